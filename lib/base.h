@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * base - the few macros everything shares: sizes, containers, scope guards.
+ */
+#ifndef BASE_H
+#define BASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define container_of(ptr, type, member) \
+	((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+
+/* A window on bytes that somebody else owns. */
+struct bytes {
+	const unsigned char *at;
+	size_t n;
+};
+
+static inline void base_free(void *p)
+{
+	free(*(void **)p);
+}
+
+static inline void base_close(const int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+}
+
+static inline void base_fclose(FILE **f)
+{
+	if (*f)
+		fclose(*f);
+}
+
+/* Scope guards: freed or closed when the variable leaves its block. */
+#define _cleanup_free_ __attribute__((__cleanup__(base_free)))
+#define _cleanup_close_ __attribute__((__cleanup__(base_close)))
+#define _cleanup_fclose_ __attribute__((__cleanup__(base_fclose)))
+
+/* Unaligned loads from bytes of any origin. */
+static inline uint64_t load_u64(const void *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+static inline uint32_t load_u32(const void *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pylayout - what must be known about one CPython build to read its stacks.
+ *
+ * Pure data. One const table per minor version, one file per version (py3_12.c),
+ * designated initialisers only. A field left out is *absent*, not zero: offsets
+ * are kept plus one, so that offset 0 (f_executable) and "no such field" differ.
+ *
+ * Two halves. Offsets: where a field lies; 3.13+ targets tell their own in
+ * _Py_DebugOffsets (debug_offsets.h). Meanings: what a value says (owner enum,
+ * pointer tags, line table kind, string state bits); no target tells these.
+ */
+#ifndef PYLAYOUT_H
+#define PYLAYOUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../base.h"
+#include "../err.h"
+
+typedef struct {
+	uint32_t plus1;
+} pyoff;
+#define AT(offset)              \
+	{                       \
+		(offset) + 1    \
+	}
+
+static inline bool pyoff_has(pyoff o)
+{
+	return o.plus1 != 0;
+}
+
+static inline uint32_t pyoff_get(pyoff o)
+{
+	return o.plus1 - 1;
+}
+
+enum py_linetable { PY_LNOTAB, PY_LINETABLE_310, PY_LOCATIONS_311 };
+
+struct pylayout {
+	uint16_t version;	    /* 0x030c is 3.12 */
+	uint8_t micro_min, micro_max; /* verified against these micro versions */
+
+	/* Offsets, in bytes. */
+	struct {
+		pyoff interp_head, main_thread, finalizing;
+	} runtime;
+	struct {
+		pyoff next, id, threads_head;
+		pyoff threads_unique; /* threads.next_unique_id: grows with each new thread */
+	} interp;
+	struct {
+		uint32_t size;
+		pyoff next, prev, interp, thread_id, native_tid, frame, cframe;
+		pyoff datastack_chunk, status, base_frame;
+	} tstate;
+	struct {
+		pyoff current_frame, previous;
+	} cframe; /* 3.11 and 3.12 only */
+	struct {
+		uint32_t size;
+		pyoff code, previous, instr, localsplus, owner, is_entry;
+	} frame;
+	struct {
+		uint32_t size; /* up to and without the bytecode */
+		pyoff filename, name, qualname, linetable, firstlineno, flags;
+		pyoff version, firsttraceable, bytecode;
+	} code;
+	struct {
+		pyoff type, type_name, type_flags;
+	} object;
+	struct {
+		pyoff length, state, hash;
+		uint32_t ascii_data, compact_data; /* header sizes; characters follow */
+	} str;
+	struct {
+		pyoff size, data;
+	} bytes;
+
+	/* Meanings. */
+	uint8_t owner_shim; /* smallest owner value of a frame that runs no code, 0: none */
+	uint8_t owner_generator;
+	uint8_t code_tag_mask; /* low bits of frame.code to clear */
+	uint8_t active_bit;    /* bit of tstate.status set for the active one, 0: none */
+	uint8_t str_kind_shift, str_compact_bit, str_ascii_bit; /* in the u32 at str.state */
+	bool free_threaded;
+	enum py_linetable linetable;
+};
+
+/* The table for @version (0x030c for 3.12), or NULL: never the nearest guess. */
+const struct pylayout *pylayout_find(uint16_t version);
+
+/* Every table, oldest first; *@n is their number. For --version and tests. */
+const struct pylayout *const *pylayout_all(size_t *n);
+
+/* Are the offsets plausible: inside their structs, fields not overlapping in
+ * ways no C compiler would make, everything the walker needs present? For
+ * tables and for what came out of a target. 0, or -EBADMSG with a sentence. */
+int pylayout_check(const struct pylayout *l, struct err *err);
+
+#endif

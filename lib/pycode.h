@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pycode - what a code object says: qualified name, file, first line, and the
+ * line of an instruction.
+ *
+ * Two steps. pycode_copy() runs while the target thread is held: it copies the
+ * raw bytes and decodes nothing. The rest is pure and runs later, elsewhere.
+ * Code addresses are reused, so a copy carries a fingerprint that is compared
+ * with the memory at each later use.
+ */
+#ifndef PYCODE_H
+#define PYCODE_H
+
+#include "offsets/pylayout.h"
+#include "remote_mem.h"
+
+enum {
+	PYCODE_NAME_MAX = 1024,	 /* bytes kept of a qualified name */
+	PYCODE_FILE_MAX = 4096,	 /* bytes kept of a file name */
+	PYCODE_TABLE_MAX = 49152, /* bytes kept of a line table */
+	PYCODE_COPY_MAX = 56 * 1024, /* sizeof(struct pycode_copy) + all of the above */
+	PYCODE_HEAD_MAX = 256,	 /* bytes of a code object before its bytecode */
+};
+
+/* Identifies the code object that lives at an address now. Two words: the
+ * object's own version counter where it has one (co_version, 3.12+) mixed with
+ * its header's pointers and first line; without a counter also the contents of
+ * name, file and line table. Equal fingerprints mean: the same code. */
+struct pycode_print {
+	uint64_t a, b;
+};
+
+enum { PYCODE_NAME_CUT = 1, PYCODE_FILE_CUT = 2, PYCODE_TABLE_CUT = 4 };
+
+/* A code object's raw copy; one flat block, so that it can be queued and kept on
+ * a tape. Strings are raw characters of @kind bytes each (1: Latin-1, 2, 4). */
+struct pycode_copy {
+	struct pycode_print print;
+	uint64_t at;		/* its address, for the record */
+	int32_t firstlineno;
+	uint32_t flags;		/* co_flags */
+	uint32_t bytecode;	/* offset of the bytecode in the object, bytes */
+	uint32_t firsttraceable; /* in code units of 2 bytes */
+	uint32_t name_n, file_n, table_n; /* bytes, in this order in data[] */
+	uint8_t name_kind, file_kind, cut, linetable;
+	unsigned char data[];
+};
+
+/* Size of the block in bytes. */
+static inline size_t pycode_copy_size(const struct pycode_copy *c)
+{
+	return sizeof(*c) + c->name_n + c->file_n + c->table_n;
+}
+
+/* The fingerprint from @head: the code object's first layout.code.size bytes
+ * (at most PYCODE_HEAD_MAX). Reads through @m only where the version has no
+ * counter, and only name, file and table. 0 or a read error. */
+int pycode_fingerprint(struct rmem *m, const struct pylayout *l,
+		       const unsigned char *head, struct pycode_print *ret);
+
+/* Copy the code object at @code into @ret, a buffer of PYCODE_COPY_MAX bytes.
+ * @head as above (already read by the caller). No allocation, at most 4 batched
+ * reads. 0; -EFAULT; -EBADMSG: what lies there is no code object. */
+int pycode_copy(struct rmem *m, const struct pylayout *l, raddr code,
+		const unsigned char *head, struct pycode_copy *ret);
+
+/* Is the block whole and consistent (for blocks that came from a tape)? */
+bool pycode_copy_valid(const struct pycode_copy *c, size_t n);
+
+/* Pure. Line of the instruction at @lasti bytes into the bytecode; 0 where the
+ * table says "no line" or ends early. */
+int pycode_line(const struct pycode_copy *c, uint32_t lasti);
+
+/* Pure. Smallest and largest line of the whole function; both firstlineno for an
+ * empty table. */
+void pycode_line_range(const struct pycode_copy *c, int *min, int *max);
+
+/* Pure. Name or file as UTF-8 into @buf (always terminated, surrogates and
+ * control characters become '?'). Returns bytes written without the NUL. */
+size_t pycode_name(const struct pycode_copy *c, char *buf, size_t cap);
+size_t pycode_file(const struct pycode_copy *c, char *buf, size_t cap);
+
+#endif

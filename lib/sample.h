@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sample - the values that flow through the program, left to right.
+ *
+ * A sample is decoded from the ring (perf_decode), gets its Python frames and
+ * provenance while the thread is held (capture), becomes a stack of named frames
+ * in the resolver, and is handed to the sinks. Everything a sink sees is
+ * borrowed for the call.
+ */
+#ifndef SAMPLE_H
+#define SAMPLE_H
+
+#include <linux/perf_event.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "remote_mem.h"
+
+enum { SESSION_MAX_EVENTS = 16 };
+
+/* contract.md, "What the provenance words mean". */
+enum provenance { PROV_EXACT, PROV_LATE, PROV_TORN, PROV_NOPYTHON, PROV_N };
+
+/* "exact", "late", "torn", "nopython". */
+const char *provenance_name(enum provenance p);
+
+/* One sampled event, as it was really opened. */
+struct event_info {
+	char name[128];		     /* as the user wrote it; the fallback's own name */
+	struct perf_event_attr attr; /* what was passed to perf_event_open */
+};
+
+/* What is true for the whole recording. Lives as long as the sinks. */
+struct session {
+	struct event_info events[SESSION_MAX_EVENTS];
+	size_t n_events;
+	const char *capture;	/* "preempt", "async" */
+	const char *capture_why; /* why not a better one, or "" */
+	int argc;
+	char **argv;		/* the command line, for the header */
+	uint64_t start_ns;	/* CLOCK_MONOTONIC */
+	unsigned flags;		/* enum session_flags */
+};
+enum session_flags {
+	SESSION_LINES = 1 << 0,	  /* folded: file:line, else file */
+	SESSION_THREADS = 1 << 1, /* keep threads apart */
+	SESSION_PERIOD = 1 << 2,  /* folded: weight is the period */
+	SESSION_KERNEL = 1 << 3,  /* kernel frames were asked for and allowed */
+	SESSION_ONLY_EXACT = 1 << 4, /* text outputs keep exact samples only */
+	SESSION_ONLY_LATE = 1 << 5,  /* ... late ones only */
+};
+
+/* One kernel sample, decoded, and what capture found. */
+struct sample {
+	uint64_t time;	 /* CLOCK_MONOTONIC, ns */
+	uint64_t period; /* event counts this sample stands for */
+	uint64_t ip, addr;
+	pid_t pid, tid;
+	uint32_t cpu, event; /* event: index into session.events */
+	uint16_t misc;	     /* perf_event_header.misc: cpumode */
+	enum provenance prov;
+	bool truncated;	     /* Python part cut by --max-frames */
+	uint64_t late_ns;    /* from @time to the end of the walk */
+};
+
+/* A Python function, interned for the whole recording: equal (qualname, file,
+ * firstline, min, max) is one pointer. Strings are UTF-8 without control
+ * characters, owned by the table that made it. */
+struct pyfunc {
+	const char *qualname, *file; /* file as co_filename has it, or absolute */
+	int firstline;	/* co_firstlineno */
+	int min, max;	/* lines of its code, min <= max, both >= 0 */
+	uint32_t index; /* 0, 1, 2 ... in the order of first sight */
+};
+
+enum frame_kind { FRAME_KERNEL, FRAME_NATIVE, FRAME_PYTHON, FRAME_MARKER };
+
+struct frame {
+	enum frame_kind kind;
+	uint64_t ip;		   /* KERNEL, NATIVE: the address */
+	const struct pyfunc *func; /* PYTHON */
+	int line;		   /* PYTHON: 0 unknown */
+	const char *name;	   /* MARKER: "[late]"; KERNEL, NATIVE: symbol if a sink
+				    * SINK_NEEDS_NAMES, else NULL */
+};
+
+/* Innermost first: kernel frames, then user frames. */
+struct stack {
+	size_t n;
+	const struct frame *frames;
+};
+
+/* What else happens in the target, in time order with the samples. */
+enum side_kind { SIDE_COMM, SIDE_MMAP, SIDE_FORK, SIDE_EXIT, SIDE_LOST, SIDE_THROTTLE };
+
+struct side {
+	enum side_kind kind;
+	uint64_t time;
+	pid_t pid, tid;
+	uint32_t cpu;
+	union {
+		struct {
+			const char *name;
+			bool exec;
+		} comm;
+		struct {
+			uint64_t addr, len, pgoff, ino, ino_generation;
+			uint32_t maj, min, prot, flags;
+			const char *path; /* as the target sees it; "[vdso]", "//anon" */
+			bool kernel;	  /* the kernel's or a module's own map (pid -1) */
+			const unsigned char *build_id; /* or NULL */
+			size_t build_id_n;
+		} mmap;
+		struct {
+			pid_t ppid, ptid;
+		} fork; /* FORK and EXIT */
+		struct {
+			uint64_t n; /* samples lost */
+		} lost;
+	} u;
+};
+
+#endif
