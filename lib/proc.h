@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * proc - what /proc says about processes and threads.
+ *
+ * Parsers are pure (bytes in, structs out); openers are thin. Nothing here holds
+ * a file open after it returns, except where it returns the descriptor.
+ */
+#ifndef PROC_H
+#define PROC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base.h"
+#include "err.h"
+
+/* One line of /proc/PID/maps. */
+struct proc_map {
+	uint64_t start, end, pgoff, ino;
+	uint32_t maj, min;
+	bool r, w, x, shared;
+	bool deleted;	  /* the path ended in " (deleted)", which is cut off */
+	const char *path; /* "" for anonymous; owned by struct proc_maps */
+};
+
+struct proc_maps {
+	struct proc_map *map;
+	size_t n;
+	char *text; /* owns the paths */
+};
+
+/* Pure: parse the text of a maps file. @text is taken over (malloc'ed, n bytes
+ * and a NUL). Lines that do not parse are skipped. 0 or -ENOMEM. */
+int proc_maps_parse(struct proc_maps *ret, char *text, size_t n);
+int proc_maps_read(struct proc_maps *ret, pid_t pid); /* 0, -ESRCH, -EACCES, ... */
+void proc_maps_deinit(struct proc_maps *m);
+
+/* Open the file behind a map for reading, whatever happened to its path: first
+ * /proc/PID/root/PATH if it still is the same (dev, inode), else
+ * /proc/PID/map_files/LO-HI. Regular files only, O_NONBLOCK first, never a FIFO
+ * or device. A descriptor or -errno. */
+int proc_map_open(pid_t pid, const struct proc_map *m);
+
+/* The threads of @pid, ascending; *@ret malloc'ed. 0 or -ESRCH. */
+int proc_tasks(pid_t pid, pid_t **ret, size_t *n);
+
+/* All descendants of @pid (not itself), from /proc/PID/task/TID/children;
+ * *@ret malloc'ed. 0 or -ESRCH. */
+int proc_descendants(pid_t pid, pid_t **ret, size_t *n);
+
+/* The id of thread @tid in its own innermost PID namespace (last field of
+ * NSpid), @tid itself where the kernel does not tell; -ESRCH. */
+pid_t proc_inner_tid(pid_t pid, pid_t tid);
+
+/* Thread (or with tid == pid, process) name without the newline. 0 or -ESRCH. */
+int proc_comm(pid_t pid, pid_t tid, char buf[16]);
+
+/* One character of state ('R', 'S', 'D', 'T', 't', 'Z' ...), 0 when gone. */
+char proc_state(pid_t pid, pid_t tid);
+
+/* Does the process exist, and is @tid a thread that is not the leader? */
+bool proc_exists(pid_t pid);
+pid_t proc_tgid(pid_t tid); /* -ESRCH */
+
+/* A whole small file as a malloc'ed, NUL-terminated string. 0 or -errno. */
+int proc_read_file(const char *path, char **ret, size_t *n);
+
+#endif
