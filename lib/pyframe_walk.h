@@ -27,7 +27,7 @@ struct pywalk_layout {
 	uint16_t ts_next, ts_tid, ts_frame, ts_base, ts_status;
 	uint16_t cf_frame, cf_prev; /* _PyCFrame (3.11, 3.12), or PYWALK_NONE */
 	uint16_t fr_size, fr_code, fr_prev, fr_instr, fr_owner, fr_entry;
-	uint8_t owner_shim, active_bit;
+	uint8_t owner_shim, owner_generator, active_bit;
 };
 
 /* One frame. @frame's low bits hold PYFRAME_SHIM and PYFRAME_ENTRY. */

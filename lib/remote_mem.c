@@ -58,6 +58,8 @@ static size_t live_readv(struct rmem *m, const struct rmem_vec *v, size_t n)
 	ssize_t got;
 	size_t i;
 
+	if (n == 0 || n > RMEM_MAX_VEC)
+		return 0;
 	for (i = 0; i < n; i++) {
 		to[i] = (struct iovec){ .iov_base = v[i].buf, .iov_len = v[i].n };
 		from[i] = (struct iovec){ .iov_base = (void *)(uintptr_t)v[i].at,

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pyframe_walk - the user-space compilation of the walker, and thread lookup.
+ */
+#include "pyframe_walk.h"
+
+#include <errno.h>
+
+struct walk_state {
+	_Alignas(8) unsigned char buf[PYWALK_FRAME_BYTES];
+	struct rmem *mem;
+	struct pyframe *f;
+	struct pywalk out;
+};
+
+#define WALK_FN static
+#define WALK_MAX PYWALK_MAX_FRAMES
+#define WALK_READ(w, dst, n, addr) rmem_read((w)->mem, addr, dst, n)
+#include "pyframe_walk.inc.h"
+
+static uint16_t off16(pyoff o)
+{
+	return pyoff_has(o) ? (uint16_t)pyoff_get(o) : PYWALK_NONE;
+}
+
+void pywalk_layout_init(struct pywalk_layout *ret, const struct pylayout *l, raddr runtime)
+{
+	*ret = (struct pywalk_layout){
+		.interp_head = runtime + pyoff_get(l->runtime.interp_head),
+		.code_mask = ~(uint64_t)l->code_tag_mask,
+		.interp_next = pyoff_get(l->interp.next),
+		.interp_threads = pyoff_get(l->interp.threads_head),
+		.interp_unique = pyoff_get(l->interp.threads_unique),
+		.ts_next = off16(l->tstate.next),
+		.ts_tid = off16(l->tstate.native_tid),
+		.ts_frame = off16(pyoff_has(l->tstate.cframe) ? l->tstate.cframe
+							       : l->tstate.frame),
+		.ts_base = off16(l->tstate.base_frame),
+		.ts_status = off16(l->tstate.status),
+		.cf_frame = off16(l->cframe.current_frame),
+		.cf_prev = off16(l->cframe.previous),
+		.fr_size = (uint16_t)MIN(l->frame.size, PYWALK_FRAME_BYTES),
+		.fr_code = off16(l->frame.code),
+		.fr_prev = off16(l->frame.previous),
+		.fr_instr = off16(l->frame.instr),
+		.fr_owner = off16(l->frame.owner),
+		.fr_entry = off16(l->frame.is_entry),
+		.owner_shim = l->owner_shim,
+		.owner_generator = l->owner_generator,
+		.active_bit = l->active_bit,
+	};
+	if (!pyoff_has(l->tstate.cframe))
+		ret->cf_frame = ret->cf_prev = PYWALK_NONE;
+}
+
+struct pywalk pyframe_walk(struct rmem *m, const struct pywalk_layout *l, raddr tstate,
+			   struct pyframe *frames, uint32_t cap)
+{
+	struct walk_state w = { .mem = m, .f = frames, .out.end = PYWALK_BOTTOM };
+
+	walk_frames(&w, l, tstate, cap);
+	return w.out;
+}
+
+/* Each thread list's head and its count of threads ever made: a new thread
+ * changes both, an ended one the head at most. */
+static int mix_interp(struct rmem *m, const struct pywalk_layout *l, raddr interp,
+		      uint64_t *unique, raddr *head)
+{
+	uint64_t made;
+
+	if (rmem_read_u64(m, interp + l->interp_unique, &made) < 0 ||
+	    rmem_read_u64(m, interp + l->interp_threads, head) < 0)
+		return -EFAULT;
+	*unique = *unique * 0x9e3779b97f4a7c15u + made + 1;
+	return 0;
+}
+
+enum { MAX_INTERPRETERS = 256 };
+
+int pyframe_threads_unique(struct rmem *m, const struct pywalk_layout *l, uint64_t *ret)
+{
+	raddr interp, head;
+
+	*ret = 0;
+	if (rmem_read_u64(m, l->interp_head, &interp) < 0)
+		return -EFAULT;
+	for (int i = 0; interp; i++) {
+		if (i == MAX_INTERPRETERS)
+			return -ELOOP;
+		if (mix_interp(m, l, interp, ret, &head) < 0 ||
+		    rmem_read_u64(m, interp + l->interp_next, &interp) < 0)
+			return -EFAULT;
+	}
+	return 0;
+}
+
+static bool is_active(struct rmem *m, const struct pywalk_layout *l, raddr ts)
+{
+	uint32_t status;
+
+	return !l->active_bit || l->ts_status == PYWALK_NONE ||
+	       (rmem_read(m, ts + l->ts_status, &status, sizeof(status)) == 0 &&
+		(status >> l->active_bit) & 1);
+}
+
+/* One interpreter's list. 1: found and active; 0: go on; or -errno. */
+static int search_list(struct rmem *m, const struct pywalk_layout *l, raddr ts,
+		       uint64_t tid, uint32_t *left, raddr *ret)
+{
+	uint64_t id;
+
+	for (; ts; (*left)--) {
+		if (*left == 0)
+			return -ELOOP;
+		if (rmem_read_u64(m, ts + l->ts_tid, &id) < 0)
+			return -EFAULT;
+		if (id == tid) {
+			*ret = ts;
+			if (is_active(m, l, ts))
+				return 1;
+		}
+		if (rmem_read_u64(m, ts + l->ts_next, &ts) < 0)
+			return -EFAULT;
+	}
+	return 0;
+}
+
+int pyframe_find_thread(struct rmem *m, const struct pywalk_layout *l, uint64_t tid,
+			uint32_t max, raddr *ret, uint64_t *unique)
+{
+	raddr interp, head;
+	int r = 0;
+
+	*ret = 0;
+	*unique = 0;
+	if (rmem_read_u64(m, l->interp_head, &interp) < 0)
+		return -EFAULT;
+	for (int i = 0; interp; i++) {
+		if (i == MAX_INTERPRETERS)
+			return -ELOOP;
+		if (mix_interp(m, l, interp, unique, &head) < 0)
+			return -EFAULT;
+		r = search_list(m, l, head, tid, &max, ret);
+		if (r)
+			break;
+		if (rmem_read_u64(m, interp + l->interp_next, &interp) < 0)
+			return -EFAULT;
+	}
+	if (r < 0)
+		return r;
+	return *ret ? 0 : -ESRCH;
+}

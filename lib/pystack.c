@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: MIT */
+#include "pystack.h"
+
+#include <errno.h>
+
+enum {
+	N_THREADS = 2048,      /* power of two; entries that collide are replaced */
+	N_CODES = 16384,       /* power of two; emptied when three quarters full */
+	N_RUNS = 16, N_PLAN_CODES = 32,
+	RUN_GAP = 4096,	       /* frames this near are read as one run */
+	SLACK = 1024,	       /* a few frames more than last time */
+	TSTATE_BYTES = 512,
+	FIND_MAX = 4096,       /* threads looked at while one is held */
+	CHUNK_MAX = 256 << 10,
+};
+
+/* What the last walk of a thread touched: the plan for the next. */
+struct thread {
+	pid_t pid, tid;
+	raddr tstate;
+	bool none; /* a complete search found no thread state ... */
+	uint64_t none_unique; /* ... while the lists looked like this */
+	uint32_t n_runs, n_codes;
+	raddr limit; /* end of the data-stack chunk */
+	struct {
+		raddr lo, hi;
+	} run[N_RUNS];
+	raddr code[N_PLAN_CODES];
+};
+
+struct code {
+	pid_t pid;
+	uint32_t stamp; /* the sample that verified it */
+	raddr at;
+	struct pycode_print print;
+	uint64_t id;
+	uint32_t bytecode, firsttraceable, length; /* bytes, code units, bytes */
+	bool bad;
+};
+
+struct pystack {
+	struct rmem_batch batch;
+	struct rmem_record record;
+	struct rmem *mem; /* what this sample reads through */
+	void (*new_code)(void *arg, uint64_t id, const struct pycode_copy *c);
+	void *arg;
+	uint32_t max_frames, stamp, n_codes;
+	uint64_t next_id;
+	struct thread *threads;
+	struct code *codes;
+	struct pyframe *walked;
+	struct pystack_frame *frames;
+	struct pycode_copy *copy;
+	unsigned char *bytes;
+};
+
+struct pystack *pystack_create(uint32_t max_frames,
+			       void (*new_code)(void *, uint64_t,
+						const struct pycode_copy *),
+			       void *arg)
+{
+	struct pystack *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->max_frames = MIN(max_frames, PYWALK_MAX_FRAMES);
+	p->new_code = new_code;
+	p->next_id = 1;
+	p->arg = arg;
+	p->threads = calloc(N_THREADS, sizeof(*p->threads));
+	p->codes = calloc(N_CODES, sizeof(*p->codes));
+	p->walked = calloc(PYWALK_MAX_FRAMES, sizeof(*p->walked));
+	p->frames = calloc(PYWALK_MAX_FRAMES, sizeof(*p->frames));
+	p->copy = calloc(1, PYCODE_COPY_MAX);
+	p->bytes = calloc(1, BATCH_BYTES);
+	if (!p->threads || !p->codes || !p->walked || !p->frames || !p->copy || !p->bytes) {
+		pystack_destroy(p);
+		return NULL;
+	}
+	return p;
+}
+
+void pystack_destroy(struct pystack *p)
+{
+	if (!p)
+		return;
+	free(p->threads);
+	free(p->codes);
+	free(p->walked);
+	free(p->frames);
+	free(p->copy);
+	free(p->bytes);
+	free(p);
+}
+
+static struct thread *thread_of(struct pystack *p, pid_t pid, pid_t tid)
+{
+	uint32_t h = (uint32_t)tid * 2654435761u;
+	struct thread *th = &p->threads[h >> 21 & (N_THREADS - 1)];
+
+	if (th->tid != tid || th->pid != pid)
+		*th = (struct thread){ .pid = pid, .tid = tid };
+	return th;
+}
+
+void pystack_forget(struct pystack *p, pid_t pid)
+{
+	for (size_t i = 0; i < N_THREADS; i++)
+		if (p->threads[i].pid == pid)
+			p->threads[i] = (struct thread){ 0 };
+	for (size_t i = 0; i < N_CODES; i++)
+		if (p->codes[i].pid == pid)
+			p->codes[i].print = (struct pycode_print){ 0 };
+}
+
+/* --- the plan --- */
+
+/* Surely mapped ranges first: a range that is gone ends the transfer. */
+static void fetch_plan(struct pystack *p, const struct pystack_target *t,
+		       const struct thread *th)
+{
+	rmem_batch_want(&p->batch, th->tstate, TSTATE_BYTES);
+	for (uint32_t i = 0; i < th->n_runs; i++) {
+		raddr hi = th->run[i].hi;
+
+		if (hi < th->limit && th->limit - hi < CHUNK_MAX)
+			hi = MIN(hi + SLACK, th->limit);
+		rmem_batch_want(&p->batch, th->run[i].lo, hi - th->run[i].lo);
+	}
+	for (uint32_t i = 0; i < th->n_codes; i++)
+		rmem_batch_want(&p->batch, th->code[i], t->layout.code.size);
+	rmem_batch_fetch(&p->batch);
+}
+
+/* The current data-stack chunk lies in [chunk, top): bring what the plan did not. */
+static void fetch_chunk(struct pystack *p, const struct pystack_target *t,
+			struct thread *th)
+{
+	raddr at[3]; /* datastack_chunk, datastack_top, datastack_limit */
+	raddr from;
+
+	if (!pyoff_has(t->layout.tstate.datastack_chunk) ||
+	    rmem_read(p->mem, th->tstate + pyoff_get(t->layout.tstate.datastack_chunk), at,
+		      sizeof(at)) < 0)
+		return;
+	if (at[1] <= at[0] || at[1] - at[0] > CHUNK_MAX)
+		return;
+	th->limit = at[2];
+	from = at[0];
+	for (uint32_t i = 0; i < th->n_runs; i++)
+		if (th->run[i].hi > from && th->run[i].hi <= at[1] &&
+		    rmem_batch_holds(&p->batch, th->run[i].hi - 1, 1))
+			from = th->run[i].hi & ~(raddr)7;
+	if (from < at[1] && !rmem_batch_holds(&p->batch, from, at[1] - from)) {
+		/* A frame may begin below the run's end. */
+		from = from - at[0] > SLACK ? from - SLACK : at[0];
+		rmem_batch_want(&p->batch, from, at[1] - from);
+		rmem_batch_fetch(&p->batch);
+	}
+}
+
+/* Frames near each other, going down, are one run. */
+static void plan_runs(struct thread *th, const struct pystack_target *t,
+		      const struct pyframe *f, uint32_t n, raddr cframe)
+{
+	uint32_t r = 0;
+
+	if (cframe) {
+		th->run[r].lo = cframe;
+		th->run[r++].hi = cframe + 24; /* sizeof(_PyCFrame) in 3.11 */
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		raddr at = f[i].frame & ~(raddr)PYFRAME_BITS, end = at + t->walk.fr_size;
+
+		if (r && i && at < th->run[r - 1].hi && th->run[r - 1].lo > at &&
+		    th->run[r - 1].lo - at < RUN_GAP) {
+			th->run[r - 1].lo = at;
+			continue;
+		}
+		if (r == N_RUNS)
+			break;
+		th->run[r].lo = at;
+		th->run[r++].hi = end;
+	}
+	th->n_runs = r;
+}
+
+/* --- the thread state --- */
+
+static bool tstate_is(struct pystack *p, const struct pystack_target *t, raddr ts,
+		      pid_t inner)
+{
+	uint64_t id;
+
+	return rmem_read_u64(p->mem, ts + t->walk.ts_tid, &id) == 0 && id == (uint64_t)inner;
+}
+
+/* PYSTACK_OK: th->tstate is this thread's, and the plan's reads are there. */
+static enum pystack_end find_tstate(struct pystack *p, const struct pystack_target *t,
+				    struct thread *th, pid_t inner)
+{
+	uint64_t unique;
+	int r;
+
+	if (th->tstate) {
+		fetch_plan(p, t, th);
+		if (tstate_is(p, t, th->tstate, inner))
+			return PYSTACK_OK;
+		*th = (struct thread){ .pid = th->pid, .tid = th->tid };
+		rmem_batch_reset(&p->batch);
+	}
+	if (th->none && pyframe_threads_unique(p->mem, &t->walk, &unique) == 0 &&
+	    unique == th->none_unique)
+		return PYSTACK_NOPYTHON;
+	r = pyframe_find_thread(p->mem, &t->walk, (uint64_t)inner, FIND_MAX, &th->tstate,
+				&th->none_unique);
+	th->none = r == -ESRCH;
+	if (r == -ESRCH)
+		return PYSTACK_NOPYTHON;
+	if (r < 0) {
+		th->tstate = 0;
+		return PYSTACK_FAULT;
+	}
+	return PYSTACK_OK;
+}
+
+/* --- code objects --- */
+
+static struct code *code_slot(struct pystack *p, pid_t pid, raddr at)
+{
+	uint64_t h = (at >> 4 ^ (uint64_t)pid << 40) * 0x9e3779b97f4a7c15u;
+	uint32_t i = (uint32_t)(h >> 50) & (N_CODES - 1);
+
+	for (; p->codes[i].at; i = (i + 1) & (N_CODES - 1))
+		if (p->codes[i].at == at && p->codes[i].pid == pid)
+			return &p->codes[i];
+	if (p->n_codes >= N_CODES / 4 * 3) {
+		memset(p->codes, 0, N_CODES * sizeof(*p->codes));
+		p->n_codes = 0;
+		return code_slot(p, pid, at);
+	}
+	p->n_codes++;
+	p->codes[i] = (struct code){ .at = at, .pid = pid };
+	return &p->codes[i];
+}
+
+static void copy_code(struct pystack *p, const struct pystack_target *t, struct code *c,
+		      const unsigned char *head)
+{
+	c->bad = pycode_copy(p->mem, &t->layout, c->at, head, p->copy) < 0;
+	if (c->bad)
+		return;
+	c->print = p->copy->print;
+	c->bytecode = p->copy->bytecode;
+	c->firsttraceable = p->copy->firsttraceable;
+	c->length = 2 * load_u32(head + 16); /* ob_size, in code units */
+	c->id = p->next_id++;
+	p->new_code(p->arg, c->id, p->copy);
+}
+
+/* The verified entry for a code object, or NULL when it can't be trusted. */
+static struct code *verify_code(struct pystack *p, const struct pystack_target *t,
+				raddr at)
+{
+	struct code *c = code_slot(p, t->pid, at);
+	unsigned char head[PYCODE_HEAD_MAX];
+	struct pycode_print print;
+
+	if (c->stamp == p->stamp)
+		return c->bad ? NULL : c;
+	c->stamp = p->stamp;
+	c->bad = true;
+	if ((at & 7) || rmem_read(p->mem, at, head, t->layout.code.size) < 0 ||
+	    pycode_fingerprint(p->mem, &t->layout, head, &print) < 0)
+		return NULL;
+	if (c->print.a == print.a && c->print.b == print.b && c->id)
+		c->bad = false;
+	else
+		copy_code(p, t, c, head);
+	return c->bad ? NULL : c;
+}
+
+/* All heads that are not held yet, in one call. */
+static void fetch_codes(struct pystack *p, const struct pystack_target *t, uint32_t n)
+{
+	raddr last = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct pyframe *f = &p->walked[i];
+
+		if ((f->frame & PYFRAME_SHIM) || f->code == last)
+			continue;
+		last = f->code;
+		rmem_batch_want(&p->batch, f->code, t->layout.code.size);
+	}
+	rmem_batch_fetch(&p->batch);
+}
+
+static void plan_codes(struct thread *th, const struct pyframe *f, uint32_t n)
+{
+	th->n_codes = 0;
+	for (uint32_t i = 0; i < n && th->n_codes < N_PLAN_CODES; i++) {
+		uint32_t k = 0;
+
+		if (f[i].frame & PYFRAME_SHIM)
+			continue;
+		while (k < th->n_codes && th->code[k] != f[i].code)
+			k++;
+		if (k == th->n_codes)
+			th->code[th->n_codes++] = f[i].code;
+	}
+}
+
+/* Bytes into the bytecode. Before the first instruction prev_instr stands one
+ * unit below it (3.11, 3.12): that is the function's first line. */
+static bool lasti_of(const struct code *c, raddr instr, uint32_t *ret)
+{
+	uint64_t off = instr - (c->at + c->bytecode);
+
+	if (off == (uint64_t)-2)
+		off = 0;
+	*ret = (uint32_t)off;
+	return off < c->length;
+}
+
+static enum pystack_end name_frames(struct pystack *p, const struct pystack_target *t,
+				    uint32_t n, uint32_t *ret)
+{
+	uint32_t k = 0, lasti;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct code *c;
+
+		if (p->walked[i].frame & PYFRAME_SHIM)
+			continue;
+		c = verify_code(p, t, p->walked[i].code);
+		if (!c || !lasti_of(c, p->walked[i].instr, &lasti))
+			return PYSTACK_BADCODE;
+		/* CPython's own rule for frames that are not there yet; for 3.13+ it
+		 * drops the static _Py_InitCleanup below each __init__. */
+		if (k > 0 && lasti < 2 * c->firsttraceable)
+			continue;
+		p->frames[k++] = (struct pystack_frame){ .code_id = c->id, .lasti = lasti };
+	}
+	*ret = k;
+	return k ? PYSTACK_OK : PYSTACK_NOPYTHON;
+}
+
+/* --- together --- */
+
+static void begin(struct pystack *p, struct rmem *below,
+		  void (*saw)(void *, raddr, const void *, size_t, int), void *saw_arg)
+{
+	p->stamp++;
+	rmem_batch_init(&p->batch, below, p->bytes);
+	p->mem = &p->batch.base;
+	if (saw) {
+		rmem_record_init(&p->record, &p->batch.base, saw, saw_arg);
+		p->mem = &p->record.base;
+	}
+}
+
+struct pystack_result
+pystack_read(struct pystack *p, const struct pystack_target *t, struct rmem *below,
+	     pid_t tid, pid_t inner,
+	     void (*saw)(void *, raddr, const void *, size_t, int), void *saw_arg)
+{
+	struct pystack_result r = { .frames = p->frames };
+	struct thread *th = thread_of(p, t->pid, tid);
+	struct pywalk w;
+
+	begin(p, below, saw, saw_arg);
+	r.end = find_tstate(p, t, th, inner);
+	if (r.end != PYSTACK_OK)
+		return r;
+	r.tstate = th->tstate;
+	fetch_chunk(p, t, th);
+	w = pyframe_walk(p->mem, &t->walk, th->tstate, p->walked, p->max_frames);
+	r.first = w.first;
+	plan_runs(th, t, p->walked, w.n, w.cframe);
+	plan_codes(th, p->walked, w.n);
+	if (w.end == PYWALK_FAULT || w.end == PYWALK_BROKEN) {
+		r.end = w.end == PYWALK_FAULT ? PYSTACK_FAULT : PYSTACK_BROKEN;
+		return r;
+	}
+	r.truncated = w.end == PYWALK_LIMIT;
+	fetch_codes(p, t, w.n);
+	r.end = name_frames(p, t, w.n, &r.n);
+	return r;
+}
+
+bool pystack_unchanged(const struct pystack_result *r, const struct pystack_target *t,
+		       struct rmem *m)
+{
+	raddr at;
+
+	if (!r->tstate)
+		return true;
+	if (rmem_read_u64(m, r->tstate + t->walk.ts_frame, &at) < 0)
+		return false;
+	if (t->walk.cf_frame != PYWALK_NONE &&
+	    rmem_read_u64(m, at + t->walk.cf_frame, &at) < 0)
+		return false;
+	return at == r->first;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pystack - one held thread -> its Python frames with code identities.
+ *
+ * The hot path: finds the thread's PyThreadState (cached, checked at each use),
+ * brings everything the walk will need in one batched read planned from the
+ * thread's last walk, walks, and makes sure that each frame's code object still
+ * is the one whose name is known, by fingerprint. A code object seen first is
+ * copied at once, while the thread is held.
+ *
+ * One struct pystack a reader thread; it allocates only in pystack_create.
+ */
+#ifndef PYSTACK_H
+#define PYSTACK_H
+
+#include "pycode.h"
+#include "pyframe_walk.h"
+#include "remote_batch.h"
+
+/* A process's interpreter, as the readers need it. Immutable once published. */
+struct pystack_target {
+	pid_t pid;
+	struct pylayout layout;
+	struct pywalk_layout walk;
+};
+
+/* One frame for the resolver. */
+struct pystack_frame {
+	uint64_t code_id; /* of a copy handed to new_code() */
+	uint32_t lasti;	  /* bytes into the bytecode */
+	uint32_t pad;
+};
+
+/* Why there are no frames, or that there are. */
+enum pystack_end {
+	PYSTACK_OK,
+	PYSTACK_NOPYTHON, /* a complete search found no thread state or no frame */
+	PYSTACK_FAULT,	  /* a read failed */
+	PYSTACK_BROKEN,	  /* caught in mid-update: not a whole stack */
+	PYSTACK_BADCODE,  /* a frame without a valid code object or instruction */
+	PYSTACK_END_N,
+};
+
+struct pystack_result {
+	enum pystack_end end;
+	bool truncated;	   /* OK, but cut at max_frames */
+	uint32_t n;
+	struct pystack_frame *frames; /* innermost first; valid until the next call */
+	raddr tstate, first; /* for pystack_unchanged() */
+};
+
+struct pystack;
+
+/* @new_code gets each fresh copy, before the result that uses its @id. */
+struct pystack *pystack_create(uint32_t max_frames,
+			       void (*new_code)(void *arg, uint64_t id,
+						const struct pycode_copy *c),
+			       void *arg);
+void pystack_destroy(struct pystack *p);
+
+/* Read the stack of thread @tid (@inner: its id in the target's own PID
+ * namespace) through @below. If @saw is set, every read is reported to it, failed
+ * ones too (see struct rmem_record). Never fails: the result says it all. */
+struct pystack_result
+pystack_read(struct pystack *p, const struct pystack_target *t, struct rmem *below,
+	     pid_t tid, pid_t inner,
+	     void (*saw)(void *, raddr, const void *, size_t, int), void *saw_arg);
+
+/* Does the thread still stand in the frame that the result began with? */
+bool pystack_unchanged(const struct pystack_result *r, const struct pystack_target *t,
+		       struct rmem *m);
+
+/* Forget what is known of a process's threads and codes (exec, exit). */
+void pystack_forget(struct pystack *p, pid_t pid);
+
+#endif

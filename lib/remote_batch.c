@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+#include "remote_batch.h"
+
+#include <string.h>
+
+#include "base.h"
+
+static const unsigned char *held(const struct rmem_batch *b, raddr at, size_t n)
+{
+	for (uint32_t i = 0; i < b->n_have; i++)
+		if (at >= b->have[i].at && n <= b->have[i].n &&
+		    at - b->have[i].at <= b->have[i].n - n)
+			return b->bytes + b->have[i].off + (at - b->have[i].at);
+	return NULL;
+}
+
+bool rmem_batch_holds(const struct rmem_batch *b, raddr at, size_t n)
+{
+	return held(b, at, n) != NULL;
+}
+
+enum { PAGE = 4096, FILL_PAGES = 4, NEAR = 64 << 10 };
+
+/* Bring [at, at + n) and what lies below it, page by page downwards: a hole ends
+ * the transfer and what came before it is kept, in one contiguous piece. */
+static int fill_down(struct rmem_batch *b, raddr at, void *buf, size_t n)
+{
+	struct rmem_vec v[FILL_PAGES];
+	raddr top = at + n, lo = top;
+	size_t got, i;
+	uint32_t end;
+
+	if (b->n_have == BATCH_RANGES || BATCH_BYTES - b->used < (FILL_PAGES + 1) * PAGE)
+		rmem_batch_reset(b);
+	end = b->used + FILL_PAGES * PAGE;
+	for (i = 0; i < FILL_PAGES; i++) {
+		raddr low = i ? lo - PAGE : (at & ~(raddr)(PAGE - 1));
+
+		v[i] = (struct rmem_vec){ .at = low,
+					  .buf = b->bytes + end - (top - low),
+					  .n = lo - low };
+		lo = low;
+	}
+	got = rmem_readv(b->below, v, FILL_PAGES);
+	if (got == 0)
+		return rmem_read(b->below, at, buf, n);
+	lo = v[got - 1].at;
+	b->have[b->n_have].at = lo;
+	b->have[b->n_have].n = (uint32_t)(top - lo);
+	b->have[b->n_have++].off = end - (uint32_t)(top - lo);
+	b->used = (end + 7) & ~7u;
+	memcpy(buf, b->bytes + end - n, n);
+	return 0;
+}
+
+static int batch_read(struct rmem *m, raddr at, void *buf, size_t n)
+{
+	struct rmem_batch *b = container_of(m, struct rmem_batch, base);
+	const unsigned char *p = held(b, at, n);
+
+	if (!p) {
+		bool deep = b->missed > at && b->missed - at < NEAR && n <= PAGE / 2 &&
+			    at > NEAR;
+
+		b->missed = at;
+		return deep ? fill_down(b, at, buf, n) : rmem_read(b->below, at, buf, n);
+	}
+	memcpy(buf, p, n);
+	return 0;
+}
+
+static size_t batch_readv(struct rmem *m, const struct rmem_vec *v, size_t n)
+{
+	struct rmem_batch *b = container_of(m, struct rmem_batch, base);
+
+	return rmem_readv(b->below, v, n);
+}
+
+static const struct rmem_ops batch_ops = {
+	.name = "batch",
+	.read = batch_read,
+	.readv = batch_readv,
+};
+
+void rmem_batch_init(struct rmem_batch *b, struct rmem *below, unsigned char *bytes)
+{
+	*b = (struct rmem_batch){ .base.ops = &batch_ops, .below = below, .bytes = bytes };
+}
+
+void rmem_batch_reset(struct rmem_batch *b)
+{
+	b->n_have = b->n_want = b->used = 0;
+	b->missed = 0;
+}
+
+void rmem_batch_want(struct rmem_batch *b, raddr at, size_t n)
+{
+	uint32_t i = b->n_have + b->n_want;
+
+	if (i == BATCH_RANGES || n == 0 || n > BATCH_BYTES - b->used || held(b, at, n))
+		return;
+	b->have[i].at = at;
+	b->have[i].n = (uint32_t)n;
+	b->have[i].off = b->used;
+	b->used += (uint32_t)(n + 7) & ~7u;
+	b->used = MIN(b->used, BATCH_BYTES);
+	b->n_want++;
+}
+
+void rmem_batch_fetch(struct rmem_batch *b)
+{
+	struct rmem_vec v[BATCH_RANGES];
+
+	for (uint32_t i = 0; i < b->n_want; i++)
+		v[i] = (struct rmem_vec){
+			.at = b->have[b->n_have + i].at,
+			.buf = b->bytes + b->have[b->n_have + i].off,
+			.n = b->have[b->n_have + i].n,
+		};
+	if (b->n_want)
+		b->n_have += (uint32_t)rmem_readv(b->below, v, b->n_want);
+	b->n_want = 0;
+}
