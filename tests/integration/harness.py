@@ -1,0 +1,551 @@
+"""What the integration tests share: Pythons, targets, pysampled runs, and readers of its outputs.
+
+A test is a function named test_* in a test_*.py beside this file. It fails by an exception and skips by Skip.
+each(name=values, ...) runs it once for each combination; each_python once for each CPython.
+"""
+import itertools
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.abspath(os.environ.get("PYSAMPLED_BUILD", os.path.join(ROOT, "build")))
+PYSAMPLED = os.environ.get("PYSAMPLED", os.path.join(BUILD, "pysampled"))
+TARGETS = os.path.join(ROOT, "tests", "targets")
+WANTED_PYTHONS = ("3.11", "3.12", "3.13")
+DEBIAN_PYTHON = "/usr/bin/python3.11"
+NOBODY = 65534
+
+
+class Skip(Exception):
+    """The test can't be run here; the text says why."""
+
+
+def check(condition, text, *values):
+    if not condition:
+        raise AssertionError(text % values if values else text)
+
+
+def equal(got, want, what):
+    check(got == want, "%s: got %r, want %r", what, got, want)
+
+
+# ---- which tests, and how often --------------------------------------------------------------------------------------
+
+def each(**axes):
+    """Runs the test once for each combination of the named values."""
+    def mark(function):
+        function.axes = dict(getattr(function, "axes", {}), **axes)
+        return function
+    return mark
+
+
+def each_python(function):
+    """Runs the test for each CPython, passed as py."""
+    return each(py=wanted_pythons())(function)
+
+
+def one_python(function):
+    """Runs the test for the newest CPython there is, passed as py."""
+    return each(py=[newest_python()])(function)
+
+
+def seconds(limit):
+    """Ends the test after this long; without it after 60 s."""
+    def mark(function):
+        function.limit = limit
+        return function
+    return mark
+
+
+def not_quick(function):
+    """Leaves the test out of a --quick run."""
+    function.not_quick = True
+    return function
+
+
+def cases(function):
+    """(arguments, suffix of the name) of each run of a test."""
+    axes = getattr(function, "axes", {})
+    for values in itertools.product(*axes.values()):
+        named = ["%s" % v if k == "py" else "%s=%s" % (k, v) for k, v in zip(axes, values)]
+        yield dict(zip(axes, values)), "[%s]" % ",".join(named) if named else ""
+
+
+# ---- Pythons ---------------------------------------------------------------------------------------------------------
+
+class Python:
+    """A CPython to be profiled; path is None where there is none."""
+
+    def __init__(self, tag, path, reason=None):
+        self.tag, self.path, self.reason = tag, path, reason
+
+    def __str__(self):
+        return self.tag
+
+    def need(self):
+        if self.path is None:
+            raise Skip(self.reason)
+        return self.path
+
+    def command(self):
+        return [self.need()]
+
+    def include(self):
+        code = "import sysconfig; print(sysconfig.get_path('include'))"
+        return subprocess.check_output([self.need(), "-c", code], text=True, env=plain_env()).strip()
+
+
+def plain_env(**more):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYENV_VERSION", "VIRTUAL_ENV"))}
+    env.update(more)
+    return env
+
+
+def pyenv_versions():
+    try:
+        root = subprocess.run(["pyenv", "root"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    except OSError:
+        return []
+    folder = os.path.join(root.strip(), "versions")
+    names = os.listdir(folder) if root.strip() and os.path.isdir(folder) else []
+    return [(name, os.path.join(folder, name, "bin", "python3")) for name in sorted(names)]
+
+
+def find_pythons():
+    given = [p for p in os.environ.get("PYSAMPLED_TEST_PYTHONS", "").split(os.pathsep) if p]
+    if given:
+        return [Python(tag_of(path), path) for path in given]
+    found = []
+    installed = pyenv_versions()
+    for wanted in WANTED_PYTHONS:
+        there = [(n, p) for n, p in installed if n.startswith(wanted + ".") and os.access(p, os.X_OK)]
+        found += [Python(name, path) for name, path in there]
+        if not there:
+            found.append(Python(wanted, None, "no CPython %s with a shared libpython here" % wanted))
+    debian = DEBIAN_PYTHON if os.access(DEBIAN_PYTHON, os.X_OK) else None
+    found.append(Python("debian3.11", debian, "no %s here" % DEBIAN_PYTHON))
+    return found + matrix_pythons()
+
+
+def tag_of(path):
+    code = "import platform; print(platform.python_version())"
+    try:
+        return subprocess.check_output([path, "-c", code], text=True, env=plain_env()).strip()
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise SystemExit("PYSAMPLED_TEST_PYTHONS: %s: %s" % (path, error))
+
+
+def matrix_pythons():
+    """CPythons that tools/test --matrix unpacked: a list of wrapper scripts, by tag."""
+    folder = os.environ.get("PYSAMPLED_MATRIX")
+    if not folder:
+        return []
+    return [Python(name, os.path.join(folder, name)) for name in sorted(os.listdir(folder)) if name.startswith("3.")]
+
+
+_pythons = []
+
+
+def wanted_pythons():
+    if not _pythons:
+        _pythons.extend(find_pythons())
+    return list(_pythons)
+
+
+def newest_python():
+    there = [py for py in wanted_pythons() if py.path and not py.tag.startswith("debian")]
+    return there[-1] if there else wanted_pythons()[-1]
+
+
+def debian_python():
+    return next((py for py in wanted_pythons() if py.tag == "debian3.11"), Python("debian3.11", None, "not asked for"))
+
+
+# ---- what this machine allows ----------------------------------------------------------------------------------------
+
+def is_root():
+    return os.geteuid() == 0
+
+
+def need_root():
+    if not is_root():
+        raise Skip("needs root")
+
+
+def need_command(name):
+    path = shutil.which(name)
+    if not path:
+        raise Skip("no %s here" % name)
+    return path
+
+
+def can_fifo():
+    """True if SCHED_FIFO is granted, so that capture=preempt is expected."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+            os._exit(0)
+        except OSError:
+            os._exit(1)
+    return os.waitpid(pid, 0)[1] == 0
+
+
+def need_fifo():
+    if not can_fifo():
+        raise Skip("SCHED_FIFO is not granted, so nothing is held")
+
+
+def has_pmu():
+    types = "/sys/bus/event_source/devices"
+    return any(name == "cpu" or name.startswith(("cpu_", "armv", "arm_")) for name in os.listdir(types))
+
+
+# ---- folders and processes -------------------------------------------------------------------------------------------
+
+_cleanups = []
+
+
+def cleanup(function, *args):
+    _cleanups.append((function, args))
+
+
+def clean_up():
+    while _cleanups:
+        function, args = _cleanups.pop()
+        function(*args)
+
+
+def folder(mode=0o755):
+    """A folder of the test's own, gone after the test."""
+    path = tempfile.mkdtemp(prefix="pysampled-test-")
+    os.chmod(path, mode)
+    cleanup(shutil.rmtree, path, True)
+    return path
+
+
+def end(process):
+    """Kills a process we started, and waits for it."""
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream:
+            try:
+                stream.close()
+            except OSError:
+                pass
+
+
+def start(command, **options):
+    process = subprocess.Popen(command, **options)
+    cleanup(end, process)
+    return process
+
+
+def until(condition, what, limit=20, pause=0.005):
+    """Waits for a condition; its value when it is true."""
+    deadline = time.monotonic() + limit
+    while True:
+        value = condition()
+        if value:
+            return value
+        check(time.monotonic() < deadline, "not within %g s: %s", limit, what)
+        time.sleep(pause)
+
+
+def as_nobody():
+    os.setgroups([])
+    os.setresgid(NOBODY, NOBODY, NOBODY)
+    os.setresuid(NOBODY, NOBODY, NOBODY)
+
+
+# ---- targets ---------------------------------------------------------------------------------------------------------
+
+def extension(py, name, where=None):
+    """Builds tests/targets/NAME.c for a Python, once; the folder it lies in."""
+    source = os.path.join(TARGETS, name + ".c")
+    out = where or os.path.join(BUILD, "targets", py.tag)
+    module = os.path.join(out, name + ".abi3.so")
+    if not os.path.exists(module) or os.path.getmtime(module) < os.path.getmtime(source):
+        os.makedirs(out, exist_ok=True)
+        include = py.include()
+        if not os.path.exists(os.path.join(include, "Python.h")):
+            include = sysconfig.get_path("include")
+        scratch = "%s.%d" % (module, os.getpid())
+        subprocess.run(["cc", "-O2", "-g", "-fPIC", "-shared", "-fno-ipa-icf", "-Wall", "-Wextra", "-Werror",
+                        "-Wno-cast-function-type", "-I", include, source, "-o", scratch], check=True)
+        os.rename(scratch, module)
+    return out
+
+
+class Target:
+    """A program under tests/targets that says READY {json} when it is where the test wants it."""
+
+    def __init__(self, py, script, *args, extensions=("gtspin",), user=None, cpus=None, follow_output=False):
+        paths = {extension(py, name) for name in extensions}
+        options = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/",
+                       env=plain_env(PYTHONPATH=os.pathsep.join(sorted(paths)), PYTHONDONTWRITEBYTECODE="1"))
+        if user is not None:
+            options["preexec_fn"] = as_nobody
+        self.script = script if os.path.isabs(script) else os.path.join(TARGETS, script)
+        self.process = start(py.command() + [self.script] + [str(a) for a in args], **options)
+        self.pid = self.process.pid
+        self._rest = b""
+        self.info = json.loads(self.line("READY") or "{}")
+        if cpus is not None:
+            for tid in tasks(self.pid):
+                os.sched_setaffinity(tid, cpus)
+
+    def line(self, word, limit=30):
+        """Waits for the line that starts with word; what stands behind it."""
+        deadline = time.monotonic() + limit
+        while True:
+            line, newline, rest = self._rest.partition(b"\n")
+            if newline:
+                self._rest = rest
+                text = line.decode()
+                if text.startswith(word):
+                    return text[len(word):].strip()
+                continue
+            left = deadline - time.monotonic()
+            ready = left > 0 and select.select([self.process.stdout], [], [], left)[0]
+            chunk = os.read(self.process.stdout.fileno(), 65536) if ready else b""
+            check(chunk, "the target never said %s (status %s)", word, self.process.poll())
+            self._rest += chunk
+
+    def say(self, text):
+        self.process.stdin.write(text.encode() + b"\n")
+        self.process.stdin.flush()
+
+    def alive(self):
+        return self.process.poll() is None
+
+
+def tasks(pid):
+    return sorted(int(tid) for tid in os.listdir("/proc/%d/task" % pid))
+
+
+def status(pid, tid=None):
+    """/proc/PID/status as a dict."""
+    path = "/proc/%d/status" % pid if tid is None else "/proc/%d/task/%d/status" % (pid, tid)
+    with open(path) as file:
+        return dict((key, value.strip()) for key, _, value in (line.partition(":") for line in file))
+
+
+def cpu_seconds(pids):
+    """User and system time of processes, with that of their ended threads."""
+    total = 0
+    for pid in pids:
+        with open("/proc/%d/stat" % pid) as file:
+            fields = file.read().rpartition(")")[2].split()
+        total += int(fields[11]) + int(fields[12])
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def children(pid):
+    """PID and all its descendants."""
+    found = [pid]
+    for tid in tasks(pid):
+        with open("/proc/%d/task/%d/children" % (pid, tid)) as file:
+            for child in file.read().split():
+                found += children(int(child))
+    return found
+
+
+def runs_on(pid, limit=20):
+    """Waits until a process has used more CPU time than it had."""
+    before = cpu_seconds([pid])
+    until(lambda: cpu_seconds([pid]) > before, "process %d goes on" % pid, limit)
+
+
+# ---- pysampled -------------------------------------------------------------------------------------------------------
+
+class Run:
+    """A finished pysampled: its status, its outputs, and the summary line as a dict."""
+
+    def __init__(self, command, rc, out, err):
+        self.command, self.rc, self.out, self.err = command, rc, out, err
+        self.summary = parse_summary(err)
+
+    def __str__(self):
+        return "%s: exit %s\n%s" % (" ".join(self.command), self.rc, self.err[-2000:])
+
+    def ok(self, rc=0):
+        check(self.rc == rc, "exit status %s, want %s: %s", self.rc, rc, self)
+        return self
+
+    def n(self, key):
+        check(key in self.summary, "no %s= in the summary: %s", key, self)
+        return int(self.summary[key])
+
+
+def parse_summary(err):
+    lines = [line for line in err.splitlines() if re.match(r"samples=\d+ ", line)]
+    return dict(word.partition("=")[::2] for word in lines[-1].split()) if lines else {}
+
+
+class Recorder:
+    """A pysampled that runs in the background. home is where it keeps its ~/.debug."""
+
+    def __init__(self, *args, home=None, wrapper=(), binary=None, build=None, user=None, **options):
+        self.home = home or folder(0o777)
+        path = binary or (os.path.join(ROOT, build, "pysampled") if build else PYSAMPLED)
+        if not os.access(path, os.X_OK):
+            raise Skip("%s is not built" % os.path.relpath(path, ROOT)) if build else AssertionError("no " + path)
+        self.command = list(wrapper) + [path] + [str(a) for a in args]
+        if user is not None:
+            options["preexec_fn"] = as_nobody
+        options.setdefault("stdin", subprocess.DEVNULL)
+        options.setdefault("cwd", self.home)
+        self.outs = [tempfile.TemporaryFile(), tempfile.TemporaryFile()]
+        env = plain_env(HOME=self.home)
+        self.process = start(self.command, stdout=self.outs[0], stderr=self.outs[1], env=env, **options)
+        self.pid = self.process.pid
+
+    def text(self, index):
+        self.outs[index].seek(0)
+        return self.outs[index].read().decode(errors="replace")
+
+    def attached(self):
+        """Waits until its seccomp filter stands and its events are open and on."""
+        def ready():
+            check(self.process.poll() is None, "pysampled ended early: %s", self.text(1))
+            fds = "/proc/%d/fd" % self.pid
+            events = [1 for fd in os.listdir(fds) if "perf_event" in readlink(os.path.join(fds, fd))]
+            return events and status(self.pid)["Seccomp"] == "2"
+        until(ready, "pysampled has attached")
+        return self
+
+    def signal(self, number):
+        self.process.send_signal(number)
+        return self
+
+    def wait(self, limit=60):
+        try:
+            self.process.wait(limit)
+        except subprocess.TimeoutExpired:
+            raise AssertionError("pysampled did not end within %g s: %s" % (limit, self.text(1)[-2000:]))
+        return Run(self.command, self.process.returncode, self.text(0), self.text(1))
+
+
+def readlink(path):
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
+def pysampled(*args, limit=60, **options):
+    return Recorder(*args, **options).wait(limit)
+
+
+def same_counts(run, *folded_files):
+    """The summary adds up, and so do the files."""
+    parts = sum(run.n(key) for key in ("exact", "late", "torn", "nopython"))
+    equal(parts, run.n("samples"), "exact + late + torn + nopython against samples")
+    for stacks in folded_files:
+        equal(sum(n for _, n in stacks), run.n("samples"), "samples in folded")
+
+
+# ---- folded stacks ---------------------------------------------------------------------------------------------------
+
+def read_folded(path):
+    """[(frames, count)], frames[0] is COMM-PID."""
+    with open(path, errors="surrogateescape") as file:
+        return parse_folded(file.read())
+
+
+def parse_folded(text):
+    stacks = []
+    for number, line in enumerate(text.splitlines(), 1):
+        stack, _, count = line.rpartition(" ")
+        check(stack and count.isdigit(), "line %d is no folded stack: %r", number, line)
+        stacks.append((stack.split(";"), int(count)))
+    return stacks
+
+
+def total(stacks):
+    return sum(n for _, n in stacks)
+
+
+def of_pid(stacks, pid):
+    return [(frames, n) for frames, n in stacks if frames[0].rpartition("-")[2] == str(pid)]
+
+
+def marked(stacks, marker):
+    return [(frames, n) for frames, n in stacks if "[%s]" % marker in frames]
+
+
+def user_frames(frames):
+    """Without the process and without the kernel's frames."""
+    return [f for f in frames[1:] if not f.endswith("_[k]")]
+
+
+def python_frame(frame):
+    """(qualname, file, line) of a Python frame, None for a native one."""
+    match = re.fullmatch(r"(.+) \((.+):(\d+)\)", frame)
+    return (match[1], match[2], int(match[3])) if match else None
+
+
+def python_frames(frames):
+    return [p for p in map(python_frame, user_frames(frames)) if p]
+
+
+# ---- the judge: what ran is known from the native leaf ---------------------------------------------------------------
+
+class Verdict:
+    def __init__(self):
+        self.judged = self.right = 0
+        self.wrong = []
+
+    def __str__(self):
+        shown = "".join("\n  %s: %s" % pair for pair in self.wrong[:5])
+        return "%d of %d right%s" % (self.right, self.judged, shown)
+
+
+def judge(stacks, truth):
+    """Compares stacks whose native leaf is in truth ({symbol: [[function, line], caller, …]}, leaf first) with it."""
+    verdict = Verdict()
+    for frames, count in stacks:
+        frames = user_frames(frames)
+        if not frames or frames[-1] not in truth:
+            continue
+        want = [tuple(pair) for pair in truth[frames[-1]]]
+        got = [(p[0], p[2]) if p else f for f, p in ((f, python_frame(f)) for f in reversed(frames[:-1]))]
+        verdict.judged += count
+        if got[:len(want)] == want:
+            verdict.right += count
+        else:
+            verdict.wrong.append((frames[-1], got[:len(want)]))
+    return verdict
+
+
+def all_right(verdict, at_least):
+    check(verdict.judged >= at_least, "only %d samples could be judged, want %d", verdict.judged, at_least)
+    check(verdict.right == verdict.judged, "wrong stacks among those marked exact: %s", verdict)
+
+
+# ---- perf ------------------------------------------------------------------------------------------------------------
+
+def perf(*args, home, limit=120):
+    """Runs perf with our HOME; (stdout, stderr)."""
+    done = subprocess.run([need_command("perf")] + list(args), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, errors="replace", timeout=limit,
+                          env=plain_env(HOME=home, PERF_PAGER="cat"))
+    check(done.returncode == 0, "perf %s: exit %d: %s", " ".join(args), done.returncode, done.stderr)
+    return done.stdout, done.stderr
+
+
+def perf_samples(data, home):
+    out, _ = perf("script", "-i", data, "-F", "comm,tid,time,event", home=home)
+    return len([line for line in out.splitlines() if line.strip()])

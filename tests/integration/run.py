@@ -1,0 +1,103 @@
+"""Runs the integration tests: run.py [--quick] [--matrix] [-k PATTERN] [--list] [--counts FILE].
+
+Prints "ok name (s)", "FAIL name: why" or "SKIP name: reason" for each, and writes "passed failed skipped" into FILE.
+"""
+import argparse
+import glob
+import importlib
+import os
+import signal
+import sys
+import time
+import traceback
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import harness  # noqa: E402
+
+
+class TimedOut(Exception):
+    pass
+
+
+def on_alarm(number, frame):
+    raise TimedOut()
+
+
+def on_term(number, frame):
+    raise KeyboardInterrupt()
+
+
+def find_tests():
+    here = os.path.dirname(os.path.abspath(__file__))
+    for path in sorted(glob.glob(os.path.join(here, "test_*.py"))):
+        module = importlib.import_module(os.path.basename(path)[:-3])
+        for name, function in list(vars(module).items()):
+            if name.startswith("test_") and callable(function) and function.__module__ == module.__name__:
+                for arguments, suffix in harness.cases(function):
+                    yield "%s.%s%s" % (module.__name__[5:], name[5:], suffix), function, arguments
+
+
+def run_one(function, arguments):
+    """(word, text) of one test."""
+    try:
+        signal.alarm(getattr(function, "limit", 60))
+        if "py" in arguments:
+            arguments["py"].need()
+        function(**arguments)
+        return "ok", ""
+    except harness.Skip as skip:
+        return "SKIP", str(skip)
+    except TimedOut:
+        return "FAIL", "no end within %d s" % getattr(function, "limit", 60)
+    except AssertionError as error:
+        return "FAIL", "%s (%s)" % (error, where(error))
+    except Exception as error:
+        traceback.print_exc(file=sys.stdout)
+        return "FAIL", "%s: %s" % (type(error).__name__, error)
+    finally:
+        signal.alarm(0)
+        harness.clean_up()
+
+
+def where(error):
+    """The line of the test itself that failed."""
+    lines = [f for f in traceback.extract_tb(error.__traceback__) if os.path.basename(f.filename).startswith("test_")]
+    return "%s:%d" % (os.path.basename(lines[-1].filename), lines[-1].lineno) if lines else "harness"
+
+
+def parse_args():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--matrix", action="store_true")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--counts")
+    parser.add_argument("-k", dest="pattern", default="")
+    return parser.parse_args()
+
+
+def main():
+    args = parse_args()
+    signal.signal(signal.SIGALRM, on_alarm)
+    signal.signal(signal.SIGTERM, on_term)
+    if args.matrix:
+        import matrix
+        matrix.unpack()
+    totals = {"ok": 0, "FAIL": 0, "SKIP": 0}
+    for name, function, arguments in find_tests():
+        if args.pattern not in name or (args.quick and getattr(function, "not_quick", False)):
+            continue
+        if args.list:
+            print(name)
+            continue
+        begin = time.monotonic()
+        word, text = run_one(function, arguments)
+        totals[word] += 1
+        tail = ": " + text if text else " (%.1f s)" % (time.monotonic() - begin)
+        print("%s %s%s" % (word, name, tail), flush=True)
+    if args.counts:
+        with open(args.counts, "w") as out:
+            out.write("%(ok)d %(FAIL)d %(SKIP)d\n" % totals)
+    return 1 if totals["FAIL"] else 0
+
+
+sys.exit(main())

@@ -1,0 +1,65 @@
+"""The judges can fail: without this a green run proves nothing."""
+import json
+import os
+
+import harness
+from harness import check, equal
+
+TRUTH = {"spin_05": [["g_01", 9], ["f_01", 7], ["cycle", 100]]}
+RIGHT = "py-7;<module> (/a/b.py:3);cycle (/a/b.py:100);f_01 (/a/b.py:7);g_01 (/a/b.py:9);spin_05 3\n"
+
+
+def verdict(text):
+    return harness.judge(harness.parse_folded(text), TRUTH)
+
+
+def test_judge_accepts_the_right_stack():
+    equal((verdict(RIGHT).judged, verdict(RIGHT).right), (3, 3), "judged, right")
+
+
+def test_judge_accepts_kernel_frames_above_the_spin():
+    equal(verdict(RIGHT.replace("spin_05", "spin_05;asm_sysvec_[k];tick_[k]")).right, 3, "right")
+
+
+@harness.each(wrong=["g_01|g_02", ":9|:10", "f_01|f_02", ":7|:8", ":100|:101", "cycle|cyclo",
+                     "g_01 (/a/b.py:9);|", "f_01 (/a/b.py:7);|", "spin_05|[late];spin_05"])
+def test_judge_sees(wrong):
+    old, _, new = wrong.partition("|")
+    got = verdict(RIGHT.replace(old, new))
+    equal((got.judged, got.right), (3, 0), "judged, right")
+
+
+def test_judge_leaves_other_leaves_alone():
+    equal(verdict(RIGHT.replace("spin_05", "memcpy")).judged, 0, "judged")
+
+
+def test_all_right_wants_enough_samples():
+    try:
+        harness.all_right(verdict(RIGHT), 4)
+    except AssertionError:
+        return
+    raise AssertionError("3 samples passed where 4 were wanted")
+
+
+def test_summary_is_the_last_such_line():
+    err = "note\nsamples=1 exact=1\nsamples=20 exact=19 late=1 capture=preempt duration=1.0s\n"
+    equal(harness.parse_summary(err)["exact"], "19", "exact")
+    equal(harness.parse_summary("nothing here"), {}, "no summary")
+
+
+def test_folded_line_without_a_count_is_refused():
+    try:
+        harness.parse_folded("a;b;c\n")
+    except AssertionError:
+        return
+    raise AssertionError("accepted")
+
+
+@harness.each_python
+def test_ground_truth_target_is_true(py):
+    """The target's own lines say what the truth says."""
+    target = harness.Target(py, "groundtruth.py", "--us", 2)
+    equal(len(target.info["truth"]), 64, "spins")
+    equal(target.info["truth"]["spin_05"][0][0], "g_01", "caller of spin_05")
+    check(len({json.dumps(t) for t in target.info["truth"].values()}) == 64, "two spins share a stack")
+    check(target.alive() and os.path.isabs(target.info["file"]), "the target ended")

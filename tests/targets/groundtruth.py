@@ -1,0 +1,73 @@
+"""cycle -> f_KK -> g_KK -> spin_NN, each spin called from one line only; with --depth below that many more frames.
+
+READY's truth: {spin: [[g, line], [f, line], ["cycle", line]]}, so a sample in spin_NN tells its whole stack.
+Usage: groundtruth.py --us US [--depth N] [--threads N] [--seconds S] [--progress FILE]
+"""
+import argparse
+import sys
+import threading
+
+import gtspin
+import target
+
+GROUPS, SPINS = 16, 4  # f_KK and g_KK; spins called by each g_KK
+
+
+def source():
+    """The program, and the truth about it."""
+    lines, call_line, f_line, cycle_line = [], {}, {}, {}
+
+    def add(text):
+        lines.append(text)
+        return len(lines)
+
+    for k in range(GROUPS):
+        add("def f_%02d():" % k)
+        f_line[k] = add("    g_%02d()" % k)
+        add("def g_%02d():" % k)
+        for n in range(SPINS * k, SPINS * k + SPINS):
+            call_line[n] = add("    spin_%02d()" % n)
+    add("def cycle():")
+    for i in range(GROUPS):
+        k = i * 7 % GROUPS
+        cycle_line[k] = add("    f_%02d()" % k)
+    truth = {}
+    for n, line in call_line.items():
+        k = n // SPINS
+        truth["spin_%02d" % n] = [["g_%02d" % k, line], ["f_%02d" % k, f_line[k]], ["cycle", cycle_line[k]]]
+    return "\n".join(lines) + "\n", truth
+
+
+def deep(depth, body):
+    if depth > 0:
+        return deep(depth - 1, body)
+    return body()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--us", type=float, default=10)
+    parser.add_argument("--depth", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=target.LIFE)
+    parser.add_argument("--progress")
+    args = parser.parse_args()
+    target.live()
+    sys.setrecursionlimit(args.depth + 1000)
+    gtspin.calibrate(args.us)
+    text, truth = source()
+    namespace = target.spins()
+    path = target.generated(text, "groundtruth_generated.py", namespace)
+    progress = target.Progress(args.progress) if args.progress else None
+
+    def work():
+        deep(args.depth, lambda: target.forever(namespace["cycle"], args.seconds, progress))
+
+    others = [threading.Thread(target=work, name="spin-%d" % i, daemon=True) for i in range(1, args.threads)]
+    for thread in others:
+        thread.start()
+    target.ready(truth=truth, file=path)
+    work()
+
+
+main()
