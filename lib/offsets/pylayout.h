@@ -54,7 +54,12 @@ struct pylayout {
 	struct {
 		uint32_t size;
 		pyoff next, prev, interp, thread_id, native_tid, frame, cframe;
-		pyoff datastack_chunk, status, base_frame;
+		pyoff datastack_chunk, status;
+		/* 3.15+: a pointer in the tstate to the sentinel frame below all
+		 * others (embedded in _PyThreadStateImpl). A walk that arrives at
+		 * that address has seen the whole stack; the sentinel's owner is
+		 * owner_shim and its previous is NULL. */
+		pyoff base_frame;
 	} tstate;
 	struct {
 		pyoff current_frame, previous;
@@ -83,8 +88,9 @@ struct pylayout {
 	uint8_t owner_shim; /* smallest owner value of a frame that runs no code, 0: none */
 	uint8_t owner_generator;
 	uint8_t code_tag_mask; /* low bits of frame.code to clear */
-	uint8_t active_bit;    /* bit of tstate.status set for the active one, 0: none */
-	uint8_t str_kind_shift, str_compact_bit, str_ascii_bit; /* in the u32 at str.state */
+	uint8_t active_bit;    /* number of the bit set in the active tstate.status, 0: none */
+	/* Shift and bit numbers in the u32 at str.state; kind is 3 bits. */
+	uint8_t str_kind_shift, str_compact_bit, str_ascii_bit;
 	bool free_threaded;
 	enum py_linetable linetable;
 };

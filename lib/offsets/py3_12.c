@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * py3_12 - CPython 3.12 (headers Include/cpython and Include/internal of 3.12).
+ */
+#include "pylayout.h"
+
+const struct pylayout pylayout_3_12 = {
+	.version = 0x030c,
+	.micro_min = 1,
+	.micro_max = 1,
+
+	.runtime = {
+		.interp_head = AT(40),
+		.main_thread = AT(64),
+		.finalizing = AT(24),
+	},
+	.interp = {
+		.next = AT(0),
+		.id = AT(8),
+		.threads_head = AT(72),
+		.threads_unique = AT(64),
+	},
+	.tstate = {
+		.size = 288,
+		.next = AT(8),
+		.prev = AT(0),
+		.interp = AT(16),
+		.thread_id = AT(136),
+		.native_tid = AT(144),
+		.cframe = AT(56),
+		.datastack_chunk = AT(232),
+		.status = AT(24),
+	},
+	.cframe = { .current_frame = AT(0), .previous = AT(8) },
+	.frame = {
+		.size = 80,
+		.code = AT(0),
+		.previous = AT(8),
+		.instr = AT(56),
+		.localsplus = AT(72),
+		.owner = AT(70),
+	},
+	.code = {
+		.size = 192,
+		.filename = AT(112),
+		.name = AT(120),
+		.qualname = AT(128),
+		.linetable = AT(136),
+		.firstlineno = AT(68),
+		.flags = AT(48),
+		.version = AT(92),
+		.firsttraceable = AT(176),
+		.bytecode = AT(192),
+	},
+	.object = { .type = AT(8), .type_name = AT(24), .type_flags = AT(168) },
+	.str = {
+		.length = AT(16),
+		.hash = AT(24),
+		.state = AT(32),
+		.ascii_data = 40, /* sizeof(PyASCIIObject) */
+		.compact_data = 56, /* sizeof(PyCompactUnicodeObject) */
+	},
+	.bytes = { .size = AT(16), .data = AT(32) },
+
+	.owner_shim = 3, /* FRAME_OWNED_BY_CSTACK */
+	.owner_generator = 1, /* FRAME_OWNED_BY_GENERATOR */
+	.active_bit = 4, /* _status.active follows four others */
+	/* struct _PyUnicodeObject_state: interned:2, kind:3, compact:1, ascii:1. */
+	.str_kind_shift = 2,
+	.str_compact_bit = 5,
+	.str_ascii_bit = 6,
+	.linetable = PY_LOCATIONS_311,
+};

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * py3_13 - CPython 3.13 (headers Include/cpython and Include/internal of 3.13).
+ *
+ * Offsets are those of the build with a GIL, micro version 0; a running 3.13 tells
+ * its own (debug_offsets.c), free-threaded builds too. The meanings are used as is.
+ */
+#include "pylayout.h"
+
+const struct pylayout pylayout_3_13 = {
+	.version = 0x030d,
+	.micro_min = 0,
+	.micro_max = 18,
+
+	.runtime = {
+		.interp_head = AT(632),
+		.main_thread = AT(656),
+		.finalizing = AT(608),
+	},
+	.interp = {
+		.next = AT(7264),
+		.id = AT(7272),
+		.threads_head = AT(7344),
+		.threads_unique = AT(7336),
+	},
+	.tstate = {
+		.size = 304,
+		.next = AT(8),
+		.prev = AT(0),
+		.interp = AT(16),
+		.thread_id = AT(152),
+		.native_tid = AT(160),
+		.frame = AT(72),
+		.datastack_chunk = AT(232),
+		.status = AT(32),
+	},
+	.frame = {
+		.size = 80,
+		.code = AT(0),
+		.previous = AT(8),
+		.instr = AT(56),
+		.localsplus = AT(72),
+		.owner = AT(70),
+	},
+	.code = {
+		.size = 200,
+		.filename = AT(112),
+		.name = AT(120),
+		.qualname = AT(128),
+		.linetable = AT(136),
+		.firstlineno = AT(68),
+		.flags = AT(48),
+		.version = AT(92),
+		.firsttraceable = AT(184),
+		.bytecode = AT(200),
+	},
+	.object = { .type = AT(8), .type_name = AT(24), .type_flags = AT(168) },
+	.str = {
+		.length = AT(16),
+		.hash = AT(24),
+		.state = AT(32),
+		.ascii_data = 40, /* sizeof(PyASCIIObject) */
+		.compact_data = 56, /* sizeof(PyCompactUnicodeObject) */
+	},
+	.bytes = { .size = AT(16), .data = AT(32) },
+
+	.owner_shim = 3, /* FRAME_OWNED_BY_CSTACK */
+	.owner_generator = 1, /* FRAME_OWNED_BY_GENERATOR */
+	.active_bit = 4, /* _status.active follows four others */
+	/* struct _PyUnicodeObject_state: interned:2, kind:3, compact:1, ascii:1. */
+	.str_kind_shift = 2,
+	.str_compact_bit = 5,
+	.str_ascii_bit = 6,
+	.linetable = PY_LOCATIONS_311,
+};
