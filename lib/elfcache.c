@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+#include "elfcache.h"
+
+#include "elfread.inc.h"
+
+enum { MAX_NESTING = 64 /* rows looked back for an enclosing symbol */ };
+enum { MAX_LAZY_FDS = 64, MAX_ELFS = 65536, N_BUCKETS = 1024 };
+
+void elfcache_tables_deinit(struct elfcache_tables *t)
+{
+	free(t->sym);
+	free(t->names);
+	free(t->func);
+	*t = (struct elfcache_tables){ 0 };
+}
+
+/* ---- Lookups ---- */
+
+bool elfcache_vaddr(const struct elfcache_tables *t, uint64_t offset, uint64_t *ret)
+{
+	for (size_t i = 0; i < t->n_loads; i++) {
+		if (offset - t->load[i].offset < t->load[i].size) {
+			*ret = offset - t->load[i].offset + t->load[i].vaddr;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* How many of @n rows of @each bytes, beginning with a start, start at or below @x. */
+static size_t rows_below(const void *rows, size_t n, size_t each, uint64_t x)
+{
+	size_t lo = 0;
+
+	while (n > 0) {
+		size_t half = n / 2;
+
+		if (load_u32((const char *)rows + (lo + half) * each) <= x) {
+			lo += half + 1;
+			n -= half + 1;
+		} else {
+			n = half;
+		}
+	}
+	return lo;
+}
+
+const char *elfcache_symbol(const struct elfcache_tables *t, uint64_t vaddr)
+{
+	uint64_t x = vaddr - t->base;
+	size_t i = rows_below(t->sym, t->n_syms, sizeof(*t->sym), x);
+
+	for (size_t k = 0; k < MAX_NESTING && k < i; k++) {
+		const struct elfcache_sym *s = &t->sym[i - 1 - k];
+
+		if (x - s->start < s->size)
+			return t->names + s->name;
+	}
+	return NULL;
+}
+
+const struct elfcache_func *elfcache_row(const struct elfcache_tables *t, uint64_t x)
+{
+	size_t i = rows_below(t->func, t->n_funcs, sizeof(*t->func), x);
+
+	if (i == 0 || x - t->func[i - 1].start >= t->func[i - 1].size)
+		return NULL;
+	return &t->func[i - 1];
+}
+
+bool elfcache_function(const struct elfcache_tables *t, uint64_t vaddr, uint64_t *start)
+{
+	const struct elfcache_func *f = elfcache_row(t, vaddr - t->base);
+
+	if (f)
+		*start = t->base + f->start;
+	return f;
+}
+
+bool elfcache_is_eval_rest(const struct elfcache_tables *t, uint64_t vaddr)
+{
+	return vaddr - t->base - t->eval_rest.start < t->eval_rest.size;
+}
+
+/* ---- The cache ---- */
+
+enum elf_state { ELF_NO_FILE, ELF_FD, ELF_IMAGE, ELF_READ, ELF_BAD };
+
+struct elfcache_elf {
+	struct elfcache_elf *next; /* in its bucket */
+	struct elfcache_id id;
+	enum elf_state state;
+	int fd;
+	struct bytes image;
+	struct elfcache_tables tables;
+	uint64_t used; /* elfcache.clock at the last lookup */
+};
+
+struct elfcache {
+	struct elfcache_elf *bucket[N_BUCKETS];
+	size_t n_elfs, n_fds, bytes, max_bytes;
+	uint64_t clock, dropped;
+};
+
+struct elfcache *elfcache_create(size_t max_bytes)
+{
+	struct elfcache *c = calloc(1, sizeof(*c));
+
+	if (c)
+		c->max_bytes = max_bytes;
+	return c;
+}
+
+static void elf_destroy(struct elfcache_elf *e)
+{
+	if (e->state == ELF_FD)
+		close(e->fd);
+	elfcache_tables_deinit(&e->tables);
+	free((void *)(uintptr_t)e->id.path);
+	free(e);
+}
+
+void elfcache_destroy(struct elfcache *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; i < N_BUCKETS; i++) {
+		for (struct elfcache_elf *e = c->bucket[i], *next; e; e = next) {
+			next = e->next;
+			elf_destroy(e);
+		}
+	}
+	free(c);
+}
+
+static bool id_same(const struct elfcache_id *a, const struct elfcache_id *b)
+{
+	return a->dev == b->dev && a->ino == b->ino &&
+	       (!a->generation || !b->generation || a->generation == b->generation) &&
+	       strcmp(a->path, b->path) == 0;
+}
+
+struct elfcache_elf *elfcache_get(struct elfcache *c, const struct elfcache_id *id)
+{
+	struct elfcache_elf **b = &c->bucket[(id->ino ^ id->dev) % N_BUCKETS], *e;
+
+	for (e = *b; e; e = e->next) {
+		if (!id_same(&e->id, id))
+			continue;
+		if (!e->id.generation)
+			e->id.generation = id->generation;
+		return e;
+	}
+	e = c->n_elfs < MAX_ELFS ? calloc(1, sizeof(*e)) : NULL;
+	if (!e)
+		return NULL;
+	e->id = *id;
+	e->id.path = strdup(id->path);
+	if (!e->id.path) {
+		free(e);
+		return NULL;
+	}
+	e->next = *b;
+	*b = e;
+	c->n_elfs++;
+	return e;
+}
+
+const char *elfcache_path(const struct elfcache_elf *e)
+{
+	return e->id.path;
+}
+
+bool elfcache_wants_file(const struct elfcache_elf *e)
+{
+	return e->state == ELF_NO_FILE;
+}
+
+/* The table that was not asked for longest, other than @keep's. */
+static struct elfcache_elf *find_oldest(const struct elfcache *c,
+					const struct elfcache_elf *keep)
+{
+	struct elfcache_elf *oldest = NULL;
+
+	for (size_t i = 0; i < N_BUCKETS; i++)
+		for (struct elfcache_elf *e = c->bucket[i]; e; e = e->next)
+			if (e != keep && e->state == ELF_READ && e->tables.bytes > 0 &&
+			    (!oldest || e->used < oldest->used))
+				oldest = e;
+	return oldest;
+}
+
+static void make_room(struct elfcache *c, const struct elfcache_elf *keep)
+{
+	struct elfcache_elf *e;
+
+	while (c->bytes > c->max_bytes && (e = find_oldest(c, keep))) {
+		c->bytes -= e->tables.bytes;
+		c->dropped++;
+		elfcache_tables_deinit(&e->tables);
+		e->state = e->image.at ? ELF_IMAGE : ELF_NO_FILE;
+	}
+}
+
+static void elf_read(struct elfcache *c, struct elfcache_elf *e)
+{
+	bool fd = e->state == ELF_FD;
+	int r = elfcache_tables_read(&e->tables, fd ? e->fd : -1, e->image);
+
+	if (fd) {
+		close(e->fd);
+		c->n_fds--;
+	}
+	e->state = r < 0 ? ELF_BAD : ELF_READ;
+	c->bytes += e->tables.bytes;
+	make_room(c, e);
+}
+
+void elfcache_give_fd(struct elfcache *c, struct elfcache_elf *e, int fd)
+{
+	if (e->state != ELF_NO_FILE) {
+		close(fd);
+		return;
+	}
+	e->fd = fd;
+	e->state = ELF_FD;
+	e->used = ++c->clock;
+	if (++c->n_fds > MAX_LAZY_FDS)
+		elf_read(c, e);
+}
+
+void elfcache_give_image(struct elfcache *c, struct elfcache_elf *e, struct bytes image)
+{
+	if (e->state != ELF_NO_FILE)
+		return;
+	e->image = image;
+	e->state = ELF_IMAGE;
+}
+
+const struct elfcache_tables *elfcache_tables(struct elfcache *c, struct elfcache_elf *e)
+{
+	e->used = ++c->clock;
+	if (e->state == ELF_FD || e->state == ELF_IMAGE)
+		elf_read(c, e);
+	return e->state == ELF_READ ? &e->tables : NULL;
+}
+
+size_t elfcache_bytes(const struct elfcache *c)
+{
+	return c->bytes;
+}
+
+uint64_t elfcache_dropped(const struct elfcache *c)
+{
+	return c->dropped;
+}

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * elfread - the reading half of elfcache.c: an ELF file into tables. Included there.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "ehframe.inc.h"
+#include "elfcache.h"
+
+enum {
+	MAX_PHDRS = 256,
+	MAX_PART = 256 << 20, /* bytes of one section */
+	MAX_SYMS = 4 << 20,
+	MAX_NAME = 4096,
+	MAX_UNSIZED = 4096, /* reach of a symbol without a size */
+	MIN_SPLIT_JUMPS = 4,
+	MIN_EVAL = 32 << 10, /* the eval loop is 38 to 84 KB in every build seen */
+};
+
+/* ---- The file: headers and parts of it, by offset. ---- */
+
+struct image {
+	int fd;
+	struct bytes mem;
+	uint64_t size;
+	Elf64_Phdr *ph;
+	size_t n_ph;
+	Elf64_Shdr *sh;
+	size_t n_sh;
+	unsigned machine;
+};
+
+static int image_read(const struct image *im, uint64_t offset, void *buf, size_t n)
+{
+	size_t got = 0;
+
+	if (offset > im->size || n > im->size - offset)
+		return -ENOEXEC;
+	if (im->fd < 0) {
+		memcpy(buf, im->mem.at + offset, n);
+		return 0;
+	}
+	while (got < n) {
+		ssize_t k = pread(im->fd, (char *)buf + got, n - got,
+				  (off_t)(offset + got));
+
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k <= 0)
+			return -EIO;
+		got += (size_t)k;
+	}
+	return 0;
+}
+
+/* A part of the file as malloc'ed bytes with a NUL behind; empty when damaged. */
+static struct bytes image_part(const struct image *im, uint64_t offset, uint64_t n)
+{
+	unsigned char *p;
+
+	if (n == 0 || n > MAX_PART || offset > im->size || n > im->size - offset)
+		return (struct bytes){ 0 };
+	p = malloc(n + 1);
+	if (!p || image_read(im, offset, p, n) < 0) {
+		free(p);
+		return (struct bytes){ 0 };
+	}
+	p[n] = '\0';
+	return (struct bytes){ p, n };
+}
+
+static void *image_table(const struct image *im, uint64_t offset, size_t n, size_t each)
+{
+	return n ? (void *)(uintptr_t)image_part(im, offset, n * each).at : NULL;
+}
+
+static int image_open(struct image *im, int fd, struct bytes mem)
+{
+	Elf64_Ehdr eh;
+	struct stat st;
+
+	*im = (struct image){ .fd = fd, .mem = mem, .size = mem.n };
+	if (fd >= 0) {
+		if (fstat(fd, &st) < 0)
+			return -EIO;
+		im->size = st.st_size > 0 ? (uint64_t)st.st_size : 0;
+	}
+	if (image_read(im, 0, &eh, sizeof(eh)) < 0)
+		return -ENOEXEC;
+	if (memcmp(eh.e_ident, ELFMAG, SELFMAG) != 0 ||
+	    eh.e_ident[EI_CLASS] != ELFCLASS64 || eh.e_ident[EI_DATA] != ELFDATA2LSB)
+		return -ENOEXEC;
+	if (eh.e_phentsize == sizeof(Elf64_Phdr) && eh.e_phnum <= MAX_PHDRS)
+		im->ph = image_table(im, eh.e_phoff, eh.e_phnum, sizeof(Elf64_Phdr));
+	if (eh.e_shentsize == sizeof(Elf64_Shdr))
+		im->sh = image_table(im, eh.e_shoff, eh.e_shnum, sizeof(Elf64_Shdr));
+	im->machine = eh.e_machine;
+	im->n_ph = im->ph ? eh.e_phnum : 0;
+	im->n_sh = im->sh ? eh.e_shnum : 0;
+	return im->n_ph ? 0 : -ENOEXEC;
+}
+
+static void image_close(struct image *im)
+{
+	free(im->ph);
+	free(im->sh);
+}
+
+static void free_bytes(const struct bytes *b)
+{
+	free((void *)(uintptr_t)b->at);
+}
+
+#define _cleanup_bytes_ __attribute__((__cleanup__(free_bytes)))
+
+static void read_loads(struct elfcache_tables *t, const struct image *im)
+{
+	t->base = UINT64_MAX;
+	for (size_t i = 0; i < im->n_ph; i++) {
+		const Elf64_Phdr *p = &im->ph[i];
+
+		if (p->p_type != PT_LOAD)
+			continue;
+		t->base = MIN(t->base, p->p_vaddr);
+		if ((p->p_flags & PF_X) && t->n_loads < ELFCACHE_MAX_LOADS)
+			t->load[t->n_loads++] = (struct elfcache_load){
+				p->p_offset, p->p_vaddr, p->p_filesz };
+	}
+}
+
+/* The executable segment that holds @vaddr. */
+static const struct elfcache_load *find_load(const struct elfcache_tables *t,
+					     uint64_t vaddr)
+{
+	for (size_t i = 0; i < t->n_loads; i++)
+		if (vaddr - t->load[i].vaddr < t->load[i].size)
+			return &t->load[i];
+	return NULL;
+}
+
+/* The bytes of the file from @vaddr to the end of its segment. */
+static struct bytes read_rest(const struct image *im, uint64_t vaddr)
+{
+	for (size_t i = 0; i < im->n_ph; i++) {
+		const Elf64_Phdr *p = &im->ph[i];
+		uint64_t off = vaddr - p->p_vaddr;
+
+		if (p->p_type == PT_LOAD && off < p->p_filesz)
+			return image_part(im, p->p_offset + off,
+					  MIN(p->p_filesz - off, MAX_PART));
+	}
+	return (struct bytes){ 0 };
+}
+
+static int read_funcs(struct elfcache_tables *t, const struct image *im,
+		      const Elf64_Phdr *p)
+{
+	_cleanup_bytes_ struct bytes hdr = image_part(im, p->p_offset, p->p_filesz);
+	_cleanup_bytes_ struct bytes frame = { 0 };
+	struct elfcache_eh_hdr h;
+
+	if (!hdr.at || elfcache_eh_hdr(&h, hdr, p->p_vaddr) < 0 || h.n_rows == 0)
+		return 0;
+	frame = read_rest(im, h.frame_at);
+	t->func = malloc(h.n_rows * sizeof(*t->func));
+	if (!t->func)
+		return -ENOMEM;
+	t->n_funcs = elfcache_eh_functions(hdr, p->p_vaddr, frame, h.frame_at, t->base,
+					   t->func, h.n_rows);
+	t->bytes += h.n_rows * sizeof(*t->func);
+	return 0;
+}
+
+/* ---- Symbols ---- */
+
+struct cand {
+	uint64_t start, size;
+	const char *name;
+	uint32_t order; /* in the file, so that sorting is stable */
+	uint8_t rank;	/* of several names for one address the lowest is taken */
+};
+
+struct cands {
+	struct cand *at;
+	size_t n, cap;
+};
+
+static int cand_push(struct cands *c, struct cand x)
+{
+	if (c->n == MAX_SYMS)
+		return 0;
+	if (c->n == c->cap) {
+		size_t cap = c->cap ? c->cap * 2 : 1024;
+		struct cand *more = reallocarray(c->at, cap, sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		c->at = more;
+		c->cap = cap;
+	}
+	c->at[c->n++] = x;
+	return 0;
+}
+
+/* The name a person would use: with a size, global, "read" rather than "__read". */
+static uint8_t cand_rank(const char *name, const Elf64_Sym *s)
+{
+	unsigned underscores = 0;
+
+	while (underscores < 15 && name[underscores] == '_')
+		underscores++;
+	return (uint8_t)((s->st_size == 0) << 6 |
+			 (ELF64_ST_BIND(s->st_info) == STB_LOCAL) << 5 | underscores << 1 |
+			 (ELF64_ST_BIND(s->st_info) == STB_WEAK));
+}
+
+static int cand_cmp(const void *a, const void *b)
+{
+	const struct cand *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	if (x->rank != y->rank)
+		return x->rank - y->rank;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* A function's definition in code of this file, with a name of sane length. */
+static bool sym_usable(const struct elfcache_tables *t, const Elf64_Sym *s,
+		       struct bytes names)
+{
+	unsigned type = ELF64_ST_TYPE(s->st_info);
+	size_t len;
+
+	if ((type != STT_FUNC && type != STT_GNU_IFUNC) || s->st_shndx == SHN_UNDEF ||
+	    s->st_name >= names.n || !find_load(t, s->st_value))
+		return false;
+	len = strnlen((const char *)names.at + s->st_name, MAX_NAME);
+	return len > 0 && len < MAX_NAME;
+}
+
+static void note_python(struct elfcache_tables *t, const Elf64_Sym *s, const char *name)
+{
+	bool eval = strcmp(name, "_PyEval_EvalFrameDefault") == 0;
+
+	if (eval)
+		t->eval = (struct elfcache_func){ (uint32_t)(s->st_value - t->base),
+						  (uint32_t)MIN(s->st_size, MAX_PART) };
+	if (eval || strcmp(name, "Py_BytesMain") == 0)
+		t->exports_python = true;
+}
+
+/* The functions of one symbol section; its strings go to @names, which the
+ * candidates point into. */
+static int read_symbols(struct elfcache_tables *t, const struct image *im,
+			const Elf64_Shdr *sh, struct cands *c, struct bytes *names)
+{
+	_cleanup_bytes_ struct bytes syms = image_part(im, sh->sh_offset, sh->sh_size);
+
+	if (sh->sh_link < im->n_sh)
+		*names = image_part(im, im->sh[sh->sh_link].sh_offset,
+				    im->sh[sh->sh_link].sh_size);
+	if (!names->at || sh->sh_entsize != sizeof(Elf64_Sym))
+		return 0;
+	for (size_t at = 0; syms.n - at >= sizeof(Elf64_Sym); at += sizeof(Elf64_Sym)) {
+		const char *name;
+		Elf64_Sym s;
+		int r;
+
+		memcpy(&s, syms.at + at, sizeof(s));
+		if (!sym_usable(t, &s, *names))
+			continue;
+		name = (const char *)names->at + s.st_name;
+		r = cand_push(c, (struct cand){ s.st_value, s.st_size, name, (uint32_t)c->n,
+						cand_rank(name, &s) });
+		if (r < 0)
+			return r;
+		if (sh->sh_type == SHT_DYNSYM)
+			note_python(t, &s, name);
+	}
+	return 0;
+}
+
+/* How far candidate @i reaches: its size, or to the next one. */
+static uint32_t cand_reach(const struct elfcache_tables *t, const struct cands *c, size_t i)
+{
+	const struct elfcache_load *l = find_load(t, c->at[i].start);
+	uint64_t room = l->vaddr + l->size - c->at[i].start;
+
+	if (c->at[i].size == 0) {
+		room = MIN(room, MAX_UNSIZED);
+		if (i + 1 < c->n)
+			room = MIN(room, c->at[i + 1].start - c->at[i].start);
+		return (uint32_t)room;
+	}
+	return (uint32_t)MIN(MIN(room, c->at[i].size), UINT32_MAX);
+}
+
+/* Sorted candidates to rows with their own copy of the names. */
+static int pack_symbols(struct elfcache_tables *t, struct cands *c)
+{
+	size_t k = 0, n_names = 0, len;
+
+	if (c->n == 0)
+		return 0;
+	qsort(c->at, c->n, sizeof(*c->at), cand_cmp);
+	for (size_t i = 0; i < c->n; i++) {
+		if (c->at[i].start - t->base > UINT32_MAX ||
+		    (k > 0 && c->at[k - 1].start == c->at[i].start))
+			continue;
+		len = strlen(c->at[i].name) + 1;
+		if (n_names + len > MAX_PART)
+			break;
+		n_names += len;
+		c->at[k++] = c->at[i];
+	}
+	c->n = k;
+	t->sym = malloc(MAX(k, 1) * sizeof(*t->sym));
+	t->names = malloc(MAX(n_names, 1));
+	if (!t->sym || !t->names)
+		return -ENOMEM;
+	n_names = 0;
+	for (size_t i = 0; i < k; i++) {
+		t->sym[i] = (struct elfcache_sym){ (uint32_t)(c->at[i].start - t->base),
+						   cand_reach(t, c, i), (uint32_t)n_names };
+		len = strlen(c->at[i].name) + 1;
+		memcpy(t->names + n_names, c->at[i].name, len);
+		n_names += len;
+	}
+	t->n_syms = k;
+	t->bytes += k * sizeof(*t->sym) + n_names;
+	return 0;
+}
+
+static int read_all_symbols(struct elfcache_tables *t, const struct image *im)
+{
+	struct bytes names[2] = { 0 };
+	struct cands c = { 0 };
+	bool seen[2] = { false };
+	int r = 0;
+
+	for (size_t i = 0; i < im->n_sh && r == 0; i++) {
+		uint32_t type = im->sh[i].sh_type;
+		bool dyn = type == SHT_DYNSYM;
+
+		if ((type != SHT_SYMTAB && !dyn) || seen[dyn])
+			continue;
+		seen[dyn] = true;
+		r = read_symbols(t, im, &im->sh[i], &c, &names[dyn]);
+	}
+	t->stripped = !seen[0];
+	if (r == 0)
+		r = pack_symbols(t, &c);
+	free(c.at);
+	free_bytes(&names[0]);
+	free_bytes(&names[1]);
+	return r;
+}
+
+/* ---- The eval loop's other part in a stripped file ---- */
+
+/* The row that most of @code's jumps out of @self go into, past its start: where
+ * the compiler put the rest of a function it split. A tail call goes to a start. */
+static struct elfcache_func find_split(const struct elfcache_tables *t, struct bytes code,
+				       struct elfcache_func self)
+{
+	struct elfcache_func best = { 0 };
+	int lead = 0, n = 0;
+
+	for (size_t i = 0; code.n >= 6 && i < code.n - 5; i++) {
+		bool jcc = code.at[i] == 0x0f && (code.at[i + 1] & 0xf0) == 0x80;
+		size_t op = jcc ? 2 : 1;
+		uint32_t to;
+		const struct elfcache_func *f;
+
+		if (!jcc && code.at[i] != 0xe9)
+			continue;
+		to = (uint32_t)(self.start + i + op + 4) + load_u32(code.at + i + op);
+		if (to - self.start < self.size)
+			continue;
+		f = elfcache_row(t, to);
+		if (!f || f->start == to)
+			continue;
+		/* Majority vote: one candidate, counted up and down. */
+		n++;
+		if (lead == 0)
+			best = *f;
+		lead += best.start == f->start ? 1 : -1;
+	}
+	return lead * 2 > n && lead >= MIN_SPLIT_JUMPS ? best : (struct elfcache_func){ 0 };
+}
+
+/* GCC's PGO builds keep little of _PyEval_EvalFrameDefault under its symbol and
+ * the loop in a nameless part elsewhere (or the reverse). On x86-64 the jumps tell
+ * which; else a small or hidden symbol means the largest function. */
+static void find_eval_rest(struct elfcache_tables *t, const struct image *im)
+{
+	struct elfcache_func largest = { 0 };
+
+	if (!t->exports_python || !t->stripped)
+		return;
+	if (im->machine == EM_X86_64 && t->eval.size) {
+		_cleanup_bytes_ struct bytes rest = read_rest(im, t->base + t->eval.start);
+
+		rest.n = MIN(rest.n, t->eval.size);
+		t->eval_rest = find_split(t, rest, t->eval);
+		return;
+	}
+	for (size_t i = 0; i < t->n_funcs; i++)
+		if (t->func[i].size > largest.size)
+			largest = t->func[i];
+	if (t->eval.size < MIN_EVAL / 2 && largest.size >= MIN_EVAL)
+		t->eval_rest = largest;
+}
+
+int elfcache_tables_read(struct elfcache_tables *t, int fd, struct bytes mem)
+{
+	struct image im;
+	int r;
+
+	*t = (struct elfcache_tables){ 0 };
+	r = image_open(&im, fd, mem);
+	if (r == 0) {
+		read_loads(t, &im);
+		r = read_all_symbols(t, &im);
+	}
+	for (size_t i = 0; i < im.n_ph && r == 0; i++) {
+		if (im.ph[i].p_type != PT_GNU_EH_FRAME)
+			continue;
+		r = read_funcs(t, &im, &im.ph[i]);
+		break;
+	}
+	if (r == 0)
+		find_eval_rest(t, &im);
+	image_close(&im);
+	if (r < 0)
+		elfcache_tables_deinit(t);
+	return r;
+}
+
