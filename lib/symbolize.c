@@ -371,10 +371,12 @@ struct symbolizer *symbolizer_create(void)
 {
 	struct symbolizer *s = calloc(1, sizeof(*s));
 
-	if (s)
-		s->elfs = elfcache_create(MAX_ELF_BYTES);
-	if (s && !s->elfs) {
-		free(s);
+	if (!s)
+		return NULL;
+	s->elfs = elfcache_create(MAX_ELF_BYTES);
+	s->names.tab = strtab_create();
+	if (!s->elfs || !s->names.tab) {
+		symbolizer_destroy(s);
 		return NULL;
 	}
 	return s;
@@ -389,6 +391,6 @@ void symbolizer_destroy(struct symbolizer *s)
 			space_drop(s, s->bucket[i]->pid);
 	elfcache_destroy(s->elfs);
 	kernel_deinit(&s->kernel);
-	names_deinit(&s->names);
+	strtab_destroy(s->names.tab);
 	free(s);
 }

@@ -8,17 +8,19 @@
 
 #include "base.h"
 #include "proc.h"
+#include "strtab.h"
 
 enum {
 	MAX_NAME_BYTES = 128 << 20, /* all interned names */
+	NAME_OVERHEAD = 32,
 	MAX_NAME = 512,
 };
 
 static const char unknown[] = "[unknown]", nameless_kernel[] = "[kernel]_[k]";
 
 struct names {
-	char **slot;
-	size_t n, n_slots, bytes;
+	struct strtab *tab;
+	size_t bytes;
 };
 
 struct kernel_sym {
@@ -33,63 +35,20 @@ struct kernel {
 	char *names;
 };
 
-static uint64_t hash_str(const char *s)
-{
-	uint64_t h = 0xcbf29ce484222325;
-
-	while (*s)
-		h = (h ^ (unsigned char)*s++) * 0x100000001b3;
-	return h;
-}
-
-static char **names_slot(char **slot, size_t n_slots, const char *name)
-{
-	size_t i = hash_str(name) & (n_slots - 1);
-
-	while (slot[i] && strcmp(slot[i], name) != 0)
-		i = (i + 1) & (n_slots - 1);
-	return &slot[i];
-}
-
-static int names_grow(struct names *t)
-{
-	size_t n = t->n_slots ? t->n_slots * 2 : 1024;
-	char **slot = calloc(n, sizeof(*slot));
-
-	if (!slot)
-		return -ENOMEM;
-	for (size_t i = 0; i < t->n_slots; i++)
-		if (t->slot[i])
-			*names_slot(slot, n, t->slot[i]) = t->slot[i];
-	free(t->slot);
-	t->slot = slot;
-	t->n_slots = n;
-	return 0;
-}
-
 /* The one copy of @name; "[unknown]" when there is no room for more names. */
 static const char *names_intern(struct names *t, const char *name)
 {
-	char **slot;
-	size_t cost = strlen(name) + 1 + 2 * sizeof(char *);
+	uint32_t count = strtab_count(t->tab), id;
+	size_t n = strlen(name);
 
-	if (t->n * 2 >= t->n_slots && names_grow(t) < 0)
+	if (t->bytes > MAX_NAME_BYTES)
 		return unknown;
-	slot = names_slot(t->slot, t->n_slots, name);
-	if (*slot)
-		return *slot;
-	if (cost > MAX_NAME_BYTES - t->bytes || !(*slot = strdup(name)))
+	id = strtab_add(t->tab, name, n);
+	if (id == STRTAB_NONE)
 		return unknown;
-	t->n++;
-	t->bytes += cost;
-	return *slot;
-}
-
-static void names_deinit(struct names *t)
-{
-	for (size_t i = 0; i < t->n_slots; i++)
-		free(t->slot[i]);
-	free(t->slot);
+	if (id == count)
+		t->bytes += n + NAME_OVERHEAD;
+	return strtab_get(t->tab, id);
 }
 
 /* Bytes of the UTF-8 character at @s, 0 when it is none or a control character. */
