@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pyfind_elf - what one ELF file says about holding a Python interpreter.
+ *
+ * The file is the target's and hostile. Read by pread, never mapped: a file that
+ * shrinks under a mapping would kill us.
+ */
+#ifndef PYFIND_ELF_H
+#define PYFIND_ELF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { PYFIND_ELF_LOADS = 16 };
+
+struct pyfind_elf {
+	/* Addresses as in the file, 0: not there. */
+	uint64_t runtime;    /* _PyRuntime, or the .PyRuntime section that holds it alone */
+	uint64_t py_version; /* Py_Version, 3.11+ */
+	bool python;	     /* defines CPython's API */
+	bool pypy;
+	bool stripped; /* no .symtab */
+	bool program;  /* has an ELF interpreter or is ET_EXEC: no library */
+	struct {
+		uint64_t offset, vaddr, filesz;
+	} load[PYFIND_ELF_LOADS];
+	uint32_t n_loads;
+};
+
+/* 0; -ENOEXEC no ELF of this machine's kind; -errno. */
+int pyfind_elf_read(int fd, struct pyfind_elf *ret);
+
+#endif
