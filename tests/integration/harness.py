@@ -368,6 +368,23 @@ def runs_on(pid, limit=20):
     until(lambda: cpu_seconds([pid]) > before, "process %d goes on" % pid, limit)
 
 
+def venv(py, *packages):
+    """The Python of a virtual environment with packages from PyPI, made once and kept in the build folder."""
+    path = os.path.join(BUILD, "venv-%s-%s" % (py.tag, packages[0]))
+    python = os.path.join(path, "bin", "python3")
+    done = os.path.join(path, "complete")
+    if not os.path.exists(done):
+        shutil.rmtree(path, ignore_errors=True)
+        steps = [py.command() + ["-m", "venv", path], [python, "-m", "pip", "install", "-q"] + list(packages)]
+        for step in steps:
+            made = subprocess.run(step, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, env=plain_env(PIP_DISABLE_PIP_VERSION_CHECK="1"))
+            if made.returncode != 0:
+                raise Skip("no environment with %s: %s" % (" ".join(packages), " ".join(made.stdout.split())[-300:]))
+        open(done, "w").close()
+    return python
+
+
 # ---- pysampled -------------------------------------------------------------------------------------------------------
 
 class Run:

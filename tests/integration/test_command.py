@@ -1,0 +1,53 @@
+"""pysampled … -- CMD: profiled from its first instruction, and its own exit status."""
+import os
+
+import harness
+from harness import check, each, equal, one_python
+
+
+def started(*command):
+    home = harness.folder()
+    return harness.pysampled("-o", "a.folded", "--", *command, home=home), home
+
+
+def need_start():
+    help_text = harness.pysampled("record", "--help").out
+    if "-- CMD" not in help_text:
+        raise harness.Skip("-- CMD is not built yet")
+
+
+@each(code=[0, 1, 7, 125])
+@one_python
+def test_the_exit_status_is_the_commands(py, code):
+    need_start()
+    run, _ = started(*py.command(), "-c", "import sys; sys.exit(%d)" % code)
+    equal(run.rc, code, "exit status of %s" % run)
+
+
+@each(number=[6, 9, 15])
+@one_python
+def test_a_signal_is_128_and_its_number(py, number):
+    need_start()
+    run, _ = started(*py.command(), "-c", "import os; os.kill(os.getpid(), %d)" % number)
+    equal(run.rc, 128 + number, "exit status of %s" % run)
+
+
+def test_a_command_that_is_not_there():
+    need_start()
+    equal(started("/nonexistent/command")[0].rc, 127, "exit status")
+
+
+def test_a_command_that_is_no_program():
+    need_start()
+    path = os.path.join(harness.folder(), "text")
+    with open(path, "w") as file:
+        file.write("no program\n")
+    equal(started(path)[0].rc, 126, "exit status")
+
+
+@one_python
+def test_it_is_profiled_from_its_start(py):
+    need_start()
+    run, home = started(*py.command(), "-c", "def early():\n  for i in range(10**7): pass\nearly()")
+    names = {q for f, _ in harness.read_folded(os.path.join(home, "a.folded")) for q, _, _ in harness.python_frames(f)}
+    check("early" in names, "functions: %s", names)

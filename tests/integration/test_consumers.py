@@ -1,0 +1,148 @@
+"""perf reads what we write, and all outputs agree."""
+import os
+import re
+
+import harness
+from harness import Target, check, each, each_python, equal, not_quick, one_python
+
+
+def recorded(py, *args, script="groundtruth.py", seconds=2):
+    """(run, home, target) of a recording into home/a.data and home/a.folded."""
+    target = Target(py, script, "--us", 50)
+    home = harness.folder(0o777)
+    args = args or ("-e", "cycles", "-F", 499)
+    run = harness.pysampled("-p", target.pid, *args, "-d", seconds, "-o", "a.data", "-o", "a.folded", home=home).ok()
+    return run, home, target
+
+
+def data(home):
+    return os.path.join(home, "a.data")
+
+
+@each_python
+def test_perf_report_lists_python_functions_without_a_warning(py):
+    run, home, target = recorded(py)
+    out, err = harness.perf("report", "--stdio", "-i", data(home), home=home)
+    equal(err.strip(), "", "what perf report warns")
+    for name in ("g_00", "f_00", "cycle"):
+        check("py::%s:%s" % (name, target.info["file"]) in out, "no py::%s in perf report: %s", name, out[:3000])
+    check("py::forever:" + os.path.join(harness.TARGETS, "target.py") in out, "no py::forever: %s", out[:3000])
+
+
+@each_python
+def test_perf_script_shows_file_and_line(py):
+    run, home, target = recorded(py, "-F", "199")
+    out, _ = harness.perf("script", "-i", data(home), "-F", "+srcline", home=home)
+    for spin, stack in target.info["truth"].items():
+        if spin in out:
+            line = "%s:%d" % (os.path.basename(target.info["file"]), stack[0][1])
+            check(re.search(re.escape(line) + r"\b", out), "no %s in perf script: %s", line, out[:3000])
+    check("spin_" in out, "no native leaf in perf script: %s", out[:3000])
+
+
+@each_python
+def test_the_right_line_stands_behind_each_spin_in_perf_script(py):
+    """What folded must show, perf must show too: the Python frame next to spin_NN, and its line."""
+    run, home, target = recorded(py, "-F", "199")
+    out, _ = harness.perf("script", "-i", data(home), "-F", "ip,sym,srcline", "--max-stack", "200", home=home)
+    if not harness.can_fifo():
+        raise harness.Skip("SCHED_FIFO is not granted, so stacks may be late")
+    judged = 0
+    for sample in out.split("\n\n"):
+        leaf = re.search(r"\b(spin_\d\d)\b", sample)
+        if not leaf or "[late]" in sample or "[torn]" in sample:
+            continue
+        function, line = target.info["truth"][leaf[1]][0]
+        after = sample[leaf.end():]
+        first = re.search(r"py::(\S+?):(\S+)\s+(\S+?):(\d+)", after)
+        check(first, "no Python frame behind %s: %s", leaf[1], sample)
+        equal((first[1], int(first[4])), (function, line), "frame behind " + leaf[1])
+        judged += 1
+    check(judged >= 100, "only %d judged", judged)
+
+
+@each_python
+def test_counts_of_perf_folded_and_summary_agree(py):
+    run, home, target = recorded(py, "-F", "999")
+    stacks = harness.read_folded(os.path.join(home, "a.folded"))
+    harness.same_counts(run, stacks)
+    equal(harness.perf_samples(data(home), home), run.n("samples"), "samples in perf script")
+    for marker in ("late", "torn"):
+        equal(harness.total(harness.marked(stacks, marker)), run.n(marker), "stacks marked " + marker)
+
+
+@one_python
+def test_perf_report_counts_as_many_samples(py):
+    run, home, target = recorded(py, "-F", "999")
+    out, _ = harness.perf("report", "--stdio", "-n", "--no-children", "-s", "pid", "-g", "none", "-i", data(home),
+                          home=home)
+    counts = [int(line.split()[1]) for line in out.splitlines() if re.match(r" +\d+\.\d+% +\d+ ", line)]
+    equal(sum(counts), run.n("samples"), "samples in perf report")
+
+
+@one_python
+def test_several_events_each_have_their_report(py):
+    events = ["cpu-clock", "page-faults", "context-switches"]
+    run, home, target = recorded(py, "-e", ",".join(events), "-c", "1000", seconds=2)
+    listed, _ = harness.perf("evlist", "-i", data(home), home=home)
+    equal(sorted(line.split(":")[0] for line in listed.split()), sorted(events), "perf evlist")
+    out, err = harness.perf("report", "--stdio", "-i", data(home), home=home)
+    equal(err.strip(), "", "what perf report warns")
+    check("of event 'cpu-clock" in out, "perf report names no event: %s", out[:2000])
+    equal(harness.perf_samples(data(home), home), run.n("samples"), "samples in perf script")
+    harness.same_counts(run, harness.read_folded(os.path.join(home, "a.folded")))
+
+
+@one_python
+def test_perf_report_header_is_whole(py):
+    run, home, target = recorded(py)
+    out, err = harness.perf("report", "--header-only", "-i", data(home), home=home)
+    equal(err.strip(), "", "what perf report warns")
+    for word in ("hostname", "os release", "arch", "nrcpus online", "cmdline", "event"):
+        check("# %s" % word in out, "no %s in the header: %s", word, out)
+
+
+@one_python
+def test_perf_dump_finds_no_bad_record(py):
+    run, home, target = recorded(py)
+    out, err = harness.perf("script", "-D", "-i", data(home), home=home)
+    equal(err.strip(), "", "what perf warns")
+    equal(len(re.findall(r"PERF_RECORD_SAMPLE\(", out)), run.n("samples"), "sample records")
+
+
+@each(freq=[99, 4950])
+@one_python
+@not_quick
+def test_the_event_is_named_as_it_was_opened(py, freq):
+    """cycles where there is no PMU is cpu-clock, said in one line; with one it is cycles."""
+    run, home, target = recorded(py, "-e", "cycles", "-F", freq, seconds=1)
+    listed, _ = harness.perf("evlist", "-i", data(home), home=home)
+    name = "cycles" if harness.has_pmu() else "cpu-clock"
+    equal(listed.strip().split(":")[0], name, "perf evlist")
+    equal(run.summary["event"].split(":")[0], name, "event= in the summary")
+    said = [line for line in run.err.splitlines() if "cpu-clock" in line and not line.startswith("samples=")]
+    equal(len(said), 0 if harness.has_pmu() else 1, "lines about the fallback")
+
+
+@one_python
+def test_folded_goes_to_stdout(py):
+    target = Target(py, "groundtruth.py", "--us", 20)
+    run = harness.pysampled("-p", target.pid, "-F", 499, "-d", 1, "-o", "-").ok()
+    harness.same_counts(run, harness.parse_folded(run.out))
+
+
+@one_python
+def test_folded_without_lines_has_one_frame_a_function(py):
+    target = Target(py, "groundtruth.py", "--us", 20)
+    run = harness.pysampled("-p", target.pid, "-F", 499, "-d", 1, "-o", "-", "--folded-lines=no").ok()
+    frame = "g_00 (%s)" % target.info["file"]
+    check(any(frame in frames for frames, _ in harness.parse_folded(run.out)), "no %s: %s", frame, run.out[:2000])
+    check(not re.search(r"\.py:\d+\)", run.out), "lines are still there: %s", run.out[:2000])
+
+
+@one_python
+def test_format_wins_over_the_extension(py):
+    target = Target(py, "groundtruth.py", "--us", 20)
+    out = os.path.join(harness.folder(0o777), "a.data")
+    harness.pysampled("-p", target.pid, "-d", 1, "-o", out, "--format", "folded").ok()
+    check(harness.total(harness.read_folded(out)) > 0, "no stacks")

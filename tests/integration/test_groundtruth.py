@@ -1,0 +1,187 @@
+"""Every stack marked exact is the true one: the sampled native function tells which Python lines were running."""
+import os
+
+import harness
+from harness import Recorder, Target, all_right, check, each, each_python, judge, need_fifo, not_quick, one_python
+
+UNCHECKED = "build-unchecked"
+
+
+def record(target, *args, seconds=2, **options):
+    """A recording of a target: the run, and its stacks kept by --provenance."""
+    out = os.path.join(harness.folder(0o777), "out.folded")
+    run = harness.pysampled("-p", target.pid, "-d", seconds, "-o", out, *args, **options).ok()
+    return run, harness.read_folded(out)
+
+
+def exact(target, *args, seconds=2):
+    run, stacks = record(target, "--provenance", "exact", *args, seconds=seconds)
+    return run, judge(stacks, target.info["truth"]), stacks
+
+
+def at_least(rate, seconds):
+    """How many samples must be there to judge by: well below what a busy machine gives."""
+    return int(rate * seconds * 0.3)
+
+
+@each(us=[2, 10, 100])
+@each(rate=[99, 999, 4999])
+@each_python
+@not_quick
+def test_preempt_is_always_right(py, rate, us):
+    need_fifo()
+    target = Target(py, "groundtruth.py", "--us", us)
+    run, verdict, _ = exact(target, "-F", rate, "--hold-budget", 100)
+    harness.equal(run.summary["capture"], "preempt", "capture")
+    all_right(verdict, at_least(rate, 2) if rate < 4999 else 1000)
+
+
+@each_python
+def test_a_short_run_is_right(py):
+    target = Target(py, "groundtruth.py", "--us", 10)
+    run, verdict, stacks = exact(target, "-F", 999)
+    if harness.can_fifo():
+        all_right(verdict, at_least(999, 2))
+    files = {f for frames, _ in stacks for q, f, _ in harness.python_frames(frames) if q.startswith(("f_", "g_"))}
+    check(files <= {target.info["file"]}, "another file: %s", files)
+
+
+@each(us=[2, 100])
+@each_python
+@not_quick
+def test_async_is_right_where_it_says_exact(py, us):
+    target = Target(py, "groundtruth.py", "--us", us)
+    run, verdict, _ = exact(target, "-F", 999, "--capture", "async")
+    harness.equal(run.summary["capture"], "async", "capture")
+    check(verdict.right == verdict.judged, "wrong stacks among those marked exact: %s", verdict)
+
+
+@one_python
+@not_quick
+def test_an_unchecked_read_is_often_wrong(py):
+    """The same judge, on the plain read after wake-up: it must find wrong ones, or it judges nothing."""
+    target = Target(py, "groundtruth.py", "--us", 2)
+    run, stacks = record(target, "-F", 999, "--capture", "async", "--provenance", "exact", build=UNCHECKED)
+    verdict = judge(stacks, target.info["truth"])
+    check(verdict.judged >= 200, "only %d judged: %s", verdict.judged, run)
+    check(verdict.right < 0.95 * verdict.judged, "the plain read was right: %s", verdict)
+
+
+@each(depth=[100, 900])
+@each_python
+@not_quick
+def test_deep_stacks_are_right_and_whole(py, depth):
+    target = Target(py, "groundtruth.py", "--us", 20, "--depth", depth)
+    run, verdict, stacks = exact(target, "-F", 499, "--hold-budget", 100)
+    if harness.can_fifo():
+        all_right(verdict, 100)
+    for frames, count in stacks:
+        deep = sum(q == "deep" for q, _, _ in harness.python_frames(frames))
+        if frames[-1].startswith("spin_"):
+            harness.equal(deep, depth + 1, "frames of deep()")
+
+
+@one_python
+def test_stacks_above_max_frames_are_cut_counted_and_exact(py):
+    target = Target(py, "groundtruth.py", "--us", 20, "--depth", 3000)
+    run, verdict, stacks = exact(target, "-F", 199, "--max-frames", 500, "--hold-budget", 100)
+    check(run.n("truncated") > 0.9 * run.n("exact") > 0, "truncated stacks were not counted: %s", run)
+    if harness.can_fifo():
+        all_right(verdict, 50)
+    longest = max(len(harness.python_frames(frames)) for frames, _ in stacks)
+    check(longest <= 500, "%d Python frames", longest)
+
+
+@one_python
+@not_quick
+def test_a_stack_of_3000_is_whole_with_max_frames_8000(py):
+    target = Target(py, "groundtruth.py", "--us", 20, "--depth", 3000)
+    run, verdict, stacks = exact(target, "-F", 99, "--max-frames", 8000, "--hold-budget", 100, seconds=3)
+    harness.equal(run.n("truncated"), 0, "truncated")
+    depths = {sum(q == "deep" for q, _, _ in harness.python_frames(frames)) for frames, _ in stacks
+              if frames[-1].startswith("spin_")}
+    harness.equal(depths, {3001}, "frames of deep()")
+
+
+@each_python
+def test_threads_are_kept_apart_and_right(py):
+    target = Target(py, "groundtruth.py", "--us", 100, "--threads", 4)
+    run, verdict, stacks = exact(target, "-F", 999, "--threads")
+    if harness.can_fifo():
+        all_right(verdict, at_least(999, 2))
+    tids = {int(frames[0].rpartition("-")[2]) for frames, _ in stacks}
+    check(tids <= set(harness.tasks(target.pid)) and len(tids) >= 4, "threads %s of %s", tids, harness.tasks(target.pid))
+
+
+@each_python
+def test_generators_coroutines_classes_and_callbacks_are_right(py):
+    target = Target(py, "mixed.py", "--us", 20)
+    run, verdict, _ = exact(target, "-F", 999, "--hold-budget", 100, seconds=3)
+    if harness.can_fifo():
+        all_right(verdict, 200)
+
+
+@each_python
+def test_threads_that_live_for_milliseconds_are_right(py):
+    target = Target(py, "churn.py")
+    run, verdict, _ = exact(target, "-F", 999, "--hold-budget", 100, seconds=3)
+    check(verdict.right == verdict.judged, "wrong stacks among those marked exact: %s", verdict)
+    if harness.can_fifo():
+        check(verdict.judged >= 500, "only %d judged: new threads are not followed: %s", verdict.judged, run)
+
+
+@each_python
+def test_a_reused_code_object_never_gets_a_wrong_name(py):
+    target = Target(py, "execreuse.py", "--us", 100)
+    target.line("REUSED")
+    run, verdict, _ = exact(target, "-F", 1999, "--hold-budget", 100, seconds=3)
+    if harness.can_fifo():
+        all_right(verdict, 1000)
+
+
+@one_python
+@not_quick
+def test_the_same_names_in_the_async_capture(py):
+    target = Target(py, "execreuse.py", "--us", 300)
+    run, verdict, _ = exact(target, "-F", 1999, "--capture", "async", seconds=3)
+    check(verdict.right == verdict.judged, "wrong names among those marked exact: %s", verdict)
+
+
+@each_python
+def test_page_faults_lie_on_the_faulting_line(py):
+    """Native stores first: the faulting function tells the line; then Python's own: each line faults as often as it must."""
+    target = Target(py, "pagefaults.py", "--pages", 200, "--pause-us", 30)
+    out = os.path.join(harness.folder(), "out.folded")
+    recorder = Recorder("-p", target.pid, "-e", "page-faults", "-c", 1, "--hold-budget", 100, "-o", out).attached()
+    target.say("go")
+    target.line("DONE")
+    target.say("end")
+    run = recorder.wait().ok()
+    stacks = harness.read_folded(out)
+    verdict = judge(stacks, target.info["truth"])
+    faults = 16 * target.info["pages"]
+    check(verdict.judged >= 0.95 * faults, "%d of %d native faults were seen: %s", verdict.judged, faults, run)
+    check(verdict.right >= 0.999 * verdict.judged, "native faults: %s", verdict)
+    check_python_faults(stacks, target)
+
+
+def check_python_faults(stacks, target):
+    by_line = {}
+    for frames, count in stacks:
+        python = harness.python_frames(frames)
+        if python and user_leaf(frames) not in target.info["truth"]:
+            key = python[-1][0], python[-1][2]
+            by_line[key] = by_line.get(key, 0) + count
+    want = {(name, line) for name, line in target.info["lines"].items()}
+    stores = sum(n for key, n in by_line.items() if key in want)
+    others = sum(n for key, n in by_line.items() if key[0].startswith("t_") and key not in want)
+    faults = 16 * target.info["pages"]
+    check(stores >= 0.95 * faults, "%d of %d Python faults lie on their line: %s", stores, faults, by_line)
+    check(others <= 0.001 * faults, "%d faults on other lines: %s", others, by_line)
+    for key in want:
+        check(by_line.get(key, 0) <= target.info["pages"] * 1.001, "%s: too many: %s", key, by_line)
+
+
+def user_leaf(frames):
+    frames = harness.user_frames(frames)
+    return frames[-1] if frames else ""

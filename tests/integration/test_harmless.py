@@ -1,0 +1,110 @@
+"""Whatever happens to pysampled, the target runs on, and nothing was ever written into it."""
+import os
+import random
+import re
+import signal
+import struct
+
+import harness
+from harness import Recorder, Target, check, each, each_python, equal, one_python
+
+NO_SIGNALS = "0000000000000000"
+
+
+def progress(path):
+    with open(path, "rb") as file:
+        return struct.unpack("=Q", file.read(8))[0]
+
+
+def untouched(target, path):
+    """The target goes on, is traced by nobody, and has no signal pending in any thread."""
+    before = progress(path)
+    harness.until(lambda: progress(path) > before, "the target goes on")
+    for tid in harness.tasks(target.pid):
+        seen = harness.status(target.pid, tid)
+        equal(seen["TracerPid"], "0", "TracerPid")
+        equal((seen["SigPnd"], seen["ShdPnd"]), (NO_SIGNALS, NO_SIGNALS), "pending signals")
+        check(seen["State"][0] not in "tT", "thread %d is stopped: %s", tid, seen["State"])
+
+
+@each(capture=["auto", "async"])
+@each_python
+@harness.seconds(120)
+def test_sigkill_of_pysampled_leaves_the_target_running(py, capture):
+    home = harness.folder()
+    path = os.path.join(home, "progress")
+    target = Target(py, "groundtruth.py", "--us", 10, "--threads", 3, "--progress", path)
+    chance = random.Random(3)
+    for _ in range(20):
+        recorder = Recorder("-p", target.pid, "-F", 1000, "--capture", capture, "-o", "a.data", home=home)
+        try:
+            recorder.process.wait(chance.uniform(0.01, 0.6))
+            raise AssertionError("pysampled ended by itself: %s" % recorder.wait())
+        except harness.subprocess.TimeoutExpired:
+            pass
+        recorder.signal(signal.SIGKILL)
+        recorder.process.wait()
+        untouched(target, path)
+    left = [name for name in os.listdir(home) if not name.startswith(("a.data", "progress", ".debug"))]
+    equal(left, [], "files left behind")
+
+
+@one_python
+def test_an_ordinary_end_leaves_no_file_but_the_outputs(py):
+    home = harness.folder(0o777)
+    target = Target(py, "groundtruth.py", "--us", 10)
+    before = set(os.listdir("/tmp"))
+    harness.pysampled("-p", target.pid, "-d", 1, "-o", "a.data", home=home).ok()
+    names = {n for n in os.listdir(home) if not n.startswith("a.data")}
+    check(names <= {".debug"}, "files left behind: %s", names)
+    new = {n for n in set(os.listdir("/tmp")) - before if "pysampled" in n and not n.startswith("pysampled-test-")}
+    equal(new, set(), "files in /tmp")
+
+
+def traced(py, *args, script="groundtruth.py"):
+    """The system calls of a whole record, as strace saw them."""
+    strace = harness.need_command("strace")
+    target = Target(py, script, "--us", 50)
+    home = harness.folder()
+    calls = "ptrace,process_vm_writev,open,openat,openat2,creat,kill,tkill,tgkill,rt_sigqueueinfo,pidfd_send_signal"
+    wrapper = [strace, "-f", "-y", "-o", os.path.join(home, "calls"), "-e", "trace=" + calls]
+    run = harness.pysampled("-p", target.pid, "-d", 2, "-F", 499, "-o", "a.data", "-o", "a.folded", *args,
+                            home=home, wrapper=wrapper).ok()
+    check(run.n("samples") > 100, "too few samples to judge: %s", run)
+    with open(os.path.join(home, "calls")) as file:
+        return target, file.read().splitlines()
+
+
+@each(capture=["auto", "async"])
+@one_python
+def test_a_whole_record_under_strace_only_reads(py, capture):
+    target, calls = traced(py, "--capture", capture)
+    check(any("/proc/%d/" % target.pid in c for c in calls), "strace saw no open of /proc/PID")
+    for call in calls:
+        check(not re.search(r"\b(ptrace|process_vm_writev)\(", call), "it calls %s", call)
+        if "/proc/%d" % target.pid in call and re.search(r"\b(open|openat|openat2|creat)\(", call):
+            check(not re.search(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|creat\(", call), "it opens for writing: %s", call)
+        if re.search(r"\b(kill|tkill|tgkill|rt_sigqueueinfo|pidfd_send_signal)\(", call):
+            check(not re.search(r"\b(%s)\b" % "|".join(map(str, [target.pid] + harness.tasks(target.pid))), call)
+                  or re.search(r", 0\)", call), "it signals the target: %s", call)
+
+
+@one_python
+def test_seccomp_stands_in_every_thread(py):
+    target = Target(py, "groundtruth.py", "--us", 50)
+    recorder = Recorder("-p", target.pid, "-F", 499, "-o", "a.data").attached()
+    for tid in harness.tasks(recorder.pid):
+        equal(harness.status(recorder.pid, tid)["Seccomp"], "2", "Seccomp of thread %d" % tid)
+    recorder.signal(signal.SIGINT).wait().ok()
+
+
+@each(sigurg=["handled", "ignored"])
+@one_python
+def test_sleeps_of_the_target_are_whole(py, sigurg):
+    """Sleeps of a target under a 1 kHz recording end neither early nor by EINTR."""
+    target = Target(py, "sleeper.py", sigurg)
+    recorder = Recorder("-p", target.pid, "-F", 1000, "-o", "a.data").attached()
+    target.say("go")
+    said = target.line("SLEPT")
+    recorder.signal(signal.SIGINT).wait().ok()
+    equal(said, "200 early=0 interrupted=0 handled=0", "sleeps")

@@ -1,0 +1,65 @@
+"""A target whose memory hangs its readers costs nobody else anything."""
+import os
+import time
+
+import harness
+from harness import Recorder, Target, check, each, each_python, judge, need_fifo, need_root, not_quick
+
+SECONDS = 6
+
+
+def trapped(py, cpus):
+    return Target(py, "hostile.py", extensions=("frametrap", "gtspin"), cpus=cpus)
+
+
+def spring(target):
+    target.say("go")
+    said = target.line("TRAPPED")
+    if said == "EPERM":
+        raise harness.Skip("userfaultfd is not permitted here")
+    harness.equal(said, "", "the trap")
+
+
+def innocent_is_exact(run, stacks, innocent):
+    ours = harness.of_pid(stacks, innocent.pid)
+    unsure = sum(harness.total(harness.marked(ours, marker)) for marker in ("late", "torn"))
+    check(harness.total(ours) >= 0.5 * 999 * SECONDS * 0.5, "only %d samples: %s", harness.total(ours), run)
+    check(unsure <= 0.01 * harness.total(ours), "%d of %d are late or torn: %s", unsure, harness.total(ours), run)
+    sure = [(f, n) for f, n in ours if "[late]" not in f and "[torn]" not in f]
+    verdict = judge(sure, innocent.info["truth"])
+    check(verdict.right == verdict.judged > 0, "wrong stacks: %s", verdict)
+
+
+@each(when=["before", "during"])
+@each(place=["same-cpu", "other-cpu"])
+@each_python
+@not_quick
+def test_unreadable_frames_delay_nobody_else(py, place, when):
+    need_root()
+    need_fifo()
+    cpus = sorted(os.sched_getaffinity(0))
+    hostile = trapped(py, {cpus[0]})
+    innocent = Target(py, "groundtruth.py", "--us", 20, cpus={cpus[0 if place == "same-cpu" else -1]})
+    if when == "before":
+        spring(hostile)
+    out = os.path.join(harness.folder(), "out.folded")
+    begin = time.monotonic()
+    recorder = Recorder("-p", "%d,%d" % (hostile.pid, innocent.pid), "-F", 999, "-d", SECONDS, "-o", out)
+    if when == "during":
+        recorder.attached()
+        spring(hostile)
+    run = recorder.wait(SECONDS + 15).ok()
+    took = time.monotonic() - begin
+    check(took < SECONDS + 5, "the record took %.1f s for %d", took, SECONDS)
+    innocent_is_exact(run, harness.read_folded(out), innocent)
+    check(hostile.alive() and innocent.alive(), "a target ended")
+    harness.runs_on(hostile.pid)
+
+
+@harness.one_python
+def test_a_dump_of_unreadable_frames_ends(py):
+    need_root()
+    hostile = trapped(py, None)
+    spring(hostile)
+    harness.pysampled("dump", "-p", hostile.pid, limit=15)
+    check(hostile.alive(), "the target ended")

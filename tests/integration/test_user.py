@@ -1,0 +1,62 @@
+"""An ordinary user on a process of one's own: it works, and says of every sample what it is worth."""
+import os
+
+import harness
+from harness import NOBODY, Target, check, each, equal, need_root
+from test_badinput import for_nobody
+
+
+def own_target(*args):
+    """A target of uid 65534. Only Debian's Python is sure to lie where that user may read it."""
+    return Target(harness.debian_python(), "groundtruth.py", *args, user=NOBODY)
+
+
+def paranoid():
+    with open("/proc/sys/kernel/perf_event_paranoid") as file:
+        return int(file.read())
+
+
+@each(capture=["auto", "async"])
+def test_an_ordinary_user_can_record_a_process_of_ones_own(capture):
+    need_root()
+    if paranoid() > 2:
+        raise harness.Skip("perf_event_paranoid is %d: no events for ordinary users" % paranoid())
+    target = own_target("--us", 50)
+    binary, home = for_nobody()
+    run = harness.pysampled("-p", target.pid, "-F", 499, "-d", 3, "--capture", capture, "-o", "a.data", "-o",
+                            "a.folded", binary=binary, home=home, user=NOBODY).ok()
+    stacks = harness.read_folded(os.path.join(home, "a.folded"))
+    harness.same_counts(run, stacks)
+    check(run.n("samples") > 500, "too few samples: %s", run)
+    for marker in ("late", "torn"):
+        equal(harness.total(harness.marked(stacks, marker)), run.n(marker), "stacks marked " + marker)
+    sure = [(f, n) for f, n in stacks if "[late]" not in f and "[torn]" not in f]
+    verdict = harness.judge(sure, target.info["truth"])
+    check(verdict.right == verdict.judged, "unmarked but wrong: %s", verdict)
+    names = {q for frames, _ in stacks for q, _, _ in harness.python_frames(frames)}
+    check("cycle" in names, "no Python function: %s", names)
+
+
+def test_an_ordinary_user_may_not_preempt():
+    need_root()
+    target = own_target("--us", 50)
+    binary, home = for_nobody()
+    run = harness.pysampled("-p", target.pid, "-d", 1, "--capture", "preempt", binary=binary, home=home,
+                            user=NOBODY).ok(4)
+    equal(len(run.err.splitlines()), 1, "lines on stderr: %s" % run)
+
+
+def test_an_ordinary_user_can_dump_a_process_of_ones_own():
+    need_root()
+    target = own_target("--us", 50)
+    binary, home = for_nobody()
+    run = harness.pysampled("dump", "-p", target.pid, binary=binary, home=home, user=NOBODY).ok()
+    check("forever" in run.out, "no stack: %s", run)
+
+
+@each(command=["doctor", "events"])
+def test_doctor_and_events_answer_everyone(command):
+    need_root()
+    binary, home = for_nobody()
+    run = harness.pysampled(command, binary=binary, home=home, user=NOBODY).ok()
+    check(len(run.out.splitlines()) >= 3, "too little: %r", run.out)
