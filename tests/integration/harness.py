@@ -9,9 +9,7 @@ import os
 import re
 import select
 import shutil
-import signal
 import subprocess
-import sys
 import sysconfig
 import tempfile
 import time
@@ -21,6 +19,7 @@ BUILD = os.path.abspath(os.environ.get("PYSAMPLED_BUILD", os.path.join(ROOT, "bu
 PYSAMPLED = os.environ.get("PYSAMPLED", os.path.join(BUILD, "pysampled"))
 TARGETS = os.path.join(ROOT, "tests", "targets")
 WANTED_PYTHONS = ("3.11", "3.12", "3.13")
+MATRIX_PYTHONS = ("3.14", "3.15")
 DEBIAN_PYTHON = "/usr/bin/python3.11"
 NOBODY = 65534
 
@@ -145,11 +144,12 @@ def tag_of(path):
 
 
 def matrix_pythons():
-    """CPythons that tools/test --matrix unpacked: a list of wrapper scripts, by tag."""
+    """CPythons that tools/test --matrix unpacked (matrix.py)."""
     folder = os.environ.get("PYSAMPLED_MATRIX")
-    if not folder:
-        return []
-    return [Python(name, os.path.join(folder, name)) for name in sorted(os.listdir(folder)) if name.startswith("3.")]
+    reason = os.environ.get("PYSAMPLED_NO_MATRIX")
+    if reason:
+        return [Python(version, None, reason) for version in MATRIX_PYTHONS]
+    return [Python(version, os.path.join(folder, version)) for version in MATRIX_PYTHONS] if folder else []
 
 
 _pythons = []
@@ -162,7 +162,8 @@ def wanted_pythons():
 
 
 def newest_python():
-    there = [py for py in wanted_pythons() if py.path and not py.tag.startswith("debian")]
+    ours = [py for py in wanted_pythons() if not py.tag.startswith("debian") and py.tag not in MATRIX_PYTHONS]
+    there = [py for py in ours if py.path]
     return there[-1] if there else wanted_pythons()[-1]
 
 

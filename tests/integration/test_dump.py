@@ -1,5 +1,4 @@
 """dump prints what faulthandler in the target prints."""
-import json
 import os
 import re
 import signal

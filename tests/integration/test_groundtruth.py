@@ -110,7 +110,8 @@ def test_threads_are_kept_apart_and_right(py):
     if harness.can_fifo():
         all_right(verdict, at_least(999, 2))
     tids = {int(frames[0].rpartition("-")[2]) for frames, _ in stacks}
-    check(tids <= set(harness.tasks(target.pid)) and len(tids) >= 4, "threads %s of %s", tids, harness.tasks(target.pid))
+    theirs = set(harness.tasks(target.pid))
+    check(tids <= theirs and len(tids) >= 4, "threads %s of %s", tids, theirs)
 
 
 @each_python
@@ -149,7 +150,7 @@ def test_the_same_names_in_the_async_capture(py):
 
 @each_python
 def test_page_faults_lie_on_the_faulting_line(py):
-    """Native stores first: the faulting function tells the line; then Python's own: each line faults as often as it must."""
+    """Of native stores the faulting function tells the line; a line of Python's own faults as often as it must."""
     target = Target(py, "pagefaults.py", "--pages", 200, "--pause-us", 30)
     out = os.path.join(harness.folder(), "out.folded")
     recorder = Recorder("-p", target.pid, "-e", "page-faults", "-c", 1, "--hold-budget", 100, "-o", out).attached()

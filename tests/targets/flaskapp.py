@@ -4,7 +4,8 @@ import json
 from flask import Flask, jsonify, render_template_string, request
 
 app = Flask(__name__)
-PAGE = """<ul>{% for row in rows %}<li class="{{ loop.cycle('odd', 'even') }}">{{ row.name|upper }}: {{ row.total }}</li>
+PAGE = """<ul>{% for row in rows %}
+<li class="{{ loop.cycle('odd', 'even') }}">{{ row.name|upper }}: {{ row.total }}</li>
 {% endfor %}</ul>"""
 
 

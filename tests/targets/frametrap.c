@@ -1,4 +1,6 @@
-/* Makes every remote read of the caller's frame hang: moves the page it lies on away and registers the hole with a
+/* SPDX-License-Identifier: MIT
+ *
+ * Makes every remote read of the caller's frame hang: moves the page it lies on away and registers the hole with a
  * userfaultfd that nobody answers. The thread itself then only spins in C, so it goes on using CPU time. */
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN

@@ -1,5 +1,7 @@
-/* Native functions whose address tells which Python line runs: 100 that spin, 100 that fault one page in.
- * Each is called from exactly one line of a target, so a sampled instruction in spin_37 or touch_37 is its own truth. */
+/* SPDX-License-Identifier: MIT
+ *
+ * Native functions whose address tells which Python line runs: 100 that spin, 100 that fault one page in.
+ * Each is called from one line of a target only, so a sampled instruction in spin_37 is its own truth. */
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

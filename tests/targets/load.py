@@ -1,4 +1,4 @@
-"""Asks a server on this machine for pages from 4 threads, without a pause, for at most 120 s. Usage: load.py PORT PATH…"""
+"""Asks a server on this machine for pages from 4 threads, for at most 120 s. Usage: load.py PORT PATH…"""
 import http.client
 import sys
 import threading
