@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 
+#include "../lib/base.h"
 #include "../lib/err.h"
 #include "../lib/sample.h"
 
@@ -50,6 +51,7 @@ struct sink {
 	FILE *out;		       /* large buffer, owned */
 	void *priv;
 	uint64_t samples; /* written so far; kept by the format */
+	uint64_t cut;	  /* ... whose root side the format had no room for */
 	int failed;	  /* first -errno of a write, 0 while all is well */
 };
 
@@ -60,8 +62,9 @@ extern const struct sink_ops *const sink_formats[];
  * folded for "-", or perf. NULL: no such format. */
 const struct sink_ops *sink_pick(const char *name, const char *path);
 
-/* Open @path (created 0600, like perf's; "-" is stdout) and begin. 0 or -errno
- * with a sentence. */
+/* Open @path ("-" is stdout) and begin. Text is created 0666 less the umask, all
+ * else 0600; where the format NEEDS_FILE an old file is kept as PATH.old, as perf
+ * does. @path is borrowed until sink_close(). 0 or -errno with a sentence. */
 int sink_open(struct sink *s, const struct sink_ops *ops, const char *path,
 	      const struct session *session, struct err *err);
 

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * folded - one line a stack, "COMM-PID;frame;frame COUNT", root first: the input of
+ * flame graph tools.
+ *
+ * Stacks are added up in memory as lists of frame ids, and written at the end in
+ * the order of their first sight. When several events are recorded, the frame
+ * after the process (and thread) is "event:NAME": their counts are not comparable.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+
+#include "../lib/base.h"
+#include "../lib/strtab.h"
+#include "buf.h"
+#include "idmap.h"
+#include "sink.h"
+
+enum { FOLDED_NAME_MAX = 4096 };
+
+struct folded_stack {
+	uint64_t hash, count;
+	size_t at, n; /* in @ids */
+};
+
+struct folded {
+	struct strtab *names;
+	struct idmap comms; /* tid to name; a process's is its leader's */
+	struct idmap lines; /* function and line to name */
+	struct buf ids;     /* u32 each: the frames of all stacks, root first */
+	struct buf stacks;  /* struct folded_stack each */
+	uint32_t *slot;     /* stack + 1, 0 is free */
+	size_t n_slots;     /* a power of two */
+};
+
+/* Add the text to the names, fit for the format. */
+static uint32_t name_add(struct folded *f, const char *text)
+{
+	char buf[FOLDED_NAME_MAX];
+	size_t n = 0;
+
+	for (; text[n] && n < sizeof(buf); n++) {
+		unsigned char c = (unsigned char)text[n];
+
+		buf[n] = c == ';' ? ':' : c < ' ' || c == 0x7f ? '?' : (char)c;
+	}
+	return strtab_add(f->names, buf, n);
+}
+
+static uint32_t name_format(struct folded *f, const char *fmt, ...)
+	__attribute__((__format__(__printf__, 2, 3)));
+static uint32_t name_format(struct folded *f, const char *fmt, ...)
+{
+	char buf[FOLDED_NAME_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(buf, sizeof(buf), fmt, ap);
+	va_end(ap);
+	return name_add(f, buf);
+}
+
+static const char *comm_of(const struct folded *f, pid_t tid)
+{
+	uint32_t id = idmap_get(&f->comms, (uint32_t)tid);
+
+	return id == IDMAP_NONE ? "?" : strtab_get(f->names, id);
+}
+
+static uint32_t root_name(struct sink *s, const struct sample *smp)
+{
+	struct folded *f = s->priv;
+	const char *comm = comm_of(f, smp->pid);
+
+	if (s->session->flags & SESSION_THREADS)
+		return name_format(f, "%s-%d/%s-%d", comm, smp->pid, comm_of(f, smp->tid),
+				   smp->tid);
+	return name_format(f, "%s-%d", comm, smp->pid);
+}
+
+static uint32_t python_name(struct sink *s, const struct pyfunc *func, int line)
+{
+	struct folded *f = s->priv;
+	uint64_t key;
+	uint32_t id;
+
+	if (!(s->session->flags & SESSION_LINES) || line < 0)
+		line = 0;
+	key = (uint64_t)func->index << 32 | (uint32_t)line;
+	id = idmap_get(&f->lines, key);
+	if (id != IDMAP_NONE)
+		return id;
+	if (line)
+		id = name_format(f, "%s (%s:%d)", func->qualname, func->file, line);
+	else
+		id = name_format(f, "%s (%s)", func->qualname, func->file);
+	return idmap_set(&f->lines, key, id) ? (uint32_t)STRTAB_NONE : id;
+}
+
+static uint32_t frame_name(struct sink *s, const struct frame *fr)
+{
+	if (fr->kind == FRAME_PYTHON)
+		return python_name(s, fr->func, fr->line);
+	return name_add(s->priv, fr->name && *fr->name ? fr->name : "[unknown]");
+}
+
+static struct folded_stack *stack_at(const struct folded *f, size_t i)
+{
+	return (struct folded_stack *)(void *)f->stacks.at + i;
+}
+
+static uint64_t stack_hash(const unsigned char *ids, size_t n)
+{
+	uint64_t h = n;
+
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ load_u32(ids + 4 * i)) * 0x9e3779b97f4a7c15;
+	return h ^ h >> 32;
+}
+
+/* Twice as many slots. */
+static int grow_slots(struct folded *f)
+{
+	size_t n = f->n_slots ? 2 * f->n_slots : 1024;
+	uint32_t *slot = calloc(n, sizeof(*slot));
+
+	if (!slot)
+		return -ENOMEM;
+	for (size_t i = 0; i < f->n_slots; i++) {
+		size_t to;
+
+		if (!f->slot[i])
+			continue;
+		to = stack_at(f, f->slot[i] - 1)->hash & (n - 1);
+		while (slot[to])
+			to = (to + 1) & (n - 1);
+		slot[to] = f->slot[i];
+	}
+	free(f->slot);
+	f->slot = slot;
+	f->n_slots = n;
+	return 0;
+}
+
+/* Count the stack whose ids were just put at the end of @f->ids. If it is known
+ * they are taken off again. */
+static int count_stack(struct folded *f, size_t start, uint64_t weight)
+{
+	size_t n = (f->ids.n - start) / 4,
+	       n_stacks = f->stacks.n / sizeof(struct folded_stack);
+	uint64_t hash = stack_hash(f->ids.at + start, n);
+	struct folded_stack st = {.hash = hash, .count = weight, .at = start, .n = n};
+	size_t i;
+
+	if (2 * (n_stacks + 1) > f->n_slots && grow_slots(f))
+		return -ENOMEM;
+	for (i = hash & (f->n_slots - 1); f->slot[i]; i = (i + 1) & (f->n_slots - 1)) {
+		struct folded_stack *old = stack_at(f, f->slot[i] - 1);
+
+		if (old->hash != hash || old->n != n ||
+		    memcmp(f->ids.at + old->at, f->ids.at + start, 4 * n))
+			continue;
+		old->count += weight;
+		f->ids.n = start;
+		return 0;
+	}
+	buf_put(&f->stacks, &st, sizeof(st));
+	f->slot[i] = (uint32_t)n_stacks + 1;
+	return f->stacks.oom ? -ENOMEM : 0;
+}
+
+static bool is_kept(const struct sink *s, const struct sample *smp)
+{
+	unsigned flags = s->session->flags;
+
+	return !(flags & SESSION_ONLY_EXACT && smp->prov != PROV_EXACT) &&
+	       !(flags & SESSION_ONLY_LATE && smp->prov != PROV_LATE);
+}
+
+static bool put_name(struct folded *f, uint32_t id)
+{
+	if (id != STRTAB_NONE)
+		buf_u32(&f->ids, id);
+	return id != STRTAB_NONE && !f->ids.oom;
+}
+
+static int folded_sample(struct sink *s, const struct sample *smp,
+			 const struct stack *stk)
+{
+	const struct session *session = s->session;
+	struct folded *f = s->priv;
+	size_t start = f->ids.n;
+	bool ok;
+	int ret;
+
+	if (s->failed || !is_kept(s, smp))
+		return s->failed;
+	ok = put_name(f, root_name(s, smp));
+	if (session->n_events > 1)
+		ok = ok && put_name(f, name_format(f, "event:%s",
+						   session->events[smp->event].name));
+	for (size_t i = stk->n; i-- && ok;)
+		ok = put_name(f, frame_name(s, &stk->frames[i]));
+	ret = ok ? count_stack(f, start,
+			       session->flags & SESSION_PERIOD ? smp->period : 1) :
+		   -ENOMEM;
+	if (ret)
+		s->failed = ret;
+	else
+		s->samples++;
+	return ret;
+}
+
+static int set_comm(struct folded *f, pid_t tid, uint32_t name)
+{
+	return name == STRTAB_NONE ? -ENOMEM : idmap_set(&f->comms, (uint32_t)tid, name);
+}
+
+static int folded_side(struct sink *s, const struct side *side)
+{
+	struct folded *f = s->priv;
+	int ret = 0;
+
+	switch (side->kind) {
+	case SIDE_COMM:
+		ret = set_comm(f, side->tid, name_add(f, side->u.comm.name));
+		break;
+	case SIDE_FORK: /* until it is given another name */
+		ret = set_comm(f, side->tid, name_add(f, comm_of(f, side->u.fork.ptid)));
+		break;
+	case SIDE_EXIT:
+		/* other threads may outlive the leader, and carry its name */
+		if (side->tid != side->pid)
+			ret = idmap_set(&f->comms, (uint32_t)side->tid, IDMAP_NONE);
+		break;
+	case SIDE_MMAP:
+	case SIDE_LOST:
+	case SIDE_THROTTLE:
+		break;
+	}
+	if (ret && !s->failed)
+		s->failed = ret;
+	return ret;
+}
+
+static int folded_begin(struct sink *s, struct err *err)
+{
+	struct folded *f = s->priv;
+
+	f->names = strtab_create();
+	return f->names ? 0 : err_set(err, -ENOMEM, "writing %s: out of memory", s->path);
+}
+
+static void write_stack(const struct folded *f, const struct folded_stack *st, FILE *out)
+{
+	for (size_t i = 0; i < st->n; i++) {
+		uint32_t id = load_u32(f->ids.at + st->at + 4 * i);
+
+		if (i)
+			putc_unlocked(';', out);
+		fwrite(strtab_get(f->names, id), 1, strtab_len(f->names, id), out);
+	}
+	fprintf(out, " %" PRIu64 "\n", st->count);
+}
+
+static int folded_end(struct sink *s, struct err *err)
+{
+	struct folded *f = s->priv;
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < f->stacks.n / sizeof(struct folded_stack); i++) {
+		errno = 0;
+		write_stack(f, stack_at(f, i), s->out);
+		if (ferror(s->out))
+			ret = errno ? -errno : -EIO;
+	}
+	strtab_destroy(f->names);
+	idmap_deinit(&f->comms);
+	idmap_deinit(&f->lines);
+	buf_deinit(&f->ids);
+	buf_deinit(&f->stacks);
+	free(f->slot);
+	return ret;
+}
+
+static const char *const extensions[] = {".folded", ".txt", NULL};
+
+const struct sink_ops sink_folded = {
+	.name = "folded",
+	.extensions = extensions,
+	.help = "one line a stack, for flame graphs",
+	.needs = SINK_NEEDS_NAMES,
+	.priv_size = sizeof(struct folded),
+	.begin = folded_begin,
+	.side = folded_side,
+	.sample = folded_sample,
+	.end = folded_end,
+};

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * perf_file - header, attrs and features of perf.data.
+ */
+#include "perf_file.h"
+
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include "../lib/base.h"
+#include "../lib/proc.h"
+
+#ifndef PYSAMPLED_VERSION
+#define PYSAMPLED_VERSION "0.1.0"
+#endif
+
+enum {
+	ATTR_SIZE = PERF_ATTR_SIZE_VER6, /* 120: what perf 6.1 knows */
+	HEAD_SIZE = 104,
+	STRING_ALIGN = 64,
+	MISC_BUILD_ID_SIZE = 1 << 15, /* the entry tells the size of its build-id */
+};
+
+uint64_t perf_file_sample_type(const struct session *s)
+{
+	uint64_t type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
+			PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD |
+			PERF_SAMPLE_CALLCHAIN;
+
+	/* perf refuses events of different sample types */
+	for (size_t i = 0; i < s->n_events; i++)
+		type |= s->events[i].attr.sample_type & PERF_SAMPLE_ADDR;
+	return type;
+}
+
+/* What the event was, but for what our records don't hold. */
+static struct perf_event_attr file_attr(const struct session *s, size_t event)
+{
+	const struct perf_event_attr *a = &s->events[event].attr;
+	struct perf_event_attr ret = {
+		.type = a->type,
+		.size = ATTR_SIZE,
+		.config = a->config,
+		.sample_period = a->sample_period ? a->sample_period : 1,
+		.sample_type = perf_file_sample_type(s),
+		.read_format = PERF_FORMAT_ID,
+		.inherit = a->inherit,
+		.exclude_user = a->exclude_user,
+		.exclude_kernel = a->exclude_kernel,
+		.exclude_hv = a->exclude_hv,
+		.exclude_idle = a->exclude_idle,
+		.exclude_host = a->exclude_host,
+		.exclude_guest = a->exclude_guest,
+		.freq = a->freq && a->sample_period,
+		.precise_ip = a->precise_ip,
+		.mmap = 1,
+		.mmap2 = 1,
+		.comm = 1,
+		.comm_exec = 1,
+		.task = 1,
+		.sample_id_all = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+		.bp_type = a->bp_type,
+		.config1 = a->config1,
+		.config2 = a->config2,
+	};
+
+	/* perf opens no file with a tracepoint but without tracefs's formats; its
+	 * name is in the event description */
+	if (a->type == PERF_TYPE_TRACEPOINT) {
+		ret.type = PERF_TYPE_SOFTWARE;
+		ret.config = PERF_COUNT_SW_DUMMY;
+	}
+	return ret;
+}
+
+static void put_attr(struct buf *b, const struct session *s, size_t event)
+{
+	struct perf_event_attr a = file_attr(s, event);
+
+	buf_put(b, &a, ATTR_SIZE);
+}
+
+void perf_file_head(struct buf *b, const struct session *s, uint64_t data_size,
+		    const uint64_t bits[PERF_FILE_BITS / 64])
+{
+	uint64_t entry = ATTR_SIZE + 16, attrs = HEAD_SIZE + 8 * s->n_events;
+
+	buf_put(b, "PERFILE2", 8);
+	buf_u64(b, HEAD_SIZE);
+	buf_u64(b, entry);
+	buf_u64(b, attrs);
+	buf_u64(b, entry * s->n_events);
+	buf_u64(b, attrs + entry * s->n_events);
+	buf_u64(b, data_size);
+	buf_zero(b, 16); /* event types: obsolete */
+	buf_put(b, bits, PERF_FILE_BITS / 8);
+	for (size_t i = 0; i < s->n_events; i++)
+		buf_u64(b, PERF_FILE_ID + i);
+	for (size_t i = 0; i < s->n_events; i++) {
+		put_attr(b, s, i);
+		buf_u64(b, HEAD_SIZE + 8 * i);
+		buf_u64(b, 8);
+	}
+}
+
+void perf_file_build_id(struct buf *b, const char *path, pid_t pid, unsigned misc,
+			struct buildid id)
+{
+	size_t start = b->n;
+
+	buf_u32(b, 0);
+	buf_u16(b, misc | MISC_BUILD_ID_SIZE);
+	buf_u16(b, 0);
+	buf_u32(b, (uint32_t)pid);
+	buf_put(b, id.at, BUILDID_MAX);
+	buf_u32(b, (uint32_t)id.n);
+	buf_str(b, path);
+	buf_align(b, 8);
+	buf_set_u16(b, start + 6, (unsigned)(b->n - start));
+}
+
+static void put_string(struct buf *b, const char *s)
+{
+	size_t n = (strlen(s) + STRING_ALIGN) / STRING_ALIGN * STRING_ALIGN;
+
+	buf_u32(b, (uint32_t)n);
+	buf_str(b, s);
+	buf_zero(b, n - strlen(s) - 1);
+}
+
+static void put_cpu_name(struct buf *b)
+{
+	_cleanup_free_ char *text = NULL;
+	char name[256] = "unknown";
+	const char *at = NULL;
+	size_t n;
+
+	if (!proc_read_file("/proc/cpuinfo", &text, &n))
+		at = strstr(text, "model name");
+	if (at)
+		at = strchr(at, ':');
+	if (at)
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(at + 2, "\n"), at + 2);
+	put_string(b, name);
+}
+
+static void put_command(struct buf *b, const struct session *s)
+{
+	buf_u32(b, (uint32_t)s->argc);
+	for (int i = 0; i < s->argc; i++)
+		put_string(b, s->argv[i]);
+}
+
+static void put_events(struct buf *b, const struct session *s)
+{
+	buf_u32(b, (uint32_t)s->n_events);
+	buf_u32(b, ATTR_SIZE);
+	for (size_t i = 0; i < s->n_events; i++) {
+		put_attr(b, s, i);
+		buf_u32(b, 1);
+		put_string(b, s->events[i].name);
+		buf_u64(b, PERF_FILE_ID + i);
+	}
+}
+
+/* The bits of perf's features. */
+enum perf_feature {
+	FEAT_BUILD_ID = 2,
+	FEAT_HOSTNAME = 3,
+	FEAT_OSRELEASE = 4,
+	FEAT_VERSION = 5,
+	FEAT_ARCH = 6,
+	FEAT_NRCPUS = 7,
+	FEAT_CPUDESC = 8,
+	FEAT_TOTAL_MEM = 10,
+	FEAT_CMDLINE = 11,
+	FEAT_EVENT_DESC = 12,
+	FEAT_SAMPLE_TIME = 21,
+};
+
+/* Nothing put: the feature is absent. */
+static void put_feature(struct buf *b, enum perf_feature f, const struct session *s,
+			const struct perf_file_facts *facts)
+{
+	struct utsname u;
+	struct sysinfo si;
+
+	uname(&u);
+	sysinfo(&si);
+	switch (f) {
+	case FEAT_BUILD_ID:
+		buf_put(b, facts->build_ids->at, facts->build_ids->n);
+		break;
+	case FEAT_HOSTNAME:
+		put_string(b, u.nodename);
+		break;
+	case FEAT_OSRELEASE:
+		put_string(b, u.release);
+		break;
+	case FEAT_VERSION:
+		put_string(b, "pysampled " PYSAMPLED_VERSION);
+		break;
+	case FEAT_ARCH:
+		put_string(b, u.machine);
+		break;
+	case FEAT_NRCPUS:
+		buf_u32(b, (uint32_t)sysconf(_SC_NPROCESSORS_CONF));
+		buf_u32(b, (uint32_t)sysconf(_SC_NPROCESSORS_ONLN));
+		break;
+	case FEAT_CPUDESC:
+		put_cpu_name(b);
+		break;
+	case FEAT_TOTAL_MEM:
+		buf_u64(b, (uint64_t)si.totalram * si.mem_unit / 1024);
+		break;
+	case FEAT_CMDLINE:
+		put_command(b, s);
+		break;
+	case FEAT_EVENT_DESC:
+		put_events(b, s);
+		break;
+	case FEAT_SAMPLE_TIME:
+		if (!facts->last_ns)
+			break;
+		buf_u64(b, facts->first_ns);
+		buf_u64(b, facts->last_ns);
+		break;
+	}
+}
+
+void perf_file_features(struct buf *b, uint64_t at, const struct session *s,
+			const struct perf_file_facts *facts,
+			uint64_t bits[PERF_FILE_BITS / 64])
+{
+	struct {
+		unsigned bit;
+		uint64_t off, n;
+	} section[FEAT_SAMPLE_TIME + 2];
+	struct buf body = {};
+	size_t n = 0, table;
+
+	memset(bits, 0, PERF_FILE_BITS / 8);
+	for (unsigned f = FEAT_BUILD_ID; f <= FEAT_SAMPLE_TIME; f++) {
+		size_t start = body.n;
+
+		put_feature(&body, (enum perf_feature)f, s, facts);
+		if (body.n == start)
+			continue;
+		section[n].bit = f;
+		section[n].off = start;
+		section[n++].n = body.n - start;
+	}
+	if (facts->pyelf_n) {
+		section[n].bit = PERF_FILE_PYELF;
+		section[n].off = body.n;
+		section[n++].n = facts->pyelf_n;
+	}
+	table = 16 * n;
+	for (size_t i = 0; i < n; i++) {
+		bits[section[i].bit / 64] |= 1ull << section[i].bit % 64;
+		buf_u64(b, at + table + section[i].off);
+		buf_u64(b, section[i].n);
+	}
+	buf_put(b, body.at, body.n);
+	b->oom |= body.oom;
+	buf_deinit(&body);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * perf_kernel - where the running kernel and its modules are, as perf.data has it.
+ */
+#ifndef PERF_KERNEL_H
+#define PERF_KERNEL_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "buildid.h"
+
+struct perf_kernel_map {
+	uint64_t addr, len, pgoff;
+	const char *path; /* as a PERF_RECORD_MMAP names it */
+	const char *dso;  /* as the build-id table names it */
+	struct buildid id;
+};
+
+/* Pure: the kernel's map from the text of /proc/kallsyms. False where the
+ * addresses are hidden. */
+bool perf_kernel_parse(FILE *kallsyms, struct perf_kernel_map *ret);
+
+/* Pure: one line of /proc/modules; @name holds the name. */
+bool perf_kernel_parse_module(const char *line, char name[64],
+			      struct perf_kernel_map *ret);
+
+/* Pure: the path of module @name among the lines of a modules.dep (relative to its
+ * folder), or NULL; @n is its length. */
+const char *perf_kernel_find_module(const char *dep, const char *name, size_t *n);
+
+/* All maps, the kernel's first; @each returns nonzero to stop, and that is
+ * returned. 0 also where the addresses are hidden. */
+int perf_kernel_maps(int (*each)(void *ctx, const struct perf_kernel_map *map),
+		     void *ctx);
+
+#endif

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * perf_records - one record a function; fields as in perf_event_open(2).
+ */
+#include "perf_records.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+
+#include "../lib/base.h"
+#include "../lib/proc.h"
+#include "perf_file.h"
+
+enum {
+	RECORD_MAX = 65528,
+	RECORD_FINISHED_ROUND = 68,
+};
+
+/* The text of the symbol file in every process: no user address of any machine. */
+static const uint64_t PYELF_BASE = 1ull << 51;
+
+int perf_records_init(struct perf_records *r, const struct session *s,
+		      const char *pyelf_path)
+{
+	*r = (struct perf_records){
+		.sample_type = perf_file_sample_type(s),
+		.pyelf_path = pyelf_path,
+		.id.n = PYELF_BUILD_ID,
+	};
+	if (getrandom(r->id.at, PYELF_BUILD_ID, 0) != PYELF_BUILD_ID)
+		return -errno;
+	r->pyelf = pyelf_create(0, r->id.at);
+	r->dsos = strtab_create();
+	if (!r->pyelf || !r->dsos)
+		return -ENOMEM;
+	perf_file_build_id(&r->build_ids, pyelf_path, -1, PERF_RECORD_MISC_USER, r->id);
+	return 0;
+}
+
+void perf_records_deinit(struct perf_records *r)
+{
+	buf_deinit(&r->buf);
+	buf_deinit(&r->build_ids);
+	idmap_deinit(&r->pids);
+	pyelf_destroy(r->pyelf);
+	strtab_destroy(r->dsos);
+	*r = (struct perf_records){};
+}
+
+size_t perf_records_whole(const struct buf *b, size_t n)
+{
+	struct perf_event_header h;
+	size_t at = 0;
+
+	for (; at + sizeof(h) <= n; at += h.size) {
+		memcpy(&h, b->at + at, sizeof(h));
+		if (h.size > n - at)
+			break;
+	}
+	return at;
+}
+
+static size_t begin_record(struct perf_records *r, uint32_t type, unsigned misc)
+{
+	buf_u32(&r->buf, type);
+	buf_u16(&r->buf, misc);
+	buf_u16(&r->buf, 0);
+	return r->buf.n - sizeof(struct perf_event_header);
+}
+
+static int end_record(struct perf_records *r, size_t start)
+{
+	buf_set_u16(&r->buf, start + 6, (unsigned)(r->buf.n - start));
+	if (!r->buf.oom)
+		return 0;
+	r->buf.oom = false;
+	r->buf.n = start;
+	return -ENOMEM;
+}
+
+/* What sample_id_all puts at the end, and the end of the record. */
+static int end_record_id(struct perf_records *r, size_t start, const struct side *side)
+{
+	buf_u32(&r->buf, (uint32_t)side->pid);
+	buf_u32(&r->buf, (uint32_t)side->tid);
+	buf_u64(&r->buf, side->time);
+	buf_u32(&r->buf, side->cpu);
+	buf_u32(&r->buf, 0);
+	buf_u64(&r->buf, PERF_FILE_ID);
+	return end_record(r, start);
+}
+
+static void put_ids(struct perf_records *r, pid_t pid, pid_t tid)
+{
+	buf_u32(&r->buf, (uint32_t)pid);
+	buf_u32(&r->buf, (uint32_t)tid);
+}
+
+static void put_path(struct perf_records *r, const char *path)
+{
+	size_t n = MIN(strlen(path), (size_t)PATH_MAX - 1);
+
+	buf_put(&r->buf, path, n);
+	buf_u8(&r->buf, 0);
+	buf_zero(&r->buf, (7 - n % 8) % 8);
+}
+
+static int put_kernel_map(struct perf_records *r, const struct side *side)
+{
+	size_t start = begin_record(r, PERF_RECORD_MMAP, PERF_RECORD_MISC_KERNEL);
+
+	put_ids(r, -1, 0);
+	buf_u64(&r->buf, side->u.mmap.addr);
+	buf_u64(&r->buf, side->u.mmap.len);
+	buf_u64(&r->buf, side->u.mmap.pgoff);
+	put_path(r, side->u.mmap.path);
+	return end_record_id(r, start, side);
+}
+
+static int put_map(struct perf_records *r, const struct side *side)
+{
+	size_t id_n = MIN(side->u.mmap.build_id_n, (size_t)BUILDID_MAX);
+	bool id = side->u.mmap.build_id && id_n;
+	unsigned misc = PERF_RECORD_MISC_USER |
+			(id ? PERF_RECORD_MISC_MMAP_BUILD_ID : 0) |
+			(side->u.mmap.prot & PROT_EXEC ? 0 : PERF_RECORD_MISC_MMAP_DATA);
+	size_t start = begin_record(r, PERF_RECORD_MMAP2, misc);
+
+	put_ids(r, side->pid, side->tid);
+	buf_u64(&r->buf, side->u.mmap.addr);
+	buf_u64(&r->buf, side->u.mmap.len);
+	buf_u64(&r->buf, side->u.mmap.pgoff);
+	if (id) {
+		buf_u32(&r->buf, (uint32_t)id_n);
+		buf_put(&r->buf, side->u.mmap.build_id, id_n);
+		buf_zero(&r->buf, BUILDID_MAX - id_n);
+	} else {
+		buf_u32(&r->buf, side->u.mmap.maj);
+		buf_u32(&r->buf, side->u.mmap.min);
+		buf_u64(&r->buf, side->u.mmap.ino);
+		buf_u64(&r->buf, side->u.mmap.ino_generation);
+	}
+	buf_u32(&r->buf, side->u.mmap.prot);
+	buf_u32(&r->buf, side->u.mmap.flags);
+	put_path(r, side->u.mmap.path);
+	return end_record_id(r, start, side);
+}
+
+/* The symbol file is mapped in @at's process from then on. */
+static int map_pyelf(struct perf_records *r, const struct side *at)
+{
+	struct side side = {
+		.kind = SIDE_MMAP,
+		.time = at->time,
+		.pid = at->pid,
+		.tid = at->pid,
+		.cpu = at->cpu,
+		.u.mmap =
+			{
+				.addr = PYELF_BASE + PYELF_TEXT,
+				.len = PYELF_SPAN,
+				.pgoff = PYELF_TEXT,
+				.prot = PROT_READ | PROT_EXEC,
+				.flags = MAP_PRIVATE,
+				.path = r->pyelf_path,
+				.build_id = r->id.at,
+				.build_id_n = r->id.n,
+			},
+	};
+
+	if (at->pid <= 0 || idmap_get(&r->pids, (uint32_t)at->pid) != IDMAP_NONE)
+		return 0;
+	if (idmap_set(&r->pids, (uint32_t)at->pid, 1))
+		return -ENOMEM;
+	return put_map(r, &side);
+}
+
+/* ---- what happens in the target ---- */
+
+static int side_comm(struct perf_records *r, const struct side *side)
+{
+	unsigned misc = side->u.comm.exec ? PERF_RECORD_MISC_COMM_EXEC : 0;
+	size_t start = begin_record(r, PERF_RECORD_COMM, misc);
+	char name[16];
+	int ret;
+
+	snprintf(name, sizeof(name), "%s", side->u.comm.name);
+	put_ids(r, side->pid, side->tid);
+	put_path(r, name);
+	ret = end_record_id(r, start, side);
+	if (side->u.comm.exec)
+		idmap_set(&r->pids, (uint32_t)side->pid, IDMAP_NONE);
+	return ret ? ret : map_pyelf(r, side);
+}
+
+/* hotspot knows only build-ids from the table: read each file's, once. */
+static void note_build_id(struct perf_records *r, const struct side *side)
+{
+	const char *path = side->u.mmap.path;
+	uint32_t known = strtab_count(r->dsos);
+	struct proc_map map = {
+		.start = side->u.mmap.addr,
+		.end = side->u.mmap.addr + side->u.mmap.len,
+		.ino = side->u.mmap.ino,
+		.maj = side->u.mmap.maj,
+		.min = side->u.mmap.min,
+		.path = path,
+	};
+	struct buildid id = {};
+	int fd;
+
+	if (*path != '/' || !(side->u.mmap.prot & PROT_EXEC) ||
+	    strtab_add(r->dsos, path, strlen(path)) != known)
+		return;
+	if (side->u.mmap.build_id) {
+		id.n = MIN(side->u.mmap.build_id_n, (size_t)BUILDID_MAX);
+		memcpy(id.at, side->u.mmap.build_id, id.n);
+	} else {
+		fd = proc_map_open(side->pid, &map);
+		if (fd >= 0) {
+			id = buildid_of_elf(fd);
+			close(fd);
+		}
+	}
+	if (id.n)
+		perf_file_build_id(&r->build_ids, path, -1, PERF_RECORD_MISC_USER, id);
+}
+
+static int side_mmap(struct perf_records *r, const struct side *side)
+{
+	int ret;
+
+	if (side->u.mmap.kernel) {
+		/* the kernel's own map is written at begin */
+		if (!strncmp(side->u.mmap.path, "[kernel.kallsyms]", 17))
+			return 0;
+		return put_kernel_map(r, side);
+	}
+	ret = map_pyelf(r, side);
+	if (ret)
+		return ret;
+	note_build_id(r, side);
+	return put_map(r, side);
+}
+
+static int side_fork_exit(struct perf_records *r, const struct side *side)
+{
+	uint32_t type = side->kind == SIDE_FORK ? PERF_RECORD_FORK : PERF_RECORD_EXIT;
+	size_t start;
+
+	if (side->kind == SIDE_EXIT && side->pid == side->tid)
+		idmap_set(&r->pids, (uint32_t)side->pid, IDMAP_NONE);
+	/* a child inherits the maps, if it is a child of a process that we know */
+	if (side->kind == SIDE_FORK && side->pid != side->u.fork.ppid)
+		idmap_set(&r->pids, (uint32_t)side->pid,
+			  idmap_get(&r->pids, (uint32_t)side->u.fork.ppid));
+	start = begin_record(r, type, 0);
+	put_ids(r, side->pid, side->u.fork.ppid);
+	put_ids(r, side->tid, side->u.fork.ptid);
+	buf_u64(&r->buf, side->time);
+	return end_record_id(r, start, side);
+}
+
+static int side_lost(struct perf_records *r, const struct side *side)
+{
+	size_t start = begin_record(r, PERF_RECORD_LOST_SAMPLES, 0);
+
+	buf_u64(&r->buf, side->u.lost.n);
+	return end_record_id(r, start, side);
+}
+
+static int side_throttle(struct perf_records *r, const struct side *side)
+{
+	size_t start = begin_record(r, PERF_RECORD_THROTTLE, 0);
+
+	buf_u64(&r->buf, side->time);
+	buf_u64(&r->buf, PERF_FILE_ID);
+	buf_u64(&r->buf, 0);
+	return end_record_id(r, start, side);
+}
+
+int perf_records_side(struct perf_records *r, const struct side *side)
+{
+	switch (side->kind) {
+	case SIDE_COMM:
+		return side_comm(r, side);
+	case SIDE_MMAP:
+		return side_mmap(r, side);
+	case SIDE_FORK:
+	case SIDE_EXIT:
+		return side_fork_exit(r, side);
+	case SIDE_LOST:
+		return side_lost(r, side);
+	case SIDE_THROTTLE:
+		return side_throttle(r, side);
+	}
+	return 0;
+}
+int perf_records_kernel(struct perf_records *r, const struct perf_kernel_map *map)
+{
+	const struct side side = {
+		.kind = SIDE_MMAP,
+		.pid = -1,
+		.u.mmap = {.addr = map->addr,
+			   .len = map->len,
+			   .pgoff = map->pgoff,
+			   .path = map->path,
+			   .kernel = true},
+	};
+
+	if (map->id.n)
+		perf_file_build_id(&r->build_ids, map->dso, -1, PERF_RECORD_MISC_KERNEL,
+				   map->id);
+	return put_kernel_map(r, &side);
+}
+
+static uint64_t frame_ip(struct perf_records *r, const struct frame *f)
+{
+	switch (f->kind) {
+	case FRAME_PYTHON:
+		return PYELF_BASE + pyelf_line(r->pyelf, f->func, f->line);
+	case FRAME_MARKER:
+		return PYELF_BASE + pyelf_marker(r->pyelf, f->name);
+	case FRAME_KERNEL:
+	case FRAME_NATIVE:
+		break;
+	}
+	return f->ip;
+}
+
+/* The chain, with a context marker wherever the kernel is left or entered, and its
+ * length before it. Cut at the root where it would be longer than a record. */
+static bool put_chain(struct perf_records *r, size_t record, const struct sample *smp,
+		      const struct stack *stk)
+{
+	uint64_t context = 0, want, nr = 0;
+	size_t at = r->buf.n, i;
+	bool kernel;
+
+	buf_u64(&r->buf, 0);
+	for (i = 0; i < stk->n && r->buf.n - record + 16 <= RECORD_MAX; i++) {
+		want = stk->frames[i].kind == FRAME_KERNEL ? PERF_CONTEXT_KERNEL :
+							     PERF_CONTEXT_USER;
+		if (want != context)
+			buf_u64(&r->buf, want);
+		context = want;
+		buf_u64(&r->buf, frame_ip(r, &stk->frames[i]));
+	}
+	if (!stk->n) {
+		kernel = (smp->misc & PERF_RECORD_MISC_CPUMODE_MASK) ==
+			 PERF_RECORD_MISC_KERNEL;
+		buf_u64(&r->buf, kernel ? PERF_CONTEXT_KERNEL : PERF_CONTEXT_USER);
+		buf_u64(&r->buf, smp->ip);
+	}
+	nr = (r->buf.n - at) / 8 - 1;
+	if (!r->buf.oom)
+		memcpy(r->buf.at + at, &nr, sizeof(nr));
+	return i < stk->n;
+}
+
+int perf_records_sample(struct perf_records *r, const struct sample *smp,
+			const struct stack *stk, bool *cut)
+{
+	const struct side at = {
+		.time = smp->time, .pid = smp->pid, .tid = smp->tid, .cpu = smp->cpu};
+	unsigned misc = smp->misc & PERF_RECORD_MISC_CPUMODE_MASK;
+	size_t start;
+	int ret = map_pyelf(r, &at);
+
+	if (ret)
+		return ret;
+	if (stk->n)
+		misc = stk->frames[0].kind == FRAME_KERNEL ? PERF_RECORD_MISC_KERNEL :
+							     PERF_RECORD_MISC_USER;
+	start = begin_record(r, PERF_RECORD_SAMPLE, misc);
+	buf_u64(&r->buf, PERF_FILE_ID + smp->event);
+	buf_u64(&r->buf, stk->n ? frame_ip(r, &stk->frames[0]) : smp->ip);
+	put_ids(r, smp->pid, smp->tid);
+	buf_u64(&r->buf, smp->time);
+	if (r->sample_type & PERF_SAMPLE_ADDR)
+		buf_u64(&r->buf, smp->addr);
+	buf_u32(&r->buf, smp->cpu);
+	buf_u32(&r->buf, 0);
+	buf_u64(&r->buf, smp->period);
+	*cut = put_chain(r, start, smp, stk);
+	return end_record(r, start);
+}
+
+int perf_records_round(struct perf_records *r)
+{
+	return end_record(r, begin_record(r, RECORD_FINISHED_ROUND, 0));
+}

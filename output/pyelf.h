@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pyelf - Python functions as an ELF file, for tools that only know addresses.
+ *
+ * Every function seen gets a stretch of addresses, four bytes a source line, and a
+ * symbol "py::qualname:/abs/file.py"; DWARF tells the lines. docs/PERF_DATA.md has
+ * the layout and why it is so.
+ */
+#ifndef PYELF_H
+#define PYELF_H
+
+#include "../lib/sample.h"
+
+enum {
+	PYELF_TEXT = 0x10000,      /* where the text starts, in the file and as address */
+	PYELF_SPAN = 1 << 30,      /* what a map of the text must cover */
+	PYELF_SLOT = 4,            /* bytes a line */
+	PYELF_MAX_LINES = 1000000, /* of one function; lines beyond are unknown */
+	PYELF_MAX_FUNCS = 1 << 20,
+	PYELF_BUILD_ID = 20,
+};
+
+struct pyelf;
+
+/* @machine is an EM_* value, 0 for the one we run on. NULL: no memory, or a machine
+ * whose nop we do not know. */
+struct pyelf *pyelf_create(unsigned machine,
+			   const unsigned char build_id[PYELF_BUILD_ID]);
+void pyelf_destroy(struct pyelf *e);
+
+/* The address of a line of a function, inside its slot: two bytes in, so that tools
+ * that look up ip-1 find the same line. Allots the function at first sight (by
+ * func->index); the function is not kept. When space or memory is out it is an
+ * address of "py::<too_many_functions>". */
+uint64_t pyelf_line(struct pyelf *e, const struct pyfunc *func, int line);
+
+/* The address of a symbol that is called @name exactly and has no lines. */
+uint64_t pyelf_marker(struct pyelf *e, const char *name);
+
+/* Functions and markers that have an address. */
+size_t pyelf_count(const struct pyelf *e);
+
+/* An upper bound of the size of the file, for what is known now. */
+uint64_t pyelf_size(const struct pyelf *e);
+
+/* Write the file at the start of @fd, which is empty. 0 or -errno. */
+int pyelf_write(const struct pyelf *e, int fd);
+
+/* "py::QUALNAME:FILE" in printable ASCII without ' ', ';', '(', ')', '\'. Returns
+ * the length; @buf is always terminated. */
+size_t pyelf_name(char *buf, size_t n, const char *qualname, const char *file);
+
+#endif
