@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * symbolize_test - names against dlsym() and libelf, address spaces as a map of
+ * events, and tables read from damaged files.
+ */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <libelf.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "elfcache.h"
+#include "proc.h"
+#include "symbolize.h"
+#include "symnames.inc.h"
+
+/* ---- Helpers ---- */
+
+static void feed_map(struct symbolizer *s, pid_t pid, const struct proc_map *m)
+{
+	struct side side = { .kind = SIDE_MMAP, .pid = pid, .tid = pid };
+
+	side.u.mmap.addr = m->start;
+	side.u.mmap.len = m->end - m->start;
+	side.u.mmap.pgoff = m->pgoff;
+	side.u.mmap.ino = m->ino;
+	side.u.mmap.maj = m->maj;
+	side.u.mmap.min = m->min;
+	side.u.mmap.prot = PROT_READ | (m->x ? PROT_EXEC : 0);
+	side.u.mmap.path = m->path;
+	symbolizer_side(s, &side);
+}
+
+static void feed(struct symbolizer *s, enum side_kind kind, pid_t pid, pid_t tid, pid_t ppid)
+{
+	struct side side = { .kind = kind, .pid = pid, .tid = tid };
+
+	if (kind == SIDE_COMM) {
+		side.u.comm.name = "x";
+		side.u.comm.exec = ppid;
+	} else {
+		side.u.fork.ppid = ppid;
+	}
+	symbolizer_side(s, &side);
+}
+
+/* A symbolizer that knows this process as @pid. */
+static struct symbolizer *of_self(pid_t pid)
+{
+	struct symbolizer *s = symbolizer_create();
+	struct proc_maps maps;
+
+	assert_non_null(s);
+	assert_int_equal(0, proc_maps_read(&maps, getpid()));
+	for (size_t i = 0; i < maps.n; i++)
+		if (maps.map[i].x)
+			feed_map(s, pid, &maps.map[i]);
+	proc_maps_deinit(&maps);
+	return s;
+}
+
+/* The file mapped where @p points. */
+static void path_of(const void *p, char path[static 4096])
+{
+	struct proc_maps maps;
+
+	path[0] = '\0';
+	assert_int_equal(0, proc_maps_read(&maps, getpid()));
+	for (size_t i = 0; i < maps.n; i++)
+		if ((uintptr_t)p - maps.map[i].start < maps.map[i].end - maps.map[i].start)
+			snprintf(path, 4096, "%s", maps.map[i].path);
+	proc_maps_deinit(&maps);
+	assert_int_equal('/', path[0]);
+}
+
+static unsigned char *read_file(const char *path, size_t *n)
+{
+	char *data;
+
+	assert_int_equal(0, proc_read_file(path, &data, n));
+	return (unsigned char *)data;
+}
+
+static __attribute__((__noinline__)) int a_static_function(int x)
+{
+	__asm__ volatile("" : "+r"(x));
+	return x * 3;
+}
+
+/* ---- Names ---- */
+
+static void test_cut_suffixes(void **state)
+{
+	static const char *const cases[][2] = {
+		{ "f", "f" }, { "f.cold", "f" }, { "f.cold.0", "f" }, { "f.constprop.0", "f" },
+		{ "f.isra.0.part.12.cold", "f" }, { "f.lto_priv.3", "f" },
+		{ "f.llvm.1234567890123", "f" }, { "read@@GLIBC_2.2.5", "read" },
+		{ "f.cold@V1", "f" }, { "f.part", "f" }, { "f.party", "f.party" },
+		{ "f.0", "f.0" }, { "main.init.0", "main.init.0" }, { ".cold", ".cold" },
+		{ "x.partial.cold", "x.partial" }, { "@v", "@v" }, { "", "" }, { "7", "7" },
+		{ "f.", "f." }, { "a.b.cold.5", "a.b" }, { "f..cold", "f." },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char buf[64];
+
+		snprintf(buf, sizeof(buf), "%s", cases[i][0]);
+		cut_suffixes(buf);
+		assert_string_equal(cases[i][1], buf);
+	}
+}
+
+static void test_copy_clean(void **state)
+{
+	static const char *const cases[][2] = {
+		{ "a;b", "a:b" }, { "a\nb\x7f\x01", "a?b??" }, { "caf\xc3\xa9", "caf\xc3\xa9" },
+		{ "\xff\xc3", "??" }, { "\xc2\x85x", "??x" }, { "\xed\xa0\x80", "???" },
+		{ "\xf0\x9f\x90\x8d", "\xf0\x9f\x90\x8d" }, { "\xe2\x82", "??" },
+		{ "0123456789abcdefXYZ", "0123456789abcde" },
+		{ "0123456789abcd\xc3\xa9", "0123456789abcd" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char buf[16];
+
+		copy_clean(buf, sizeof(buf), cases[i][0]);
+		assert_string_equal(cases[i][1], buf);
+	}
+}
+
+static void test_kernel_text(void **state)
+{
+	static const char text[] = "ffffffff81000100 T second\nffffffff81000000 T first\n"
+				   "ffffffff81000180 d data\nbroken\n\n"
+				   "0000000000000000 T hidden\n"
+				   "ffffffffc0000000 t in_mod.cold\t[mod]\nffffffff82000000 T";
+	struct names names = { .tab = strtab_create() };
+	struct kernel k = { .loaded = true };
+
+	kernel_parse(&k, strdup(text));
+	assert_int_equal(3, k.n);
+	assert_string_equal("[kernel]_[k]", kernel_name(&k, &names, 0x1000));
+	assert_string_equal("first_[k]", kernel_name(&k, &names, 0xffffffff81000000));
+	assert_string_equal("first_[k]", kernel_name(&k, &names, 0xffffffff810000ff));
+	assert_string_equal("second_[k]", kernel_name(&k, &names, 0xffffffff81000190));
+	assert_string_equal("in_mod_[k]", kernel_name(&k, &names, UINT64_MAX));
+	kernel_deinit(&k);
+	strtab_destroy(names.tab);
+}
+
+/* Every text symbol that stands alone at its address is found by that address. */
+static void test_kernel_here(void **state)
+{
+	struct symbolizer *s = symbolizer_create();
+	FILE *f = fopen("/proc/kallsyms", "r");
+	unsigned long long at, last = 0;
+	size_t same = 0, seen = 0;
+	char line[1024], name[512], type;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		char want[600];
+
+		if (sscanf(line, "%llx %c %511s", &at, &type, name) != 3 || at == 0 ||
+		    !strchr("tT", type) || at == last || strchr(name, '.'))
+			continue;
+		last = at;
+		snprintf(want, sizeof(want), "%s_[k]", name);
+		seen++;
+		same += strcmp(want, symbolize_kernel(s, at)) == 0;
+	}
+	if (f)
+		fclose(f);
+	if (seen == 0) /* hidden from us */
+		assert_string_equal("[kernel]_[k]", symbolize_kernel(s, 0xffffffff81000000));
+	else
+		assert_true(same * 100 >= seen * 90); /* the rest are aliases */
+	symbolizer_destroy(s);
+}
+
+/* ---- This process ---- */
+
+static void test_own_functions(void **state)
+{
+	struct symbolizer *s = of_self(77);
+	const char *name = symbolize_user(s, 77, (uintptr_t)&a_static_function + 1);
+
+	assert_int_equal(6, a_static_function(2));
+	assert_string_equal("a_static_function", name);
+	assert_ptr_equal(name, symbolize_user(s, 77, (uintptr_t)&a_static_function));
+	assert_string_equal("test_own_functions",
+			    symbolize_user(s, 77, (uintptr_t)&test_own_functions));
+	assert_string_equal("symbolize_user", symbolize_user(s, 77, (uintptr_t)&symbolize_user));
+	assert_false(symbolize_is_eval(s, 77, (uintptr_t)&a_static_function));
+	assert_string_equal("[unknown]", symbolize_user(s, 77, 16));
+	assert_string_equal("[unknown]", symbolize_user(s, 78, (uintptr_t)&a_static_function));
+	symbolizer_destroy(s);
+}
+
+/* The name given to a libc function is, by dlsym(), a name of that very address. */
+static void test_libc_functions(void **state)
+{
+	static const char *const names[] = { "qsort", "fopen", "getenv", "socket", "mmap",
+					     "printf", "read", "setvbuf", "opendir" };
+	struct symbolizer *s = of_self(77);
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		void *at = dlsym(RTLD_NEXT, names[i]);
+		const char *got = symbolize_user(s, 77, (uintptr_t)at + 2);
+		void *back = dlsym(RTLD_NEXT, got);
+
+		assert_non_null(at);
+		if (back != at)
+			print_message("%s: %s\n", names[i], got);
+		assert_ptr_equal(at, back);
+	}
+	symbolizer_destroy(s);
+}
+
+static void test_vdso(void **state)
+{
+	struct symbolizer *s = of_self(77);
+	struct proc_maps maps;
+	size_t named = 0, seen = 0;
+
+	assert_int_equal(0, proc_maps_read(&maps, getpid()));
+	for (size_t i = 0; i < maps.n; i++) {
+		if (strcmp(maps.map[i].path, "[vdso]") != 0)
+			continue;
+		for (uint64_t ip = maps.map[i].start; ip < maps.map[i].end; ip += 16) {
+			const char *name = symbolize_user(s, 77, ip);
+
+			named += strstr(name, "clock_gettime") != NULL;
+			seen++;
+			assert_string_not_equal("[anon]", name);
+		}
+	}
+	assert_true(seen == 0 || named > 0);
+	proc_maps_deinit(&maps);
+	symbolizer_destroy(s);
+}
+
+/* ---- Address spaces ---- */
+
+static void test_overlaps(void **state)
+{
+	struct symbolizer *s = symbolizer_create();
+	struct proc_map file = { .start = 0x10000, .end = 0x18000, .pgoff = 0x1000, .ino = 5,
+				 .x = true, .path = "/no/such;file.so" };
+	struct proc_map anon = { .start = 0x12000, .end = 0x13000, .x = true,
+				 .path = "//anon" };
+	struct proc_map data = { .start = 0x14000, .end = 0x15000, .path = "/data", .ino = 6 };
+
+	feed_map(s, 1, &file);
+	assert_string_equal("such:file.so+0x1010", symbolize_user(s, 1, 0x10010));
+	feed_map(s, 1, &anon);
+	feed_map(s, 1, &data);
+	/* 10000 file 12000 anon 13000 file 14000 - 15000 file 18000 */
+	assert_string_equal("[unknown]", symbolize_user(s, 1, 0xffff));
+	assert_string_equal("such:file.so+0x2fff", symbolize_user(s, 1, 0x11fff));
+	assert_string_equal("[anon]", symbolize_user(s, 1, 0x12000));
+	assert_string_equal("[anon]", symbolize_user(s, 1, 0x12fff));
+	assert_string_equal("such:file.so+0x4000", symbolize_user(s, 1, 0x13000));
+	assert_string_equal("[unknown]", symbolize_user(s, 1, 0x14000));
+	assert_string_equal("such:file.so+0x6000", symbolize_user(s, 1, 0x15000));
+	assert_string_equal("such:file.so+0x8fff", symbolize_user(s, 1, 0x17fff));
+	assert_string_equal("[unknown]", symbolize_user(s, 1, 0x18000));
+	anon.start = 0, anon.end = UINT64_MAX;
+	feed_map(s, 1, &anon);
+	assert_string_equal("[anon]", symbolize_user(s, 1, 0x17000));
+	assert_string_equal("[anon]", symbolize_user(s, 1, 0x20000));
+	symbolizer_destroy(s);
+}
+
+static void test_life(void **state)
+{
+	struct symbolizer *s = symbolizer_create();
+	struct proc_map a = { .start = 0x1000, .end = 0x2000, .ino = 5, .x = true,
+			      .path = "/no/a" };
+	struct proc_map b = { .start = 0x1000, .end = 0x2000, .ino = 6, .x = true,
+			      .path = "/no/b" };
+
+	feed_map(s, 1, &a);
+	feed(s, SIDE_FORK, 2, 2, 1); /* a process */
+	feed(s, SIDE_FORK, 1, 9, 1); /* a thread */
+	feed_map(s, 2, &b);
+	assert_string_equal("a+0x0", symbolize_user(s, 1, 0x1000));
+	assert_string_equal("b+0x0", symbolize_user(s, 2, 0x1000));
+	feed(s, SIDE_COMM, 2, 2, 0); /* a new name only */
+	assert_string_equal("b+0x0", symbolize_user(s, 2, 0x1000));
+	feed(s, SIDE_COMM, 2, 2, 1);
+	assert_string_equal("[unknown]", symbolize_user(s, 2, 0x1000));
+	feed(s, SIDE_FORK, 2, 2, 1); /* the number used again */
+	assert_string_equal("a+0x0", symbolize_user(s, 2, 0x1000));
+	feed(s, SIDE_EXIT, 1, 9, 1); /* a thread */
+	assert_string_equal("a+0x0", symbolize_user(s, 1, 0x1000));
+	feed(s, SIDE_EXIT, 1, 1, 1);
+	assert_string_equal("[unknown]", symbolize_user(s, 1, 0x1000));
+	assert_string_equal("a+0x0", symbolize_user(s, 2, 0x1000));
+	symbolizer_destroy(s);
+}
+
+/* Names come from the file although the process and the path are gone by then. */
+static void test_gone_file(void **state)
+{
+	char copy[] = "/tmp/pysampled-elf-XXXXXX", self[4096];
+	struct symbolizer *s = symbolizer_create();
+	int fd = mkstemp(copy);
+	struct proc_map m = { .x = true, .path = copy };
+	struct elfcache_tables t;
+	struct stat st;
+	unsigned char *data;
+	size_t n;
+
+	path_of((void *)&test_gone_file, self);
+	data = read_file(self, &n);
+	assert_int_equal(n, write(fd, data, n));
+	assert_int_equal(0, fstat(fd, &st));
+	assert_int_equal(0, elfcache_tables_read(&t, fd, (struct bytes){ 0 }));
+	close(fd);
+	m.start = 0x7000000, m.end = m.start + t.load[0].size;
+	m.pgoff = t.load[0].offset;
+	m.ino = st.st_ino, m.maj = major(st.st_dev), m.min = minor(st.st_dev);
+	feed_map(s, getpid(), &m);
+	unlink(copy);
+	for (size_t i = 0; i < t.n_syms; i++)
+		if (strcmp(t.names + t.sym[i].name, "a_static_function") == 0)
+			m.start += t.base + t.sym[i].start - t.load[0].vaddr;
+	assert_string_equal("a_static_function", symbolize_user(s, getpid(), m.start + 1));
+	elfcache_tables_deinit(&t);
+	free(data);
+	symbolizer_destroy(s);
+}
+
+#include "elfcache_cases.inc.h"
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_cut_suffixes),
+		cmocka_unit_test(test_copy_clean),
+		cmocka_unit_test(test_kernel_text),
+		cmocka_unit_test(test_kernel_here),
+		cmocka_unit_test(test_own_functions),
+		cmocka_unit_test(test_libc_functions),
+		cmocka_unit_test(test_vdso),
+		cmocka_unit_test(test_overlaps),
+		cmocka_unit_test(test_life),
+		cmocka_unit_test(test_gone_file),
+		cmocka_unit_test(test_against_libelf),
+		cmocka_unit_test(test_pythons),
+		cmocka_unit_test(test_split_eval),
+		cmocka_unit_test(test_symbol_rules),
+		cmocka_unit_test(test_eh_prefixes),
+		cmocka_unit_test(test_eh_flips),
+		cmocka_unit_test(test_damaged_files),
+		cmocka_unit_test(test_bounded),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
