@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * proc: texts of /proc parsed, and what the live system says of this process.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "proc.h"
+
+static const char text[] =
+	"00400000-00a5b000 r-xp 00001000 fe:1f 1234       /usr/bin/a b\n"
+	"7f00-7f01 rw-s 00000000 00:05 9   /memfd:x (deleted)\n"
+	"this is no line\n"
+	"\n"
+	"10-20 r-\n"
+	"20-10 rw-p 00000000 00:00 0 \n"
+	"11111111111111111-2 rw-p 00000000 00:00 0 \n"
+	"7fff0000-7fff1000 rw-p 00000000 00:00 0 \n"
+	"7fff2000-7fff3000 rw-p 00000000 00:00 0                          [stack]\n"
+	"ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]";
+
+static void maps_parse(void **state)
+{
+	struct proc_maps m;
+
+	assert_int_equal(proc_maps_parse(&m, strdup(text), sizeof(text) - 1), 0);
+	assert_int_equal(m.n, 5);
+	assert_int_equal(m.map[0].start, 0x400000);
+	assert_int_equal(m.map[0].end, 0xa5b000);
+	assert_int_equal(m.map[0].pgoff, 0x1000);
+	assert_int_equal(m.map[0].maj, 0xfe);
+	assert_int_equal(m.map[0].min, 0x1f);
+	assert_int_equal(m.map[0].ino, 1234);
+	assert_string_equal(m.map[0].path, "/usr/bin/a b");
+	assert_true(m.map[0].r && !m.map[0].w && m.map[0].x && !m.map[0].shared);
+	assert_false(m.map[0].deleted);
+	assert_string_equal(m.map[1].path, "/memfd:x");
+	assert_true(m.map[1].deleted && m.map[1].shared && m.map[1].w && !m.map[1].x);
+	assert_string_equal(m.map[2].path, "");
+	assert_string_equal(m.map[3].path, "[stack]");
+	assert_string_equal(m.map[4].path, "[vsyscall]");
+	assert_int_equal(m.map[4].start, 0xffffffffff600000);
+	proc_maps_deinit(&m);
+}
+
+/* Every prefix: no read behind the end (sanitizers watch), never more maps. */
+static void maps_parse_prefixes(void **state)
+{
+	for (size_t n = 0; n < sizeof(text); n++) {
+		char *cut = malloc(n + 1);
+		struct proc_maps m;
+
+		memcpy(cut, text, n);
+		cut[n] = '\0';
+		assert_int_equal(proc_maps_parse(&m, cut, n), 0);
+		assert_in_range(m.n, 0, 5);
+		proc_maps_deinit(&m);
+	}
+}
+
+static const struct proc_map *map_at(const struct proc_maps *m, const void *at)
+{
+	for (size_t i = 0; i < m->n; i++)
+		if ((uintptr_t)at >= m->map[i].start && (uintptr_t)at < m->map[i].end)
+			return &m->map[i];
+	return NULL;
+}
+
+static void own_maps(void **state)
+{
+	struct stat exe, got;
+	struct proc_maps m;
+	int fd;
+
+	assert_int_equal(proc_maps_read(&m, getpid()), 0);
+	assert_non_null(map_at(&m, (void *)own_maps));
+	assert_true(map_at(&m, (void *)own_maps)->x);
+	fd = proc_map_open(getpid(), map_at(&m, (void *)own_maps));
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &got), 0);
+	assert_int_equal(stat("/proc/self/exe", &exe), 0);
+	assert_int_equal(got.st_ino, exe.st_ino);
+	close(fd);
+	assert_int_equal(proc_map_open(getpid(), map_at(&m, &fd)), -EINVAL);
+	proc_maps_deinit(&m);
+}
+
+/* Map a file, then let @change happen to its path. The file's own bytes or an
+ * error come back, never another file's, and nothing blocks. */
+static void file_changes(void (*change)(const char *path))
+{
+	char path[] = "/tmp/proc_test.XXXXXX", buf[8] = "";
+	int fd = mkstemp(path);
+	struct proc_maps m;
+	const void *at;
+
+	assert_int_equal(write(fd, "mapped!", 7), 7);
+	at = mmap(NULL, 7, PROT_READ, MAP_PRIVATE, fd, 0);
+	assert_ptr_not_equal(at, MAP_FAILED);
+	close(fd);
+	change(path);
+	assert_int_equal(proc_maps_read(&m, getpid()), 0);
+	assert_non_null(map_at(&m, at));
+	alarm(10);
+	fd = proc_map_open(getpid(), map_at(&m, at));
+	alarm(0);
+	if (fd >= 0) {
+		assert_int_equal(read(fd, buf, 7), 7);
+		assert_string_equal(buf, "mapped!");
+		close(fd);
+	} else {
+		assert_int_not_equal(geteuid(), 0); /* map_files wants privileges */
+	}
+	proc_maps_deinit(&m);
+	munmap((void *)at, 7);
+	unlink(path);
+}
+
+static void change_nothing(const char *path)
+{
+	assert_int_equal(access(path, R_OK), 0);
+}
+
+static void change_unlink(const char *path)
+{
+	assert_int_equal(unlink(path), 0);
+}
+
+static void change_to_fifo(const char *path)
+{
+	change_unlink(path);
+	assert_int_equal(mkfifo(path, 0600), 0);
+}
+
+static void change_to_other(const char *path)
+{
+	char other[64];
+	int fd;
+
+	snprintf(other, sizeof(other), "%s.other", path);
+	fd = open(other, O_WRONLY | O_CREAT, 0600);
+	assert_int_equal(write(fd, "other!!", 7), 7);
+	close(fd);
+	assert_int_equal(rename(other, path), 0);
+}
+
+static void mapped_files(void **state)
+{
+	file_changes(change_nothing);
+	file_changes(change_unlink);
+	file_changes(change_to_fifo);
+	file_changes(change_to_other);
+}
+
+struct side_thread {
+	pid_t tid;
+	pthread_barrier_t barrier;
+};
+
+static void *thread_main(void *arg)
+{
+	struct side_thread *side = arg;
+
+	side->tid = (pid_t)syscall(SYS_gettid);
+	prctl(PR_SET_NAME, "a) R b\n(");
+	pthread_barrier_wait(&side->barrier);
+	pthread_barrier_wait(&side->barrier);
+	return NULL;
+}
+
+/* Soon it sleeps in the second barrier. */
+static char state_of(pid_t tid)
+{
+	char state = 0;
+
+	for (int i = 0; i < 5000 && (state = proc_state(getpid(), tid)) == 'R'; i++)
+		usleep(1000);
+	return state;
+}
+
+static void threads_of_a_process(void **state)
+{
+	struct side_thread side = { 0 };
+	pthread_t thread;
+	pid_t *tids;
+	char comm[16];
+	size_t n;
+
+	pthread_barrier_init(&side.barrier, NULL, 2);
+	pthread_create(&thread, NULL, thread_main, &side);
+	pthread_barrier_wait(&side.barrier);
+	assert_int_equal(proc_tasks(getpid(), &tids, &n), 0);
+	assert_true(n >= 2);
+	for (size_t i = 1; i < n; i++)
+		assert_true(tids[i - 1] < tids[i]);
+	assert_int_equal(tids[0], getpid());
+	free(tids);
+	assert_int_equal(proc_tgid(side.tid), getpid());
+	assert_int_equal(proc_tgid(getpid()), getpid());
+	assert_int_equal(proc_comm(getpid(), side.tid, comm), 0);
+	assert_string_equal(comm, "a) R b"); /* up to its own newline */
+	assert_int_equal(state_of(side.tid), 'S');
+	assert_int_equal(proc_state(getpid(), getpid()), 'R');
+	assert_true(proc_inner_tid(getpid(), side.tid) > 0);
+	pthread_barrier_wait(&side.barrier);
+	pthread_join(thread, NULL);
+	pthread_barrier_destroy(&side.barrier);
+}
+
+static bool has(const pid_t *pids, size_t n, pid_t pid)
+{
+	for (size_t i = 0; i < n; i++)
+		if (pids[i] == pid)
+			return true;
+	return false;
+}
+
+static void family(void **state)
+{
+	pid_t child, grandchild, *pids = NULL;
+	int to_us[2], status;
+	size_t n;
+
+	assert_int_equal(pipe(to_us), 0);
+	child = fork();
+	if (child == 0) {
+		grandchild = fork();
+		if (grandchild == 0)
+			for (;;)
+				pause();
+		if (write(to_us[1], &grandchild, sizeof(grandchild)) < 0)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	assert_int_equal(read(to_us[0], &grandchild, sizeof(grandchild)), sizeof(grandchild));
+	assert_int_equal(proc_descendants(getpid(), &pids, &n), 0);
+	assert_true(has(pids, n, child));
+	assert_true(has(pids, n, grandchild));
+	assert_false(has(pids, n, getpid()));
+	free(pids);
+	pids = NULL;
+	assert_int_equal(proc_descendants(grandchild, &pids, &n), 0);
+	assert_int_equal(n, 0);
+	free(pids);
+	kill(grandchild, SIGKILL);
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	close(to_us[0]);
+	close(to_us[1]);
+}
+
+static void gone(void **state)
+{
+	pid_t pid = fork(), *pids;
+	struct proc_maps m;
+	char comm[16];
+	size_t n;
+
+	if (pid == 0)
+		_exit(0);
+	assert_true(proc_exists(getpid()));
+	waitpid(pid, NULL, 0);
+	assert_false(proc_exists(pid));
+	assert_int_equal(proc_maps_read(&m, pid), -ESRCH);
+	assert_int_equal(proc_tasks(pid, &pids, &n), -ESRCH);
+	assert_int_equal(proc_descendants(pid, &pids, &n), -ESRCH);
+	assert_int_equal(proc_comm(pid, pid, comm), -ESRCH);
+	assert_int_equal(proc_tgid(pid), -ESRCH);
+	assert_int_equal(proc_inner_tid(pid, pid), -ESRCH);
+	assert_int_equal(proc_state(pid, pid), 0);
+}
+
+static void whole_files(void **state)
+{
+	char path[] = "/tmp/proc_test.XXXXXX", *got;
+	int fd = mkstemp(path);
+	char block[9000];
+	size_t n;
+
+	memset(block, 'x', sizeof(block));
+	assert_int_equal(write(fd, block, sizeof(block)), sizeof(block));
+	close(fd);
+	assert_int_equal(proc_read_file(path, &got, &n), 0);
+	assert_int_equal(n, sizeof(block));
+	assert_memory_equal(got, block, n);
+	assert_int_equal(got[n], '\0');
+	free(got);
+	unlink(path);
+	assert_int_equal(proc_read_file(path, &got, &n), -ENOENT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(maps_parse),	   cmocka_unit_test(maps_parse_prefixes),
+		cmocka_unit_test(own_maps),	   cmocka_unit_test(mapped_files),
+		cmocka_unit_test(threads_of_a_process), cmocka_unit_test(family),
+		cmocka_unit_test(gone),		   cmocka_unit_test(whole_files),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

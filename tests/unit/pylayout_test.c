@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pylayout: every table is found, in order and plausible; damage is noticed.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "offsets/pylayout.h"
+
+static void every_table_is_found(void **state)
+{
+	size_t n;
+	const struct pylayout *const *all = pylayout_all(&n);
+
+	assert_true(n >= 5);
+	for (size_t i = 0; i < n; i++) {
+		assert_ptr_equal(pylayout_find(all[i]->version), all[i]);
+		assert_true(all[i]->micro_min <= all[i]->micro_max);
+		assert_true(i == 0 || all[i - 1]->version < all[i]->version);
+	}
+	for (unsigned v = 0x030b; v <= 0x030f; v++)
+		assert_non_null(pylayout_find((uint16_t)v));
+}
+
+static void no_guess(void **state)
+{
+	size_t n;
+	const struct pylayout *const *all = pylayout_all(&n);
+
+	assert_null(pylayout_find((uint16_t)(all[n - 1]->version + 1)));
+	assert_null(pylayout_find((uint16_t)(all[0]->version - 1)));
+	assert_null(pylayout_find(0));
+}
+
+static void every_table_is_plausible(void **state)
+{
+	size_t n;
+	const struct pylayout *const *all = pylayout_all(&n);
+
+	for (size_t i = 0; i < n; i++) {
+		struct err err = { 0 };
+
+		if (pylayout_check(all[i], &err) < 0)
+			fail_msg("%x: %s", all[i]->version, err.text);
+	}
+}
+
+/* Offset 0 is a field, "absent" is not. */
+static void zero_is_not_absent(void **state)
+{
+	const struct pylayout *l = pylayout_find(0x030c);
+
+	assert_true(pyoff_has(l->frame.code));
+	assert_int_equal(pyoff_get(l->frame.code), 0);
+	assert_false(pyoff_has(l->frame.is_entry));
+	assert_false(pyoff_has(pylayout_find(0x030b)->code.version));
+	assert_false(pyoff_has(pylayout_find(0x030e)->tstate.base_frame));
+	assert_true(pyoff_has(pylayout_find(0x030f)->tstate.base_frame));
+}
+
+static void refuses(const struct pylayout *l, const char *why)
+{
+	struct err err = { 0 };
+
+	assert_int_equal(pylayout_check(l, &err), -EBADMSG);
+	if (!strstr(err.text, why))
+		fail_msg("\"%s\" does not say \"%s\"", err.text, why);
+}
+
+#define REFUSES(member, value, why)                       \
+	do {                                              \
+		struct pylayout l = *pylayout_find(0x030c); \
+		l.member = (value);                       \
+		refuses(&l, why);                         \
+	} while (0)
+
+#define OFF(v) ((pyoff)AT(v))
+#define ABSENT ((pyoff){ 0 })
+
+static void damage_is_noticed(void **state)
+{
+	REFUSES(code.filename, OFF(113), "not aligned");
+	REFUSES(code.filename, OFF(120), "overlap");
+	REFUSES(code.filename, OFF(192), "outside");
+	REFUSES(code.filename, OFF(UINT32_MAX - 8), "outside");
+	REFUSES(code.filename, ABSENT, "missing");
+	REFUSES(code.bytecode, OFF(200), "bytecode");
+	REFUSES(code.size, 264, "code.size");
+	REFUSES(code.size, 0, "code.size");
+	REFUSES(frame.size, 136, "frame.size");
+	REFUSES(frame.owner, OFF(80), "outside");
+	REFUSES(frame.owner, OFF(56), "overlap");
+	REFUSES(frame.localsplus, OFF(81), "localsplus");
+	REFUSES(interp.next, ABSENT, "missing");
+	REFUSES(interp.next, OFF(64u << 20), "outside");
+	REFUSES(interp.threads_unique, OFF(72), "overlap");
+	REFUSES(tstate.frame, OFF(72), "not both");
+	REFUSES(tstate.cframe, ABSENT, "not both");
+	REFUSES(cframe.current_frame, ABSENT, "current_frame");
+	REFUSES(tstate.size, 1u << 20, "tstate.size");
+	REFUSES(tstate.status, ABSENT, "status");
+	REFUSES(str.compact_data, 32, "compact_data");
+	REFUSES(str_kind_shift, 30, "bits");
+	REFUSES(owner_shim, 0, "entry");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_table_is_found),
+		cmocka_unit_test(no_guess),
+		cmocka_unit_test(every_table_is_plausible),
+		cmocka_unit_test(zero_is_not_absent),
+		cmocka_unit_test(damage_is_noticed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
