@@ -9,7 +9,14 @@
 #include "elfcache.h"
 
 /* DWARF pointer encodings that occur in these sections. */
-enum { ENC_PTR = 0, ENC_U2 = 2, ENC_U4 = 3, ENC_U8 = 4, ENC_PCREL = 0x10, ENC_DATAREL = 0x30 };
+enum {
+	ENC_PTR = 0,
+	ENC_U2 = 2,
+	ENC_U4 = 3,
+	ENC_U8 = 4,
+	ENC_PCREL = 0x10,
+	ENC_DATAREL = 0x30,
+};
 enum { ROW_ENC = 0x3b }; /* table rows: datarel | sdata4, what every linker writes */
 
 struct cursor {
@@ -49,8 +56,8 @@ static void cursor_skip_leb(struct cursor *c)
 /* How many bytes a value of this encoding has; 0: not a fixed number. */
 static size_t enc_size(unsigned enc)
 {
-	static const unsigned char size[8] = { [ENC_PTR] = 8, [ENC_U2] = 2, [ENC_U4] = 4,
-					       [ENC_U8] = 8 };
+	static const unsigned char size[8] = {
+	    [ENC_PTR] = 8, [ENC_U2] = 2, [ENC_U4] = 4, [ENC_U8] = 8};
 
 	return size[enc & 7];
 }
@@ -72,7 +79,7 @@ static uint64_t cursor_enc(struct cursor *c, unsigned enc)
 
 int elfcache_eh_hdr(struct elfcache_eh_hdr *ret, struct bytes hdr, uint64_t hdr_at)
 {
-	struct cursor c = { .b = hdr };
+	struct cursor c = {.b = hdr};
 	unsigned version = cursor_u8(&c), ptr = cursor_u8(&c), count = cursor_u8(&c);
 	unsigned rows = cursor_u8(&c);
 	uint64_t n;
@@ -101,7 +108,7 @@ int elfcache_eh_hdr(struct elfcache_eh_hdr *ret, struct bytes hdr, uint64_t hdr_
 /* The encoding of addresses in the FDEs of the CIE at @at, or -ENOEXEC. */
 static int cie_encoding(struct bytes frame, size_t at)
 {
-	struct cursor c = { .b = frame, .at = at };
+	struct cursor c = {.b = frame, .at = at};
 	char aug[9] = "";
 	unsigned version;
 
@@ -143,14 +150,14 @@ struct cie {
 /* How long the function of the FDE at @at is; 0: damaged. */
 static uint64_t fde_size(struct bytes frame, uint64_t at, struct cie *cie)
 {
-	struct cursor c = { .b = frame, .at = at };
+	struct cursor c = {.b = frame, .at = at};
 	uint32_t n = cursor_u32(&c), back = cursor_u32(&c);
 	uint64_t size;
 
 	if (c.bad || n == 0 || n == UINT32_MAX || back == 0 || back > at + 4)
 		return 0;
 	if (cie->at != at + 4 - back)
-		*cie = (struct cie){ at + 4 - back, cie_encoding(frame, at + 4 - back) };
+		*cie = (struct cie){at + 4 - back, cie_encoding(frame, at + 4 - back)};
 	if (cie->enc < 0)
 		return 0;
 	cursor_enc(&c, (unsigned)cie->enc);
@@ -194,7 +201,7 @@ size_t elfcache_eh_functions(struct bytes hdr, uint64_t hdr_at, struct bytes fra
 			     size_t cap)
 {
 	struct elfcache_eh_hdr h;
-	struct cie cie = { SIZE_MAX, -ENOEXEC };
+	struct cie cie = {SIZE_MAX, -ENOEXEC};
 	size_t n = 0;
 
 	if (elfcache_eh_hdr(&h, hdr, hdr_at) < 0)
@@ -208,7 +215,7 @@ size_t elfcache_eh_functions(struct bytes hdr, uint64_t hdr_at, struct bytes fra
 		if (start > UINT32_MAX)
 			continue;
 		size = MIN(size, UINT32_MAX - start);
-		ret[n++] = (struct elfcache_func){ (uint32_t)start, (uint32_t)size };
+		ret[n++] = (struct elfcache_func){(uint32_t)start, (uint32_t)size};
 	}
 	return funcs_tidy(ret, n);
 }

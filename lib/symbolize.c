@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <limits.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/sysmacros.h>
@@ -13,9 +14,9 @@
 
 enum {
 	N_BUCKETS = 1024,
-	N_CACHED = 4096,	    /* addresses with their names; a power of two */
+	N_CACHED = 4096, /* addresses with their names; a power of two */
 	MAX_SPACES = 32768,
-	MAX_MAPS = 65536,	    /* the kernel's own limit a process */
+	MAX_MAPS = 65536, /* the kernel's own limit a process */
 	MAX_ELF_BYTES = 256 << 20,
 };
 
@@ -177,14 +178,23 @@ static void space_fork(struct symbolizer *s, pid_t child, pid_t parent)
 static void map_open(struct symbolizer *s, pid_t pid, const struct map *m)
 {
 	static const char gone[] = " (deleted)";
-	_cleanup_free_ char *path = strdup(elfcache_path(m->elf));
-	size_t n = path ? strlen(path) : 0, cut = sizeof(gone) - 1;
-	struct proc_map pm = { .start = m->lo, .end = m->hi, .pgoff = m->pgoff,
-			       .ino = m->ino, .maj = m->maj, .min = m->min, .r = true,
-			       .x = true, .path = path };
+	char path[PATH_MAX];
+	size_t n = strlen(elfcache_path(m->elf)), cut = sizeof(gone) - 1;
+	struct proc_map pm = {.start = m->lo,
+			      .end = m->hi,
+			      .pgoff = m->pgoff,
+			      .ino = m->ino,
+			      .maj = m->maj,
+			      .min = m->min,
+			      .r = true,
+			      .x = true,
+			      .path = path};
 	int fd;
 
-	if (!path || path[0] != '/' || path[1] == '/' || !m->ino)
+	if (n >= sizeof(path) || !m->ino)
+		return;
+	memcpy(path, elfcache_path(m->elf), n + 1);
+	if (path[0] != '/' || path[1] == '/')
 		return;
 	if (n > cut && strcmp(path + n - cut, gone) == 0) {
 		path[n - cut] = '\0';
@@ -208,19 +218,22 @@ static void vdso_give(struct symbolizer *s, struct elfcache_elf *e)
 		return;
 	memcpy(&eh, at, sizeof(eh));
 	n = eh.e_shoff + (size_t)eh.e_shnum * eh.e_shentsize;
-	elfcache_give_image(s->elfs, e, (struct bytes){ at, n });
+	elfcache_give_image(s->elfs, e, (struct bytes){at, n});
 }
 
 static void side_mmap(struct symbolizer *s, const struct side *side)
 {
-	struct elfcache_id id = { .dev = makedev(side->u.mmap.maj, side->u.mmap.min),
-				  .ino = side->u.mmap.ino,
-				  .generation = side->u.mmap.ino_generation,
-				  .path = side->u.mmap.path ? side->u.mmap.path : "" };
+	struct elfcache_id id = {.dev = makedev(side->u.mmap.maj, side->u.mmap.min),
+				 .ino = side->u.mmap.ino,
+				 .generation = side->u.mmap.ino_generation,
+				 .path = side->u.mmap.path ? side->u.mmap.path : ""};
 	uint64_t len = MIN(side->u.mmap.len, UINT64_MAX - side->u.mmap.addr);
-	struct map m = { .lo = side->u.mmap.addr, .hi = side->u.mmap.addr + len,
-			 .pgoff = side->u.mmap.pgoff, .maj = side->u.mmap.maj,
-			 .min = side->u.mmap.min, .ino = side->u.mmap.ino };
+	struct map m = {.lo = side->u.mmap.addr,
+			.hi = side->u.mmap.addr + len,
+			.pgoff = side->u.mmap.pgoff,
+			.maj = side->u.mmap.maj,
+			.min = side->u.mmap.min,
+			.ino = side->u.mmap.ino};
 	bool keep = side->u.mmap.prot & PROT_EXEC;
 	struct space *sp = side->u.mmap.kernel ? NULL : space_get(s, side->pid);
 
@@ -328,7 +341,7 @@ static struct answer *answer_slot(struct symbolizer *s, uint64_t gen, uint64_t i
 /* Name and kind of a user address; stays until the next call. */
 static const struct answer *answer_user(struct symbolizer *s, pid_t pid, uint64_t ip)
 {
-	static const struct answer nothing = { .name = unknown };
+	static const struct answer nothing = {.name = unknown};
 	const struct space *sp = *space_slot(s, pid);
 	struct answer *slot, a;
 	size_t i;
@@ -341,7 +354,7 @@ static const struct answer *answer_user(struct symbolizer *s, pid_t pid, uint64_
 	i = space_find(sp, ip);
 	if (i == sp->n || sp->map[i].lo > ip || !sp->map[i].elf)
 		return &nothing;
-	a = (struct answer){ .gen = sp->gen, .ip = ip };
+	a = (struct answer){.gen = sp->gen, .ip = ip};
 	answer_elf(s, pid, &sp->map[i], &a);
 	*slot = a;
 	return slot;
@@ -362,8 +375,8 @@ const char *symbolize_kernel(struct symbolizer *s, uint64_t ip)
 	struct answer *slot = answer_slot(s, 0, ip);
 
 	if (!slot->name || slot->gen != 0 || slot->ip != ip)
-		*slot = (struct answer){ .ip = ip,
-					 .name = kernel_name(&s->kernel, &s->names, ip) };
+		*slot = (struct answer){.ip = ip,
+					.name = kernel_name(&s->kernel, &s->names, ip)};
 	return slot->name;
 }
 

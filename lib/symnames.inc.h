@@ -54,8 +54,12 @@ static const char *names_intern(struct names *t, const char *name)
 /* Bytes of the UTF-8 character at @s, 0 when it is none or a control character. */
 static size_t printable(const unsigned char *s)
 {
-	size_t n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3
-		   : s[0] < 0xf5 ? 4 : 0;
+	size_t n = s[0] < 0x80   ? 1
+		   : s[0] < 0xc2 ? 0
+		   : s[0] < 0xe0 ? 2
+		   : s[0] < 0xf0 ? 3
+		   : s[0] < 0xf5 ? 4
+				 : 0;
 
 	if (n == 1)
 		return s[0] >= 0x20 && s[0] != 0x7f;
@@ -91,8 +95,8 @@ static void copy_clean(char *buf, size_t cap, const char *s)
 
 static bool is_part_word(const char *s, size_t n)
 {
-	static const char *const words[] = { "cold", "constprop", "part", "isra",
-					     "lto_priv", "llvm" };
+	static const char *const words[] = {"cold", "constprop", "part",
+					    "isra", "lto_priv",  "llvm"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
 		if (strlen(words[i]) == n && memcmp(words[i], s, n) == 0)
@@ -171,7 +175,7 @@ static void kernel_parse(struct kernel *k, char *text)
 		}
 		len = strlen(name) + 1;
 		memmove(text + used, name, len);
-		k->sym[k->n++] = (struct kernel_sym){ start, (uint32_t)used };
+		k->sym[k->n++] = (struct kernel_sym){start, (uint32_t)used};
 		used += len;
 	}
 	if (k->n)
@@ -202,7 +206,7 @@ static void kernel_deinit(struct kernel *k)
 
 static const char *kernel_name(struct kernel *k, struct names *names, uint64_t ip)
 {
-	char buf[MAX_NAME + 8];
+	char symbol[MAX_NAME], buf[MAX_NAME + 8];
 	size_t lo = 0, n;
 
 	if (!k->loaded)
@@ -217,8 +221,8 @@ static const char *kernel_name(struct kernel *k, struct names *names, uint64_t i
 	}
 	if (lo == 0)
 		return nameless_kernel;
-	copy_clean(buf, MAX_NAME, k->names + k->sym[lo - 1].name);
-	cut_suffixes(buf);
-	strcat(buf, "_[k]");
+	copy_clean(symbol, sizeof(symbol), k->names + k->sym[lo - 1].name);
+	cut_suffixes(symbol);
+	snprintf(buf, sizeof(buf), "%s_[k]", symbol);
 	return names_intern(names, buf);
 }
