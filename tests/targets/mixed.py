@@ -21,7 +21,7 @@ def here(number, depth=3):
     name = "spin_%02d" % number
     if name not in TRUTH:
         frame, stack = sys._getframe(1), []
-        while frame and len(stack) < depth:
+        while frame and len(stack) < depth and frame.f_code.co_name != "main":  # which calls from two lines
             code = frame.f_code
             stack.append([getattr(code, "co_qualname", code.co_name), frame.f_lineno])
             frame = frame.f_back
