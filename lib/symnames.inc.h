@@ -150,7 +150,22 @@ static int kernel_cmp(const void *a, const void *b)
 {
 	const struct kernel_sym *x = a, *y = b;
 
-	return x->start < y->start ? -1 : x->start > y->start;
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return x->name < y->name ? -1 : x->name > y->name;
+}
+
+/* By address; of several names for one the kernel's first. */
+static void kernel_sort(struct kernel *k)
+{
+	size_t n = 0;
+
+	if (k->n)
+		qsort(k->sym, k->n, sizeof(*k->sym), kernel_cmp);
+	for (size_t i = 0; i < k->n; i++)
+		if (n == 0 || k->sym[n - 1].start != k->sym[i].start)
+			k->sym[n++] = k->sym[i];
+	k->n = n;
 }
 
 /* Take over @text: rows, and names moved together at its front. */
@@ -178,8 +193,7 @@ static void kernel_parse(struct kernel *k, char *text)
 		k->sym[k->n++] = (struct kernel_sym){start, (uint32_t)used};
 		used += len;
 	}
-	if (k->n)
-		qsort(k->sym, k->n, sizeof(*k->sym), kernel_cmp);
+	kernel_sort(k);
 	text = realloc(k->names, used + 1);
 	k->names = text ? text : k->names;
 }

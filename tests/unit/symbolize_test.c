@@ -161,7 +161,8 @@ static void test_copy_clean(void **state)
 static void test_kernel_text(void **state)
 {
 	static const char text[] =
-	    "ffffffff81000100 T second\nffffffff81000000 T first\n"
+	    "ffffffff81000100 T second\nffffffff81000100 T alias\n"
+	    "ffffffff81000000 T first\n"
 	    "ffffffff81000180 d data\nbroken\n\n"
 	    "0000000000000000 T hidden\n"
 	    "ffffffffc0000000 t in_mod.cold\t[mod]\nffffffff82000000 T";
