@@ -54,8 +54,8 @@ static void feed(struct symbolizer *s, enum side_kind kind, pid_t pid, pid_t tid
 	symbolizer_side(s, &side);
 }
 
-/* A symbolizer that knows this process as @pid. */
-static struct symbolizer *of_self(pid_t pid)
+/* A symbolizer that knows this process. */
+static struct symbolizer *of_self(void)
 {
 	struct symbolizer *s = symbolizer_create();
 	struct proc_maps maps;
@@ -64,7 +64,7 @@ static struct symbolizer *of_self(pid_t pid)
 	assert_int_equal(0, proc_maps_read(&maps, getpid()));
 	for (size_t i = 0; i < maps.n; i++)
 		if (maps.map[i].x)
-			feed_map(s, pid, &maps.map[i]);
+			feed_map(s, getpid(), &maps.map[i]);
 	proc_maps_deinit(&maps);
 	return s;
 }
@@ -214,20 +214,21 @@ static void test_kernel_here(void **state)
 
 static void test_own_functions(void **state)
 {
-	struct symbolizer *s = of_self(77);
-	const char *name = symbolize_user(s, 77, (uintptr_t)&a_static_function + 1);
+	struct symbolizer *s = of_self();
+	const char *name = symbolize_user(s, getpid(), (uintptr_t)&a_static_function + 1);
 
 	assert_int_equal(6, a_static_function(2));
 	assert_string_equal("a_static_function", name);
-	assert_ptr_equal(name, symbolize_user(s, 77, (uintptr_t)&a_static_function));
+	assert_ptr_equal(name,
+			 symbolize_user(s, getpid(), (uintptr_t)&a_static_function));
 	assert_string_equal("test_own_functions",
-			    symbolize_user(s, 77, (uintptr_t)&test_own_functions));
+			    symbolize_user(s, getpid(), (uintptr_t)&test_own_functions));
 	assert_string_equal("symbolize_user",
-			    symbolize_user(s, 77, (uintptr_t)&symbolize_user));
-	assert_false(symbolize_is_eval(s, 77, (uintptr_t)&a_static_function));
-	assert_string_equal("[unknown]", symbolize_user(s, 77, 16));
+			    symbolize_user(s, getpid(), (uintptr_t)&symbolize_user));
+	assert_false(symbolize_is_eval(s, getpid(), (uintptr_t)&a_static_function));
+	assert_string_equal("[unknown]", symbolize_user(s, getpid(), 16));
 	assert_string_equal("[unknown]",
-			    symbolize_user(s, 78, (uintptr_t)&a_static_function));
+			    symbolize_user(s, 0, (uintptr_t)&a_static_function));
 	symbolizer_destroy(s);
 }
 
@@ -237,11 +238,11 @@ static void test_libc_functions(void **state)
 	static const char *const names[] = {"qsort",  "fopen",   "getenv",
 					    "socket", "mmap",    "printf",
 					    "read",   "setvbuf", "opendir"};
-	struct symbolizer *s = of_self(77);
+	struct symbolizer *s = of_self();
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		void *at = dlsym(RTLD_NEXT, names[i]);
-		const char *got = symbolize_user(s, 77, (uintptr_t)at + 2);
+		const char *got = symbolize_user(s, getpid(), (uintptr_t)at + 2);
 		void *back = dlsym(RTLD_NEXT, got);
 
 		assert_non_null(at);
@@ -254,7 +255,7 @@ static void test_libc_functions(void **state)
 
 static void test_vdso(void **state)
 {
-	struct symbolizer *s = of_self(77);
+	struct symbolizer *s = of_self();
 	struct proc_maps maps;
 	size_t named = 0, seen = 0;
 
@@ -263,7 +264,7 @@ static void test_vdso(void **state)
 		if (strcmp(maps.map[i].path, "[vdso]") != 0)
 			continue;
 		for (uint64_t ip = maps.map[i].start; ip < maps.map[i].end; ip += 16) {
-			const char *name = symbolize_user(s, 77, ip);
+			const char *name = symbolize_user(s, getpid(), ip);
 
 			named += strstr(name, "clock_gettime") != NULL;
 			seen++;
