@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 
 #include "proc.h"
@@ -104,6 +105,7 @@ static void file_changes(void (*change)(const char *path))
 	char path[] = "/tmp/proc_test.XXXXXX", buf[8] = "";
 	int fd = mkstemp(path);
 	struct proc_maps m;
+	struct proc_map map;
 	const void *at;
 
 	assert_int_equal(write(fd, "mapped!", 7), 7);
@@ -113,8 +115,11 @@ static void file_changes(void (*change)(const char *path))
 	change(path);
 	assert_int_equal(proc_maps_read(&m, getpid()), 0);
 	assert_non_null(map_at(&m, at));
+	/* As in a mount namespace, where the kernel cannot know it is hidden. */
+	map = *map_at(&m, at);
+	map.deleted = false;
 	alarm(10);
-	fd = proc_map_open(getpid(), map_at(&m, at));
+	fd = proc_map_open(getpid(), &map);
 	alarm(0);
 	if (fd >= 0) {
 		assert_int_equal(read(fd, buf, 7), 7);
@@ -162,6 +167,27 @@ static void mapped_files(void **state)
 	file_changes(change_unlink);
 	file_changes(change_to_fifo);
 	file_changes(change_to_other);
+}
+
+/* A map that claims to be of a FIFO: not even opened. */
+static void no_regular_file(void **state)
+{
+	char dir[] = "/tmp/proc_test.XXXXXX", path[64];
+	struct proc_map map = { .start = 1, .end = 2, .path = path };
+	struct stat st;
+
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/fifo", dir);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(stat(path, &st), 0);
+	map.ino = st.st_ino;
+	map.maj = major(st.st_dev);
+	map.min = minor(st.st_dev);
+	alarm(10);
+	assert_true(proc_map_open(getpid(), &map) < 0);
+	alarm(0);
+	unlink(path);
+	rmdir(dir);
 }
 
 struct side_thread {
@@ -305,10 +331,15 @@ static void whole_files(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(maps_parse),	   cmocka_unit_test(maps_parse_prefixes),
-		cmocka_unit_test(own_maps),	   cmocka_unit_test(mapped_files),
-		cmocka_unit_test(threads_of_a_process), cmocka_unit_test(family),
-		cmocka_unit_test(gone),		   cmocka_unit_test(whole_files),
+		cmocka_unit_test(maps_parse),
+		cmocka_unit_test(maps_parse_prefixes),
+		cmocka_unit_test(own_maps),
+		cmocka_unit_test(mapped_files),
+		cmocka_unit_test(no_regular_file),
+		cmocka_unit_test(threads_of_a_process),
+		cmocka_unit_test(family),
+		cmocka_unit_test(gone),
+		cmocka_unit_test(whole_files),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -467,6 +467,22 @@ static void lines_are_co_lines(void **state)
 		check_lines(&lines_rows[i]);
 }
 
+/* PY_CODE_LOCATION_INFO_NO_COLUMNS: what compilers leave without columns. */
+static void lines_without_columns(void **state)
+{
+	/* +3 for 1 unit; -2 for 2 units; none for 1; +100 (two bytes) for 1 */
+	struct pycode_copy *c = table_copy("\xe8\x06\xe9\x05\xf8\xe8\x48\x03", 8, 10);
+	const int want[] = { 13, 11, 11, 0, 111 };
+	int min, max;
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(want); i++)
+		assert_int_equal(pycode_line(c, i * 2), want[i]);
+	pycode_line_range(c, &min, &max);
+	assert_int_equal(min, 11);
+	assert_int_equal(max, 111);
+	free(c);
+}
+
 static void empty_and_damaged_tables(void **state)
 {
 	static const unsigned char endless[] = { 0xf0, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f,
@@ -514,6 +530,7 @@ int main(void)
 		cmocka_unit_test(print_ignores_the_rest),
 		cmocka_unit_test(blocks_from_tapes),
 		cmocka_unit_test(lines_are_co_lines),
+		cmocka_unit_test(lines_without_columns),
 		cmocka_unit_test(empty_and_damaged_tables),
 	};
 

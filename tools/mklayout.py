@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Print the layout table of one CPython from its headers.
+
+A tiny C program with offsetof() is compiled against INCLUDE, the directory with
+Python.h (and internal/). Usage:
+
+  mklayout.py INCLUDE                     the table's offsets, as C
+  mklayout.py --check py3_12.c INCLUDE    compare a table with the headers
+  mklayout.py --debug-offsets INCLUDE     what _Py_DebugOffsets holds (3.13+)
+
+--free-threaded compiles as a free-threaded build would.
+"""
+import argparse
+import os
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+
+# layout field: C expression, first and last minor version that has it
+FIELDS = [
+    ("runtime.interp_head", "O(_PyRuntimeState, interpreters.head)", 11, 99),
+    ("runtime.main_thread", "O(_PyRuntimeState, main_thread)", 11, 99),
+    ("runtime.finalizing", "O(_PyRuntimeState, _finalizing)", 11, 99),
+    ("interp.next", "O(PyInterpreterState, next)", 11, 99),
+    ("interp.id", "O(PyInterpreterState, id)", 11, 99),
+    ("interp.threads_head", "O(PyInterpreterState, threads.head)", 11, 99),
+    ("interp.threads_unique", "O(PyInterpreterState, threads.next_unique_id)", 11, 99),
+    ("tstate.size", "sizeof(PyThreadState)", 11, 99),
+    ("tstate.next", "O(PyThreadState, next)", 11, 99),
+    ("tstate.prev", "O(PyThreadState, prev)", 11, 99),
+    ("tstate.interp", "O(PyThreadState, interp)", 11, 99),
+    ("tstate.thread_id", "O(PyThreadState, thread_id)", 11, 99),
+    ("tstate.native_tid", "O(PyThreadState, native_thread_id)", 11, 99),
+    ("tstate.cframe", "O(PyThreadState, cframe)", 11, 12),
+    ("tstate.frame", "O(PyThreadState, current_frame)", 13, 99),
+    ("tstate.datastack_chunk", "O(PyThreadState, datastack_chunk)", 11, 99),
+    ("tstate.status", "O(PyThreadState, _status)", 12, 99),
+    ("tstate.base_frame", "O(PyThreadState, base_frame)", 15, 99),
+    ("cframe.current_frame", "O(_PyCFrame, current_frame)", 11, 12),
+    ("cframe.previous", "O(_PyCFrame, previous)", 11, 12),
+    ("frame.size", "sizeof(_PyInterpreterFrame)", 11, 99),
+    ("frame.code", "O(_PyInterpreterFrame, f_code)", 11, 12),
+    ("frame.code", "O(_PyInterpreterFrame, f_executable)", 13, 99),
+    ("frame.previous", "O(_PyInterpreterFrame, previous)", 11, 99),
+    ("frame.instr", "O(_PyInterpreterFrame, prev_instr)", 11, 12),
+    ("frame.instr", "O(_PyInterpreterFrame, instr_ptr)", 13, 99),
+    ("frame.localsplus", "O(_PyInterpreterFrame, localsplus)", 11, 99),
+    ("frame.owner", "O(_PyInterpreterFrame, owner)", 11, 99),
+    ("frame.is_entry", "O(_PyInterpreterFrame, is_entry)", 11, 11),
+    ("code.size", "O(PyCodeObject, co_code_adaptive)", 11, 99),
+    ("code.filename", "O(PyCodeObject, co_filename)", 11, 99),
+    ("code.name", "O(PyCodeObject, co_name)", 11, 99),
+    ("code.qualname", "O(PyCodeObject, co_qualname)", 11, 99),
+    ("code.linetable", "O(PyCodeObject, co_linetable)", 11, 99),
+    ("code.firstlineno", "O(PyCodeObject, co_firstlineno)", 11, 99),
+    ("code.flags", "O(PyCodeObject, co_flags)", 11, 99),
+    ("code.version", "O(PyCodeObject, co_version)", 12, 99),
+    ("code.firsttraceable", "O(PyCodeObject, _co_firsttraceable)", 11, 99),
+    ("code.bytecode", "O(PyCodeObject, co_code_adaptive)", 11, 99),
+    ("object.type", "O(PyObject, ob_type)", 11, 99),
+    ("object.type_name", "O(PyTypeObject, tp_name)", 11, 99),
+    ("object.type_flags", "O(PyTypeObject, tp_flags)", 11, 99),
+    ("str.length", "O(PyASCIIObject, length)", 11, 99),
+    ("str.hash", "O(PyASCIIObject, hash)", 11, 99),
+    ("str.state", "O(PyASCIIObject, state)", 11, 99),
+    ("str.ascii_data", "sizeof(PyASCIIObject)", 11, 99),
+    ("str.compact_data", "sizeof(PyCompactUnicodeObject)", 11, 99),
+    ("bytes.size", "O(PyBytesObject, ob_base.ob_size)", 11, 99),
+    ("bytes.data", "O(PyBytesObject, ob_sval)", 11, 99),
+    # Meanings that headers can tell.
+    ("owner_shim", "FRAME_OWNED_BY_CSTACK", 12, 13),
+    ("owner_shim", "FRAME_OWNED_BY_INTERPRETER", 14, 99),
+    ("owner_generator", "FRAME_OWNED_BY_GENERATOR", 11, 99),
+    ("active_bit", "BIT(PyThreadState, _status.active, _status)", 12, 99),
+    ("str_kind_shift", "BIT(PyASCIIObject, state.kind, state)", 11, 99),
+    ("str_compact_bit", "BIT(PyASCIIObject, state.compact, state)", 11, 99),
+    ("str_ascii_bit", "BIT(PyASCIIObject, state.ascii, state)", 11, 99),
+]
+# Sizes and meanings are plain numbers in a table, the others AT(offset).
+PLAIN = ("tstate.size", "frame.size", "code.size", "str.ascii_data", "str.compact_data")
+
+HEAD = """
+#define Py_BUILD_CORE 1
+#include "Python.h"
+#include "internal/pycore_runtime.h"
+#include "internal/pycore_interp.h"
+#include "internal/pycore_frame.h"
+#include "internal/pycore_code.h"
+#if PY_VERSION_HEX >= 0x030e0000
+#include "internal/pycore_interpframe_structs.h"
+#endif
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#define O(type, member) offsetof(type, member)
+#define BIT(type, bits, word) __extension__ ({ type x; unsigned v; \\
+    memset(&x, 0, sizeof(x)); x.bits = 1; memcpy(&v, &x.word, sizeof(v)); \\
+    (size_t)__builtin_ctz(v); })
+"""
+
+DEBUG_OFFSETS = """
+#include "internal/pycore_ceval.h"
+#include "internal/pycore_runtime_init.h"
+#if PY_VERSION_HEX >= 0x030e0000
+#include "internal/pycore_debug_offsets.h"
+struct _Py_DebugOffsets d = _Py_DebugOffsets_INIT("xdebugpy");
+#else
+_PyRuntimeState d = _PyRuntimeState_INIT(d, "xdebugpy");
+#endif
+unsigned long n __attribute__((section("size"))) = sizeof(struct _Py_DebugOffsets);
+"""
+
+
+def minor_version(include):
+    with open(os.path.join(include, "patchlevel.h")) as f:
+        text = f.read()
+    part = {k: int(v) for k, v in re.findall(r"#define PY_(M\w+)_VERSION\s+(\d+)", text)}
+    return part["MINOR"], part["MICRO"]
+
+
+def compile_c(source, out, include, args, *more):
+    cc = os.environ.get("CC", "cc")
+    multiarch = subprocess.run([cc, "-print-multiarch"], capture_output=True, text=True)
+    above = os.path.join(include, "..")
+    cmd = [cc, "-w", "-x", "c", "-", "-o", out, "-I", include,
+           "-I", os.path.join(include, "internal"), "-idirafter", above,
+           "-idirafter", os.path.join(above, multiarch.stdout.strip()), *more]
+    if args.free_threaded:
+        cmd.append("-DPy_GIL_DISABLED=1")
+    run = subprocess.run(cmd, input=source, capture_output=True, text=True)
+    if run.returncode:
+        sys.exit(f"mklayout: {include}: {run.stderr.strip()[:2000]}")
+
+
+def layout(include, args):
+    """{field: value} as the headers say."""
+    minor = minor_version(include)[0]
+    lines = [f'printf("{name} %zu\\n", (size_t)({expr}));'
+             for name, expr, first, last in FIELDS if first <= minor <= last]
+    source = HEAD + "int main(void) {\n" + "\n".join(lines) + "\nreturn 0; }\n"
+    with tempfile.TemporaryDirectory() as tmp:
+        exe = os.path.join(tmp, "layout")
+        compile_c(source, exe, include, args)
+        out = subprocess.run([exe], capture_output=True, text=True, check=True).stdout
+    return {k: int(v) for k, v in (line.split() for line in out.splitlines())}
+
+
+def table(path):
+    """{field: value} of a table in C. Left out meanings are 0."""
+    with open(path) as f:
+        text = re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S)
+    body = text[text.index("= {") + 3:]
+    found, group = {}, ""
+    for token in re.finditer(r"\.(\w+)\s*=\s*(?:(\{)|AT\((\d+)\)|(\w+))|(\})", body):
+        name, opened, offset, plain, closed = token.groups()
+        if closed:
+            group = ""
+        elif opened:
+            group = name + "."
+        elif offset:
+            found[group + name] = int(offset)
+        elif re.fullmatch(r"\d+|0x[0-9a-f]+", plain):
+            found[group + name] = int(plain, 0)
+    return found
+
+
+def check(path, include, args):
+    """Sentences about what differs."""
+    want, got = layout(include, args), table(path)
+    minor = minor_version(include)[0]
+    if minor >= 13:  # such a target tells its own; the size grew within 3.13
+        got["tstate.size"] = want["tstate.size"]
+    if got.get("version") != 0x0300 | minor:
+        return [f"{path} is not the table of 3.{minor}"]
+    wrong = [f"{k}: headers {v}, table {got.get(k, 'absent')}"
+             for k, v in want.items() if got.get(k) != v]
+    known = {name for name, *_ in FIELDS}
+    wrong += [f"{k}: table {v}, not in these headers" for k, v in got.items()
+              if k in known and k not in want and v]
+    return wrong
+
+
+def print_table(values, minor, micro):
+    print(f"/* From the headers of 3.{minor}.{micro}. */")
+    print(f"\t.version = 0x{0x0300 | minor:04x},\n\t.micro_min = {micro},"
+          f"\n\t.micro_max = {micro},")
+    group = None
+    for name, value in values.items():
+        head, _, field = name.rpartition(".")
+        if head != group:
+            print("\t},\n" if group else "", end="")
+            print(f"\t.{head} = {{\n" if head else "", end="")
+            group = head
+        text = f"{value}" if name in PLAIN or not head else f"AT({value})"
+        print(f"\t{chr(9) if head else ''}.{field} = {text},")
+
+
+def debug_offsets(include, args):
+    with tempfile.TemporaryDirectory() as tmp:
+        obj, data, size = (os.path.join(tmp, n) for n in ("o", "data", "size"))
+        compile_c(HEAD + DEBUG_OFFSETS, obj, include, args, "-c", "-fno-pic", "-fno-pie")
+        for section, out in ((".data", data), ("size", size)):
+            subprocess.run(["objcopy", "-O", "binary", "-j", section, obj, out], check=True)
+        with open(data, "rb") as d, open(size, "rb") as s:
+            n = struct.unpack("<Q", s.read())[0] // 8
+            return struct.unpack(f"<{n}Q", d.read(n * 8))
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--check", metavar="TABLE.c")
+    p.add_argument("--debug-offsets", action="store_true")
+    p.add_argument("--free-threaded", action="store_true")
+    p.add_argument("include")
+    args = p.parse_args()
+    if args.check:
+        wrong = check(args.check, args.include, args)
+        print("\n".join(wrong) or f"{args.check}: as the headers say")
+        sys.exit(bool(wrong))
+    if args.debug_offsets:
+        print(", ".join(str(v) for v in debug_offsets(args.include, args)))
+        return
+    print_table(layout(args.include, args), *minor_version(args.include))
+
+
+if __name__ == "__main__":
+    main()
