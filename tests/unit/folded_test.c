@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * folded_test - stacks in, lines out.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "../../lib/base.h"
+#include "../../output/sink.h"
+
+static const struct pyfunc spin = {"spin", "/srv/work.py", 5, 5, 14, 0};
+static const struct pyfunc odd = {"a;b", "x\n.py", 1, 1, 3, 1};
+
+static const struct frame frames[] = {
+	{.kind = FRAME_KERNEL, .ip = 1, .name = "do_nap_[k]"},
+	{.kind = FRAME_NATIVE, .ip = 2, .name = "nap;\t"},
+	{.kind = FRAME_MARKER, .name = "[late]"},
+	{.kind = FRAME_PYTHON, .func = &odd, .line = 3},
+	{.kind = FRAME_PYTHON, .func = &spin, .line = 7},
+	{.kind = FRAME_NATIVE, .ip = 3},
+};
+
+static const struct frame plain[] = {{.kind = FRAME_PYTHON, .func = &spin, .line = 7}};
+
+struct fixture {
+	struct session session;
+	struct sink sink;
+	char path[64], text[4096];
+};
+
+static void begin(struct fixture *f, unsigned flags, size_t n_events)
+{
+	struct err err;
+
+	*f = (struct fixture){.session = {.flags = flags, .n_events = n_events}};
+	strcpy(f->session.events[0].name, "cycles");
+	strcpy(f->session.events[1].name, "a;b");
+	snprintf(f->path, sizeof(f->path), "/tmp/folded_test.%d.txt", getpid());
+	assert_int_equal(
+		sink_open(&f->sink, sink_pick(NULL, f->path), f->path, &f->session, &err),
+		0);
+}
+
+static void comm(struct fixture *f, pid_t pid, pid_t tid, const char *name)
+{
+	struct side side = {.kind = SIDE_COMM, .pid = pid, .tid = tid};
+
+	side.u.comm.name = name;
+	assert_int_equal(f->sink.ops->side(&f->sink, &side), 0);
+}
+
+static void put(struct fixture *f, struct sample smp, const struct frame *fr, size_t n)
+{
+	assert_int_equal(f->sink.ops->sample(&f->sink, &smp, &(struct stack){n, fr}), 0);
+}
+
+static const char *end(struct fixture *f)
+{
+	struct err err = {};
+	FILE *in;
+
+	assert_int_equal(sink_close(&f->sink, &err), 0);
+	in = fopen(f->path, "r");
+	f->text[fread(f->text, 1, sizeof(f->text) - 1, in)] = '\0';
+	fclose(in);
+	unlink(f->path);
+	return f->text;
+}
+
+static const struct sample sample = {.pid = 10, .tid = 11, .period = 1000};
+
+static void stacks_are_added_up(void **state)
+{
+	struct fixture f;
+
+	begin(&f, SESSION_LINES, 1);
+	comm(&f, 10, 10, "python3");
+	comm(&f, 10, 11, "worker");
+	put(&f, sample, frames, ARRAY_SIZE(frames));
+	put(&f, sample, plain, 1);
+	put(&f, sample, frames, ARRAY_SIZE(frames));
+	put(&f, sample, NULL, 0);
+	assert_int_equal(f.sink.samples, 4);
+	assert_string_equal(
+		end(&f),
+		"python3-10;[unknown];spin (/srv/work.py:7);a:b (x?.py:3);[late];"
+		"nap:?;do_nap_[k] 2\n"
+		"python3-10;spin (/srv/work.py:7) 1\n"
+		"python3-10 1\n");
+}
+
+static void lines_are_left_out(void **state)
+{
+	struct frame other = {.kind = FRAME_PYTHON, .func = &spin, .line = 8};
+	struct frame unknown = {.kind = FRAME_PYTHON, .func = &spin};
+	struct fixture f;
+
+	begin(&f, 0, 1);
+	comm(&f, 10, 10, "py");
+	put(&f, sample, plain, 1);
+	put(&f, sample, &other, 1);
+	assert_string_equal(end(&f), "py-10;spin (/srv/work.py) 2\n");
+
+	begin(&f, SESSION_LINES, 1);
+	put(&f, sample, &unknown, 1);
+	put(&f, sample, &other, 1);
+	assert_string_equal(end(&f), "?-10;spin (/srv/work.py) 1\n"
+				     "?-10;spin (/srv/work.py:8) 1\n");
+}
+
+static void threads_have_their_names(void **state)
+{
+	struct sample leader = sample, child = sample, forked = sample;
+	struct side fork = {.kind = SIDE_FORK, .pid = 20, .tid = 20, .u.fork = {10, 10}};
+	struct fixture f;
+
+	leader.tid = 10;
+	child.tid = 12;
+	forked.pid = forked.tid = 20;
+	begin(&f, SESSION_THREADS, 1);
+	comm(&f, 10, 10, "py");
+	comm(&f, 10, 11, "a;w");
+	put(&f, leader, plain, 1);
+	put(&f, sample, plain, 1);
+	put(&f, child, plain, 1);
+	f.sink.ops->side(&f.sink, &fork);
+	put(&f, forked, plain, 1);
+	comm(&f, 20, 20, "exec");
+	put(&f, forked, plain, 1);
+	assert_string_equal(end(&f), "py-10/py-10;spin (/srv/work.py) 1\n"
+				     "py-10/a:w-11;spin (/srv/work.py) 1\n"
+				     "py-10/?-12;spin (/srv/work.py) 1\n"
+				     "py-20/py-20;spin (/srv/work.py) 1\n"
+				     "exec-20/exec-20;spin (/srv/work.py) 1\n");
+}
+
+static void events_are_not_mixed(void **state)
+{
+	struct sample second = sample;
+	struct fixture f;
+
+	second.event = 1;
+	begin(&f, SESSION_PERIOD, 2);
+	put(&f, sample, plain, 1);
+	put(&f, second, plain, 1);
+	put(&f, second, plain, 1);
+	assert_string_equal(end(&f), "?-10;event:cycles;spin (/srv/work.py) 1000\n"
+				     "?-10;event:a:b;spin (/srv/work.py) 2000\n");
+}
+
+static void provenance_is_filtered(void **state)
+{
+	struct sample late = sample, torn = sample;
+	struct fixture f;
+
+	late.prov = PROV_LATE;
+	torn.prov = PROV_TORN;
+	for (int i = 0; i < 3; i++) {
+		begin(&f,
+		      i == 0 ? 0 :
+		      i == 1 ? SESSION_ONLY_EXACT :
+			       SESSION_ONLY_LATE,
+		      1);
+		put(&f, sample, plain, 1);
+		put(&f, late, NULL, 0);
+		put(&f, torn, frames + 1, 1);
+		assert_int_equal(f.sink.samples, i ? 1 : 3);
+		assert_string_equal(end(&f), i == 0 ? "?-10;spin (/srv/work.py) 1\n"
+						      "?-10 1\n?-10;nap:? 1\n" :
+					     i == 1 ? "?-10;spin (/srv/work.py) 1\n" :
+						      "?-10 1\n");
+	}
+}
+
+static void many_stacks(void **state)
+{
+	enum { N = 5000 };
+	struct fixture f;
+	struct err err;
+	unsigned seen = 0, line;
+	FILE *in;
+
+	begin(&f, SESSION_LINES, 1);
+	for (int i = 0; i < 2 * N; i++) {
+		struct frame fr[] = {plain[0], plain[0]};
+
+		fr[0].line = 1 + i % N;
+		put(&f, sample, fr, 2);
+	}
+	assert_int_equal(sink_close(&f.sink, &err), 0);
+	in = fopen(f.path, "r");
+	while (fscanf(in, "?-10;spin (/srv/work.py:7);spin (/srv/work.py:%u) 2\n",
+		      &line) == 1)
+		assert_int_equal(line, ++seen);
+	assert_int_equal(seen, N);
+	fclose(in);
+	unlink(f.path);
+}
+
+static void full_disk_has_a_sentence(void **state)
+{
+	struct session session = {.n_events = 1};
+	struct err err = {};
+	struct sink s;
+
+	assert_int_equal(sink_open(&s, sink_pick("folded", "/dev/full"), "/dev/full",
+				   &session, &err),
+			 0);
+	assert_int_equal(s.ops->sample(&s, &sample, &(struct stack){1, plain}), 0);
+	assert_int_equal(sink_close(&s, &err), -ENOSPC);
+	assert_string_equal(err.text, "writing /dev/full: No space left on device");
+	assert_int_equal(
+		sink_open(&s, sink_pick("folded", "x"), "/nowhere/x", &session, &err),
+		-ENOENT);
+	assert_string_equal(err.text, "opening /nowhere/x: No such file or directory");
+}
+
+static void formats_are_picked(void **state)
+{
+	assert_string_equal(sink_pick(NULL, "-")->name, "folded");
+	assert_string_equal(sink_pick(NULL, "a.folded")->name, "folded");
+	assert_string_equal(sink_pick(NULL, "a.txt")->name, "folded");
+	assert_string_equal(sink_pick(NULL, "a.data")->name, "perf");
+	assert_string_equal(sink_pick(NULL, "whatever")->name, "perf");
+	assert_string_equal(sink_pick("folded", "a.data")->name, "folded");
+	assert_null(sink_pick("nope", "a.data"));
+}
+
+static void text_is_for_everybody(void **state)
+{
+	struct fixture f;
+	struct stat st;
+	mode_t mask = umask(022);
+
+	begin(&f, 0, 1);
+	assert_int_equal(stat(f.path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0644);
+	end(&f);
+	umask(mask);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(stacks_are_added_up),
+		cmocka_unit_test(lines_are_left_out),
+		cmocka_unit_test(threads_have_their_names),
+		cmocka_unit_test(events_are_not_mixed),
+		cmocka_unit_test(provenance_is_filtered),
+		cmocka_unit_test(many_stacks),
+		cmocka_unit_test(full_disk_has_a_sentence),
+		cmocka_unit_test(formats_are_picked),
+		cmocka_unit_test(text_is_for_everybody),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
