@@ -56,15 +56,15 @@ static size_t live_readv(struct rmem *m, const struct rmem_vec *v, size_t n)
 	struct rmem_live *live = container_of(m, struct rmem_live, base);
 	struct iovec to[RMEM_MAX_VEC], from[RMEM_MAX_VEC];
 	ssize_t got;
-	size_t i;
+	size_t i = 0;
 
 	if (n == 0 || n > RMEM_MAX_VEC)
 		return 0;
-	for (i = 0; i < n; i++) {
+	do {
 		to[i] = (struct iovec){ .iov_base = v[i].buf, .iov_len = v[i].n };
 		from[i] = (struct iovec){ .iov_base = (void *)(uintptr_t)v[i].at,
 					  .iov_len = v[i].n };
-	}
+	} while (++i < n);
 	live->calls++;
 	got = process_vm_readv(live->pid, to, n, from, n, 0);
 	for (i = 0; i < n && got >= (ssize_t)v[i].n; i++)

@@ -11,6 +11,7 @@
 #define SAMPLE_H
 
 #include <linux/perf_event.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 

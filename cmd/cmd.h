@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cmd - the commands. Only files in this folder print, and only they exit.
+ */
+#ifndef CMD_H
+#define CMD_H
+
+#include "../lib/err.h"
+
+/* Exit codes, contract of the command line (pysampled(1), EXIT STATUS). */
+enum exit_code {
+	EXIT_DONE = 0,
+	EXIT_FAILED = 1,
+	EXIT_USAGE = 2,
+	EXIT_NO_PROCESS = 3, /* or not a Python process */
+	EXIT_PERMISSION = 4,
+	EXIT_EVENT = 5,
+	EXIT_OWN_FAILURE = 125, /* with -- CMD */
+	EXIT_CANT_RUN = 126,
+	EXIT_NOT_FOUND = 127,
+};
+
+/* Each gets its own name in argv[0] and returns an exit code. */
+int cmd_record(int argc, char **argv);
+int cmd_dump(int argc, char **argv);
+int cmd_events(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
+
+/* "pysampled: " and the sentence on stderr. Returns @code. */
+int cmd_fail(int code, const char *fmt, ...) __attribute__((__format__(__printf__, 2, 3)));
+
+/* The exit code for a library's -errno (err.code). */
+int cmd_exit_code(int code);
+
+/* A positive decimal number of at most @max; -1 if @s is anything else. */
+long cmd_number(const char *s, long max);
+
+/* What getopt_long() found wrong, as a sentence; returns EXIT_USAGE. */
+int cmd_bad_option(int argc, char **argv, int result);
+
+#endif

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+#include "options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd.h"
+
+static const char help[] =
+	"Usage: pysampled [record] -p PID[,PID...] [options]\n"
+	"       pysampled [record] [options] -- CMD [ARG...]\n\n"
+	"What\n"
+	"  -p, --pid PID,...        processes to attach to\n"
+	"  -t, --tid TID,...        only these threads\n"
+	"      --no-follow          not their child processes (default: --follow)\n"
+	"      --any                also a process that is not Python, natively\n"
+	"  -d, --duration SEC       stop after SEC seconds (default: Ctrl-C, target's end)\n"
+	"Event\n"
+	"  -e, --event EV,...       perf's names and modifiers; default cycles\n"
+	"  -F, --freq HZ            samples per second and CPU-second; default 99\n"
+	"  -c, --count N            one sample every N events\n"
+	"      --kernel, --no-kernel  kernel events and frames; default: where allowed\n"
+	"      --native[=full], --no-native\n"
+	"                           the C function at the sampled address; full shows the\n"
+	"                           interpreter's own loop too; default --native\n"
+	"Truth\n"
+	"      --capture NAME       auto, preempt, async: how a thread is held; auto\n"
+	"      --hold-budget PCT    most of a CPU's time that holding may take; 5\n"
+	"      --max-frames N       cut deeper stacks; 1024, up to 8000\n"
+	"      --provenance WHICH   exact, late or all: what text outputs keep; all\n"
+	"Output\n"
+	"  -o, --output FILE        perf.data; '-' is stdout; may be given several times\n"
+	"      --format NAME        perf, folded, tape; default: by FILE's extension\n"
+	"      --threads            folded: keep threads apart\n"
+	"      --folded-lines=no    folded: one frame a function, without line numbers\n"
+	"      --weight samples|period  folded: what is counted; samples\n"
+	"  -q, --quiet              errors and the summary only\n"
+	"  -v, --verbose            every counter, and what was found\n"
+	"  -h, --help\n";
+
+enum {
+	OPT_FORMAT = 256, OPT_CAPTURE, OPT_NATIVE, OPT_NO_NATIVE, OPT_KERNEL, OPT_NO_KERNEL,
+	OPT_FOLLOW, OPT_NO_FOLLOW, OPT_THREADS, OPT_PROVENANCE, OPT_HOLD_BUDGET,
+	OPT_MAX_FRAMES, OPT_ANY, OPT_LINES, OPT_WEIGHT,
+};
+
+static const struct option options[] = {
+	{ "pid", required_argument, NULL, 'p' },
+	{ "tid", required_argument, NULL, 't' },
+	{ "event", required_argument, NULL, 'e' },
+	{ "freq", required_argument, NULL, 'F' },
+	{ "count", required_argument, NULL, 'c' },
+	{ "duration", required_argument, NULL, 'd' },
+	{ "output", required_argument, NULL, 'o' },
+	{ "quiet", no_argument, NULL, 'q' },
+	{ "verbose", no_argument, NULL, 'v' },
+	{ "help", no_argument, NULL, 'h' },
+	{ "format", required_argument, NULL, OPT_FORMAT },
+	{ "capture", required_argument, NULL, OPT_CAPTURE },
+	{ "native", optional_argument, NULL, OPT_NATIVE },
+	{ "no-native", no_argument, NULL, OPT_NO_NATIVE },
+	{ "kernel", no_argument, NULL, OPT_KERNEL },
+	{ "no-kernel", no_argument, NULL, OPT_NO_KERNEL },
+	{ "follow", no_argument, NULL, OPT_FOLLOW },
+	{ "no-follow", no_argument, NULL, OPT_NO_FOLLOW },
+	{ "threads", no_argument, NULL, OPT_THREADS },
+	{ "provenance", required_argument, NULL, OPT_PROVENANCE },
+	{ "hold-budget", required_argument, NULL, OPT_HOLD_BUDGET },
+	{ "max-frames", required_argument, NULL, OPT_MAX_FRAMES },
+	{ "any", no_argument, NULL, OPT_ANY },
+	{ "folded-lines", required_argument, NULL, OPT_LINES },
+	{ "weight", required_argument, NULL, OPT_WEIGHT },
+	{ 0 },
+};
+
+/* What was said, before contradictions are looked for. */
+struct said {
+	struct record_options *o;
+	const char *events, *format;
+	const char *formats[RESOLVER_MAX_SINKS]; /* the --format that follows an -o */
+	bool freq, count, native, full, no_native, kernel, no_kernel, follow, no_follow;
+	bool help;
+};
+
+static int usage(const char *fmt, const char *what)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text), fmt, what);
+	return cmd_fail(EXIT_USAGE, "%s", text);
+}
+
+static int parse_ids(const char *s, pid_t *ret, size_t *n, const char *what)
+{
+	for (;;) {
+		char *end;
+		long v = strtol(s, &end, 10);
+
+		if (end == s || v < 1 || v > 1 << 22 || (*end && *end != ','))
+			return usage("'%s' is not a list of process or thread numbers", what);
+		if (*n == RECORDER_MAX_PIDS)
+			return usage("too many numbers in '%s'", what);
+		ret[(*n)++] = (pid_t)v;
+		if (!*end)
+			return 0;
+		s = end + 1;
+	}
+}
+
+static int parse_duration(const char *s, uint64_t *ret)
+{
+	char *end;
+	double v = strtod(s, &end);
+
+	if (end == s || *end || !(v > 0) || v > 1e9)
+		return usage("-d takes a number of seconds above 0, not '%s'", s);
+	*ret = (uint64_t)(v * 1e9);
+	return 0;
+}
+
+static int parse_value(struct said *s, char opt, const char *arg)
+{
+	long v = cmd_number(arg, opt == 'F' ? 1000000 : 1L << 60);
+
+	if (v < 0)
+		return usage(opt == 'F' ? "-F takes a frequency from 1 to 1000000 Hz, not '%s'" :
+					  "-c takes a period of at least 1, not '%s'",
+			     arg);
+	*(opt == 'F' ? &s->freq : &s->count) = true;
+	s->o->rec.freq = opt == 'F';
+	s->o->rec.value = (uint64_t)v;
+	return 0;
+}
+
+static int parse_output(struct said *s, const char *arg)
+{
+	if (s->o->n_outputs == RESOLVER_MAX_SINKS)
+		return usage("too many outputs, at '%s'", arg);
+	s->o->path[s->o->n_outputs++] = arg;
+	return 0;
+}
+
+static int parse_provenance(struct record_options *o, const char *arg)
+{
+	o->session_flags &= ~(unsigned)(SESSION_ONLY_EXACT | SESSION_ONLY_LATE);
+	if (!strcmp(arg, "exact"))
+		o->session_flags |= SESSION_ONLY_EXACT;
+	else if (!strcmp(arg, "late"))
+		o->session_flags |= SESSION_ONLY_LATE;
+	else if (strcmp(arg, "all") != 0)
+		return usage("--provenance is one of exact, late, all; not '%s'", arg);
+	return 0;
+}
+
+static int parse_lines(struct record_options *o, const char *arg)
+{
+	if (!strcmp(arg, "no"))
+		o->session_flags &= ~(unsigned)SESSION_LINES;
+	else if (strcmp(arg, "yes") != 0)
+		return usage("--folded-lines is yes or no, not '%s'", arg);
+	return 0;
+}
+
+static int parse_weight(struct record_options *o, const char *arg)
+{
+	if (!strcmp(arg, "period"))
+		o->session_flags |= SESSION_PERIOD;
+	else if (strcmp(arg, "samples") != 0)
+		return usage("--weight is samples or period, not '%s'", arg);
+	return 0;
+}
+
+static int parse_limit(const char *name, const char *arg, long max, long *ret)
+{
+	*ret = cmd_number(arg, max);
+	if (*ret > 0)
+		return 0;
+	return cmd_fail(EXIT_USAGE, "%s takes a number from 1 to %ld, not '%.100s'", name, max,
+			arg);
+}
+
+static int parse_long(struct said *s, int opt, const char *arg)
+{
+	struct record_options *o = s->o;
+	long v = 0;
+	int r = 0;
+
+	switch (opt) {
+	case OPT_FORMAT:
+		if (o->n_outputs)
+			s->formats[o->n_outputs - 1] = arg;
+		else
+			s->format = arg;
+		break;
+	case OPT_CAPTURE:
+		o->rec.capture = arg;
+		break;
+	case OPT_NATIVE:
+		s->native = true;
+		s->full = arg && !strcmp(arg, "full");
+		if (arg && !s->full)
+			return usage("--native takes nothing or 'full', not '%s'", arg);
+		break;
+	case OPT_NO_NATIVE:
+		s->no_native = true;
+		break;
+	case OPT_KERNEL:
+		s->kernel = true;
+		break;
+	case OPT_NO_KERNEL:
+		s->no_kernel = true;
+		break;
+	case OPT_FOLLOW:
+		s->follow = true;
+		break;
+	case OPT_NO_FOLLOW:
+		s->no_follow = true;
+		break;
+	case OPT_THREADS:
+		o->session_flags |= SESSION_THREADS;
+		break;
+	case OPT_ANY:
+		o->rec.any = true;
+		break;
+	case OPT_PROVENANCE:
+		return parse_provenance(o, arg);
+	case OPT_LINES:
+		return parse_lines(o, arg);
+	case OPT_WEIGHT:
+		return parse_weight(o, arg);
+	case OPT_HOLD_BUDGET:
+		r = parse_limit("--hold-budget", arg, 100, &v);
+		o->rec.hold_budget = (unsigned)v;
+		break;
+	case OPT_MAX_FRAMES:
+		r = parse_limit("--max-frames", arg, 8000, &v);
+		o->rec.max_frames = (uint32_t)v;
+		break;
+	}
+	return r;
+}
+
+static int parse_short(struct said *s, int opt, const char *arg)
+{
+	struct record_options *o = s->o;
+
+	switch (opt) {
+	case 'p':
+		return parse_ids(arg, o->rec.pids, &o->rec.n_pids, arg);
+	case 't':
+		return parse_ids(arg, o->rec.tids, &o->rec.n_tids, arg);
+	case 'e':
+		s->events = arg;
+		break;
+	case 'F':
+	case 'c':
+		return parse_value(s, (char)opt, arg);
+	case 'd':
+		return parse_duration(arg, &o->rec.duration_ns);
+	case 'o':
+		return parse_output(s, arg);
+	case 'q':
+		o->verbose = -1;
+		break;
+	case 'v':
+		o->verbose = 1;
+		break;
+	case 'h':
+		s->help = true;
+		break;
+	}
+	return 0;
+}
+
+static int contradictions(const struct said *s)
+{
+	if (s->freq && s->count)
+		return usage("-F and -c contradict each other: give a frequency or a period%s",
+			     "");
+	if (s->no_native && s->native)
+		return usage("--native and --no-native contradict each other%s", "");
+	if (s->kernel && s->no_kernel)
+		return usage("--kernel and --no-kernel contradict each other%s", "");
+	if (s->follow && s->no_follow)
+		return usage("--follow and --no-follow contradict each other%s", "");
+	if (!s->o->command && !s->o->rec.n_pids)
+		return usage("name what to profile: -p PID, or -- CMD%s", "");
+	if (s->o->command && s->o->rec.n_pids)
+		return usage("-p and -- CMD contradict each other%s", "");
+	if (s->o->rec.n_tids && s->o->rec.n_pids > 1)
+		return usage("-t goes with one -p%s", "");
+	return 0;
+}
+
+static int pick_formats(struct said *s)
+{
+	struct record_options *o = s->o;
+
+	if (!o->n_outputs)
+		o->path[o->n_outputs++] = "perf.data";
+	for (size_t i = 0; i < o->n_outputs; i++) {
+		const char *name = s->formats[i] ? s->formats[i] : s->format;
+
+		o->format[i] = sink_pick(name, o->path[i]);
+		if (!o->format[i])
+			return usage("there is no output format '%s'; there are perf, folded, tape",
+				     name ? name : o->path[i]);
+		if (!strcmp(o->path[i], "-") && (o->format[i]->needs & SINK_NEEDS_FILE))
+			return usage("format '%s' can't go to stdout; name a file",
+				     o->format[i]->name);
+		for (size_t k = 0; k < i; k++)
+			if (!strcmp(o->path[i], o->path[k]))
+				return usage("output '%s' is named twice", o->path[i]);
+	}
+	return 0;
+}
+
+static int parse_events(struct said *s)
+{
+	struct recorder_options *rec = &s->o->rec;
+	struct err err;
+	int r = perf_names_parse(s->events ? s->events : "cycles", rec->events,
+				 SESSION_MAX_EVENTS, &rec->n_events, &err);
+
+	if (r < 0)
+		return cmd_fail(r == -ENOENT ? EXIT_EVENT : EXIT_USAGE, "%s", err.text);
+	return 0;
+}
+
+static void set_defaults(struct record_options *o)
+{
+	*o = (struct record_options){
+		.rec = { .freq = true, .value = 99, .capture = "auto", .max_frames = 1024,
+			 .hold_budget = 5, .kernel = true, .native = true, .follow = true },
+		.session_flags = SESSION_LINES,
+	};
+}
+
+int options_parse(struct record_options *o, int argc, char **argv)
+{
+	struct said s = { .o = o };
+	int opt, r = 0;
+
+	set_defaults(o);
+	while (r == 0 && (opt = getopt_long(argc, argv, "+:p:t:e:F:c:d:o:qvh", options,
+					    NULL)) != -1) {
+		if (opt == '?' || opt == ':')
+			return cmd_bad_option(argc, argv, opt) + 1;
+		r = opt < 256 ? parse_short(&s, opt, optarg) : parse_long(&s, opt, optarg);
+	}
+	if (r)
+		return r + 1;
+	if (s.help) {
+		fputs(help, stdout);
+		return EXIT_DONE + 1;
+	}
+	if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
+		return usage("'%s' is not an option; a command to start follows '--'",
+			     argv[optind]) +
+		       1;
+	o->command = optind < argc ? argv + optind : NULL;
+	o->rec.native = !s.no_native;
+	o->rec.full = s.full;
+	o->rec.kernel = !s.no_kernel;
+	o->rec.follow = !s.no_follow;
+	r = contradictions(&s);
+	if (r == 0)
+		r = pick_formats(&s);
+	if (r == 0)
+		r = parse_events(&s);
+	return r ? r + 1 : 0;
+}

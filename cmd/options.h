@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * options - the command line of record.
+ */
+#ifndef OPTIONS_H
+#define OPTIONS_H
+
+#include "../lib/recorder.h"
+#include "../output/sink.h"
+
+struct record_options {
+	struct recorder_options rec;
+	const char *path[RESOLVER_MAX_SINKS];
+	const struct sink_ops *format[RESOLVER_MAX_SINKS];
+	size_t n_outputs;
+	unsigned session_flags;
+	int verbose; /* -1 quiet */
+	char **command; /* -- CMD, or NULL */
+};
+
+/* 0: go on. Else the exit code + 1, after the sentence (or the help) was printed. */
+int options_parse(struct record_options *ret, int argc, char **argv);
+
+#endif

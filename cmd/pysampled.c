@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pysampled - main: pick the command.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../lib/base.h"
+#include "../lib/offsets/pylayout.h"
+#include "../output/sink.h"
+#include "cmd.h"
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *help;
+} commands[] = {
+	{ "record", cmd_record, "sample a process into a file (the default command)" },
+	{ "dump", cmd_dump, "print the stack of every thread now" },
+	{ "events", cmd_events, "list what can be sampled here, and why not where it can't" },
+	{ "doctor", cmd_doctor, "what this kernel, these rights and this target allow" },
+};
+
+int cmd_fail(int code, const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("pysampled: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	return code;
+}
+
+int cmd_exit_code(int code)
+{
+	switch (-code) {
+	case 0:
+		return EXIT_DONE;
+	case ESRCH:
+	case ENOEXEC:
+	case ENOTSUP:
+	case EAGAIN:
+		return EXIT_NO_PROCESS;
+	case EACCES:
+	case EPERM:
+		return EXIT_PERMISSION;
+	case ENOENT:
+		return EXIT_EVENT;
+	case EINVAL:
+		return EXIT_USAGE;
+	default:
+		return EXIT_FAILED;
+	}
+}
+
+long cmd_number(const char *s, long max)
+{
+	char *end;
+	long v;
+
+	errno = 0;
+	v = strtol(s, &end, 10);
+	return errno || *end || end == s || v < 1 || v > max ? -1 : v;
+}
+
+int cmd_bad_option(int argc, char **argv, int result)
+{
+	const char *word = optind > 0 && optind <= argc ? argv[optind - 1] : "";
+	char one[3] = { '-', (char)optopt, 0 };
+
+	if (optopt && optopt < 256 && strncmp(word, "--", 2) != 0)
+		word = one;
+	if (result == ':')
+		return cmd_fail(EXIT_USAGE, "option %s needs a value; see --help", word);
+	return cmd_fail(EXIT_USAGE, "there is no option %s (or not with this value); see --help",
+			word);
+}
+
+static int print_help(void)
+{
+	printf("Usage: pysampled [record] -p PID [options]\n"
+	       "       pysampled [record] [options] -- CMD [ARG...]\n"
+	       "       pysampled COMMAND [options]\n\n"
+	       "Sample running Python processes by any perf event, from outside.\n\n");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		printf("  %-8s %s\n", commands[i].name, commands[i].help);
+	printf("\n'pysampled COMMAND --help' tells a command's options; man pysampled tells "
+	       "all.\n");
+	return EXIT_DONE;
+}
+
+static int print_version(void)
+{
+	const struct pylayout *const *l;
+	size_t n;
+
+	printf("pysampled %s\nCPython:", PYSAMPLED_VERSION);
+	l = pylayout_all(&n);
+	for (size_t i = 0; i < n; i++)
+		printf(" %d.%d", l[i]->version >> 8, l[i]->version & 0xff);
+	printf("\nformats:");
+	for (size_t i = 0; sink_formats[i]; i++)
+		printf(" %s", sink_formats[i]->name);
+	printf("\ncaptures: preempt async\nbuilt with: libelf zstd seccomp\n");
+	return EXIT_DONE;
+}
+
+int main(int argc, char **argv)
+{
+	/* A closed pipe is an error of the write that meets it, not our end. */
+	signal(SIGPIPE, SIG_IGN);
+	opterr = 0;
+	if (argc < 2)
+		return print_help(), EXIT_USAGE;
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+		return print_help();
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))
+		return print_version();
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (!strcmp(argv[1], commands[i].name))
+			return commands[i].run(argc - 1, argv + 1);
+	if (argv[1][0] == '-')
+		return cmd_record(argc, argv);
+	return cmd_fail(EXIT_USAGE, "there is no command '%s'; see --help", argv[1]);
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * record - sample processes into files.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+
+#include "../lib/harden.h"
+#include "../lib/proc.h"
+#include "../lib/stats.h"
+#include "cmd.h"
+#include "options.h"
+
+/* A command that waits, started and held before its exec. */
+struct child {
+	pid_t pid;
+	int go; /* write a byte: exec; close: give up */
+	int failed; /* the errno of its exec comes out here */
+};
+
+static void print_note(void *arg, const char *text)
+{
+	const struct record_options *o = arg;
+
+	/* What was found is for -v; what went differently from the asked is for all. */
+	if (o->verbose > 0 || (o->verbose == 0 && strncmp(text, "process ", 8) != 0))
+		fprintf(stderr, "pysampled: %s\n", text);
+}
+
+static void child_main(char **command, int go, int failed)
+{
+	sigset_t none;
+	char byte;
+	int e;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL);
+	if (read(go, &byte, 1) == 1) {
+		execvp(command[0], command);
+		e = errno;
+		if (write(failed, &e, sizeof(e)) < 0)
+			_exit(EXIT_CANT_RUN);
+	}
+	_exit(EXIT_CANT_RUN);
+}
+
+static int start_child(struct child *c, char **command)
+{
+	int go[2], failed[2];
+
+	if (pipe2(go, O_CLOEXEC) < 0 || pipe2(failed, O_CLOEXEC) < 0)
+		return -errno;
+	c->pid = fork();
+	if (c->pid < 0)
+		return -errno;
+	if (c->pid == 0) {
+		close(go[1]);
+		child_main(command, go[0], failed[1]);
+	}
+	close(go[0]);
+	close(failed[1]);
+	c->go = go[1];
+	c->failed = failed[0];
+	return 0;
+}
+
+static void release_child(void *arg)
+{
+	const struct child *c = arg;
+
+	if (write(c->go, "x", 1) < 0)
+		kill(c->pid, SIGTERM);
+}
+
+/* The command's own end, as a shell would tell it. */
+static int child_status(const struct child *c, const char *name)
+{
+	int status, e;
+
+	close(c->go);
+	while (waitpid(c->pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return EXIT_OWN_FAILURE;
+	if (read(c->failed, &e, sizeof(e)) == sizeof(e))
+		return cmd_fail(e == ENOENT ? EXIT_NOT_FOUND : EXIT_CANT_RUN, "can't run '%s': %s",
+				name, strerror(e));
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void print_counters(void)
+{
+	const char *text, *name;
+	uint64_t value;
+
+	for (size_t i = 0; (name = stats_at(i, &value, &text)); i++)
+		if (value)
+			fprintf(stderr, "pysampled: %s=%" PRIu64 " (%s)\n", name, value, text);
+}
+
+static void print_summary(const struct record_options *o, const struct session *session,
+			  const struct recorder_summary *s)
+{
+	const uint64_t *n = s->counts.by_prov;
+	char events[1024] = "";
+
+	if (o->verbose > 0)
+		print_counters();
+	for (size_t i = 0; i < session->n_events; i++)
+		snprintf(events + strlen(events), sizeof(events) - strlen(events), "%s%s",
+			 i ? "," : "", session->events[i].name);
+	fprintf(stderr,
+		"samples=%" PRIu64 " exact=%" PRIu64 " late=%" PRIu64 " torn=%" PRIu64
+		" nopython=%" PRIu64 " lost=%" PRIu64 " throttled=%" PRIu64 " shed=%" PRIu64
+		" truncated=%" PRIu64 " capture=%s event=%s ",
+		n[PROV_EXACT] + n[PROV_LATE] + n[PROV_TORN] + n[PROV_NOPYTHON], n[PROV_EXACT],
+		n[PROV_LATE], n[PROV_TORN], n[PROV_NOPYTHON], STATS_GET(lost),
+		STATS_GET(throttled), STATS_GET(shed), STATS_GET(truncated), session->capture,
+		events);
+	if (o->rec.freq)
+		fprintf(stderr, "freq=%" PRIu64, o->rec.value);
+	else
+		fprintf(stderr, "freq=0 count=%" PRIu64,
+			(uint64_t)session->events[0].attr.sample_period);
+	fprintf(stderr, " duration=%.3fs cpu=%.3fs rss=%.1fMiB\n", s->duration, s->cpu, s->rss);
+}
+
+static int close_sinks(struct sink *sinks, size_t n)
+{
+	struct err err;
+	int ret = EXIT_DONE;
+
+	for (size_t i = 0; i < n; i++)
+		if (sink_close(&sinks[i], &err) < 0)
+			ret = cmd_fail(EXIT_FAILED, "%s", err.text);
+	return ret;
+}
+
+static int open_sinks(const struct record_options *o, const struct session *session,
+		      struct sink *sinks, size_t *n)
+{
+	struct err err;
+
+	for (*n = 0; *n < o->n_outputs; (*n)++)
+		if (sink_open(&sinks[*n], o->format[*n], o->path[*n], session, &err) < 0)
+			return cmd_fail(EXIT_FAILED, "%s", err.text);
+	return EXIT_DONE;
+}
+
+/* SIGINT, SIGTERM and SIGHUP end the recording, not the program. */
+static int stop_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int run(const struct record_options *o, struct recorder *rec, struct session *session,
+	       struct child *child)
+{
+	struct sink sinks[RESOLVER_MAX_SINKS], *list[RESOLVER_MAX_SINKS];
+	struct recorder_summary summary;
+	_cleanup_close_ int stop = stop_signals();
+	struct err err;
+	size_t n;
+	int r = open_sinks(o, session, sinks, &n), code;
+
+	if (r == EXIT_DONE) {
+		for (size_t i = 0; i < n; i++)
+			list[i] = &sinks[i];
+		code = recorder_run(rec, list, n, stop, o->command ? release_child : NULL, child,
+				    &summary, &err);
+		if (code < 0)
+			r = cmd_fail(cmd_exit_code(code), "%s", err.text);
+	}
+	code = close_sinks(sinks, n);
+	if (r == EXIT_DONE) {
+		print_summary(o, session, &summary);
+		r = code;
+	}
+	return r;
+}
+
+static int record(struct record_options *o, int argc, char **argv, struct child *child)
+{
+	struct session session = { .argc = argc, .argv = argv, .flags = o->session_flags };
+	struct recorder *rec;
+	struct err err;
+	int r = harden_read_only(&err);
+
+	if (r < 0)
+		return cmd_fail(EXIT_FAILED, "%s", err.text);
+	o->rec.note = print_note;
+	o->rec.note_arg = o;
+	rec = recorder_create(&o->rec, &session, &err);
+	if (!rec)
+		return cmd_fail(cmd_exit_code(err.code), "%s", err.text);
+	r = run(o, rec, &session, child);
+	recorder_destroy(rec);
+	return r;
+}
+
+int cmd_record(int argc, char **argv)
+{
+	struct record_options o;
+	struct child child = { .go = -1, .failed = -1 };
+	int r = options_parse(&o, argc, argv);
+
+	if (r)
+		return r - 1;
+	if (!o.command)
+		return record(&o, argc, argv, &child);
+	/* Before the seccomp filter, which children inherit. */
+	r = start_child(&child, o.command);
+	if (r < 0)
+		return cmd_fail(EXIT_OWN_FAILURE, "can't start a process: %s", strerror(-r));
+	o.rec.pids[o.rec.n_pids++] = child.pid;
+	o.rec.child = true;
+	r = record(&o, argc, argv, &child);
+	if (r != EXIT_DONE) {
+		close(child.go);
+		waitpid(child.pid, NULL, WNOHANG);
+		return EXIT_OWN_FAILURE;
+	}
+	return child_status(&child, o.command[0]);
+}

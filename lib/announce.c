@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+#include "announce.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <sys/mman.h>
+
+#include "capture/reader.h"
+#include "perf_decode.h"
+#include "proc.h"
+
+struct writer {
+	unsigned char buf[8192];
+	size_t n;
+};
+
+static void put(struct writer *w, const void *p, size_t n)
+{
+	if (n <= sizeof(w->buf) - w->n) {
+		memcpy(w->buf + w->n, p, n);
+		w->n += n;
+	}
+}
+
+static void put_u32(struct writer *w, uint32_t v)
+{
+	put(w, &v, sizeof(v));
+}
+
+static void put_u64(struct writer *w, uint64_t v)
+{
+	put(w, &v, sizeof(v));
+}
+
+/* With its NUL, padded to 8 bytes; cut where a record has no room. */
+static void put_string(struct writer *w, const char *s)
+{
+	static const char zero[8];
+	size_t n = MIN(strlen(s), 4096);
+
+	put(w, s, n);
+	put(w, zero, 8 - n % 8);
+}
+
+static void begin(struct writer *w, uint32_t type, uint16_t misc, pid_t pid, pid_t tid)
+{
+	struct perf_event_header h = { .type = type, .misc = misc };
+
+	w->n = 0;
+	put(w, &h, sizeof(h));
+	put_u32(w, (uint32_t)pid);
+	put_u32(w, (uint32_t)tid);
+}
+
+/* The trailer of sample_id_all, the size, and off it goes. */
+static int end(struct writer *w, struct queue *q, pid_t pid, pid_t tid, uint64_t time)
+{
+	struct perf_event_header *h = (void *)w->buf;
+	unsigned char *to;
+
+	put_u32(w, (uint32_t)pid);
+	put_u32(w, (uint32_t)tid);
+	put_u64(w, time);
+	put_u64(w, 0); /* CPU */
+	put_u64(w, 0); /* identifier */
+	h->size = (uint16_t)w->n;
+	to = queue_reserve(q, Q_SIDE, w->n);
+	if (!to)
+		return -ENOBUFS;
+	memcpy(to, w->buf, w->n);
+	queue_commit(q);
+	return 0;
+}
+
+static int announce_thread(struct writer *w, struct queue *q, pid_t pid, pid_t tid,
+			   uint64_t time)
+{
+	char comm[16];
+
+	if (proc_comm(pid, tid, comm) < 0)
+		return 0; /* it ended */
+	begin(w, PERF_RECORD_COMM, 0, pid, tid);
+	put_string(w, comm);
+	return end(w, q, pid, tid, time);
+}
+
+static int announce_map(struct writer *w, struct queue *q, pid_t pid,
+			const struct proc_map *m, uint64_t time)
+{
+	begin(w, PERF_RECORD_MMAP2, PERF_RECORD_MISC_USER, pid, pid);
+	put_u64(w, m->start);
+	put_u64(w, m->end - m->start);
+	put_u64(w, m->pgoff);
+	put_u32(w, m->maj);
+	put_u32(w, m->min);
+	put_u64(w, m->ino);
+	put_u64(w, 0);
+	put_u32(w, (uint32_t)((m->r ? PROT_READ : 0) | (m->w ? PROT_WRITE : 0) | PROT_EXEC));
+	put_u32(w, m->shared ? MAP_SHARED : MAP_PRIVATE);
+	put_string(w, m->path[0] ? m->path : "//anon");
+	return end(w, q, pid, pid, time);
+}
+
+int announce_process(struct queue *q, pid_t pid, uint64_t time)
+{
+	_cleanup_free_ pid_t *tids = NULL;
+	struct proc_maps maps;
+	struct writer w;
+	size_t n;
+	int r = proc_tasks(pid, &tids, &n);
+
+	/* The leader's name is the process's: it goes first. */
+	if (r == 0)
+		r = announce_thread(&w, q, pid, pid, time);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		if (tids[i] != pid)
+			r = announce_thread(&w, q, pid, tids[i], time);
+	if (r < 0)
+		return r;
+	r = proc_maps_read(&maps, pid);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; r == 0 && i < maps.n; i++)
+		if (maps.map[i].x)
+			r = announce_map(&w, q, pid, &maps.map[i], time);
+	proc_maps_deinit(&maps);
+	return r;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * announce - what a process was before the recording began, as perf records: the
+ * names of its threads and its executable mappings.
+ */
+#ifndef ANNOUNCE_H
+#define ANNOUNCE_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "queue.h"
+
+/* Queue COMM and MMAP2 records for @pid and its threads, all dated @time, as Q_SIDE.
+ * 0; -ESRCH; -EACCES where its maps may not be read; -ENOBUFS the queue is full. */
+int announce_process(struct queue *q, pid_t pid, uint64_t time);
+
+#endif

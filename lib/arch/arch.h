@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * arch - what differs between processors. Data only; one file each.
+ */
+#ifndef ARCH_H
+#define ARCH_H
+
+#include <stdint.h>
+
+struct arch {
+	const char *name;     /* uname -m */
+	uint16_t elf_machine; /* EM_* */
+	/* perf_event_attr.sample_regs_user: frame pointer, stack pointer and
+	 * instruction pointer, and their places in the sample (asm/perf_regs.h). */
+	uint64_t perf_regs;
+	uint8_t n_regs, fp, sp, ip;
+	uint32_t nop; /* a 4-byte no-operation, as it lies in memory */
+};
+
+extern const struct arch arch_x86_64;
+extern const struct arch arch_aarch64;
+
+/* The machine this program runs on. */
+extern const struct arch *const arch_host;
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * attach - events on threads: which can be had, opening them on every thread and
+ * CPU, closing them.
+ *
+ * Control thread only.
+ */
+#ifndef ATTACH_H
+#define ATTACH_H
+
+#include "capture/reader.h"
+#include "perf_event.h"
+#include "sample.h"
+
+struct attach {
+	struct session *session; /* borrowed: its events are chosen here */
+	struct cpu_slot *slots;	 /* borrowed: with open rings */
+	size_t n_slots;
+	bool inherit;
+	int *fds;
+	size_t n_fds, cap_fds;
+	uint64_t *ids; /* ids[i] of fds[i]; event i % n_events */
+	pid_t *tids;   /* threads that have events, ascending */
+	size_t n_tids;
+};
+
+/* Find out on thread @tid which of @specs can be had, with @o (whose kernel is
+ * cleared where the kernel may not be counted), and fill session->events. cycles
+ * without a PMU becomes cpu-clock; *@fallback says so then, else it is "". 0, or as
+ * perf_event_explain(). */
+int attach_choose(struct session *session, const struct perf_spec *specs, size_t n,
+		  struct perf_options *o, pid_t tid, char fallback[256], struct err *err);
+
+/* Open the session's events on every thread of @pid (or only on @only, n_only of
+ * them) and every slot's CPU, redirected into the slots' rings. Threads that start
+ * meanwhile are found, those that inherit are left alone. 0; -ESRCH the process is
+ * gone; -EMFILE with the numbers; or as perf_event_explain(). */
+int attach_process(struct attach *a, pid_t pid, const pid_t *only, size_t n_only,
+		   struct err *err);
+
+/* After all attach_process(): the event of each id, as struct reader_config has it.
+ * 0 or -ENOMEM. */
+int attach_ids(const struct attach *a, struct reader_config *c);
+
+/* Stop the events: no further samples. */
+void attach_disable(struct attach *a);
+void attach_deinit(struct attach *a);
+
+/* Raise RLIMIT_NOFILE as far as allowed. Returns the limit. */
+size_t attach_raise_nofile(void);
+
+/* The CPUs that are online, ascending; *@ret malloc'ed. 0 or -errno. */
+int attach_online_cpus(int **ret, size_t *n);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * async - read after the wake-up and hold nobody. What is read belongs to a later
+ * moment (wrong for about half of all samples, facts/capture.md), so nothing is
+ * called exact: late when consistent in itself, else torn.
+ */
+#include "capture.h"
+
+static int async_possible(struct err *err)
+{
+	(void)err;
+	return 0;
+}
+
+static int async_thread_begin(int cpu)
+{
+	(void)cpu;
+	return 0;
+}
+
+static enum judgement async_judge(const struct hold *h)
+{
+	(void)h;
+#ifdef PYSAMPLED_ASYNC_UNCHECKED
+	return JUDGE_EXACT; /* test builds: shows how wrong a plain read is */
+#else
+	return JUDGE_CAPTURE;
+#endif
+}
+
+const struct capture_ops capture_async = {
+	.name = "async",
+	.possible = async_possible,
+	.thread_begin = async_thread_begin,
+	.judge = async_judge,
+};

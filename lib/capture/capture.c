@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture.h"
+
+#include <errno.h>
+#include <string.h>
+
+const struct capture_ops *const captures[] = { &capture_preempt, &capture_async, NULL };
+
+int capture_pick(const char *name, const struct capture_ops **ret, struct err *why,
+		 struct err *err)
+{
+	why->text[0] = '\0';
+	if (!strcmp(name, "stop") || !strcmp(name, "bpf"))
+		return err_set(err, -EINVAL, "--capture %s is not built into this version",
+			       name);
+	for (size_t i = 0; captures[i]; i++) {
+		if (!strcmp(name, captures[i]->name)) {
+			*ret = captures[i];
+			return captures[i]->possible(err);
+		}
+		if (!strcmp(name, "auto") &&
+		    captures[i]->possible(why->text[0] ? NULL : why) == 0) {
+			*ret = captures[i];
+			return 0;
+		}
+	}
+	return err_set(err, -EINVAL, "--capture is one of auto, preempt, async; not '%s'", name);
+}
+
+enum judgement capture_judge_held(const struct hold *h)
+{
+	if (h->backlog)
+		return JUDGE_BACKLOG;
+	if (!h->t_out)
+		return JUDGE_NOSWITCH;
+	if (h->ran)
+		return JUDGE_RAN;
+	/* A reader that preempts was made runnable before the kernel could return
+	 * to the thread: whatever the kernel still did after the event, no user
+	 * instruction ran before t_out. An event in user code has no such excuse. */
+	if (!h->in_kernel && !h->preempted)
+		return JUDGE_VOLUNTARY;
+	if (!h->in_kernel && h->t_out - h->t0 > h->gap_max_ns)
+		return JUDGE_GAP;
+	return JUDGE_EXACT;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * capture - how a thread is held to its sample's instant, and what proves it.
+ *
+ * A capture is one file and one word in meson.build. It prepares a reader thread
+ * and judges, from what the rings say, whether the thread stood still from the
+ * event to the end of the read.
+ */
+#ifndef CAPTURE_H
+#define CAPTURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../err.h"
+
+/* What is known about the way from a sample to the end of its walk. */
+struct hold {
+	uint64_t t0;	     /* the sample, CLOCK_MONOTONIC ns */
+	uint64_t t_out;	     /* its thread left the CPU; 0: no record of it */
+	uint64_t t_end;	     /* the walk ended */
+	bool in_kernel;	     /* the event happened in kernel code */
+	bool preempted;	     /* at t_out the thread was made to leave, not waiting */
+	bool backlog;	     /* the thread ran again before the reader came */
+	bool ran;	     /* ... or before the walk ended, on any CPU */
+	uint64_t gap_max_ns; /* longest t0 -> t_out for a sample in user code */
+};
+
+/* Exact, or the one reason why not. */
+enum judgement {
+	JUDGE_EXACT,
+	JUDGE_BACKLOG,
+	JUDGE_GAP,
+	JUDGE_VOLUNTARY,
+	JUDGE_RAN,
+	JUDGE_NOSWITCH,
+	JUDGE_CAPTURE,
+	JUDGE_N,
+};
+
+struct capture_ops {
+	const char *name; /* --capture NAME */
+	/* Can it work here? 0, or -errno with a sentence that says what is missing. */
+	int (*possible)(struct err *err);
+	/* Make the calling reader thread fit for @cpu. 0 or -errno. */
+	int (*thread_begin)(int cpu);
+	/* Pure. */
+	enum judgement (*judge)(const struct hold *h);
+};
+
+extern const struct capture_ops capture_preempt, capture_async;
+
+/* NULL-terminated, best first. */
+extern const struct capture_ops *const captures[];
+
+/* @name ("auto" picks the first possible one) into *@ret. *@why says why not a
+ * better one, "" if it is the best. 0; -EINVAL no such capture; or what
+ * possible() said. */
+int capture_pick(const char *name, const struct capture_ops **ret, struct err *why,
+		 struct err *err);
+
+/* The rule that every holding capture shares (facts/capture.md): out of the CPU
+ * once, not by its own will unless the kernel was at work, soon, and not back. */
+enum judgement capture_judge_held(const struct hold *h);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * proof - what the rings say about where a thread has been.
+ *
+ * Each CPU's ring holds a record for each time a sampled thread came onto that
+ * CPU and left it (attr.context_switch), written before the thread runs on.
+ */
+#ifndef PROOF_H
+#define PROOF_H
+
+#include "reader.h"
+
+/* A context switch record: which thread, when, in or out. */
+struct proof_switch {
+	pid_t tid;
+	uint64_t time;
+	bool out, preempt;
+};
+
+/* Pure. Is @h (with its trailer @end) a switch record? */
+bool proof_is_switch(const struct perf_event_header *h, const unsigned char *end,
+		     struct proof_switch *ret);
+
+/* Remember that @tid was seen coming onto a CPU at @time, for the others. */
+void proof_note_in(struct reader_config *c, pid_t tid, uint64_t time);
+
+/* Has @tid come onto a CPU after @since, as far as the unread part of slot
+ * @index's ring from *@cursor on can tell? *@cursor moves to the end of what was
+ * looked at. Also true when that can't be told (records overwritten). */
+bool proof_ran_in_ring(struct cpu_slot *slot, uint64_t *cursor, pid_t tid, uint64_t since);
+
+/* The same for what readers have taken out of their rings already. */
+bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since);
+
+#endif

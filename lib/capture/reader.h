@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * reader - one thread per CPU: takes samples from the CPU's ring, reads the
+ * Python frames while the sampled thread is held, judges, queues.
+ *
+ * After reader_start() a reader allocates nothing, opens nothing and locks
+ * nothing. All it meets that is not a sample it passes on. A reader whose read of
+ * a target hangs is abandoned where it stands and replaced (reader_stuck()).
+ */
+#ifndef READER_H
+#define READER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "../perf_event.h"
+#include "../queue.h"
+#include "../sample.h"
+#include "../target.h"
+#include "capture.h"
+
+/* What a reader queues for the resolver. */
+enum q_type {
+	Q_SIDE = 1, /* a perf record as it came */
+	Q_CODE,	    /* uint64_t id, then a struct pycode_copy */
+	Q_SAMPLE,   /* struct q_sample */
+	Q_TAPE,	    /* uint32_t enum tape_type, uint32_t head bytes, then a tape record */
+};
+
+struct q_sample {
+	struct sample sample;
+	uint64_t user_ip;	/* 0: not known */
+	uint32_t n_kernel, n_python;
+	/* then uint64_t kernel[n_kernel], struct pystack_frame python[n_python] */
+};
+
+/* What a reader tells the control thread; queued, then @kick is written to. */
+enum ctl_type { CTL_FORK = 1, CTL_EXEC, CTL_EXIT, CTL_UNKNOWN };
+struct ctl_msg {
+	pid_t pid, ppid;
+};
+
+/* The settings all readers share; read-only while they run, except where atomic. */
+struct reader_config {
+	const struct capture_ops *capture;
+	struct targets *targets;
+	const struct session *session;
+	uint32_t max_frames;
+	unsigned hold_budget; /* percent of a CPU */
+	bool callchain;	      /* the events carry one */
+	bool tape;
+	bool follow;	      /* unknown processes are children to take up */
+	int kick;	      /* eventfd */
+	_Atomic uint64_t start_ns; /* samples before it are ignored; 0: none yet */
+	_Atomic bool over_budget;  /* set once */
+	const uint64_t *ids;  /* event ids, open addressing, 0 free ... */
+	const uint8_t *id_event; /* ... and the event each belongs to */
+	uint32_t id_mask;
+	_Atomic uint64_t *last_in; /* LAST_IN slots: when a thread was last seen starting */
+	struct cpu_slot *slots;
+	uint32_t n_slots;
+};
+enum { LAST_IN = 8192 };
+
+/* A CPU's ring and queues; outlives its readers. */
+struct cpu_slot {
+	int cpu;
+	uint32_t index;
+	struct perf_ring ring;
+	struct queue queue, ctl;
+	struct reader *reader;
+	uint32_t generation; /* readers started so far */
+	uint64_t watch;	     /* the watchdog's last look at reader_state() */
+};
+
+struct reader;
+
+/* Start the slot's reader. 0 or -errno. */
+int reader_start(struct reader_config *c, struct cpu_slot *slot);
+
+/* Ask it to drain its ring and end; then wait for it. */
+void reader_stop(struct cpu_slot *slot);
+
+/* The watchdog's look, called at intervals: has the reader been inside the same
+ * read since the last call? If so it is abandoned, a new one takes the slot and
+ * the result is the process whose memory hung; else 0. */
+pid_t reader_stuck(struct reader_config *c, struct cpu_slot *slot);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * perf_decode - perf record bytes to structs. Pure; every byte may be hostile.
+ *
+ * Knows the one sample_type that perf_event_attr_of() asks for. Layouts:
+ * include/uapi/linux/perf_event.h, "struct perf_event_header" and below.
+ */
+#ifndef PERF_DECODE_H
+#define PERF_DECODE_H
+
+#include "base.h"
+#include "sample.h"
+
+/* A PERF_RECORD_SAMPLE; views point into the record. */
+struct perf_sample {
+	uint64_t id, ip, time, addr, period;
+	pid_t pid, tid;
+	uint32_t cpu;
+	uint16_t misc;
+	const unsigned char *kchain; /* n_kchain addresses, markers included */
+	uint32_t n_kchain;
+	bool have_user;		     /* user_ip and user_sp are valid */
+	uint64_t user_ip, user_sp;
+};
+
+/* The trailer that sample_id_all puts behind every other record. */
+struct perf_trailer {
+	pid_t pid, tid;
+	uint64_t time;
+	uint32_t cpu;
+	uint64_t id;
+};
+enum { PERF_TRAILER = 32 };
+
+/* @callchain: the events asked for CALLCHAIN. 0, or -EBADMSG. */
+int perf_decode_sample(const struct perf_event_header *h, bool callchain,
+		       struct perf_sample *ret);
+
+/* Of a record of @size bytes in all, whose last PERF_TRAILER bytes are @end. */
+void perf_decode_trailer(const unsigned char *end, struct perf_trailer *ret);
+
+/* MMAP2, COMM, FORK, EXIT, LOST, LOST_SAMPLES, THROTTLE to a struct side; strings
+ * and build-id point into the record. 0; -ENOENT another type; -EBADMSG. */
+int perf_decode_side(const struct perf_event_header *h, struct side *ret);
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+#include "perf_event.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "arch/arch.h"
+#include "base.h"
+
+struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
+					  const struct perf_options *o)
+{
+	bool ring0 = o->kernel && (spec->kernel || !spec->user);
+	struct perf_event_attr a = {
+		.size = sizeof(a),
+		.type = spec->type,
+		.config = spec->config,
+		.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
+			       PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR | PERF_SAMPLE_CPU |
+			       PERF_SAMPLE_PERIOD | PERF_SAMPLE_REGS_USER,
+		.sample_regs_user = arch_host->perf_regs,
+		.sample_id_all = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+		.exclude_user = spec->kernel && !spec->user,
+		.exclude_kernel = !ring0,
+		.exclude_hv = !spec->hv,
+		.exclude_callchain_user = 1,
+		.precise_ip = spec->precise & 3u,
+		.freq = o->freq,
+		.wakeup_events = 1,
+		.inherit = o->inherit,
+		.inherit_thread = o->inherit && o->threads_only,
+		.disabled = o->on_exec,
+		.enable_on_exec = o->on_exec,
+	};
+
+	/* A union: sample_freq is the same word. */
+	a.sample_period = o->value;
+	if (o->kernel)
+		a.sample_type |= PERF_SAMPLE_CALLCHAIN;
+	if (o->side)
+		a.mmap = a.mmap2 = a.comm = a.comm_exec = a.task = a.context_switch = 1;
+	return a;
+}
+
+int perf_event_open_fd(const struct perf_event_attr *attr, pid_t tid, int cpu)
+{
+	long fd = syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+bool perf_event_have_pmu(void)
+{
+	struct perf_spec cycles = { .type = PERF_TYPE_HARDWARE,
+				    .config = PERF_COUNT_HW_CPU_CYCLES };
+	struct perf_options o = { .value = 1000000000 };
+	struct perf_event_attr a = perf_event_attr_of(&cycles, &o);
+	_cleanup_close_ int fd = perf_event_open_fd(&a, 0, -1);
+
+	return fd >= 0;
+}
+
+int perf_event_sysctl(const char *name, int missing)
+{
+	char path[128];
+	int value = missing;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/sys/kernel/%s", name);
+	f = fopen(path, "re");
+	if (!f)
+		return missing;
+	if (fscanf(f, "%d", &value) != 1)
+		value = missing;
+	fclose(f);
+	return value;
+}
+
+static bool is_software(const struct perf_event_attr *attr)
+{
+	return attr->type == PERF_TYPE_SOFTWARE;
+}
+
+static int explain_einval(const char *name, const struct perf_event_attr *attr,
+			  struct err *err)
+{
+	int max = perf_event_sysctl("perf_event_max_sample_rate", 100000);
+
+	if (attr->freq && attr->sample_freq > (uint64_t)max)
+		return err_set(err, -EINVAL,
+			       "-F %llu is above this kernel's limit of %d Hz "
+			       "(kernel.perf_event_max_sample_rate)",
+			       (unsigned long long)attr->sample_freq, max);
+	return err_set(err, -ENOENT, "this kernel refuses event '%s' with these settings",
+		       name);
+}
+
+static int explain_missing(const char *name, const struct perf_event_attr *attr,
+			   struct err *err)
+{
+	if (attr->precise_ip)
+		return err_set(err, -ENOENT,
+			       "event '%s' can't be precise on this machine; try it without "
+			       ":%.*s",
+			       name, attr->precise_ip, "ppp");
+	if (!is_software(attr) && !perf_event_have_pmu())
+		return err_set(err, -ENOENT,
+			       "event '%s' needs a hardware PMU and this machine shows none "
+			       "(a virtual machine?); nearest here: cpu-clock, page-faults",
+			       name);
+	return err_set(err, -ENOENT,
+		       "this machine's PMU has no event '%s'; 'pysampled events' lists what "
+		       "it has, cycles is the nearest",
+		       name);
+}
+
+int perf_event_explain(int code, const char *name, const struct perf_event_attr *attr,
+		       struct err *err)
+{
+	switch (-code) {
+	case EACCES:
+	case EPERM:
+		return err_set(err, -EACCES,
+			       "not permitted to open event '%s' on this process "
+			       "(kernel.perf_event_paranoid is %d); run as root, or with "
+			       "CAP_PERFMON and CAP_SYS_PTRACE, or on a process of your own",
+			       name, perf_event_sysctl("perf_event_paranoid", -1));
+	case ESRCH:
+		return err_set(err, -ESRCH, "the process is gone");
+	case EMFILE:
+	case ENFILE:
+		return err_set(err, -EMFILE,
+			       "too many event descriptors (threads x CPUs x events); raise "
+			       "'ulimit -n' or name fewer events");
+	case EINVAL:
+		return explain_einval(name, attr, err);
+	case ENOENT:
+	case ENODEV:
+	case EOPNOTSUPP:
+	case ENXIO:
+		return explain_missing(name, attr, err);
+	case ENOSYS:
+		return err_set(err, -ENOENT, "this kernel has no perf events");
+	default:
+		return err_set(err, code, "opening event '%s': %s", name, strerror(-code));
+	}
+}
+
+int perf_ring_open(struct perf_ring *r, int cpu, size_t pages, struct err *err)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	struct perf_event_attr a = {
+		.size = sizeof(a),
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_DUMMY,
+		.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
+			       PERF_SAMPLE_CPU,
+		.sample_id_all = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+		.exclude_kernel = 1,
+		.exclude_hv = 1,
+	};
+	void *m;
+
+	*r = (struct perf_ring){ .fd = -1, .cpu = cpu, .size = pages * page };
+	r->fd = perf_event_open_fd(&a, 0, cpu);
+	if (r->fd < 0)
+		return perf_event_explain(r->fd, "dummy", &a, err);
+	m = mmap(NULL, r->size + page, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
+	if (m == MAP_FAILED) {
+		int code = -errno;
+
+		perf_ring_close(r);
+		return err_set(err, code,
+			       "can't map a ring of %zu pages for CPU %d: %s "
+			       "(kernel.perf_event_mlock_kb is %d)",
+			       pages, cpu, strerror(-code),
+			       perf_event_sysctl("perf_event_mlock_kb", -1));
+	}
+	r->page = m;
+	r->data = (unsigned char *)m + page;
+	return 0;
+}
+
+void perf_ring_close(struct perf_ring *r)
+{
+	if (r->page)
+		munmap(r->page, r->size + (size_t)sysconf(_SC_PAGESIZE));
+	if (r->fd >= 0)
+		close(r->fd);
+	r->page = NULL;
+	r->fd = -1;
+}
+
+int perf_ring_attach(const struct perf_ring *r, int fd)
+{
+	return ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, r->fd) < 0 ? -errno : 0;
+}
+
+uint64_t perf_ring_head(const struct perf_ring *r)
+{
+	return __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE);
+}
+
+uint64_t perf_ring_tail(const struct perf_ring *r)
+{
+	return __atomic_load_n(&r->page->data_tail, __ATOMIC_ACQUIRE);
+}
+
+void perf_ring_consume(struct perf_ring *r, uint64_t to)
+{
+	__atomic_store_n(&r->page->data_tail, to, __ATOMIC_RELEASE);
+}
+
+/* Records start at multiples of 8, so a header never wraps. */
+static struct perf_event_header header_at(const struct perf_ring *r, uint64_t pos)
+{
+	struct perf_event_header h;
+
+	memcpy(&h, r->data + (pos & (r->size - 1)), sizeof(h));
+	return h;
+}
+
+const struct perf_event_header *perf_ring_at(const struct perf_ring *r, uint64_t pos,
+					     unsigned char *bounce)
+{
+	uint64_t off = pos & (r->size - 1);
+	struct perf_event_header h = header_at(r, pos);
+	size_t first = r->size - off;
+
+	if (h.size < sizeof(h))
+		return NULL;
+	if (h.size <= first)
+		return (const void *)(r->data + off);
+	memcpy(bounce, r->data + off, first);
+	memcpy(bounce + first, r->data, h.size - first);
+	return (const void *)bounce;
+}
+
+struct perf_event_header perf_ring_peek(const struct perf_ring *r, uint64_t pos, void *end,
+					size_t n)
+{
+	struct perf_event_header h = header_at(r, pos);
+	uint64_t from = pos + h.size - n;
+
+	if (h.size >= n)
+		for (size_t i = 0; i < n; i += 8)
+			memcpy((char *)end + i, r->data + ((from + i) & (r->size - 1)), 8);
+	return h;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * perf_event - open events and read their rings. The only file that knows
+ * perf_event_open(2) and the ring's memory ordering; perf_decode, which records
+ * are handed to, is pure.
+ */
+#ifndef PERF_EVENT_H
+#define PERF_EVENT_H
+
+#include <linux/perf_event.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "err.h"
+#include "perf_names.h"
+
+struct perf_options {
+	bool freq;	    /* value is Hz, else a period */
+	uint64_t value;
+	bool kernel;	    /* count in the kernel too, with its call chain */
+	bool side;	    /* this event carries MMAP2, COMM, FORK and SWITCH records */
+	bool inherit;	    /* follow new threads and children */
+	bool threads_only;  /* inherit to threads but not to children (5.13+) */
+	bool on_exec;	    /* starts at the next exec */
+};
+
+/* The attr for @spec. All events of a recording share one sample_type
+ * (PERF_SAMPLE_*): IDENTIFIER IP TID TIME ADDR CPU PERIOD REGS_USER, and CALLCHAIN
+ * when @o->kernel; perf_decode.h relies on it. */
+struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
+					  const struct perf_options *o);
+
+/* perf_event_open(2), close-on-exec. A descriptor or -errno. */
+int perf_event_open_fd(const struct perf_event_attr *attr, pid_t tid, int cpu);
+
+/* Why opening @name failed with @code, and what to do: a sentence into @err.
+ * Returns -ENOENT for an event that can't be had here (exit 5), -EACCES where a
+ * right is missing (exit 4), -EMFILE, -EINVAL ... */
+int perf_event_explain(int code, const char *name, const struct perf_event_attr *attr,
+		       struct err *err);
+
+/* Is there a hardware PMU that samples here? (Tries to open cycles on ourselves.) */
+bool perf_event_have_pmu(void);
+
+/* kernel.perf_event_paranoid and the like; @missing where the file is not there. */
+int perf_event_sysctl(const char *name, int missing);
+
+/* One CPU's ring. It belongs to a dummy event on the calling thread, so that it
+ * outlives every target thread; target events are redirected into it. */
+struct perf_ring {
+	int fd, cpu;
+	struct perf_event_mmap_page *page;
+	unsigned char *data;
+	uint64_t size; /* of data; power of two */
+};
+
+/* @pages: data pages, a power of two. 0 or -errno with a sentence. */
+int perf_ring_open(struct perf_ring *r, int cpu, size_t pages, struct err *err);
+void perf_ring_close(struct perf_ring *r);
+
+/* Redirect event @fd into @r. 0 or -errno. */
+int perf_ring_attach(const struct perf_ring *r, int fd);
+
+uint64_t perf_ring_head(const struct perf_ring *r); /* acquire */
+uint64_t perf_ring_tail(const struct perf_ring *r); /* acquire: another reader's */
+void perf_ring_consume(struct perf_ring *r, uint64_t to); /* release */
+
+/* The record at @pos, which the caller knows to lie before the head. One that
+ * wraps is copied to @bounce (PERF_RECORD_BYTES bytes). NULL: not a record. */
+enum { PERF_RECORD_BYTES = 1 << 16 };
+const struct perf_event_header *perf_ring_at(const struct perf_ring *r, uint64_t pos,
+					     unsigned char *bounce);
+
+/* The record's type, misc and size alone, and its last @n bytes into @end. */
+struct perf_event_header perf_ring_peek(const struct perf_ring *r, uint64_t pos,
+					void *end, size_t n);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+#include "probe.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+struct probe {
+	pid_t pid;
+	int kick, code;
+	struct pyproc proc;
+	struct err err;
+	_Atomic int refs; /* the thread's and the owner's */
+	_Atomic bool done;
+};
+
+static void drop(struct probe *p)
+{
+	if (atomic_fetch_sub(&p->refs, 1) == 1)
+		free(p);
+}
+
+static void *probe_main(void *arg)
+{
+	struct probe *p = arg;
+	struct rmem_live m;
+
+	rmem_live_init(&m, p->pid);
+	p->code = pyfind(p->pid, &m.base, &p->proc, &p->err);
+	atomic_store_explicit(&p->done, true, memory_order_release);
+	if (p->kick >= 0)
+		eventfd_write(p->kick, 1);
+	drop(p);
+	return NULL;
+}
+
+struct probe *probe_start(pid_t pid, int kick)
+{
+	struct probe *p = calloc(1, sizeof(*p));
+	pthread_t thread;
+
+	if (!p)
+		return NULL;
+	p->pid = pid;
+	p->kick = kick;
+	atomic_init(&p->refs, 2);
+	if (pthread_create(&thread, NULL, probe_main, p)) {
+		free(p);
+		return NULL;
+	}
+	pthread_detach(thread);
+	return p;
+}
+
+bool probe_done(struct probe *p, int *code, struct pyproc *ret, struct err *err)
+{
+	if (!atomic_load_explicit(&p->done, memory_order_acquire))
+		return false;
+	*code = p->code;
+	*ret = p->proc;
+	*err = p->err;
+	return true;
+}
+
+bool probe_wait(struct probe *p, int ms)
+{
+	struct timespec step = { .tv_nsec = 200000 };
+
+	for (int i = 0; i < ms * 5; i++) {
+		if (atomic_load_explicit(&p->done, memory_order_acquire))
+			return true;
+		nanosleep(&step, NULL);
+	}
+	return atomic_load_explicit(&p->done, memory_order_acquire);
+}
+
+void probe_release(struct probe *p)
+{
+	if (p)
+		drop(p);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#include "queue.h"
+
+#include <errno.h>
+
+#include "base.h"
+
+int queue_init(struct queue *q, size_t size)
+{
+	*q = (struct queue){ .size = size };
+	q->bytes = malloc(size);
+	return q->bytes ? 0 : -ENOMEM;
+}
+
+void queue_deinit(struct queue *q)
+{
+	free(q->bytes);
+	q->bytes = NULL;
+}
+
+static struct queue_record *record_at(struct queue *q, uint64_t pos)
+{
+	return (struct queue_record *)(void *)(q->bytes + (pos & (q->size - 1)));
+}
+
+void *queue_reserve(struct queue *q, uint32_t type, size_t n)
+{
+	uint64_t head = atomic_load_explicit(&q->head, memory_order_relaxed);
+	uint64_t tail = atomic_load_explicit(&q->tail, memory_order_acquire);
+	size_t need = (sizeof(struct queue_record) + n + 7) & ~(size_t)7;
+	size_t to_end = q->size - (head & (q->size - 1));
+	size_t pad = to_end < need ? to_end : 0;
+	struct queue_record *r;
+
+	if (need > q->size / 2 || need + pad > q->size - (head - tail))
+		return NULL;
+	if (pad) {
+		*record_at(q, head) = (struct queue_record){ .n = (uint32_t)pad };
+		head += pad;
+	}
+	r = record_at(q, head);
+	r->n = (uint32_t)need;
+	r->type = type;
+	q->reserved = head + need;
+	return r->data;
+}
+
+void queue_commit(struct queue *q)
+{
+	atomic_store_explicit(&q->head, q->reserved, memory_order_release);
+}
+
+const struct queue_record *queue_peek(struct queue *q)
+{
+	for (;;) {
+		uint64_t tail = atomic_load_explicit(&q->tail, memory_order_relaxed);
+		struct queue_record *r = record_at(q, tail);
+
+		if (tail == atomic_load_explicit(&q->head, memory_order_acquire))
+			return NULL;
+		if (r->type)
+			return r;
+		atomic_store_explicit(&q->tail, tail + r->n, memory_order_release);
+	}
+}
+
+void queue_pop(struct queue *q)
+{
+	uint64_t tail = atomic_load_explicit(&q->tail, memory_order_relaxed);
+
+	atomic_store_explicit(&q->tail, tail + record_at(q, tail)->n, memory_order_release);
+}

@@ -1,0 +1,705 @@
+/* SPDX-License-Identifier: MIT */
+#include "recorder.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "../output/sink.h"
+#include "announce.h"
+#include "attach.h"
+#include "probe.h"
+#include "proc.h"
+#include "stats.h"
+
+enum {
+	RING_PAGES = 256, RING_PAGES_MIN = 16,
+	QUEUE_BYTES = 4 << 20, CTL_QUEUE_BYTES = 64 << 10,
+	PROBE_WAIT_MS = 3000,  /* at attach */
+	PROBE_RETRIES = 60,    /* after an exec, RETRY_MS apart */
+	RETRY_MS = 50, WATCH_MS = 20, IDLE_MS = 200,
+};
+
+/* A process whose interpreter is being looked for. */
+struct search {
+	struct target *target;
+	struct probe *probe;
+	int tries;
+	uint64_t next_ns;
+};
+
+struct recorder {
+	struct recorder_options o;
+	struct session *session;
+	const struct capture_ops *capture;
+	struct reader_config config;
+	struct targets targets;
+	struct attach attach;
+	struct perf_options perf;
+	struct cpu_slot *slots;
+	size_t n_slots;
+	struct queue own; /* the control thread's records for the resolver */
+	struct queue **queues;
+	struct resolver *resolver;
+	struct search *searches;
+	size_t n_searches;
+	int pidfds[RECORDER_MAX_PIDS];
+	struct err why; /* why not a better capture */
+	bool warned_budget, child_ran;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+__attribute__((__format__(__printf__, 2, 3))) static void note(struct recorder *r,
+							       const char *fmt, ...)
+{
+	char text[600];
+	va_list ap;
+
+	if (!r->o.note)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	r->o.note(r->o.note_arg, text);
+}
+
+/* --- targets --- */
+
+static int compare_pairs(const void *a, const void *b)
+{
+	const pid_t *x = a, *y = b;
+
+	return x[0] < y[0] ? -1 : x[0] > y[0];
+}
+
+/* In a PID namespace of its own a process numbers its threads differently. */
+static int learn_inner_tids(struct target *t)
+{
+	_cleanup_free_ pid_t *tids = NULL;
+	size_t n;
+
+	t->inner_tids = proc_inner_tid(t->pid, t->pid) != t->pid;
+	if (!t->inner_tids || proc_tasks(t->pid, &tids, &n) < 0)
+		return 0;
+	t->tids = calloc(n, sizeof(*t->tids));
+	if (!t->tids)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		pid_t inner = proc_inner_tid(t->pid, tids[i]);
+
+		t->tids[t->n_tids].outer = tids[i];
+		t->tids[t->n_tids].inner = inner;
+		t->n_tids += inner > 0;
+	}
+	qsort(t->tids, t->n_tids, sizeof(*t->tids), compare_pairs);
+	return 0;
+}
+
+static void target_found(struct target *t, const struct pyproc *p)
+{
+	t->py.pid = t->pid;
+	t->py.layout = p->layout;
+	pywalk_layout_init(&t->py.walk, &p->layout, p->runtime);
+	t->version = p->version;
+	t->runtime = p->runtime;
+	learn_inner_tids(t);
+	atomic_store_explicit(&t->state, TARGET_PYTHON, memory_order_release);
+}
+
+static struct target *add_target(struct recorder *r, pid_t pid, enum target_state state)
+{
+	struct target *t = target_create(pid);
+
+	if (!t)
+		return NULL;
+	atomic_init(&t->state, state);
+	if (targets_publish(&r->targets, pid, t) == 0)
+		return t;
+	free(t);
+	return NULL;
+}
+
+/* A forked child is its parent until it execs: same interpreter, same addresses. */
+static void add_child(struct recorder *r, pid_t pid, pid_t ppid)
+{
+	struct target *parent = targets_find(&r->targets, ppid), *t;
+
+	if (!parent || targets_find(&r->targets, pid))
+		return;
+	t = target_create(pid);
+	if (!t)
+		return;
+	t->py = parent->py;
+	t->py.pid = pid;
+	t->version = parent->version;
+	t->runtime = parent->runtime;
+	if (atomic_load(&parent->state) == TARGET_PYTHON)
+		learn_inner_tids(t);
+	atomic_init(&t->state, atomic_load(&parent->state));
+	if (targets_publish(&r->targets, pid, t) < 0)
+		free(t);
+}
+
+static void begin_search(struct recorder *r, struct target *t)
+{
+	struct search *s = realloc(r->searches, (r->n_searches + 1) * sizeof(*s));
+
+	if (!s)
+		return;
+	r->searches = s;
+	s[r->n_searches++] = (struct search){ .target = t, .next_ns = now_ns() };
+}
+
+/* After an exec: a new program, nothing known of it. */
+static void restart_target(struct recorder *r, pid_t pid)
+{
+	struct target *t = add_target(r, pid, TARGET_PENDING);
+
+	for (size_t i = 0; i < r->n_searches; i++)
+		if (r->searches[i].target->pid == pid)
+			r->searches[i].tries = PROBE_RETRIES + 1; /* the old program's */
+	if (t)
+		begin_search(r, t);
+}
+
+/* False: keep looking. */
+static bool search_ended(struct recorder *r, struct search *s, int code,
+			 const struct pyproc *p, const struct err *err)
+{
+	if (code == 0) {
+		target_found(s->target, p);
+		return true;
+	}
+	if (code != -EAGAIN && code != -ENOEXEC) {
+		snprintf(s->target->why, sizeof(s->target->why), "%.250s", err->text);
+		atomic_store(&s->target->state, TARGET_REFUSED);
+		if (code != -ESRCH)
+			note(r, "%s", err->text);
+		return true;
+	}
+	if (s->tries < PROBE_RETRIES && proc_exists(s->target->pid))
+		return false;
+	atomic_store(&s->target->state, TARGET_NOPYTHON);
+	return true;
+}
+
+static void run_searches(struct recorder *r)
+{
+	for (size_t i = 0; i < r->n_searches;) {
+		struct search *s = &r->searches[i];
+		bool ended = s->tries > PROBE_RETRIES;
+		struct pyproc p;
+		struct err err;
+		int code;
+
+		if (!ended && s->probe && probe_done(s->probe, &code, &p, &err)) {
+			probe_release(s->probe);
+			s->probe = NULL;
+			ended = search_ended(r, s, code, &p, &err);
+			s->next_ns = now_ns() + RETRY_MS * 1000000ull;
+		} else if (!ended && !s->probe && now_ns() >= s->next_ns) {
+			s->tries++;
+			s->probe = probe_start(s->target->pid, r->config.kick);
+		}
+		if (!ended) {
+			i++;
+			continue;
+		}
+		probe_release(s->probe);
+		r->searches[i] = r->searches[--r->n_searches];
+	}
+}
+
+/* --- creation --- */
+
+/* The interpreter of a process that the user named must be there, or --any. */
+static int find_root(struct recorder *r, pid_t pid, struct err *err)
+{
+	struct probe *probe;
+	struct pyproc p;
+	struct target *t;
+	int code = -ENOMEM;
+
+	if (!proc_exists(pid))
+		return err_set(err, -ESRCH, "there is no process %d", pid);
+	if (proc_tgid(pid) != pid)
+		return err_set(err, -ESRCH,
+			       "%d is a thread of process %d; use -p %d -t %d", pid,
+			       proc_tgid(pid), proc_tgid(pid), pid);
+	t = add_target(r, pid, TARGET_PENDING);
+	probe = t ? probe_start(pid, -1) : NULL;
+	if (!probe)
+		return err_set(err, -ENOMEM, "out of memory");
+	if (!probe_wait(probe, PROBE_WAIT_MS)) {
+		probe_release(probe);
+		atomic_store(&t->state, TARGET_QUARANTINED);
+		note(r, "reading the memory of process %d hangs; its samples will be torn", pid);
+		return 0;
+	}
+	probe_done(probe, &code, &p, err);
+	probe_release(probe);
+	if (code == 0) {
+		target_found(t, &p);
+		note(r, "process %d: CPython %u.%u.%u, %s, %s", pid, p.version >> 24 & 0xff,
+		     p.version >> 16 & 0xff, p.version >> 8 & 0xff, p.build, p.module);
+		return 0;
+	}
+	t->root = true;
+	if (code == -EAGAIN) {
+		begin_search(r, t);
+		return 0;
+	}
+	if (!r->o.any || (code != -ENOEXEC && code != -ENOTSUP))
+		return code;
+	atomic_store(&t->state, TARGET_NOPYTHON);
+	return 0;
+}
+
+static int find_descendants(struct recorder *r, pid_t pid)
+{
+	_cleanup_free_ pid_t *pids = NULL;
+	size_t n = 0;
+
+	if (proc_descendants(pid, &pids, &n) < 0)
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		struct target *t;
+
+		if (targets_find(&r->targets, pids[i]))
+			continue;
+		t = add_target(r, pids[i], TARGET_PENDING);
+		if (!t)
+			return -ENOMEM;
+		begin_search(r, t);
+	}
+	return 0;
+}
+
+static bool searching(const struct recorder *r)
+{
+	for (size_t i = 0; i < r->n_searches; i++)
+		if (r->searches[i].tries <= 1)
+			return true;
+	return false;
+}
+
+/* Existing children are looked at before the recording starts, once each; what is
+ * not clear by then stays pending. */
+static void settle(struct recorder *r)
+{
+	struct timespec step = { .tv_nsec = 1000000 };
+	uint64_t end = now_ns() + PROBE_WAIT_MS * 1000000ull;
+
+	while (searching(r) && now_ns() < end) {
+		run_searches(r);
+		nanosleep(&step, NULL);
+	}
+}
+
+static int find_targets(struct recorder *r, struct err *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < r->o.n_pids; i++) {
+		if (r->o.child) {
+			struct target *t = add_target(r, r->o.pids[i], TARGET_PENDING);
+
+			ret = t ? 0 : err_set(err, -ENOMEM, "out of memory");
+			if (t)
+				begin_search(r, t);
+			continue;
+		}
+		ret = find_root(r, r->o.pids[i], err);
+		if (ret == 0 && r->o.follow)
+			ret = find_descendants(r, r->o.pids[i]);
+	}
+	if (ret == 0 && !r->o.child)
+		settle(r);
+	return ret;
+}
+
+static int choose(struct recorder *r, struct err *err)
+{
+	char fallback[256];
+	int ret;
+
+	ret = capture_pick(r->o.capture, &r->capture, &r->why, err);
+	if (ret < 0)
+		return ret;
+	r->session->capture = r->capture->name;
+	r->session->capture_why = r->why.text;
+	r->perf = (struct perf_options){
+		.freq = r->o.freq,
+		.value = r->o.value,
+		.kernel = r->o.kernel,
+		.inherit = r->o.n_tids == 0,
+		.threads_only = !r->o.follow,
+		.on_exec = r->o.child,
+	};
+	ret = attach_choose(r->session, r->o.events, r->o.n_events, &r->perf, r->o.pids[0],
+			    fallback, err);
+	if (ret < 0)
+		return ret;
+	if (fallback[0])
+		note(r, "%s", fallback);
+	if (r->o.kernel && !r->perf.kernel)
+		note(r, "kernel frames are not permitted here (kernel.perf_event_paranoid is "
+			"%d)",
+		     perf_event_sysctl("perf_event_paranoid", -1));
+	if (r->perf.kernel)
+		r->session->flags |= SESSION_KERNEL;
+	if (r->why.text[0])
+		note(r, "capture %s: %s", r->capture->name, r->why.text);
+	return 0;
+}
+
+struct recorder *recorder_create(const struct recorder_options *o, struct session *session,
+				 struct err *err)
+{
+	struct recorder *r = calloc(1, sizeof(*r));
+
+	if (!r || targets_init(&r->targets) < 0) {
+		free(r);
+		err_set(err, -ENOMEM, "out of memory");
+		return NULL;
+	}
+	r->o = *o;
+	r->session = session;
+	r->config.kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	for (size_t i = 0; i < RECORDER_MAX_PIDS; i++)
+		r->pidfds[i] = -1;
+	if (find_targets(r, err) == 0 && choose(r, err) == 0)
+		return r;
+	recorder_destroy(r);
+	return NULL;
+}
+
+static void close_slots(struct recorder *r)
+{
+	for (size_t i = 0; i < r->n_slots; i++) {
+		perf_ring_close(&r->slots[i].ring);
+		queue_deinit(&r->slots[i].queue);
+		queue_deinit(&r->slots[i].ctl);
+	}
+	free(r->slots);
+	r->slots = NULL;
+	r->n_slots = 0;
+}
+
+void recorder_destroy(struct recorder *r)
+{
+	if (!r)
+		return;
+	for (size_t i = 0; i < r->n_searches; i++)
+		probe_release(r->searches[i].probe);
+	free(r->searches);
+	free(r->queues);
+	resolver_destroy(r->resolver);
+	attach_deinit(&r->attach);
+	close_slots(r);
+	queue_deinit(&r->own);
+	targets_deinit(&r->targets);
+	for (size_t i = 0; i < RECORDER_MAX_PIDS; i++)
+		if (r->pidfds[i] >= 0)
+			close(r->pidfds[i]);
+	if (r->config.kick >= 0)
+		close(r->config.kick);
+	free((void *)(uintptr_t)r->config.ids);
+	free((void *)(uintptr_t)r->config.id_event);
+	free((void *)(uintptr_t)r->config.last_in);
+	free(r);
+}
+
+/* --- a recording --- */
+
+static int open_slot(struct cpu_slot *s, int cpu, uint32_t index, struct err *err)
+{
+	size_t pages = RING_PAGES;
+	int ret;
+
+	*s = (struct cpu_slot){ .cpu = cpu, .index = index };
+	/* An ordinary user may lock only so much: take a smaller ring then. */
+	do
+		ret = perf_ring_open(&s->ring, cpu, pages, err);
+	while (ret == -EPERM && (pages /= 2) >= RING_PAGES_MIN);
+	if (ret == 0)
+		ret = queue_init(&s->queue, QUEUE_BYTES);
+	if (ret == 0)
+		ret = queue_init(&s->ctl, CTL_QUEUE_BYTES);
+	return ret;
+}
+
+static int open_slots(struct recorder *r, struct err *err)
+{
+	_cleanup_free_ int *cpus = NULL;
+	size_t n = 0;
+	int ret = attach_online_cpus(&cpus, &n);
+
+	if (ret < 0)
+		return err_set(err, ret, "can't tell which CPUs are online: %s",
+			       strerror(-ret));
+	r->slots = calloc(n, sizeof(*r->slots));
+	if (!r->slots)
+		return err_set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++) {
+		r->n_slots = i + 1;
+		ret = open_slot(&r->slots[i], cpus[i], (uint32_t)i, err);
+		if (ret < 0)
+			return ret;
+	}
+	return 0;
+}
+
+static int attach_all(struct recorder *r, struct err *err)
+{
+	int ret = 0;
+
+	r->attach = (struct attach){
+		.session = r->session,
+		.slots = r->slots,
+		.n_slots = r->n_slots,
+		.inherit = r->perf.inherit,
+	};
+	for (size_t i = 0; ret == 0 && i < r->targets.n_all; i++) {
+		pid_t pid = r->targets.all[i]->pid;
+
+		ret = attach_process(&r->attach, pid, r->o.tids, r->o.n_tids, err);
+		/* A child that is gone or not ours is no reason to stop. */
+		if (ret < 0 && pid != r->o.pids[0] && (ret == -ESRCH || ret == -EACCES))
+			ret = 0;
+	}
+	if (ret == 0 && r->o.n_tids && r->attach.n_tids < r->o.n_tids)
+		ret = err_set(err, -ESRCH, "thread %d is not there", r->o.tids[0]);
+	return ret;
+}
+
+static int fill_config(struct recorder *r, const struct sink *const *sinks, size_t n_sinks)
+{
+	struct reader_config *c = &r->config;
+
+	c->capture = r->capture;
+	c->targets = &r->targets;
+	c->session = r->session;
+	c->max_frames = r->o.max_frames;
+	c->hold_budget = r->o.hold_budget;
+	c->callchain = r->perf.kernel;
+	c->follow = r->o.follow;
+	c->slots = r->slots;
+	c->n_slots = (uint32_t)r->n_slots;
+	for (size_t i = 0; i < n_sinks; i++)
+		if (sinks[i]->ops->needs & SINK_NEEDS_READS)
+			c->tape = true;
+	c->last_in = calloc(LAST_IN, sizeof(*c->last_in));
+	return c->last_in ? attach_ids(&r->attach, c) : -ENOMEM;
+}
+
+static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t n_sinks)
+{
+	struct resolver_config c = {
+		.session = r->session,
+		.n_queues = r->n_slots + 1,
+		.n_sinks = n_sinks,
+		.native = r->o.native,
+		.full = r->o.full,
+	};
+
+	r->queues = calloc(r->n_slots + 1, sizeof(*r->queues));
+	if (!r->queues)
+		return -ENOMEM;
+	r->queues[0] = &r->own;
+	for (size_t i = 0; i < r->n_slots; i++)
+		r->queues[i + 1] = &r->slots[i].queue;
+	c.queues = r->queues;
+	memcpy(c.sinks, sinks, n_sinks * sizeof(*sinks));
+	r->resolver = resolver_create(&c);
+	return r->resolver ? resolver_start(r->resolver) : -ENOMEM;
+}
+
+static void announce_all(struct recorder *r, uint64_t time)
+{
+	for (size_t i = 0; i < r->targets.n_all; i++)
+		announce_process(&r->own, r->targets.all[i]->pid, time);
+}
+
+static int start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
+		 struct err *err)
+{
+	int ret = open_slots(r, err);
+
+	if (ret == 0)
+		ret = attach_all(r, err);
+	if (ret < 0)
+		return ret;
+	ret = queue_init(&r->own, QUEUE_BYTES);
+	if (ret == 0)
+		ret = fill_config(r, (const struct sink *const *)sinks, n_sinks);
+	if (ret == 0)
+		ret = start_resolver(r, sinks, n_sinks);
+	if (ret < 0)
+		return err_set(err, ret, "%s", strerror(-ret));
+	r->session->start_ns = now_ns();
+	announce_all(r, r->session->start_ns);
+	for (size_t i = 0; ret == 0 && i < r->n_slots; i++)
+		ret = reader_start(&r->config, &r->slots[i]);
+	/* Only from here on can a thread be held at its sample: what came before
+	 * belongs to the attaching, not to the recording. */
+	r->session->start_ns = now_ns();
+	atomic_store(&r->config.start_ns, r->session->start_ns);
+	if (ret < 0)
+		return err_set(err, ret, "can't start the readers: %s", strerror(-ret));
+	for (size_t i = 0; i < r->o.n_pids; i++)
+		r->pidfds[i] = (int)syscall(SYS_pidfd_open, r->o.pids[i], 0);
+	return 0;
+}
+
+static void handle_message(struct recorder *r, uint32_t type, const struct ctl_msg *m)
+{
+	struct target *t = targets_find(&r->targets, m->pid);
+
+	switch (type) {
+	case CTL_FORK:
+		if (r->o.follow)
+			add_child(r, m->pid, m->ppid);
+		break;
+	case CTL_EXEC:
+		/* Our own child's first exec is what we started it for. */
+		if (r->o.child && m->pid == r->o.pids[0] && !r->child_ran)
+			r->child_ran = true;
+		else if (t)
+			restart_target(r, m->pid);
+		break;
+	case CTL_EXIT:
+		targets_publish(&r->targets, m->pid, NULL);
+		break;
+	case CTL_UNKNOWN:
+		if (!t && r->o.follow && proc_exists(m->pid))
+			restart_target(r, m->pid);
+		else if (t && t->inner_tids && atomic_load(&t->state) == TARGET_PYTHON)
+			restart_target(r, m->pid); /* learns the new thread's number */
+		break;
+	}
+}
+
+static void take_messages(struct recorder *r)
+{
+	const struct queue_record *rec;
+	eventfd_t n;
+
+	eventfd_read(r->config.kick, &n);
+	for (size_t i = 0; i < r->n_slots; i++)
+		while ((rec = queue_peek(&r->slots[i].ctl))) {
+			handle_message(r, rec->type, (const struct ctl_msg *)rec->data);
+			queue_pop(&r->slots[i].ctl);
+		}
+}
+
+static void watch_readers(struct recorder *r)
+{
+	for (size_t i = 0; i < r->n_slots; i++) {
+		struct target *t;
+		pid_t pid;
+
+		if (!r->slots[i].reader)
+			continue;
+		pid = reader_stuck(&r->config, &r->slots[i]);
+		if (!pid)
+			continue;
+		STATS_ADD(stuck_reads, 1);
+		t = targets_find(&r->targets, pid);
+		if (t && atomic_exchange(&t->state, TARGET_QUARANTINED) != TARGET_QUARANTINED)
+			note(r, "a read of process %d hangs; it is left alone from now on, its "
+				"samples are torn",
+			     pid);
+		reader_start(&r->config, &r->slots[i]);
+	}
+	if (atomic_load(&r->config.over_budget) && !r->warned_budget) {
+		r->warned_budget = true;
+		note(r, "holding the targets costs more than %u%% of a CPU: samples are shed; "
+			"lower -F, or raise --hold-budget",
+		     r->o.hold_budget);
+	}
+}
+
+/* All processes that the user named have ended. */
+static bool targets_ended(const struct recorder *r, const struct pollfd *fds)
+{
+	for (size_t i = 0; i < r->o.n_pids; i++)
+		if (r->pidfds[i] >= 0 && !(fds[i].revents & POLLIN))
+			return false;
+	return true;
+}
+
+static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
+{
+	struct pollfd fds[RECORDER_MAX_PIDS + 2];
+	size_t n = r->o.n_pids;
+	uint64_t end = r->o.duration_ns ? r->session->start_ns + r->o.duration_ns : UINT64_MAX;
+
+	for (;;) {
+		uint64_t now = now_ns();
+		int timeout;
+
+		if (now >= end || resolver_failed(r->resolver))
+			return;
+		timeout = (int)MIN((end - now) / 1000000 + 1, WATCH_MS);
+		for (size_t i = 0; i < n; i++)
+			fds[i] = (struct pollfd){ .fd = r->pidfds[i], .events = POLLIN };
+		fds[n] = (struct pollfd){ .fd = stop_fd, .events = POLLIN };
+		fds[n + 1] = (struct pollfd){ .fd = r->config.kick, .events = POLLIN };
+		if (poll(fds, n + 2, timeout) < 0)
+			continue;
+		if (targets_ended(r, fds)) {
+			ret->target_ended = true;
+			return;
+		}
+		if (fds[n].revents)
+			return;
+		take_messages(r);
+		run_searches(r);
+		watch_readers(r);
+	}
+}
+
+static void fill_summary(const struct recorder *r, struct recorder_summary *ret)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	ret->duration = (double)(now_ns() - r->session->start_ns) / 1e9;
+	ret->cpu = (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+		   (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+	ret->rss = (double)u.ru_maxrss / 1024;
+}
+
+int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, int stop_fd,
+		 void (*released)(void *arg), void *arg, struct recorder_summary *ret,
+		 struct err *err)
+{
+	int code = start(r, sinks, n_sinks, err);
+
+	*ret = (struct recorder_summary){ 0 };
+	if (code == 0) {
+		if (released)
+			released(arg);
+		loop(r, stop_fd, ret);
+	}
+	attach_disable(&r->attach);
+	for (size_t i = 0; i < r->n_slots; i++)
+		reader_stop(&r->slots[i]);
+	if (r->resolver)
+		resolver_stop(r->resolver, &ret->counts);
+	fill_summary(r, ret);
+	return code;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * recorder - a whole recording: attach, run, stop. The control thread is the
+ * caller's; readers, resolver and probes are threads below it.
+ */
+#ifndef RECORDER_H
+#define RECORDER_H
+
+#include "capture/capture.h"
+#include "perf_names.h"
+#include "resolver.h"
+
+enum { RECORDER_MAX_PIDS = 256 };
+
+struct recorder_options {
+	pid_t pids[RECORDER_MAX_PIDS];
+	size_t n_pids;
+	pid_t tids[RECORDER_MAX_PIDS]; /* only these threads; 0: all */
+	size_t n_tids;
+	struct perf_spec events[SESSION_MAX_EVENTS];
+	size_t n_events;
+	bool freq;	       /* value is Hz, else a period */
+	uint64_t value;
+	uint64_t duration_ns;  /* 0: until stopped */
+	const char *capture;   /* "auto", "preempt", "async" */
+	bool kernel, native, full, follow, any;
+	uint32_t max_frames;
+	unsigned hold_budget;  /* percent */
+	bool child;	       /* pids[0] is our own child, held before its exec */
+	/* What a person should know as it happens; a sentence. May be NULL. */
+	void (*note)(void *arg, const char *text);
+	void *note_arg;
+};
+
+struct recorder_summary {
+	struct resolver_counts counts;
+	double duration, cpu; /* seconds */
+	double rss;	      /* MiB, peak */
+	bool target_ended;
+};
+
+struct recorder;
+
+/* Check rights, find the interpreters, choose events and capture, and fill
+ * @session (events, capture). Nothing is opened on the targets' threads yet. NULL
+ * with a sentence; err->code: -ESRCH, -ENOEXEC (not Python), -ENOTSUP, -EACCES,
+ * -ENOENT (event), -EMFILE ... */
+struct recorder *recorder_create(const struct recorder_options *o, struct session *session,
+				 struct err *err);
+
+/* Attach, and record into @sinks (opened) until the duration is over, the targets
+ * ended, @stop_fd becomes readable or a sink fails. @released (may be NULL) is called
+ * when everything is attached: a child may exec. 0 or -errno with a sentence; the
+ * summary is filled in either case. */
+int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, int stop_fd,
+		 void (*released)(void *arg), void *arg, struct recorder_summary *ret,
+		 struct err *err);
+
+void recorder_destroy(struct recorder *r);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * target - the processes being profiled, as reader threads may look at them.
+ *
+ * The control thread makes targets and publishes immutable tables of them by one
+ * atomic pointer; readers look up and never lock. Only a target's state changes
+ * in place. Old tables live until targets_deinit().
+ */
+#ifndef TARGET_H
+#define TARGET_H
+
+#include <stdatomic.h>
+
+#include "pystack.h"
+
+enum target_state {
+	TARGET_PENDING,	    /* its interpreter is still being looked for */
+	TARGET_PYTHON,	    /* py is valid */
+	TARGET_NOPYTHON,    /* looked at: no CPython is mapped */
+	TARGET_REFUSED,	    /* a CPython that we can't read; why[] tells */
+	TARGET_QUARANTINED, /* reads of it hang: never read again */
+};
+
+struct target {
+	pid_t pid;
+	_Atomic int state;
+	bool root;	  /* named by the user */
+	bool inner_tids;  /* lives in a PID namespace of its own */
+	struct pystack_target py;
+	uint32_t version; /* PY_VERSION_HEX */
+	raddr runtime;
+	char why[256];
+	/* inner_tids only: (outer, inner) pairs, sorted by outer. */
+	size_t n_tids;
+	struct {
+		pid_t outer, inner;
+	} *tids;
+};
+
+struct target_table {
+	struct target_table *older; /* for targets_deinit() */
+	uint32_t n, mask;
+	struct target **slot; /* open addressing by pid */
+};
+
+struct targets {
+	_Atomic(struct target_table *) table;
+	struct target **all; /* every target ever made; control thread only */
+	size_t n_all;
+};
+
+int targets_init(struct targets *t);
+void targets_deinit(struct targets *t);
+
+/* The target with @pid, or NULL. Any thread. */
+struct target *targets_find(struct targets *t, pid_t pid);
+
+/* Publish @add (owned from now on), replacing a target of the same pid, or with
+ * @add NULL remove @pid. Control thread. 0 or -ENOMEM. */
+int targets_publish(struct targets *t, pid_t pid, struct target *add);
+
+struct target *target_create(pid_t pid);
+
+/* @tid as the target itself numbers it; 0: not known yet. */
+pid_t target_inner_tid(const struct target *t, pid_t tid);
+
+#endif
