@@ -3,6 +3,7 @@
  * mkperfdata - writes a recording of made-up stacks through the sink interface.
  *
  * usage: mkperfdata OUT [--kill] [--deep N] [--events N] [--samples N] [--no-kernel]
+ *        [--src FOLDER]
  *
  * The process is this one, its maps are the true ones. Every tenth sample is of the
  * second thread, every seventh is late; --kill ends without closing.
@@ -18,10 +19,11 @@
 
 enum { NS_PER_MS = 1000000, CHILD = 1 };
 
-static const struct pyfunc module = {"<module>", "/srv/app/main.py", 1, 0, 40, 0};
+static char main_py[4096] = "/srv/app/main.py", work_py[4096] = "/srv/app/work.py";
+static const struct pyfunc module = {"<module>", main_py, 1, 0, 40, 0};
 static const struct pyfunc handle = {
-	"Server.handle.<locals>.<lambda>", "/srv/app/main.py", 20, 20, 29, 1};
-static const struct pyfunc spin = {"spin", "/srv/app/work.py", 5, 5, 14, 2};
+	"Server.handle.<locals>.<lambda>", main_py, 20, 20, 29, 1};
+static const struct pyfunc spin = {"spin", work_py, 5, 5, 14, 2};
 static const struct pyfunc odd = {
 	"gr\303\266\303\237e;(x)", "<frozen importlib._bootstrap>", 100, 100, 120, 3};
 
@@ -163,39 +165,57 @@ static void put_ends(struct sink *s, uint64_t t)
 	s->ops->side(s, &side);
 }
 
-int main(int argc, char **argv)
+struct options {
+	size_t deep, events, samples;
+	bool killed, kernel;
+};
+
+static struct options parse(int argc, char **argv)
 {
-	size_t deep = 0, events = 1, samples = 100;
-	bool killed = false, kernel = true;
-	struct sink sink;
-	struct err err = {};
-	uint64_t t = 1000 * (uint64_t)NS_PER_MS, text;
+	struct options o = {.events = 1, .samples = 100, .kernel = true};
 
 	for (int i = 2; i < argc; i++) {
-		killed |= !strcmp(argv[i], "--kill");
-		kernel &= !!strcmp(argv[i], "--no-kernel");
-		if (!strcmp(argv[i], "--deep"))
-			deep = strtoul(argv[++i], NULL, 10);
+		const char *value = i + 1 < argc ? argv[i + 1] : "";
+
+		if (!strcmp(argv[i], "--kill"))
+			o.killed = true;
+		else if (!strcmp(argv[i], "--no-kernel"))
+			o.kernel = false;
+		else if (!strcmp(argv[i], "--deep"))
+			o.deep = strtoul(value, NULL, 10);
 		else if (!strcmp(argv[i], "--events"))
-			events = strtoul(argv[++i], NULL, 10);
+			o.events = strtoul(value, NULL, 10);
 		else if (!strcmp(argv[i], "--samples"))
-			samples = strtoul(argv[++i], NULL, 10);
+			o.samples = strtoul(value, NULL, 10);
+		else if (!strcmp(argv[i], "--src")) {
+			snprintf(main_py, sizeof(main_py), "%s/main.py", value);
+			snprintf(work_py, sizeof(work_py), "%s/work.py", value);
+		}
 	}
+	return o;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = parse(argc, argv);
+	uint64_t t = 1000 * (uint64_t)NS_PER_MS, text = o.kernel ? kernel_text() : 0;
+	struct sink sink;
+	struct err err = {};
+
 	signal(SIGXFSZ, SIG_IGN);
-	set_events(events, kernel);
+	set_events(o.events, o.kernel);
 	session.argc = argc;
 	session.argv = argv;
 	if (argc < 2 ||
 	    sink_open(&sink, sink_pick(NULL, argv[1]), argv[1], &session, &err))
 		fail("open", &err);
 	put_process(&sink, t);
-	text = kernel ? kernel_text() : 0;
-	for (unsigned i = 0; i < samples; i++) {
-		put_sample(&sink, t += NS_PER_MS, i, deep, text);
+	for (unsigned i = 0; i < o.samples; i++) {
+		put_sample(&sink, t += NS_PER_MS, i, o.deep, text);
 		if (i % 16 == 15 && sink.ops->round)
 			sink.ops->round(&sink);
 	}
-	if (killed) {
+	if (o.killed) {
 		usleep(250 * 1000);
 		sink.ops->round(&sink);
 		raise(SIGKILL);
@@ -203,6 +223,7 @@ int main(int argc, char **argv)
 	put_ends(&sink, t + NS_PER_MS);
 	if (sink_close(&sink, &err))
 		fail("close", &err);
-	printf("samples=%ju cut=%ju\n", (uintmax_t)sink.samples, (uintmax_t)sink.cut);
+	fprintf(stderr, "samples=%ju cut=%ju\n", (uintmax_t)sink.samples,
+		(uintmax_t)sink.cut);
 	return 0;
 }

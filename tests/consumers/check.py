@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Opens made-up recordings with the programs that read perf.data and folded stacks.
+
+usage: check.py MKPERFDATA. Prints "ok", "FAIL" or "SKIP" and a name a line; exits 1 if
+anything failed, 77 if perf is missing.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+MKPERFDATA = os.path.abspath(sys.argv[1])
+SPIN, HANDLE = "py::spin:%s/work.py", "py::Server.handle.<locals>.<lambda>:%s/main.py"
+ODD = r"py::gr\xf6\xdfe\x3b\x28x\x29:<frozen_importlib._bootstrap>"
+passed, failed, skipped = [], [], []
+
+
+class Skip(Exception):
+    pass
+
+
+def run(*command, **more):
+    """(stdout, stderr) of a command that must succeed."""
+    p = subprocess.run(command, capture_output=True, text=True, timeout=300, **more)
+    assert p.returncode == 0, "%s: exit %d: %s" % (command[:3], p.returncode, p.stderr[-500:])
+    return p.stdout, p.stderr
+
+
+def record(out, *options):
+    return run(MKPERFDATA, out, "--src", os.path.abspath("src"), *options)[1]
+
+
+def perf(*arguments):
+    """perf's stdout; it must have nothing to warn about."""
+    out, err = run("perf", *arguments, stdin=subprocess.DEVNULL)
+    assert not err.strip(), "perf %s warns: %s" % (arguments[0], err.strip())
+    assert not re.search(r"warning|error:", out, re.I), "perf %s warns: %s" % (arguments[0], out[:500])
+    return out
+
+
+def need(program):
+    if not shutil.which(program):
+        raise Skip("%s is not installed" % program)
+
+
+def counts(text):
+    """{symbol: samples} of perf report -n --stdio, over commands and contexts."""
+    ret = {}
+    for line in text.splitlines():
+        m = re.match(r"\s+[\d.]+%\s+(\d+)\s+\S+\s+\S+\s+\[[.k]\] (.*\S)", line)
+        if m:
+            ret[m[2]] = ret.get(m[2], 0) + int(m[1])
+    return ret
+
+
+def report(data, *more):
+    return perf("report", "--stdio", "-n", "-g", "none", "-i", data, *more)
+
+
+def test_report_names_and_counts():
+    text = report("a.data", "--no-children", "--sort", "comm,dso,sym")
+    assert "# Total Lost Samples: 5" in text, text[:300]
+    assert "Samples: 101  of event 'cpu-clock'" in text
+    got = counts(text)
+    # every fourth of a hundred is in the kernel, one is the child's
+    kernel = sum(n for name, n in got.items() if name not in ("put_sample", SPIN % SRC))
+    assert got["put_sample"] + kernel == 100, got
+    assert kernel in (0, 25), got
+    assert got[SPIN % SRC] == 1, got
+
+
+def test_report_finds_every_frame_of_the_chains():
+    text = perf("report", "--stdio", "--no-children", "-g", "caller", "-i", "a.data")
+    for name in (SPIN % SRC, HANDLE % SRC, "py::<module>:%s/main.py" % SRC, "[late]", "put_sample"):
+        assert name in text, "no %s in %s" % (name, text)
+
+
+def test_report_by_line():
+    text = report("a.data", "--no-children", "--sort", "srcline", "--comm", "python3", "--dso", "a.data.pyframes.so")
+    assert "work.py:14" in text, text
+
+
+def test_threads_and_processes():
+    got = counts_by(report("a.data", "--no-children", "--sort", "comm"))
+    assert got == {"python3": 91, "worker": 10}, got
+
+
+def counts_by(text):
+    return {m[2]: int(m[1]) for m in re.finditer(r"^\s+[\d.]+%\s+(\d+)\s+(\S+)\s*$", text, re.M)}
+
+
+def test_script_lines():
+    text = perf("script", "-i", "a.data", "-F", "+srcline")
+    for name, line, n in ((SPIN, "work.py:5", 50), (SPIN, "work.py:6", 50), (HANDLE, "main.py:29", 100),
+                          ("py::<module>:%s/main.py", "main.py:40", 100), (SPIN, "work.py:14", 1)):
+        pattern = re.escape(name % SRC) + r"\+0x\S+ \(\S+\)\n\s+" + re.escape(line) + r"\n"
+        got = len(re.findall(pattern, text))
+        assert got == n, "%s at %s: %d, not %d" % (name, line, got, n)
+    assert "[unknown]" not in text
+
+
+def test_late_samples_carry_the_marker():
+    text = perf("script", "-i", "a.data", "-F", "comm,ip,sym")
+    samples = [s for s in text.strip().split("\n\n")]
+    assert len(samples) == 101, len(samples)
+    late = [s for s in samples if re.search(r"\[late\]\n\s+\S+ py::spin", s)]
+    assert len(late) == 14, len(late)
+
+
+def test_annotate_shows_the_source():
+    text, _ = run("perf", "annotate", "--stdio", "-i", "a.data", SPIN % SRC, stdin=subprocess.DEVNULL)
+    assert "source line 14" in text, text
+    at = text.index("source line 14")
+    assert "100.00" in text[at:at + 200], text
+
+
+def test_evlist_and_header():
+    text = perf("evlist", "-v", "-i", "e.data")
+    names = [line.split(":")[0] for line in text.strip().splitlines()]
+    assert names == ["cpu-clock", "page-faults", "context-switches"], text
+    assert len(set(re.findall(r"sample_type: (\S+),", text))) == 1, text
+    text = perf("report", "--header-only", "-i", "e.data")
+    for word in ("hostname : ", "os release : ", "perf version : pysampled", "arch : ", "nrcpus online : ",
+                 "cpudesc : ", "cmdline : ", "time of first sample : 1.001000", "id = { 101 }"):
+        assert word in text, "no %s in %s" % (word, text)
+
+
+def test_several_events_are_apart():
+    text = report("e.data", "--no-children")
+    got = re.findall(r"Samples: (\d+)  of event '(\S+)'", text)
+    assert got == [("35", "cpu-clock"), ("33", "page-faults"), ("33", "context-switches")], got
+
+
+def test_build_ids():
+    text = perf("buildid-list", "-i", "a.data")
+    assert "/mkperfdata" in text and "/libc.so" in text, text
+    m = re.search(r"^([0-9a-f]{40}) %s$" % re.escape(os.path.realpath("a.data.pyframes.so")), text, re.M)
+    assert m, text
+    notes, _ = run("readelf", "-n", "a.data.pyframes.so")
+    assert m[1] in notes, notes
+
+
+def test_symbols_survive_in_the_cache():
+    os.mkdir("gone")
+    record("gone/c.data")
+    os.unlink("gone/c.data.pyframes.so")
+    text = perf("script", "-i", "gone/c.data", "-F", "ip,sym")
+    assert text.count(SPIN % SRC) == 101, text[:1000]
+
+
+def test_deep_stacks():
+    err = record("d.data", "--deep", "8000", "--samples", "10")
+    assert "cut=0" in err, err
+    text, _ = run("perf", "script", "-i", "d.data", "--max-stack", "20000", "-F", "ip,sym,srcline")
+    assert text.count(ODD) == 80000, text.count(ODD)
+    assert text.count("<frozen importlib._bootstrap>:111") == 80000
+    assert text.count("py::<module>") == 10
+    assert "cut=10" in record("d.data", "--deep", "9000", "--samples", "10")
+    assert os.path.exists("d.data.old")
+
+
+def test_without_the_kernel():
+    record("n.data", "--no-kernel")
+    assert "[kernel" not in report("n.data", "--no-children")
+
+
+def test_killed_recording_is_readable():
+    p = subprocess.run([MKPERFDATA, "k.data", "--kill", "--samples", "500"], capture_output=True)
+    assert p.returncode == -9, p.returncode
+    text = report("k.data", "--no-children")
+    assert re.search(r"Samples: 500  of event", text), text
+    assert "py::spin:" in perf("script", "-i", "k.data", "-F", "ip,sym")
+
+
+def test_elf_is_clean():
+    need("llvm-dwarfdump")
+    text, err = run("llvm-dwarfdump", "--verify", "a.data.pyframes.so")
+    assert "No errors." in text and "warning" not in text + err, text + err
+
+
+def test_readelf_is_clean():
+    need("readelf")
+    for file in ("a.data.pyframes.so", "d.data.pyframes.so"):
+        _, err = run("readelf", "-a", "-w", "-W", file)
+        assert not err.strip(), err
+
+
+def test_folded_adds_up():
+    record("a.folded")
+    with open("a.folded") as file:
+        lines = file.read().splitlines()
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == 101
+    assert all(re.match(r"python3-\d+;.* \d+$", line) for line in lines), lines
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in lines if ";[late];" in line) == 14
+
+
+def test_inferno():
+    need("inferno-collapse-perf")
+    text, _ = run("perf", "script", "-i", "a.data")
+    folded, _ = run("inferno-collapse-perf", input=text)
+    assert "%s;[late]" % (SPIN % SRC) in folded, folded
+    svg, _ = run("inferno-flamegraph", "a.folded")
+    assert "spin" in svg
+
+
+def test_samply():
+    need("samply")
+    run("samply", "import", "--save-only", "-o", "samply.json", "a.data")
+
+
+def test_hotspot():
+    need("hotspot-perfparser")
+    run("hotspot-perfparser", "--input", "a.data", "--output", "hotspot.out")
+    with open("hotspot.out", "rb") as file:
+        assert b"py::spin" in file.read()
+
+
+def test_pprof():
+    need("perf_to_profile")
+    need("pprof")
+    run("perf_to_profile", "-i", "a.data", "-o", "a.pb", "-f")
+    text, _ = run("pprof", "-top", "a.pb")
+    assert "py::spin" in text, text
+
+
+def check(name, function):
+    try:
+        function()
+        print("ok", name)
+        passed.append(name)
+    except Skip as skip:
+        print("SKIP %s: %s" % (name, skip))
+        skipped.append(name)
+    except (AssertionError, subprocess.SubprocessError, OSError) as error:
+        print("FAIL %s: %s" % (name, error))
+        failed.append(name)
+
+
+def write_sources():
+    os.mkdir("src")
+    for name in ("work.py", "main.py"):
+        with open(os.path.join("src", name), "w") as file:
+            file.writelines("# source line %d\n" % n for n in range(1, 51))
+
+
+if not shutil.which("perf"):
+    print("SKIP all: perf is not installed")
+    sys.exit(77)
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    os.environ.update(HOME=folder, LC_ALL="C", PAGER="cat")
+    os.environ.pop("DEBUGINFOD_URLS", None)
+    write_sources()
+    SRC = os.path.abspath("src")
+    record("a.data")
+    record("e.data", "--events", "3")
+    for name, function in list(globals().items()):
+        if name.startswith("test_"):
+            check(name[5:], function)
+    os.chdir("/")
+# counted as cmocka's are
+for word, names in (("PASSED", passed), ("FAILED", failed), ("SKIPPED", skipped)):
+    print("[  %s  ] %d test(s)" % (word, len(names)))
+sys.exit(1 if failed else 0)
