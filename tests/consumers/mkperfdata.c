@@ -203,7 +203,7 @@ int main(int argc, char **argv)
 	struct err err = {};
 
 	signal(SIGXFSZ, SIG_IGN);
-	set_events(o.events, o.kernel);
+	set_events(o.events, text != 0);
 	session.argc = argc;
 	session.argv = argv;
 	if (argc < 2 ||
