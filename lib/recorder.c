@@ -16,6 +16,7 @@
 #include "probe.h"
 #include "proc.h"
 #include "stats.h"
+#include "tape.h"
 
 enum {
 	RING_PAGES = 256, RING_PAGES_MIN = 16,
@@ -118,6 +119,29 @@ static void target_found(struct target *t, const struct pyproc *p)
 	atomic_store_explicit(&t->state, TARGET_PYTHON, memory_order_release);
 }
 
+/* A tape needs what the readers know of a process. */
+static void tape_target(struct recorder *r, const struct target *t)
+{
+	struct tape_target head = {
+		.pid = t->pid,
+		.version = t->version,
+		.runtime = t->runtime,
+		.layout_size = sizeof(t->py.layout),
+	};
+	uint32_t tag[2] = { TAPE_TARGET, sizeof(head) };
+	unsigned char *p;
+
+	if (!r->config.tape || atomic_load(&t->state) != TARGET_PYTHON)
+		return;
+	p = queue_reserve(&r->own, Q_TAPE, sizeof(tag) + sizeof(head) + sizeof(t->py.layout));
+	if (!p)
+		return;
+	memcpy(p, tag, sizeof(tag));
+	memcpy(p + sizeof(tag), &head, sizeof(head));
+	memcpy(p + sizeof(tag) + sizeof(head), &t->py.layout, sizeof(t->py.layout));
+	queue_commit(&r->own);
+}
+
 static struct target *add_target(struct recorder *r, pid_t pid, enum target_state state)
 {
 	struct target *t = target_create(pid);
@@ -150,6 +174,8 @@ static void add_child(struct recorder *r, pid_t pid, pid_t ppid)
 	atomic_init(&t->state, atomic_load(&parent->state));
 	if (targets_publish(&r->targets, pid, t) < 0)
 		free(t);
+	else
+		tape_target(r, t);
 }
 
 static void begin_search(struct recorder *r, struct target *t)
@@ -180,6 +206,7 @@ static bool search_ended(struct recorder *r, struct search *s, int code,
 {
 	if (code == 0) {
 		target_found(s->target, p);
+		tape_target(r, s->target);
 		return true;
 	}
 	if (code != -EAGAIN && code != -ENOEXEC) {
@@ -529,8 +556,10 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 
 static void announce_all(struct recorder *r, uint64_t time)
 {
-	for (size_t i = 0; i < r->targets.n_all; i++)
+	for (size_t i = 0; i < r->targets.n_all; i++) {
 		announce_process(&r->own, r->targets.all[i]->pid, time);
+		tape_target(r, r->targets.all[i]);
+	}
 }
 
 static int start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,

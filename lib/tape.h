@@ -24,7 +24,8 @@ enum tape_type {
 	TAPE_TARGET,	  /* struct tape_target */
 	TAPE_RECORD,	  /* struct tape_record, then the perf record as the kernel wrote it */
 	TAPE_READ,	  /* struct tape_read, then its bytes where ret is 0 */
-	TAPE_VERDICT,	  /* struct tape_verdict: ends a sample; its READs came before */
+	TAPE_VERDICT,	  /* struct tape_verdict: ends a sample. The READs of its CPU since
+			   * the verdict before are its own; none: those serve again */
 };
 
 struct tape_target {
@@ -42,12 +43,14 @@ struct tape_record {
 
 struct tape_read {
 	uint64_t at, n;
-	int32_t ret, pad;
+	int32_t ret;
+	uint32_t cpu; /* whose reader: the readers' records interleave */
 };
 
 struct tape_verdict {
 	uint32_t prov, truncated;
-	uint64_t tid_inner; /* the thread's id in its own namespace */
+	int32_t pid, tid, tid_inner; /* inner: as its own PID namespace has it */
+	uint32_t cpu;
 	uint64_t late_ns;
 };
 

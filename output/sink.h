@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "../lib/base.h"
+#include "../lib/base.h"
 #include "../lib/err.h"
 #include "../lib/sample.h"
 

@@ -165,9 +165,10 @@ static void tape(struct reader *r, enum tape_type type, const void *head, size_t
 
 static void saw_read(void *arg, raddr at, const void *bytes, size_t n, int ret)
 {
-	struct tape_read head = { .at = at, .n = n, .ret = ret };
+	struct reader *r = arg;
+	struct tape_read head = { .at = at, .n = n, .ret = ret, .cpu = r->slot->index };
 
-	tape(arg, TAPE_READ, &head, sizeof(head),
+	tape(r, TAPE_READ, &head, sizeof(head),
 	     (struct bytes){ .at = bytes, .n = ret == 0 ? n : 0 });
 }
 
@@ -428,14 +429,17 @@ static void emit(struct reader *r, const struct pending *p, enum provenance prov
 }
 
 static void emit_tape(struct reader *r, const struct pending *p, enum provenance prov,
-		      const struct pystack_result *res, pid_t inner)
+		      const struct pystack_result *res, pid_t tid, pid_t inner)
 {
 	const struct perf_event_header *h = perf_ring_at(&r->slot->ring, p->pos, r->bounce);
 	struct tape_record rec = { .event = p->event, .cpu = (uint32_t)r->slot->cpu };
 	struct tape_verdict v = {
 		.prov = prov,
 		.truncated = res->truncated,
-		.tid_inner = (uint64_t)inner,
+		.pid = p->pid,
+		.tid = tid,
+		.tid_inner = inner,
+		.cpu = r->slot->index,
 		.late_ns = p->hold.t_end - p->time,
 	};
 
@@ -530,7 +534,7 @@ static void process_thread(struct reader *r, uint32_t first)
 		}
 		emit(r, p, prov, &res);
 		if (r->c->tape)
-			emit_tape(r, p, prov, &res, inner);
+			emit_tape(r, p, prov, &res, tid, inner);
 	}
 }
 

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * replay - play a tape through the same code that made it, and print its stacks as
+ * sorted lines "COUNT PROVENANCE frame;frame". Also the torture: every prefix and
+ * random byte flips of the unpacked tape must end cleanly.
+ *
+ *   replay TAPE              print
+ *   replay --torture N TAPE  every prefix (of a small tape; else 4000 of them) and N
+ *                            flips; prints how many stacks came out
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "profile.h"
+#include "pystack.h"
+#include "sample.h"
+#include "tape.h"
+
+enum { MAX_TARGETS = 64, MAX_CPUS = 64, MAX_READS = 16384, MAX_TAPE = 256 << 20 };
+
+/* What one CPU's reader read for its current sample. */
+struct cpu {
+	struct pystack *stacks;
+	struct player *player;
+	struct rmem_chunk reads[MAX_READS];
+	size_t n_reads;
+	bool served; /* a verdict has used them: the next READ starts anew */
+	uint32_t index;
+};
+
+struct player {
+	struct pystack_target targets[MAX_TARGETS];
+	size_t n_targets;
+	struct cpu *cpus[MAX_CPUS];
+	struct profile *profile;
+	char **lines;
+	size_t n_lines, cap_lines;
+	bool quiet;
+};
+
+static void new_code(void *arg, uint64_t id, const struct pycode_copy *c)
+{
+	struct cpu *cpu = arg;
+
+	profile_code(cpu->player->profile, id | (uint64_t)(cpu->index + 1) << 48, c,
+		     pycode_copy_size(c));
+}
+
+static struct cpu *cpu_of(struct player *p, uint32_t index)
+{
+	if (index >= MAX_CPUS)
+		return NULL;
+	if (!p->cpus[index]) {
+		struct cpu *c = calloc(1, sizeof(*c));
+
+		c->stacks = pystack_create(1024, new_code, c);
+		c->player = p;
+		c->index = index;
+		p->cpus[index] = c;
+	}
+	return p->cpus[index];
+}
+
+static void play_target(struct player *p, struct bytes b)
+{
+	struct pystack_target *t = &p->targets[p->n_targets];
+	struct tape_target head;
+	struct err err;
+
+	if (b.n < sizeof(head) + sizeof(t->layout) || p->n_targets == MAX_TARGETS)
+		return;
+	memcpy(&head, b.at, sizeof(head));
+	memcpy(&t->layout, b.at + sizeof(head), sizeof(t->layout));
+	if (head.layout_size != sizeof(t->layout) || pylayout_check(&t->layout, &err) < 0)
+		return;
+	t->pid = head.pid;
+	pywalk_layout_init(&t->walk, &t->layout, head.runtime);
+	p->n_targets++;
+}
+
+static void play_read(struct player *p, struct bytes b)
+{
+	struct tape_read head;
+	struct cpu *c;
+
+	if (b.n < sizeof(head))
+		return;
+	memcpy(&head, b.at, sizeof(head));
+	c = cpu_of(p, head.cpu);
+	if (!c || (head.ret == 0 && head.n > b.n - sizeof(head)))
+		return;
+	if (c->served)
+		c->n_reads = 0;
+	c->served = false;
+	if (c->n_reads < MAX_READS)
+		c->reads[c->n_reads++] = (struct rmem_chunk){
+			.at = head.at,
+			.n = head.n,
+			.bytes = head.ret == 0 ? b.at + sizeof(head) : NULL,
+		};
+}
+
+static void add_line(struct player *p, char *line)
+{
+	if (p->quiet) {
+		p->n_lines++;
+		free(line);
+		return;
+	}
+	if (p->n_lines == p->cap_lines) {
+		p->cap_lines = p->cap_lines ? p->cap_lines * 2 : 256;
+		p->lines = realloc(p->lines, p->cap_lines * sizeof(*p->lines));
+	}
+	p->lines[p->n_lines++] = line;
+}
+
+static void print_stack(struct player *p, const struct cpu *c,
+			const struct pystack_result *r, const char *what)
+{
+	char *text = NULL;
+	size_t n;
+	FILE *f = open_memstream(&text, &n);
+
+	fprintf(f, "%s ", what);
+	for (uint32_t i = r->n; i-- > 0;) {
+		const struct pyfunc *func;
+		int line = 0;
+
+		func = profile_lookup(p->profile,
+				      r->frames[i].code_id | (uint64_t)(c->index + 1) << 48,
+				      r->frames[i].lasti, &line);
+		fprintf(f, "%s%s (%s:%d)", i + 1 < r->n ? ";" : "", func ? func->qualname : "?",
+			func ? func->file : "?", line);
+	}
+	fclose(f);
+	add_line(p, text);
+}
+
+/* What the walk makes of the reads now must be what it made of them then. */
+static const char *agree(const struct tape_verdict *v, const struct pystack_result *r)
+{
+	if (v->prov == PROV_NOPYTHON && r->end != PYSTACK_NOPYTHON)
+		return "DIFFERS:nopython";
+	if ((v->prov == PROV_EXACT || v->prov == PROV_LATE) && r->end != PYSTACK_OK)
+		return "DIFFERS:ok";
+	return v->prov < PROV_N ? provenance_name((enum provenance)v->prov) : "?";
+}
+
+static void play_verdict(struct player *p, struct bytes b)
+{
+	const struct pystack_target *t = NULL;
+	struct pystack_result r;
+	struct rmem_image image;
+	struct tape_verdict v;
+	struct cpu *c;
+
+	if (b.n < sizeof(v))
+		return;
+	memcpy(&v, b.at, sizeof(v));
+	c = cpu_of(p, v.cpu);
+	for (size_t i = 0; i < p->n_targets; i++)
+		if (p->targets[i].pid == v.pid)
+			t = &p->targets[i];
+	if (!c || !t)
+		return;
+	rmem_image_init(&image, c->reads, c->n_reads);
+	r = pystack_read(c->stacks, t, &image.base, v.tid, v.tid_inner, NULL, NULL);
+	c->served = true;
+	if (v.prov == PROV_TORN)
+		r.n = 0; /* what was thrown away then is not shown now */
+	print_stack(p, c, &r, agree(&v, &r));
+}
+
+static int compare(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void print_lines(struct player *p)
+{
+	qsort(p->lines, p->n_lines, sizeof(*p->lines), compare);
+	for (size_t i = 0, n; i < p->n_lines; i += n) {
+		for (n = 1; i + n < p->n_lines && !strcmp(p->lines[i], p->lines[i + n]);)
+			n++;
+		printf("%zu %s\n", n, p->lines[i]);
+	}
+}
+
+static size_t play(const struct tape *t, bool quiet)
+{
+	struct player *p = calloc(1, sizeof(*p));
+	enum tape_type type;
+	struct bytes body;
+	size_t pos = 0, n;
+
+	p->profile = profile_create();
+	p->quiet = quiet;
+	while (tape_next(t, &pos, &type, &body)) {
+		if (type == TAPE_TARGET)
+			play_target(p, body);
+		else if (type == TAPE_READ)
+			play_read(p, body);
+		else if (type == TAPE_VERDICT)
+			play_verdict(p, body);
+	}
+	print_lines(quiet ? &(struct player){ 0 } : p);
+	n = p->n_lines;
+	for (size_t i = 0; !quiet && i < n; i++)
+		free(p->lines[i]);
+	free(p->lines);
+	for (size_t i = 0; i < MAX_CPUS; i++)
+		if (p->cpus[i]) {
+			pystack_destroy(p->cpus[i]->stacks);
+			free(p->cpus[i]);
+		}
+	profile_destroy(p->profile);
+	free(p);
+	return n;
+}
+
+/* A cut or damaged tape plays to some end. */
+static void torture(const struct tape *t, long flips)
+{
+	size_t step = t->n > 4000 ? t->n / 4000 : 1, stacks = 0;
+	struct tape cut = *t;
+	uint64_t seed = 42;
+
+	for (size_t n = 0; n < t->n; n += step) {
+		cut.n = n;
+		stacks += play(&cut, true);
+	}
+	cut.n = t->n;
+	cut.data = malloc(t->n);
+	for (long i = 0; i < flips && t->n; i++) {
+		memcpy(cut.data, t->data, t->n);
+		for (int k = 0; k < 1 + i % 4; k++) {
+			seed = seed * 6364136223846793005u + 1442695040888963407u;
+			cut.data[(seed >> 20) % t->n] ^= (unsigned char)(1u << (seed >> 61));
+		}
+		stacks += play(&cut, true);
+	}
+	free(cut.data);
+	printf("%zu stacks\n", stacks);
+}
+
+int main(int argc, char **argv)
+{
+	bool hurt = argc == 4 && !strcmp(argv[1], "--torture");
+	struct tape t;
+	struct err err;
+
+	if (argc != 2 && !hurt)
+		return fprintf(stderr, "replay [--torture N] TAPE\n"), 2;
+	if (tape_load_file(&t, argv[argc - 1], MAX_TAPE, &err) < 0)
+		return fprintf(stderr, "%s\n", err.text), 1;
+	if (hurt)
+		torture(&t, strtol(argv[2], NULL, 10));
+	else
+		play(&t, false);
+	tape_deinit(&t);
+	return 0;
+}
