@@ -160,7 +160,7 @@ static int count_stack(struct folded *f, size_t start, uint64_t weight)
 		struct folded_stack *old = stack_at(f, f->slot[i] - 1);
 
 		if (old->hash != hash || old->n != n ||
-		    memcmp(f->ids.at + old->at, f->ids.at + start, 4 * n))
+		    memcmp(f->ids.at + old->at, f->ids.at + start, 4 * n) != 0)
 			continue;
 		old->count += weight;
 		f->ids.n = start;

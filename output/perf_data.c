@@ -95,13 +95,14 @@ static int write_pyelf(struct perf_data *d)
 static int name_pyelf(struct perf_data *d, const char *out)
 {
 	const char *base = strrchr(out, '/');
-	_cleanup_free_ char *dir = NULL, *real = NULL;
+	char dir[PATH_MAX], real[PATH_MAX];
 	int n;
 
 	base = base ? base + 1 : out;
-	dir = base == out ? strdup(".") : strndup(out, (size_t)(base - out));
-	real = dir ? realpath(dir, NULL) : NULL;
-	if (!real)
+	n = snprintf(dir, sizeof(dir), "%.*s.", (int)(base - out), out);
+	if (n >= (int)sizeof(dir))
+		return -ENAMETOOLONG;
+	if (!realpath(dir, real))
 		return -errno;
 	n = asprintf(&d->pyelf_path, "%s/%s.pyframes.so", strcmp(real, "/") ? real : "",
 		     base);
@@ -260,7 +261,7 @@ static int embed_pyelf(const struct perf_data *d, uint64_t off)
 	struct buf block = {};
 	int ret = in < 0 ? -errno : 0;
 
-	buf_zero(&block, 256 * 1024);
+	buf_zero(&block, FLUSH_BYTES);
 	while (!ret && !block.oom) {
 		ssize_t n = read(in, block.at, block.cap);
 
