@@ -4,28 +4,35 @@
 #include <errno.h>
 
 enum {
-	N_THREADS = 2048,      /* power of two; entries that collide are replaced */
-	N_CODES = 16384,       /* power of two; emptied when three quarters full */
-	N_RUNS = 16, N_PLAN_CODES = 32,
-	RUN_GAP = 4096,	       /* frames this near are read as one run */
-	SLACK = 1024,	       /* a few frames more than last time */
+	N_THREADS = 2048, /* power of two; entries that collide are replaced */
+	N_CODES = 16384,  /* power of two; emptied when three quarters full */
+	N_REGIONS = 32,
+	REGION_GAP = 4096,  /* a gap costs no more than one more piece of a batch */
+	REGION_MAX = 64 << 10,
+	REGION_AGE = 8,	    /* walks that a region is kept for without being touched */
+	PLAN_AGE = 256,	    /* walks after which the plan is made anew */
+	SLACK = 1024,	    /* a few frames more than last time */
 	TSTATE_BYTES = 512,
-	FIND_MAX = 4096,       /* threads looked at while one is held */
+	FIND_MAX = 4096, /* threads looked at while one is held */
 	CHUNK_MAX = 256 << 10,
 };
 
-/* What the last walk of a thread touched: the plan for the next. */
+/* Memory that recent walks of a thread touched. */
+struct region {
+	raddr lo, hi;
+	uint32_t walk; /* the last one that did */
+};
+
+/* One thread and the plan for its next walk: its data stack, C stack, frames on
+ * the heap and code objects, near ones merged. */
 struct thread {
 	pid_t pid, tid;
 	raddr tstate;
 	bool none; /* a complete search found no thread state ... */
 	uint64_t none_unique; /* ... while the lists looked like this */
-	uint32_t n_runs, n_codes;
 	raddr limit; /* end of the data-stack chunk */
-	struct {
-		raddr lo, hi;
-	} run[N_RUNS];
-	raddr code[N_PLAN_CODES];
+	uint32_t walks, n_regions;
+	struct region region[N_REGIONS];
 };
 
 struct code {
@@ -115,20 +122,16 @@ void pystack_forget(struct pystack *p, pid_t pid)
 
 /* --- the plan --- */
 
-/* Surely mapped ranges first: a range that is gone ends the transfer. */
-static void fetch_plan(struct pystack *p, const struct pystack_target *t,
-		       const struct thread *th)
+static void fetch_plan(struct pystack *p, const struct thread *th)
 {
 	rmem_batch_want(&p->batch, th->tstate, TSTATE_BYTES);
-	for (uint32_t i = 0; i < th->n_runs; i++) {
-		raddr hi = th->run[i].hi;
+	for (uint32_t i = 0; i < th->n_regions; i++) {
+		raddr hi = th->region[i].hi;
 
 		if (hi < th->limit && th->limit - hi < CHUNK_MAX)
 			hi = MIN(hi + SLACK, th->limit);
-		rmem_batch_want(&p->batch, th->run[i].lo, hi - th->run[i].lo);
+		rmem_batch_want(&p->batch, th->region[i].lo, hi - th->region[i].lo);
 	}
-	for (uint32_t i = 0; i < th->n_codes; i++)
-		rmem_batch_want(&p->batch, th->code[i], t->layout.code.size);
 	rmem_batch_fetch(&p->batch);
 }
 
@@ -147,42 +150,67 @@ static void fetch_chunk(struct pystack *p, const struct pystack_target *t,
 		return;
 	th->limit = at[2];
 	from = at[0];
-	for (uint32_t i = 0; i < th->n_runs; i++)
-		if (th->run[i].hi > from && th->run[i].hi <= at[1] &&
-		    rmem_batch_holds(&p->batch, th->run[i].hi - 1, 1))
-			from = th->run[i].hi & ~(raddr)7;
-	if (from < at[1] && !rmem_batch_holds(&p->batch, from, at[1] - from)) {
-		/* A frame may begin below the run's end. */
-		from = from - at[0] > SLACK ? from - SLACK : at[0];
+	for (uint32_t i = 0; i < th->n_regions; i++) {
+		raddr hi = MIN(th->region[i].hi + SLACK, at[1]);
+
+		if (th->region[i].lo < at[1] && hi > from &&
+		    rmem_batch_holds(&p->batch, hi - 1, 1))
+			from = hi;
+	}
+	if (from < at[1]) {
+		/* A frame may begin below the held part's end. */
+		from = from - at[0] > SLACK ? (from - SLACK) & ~(raddr)7 : at[0];
 		rmem_batch_want(&p->batch, from, at[1] - from);
 		rmem_batch_fetch(&p->batch);
 	}
 }
 
-/* Frames near each other, going down, are one run. */
-static void plan_runs(struct thread *th, const struct pystack_target *t,
-		      const struct pyframe *f, uint32_t n, raddr cframe)
+static bool joins(const struct region *r, raddr lo, raddr hi)
 {
-	uint32_t r = 0;
+	return lo < r->hi + REGION_GAP && r->lo < hi + REGION_GAP &&
+	       MAX(r->hi, hi) - MIN(r->lo, lo) <= REGION_MAX;
+}
 
-	if (cframe) {
-		th->run[r].lo = cframe;
-		th->run[r++].hi = cframe + 24; /* sizeof(_PyCFrame) in 3.11 */
-	}
-	for (uint32_t i = 0; i < n; i++) {
-		raddr at = f[i].frame & ~(raddr)PYFRAME_BITS, end = at + t->walk.fr_size;
+static void plan_touch(struct thread *th, raddr lo, raddr hi)
+{
+	struct region *r = th->region, *end = r + th->n_regions;
 
-		if (r && i && at < th->run[r - 1].hi && th->run[r - 1].lo > at &&
-		    th->run[r - 1].lo - at < RUN_GAP) {
-			th->run[r - 1].lo = at;
-			continue;
-		}
-		if (r == N_RUNS)
-			break;
-		th->run[r].lo = at;
-		th->run[r++].hi = end;
+	if (hi <= lo)
+		return;
+	while (r < end && !joins(r, lo, hi))
+		r++;
+	if (r == end) {
+		if (th->n_regions == N_REGIONS)
+			return;
+		*r = (struct region){ .lo = lo, .hi = hi };
+		th->n_regions++;
 	}
-	th->n_runs = r;
+	r->lo = MIN(r->lo, lo);
+	r->hi = MAX(r->hi, hi);
+	r->walk = th->walks;
+}
+
+/* What this walk touched, and what earlier ones did not long ago. */
+static void plan_next(struct thread *th, const struct pystack_target *t,
+		      const struct pyframe *f, const struct pywalk *w)
+{
+	uint32_t n = 0;
+
+	if (++th->walks % PLAN_AGE == 0)
+		th->n_regions = 0;
+	if (w->cframe)
+		plan_touch(th, w->cframe, w->cframe + 24); /* sizeof(_PyCFrame), 3.11 */
+	for (uint32_t i = 0; i < w->n; i++) {
+		raddr at = f[i].frame & ~(raddr)PYFRAME_BITS;
+
+		plan_touch(th, at, at + t->walk.fr_size);
+		if (!(f[i].frame & PYFRAME_SHIM) && (i == 0 || f[i].code != f[i - 1].code))
+			plan_touch(th, f[i].code, f[i].code + t->layout.code.size);
+	}
+	for (uint32_t i = 0; i < th->n_regions; i++)
+		if (th->walks - th->region[i].walk < REGION_AGE)
+			th->region[n++] = th->region[i];
+	th->n_regions = n;
 }
 
 /* --- the thread state --- */
@@ -203,7 +231,7 @@ static enum pystack_end find_tstate(struct pystack *p, const struct pystack_targ
 	int r;
 
 	if (th->tstate) {
-		fetch_plan(p, t, th);
+		fetch_plan(p, th);
 		if (tstate_is(p, t, th->tstate, inner))
 			return PYSTACK_OK;
 		*th = (struct thread){ .pid = th->pid, .tid = th->tid };
@@ -296,21 +324,6 @@ static void fetch_codes(struct pystack *p, const struct pystack_target *t, uint3
 	rmem_batch_fetch(&p->batch);
 }
 
-static void plan_codes(struct thread *th, const struct pyframe *f, uint32_t n)
-{
-	th->n_codes = 0;
-	for (uint32_t i = 0; i < n && th->n_codes < N_PLAN_CODES; i++) {
-		uint32_t k = 0;
-
-		if (f[i].frame & PYFRAME_SHIM)
-			continue;
-		while (k < th->n_codes && th->code[k] != f[i].code)
-			k++;
-		if (k == th->n_codes)
-			th->code[th->n_codes++] = f[i].code;
-	}
-}
-
 /* Bytes into the bytecode. Before the first instruction prev_instr stands one
  * unit below it (3.11, 3.12): that is the function's first line. */
 static bool lasti_of(const struct code *c, raddr instr, uint32_t *ret)
@@ -377,8 +390,7 @@ pystack_read(struct pystack *p, const struct pystack_target *t, struct rmem *bel
 	fetch_chunk(p, t, th);
 	w = pyframe_walk(p->mem, &t->walk, th->tstate, p->walked, p->max_frames);
 	r.first = w.first;
-	plan_runs(th, t, p->walked, w.n, w.cframe);
-	plan_codes(th, p->walked, w.n);
+	plan_next(th, t, p->walked, &w);
 	if (w.end == PYWALK_FAULT || w.end == PYWALK_BROKEN) {
 		r.end = w.end == PYWALK_FAULT ? PYSTACK_FAULT : PYSTACK_BROKEN;
 		return r;

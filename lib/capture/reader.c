@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <time.h>
 
@@ -11,6 +12,8 @@
 #include "../stats.h"
 #include "../tape.h"
 #include "proof.h"
+
+#define READER_WAKE SIGUSR2
 
 enum {
 	PEND_MAX = 64,
@@ -34,7 +37,6 @@ struct reader {
 	struct reader_config *c;
 	struct cpu_slot *slot;
 	pthread_t thread;
-	int wake; /* eventfd: stop */
 	_Atomic bool stop;
 
 	/* Odd while inside a remote read of @reading; the control thread may then
@@ -602,11 +604,10 @@ static void *reader_main(void *arg)
 	while (!atomic_load_explicit(&r->stop, memory_order_acquire)) {
 		/* Switch records do not wake us: look now and then, so that they do
 		 * not fill the ring. */
-		struct pollfd fds[2] = { { .fd = r->slot->ring.fd, .events = POLLIN },
-					 { .fd = r->wake, .events = POLLIN } };
+		struct pollfd ring = { .fd = r->slot->ring.fd, .events = POLLIN };
 		uint64_t left;
 
-		poll(fds, 2, busy ? 200 : 1000);
+		poll(&ring, 1, busy ? 200 : 1000);
 		left = over_budget(r);
 		if (left)
 			shed(r, left);
@@ -620,28 +621,32 @@ static void reader_destroy(struct reader *r)
 {
 	if (!r)
 		return;
-	if (r->wake >= 0)
-		close(r->wake);
 	pystack_destroy(r->ps);
 	free(r->cursor);
 	free(r);
 }
 
+static void on_wake(int sig)
+{
+	(void)sig;
+}
+
 int reader_start(struct reader_config *c, struct cpu_slot *slot)
 {
+	struct sigaction wake = { .sa_handler = on_wake };
 	struct reader *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return -ENOMEM;
+	sigaction(READER_WAKE, &wake, NULL);
 	r->c = c;
 	r->slot = slot;
 	r->live.ops = &guarded_ops;
 	r->pos = perf_ring_tail(&slot->ring);
-	r->wake = eventfd(0, EFD_CLOEXEC);
 	r->cursor = calloc(c->n_slots, sizeof(*r->cursor));
 	r->ps = pystack_create(c->max_frames, new_code, r);
 	slot->generation++;
-	if (r->wake < 0 || !r->cursor || !r->ps ||
+	if (!r->cursor || !r->ps ||
 	    pthread_create(&r->thread, NULL, reader_main, r)) {
 		reader_destroy(r);
 		return -ENOMEM;
@@ -657,7 +662,8 @@ void reader_stop(struct cpu_slot *slot)
 	if (!r)
 		return;
 	atomic_store_explicit(&r->stop, true, memory_order_release);
-	eventfd_write(r->wake, 1);
+	/* Ends its poll(); one that comes just before the poll costs its timeout. */
+	pthread_kill(r->thread, READER_WAKE);
 	pthread_join(r->thread, NULL);
 	reader_destroy(r);
 	slot->reader = NULL;
