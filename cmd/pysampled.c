@@ -114,8 +114,10 @@ static int print_version(void)
 
 int main(int argc, char **argv)
 {
-	/* A closed pipe is an error of the write that meets it, not our end. */
+	/* A closed pipe or a full quota is an error of the write that meets it, not our
+	 * end. */
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	opterr = 0;
 	if (argc < 2)
 		return print_help(), EXIT_USAGE;

@@ -40,6 +40,7 @@ static void child_main(char **command, int go, int failed)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
 	if (read(go, &byte, 1) == 1) {
 		execvp(command[0], command);
 		e = errno;
@@ -134,9 +135,11 @@ static int close_sinks(struct sink *sinks, size_t n)
 	struct err err;
 	int ret = EXIT_DONE;
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		if (sink_close(&sinks[i], &err) < 0)
 			ret = cmd_fail(EXIT_FAILED, "%s", err.text);
+		STATS_ADD(truncated, sinks[i].cut); /* more frames than its records hold */
+	}
 	return ret;
 }
 

@@ -17,11 +17,12 @@ SETTLE = 0.7
 
 
 class Profiler:
-    """name; command(pid, hz, out) -> argv; count(out, log) -> (samples in the work, all)."""
+    """name; command(pid, hz, out) -> argv; count(out, log) -> (samples in the work, all);
+    about(log) -> what else it said of itself."""
 
-    def __init__(self, name, version, command, count, settle=SETTLE):
+    def __init__(self, name, version, command, count, about=lambda log: {}, settle=SETTLE):
         self.name, self.version, self.settle = name, version, settle
-        self.command, self.count = command, count
+        self.command, self.count, self.about = command, count, about
 
 
 class Absent(Exception):
@@ -66,7 +67,13 @@ def number_after(text, pattern):
 
 
 # ---------------------------------------------------------------- pysampled and bare event
-def pysampled(binary, extra=()):
+def summary_of(log):
+    """The key=value line that ends a recording of pysampled."""
+    lines = [line for line in log.splitlines() if line.startswith("samples=")]
+    return dict(pair.split("=", 1) for pair in lines[-1].split()) if lines else {}
+
+
+def pysampled(binary, extra=(), name="pysampled"):
     if not os.access(binary, os.X_OK):
         raise Absent("%s is not built" % os.path.relpath(binary))
     version = version_of([binary, "--version"])
@@ -79,7 +86,7 @@ def pysampled(binary, extra=()):
         samples = number_after(log, r"\bsamples=(\d+)")
         return samples, samples
 
-    return Profiler("pysampled", version, command, count)
+    return Profiler(name, version, command, count, summary_of)
 
 
 def bare_event(source, folder, sample_type):

@@ -169,8 +169,9 @@ class Attached:
     def stop(self):
         usage = reap(self.process)
         work, whole = self.profiler.count(self.out, self.log())
-        return {"samples": work, "all_samples": whole, "total_ns":
-                (usage.ru_utime + usage.ru_stime) * 1e9, "rss_kb": usage.ru_maxrss}
+        return {"samples": work, "all_samples": whole, "rss_kb": usage.ru_maxrss,
+                "total_ns": (usage.ru_utime + usage.ru_stime) * 1e9,
+                "about": self.profiler.about(self.log())}
 
 
 def group_size(target, rate):
