@@ -642,7 +642,7 @@ static void watch_readers(struct recorder *r)
 
 		if (!r->slots[i].reader)
 			continue;
-		pid = reader_stuck(&r->config, &r->slots[i]);
+		pid = reader_stuck(&r->slots[i]);
 		if (!pid)
 			continue;
 		STATS_ADD(stuck_reads, 1);

@@ -82,8 +82,8 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot);
 void reader_stop(struct cpu_slot *slot);
 
 /* The watchdog's look, called at intervals: has the reader been inside the same
- * read since the last call? If so it is abandoned, a new one takes the slot and
- * the result is the process whose memory hung; else 0. */
-pid_t reader_stuck(struct reader_config *c, struct cpu_slot *slot);
+ * read since the last call? Then it is abandoned and the result is the process whose
+ * memory hangs; the slot waits for reader_start(). Else 0. */
+pid_t reader_stuck(struct cpu_slot *slot);
 
 #endif

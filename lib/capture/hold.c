@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * hold - read the stack of a thread that is held, and judge whether it was.
+ */
+#include <pthread.h>
+
+#include "../stats.h"
+#include "proof.h"
+#include "reader_int.h"
+
+enum {
+	GAP_START_NS = 150000, /* until the machine's own gap is known */
+	GAP_MIN_NS = 40000,
+};
+
+/* --- the guarded reader of remote memory --- */
+
+static const uint64_t ABANDONED = ~(uint64_t)0;
+
+static uint64_t guard_enter(struct reader *r)
+{
+	uint64_t g = atomic_load_explicit(&r->guard, memory_order_relaxed) + 1;
+
+	atomic_store_explicit(&r->guard, g, memory_order_release);
+	return g;
+}
+
+static void guard_leave(struct reader *r, uint64_t g)
+{
+	if (!atomic_compare_exchange_strong(&r->guard, &g, g + 1))
+		pthread_exit(NULL); /* abandoned: another reader owns the slot now */
+}
+
+static int guarded_read(struct rmem *m, raddr at, void *buf, size_t n)
+{
+	struct reader *r = container_of(m, struct reader, live);
+	uint64_t g = guard_enter(r);
+	int ret = rmem_read(&r->below.base, at, buf, n);
+
+	guard_leave(r, g);
+	return ret;
+}
+
+static size_t guarded_readv(struct rmem *m, const struct rmem_vec *v, size_t n)
+{
+	struct reader *r = container_of(m, struct reader, live);
+	uint64_t g = guard_enter(r);
+	size_t ret = rmem_readv(&r->below.base, v, n);
+
+	guard_leave(r, g);
+	return ret;
+}
+
+const struct rmem_ops hold_guarded_ops = {
+	.name = "guarded",
+	.read = guarded_read,
+	.readv = guarded_readv,
+};
+
+/* --- reading and judging --- */
+
+/* Has the thread come onto any CPU since it left ours? */
+static bool ran_since(struct reader *r, pid_t tid, uint64_t since)
+{
+	struct reader_config *c = r->c;
+	uint64_t own = r->pos;
+
+	if (proof_ran_in_ring(r->slot, &own, tid, since))
+		return true;
+	for (uint32_t i = 0; i < c->n_slots; i++)
+		if (i != r->slot->index &&
+		    proof_ran_in_ring(&c->slots[i], &r->cursor[i], tid, since))
+			return true;
+	return proof_ran_noted(c, tid, since);
+}
+
+static void count_judgement(enum judgement j)
+{
+	switch (j) {
+	case JUDGE_BACKLOG:
+		STATS_ADD(late_backlog, 1);
+		break;
+	case JUDGE_GAP:
+		STATS_ADD(late_gap, 1);
+		break;
+	case JUDGE_VOLUNTARY:
+		STATS_ADD(late_voluntary, 1);
+		break;
+	case JUDGE_RAN:
+		STATS_ADD(late_ran, 1);
+		break;
+	case JUDGE_NOSWITCH:
+		STATS_ADD(late_noswitch, 1);
+		break;
+	case JUDGE_CAPTURE:
+		STATS_ADD(late_capture, 1);
+		break;
+	default:
+		break;
+	}
+}
+
+static enum provenance torn(enum pystack_end end)
+{
+	if (end == PYSTACK_FAULT)
+		STATS_ADD(torn_fault, 1);
+	else if (end == PYSTACK_BROKEN)
+		STATS_ADD(torn_broken, 1);
+	else
+		STATS_ADD(torn_badcode, 1);
+	return PROV_TORN;
+}
+
+/* The gap between an event in user code and the switch away from it is the
+ * machine's own (interrupt, inter-processor interrupt, scheduler): learn it. */
+static void learn_gap(struct reader *r, const struct hold *h)
+{
+	uint64_t gap = h->t_out - h->t0;
+
+	if (h->in_kernel || !h->t_out || gap > GAP_START_NS)
+		return;
+	r->gap_ns = r->gap_ns ? (r->gap_ns * 15 + gap) / 16 : gap;
+}
+
+static uint64_t gap_max(const struct reader *r)
+{
+	return r->gap_ns ? MAX(GAP_MIN_NS, MIN(GAP_START_NS, r->gap_ns * 4)) : GAP_START_NS;
+}
+
+static enum provenance provenance_of(struct reader *r, struct pending *p,
+				     const struct pystack_result *res, bool unchanged)
+{
+	enum judgement j;
+
+	if (res->end == PYSTACK_NOPYTHON)
+		return PROV_NOPYTHON;
+	if (res->end != PYSTACK_OK)
+		return torn(res->end);
+	p->hold.gap_max_ns = gap_max(r);
+	j = r->c->capture->judge(&p->hold);
+	learn_gap(r, &p->hold);
+	if (j == JUDGE_EXACT)
+		return PROV_EXACT;
+	if (!unchanged) {
+		STATS_ADD(torn_moved, 1);
+		return PROV_TORN;
+	}
+	count_judgement(j);
+	return PROV_LATE;
+}
+
+/* Why no walk can be tried; PYSTACK_OK: it can. Counts what it finds. */
+static enum pystack_end readable(struct reader *r, struct target *t, pid_t pid)
+{
+	int state = t ? atomic_load_explicit(&t->state, memory_order_acquire) :
+			TARGET_PENDING;
+
+	switch (state) {
+	case TARGET_PYTHON:
+		return PYSTACK_OK;
+	case TARGET_NOPYTHON:
+		return PYSTACK_NOPYTHON;
+	case TARGET_QUARANTINED:
+		STATS_ADD(torn_quarantined, 1);
+		return PYSTACK_END_N;
+	default:
+		if (!t)
+			emit_control(r, CTL_UNKNOWN, pid, 0);
+		STATS_ADD(torn_notready, 1);
+		return PYSTACK_END_N;
+	}
+}
+
+static struct pystack_result read_stack(struct reader *r, pid_t pid, pid_t tid,
+					struct target *t, pid_t *inner)
+{
+	struct pystack_result res = { .end = readable(r, t, pid) };
+
+	if (res.end != PYSTACK_OK)
+		return res;
+	*inner = target_inner_tid(t, tid);
+	if (!*inner) {
+		emit_control(r, CTL_UNKNOWN, pid, 0);
+		STATS_ADD(torn_notready, 1);
+		res.end = PYSTACK_END_N;
+		return res;
+	}
+	rmem_live_init(&r->below, pid);
+	atomic_store_explicit(&r->reading, pid, memory_order_relaxed);
+	r->code_lost = false;
+	res = pystack_read(r->ps, &t->py, &r->live, tid, *inner,
+			   r->c->tape ? emit_read : NULL, r);
+	if (r->code_lost)
+		pystack_forget(r->ps, pid);
+	return res;
+}
+
+/* All pending samples of one thread: one read serves them, for nothing that
+ * Python does lies between several events of one instant. */
+static void process_thread(struct reader *r, uint32_t first)
+{
+	pid_t pid = r->pend[first].pid, tid = r->pend[first].tid, inner = tid;
+	struct target *t = targets_find(r->c->targets, pid);
+	struct pystack_result res = { .end = PYSTACK_END_N };
+	uint64_t t_out = 0, t_end;
+	bool ran, unchanged = true;
+
+	if (!t && !r->c->follow) {
+		STATS_ADD(foreign, 1);
+		return;
+	}
+	res = read_stack(r, pid, tid, t, &inner);
+	for (uint32_t i = first; i < r->n_pend; i++)
+		if (r->pend[i].tid == tid)
+			t_out = r->pend[i].hold.t_out;
+	ran = ran_since(r, tid, t_out ? t_out : r->pend[first].time);
+	if (ran || !t_out)
+		unchanged = res.end != PYSTACK_OK || pystack_unchanged(&res, &t->py, &r->live);
+	t_end = now_ns();
+	r->held_ns += t_end - (t_out ? t_out : t_end);
+	for (uint32_t i = first; i < r->n_pend; i++) {
+		struct pending *p = &r->pend[i];
+		enum provenance prov = PROV_TORN;
+
+		if (p->tid != tid)
+			continue;
+		p->tid = 0;
+		p->hold.ran = ran;
+		p->hold.t_end = t_end;
+		if (res.end != PYSTACK_END_N)
+			prov = provenance_of(r, p, &res, unchanged);
+		if (r->code_lost && res.n) {
+			emit_lost(1);
+			continue;
+		}
+		emit_sample(r, p, prov, &res);
+		if (r->c->tape)
+			emit_tape(r, p, prov, &res, tid, inner);
+	}
+}
+
+void hold_flush(struct reader *r)
+{
+	for (uint32_t i = 0; i < r->n_pend; i++)
+		if (r->pend[i].tid)
+			process_thread(r, i);
+	r->n_pend = 0;
+}
+
+bool hold_abandon(struct reader *r, uint64_t guard)
+{
+	return atomic_compare_exchange_strong(&r->guard, &guard, ABANDONED);
+}

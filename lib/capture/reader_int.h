@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * reader_int - what the files of a reader share, and nobody else sees: reader.c (the
+ * thread and its ring), hold.c (reading and judging), emit.c (queueing).
+ */
+#ifndef READER_INT_H
+#define READER_INT_H
+
+#include <time.h>
+
+#include "../pystack.h"
+#include "../remote_mem.h"
+#include "reader.h"
+
+enum { PEND_MAX = 64 };
+static const uint64_t SECOND = 1000000000;
+
+/* A sample that waits for its thread to be read. */
+struct pending {
+	uint64_t pos; /* of its record in the ring */
+	pid_t pid, tid;
+	uint64_t time;
+	uint32_t event;
+	bool in_kernel;
+	struct hold hold;
+};
+
+struct reader {
+	struct reader_config *c;
+	struct cpu_slot *slot;
+	pthread_t thread;
+	_Atomic bool stop;
+
+	/* Odd while inside a remote read of @reading; the control thread may then
+	 * swing it to ABANDONED, after which this thread may touch nothing. */
+	_Atomic uint64_t guard;
+	_Atomic int reading;
+
+	struct pystack *ps;
+	struct rmem live;
+	struct rmem_live below;
+	struct pending pend[PEND_MAX];
+	uint32_t n_pend;
+	uint64_t pos;	   /* in our ring: everything before it is dealt with */
+	uint64_t *cursor;  /* in the others' rings */
+	uint64_t gap_ns;   /* running estimate of t0 -> t_out in user code */
+	uint64_t window_ns, held_ns; /* hold budget: this second's */
+	bool code_lost;
+	unsigned char bounce[PERF_RECORD_BYTES];
+};
+
+static inline uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
+}
+
+/* hold.c: read and emit all pending samples. */
+void hold_flush(struct reader *r);
+
+/* hold.c: the remote memory of r->below, readable until the watchdog abandons us. */
+extern const struct rmem_ops hold_guarded_ops;
+
+/* hold.c: swing the guard of a reader stuck since @guard to "abandoned". */
+bool hold_abandon(struct reader *r, uint64_t guard);
+
+/* emit.c: a perf record that is no sample. */
+void emit_side(struct reader *r, const struct perf_event_header *h);
+
+/* emit.c: one judged sample; and the same for a tape. */
+void emit_sample(struct reader *r, const struct pending *p, enum provenance prov,
+		 const struct pystack_result *res);
+void emit_tape(struct reader *r, const struct pending *p, enum provenance prov,
+	       const struct pystack_result *res, pid_t tid, pid_t inner);
+
+/* emit.c: callbacks for pystack: a new code object; a read for the tape. */
+void emit_code(void *arg, uint64_t id, const struct pycode_copy *c);
+void emit_read(void *arg, raddr at, const void *bytes, size_t n, int ret);
+
+/* emit.c: a message to the control thread. */
+void emit_control(struct reader *r, enum ctl_type type, pid_t pid, pid_t ppid);
+
+/* emit.c: @n samples never reached the queue. */
+void emit_lost(uint64_t n);
+
+#endif
