@@ -13,25 +13,15 @@
 #include "../output/sink.h"
 #include "announce.h"
 #include "attach.h"
-#include "probe.h"
+#include "clock.h"
 #include "proc.h"
 #include "stats.h"
-#include "tape.h"
+#include "tracker.h"
 
 enum {
 	RING_PAGES = 256, RING_PAGES_MIN = 16,
 	QUEUE_BYTES = 4 << 20, CTL_QUEUE_BYTES = 64 << 10,
-	PROBE_WAIT_MS = 3000,  /* at attach */
-	PROBE_RETRIES = 60,    /* after an exec, RETRY_MS apart */
-	RETRY_MS = 50, WATCH_MS = 20, IDLE_MS = 200,
-};
-
-/* A process whose interpreter is being looked for. */
-struct search {
-	struct target *target;
-	struct probe *probe;
-	int tries;
-	uint64_t next_ns;
+	WATCH_MS = 20,
 };
 
 struct recorder {
@@ -39,7 +29,7 @@ struct recorder {
 	struct session *session;
 	const struct capture_ops *capture;
 	struct reader_config config;
-	struct targets targets;
+	struct tracker tracker;
 	struct attach attach;
 	struct perf_options perf;
 	struct cpu_slot *slots;
@@ -47,20 +37,10 @@ struct recorder {
 	struct queue own; /* the control thread's records for the resolver */
 	struct queue **queues;
 	struct resolver *resolver;
-	struct search *searches;
-	size_t n_searches;
 	int pidfds[RECORDER_MAX_PIDS];
 	struct err why; /* why not a better capture */
 	bool warned_budget, child_ran;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 __attribute__((__format__(__printf__, 2, 3))) static void note(struct recorder *r,
 							       const char *fmt, ...)
@@ -76,284 +56,19 @@ __attribute__((__format__(__printf__, 2, 3))) static void note(struct recorder *
 	r->o.note(r->o.note_arg, text);
 }
 
-/* --- targets --- */
-
-static int compare_pairs(const void *a, const void *b)
-{
-	const pid_t *x = a, *y = b;
-
-	return x[0] < y[0] ? -1 : x[0] > y[0];
-}
-
-/* In a PID namespace of its own a process numbers its threads differently. */
-static int learn_inner_tids(struct target *t)
-{
-	_cleanup_free_ pid_t *tids = NULL;
-	size_t n;
-
-	t->inner_tids = proc_inner_tid(t->pid, t->pid) != t->pid;
-	if (!t->inner_tids || proc_tasks(t->pid, &tids, &n) < 0)
-		return 0;
-	t->tids = calloc(n, sizeof(*t->tids));
-	if (!t->tids)
-		return -ENOMEM;
-	for (size_t i = 0; i < n; i++) {
-		pid_t inner = proc_inner_tid(t->pid, tids[i]);
-
-		t->tids[t->n_tids].outer = tids[i];
-		t->tids[t->n_tids].inner = inner;
-		t->n_tids += inner > 0;
-	}
-	qsort(t->tids, t->n_tids, sizeof(*t->tids), compare_pairs);
-	return 0;
-}
-
-static void target_found(struct target *t, const struct pyproc *p)
-{
-	t->py.pid = t->pid;
-	t->py.layout = p->layout;
-	pywalk_layout_init(&t->py.walk, &p->layout, p->runtime);
-	t->version = p->version;
-	t->runtime = p->runtime;
-	learn_inner_tids(t);
-	atomic_store_explicit(&t->state, TARGET_PYTHON, memory_order_release);
-}
-
-/* A tape needs what the readers know of a process. */
-static void tape_target(struct recorder *r, const struct target *t)
-{
-	struct tape_target head = {
-		.pid = t->pid,
-		.version = t->version,
-		.runtime = t->runtime,
-		.layout_size = sizeof(t->py.layout),
-	};
-	uint32_t tag[2] = { TAPE_TARGET, sizeof(head) };
-	unsigned char *p;
-
-	if (!r->config.tape || atomic_load(&t->state) != TARGET_PYTHON)
-		return;
-	p = queue_reserve(&r->own, Q_TAPE, sizeof(tag) + sizeof(head) + sizeof(t->py.layout));
-	if (!p)
-		return;
-	memcpy(p, tag, sizeof(tag));
-	memcpy(p + sizeof(tag), &head, sizeof(head));
-	memcpy(p + sizeof(tag) + sizeof(head), &t->py.layout, sizeof(t->py.layout));
-	queue_commit(&r->own);
-}
-
-static struct target *add_target(struct recorder *r, pid_t pid, enum target_state state)
-{
-	struct target *t = target_create(pid);
-
-	if (!t)
-		return NULL;
-	atomic_init(&t->state, state);
-	if (targets_publish(&r->targets, pid, t) == 0)
-		return t;
-	free(t);
-	return NULL;
-}
-
-/* A forked child is its parent until it execs: same interpreter, same addresses. */
-static void add_child(struct recorder *r, pid_t pid, pid_t ppid)
-{
-	struct target *parent = targets_find(&r->targets, ppid), *t;
-
-	if (!parent || targets_find(&r->targets, pid))
-		return;
-	t = target_create(pid);
-	if (!t)
-		return;
-	t->py = parent->py;
-	t->py.pid = pid;
-	t->version = parent->version;
-	t->runtime = parent->runtime;
-	if (atomic_load(&parent->state) == TARGET_PYTHON)
-		learn_inner_tids(t);
-	atomic_init(&t->state, atomic_load(&parent->state));
-	if (targets_publish(&r->targets, pid, t) < 0)
-		free(t);
-	else
-		tape_target(r, t);
-}
-
-static void begin_search(struct recorder *r, struct target *t)
-{
-	struct search *s = realloc(r->searches, (r->n_searches + 1) * sizeof(*s));
-
-	if (!s)
-		return;
-	r->searches = s;
-	s[r->n_searches++] = (struct search){ .target = t, .next_ns = now_ns() };
-}
-
-/* After an exec: a new program, nothing known of it. */
-static void restart_target(struct recorder *r, pid_t pid)
-{
-	struct target *t = add_target(r, pid, TARGET_PENDING);
-
-	for (size_t i = 0; i < r->n_searches; i++)
-		if (r->searches[i].target->pid == pid)
-			r->searches[i].tries = PROBE_RETRIES + 1; /* the old program's */
-	if (t)
-		begin_search(r, t);
-}
-
-/* False: keep looking. */
-static bool search_ended(struct recorder *r, struct search *s, int code,
-			 const struct pyproc *p, const struct err *err)
-{
-	if (code == 0) {
-		target_found(s->target, p);
-		tape_target(r, s->target);
-		return true;
-	}
-	if (code != -EAGAIN && code != -ENOEXEC) {
-		snprintf(s->target->why, sizeof(s->target->why), "%.250s", err->text);
-		atomic_store(&s->target->state, TARGET_REFUSED);
-		if (code != -ESRCH)
-			note(r, "%s", err->text);
-		return true;
-	}
-	if (s->tries < PROBE_RETRIES && proc_exists(s->target->pid))
-		return false;
-	atomic_store(&s->target->state, TARGET_NOPYTHON);
-	return true;
-}
-
-static void run_searches(struct recorder *r)
-{
-	for (size_t i = 0; i < r->n_searches;) {
-		struct search *s = &r->searches[i];
-		bool ended = s->tries > PROBE_RETRIES;
-		struct pyproc p;
-		struct err err;
-		int code;
-
-		if (!ended && s->probe && probe_done(s->probe, &code, &p, &err)) {
-			probe_release(s->probe);
-			s->probe = NULL;
-			ended = search_ended(r, s, code, &p, &err);
-			s->next_ns = now_ns() + RETRY_MS * 1000000ull;
-		} else if (!ended && !s->probe && now_ns() >= s->next_ns) {
-			s->tries++;
-			s->probe = probe_start(s->target->pid, r->config.kick);
-		}
-		if (!ended) {
-			i++;
-			continue;
-		}
-		probe_release(s->probe);
-		r->searches[i] = r->searches[--r->n_searches];
-	}
-}
-
-/* --- creation --- */
-
-/* The interpreter of a process that the user named must be there, or --any. */
-static int find_root(struct recorder *r, pid_t pid, struct err *err)
-{
-	struct probe *probe;
-	struct pyproc p;
-	struct target *t;
-	int code = -ENOMEM;
-
-	if (!proc_exists(pid))
-		return err_set(err, -ESRCH, "there is no process %d", pid);
-	if (proc_tgid(pid) != pid)
-		return err_set(err, -ESRCH,
-			       "%d is a thread of process %d; use -p %d -t %d", pid,
-			       proc_tgid(pid), proc_tgid(pid), pid);
-	t = add_target(r, pid, TARGET_PENDING);
-	probe = t ? probe_start(pid, -1) : NULL;
-	if (!probe)
-		return err_set(err, -ENOMEM, "out of memory");
-	if (!probe_wait(probe, PROBE_WAIT_MS)) {
-		probe_release(probe);
-		atomic_store(&t->state, TARGET_QUARANTINED);
-		note(r, "reading the memory of process %d hangs; its samples will be torn", pid);
-		return 0;
-	}
-	probe_done(probe, &code, &p, err);
-	probe_release(probe);
-	if (code == 0) {
-		target_found(t, &p);
-		note(r, "process %d: CPython %u.%u.%u, %s, %s", pid, p.version >> 24 & 0xff,
-		     p.version >> 16 & 0xff, p.version >> 8 & 0xff, p.build, p.module);
-		return 0;
-	}
-	t->root = true;
-	if (code == -EAGAIN) {
-		begin_search(r, t);
-		return 0;
-	}
-	if (!r->o.any || (code != -ENOEXEC && code != -ENOTSUP))
-		return code;
-	atomic_store(&t->state, TARGET_NOPYTHON);
-	return 0;
-}
-
-static int find_descendants(struct recorder *r, pid_t pid)
-{
-	_cleanup_free_ pid_t *pids = NULL;
-	size_t n = 0;
-
-	if (proc_descendants(pid, &pids, &n) < 0)
-		return 0;
-	for (size_t i = 0; i < n; i++) {
-		struct target *t;
-
-		if (targets_find(&r->targets, pids[i]))
-			continue;
-		t = add_target(r, pids[i], TARGET_PENDING);
-		if (!t)
-			return -ENOMEM;
-		begin_search(r, t);
-	}
-	return 0;
-}
-
-static bool searching(const struct recorder *r)
-{
-	for (size_t i = 0; i < r->n_searches; i++)
-		if (r->searches[i].tries <= 1)
-			return true;
-	return false;
-}
-
-/* Existing children are looked at before the recording starts, once each; what is
- * not clear by then stays pending. */
-static void settle(struct recorder *r)
-{
-	struct timespec step = { .tv_nsec = 1000000 };
-	uint64_t end = now_ns() + PROBE_WAIT_MS * 1000000ull;
-
-	while (searching(r) && now_ns() < end) {
-		run_searches(r);
-		nanosleep(&step, NULL);
-	}
-}
-
 static int find_targets(struct recorder *r, struct err *err)
 {
 	int ret = 0;
 
+	if (r->o.child)
+		return tracker_new(&r->tracker, r->o.pids[0]);
 	for (size_t i = 0; ret == 0 && i < r->o.n_pids; i++) {
-		if (r->o.child) {
-			struct target *t = add_target(r, r->o.pids[i], TARGET_PENDING);
-
-			ret = t ? 0 : err_set(err, -ENOMEM, "out of memory");
-			if (t)
-				begin_search(r, t);
-			continue;
-		}
-		ret = find_root(r, r->o.pids[i], err);
+		ret = tracker_root(&r->tracker, r->o.pids[i], r->o.any, err);
 		if (ret == 0 && r->o.follow)
-			ret = find_descendants(r, r->o.pids[i]);
+			ret = tracker_descendants(&r->tracker, r->o.pids[i]);
 	}
-	if (ret == 0 && !r->o.child)
-		settle(r);
+	if (ret == 0)
+		tracker_settle(&r->tracker);
 	return ret;
 }
 
@@ -397,14 +112,18 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 {
 	struct recorder *r = calloc(1, sizeof(*r));
 
-	if (!r || targets_init(&r->targets) < 0) {
+	int kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	if (!r || kick < 0 || tracker_init(&r->tracker, kick) < 0) {
 		free(r);
-		err_set(err, -ENOMEM, "out of memory");
+		err_set(err, -ENOMEM, "out of memory or of descriptors");
 		return NULL;
 	}
 	r->o = *o;
 	r->session = session;
-	r->config.kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	r->config.kick = kick;
+	r->tracker.note = o->note;
+	r->tracker.note_arg = o->note_arg;
 	for (size_t i = 0; i < RECORDER_MAX_PIDS; i++)
 		r->pidfds[i] = -1;
 	if (find_targets(r, err) == 0 && choose(r, err) == 0)
@@ -429,15 +148,12 @@ void recorder_destroy(struct recorder *r)
 {
 	if (!r)
 		return;
-	for (size_t i = 0; i < r->n_searches; i++)
-		probe_release(r->searches[i].probe);
-	free(r->searches);
 	free(r->queues);
 	resolver_destroy(r->resolver);
 	attach_deinit(&r->attach);
 	close_slots(r);
 	queue_deinit(&r->own);
-	targets_deinit(&r->targets);
+	tracker_deinit(&r->tracker);
 	for (size_t i = 0; i < RECORDER_MAX_PIDS; i++)
 		if (r->pidfds[i] >= 0)
 			close(r->pidfds[i]);
@@ -499,8 +215,8 @@ static int attach_all(struct recorder *r, struct err *err)
 		.n_slots = r->n_slots,
 		.inherit = r->perf.inherit,
 	};
-	for (size_t i = 0; ret == 0 && i < r->targets.n_all; i++) {
-		pid_t pid = r->targets.all[i]->pid;
+	for (size_t i = 0; ret == 0 && i < r->tracker.targets.n_all; i++) {
+		pid_t pid = r->tracker.targets.all[i]->pid;
 
 		ret = attach_process(&r->attach, pid, r->o.tids, r->o.n_tids, err);
 		/* A child that is gone or not ours is no reason to stop. */
@@ -517,7 +233,7 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	struct reader_config *c = &r->config;
 
 	c->capture = r->capture;
-	c->targets = &r->targets;
+	c->targets = &r->tracker.targets;
 	c->session = r->session;
 	c->max_frames = r->o.max_frames;
 	c->hold_budget = r->o.hold_budget;
@@ -556,10 +272,10 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 
 static void announce_all(struct recorder *r, uint64_t time)
 {
-	for (size_t i = 0; i < r->targets.n_all; i++) {
-		announce_process(&r->own, r->targets.all[i]->pid, time);
-		tape_target(r, r->targets.all[i]);
-	}
+	for (size_t i = 0; i < r->tracker.targets.n_all; i++)
+		announce_process(&r->own, r->tracker.targets.all[i]->pid, time);
+	if (r->config.tape)
+		tracker_tape_all(&r->tracker, &r->own);
 }
 
 static int start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
@@ -595,28 +311,28 @@ static int start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 
 static void handle_message(struct recorder *r, uint32_t type, const struct ctl_msg *m)
 {
-	struct target *t = targets_find(&r->targets, m->pid);
+	struct target *t = targets_find(&r->tracker.targets, m->pid);
 
 	switch (type) {
 	case CTL_FORK:
 		if (r->o.follow)
-			add_child(r, m->pid, m->ppid);
+			tracker_forked(&r->tracker, m->pid, m->ppid);
 		break;
 	case CTL_EXEC:
 		/* Our own child's first exec is what we started it for. */
 		if (r->o.child && m->pid == r->o.pids[0] && !r->child_ran)
 			r->child_ran = true;
 		else if (t)
-			restart_target(r, m->pid);
+			tracker_new(&r->tracker, m->pid);
 		break;
 	case CTL_EXIT:
-		targets_publish(&r->targets, m->pid, NULL);
+		tracker_gone(&r->tracker, m->pid);
 		break;
 	case CTL_UNKNOWN:
-		if (!t && r->o.follow && proc_exists(m->pid))
-			restart_target(r, m->pid);
-		else if (t && t->inner_tids && atomic_load(&t->state) == TARGET_PYTHON)
-			restart_target(r, m->pid); /* learns the new thread's number */
+		/* A process never seen, or in a PID namespace a thread never seen. */
+		if (t ? t->inner_tids && atomic_load(&t->state) == TARGET_PYTHON :
+			r->o.follow && proc_exists(m->pid))
+			tracker_new(&r->tracker, m->pid);
 		break;
 	}
 }
@@ -637,20 +353,12 @@ static void take_messages(struct recorder *r)
 static void watch_readers(struct recorder *r)
 {
 	for (size_t i = 0; i < r->n_slots; i++) {
-		struct target *t;
-		pid_t pid;
+		pid_t pid = r->slots[i].reader ? reader_stuck(&r->slots[i]) : 0;
 
-		if (!r->slots[i].reader)
-			continue;
-		pid = reader_stuck(&r->slots[i]);
 		if (!pid)
 			continue;
 		STATS_ADD(stuck_reads, 1);
-		t = targets_find(&r->targets, pid);
-		if (t && atomic_exchange(&t->state, TARGET_QUARANTINED) != TARGET_QUARANTINED)
-			note(r, "a read of process %d hangs; it is left alone from now on, its "
-				"samples are torn",
-			     pid);
+		tracker_quarantine(&r->tracker, pid);
 		reader_start(&r->config, &r->slots[i]);
 	}
 	if (atomic_load(&r->config.over_budget) && !r->warned_budget) {
@@ -696,7 +404,7 @@ static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 		if (fds[n].revents)
 			return;
 		take_messages(r);
-		run_searches(r);
+		tracker_run(&r->tracker);
 		watch_readers(r);
 	}
 }

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "../output/sink.h"
+#include "clock.h"
 #include "perf_decode.h"
 #include "profile.h"
 #include "stats.h"
@@ -36,14 +37,6 @@ struct resolver {
 	struct resolver_counts counts;
 	struct frame frames[MAX_STACK];
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 struct resolver *resolver_create(const struct resolver_config *c)
 {

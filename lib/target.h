@@ -24,7 +24,6 @@ enum target_state {
 struct target {
 	pid_t pid;
 	_Atomic int state;
-	bool root;	  /* named by the user */
 	bool inner_tids;  /* lives in a PID namespace of its own */
 	struct pystack_target py;
 	uint32_t version; /* PY_VERSION_HEX */

@@ -6,14 +6,13 @@
 #ifndef READER_INT_H
 #define READER_INT_H
 
-#include <time.h>
-
+#include "../clock.h"
 #include "../pystack.h"
 #include "../remote_mem.h"
 #include "reader.h"
 
 enum { PEND_MAX = 64 };
-static const uint64_t SECOND = 1000000000;
+static const uint64_t SECOND = 1000000000; /* ns */
 
 /* A sample that waits for its thread to be read. */
 struct pending {
@@ -48,14 +47,6 @@ struct reader {
 	bool code_lost;
 	unsigned char bounce[PERF_RECORD_BYTES];
 };
-
-static inline uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
-}
 
 /* hold.c: read and emit all pending samples. */
 void hold_flush(struct reader *r);

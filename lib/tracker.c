@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: MIT */
+#include "tracker.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <time.h>
+
+#include "capture/reader.h"
+#include "clock.h"
+#include "probe.h"
+#include "proc.h"
+#include "tape.h"
+
+enum {
+	PROBE_WAIT_MS = 3000, /* at attach */
+	RETRY_MS = 10,	      /* doubled each time, to RETRY_MAX_MS */
+	RETRY_MAX_MS = 200,
+	FRESH_TRIES = 16,     /* so a program that runs for 2 s without Python has none */
+};
+
+/* A process whose interpreter is being looked for. */
+struct search {
+	struct target *target;
+	struct probe *probe;
+	int tries;
+	bool fresh; /* just started: its interpreter may not be mapped yet */
+	bool dropped;
+	uint64_t next_ns;
+};
+
+__attribute__((__format__(__printf__, 2, 3))) static void note(struct tracker *t,
+							       const char *fmt, ...)
+{
+	char text[600];
+	va_list ap;
+
+	if (!t->note)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	t->note(t->note_arg, text);
+}
+
+int tracker_init(struct tracker *t, int kick)
+{
+	*t = (struct tracker){ .kick = kick };
+	return targets_init(&t->targets);
+}
+
+void tracker_deinit(struct tracker *t)
+{
+	for (size_t i = 0; i < t->n_searches; i++)
+		probe_release(t->searches[i].probe);
+	free(t->searches);
+	targets_deinit(&t->targets);
+}
+
+/* --- targets --- */
+
+static int compare_pairs(const void *a, const void *b)
+{
+	const pid_t *x = a, *y = b;
+
+	return x[0] < y[0] ? -1 : x[0] > y[0];
+}
+
+/* In a PID namespace of its own a process numbers its threads differently. */
+static int learn_inner_tids(struct target *t)
+{
+	_cleanup_free_ pid_t *tids = NULL;
+	size_t n;
+
+	t->inner_tids = proc_inner_tid(t->pid, t->pid) != t->pid;
+	if (!t->inner_tids || proc_tasks(t->pid, &tids, &n) < 0)
+		return 0;
+	t->tids = calloc(n, sizeof(*t->tids));
+	if (!t->tids)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		pid_t inner = proc_inner_tid(t->pid, tids[i]);
+
+		t->tids[t->n_tids].outer = tids[i];
+		t->tids[t->n_tids].inner = inner;
+		t->n_tids += inner > 0;
+	}
+	qsort(t->tids, t->n_tids, sizeof(*t->tids), compare_pairs);
+	return 0;
+}
+
+static void target_found(struct target *t, const struct pyproc *p)
+{
+	t->py.pid = t->pid;
+	t->py.layout = p->layout;
+	pywalk_layout_init(&t->py.walk, &p->layout, p->runtime);
+	t->version = p->version;
+	t->runtime = p->runtime;
+	learn_inner_tids(t);
+	atomic_store_explicit(&t->state, TARGET_PYTHON, memory_order_release);
+}
+
+/* A tape needs what the readers know of a process. */
+static void tape_target(const struct tracker *t, const struct target *target)
+{
+	struct tape_target head = {
+		.pid = target->pid,
+		.version = target->version,
+		.runtime = target->runtime,
+		.layout_size = sizeof(target->py.layout),
+	};
+	uint32_t tag[2] = { TAPE_TARGET, sizeof(head) };
+	unsigned char *p;
+
+	if (!t->tape || atomic_load(&target->state) != TARGET_PYTHON)
+		return;
+	p = queue_reserve(t->tape, Q_TAPE, sizeof(tag) + sizeof(head) +
+						   sizeof(target->py.layout));
+	if (!p)
+		return;
+	memcpy(p, tag, sizeof(tag));
+	memcpy(p + sizeof(tag), &head, sizeof(head));
+	memcpy(p + sizeof(tag) + sizeof(head), &target->py.layout, sizeof(target->py.layout));
+	queue_commit(t->tape);
+}
+
+void tracker_tape_all(struct tracker *t, struct queue *tape)
+{
+	t->tape = tape;
+	for (size_t i = 0; i < t->targets.n_all; i++)
+		tape_target(t, t->targets.all[i]);
+}
+
+static struct target *add_target(struct tracker *t, pid_t pid, enum target_state state)
+{
+	struct target *target = target_create(pid);
+
+	if (!target)
+		return NULL;
+	atomic_init(&target->state, state);
+	if (targets_publish(&t->targets, pid, target) == 0)
+		return target;
+	free(target);
+	return NULL;
+}
+
+static int begin_search(struct tracker *t, struct target *target, bool fresh)
+{
+	struct search *s = realloc(t->searches, (t->n_searches + 1) * sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	t->searches = s;
+	s[t->n_searches++] = (struct search){
+		.target = target,
+		.fresh = fresh,
+		.next_ns = now_ns(),
+	};
+	return 0;
+}
+
+void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid)
+{
+	struct target *parent = targets_find(&t->targets, ppid), *child;
+	int state;
+
+	if (!parent || targets_find(&t->targets, pid))
+		return;
+	child = target_create(pid);
+	if (!child)
+		return;
+	child->py = parent->py;
+	child->py.pid = pid;
+	child->version = parent->version;
+	child->runtime = parent->runtime;
+	state = atomic_load(&parent->state);
+	if (state == TARGET_PYTHON)
+		learn_inner_tids(child);
+	atomic_init(&child->state, state);
+	if (targets_publish(&t->targets, pid, child) < 0) {
+		free(child);
+		return;
+	}
+	tape_target(t, child);
+	if (state == TARGET_PENDING)
+		begin_search(t, child, true);
+}
+
+int tracker_new(struct tracker *t, pid_t pid)
+{
+	struct target *target = add_target(t, pid, TARGET_PENDING);
+
+	for (size_t i = 0; i < t->n_searches; i++)
+		if (t->searches[i].target->pid == pid)
+			t->searches[i].dropped = true; /* the old program's */
+	return target ? begin_search(t, target, true) : -ENOMEM;
+}
+
+void tracker_gone(struct tracker *t, pid_t pid)
+{
+	targets_publish(&t->targets, pid, NULL);
+}
+
+void tracker_quarantine(struct tracker *t, pid_t pid)
+{
+	struct target *target = targets_find(&t->targets, pid);
+
+	if (!target ||
+	    atomic_exchange(&target->state, TARGET_QUARANTINED) == TARGET_QUARANTINED)
+		return;
+	note(t, "a read of process %d hangs; it is left alone from now on, its samples are "
+		"torn",
+	     pid);
+}
+
+/* --- searches --- */
+
+/* False: keep looking. */
+static bool search_ended(struct tracker *t, struct search *s, int code,
+			 const struct pyproc *p, const struct err *err)
+{
+	struct target *target = s->target;
+
+	if (code == 0) {
+		target_found(target, p);
+		tape_target(t, target);
+		return true;
+	}
+	if (code != -EAGAIN && code != -ENOEXEC) {
+		snprintf(target->why, sizeof(target->why), "%.250s", err->text);
+		atomic_store(&target->state, TARGET_REFUSED);
+		if (code != -ESRCH)
+			note(t, "%s", err->text);
+		return true;
+	}
+	if (proc_exists(target->pid) &&
+	    (code == -EAGAIN || (s->fresh && s->tries < FRESH_TRIES)))
+		return false;
+	atomic_store(&target->state, TARGET_NOPYTHON);
+	return true;
+}
+
+/* True: nothing more to do for it. */
+static bool step_search(struct tracker *t, struct search *s)
+{
+	struct pyproc p;
+	struct err err;
+	int code;
+
+	if (s->dropped)
+		return true;
+	if (!s->probe) {
+		if (now_ns() >= s->next_ns) {
+			s->tries++;
+			s->probe = probe_start(s->target->pid, t->kick);
+		}
+		return false;
+	}
+	if (!probe_done(s->probe, &code, &p, &err))
+		return false;
+	probe_release(s->probe);
+	s->probe = NULL;
+	s->next_ns = now_ns() +
+		     1000000ull * MIN((uint64_t)RETRY_MS << MIN(s->tries, 10), RETRY_MAX_MS);
+	return search_ended(t, s, code, &p, &err);
+}
+
+void tracker_run(struct tracker *t)
+{
+	for (size_t i = 0; i < t->n_searches;) {
+		if (!step_search(t, &t->searches[i])) {
+			i++;
+			continue;
+		}
+		probe_release(t->searches[i].probe);
+		t->searches[i] = t->searches[--t->n_searches];
+	}
+}
+
+static bool unsettled(const struct tracker *t)
+{
+	for (size_t i = 0; i < t->n_searches; i++)
+		if (t->searches[i].tries == 0 || t->searches[i].probe)
+			return true;
+	return false;
+}
+
+void tracker_settle(struct tracker *t)
+{
+	struct timespec step = { .tv_nsec = 1000000 };
+	uint64_t end = now_ns() + PROBE_WAIT_MS * 1000000ull;
+
+	do {
+		tracker_run(t);
+		nanosleep(&step, NULL);
+	} while (unsettled(t) && now_ns() < end);
+}
+
+/* --- at attach --- */
+
+/* A thread's number is not a process's: say so. */
+static int check_pid(pid_t pid, struct err *err)
+{
+	pid_t tgid;
+
+	if (!proc_exists(pid))
+		return err_set(err, -ESRCH, "there is no process %d", pid);
+	tgid = proc_tgid(pid);
+	if (tgid != pid)
+		return err_set(err, -ESRCH, "%d is a thread of process %d; use -p %d -t %d",
+			       pid, tgid, tgid, pid);
+	return 0;
+}
+
+/* What the probe of a named process said. */
+static int judge_root(struct tracker *t, struct target *target, bool any, int code,
+		      const struct pyproc *p)
+{
+	if (code == 0) {
+		target_found(target, p);
+		note(t, "process %d: CPython %u.%u.%u, %s, %s", target->pid,
+		     p->version >> 24 & 0xff, p->version >> 16 & 0xff, p->version >> 8 & 0xff,
+		     p->build, p->module);
+		return 0;
+	}
+	if (code == -EAGAIN)
+		return begin_search(t, target, true);
+	if (!any || (code != -ENOEXEC && code != -ENOTSUP))
+		return code;
+	atomic_store(&target->state, TARGET_NOPYTHON);
+	return 0;
+}
+
+int tracker_root(struct tracker *t, pid_t pid, bool any, struct err *err)
+{
+	struct probe *probe;
+	struct pyproc p;
+	struct target *target;
+	int code = check_pid(pid, err);
+
+	if (code < 0)
+		return code;
+	target = add_target(t, pid, TARGET_PENDING);
+	probe = target ? probe_start(pid, -1) : NULL;
+	if (!probe)
+		return err_set(err, -ENOMEM, "out of memory");
+	if (!probe_wait(probe, PROBE_WAIT_MS)) {
+		probe_release(probe);
+		tracker_quarantine(t, pid);
+		return 0;
+	}
+	probe_done(probe, &code, &p, err);
+	probe_release(probe);
+	return judge_root(t, target, any, code, &p);
+}
+
+int tracker_descendants(struct tracker *t, pid_t pid)
+{
+	_cleanup_free_ pid_t *pids = NULL;
+	size_t n = 0;
+
+	if (proc_descendants(pid, &pids, &n) < 0)
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		struct target *target;
+
+		if (targets_find(&t->targets, pids[i]))
+			continue;
+		target = add_target(t, pids[i], TARGET_PENDING);
+		if (!target || begin_search(t, target, false) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}

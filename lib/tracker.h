@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tracker - which processes belong to the recording, and what interpreter each runs:
+ * found at attach, taken over at fork, looked for again after exec.
+ *
+ * Control thread only; what the readers see of it is the table of targets.
+ */
+#ifndef TRACKER_H
+#define TRACKER_H
+
+#include "queue.h"
+#include "target.h"
+
+struct search;
+
+struct tracker {
+	struct targets targets;
+	struct search *searches; /* interpreters being looked for */
+	size_t n_searches;
+	int kick;		 /* eventfd: written to when a search ends */
+	struct queue *tape;	 /* where TAPE_TARGET records go, or NULL */
+	/* What a person should know; may be NULL. */
+	void (*note)(void *arg, const char *text);
+	void *note_arg;
+};
+
+int tracker_init(struct tracker *t, int kick); /* 0 or -ENOMEM */
+void tracker_deinit(struct tracker *t);
+
+/* A process that the user named; waits for the answer. With @any it need not be
+ * Python. 0; -ESRCH, -ENOEXEC, -ENOTSUP, -EACCES ... with a sentence. */
+int tracker_root(struct tracker *t, pid_t pid, bool any, struct err *err);
+
+/* All its descendants; tracker_settle() waits until each was looked at once. */
+int tracker_descendants(struct tracker *t, pid_t pid);
+void tracker_settle(struct tracker *t);
+
+/* A new program in @pid (exec, our own child before its exec, a process never seen):
+ * looked for from now on. 0 or -ENOMEM. */
+int tracker_new(struct tracker *t, pid_t pid);
+
+/* @pid was forked by @ppid: until it execs it is its parent's copy. */
+void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid);
+
+void tracker_gone(struct tracker *t, pid_t pid);
+
+/* Reads of @pid hang: its samples are torn from now on. */
+void tracker_quarantine(struct tracker *t, pid_t pid);
+
+/* Take up what ended, start what is due. Call often; cheap when nothing is up. */
+void tracker_run(struct tracker *t);
+
+/* Queue all known interpreters for a tape. */
+void tracker_tape_all(struct tracker *t, struct queue *tape);
+
+#endif
