@@ -19,7 +19,8 @@ bool rmem_batch_holds(const struct rmem_batch *b, raddr at, size_t n)
 	return held(b, at, n) != NULL;
 }
 
-enum { PAGE = 4096, FILL_PAGES = 4, NEAR = 64 << 10 };
+/* A fill is FILL_PAGES pieces; the uppermost may reach half a page into the next. */
+enum { PAGE = 4096, FILL_PAGES = 4, FILL_ROOM = (FILL_PAGES + 1) * PAGE, NEAR = 64 << 10 };
 
 /* Bring [at, at + n) and what lies below it, page by page downwards: a hole ends
  * the transfer and what came before it is kept, in one contiguous piece. */
@@ -30,9 +31,10 @@ static int fill_down(struct rmem_batch *b, raddr at, void *buf, size_t n)
 	size_t got, i;
 	uint32_t end;
 
-	if (b->n_have == BATCH_RANGES || BATCH_BYTES - b->used < (FILL_PAGES + 1) * PAGE)
+	b->n_want = 0; /* their place is taken */
+	if (b->n_have == BATCH_RANGES || BATCH_BYTES - b->used < FILL_ROOM)
 		rmem_batch_reset(b);
-	end = b->used + FILL_PAGES * PAGE;
+	end = b->used + FILL_ROOM;
 	for (i = 0; i < FILL_PAGES; i++) {
 		raddr low = i ? lo - PAGE : (at & ~(raddr)(PAGE - 1));
 
@@ -48,7 +50,7 @@ static int fill_down(struct rmem_batch *b, raddr at, void *buf, size_t n)
 	b->have[b->n_have].at = lo;
 	b->have[b->n_have].n = (uint32_t)(top - lo);
 	b->have[b->n_have++].off = end - (uint32_t)(top - lo);
-	b->used = (end + 7) & ~7u;
+	b->used = end;
 	memcpy(buf, b->bytes + end - n, n);
 	return 0;
 }

@@ -27,8 +27,10 @@ int rmem_read_str(struct rmem *m, raddr at, char *buf, size_t cap)
 	while (n + 1 < cap) {
 		size_t step = MIN(cap - 1 - n, 64 - ((at + n) & 63));
 
-		if (rmem_read(m, at + n, buf + n, step) < 0)
+		if (rmem_read(m, at + n, buf + n, step) < 0) {
+			buf[n] = '\0';
 			return -EFAULT;
+		}
 		if (memchr(buf + n, '\0', step))
 			return 0;
 		n += step;

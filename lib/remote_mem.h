@@ -56,7 +56,8 @@ static inline int rmem_read_u64(struct rmem *m, raddr at, uint64_t *ret)
 enum { RMEM_MAX_VEC = 64 };
 size_t rmem_readv(struct rmem *m, const struct rmem_vec *v, size_t n);
 
-/* A C string of at most @cap - 1 bytes, always terminated. 0 or -EFAULT. */
+/* A C string of at most @cap - 1 bytes (@cap is not 0), always terminated. 0 or
+ * -EFAULT. */
 int rmem_read_str(struct rmem *m, raddr at, char *buf, size_t cap);
 
 /* The live process, by process_vm_readv(2): 1.6 us a call, 0.33 us a further
@@ -69,7 +70,7 @@ struct rmem_live {
 void rmem_live_init(struct rmem_live *m, pid_t pid);
 
 /* Bytes kept in this process: a fixture, a tape, a sample's stack dump. A
- * chunk whose bytes are NULL is a hole: reads that touch it fail. */
+ * chunk whose bytes are NULL is a hole: reads that lie in it fail. */
 struct rmem_chunk {
 	raddr at;
 	size_t n;
