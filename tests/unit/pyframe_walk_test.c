@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pyframe_walk: stacks and thread lists drawn as letters (pyworld.h), in the layouts
+ * of 3.11 (_PyCFrame, entry frames), 3.12 (_PyCFrame, shims), 3.14 (shims) and 3.15
+ * (tagged code, a base frame).
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "pyworld.h"
+
+static struct world *world(uint16_t version)
+{
+	return world_create(pylayout_find(version));
+}
+
+/*
+ * Walks. What comes out is drawn like what went in, then how it ended:
+ *   | the whole stack   ! a fault   + no room for more   ~ in mid-update
+ */
+
+struct walk_row {
+	uint16_t version;
+	const char *in, *out;
+	uint32_t cap;
+};
+
+static const struct walk_row walk_rows[] = {
+	/* whole */
+	{ 0x030b, "e", "e|", 9 },
+	{ 0x030b, "ffe", "ffe|", 9 },
+	{ 0x030b, "fefee", "fefee|", 9 },
+	{ 0x030c, "fs", "fs|", 9 },
+	{ 0x030c, "ffsfsffs", "ffsfsffs|", 9 },
+	{ 0x030e, "ffsfs", "ffsfs|", 9 },
+	{ 0x030f, "fffb", "fffs|", 9 },
+	{ 0x030f, "fsfsb", "fsfss|", 9 },
+	/* a thread without frames */
+	{ 0x030b, "", "|", 9 },
+	{ 0x030c, "", "|", 9 },
+	{ 0x030f, "b", "s|", 9 },
+	/* generators on top and between */
+	{ 0x030b, "gfe", "gfe|", 9 },
+	{ 0x030b, "Gffe", "Gffe|", 9 },
+	{ 0x030b, "fGgfe", "fGgfe|", 9 },
+	{ 0x030c, "ggsfs", "ggsfs|", 9 },
+	{ 0x030f, "gfgsfb", "gfgsfs|", 9 },
+	/* cut by --max-frames */
+	{ 0x030b, "fffe", "ff+", 2 },
+	{ 0x030c, "ffs", "f+", 1 },
+	{ 0x030f, "ffb", "+", 0 },
+	{ 0x030c, "ffs", "ffs|", 3 },
+	/* a frame that can't be read, or is none */
+	{ 0x030b, "ff?", "ff!", 9 },
+	{ 0x030c, "?", "!", 9 },
+	{ 0x030c, "fs?", "fs!", 9 },
+	{ 0x030f, "ff/", "ff!", 9 },
+	/* caught in mid-update: ends where no whole stack ends */
+	{ 0x030b, "ff", "ff~", 9 },
+	{ 0x030b, "fef", "fef~", 9 },
+	{ 0x030b, "g", "g~", 9 },
+	{ 0x030b, "G", "G~", 9 }, /* returns: unlinked before the thread moves on */
+	{ 0x030b, "fG", "fG~", 9 },
+	{ 0x030c, "ff", "ff~", 9 },
+	{ 0x030c, "fsg", "fsg~", 9 },
+	{ 0x030e, "sf", "sf~", 9 },
+	{ 0x030f, "gf", "gf~", 9 },
+	/* a circle is as deep as there is room */
+	{ 0x030b, "fe@", "fefefe+", 6 },
+	{ 0x030f, "s@", "sss+", 3 },
+};
+
+static char letter_of(const struct pyframe *f)
+{
+	if (f->frame & PYFRAME_SHIM)
+		return 's';
+	if (f->frame & PYFRAME_GENERATOR)
+		return f->frame & PYFRAME_ENTRY ? 'G' : 'g';
+	return f->frame & PYFRAME_ENTRY ? 'e' : 'f';
+}
+
+static void check_walk(const struct walk_row *row)
+{
+	struct world *w = world(row->version);
+	raddr ts = world_thread(w, world_interp(w), 7, true);
+	uint32_t depth = (uint32_t)strcspn(row->in, "?/@");
+	struct pyframe f[16];
+	char out[32] = "";
+	struct pywalk r;
+
+	world_stack(w, ts, row->in, NULL, NULL);
+	r = pyframe_walk(&w->base, &w->walk, ts, f, row->cap);
+	for (uint32_t i = 0; i < r.n; i++) {
+		out[i] = letter_of(&f[i]);
+		assert_int_equal(f[i].frame & ~(raddr)PYFRAME_BITS, w->frame[i % depth]);
+		assert_int_equal(f[i].code, (i % depth + 1) << 12); /* tags are gone */
+		assert_int_equal(f[i].instr, f[i].code + 16);
+	}
+	out[r.n] = "|!+~"[r.end];
+	if (strcmp(out, row->out))
+		fail_msg("%x \"%s\": \"%s\", not \"%s\"", row->version, row->in, out, row->out);
+	assert_int_equal(r.first, depth ? w->frame[0] : world_end_of(row->in));
+	if (r.end == PYWALK_LIMIT)
+		assert_int_equal(r.next, w->frame[r.n % depth]);
+	if (r.end == PYWALK_FAULT)
+		assert_int_equal(r.next, world_end_of(row->in));
+	assert_int_equal(r.cframe, pyoff_has(w->l.tstate.cframe) ?
+					   world_get(w, ts, w->l.tstate.cframe) : 0);
+	free(w);
+}
+
+static void walks(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(walk_rows); i++)
+		check_walk(&walk_rows[i]);
+}
+
+static void deepest_walk(void **state)
+{
+	struct pyframe *f = calloc(PYWALK_MAX_FRAMES + 1, sizeof(*f));
+	struct world *w = world(0x030c);
+	raddr ts = world_thread(w, world_interp(w), 7, true);
+	struct pywalk r;
+
+	world_stack(w, ts, "fff@", NULL, NULL);
+	r = pyframe_walk(&w->base, &w->walk, ts, f, UINT32_MAX);
+	assert_int_equal(r.n, PYWALK_MAX_FRAMES);
+	assert_int_equal(r.end, PYWALK_LIMIT);
+	assert_int_equal(f[PYWALK_MAX_FRAMES].code, 0);
+	free(f);
+	free(w);
+}
+
+static void thread_state_that_is_gone(void **state)
+{
+	for (uint16_t v = 0x030b; v <= 0x030f; v++) {
+		struct world *w = world(v);
+		raddr ts = world_thread(w, world_interp(w), 7, true);
+		struct pyframe f[4];
+		struct pywalk r;
+
+		world_stack(w, ts, "ffb", NULL, NULL);
+		r = pyframe_walk(&w->base, &w->walk, WORLD_NOWHERE, f, 4);
+		assert_int_equal(r.end, PYWALK_FAULT);
+		assert_int_equal(r.n, 0);
+		assert_int_equal(r.first, 0);
+		if (pyoff_has(w->l.tstate.cframe)) {
+			world_put(w, ts, w->l.tstate.cframe, WORLD_NOWHERE, 8);
+			r = pyframe_walk(&w->base, &w->walk, ts, f, 4);
+			assert_int_equal(r.end, PYWALK_FAULT);
+			assert_int_equal(r.n, 0);
+		}
+		free(w);
+	}
+}
+
+/* The header of a frame half of which is not there. */
+static void frame_at_a_hole(void **state)
+{
+	struct world *w = world(0x030e);
+	raddr ts = world_thread(w, world_interp(w), 7, true);
+	struct pyframe f[4];
+	struct pywalk r;
+
+	world_stack(w, ts, "ffs", NULL, NULL);
+	world_hole(w, w->frame[1] + w->l.frame.size - 8, 4096);
+	r = pyframe_walk(&w->base, &w->walk, ts, f, 4);
+	assert_int_equal(r.end, PYWALK_FAULT);
+	assert_int_equal(r.n, 0); /* the innermost lies above it, in the hole */
+	assert_int_equal(r.next, w->frame[0]);
+	world_hole(w, w->frame[1] + w->l.frame.size - 8, 8);
+	r = pyframe_walk(&w->base, &w->walk, ts, f, 4);
+	assert_int_equal(r.n, 1);
+	assert_int_equal(r.next, w->frame[1]);
+	free(w);
+}
+
+/*
+ * Thread lists: a digit is a thread with that number, '*' behind it marks it active,
+ * ',' begins another interpreter. Found is the thread's place, counted over all.
+ */
+
+struct find_row {
+	uint16_t version;
+	const char *threads;
+	uint64_t tid;
+	int ret, at; /* at: with ret 0 */
+	uint32_t max;
+};
+
+static const struct find_row find_rows[] = {
+	{ 0x030b, "1", 1, 0, 0, 99 },
+	{ 0x030b, "123", 3, 0, 2, 99 },
+	{ 0x030b, "123", 4, -ESRCH, 0, 99 },
+	{ 0x030b, "55", 5, 0, 0, 99 }, /* nothing is active in 3.11: the first */
+	{ 0x030b, "", 5, -ESRCH, 0, 99 },
+	{ 0x030c, "1*2*3*", 2, 0, 1, 99 },
+	{ 0x030c, "1*23*", 2, 0, 1, 99 }, /* not active, but the only one */
+	{ 0x030c, "77*", 7, 0, 1, 99 },
+	{ 0x030c, "7*7", 7, 0, 0, 99 },
+	{ 0x030c, "7,1*7*", 7, 0, 2, 99 }, /* a thread in two interpreters */
+	{ 0x030c, "7*,7", 7, 0, 0, 99 },
+	{ 0x030c, "7,7", 7, 0, 1, 99 },
+	{ 0x030c, "1*,,,2*", 2, 0, 1, 99 },
+	{ 0x030c, "1*,,,2*", 3, -ESRCH, 0, 99 },
+	{ 0x030f, "1*2*,3*4*", 4, 0, 3, 99 },
+	{ 0x030f, "1*2*,3*4*", 4, 0, 3, 4 },
+	{ 0x030f, "1*2*,3*4*", 4, -ELOOP, 0, 3 },
+	{ 0x030f, "1*2*,3*4*", 2, 0, 1, 2 },
+	{ 0x030f, "1*2*,3*4*", 9, -ESRCH, 0, 4 },
+	{ 0x030f, "1*2*,3*4*", 9, -ELOOP, 0, 3 },
+};
+
+/* Returns how many threads there are; their states in @ts. */
+static size_t draw_threads(struct world *w, const char *p, raddr ts[16])
+{
+	raddr interp = world_interp(w);
+	size_t n = 0;
+
+	for (; *p; p++) {
+		if (*p == ',')
+			interp = world_interp(w);
+		else if (*p != '*')
+			ts[n++] = world_thread(w, interp, (uint64_t)(*p - '0'), p[1] == '*');
+	}
+	return n;
+}
+
+static void finds(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(find_rows); i++) {
+		const struct find_row *row = &find_rows[i];
+		struct world *w = world(row->version);
+		uint64_t unique;
+		raddr ts[16], got;
+		int r;
+
+		draw_threads(w, row->threads, ts);
+		r = pyframe_find_thread(&w->base, &w->walk, row->tid, row->max, &got, &unique);
+		if (r != row->ret || (r == 0 && got != ts[row->at]))
+			fail_msg("row %zu \"%s\": %d", i, row->threads, r);
+		free(w);
+	}
+}
+
+static int find(struct world *w, uint64_t tid, uint64_t *unique)
+{
+	raddr ts;
+
+	return pyframe_find_thread(&w->base, &w->walk, tid, 99, &ts, unique);
+}
+
+static void lists_that_can_not_be_read(void **state)
+{
+	struct world *w = world(0x030e);
+	raddr ts[16], interp;
+	uint64_t unique;
+
+	assert_int_equal(find(w, 1, &unique), -ESRCH); /* no interpreter yet */
+	draw_threads(w, "1*2*3*", ts);
+	interp = world_get(w, w->runtime, w->l.runtime.interp_head);
+	world_put(w, ts[1], w->l.tstate.next, WORLD_NOWHERE, 8);
+	assert_int_equal(find(w, 2, &unique), 0);
+	assert_int_equal(find(w, 3, &unique), -EFAULT);
+	world_put(w, ts[1], w->l.tstate.next, ts[0], 8); /* a circle */
+	assert_int_equal(find(w, 3, &unique), -ELOOP);
+	world_put(w, ts[1], w->l.tstate.next, 0, 8);
+	world_put(w, interp, w->l.interp.next, interp, 8);
+	assert_int_equal(find(w, 3, &unique), -ELOOP);
+	assert_int_equal(pyframe_threads_unique(&w->base, &w->walk, &unique), -ELOOP);
+	world_put(w, interp, w->l.interp.next, WORLD_NOWHERE, 8);
+	assert_int_equal(find(w, 2, &unique), 0);
+	assert_int_equal(find(w, 3, &unique), -EFAULT);
+	assert_int_equal(pyframe_threads_unique(&w->base, &w->walk, &unique), -EFAULT);
+	world_hole(w, w->runtime, 1024);
+	assert_int_equal(find(w, 2, &unique), -EFAULT);
+	assert_int_equal(pyframe_threads_unique(&w->base, &w->walk, &unique), -EFAULT);
+	free(w);
+}
+
+static uint64_t digest(struct world *w)
+{
+	uint64_t unique;
+
+	assert_int_equal(pyframe_threads_unique(&w->base, &w->walk, &unique), 0);
+	return unique;
+}
+
+/* "None" stays true while no thread is made, and the digest says so. */
+static void digest_tells_of_new_threads(void **state)
+{
+	struct world *w = world(0x030d);
+	raddr first = world_interp(w), second = world_interp(w), ts;
+	uint64_t none, before, now;
+
+	ts = world_thread(w, first, 1, true);
+	world_thread(w, first, 2, true);
+	assert_int_equal(find(w, 9, &none), -ESRCH);
+	assert_int_equal(digest(w), none);
+	assert_int_equal(find(w, 8, &now), -ESRCH);
+	assert_int_equal(now, none);
+	/* One that ends changes nothing. */
+	world_put(w, first, w->l.interp.threads_head, world_get(w, ts, w->l.tstate.next), 8);
+	assert_int_equal(digest(w), none);
+	before = none;
+	world_thread(w, first, 9, true);
+	assert_int_not_equal(digest(w), before);
+	assert_int_equal(find(w, 9, &now), 0);
+	/* In the other interpreter, and one more interpreter. */
+	before = digest(w);
+	world_thread(w, second, 9, true);
+	assert_int_not_equal(digest(w), before);
+	before = digest(w);
+	world_interp(w);
+	assert_int_not_equal(digest(w), before);
+	free(w);
+}
+
+/* One made here and one there are not the same as two here. */
+static void digest_knows_interpreters_apart(void **state)
+{
+	struct world *a = world(0x030c), *b = world(0x030c);
+	raddr ts[16];
+
+	draw_threads(a, "11,2", ts);
+	draw_threads(b, "1,22", ts);
+	assert_int_not_equal(digest(a), digest(b));
+	free(a);
+	free(b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(walks),
+		cmocka_unit_test(deepest_walk),
+		cmocka_unit_test(thread_state_that_is_gone),
+		cmocka_unit_test(frame_at_a_hole),
+		cmocka_unit_test(finds),
+		cmocka_unit_test(lists_that_can_not_be_read),
+		cmocka_unit_test(digest_tells_of_new_threads),
+		cmocka_unit_test(digest_knows_interpreters_apart),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

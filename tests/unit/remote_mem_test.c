@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * remote_mem: live on ourselves, images and their holes, the decorators, strings.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <sys/mman.h>
+
+#include "base.h"
+#include "remote_mem.h"
+
+enum { PAGE = 4096 };
+
+static raddr addr(const void *p)
+{
+	return (raddr)(uintptr_t)p;
+}
+
+/* Three pages, the middle one not mapped. */
+static unsigned char *pages_with_hole(void)
+{
+	unsigned char *p = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(p, MAP_FAILED);
+	memset(p, 'a', PAGE);
+	memset(p + 2 * PAGE, 'c', PAGE);
+	munmap(p + PAGE, PAGE);
+	return p;
+}
+
+static void pages_free(unsigned char *p)
+{
+	munmap(p, PAGE);
+	munmap(p + 2 * PAGE, PAGE);
+}
+
+static void live_reads_us(void **state)
+{
+	static const char text[] = "here we are";
+	struct rmem_live m;
+	char buf[sizeof(text)];
+	uint64_t v = 0x1122334455667788, got = 0;
+
+	rmem_live_init(&m, getpid());
+	assert_int_equal(rmem_read(&m.base, addr(text), buf, sizeof(buf)), 0);
+	assert_string_equal(buf, text);
+	assert_int_equal(rmem_read_u64(&m.base, addr(&v), &got), 0);
+	assert_true(got == v);
+	assert_int_equal(m.calls, 2);
+}
+
+static void live_read_is_all_or_nothing(void **state)
+{
+	unsigned char *p = pages_with_hole(), buf[64];
+	struct rmem_live m;
+
+	rmem_live_init(&m, getpid());
+	assert_int_equal(rmem_read(&m.base, addr(p + PAGE - 64), buf, 64), 0);
+	assert_int_equal(rmem_read(&m.base, addr(p + PAGE - 32), buf, 64), -EFAULT);
+	assert_int_equal(rmem_read(&m.base, addr(p + PAGE), buf, 8), -EFAULT);
+	assert_int_equal(rmem_read(&m.base, 0, buf, 8), -EFAULT);
+	assert_int_equal(rmem_read(&m.base, UINT64_MAX - 3, buf, 8), -EFAULT);
+	pages_free(p);
+	rmem_live_init(&m, 0x7ffffffe); /* above every pid_max */
+	assert_int_equal(rmem_read(&m.base, addr(p), buf, 8), -ESRCH);
+}
+
+static void live_readv_ends_at_a_hole(void **state)
+{
+	unsigned char *p = pages_with_hole(), a[16], b[64], c[16] = "untouched";
+	struct rmem_vec v[] = {
+		{ addr(p), a, sizeof(a) },
+		{ addr(p + PAGE - 32), b, sizeof(b) }, /* half of it is there */
+		{ addr(p + 2 * PAGE), c, sizeof(c) },
+	};
+	struct rmem_live m;
+
+	rmem_live_init(&m, getpid());
+	assert_int_equal(rmem_readv(&m.base, v, 3), 1);
+	assert_int_equal(m.calls, 1);
+	assert_memory_equal(a, "aaaaaaaaaaaaaaaa", 16);
+	assert_string_equal(c, "untouched");
+	v[1].n = 32;
+	assert_int_equal(rmem_readv(&m.base, v, 3), 3);
+	assert_memory_equal(b, "aaaaaaaaaaaaaaaa", 16);
+	assert_memory_equal(c, "cccccccccccccccc", 16);
+	v[0].at = 8;
+	assert_int_equal(rmem_readv(&m.base, v, 3), 0);
+	assert_int_equal(rmem_readv(&m.base, v, 0), 0);
+	pages_free(p);
+}
+
+static void live_readv_takes_64(void **state)
+{
+	struct rmem_vec v[RMEM_MAX_VEC + 8];
+	unsigned char from[ARRAY_SIZE(v)], to[ARRAY_SIZE(v)] = { 0 };
+	struct rmem_live m;
+
+	rmem_live_init(&m, getpid());
+	for (size_t i = 0; i < ARRAY_SIZE(v); i++) {
+		from[i] = (unsigned char)(i + 1);
+		v[i] = (struct rmem_vec){ addr(&from[i]), &to[i], 1 };
+	}
+	assert_int_equal(rmem_readv(&m.base, v, ARRAY_SIZE(v)), RMEM_MAX_VEC);
+	assert_memory_equal(to, from, RMEM_MAX_VEC);
+	assert_int_equal(to[RMEM_MAX_VEC], 0);
+}
+
+/*
+ * Images
+ */
+
+static const char low[] = "0123456789abcdef", high[] = "top of it all";
+static const struct rmem_chunk image_chunks[] = {
+	{ .at = 0x1000, .n = 16, .bytes = low },
+	{ .at = 0x1004, .n = 4, .bytes = "WXYZ" }, /* wins over the one before */
+	{ .at = UINT64_MAX - 7, .n = 8, .bytes = high }, /* up to the last byte */
+	{ .at = 0x100c, .n = 2 }, /* a hole */
+	{ .at = 0x2000, .n = 0, .bytes = low },
+};
+
+struct image_row {
+	raddr at;
+	size_t n;
+	const char *bytes; /* NULL: -EFAULT */
+};
+
+static const struct image_row image_rows[] = {
+	{ 0x1000, 4, "0123" },
+	{ 0x1004, 4, "WXYZ" },
+	{ 0x1006, 2, "YZ" },
+	{ 0x1003, 2, "34" }, /* not whole in the second: the first has it */
+	{ 0x1006, 4, "6789" },
+	{ 0x100b, 1, "b" },
+	{ 0x100e, 2, "ef" },
+	{ 0x1000, 12, "0123456789ab" },
+	{ 0x100c, 1, NULL }, /* in the hole */
+	{ 0x100c, 2, NULL },
+	{ 0x100b, 2, "bc" }, /* not whole in it: the first has these, too */
+	{ 0x100d, 2, "de" },
+	{ 0x1000, 16, "0123456789abcdef" },
+	{ 0x0fff, 2, NULL },
+	{ 0x100f, 2, NULL },
+	{ 0x1010, 1, NULL },
+	{ 0x2000, 1, NULL },
+	{ 0, 8, NULL },
+	{ UINT64_MAX - 7, 8, "top of i" },
+	{ UINT64_MAX, 1, "i" },
+	{ UINT64_MAX, 2, NULL }, /* at + n wraps */
+	{ UINT64_MAX - 3, 8, NULL },
+	{ UINT64_MAX - 8, 4, NULL },
+	{ 0x1000, SIZE_MAX, NULL },
+	{ 0x1008, SIZE_MAX - 7, NULL },
+	{ UINT64_MAX - 7, SIZE_MAX, NULL },
+};
+
+static void image_bounds(void **state)
+{
+	struct rmem_image m;
+
+	rmem_image_init(&m, image_chunks, ARRAY_SIZE(image_chunks));
+	for (size_t i = 0; i < ARRAY_SIZE(image_rows); i++) {
+		const struct image_row *row = &image_rows[i];
+		char buf[32] = "";
+		int r = rmem_read(&m.base, row->at, buf, row->n);
+
+		if (r != (row->bytes ? 0 : -EFAULT))
+			fail_msg("row %zu: %d", i, r);
+		if (row->bytes)
+			assert_memory_equal(buf, row->bytes, row->n);
+	}
+}
+
+static void image_readv_loops(void **state)
+{
+	char a[4], b[4], c[4] = "old";
+	const struct rmem_vec v[] = {
+		{ 0x1000, a, 4 }, { 0x1004, b, 4 }, { 0x100c, c, 2 }, { 0x1000, c, 4 },
+	};
+	struct rmem_image m;
+
+	rmem_image_init(&m, image_chunks, ARRAY_SIZE(image_chunks));
+	assert_int_equal(rmem_readv(&m.base, v, ARRAY_SIZE(v)), 2);
+	assert_memory_equal(a, "0123", 4);
+	assert_memory_equal(b, "WXYZ", 4);
+	assert_string_equal(c, "old");
+}
+
+/*
+ * Decorators
+ */
+
+struct seen {
+	raddr at;
+	size_t n;
+	int ret;
+	char first; /* byte, 0 without bytes */
+};
+struct seen_list {
+	struct seen row[8];
+	size_t n;
+};
+
+static void saw(void *arg, raddr at, const void *bytes, size_t n, int ret)
+{
+	struct seen_list *s = arg;
+
+	s->row[s->n++] = (struct seen){ at, n, ret, bytes ? *(const char *)bytes : '\0' };
+}
+
+static void record_tells_every_read(void **state)
+{
+	static const struct seen want[] = {
+		{ 0x1001, 2, 0, '1' }, { 0x3000, 8, -EFAULT, 0 }, { 0x1008, 1, 0, '8' },
+		{ 0x100c, 2, -EFAULT, 0 },
+	};
+	struct seen_list seen = { .n = 0 };
+	struct rmem_record rec;
+	struct rmem_image m;
+	char buf[8];
+	const struct rmem_vec v[] = { { 0x1008, buf, 1 }, { 0x100c, buf, 2 },
+				      { 0x1000, buf, 1 } };
+
+	rmem_image_init(&m, image_chunks, ARRAY_SIZE(image_chunks));
+	rmem_record_init(&rec, &m.base, saw, &seen);
+	assert_int_equal(rmem_read(&rec.base, 0x1001, buf, 2), 0);
+	assert_memory_equal(buf, "12", 2);
+	assert_int_equal(rmem_read(&rec.base, 0x3000, buf, 8), -EFAULT);
+	assert_int_equal(rmem_readv(&rec.base, v, 3), 1);
+	assert_int_equal(seen.n, ARRAY_SIZE(want));
+	for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
+		assert_int_equal(seen.row[i].at, want[i].at);
+		assert_int_equal(seen.row[i].n, want[i].n);
+		assert_int_equal(seen.row[i].ret, want[i].ret);
+		assert_int_equal(seen.row[i].first, want[i].first);
+	}
+}
+
+static void overlay_covers_whole_reads_only(void **state)
+{
+	const struct rmem_chunk over = { .at = 0x1002, .n = 4, .bytes = "STAC" };
+	struct rmem_overlay o;
+	struct rmem_image m;
+	char buf[8];
+
+	rmem_image_init(&m, image_chunks, 1);
+	rmem_overlay_init(&o, &m.base, over);
+	assert_int_equal(rmem_read(&o.base, 0x1002, buf, 4), 0);
+	assert_memory_equal(buf, "STAC", 4);
+	assert_int_equal(rmem_read(&o.base, 0x1005, buf, 1), 0);
+	assert_memory_equal(buf, "C", 1);
+	assert_int_equal(rmem_read(&o.base, 0x1001, buf, 2), 0);
+	assert_memory_equal(buf, "12", 2);
+	assert_int_equal(rmem_read(&o.base, 0x1005, buf, 2), 0);
+	assert_memory_equal(buf, "56", 2);
+	assert_int_equal(rmem_read(&o.base, 0x1002, buf, SIZE_MAX), -EFAULT);
+	assert_int_equal(rmem_read(&o.base, UINT64_MAX, buf, 8), -EFAULT);
+}
+
+/*
+ * Strings
+ */
+
+static void strings(void **state)
+{
+	static char text[PAGE];
+	const struct rmem_chunk chunk = { .at = 0x5000, .n = PAGE, .bytes = text };
+	struct rmem_image m;
+	char buf[200];
+
+	memset(text, 'x', sizeof(text));
+	strcpy(text + 10, "hello");
+	rmem_image_init(&m, &chunk, 1);
+	assert_int_equal(rmem_read_str(&m.base, 0x500a, buf, sizeof(buf)), 0);
+	assert_string_equal(buf, "hello");
+	assert_int_equal(rmem_read_str(&m.base, 0x500f, buf, sizeof(buf)), 0);
+	assert_string_equal(buf, "");
+	/* Cut at the buffer's end. */
+	memset(buf, 'z', sizeof(buf));
+	assert_int_equal(rmem_read_str(&m.base, 0x5020, buf, 100), 0);
+	assert_int_equal(strlen(buf), 99);
+	assert_int_equal(buf[100], 'z');
+	assert_int_equal(rmem_read_str(&m.base, 0x500a, buf, 4), 0);
+	assert_string_equal(buf, "hel");
+	assert_int_equal(rmem_read_str(&m.base, 0x500a, buf, 1), 0);
+	assert_string_equal(buf, "");
+}
+
+static void string_at_the_end_of_memory(void **state)
+{
+	unsigned char *p = pages_with_hole();
+	struct rmem_live m;
+	char buf[300];
+
+	rmem_live_init(&m, getpid());
+	p[PAGE - 1] = '\0';
+	for (size_t n = 0; n < 200; n++) {
+		memset(buf, 'z', sizeof(buf));
+		assert_int_equal(rmem_read_str(&m.base, addr(p + PAGE - 1 - n), buf,
+					       sizeof(buf)), 0);
+		assert_int_equal(strlen(buf), n);
+	}
+	/* It runs into the hole: a fault, and still a string. */
+	p[PAGE - 1] = 'a';
+	memset(buf, 'z', sizeof(buf));
+	assert_int_equal(rmem_read_str(&m.base, addr(p + PAGE - 100), buf, sizeof(buf)),
+			 -EFAULT);
+	assert_int_equal(strlen(buf), 100);
+	assert_int_equal(rmem_read_str(&m.base, 16, buf, sizeof(buf)), -EFAULT);
+	assert_string_equal(buf, "");
+	pages_free(p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(live_reads_us),
+		cmocka_unit_test(live_read_is_all_or_nothing),
+		cmocka_unit_test(live_readv_ends_at_a_hole),
+		cmocka_unit_test(live_readv_takes_64),
+		cmocka_unit_test(image_bounds),
+		cmocka_unit_test(image_readv_loops),
+		cmocka_unit_test(record_tells_every_read),
+		cmocka_unit_test(overlay_covers_whole_reads_only),
+		cmocka_unit_test(strings),
+		cmocka_unit_test(string_at_the_end_of_memory),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
