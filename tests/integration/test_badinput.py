@@ -91,7 +91,12 @@ def test_wrong_usage(py, options):
     refused(2, "-p", spinning(py).pid, *options.split())
 
 
-@each(options=["", "-F 99", "nosuchcommand", "record extra", "dump", "dump -p", "record -o a.data"])
+def test_no_arguments_at_all_are_wrong_usage():
+    run = harness.pysampled(limit=20).ok(2)
+    check("Usage" in run.err and run.out == "", "usage belongs on stderr: %s", run)
+
+
+@each(options=["-F 99", "nosuchcommand", "record extra", "dump", "dump -p", "record -o a.data"])
 def test_wrong_usage_without_a_target(options):
     refused(2, *options.split())
 
@@ -99,7 +104,7 @@ def test_wrong_usage_without_a_target(options):
 @each(output=["/nonexistent/folder/a.data", "/proc/a.data", "/"])
 @one_python
 def test_an_unwritable_output(py, output):
-    refused(1, "-p", spinning(py).pid, "-d", 1, "-o", output, about=[output])
+    refused(1, "-p", spinning(py).pid, "-e", "cpu-clock", "-d", 1, "-o", output, about=[output])
 
 
 @one_python
@@ -108,7 +113,9 @@ def test_an_output_folder_that_nobody_may_write(py):
     target = Target(harness.debian_python(), "groundtruth.py", "--us", 50, user=NOBODY)
     binary, home = for_nobody()
     out = os.path.join(harness.folder(0o755), "a.data")
-    refused(1, "-p", target.pid, "-d", 1, "-o", out, about=[out], user=NOBODY, binary=binary, home=home)
+    quiet = ["-e", "cpu-clock", "--no-kernel", "--capture", "async"]  # nothing to say but why it fails
+    refused(1, "-p", target.pid, *quiet, "-d", 1, "-o", out, about=[out, "denied"], user=NOBODY, binary=binary,
+            home=home)
 
 
 @each(name=["a.folded", "a.data"])
