@@ -95,28 +95,43 @@ int pyframe_threads_unique(struct rmem *m, const struct pywalk_layout *l, uint64
 	return 0;
 }
 
+/* Of several thread states with one thread's number, the one it runs on: told by
+ * its status, or in 3.11, where a new thread's state bears its maker's number until
+ * the thread starts, by having a frame. */
 static bool is_active(struct rmem *m, const struct pywalk_layout *l, raddr ts)
 {
+	struct walk_state w = { .mem = m };
+	raddr frame = 0;
 	uint32_t status;
 
-	return !l->active_bit || l->ts_status == PYWALK_NONE ||
-	       (rmem_read(m, ts + l->ts_status, &status, sizeof(status)) == 0 &&
-		(status >> l->active_bit) & 1);
+	if (!l->active_bit || l->ts_status == PYWALK_NONE)
+		return walk_first(&w, l, ts, &frame) == 0 && frame;
+	return rmem_read(m, ts + l->ts_status, &status, sizeof(status)) == 0 &&
+	       (status >> l->active_bit) & 1;
 }
+
+/* A list being searched. */
+struct find {
+	uint64_t tid;
+	uint32_t left; /* threads that may still be looked at */
+	bool unbound;  /* a state was seen that may become any thread's, unnoticed */
+	raddr found;
+};
 
 /* One interpreter's list. 1: found and active; 0: go on; or -errno. */
 static int search_list(struct rmem *m, const struct pywalk_layout *l, raddr ts,
-		       uint64_t tid, uint32_t *left, raddr *ret)
+		       struct find *f)
 {
 	uint64_t id;
 
-	for (; ts; (*left)--) {
-		if (*left == 0)
+	for (; ts; f->left--) {
+		if (f->left == 0)
 			return -ELOOP;
 		if (rmem_read_u64(m, ts + l->ts_tid, &id) < 0)
 			return -EFAULT;
-		if (id == tid) {
-			*ret = ts;
+		f->unbound |= id == 0;
+		if (id == f->tid) {
+			f->found = ts;
 			if (is_active(m, l, ts))
 				return 1;
 		}
@@ -126,13 +141,12 @@ static int search_list(struct rmem *m, const struct pywalk_layout *l, raddr ts,
 	return 0;
 }
 
-int pyframe_find_thread(struct rmem *m, const struct pywalk_layout *l, uint64_t tid,
-			uint32_t max, raddr *ret, uint64_t *unique)
+static int search_all(struct rmem *m, const struct pywalk_layout *l, struct find *f,
+		      uint64_t *unique)
 {
 	raddr interp, head;
-	int r = 0;
+	int r;
 
-	*ret = 0;
 	*unique = 0;
 	if (rmem_read_u64(m, l->interp_head, &interp) < 0)
 		return -EFAULT;
@@ -141,13 +155,26 @@ int pyframe_find_thread(struct rmem *m, const struct pywalk_layout *l, uint64_t 
 			return -ELOOP;
 		if (mix_interp(m, l, interp, unique, &head) < 0)
 			return -EFAULT;
-		r = search_list(m, l, head, tid, &max, ret);
+		r = search_list(m, l, head, f);
 		if (r)
-			break;
+			return r;
 		if (rmem_read_u64(m, interp + l->interp_next, &interp) < 0)
 			return -EFAULT;
 	}
+	return 0;
+}
+
+int pyframe_find_thread(struct rmem *m, const struct pywalk_layout *l, uint64_t tid,
+			uint32_t max, raddr *ret, uint64_t *unique)
+{
+	struct find f = { .tid = tid, .left = max };
+	int r = search_all(m, l, &f, unique);
+
+	/* 3.11 has no unbound states to tell by. */
+	if (f.unbound || l->fr_entry != PYWALK_NONE)
+		*unique = 0;
+	*ret = f.found;
 	if (r < 0)
 		return r;
-	return *ret ? 0 : -ESRCH;
+	return f.found ? 0 : -ESRCH;
 }

@@ -68,9 +68,10 @@ struct pywalk pyframe_walk(struct rmem *m, const struct pywalk_layout *l, raddr 
 
 /* The PyThreadState of native thread @tid (as the target's own PID namespace
  * numbers it), over all interpreters; among several the active one. *@unique
- * becomes a digest of every interpreter's thread list (head and count of threads
- * ever made): while it is unchanged a "none" stays true. 0; -ESRCH a complete
- * search found none; -ELOOP more than @max threads; or a read error. */
+ * becomes a digest of every interpreter's count of threads ever made: while it is
+ * unchanged a "none" stays true; 0 means that a state without an owner was seen and
+ * nothing can be relied on. 0; -ESRCH a complete search found none; -ELOOP more than
+ * @max threads; or a read error. */
 int pyframe_find_thread(struct rmem *m, const struct pywalk_layout *l, uint64_t tid,
 			uint32_t max, raddr *ret, uint64_t *unique);
 

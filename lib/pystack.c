@@ -242,7 +242,7 @@ static enum pystack_end find_tstate(struct pystack *p, const struct pystack_targ
 		return PYSTACK_NOPYTHON;
 	r = pyframe_find_thread(p->mem, &t->walk, (uint64_t)inner, FIND_MAX, &th->tstate,
 				&th->none_unique);
-	th->none = r == -ESRCH;
+	th->none = r == -ESRCH && th->none_unique;
 	if (r == -ESRCH)
 		return PYSTACK_NOPYTHON;
 	if (r < 0) {

@@ -18,6 +18,7 @@ ANSWER_TIMEOUT = 120
 STOP_TIMEOUT = 20
 NEAR = (0.85, 1.3)  # CPU time of a unit in parts of a usual one; no profiler adds 30 %
 USUAL_SHARE = 0.1  # of the work without a profiler that makes a speed a usual one
+QUIET_CPUS, QUIET_LOOKS, LOOK_S = 0.1, 3, 0.25
 COMMON_AT_LEAST = 0.25  # of the work of each of two windows, for them to be compared
 CLOCK_OF_PROCESS = 2  # CPUCLOCK_SCHED, per process: include/linux/posix-timers.h
 
@@ -119,6 +120,23 @@ def cpu_ns(pid):
     return total + sum(cpu_ns(child) for child in children(pid))
 
 
+def busy_s():
+    """CPU seconds that all programs of this machine have used."""
+    with open("/proc/stat") as file:
+        user, low, system, _, _, irq, soft = [int(t) for t in file.readline().split()[1:8]]
+    return (user + low + system + irq + soft) / os.sysconf("SC_CLK_TCK")
+
+
+def wait_until_quiet(seconds):
+    """Wait until the machine does little else, but no longer than that."""
+    end = time.monotonic() + seconds
+    quiet = 0
+    while quiet < QUIET_LOOKS and time.monotonic() < end:
+        before = busy_s()
+        time.sleep(LOOK_S)
+        quiet = quiet + 1 if busy_s() - before < QUIET_CPUS * LOOK_S else 0
+
+
 def reap(process):
     """Ask it to end, insist after a while; its resource use."""
     stop, asked = signal.SIGINT, time.monotonic()
@@ -185,17 +203,19 @@ def window(target, profiler, rate, seconds, folder, watch_ms=0):
     attached = Attached(profiler, target, rate, folder) if profiler else None
     if not attached:
         time.sleep(0.1)
-    before = attached.cpu_ns() if attached else 0
+    before, busy = attached.cpu_ns() if attached else 0, busy_s()
     begin = time.monotonic()
     times = target.run(units)
     result = {"window_s": time.monotonic() - begin, "work_ns": sum(times["cpu"])}
+    result["steady_ns"] = attached.cpu_ns() - before if attached else 0
+    ours = (result["work_ns"] + result["steady_ns"]) / 1e9
+    result["others_cpus"] = max(0, busy_s() - busy - ours) / result["window_s"]
     result["sampled_ns"] = result["work_ns"]
     if watch_ms:
         watched = target.watch(watch_ms)
         result["sampled_ns"] += watched["cpu"]
         result["jumps_ns_per_s"] = sum(watched["jumps"]) / watched["cpu"] * 1e9
     if attached:
-        result["steady_ns"] = attached.cpu_ns() - before
         result.update(attached.stop())
     size = min(group_size(target, rate), units // 4)
     for clock in ("cpu", "wall"):
