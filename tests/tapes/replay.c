@@ -5,8 +5,9 @@
  * random byte flips of the unpacked tape must end cleanly.
  *
  *   replay TAPE              print
- *   replay --torture N TAPE  every prefix (of a small tape; else 4000 of them) and N
- *                            flips; prints how many stacks came out
+ *   replay --torture N TAPE  every prefix and N flips; prints how many stacks came out.
+ *                            All prefixes that end inside one record play alike, so one
+ *                            is tried for each record, and one at each record's end.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -186,26 +187,18 @@ static void print_lines(struct player *p)
 	}
 }
 
-static size_t play(const struct tape *t, bool quiet)
+static struct player *player_create(bool quiet)
 {
 	struct player *p = calloc(1, sizeof(*p));
-	enum tape_type type;
-	struct bytes body;
-	size_t pos = 0, n;
 
 	p->profile = profile_create();
 	p->quiet = quiet;
-	while (tape_next(t, &pos, &type, &body)) {
-		if (type == TAPE_TARGET)
-			play_target(p, body);
-		else if (type == TAPE_READ)
-			play_read(p, body);
-		else if (type == TAPE_VERDICT)
-			play_verdict(p, body);
-	}
-	print_lines(quiet ? &(struct player){ 0 } : p);
-	n = p->n_lines;
-	for (size_t i = 0; !quiet && i < n; i++)
+	return p;
+}
+
+static void player_destroy(struct player *p)
+{
+	for (size_t i = 0; !p->quiet && i < p->n_lines; i++)
 		free(p->lines[i]);
 	free(p->lines);
 	for (size_t i = 0; i < MAX_CPUS; i++)
@@ -215,32 +208,78 @@ static size_t play(const struct tape *t, bool quiet)
 		}
 	profile_destroy(p->profile);
 	free(p);
-	return n;
+}
+
+static void play(struct player *p, const struct tape *t)
+{
+	enum tape_type type;
+	struct bytes body;
+	size_t pos = 0;
+
+	while (tape_next(t, &pos, &type, &body)) {
+		if (type == TAPE_TARGET)
+			play_target(p, body);
+		else if (type == TAPE_READ)
+			play_read(p, body);
+		else if (type == TAPE_VERDICT)
+			play_verdict(p, body);
+	}
+}
+
+/* Play with what is left of the play before: that only makes it wilder. Begun anew now
+ * and then, for damaged names pile up. */
+static void play_again(struct player **p, size_t *round, const struct tape *t)
+{
+	size_t stacks = (*p)->n_lines;
+
+	if (++*round % 256 == 0) {
+		player_destroy(*p);
+		*p = player_create(true);
+		(*p)->n_lines = stacks;
+	}
+	(*p)->n_targets = 0;
+	for (size_t i = 0; i < MAX_CPUS; i++)
+		if ((*p)->cpus[i])
+			(*p)->cpus[i]->n_reads = 0; /* they point into the last tape */
+	play(*p, t);
+}
+
+static void play_prefixes(struct player **p, size_t *round, const struct tape *t)
+{
+	struct tape cut = *t;
+	enum tape_type type;
+	struct bytes body;
+	size_t pos = 0;
+
+	do {
+		cut.n = pos;
+		play_again(p, round, &cut);
+		cut.n = pos ? pos - 1 : 0;
+		play_again(p, round, &cut);
+	} while (tape_next(t, &pos, &type, &body));
 }
 
 /* A cut or damaged tape plays to some end. */
 static void torture(const struct tape *t, long flips)
 {
-	size_t step = t->n > 4000 ? t->n / 4000 : 1, stacks = 0;
-	struct tape cut = *t;
+	struct player *p = player_create(true);
+	struct tape hurt = *t;
 	uint64_t seed = 42;
+	size_t round = 0;
 
-	for (size_t n = 0; n < t->n; n += step) {
-		cut.n = n;
-		stacks += play(&cut, true);
-	}
-	cut.n = t->n;
-	cut.data = malloc(t->n);
+	play_prefixes(&p, &round, t);
+	hurt.data = malloc(t->n + 1);
 	for (long i = 0; i < flips && t->n; i++) {
-		memcpy(cut.data, t->data, t->n);
+		memcpy(hurt.data, t->data, t->n);
 		for (int k = 0; k < 1 + i % 4; k++) {
 			seed = seed * 6364136223846793005u + 1442695040888963407u;
-			cut.data[(seed >> 20) % t->n] ^= (unsigned char)(1u << (seed >> 61));
+			hurt.data[(seed >> 20) % t->n] ^= (unsigned char)(1u << (seed >> 61));
 		}
-		stacks += play(&cut, true);
+		play_again(&p, &round, &hurt);
 	}
-	free(cut.data);
-	printf("%zu stacks\n", stacks);
+	free(hurt.data);
+	printf("%zu stacks\n", p->n_lines);
+	player_destroy(p);
 }
 
 int main(int argc, char **argv)
@@ -253,10 +292,15 @@ int main(int argc, char **argv)
 		return fprintf(stderr, "replay [--torture N] TAPE\n"), 2;
 	if (tape_load_file(&t, argv[argc - 1], MAX_TAPE, &err) < 0)
 		return fprintf(stderr, "%s\n", err.text), 1;
-	if (hurt)
+	if (hurt) {
 		torture(&t, strtol(argv[2], NULL, 10));
-	else
-		play(&t, false);
+	} else {
+		struct player *p = player_create(false);
+
+		play(p, &t);
+		print_lines(p);
+		player_destroy(p);
+	}
 	tape_deinit(&t);
 	return 0;
 }
