@@ -217,7 +217,8 @@ static void process_thread(struct reader *r, uint32_t first)
 	if (ran || !t_out)
 		unchanged = res.end != PYSTACK_OK || pystack_unchanged(&res, &t->py, &r->live);
 	t_end = now_ns();
-	r->held_ns += t_end - (t_out ? t_out : t_end);
+	if (r->c->capture->holds && t_out)
+		r->held_ns += t_end - t_out;
 	for (uint32_t i = first; i < r->n_pend; i++) {
 		struct pending *p = &r->pend[i];
 		enum provenance prov = PROV_TORN;
