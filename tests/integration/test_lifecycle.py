@@ -68,6 +68,7 @@ def test_one_of_two_targets_ends_and_the_other_goes_on(py):
 def test_forked_children_are_followed_unless_told_otherwise(py, follow):
     target = Target(py, "family.py", "fork")
     record = recorder(target, *follow.split())
+    works(target.pid)
     target.say("go")
     children = [int(pid) for pid in target.line("CHILDREN").split()]
     for pid in children:
@@ -82,6 +83,26 @@ def test_forked_children_are_followed_unless_told_otherwise(py, follow):
         check(harness.total(theirs) > 50, "too few samples of child %d: %s", pid, run)
         names = {q for frames, _ in theirs for q, _, _ in harness.python_frames(frames)}
         check("in_child" in names, "no Python stack of child %d: %s", pid, names)
+
+
+@one_python
+@harness.seconds(120)
+def test_children_forked_while_we_attach_are_followed(py):
+    for pause in range(0, 60, 4):
+        target = Target(py, "family.py", "fork")
+        record = Recorder("-p", target.pid, "-F", 999, "-o", "a.data", "-o", "a.folded")
+        opened = "/proc/%d/fd" % record.pid
+        harness.until(lambda: len(os.listdir(opened)) > pause or record.attached(), "it opens files")
+        target.say("go")
+        children = [int(pid) for pid in target.line("CHILDREN").split()]
+        record.attached()
+        for pid in children:
+            works(pid, 0.3)
+        run = record.signal(signal.SIGINT).wait(15).ok()
+        stacks = readable(run, record.home)
+        for pid in children:
+            check(harness.total(harness.of_pid(stacks, pid)) > 30, "no samples of child %d: %s", pid, run)
+        harness.end(target.process)
 
 
 @each_python
