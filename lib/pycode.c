@@ -236,6 +236,22 @@ int pycode_fingerprint(struct rmem *m, const struct pylayout *l,
 	return r;
 }
 
+size_t pycode_fingerprint_reads(const struct pylayout *l, const unsigned char *head,
+				struct rmem_vec v[PYCODE_PARTS])
+{
+	struct part parts[PARTS];
+
+	_Static_assert((int)PARTS == (int)PYCODE_PARTS, "one range a part");
+	if (code_u32(head, l->code.version))
+		return 0;
+	parts_init(parts, l, head);
+	for (size_t i = 0; i < PARTS; i++) {
+		v[i] = part_vec(&parts[i]);
+		v[i].buf = NULL;
+	}
+	return PARTS;
+}
+
 /*
  * Copy
  */

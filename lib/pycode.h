@@ -58,6 +58,12 @@ static inline size_t pycode_copy_size(const struct pycode_copy *c)
 int pycode_fingerprint(struct rmem *m, const struct pylayout *l,
 		       const unsigned char *head, struct pycode_print *ret);
 
+/* What pycode_fingerprint() will read first, for a batch: at most PYCODE_PARTS ranges
+ * into @v (buf is NULL). Returns how many: none where the version has a counter. */
+enum { PYCODE_PARTS = 3 };
+size_t pycode_fingerprint_reads(const struct pylayout *l, const unsigned char *head,
+				struct rmem_vec v[PYCODE_PARTS]);
+
 /* Copy the code object at @code into @ret, a buffer of PYCODE_COPY_MAX bytes.
  * @head as above (already read by the caller). No allocation, at most 4 batched
  * reads. 0; -EFAULT; -EBADMSG: what lies there is no code object. */

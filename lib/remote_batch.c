@@ -74,8 +74,11 @@ static int batch_read(struct rmem *m, raddr at, void *buf, size_t n)
 static size_t batch_readv(struct rmem *m, const struct rmem_vec *v, size_t n)
 {
 	struct rmem_batch *b = container_of(m, struct rmem_batch, base);
+	size_t i;
 
-	return rmem_readv(b->below, v, n);
+	for (i = 0; i < n && held(b, v[i].at, v[i].n); i++)
+		memcpy(v[i].buf, held(b, v[i].at, v[i].n), v[i].n);
+	return i + rmem_readv(b->below, v + i, n - i);
 }
 
 static const struct rmem_ops batch_ops = {
