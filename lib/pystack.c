@@ -213,6 +213,17 @@ static void plan_next(struct thread *th, const struct pystack_target *t,
 	th->n_regions = n;
 }
 
+/* Where a version has no counter, a fingerprint reads names and line table too. */
+static void plan_fingerprint(struct thread *th, const struct pylayout *l,
+			     const unsigned char *head)
+{
+	struct rmem_vec v[PYCODE_PARTS];
+	size_t n = pycode_fingerprint_reads(l, head, v);
+
+	for (size_t i = 0; i < n; i++)
+		plan_touch(th, v[i].at, v[i].at + v[i].n);
+}
+
 /* --- the thread state --- */
 
 static bool tstate_is(struct pystack *p, const struct pystack_target *t, raddr ts,
@@ -289,7 +300,7 @@ static void copy_code(struct pystack *p, const struct pystack_target *t, struct 
 
 /* The verified entry for a code object, or NULL when it can't be trusted. */
 static struct code *verify_code(struct pystack *p, const struct pystack_target *t,
-				raddr at)
+				struct thread *th, raddr at)
 {
 	struct code *c = code_slot(p, t->pid, at);
 	unsigned char head[PYCODE_HEAD_MAX];
@@ -299,8 +310,10 @@ static struct code *verify_code(struct pystack *p, const struct pystack_target *
 		return c->bad ? NULL : c;
 	c->stamp = p->stamp;
 	c->bad = true;
-	if ((at & 7) || rmem_read(p->mem, at, head, t->layout.code.size) < 0 ||
-	    pycode_fingerprint(p->mem, &t->layout, head, &print) < 0)
+	if ((at & 7) || rmem_read(p->mem, at, head, t->layout.code.size) < 0)
+		return NULL;
+	plan_fingerprint(th, &t->layout, head);
+	if (pycode_fingerprint(p->mem, &t->layout, head, &print) < 0)
 		return NULL;
 	if (c->print.a == print.a && c->print.b == print.b && c->id)
 		c->bad = false;
@@ -338,7 +351,7 @@ static bool lasti_of(const struct code *c, raddr instr, uint32_t *ret)
 }
 
 static enum pystack_end name_frames(struct pystack *p, const struct pystack_target *t,
-				    uint32_t n, uint32_t *ret)
+				    struct thread *th, uint32_t n, uint32_t *ret)
 {
 	uint32_t k = 0, lasti;
 
@@ -347,7 +360,7 @@ static enum pystack_end name_frames(struct pystack *p, const struct pystack_targ
 
 		if (p->walked[i].frame & PYFRAME_SHIM)
 			continue;
-		c = verify_code(p, t, p->walked[i].code);
+		c = verify_code(p, t, th, p->walked[i].code);
 		if (!c || !lasti_of(c, p->walked[i].instr, &lasti))
 			return PYSTACK_BADCODE;
 		/* CPython's own rule for frames that are not there yet; for 3.13+ it
@@ -398,7 +411,7 @@ pystack_read(struct pystack *p, const struct pystack_target *t, struct rmem *bel
 	}
 	r.truncated = w.end == PYWALK_LIMIT;
 	fetch_codes(p, t, w.n);
-	r.end = name_frames(p, t, w.n, &r.n);
+	r.end = name_frames(p, t, th, w.n, &r.n);
 	return r;
 }
 
