@@ -77,11 +77,12 @@ def colour(frame):
 
 def box(name, node, x, y, width, total):
     share = "%s: %d samples, %.2f %%" % (name, node.count, 100 * node.count / total)
+    name, shade = re.sub(r" \(/.*/", " (", name), colour(name)  # the whole path stands in the tooltip
     room = int((width - 4) / LETTER)
     text = "" if room < 3 else name if len(name) <= room else name[:room - 2] + ".."
     return ('<g class="frame"><title>%s</title><rect x="%.2f" y="%d" width="%.2f" height="%d" fill="%s" rx="1" '
             'data-x="%.3f" data-w="%.3f" onclick="zoom(this)"/><text x="%.2f" y="%d" data-name="%s">%s</text></g>'
-            % (escape(share), x, y, width, ROW - 1, colour(name), x - MARGIN, width, x + 2, y + 12,
+            % (escape(share), x, y, width, ROW - 1, shade, x - MARGIN, width, x + 2, y + 12,
                escape(name, {'"': "&quot;"}), escape(text)))
 
 
