@@ -222,12 +222,13 @@ void perf_ring_consume(struct perf_ring *r, uint64_t to)
 	__atomic_store_n(&r->page->data_tail, to, __ATOMIC_RELEASE);
 }
 
-/* Records start at multiples of 8, so a header never wraps. */
+/* Records start at multiples of 8, so a header never wraps; where one does not it was
+ * overwritten, and the bits cut off keep us inside the ring. */
 static struct perf_event_header header_at(const struct perf_ring *r, uint64_t pos)
 {
 	struct perf_event_header h;
 
-	memcpy(&h, r->data + (pos & (r->size - 1)), sizeof(h));
+	memcpy(&h, r->data + (pos & (r->size - 8)), sizeof(h));
 	return h;
 }
 
@@ -255,6 +256,6 @@ struct perf_event_header perf_ring_peek(const struct perf_ring *r, uint64_t pos,
 
 	if (h.size >= n)
 		for (size_t i = 0; i < n; i += 8)
-			memcpy((char *)end + i, r->data + ((from + i) & (r->size - 1)), 8);
+			memcpy((char *)end + i, r->data + ((from + i) & (r->size - 8)), 8);
 	return h;
 }

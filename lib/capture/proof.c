@@ -49,7 +49,7 @@ bool proof_ran_in_ring(struct cpu_slot *slot, uint64_t *cursor, pid_t tid, uint6
 	for (pos = from; pos < head;) {
 		struct perf_event_header h = perf_ring_peek(&slot->ring, pos, end, sizeof(end));
 
-		if (h.size < sizeof(h))
+		if (h.size < sizeof(h) || h.size % 8)
 			return true;
 		if (proof_is_switch(&h, end, &sw) && sw.tid == tid && !sw.out &&
 		    sw.time > since)
