@@ -11,9 +11,10 @@
 #include "remote_mem.h"
 
 enum {
-	WORLD_BYTES = 512 << 10,
+	WORLD_BYTES = 1 << 20,
 	WORLD_FRAMES = 1200,
-	WORLD_STACK = 256 << 10, /* the data-stack chunk */
+	WORLD_STACK = 160 << 10,
+	WORLD_HEAP = 4096, /* behind it: frames that are not on the data stack */
 	WORLD_LOCALS = 40,	 /* bytes behind a frame's header */
 };
 static const raddr WORLD_AT = 0x7f5500000000, WORLD_NOWHERE = 0x7f5600000000;
@@ -27,7 +28,8 @@ struct world {
 	struct pywalk_layout walk;
 	raddr next; /* free from here on */
 	raddr runtime, type;
-	raddr last_interp, stack;
+	raddr last_interp, stack, heap; /* where the next frames go */
+	size_t chunk; /* bytes of a thread's data-stack chunk */
 	raddr frame[WORLD_FRAMES]; /* of the last world_stack(), innermost first */
 	_Alignas(16) unsigned char mem[WORLD_BYTES];
 };
@@ -44,7 +46,7 @@ static inline size_t world_readv(struct rmem *m, const struct rmem_vec *v, size_
 {
 	struct world *w = container_of(m, struct world, base);
 
-	w->calls++;
+	w->calls += n > 0; /* nothing to read is no call below */
 	return rmem_readv(&w->image.base, v, n);
 }
 
@@ -94,6 +96,7 @@ static inline struct world *world_create(const struct pylayout *l)
 	w->chunks[0] = (struct rmem_chunk){ WORLD_AT, WORLD_BYTES, w->mem };
 	rmem_image_init(&w->image, w->chunks, 2);
 	w->next = WORLD_AT;
+	w->chunk = WORLD_STACK;
 	w->runtime = world_take(w, 1024);
 	pywalk_layout_init(&w->walk, &w->l, w->runtime);
 	w->type = world_take(w, 512);
@@ -209,13 +212,10 @@ static inline raddr world_instr(const struct world *w, raddr code, uint32_t unit
 
 static inline raddr world_frame_room(struct world *w, char letter)
 {
-	size_t n = w->l.frame.size + WORLD_LOCALS;
+	raddr *at = letter == 'f' || letter == 'e' ? &w->stack : &w->heap;
 
-	if (letter == 'f' || letter == 'e') {
-		w->stack += n;
-		return w->stack - n;
-	}
-	return world_take(w, n);
+	*at += w->l.frame.size + WORLD_LOCALS;
+	return *at - w->l.frame.size - WORLD_LOCALS;
 }
 
 static inline void world_frame(struct world *w, raddr at, char letter, raddr code,
@@ -258,7 +258,7 @@ static inline void world_datastack(struct world *w, raddr ts, raddr chunk)
 
 	world_put(w, ts, (pyoff)AT(at), chunk, 8);
 	world_put(w, ts, (pyoff)AT(at + 8), w->stack, 8);
-	world_put(w, ts, (pyoff)AT(at + 16), chunk + WORLD_STACK, 8);
+	world_put(w, ts, (pyoff)AT(at + 16), chunk + w->chunk, 8);
 }
 
 static inline raddr world_end_of(const char *letters)
@@ -268,8 +268,8 @@ static inline raddr world_end_of(const char *letters)
 					0;
 }
 
-/* Give thread @ts the stack @letters. code[i] and instr[i] are those of letter i;
- * NULL: (i + 1) << 12, and 16 more. A stack begins where the chunk does. */
+/* Give thread @ts the stack @letters instead of the one it has. code[i] and instr[i]
+ * are those of letter i; NULL: (i + 1) << 12, and 16 more. */
 static inline void world_stack(struct world *w, raddr ts, const char *letters,
 			       const raddr *code, const raddr *instr)
 {
@@ -277,7 +277,8 @@ static inline void world_stack(struct world *w, raddr ts, const char *letters,
 	uint32_t n = (uint32_t)strcspn(letters, "?/@");
 
 	chunk = world_get(w, ts, w->l.tstate.datastack_chunk);
-	w->stack = chunk = chunk ? chunk : world_take(w, WORLD_STACK);
+	w->stack = chunk = chunk ? chunk : world_take(w, w->chunk + WORLD_HEAP);
+	w->heap = chunk + w->chunk;
 	for (uint32_t i = n; i-- > 0;) {
 		raddr c = code ? code[i] : (raddr)(i + 1) << 12;
 

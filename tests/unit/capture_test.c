@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * capture: the rule that tells exact from late, a row for each reason; and which
+ * capture a name picks.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base.h"
+#include "capture/capture.h"
+
+/* Flags: k the event was in the kernel, p preempted, b backlog, r ran again. The sample
+ * is at 1000 ns. */
+struct judge_row {
+	const char *what, *flags;
+	uint64_t t_out, gap_max_ns;
+	enum judgement want;
+};
+
+static const struct judge_row judge_rows[] = {
+	{ "held at once", "p", 1100, 200, JUDGE_EXACT },
+	{ "held at the last moment", "p", 1100, 100, JUDGE_EXACT },
+	{ "left a moment too late", "p", 1100, 99, JUDGE_GAP },
+	{ "left by its own will", "", 1100, 200, JUDGE_VOLUNTARY },
+	{ "no record of leaving", "p", 0, 200, JUDGE_NOSWITCH },
+	{ "came back", "pr", 1100, 200, JUDGE_RAN },
+	{ "came back before us", "pb", 1100, 200, JUDGE_BACKLOG },
+	/* The kernel may work on, and wait, before the thread leaves. */
+	{ "preempted in the kernel", "kp", 999000, 200, JUDGE_EXACT },
+	{ "waited in the kernel", "k", 999000, 200, JUDGE_EXACT },
+	{ "kernel, came back", "kr", 999000, 200, JUDGE_RAN },
+	{ "kernel, came back before us", "kb", 999000, 200, JUDGE_BACKLOG },
+	{ "kernel, no record", "k", 0, 200, JUDGE_NOSWITCH },
+	/* Of several reasons the one that says most. */
+	{ "all of them", "br", 0, 0, JUDGE_BACKLOG },
+	{ "no record, came back", "pr", 0, 200, JUDGE_NOSWITCH },
+	{ "own will, came back", "r", 1100, 200, JUDGE_RAN },
+	{ "own will, too late", "", 1100, 0, JUDGE_VOLUNTARY },
+	/* A record from before the sample proves nothing. */
+	{ "left before", "p", 900, 200, JUDGE_GAP },
+};
+
+static void judge(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(judge_rows); i++) {
+		const struct judge_row *row = &judge_rows[i];
+		const struct hold h = {
+			.t0 = 1000,
+			.t_out = row->t_out,
+			.t_end = 2000000,
+			.in_kernel = strchr(row->flags, 'k'),
+			.preempted = strchr(row->flags, 'p'),
+			.backlog = strchr(row->flags, 'b'),
+			.ran = strchr(row->flags, 'r'),
+			.gap_max_ns = row->gap_max_ns,
+		};
+
+		if (capture_judge_held(&h) != row->want)
+			fail_msg("%s: %d", row->what, capture_judge_held(&h));
+		assert_int_equal(capture_preempt.judge(&h), row->want);
+	}
+}
+
+/* Never exact, except in the builds that show why. */
+static void async_proves_nothing(void **state)
+{
+	const struct hold best = { .t0 = 1000, .t_out = 1100, .gap_max_ns = 200,
+				   .preempted = true };
+
+#ifdef PYSAMPLED_ASYNC_UNCHECKED
+	assert_int_equal(capture_async.judge(&best), JUDGE_EXACT);
+#else
+	assert_int_equal(capture_async.judge(&best), JUDGE_CAPTURE);
+#endif
+	assert_int_equal(capture_async.possible(NULL), 0);
+	assert_int_equal(capture_async.thread_begin(0), 0);
+}
+
+static int pick(const char *name, const struct capture_ops **ret, struct err *why,
+		struct err *err)
+{
+	*ret = NULL;
+	*why = (struct err){ .text = "stale" };
+	*err = (struct err){ 0 };
+	return capture_pick(name, ret, why, err);
+}
+
+static void pick_by_name(void **state)
+{
+	const struct capture_ops *ops;
+	struct err why, err;
+
+	for (size_t i = 0; captures[i]; i++) {
+		int r = pick(captures[i]->name, &ops, &why, &err);
+
+		assert_ptr_equal(ops, captures[i]);
+		assert_int_equal(r, captures[i]->possible(NULL));
+		assert_int_equal(r == 0, err.text[0] == '\0');
+		assert_string_equal(why.text, "");
+	}
+}
+
+/* The first that is possible; of a worse one it is told why. */
+static void pick_auto(void **state)
+{
+	const struct capture_ops *ops;
+	struct err why, err;
+
+	assert_int_equal(pick("auto", &ops, &why, &err), 0);
+	if (capture_preempt.possible(NULL) == 0) {
+		assert_ptr_equal(ops, &capture_preempt);
+		assert_string_equal(why.text, "");
+	} else {
+		assert_ptr_equal(ops, &capture_async);
+		assert_non_null(strstr(why.text, "SCHED_FIFO"));
+	}
+}
+
+static void pick_errors(void **state)
+{
+	static const char *const rows[][2] = {
+		{ "stop", "not built" },   { "bpf", "not built" },
+		{ "nosuch", "'nosuch'" },  { "", "auto, preempt, async" },
+		{ "Async", "'Async'" },	   { "preempt ", "'preempt '" },
+	};
+	const struct capture_ops *ops;
+	struct err why, err;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		assert_int_equal(pick(rows[i][0], &ops, &why, &err), -EINVAL);
+		assert_null(ops);
+		assert_int_equal(err.code, -EINVAL);
+		assert_non_null(strstr(err.text, rows[i][1]));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(judge),
+		cmocka_unit_test(async_proves_nothing),
+		cmocka_unit_test(pick_by_name),
+		cmocka_unit_test(pick_auto),
+		cmocka_unit_test(pick_errors),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * perf_decode: records by hand, every prefix of them, and random damage.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "perf_records.h"
+
+static int side(struct record *r, struct side *s)
+{
+	return perf_decode_side(record_header(r), s);
+}
+
+static void sample(void **state)
+{
+	struct perf_sample s;
+	struct record r;
+
+	record_sample(&r, 123456789, 3, 0x7f0000401234);
+	assert_int_equal(perf_decode_sample(record_header(&r), true, &s), 0);
+	assert_int_equal(s.id, 1234);
+	assert_int_equal(s.ip, 0x401000);
+	assert_int_equal(s.pid, 70);
+	assert_int_equal(s.tid, 71);
+	assert_int_equal(s.time, 123456789);
+	assert_int_equal(s.addr, 0xadd4);
+	assert_int_equal(s.cpu, 5);
+	assert_int_equal(s.period, 1000003);
+	assert_int_equal(s.misc, PERF_RECORD_MISC_USER);
+	assert_int_equal(s.n_kchain, 3);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_true(load_u64(s.kchain + 8 * i) == 0xffffffff81000000u + i);
+	assert_true(s.have_user);
+	assert_int_equal(s.user_ip, 0x7f0000401234);
+	assert_int_equal(s.user_sp, 0x7ffe0000);
+}
+
+static void sample_without_parts(void **state)
+{
+	struct perf_sample s;
+	struct record r;
+
+	record_sample(&r, 5, -1, 0x7f0000401234);
+	assert_int_equal(perf_decode_sample(record_header(&r), false, &s), 0);
+	assert_int_equal(s.n_kchain, 0);
+	assert_int_equal(s.user_ip, 0x7f0000401234);
+	record_sample(&r, 5, 0, 0); /* a kernel thread has no user registers */
+	assert_int_equal(perf_decode_sample(record_header(&r), true, &s), 0);
+	assert_int_equal(s.n_kchain, 0);
+	assert_false(s.have_user);
+	assert_int_equal(s.user_ip, 0);
+}
+
+/* Chains that claim more than there is. */
+static void sample_with_a_wrong_chain(void **state)
+{
+	const uint64_t claims[] = { 4, 21, 1 << 16, UINT32_MAX, 1ull << 61, UINT64_MAX };
+	struct perf_sample s;
+	struct record r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(claims); i++) {
+		record_sample(&r, 5, 3, 0);
+		memcpy(r.bytes + 8 + 56, &claims[i], 8);
+		/* 4 leaves nothing for the registers, the others are too long. */
+		assert_int_equal(perf_decode_sample(record_header(&r), true, &s), -EBADMSG);
+		assert_int_equal(s.n_kchain, claims[i] == 4 ? 4 : 0);
+	}
+}
+
+static void side_mmap(void **state)
+{
+	struct record r;
+	struct side s;
+
+	record_begin(&r, PERF_RECORD_MMAP2, 0);
+	record_u32(&r, 10, 11);
+	record_u64(&r, 0x7f0000000000);
+	record_u64(&r, 0x2000);
+	record_u64(&r, 0x1000);
+	record_u32(&r, 8, 1);
+	record_u64(&r, 4242);
+	record_u64(&r, 7);
+	record_u32(&r, 5, 2);
+	record_str(&r, "/usr/lib/libx.so");
+	record_trailer(&r, 71, 99);
+	assert_int_equal(side(&r, &s), 0);
+	assert_int_equal(s.kind, SIDE_MMAP);
+	assert_int_equal(s.pid, 10);
+	assert_int_equal(s.tid, 11);
+	assert_int_equal(s.time, 99);
+	assert_int_equal(s.cpu, 3);
+	assert_int_equal(s.u.mmap.addr, 0x7f0000000000);
+	assert_int_equal(s.u.mmap.len, 0x2000);
+	assert_int_equal(s.u.mmap.pgoff, 0x1000);
+	assert_int_equal(s.u.mmap.maj, 8);
+	assert_int_equal(s.u.mmap.min, 1);
+	assert_int_equal(s.u.mmap.ino, 4242);
+	assert_int_equal(s.u.mmap.ino_generation, 7);
+	assert_int_equal(s.u.mmap.prot, 5);
+	assert_int_equal(s.u.mmap.flags, 2);
+	assert_string_equal(s.u.mmap.path, "/usr/lib/libx.so");
+	assert_null(s.u.mmap.build_id);
+}
+
+static void side_mmap_with_build_id(void **state)
+{
+	struct record r;
+	struct side s;
+
+	for (uint8_t n = 0; n < 40; n += 13) {
+		unsigned char id[24] = { n };
+
+		memset(id + 4, 0x77, 20);
+		record_begin(&r, PERF_RECORD_MMAP2, PERF_RECORD_MISC_MMAP_BUILD_ID);
+		record_u32(&r, 10, 11);
+		record_u64(&r, 1);
+		record_u64(&r, 2);
+		record_u64(&r, 3);
+		record_add(&r, id, sizeof(id));
+		record_u32(&r, 5, 2);
+		record_str(&r, "x");
+		record_trailer(&r, 71, 99);
+		assert_int_equal(side(&r, &s), 0);
+		assert_int_equal(s.u.mmap.build_id_n, MIN(n, 20));
+		assert_ptr_equal(s.u.mmap.build_id, r.bytes + 8 + 32 + 4);
+		assert_int_equal(s.u.mmap.ino, 0);
+		assert_string_equal(s.u.mmap.path, "x");
+	}
+}
+
+static void side_comm(void **state)
+{
+	struct record r;
+	struct side s;
+
+	record_comm(&r, 0, "worker", 5);
+	assert_int_equal(side(&r, &s), 0);
+	assert_int_equal(s.kind, SIDE_COMM);
+	assert_int_equal(s.pid, 70);
+	assert_int_equal(s.tid, 71);
+	assert_string_equal(s.u.comm.name, "worker");
+	assert_false(s.u.comm.exec);
+	record_comm(&r, PERF_RECORD_MISC_COMM_EXEC, "", 5);
+	assert_int_equal(side(&r, &s), 0);
+	assert_string_equal(s.u.comm.name, "");
+	assert_true(s.u.comm.exec);
+}
+
+/* A string without an end in the record is not read into the trailer. */
+static void string_without_end(void **state)
+{
+	struct record r;
+	struct side s;
+
+	record_begin(&r, PERF_RECORD_COMM, 0);
+	record_u32(&r, 70, 71);
+	record_add(&r, "12345678", 8);
+	record_trailer(&r, 71, 5);
+	assert_int_equal(side(&r, &s), -EBADMSG);
+	assert_string_equal(s.u.comm.name, "");
+}
+
+static void side_tasks(void **state)
+{
+	const uint32_t types[] = { PERF_RECORD_FORK, PERF_RECORD_EXIT };
+
+	for (size_t i = 0; i < 2; i++) {
+		struct record r;
+		struct side s;
+
+		record_begin(&r, types[i], 0);
+		record_u32(&r, 20, 10);
+		record_u32(&r, 21, 11);
+		record_u64(&r, 4000);
+		record_trailer(&r, 71, 5000);
+		assert_int_equal(side(&r, &s), 0);
+		assert_int_equal(s.kind, i ? SIDE_EXIT : SIDE_FORK);
+		assert_int_equal(s.pid, 20);
+		assert_int_equal(s.tid, 21);
+		assert_int_equal(s.u.fork.ppid, 10);
+		assert_int_equal(s.u.fork.ptid, 11);
+		assert_int_equal(s.time, 4000); /* its own, not the trailer's */
+	}
+}
+
+static void side_lost_and_throttled(void **state)
+{
+	struct record r;
+	struct side s;
+
+	record_begin(&r, PERF_RECORD_LOST, 0);
+	record_u64(&r, 1);
+	record_u64(&r, 500);
+	record_trailer(&r, 71, 5);
+	assert_int_equal(side(&r, &s), 0);
+	assert_int_equal(s.kind, SIDE_LOST);
+	assert_int_equal(s.u.lost.n, 500);
+	record_begin(&r, PERF_RECORD_LOST_SAMPLES, 0);
+	record_u64(&r, 600);
+	record_trailer(&r, 71, 5);
+	assert_int_equal(side(&r, &s), 0);
+	assert_int_equal(s.u.lost.n, 600);
+	record_begin(&r, PERF_RECORD_THROTTLE, 0);
+	record_u64(&r, 1);
+	record_u64(&r, 2);
+	record_u64(&r, 3);
+	record_trailer(&r, 71, 5);
+	assert_int_equal(side(&r, &s), 0);
+	assert_int_equal(s.kind, SIDE_THROTTLE);
+	record_switch(&r, 0, 71, 5);
+	assert_int_equal(side(&r, &s), -ENOENT);
+	record_begin(&r, 4096, 0);
+	record_trailer(&r, 71, 5);
+	assert_int_equal(side(&r, &s), -ENOENT);
+}
+
+/*
+ * Damage. Each record lies in memory of exactly its size: sanitizers watch.
+ */
+
+static size_t make(struct record *r, unsigned i)
+{
+	switch (i) {
+	case 0:
+		record_sample(r, 5, 3, 0x7f0000401234);
+		return r->n;
+	case 1:
+		record_comm(r, 0, "worker", 5);
+		return r->n;
+	case 2:
+		record_begin(r, PERF_RECORD_MMAP2, 0);
+		for (int k = 0; k < 8; k++)
+			record_u64(r, 0x1111);
+		record_str(r, "/usr/lib/libx.so");
+		record_trailer(r, 71, 5);
+		return r->n;
+	case 3:
+		record_begin(r, PERF_RECORD_FORK, 0);
+		record_u64(r, 1);
+		record_u64(r, 2);
+		record_u64(r, 3);
+		record_trailer(r, 71, 5);
+		return r->n;
+	default:
+		return 0;
+	}
+}
+
+/* Returns whether one of the decoders took it. */
+static bool decode(const unsigned char *bytes, size_t n)
+{
+	unsigned char *exact = malloc(n);
+	struct perf_event_header *h = (void *)exact;
+	struct perf_sample sample;
+	struct side s;
+	bool good;
+
+	memcpy(exact, bytes, n);
+	h->size = (uint16_t)n;
+	if (h->type == PERF_RECORD_SAMPLE) {
+		good = perf_decode_sample(h, true, &sample) == 0;
+		for (uint32_t i = 0; good && i < sample.n_kchain; i++)
+			(void)*(volatile const unsigned char *)(sample.kchain + 8 * i + 7);
+	} else {
+		good = perf_decode_side(h, &s) == 0;
+		if (good && s.kind == SIDE_COMM)
+			good = strlen(s.u.comm.name) < n;
+		else if (good && s.kind == SIDE_MMAP)
+			good = strlen(s.u.mmap.path) < n;
+	}
+	free(exact);
+	return good;
+}
+
+static void every_prefix(void **state)
+{
+	struct record r;
+
+	for (unsigned i = 0; make(&r, i); i++) {
+		unsigned taken = 0;
+
+		assert_true(decode(r.bytes, r.n));
+		for (size_t n = sizeof(struct perf_event_header); n < r.n; n++)
+			taken += decode(r.bytes, n);
+		/* A sample has no end of its own but the registers'. */
+		if (i == 0)
+			assert_int_equal(taken, 0);
+		assert_true(taken < 8);
+	}
+}
+
+static void random_flips(void **state)
+{
+	uint64_t seed = 1;
+	struct record r;
+	unsigned refused = 0;
+
+	for (unsigned i = 0; make(&r, i); i++) {
+		for (int k = 0; k < 20000; k++) {
+			struct record bad = r;
+
+			for (int j = 0; j <= k % 3; j++) {
+				seed = seed * 6364136223846793005u + 1442695040888963407u;
+				bad.bytes[(seed >> 33) % r.n] ^= (unsigned char)(1u << (seed >> 61));
+			}
+			refused += !decode(bad.bytes, r.n);
+		}
+	}
+	assert_in_range(refused, 1000, 60000);
+}
+
+static void trailer(void **state)
+{
+	struct perf_trailer t;
+	struct record r;
+
+	record_switch(&r, 0, 71, 12345);
+	perf_decode_trailer(r.bytes + r.n - PERF_TRAILER, &t);
+	assert_int_equal(t.pid, 70);
+	assert_int_equal(t.tid, 71);
+	assert_int_equal(t.time, 12345);
+	assert_int_equal(t.cpu, 3);
+	assert_int_equal(t.id, 99);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sample),
+		cmocka_unit_test(sample_without_parts),
+		cmocka_unit_test(sample_with_a_wrong_chain),
+		cmocka_unit_test(side_mmap),
+		cmocka_unit_test(side_mmap_with_build_id),
+		cmocka_unit_test(side_comm),
+		cmocka_unit_test(string_without_end),
+		cmocka_unit_test(side_tasks),
+		cmocka_unit_test(side_lost_and_throttled),
+		cmocka_unit_test(every_prefix),
+		cmocka_unit_test(random_flips),
+		cmocka_unit_test(trailer),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

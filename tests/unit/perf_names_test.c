@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * perf_names: every kind of name, its modifiers, lists, and what is refused how.
+ */
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base.h"
+#include "perf_names.h"
+
+enum { HW = PERF_TYPE_HARDWARE, SW = PERF_TYPE_SOFTWARE, CACHE = PERF_TYPE_HW_CACHE,
+       RAW = PERF_TYPE_RAW };
+
+static int parse(const char *list, struct perf_spec *spec, size_t cap, size_t *n,
+		 struct err *err)
+{
+	*n = 0;
+	err->text[0] = '\0';
+	return perf_names_parse(list, spec, cap, n, err);
+}
+
+struct good_row {
+	const char *name;
+	uint32_t type;
+	uint64_t config;
+	const char *modifiers; /* as they are understood */
+};
+
+static const struct good_row good_rows[] = {
+	{ "cycles", HW, PERF_COUNT_HW_CPU_CYCLES, "" },
+	{ "CYCLES", HW, PERF_COUNT_HW_CPU_CYCLES, "" },
+	{ "cpu-cycles", HW, PERF_COUNT_HW_CPU_CYCLES, "" },
+	{ "branches", HW, PERF_COUNT_HW_BRANCH_INSTRUCTIONS, "" },
+	{ "branch-misses", HW, PERF_COUNT_HW_BRANCH_MISSES, "" },
+	{ "cycles:u", HW, PERF_COUNT_HW_CPU_CYCLES, "u" },
+	{ "cycles:k", HW, PERF_COUNT_HW_CPU_CYCLES, "k" },
+	{ "cycles:kuh", HW, PERF_COUNT_HW_CPU_CYCLES, "ukh" },
+	{ "cycles:upp", HW, PERF_COUNT_HW_CPU_CYCLES, "u2" },
+	{ "instructions:ppp", HW, PERF_COUNT_HW_INSTRUCTIONS, "3" },
+	{ "cpu-clock", SW, PERF_COUNT_SW_CPU_CLOCK, "" },
+	{ "faults", SW, PERF_COUNT_SW_PAGE_FAULTS, "" },
+	{ "major-faults:u", SW, PERF_COUNT_SW_PAGE_FAULTS_MAJ, "u" },
+	{ "cs", SW, PERF_COUNT_SW_CONTEXT_SWITCHES, "" },
+	{ "L1-dcache-loads", CACHE, 0x00000, "" },
+	{ "L1-dcache-load-misses", CACHE, 0x10000, "" },
+	{ "l1d-read", CACHE, 0x00000, "" },
+	{ "L1-icache-prefetches", CACHE, 0x00201, "" },
+	{ "LLC-store-misses:u", CACHE, 0x10102, "u" },
+	{ "dTLB-loads", CACHE, 0x00003, "" },
+	{ "iTLB-load-misses", CACHE, 0x10004, "" },
+	{ "branch-loads", CACHE, 0x00005, "" },
+	{ "node-store", CACHE, 0x00106, "" },
+	{ "r1", RAW, 1, "" },
+	{ "r01c4:p", RAW, 0x1c4, "1" },
+	{ "rffffffffffffffff", RAW, UINT64_MAX, "" },
+};
+
+static void modifiers_of(const struct perf_spec *s, char ret[8])
+{
+	if (s->user)
+		*ret++ = 'u';
+	if (s->kernel)
+		*ret++ = 'k';
+	if (s->hv)
+		*ret++ = 'h';
+	if (s->precise)
+		*ret++ = (char)('0' + s->precise);
+	*ret = '\0';
+}
+
+static void good_names(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(good_rows); i++) {
+		const struct good_row *row = &good_rows[i];
+		struct perf_spec s;
+		struct err err;
+		char m[8];
+		size_t n;
+
+		if (parse(row->name, &s, 1, &n, &err) < 0)
+			fail_msg("%s: %s", row->name, err.text);
+		modifiers_of(&s, m);
+		assert_int_equal(n, 1);
+		assert_string_equal(s.name, row->name);
+		if (s.type != row->type || s.config != row->config || strcmp(m, row->modifiers))
+			fail_msg("%s is %u 0x%llx %s", row->name, s.type,
+				 (unsigned long long)s.config, m);
+	}
+}
+
+struct bad_row {
+	const char *list;
+	int ret;
+	const char *says;
+	size_t good; /* items before it */
+};
+
+#define LONG_NAME \
+	"cyclescyclescyclescyclescyclescyclescyclescyclescyclescyclescycles" \
+	"cyclescyclescyclescyclescyclescyclescyclescyclescyclescyclescycles"
+
+static const struct bad_row bad_rows[] = {
+	{ "", -EINVAL, "empty", 0 },
+	{ "cycles,", -EINVAL, "empty", 1 },
+	{ ",cycles", -EINVAL, "empty", 0 },
+	{ LONG_NAME, -EINVAL, "too long", 0 },
+	{ "cycles:", -EINVAL, "modifiers", 0 },
+	{ "cycles:x", -EINVAL, "modifiers", 0 },
+	{ "cycles:pppp", -EINVAL, "modifiers", 0 },
+	{ "cycles:u:k", -EINVAL, "modifiers", 0 },
+	{ "cycle", -ENOENT, "'cycle'", 0 },
+	{ "cycles-", -ENOENT, "'cycles-'", 0 },
+	{ "cycless", -ENOENT, "'cycless'", 0 },
+	{ "faults,nosuch,cs", -ENOENT, "'nosuch'", 1 },
+	{ "LLC", -ENOENT, "'LLC'", 0 },
+	{ "LLC-", -ENOENT, "'LLC-'", 0 },
+	{ "LLC-loads-", -ENOENT, "'LLC-loads-'", 0 },
+	{ "LLC-loads-missesx", -ENOENT, "LLC", 0 },
+	{ "LLC-loadx", -ENOENT, "LLC", 0 },
+	{ "r", -ENOENT, "'r'", 0 },
+	{ "r12g", -ENOENT, "'r12g'", 0 },
+	{ "r11112222333344445", -ENOENT, "'r1", 0 },
+	{ "r-1", -ENOENT, "'r-1'", 0 },
+	{ "sched:sched_switch", -ENOTSUP, "tracepoints", 0 },
+	{ "uprobe:/bin/x:f", -ENOTSUP, "uprobes", 0 },
+	{ "uretprobe:/bin/x:f", -ENOTSUP, "uprobes", 0 },
+	{ "mem:0x1000:rw", -ENOTSUP, "breakpoint", 0 },
+	{ "cpu/event=0x3c,umask=1/", -ENOTSUP, "cpu/event=0x3c,umask=1/", 0 },
+	{ "cs,{cycles,instructions}:u", -ENOTSUP, "{cycles,instructions}:u", 1 },
+	{ "cs,cs,cs,cs,cs", -EINVAL, "4 events", 4 },
+};
+
+static void bad_names(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(bad_rows); i++) {
+		const struct bad_row *row = &bad_rows[i];
+		struct perf_spec s[4];
+		struct err err;
+		size_t n;
+		int r = parse(row->list, s, ARRAY_SIZE(s), &n, &err);
+
+		if (r != row->ret || n != row->good || !strstr(err.text, row->says))
+			fail_msg("\"%s\": %d, %zu good, \"%s\"", row->list, r, n, err.text);
+		assert_int_equal(err.code, r);
+	}
+}
+
+/* Several -e add up; a list is as long as it may be. */
+static void lists(void **state)
+{
+	struct perf_spec s[4];
+	struct err err;
+	size_t n = 0;
+
+	assert_int_equal(perf_names_parse("cs,r1,LLC-loads:u", s, 4, &n, &err), 0);
+	assert_int_equal(n, 3);
+	assert_string_equal(s[2].name, "LLC-loads:u");
+	assert_int_equal(perf_names_parse("faults", s, 4, &n, &err), 0);
+	assert_int_equal(n, 4);
+	assert_string_equal(s[0].name, "cs");
+	assert_string_equal(s[3].name, "faults");
+	assert_int_equal(perf_names_parse("faults", s, 4, &n, &err), -EINVAL);
+	assert_int_equal(n, 4);
+}
+
+/* What "pysampled events" lists can be asked for. */
+static void listed_names_parse(void **state)
+{
+	uint32_t type;
+	uint64_t config;
+	const char *name;
+	size_t i;
+
+	for (i = 0; (name = perf_names_at(i, &type, &config)); i++) {
+		struct perf_spec s;
+		struct err err;
+		size_t n;
+
+		assert_int_equal(parse(name, &s, 1, &n, &err), 0);
+		assert_int_equal(s.type, type);
+		assert_int_equal(s.config, config);
+	}
+	assert_true(i >= 20);
+	assert_null(perf_names_at(SIZE_MAX, &type, &config));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(good_names),
+		cmocka_unit_test(bad_names),
+		cmocka_unit_test(lists),
+		cmocka_unit_test(listed_names_parse),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

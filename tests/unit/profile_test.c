@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * profile: codes become functions; equal ones are one, also from several readers.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "profile.h"
+
+/* A code copy: line @line and the next, one code unit each. */
+static struct pycode_copy *copy_of(const char *name, const char *file, int line)
+{
+	static const unsigned char table[] = { 0x80 | 13 << 3, 0, 0x80 | 13 << 3, 2 };
+	struct pycode_copy *c = calloc(1, PYCODE_COPY_MAX);
+
+	*c = (struct pycode_copy){
+		.firstlineno = line,
+		.name_n = (uint32_t)strlen(name),
+		.file_n = (uint32_t)strlen(file),
+		.table_n = sizeof(table),
+		.name_kind = 1,
+		.file_kind = 1,
+		.linetable = PY_LOCATIONS_311,
+	};
+	memcpy(c->data, name, c->name_n);
+	memcpy(c->data + c->name_n, file, c->file_n);
+	memcpy(c->data + c->name_n + c->file_n, table, sizeof(table));
+	return c;
+}
+
+static void note(struct profile *p, uint64_t id, const char *name, const char *file, int line)
+{
+	struct pycode_copy *c = copy_of(name, file, line);
+
+	assert_int_equal(profile_code(p, id, c, pycode_copy_size(c)), 0);
+	free(c);
+}
+
+static const struct pyfunc *func(struct profile *p, uint64_t id)
+{
+	int line;
+
+	return profile_lookup(p, id, 0, &line);
+}
+
+static void tells_function_and_line(void **state)
+{
+	struct profile *p = profile_create();
+	const struct pyfunc *f;
+	int line;
+
+	note(p, 1, "K.run", "/srv/k.py", 40);
+	f = profile_lookup(p, 1, 0, &line);
+	assert_string_equal(f->qualname, "K.run");
+	assert_string_equal(f->file, "/srv/k.py");
+	assert_int_equal(f->firstline, 40);
+	assert_int_equal(f->min, 40);
+	assert_int_equal(f->max, 41);
+	assert_int_equal(f->index, 0);
+	assert_int_equal(line, 40);
+	assert_ptr_equal(profile_lookup(p, 1, 2, &line), f);
+	assert_int_equal(line, 41);
+	assert_ptr_equal(profile_lookup(p, 1, 4, &line), f); /* behind its end */
+	assert_int_equal(line, 0);
+	assert_ptr_equal(profile_lookup(p, 1, 0, &line), f);
+	assert_int_equal(line, 40);
+	profile_destroy(p);
+}
+
+static void same_content_is_one_function(void **state)
+{
+	struct profile *p = profile_create();
+
+	note(p, 1, "run", "/a.py", 1);
+	note(p, 1ull << 52 | 1, "run", "/a.py", 1); /* another reader's copy */
+	note(p, 2, "run", "/b.py", 1);
+	note(p, 3, "run", "/a.py", 2);
+	note(p, 4, "ru", "n/a.py", 1); /* the same bytes in other parts */
+	assert_ptr_equal(func(p, 1), func(p, 1ull << 52 | 1));
+	for (uint64_t id = 2; id <= 4; id++)
+		for (uint64_t other = 1; other < id; other++)
+			assert_ptr_not_equal(func(p, id), func(p, other));
+	assert_int_equal(func(p, 4)->index, 3);
+	profile_destroy(p);
+}
+
+/* Equal lines from another table: one function, each code with its own lines. */
+static void same_function_of_two_codes(void **state)
+{
+	struct pycode_copy *c = copy_of("f", "/a.py", 7);
+	struct profile *p = profile_create();
+	int line;
+
+	note(p, 1, "f", "/a.py", 7);
+	c->data[c->name_n + c->file_n] |= 1; /* the first line has two code units */
+	assert_int_equal(profile_code(p, 2, c, pycode_copy_size(c)), 0);
+	assert_ptr_equal(func(p, 1), func(p, 2));
+	profile_lookup(p, 1, 2, &line);
+	assert_int_equal(line, 8);
+	profile_lookup(p, 2, 2, &line);
+	assert_int_equal(line, 7);
+	free(c);
+	profile_destroy(p);
+}
+
+static void unknown_ids(void **state)
+{
+	struct profile *p = profile_create();
+
+	assert_null(func(p, 1));
+	assert_null(func(p, 0));
+	note(p, 5, "f", "/a.py", 7);
+	assert_null(func(p, 4));
+	assert_null(func(p, UINT64_MAX));
+	assert_non_null(func(p, 5));
+	profile_destroy(p);
+}
+
+static void id_takes_other_code(void **state)
+{
+	struct profile *p = profile_create();
+	const struct pyfunc *f;
+
+	note(p, 5, "f", "/a.py", 7);
+	f = func(p, 5);
+	note(p, 5, "g", "/a.py", 7);
+	assert_string_equal(func(p, 5)->qualname, "g");
+	assert_string_equal(f->qualname, "f"); /* it stays */
+	profile_destroy(p);
+}
+
+static void damaged_blocks(void **state)
+{
+	struct pycode_copy *c = copy_of("f", "/a.py", 7);
+	struct profile *p = profile_create();
+	size_t n = pycode_copy_size(c);
+
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(profile_code(p, 1, c, i), -EBADMSG);
+	c->name_kind = 3;
+	assert_int_equal(profile_code(p, 1, c, n), -EBADMSG);
+	assert_null(func(p, 1));
+	free(c);
+	profile_destroy(p);
+}
+
+/* All tables grow; pointers, indices and lines stay. */
+static void many(void **state)
+{
+	enum { N = 20000 };
+	struct profile *p = profile_create();
+	const struct pyfunc **f = calloc(N, sizeof(struct pyfunc *));
+	char name[32];
+	int line;
+
+	for (int i = 0; i < N; i++) {
+		snprintf(name, sizeof(name), "f%d", i);
+		note(p, (uint64_t)i + 1, name, "/a.py", i + 1);
+		f[i] = func(p, (uint64_t)i + 1);
+		assert_int_equal(f[i]->index, i);
+	}
+	for (int i = 0; i < N; i++) {
+		snprintf(name, sizeof(name), "f%d", i);
+		assert_ptr_equal(profile_lookup(p, (uint64_t)i + 1, 2, &line), f[i]);
+		assert_string_equal(f[i]->qualname, name);
+		assert_int_equal(line, i + 2);
+	}
+	assert_null(func(p, N + 1));
+	free(f);
+	profile_destroy(p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(tells_function_and_line),
+		cmocka_unit_test(same_content_is_one_function),
+		cmocka_unit_test(same_function_of_two_codes),
+		cmocka_unit_test(unknown_ids),
+		cmocka_unit_test(id_takes_other_code),
+		cmocka_unit_test(damaged_blocks),
+		cmocka_unit_test(many),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

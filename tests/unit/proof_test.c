@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * proof: rings in memory of our own, with an inaccessible page behind: did a thread
+ * come onto a CPU, or can't that be told?
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <sys/mman.h>
+
+#include "capture/proof.h"
+#include "perf_records.h"
+
+enum { RING = 256 << 10, PAGE = 4096, TID = 71, IN = 0, OUT = PERF_RECORD_MISC_SWITCH_OUT };
+
+struct fake {
+	struct perf_event_mmap_page page;
+	struct cpu_slot slot;
+	unsigned char *map;
+};
+
+static int setup(void **state)
+{
+	struct fake *f = calloc(1, sizeof(*f));
+
+	f->map = mmap(NULL, RING + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		      -1, 0);
+	assert_ptr_not_equal(f->map, MAP_FAILED);
+	assert_int_equal(mprotect(f->map + RING, PAGE, PROT_NONE), 0);
+	f->slot.ring = (struct perf_ring){
+		.fd = -1,
+		.page = &f->page,
+		.data = f->map,
+		.size = RING,
+	};
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fake *f = *state;
+
+	munmap(f->map, RING + PAGE);
+	free(f);
+	return 0;
+}
+
+/* What the kernel does: over whatever was there, the end included. */
+static void ring_write(struct fake *f, const void *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		f->map[(f->page.data_head + i) & (RING - 1)] = ((const unsigned char *)p)[i];
+	f->page.data_head += n;
+}
+
+static void ring_switch(struct fake *f, uint16_t misc, uint32_t tid, uint64_t time)
+{
+	struct record r;
+
+	record_switch(&r, misc, tid, time);
+	ring_write(f, r.bytes, r.n);
+}
+
+/* Everything up to @n bytes ago has been taken out. */
+static void ring_at(struct fake *f, uint64_t head, uint64_t tail)
+{
+	f->page.data_head = head;
+	f->page.data_tail = tail;
+}
+
+static void switch_records(void **state)
+{
+	static const struct {
+		uint16_t misc;
+		bool out, preempt;
+	} rows[] = {
+		{ 0, false, false },
+		{ PERF_RECORD_MISC_SWITCH_OUT, true, false },
+		{ PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT, true, true },
+	};
+	struct proof_switch sw;
+	struct record r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		record_switch(&r, rows[i].misc, TID, 500);
+		assert_true(proof_is_switch(record_header(&r), r.bytes + r.n - PERF_TRAILER,
+					    &sw));
+		assert_int_equal(sw.tid, TID);
+		assert_int_equal(sw.time, 500);
+		assert_int_equal(sw.out, rows[i].out);
+		assert_int_equal(sw.preempt, rows[i].preempt);
+	}
+	record_header(&r)->size--;
+	assert_false(proof_is_switch(record_header(&r), NULL, &sw));
+	record_comm(&r, 0, "x", 500);
+	assert_false(proof_is_switch(record_header(&r), r.bytes + r.n - PERF_TRAILER, &sw));
+}
+
+struct ran_row {
+	uint16_t misc;
+	uint32_t tid;
+	uint64_t time;
+	bool ran; /* since 1000, TID? */
+};
+
+static const struct ran_row ran_rows[] = {
+	{ IN, TID, 1001, true },
+	{ IN, TID, 1000, false }, /* that was the one that brought it here */
+	{ IN, TID, 999, false },
+	{ OUT, TID, 1001, false },
+	{ OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT, TID, 1001, false },
+	{ IN, TID + 1, 1001, false },
+};
+
+static void switch_in_another_ring(void **state)
+{
+	struct fake *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(ran_rows); i++) {
+		const struct ran_row *row = &ran_rows[i];
+		uint64_t cursor = f->page.data_head;
+		struct record r;
+
+		f->page.data_tail = f->page.data_head;
+		record_sample(&r, 1100, 3, 0);
+		ring_write(f, r.bytes, r.n);
+		ring_switch(f, row->misc, row->tid, row->time);
+		record_comm(&r, 0, "other", 1200);
+		ring_write(f, r.bytes, r.n);
+		if (proof_ran_in_ring(&f->slot, &cursor, TID, 1000) != row->ran)
+			fail_msg("row %zu", i);
+		assert_int_equal(cursor, f->page.data_head);
+		/* What was looked at is not looked at again. */
+		assert_false(proof_ran_in_ring(&f->slot, &cursor, TID, 1000));
+	}
+}
+
+/* Records at every place over the ring's end. */
+static void records_over_the_end(void **state)
+{
+	struct fake *f = *state;
+
+	for (uint64_t at = RING - 64; at <= RING + 8; at += 8) {
+		uint64_t cursor = at;
+
+		ring_at(f, at, at);
+		ring_switch(f, OUT, TID, 900);
+		ring_switch(f, IN, TID, 2000);
+		assert_false(proof_ran_in_ring(&f->slot, &cursor, TID, 2000));
+		cursor = at;
+		assert_true(proof_ran_in_ring(&f->slot, &cursor, TID, 1000));
+	}
+}
+
+static void empty_ring(void **state)
+{
+	struct fake *f = *state;
+	uint64_t cursor = 0;
+
+	ring_at(f, 4800, 4800);
+	assert_false(proof_ran_in_ring(&f->slot, &cursor, TID, 0));
+	assert_int_equal(cursor, 4800);
+}
+
+/* What its reader has taken out is noted elsewhere: the cursor jumps to the tail. */
+static void taken_out_is_skipped(void **state)
+{
+	struct fake *f = *state;
+	uint64_t cursor = 0;
+
+	ring_switch(f, IN, TID, 2000);
+	f->page.data_tail = f->page.data_head;
+	assert_false(proof_ran_in_ring(&f->slot, &cursor, TID, 1000));
+}
+
+/* A ring with little room may have lost the record we look for. */
+static void near_full_ring(void **state)
+{
+	struct fake *f = *state;
+	uint64_t cursor;
+
+	ring_at(f, 0, 0);
+	while (f->page.data_head + 40 <= RING - PERF_RECORD_BYTES)
+		ring_switch(f, OUT, TID, 900);
+	cursor = 0;
+	assert_false(proof_ran_in_ring(&f->slot, &cursor, TID, 1000));
+	ring_switch(f, OUT, TID, 900);
+	cursor = 0;
+	assert_true(proof_ran_in_ring(&f->slot, &cursor, TID, 1000));
+	/* Also where everything was looked at before. */
+	assert_true(proof_ran_in_ring(&f->slot, &cursor, TID, 1000));
+}
+
+/* Overwritten while we looked: no header there makes sense, or all of them do. */
+static void overwritten_ring(void **state)
+{
+	struct fake *f = *state;
+	uint64_t cursor = 0;
+
+	ring_at(f, 4096, 0);
+	memset(f->map, 0, 4096);
+	assert_true(proof_ran_in_ring(&f->slot, &cursor, TID, 1000));
+	ring_at(f, RING + 4096, RING + 4000);
+	cursor = 0;
+	memset(f->map, 0, 4096);
+	assert_true(proof_ran_in_ring(&f->slot, &cursor, TID, 1000));
+	/* The ring went round since the cursor: its tail says where to go on. */
+	ring_at(f, 10 * RING, 10 * RING);
+	ring_switch(f, OUT, TID, 900);
+	cursor = 40;
+	assert_false(proof_ran_in_ring(&f->slot, &cursor, TID, 1000));
+	assert_int_equal(cursor, f->page.data_head);
+}
+
+/* Overwritten by whatever the kernel put there: no record has such a size, and what
+ * follows it begins in the ring's last bytes. Nothing behind them is read. */
+static void odd_sizes_at_the_end(void **state)
+{
+	struct fake *f = *state;
+
+	for (uint16_t size = 9; size < 80; size++) {
+		uint16_t room = (uint16_t)((size + 7) & ~7);
+		struct perf_event_header h = { .type = PERF_RECORD_SWITCH, .size = size };
+		uint64_t at = RING - room, cursor = at;
+
+		if (size == room)
+			continue;
+		ring_at(f, at, at);
+		ring_write(f, &h, sizeof(h));
+		ring_at(f, at + 4000, at);
+		assert_true(proof_ran_in_ring(&f->slot, &cursor, TID, 1000));
+	}
+}
+
+static void noted(void **state)
+{
+	struct reader_config c = { .last_in = calloc(LAST_IN, sizeof(*c.last_in)) };
+
+	assert_false(proof_ran_noted(&c, TID, 0));
+	proof_note_in(&c, TID, 1000);
+	assert_true(proof_ran_noted(&c, TID, 999));
+	assert_false(proof_ran_noted(&c, TID, 1000));
+	assert_false(proof_ran_noted(&c, TID + 1, 0));
+	proof_note_in(&c, TID, 500); /* from another ring, older: changes nothing */
+	assert_true(proof_ran_noted(&c, TID, 999));
+	proof_note_in(&c, TID, 2000);
+	assert_true(proof_ran_noted(&c, TID, 1999));
+	/* Any number of threads has its place; sharing one errs towards "ran". */
+	for (pid_t tid = 1; tid < 4 * LAST_IN; tid += 3) {
+		proof_note_in(&c, tid, 3000 + (uint64_t)tid);
+		assert_true(proof_ran_noted(&c, tid, 2999 + (uint64_t)tid));
+	}
+	proof_note_in(&c, INT32_MAX, 1);
+	free(c.last_in);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(switch_records),
+		TEST(switch_in_another_ring),
+		TEST(records_over_the_end),
+		TEST(empty_ring),
+		TEST(taken_out_is_skipped),
+		TEST(near_full_ring),
+		TEST(overwritten_ring),
+		TEST(odd_sizes_at_the_end),
+		cmocka_unit_test(noted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,608 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pystack: one thread's stack with code identities, in every layout: names once, old
+ * addresses with new code, torn ends, and how many calls a read takes.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "debug_offsets_fixtures.h"
+#include "offsets/debug_offsets.h"
+#include "pystack.h"
+#include "pyworld.h"
+
+enum { PID = 4711, TID = 31, INNER = 7, MAX_IDS = 1 << 15, TRACED = 2, UNITS = 8 };
+
+/* A target whose code objects are named by letters. */
+struct fix {
+	struct world *w;
+	struct pystack_target t;
+	struct pystack *p;
+	raddr interp, ts, code['z' + 1];
+	uint32_t version; /* last co_version given out */
+	uint64_t last_id; /* of the copies so far */
+	char name[MAX_IDS];
+};
+
+static void new_code(void *arg, uint64_t id, const struct pycode_copy *c)
+{
+	struct fix *f = arg;
+	char name[8];
+
+	assert_true(pycode_copy_valid(c, pycode_copy_size(c)));
+	assert_true(id > f->last_id && id < MAX_IDS);
+	assert_int_equal(pycode_name(c, name, sizeof(name)), 1);
+	f->last_id = id;
+	f->name[id] = name[0];
+}
+
+static struct fix *fix_create_for(const struct pylayout *l, uint32_t max_frames)
+{
+	struct fix *f = calloc(1, sizeof(*f));
+
+	f->w = world_create(l);
+	f->t = (struct pystack_target){ .pid = PID, .layout = *l, .walk = f->w->walk };
+	f->p = pystack_create(max_frames, new_code, f);
+	f->interp = world_interp(f->w);
+	world_thread(f->w, f->interp, 5, true);
+	f->ts = world_thread(f->w, f->interp, INNER, true);
+	return f;
+}
+
+static struct fix *fix_create(uint16_t version)
+{
+	return fix_create_for(pylayout_find(version), PYWALK_MAX_FRAMES);
+}
+
+static void fix_destroy(struct fix *f)
+{
+	pystack_destroy(f->p);
+	free(f->w);
+	free(f);
+}
+
+static void put_code(struct fix *f, raddr at, char letter)
+{
+	const struct world_code c = { (char[]){ letter, '\0' }, "/x.py", 10, UNITS, TRACED,
+				      ++f->version };
+
+	world_code_put(f->w, at, &c);
+}
+
+static raddr code_of(struct fix *f, char letter)
+{
+	raddr *code = &f->code[(unsigned char)letter];
+
+	if (!*code) {
+		*code = world_take(f->w, f->w->l.code.size + 2 * UNITS);
+		put_code(f, *code, letter);
+	}
+	return *code;
+}
+
+/* The stack of functions @codes, innermost first, each at its unit (NULL: 3), on top
+ * of what is below a whole stack. */
+static void stack(struct fix *f, const char *codes, const int *unit)
+{
+	size_t n = strlen(codes);
+	char letters[WORLD_FRAMES + 2] = "";
+	raddr code[WORLD_FRAMES + 1] = { 0 }, instr[WORLD_FRAMES + 1] = { 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		letters[i] = 'f';
+		code[i] = code_of(f, codes[i]);
+		instr[i] = code[i] + f->w->l.code.size;
+		instr[i] += (raddr)(2 * (int64_t)(unit ? unit[i] : 3));
+	}
+	if (f->w->l.owner_shim)
+		letters[n] = pyoff_has(f->w->l.tstate.base_frame) ? 'b' : 's';
+	else if (n)
+		letters[n - 1] = 'e';
+	world_stack(f->w, f->ts, letters, code, instr);
+}
+
+static struct pystack_result read_result(struct fix *f)
+{
+	f->w->calls = 0;
+	return pystack_read(f->p, &f->t, &f->w->base, TID, INNER, NULL, NULL);
+}
+
+/* "a3 b0": names and code units, innermost first; or why there are none. */
+static const char *read_stack(struct fix *f)
+{
+	static const char *const ends[] = { "", "nopython", "fault", "broken", "badcode" };
+	static char text[WORLD_FRAMES * 4];
+	struct pystack_result r = read_result(f);
+	char *p = text;
+
+	text[0] = '\0';
+	if (r.end != PYSTACK_OK) {
+		assert_int_equal(r.n, 0);
+		return ends[r.end];
+	}
+	for (uint32_t i = 0; i < r.n; i++) {
+		uint64_t id = r.frames[i].code_id;
+
+		assert_true(id && id <= f->last_id);
+		p += sprintf(p, "%s%c%u", i ? " " : "", f->name[id], r.frames[i].lasti / 2);
+	}
+	return text;
+}
+
+static void in_every_layout(void (*test)(struct fix *f))
+{
+	for (uint16_t v = 0x030b; v <= 0x030f; v++) {
+		struct fix *f = fix_create(v);
+
+		test(f);
+		fix_destroy(f);
+	}
+}
+
+static void names_once(struct fix *f)
+{
+	stack(f, "abcba", (const int[]){ 2, 3, 4, 5, 6 });
+	assert_string_equal(read_stack(f), "a2 b3 c4 b5 a6");
+	assert_int_equal(f->last_id, 3);
+	assert_string_equal(read_stack(f), "a2 b3 c4 b5 a6");
+	stack(f, "ba", NULL);
+	assert_string_equal(read_stack(f), "b3 a3");
+	assert_int_equal(f->last_id, 3);
+	stack(f, "da", NULL);
+	assert_string_equal(read_stack(f), "d3 a3");
+	assert_int_equal(f->last_id, 4);
+}
+
+static void code_is_copied_once(void **state)
+{
+	in_every_layout(names_once);
+}
+
+/* Freed, and other code at the same address. */
+static void replaced(struct fix *f)
+{
+	uint64_t id;
+
+	stack(f, "ab", NULL);
+	assert_string_equal(read_stack(f), "a3 b3");
+	id = f->last_id;
+	put_code(f, code_of(f, 'a'), 'z');
+	assert_string_equal(read_stack(f), "z3 b3");
+	assert_int_equal(f->last_id, id + 1);
+	put_code(f, code_of(f, 'a'), 'a');
+	assert_string_equal(read_stack(f), "a3 b3");
+	assert_string_equal(read_stack(f), "a3 b3");
+	assert_int_equal(f->last_id, id + 2);
+}
+
+static void replaced_code_is_another(void **state)
+{
+	in_every_layout(replaced);
+}
+
+/* Without a counter even the same pointers may hold other contents. */
+static void replaced_contents(void **state)
+{
+	struct fix *f = fix_create(0x030b);
+	raddr name;
+
+	stack(f, "ab", NULL);
+	assert_string_equal(read_stack(f), "a3 b3");
+	name = world_get(f->w, code_of(f, 'a'), f->w->l.code.qualname);
+	*(char *)world_mem(f->w, name + f->w->l.str.ascii_data) = 'y';
+	assert_string_equal(read_stack(f), "y3 b3");
+	fix_destroy(f);
+}
+
+/* The sizes that differ without the GIL: ob_size lies elsewhere. */
+static void free_threaded(void **state)
+{
+	const struct bytes raw = { (const void *)offsets_3_13_0t, sizeof(offsets_3_13_0t) };
+	struct pylayout l;
+	struct fix *f;
+
+	assert_int_equal(debug_offsets_parse(raw, pylayout_find(0x030d), &l, NULL), 0);
+	f = fix_create_for(&l, 100);
+	stack(f, "ab", (const int[]){ 7, 3 });
+	assert_string_equal(read_stack(f), "a7 b3");
+	stack(f, "ab", (const int[]){ 8, 3 });
+	assert_string_equal(read_stack(f), "badcode");
+	fix_destroy(f);
+}
+
+/* TRACED is 2: below it a frame is not there yet, except the innermost, which is
+ * where the thread is. UNITS is 8. */
+struct lasti_row {
+	const char *codes;
+	int unit[3];
+	const char *want;
+};
+
+static const struct lasti_row lasti_rows[] = {
+	{ "ab", { 0, 3 }, "a0 b3" },
+	{ "ab", { 1, 2 }, "a1 b2" },
+	{ "ab", { 3, 1 }, "a3" },
+	{ "abc", { 3, 1, 4 }, "a3 c4" }, /* _Py_InitCleanup between __init__ and caller */
+	{ "abc", { 0, 0, 0 }, "a0" },
+	{ "ab", { -1, 3 }, "a0 b3" }, /* prev_instr before the first instruction */
+	{ "ab", { 3, -1 }, "a3" },
+	{ "ab", { -2, 3 }, "badcode" },
+	{ "ab", { 7, 7 }, "a7 b7" },
+	{ "ab", { 8, 3 }, "badcode" },
+	{ "ab", { 3, 8 }, "badcode" },
+	{ "ab", { 3, 1 << 30 }, "badcode" },
+};
+
+static void lasti_rules(struct fix *f)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(lasti_rows); i++) {
+		const struct lasti_row *row = &lasti_rows[i];
+
+		stack(f, row->codes, row->unit);
+		if (strcmp(read_stack(f), row->want))
+			fail_msg("%x row %zu: \"%s\"", f->w->l.version, i, read_stack(f));
+	}
+}
+
+static void frames_that_are_not_there_yet(void **state)
+{
+	in_every_layout(lasti_rules);
+}
+
+static void without_frames(struct fix *f)
+{
+	world_stack(f->w, f->ts, "", NULL, NULL);
+	assert_string_equal(read_stack(f), "nopython");
+	if (f->w->l.owner_shim) {
+		world_stack(f->w, f->ts, "ss", NULL, NULL);
+		assert_string_equal(read_stack(f), "nopython");
+	}
+	stack(f, "a", NULL);
+	assert_string_equal(read_stack(f), "a3");
+}
+
+static void no_frames_is_no_python(void **state)
+{
+	in_every_layout(without_frames);
+}
+
+/* What a complete search told holds, for a few reads, until a thread is made. */
+static void without_thread(struct fix *f)
+{
+	stack(f, "a", NULL);
+	world_put(f->w, f->ts, f->w->l.tstate.native_tid, INNER + 1, 8);
+	assert_string_equal(read_stack(f), "nopython");
+	assert_string_equal(read_stack(f), "nopython");
+	if (f->w->l.version > 0x030b) /* there it is never sure */
+		assert_in_range(f->w->calls, 1, 4);
+	f->ts = world_thread(f->w, f->interp, INNER, true);
+	stack(f, "b", NULL);
+	assert_string_equal(read_stack(f), "b3");
+}
+
+static void no_thread_is_no_python(void **state)
+{
+	in_every_layout(without_thread);
+}
+
+/* The state is made before the thread that will own it: "none" is not for long. */
+static void unbound_thread(struct fix *f)
+{
+	bool tells = f->w->l.version > 0x030b;
+
+	stack(f, "a", NULL);
+	world_put(f->w, f->ts, f->w->l.tstate.native_tid, tells ? 0 : 5, 8);
+	assert_string_equal(read_stack(f), "nopython");
+	assert_string_equal(read_stack(f), "nopython");
+	world_put(f->w, f->ts, f->w->l.tstate.native_tid, INNER, 8);
+	assert_string_equal(read_stack(f), "a3");
+}
+
+static void thread_starts_later_than_its_state(void **state)
+{
+	in_every_layout(unbound_thread);
+}
+
+/* The thread's state is freed, another thread's lies there, ours elsewhere. */
+static void moved_thread(struct fix *f)
+{
+	stack(f, "ab", NULL);
+	assert_string_equal(read_stack(f), "a3 b3");
+	world_put(f->w, f->ts, f->w->l.tstate.native_tid, 99, 8);
+	f->ts = world_thread(f->w, f->interp, INNER, true);
+	stack(f, "c", NULL);
+	assert_string_equal(read_stack(f), "c3");
+}
+
+static void thread_state_is_checked(void **state)
+{
+	in_every_layout(moved_thread);
+}
+
+/*
+ * Torn
+ */
+
+static void torn_walks(struct fix *f)
+{
+	world_stack(f->w, f->ts, "ff?", NULL, NULL);
+	assert_string_equal(read_stack(f), "fault");
+	world_stack(f->w, f->ts, "ff/", NULL, NULL);
+	assert_string_equal(read_stack(f), "fault");
+	world_stack(f->w, f->ts, "ff", NULL, NULL);
+	assert_string_equal(read_stack(f), "broken");
+	world_stack(f->w, f->ts, "fg", NULL, NULL);
+	assert_string_equal(read_stack(f), "broken");
+	stack(f, "ab", NULL);
+	assert_string_equal(read_stack(f), "a3 b3"); /* and it recovers */
+	assert_int_equal(f->last_id, 2);
+}
+
+static void torn_codes(struct fix *f)
+{
+	raddr b, type = world_take(f->w, 512);
+
+	stack(f, "ab", NULL);
+	b = code_of(f, 'b');
+	f->code['b'] = b + 4; /* not aligned */
+	stack(f, "ab", NULL);
+	assert_string_equal(read_stack(f), "badcode");
+	f->code['b'] = WORLD_NOWHERE;
+	stack(f, "ab", NULL);
+	assert_string_equal(read_stack(f), "badcode");
+	f->code['b'] = b;
+	world_put(f->w, type, f->w->l.object.type_name, world_take(f->w, 8), 8);
+	world_put(f->w, b, f->w->l.object.type, type, 8);
+	stack(f, "ab", NULL);
+	assert_string_equal(read_stack(f), "badcode");
+	world_put(f->w, b, f->w->l.object.type, f->w->type, 8);
+	assert_string_equal(read_stack(f), "a3 b3");
+	world_put(f->w, b, f->w->l.code.qualname, WORLD_NOWHERE, 8);
+	assert_string_equal(read_stack(f), "badcode");
+}
+
+static void torn_search(struct fix *f)
+{
+	stack(f, "ab", NULL);
+	world_put(f->w, f->w->runtime, f->w->l.runtime.interp_head, WORLD_NOWHERE, 8);
+	assert_string_equal(read_stack(f), "fault");
+	world_put(f->w, f->w->runtime, f->w->l.runtime.interp_head, f->interp, 8);
+	assert_string_equal(read_stack(f), "a3 b3");
+	/* Once found, a thread is found without the lists. */
+	world_put(f->w, f->w->runtime, f->w->l.runtime.interp_head, WORLD_NOWHERE, 8);
+	assert_string_equal(read_stack(f), "a3 b3");
+}
+
+static void torn_ends(void **state)
+{
+	in_every_layout(torn_walks);
+	in_every_layout(torn_codes);
+	in_every_layout(torn_search);
+}
+
+static void truncated(void **state)
+{
+	struct fix *f = fix_create_for(pylayout_find(0x030c), 3);
+	struct pystack_result r;
+
+	stack(f, "abcd", NULL);
+	assert_string_equal(read_stack(f), "a3 b3 c3");
+	r = read_result(f);
+	assert_true(r.truncated);
+	stack(f, "ab", NULL); /* and a shim */
+	r = read_result(f);
+	assert_int_equal(r.n, 2);
+	assert_false(r.truncated);
+	fix_destroy(f);
+}
+
+/*
+ * Calls
+ */
+
+/* In every version: where code has no counter, its contents are planned, too. */
+static void second_read(struct fix *f)
+{
+	stack(f, "abcabcabc", NULL);
+	assert_string_equal(read_stack(f), "a3 b3 c3 a3 b3 c3 a3 b3 c3");
+	for (int i = 0; i < 20; i++) {
+		read_stack(f);
+		assert_int_equal(f->w->calls, 1);
+	}
+	/* One frame more, and one less: the plan has some slack. */
+	stack(f, "aabcabcabc", NULL);
+	assert_string_equal(read_stack(f), "a3 a3 b3 c3 a3 b3 c3 a3 b3 c3");
+	assert_int_equal(f->w->calls, 1);
+	stack(f, "bc", NULL);
+	assert_string_equal(read_stack(f), "b3 c3");
+	assert_int_equal(f->w->calls, 1);
+}
+
+static void second_read_is_one_call(void **state)
+{
+	in_every_layout(second_read);
+}
+
+static void deep(struct fix *f)
+{
+	char codes[1001] = "";
+
+	memset(codes, 'a', 1000);
+	stack(f, codes, NULL);
+	assert_int_equal(strlen(read_stack(f)), 1000 * 3 - 1);
+	assert_in_range(f->w->calls, 1, 30); /* also the search and the first copy */
+	assert_int_equal(strlen(read_stack(f)), 1000 * 3 - 1);
+	assert_in_range(f->w->calls, 1, 3);
+}
+
+static void deep_stacks_take_few_calls(void **state)
+{
+	in_every_layout(deep);
+}
+
+/* The plan is an optimisation: what it wants may be gone. */
+static void plan_of_what_is_gone(void **state)
+{
+	struct fix *f = fix_create(0x030e);
+	raddr gone;
+
+	stack(f, "ab", NULL);
+	code_of(f, 'c');
+	world_take(f->w, 16384); /* far from everything */
+	gone = world_take(f->w, 128);
+	world_frame(f->w, gone, 'g', code_of(f, 'c'), world_instr(f->w, code_of(f, 'c'), 4),
+		    f->w->frame[0]);
+	world_top(f->w, f->ts, gone);
+	assert_string_equal(read_stack(f), "c4 a3 b3");
+	world_top(f->w, f->ts, f->w->frame[0]);
+	world_hole(f->w, gone, 128);
+	for (int i = 0; i < 12; i++)
+		assert_string_equal(read_stack(f), "a3 b3");
+	assert_int_equal(f->w->calls, 1); /* it is forgotten by now */
+	fix_destroy(f);
+}
+
+/*
+ * The rest
+ */
+
+static void second_look(struct fix *f)
+{
+	struct pystack_result r;
+
+	stack(f, "ab", NULL);
+	r = read_result(f);
+	assert_int_equal(r.end, PYSTACK_OK);
+	assert_true(pystack_unchanged(&r, &f->t, &f->w->base));
+	world_top(f->w, f->ts, f->w->frame[1]);
+	assert_false(pystack_unchanged(&r, &f->t, &f->w->base));
+	world_top(f->w, f->ts, f->w->frame[0]);
+	assert_true(pystack_unchanged(&r, &f->t, &f->w->base));
+	world_hole(f->w, f->ts, f->w->l.tstate.size);
+	assert_false(pystack_unchanged(&r, &f->t, &f->w->base));
+}
+
+static void second_look_sees_change(void **state)
+{
+	in_every_layout(second_look);
+}
+
+static void forgotten_is_copied_again(void **state)
+{
+	struct fix *f = fix_create(0x030d);
+
+	stack(f, "ab", NULL);
+	read_stack(f);
+	pystack_forget(f->p, PID + 1);
+	read_stack(f);
+	assert_int_equal(f->last_id, 2);
+	pystack_forget(f->p, PID);
+	assert_string_equal(read_stack(f), "a3 b3");
+	assert_int_equal(f->last_id, 4);
+	fix_destroy(f);
+}
+
+/* Two processes with the same addresses are two. */
+static void processes_are_apart(void **state)
+{
+	struct fix *f = fix_create(0x030d);
+
+	stack(f, "ab", NULL);
+	read_stack(f);
+	f->t.pid = PID + 1;
+	put_code(f, code_of(f, 'a'), 'x');
+	assert_string_equal(read_stack(f), "x3 b3");
+	assert_int_equal(f->last_id, 4);
+	fix_destroy(f);
+}
+
+struct reads {
+	struct rmem_chunk row[64];
+	size_t n;
+};
+
+static void saw(void *arg, raddr at, const void *bytes, size_t n, int ret)
+{
+	struct reads *reads = arg;
+	void *copy = ret == 0 ? memcpy(malloc(n), bytes, n) : NULL;
+
+	assert_true(reads->n < ARRAY_SIZE(reads->row));
+	reads->row[reads->n++] = (struct rmem_chunk){ at, n, copy };
+}
+
+/* What a read reports is all that another read needs: so tapes play. */
+static void replay(struct fix *f)
+{
+	struct reads reads = { .n = 0 };
+	struct pystack_result r;
+	struct rmem_image image;
+
+	stack(f, "abc", NULL);
+	r = pystack_read(f->p, &f->t, &f->w->base, TID, INNER, saw, &reads);
+	assert_int_equal(r.end, PYSTACK_OK);
+	rmem_image_init(&image, reads.row, reads.n);
+	pystack_forget(f->p, PID);
+	r = pystack_read(f->p, &f->t, &image.base, TID, INNER, NULL, NULL);
+	assert_int_equal(r.end, PYSTACK_OK);
+	assert_int_equal(r.n, 3);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(f->name[r.frames[i].code_id], "abc"[i]);
+	for (size_t i = 0; i < reads.n; i++)
+		free((void *)(uintptr_t)reads.row[i].bytes);
+}
+
+static void reads_are_reported(void **state)
+{
+	in_every_layout(replay);
+}
+
+/* More code objects than there is room for: all start over, none is mixed up. */
+static void many_codes(void **state)
+{
+	enum { N = 7000 };
+	struct fix *f = fix_create(0x030e);
+
+	stack(f, "ab", NULL);
+	for (int i = 0; i < N; i++) {
+		f->t.pid = PID + i; /* a code object is its address in a process */
+		assert_string_equal(read_stack(f), "a3 b3");
+		assert_int_equal(f->last_id, 2 * (i + 1));
+	}
+	assert_string_equal(read_stack(f), "a3 b3");
+	assert_int_equal(f->last_id, 2 * N);
+	f->t.pid = PID; /* long gone from the table */
+	assert_string_equal(read_stack(f), "a3 b3");
+	assert_int_equal(f->last_id, 2 * N + 2);
+	fix_destroy(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(code_is_copied_once),
+		cmocka_unit_test(replaced_code_is_another),
+		cmocka_unit_test(replaced_contents),
+		cmocka_unit_test(free_threaded),
+		cmocka_unit_test(frames_that_are_not_there_yet),
+		cmocka_unit_test(no_frames_is_no_python),
+		cmocka_unit_test(no_thread_is_no_python),
+		cmocka_unit_test(thread_starts_later_than_its_state),
+		cmocka_unit_test(thread_state_is_checked),
+		cmocka_unit_test(torn_ends),
+		cmocka_unit_test(truncated),
+		cmocka_unit_test(second_read_is_one_call),
+		cmocka_unit_test(deep_stacks_take_few_calls),
+		cmocka_unit_test(plan_of_what_is_gone),
+		cmocka_unit_test(second_look_sees_change),
+		cmocka_unit_test(forgotten_is_copied_again),
+		cmocka_unit_test(processes_are_apart),
+		cmocka_unit_test(reads_are_reported),
+		cmocka_unit_test(many_codes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * target: published targets are found, replaced and removed, also while others look.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "target.h"
+
+static struct target *publish(struct targets *t, pid_t pid)
+{
+	struct target *add = target_create(pid);
+
+	assert_non_null(add);
+	assert_int_equal(add->pid, pid);
+	assert_int_equal(atomic_load(&add->state), TARGET_PENDING);
+	assert_int_equal(targets_publish(t, pid, add), 0);
+	return add;
+}
+
+static void published_is_found(void **state)
+{
+	struct target *a, *b;
+	struct targets t;
+
+	assert_int_equal(targets_init(&t), 0);
+	assert_null(targets_find(&t, 1));
+	assert_null(targets_find(&t, 0));
+	a = publish(&t, 1);
+	b = publish(&t, 4000000);
+	assert_ptr_equal(targets_find(&t, 1), a);
+	assert_ptr_equal(targets_find(&t, 4000000), b);
+	assert_null(targets_find(&t, 2));
+	targets_deinit(&t);
+}
+
+/* The old one lives on, for a reader may still use it. */
+static void replaced_and_removed(void **state)
+{
+	struct target *a, *b;
+	struct targets t;
+
+	assert_int_equal(targets_init(&t), 0);
+	a = publish(&t, 7);
+	publish(&t, 8);
+	b = publish(&t, 7);
+	assert_ptr_equal(targets_find(&t, 7), b);
+	assert_int_equal(a->pid, 7);
+	assert_int_equal(atomic_load(&t.table)->n, 2);
+	assert_int_equal(targets_publish(&t, 7, NULL), 0);
+	assert_null(targets_find(&t, 7));
+	assert_non_null(targets_find(&t, 8));
+	assert_int_equal(targets_publish(&t, 99, NULL), 0); /* was never there */
+	assert_int_equal(atomic_load(&t.table)->n, 1);
+	assert_int_equal(t.n_all, 3);
+	targets_deinit(&t);
+}
+
+static void many(void **state)
+{
+	enum { N = 500 };
+	struct target *all[N];
+	struct targets t;
+
+	assert_int_equal(targets_init(&t), 0);
+	for (int i = 0; i < N; i++)
+		all[i] = publish(&t, 1 + i * 16); /* near each other in the table */
+	for (int i = 0; i < N; i++)
+		assert_ptr_equal(targets_find(&t, 1 + i * 16), all[i]);
+	for (int i = 0; i < N; i += 2)
+		assert_int_equal(targets_publish(&t, 1 + i * 16, NULL), 0);
+	for (int i = 0; i < N; i++) {
+		assert_ptr_equal(targets_find(&t, 1 + i * 16), i % 2 ? all[i] : NULL);
+		assert_null(targets_find(&t, 2 + i * 16));
+	}
+	targets_deinit(&t);
+}
+
+struct look {
+	struct targets *t;
+	_Atomic bool stop;
+	unsigned long seen, wrong;
+};
+
+static void *look(void *arg)
+{
+	struct look *l = arg;
+
+	while (!atomic_load(&l->stop)) {
+		struct target *always = targets_find(l->t, 1), *p = targets_find(l->t, 2);
+
+		l->seen += p != NULL;
+		l->wrong += !always || always->pid != 1 || (p && p->pid != 2);
+	}
+	return NULL;
+}
+
+static void found_while_others_change(void **state)
+{
+	struct targets t;
+	struct look l = { .t = &t };
+	pthread_t thread;
+
+	assert_int_equal(targets_init(&t), 0);
+	publish(&t, 1);
+	assert_int_equal(pthread_create(&thread, NULL, look, &l), 0);
+	for (int i = 0; i < 2000; i++) {
+		publish(&t, 2);
+		publish(&t, 3 + i % 50);
+		assert_int_equal(targets_publish(&t, 2, NULL), 0);
+	}
+	atomic_store(&l.stop, true);
+	pthread_join(thread, NULL);
+	assert_int_equal(l.wrong, 0);
+	targets_deinit(&t);
+}
+
+static void inner_tids(void **state)
+{
+	static const pid_t outer[] = { 100, 105, 106, 2000 };
+	struct target *t = target_create(100);
+
+	assert_int_equal(target_inner_tid(t, 105), 105); /* no namespace: as it is */
+	assert_int_equal(target_inner_tid(t, 5), 5);
+	t->inner_tids = true;
+	assert_int_equal(target_inner_tid(t, 105), 0);
+	t->n_tids = ARRAY_SIZE(outer);
+	t->tids = calloc(t->n_tids, sizeof(*t->tids));
+	for (size_t i = 0; i < t->n_tids; i++) {
+		t->tids[i].outer = outer[i];
+		t->tids[i].inner = (pid_t)i + 1;
+	}
+	for (size_t i = 0; i < t->n_tids; i++) {
+		assert_int_equal(target_inner_tid(t, outer[i]), i + 1);
+		assert_int_equal(target_inner_tid(t, outer[i] - 1), i == 2 ? 2 : 0);
+	}
+	assert_int_equal(target_inner_tid(t, 2001), 0);
+	assert_int_equal(target_inner_tid(t, 0), 0);
+	free(t->tids);
+	free(t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(published_is_found),
+		cmocka_unit_test(replaced_and_removed),
+		cmocka_unit_test(many),
+		cmocka_unit_test(found_while_others_change),
+		cmocka_unit_test(inner_tids),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
