@@ -58,13 +58,13 @@ def test_async_is_right_where_it_says_exact(py, us):
 
 @one_python
 @not_quick
-def test_an_unchecked_read_is_often_wrong(py):
-    """The same judge, on the plain read after wake-up: it must find wrong ones, or it judges nothing."""
+def test_an_unchecked_read_is_found_wrong(py):
+    """The same judge, on the plain read after wake-up: 1 % to 99 % are wrong, as the scheduler places the reader."""
     target = Target(py, "groundtruth.py", "--us", 2)
     run, stacks = record(target, "-F", 999, "--capture", "async", "--provenance", "exact", build=UNCHECKED)
     verdict = judge(stacks, target.info["truth"])
     check(verdict.judged >= 200, "only %d judged: %s", verdict.judged, run)
-    check(verdict.right < 0.95 * verdict.judged, "the plain read was right: %s", verdict)
+    check(verdict.right < verdict.judged - 2, "the plain read was right: %s", verdict)
 
 
 @each(depth=[100, 900])
@@ -159,11 +159,12 @@ def test_page_faults_lie_on_the_faulting_line(py):
     target.say("end")
     run = recorder.wait().ok()
     stacks = harness.read_folded(out)
-    verdict = judge(stacks, target.info["truth"])
+    sure = [(frames, n) for frames, n in stacks if "[late]" not in frames and "[torn]" not in frames]
+    verdict = judge(sure, target.info["truth"])
     faults = 16 * target.info["pages"]
-    check(verdict.judged >= 0.95 * faults, "%d of %d native faults were seen: %s", verdict.judged, faults, run)
+    check(verdict.judged >= 0.95 * faults, "%d of %d native faults were seen and sure: %s", verdict.judged, faults, run)
     check(verdict.right >= 0.999 * verdict.judged, "native faults: %s", verdict)
-    check_python_faults(stacks, target)
+    check_python_faults(sure, target)
 
 
 def check_python_faults(stacks, target):
