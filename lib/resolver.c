@@ -272,7 +272,8 @@ static void release(struct resolver *r, uint64_t horizon)
 {
 	size_t n = 0;
 
-	qsort(r->items, r->n_items, sizeof(*r->items), by_time);
+	if (r->n_items)
+		qsort(r->items, r->n_items, sizeof(*r->items), by_time);
 	while (n < r->n_items && r->items[n].time < horizon) {
 		give(r, &r->items[n]);
 		free(r->items[n++].data);
