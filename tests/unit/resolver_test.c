@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * resolver: queues filled by hand, a sink that writes down what it is given. Frames
+ * are drawn innermost first: k a kernel address, n: a native name, p: a function and
+ * its line, [late] and [torn] the markers.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "announce.h"
+#include "perf_records.h"
+#include "profile.h"
+#include "resolver.h"
+#include "sink.h"
+#include "stats.h"
+
+enum { USER = PERF_RECORD_MISC_USER, KERNEL = PERF_RECORD_MISC_KERNEL };
+
+/* The two places where the thread may be: in the eval loop and elsewhere. */
+int _PyEval_EvalFrameDefault(int n);
+int plain_leaf(int n);
+
+__attribute__((__noinline__)) int _PyEval_EvalFrameDefault(int n)
+{
+	return n * 3 + 1;
+}
+
+__attribute__((__noinline__)) int plain_leaf(int n)
+{
+	return n * 5 + 2;
+}
+
+static uint64_t eval_ip(void)
+{
+	return (uint64_t)(uintptr_t)&_PyEval_EvalFrameDefault;
+}
+
+static uint64_t plain_ip(void)
+{
+	return (uint64_t)(uintptr_t)&plain_leaf;
+}
+
+/*
+ * The sink
+ */
+
+struct fix {
+	struct queue queue[2];
+	struct queue *queues[2];
+	struct sink sink;
+	struct resolver_config c;
+	struct resolver_counts counts;
+	int fail; /* what sample() returns */
+	bool quiet; /* about sides */
+	char log[4096];
+	size_t n;
+};
+
+__attribute__((__format__(__printf__, 2, 3)))
+static void say(struct fix *f, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	f->n += (size_t)vsnprintf(f->log + f->n, sizeof(f->log) - f->n, fmt, ap);
+	va_end(ap);
+	assert_true(f->n < sizeof(f->log));
+}
+
+static void say_frame(struct fix *f, const struct frame *frame)
+{
+	switch (frame->kind) {
+	case FRAME_KERNEL:
+		say(f, " k%llx", (unsigned long long)(frame->ip & 0xff));
+		break;
+	case FRAME_NATIVE:
+		say(f, " n:%s", frame->name ? frame->name : "?");
+		break;
+	case FRAME_PYTHON:
+		say(f, " p:%s%d", frame->func->qualname, frame->line);
+		break;
+	case FRAME_MARKER:
+		say(f, " %s", frame->name);
+		break;
+	}
+}
+
+static int log_sample(struct sink *s, const struct sample *smp, const struct stack *stk)
+{
+	struct fix *f = s->priv;
+
+	say(f, "%llu %s:", (unsigned long long)smp->time, provenance_name(smp->prov));
+	for (size_t i = 0; i < stk->n; i++)
+		say_frame(f, &stk->frames[i]);
+	say(f, "\n");
+	return f->fail;
+}
+
+static int log_side(struct sink *s, const struct side *side)
+{
+	struct fix *f = s->priv;
+
+	if (!f->quiet)
+		say(f, "%llu side %d\n", (unsigned long long)side->time, (int)side->kind);
+	return 0;
+}
+
+static int log_round(struct sink *s)
+{
+	say(s->priv, "round\n");
+	return 0;
+}
+
+static int log_raw(struct sink *s, unsigned type, struct bytes head, struct bytes body)
+{
+	say(s->priv, "raw %u %.*s|%.*s\n", type, (int)head.n, (const char *)head.at,
+	    (int)body.n, (const char *)body.at);
+	return 0;
+}
+
+static const struct sink_ops named = {
+	.name = "log",
+	.needs = SINK_NEEDS_NAMES,
+	.side = log_side,
+	.sample = log_sample,
+	.round = log_round,
+	.raw = log_raw,
+};
+static const struct sink_ops nameless = { .name = "log", .sample = log_sample };
+
+static int setup(void **state)
+{
+	struct fix *f = calloc(1, sizeof(*f));
+
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(queue_init(&f->queue[i], 1 << 16), 0);
+		f->queues[i] = &f->queue[i];
+	}
+	f->sink = (struct sink){ .ops = &named, .priv = f };
+	f->c = (struct resolver_config){
+		.queues = f->queues,
+		.n_queues = 2,
+		.sinks = { &f->sink },
+		.n_sinks = 1,
+		.native = true,
+	};
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fix *f = *state;
+
+	queue_deinit(&f->queue[0]);
+	queue_deinit(&f->queue[1]);
+	free(f);
+	return 0;
+}
+
+/* Everything queued goes to the sink, which must have written @want. */
+static void resolve(struct fix *f, const char *want)
+{
+	struct resolver *r = resolver_create(&f->c);
+
+	assert_non_null(r);
+	f->n = 0;
+	f->log[0] = '\0';
+	assert_int_equal(resolver_start(r), 0);
+	resolver_stop(r, &f->counts);
+	assert_int_equal(resolver_failed(r), f->fail);
+	resolver_destroy(r);
+	assert_string_equal(f->log, want);
+}
+
+/*
+ * What is queued
+ */
+
+static void put(struct fix *f, int queue, uint32_t type, const void *p, size_t n)
+{
+	void *to = queue_reserve(&f->queue[queue], type, n);
+
+	assert_non_null(to);
+	memcpy(to, p, n);
+	queue_commit(&f->queue[queue]);
+}
+
+/* Code @id: a function named by one letter, each code unit a line, from 10 on. */
+static void put_code(struct fix *f, int queue, uint64_t id, char name)
+{
+	static const unsigned char table[] = { 0xe8, 0, 0xe8, 2, 0xe8, 2 };
+	struct {
+		uint64_t id;
+		unsigned char copy[sizeof(struct pycode_copy) + 1 + sizeof(table)];
+	} q = { .id = id };
+	struct pycode_copy c = {
+		.firstlineno = 10,
+		.name_n = 1,
+		.table_n = sizeof(table),
+		.name_kind = 1,
+		.file_kind = 1,
+		.linetable = PY_LOCATIONS_311,
+	};
+
+	memcpy(q.copy, &c, sizeof(c));
+	q.copy[sizeof(c)] = (unsigned char)name;
+	memcpy(q.copy + sizeof(c) + 1, table, sizeof(table));
+	put(f, queue, Q_CODE, &q, offsetof(__typeof__(q), copy) + sizeof(q.copy));
+}
+
+struct put {
+	uint64_t time;
+	enum provenance prov;
+	uint16_t misc;
+	uint64_t ip, user_ip;
+	uint32_t n_kernel;
+	const char *python; /* ids as digits, all in their second line */
+};
+
+static void put_sample(struct fix *f, int queue, const struct put *p)
+{
+	uint32_t n = p->python ? (uint32_t)strlen(p->python) : 0;
+	size_t size = sizeof(struct q_sample) + 8 * p->n_kernel +
+		      n * sizeof(struct pystack_frame);
+	struct q_sample *q = queue_reserve(&f->queue[queue], Q_SAMPLE, size);
+	uint64_t *kernel = (uint64_t *)(q + 1);
+	struct pystack_frame *python = (struct pystack_frame *)(kernel + p->n_kernel);
+
+	*q = (struct q_sample){
+		.sample = { .time = p->time, .pid = getpid(), .tid = getpid(), .ip = p->ip,
+			    .misc = p->misc, .prov = p->prov },
+		.user_ip = p->user_ip,
+		.n_kernel = p->n_kernel,
+		.n_python = n,
+	};
+	for (uint32_t i = 0; i < p->n_kernel; i++)
+		kernel[i] = 0xffffffff81000001u + i;
+	for (uint32_t i = 0; i < n; i++)
+		python[i] = (struct pystack_frame){ .code_id = (uint64_t)p->python[i] - '0',
+						    .lasti = 2 };
+	queue_commit(&f->queue[queue]);
+}
+
+static void put_comm(struct fix *f, int queue, uint64_t time)
+{
+	struct record r;
+
+	record_comm(&r, 0, "x", time);
+	put(f, queue, Q_SIDE, r.bytes, r.n);
+}
+
+/*
+ * Tests
+ */
+
+static void time_order(void **state)
+{
+	struct fix *f = *state;
+
+	put_sample(f, 0, &(struct put){ .time = 10, .prov = PROV_NOPYTHON });
+	put_sample(f, 0, &(struct put){ .time = 40, .prov = PROV_NOPYTHON });
+	put_comm(f, 0, 60);
+	put_comm(f, 1, 20);
+	put_sample(f, 1, &(struct put){ .time = 50, .prov = PROV_NOPYTHON });
+	put_sample(f, 1, &(struct put){ .time = 30, .prov = PROV_NOPYTHON });
+	resolve(f, "10 nopython:\n20 side 0\n30 nopython:\n40 nopython:\n50 nopython:\n"
+		   "60 side 0\nround\n");
+	assert_int_equal(f->counts.by_prov[PROV_NOPYTHON], 4);
+}
+
+/* Of one time: as they came. */
+static void equal_times(void **state)
+{
+	struct fix *f = *state;
+
+	for (int i = 0; i < 4; i++) {
+		put_comm(f, 0, 5);
+		put_sample(f, 0, &(struct put){ .time = 5, .prov = PROV_TORN });
+	}
+	resolve(f, "5 side 0\n5 torn: [torn]\n5 side 0\n5 torn: [torn]\n"
+		   "5 side 0\n5 torn: [torn]\n5 side 0\n5 torn: [torn]\nround\n");
+}
+
+/* A code is known to samples of any queue, also to those that are older. */
+static void codes_first(void **state)
+{
+	struct fix *f = *state;
+
+	put_sample(f, 0, &(struct put){ .time = 5, .prov = PROV_EXACT, .python = "1" });
+	put_code(f, 1, 1, 'a');
+	resolve(f, "5 exact: p:a11\nround\n");
+}
+
+struct stack_row {
+	struct put put;
+	bool full, no_native;
+	const char *want;
+};
+
+/* In ip and user_ip: 1 is the eval loop, 2 another function. */
+static const struct stack_row stack_rows[] = {
+	{ { 1, PROV_EXACT, USER, 1, 0, 0, "12" }, .want = "1 exact: p:a11 p:b11" },
+	{ { 1, PROV_EXACT, USER, 2, 0, 0, "12" }, .want = "1 exact: n:plain_leaf p:a11 p:b11" },
+	{ { 1, PROV_EXACT, USER, 1, 0, 0, "12" }, .full = true,
+	  .want = "1 exact: n:_PyEval_EvalFrameDefault p:a11 p:b11" },
+	{ { 1, PROV_EXACT, USER, 2, 0, 0, "12" }, .no_native = true,
+	  .want = "1 exact: p:a11 p:b11" },
+	/* In the kernel: its frames, then where it was entered. */
+	{ { 1, PROV_EXACT, KERNEL, 7, 2, 2, "1" }, .want = "1 exact: k1 k2 n:plain_leaf p:a11" },
+	{ { 1, PROV_EXACT, KERNEL, 7, 1, 2, "1" }, .want = "1 exact: k1 k2 p:a11" },
+	{ { 1, PROV_EXACT, KERNEL, 7, 0, 1, "1" }, .want = "1 exact: k1 p:a11" },
+	/* [late] is the outermost, [torn] stands for the Python frames. */
+	{ { 1, PROV_LATE, USER, 1, 0, 0, "12" }, .want = "1 late: p:a11 p:b11 [late]" },
+	{ { 1, PROV_LATE, USER, 2, 0, 1, "1" }, .want = "1 late: k1 n:plain_leaf p:a11 [late]" },
+	{ { 1, PROV_TORN, USER, 2, 0, 0, NULL }, .want = "1 torn: n:plain_leaf [torn]" },
+	{ { 1, PROV_TORN, USER, 1, 0, 0, NULL },
+	  .want = "1 torn: n:_PyEval_EvalFrameDefault [torn]" },
+	{ { 1, PROV_TORN, KERNEL, 7, 2, 1, NULL }, .no_native = true, .want = "1 torn: k1 [torn]" },
+	/* Without Python frames the native one is all there is. */
+	{ { 1, PROV_NOPYTHON, USER, 2, 0, 0, NULL }, .no_native = true,
+	  .want = "1 nopython: n:plain_leaf" },
+	{ { 1, PROV_NOPYTHON, USER, 1, 0, 0, NULL },
+	  .want = "1 nopython: n:_PyEval_EvalFrameDefault" },
+	{ { 1, PROV_NOPYTHON, KERNEL, 7, 0, 1, NULL }, .want = "1 nopython: k1" },
+	/* A code that was never queued. */
+	{ { 1, PROV_EXACT, USER, 2, 0, 1, "13" }, .want = "1 torn: k1 n:plain_leaf [torn]" },
+};
+
+static uint64_t ip_of(uint64_t row)
+{
+	return row == 1 ? eval_ip() : row == 2 ? plain_ip() : row;
+}
+
+static void stacks(void **state)
+{
+	struct fix *f = *state;
+
+	f->quiet = true;
+	for (size_t i = 0; i < ARRAY_SIZE(stack_rows); i++) {
+		const struct stack_row *row = &stack_rows[i];
+		struct put p = row->put;
+		char want[256];
+
+		p.ip = ip_of(p.ip);
+		p.user_ip = ip_of(p.user_ip);
+		f->c.native = !row->no_native;
+		f->c.full = row->full;
+		assert_int_equal(announce_process(&f->queue[1], getpid(), 0), 0);
+		put_code(f, 0, 1, 'a');
+		put_code(f, 0, 2, 'b');
+		put_sample(f, 0, &p);
+		snprintf(want, sizeof(want), "%s\nround\n", row->want);
+		resolve(f, want);
+	}
+}
+
+static void counted_as_given(void **state)
+{
+	struct fix *f = *state;
+	uint64_t before = STATS_GET(torn_badcode);
+
+	put_code(f, 0, 1, 'a');
+	put_sample(f, 0, &(struct put){ .prov = PROV_EXACT, .python = "1" });
+	put_sample(f, 0, &(struct put){ .prov = PROV_LATE, .python = "1" });
+	put_sample(f, 0, &(struct put){ .prov = PROV_EXACT, .python = "9" });
+	resolve(f, "0 exact: p:a11\n0 late: p:a11 [late]\n0 torn: [torn]\nround\n");
+	assert_int_equal(f->counts.by_prov[PROV_EXACT], 1);
+	assert_int_equal(f->counts.by_prov[PROV_LATE], 1);
+	assert_int_equal(f->counts.by_prov[PROV_TORN], 1);
+	assert_int_equal(STATS_GET(torn_badcode), before + 1);
+}
+
+/* Names are looked up for sinks that want them. */
+static void without_names(void **state)
+{
+	struct fix *f = *state;
+
+	f->sink.ops = &nameless;
+	put_sample(f, 0, &(struct put){ 1, PROV_TORN, USER, plain_ip(), 0, 1, NULL });
+	put_comm(f, 0, 2);
+	resolve(f, "1 torn: k1 n:? [torn]\n");
+}
+
+static void lost_and_throttled_are_counted(void **state)
+{
+	struct fix *f = *state;
+	uint64_t lost = STATS_GET(lost), throttled = STATS_GET(throttled);
+	struct record r;
+
+	record_begin(&r, PERF_RECORD_LOST_SAMPLES, 0);
+	record_u64(&r, 17);
+	record_trailer(&r, 71, 5);
+	put(f, 0, Q_SIDE, r.bytes, r.n);
+	record_begin(&r, PERF_RECORD_THROTTLE, 0);
+	record_trailer(&r, 71, 6);
+	put(f, 0, Q_SIDE, r.bytes, r.n);
+	record_begin(&r, 4000, 0); /* what nobody knows */
+	record_trailer(&r, 71, 7);
+	put(f, 0, Q_SIDE, r.bytes, r.n);
+	resolve(f, "5 side 4\n6 side 5\nround\n");
+	assert_int_equal(STATS_GET(lost), lost + 17);
+	assert_int_equal(STATS_GET(throttled), throttled + 1);
+}
+
+static void tape_records_pass_through(void **state)
+{
+	struct fix *f = *state;
+	struct {
+		uint32_t type, head;
+		char text[8];
+	} q = { 4, 3, "abcdefg" };
+
+	put(f, 0, Q_TAPE, &q, sizeof(q));
+	q.head = 8;
+	q.text[7] = 'h';
+	put(f, 0, Q_TAPE, &q, sizeof(q));
+	q.head = 9; /* more than there is */
+	put(f, 0, Q_TAPE, &q, sizeof(q));
+	q.head = UINT32_MAX;
+	put(f, 0, Q_TAPE, &q, sizeof(q));
+	resolve(f, "raw 4 abc|defg\nraw 4 abcdefgh|\n");
+}
+
+static void failing_sink_is_told(void **state)
+{
+	struct fix *f = *state;
+
+	f->fail = -ENOSPC;
+	put_sample(f, 0, &(struct put){ 1, PROV_TORN, USER, 0, 0, 0, NULL });
+	put_sample(f, 0, &(struct put){ 2, PROV_TORN, USER, 0, 0, 0, NULL });
+	resolve(f, "1 torn: [torn]\n2 torn: [torn]\nround\n");
+}
+
+/* Stopped before it ran, and nothing queued at all. */
+static void never_started(void **state)
+{
+	struct fix *f = *state;
+	struct resolver *r = resolver_create(&f->c);
+
+	put_comm(f, 0, 2);
+	resolver_stop(r, &f->counts);
+	assert_int_equal(f->counts.by_prov[PROV_EXACT], 0);
+	resolver_destroy(r);
+	resolver_destroy(NULL);
+	queue_pop(&f->queue[0]);
+	resolve(f, "");
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(time_order),
+		TEST(equal_times),
+		TEST(codes_first),
+		TEST(stacks),
+		TEST(counted_as_given),
+		TEST(without_names),
+		TEST(lost_and_throttled_are_counted),
+		TEST(tape_records_pass_through),
+		TEST(failing_sink_is_told),
+		TEST(never_started),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
