@@ -262,6 +262,10 @@ static int layout_choose(const struct search *s, const struct pyfind_elf *elf,
 	if (!table || p->version >= 0x030d0000)
 		return no_table(s, p, err);
 	p->layout = *table;
+	/* What no self-check proves is believed of verified versions only. */
+	if ((p->version >> 8 & 0xff) < table->micro_min ||
+	    (p->version >> 8 & 0xff) > table->micro_max)
+		p->layout.interp.code_versions_global = false;
 	return 0;
 }
 
@@ -318,6 +322,8 @@ static int module_try(const struct search *s, const struct module *mod, struct p
 	r = layout_choose(s, &elf, mod, bias, p, err);
 	if (r < 0)
 		return r;
+	if (p->layout.interp.code_versions_global && elf.func_version)
+		p->code_versions = bias + elf.func_version;
 	describe(p, &elf);
 	return prove(s, p, err);
 }

@@ -21,6 +21,8 @@ struct pyproc {
 	pid_t pid;
 	uint32_t version;	/* PY_VERSION_HEX; micro 0xff.. unknown bits zero */
 	raddr runtime;		/* address of _PyRuntime */
+	raddr code_versions;	/* address of its count of code objects where that is a
+				 * global variable with a symbol, else 0 */
 	struct pylayout layout; /* this process's own copy */
 	char module[256];	/* file that holds the interpreter, for messages */
 	char build[64];		/* "static, stripped", "shared", "free-threaded" ... */

@@ -54,6 +54,8 @@ static void look_at_symbol(struct pyfind_elf *ret, const char *name, const GElf_
 		ret->runtime = sym->st_value;
 	else if (!strcmp(name, "Py_Version"))
 		ret->py_version = sym->st_value;
+	else if (!strcmp(name, "_Py_next_func_version"))
+		ret->func_version = sym->st_value;
 	else if (!strcmp(name, "rpython_startup_code") || !strcmp(name, "pypy_main_startup"))
 		ret->pypy = true;
 	for (size_t i = 0; i < ARRAY_SIZE(api); i++)
@@ -82,7 +84,7 @@ static void read_symbols(Elf *elf, Elf_Scn *scn, const GElf_Shdr *sh,
 	}
 }
 
-/* The exported symbols tell; the full table is asked only where they do not. */
+/* The exported symbols tell most; the full table is read of interpreters only. */
 static void read_sections(Elf *elf, struct pyfind_elf *ret)
 {
 	Elf_Scn *scn = NULL, *symtab = NULL;
@@ -109,7 +111,7 @@ static void read_sections(Elf *elf, struct pyfind_elf *ret)
 			section = sh.sh_addr;
 	}
 	ret->stripped = !symtab;
-	if (symtab && (section || ret->program) && (!ret->runtime || !ret->py_version))
+	if (symtab && (section || (ret->program && (!ret->runtime || !ret->py_version))))
 		read_symbols(elf, symtab, &symtab_sh, ret);
 	if (!ret->runtime)
 		ret->runtime = section;

@@ -17,6 +17,7 @@ struct pyfind_elf {
 	/* Addresses as in the file, 0: not there. */
 	uint64_t runtime;    /* _PyRuntime, or the .PyRuntime section that holds it alone */
 	uint64_t py_version; /* Py_Version, 3.11+ */
+	uint64_t func_version; /* _Py_next_func_version, a local symbol of 3.12 */
 	bool python;	     /* defines CPython's API */
 	bool pypy;
 	bool stripped; /* no .symtab */

@@ -31,6 +31,10 @@ struct thread {
 	bool none; /* a complete search found no thread state ... */
 	uint64_t none_unique; /* ... while the lists looked like this */
 	raddr limit; /* end of the data-stack chunk */
+	raddr interp;
+	uint32_t versions; /* its count of code objects at the last walk, 0: unknown */
+	bool steady;	   /* the same as at the walk before */
+	bool distrust;	   /* that count was caught out: not what we take it for */
 	uint32_t walks, n_regions;
 	struct region region[N_REGIONS];
 };
@@ -42,6 +46,8 @@ struct code {
 	struct pycode_print print;
 	uint64_t id;
 	uint32_t bytecode, firsttraceable, length; /* bytes, code units, bytes */
+	raddr interp;
+	uint32_t versions; /* the interpreter's count when last verified, 0: none */
 	bool bad;
 };
 
@@ -117,7 +123,7 @@ void pystack_forget(struct pystack *p, pid_t pid)
 			p->threads[i] = (struct thread){ 0 };
 	for (size_t i = 0; i < N_CODES; i++)
 		if (p->codes[i].pid == pid)
-			p->codes[i].print = (struct pycode_print){ 0 };
+			p->codes[i].id = 0;
 }
 
 /* --- the plan --- */
@@ -190,10 +196,25 @@ static void plan_touch(struct thread *th, raddr lo, raddr hi)
 	r->walk = th->walks;
 }
 
-/* What this walk touched, and what earlier ones did not long ago. */
-static void plan_next(struct thread *th, const struct pystack_target *t,
-		      const struct pyframe *f, const struct pywalk *w)
+/* Where the count of code objects ever made lies; 0: nowhere. A tape does without,
+ * so that each of its samples holds all that it rests on. */
+static raddr versions_at(const struct pystack *p, const struct pystack_target *t,
+			 const struct thread *th)
 {
+	if (th->distrust || p->mem == &p->record.base)
+		return 0;
+	if (t->code_versions)
+		return t->code_versions;
+	if (!th->interp || !pyoff_has(t->layout.interp.code_versions))
+		return 0;
+	return th->interp + pyoff_get(t->layout.interp.code_versions);
+}
+
+/* What this walk touched, and what earlier ones did not long ago. */
+static void plan_next(const struct pystack *p, struct thread *th,
+		      const struct pystack_target *t, const struct pywalk *w)
+{
+	const struct pyframe *f = p->walked;
 	uint32_t n = 0;
 
 	if (++th->walks % PLAN_AGE == 0)
@@ -204,9 +225,12 @@ static void plan_next(struct thread *th, const struct pystack_target *t,
 		raddr at = f[i].frame & ~(raddr)PYFRAME_BITS;
 
 		plan_touch(th, at, at + t->walk.fr_size);
-		if (!(f[i].frame & PYFRAME_SHIM) && (i == 0 || f[i].code != f[i - 1].code))
+		if (!th->steady && !(f[i].frame & PYFRAME_SHIM) &&
+		    (i == 0 || f[i].code != f[i - 1].code))
 			plan_touch(th, f[i].code, f[i].code + t->layout.code.size);
 	}
+	if (versions_at(p, t, th))
+		plan_touch(th, versions_at(p, t, th), versions_at(p, t, th) + 4);
 	for (uint32_t i = 0; i < th->n_regions; i++)
 		if (th->walks - th->region[i].walk < REGION_AGE)
 			th->region[n++] = th->region[i];
@@ -265,6 +289,31 @@ static enum pystack_end find_tstate(struct pystack *p, const struct pystack_targ
 
 /* --- code objects --- */
 
+/* While that count stands still, no address can have become another code's, and what
+ * was verified stays true. */
+static void read_versions(struct pystack *p, const struct pystack_target *t,
+			  struct thread *th)
+{
+	raddr interp = 0, at;
+	uint32_t now = 0;
+
+	if (rmem_read_u64(p->mem, th->tstate + pyoff_get(t->layout.tstate.interp), &interp) < 0)
+		interp = 0;
+	th->steady = interp == th->interp;
+	th->interp = interp;
+	at = versions_at(p, t, th);
+	if (!at || rmem_read(p->mem, at, &now, sizeof(now)) < 0)
+		now = 0;
+	th->steady &= now && now == th->versions;
+	th->versions = now;
+}
+
+static bool still_verified(const struct code *c, const struct thread *th)
+{
+	return c->id && !c->bad && c->versions && c->versions == th->versions &&
+	       c->interp == th->interp;
+}
+
 static struct code *code_slot(struct pystack *p, pid_t pid, raddr at)
 {
 	uint64_t h = (at >> 4 ^ (uint64_t)pid << 40) * 0x9e3779b97f4a7c15u;
@@ -298,6 +347,19 @@ static void copy_code(struct pystack *p, const struct pystack_target *t, struct 
 	p->new_code(p->arg, c->id, p->copy);
 }
 
+/* A code object's own number is below the count, or the count is none. */
+static void note_versions(const struct pystack_target *t, struct thread *th, struct code *c,
+			  const unsigned char *head)
+{
+	if (th->versions && pyoff_has(t->layout.code.version) &&
+	    load_u32(head + pyoff_get(t->layout.code.version)) >= th->versions) {
+		th->distrust = true;
+		th->versions = 0;
+	}
+	c->versions = th->versions;
+	c->interp = th->interp;
+}
+
 /* The verified entry for a code object, or NULL when it can't be trusted. */
 static struct code *verify_code(struct pystack *p, const struct pystack_target *t,
 				struct thread *th, raddr at)
@@ -306,6 +368,8 @@ static struct code *verify_code(struct pystack *p, const struct pystack_target *
 	unsigned char head[PYCODE_HEAD_MAX];
 	struct pycode_print print;
 
+	if (still_verified(c, th))
+		return c;
 	if (c->stamp == p->stamp)
 		return c->bad ? NULL : c;
 	c->stamp = p->stamp;
@@ -319,11 +383,13 @@ static struct code *verify_code(struct pystack *p, const struct pystack_target *
 		c->bad = false;
 	else
 		copy_code(p, t, c, head);
+	note_versions(t, th, c, head);
 	return c->bad ? NULL : c;
 }
 
 /* All heads that are not held yet, in one call. */
-static void fetch_codes(struct pystack *p, const struct pystack_target *t, uint32_t n)
+static void fetch_codes(struct pystack *p, const struct pystack_target *t,
+			const struct thread *th, uint32_t n)
 {
 	raddr last = 0;
 
@@ -333,6 +399,8 @@ static void fetch_codes(struct pystack *p, const struct pystack_target *t, uint3
 		if ((f->frame & PYFRAME_SHIM) || f->code == last)
 			continue;
 		last = f->code;
+		if (still_verified(code_slot(p, t->pid, f->code), th))
+			continue;
 		rmem_batch_want(&p->batch, f->code, t->layout.code.size);
 	}
 	rmem_batch_fetch(&p->batch);
@@ -402,15 +470,16 @@ pystack_read(struct pystack *p, const struct pystack_target *t, struct rmem *bel
 		return r;
 	r.tstate = th->tstate;
 	fetch_chunk(p, t, th);
+	read_versions(p, t, th);
 	w = pyframe_walk(p->mem, &t->walk, th->tstate, p->walked, p->max_frames);
 	r.first = w.first;
-	plan_next(th, t, p->walked, &w);
+	plan_next(p, th, t, &w);
 	if (w.end == PYWALK_FAULT || w.end == PYWALK_BROKEN) {
 		r.end = w.end == PYWALK_FAULT ? PYSTACK_FAULT : PYSTACK_BROKEN;
 		return r;
 	}
 	r.truncated = w.end == PYWALK_LIMIT;
-	fetch_codes(p, t, w.n);
+	fetch_codes(p, t, th, w.n);
 	r.end = name_frames(p, t, th, w.n, &r.n);
 	return r;
 }

@@ -22,6 +22,7 @@ struct pystack_target {
 	pid_t pid;
 	struct pylayout layout;
 	struct pywalk_layout walk;
+	raddr code_versions; /* struct pyproc */
 };
 
 /* One frame for the resolver. */

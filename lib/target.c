@@ -33,7 +33,7 @@ int targets_init(struct targets *t)
 {
 	struct target_table *tab = table_create(8);
 
-	*t = (struct targets){ 0 };
+	memset(t, 0, sizeof(*t));
 	atomic_store(&t->table, tab);
 	return tab ? 0 : -ENOMEM;
 }

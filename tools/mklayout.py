@@ -28,6 +28,8 @@ FIELDS = [
     ("interp.id", "O(PyInterpreterState, id)", 11, 99),
     ("interp.threads_head", "O(PyInterpreterState, threads.head)", 11, 99),
     ("interp.threads_unique", "O(PyInterpreterState, threads.next_unique_id)", 11, 99),
+    ("interp.size", "sizeof(PyInterpreterState)", 12, 99),
+    ("interp.code_versions", "O(PyInterpreterState, func_state.next_version)", 13, 99),
     ("tstate.size", "sizeof(PyThreadState)", 11, 99),
     ("tstate.next", "O(PyThreadState, next)", 11, 99),
     ("tstate.prev", "O(PyThreadState, prev)", 11, 99),
@@ -80,7 +82,7 @@ FIELDS = [
     ("str_ascii_bit", "BIT(PyASCIIObject, state.ascii, state)", 11, 99),
 ]
 # Sizes and meanings are plain numbers in a table, the others AT(offset).
-PLAIN = ("tstate.size", "frame.size", "code.size", "str.ascii_data", "str.compact_data")
+PLAIN = ("interp.size", "tstate.size", "frame.size", "code.size", "str.ascii_data", "str.compact_data")
 
 HEAD = """
 #define Py_BUILD_CORE 1

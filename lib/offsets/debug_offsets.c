@@ -13,6 +13,7 @@
 enum slot {
 	RUNTIME_FINALIZING,
 	RUNTIME_HEAD,
+	INTERP_SIZE,
 	INTERP_ID,
 	INTERP_NEXT,
 	INTERP_THREADS,
@@ -67,7 +68,7 @@ static const struct minor minors[] = { {
 	.ft_kind_shift = 2,
 	.at = {
 		[RUNTIME_FINALIZING] = 32, [RUNTIME_HEAD] = 40,
-		[INTERP_ID] = 56, [INTERP_NEXT] = 64, [INTERP_THREADS] = 72,
+		[INTERP_SIZE] = 48, [INTERP_ID] = 56, [INTERP_NEXT] = 64, [INTERP_THREADS] = 72,
 		[TSTATE_SIZE] = 152, [TSTATE_PREV] = 160, [TSTATE_NEXT] = 168,
 		[TSTATE_INTERP] = 176, [TSTATE_FRAME] = 184,
 		[TSTATE_THREAD_ID] = 192, [TSTATE_NATIVE_TID] = 200,
@@ -87,7 +88,7 @@ static const struct minor minors[] = { {
 	.ft_kind_shift = 8,
 	.at = {
 		[RUNTIME_FINALIZING] = 32, [RUNTIME_HEAD] = 40,
-		[INTERP_ID] = 56, [INTERP_NEXT] = 64, [INTERP_THREADS] = 72,
+		[INTERP_SIZE] = 48, [INTERP_ID] = 56, [INTERP_NEXT] = 64, [INTERP_THREADS] = 72,
 		[TSTATE_SIZE] = 176, [TSTATE_PREV] = 184, [TSTATE_NEXT] = 192,
 		[TSTATE_INTERP] = 200, [TSTATE_FRAME] = 208,
 		[TSTATE_THREAD_ID] = 216, [TSTATE_NATIVE_TID] = 224,
@@ -107,7 +108,7 @@ static const struct minor minors[] = { {
 	.ft_kind_shift = 8,
 	.at = {
 		[RUNTIME_FINALIZING] = 32, [RUNTIME_HEAD] = 40,
-		[INTERP_ID] = 56, [INTERP_NEXT] = 64, [INTERP_THREADS] = 72,
+		[INTERP_SIZE] = 48, [INTERP_ID] = 56, [INTERP_NEXT] = 64, [INTERP_THREADS] = 72,
 		[TSTATE_SIZE] = 176, [TSTATE_PREV] = 184, [TSTATE_NEXT] = 192,
 		[TSTATE_INTERP] = 200, [TSTATE_FRAME] = 208, [TSTATE_BASE_FRAME] = 216,
 		[TSTATE_THREAD_ID] = 240, [TSTATE_NATIVE_TID] = 248,
@@ -183,6 +184,16 @@ static void set(pyoff *o, uint32_t v)
 static void set_before(pyoff *o, uint32_t v, uint32_t distance)
 {
 	o->plus1 = v - distance + 1;
+}
+
+/* Is the interpreter state the very one that the table was made from? */
+static bool same_interp(const struct pylayout *table, const struct pylayout *l,
+			const uint32_t v[SLOT_N])
+{
+	return !l->free_threaded && v[INTERP_SIZE] == table->interp.size &&
+	       v[INTERP_ID] == pyoff_get(table->interp.id) &&
+	       v[INTERP_NEXT] == pyoff_get(table->interp.next) &&
+	       v[INTERP_THREADS] == pyoff_get(table->interp.threads_head);
 }
 
 static void fill_threads(struct pylayout *l, const uint32_t v[SLOT_N])
@@ -268,6 +279,9 @@ int debug_offsets_parse(struct bytes raw, const struct pylayout *meanings,
 	r = load_slots(raw, minor, v, err);
 	if (r < 0)
 		return r;
+	if (!same_interp(meanings, &l, v))
+		l.interp.code_versions = (pyoff){ 0 };
+	l.interp.size = v[INTERP_SIZE];
 	fill_threads(&l, v);
 	l.tstate.base_frame = (pyoff){ 0 };
 	if (minor->at[TSTATE_BASE_FRAME])

@@ -15,10 +15,12 @@ const struct pylayout pylayout_3_12 = {
 		.finalizing = AT(24),
 	},
 	.interp = {
+		.size = 383552,
 		.next = AT(0),
 		.id = AT(8),
 		.threads_head = AT(72),
 		.threads_unique = AT(64),
+		.code_versions_global = true,
 	},
 	.tstate = {
 		.size = 288,

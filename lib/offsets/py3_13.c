@@ -18,10 +18,12 @@ const struct pylayout pylayout_3_13 = {
 		.finalizing = AT(608),
 	},
 	.interp = {
+		.size = 194968,
 		.next = AT(7264),
 		.id = AT(7272),
 		.threads_head = AT(7344),
 		.threads_unique = AT(7336),
+		.code_versions = AT(17000),
 	},
 	.tstate = {
 		.size = 304,

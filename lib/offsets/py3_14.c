@@ -18,10 +18,12 @@ const struct pylayout pylayout_3_14 = {
 		.finalizing = AT(784),
 	},
 	.interp = {
+		.size = 225864,
 		.next = AT(7272),
 		.id = AT(7280),
 		.threads_head = AT(7344),
 		.threads_unique = AT(7336),
+		.code_versions = AT(14256),
 	},
 	.tstate = {
 		.size = 832,

@@ -18,10 +18,12 @@ const struct pylayout pylayout_3_15 = {
 		.finalizing = AT(912),
 	},
 	.interp = {
+		.size = 226232,
 		.next = AT(7264),
 		.id = AT(7272),
 		.threads_head = AT(7336),
 		.threads_unique = AT(7328),
+		.code_versions = AT(14264),
 	},
 	.tstate = {
 		.size = 888,

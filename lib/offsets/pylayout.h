@@ -48,8 +48,15 @@ struct pylayout {
 		pyoff interp_head, main_thread, finalizing;
 	} runtime;
 	struct {
+		uint32_t size;
 		pyoff next, id, threads_head;
 		pyoff threads_unique; /* threads.next_unique_id: grows with each new thread */
+		/* func_state.next_version, u32 (3.12 on): grows with each new code object,
+		 * until it would overflow, then it is 0 for good. Not told by a target, so
+		 * absent unless its whole interpreter state is laid out as in the table. */
+		pyoff code_versions;
+		/* 3.12: no field but the variable _Py_next_func_version. */
+		bool code_versions_global;
 	} interp;
 	struct {
 		uint32_t size;
