@@ -155,7 +155,24 @@ int attach_choose(struct session *session, const struct perf_spec *specs, size_t
 	return 0;
 }
 
+bool attach_can_witness(const struct session *session, pid_t tid)
+{
+	struct perf_event_attr a = perf_event_witness(&session->events[0].attr);
+	int fd = perf_event_open_fd(&a, tid, -1);
+
+	if (fd < 0)
+		return false;
+	close(fd);
+	return true;
+}
+
 /* --- opening --- */
+
+/* Events on each thread and CPU. */
+static size_t per_thread(const struct attach *a)
+{
+	return a->session->n_events + a->witness;
+}
 
 static int keep_fd(struct attach *a, int fd)
 {
@@ -174,39 +191,51 @@ static int keep_fd(struct attach *a, int fd)
 		a->cap_fds = cap;
 	}
 	a->ids[a->n_fds] = 0;
-	if (a->session->n_events > 1)
+	if (per_thread(a) > 1)
 		ioctl(fd, PERF_EVENT_IOC_ID, &a->ids[a->n_fds]);
 	a->fds[a->n_fds++] = fd;
 	return 0;
 }
 
 /* Either all events of a (thread, CPU) are there or none: fds[i] is of event
- * i % n_events. */
+ * i % per_thread(). */
 static int undo_partial(struct attach *a, int r)
 {
-	while (a->n_fds % a->session->n_events)
+	while (a->n_fds % per_thread(a))
 		close(a->fds[--a->n_fds]);
+	return r;
+}
+
+static int open_one(struct attach *a, pid_t tid, const struct cpu_slot *slot,
+		    const struct perf_event_attr *attr, const char *name, struct err *err)
+{
+	int fd = perf_event_open_fd(attr, tid, slot->cpu), r;
+
+	if (fd < 0)
+		return perf_event_explain(fd, name, attr, err);
+	r = perf_ring_attach(&slot->ring, fd);
+	if (r == 0)
+		r = keep_fd(a, fd);
+	if (r < 0) {
+		close(fd);
+		err_set(err, r, "redirecting event '%s': %s", name, strerror(-r));
+	}
 	return r;
 }
 
 static int open_on(struct attach *a, pid_t tid, const struct cpu_slot *slot, struct err *err)
 {
-	for (size_t e = 0; e < a->session->n_events; e++) {
-		const struct event_info *ev = &a->session->events[e];
-		int fd = perf_event_open_fd(&ev->attr, tid, slot->cpu), r;
+	const struct session *s = a->session;
+	int r = 0;
 
-		if (fd < 0)
-			return undo_partial(a, perf_event_explain(fd, ev->name, &ev->attr, err));
-		r = perf_ring_attach(&slot->ring, fd);
-		if (r == 0)
-			r = keep_fd(a, fd);
-		if (r < 0) {
-			close(fd);
-			return err_set(err, undo_partial(a, r), "redirecting event '%s': %s",
-				       ev->name, strerror(-r));
-		}
+	for (size_t e = 0; r == 0 && e < s->n_events; e++)
+		r = open_one(a, tid, slot, &s->events[e].attr, s->events[e].name, err);
+	if (r == 0 && a->witness) {
+		struct perf_event_attr w = perf_event_witness(&s->events[0].attr);
+
+		r = open_one(a, tid, slot, &w, "context-switches", err);
 	}
-	return 0;
+	return r < 0 ? undo_partial(a, r) : 0;
 }
 
 static int add_tid(struct attach *a, pid_t tid)
@@ -277,7 +306,7 @@ static bool was_forked(const struct attach *a, pid_t tid)
 
 static int check_nofile(const struct attach *a, size_t threads, struct err *err)
 {
-	size_t need = a->n_fds + threads * a->n_slots * a->session->n_events + 64;
+	size_t need = a->n_fds + threads * a->n_slots * per_thread(a) + 64;
 	size_t limit = attach_raise_nofile();
 
 	if (need <= limit)
@@ -285,7 +314,7 @@ static int check_nofile(const struct attach *a, size_t threads, struct err *err)
 	return err_set(err, -EMFILE,
 		       "%zu threads x %zu CPUs x %zu events need %zu descriptors and "
 		       "'ulimit -n' allows %zu; raise it (hard limit) or name fewer events",
-		       threads, a->n_slots, a->session->n_events, need, limit);
+		       threads, a->n_slots, per_thread(a), need, limit);
 }
 
 static bool wanted(pid_t tid, const pid_t *only, size_t n_only)
@@ -357,7 +386,7 @@ int attach_ids(const struct attach *a, struct reader_config *c)
 		while (ids[at])
 			at = (at + 1) & c->id_mask;
 		ids[at] = a->ids[i];
-		event[at] = (uint8_t)(i % a->session->n_events);
+		event[at] = (uint8_t)(i % per_thread(a));
 	}
 	return 0;
 }

@@ -17,9 +17,10 @@ struct attach {
 	struct cpu_slot *slots;	 /* borrowed: with open rings */
 	size_t n_slots;
 	bool inherit;
+	bool witness; /* each thread and CPU has one event more: perf_event_witness() */
 	int *fds;
 	size_t n_fds, cap_fds;
-	uint64_t *ids; /* ids[i] of fds[i]; event i % n_events */
+	uint64_t *ids; /* ids[i] of fds[i]; event i % (n_events + witness) */
 	pid_t *tids;   /* threads that have events, ascending */
 	size_t n_tids;
 };
@@ -31,6 +32,9 @@ struct attach {
 int attach_choose(struct session *session, const struct perf_spec *specs, size_t n,
 		  struct perf_options *o, pid_t tid, char fallback[256], struct err *err);
 
+/* May there be a witness on thread @tid? */
+bool attach_can_witness(const struct session *session, pid_t tid);
+
 /* Open the session's events on every thread of @pid (or only on @only, n_only of
  * them) and every slot's CPU, redirected into the slots' rings. Threads that start
  * meanwhile are found, those that inherit are left alone. 0; -ESRCH the process is
@@ -38,8 +42,8 @@ int attach_choose(struct session *session, const struct perf_spec *specs, size_t
 int attach_process(struct attach *a, pid_t pid, const pid_t *only, size_t n_only,
 		   struct err *err);
 
-/* After all attach_process(): the event of each id, as struct reader_config has it.
- * 0 or -ENOMEM. */
+/* After all attach_process(): the event of each id, as struct reader_config has it; the
+ * witness is event n_events. 0 or -ENOMEM. */
 int attach_ids(const struct attach *a, struct reader_config *c);
 
 /* Stop the events: no further samples. */

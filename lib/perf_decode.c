@@ -70,6 +70,7 @@ static void take_regs(struct cursor *c, struct perf_sample *s)
 	if (!regs)
 		return;
 	s->have_user = true;
+	s->regs = regs;
 	s->user_ip = load_u64(regs + arch_host->ip * 8);
 	s->user_sp = load_u64(regs + arch_host->sp * 8);
 }

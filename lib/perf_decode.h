@@ -21,6 +21,7 @@ struct perf_sample {
 	uint32_t n_kchain;
 	bool have_user;		     /* user_ip and user_sp are valid */
 	uint64_t user_ip, user_sp;
+	const unsigned char *regs;   /* arch_host->n_regs user registers, or NULL */
 };
 
 /* The trailer that sample_id_all puts behind every other record. */

@@ -51,6 +51,29 @@ struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
 	return a;
 }
 
+struct perf_event_attr perf_event_witness(const struct perf_event_attr *like)
+{
+	struct perf_event_attr a = {
+		.size = sizeof(a),
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_CONTEXT_SWITCHES,
+		.sample_period = 1,
+		.sample_type = like->sample_type & ~(uint64_t)PERF_SAMPLE_CALLCHAIN,
+		.sample_regs_user = like->sample_regs_user,
+		.sample_id_all = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+		.exclude_hv = 1,
+		.inherit = like->inherit,
+		.inherit_thread = like->inherit_thread,
+		/* It wakes nobody: the sample that it speaks about has. */
+		.watermark = 1,
+		.wakeup_watermark = INT32_MAX,
+	};
+
+	return a;
+}
+
 int perf_event_open_fd(const struct perf_event_attr *attr, pid_t tid, int cpu)
 {
 	long fd = syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);

@@ -214,6 +214,8 @@ static int attach_all(struct recorder *r, struct err *err)
 		.slots = r->slots,
 		.n_slots = r->n_slots,
 		.inherit = r->perf.inherit,
+		.witness = r->capture->holds &&
+			   attach_can_witness(r->session, r->tracker.targets.all[0]->pid),
 	};
 	for (size_t i = 0; ret == 0 && i < r->tracker.targets.n_all; i++) {
 		pid_t pid = r->tracker.targets.all[i]->pid;
@@ -238,6 +240,7 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	c->max_frames = r->o.max_frames;
 	c->hold_budget = r->o.hold_budget;
 	c->callchain = r->perf.kernel;
+	c->witness = r->attach.witness;
 	c->follow = r->o.follow;
 	c->slots = r->slots;
 	c->n_slots = (uint32_t)r->n_slots;

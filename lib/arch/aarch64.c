@@ -3,15 +3,14 @@
 
 #include <elf.h>
 
-/* asm/perf_regs.h: X29 29, SP 31, PC 32. */
+/* asm/perf_regs.h: X0 0 ... X29 29, LR 30, SP 31, PC 32. X1 to PC. */
 const struct arch arch_aarch64 = {
 	.name = "aarch64",
 	.elf_machine = EM_AARCH64,
-	.perf_regs = 1ull << 29 | 1ull << 31 | 1ull << 32,
-	.n_regs = 3,
-	.fp = 0,
-	.sp = 1,
-	.ip = 2,
+	.perf_regs = 0x1fffffffe,
+	.n_regs = 32,
+	.sp = 30,
+	.ip = 31,
 	.nop = 0xd503201f,
 };
 

@@ -7,13 +7,16 @@
 
 #include <stdint.h>
 
+enum { ARCH_MAX_REGS = 32 };
+
 struct arch {
 	const char *name;     /* uname -m */
 	uint16_t elf_machine; /* EM_* */
-	/* perf_event_attr.sample_regs_user: frame pointer, stack pointer and
-	 * instruction pointer, and their places in the sample (asm/perf_regs.h). */
+	/* perf_event_attr.sample_regs_user: all general registers but the one that a
+	 * system call returns in, so that equal ones mean that no user instruction ran;
+	 * how many, and where sp and ip stand among them (asm/perf_regs.h). */
 	uint64_t perf_regs;
-	uint8_t n_regs, fp, sp, ip;
+	uint8_t n_regs, sp, ip;
 	uint32_t nop; /* a 4-byte no-operation, as it lies in memory */
 };
 

@@ -3,15 +3,14 @@
 
 #include <elf.h>
 
-/* asm/perf_regs.h: BP 6, SP 7, IP 8. */
+/* asm/perf_regs.h: AX 0, BX 1, CX, DX, SI, DI, BP 6, SP 7, IP 8, R8 16 ... R15 23. */
 const struct arch arch_x86_64 = {
 	.name = "x86_64",
 	.elf_machine = EM_X86_64,
-	.perf_regs = 1u << 6 | 1u << 7 | 1u << 8,
-	.n_regs = 3,
-	.fp = 0,
-	.sp = 1,
-	.ip = 2,
+	.perf_regs = 0xff01fe,
+	.n_regs = 16,
+	.sp = 6,
+	.ip = 7,
 	.nop = 0x00401f0f, /* nopl 0(%rax) */
 };
 

@@ -35,6 +35,10 @@ enum judgement capture_judge_held(const struct hold *h)
 		return JUDGE_NOSWITCH;
 	if (h->ran)
 		return JUDGE_RAN;
+	if (h->witness == WITNESS_SAME)
+		return JUDGE_EXACT;
+	if (h->witness == WITNESS_MOVED)
+		return JUDGE_GAP;
 	/* A reader that preempts was made runnable before the kernel could return
 	 * to the thread: whatever the kernel still did after the event, no user
 	 * instruction ran before t_out. An event in user code has no such excuse. */

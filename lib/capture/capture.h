@@ -14,6 +14,13 @@
 
 #include "../err.h"
 
+/* Did any user instruction run between two looks at a thread's registers? */
+enum witness {
+	WITNESS_NONE, /* not known: no right to look */
+	WITNESS_SAME, /* no */
+	WITNESS_MOVED,
+};
+
 /* What is known about the way from a sample to the end of its walk. */
 struct hold {
 	uint64_t t0;	     /* the sample, CLOCK_MONOTONIC ns */
@@ -21,6 +28,7 @@ struct hold {
 	uint64_t t_end;	     /* the walk ended */
 	bool in_kernel;	     /* the event happened in kernel code */
 	bool preempted;	     /* at t_out the thread was made to leave, not waiting */
+	enum witness witness; /* its user registers at t0 and at t_out */
 	bool backlog;	     /* the thread ran again before the reader came */
 	bool ran;	     /* ... or before the walk ended, on any CPU */
 	uint64_t gap_max_ns; /* longest t0 -> t_out for a sample in user code */
@@ -40,7 +48,8 @@ enum judgement {
 
 struct capture_ops {
 	const char *name; /* --capture NAME */
-	bool holds;	  /* keeps threads from running: the hold budget applies */
+	bool holds;	  /* keeps threads from running: the hold budget applies, and a
+			   * witness is worth its price */
 	/* Can it work here? 0, or -errno with a sentence that says what is missing. */
 	int (*possible)(struct err *err);
 	/* Make the calling reader thread fit for @cpu. 0 or -errno. */
@@ -60,8 +69,9 @@ extern const struct capture_ops *const captures[];
 int capture_pick(const char *name, const struct capture_ops **ret, struct err *why,
 		 struct err *err);
 
-/* The rule that every holding capture shares (facts/capture.md): out of the CPU
- * once, not by its own will unless the kernel was at work, soon, and not back. */
+/* The rule that every holding capture shares: out of the CPU once and not back, and
+ * with the user registers it had at the event. Without a witness: not out by its own
+ * will unless the kernel was at work, and soon (facts/capture.md). */
 enum judgement capture_judge_held(const struct hold *h);
 
 #endif

@@ -18,7 +18,7 @@ static uint32_t event_of(const struct reader_config *c, uint64_t id)
 {
 	uint32_t i;
 
-	if (c->session->n_events == 1)
+	if (c->session->n_events == 1 && !c->witness)
 		return 0;
 	for (i = (uint32_t)id & c->id_mask; c->ids[i] && c->ids[i] != id;)
 		i = (i + 1) & c->id_mask;
@@ -33,29 +33,61 @@ static bool event_in_kernel(const struct perf_event_attr *a)
 	       a->config != PERF_COUNT_SW_TASK_CLOCK;
 }
 
-static void scan_sample(struct reader *r, const struct perf_event_header *h, uint64_t pos)
+/* The thread leaves the CPU: with the registers that its samples saw? The record of a
+ * witness has no call chain, so it is told by its id before it is decoded. */
+static void scan_witness(struct reader *r, const struct perf_event_header *h)
 {
 	struct perf_sample s;
-	struct pending *p;
 
+	if (perf_decode_sample(h, false, &s) < 0)
+		return;
+	for (uint32_t i = 0; i < r->n_pend; i++) {
+		struct pending *p = &r->pend[i];
+
+		if (p->tid != s.tid || p->hold.witness != WITNESS_NONE || !p->have_regs ||
+		    !s.regs)
+			continue;
+		p->hold.witness = memcmp(p->regs, s.regs, arch_host->n_regs * 8u) ?
+					  WITNESS_MOVED : WITNESS_SAME;
+	}
+}
+
+static void make_room(struct reader *r)
+{
+	for (uint32_t i = 0; i < r->n_pend; i++)
+		r->pend[i].hold.backlog = true;
+	hold_flush(r);
+}
+
+static void scan_sample(struct reader *r, const struct perf_event_header *h, uint64_t pos)
+{
+	const struct session *session = r->c->session;
+	struct perf_sample s;
+	struct pending *p;
+	uint32_t event = h->size >= 16 ? event_of(r->c, load_u64(h + 1)) : 0;
+
+	if (event == session->n_events) {
+		scan_witness(r, h);
+		return;
+	}
 	if (perf_decode_sample(h, r->c->callchain, &s) < 0)
 		return;
 	if (s.time < atomic_load_explicit(&r->c->start_ns, memory_order_relaxed)) {
 		STATS_ADD(early, 1);
 		return;
 	}
-	if (r->n_pend == PEND_MAX) {
-		for (uint32_t i = 0; i < r->n_pend; i++)
-			r->pend[i].hold.backlog = true;
-		hold_flush(r);
-	}
+	if (r->n_pend == PEND_MAX)
+		make_room(r);
 	p = &r->pend[r->n_pend++];
 	*p = (struct pending){ .pos = pos, .pid = s.pid, .tid = s.tid, .time = s.time };
-	p->event = event_of(r->c, s.id);
+	p->event = event;
 	p->hold.t0 = s.time;
 	p->hold.in_kernel = (s.misc & PERF_RECORD_MISC_CPUMODE_MASK) !=
 				    PERF_RECORD_MISC_USER ||
-			    event_in_kernel(&r->c->session->events[p->event].attr);
+			    event_in_kernel(&session->events[event].attr);
+	p->have_regs = s.regs;
+	if (s.regs)
+		memcpy(p->regs, s.regs, arch_host->n_regs * 8u);
 }
 
 static void scan_switch(struct reader *r, const struct proof_switch *sw)

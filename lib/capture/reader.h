@@ -48,6 +48,7 @@ struct reader_config {
 	uint32_t max_frames;
 	unsigned hold_budget; /* percent of a CPU */
 	bool callchain;	      /* the events carry one */
+	bool witness;	      /* event n_events: perf_event_witness() */
 	bool tape;
 	bool follow;	      /* unknown processes are children to take up */
 	int kick;	      /* eventfd */

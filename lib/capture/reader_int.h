@@ -6,6 +6,7 @@
 #ifndef READER_INT_H
 #define READER_INT_H
 
+#include "../arch/arch.h"
 #include "../clock.h"
 #include "../pystack.h"
 #include "../remote_mem.h"
@@ -21,6 +22,8 @@ struct pending {
 	uint64_t time;
 	uint32_t event;
 	bool in_kernel;
+	bool have_regs;
+	uint64_t regs[ARCH_MAX_REGS];
 	struct hold hold;
 };
 
@@ -42,7 +45,6 @@ struct reader {
 	uint32_t n_pend;
 	uint64_t pos;	   /* in our ring: everything before it is dealt with */
 	uint64_t *cursor;  /* in the others' rings */
-	uint64_t gap_ns;   /* running estimate of t0 -> t_out in user code */
 	uint64_t window_ns, held_ns; /* hold budget: this second's */
 	bool code_lost;
 	unsigned char bounce[PERF_RECORD_BYTES];
