@@ -21,7 +21,8 @@
 enum {
 	RING_PAGES = 256, RING_PAGES_MIN = 16,
 	QUEUE_BYTES = 4 << 20, CTL_QUEUE_BYTES = 64 << 10,
-	WATCH_MS = 20,
+	WATCH_MS = 50,
+	SUSPECT_MS = 10, /* a reader was inside a read: still the same one? */
 };
 
 struct recorder {
@@ -353,11 +354,16 @@ static void take_messages(struct recorder *r)
 		}
 }
 
-static void watch_readers(struct recorder *r)
+/* How soon to look again, in ms. */
+static int watch_readers(struct recorder *r)
 {
+	int soon = WATCH_MS;
+
 	for (size_t i = 0; i < r->n_slots; i++) {
 		pid_t pid = r->slots[i].reader ? reader_stuck(&r->slots[i]) : 0;
 
+		if (r->slots[i].watch & 1)
+			soon = SUSPECT_MS;
 		if (!pid)
 			continue;
 		STATS_ADD(stuck_reads, 1);
@@ -370,6 +376,7 @@ static void watch_readers(struct recorder *r)
 			"lower -F, or raise --hold-budget",
 		     r->o.hold_budget);
 	}
+	return soon;
 }
 
 /* All processes that the user named have ended. */
@@ -385,6 +392,7 @@ static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 {
 	struct pollfd fds[RECORDER_MAX_PIDS + 2];
 	size_t n = r->o.n_pids;
+	int soon = WATCH_MS;
 	uint64_t end = r->o.duration_ns ? r->session->start_ns + r->o.duration_ns : UINT64_MAX;
 
 	for (;;) {
@@ -393,7 +401,7 @@ static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 
 		if (now >= end || resolver_failed(r->resolver))
 			return;
-		timeout = (int)MIN((end - now) / 1000000 + 1, WATCH_MS);
+		timeout = (int)MIN((end - now) / 1000000 + 1, (uint64_t)soon);
 		for (size_t i = 0; i < n; i++)
 			fds[i] = (struct pollfd){ .fd = r->pidfds[i], .events = POLLIN };
 		fds[n] = (struct pollfd){ .fd = stop_fd, .events = POLLIN };
@@ -408,7 +416,7 @@ static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 			return;
 		take_messages(r);
 		tracker_run(&r->tracker);
-		watch_readers(r);
+		soon = watch_readers(r);
 	}
 }
 

@@ -12,7 +12,7 @@
 #include "tape.h"
 
 enum {
-	PROBE_WAIT_MS = 3000, /* at attach */
+	PROBE_WAIT_MS = 1000, /* at attach */
 	RETRY_MS = 10,	      /* doubled each time, to RETRY_MAX_MS */
 	RETRY_MAX_MS = 200,
 	FRESH_TRIES = 16,     /* so a program that runs for 2 s without Python has none */

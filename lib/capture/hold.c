@@ -3,6 +3,7 @@
  * hold - read the stack of a thread that is held, and judge whether it was.
  */
 #include <pthread.h>
+#include <sys/eventfd.h>
 
 #include "../stats.h"
 #include "proof.h"
@@ -11,23 +12,21 @@
 /* Without a witness: longest time from an event in user code to the switch. Interrupt,
  * inter-processor interrupt and scheduler take 13 to 34 us even on a virtual machine
  * under load; none of 365 000 samples below 60 us was wrong. */
-enum { GAP_MAX_NS = 40000 };
+enum { GAP_MAX_NS = 40000, LOOK_NS = 10000000, HOLD_MAX_NS = 200000 };
 
 /* --- the guarded reader of remote memory --- */
 
-static const uint64_t ABANDONED = ~(uint64_t)0;
-
 static uint64_t guard_enter(struct reader *r)
 {
-	uint64_t g = atomic_load_explicit(&r->guard, memory_order_relaxed) + 1;
+	uint64_t g = atomic_load_explicit(&r->slot->guard, memory_order_relaxed) + 1;
 
-	atomic_store_explicit(&r->guard, g, memory_order_release);
+	atomic_store_explicit(&r->slot->guard, g, memory_order_release);
 	return g;
 }
 
 static void guard_leave(struct reader *r, uint64_t g)
 {
-	if (!atomic_compare_exchange_strong(&r->guard, &g, g + 1))
+	if (!atomic_compare_exchange_strong(&r->slot->guard, &g, g + 1))
 		pthread_exit(NULL); /* abandoned: another reader owns the slot now */
 }
 
@@ -72,6 +71,22 @@ static bool ran_since(struct reader *r, pid_t tid, uint64_t since)
 		    proof_ran_in_ring(&c->slots[i], &r->cursor[i], tid, since))
 			return true;
 	return proof_ran_noted(c, tid, since);
+}
+
+/* Readers look at each other in passing, so that the watchdog need not come often: one
+ * that has been inside the same read for two looks is worth its time now. */
+static void look_at_others(struct reader *r, uint64_t now)
+{
+	if (now - r->looked_ns < LOOK_NS)
+		return;
+	r->looked_ns = now;
+	for (uint32_t i = 0; i < r->c->n_slots; i++) {
+		uint64_t g = atomic_load_explicit(&r->c->slots[i].guard, memory_order_relaxed);
+
+		if (i != r->slot->index && (g & 1) && g == r->looked[i])
+			eventfd_write(r->c->kick, 1);
+		r->looked[i] = g;
+	}
 }
 
 static void count_judgement(enum judgement j)
@@ -121,7 +136,7 @@ static enum provenance provenance_of(struct reader *r, struct pending *p,
 	if (res->end != PYSTACK_OK)
 		return torn(res->end);
 	p->hold.gap_max_ns = GAP_MAX_NS;
-	j = r->c->capture->judge(&p->hold);
+	j = r->unfit ? JUDGE_CAPTURE : r->c->capture->judge(&p->hold);
 	if (j == JUDGE_EXACT)
 		return PROV_EXACT;
 	if (!unchanged) {
@@ -169,13 +184,20 @@ static struct pystack_result read_stack(struct reader *r, pid_t pid, pid_t tid,
 		return res;
 	}
 	rmem_live_init(&r->below, pid);
-	atomic_store_explicit(&r->reading, pid, memory_order_relaxed);
+	atomic_store_explicit(&r->slot->reading, pid, memory_order_relaxed);
 	r->code_lost = false;
 	res = pystack_read(r->ps, &t->py, &r->live, tid, *inner,
 			   r->c->tape ? emit_read : NULL, r);
 	if (r->code_lost)
 		pystack_forget(r->ps, pid);
 	return res;
+}
+
+/* What a hold cost the CPU. A longer one than any walk was no work of ours: the reader
+ * slept in a page fault, or a hypervisor took the CPU. */
+static uint64_t hold_cost(uint64_t ns, uint32_t frames)
+{
+	return MIN(ns, HOLD_MAX_NS + 1000 * (uint64_t)frames);
 }
 
 /* All pending samples of one thread: one read serves them, for nothing that
@@ -201,7 +223,8 @@ static void process_thread(struct reader *r, uint32_t first)
 		unchanged = res.end != PYSTACK_OK || pystack_unchanged(&res, &t->py, &r->live);
 	t_end = now_ns();
 	if (r->c->capture->holds && t_out)
-		r->held_ns += t_end - t_out;
+		r->held_ns += hold_cost(t_end - t_out, res.n);
+	look_at_others(r, t_end);
 	for (uint32_t i = first; i < r->n_pend; i++) {
 		struct pending *p = &r->pend[i];
 		enum provenance prov = PROV_TORN;
@@ -229,9 +252,4 @@ void hold_flush(struct reader *r)
 		if (r->pend[i].tid)
 			process_thread(r, i);
 	r->n_pend = 0;
-}
-
-bool hold_abandon(struct reader *r, uint64_t guard)
-{
-	return atomic_compare_exchange_strong(&r->guard, &guard, ABANDONED);
 }

@@ -191,8 +191,7 @@ static void *reader_main(void *arg)
 	struct reader *r = arg;
 	bool busy = true;
 
-	if (r->c->capture->thread_begin(r->slot->cpu) < 0)
-		STATS_ADD(late_capture, 0);
+	r->unfit = r->c->capture->thread_begin(r->slot->cpu) < 0;
 	while (!atomic_load_explicit(&r->stop, memory_order_acquire)) {
 		/* Switch records do not wake us: look now and then, so that they do
 		 * not fill the ring. */
@@ -215,6 +214,7 @@ static void reader_destroy(struct reader *r)
 		return;
 	pystack_destroy(r->ps);
 	free(r->cursor);
+	free(r->looked);
 	free(r);
 }
 
@@ -236,9 +236,10 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot)
 	r->live.ops = &hold_guarded_ops;
 	r->pos = perf_ring_tail(&slot->ring);
 	r->cursor = calloc(c->n_slots, sizeof(*r->cursor));
+	r->looked = calloc(c->n_slots, sizeof(*r->looked));
 	r->ps = pystack_create(c->max_frames, emit_code, r);
 	slot->generation++;
-	if (!r->cursor || !r->ps ||
+	if (!r->cursor || !r->looked || !r->ps ||
 	    pthread_create(&r->thread, NULL, reader_main, r)) {
 		reader_destroy(r);
 		return -ENOMEM;
@@ -263,19 +264,19 @@ void reader_stop(struct cpu_slot *slot)
 
 pid_t reader_stuck(struct cpu_slot *slot)
 {
-	struct reader *r = slot->reader;
-	uint64_t g = atomic_load_explicit(&r->guard, memory_order_acquire);
+	uint64_t g = atomic_load_explicit(&slot->guard, memory_order_acquire);
 	pid_t pid;
 
 	if (!(g & 1) || g != slot->watch) {
 		slot->watch = g;
 		return 0;
 	}
-	pid = atomic_load_explicit(&r->reading, memory_order_relaxed);
-	if (!hold_abandon(r, g))
+	pid = atomic_load_explicit(&slot->reading, memory_order_relaxed);
+	/* To an even value that the stuck reader does not expect. */
+	if (!atomic_compare_exchange_strong(&slot->guard, &g, g + 3))
 		return 0;
 	/* Its memory stays: the kernel may still write into it. */
-	pthread_detach(r->thread);
+	pthread_detach(slot->reader->thread);
 	slot->reader = NULL;
 	slot->watch = 0;
 	return pid;

@@ -71,7 +71,12 @@ struct cpu_slot {
 	struct queue queue, ctl;
 	struct reader *reader;
 	uint32_t generation; /* readers started so far */
-	uint64_t watch;	     /* the watchdog's last look at reader_state() */
+	/* Odd while the reader is inside a remote read of process @reading. The control
+	 * thread may then move it on by two and start another reader: the first one,
+	 * when its read ever ends, finds it changed and may touch nothing. */
+	_Atomic uint64_t guard;
+	_Atomic int reading;
+	uint64_t watch; /* the watchdog's last look at the guard */
 };
 
 struct reader;

@@ -33,11 +33,6 @@ struct reader {
 	pthread_t thread;
 	_Atomic bool stop;
 
-	/* Odd while inside a remote read of @reading; the control thread may then
-	 * swing it to ABANDONED, after which this thread may touch nothing. */
-	_Atomic uint64_t guard;
-	_Atomic int reading;
-
 	struct pystack *ps;
 	struct rmem live;
 	struct rmem_live below;
@@ -46,6 +41,9 @@ struct reader {
 	uint64_t pos;	   /* in our ring: everything before it is dealt with */
 	uint64_t *cursor;  /* in the others' rings */
 	uint64_t window_ns, held_ns; /* hold budget: this second's */
+	uint64_t looked_ns; /* at the other readers */
+	uint64_t *looked;   /* their guards then */
+	bool unfit;	    /* the capture could not make this thread fit: holds nothing */
 	bool code_lost;
 	unsigned char bounce[PERF_RECORD_BYTES];
 };
@@ -55,9 +53,6 @@ void hold_flush(struct reader *r);
 
 /* hold.c: the remote memory of r->below, readable until the watchdog abandons us. */
 extern const struct rmem_ops hold_guarded_ops;
-
-/* hold.c: swing the guard of a reader stuck since @guard to "abandoned". */
-bool hold_abandon(struct reader *r, uint64_t guard);
 
 /* emit.c: a perf record that is no sample. */
 void emit_side(struct reader *r, const struct perf_event_header *h);
