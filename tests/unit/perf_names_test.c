@@ -87,7 +87,8 @@ static void good_names(void **state)
 		modifiers_of(&s, m);
 		assert_int_equal(n, 1);
 		assert_string_equal(s.name, row->name);
-		if (s.type != row->type || s.config != row->config || strcmp(m, row->modifiers))
+		if (s.type != row->type || s.config != row->config ||
+		    strcmp(m, row->modifiers))
 			fail_msg("%s is %u 0x%llx %s", row->name, s.type,
 				 (unsigned long long)s.config, m);
 	}
@@ -145,7 +146,8 @@ static void bad_names(void **state)
 		int r = parse(row->list, s, ARRAY_SIZE(s), &n, &err);
 
 		if (r != row->ret || n != row->good || !strstr(err.text, row->says))
-			fail_msg("\"%s\": %d, %zu good, \"%s\"", row->list, r, n, err.text);
+			fail_msg("\"%s\": %d, %zu good, \"%s\"", row->list, r, n,
+				 err.text);
 		assert_int_equal(err.code, r);
 	}
 }

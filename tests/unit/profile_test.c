@@ -32,7 +32,8 @@ static struct pycode_copy *copy_of(const char *name, const char *file, int line)
 	return c;
 }
 
-static void note(struct profile *p, uint64_t id, const char *name, const char *file, int line)
+static void note(struct profile *p, uint64_t id, const char *name, const char *file,
+		 int line)
 {
 	struct pycode_copy *c = copy_of(name, file, line);
 
@@ -174,6 +175,47 @@ static void many(void **state)
 	profile_destroy(p);
 }
 
+/* Functions that differ in their file only, in a table where they meet. */
+static void same_name_in_many_files(void **state)
+{
+	enum { N = 400 };
+	struct profile *p = profile_create();
+	char file[32];
+
+	for (int i = 0; i < N; i++) {
+		snprintf(file, sizeof(file), "/f%d.py", i);
+		note(p, (uint64_t)i + 1, "main", file, 1);
+		assert_int_equal(func(p, (uint64_t)i + 1)->index, i);
+		assert_string_equal(func(p, (uint64_t)i + 1)->file, file);
+	}
+	profile_destroy(p);
+}
+
+/* Each instruction has its line, also where two share a place in the cache. */
+static void many_lines(void **state)
+{
+	enum { N = 8000 };
+	struct pycode_copy *c = copy_of("f", "/a.py", 1);
+	unsigned char *table = c->data + c->name_n + c->file_n;
+	struct profile *p = profile_create();
+	int line;
+
+	c->table_n = 2 * N;
+	for (int i = 0; i < N; i++) {
+		table[2 * i] = 0x80 | 13 << 3;
+		table[2 * i + 1] = 2;
+	}
+	assert_int_equal(profile_code(p, 1, c, pycode_copy_size(c)), 0);
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < N; i++) {
+			assert_non_null(profile_lookup(p, 1, (uint32_t)(2 * i), &line));
+			assert_int_equal(line, i + 2);
+		}
+	}
+	free(c);
+	profile_destroy(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -184,6 +226,8 @@ int main(void)
 		cmocka_unit_test(id_takes_other_code),
 		cmocka_unit_test(damaged_blocks),
 		cmocka_unit_test(many),
+		cmocka_unit_test(same_name_in_many_files),
+		cmocka_unit_test(many_lines),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

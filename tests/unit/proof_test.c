@@ -14,7 +14,13 @@
 #include "capture/proof.h"
 #include "perf_records.h"
 
-enum { RING = 256 << 10, PAGE = 4096, TID = 71, IN = 0, OUT = PERF_RECORD_MISC_SWITCH_OUT };
+enum {
+	RING = 256 << 10,
+	PAGE = 4096,
+	TID = 71,
+	IN = 0,
+	OUT = PERF_RECORD_MISC_SWITCH_OUT
+};
 
 struct fake {
 	struct perf_event_mmap_page page;
@@ -26,8 +32,8 @@ static int setup(void **state)
 {
 	struct fake *f = calloc(1, sizeof(*f));
 
-	f->map = mmap(NULL, RING + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		      -1, 0);
+	f->map = mmap(NULL, RING + PAGE, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(f->map, MAP_FAILED);
 	assert_int_equal(mprotect(f->map + RING, PAGE, PROT_NONE), 0);
 	f->slot.ring = (struct perf_ring){
@@ -53,7 +59,8 @@ static int teardown(void **state)
 static void ring_write(struct fake *f, const void *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		f->map[(f->page.data_head + i) & (RING - 1)] = ((const unsigned char *)p)[i];
+		f->map[(f->page.data_head + i) & (RING - 1)] =
+		    ((const unsigned char *)p)[i];
 	f->page.data_head += n;
 }
 
@@ -80,15 +87,16 @@ static void switch_records(void **state)
 	} rows[] = {
 		{ 0, false, false },
 		{ PERF_RECORD_MISC_SWITCH_OUT, true, false },
-		{ PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT, true, true },
+		{ PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT, true,
+		  true },
 	};
 	struct proof_switch sw;
 	struct record r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		record_switch(&r, rows[i].misc, TID, 500);
-		assert_true(proof_is_switch(record_header(&r), r.bytes + r.n - PERF_TRAILER,
-					    &sw));
+		assert_true(proof_is_switch(record_header(&r),
+					    r.bytes + r.n - PERF_TRAILER, &sw));
 		assert_int_equal(sw.tid, TID);
 		assert_int_equal(sw.time, 500);
 		assert_int_equal(sw.out, rows[i].out);
@@ -97,7 +105,8 @@ static void switch_records(void **state)
 	record_header(&r)->size--;
 	assert_false(proof_is_switch(record_header(&r), NULL, &sw));
 	record_comm(&r, 0, "x", 500);
-	assert_false(proof_is_switch(record_header(&r), r.bytes + r.n - PERF_TRAILER, &sw));
+	assert_false(
+	    proof_is_switch(record_header(&r), r.bytes + r.n - PERF_TRAILER, &sw));
 }
 
 struct ran_row {
@@ -216,23 +225,23 @@ static void overwritten_ring(void **state)
 	assert_int_equal(cursor, f->page.data_head);
 }
 
-/* Overwritten by whatever the kernel put there: no record has such a size, and what
- * follows it begins in the ring's last bytes. Nothing behind them is read. */
+/* Overwritten by whatever the kernel put there: no record has such a size. Neither its
+ * end nor what follows it is looked for behind the ring's last byte. */
 static void odd_sizes_at_the_end(void **state)
 {
 	struct fake *f = *state;
 
 	for (uint16_t size = 9; size < 80; size++) {
-		uint16_t room = (uint16_t)((size + 7) & ~7);
 		struct perf_event_header h = { .type = PERF_RECORD_SWITCH, .size = size };
-		uint64_t at = RING - room, cursor = at;
 
-		if (size == room)
-			continue;
-		ring_at(f, at, at);
-		ring_write(f, &h, sizeof(h));
-		ring_at(f, at + 4000, at);
-		assert_true(proof_ran_in_ring(&f->slot, &cursor, TID, 1000));
+		for (uint64_t at = RING - 80; size % 8 && at < RING; at += 8) {
+			uint64_t cursor = at;
+
+			ring_at(f, at, at);
+			ring_write(f, &h, sizeof(h));
+			ring_at(f, at + 4000, at);
+			assert_true(proof_ran_in_ring(&f->slot, &cursor, TID, 1000));
+		}
 	}
 }
 

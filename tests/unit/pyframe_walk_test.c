@@ -102,7 +102,8 @@ static void check_walk(const struct walk_row *row)
 	}
 	out[r.n] = "|!+~"[r.end];
 	if (strcmp(out, row->out))
-		fail_msg("%x \"%s\": \"%s\", not \"%s\"", row->version, row->in, out, row->out);
+		fail_msg("%x \"%s\": \"%s\", not \"%s\"", row->version, row->in, out,
+			 row->out);
 	assert_int_equal(r.first, depth ? w->frame[0] : world_end_of(row->in));
 	if (r.end == PYWALK_LIMIT)
 		assert_int_equal(r.next, w->frame[r.n % depth]);
@@ -181,7 +182,8 @@ static void frame_at_a_hole(void **state)
 
 /*
  * Thread lists: a digit is a thread with that number, '*' behind it marks it active (in
- * 3.11, which does not tell: it has a frame), ',' begins another interpreter. Found is the thread's place, counted over all.
+ * 3.11, which does not tell: it has a frame), ',' begins another interpreter. Found is
+ * the thread's place, counted over all.
  */
 
 struct find_row {
@@ -196,7 +198,8 @@ static const struct find_row find_rows[] = {
 	{ 0x030b, "1", 1, 0, 0, 99 },
 	{ 0x030b, "123", 3, 0, 2, 99 },
 	{ 0x030b, "123", 4, -ESRCH, 0, 99 },
-	{ 0x030b, "55*", 5, 0, 1, 99 }, /* a new thread's state bears its maker's number */
+	{ 0x030b, "55*", 5, 0, 1,
+	  99 }, /* a new thread's state bears its maker's number */
 	{ 0x030b, "5*5", 5, 0, 0, 99 },
 	{ 0x030b, "55", 5, 0, 1, 99 },
 	{ 0x030b, "1*5,5*", 5, 0, 2, 99 },
@@ -231,7 +234,8 @@ static size_t draw_threads(struct world *w, const char *p, raddr ts[16])
 		else if (*p == ',')
 			interp = world_interp(w);
 		else if (*p != '*')
-			ts[n++] = world_thread(w, interp, (uint64_t)(*p - '0'), p[1] == '*');
+			ts[n++] =
+			    world_thread(w, interp, (uint64_t)(*p - '0'), p[1] == '*');
 	}
 	return n;
 }
@@ -246,7 +250,8 @@ static void finds(void **state)
 		int r;
 
 		draw_threads(w, row->threads, ts);
-		r = pyframe_find_thread(&w->base, &w->walk, row->tid, row->max, &got, &unique);
+		r = pyframe_find_thread(&w->base, &w->walk, row->tid, row->max, &got,
+					&unique);
 		if (r != row->ret || (r == 0 && got != ts[row->at]))
 			fail_msg("row %zu \"%s\": %d", i, row->threads, r);
 		free(w);
@@ -310,7 +315,8 @@ static void digest_tells_of_new_threads(void **state)
 	assert_int_equal(find(w, 8, &now), -ESRCH);
 	assert_int_equal(now, none);
 	/* One that ends changes nothing. */
-	world_put(w, first, w->l.interp.threads_head, world_get(w, ts, w->l.tstate.next), 8);
+	world_put(w, first, w->l.interp.threads_head, world_get(w, ts, w->l.tstate.next),
+		  8);
 	assert_int_equal(digest(w), none);
 	before = none;
 	world_thread(w, first, 9, true);
@@ -335,8 +341,9 @@ static void nothing_is_sure(void **state)
 		const char *threads;
 		bool sure;
 	} rows[] = {
-		{ 0x030c, "1*2*", true }, { 0x030c, "1*0", false }, { 0x030c, "0,1*", false },
-		{ 0x030f, "1*,2", true }, { 0x030f, "1*,0", false }, { 0x030b, "1*2*", false },
+		{ 0x030c, "1*2*", true },  { 0x030c, "1*0", false },
+		{ 0x030c, "0,1*", false }, { 0x030f, "1*,2", true },
+		{ 0x030f, "1*,0", false }, { 0x030b, "1*2*", false },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {

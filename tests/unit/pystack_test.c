@@ -24,6 +24,7 @@ struct fix {
 	struct pystack *p;
 	raddr interp, ts, code['z' + 1];
 	uint32_t version; /* last co_version given out */
+	raddr count;	  /* where the target counts code objects; 0: nowhere */
 	uint64_t last_id; /* of the copies so far */
 	char name[MAX_IDS];
 };
@@ -67,10 +68,15 @@ static void fix_destroy(struct fix *f)
 
 static void put_code(struct fix *f, raddr at, char letter)
 {
-	const struct world_code c = { (char[]){ letter, '\0' }, "/x.py", 10, UNITS, TRACED,
-				      ++f->version };
+	const struct world_code c = {
+		(char[]){ letter, '\0' }, "/x.py", 10, UNITS, TRACED, ++f->version
+	};
 
+	world_take(f->w, 8192); /* names and tables are far from their code */
 	world_code_put(f->w, at, &c);
+	world_take(f->w, 8192);
+	if (f->count)
+		world_put(f->w, f->count, (pyoff)AT(0), f->version + 1, 4);
 }
 
 static raddr code_of(struct fix *f, char letter)
@@ -114,7 +120,8 @@ static struct pystack_result read_result(struct fix *f)
 /* "a3 b0": names and code units, innermost first; or why there are none. */
 static const char *read_stack(struct fix *f)
 {
-	static const char *const ends[] = { "", "nopython", "fault", "broken", "badcode" };
+	static const char *const ends[] = { "", "nopython", "fault", "broken",
+					    "badcode" };
 	static char text[WORLD_FRAMES * 4];
 	struct pystack_result r = read_result(f);
 	char *p = text;
@@ -128,7 +135,8 @@ static const char *read_stack(struct fix *f)
 		uint64_t id = r.frames[i].code_id;
 
 		assert_true(id && id <= f->last_id);
-		p += sprintf(p, "%s%c%u", i ? " " : "", f->name[id], r.frames[i].lasti / 2);
+		p += sprintf(p, "%s%c%u", i ? " " : "", f->name[id],
+			     r.frames[i].lasti / 2);
 	}
 	return text;
 }
@@ -198,10 +206,93 @@ static void replaced_contents(void **state)
 	fix_destroy(f);
 }
 
+/*
+ * The target's count of code objects: while it stands still none is looked at
+ */
+
+static void put_count(struct fix *f, uint32_t n)
+{
+	world_put(f->w, f->t.code_versions, (pyoff)AT(0), n, 4);
+}
+
+static void counted(struct fix *f)
+{
+	f->count = f->t.code_versions = world_take(f->w, 16);
+	stack(f, "ab", NULL);
+	for (int i = 0; i < 20; i++)
+		assert_string_equal(read_stack(f), "a3 b3");
+	assert_int_equal(f->w->calls, 1);
+	put_code(f, code_of(f, 'a'), 'z');
+	assert_string_equal(read_stack(f), "z3 b3");
+	assert_string_equal(read_stack(f), "z3 b3");
+	stack(f, "abc", NULL);
+	assert_string_equal(read_stack(f), "z3 b3 c3");
+	put_code(f, code_of(f, 'b'), 'y');
+	put_count(f, 0); /* it would have overflowed: nothing is told any more */
+	assert_string_equal(read_stack(f), "z3 y3 c3");
+	f->count = 0;
+	put_code(f, code_of(f, 'b'), 'x');
+	assert_string_equal(read_stack(f), "z3 x3 c3");
+}
+
+/* The interpreter of the thread is another now, and its count is the same. */
+static void counted_elsewhere(struct fix *f)
+{
+	const uint32_t at = 4096;
+	raddr other = world_interp(f->w);
+
+	f->t.layout.interp.code_versions = (pyoff)AT(at);
+	f->t.code_versions = f->interp + at;
+	stack(f, "ab", NULL);
+	put_count(f, 100);
+	f->t.code_versions = other + at;
+	put_count(f, 100);
+	f->t.code_versions = 0;
+	for (int i = 0; i < 3; i++)
+		assert_string_equal(read_stack(f), "a3 b3");
+	put_code(f, code_of(f, 'a'), 'z');
+	world_put(f->w, f->ts, f->w->l.tstate.interp, other, 8);
+	assert_string_equal(read_stack(f), "z3 b3");
+}
+
+/* What lies there is no count: a code object's own number is above it. */
+static void miscounted(struct fix *f)
+{
+	f->t.code_versions = world_take(f->w, 16);
+	put_count(f, 1);
+	stack(f, "ab", NULL);
+	for (int i = 0; i < 3; i++)
+		assert_string_equal(read_stack(f), "a3 b3");
+	put_code(f, code_of(f, 'a'), 'z');
+	assert_string_equal(read_stack(f), "z3 b3");
+	/* Nothing readable at all. */
+	f->t.code_versions = WORLD_NOWHERE;
+	put_code(f, code_of(f, 'a'), 'y');
+	assert_string_equal(read_stack(f), "y3 b3");
+}
+
+static void in_every_layout_with_numbers(void (*test)(struct fix *f))
+{
+	for (uint16_t v = 0x030c; v <= 0x030f; v++) {
+		struct fix *f = fix_create(v);
+
+		test(f);
+		fix_destroy(f);
+	}
+}
+
+static void count_of_codes(void **state)
+{
+	in_every_layout_with_numbers(counted);
+	in_every_layout_with_numbers(counted_elsewhere);
+	in_every_layout_with_numbers(miscounted);
+}
+
 /* The sizes that differ without the GIL: ob_size lies elsewhere. */
 static void free_threaded(void **state)
 {
-	const struct bytes raw = { (const void *)offsets_3_13_0t, sizeof(offsets_3_13_0t) };
+	const struct bytes raw = { (const void *)offsets_3_13_0t,
+				   sizeof(offsets_3_13_0t) };
 	struct pylayout l;
 	struct fix *f;
 
@@ -454,8 +545,8 @@ static void plan_of_what_is_gone(void **state)
 	code_of(f, 'c');
 	world_take(f->w, 16384); /* far from everything */
 	gone = world_take(f->w, 128);
-	world_frame(f->w, gone, 'g', code_of(f, 'c'), world_instr(f->w, code_of(f, 'c'), 4),
-		    f->w->frame[0]);
+	world_frame(f->w, gone, 'g', code_of(f, 'c'),
+		    world_instr(f->w, code_of(f, 'c'), 4), f->w->frame[0]);
 	world_top(f->w, f->ts, gone);
 	assert_string_equal(read_stack(f), "c4 a3 b3");
 	world_top(f->w, f->ts, f->w->frame[0]);
@@ -586,6 +677,7 @@ int main(void)
 		cmocka_unit_test(code_is_copied_once),
 		cmocka_unit_test(replaced_code_is_another),
 		cmocka_unit_test(replaced_contents),
+		cmocka_unit_test(count_of_codes),
 		cmocka_unit_test(free_threaded),
 		cmocka_unit_test(frames_that_are_not_there_yet),
 		cmocka_unit_test(no_frames_is_no_python),

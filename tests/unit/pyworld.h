@@ -83,7 +83,8 @@ static inline void world_hole(struct world *w, raddr at, size_t n)
 {
 	w->chunks[0].n = at - WORLD_AT;
 	at += n;
-	w->chunks[1] = (struct rmem_chunk){ at, WORLD_AT + WORLD_BYTES - at, world_mem(w, at) };
+	w->chunks[1] =
+	    (struct rmem_chunk){ at, WORLD_AT + WORLD_BYTES - at, world_mem(w, at) };
 }
 
 static inline struct world *world_create(const struct pylayout *l)

@@ -162,7 +162,8 @@ static void hole_ends_the_transfer(void **state)
 	good(f, START + 0x1000, 64);
 	good(f, START + 0x5000, 64); /* not lost, only slower */
 	good(f, START + 0x2ff0, 16);
-	assert_int_equal(rmem_read(&f->b.base, START + 0x3000, &(uint64_t){ 0 }, 8), -EFAULT);
+	assert_int_equal(rmem_read(&f->b.base, START + 0x3000, &(uint64_t){ 0 }, 8),
+			 -EFAULT);
 	/* What was announced behind the hole can be announced again. */
 	rmem_batch_want(&f->b, START + 0x5000, 64);
 	rmem_batch_fetch(&f->b);
@@ -227,6 +228,10 @@ static void deep_stack_takes_few_calls(void **state)
 		f->reads = f->readvs = 0;
 		walk_down(f, START + 0x100000 + at, 1000, 120, 80);
 		assert_in_range(f->reads + f->readvs, 1, 11);
+		/* All is held now but for the first two. */
+		f->reads = f->readvs = 0;
+		walk_down(f, START + 0x100000 + at, 1000, 120, 80);
+		assert_in_range(f->reads + f->readvs, 0, 2);
 	}
 }
 
@@ -265,7 +270,8 @@ static void fill_stops_at_a_hole(void **state)
 	f->hole_n = PAGE;
 	walk_down(f, START + 0x100000 + PAGE + 640, 40, 120, 80);
 	assert_in_range(f->reads + f->readvs, 1, 5);
-	assert_int_equal(rmem_read(&f->b.base, f->hole + 8, &(uint64_t){ 0 }, 8), -EFAULT);
+	assert_int_equal(rmem_read(&f->b.base, f->hole + 8, &(uint64_t){ 0 }, 8),
+			 -EFAULT);
 	good(f, START + 0x100000, 8);
 }
 
@@ -284,7 +290,8 @@ static void jumps_are_not_filled(void **state)
 	assert_int_equal(rmem_read(&f->b.base, 600, &(uint64_t){ 0 }, 8), -EFAULT);
 	assert_int_equal(rmem_read(&f->b.base, 500, &(uint64_t){ 0 }, 8), -EFAULT);
 	assert_int_equal(rmem_read(&f->b.base, UINT64_MAX, &(uint64_t){ 0 }, 8), -EFAULT);
-	assert_int_equal(rmem_read(&f->b.base, UINT64_MAX - 1, &(uint64_t){ 0 }, 8), -EFAULT);
+	assert_int_equal(rmem_read(&f->b.base, UINT64_MAX - 1, &(uint64_t){ 0 }, 8),
+			 -EFAULT);
 }
 
 /* A read between want() and fetch() does not mix up the two. */
@@ -306,7 +313,9 @@ static void readv_goes_below(void **state)
 {
 	struct fake *f = *state;
 	unsigned char a[8], b[8];
-	const struct rmem_vec v[] = { { START + 1, a, 8 }, { START + 2, b, 8 }, { 0, b, 8 } };
+	const struct rmem_vec v[] = { { START + 1, a, 8 },
+				      { START + 2, b, 8 },
+				      { 0, b, 8 } };
 
 	assert_int_equal(rmem_readv(&f->b.base, v, 3), 2);
 	CALLS(f, 0, 1);

@@ -232,8 +232,12 @@ static void put_sample(struct fix *f, int queue, const struct put *p)
 	struct pystack_frame *python = (struct pystack_frame *)(kernel + p->n_kernel);
 
 	*q = (struct q_sample){
-		.sample = { .time = p->time, .pid = getpid(), .tid = getpid(), .ip = p->ip,
-			    .misc = p->misc, .prov = p->prov },
+		.sample = { .time = p->time,
+			    .pid = getpid(),
+			    .tid = getpid(),
+			    .ip = p->ip,
+			    .misc = p->misc,
+			    .prov = p->prov },
 		.user_ip = p->user_ip,
 		.n_kernel = p->n_kernel,
 		.n_python = n,
@@ -241,8 +245,9 @@ static void put_sample(struct fix *f, int queue, const struct put *p)
 	for (uint32_t i = 0; i < p->n_kernel; i++)
 		kernel[i] = 0xffffffff81000001u + i;
 	for (uint32_t i = 0; i < n; i++)
-		python[i] = (struct pystack_frame){ .code_id = (uint64_t)p->python[i] - '0',
-						    .lasti = 2 };
+		python[i] =
+		    (struct pystack_frame){ .code_id = (uint64_t)p->python[i] - '0',
+					    .lasti = 2 };
 	queue_commit(&f->queue[queue]);
 }
 
@@ -305,30 +310,39 @@ struct stack_row {
 /* In ip and user_ip: 1 is the eval loop, 2 another function. */
 static const struct stack_row stack_rows[] = {
 	{ { 1, PROV_EXACT, USER, 1, 0, 0, "12" }, .want = "1 exact: p:a11 p:b11" },
-	{ { 1, PROV_EXACT, USER, 2, 0, 0, "12" }, .want = "1 exact: n:plain_leaf p:a11 p:b11" },
-	{ { 1, PROV_EXACT, USER, 1, 0, 0, "12" }, .full = true,
+	{ { 1, PROV_EXACT, USER, 2, 0, 0, "12" },
+	  .want = "1 exact: n:plain_leaf p:a11 p:b11" },
+	{ { 1, PROV_EXACT, USER, 1, 0, 0, "12" },
+	  .full = true,
 	  .want = "1 exact: n:_PyEval_EvalFrameDefault p:a11 p:b11" },
-	{ { 1, PROV_EXACT, USER, 2, 0, 0, "12" }, .no_native = true,
+	{ { 1, PROV_EXACT, USER, 2, 0, 0, "12" },
+	  .no_native = true,
 	  .want = "1 exact: p:a11 p:b11" },
 	/* In the kernel: its frames, then where it was entered. */
-	{ { 1, PROV_EXACT, KERNEL, 7, 2, 2, "1" }, .want = "1 exact: k1 k2 n:plain_leaf p:a11" },
+	{ { 1, PROV_EXACT, KERNEL, 7, 2, 2, "1" },
+	  .want = "1 exact: k1 k2 n:plain_leaf p:a11" },
 	{ { 1, PROV_EXACT, KERNEL, 7, 1, 2, "1" }, .want = "1 exact: k1 k2 p:a11" },
 	{ { 1, PROV_EXACT, KERNEL, 7, 0, 1, "1" }, .want = "1 exact: k1 p:a11" },
 	/* [late] is the outermost, [torn] stands for the Python frames. */
 	{ { 1, PROV_LATE, USER, 1, 0, 0, "12" }, .want = "1 late: p:a11 p:b11 [late]" },
-	{ { 1, PROV_LATE, USER, 2, 0, 1, "1" }, .want = "1 late: k1 n:plain_leaf p:a11 [late]" },
+	{ { 1, PROV_LATE, USER, 2, 0, 1, "1" },
+	  .want = "1 late: k1 n:plain_leaf p:a11 [late]" },
 	{ { 1, PROV_TORN, USER, 2, 0, 0, NULL }, .want = "1 torn: n:plain_leaf [torn]" },
 	{ { 1, PROV_TORN, USER, 1, 0, 0, NULL },
 	  .want = "1 torn: n:_PyEval_EvalFrameDefault [torn]" },
-	{ { 1, PROV_TORN, KERNEL, 7, 2, 1, NULL }, .no_native = true, .want = "1 torn: k1 [torn]" },
+	{ { 1, PROV_TORN, KERNEL, 7, 2, 1, NULL },
+	  .no_native = true,
+	  .want = "1 torn: k1 [torn]" },
 	/* Without Python frames the native one is all there is. */
-	{ { 1, PROV_NOPYTHON, USER, 2, 0, 0, NULL }, .no_native = true,
+	{ { 1, PROV_NOPYTHON, USER, 2, 0, 0, NULL },
+	  .no_native = true,
 	  .want = "1 nopython: n:plain_leaf" },
 	{ { 1, PROV_NOPYTHON, USER, 1, 0, 0, NULL },
 	  .want = "1 nopython: n:_PyEval_EvalFrameDefault" },
 	{ { 1, PROV_NOPYTHON, KERNEL, 7, 0, 1, NULL }, .want = "1 nopython: k1" },
 	/* A code that was never queued. */
-	{ { 1, PROV_EXACT, USER, 2, 0, 1, "13" }, .want = "1 torn: k1 n:plain_leaf [torn]" },
+	{ { 1, PROV_EXACT, USER, 2, 0, 1, "13" },
+	  .want = "1 torn: k1 n:plain_leaf [torn]" },
 };
 
 static uint64_t ip_of(uint64_t row)
