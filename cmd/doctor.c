@@ -198,6 +198,9 @@ int cmd_doctor(int argc, char **argv)
 		if (pid < 0)
 			return cmd_fail(EXIT_USAGE, "'%s' is not a process number", optarg);
 	}
+	if (optind < argc)
+		return cmd_fail(EXIT_USAGE, "'%s' is not an option; doctor takes -p PID",
+				argv[optind]);
 	check_machine();
 	return pid ? check_target((pid_t)pid) : EXIT_DONE;
 }

@@ -67,6 +67,8 @@ int cmd_events(int argc, char **argv)
 		     "Raw events are written rNNNN (hexadecimal), modifiers :u :k :p :pp :ppp.");
 		return EXIT_DONE;
 	}
+	if (optind < argc)
+		return cmd_fail(EXIT_USAGE, "events takes no '%s'", argv[optind]);
 	for (size_t i = 0; (name = perf_names_at(i, &type, &config)); i++)
 		print_event(name, type, config);
 	print_cache_events();

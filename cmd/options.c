@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../lib/base.h"
 #include "cmd.h"
 
 static const char help[] =
@@ -19,8 +20,8 @@ static const char help[] =
 	"      --any                also a process that is not Python, natively\n"
 	"  -d, --duration SEC       stop after SEC seconds (default: Ctrl-C, target's end)\n"
 	"Event\n"
-	"  -e, --event EV,...       perf's names and modifiers; default cycles\n"
-	"  -F, --freq HZ            samples per second and CPU-second; default 99\n"
+	"  -e, --event EV,...       perf's names and modifiers; may be repeated; cycles\n"
+	"  -F, --freq HZ            samples per second of CPU time; default 99\n"
 	"  -c, --count N            one sample every N events\n"
 	"      --kernel, --no-kernel  kernel events and frames; default: where allowed\n"
 	"      --native[=full], --no-native\n"
@@ -79,7 +80,7 @@ static const struct option options[] = {
 /* What was said, before contradictions are looked for. */
 struct said {
 	struct record_options *o;
-	const char *events, *format;
+	const char *format;
 	const char *formats[RESOLVER_MAX_SINKS]; /* the --format that follows an -o */
 	bool freq, count, native, full, no_native, kernel, no_kernel, follow, no_follow;
 	bool help;
@@ -243,6 +244,18 @@ static int parse_long(struct said *s, int opt, const char *arg)
 	return r;
 }
 
+/* Several -e add up. */
+static int parse_events(struct record_options *o, const char *list)
+{
+	struct err err;
+	int r = perf_names_parse(list, o->rec.events, SESSION_MAX_EVENTS, &o->rec.n_events,
+				 &err);
+
+	if (r < 0)
+		return cmd_fail(r == -ENOENT ? EXIT_EVENT : EXIT_USAGE, "%s", err.text);
+	return 0;
+}
+
 static int parse_short(struct said *s, int opt, const char *arg)
 {
 	struct record_options *o = s->o;
@@ -253,8 +266,7 @@ static int parse_short(struct said *s, int opt, const char *arg)
 	case 't':
 		return parse_ids(arg, o->rec.tids, &o->rec.n_tids, arg);
 	case 'e':
-		s->events = arg;
-		break;
+		return parse_events(o, arg);
 	case 'F':
 	case 'c':
 		return parse_value(s, (char)opt, arg);
@@ -295,6 +307,19 @@ static int contradictions(const struct said *s)
 	return 0;
 }
 
+/* Formats of the contract that are not built yet must not become another one. */
+static bool is_reserved(const char *path)
+{
+	static const char *const ends[] = { ".pb.gz", ".speedscope.json", ".gecko.json",
+					    ".gecko.json.gz", ".svg", ".html" };
+	size_t n = strlen(path);
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		if (n > strlen(ends[i]) && !strcmp(path + n - strlen(ends[i]), ends[i]))
+			return true;
+	return false;
+}
+
 static int pick_formats(struct said *s)
 {
 	struct record_options *o = s->o;
@@ -304,6 +329,10 @@ static int pick_formats(struct said *s)
 	for (size_t i = 0; i < o->n_outputs; i++) {
 		const char *name = s->formats[i] ? s->formats[i] : s->format;
 
+		if (!name && is_reserved(o->path[i]))
+			return usage("the format that '%s' ends in is not built into this "
+				     "version; there are perf, folded, tape",
+				     o->path[i]);
 		o->format[i] = sink_pick(name, o->path[i]);
 		if (!o->format[i])
 			return usage("there is no output format '%s'; there are perf, folded, tape",
@@ -315,18 +344,6 @@ static int pick_formats(struct said *s)
 			if (!strcmp(o->path[i], o->path[k]))
 				return usage("output '%s' is named twice", o->path[i]);
 	}
-	return 0;
-}
-
-static int parse_events(struct said *s)
-{
-	struct recorder_options *rec = &s->o->rec;
-	struct err err;
-	int r = perf_names_parse(s->events ? s->events : "cycles", rec->events,
-				 SESSION_MAX_EVENTS, &rec->n_events, &err);
-
-	if (r < 0)
-		return cmd_fail(r == -ENOENT ? EXIT_EVENT : EXIT_USAGE, "%s", err.text);
 	return 0;
 }
 
@@ -369,7 +386,7 @@ int options_parse(struct record_options *o, int argc, char **argv)
 	r = contradictions(&s);
 	if (r == 0)
 		r = pick_formats(&s);
-	if (r == 0)
-		r = parse_events(&s);
+	if (r == 0 && !o->rec.n_events)
+		r = parse_events(o, "cycles");
 	return r ? r + 1 : 0;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "../lib/base.h"
+#include "../lib/capture/capture.h"
 #include "../lib/offsets/pylayout.h"
 #include "../output/sink.h"
 #include "cmd.h"
@@ -83,15 +84,15 @@ int cmd_bad_option(int argc, char **argv, int result)
 			word);
 }
 
-static int print_help(void)
+static int print_help(FILE *f)
 {
-	printf("Usage: pysampled [record] -p PID [options]\n"
+	fprintf(f, "Usage: pysampled [record] -p PID [options]\n"
 	       "       pysampled [record] [options] -- CMD [ARG...]\n"
 	       "       pysampled COMMAND [options]\n\n"
 	       "Sample running Python processes by any perf event, from outside.\n\n");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-		printf("  %-8s %s\n", commands[i].name, commands[i].help);
-	printf("\n'pysampled COMMAND --help' tells a command's options; man pysampled tells "
+		fprintf(f, "  %-8s %s\n", commands[i].name, commands[i].help);
+	fprintf(f, "\n'pysampled COMMAND --help' tells a command's options; man pysampled tells "
 	       "all.\n");
 	return EXIT_DONE;
 }
@@ -108,7 +109,10 @@ static int print_version(void)
 	printf("\nformats:");
 	for (size_t i = 0; sink_formats[i]; i++)
 		printf(" %s", sink_formats[i]->name);
-	printf("\ncaptures: preempt async\nbuilt with: libelf zstd seccomp\n");
+	printf("\ncaptures:");
+	for (size_t i = 0; captures[i]; i++)
+		printf(" %s", captures[i]->name);
+	printf("\nbuilt with: libelf zstd seccomp\n");
 	return EXIT_DONE;
 }
 
@@ -120,9 +124,9 @@ int main(int argc, char **argv)
 	signal(SIGXFSZ, SIG_IGN);
 	opterr = 0;
 	if (argc < 2)
-		return print_help(), EXIT_USAGE;
+		return print_help(stderr), EXIT_USAGE;
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
-		return print_help();
+		return print_help(stdout);
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))
 		return print_version();
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)

@@ -78,11 +78,36 @@ static void release_child(void *arg)
 		kill(c->pid, SIGTERM);
 }
 
+static pid_t stopping; /* who gets the signals that reach us now */
+
+static void forward(int sig)
+{
+	kill(stopping, sig);
+}
+
+/* The recording is over, the command is not: what stops us now stops it. A signal that
+ * ended the recording was meant for it too. */
+static void forward_stop(const struct child *c)
+{
+	static const int sigs[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction act = { .sa_handler = forward };
+	sigset_t set;
+
+	stopping = c->pid;
+	sigemptyset(&set);
+	for (size_t i = 0; i < ARRAY_SIZE(sigs); i++) {
+		sigaction(sigs[i], &act, NULL);
+		sigaddset(&set, sigs[i]);
+	}
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
 /* The command's own end, as a shell would tell it. */
 static int child_status(const struct child *c, const char *name)
 {
 	int status, e;
 
+	forward_stop(c);
 	close(c->go);
 	while (waitpid(c->pid, &status, 0) < 0)
 		if (errno != EINTR)

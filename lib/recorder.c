@@ -206,9 +206,28 @@ static int open_slots(struct recorder *r, struct err *err)
 	return 0;
 }
 
-static int attach_all(struct recorder *r, struct err *err)
+/* Attach to the targets from number *@done on, which moves to their end. */
+static int attach_targets(struct recorder *r, size_t *done, struct err *err)
 {
 	int ret = 0;
+
+	for (; ret == 0 && *done < r->tracker.targets.n_all; (*done)++) {
+		pid_t pid = r->tracker.targets.all[*done]->pid;
+
+		ret = attach_process(&r->attach, pid, r->o.tids, r->o.n_tids, err);
+		/* A child that is gone or not ours is no reason to stop. */
+		if (ret < 0 && pid != r->o.pids[0] && (ret == -ESRCH || ret == -EACCES))
+			ret = 0;
+	}
+	return ret;
+}
+
+/* A child forked before its parent had events, but after the list of children was
+ * made, is in neither: list again until no new one shows up. */
+static int attach_all(struct recorder *r, struct err *err)
+{
+	size_t done = 0;
+	int ret;
 
 	r->attach = (struct attach){
 		.session = r->session,
@@ -218,14 +237,11 @@ static int attach_all(struct recorder *r, struct err *err)
 		.witness = r->capture->holds &&
 			   attach_can_witness(r->session, r->tracker.targets.all[0]->pid),
 	};
-	for (size_t i = 0; ret == 0 && i < r->tracker.targets.n_all; i++) {
-		pid_t pid = r->tracker.targets.all[i]->pid;
-
-		ret = attach_process(&r->attach, pid, r->o.tids, r->o.n_tids, err);
-		/* A child that is gone or not ours is no reason to stop. */
-		if (ret < 0 && pid != r->o.pids[0] && (ret == -ESRCH || ret == -EACCES))
-			ret = 0;
-	}
+	do {
+		ret = attach_targets(r, &done, err);
+		for (size_t i = 0; ret == 0 && r->o.follow && i < r->o.n_pids; i++)
+			ret = tracker_descendants(&r->tracker, r->o.pids[i]);
+	} while (ret == 0 && done < r->tracker.targets.n_all);
 	if (ret == 0 && r->o.n_tids && r->attach.n_tids < r->o.n_tids)
 		ret = err_set(err, -ESRCH, "thread %d is not there", r->o.tids[0]);
 	return ret;

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio_ext.h>
 #include <sys/stat.h>
 
 #include "../lib/base.h"
@@ -63,7 +64,7 @@ static mode_t sink_mode(const struct sink_ops *ops)
 
 static int sink_open_file(struct sink *s, void *buffer, struct err *err)
 {
-	int fd;
+	int fd, why;
 
 	if (!strcmp(s->path, "-")) {
 		s->out = stdout;
@@ -72,10 +73,12 @@ static int sink_open_file(struct sink *s, void *buffer, struct err *err)
 	/* readable too: perf.data is patched at the end */
 	fd = open(s->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY,
 		  sink_mode(s->ops));
-	if (fd < 0 && (errno == EACCES || errno == EINVAL || errno == ENXIO))
+	why = errno;
+	/* A device or a pipe that only takes writing. */
+	if (fd < 0 && (why == EACCES || why == EINVAL || why == ENXIO))
 		fd = open(s->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
 	if (fd < 0)
-		return err_set(err, -errno, "opening %s: %s", s->path, strerror(errno));
+		return err_set(err, -why, "opening %s: %s", s->path, strerror(why));
 	s->out = fdopen(fd, "w");
 	if (!s->out) {
 		close(fd);
@@ -133,6 +136,26 @@ int sink_open(struct sink *s, const struct sink_ops *ops, const char *path,
 	return ret;
 }
 
+/* A text that could not be written whole ends with a whole line all the same. */
+static void sink_cut_line(struct sink *s)
+{
+	char tail[4096];
+	struct stat st;
+	off_t from;
+	ssize_t n;
+
+	if (!(s->ops->needs & SINK_NEEDS_NAMES) || fstat(fileno(s->out), &st) ||
+	    !S_ISREG(st.st_mode))
+		return;
+	__fpurge(s->out); /* or closing would try to write the rest again */
+	from = MAX(st.st_size - (off_t)sizeof(tail), 0);
+	n = pread(fileno(s->out), tail, sizeof(tail), from);
+	while (n > 0 && tail[n - 1] != '\n')
+		n--;
+	if (n > 0 && ftruncate(fileno(s->out), from + n) < 0)
+		s->failed = -errno;
+}
+
 int sink_close(struct sink *s, struct err *err)
 {
 	struct err why = {};
@@ -145,6 +168,8 @@ int sink_close(struct sink *s, struct err *err)
 		s->failed = ret;
 	if (fflush(s->out) && !s->failed)
 		s->failed = -errno;
+	if (s->failed && s->out != stdout)
+		sink_cut_line(s);
 	if (s->out != stdout && fclose(s->out) && !s->failed)
 		s->failed = -errno;
 	s->out = NULL;
