@@ -14,7 +14,8 @@ static void check_sample(const struct perf_event_header *h, bool callchain)
 	if (perf_decode_sample(h, callchain, &s) < 0)
 		return;
 	FUZZ_CHECK(callchain || !s.n_kchain);
-	FUZZ_CHECK(s.have_user || !s.user_ip);
+	FUZZ_CHECK(s.have_user || (!s.user_ip && !s.regs));
+	FUZZ_CHECK(!s.regs || s.regs + 8 * (size_t)arch_host->n_regs <= end);
 	FUZZ_CHECK(!s.n_kchain || s.kchain > (const unsigned char *)h);
 	FUZZ_CHECK(!s.n_kchain || s.n_kchain <= (size_t)(end - s.kchain) / 8);
 }

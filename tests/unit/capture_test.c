@@ -13,8 +13,8 @@
 #include "base.h"
 #include "capture/capture.h"
 
-/* Flags: k the event was in the kernel, p preempted, b backlog, r ran again. The sample
- * is at 1000 ns. */
+/* Flags: k the event was in the kernel, p preempted, b backlog, r ran again; s, m a
+ * witness saw the same registers, or others. The sample is at 1000 ns. */
 struct judge_row {
 	const char *what, *flags;
 	uint64_t t_out, gap_max_ns;
@@ -35,6 +35,14 @@ static const struct judge_row judge_rows[] = {
 	{ "kernel, came back", "kr", 999000, 200, JUDGE_RAN },
 	{ "kernel, came back before us", "kb", 999000, 200, JUDGE_BACKLOG },
 	{ "kernel, no record", "k", 0, 200, JUDGE_NOSWITCH },
+	/* A witness knows better than time and manner, but not than a way back. */
+	{ "late, same registers", "ps", 999000, 99, JUDGE_EXACT },
+	{ "own will, same registers", "s", 1100, 200, JUDGE_EXACT },
+	{ "soon, other registers", "pm", 1100, 200, JUDGE_GAP },
+	{ "kernel, other registers", "kpm", 1100, 200, JUDGE_GAP },
+	{ "same registers, came back", "psr", 1100, 200, JUDGE_RAN },
+	{ "same registers, backlog", "psb", 1100, 200, JUDGE_BACKLOG },
+	{ "same registers, no record", "ps", 0, 200, JUDGE_NOSWITCH },
 	/* Of several reasons the one that says most. */
 	{ "all of them", "br", 0, 0, JUDGE_BACKLOG },
 	{ "no record, came back", "pr", 0, 200, JUDGE_NOSWITCH },
@@ -57,6 +65,9 @@ static void judge(void **state)
 			.backlog = strchr(row->flags, 'b'),
 			.ran = strchr(row->flags, 'r'),
 			.gap_max_ns = row->gap_max_ns,
+			.witness = strchr(row->flags, 's')   ? WITNESS_SAME :
+				   strchr(row->flags, 'm') ? WITNESS_MOVED :
+							     WITNESS_NONE,
 		};
 
 		if (capture_judge_held(&h) != row->want)

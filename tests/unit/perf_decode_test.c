@@ -38,6 +38,7 @@ static void sample(void **state)
 	assert_true(s.have_user);
 	assert_int_equal(s.user_ip, 0x7f0000401234);
 	assert_int_equal(s.user_sp, 0x7ffe0000);
+	assert_ptr_equal(s.regs, r.bytes + r.n - 8 * (size_t)arch_host->n_regs);
 }
 
 static void sample_without_parts(void **state)
