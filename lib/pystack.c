@@ -3,69 +3,7 @@
 
 #include <errno.h>
 
-enum {
-	N_THREADS = 2048, /* power of two; entries that collide are replaced */
-	N_CODES = 16384,  /* power of two; emptied when three quarters full */
-	N_REGIONS = 32,
-	REGION_GAP = 4096,  /* a gap costs no more than one more piece of a batch */
-	REGION_MAX = 64 << 10,
-	REGION_AGE = 8,	    /* walks that a region is kept for without being touched */
-	PLAN_AGE = 256,	    /* walks after which the plan is made anew */
-	SLACK = 1024,	    /* a few frames more than last time */
-	TSTATE_BYTES = 512,
-	FIND_MAX = 4096, /* threads looked at while one is held */
-	CHUNK_MAX = 256 << 10,
-};
-
-/* Memory that recent walks of a thread touched. */
-struct region {
-	raddr lo, hi;
-	uint32_t walk; /* the last one that did */
-};
-
-/* One thread and the plan for its next walk: its data stack, C stack, frames on
- * the heap and code objects, near ones merged. */
-struct thread {
-	pid_t pid, tid;
-	raddr tstate;
-	bool none; /* a complete search found no thread state ... */
-	uint64_t none_unique; /* ... while the lists looked like this */
-	raddr limit; /* end of the data-stack chunk */
-	raddr interp;
-	uint32_t versions; /* its count of code objects at the last walk, 0: unknown */
-	bool steady;	   /* the same as at the walk before */
-	bool distrust;	   /* that count was caught out: not what we take it for */
-	uint32_t walks, n_regions;
-	struct region region[N_REGIONS];
-};
-
-struct code {
-	pid_t pid;
-	uint32_t stamp; /* the sample that verified it */
-	raddr at;
-	struct pycode_print print;
-	uint64_t id;
-	uint32_t bytecode, firsttraceable, length; /* bytes, code units, bytes */
-	raddr interp;
-	uint32_t versions; /* the interpreter's count when last verified, 0: none */
-	bool bad;
-};
-
-struct pystack {
-	struct rmem_batch batch;
-	struct rmem_record record;
-	struct rmem *mem; /* what this sample reads through */
-	void (*new_code)(void *arg, uint64_t id, const struct pycode_copy *c);
-	void *arg;
-	uint32_t max_frames, stamp, n_codes;
-	uint64_t next_id;
-	struct thread *threads;
-	struct code *codes;
-	struct pyframe *walked;
-	struct pystack_frame *frames;
-	struct pycode_copy *copy;
-	unsigned char *bytes;
-};
+#include "pystack_int.h"
 
 struct pystack *pystack_create(uint32_t max_frames,
 			       void (*new_code)(void *, uint64_t,
@@ -84,9 +22,10 @@ struct pystack *pystack_create(uint32_t max_frames,
 	p->codes = calloc(N_CODES, sizeof(*p->codes));
 	p->walked = calloc(PYWALK_MAX_FRAMES, sizeof(*p->walked));
 	p->frames = calloc(PYWALK_MAX_FRAMES, sizeof(*p->frames));
+	p->seen = calloc(PYWALK_MAX_FRAMES, sizeof(*p->seen));
 	p->copy = calloc(1, PYCODE_COPY_MAX);
 	p->bytes = calloc(1, BATCH_BYTES);
-	if (!p->threads || !p->codes || !p->walked || !p->frames || !p->copy || !p->bytes) {
+	if (!p->threads || !p->codes || !p->walked || !p->frames || !p->seen || !p->copy || !p->bytes) {
 		pystack_destroy(p);
 		return NULL;
 	}
@@ -101,6 +40,7 @@ void pystack_destroy(struct pystack *p)
 	free(p->codes);
 	free(p->walked);
 	free(p->frames);
+	free(p->seen);
 	free(p->copy);
 	free(p->bytes);
 	free(p);
@@ -171,81 +111,79 @@ static void fetch_chunk(struct pystack *p, const struct pystack_target *t,
 	}
 }
 
+/* Ranges in the same page or in adjacent ones are one: a page costs as much as a piece of
+ * a batch, and no page between them can be a hole. */
 static bool joins(const struct region *r, raddr lo, raddr hi)
 {
-	return lo < r->hi + REGION_GAP && r->lo < hi + REGION_GAP &&
+	return lo >> PAGE_SHIFT <= ((r->hi - 1) >> PAGE_SHIFT) + 1 &&
+	       r->lo >> PAGE_SHIFT <= ((hi - 1) >> PAGE_SHIFT) + 1 &&
 	       MAX(r->hi, hi) - MIN(r->lo, lo) <= REGION_MAX;
 }
 
-static void plan_touch(struct thread *th, raddr lo, raddr hi)
+/* Index of the first region that begins above @at; they are in ascending order. */
+static uint32_t region_above(const struct thread *th, raddr at)
 {
-	struct region *r = th->region, *end = r + th->n_regions;
+	uint32_t lo = 0, hi = th->n_regions;
+
+	while (lo < hi) {
+		uint32_t mid = (lo + hi) / 2;
+
+		if (th->region[mid].lo <= at)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static void region_insert(struct thread *th, uint32_t i, raddr lo, raddr hi)
+{
+	if (th->n_regions == N_REGIONS)
+		return;
+	memmove(&th->region[i + 1], &th->region[i],
+		(th->n_regions - i) * sizeof(th->region[0]));
+	th->region[i] = (struct region){ .lo = lo, .hi = hi, .walk = th->walks };
+	th->n_regions++;
+}
+
+void pystack_plan(struct thread *th, raddr lo, raddr hi)
+{
+	uint32_t i = region_above(th, lo);
+	struct region *r;
 
 	if (hi <= lo)
 		return;
-	while (r < end && !joins(r, lo, hi))
-		r++;
-	if (r == end) {
-		if (th->n_regions == N_REGIONS)
-			return;
-		*r = (struct region){ .lo = lo, .hi = hi };
-		th->n_regions++;
+	if (i > 0 && joins(&th->region[i - 1], lo, hi))
+		i--;
+	else if (i == th->n_regions || !joins(&th->region[i], lo, hi)) {
+		region_insert(th, i, lo, hi);
+		return;
 	}
+	r = &th->region[i];
 	r->lo = MIN(r->lo, lo);
 	r->hi = MAX(r->hi, hi);
 	r->walk = th->walks;
 }
 
-/* Where the count of code objects ever made lies; 0: nowhere. A tape does without,
- * so that each of its samples holds all that it rests on. */
-static raddr versions_at(const struct pystack *p, const struct pystack_target *t,
-			 const struct thread *th)
-{
-	if (th->distrust || p->mem == &p->record.base)
-		return 0;
-	if (t->code_versions)
-		return t->code_versions;
-	if (!th->interp || !pyoff_has(t->layout.interp.code_versions))
-		return 0;
-	return th->interp + pyoff_get(t->layout.interp.code_versions);
-}
-
 /* What this walk touched, and what earlier ones did not long ago. */
-static void plan_next(const struct pystack *p, struct thread *th,
-		      const struct pystack_target *t, const struct pywalk *w)
+static void plan_next(struct thread *th, const struct pystack_target *t,
+		      const struct pyframe *f, const struct pywalk *w)
 {
-	const struct pyframe *f = p->walked;
 	uint32_t n = 0;
 
 	if (++th->walks % PLAN_AGE == 0)
 		th->n_regions = 0;
 	if (w->cframe)
-		plan_touch(th, w->cframe, w->cframe + 24); /* sizeof(_PyCFrame), 3.11 */
+		pystack_plan(th, w->cframe, w->cframe + 24); /* sizeof(_PyCFrame), 3.11 */
 	for (uint32_t i = 0; i < w->n; i++) {
 		raddr at = f[i].frame & ~(raddr)PYFRAME_BITS;
 
-		plan_touch(th, at, at + t->walk.fr_size);
-		if (!th->steady && !(f[i].frame & PYFRAME_SHIM) &&
-		    (i == 0 || f[i].code != f[i - 1].code))
-			plan_touch(th, f[i].code, f[i].code + t->layout.code.size);
+		pystack_plan(th, at, at + t->walk.fr_size);
 	}
-	if (versions_at(p, t, th))
-		plan_touch(th, versions_at(p, t, th), versions_at(p, t, th) + 4);
 	for (uint32_t i = 0; i < th->n_regions; i++)
 		if (th->walks - th->region[i].walk < REGION_AGE)
 			th->region[n++] = th->region[i];
 	th->n_regions = n;
-}
-
-/* Where a version has no counter, a fingerprint reads names and line table too. */
-static void plan_fingerprint(struct thread *th, const struct pylayout *l,
-			     const unsigned char *head)
-{
-	struct rmem_vec v[PYCODE_PARTS];
-	size_t n = pycode_fingerprint_reads(l, head, v);
-
-	for (size_t i = 0; i < n; i++)
-		plan_touch(th, v[i].at, v[i].at + v[i].n);
 }
 
 /* --- the thread state --- */
@@ -287,125 +225,6 @@ static enum pystack_end find_tstate(struct pystack *p, const struct pystack_targ
 	return PYSTACK_OK;
 }
 
-/* --- code objects --- */
-
-/* While that count stands still, no address can have become another code's, and what
- * was verified stays true. */
-static void read_versions(struct pystack *p, const struct pystack_target *t,
-			  struct thread *th)
-{
-	raddr interp = 0, at;
-	uint32_t now = 0;
-
-	if (rmem_read_u64(p->mem, th->tstate + pyoff_get(t->layout.tstate.interp), &interp) < 0)
-		interp = 0;
-	th->steady = interp == th->interp;
-	th->interp = interp;
-	at = versions_at(p, t, th);
-	if (!at || rmem_read(p->mem, at, &now, sizeof(now)) < 0)
-		now = 0;
-	th->steady &= now && now == th->versions;
-	th->versions = now;
-}
-
-static bool still_verified(const struct code *c, const struct thread *th)
-{
-	return c->id && !c->bad && c->versions && c->versions == th->versions &&
-	       c->interp == th->interp;
-}
-
-static struct code *code_slot(struct pystack *p, pid_t pid, raddr at)
-{
-	uint64_t h = (at >> 4 ^ (uint64_t)pid << 40) * 0x9e3779b97f4a7c15u;
-	uint32_t i = (uint32_t)(h >> 50) & (N_CODES - 1);
-
-	for (; p->codes[i].at; i = (i + 1) & (N_CODES - 1))
-		if (p->codes[i].at == at && p->codes[i].pid == pid)
-			return &p->codes[i];
-	if (p->n_codes >= N_CODES / 4 * 3) {
-		memset(p->codes, 0, N_CODES * sizeof(*p->codes));
-		p->n_codes = 0;
-		return code_slot(p, pid, at);
-	}
-	p->n_codes++;
-	p->codes[i] = (struct code){ .at = at, .pid = pid };
-	return &p->codes[i];
-}
-
-static void copy_code(struct pystack *p, const struct pystack_target *t, struct code *c,
-		      const unsigned char *head)
-{
-	c->bad = pycode_copy(p->mem, &t->layout, c->at, head, p->copy) < 0;
-	if (c->bad)
-		return;
-	c->print = p->copy->print;
-	c->bytecode = p->copy->bytecode;
-	c->firsttraceable = p->copy->firsttraceable;
-	/* ob_size, in code units, follows ob_type. */
-	c->length = 2 * load_u32(head + pyoff_get(t->layout.object.type) + 8);
-	c->id = p->next_id++;
-	p->new_code(p->arg, c->id, p->copy);
-}
-
-/* A code object's own number is below the count, or the count is none. */
-static void note_versions(const struct pystack_target *t, struct thread *th, struct code *c,
-			  const unsigned char *head)
-{
-	if (th->versions && pyoff_has(t->layout.code.version) &&
-	    load_u32(head + pyoff_get(t->layout.code.version)) >= th->versions) {
-		th->distrust = true;
-		th->versions = 0;
-	}
-	c->versions = th->versions;
-	c->interp = th->interp;
-}
-
-/* The verified entry for a code object, or NULL when it can't be trusted. */
-static struct code *verify_code(struct pystack *p, const struct pystack_target *t,
-				struct thread *th, raddr at)
-{
-	struct code *c = code_slot(p, t->pid, at);
-	unsigned char head[PYCODE_HEAD_MAX];
-	struct pycode_print print;
-
-	if (still_verified(c, th))
-		return c;
-	if (c->stamp == p->stamp)
-		return c->bad ? NULL : c;
-	c->stamp = p->stamp;
-	c->bad = true;
-	if ((at & 7) || rmem_read(p->mem, at, head, t->layout.code.size) < 0)
-		return NULL;
-	plan_fingerprint(th, &t->layout, head);
-	if (pycode_fingerprint(p->mem, &t->layout, head, &print) < 0)
-		return NULL;
-	if (c->print.a == print.a && c->print.b == print.b && c->id)
-		c->bad = false;
-	else
-		copy_code(p, t, c, head);
-	note_versions(t, th, c, head);
-	return c->bad ? NULL : c;
-}
-
-/* All heads that are not held yet, in one call. */
-static void fetch_codes(struct pystack *p, const struct pystack_target *t,
-			const struct thread *th, uint32_t n)
-{
-	raddr last = 0;
-
-	for (uint32_t i = 0; i < n; i++) {
-		const struct pyframe *f = &p->walked[i];
-
-		if ((f->frame & PYFRAME_SHIM) || f->code == last)
-			continue;
-		last = f->code;
-		if (still_verified(code_slot(p, t->pid, f->code), th))
-			continue;
-		rmem_batch_want(&p->batch, f->code, t->layout.code.size);
-	}
-	rmem_batch_fetch(&p->batch);
-}
-
 /* Bytes into the bytecode. Before the first instruction prev_instr stands one
  * unit below it (3.11, 3.12): that is the function's first line. */
 static bool lasti_of(const struct code *c, raddr instr, uint32_t *ret)
@@ -418,8 +237,7 @@ static bool lasti_of(const struct code *c, raddr instr, uint32_t *ret)
 	return off < c->length;
 }
 
-static enum pystack_end name_frames(struct pystack *p, const struct pystack_target *t,
-				    struct thread *th, uint32_t n, uint32_t *ret)
+static enum pystack_end name_frames(struct pystack *p, uint32_t n, uint32_t *ret)
 {
 	uint32_t k = 0, lasti;
 
@@ -428,8 +246,8 @@ static enum pystack_end name_frames(struct pystack *p, const struct pystack_targ
 
 		if (p->walked[i].frame & PYFRAME_SHIM)
 			continue;
-		c = verify_code(p, t, th, p->walked[i].code);
-		if (!c || !lasti_of(c, p->walked[i].instr, &lasti))
+		c = p->seen[i].code;
+		if (!c || c->bad || !lasti_of(c, p->walked[i].instr, &lasti))
 			return PYSTACK_BADCODE;
 		/* CPython's own rule for frames that are not there yet; for 3.13+ it
 		 * drops the static _Py_InitCleanup below each __init__. */
@@ -470,17 +288,17 @@ pystack_read(struct pystack *p, const struct pystack_target *t, struct rmem *bel
 		return r;
 	r.tstate = th->tstate;
 	fetch_chunk(p, t, th);
-	read_versions(p, t, th);
+	codes_begin(p, t, th);
 	w = pyframe_walk(p->mem, &t->walk, th->tstate, p->walked, p->max_frames);
 	r.first = w.first;
-	plan_next(p, th, t, &w);
+	plan_next(th, t, p->walked, &w);
 	if (w.end == PYWALK_FAULT || w.end == PYWALK_BROKEN) {
 		r.end = w.end == PYWALK_FAULT ? PYSTACK_FAULT : PYSTACK_BROKEN;
 		return r;
 	}
 	r.truncated = w.end == PYWALK_LIMIT;
-	fetch_codes(p, t, th, w.n);
-	r.end = name_frames(p, t, th, w.n, &r.n);
+	codes_verify(p, t, th, w.n);
+	r.end = name_frames(p, w.n, &r.n);
 	return r;
 }
 

@@ -9,7 +9,11 @@ int queue_init(struct queue *q, size_t size)
 {
 	*q = (struct queue){ .size = size };
 	q->bytes = malloc(size);
-	return q->bytes ? 0 : -ENOMEM;
+	if (!q->bytes)
+		return -ENOMEM;
+	/* Touched now, so that no page fault meets a reader that holds a thread. */
+	memset(q->bytes, 0, size);
+	return 0;
 }
 
 void queue_deinit(struct queue *q)

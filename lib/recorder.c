@@ -19,8 +19,8 @@
 #include "tracker.h"
 
 enum {
-	RING_PAGES = 256, RING_PAGES_MIN = 16,
-	QUEUE_BYTES = 4 << 20, CTL_QUEUE_BYTES = 64 << 10,
+	RING_PAGES = 256, RING_PAGES_MIN = 32,
+	QUEUE_BYTES = 2 << 20, CTL_QUEUE_BYTES = 64 << 10,
 	WATCH_MS = 50,
 	SUSPECT_MS = 10, /* a reader was inside a read: still the same one? */
 };
@@ -436,6 +436,18 @@ static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 	}
 }
 
+/* In MiB. Not from getrusage(): that still knows what was before our exec. */
+static double peak_rss(void)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *p = NULL;
+	size_t n;
+
+	if (proc_read_file("/proc/self/status", &text, &n) == 0)
+		p = strstr(text, "VmHWM:");
+	return p ? strtod(p + 6, NULL) / 1024 : 0;
+}
+
 static void fill_summary(const struct recorder *r, struct recorder_summary *ret)
 {
 	struct rusage u;
@@ -444,7 +456,7 @@ static void fill_summary(const struct recorder *r, struct recorder_summary *ret)
 	ret->duration = (double)(now_ns() - r->session->start_ns) / 1e9;
 	ret->cpu = (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
 		   (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
-	ret->rss = (double)u.ru_maxrss / 1024;
+	ret->rss = peak_rss();
 }
 
 int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, int stop_fd,

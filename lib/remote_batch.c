@@ -5,13 +5,43 @@
 
 #include "base.h"
 
+/* Number of held ranges that begin at or below @at; they are in ascending order. */
+static uint32_t begin_below(const struct rmem_batch *b, raddr at)
+{
+	uint32_t lo = 0, hi = b->n_have;
+
+	while (lo < hi) {
+		uint32_t mid = (lo + hi) / 2;
+
+		if (b->have[mid].at <= at)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* Ranges seldom overlap: the last few that begin below are enough to look at. */
 static const unsigned char *held(const struct rmem_batch *b, raddr at, size_t n)
 {
-	for (uint32_t i = 0; i < b->n_have; i++)
-		if (at >= b->have[i].at && n <= b->have[i].n &&
-		    at - b->have[i].at <= b->have[i].n - n)
+	uint32_t i = begin_below(b, at);
+
+	for (int k = 0; k < 3 && i > 0; k++) {
+		i--;
+		if (n <= b->have[i].n && at - b->have[i].at <= b->have[i].n - n)
 			return b->bytes + b->have[i].off + (at - b->have[i].at);
+	}
 	return NULL;
+}
+
+/* Takes its place among the held ones; at most one free place behind them is used. */
+static void keep(struct rmem_batch *b, struct rmem_range range)
+{
+	uint32_t i = begin_below(b, range.at);
+
+	memmove(&b->have[i + 1], &b->have[i], (b->n_have - i) * sizeof(b->have[0]));
+	b->have[i] = range;
+	b->n_have++;
 }
 
 bool rmem_batch_holds(const struct rmem_batch *b, raddr at, size_t n)
@@ -20,7 +50,7 @@ bool rmem_batch_holds(const struct rmem_batch *b, raddr at, size_t n)
 }
 
 /* A fill is FILL_PAGES pieces; the uppermost may reach half a page into the next. */
-enum { PAGE = 4096, FILL_PAGES = 4, FILL_ROOM = (FILL_PAGES + 1) * PAGE, NEAR = 64 << 10 };
+enum { HOLES_MAX = 3, PAGE = 4096, FILL_PAGES = 4, FILL_ROOM = (FILL_PAGES + 1) * PAGE, NEAR = 64 << 10 };
 
 /* Bring [at, at + n) and what lies below it, page by page downwards: a hole ends
  * the transfer and what came before it is kept, in one contiguous piece. */
@@ -47,9 +77,9 @@ static int fill_down(struct rmem_batch *b, raddr at, void *buf, size_t n)
 	if (got == 0)
 		return rmem_read(b->below, at, buf, n);
 	lo = v[got - 1].at;
-	b->have[b->n_have].at = lo;
-	b->have[b->n_have].n = (uint32_t)(top - lo);
-	b->have[b->n_have++].off = end - (uint32_t)(top - lo);
+	keep(b, (struct rmem_range){ .at = lo,
+				     .n = (uint32_t)(top - lo),
+				     .off = end - (uint32_t)(top - lo) });
 	b->used = end;
 	memcpy(buf, b->bytes + end - n, n);
 	return 0;
@@ -112,17 +142,38 @@ void rmem_batch_want(struct rmem_batch *b, raddr at, size_t n)
 	b->n_want++;
 }
 
+/* @n ranges from @from on, in one call; those read are moved down to the held ones.
+ * Returns how many were read. */
+static uint32_t fetch_some(struct rmem_batch *b, uint32_t from, uint32_t n)
+{
+	struct rmem_vec v[RMEM_MAX_VEC];
+	uint32_t got;
+
+	for (uint32_t i = 0; i < n; i++)
+		v[i] = (struct rmem_vec){
+			.at = b->have[from + i].at,
+			.buf = b->bytes + b->have[from + i].off,
+			.n = b->have[from + i].n,
+		};
+	got = (uint32_t)rmem_readv(b->below, v, n);
+	for (uint32_t i = 0; i < got; i++)
+		keep(b, b->have[from + i]);
+	return got;
+}
+
 void rmem_batch_fetch(struct rmem_batch *b)
 {
-	struct rmem_vec v[BATCH_RANGES];
+	uint32_t from = b->n_have, end = from + b->n_want, holes = 0;
 
-	for (uint32_t i = 0; i < b->n_want; i++)
-		v[i] = (struct rmem_vec){
-			.at = b->have[b->n_have + i].at,
-			.buf = b->bytes + b->have[b->n_have + i].off,
-			.n = b->have[b->n_have + i].n,
-		};
-	if (b->n_want)
-		b->n_have += (uint32_t)rmem_readv(b->below, v, b->n_want);
+	while (from < end && holes < HOLES_MAX) {
+		uint32_t n = MIN(end - from, (uint32_t)RMEM_MAX_VEC);
+		uint32_t got = fetch_some(b, from, n);
+
+		from += got;
+		if (got < n) {
+			from++;
+			holes++;
+		}
+	}
 	b->n_want = 0;
 }

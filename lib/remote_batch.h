@@ -14,15 +14,15 @@
 
 #include "remote_mem.h"
 
-enum { BATCH_RANGES = RMEM_MAX_VEC, BATCH_BYTES = 1 << 20 };
+enum { BATCH_RANGES = 192, BATCH_BYTES = 1 << 20 };
 
 struct rmem_batch {
 	struct rmem base;
 	struct rmem *below; /* borrowed */
-	struct {
+	struct rmem_range {
 		raddr at;
-		uint32_t n, off;
-	} have[BATCH_RANGES];
+		uint32_t n, off; /* off: where in bytes */
+	} have[BATCH_RANGES];	 /* n_have held, ascending; then n_want announced */
 	uint32_t n_have, n_want, used;
 	raddr missed;	      /* the last read that was not held */
 	unsigned char *bytes; /* BATCH_BYTES, borrowed */
@@ -41,8 +41,9 @@ void rmem_batch_want(struct rmem_batch *b, raddr at, size_t n);
 /* Are these bytes held already? */
 bool rmem_batch_holds(const struct rmem_batch *b, raddr at, size_t n);
 
-/* Bring all announced ranges in one call. Ranges from the first unreadable one on
- * are not held; so announce what is sure to be mapped first. */
+/* Bring all announced ranges, RMEM_MAX_VEC in a call. One that is not readable ends its
+ * call and is left out; after a few such the rest is left out too. So announce what is
+ * sure to be mapped first. */
 void rmem_batch_fetch(struct rmem_batch *b);
 
 #endif

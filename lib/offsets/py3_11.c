@@ -39,7 +39,9 @@ const struct pylayout pylayout_3_11 = {
 		.localsplus = AT(72),
 		.owner = AT(69),
 		.is_entry = AT(68),
+		.func = AT(0),
 	},
+	.func = { .code = AT(48), .version = AT(128) },
 	.code = {
 		.size = 184,
 		.filename = AT(112),

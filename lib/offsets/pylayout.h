@@ -74,7 +74,14 @@ struct pylayout {
 	struct {
 		uint32_t size;
 		pyoff code, previous, instr, localsplus, owner, is_entry;
+		pyoff func; /* 3.11: the PyFunctionObject */
 	} frame;
+	/* 3.11, whose code objects have no number of their own: a function's version,
+	 * u32, where not 0, is given to no other function and taken away when its code
+	 * is changed. */
+	struct {
+		pyoff code, version;
+	} func;
 	struct {
 		uint32_t size; /* up to and without the bytecode */
 		pyoff filename, name, qualname, linetable, firstlineno, flags;

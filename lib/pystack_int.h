@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pystack_int - what pystack.c (threads, plans, walks) and pystack_code.c (code objects
+ * and their identity) share, and nobody else sees.
+ */
+#ifndef PYSTACK_INT_H
+#define PYSTACK_INT_H
+
+#include "base.h"
+#include "pystack.h"
+
+enum {
+	N_THREADS = 2048, /* power of two; entries that collide are replaced */
+	N_CODES = 32768,  /* power of two; emptied between samples when half full */
+	N_REGIONS = 120,
+	PAGE_SHIFT = 12,
+	REGION_MAX = 64 << 10,
+	REGION_AGE = 2,	    /* walks that a region is kept for without being touched */
+	PLAN_AGE = 256,	    /* walks after which the plan is made anew */
+	SLACK = 1024,	    /* a few frames more than last time */
+	TSTATE_BYTES = 512,
+	FIND_MAX = 4096, /* threads looked at while one is held */
+	CHUNK_MAX = 256 << 10,
+	FUNC_SKIP = 100,
+	/* Without a counter (3.11): codes nearest the leaf whose line table and file are
+	 * compared too; further out the header, with all its pointers, and the name. */
+	WHOLE_PRINTS = 2,
+};
+
+/* Memory that recent walks of a thread touched. */
+struct region {
+	raddr lo, hi;
+	uint32_t walk; /* the last one that did */
+};
+
+/* One thread and the plan for its next walk: its data stack, C stack, frames on
+ * the heap and code objects, near ones merged. */
+struct thread {
+	pid_t pid, tid;
+	raddr tstate;
+	bool none; /* a complete search found no thread state ... */
+	uint64_t none_unique; /* ... while the lists looked like this */
+	raddr limit; /* end of the data-stack chunk */
+	raddr interp;
+	uint32_t versions; /* its count of code objects at the last walk, 0: unknown */
+	bool distrust;	   /* that count was caught out: not what we take it for */
+	uint32_t walks, n_regions;
+	struct region region[N_REGIONS];
+};
+
+struct code {
+	pid_t pid;
+	uint32_t stamp; /* the sample that verified it */
+	raddr at;
+	struct pycode_print print;
+	uint64_t id;
+	uint32_t bytecode, firsttraceable, length; /* bytes, code units, bytes */
+	uint32_t table_n;  /* bytes of its line table */
+	raddr interp;
+	uint32_t versions; /* the interpreter's count when last verified, 0: none */
+	uint32_t func_version; /* of a function that had this code then, 0: none */
+	raddr func;
+	struct pycode_print name_print; /* pycode_fingerprint_name() of print */
+	uint8_t func_skip; /* times its function need not be asked: it told nothing */
+	bool bad;
+};
+
+/* A function as it stands in a frame (3.11). */
+struct function {
+	raddr at;
+	uint32_t version; /* 0: tells nothing */
+	raddr code;
+};
+
+struct seen {
+	struct code *code; /* NULL: a shim, or nothing that could be one */
+	struct function func;
+	bool verified;
+};
+
+struct pystack {
+	struct rmem_batch batch;
+	struct rmem_record record;
+	struct rmem *mem; /* what this sample reads through */
+	void (*new_code)(void *arg, uint64_t id, const struct pycode_copy *c);
+	void *arg;
+	uint32_t max_frames, stamp, n_codes;
+	uint64_t next_id;
+	struct thread *threads;
+	struct code *codes;
+	struct pyframe *walked;
+	struct pystack_frame *frames;
+	struct seen *seen; /* of walked[i] */
+	struct pycode_copy *copy;
+	unsigned char *bytes;
+};
+
+/* pystack.c: the next walk of @th will read [lo, hi). */
+void pystack_plan(struct thread *th, raddr lo, raddr hi);
+
+/* pystack_code.c: before a walk: does the interpreter's count of code objects stand
+ * still? */
+void codes_begin(struct pystack *p, const struct pystack_target *t, struct thread *th);
+
+/* pystack_code.c: after it: fill p->seen[] for the first @n walked frames; codes are
+ * verified, or copied, or bad. */
+void codes_verify(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		  uint32_t n);
+
+#endif
