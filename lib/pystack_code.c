@@ -252,10 +252,15 @@ static void verify(struct pystack *p, const struct pystack_target *t, struct thr
 static void look_up(struct pystack *p, const struct pystack_target *t, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
+		struct code *before = p->seen[i].code; /* most stacks resemble the last */
 		raddr at = p->walked[i].code;
 
 		p->seen[i] = (struct seen){ 0 };
-		if (!(p->walked[i].frame & PYFRAME_SHIM) && at && !(at & 7))
+		if ((p->walked[i].frame & PYFRAME_SHIM) || !at || (at & 7))
+			continue;
+		if (before && before->at == at && before->pid == t->pid)
+			p->seen[i].code = before;
+		else
 			p->seen[i].code = code_slot(p, t->pid, at);
 	}
 }

@@ -21,7 +21,7 @@
 enum {
 	RING_PAGES = 256, RING_PAGES_MIN = 32,
 	QUEUE_BYTES = 2 << 20, CTL_QUEUE_BYTES = 64 << 10,
-	WATCH_MS = 50,
+	WATCH_MS = 70,
 	SUSPECT_MS = 10, /* a reader was inside a read: still the same one? */
 };
 

@@ -13,7 +13,7 @@
 #include "stats.h"
 #include "symbolize.h"
 
-enum { CYCLE_MS = 200, MAX_STACK = PYWALK_MAX_FRAMES + 512 };
+enum { CYCLE_MS = 250, MAX_STACK = PYWALK_MAX_FRAMES + 512 };
 
 /* A queued record that waits for its place in time. */
 struct item {
@@ -50,8 +50,12 @@ struct resolver *resolver_create(const struct resolver_config *c)
 	for (size_t i = 0; i < c->n_sinks; i++)
 		if (c->sinks[i]->ops->needs & SINK_NEEDS_NAMES)
 			r->want_names = true;
-	if (r->profile && r->symbols)
+	if (r->profile && r->symbols) {
+		/* 50 ms for the kernel's symbols: now, not in the middle of a recording. */
+		if (r->want_names && (c->session->flags & SESSION_KERNEL))
+			symbolize_kernel(r->symbols, 0);
 		return r;
+	}
 	resolver_destroy(r);
 	return NULL;
 }
