@@ -134,6 +134,7 @@ static const struct sink_ops nameless = { .name = "log", .sample = log_sample };
 
 static int setup(void **state)
 {
+	static const struct session session;
 	struct fix *f = calloc(1, sizeof(*f));
 
 	for (size_t i = 0; i < 2; i++) {
@@ -142,6 +143,7 @@ static int setup(void **state)
 	}
 	f->sink = (struct sink){ .ops = &named, .priv = f };
 	f->c = (struct resolver_config){
+		.session = &session,
 		.queues = f->queues,
 		.n_queues = 2,
 		.sinks = { &f->sink },
