@@ -168,24 +168,23 @@ void recorder_destroy(struct recorder *r)
 
 /* --- a recording --- */
 
-static int open_slot(struct cpu_slot *s, int cpu, uint32_t index, struct err *err)
+/* An ordinary user may lock only so much memory: take smaller rings then. */
+static int open_rings(struct recorder *r, struct err *err)
 {
-	size_t pages = RING_PAGES;
-	int ret;
+	int ret = 0;
 
-	*s = (struct cpu_slot){ .cpu = cpu, .index = index };
-	/* An ordinary user may lock only so much: take a smaller ring then. */
-	do
-		ret = perf_ring_open(&s->ring, cpu, pages, err);
-	while (ret == -EPERM && (pages /= 2) >= RING_PAGES_MIN);
-	if (ret == 0)
-		ret = queue_init(&s->queue, QUEUE_BYTES);
-	if (ret == 0)
-		ret = queue_init(&s->ctl, CTL_QUEUE_BYTES);
+	for (size_t i = 0; ret == 0 && i < r->n_slots; i++) {
+		size_t pages = RING_PAGES;
+
+		do
+			ret = perf_ring_open(&r->slots[i].ring, r->slots[i].cpu, pages, err);
+		while (ret == -EPERM && (pages /= 2) >= RING_PAGES_MIN);
+	}
 	return ret;
 }
 
-static int open_slots(struct recorder *r, struct err *err)
+/* A slot a CPU, with its queues; the rings come later. */
+static int make_slots(struct recorder *r, struct err *err)
 {
 	_cleanup_free_ int *cpus = NULL;
 	size_t n = 0;
@@ -195,13 +194,17 @@ static int open_slots(struct recorder *r, struct err *err)
 		return err_set(err, ret, "can't tell which CPUs are online: %s",
 			       strerror(-ret));
 	r->slots = calloc(n, sizeof(*r->slots));
-	if (!r->slots)
+	if (!r->slots || queue_init(&r->own, QUEUE_BYTES) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < n; i++) {
+		struct cpu_slot *s = &r->slots[i];
+
 		r->n_slots = i + 1;
-		ret = open_slot(&r->slots[i], cpus[i], (uint32_t)i, err);
-		if (ret < 0)
-			return ret;
+		*s = (struct cpu_slot){ .cpu = cpus[i], .index = (uint32_t)i };
+		s->ring.fd = -1;
+		if (queue_init(&s->queue, QUEUE_BYTES) < 0 ||
+		    queue_init(&s->ctl, CTL_QUEUE_BYTES) < 0)
+			return err_set(err, -ENOMEM, "out of memory");
 	}
 	return 0;
 }
@@ -298,20 +301,24 @@ static void announce_all(struct recorder *r, uint64_t time)
 		tracker_tape_all(&r->tracker, &r->own);
 }
 
+/* What takes time comes first: once events are open their rings fill, and nobody reads
+ * them until the readers run. */
 static int start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 		 struct err *err)
 {
-	int ret = open_slots(r, err);
+	int ret = make_slots(r, err);
 
+	if (ret < 0)
+		return ret;
+	ret = start_resolver(r, sinks, n_sinks);
+	if (ret < 0)
+		return err_set(err, ret, "%s", strerror(-ret));
+	ret = open_rings(r, err);
 	if (ret == 0)
 		ret = attach_all(r, err);
 	if (ret < 0)
 		return ret;
-	ret = queue_init(&r->own, QUEUE_BYTES);
-	if (ret == 0)
-		ret = fill_config(r, (const struct sink *const *)sinks, n_sinks);
-	if (ret == 0)
-		ret = start_resolver(r, sinks, n_sinks);
+	ret = fill_config(r, (const struct sink *const *)sinks, n_sinks);
 	if (ret < 0)
 		return err_set(err, ret, "%s", strerror(-ret));
 	r->session->start_ns = now_ns();
