@@ -234,6 +234,13 @@ int proc_map_open(pid_t pid, const struct proc_map *m)
 	 * maps than stat() tells, the inode is the same. */
 	if (by_path >= 0 && st.st_ino == m->ino)
 		return look_open(by_path);
+	/* The process is gone: the same file where we are, if it is the same one. */
+	if (by_path < 0 && m->path[0] == '/' && !m->deleted) {
+		by_path = path_look(m->path, &st);
+		if (by_path >= 0 && st.st_ino == m->ino &&
+		    st.st_dev == makedev(m->maj, m->min))
+			return look_open(by_path);
+	}
 	return by_path >= 0 ? -ESTALE : by_map;
 }
 

@@ -38,7 +38,8 @@ void proc_maps_deinit(struct proc_maps *m);
 
 /* Open the file behind a map for reading, whatever happened to its path: first
  * /proc/PID/root/PATH if it still is the same (dev, inode), else
- * /proc/PID/map_files/LO-HI. Regular files only, O_NONBLOCK first, never a FIFO
+ * /proc/PID/map_files/LO-HI, and for a process that is gone PATH itself if it is the
+ * same file. Regular files only, O_NONBLOCK first, never a FIFO
  * or device. A descriptor or -errno. */
 int proc_map_open(pid_t pid, const struct proc_map *m);
 

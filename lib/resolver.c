@@ -13,7 +13,7 @@
 #include "stats.h"
 #include "symbolize.h"
 
-enum { CYCLE_MS = 250, MAX_STACK = PYWALK_MAX_FRAMES + 512 };
+enum { CYCLE_MS = 150, MAX_STACK = PYWALK_MAX_FRAMES + 512 };
 
 /* A queued record that waits for its place in time. */
 struct item {
