@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 
+#include "clock.h"
 #include "perf_decode.h"
 #include "proc.h"
 
@@ -270,38 +271,97 @@ static bool have_tid(const struct attach *a, pid_t tid)
 	return false;
 }
 
-static int attach_thread(struct attach *a, pid_t tid, struct err *err)
+static uint64_t *new_row(struct attach *a, pid_t tid)
+{
+	pid_t *order = realloc(a->order, (a->n_order + 1) * sizeof(*order));
+	uint64_t *rows;
+
+	if (!order)
+		return NULL;
+	a->order = order;
+	rows = realloc(a->open_ns, (a->n_order + 1) * a->n_slots * sizeof(*rows));
+	if (!rows)
+		return NULL;
+	a->open_ns = rows;
+	order[a->n_order] = tid;
+	return memset(&rows[a->n_order++ * a->n_slots], 0, a->n_slots * sizeof(*rows));
+}
+
+/* How a thread came to be, where a thread that has events made it. */
+struct fork {
+	pid_t parent;
+	uint64_t time;
+	const uint64_t *open_ns; /* the parent's; NULL: it inherited its events */
+};
+
+static bool inherited(const struct fork *f, size_t slot)
+{
+	return !f->open_ns || (f->open_ns[slot] && f->open_ns[slot] < f->time);
+}
+
+/* On every CPU, but where it inherited what its parent had open there already. */
+static int attach_thread(struct attach *a, pid_t tid, const struct fork *f, struct err *err)
 {
 	int r = add_tid(a, tid);
+	size_t parent_row = f->open_ns ? (size_t)(f->open_ns - a->open_ns) : 0;
+	struct fork now = *f;
+	uint64_t *row = r == 0 ? new_row(a, tid) : NULL;
 
-	for (size_t i = 0; r == 0 && i < a->n_slots; i++)
+	if (!row)
+		return -ENOMEM;
+	if (f->open_ns)
+		now.open_ns = a->open_ns + parent_row; /* the rows may have moved */
+	for (size_t i = 0; r == 0 && i < a->n_slots; i++) {
+		if (now.parent && inherited(&now, i))
+			continue;
 		r = open_on(a, tid, &a->slots[i], err);
+		row[i] = now_ns();
+	}
 	return r;
 }
 
-/* Did a thread that has our events make @tid? Then it inherited them, and the
- * rings, which nobody reads yet, hold a FORK record that says so. */
-static bool was_forked(const struct attach *a, pid_t tid)
+/* The FORK record of @tid in a ring that nobody reads yet. */
+static bool find_record(const struct perf_ring *ring, pid_t tid, struct fork *ret)
 {
 	static unsigned char bounce[PERF_RECORD_BYTES];
+	uint64_t pos = perf_ring_tail(ring), head = perf_ring_head(ring);
 
-	for (size_t i = 0; i < a->n_slots; i++) {
-		const struct perf_ring *ring = &a->slots[i].ring;
-		uint64_t pos = perf_ring_tail(ring), head = perf_ring_head(ring);
+	while (pos < head) {
+		const struct perf_event_header *h = perf_ring_at(ring, pos, bounce);
+		struct side s;
 
-		while (pos < head) {
-			const struct perf_event_header *h = perf_ring_at(ring, pos, bounce);
-			struct side s;
-
-			if (!h)
-				break;
-			if (h->type == PERF_RECORD_FORK && perf_decode_side(h, &s) == 0 &&
-			    s.tid == tid)
-				return true;
-			pos += h->size;
+		if (!h)
+			break;
+		if (h->type == PERF_RECORD_FORK && perf_decode_side(h, &s) == 0 && s.tid == tid) {
+			*ret = (struct fork){ .parent = s.u.fork.ptid, .time = s.time };
+			return true;
 		}
+		pos += h->size;
 	}
 	return false;
+}
+
+/* Did a thread that has our events make @tid? Then it inherited them: all, or what was
+ * open by then. parent 0: no. */
+static struct fork find_fork(const struct attach *a, pid_t tid)
+{
+	struct fork f = { 0 };
+
+	for (size_t i = 0; a->inherit && i < a->n_slots; i++)
+		if (find_record(&a->slots[i].ring, tid, &f))
+			break;
+	for (size_t i = 0; f.parent && i < a->n_order; i++)
+		if (a->order[i] == f.parent)
+			f.open_ns = &a->open_ns[i * a->n_slots];
+	return f;
+}
+
+static bool inherited_all(const struct attach *a, const struct fork *f)
+{
+	for (size_t i = 0; i < a->n_slots; i++)
+		if (!f->parent || !inherited(f, i))
+			return false;
+	return true;
 }
 
 static int check_nofile(const struct attach *a, size_t threads, struct err *err)
@@ -338,10 +398,14 @@ static int attach_pass(struct attach *a, pid_t pid, const pid_t *only, size_t n_
 		return err_set(err, -ESRCH, "process %d is gone", pid);
 	r = check_nofile(a, n, err);
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		if (!wanted(tids[i], only, n_only) || have_tid(a, tids[i]) ||
-		    (a->inherit && was_forked(a, tids[i])))
+		struct fork f;
+
+		if (!wanted(tids[i], only, n_only) || have_tid(a, tids[i]))
 			continue;
-		r = attach_thread(a, tids[i], err);
+		f = find_fork(a, tids[i]);
+		if (inherited_all(a, &f))
+			continue;
+		r = attach_thread(a, tids[i], &f, err);
 		if (r == -ESRCH)
 			r = 0; /* it ended in between */
 		(*opened)++;
@@ -404,6 +468,8 @@ void attach_deinit(struct attach *a)
 	free(a->fds);
 	free(a->ids);
 	free(a->tids);
+	free(a->order);
+	free(a->open_ns);
 	a->fds = NULL;
 	a->n_fds = 0;
 }

@@ -23,6 +23,11 @@ struct attach {
 	uint64_t *ids; /* ids[i] of fds[i]; event i % (n_events + witness) */
 	pid_t *tids;   /* threads that have events, ascending */
 	size_t n_tids;
+	/* For each thread attached to, in order: its id, and for each slot when its events
+	 * there were open: what it forked in between inherited only part of them. */
+	pid_t *order;
+	uint64_t *open_ns;
+	size_t n_order;
 };
 
 /* Find out on thread @tid which of @specs can be had, with @o (whose kernel is
