@@ -6,8 +6,15 @@
 #include <sys/resource.h>
 
 #include "clock.h"
+#include "forkwatch.h"
 #include "perf_decode.h"
 #include "proc.h"
+
+enum {
+	FORK_TRIES = 20,
+	PATIENCE_NS = 100000000, /* to see one thread outside fork() */
+	ALL_PATIENCE_NS = 1000000000,
+};
 
 size_t attach_raise_nofile(void)
 {
@@ -78,7 +85,7 @@ static int try_open(struct perf_event_attr *attr, const struct perf_spec *spec,
 		o->kernel = false;
 		return try_open(attr, spec, o, tid);
 	}
-	if (fd == -EINVAL && attr->inherit && fd < 0) {
+	if (fd == -EINVAL && attr->inherit) {
 		/* inherit with cpu -1 is legal, but inherit_thread is younger (5.13). */
 		attr->inherit_thread = 0;
 		fd = perf_event_open_fd(attr, tid, -1);
@@ -198,13 +205,10 @@ static int keep_fd(struct attach *a, int fd)
 	return 0;
 }
 
-/* Either all events of a (thread, CPU) are there or none: fds[i] is of event
- * i % per_thread(). */
-static int undo_partial(struct attach *a, int r)
+static void close_from(struct attach *a, size_t first)
 {
-	while (a->n_fds % per_thread(a))
+	while (a->n_fds > first)
 		close(a->fds[--a->n_fds]);
-	return r;
 }
 
 static int open_one(struct attach *a, pid_t tid, const struct cpu_slot *slot,
@@ -224,9 +228,11 @@ static int open_one(struct attach *a, pid_t tid, const struct cpu_slot *slot,
 	return r;
 }
 
+/* All events of a (thread, CPU) or none: fds[i] is of event i % per_thread(). */
 static int open_on(struct attach *a, pid_t tid, const struct cpu_slot *slot, struct err *err)
 {
 	const struct session *s = a->session;
+	size_t first = a->n_fds;
 	int r = 0;
 
 	for (size_t e = 0; r == 0 && e < s->n_events; e++)
@@ -236,132 +242,107 @@ static int open_on(struct attach *a, pid_t tid, const struct cpu_slot *slot, str
 
 		r = open_one(a, tid, slot, &w, "context-switches", err);
 	}
-	return r < 0 ? undo_partial(a, r) : 0;
+	if (r < 0)
+		close_from(a, first);
+	return r;
 }
 
-static int add_tid(struct attach *a, pid_t tid)
+/* Where @tid is among the attached, or would be. */
+static size_t place_of(const struct attach *a, pid_t tid)
 {
-	pid_t *tids = realloc(a->tids, (a->n_tids + 1) * sizeof(*tids));
-	size_t i;
-
-	if (!tids)
-		return -ENOMEM;
-	a->tids = tids;
-	for (i = a->n_tids; i > 0 && tids[i - 1] > tid; i--)
-		tids[i] = tids[i - 1];
-	tids[i] = tid;
-	a->n_tids++;
-	return 0;
-}
-
-static bool have_tid(const struct attach *a, pid_t tid)
-{
-	size_t lo = 0, hi = a->n_tids;
+	size_t lo = 0, hi = a->n_attached;
 
 	while (lo < hi) {
 		size_t mid = (lo + hi) / 2;
 
-		if (a->tids[mid] == tid)
-			return true;
-		if (a->tids[mid] < tid)
+		if (a->attached[mid].tid < tid)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	return false;
+	return lo;
 }
 
-static uint64_t *new_row(struct attach *a, pid_t tid)
+static const struct attached *find_attached(const struct attach *a, pid_t tid)
 {
-	pid_t *order = realloc(a->order, (a->n_order + 1) * sizeof(*order));
-	uint64_t *rows;
+	size_t at = place_of(a, tid);
 
-	if (!order)
-		return NULL;
-	a->order = order;
-	rows = realloc(a->open_ns, (a->n_order + 1) * a->n_slots * sizeof(*rows));
-	if (!rows)
-		return NULL;
-	a->open_ns = rows;
-	order[a->n_order] = tid;
-	return memset(&rows[a->n_order++ * a->n_slots], 0, a->n_slots * sizeof(*rows));
+	return at < a->n_attached && a->attached[at].tid == tid ? &a->attached[at] : NULL;
 }
 
-/* How a thread came to be, where a thread that has events made it. */
-struct fork {
-	pid_t parent;
-	uint64_t time;
-	const uint64_t *open_ns; /* the parent's; NULL: it inherited its events */
-};
-
-static bool inherited(const struct fork *f, size_t slot)
+static int add_attached(struct attach *a, pid_t tid, uint64_t since)
 {
-	return !f->open_ns || (f->open_ns[slot] && f->open_ns[slot] < f->time);
-}
+	size_t at = place_of(a, tid);
+	struct attached *t = realloc(a->attached, (a->n_attached + 1) * sizeof(*t));
 
-/* On every CPU, but where it inherited what its parent had open there already. */
-static int attach_thread(struct attach *a, pid_t tid, const struct fork *f, struct err *err)
-{
-	int r = add_tid(a, tid);
-	size_t parent_row = f->open_ns ? (size_t)(f->open_ns - a->open_ns) : 0;
-	struct fork now = *f;
-	uint64_t *row = r == 0 ? new_row(a, tid) : NULL;
-
-	if (!row)
+	if (!t)
 		return -ENOMEM;
-	if (f->open_ns)
-		now.open_ns = a->open_ns + parent_row; /* the rows may have moved */
-	for (size_t i = 0; r == 0 && i < a->n_slots; i++) {
-		if (now.parent && inherited(&now, i))
-			continue;
-		r = open_on(a, tid, &a->slots[i], err);
-		row[i] = now_ns();
+	a->attached = t;
+	memmove(&t[at + 1], &t[at], (a->n_attached++ - at) * sizeof(*t));
+	t[at] = (struct attached){ .tid = tid, .since = since };
+	return 0;
+}
+
+/* On every CPU, in one piece: while it forks we try again, for a child would have got
+ * some of its events. Closing them takes them from the child too. */
+static int attach_thread(struct attach *a, pid_t tid, struct err *err)
+{
+	size_t first = a->n_fds;
+	bool forked = true;
+	uint64_t since = 0;
+	int r = 0;
+
+	for (int i = 0; r == 0 && forked && i < FORK_TRIES; i++) {
+		struct forkwatch w;
+		bool watched = a->inherit && forkwatch_open(&w, tid) == 0;
+
+		close_from(a, first);
+		for (size_t s = 0; r == 0 && s < a->n_slots; s++)
+			r = open_on(a, tid, &a->slots[s], err);
+		since = now_ns();
+		forked = watched && forkwatch_forked(&w, tid, since,
+						     MIN(since + PATIENCE_NS, a->until_ns));
+		if (watched)
+			forkwatch_close(&w);
 	}
-	return r;
+	if (r < 0)
+		close_from(a, first);
+	return r == 0 ? add_attached(a, tid, since) : r;
 }
 
 /* The FORK record of @tid in a ring that nobody reads yet. */
-static bool find_record(const struct perf_ring *ring, pid_t tid, struct fork *ret)
+static bool find_record(const struct perf_ring *ring, pid_t tid, struct side *ret)
 {
 	static unsigned char bounce[PERF_RECORD_BYTES];
 	uint64_t pos = perf_ring_tail(ring), head = perf_ring_head(ring);
 
 	while (pos < head) {
 		const struct perf_event_header *h = perf_ring_at(ring, pos, bounce);
-		struct side s;
 
 		if (!h)
 			break;
-		if (h->type == PERF_RECORD_FORK && perf_decode_side(h, &s) == 0 && s.tid == tid) {
-			*ret = (struct fork){ .parent = s.u.fork.ptid, .time = s.time };
+		if (h->type == PERF_RECORD_FORK && perf_decode_side(h, ret) == 0 &&
+		    ret->tid == tid)
 			return true;
-		}
 		pos += h->size;
 	}
 	return false;
 }
 
-/* Did a thread that has our events make @tid? Then it inherited them: all, or what was
- * open by then. parent 0: no. */
-static struct fork find_fork(const struct attach *a, pid_t tid)
+/* Did a thread that has our events make @tid? Then it has them too. */
+static bool inherited(const struct attach *a, pid_t tid)
 {
-	struct fork f = { 0 };
+	bool found = false;
+	struct side fork;
 
-	for (size_t i = 0; a->inherit && i < a->n_slots; i++)
-		if (find_record(&a->slots[i].ring, tid, &f))
-			break;
-	for (size_t i = 0; f.parent && i < a->n_order; i++)
-		if (a->order[i] == f.parent)
-			f.open_ns = &a->open_ns[i * a->n_slots];
-	return f;
-}
+	for (size_t i = 0; a->inherit && !found && i < a->n_slots; i++)
+		found = find_record(&a->slots[i].ring, tid, &fork);
+	if (found) {
+		const struct attached *parent = find_attached(a, fork.u.fork.ptid);
 
-static bool inherited_all(const struct attach *a, const struct fork *f)
-{
-	for (size_t i = 0; i < a->n_slots; i++)
-		if (!f->parent || !inherited(f, i))
-			return false;
-	return true;
+		return parent ? fork.time > parent->since : inherited(a, fork.u.fork.ptid);
+	}
+	return false;
 }
 
 static int check_nofile(const struct attach *a, size_t threads, struct err *err)
@@ -398,14 +379,10 @@ static int attach_pass(struct attach *a, pid_t pid, const pid_t *only, size_t n_
 		return err_set(err, -ESRCH, "process %d is gone", pid);
 	r = check_nofile(a, n, err);
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		struct fork f;
-
-		if (!wanted(tids[i], only, n_only) || have_tid(a, tids[i]))
+		if (!wanted(tids[i], only, n_only) || find_attached(a, tids[i]) ||
+		    inherited(a, tids[i]))
 			continue;
-		f = find_fork(a, tids[i]);
-		if (inherited_all(a, &f))
-			continue;
-		r = attach_thread(a, tids[i], &f, err);
+		r = attach_thread(a, tids[i], err);
 		if (r == -ESRCH)
 			r = 0; /* it ended in between */
 		(*opened)++;
@@ -419,6 +396,8 @@ int attach_process(struct attach *a, pid_t pid, const pid_t *only, size_t n_only
 	size_t opened = 1;
 	int r = 0;
 
+	if (!a->until_ns)
+		a->until_ns = now_ns() + ALL_PATIENCE_NS;
 	for (int pass = 0; r == 0 && opened && pass < 10; pass++)
 		r = attach_pass(a, pid, only, n_only, &opened, err);
 	return r;
@@ -467,9 +446,7 @@ void attach_deinit(struct attach *a)
 		close(a->fds[i]);
 	free(a->fds);
 	free(a->ids);
-	free(a->tids);
-	free(a->order);
-	free(a->open_ns);
+	free(a->attached);
 	a->fds = NULL;
 	a->n_fds = 0;
 }

@@ -12,6 +12,13 @@
 #include "perf_event.h"
 #include "sample.h"
 
+/* A thread that has events since a moment at which it surely was not forking; all that it
+ * made later inherited them. Ascending by tid. */
+struct attached {
+	pid_t tid;
+	uint64_t since;
+};
+
 struct attach {
 	struct session *session; /* borrowed: its events are chosen here */
 	struct cpu_slot *slots;	 /* borrowed: with open rings */
@@ -21,13 +28,9 @@ struct attach {
 	int *fds;
 	size_t n_fds, cap_fds;
 	uint64_t *ids; /* ids[i] of fds[i]; event i % (n_events + witness) */
-	pid_t *tids;   /* threads that have events, ascending */
-	size_t n_tids;
-	/* For each thread attached to, in order: its id, and for each slot when its events
-	 * there were open: what it forked in between inherited only part of them. */
-	pid_t *order;
-	uint64_t *open_ns;
-	size_t n_order;
+	struct attached *attached;
+	size_t n_attached;
+	uint64_t until_ns; /* patience ends; 0: not begun */
 };
 
 /* Find out on thread @tid which of @specs can be had, with @o (whose kernel is

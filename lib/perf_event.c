@@ -178,9 +178,30 @@ int perf_event_explain(int code, const char *name, const struct perf_event_attr 
 	}
 }
 
-int perf_ring_open(struct perf_ring *r, int cpu, size_t pages, struct err *err)
+int perf_ring_map(struct perf_ring *r, const struct perf_event_attr *attr, pid_t tid, int cpu,
+		  size_t pages)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	void *m;
+
+	*r = (struct perf_ring){ .cpu = cpu, .size = pages * page };
+	r->fd = perf_event_open_fd(attr, tid, cpu);
+	if (r->fd < 0)
+		return r->fd;
+	m = mmap(NULL, r->size + page, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
+	if (m == MAP_FAILED) {
+		int code = -errno;
+
+		perf_ring_close(r);
+		return code;
+	}
+	r->page = m;
+	r->data = (unsigned char *)m + page;
+	return 0;
+}
+
+int perf_ring_open(struct perf_ring *r, int cpu, size_t pages, struct err *err)
+{
 	struct perf_event_attr a = {
 		.size = sizeof(a),
 		.type = PERF_TYPE_SOFTWARE,
@@ -193,25 +214,14 @@ int perf_ring_open(struct perf_ring *r, int cpu, size_t pages, struct err *err)
 		.exclude_kernel = 1,
 		.exclude_hv = 1,
 	};
-	void *m;
+	int code = perf_ring_map(r, &a, 0, cpu, pages);
 
-	*r = (struct perf_ring){ .fd = -1, .cpu = cpu, .size = pages * page };
-	r->fd = perf_event_open_fd(&a, 0, cpu);
-	if (r->fd < 0)
-		return perf_event_explain(r->fd, "dummy", &a, err);
-	m = mmap(NULL, r->size + page, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
-	if (m == MAP_FAILED) {
-		int code = -errno;
-
-		perf_ring_close(r);
+	if (code < 0)
 		return err_set(err, code,
 			       "can't map a ring of %zu pages for CPU %d: %s "
 			       "(kernel.perf_event_mlock_kb is %d)",
 			       pages, cpu, strerror(-code),
 			       perf_event_sysctl("perf_event_mlock_kb", -1));
-	}
-	r->page = m;
-	r->data = (unsigned char *)m + page;
 	return 0;
 }
 

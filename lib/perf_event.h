@@ -49,8 +49,6 @@ bool perf_event_have_pmu(void);
 /* kernel.perf_event_paranoid and the like; @missing where the file is not there. */
 int perf_event_sysctl(const char *name, int missing);
 
-/* One CPU's ring. It belongs to a dummy event on the calling thread, so that it
- * outlives every target thread; target events are redirected into it. */
 struct perf_ring {
 	int fd, cpu;
 	struct perf_event_mmap_page *page;
@@ -58,9 +56,15 @@ struct perf_ring {
 	uint64_t size; /* of data; power of two */
 };
 
-/* @pages: data pages, a power of two. 0 or -errno with a sentence. */
+/* One CPU's ring. It belongs to a dummy event on the calling thread, so that it outlives
+ * every target thread; target events are redirected into it. @pages: data pages, a power
+ * of two. 0 or -errno with a sentence. */
 int perf_ring_open(struct perf_ring *r, int cpu, size_t pages, struct err *err);
 void perf_ring_close(struct perf_ring *r);
+
+/* An event of its own, @attr on @tid and @cpu (-1: any), with its ring. 0 or -errno. */
+int perf_ring_map(struct perf_ring *r, const struct perf_event_attr *attr, pid_t tid, int cpu,
+		  size_t pages);
 
 /* Redirect event @fd into @r. 0 or -errno. */
 int perf_ring_attach(const struct perf_ring *r, int fd);

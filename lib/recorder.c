@@ -168,18 +168,19 @@ void recorder_destroy(struct recorder *r)
 
 /* --- a recording --- */
 
-/* An ordinary user may lock only so much memory: take smaller rings then. */
+/* An ordinary user may lock only so much memory: all rings are smaller then. */
 static int open_rings(struct recorder *r, struct err *err)
 {
-	int ret = 0;
+	size_t pages = RING_PAGES, i;
+	int ret;
 
-	for (size_t i = 0; ret == 0 && i < r->n_slots; i++) {
-		size_t pages = RING_PAGES;
-
-		do
+	do {
+		ret = 0;
+		for (i = 0; ret == 0 && i < r->n_slots; i++)
 			ret = perf_ring_open(&r->slots[i].ring, r->slots[i].cpu, pages, err);
-		while (ret == -EPERM && (pages /= 2) >= RING_PAGES_MIN);
-	}
+		while (ret == -EPERM && i-- > 0)
+			perf_ring_close(&r->slots[i].ring);
+	} while (ret == -EPERM && (pages /= 2) >= RING_PAGES_MIN);
 	return ret;
 }
 
@@ -245,7 +246,7 @@ static int attach_all(struct recorder *r, struct err *err)
 		for (size_t i = 0; ret == 0 && r->o.follow && i < r->o.n_pids; i++)
 			ret = tracker_descendants(&r->tracker, r->o.pids[i]);
 	} while (ret == 0 && done < r->tracker.targets.n_all);
-	if (ret == 0 && r->o.n_tids && r->attach.n_tids < r->o.n_tids)
+	if (ret == 0 && r->o.n_tids && r->attach.n_attached < r->o.n_tids)
 		ret = err_set(err, -ESRCH, "thread %d is not there", r->o.tids[0]);
 	return ret;
 }

@@ -50,6 +50,8 @@ def main(what):
     gtspin.calibrate(50)
     if what == "after":
         return after_exec()
+    if what == "fork":
+        memory = b"x" * (64 << 20)  # its copying makes a fork last
     target.ready()
     before_exec()
     if what == "fork":
