@@ -96,6 +96,18 @@ int perf_decode_sample(const struct perf_event_header *h, bool callchain,
 	return c.bad ? -EBADMSG : 0;
 }
 
+int perf_decode_witness(const struct perf_event_header *h, struct perf_sample *ret)
+{
+	struct cursor c = body_of(h);
+
+	*ret = (struct perf_sample){ .misc = h->misc };
+	ret->id = take_u64(&c);
+	ret->pid = (pid_t)take_u32(&c);
+	ret->tid = (pid_t)take_u32(&c);
+	take_regs(&c, ret);
+	return c.bad ? -EBADMSG : 0;
+}
+
 void perf_decode_trailer(const unsigned char *end, struct perf_trailer *ret)
 {
 	ret->pid = (pid_t)load_u32(end);

@@ -2,7 +2,7 @@
  *
  * perf_decode - perf record bytes to structs. Pure; every byte may be hostile.
  *
- * Knows the one sample_type that perf_event_attr_of() asks for. Layouts:
+ * Knows the sample_type that perf_event_attr_of() asks for, and the witness's. Layouts:
  * include/uapi/linux/perf_event.h, "struct perf_event_header" and below.
  */
 #ifndef PERF_DECODE_H
@@ -36,6 +36,9 @@ enum { PERF_TRAILER = 32 };
 /* @callchain: the events asked for CALLCHAIN. 0, or -EBADMSG. */
 int perf_decode_sample(const struct perf_event_header *h, bool callchain,
 		       struct perf_sample *ret);
+
+/* The same of perf_event_witness(): id, pid, tid and registers alone are set. */
+int perf_decode_witness(const struct perf_event_header *h, struct perf_sample *ret);
 
 /* Of a record of @size bytes in all, whose last PERF_TRAILER bytes are @end. */
 void perf_decode_trailer(const unsigned char *end, struct perf_trailer *ret);

@@ -31,7 +31,7 @@ struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
 					  const struct perf_options *o);
 
 /* The attr of the witness: a record with the user registers each time a thread leaves
- * a CPU, in the same sample_type as @like. Needs the right to count in the kernel. */
+ * a CPU: IDENTIFIER TID REGS_USER, the same registers as @like. Needs the right to count in the kernel. */
 struct perf_event_attr perf_event_witness(const struct perf_event_attr *like);
 
 /* perf_event_open(2), close-on-exec. A descriptor or -errno. */

@@ -21,7 +21,8 @@
 enum {
 	RING_PAGES = 256, RING_PAGES_MIN = 32,
 	QUEUE_BYTES = 2 << 20, CTL_QUEUE_BYTES = 64 << 10,
-	WATCH_MS = 70,
+	WATCH_MS = 1000, /* who sees a reader inside a read kicks the control thread before */
+	SEARCH_MS = 50,	 /* while interpreters are being looked for */
 	SUSPECT_MS = 10, /* a reader was inside a read: still the same one? */
 };
 
@@ -149,8 +150,8 @@ void recorder_destroy(struct recorder *r)
 {
 	if (!r)
 		return;
-	free(r->queues);
 	resolver_destroy(r->resolver);
+	free(r->queues);
 	attach_deinit(&r->attach);
 	close_slots(r);
 	queue_deinit(&r->own);
@@ -272,6 +273,17 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	return c->last_in ? attach_ids(&r->attach, c) : -ENOMEM;
 }
 
+/* On the resolver's thread, which wakes up anyway: a reader inside a read is worth a look
+ * of the control thread. */
+static void look_at_readers(void *arg)
+{
+	struct recorder *r = arg;
+
+	for (size_t i = 0; i < r->n_slots; i++)
+		if (atomic_load_explicit(&r->slots[i].guard, memory_order_relaxed) & 1)
+			eventfd_write(r->config.kick, 1);
+}
+
 static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t n_sinks)
 {
 	struct resolver_config c = {
@@ -280,6 +292,8 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 		.n_sinks = n_sinks,
 		.native = r->o.native,
 		.full = r->o.full,
+		.tick = look_at_readers,
+		.tick_arg = r,
 	};
 
 	r->queues = calloc(r->n_slots + 1, sizeof(*r->queues));
@@ -381,7 +395,7 @@ static void take_messages(struct recorder *r)
 /* How soon to look again, in ms. */
 static int watch_readers(struct recorder *r)
 {
-	int soon = WATCH_MS;
+	int soon = r->tracker.n_searches ? SEARCH_MS : WATCH_MS;
 
 	for (size_t i = 0; i < r->n_slots; i++) {
 		pid_t pid = r->slots[i].reader ? reader_stuck(&r->slots[i]) : 0;
@@ -416,7 +430,7 @@ static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 {
 	struct pollfd fds[RECORDER_MAX_PIDS + 2];
 	size_t n = r->o.n_pids;
-	int soon = WATCH_MS;
+	int soon = 0;
 	uint64_t end = r->o.duration_ns ? r->session->start_ns + r->o.duration_ns : UINT64_MAX;
 
 	for (;;) {

@@ -13,7 +13,7 @@
 #include "stats.h"
 #include "symbolize.h"
 
-enum { CYCLE_MS = 150, MAX_STACK = PYWALK_MAX_FRAMES + 512 };
+enum { TICK_MS = 70, CYCLE_TICKS = 2, MAX_STACK = PYWALK_MAX_FRAMES + 512 };
 
 /* A queued record that waits for its place in time. */
 struct item {
@@ -306,7 +306,7 @@ static void drain(struct resolver *r)
 static void *resolver_main(void *arg)
 {
 	struct resolver *r = arg;
-	struct timespec cycle = { .tv_nsec = CYCLE_MS * 1000000L };
+	struct timespec tick = { .tv_nsec = TICK_MS * 1000000L };
 	uint64_t before = 0, now;
 
 	/* What a reader took from its ring before the last cycle began has reached
@@ -316,7 +316,11 @@ static void *resolver_main(void *arg)
 		drain(r);
 		release(r, before);
 		before = now;
-		nanosleep(&cycle, NULL);
+		for (int i = 0; i < CYCLE_TICKS; i++) {
+			nanosleep(&tick, NULL);
+			if (r->c.tick)
+				r->c.tick(r->c.tick_arg);
+		}
 	}
 	drain(r);
 	release(r, UINT64_MAX);

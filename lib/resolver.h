@@ -24,6 +24,8 @@ struct resolver_config {
 	size_t n_sinks;
 	bool native; /* the native frame at the sampled address */
 	bool full;   /* ... also inside the interpreter's eval loop */
+	void (*tick)(void *arg); /* called every 70 ms on the resolver's thread; may be NULL */
+	void *tick_arg;
 };
 
 /* Samples handed to the sinks, by provenance. */

@@ -2,8 +2,8 @@
 #include "reader.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
+#include <sys/epoll.h>
 
 #include "../perf_decode.h"
 #include "../stats.h"
@@ -33,13 +33,12 @@ static bool event_in_kernel(const struct perf_event_attr *a)
 	       a->config != PERF_COUNT_SW_TASK_CLOCK;
 }
 
-/* The thread leaves the CPU: with the registers that its samples saw? The record of a
- * witness has no call chain, so it is told by its id before it is decoded. */
+/* The thread leaves the CPU: with the registers that its samples saw? */
 static void scan_witness(struct reader *r, const struct perf_event_header *h)
 {
 	struct perf_sample s;
 
-	if (perf_decode_sample(h, false, &s) < 0)
+	if (perf_decode_witness(h, &s) < 0)
 		return;
 	for (uint32_t i = 0; i < r->n_pend; i++) {
 		struct pending *p = &r->pend[i];
@@ -193,12 +192,12 @@ static void *reader_main(void *arg)
 
 	r->unfit = r->c->capture->thread_begin(r->slot->cpu) < 0;
 	while (!atomic_load_explicit(&r->stop, memory_order_acquire)) {
-		/* Switch records do not wake us: look now and then, so that they do
-		 * not fill the ring. */
-		struct pollfd ring = { .fd = r->slot->ring.fd, .events = POLLIN };
+		struct epoll_event ev;
 		uint64_t left;
 
-		poll(&ring, 1, busy ? 200 : 1000);
+		/* Switch records do not wake us: look now and then, so that they do
+		 * not fill the ring. */
+		epoll_wait(r->wake, &ev, 1, busy ? 200 : 1000);
 		left = over_budget(r);
 		if (left)
 			shed(r, left);
@@ -213,9 +212,24 @@ static void reader_destroy(struct reader *r)
 	if (!r)
 		return;
 	pystack_destroy(r->ps);
+	if (r->wake >= 0)
+		close(r->wake);
 	free(r->cursor);
 	free(r->looked);
 	free(r);
+}
+
+/* Edge-triggered epoll asks the ring once for each wake-up, poll() twice. -1: none. */
+static int wait_on(const struct perf_ring *ring)
+{
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
+	int fd = epoll_create1(EPOLL_CLOEXEC);
+
+	if (fd >= 0 && epoll_ctl(fd, EPOLL_CTL_ADD, ring->fd, &ev) < 0) {
+		close(fd);
+		return -1;
+	}
+	return fd;
 }
 
 static void on_wake(int sig)
@@ -238,8 +252,9 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot)
 	r->cursor = calloc(c->n_slots, sizeof(*r->cursor));
 	r->looked = calloc(c->n_slots, sizeof(*r->looked));
 	r->ps = pystack_create(c->max_frames, emit_code, r);
+	r->wake = wait_on(&slot->ring);
 	slot->generation++;
-	if (!r->cursor || !r->looked || !r->ps ||
+	if (!r->cursor || !r->looked || !r->ps || r->wake < 0 ||
 	    pthread_create(&r->thread, NULL, reader_main, r)) {
 		reader_destroy(r);
 		return -ENOMEM;
@@ -255,7 +270,7 @@ void reader_stop(struct cpu_slot *slot)
 	if (!r)
 		return;
 	atomic_store_explicit(&r->stop, true, memory_order_release);
-	/* Ends its poll(); one that comes just before the poll costs its timeout. */
+	/* Ends its wait; one that comes just before the wait costs its timeout. */
 	pthread_kill(r->thread, READER_WAKE);
 	pthread_join(r->thread, NULL);
 	reader_destroy(r);

@@ -31,6 +31,7 @@ struct reader {
 	struct reader_config *c;
 	struct cpu_slot *slot;
 	pthread_t thread;
+	int wake; /* epoll on our ring */
 	_Atomic bool stop;
 
 	struct pystack *ps;
