@@ -75,6 +75,23 @@ static void take_regs(struct cursor *c, struct perf_sample *s)
 	s->user_sp = load_u64(regs + arch_host->sp * 8);
 }
 
+/* The record's last part, where it was asked for: what of the bytes is there says a word
+ * behind them. */
+static void take_stack(struct cursor *c, struct perf_sample *s)
+{
+	uint64_t room = c->left ? take_u64(c) : 0, n;
+	const unsigned char *p;
+
+	if (!room)
+		return;
+	p = room > c->left ? NULL : take(c, room);
+	n = p ? take_u64(c) : 0;
+	if (p && n <= room)
+		s->stack = (struct bytes){ .at = p, .n = n };
+	else
+		c->bad = true;
+}
+
 int perf_decode_sample(const struct perf_event_header *h, bool callchain,
 		       struct perf_sample *ret)
 {
@@ -93,6 +110,7 @@ int perf_decode_sample(const struct perf_event_header *h, bool callchain,
 	if (callchain)
 		take_chain(&c, ret);
 	take_regs(&c, ret);
+	take_stack(&c, ret);
 	return c.bad ? -EBADMSG : 0;
 }
 

@@ -46,6 +46,9 @@ struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
 	a.sample_period = o->value;
 	if (o->kernel)
 		a.sample_type |= PERF_SAMPLE_CALLCHAIN;
+	if (o->stack)
+		a.sample_type |= PERF_SAMPLE_STACK_USER;
+	a.sample_stack_user = o->stack;
 	if (o->side)
 		a.mmap = a.mmap2 = a.comm = a.comm_exec = a.task = a.context_switch = 1;
 	return a;

@@ -22,11 +22,12 @@ struct perf_options {
 	bool inherit;	    /* follow new threads and children */
 	bool threads_only;  /* inherit to threads but not to children (5.13+) */
 	bool on_exec;	    /* starts at the next exec */
+	uint32_t stack;	    /* bytes of the user stack with each sample; a multiple of 8 */
 };
 
 /* The attr for @spec. All events of a recording share one sample_type
- * (PERF_SAMPLE_*): IDENTIFIER IP TID TIME ADDR CPU PERIOD REGS_USER, and CALLCHAIN
- * when @o->kernel; perf_decode.h relies on it. */
+ * (PERF_SAMPLE_*): IDENTIFIER IP TID TIME ADDR CPU PERIOD REGS_USER, CALLCHAIN
+ * when @o->kernel and STACK_USER when @o->stack; perf_decode.h relies on it. */
 struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
 					  const struct perf_options *o);
 

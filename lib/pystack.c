@@ -261,11 +261,19 @@ static enum pystack_end name_frames(struct pystack *p, uint32_t n, uint32_t *ret
 
 /* --- together --- */
 
+void pystack_know(struct pystack *p, raddr at, struct bytes bytes)
+{
+	p->known_at = at;
+	p->known = bytes;
+}
+
 static void begin(struct pystack *p, struct rmem *below,
 		  void (*saw)(void *, raddr, const void *, size_t, int), void *saw_arg)
 {
 	p->stamp++;
 	rmem_batch_init(&p->batch, below, p->bytes);
+	rmem_batch_put(&p->batch, p->known_at, p->known);
+	p->known = (struct bytes){ 0 };
 	p->mem = &p->batch.base;
 	if (saw) {
 		rmem_record_init(&p->record, &p->batch.base, saw, saw_arg);

@@ -59,6 +59,10 @@ struct pystack *pystack_create(uint32_t max_frames,
 			       void *arg);
 void pystack_destroy(struct pystack *p);
 
+/* Memory that is known already, as it is at the sample: the next pystack_read() does not
+ * read it. @bytes: borrowed until then. */
+void pystack_know(struct pystack *p, raddr at, struct bytes bytes);
+
 /* Read the stack of thread @tid (@inner: its id in the target's own PID
  * namespace) through @below. If @saw is set, every read is reported to it, failed
  * ones too (see struct rmem_record). Never fails: the result says it all. */

@@ -82,6 +82,8 @@ struct pystack {
 	struct rmem_batch batch;
 	struct rmem_record record;
 	struct rmem *mem; /* what this sample reads through */
+	raddr known_at;	  /* pystack_know() */
+	struct bytes known;
 	void (*new_code)(void *arg, uint64_t id, const struct pycode_copy *c);
 	void *arg;
 	uint32_t max_frames, stamp, n_codes;

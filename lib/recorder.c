@@ -21,6 +21,7 @@
 enum {
 	RING_PAGES = 256, RING_PAGES_MIN = 32,
 	QUEUE_BYTES = 2 << 20, CTL_QUEUE_BYTES = 64 << 10,
+	STACK_BYTES = 1024, /* holds what the innermost eval loop keeps on the C stack */
 	WATCH_MS = 1000, /* who sees a reader inside a read kicks the control thread before */
 	SEARCH_MS = 50,	 /* while interpreters are being looked for */
 	SUSPECT_MS = 10, /* a reader was inside a read: still the same one? */
@@ -91,6 +92,7 @@ static int choose(struct recorder *r, struct err *err)
 		.inherit = r->o.n_tids == 0,
 		.threads_only = !r->o.follow,
 		.on_exec = r->o.child,
+		.stack = r->capture->holds ? STACK_BYTES : 0,
 	};
 	ret = attach_choose(r->session, r->o.events, r->o.n_events, &r->perf, r->o.pids[0],
 			    fallback, err);
@@ -102,8 +104,9 @@ static int choose(struct recorder *r, struct err *err)
 		note(r, "kernel frames are not permitted here (kernel.perf_event_paranoid is "
 			"%d)",
 		     perf_event_sysctl("perf_event_paranoid", -1));
-	if (r->perf.kernel)
-		r->session->flags |= SESSION_KERNEL;
+	for (size_t i = 0; i < r->o.n_events; i++)
+		if (!r->session->events[i].attr.exclude_kernel)
+			r->session->flags |= SESSION_KERNEL;
 	if (r->why.text[0])
 		note(r, "capture %s: %s", r->capture->name, r->why.text);
 	return 0;

@@ -142,6 +142,17 @@ void rmem_batch_want(struct rmem_batch *b, raddr at, size_t n)
 	b->n_want++;
 }
 
+void rmem_batch_put(struct rmem_batch *b, raddr at, struct bytes bytes)
+{
+	if (b->n_want || b->n_have == BATCH_RANGES || bytes.n == 0 ||
+	    bytes.n > BATCH_BYTES - b->used)
+		return;
+	memcpy(b->bytes + b->used, bytes.at, bytes.n);
+	keep(b, (struct rmem_range){ .at = at, .n = (uint32_t)bytes.n, .off = b->used });
+	b->used += (uint32_t)(bytes.n + 7) & ~7u;
+	b->used = MIN(b->used, BATCH_BYTES);
+}
+
 /* @n ranges from @from on, in one call; those read are moved down to the held ones.
  * Returns how many were read. */
 static uint32_t fetch_some(struct rmem_batch *b, uint32_t from, uint32_t n)

@@ -12,6 +12,7 @@
 #ifndef REMOTE_BATCH_H
 #define REMOTE_BATCH_H
 
+#include "base.h"
 #include "remote_mem.h"
 
 enum { BATCH_RANGES = 192, BATCH_BYTES = 1 << 20 };
@@ -37,6 +38,10 @@ void rmem_batch_reset(struct rmem_batch *b);
 /* Announce a range. Dropped silently when there is no room or it is held already:
  * a batch is an optimisation, never a precondition. */
 void rmem_batch_want(struct rmem_batch *b, raddr at, size_t n);
+
+/* Bytes that are known already; before anything is announced. Dropped when there is no
+ * room. */
+void rmem_batch_put(struct rmem_batch *b, raddr at, struct bytes bytes);
 
 /* Are these bytes held already? */
 bool rmem_batch_holds(const struct rmem_batch *b, raddr at, size_t n);

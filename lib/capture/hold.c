@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 
+#include "../perf_decode.h"
 #include "../stats.h"
 #include "proof.h"
 #include "reader_int.h"
@@ -169,9 +170,20 @@ static enum pystack_end readable(struct reader *r, struct target *t, pid_t pid)
 	}
 }
 
-static struct pystack_result read_stack(struct reader *r, pid_t pid, pid_t tid,
+/* The thread's stack came with its sample: a page less to read. */
+static void know_stack(struct reader *r, uint64_t pos)
+{
+	const struct perf_event_header *h = perf_ring_at(&r->slot->ring, pos, r->bounce);
+	struct perf_sample s;
+
+	if (perf_decode_sample(h, r->c->callchain, &s) == 0)
+		pystack_know(r->ps, s.user_sp, s.stack);
+}
+
+static struct pystack_result read_stack(struct reader *r, const struct pending *p,
 					struct target *t, pid_t *inner)
 {
+	pid_t pid = p->pid, tid = p->tid;
 	struct pystack_result res = { .end = readable(r, t, pid) };
 
 	if (res.end != PYSTACK_OK)
@@ -186,6 +198,7 @@ static struct pystack_result read_stack(struct reader *r, pid_t pid, pid_t tid,
 	rmem_live_init(&r->below, pid);
 	atomic_store_explicit(&r->slot->reading, pid, memory_order_relaxed);
 	r->code_lost = false;
+	know_stack(r, p->pos);
 	res = pystack_read(r->ps, &t->py, &r->live, tid, *inner,
 			   r->c->tape ? emit_read : NULL, r);
 	if (r->code_lost)
@@ -204,20 +217,22 @@ static uint64_t hold_cost(uint64_t ns, uint32_t frames)
  * Python does lies between several events of one instant. */
 static void process_thread(struct reader *r, uint32_t first)
 {
-	pid_t pid = r->pend[first].pid, tid = r->pend[first].tid, inner = tid;
-	struct target *t = targets_find(r->c->targets, pid);
+	const struct pending *last = &r->pend[first];
+	pid_t tid = last->tid, inner = tid;
+	struct target *t = targets_find(r->c->targets, last->pid);
 	struct pystack_result res = { .end = PYSTACK_END_N };
-	uint64_t t_out = 0, t_end;
+	uint64_t t_out, t_end;
 	bool ran, unchanged = true;
 
 	if (!t && !r->c->follow) {
 		STATS_ADD(foreign, 1);
 		return;
 	}
-	res = read_stack(r, pid, tid, t, &inner);
 	for (uint32_t i = first; i < r->n_pend; i++)
 		if (r->pend[i].tid == tid)
-			t_out = r->pend[i].hold.t_out;
+			last = &r->pend[i];
+	t_out = last->hold.t_out;
+	res = read_stack(r, last, t, &inner);
 	ran = ran_since(r, tid, t_out ? t_out : r->pend[first].time);
 	if (ran || !t_out)
 		unchanged = res.end != PYSTACK_OK || pystack_unchanged(&res, &t->py, &r->live);

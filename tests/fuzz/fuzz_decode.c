@@ -16,6 +16,7 @@ static void check_sample(const struct perf_event_header *h, bool callchain)
 	FUZZ_CHECK(callchain || !s.n_kchain);
 	FUZZ_CHECK(s.have_user || (!s.user_ip && !s.regs));
 	FUZZ_CHECK(!s.regs || s.regs + 8 * (size_t)arch_host->n_regs <= end);
+	FUZZ_CHECK(!s.stack.n || s.stack.n <= (size_t)(end - s.stack.at));
 	FUZZ_CHECK(!s.n_kchain || s.kchain > (const unsigned char *)h);
 	FUZZ_CHECK(!s.n_kchain || s.n_kchain <= (size_t)(end - s.kchain) / 8);
 }
@@ -104,6 +105,11 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 		break;
 	case 7:
 		seed_numbers(&r, PERF_RECORD_LOST);
+		break;
+	case 8:
+		record_sample(&r, 5, 4, 0x7f0000401234);
+		for (uint64_t k = 0; k < 6; k++)
+			record_u64(&r, k ? 24 : 32);
 		break;
 	default:
 		return 0;

@@ -57,6 +57,32 @@ static void sample_without_parts(void **state)
 	assert_int_equal(s.user_ip, 0);
 }
 
+static void sample_with_a_stack(void **state)
+{
+	struct perf_sample s;
+	struct record r;
+
+	for (uint64_t there = 0; there <= 40; there += 8) {
+		record_sample(&r, 5, 3, 0x7f0000401234);
+		record_u64(&r, 32);
+		for (uint64_t i = 0; i < 4; i++)
+			record_u64(&r, 100 + i);
+		record_u64(&r, there); /* that much of it is the stack's */
+		assert_int_equal(perf_decode_sample(record_header(&r), true, &s),
+				 there <= 32 ? 0 : -EBADMSG);
+		assert_int_equal(s.stack.n, there <= 32 ? there : 0);
+		assert_true(there == 0 || there > 32 || load_u64(s.stack.at) == 100);
+	}
+	record_sample(&r, 5, 3, 0x7f0000401234);
+	record_u64(&r, 0); /* none, and no word behind it */
+	assert_int_equal(perf_decode_sample(record_header(&r), true, &s), 0);
+	assert_int_equal(s.stack.n, 0);
+	record_sample(&r, 5, 3, 0x7f0000401234);
+	record_u64(&r, UINT64_MAX - 7);
+	record_u64(&r, 8);
+	assert_int_equal(perf_decode_sample(record_header(&r), true, &s), -EBADMSG);
+}
+
 /* Chains that claim more than there is. */
 static void sample_with_a_wrong_chain(void **state)
 {
@@ -338,6 +364,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sample),
 		cmocka_unit_test(sample_without_parts),
+		cmocka_unit_test(sample_with_a_stack),
 		cmocka_unit_test(sample_with_a_wrong_chain),
 		cmocka_unit_test(side_mmap),
 		cmocka_unit_test(side_mmap_with_build_id),

@@ -145,6 +145,28 @@ static void nothing_announced_costs_nothing(void **state)
 	CALLS(f, 0, 1);
 }
 
+/* What came with the sample is not read again, and stays beside what is. */
+static void known_bytes_are_not_read(void **state)
+{
+	struct fake *f = *state;
+	unsigned char known[1000];
+
+	fake_bytes(f, START + 0x2000, known, sizeof(known));
+	rmem_batch_put(&f->b, START + 0x2000, (struct bytes){ 0 });
+	rmem_batch_put(&f->b, START + 0x2000, (struct bytes){ known, sizeof(known) });
+	rmem_batch_want(&f->b, START + 0x2100, 192);
+	rmem_batch_fetch(&f->b);
+	good(f, START + 0x2000, sizeof(known));
+	CALLS(f, 0, 0);
+	rmem_batch_want(&f->b, START + 0x2300, 512); /* reaches beyond it */
+	rmem_batch_fetch(&f->b);
+	good(f, START + 0x2000, sizeof(known));
+	good(f, START + 0x2300, 512);
+	CALLS(f, 0, 1);
+	rmem_batch_put(&f->b, START, (struct bytes){ known, BATCH_BYTES });
+	assert_false(rmem_batch_holds(&f->b, START, 1));
+}
+
 /* What cannot be read is left out, the rest comes in another call. */
 static void hole_is_left_out(void **state)
 {
@@ -326,6 +348,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(announced_comes_in_one_call),
 		TEST(nothing_announced_costs_nothing),
+		TEST(known_bytes_are_not_read),
 		TEST(hole_is_left_out),
 		TEST(ranges_are_limited),
 		TEST(bytes_are_limited),
