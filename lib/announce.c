@@ -2,8 +2,10 @@
 #include "announce.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/perf_event.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "capture/reader.h"
 #include "perf_decode.h"
@@ -84,8 +86,28 @@ static int announce_thread(struct writer *w, struct queue *q, pid_t pid, pid_t t
 	return end(w, q, pid, tid, time);
 }
 
+static bool is_file_of(const struct proc_map *m, const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && st.st_ino == m->ino;
+}
+
+/* In a chroot of a mount namespace of its own a file's path, as the kernel tells it, begins
+ * with the root's and may lead nowhere here. Without it, it may be the same file: perf 6.1
+ * ends where the addr2line that it starts finds no file. */
+static const char *path_here(const struct proc_map *m, const char *root)
+{
+	size_t n = strlen(root);
+
+	if (n > 1 && strncmp(m->path, root, n) == 0 && m->path[n] == '/' &&
+	    !is_file_of(m, m->path) && is_file_of(m, m->path + n))
+		return m->path + n;
+	return m->path[0] ? m->path : "//anon";
+}
+
 static int announce_map(struct writer *w, struct queue *q, pid_t pid,
-			const struct proc_map *m, uint64_t time)
+			const struct proc_map *m, const char *root, uint64_t time)
 {
 	begin(w, PERF_RECORD_MMAP2, PERF_RECORD_MISC_USER, pid, pid);
 	put_u64(w, m->start);
@@ -97,14 +119,32 @@ static int announce_map(struct writer *w, struct queue *q, pid_t pid,
 	put_u64(w, 0);
 	put_u32(w, (uint32_t)((m->r ? PROT_READ : 0) | (m->w ? PROT_WRITE : 0) | PROT_EXEC));
 	put_u32(w, m->shared ? MAP_SHARED : MAP_PRIVATE);
-	put_string(w, m->path[0] ? m->path : "//anon");
+	put_string(w, path_here(m, root));
 	return end(w, q, pid, pid, time);
+}
+
+/* Every executable map of the process. */
+static int announce_maps(struct writer *w, struct queue *q, pid_t pid, uint64_t time)
+{
+	char link[64], root[PATH_MAX] = "";
+	struct proc_maps maps;
+	int r = proc_maps_read(&maps, pid);
+
+	if (r < 0)
+		return r;
+	snprintf(link, sizeof(link), "/proc/%d/root", pid);
+	if (readlink(link, root, sizeof(root) - 1) < 0)
+		root[0] = '\0';
+	for (size_t i = 0; r == 0 && i < maps.n; i++)
+		if (maps.map[i].x)
+			r = announce_map(w, q, pid, &maps.map[i], root, time);
+	proc_maps_deinit(&maps);
+	return r;
 }
 
 int announce_process(struct queue *q, pid_t pid, uint64_t time)
 {
 	_cleanup_free_ pid_t *tids = NULL;
-	struct proc_maps maps;
 	struct writer w;
 	size_t n;
 	int r = proc_tasks(pid, &tids, &n);
@@ -115,14 +155,5 @@ int announce_process(struct queue *q, pid_t pid, uint64_t time)
 	for (size_t i = 0; r == 0 && i < n; i++)
 		if (tids[i] != pid)
 			r = announce_thread(&w, q, pid, tids[i], time);
-	if (r < 0)
-		return r;
-	r = proc_maps_read(&maps, pid);
-	if (r < 0)
-		return r;
-	for (size_t i = 0; r == 0 && i < maps.n; i++)
-		if (maps.map[i].x)
-			r = announce_map(&w, q, pid, &maps.map[i], time);
-	proc_maps_deinit(&maps);
-	return r;
+	return r < 0 ? r : announce_maps(&w, q, pid, time);
 }
