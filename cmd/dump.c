@@ -5,18 +5,16 @@
  * Nobody is held: a stack counts when two reads of it agree and the thread still
  * stands where they began; one that never does is said to be torn.
  */
-#include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 
 #include "../lib/harden.h"
-#include "../lib/probe.h"
 #include "../lib/proc.h"
 #include "../lib/profile.h"
 #include "../lib/pystack.h"
 #include "cmd.h"
+#include "process.h"
 
-enum { TRIES = 20, PROBE_MS = 5000, MAX_FRAMES = 1024 };
+enum { TRIES = 20, MAX_FRAMES = 1024 };
 
 struct dump {
 	struct pystack_target target;
@@ -123,26 +121,6 @@ static int print_process(struct dump *d, const struct pyproc *p)
 	return EXIT_DONE;
 }
 
-/* As what cmd_exit_code() knows. */
-static int find(pid_t pid, struct pyproc *p, struct err *err)
-{
-	struct probe *probe;
-	int code;
-
-	if (!proc_exists(pid))
-		return err_set(err, -ESRCH, "there is no process %d", pid);
-	probe = probe_start(pid, -1);
-	if (!probe)
-		return err_set(err, -ENOMEM, "out of memory");
-	if (!probe_wait(probe, PROBE_MS)) {
-		probe_release(probe);
-		return err_set(err, -EIO, "reading the memory of process %d hangs", pid);
-	}
-	probe_done(probe, &code, p, err);
-	probe_release(probe);
-	return code;
-}
-
 static int dump(pid_t pid)
 {
 	struct dump *d = calloc(1, sizeof(*d));
@@ -152,7 +130,7 @@ static int dump(pid_t pid)
 
 	if (!d)
 		return cmd_fail(EXIT_FAILED, "out of memory");
-	r = find(pid, &p, &err);
+	r = process_find(pid, &p, &err);
 	if (r < 0) {
 		free(d);
 		return cmd_fail(cmd_exit_code(r), "%s", err.text);
@@ -173,28 +151,16 @@ static int dump(pid_t pid)
 
 int cmd_dump(int argc, char **argv)
 {
-	static const struct option options[] = { { "pid", required_argument, NULL, 'p' },
-						 { "help", no_argument, NULL, 'h' },
-						 { 0 } };
 	struct err err;
-	long pid = 0;
-	int opt;
+	pid_t pid = process_option(argc, argv,
+				   "Usage: pysampled dump -p PID\n\n"
+				   "Print the Python stack of every thread, innermost frame first.");
 
-	while ((opt = getopt_long(argc, argv, ":p:h", options, NULL)) != -1) {
-		if (opt == 'h') {
-			puts("Usage: pysampled dump -p PID\n\n"
-			     "Print the Python stack of every thread, innermost frame first.");
-			return EXIT_DONE;
-		}
-		if (opt != 'p')
-			return cmd_bad_option(argc, argv, opt);
-		pid = cmd_number(optarg, 1 << 22);
-		if (pid < 0)
-			return cmd_fail(EXIT_USAGE, "'%s' is not a process number", optarg);
-	}
-	if (!pid || optind < argc)
+	if (pid < 0)
+		return process_done(pid);
+	if (!pid)
 		return cmd_fail(EXIT_USAGE, "dump takes one process: dump -p PID");
 	if (harden_read_only(&err) < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
-	return dump((pid_t)pid);
+	return dump(pid);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "elfcache.h"
 
-#include "elfread.inc.h"
-
 enum { MAX_NESTING = 64 /* rows looked back for an enclosing symbol */ };
 enum { MAX_LAZY_FDS = 64, MAX_ELFS = 65536, N_BUCKETS = 1024 };
 

@@ -9,8 +9,10 @@
 #include <sys/sysmacros.h>
 
 #include "elfcache.h"
+#include "kallsyms.h"
 #include "proc.h"
-#include "symnames.inc.h"
+#include "strtab.h"
+#include "symnames.h"
 
 enum {
 	N_BUCKETS = 1024,
@@ -47,8 +49,8 @@ struct symbolizer {
 	size_t n_spaces;
 	uint64_t last_gen;
 	struct elfcache *elfs;
-	struct names names;
-	struct kernel kernel;
+	struct symnames names;
+	struct kallsyms kernel;
 	struct answer cached[N_CACHED];
 };
 
@@ -293,14 +295,14 @@ static const char *name_offset(struct symbolizer *s, const char *path, uint64_t 
 	const char *base = strrchr(path, '/');
 
 	if (path[0] != '/' && path[0] != '[')
-		return names_intern(&s->names, "[anon]");
+		return symnames_intern(&s->names, "[anon]");
 	if (strncmp(path, "//anon", 6) == 0)
-		return names_intern(&s->names, "[anon]");
-	copy_clean(module, sizeof(module), path[0] == '[' ? path : base + 1);
+		return symnames_intern(&s->names, "[anon]");
+	symnames_clean(module, sizeof(module), path[0] == '[' ? path : base + 1);
 	if (path[0] == '[' && strcmp(path, "[vdso]") != 0)
-		return names_intern(&s->names, module);
+		return symnames_intern(&s->names, module);
 	snprintf(buf, sizeof(buf), "%s+0x%llx", module, (unsigned long long)offset);
-	return names_intern(&s->names, buf);
+	return symnames_intern(&s->names, buf);
 }
 
 static void answer_elf(struct symbolizer *s, pid_t pid, const struct map *m,
@@ -309,7 +311,7 @@ static void answer_elf(struct symbolizer *s, pid_t pid, const struct map *m,
 	const struct elfcache_tables *t;
 	const char *path = elfcache_path(m->elf), *sym;
 	uint64_t at = a->ip - m->lo + m->pgoff, start;
-	char name[MAX_NAME];
+	char name[SYMNAMES_MAX];
 
 	if (elfcache_wants_file(m->elf))
 		map_open(s, pid, m);
@@ -325,10 +327,10 @@ static void answer_elf(struct symbolizer *s, pid_t pid, const struct map *m,
 		a->name = name_offset(s, path, start);
 		return;
 	}
-	copy_clean(name, sizeof(name), sym);
-	cut_suffixes(name);
+	symnames_clean(name, sizeof(name), sym);
+	symnames_cut(name);
 	a->eval |= is_eval_name(name);
-	a->name = names_intern(&s->names, name);
+	a->name = symnames_intern(&s->names, name);
 }
 
 static struct answer *answer_slot(struct symbolizer *s, uint64_t gen, uint64_t ip)
@@ -341,7 +343,7 @@ static struct answer *answer_slot(struct symbolizer *s, uint64_t gen, uint64_t i
 /* Name and kind of a user address; stays until the next call. */
 static const struct answer *answer_user(struct symbolizer *s, pid_t pid, uint64_t ip)
 {
-	static const struct answer nothing = {.name = unknown};
+	static const struct answer nothing = {.name = symnames_unknown};
 	const struct space *sp = *space_slot(s, pid);
 	struct answer *slot, a;
 	size_t i;
@@ -376,7 +378,7 @@ const char *symbolize_kernel(struct symbolizer *s, uint64_t ip)
 
 	if (!slot->name || slot->gen != 0 || slot->ip != ip)
 		*slot = (struct answer){.ip = ip,
-					.name = kernel_name(&s->kernel, &s->names, ip)};
+					.name = kallsyms_name(&s->kernel, &s->names, ip)};
 	return slot->name;
 }
 
@@ -403,7 +405,7 @@ void symbolizer_destroy(struct symbolizer *s)
 		while (s->bucket[i])
 			space_drop(s, s->bucket[i]->pid);
 	elfcache_destroy(s->elfs);
-	kernel_deinit(&s->kernel);
+	kallsyms_deinit(&s->kernel);
 	strtab_destroy(s->names.tab);
 	free(s);
 }

@@ -19,9 +19,11 @@
 #include <time.h>
 
 #include "elfcache.h"
+#include "kallsyms.h"
 #include "proc.h"
 #include "symbolize.h"
-#include "symnames.inc.h"
+#include "strtab.h"
+#include "symnames.h"
 
 /* ---- Helpers ---- */
 
@@ -130,7 +132,7 @@ static void test_cut_suffixes(void **state)
 		char buf[64];
 
 		snprintf(buf, sizeof(buf), "%s", cases[i][0]);
-		cut_suffixes(buf);
+		symnames_cut(buf);
 		assert_string_equal(cases[i][1], buf);
 	}
 }
@@ -153,7 +155,7 @@ static void test_copy_clean(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		char buf[16];
 
-		copy_clean(buf, sizeof(buf), cases[i][0]);
+		symnames_clean(buf, sizeof(buf), cases[i][0]);
 		assert_string_equal(cases[i][1], buf);
 	}
 }
@@ -166,17 +168,17 @@ static void test_kernel_text(void **state)
 	    "ffffffff81000180 d data\nbroken\n\n"
 	    "0000000000000000 T hidden\n"
 	    "ffffffffc0000000 t in_mod.cold\t[mod]\nffffffff82000000 T";
-	struct names names = {.tab = strtab_create()};
-	struct kernel k = {.loaded = true};
+	struct symnames names = {.tab = strtab_create()};
+	struct kallsyms k = {.loaded = true};
 
-	kernel_parse(&k, strdup(text));
+	kallsyms_parse(&k, strdup(text));
 	assert_int_equal(3, k.n);
-	assert_string_equal("[kernel]_[k]", kernel_name(&k, &names, 0x1000));
-	assert_string_equal("first_[k]", kernel_name(&k, &names, 0xffffffff81000000));
-	assert_string_equal("first_[k]", kernel_name(&k, &names, 0xffffffff810000ff));
-	assert_string_equal("second_[k]", kernel_name(&k, &names, 0xffffffff81000190));
-	assert_string_equal("in_mod_[k]", kernel_name(&k, &names, UINT64_MAX));
-	kernel_deinit(&k);
+	assert_string_equal("[kernel]_[k]", kallsyms_name(&k, &names, 0x1000));
+	assert_string_equal("first_[k]", kallsyms_name(&k, &names, 0xffffffff81000000));
+	assert_string_equal("first_[k]", kallsyms_name(&k, &names, 0xffffffff810000ff));
+	assert_string_equal("second_[k]", kallsyms_name(&k, &names, 0xffffffff81000190));
+	assert_string_equal("in_mod_[k]", kallsyms_name(&k, &names, UINT64_MAX));
+	kallsyms_deinit(&k);
 	strtab_destroy(names.tab);
 }
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * elfread - the reading half of elfcache.c: an ELF file into tables. Included there.
+ * elfread - an ELF file into the tables of elfcache.h: the only reader of untrusted files.
  */
 #include <elf.h>
 #include <errno.h>
 #include <sys/stat.h>
 
-#include "ehframe.inc.h"
 #include "elfcache.h"
 
 enum {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * ehframe - functions and their sizes from .eh_frame_hdr and .eh_frame.
- *
- * The part of elfcache.c that is pure over byte windows; included there.
+ * ehframe - functions and their sizes from .eh_frame_hdr and .eh_frame: pure over byte
+ * windows, every byte of which may be hostile.
  */
 #include <errno.h>
 

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#include "symnames.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+
+#include "strtab.h"
+
+enum {
+	MAX_NAME_BYTES = 128 << 20, /* all interned names */
+	NAME_OVERHEAD = 32,
+};
+
+const char symnames_unknown[] = "[unknown]";
+
+const char *symnames_intern(struct symnames *t, const char *name)
+{
+	uint32_t count = strtab_count(t->tab), id;
+	size_t n = strlen(name);
+
+	if (t->bytes > MAX_NAME_BYTES)
+		return symnames_unknown;
+	id = strtab_add(t->tab, name, n);
+	if (id == STRTAB_NONE)
+		return symnames_unknown;
+	if (id == count)
+		t->bytes += n + NAME_OVERHEAD;
+	return strtab_get(t->tab, id);
+}
+
+/* Bytes of the UTF-8 character at @s, 0 when it is none or a control character. */
+static size_t printable(const unsigned char *s)
+{
+	size_t n = s[0] < 0x80   ? 1
+		   : s[0] < 0xc2 ? 0
+		   : s[0] < 0xe0 ? 2
+		   : s[0] < 0xf0 ? 3
+		   : s[0] < 0xf5 ? 4
+				 : 0;
+
+	if (n == 1)
+		return s[0] >= 0x20 && s[0] != 0x7f;
+	for (size_t i = 1; i < n; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	if ((s[0] == 0xc2 && s[1] < 0xa0) || (s[0] == 0xe0 && s[1] < 0xa0) ||
+	    (s[0] == 0xed && s[1] >= 0xa0) || (s[0] == 0xf0 && s[1] < 0x90) ||
+	    (s[0] == 0xf4 && s[1] >= 0x90))
+		return 0;
+	return n;
+}
+
+void symnames_clean(char *buf, size_t cap, const char *s)
+{
+	size_t k = 0;
+
+	while (*s) {
+		size_t n = printable((const unsigned char *)s);
+
+		if (k + MAX(n, 1) >= cap)
+			break;
+		if (n == 0)
+			buf[k] = '?';
+		else
+			memcpy(buf + k, *s == ';' ? ":" : s, n);
+		k += MAX(n, 1);
+		s += MAX(n, 1);
+	}
+	buf[k] = '\0';
+}
+
+static bool is_part_word(const char *s, size_t n)
+{
+	static const char *const words[] = {"cold", "constprop", "part",
+					    "isra", "lto_priv",  "llvm"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (strlen(words[i]) == n && memcmp(words[i], s, n) == 0)
+			return true;
+	return false;
+}
+
+void symnames_cut(char *name)
+{
+	char *at = strchr(name, '@');
+	size_t n;
+
+	if (at && at > name)
+		*at = '\0';
+	for (n = strlen(name); n > 0;) {
+		size_t end = n, dot;
+
+		while (end > 0 && isdigit((unsigned char)name[end - 1]))
+			end--;
+		/* ".word.123": step over the number's dot; ".word": there is none. */
+		end = end < n && end > 0 && name[end - 1] == '.' ? end - 1 : n;
+		for (dot = end; dot > 0 && name[dot - 1] != '.'; dot--)
+			;
+		if (dot < 2 || !is_part_word(name + dot, end - dot))
+			break;
+		n = dot - 1;
+		name[n] = '\0';
+	}
+}

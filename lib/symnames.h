@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * symnames - symbols' names as people see them: cleaned, without the compiler's suffixes,
+ * one copy of each.
+ */
+#ifndef SYMNAMES_H
+#define SYMNAMES_H
+
+#include "base.h"
+
+enum { SYMNAMES_MAX = 512 }; /* bytes of a name, with its NUL */
+
+struct symnames {
+	struct strtab *tab; /* owned by whoever set it */
+	size_t bytes;
+};
+
+extern const char symnames_unknown[]; /* "[unknown]" */
+
+/* The one copy of @name; symnames_unknown when there is no room for more names. It stays
+ * as long as the strtab. */
+const char *symnames_intern(struct symnames *t, const char *name);
+
+/* Copy what may stand in an output: at most @cap - 1 bytes, whole UTF-8 characters; ';'
+ * becomes ':', control characters become '?'. */
+void symnames_clean(char *buf, size_t cap, const char *s);
+
+/* Cut what compilers and linkers append: "@@VERSION", ".cold", ".isra.0.part.1". */
+void symnames_cut(char *name);
+
+#endif
