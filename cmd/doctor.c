@@ -3,7 +3,6 @@
  * doctor - what this kernel, these rights and this target allow, and what to change.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,9 +13,9 @@
 #include "../lib/base.h"
 #include "../lib/capture/capture.h"
 #include "../lib/perf_event.h"
-#include "../lib/probe.h"
 #include "../lib/proc.h"
 #include "cmd.h"
+#include "process.h"
 
 /* linux/capability.h */
 enum { CAP_SYS_PTRACE_BIT = 19, CAP_SYS_ADMIN_BIT = 21, CAP_SYS_NICE_BIT = 23,
@@ -96,7 +95,7 @@ static void check_captures(void)
 		line(r < 0 ? "no" : "ok", "--capture %s: %s", captures[i]->name,
 		     r < 0 ? err.text :
 		     captures[i] == &capture_async ?
-			     "works everywhere; its stacks are late, never exact" :
+			     "works everywhere; most of its stacks are late" :
 			     "stacks are those at the event's instant");
 	}
 }
@@ -151,21 +150,12 @@ static void check_descriptors(pid_t pid)
 
 static int check_target(pid_t pid)
 {
-	struct probe *probe;
 	struct pyproc p;
 	struct err err;
-	int code;
+	int code = process_find(pid, &p, &err);
 
-	if (!proc_exists(pid))
-		return cmd_fail(EXIT_NO_PROCESS, "there is no process %d", pid);
-	probe = probe_start(pid, -1);
-	if (!probe || !probe_wait(probe, 5000)) {
-		probe_release(probe);
-		line("no", "reading the memory of process %d hangs", pid);
-		return EXIT_FAILED;
-	}
-	probe_done(probe, &code, &p, &err);
-	probe_release(probe);
+	if (code == -ESRCH)
+		return cmd_fail(EXIT_NO_PROCESS, "%s", err.text);
 	if (code < 0) {
 		line("no", "%s", err.text);
 		return cmd_exit_code(code);
@@ -179,28 +169,13 @@ static int check_target(pid_t pid)
 
 int cmd_doctor(int argc, char **argv)
 {
-	static const struct option options[] = { { "pid", required_argument, NULL, 'p' },
-						 { "help", no_argument, NULL, 'h' },
-						 { 0 } };
-	long pid = 0;
-	int opt;
+	pid_t pid = process_option(argc, argv,
+				   "Usage: pysampled doctor [-p PID]\n\n"
+				   "What this kernel, these rights and this target allow, and what "
+				   "to change.");
 
-	while ((opt = getopt_long(argc, argv, ":p:h", options, NULL)) != -1) {
-		if (opt == 'h') {
-			puts("Usage: pysampled doctor [-p PID]\n\n"
-			     "What this kernel, these rights and this target allow, and what to "
-			     "change.");
-			return EXIT_DONE;
-		}
-		if (opt != 'p')
-			return cmd_bad_option(argc, argv, opt);
-		pid = cmd_number(optarg, 1 << 22);
-		if (pid < 0)
-			return cmd_fail(EXIT_USAGE, "'%s' is not a process number", optarg);
-	}
-	if (optind < argc)
-		return cmd_fail(EXIT_USAGE, "'%s' is not an option; doctor takes -p PID",
-				argv[optind]);
+	if (pid < 0)
+		return process_done(pid);
 	check_machine();
-	return pid ? check_target((pid_t)pid) : EXIT_DONE;
+	return pid ? check_target(pid) : EXIT_DONE;
 }

@@ -242,8 +242,7 @@ static int attach_all(struct recorder *r, struct err *err)
 		.slots = r->slots,
 		.n_slots = r->n_slots,
 		.inherit = r->perf.inherit,
-		.witness = r->capture->holds &&
-			   attach_can_witness(r->session, r->tracker.targets.all[0]->pid),
+		.witness = attach_can_witness(r->session, r->tracker.targets.all[0]->pid),
 	};
 	do {
 		ret = attach_targets(r, &done, err);

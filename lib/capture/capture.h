@@ -48,8 +48,7 @@ enum judgement {
 
 struct capture_ops {
 	const char *name; /* --capture NAME */
-	bool holds;	  /* keeps threads from running: the hold budget applies, and a
-			   * witness is worth its price */
+	bool holds;	  /* keeps threads from running: the hold budget applies */
 	/* Can it work here? 0, or -errno with a sentence that says what is missing. */
 	int (*possible)(struct err *err);
 	/* Make the calling reader thread fit for @cpu. 0 or -errno. */

@@ -76,16 +76,21 @@ static void judge(void **state)
 	}
 }
 
-/* Never exact, except in the builds that show why. */
-static void async_proves_nothing(void **state)
+/* Exact by the witness alone, except in the builds that show why. */
+static void async_needs_the_witness(void **state)
 {
-	const struct hold best = { .t0 = 1000, .t_out = 1100, .gap_max_ns = 200,
-				   .preempted = true };
+#ifndef PYSAMPLED_ASYNC_UNCHECKED
+	struct hold h = { .t0 = 1000, .t_out = 1100, .gap_max_ns = 200, .preempted = true };
 
-#ifdef PYSAMPLED_ASYNC_UNCHECKED
-	assert_int_equal(capture_async.judge(&best), JUDGE_EXACT);
-#else
-	assert_int_equal(capture_async.judge(&best), JUDGE_CAPTURE);
+	assert_int_equal(capture_async.judge(&h), JUDGE_CAPTURE);
+	h.witness = WITNESS_MOVED;
+	assert_int_equal(capture_async.judge(&h), JUDGE_CAPTURE);
+	h.witness = WITNESS_SAME;
+	assert_int_equal(capture_async.judge(&h), JUDGE_EXACT);
+	h.ran = true;
+	assert_int_equal(capture_async.judge(&h), JUDGE_RAN);
+	h.backlog = true;
+	assert_int_equal(capture_async.judge(&h), JUDGE_BACKLOG);
 #endif
 	assert_int_equal(capture_async.possible(NULL), 0);
 	assert_int_equal(capture_async.thread_begin(0), 0);
@@ -153,7 +158,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(judge),
-		cmocka_unit_test(async_proves_nothing),
+		cmocka_unit_test(async_needs_the_witness),
 		cmocka_unit_test(pick_by_name),
 		cmocka_unit_test(pick_auto),
 		cmocka_unit_test(pick_errors),
