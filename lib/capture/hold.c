@@ -65,11 +65,11 @@ static bool ran_since(struct reader *r, pid_t tid, uint64_t since)
 	struct reader_config *c = r->c;
 	uint64_t own = r->pos;
 
-	if (proof_ran_in_ring(r->slot, &own, tid, since))
+	if (proof_ran_in_ring(c, r->slot, &own, tid, since))
 		return true;
 	for (uint32_t i = 0; i < c->n_slots; i++)
 		if (i != r->slot->index &&
-		    proof_ran_in_ring(&c->slots[i], &r->cursor[i], tid, since))
+		    proof_ran_in_ring(c, &c->slots[i], &r->cursor[i], tid, since))
 			return true;
 	return proof_ran_noted(c, tid, since);
 }
@@ -151,8 +151,7 @@ static enum provenance provenance_of(struct reader *r, struct pending *p,
 /* Why no walk can be tried; PYSTACK_OK: it can. Counts what it finds. */
 static enum pystack_end readable(struct reader *r, struct target *t, pid_t pid)
 {
-	int state = t ? atomic_load_explicit(&t->state, memory_order_acquire) :
-			TARGET_PENDING;
+	int state = t ? atomic_load_explicit(&t->state, memory_order_acquire) : TARGET_PENDING;
 
 	switch (state) {
 	case TARGET_PYTHON:
@@ -199,8 +198,8 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 	atomic_store_explicit(&r->slot->reading, pid, memory_order_relaxed);
 	r->code_lost = false;
 	know_stack(r, p->pos);
-	res = pystack_read(r->ps, &t->py, &r->live, tid, *inner,
-			   r->c->tape ? emit_read : NULL, r);
+	res = pystack_read(r->ps, &t->py, &r->live, tid, *inner, r->c->tape ? emit_read : NULL,
+			   r);
 	if (r->code_lost)
 		pystack_forget(r->ps, pid);
 	return res;

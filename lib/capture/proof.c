@@ -38,7 +38,8 @@ bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since)
 	return atomic_load_explicit(noted(c, tid), memory_order_acquire) > since;
 }
 
-bool proof_ran_in_ring(struct cpu_slot *slot, uint64_t *cursor, pid_t tid, uint64_t since)
+bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t *cursor,
+		       pid_t tid, uint64_t since)
 {
 	uint64_t tail = perf_ring_tail(&slot->ring), head = perf_ring_head(&slot->ring);
 	uint64_t from = MAX(*cursor, tail), pos;
@@ -47,13 +48,15 @@ bool proof_ran_in_ring(struct cpu_slot *slot, uint64_t *cursor, pid_t tid, uint6
 	bool ran = false;
 
 	for (pos = from; pos < head;) {
-		struct perf_event_header h = perf_ring_peek(&slot->ring, pos, end, sizeof(end));
+		struct perf_event_header h =
+			perf_ring_peek(&slot->ring, pos, end, sizeof(end));
 
 		if (h.size < sizeof(h) || h.size % 8)
 			return true;
-		if (proof_is_switch(&h, end, &sw) && sw.tid == tid && !sw.out &&
-		    sw.time > since)
-			ran = true;
+		if (proof_is_switch(&h, end, &sw) && !sw.out) {
+			proof_note_in(c, sw.tid, sw.time);
+			ran = ran || (sw.tid == tid && sw.time > since);
+		}
 		pos += h.size;
 	}
 	*cursor = head;

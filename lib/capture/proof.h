@@ -24,12 +24,14 @@ bool proof_is_switch(const struct perf_event_header *h, const unsigned char *end
 /* Remember that @tid was seen coming onto a CPU at @time, for the others. */
 void proof_note_in(struct reader_config *c, pid_t tid, uint64_t time);
 
-/* Has @tid come onto a CPU after @since, as far as the unread part of slot
- * @index's ring from *@cursor on can tell? *@cursor moves to the end of what was
- * looked at. Also true when that can't be told (records overwritten). */
-bool proof_ran_in_ring(struct cpu_slot *slot, uint64_t *cursor, pid_t tid, uint64_t since);
+/* Has @tid come onto @slot's CPU after @since, as far as the unread part of its ring from
+ * *@cursor on can tell? *@cursor moves to the end of what was looked at, which is not looked
+ * at again for any thread: so all that came onto the CPU is noted, as by proof_note_in().
+ * Also true when that can't be told (records overwritten). */
+bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t *cursor,
+		       pid_t tid, uint64_t since);
 
-/* The same for what readers have taken out of their rings already. */
+/* The same for what was noted. */
 bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since);
 
 #endif

@@ -14,17 +14,12 @@
 #include "capture/proof.h"
 #include "perf_records.h"
 
-enum {
-	RING = 256 << 10,
-	PAGE = 4096,
-	TID = 71,
-	IN = 0,
-	OUT = PERF_RECORD_MISC_SWITCH_OUT
-};
+enum { RING = 256 << 10, PAGE = 4096, TID = 71, IN = 0, OUT = PERF_RECORD_MISC_SWITCH_OUT };
 
 struct fake {
 	struct perf_event_mmap_page page;
 	struct cpu_slot slot;
+	struct reader_config config;
 	unsigned char *map;
 };
 
@@ -32,10 +27,11 @@ static int setup(void **state)
 {
 	struct fake *f = calloc(1, sizeof(*f));
 
-	f->map = mmap(NULL, RING + PAGE, PROT_READ | PROT_WRITE,
-		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	f->map = mmap(NULL, RING + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		      -1, 0);
 	assert_ptr_not_equal(f->map, MAP_FAILED);
 	assert_int_equal(mprotect(f->map + RING, PAGE, PROT_NONE), 0);
+	f->config.last_in = calloc(LAST_IN, sizeof(*f->config.last_in));
 	f->slot.ring = (struct perf_ring){
 		.fd = -1,
 		.page = &f->page,
@@ -51,6 +47,7 @@ static int teardown(void **state)
 	struct fake *f = *state;
 
 	munmap(f->map, RING + PAGE);
+	free(f->config.last_in);
 	free(f);
 	return 0;
 }
@@ -59,8 +56,7 @@ static int teardown(void **state)
 static void ring_write(struct fake *f, const void *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		f->map[(f->page.data_head + i) & (RING - 1)] =
-		    ((const unsigned char *)p)[i];
+		f->map[(f->page.data_head + i) & (RING - 1)] = ((const unsigned char *)p)[i];
 	f->page.data_head += n;
 }
 
@@ -95,8 +91,8 @@ static void switch_records(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		record_switch(&r, rows[i].misc, TID, 500);
-		assert_true(proof_is_switch(record_header(&r),
-					    r.bytes + r.n - PERF_TRAILER, &sw));
+		assert_true(
+			proof_is_switch(record_header(&r), r.bytes + r.n - PERF_TRAILER, &sw));
 		assert_int_equal(sw.tid, TID);
 		assert_int_equal(sw.time, 500);
 		assert_int_equal(sw.out, rows[i].out);
@@ -105,8 +101,7 @@ static void switch_records(void **state)
 	record_header(&r)->size--;
 	assert_false(proof_is_switch(record_header(&r), NULL, &sw));
 	record_comm(&r, 0, "x", 500);
-	assert_false(
-	    proof_is_switch(record_header(&r), r.bytes + r.n - PERF_TRAILER, &sw));
+	assert_false(proof_is_switch(record_header(&r), r.bytes + r.n - PERF_TRAILER, &sw));
 }
 
 struct ran_row {
@@ -140,11 +135,11 @@ static void switch_in_another_ring(void **state)
 		ring_switch(f, row->misc, row->tid, row->time);
 		record_comm(&r, 0, "other", 1200);
 		ring_write(f, r.bytes, r.n);
-		if (proof_ran_in_ring(&f->slot, &cursor, TID, 1000) != row->ran)
+		if (proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000) != row->ran)
 			fail_msg("row %zu", i);
 		assert_int_equal(cursor, f->page.data_head);
 		/* What was looked at is not looked at again. */
-		assert_false(proof_ran_in_ring(&f->slot, &cursor, TID, 1000));
+		assert_false(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
 	}
 }
 
@@ -159,9 +154,9 @@ static void records_over_the_end(void **state)
 		ring_at(f, at, at);
 		ring_switch(f, OUT, TID, 900);
 		ring_switch(f, IN, TID, 2000);
-		assert_false(proof_ran_in_ring(&f->slot, &cursor, TID, 2000));
+		assert_false(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 2000));
 		cursor = at;
-		assert_true(proof_ran_in_ring(&f->slot, &cursor, TID, 1000));
+		assert_true(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
 	}
 }
 
@@ -171,7 +166,7 @@ static void empty_ring(void **state)
 	uint64_t cursor = 0;
 
 	ring_at(f, 4800, 4800);
-	assert_false(proof_ran_in_ring(&f->slot, &cursor, TID, 0));
+	assert_false(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 0));
 	assert_int_equal(cursor, 4800);
 }
 
@@ -183,7 +178,7 @@ static void taken_out_is_skipped(void **state)
 
 	ring_switch(f, IN, TID, 2000);
 	f->page.data_tail = f->page.data_head;
-	assert_false(proof_ran_in_ring(&f->slot, &cursor, TID, 1000));
+	assert_false(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
 }
 
 /* A ring with little room may have lost the record we look for. */
@@ -196,12 +191,12 @@ static void near_full_ring(void **state)
 	while (f->page.data_head + 40 <= RING - PERF_RECORD_BYTES)
 		ring_switch(f, OUT, TID, 900);
 	cursor = 0;
-	assert_false(proof_ran_in_ring(&f->slot, &cursor, TID, 1000));
+	assert_false(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
 	ring_switch(f, OUT, TID, 900);
 	cursor = 0;
-	assert_true(proof_ran_in_ring(&f->slot, &cursor, TID, 1000));
+	assert_true(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
 	/* Also where everything was looked at before. */
-	assert_true(proof_ran_in_ring(&f->slot, &cursor, TID, 1000));
+	assert_true(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
 }
 
 /* Overwritten while we looked: no header there makes sense, or all of them do. */
@@ -212,16 +207,16 @@ static void overwritten_ring(void **state)
 
 	ring_at(f, 4096, 0);
 	memset(f->map, 0, 4096);
-	assert_true(proof_ran_in_ring(&f->slot, &cursor, TID, 1000));
+	assert_true(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
 	ring_at(f, RING + 4096, RING + 4000);
 	cursor = 0;
 	memset(f->map, 0, 4096);
-	assert_true(proof_ran_in_ring(&f->slot, &cursor, TID, 1000));
+	assert_true(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
 	/* The ring went round since the cursor: its tail says where to go on. */
 	ring_at(f, 10 * RING, 10 * RING);
 	ring_switch(f, OUT, TID, 900);
 	cursor = 40;
-	assert_false(proof_ran_in_ring(&f->slot, &cursor, TID, 1000));
+	assert_false(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
 	assert_int_equal(cursor, f->page.data_head);
 }
 
@@ -240,9 +235,24 @@ static void odd_sizes_at_the_end(void **state)
 			ring_at(f, at, at);
 			ring_write(f, &h, sizeof(h));
 			ring_at(f, at + 4000, at);
-			assert_true(proof_ran_in_ring(&f->slot, &cursor, TID, 1000));
+			assert_true(
+				proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
 		}
 	}
+}
+
+/* A look for one thread moves the cursor past what concerns another. */
+static void a_look_for_one_thread_notes_all(void **state)
+{
+	struct fake *f = *state;
+	uint64_t cursor = 0;
+
+	ring_at(f, 0, 0);
+	ring_switch(f, IN, TID, 1500);
+	assert_false(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID + 1, 1000));
+	assert_false(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
+	assert_true(proof_ran_noted(&f->config, TID, 1000));
+	assert_false(proof_ran_noted(&f->config, TID, 1500));
 }
 
 static void noted(void **state)
@@ -280,6 +290,7 @@ int main(void)
 		TEST(near_full_ring),
 		TEST(overwritten_ring),
 		TEST(odd_sizes_at_the_end),
+		TEST(a_look_for_one_thread_notes_all),
 		cmocka_unit_test(noted),
 	};
 
