@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Counts the stacks in an austin recording (MOJO 3): all of them, and those with a function."""
+"""Reads the stacks of an austin recording (MOJO 3)."""
 
 METADATA, STACK, FRAME, FRAME_INVALID, FRAME_REF, FRAME_KERNEL = 1, 2, 3, 4, 5, 6
 GC, IDLE, TIME, MEMORY, STRING, STRING_REF = 7, 8, 9, 10, 11, 12
@@ -18,11 +18,14 @@ class Reader:
         return self.data[self.at - 1]
 
     def number(self):
-        """The bytes of a variable-length integer: as a key they serve as well as its value."""
-        start = self.at
-        while self.byte() & 0x80:
-            pass
-        return self.data[start:self.at]
+        """A variable-length integer: six bits and a sign, then seven bits a byte, lowest first."""
+        byte = self.byte()
+        value, shift, sign = byte & 0x3f, 6, byte & 0x40
+        while byte & 0x80:
+            byte = self.byte()
+            value |= (byte & 0x7f) << shift
+            shift += 7
+        return -value if sign else value
 
     def text(self):
         start = self.at
@@ -30,8 +33,8 @@ class Reader:
         return self.data[start:self.at - 1].decode("utf-8", "replace")
 
 
-def count(path, function):
-    """(stacks that contain function, all stacks)"""
+def stacks_of(path):
+    """Each stack as [(function, line)], root first."""
     with open(path, "rb") as file:
         data = file.read()
     if data[:3] != b"MOJ" or data[3] != 3:
@@ -43,9 +46,14 @@ def count(path, function):
             take_event(reader, strings, frames, stacks)
     except (IndexError, ValueError):
         pass  # cut short: what is complete counts
-    names = {key for key, name in strings.items() if name == function}
-    wanted = {frame for frame, scope in frames.items() if scope in names}
-    return sum(1 for stack in stacks if wanted & stack), len(stacks)
+    for stack in stacks:
+        yield [(strings.get(frames[key][0], "?"), frames[key][1]) for key in stack if key in frames]
+
+
+def count(path, function):
+    """(stacks that contain function, all stacks)"""
+    stacks = list(stacks_of(path))
+    return sum(1 for stack in stacks if function in dict(stack)), len(stacks)
 
 
 def take_event(reader, strings, frames, stacks):
@@ -54,15 +62,15 @@ def take_event(reader, strings, frames, stacks):
         reader.text(), reader.text()
     elif event == STACK:
         reader.number(), reader.number(), reader.text()
-        stacks.append(set())
+        stacks.append([])
     elif event == FRAME:
-        key, _, scope = reader.number(), reader.number(), reader.number()
-        for _ in range(4):
+        key, _, scope, line = (reader.number() for _ in range(4))
+        for _ in range(3):  # end line, columns
             reader.number()
-        frames[key] = scope
-        stacks[-1].add(key)
+        frames[key] = (scope, line)
+        stacks[-1].append(key)
     elif event == FRAME_REF:
-        stacks[-1].add(reader.number())
+        stacks[-1].append(reader.number())
     elif event == FRAME_KERNEL:
         reader.text()
     elif event in (TIME, MEMORY, STRING_REF):

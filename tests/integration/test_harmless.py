@@ -36,7 +36,8 @@ def test_sigkill_of_pysampled_leaves_the_target_running(py, capture):
     target = Target(py, "groundtruth.py", "--us", 10, "--threads", 3, "--progress", path)
     chance = random.Random(3)
     for _ in range(20):
-        recorder = Recorder("-p", target.pid, "-F", 1000, "--capture", capture, "-o", "a.data", home=home)
+        rate = chance.choice([1000, 5000])
+        recorder = Recorder("-p", target.pid, "-F", rate, "--capture", capture, "-o", "a.data", home=home)
         try:
             recorder.process.wait(chance.uniform(0.01, 0.6))
             raise AssertionError("pysampled ended by itself: %s" % recorder.wait())
@@ -108,3 +109,20 @@ def test_sleeps_of_the_target_are_whole(py, sigurg):
     said = target.line("SLEPT")
     recorder.signal(signal.SIGINT).wait().ok()
     equal(said, "200 early=0 interrupted=0 handled=0", "sleeps")
+
+
+@each(capture=["preempt", "async"])
+@each(sigurg=["handled", "ignored"])
+@one_python
+@harness.not_quick
+@harness.seconds(90)
+def test_no_blocking_call_is_interrupted(py, capture, sigurg):
+    if capture == "preempt":
+        harness.need_fifo()
+    target = Target(py, "blocking.py", sigurg)
+    recorder = Recorder("-p", target.pid, "-F", 10000, "--capture", capture, "-o", "a.data").attached()
+    target.say("go")
+    said = target.line("BLOCKED", 60)
+    run = recorder.signal(signal.SIGINT).wait().ok()
+    check(run.n("samples") > 1000, "too few samples to judge: %s", run)
+    equal(said, "13 calls of 300 times: interrupted {}, handled 0", "calls")

@@ -60,13 +60,17 @@ def main():
     path = target.generated(text, "groundtruth_generated.py", namespace)
     progress = target.Progress(args.progress) if args.progress else None
 
+    begin = threading.Event()  # 200 threads that fight for the GIL would take minutes to start
+
     def work():
+        begin.wait()
         deep(args.depth, lambda: target.forever(namespace["cycle"], args.seconds, progress))
 
     others = [threading.Thread(target=work, name="spin-%d" % i, daemon=True) for i in range(1, args.threads)]
     for thread in others:
         thread.start()
     target.ready(truth=truth, file=path)
+    begin.set()
     work()
 
 

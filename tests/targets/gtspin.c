@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Native functions whose address tells which Python line runs: 100 that spin, 100 that fault one page in.
- * Each is called from one line of a target only, so a sampled instruction in spin_37 is its own truth. */
+ * Native functions whose address tells which Python line runs: 100 that spin, 100 that fault
+ * one page in. Each is called from one line of a target only, so a sampled instruction in
+ * spin_37 is its own truth. */
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -10,86 +11,97 @@
 static volatile unsigned long spin_iterations = 1000;
 static volatile int running = -1;
 
-#define SPIN_LOOP(n)                                                            \
-    do {                                                                        \
-        for (unsigned long left = (n); left; left--) __asm__ volatile("");      \
-    } while (0)
+#define SPIN_LOOP(n)                                         \
+	do {                                                 \
+		for (unsigned long left = (n); left; left--) \
+			__asm__ volatile("");                \
+	} while (0)
 
-/* running = the number read as hex makes each body differ, so that none is folded into another. */
-#define SPIN(n)                                                                                             \
-    __attribute__((noinline, aligned(256), visibility("default"))) PyObject *spin_##n(PyObject *, PyObject *); \
-    PyObject *spin_##n(PyObject *self, PyObject *unused)                                                    \
-    {                                                                                                       \
-        (void)self, (void)unused;                                                                           \
-        running = 0x##n;                                                                                    \
-        SPIN_LOOP(spin_iterations);                                                                         \
-        Py_RETURN_NONE;                                                                                     \
-    }
+/* running = the number read as hex makes each body differ, so that none is folded into
+ * another. */
+#define SPIN(n)                                                        \
+	__attribute__((noinline, aligned(256), visibility("default"))) \
+	PyObject *spin_##n(PyObject *, PyObject *);                    \
+	PyObject *spin_##n(PyObject *self, PyObject *unused)           \
+	{                                                              \
+		(void)self, (void)unused;                              \
+		running = 0x##n;                                       \
+		SPIN_LOOP(spin_iterations);                            \
+		Py_RETURN_NONE;                                        \
+	}
 
-#define TOUCH(n)                                                                                            \
-    __attribute__((noinline, aligned(256), visibility("default"))) PyObject *touch_##n(PyObject *, PyObject *); \
-    PyObject *touch_##n(PyObject *self, PyObject *address)                                                  \
-    {                                                                                                       \
-        (void)self;                                                                                         \
-        volatile char *page = PyLong_AsVoidPtr(address);                                                    \
-        if (!page) return NULL;                                                                             \
-        running = 0x##n;                                                                                    \
-        *page = 0x##n & 0x7f;                                                                               \
-        Py_RETURN_NONE;                                                                                     \
-    }
+#define TOUCH(n)                                                       \
+	__attribute__((noinline, aligned(256), visibility("default"))) \
+	PyObject *touch_##n(PyObject *, PyObject *);                   \
+	PyObject *touch_##n(PyObject *self, PyObject *address)         \
+	{                                                              \
+		(void)self;                                            \
+		volatile char *page = PyLong_AsVoidPtr(address);       \
+		if (!page)                                             \
+			return NULL;                                   \
+		running = 0x##n;                                       \
+		*page = 0x##n & 0x7f;                                  \
+		Py_RETURN_NONE;                                        \
+	}
 
-#define TEN(X, t) X(t##0) X(t##1) X(t##2) X(t##3) X(t##4) X(t##5) X(t##6) X(t##7) X(t##8) X(t##9)
+#define TEN(X, t) \
+	X(t##0) X(t##1) X(t##2) X(t##3) X(t##4) X(t##5) X(t##6) X(t##7) X(t##8) X(t##9)
 #define HUNDRED(X) \
-    TEN(X, 0) TEN(X, 1) TEN(X, 2) TEN(X, 3) TEN(X, 4) TEN(X, 5) TEN(X, 6) TEN(X, 7) TEN(X, 8) TEN(X, 9)
+	TEN(X, 0)  \
+	TEN(X, 1)  \
+	TEN(X, 2) TEN(X, 3) TEN(X, 4) TEN(X, 5) TEN(X, 6) TEN(X, 7) TEN(X, 8) TEN(X, 9)
 
 HUNDRED(SPIN)
 HUNDRED(TOUCH)
 
 static double now_us(void)
 {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
 }
 
 /* The fastest of several runs: other jobs on the machine only ever slow one down. */
 static double fastest_us(unsigned long iterations)
 {
-    double best = 1e18;
-    for (int run = 0; run < 20; run++) {
-        double begin = now_us();
-        SPIN_LOOP(iterations);
-        double took = now_us() - begin;
-        if (took < best) best = took;
-    }
-    return best;
+	double best = 1e18;
+	for (int run = 0; run < 20; run++) {
+		double begin = now_us();
+		SPIN_LOOP(iterations);
+		double took = now_us() - begin;
+		if (took < best)
+			best = took;
+	}
+	return best;
 }
 
 /* calibrate(us): makes each spin last about that long; returns the iterations. */
 static PyObject *calibrate(PyObject *self, PyObject *us)
 {
-    (void)self;
-    double want = PyFloat_AsDouble(us);
-    if (PyErr_Occurred()) return NULL;
-    const unsigned long probe = 200000;
-    double iterations = want * (double)probe / fastest_us(probe);
-    spin_iterations = iterations < 1 ? 1 : (unsigned long)iterations;
-    return PyLong_FromUnsignedLong(spin_iterations);
+	(void)self;
+	double want = PyFloat_AsDouble(us);
+	if (PyErr_Occurred())
+		return NULL;
+	const unsigned long probe = 200000;
+	double iterations = want * (double)probe / fastest_us(probe);
+	spin_iterations = iterations < 1 ? 1 : (unsigned long)iterations;
+	return PyLong_FromUnsignedLong(spin_iterations);
 }
 
-#define SPIN_ROW(n) {"spin_" #n, spin_##n, METH_NOARGS, NULL},
-#define TOUCH_ROW(n) {"touch_" #n, touch_##n, METH_O, NULL},
+#define SPIN_ROW(n) { "spin_" #n, spin_##n, METH_NOARGS, NULL },
+#define TOUCH_ROW(n) { "touch_" #n, touch_##n, METH_O, NULL },
 
 static PyMethodDef methods[] = {
-    HUNDRED(SPIN_ROW)
-    HUNDRED(TOUCH_ROW)
-    {"calibrate", calibrate, METH_O, "Make each spin last so many microseconds."},
-    {NULL, NULL, 0, NULL},
+	HUNDRED(SPIN_ROW) HUNDRED(TOUCH_ROW){ "calibrate", calibrate, METH_O,
+					      "Make each spin last so many microseconds." },
+	{ NULL, NULL, 0, NULL },
 };
 
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "gtspin", NULL, -1, methods, NULL, NULL, NULL, NULL};
+static struct PyModuleDef module = {
+	PyModuleDef_HEAD_INIT, "gtspin", NULL, -1, methods, NULL, NULL, NULL, NULL
+};
 
 PyMODINIT_FUNC PyInit_gtspin(void)
 {
-    return PyModule_Create(&module);
+	return PyModule_Create(&module);
 }
