@@ -18,8 +18,12 @@
 #include "process.h"
 
 /* linux/capability.h */
-enum { CAP_SYS_PTRACE_BIT = 19, CAP_SYS_ADMIN_BIT = 21, CAP_SYS_NICE_BIT = 23,
-       CAP_PERFMON_BIT = 38 };
+enum {
+	CAP_SYS_PTRACE_BIT = 19,
+	CAP_SYS_ADMIN_BIT = 21,
+	CAP_SYS_NICE_BIT = 23,
+	CAP_PERFMON_BIT = 38
+};
 
 /* One line: "ok" or "no" or "--" (neither good nor bad), then the fact. */
 __attribute__((__format__(__printf__, 2, 3))) static void line(const char *mark,
@@ -48,8 +52,8 @@ static uint64_t capabilities(void)
 
 static void check_capability(uint64_t caps, int bit, const char *name, const char *use)
 {
-	bool has = caps >> bit & 1 ||
-		   (bit == CAP_PERFMON_BIT && caps >> CAP_SYS_ADMIN_BIT & 1);
+	bool has =
+		caps >> bit & 1 || (bit == CAP_PERFMON_BIT && caps >> CAP_SYS_ADMIN_BIT & 1);
 
 	line(has ? "ok" : "no", "%s: %s%s", name, use, has ? "" : "; not granted");
 }
@@ -67,7 +71,8 @@ static void check_paranoid(uint64_t caps)
 	int v = perf_event_sysctl("perf_event_paranoid", -2);
 
 	if (v == -2) {
-		line("no", "this kernel has no perf events (kernel.perf_event_paranoid is absent)");
+		line("no",
+		     "this kernel has no perf events (kernel.perf_event_paranoid is absent)");
 		return;
 	}
 	line(v <= 2 || caps >> CAP_PERFMON_BIT & 1 ? "ok" : "no",
@@ -107,16 +112,17 @@ static void check_machine(void)
 
 	uname(&u);
 	line("--", "%s %s, %s", u.sysname, u.release, u.machine);
-	line(perf_event_have_pmu() ? "ok" : "no",
-	     "hardware PMU: %s",
-	     perf_event_have_pmu() ? "cycles and the like can be sampled" :
-				     "none here (a virtual machine?); cycles becomes cpu-clock");
+	line(perf_event_have_pmu() ? "ok" : "no", "hardware PMU: %s",
+	     perf_event_have_pmu() ?
+		     "cycles and the like can be sampled" :
+		     "none here (a virtual machine?); cycles becomes cpu-clock");
 	check_paranoid(caps);
 	check_capability(caps, CAP_PERFMON_BIT, "CAP_PERFMON",
 			 "events on all processes, kernel frames");
 	check_capability(caps, CAP_SYS_PTRACE_BIT, "CAP_SYS_PTRACE",
 			 "memory of other users' processes");
-	check_capability(caps, CAP_SYS_NICE_BIT, "CAP_SYS_NICE", "SCHED_FIFO for exact stacks");
+	check_capability(caps, CAP_SYS_NICE_BIT, "CAP_SYS_NICE",
+			 "SCHED_FIFO for exact stacks");
 	check_yama(caps);
 	check_captures();
 	line("--", "highest frequency: -F %d (kernel.perf_event_max_sample_rate)",
@@ -128,8 +134,9 @@ static void check_scheduling(pid_t pid)
 	int policy = sched_getscheduler(pid);
 
 	if (policy == SCHED_FIFO || policy == SCHED_RR || policy == SCHED_DEADLINE)
-		line("no", "process %d runs with a real-time policy: SCHED_FIFO readers may not "
-			   "preempt it, samples can be late",
+		line("no",
+		     "process %d runs with a real-time policy: SCHED_FIFO readers may not "
+		     "preempt it, samples can be late",
 		     pid);
 	else
 		line("ok", "process %d has an ordinary scheduling policy", pid);
@@ -169,10 +176,11 @@ static int check_target(pid_t pid)
 
 int cmd_doctor(int argc, char **argv)
 {
-	pid_t pid = process_option(argc, argv,
-				   "Usage: pysampled doctor [-p PID]\n\n"
-				   "What this kernel, these rights and this target allow, and what "
-				   "to change.");
+	pid_t pid = process_option(
+		argc, argv,
+		"Usage: pysampled doctor [-p PID]\n\n"
+		"What this kernel, these rights and this target allow, and what "
+		"to change.");
 
 	if (pid < 0)
 		return process_done(pid);

@@ -80,7 +80,8 @@ static void print_frames(struct dump *d, const struct pystack_result *r)
 		const struct pyfunc *f;
 		int line = 0;
 
-		f = profile_lookup(d->profile, r->frames[i].code_id, r->frames[i].lasti, &line);
+		f = profile_lookup(d->profile, r->frames[i].code_id, r->frames[i].lasti,
+				   &line);
 		if (f)
 			printf("    %s (%s:%d)\n", f->qualname, f->file, line);
 	}
@@ -152,9 +153,10 @@ static int dump(pid_t pid)
 int cmd_dump(int argc, char **argv)
 {
 	struct err err;
-	pid_t pid = process_option(argc, argv,
-				   "Usage: pysampled dump -p PID\n\n"
-				   "Print the Python stack of every thread, innermost frame first.");
+	pid_t pid = process_option(
+		argc, argv,
+		"Usage: pysampled dump -p PID\n\n"
+		"Print the Python stack of every thread, innermost frame first.");
 
 	if (pid < 0)
 		return process_done(pid);

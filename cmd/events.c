@@ -36,10 +36,14 @@ static void print_event(const char *name, uint32_t type, uint64_t config)
 static void print_cache_events(void)
 {
 	static const char *const names[] = {
-		"L1-dcache-loads", "L1-dcache-load-misses", "L1-dcache-stores",
-		"L1-icache-load-misses", "LLC-loads", "LLC-load-misses", "LLC-stores",
-		"dTLB-loads", "dTLB-load-misses", "dTLB-store-misses", "iTLB-load-misses",
-		"branch-loads", "branch-load-misses", "node-loads", "node-load-misses",
+		"L1-dcache-loads",    "L1-dcache-load-misses",
+		"L1-dcache-stores",   "L1-icache-load-misses",
+		"LLC-loads",	      "LLC-load-misses",
+		"LLC-stores",	      "dTLB-loads",
+		"dTLB-load-misses",   "dTLB-store-misses",
+		"iTLB-load-misses",   "branch-loads",
+		"branch-load-misses", "node-loads",
+		"node-load-misses",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
@@ -63,8 +67,10 @@ int cmd_events(int argc, char **argv)
 		if (opt != 'h')
 			return cmd_bad_option(argc, argv, opt);
 		puts("Usage: pysampled events\n\n"
-		     "List the events that can be sampled here, and why not where they can't.\n"
-		     "Raw events are written rNNNN (hexadecimal), modifiers :u :k :p :pp :ppp.");
+		     "List the events that can be sampled here, and why not where they "
+		     "can't.\n"
+		     "Raw events are written rNNNN (hexadecimal), modifiers :u :k :p :pp "
+		     ":ppp.");
 		return EXIT_DONE;
 	}
 	if (optind < argc)

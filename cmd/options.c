@@ -43,9 +43,21 @@ static const char help[] =
 	"  -h, --help\n";
 
 enum {
-	OPT_FORMAT = 256, OPT_CAPTURE, OPT_NATIVE, OPT_NO_NATIVE, OPT_KERNEL, OPT_NO_KERNEL,
-	OPT_FOLLOW, OPT_NO_FOLLOW, OPT_THREADS, OPT_PROVENANCE, OPT_HOLD_BUDGET,
-	OPT_MAX_FRAMES, OPT_ANY, OPT_LINES, OPT_WEIGHT,
+	OPT_FORMAT = 256,
+	OPT_CAPTURE,
+	OPT_NATIVE,
+	OPT_NO_NATIVE,
+	OPT_KERNEL,
+	OPT_NO_KERNEL,
+	OPT_FOLLOW,
+	OPT_NO_FOLLOW,
+	OPT_THREADS,
+	OPT_PROVENANCE,
+	OPT_HOLD_BUDGET,
+	OPT_MAX_FRAMES,
+	OPT_ANY,
+	OPT_LINES,
+	OPT_WEIGHT,
 };
 
 static const struct option options[] = {
@@ -127,8 +139,9 @@ static int parse_value(struct said *s, char opt, const char *arg)
 	long v = cmd_number(arg, opt == 'F' ? 1000000 : 1L << 60);
 
 	if (v < 0)
-		return usage(opt == 'F' ? "-F takes a frequency from 1 to 1000000 Hz, not '%s'" :
-					  "-c takes a period of at least 1, not '%s'",
+		return usage(opt == 'F' ?
+				     "-F takes a frequency from 1 to 1000000 Hz, not '%s'" :
+				     "-c takes a period of at least 1, not '%s'",
 			     arg);
 	*(opt == 'F' ? &s->freq : &s->count) = true;
 	s->o->rec.freq = opt == 'F';
@@ -310,8 +323,9 @@ static int contradictions(const struct said *s)
 /* Formats of the contract that are not built yet must not become another one. */
 static bool is_reserved(const char *path)
 {
-	static const char *const ends[] = { ".pb.gz", ".speedscope.json", ".gecko.json",
-					    ".gecko.json.gz", ".svg", ".html" };
+	static const char *const ends[] = { ".pb.gz",	   ".speedscope.json",
+					    ".gecko.json", ".gecko.json.gz",
+					    ".svg",	   ".html" };
 	size_t n = strlen(path);
 
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
@@ -335,8 +349,9 @@ static int pick_formats(struct said *s)
 				     o->path[i]);
 		o->format[i] = sink_pick(name, o->path[i]);
 		if (!o->format[i])
-			return usage("there is no output format '%s'; there are perf, folded, tape",
-				     name ? name : o->path[i]);
+			return usage(
+				"there is no output format '%s'; there are perf, folded, tape",
+				name ? name : o->path[i]);
 		if (!strcmp(o->path[i], "-") && (o->format[i]->needs & SINK_NEEDS_FILE))
 			return usage("format '%s' can't go to stdout; name a file",
 				     o->format[i]->name);
@@ -350,8 +365,14 @@ static int pick_formats(struct said *s)
 static void set_defaults(struct record_options *o)
 {
 	*o = (struct record_options){
-		.rec = { .freq = true, .value = 99, .capture = "auto", .max_frames = 1024,
-			 .hold_budget = 5, .kernel = true, .native = true, .follow = true },
+		.rec = { .freq = true,
+			 .value = 99,
+			 .capture = "auto",
+			 .max_frames = 1024,
+			 .hold_budget = 5,
+			 .kernel = true,
+			 .native = true,
+			 .follow = true },
 		.session_flags = SESSION_LINES,
 	};
 }
@@ -362,8 +383,8 @@ int options_parse(struct record_options *o, int argc, char **argv)
 	int opt, r = 0;
 
 	set_defaults(o);
-	while (r == 0 && (opt = getopt_long(argc, argv, "+:p:t:e:F:c:d:o:qvh", options,
-					    NULL)) != -1) {
+	while (r == 0 &&
+	       (opt = getopt_long(argc, argv, "+:p:t:e:F:c:d:o:qvh", options, NULL)) != -1) {
 		if (opt == '?' || opt == ':')
 			return cmd_bad_option(argc, argv, opt) + 1;
 		r = opt < 256 ? parse_short(&s, opt, optarg) : parse_long(&s, opt, optarg);

@@ -38,7 +38,8 @@ pid_t process_option(int argc, char **argv, const char *help)
 			return done(cmd_bad_option(argc, argv, opt));
 		pid = cmd_number(optarg, PID_MAX);
 		if (pid < 0)
-			return done(cmd_fail(EXIT_USAGE, "'%s' is not a process number", optarg));
+			return done(
+				cmd_fail(EXIT_USAGE, "'%s' is not a process number", optarg));
 	}
 	if (optind < argc)
 		return done(cmd_fail(EXIT_USAGE, "'%s' is not an option; %s takes -p PID",

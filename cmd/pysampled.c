@@ -80,20 +80,21 @@ int cmd_bad_option(int argc, char **argv, int result)
 		word = one;
 	if (result == ':')
 		return cmd_fail(EXIT_USAGE, "option %s needs a value; see --help", word);
-	return cmd_fail(EXIT_USAGE, "there is no option %s (or not with this value); see --help",
-			word);
+	return cmd_fail(EXIT_USAGE,
+			"there is no option %s (or not with this value); see --help", word);
 }
 
 static int print_help(FILE *f)
 {
 	fprintf(f, "Usage: pysampled [record] -p PID [options]\n"
-	       "       pysampled [record] [options] -- CMD [ARG...]\n"
-	       "       pysampled COMMAND [options]\n\n"
-	       "Sample running Python processes by any perf event, from outside.\n\n");
+		   "       pysampled [record] [options] -- CMD [ARG...]\n"
+		   "       pysampled COMMAND [options]\n\n"
+		   "Sample running Python processes by any perf event, from outside.\n\n");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		fprintf(f, "  %-8s %s\n", commands[i].name, commands[i].help);
-	fprintf(f, "\n'pysampled COMMAND --help' tells a command's options; man pysampled tells "
-	       "all.\n");
+	fprintf(f,
+		"\n'pysampled COMMAND --help' tells a command's options; man pysampled tells "
+		"all.\n");
 	return EXIT_DONE;
 }
 

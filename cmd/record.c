@@ -18,7 +18,7 @@
 /* A command that waits, started and held before its exec. */
 struct child {
 	pid_t pid;
-	int go; /* write a byte: exec; close: give up */
+	int go;	    /* write a byte: exec; close: give up */
 	int failed; /* the errno of its exec comes out here */
 };
 
@@ -113,8 +113,8 @@ static int child_status(const struct child *c, const char *name)
 		if (errno != EINTR)
 			return EXIT_OWN_FAILURE;
 	if (read(c->failed, &e, sizeof(e)) == sizeof(e))
-		return cmd_fail(e == ENOENT ? EXIT_NOT_FOUND : EXIT_CANT_RUN, "can't run '%s': %s",
-				name, strerror(e));
+		return cmd_fail(e == ENOENT ? EXIT_NOT_FOUND : EXIT_CANT_RUN,
+				"can't run '%s': %s", name, strerror(e));
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
@@ -152,7 +152,8 @@ static void print_summary(const struct record_options *o, const struct session *
 	else
 		fprintf(stderr, "freq=0 count=%" PRIu64,
 			(uint64_t)session->events[0].attr.sample_period);
-	fprintf(stderr, " duration=%.3fs cpu=%.3fs rss=%.1fMiB\n", s->duration, s->cpu, s->rss);
+	fprintf(stderr, " duration=%.3fs cpu=%.3fs rss=%.1fMiB\n", s->duration, s->cpu,
+		s->rss);
 }
 
 static int close_sinks(struct sink *sinks, size_t n)
@@ -205,8 +206,8 @@ static int run(const struct record_options *o, struct recorder *rec, struct sess
 	if (r == EXIT_DONE) {
 		for (size_t i = 0; i < n; i++)
 			list[i] = &sinks[i];
-		code = recorder_run(rec, list, n, stop, o->command ? release_child : NULL, child,
-				    &summary, &err);
+		code = recorder_run(rec, list, n, stop, o->command ? release_child : NULL,
+				    child, &summary, &err);
 		if (code < 0)
 			r = cmd_fail(cmd_exit_code(code), "%s", err.text);
 	}

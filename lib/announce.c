@@ -106,8 +106,8 @@ static const char *path_here(const struct proc_map *m, const char *root)
 	return m->path[0] ? m->path : "//anon";
 }
 
-static int announce_map(struct writer *w, struct queue *q, pid_t pid,
-			const struct proc_map *m, const char *root, uint64_t time)
+static int announce_map(struct writer *w, struct queue *q, pid_t pid, const struct proc_map *m,
+			const char *root, uint64_t time)
 {
 	begin(w, PERF_RECORD_MMAP2, PERF_RECORD_MISC_USER, pid, pid);
 	put_u64(w, m->start);

@@ -115,8 +115,7 @@ static struct perf_spec clock_for(const struct perf_spec *cycles)
 }
 
 static int choose_one(struct event_info *ret, const struct perf_spec *spec,
-		      struct perf_options *o, pid_t tid, char fallback[256],
-		      struct err *err)
+		      struct perf_options *o, pid_t tid, char fallback[256], struct err *err)
 {
 	struct perf_spec use = *spec;
 	int r = try_open(&ret->attr, &use, o, tid);
@@ -152,7 +151,8 @@ int attach_choose(struct session *session, const struct perf_spec *specs, size_t
 			int r;
 
 			one.side = i == 0;
-			r = choose_one(&session->events[i], &specs[i], &one, tid, fallback, err);
+			r = choose_one(&session->events[i], &specs[i], &one, tid, fallback,
+				       err);
 			if (r < 0)
 				return r;
 			o->kernel = one.kernel;

@@ -56,7 +56,8 @@ static void cursor_skip_leb(struct cursor *c)
 static size_t enc_size(unsigned enc)
 {
 	static const unsigned char size[8] = {
-	    [ENC_PTR] = 8, [ENC_U2] = 2, [ENC_U4] = 4, [ENC_U8] = 8};
+		[ENC_PTR] = 8, [ENC_U2] = 2, [ENC_U4] = 4, [ENC_U8] = 8
+	};
 
 	return size[enc & 7];
 }
@@ -78,7 +79,7 @@ static uint64_t cursor_enc(struct cursor *c, unsigned enc)
 
 int elfcache_eh_hdr(struct elfcache_eh_hdr *ret, struct bytes hdr, uint64_t hdr_at)
 {
-	struct cursor c = {.b = hdr};
+	struct cursor c = { .b = hdr };
 	unsigned version = cursor_u8(&c), ptr = cursor_u8(&c), count = cursor_u8(&c);
 	unsigned rows = cursor_u8(&c);
 	uint64_t n;
@@ -107,7 +108,7 @@ int elfcache_eh_hdr(struct elfcache_eh_hdr *ret, struct bytes hdr, uint64_t hdr_
 /* The encoding of addresses in the FDEs of the CIE at @at, or -ENOEXEC. */
 static int cie_encoding(struct bytes frame, size_t at)
 {
-	struct cursor c = {.b = frame, .at = at};
+	struct cursor c = { .b = frame, .at = at };
 	char aug[9] = "";
 	unsigned version;
 
@@ -149,14 +150,14 @@ struct cie {
 /* How long the function of the FDE at @at is; 0: damaged. */
 static uint64_t fde_size(struct bytes frame, uint64_t at, struct cie *cie)
 {
-	struct cursor c = {.b = frame, .at = at};
+	struct cursor c = { .b = frame, .at = at };
 	uint32_t n = cursor_u32(&c), back = cursor_u32(&c);
 	uint64_t size;
 
 	if (c.bad || n == 0 || n == UINT32_MAX || back == 0 || back > at + 4)
 		return 0;
 	if (cie->at != at + 4 - back)
-		*cie = (struct cie){at + 4 - back, cie_encoding(frame, at + 4 - back)};
+		*cie = (struct cie){ at + 4 - back, cie_encoding(frame, at + 4 - back) };
 	if (cie->enc < 0)
 		return 0;
 	cursor_enc(&c, (unsigned)cie->enc);
@@ -168,8 +169,8 @@ static int func_cmp(const void *a, const void *b)
 {
 	const struct elfcache_func *x = a, *y = b;
 
-	return x->start != y->start ? (x->start < y->start ? -1 : 1)
-				    : (x->size > y->size ? -1 : x->size < y->size);
+	return x->start != y->start ? (x->start < y->start ? -1 : 1) :
+				      (x->size > y->size ? -1 : x->size < y->size);
 }
 
 /* Sort (a linker did that already), drop doubles, cut overlaps, and let a function
@@ -200,7 +201,7 @@ size_t elfcache_eh_functions(struct bytes hdr, uint64_t hdr_at, struct bytes fra
 			     size_t cap)
 {
 	struct elfcache_eh_hdr h;
-	struct cie cie = {SIZE_MAX, -ENOEXEC};
+	struct cie cie = { SIZE_MAX, -ENOEXEC };
 	size_t n = 0;
 
 	if (elfcache_eh_hdr(&h, hdr, hdr_at) < 0)
@@ -214,7 +215,7 @@ size_t elfcache_eh_functions(struct bytes hdr, uint64_t hdr_at, struct bytes fra
 		if (start > UINT32_MAX)
 			continue;
 		size = MIN(size, UINT32_MAX - start);
-		ret[n++] = (struct elfcache_func){(uint32_t)start, (uint32_t)size};
+		ret[n++] = (struct elfcache_func){ (uint32_t)start, (uint32_t)size };
 	}
 	return funcs_tidy(ret, n);
 }

@@ -9,7 +9,7 @@ void elfcache_tables_deinit(struct elfcache_tables *t)
 	free(t->sym);
 	free(t->names);
 	free(t->func);
-	*t = (struct elfcache_tables){0};
+	*t = (struct elfcache_tables){ 0 };
 }
 
 /* ---- Lookups ---- */

@@ -44,9 +44,9 @@ struct elfcache_tables {
 	/* What the symbol _PyEval_EvalFrameDefault covers, if exported; and in a stripped
 	 * file the nameless part that the compiler split off. Size 0: none. */
 	struct elfcache_func eval, eval_rest;
-	bool stripped;       /* no .symtab */
+	bool stripped;	     /* no .symtab */
 	bool exports_python; /* defines CPython's main or eval loop for others */
-	size_t bytes;        /* of memory held */
+	size_t bytes;	     /* of memory held */
 };
 
 /* Read the tables of an open file, or (@fd < 0) of an image in memory. 0;

@@ -42,8 +42,7 @@ static int image_read(const struct image *im, uint64_t offset, void *buf, size_t
 		return 0;
 	}
 	while (got < n) {
-		ssize_t k =
-		    pread(im->fd, (char *)buf + got, n - got, (off_t)(offset + got));
+		ssize_t k = pread(im->fd, (char *)buf + got, n - got, (off_t)(offset + got));
 
 		if (k < 0 && errno == EINTR)
 			continue;
@@ -60,14 +59,14 @@ static struct bytes image_part(const struct image *im, uint64_t offset, uint64_t
 	unsigned char *p;
 
 	if (n == 0 || n > MAX_PART || offset > im->size || n > im->size - offset)
-		return (struct bytes){0};
+		return (struct bytes){ 0 };
 	p = malloc(n + 1);
 	if (!p || image_read(im, offset, p, n) < 0) {
 		free(p);
-		return (struct bytes){0};
+		return (struct bytes){ 0 };
 	}
 	p[n] = '\0';
-	return (struct bytes){p, n};
+	return (struct bytes){ p, n };
 }
 
 static void *image_table(const struct image *im, uint64_t offset, size_t n, size_t each)
@@ -80,7 +79,7 @@ static int image_open(struct image *im, int fd, struct bytes mem)
 	Elf64_Ehdr eh;
 	struct stat st;
 
-	*im = (struct image){.fd = fd, .mem = mem, .size = mem.n};
+	*im = (struct image){ .fd = fd, .mem = mem, .size = mem.n };
 	if (fd >= 0) {
 		if (fstat(fd, &st) < 0)
 			return -EIO;
@@ -88,8 +87,8 @@ static int image_open(struct image *im, int fd, struct bytes mem)
 	}
 	if (image_read(im, 0, &eh, sizeof(eh)) < 0)
 		return -ENOEXEC;
-	if (memcmp(eh.e_ident, ELFMAG, SELFMAG) != 0 ||
-	    eh.e_ident[EI_CLASS] != ELFCLASS64 || eh.e_ident[EI_DATA] != ELFDATA2LSB)
+	if (memcmp(eh.e_ident, ELFMAG, SELFMAG) != 0 || eh.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    eh.e_ident[EI_DATA] != ELFDATA2LSB)
 		return -ENOEXEC;
 	if (eh.e_phentsize == sizeof(Elf64_Phdr) && eh.e_phnum <= MAX_PHDRS)
 		im->ph = image_table(im, eh.e_phoff, eh.e_phnum, sizeof(Elf64_Phdr));
@@ -125,13 +124,12 @@ static void read_loads(struct elfcache_tables *t, const struct image *im)
 		t->base = MIN(t->base, p->p_vaddr);
 		if ((p->p_flags & PF_X) && t->n_loads < ELFCACHE_MAX_LOADS)
 			t->load[t->n_loads++] =
-			    (struct elfcache_load){p->p_offset, p->p_vaddr, p->p_filesz};
+				(struct elfcache_load){ p->p_offset, p->p_vaddr, p->p_filesz };
 	}
 }
 
 /* The executable segment that holds @vaddr. */
-static const struct elfcache_load *find_load(const struct elfcache_tables *t,
-					     uint64_t vaddr)
+static const struct elfcache_load *find_load(const struct elfcache_tables *t, uint64_t vaddr)
 {
 	for (size_t i = 0; i < t->n_loads; i++)
 		if (vaddr - t->load[i].vaddr < t->load[i].size)
@@ -150,14 +148,13 @@ static struct bytes read_rest(const struct image *im, uint64_t vaddr)
 			return image_part(im, p->p_offset + off,
 					  MIN(p->p_filesz - off, MAX_PART));
 	}
-	return (struct bytes){0};
+	return (struct bytes){ 0 };
 }
 
-static int read_funcs(struct elfcache_tables *t, const struct image *im,
-		      const Elf64_Phdr *p)
+static int read_funcs(struct elfcache_tables *t, const struct image *im, const Elf64_Phdr *p)
 {
 	_cleanup_bytes_ struct bytes hdr = image_part(im, p->p_offset, p->p_filesz);
-	_cleanup_bytes_ struct bytes frame = {0};
+	_cleanup_bytes_ struct bytes frame = { 0 };
 	struct elfcache_eh_hdr h;
 
 	if (!hdr.at || elfcache_eh_hdr(&h, hdr, p->p_vaddr) < 0 || h.n_rows == 0)
@@ -178,7 +175,7 @@ struct cand {
 	uint64_t start, size;
 	const char *name;
 	uint32_t order; /* in the file, so that sorting is stable */
-	uint8_t rank;   /* of several names for one address the lowest is taken */
+	uint8_t rank;	/* of several names for one address the lowest is taken */
 };
 
 struct cands {
@@ -211,8 +208,8 @@ static uint8_t cand_rank(const char *name, const Elf64_Sym *s)
 	while (underscores < 15 && name[underscores] == '_')
 		underscores++;
 	return (uint8_t)((s->st_size == 0) << 6 |
-			 (ELF64_ST_BIND(s->st_info) == STB_LOCAL) << 5 |
-			 underscores << 1 | (ELF64_ST_BIND(s->st_info) == STB_WEAK));
+			 (ELF64_ST_BIND(s->st_info) == STB_LOCAL) << 5 | underscores << 1 |
+			 (ELF64_ST_BIND(s->st_info) == STB_WEAK));
 }
 
 static int cand_cmp(const void *a, const void *b)
@@ -227,8 +224,7 @@ static int cand_cmp(const void *a, const void *b)
 }
 
 /* A function's definition in code of this file, with a name of sane length. */
-static bool sym_usable(const struct elfcache_tables *t, const Elf64_Sym *s,
-		       struct bytes names)
+static bool sym_usable(const struct elfcache_tables *t, const Elf64_Sym *s, struct bytes names)
 {
 	unsigned type = ELF64_ST_TYPE(s->st_info);
 	size_t len;
@@ -245,8 +241,8 @@ static void note_python(struct elfcache_tables *t, const Elf64_Sym *s, const cha
 	bool eval = strcmp(name, "_PyEval_EvalFrameDefault") == 0;
 
 	if (eval)
-		t->eval = (struct elfcache_func){(uint32_t)(s->st_value - t->base),
-						 (uint32_t)MIN(s->st_size, MAX_PART)};
+		t->eval = (struct elfcache_func){ (uint32_t)(s->st_value - t->base),
+						  (uint32_t)MIN(s->st_size, MAX_PART) };
 	if (eval || strcmp(name, "Py_BytesMain") == 0)
 		t->exports_python = true;
 }
@@ -272,8 +268,8 @@ static int read_symbols(struct elfcache_tables *t, const struct image *im,
 		if (!sym_usable(t, &s, *names))
 			continue;
 		name = (const char *)names->at + s.st_name;
-		r = cand_push(c, (struct cand){s.st_value, s.st_size, name,
-					       (uint32_t)c->n, cand_rank(name, &s)});
+		r = cand_push(c, (struct cand){ s.st_value, s.st_size, name, (uint32_t)c->n,
+						cand_rank(name, &s) });
 		if (r < 0)
 			return r;
 		if (sh->sh_type == SHT_DYNSYM)
@@ -283,8 +279,7 @@ static int read_symbols(struct elfcache_tables *t, const struct image *im,
 }
 
 /* How far candidate @i reaches: its size, or to the next one. */
-static uint32_t cand_reach(const struct elfcache_tables *t, const struct cands *c,
-			   size_t i)
+static uint32_t cand_reach(const struct elfcache_tables *t, const struct cands *c, size_t i)
 {
 	const struct elfcache_load *l = find_load(t, c->at[i].start);
 	uint64_t room = l->vaddr + l->size - c->at[i].start;
@@ -323,8 +318,8 @@ static int pack_symbols(struct elfcache_tables *t, struct cands *c)
 		return -ENOMEM;
 	n_names = 0;
 	for (size_t i = 0; i < k; i++) {
-		t->sym[i] = (struct elfcache_sym){(uint32_t)(c->at[i].start - t->base),
-						  cand_reach(t, c, i), (uint32_t)n_names};
+		t->sym[i] = (struct elfcache_sym){ (uint32_t)(c->at[i].start - t->base),
+						   cand_reach(t, c, i), (uint32_t)n_names };
 		len = strlen(c->at[i].name) + 1;
 		memcpy(t->names + n_names, c->at[i].name, len);
 		n_names += len;
@@ -336,9 +331,9 @@ static int pack_symbols(struct elfcache_tables *t, struct cands *c)
 
 static int read_all_symbols(struct elfcache_tables *t, const struct image *im)
 {
-	struct bytes names[2] = {0};
-	struct cands c = {0};
-	bool seen[2] = {false};
+	struct bytes names[2] = { 0 };
+	struct cands c = { 0 };
+	bool seen[2] = { false };
 	int r = 0;
 
 	for (size_t i = 0; i < im->n_sh && r == 0; i++) {
@@ -366,7 +361,7 @@ static int read_all_symbols(struct elfcache_tables *t, const struct image *im)
 static struct elfcache_func find_split(const struct elfcache_tables *t, struct bytes code,
 				       struct elfcache_func self)
 {
-	struct elfcache_func best = {0};
+	struct elfcache_func best = { 0 };
 	int lead = 0, n = 0;
 
 	for (size_t i = 0; code.n >= 6 && i < code.n - 5; i++) {
@@ -389,7 +384,7 @@ static struct elfcache_func find_split(const struct elfcache_tables *t, struct b
 			best = *f;
 		lead += best.start == f->start ? 1 : -1;
 	}
-	return lead * 2 > n && lead >= MIN_SPLIT_JUMPS ? best : (struct elfcache_func){0};
+	return lead * 2 > n && lead >= MIN_SPLIT_JUMPS ? best : (struct elfcache_func){ 0 };
 }
 
 /* GCC's PGO builds keep little of _PyEval_EvalFrameDefault under its symbol and
@@ -397,13 +392,12 @@ static struct elfcache_func find_split(const struct elfcache_tables *t, struct b
  * which; else a small or hidden symbol means the largest function. */
 static void find_eval_rest(struct elfcache_tables *t, const struct image *im)
 {
-	struct elfcache_func largest = {0};
+	struct elfcache_func largest = { 0 };
 
 	if (!t->exports_python || !t->stripped)
 		return;
 	if (im->machine == EM_X86_64 && t->eval.size) {
-		_cleanup_bytes_ struct bytes rest =
-		    read_rest(im, t->base + t->eval.start);
+		_cleanup_bytes_ struct bytes rest = read_rest(im, t->base + t->eval.start);
 
 		rest.n = MIN(rest.n, t->eval.size);
 		t->eval_rest = find_split(t, rest, t->eval);
@@ -421,7 +415,7 @@ int elfcache_tables_read(struct elfcache_tables *t, int fd, struct bytes mem)
 	struct image im;
 	int r;
 
-	*t = (struct elfcache_tables){0};
+	*t = (struct elfcache_tables){ 0 };
 	r = image_open(&im, fd, mem);
 	if (r == 0) {
 		read_loads(t, &im);

@@ -70,7 +70,7 @@ void kallsyms_parse(struct kallsyms *k, char *text)
 		}
 		len = strlen(name) + 1;
 		memmove(text + used, name, len);
-		k->sym[k->n++] = (struct kallsym){start, (uint32_t)used};
+		k->sym[k->n++] = (struct kallsym){ start, (uint32_t)used };
 		used += len;
 	}
 	kallsyms_sort(k);

@@ -19,10 +19,10 @@ struct perf_sample {
 	uint16_t misc;
 	const unsigned char *kchain; /* n_kchain addresses, markers included */
 	uint32_t n_kchain;
-	bool have_user;		     /* user_ip and user_sp are valid */
+	bool have_user; /* user_ip and user_sp are valid */
 	uint64_t user_ip, user_sp;
-	const unsigned char *regs;   /* arch_host->n_regs user registers, or NULL */
-	struct bytes stack;	     /* at user_sp; may be empty */
+	const unsigned char *regs; /* arch_host->n_regs user registers, or NULL */
+	struct bytes stack;	   /* at user_sp; may be empty */
 };
 
 /* The trailer that sample_id_all puts behind every other record. */

@@ -61,7 +61,8 @@ struct perf_event_attr perf_event_witness(const struct perf_event_attr *like)
 		.type = PERF_TYPE_SOFTWARE,
 		.config = PERF_COUNT_SW_CONTEXT_SWITCHES,
 		.sample_period = 1,
-		.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_REGS_USER,
+		.sample_type =
+			PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_REGS_USER,
 		.sample_regs_user = like->sample_regs_user,
 		.sample_id_all = 1,
 		.use_clockid = 1,

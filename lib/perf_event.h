@@ -15,14 +15,14 @@
 #include "perf_names.h"
 
 struct perf_options {
-	bool freq;	    /* value is Hz, else a period */
+	bool freq; /* value is Hz, else a period */
 	uint64_t value;
-	bool kernel;	    /* count in the kernel too, with its call chain */
-	bool side;	    /* this event carries MMAP2, COMM, FORK and SWITCH records */
-	bool inherit;	    /* follow new threads and children */
-	bool threads_only;  /* inherit to threads but not to children (5.13+) */
-	bool on_exec;	    /* starts at the next exec */
-	uint32_t stack;	    /* bytes of the user stack with each sample; a multiple of 8 */
+	bool kernel;	   /* count in the kernel too, with its call chain */
+	bool side;	   /* this event carries MMAP2, COMM, FORK and SWITCH records */
+	bool inherit;	   /* follow new threads and children */
+	bool threads_only; /* inherit to threads but not to children (5.13+) */
+	bool on_exec;	   /* starts at the next exec */
+	uint32_t stack;	   /* bytes of the user stack with each sample; a multiple of 8 */
 };
 
 /* The attr for @spec. All events of a recording share one sample_type
@@ -32,7 +32,8 @@ struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
 					  const struct perf_options *o);
 
 /* The attr of the witness: a record with the user registers each time a thread leaves
- * a CPU: IDENTIFIER TID REGS_USER, the same registers as @like. Needs the right to count in the kernel. */
+ * a CPU: IDENTIFIER TID REGS_USER, the same registers as @like. Needs the right to count in
+ * the kernel. */
 struct perf_event_attr perf_event_witness(const struct perf_event_attr *like);
 
 /* perf_event_open(2), close-on-exec. A descriptor or -errno. */
@@ -70,8 +71,8 @@ int perf_ring_map(struct perf_ring *r, const struct perf_event_attr *attr, pid_t
 /* Redirect event @fd into @r. 0 or -errno. */
 int perf_ring_attach(const struct perf_ring *r, int fd);
 
-uint64_t perf_ring_head(const struct perf_ring *r); /* acquire */
-uint64_t perf_ring_tail(const struct perf_ring *r); /* acquire: another reader's */
+uint64_t perf_ring_head(const struct perf_ring *r);	  /* acquire */
+uint64_t perf_ring_tail(const struct perf_ring *r);	  /* acquire: another reader's */
 void perf_ring_consume(struct perf_ring *r, uint64_t to); /* release */
 
 /* The record at @pos, which the caller knows to lie before the head. One that
@@ -81,7 +82,7 @@ const struct perf_event_header *perf_ring_at(const struct perf_ring *r, uint64_t
 					     unsigned char *bounce);
 
 /* The record's type, misc and size alone, and its last @n bytes into @end. */
-struct perf_event_header perf_ring_peek(const struct perf_ring *r, uint64_t pos,
-					void *end, size_t n);
+struct perf_event_header perf_ring_peek(const struct perf_ring *r, uint64_t pos, void *end,
+					size_t n);
 
 #endif

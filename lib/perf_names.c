@@ -9,8 +9,14 @@
 
 #include "base.h"
 
-#define HW(n, c) { n, PERF_TYPE_HARDWARE, PERF_COUNT_HW_##c }
-#define SW(n, c) { n, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_##c }
+#define HW(n, c)                                         \
+	{                                                \
+		n, PERF_TYPE_HARDWARE, PERF_COUNT_HW_##c \
+	}
+#define SW(n, c)                                         \
+	{                                                \
+		n, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_##c \
+	}
 
 static const struct {
 	const char *name;
@@ -68,9 +74,12 @@ static bool find_generic(const char *s, size_t n, struct perf_spec *ret)
 
 /* perf_event_open(2): cache id | op << 8 | result << 16. */
 static const char *const cache_ids[][4] = {
-	{ "L1-dcache", "L1-d", "l1d" }, { "L1-icache", "L1-i", "l1i" },
-	{ "LLC", "L2" },		{ "dTLB", "d-tlb", "Data-TLB" },
-	{ "iTLB", "i-tlb" },		{ "branch", "bpu", "bpc" },
+	{ "L1-dcache", "L1-d", "l1d" },
+	{ "L1-icache", "L1-i", "l1i" },
+	{ "LLC", "L2" },
+	{ "dTLB", "d-tlb", "Data-TLB" },
+	{ "iTLB", "i-tlb" },
+	{ "branch", "bpu", "bpc" },
 	{ "node" },
 };
 static const char *const cache_ops[][3] = {

@@ -25,8 +25,8 @@ struct perf_spec {
 };
 
 /* The comma list @list (commas inside {} and // do not split) into at most @cap
- * specs. 0; -ENOENT there is no such event; -EINVAL malformed; -ENOTSUP a kind that is not built yet; with
- * a sentence naming the item. */
+ * specs. 0; -ENOENT there is no such event; -EINVAL malformed; -ENOTSUP a kind that is not
+ * built yet; with a sentence naming the item. */
 int perf_names_parse(const char *list, struct perf_spec *ret, size_t cap, size_t *n,
 		     struct err *err);
 

@@ -248,8 +248,8 @@ static int pids_push(pid_t **pids, size_t *n, size_t *cap, pid_t pid)
 {
 	if (*n == *cap) {
 		size_t more = *cap ? *cap * 2 : 16;
-		pid_t *grown = more > PROC_MAX_FAMILY ? NULL :
-				       realloc(*pids, more * sizeof(**pids));
+		pid_t *grown =
+			more > PROC_MAX_FAMILY ? NULL : realloc(*pids, more * sizeof(**pids));
 
 		if (!grown)
 			return -ENOMEM;

@@ -238,8 +238,7 @@ static const struct pyfunc *func_of(struct profile *p, const struct pycode_copy 
 	return p->funcs[i] = f;
 }
 
-static struct pcode *code_create(struct profile *p, const struct pycode_copy *c,
-				 uint64_t hash)
+static struct pcode *code_create(struct profile *p, const struct pycode_copy *c, uint64_t hash)
 {
 	struct pcode *code = calloc(1, sizeof(*code));
 

@@ -22,7 +22,6 @@ int profile_code(struct profile *p, uint64_t id, const struct pycode_copy *c, si
 
 /* The function that @id stands for and the line of @lasti (0: none); NULL for an id
  * that was never noted. */
-const struct pyfunc *profile_lookup(struct profile *p, uint64_t id, uint32_t lasti,
-				    int *line);
+const struct pyfunc *profile_lookup(struct profile *p, uint64_t id, uint32_t lasti, int *line);
 
 #endif

@@ -234,8 +234,8 @@ static int print_parts(struct rmem *m, const struct pylayout *l, const unsigned 
 	return r;
 }
 
-int pycode_fingerprint(struct rmem *m, const struct pylayout *l,
-		       const unsigned char *head, struct pycode_print *ret)
+int pycode_fingerprint(struct rmem *m, const struct pylayout *l, const unsigned char *head,
+		       struct pycode_print *ret)
 {
 	print_head(ret, l, head);
 	return code_u32(head, l->code.version) ? 0 : print_parts(m, l, head, PARTS, ret);

@@ -15,11 +15,11 @@
 #include "remote_mem.h"
 
 enum {
-	PYCODE_NAME_MAX = 1024,	 /* bytes kept of a qualified name */
-	PYCODE_FILE_MAX = 4096,	 /* bytes kept of a file name */
-	PYCODE_TABLE_MAX = 49152, /* bytes kept of a line table */
+	PYCODE_NAME_MAX = 1024,	     /* bytes kept of a qualified name */
+	PYCODE_FILE_MAX = 4096,	     /* bytes kept of a file name */
+	PYCODE_TABLE_MAX = 49152,    /* bytes kept of a line table */
 	PYCODE_COPY_MAX = 56 * 1024, /* sizeof(struct pycode_copy) + all of the above */
-	PYCODE_HEAD_MAX = 256,	 /* bytes of a code object before its bytecode */
+	PYCODE_HEAD_MAX = 256,	     /* bytes of a code object before its bytecode */
 };
 
 /* Identifies the code object that lives at an address now. Two words: the
@@ -36,11 +36,11 @@ enum { PYCODE_NAME_CUT = 1, PYCODE_FILE_CUT = 2, PYCODE_TABLE_CUT = 4 };
  * a tape. Strings are raw characters of @kind bytes each (1: Latin-1, 2, 4). */
 struct pycode_copy {
 	struct pycode_print print;
-	uint64_t at;		/* its address, for the record */
+	uint64_t at; /* its address, for the record */
 	int32_t firstlineno;
-	uint32_t flags;		/* co_flags */
-	uint32_t bytecode;	/* offset of the bytecode in the object, bytes */
-	uint32_t firsttraceable; /* in code units of 2 bytes */
+	uint32_t flags;			  /* co_flags */
+	uint32_t bytecode;		  /* offset of the bytecode in the object, bytes */
+	uint32_t firsttraceable;	  /* in code units of 2 bytes */
 	uint32_t name_n, file_n, table_n; /* bytes, in this order in data[] */
 	uint8_t name_kind, file_kind, cut, linetable;
 	unsigned char data[];
@@ -55,8 +55,8 @@ static inline size_t pycode_copy_size(const struct pycode_copy *c)
 /* The fingerprint from @head: the code object's first layout.code.size bytes
  * (at most PYCODE_HEAD_MAX). Reads through @m only where the version has no
  * counter, and only name, file and table. 0 or a read error. */
-int pycode_fingerprint(struct rmem *m, const struct pylayout *l,
-		       const unsigned char *head, struct pycode_print *ret);
+int pycode_fingerprint(struct rmem *m, const struct pylayout *l, const unsigned char *head,
+		       struct pycode_print *ret);
 
 /* The same without the contents of file and line table: header and name. */
 int pycode_fingerprint_name(struct rmem *m, const struct pylayout *l,

@@ -79,7 +79,8 @@ static bool line_next(struct line_iter *it)
 	else if (code >= CODE_ONE_LINE && code < CODE_NO_COLUMNS)
 		it->computed += code - CODE_ONE_LINE;
 	it->line = code != CODE_NONE && it->computed > 0 && it->computed <= INT_MAX ?
-			   (int)it->computed : 0;
+			   (int)it->computed :
+			   0;
 	while (it->at < it->end && !(*it->at & 128))
 		it->at++;
 	return true;
@@ -149,8 +150,7 @@ static size_t char_utf8(uint32_t c, unsigned char out[4])
 	return n;
 }
 
-static size_t text_utf8(const unsigned char *at, size_t n, uint8_t kind, char *buf,
-			size_t cap)
+static size_t text_utf8(const unsigned char *at, size_t n, uint8_t kind, char *buf, size_t cap)
 {
 	unsigned char out[4];
 	size_t len = 0;

@@ -89,9 +89,8 @@ static int too_old(const struct search *s, const char *path, struct err *err)
 	char name[16], range[32];
 	unsigned minor;
 
-	return err_set(err, -ENOTSUP,
-		       "process %d (%s) runs CPython%s (%s): supported are %s", s->pid,
-		       s->comm, version_in_name(path, &minor, name), base_name(path),
+	return err_set(err, -ENOTSUP, "process %d (%s) runs CPython%s (%s): supported are %s",
+		       s->pid, s->comm, version_in_name(path, &minor, name), base_name(path),
 		       supported(range));
 }
 
@@ -191,8 +190,7 @@ static int version_read(const struct search *s, const struct pyfind_elf *elf,
 	unsigned minor;
 	char name[16];
 
-	if (elf->py_version &&
-	    rmem_read_u64(s->m, bias + elf->py_version, &version) == 0 &&
+	if (elf->py_version && rmem_read_u64(s->m, bias + elf->py_version, &version) == 0 &&
 	    version >> 24 == 3) {
 		*ret = (uint32_t)version;
 		return 0;
@@ -225,9 +223,11 @@ static int layout_told(const struct search *s, struct pyproc *p, struct bytes ra
 	if (!table)
 		return no_table(s, p, err);
 	if (debug_offsets_parse(raw, table, &p->layout, &why) < 0)
-		return err_set(err, -ENOTSUP, "process %d (%s): CPython %u.%u says of itself "
-			       "what cannot be (%.200s)", s->pid, s->comm, p->version >> 24,
-			       p->version >> 16 & 0xff, why.text);
+		return err_set(err, -ENOTSUP,
+			       "process %d (%s): CPython %u.%u says of itself "
+			       "what cannot be (%.200s)",
+			       s->pid, s->comm, p->version >> 24, p->version >> 16 & 0xff,
+			       why.text);
 	return 0;
 }
 
@@ -251,8 +251,9 @@ static int layout_choose(const struct search *s, const struct pyfind_elf *elf,
 		return denied(s, r, err);
 	if (r < 0)
 		return r == -ESRCH ? no_process(s->pid, err) :
-			err_set(err, -ENOTSUP, "process %d (%s): its _PyRuntime cannot be read",
-				s->pid, s->comm);
+				     err_set(err, -ENOTSUP,
+					     "process %d (%s): its _PyRuntime cannot be read",
+					     s->pid, s->comm);
 	if (told.n && debug_offsets_version(told, &p->version, &free_threaded) == 0)
 		return layout_told(s, p, told, err);
 	if (version_read(s, elf, mod, bias, &p->version) < 0)
@@ -349,8 +350,10 @@ static int modules_try(struct search *s, struct pyproc *p, struct err *err)
 	}
 	if (s->best.code)
 		return err_set(err, s->best.code, "%s", s->best.text);
-	return err_set(err, -ENOEXEC, "process %d (%s) is no CPython: none of its %zu mapped "
-		       "files holds an interpreter", s->pid, s->comm, n);
+	return err_set(err, -ENOEXEC,
+		       "process %d (%s) is no CPython: none of its %zu mapped "
+		       "files holds an interpreter",
+		       s->pid, s->comm, n);
 }
 
 static void exe_read(struct search *s)

@@ -62,8 +62,7 @@ static void look_at_symbol(struct pyfind_elf *ret, const char *name, const GElf_
 		ret->python |= !strcmp(name, api[i]);
 }
 
-static void read_symbols(Elf *elf, Elf_Scn *scn, const GElf_Shdr *sh,
-			 struct pyfind_elf *ret)
+static void read_symbols(Elf *elf, Elf_Scn *scn, const GElf_Shdr *sh, struct pyfind_elf *ret)
 {
 	Elf_Data *data;
 

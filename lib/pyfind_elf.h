@@ -15,10 +15,10 @@ enum { PYFIND_ELF_LOADS = 16 };
 
 struct pyfind_elf {
 	/* Addresses as in the file, 0: not there. */
-	uint64_t runtime;    /* _PyRuntime, or the .PyRuntime section that holds it alone */
-	uint64_t py_version; /* Py_Version, 3.11+ */
+	uint64_t runtime;      /* _PyRuntime, or the .PyRuntime section that holds it alone */
+	uint64_t py_version;   /* Py_Version, 3.11+ */
 	uint64_t func_version; /* _Py_next_func_version, a local symbol of 3.12 */
-	bool python;	     /* defines CPython's API */
+	bool python;	       /* defines CPython's API */
 	bool pypy;
 	bool stripped; /* no .symtab */
 	bool program;  /* has an ELF interpreter or is ET_EXEC: no library */

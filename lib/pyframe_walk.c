@@ -33,8 +33,8 @@ void pywalk_layout_init(struct pywalk_layout *ret, const struct pylayout *l, rad
 		.interp_unique = pyoff_get(l->interp.threads_unique),
 		.ts_next = off16(l->tstate.next),
 		.ts_tid = off16(l->tstate.native_tid),
-		.ts_frame = off16(pyoff_has(l->tstate.cframe) ? l->tstate.cframe
-							       : l->tstate.frame),
+		.ts_frame = off16(pyoff_has(l->tstate.cframe) ? l->tstate.cframe :
+								l->tstate.frame),
 		.ts_base = off16(l->tstate.base_frame),
 		.ts_status = off16(l->tstate.status),
 		.cf_frame = off16(l->cframe.current_frame),
@@ -119,8 +119,7 @@ struct find {
 };
 
 /* One interpreter's list. 1: found and active; 0: go on; or -errno. */
-static int search_list(struct rmem *m, const struct pywalk_layout *l, raddr ts,
-		       struct find *f)
+static int search_list(struct rmem *m, const struct pywalk_layout *l, raddr ts, struct find *f)
 {
 	uint64_t id;
 

@@ -15,8 +15,8 @@
 
 enum {
 	PYWALK_MAX_FRAMES = 8192,
-	PYWALK_NONE = 0xffff,	   /* "no such field" in struct pywalk_layout */
-	PYWALK_FRAME_BYTES = 128,  /* no interpreter frame header is longer */
+	PYWALK_NONE = 0xffff,	  /* "no such field" in struct pywalk_layout */
+	PYWALK_FRAME_BYTES = 128, /* no interpreter frame header is longer */
 };
 
 /* The walker's row of a struct pylayout: small, flat, plain integers. */
@@ -37,25 +37,25 @@ struct pyframe {
 	raddr frame;
 };
 enum {
-	PYFRAME_SHIM = 1,  /* runs no code: lives on the C stack, it is the anchor */
-	PYFRAME_ENTRY = 2, /* 3.11: C called into the interpreter just below */
+	PYFRAME_SHIM = 1,      /* runs no code: lives on the C stack, it is the anchor */
+	PYFRAME_ENTRY = 2,     /* 3.11: C called into the interpreter just below */
 	PYFRAME_GENERATOR = 4, /* owned by a generator */
 	PYFRAME_BITS = 7,
 };
 
 enum pywalk_end {
-	PYWALK_BOTTOM,	/* the whole stack */
-	PYWALK_FAULT,	/* a read failed */
-	PYWALK_LIMIT,	/* no room for more frames */
-	PYWALK_BROKEN,	/* ended where no whole stack ends: caught in mid-update */
+	PYWALK_BOTTOM, /* the whole stack */
+	PYWALK_FAULT,  /* a read failed */
+	PYWALK_LIMIT,  /* no room for more frames */
+	PYWALK_BROKEN, /* ended where no whole stack ends: caught in mid-update */
 };
 
 struct pywalk {
 	uint32_t n;
 	enum pywalk_end end;
-	raddr next;	/* LIMIT, FAULT: the frame to go on with */
-	raddr first;	/* tstate's frame pointer as read: for a second look */
-	raddr cframe;	/* 3.11, 3.12: the innermost _PyCFrame, else 0 */
+	raddr next;   /* LIMIT, FAULT: the frame to go on with */
+	raddr first;  /* tstate's frame pointer as read: for a second look */
+	raddr cframe; /* 3.11, 3.12: the innermost _PyCFrame, else 0 */
 };
 
 /* Fill @ret from @l for a runtime at @runtime. */

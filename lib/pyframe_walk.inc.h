@@ -13,8 +13,8 @@
  * of remote data.
  */
 
-#define WALK_U64(w, off) (*(const uint64_t *)((w)->buf + ((off) & 0x78)))
-#define WALK_U8(w, off) ((w)->buf[(off) & 0x7f])
+#define WALK_U64(w, off) (*(const uint64_t *)((w)->buf + ((off)&0x78)))
+#define WALK_U8(w, off) ((w)->buf[(off)&0x7f])
 
 /* tstate -> its innermost frame. 3.11 and 3.12 put a _PyCFrame between. */
 WALK_FN int walk_first(struct walk_state *w, const struct pywalk_layout *l, uint64_t ts,

@@ -6,8 +6,7 @@
 #include "pystack_int.h"
 
 struct pystack *pystack_create(uint32_t max_frames,
-			       void (*new_code)(void *, uint64_t,
-						const struct pycode_copy *),
+			       void (*new_code)(void *, uint64_t, const struct pycode_copy *),
 			       void *arg)
 {
 	struct pystack *p = calloc(1, sizeof(*p));
@@ -25,7 +24,8 @@ struct pystack *pystack_create(uint32_t max_frames,
 	p->seen = calloc(PYWALK_MAX_FRAMES, sizeof(*p->seen));
 	p->copy = calloc(1, PYCODE_COPY_MAX);
 	p->bytes = calloc(1, BATCH_BYTES);
-	if (!p->threads || !p->codes || !p->walked || !p->frames || !p->seen || !p->copy || !p->bytes) {
+	if (!p->threads || !p->codes || !p->walked || !p->frames || !p->seen || !p->copy ||
+	    !p->bytes) {
 		pystack_destroy(p);
 		return NULL;
 	}
@@ -82,8 +82,7 @@ static void fetch_plan(struct pystack *p, const struct thread *th)
 }
 
 /* The current data-stack chunk lies in [chunk, top): bring what the plan did not. */
-static void fetch_chunk(struct pystack *p, const struct pystack_target *t,
-			struct thread *th)
+static void fetch_chunk(struct pystack *p, const struct pystack_target *t, struct thread *th)
 {
 	raddr at[3]; /* datastack_chunk, datastack_top, datastack_limit */
 	raddr from;
@@ -188,8 +187,7 @@ static void plan_next(struct thread *th, const struct pystack_target *t,
 
 /* --- the thread state --- */
 
-static bool tstate_is(struct pystack *p, const struct pystack_target *t, raddr ts,
-		      pid_t inner)
+static bool tstate_is(struct pystack *p, const struct pystack_target *t, raddr ts, pid_t inner)
 {
 	uint64_t id;
 
@@ -281,10 +279,10 @@ static void begin(struct pystack *p, struct rmem *below,
 	}
 }
 
-struct pystack_result
-pystack_read(struct pystack *p, const struct pystack_target *t, struct rmem *below,
-	     pid_t tid, pid_t inner,
-	     void (*saw)(void *, raddr, const void *, size_t, int), void *saw_arg)
+struct pystack_result pystack_read(struct pystack *p, const struct pystack_target *t,
+				   struct rmem *below, pid_t tid, pid_t inner,
+				   void (*saw)(void *, raddr, const void *, size_t, int),
+				   void *saw_arg)
 {
 	struct pystack_result r = { .frames = p->frames };
 	struct thread *th = thread_of(p, t->pid, tid);

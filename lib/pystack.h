@@ -44,10 +44,10 @@ enum pystack_end {
 
 struct pystack_result {
 	enum pystack_end end;
-	bool truncated;	   /* OK, but cut at max_frames */
+	bool truncated; /* OK, but cut at max_frames */
 	uint32_t n;
 	struct pystack_frame *frames; /* innermost first; valid until the next call */
-	raddr tstate, first; /* for pystack_unchanged() */
+	raddr tstate, first;	      /* for pystack_unchanged() */
 };
 
 struct pystack;
@@ -66,10 +66,10 @@ void pystack_know(struct pystack *p, raddr at, struct bytes bytes);
 /* Read the stack of thread @tid (@inner: its id in the target's own PID
  * namespace) through @below. If @saw is set, every read is reported to it, failed
  * ones too (see struct rmem_record). Never fails: the result says it all. */
-struct pystack_result
-pystack_read(struct pystack *p, const struct pystack_target *t, struct rmem *below,
-	     pid_t tid, pid_t inner,
-	     void (*saw)(void *, raddr, const void *, size_t, int), void *saw_arg);
+struct pystack_result pystack_read(struct pystack *p, const struct pystack_target *t,
+				   struct rmem *below, pid_t tid, pid_t inner,
+				   void (*saw)(void *, raddr, const void *, size_t, int),
+				   void *saw_arg);
 
 /* Does the thread still stand in the frame that the result began with? */
 bool pystack_unchanged(const struct pystack_result *r, const struct pystack_target *t,

@@ -29,7 +29,8 @@ void codes_begin(struct pystack *p, const struct pystack_target *t, struct threa
 	raddr interp = 0, at;
 	uint32_t now = 0;
 
-	if (rmem_read_u64(p->mem, th->tstate + pyoff_get(t->layout.tstate.interp), &interp) < 0)
+	if (rmem_read_u64(p->mem, th->tstate + pyoff_get(t->layout.tstate.interp), &interp) <
+	    0)
 		interp = 0;
 	th->interp = interp;
 	at = versions_at(p, t, th);
@@ -112,7 +113,8 @@ static void look_at_functions(struct pystack *p, const struct pystack_target *t,
 			continue;
 		p->seen[i].func.at = function_at(p, t, i);
 		if (p->seen[i].func.at)
-			rmem_batch_want(&p->batch, p->seen[i].func.at + pyoff_get(l->func.code),
+			rmem_batch_want(&p->batch,
+					p->seen[i].func.at + pyoff_get(l->func.code),
 					function_span(l));
 	}
 	rmem_batch_fetch(&p->batch);
@@ -132,8 +134,7 @@ static bool still_verified(const struct seen *s, const struct thread *th)
 		return false;
 	if (c->versions && c->versions == th->versions && c->interp == th->interp)
 		return true;
-	return s->func.version && s->func.version == c->func_version &&
-	       s->func.at == c->func;
+	return s->func.version && s->func.version == c->func_version && s->func.at == c->func;
 }
 
 static void copy_code(struct pystack *p, const struct pystack_target *t, struct code *c,

@@ -15,9 +15,9 @@ enum {
 	N_REGIONS = 120,
 	PAGE_SHIFT = 12,
 	REGION_MAX = 64 << 10,
-	REGION_AGE = 2,	    /* walks that a region is kept for without being touched */
-	PLAN_AGE = 256,	    /* walks after which the plan is made anew */
-	SLACK = 1024,	    /* a few frames more than last time */
+	REGION_AGE = 2, /* walks that a region is kept for without being touched */
+	PLAN_AGE = 256, /* walks after which the plan is made anew */
+	SLACK = 1024,	/* a few frames more than last time */
 	TSTATE_BYTES = 512,
 	FIND_MAX = 4096, /* threads looked at while one is held */
 	CHUNK_MAX = 256 << 10,
@@ -38,9 +38,9 @@ struct region {
 struct thread {
 	pid_t pid, tid;
 	raddr tstate;
-	bool none; /* a complete search found no thread state ... */
+	bool none;	      /* a complete search found no thread state ... */
 	uint64_t none_unique; /* ... while the lists looked like this */
-	raddr limit; /* end of the data-stack chunk */
+	raddr limit;	      /* end of the data-stack chunk */
 	raddr interp;
 	uint32_t versions; /* its count of code objects at the last walk, 0: unknown */
 	bool distrust;	   /* that count was caught out: not what we take it for */
@@ -55,9 +55,9 @@ struct code {
 	struct pycode_print print;
 	uint64_t id;
 	uint32_t bytecode, firsttraceable, length; /* bytes, code units, bytes */
-	uint32_t table_n;  /* bytes of its line table */
+	uint32_t table_n;			   /* bytes of its line table */
 	raddr interp;
-	uint32_t versions; /* the interpreter's count when last verified, 0: none */
+	uint32_t versions;     /* the interpreter's count when last verified, 0: none */
 	uint32_t func_version; /* of a function that had this code then, 0: none */
 	raddr func;
 	struct pycode_print name_print; /* pycode_fingerprint_name() of print */

@@ -21,10 +21,10 @@ struct queue_record {
 
 struct queue {
 	unsigned char *bytes;
-	size_t size; /* power of two */
+	size_t size;			    /* power of two */
 	_Alignas(64) _Atomic uint64_t head; /* written by the producer */
 	_Alignas(64) _Atomic uint64_t tail; /* written by the consumer */
-	uint64_t reserved; /* producer: end of the open reservation */
+	uint64_t reserved;		    /* producer: end of the open reservation */
 };
 
 int queue_init(struct queue *q, size_t size); /* 0 or -ENOMEM */

@@ -19,8 +19,10 @@
 #include "tracker.h"
 
 enum {
-	RING_PAGES = 256, RING_PAGES_MIN = 32,
-	QUEUE_BYTES = 2 << 20, CTL_QUEUE_BYTES = 64 << 10,
+	RING_PAGES = 256,
+	RING_PAGES_MIN = 32,
+	QUEUE_BYTES = 2 << 20,
+	CTL_QUEUE_BYTES = 64 << 10,
 	STACK_BYTES = 1024, /* holds what the innermost eval loop keeps on the C stack */
 	WATCH_MS = 1000, /* who sees a reader inside a read kicks the control thread before */
 	SEARCH_MS = 50,	 /* while interpreters are being looked for */
@@ -101,8 +103,9 @@ static int choose(struct recorder *r, struct err *err)
 	if (fallback[0])
 		note(r, "%s", fallback);
 	if (r->o.kernel && !r->perf.kernel)
-		note(r, "kernel frames are not permitted here (kernel.perf_event_paranoid is "
-			"%d)",
+		note(r,
+		     "kernel frames are not permitted here (kernel.perf_event_paranoid is "
+		     "%d)",
 		     perf_event_sysctl("perf_event_paranoid", -1));
 	for (size_t i = 0; i < r->o.n_events; i++)
 		if (!r->session->events[i].attr.exclude_kernel)
@@ -412,8 +415,9 @@ static int watch_readers(struct recorder *r)
 	}
 	if (atomic_load(&r->config.over_budget) && !r->warned_budget) {
 		r->warned_budget = true;
-		note(r, "holding the targets costs more than %u%% of a CPU: samples are shed; "
-			"lower -F, or raise --hold-budget",
+		note(r,
+		     "holding the targets costs more than %u%% of a CPU: samples are shed; "
+		     "lower -F, or raise --hold-budget",
 		     r->o.hold_budget);
 	}
 	return soon;

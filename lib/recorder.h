@@ -19,14 +19,14 @@ struct recorder_options {
 	size_t n_tids;
 	struct perf_spec events[SESSION_MAX_EVENTS];
 	size_t n_events;
-	bool freq;	       /* value is Hz, else a period */
+	bool freq; /* value is Hz, else a period */
 	uint64_t value;
-	uint64_t duration_ns;  /* 0: until stopped */
-	const char *capture;   /* "auto", "preempt", "async" */
+	uint64_t duration_ns; /* 0: until stopped */
+	const char *capture;  /* "auto", "preempt", "async" */
 	bool kernel, native, full, follow, any;
 	uint32_t max_frames;
-	unsigned hold_budget;  /* percent */
-	bool child;	       /* pids[0] is our own child, held before its exec */
+	unsigned hold_budget; /* percent */
+	bool child;	      /* pids[0] is our own child, held before its exec */
 	/* What a person should know as it happens; a sentence. May be NULL. */
 	void (*note)(void *arg, const char *text);
 	void *note_arg;

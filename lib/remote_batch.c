@@ -50,7 +50,13 @@ bool rmem_batch_holds(const struct rmem_batch *b, raddr at, size_t n)
 }
 
 /* A fill is FILL_PAGES pieces; the uppermost may reach half a page into the next. */
-enum { HOLES_MAX = 3, PAGE = 4096, FILL_PAGES = 4, FILL_ROOM = (FILL_PAGES + 1) * PAGE, NEAR = 64 << 10 };
+enum {
+	HOLES_MAX = 3,
+	PAGE = 4096,
+	FILL_PAGES = 4,
+	FILL_ROOM = (FILL_PAGES + 1) * PAGE,
+	NEAR = 64 << 10
+};
 
 /* Bring [at, at + n) and what lies below it, page by page downwards: a hole ends
  * the transfer and what came before it is kept, in one contiguous piece. */
@@ -91,8 +97,8 @@ static int batch_read(struct rmem *m, raddr at, void *buf, size_t n)
 	const unsigned char *p = held(b, at, n);
 
 	if (!p) {
-		bool deep = b->missed > at && b->missed - at < NEAR && n <= PAGE / 2 &&
-			    at > NEAR;
+		bool deep =
+			b->missed > at && b->missed - at < NEAR && n <= PAGE / 2 && at > NEAR;
 
 		b->missed = at;
 		return deep ? fill_down(b, at, buf, n) : rmem_read(b->below, at, buf, n);

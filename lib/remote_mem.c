@@ -110,8 +110,7 @@ static int image_read(struct rmem *m, raddr at, void *buf, size_t n)
 
 static const struct rmem_ops image_ops = { .name = "image", .read = image_read };
 
-void rmem_image_init(struct rmem_image *m, const struct rmem_chunk *chunks,
-		     size_t n_chunks)
+void rmem_image_init(struct rmem_image *m, const struct rmem_chunk *chunks, size_t n_chunks)
 {
 	*m = (struct rmem_image){
 		.base.ops = &image_ops,

@@ -81,8 +81,7 @@ struct rmem_image {
 	const struct rmem_chunk *chunks; /* borrowed; the last one that fits wins */
 	size_t n_chunks;
 };
-void rmem_image_init(struct rmem_image *m, const struct rmem_chunk *chunks,
-		     size_t n_chunks);
+void rmem_image_init(struct rmem_image *m, const struct rmem_chunk *chunks, size_t n_chunks);
 
 /* Decorator: reads through @below and reports every read to @saw: good ones
  * with @ret 0 and the bytes, failed ones with -errno and NULL. */

@@ -94,12 +94,13 @@ static void push(struct resolver *r, size_t *n, struct frame f)
 static void push_kernel(struct resolver *r, size_t *n, const uint64_t *ip, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
-		push(r, n, (struct frame){
-				   .kind = FRAME_KERNEL,
-				   .ip = ip[i],
-				   .name = r->want_names ? symbolize_kernel(r->symbols, ip[i]) :
-							   NULL,
-			   });
+		push(r, n,
+		     (struct frame){
+			     .kind = FRAME_KERNEL,
+			     .ip = ip[i],
+			     .name = r->want_names ? symbolize_kernel(r->symbols, ip[i]) :
+						     NULL,
+		     });
 }
 
 /* The user address where the thread was: the sampled one, or where it entered the
@@ -115,11 +116,12 @@ static void push_leaf(struct resolver *r, size_t *n, const struct q_sample *q)
 		return;
 	if (frames && !r->c.full && symbolize_is_eval(r->symbols, s->pid, ip))
 		return;
-	push(r, n, (struct frame){
-			   .kind = FRAME_NATIVE,
-			   .ip = ip,
-			   .name = r->want_names ? symbolize_user(r->symbols, s->pid, ip) : NULL,
-		   });
+	push(r, n,
+	     (struct frame){
+		     .kind = FRAME_NATIVE,
+		     .ip = ip,
+		     .name = r->want_names ? symbolize_user(r->symbols, s->pid, ip) : NULL,
+	     });
 }
 
 /* False: a code that was never queued, which must not happen. */
@@ -153,14 +155,15 @@ static void give_sample(struct resolver *r, struct q_sample *q)
 		push_leaf(r, &stack.n, q);
 	}
 	if (s->prov == PROV_LATE || s->prov == PROV_TORN)
-		push(r, &stack.n, (struct frame){
-					  .kind = FRAME_MARKER,
-					  .name = s->prov == PROV_LATE ? "[late]" : "[torn]",
-				  });
+		push(r, &stack.n,
+		     (struct frame){
+			     .kind = FRAME_MARKER,
+			     .name = s->prov == PROV_LATE ? "[late]" : "[torn]",
+		     });
 	r->counts.by_prov[s->prov]++;
 	for (size_t i = 0; i < r->c.n_sinks; i++)
-		note_failure(r, r->c.sinks[i], r->c.sinks[i]->ops->sample(r->c.sinks[i], s,
-									   &stack));
+		note_failure(r, r->c.sinks[i],
+			     r->c.sinks[i]->ops->sample(r->c.sinks[i], s, &stack));
 }
 
 /* --- what is not a sample --- */
@@ -251,8 +254,8 @@ static void take_record(struct resolver *r, const struct queue_record *rec)
 
 	switch (rec->type) {
 	case Q_CODE:
-		profile_code(r->profile, load_u64(rec->data),
-			     (const void *)(rec->data + 8), n - 8);
+		profile_code(r->profile, load_u64(rec->data), (const void *)(rec->data + 8),
+			     n - 8);
 		break;
 	case Q_TAPE:
 		give_tape(r, rec->data, n);

@@ -22,8 +22,8 @@ struct resolver_config {
 	size_t n_queues;
 	struct sink *sinks[RESOLVER_MAX_SINKS]; /* opened; borrowed */
 	size_t n_sinks;
-	bool native; /* the native frame at the sampled address */
-	bool full;   /* ... also inside the interpreter's eval loop */
+	bool native;		 /* the native frame at the sampled address */
+	bool full;		 /* ... also inside the interpreter's eval loop */
 	void (*tick)(void *arg); /* called every 70 ms on the resolver's thread; may be NULL */
 	void *tick_arg;
 };

@@ -35,18 +35,18 @@ struct event_info {
 struct session {
 	struct event_info events[SESSION_MAX_EVENTS];
 	size_t n_events;
-	const char *capture;	/* "preempt", "async" */
+	const char *capture;	 /* "preempt", "async" */
 	const char *capture_why; /* why not a better one, or "" */
 	int argc;
-	char **argv;		/* the command line, for the header */
-	uint64_t start_ns;	/* CLOCK_MONOTONIC */
-	unsigned flags;		/* enum session_flags */
+	char **argv;	   /* the command line, for the header */
+	uint64_t start_ns; /* CLOCK_MONOTONIC */
+	unsigned flags;	   /* enum session_flags */
 };
 enum session_flags {
-	SESSION_LINES = 1 << 0,	  /* folded: file:line, else file */
-	SESSION_THREADS = 1 << 1, /* keep threads apart */
-	SESSION_PERIOD = 1 << 2,  /* folded: weight is the period */
-	SESSION_KERNEL = 1 << 3,  /* kernel frames were asked for and allowed */
+	SESSION_LINES = 1 << 0,	     /* folded: file:line, else file */
+	SESSION_THREADS = 1 << 1,    /* keep threads apart */
+	SESSION_PERIOD = 1 << 2,     /* folded: weight is the period */
+	SESSION_KERNEL = 1 << 3,     /* kernel frames were asked for and allowed */
 	SESSION_ONLY_EXACT = 1 << 4, /* text outputs keep exact samples only */
 	SESSION_ONLY_LATE = 1 << 5,  /* ... late ones only */
 };
@@ -60,8 +60,8 @@ struct sample {
 	uint32_t cpu, event; /* event: index into session.events */
 	uint16_t misc;	     /* perf_event_header.misc: cpumode */
 	enum provenance prov;
-	bool truncated;	     /* Python part cut by --max-frames */
-	uint64_t late_ns;    /* from @time to the end of the walk */
+	bool truncated;	  /* Python part cut by --max-frames */
+	uint64_t late_ns; /* from @time to the end of the walk */
 };
 
 /* A Python function, interned for the whole recording: equal (qualname, file,
@@ -69,9 +69,9 @@ struct sample {
  * characters, owned by the table that made it. */
 struct pyfunc {
 	const char *qualname, *file; /* file as co_filename has it, or absolute */
-	int firstline;	/* co_firstlineno */
-	int min, max;	/* lines of its code, min <= max, both >= 0 */
-	uint32_t index; /* 0, 1, 2 ... in the order of first sight */
+	int firstline;		     /* co_firstlineno */
+	int min, max;		     /* lines of its code, min <= max, both >= 0 */
+	uint32_t index;		     /* 0, 1, 2 ... in the order of first sight */
 };
 
 enum frame_kind { FRAME_KERNEL, FRAME_NATIVE, FRAME_PYTHON, FRAME_MARKER };

@@ -24,7 +24,7 @@ struct strtab {
 	struct strtab_chunk *chunk; /* the newest first */
 	struct strtab_entry *entry;
 	uint32_t n, cap;
-	uint32_t *slot;   /* id + 1, 0 is free */
+	uint32_t *slot;	  /* id + 1, 0 is free */
 	uint32_t n_slots; /* a power of two, more than 2 * n */
 };
 
@@ -68,7 +68,7 @@ static const char *strtab_keep(struct strtab *t, const char *s, size_t n)
 		c = malloc(sizeof(*c) + cap);
 		if (!c)
 			return NULL;
-		*c = (struct strtab_chunk){.next = t->chunk, .cap = cap};
+		*c = (struct strtab_chunk){ .next = t->chunk, .cap = cap };
 		t->chunk = c;
 	}
 	ret = c->text + c->n;
@@ -78,8 +78,7 @@ static const char *strtab_keep(struct strtab *t, const char *s, size_t n)
 	return ret;
 }
 
-static uint32_t *strtab_slot(const struct strtab *t, uint64_t hash, const char *s,
-			     size_t n)
+static uint32_t *strtab_slot(const struct strtab *t, uint64_t hash, const char *s, size_t n)
 {
 	uint32_t mask = t->n_slots - 1, i = (uint32_t)hash & mask;
 
@@ -135,7 +134,7 @@ uint32_t strtab_add(struct strtab *t, const char *s, size_t n)
 	text = strtab_keep(t, s, n);
 	if (!text)
 		return STRTAB_NONE;
-	t->entry[t->n] = (struct strtab_entry){.text = text, .n = n, .hash = hash};
+	t->entry[t->n] = (struct strtab_entry){ .text = text, .n = n, .hash = hash };
 	*strtab_slot(t, hash, s, n) = t->n + 1;
 	return t->n++;
 }

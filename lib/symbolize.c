@@ -182,15 +182,15 @@ static void map_open(struct symbolizer *s, pid_t pid, const struct map *m)
 	static const char gone[] = " (deleted)";
 	char path[PATH_MAX];
 	size_t n = strlen(elfcache_path(m->elf)), cut = sizeof(gone) - 1;
-	struct proc_map pm = {.start = m->lo,
-			      .end = m->hi,
-			      .pgoff = m->pgoff,
-			      .ino = m->ino,
-			      .maj = m->maj,
-			      .min = m->min,
-			      .r = true,
-			      .x = true,
-			      .path = path};
+	struct proc_map pm = { .start = m->lo,
+			       .end = m->hi,
+			       .pgoff = m->pgoff,
+			       .ino = m->ino,
+			       .maj = m->maj,
+			       .min = m->min,
+			       .r = true,
+			       .x = true,
+			       .path = path };
 	int fd;
 
 	if (n >= sizeof(path) || !m->ino)
@@ -220,22 +220,22 @@ static void vdso_give(struct symbolizer *s, struct elfcache_elf *e)
 		return;
 	memcpy(&eh, at, sizeof(eh));
 	n = eh.e_shoff + (size_t)eh.e_shnum * eh.e_shentsize;
-	elfcache_give_image(s->elfs, e, (struct bytes){at, n});
+	elfcache_give_image(s->elfs, e, (struct bytes){ at, n });
 }
 
 static void side_mmap(struct symbolizer *s, const struct side *side)
 {
-	struct elfcache_id id = {.dev = makedev(side->u.mmap.maj, side->u.mmap.min),
-				 .ino = side->u.mmap.ino,
-				 .generation = side->u.mmap.ino_generation,
-				 .path = side->u.mmap.path ? side->u.mmap.path : ""};
+	struct elfcache_id id = { .dev = makedev(side->u.mmap.maj, side->u.mmap.min),
+				  .ino = side->u.mmap.ino,
+				  .generation = side->u.mmap.ino_generation,
+				  .path = side->u.mmap.path ? side->u.mmap.path : "" };
 	uint64_t len = MIN(side->u.mmap.len, UINT64_MAX - side->u.mmap.addr);
-	struct map m = {.lo = side->u.mmap.addr,
-			.hi = side->u.mmap.addr + len,
-			.pgoff = side->u.mmap.pgoff,
-			.maj = side->u.mmap.maj,
-			.min = side->u.mmap.min,
-			.ino = side->u.mmap.ino};
+	struct map m = { .lo = side->u.mmap.addr,
+			 .hi = side->u.mmap.addr + len,
+			 .pgoff = side->u.mmap.pgoff,
+			 .maj = side->u.mmap.maj,
+			 .min = side->u.mmap.min,
+			 .ino = side->u.mmap.ino };
 	bool keep = side->u.mmap.prot & PROT_EXEC;
 	struct space *sp = side->u.mmap.kernel ? NULL : space_get(s, side->pid);
 
@@ -305,8 +305,7 @@ static const char *name_offset(struct symbolizer *s, const char *path, uint64_t 
 	return symnames_intern(&s->names, buf);
 }
 
-static void answer_elf(struct symbolizer *s, pid_t pid, const struct map *m,
-		       struct answer *a)
+static void answer_elf(struct symbolizer *s, pid_t pid, const struct map *m, struct answer *a)
 {
 	const struct elfcache_tables *t;
 	const char *path = elfcache_path(m->elf), *sym;
@@ -343,7 +342,7 @@ static struct answer *answer_slot(struct symbolizer *s, uint64_t gen, uint64_t i
 /* Name and kind of a user address; stays until the next call. */
 static const struct answer *answer_user(struct symbolizer *s, pid_t pid, uint64_t ip)
 {
-	static const struct answer nothing = {.name = symnames_unknown};
+	static const struct answer nothing = { .name = symnames_unknown };
 	const struct space *sp = *space_slot(s, pid);
 	struct answer *slot, a;
 	size_t i;
@@ -356,7 +355,7 @@ static const struct answer *answer_user(struct symbolizer *s, pid_t pid, uint64_
 	i = space_find(sp, ip);
 	if (i == sp->n || sp->map[i].lo > ip || !sp->map[i].elf)
 		return &nothing;
-	a = (struct answer){.gen = sp->gen, .ip = ip};
+	a = (struct answer){ .gen = sp->gen, .ip = ip };
 	answer_elf(s, pid, &sp->map[i], &a);
 	*slot = a;
 	return slot;
@@ -377,8 +376,8 @@ const char *symbolize_kernel(struct symbolizer *s, uint64_t ip)
 	struct answer *slot = answer_slot(s, 0, ip);
 
 	if (!slot->name || slot->gen != 0 || slot->ip != ip)
-		*slot = (struct answer){.ip = ip,
-					.name = kallsyms_name(&s->kernel, &s->names, ip)};
+		*slot = (struct answer){ .ip = ip,
+					 .name = kallsyms_name(&s->kernel, &s->names, ip) };
 	return slot->name;
 }
 

@@ -31,12 +31,12 @@ const char *symnames_intern(struct symnames *t, const char *name)
 /* Bytes of the UTF-8 character at @s, 0 when it is none or a control character. */
 static size_t printable(const unsigned char *s)
 {
-	size_t n = s[0] < 0x80   ? 1
-		   : s[0] < 0xc2 ? 0
-		   : s[0] < 0xe0 ? 2
-		   : s[0] < 0xf0 ? 3
-		   : s[0] < 0xf5 ? 4
-				 : 0;
+	size_t n = s[0] < 0x80 ? 1 :
+		   s[0] < 0xc2 ? 0 :
+		   s[0] < 0xe0 ? 2 :
+		   s[0] < 0xf0 ? 3 :
+		   s[0] < 0xf5 ? 4 :
+				 0;
 
 	if (n == 1)
 		return s[0] >= 0x20 && s[0] != 0x7f;
@@ -71,8 +71,8 @@ void symnames_clean(char *buf, size_t cap, const char *s)
 
 static bool is_part_word(const char *s, size_t n)
 {
-	static const char *const words[] = {"cold", "constprop", "part",
-					    "isra", "lto_priv",  "llvm"};
+	static const char *const words[] = { "cold", "constprop", "part",
+					     "isra", "lto_priv",  "llvm" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
 		if (strlen(words[i]) == n && memcmp(words[i], s, n) == 0)

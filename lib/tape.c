@@ -20,7 +20,7 @@ enum {
 	CHUNK = 64 << 10,
 };
 
-static const char magic[MAGIC_SIZE] = {'P', 'Y', 'S', 'T', 'A', 'P', 'E', '1'};
+static const char magic[MAGIC_SIZE] = { 'P', 'Y', 'S', 'T', 'A', 'P', 'E', '1' };
 
 static size_t padding(uint64_t n)
 {
@@ -33,7 +33,7 @@ struct tape_writer {
 	FILE *out;
 	ZSTD_CCtx *z;
 	unsigned unflushed; /* verdicts since the last flush */
-	int failed;         /* first -errno; nothing is written after it */
+	int failed;	    /* first -errno; nothing is written after it */
 	bool finished;
 	char buf[CHUNK];
 };
@@ -41,11 +41,11 @@ struct tape_writer {
 /* Feed @in to the stream; with a directive other than continue, until all is out. */
 static int writer_feed(struct tape_writer *w, struct bytes in, ZSTD_EndDirective how)
 {
-	ZSTD_inBuffer from = {in.at, in.n, 0};
+	ZSTD_inBuffer from = { in.at, in.n, 0 };
 	bool more = in.n > 0 || how != ZSTD_e_continue;
 
 	while (more && !w->failed) {
-		ZSTD_outBuffer to = {w->buf, sizeof(w->buf), 0};
+		ZSTD_outBuffer to = { w->buf, sizeof(w->buf), 0 };
 		size_t left = ZSTD_compressStream2(w->z, &to, &from, how);
 
 		if (ZSTD_isError(left))
@@ -59,7 +59,7 @@ static int writer_feed(struct tape_writer *w, struct bytes in, ZSTD_EndDirective
 
 static int writer_flush(struct tape_writer *w, ZSTD_EndDirective how)
 {
-	writer_feed(w, (struct bytes){0}, how);
+	writer_feed(w, (struct bytes){ 0 }, how);
 	if (!w->failed && fflush(w->out) != 0)
 		w->failed = errno ? -errno : -EIO;
 	w->unflushed = 0;
@@ -80,7 +80,7 @@ struct tape_writer *tape_writer_create(FILE *out, struct err *err)
 	w->out = out;
 	ZSTD_CCtx_setParameter(w->z, ZSTD_c_compressionLevel, LEVEL);
 	ZSTD_CCtx_setParameter(w->z, ZSTD_c_checksumFlag, 1);
-	writer_feed(w, (struct bytes){(const unsigned char *)magic, sizeof(magic)},
+	writer_feed(w, (struct bytes){ (const unsigned char *)magic, sizeof(magic) },
 		    ZSTD_e_continue);
 	return w;
 }
@@ -89,16 +89,16 @@ int tape_write(struct tape_writer *w, enum tape_type type, struct bytes head,
 	       struct bytes body)
 {
 	static const unsigned char zeros[8];
-	uint32_t header[2] = {type, (uint32_t)(head.n + body.n)};
+	uint32_t header[2] = { type, (uint32_t)(head.n + body.n) };
 
 	if (w->finished || head.n > MAX_RECORD || body.n > MAX_RECORD - head.n)
 		return -EINVAL;
 	errno = 0;
-	writer_feed(w, (struct bytes){(const unsigned char *)header, sizeof(header)},
+	writer_feed(w, (struct bytes){ (const unsigned char *)header, sizeof(header) },
 		    ZSTD_e_continue);
 	writer_feed(w, head, ZSTD_e_continue);
 	writer_feed(w, body, ZSTD_e_continue);
-	writer_feed(w, (struct bytes){zeros, padding(header[1])}, ZSTD_e_continue);
+	writer_feed(w, (struct bytes){ zeros, padding(header[1]) }, ZSTD_e_continue);
 	if (type == TAPE_VERDICT && ++w->unflushed >= FLUSH_EVERY)
 		writer_flush(w, ZSTD_e_flush);
 	return w->failed;
@@ -151,7 +151,7 @@ static int tape_grow(struct tape *t, size_t *cap, size_t max)
 static int tape_unpack(struct tape *t, struct bytes file, size_t max)
 {
 	__attribute__((__cleanup__(free_dctx))) ZSTD_DCtx *z = ZSTD_createDCtx();
-	ZSTD_inBuffer in = {file.at, file.n, 0};
+	ZSTD_inBuffer in = { file.at, file.n, 0 };
 	size_t cap = 0, left = 1;
 	int r;
 
@@ -165,7 +165,7 @@ static int tape_unpack(struct tape *t, struct bytes file, size_t max)
 		r = tape_grow(t, &cap, max);
 		if (r < 0)
 			return r;
-		out = (ZSTD_outBuffer){t->data + t->n, cap - t->n, 0};
+		out = (ZSTD_outBuffer){ t->data + t->n, cap - t->n, 0 };
 		left = ZSTD_decompressStream(z, &out, &in);
 		t->n += out.pos;
 		if (ZSTD_isError(left) || (out.pos == 0 && in.pos == in_before))
@@ -180,7 +180,7 @@ int tape_load(struct tape *t, struct bytes file, size_t max, struct err *err)
 	size_t cap = MIN(max, SIZE_MAX - MAGIC_SIZE - 1) + MAGIC_SIZE + 1;
 	int r;
 
-	*t = (struct tape){0};
+	*t = (struct tape){ 0 };
 	r = tape_unpack(t, file, cap);
 	if (r == 0 && (t->n < MAGIC_SIZE || memcmp(t->data, magic, MAGIC_SIZE) != 0))
 		r = -EBADMSG;
@@ -189,10 +189,9 @@ int tape_load(struct tape *t, struct bytes file, size_t max, struct err *err)
 	if (r < 0) {
 		tape_deinit(t);
 		return err_set(err, r,
-			       r == -EBADMSG ? "not a tape"
-			       : r == -EFBIG
-				   ? "the tape is larger than %zu bytes unpacked"
-				   : "no memory for the tape",
+			       r == -EBADMSG ? "not a tape" :
+			       r == -EFBIG   ? "the tape is larger than %zu bytes unpacked" :
+					       "no memory for the tape",
 			       max);
 	}
 	t->n -= MAGIC_SIZE;
@@ -224,7 +223,7 @@ int tape_load_file(struct tape *t, const char *path, size_t max, struct err *err
 	size_t got;
 	int r;
 
-	*t = (struct tape){0};
+	*t = (struct tape){ 0 };
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_set(err, -errno, "%s: %s", path, strerror(errno));
 	if (!S_ISREG(st.st_mode))
@@ -239,7 +238,7 @@ int tape_load_file(struct tape *t, const char *path, size_t max, struct err *err
 	if (r < 0)
 		err_set(err, r, "%s: %s", path, strerror(-r));
 	else
-		r = tape_load(t, (struct bytes){file, got}, max, err);
+		r = tape_load(t, (struct bytes){ file, got }, max, err);
 	free(file);
 	return r;
 }
@@ -247,11 +246,10 @@ int tape_load_file(struct tape *t, const char *path, size_t max, struct err *err
 void tape_deinit(struct tape *t)
 {
 	free(t->data);
-	*t = (struct tape){0};
+	*t = (struct tape){ 0 };
 }
 
-bool tape_next(const struct tape *t, size_t *pos, enum tape_type *type,
-	       struct bytes *body)
+bool tape_next(const struct tape *t, size_t *pos, enum tape_type *type, struct bytes *body)
 {
 	uint32_t kind, n;
 
@@ -262,7 +260,7 @@ bool tape_next(const struct tape *t, size_t *pos, enum tape_type *type,
 	if (kind < TAPE_SESSION || kind > TAPE_VERDICT || n > t->n - *pos - HEADER_SIZE)
 		return false;
 	*type = (enum tape_type)kind;
-	*body = (struct bytes){t->data + *pos + HEADER_SIZE, n};
+	*body = (struct bytes){ t->data + *pos + HEADER_SIZE, n };
 	*pos += HEADER_SIZE + n;
 	*pos += MIN(padding(n), t->n - *pos); /* a cut may have taken the padding */
 	return true;

@@ -58,15 +58,15 @@ struct tape_writer;
 /* @out is borrowed and must outlive the writer. NULL with a sentence in @err. */
 struct tape_writer *tape_writer_create(FILE *out, struct err *err);
 int tape_write(struct tape_writer *w, enum tape_type type, struct bytes head,
-	       struct bytes body); /* 0 or -errno */
+	       struct bytes body);	       /* 0 or -errno */
 int tape_writer_finish(struct tape_writer *w); /* flush the stream; 0 or -errno */
 void tape_writer_destroy(struct tape_writer *w);
 
 /* A whole tape in memory (at most @max bytes unpacked), for playing. */
 struct tape {
 	unsigned char *data;
-	size_t n;   /* bytes unpacked */
-	bool cut;   /* the stream ended early */
+	size_t n; /* bytes unpacked */
+	bool cut; /* the stream ended early */
 };
 /* From bytes (pure) and from a file. 0; -EBADMSG not a tape; -EFBIG. */
 int tape_load(struct tape *t, struct bytes file, size_t max, struct err *err);

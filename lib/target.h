@@ -24,7 +24,7 @@ enum target_state {
 struct target {
 	pid_t pid;
 	_Atomic int state;
-	bool inner_tids;  /* lives in a PID namespace of its own */
+	bool inner_tids; /* lives in a PID namespace of its own */
 	struct pystack_target py;
 	uint32_t version; /* PY_VERSION_HEX */
 	raddr runtime;
@@ -33,7 +33,7 @@ struct target {
 	size_t n_tids;
 	struct {
 		pid_t outer, inner;
-	} *tids;
+	} * tids;
 };
 
 struct target_table {

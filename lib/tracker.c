@@ -15,7 +15,7 @@ enum {
 	PROBE_WAIT_MS = 1000, /* at attach */
 	RETRY_MS = 10,	      /* doubled each time, to RETRY_MAX_MS */
 	RETRY_MAX_MS = 200,
-	FRESH_TRIES = 16,     /* so a program that runs for 2 s without Python has none */
+	FRESH_TRIES = 16, /* so a program that runs for 2 s without Python has none */
 };
 
 /* A process whose interpreter is being looked for. */
@@ -114,8 +114,8 @@ static void tape_target(const struct tracker *t, const struct target *target)
 
 	if (!t->tape || atomic_load(&target->state) != TARGET_PYTHON)
 		return;
-	p = queue_reserve(t->tape, Q_TAPE, sizeof(tag) + sizeof(head) +
-						   sizeof(target->py.layout));
+	p = queue_reserve(t->tape, Q_TAPE,
+			  sizeof(tag) + sizeof(head) + sizeof(target->py.layout));
 	if (!p)
 		return;
 	memcpy(p, tag, sizeof(tag));
@@ -208,16 +208,17 @@ void tracker_quarantine(struct tracker *t, pid_t pid)
 	if (!target ||
 	    atomic_exchange(&target->state, TARGET_QUARANTINED) == TARGET_QUARANTINED)
 		return;
-	note(t, "a read of process %d hangs; it is left alone from now on, its samples are "
-		"torn",
+	note(t,
+	     "a read of process %d hangs; it is left alone from now on, its samples are "
+	     "torn",
 	     pid);
 }
 
 /* --- searches --- */
 
 /* False: keep looking. */
-static bool search_ended(struct tracker *t, struct search *s, int code,
-			 const struct pyproc *p, const struct err *err)
+static bool search_ended(struct tracker *t, struct search *s, int code, const struct pyproc *p,
+			 const struct err *err)
 {
 	struct target *target = s->target;
 

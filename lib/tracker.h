@@ -17,8 +17,8 @@ struct tracker {
 	struct targets targets;
 	struct search *searches; /* interpreters being looked for */
 	size_t n_searches;
-	int kick;		 /* eventfd: written to when a search ends */
-	struct queue *tape;	 /* where TAPE_TARGET records go, or NULL */
+	int kick;	    /* eventfd: written to when a search ends */
+	struct queue *tape; /* where TAPE_TARGET records go, or NULL */
 	/* What a person should know; may be NULL. */
 	void (*note)(void *arg, const char *text);
 	void *note_arg;

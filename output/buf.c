@@ -62,12 +62,12 @@ void buf_str(struct buf *b, const char *s)
 
 void buf_u8(struct buf *b, unsigned v)
 {
-	buf_put(b, &(uint8_t){(uint8_t)v}, 1);
+	buf_put(b, &(uint8_t){ (uint8_t)v }, 1);
 }
 
 void buf_u16(struct buf *b, unsigned v)
 {
-	buf_put(b, &(uint16_t){(uint16_t)v}, 2);
+	buf_put(b, &(uint16_t){ (uint16_t)v }, 2);
 }
 
 void buf_u32(struct buf *b, uint32_t v)
@@ -107,7 +107,7 @@ void buf_sleb(struct buf *b, int64_t v)
 void buf_set_u16(struct buf *b, size_t off, unsigned v)
 {
 	if (!b->oom)
-		memcpy(b->at + off, &(uint16_t){(uint16_t)v}, 2);
+		memcpy(b->at + off, &(uint16_t){ (uint16_t)v }, 2);
 }
 
 void buf_set_u32(struct buf *b, size_t off, uint32_t v)

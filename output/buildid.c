@@ -48,7 +48,7 @@ struct buildid buildid_of_notes_file(const char *path)
 	size_t n = 0;
 
 	if (!proc_read_file(path, &text, &n))
-		ret = buildid_in_notes((struct bytes){(unsigned char *)text, n});
+		ret = buildid_in_notes((struct bytes){ (unsigned char *)text, n });
 	return ret;
 }
 
@@ -60,7 +60,7 @@ static struct buildid buildid_of_segment(int fd, const GElf_Phdr *ph)
 	ssize_t got = notes ? pread(fd, notes, n, (off_t)ph->p_offset) : -1;
 
 	if (got > 0)
-		ret = buildid_in_notes((struct bytes){notes, (size_t)got});
+		ret = buildid_in_notes((struct bytes){ notes, (size_t)got });
 	return ret;
 }
 

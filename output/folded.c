@@ -29,10 +29,10 @@ struct folded {
 	struct strtab *names;
 	struct idmap comms; /* tid to name; a process's is its leader's */
 	struct idmap lines; /* function and line to name */
-	struct buf ids;     /* u32 each: the frames of all stacks, root first */
+	struct buf ids;	    /* u32 each: the frames of all stacks, root first */
 	struct buf stacks;  /* struct folded_stack each */
-	uint32_t *slot;     /* stack + 1, 0 is free */
-	size_t n_slots;     /* a power of two */
+	uint32_t *slot;	    /* stack + 1, 0 is free */
+	size_t n_slots;	    /* a power of two */
 };
 
 /* Add the text to the names, fit for the format. */
@@ -151,7 +151,7 @@ static int count_stack(struct folded *f, size_t start, uint64_t weight)
 	size_t n = (f->ids.n - start) / 4,
 	       n_stacks = f->stacks.n / sizeof(struct folded_stack);
 	uint64_t hash = stack_hash(f->ids.at + start, n);
-	struct folded_stack st = {.hash = hash, .count = weight, .at = start, .n = n};
+	struct folded_stack st = { .hash = hash, .count = weight, .at = start, .n = n };
 	size_t i;
 
 	if (2 * (n_stacks + 1) > f->n_slots && grow_slots(f))
@@ -186,8 +186,7 @@ static bool put_name(struct folded *f, uint32_t id)
 	return id != STRTAB_NONE && !f->ids.oom;
 }
 
-static int folded_sample(struct sink *s, const struct sample *smp,
-			 const struct stack *stk)
+static int folded_sample(struct sink *s, const struct sample *smp, const struct stack *stk)
 {
 	const struct session *session = s->session;
 	struct folded *f = s->priv;
@@ -199,12 +198,11 @@ static int folded_sample(struct sink *s, const struct sample *smp,
 		return s->failed;
 	ok = put_name(f, root_name(s, smp));
 	if (session->n_events > 1)
-		ok = ok && put_name(f, name_format(f, "event:%s",
-						   session->events[smp->event].name));
+		ok = ok &&
+		     put_name(f, name_format(f, "event:%s", session->events[smp->event].name));
 	for (size_t i = stk->n; i-- && ok;)
 		ok = put_name(f, frame_name(s, &stk->frames[i]));
-	ret = ok ? count_stack(f, start,
-			       session->flags & SESSION_PERIOD ? smp->period : 1) :
+	ret = ok ? count_stack(f, start, session->flags & SESSION_PERIOD ? smp->period : 1) :
 		   -ENOMEM;
 	if (ret)
 		s->failed = ret;
@@ -285,7 +283,7 @@ static int folded_end(struct sink *s, struct err *err)
 	return ret;
 }
 
-static const char *const extensions[] = {".folded", ".txt", NULL};
+static const char *const extensions[] = { ".folded", ".txt", NULL };
 
 const struct sink_ops sink_folded = {
 	.name = "folded",

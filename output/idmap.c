@@ -51,7 +51,7 @@ static uint32_t idmap_live(const struct idmap *m)
 static int idmap_grow(struct idmap *m)
 {
 	uint32_t want = idmap_live(m) * 4;
-	struct idmap new = {.cap = 64};
+	struct idmap new = { .cap = 64 };
 
 	while (new.cap < want)
 		new.cap *= 2;
@@ -76,6 +76,6 @@ int idmap_set(struct idmap *m, uint64_t key, uint32_t val)
 		return -ENOMEM;
 	e = idmap_find(m, key);
 	m->n += !e->used;
-	*e = (struct idmap_entry){.key = key, .val = val, .used = true};
+	*e = (struct idmap_entry){ .key = key, .val = val, .used = true };
 	return 0;
 }

@@ -18,9 +18,9 @@
 
 enum {
 	FLUSH_BYTES = 256 * 1024,
-	PATCH_MS = 200,          /* a recording that is killed loses no more */
+	PATCH_MS = 200,		 /* a recording that is killed loses no more */
 	ROOM_BYTES = 256 * 1024, /* for the features, when the disk is full */
-	PYELF_FIRST = 1, /* functions that make the first copy of the symbol file */
+	PYELF_FIRST = 1,	 /* functions that make the first copy of the symbol file */
 };
 
 struct perf_data {
@@ -81,8 +81,7 @@ static int write_pyelf(struct perf_data *d)
 	int ret;
 
 	unlink(d->pyelf_path);
-	fd = open(d->pyelf_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-		  0600);
+	fd = open(d->pyelf_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return -errno;
 	ret = pyelf_write(d->rec.pyelf, fd);
@@ -104,8 +103,7 @@ static int name_pyelf(struct perf_data *d, const char *out)
 		return -ENAMETOOLONG;
 	if (!realpath(dir, real))
 		return -errno;
-	n = asprintf(&d->pyelf_path, "%s/%s.pyframes.so", strcmp(real, "/") ? real : "",
-		     base);
+	n = asprintf(&d->pyelf_path, "%s/%s.pyframes.so", strcmp(real, "/") ? real : "", base);
 	if (n < 0)
 		d->pyelf_path = NULL;
 	return n < 0 ? -ENOMEM : n >= PATH_MAX ? -ENAMETOOLONG : 0;
@@ -128,8 +126,7 @@ static int perf_data_side(struct sink *s, const struct side *side)
 	return s->failed ? s->failed : recorded(s, perf_records_side(&d->rec, side));
 }
 
-static int perf_data_sample(struct sink *s, const struct sample *smp,
-			    const struct stack *stk)
+static int perf_data_sample(struct sink *s, const struct sample *smp, const struct stack *stk)
 {
 	struct perf_data *d = s->priv;
 	bool cut = false;
@@ -283,8 +280,7 @@ static int embed_pyelf(const struct perf_data *d, uint64_t off)
 static int write_features(struct sink *s, uint64_t pyelf_n)
 {
 	struct perf_data *d = s->priv;
-	struct perf_file_facts facts = {d->first_ns, d->last_ns, &d->rec.build_ids,
-					pyelf_n};
+	struct perf_file_facts facts = { d->first_ns, d->last_ns, &d->rec.build_ids, pyelf_n };
 	uint64_t bits[PERF_FILE_BITS / 64], at = d->start + d->n;
 	struct buf b = {};
 	int ret;
@@ -333,7 +329,7 @@ static int perf_data_end(struct sink *s, struct err *err)
 	return s->failed;
 }
 
-static const char *const extensions[] = {".data", NULL};
+static const char *const extensions[] = { ".data", NULL };
 
 const struct sink_ops sink_perf_data = {
 	.name = "perf",

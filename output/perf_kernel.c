@@ -39,15 +39,14 @@ bool perf_kernel_parse(FILE *kallsyms, struct perf_kernel_map *ret)
 	return ret->addr && end > ret->addr;
 }
 
-bool perf_kernel_parse_module(const char *line, char name[64],
-			      struct perf_kernel_map *ret)
+bool perf_kernel_parse_module(const char *line, char name[64], struct perf_kernel_map *ret)
 {
 	uint64_t len, addr;
 
 	/* name size users used-by state address */
 	if (sscanf(line, "%63s %" SCNu64 " %*s %*s %*s %" SCNx64, name, &len, &addr) != 3)
 		return false;
-	*ret = (struct perf_kernel_map){.addr = addr, .len = len};
+	*ret = (struct perf_kernel_map){ .addr = addr, .len = len };
 	return addr && len;
 }
 
@@ -78,8 +77,7 @@ const char *perf_kernel_find_module(const char *dep, const char *name, size_t *n
 }
 
 static int each_module(const char *line, const char *dep, const char *release,
-		       int (*each)(void *ctx, const struct perf_kernel_map *map),
-		       void *ctx)
+		       int (*each)(void *ctx, const struct perf_kernel_map *map), void *ctx)
 {
 	struct perf_kernel_map map;
 	char name[64], path[PATH_MAX], notes[128];
@@ -101,8 +99,7 @@ static int each_module(const char *line, const char *dep, const char *release,
 	return each(ctx, &map);
 }
 
-static int each_modules(int (*each)(void *ctx, const struct perf_kernel_map *map),
-			void *ctx)
+static int each_modules(int (*each)(void *ctx, const struct perf_kernel_map *map), void *ctx)
 {
 	_cleanup_free_ char *dep = NULL, *text = NULL;
 	char path[PATH_MAX];

@@ -22,8 +22,7 @@ struct perf_kernel_map {
 bool perf_kernel_parse(FILE *kallsyms, struct perf_kernel_map *ret);
 
 /* Pure: one line of /proc/modules; @name holds the name. */
-bool perf_kernel_parse_module(const char *line, char name[64],
-			      struct perf_kernel_map *ret);
+bool perf_kernel_parse_module(const char *line, char name[64], struct perf_kernel_map *ret);
 
 /* Pure: the path of module @name among the lines of a modules.dep (relative to its
  * folder), or NULL; @n is its length. */
@@ -31,7 +30,6 @@ const char *perf_kernel_find_module(const char *dep, const char *name, size_t *n
 
 /* All maps, the kernel's first; @each returns nonzero to stop, and that is
  * returned. 0 also where the addresses are hidden. */
-int perf_kernel_maps(int (*each)(void *ctx, const struct perf_kernel_map *map),
-		     void *ctx);
+int perf_kernel_maps(int (*each)(void *ctx, const struct perf_kernel_map *map), void *ctx);
 
 #endif

@@ -21,8 +21,7 @@ enum {
 /* The text of the symbol file in every process: no user address of any machine. */
 static const uint64_t PYELF_BASE = 1ull << 51;
 
-int perf_records_init(struct perf_records *r, const struct session *s,
-		      const char *pyelf_path)
+int perf_records_init(struct perf_records *r, const struct session *s, const char *pyelf_path)
 {
 	*r = (struct perf_records){
 		.sample_type = perf_file_sample_type(s),
@@ -123,8 +122,7 @@ static int put_map(struct perf_records *r, const struct side *side)
 {
 	size_t id_n = MIN(side->u.mmap.build_id_n, (size_t)BUILDID_MAX);
 	bool id = side->u.mmap.build_id && id_n;
-	unsigned misc = PERF_RECORD_MISC_USER |
-			(id ? PERF_RECORD_MISC_MMAP_BUILD_ID : 0) |
+	unsigned misc = PERF_RECORD_MISC_USER | (id ? PERF_RECORD_MISC_MMAP_BUILD_ID : 0) |
 			(side->u.mmap.prot & PROT_EXEC ? 0 : PERF_RECORD_MISC_MMAP_DATA);
 	size_t start = begin_record(r, PERF_RECORD_MMAP2, misc);
 
@@ -303,11 +301,11 @@ int perf_records_kernel(struct perf_records *r, const struct perf_kernel_map *ma
 	const struct side side = {
 		.kind = SIDE_MMAP,
 		.pid = -1,
-		.u.mmap = {.addr = map->addr,
-			   .len = map->len,
-			   .pgoff = map->pgoff,
-			   .path = map->path,
-			   .kernel = true},
+		.u.mmap = { .addr = map->addr,
+			    .len = map->len,
+			    .pgoff = map->pgoff,
+			    .path = map->path,
+			    .kernel = true },
 	};
 
 	if (map->id.n)
@@ -349,8 +347,8 @@ static bool put_chain(struct perf_records *r, size_t record, const struct sample
 		buf_u64(&r->buf, frame_ip(r, &stk->frames[i]));
 	}
 	if (!stk->n) {
-		kernel = (smp->misc & PERF_RECORD_MISC_CPUMODE_MASK) ==
-			 PERF_RECORD_MISC_KERNEL;
+		kernel =
+			(smp->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
 		buf_u64(&r->buf, kernel ? PERF_CONTEXT_KERNEL : PERF_CONTEXT_USER);
 		buf_u64(&r->buf, smp->ip);
 	}
@@ -364,7 +362,8 @@ int perf_records_sample(struct perf_records *r, const struct sample *smp,
 			const struct stack *stk, bool *cut)
 {
 	const struct side at = {
-		.time = smp->time, .pid = smp->pid, .tid = smp->tid, .cpu = smp->cpu};
+		.time = smp->time, .pid = smp->pid, .tid = smp->tid, .cpu = smp->cpu
+	};
 	unsigned misc = smp->misc & PERF_RECORD_MISC_CPUMODE_MASK;
 	size_t start;
 	int ret = map_pyelf(r, &at);

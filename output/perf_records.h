@@ -16,17 +16,16 @@
 struct perf_records {
 	struct buf buf; /* whole records; the owner empties it */
 	uint64_t sample_type;
-	struct pyelf *pyelf;    /* the Python symbol file */
-	struct buildid id;      /* its build-id */
+	struct pyelf *pyelf;	/* the Python symbol file */
+	struct buildid id;	/* its build-id */
 	const char *pyelf_path; /* as it is mapped; borrowed */
-	struct idmap pids;      /* processes that have it mapped */
-	struct strtab *dsos;    /* files whose build-id was looked for */
-	struct buf build_ids;   /* entries of the build-id table */
+	struct idmap pids;	/* processes that have it mapped */
+	struct strtab *dsos;	/* files whose build-id was looked for */
+	struct buf build_ids;	/* entries of the build-id table */
 };
 
 /* 0 or -errno; deinit in any case. */
-int perf_records_init(struct perf_records *r, const struct session *s,
-		      const char *pyelf_path);
+int perf_records_init(struct perf_records *r, const struct session *s, const char *pyelf_path);
 void perf_records_deinit(struct perf_records *r);
 
 /* Each appends to @r->buf, whole records or nothing. 0 or -ENOMEM. */

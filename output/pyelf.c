@@ -35,9 +35,9 @@ struct pyelf_machine {
 };
 
 static const struct pyelf_machine machines[] = {
-	{EM_X86_64, {0x0f, 0x1f, 0x40, 0x00}},
-	{EM_AARCH64, {0x1f, 0x20, 0x03, 0xd5}},
-	{EM_RISCV, {0x13, 0x00, 0x00, 0x00}},
+	{ EM_X86_64, { 0x0f, 0x1f, 0x40, 0x00 } },
+	{ EM_AARCH64, { 0x1f, 0x20, 0x03, 0xd5 } },
+	{ EM_RISCV, { 0x13, 0x00, 0x00, 0x00 } },
 };
 
 #if defined(__aarch64__)
@@ -53,8 +53,8 @@ struct pyelf {
 	unsigned char build_id[PYELF_BUILD_ID];
 	struct pyelf_func *func;
 	size_t n, cap;
-	uint64_t text;    /* bytes of text allotted */
-	uint64_t lines;   /* in all functions */
+	uint64_t text;	  /* bytes of text allotted */
+	uint64_t lines;	  /* in all functions */
 	struct buf names; /* .strtab */
 	struct strtab *files;
 	uint32_t marker[MAX_MARKERS]; /* which functions are markers */
@@ -165,7 +165,7 @@ struct pyelf *pyelf_create(unsigned machine, const unsigned char build_id[PYELF_
 	memcpy(e->build_id, build_id, PYELF_BUILD_ID);
 	e->files = strtab_create();
 	buf_u8(&e->names, 0);
-	allot(e, "py::<too_many_functions>", (struct pyelf_func){.file = STRTAB_NONE});
+	allot(e, "py::<too_many_functions>", (struct pyelf_func){ .file = STRTAB_NONE });
 	if (e->machine && e->files && e->n == OVERFLOW_FUNC + 1)
 		return e;
 	pyelf_destroy(e);
@@ -229,8 +229,7 @@ uint64_t pyelf_line(struct pyelf *e, const struct pyfunc *func, int line)
 	if (known && !*known)
 		*known = allot_func(e, func) + 1;
 	f = &e->func[known ? *known - 1 : OVERFLOW_FUNC];
-	slot = line > 0 && (uint32_t)line >= f->first ? (uint32_t)line - f->first :
-							f->n_lines;
+	slot = line > 0 && (uint32_t)line >= f->first ? (uint32_t)line - f->first : f->n_lines;
 	return f->addr + (uint64_t)MIN(slot, f->n_lines) * PYELF_SLOT + PYELF_SLOT / 2;
 }
 
@@ -243,7 +242,7 @@ uint64_t pyelf_marker(struct pyelf *e, const char *name)
 		if (!strcmp((char *)e->names.at + e->func[e->marker[i]].name, name))
 			return e->func[e->marker[i]].addr + PYELF_SLOT / 2;
 	if (i < MAX_MARKERS)
-		f = allot(e, name, (struct pyelf_func){.file = STRTAB_NONE});
+		f = allot(e, name, (struct pyelf_func){ .file = STRTAB_NONE });
 	if (f != OVERFLOW_FUNC)
 		e->marker[e->n_markers++] = f;
 	return e->func[f].addr + PYELF_SLOT / 2;
@@ -387,8 +386,8 @@ static int build_tail(struct tail *t, const struct pyelf *e, uint64_t *shoff)
 static void build_head(struct buf *b, const struct pyelf *e, uint64_t shoff)
 {
 	Elf64_Ehdr eh = {
-		.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
-			    EV_CURRENT, ELFOSABI_NONE},
+		.e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
+			     EV_CURRENT, ELFOSABI_NONE },
 		.e_type = ET_DYN,
 		.e_machine = (Elf64_Half)e->machine->em,
 		.e_version = EV_CURRENT,
@@ -403,13 +402,13 @@ static void build_head(struct buf *b, const struct pyelf *e, uint64_t shoff)
 	};
 	uint64_t head = NOTE_OFF + NOTE_SIZE, text = text_size(e);
 	Elf64_Phdr ph[N_PHDRS] = {
-		{PT_LOAD, PF_R, 0, 0, 0, head, head, PAGE},
-		{PT_LOAD, PF_R | PF_X, PYELF_TEXT, PYELF_TEXT, PYELF_TEXT, text, text,
-		 PAGE},
-		{PT_NOTE, PF_R, NOTE_OFF, NOTE_OFF, NOTE_OFF, NOTE_SIZE, NOTE_SIZE, 4},
+		{ PT_LOAD, PF_R, 0, 0, 0, head, head, PAGE },
+		{ PT_LOAD, PF_R | PF_X, PYELF_TEXT, PYELF_TEXT, PYELF_TEXT, text, text, PAGE },
+		{ PT_NOTE, PF_R, NOTE_OFF, NOTE_OFF, NOTE_OFF, NOTE_SIZE, NOTE_SIZE, 4 },
 	};
-	Elf64_Nhdr nh = {
-		.n_namesz = 4, .n_descsz = PYELF_BUILD_ID, .n_type = NT_GNU_BUILD_ID};
+	Elf64_Nhdr nh = { .n_namesz = 4,
+			  .n_descsz = PYELF_BUILD_ID,
+			  .n_type = NT_GNU_BUILD_ID };
 
 	buf_put(b, &eh, sizeof(eh));
 	buf_put(b, ph, sizeof(ph));
@@ -436,7 +435,7 @@ static int write_text(const struct pyelf *e, int fd)
 
 int pyelf_write(const struct pyelf *e, int fd)
 {
-	struct tail tail = {.base = PYELF_TEXT + text_size(e)};
+	struct tail tail = { .base = PYELF_TEXT + text_size(e) };
 	struct buf head = {};
 	uint64_t shoff;
 	int ret = build_tail(&tail, e, &shoff);

@@ -12,9 +12,9 @@
 #include "../lib/sample.h"
 
 enum {
-	PYELF_TEXT = 0x10000,      /* where the text starts, in the file and as address */
-	PYELF_SPAN = 1 << 30,      /* what a map of the text must cover */
-	PYELF_SLOT = 4,            /* bytes a line */
+	PYELF_TEXT = 0x10000,	   /* where the text starts, in the file and as address */
+	PYELF_SPAN = 1 << 30,	   /* what a map of the text must cover */
+	PYELF_SLOT = 4,		   /* bytes a line */
 	PYELF_MAX_LINES = 1000000, /* of one function; lines beyond are unknown */
 	PYELF_MAX_FUNCS = 1 << 20,
 	PYELF_BUILD_ID = 20,
@@ -24,8 +24,7 @@ struct pyelf;
 
 /* @machine is an EM_* value, 0 for the one we run on. NULL: no memory, or a machine
  * whose nop we do not know. */
-struct pyelf *pyelf_create(unsigned machine,
-			   const unsigned char build_id[PYELF_BUILD_ID]);
+struct pyelf *pyelf_create(unsigned machine, const unsigned char build_id[PYELF_BUILD_ID]);
 void pyelf_destroy(struct pyelf *e);
 
 /* The address of a line of a function, inside its slot: two bytes in, so that tools

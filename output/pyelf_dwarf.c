@@ -60,15 +60,15 @@ enum {
 const char *const pyelf_dwarf_names[DWARF_N] = {
 	[DWARF_ABBREV] = ".debug_abbrev",   [DWARF_INFO] = ".debug_info",
 	[DWARF_ARANGES] = ".debug_aranges", [DWARF_LINE] = ".debug_line",
-	[DWARF_STR] = ".debug_str",         [DWARF_RANGES] = ".debug_ranges",
+	[DWARF_STR] = ".debug_str",	    [DWARF_RANGES] = ".debug_ranges",
 };
 
 struct dwarf {
 	struct buf *sec;
 	const struct pyelf_func *func;
 	uint32_t *first, *last; /* per file: its functions, as a list */
-	uint32_t *next;         /* per function */
-	uint32_t producer;      /* in .debug_str */
+	uint32_t *next;		/* per function */
+	uint32_t producer;	/* in .debug_str */
 };
 
 static uint64_t func_bytes(const struct pyelf_func *f)
@@ -79,23 +79,23 @@ static uint64_t func_bytes(const struct pyelf_func *f)
 static void put_abbrev(struct buf *b)
 {
 	static const unsigned char unit[][2] = {
-		{DW_AT_name, DW_FORM_strp},
-		{DW_AT_comp_dir, DW_FORM_string},
-		{DW_AT_producer, DW_FORM_strp},
-		{DW_AT_language, DW_FORM_data2},
-		{DW_AT_low_pc, DW_FORM_addr},
-		{DW_AT_ranges, DW_FORM_sec_offset},
-		{DW_AT_stmt_list, DW_FORM_sec_offset},
-		{0, 0},
+		{ DW_AT_name, DW_FORM_strp },
+		{ DW_AT_comp_dir, DW_FORM_string },
+		{ DW_AT_producer, DW_FORM_strp },
+		{ DW_AT_language, DW_FORM_data2 },
+		{ DW_AT_low_pc, DW_FORM_addr },
+		{ DW_AT_ranges, DW_FORM_sec_offset },
+		{ DW_AT_stmt_list, DW_FORM_sec_offset },
+		{ 0, 0 },
 	};
 	static const unsigned char func[][2] = {
-		{DW_AT_name, DW_FORM_strp},
-		{DW_AT_decl_file, DW_FORM_data1},
-		{DW_AT_decl_line, DW_FORM_data4},
-		{DW_AT_low_pc, DW_FORM_addr},
-		{DW_AT_high_pc, DW_FORM_data4},
-		{DW_AT_external, DW_FORM_flag_present},
-		{0, 0},
+		{ DW_AT_name, DW_FORM_strp },
+		{ DW_AT_decl_file, DW_FORM_data1 },
+		{ DW_AT_decl_line, DW_FORM_data4 },
+		{ DW_AT_low_pc, DW_FORM_addr },
+		{ DW_AT_high_pc, DW_FORM_data4 },
+		{ DW_AT_external, DW_FORM_flag_present },
+		{ 0, 0 },
 	};
 
 	buf_u8(b, ABBREV_UNIT);
@@ -204,8 +204,8 @@ static void put_sequence(struct buf *b, const struct pyelf_func *f)
 static void put_lines(struct dwarf *d, uint32_t file, const char *path)
 {
 	/* how many operands the standard opcodes take */
-	static const unsigned char operands[OPCODE_BASE - 1] = {0, 1, 1, 1, 1, 0,
-								0, 0, 1, 0, 0, 1};
+	static const unsigned char operands[OPCODE_BASE - 1] = { 0, 1, 1, 1, 1, 0,
+								 0, 0, 1, 0, 0, 1 };
 	struct buf *b = &d->sec[DWARF_LINE];
 	size_t start = begin_length(b), header;
 
@@ -267,7 +267,7 @@ static int group_by_file(struct dwarf *d, size_t n, uint32_t n_files)
 int pyelf_dwarf_build(struct buf sec[DWARF_N], const struct pyelf_func *func, size_t n,
 		      const struct strtab *files, const struct buf *names)
 {
-	struct dwarf d = {.sec = sec, .func = func};
+	struct dwarf d = { .sec = sec, .func = func };
 	uint32_t n_files = strtab_count(files);
 
 	if (group_by_file(&d, n, n_files))

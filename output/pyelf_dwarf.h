@@ -12,11 +12,11 @@
  * from @first, then one for "line unknown". */
 struct pyelf_func {
 	uint64_t addr;
-	uint32_t name;    /* offset in the symbols' strings */
-	uint32_t file;    /* in the files, or STRTAB_NONE */
-	uint32_t first;   /* >= 1 */
+	uint32_t name;	  /* offset in the symbols' strings */
+	uint32_t file;	  /* in the files, or STRTAB_NONE */
+	uint32_t first;	  /* >= 1 */
 	uint32_t n_lines; /* 0: a marker */
-	uint32_t decl;    /* the line of the definition */
+	uint32_t decl;	  /* the line of the definition */
 };
 
 /* In the order in which they are written. */

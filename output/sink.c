@@ -94,8 +94,8 @@ static void sink_keep_old(const struct sink *s)
 	_cleanup_free_ char *old = NULL;
 	struct stat st;
 
-	if (!(s->ops->needs & SINK_NEEDS_FILE) || stat(s->path, &st) ||
-	    !S_ISREG(st.st_mode) || !st.st_size)
+	if (!(s->ops->needs & SINK_NEEDS_FILE) || stat(s->path, &st) || !S_ISREG(st.st_mode) ||
+	    !st.st_size)
 		return;
 	if (asprintf(&old, "%s.old", s->path) < 0)
 		old = NULL;
@@ -118,12 +118,11 @@ int sink_open(struct sink *s, const struct sink_ops *ops, const char *path,
 	size_t priv = (ops->priv_size + SINK_ALIGN) / SINK_ALIGN * SINK_ALIGN;
 	int ret;
 
-	*s = (struct sink){.ops = ops, .session = session, .path = path};
+	*s = (struct sink){ .ops = ops, .session = session, .path = path };
 	if (ops->needs & SINK_NEEDS_FILE && !strcmp(path, "-"))
-		return err_set(
-			err, -EINVAL,
-			"the format %s needs a file: it cannot go to standard output",
-			ops->name);
+		return err_set(err, -EINVAL,
+			       "the format %s needs a file: it cannot go to standard output",
+			       ops->name);
 	sink_keep_old(s);
 	s->priv = calloc(1, priv + SINK_BUFFER);
 	if (!s->priv)
@@ -178,6 +177,5 @@ int sink_close(struct sink *s, struct err *err)
 		return 0;
 	if (why.code == s->failed && *why.text)
 		return err_set(err, s->failed, "%s", why.text);
-	return err_set(err, s->failed, "writing %s: %s", sink_called(s),
-		       strerror(-s->failed));
+	return err_set(err, s->failed, "writing %s: %s", sink_called(s), strerror(-s->failed));
 }

@@ -25,8 +25,8 @@ enum sink_needs {
 };
 
 struct sink_ops {
-	const char *name;		/* --format NAME */
-	const char *const *extensions;	/* ".folded", NULL-terminated */
+	const char *name;	       /* --format NAME */
+	const char *const *extensions; /* ".folded", NULL-terminated */
 	const char *help;
 	unsigned needs;
 	size_t priv_size; /* allocated and zeroed by sink_open() */

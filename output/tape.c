@@ -30,9 +30,9 @@ static int tape_begin(struct sink *s, struct err *err)
 	if (!t->writer)
 		return keep_first(s, -ENOMEM);
 	r = tape_write(t->writer, TAPE_SESSION,
-		       (struct bytes){(const unsigned char *)&count, sizeof(count)},
-		       (struct bytes){(const unsigned char *)session->events,
-				      session->n_events * sizeof(session->events[0])});
+		       (struct bytes){ (const unsigned char *)&count, sizeof(count) },
+		       (struct bytes){ (const unsigned char *)session->events,
+				       session->n_events * sizeof(session->events[0]) });
 	if (r < 0)
 		err_set(err, r, "%s: %s", s->path, strerror(-r));
 	return keep_first(s, r);
@@ -67,16 +67,16 @@ static int tape_end(struct sink *s, struct err *err)
 	return keep_first(s, r);
 }
 
-static const char *const tape_extensions[] = {".tape", NULL};
+static const char *const tape_extensions[] = { ".tape", NULL };
 
 const struct sink_ops sink_tape = {
-    .name = "tape",
-    .extensions = tape_extensions,
-    .help = "everything that came in, to be played again",
-    .needs = SINK_NEEDS_READS,
-    .priv_size = sizeof(struct tape_sink),
-    .begin = tape_begin,
-    .sample = tape_sample,
-    .raw = tape_raw,
-    .end = tape_end,
+	.name = "tape",
+	.extensions = tape_extensions,
+	.help = "everything that came in, to be played again",
+	.needs = SINK_NEEDS_READS,
+	.priv_size = sizeof(struct tape_sink),
+	.begin = tape_begin,
+	.sample = tape_sample,
+	.raw = tape_raw,
+	.end = tape_end,
 };

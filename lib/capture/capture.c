@@ -24,7 +24,8 @@ int capture_pick(const char *name, const struct capture_ops **ret, struct err *w
 			return 0;
 		}
 	}
-	return err_set(err, -EINVAL, "--capture is one of auto, preempt, async; not '%s'", name);
+	return err_set(err, -EINVAL, "--capture is one of auto, preempt, async; not '%s'",
+		       name);
 }
 
 enum judgement capture_judge_held(const struct hold *h)

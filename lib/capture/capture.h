@@ -23,15 +23,15 @@ enum witness {
 
 /* What is known about the way from a sample to the end of its walk. */
 struct hold {
-	uint64_t t0;	     /* the sample, CLOCK_MONOTONIC ns */
-	uint64_t t_out;	     /* its thread left the CPU; 0: no record of it */
-	uint64_t t_end;	     /* the walk ended */
-	bool in_kernel;	     /* the event happened in kernel code */
-	bool preempted;	     /* at t_out the thread was made to leave, not waiting */
+	uint64_t t0;	      /* the sample, CLOCK_MONOTONIC ns */
+	uint64_t t_out;	      /* its thread left the CPU; 0: no record of it */
+	uint64_t t_end;	      /* the walk ended */
+	bool in_kernel;	      /* the event happened in kernel code */
+	bool preempted;	      /* at t_out the thread was made to leave, not waiting */
 	enum witness witness; /* its user registers at t0 and at t_out */
-	bool backlog;	     /* the thread ran again before the reader came */
-	bool ran;	     /* ... or before the walk ended, on any CPU */
-	uint64_t gap_max_ns; /* longest t0 -> t_out for a sample in user code */
+	bool backlog;	      /* the thread ran again before the reader came */
+	bool ran;	      /* ... or before the walk ended, on any CPU */
+	uint64_t gap_max_ns;  /* longest t0 -> t_out for a sample in user code */
 };
 
 /* Exact, or the one reason why not. */

@@ -123,9 +123,16 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 		return;
 	}
 	*q = (struct q_sample){
-		.sample = { .time = s.time, .period = s.period, .ip = s.ip,
-			    .addr = s.addr, .pid = s.pid, .tid = s.tid, .cpu = s.cpu,
-			    .event = p->event, .misc = s.misc, .prov = prov,
+		.sample = { .time = s.time,
+			    .period = s.period,
+			    .ip = s.ip,
+			    .addr = s.addr,
+			    .pid = s.pid,
+			    .tid = s.tid,
+			    .cpu = s.cpu,
+			    .event = p->event,
+			    .misc = s.misc,
+			    .prov = prov,
 			    .truncated = n && res->truncated,
 			    .late_ns = p->hold.t_end - s.time },
 		.user_ip = s.have_user ? s.user_ip : 0,
@@ -143,7 +150,7 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 }
 
 void emit_tape(struct reader *r, const struct pending *p, enum provenance prov,
-		      const struct pystack_result *res, pid_t tid, pid_t inner)
+	       const struct pystack_result *res, pid_t tid, pid_t inner)
 {
 	const struct perf_event_header *h = perf_ring_at(&r->slot->ring, p->pos, r->bounce);
 	struct tape_record rec = { .event = p->event, .cpu = (uint32_t)r->slot->cpu };
@@ -161,4 +168,3 @@ void emit_tape(struct reader *r, const struct pending *p, enum provenance prov,
 	     (struct bytes){ .at = (const void *)h, .n = h->size });
 	tape(r, TAPE_VERDICT, &v, sizeof(v), (struct bytes){ 0 });
 }
-

@@ -47,7 +47,8 @@ static void scan_witness(struct reader *r, const struct perf_event_header *h)
 		    !s.regs)
 			continue;
 		p->hold.witness = memcmp(p->regs, s.regs, arch_host->n_regs * 8u) ?
-					  WITNESS_MOVED : WITNESS_SAME;
+					  WITNESS_MOVED :
+					  WITNESS_SAME;
 	}
 }
 
@@ -81,9 +82,9 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 	*p = (struct pending){ .pos = pos, .pid = s.pid, .tid = s.tid, .time = s.time };
 	p->event = event;
 	p->hold.t0 = s.time;
-	p->hold.in_kernel = (s.misc & PERF_RECORD_MISC_CPUMODE_MASK) !=
-				    PERF_RECORD_MISC_USER ||
-			    event_in_kernel(&session->events[event].attr);
+	p->hold.in_kernel =
+		(s.misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_USER ||
+		event_in_kernel(&session->events[event].attr);
 	p->have_regs = s.regs;
 	if (s.regs)
 		memcpy(p->regs, s.regs, arch_host->n_regs * 8u);

@@ -29,7 +29,7 @@ enum q_type {
 
 struct q_sample {
 	struct sample sample;
-	uint64_t user_ip;	/* 0: not known */
+	uint64_t user_ip; /* 0: not known */
 	uint32_t n_kernel, n_python;
 	/* then uint64_t kernel[n_kernel], struct pystack_frame python[n_python] */
 };
@@ -50,12 +50,12 @@ struct reader_config {
 	bool callchain;	      /* the events carry one */
 	bool witness;	      /* event n_events: perf_event_witness() */
 	bool tape;
-	bool follow;	      /* unknown processes are children to take up */
-	int kick;	      /* eventfd */
+	bool follow;		   /* unknown processes are children to take up */
+	int kick;		   /* eventfd */
 	_Atomic uint64_t start_ns; /* samples before it are ignored; 0: none yet */
 	_Atomic bool over_budget;  /* set once */
-	const uint64_t *ids;  /* event ids, open addressing, 0 free ... */
-	const uint8_t *id_event; /* ... and the event each belongs to */
+	const uint64_t *ids;	   /* event ids, open addressing, 0 free ... */
+	const uint8_t *id_event;   /* ... and the event each belongs to */
 	uint32_t id_mask;
 	_Atomic uint64_t *last_in; /* LAST_IN slots: when a thread was last seen starting */
 	struct cpu_slot *slots;

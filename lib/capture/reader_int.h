@@ -39,12 +39,12 @@ struct reader {
 	struct rmem_live below;
 	struct pending pend[PEND_MAX];
 	uint32_t n_pend;
-	uint64_t pos;	   /* in our ring: everything before it is dealt with */
-	uint64_t *cursor;  /* in the others' rings */
+	uint64_t pos;		     /* in our ring: everything before it is dealt with */
+	uint64_t *cursor;	     /* in the others' rings */
 	uint64_t window_ns, held_ns; /* hold budget: this second's */
-	uint64_t looked_ns; /* at the other readers */
-	uint64_t *looked;   /* their guards then */
-	bool unfit;	    /* the capture could not make this thread fit: holds nothing */
+	uint64_t looked_ns;	     /* at the other readers */
+	uint64_t *looked;	     /* their guards then */
+	bool unfit; /* the capture could not make this thread fit: holds nothing */
 	bool code_lost;
 	unsigned char bounce[PERF_RECORD_BYTES];
 };

@@ -55,8 +55,10 @@ struct field {
 	enum need need;
 };
 
+/* clang-format off */
 #define FIELD(group, member, width, need) \
 	{ #member, offsetof(struct pylayout, member), group, width, need }
+/* clang-format on */
 
 static const struct field fields[] = {
 	FIELD(RUNTIME, runtime.interp_head, 8, NEEDED),
@@ -148,8 +150,7 @@ static int check_sizes(const struct pylayout *l, struct err *err)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
-		if (!sizes[i].v || sizes[i].v > sizes[i].max ||
-		    sizes[i].v % sizes[i].align)
+		if (!sizes[i].v || sizes[i].v > sizes[i].max || sizes[i].v % sizes[i].align)
 			return err_set(err, -EBADMSG, "layout: %s is %u", sizes[i].name,
 				       sizes[i].v);
 	if (l->str.compact_data < l->str.ascii_data)
@@ -162,9 +163,10 @@ static int check_field(const struct pylayout *l, const struct field *f, struct e
 	pyoff o = field_get(l, f);
 	uint32_t size = group_size(l, f->group);
 
+	if (!pyoff_has(o) && f->need == OPTIONAL)
+		return 0;
 	if (!pyoff_has(o))
-		return f->need == OPTIONAL ? 0 :
-			       err_set(err, -EBADMSG, "layout: %s is missing", f->name);
+		return err_set(err, -EBADMSG, "layout: %s is missing", f->name);
 	if (f->width > size || pyoff_get(o) > size - f->width)
 		return err_set(err, -EBADMSG, "layout: %s at %u is outside its struct of %u",
 			       f->name, pyoff_get(o), size);

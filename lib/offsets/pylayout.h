@@ -22,9 +22,9 @@
 typedef struct {
 	uint32_t plus1;
 } pyoff;
-#define AT(offset)              \
-	{                       \
-		(offset) + 1    \
+#define AT(offset)           \
+	{                    \
+		(offset) + 1 \
 	}
 
 static inline bool pyoff_has(pyoff o)
@@ -40,7 +40,7 @@ static inline uint32_t pyoff_get(pyoff o)
 enum py_linetable { PY_LNOTAB, PY_LINETABLE_310, PY_LOCATIONS_311 };
 
 struct pylayout {
-	uint16_t version;	    /* 0x030c is 3.12 */
+	uint16_t version;	      /* 0x030c is 3.12 */
 	uint8_t micro_min, micro_max; /* verified against these micro versions */
 
 	/* Offsets, in bytes. */

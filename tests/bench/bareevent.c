@@ -71,8 +71,7 @@ static void set_attr(struct perf_event_attr *attr, unsigned long hz, uint64_t sa
 
 static int open_event(struct perf_event_attr *attr, pid_t tid, int cpu)
 {
-	return (int)syscall(SYS_perf_event_open, attr, tid, cpu, -1,
-			    PERF_FLAG_FD_CLOEXEC);
+	return (int)syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
 /* The first thread's event owns the CPU's ring, the others' go into it. */
@@ -85,12 +84,12 @@ static void open_on_cpu(struct perf_event_attr *attr, pid_t tid, int cpu)
 	if (fd < 0)
 		fail("perf_event_open");
 	if (!rings[cpu].head) {
-		void *map = mmap(NULL, RING_BYTES + PAGE, PROT_READ | PROT_WRITE,
-				 MAP_SHARED, fd, 0);
+		void *map = mmap(NULL, RING_BYTES + PAGE, PROT_READ | PROT_WRITE, MAP_SHARED,
+				 fd, 0);
 
 		if (map == MAP_FAILED)
 			fail("mmap of the ring");
-		rings[cpu] = (struct ring){.fd = fd, .head = map};
+		rings[cpu] = (struct ring){ .fd = fd, .head = map };
 	} else if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, rings[cpu].fd)) {
 		fail("PERF_EVENT_IOC_SET_OUTPUT");
 	}
@@ -142,8 +141,7 @@ static void drain(struct ring *ring)
 		if (record.type == PERF_RECORD_SAMPLE)
 			samples++;
 		if (record.type == PERF_RECORD_LOST) {
-			copy_out(ring, at + sizeof(record), id_and_lost,
-				 sizeof(id_and_lost));
+			copy_out(ring, at + sizeof(record), id_and_lost, sizeof(id_and_lost));
 			lost += id_and_lost[1];
 		}
 		if (record.size < sizeof(record))
@@ -155,7 +153,7 @@ static void drain(struct ring *ring)
 
 static void drain_until_told(int cpus)
 {
-	const struct timespec second = {.tv_sec = 1};
+	const struct timespec second = { .tv_sec = 1 };
 	sigset_t stop;
 	int got;
 

@@ -20,14 +20,16 @@
 enum { NS_PER_MS = 1000000, CHILD = 1 };
 
 static char main_py[4096] = "/srv/app/main.py", work_py[4096] = "/srv/app/work.py";
-static const struct pyfunc module = {"<module>", main_py, 1, 0, 40, 0};
+static const struct pyfunc module = { "<module>", main_py, 1, 0, 40, 0 };
 static const struct pyfunc handle = {
-	"Server.handle.<locals>.<lambda>", main_py, 20, 20, 29, 1};
-static const struct pyfunc spin = {"spin", work_py, 5, 5, 14, 2};
+	"Server.handle.<locals>.<lambda>", main_py, 20, 20, 29, 1
+};
+static const struct pyfunc spin = { "spin", work_py, 5, 5, 14, 2 };
 static const struct pyfunc odd = {
-	"gr\303\266\303\237e;(x)", "<frozen importlib._bootstrap>", 100, 100, 120, 3};
+	"gr\303\266\303\237e;(x)", "<frozen importlib._bootstrap>", 100, 100, 120, 3
+};
 
-static struct session session = {.capture = "preempt", .capture_why = ""};
+static struct session session = { .capture = "preempt", .capture_why = "" };
 
 static void fail(const char *what, const struct err *err)
 {
@@ -37,11 +39,9 @@ static void fail(const char *what, const struct err *err)
 
 static void set_events(size_t n, bool kernel)
 {
-	static const char *const names[] = {"cpu-clock", "page-faults",
-					    "context-switches"};
-	static const uint64_t config[] = {PERF_COUNT_SW_CPU_CLOCK,
-					  PERF_COUNT_SW_PAGE_FAULTS,
-					  PERF_COUNT_SW_CONTEXT_SWITCHES};
+	static const char *const names[] = { "cpu-clock", "page-faults", "context-switches" };
+	static const uint64_t config[] = { PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_PAGE_FAULTS,
+					   PERF_COUNT_SW_CONTEXT_SWITCHES };
 
 	session.n_events = n;
 	session.flags = kernel ? SESSION_KERNEL | SESSION_LINES : SESSION_LINES;
@@ -65,8 +65,7 @@ static void set_events(size_t n, bool kernel)
 /* The names, then the maps, as they are. Returns an address of libc or ourselves. */
 static void put_process(struct sink *s, uint64_t t)
 {
-	struct side side = {
-		.kind = SIDE_COMM, .time = t, .pid = getpid(), .tid = getpid()};
+	struct side side = { .kind = SIDE_COMM, .time = t, .pid = getpid(), .tid = getpid() };
 	struct proc_maps maps;
 
 	side.u.comm.name = "python3";
@@ -79,7 +78,8 @@ static void put_process(struct sink *s, uint64_t t)
 	for (size_t i = 0; i < maps.n; i++) {
 		const struct proc_map *m = &maps.map[i];
 		struct side map = {
-			.kind = SIDE_MMAP, .time = t, .pid = getpid(), .tid = getpid()};
+			.kind = SIDE_MMAP, .time = t, .pid = getpid(), .tid = getpid()
+		};
 
 		if (!m->x || !*m->path || !strcmp(m->path, "[vsyscall]"))
 			continue;
@@ -111,55 +111,57 @@ static uint64_t kernel_text(void)
 	return addr;
 }
 
-static void put_sample(struct sink *s, uint64_t t, unsigned i, size_t deep,
-		       uint64_t kernel)
+static void put_sample(struct sink *s, uint64_t t, unsigned i, size_t deep, uint64_t kernel)
 {
-	struct sample smp = {.time = t,
-			     .period = 1000,
-			     .pid = getpid(),
-			     .cpu = i % 2,
-			     .event = (uint32_t)(i % session.n_events)};
+	struct sample smp = { .time = t,
+			      .period = 1000,
+			      .pid = getpid(),
+			      .cpu = i % 2,
+			      .event = (uint32_t)(i % session.n_events) };
 	struct frame *frames = calloc(deep + 8, sizeof(*frames));
 	size_t n = 0;
 
 	smp.tid = getpid() + (i % 10 == 9 ? CHILD : 0);
 	smp.prov = i % 7 == 6 ? PROV_LATE : PROV_EXACT;
 	if (kernel && i % 4 == 3)
-		frames[n++] = (struct frame){
-			.kind = FRAME_KERNEL, .ip = kernel + 64, .name = "fake_[k]"};
-	frames[n++] = (struct frame){.kind = FRAME_NATIVE,
-				     .ip = (uint64_t)(uintptr_t)put_sample,
-				     .name = "put_sample"};
+		frames[n++] = (struct frame){ .kind = FRAME_KERNEL,
+					      .ip = kernel + 64,
+					      .name = "fake_[k]" };
+	frames[n++] = (struct frame){ .kind = FRAME_NATIVE,
+				      .ip = (uint64_t)(uintptr_t)put_sample,
+				      .name = "put_sample" };
 	if (smp.prov == PROV_LATE)
-		frames[n++] = (struct frame){.kind = FRAME_MARKER, .name = "[late]"};
+		frames[n++] = (struct frame){ .kind = FRAME_MARKER, .name = "[late]" };
 	for (size_t d = 0; d < deep; d++)
 		frames[n++] =
-			(struct frame){.kind = FRAME_PYTHON, .func = &odd, .line = 111};
-	frames[n++] = (struct frame){
-		.kind = FRAME_PYTHON, .func = &spin, .line = 5 + (int)(i % 2)};
-	frames[n++] = (struct frame){.kind = FRAME_PYTHON, .func = &handle, .line = 29};
-	frames[n++] = (struct frame){.kind = FRAME_PYTHON, .func = &module, .line = 40};
-	s->ops->sample(s, &smp, &(struct stack){n, frames});
+			(struct frame){ .kind = FRAME_PYTHON, .func = &odd, .line = 111 };
+	frames[n++] = (struct frame){ .kind = FRAME_PYTHON,
+				      .func = &spin,
+				      .line = 5 + (int)(i % 2) };
+	frames[n++] = (struct frame){ .kind = FRAME_PYTHON, .func = &handle, .line = 29 };
+	frames[n++] = (struct frame){ .kind = FRAME_PYTHON, .func = &module, .line = 40 };
+	s->ops->sample(s, &smp, &(struct stack){ n, frames });
 	free(frames);
 }
 
 static void put_ends(struct sink *s, uint64_t t)
 {
-	struct side side = {.kind = SIDE_FORK,
-			    .time = t,
-			    .pid = getpid() + 1000,
-			    .tid = getpid() + 1000,
-			    .u.fork = {getpid(), getpid()}};
+	struct side side = { .kind = SIDE_FORK,
+			     .time = t,
+			     .pid = getpid() + 1000,
+			     .tid = getpid() + 1000,
+			     .u.fork = { getpid(), getpid() } };
 	struct sample smp = {
-		.time = t + 1, .period = 1000, .pid = side.pid, .tid = side.pid};
-	struct frame frame = {.kind = FRAME_PYTHON, .func = &spin, .line = 14};
+		.time = t + 1, .period = 1000, .pid = side.pid, .tid = side.pid
+	};
+	struct frame frame = { .kind = FRAME_PYTHON, .func = &spin, .line = 14 };
 
 	s->ops->side(s, &side);
-	s->ops->sample(s, &smp, &(struct stack){1, &frame});
+	s->ops->sample(s, &smp, &(struct stack){ 1, &frame });
 	side.kind = SIDE_EXIT;
 	side.time += 2;
 	s->ops->side(s, &side);
-	side = (struct side){.kind = SIDE_LOST, .time = t + 3, .u.lost.n = 5};
+	side = (struct side){ .kind = SIDE_LOST, .time = t + 3, .u.lost.n = 5 };
 	s->ops->side(s, &side);
 	side.kind = SIDE_THROTTLE;
 	s->ops->side(s, &side);
@@ -172,7 +174,7 @@ struct options {
 
 static struct options parse(int argc, char **argv)
 {
-	struct options o = {.events = 1, .samples = 100, .kernel = true};
+	struct options o = { .events = 1, .samples = 100, .kernel = true };
 
 	for (int i = 2; i < argc; i++) {
 		const char *value = i + 1 < argc ? argv[i + 1] : "";
@@ -206,8 +208,7 @@ int main(int argc, char **argv)
 	set_events(o.events, text != 0);
 	session.argc = argc;
 	session.argv = argv;
-	if (argc < 2 ||
-	    sink_open(&sink, sink_pick(NULL, argv[1]), argv[1], &session, &err))
+	if (argc < 2 || sink_open(&sink, sink_pick(NULL, argv[1]), argv[1], &session, &err))
 		fail("open", &err);
 	put_process(&sink, t);
 	for (unsigned i = 0; i < o.samples; i++) {
@@ -223,7 +224,6 @@ int main(int argc, char **argv)
 	put_ends(&sink, t + NS_PER_MS);
 	if (sink_close(&sink, &err))
 		fail("close", &err);
-	fprintf(stderr, "samples=%ju cut=%ju\n", (uintmax_t)sink.samples,
-		(uintmax_t)sink.cut);
+	fprintf(stderr, "samples=%ju cut=%ju\n", (uintmax_t)sink.samples, (uintmax_t)sink.cut);
 	return 0;
 }

@@ -18,12 +18,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap);
 
 /* What must hold whatever the input is. */
-#define FUZZ_CHECK(what)                                                              \
-	do {                                                                          \
-		if (!(what)) {                                                        \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what);    \
-			abort();                                                      \
-		}                                                                     \
+#define FUZZ_CHECK(what)                                                           \
+	do {                                                                       \
+		if (!(what)) {                                                     \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what); \
+			abort();                                                   \
+		}                                                                  \
 	} while (0)
 
 /* The bytes at @p as a seed. */

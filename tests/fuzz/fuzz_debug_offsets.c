@@ -45,7 +45,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	return 0;
 }
 
-#define SEED(a) { (const unsigned char *)(a), sizeof(a) }
+#define SEED(a)                                       \
+	{                                             \
+		(const unsigned char *)(a), sizeof(a) \
+	}
 
 size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 {

@@ -79,7 +79,10 @@ struct seed {
 	struct bytes name, table;
 };
 
-#define BYTES(a) { (const unsigned char *)(a), sizeof(a) }
+#define BYTES(a)                                      \
+	{                                             \
+		(const unsigned char *)(a), sizeof(a) \
+	}
 
 static const uint16_t wide[] = { 'a', 0x20ac, 0xd800, 0x2028, 'z' };
 static const uint32_t widest[] = { 0x1f600, 'b', 0x110000, 7 };

@@ -49,6 +49,5 @@ static const char *const seeds[] = {
 
 size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 {
-	return i < ARRAY_SIZE(seeds) ? fuzz_bytes(buf, cap, seeds[i], strlen(seeds[i]))
-				     : 0;
+	return i < ARRAY_SIZE(seeds) ? fuzz_bytes(buf, cap, seeds[i], strlen(seeds[i])) : 0;
 }

@@ -99,9 +99,8 @@ static void seed_world(struct world *w, const char *letters)
 
 	w->chunk = 2048;
 	for (uint32_t i = 0; i < CODES; i++)
-		some[i] =
-		    world_code(w, &(struct world_code){ (char[]){ (char)('a' + i), 0 },
-							"/x.py", 10, 8, 1, i + 1 });
+		some[i] = world_code(w, &(struct world_code){ (char[]){ (char)('a' + i), 0 },
+							      "/x.py", 10, 8, 1, i + 1 });
 	for (uint32_t i = 0; letters[i]; i++) {
 		code[i] = strchr("sb", letters[i]) ? 0 : some[i % CODES];
 		instr[i] = world_instr(w, code[i], 2 + i % 4);

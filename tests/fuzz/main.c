@@ -60,9 +60,26 @@ static size_t below(uint64_t *seed, size_t n)
 static void put_number(uint64_t *seed, uint8_t *p, size_t n)
 {
 	static const uint64_t numbers[] = {
-		0, 1, 7, 8, 63, 0x7f, 0x80, 0xff, 0xfff, 0x7fff, 0xffff, 0x10000,
-		INT32_MAX, UINT32_MAX, 1ull << 32, 1ull << 61, INT64_MAX, 1ull << 63,
-		UINT64_MAX - 7, UINT64_MAX,
+		0,
+		1,
+		7,
+		8,
+		63,
+		0x7f,
+		0x80,
+		0xff,
+		0xfff,
+		0x7fff,
+		0xffff,
+		0x10000,
+		INT32_MAX,
+		UINT32_MAX,
+		1ull << 32,
+		1ull << 61,
+		INT64_MAX,
+		1ull << 63,
+		UINT64_MAX - 7,
+		UINT64_MAX,
 	};
 	uint64_t v = numbers[below(seed, ARRAY_SIZE(numbers))];
 
@@ -173,9 +190,7 @@ int main(int argc, char **argv)
 	if (&__sanitizer_set_death_callback)
 		__sanitizer_set_death_callback(tell);
 	if (argc < 2)
-		return fprintf(stderr, "usage: %s FILE... | -n COUNT | -i NUMBER\n",
-			       *argv),
-		       2;
+		return fprintf(stderr, "usage: %s FILE... | -n COUNT | -i NUMBER\n", *argv), 2;
 	if (!counted && strcmp(argv[1], "-i")) {
 		for (int i = 1; i < argc; i++)
 			r |= play_file(argv[i], buf);

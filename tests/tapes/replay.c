@@ -115,8 +115,8 @@ static void add_line(struct player *p, char *line)
 	p->lines[p->n_lines++] = line;
 }
 
-static void print_stack(struct player *p, const struct cpu *c,
-			const struct pystack_result *r, const char *what)
+static void print_stack(struct player *p, const struct cpu *c, const struct pystack_result *r,
+			const char *what)
 {
 	char *text = NULL;
 	size_t n;
@@ -130,8 +130,8 @@ static void print_stack(struct player *p, const struct cpu *c,
 		func = profile_lookup(p->profile,
 				      r->frames[i].code_id | (uint64_t)(c->index + 1) << 48,
 				      r->frames[i].lasti, &line);
-		fprintf(f, "%s%s (%s:%d)", i + 1 < r->n ? ";" : "", func ? func->qualname : "?",
-			func ? func->file : "?", line);
+		fprintf(f, "%s%s (%s:%d)", i + 1 < r->n ? ";" : "",
+			func ? func->qualname : "?", func ? func->file : "?", line);
 	}
 	fclose(f);
 	add_line(p, text);

@@ -65,7 +65,7 @@ static void judge(void **state)
 			.backlog = strchr(row->flags, 'b'),
 			.ran = strchr(row->flags, 'r'),
 			.gap_max_ns = row->gap_max_ns,
-			.witness = strchr(row->flags, 's')   ? WITNESS_SAME :
+			.witness = strchr(row->flags, 's') ? WITNESS_SAME :
 				   strchr(row->flags, 'm') ? WITNESS_MOVED :
 							     WITNESS_NONE,
 		};
@@ -139,9 +139,9 @@ static void pick_auto(void **state)
 static void pick_errors(void **state)
 {
 	static const char *const rows[][2] = {
-		{ "stop", "not built" },   { "bpf", "not built" },
-		{ "nosuch", "'nosuch'" },  { "", "auto, preempt, async" },
-		{ "Async", "'Async'" },	   { "preempt ", "'preempt '" },
+		{ "stop", "not built" },  { "bpf", "not built" },
+		{ "nosuch", "'nosuch'" }, { "", "auto, preempt, async" },
+		{ "Async", "'Async'" },	  { "preempt ", "'preempt '" },
 	};
 	const struct capture_ops *ops;
 	struct err why, err;
@@ -157,10 +157,8 @@ static void pick_errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(judge),
-		cmocka_unit_test(async_needs_the_witness),
-		cmocka_unit_test(pick_by_name),
-		cmocka_unit_test(pick_auto),
+		cmocka_unit_test(judge),	cmocka_unit_test(async_needs_the_witness),
+		cmocka_unit_test(pick_by_name), cmocka_unit_test(pick_auto),
 		cmocka_unit_test(pick_errors),
 	};
 

@@ -13,8 +13,11 @@
 #include "debug_offsets_fixtures.h"
 #include "offsets/debug_offsets.h"
 
-#define RAW(words) \
-	(struct bytes) { (const unsigned char *)(words), sizeof(words) }
+#define RAW(words)                                            \
+	(struct bytes)                                        \
+	{                                                     \
+		(const unsigned char *)(words), sizeof(words) \
+	}
 
 static void version_is_told(void **state)
 {
@@ -79,8 +82,9 @@ static void free_threaded_differs(void **state)
 		struct pylayout l;
 		struct err err;
 
-		assert_int_equal(debug_offsets_parse(row->raw, pylayout_find(row->version),
-						     &l, &err), 0);
+		assert_int_equal(
+			debug_offsets_parse(row->raw, pylayout_find(row->version), &l, &err),
+			0);
 		assert_true(l.free_threaded);
 		assert_int_equal(pyoff_get(l.frame.owner), row->owner);
 		assert_int_equal(pyoff_get(l.code.bytecode), row->bytecode);
@@ -103,11 +107,13 @@ static void other_minor_is_refused(void **state)
 	struct pylayout l;
 	struct err err = { 0 };
 
-	assert_int_equal(debug_offsets_parse(RAW(offsets_3_14_10), pylayout_find(0x030d), &l,
-					     &err), -EBADMSG);
+	assert_int_equal(
+		debug_offsets_parse(RAW(offsets_3_14_10), pylayout_find(0x030d), &l, &err),
+		-EBADMSG);
 	assert_string_not_equal(err.text, "");
-	assert_int_equal(debug_offsets_parse(RAW(offsets_3_14_10), pylayout_find(0x030c), &l,
-					     &err), -EBADMSG);
+	assert_int_equal(
+		debug_offsets_parse(RAW(offsets_3_14_10), pylayout_find(0x030c), &l, &err),
+		-EBADMSG);
 }
 
 /* Cut anywhere before the last slot that is used: refused, nothing read behind. */
@@ -130,8 +136,13 @@ static void cut_is_refused(void **state)
 /* Whatever one slot holds, what is accepted is plausible. */
 static void hostile_slots(void **state)
 {
-	const uint64_t values[] = { 0, 1, 3, 4, 7, 127, 4097, 0x10000, 0x1fffff, 0x7fffffff,
-				    0xffffffff, 1ull << 40, UINT64_MAX, UINT64_MAX - 7 };
+	const uint64_t values[] = { 0,		1,
+				    3,		4,
+				    7,		127,
+				    4097,	0x10000,
+				    0x1fffff,	0x7fffffff,
+				    0xffffffff, 1ull << 40,
+				    UINT64_MAX, UINT64_MAX - 7 };
 	uint64_t words[ARRAY_SIZE(offsets_3_15_2)];
 	int refused = 0;
 

@@ -24,8 +24,8 @@ static bool elf_scan(Elf *elf, uint64_t vaddr, const char *name, bool *any)
 		for (size_t i = 0; i < d->d_size / sizeof(*sym); i++) {
 			unsigned type = ELF64_ST_TYPE(sym[i].st_info);
 
-			if ((type != STT_FUNC && type != STT_GNU_IFUNC) ||
-			    !sym[i].st_shndx || vaddr - sym[i].st_value >= sym[i].st_size)
+			if ((type != STT_FUNC && type != STT_GNU_IFUNC) || !sym[i].st_shndx ||
+			    vaddr - sym[i].st_value >= sym[i].st_size)
 				continue;
 			*any = true;
 			found |= name && strcmp(name, elf_strptr(elf, sh->sh_link,
@@ -45,7 +45,7 @@ static void compare_with_libelf(const char *path, unsigned rounds)
 	assert_true(fd >= 0);
 	elf = elf_begin(fd, ELF_C_READ, NULL);
 	assert_non_null(elf);
-	assert_int_equal(0, elfcache_tables_read(&t, fd, (struct bytes){0}));
+	assert_int_equal(0, elfcache_tables_read(&t, fd, (struct bytes){ 0 }));
 	assert_true(t.n_syms > 100 && t.n_funcs > 100);
 	for (unsigned i = 0; i < rounds; i++) {
 		const struct elfcache_load *l = &t.load[0];
@@ -104,14 +104,13 @@ static void check_python(const char *path)
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct symbolizer *s = symbolizer_create();
 	struct elfcache_tables t;
-	struct proc_map m = {.x = true, .path = path};
+	struct proc_map m = { .x = true, .path = path };
 	size_t eval = 0, total = 0;
 	struct stat st;
 
 	assert_int_equal(0, fstat(fd, &st));
-	assert_int_equal(0, elfcache_tables_read(&t, fd, (struct bytes){0}));
-	m.start = 1ull << 40, m.end = m.start + t.load[0].size,
-	m.pgoff = t.load[0].offset;
+	assert_int_equal(0, elfcache_tables_read(&t, fd, (struct bytes){ 0 }));
+	m.start = 1ull << 40, m.end = m.start + t.load[0].size, m.pgoff = t.load[0].offset;
 	m.ino = st.st_ino, m.maj = major(st.st_dev), m.min = minor(st.st_dev);
 	feed_map(s, getpid(), &m);
 	for (uint64_t ip = m.start; ip < m.end; ip += 8, total += 8)
@@ -130,8 +129,7 @@ static void test_pythons(void **state)
 	if (!list || !*list)
 		skip();
 	snprintf(copy, sizeof(copy), "%s", list);
-	for (char *exe = strtok_r(copy, ":", &rest); exe;
-	     exe = strtok_r(NULL, ":", &rest)) {
+	for (char *exe = strtok_r(copy, ":", &rest); exe; exe = strtok_r(NULL, ":", &rest)) {
 		eval_module(exe, path);
 		if (!path[0])
 			continue; /* older than Py_BytesMain */
@@ -168,8 +166,7 @@ struct toy {
 		uint32_t size;
 		char rest[8];
 	} fde[N_FDES];
-	unsigned char
-	    gap[TEXT - 3 * 64 - 64 - 2 * 56 - 8 * 24 - 128 - 36 - 24 - N_FDES * 24];
+	unsigned char gap[TEXT - 3 * 64 - 64 - 2 * 56 - 8 * 24 - 128 - 36 - 24 - N_FDES * 24];
 	unsigned char text[TEXT_SIZE];
 };
 _Static_assert(offsetof(struct toy, text) == TEXT, "text stands at its address");
@@ -186,10 +183,10 @@ static void toy_fde(struct toy *t, unsigned i, uint32_t start, uint32_t size)
 	t->hdr.row[i][1] = (int32_t)(fde - hdr);
 }
 
-static void toy_sym(struct toy *t, unsigned i, const char *name, uint64_t value,
-		    uint64_t size, unsigned bind)
+static void toy_sym(struct toy *t, unsigned i, const char *name, uint64_t value, uint64_t size,
+		    unsigned bind)
 {
-	static const char cie_rest[] = {1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b};
+	static const char cie_rest[] = { 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b };
 	size_t used = 1;
 
 	memcpy(t->cie.rest, cie_rest, sizeof(cie_rest));
@@ -197,11 +194,11 @@ static void toy_sym(struct toy *t, unsigned i, const char *name, uint64_t value,
 		used += strlen(t->str + used) + 1;
 	assert_true(used + strlen(name) + 2 < sizeof(t->str));
 	strcpy(t->str + used, name);
-	t->sym[i] = (Elf64_Sym){.st_name = (uint32_t)used,
-				.st_shndx = 1,
-				.st_value = value,
-				.st_info = (unsigned char)ELF64_ST_INFO(bind, STT_FUNC),
-				.st_size = size};
+	t->sym[i] = (Elf64_Sym){ .st_name = (uint32_t)used,
+				 .st_shndx = 1,
+				 .st_value = value,
+				 .st_info = (unsigned char)ELF64_ST_INFO(bind, STT_FUNC),
+				 .st_size = size };
 }
 
 static struct toy *toy_make(void)
@@ -213,27 +210,24 @@ static struct toy *toy_make(void)
 	t->eh.e_ident[EI_CLASS] = ELFCLASS64;
 	t->eh.e_ident[EI_DATA] = ELFDATA2LSB;
 	t->eh.e_machine = EM_X86_64;
-	t->eh.e_phoff = offsetof(struct toy, ph),
-	t->eh.e_shoff = offsetof(struct toy, sh);
+	t->eh.e_phoff = offsetof(struct toy, ph), t->eh.e_shoff = offsetof(struct toy, sh);
 	t->eh.e_phentsize = sizeof(Elf64_Phdr), t->eh.e_shentsize = sizeof(Elf64_Shdr);
 	t->eh.e_phnum = 2, t->eh.e_shnum = 3;
-	t->ph[0] =
-	    (Elf64_Phdr){.p_type = PT_LOAD, .p_flags = PF_X, .p_filesz = sizeof(*t)};
-	t->ph[1] = (Elf64_Phdr){.p_type = PT_GNU_EH_FRAME,
-				.p_offset = hdr,
-				.p_vaddr = hdr,
-				.p_filesz = sizeof(t->hdr)};
-	t->sh[1] = (Elf64_Shdr){.sh_type = SHT_DYNSYM,
-				.sh_link = 2,
-				.sh_size = sizeof(t->sym),
-				.sh_offset = offsetof(struct toy, sym),
-				.sh_entsize = sizeof(Elf64_Sym)};
-	t->sh[2] = (Elf64_Shdr){.sh_type = SHT_STRTAB,
-				.sh_offset = offsetof(struct toy, str),
-				.sh_size = sizeof(t->str)};
+	t->ph[0] = (Elf64_Phdr){ .p_type = PT_LOAD, .p_flags = PF_X, .p_filesz = sizeof(*t) };
+	t->ph[1] = (Elf64_Phdr){ .p_type = PT_GNU_EH_FRAME,
+				 .p_offset = hdr,
+				 .p_vaddr = hdr,
+				 .p_filesz = sizeof(t->hdr) };
+	t->sh[1] = (Elf64_Shdr){ .sh_type = SHT_DYNSYM,
+				 .sh_link = 2,
+				 .sh_size = sizeof(t->sym),
+				 .sh_offset = offsetof(struct toy, sym),
+				 .sh_entsize = sizeof(Elf64_Sym) };
+	t->sh[2] = (Elf64_Shdr){ .sh_type = SHT_STRTAB,
+				 .sh_offset = offsetof(struct toy, str),
+				 .sh_size = sizeof(t->str) };
 	t->cie.n = sizeof(t->cie) - 4;
-	t->hdr.version = 1, t->hdr.ptr = 0x1b, t->hdr.count_enc = 3,
-	t->hdr.row_enc = 0x3b;
+	t->hdr.version = 1, t->hdr.ptr = 0x1b, t->hdr.count_enc = 3, t->hdr.row_enc = 0x3b;
 	t->hdr.frame = (int32_t)(offsetof(struct toy, cie) - (hdr + 4));
 	t->hdr.count = N_FDES;
 	toy_fde(t, 0, TEXT, 0x80);
@@ -255,7 +249,7 @@ static void toy_jump(struct toy *t, uint32_t from, uint32_t to)
 static void toy_read(struct elfcache_tables *t, const struct toy *toy)
 {
 	assert_int_equal(0, elfcache_tables_read(
-				t, -1, (struct bytes){(const void *)toy, sizeof(*toy)}));
+				    t, -1, (struct bytes){ (const void *)toy, sizeof(*toy) }));
 }
 
 static void test_split_eval(void **state)
@@ -304,13 +298,10 @@ static void test_symbol_rules(void **state)
 	toy_sym(toy, 5, "local", TEXT + 0x1000, 0x20, STB_LOCAL);
 	toy_sym(toy, 6, "inner", TEXT + 0x110, 0x10, STB_GLOBAL);
 	toy_read(&t, toy);
-	assert_string_equal("main",
-			    elfcache_symbol(&t, TEXT + 0xff)); /* up to the next */
-	assert_string_equal("_PyEval_EvalFrameDefault",
-			    elfcache_symbol(&t, TEXT + 0x10f));
+	assert_string_equal("main", elfcache_symbol(&t, TEXT + 0xff)); /* up to the next */
+	assert_string_equal("_PyEval_EvalFrameDefault", elfcache_symbol(&t, TEXT + 0x10f));
 	assert_string_equal("inner", elfcache_symbol(&t, TEXT + 0x11f));
-	assert_string_equal("_PyEval_EvalFrameDefault",
-			    elfcache_symbol(&t, TEXT + 0x120));
+	assert_string_equal("_PyEval_EvalFrameDefault", elfcache_symbol(&t, TEXT + 0x120));
 	assert_null(elfcache_symbol(&t, TEXT + 0x200));
 	assert_string_equal("alias", elfcache_symbol(&t, TEXT + 0x101f));
 	assert_null(elfcache_symbol(&t, TEXT + 0x1020));
@@ -330,10 +321,9 @@ static void test_symbol_rules(void **state)
 static size_t eh_rows(const struct toy *toy, size_t n_hdr, size_t n_frame,
 		      struct elfcache_func *rows, size_t cap)
 {
-	size_t hdr_at = offsetof(struct toy, hdr), frame_at = offsetof(struct toy, cie),
-	       n;
-	struct bytes hdr = {malloc(n_hdr + 1), n_hdr};
-	struct bytes frame = {malloc(n_frame + 1), n_frame};
+	size_t hdr_at = offsetof(struct toy, hdr), frame_at = offsetof(struct toy, cie), n;
+	struct bytes hdr = { malloc(n_hdr + 1), n_hdr };
+	struct bytes frame = { malloc(n_frame + 1), n_frame };
 
 	hdr.at = realloc((void *)(uintptr_t)hdr.at, n_hdr ? n_hdr : 1);
 	frame.at = realloc((void *)(uintptr_t)frame.at, n_frame ? n_frame : 1);
@@ -378,12 +368,11 @@ static void test_eh_flips(void **state)
 		memcpy(bad, toy, sizeof(*bad));
 		for (int k = 0; k < 1 + rand_r(&seed) % 4; k++)
 			((unsigned char *)bad)[from + (size_t)rand_r(&seed) % span] =
-			    (unsigned char)rand_r(&seed);
+				(unsigned char)rand_r(&seed);
 		n = eh_rows(bad, sizeof(bad->hdr), FRAME_SIZE, rows, N_FDES);
 		assert_true(n <= N_FDES);
 		for (size_t i = 1; i < n; i++)
-			assert_true(rows[i].start - rows[i - 1].start >=
-					rows[i - 1].size &&
+			assert_true(rows[i].start - rows[i - 1].start >= rows[i - 1].size &&
 				    rows[i].start > rows[i - 1].start);
 	}
 	free(bad);
@@ -414,15 +403,14 @@ static void test_damaged_files(void **state)
 	for (uint32_t i = 0; i < 8; i++)
 		toy_jump(toy, TEXT + 0x110 + 8 * i, TEXT + 0x1010 + i);
 	for (unsigned round = 0; round < 30000; round++) {
-		size_t n =
-		    round % 3 ? sizeof(*toy) : (size_t)rand_r(&seed) % sizeof(*toy);
+		size_t n = round % 3 ? sizeof(*toy) : (size_t)rand_r(&seed) % sizeof(*toy);
 		unsigned char *bad = malloc(n ? n : 1);
 
 		memcpy(bad, toy, n);
 		for (int k = 0; n && k < 1 + rand_r(&seed) % 6; k++)
 			bad[(size_t)rand_r(&seed) % MIN(n, offsetof(struct toy, gap))] ^=
-			    (unsigned char)(1 << rand_r(&seed) % 8);
-		if (elfcache_tables_read(&t, -1, (struct bytes){bad, n}) == 0) {
+				(unsigned char)(1 << rand_r(&seed) % 8);
+		if (elfcache_tables_read(&t, -1, (struct bytes){ bad, n }) == 0) {
 			good++;
 			look_around(&t, &seed);
 			elfcache_tables_deinit(&t);
@@ -440,8 +428,8 @@ static void test_bounded(void **state)
 	struct toy *toy = toy_make();
 	struct elfcache *c = elfcache_create(100); /* one toy's tables, not two */
 	struct elfcache_elf *e[3];
-	struct elfcache_id id = {.dev = 1, .ino = 1, .generation = 4, .path = "/a"};
-	struct bytes image = {(const void *)toy, sizeof(*toy)};
+	struct elfcache_id id = { .dev = 1, .ino = 1, .generation = 4, .path = "/a" };
+	struct bytes image = { (const void *)toy, sizeof(*toy) };
 
 	for (size_t i = 0; i < ARRAY_SIZE(e); i++, id.ino++) {
 		e[i] = elfcache_get(c, &id);
@@ -450,7 +438,7 @@ static void test_bounded(void **state)
 		elfcache_give_image(c, e[i], image);
 		assert_false(elfcache_wants_file(e[i]));
 	}
-	id = (struct elfcache_id){.dev = 1, .ino = 1, .path = "/a"};
+	id = (struct elfcache_id){ .dev = 1, .ino = 1, .path = "/a" };
 	assert_ptr_equal(e[0], elfcache_get(c, &id)); /* generation not known */
 	id.generation = 5;
 	assert_ptr_not_equal(e[0], elfcache_get(c, &id));

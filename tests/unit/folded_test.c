@@ -13,19 +13,19 @@
 #include "../../lib/base.h"
 #include "../../output/sink.h"
 
-static const struct pyfunc spin = {"spin", "/srv/work.py", 5, 5, 14, 0};
-static const struct pyfunc odd = {"a;b", "x\n.py", 1, 1, 3, 1};
+static const struct pyfunc spin = { "spin", "/srv/work.py", 5, 5, 14, 0 };
+static const struct pyfunc odd = { "a;b", "x\n.py", 1, 1, 3, 1 };
 
 static const struct frame frames[] = {
-	{.kind = FRAME_KERNEL, .ip = 1, .name = "do_nap_[k]"},
-	{.kind = FRAME_NATIVE, .ip = 2, .name = "nap;\t"},
-	{.kind = FRAME_MARKER, .name = "[late]"},
-	{.kind = FRAME_PYTHON, .func = &odd, .line = 3},
-	{.kind = FRAME_PYTHON, .func = &spin, .line = 7},
-	{.kind = FRAME_NATIVE, .ip = 3},
+	{ .kind = FRAME_KERNEL, .ip = 1, .name = "do_nap_[k]" },
+	{ .kind = FRAME_NATIVE, .ip = 2, .name = "nap;\t" },
+	{ .kind = FRAME_MARKER, .name = "[late]" },
+	{ .kind = FRAME_PYTHON, .func = &odd, .line = 3 },
+	{ .kind = FRAME_PYTHON, .func = &spin, .line = 7 },
+	{ .kind = FRAME_NATIVE, .ip = 3 },
 };
 
-static const struct frame plain[] = {{.kind = FRAME_PYTHON, .func = &spin, .line = 7}};
+static const struct frame plain[] = { { .kind = FRAME_PYTHON, .func = &spin, .line = 7 } };
 
 struct fixture {
 	struct session session;
@@ -37,18 +37,17 @@ static void begin(struct fixture *f, unsigned flags, size_t n_events)
 {
 	struct err err;
 
-	*f = (struct fixture){.session = {.flags = flags, .n_events = n_events}};
+	*f = (struct fixture){ .session = { .flags = flags, .n_events = n_events } };
 	strcpy(f->session.events[0].name, "cycles");
 	strcpy(f->session.events[1].name, "a;b");
 	snprintf(f->path, sizeof(f->path), "/tmp/folded_test.%d.txt", getpid());
 	assert_int_equal(
-		sink_open(&f->sink, sink_pick(NULL, f->path), f->path, &f->session, &err),
-		0);
+		sink_open(&f->sink, sink_pick(NULL, f->path), f->path, &f->session, &err), 0);
 }
 
 static void comm(struct fixture *f, pid_t pid, pid_t tid, const char *name)
 {
-	struct side side = {.kind = SIDE_COMM, .pid = pid, .tid = tid};
+	struct side side = { .kind = SIDE_COMM, .pid = pid, .tid = tid };
 
 	side.u.comm.name = name;
 	assert_int_equal(f->sink.ops->side(&f->sink, &side), 0);
@@ -56,7 +55,7 @@ static void comm(struct fixture *f, pid_t pid, pid_t tid, const char *name)
 
 static void put(struct fixture *f, struct sample smp, const struct frame *fr, size_t n)
 {
-	assert_int_equal(f->sink.ops->sample(&f->sink, &smp, &(struct stack){n, fr}), 0);
+	assert_int_equal(f->sink.ops->sample(&f->sink, &smp, &(struct stack){ n, fr }), 0);
 }
 
 static const char *end(struct fixture *f)
@@ -72,7 +71,7 @@ static const char *end(struct fixture *f)
 	return f->text;
 }
 
-static const struct sample sample = {.pid = 10, .tid = 11, .period = 1000};
+static const struct sample sample = { .pid = 10, .tid = 11, .period = 1000 };
 
 static void stacks_are_added_up(void **state)
 {
@@ -86,18 +85,17 @@ static void stacks_are_added_up(void **state)
 	put(&f, sample, frames, ARRAY_SIZE(frames));
 	put(&f, sample, NULL, 0);
 	assert_int_equal(f.sink.samples, 4);
-	assert_string_equal(
-		end(&f),
-		"python3-10;[unknown];spin (/srv/work.py:7);a:b (x?.py:3);[late];"
-		"nap:?;do_nap_[k] 2\n"
-		"python3-10;spin (/srv/work.py:7) 1\n"
-		"python3-10 1\n");
+	assert_string_equal(end(&f),
+			    "python3-10;[unknown];spin (/srv/work.py:7);a:b (x?.py:3);[late];"
+			    "nap:?;do_nap_[k] 2\n"
+			    "python3-10;spin (/srv/work.py:7) 1\n"
+			    "python3-10 1\n");
 }
 
 static void lines_are_left_out(void **state)
 {
-	struct frame other = {.kind = FRAME_PYTHON, .func = &spin, .line = 8};
-	struct frame unknown = {.kind = FRAME_PYTHON, .func = &spin};
+	struct frame other = { .kind = FRAME_PYTHON, .func = &spin, .line = 8 };
+	struct frame unknown = { .kind = FRAME_PYTHON, .func = &spin };
 	struct fixture f;
 
 	begin(&f, 0, 1);
@@ -116,7 +114,7 @@ static void lines_are_left_out(void **state)
 static void threads_have_their_names(void **state)
 {
 	struct sample leader = sample, child = sample, forked = sample;
-	struct side fork = {.kind = SIDE_FORK, .pid = 20, .tid = 20, .u.fork = {10, 10}};
+	struct side fork = { .kind = SIDE_FORK, .pid = 20, .tid = 20, .u.fork = { 10, 10 } };
 	struct fixture f;
 
 	leader.tid = 10;
@@ -161,11 +159,7 @@ static void provenance_is_filtered(void **state)
 	late.prov = PROV_LATE;
 	torn.prov = PROV_TORN;
 	for (int i = 0; i < 3; i++) {
-		begin(&f,
-		      i == 0 ? 0 :
-		      i == 1 ? SESSION_ONLY_EXACT :
-			       SESSION_ONLY_LATE,
-		      1);
+		begin(&f, i == 0 ? 0 : i == 1 ? SESSION_ONLY_EXACT : SESSION_ONLY_LATE, 1);
 		put(&f, sample, plain, 1);
 		put(&f, late, NULL, 0);
 		put(&f, torn, frames + 1, 1);
@@ -187,15 +181,14 @@ static void many_stacks(void **state)
 
 	begin(&f, SESSION_LINES, 1);
 	for (int i = 0; i < 2 * N; i++) {
-		struct frame fr[] = {plain[0], plain[0]};
+		struct frame fr[] = { plain[0], plain[0] };
 
 		fr[0].line = 1 + i % N;
 		put(&f, sample, fr, 2);
 	}
 	assert_int_equal(sink_close(&f.sink, &err), 0);
 	in = fopen(f.path, "r");
-	while (fscanf(in, "?-10;spin (/srv/work.py:7);spin (/srv/work.py:%u) 2\n",
-		      &line) == 1)
+	while (fscanf(in, "?-10;spin (/srv/work.py:7);spin (/srv/work.py:%u) 2\n", &line) == 1)
 		assert_int_equal(line, ++seen);
 	assert_int_equal(seen, N);
 	fclose(in);
@@ -204,19 +197,18 @@ static void many_stacks(void **state)
 
 static void full_disk_has_a_sentence(void **state)
 {
-	struct session session = {.n_events = 1};
+	struct session session = { .n_events = 1 };
 	struct err err = {};
 	struct sink s;
 
-	assert_int_equal(sink_open(&s, sink_pick("folded", "/dev/full"), "/dev/full",
-				   &session, &err),
-			 0);
-	assert_int_equal(s.ops->sample(&s, &sample, &(struct stack){1, plain}), 0);
+	assert_int_equal(
+		sink_open(&s, sink_pick("folded", "/dev/full"), "/dev/full", &session, &err),
+		0);
+	assert_int_equal(s.ops->sample(&s, &sample, &(struct stack){ 1, plain }), 0);
 	assert_int_equal(sink_close(&s, &err), -ENOSPC);
 	assert_string_equal(err.text, "writing /dev/full: No space left on device");
-	assert_int_equal(
-		sink_open(&s, sink_pick("folded", "x"), "/nowhere/x", &session, &err),
-		-ENOENT);
+	assert_int_equal(sink_open(&s, sink_pick("folded", "x"), "/nowhere/x", &session, &err),
+			 -ENOENT);
 	assert_string_equal(err.text, "opening /nowhere/x: No such file or directory");
 }
 

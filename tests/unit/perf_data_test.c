@@ -22,9 +22,9 @@
 enum { HEAD = 104, ENTRY = 136, TRAILER = 32 };
 
 static const uint64_t PYELF = (1ull << 51) + 0x10000;
-static const struct pyfunc spin = {"spin", "/srv/work.py", 5, 5, 14, 0};
-static const struct frame python = {.kind = FRAME_PYTHON, .func = &spin, .line = 6};
-static const struct sample sample = {.pid = 10, .tid = 11, .time = 1000, .period = 7};
+static const struct pyfunc spin = { "spin", "/srv/work.py", 5, 5, 14, 0 };
+static const struct frame python = { .kind = FRAME_PYTHON, .func = &spin, .line = 6 };
+static const struct sample sample = { .pid = 10, .tid = 11, .time = 1000, .period = 7 };
 
 struct fixture {
 	struct session session;
@@ -34,13 +34,13 @@ struct fixture {
 	size_t n;
 };
 
-static char *argv[] = {"pysampled", "-p", "10"};
+static char *argv[] = { "pysampled", "-p", "10" };
 
 static void set_session(struct fixture *f, size_t n_events)
 {
 	struct perf_event_attr *a;
 
-	*f = (struct fixture){.session = {.n_events = n_events, .argc = 3, .argv = argv}};
+	*f = (struct fixture){ .session = { .n_events = n_events, .argc = 3, .argv = argv } };
 	for (size_t i = 0; i < n_events; i++) {
 		snprintf(f->session.events[i].name, sizeof(f->session.events[i].name),
 			 "event%zu", i);
@@ -64,8 +64,7 @@ static void open_sink(struct fixture *f)
 	snprintf(f->path, sizeof(f->path), "%s/a.data", f->dir);
 	snprintf(f->symbols, sizeof(f->symbols), "%s.pyframes.so", f->path);
 	assert_int_equal(
-		sink_open(&f->sink, sink_pick(NULL, f->path), f->path, &f->session, &err),
-		0);
+		sink_open(&f->sink, sink_pick(NULL, f->path), f->path, &f->session, &err), 0);
 }
 
 static void begin(struct fixture *f, size_t n_events)
@@ -104,7 +103,7 @@ static void drop(struct fixture *f)
 
 static void put(struct fixture *f, struct sample smp, const struct frame *fr, size_t n)
 {
-	assert_int_equal(f->sink.ops->sample(&f->sink, &smp, &(struct stack){n, fr}), 0);
+	assert_int_equal(f->sink.ops->sample(&f->sink, &smp, &(struct stack){ n, fr }), 0);
 }
 
 static void put_side(struct fixture *f, struct side side)
@@ -120,8 +119,7 @@ static uint64_t head(const struct fixture *f, size_t off)
 /* The @nth record of a type, NULL if there are fewer; asserts that all are whole. */
 static const unsigned char *record(const struct fixture *f, uint32_t type, int nth)
 {
-	const unsigned char *at = f->file + head(f, 40), *stop = at + head(f, 48),
-			    *ret = NULL;
+	const unsigned char *at = f->file + head(f, 40), *stop = at + head(f, 48), *ret = NULL;
 	struct perf_event_header h;
 
 	assert_true(stop <= f->file + f->n);
@@ -197,10 +195,10 @@ static void addresses_are_in_all_samples(void **state)
 static void chain_has_contexts(void **state)
 {
 	const struct frame fr[] = {
-		{.kind = FRAME_KERNEL, .ip = 0xffff800000000001},
-		{.kind = FRAME_KERNEL, .ip = 0xffff800000000002},
-		{.kind = FRAME_NATIVE, .ip = 0x1000},
-		{.kind = FRAME_MARKER, .name = "[late]"},
+		{ .kind = FRAME_KERNEL, .ip = 0xffff800000000001 },
+		{ .kind = FRAME_KERNEL, .ip = 0xffff800000000002 },
+		{ .kind = FRAME_NATIVE, .ip = 0x1000 },
+		{ .kind = FRAME_MARKER, .name = "[late]" },
 		python,
 	};
 	struct sample none = sample;
@@ -292,9 +290,9 @@ static int maps_of(const struct fixture *f, pid_t pid)
 static void symbols_are_mapped_once_a_process(void **state)
 {
 	struct sample child = sample, stranger = sample;
-	struct side comm = {.kind = SIDE_COMM, .pid = 10, .tid = 10};
-	struct side fork = {.kind = SIDE_FORK, .pid = 20, .tid = 20, .u.fork = {10, 10}};
-	struct side gone = {.kind = SIDE_EXIT, .pid = 30, .tid = 30, .u.fork = {1, 1}};
+	struct side comm = { .kind = SIDE_COMM, .pid = 10, .tid = 10 };
+	struct side fork = { .kind = SIDE_FORK, .pid = 20, .tid = 20, .u.fork = { 10, 10 } };
+	struct side gone = { .kind = SIDE_EXIT, .pid = 30, .tid = 30, .u.fork = { 1, 1 } };
 	struct fixture f;
 
 	child.pid = child.tid = 20;
@@ -317,17 +315,16 @@ static void symbols_are_mapped_once_a_process(void **state)
 	assert_int_equal(maps_of(&f, 30), 2); /* the number was used again */
 	assert_string_equal((const char *)record(&f, PERF_RECORD_COMM, 0) + 16,
 			    "a name that is ");
-	assert_int_equal(misc_of(record(&f, PERF_RECORD_COMM, 1)),
-			 PERF_RECORD_MISC_COMM_EXEC);
+	assert_int_equal(misc_of(record(&f, PERF_RECORD_COMM, 1)), PERF_RECORD_MISC_COMM_EXEC);
 	drop(&f);
 }
 
 static void side_events_are_kept(void **state)
 {
 	static const unsigned char id[20] = "an id of twenty byte";
-	struct side map = {.kind = SIDE_MMAP, .time = 5, .pid = 10, .tid = 10};
-	struct side lost = {.kind = SIDE_LOST, .time = 6, .u.lost.n = 77};
-	struct side throttle = {.kind = SIDE_THROTTLE, .time = 7};
+	struct side map = { .kind = SIDE_MMAP, .time = 5, .pid = 10, .tid = 10 };
+	struct side lost = { .kind = SIDE_LOST, .time = 6, .u.lost.n = 77 };
+	struct side throttle = { .kind = SIDE_THROTTLE, .time = 7 };
 	const unsigned char *rec;
 	struct fixture f;
 
@@ -375,7 +372,7 @@ static void long_chains_lose_their_roots(void **state)
 	uint64_t nr;
 
 	for (int i = 0; i < DEEP; i++)
-		fr[i] = (struct frame){.kind = FRAME_NATIVE, .ip = 0x1000 + (uint64_t)i};
+		fr[i] = (struct frame){ .kind = FRAME_NATIVE, .ip = 0x1000 + (uint64_t)i };
 	begin(&f, 1);
 	put(&f, sample, fr, 8000);
 	put(&f, sample, fr, DEEP);
@@ -399,7 +396,7 @@ static struct bytes feature(const struct fixture *f, unsigned bit)
 	for (unsigned i = 0; i <= bit; i++) {
 		if (!(f->file[72 + i / 8] >> i % 8 & 1))
 			continue;
-		ret = (struct bytes){f->file + load_u64(table), load_u64(table + 8)};
+		ret = (struct bytes){ f->file + load_u64(table), load_u64(table + 8) };
 		assert_true(load_u64(table) + ret.n <= f->n);
 		table += 16;
 	}
@@ -517,9 +514,9 @@ static int fill_disk(struct fixture *f, rlim_t limit)
 	begin(f, 1);
 	setrlimit(RLIMIT_FSIZE, &small);
 	for (n = 0; n < SAMPLES && !ret; n++)
-		ret = f->sink.ops->sample(&f->sink, &sample, &(struct stack){FRAMES, fr});
+		ret = f->sink.ops->sample(&f->sink, &sample, &(struct stack){ FRAMES, fr });
 	assert_int_equal(ret, -EFBIG);
-	assert_int_equal(f->sink.ops->sample(&f->sink, &sample, &(struct stack){1, fr}),
+	assert_int_equal(f->sink.ops->sample(&f->sink, &sample, &(struct stack){ 1, fr }),
 			 -EFBIG);
 	assert_int_equal(sink_close(&f->sink, &err), -EFBIG);
 	setrlimit(RLIMIT_FSIZE, &old);
@@ -550,15 +547,13 @@ static void readable_when_the_disk_is_full(void **state)
 
 static void stdout_is_refused(void **state)
 {
-	struct session session = {.n_events = 1};
+	struct session session = { .n_events = 1 };
 	struct err err = {};
 	struct sink s;
 
-	assert_int_equal(sink_open(&s, sink_pick("perf", "-"), "-", &session, &err),
-			 -EINVAL);
-	assert_string_equal(
-		err.text,
-		"the format perf needs a file: it cannot go to standard output");
+	assert_int_equal(sink_open(&s, sink_pick("perf", "-"), "-", &session, &err), -EINVAL);
+	assert_string_equal(err.text,
+			    "the format perf needs a file: it cannot go to standard output");
 }
 
 static struct perf_kernel_map parse_kernel(const char *text, bool ok)
@@ -589,8 +584,7 @@ static void kernel_and_modules_are_found(void **state)
 	assert_int_equal(map.pgoff, 0xffffffff81000000);
 	assert_int_equal(map.len, 0x1000000);
 	assert_string_equal(map.path, "[kernel.kallsyms]_text");
-	map = parse_kernel("ffff800008010000 T _stext\nffff800009000000 T _etext\n",
-			   true);
+	map = parse_kernel("ffff800008010000 T _stext\nffff800009000000 T _etext\n", true);
 	assert_string_equal(map.path, "[kernel.kallsyms]_stext");
 	parse_kernel("0000000000000000 T _text\n0000000000000000 T _etext\n", false);
 
@@ -599,8 +593,8 @@ static void kernel_and_modules_are_found(void **state)
 	assert_string_equal(name, "nfs_x");
 	assert_int_equal(map.addr, 0xffffffffc0000000);
 	assert_int_equal(map.len, 45056);
-	assert_false(perf_kernel_parse_module("nfs 45056 0 - Live 0x0000000000000000\n",
-					      name, &map));
+	assert_false(perf_kernel_parse_module("nfs 45056 0 - Live 0x0000000000000000\n", name,
+					      &map));
 	at = perf_kernel_find_module(dep, "nfs_x", &n);
 	assert_int_equal(n, 21);
 	assert_memory_equal(at, "kernel/fs/nfs-x.ko.xz", n);
@@ -613,10 +607,10 @@ static void kernel_and_modules_are_found(void **state)
 
 static void build_id_is_found_in_notes(void **state)
 {
-	unsigned char notes[64] = {
-		4, 0, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0, 'G', 'N', 'U', 0, 7,    0,    0,   0,
-		4, 0, 0, 0, 3, 0, 0, 0, 3, 0, 0, 0, 'G', 'N', 'U', 0, 0xaa, 0xbb, 0xcc};
-	struct buildid id = buildid_in_notes((struct bytes){notes, sizeof(notes)});
+	unsigned char notes[64] = { 4,	 0,   0, 0, 1, 0, 0,   0,   9,	 0, 0,	  0,	'G',
+				    'N', 'U', 0, 7, 0, 0, 0,   4,   0,	 0, 0,	  3,	0,
+				    0,	 0,   3, 0, 0, 0, 'G', 'N', 'U', 0, 0xaa, 0xbb, 0xcc };
+	struct buildid id = buildid_in_notes((struct bytes){ notes, sizeof(notes) });
 
 	assert_int_equal(id.n, 3);
 	assert_memory_equal(id.at, "\xaa\xbb\xcc", 3);
@@ -625,11 +619,11 @@ static void build_id_is_found_in_notes(void **state)
 		unsigned char *copy = malloc(n + 1);
 
 		memcpy(copy, notes, n);
-		assert_int_equal(buildid_in_notes((struct bytes){copy, n}).n, 0);
+		assert_int_equal(buildid_in_notes((struct bytes){ copy, n }).n, 0);
 		free(copy);
 	}
 	memset(notes, 0xff, sizeof(notes));
-	assert_int_equal(buildid_in_notes((struct bytes){notes, sizeof(notes)}).n, 0);
+	assert_int_equal(buildid_in_notes((struct bytes){ notes, sizeof(notes) }).n, 0);
 }
 
 int main(void)

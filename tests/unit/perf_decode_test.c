@@ -95,8 +95,7 @@ static void sample_with_a_wrong_chain(void **state)
 		memcpy(r.bytes + 8 + 56, &claims[i], 8);
 		memset(r.bytes + 8 + 64, 0, 8); /* would do as "no registers" */
 		/* 4 leaves nothing for the registers, the others are too long. */
-		assert_int_equal(perf_decode_sample(record_header(&r), true, &s),
-				 -EBADMSG);
+		assert_int_equal(perf_decode_sample(record_header(&r), true, &s), -EBADMSG);
 		assert_int_equal(s.n_kchain, claims[i] == 4 ? 4 : 0);
 	}
 }
@@ -294,8 +293,7 @@ static bool decode(const unsigned char *bytes, size_t n)
 	if (h->type == PERF_RECORD_SAMPLE) {
 		good = perf_decode_sample(h, true, &sample) == 0;
 		for (uint32_t i = 0; good && i < sample.n_kchain; i++)
-			(void)*(volatile const unsigned char *)(sample.kchain + 8 * i +
-								7);
+			(void)*(volatile const unsigned char *)(sample.kchain + 8 * i + 7);
 	} else {
 		good = perf_decode_side(h, &s) == 0;
 		if (good && s.kind == SIDE_COMM)
@@ -337,7 +335,7 @@ static void random_flips(void **state)
 			for (int j = 0; j <= k % 3; j++) {
 				seed = seed * 6364136223846793005u + 1442695040888963407u;
 				bad.bytes[(seed >> 33) % r.n] ^=
-				    (unsigned char)(1u << (seed >> 61));
+					(unsigned char)(1u << (seed >> 61));
 			}
 			refused += !decode(bad.bytes, r.n);
 		}

@@ -13,8 +13,12 @@
 #include "base.h"
 #include "perf_names.h"
 
-enum { HW = PERF_TYPE_HARDWARE, SW = PERF_TYPE_SOFTWARE, CACHE = PERF_TYPE_HW_CACHE,
-       RAW = PERF_TYPE_RAW };
+enum {
+	HW = PERF_TYPE_HARDWARE,
+	SW = PERF_TYPE_SOFTWARE,
+	CACHE = PERF_TYPE_HW_CACHE,
+	RAW = PERF_TYPE_RAW
+};
 
 static int parse(const char *list, struct perf_spec *spec, size_t cap, size_t *n,
 		 struct err *err)
@@ -101,7 +105,7 @@ struct bad_row {
 	size_t good; /* items before it */
 };
 
-#define LONG_NAME \
+#define LONG_NAME                                                            \
 	"cyclescyclescyclescyclescyclescyclescyclescyclescyclescyclescycles" \
 	"cyclescyclescyclescyclescyclescyclescyclescyclescyclescyclescycles"
 
@@ -146,8 +150,7 @@ static void bad_names(void **state)
 		int r = parse(row->list, s, ARRAY_SIZE(s), &n, &err);
 
 		if (r != row->ret || n != row->good || !strstr(err.text, row->says))
-			fail_msg("\"%s\": %d, %zu good, \"%s\"", row->list, r, n,
-				 err.text);
+			fail_msg("\"%s\": %d, %zu good, \"%s\"", row->list, r, n, err.text);
 		assert_int_equal(err.code, r);
 	}
 }

@@ -61,8 +61,7 @@ static inline void record_trailer(struct record *r, uint32_t tid, uint64_t time)
 	record_u64(r, 99);
 }
 
-static inline void record_switch(struct record *r, uint16_t misc, uint32_t tid,
-				 uint64_t time)
+static inline void record_switch(struct record *r, uint16_t misc, uint32_t tid, uint64_t time)
 {
 	record_begin(r, PERF_RECORD_SWITCH, misc);
 	record_trailer(r, tid, time);

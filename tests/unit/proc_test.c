@@ -331,14 +331,10 @@ static void whole_files(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(maps_parse),
-		cmocka_unit_test(maps_parse_prefixes),
-		cmocka_unit_test(own_maps),
-		cmocka_unit_test(mapped_files),
-		cmocka_unit_test(no_regular_file),
-		cmocka_unit_test(threads_of_a_process),
-		cmocka_unit_test(family),
-		cmocka_unit_test(gone),
+		cmocka_unit_test(maps_parse),	   cmocka_unit_test(maps_parse_prefixes),
+		cmocka_unit_test(own_maps),	   cmocka_unit_test(mapped_files),
+		cmocka_unit_test(no_regular_file), cmocka_unit_test(threads_of_a_process),
+		cmocka_unit_test(family),	   cmocka_unit_test(gone),
 		cmocka_unit_test(whole_files),
 	};
 

@@ -32,8 +32,7 @@ static struct pycode_copy *copy_of(const char *name, const char *file, int line)
 	return c;
 }
 
-static void note(struct profile *p, uint64_t id, const char *name, const char *file,
-		 int line)
+static void note(struct profile *p, uint64_t id, const char *name, const char *file, int line)
 {
 	struct pycode_copy *c = copy_of(name, file, line);
 

@@ -199,7 +199,8 @@ static void every_kind_of_string(void **state)
 	put_name(t, ucs2, 4, 2, COMPACT);
 	assert_string_equal(name(t), "a\xe2\x82\xac??");
 	put_name(t, ucs4, 4, 4, COMPACT);
-	assert_string_equal(name(t), "\xf0\x9f\x98\x80" "b??");
+	assert_string_equal(name(t), "\xf0\x9f\x98\x80"
+				     "b??");
 	/* An instance of a subclass of str keeps its characters elsewhere. */
 	put_name(t, "subclass", 8, 1, ASCII);
 	assert_string_equal(name(t), "subclass");
@@ -324,7 +325,7 @@ static void print_sees_change(void **state)
 {
 	for (uint16_t v = 0x030b; v <= 0x030f; v++) {
 		struct target *t = target_create(v);
-		const pyoff changes[] = { t->l->object.type,  t->l->code.qualname,
+		const pyoff changes[] = { t->l->object.type, t->l->code.qualname,
 					  t->l->code.filename, t->l->code.linetable,
 					  t->l->code.firstlineno };
 		struct pycode_print was = print(t);
@@ -427,9 +428,10 @@ struct lines_row {
 	int first;
 };
 
-#define ROW(version, qualname, first) \
-	{ #version " " qualname, table_##version, sizeof(table_##version), \
-	  lines_##version, ARRAY_SIZE(lines_##version), first },
+#define ROW(version, qualname, first)                   \
+	{ #version " " qualname,       table_##version, \
+	  sizeof(table_##version),     lines_##version, \
+	  ARRAY_SIZE(lines_##version), first },
 
 static const struct lines_row lines_rows[] = {
 	ROWS_3_11 ROWS_3_12 ROWS_3_13 ROWS_3_14 ROWS_3_15
@@ -485,8 +487,8 @@ static void lines_without_columns(void **state)
 
 static void empty_and_damaged_tables(void **state)
 {
-	static const unsigned char endless[] = { 0xf0, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f,
-						 0x7f, 0x7f, 0x7f, 0x7f };
+	static const unsigned char endless[] = { 0xf0, 0x7f, 0x7f, 0x7f, 0x7f,
+						 0x7f, 0x7f, 0x7f, 0x7f, 0x7f };
 	struct pycode_copy *c = table_copy("", 0, 42);
 	int min, max;
 

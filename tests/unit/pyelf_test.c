@@ -14,9 +14,9 @@
 
 static const unsigned char build_id[PYELF_BUILD_ID] = "0123456789abcdefghi";
 
-static const struct pyfunc spin = {"spin", "/srv/work.py", 5, 5, 14, 0};
-static const struct pyfunc module = {"<module>", "/srv/work.py", 1, 0, 40, 1};
-static const struct pyfunc other = {"C.f", "/srv/other.py", 7, 7, 7, 2};
+static const struct pyfunc spin = { "spin", "/srv/work.py", 5, 5, 14, 0 };
+static const struct pyfunc module = { "<module>", "/srv/work.py", 1, 0, 40, 1 };
+static const struct pyfunc other = { "C.f", "/srv/other.py", 7, 7, 7, 2 };
 
 /* What addr2line would do, for what pyelf writes: the line of @addr, -1 none. */
 static int line_of(struct bytes b, uint64_t addr, const char *file)
@@ -81,7 +81,7 @@ struct file {
 
 static struct file write_file(struct pyelf *e)
 {
-	struct file f = {.fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)};
+	struct file f = { .fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) };
 
 	assert_int_equal(pyelf_write(e, f.fd), 0);
 	elf_version(EV_CURRENT);
@@ -109,7 +109,7 @@ static struct bytes content(struct file f, const char *name)
 	GElf_Shdr sh;
 	Elf_Data *d = elf_rawdata(section(f, name, &sh), NULL);
 
-	return (struct bytes){d->d_buf, d->d_size};
+	return (struct bytes){ d->d_buf, d->d_size };
 }
 
 /* The symbol that covers @addr. */
@@ -156,12 +156,10 @@ static void addresses_name_function_and_line(void **state)
 	assert_string_equal(symbol_of(f, late), "[late]");
 	for (int l = 5; l <= 14; l++) {
 		assert_int_equal(line_of(lines, pyelf_line(e, &spin, l), spin.file), l);
-		assert_int_equal(line_of(lines, pyelf_line(e, &spin, l) - 1, spin.file),
-				 l);
+		assert_int_equal(line_of(lines, pyelf_line(e, &spin, l) - 1, spin.file), l);
 	}
 	for (int l = 1; l <= 40; l++)
-		assert_int_equal(line_of(lines, pyelf_line(e, &module, l), module.file),
-				 l);
+		assert_int_equal(line_of(lines, pyelf_line(e, &module, l), module.file), l);
 	assert_int_equal(line_of(lines, seven, other.file), 7);
 	assert_int_equal(line_of(lines, unknown, spin.file), 0);
 	assert_int_equal(line_of(lines, late, spin.file), -1);
@@ -174,8 +172,8 @@ static void file_is_what_readers_need(void **state)
 	static const struct {
 		unsigned machine;
 		unsigned char nop[4];
-	} machine[] = {{EM_X86_64, {0x0f, 0x1f, 0x40, 0}},
-		       {EM_AARCH64, {0x1f, 0x20, 3, 0xd5}}};
+	} machine[] = { { EM_X86_64, { 0x0f, 0x1f, 0x40, 0 } },
+			{ EM_AARCH64, { 0x1f, 0x20, 3, 0xd5 } } };
 
 	for (size_t i = 0; i < ARRAY_SIZE(machine); i++) {
 		struct pyelf *e = pyelf_create(machine[i].machine, build_id);
@@ -221,10 +219,8 @@ static void names_are_printable_ascii(void **state)
 	char name[128], small[24];
 	size_t n;
 
-	pyelf_name(name, sizeof(name), "gr\303\266\303\237e",
-		   "/a b/\344\275\240;(x)\\.py");
-	assert_string_equal(name,
-			    "py::gr\\xf6\\xdfe:/a_b/\\u4f60\\x3b\\x28x\\x29\\x5c.py");
+	pyelf_name(name, sizeof(name), "gr\303\266\303\237e", "/a b/\344\275\240;(x)\\.py");
+	assert_string_equal(name, "py::gr\\xf6\\xdfe:/a_b/\\u4f60\\x3b\\x28x\\x29\\x5c.py");
 	pyelf_name(name, sizeof(name), "f.<locals>.<listcomp>", "<frozen a>");
 	assert_string_equal(name, "py::f.<locals>.<listcomp>:<frozen_a>");
 	/* not UTF-8, cut UTF-8, beyond 16 bits */
@@ -238,13 +234,12 @@ static void names_are_printable_ascii(void **state)
 static void crazy_functions_are_bounded(void **state)
 {
 	struct pyelf *e = pyelf_create(0, build_id);
-	struct pyfunc f = {"f", "", 1, 0, INT32_MAX, 0};
+	struct pyfunc f = { "f", "", 1, 0, INT32_MAX, 0 };
 	uint64_t first = pyelf_line(e, &f, 1), at = 0;
 	struct file file;
 
 	/* lines beyond the bound are unknown, not another function's */
-	assert_int_equal(pyelf_line(e, &f, INT32_MAX),
-			 first + PYELF_MAX_LINES * PYELF_SLOT);
+	assert_int_equal(pyelf_line(e, &f, INT32_MAX), first + PYELF_MAX_LINES * PYELF_SLOT);
 	assert_int_equal(pyelf_line(e, &f, PYELF_MAX_LINES),
 			 first + (PYELF_MAX_LINES - 1) * PYELF_SLOT);
 	for (f.index = 1; f.index < 1000; f.index++) {
@@ -258,7 +253,7 @@ static void crazy_functions_are_bounded(void **state)
 	pyelf_destroy(e);
 
 	e = pyelf_create(0, build_id);
-	f = (struct pyfunc){"f", "", INT32_MAX, 3, 2, 0};
+	f = (struct pyfunc){ "f", "", INT32_MAX, 3, 2, 0 };
 	pyelf_line(e, &f, -5);
 	for (int i = 0; i < 100; i++) {
 		char name[16];

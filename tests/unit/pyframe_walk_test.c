@@ -110,7 +110,8 @@ static void check_walk(const struct walk_row *row)
 	if (r.end == PYWALK_FAULT)
 		assert_int_equal(r.next, world_end_of(row->in));
 	assert_int_equal(r.cframe, pyoff_has(w->l.tstate.cframe) ?
-					   world_get(w, ts, w->l.tstate.cframe) : 0);
+					   world_get(w, ts, w->l.tstate.cframe) :
+					   0);
 	free(w);
 }
 
@@ -198,8 +199,7 @@ static const struct find_row find_rows[] = {
 	{ 0x030b, "1", 1, 0, 0, 99 },
 	{ 0x030b, "123", 3, 0, 2, 99 },
 	{ 0x030b, "123", 4, -ESRCH, 0, 99 },
-	{ 0x030b, "55*", 5, 0, 1,
-	  99 }, /* a new thread's state bears its maker's number */
+	{ 0x030b, "55*", 5, 0, 1, 99 }, /* a new thread's state bears its maker's number */
 	{ 0x030b, "5*5", 5, 0, 0, 99 },
 	{ 0x030b, "55", 5, 0, 1, 99 },
 	{ 0x030b, "1*5,5*", 5, 0, 2, 99 },
@@ -234,8 +234,7 @@ static size_t draw_threads(struct world *w, const char *p, raddr ts[16])
 		else if (*p == ',')
 			interp = world_interp(w);
 		else if (*p != '*')
-			ts[n++] =
-			    world_thread(w, interp, (uint64_t)(*p - '0'), p[1] == '*');
+			ts[n++] = world_thread(w, interp, (uint64_t)(*p - '0'), p[1] == '*');
 	}
 	return n;
 }
@@ -250,8 +249,7 @@ static void finds(void **state)
 		int r;
 
 		draw_threads(w, row->threads, ts);
-		r = pyframe_find_thread(&w->base, &w->walk, row->tid, row->max, &got,
-					&unique);
+		r = pyframe_find_thread(&w->base, &w->walk, row->tid, row->max, &got, &unique);
 		if (r != row->ret || (r == 0 && got != ts[row->at]))
 			fail_msg("row %zu \"%s\": %d", i, row->threads, r);
 		free(w);
@@ -315,8 +313,7 @@ static void digest_tells_of_new_threads(void **state)
 	assert_int_equal(find(w, 8, &now), -ESRCH);
 	assert_int_equal(now, none);
 	/* One that ends changes nothing. */
-	world_put(w, first, w->l.interp.threads_head, world_get(w, ts, w->l.tstate.next),
-		  8);
+	world_put(w, first, w->l.interp.threads_head, world_get(w, ts, w->l.tstate.next), 8);
 	assert_int_equal(digest(w), none);
 	before = none;
 	world_thread(w, first, 9, true);
@@ -341,9 +338,8 @@ static void nothing_is_sure(void **state)
 		const char *threads;
 		bool sure;
 	} rows[] = {
-		{ 0x030c, "1*2*", true },  { 0x030c, "1*0", false },
-		{ 0x030c, "0,1*", false }, { 0x030f, "1*,2", true },
-		{ 0x030f, "1*,0", false }, { 0x030b, "1*2*", false },
+		{ 0x030c, "1*2*", true }, { 0x030c, "1*0", false },  { 0x030c, "0,1*", false },
+		{ 0x030f, "1*,2", true }, { 0x030f, "1*,0", false }, { 0x030b, "1*2*", false },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {

@@ -71,11 +71,11 @@ static void refuses(const struct pylayout *l, const char *why)
 		fail_msg("\"%s\" does not say \"%s\"", err.text, why);
 }
 
-#define REFUSES(member, value, why)                       \
-	do {                                              \
+#define REFUSES(member, value, why)                         \
+	do {                                                \
 		struct pylayout l = *pylayout_find(0x030c); \
-		l.member = (value);                       \
-		refuses(&l, why);                         \
+		l.member = (value);                         \
+		refuses(&l, why);                           \
 	} while (0)
 
 #define OFF(v) ((pyoff)AT(v))

@@ -120,8 +120,7 @@ static struct pystack_result read_result(struct fix *f)
 /* "a3 b0": names and code units, innermost first; or why there are none. */
 static const char *read_stack(struct fix *f)
 {
-	static const char *const ends[] = { "", "nopython", "fault", "broken",
-					    "badcode" };
+	static const char *const ends[] = { "", "nopython", "fault", "broken", "badcode" };
 	static char text[WORLD_FRAMES * 4];
 	struct pystack_result r = read_result(f);
 	char *p = text;
@@ -135,8 +134,7 @@ static const char *read_stack(struct fix *f)
 		uint64_t id = r.frames[i].code_id;
 
 		assert_true(id && id <= f->last_id);
-		p += sprintf(p, "%s%c%u", i ? " " : "", f->name[id],
-			     r.frames[i].lasti / 2);
+		p += sprintf(p, "%s%c%u", i ? " " : "", f->name[id], r.frames[i].lasti / 2);
 	}
 	return text;
 }
@@ -291,8 +289,7 @@ static void count_of_codes(void **state)
 /* The sizes that differ without the GIL: ob_size lies elsewhere. */
 static void free_threaded(void **state)
 {
-	const struct bytes raw = { (const void *)offsets_3_13_0t,
-				   sizeof(offsets_3_13_0t) };
+	const struct bytes raw = { (const void *)offsets_3_13_0t, sizeof(offsets_3_13_0t) };
 	struct pylayout l;
 	struct fix *f;
 
@@ -545,8 +542,8 @@ static void plan_of_what_is_gone(void **state)
 	code_of(f, 'c');
 	world_take(f->w, 16384); /* far from everything */
 	gone = world_take(f->w, 128);
-	world_frame(f->w, gone, 'g', code_of(f, 'c'),
-		    world_instr(f->w, code_of(f, 'c'), 4), f->w->frame[0]);
+	world_frame(f->w, gone, 'g', code_of(f, 'c'), world_instr(f->w, code_of(f, 'c'), 4),
+		    f->w->frame[0]);
 	world_top(f->w, f->ts, gone);
 	assert_string_equal(read_stack(f), "c4 a3 b3");
 	world_top(f->w, f->ts, f->w->frame[0]);

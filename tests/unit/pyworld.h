@@ -15,7 +15,7 @@ enum {
 	WORLD_FRAMES = 1200,
 	WORLD_STACK = 160 << 10,
 	WORLD_HEAP = 4096, /* behind it: frames that are not on the data stack */
-	WORLD_LOCALS = 40,	 /* bytes behind a frame's header */
+	WORLD_LOCALS = 40, /* bytes behind a frame's header */
 };
 static const raddr WORLD_AT = 0x7f5500000000, WORLD_NOWHERE = 0x7f5600000000;
 
@@ -29,8 +29,8 @@ struct world {
 	raddr next; /* free from here on */
 	raddr runtime, type;
 	raddr last_interp, stack, heap; /* where the next frames go */
-	size_t chunk; /* bytes of a thread's data-stack chunk */
-	raddr frame[WORLD_FRAMES]; /* of the last world_stack(), innermost first */
+	size_t chunk;			/* bytes of a thread's data-stack chunk */
+	raddr frame[WORLD_FRAMES];	/* of the last world_stack(), innermost first */
 	_Alignas(16) unsigned char mem[WORLD_BYTES];
 };
 
@@ -84,7 +84,7 @@ static inline void world_hole(struct world *w, raddr at, size_t n)
 	w->chunks[0].n = at - WORLD_AT;
 	at += n;
 	w->chunks[1] =
-	    (struct rmem_chunk){ at, WORLD_AT + WORLD_BYTES - at, world_mem(w, at) };
+		(struct rmem_chunk){ at, WORLD_AT + WORLD_BYTES - at, world_mem(w, at) };
 }
 
 static inline struct world *world_create(const struct pylayout *l)
@@ -219,8 +219,8 @@ static inline raddr world_frame_room(struct world *w, char letter)
 	return *at - w->l.frame.size - WORLD_LOCALS;
 }
 
-static inline void world_frame(struct world *w, raddr at, char letter, raddr code,
-			       raddr instr, raddr previous)
+static inline void world_frame(struct world *w, raddr at, char letter, raddr code, raddr instr,
+			       raddr previous)
 {
 	const struct pylayout *l = &w->l;
 	bool entry = letter == 'e' || letter == 'G';
@@ -264,9 +264,9 @@ static inline void world_datastack(struct world *w, raddr ts, raddr chunk)
 
 static inline raddr world_end_of(const char *letters)
 {
-	return strchr(letters, '?')   ? WORLD_NOWHERE :
-	       strchr(letters, '/')   ? WORLD_AT + 0x1004 :
-					0;
+	return strchr(letters, '?') ? WORLD_NOWHERE :
+	       strchr(letters, '/') ? WORLD_AT + 0x1004 :
+				      0;
 }
 
 /* Give thread @ts the stack @letters instead of the one it has. code[i] and instr[i]

@@ -98,10 +98,10 @@ static void good(struct fake *f, raddr at, size_t n)
 				 (unsigned long long)(at - START));
 }
 
-#define CALLS(f, n_reads, n_readvs)                       \
-	do {                                              \
-		assert_int_equal((f)->reads, n_reads);    \
-		assert_int_equal((f)->readvs, n_readvs);  \
+#define CALLS(f, n_reads, n_readvs)                      \
+	do {                                             \
+		assert_int_equal((f)->reads, n_reads);   \
+		assert_int_equal((f)->readvs, n_readvs); \
 	} while (0)
 
 static void announced_comes_in_one_call(void **state)
@@ -185,8 +185,7 @@ static void hole_is_left_out(void **state)
 	good(f, START + 0x1000, 64);
 	good(f, START + 0x5000, 64);
 	good(f, START + 0x2ff0, 16);
-	assert_int_equal(rmem_read(&f->b.base, START + 0x3000, &(uint64_t){ 0 }, 8),
-			 -EFAULT);
+	assert_int_equal(rmem_read(&f->b.base, START + 0x3000, &(uint64_t){ 0 }, 8), -EFAULT);
 }
 
 static void ranges_are_limited(void **state)
@@ -289,8 +288,7 @@ static void fill_stops_at_a_hole(void **state)
 	f->hole_n = PAGE;
 	walk_down(f, START + 0x100000 + PAGE + 640, 40, 120, 80);
 	assert_in_range(f->reads + f->readvs, 1, 5);
-	assert_int_equal(rmem_read(&f->b.base, f->hole + 8, &(uint64_t){ 0 }, 8),
-			 -EFAULT);
+	assert_int_equal(rmem_read(&f->b.base, f->hole + 8, &(uint64_t){ 0 }, 8), -EFAULT);
 	good(f, START + 0x100000, 8);
 }
 
@@ -309,8 +307,7 @@ static void jumps_are_not_filled(void **state)
 	assert_int_equal(rmem_read(&f->b.base, 600, &(uint64_t){ 0 }, 8), -EFAULT);
 	assert_int_equal(rmem_read(&f->b.base, 500, &(uint64_t){ 0 }, 8), -EFAULT);
 	assert_int_equal(rmem_read(&f->b.base, UINT64_MAX, &(uint64_t){ 0 }, 8), -EFAULT);
-	assert_int_equal(rmem_read(&f->b.base, UINT64_MAX - 1, &(uint64_t){ 0 }, 8),
-			 -EFAULT);
+	assert_int_equal(rmem_read(&f->b.base, UINT64_MAX - 1, &(uint64_t){ 0 }, 8), -EFAULT);
 }
 
 /* A read between want() and fetch() does not mix up the two. */
@@ -332,9 +329,7 @@ static void readv_goes_below(void **state)
 {
 	struct fake *f = *state;
 	unsigned char a[8], b[8];
-	const struct rmem_vec v[] = { { START + 1, a, 8 },
-				      { START + 2, b, 8 },
-				      { 0, b, 8 } };
+	const struct rmem_vec v[] = { { START + 1, a, 8 }, { START + 2, b, 8 }, { 0, b, 8 } };
 
 	assert_int_equal(rmem_readv(&f->b.base, v, 3), 2);
 	CALLS(f, 0, 1);

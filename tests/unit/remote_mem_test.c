@@ -118,9 +118,9 @@ static void live_readv_takes_64(void **state)
 static const char low[] = "0123456789abcdef", high[] = "top of it all";
 static const struct rmem_chunk image_chunks[] = {
 	{ .at = 0x1000, .n = 16, .bytes = low },
-	{ .at = 0x1004, .n = 4, .bytes = "WXYZ" }, /* wins over the one before */
+	{ .at = 0x1004, .n = 4, .bytes = "WXYZ" },	 /* wins over the one before */
 	{ .at = UINT64_MAX - 7, .n = 8, .bytes = high }, /* up to the last byte */
-	{ .at = 0x100c, .n = 2 }, /* a hole */
+	{ .at = 0x100c, .n = 2 },			 /* a hole */
 	{ .at = 0x2000, .n = 0, .bytes = low },
 };
 
@@ -180,7 +180,10 @@ static void image_readv_loops(void **state)
 {
 	char a[4], b[4], c[4] = "old";
 	const struct rmem_vec v[] = {
-		{ 0x1000, a, 4 }, { 0x1004, b, 4 }, { 0x100c, c, 2 }, { 0x1000, c, 4 },
+		{ 0x1000, a, 4 },
+		{ 0x1004, b, 4 },
+		{ 0x100c, c, 2 },
+		{ 0x1000, c, 4 },
 	};
 	struct rmem_image m;
 
@@ -216,14 +219,17 @@ static void saw(void *arg, raddr at, const void *bytes, size_t n, int ret)
 static void record_tells_every_read(void **state)
 {
 	static const struct seen want[] = {
-		{ 0x1001, 2, 0, '1' }, { 0x3000, 8, -EFAULT, 0 }, { 0x1008, 1, 0, '8' },
+		{ 0x1001, 2, 0, '1' },
+		{ 0x3000, 8, -EFAULT, 0 },
+		{ 0x1008, 1, 0, '8' },
 		{ 0x100c, 2, -EFAULT, 0 },
 	};
 	struct seen_list seen = { .n = 0 };
 	struct rmem_record rec;
 	struct rmem_image m;
 	char buf[8];
-	const struct rmem_vec v[] = { { 0x1008, buf, 1 }, { 0x100c, buf, 2 },
+	const struct rmem_vec v[] = { { 0x1008, buf, 1 },
+				      { 0x100c, buf, 2 },
 				      { 0x1000, buf, 1 } };
 
 	rmem_image_init(&m, image_chunks, ARRAY_SIZE(image_chunks));
@@ -301,8 +307,8 @@ static void string_at_the_end_of_memory(void **state)
 	p[PAGE - 1] = '\0';
 	for (size_t n = 0; n < 200; n++) {
 		memset(buf, 'z', sizeof(buf));
-		assert_int_equal(rmem_read_str(&m.base, addr(p + PAGE - 1 - n), buf,
-					       sizeof(buf)), 0);
+		assert_int_equal(
+			rmem_read_str(&m.base, addr(p + PAGE - 1 - n), buf, sizeof(buf)), 0);
 		assert_int_equal(strlen(buf), n);
 	}
 	/* It runs into the hole: a fault, and still a string. */

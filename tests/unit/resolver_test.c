@@ -54,14 +54,14 @@ struct fix {
 	struct sink sink;
 	struct resolver_config c;
 	struct resolver_counts counts;
-	int fail; /* what sample() returns */
+	int fail;   /* what sample() returns */
 	bool quiet; /* about sides */
 	char log[4096];
 	size_t n;
 };
 
-__attribute__((__format__(__printf__, 2, 3)))
-static void say(struct fix *f, const char *fmt, ...)
+__attribute__((__format__(__printf__, 2, 3))) static void say(struct fix *f, const char *fmt,
+							      ...)
 {
 	va_list ap;
 
@@ -227,8 +227,8 @@ struct put {
 static void put_sample(struct fix *f, int queue, const struct put *p)
 {
 	uint32_t n = p->python ? (uint32_t)strlen(p->python) : 0;
-	size_t size = sizeof(struct q_sample) + 8 * p->n_kernel +
-		      n * sizeof(struct pystack_frame);
+	size_t size =
+		sizeof(struct q_sample) + 8 * p->n_kernel + n * sizeof(struct pystack_frame);
 	struct q_sample *q = queue_reserve(&f->queue[queue], Q_SAMPLE, size);
 	uint64_t *kernel = (uint64_t *)(q + 1);
 	struct pystack_frame *python = (struct pystack_frame *)(kernel + p->n_kernel);
@@ -247,9 +247,8 @@ static void put_sample(struct fix *f, int queue, const struct put *p)
 	for (uint32_t i = 0; i < p->n_kernel; i++)
 		kernel[i] = 0xffffffff81000001u + i;
 	for (uint32_t i = 0; i < n; i++)
-		python[i] =
-		    (struct pystack_frame){ .code_id = (uint64_t)p->python[i] - '0',
-					    .lasti = 2 };
+		python[i] = (struct pystack_frame){ .code_id = (uint64_t)p->python[i] - '0',
+						    .lasti = 2 };
 	queue_commit(&f->queue[queue]);
 }
 
@@ -343,8 +342,7 @@ static const struct stack_row stack_rows[] = {
 	  .want = "1 nopython: n:_PyEval_EvalFrameDefault" },
 	{ { 1, PROV_NOPYTHON, KERNEL, 7, 0, 1, NULL }, .want = "1 nopython: k1" },
 	/* A code that was never queued. */
-	{ { 1, PROV_EXACT, USER, 2, 0, 1, "13" },
-	  .want = "1 torn: k1 n:plain_leaf [torn]" },
+	{ { 1, PROV_EXACT, USER, 2, 0, 1, "13" }, .want = "1 torn: k1 n:plain_leaf [torn]" },
 };
 
 static uint64_t ip_of(uint64_t row)

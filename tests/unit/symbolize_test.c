@@ -29,7 +29,7 @@
 
 static void feed_map(struct symbolizer *s, pid_t pid, const struct proc_map *m)
 {
-	struct side side = {.kind = SIDE_MMAP, .pid = pid, .tid = pid};
+	struct side side = { .kind = SIDE_MMAP, .pid = pid, .tid = pid };
 
 	side.u.mmap.addr = m->start;
 	side.u.mmap.len = m->end - m->start;
@@ -42,10 +42,9 @@ static void feed_map(struct symbolizer *s, pid_t pid, const struct proc_map *m)
 	symbolizer_side(s, &side);
 }
 
-static void feed(struct symbolizer *s, enum side_kind kind, pid_t pid, pid_t tid,
-		 pid_t ppid)
+static void feed(struct symbolizer *s, enum side_kind kind, pid_t pid, pid_t tid, pid_t ppid)
 {
-	struct side side = {.kind = kind, .pid = pid, .tid = tid};
+	struct side side = { .kind = kind, .pid = pid, .tid = tid };
 
 	if (kind == SIDE_COMM) {
 		side.u.comm.name = "x";
@@ -79,8 +78,7 @@ static void path_of(const void *p, char path[static 4096])
 	path[0] = '\0';
 	assert_int_equal(0, proc_maps_read(&maps, getpid()));
 	for (size_t i = 0; i < maps.n; i++)
-		if ((uintptr_t)p - maps.map[i].start <
-		    maps.map[i].end - maps.map[i].start)
+		if ((uintptr_t)p - maps.map[i].start < maps.map[i].end - maps.map[i].start)
 			snprintf(path, 4096, "%s", maps.map[i].path);
 	proc_maps_deinit(&maps);
 	assert_int_equal('/', path[0]);
@@ -105,27 +103,27 @@ static __attribute__((__noinline__)) int a_static_function(int x)
 static void test_cut_suffixes(void **state)
 {
 	static const char *const cases[][2] = {
-	    {"f", "f"},
-	    {"f.cold", "f"},
-	    {"f.cold.0", "f"},
-	    {"f.constprop.0", "f"},
-	    {"f.isra.0.part.12.cold", "f"},
-	    {"f.lto_priv.3", "f"},
-	    {"f.llvm.1234567890123", "f"},
-	    {"read@@GLIBC_2.2.5", "read"},
-	    {"f.cold@V1", "f"},
-	    {"f.part", "f"},
-	    {"f.party", "f.party"},
-	    {"f.0", "f.0"},
-	    {"main.init.0", "main.init.0"},
-	    {".cold", ".cold"},
-	    {"x.partial.cold", "x.partial"},
-	    {"@v", "@v"},
-	    {"", ""},
-	    {"7", "7"},
-	    {"f.", "f."},
-	    {"a.b.cold.5", "a.b"},
-	    {"f..cold", "f."},
+		{ "f", "f" },
+		{ "f.cold", "f" },
+		{ "f.cold.0", "f" },
+		{ "f.constprop.0", "f" },
+		{ "f.isra.0.part.12.cold", "f" },
+		{ "f.lto_priv.3", "f" },
+		{ "f.llvm.1234567890123", "f" },
+		{ "read@@GLIBC_2.2.5", "read" },
+		{ "f.cold@V1", "f" },
+		{ "f.part", "f" },
+		{ "f.party", "f.party" },
+		{ "f.0", "f.0" },
+		{ "main.init.0", "main.init.0" },
+		{ ".cold", ".cold" },
+		{ "x.partial.cold", "x.partial" },
+		{ "@v", "@v" },
+		{ "", "" },
+		{ "7", "7" },
+		{ "f.", "f." },
+		{ "a.b.cold.5", "a.b" },
+		{ "f..cold", "f." },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -140,16 +138,16 @@ static void test_cut_suffixes(void **state)
 static void test_copy_clean(void **state)
 {
 	static const char *const cases[][2] = {
-	    {"a;b", "a:b"},
-	    {"a\nb\x7f\x01", "a?b??"},
-	    {"caf\xc3\xa9", "caf\xc3\xa9"},
-	    {"\xff\xc3", "??"},
-	    {"\xc2\x85x", "??x"},
-	    {"\xed\xa0\x80", "???"},
-	    {"\xf0\x9f\x90\x8d", "\xf0\x9f\x90\x8d"},
-	    {"\xe2\x82", "??"},
-	    {"0123456789abcdefXYZ", "0123456789abcde"},
-	    {"0123456789abcd\xc3\xa9", "0123456789abcd"},
+		{ "a;b", "a:b" },
+		{ "a\nb\x7f\x01", "a?b??" },
+		{ "caf\xc3\xa9", "caf\xc3\xa9" },
+		{ "\xff\xc3", "??" },
+		{ "\xc2\x85x", "??x" },
+		{ "\xed\xa0\x80", "???" },
+		{ "\xf0\x9f\x90\x8d", "\xf0\x9f\x90\x8d" },
+		{ "\xe2\x82", "??" },
+		{ "0123456789abcdefXYZ", "0123456789abcde" },
+		{ "0123456789abcd\xc3\xa9", "0123456789abcd" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -162,14 +160,13 @@ static void test_copy_clean(void **state)
 
 static void test_kernel_text(void **state)
 {
-	static const char text[] =
-	    "ffffffff81000100 T second\nffffffff81000100 T alias\n"
-	    "ffffffff81000000 T first\n"
-	    "ffffffff81000180 d data\nbroken\n\n"
-	    "0000000000000000 T hidden\n"
-	    "ffffffffc0000000 t in_mod.cold\t[mod]\nffffffff82000000 T";
-	struct symnames names = {.tab = strtab_create()};
-	struct kallsyms k = {.loaded = true};
+	static const char text[] = "ffffffff81000100 T second\nffffffff81000100 T alias\n"
+				   "ffffffff81000000 T first\n"
+				   "ffffffff81000180 d data\nbroken\n\n"
+				   "0000000000000000 T hidden\n"
+				   "ffffffffc0000000 t in_mod.cold\t[mod]\nffffffff82000000 T";
+	struct symnames names = { .tab = strtab_create() };
+	struct kallsyms k = { .loaded = true };
 
 	kallsyms_parse(&k, strdup(text));
 	assert_int_equal(3, k.n);
@@ -205,8 +202,7 @@ static void test_kernel_here(void **state)
 	if (f)
 		fclose(f);
 	if (seen == 0) /* hidden from us */
-		assert_string_equal("[kernel]_[k]",
-				    symbolize_kernel(s, 0xffffffff81000000));
+		assert_string_equal("[kernel]_[k]", symbolize_kernel(s, 0xffffffff81000000));
 	else
 		assert_true(same * 100 >= seen * 90); /* the rest are aliases */
 	symbolizer_destroy(s);
@@ -221,25 +217,22 @@ static void test_own_functions(void **state)
 
 	assert_int_equal(6, a_static_function(2));
 	assert_string_equal("a_static_function", name);
-	assert_ptr_equal(name,
-			 symbolize_user(s, getpid(), (uintptr_t)&a_static_function));
+	assert_ptr_equal(name, symbolize_user(s, getpid(), (uintptr_t)&a_static_function));
 	assert_string_equal("test_own_functions",
 			    symbolize_user(s, getpid(), (uintptr_t)&test_own_functions));
 	assert_string_equal("symbolize_user",
 			    symbolize_user(s, getpid(), (uintptr_t)&symbolize_user));
 	assert_false(symbolize_is_eval(s, getpid(), (uintptr_t)&a_static_function));
 	assert_string_equal("[unknown]", symbolize_user(s, getpid(), 16));
-	assert_string_equal("[unknown]",
-			    symbolize_user(s, 0, (uintptr_t)&a_static_function));
+	assert_string_equal("[unknown]", symbolize_user(s, 0, (uintptr_t)&a_static_function));
 	symbolizer_destroy(s);
 }
 
 /* The name given to a libc function is, by dlsym(), a name of that very address. */
 static void test_libc_functions(void **state)
 {
-	static const char *const names[] = {"qsort",  "fopen",   "getenv",
-					    "socket", "mmap",    "printf",
-					    "read",   "setvbuf", "opendir"};
+	static const char *const names[] = { "qsort",  "fopen", "getenv",  "socket", "mmap",
+					     "printf", "read",	"setvbuf", "opendir" };
 	struct symbolizer *s = of_self();
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
@@ -283,16 +276,16 @@ static void test_vdso(void **state)
 static void test_overlaps(void **state)
 {
 	struct symbolizer *s = symbolizer_create();
-	struct proc_map file = {.start = 0x10000,
-				.end = 0x18000,
-				.pgoff = 0x1000,
-				.ino = 5,
-				.x = true,
-				.path = "/no/such;file.so"};
+	struct proc_map file = { .start = 0x10000,
+				 .end = 0x18000,
+				 .pgoff = 0x1000,
+				 .ino = 5,
+				 .x = true,
+				 .path = "/no/such;file.so" };
 	struct proc_map anon = {
-	    .start = 0x12000, .end = 0x13000, .x = true, .path = "//anon"};
-	struct proc_map data = {
-	    .start = 0x14000, .end = 0x15000, .path = "/data", .ino = 6};
+		.start = 0x12000, .end = 0x13000, .x = true, .path = "//anon"
+	};
+	struct proc_map data = { .start = 0x14000, .end = 0x15000, .path = "/data", .ino = 6 };
 
 	feed_map(s, 1, &file);
 	assert_string_equal("such:file.so+0x1010", symbolize_user(s, 1, 0x10010));
@@ -319,9 +312,11 @@ static void test_life(void **state)
 {
 	struct symbolizer *s = symbolizer_create();
 	struct proc_map a = {
-	    .start = 0x1000, .end = 0x2000, .ino = 5, .x = true, .path = "/no/a"};
+		.start = 0x1000, .end = 0x2000, .ino = 5, .x = true, .path = "/no/a"
+	};
 	struct proc_map b = {
-	    .start = 0x1000, .end = 0x2000, .ino = 6, .x = true, .path = "/no/b"};
+		.start = 0x1000, .end = 0x2000, .ino = 6, .x = true, .path = "/no/b"
+	};
 
 	feed_map(s, 1, &a);
 	feed(s, SIDE_FORK, 2, 2, 1); /* a process */
@@ -349,7 +344,7 @@ static void test_gone_file(void **state)
 	char copy[] = "/tmp/pysampled-elf-XXXXXX", self[4096];
 	struct symbolizer *s = symbolizer_create();
 	int fd = mkstemp(copy);
-	struct proc_map m = {.x = true, .path = copy};
+	struct proc_map m = { .x = true, .path = copy };
 	struct elfcache_tables t;
 	struct stat st;
 	unsigned char *data;
@@ -359,7 +354,7 @@ static void test_gone_file(void **state)
 	data = read_file(self, &n);
 	assert_int_equal(n, write(fd, data, n));
 	assert_int_equal(0, fstat(fd, &st));
-	assert_int_equal(0, elfcache_tables_read(&t, fd, (struct bytes){0}));
+	assert_int_equal(0, elfcache_tables_read(&t, fd, (struct bytes){ 0 }));
 	close(fd);
 	m.start = 0x7000000, m.end = m.start + t.load[0].size;
 	m.pgoff = t.load[0].offset;
@@ -369,8 +364,7 @@ static void test_gone_file(void **state)
 	for (size_t i = 0; i < t.n_syms; i++)
 		if (strcmp(t.names + t.sym[i].name, "a_static_function") == 0)
 			m.start += t.base + t.sym[i].start - t.load[0].vaddr;
-	assert_string_equal("a_static_function",
-			    symbolize_user(s, getpid(), m.start + 1));
+	assert_string_equal("a_static_function", symbolize_user(s, getpid(), m.start + 1));
 	elfcache_tables_deinit(&t);
 	free(data);
 	symbolizer_destroy(s);
@@ -381,15 +375,15 @@ static void test_gone_file(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_cut_suffixes),   cmocka_unit_test(test_copy_clean),
-	    cmocka_unit_test(test_kernel_text),    cmocka_unit_test(test_kernel_here),
-	    cmocka_unit_test(test_own_functions),  cmocka_unit_test(test_libc_functions),
-	    cmocka_unit_test(test_vdso),           cmocka_unit_test(test_overlaps),
-	    cmocka_unit_test(test_life),           cmocka_unit_test(test_gone_file),
-	    cmocka_unit_test(test_against_libelf), cmocka_unit_test(test_pythons),
-	    cmocka_unit_test(test_split_eval),     cmocka_unit_test(test_symbol_rules),
-	    cmocka_unit_test(test_eh_prefixes),    cmocka_unit_test(test_eh_flips),
-	    cmocka_unit_test(test_damaged_files),  cmocka_unit_test(test_bounded),
+		cmocka_unit_test(test_cut_suffixes),   cmocka_unit_test(test_copy_clean),
+		cmocka_unit_test(test_kernel_text),    cmocka_unit_test(test_kernel_here),
+		cmocka_unit_test(test_own_functions),  cmocka_unit_test(test_libc_functions),
+		cmocka_unit_test(test_vdso),	       cmocka_unit_test(test_overlaps),
+		cmocka_unit_test(test_life),	       cmocka_unit_test(test_gone_file),
+		cmocka_unit_test(test_against_libelf), cmocka_unit_test(test_pythons),
+		cmocka_unit_test(test_split_eval),     cmocka_unit_test(test_symbol_rules),
+		cmocka_unit_test(test_eh_prefixes),    cmocka_unit_test(test_eh_flips),
+		cmocka_unit_test(test_damaged_files),  cmocka_unit_test(test_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,35 +26,35 @@ struct memory_file {
 
 static struct bytes text(const char *s)
 {
-	return (struct bytes){(const unsigned char *)s, strlen(s)};
+	return (struct bytes){ (const unsigned char *)s, strlen(s) };
 }
 
 static struct bytes file_bytes(const struct memory_file *m)
 {
-	return (struct bytes){(const unsigned char *)m->data, m->n};
+	return (struct bytes){ (const unsigned char *)m->data, m->n };
 }
 
 /* @n samples: a record of 40 + i % 7 bytes, a read with a body, a verdict. */
 static void write_samples(struct tape_writer *w, unsigned n)
 {
-	struct tape_verdict v = {0};
+	struct tape_verdict v = { 0 };
 	char body[64];
 
 	for (unsigned i = 0; i < n; i++) {
-		struct tape_record r = {.event = i, .cpu = i * 7};
-		struct tape_read rd = {.at = i, .n = 3};
+		struct tape_record r = { .event = i, .cpu = i * 7 };
+		struct tape_read rd = { .at = i, .n = 3 };
 
 		memset(body, (int)(i * 31), sizeof(body));
 		assert_int_equal(0, tape_write(w, TAPE_RECORD,
-					       (struct bytes){(void *)&r, sizeof(r)},
-					       (struct bytes){(void *)body, 32 + i % 7}));
+					       (struct bytes){ (void *)&r, sizeof(r) },
+					       (struct bytes){ (void *)body, 32 + i % 7 }));
 		assert_int_equal(0, tape_write(w, TAPE_READ,
-					       (struct bytes){(void *)&rd, sizeof(rd)},
+					       (struct bytes){ (void *)&rd, sizeof(rd) },
 					       text("abc")));
 		v.late_ns = i;
 		assert_int_equal(0, tape_write(w, TAPE_VERDICT,
-					       (struct bytes){(void *)&v, sizeof(v)},
-					       (struct bytes){0}));
+					       (struct bytes){ (void *)&v, sizeof(v) },
+					       (struct bytes){ 0 }));
 	}
 }
 
@@ -95,7 +95,7 @@ static unsigned check_samples(const struct tape *t)
 
 static struct memory_file make_tape(unsigned samples)
 {
-	struct memory_file m = {0};
+	struct memory_file m = { 0 };
 	struct tape_writer *w;
 
 	m.f = open_memstream(&m.data, &m.n);
@@ -130,7 +130,7 @@ static void test_every_prefix(void **state)
 	struct tape t;
 
 	for (size_t n = 0; n < m.n; n++) {
-		struct bytes prefix = {malloc(n + 1), n}; /* so that ASan sees its end */
+		struct bytes prefix = { malloc(n + 1), n }; /* so that ASan sees its end */
 		unsigned now;
 
 		memcpy((void *)(uintptr_t)prefix.at, m.data, n);
@@ -151,7 +151,7 @@ static void test_every_prefix(void **state)
 /* A recording that is killed: what was flushed is on the file without finish. */
 static void test_killed(void **state)
 {
-	struct memory_file m = {0};
+	struct memory_file m = { 0 };
 	struct tape_writer *w;
 	struct tape t;
 
@@ -201,20 +201,20 @@ static void test_broken_records(void **state)
 		size_t have;
 		bool good;
 	} cases[] = {
-	    {TAPE_READ, 4, 16, true},
-	    {TAPE_READ, 4, 12, true},
-	    {TAPE_READ, 8, 16, true},
-	    {TAPE_READ, 9, 16, false},
-	    {TAPE_READ, UINT32_MAX, 16, false},
-	    {0, 4, 16, false},
-	    {TAPE_VERDICT + 1, 4, 16, false},
-	    {TAPE_READ, 0, 7, false},
-	    {TAPE_READ, 0, 8, true},
+		{ TAPE_READ, 4, 16, true },
+		{ TAPE_READ, 4, 12, true },
+		{ TAPE_READ, 8, 16, true },
+		{ TAPE_READ, 9, 16, false },
+		{ TAPE_READ, UINT32_MAX, 16, false },
+		{ 0, 4, 16, false },
+		{ TAPE_VERDICT + 1, 4, 16, false },
+		{ TAPE_READ, 0, 7, false },
+		{ TAPE_READ, 0, 8, true },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		uint32_t words[4] = {cases[i].type, cases[i].n};
-		struct tape t = {.data = malloc(cases[i].have), .n = cases[i].have};
+		uint32_t words[4] = { cases[i].type, cases[i].n };
+		struct tape t = { .data = malloc(cases[i].have), .n = cases[i].have };
 		enum tape_type type;
 		struct bytes b;
 		size_t pos = 0;
@@ -230,7 +230,7 @@ static void test_broken_records(void **state)
 static void test_not_a_tape(void **state)
 {
 	char packed[256];
-	struct err err = {0};
+	struct err err = { 0 };
 	struct tape t;
 	size_t n = ZSTD_compress(packed, sizeof(packed), "PYSTAPE2 and more", 17, 1);
 
@@ -238,7 +238,7 @@ static void test_not_a_tape(void **state)
 	assert_string_equal("not a tape", err.text);
 	assert_int_equal(-EBADMSG, tape_load(&t, text(""), BIG, &err));
 	assert_int_equal(-EBADMSG,
-			 tape_load(&t, (struct bytes){(void *)packed, n}, BIG, &err));
+			 tape_load(&t, (struct bytes){ (void *)packed, n }, BIG, &err));
 	assert_null(t.data);
 }
 
@@ -264,7 +264,7 @@ static void test_file(void **state)
 	char path[] = "/tmp/pysampled-tape-XXXXXX";
 	struct memory_file m = make_tape(20);
 	int fd = mkstemp(path);
-	struct err err = {0};
+	struct err err = { 0 };
 	struct tape t;
 
 	assert_true(fd >= 0);
@@ -284,12 +284,12 @@ static void test_disk_full(void **state)
 {
 	FILE *full = fopen("/dev/full", "w");
 	struct tape_writer *w = tape_writer_create(full, NULL);
-	struct tape_verdict v = {0};
+	struct tape_verdict v = { 0 };
 	int r = 0;
 
 	for (unsigned i = 0; i < 1000 && r == 0; i++)
-		r = tape_write(w, TAPE_VERDICT, (struct bytes){(void *)&v, sizeof(v)},
-			       (struct bytes){0});
+		r = tape_write(w, TAPE_VERDICT, (struct bytes){ (void *)&v, sizeof(v) },
+			       (struct bytes){ 0 });
 	assert_int_equal(-ENOSPC, r);
 	assert_int_equal(-ENOSPC, tape_writer_finish(w));
 	tape_writer_destroy(w);
@@ -298,14 +298,15 @@ static void test_disk_full(void **state)
 
 static void test_sink(void **state)
 {
-	struct session session = {.n_events = 2,
-				  .events = {{.name = "cycles"}, {.name = "faults"}}};
-	char priv[64] = {0};
-	struct memory_file m = {0};
+	struct session session = { .n_events = 2,
+				   .events = { { .name = "cycles" }, { .name = "faults" } } };
+	char priv[64] = { 0 };
+	struct memory_file m = { 0 };
 	struct sink s = {
-	    .ops = &sink_tape, .session = &session, .path = "x.tape", .priv = priv};
-	struct sample smp = {0};
-	struct stack stk = {0};
+		.ops = &sink_tape, .session = &session, .path = "x.tape", .priv = priv
+	};
+	struct sample smp = { 0 };
+	struct stack stk = { 0 };
 	enum tape_type type;
 	struct bytes b;
 	struct tape t;
@@ -339,11 +340,11 @@ static void test_sink(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_every_prefix),
-	    cmocka_unit_test(test_killed),         cmocka_unit_test(test_flips),
-	    cmocka_unit_test(test_broken_records), cmocka_unit_test(test_not_a_tape),
-	    cmocka_unit_test(test_too_large),      cmocka_unit_test(test_file),
-	    cmocka_unit_test(test_disk_full),      cmocka_unit_test(test_sink),
+		cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_every_prefix),
+		cmocka_unit_test(test_killed),	       cmocka_unit_test(test_flips),
+		cmocka_unit_test(test_broken_records), cmocka_unit_test(test_not_a_tape),
+		cmocka_unit_test(test_too_large),      cmocka_unit_test(test_file),
+		cmocka_unit_test(test_disk_full),      cmocka_unit_test(test_sink),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
