@@ -223,6 +223,14 @@ static void vdso_give(struct symbolizer *s, struct elfcache_elf *e)
 	elfcache_give_image(s->elfs, e, (struct bytes){ at, n });
 }
 
+static bool is_interpreter(const char *path)
+{
+	const char *base = strrchr(path, '/');
+
+	return base &&
+	       (strncmp(base, "/python", 7) == 0 || strncmp(base, "/libpython", 10) == 0);
+}
+
 static void side_mmap(struct symbolizer *s, const struct side *side)
 {
 	struct elfcache_id id = { .dev = makedev(side->u.mmap.maj, side->u.mmap.min),
@@ -251,6 +259,9 @@ static void side_mmap(struct symbolizer *s, const struct side *side)
 		vdso_give(s, m.elf);
 	else
 		map_open(s, side->pid, &m);
+	/* Some ms that are sure to be needed: before the samples rather than among them. */
+	if (is_interpreter(id.path))
+		elfcache_tables(s->elfs, m.elf);
 }
 
 void symbolizer_side(struct symbolizer *s, const struct side *side)

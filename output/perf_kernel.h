@@ -17,9 +17,10 @@ struct perf_kernel_map {
 	struct buildid id;
 };
 
-/* Pure: the kernel's map from the text of /proc/kallsyms. False where the
- * addresses are hidden. */
-bool perf_kernel_parse(FILE *kallsyms, struct perf_kernel_map *ret);
+/* Pure: the kernel's map from the text of /proc/kallsyms, which is read up to the end of
+ * the code or, where its @size is known (not 0), up to its start. False where the addresses
+ * are hidden. */
+bool perf_kernel_parse(FILE *kallsyms, uint64_t size, struct perf_kernel_map *ret);
 
 /* Pure: one line of /proc/modules; @name holds the name. */
 bool perf_kernel_parse_module(const char *line, char name[64], struct perf_kernel_map *ret);

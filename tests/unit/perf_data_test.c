@@ -556,12 +556,12 @@ static void stdout_is_refused(void **state)
 			    "the format perf needs a file: it cannot go to standard output");
 }
 
-static struct perf_kernel_map parse_kernel(const char *text, bool ok)
+static struct perf_kernel_map parse_kernel(const char *text, uint64_t size, bool ok)
 {
 	FILE *in = fmemopen((char *)(uintptr_t)text, strlen(text), "r");
 	struct perf_kernel_map map = {};
 
-	assert_int_equal(perf_kernel_parse(in, &map), ok);
+	assert_int_equal(perf_kernel_parse(in, size, &map), ok);
 	fclose(in);
 	return map;
 }
@@ -579,14 +579,20 @@ static void kernel_and_modules_are_found(void **state)
 	map = parse_kernel("ffffffff81000000 T _stext\nffffffff81000000 T _text\n"
 			   "ffffffff81000100 t _text_poke_and_something\n"
 			   "ffffffff82000000 T _etext\n",
-			   true);
+			   0, true);
 	assert_int_equal(map.addr, 0xffffffff81000000);
 	assert_int_equal(map.pgoff, 0xffffffff81000000);
 	assert_int_equal(map.len, 0x1000000);
 	assert_string_equal(map.path, "[kernel.kallsyms]_text");
-	map = parse_kernel("ffff800008010000 T _stext\nffff800009000000 T _etext\n", true);
+	map = parse_kernel("ffff800008010000 T _stext\nffff800009000000 T _etext\n", 0, true);
 	assert_string_equal(map.path, "[kernel.kallsyms]_stext");
-	parse_kernel("0000000000000000 T _text\n0000000000000000 T _etext\n", false);
+	/* With the size known the first lines do. */
+	map = parse_kernel("ffffffff81000000 T _text\n", 0x1209988, true);
+	assert_int_equal(map.addr, 0xffffffff81000000);
+	assert_int_equal(map.len, 0x1209988);
+	parse_kernel("ffffffff81000000 T _text\n", 0, false);
+	parse_kernel("0000000000000000 T _text\n", 0x1209988, false);
+	parse_kernel("0000000000000000 T _text\n0000000000000000 T _etext\n", 0, false);
 
 	assert_true(perf_kernel_parse_module(
 		"nfs_x 45056 1 lockd,grace, Live 0xffffffffc0000000 (E)\n", name, &map));
