@@ -63,4 +63,21 @@ static inline uint32_t load_u32(const void *p)
 	return v;
 }
 
+/* How many of @n ascending rows of @each bytes, which begin with a uint64_t, begin at or
+ * below @x: the last of them is the one that @x may lie in. */
+static inline size_t rows_up_to(const void *rows, size_t n, size_t each, uint64_t x)
+{
+	size_t lo = 0, hi = n;
+
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+
+		if (load_u64((const char *)rows + mid * each) <= x)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
 #endif

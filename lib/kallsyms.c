@@ -6,8 +6,8 @@
 static const char nameless[] = "[kernel]_[k]";
 
 struct kallsym {
-	uint64_t start;
-	uint32_t name; /* offset in kallsyms.names */
+	uint64_t start; /* first: rows_up_to() */
+	uint32_t name;	/* offset in kallsyms.names */
 } __attribute__((__packed__));
 
 /* One line "ffffffff81000000 T name\t[module]" of kallsyms at *@at, which moves to
@@ -101,21 +101,14 @@ void kallsyms_deinit(struct kallsyms *k)
 const char *kallsyms_name(struct kallsyms *k, struct symnames *names, uint64_t ip)
 {
 	char symbol[SYMNAMES_MAX], buf[SYMNAMES_MAX + 8];
-	size_t lo = 0, n;
+	size_t n;
 
 	if (!k->loaded)
 		kallsyms_load(k);
-	for (n = k->n; n > 0;) {
-		if (k->sym[lo + n / 2].start <= ip) {
-			lo += n / 2 + 1;
-			n -= n / 2 + 1;
-		} else {
-			n /= 2;
-		}
-	}
-	if (lo == 0)
+	n = rows_up_to(k->sym, k->n, sizeof(*k->sym), ip);
+	if (n == 0)
 		return nameless;
-	symnames_clean(symbol, sizeof(symbol), k->names + k->sym[lo - 1].name);
+	symnames_clean(symbol, sizeof(symbol), k->names + k->sym[n - 1].name);
 	symnames_cut(symbol);
 	snprintf(buf, sizeof(buf), "%s_[k]", symbol);
 	return symnames_intern(names, buf);

@@ -122,17 +122,7 @@ static bool joins(const struct region *r, raddr lo, raddr hi)
 /* Index of the first region that begins above @at; they are in ascending order. */
 static uint32_t region_above(const struct thread *th, raddr at)
 {
-	uint32_t lo = 0, hi = th->n_regions;
-
-	while (lo < hi) {
-		uint32_t mid = (lo + hi) / 2;
-
-		if (th->region[mid].lo <= at)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	return (uint32_t)rows_up_to(th->region, th->n_regions, sizeof(th->region[0]), at);
 }
 
 static void region_insert(struct thread *th, uint32_t i, raddr lo, raddr hi)

@@ -29,7 +29,7 @@ enum {
 
 /* Memory that recent walks of a thread touched. */
 struct region {
-	raddr lo, hi;
+	raddr lo, hi;  /* lo first: rows_up_to() */
 	uint32_t walk; /* the last one that did */
 };
 

@@ -8,17 +8,7 @@
 /* Number of held ranges that begin at or below @at; they are in ascending order. */
 static uint32_t begin_below(const struct rmem_batch *b, raddr at)
 {
-	uint32_t lo = 0, hi = b->n_have;
-
-	while (lo < hi) {
-		uint32_t mid = (lo + hi) / 2;
-
-		if (b->have[mid].at <= at)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	return (uint32_t)rows_up_to(b->have, b->n_have, sizeof(b->have[0]), at);
 }
 
 /* Ranges seldom overlap: the last few that begin below are enough to look at. */

@@ -21,7 +21,7 @@ struct rmem_batch {
 	struct rmem base;
 	struct rmem *below; /* borrowed */
 	struct rmem_range {
-		raddr at;
+		raddr at;	 /* first: rows_up_to() */
 		uint32_t n, off; /* off: where in bytes */
 	} have[BATCH_RANGES];	 /* n_have held, ascending; then n_want announced */
 	uint32_t n_have, n_want, used;

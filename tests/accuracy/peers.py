@@ -2,7 +2,6 @@
 """The profilers whose stacks are judged. Each takes a target (tests/integration/harness.py), a rate in Hz and
 seconds, and returns a Recording."""
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,8 +14,9 @@ for folder in "integration", "bench":
 
 import harness  # noqa: E402
 import mojo  # noqa: E402
+import profilers  # noqa: E402
 
-VENV = os.path.join(ROOT, "build-bench", "venv", "bin")  # tools/bench installs py-spy and austin there
+BUILT = os.path.join(ROOT, "build-bench")  # tools/bench's: py-spy and austin are installed there
 
 
 class Recording:
@@ -45,12 +45,12 @@ def pysampled(capture, build=None):
     return record
 
 
-def program(name):
-    path = os.path.join(VENV, name)
-    path = path if os.access(path, os.X_OK) else shutil.which(name)
-    if not path:
-        raise harness.Skip("no %s: tools/bench installs one" % name)
-    return path
+def bench(find, *args):
+    """A profiler as tools/bench finds it."""
+    try:
+        return find(BUILT, *args)
+    except profilers.Absent as reason:
+        raise harness.Skip(str(reason)) from None
 
 
 def run_for(argv, seconds, out):
@@ -69,19 +69,14 @@ def run_for(argv, seconds, out):
 def py_spy(*options):
     def record(target, rate, seconds):
         out = os.path.join(harness.folder(0o777), "out.raw")
-        run_for([program("py-spy"), "record", "-p", str(target.pid), "-r", str(rate), "-d", "3600", "-f", "raw",
-                 "-o", out, *options], seconds, out)
+        run_for([*bench(profilers.py_spy).command(target.pid, rate, out), *options], seconds, out)
         return Recording((python_part(frames), n) for frames, n in harness.read_folded(out))
     return record
 
 
 def austin(target, rate, seconds):
     out = os.path.join(harness.folder(0o777), "out.mojo")
-    argv, sid = [program("austin")], os.environ.get("PYSAMPLED_SID", "")
-    loader = os.path.join(sid, "usr/lib64/ld-linux-x86-64.so.2")
-    if os.path.exists(loader):  # the wheel's binary wants a newer glibc than Debian 12's
-        argv = [loader, "--library-path", os.path.join(sid, "usr/lib/x86_64-linux-gnu")] + argv
-    run_for([*argv, "-i", str(1000000 // rate), "-p", str(target.pid), "-o", out], seconds, out)
+    run_for(bench(profilers.austin, profilers.sid_folder(ROOT)).command(target.pid, rate, out), seconds, out)
     try:
         return Recording((stack, 1) for stack in mojo.stacks_of(out))
     except ValueError as reason:
