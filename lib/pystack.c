@@ -203,7 +203,9 @@ static enum pystack_end find_tstate(struct pystack *p, const struct pystack_targ
 		return PYSTACK_NOPYTHON;
 	r = pyframe_find_thread(p->mem, &t->walk, (uint64_t)inner, FIND_MAX, &th->tstate,
 				&th->none_unique);
-	th->none = r == -ESRCH && th->none_unique;
+	/* A main thread may be a child's: its state gets its number some time after the fork
+	 * (PyOS_AfterFork_Child()), and no count tells when. */
+	th->none = r == -ESRCH && th->none_unique && th->tid != th->pid;
 	if (r == -ESRCH)
 		return PYSTACK_NOPYTHON;
 	if (r < 0) {
