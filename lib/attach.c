@@ -176,75 +176,57 @@ bool attach_can_witness(const struct session *session, pid_t tid)
 
 /* --- opening --- */
 
-/* Events on each thread and CPU. */
-static size_t per_thread(const struct attach *a)
+/* Events on each thread and CPU, and descriptors of a thread. */
+static size_t per_cpu(const struct attach *a)
 {
 	return a->session->n_events + a->witness;
 }
 
-static int keep_fd(struct attach *a, int fd)
+static size_t per_thread(const struct attach *a)
 {
-	if (a->n_fds == a->cap_fds) {
-		size_t cap = a->cap_fds ? a->cap_fds * 2 : 64;
-		int *fds = realloc(a->fds, cap * sizeof(*fds));
-		uint64_t *ids;
-
-		if (!fds)
-			return -ENOMEM;
-		a->fds = fds;
-		ids = realloc(a->ids, cap * sizeof(*ids));
-		if (!ids)
-			return -ENOMEM;
-		a->ids = ids;
-		a->cap_fds = cap;
-	}
-	a->ids[a->n_fds] = 0;
-	if (per_thread(a) > 1)
-		ioctl(fd, PERF_EVENT_IOC_ID, &a->ids[a->n_fds]);
-	a->fds[a->n_fds++] = fd;
-	return 0;
+	return a->n_slots * per_cpu(a);
 }
 
-static void close_from(struct attach *a, size_t first)
+static void close_fds(int *fds, size_t n)
 {
-	while (a->n_fds > first)
-		close(a->fds[--a->n_fds]);
+	while (n--)
+		close(fds[n]);
 }
 
-static int open_one(struct attach *a, pid_t tid, const struct cpu_slot *slot,
+static int open_one(int *fd, pid_t tid, const struct cpu_slot *slot,
 		    const struct perf_event_attr *attr, const char *name, struct err *err)
 {
-	int fd = perf_event_open_fd(attr, tid, slot->cpu), r;
+	int r;
 
-	if (fd < 0)
-		return perf_event_explain(fd, name, attr, err);
-	r = perf_ring_attach(&slot->ring, fd);
+	*fd = perf_event_open_fd(attr, tid, slot->cpu);
+	if (*fd < 0)
+		return perf_event_explain(*fd, name, attr, err);
+	r = perf_ring_attach(&slot->ring, *fd);
 	if (r == 0)
-		r = keep_fd(a, fd);
-	if (r < 0) {
-		close(fd);
-		err_set(err, r, "redirecting event '%s': %s", name, strerror(-r));
-	}
-	return r;
+		return 0;
+	close(*fd);
+	return err_set(err, r, "redirecting event '%s': %s", name, strerror(-r));
 }
 
-/* All events of a (thread, CPU) or none: fds[i] is of event i % per_thread(). */
-static int open_on(struct attach *a, pid_t tid, const struct cpu_slot *slot, struct err *err)
+/* All events of a thread, on all CPUs, or none. */
+static int open_events(const struct attach *a, pid_t tid, int *fds, struct err *err)
 {
 	const struct session *s = a->session;
-	size_t first = a->n_fds;
-	int r = 0;
+	struct perf_event_attr w = perf_event_witness(&s->events[0].attr);
 
-	for (size_t e = 0; r == 0 && e < s->n_events; e++)
-		r = open_one(a, tid, slot, &s->events[e].attr, s->events[e].name, err);
-	if (r == 0 && a->witness) {
-		struct perf_event_attr w = perf_event_witness(&s->events[0].attr);
+	for (size_t i = 0; i < per_thread(a); i++) {
+		size_t e = i % per_cpu(a);
+		bool witness = e == s->n_events;
+		int r = open_one(&fds[i], tid, &a->slots[i / per_cpu(a)],
+				 witness ? &w : &s->events[e].attr,
+				 witness ? "context-switches" : s->events[e].name, err);
 
-		r = open_one(a, tid, slot, &w, "context-switches", err);
+		if (r < 0) {
+			close_fds(fds, i);
+			return r;
+		}
 	}
-	if (r < 0)
-		close_from(a, first);
-	return r;
+	return 0;
 }
 
 /* Where @tid is among the attached, or would be. */
@@ -270,44 +252,56 @@ static const struct attached *find_attached(const struct attach *a, pid_t tid)
 	return at < a->n_attached && a->attached[at].tid == tid ? &a->attached[at] : NULL;
 }
 
-static int add_attached(struct attach *a, pid_t tid, uint64_t since)
+static int add_attached(struct attach *a, struct attached add)
 {
-	size_t at = place_of(a, tid);
+	size_t at = place_of(a, add.tid);
 	struct attached *t = realloc(a->attached, (a->n_attached + 1) * sizeof(*t));
 
 	if (!t)
 		return -ENOMEM;
 	a->attached = t;
 	memmove(&t[at + 1], &t[at], (a->n_attached++ - at) * sizeof(*t));
-	t[at] = (struct attached){ .tid = tid, .since = since };
+	t[at] = add;
 	return 0;
 }
 
-/* On every CPU, in one piece: while it forks we try again, for a child would have got
- * some of its events. Closing them takes them from the child too. */
-static int attach_thread(struct attach *a, pid_t tid, struct err *err)
+/* In one piece: while it forks we try again, for a child would have got some of its
+ * events. Closing them takes them from the child too. */
+static int open_unforked(struct attach *a, struct attached *t, struct err *err)
 {
-	size_t first = a->n_fds;
 	bool forked = true;
-	uint64_t since = 0;
 	int r = 0;
 
 	for (int i = 0; r == 0 && forked && i < FORK_TRIES; i++) {
 		struct forkwatch w;
-		bool watched = a->inherit && forkwatch_open(&w, tid) == 0;
+		bool watched = a->inherit && forkwatch_open(&w, t->tid) == 0;
 
-		close_from(a, first);
-		for (size_t s = 0; r == 0 && s < a->n_slots; s++)
-			r = open_on(a, tid, &a->slots[s], err);
-		since = now_ns();
-		forked = watched && forkwatch_forked(&w, tid, since,
-						     MIN(since + PATIENCE_NS, a->until_ns));
+		if (i > 0)
+			close_fds(t->fds, per_thread(a));
+		r = open_events(a, t->tid, t->fds, err);
+		t->since = now_ns();
+		forked = r == 0 && watched &&
+			 forkwatch_forked(&w, t->tid, t->since,
+					  MIN(t->since + PATIENCE_NS, a->until_ns));
 		if (watched)
 			forkwatch_close(&w);
 	}
+	return r;
+}
+
+static int attach_thread(struct attach *a, pid_t tid, struct err *err)
+{
+	struct attached t = { .tid = tid, .fds = calloc(per_thread(a), sizeof(*t.fds)) };
+	int r = t.fds ? open_unforked(a, &t, err) : -ENOMEM;
+
+	if (r == 0) {
+		r = add_attached(a, t);
+		if (r < 0)
+			close_fds(t.fds, per_thread(a));
+	}
 	if (r < 0)
-		close_from(a, first);
-	return r == 0 ? add_attached(a, tid, since) : r;
+		free(t.fds);
+	return r;
 }
 
 /* The FORK record of @tid in a ring that nobody reads yet. */
@@ -347,7 +341,7 @@ static bool inherited(const struct attach *a, pid_t tid)
 
 static int check_nofile(const struct attach *a, size_t threads, struct err *err)
 {
-	size_t need = a->n_fds + threads * a->n_slots * per_thread(a) + 64;
+	size_t need = (a->n_attached + threads) * per_thread(a) + 64;
 	size_t limit = attach_raise_nofile();
 
 	if (need <= limit)
@@ -355,7 +349,7 @@ static int check_nofile(const struct attach *a, size_t threads, struct err *err)
 	return err_set(err, -EMFILE,
 		       "%zu threads x %zu CPUs x %zu events need %zu descriptors and "
 		       "'ulimit -n' allows %zu; raise it (hard limit) or name fewer events",
-		       threads, a->n_slots, per_thread(a), need, limit);
+		       threads, a->n_slots, per_cpu(a), need, limit);
 }
 
 static bool wanted(pid_t tid, const pid_t *only, size_t n_only)
@@ -403,13 +397,18 @@ int attach_process(struct attach *a, pid_t pid, const pid_t *only, size_t n_only
 	return r;
 }
 
+/* Each thread's descriptors in turn: fd is of event e of the CPU's. */
+#define EACH_FD(a, t, i)                             \
+	for (size_t t = 0; t < (a)->n_attached; t++) \
+		for (size_t i = 0; i < per_thread(a); i++)
+
 int attach_ids(const struct attach *a, struct reader_config *c)
 {
 	size_t n = 16;
 	uint64_t *ids;
 	uint8_t *event;
 
-	while (n < a->n_fds * 2)
+	while (n < a->n_attached * per_thread(a) * 2)
 		n *= 2;
 	ids = calloc(n, sizeof(*ids));
 	event = calloc(n, sizeof(*event));
@@ -421,32 +420,35 @@ int attach_ids(const struct attach *a, struct reader_config *c)
 	c->ids = ids;
 	c->id_event = event;
 	c->id_mask = (uint32_t)n - 1;
-	for (size_t i = 0; i < a->n_fds; i++) {
-		uint32_t at = (uint32_t)a->ids[i] & c->id_mask;
+	EACH_FD(a, t, i)
+	{
+		uint64_t id = 0;
+		uint32_t at;
 
-		if (!a->ids[i])
+		if (per_cpu(a) == 1 ||
+		    ioctl(a->attached[t].fds[i], PERF_EVENT_IOC_ID, &id) < 0)
 			continue;
-		while (ids[at])
+		for (at = (uint32_t)id & c->id_mask; ids[at];)
 			at = (at + 1) & c->id_mask;
-		ids[at] = a->ids[i];
-		event[at] = (uint8_t)(i % per_thread(a));
+		ids[at] = id;
+		event[at] = (uint8_t)(i % per_cpu(a));
 	}
 	return 0;
 }
 
 void attach_disable(struct attach *a)
 {
-	for (size_t i = 0; i < a->n_fds; i++)
-		ioctl(a->fds[i], PERF_EVENT_IOC_DISABLE, 0);
+	EACH_FD(a, t, i)
+	ioctl(a->attached[t].fds[i], PERF_EVENT_IOC_DISABLE, 0);
 }
 
 void attach_deinit(struct attach *a)
 {
-	for (size_t i = 0; i < a->n_fds; i++)
-		close(a->fds[i]);
-	free(a->fds);
-	free(a->ids);
+	for (size_t t = 0; t < a->n_attached; t++) {
+		close_fds(a->attached[t].fds, per_thread(a));
+		free(a->attached[t].fds);
+	}
 	free(a->attached);
-	a->fds = NULL;
-	a->n_fds = 0;
+	a->attached = NULL;
+	a->n_attached = 0;
 }

@@ -13,10 +13,11 @@
 #include "sample.h"
 
 /* A thread that has events since a moment at which it surely was not forking; all that it
- * made later inherited them. Ascending by tid. */
+ * made later inherited them. */
 struct attached {
 	pid_t tid;
 	uint64_t since;
+	int *fds; /* for each slot, for each event */
 };
 
 struct attach {
@@ -25,10 +26,7 @@ struct attach {
 	size_t n_slots;
 	bool inherit;
 	bool witness; /* each thread and CPU has one event more: perf_event_witness() */
-	int *fds;
-	size_t n_fds, cap_fds;
-	uint64_t *ids; /* ids[i] of fds[i]; event i % (n_events + witness) */
-	struct attached *attached;
+	struct attached *attached; /* ascending by tid */
 	size_t n_attached;
 	uint64_t until_ns; /* patience ends; 0: not begun */
 };
