@@ -94,8 +94,9 @@ static void check_yama(uint64_t caps)
 static void check_captures(void)
 {
 	for (size_t i = 0; captures[i]; i++) {
+		struct capture_want want = { .named = true };
 		struct err err;
-		int r = captures[i]->possible(&err);
+		int r = captures[i]->possible(&want, &err);
 
 		line(r < 0 ? "no" : "ok", "--capture %s: %s", captures[i]->name,
 		     r < 0 ? err.text :

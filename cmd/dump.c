@@ -162,7 +162,7 @@ int cmd_dump(int argc, char **argv)
 		return process_done(pid);
 	if (!pid)
 		return cmd_fail(EXIT_USAGE, "dump takes one process: dump -p PID");
-	if (harden_read_only(&err) < 0)
+	if (harden_read_only(false, &err) < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	return dump(pid);
 }

@@ -28,7 +28,7 @@ static const char help[] =
 	"                           the C function at the sampled address; full shows the\n"
 	"                           interpreter's own loop too; default --native\n"
 	"Truth\n"
-	"      --capture NAME       auto, preempt, async: how a thread is held; auto\n"
+	"      --capture NAME       auto, preempt, stop, async: how a thread is held; auto\n"
 	"      --hold-budget PCT    most of a CPU's time that holding may take; 5\n"
 	"      --max-frames N       cut deeper stacks; 1024, up to 8000\n"
 	"      --provenance WHICH   exact, late or all: what text outputs keep; all\n"

@@ -223,8 +223,9 @@ static int record(struct record_options *o, int argc, char **argv, struct child 
 {
 	struct session session = { .argc = argc, .argv = argv, .flags = o->session_flags };
 	struct recorder *rec;
+	bool may_trace = !strcmp(o->rec.capture, "auto") || !strcmp(o->rec.capture, "stop");
 	struct err err;
-	int r = harden_read_only(&err);
+	int r = harden_read_only(may_trace, &err);
 
 	if (r < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);

@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 
+#include "capture/tracer.h"
 #include "clock.h"
 #include "forkwatch.h"
 #include "perf_decode.h"
@@ -289,19 +290,121 @@ static int open_unforked(struct attach *a, struct attached *t, struct err *err)
 	return r;
 }
 
-static int attach_thread(struct attach *a, pid_t tid, struct err *err)
+static void add_ids(const struct attach *a, struct event_ids *ids, const struct attached *t)
 {
-	struct attached t = { .tid = tid, .fds = calloc(per_thread(a), sizeof(*t.fds)) };
-	int r = t.fds ? open_unforked(a, &t, err) : -ENOMEM;
+	for (size_t i = 0; i < per_thread(a); i++) {
+		uint64_t id;
 
+		if (ioctl(t->fds[i], PERF_EVENT_IOC_ID, &id) == 0)
+			event_ids_add(ids, id, (uint8_t)(i % per_cpu(a)));
+	}
+}
+
+/* A table of those that live, with as much room again. Readers may still be in the one
+ * before, but not in the one before that. */
+static int renew_ids(struct attach *a)
+{
+	size_t n = 2 * (a->n_attached + 1) * per_thread(a);
+	struct event_ids *ids = event_ids_create((uint32_t)n);
+
+	if (!ids)
+		return -ENOMEM;
+	for (size_t t = 0; t < a->n_attached; t++)
+		add_ids(a, ids, &a->attached[t]);
+	event_ids_destroy(a->older_ids);
+	a->older_ids = atomic_load(&a->ids);
+	atomic_store_explicit(&a->ids, ids, memory_order_release);
+	return 0;
+}
+
+static int learn_ids(struct attach *a, const struct attached *t)
+{
+	struct event_ids *ids = atomic_load(&a->ids);
+	int r = 0;
+
+	if (per_cpu(a) == 1)
+		return 0;
+	if (!ids || !event_ids_room(ids, (uint32_t)per_thread(a)))
+		r = renew_ids(a);
+	if (r == 0)
+		add_ids(a, atomic_load(&a->ids), t);
+	return r;
+}
+
+static int arm(const struct attach *a, const struct attached *t, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; a->tracer && r == 0 && i < per_thread(a); i++)
+		r = tracer_arm(a->tracer, t->tid, i / per_cpu(a), t->fds[i]);
+	return r < 0 ? err_set(err, r, "a signal for thread %d: %s", t->tid, strerror(-r)) : 0;
+}
+
+int attach_thread(struct attach *a, pid_t tid, struct err *err)
+{
+	struct attached t = { .tid = tid };
+	int r = a->tracer ? tracer_seize(a->tracer, tid, err) : 0;
+
+	if (r < 0)
+		return r;
+	t.fds = calloc(per_thread(a), sizeof(*t.fds));
+	if (!t.fds)
+		return -ENOMEM;
+	r = open_unforked(a, &t, err);
 	if (r == 0) {
-		r = add_attached(a, t);
+		r = arm(a, &t, err);
+		if (r == 0)
+			r = learn_ids(a, &t);
+		if (r == 0)
+			r = add_attached(a, t);
 		if (r < 0)
 			close_fds(t.fds, per_thread(a));
 	}
 	if (r < 0)
 		free(t.fds);
 	return r;
+}
+
+bool attach_has(const struct attach *a, pid_t tid)
+{
+	return find_attached(a, tid);
+}
+
+/* Takes @tid out of the list. */
+static struct attached take_out(struct attach *a, pid_t tid)
+{
+	size_t at = place_of(a, tid);
+	struct attached t = a->attached[at];
+
+	memmove(&a->attached[at], &a->attached[at + 1],
+		(--a->n_attached - at) * sizeof(*a->attached));
+	return t;
+}
+
+void attach_forget(struct attach *a, pid_t tid)
+{
+	struct attached t;
+
+	if (!attach_has(a, tid))
+		return;
+	t = take_out(a, tid);
+	close_fds(t.fds, per_thread(a));
+	free(t.fds);
+}
+
+void attach_renamed(struct attach *a, pid_t tid, pid_t to)
+{
+	struct attached t;
+
+	if (!attach_has(a, tid))
+		return;
+	attach_forget(a, to);
+	t = take_out(a, tid);
+	t.tid = to;
+	if (arm(a, &t, NULL) < 0 || add_attached(a, t) < 0) {
+		close_fds(t.fds, per_thread(a));
+		free(t.fds);
+	}
 }
 
 /* The FORK record of @tid in a ring that nobody reads yet. */
@@ -397,49 +500,22 @@ int attach_process(struct attach *a, pid_t pid, const pid_t *only, size_t n_only
 	return r;
 }
 
-/* Each thread's descriptors in turn: fd is of event e of the CPU's. */
-#define EACH_FD(a, t, i)                             \
-	for (size_t t = 0; t < (a)->n_attached; t++) \
-		for (size_t i = 0; i < per_thread(a); i++)
-
-int attach_ids(const struct attach *a, struct reader_config *c)
+static void control_events(const struct attach *a, pid_t tid, unsigned long request)
 {
-	size_t n = 16;
-	uint64_t *ids;
-	uint8_t *event;
+	for (size_t t = 0; t < a->n_attached; t++)
+		for (size_t i = 0; i < per_thread(a); i++)
+			if (!tid || a->attached[t].tid == tid)
+				ioctl(a->attached[t].fds[i], request, 0);
+}
 
-	while (n < a->n_attached * per_thread(a) * 2)
-		n *= 2;
-	ids = calloc(n, sizeof(*ids));
-	event = calloc(n, sizeof(*event));
-	if (!ids || !event) {
-		free(ids);
-		free(event);
-		return -ENOMEM;
-	}
-	c->ids = ids;
-	c->id_event = event;
-	c->id_mask = (uint32_t)n - 1;
-	EACH_FD(a, t, i)
-	{
-		uint64_t id = 0;
-		uint32_t at;
-
-		if (per_cpu(a) == 1 ||
-		    ioctl(a->attached[t].fds[i], PERF_EVENT_IOC_ID, &id) < 0)
-			continue;
-		for (at = (uint32_t)id & c->id_mask; ids[at];)
-			at = (at + 1) & c->id_mask;
-		ids[at] = id;
-		event[at] = (uint8_t)(i % per_cpu(a));
-	}
-	return 0;
+void attach_enable(struct attach *a, pid_t tid)
+{
+	control_events(a, tid, PERF_EVENT_IOC_ENABLE);
 }
 
 void attach_disable(struct attach *a)
 {
-	EACH_FD(a, t, i)
-	ioctl(a->attached[t].fds[i], PERF_EVENT_IOC_DISABLE, 0);
+	control_events(a, 0, PERF_EVENT_IOC_DISABLE);
 }
 
 void attach_deinit(struct attach *a)
@@ -451,4 +527,6 @@ void attach_deinit(struct attach *a)
 	free(a->attached);
 	a->attached = NULL;
 	a->n_attached = 0;
+	event_ids_destroy(atomic_load(&a->ids));
+	event_ids_destroy(a->older_ids);
 }

@@ -9,6 +9,7 @@
 #define ATTACH_H
 
 #include "capture/reader.h"
+#include "event_ids.h"
 #include "perf_event.h"
 #include "sample.h"
 
@@ -25,7 +26,10 @@ struct attach {
 	struct cpu_slot *slots;	 /* borrowed: with open rings */
 	size_t n_slots;
 	bool inherit;
+	struct tracer *tracer; /* who must seize a thread first, or NULL */
 	bool witness; /* each thread and CPU has one event more: perf_event_witness() */
+	_Atomic(struct event_ids *) ids; /* with several events; readers look into it */
+	struct event_ids *older_ids;
 	struct attached *attached; /* ascending by tid */
 	size_t n_attached;
 	uint64_t until_ns; /* patience ends; 0: not begun */
@@ -48,9 +52,18 @@ bool attach_can_witness(const struct session *session, pid_t tid);
 int attach_process(struct attach *a, pid_t pid, const pid_t *only, size_t n_only,
 		   struct err *err);
 
-/* After all attach_process(): the event of each id, as struct reader_config has it; the
- * witness is event n_events. 0 or -ENOMEM. */
-int attach_ids(const struct attach *a, struct reader_config *c);
+/* The same for one thread more. 0; -ESRCH it is gone; or as above. */
+int attach_thread(struct attach *a, pid_t tid, struct err *err);
+
+/* Has @tid events? */
+bool attach_has(const struct attach *a, pid_t tid);
+
+/* @tid is gone, or has the number @to now. */
+void attach_forget(struct attach *a, pid_t tid);
+void attach_renamed(struct attach *a, pid_t tid, pid_t to);
+
+/* Start the events of @tid, or of all if it is 0. */
+void attach_enable(struct attach *a, pid_t tid);
 
 /* Stop the events: no further samples. */
 void attach_disable(struct attach *a);

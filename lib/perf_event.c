@@ -38,7 +38,7 @@ struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
 		.wakeup_events = 1,
 		.inherit = o->inherit,
 		.inherit_thread = o->inherit && o->threads_only,
-		.disabled = o->on_exec,
+		.disabled = o->disabled || o->on_exec,
 		.enable_on_exec = o->on_exec,
 	};
 
@@ -76,6 +76,14 @@ struct perf_event_attr perf_event_witness(const struct perf_event_attr *like)
 	};
 
 	return a;
+}
+
+bool perf_event_is_switch(const struct perf_event_attr *attr)
+{
+	return attr->type == PERF_TYPE_SOFTWARE &&
+	       (attr->config == PERF_COUNT_SW_CONTEXT_SWITCHES ||
+		attr->config == PERF_COUNT_SW_CPU_MIGRATIONS ||
+		attr->config == PERF_COUNT_SW_CGROUP_SWITCHES);
 }
 
 int perf_event_open_fd(const struct perf_event_attr *attr, pid_t tid, int cpu)

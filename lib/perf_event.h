@@ -21,6 +21,7 @@ struct perf_options {
 	bool side;	   /* this event carries MMAP2, COMM, FORK and SWITCH records */
 	bool inherit;	   /* follow new threads and children */
 	bool threads_only; /* inherit to threads but not to children (5.13+) */
+	bool disabled;	   /* does not start yet */
 	bool on_exec;	   /* starts at the next exec */
 	uint32_t stack;	   /* bytes of the user stack with each sample; a multiple of 8 */
 };
@@ -35,6 +36,10 @@ struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
  * a CPU: IDENTIFIER TID REGS_USER, the same registers as @like. Needs the right to count in
  * the kernel. */
 struct perf_event_attr perf_event_witness(const struct perf_event_attr *like);
+
+/* Is it the scheduler's own event: does it happen as a thread leaves a CPU or comes onto one?
+ */
+bool perf_event_is_switch(const struct perf_event_attr *attr);
 
 /* perf_event_open(2), close-on-exec. A descriptor or -errno. */
 int perf_event_open_fd(const struct perf_event_attr *attr, pid_t tid, int cpu);

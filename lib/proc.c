@@ -415,3 +415,29 @@ pid_t proc_tgid(pid_t tid)
 	at = status_field(status, "Tgid");
 	return at ? (pid_t)strtol(at, NULL, 10) : -ESRCH;
 }
+
+static uint64_t status_number(const char *status, const char *name, int base)
+{
+	const char *at = status_field(status, name);
+
+	return at ? strtoull(at, NULL, base) : 0;
+}
+
+int proc_status(pid_t tid, struct proc_status *ret)
+{
+	_cleanup_free_ char *status = NULL;
+	const char *state;
+	int r = task_file(tid, tid, "status", &status);
+
+	if (r < 0)
+		return r;
+	state = status_field(status, "State");
+	*ret = (struct proc_status){
+		.state = state && state[0] == '\t' ? state[1] : '\0',
+		.tracer = (pid_t)status_number(status, "TracerPid", 10),
+		.pending = status_number(status, "SigPnd", 16),
+		.blocked = status_number(status, "SigBlk", 16),
+		.caught = status_number(status, "SigCgt", 16),
+	};
+	return 0;
+}

@@ -64,6 +64,15 @@ char proc_state(pid_t pid, pid_t tid);
 bool proc_exists(pid_t pid);
 pid_t proc_tgid(pid_t tid); /* -ESRCH */
 
+/* Of /proc/TID/status; a set of signals has bit N - 1 for signal N. */
+struct proc_status {
+	char state;
+	pid_t tracer; /* 0: none */
+	uint64_t pending, blocked, caught;
+};
+
+int proc_status(pid_t tid, struct proc_status *ret); /* 0 or -ESRCH */
+
 /* A whole small file as a malloc'ed, NUL-terminated string. 0 or -errno. */
 int proc_read_file(const char *path, char **ret, size_t *n);
 

@@ -13,6 +13,7 @@
 #include "../output/sink.h"
 #include "announce.h"
 #include "attach.h"
+#include "capture/tracer.h"
 #include "clock.h"
 #include "proc.h"
 #include "stats.h"
@@ -36,6 +37,7 @@ struct recorder {
 	struct reader_config config;
 	struct tracker tracker;
 	struct attach attach;
+	struct tracer *tracer; /* of a capture that stops threads */
 	struct perf_options perf;
 	struct cpu_slot *slots;
 	size_t n_slots;
@@ -47,7 +49,7 @@ struct recorder {
 	bool warned_budget, child_ran;
 };
 
-__attribute__((__format__(__printf__, 2, 3))) static void note(struct recorder *r,
+__attribute__((__format__(__printf__, 2, 3))) static void note(const struct recorder *r,
 							       const char *fmt, ...)
 {
 	char text[600];
@@ -77,16 +79,63 @@ static int find_targets(struct recorder *r, struct err *err)
 	return ret;
 }
 
-static int choose(struct recorder *r, struct err *err)
+static int choose_events(struct recorder *r, char fallback[256], struct err *err)
 {
-	char fallback[256];
+	return attach_choose(r->session, r->o.events, r->o.n_events, &r->perf, r->o.pids[0],
+			     fallback, err);
+}
+
+static int choose_capture(struct recorder *r, struct err *err)
+{
+	struct capture_want want = {
+		.pids = r->o.pids,
+		.n_pids = r->o.n_pids,
+		.user_only = true,
+	};
 	int ret;
 
-	ret = capture_pick(r->o.capture, &r->capture, &r->why, err);
+	for (size_t i = 0; i < r->session->n_events; i++) {
+		const struct perf_event_attr *a = &r->session->events[i].attr;
+
+		want.user_only = want.user_only && a->exclude_kernel;
+		want.kernel_only = want.kernel_only || a->exclude_user;
+		want.switches = want.switches || perf_event_is_switch(a);
+	}
+	ret = capture_pick(r->o.capture, &want, &r->capture, &r->why, err);
 	if (ret < 0)
 		return ret;
 	r->session->capture = r->capture->name;
 	r->session->capture_why = r->why.text;
+	r->perf.stack = r->capture->holds ? STACK_BYTES : 0;
+	if (r->capture->stops) {
+		r->perf.kernel = r->perf.inherit = false;
+		r->perf.disabled = true;
+	}
+	return 0;
+}
+
+static void note_choice(const struct recorder *r, const char *fallback, bool kernel)
+{
+	if (fallback[0])
+		note(r, "%s", fallback);
+	if (r->o.kernel && !kernel)
+		note(r,
+		     "kernel frames are not permitted here (kernel.perf_event_paranoid is "
+		     "%d)",
+		     perf_event_sysctl("perf_event_paranoid", -1));
+	else if (kernel && r->capture->stops)
+		note(r, "capture stop: what the kernel does for the target is not sampled");
+	if (r->why.text[0])
+		note(r, "capture %s: %s", r->capture->name, r->why.text);
+}
+
+/* Which events can be had tells which capture can be had, and that how they are opened. */
+static int choose(struct recorder *r, struct err *err)
+{
+	char fallback[256];
+	bool kernel;
+	int ret;
+
 	r->perf = (struct perf_options){
 		.freq = r->o.freq,
 		.value = r->o.value,
@@ -94,24 +143,20 @@ static int choose(struct recorder *r, struct err *err)
 		.inherit = r->o.n_tids == 0,
 		.threads_only = !r->o.follow,
 		.on_exec = r->o.child,
-		.stack = r->capture->holds ? STACK_BYTES : 0,
 	};
-	ret = attach_choose(r->session, r->o.events, r->o.n_events, &r->perf, r->o.pids[0],
-			    fallback, err);
+	ret = choose_events(r, fallback, err);
 	if (ret < 0)
 		return ret;
-	if (fallback[0])
-		note(r, "%s", fallback);
-	if (r->o.kernel && !r->perf.kernel)
-		note(r,
-		     "kernel frames are not permitted here (kernel.perf_event_paranoid is "
-		     "%d)",
-		     perf_event_sysctl("perf_event_paranoid", -1));
+	kernel = r->perf.kernel;
+	ret = choose_capture(r, err);
+	if (ret == 0)
+		ret = choose_events(r, fallback, err);
+	if (ret < 0)
+		return ret;
 	for (size_t i = 0; i < r->o.n_events; i++)
 		if (!r->session->events[i].attr.exclude_kernel)
 			r->session->flags |= SESSION_KERNEL;
-	if (r->why.text[0])
-		note(r, "capture %s: %s", r->capture->name, r->why.text);
+	note_choice(r, fallback, kernel);
 	return 0;
 }
 
@@ -146,6 +191,7 @@ static void close_slots(struct recorder *r)
 		perf_ring_close(&r->slots[i].ring);
 		queue_deinit(&r->slots[i].queue);
 		queue_deinit(&r->slots[i].ctl);
+		handover_deinit(&r->slots[i].handover);
 	}
 	free(r->slots);
 	r->slots = NULL;
@@ -167,8 +213,6 @@ void recorder_destroy(struct recorder *r)
 			close(r->pidfds[i]);
 	if (r->config.kick >= 0)
 		close(r->config.kick);
-	free((void *)(uintptr_t)r->config.ids);
-	free((void *)(uintptr_t)r->config.id_event);
 	free((void *)(uintptr_t)r->config.last_in);
 	free(r);
 }
@@ -209,9 +253,10 @@ static int make_slots(struct recorder *r, struct err *err)
 
 		r->n_slots = i + 1;
 		*s = (struct cpu_slot){ .cpu = cpus[i], .index = (uint32_t)i };
-		s->ring.fd = -1;
+		s->ring.fd = s->handover.posted = -1;
 		if (queue_init(&s->queue, QUEUE_BYTES) < 0 ||
-		    queue_init(&s->ctl, CTL_QUEUE_BYTES) < 0)
+		    queue_init(&s->ctl, CTL_QUEUE_BYTES) < 0 ||
+		    (r->capture->stops && handover_init(&s->handover) < 0))
 			return err_set(err, -ENOMEM, "out of memory");
 	}
 	return 0;
@@ -235,18 +280,12 @@ static int attach_targets(struct recorder *r, size_t *done, struct err *err)
 
 /* A child forked before its parent had events, but after the list of children was
  * made, is in neither: list again until no new one shows up. */
-static int attach_all(struct recorder *r, struct err *err)
+static int attach_all(void *arg, struct err *err)
 {
+	struct recorder *r = arg;
 	size_t done = 0;
 	int ret;
 
-	r->attach = (struct attach){
-		.session = r->session,
-		.slots = r->slots,
-		.n_slots = r->n_slots,
-		.inherit = r->perf.inherit,
-		.witness = attach_can_witness(r->session, r->tracker.targets.all[0]->pid),
-	};
 	do {
 		ret = attach_targets(r, &done, err);
 		for (size_t i = 0; ret == 0 && r->o.follow && i < r->o.n_pids; i++)
@@ -255,6 +294,54 @@ static int attach_all(struct recorder *r, struct err *err)
 	if (ret == 0 && r->o.n_tids && r->attach.n_attached < r->o.n_tids)
 		ret = err_set(err, -ESRCH, "thread %d is not there", r->o.tids[0]);
 	return ret;
+}
+
+/* By the thread that may: the tracer's, if there is one. */
+static int attach(struct recorder *r, struct err *err)
+{
+	struct tracer_config c = {
+		.attach = &r->attach,
+		.slots = r->slots,
+		.threads = r->o.n_tids == 0,
+		.children = r->o.n_tids == 0 && r->o.follow,
+		.child = r->o.child ? r->o.pids[0] : 0,
+	};
+
+	r->attach = (struct attach){
+		.session = r->session,
+		.slots = r->slots,
+		.n_slots = r->n_slots,
+		.inherit = r->perf.inherit,
+	};
+	if (!r->capture->stops) {
+		r->attach.witness =
+			attach_can_witness(r->session, r->tracker.targets.all[0]->pid);
+		return attach_all(r, err);
+	}
+	c.signal = capture_stop_signal(r->o.pids, r->o.n_pids, err);
+	if (c.signal < 0)
+		return c.signal;
+	note(r,
+	     "capture stop: SIG%s stops a thread for each of its samples; were pysampled "
+	     "killed "
+	     "(-9) at that moment, a handler that the target has for it by then may be called",
+	     sigabbrev_np(c.signal));
+	r->tracer = r->attach.tracer = tracer_create(&c);
+	if (!r->tracer)
+		return err_set(err, -ENOMEM, "out of memory");
+	return tracer_attach(r->tracer, attach_all, r, err);
+}
+
+/* Nothing is sampled any more, and nobody held. */
+static void detach(struct recorder *r)
+{
+	size_t blocked = tracer_stop(r->tracer);
+
+	r->tracer = NULL;
+	if (blocked)
+		note(r, "%zu threads block the signal of capture stop and have one pending",
+		     blocked);
+	attach_disable(&r->attach);
 }
 
 static int fill_config(struct recorder *r, const struct sink *const *sinks, size_t n_sinks)
@@ -275,7 +362,8 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 		if (sinks[i]->ops->needs & SINK_NEEDS_READS)
 			c->tape = true;
 	c->last_in = calloc(LAST_IN, sizeof(*c->last_in));
-	return c->last_in ? attach_ids(&r->attach, c) : -ENOMEM;
+	c->ids = &r->attach.ids;
+	return c->last_in ? 0 : -ENOMEM;
 }
 
 /* On the resolver's thread, which wakes up anyway: a reader inside a read is worth a look
@@ -335,7 +423,7 @@ static int start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 		return err_set(err, ret, "%s", strerror(-ret));
 	ret = open_rings(r, err);
 	if (ret == 0)
-		ret = attach_all(r, err);
+		ret = attach(r, err);
 	if (ret < 0)
 		return ret;
 	ret = fill_config(r, (const struct sink *const *)sinks, n_sinks);
@@ -353,6 +441,8 @@ static int start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 		return err_set(err, ret, "can't start the readers: %s", strerror(-ret));
 	for (size_t i = 0; i < r->o.n_pids; i++)
 		r->pidfds[i] = (int)syscall(SYS_pidfd_open, r->o.pids[i], 0);
+	if (r->tracer)
+		tracer_go(r->tracer, !r->o.child);
 	return 0;
 }
 
@@ -499,7 +589,7 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, 
 			released(arg);
 		loop(r, stop_fd, ret);
 	}
-	attach_disable(&r->attach);
+	detach(r);
 	for (size_t i = 0; i < r->n_slots; i++)
 		reader_stop(&r->slots[i]);
 	if (r->resolver)

@@ -22,7 +22,7 @@ struct recorder_options {
 	bool freq; /* value is Hz, else a period */
 	uint64_t value;
 	uint64_t duration_ns; /* 0: until stopped */
-	const char *capture;  /* "auto", "preempt", "async" */
+	const char *capture;  /* "auto", "preempt", "stop", "async" */
 	bool kernel, native, full, follow, any;
 	uint32_t max_frames;
 	unsigned hold_budget; /* percent */

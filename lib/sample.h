@@ -35,7 +35,7 @@ struct event_info {
 struct session {
 	struct event_info events[SESSION_MAX_EVENTS];
 	size_t n_events;
-	const char *capture;	 /* "preempt", "async" */
+	const char *capture;	 /* "preempt", "stop", "async" */
 	const char *capture_why; /* why not a better one, or "" */
 	int argc;
 	char **argv;	   /* the command line, for the header */

@@ -24,6 +24,7 @@
 	X(late_voluntary, "late: the thread gave up the CPU by itself, not to us")    \
 	X(late_ran, "late: the thread ran again before the walk ended")               \
 	X(late_noswitch, "late: no proof that the thread left the CPU")               \
+	X(late_nostop, "late: the signal that stops the thread did not come")         \
 	X(late_capture, "late: this capture holds no thread")                         \
 	X(torn_fault, "torn: a read of the target failed")                            \
 	X(torn_broken, "torn: the interpreter was in the middle of an update")        \
@@ -32,6 +33,7 @@
 	X(torn_notready, "torn: process seen before its interpreter was known")       \
 	X(torn_quarantined, "torn: reads of this process hang, it is left alone")     \
 	X(foreign, "samples of processes outside --no-follow")                        \
+	X(unattached, "new threads that could not be given events")                   \
 	X(stuck_reads, "reads that hung and whose reader was replaced")               \
 	X(early, "samples before the recording began, ignored")
 

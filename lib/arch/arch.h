@@ -17,6 +17,8 @@ struct arch {
 	 * how many, and where sp and ip stand among them (asm/perf_regs.h). */
 	uint64_t perf_regs;
 	uint8_t n_regs, sp, ip;
+	/* Where each of them stands in ptrace's NT_PRSTATUS, in words (sys/user.h). */
+	uint8_t ptrace_regs[ARCH_MAX_REGS];
 	uint32_t nop; /* a 4-byte no-operation, as it lies in memory */
 };
 

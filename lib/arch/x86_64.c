@@ -11,6 +11,7 @@ const struct arch arch_x86_64 = {
 	.n_regs = 16,
 	.sp = 6,
 	.ip = 7,
+	.ptrace_regs = { 5, 11, 12, 13, 14, 4, 19, 16, 9, 8, 7, 6, 3, 2, 1, 0 },
 	.nop = 0x00401f0f, /* nopl 0(%rax) */
 };
 

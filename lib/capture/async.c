@@ -8,8 +8,9 @@
  */
 #include "capture.h"
 
-static int async_possible(struct err *err)
+static int async_possible(const struct capture_want *w, struct err *err)
 {
+	(void)w;
 	(void)err;
 	return 0;
 }

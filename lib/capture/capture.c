@@ -2,30 +2,51 @@
 #include "capture.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
-const struct capture_ops *const captures[] = { &capture_preempt, &capture_async, NULL };
+const struct capture_ops *const captures[] = { &capture_preempt, &capture_stop, &capture_async,
+					       NULL };
 
-int capture_pick(const char *name, const struct capture_ops **ret, struct err *why,
-		 struct err *err)
+static int pick_named(const char *name, struct capture_want want,
+		      const struct capture_ops **ret, struct err *err)
 {
-	why->text[0] = '\0';
-	if (!strcmp(name, "stop") || !strcmp(name, "bpf"))
-		return err_set(err, -EINVAL, "--capture %s is not built into this version",
-			       name);
-	for (size_t i = 0; captures[i]; i++) {
+	want.named = true;
+	for (size_t i = 0; captures[i]; i++)
 		if (!strcmp(name, captures[i]->name)) {
 			*ret = captures[i];
-			return captures[i]->possible(err);
+			return captures[i]->possible(&want, err);
 		}
-		if (!strcmp(name, "auto") &&
-		    captures[i]->possible(why->text[0] ? NULL : why) == 0) {
-			*ret = captures[i];
-			return 0;
-		}
+	if (!strcmp(name, "bpf"))
+		return err_set(err, -EINVAL, "--capture %s is not built into this version",
+			       name);
+	return err_set(err, -EINVAL,
+		       "--capture is one of auto, preempt, stop, async; not '%s'", name);
+}
+
+/* The reasons why not a better one, one after the other. */
+static void add_reason(struct err *why, const struct err *more)
+{
+	size_t n = strlen(why->text);
+
+	snprintf(why->text + n, sizeof(why->text) - n, "%s%s", n ? "; " : "", more->text);
+}
+
+int capture_pick(const char *name, const struct capture_want *want,
+		 const struct capture_ops **ret, struct err *why, struct err *err)
+{
+	why->text[0] = '\0';
+	if (strcmp(name, "auto") != 0)
+		return pick_named(name, *want, ret, err);
+	for (size_t i = 0; captures[i]; i++) {
+		struct err no;
+
+		*ret = captures[i];
+		if (captures[i]->possible(want, &no) == 0)
+			break;
+		add_reason(why, &no);
 	}
-	return err_set(err, -EINVAL, "--capture is one of auto, preempt, async; not '%s'",
-		       name);
+	return 0;
 }
 
 enum judgement capture_judge_held(const struct hold *h)

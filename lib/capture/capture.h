@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "../err.h"
 
@@ -42,22 +43,34 @@ enum judgement {
 	JUDGE_VOLUNTARY,
 	JUDGE_RAN,
 	JUDGE_NOSWITCH,
+	JUDGE_NOSTOP,
 	JUDGE_CAPTURE,
 	JUDGE_N,
+};
+
+/* What a recording wants of its capture. */
+struct capture_want {
+	const pid_t *pids; /* none: in general */
+	size_t n_pids;
+	bool user_only;	  /* no event counts in the kernel */
+	bool kernel_only; /* an event counts nowhere else */
+	bool switches;	  /* an event is the scheduler's own */
+	bool named;	  /* by --capture NAME, not auto's choice */
 };
 
 struct capture_ops {
 	const char *name; /* --capture NAME */
 	bool holds;	  /* keeps threads from running: the hold budget applies */
+	bool stops;	  /* ... by the tracer: the user mode of each thread alone */
 	/* Can it work here? 0, or -errno with a sentence that says what is missing. */
-	int (*possible)(struct err *err);
+	int (*possible)(const struct capture_want *w, struct err *err);
 	/* Make the calling reader thread fit for @cpu. 0 or -errno. */
 	int (*thread_begin)(int cpu);
 	/* Pure. */
 	enum judgement (*judge)(const struct hold *h);
 };
 
-extern const struct capture_ops capture_preempt, capture_async;
+extern const struct capture_ops capture_preempt, capture_stop, capture_async;
 
 /* NULL-terminated, best first. */
 extern const struct capture_ops *const captures[];
@@ -65,8 +78,12 @@ extern const struct capture_ops *const captures[];
 /* @name ("auto" picks the first possible one) into *@ret. *@why says why not a
  * better one, "" if it is the best. 0; -EINVAL no such capture; or what
  * possible() said. */
-int capture_pick(const char *name, const struct capture_ops **ret, struct err *why,
-		 struct err *err);
+int capture_pick(const char *name, const struct capture_want *want,
+		 const struct capture_ops **ret, struct err *why, struct err *err);
+
+/* The signal that may stop the threads of these processes: none of them handles or blocks
+ * it, and nobody traces them. Or -errno with a sentence. */
+int capture_stop_signal(const pid_t *pids, size_t n, struct err *err);
 
 /* The rule that every holding capture shares: out of the CPU once and not back, and
  * with the user registers it had at the event. Without a witness: not out by its own

@@ -14,6 +14,7 @@
  * inter-processor interrupt and scheduler take 13 to 34 us even on a virtual machine
  * under load; none of 365 000 samples below 60 us was wrong. */
 enum { GAP_MAX_NS = 40000, LOOK_NS = 10000000, HOLD_MAX_NS = 200000 };
+enum { STOP_MAX_NS = 100000000 }; /* to wait for the signal that stops a thread */
 
 /* --- the guarded reader of remote memory --- */
 
@@ -107,6 +108,9 @@ static void count_judgement(enum judgement j)
 		break;
 	case JUDGE_NOSWITCH:
 		STATS_ADD(late_noswitch, 1);
+		break;
+	case JUDGE_NOSTOP:
+		STATS_ADD(late_nostop, 1);
 		break;
 	case JUDGE_CAPTURE:
 		STATS_ADD(late_capture, 1);
@@ -213,8 +217,8 @@ static uint64_t hold_cost(uint64_t ns, uint32_t frames)
 }
 
 /* All pending samples of one thread: one read serves them, for nothing that
- * Python does lies between several events of one instant. */
-static void process_thread(struct reader *r, uint32_t first)
+ * Python does lies between several events of one instant. @turn: the tracer holds it. */
+static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
 {
 	const struct pending *last = &r->pend[first];
 	pid_t tid = last->tid, inner = tid;
@@ -232,7 +236,8 @@ static void process_thread(struct reader *r, uint32_t first)
 			last = &r->pend[i];
 	t_out = last->hold.t_out;
 	res = read_stack(r, last, t, &inner);
-	ran = ran_since(r, tid, t_out ? t_out : r->pend[first].time);
+	ran = r->c->capture->stops ? !handover_release(&r->slot->handover, turn) :
+				     ran_since(r, tid, t_out ? t_out : r->pend[first].time);
 	if (ran || !t_out)
 		unchanged = res.end != PYSTACK_OK || pystack_unchanged(&res, &t->py, &r->live);
 	t_end = now_ns();
@@ -264,6 +269,45 @@ void hold_flush(struct reader *r)
 {
 	for (uint32_t i = 0; i < r->n_pend; i++)
 		if (r->pend[i].tid)
-			process_thread(r, i);
+			process_thread(r, i, 0);
 	r->n_pend = 0;
+}
+
+/* Was the thread stopped with the registers of @p? */
+static void compare_registers(const struct reader *r, struct pending *p)
+{
+	p->hold.witness = p->have_regs && !memcmp(p->regs, r->slot->handover.regs,
+						  arch_host->n_regs * 8u) ?
+				  WITNESS_SAME :
+				  WITNESS_MOVED;
+}
+
+static void forget_processed(struct reader *r)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < r->n_pend; i++)
+		if (r->pend[i].tid)
+			r->pend[n++] = r->pend[i];
+	r->n_pend = n;
+}
+
+void hold_stopped(struct reader *r)
+{
+	pid_t tid;
+	uint32_t turn = handover_held(&r->slot->handover, &tid), first = r->n_pend;
+	uint64_t old = now_ns() - STOP_MAX_NS;
+
+	for (uint32_t i = r->n_pend; turn && i-- > 0;)
+		if (r->pend[i].tid == tid) {
+			compare_registers(r, &r->pend[i]);
+			first = i;
+		}
+	if (first < r->n_pend)
+		process_thread(r, first, turn);
+	handover_release(&r->slot->handover, turn);
+	for (uint32_t i = 0; i < r->n_pend; i++)
+		if (r->pend[i].tid && r->pend[i].time < old)
+			process_thread(r, i, 0);
+	forget_processed(r);
 }

@@ -19,12 +19,13 @@ static int become_fifo(void)
 }
 
 /* SCHED_FIFO is tried for real: cgroups (RT_GROUP_SCHED) can refuse even root. */
-static int preempt_possible(struct err *err)
+static int preempt_possible(const struct capture_want *w, struct err *err)
 {
 	struct sched_param old_param;
 	int old = sched_getscheduler(0);
 	int r;
 
+	(void)w;
 	sched_getparam(0, &old_param);
 	r = become_fifo();
 	if (r < 0)

@@ -2,27 +2,21 @@
 #include "reader.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <sys/epoll.h>
 
 #include "../perf_decode.h"
+#include "../nudge.h"
 #include "../stats.h"
 #include "proof.h"
 #include "reader_int.h"
-
-#define READER_WAKE SIGUSR2
 
 /* --- scanning the ring --- */
 
 static uint32_t event_of(const struct reader_config *c, uint64_t id)
 {
-	uint32_t i;
-
 	if (c->session->n_events == 1 && !c->witness)
 		return 0;
-	for (i = (uint32_t)id & c->id_mask; c->ids[i] && c->ids[i] != id;)
-		i = (i + 1) & c->id_mask;
-	return c->ids[i] ? c->id_event[i] : 0;
+	return event_ids_find(atomic_load_explicit(c->ids, memory_order_acquire), id);
 }
 
 /* Clock and PMU overflows hit the code they name; other software events happen
@@ -162,14 +156,15 @@ static void shed(struct reader *r, uint64_t left)
 	struct timespec t = { .tv_nsec = (long)MIN(left, SECOND / 100) };
 
 	atomic_store_explicit(&r->c->over_budget, true, memory_order_relaxed);
-	nanosleep(&t, NULL);
+	if (!r->c->capture->stops)
+		nanosleep(&t, NULL);
 	STATS_ADD(shed, r->n_pend);
 	r->n_pend = 0;
 }
 
 /* --- the thread --- */
 
-static bool drain(struct reader *r, uint64_t shed_left)
+static bool drain(struct reader *r, uint64_t shed_left, bool last)
 {
 	uint64_t head = perf_ring_head(&r->slot->ring);
 	bool any = r->pos != head;
@@ -181,8 +176,11 @@ static bool drain(struct reader *r, uint64_t shed_left)
 			r->n_pend = 0;
 		}
 	}
-	hold_flush(r);
-	perf_ring_consume(&r->slot->ring, r->pos);
+	if (r->c->capture->stops && !last)
+		hold_stopped(r);
+	else
+		hold_flush(r);
+	perf_ring_consume(&r->slot->ring, r->n_pend ? r->pend[0].pos : r->pos);
 	return any;
 }
 
@@ -202,9 +200,9 @@ static void *reader_main(void *arg)
 		left = over_budget(r);
 		if (left)
 			shed(r, left);
-		busy = drain(r, left);
+		busy = drain(r, left, false);
 	}
-	drain(r, 0);
+	drain(r, 0, true);
 	return NULL;
 }
 
@@ -220,32 +218,26 @@ static void reader_destroy(struct reader *r)
 	free(r);
 }
 
-/* Edge-triggered epoll asks the ring once for each wake-up, poll() twice. -1: none. */
-static int wait_on(const struct perf_ring *ring)
+/* Edge-triggered epoll asks a ring once for each wake-up, poll() twice. -1: none. */
+static int wait_on(int ready)
 {
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
 	int fd = epoll_create1(EPOLL_CLOEXEC);
 
-	if (fd >= 0 && epoll_ctl(fd, EPOLL_CTL_ADD, ring->fd, &ev) < 0) {
+	if (fd >= 0 && epoll_ctl(fd, EPOLL_CTL_ADD, ready, &ev) < 0) {
 		close(fd);
 		return -1;
 	}
 	return fd;
 }
 
-static void on_wake(int sig)
-{
-	(void)sig;
-}
-
 int reader_start(struct reader_config *c, struct cpu_slot *slot)
 {
-	struct sigaction wake = { .sa_handler = on_wake };
 	struct reader *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return -ENOMEM;
-	sigaction(READER_WAKE, &wake, NULL);
+	nudge_init();
 	r->c = c;
 	r->slot = slot;
 	r->live.ops = &hold_guarded_ops;
@@ -253,7 +245,7 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot)
 	r->cursor = calloc(c->n_slots, sizeof(*r->cursor));
 	r->looked = calloc(c->n_slots, sizeof(*r->looked));
 	r->ps = pystack_create(c->max_frames, emit_code, r);
-	r->wake = wait_on(&slot->ring);
+	r->wake = wait_on(c->capture->stops ? slot->handover.posted : slot->ring.fd);
 	slot->generation++;
 	if (!r->cursor || !r->looked || !r->ps || r->wake < 0 ||
 	    pthread_create(&r->thread, NULL, reader_main, r)) {
@@ -272,7 +264,7 @@ void reader_stop(struct cpu_slot *slot)
 		return;
 	atomic_store_explicit(&r->stop, true, memory_order_release);
 	/* Ends its wait; one that comes just before the wait costs its timeout. */
-	pthread_kill(r->thread, READER_WAKE);
+	nudge(r->thread);
 	pthread_join(r->thread, NULL);
 	reader_destroy(r);
 	slot->reader = NULL;

@@ -13,11 +13,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "../event_ids.h"
 #include "../perf_event.h"
 #include "../queue.h"
 #include "../sample.h"
 #include "../target.h"
 #include "capture.h"
+#include "handover.h"
 
 /* What a reader queues for the resolver. */
 enum q_type {
@@ -50,13 +52,11 @@ struct reader_config {
 	bool callchain;	      /* the events carry one */
 	bool witness;	      /* event n_events: perf_event_witness() */
 	bool tape;
-	bool follow;		   /* unknown processes are children to take up */
-	int kick;		   /* eventfd */
-	_Atomic uint64_t start_ns; /* samples before it are ignored; 0: none yet */
-	_Atomic bool over_budget;  /* set once */
-	const uint64_t *ids;	   /* event ids, open addressing, 0 free ... */
-	const uint8_t *id_event;   /* ... and the event each belongs to */
-	uint32_t id_mask;
+	bool follow;			  /* unknown processes are children to take up */
+	int kick;			  /* eventfd */
+	_Atomic uint64_t start_ns;	  /* samples before it are ignored; 0: none yet */
+	_Atomic bool over_budget;	  /* set once */
+	_Atomic(struct event_ids *) *ids; /* with several events */
 	_Atomic uint64_t *last_in; /* LAST_IN slots: when a thread was last seen starting */
 	struct cpu_slot *slots;
 	uint32_t n_slots;
@@ -69,6 +69,7 @@ struct cpu_slot {
 	uint32_t index;
 	struct perf_ring ring;
 	struct queue queue, ctl;
+	struct handover handover; /* of a capture that stops threads */
 	struct reader *reader;
 	uint32_t generation; /* readers started so far */
 	/* Odd while the reader is inside a remote read of process @reading. The control

@@ -12,7 +12,7 @@
 #include "../remote_mem.h"
 #include "reader.h"
 
-enum { PEND_MAX = 64 };
+enum { PEND_MAX = 256 };
 static const uint64_t SECOND = 1000000000; /* ns */
 
 /* A sample that waits for its thread to be read. */
@@ -31,7 +31,7 @@ struct reader {
 	struct reader_config *c;
 	struct cpu_slot *slot;
 	pthread_t thread;
-	int wake; /* epoll on our ring */
+	int wake; /* epoll on our ring, or on our handover */
 	_Atomic bool stop;
 
 	struct pystack *ps;
@@ -51,6 +51,10 @@ struct reader {
 
 /* hold.c: read and emit all pending samples. */
 void hold_flush(struct reader *r);
+
+/* hold.c: those of the thread that the tracer holds for us, and those that have waited too
+ * long for theirs; the others go on waiting. */
+void hold_stopped(struct reader *r);
 
 /* hold.c: the remote memory of r->below, readable until the watchdog abandons us. */
 extern const struct rmem_ops hold_guarded_ops;

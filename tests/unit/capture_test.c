@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -52,6 +53,10 @@ static const struct judge_row judge_rows[] = {
 	{ "left before", "p", 900, 200, JUDGE_GAP },
 };
 
+static void nothing(int sig)
+{
+}
+
 static void judge(void **state)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(judge_rows); i++) {
@@ -76,6 +81,8 @@ static void judge(void **state)
 	}
 }
 
+static const struct capture_want in_general = { .named = true };
+
 /* Exact by the witness alone, except in the builds that show why. */
 static void async_needs_the_witness(void **state)
 {
@@ -92,8 +99,69 @@ static void async_needs_the_witness(void **state)
 	h.backlog = true;
 	assert_int_equal(capture_async.judge(&h), JUDGE_BACKLOG);
 #endif
-	assert_int_equal(capture_async.possible(NULL), 0);
+	assert_int_equal(capture_async.possible(&in_general, NULL), 0);
 	assert_int_equal(capture_async.thread_begin(0), 0);
+}
+
+/* The registers at the stop, and that it lasted. */
+static void stop_needs_the_registers(void **state)
+{
+	struct hold h = { .t0 = 1000, .t_out = 1100, .preempted = true };
+
+	assert_int_equal(capture_stop.judge(&h), JUDGE_NOSTOP);
+	h.witness = WITNESS_MOVED;
+	assert_int_equal(capture_stop.judge(&h), JUDGE_GAP);
+	h.witness = WITNESS_SAME;
+	assert_int_equal(capture_stop.judge(&h), JUDGE_EXACT);
+	h.t_out = 0; /* the stop is no less one without a switch record */
+	assert_int_equal(capture_stop.judge(&h), JUDGE_EXACT);
+	h.ran = true;
+	assert_int_equal(capture_stop.judge(&h), JUDGE_RAN);
+}
+
+struct want_row {
+	struct capture_want want;
+	int code;
+	const char *says;
+};
+
+/* What stop refuses, and what only when it is not asked for by name. */
+static void stop_refuses(void **state)
+{
+	static const pid_t nobody = 1 << 23;
+	static const struct want_row rows[] = {
+		{ { .user_only = true }, 0, "" },
+		{ { .named = true }, 0, "" },
+		{ { 0 }, -ENOENT, "user mode only" },
+		{ { .named = true, .kernel_only = true }, -ENOENT, "user mode only" },
+		{ { .named = true, .switches = true }, -ENOENT, "scheduler" },
+		{ { .user_only = true, .pids = &nobody, .n_pids = 1 }, -ESRCH, "no process" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct err err = { 0 };
+
+		assert_int_equal(capture_stop.possible(&rows[i].want, &err), rows[i].code);
+		assert_non_null(strstr(err.text, rows[i].says));
+	}
+}
+
+/* With a handler for the first signal it is the second, with one for both none. */
+static void stop_signal(void **state)
+{
+	pid_t self = getpid();
+	struct err err;
+
+	assert_int_equal(capture_stop_signal(&self, 1, &err), SIGURG);
+	signal(SIGURG, nothing);
+	assert_int_equal(capture_stop_signal(&self, 1, &err), SIGWINCH);
+	signal(SIGWINCH, nothing);
+	assert_int_equal(capture_stop_signal(&self, 1, &err), -EBUSY);
+	assert_non_null(strstr(err.text, "SIGURG and SIGWINCH"));
+	signal(SIGURG, SIG_IGN);
+	assert_int_equal(capture_stop_signal(&self, 1, &err), SIGURG);
+	signal(SIGURG, SIG_DFL);
+	signal(SIGWINCH, SIG_DFL);
 }
 
 static int pick(const char *name, const struct capture_ops **ret, struct err *why,
@@ -102,7 +170,7 @@ static int pick(const char *name, const struct capture_ops **ret, struct err *wh
 	*ret = NULL;
 	*why = (struct err){ .text = "stale" };
 	*err = (struct err){ 0 };
-	return capture_pick(name, ret, why, err);
+	return capture_pick(name, &in_general, ret, why, err);
 }
 
 static void pick_by_name(void **state)
@@ -114,7 +182,7 @@ static void pick_by_name(void **state)
 		int r = pick(captures[i]->name, &ops, &why, &err);
 
 		assert_ptr_equal(ops, captures[i]);
-		assert_int_equal(r, captures[i]->possible(NULL));
+		assert_int_equal(r, captures[i]->possible(&in_general, NULL));
 		assert_int_equal(r == 0, err.text[0] == '\0');
 		assert_string_equal(why.text, "");
 	}
@@ -127,11 +195,11 @@ static void pick_auto(void **state)
 	struct err why, err;
 
 	assert_int_equal(pick("auto", &ops, &why, &err), 0);
-	if (capture_preempt.possible(NULL) == 0) {
+	if (capture_preempt.possible(&in_general, NULL) == 0) {
 		assert_ptr_equal(ops, &capture_preempt);
 		assert_string_equal(why.text, "");
 	} else {
-		assert_ptr_equal(ops, &capture_async);
+		assert_ptr_equal(ops, &capture_stop);
 		assert_non_null(strstr(why.text, "SCHED_FIFO"));
 	}
 }
@@ -139,9 +207,9 @@ static void pick_auto(void **state)
 static void pick_errors(void **state)
 {
 	static const char *const rows[][2] = {
-		{ "stop", "not built" },  { "bpf", "not built" },
-		{ "nosuch", "'nosuch'" }, { "", "auto, preempt, async" },
-		{ "Async", "'Async'" },	  { "preempt ", "'preempt '" },
+		{ "bpf", "not built" }, { "nosuch", "'nosuch'" },
+		{ "Async", "'Async'" }, { "", "auto, preempt, stop, async" },
+		{ "stop ", "'stop '" },
 	};
 	const struct capture_ops *ops;
 	struct err why, err;
@@ -157,8 +225,13 @@ static void pick_errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(judge),	cmocka_unit_test(async_needs_the_witness),
-		cmocka_unit_test(pick_by_name), cmocka_unit_test(pick_auto),
+		cmocka_unit_test(judge),
+		cmocka_unit_test(async_needs_the_witness),
+		cmocka_unit_test(stop_needs_the_registers),
+		cmocka_unit_test(stop_refuses),
+		cmocka_unit_test(stop_signal),
+		cmocka_unit_test(pick_by_name),
+		cmocka_unit_test(pick_auto),
 		cmocka_unit_test(pick_errors),
 	};
 

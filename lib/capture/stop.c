@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * stop - a signal stops the thread before its next user instruction, and the tracer holds
+ * it while it is read. For those who get no SCHED_FIFO. User mode only: in the kernel the
+ * signal would end system calls.
+ */
+#include <errno.h>
+#include <signal.h>
+
+#include "../proc.h"
+#include "capture.h"
+
+/* What the threads of @pid handle or block, added to *@used. */
+static int add_signals(pid_t pid, uint64_t *used, struct err *err)
+{
+	_cleanup_free_ pid_t *tids = NULL;
+	size_t n = 0;
+
+	if (proc_tasks(pid, &tids, &n) < 0)
+		return err_set(err, -ESRCH, "there is no process %d", pid);
+	for (size_t i = 0; i < n; i++) {
+		struct proc_status s;
+
+		if (proc_status(tids[i], &s) < 0)
+			continue;
+		if (s.tracer && s.tracer != getpid())
+			return err_set(err, -EPERM,
+				       "process %d is traced by process %d already (a "
+				       "debugger?), so --capture stop can't have it",
+				       pid, s.tracer);
+		*used |= s.blocked | s.caught;
+	}
+	return 0;
+}
+
+int capture_stop_signal(const pid_t *pids, size_t n, struct err *err)
+{
+	/* Both do nothing where nobody handles them. */
+	static const int safe[] = { SIGURG, SIGWINCH };
+	uint64_t used = 0;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = add_signals(pids[i], &used, err);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(safe); i++)
+		if (!(used >> (safe[i] - 1) & 1))
+			return safe[i];
+	return r < 0 ? r :
+		       err_set(err, -EBUSY,
+			       "the target handles or blocks both SIGURG and SIGWINCH, and "
+			       "--capture stop needs one of them");
+}
+
+static int stop_possible(const struct capture_want *w, struct err *err)
+{
+	int r;
+
+	if (w->switches)
+		return err_set(err, -ENOENT,
+			       "--capture stop can't have scheduler events: a stop is one "
+			       "itself, without end; use preempt or async");
+	if (w->kernel_only)
+		return err_set(err, -ENOENT,
+			       "--capture stop samples user mode only; for kernel mode use "
+			       "preempt or async");
+	if (!w->named && !w->user_only)
+		return err_set(err, -ENOENT,
+			       "--capture stop samples user mode only, it is chosen for "
+			       "events like cycles:u");
+	r = capture_stop_signal(w->pids, w->n_pids, err);
+	return r < 0 ? r : 0;
+}
+
+static int stop_thread_begin(int cpu)
+{
+	(void)cpu;
+	return 0;
+}
+
+/* The registers at the stop are the proof; ran: not held until the read was over. */
+static enum judgement stop_judge(const struct hold *h)
+{
+	if (h->witness == WITNESS_NONE)
+		return JUDGE_NOSTOP;
+	if (h->witness == WITNESS_MOVED)
+		return JUDGE_GAP;
+	return h->ran ? JUDGE_RAN : JUDGE_EXACT;
+}
+
+const struct capture_ops capture_stop = {
+	.name = "stop",
+	.holds = true,
+	.stops = true,
+	.possible = stop_possible,
+	.thread_begin = stop_thread_begin,
+	.judge = stop_judge,
+};

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+#include "tracer.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+#include "../clock.h"
+#include "../nudge.h"
+#include "../proc.h"
+#include "../stats.h"
+
+enum { LET_GO_MS = 1000, STEP_MS = 1, PRSTATUS_WORDS = 64 };
+
+struct tracer {
+	struct tracer_config c;
+	pthread_t thread;
+	int (*attach)(void *arg, struct err *err);
+	void *attach_arg;
+	struct err *err;
+	int code;
+	sem_t begin, attached, go; /* each posted once */
+	bool enable;
+	_Atomic bool stop;
+	uint32_t *slot_of; /* [fd]: 1 + the slot of an event of ours */
+	size_t n_slot_of;
+	size_t blocked;
+};
+
+/* --- for attach --- */
+
+static long seize_options(const struct tracer *t)
+{
+	long o = PTRACE_O_TRACEEXEC;
+
+	if (t->c.threads)
+		o |= PTRACE_O_TRACECLONE;
+	if (t->c.children)
+		o |= PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
+	return o;
+}
+
+static int explain_seize(pid_t tid, int code, struct err *err)
+{
+	struct proc_status s;
+	char comm[16] = "?";
+
+	if (code == -ESRCH || proc_status(tid, &s) < 0 || s.state == 'Z' || s.state == 'X')
+		return -ESRCH;
+	if (s.tracer == getpid())
+		return 0; /* it was born seized */
+	if (!s.tracer)
+		return err_set(err, -EPERM,
+			       "not permitted to trace thread %d (%s): run as root or as its "
+			       "user, and see kernel.yama.ptrace_scope",
+			       tid, strerror(-code));
+	proc_comm(s.tracer, s.tracer, comm);
+	return err_set(err, -EPERM,
+		       "thread %d is traced by process %d (%s) already, so --capture stop "
+		       "can't have it",
+		       tid, s.tracer, comm);
+}
+
+int tracer_seize(struct tracer *t, pid_t tid, struct err *err)
+{
+	if (ptrace(PTRACE_SEIZE, tid, NULL, seize_options(t)) == 0)
+		return 0;
+	return explain_seize(tid, -errno, err);
+}
+
+static int remember_slot(struct tracer *t, size_t fd, size_t slot)
+{
+	if (fd >= t->n_slot_of) {
+		size_t n = MAX(fd + 1, t->n_slot_of * 2);
+		uint32_t *p = realloc(t->slot_of, n * sizeof(*p));
+
+		if (!p)
+			return -ENOMEM;
+		memset(p + t->n_slot_of, 0, (n - t->n_slot_of) * sizeof(*p));
+		t->slot_of = p;
+		t->n_slot_of = n;
+	}
+	t->slot_of[fd] = (uint32_t)slot + 1;
+	return 0;
+}
+
+int tracer_arm(struct tracer *t, pid_t tid, size_t slot, int fd)
+{
+	struct f_owner_ex owner = { .type = F_OWNER_TID, .pid = tid };
+
+	if (fcntl(fd, F_SETSIG, t->c.signal) < 0 || fcntl(fd, F_SETOWN_EX, &owner) < 0 ||
+	    fcntl(fd, F_SETFL, O_ASYNC) < 0)
+		return -errno;
+	return remember_slot(t, (size_t)fd, slot);
+}
+
+/* --- what stops --- */
+
+/* A stop by a signal of ours: the slot of its event, else NULL. */
+static struct cpu_slot *our_slot(const struct tracer *t, pid_t tid)
+{
+	siginfo_t si;
+
+	if (ptrace(PTRACE_GETSIGINFO, tid, NULL, &si) < 0 || si.si_code != POLL_IN ||
+	    si.si_fd < 0 || (size_t)si.si_fd >= t->n_slot_of || !t->slot_of[si.si_fd])
+		return NULL;
+	return &t->c.slots[t->slot_of[si.si_fd] - 1];
+}
+
+static void serve(struct handover *h, pid_t tid)
+{
+	uint64_t words[PRSTATUS_WORDS] = { 0 };
+	struct iovec iov = { .iov_base = words, .iov_len = sizeof(words) };
+
+	if (ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &iov) < 0)
+		return;
+	for (size_t i = 0; i < arch_host->n_regs; i++)
+		h->regs[i] = words[arch_host->ptrace_regs[i]];
+	handover_give(h, tid);
+}
+
+/* A signal arrives. What the thread shall get of it. */
+static int signal_arrives(const struct tracer *t, pid_t tid, int sig)
+{
+	struct cpu_slot *slot = sig == t->c.signal ? our_slot(t, tid) : NULL;
+
+	if (!slot)
+		return sig;
+	serve(&slot->handover, tid);
+	return 0;
+}
+
+static bool stops_group(int sig)
+{
+	return sig == SIGSTOP || sig == SIGTSTP || sig == SIGTTIN || sig == SIGTTOU;
+}
+
+/* The thread that called exec has the leader's number now, and all others are gone. */
+static void execed(struct tracer *t, pid_t pid)
+{
+	unsigned long old;
+
+	if (ptrace(PTRACE_GETEVENTMSG, pid, NULL, &old) == 0 && (pid_t)old != pid)
+		attach_renamed(t->c.attach, (pid_t)old, pid);
+}
+
+static void begin_thread(struct tracer *t, pid_t tid)
+{
+	struct err err;
+	int r = attach_thread(t->c.attach, tid, &err);
+
+	if (r == 0)
+		attach_enable(t->c.attach, tid);
+	else if (r != -ESRCH)
+		STATS_ADD(unattached, 1);
+}
+
+static void stopped(struct tracer *t, pid_t tid, int sig, int event)
+{
+	if (event == PTRACE_EVENT_EXEC)
+		execed(t, tid);
+	if (!attach_has(t->c.attach, tid))
+		begin_thread(t, tid);
+	if (event == PTRACE_EVENT_STOP && stops_group(sig)) {
+		ptrace(PTRACE_LISTEN, tid, NULL, NULL);
+		return;
+	}
+	sig = event ? 0 : signal_arrives(t, tid, sig);
+	ptrace(PTRACE_CONT, tid, NULL, (long)sig);
+}
+
+/* --- the thread --- */
+
+static bool ended(const siginfo_t *si)
+{
+	return si->si_code == CLD_EXITED || si->si_code == CLD_KILLED ||
+	       si->si_code == CLD_DUMPED;
+}
+
+/* What happened next; the end of our own child is left to its parent: ECHILD. */
+static int wait_one(const struct tracer *t, int flags, siginfo_t *si)
+{
+	int any = WEXITED | WSTOPPED;
+
+	flags |= __WALL | __WNOTHREAD;
+	si->si_pid = 0;
+	if (!t->c.child)
+		return waitid(P_ALL, 0, si, any | flags);
+	if (waitid(P_ALL, 0, si, any | WNOWAIT | flags) < 0 || !si->si_pid)
+		return -1;
+	if (si->si_pid == t->c.child && ended(si)) {
+		errno = ECHILD;
+		return -1;
+	}
+	return waitid(P_PID, (id_t)si->si_pid, si, (ended(si) ? WEXITED : WSTOPPED) | flags);
+}
+
+/* 1: dealt with one; 0: nothing was there; -1: nobody is left. */
+static int step(struct tracer *t, int flags)
+{
+	siginfo_t si;
+
+	errno = 0;
+	if (wait_one(t, flags, &si) < 0 || !si.si_pid)
+		return errno == ECHILD ? -1 : 0;
+	if (ended(&si))
+		attach_forget(t->c.attach, si.si_pid);
+	else
+		stopped(t, si.si_pid, si.si_status & 0xff, si.si_status >> 8);
+	return 1;
+}
+
+/* How many threads have our signal pending; of them @blocked will not take it. */
+static size_t pending(const struct tracer *t, size_t *blocked)
+{
+	uint64_t bit = 1ull << (t->c.signal - 1);
+	size_t n = 0;
+
+	*blocked = 0;
+	for (size_t i = 0; i < t->c.attach->n_attached; i++) {
+		struct proc_status s;
+
+		if (proc_status(t->c.attach->attached[i].tid, &s) < 0 || !(s.pending & bit))
+			continue;
+		n++;
+		*blocked += (s.blocked & bit) != 0;
+	}
+	return n;
+}
+
+/* Signals on their way are taken out, then nothing of us is left in the target. */
+static void let_go(struct tracer *t)
+{
+	struct timespec pause = { .tv_nsec = STEP_MS * 1000000 };
+	uint64_t end = now_ns() + LET_GO_MS * 1000000ull;
+	int r;
+
+	attach_disable(t->c.attach);
+	do {
+		nanosleep(&pause, NULL);
+		while ((r = step(t, WNOHANG)) > 0)
+			;
+	} while (r == 0 && pending(t, &t->blocked) > t->blocked && now_ns() < end);
+}
+
+static void wait_for(sem_t *s)
+{
+	while (sem_wait(s) < 0 && errno == EINTR)
+		;
+}
+
+static void *tracer_main(void *arg)
+{
+	struct tracer *t = arg;
+
+	wait_for(&t->begin);
+	if (t->attach)
+		t->code = t->attach(t->attach_arg, t->err);
+	sem_post(&t->attached);
+	wait_for(&t->go);
+	if (t->enable)
+		attach_enable(t->c.attach, 0);
+	while (!atomic_load_explicit(&t->stop, memory_order_acquire))
+		if (step(t, 0) < 0)
+			break;
+	let_go(t);
+	return NULL;
+}
+
+struct tracer *tracer_create(const struct tracer_config *c)
+{
+	struct tracer *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	nudge_init();
+	t->c = *c;
+	sem_init(&t->begin, 0, 0);
+	sem_init(&t->attached, 0, 0);
+	sem_init(&t->go, 0, 0);
+	if (pthread_create(&t->thread, NULL, tracer_main, t) == 0)
+		return t;
+	free(t);
+	return NULL;
+}
+
+int tracer_attach(struct tracer *t, int (*attach)(void *arg, struct err *err), void *arg,
+		  struct err *err)
+{
+	t->attach = attach;
+	t->attach_arg = arg;
+	t->err = err;
+	sem_post(&t->begin);
+	wait_for(&t->attached);
+	return t->code;
+}
+
+void tracer_go(struct tracer *t, bool enable)
+{
+	t->enable = enable;
+	sem_post(&t->go);
+}
+
+size_t tracer_stop(struct tracer *t)
+{
+	struct timespec soon;
+	size_t blocked;
+
+	if (!t)
+		return 0;
+	atomic_store_explicit(&t->stop, true, memory_order_release);
+	sem_post(&t->begin);
+	sem_post(&t->go);
+	do {
+		nudge(t->thread);
+		clock_gettime(CLOCK_REALTIME, &soon);
+		soon.tv_nsec += 10000000;
+		soon.tv_sec += soon.tv_nsec / 1000000000;
+		soon.tv_nsec %= 1000000000;
+	} while (pthread_timedjoin_np(t->thread, NULL, &soon) == ETIMEDOUT);
+	blocked = t->blocked;
+	free(t->slot_of);
+	free(t);
+	return blocked;
+}

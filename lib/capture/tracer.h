@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tracer - the one thread that may ptrace (--capture stop): it seizes threads, gives each
+ * one that our signal stopped to the reader of the CPU where it was sampled, and lets it
+ * go on.
+ *
+ * Seizing stops nobody. The kernel sends the signal itself (F_SETSIG, F_OWNER_TID) and it
+ * is delivered before the next user instruction; with the default action of doing nothing,
+ * so it is harmless should we be gone. What is not ours is passed on in order. To let go,
+ * the thread ends: the kernel then frees every tracee where it is and interrupts none.
+ */
+#ifndef TRACER_H
+#define TRACER_H
+
+#include "../attach.h"
+
+struct tracer_config {
+	struct attach *attach;	/* the tracer's alone until tracer_stop() */
+	struct cpu_slot *slots; /* with their handovers */
+	size_t n_slots;
+	int signal;
+	bool threads;  /* new threads too */
+	bool children; /* and new processes */
+	pid_t child;   /* our own child, whose end its parent wants to see; or 0 */
+};
+
+struct tracer;
+
+/* Start the thread. NULL: no memory. */
+struct tracer *tracer_create(const struct tracer_config *c);
+
+/* Run @attach(arg) there: it ends in tracer_seize() and tracer_arm(). Its result. */
+int tracer_attach(struct tracer *t, int (*attach)(void *arg, struct err *err), void *arg,
+		  struct err *err);
+
+/* The readers run: begin. With @enable the events are started too. */
+void tracer_go(struct tracer *t, bool enable);
+
+/* No further samples; every thread runs on, with no signal of ours pending. NULL does
+ * nothing. Returns how many threads block the signal and keep one pending. */
+size_t tracer_stop(struct tracer *t);
+
+/* For attach, on the tracer's thread. Seize @tid: 0, -ESRCH, -EPERM with a sentence. */
+int tracer_seize(struct tracer *t, pid_t tid, struct err *err);
+
+/* Have @fd, an event on @tid and CPU @slot, stop the thread. 0 or -errno. */
+int tracer_arm(struct tracer *t, pid_t tid, size_t slot, int fd);
+
+#endif

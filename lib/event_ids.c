@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+#include "event_ids.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct event_ids {
+	uint32_t n, mask;
+	struct {
+		_Atomic uint64_t id; /* 0: free */
+		uint8_t event;
+	} slot[];
+};
+
+struct event_ids *event_ids_create(uint32_t n)
+{
+	struct event_ids *t;
+	uint32_t cap = 64;
+
+	while (cap < 2 * n)
+		cap *= 2;
+	t = calloc(1, sizeof(*t) + cap * sizeof(t->slot[0]));
+	if (t)
+		t->mask = cap - 1;
+	return t;
+}
+
+void event_ids_destroy(struct event_ids *t)
+{
+	free(t);
+}
+
+bool event_ids_room(const struct event_ids *t, uint32_t n)
+{
+	return 2 * (t->n + n) <= t->mask + 1;
+}
+
+/* Where @id is, or would be. */
+static uint32_t place_of(const struct event_ids *t, uint64_t id)
+{
+	uint32_t at = (uint32_t)id & t->mask;
+	uint64_t there;
+
+	while ((there = atomic_load_explicit(&t->slot[at].id, memory_order_acquire)) != 0 &&
+	       there != id)
+		at = (at + 1) & t->mask;
+	return at;
+}
+
+void event_ids_add(struct event_ids *t, uint64_t id, uint8_t event)
+{
+	uint32_t at = place_of(t, id);
+
+	t->slot[at].event = event;
+	atomic_store_explicit(&t->slot[at].id, id, memory_order_release);
+	t->n++;
+}
+
+uint8_t event_ids_find(const struct event_ids *t, uint64_t id)
+{
+	return t->slot[place_of(t, id)].event;
+}

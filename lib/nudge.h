@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * nudge - end the system call that another thread of ours waits in.
+ */
+#ifndef NUDGE_H
+#define NUDGE_H
+
+#include <pthread.h>
+
+/* Before any nudge(). */
+void nudge_init(void);
+
+/* The call that @thread waits in ends with EINTR; one that it is just about to begin does
+ * not: nudge until it has noticed. */
+void nudge(pthread_t thread);
+
+#endif
