@@ -85,14 +85,13 @@ static int choose_events(struct recorder *r, char fallback[256], struct err *err
 			     fallback, err);
 }
 
-static int choose_capture(struct recorder *r, struct err *err)
+static struct capture_want what_is_wanted(const struct recorder *r)
 {
 	struct capture_want want = {
 		.pids = r->o.pids,
 		.n_pids = r->o.n_pids,
 		.user_only = true,
 	};
-	int ret;
 
 	for (size_t i = 0; i < r->session->n_events; i++) {
 		const struct perf_event_attr *a = &r->session->events[i].attr;
@@ -101,7 +100,13 @@ static int choose_capture(struct recorder *r, struct err *err)
 		want.kernel_only = want.kernel_only || a->exclude_user;
 		want.switches = want.switches || perf_event_is_switch(a);
 	}
-	ret = capture_pick(r->o.capture, &want, &r->capture, &r->why, err);
+	return want;
+}
+
+static int choose_capture(struct recorder *r, const struct capture_want *want, struct err *err)
+{
+	int ret = capture_pick(r->o.capture, want, &r->capture, &r->why, err);
+
 	if (ret < 0)
 		return ret;
 	r->session->capture = r->capture->name;
@@ -114,7 +119,8 @@ static int choose_capture(struct recorder *r, struct err *err)
 	return 0;
 }
 
-static void note_choice(const struct recorder *r, const char *fallback, bool kernel)
+static void note_choice(const struct recorder *r, const char *fallback, bool kernel,
+			bool user_only)
 {
 	if (fallback[0])
 		note(r, "%s", fallback);
@@ -123,7 +129,7 @@ static void note_choice(const struct recorder *r, const char *fallback, bool ker
 		     "kernel frames are not permitted here (kernel.perf_event_paranoid is "
 		     "%d)",
 		     perf_event_sysctl("perf_event_paranoid", -1));
-	else if (kernel && r->capture->stops)
+	else if (!user_only && r->capture->stops)
 		note(r, "capture stop: what the kernel does for the target is not sampled");
 	if (r->why.text[0])
 		note(r, "capture %s: %s", r->capture->name, r->why.text);
@@ -132,6 +138,7 @@ static void note_choice(const struct recorder *r, const char *fallback, bool ker
 /* Which events can be had tells which capture can be had, and that how they are opened. */
 static int choose(struct recorder *r, struct err *err)
 {
+	struct capture_want want;
 	char fallback[256];
 	bool kernel;
 	int ret;
@@ -148,7 +155,8 @@ static int choose(struct recorder *r, struct err *err)
 	if (ret < 0)
 		return ret;
 	kernel = r->perf.kernel;
-	ret = choose_capture(r, err);
+	want = what_is_wanted(r);
+	ret = choose_capture(r, &want, err);
 	if (ret == 0)
 		ret = choose_events(r, fallback, err);
 	if (ret < 0)
@@ -156,7 +164,7 @@ static int choose(struct recorder *r, struct err *err)
 	for (size_t i = 0; i < r->o.n_events; i++)
 		if (!r->session->events[i].attr.exclude_kernel)
 			r->session->flags |= SESSION_KERNEL;
-	note_choice(r, fallback, kernel);
+	note_choice(r, fallback, kernel, want.user_only);
 	return 0;
 }
 

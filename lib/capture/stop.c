@@ -23,7 +23,7 @@ static int add_signals(pid_t pid, uint64_t *used, struct err *err)
 
 		if (proc_status(tids[i], &s) < 0)
 			continue;
-		if (s.tracer && s.tracer != getpid())
+		if (s.tracer)
 			return err_set(err, -EPERM,
 				       "process %d is traced by process %d already (a "
 				       "debugger?), so --capture stop can't have it",

@@ -52,7 +52,7 @@ static int explain_seize(pid_t tid, int code, struct err *err)
 
 	if (code == -ESRCH || proc_status(tid, &s) < 0 || s.state == 'Z' || s.state == 'X')
 		return -ESRCH;
-	if (s.tracer == getpid())
+	if (s.tracer == gettid())
 		return 0; /* it was born seized */
 	if (!s.tracer)
 		return err_set(err, -EPERM,
