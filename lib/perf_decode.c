@@ -92,7 +92,7 @@ static void take_stack(struct cursor *c, struct perf_sample *s)
 		c->bad = true;
 }
 
-int perf_decode_sample(const struct perf_event_header *h, bool callchain,
+int perf_decode_sample(const struct perf_event_header *h, uint64_t sample_type,
 		       struct perf_sample *ret)
 {
 	struct cursor c = body_of(h);
@@ -106,8 +106,9 @@ int perf_decode_sample(const struct perf_event_header *h, bool callchain,
 	ret->addr = take_u64(&c);
 	ret->cpu = take_u32(&c);
 	take_u32(&c);
-	ret->period = take_u64(&c);
-	if (callchain)
+	if (sample_type & PERF_SAMPLE_PERIOD)
+		ret->period = take_u64(&c);
+	if (sample_type & PERF_SAMPLE_CALLCHAIN)
 		take_chain(&c, ret);
 	take_regs(&c, ret);
 	take_stack(&c, ret);

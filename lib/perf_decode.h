@@ -34,8 +34,9 @@ struct perf_trailer {
 };
 enum { PERF_TRAILER = 32 };
 
-/* @callchain: the events asked for CALLCHAIN. 0, or -EBADMSG. */
-int perf_decode_sample(const struct perf_event_header *h, bool callchain,
+/* @sample_type: the events'; with or without CALLCHAIN and PERIOD (0 then). 0, or
+ * -EBADMSG. */
+int perf_decode_sample(const struct perf_event_header *h, uint64_t sample_type,
 		       struct perf_sample *ret);
 
 /* The same of perf_event_witness(): id, pid, tid and registers alone are set. */

@@ -24,7 +24,7 @@ struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
 		.config = spec->config,
 		.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
 			       PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR | PERF_SAMPLE_CPU |
-			       PERF_SAMPLE_PERIOD | PERF_SAMPLE_REGS_USER,
+			       PERF_SAMPLE_REGS_USER,
 		.sample_regs_user = arch_host->perf_regs,
 		.sample_id_all = 1,
 		.use_clockid = 1,
@@ -44,6 +44,10 @@ struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
 
 	/* A union: sample_freq is the same word. */
 	a.sample_period = o->value;
+	/* With a fixed period it would make each software event a sample (perf_swevent_event).
+	 */
+	if (o->freq)
+		a.sample_type |= PERF_SAMPLE_PERIOD;
 	if (o->kernel)
 		a.sample_type |= PERF_SAMPLE_CALLCHAIN;
 	if (o->stack)

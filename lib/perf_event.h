@@ -27,7 +27,7 @@ struct perf_options {
 };
 
 /* The attr for @spec. All events of a recording share one sample_type
- * (PERF_SAMPLE_*): IDENTIFIER IP TID TIME ADDR CPU PERIOD REGS_USER, CALLCHAIN
+ * (PERF_SAMPLE_*): IDENTIFIER IP TID TIME ADDR CPU REGS_USER, PERIOD when @o->freq, CALLCHAIN
  * when @o->kernel and STACK_USER when @o->stack; perf_decode.h relies on it. */
 struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
 					  const struct perf_options *o);

@@ -361,7 +361,7 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	c->session = r->session;
 	c->max_frames = r->o.max_frames;
 	c->hold_budget = r->o.hold_budget;
-	c->callchain = r->perf.kernel;
+	c->sample_type = r->session->events[0].attr.sample_type;
 	c->witness = r->attach.witness;
 	c->follow = r->o.follow;
 	c->slots = r->slots;

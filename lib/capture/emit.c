@@ -103,6 +103,11 @@ static uint32_t copy_kernel(const struct perf_sample *s, uint64_t *to)
 	return n;
 }
 
+static uint64_t fixed_period(const struct reader *r, const struct pending *p)
+{
+	return r->c->session->events[p->event].attr.sample_period;
+}
+
 void emit_sample(struct reader *r, const struct pending *p, enum provenance prov,
 		 const struct pystack_result *res)
 {
@@ -114,7 +119,7 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 	struct q_sample *q;
 	size_t fixed;
 
-	if (perf_decode_sample(h, r->c->callchain, &s) < 0)
+	if (perf_decode_sample(h, r->c->sample_type, &s) < 0)
 		return;
 	fixed = sizeof(*q) + 8 * (size_t)s.n_kchain;
 	q = queue_reserve(&r->slot->queue, Q_SAMPLE, fixed + n * sizeof(*f));
@@ -124,7 +129,7 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 	}
 	*q = (struct q_sample){
 		.sample = { .time = s.time,
-			    .period = s.period,
+			    .period = s.period ? s.period : fixed_period(r, p),
 			    .ip = s.ip,
 			    .addr = s.addr,
 			    .pid = s.pid,

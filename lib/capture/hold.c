@@ -179,7 +179,7 @@ static void know_stack(struct reader *r, uint64_t pos)
 	const struct perf_event_header *h = perf_ring_at(&r->slot->ring, pos, r->bounce);
 	struct perf_sample s;
 
-	if (perf_decode_sample(h, r->c->callchain, &s) == 0)
+	if (perf_decode_sample(h, r->c->sample_type, &s) == 0)
 		pystack_know(r->ps, s.user_sp, s.stack);
 }
 

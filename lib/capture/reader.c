@@ -64,7 +64,7 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 		scan_witness(r, h);
 		return;
 	}
-	if (perf_decode_sample(h, r->c->callchain, &s) < 0)
+	if (perf_decode_sample(h, r->c->sample_type, &s) < 0)
 		return;
 	if (s.time < atomic_load_explicit(&r->c->start_ns, memory_order_relaxed)) {
 		STATS_ADD(early, 1);

@@ -49,7 +49,7 @@ struct reader_config {
 	const struct session *session;
 	uint32_t max_frames;
 	unsigned hold_budget; /* percent of a CPU */
-	bool callchain;	      /* the events carry one */
+	uint64_t sample_type; /* of all events */
 	bool witness;	      /* event n_events: perf_event_witness() */
 	bool tape;
 	bool follow;			  /* unknown processes are children to take up */

@@ -6,14 +6,15 @@
 #include "capture/proof.h"
 #include "fuzz.h"
 
-static void check_sample(const struct perf_event_header *h, bool callchain)
+static void check_sample(const struct perf_event_header *h, uint64_t sample_type)
 {
 	const unsigned char *end = (const unsigned char *)h + h->size;
 	struct perf_sample s;
 
-	if (perf_decode_sample(h, callchain, &s) < 0)
+	if (perf_decode_sample(h, sample_type, &s) < 0)
 		return;
-	FUZZ_CHECK(callchain || !s.n_kchain);
+	FUZZ_CHECK(sample_type & PERF_SAMPLE_CALLCHAIN || !s.n_kchain);
+	FUZZ_CHECK(sample_type & PERF_SAMPLE_PERIOD || !s.period);
 	FUZZ_CHECK(s.have_user || (!s.user_ip && !s.regs));
 	FUZZ_CHECK(!s.regs || s.regs + 8 * (size_t)arch_host->n_regs <= end);
 	FUZZ_CHECK(!s.stack.n || s.stack.n <= (size_t)(end - s.stack.at));
@@ -51,8 +52,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	h = malloc(n);
 	memcpy(h, data, n);
 	h->size = (uint16_t)n;
-	check_sample(h, false);
-	check_sample(h, true);
+	check_sample(h, 0);
+	check_sample(h, PERF_SAMPLE_PERIOD);
+	check_sample(h, PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN);
 	check_side(h);
 	if (proof_is_switch(h, (unsigned char *)h + n - PERF_TRAILER, &sw))
 		FUZZ_CHECK(h->type == PERF_RECORD_SWITCH);

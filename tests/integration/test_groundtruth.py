@@ -161,6 +161,18 @@ def test_page_faults_lie_on_the_faulting_line(py):
     check_python_faults(sure, target)
 
 
+@one_python
+def test_a_period_of_page_faults_takes_one_of_so_many(py):
+    target = Target(py, "pagefaults.py", "--pages", 1000, "--pause-us", 0)
+    recorder = Recorder("-p", target.pid, "-e", "page-faults", "-c", 100, "-o", "a.folded").attached()
+    target.say("go")
+    target.line("DONE")
+    target.say("end")
+    run = recorder.wait().ok()
+    want = 16 * target.info["pages"] / 100
+    check(0.9 * want <= run.n("samples") <= 2 * want, "want %d: %s", want, run)
+
+
 def check_python_faults(stacks, target):
     by_line = {}
     for frames, count in stacks:

@@ -11,6 +11,9 @@
 
 #include "perf_records.h"
 
+enum { PERIOD_AT = 56 }; /* in what record_sample() makes */
+static const uint64_t WITH_CHAIN = PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN;
+
 static int side(struct record *r, struct side *s)
 {
 	return perf_decode_side(record_header(r), s);
@@ -22,7 +25,7 @@ static void sample(void **state)
 	struct record r;
 
 	record_sample(&r, 123456789, 3, 0x7f0000401234);
-	assert_int_equal(perf_decode_sample(record_header(&r), true, &s), 0);
+	assert_int_equal(perf_decode_sample(record_header(&r), WITH_CHAIN, &s), 0);
 	assert_int_equal(s.id, 1234);
 	assert_int_equal(s.ip, 0x401000);
 	assert_int_equal(s.pid, 70);
@@ -47,11 +50,17 @@ static void sample_without_parts(void **state)
 	struct record r;
 
 	record_sample(&r, 5, -1, 0x7f0000401234);
-	assert_int_equal(perf_decode_sample(record_header(&r), false, &s), 0);
+	assert_int_equal(perf_decode_sample(record_header(&r), PERF_SAMPLE_PERIOD, &s), 0);
 	assert_int_equal(s.n_kchain, 0);
 	assert_int_equal(s.user_ip, 0x7f0000401234);
+	record_sample(&r, 5, -1, 0x7f0000401234);
+	memmove(r.bytes + PERIOD_AT, r.bytes + PERIOD_AT + 8, r.n - PERIOD_AT - 8);
+	record_header(&r)->size = (uint16_t)(r.n -= 8);
+	assert_int_equal(perf_decode_sample(record_header(&r), 0, &s), 0);
+	assert_int_equal(s.period, 0);
+	assert_int_equal(s.user_ip, 0x7f0000401234);
 	record_sample(&r, 5, 0, 0); /* a kernel thread has no user registers */
-	assert_int_equal(perf_decode_sample(record_header(&r), true, &s), 0);
+	assert_int_equal(perf_decode_sample(record_header(&r), WITH_CHAIN, &s), 0);
 	assert_int_equal(s.n_kchain, 0);
 	assert_false(s.have_user);
 	assert_int_equal(s.user_ip, 0);
@@ -68,19 +77,19 @@ static void sample_with_a_stack(void **state)
 		for (uint64_t i = 0; i < 4; i++)
 			record_u64(&r, 100 + i);
 		record_u64(&r, there); /* that much of it is the stack's */
-		assert_int_equal(perf_decode_sample(record_header(&r), true, &s),
+		assert_int_equal(perf_decode_sample(record_header(&r), WITH_CHAIN, &s),
 				 there <= 32 ? 0 : -EBADMSG);
 		assert_int_equal(s.stack.n, there <= 32 ? there : 0);
 		assert_true(there == 0 || there > 32 || load_u64(s.stack.at) == 100);
 	}
 	record_sample(&r, 5, 3, 0x7f0000401234);
 	record_u64(&r, 0); /* none, and no word behind it */
-	assert_int_equal(perf_decode_sample(record_header(&r), true, &s), 0);
+	assert_int_equal(perf_decode_sample(record_header(&r), WITH_CHAIN, &s), 0);
 	assert_int_equal(s.stack.n, 0);
 	record_sample(&r, 5, 3, 0x7f0000401234);
 	record_u64(&r, UINT64_MAX - 7);
 	record_u64(&r, 8);
-	assert_int_equal(perf_decode_sample(record_header(&r), true, &s), -EBADMSG);
+	assert_int_equal(perf_decode_sample(record_header(&r), WITH_CHAIN, &s), -EBADMSG);
 }
 
 /* Chains that claim more than there is. */
@@ -95,7 +104,8 @@ static void sample_with_a_wrong_chain(void **state)
 		memcpy(r.bytes + 8 + 56, &claims[i], 8);
 		memset(r.bytes + 8 + 64, 0, 8); /* would do as "no registers" */
 		/* 4 leaves nothing for the registers, the others are too long. */
-		assert_int_equal(perf_decode_sample(record_header(&r), true, &s), -EBADMSG);
+		assert_int_equal(perf_decode_sample(record_header(&r), WITH_CHAIN, &s),
+				 -EBADMSG);
 		assert_int_equal(s.n_kchain, claims[i] == 4 ? 4 : 0);
 	}
 }
@@ -291,7 +301,7 @@ static bool decode(const unsigned char *bytes, size_t n)
 	memcpy(exact, bytes, n);
 	h->size = (uint16_t)n;
 	if (h->type == PERF_RECORD_SAMPLE) {
-		good = perf_decode_sample(h, true, &sample) == 0;
+		good = perf_decode_sample(h, WITH_CHAIN, &sample) == 0;
 		for (uint32_t i = 0; good && i < sample.n_kchain; i++)
 			(void)*(volatile const unsigned char *)(sample.kchain + 8 * i + 7);
 	} else {
