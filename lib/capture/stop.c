@@ -6,9 +6,16 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <time.h>
 
 #include "../proc.h"
 #include "capture.h"
+
+#define BIT(sig) (UINT64_C(1) << ((sig)-1))
+
+enum { LOOKS = 5 };
+/* They do nothing where nobody handles them. */
+static const uint64_t SAFE = BIT(SIGURG) | BIT(SIGWINCH);
 
 /* What the threads of @pid handle or block, added to *@used. */
 static int add_signals(pid_t pid, uint64_t *used, struct err *err)
@@ -33,18 +40,33 @@ static int add_signals(pid_t pid, uint64_t *used, struct err *err)
 	return 0;
 }
 
-int capture_stop_signal(const pid_t *pids, size_t n, struct err *err)
+/* A thread that is just being made blocks all signals for a moment: what is taken is what
+ * each of several looks finds taken. */
+static int taken_signals(const pid_t *pids, size_t n, uint64_t *taken, struct err *err)
 {
-	/* Both do nothing where nobody handles them. */
-	static const int safe[] = { SIGURG, SIGWINCH };
-	uint64_t used = 0;
+	struct timespec pause = { .tv_nsec = 2000000 };
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = add_signals(pids[i], &used, err);
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(safe); i++)
-		if (!(used >> (safe[i] - 1) & 1))
-			return safe[i];
+	*taken = UINT64_MAX;
+	for (int look = 0; look < LOOKS && r == 0 && !(~*taken & SAFE); look++) {
+		uint64_t used = 0;
+
+		if (look)
+			nanosleep(&pause, NULL);
+		for (size_t i = 0; r == 0 && i < n; i++)
+			r = add_signals(pids[i], &used, err);
+		*taken &= used;
+	}
+	return r;
+}
+
+int capture_stop_signal(const pid_t *pids, size_t n, struct err *err)
+{
+	uint64_t taken;
+	int r = taken_signals(pids, n, &taken, err);
+
+	if (r == 0 && ~taken & SAFE)
+		return taken & BIT(SIGURG) ? SIGWINCH : SIGURG;
 	return r < 0 ? r :
 		       err_set(err, -EBUSY,
 			       "the target handles or blocks both SIGURG and SIGWINCH, and "

@@ -15,7 +15,7 @@
 #include "../proc.h"
 #include "../stats.h"
 
-enum { LET_GO_MS = 1000, STEP_MS = 1, PRSTATUS_WORDS = 64 };
+enum { LET_GO_MS = 1000, BLOCKED_MS = 50, STEP_MS = 1, PRSTATUS_WORDS = 64 };
 
 struct tracer {
 	struct tracer_config c;
@@ -233,19 +233,24 @@ static size_t pending(const struct tracer *t, size_t *blocked)
 	return n;
 }
 
-/* Signals on their way are taken out, then nothing of us is left in the target. */
+/* Signals on their way are taken out, then nothing of us is left in the target. Not for
+ * long if all who have one block it. */
 static void let_go(struct tracer *t)
 {
 	struct timespec pause = { .tv_nsec = STEP_MS * 1000000 };
-	uint64_t end = now_ns() + LET_GO_MS * 1000000ull;
+	uint64_t begin = now_ns(), limit = 0;
 	int r;
 
 	attach_disable(t->c.attach);
 	do {
+		size_t n;
+
 		nanosleep(&pause, NULL);
 		while ((r = step(t, WNOHANG)) > 0)
 			;
-	} while (r == 0 && pending(t, &t->blocked) > t->blocked && now_ns() < end);
+		n = pending(t, &t->blocked);
+		limit = n > t->blocked ? LET_GO_MS : n ? BLOCKED_MS : 0;
+	} while (r == 0 && now_ns() - begin < limit * 1000000);
 }
 
 static void wait_for(sem_t *s)

@@ -1,0 +1,196 @@
+"""--capture stop: exact without SCHED_FIFO, and everything that ptrace could do to a target is not done."""
+import os
+import signal
+
+import harness
+from harness import Recorder, Target, all_right, check, each, each_python, equal, not_quick, one_python
+from test_groundtruth import exact
+from test_lifecycle import readable, works
+
+STOP = ("--capture", "stop")
+
+
+def recorder(target, *args, rate=999):
+    return Recorder("-p", target.pid, "-F", rate, *STOP, "-o", "a.data", "-o", "a.folded", *args).attached()
+
+
+def is_exact(run, share=0.99):
+    equal(run.summary["capture"], "stop", "capture")
+    check(run.n("exact") >= share * run.n("samples"), "too few are exact: %s", run)
+
+
+@each(us=[2, 100])
+@each(rate=[999, 9999])
+@each_python
+@not_quick
+def test_stop_is_always_right(py, rate, us):
+    target = Target(py, "groundtruth.py", "--us", us)
+    run, verdict, _ = exact(target, "-F", rate, "--hold-budget", 100, *STOP)
+    all_right(verdict, run)
+    is_exact(run)
+
+
+@each(script=["groundtruth.py --us 100 --threads 8", "mixed.py --us 20", "churn.py", "execreuse.py --us 100"])
+@each_python
+def test_stop_is_right_for(py, script):
+    target = Target(py, *script.split())
+    run, verdict, _ = exact(target, "-F", 999, "--hold-budget", 100, *STOP)
+    all_right(verdict, run)
+    is_exact(run, 0.95)
+    check("unattached=" not in run.err, "threads without events: %s", run)
+
+
+@one_python
+def test_events_are_told_apart_in_threads_that_come_later(py):
+    target = Target(py, "churn.py")
+    home = harness.folder()
+    run = harness.pysampled("-p", target.pid, "-e", "page-faults,cpu-clock", "-c", 1000000, "-d", 2, *STOP, "-o",
+                            "a.data", home=home).ok()
+    out, _ = harness.perf("script", "-i", os.path.join(home, "a.data"), "-F", "event", home=home)
+    seen = {event: out.count(event) for event in ("page-faults", "cpu-clock")}
+    check(seen["page-faults"] == 0 and seen["cpu-clock"] == run.n("samples") > 100, "events: %s of %s", seen, run)
+
+
+@each(follow=["--follow", "--no-follow"])
+@each_python
+def test_children_are_followed_unless_told_otherwise(py, follow):
+    target = Target(py, "family.py", "fork")
+    record = recorder(target, follow)
+    works(target.pid)
+    target.say("go")
+    children = [int(pid) for pid in target.line("CHILDREN").split()]
+    for pid in children:
+        works(pid)
+        equal(harness.status(pid)["TracerPid"] != "0", follow == "--follow", "child %d is traced" % pid)
+    run = record.signal(signal.SIGINT).wait(15).ok()
+    stacks = readable(run, record.home)
+    for pid in children:
+        equal(harness.status(pid)["TracerPid"], "0", "TracerPid of child %d afterwards" % pid)
+        theirs = harness.of_pid(stacks, pid)
+        check((harness.total(theirs) > 50) == (follow == "--follow"), "samples of child %d: %s", pid, run)
+
+
+@each_python
+def test_an_exec_is_followed(py):
+    target = Target(py, "family.py", "exec")
+    record = recorder(target)
+    works(target.pid)
+    target.say("go")
+    target.line("EXECED")
+    works(target.pid, 1)
+    run = record.signal(signal.SIGINT).wait(15).ok()
+    names = {q for frames, _ in readable(run, record.home) for q, _, _ in harness.python_frames(frames)}
+    check({"before_exec", "after_exec"} <= names, "functions before and after the exec: %s", names)
+
+
+EXEC_IN_THREAD = """
+import os, sys, threading
+work = 'x = 0\\nfor i in range(9000000): x += i\\nraise SystemExit(9)'
+threading.Thread(target=lambda: os.execv(sys.executable, [sys.executable, '-c', work])).start()
+threading.Event().wait()
+"""
+
+
+@one_python
+def test_a_command_whose_other_thread_execs_keeps_its_status(py):
+    home = harness.folder()
+    run = harness.pysampled(*STOP, "-F", 999, "-o", "a.data", "-o", "a.folded", "--", *py.command(), "-c",
+                            EXEC_IN_THREAD, home=home).ok(9)
+    readable(run, home)
+    check(run.n("exact") > 100, "too few after the exec: %s", run)
+
+
+@each(command=["exit 7", "kill -9 $$", "true & wait; exit 3"])
+def test_a_command_ends_as_it_does_alone(command):
+    want = {"exit 7": 7, "kill -9 $$": 137}.get(command, 3)
+    harness.pysampled(*STOP, "-o", "a.data", "--", "sh", "-c", command).ok(want)
+
+
+@one_python
+def test_other_signals_arrive_in_order_and_once(py):
+    target = Target(py, "signals.py")
+    record = recorder(target, rate=4999)
+    told = target.info["told"]
+    for turn in range(300):
+        target.process.send_signal(told[turn % len(told)])
+        equal(int(target.line("GOT")), told[turn % len(told)], "signal %d" % turn)
+    run = record.signal(signal.SIGINT).wait(15).ok()
+    is_exact(run, 0.9)
+
+
+@one_python
+def test_the_second_signal_where_the_first_is_taken(py):
+    for how in ("handled SIGURG", "blocked SIGURG"):
+        target = Target(py, "signals.py", *how.split())
+        record = recorder(target)
+        works(target.pid)
+        run = record.signal(signal.SIGINT).wait(15).ok()
+        is_exact(run)
+        check("SIGWINCH" in run.err, "another signal: %s", run)
+        harness.end(target.process)
+
+
+@each(how=["handled", "blocked"])
+@one_python
+def test_refused_where_both_signals_are_taken(py, how):
+    target = Target(py, "signals.py", how, "SIGURG", "SIGWINCH")
+    run = harness.pysampled("-p", target.pid, "-d", 1, *STOP).ok(1)
+    check("SIGURG and SIGWINCH" in run.err, "the reason: %s", run)
+    harness.runs_on(target.pid)
+
+
+@each(event=["context-switches", "cpu-migrations", "cpu-clock:k"])
+@one_python
+def test_refused_for_events_of(py, event):
+    target = Target(py, "groundtruth.py")
+    run = harness.pysampled("-p", target.pid, "-d", 1, "-e", event, *STOP).ok(5)
+    equal(len(run.err.splitlines()), 1, "lines on stderr: %s" % run)
+
+
+@one_python
+def test_refused_for_a_traced_process_and_auto_goes_on_without(py):
+    target = Target(py, "groundtruth.py", "--us", 50)
+    tracer = harness.start([harness.need_command("strace"), "-qq", "-e", "trace=none", "-p", str(target.pid)])
+    harness.until(lambda: harness.status(target.pid)["TracerPid"] != "0", "strace has attached")
+    run = harness.pysampled("-p", target.pid, "-d", 1, *STOP).ok(4)
+    check("traced by process %d" % tracer.pid in run.err, "the tracer's name: %s", run)
+    run = harness.pysampled("-p", target.pid, "-d", 1, "-e", "cpu-clock:u", "-o", "a.data").ok()
+    check(run.summary["capture"] != "stop", "another capture: %s", run)
+    harness.end(tracer)
+    harness.runs_on(target.pid)
+
+
+@one_python
+def test_a_stopped_process_stays_stopped_and_goes_on_when_told(py):
+    target = Target(py, "groundtruth.py", "--us", 50, "--threads", 3)
+    record = recorder(target)
+    for _ in range(5):
+        works(target.pid, 0.2)
+        target.process.send_signal(signal.SIGSTOP)
+        harness.until(lambda: all(harness.status(target.pid, tid)["State"][0] in "tT"
+                                  for tid in harness.tasks(target.pid)), "all threads have stopped")
+        used = harness.cpu_seconds([target.pid])
+        harness.time.sleep(0.2)
+        equal(harness.cpu_seconds([target.pid]), used, "CPU time of a stopped process")
+        target.process.send_signal(signal.SIGCONT)
+    works(target.pid, 0.2)
+    target.process.send_signal(signal.SIGSTOP)
+    run = record.signal(signal.SIGINT).wait(15).ok()
+    is_exact(run, 0.95)
+    harness.until(lambda: harness.status(target.pid)["State"][0] == "T", "it is stopped by its SIGSTOP alone")
+    target.process.send_signal(signal.SIGCONT)
+    harness.runs_on(target.pid)
+
+
+@one_python
+def test_frames_that_hang_leave_no_thread_stopped(py):
+    harness.need_root()
+    target = Target(py, "hostile.py", extensions=("frametrap", "gtspin"))
+    record = recorder(target)
+    target.say("go")
+    if target.line("TRAPPED") == "EPERM":
+        raise harness.Skip("userfaultfd is not permitted here")
+    works(target.pid, 2)
+    run = record.signal(signal.SIGINT).wait(15).ok()
+    check("hangs" in run.err and run.n("torn") > 0, "no word of the hanging read: %s", run)
+    harness.runs_on(target.pid)

@@ -1,0 +1,42 @@
+"""Works and handles signals: writes a line for each one, in the order in which their handlers ran.
+
+Usage: signals.py [handled SIGNAL…|blocked SIGNAL…]: what else is handled, or blocked in a thread beside.
+"""
+import os
+import signal
+import sys
+import threading
+import time
+
+import gtspin
+import target
+
+TOLD = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD, signal.SIGRTMIN + 3, signal.SIGRTMIN + 7)
+
+
+def tell(number, frame):
+    os.write(1, b"GOT %d\n" % number)
+
+
+def blocks(numbers):
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    time.sleep(target.LIFE)
+
+
+def main(what=None, *names):
+    target.live()
+    for number in TOLD:
+        signal.signal(number, tell)
+    numbers = [getattr(signal, name) for name in names]
+    if what == "handled":
+        for number in numbers:
+            signal.signal(number, tell)
+    elif what == "blocked":
+        threading.Thread(target=blocks, args=(numbers,), daemon=True).start()
+        time.sleep(0.2)
+    gtspin.calibrate(50)
+    target.ready(told=TOLD)
+    target.forever(gtspin.spin_00, target.LIFE)
+
+
+main(*sys.argv[1:])
