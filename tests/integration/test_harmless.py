@@ -27,7 +27,7 @@ def untouched(target, path):
         check(seen["State"][0] not in "tT", "thread %d is stopped: %s", tid, seen["State"])
 
 
-@each(capture=["auto", "async"])
+@each(capture=["auto", "stop", "async"])
 @each_python
 @harness.seconds(120)
 def test_sigkill_of_pysampled_leaves_the_target_running(py, capture):
@@ -111,7 +111,7 @@ def test_sleeps_of_the_target_are_whole(py, sigurg):
     equal(said, "200 early=0 interrupted=0 handled=0", "sleeps")
 
 
-@each(capture=["preempt", "async"])
+@each(capture=["preempt", "stop", "async"])
 @each(sigurg=["handled", "ignored"])
 @one_python
 @harness.not_quick

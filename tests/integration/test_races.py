@@ -1,0 +1,102 @@
+"""Whatever happens to a target while pysampled attaches or detaches, the record ends well and so does the target."""
+import os
+import random
+import signal
+import time
+
+import harness
+from harness import Recorder, Target, check, each, equal, not_quick, one_python
+
+RACES = 70  # for each capture
+SHORT = 0.3  # seconds of a recording
+NO_PROCESS, NOT_PERMITTED = 3, 4
+
+
+def say(word):
+    return lambda target: target.say(word)
+
+
+def stop_and_go_on(target):
+    target.process.send_signal(signal.SIGSTOP)
+    time.sleep(0.02)
+    target.process.send_signal(signal.SIGCONT)
+
+
+def debug(target):
+    """A debugger attaches, and leaves soon."""
+    strace = harness.start([harness.need_command("strace"), "-qq", "-e", "trace=none", "-p", str(target.pid)],
+                           stderr=harness.subprocess.DEVNULL)
+    time.sleep(0.1)
+    strace.terminate()
+    strace.wait(10)
+
+
+HAPPENS = {
+    "it exits": say("exit"),
+    "it is killed": lambda target: target.process.kill(),
+    "it execs": say("exec"),
+    "it forks": say("fork"),
+    "it makes a thread": say("thread"),
+    "it is stopped": stop_and_go_on,
+    "a debugger attaches": debug,
+}
+
+
+def codes(what, capture):
+    """The exit codes that are right."""
+    if what in ("it exits", "it is killed"):
+        return 0, NO_PROCESS
+    if what == "a debugger attaches" and capture == "stop":
+        return 0, NOT_PERMITTED
+    return (0,)
+
+
+def readable(run, home):
+    stacks = harness.read_folded(os.path.join(home, "a.folded"))
+    harness.same_counts(run, stacks)
+    equal(harness.perf_samples(os.path.join(home, "a.data"), home), run.n("samples"), "samples in perf script")
+
+
+def is_free(target):
+    def free():
+        seen = harness.status(target.pid)
+        return seen["TracerPid"] == "0" and seen["State"][0] not in "tT"
+    harness.until(free, "nobody traces the target or stops it")
+    harness.runs_on(target.pid)
+
+
+def race(py, capture, what, when, chance):
+    home = harness.folder()
+    target = Target(py, "racer.py", extensions=())
+    record = Recorder("-p", target.pid, "-F", 2000, "--capture", capture, "-o", "a.data", "-o", "a.folded", home=home)
+    if when == "detach":
+        record.attached()
+        time.sleep(SHORT)
+    time.sleep(chance.uniform(0, 0.06))
+    if when == "attach":
+        HAPPENS[what](target)
+        time.sleep(SHORT)
+        record.signal(signal.SIGINT)
+    else:
+        record.signal(signal.SIGINT)
+        time.sleep(chance.uniform(0, 0.01))
+        HAPPENS[what](target)
+    run = record.wait(15)
+    check(run.rc in codes(what, capture), "%s at %s: exit status %s: %s", what, when, run.rc, run)
+    if run.rc == 0:
+        readable(run, home)
+    if what not in ("it exits", "it is killed"):
+        is_free(target)
+
+
+@each(capture=["preempt", "stop", "async"])
+@one_python
+@not_quick
+@harness.seconds(200)
+def test_races_with(py, capture):
+    if capture == "preempt":
+        harness.need_fifo()
+    chance = random.Random(capture)
+    for _ in range(RACES):
+        race(py, capture, chance.choice(sorted(HAPPENS)), chance.choice(["attach", "detach"]), chance)
+        harness.clean_up()
