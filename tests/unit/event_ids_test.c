@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * event_ids: what was added is found, what was not is event 0, and room is told truly.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "event_ids.h"
+
+static void found_again(void **state)
+{
+	struct event_ids *t = event_ids_create(1000);
+	uint32_t n = 0;
+
+	assert_non_null(t);
+	while (event_ids_room(t, 1)) {
+		event_ids_add(t, 7 + 64 * (uint64_t)n, (uint8_t)(n % 5)); /* they collide */
+		n++;
+	}
+	assert_in_range(n, 1000, 4000);
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(event_ids_find(t, 7 + 64 * (uint64_t)i), i % 5);
+	assert_int_equal(event_ids_find(t, 7 + 64 * (uint64_t)n), 0);
+	assert_int_equal(event_ids_find(t, 1ull << 40), 0);
+	event_ids_destroy(t);
+}
+
+static void room(void **state)
+{
+	struct event_ids *t = event_ids_create(100);
+
+	assert_true(event_ids_room(t, 100));
+	assert_false(event_ids_room(t, 1000));
+	event_ids_destroy(t);
+	event_ids_destroy(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(found_again),
+					    cmocka_unit_test(room) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
