@@ -29,6 +29,19 @@ def test_perf_report_lists_python_functions_without_a_warning(py):
     check("py::forever:" + os.path.join(harness.TARGETS, "target.py") in out, "no py::forever: %s", out[:3000])
 
 
+@one_python
+def test_perf_report_tells_late_from_exact(py):
+    target = Target(py, "groundtruth.py", "--us", 50)
+    home = harness.folder(0o777)
+    run = harness.pysampled("-p", target.pid, "-F", 999, "-d", 2, "--capture", "async", "-o", "a.data", home=home).ok()
+    out, _ = harness.perf("report", "--stdio", "-i", data(home), "--no-children", "-g", "none", "-n", "-s", "parent",
+                          "-p", r"^\[(late|torn)\]$", home=home)
+    counts = {name: int(n) for n, name in re.findall(r"^ +[\d.]+% +(\d+) +\[(\w+)\]", out, re.M)}
+    equal(sum(counts.values()), run.n("samples"), "samples in perf report")
+    for name in ("late", "torn"):
+        equal(counts.get(name, 0), run.n(name), name)
+
+
 @each_python
 def test_perf_script_shows_file_and_line(py):
     run, home, target = recorded(py, "-F", "199")
