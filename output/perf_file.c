@@ -181,6 +181,18 @@ enum perf_feature {
 	FEAT_SAMPLE_TIME = 21,
 };
 
+/* perf shows it as "perf version": the place for what no perf knows. */
+static void put_version(struct buf *b, const struct session *s)
+{
+	bool why = s->capture_why && s->capture_why[0];
+	char text[700];
+
+	snprintf(text, sizeof(text), "pysampled %s, capture %s%s%s", PYSAMPLED_VERSION,
+		 s->capture ? s->capture : "unknown", why ? ": " : "",
+		 why ? s->capture_why : "");
+	put_string(b, text);
+}
+
 /* Nothing put: the feature is absent. */
 static void put_feature(struct buf *b, enum perf_feature f, const struct session *s,
 			const struct perf_file_facts *facts)
@@ -201,7 +213,7 @@ static void put_feature(struct buf *b, enum perf_feature f, const struct session
 		put_string(b, u.release);
 		break;
 	case FEAT_VERSION:
-		put_string(b, "pysampled " PYSAMPLED_VERSION);
+		put_version(b, s);
 		break;
 	case FEAT_ARCH:
 		put_string(b, u.machine);

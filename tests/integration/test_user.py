@@ -1,5 +1,6 @@
 """An ordinary user on a process of one's own: it works, and says of every sample what it is worth."""
 import os
+import re
 
 import harness
 from harness import NOBODY, Target, check, each, equal, need_root
@@ -16,7 +17,7 @@ def paranoid():
         return int(file.read())
 
 
-@each(capture=["auto", "async"])
+@each(capture=["auto", "stop", "async"])
 def test_an_ordinary_user_can_record_a_process_of_ones_own(capture):
     need_root()
     if paranoid() > 2:
@@ -36,6 +37,12 @@ def test_an_ordinary_user_can_record_a_process_of_ones_own(capture):
     check(verdict.right == verdict.judged, "unmarked but wrong: %s", verdict)
     names = {q for frames, _ in stacks for q, _, _ in harness.python_frames(frames)}
     check("cycle" in names, "no Python function: %s", names)
+    if capture != "async":
+        equal(run.summary["capture"], "stop", "capture")
+        check(run.n("exact") >= 0.95 * run.n("samples"), "too few are exact: %s", run)
+        out, _ = harness.perf("report", "--header-only", "-i", os.path.join(home, "a.data"), "-f", home=home)
+        check(re.search("perf version : .*capture stop" + (": SCHED_FIFO" if capture == "auto" else ""), out),
+              "the capture in the header: %s", out)
 
 
 def test_an_ordinary_user_may_not_preempt():
