@@ -75,13 +75,13 @@ static int end(struct writer *w, struct queue *q, pid_t pid, pid_t tid, uint64_t
 }
 
 static int announce_thread(struct writer *w, struct queue *q, pid_t pid, pid_t tid,
-			   uint64_t time)
+			   uint16_t misc, uint64_t time)
 {
 	char comm[16];
 
 	if (proc_comm(pid, tid, comm) < 0)
 		return 0; /* it ended */
-	begin(w, PERF_RECORD_COMM, 0, pid, tid);
+	begin(w, PERF_RECORD_COMM, misc, pid, tid);
 	put_string(w, comm);
 	return end(w, q, pid, tid, time);
 }
@@ -142,8 +142,9 @@ static int announce_maps(struct writer *w, struct queue *q, pid_t pid, uint64_t 
 	return r;
 }
 
-int announce_process(struct queue *q, pid_t pid, uint64_t time)
+int announce_process(struct queue *q, pid_t pid, bool execed, uint64_t time)
 {
+	uint16_t misc = execed ? PERF_RECORD_MISC_COMM_EXEC : 0;
 	_cleanup_free_ pid_t *tids = NULL;
 	struct writer w;
 	size_t n;
@@ -151,9 +152,9 @@ int announce_process(struct queue *q, pid_t pid, uint64_t time)
 
 	/* The leader's name is the process's: it goes first. */
 	if (r == 0)
-		r = announce_thread(&w, q, pid, pid, time);
+		r = announce_thread(&w, q, pid, pid, misc, time);
 	for (size_t i = 0; r == 0 && i < n; i++)
 		if (tids[i] != pid)
-			r = announce_thread(&w, q, pid, tids[i], time);
+			r = announce_thread(&w, q, pid, tids[i], 0, time);
 	return r < 0 ? r : announce_maps(&w, q, pid, time);
 }

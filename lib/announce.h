@@ -6,13 +6,15 @@
 #ifndef ANNOUNCE_H
 #define ANNOUNCE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "queue.h"
 
-/* Queue COMM and MMAP2 records for @pid and its threads, all dated @time, as Q_SIDE.
- * 0; -ESRCH; -EACCES where its maps may not be read; -ENOBUFS the queue is full. */
-int announce_process(struct queue *q, pid_t pid, uint64_t time);
+/* Queue COMM and MMAP2 records for @pid and its threads, all dated @time, as Q_SIDE; with
+ * @execed they replace what was known of it. 0; -ESRCH; -EACCES where its maps may not be
+ * read; -ENOBUFS the queue is full. */
+int announce_process(struct queue *q, pid_t pid, bool execed, uint64_t time);
 
 #endif

@@ -41,7 +41,8 @@ struct recorder {
 	struct perf_options perf;
 	struct cpu_slot *slots;
 	size_t n_slots;
-	struct queue own; /* the control thread's records for the resolver */
+	struct queue own;    /* the control thread's records for the resolver */
+	struct queue traced; /* the tracer's messages to the control thread */
 	struct queue **queues;
 	struct resolver *resolver;
 	int pidfds[RECORDER_MAX_PIDS];
@@ -215,6 +216,7 @@ void recorder_destroy(struct recorder *r)
 	attach_deinit(&r->attach);
 	close_slots(r);
 	queue_deinit(&r->own);
+	queue_deinit(&r->traced);
 	tracker_deinit(&r->tracker);
 	for (size_t i = 0; i < RECORDER_MAX_PIDS; i++)
 		if (r->pidfds[i] >= 0)
@@ -313,6 +315,8 @@ static int attach(struct recorder *r, struct err *err)
 		.threads = r->o.n_tids == 0,
 		.children = r->o.n_tids == 0 && r->o.follow,
 		.child = r->o.child ? r->o.pids[0] : 0,
+		.ctl = &r->traced,
+		.kick = r->config.kick,
 	};
 
 	r->attach = (struct attach){
@@ -334,7 +338,8 @@ static int attach(struct recorder *r, struct err *err)
 	     "killed "
 	     "(-9) at that moment, a handler that the target has for it by then may be called",
 	     sigabbrev_np(c.signal));
-	r->tracer = r->attach.tracer = tracer_create(&c);
+	if (queue_init(&r->traced, CTL_QUEUE_BYTES) == 0)
+		r->tracer = r->attach.tracer = tracer_create(&c);
 	if (!r->tracer)
 		return err_set(err, -ENOMEM, "out of memory");
 	return tracer_attach(r->tracer, attach_all, r, err);
@@ -412,7 +417,7 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 static void announce_all(struct recorder *r, uint64_t time)
 {
 	for (size_t i = 0; i < r->tracker.targets.n_all; i++)
-		announce_process(&r->own, r->tracker.targets.all[i]->pid, time);
+		announce_process(&r->own, r->tracker.targets.all[i]->pid, false, time);
 	if (r->config.tape)
 		tracker_tape_all(&r->tracker, &r->own);
 }
@@ -470,6 +475,10 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 		else if (t)
 			tracker_new(&r->tracker, m->pid);
 		break;
+	case CTL_BEGUN:
+		announce_process(&r->own, m->pid, true, m->time);
+		tracker_new(&r->tracker, m->pid);
+		break;
 	case CTL_EXIT:
 		tracker_gone(&r->tracker, m->pid);
 		break;
@@ -482,17 +491,25 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 	}
 }
 
-static void take_messages(struct recorder *r)
+static void take_from(struct recorder *r, struct queue *q)
 {
 	const struct queue_record *rec;
+
+	while ((rec = queue_peek(q))) {
+		handle_message(r, rec->type, (const struct ctl_msg *)rec->data);
+		queue_pop(q);
+	}
+}
+
+static void take_messages(struct recorder *r)
+{
 	eventfd_t n;
 
 	eventfd_read(r->config.kick, &n);
 	for (size_t i = 0; i < r->n_slots; i++)
-		while ((rec = queue_peek(&r->slots[i].ctl))) {
-			handle_message(r, rec->type, (const struct ctl_msg *)rec->data);
-			queue_pop(&r->slots[i].ctl);
-		}
+		take_from(r, &r->slots[i].ctl);
+	if (r->tracer)
+		take_from(r, &r->traced);
 }
 
 /* How soon to look again, in ms. */

@@ -36,10 +36,11 @@ struct q_sample {
 	/* then uint64_t kernel[n_kernel], struct pystack_frame python[n_python] */
 };
 
-/* What a reader tells the control thread; queued, then @kick is written to. */
-enum ctl_type { CTL_FORK = 1, CTL_EXEC, CTL_EXIT, CTL_UNKNOWN };
+/* What a reader or the tracer tells the control thread; queued, then @kick is written to. */
+enum ctl_type { CTL_FORK = 1, CTL_EXEC, CTL_EXIT, CTL_UNKNOWN, CTL_BEGUN };
 struct ctl_msg {
 	pid_t pid, ppid;
+	uint64_t time; /* CTL_BEGUN: a program that began by then, unseen */
 };
 
 /* The settings all readers share; read-only while they run, except where atomic. */

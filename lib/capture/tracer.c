@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -41,7 +42,7 @@ static long seize_options(const struct tracer *t)
 	if (t->c.threads)
 		o |= PTRACE_O_TRACECLONE;
 	if (t->c.children)
-		o |= PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
+		o |= PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORKDONE;
 	return o;
 }
 
@@ -160,10 +161,29 @@ static void begin_thread(struct tracer *t, pid_t tid)
 		STATS_ADD(unattached, 1);
 }
 
+/* A child that shared its parent's memory until now has exec'ed, or ended. */
+static void begin_program(struct tracer *t, pid_t parent)
+{
+	unsigned long pid;
+	struct ctl_msg *m;
+
+	if (ptrace(PTRACE_GETEVENTMSG, parent, NULL, &pid) < 0)
+		return;
+	m = queue_reserve(t->c.ctl, CTL_BEGUN, sizeof(*m));
+	if (m) {
+		*m = (struct ctl_msg){ .pid = (pid_t)pid, .time = now_ns() };
+		queue_commit(t->c.ctl);
+		eventfd_write(t->c.kick, 1);
+	}
+	begin_thread(t, (pid_t)pid);
+}
+
 static void stopped(struct tracer *t, pid_t tid, int sig, int event)
 {
 	if (event == PTRACE_EVENT_EXEC)
 		execed(t, tid);
+	if (event == PTRACE_EVENT_VFORK_DONE)
+		begin_program(t, tid);
 	if (!attach_has(t->c.attach, tid))
 		begin_thread(t, tid);
 	if (event == PTRACE_EVENT_STOP && stops_group(sig)) {

@@ -8,6 +8,9 @@
  * is delivered before the next user instruction; with the default action of doing nothing,
  * so it is harmless should we be gone. What is not ours is passed on in order. To let go,
  * the thread ends: the kernel then frees every tracee where it is and interrupts none.
+ *
+ * A child of vfork(2) is seized only when it runs its own program: a set-user-ID one would
+ * not get its rights otherwise.
  */
 #ifndef TRACER_H
 #define TRACER_H
@@ -19,9 +22,11 @@ struct tracer_config {
 	struct cpu_slot *slots; /* with their handovers */
 	size_t n_slots;
 	int signal;
-	bool threads;  /* new threads too */
-	bool children; /* and new processes */
-	pid_t child;   /* our own child, whose end its parent wants to see; or 0 */
+	bool threads;	   /* new threads too */
+	bool children;	   /* and new processes */
+	struct queue *ctl; /* the tracer's, for CTL_BEGUN */
+	int kick;	   /* eventfd of who reads it */
+	pid_t child;	   /* our own child, whose end its parent wants to see; or 0 */
 };
 
 struct tracer;

@@ -70,6 +70,22 @@ def test_children_are_followed_unless_told_otherwise(py, follow):
         check((harness.total(theirs) > 50) == (follow == "--follow"), "samples of child %d: %s", pid, run)
 
 
+STARTS = """
+import subprocess, sys
+work = 'def in_program():\\n for i in range(9000000): pass\\nin_program()'
+for i in range(2): subprocess.run([sys.executable, '-c', work])
+"""
+
+
+@each_python
+def test_programs_that_it_starts_are_followed(py):
+    home = harness.folder()
+    run = harness.pysampled(*STOP, "-F", 999, "-o", "a.data", "-o", "a.folded", "--", *py.command(), "-c", STARTS,
+                            home=home).ok()
+    pids = {frames[0] for frames, _ in readable(run, home) if "in_program (<string>:2)" in frames}
+    equal(len(pids), 2, "programs with Python stacks: %s" % run)
+
+
 @each_python
 def test_an_exec_is_followed(py):
     target = Target(py, "family.py", "exec")

@@ -1,6 +1,8 @@
 """An ordinary user on a process of one's own: it works, and says of every sample what it is worth."""
 import os
 import re
+import shutil
+import signal
 
 import harness
 from harness import NOBODY, Target, check, each, equal, need_root
@@ -43,6 +45,26 @@ def test_an_ordinary_user_can_record_a_process_of_ones_own(capture):
         out, _ = harness.perf("report", "--header-only", "-i", os.path.join(home, "a.data"), "-f", home=home)
         check(re.search("perf version : .*capture stop" + (": SCHED_FIFO" if capture == "auto" else ""), out),
               "the capture in the header: %s", out)
+
+
+@each(capture=["stop", "async"])
+def test_a_program_keeps_the_rights_of_its_file(capture):
+    """Of a traced process's exec a set-user-ID program would not."""
+    need_root()
+    home = harness.folder(0o755)
+    program = shutil.copy(harness.need_command("id"), os.path.join(home, "id"))
+    os.chmod(program, 0o4755)
+    target = Target(harness.debian_python(), "starter.py", user=NOBODY)
+    target.say(program + " -u")
+    if target.line("PRINTED") != "0 0":
+        raise harness.Skip("set-user-ID means nothing in %s" % home)
+    binary, home = for_nobody()
+    record = harness.Recorder("-p", target.pid, "--capture", capture, "-o", "a.folded", binary=binary, home=home,
+                              user=NOBODY).attached()
+    for _ in range(20):
+        target.say(program + " -u")
+        equal(target.line("PRINTED"), "0 0", "status and user of a set-user-ID program")
+    record.signal(signal.SIGINT).wait(15).ok()
 
 
 def test_an_ordinary_user_may_not_preempt():
