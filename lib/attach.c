@@ -2,6 +2,7 @@
 #include "attach.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 
@@ -506,6 +507,14 @@ static void control_events(const struct attach *a, pid_t tid, unsigned long requ
 		for (size_t i = 0; i < per_thread(a); i++)
 			if (!tid || a->attached[t].tid == tid)
 				ioctl(a->attached[t].fds[i], request, 0);
+}
+
+void attach_signal(struct attach *a, pid_t tid, bool send)
+{
+	for (size_t t = 0; t < a->n_attached; t++)
+		for (size_t i = 0; i < per_thread(a); i++)
+			if (!tid || a->attached[t].tid == tid)
+				fcntl(a->attached[t].fds[i], F_SETFL, send ? O_ASYNC : 0);
 }
 
 void attach_enable(struct attach *a, pid_t tid)

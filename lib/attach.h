@@ -62,6 +62,9 @@ bool attach_has(const struct attach *a, pid_t tid);
 void attach_forget(struct attach *a, pid_t tid);
 void attach_renamed(struct attach *a, pid_t tid, pid_t to);
 
+/* Do the events of @tid, or of all if it is 0, send their signal? */
+void attach_signal(struct attach *a, pid_t tid, bool send);
+
 /* Start the events of @tid, or of all if it is 0. */
 void attach_enable(struct attach *a, pid_t tid);
 

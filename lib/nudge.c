@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "nudge.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stddef.h>
+#include <unistd.h>
 
 static void nothing(int sig)
 {
@@ -19,4 +21,12 @@ void nudge_init(void)
 void nudge(pthread_t thread)
 {
 	pthread_kill(thread, SIGUSR2);
+}
+
+int nudge_timer(timer_t *ret)
+{
+	struct sigevent ev = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGUSR2 };
+
+	ev._sigev_un._tid = gettid();
+	return timer_create(CLOCK_MONOTONIC, &ev, ret) < 0 ? -errno : 0;
 }

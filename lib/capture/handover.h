@@ -17,8 +17,9 @@
 #include "../arch/arch.h"
 
 struct handover {
-	int posted;	       /* eventfd: the reader wakes up by it */
-	_Atomic uint32_t turn; /* odd: the reader's */
+	int posted;		      /* eventfd: the reader wakes up by it */
+	_Atomic uint32_t turn;	      /* odd: the reader's */
+	_Atomic uint64_t quiet_until; /* ns: the reader wants none before */
 	pid_t tid;
 	uint64_t regs[ARCH_MAX_REGS]; /* as in a sample: arch_host->perf_regs */
 };

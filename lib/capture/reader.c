@@ -136,11 +136,25 @@ static uint64_t scan_record(struct reader *r, uint64_t pos)
 
 /* --- the hold budget --- */
 
+enum { SHED_MS = 10, STOPS_MS = 40, BUSY_MS = 200 };
+
+/* A thread runs on any CPU and is stopped on none: all readers shed together. */
+static void quiet_all(struct reader *r, uint64_t until)
+{
+	for (uint32_t i = 0; i < r->c->n_slots; i++)
+		atomic_store_explicit(&r->c->slots[i].handover.quiet_until, until,
+				      memory_order_relaxed);
+}
+
 /* Nanoseconds left of a second whose budget is used up, else 0. */
 static uint64_t over_budget(struct reader *r)
 {
 	uint64_t now = now_ns();
+	uint64_t quiet =
+		atomic_load_explicit(&r->slot->handover.quiet_until, memory_order_relaxed);
 
+	if (now < quiet)
+		return quiet - now;
 	if (now - r->window_ns >= SECOND) {
 		r->window_ns = now;
 		r->held_ns = 0;
@@ -153,10 +167,12 @@ static uint64_t over_budget(struct reader *r)
 /* Let the targets run; what is sampled meanwhile is counted, not read. */
 static void shed(struct reader *r, uint64_t left)
 {
-	struct timespec t = { .tv_nsec = (long)MIN(left, SECOND / 100) };
+	struct timespec t = { .tv_nsec = (long)MIN(left, SHED_MS * 1000000) };
 
 	atomic_store_explicit(&r->c->over_budget, true, memory_order_relaxed);
-	if (!r->c->capture->stops)
+	if (r->c->capture->stops)
+		quiet_all(r, now_ns() + left);
+	else
 		nanosleep(&t, NULL);
 	STATS_ADD(shed, r->n_pend);
 	r->n_pend = 0;
@@ -187,16 +203,17 @@ static bool drain(struct reader *r, uint64_t shed_left, bool last)
 static void *reader_main(void *arg)
 {
 	struct reader *r = arg;
+	int busy_ms = r->c->capture->stops ? STOPS_MS : BUSY_MS;
+	uint64_t left = 0;
 	bool busy = true;
 
 	r->unfit = r->c->capture->thread_begin(r->slot->cpu) < 0;
 	while (!atomic_load_explicit(&r->stop, memory_order_acquire)) {
 		struct epoll_event ev;
-		uint64_t left;
 
-		/* Switch records do not wake us: look now and then, so that they do
-		 * not fill the ring. */
-		epoll_wait(r->wake, &ev, 1, busy ? 200 : 1000);
+		/* Switch records do not wake us, nor do samples that stop nobody: look
+		 * now and then, so that they do not fill the ring. */
+		epoll_wait(r->wake, &ev, 1, left ? SHED_MS : busy ? busy_ms : 1000);
 		left = over_budget(r);
 		if (left)
 			shed(r, left);

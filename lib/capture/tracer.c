@@ -30,6 +30,8 @@ struct tracer {
 	_Atomic bool stop;
 	uint32_t *slot_of; /* [fd]: 1 + the slot of an event of ours */
 	size_t n_slot_of;
+	uint64_t quiet_until; /* 0: no thread is quiet */
+	timer_t timer;	      /* goes off then */
 	size_t blocked;
 };
 
@@ -125,14 +127,40 @@ static void serve(struct handover *h, pid_t tid)
 	handover_give(h, tid);
 }
 
+/* Holding threads has cost what it may: @tid's samples stop it no more until then. */
+static void be_quiet(struct tracer *t, pid_t tid, uint64_t until)
+{
+	struct itimerspec at = { .it_value = { .tv_sec = (time_t)(until / 1000000000),
+					       .tv_nsec = (long)(until % 1000000000) } };
+
+	attach_signal(t->c.attach, tid, false);
+	if (until <= t->quiet_until)
+		return;
+	t->quiet_until = until;
+	timer_settime(t->timer, TIMER_ABSTIME, &at, NULL);
+}
+
+static void end_quiet(struct tracer *t)
+{
+	if (!t->quiet_until || now_ns() < t->quiet_until)
+		return;
+	t->quiet_until = 0;
+	attach_signal(t->c.attach, 0, true);
+}
+
 /* A signal arrives. What the thread shall get of it. */
-static int signal_arrives(const struct tracer *t, pid_t tid, int sig)
+static int signal_arrives(struct tracer *t, pid_t tid, int sig)
 {
 	struct cpu_slot *slot = sig == t->c.signal ? our_slot(t, tid) : NULL;
+	uint64_t quiet;
 
 	if (!slot)
 		return sig;
-	serve(&slot->handover, tid);
+	quiet = atomic_load_explicit(&slot->handover.quiet_until, memory_order_relaxed);
+	if (quiet > now_ns())
+		be_quiet(t, tid, quiet);
+	else
+		serve(&slot->handover, tid);
 	return 0;
 }
 
@@ -283,6 +311,7 @@ static void *tracer_main(void *arg)
 {
 	struct tracer *t = arg;
 
+	nudge_timer(&t->timer);
 	wait_for(&t->begin);
 	if (t->attach)
 		t->code = t->attach(t->attach_arg, t->err);
@@ -290,10 +319,10 @@ static void *tracer_main(void *arg)
 	wait_for(&t->go);
 	if (t->enable)
 		attach_enable(t->c.attach, 0);
-	while (!atomic_load_explicit(&t->stop, memory_order_acquire))
-		if (step(t, 0) < 0)
-			break;
+	while (!atomic_load_explicit(&t->stop, memory_order_acquire) && step(t, 0) >= 0)
+		end_quiet(t);
 	let_go(t);
+	timer_delete(t->timer);
 	return NULL;
 }
 

@@ -199,6 +199,16 @@ def test_a_stopped_process_stays_stopped_and_goes_on_when_told(py):
 
 
 @one_python
+def test_beyond_the_hold_budget_nobody_is_stopped(py):
+    target = Target(py, "groundtruth.py", "--us", 10, "--threads", 2)
+    run, verdict, _ = exact(target, "-F", 9999, "--hold-budget", 1, *STOP, seconds=3)
+    all_right(verdict, run)
+    is_exact(run, 0.9)
+    check(run.n("shed") > run.n("samples") and run.n("lost") == 0, "most are shed and none lost: %s", run)
+    harness.runs_on(target.pid)
+
+
+@one_python
 def test_frames_that_hang_leave_no_thread_stopped(py):
     harness.need_root()
     target = Target(py, "hostile.py", extensions=("frametrap", "gtspin"))
