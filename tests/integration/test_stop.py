@@ -204,7 +204,7 @@ def test_beyond_the_hold_budget_nobody_is_stopped(py):
     run, verdict, _ = exact(target, "-F", 9999, "--hold-budget", 1, *STOP, seconds=3)
     all_right(verdict, run)
     is_exact(run, 0.9)
-    check(run.n("shed") > run.n("samples") and run.n("lost") == 0, "most are shed and none lost: %s", run)
+    check(run.n("shed") > 0.1 * run.n("samples") and run.n("lost") == 0, "many are shed and none is lost: %s", run)
     harness.runs_on(target.pid)
 
 
