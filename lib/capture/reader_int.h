@@ -46,7 +46,7 @@ struct reader {
 	uint64_t *looked;	     /* their guards then */
 	bool unfit; /* the capture could not make this thread fit: holds nothing */
 	bool code_lost;
-	unsigned char bounce[PERF_RECORD_BYTES];
+	_Alignas(8) unsigned char bounce[PERF_RECORD_BYTES];
 };
 
 /* hold.c: read and emit all pending samples. */
