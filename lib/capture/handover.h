@@ -19,7 +19,9 @@
 struct handover {
 	int posted;		      /* eventfd: the reader wakes up by it */
 	_Atomic uint32_t turn;	      /* odd: the reader's */
-	_Atomic uint64_t quiet_until; /* ns: the reader wants none before */
+	/* ns: the reader wants none before; the tracer sets it back to 0 when threads are
+	 * stopped again. */
+	_Atomic uint64_t quiet_until;
 	pid_t tid;
 	uint64_t regs[ARCH_MAX_REGS]; /* as in a sample: arch_host->perf_regs */
 };

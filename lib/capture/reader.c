@@ -153,8 +153,8 @@ static uint64_t over_budget(struct reader *r)
 	uint64_t quiet =
 		atomic_load_explicit(&r->slot->handover.quiet_until, memory_order_relaxed);
 
-	if (now < quiet)
-		return quiet - now;
+	if (quiet) /* until the tracer has ended it */
+		return quiet > now ? quiet - now : 1;
 	if (now - r->window_ns >= SECOND) {
 		r->window_ns = now;
 		r->held_ns = 0;

@@ -142,10 +142,12 @@ static void be_quiet(struct tracer *t, pid_t tid, uint64_t until)
 
 static void end_quiet(struct tracer *t)
 {
-	if (!t->quiet_until || now_ns() < t->quiet_until)
-		return;
+	if (t->quiet_until)
+		attach_signal(t->c.attach, 0, true);
 	t->quiet_until = 0;
-	attach_signal(t->c.attach, 0, true);
+	for (size_t i = 0; i < t->c.n_slots; i++)
+		atomic_store_explicit(&t->c.slots[i].handover.quiet_until, 0,
+				      memory_order_relaxed);
 }
 
 /* A signal arrives. What the thread shall get of it. */
@@ -157,10 +159,13 @@ static int signal_arrives(struct tracer *t, pid_t tid, int sig)
 	if (!slot)
 		return sig;
 	quiet = atomic_load_explicit(&slot->handover.quiet_until, memory_order_relaxed);
-	if (quiet > now_ns())
+	if (quiet > now_ns()) {
 		be_quiet(t, tid, quiet);
-	else
-		serve(&slot->handover, tid);
+		return 0;
+	}
+	if (quiet)
+		end_quiet(t);
+	serve(&slot->handover, tid);
 	return 0;
 }
 
@@ -320,7 +325,8 @@ static void *tracer_main(void *arg)
 	if (t->enable)
 		attach_enable(t->c.attach, 0);
 	while (!atomic_load_explicit(&t->stop, memory_order_acquire) && step(t, 0) >= 0)
-		end_quiet(t);
+		if (t->quiet_until && now_ns() >= t->quiet_until)
+			end_quiet(t);
 	let_go(t);
 	timer_delete(t->timer);
 	return NULL;
