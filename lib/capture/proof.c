@@ -28,9 +28,13 @@ static _Atomic uint64_t *noted(struct reader_config *c, pid_t tid)
 void proof_note_in(struct reader_config *c, pid_t tid, uint64_t time)
 {
 	_Atomic uint64_t *p = noted(c, tid);
+	uint64_t old = atomic_load_explicit(p, memory_order_relaxed);
 
-	if (atomic_load_explicit(p, memory_order_relaxed) < time)
-		atomic_store_explicit(p, time, memory_order_release);
+	/* Another reader may note a later time meanwhile: that one must stay. */
+	while (old < time &&
+	       !atomic_compare_exchange_weak_explicit(p, &old, time, memory_order_release,
+						      memory_order_relaxed))
+		;
 }
 
 bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since)

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include "capture/proof.h"
@@ -277,6 +278,41 @@ static void noted(void **state)
 	free(c.last_in);
 }
 
+enum { NOTES = 20000000 };
+
+struct noter {
+	struct reader_config c;
+	_Atomic uint64_t clock;
+	_Atomic bool forgotten;
+};
+
+static void *note_many(void *arg)
+{
+	struct noter *n = arg;
+	uint64_t time;
+
+	while ((time = ++n->clock) < NOTES && !n->forgotten) {
+		proof_note_in(&n->c, TID, time);
+		if (!proof_ran_noted(&n->c, TID, time - 1))
+			n->forgotten = true;
+	}
+	return NULL;
+}
+
+/* Two readers note at once: what was noted is never replaced by something older. */
+static void noted_by_two(void **state)
+{
+	struct noter n = { .c.last_in = calloc(LAST_IN, sizeof(*n.c.last_in)) };
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, note_many, &n), 0);
+	note_many(&n);
+	pthread_join(thread, NULL);
+	assert_false(n.forgotten);
+	free(n.c.last_in);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -292,6 +328,7 @@ int main(void)
 		TEST(odd_sizes_at_the_end),
 		TEST(a_look_for_one_thread_notes_all),
 		cmocka_unit_test(noted),
+		cmocka_unit_test(noted_by_two),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
