@@ -354,6 +354,7 @@ static void detach(struct recorder *r)
 	if (blocked)
 		note(r, "%zu threads block the signal of capture stop and have one pending",
 		     blocked);
+	atomic_store(&r->config.ended, true);
 	attach_disable(&r->attach);
 }
 

@@ -60,7 +60,8 @@ const struct rmem_ops hold_guarded_ops = {
 
 /* --- reading and judging --- */
 
-/* Has the thread come onto any CPU since it left ours? */
+/* Has the thread come onto any CPU since it left ours? That can't be told once events
+ * have been switched off. */
 static bool ran_since(struct reader *r, pid_t tid, uint64_t since)
 {
 	struct reader_config *c = r->c;
@@ -72,7 +73,7 @@ static bool ran_since(struct reader *r, pid_t tid, uint64_t since)
 		if (i != r->slot->index &&
 		    proof_ran_in_ring(c, &c->slots[i], &r->cursor[i], tid, since))
 			return true;
-	return proof_ran_noted(c, tid, since);
+	return proof_ran_noted(c, tid, since) || atomic_load(&c->ended);
 }
 
 /* Readers look at each other in passing, so that the watchdog need not come often: one

@@ -53,10 +53,11 @@ struct reader_config {
 	uint64_t sample_type; /* of all events */
 	bool witness;	      /* event n_events: perf_event_witness() */
 	bool tape;
-	bool follow;			  /* unknown processes are children to take up */
-	int kick;			  /* eventfd */
-	_Atomic uint64_t start_ns;	  /* samples before it are ignored; 0: none yet */
-	_Atomic bool over_budget;	  /* set once */
+	bool follow;		   /* unknown processes are children to take up */
+	int kick;		   /* eventfd */
+	_Atomic uint64_t start_ns; /* samples before it are ignored; 0: none yet */
+	_Atomic bool over_budget;  /* set once */
+	_Atomic bool ended;	   /* the events are going off: who runs leaves no record */
 	_Atomic(struct event_ids *) *ids; /* with several events */
 	_Atomic uint64_t *last_in; /* LAST_IN slots: when a thread was last seen starting */
 	struct cpu_slot *slots;

@@ -278,7 +278,7 @@ static void noted(void **state)
 	free(c.last_in);
 }
 
-enum { NOTES = 20000000 };
+enum { NOTES = 50000000 };
 
 struct noter {
 	struct reader_config c;
