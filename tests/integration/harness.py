@@ -448,11 +448,20 @@ class Recorder:
         self.process.send_signal(number)
         return self
 
+    def stuck(self):
+        """Where each of its threads is."""
+        said = []
+        for tid in tasks(self.pid):
+            facts = status(self.pid, tid)
+            with open("/proc/%d/task/%d/wchan" % (self.pid, tid)) as wchan:
+                said.append("  %s: %s, in %s" % (facts["Name"], facts["State"], wchan.read()))
+        return "\n".join(said)
+
     def wait(self, limit=60):
         try:
             self.process.wait(limit)
         except subprocess.TimeoutExpired:
-            raise AssertionError("pysampled did not end within %g s: %s" % (limit, self.text(1)[-2000:]))
+            raise AssertionError("pysampled did not end within %g s: %s%s" % (limit, self.text(1)[-2000:], self.stuck()))
         return Run(self.command, self.process.returncode, self.text(0), self.text(1))
 
 
