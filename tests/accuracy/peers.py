@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The profilers whose stacks are judged. Each takes a target (tests/integration/harness.py), a rate in Hz and
 seconds, and returns a Recording."""
+import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,35 +17,51 @@ for folder in "integration", "bench":
 import harness  # noqa: E402
 import mojo  # noqa: E402
 import profilers  # noqa: E402
+from grammar import short  # noqa: E402
 
 BUILT = os.path.join(ROOT, "build-bench")  # tools/bench's: py-spy and austin are installed there
 
 
 class Recording:
     """stacks: [([(function, line)], count)], root first, of what the profiler calls right; samples: how many
-    it wrote in all; leaf: harness.judge()'s verdict where the native leaf is known."""
+    it wrote in all; failed: how many more it says it could not take; leaves: harness.judge()'s verdict where the
+    native leaf is known."""
 
-    def __init__(self, stacks, samples=None, leaf=None):
-        self.stacks, self.leaf = list(stacks), leaf
+    def __init__(self, stacks, samples=None, failed=0, leaves=None):
+        self.stacks, self.leaves, self.failed = list(stacks), leaves or harness.Verdict(), failed
         self.sure = sum(count for _, count in self.stacks)
         self.samples = self.sure if samples is None else samples
 
 
 def python_part(frames):
     """Of `function (file:line)` frames; what is no Python frame is left out."""
-    return [(p[0].rpartition(".")[2], p[2]) for p in map(harness.python_frame, frames) if p]
+    return [(short(p[0]), p[2]) for p in map(harness.python_frame, frames) if p]
+
+
+# ---- pysampled -------------------------------------------------------------------------------------------------------
+
+def captures():
+    """{name: None, or why it can't be judged here}: whatever `pysampled doctor` speaks of."""
+    said = harness.pysampled("doctor").out
+    found = re.findall(r"^(\S+) +--capture (\w+): (.*)", said, re.MULTILINE)
+    harness.clean_up()
+    return {name: None if word == "ok" else reason for word, name, reason in found}
 
 
 def pysampled(capture, build=None):
     def record(target, rate, seconds):
         out = os.path.join(harness.folder(0o777), "out.folded")
-        run = harness.pysampled("-p", target.pid, "-F", rate, "-d", seconds, "--capture", capture, "-o", out,
+        run = harness.pysampled("-v", "-p", target.pid, "-F", rate, "-d", seconds, "--capture", capture, "-o", out,
                                 "--hold-budget", 100, "--provenance", "exact", build=build, limit=seconds + 60).ok()
         stacks = harness.read_folded(out)
-        return Recording(((python_part(frames), n) for frames, n in stacks), run.n("samples"),
-                         harness.judge(stacks, target.info["truth"]))
+        recording = Recording(((python_part(frames), n) for frames, n in stacks), run.n("samples"),
+                              leaves=harness.judge(stacks, target.info["truth"]))
+        recording.evidence = "%s\n%s\n" % (run, open(out).read())
+        return recording
     return record
 
+
+# ---- others, from outside at their own instants ----------------------------------------------------------------------
 
 def bench(find, *args):
     """A profiler as tools/bench finds it."""
@@ -54,30 +72,68 @@ def bench(find, *args):
 
 
 def run_for(argv, seconds, out):
-    """A profiler that runs until SIGINT; Skip with its last words if it wrote nothing."""
+    """A profiler that runs until SIGINT, or to its end if seconds is None: what it said. Skip with its last words
+    if it wrote nothing."""
     log = out + ".log"
-    with open(log, "wb") as said:
-        process = harness.start(argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
-    time.sleep(seconds)
-    process.send_signal(signal.SIGINT)
+    with open(log, "wb") as file:
+        process = harness.start(argv, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+    if seconds is not None:
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
     process.wait(60)
+    with open(log, errors="replace") as file:
+        said = re.sub(r"\x1b\[[\d;]*m", "", file.read())
     if not os.path.exists(out):
-        with open(log, errors="replace") as said:
-            raise harness.Skip((said.read().strip().splitlines() or ["wrote nothing"])[-1])
+        raise harness.Skip((said.strip().splitlines() or ["wrote nothing"])[-1])
+    return said
+
+
+def found(pattern, said):
+    match = re.search(pattern, said)
+    return float(match[1]) if match else 0
 
 
 def py_spy(*options):
     def record(target, rate, seconds):
         out = os.path.join(harness.folder(0o777), "out.raw")
-        run_for([*bench(profilers.py_spy).command(target.pid, rate, out), *options], seconds, out)
-        return Recording((python_part(frames), n) for frames, n in harness.read_folded(out))
+        said = run_for([*bench(profilers.py_spy).command(target.pid, rate, out), *options], seconds, out)
+        return Recording(((python_part(frames), n) for frames, n in harness.read_folded(out)),
+                         failed=found(r"Errors: (\d+)", said))
     return record
 
 
 def austin(target, rate, seconds):
     out = os.path.join(harness.folder(0o777), "out.mojo")
-    run_for(bench(profilers.austin, profilers.sid_folder(ROOT)).command(target.pid, rate, out), seconds, out)
+    said = run_for(bench(profilers.austin, profilers.sid_folder(ROOT)).command(target.pid, rate, out), seconds, out)
     try:
-        return Recording((stack, 1) for stack in mojo.stacks_of(out))
+        stacks = [([(short(name), line) for name, line in stack], 1) for stack in mojo.stacks_of(out)]
     except ValueError as reason:
         raise harness.Skip("austin: %s" % reason) from None
+    return Recording(stacks, failed=found(r"Error rate[ .]*(\d+)/", said))
+
+
+def tachyon(*options):
+    """CPython 3.15's own; it runs where the target runs, and can read that Python only."""
+    def record(target, rate, seconds):
+        python = os.readlink("/proc/%d/exe" % target.pid)
+        if not python.endswith("python3.15"):
+            raise harness.Skip("Tachyon reads its own version only, 3.15")
+        out = os.path.join(harness.folder(0o777), "out.collapsed")
+        said = run_for(["nsenter", "-t", str(target.pid), "-m", "-r", "--", "python3.15", "-m", "profiling.sampling",
+                        "attach", "-a", "--mode", "gil", "-r", str(rate), "-d", str(math.ceil(seconds)),
+                        "--collapsed", "-o", out, *options, str(target.pid)], None, out)
+        samples = found(r"Captured (\d+)", said)
+        stacks = [([(short(function), int(line)) for function, line in re.findall(r":([^;]+):(\d+)", ";".join(frames))],
+                   n) for frames, n in harness.read_folded(out)]
+        return Recording(stacks, failed=round(samples * found(r"Error rate: ([\d.]+)", said) / 100))
+    return record
+
+
+PEERS = {
+    "py-spy": py_spy(),
+    "py-spy --nonblocking": py_spy("--nonblocking"),
+    "austin": austin,
+    "Tachyon": tachyon(),
+    "Tachyon --blocking": tachyon("--blocking"),
+    "async, unchecked": pysampled("async", "build-unchecked"),
+}
