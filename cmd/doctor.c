@@ -10,6 +10,7 @@
 #include <sys/utsname.h>
 
 #include "../lib/attach.h"
+#include "../lib/attach_plan.h"
 #include "../lib/base.h"
 #include "../lib/capture/capture.h"
 #include "../lib/perf_event.h"

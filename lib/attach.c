@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>
-#include <sys/resource.h>
 
 #include "capture/tracer.h"
 #include "clock.h"
@@ -17,18 +16,6 @@ enum {
 	PATIENCE_NS = 100000000, /* to see one thread outside fork() */
 	ALL_PATIENCE_NS = 1000000000,
 };
-
-size_t attach_raise_nofile(void)
-{
-	struct rlimit l;
-
-	if (getrlimit(RLIMIT_NOFILE, &l) < 0)
-		return 1024;
-	l.rlim_cur = l.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &l);
-	getrlimit(RLIMIT_NOFILE, &l);
-	return l.rlim_cur;
-}
 
 /* "0-3,8,10-11" */
 static int parse_cpus(const char *s, int **ret, size_t *n)
@@ -443,19 +430,6 @@ static bool inherited(const struct attach *a, pid_t tid)
 	return false;
 }
 
-static int check_nofile(const struct attach *a, size_t threads, struct err *err)
-{
-	size_t need = (a->n_attached + threads) * per_thread(a) + 64;
-	size_t limit = attach_raise_nofile();
-
-	if (need <= limit)
-		return 0;
-	return err_set(err, -EMFILE,
-		       "%zu threads x %zu CPUs x %zu events need %zu descriptors and "
-		       "'ulimit -n' allows %zu; raise it (hard limit) or name fewer events",
-		       threads, a->n_slots, per_cpu(a), need, limit);
-}
-
 static bool wanted(pid_t tid, const pid_t *only, size_t n_only)
 {
 	for (size_t i = 0; i < n_only; i++)
@@ -475,7 +449,6 @@ static int attach_pass(struct attach *a, pid_t pid, const pid_t *only, size_t n_
 	*opened = 0;
 	if (r < 0)
 		return err_set(err, -ESRCH, "process %d is gone", pid);
-	r = check_nofile(a, n, err);
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		if (!wanted(tids[i], only, n_only) || find_attached(a, tids[i]) ||
 		    inherited(a, tids[i]))

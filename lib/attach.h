@@ -72,9 +72,6 @@ void attach_enable(struct attach *a, pid_t tid);
 void attach_disable(struct attach *a);
 void attach_deinit(struct attach *a);
 
-/* Raise RLIMIT_NOFILE as far as allowed. Returns the limit. */
-size_t attach_raise_nofile(void);
-
 /* The CPUs that are online, ascending; *@ret malloc'ed. 0 or -errno. */
 int attach_online_cpus(int **ret, size_t *n);
 

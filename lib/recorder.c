@@ -13,6 +13,7 @@
 #include "../output/sink.h"
 #include "announce.h"
 #include "attach.h"
+#include "attach_plan.h"
 #include "capture/tracer.h"
 #include "clock.h"
 #include "proc.h"
@@ -20,8 +21,6 @@
 #include "tracker.h"
 
 enum {
-	RING_PAGES = 256,
-	RING_PAGES_MIN = 32,
 	QUEUE_BYTES = 2 << 20,
 	CTL_QUEUE_BYTES = 64 << 10,
 	STACK_BYTES = 1024, /* holds what the innermost eval loop keeps on the C stack */
@@ -37,6 +36,7 @@ struct recorder {
 	struct reader_config config;
 	struct tracker tracker;
 	struct attach attach;
+	struct attach_plan plan;
 	struct tracer *tracer; /* of a capture that stops threads */
 	struct perf_options perf;
 	struct cpu_slot *slots;
@@ -169,6 +169,32 @@ static int choose(struct recorder *r, struct err *err)
 	return 0;
 }
 
+/* Before there are threads that share the descriptors. */
+static int plan(struct recorder *r, struct err *err)
+{
+	_cleanup_free_ int *cpus = NULL;
+	struct attach_limits limits = attach_limits_now(false);
+	struct attach_wants w = { .threads = r->o.n_tids };
+	int ret = attach_online_cpus(&cpus, &w.cpus);
+
+	if (ret < 0)
+		return err_set(err, ret, "can't tell which CPUs are online: %s",
+			       strerror(-ret));
+	r->attach.witness = !r->capture->stops && attach_can_witness(r->session, r->o.pids[0]);
+	w.events = r->o.n_events + r->attach.witness;
+	for (size_t i = 0; !r->o.n_tids && i < r->tracker.targets.n_all; i++) {
+		_cleanup_free_ pid_t *tids = NULL;
+		size_t n = 0;
+
+		if (proc_tasks(r->tracker.targets.all[i]->pid, &tids, &n) == 0)
+			w.threads += n;
+	}
+	ret = attach_plan_make(&w, &limits, &r->plan, err);
+	if (ret == 0)
+		attach_reserve(r->config.kick, r->plan.descriptors);
+	return ret;
+}
+
 struct recorder *recorder_create(const struct recorder_options *o, struct session *session,
 				 struct err *err)
 {
@@ -188,7 +214,7 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	r->tracker.note_arg = o->note_arg;
 	for (size_t i = 0; i < RECORDER_MAX_PIDS; i++)
 		r->pidfds[i] = -1;
-	if (find_targets(r, err) == 0 && choose(r, err) == 0)
+	if (find_targets(r, err) == 0 && choose(r, err) == 0 && plan(r, err) == 0)
 		return r;
 	recorder_destroy(r);
 	return NULL;
@@ -229,10 +255,11 @@ void recorder_destroy(struct recorder *r)
 
 /* --- a recording --- */
 
-/* An ordinary user may lock only so much memory: all rings are smaller then. */
+/* Others of this user may have locked some of what the plan counts on: all rings are
+ * smaller then. */
 static int open_rings(struct recorder *r, struct err *err)
 {
-	size_t pages = RING_PAGES, i;
+	size_t pages = r->plan.ring_pages, i;
 	int ret;
 
 	do {
@@ -241,7 +268,7 @@ static int open_rings(struct recorder *r, struct err *err)
 			ret = perf_ring_open(&r->slots[i].ring, r->slots[i].cpu, pages, err);
 		while (ret == -EPERM && i-- > 0)
 			perf_ring_close(&r->slots[i].ring);
-	} while (ret == -EPERM && (pages /= 2) >= RING_PAGES_MIN);
+	} while (ret == -EPERM && (pages = attach_plan_fewer_pages(pages)));
 	return ret;
 }
 
@@ -324,12 +351,10 @@ static int attach(struct recorder *r, struct err *err)
 		.slots = r->slots,
 		.n_slots = r->n_slots,
 		.inherit = r->perf.inherit,
+		.witness = r->attach.witness,
 	};
-	if (!r->capture->stops) {
-		r->attach.witness =
-			attach_can_witness(r->session, r->tracker.targets.all[0]->pid);
+	if (!r->capture->stops)
 		return attach_all(r, err);
-	}
 	c.signal = capture_stop_signal(r->o.pids, r->o.n_pids, err);
 	if (c.signal < 0)
 		return c.signal;

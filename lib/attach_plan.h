@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * attach_plan - events on each thread or on each CPU? From what either needs of what is
+ * limited: descriptors and locked memory.
+ *
+ * attach_plan_make() is pure; the rest asks and prepares this process.
+ */
+#ifndef ATTACH_PLAN_H
+#define ATTACH_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "err.h"
+
+struct attach_wants {
+	size_t threads, cpus;
+	size_t events; /* of a thread on a CPU, the witness included */
+};
+
+struct attach_limits {
+	size_t nofile; /* RLIMIT_NOFILE as far as we may raise it */
+	size_t page;
+	size_t mlock_kb; /* kernel.perf_event_mlock_kb: a user's, for each CPU */
+	size_t memlock;	 /* RLIMIT_MEMLOCK: bytes more */
+	bool lock_any;	 /* neither of them applies */
+	bool wide;	 /* events on all that a CPU runs may be opened */
+};
+
+/* Rings are always one a CPU. */
+struct attach_plan {
+	bool wide;	    /* events on CPUs, for whatever they run; else on threads */
+	size_t descriptors; /* all in all */
+	size_t ring_pages;  /* data pages of a ring, a power of two */
+	size_t locked;	    /* bytes of all rings */
+	char why[256];	    /* why wide; else "" */
+};
+
+/* 0; -EMFILE; -EPERM: not even the smallest rings may be locked. */
+int attach_plan_make(const struct attach_wants *w, const struct attach_limits *l,
+		     struct attach_plan *ret, struct err *err);
+
+/* The next smaller rings. 0: there are none. */
+size_t attach_plan_fewer_pages(size_t pages);
+
+/* This process's; @wide is the caller's to tell. */
+struct attach_limits attach_limits_now(bool wide);
+
+/* Raise RLIMIT_NOFILE as far as allowed. Returns the limit. */
+size_t attach_raise_nofile(void);
+
+/* Make the table of descriptors big enough for @n at once: where threads share it, each
+ * growth waits for a grace period of RCU, which a busy machine may not grant for seconds.
+ * @fd is any open one. */
+void attach_reserve(int fd, size_t n);
+
+#endif

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * attach_plan: machines and targets of all sizes, simulated: what is planned fits, and
+ * what is refused could not have fitted.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "attach_plan.h"
+#include "base.h"
+
+enum { PAGE = 4096, KIB = 1024, MIB = 1 << 20 };
+
+static const size_t threads[] = { 1, 2, 8, 50, 200, 1000 };
+static const size_t cpus[] = { 1, 2, 4, 8, 16, 32, 64, 256 };
+static const size_t nofiles[] = { 1024, 4096, 20000, 1 << 20 };
+/* perf_event_mlock_kb and RLIMIT_MEMLOCK: the kernel's own, older systems', none at all. */
+static const struct {
+	size_t mlock_kb, memlock;
+} locks[] = { { 516, 8 * MIB }, { 516, 64 * KIB }, { 516, SIZE_MAX }, { 132, 0 }, { 0, 0 } };
+
+/* What perf_mmap() in kernel/events/core.c would say to all rings. */
+static bool kernel_locks(const struct attach_wants *w, const struct attach_limits *l,
+			 size_t pages)
+{
+	size_t user = w->cpus * (l->mlock_kb * KIB / PAGE), want = w->cpus * (pages + 1);
+
+	return l->lock_any || want <= user || want - user <= l->memlock / PAGE;
+}
+
+static void check_rings(const struct attach_wants *w, const struct attach_limits *l,
+			const struct attach_plan *p)
+{
+	assert_true(p->ring_pages >= 32 && p->ring_pages <= 256);
+	assert_int_equal(p->ring_pages & (p->ring_pages - 1), 0);
+	assert_int_equal(p->locked, w->cpus * (p->ring_pages + 1) * PAGE);
+	assert_true(kernel_locks(w, l, p->ring_pages));
+}
+
+static void check_plan(const struct attach_wants *w, const struct attach_limits *l)
+{
+	size_t narrow = w->threads * w->cpus * w->events, wide = w->cpus * w->events;
+	struct attach_plan p;
+	struct err err;
+	int r = attach_plan_make(w, l, &p, &err);
+
+	if (r == -EPERM) {
+		assert_false(kernel_locks(w, l, 32 + 2)); /* and forkwatch's two pages */
+		assert_non_null(strstr(err.text, "ulimit -l"));
+		return;
+	}
+	if (r == -EMFILE) {
+		assert_true(narrow + 64 + 2 * w->cpus > l->nofile);
+		assert_true(!l->wide || wide + 64 + 2 * w->cpus > l->nofile);
+		assert_non_null(strstr(err.text, "ulimit -n"));
+		return;
+	}
+	assert_int_equal(r, 0);
+	check_rings(w, l, &p);
+	assert_true(p.descriptors <= l->nofile);
+	assert_true(p.descriptors >= (p.wide ? wide : narrow) + 64 + 2 * w->cpus);
+	assert_true(l->wide || !p.wide);
+	assert_int_equal(p.wide, p.why[0] != '\0');
+}
+
+static void sizes(void **state)
+{
+	for (size_t t = 0; t < ARRAY_SIZE(threads); t++)
+		for (size_t c = 0; c < ARRAY_SIZE(cpus); c++)
+			for (size_t e = 1; e <= 8 * 2; e++)
+				for (size_t n = 0; n < ARRAY_SIZE(nofiles); n++)
+					for (size_t k = 0; k < ARRAY_SIZE(locks); k++)
+						for (int rights = 0; rights < 4; rights++) {
+							struct attach_wants w = { threads[t],
+										  cpus[c], e };
+							struct attach_limits l = {
+								.nofile = nofiles[n],
+								.page = PAGE,
+								.mlock_kb = locks[k].mlock_kb,
+								.memlock = locks[k].memlock,
+								.lock_any = rights & 1,
+								.wide = rights & 2,
+							};
+
+							check_plan(&w, &l);
+						}
+}
+
+struct row {
+	struct attach_wants w;
+	size_t nofile;
+	bool wide;
+	int code;
+	bool planned_wide;
+	size_t descriptors;
+};
+
+static const struct row rows[] = {
+	{ { 1, 2, 2 }, 1024, false, 0, false, 4 + 68 },
+	{ { 1000, 2, 2 }, 20000, false, 0, false, 4000 + 68 },
+	{ { 1000, 2, 2 }, 4000, false, -EMFILE, false, 0 },
+	/* Exactly enough, and one too few. */
+	{ { 1000, 2, 2 }, 4068, false, 0, false, 4068 },
+	{ { 1000, 2, 2 }, 4067, false, -EMFILE, false, 0 },
+	{ { 1000, 2, 2 }, 4067, true, 0, true, 4 + 68 },
+	/* It would fit, but take seconds. */
+	{ { 1000, 64, 2 }, 1 << 20, true, 0, true, 128 + 192 },
+	{ { 1000, 64, 2 }, 1 << 20, false, 0, false, 128000 + 192 },
+	{ { 200, 64, 2 }, 1 << 20, true, 0, false, 25600 + 192 },
+	/* Not even a descriptor for each CPU. */
+	{ { 1, 256, 9 }, 1024, true, -EMFILE, false, 0 },
+};
+
+static void thresholds(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct attach_limits l = { .nofile = rows[i].nofile,
+					   .page = PAGE,
+					   .lock_any = true,
+					   .wide = rows[i].wide };
+		struct attach_plan p;
+		struct err err;
+		int r = attach_plan_make(&rows[i].w, &l, &p, &err);
+
+		if (r != rows[i].code)
+			fail_msg("row %zu: %d", i, r);
+		if (r == 0 &&
+		    (p.wide != rows[i].planned_wide || p.descriptors != rows[i].descriptors))
+			fail_msg("row %zu: wide %d, %zu", i, p.wide, p.descriptors);
+	}
+}
+
+/* An ordinary user's rings on a distribution's defaults, the more CPUs the smaller. */
+static void rings_shrink_with_cpus(void **state)
+{
+	static const size_t want[] = { 256, 256, 256, 256, 128, 128, 128, 128 };
+	struct attach_limits l = {
+		.nofile = 1 << 20, .page = PAGE, .mlock_kb = 516, .memlock = 8 * MIB
+	};
+	struct attach_plan p;
+	struct err err;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cpus); i++) {
+		struct attach_wants w = { 1, cpus[i], 2 };
+
+		assert_int_equal(attach_plan_make(&w, &l, &p, &err), 0);
+		assert_int_equal(p.ring_pages, want[i]);
+	}
+}
+
+static void sentences(void **state)
+{
+	struct attach_wants w = { 1000, 64, 2 };
+	struct attach_limits l = { .nofile = 20000, .page = PAGE, .mlock_kb = 4 };
+	struct attach_plan p;
+	struct err err;
+
+	assert_int_equal(attach_plan_make(&w, &l, &p, &err), -EMFILE);
+	assert_string_equal(err.text,
+			    "1000 threads x 64 CPUs x 2 events need 128192 descriptors and "
+			    "'ulimit -n' allows 20000; raise it (hard limit), name fewer "
+			    "events, or threads (-t), or run with CAP_PERFMON");
+	l.wide = true;
+	assert_int_equal(attach_plan_make(&w, &l, &p, &err), -EPERM);
+	assert_string_equal(err.text,
+			    "rings for 64 CPUs need 8456 KiB of locked memory, 256 are "
+			    "allowed; raise kernel.perf_event_mlock_kb or 'ulimit -l'");
+	assert_non_null(strstr(p.why, "128000 descriptors"));
+}
+
+static void all_page_counts(void **state)
+{
+	assert_int_equal(attach_plan_fewer_pages(256), 128);
+	assert_int_equal(attach_plan_fewer_pages(64), 32);
+	assert_int_equal(attach_plan_fewer_pages(32), 0);
+}
+
+/* Of ourselves: the table of descriptors grows, and none stays open. */
+static void reserve(void **state)
+{
+	int before = open("/dev/null", O_RDONLY | O_CLOEXEC), after;
+	struct attach_limits l = attach_limits_now(false);
+	char line[64] = "";
+	size_t size = 0;
+	FILE *f;
+
+	assert_true(l.nofile >= 512 && l.page >= 4096);
+	attach_reserve(before, 512);
+	f = fopen("/proc/self/status", "re");
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "FDSize: %zu", &size) == 1)
+			break;
+	fclose(f);
+	assert_true(size >= 512);
+	after = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	assert_int_equal(after, before + 1);
+	attach_reserve(before, l.nofile + 1); /* beyond the limit: nothing happens */
+	close(before);
+	close(after);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sizes),
+		cmocka_unit_test(thresholds),
+		cmocka_unit_test(rings_shrink_with_cpus),
+		cmocka_unit_test(sentences),
+		cmocka_unit_test(all_page_counts),
+		cmocka_unit_test(reserve),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
