@@ -24,6 +24,7 @@ enum {
 	QUEUE_BYTES = 2 << 20,
 	CTL_QUEUE_BYTES = 64 << 10,
 	STACK_BYTES = 1024, /* holds what the innermost eval loop keeps on the C stack */
+	READY_MS = 1000,    /* the readers have them to begin */
 	WATCH_MS = 1000, /* who sees a reader inside a read kicks the control thread before */
 	SEARCH_MS = 50,	 /* while interpreters are being looked for */
 	SUSPECT_MS = 10, /* a reader was inside a read: still the same one? */
@@ -400,6 +401,7 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	for (size_t i = 0; i < n_sinks; i++)
 		if (sinks[i]->ops->needs & SINK_NEEDS_READS)
 			c->tape = true;
+	atomic_init(&c->start_ns, UINT64_MAX);
 	c->last_in = calloc(LAST_IN, sizeof(*c->last_in));
 	c->ids = &r->attach.ids;
 	return c->last_in ? 0 : -ENOMEM;
@@ -448,6 +450,17 @@ static void announce_all(struct recorder *r, uint64_t time)
 		tracker_tape_all(&r->tracker, &r->own);
 }
 
+/* On a busy machine it is milliseconds until they run for the first time. */
+static void await_readers(const struct recorder *r)
+{
+	const struct timespec step = { .tv_nsec = 100000 };
+	uint64_t end = now_ns() + READY_MS * 1000000ull;
+
+	for (size_t i = 0; i < r->n_slots; i++)
+		while (!atomic_load(&r->slots[i].ready) && now_ns() < end)
+			nanosleep(&step, NULL);
+}
+
 /* What takes time comes first: once events are open their rings fill, and nobody reads
  * them until the readers run. */
 static int start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
@@ -472,6 +485,8 @@ static int start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 	announce_all(r, r->session->start_ns);
 	for (size_t i = 0; ret == 0 && i < r->n_slots; i++)
 		ret = reader_start(&r->config, &r->slots[i]);
+	if (ret == 0)
+		await_readers(r);
 	/* Only from here on can a thread be held at its sample: what came before
 	 * belongs to the attaching, not to the recording. */
 	r->session->start_ns = now_ns();

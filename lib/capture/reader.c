@@ -46,6 +46,12 @@ static void scan_witness(struct reader *r, const struct perf_event_header *h)
 	}
 }
 
+/* Before the recording began: while events were still being opened. */
+static bool early(const struct reader *r, uint64_t time)
+{
+	return time < atomic_load_explicit(&r->c->start_ns, memory_order_relaxed);
+}
+
 static void make_room(struct reader *r)
 {
 	for (uint32_t i = 0; i < r->n_pend; i++)
@@ -66,7 +72,7 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 	}
 	if (perf_decode_sample(h, r->c->sample_type, &s) < 0)
 		return;
-	if (s.time < atomic_load_explicit(&r->c->start_ns, memory_order_relaxed)) {
+	if (early(r, s.time)) {
 		STATS_ADD(early, 1);
 		return;
 	}
@@ -105,9 +111,12 @@ static void scan_switch(struct reader *r, const struct proof_switch *sw)
 static void scan_other(struct reader *r, const struct perf_event_header *h)
 {
 	struct side s;
+	bool known = perf_decode_side(h, &s) == 0;
 
+	if (known && s.kind == SIDE_LOST && early(r, s.time))
+		return;
 	emit_side(r, h);
-	if (perf_decode_side(h, &s) < 0)
+	if (!known)
 		return;
 	if (s.kind == SIDE_FORK && s.pid != s.u.fork.ppid)
 		emit_control(r, CTL_FORK, s.pid, s.u.fork.ppid);
@@ -208,6 +217,9 @@ static void *reader_main(void *arg)
 	bool busy = true;
 
 	r->unfit = r->c->capture->thread_begin(r->slot->cpu) < 0;
+	/* A ring that is full already wakes nobody. */
+	drain(r, 0, false);
+	atomic_store_explicit(&r->slot->ready, true, memory_order_release);
 	while (!atomic_load_explicit(&r->stop, memory_order_acquire)) {
 		struct epoll_event ev;
 

@@ -55,7 +55,7 @@ struct reader_config {
 	bool tape;
 	bool follow;		   /* unknown processes are children to take up */
 	int kick;		   /* eventfd */
-	_Atomic uint64_t start_ns; /* samples before it are ignored; 0: none yet */
+	_Atomic uint64_t start_ns; /* samples before it are ignored; UINT64_MAX: all */
 	_Atomic bool over_budget;  /* set once */
 	_Atomic bool ended;	   /* the events are going off: who runs leaves no record */
 	_Atomic(struct event_ids *) *ids; /* with several events */
@@ -74,6 +74,7 @@ struct cpu_slot {
 	struct handover handover; /* of a capture that stops threads */
 	struct reader *reader;
 	uint32_t generation; /* readers started so far */
+	_Atomic bool ready;  /* the first one has emptied the ring and waits */
 	/* Odd while the reader is inside a remote read of process @reading. The control
 	 * thread may then move it on by two and start another reader: the first one,
 	 * when its read ever ends, finds it changed and may touch nothing. */

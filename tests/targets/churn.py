@@ -1,6 +1,6 @@
 """Threads that live for milliseconds, 4 at a time, each with work of its own; READY's truth as in groundtruth.py.
 
-Usage: churn.py [--progress FILE]
+Usage: churn.py [--ms LIFE] [--progress FILE]: a step for each 4 threads.
 """
 import argparse
 import threading
@@ -10,7 +10,6 @@ import gtspin
 import target
 
 WIDTH = 16
-LIFE_S = 0.02
 
 
 def source():
@@ -23,6 +22,7 @@ def source():
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--ms", type=float, default=20)
     parser.add_argument("--progress")
     args = parser.parse_args()
     target.live()
@@ -37,7 +37,7 @@ def main():
         batch = []
         for _ in range(4):
             body = namespace["w_%02d" % (count % WIDTH)]
-            batch.append(threading.Thread(target=body, args=(time.monotonic() + LIFE_S,)))
+            batch.append(threading.Thread(target=body, args=(time.monotonic() + args.ms / 1000,)))
             count += 1
         for thread in batch:
             thread.start()

@@ -1,7 +1,7 @@
 """cycle -> f_KK -> g_KK -> spin_NN, each spin called from one line only; with --depth below that many more frames.
 
 READY's truth: {spin: [[g, line], [f, line], ["cycle", line]]}, so a sample in spin_NN tells its whole stack.
-Usage: groundtruth.py --us US [--depth N] [--threads N] [--seconds S] [--progress FILE]
+Usage: groundtruth.py --us US [--depth N] [--threads N] [--idle N] [--seconds S] [--progress FILE]
 """
 import argparse
 import sys
@@ -49,6 +49,7 @@ def main():
     parser.add_argument("--us", type=float, default=10)
     parser.add_argument("--depth", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--idle", type=int, default=0)  # threads that only wait
     parser.add_argument("--seconds", type=float, default=target.LIFE)
     parser.add_argument("--progress")
     args = parser.parse_args()
@@ -69,6 +70,8 @@ def main():
     others = [threading.Thread(target=work, name="spin-%d" % i, daemon=True) for i in range(1, args.threads)]
     for thread in others:
         thread.start()
+    for _ in range(args.idle):
+        threading.Thread(target=threading.Event().wait, name="idle", daemon=True).start()
     target.ready(truth=truth, file=path)
     begin.set()
     work()
