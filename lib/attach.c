@@ -152,15 +152,29 @@ int attach_choose(struct session *session, const struct perf_spec *specs, size_t
 	return 0;
 }
 
-bool attach_can_witness(const struct session *session, pid_t tid)
+static bool can_open(const struct perf_event_attr *attr, pid_t tid, int cpu)
 {
-	struct perf_event_attr a = perf_event_witness(&session->events[0].attr);
-	int fd = perf_event_open_fd(&a, tid, -1);
+	int fd = perf_event_open_fd(attr, tid, cpu);
 
 	if (fd < 0)
 		return false;
 	close(fd);
 	return true;
+}
+
+bool attach_can_witness(const struct session *session, pid_t tid)
+{
+	struct perf_event_attr a = perf_event_witness(&session->events[0].attr);
+
+	return can_open(&a, tid, -1);
+}
+
+bool attach_can_wide(const struct session *session, int cpu)
+{
+	struct perf_event_attr a = session->events[0].attr;
+
+	a.inherit = a.inherit_thread = 0;
+	return can_open(&a, -1, cpu);
 }
 
 /* --- opening --- */
@@ -351,6 +365,11 @@ int attach_thread(struct attach *a, pid_t tid, struct err *err)
 	if (r < 0)
 		free(t.fds);
 	return r;
+}
+
+int attach_wide(struct attach *a, struct err *err)
+{
+	return attach_thread(a, -1, err);
 }
 
 bool attach_has(const struct attach *a, pid_t tid)

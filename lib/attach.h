@@ -45,6 +45,13 @@ int attach_choose(struct session *session, const struct perf_spec *specs, size_t
 /* May there be a witness on thread @tid? */
 bool attach_can_witness(const struct session *session, pid_t tid);
 
+/* May events be opened on @cpu for all that it runs? */
+bool attach_can_wide(const struct session *session, int cpu);
+
+/* Open the session's events on every slot's CPU, for all that it runs, redirected into the
+ * slots' rings; they must not inherit. 0, or as perf_event_explain(). */
+int attach_wide(struct attach *a, struct err *err);
+
 /* Open the session's events on every thread of @pid (or only on @only, n_only of
  * them) and every slot's CPU, redirected into the slots' rings. Threads that start
  * meanwhile are found, those that inherit are left alone. 0; -ESRCH the process is

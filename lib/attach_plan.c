@@ -68,7 +68,7 @@ static int refuse(const struct attach_wants *w, const struct attach_limits *l, s
 		       "'ulimit -n' allows %zu; raise it (hard limit), name fewer events, or "
 		       "threads (-t)%s",
 		       w->threads, w->cpus, w->events, need, l->nofile,
-		       l->wide ? "" : ", or run with CAP_PERFMON");
+		       l->wide ? "" : ", or give CAP_PERFMON (not with --capture stop)");
 }
 
 int attach_plan_make(const struct attach_wants *w, const struct attach_limits *l,

@@ -170,12 +170,24 @@ static int choose(struct recorder *r, struct err *err)
 	return 0;
 }
 
+static void go_wide(struct recorder *r)
+{
+	note(r, "%s", r->plan.why);
+	r->perf.inherit = false;
+	for (size_t i = 0; i < r->session->n_events; i++) {
+		struct perf_event_attr *a = &r->session->events[i].attr;
+
+		a->inherit = a->inherit_thread = 0;
+		a->exclude_idle = 1;
+	}
+}
+
 /* Before there are threads that share the descriptors. */
 static int plan(struct recorder *r, struct err *err)
 {
 	_cleanup_free_ int *cpus = NULL;
-	struct attach_limits limits = attach_limits_now(false);
 	struct attach_wants w = { .threads = r->o.n_tids };
+	struct attach_limits limits;
 	int ret = attach_online_cpus(&cpus, &w.cpus);
 
 	if (ret < 0)
@@ -190,10 +202,15 @@ static int plan(struct recorder *r, struct err *err)
 		if (proc_tasks(r->tracker.targets.all[i]->pid, &tids, &n) == 0)
 			w.threads += n;
 	}
+	limits = attach_limits_now(!r->capture->stops && !r->o.child &&
+				   attach_can_wide(r->session, cpus[0]));
 	ret = attach_plan_make(&w, &limits, &r->plan, err);
-	if (ret == 0)
-		attach_reserve(r->config.kick, r->plan.descriptors);
-	return ret;
+	if (ret < 0)
+		return ret;
+	attach_reserve(r->config.kick, r->plan.descriptors);
+	if (r->plan.wide)
+		go_wide(r);
+	return 0;
 }
 
 struct recorder *recorder_create(const struct recorder_options *o, struct session *session,
@@ -251,6 +268,7 @@ void recorder_destroy(struct recorder *r)
 	if (r->config.kick >= 0)
 		close(r->config.kick);
 	free((void *)(uintptr_t)r->config.last_in);
+	ours_destroy(r->config.ours);
 	free(r);
 }
 
@@ -334,6 +352,14 @@ static int attach_all(void *arg, struct err *err)
 	return ret;
 }
 
+static int attach_cpus(struct recorder *r, struct err *err)
+{
+	for (size_t i = 0; i < r->o.n_tids; i++)
+		if (proc_tgid(r->o.tids[i]) < 0)
+			return err_set(err, -ESRCH, "thread %d is not there", r->o.tids[i]);
+	return attach_wide(&r->attach, err);
+}
+
 /* By the thread that may: the tracer's, if there is one. */
 static int attach(struct recorder *r, struct err *err)
 {
@@ -354,6 +380,8 @@ static int attach(struct recorder *r, struct err *err)
 		.inherit = r->perf.inherit,
 		.witness = r->attach.witness,
 	};
+	if (r->plan.wide)
+		return attach_cpus(r, err);
 	if (!r->capture->stops)
 		return attach_all(r, err);
 	c.signal = capture_stop_signal(r->o.pids, r->o.n_pids, err);
@@ -384,6 +412,21 @@ static void detach(struct recorder *r)
 	attach_disable(&r->attach);
 }
 
+/* Events that see all: what is there belongs to us, children since the last look too. */
+static int claim(struct recorder *r)
+{
+	int ret = 0;
+
+	r->config.tids = r->o.tids;
+	r->config.n_tids = r->o.n_tids;
+	r->config.ours = ours_create();
+	for (size_t i = 0; ret == 0 && r->o.follow && i < r->o.n_pids; i++)
+		ret = tracker_descendants(&r->tracker, r->o.pids[i]);
+	for (size_t i = 0; i < r->tracker.targets.n_all; i++)
+		ours_set(r->config.ours, r->tracker.targets.all[i]->pid, true);
+	return r->config.ours ? ret : -ENOMEM;
+}
+
 static int fill_config(struct recorder *r, const struct sink *const *sinks, size_t n_sinks)
 {
 	struct reader_config *c = &r->config;
@@ -404,7 +447,9 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	atomic_init(&c->start_ns, UINT64_MAX);
 	c->last_in = calloc(LAST_IN, sizeof(*c->last_in));
 	c->ids = &r->attach.ids;
-	return c->last_in ? 0 : -ENOMEM;
+	if (!c->last_in)
+		return -ENOMEM;
+	return r->plan.wide ? claim(r) : 0;
 }
 
 /* On the resolver's thread, which wakes up anyway: a reader inside a read is worth a look

@@ -32,7 +32,7 @@
 	X(torn_moved, "torn: the stack changed while it was read")                    \
 	X(torn_notready, "torn: process seen before its interpreter was known")       \
 	X(torn_quarantined, "torn: reads of this process hang, it is left alone")     \
-	X(foreign, "samples of processes outside --no-follow")                        \
+	X(foreign, "samples of other processes, ignored")                             \
 	X(unattached, "new threads that could not be given events")                   \
 	X(stuck_reads, "reads that hung and whose reader was replaced")               \
 	X(early, "samples before the recording began, ignored")

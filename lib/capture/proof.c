@@ -8,7 +8,9 @@ bool proof_is_switch(const struct perf_event_header *h, const unsigned char *end
 {
 	struct perf_trailer t;
 
-	if (h->type != PERF_RECORD_SWITCH || h->size < sizeof(*h) + PERF_TRAILER)
+	/* CPU_WIDE also names the other thread; the trailer is of the same one. */
+	if ((h->type != PERF_RECORD_SWITCH && h->type != PERF_RECORD_SWITCH_CPU_WIDE) ||
+	    h->size < sizeof(*h) + PERF_TRAILER)
 		return false;
 	perf_decode_trailer(end, &t);
 	ret->tid = t.tid;

@@ -52,6 +52,16 @@ static bool early(const struct reader *r, uint64_t time)
 	return time < atomic_load_explicit(&r->c->start_ns, memory_order_relaxed);
 }
 
+/* Events on a CPU see whatever it runs. */
+static bool wanted(const struct reader_config *c, pid_t pid, pid_t tid)
+{
+	bool found = !c->ours || !c->n_tids;
+
+	for (size_t i = 0; !found && i < c->n_tids; i++)
+		found = c->tids[i] == tid;
+	return found && ours_has(c->ours, pid);
+}
+
 static void make_room(struct reader *r)
 {
 	for (uint32_t i = 0; i < r->n_pend; i++)
@@ -72,6 +82,10 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 	}
 	if (perf_decode_sample(h, r->c->sample_type, &s) < 0)
 		return;
+	if (!wanted(r->c, s.pid, s.tid)) {
+		STATS_ADD(foreign, 1);
+		return;
+	}
 	if (early(r, s.time)) {
 		STATS_ADD(early, 1);
 		return;
@@ -108,12 +122,25 @@ static void scan_switch(struct reader *r, const struct proof_switch *sw)
 	}
 }
 
+/* Is @s about a process of ours? A child is what its parent is, whoever had its number. */
+static bool concerns(const struct reader_config *c, const struct side *s)
+{
+	/* The kernel's own maps have no process. */
+	if (!c->ours || s->pid < 0 || s->kind == SIDE_LOST || s->kind == SIDE_THROTTLE)
+		return true;
+	if (s->kind == SIDE_FORK && s->pid != s->u.fork.ppid)
+		ours_set(c->ours, s->pid, c->follow && ours_has(c->ours, s->u.fork.ppid));
+	return ours_has(c->ours, s->pid);
+}
+
 static void scan_other(struct reader *r, const struct perf_event_header *h)
 {
 	struct side s;
 	bool known = perf_decode_side(h, &s) == 0;
 
 	if (known && s.kind == SIDE_LOST && early(r, s.time))
+		return;
+	if (known && !concerns(r->c, &s))
 		return;
 	emit_side(r, h);
 	if (!known)
@@ -138,7 +165,7 @@ static uint64_t scan_record(struct reader *r, uint64_t pos)
 		scan_sample(r, h, pos);
 	else if (proof_is_switch(h, (const unsigned char *)h + h->size - PERF_TRAILER, &sw))
 		scan_switch(r, &sw);
-	else if (h->type != PERF_RECORD_SWITCH)
+	else if (h->type != PERF_RECORD_SWITCH && h->type != PERF_RECORD_SWITCH_CPU_WIDE)
 		scan_other(r, h);
 	return pos + h->size;
 }

@@ -19,6 +19,7 @@
 #include "../sample.h"
 #include "../target.h"
 #include "capture.h"
+#include "ours.h"
 #include "handover.h"
 
 /* What a reader queues for the resolver. */
@@ -59,6 +60,9 @@ struct reader_config {
 	_Atomic bool over_budget;  /* set once */
 	_Atomic bool ended;	   /* the events are going off: who runs leaves no record */
 	_Atomic(struct event_ids *) *ids; /* with several events */
+	struct ours *ours;		  /* events see all of a CPU; else NULL */
+	const pid_t *tids;		  /* ... these threads are wanted; none: all */
+	size_t n_tids;
 	_Atomic uint64_t *last_in; /* LAST_IN slots: when a thread was last seen starting */
 	struct cpu_slot *slots;
 	uint32_t n_slots;

@@ -167,7 +167,8 @@ static void sentences(void **state)
 	assert_string_equal(err.text,
 			    "1000 threads x 64 CPUs x 2 events need 128192 descriptors and "
 			    "'ulimit -n' allows 20000; raise it (hard limit), name fewer "
-			    "events, or threads (-t), or run with CAP_PERFMON");
+			    "events, or threads (-t), or give CAP_PERFMON (not with "
+			    "--capture stop)");
 	l.wide = true;
 	assert_int_equal(attach_plan_make(&w, &l, &p, &err), -EPERM);
 	assert_string_equal(err.text,

@@ -101,6 +101,14 @@ static void switch_records(void **state)
 	}
 	record_header(&r)->size--;
 	assert_false(proof_is_switch(record_header(&r), NULL, &sw));
+	/* Of an event on a CPU: with the thread that comes next, or was before. */
+	record_begin(&r, PERF_RECORD_SWITCH_CPU_WIDE, PERF_RECORD_MISC_SWITCH_OUT);
+	record_u32(&r, TID + 1, TID + 2);
+	record_trailer(&r, TID, 600);
+	assert_true(proof_is_switch(record_header(&r), r.bytes + r.n - PERF_TRAILER, &sw));
+	assert_int_equal(sw.tid, TID);
+	assert_int_equal(sw.time, 600);
+	assert_true(sw.out && !sw.preempt);
 	record_comm(&r, 0, "x", 500);
 	assert_false(proof_is_switch(record_header(&r), r.bytes + r.n - PERF_TRAILER, &sw));
 }

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * ours - which processes are targets or their children, where events see all that a CPU
+ * runs. Any thread.
+ */
+#ifndef OURS_H
+#define OURS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct ours;
+
+/* NULL: no memory. */
+struct ours *ours_create(void);
+void ours_destroy(struct ours *o);
+
+/* With @o NULL all are: events on threads see nothing else. */
+bool ours_has(const struct ours *o, pid_t pid);
+void ours_set(struct ours *o, pid_t pid, bool ours);
+
+#endif
