@@ -48,7 +48,7 @@ def test_events_are_told_apart_in_threads_that_come_later(py):
                             "a.data", home=home).ok()
     out, _ = harness.perf("script", "-i", os.path.join(home, "a.data"), "-F", "event", home=home)
     seen = {event: out.count(event) for event in ("page-faults", "cpu-clock")}
-    check(seen["page-faults"] == 0 and seen["cpu-clock"] == run.n("samples") > 100, "events: %s of %s", seen, run)
+    check(seen["page-faults"] == 0 and seen["cpu-clock"] == run.n("samples") > 30, "events: %s of %s", seen, run)
 
 
 @each(follow=["--follow", "--no-follow"])
