@@ -552,7 +552,7 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 	switch (type) {
 	case CTL_FORK:
 		if (r->o.follow)
-			tracker_forked(&r->tracker, m->pid, m->ppid);
+			tracker_forked(&r->tracker, m->pid, m->ppid, m->ptid);
 		break;
 	case CTL_EXEC:
 		/* Our own child's first exec is what we started it for. */
@@ -602,10 +602,13 @@ static void take_messages(struct recorder *r)
 static int watch_readers(struct recorder *r)
 {
 	int soon = r->tracker.n_searches ? SEARCH_MS : WATCH_MS;
+	pid_t back;
 
 	for (size_t i = 0; i < r->n_slots; i++) {
 		pid_t pid = r->slots[i].reader ? reader_stuck(&r->slots[i]) : 0;
 
+		while ((back = reader_returned(&r->slots[i])))
+			tracker_release(&r->tracker, back);
 		if (r->slots[i].watch & 1)
 			soon = SUSPECT_MS;
 		if (!pid)

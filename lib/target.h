@@ -18,13 +18,15 @@ enum target_state {
 	TARGET_PYTHON,	    /* py is valid */
 	TARGET_NOPYTHON,    /* looked at: no CPython is mapped */
 	TARGET_REFUSED,	    /* a CPython that we can't read; why[] tells */
-	TARGET_QUARANTINED, /* reads of it hang: never read again */
+	TARGET_QUARANTINED, /* a read of it hangs: none until that ends */
 };
 
 struct target {
 	pid_t pid;
 	_Atomic int state;
 	bool inner_tids; /* lives in a PID namespace of its own */
+	bool hung;	 /* a person was told */
+	pid_t forker;	 /* its parent's thread that forked it (inner), 0: not known */
 	struct pystack_target py;
 	uint32_t version; /* PY_VERSION_HEX */
 	raddr runtime;

@@ -159,7 +159,7 @@ static int begin_search(struct tracker *t, struct target *target, bool fresh)
 	return 0;
 }
 
-void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid)
+void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid)
 {
 	struct target *parent = targets_find(&t->targets, ppid), *child;
 	int state;
@@ -173,7 +173,11 @@ void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid)
 	child->py.pid = pid;
 	child->version = parent->version;
 	child->runtime = parent->runtime;
+	child->forker = target_inner_tid(parent, ptid);
 	state = atomic_load(&parent->state);
+	/* fork() itself may have held up a read of the parent; the child is another. */
+	if (state == TARGET_QUARANTINED)
+		state = parent->runtime ? TARGET_PYTHON : TARGET_PENDING;
 	if (state == TARGET_PYTHON)
 		learn_inner_tids(child);
 	atomic_init(&child->state, state);
@@ -205,13 +209,21 @@ void tracker_quarantine(struct tracker *t, pid_t pid)
 {
 	struct target *target = targets_find(&t->targets, pid);
 
-	if (!target ||
-	    atomic_exchange(&target->state, TARGET_QUARANTINED) == TARGET_QUARANTINED)
+	if (!target)
 		return;
-	note(t,
-	     "a read of process %d hangs; it is left alone from now on, its samples are "
-	     "torn",
-	     pid);
+	atomic_store(&target->state, TARGET_QUARANTINED);
+	if (!target->hung)
+		note(t, "a read of process %d hangs; until it ends its samples are torn", pid);
+	target->hung = true;
+}
+
+void tracker_release(struct tracker *t, pid_t pid)
+{
+	struct target *target = targets_find(&t->targets, pid);
+	int hangs = TARGET_QUARANTINED;
+
+	if (target && target->runtime)
+		atomic_compare_exchange_strong(&target->state, &hangs, TARGET_PYTHON);
 }
 
 /* --- searches --- */

@@ -39,13 +39,14 @@ void tracker_settle(struct tracker *t);
  * looked for from now on. 0 or -ENOMEM. */
 int tracker_new(struct tracker *t, pid_t pid);
 
-/* @pid was forked by @ppid: until it execs it is its parent's copy. */
-void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid);
+/* @pid was forked by thread @ptid of @ppid: until it execs it is its parent's copy. */
+void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid);
 
 void tracker_gone(struct tracker *t, pid_t pid);
 
-/* Reads of @pid hang: its samples are torn from now on. */
+/* A read of @pid hangs: its samples are torn until it ends. */
 void tracker_quarantine(struct tracker *t, pid_t pid);
+void tracker_release(struct tracker *t, pid_t pid);
 
 /* Take up what ended, start what is due. Call often; cheap when nothing is up. */
 void tracker_run(struct tracker *t);

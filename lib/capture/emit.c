@@ -78,12 +78,12 @@ void emit_read(void *arg, raddr at, const void *bytes, size_t n, int ret)
 	     (struct bytes){ .at = bytes, .n = ret == 0 ? n : 0 });
 }
 
-void emit_control(struct reader *r, enum ctl_type type, pid_t pid, pid_t ppid)
+void emit_control(struct reader *r, enum ctl_type type, struct ctl_msg m)
 {
-	struct ctl_msg *m = queue_reserve(&r->slot->ctl, type, sizeof(*m));
+	struct ctl_msg *p = queue_reserve(&r->slot->ctl, type, sizeof(*p));
 
-	if (m) {
-		*m = (struct ctl_msg){ .pid = pid, .ppid = ppid };
+	if (p) {
+		*p = m;
 		queue_commit(&r->slot->ctl);
 	}
 	eventfd_write(r->c->kick, 1);

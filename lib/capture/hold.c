@@ -28,8 +28,12 @@ static uint64_t guard_enter(struct reader *r)
 
 static void guard_leave(struct reader *r, uint64_t g)
 {
-	if (!atomic_compare_exchange_strong(&r->slot->guard, &g, g + 1))
-		pthread_exit(NULL); /* abandoned: another reader owns the slot now */
+	if (atomic_compare_exchange_strong(&r->slot->guard, &g, g + 1))
+		return;
+	/* Abandoned: another reader owns the slot now. */
+	atomic_store_explicit(&r->returned, true, memory_order_release);
+	eventfd_write(r->c->kick, 1);
+	pthread_exit(NULL);
 }
 
 static int guarded_read(struct rmem *m, raddr at, void *buf, size_t n)
@@ -168,7 +172,7 @@ static enum pystack_end readable(struct reader *r, struct target *t, pid_t pid)
 		return PYSTACK_END_N;
 	default:
 		if (!t)
-			emit_control(r, CTL_UNKNOWN, pid, 0);
+			emit_control(r, CTL_UNKNOWN, (struct ctl_msg){ .pid = pid });
 		STATS_ADD(torn_notready, 1);
 		return PYSTACK_END_N;
 	}
@@ -194,7 +198,7 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 		return res;
 	*inner = target_inner_tid(t, tid);
 	if (!*inner) {
-		emit_control(r, CTL_UNKNOWN, pid, 0);
+		emit_control(r, CTL_UNKNOWN, (struct ctl_msg){ .pid = pid });
 		STATS_ADD(torn_notready, 1);
 		res.end = PYSTACK_END_N;
 		return res;
@@ -205,6 +209,13 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 	know_stack(r, p->pos);
 	res = pystack_read(r->ps, &t->py, &r->live, tid, *inner, r->c->tape ? emit_read : NULL,
 			   r);
+	if (res.end == PYSTACK_NOPYTHON && tid == pid && t->forker) {
+		/* Its state bears the number of the thread that forked it until
+		 * PyOS_AfterFork_Child(), and always where none runs (subprocess). */
+		*inner = t->forker;
+		res = pystack_read(r->ps, &t->py, &r->live, tid, *inner,
+				   r->c->tape ? emit_read : NULL, r);
+	}
 	if (r->code_lost)
 		pystack_forget(r->ps, pid);
 	return res;

@@ -146,12 +146,13 @@ static void scan_other(struct reader *r, const struct perf_event_header *h)
 	if (!known)
 		return;
 	if (s.kind == SIDE_FORK && s.pid != s.u.fork.ppid)
-		emit_control(r, CTL_FORK, s.pid, s.u.fork.ppid);
+		emit_control(r, CTL_FORK,
+			     (struct ctl_msg){ s.pid, s.u.fork.ppid, s.u.fork.ptid });
 	else if (s.kind == SIDE_COMM && s.u.comm.exec) {
 		pystack_forget(r->ps, s.pid);
-		emit_control(r, CTL_EXEC, s.pid, 0);
+		emit_control(r, CTL_EXEC, (struct ctl_msg){ .pid = s.pid });
 	} else if (s.kind == SIDE_EXIT && s.pid == s.tid)
-		emit_control(r, CTL_EXIT, s.pid, 0);
+		emit_control(r, CTL_EXIT, (struct ctl_msg){ .pid = s.pid });
 }
 
 static uint64_t scan_record(struct reader *r, uint64_t pos)
@@ -340,8 +341,26 @@ pid_t reader_stuck(struct cpu_slot *slot)
 	if (!atomic_compare_exchange_strong(&slot->guard, &g, g + 3))
 		return 0;
 	/* Its memory stays: the kernel may still write into it. */
-	pthread_detach(slot->reader->thread);
+	slot->reader->next = slot->stuck;
+	slot->stuck = slot->reader;
 	slot->reader = NULL;
 	slot->watch = 0;
+	return pid;
+}
+
+pid_t reader_returned(struct cpu_slot *slot)
+{
+	struct reader **p = &slot->stuck, *r;
+	pid_t pid;
+
+	while (*p && !atomic_load_explicit(&(*p)->returned, memory_order_acquire))
+		p = &(*p)->next;
+	r = *p;
+	if (!r)
+		return 0;
+	*p = r->next;
+	pid = r->below.pid;
+	pthread_join(r->thread, NULL);
+	reader_destroy(r);
 	return pid;
 }

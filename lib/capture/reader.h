@@ -40,8 +40,8 @@ struct q_sample {
 /* What a reader or the tracer tells the control thread; queued, then @kick is written to. */
 enum ctl_type { CTL_FORK = 1, CTL_EXEC, CTL_EXIT, CTL_UNKNOWN, CTL_BEGUN };
 struct ctl_msg {
-	pid_t pid, ppid;
-	uint64_t time; /* CTL_BEGUN: a program that began by then, unseen */
+	pid_t pid, ppid, ptid; /* FORK: by which thread of which process */
+	uint64_t time;	       /* CTL_BEGUN: a program that began by then, unseen */
 };
 
 /* The settings all readers share; read-only while they run, except where atomic. */
@@ -77,11 +77,12 @@ struct cpu_slot {
 	struct queue queue, ctl;
 	struct handover handover; /* of a capture that stops threads */
 	struct reader *reader;
-	uint32_t generation; /* readers started so far */
-	_Atomic bool ready;  /* the first one has emptied the ring and waits */
+	struct reader *stuck; /* abandoned ones, by the control thread */
+	uint32_t generation;  /* readers started so far */
+	_Atomic bool ready;   /* the first one has emptied the ring and waits */
 	/* Odd while the reader is inside a remote read of process @reading. The control
 	 * thread may then move it on by two and start another reader: the first one,
-	 * when its read ever ends, finds it changed and may touch nothing. */
+	 * when its read ever ends, finds it changed, says so and ends. */
 	_Atomic uint64_t guard;
 	_Atomic int reading;
 	uint64_t watch; /* the watchdog's last look at the guard */
@@ -99,5 +100,9 @@ void reader_stop(struct cpu_slot *slot);
  * read since the last call? Then it is abandoned and the result is the process whose
  * memory hangs; the slot waits for reader_start(). Else 0. */
 pid_t reader_stuck(struct cpu_slot *slot);
+
+/* A reader that was abandoned has come back: the process whose memory no longer hangs. Call
+ * until it is 0. */
+pid_t reader_returned(struct cpu_slot *slot);
 
 #endif

@@ -33,6 +33,8 @@ struct reader {
 	pthread_t thread;
 	int wake; /* epoll on our ring, or on our handover */
 	_Atomic bool stop;
+	_Atomic bool returned; /* abandoned, and its read has ended */
+	struct reader *next;   /* in slot->stuck */
 
 	struct pystack *ps;
 	struct rmem live;
@@ -73,7 +75,7 @@ void emit_code(void *arg, uint64_t id, const struct pycode_copy *c);
 void emit_read(void *arg, raddr at, const void *bytes, size_t n, int ret);
 
 /* emit.c: a message to the control thread. */
-void emit_control(struct reader *r, enum ctl_type type, pid_t pid, pid_t ppid);
+void emit_control(struct reader *r, enum ctl_type type, struct ctl_msg m);
 
 /* emit.c: @n samples never reached the queue. */
 void emit_lost(uint64_t n);

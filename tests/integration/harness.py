@@ -369,6 +369,12 @@ def runs_on(pid, limit=20):
     until(lambda: cpu_seconds([pid]) > before, "process %d goes on" % pid, limit)
 
 
+def works(pid, seconds=0.5):
+    """Waits until a process has used so much more CPU time."""
+    used = cpu_seconds([pid])
+    until(lambda: cpu_seconds([pid]) >= used + seconds, "work of %d" % pid)
+
+
 def venv(py, *packages):
     """The Python of a virtual environment with packages from PyPI, made once and kept in the build folder."""
     path = os.path.join(BUILD, "venv-%s-%s" % (py.tag, packages[0]))

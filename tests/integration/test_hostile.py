@@ -1,5 +1,6 @@
 """A target whose memory hangs its readers costs nobody else anything."""
 import os
+import signal
 import time
 
 import harness
@@ -8,8 +9,8 @@ from harness import Recorder, Target, check, each, each_python, judge, need_fifo
 SECONDS = 10  # the one moment until a stuck reader is replaced is less than 1 % of it
 
 
-def trapped(py, cpus):
-    return Target(py, "hostile.py", extensions=("frametrap", "gtspin"), cpus=cpus)
+def trapped(py, cpus, *args):
+    return Target(py, "hostile.py", *args, extensions=("frametrap", "gtspin"), cpus=cpus)
 
 
 def spring(target):
@@ -64,6 +65,29 @@ def delays_nobody(py, place, when):
     innocent_is_exact(run, harness.read_folded(out), innocent)
     check(hostile.alive() and innocent.alive(), "a target ended")
     harness.runs_on(hostile.pid)
+
+
+@each_python
+def test_reads_go_on_once_they_no_longer_hang(py):
+    """What fork() does to its parent for a moment a trap does for as long as we like: reads of it wait."""
+    need_root()
+    need_fifo()
+    hostile = trapped(py, None, "fork")
+    out = os.path.join(harness.folder(), "out.folded")
+    recorder = Recorder("-p", hostile.pid, "-F", 999, "-o", out).attached()
+    spring(hostile)
+    harness.until(lambda: "hangs" in recorder.text(1), "the hanging read is seen")
+    hostile.say("fork")
+    child = int(hostile.line("CHILD"))
+    harness.works(child)
+    hostile.say("mend")
+    harness.works(hostile.pid)
+    run = recorder.signal(signal.SIGINT).wait(15).ok()
+    for pid in (child, hostile.pid):
+        stacks = harness.of_pid(harness.read_folded(out), pid)
+        verdict = judge([(f, n) for f, n in stacks if "[late]" not in f and "[torn]" not in f], hostile.info["truth"])
+        check(verdict.judged > 200, "only %d sure samples of %d: %s", verdict.judged, pid, run)
+        check(verdict.right == verdict.judged, "wrong stacks: %s", verdict)
 
 
 @harness.one_python

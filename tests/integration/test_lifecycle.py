@@ -18,11 +18,6 @@ def recorder(target, *args):
     return Recorder("-p", target.pid, "-F", 999, "-o", "a.data", "-o", "a.folded", *args).attached()
 
 
-def works(pid, seconds=0.5):
-    used = harness.cpu_seconds([pid])
-    harness.until(lambda: harness.cpu_seconds([pid]) >= used + seconds, "work of %d" % pid)
-
-
 @each_python
 def test_the_end_of_the_target_ends_the_record(py):
     target = Target(py, "groundtruth.py", "--us", 50, "--seconds", 2)
@@ -37,7 +32,7 @@ def test_the_end_of_the_target_ends_the_record(py):
 def test_a_target_that_is_killed_leaves_a_whole_record(py, number):
     target = Target(py, "groundtruth.py", "--us", 50, "--threads", 3)
     record = recorder(target)
-    works(target.pid)
+    harness.works(target.pid)
     target.process.send_signal(getattr(signal, number))
     run = record.wait(15).ok()
     stacks = readable(run, record.home)
@@ -53,10 +48,10 @@ def test_one_of_two_targets_ends_and_the_other_goes_on(py):
     home = harness.folder()
     record = Recorder("-p", "%d,%d" % (first.pid, second.pid), "-F", 999, "-o", "a.data", "-o", "a.folded",
                       home=home).attached()
-    works(first.pid)
+    harness.works(first.pid)
     first.process.kill()
     first.process.wait()
-    works(second.pid, 1)
+    harness.works(second.pid, 1)
     run = record.signal(signal.SIGINT).wait(15).ok()
     stacks = readable(run, home)
     for target in (first, second):
@@ -68,11 +63,11 @@ def test_one_of_two_targets_ends_and_the_other_goes_on(py):
 def test_forked_children_are_followed_unless_told_otherwise(py, follow):
     target = Target(py, "family.py", "fork")
     record = recorder(target, *follow.split())
-    works(target.pid)
+    harness.works(target.pid)
     target.say("go")
     children = [int(pid) for pid in target.line("CHILDREN").split()]
     for pid in children:
-        works(pid)
+        harness.works(pid)
     run = record.signal(signal.SIGINT).wait(15).ok()
     stacks = readable(run, record.home)
     for pid in children:
@@ -97,7 +92,7 @@ def test_children_forked_while_we_attach_are_followed(py):
         children = [int(pid) for pid in target.line("CHILDREN").split()]
         record.attached()
         for pid in children:
-            works(pid, 0.3)
+            harness.works(pid, 0.3)
         run = record.signal(signal.SIGINT).wait(15).ok()
         most = {pid: 1.1 * 999 * harness.cpu_seconds([pid]) + 30 for pid in children}
         stacks = readable(run, record.home)
@@ -111,10 +106,10 @@ def test_children_forked_while_we_attach_are_followed(py):
 def test_an_exec_into_another_python_is_followed(py):
     target = Target(py, "family.py", "exec")
     record = recorder(target)
-    works(target.pid)
+    harness.works(target.pid)
     target.say("go")
     target.line("EXECED")
-    works(target.pid, 1)
+    harness.works(target.pid, 1)
     run = record.signal(signal.SIGINT).wait(15).ok()
     names = {q for frames, _ in readable(run, record.home) for q, _, _ in harness.python_frames(frames)}
     check({"before_exec", "after_exec"} <= names, "functions before and after the exec: %s", names)
@@ -124,7 +119,7 @@ def test_an_exec_into_another_python_is_followed(py):
 def test_an_exec_into_something_else_ends_well(py):
     target = Target(py, "family.py", "exec-sh")
     record = recorder(target)
-    works(target.pid)
+    harness.works(target.pid)
     target.say("go")
     run = record.wait(20).ok()
     names = {q for frames, _ in readable(run, record.home) for q, _, _ in harness.python_frames(frames)}
@@ -136,7 +131,7 @@ def test_many_threads_that_begin_and_end_are_survived(py):
     path = os.path.join(harness.folder(), "progress")
     target = Target(py, "churn.py", "--progress", path)
     record = recorder(target)
-    works(target.pid, 3)
+    harness.works(target.pid, 3)
     run = record.signal(signal.SIGINT).wait(15).ok()
     readable(run, record.home)
     check(run.n("samples") > 500, "too few samples: %s", run)

@@ -2,7 +2,7 @@
  *
  * Makes every remote read of the caller's frame hang: moves the page it lies on away and
  * registers the hole with a userfaultfd that nobody answers. The thread itself then only spins
- * in C, so it goes on using CPU time. */
+ * in C, so it goes on using CPU time, until it is told to put the page back. */
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
 #define _GNU_SOURCE
@@ -23,22 +23,28 @@ enum {
 	FRAME_OFFSET = 24
 }; /* PyFrameObject: head, f_back, f_frame; the same in 3.11 to 3.15 */
 
+static int fault_fd;
+static void *hole, *away;
+static volatile int asked_to_fork;
+
 static int register_hole(void *page)
 {
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
+	fault_fd = fd;
 	struct uffdio_api api = { .api = UFFD_API };
 	struct uffdio_register reg = { .range = { (uintptr_t)page, PAGE },
 				       .mode = UFFDIO_REGISTER_MODE_MISSING };
 	if (ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &reg))
 		return -errno;
-	return 0; /* the descriptor stays open, unread */
+	return 0; /* the descriptor stays open, unread, until mend_hole() */
 }
 
 static int make_hole(void *page)
 {
-	void *away = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	hole = page;
+	away = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (away == MAP_FAILED)
 		return -errno;
 	if (mremap(page, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, away) == MAP_FAILED)
@@ -47,6 +53,17 @@ static int make_hole(void *page)
 	if (mmap(page, PAGE, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
 		return -errno;
 	return register_hole(page);
+}
+
+/* Those who wait for the page get it. */
+static void mend_hole(void)
+{
+	struct uffdio_copy copy = { .dst = (uintptr_t)hole,
+				    .src = (uintptr_t)away,
+				    .len = PAGE };
+	if (ioctl(fault_fd, UFFDIO_COPY, &copy))
+		_exit(1);
+	close(fault_fd);
 }
 
 static int input_waits(void)
@@ -64,26 +81,76 @@ static void say(const char *text)
 __attribute__((noinline, visibility("default"))) void trapped_spin(void);
 void trapped_spin(void)
 {
-	for (;;)
+	while (!input_waits())
 		__asm__ volatile("");
 }
 
-/* trap(frame): spins until input waits on stdin, springs the trap, says TRAPPED, and never
- * returns. */
+/* The first letter of a line of stdin; 0 at its end. */
+static char command(void)
+{
+	char c, first = 0;
+	while (read(STDIN_FILENO, &c, 1) == 1 && c != '\n')
+		first = first ? first : c;
+	return first;
+}
+
+/* Spins until it is told; springs the trap; spins on, through a line "fork", until "mend". */
+static void trapped(void *page)
+{
+	while (!input_waits())
+		__asm__ volatile("");
+	command();
+	int ret = make_hole(page);
+	say(ret == 0 ? "TRAPPED\n" : ret == -EPERM ? "TRAPPED EPERM\n" : "TRAPPED failed\n");
+	for (;;) {
+		trapped_spin();
+		char c = command();
+		if (c == 'f')
+			asked_to_fork = 1;
+		else if (c == 'm')
+			break;
+		else
+			_exit(1);
+	}
+	mend_hole();
+}
+
+/* The page of a frame's data. */
+static void *page_of(PyObject *frame)
+{
+	uintptr_t data;
+	memcpy(&data, (char *)frame + FRAME_OFFSET, sizeof data);
+	return (void *)(data & ~(uintptr_t)(PAGE - 1));
+}
+
+/* trap(frame) */
 static PyObject *trap(PyObject *self, PyObject *frame)
 {
 	(void)self;
-	uintptr_t data;
-	memcpy(&data, (char *)frame + FRAME_OFFSET, sizeof data);
-	while (!input_waits())
-		__asm__ volatile("");
-	int ret = make_hole((void *)(data & ~(uintptr_t)(PAGE - 1)));
-	say(ret == 0 ? "TRAPPED\n" : ret == -EPERM ? "TRAPPED EPERM\n" : "TRAPPED failed\n");
-	trapped_spin();
-	return NULL;
+	trapped(page_of(frame));
+	Py_RETURN_NONE;
 }
 
-static PyMethodDef methods[] = { { "trap", trap, METH_O, "Never returns." },
+/* The same, while other threads run. */
+static PyObject *trap_unlocked(PyObject *self, PyObject *frame)
+{
+	(void)self;
+	void *page = page_of(frame);
+	PyThreadState *state = PyEval_SaveThread();
+	trapped(page);
+	PyEval_RestoreThread(state);
+	Py_RETURN_NONE;
+}
+
+static PyObject *fork_asked(PyObject *self, PyObject *unused)
+{
+	(void)self, (void)unused;
+	return PyBool_FromLong(asked_to_fork);
+}
+
+static PyMethodDef methods[] = { { "trap", trap, METH_O, "Returns once told so." },
+				 { "trap_unlocked", trap_unlocked, METH_O, NULL },
+				 { "fork_asked", fork_asked, METH_NOARGS, NULL },
 				 { NULL, NULL, 0, NULL } };
 
 static struct PyModuleDef module = {
