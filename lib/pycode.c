@@ -324,6 +324,14 @@ static int read_rest(struct rmem *m, const struct part parts[PARTS], raddr type_
 	return got == n ? 0 : -EFAULT;
 }
 
+uint32_t pycode_frame_size(const struct pylayout *l, const unsigned char *head)
+{
+	if (!pyoff_has(l->code.stacksize) || !pyoff_has(l->code.nlocalsplus))
+		return 0;
+	return pyoff_get(l->frame.localsplus) +
+	       8 * (code_u32(head, l->code.nlocalsplus) + code_u32(head, l->code.stacksize));
+}
+
 static void fill(struct pycode_copy *c, const struct pylayout *l, raddr code,
 		 const unsigned char *head, const struct part parts[PARTS])
 {

@@ -52,6 +52,10 @@ static inline size_t pycode_copy_size(const struct pycode_copy *c)
 	return sizeof(*c) + c->name_n + c->file_n + c->table_n;
 }
 
+/* Bytes of a frame on the data stack, from the code object's @head; 0 where the layout does
+ * not tell. */
+uint32_t pycode_frame_size(const struct pylayout *l, const unsigned char *head);
+
 /* The fingerprint from @head: the code object's first layout.code.size bytes
  * (at most PYCODE_HEAD_MAX). Reads through @m only where the version has no
  * counter, and only name, file and table. 0 or a read error. */

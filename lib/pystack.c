@@ -87,12 +87,15 @@ static void fetch_chunk(struct pystack *p, const struct pystack_target *t, struc
 	raddr at[3]; /* datastack_chunk, datastack_top, datastack_limit */
 	raddr from;
 
+	th->chunk = th->top = th->limit = 0;
 	if (!pyoff_has(t->layout.tstate.datastack_chunk) ||
 	    rmem_read(p->mem, th->tstate + pyoff_get(t->layout.tstate.datastack_chunk), at,
 		      sizeof(at)) < 0)
 		return;
 	if (at[1] <= at[0] || at[1] - at[0] > CHUNK_MAX)
 		return;
+	th->chunk = at[0];
+	th->top = at[1];
 	th->limit = at[2];
 	from = at[0];
 	for (uint32_t i = 0; i < th->n_regions; i++) {
@@ -227,6 +230,16 @@ static bool lasti_of(const struct code *c, raddr instr, uint32_t *ret)
 	return off < c->length;
 }
 
+/* CPython's own rule for frames that are not there yet, the newest too: it belongs to the
+ * calling line until its first traceable instruction. For 3.12 on it drops the static
+ * _Py_InitCleanup below each __init__. */
+static bool begun(const struct code *c, const struct pyframe *f)
+{
+	int64_t off = (int64_t)(f->instr - (c->at + c->bytecode));
+
+	return (f->frame & PYFRAME_GENERATOR) || off >= 2 * (int64_t)c->firsttraceable;
+}
+
 static enum pystack_end name_frames(struct pystack *p, uint32_t n, uint32_t *ret)
 {
 	uint32_t k = 0, lasti;
@@ -239,9 +252,7 @@ static enum pystack_end name_frames(struct pystack *p, uint32_t n, uint32_t *ret
 		c = p->seen[i].code;
 		if (!c || c->bad || !lasti_of(c, p->walked[i].instr, &lasti))
 			return PYSTACK_BADCODE;
-		/* CPython's own rule for frames that are not there yet; for 3.13+ it
-		 * drops the static _Py_InitCleanup below each __init__. */
-		if (k > 0 && lasti < 2 * c->firsttraceable)
+		if (!begun(c, &p->walked[i]))
 			continue;
 		p->frames[k++] = (struct pystack_frame){ .code_id = c->id, .lasti = lasti };
 	}
@@ -297,6 +308,10 @@ struct pystack_result pystack_read(struct pystack *p, const struct pystack_targe
 	r.truncated = w.end == PYWALK_LIMIT;
 	codes_verify(p, t, th, w.n);
 	r.end = name_frames(p, w.n, &r.n);
+	if (r.end != PYSTACK_BADCODE && !pystack_is_live(p, t, th, &w)) {
+		r.end = PYSTACK_BROKEN;
+		r.n = 0;
+	}
 	return r;
 }
 

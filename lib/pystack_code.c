@@ -149,6 +149,7 @@ static void copy_code(struct pystack *p, const struct pystack_target *t, struct 
 	c->bytecode = p->copy->bytecode;
 	c->firsttraceable = p->copy->firsttraceable;
 	c->table_n = p->copy->table_n;
+	c->frame_size = pycode_frame_size(&t->layout, head);
 	/* ob_size, in code units, follows ob_type. */
 	c->length = 2 * load_u32(head + pyoff_get(t->layout.object.type) + 8);
 	c->id = p->next_id++;

@@ -38,9 +38,9 @@ struct region {
 struct thread {
 	pid_t pid, tid;
 	raddr tstate;
-	bool none;	      /* a complete search found no thread state ... */
-	uint64_t none_unique; /* ... while the lists looked like this */
-	raddr limit;	      /* end of the data-stack chunk */
+	bool none;		 /* a complete search found no thread state ... */
+	uint64_t none_unique;	 /* ... while the lists looked like this */
+	raddr chunk, top, limit; /* of the data stack; 0 where not known */
 	raddr interp;
 	uint32_t versions; /* its count of code objects at the last walk, 0: unknown */
 	bool distrust;	   /* that count was caught out: not what we take it for */
@@ -56,6 +56,7 @@ struct code {
 	uint64_t id;
 	uint32_t bytecode, firsttraceable, length; /* bytes, code units, bytes */
 	uint32_t table_n;			   /* bytes of its line table */
+	uint32_t frame_size; /* bytes of a frame that runs it, up to 3.12 */
 	raddr interp;
 	uint32_t versions;     /* the interpreter's count when last verified, 0: none */
 	uint32_t func_version; /* of a function that had this code then, 0: none */
@@ -108,5 +109,9 @@ void codes_begin(struct pystack *p, const struct pystack_target *t, struct threa
  * verified, or copied, or bad. */
 void codes_verify(struct pystack *p, const struct pystack_target *t, struct thread *th,
 		  uint32_t n);
+
+/* pystack_live.c: after both: is this the thread's stack? */
+bool pystack_is_live(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		     const struct pywalk *w);
 
 #endif

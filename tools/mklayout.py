@@ -64,6 +64,8 @@ FIELDS = [
     ("code.flags", "O(PyCodeObject, co_flags)", 11, 99),
     ("code.version", "O(PyCodeObject, co_version)", 12, 99),
     ("code.firsttraceable", "O(PyCodeObject, _co_firsttraceable)", 11, 99),
+    ("code.stacksize", "O(PyCodeObject, co_stacksize)", 11, 12),
+    ("code.nlocalsplus", "O(PyCodeObject, co_nlocalsplus)", 11, 12),
     ("code.bytecode", "O(PyCodeObject, co_code_adaptive)", 11, 99),
     ("object.type", "O(PyObject, ob_type)", 11, 99),
     ("object.type_name", "O(PyTypeObject, tp_name)", 11, 99),

@@ -51,6 +51,8 @@ const struct pylayout pylayout_3_11 = {
 		.firstlineno = AT(72),
 		.flags = AT(48),
 		.firsttraceable = AT(168),
+		.stacksize = AT(68),
+		.nlocalsplus = AT(76),
 		.bytecode = AT(184),
 	},
 	.object = { .type = AT(8), .type_name = AT(24), .type_flags = AT(168) },

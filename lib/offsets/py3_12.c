@@ -52,6 +52,8 @@ const struct pylayout pylayout_3_12 = {
 		.flags = AT(48),
 		.version = AT(92),
 		.firsttraceable = AT(176),
+		.stacksize = AT(64),
+		.nlocalsplus = AT(72),
 		.bytecode = AT(192),
 	},
 	.object = { .type = AT(8), .type_name = AT(24), .type_flags = AT(168) },

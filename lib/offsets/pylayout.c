@@ -93,6 +93,8 @@ static const struct field fields[] = {
 	FIELD(CODE, code.flags, 4, NEEDED),
 	FIELD(CODE, code.version, 4, OPTIONAL),
 	FIELD(CODE, code.firsttraceable, 4, NEEDED),
+	FIELD(CODE, code.stacksize, 4, OPTIONAL),
+	FIELD(CODE, code.nlocalsplus, 4, OPTIONAL),
 	FIELD(OBJECT, object.type, 8, NEEDED),
 	FIELD(TYPE, object.type_name, 8, NEEDED),
 	FIELD(TYPE, object.type_flags, 8, OPTIONAL),

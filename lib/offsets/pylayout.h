@@ -86,6 +86,7 @@ struct pylayout {
 		uint32_t size; /* up to and without the bytecode */
 		pyoff filename, name, qualname, linetable, firstlineno, flags;
 		pyoff version, firsttraceable, bytecode;
+		pyoff stacksize, nlocalsplus; /* 3.11, 3.12: the size of a frame */
 	} code;
 	struct {
 		pyoff type, type_name, type_flags;

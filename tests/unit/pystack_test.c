@@ -302,8 +302,7 @@ static void free_threaded(void **state)
 	fix_destroy(f);
 }
 
-/* TRACED is 2: below it a frame is not there yet, except the innermost, which is
- * where the thread is. UNITS is 8. */
+/* TRACED is 2: below it a frame is not there yet. UNITS is 8. */
 struct lasti_row {
 	const char *codes;
 	int unit[3];
@@ -311,12 +310,12 @@ struct lasti_row {
 };
 
 static const struct lasti_row lasti_rows[] = {
-	{ "ab", { 0, 3 }, "a0 b3" },
-	{ "ab", { 1, 2 }, "a1 b2" },
+	{ "ab", { 0, 3 }, "b3" },
+	{ "ab", { 1, 2 }, "b2" },
 	{ "ab", { 3, 1 }, "a3" },
 	{ "abc", { 3, 1, 4 }, "a3 c4" }, /* _Py_InitCleanup between __init__ and caller */
-	{ "abc", { 0, 0, 0 }, "a0" },
-	{ "ab", { -1, 3 }, "a0 b3" }, /* prev_instr before the first instruction */
+	{ "abc", { 0, 0, 0 }, "nopython" },
+	{ "ab", { -1, 3 }, "b3" }, /* prev_instr before the first instruction */
 	{ "ab", { 3, -1 }, "a3" },
 	{ "ab", { -2, 3 }, "badcode" },
 	{ "ab", { 7, 7 }, "a7 b7" },
@@ -465,9 +464,71 @@ static void torn_search(struct fix *f)
 	assert_string_equal(read_stack(f), "a3 b3");
 }
 
+static void put_top(struct fix *f, raddr top)
+{
+	uint32_t chunk = pyoff_get(f->w->l.tstate.datastack_chunk);
+
+	world_put(f->w, f->ts, (pyoff)AT(chunk + 8), top, 8);
+}
+
+/* Whole stacks, all of them, but not the thread's. */
+static void stale_walks(struct fix *f)
+{
+	const struct pylayout *l = &f->w->l;
+	raddr cframe, before;
+
+	if (!pyoff_has(l->tstate.cframe))
+		return;
+	stack(f, "ab", NULL);
+	assert_string_equal(read_stack(f), "a3 b3");
+	put_top(f, f->w->frame[0] + 16);
+	assert_string_equal(read_stack(f), "broken"); /* above the data stack's top */
+	put_top(f, f->w->frame[0]);
+	assert_string_equal(read_stack(f), l->owner_shim ? "broken" : "a3 b3");
+	put_top(f, f->w->stack + 4096);
+	assert_string_equal(read_stack(f), "a3 b3"); /* one was pushed, and not linked yet */
+	cframe = world_get(f->w, f->ts, l->tstate.cframe);
+	before = world_get(f->w, cframe, l->cframe.previous);
+	world_put(f->w, before, l->cframe.current_frame, f->w->frame[1], 8);
+	assert_string_equal(read_stack(f), "broken"); /* below it lies another */
+	world_put(f->w, cframe, l->cframe.previous, WORLD_NOWHERE, 8);
+	assert_string_equal(read_stack(f), "broken");
+	world_put(f->w, cframe, l->cframe.previous, before, 8);
+	world_put(f->w, code_of(f, 'd'), l->code.nlocalsplus, 1, 4);
+	stack(f, "cd", NULL);
+	assert_string_equal(read_stack(f), "broken"); /* a gap between the two */
+}
+
+/* C called a; between it and c a frame lies that is not linked. */
+static void unlinked_frame(struct fix *f)
+{
+	const struct pylayout *l = &f->w->l;
+	bool shims = l->owner_shim;
+	const char *letters = shims ? "fsffs" : "effe", *names = shims ? "a.bc." : "abcd";
+	const char *want = shims ? "a3 c3" : "a3 c3 d3";
+	raddr code[6] = { 0 }, instr[6] = { 0 }, cframe, *frame = f->w->frame;
+
+	if (!pyoff_has(l->tstate.cframe))
+		return;
+	for (size_t i = 0; letters[i]; i++) {
+		code[i] = letters[i] == 's' ? 0 : code_of(f, names[i]);
+		instr[i] = code[i] + l->code.size + 6;
+	}
+	world_stack(f->w, f->ts, letters, code, instr);
+	world_put(f->w, frame[shims], l->frame.previous, frame[shims + 2], 8);
+	cframe = world_get(f->w, f->ts, l->tstate.cframe);
+	cframe = world_get(f->w, cframe, l->cframe.previous);
+	world_put(f->w, cframe, l->cframe.current_frame, frame[shims + 2], 8);
+	assert_string_equal(read_stack(f), want);
+	world_put(f->w, code[shims + 1], l->code.nlocalsplus, 1, 4);
+	assert_string_equal(read_stack(f), "broken"); /* no frame of that size */
+}
+
 static void torn_ends(void **state)
 {
 	in_every_layout(torn_walks);
+	in_every_layout(stale_walks);
+	in_every_layout(unlinked_frame);
 	in_every_layout(torn_codes);
 	in_every_layout(torn_search);
 }

@@ -186,6 +186,7 @@ static inline void world_code_put(struct world *w, raddr at, const struct world_
 	world_put(w, at, l->code.flags, 3, 4);
 	world_put(w, at, l->code.version, c->version, 4);
 	world_put(w, at, l->code.firsttraceable, c->traced, 4);
+	world_put(w, at, l->code.nlocalsplus, 1 + WORLD_LOCALS / 8, 4);
 }
 
 static inline raddr world_code(struct world *w, const struct world_code *c)
@@ -247,10 +248,28 @@ static inline void world_top(struct world *w, raddr ts, raddr frame)
 		return;
 	}
 	cframe = world_get(w, ts, w->l.tstate.cframe);
-	if (!cframe)
+	if (!frame) /* the thread's own */
+		cframe = ts + w->l.tstate.size - 24;
+	else if (!cframe)
 		cframe = world_take(w, 32);
 	world_put(w, cframe, w->l.cframe.current_frame, frame, 8);
 	world_put(w, ts, w->l.tstate.cframe, cframe, 8);
+}
+
+/* The _PyCFrame before: of the activation whose newest frame stands below the innermost's
+ * first. */
+static inline void world_before(struct world *w, raddr ts, const char *letters, uint32_t n)
+{
+	uint32_t i = (uint32_t)strcspn(letters, w->l.owner_shim ? "sb" : "eG");
+	raddr cframe, before;
+
+	if (!pyoff_has(w->l.tstate.cframe))
+		return;
+	cframe = world_get(w, ts, w->l.tstate.cframe);
+	before = world_get(w, cframe, w->l.cframe.previous);
+	before = before ? before : world_take(w, 32);
+	world_put(w, cframe, w->l.cframe.previous, before, 8);
+	world_put(w, before, w->l.cframe.current_frame, i + 1 < n ? w->frame[i + 1] : 0, 8);
 }
 
 static inline void world_datastack(struct world *w, raddr ts, raddr chunk)
@@ -292,6 +311,7 @@ static inline void world_stack(struct world *w, raddr ts, const char *letters,
 	if (strchr(letters, '@'))
 		world_put(w, w->frame[n - 1], w->l.frame.previous, at, 8);
 	world_top(w, ts, at);
+	world_before(w, ts, letters, n);
 	world_datastack(w, ts, chunk);
 }
 

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pystack_live - is what was walked the thread's stack, or was it caught between two stores?
+ *
+ * Up to 3.12 every activation of the evaluation loop publishes a _PyCFrame on the C stack and
+ * fills it in only some instructions later. Until then it holds what earlier calls left there,
+ * often the address of a frame: one that has ended, or not the newest. From that one too a
+ * whole stack can be walked. Two facts that hold at every other moment tell:
+ * the frames below the activation are those that the one before it stands in, and the frames
+ * of functions lie one behind the other on the data stack, up to its top.
+ */
+#include "pystack_int.h"
+
+enum { CHUNK_HEAD = 64, CFRAME_BYTES = 24 };
+
+static raddr frame_at(const struct pystack *p, uint32_t i)
+{
+	return p->walked[i].frame & ~(raddr)PYFRAME_BITS;
+}
+
+/* The first frame from @i on with one of @bits; w->n: none. */
+static uint32_t next_with(const struct pystack *p, const struct pywalk *w, uint32_t i,
+			  uint64_t bits)
+{
+	while (i < w->n && !(p->walked[i].frame & bits))
+		i++;
+	return i;
+}
+
+/* The first one from @i on that lies on the data stack. */
+static uint32_t next_function(const struct pystack *p, const struct pywalk *w, uint32_t i)
+{
+	while (i < w->n && (p->walked[i].frame & (PYFRAME_SHIM | PYFRAME_GENERATOR)))
+		i++;
+	return i;
+}
+
+static uint64_t boundary(const struct pystack_target *t)
+{
+	return t->walk.owner_shim ? PYFRAME_SHIM : PYFRAME_ENTRY;
+}
+
+/* Where the innermost activation begins, is its predecessor's frame the next? */
+static bool linked(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		   const struct pywalk *w)
+{
+	const struct pywalk_layout *l = &t->walk;
+	uint32_t i = next_with(p, w, 0, boundary(t));
+	raddr before, at, next = 0;
+
+	if (i == w->n) /* cut above it; or no frame at all, in the thread's own _PyCFrame */
+		return w->n || w->cframe - th->tstate < t->layout.tstate.size;
+	if (rmem_read_u64(p->mem, w->cframe + l->cf_prev, &before) < 0 ||
+	    rmem_read_u64(p->mem, before + l->cf_frame, &at) < 0)
+		return false;
+	pystack_plan(th, before, before + CFRAME_BYTES);
+	if (i + 1 < w->n)
+		next = frame_at(p, i + 1);
+	else if (w->end == PYWALK_LIMIT)
+		next = w->next;
+	return at == next;
+}
+
+static raddr end_of(const struct pystack *p, uint32_t i)
+{
+	return frame_at(p, i) + (p->seen[i].code ? p->seen[i].code->frame_size : 0);
+}
+
+/* A frame that ends, and whose objects are being freed, or one whose arguments are being
+ * put in order is not linked, but takes its place. */
+static bool is_frame(struct pystack *p, const struct pystack_target *t, raddr at, raddr end)
+{
+	unsigned char head[PYCODE_HEAD_MAX];
+	raddr code;
+
+	return at < end && rmem_read_u64(p->mem, at + t->walk.fr_code, &code) == 0 &&
+	       rmem_read(p->mem, code, head, t->layout.code.size) == 0 &&
+	       at + pycode_frame_size(&t->layout, head) == end;
+}
+
+static bool stacked(struct pystack *p, const struct pystack_target *t, const struct thread *th,
+		    const struct pywalk *w)
+{
+	uint32_t i = next_function(p, w, 0), j = next_function(p, w, i + 1);
+	raddr at, below;
+
+	if (i >= w->n)
+		return true;
+	at = frame_at(p, i);
+	if (at >= th->chunk && at < th->limit && end_of(p, i) > th->top) {
+		/* 3.11 takes a frame off the data stack before it unlinks it. */
+		if (at != th->top || (p->walked[i].frame & PYFRAME_ENTRY) ||
+		    t->walk.owner_shim)
+			return false;
+	}
+	if (j >= w->n || at % (1 << PAGE_SHIFT) < CHUNK_HEAD)
+		return true; /* nothing below, or first in its chunk */
+	below = end_of(p, j);
+	if (at == below)
+		return true;
+	return next_with(p, w, i, boundary(t)) < j && is_frame(p, t, below, at);
+}
+
+bool pystack_is_live(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		     const struct pywalk *w)
+{
+	if (t->walk.cf_frame == PYWALK_NONE)
+		return true;
+	return linked(p, t, th, w) && stacked(p, t, th, w);
+}
