@@ -34,7 +34,7 @@ def impossible(stacks, info):
     judged, wrong = 0, []
     for frames, count in stacks:
         python = harness.python_frames(frames)
-        ours = [(q, line) for q, path, line in python if path == info["file"]]
+        ours = [(q, line) for q, path, line in python if path in info["files"] and q not in ("<module>", "main")]
         if not ours:
             continue
         judged += count
@@ -57,3 +57,19 @@ def test_no_stack_is_impossible_between_calls(py):
     check(not wrong, "wrong stacks: %d of %d: %s", len(wrong), judged, wrong[:5])
     check(run.n("torn") < 0.02 * run.n("samples"), "too many torn: %s", run)
     check(run.n("nopython") == 0, "a thread that is never without a frame: %s", run)
+
+
+@each_python
+def test_no_stack_is_impossible_whatever_moves(py):
+    """Data-stack chunks, generators, coroutines, classes, callbacks, finalizers: each part's stacks are what tracing saw."""
+    need_fifo()
+    target = Target(py, "moving.py")
+    out = os.path.join(harness.folder(), "out.folded")
+    run = harness.pysampled("-p", target.pid, "-d", 4, "-F", 9999, "--hold-budget", 100, "-o", out).ok()
+    stacks = sure(harness.read_folded(out))
+    judged, wrong = impossible(stacks, target.info)
+    check(judged > 2000, "only %d could be judged: %s", judged, run)
+    check(not wrong, "wrong stacks: %d of %d: %s", len(wrong), judged, wrong[:5])
+    seen = {q for frames, _ in stacks for q, _, _ in harness.python_frames(frames)}
+    check(seen >= set(target.info["parts"]), "never seen: %s", set(target.info["parts"]) - seen)
+    check(run.n("torn") < 0.02 * run.n("samples"), "too many torn: %s", run)

@@ -42,16 +42,17 @@ def name(frame):
     return getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
 
 
-def traced(body, path):
-    """The calls and the lines of one round."""
+def traced(body, files):
+    """The calls and the lines of one round, in files of ours."""
     calls, lines = set(), set()
 
-    def trace(frame, event, _):
-        if frame.f_code.co_filename != path:
+    def trace(frame, *_):
+        if frame.f_code.co_filename not in files:
             return None
         lines.add((name(frame), frame.f_lineno))
-        if event == "call":
+        while frame.f_back:  # the whole stack: a throw() through a generator is no event of its
             calls.add((name(frame.f_back), frame.f_back.f_lineno, name(frame)))
+            frame = frame.f_back
         return trace
 
     sys.settrace(trace)
@@ -75,9 +76,10 @@ def main():
     lines += ["def cycle():"] + ["    s%02d_0()" % i for i in order]
     namespace = {"functools": functools, "TWO": (1, 2), "PAIR": {"a": 1, "c": 3}}
     path = target.generated("\n".join(lines) + "\n", "calls_generated.py", namespace)
-    calls, seen = traced(namespace["cycle"], path)
-    target.ready(calls=calls, lines=seen, file=path)
+    calls, seen = traced(namespace["cycle"], {path})
+    target.ready(calls=calls, lines=seen, files=[path])
     target.forever(namespace["cycle"], target.LIFE)
 
 
-main()
+if __name__ == "__main__":
+    main()
