@@ -1,31 +1,34 @@
 """The moving parts of CPython: whatever it does meanwhile, a stack that is marked exact is the true one."""
 import os
 import signal
+import subprocess
 
 import harness
-from harness import Recorder, Target, all_right, check, each, each_python, judge, need_fifo
+from harness import Recorder, Skip, Target, all_right, check, each, each_python, judge, need_fifo
 
 
 def sure(stacks):
     return [(frames, n) for frames, n in stacks if "[late]" not in frames and "[torn]" not in frames]
 
 
-@each(where=["main", "thread"])
+@each(where=["main", "thread", "os"])
 @each_python
-def test_a_child_that_does_not_know_that_it_is_one_has_its_stack(py, where):
-    """As every child between fork() and PyOS_AfterFork_Child(), and those of subprocess until their exec."""
+def test_both_sides_of_a_fork_have_their_stacks(py, where):
+    """Also where the child does not know that it is one, as each before PyOS_AfterFork_Child()."""
     need_fifo()
     target = Target(py, "rawfork.py", where)
     out = os.path.join(harness.folder(), "out.folded")
     record = Recorder("-p", target.pid, "-F", 999, "-o", out).attached()
     target.say("go")
     child = int(target.line("CHILD"))
-    harness.works(child)
+    for pid in (child, target.pid):
+        harness.works(pid)
     run = record.signal(signal.SIGINT).wait(15).ok()
-    stacks = harness.of_pid(harness.read_folded(out), child)
-    verdict = judge(sure(stacks), target.info["truth"])
-    check(verdict.judged > 0.8 * harness.total(stacks) > 100, "few judged: %s of %s", verdict, run)
-    check(verdict.right == verdict.judged, "wrong stacks: %s", verdict)
+    for pid in (child, target.pid):
+        stacks = harness.of_pid(harness.read_folded(out), pid)
+        verdict = judge(sure(stacks), target.info["truth"])
+        check(verdict.judged > 0.8 * harness.total(stacks) > 100, "few judged of %d: %s of %s", pid, verdict, run)
+        check(verdict.right == verdict.judged, "wrong stacks: %s", verdict)
 
 
 def impossible(stacks, info):
@@ -34,14 +37,15 @@ def impossible(stacks, info):
     judged, wrong = 0, []
     for frames, count in stacks:
         python = harness.python_frames(frames)
-        ours = [(q, line) for q, path, line in python if path in info["files"] and q not in ("<module>", "main")]
-        if not ours:
+        ours = [path in info["files"] and q not in ("<module>", "main") for q, path, _ in python]
+        if not any(ours):
             continue
         judged += count
-        edges = {(q, line, callee) for (q, line), (callee, _) in zip(ours, ours[1:])}
-        whole = ours == [(q, line) for q, _, line in python[-len(ours):]]
-        if not whole or ours[0][0] != "cycle" or ours[-1] not in lines or not edges <= calls:
-            wrong.append((count, ours))
+        edges = {(a[0], a[2], b[0]) for a, b, here, there in zip(python, python[1:], ours, ours[1:]) if here and there}
+        q, _, line = python[-1]
+        leaf = not ours[-1] or (q, line) in lines
+        if python[ours.index(True)][0] != "cycle" or not leaf or not edges <= calls:
+            wrong.append((count, [(q, line) for q, _, line in python]))
     return judged, wrong
 
 
@@ -73,3 +77,76 @@ def test_no_stack_is_impossible_whatever_moves(py):
     seen = {q for frames, _ in stacks for q, _, _ in harness.python_frames(frames)}
     check(seen >= set(target.info["parts"]), "never seen: %s", set(target.info["parts"]) - seen)
     check(run.n("torn") < 0.02 * run.n("samples"), "too many torn: %s", run)
+
+
+def exact(target, *args, seconds=2):
+    out = os.path.join(harness.folder(), "out.folded")
+    run = harness.pysampled("-p", target.pid, "-d", seconds, "-F", 1999, "--hold-budget", 100, "-o", out, *args).ok()
+    stacks = harness.read_folded(out)
+    return run, judge(sure(stacks), target.info["truth"]), stacks
+
+
+@each(hook=["settrace", "setprofile", "monitoring"])
+@each_python
+def test_lines_are_right_while_code_is_instrumented(py, hook):
+    need_fifo()
+    if hook == "monitoring" and "3.11" in py.tag:
+        raise Skip("sys.monitoring came with 3.12")
+    run, verdict, _ = exact(Target(py, "groundtruth.py", "--us", 20, "--hook", hook))
+    all_right(verdict, run, share=0.1)
+
+
+@each_python
+def test_the_stacks_of_interpreters_are_their_threads(py):
+    need_fifo()
+    target = Target(py, "subinterpreters.py")
+    if not target.info["can"]:
+        raise Skip("no module for subinterpreters")
+    run, verdict, stacks = exact(target)
+    all_right(verdict, run)
+    seen = {f for frames, _ in stacks for f, _, _ in harness.python_frames(frames) if f.startswith("inner_")}
+    # 3.11's share one lock, and the one that has it does not see that others want it.
+    check(len(seen) == 4 or "3.11" in py.tag and seen, "interpreters seen: %s", seen)
+
+
+@each_python
+def test_the_end_of_an_interpreter_is_recorded_honestly(py):
+    """Handlers of atexit, finalizers late in its end, daemon threads that it stops: right or marked, and no crash."""
+    need_fifo()
+    target = Target(py, "finalize.py", "wait")
+    out = os.path.join(harness.folder(), "out.folded")
+    record = Recorder("-p", target.pid, "-F", 1999, "--hold-budget", 100, "-o", out).attached()
+    harness.works(target.pid, 0.3)
+    target.say("end")
+    run = record.wait(30).ok()
+    harness.equal(target.process.wait(), 0, "status of the target")
+    stacks = harness.read_folded(out)
+    verdict = judge(sure(stacks), target.info["truth"])
+    check(verdict.right == verdict.judged > 100, "wrong stacks: %s", verdict)
+    leaves = {harness.user_frames(frames)[-1] for frames, _ in sure(stacks) if harness.user_frames(frames)}
+    check({"spin_01", "spin_02"} <= leaves, "never seen in %s", leaves)
+
+
+def embedding(py):
+    """tests/targets/embed.c with this Python's library, as a command."""
+    code = "import sysconfig as s; print(s.get_config_var('LIBDIR'), s.get_config_var('LDVERSION'))"
+    where, version = subprocess.check_output(py.command() + ["-c", code], text=True, env=harness.plain_env()).split()
+    if not os.path.exists(os.path.join(where, "libpython%s.so" % version)):
+        raise Skip("no shared libpython%s to build with" % version)
+    out = os.path.join(harness.folder(), "embed")
+    subprocess.run(["cc", "-O2", "-g", "-I", py.include(), os.path.join(harness.TARGETS, "embed.c"), "-o", out,
+                    "-L", where, "-lpython" + version, "-Wl,-rpath," + where], check=True)
+    return ["env", "PYTHONPATH=" + harness.extension(py, "gtspin"), out]
+
+
+@each_python
+def test_a_program_that_starts_python_again_and_again(py):
+    need_fifo()
+    command = embedding(py)
+    out = os.path.join(harness.folder(), "out.folded")
+    run = harness.pysampled("-F", 1999, "--hold-budget", 100, "-o", out, "--", *command, 3).ok()
+    stacks = sure(harness.read_folded(out))
+    verdict = judge(stacks, {"spin_01": [["work", 3], ["many", 5], ["<module>", 7]]})
+    all_right(verdict, run, share=0.1)
+    outside = [frames for frames, _ in stacks if frames[-1] == "outside"]
+    check(outside and not any(map(harness.python_frames, outside)), "without Python: %s", outside[:3])

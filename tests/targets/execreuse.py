@@ -1,6 +1,7 @@
 """Compiles fn_NN, runs it and frees it, 100 names in turn, so that code objects come back at the same addresses.
 
-fn_NN lies on line NN + 1 of its source and calls spin_NN. READY's truth: {spin_NN: [[fn_NN, NN + 1]]}.
+fn_NN, a function, a generator, a class or a method, lies on line NN + 1 of its source and calls spin_NN. READY's truth:
+{spin_NN: [[name, NN + 1]]}.
 Says REUSED N once N code objects have been seen at an address that held another name before.
 """
 import argparse
@@ -9,8 +10,26 @@ import gtspin
 import target
 
 NAMES = 100
-SOURCE = ["\n" * n + "def fn_%02d(): spin_%02d()\n" % (n, n) for n in range(NAMES)]
 ENOUGH = 1000
+KINDS = (  # source, the name of what calls the spin
+    ("def fn_{0}(): spin_{0}()", "fn_{0}"),
+    ("def fn_{0}(): yield spin_{0}()", "fn_{0}"),
+    ("class fn_{0}: __call__ = lambda self: spin_{0}()", "fn_{0}.<lambda>"),
+    ("class fn_{0}: spin_{0}()", "fn_{0}"),
+)
+SOURCE = ["\n" * n + KINDS[n % 4][0].format("%02d" % n) + "\n" for n in range(NAMES)]
+TRUTH = {"spin_%02d" % n: [[KINDS[n % 4][1].format("%02d" % n), n + 1]] for n in range(NAMES)}
+
+
+def run(n, made):
+    """What runs the code; the code object."""
+    if n % 4 == 2:
+        made()()
+        return made.__call__.__code__
+    if n % 4 == 3:
+        return None  # its body has run
+    list(made() or ())
+    return made.__code__
 
 
 def main():
@@ -20,7 +39,7 @@ def main():
     target.live()
     gtspin.calibrate(args.us)
     spins = target.spins()
-    target.ready(truth={"spin_%02d" % n: [["fn_%02d" % n, n + 1]] for n in range(NAMES)})
+    target.ready(truth=TRUTH)
     held = {}
     reused = count = 0
     while True:
@@ -28,15 +47,13 @@ def main():
         count += 1
         namespace = dict(spins)
         exec(SOURCE[n], namespace)
-        function = namespace["fn_%02d" % n]
-        address = id(function.__code__)
+        address = id(run(n, namespace["fn_%02d" % n]))
         if held.get(address, n) != n:
             reused += 1
             if reused == ENOUGH:
                 print("REUSED %d" % reused, flush=True)
         held[address] = n
-        function()
-        function = namespace = None
+        namespace = None
 
 
 main()

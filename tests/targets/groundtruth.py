@@ -1,9 +1,12 @@
 """cycle -> f_KK -> g_KK -> spin_NN, each spin called from one line only; with --depth below that many more frames.
 
 READY's truth: {spin: [[g, line], [f, line], ["cycle", line]]}, so a sample in spin_NN tells its whole stack.
-Usage: groundtruth.py --us US [--depth N] [--threads N] [--idle N] [--seconds S] [--progress FILE]
+Usage: groundtruth.py --us US [--depth N] [--threads N] [--idle N] [--seconds S] [--progress FILE] [--hook HOOK]
+
+HOOK: what instruments the code all the time, or by turns: settrace, setprofile, monitoring.
 """
 import argparse
+import functools
 import sys
 import threading
 
@@ -44,6 +47,40 @@ def deep(depth, body):
     return body()
 
 
+def watched(hook, body, n=[0]):
+    """Calls body; every 50 calls with other instrumentation."""
+    n[0] += 1
+    if n[0] % 50 == 1:
+        HOOKS[hook](n[0] % 100 == 1)
+    body()
+
+
+def hook_trace(on):
+    sys.settrace(trace if on else None)
+
+
+def trace(*_):
+    return trace
+
+
+def hook_profile(on):
+    sys.setprofile((lambda *_: None) if on else None)
+
+
+def hook_monitoring(on):
+    """With instructions in place of those that ran, on lines, jumps and calls."""
+    monitoring = sys.monitoring
+    if not monitoring.get_tool(3):
+        monitoring.use_tool_id(3, "test")
+    events = monitoring.events
+    for event in (events.LINE, events.CALL, events.PY_START, events.PY_RETURN, events.INSTRUCTION):
+        monitoring.register_callback(3, event, (lambda *_: None) if on else None)
+    monitoring.set_events(3, events.LINE | events.CALL | events.PY_START | events.INSTRUCTION if on else 0)
+
+
+HOOKS = {"settrace": hook_trace, "setprofile": hook_profile, "monitoring": hook_monitoring}
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--us", type=float, default=10)
@@ -52,6 +89,7 @@ def main():
     parser.add_argument("--idle", type=int, default=0)  # threads that only wait
     parser.add_argument("--seconds", type=float, default=target.LIFE)
     parser.add_argument("--progress")
+    parser.add_argument("--hook", choices=HOOKS)
     args = parser.parse_args()
     target.live()
     sys.setrecursionlimit(args.depth + 1000)
@@ -60,12 +98,13 @@ def main():
     namespace = target.spins()
     path = target.generated(text, "groundtruth_generated.py", namespace)
     progress = target.Progress(args.progress) if args.progress else None
+    body = functools.partial(watched, args.hook, namespace["cycle"]) if args.hook else namespace["cycle"]
 
     begin = threading.Event()  # 200 threads that fight for the GIL would take minutes to start
 
     def work():
         begin.wait()
-        deep(args.depth, lambda: target.forever(namespace["cycle"], args.seconds, progress))
+        deep(args.depth, lambda: target.forever(body, args.seconds, progress))
 
     others = [threading.Thread(target=work, name="spin-%d" % i, daemon=True) for i in range(1, args.threads)]
     for thread in others:

@@ -97,11 +97,16 @@ static PyMethodDef methods[] = {
 	{ NULL, NULL, 0, NULL },
 };
 
+/* Py_mod_multiple_interpreters, from 3.12 on: with a lock for each interpreter, too. */
+static PyModuleDef_Slot slots[] = { { 0, NULL }, { 0, NULL } };
+
 static struct PyModuleDef module = {
-	PyModuleDef_HEAD_INIT, "gtspin", NULL, -1, methods, NULL, NULL, NULL, NULL
+	PyModuleDef_HEAD_INIT, "gtspin", NULL, 0, methods, slots, NULL, NULL, NULL
 };
 
 PyMODINIT_FUNC PyInit_gtspin(void)
 {
-	return PyModule_Create(&module);
+	if (Py_Version >= 0x030c0000)
+		slots[0] = (PyModuleDef_Slot){ 3, (void *)2 };
+	return PyModuleDef_Init(&module);
 }

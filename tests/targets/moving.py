@@ -5,6 +5,8 @@ What CPython itself saw in some rounds, by sys.settrace(), is the truth. READY's
 """
 import functools
 import gc
+import os
+import sys
 import weakref
 
 import calls
@@ -180,7 +182,14 @@ def arguments():
         step()
 
 
-PARTS = (chunks, oversized, generators, coroutines, classes, comprehensions, callbacks, freed, collected, arguments)
+def imports():
+    sys.modules.pop("moving_part", None)
+    import moving_part
+
+
+PARTS = (chunks, oversized, generators, coroutines, classes, comprehensions, callbacks, freed, collected, arguments,
+         imports)
+FILES = [__file__, "<string>", os.path.join(os.path.dirname(os.path.abspath(__file__)), "moving_part.py")]
 
 
 def cycle():
@@ -195,10 +204,10 @@ def main():
     gc.disable()  # it would come anywhere; collected() calls it
     seen, lines = set(), set()
     for _ in range(3):
-        more = calls.traced(cycle, {__file__, "<string>"})
+        more = calls.traced(cycle, FILES)
         seen.update(more[0])
         lines.update(more[1])
-    target.ready(calls=sorted(seen), lines=sorted(lines), files=[__file__, "<string>"],
+    target.ready(calls=sorted(seen), lines=sorted(lines), files=FILES,
                  parts=[part.__name__ for part in PARTS])
     target.forever(cycle, target.LIFE)
 

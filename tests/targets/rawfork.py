@@ -1,4 +1,5 @@
-"""Forks without os.fork(), by libc's: nobody tells the child's Python that it is one. Usage: rawfork.py main|thread
+"""Forks by libc's fork(), so that nobody tells the child's Python that it is one; or by os.fork(). Usage: rawfork.py
+main|thread|os
 
 At a line on stdin; says CHILD pid. READY's truth: {spin: [[function, line], ...]}.
 """
@@ -21,12 +22,17 @@ def in_child(parent):
     os._exit(0)
 
 
-def fork():
+def fork(by):
     parent = os.getpid()
-    pid = ctypes.PyDLL(None).fork()
+    pid = by()
     if pid == 0:
         in_child(parent)
     print("CHILD %d" % pid, flush=True)
+
+
+def go_on():
+    while True:
+        gtspin.spin_04()
 
 
 def first_line(function, more):
@@ -37,16 +43,17 @@ def main(where):
     target.live()
     gtspin.calibrate(50)
     target.ready(truth={"spin_03": [["work", first_line(work, 1)], ["in_child", first_line(in_child, 2)],
-                                    ["fork", first_line(fork, 4)]]})
+                                    ["fork", first_line(fork, 4)]],
+                        "spin_04": [["go_on", first_line(go_on, 2)]]})
+    libc = ctypes.PyDLL(None).fork
     sys.stdin.readline()
     if where == "thread":
-        thread = threading.Thread(target=fork)
+        thread = threading.Thread(target=fork, args=(libc,))
         thread.start()
         thread.join()
     else:
-        fork()
-    while True:
-        gtspin.spin_04()
+        fork(libc if where == "main" else os.fork)
+    go_on()
 
 
 main(sys.argv[1])
