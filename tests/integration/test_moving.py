@@ -16,7 +16,7 @@ def sure(stacks):
 def test_both_sides_of_a_fork_have_their_stacks(py, where):
     """Also where the child does not know that it is one, as each before PyOS_AfterFork_Child()."""
     need_fifo()
-    target = Target(py, "rawfork.py", where)
+    target = Target(py, "forks.py", where)
     out = os.path.join(harness.folder(), "out.folded")
     record = Recorder("-p", target.pid, "-F", 999, "-o", out).attached()
     target.say("go")

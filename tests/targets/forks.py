@@ -1,4 +1,4 @@
-"""Forks by libc's fork(), so that nobody tells the child's Python that it is one; or by os.fork(). Usage: rawfork.py
+"""Forks by libc's fork(), so that nobody tells the child's Python that it is one; or by os.fork(). Usage: forks.py
 main|thread|os
 
 At a line on stdin; says CHILD pid. READY's truth: {spin: [[function, line], ...]}.
