@@ -57,7 +57,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	check_sample(h, PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN);
 	check_side(h);
 	if (proof_is_switch(h, (unsigned char *)h + n - PERF_TRAILER, &sw))
-		FUZZ_CHECK(h->type == PERF_RECORD_SWITCH);
+		FUZZ_CHECK(h->type == PERF_RECORD_SWITCH ||
+			   h->type == PERF_RECORD_SWITCH_CPU_WIDE);
 	free(h);
 	return 0;
 }
