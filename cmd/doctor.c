@@ -12,6 +12,7 @@
 #include "../lib/attach.h"
 #include "../lib/base.h"
 #include "../lib/capture/capture.h"
+#include "../lib/cpus.h"
 #include "../lib/perf_event.h"
 #include "../lib/proc.h"
 #include "cmd.h"
@@ -145,11 +146,14 @@ static void check_scheduling(pid_t pid)
 static void check_descriptors(pid_t pid)
 {
 	_cleanup_free_ pid_t *tids = NULL;
-	_cleanup_free_ int *cpus = NULL;
-	size_t n = 0, n_cpus = 0, limit = attach_raise_nofile();
+	size_t n = 0, n_cpus, limit = attach_raise_nofile();
+	struct cpus cpus = { 0 };
 
-	if (proc_tasks(pid, &tids, &n) < 0 || attach_online_cpus(&cpus, &n_cpus) < 0)
+	if (proc_tasks(pid, &tids, &n) < 0)
 		return;
+	for (size_t i = 0; i < n; i++)
+		cpus_add_thread(&cpus, tids[i]);
+	n_cpus = cpus_count(&cpus);
 	line(n * n_cpus + 64 <= limit ? "ok" : "no",
 	     "%zu threads x %zu CPUs need %zu descriptors an event; 'ulimit -n' allows %zu", n,
 	     n_cpus, n * n_cpus, limit);

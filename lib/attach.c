@@ -28,48 +28,6 @@ size_t attach_raise_nofile(void)
 	return l.rlim_cur;
 }
 
-/* "0-3,8,10-11" */
-static int parse_cpus(const char *s, int **ret, size_t *n)
-{
-	while (*s) {
-		char *end;
-		long lo = strtol(s, &end, 10), hi = lo;
-		int *list;
-
-		if (end == s)
-			break;
-		if (*end == '-')
-			hi = strtol(end + 1, &end, 10);
-		if (lo < 0 || hi < lo || hi > 65535)
-			return -EINVAL;
-		list = realloc(*ret, (*n + (size_t)(hi - lo) + 1) * sizeof(*list));
-		if (!list)
-			return -ENOMEM;
-		*ret = list;
-		while (lo <= hi)
-			list[(*n)++] = (int)lo++;
-		s = *end == ',' ? end + 1 : end;
-	}
-	return *n ? 0 : -EINVAL;
-}
-
-int attach_online_cpus(int **ret, size_t *n)
-{
-	_cleanup_free_ char *text = NULL;
-	size_t len;
-	int r = proc_read_file("/sys/devices/system/cpu/online", &text, &len);
-
-	*ret = NULL;
-	*n = 0;
-	if (r == 0)
-		r = parse_cpus(text, ret, n);
-	if (r < 0) {
-		free(*ret);
-		*ret = NULL;
-	}
-	return r;
-}
-
 /* --- choosing --- */
 
 /* Open once and close: what does the kernel say? Without the right to count in
@@ -205,19 +163,24 @@ static int keep_fd(struct attach *a, int fd)
 	return 0;
 }
 
-static void close_from(struct attach *a, size_t first)
+void attach_close_from(struct attach *a, size_t first)
 {
 	while (a->n_fds > first)
 		close(a->fds[--a->n_fds]);
 }
 
 static int open_one(struct attach *a, pid_t tid, const struct cpu_slot *slot,
-		    const struct perf_event_attr *attr, const char *name, struct err *err)
+		    struct perf_event_attr attr, const char *name, struct err *err)
 {
-	int fd = perf_event_open_fd(attr, tid, slot->cpu), r;
+	int fd, r;
 
+	if (a->later) {
+		attr.disabled = 1;
+		attr.enable_on_exec = 0;
+	}
+	fd = perf_event_open_fd(&attr, tid, slot->cpu);
 	if (fd < 0)
-		return perf_event_explain(fd, name, attr, err);
+		return perf_event_explain(fd, name, &attr, err);
 	r = perf_ring_attach(&slot->ring, fd);
 	if (r == 0)
 		r = keep_fd(a, fd);
@@ -236,14 +199,14 @@ static int open_on(struct attach *a, pid_t tid, const struct cpu_slot *slot, str
 	int r = 0;
 
 	for (size_t e = 0; r == 0 && e < s->n_events; e++)
-		r = open_one(a, tid, slot, &s->events[e].attr, s->events[e].name, err);
+		r = open_one(a, tid, slot, s->events[e].attr, s->events[e].name, err);
 	if (r == 0 && a->witness) {
 		struct perf_event_attr w = perf_event_witness(&s->events[0].attr);
 
-		r = open_one(a, tid, slot, &w, "context-switches", err);
+		r = open_one(a, tid, slot, w, "context-switches", err);
 	}
 	if (r < 0)
-		close_from(a, first);
+		attach_close_from(a, first);
 	return r;
 }
 
@@ -296,7 +259,7 @@ static int attach_thread(struct attach *a, pid_t tid, struct err *err)
 		struct forkwatch w;
 		bool watched = a->inherit && forkwatch_open(&w, tid) == 0;
 
-		close_from(a, first);
+		attach_close_from(a, first);
 		for (size_t s = 0; r == 0 && s < a->n_slots; s++)
 			r = open_on(a, tid, &a->slots[s], err);
 		since = now_ns();
@@ -306,7 +269,7 @@ static int attach_thread(struct attach *a, pid_t tid, struct err *err)
 			forkwatch_close(&w);
 	}
 	if (r < 0)
-		close_from(a, first);
+		attach_close_from(a, first);
 	return r == 0 ? add_attached(a, tid, since) : r;
 }
 
@@ -403,34 +366,51 @@ int attach_process(struct attach *a, pid_t pid, const pid_t *only, size_t n_only
 	return r;
 }
 
+int attach_cpu(struct attach *a, const struct cpu_slot *slot, const pid_t *tids, size_t n,
+	       struct err *err)
+{
+	int r = a->n_fds + n * per_thread(a) + 64 > attach_raise_nofile() ? -EMFILE : 0;
+
+	if (r < 0)
+		return perf_event_explain(r, "", NULL, err);
+	a->later = true;
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		r = open_on(a, tids[i], slot, err);
+		if (r == -ESRCH)
+			r = 0; /* it ended in between */
+	}
+	return r;
+}
+
+void attach_enable_from(struct attach *a, size_t first)
+{
+	for (size_t i = first; i < a->n_fds; i++)
+		ioctl(a->fds[i], PERF_EVENT_IOC_ENABLE, 0);
+}
+
 int attach_ids(const struct attach *a, struct reader_config *c)
 {
+	struct id_table *t;
 	size_t n = 16;
-	uint64_t *ids;
-	uint8_t *event;
 
 	while (n < a->n_fds * 2)
 		n *= 2;
-	ids = calloc(n, sizeof(*ids));
-	event = calloc(n, sizeof(*event));
-	if (!ids || !event) {
-		free(ids);
-		free(event);
+	t = calloc(1, sizeof(*t) + n * sizeof(t->row[0]));
+	if (!t)
 		return -ENOMEM;
-	}
-	c->ids = ids;
-	c->id_event = event;
-	c->id_mask = (uint32_t)n - 1;
+	t->older = c->ids;
+	t->mask = (uint32_t)n - 1;
 	for (size_t i = 0; i < a->n_fds; i++) {
-		uint32_t at = (uint32_t)a->ids[i] & c->id_mask;
+		uint32_t at = (uint32_t)a->ids[i] & t->mask;
 
 		if (!a->ids[i])
 			continue;
-		while (ids[at])
-			at = (at + 1) & c->id_mask;
-		ids[at] = a->ids[i];
-		event[at] = (uint8_t)(i % per_thread(a));
+		while (t->row[at].id)
+			at = (at + 1) & t->mask;
+		t->row[at].id = a->ids[i];
+		t->row[at].event = (uint32_t)(i % per_thread(a));
 	}
+	c->ids = t;
 	return 0;
 }
 

@@ -31,6 +31,7 @@ struct attach {
 	struct attached *attached;
 	size_t n_attached;
 	uint64_t until_ns; /* patience ends; 0: not begun */
+	bool later;	   /* what is opened now begins when it is told to */
 };
 
 /* Find out on thread @tid which of @specs can be had, with @o (whose kernel is
@@ -50,9 +51,17 @@ bool attach_can_witness(const struct session *session, pid_t tid);
 int attach_process(struct attach *a, pid_t pid, const pid_t *only, size_t n_only,
 		   struct err *err);
 
-/* After all attach_process(): the event of each id, as struct reader_config has it; the
- * witness is event n_events. 0 or -ENOMEM. */
+/* After all attach_process(): publish the event of each id; the witness is event n_events.
+ * 0 or -ENOMEM. */
 int attach_ids(const struct attach *a, struct reader_config *c);
+
+/* While the recording runs: events on @tids for one more CPU, which do not count until
+ * attach_ids() and attach_enable_from(@first: n_fds before). 0, or as attach_process(); after
+ * a failure some may be open. */
+int attach_cpu(struct attach *a, const struct cpu_slot *slot, const pid_t *tids, size_t n,
+	       struct err *err);
+void attach_enable_from(struct attach *a, size_t first);
+void attach_close_from(struct attach *a, size_t first);
 
 /* Stop the events: no further samples. */
 void attach_disable(struct attach *a);
@@ -60,8 +69,4 @@ void attach_deinit(struct attach *a);
 
 /* Raise RLIMIT_NOFILE as far as allowed. Returns the limit. */
 size_t attach_raise_nofile(void);
-
-/* The CPUs that are online, ascending; *@ret malloc'ed. 0 or -errno. */
-int attach_online_cpus(int **ret, size_t *n);
-
 #endif

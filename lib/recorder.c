@@ -14,15 +14,13 @@
 #include "announce.h"
 #include "attach.h"
 #include "clock.h"
+#include "cpuwatch.h"
 #include "proc.h"
 #include "stats.h"
 #include "tracker.h"
 
 enum {
-	RING_PAGES = 256,
-	RING_PAGES_MIN = 32,
 	QUEUE_BYTES = 2 << 20,
-	CTL_QUEUE_BYTES = 64 << 10,
 	STACK_BYTES = 1024, /* holds what the innermost eval loop keeps on the C stack */
 	WATCH_MS = 1000, /* who sees a reader inside a read kicks the control thread before */
 	SEARCH_MS = 50,	 /* while interpreters are being looked for */
@@ -37,8 +35,7 @@ struct recorder {
 	struct tracker tracker;
 	struct attach attach;
 	struct perf_options perf;
-	struct cpu_slot *slots;
-	size_t n_slots;
+	struct cpuwatch cpuwatch;
 	struct queue own; /* the control thread's records for the resolver */
 	struct queue **queues;
 	struct resolver *resolver;
@@ -134,22 +131,23 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	r->tracker.note_arg = o->note_arg;
 	for (size_t i = 0; i < RECORDER_MAX_PIDS; i++)
 		r->pidfds[i] = -1;
+	r->config.targets = &r->tracker.targets;
+	r->cpuwatch = (struct cpuwatch){
+		.config = &r->config,
+		.attach = &r->attach,
+		.pids = r->o.pids,
+		.n_pids = o->n_pids,
+		.tids = r->o.tids,
+		.n_tids = o->n_tids,
+		.follow = o->follow,
+		.note = o->note,
+		.note_arg = o->note_arg,
+		.whole_ns = now_ns(),
+	};
 	if (find_targets(r, err) == 0 && choose(r, err) == 0)
 		return r;
 	recorder_destroy(r);
 	return NULL;
-}
-
-static void close_slots(struct recorder *r)
-{
-	for (size_t i = 0; i < r->n_slots; i++) {
-		perf_ring_close(&r->slots[i].ring);
-		queue_deinit(&r->slots[i].queue);
-		queue_deinit(&r->slots[i].ctl);
-	}
-	free(r->slots);
-	r->slots = NULL;
-	r->n_slots = 0;
 }
 
 void recorder_destroy(struct recorder *r)
@@ -159,7 +157,7 @@ void recorder_destroy(struct recorder *r)
 	resolver_destroy(r->resolver);
 	free(r->queues);
 	attach_deinit(&r->attach);
-	close_slots(r);
+	slots_deinit(&r->config);
 	queue_deinit(&r->own);
 	tracker_deinit(&r->tracker);
 	for (size_t i = 0; i < RECORDER_MAX_PIDS; i++)
@@ -167,54 +165,28 @@ void recorder_destroy(struct recorder *r)
 			close(r->pidfds[i]);
 	if (r->config.kick >= 0)
 		close(r->config.kick);
-	free((void *)(uintptr_t)r->config.ids);
-	free((void *)(uintptr_t)r->config.id_event);
+	for (struct id_table *t = r->config.ids, *older; t; t = older) {
+		older = t->older;
+		free(t);
+	}
 	free((void *)(uintptr_t)r->config.last_in);
 	free(r);
 }
 
 /* --- a recording --- */
 
-/* An ordinary user may lock only so much memory: all rings are smaller then. */
-static int open_rings(struct recorder *r, struct err *err)
-{
-	size_t pages = RING_PAGES, i;
-	int ret;
-
-	do {
-		ret = 0;
-		for (i = 0; ret == 0 && i < r->n_slots; i++)
-			ret = perf_ring_open(&r->slots[i].ring, r->slots[i].cpu, pages, err);
-		while (ret == -EPERM && i-- > 0)
-			perf_ring_close(&r->slots[i].ring);
-	} while (ret == -EPERM && (pages /= 2) >= RING_PAGES_MIN);
-	return ret;
-}
-
-/* A slot a CPU, with its queues; the rings come later. */
+/* The CPUs that the targets may run on, with their queues; the rings come later. */
 static int make_slots(struct recorder *r, struct err *err)
 {
-	_cleanup_free_ int *cpus = NULL;
-	size_t n = 0;
-	int ret = attach_online_cpus(&cpus, &n);
+	struct cpus cpus;
+	int ret = cpuwatch_reach(&r->cpuwatch, &cpus);
 
 	if (ret < 0)
-		return err_set(err, ret, "can't tell which CPUs are online: %s",
+		return err_set(err, ret, "can't tell which CPUs there are: %s",
 			       strerror(-ret));
-	r->slots = calloc(n, sizeof(*r->slots));
-	if (!r->slots || queue_init(&r->own, QUEUE_BYTES) < 0)
+	if (queue_init(&r->own, QUEUE_BYTES) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
-	for (size_t i = 0; i < n; i++) {
-		struct cpu_slot *s = &r->slots[i];
-
-		r->n_slots = i + 1;
-		*s = (struct cpu_slot){ .cpu = cpus[i], .index = (uint32_t)i };
-		s->ring.fd = -1;
-		if (queue_init(&s->queue, QUEUE_BYTES) < 0 ||
-		    queue_init(&s->ctl, CTL_QUEUE_BYTES) < 0)
-			return err_set(err, -ENOMEM, "out of memory");
-	}
-	return 0;
+	return slots_init(&r->config, &cpus, err);
 }
 
 /* Attach to the targets from number *@done on, which moves to their end. */
@@ -242,8 +214,8 @@ static int attach_all(struct recorder *r, struct err *err)
 
 	r->attach = (struct attach){
 		.session = r->session,
-		.slots = r->slots,
-		.n_slots = r->n_slots,
+		.slots = r->config.slots,
+		.n_slots = r->config.n_slots,
 		.inherit = r->perf.inherit,
 		.witness = attach_can_witness(r->session, r->tracker.targets.all[0]->pid),
 	};
@@ -262,15 +234,12 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	struct reader_config *c = &r->config;
 
 	c->capture = r->capture;
-	c->targets = &r->tracker.targets;
 	c->session = r->session;
 	c->max_frames = r->o.max_frames;
 	c->hold_budget = r->o.hold_budget;
 	c->callchain = r->perf.kernel;
 	c->witness = r->attach.witness;
 	c->follow = r->o.follow;
-	c->slots = r->slots;
-	c->n_slots = (uint32_t)r->n_slots;
 	for (size_t i = 0; i < n_sinks; i++)
 		if (sinks[i]->ops->needs & SINK_NEEDS_READS)
 			c->tape = true;
@@ -284,8 +253,8 @@ static void look_at_readers(void *arg)
 {
 	struct recorder *r = arg;
 
-	for (size_t i = 0; i < r->n_slots; i++)
-		if (atomic_load_explicit(&r->slots[i].guard, memory_order_relaxed) & 1)
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		if (atomic_load_explicit(&r->config.slots[i].guard, memory_order_relaxed) & 1)
 			eventfd_write(r->config.kick, 1);
 }
 
@@ -293,7 +262,7 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 {
 	struct resolver_config c = {
 		.session = r->session,
-		.n_queues = r->n_slots + 1,
+		.n_queues = r->config.n_slots + 1,
 		.n_sinks = n_sinks,
 		.native = r->o.native,
 		.full = r->o.full,
@@ -301,15 +270,15 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 		.tick_arg = r,
 	};
 
-	r->queues = calloc(r->n_slots + 1, sizeof(*r->queues));
+	r->queues = calloc(r->config.cap_slots + 1, sizeof(*r->queues));
 	if (!r->queues)
 		return -ENOMEM;
 	r->queues[0] = &r->own;
-	for (size_t i = 0; i < r->n_slots; i++)
-		r->queues[i + 1] = &r->slots[i].queue;
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		r->queues[i + 1] = &r->config.slots[i].queue;
 	c.queues = r->queues;
 	memcpy(c.sinks, sinks, n_sinks * sizeof(*sinks));
-	r->resolver = resolver_create(&c);
+	r->resolver = r->cpuwatch.resolver = resolver_create(&c);
 	return r->resolver ? resolver_start(r->resolver) : -ENOMEM;
 }
 
@@ -333,7 +302,7 @@ static int start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 	ret = start_resolver(r, sinks, n_sinks);
 	if (ret < 0)
 		return err_set(err, ret, "%s", strerror(-ret));
-	ret = open_rings(r, err);
+	ret = slots_open_rings(&r->config, err);
 	if (ret == 0)
 		ret = attach_all(r, err);
 	if (ret < 0)
@@ -342,9 +311,11 @@ static int start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 	if (ret < 0)
 		return err_set(err, ret, "%s", strerror(-ret));
 	r->session->start_ns = now_ns();
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		r->config.slots[i].watched_ns = r->session->start_ns;
 	announce_all(r, r->session->start_ns);
-	for (size_t i = 0; ret == 0 && i < r->n_slots; i++)
-		ret = reader_start(&r->config, &r->slots[i]);
+	for (size_t i = 0; ret == 0 && i < r->config.n_slots; i++)
+		ret = reader_start(&r->config, &r->config.slots[i]);
 	/* Only from here on can a thread be held at its sample: what came before
 	 * belongs to the attaching, not to the recording. */
 	r->session->start_ns = now_ns();
@@ -390,10 +361,10 @@ static void take_messages(struct recorder *r)
 	eventfd_t n;
 
 	eventfd_read(r->config.kick, &n);
-	for (size_t i = 0; i < r->n_slots; i++)
-		while ((rec = queue_peek(&r->slots[i].ctl))) {
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		while ((rec = queue_peek(&r->config.slots[i].ctl))) {
 			handle_message(r, rec->type, (const struct ctl_msg *)rec->data);
-			queue_pop(&r->slots[i].ctl);
+			queue_pop(&r->config.slots[i].ctl);
 		}
 }
 
@@ -402,16 +373,16 @@ static int watch_readers(struct recorder *r)
 {
 	int soon = r->tracker.n_searches ? SEARCH_MS : WATCH_MS;
 
-	for (size_t i = 0; i < r->n_slots; i++) {
-		pid_t pid = r->slots[i].reader ? reader_stuck(&r->slots[i]) : 0;
+	for (size_t i = 0; i < r->config.n_slots; i++) {
+		pid_t pid = r->config.slots[i].reader ? reader_stuck(&r->config.slots[i]) : 0;
 
-		if (r->slots[i].watch & 1)
+		if (r->config.slots[i].watch & 1)
 			soon = SUSPECT_MS;
 		if (!pid)
 			continue;
 		STATS_ADD(stuck_reads, 1);
 		tracker_quarantine(&r->tracker, pid);
-		reader_start(&r->config, &r->slots[i]);
+		reader_start(&r->config, &r->config.slots[i]);
 	}
 	if (atomic_load(&r->config.over_budget) && !r->warned_budget) {
 		r->warned_budget = true;
@@ -461,6 +432,7 @@ static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 		take_messages(r);
 		tracker_run(&r->tracker);
 		soon = watch_readers(r);
+		cpuwatch_look(&r->cpuwatch);
 	}
 }
 
@@ -500,8 +472,8 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, 
 		loop(r, stop_fd, ret);
 	}
 	attach_disable(&r->attach);
-	for (size_t i = 0; i < r->n_slots; i++)
-		reader_stop(&r->slots[i]);
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		reader_stop(&r->config.slots[i]);
 	if (r->resolver)
 		resolver_stop(r->resolver, &ret->counts);
 	fill_summary(r, ret);

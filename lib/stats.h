@@ -23,6 +23,7 @@
 	X(late_gap, "late: the thread ran on too long before it was held")            \
 	X(late_voluntary, "late: the thread gave up the CPU by itself, not to us")    \
 	X(late_ran, "late: the thread ran again before the walk ended")               \
+	X(late_unwatched, "of them: maybe, on a CPU that was not watched yet")        \
 	X(late_noswitch, "late: no proof that the thread left the CPU")               \
 	X(late_capture, "late: this capture holds no thread")                         \
 	X(torn_fault, "torn: a read of the target failed")                            \

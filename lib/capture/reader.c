@@ -16,13 +16,15 @@
 
 static uint32_t event_of(const struct reader_config *c, uint64_t id)
 {
+	const struct id_table *t;
 	uint32_t i;
 
 	if (c->session->n_events == 1 && !c->witness)
 		return 0;
-	for (i = (uint32_t)id & c->id_mask; c->ids[i] && c->ids[i] != id;)
-		i = (i + 1) & c->id_mask;
-	return c->ids[i] ? c->id_event[i] : 0;
+	t = atomic_load_explicit(&c->ids, memory_order_acquire);
+	for (i = (uint32_t)id & t->mask; t->row[i].id && t->row[i].id != id;)
+		i = (i + 1) & t->mask;
+	return t->row[i].id ? t->row[i].event : 0;
 }
 
 /* Clock and PMU overflows hit the code they name; other software events happen
@@ -250,8 +252,8 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot)
 	r->slot = slot;
 	r->live.ops = &hold_guarded_ops;
 	r->pos = perf_ring_tail(&slot->ring);
-	r->cursor = calloc(c->n_slots, sizeof(*r->cursor));
-	r->looked = calloc(c->n_slots, sizeof(*r->looked));
+	r->cursor = calloc(c->cap_slots, sizeof(*r->cursor));
+	r->looked = calloc(c->cap_slots, sizeof(*r->looked));
 	r->ps = pystack_create(c->max_frames, emit_code, r);
 	r->wake = wait_on(&slot->ring);
 	slot->generation++;

@@ -40,6 +40,16 @@ struct ctl_msg {
 	pid_t pid, ppid;
 };
 
+/* The event that each event id belongs to: open addressing, 0 free. Immutable. */
+struct id_table {
+	struct id_table *older;
+	uint32_t mask;
+	struct {
+		uint64_t id;
+		uint32_t event;
+	} row[];
+};
+
 /* The settings all readers share; read-only while they run, except where atomic. */
 struct reader_config {
 	const struct capture_ops *capture;
@@ -54,12 +64,11 @@ struct reader_config {
 	int kick;		   /* eventfd */
 	_Atomic uint64_t start_ns; /* samples before it are ignored; 0: none yet */
 	_Atomic bool over_budget;  /* set once */
-	const uint64_t *ids;	   /* event ids, open addressing, 0 free ... */
-	const uint8_t *id_event;   /* ... and the event each belongs to */
-	uint32_t id_mask;
+	_Atomic(struct id_table *) ids;
 	_Atomic uint64_t *last_in; /* LAST_IN slots: when a thread was last seen starting */
-	struct cpu_slot *slots;
-	uint32_t n_slots;
+	struct cpu_slot *slots;	   /* never moves: room for every CPU that is possible */
+	uint32_t cap_slots;
+	_Atomic uint32_t n_slots; /* only grows */
 };
 enum { LAST_IN = 8192 };
 
@@ -76,7 +85,8 @@ struct cpu_slot {
 	 * when its read ever ends, finds it changed and may touch nothing. */
 	_Atomic uint64_t guard;
 	_Atomic int reading;
-	uint64_t watch; /* the watchdog's last look at the guard */
+	_Atomic uint64_t watched_ns; /* since then all threads have events here; 0: not yet */
+	uint64_t watch;		     /* the watchdog's last look at the guard */
 };
 
 struct reader;
