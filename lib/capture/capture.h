@@ -48,6 +48,7 @@ enum judgement {
 
 struct capture_ops {
 	const char *name; /* --capture NAME */
+	bool pins;	  /* a reader must be on its CPU, else it holds nobody */
 	bool holds;	  /* keeps threads from running: the hold budget applies */
 	/* Can it work here? 0, or -errno with a sentence that says what is missing. */
 	int (*possible)(struct err *err);

@@ -160,7 +160,8 @@ static enum provenance provenance_of(struct reader *r, struct pending *p,
 	if (res->end != PYSTACK_OK)
 		return torn(res->end);
 	p->hold.gap_max_ns = GAP_MAX_NS;
-	j = r->unfit ? JUDGE_CAPTURE : r->c->capture->judge(&p->hold);
+	/* Who holds nobody may still find that nothing happened. */
+	j = (r->unfit ? &capture_async : r->c->capture)->judge(&p->hold);
 	if (j == JUDGE_EXACT)
 		return PROV_EXACT;
 	if (!unchanged) {

@@ -49,6 +49,7 @@ static int preempt_thread_begin(int cpu)
 
 const struct capture_ops capture_preempt = {
 	.name = "preempt",
+	.pins = true,
 	.holds = true,
 	.possible = preempt_possible,
 	.thread_begin = preempt_thread_begin,

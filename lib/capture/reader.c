@@ -2,9 +2,11 @@
 #include "reader.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
 
+#include "../cpus.h"
 #include "../perf_decode.h"
 #include "../stats.h"
 #include "proof.h"
@@ -188,23 +190,44 @@ static bool drain(struct reader *r, uint64_t shed_left)
 	return any;
 }
 
+static void begin(struct reader *r)
+{
+	r->unfit = r->c->capture->thread_begin(r->slot->cpu) < 0;
+}
+
+/* A CPU that goes offline, or a cpuset, moves us to another: from there we hold nobody.
+ * Where no witness tells, it counts too that we might have come back just now. */
+static bool moved_away(const struct reader *r)
+{
+	struct cpus may;
+
+	if (!r->c->capture->pins || sched_getcpu() != r->slot->cpu)
+		return r->c->capture->pins;
+	return !r->c->witness && (cpus_of_thread(&may, 0) < 0 || cpus_count(&may) != 1);
+}
+
 static void *reader_main(void *arg)
 {
 	struct reader *r = arg;
 	bool busy = true;
 
-	r->unfit = r->c->capture->thread_begin(r->slot->cpu) < 0;
+	begin(r);
 	while (!atomic_load_explicit(&r->stop, memory_order_acquire)) {
 		struct epoll_event ev;
 		uint64_t left;
+		bool away;
 
 		/* Switch records do not wake us: look now and then, so that they do
 		 * not fill the ring. */
 		epoll_wait(r->wake, &ev, 1, busy ? 200 : 1000);
+		away = moved_away(r);
+		r->unfit = r->unfit || away;
 		left = over_budget(r);
 		if (left)
 			shed(r, left);
 		busy = drain(r, left);
+		if (away)
+			begin(r);
 	}
 	drain(r, 0);
 	return NULL;

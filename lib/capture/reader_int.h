@@ -44,7 +44,7 @@ struct reader {
 	uint64_t window_ns, held_ns; /* hold budget: this second's */
 	uint64_t looked_ns;	     /* at the other readers */
 	uint64_t *looked;	     /* their guards then */
-	bool unfit; /* the capture could not make this thread fit: holds nothing */
+	bool unfit; /* this thread is not where or what the capture needs: holds nobody */
 	bool code_lost;
 	unsigned char bounce[PERF_RECORD_BYTES];
 };
