@@ -102,6 +102,16 @@ static bool within(const struct tids *some, const struct tids *all)
 	return true;
 }
 
+int cpuwatch_threads(const struct cpuwatch *w, pid_t **ret, size_t *n)
+{
+	struct tids t;
+	int r = list_threads(w, &t);
+
+	*ret = t.tid;
+	*n = t.n;
+	return r;
+}
+
 static int reach(const struct cpuwatch *w, struct cpus *ret)
 {
 	struct tids t;

@@ -30,6 +30,9 @@ struct cpuwatch {
 	struct cpus told;	      /* about these something was said */
 };
 
+/* Every thread that is recorded; *@ret malloc'ed, also after a failure. 0 or -ENOMEM. */
+int cpuwatch_threads(const struct cpuwatch *w, pid_t **ret, size_t *n);
+
 /* Where the targets may run now. All that are online where that can't be told. 0 or
  * -errno. */
 int cpuwatch_reach(const struct cpuwatch *w, struct cpus *ret);

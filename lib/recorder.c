@@ -13,6 +13,7 @@
 #include "../output/sink.h"
 #include "announce.h"
 #include "attach.h"
+#include "capture/preempt.h"
 #include "clock.h"
 #include "cpuwatch.h"
 #include "proc.h"
@@ -41,7 +42,7 @@ struct recorder {
 	struct resolver *resolver;
 	int pidfds[RECORDER_MAX_PIDS];
 	struct err why; /* why not a better capture */
-	bool warned_budget, child_ran;
+	bool warned_budget, warned_stall, child_ran;
 };
 
 __attribute__((__format__(__printf__, 2, 3))) static void note(struct recorder *r,
@@ -74,11 +75,27 @@ static int find_targets(struct recorder *r, struct err *err)
 	return ret;
 }
 
+static void prepare_preempt(const struct recorder *r)
+{
+	struct preempt_targets t = { 0 };
+	_cleanup_free_ pid_t *tids = NULL;
+	size_t n;
+
+	if (cpuwatch_threads(&r->cpuwatch, &tids, &n) < 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		cpus_add_thread(&t.cpus, tids[i]);
+		realtime_add_thread(&t.rt, tids[i]);
+	}
+	preempt_prepare(&t);
+}
+
 static int choose(struct recorder *r, struct err *err)
 {
-	char fallback[256];
+	char fallback[256], caveat[400];
 	int ret;
 
+	prepare_preempt(r);
 	ret = capture_pick(r->o.capture, &r->capture, &r->why, err);
 	if (ret < 0)
 		return ret;
@@ -109,6 +126,8 @@ static int choose(struct recorder *r, struct err *err)
 			r->session->flags |= SESSION_KERNEL;
 	if (r->why.text[0])
 		note(r, "capture %s: %s", r->capture->name, r->why.text);
+	if (r->capture == &capture_preempt && *preempt_caveat(caveat, sizeof(caveat)))
+		note(r, "capture preempt: %s", caveat);
 	return 0;
 }
 
@@ -372,6 +391,7 @@ static void take_messages(struct recorder *r)
 static int watch_readers(struct recorder *r)
 {
 	int soon = r->tracker.n_searches ? SEARCH_MS : WATCH_MS;
+	char text[500];
 
 	for (size_t i = 0; i < r->config.n_slots; i++) {
 		pid_t pid = r->config.slots[i].reader ? reader_stuck(&r->config.slots[i]) : 0;
@@ -390,6 +410,10 @@ static int watch_readers(struct recorder *r)
 		     "holding the targets costs more than %u%% of a CPU: samples are shed; "
 		     "lower -F, or raise --hold-budget",
 		     r->o.hold_budget);
+	}
+	if (STATS_GET(stalled) && !r->warned_stall) {
+		r->warned_stall = true;
+		note(r, "%s", preempt_stall(text, sizeof(text)));
 	}
 	return soon;
 }

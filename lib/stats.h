@@ -34,6 +34,7 @@
 	X(torn_quarantined, "torn: reads of this process hang, it is left alone")      \
 	X(foreign, "samples of processes outside --no-follow")                         \
 	X(stuck_reads, "reads that hung and whose reader was replaced")                \
+	X(stalled, "times a reader got no CPU for 20 ms")                              \
 	X(early, "samples before the recording began, ignored")
 
 struct stats {

@@ -14,6 +14,8 @@
 
 #define READER_WAKE SIGUSR2
 
+enum { STALL_NS = 20000000 };
+
 /* --- scanning the ring --- */
 
 static uint32_t event_of(const struct reader_config *c, uint64_t id)
@@ -149,7 +151,7 @@ static uint64_t scan_record(struct reader *r, uint64_t pos)
 /* Nanoseconds left of a second whose budget is used up, else 0. */
 static uint64_t over_budget(struct reader *r)
 {
-	uint64_t now = now_ns();
+	uint64_t now = r->woke_ns = now_ns();
 
 	if (now - r->window_ns >= SECOND) {
 		r->window_ns = now;
@@ -185,6 +187,9 @@ static bool drain(struct reader *r, uint64_t shed_left)
 			r->n_pend = 0;
 		}
 	}
+	if (r->n_pend && r->c->capture->pins && !r->unfit &&
+	    r->woke_ns > r->pend[0].time + STALL_NS)
+		STATS_ADD(stalled, 1);
 	hold_flush(r);
 	perf_ring_consume(&r->slot->ring, r->pos);
 	return any;

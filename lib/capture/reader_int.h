@@ -42,6 +42,7 @@ struct reader {
 	uint64_t pos;		     /* in our ring: everything before it is dealt with */
 	uint64_t *cursor;	     /* in the others' rings */
 	uint64_t window_ns, held_ns; /* hold budget: this second's */
+	uint64_t woke_ns;	     /* our last wake-up */
 	uint64_t looked_ns;	     /* at the other readers */
 	uint64_t *looked;	     /* their guards then */
 	bool unfit; /* this thread is not where or what the capture needs: holds nobody */
