@@ -495,6 +495,8 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, 
 			released(arg);
 		loop(r, stop_fd, ret);
 	}
+	/* Who runs from here on leaves no record of it: nothing is exact any more. */
+	atomic_store(&r->config.blind_ns, UINT64_MAX);
 	attach_disable(&r->attach);
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		reader_stop(&r->config.slots[i]);

@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 
-#include "../cpus.h"
 #include "../perf_decode.h"
 #include "../stats.h"
 #include "proof.h"
@@ -60,28 +59,6 @@ const struct rmem_ops hold_guarded_ops = {
 
 /* --- reading and judging --- */
 
-/* May it have run since then where no record tells of it: on a CPU that it was allowed to
- * use before its events there were open? */
-static bool ran_unwatched(struct reader_config *c, pid_t tid, uint64_t since)
-{
-	uint32_t watched = 0, n = c->n_slots;
-	struct cpus cpus;
-
-	for (uint32_t i = 0; i < n; i++)
-		watched += c->slots[i].watched_ns - 1 < since;
-	if (watched == c->cap_slots)
-		return false;
-	if (cpus_of_thread(&cpus, tid) < 0)
-		return true;
-	for (uint32_t i = 0; i < n; i++)
-		if (c->slots[i].watched_ns - 1 < since)
-			cpus_del(&cpus, c->slots[i].cpu);
-	if (cpus_next(&cpus, 0) < 0)
-		return false;
-	STATS_ADD(late_unwatched, 1);
-	return true;
-}
-
 /* Has the thread come onto any CPU since it left ours? */
 static bool ran_since(struct reader *r, pid_t tid, uint64_t since)
 {
@@ -94,7 +71,7 @@ static bool ran_since(struct reader *r, pid_t tid, uint64_t since)
 		if (i != r->slot->index &&
 		    proof_ran_in_ring(c, &c->slots[i], &r->cursor[i], tid, since))
 			return true;
-	return proof_ran_noted(c, tid, since) || ran_unwatched(c, tid, since);
+	return proof_ran_noted(c, tid, since) || proof_ran_unwatched(c, tid, since);
 }
 
 /* Readers look at each other in passing, so that the watchdog need not come often: one

@@ -8,6 +8,7 @@
 
 #include "../cpus.h"
 #include "../perf_decode.h"
+#include "../proc.h"
 #include "../stats.h"
 #include "proof.h"
 #include "reader_int.h"
@@ -191,7 +192,7 @@ static bool drain(struct reader *r, uint64_t shed_left)
 	    r->woke_ns > r->pend[0].time + STALL_NS)
 		STATS_ADD(stalled, 1);
 	hold_flush(r);
-	perf_ring_consume(&r->slot->ring, r->pos);
+	proof_consume(r->c, r->slot, r->pos);
 	return any;
 }
 
@@ -216,6 +217,7 @@ static void *reader_main(void *arg)
 	struct reader *r = arg;
 	bool busy = true;
 
+	atomic_store_explicit(&r->tid, gettid(), memory_order_relaxed);
 	begin(r);
 	while (!atomic_load_explicit(&r->stop, memory_order_acquire)) {
 		struct epoll_event ev;
@@ -234,6 +236,7 @@ static void *reader_main(void *arg)
 		if (away)
 			begin(r);
 	}
+	r->unfit = r->unfit || moved_away(r);
 	drain(r, 0);
 	return NULL;
 }
@@ -294,6 +297,17 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot)
 	return 0;
 }
 
+/* On its CPU a target of the same priority may run forever. */
+static void let_run(struct reader *r)
+{
+	struct sched_param normal = { 0 };
+	cpu_set_t any;
+
+	memset(&any, 0xff, sizeof(any));
+	pthread_setaffinity_np(r->thread, sizeof(any), &any);
+	pthread_setschedparam(r->thread, SCHED_OTHER, &normal);
+}
+
 void reader_stop(struct cpu_slot *slot)
 {
 	struct reader *r = slot->reader;
@@ -301,6 +315,7 @@ void reader_stop(struct cpu_slot *slot)
 	if (!r)
 		return;
 	atomic_store_explicit(&r->stop, true, memory_order_release);
+	let_run(r);
 	/* Ends its wait; one that comes just before the wait costs its timeout. */
 	pthread_kill(r->thread, READER_WAKE);
 	pthread_join(r->thread, NULL);
@@ -317,6 +332,9 @@ pid_t reader_stuck(struct cpu_slot *slot)
 		slot->watch = g;
 		return 0;
 	}
+	/* One that waits for its CPU does not hang. */
+	if (proc_state(getpid(), atomic_load(&slot->reader->tid)) == 'R')
+		return 0;
 	pid = atomic_load_explicit(&slot->reading, memory_order_relaxed);
 	/* To an even value that the stuck reader does not expect. */
 	if (!atomic_compare_exchange_strong(&slot->guard, &g, g + 3))

@@ -66,6 +66,7 @@ struct reader_config {
 	_Atomic bool over_budget;  /* set once */
 	_Atomic(struct id_table *) ids;
 	_Atomic uint64_t *last_in; /* LAST_IN slots: when a thread was last seen starting */
+	_Atomic uint64_t blind_ns; /* what ran before it may have left no record */
 	struct cpu_slot *slots;	   /* never moves: room for every CPU that is possible */
 	uint32_t cap_slots;
 	_Atomic uint32_t n_slots; /* only grows */
@@ -85,6 +86,7 @@ struct cpu_slot {
 	 * when its read ever ends, finds it changed and may touch nothing. */
 	_Atomic uint64_t guard;
 	_Atomic int reading;
+	_Atomic bool dropping;	     /* the ring was full, and blind_ns does not tell yet */
 	_Atomic uint64_t watched_ns; /* since then all threads have events here; 0: not yet */
 	uint64_t watch;		     /* the watchdog's last look at the guard */
 };

@@ -31,7 +31,8 @@ struct reader {
 	struct reader_config *c;
 	struct cpu_slot *slot;
 	pthread_t thread;
-	int wake; /* epoll on our ring */
+	_Atomic int tid; /* 0: not running yet */
+	int wake;	 /* epoll on our ring */
 	_Atomic bool stop;
 
 	struct pystack *ps;
