@@ -15,7 +15,7 @@
 
 #define READER_WAKE SIGUSR2
 
-enum { STALL_NS = 20000000 };
+enum { STALL_NS = 20000000, BEGIN_S = 2 };
 
 /* --- scanning the ring --- */
 
@@ -72,6 +72,7 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 	struct perf_sample s;
 	struct pending *p;
 	uint32_t event = h->size >= 16 ? event_of(r->c, load_u64(h + 1)) : 0;
+	uint64_t start;
 
 	if (event == session->n_events) {
 		scan_witness(r, h);
@@ -79,7 +80,8 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 	}
 	if (perf_decode_sample(h, r->c->callchain, &s) < 0)
 		return;
-	if (s.time < atomic_load_explicit(&r->c->start_ns, memory_order_relaxed)) {
+	start = atomic_load_explicit(&r->c->start_ns, memory_order_relaxed);
+	if (!start || s.time < start) {
 		STATS_ADD(early, 1);
 		return;
 	}
@@ -219,6 +221,7 @@ static void *reader_main(void *arg)
 
 	atomic_store_explicit(&r->tid, gettid(), memory_order_relaxed);
 	begin(r);
+	sem_post(&r->fit);
 	while (!atomic_load_explicit(&r->stop, memory_order_acquire)) {
 		struct epoll_event ev;
 		uint64_t left;
@@ -274,6 +277,7 @@ static void on_wake(int sig)
 int reader_start(struct reader_config *c, struct cpu_slot *slot)
 {
 	struct sigaction wake = { .sa_handler = on_wake };
+	struct timespec until;
 	struct reader *r = calloc(1, sizeof(*r));
 
 	if (!r)
@@ -281,6 +285,7 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot)
 	sigaction(READER_WAKE, &wake, NULL);
 	r->c = c;
 	r->slot = slot;
+	sem_init(&r->fit, 0, 0);
 	r->live.ops = &hold_guarded_ops;
 	r->pos = perf_ring_tail(&slot->ring);
 	r->cursor = calloc(c->cap_slots, sizeof(*r->cursor));
@@ -294,6 +299,11 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot)
 		return -ENOMEM;
 	}
 	slot->reader = r;
+	/* Until it is fit for its CPU an urgent target may keep it waiting. */
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += BEGIN_S;
+	while (sem_timedwait(&r->fit, &until) < 0 && errno == EINTR)
+		;
 	return 0;
 }
 

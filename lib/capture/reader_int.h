@@ -6,6 +6,8 @@
 #ifndef READER_INT_H
 #define READER_INT_H
 
+#include <semaphore.h>
+
 #include "../arch/arch.h"
 #include "../clock.h"
 #include "../pystack.h"
@@ -31,6 +33,7 @@ struct reader {
 	struct reader_config *c;
 	struct cpu_slot *slot;
 	pthread_t thread;
+	sem_t fit;	 /* posted when the thread is what the capture needs, or can't be */
 	_Atomic int tid; /* 0: not running yet */
 	int wake;	 /* epoll on our ring */
 	_Atomic bool stop;
