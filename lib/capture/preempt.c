@@ -110,6 +110,17 @@ static int preempt_possible(struct err *err)
 	pthread_join(thread, NULL);
 	if (r < 0)
 		return explain_refusal(r, err);
+	/* At the same priority it waits until the target sleeps; it could not even be killed.
+	 */
+	if (plan.targets.rt.priority >= plan.priority)
+		return err_set(
+			err, -EPERM,
+			"thread %d has real-time priority %d and readers get %d at most: "
+			"%s",
+			plan.targets.rt.tid, plan.targets.rt.priority, plan.priority,
+			plan.targets.rt.priority < sched_get_priority_max(SCHED_FIFO) ?
+				"raise 'ulimit -r', or run as root" :
+				"lower it");
 	if (cpus_next(&plan.refused, 0) >= 0 &&
 	    cpus_count(&plan.refused) == cpus_count(&plan.targets.cpus))
 		return err_set(err, -EPERM,
@@ -136,14 +147,6 @@ const char *preempt_caveat(char *buf, size_t size)
 			 "thread %d is SCHED_DEADLINE, which nothing preempts: its samples "
 			 "are late",
 			 rt->deadline);
-	else if (rt->priority >= plan.priority)
-		snprintf(buf, size,
-			 "thread %d has real-time priority %d and our readers got %d: its "
-			 "samples are late; %s",
-			 rt->tid, rt->priority, plan.priority,
-			 rt->priority < sched_get_priority_max(SCHED_FIFO) ?
-				 "raise 'ulimit -r', or run as root" :
-				 "lower it");
 	return buf;
 }
 
