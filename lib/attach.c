@@ -17,48 +17,6 @@ enum {
 	ALL_PATIENCE_NS = 1000000000,
 };
 
-/* "0-3,8,10-11" */
-static int parse_cpus(const char *s, int **ret, size_t *n)
-{
-	while (*s) {
-		char *end;
-		long lo = strtol(s, &end, 10), hi = lo;
-		int *list;
-
-		if (end == s)
-			break;
-		if (*end == '-')
-			hi = strtol(end + 1, &end, 10);
-		if (lo < 0 || hi < lo || hi > 65535)
-			return -EINVAL;
-		list = realloc(*ret, (*n + (size_t)(hi - lo) + 1) * sizeof(*list));
-		if (!list)
-			return -ENOMEM;
-		*ret = list;
-		while (lo <= hi)
-			list[(*n)++] = (int)lo++;
-		s = *end == ',' ? end + 1 : end;
-	}
-	return *n ? 0 : -EINVAL;
-}
-
-int attach_online_cpus(int **ret, size_t *n)
-{
-	_cleanup_free_ char *text = NULL;
-	size_t len;
-	int r = proc_read_file("/sys/devices/system/cpu/online", &text, &len);
-
-	*ret = NULL;
-	*n = 0;
-	if (r == 0)
-		r = parse_cpus(text, ret, n);
-	if (r < 0) {
-		free(*ret);
-		*ret = NULL;
-	}
-	return r;
-}
-
 /* --- choosing --- */
 
 /* Open once and close: what does the kernel say? Without the right to count in
@@ -192,44 +150,73 @@ static size_t per_thread(const struct attach *a)
 
 static void close_fds(int *fds, size_t n)
 {
-	while (n--)
-		close(fds[n]);
+	for (; n--; fds[n] = -1)
+		if (fds[n] >= 0)
+			close(fds[n]);
 }
 
-static int open_one(int *fd, pid_t tid, const struct cpu_slot *slot,
+static int open_one(int *ret, pid_t tid, const struct cpu_slot *slot,
 		    const struct perf_event_attr *attr, const char *name, struct err *err)
 {
-	int r;
+	int fd = perf_event_open_fd(attr, tid, slot->cpu), r;
 
-	*fd = perf_event_open_fd(attr, tid, slot->cpu);
-	if (*fd < 0)
-		return perf_event_explain(*fd, name, attr, err);
-	r = perf_ring_attach(&slot->ring, *fd);
-	if (r == 0)
+	if (fd < 0)
+		return perf_event_explain(fd, name, attr, err);
+	r = perf_ring_attach(&slot->ring, fd);
+	if (r == 0) {
+		*ret = fd;
 		return 0;
-	close(*fd);
+	}
+	close(fd);
 	return err_set(err, r, "redirecting event '%s': %s", name, strerror(-r));
 }
 
-/* All events of a thread, on all CPUs, or none. */
-static int open_events(const struct attach *a, pid_t tid, int *fds, struct err *err)
+/* All events of a thread on a CPU, or none. With @later they don't start yet. */
+static int open_on(const struct attach *a, pid_t tid, size_t slot, int *fds, bool later,
+		   struct err *err)
 {
 	const struct session *s = a->session;
-	struct perf_event_attr w = perf_event_witness(&s->events[0].attr);
+	int r = 0;
 
-	for (size_t i = 0; i < per_thread(a); i++) {
-		size_t e = i % per_cpu(a);
+	fds += slot * per_cpu(a);
+	for (size_t e = 0; r == 0 && e < per_cpu(a); e++) {
 		bool witness = e == s->n_events;
-		int r = open_one(&fds[i], tid, &a->slots[i / per_cpu(a)],
-				 witness ? &w : &s->events[e].attr,
-				 witness ? "context-switches" : s->events[e].name, err);
+		struct perf_event_attr attr =
+			witness ? perf_event_witness(&s->events[0].attr) : s->events[e].attr;
 
-		if (r < 0) {
-			close_fds(fds, i);
-			return r;
+		if (later) {
+			attr.disabled = 1;
+			attr.enable_on_exec = 0;
 		}
+		r = open_one(&fds[e], tid, &a->slots[slot], &attr,
+			     witness ? "context-switches" : s->events[e].name, err);
 	}
-	return 0;
+	if (r < 0)
+		close_fds(fds, per_cpu(a));
+	return r;
+}
+
+/* On all CPUs, or none. */
+static int open_events(const struct attach *a, pid_t tid, int *fds, struct err *err)
+{
+	int r = 0;
+
+	for (size_t slot = 0; r == 0 && slot < a->n_slots; slot++)
+		r = open_on(a, tid, slot, fds, false, err);
+	if (r < 0)
+		close_fds(fds, per_thread(a));
+	return r;
+}
+
+/* Room for the events of a thread, also on CPUs that come later. */
+static int *new_fds(const struct attach *a)
+{
+	size_t n = a->cap_slots * per_cpu(a);
+	int *fds = malloc(n * sizeof(*fds));
+
+	for (size_t i = 0; fds && i < n; i++)
+		fds[i] = -1;
+	return fds;
 }
 
 /* Where @tid is among the attached, or would be. */
@@ -297,7 +284,7 @@ static void add_ids(const struct attach *a, struct event_ids *ids, const struct 
 	for (size_t i = 0; i < per_thread(a); i++) {
 		uint64_t id;
 
-		if (ioctl(t->fds[i], PERF_EVENT_IOC_ID, &id) == 0)
+		if (t->fds[i] >= 0 && ioctl(t->fds[i], PERF_EVENT_IOC_ID, &id) == 0)
 			event_ids_add(ids, id, (uint8_t)(i % per_cpu(a)));
 	}
 }
@@ -349,7 +336,7 @@ int attach_thread(struct attach *a, pid_t tid, struct err *err)
 
 	if (r < 0)
 		return r;
-	t.fds = calloc(per_thread(a), sizeof(*t.fds));
+	t.fds = new_fds(a);
 	if (!t.fds)
 		return -ENOMEM;
 	r = open_unforked(a, &t, err);
@@ -493,12 +480,60 @@ int attach_process(struct attach *a, pid_t pid, const pid_t *only, size_t n_only
 	return r;
 }
 
-static void control_events(const struct attach *a, pid_t tid, unsigned long request)
+/* The entry of @tid, a new one if it inherited what it has. NULL: no memory. */
+static struct attached *entry_of(struct attach *a, pid_t tid)
+{
+	struct attached t = { .tid = tid, .since = now_ns() };
+
+	if (!attach_has(a, tid)) {
+		t.fds = new_fds(a);
+		if (!t.fds || add_attached(a, t) < 0) {
+			free(t.fds);
+			return NULL;
+		}
+	}
+	return &a->attached[place_of(a, tid)];
+}
+
+int attach_cpu(struct attach *a, size_t slot, const pid_t *tids, size_t n, struct err *err)
+{
+	int r = 0;
+
+	a->n_slots = MAX(a->n_slots, slot + 1);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		struct attached *t = entry_of(a, tids[i]);
+
+		r = t ? open_on(a, tids[i], slot, t->fds, true, err) : -ENOMEM;
+		if (r == -ESRCH)
+			r = 0; /* it ended in between */
+	}
+	return r == 0 && per_cpu(a) > 1 ? renew_ids(a) : r;
+}
+
+static void control(const struct attached *t, size_t from, size_t n, unsigned long request)
+{
+	for (size_t i = from; i < from + n; i++)
+		if (t->fds[i] >= 0)
+			ioctl(t->fds[i], request, 0);
+}
+
+void attach_enable_cpu(struct attach *a, size_t slot)
 {
 	for (size_t t = 0; t < a->n_attached; t++)
-		for (size_t i = 0; i < per_thread(a); i++)
-			if (!tid || a->attached[t].tid == tid)
-				ioctl(a->attached[t].fds[i], request, 0);
+		control(&a->attached[t], slot * per_cpu(a), per_cpu(a), PERF_EVENT_IOC_ENABLE);
+}
+
+void attach_close_cpu(struct attach *a, size_t slot)
+{
+	for (size_t t = 0; t < a->n_attached; t++)
+		close_fds(a->attached[t].fds + slot * per_cpu(a), per_cpu(a));
+}
+
+static void control_all(const struct attach *a, pid_t tid, unsigned long request)
+{
+	for (size_t t = 0; t < a->n_attached; t++)
+		if (!tid || a->attached[t].tid == tid)
+			control(&a->attached[t], 0, per_thread(a), request);
 }
 
 void attach_signal(struct attach *a, pid_t tid, bool send)
@@ -511,12 +546,12 @@ void attach_signal(struct attach *a, pid_t tid, bool send)
 
 void attach_enable(struct attach *a, pid_t tid)
 {
-	control_events(a, tid, PERF_EVENT_IOC_ENABLE);
+	control_all(a, tid, PERF_EVENT_IOC_ENABLE);
 }
 
 void attach_disable(struct attach *a)
 {
-	control_events(a, 0, PERF_EVENT_IOC_DISABLE);
+	control_all(a, 0, PERF_EVENT_IOC_DISABLE);
 }
 
 void attach_deinit(struct attach *a)

@@ -18,13 +18,13 @@
 struct attached {
 	pid_t tid;
 	uint64_t since;
-	int *fds; /* for each slot, for each event */
+	int *fds; /* for each slot, for each event; -1: none */
 };
 
 struct attach {
 	struct session *session; /* borrowed: its events are chosen here */
 	struct cpu_slot *slots;	 /* borrowed: with open rings */
-	size_t n_slots;
+	size_t n_slots, cap_slots;
 	bool inherit;
 	struct tracer *tracer; /* who must seize a thread first, or NULL */
 	bool witness; /* each thread and CPU has one event more: perf_event_witness() */
@@ -75,11 +75,15 @@ void attach_signal(struct attach *a, pid_t tid, bool send);
 /* Start the events of @tid, or of all if it is 0. */
 void attach_enable(struct attach *a, pid_t tid);
 
+/* While the recording runs: events on @tids for one more CPU, slot number @slot, which do not
+ * count yet. 0, or as attach_process(); after a failure some may be open. Then start or close
+ * them all. Not where a tracer attaches. */
+int attach_cpu(struct attach *a, size_t slot, const pid_t *tids, size_t n, struct err *err);
+void attach_enable_cpu(struct attach *a, size_t slot);
+void attach_close_cpu(struct attach *a, size_t slot);
+
 /* Stop the events: no further samples. */
 void attach_disable(struct attach *a);
 void attach_deinit(struct attach *a);
-
-/* The CPUs that are online, ascending; *@ret malloc'ed. 0 or -errno. */
-int attach_online_cpus(int **ret, size_t *n);
 
 #endif

@@ -14,8 +14,10 @@
 #include "announce.h"
 #include "attach.h"
 #include "attach_plan.h"
+#include "capture/preempt.h"
 #include "capture/tracer.h"
 #include "clock.h"
+#include "cpuwatch.h"
 #include "proc.h"
 #include "stats.h"
 #include "tracker.h"
@@ -40,15 +42,15 @@ struct recorder {
 	struct attach_plan plan;
 	struct tracer *tracer; /* of a capture that stops threads */
 	struct perf_options perf;
-	struct cpu_slot *slots;
-	size_t n_slots;
+	struct cpus cpus; /* watched from the beginning */
+	struct cpuwatch cpuwatch;
 	struct queue own;    /* the control thread's records for the resolver */
 	struct queue traced; /* the tracer's messages to the control thread */
 	struct queue **queues;
 	struct resolver *resolver;
 	int pidfds[RECORDER_MAX_PIDS];
 	struct err why; /* why not a better capture */
-	bool warned_budget, child_ran;
+	bool warned_budget, warned_stall, child_ran;
 };
 
 __attribute__((__format__(__printf__, 2, 3))) static void note(const struct recorder *r,
@@ -81,6 +83,21 @@ static int find_targets(struct recorder *r, struct err *err)
 	return ret;
 }
 
+static void prepare_preempt(const struct recorder *r)
+{
+	struct preempt_targets t = { 0 };
+	_cleanup_free_ pid_t *tids = NULL;
+	size_t n;
+
+	if (cpuwatch_threads(&r->cpuwatch, &tids, &n) < 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		cpus_add_thread(&t.cpus, tids[i]);
+		realtime_add_thread(&t.rt, tids[i]);
+	}
+	preempt_prepare(&t);
+}
+
 static int choose_events(struct recorder *r, char fallback[256], struct err *err)
 {
 	return attach_choose(r->session, r->o.events, r->o.n_events, &r->perf, r->o.pids[0],
@@ -107,10 +124,13 @@ static struct capture_want what_is_wanted(const struct recorder *r)
 
 static int choose_capture(struct recorder *r, const struct capture_want *want, struct err *err)
 {
-	int ret = capture_pick(r->o.capture, want, &r->capture, &r->why, err);
+	int ret;
 
+	prepare_preempt(r);
+	ret = capture_pick(r->o.capture, want, &r->capture, &r->why, err);
 	if (ret < 0)
 		return ret;
+	r->config.capture = r->capture;
 	r->session->capture = r->capture->name;
 	r->session->capture_why = r->why.text;
 	r->perf.stack = r->capture->holds ? STACK_BYTES : 0;
@@ -124,6 +144,8 @@ static int choose_capture(struct recorder *r, const struct capture_want *want, s
 static void note_choice(const struct recorder *r, const char *fallback, bool kernel,
 			bool user_only)
 {
+	char caveat[400];
+
 	if (fallback[0])
 		note(r, "%s", fallback);
 	if (r->o.kernel && !kernel)
@@ -135,6 +157,8 @@ static void note_choice(const struct recorder *r, const char *fallback, bool ker
 		note(r, "capture stop: what the kernel does for the target is not sampled");
 	if (r->why.text[0])
 		note(r, "capture %s: %s", r->capture->name, r->why.text);
+	if (r->capture == &capture_preempt && *preempt_caveat(caveat, sizeof(caveat)))
+		note(r, "capture preempt: %s", caveat);
 }
 
 /* Which events can be had tells which capture can be had, and that how they are opened. */
@@ -174,6 +198,7 @@ static void go_wide(struct recorder *r)
 {
 	note(r, "%s", r->plan.why);
 	r->perf.inherit = false;
+	r->cpuwatch.wide = true;
 	for (size_t i = 0; i < r->session->n_events; i++) {
 		struct perf_event_attr *a = &r->session->events[i].attr;
 
@@ -182,28 +207,34 @@ static void go_wide(struct recorder *r)
 	}
 }
 
+/* The CPUs that are watched from the beginning. With a tracer none can be added later. */
+static int first_cpus(struct recorder *r, struct err *err)
+{
+	int code = r->capture->stops ? cpus_system(&r->cpus, "online") :
+				       cpuwatch_reach(&r->cpuwatch, &r->cpus);
+
+	return code < 0 ? err_set(err, code, "can't tell which CPUs there are: %s",
+				  strerror(-code)) :
+			  0;
+}
+
 /* Before there are threads that share the descriptors. */
 static int plan(struct recorder *r, struct err *err)
 {
-	_cleanup_free_ int *cpus = NULL;
-	struct attach_wants w = { .threads = r->o.n_tids };
+	struct attach_wants w = { 0 };
 	struct attach_limits limits;
-	int ret = attach_online_cpus(&cpus, &w.cpus);
+	_cleanup_free_ pid_t *tids = NULL;
+	int ret = first_cpus(r, err);
 
+	if (ret == 0)
+		ret = cpuwatch_threads(&r->cpuwatch, &tids, &w.threads);
 	if (ret < 0)
-		return err_set(err, ret, "can't tell which CPUs are online: %s",
-			       strerror(-ret));
+		return ret;
+	w.cpus = (size_t)cpus_count(&r->cpus);
 	r->attach.witness = !r->capture->stops && attach_can_witness(r->session, r->o.pids[0]);
 	w.events = r->o.n_events + r->attach.witness;
-	for (size_t i = 0; !r->o.n_tids && i < r->tracker.targets.n_all; i++) {
-		_cleanup_free_ pid_t *tids = NULL;
-		size_t n = 0;
-
-		if (proc_tasks(r->tracker.targets.all[i]->pid, &tids, &n) == 0)
-			w.threads += n;
-	}
 	limits = attach_limits_now(!r->capture->stops && !r->o.child &&
-				   attach_can_wide(r->session, cpus[0]));
+				   attach_can_wide(r->session, cpus_next(&r->cpus, 0)));
 	ret = attach_plan_make(&w, &limits, &r->plan, err);
 	if (ret < 0)
 		return ret;
@@ -232,23 +263,23 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	r->tracker.note_arg = o->note_arg;
 	for (size_t i = 0; i < RECORDER_MAX_PIDS; i++)
 		r->pidfds[i] = -1;
+	r->config.targets = &r->tracker.targets;
+	r->cpuwatch = (struct cpuwatch){
+		.config = &r->config,
+		.attach = &r->attach,
+		.pids = r->o.pids,
+		.n_pids = o->n_pids,
+		.tids = r->o.tids,
+		.n_tids = o->n_tids,
+		.follow = o->follow,
+		.note = o->note,
+		.note_arg = o->note_arg,
+		.whole_ns = now_ns(),
+	};
 	if (find_targets(r, err) == 0 && choose(r, err) == 0 && plan(r, err) == 0)
 		return r;
 	recorder_destroy(r);
 	return NULL;
-}
-
-static void close_slots(struct recorder *r)
-{
-	for (size_t i = 0; i < r->n_slots; i++) {
-		perf_ring_close(&r->slots[i].ring);
-		queue_deinit(&r->slots[i].queue);
-		queue_deinit(&r->slots[i].ctl);
-		handover_deinit(&r->slots[i].handover);
-	}
-	free(r->slots);
-	r->slots = NULL;
-	r->n_slots = 0;
 }
 
 void recorder_destroy(struct recorder *r)
@@ -258,7 +289,7 @@ void recorder_destroy(struct recorder *r)
 	resolver_destroy(r->resolver);
 	free(r->queues);
 	attach_deinit(&r->attach);
-	close_slots(r);
+	slots_deinit(&r->config);
 	queue_deinit(&r->own);
 	queue_deinit(&r->traced);
 	tracker_deinit(&r->tracker);
@@ -274,48 +305,12 @@ void recorder_destroy(struct recorder *r)
 
 /* --- a recording --- */
 
-/* Others of this user may have locked some of what the plan counts on: all rings are
- * smaller then. */
-static int open_rings(struct recorder *r, struct err *err)
-{
-	size_t pages = r->plan.ring_pages, i;
-	int ret;
-
-	do {
-		ret = 0;
-		for (i = 0; ret == 0 && i < r->n_slots; i++)
-			ret = perf_ring_open(&r->slots[i].ring, r->slots[i].cpu, pages, err);
-		while (ret == -EPERM && i-- > 0)
-			perf_ring_close(&r->slots[i].ring);
-	} while (ret == -EPERM && (pages = attach_plan_fewer_pages(pages)));
-	return ret;
-}
-
-/* A slot a CPU, with its queues; the rings come later. */
+/* The CPUs with their queues; the rings come later. */
 static int make_slots(struct recorder *r, struct err *err)
 {
-	_cleanup_free_ int *cpus = NULL;
-	size_t n = 0;
-	int ret = attach_online_cpus(&cpus, &n);
-
-	if (ret < 0)
-		return err_set(err, ret, "can't tell which CPUs are online: %s",
-			       strerror(-ret));
-	r->slots = calloc(n, sizeof(*r->slots));
-	if (!r->slots || queue_init(&r->own, QUEUE_BYTES) < 0)
+	if (queue_init(&r->own, QUEUE_BYTES) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
-	for (size_t i = 0; i < n; i++) {
-		struct cpu_slot *s = &r->slots[i];
-
-		r->n_slots = i + 1;
-		*s = (struct cpu_slot){ .cpu = cpus[i], .index = (uint32_t)i };
-		s->ring.fd = s->handover.posted = -1;
-		if (queue_init(&s->queue, QUEUE_BYTES) < 0 ||
-		    queue_init(&s->ctl, CTL_QUEUE_BYTES) < 0 ||
-		    (r->capture->stops && handover_init(&s->handover) < 0))
-			return err_set(err, -ENOMEM, "out of memory");
-	}
-	return 0;
+	return slots_init(&r->config, &r->cpus, err);
 }
 
 /* Attach to the targets from number *@done on, which moves to their end. */
@@ -365,7 +360,7 @@ static int attach(struct recorder *r, struct err *err)
 {
 	struct tracer_config c = {
 		.attach = &r->attach,
-		.slots = r->slots,
+		.slots = r->config.slots,
 		.threads = r->o.n_tids == 0,
 		.children = r->o.n_tids == 0 && r->o.follow,
 		.child = r->o.child ? r->o.pids[0] : 0,
@@ -375,8 +370,9 @@ static int attach(struct recorder *r, struct err *err)
 
 	r->attach = (struct attach){
 		.session = r->session,
-		.slots = r->slots,
-		.n_slots = r->n_slots,
+		.slots = r->config.slots,
+		.n_slots = r->config.n_slots,
+		.cap_slots = r->config.cap_slots,
 		.inherit = r->perf.inherit,
 		.witness = r->attach.witness,
 	};
@@ -408,7 +404,8 @@ static void detach(struct recorder *r)
 	if (blocked)
 		note(r, "%zu threads block the signal of capture stop and have one pending",
 		     blocked);
-	atomic_store(&r->config.ended, true);
+	/* Who runs from here on leaves no record of it: nothing is exact any more. */
+	atomic_store(&r->config.blind_ns, UINT64_MAX);
 	attach_disable(&r->attach);
 }
 
@@ -431,16 +428,12 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 {
 	struct reader_config *c = &r->config;
 
-	c->capture = r->capture;
-	c->targets = &r->tracker.targets;
 	c->session = r->session;
 	c->max_frames = r->o.max_frames;
 	c->hold_budget = r->o.hold_budget;
 	c->sample_type = r->session->events[0].attr.sample_type;
 	c->witness = r->attach.witness;
 	c->follow = r->o.follow;
-	c->slots = r->slots;
-	c->n_slots = (uint32_t)r->n_slots;
 	for (size_t i = 0; i < n_sinks; i++)
 		if (sinks[i]->ops->needs & SINK_NEEDS_READS)
 			c->tape = true;
@@ -458,8 +451,8 @@ static void look_at_readers(void *arg)
 {
 	struct recorder *r = arg;
 
-	for (size_t i = 0; i < r->n_slots; i++)
-		if (atomic_load_explicit(&r->slots[i].guard, memory_order_relaxed) & 1)
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		if (atomic_load_explicit(&r->config.slots[i].guard, memory_order_relaxed) & 1)
 			eventfd_write(r->config.kick, 1);
 }
 
@@ -467,7 +460,7 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 {
 	struct resolver_config c = {
 		.session = r->session,
-		.n_queues = r->n_slots + 1,
+		.n_queues = r->config.n_slots + 1,
 		.n_sinks = n_sinks,
 		.native = r->o.native,
 		.full = r->o.full,
@@ -475,15 +468,15 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 		.tick_arg = r,
 	};
 
-	r->queues = calloc(r->n_slots + 1, sizeof(*r->queues));
+	r->queues = calloc(r->config.cap_slots + 1, sizeof(*r->queues));
 	if (!r->queues)
 		return -ENOMEM;
 	r->queues[0] = &r->own;
-	for (size_t i = 0; i < r->n_slots; i++)
-		r->queues[i + 1] = &r->slots[i].queue;
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		r->queues[i + 1] = &r->config.slots[i].queue;
 	c.queues = r->queues;
 	memcpy(c.sinks, sinks, n_sinks * sizeof(*sinks));
-	r->resolver = resolver_create(&c);
+	r->resolver = r->cpuwatch.resolver = resolver_create(&c);
 	return r->resolver ? resolver_start(r->resolver) : -ENOMEM;
 }
 
@@ -501,8 +494,8 @@ static void await_readers(const struct recorder *r)
 	const struct timespec step = { .tv_nsec = 100000 };
 	uint64_t end = now_ns() + READY_MS * 1000000ull;
 
-	for (size_t i = 0; i < r->n_slots; i++)
-		while (!atomic_load(&r->slots[i].ready) && now_ns() < end)
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		while (!atomic_load(&r->config.slots[i].ready) && now_ns() < end)
 			nanosleep(&step, NULL);
 }
 
@@ -518,7 +511,7 @@ static int start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 	ret = start_resolver(r, sinks, n_sinks);
 	if (ret < 0)
 		return err_set(err, ret, "%s", strerror(-ret));
-	ret = open_rings(r, err);
+	ret = slots_open_rings(&r->config, r->plan.ring_pages, err);
 	if (ret == 0)
 		ret = attach(r, err);
 	if (ret < 0)
@@ -527,9 +520,11 @@ static int start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 	if (ret < 0)
 		return err_set(err, ret, "%s", strerror(-ret));
 	r->session->start_ns = now_ns();
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		r->config.slots[i].watched_ns = r->session->start_ns;
 	announce_all(r, r->session->start_ns);
-	for (size_t i = 0; ret == 0 && i < r->n_slots; i++)
-		ret = reader_start(&r->config, &r->slots[i]);
+	for (size_t i = 0; ret == 0 && i < r->config.n_slots; i++)
+		ret = reader_start(&r->config, &r->config.slots[i]);
 	if (ret == 0)
 		await_readers(r);
 	/* Only from here on can a thread be held at its sample: what came before
@@ -592,8 +587,8 @@ static void take_messages(struct recorder *r)
 	eventfd_t n;
 
 	eventfd_read(r->config.kick, &n);
-	for (size_t i = 0; i < r->n_slots; i++)
-		take_from(r, &r->slots[i].ctl);
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		take_from(r, &r->config.slots[i].ctl);
 	if (r->tracer)
 		take_from(r, &r->traced);
 }
@@ -602,20 +597,21 @@ static void take_messages(struct recorder *r)
 static int watch_readers(struct recorder *r)
 {
 	int soon = r->tracker.n_searches ? SEARCH_MS : WATCH_MS;
+	char text[500];
 	pid_t back;
 
-	for (size_t i = 0; i < r->n_slots; i++) {
-		pid_t pid = r->slots[i].reader ? reader_stuck(&r->slots[i]) : 0;
+	for (size_t i = 0; i < r->config.n_slots; i++) {
+		pid_t pid = r->config.slots[i].reader ? reader_stuck(&r->config.slots[i]) : 0;
 
-		while ((back = reader_returned(&r->slots[i])))
+		while ((back = reader_returned(&r->config.slots[i])))
 			tracker_release(&r->tracker, back);
-		if (r->slots[i].watch & 1)
+		if (r->config.slots[i].watch & 1)
 			soon = SUSPECT_MS;
 		if (!pid)
 			continue;
 		STATS_ADD(stuck_reads, 1);
 		tracker_quarantine(&r->tracker, pid);
-		reader_start(&r->config, &r->slots[i]);
+		reader_start(&r->config, &r->config.slots[i]);
 	}
 	if (atomic_load(&r->config.over_budget) && !r->warned_budget) {
 		r->warned_budget = true;
@@ -623,6 +619,10 @@ static int watch_readers(struct recorder *r)
 		     "holding the targets costs more than %u%% of a CPU: samples are shed; "
 		     "lower -F, or raise --hold-budget",
 		     r->o.hold_budget);
+	}
+	if (STATS_GET(stalled) && !r->warned_stall) {
+		r->warned_stall = true;
+		note(r, "%s", preempt_stall(text, sizeof(text)));
 	}
 	return soon;
 }
@@ -665,6 +665,7 @@ static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 		take_messages(r);
 		tracker_run(&r->tracker);
 		soon = watch_readers(r);
+		cpuwatch_look(&r->cpuwatch);
 	}
 }
 
@@ -704,8 +705,8 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, 
 		loop(r, stop_fd, ret);
 	}
 	detach(r);
-	for (size_t i = 0; i < r->n_slots; i++)
-		reader_stop(&r->slots[i]);
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		reader_stop(&r->config.slots[i]);
 	if (r->resolver)
 		resolver_stop(r->resolver, &ret->counts);
 	fill_summary(r, ret);

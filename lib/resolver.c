@@ -24,6 +24,7 @@ struct item {
 
 struct resolver {
 	struct resolver_config c;
+	_Atomic size_t n_queues;
 	struct profile *profile;
 	struct symbolizer *symbols;
 	struct item *items;
@@ -45,6 +46,7 @@ struct resolver *resolver_create(const struct resolver_config *c)
 	if (!r)
 		return NULL;
 	r->c = *c;
+	r->n_queues = c->n_queues;
 	r->profile = profile_create();
 	r->symbols = symbolizer_create();
 	for (size_t i = 0; i < c->n_sinks; i++)
@@ -70,6 +72,12 @@ void resolver_destroy(struct resolver *r)
 	profile_destroy(r->profile);
 	symbolizer_destroy(r->symbols);
 	free(r);
+}
+
+void resolver_add_queue(struct resolver *r, struct queue *q)
+{
+	r->c.queues[r->n_queues] = q;
+	r->n_queues++;
 }
 
 int resolver_failed(const struct resolver *r)
@@ -299,7 +307,7 @@ static void drain(struct resolver *r)
 {
 	const struct queue_record *rec;
 
-	for (size_t i = 0; i < r->c.n_queues; i++)
+	for (size_t i = 0; i < r->n_queues; i++)
 		while ((rec = queue_peek(r->c.queues[i]))) {
 			take_record(r, rec);
 			queue_pop(r->c.queues[i]);

@@ -36,6 +36,9 @@ struct resolver_counts {
 struct resolver *resolver_create(const struct resolver_config *c);
 int resolver_start(struct resolver *r); /* its thread; 0 or -errno */
 
+/* One queue more, which config's @queues must have room for. Control thread. */
+void resolver_add_queue(struct resolver *r, struct queue *q);
+
 /* Everything queued goes to the sinks, then the thread ends. The readers must have
  * stopped before. */
 void resolver_stop(struct resolver *r, struct resolver_counts *ret);

@@ -60,6 +60,7 @@ struct capture_want {
 
 struct capture_ops {
 	const char *name; /* --capture NAME */
+	bool pins;	  /* a reader must be on its CPU, else it holds nobody */
 	bool holds;	  /* keeps threads from running: the hold budget applies */
 	bool stops;	  /* ... by the tracer: the user mode of each thread alone */
 	/* Can it work here? 0, or -errno with a sentence that says what is missing. */

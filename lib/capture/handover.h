@@ -17,8 +17,8 @@
 #include "../arch/arch.h"
 
 struct handover {
-	int posted;		      /* eventfd: the reader wakes up by it */
-	_Atomic uint32_t turn;	      /* odd: the reader's */
+	int posted;	       /* eventfd: the reader wakes up by it */
+	_Atomic uint32_t turn; /* odd: the reader's */
 	/* ns: the reader wants none before; the tracer sets it back to 0 when threads are
 	 * stopped again. */
 	_Atomic uint64_t quiet_until;

@@ -77,7 +77,7 @@ static bool ran_since(struct reader *r, pid_t tid, uint64_t since)
 		if (i != r->slot->index &&
 		    proof_ran_in_ring(c, &c->slots[i], &r->cursor[i], tid, since))
 			return true;
-	return proof_ran_noted(c, tid, since) || atomic_load(&c->ended);
+	return proof_ran_noted(c, tid, since) || proof_ran_unwatched(c, tid, since);
 }
 
 /* Readers look at each other in passing, so that the watchdog need not come often: one
@@ -146,7 +146,8 @@ static enum provenance provenance_of(struct reader *r, struct pending *p,
 	if (res->end != PYSTACK_OK)
 		return torn(res->end);
 	p->hold.gap_max_ns = GAP_MAX_NS;
-	j = r->unfit ? JUDGE_CAPTURE : r->c->capture->judge(&p->hold);
+	/* Who holds nobody may still find that nothing happened. */
+	j = (r->unfit ? &capture_async : r->c->capture)->judge(&p->hold);
 	if (j == JUDGE_EXACT)
 		return PROV_EXACT;
 	if (!unchanged) {

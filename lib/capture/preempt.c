@@ -4,52 +4,177 @@
  * switches the target out before its next user instruction, and while the reader
  * reads, the thread lies frozen in the run queue. No ptrace, no signal.
  */
+#include "preempt.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
+#include "../perf_event.h"
 #include "capture.h"
 
-static int become_fifo(void)
+/* Set before there are readers, then only read. */
+static struct {
+	struct preempt_targets targets;
+	int priority;	     /* that readers get; 0: none */
+	struct cpus refused; /* where they may not run */
+} plan;
+
+void preempt_prepare(const struct preempt_targets *t)
 {
-	struct sched_param p = { .sched_priority = sched_get_priority_min(SCHED_FIFO) };
+	plan.targets = *t;
+}
+
+static int become_fifo(int priority)
+{
+	struct sched_param p = { .sched_priority = priority };
 
 	return sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &p) < 0 ? -errno : 0;
 }
 
-/* SCHED_FIFO is tried for real: cgroups (RT_GROUP_SCHED) can refuse even root. */
-static int preempt_possible(const struct capture_want *w, struct err *err)
+static int pin(int cpu)
 {
-	struct sched_param old_param;
-	int old = sched_getscheduler(0);
+	cpu_set_t *set = CPU_ALLOC(CPUS_MAX);
+	size_t size = CPU_ALLOC_SIZE(CPUS_MAX);
 	int r;
 
-	(void)w;
-	sched_getparam(0, &old_param);
-	r = become_fifo();
-	if (r < 0)
+	if (!set)
+		return -ENOMEM;
+	CPU_ZERO_S(size, set);
+	CPU_SET_S((unsigned)cpu, size, set);
+	r = sched_setaffinity(0, size, set) < 0 ? -errno : 0;
+	CPU_FREE(set);
+	return r;
+}
+
+/* A reader without sleep would get SIGXCPU at the soft limit. */
+static void allow_running(void)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_RTTIME, &l) < 0 || l.rlim_cur == RLIM_INFINITY)
+		return;
+	l.rlim_cur = l.rlim_max;
+	setrlimit(RLIMIT_RTTIME, &l);
+}
+
+/* All is tried for real, by a thread that ends afterwards: cgroups can refuse even root. */
+static void *try_all(void *ret)
+{
+	/* More than the most urgent target, if we may. */
+	int want = plan.targets.rt.priority + 1, max = sched_get_priority_max(SCHED_FIFO);
+	int *r = ret;
+
+	plan.priority = want < max ? want : max;
+	*r = become_fifo(plan.priority);
+	if (*r < 0 && plan.priority > 1) {
+		plan.priority = 1;
+		*r = become_fifo(1);
+	}
+	plan.refused = (struct cpus){ 0 };
+	for (int cpu = cpus_next(&plan.targets.cpus, 0); cpu >= 0;
+	     cpu = cpus_next(&plan.targets.cpus, cpu + 1))
+		if (pin(cpu) < 0)
+			cpus_add(&plan.refused, cpu);
+	return NULL;
+}
+
+static int explain_refusal(int code, struct err *err)
+{
+	char path[400];
+
+	if (realtime_budget(path, sizeof(path)) == 0)
 		return err_set(err, -EPERM,
-			       "SCHED_FIFO is not granted (%s): run as root, or give "
-			       "CAP_SYS_NICE or 'ulimit -r 1'",
-			       strerror(-r));
-	sched_setscheduler(0, old, &old_param);
+			       "SCHED_FIFO is refused, for this process' cgroup has no "
+			       "real-time budget: write one, 100000 say, into %s (and those "
+			       "above it), or leave the cgroup",
+			       path);
+	return err_set(err, -EPERM,
+		       "SCHED_FIFO is not granted (%s): run as root, or give "
+		       "CAP_SYS_NICE or 'ulimit -r 1'",
+		       strerror(-code));
+}
+
+static int preempt_possible(const struct capture_want *w, struct err *err)
+{
+	pthread_t thread;
+	char list[200];
+	int r = 0;
+
+	if (pthread_create(&thread, NULL, try_all, &r))
+		return err_set(err, -EAGAIN, "can't start a thread");
+	pthread_join(thread, NULL);
+	if (r < 0)
+		return explain_refusal(r, err);
+	/* At the same priority it waits until the target sleeps; it could not even be killed.
+	 */
+	if (plan.targets.rt.priority >= plan.priority)
+		return err_set(
+			err, -EPERM,
+			"thread %d has real-time priority %d and readers get %d at most: "
+			"%s",
+			plan.targets.rt.tid, plan.targets.rt.priority, plan.priority,
+			plan.targets.rt.priority < sched_get_priority_max(SCHED_FIFO) ?
+				"raise 'ulimit -r', or run as root" :
+				"lower it");
+	if (cpus_next(&plan.refused, 0) >= 0 &&
+	    cpus_count(&plan.refused) == cpus_count(&plan.targets.cpus))
+		return err_set(err, -EPERM,
+			       "this process may not run on CPU %s, where the targets do: its "
+			       "cpuset (/proc/self/cpuset) must hold them",
+			       cpus_text(&plan.refused, list, sizeof(list)));
+	allow_running();
 	return 0;
+}
+
+const char *preempt_caveat(char *buf, size_t size)
+{
+	const struct realtime_use *rt = &plan.targets.rt;
+	char list[200];
+
+	buf[0] = '\0';
+	if (cpus_next(&plan.refused, 0) >= 0)
+		snprintf(buf, size,
+			 "samples on CPU %s are late, for this process may not run there; its "
+			 "cpuset (/proc/self/cpuset) must hold what the targets' does",
+			 cpus_text(&plan.refused, list, sizeof(list)));
+	else if (rt->deadline)
+		snprintf(buf, size,
+			 "thread %d is SCHED_DEADLINE, which nothing preempts: its samples "
+			 "are late",
+			 rt->deadline);
+	return buf;
+}
+
+const char *preempt_stall(char *buf, size_t size)
+{
+	char path[300] = "kernel.sched_rt_runtime_us";
+	long budget = realtime_budget(path, sizeof(path));
+
+	if (budget < 0)
+		budget = perf_event_sysctl("sched_rt_runtime_us", -1);
+	snprintf(buf, size,
+		 "a reader got no CPU for a while, so samples are late: a more urgent thread "
+		 "ran, "
+		 "or the real-time budget is used up (%s is %ld)",
+		 path, budget);
+	return buf;
 }
 
 static int preempt_thread_begin(int cpu)
 {
-	cpu_set_t set;
+	int r = pin(cpu);
 
-	CPU_ZERO(&set);
-	CPU_SET((unsigned)cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set) < 0)
-		return -errno;
-	return become_fifo();
+	return r < 0 ? r : become_fifo(plan.priority);
 }
 
 const struct capture_ops capture_preempt = {
 	.name = "preempt",
+	.pins = true,
 	.holds = true,
 	.possible = preempt_possible,
 	.thread_begin = preempt_thread_begin,

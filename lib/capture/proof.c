@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "proof.h"
 
+#include "../clock.h"
+#include "../cpus.h"
 #include "../perf_decode.h"
+#include "../stats.h"
 
 bool proof_is_switch(const struct perf_event_header *h, const unsigned char *end,
 		     struct proof_switch *ret)
@@ -27,21 +30,45 @@ static _Atomic uint64_t *noted(struct reader_config *c, pid_t tid)
 	return &c->last_in[(uint32_t)tid * 2654435761u >> 19 & (LAST_IN - 1)];
 }
 
-void proof_note_in(struct reader_config *c, pid_t tid, uint64_t time)
+/* Readers do it at the same time: what is older never takes the place of what is newer. */
+static void raise_to(_Atomic uint64_t *p, uint64_t time)
 {
-	_Atomic uint64_t *p = noted(c, tid);
 	uint64_t old = atomic_load_explicit(p, memory_order_relaxed);
 
-	/* Another reader may note a later time meanwhile: that one must stay. */
-	while (old < time &&
-	       !atomic_compare_exchange_weak_explicit(p, &old, time, memory_order_release,
-						      memory_order_relaxed))
+	while (old < time && !atomic_compare_exchange_weak(p, &old, time))
 		;
+}
+
+/* A ring with less room than the longest record needs may have dropped any. */
+static bool may_have_dropped(const struct perf_ring *r, uint64_t tail, uint64_t head)
+{
+	return head - tail > r->size - PERF_RECORD_BYTES;
+}
+
+void proof_note_in(struct reader_config *c, pid_t tid, uint64_t time)
+{
+	raise_to(noted(c, tid), time);
+}
+
+void proof_consume(struct reader_config *c, struct cpu_slot *slot, uint64_t to)
+{
+	uint64_t tail = perf_ring_tail(&slot->ring), head = perf_ring_head(&slot->ring);
+
+	bool full = may_have_dropped(&slot->ring, tail, head);
+
+	if (full)
+		atomic_store(&slot->dropping, true);
+	perf_ring_consume(&slot->ring, to);
+	if (full) {
+		raise_to(&c->blind_ns, now_ns());
+		atomic_store(&slot->dropping, false);
+	}
 }
 
 bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since)
 {
-	return atomic_load_explicit(noted(c, tid), memory_order_acquire) > since;
+	return atomic_load_explicit(noted(c, tid), memory_order_acquire) > since ||
+	       atomic_load_explicit(&c->blind_ns, memory_order_acquire) > since;
 }
 
 bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t *cursor,
@@ -69,6 +96,33 @@ bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t 
 	/* A ring near full may have dropped the very record we look for; or its owner
 	 * moved on meanwhile and the kernel wrote over what we read. */
 	head = perf_ring_head(&slot->ring);
-	return ran || head - tail > slot->ring.size - PERF_RECORD_BYTES ||
-	       head - from > slot->ring.size;
+	return ran || may_have_dropped(&slot->ring, tail, head) ||
+	       head - from > slot->ring.size || atomic_load(&slot->dropping);
+}
+
+static bool is_watched(const struct cpu_slot *s, uint64_t since)
+{
+	uint64_t from = atomic_load_explicit(&s->watched_ns, memory_order_acquire);
+
+	return from && from <= since;
+}
+
+bool proof_ran_unwatched(struct reader_config *c, pid_t tid, uint64_t since)
+{
+	uint32_t watched = 0, n = c->n_slots;
+	struct cpus may;
+
+	for (uint32_t i = 0; i < n; i++)
+		watched += is_watched(&c->slots[i], since);
+	if (watched == c->cap_slots)
+		return false;
+	if (cpus_of_thread(&may, tid) < 0)
+		return true;
+	for (uint32_t i = 0; i < n; i++)
+		if (is_watched(&c->slots[i], since))
+			cpus_del(&may, c->slots[i].cpu);
+	if (cpus_next(&may, 0) < 0)
+		return false;
+	STATS_ADD(late_unwatched, 1);
+	return true;
 }

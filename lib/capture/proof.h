@@ -24,6 +24,10 @@ bool proof_is_switch(const struct perf_event_header *h, const unsigned char *end
 /* Remember that @tid was seen coming onto a CPU at @time, for the others. */
 void proof_note_in(struct reader_config *c, pid_t tid, uint64_t time);
 
+/* Give the ring's records up to @to back to the kernel. If it had to drop some, then nobody
+ * knows who came onto this CPU until now: noted for all threads. */
+void proof_consume(struct reader_config *c, struct cpu_slot *slot, uint64_t to);
+
 /* Has @tid come onto @slot's CPU after @since, as far as the unread part of its ring from
  * *@cursor on can tell? *@cursor moves to the end of what was looked at, which is not looked
  * at again for any thread: so all that came onto the CPU is noted, as by proof_note_in().
@@ -33,5 +37,9 @@ bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t 
 
 /* The same for what was noted. */
 bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since);
+
+/* May @tid have run after @since where no record tells of it: on a CPU that it is allowed to
+ * use, but whose events were not open yet? */
+bool proof_ran_unwatched(struct reader_config *c, pid_t tid, uint64_t since);
 
 #endif

@@ -2,13 +2,18 @@
 #include "reader.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <sys/epoll.h>
 
+#include "../cpus.h"
 #include "../perf_decode.h"
 #include "../nudge.h"
+#include "../proc.h"
 #include "../stats.h"
 #include "proof.h"
 #include "reader_int.h"
+
+enum { STALL_NS = 20000000 };
 
 /* --- scanning the ring --- */
 
@@ -186,7 +191,7 @@ static void quiet_all(struct reader *r, uint64_t until)
 /* Nanoseconds left of a second whose budget is used up, else 0. */
 static uint64_t over_budget(struct reader *r)
 {
-	uint64_t now = now_ns();
+	uint64_t now = r->woke_ns = now_ns();
 	uint64_t quiet =
 		atomic_load_explicit(&r->slot->handover.quiet_until, memory_order_relaxed);
 
@@ -229,12 +234,31 @@ static bool drain(struct reader *r, uint64_t shed_left, bool last)
 			r->n_pend = 0;
 		}
 	}
+	if (r->n_pend && r->c->capture->pins && !r->unfit &&
+	    r->woke_ns > r->pend[0].time + STALL_NS)
+		STATS_ADD(stalled, 1);
 	if (r->c->capture->stops && !last)
 		hold_stopped(r);
 	else
 		hold_flush(r);
-	perf_ring_consume(&r->slot->ring, r->n_pend ? r->pend[0].pos : r->pos);
+	proof_consume(r->c, r->slot, r->n_pend ? r->pend[0].pos : r->pos);
 	return any;
+}
+
+static void begin(struct reader *r)
+{
+	r->unfit = r->c->capture->thread_begin(r->slot->cpu) < 0;
+}
+
+/* A CPU that goes offline, or a cpuset, moves us to another: from there we hold nobody.
+ * Where no witness tells, it counts too that we might have come back just now. */
+static bool moved_away(const struct reader *r)
+{
+	struct cpus may;
+
+	if (!r->c->capture->pins || sched_getcpu() != r->slot->cpu)
+		return r->c->capture->pins;
+	return !r->c->witness && (cpus_of_thread(&may, 0) < 0 || cpus_count(&may) != 1);
 }
 
 static void *reader_main(void *arg)
@@ -244,21 +268,28 @@ static void *reader_main(void *arg)
 	uint64_t left = 0;
 	bool busy = true;
 
-	r->unfit = r->c->capture->thread_begin(r->slot->cpu) < 0;
+	atomic_store_explicit(&r->tid, gettid(), memory_order_relaxed);
+	begin(r);
 	/* A ring that is full already wakes nobody. */
 	drain(r, 0, false);
 	atomic_store_explicit(&r->slot->ready, true, memory_order_release);
 	while (!atomic_load_explicit(&r->stop, memory_order_acquire)) {
 		struct epoll_event ev;
+		bool away;
 
 		/* Switch records do not wake us, nor do samples that stop nobody: look
 		 * now and then, so that they do not fill the ring. */
 		epoll_wait(r->wake, &ev, 1, left ? SHED_MS : busy ? busy_ms : 1000);
+		away = moved_away(r);
+		r->unfit = r->unfit || away;
 		left = over_budget(r);
 		if (left)
 			shed(r, left);
 		busy = drain(r, left, false);
+		if (away)
+			begin(r);
 	}
+	r->unfit = r->unfit || moved_away(r);
 	drain(r, 0, true);
 	return NULL;
 }
@@ -299,8 +330,8 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot)
 	r->slot = slot;
 	r->live.ops = &hold_guarded_ops;
 	r->pos = perf_ring_tail(&slot->ring);
-	r->cursor = calloc(c->n_slots, sizeof(*r->cursor));
-	r->looked = calloc(c->n_slots, sizeof(*r->looked));
+	r->cursor = calloc(c->cap_slots, sizeof(*r->cursor));
+	r->looked = calloc(c->cap_slots, sizeof(*r->looked));
 	r->ps = pystack_create(c->max_frames, emit_code, r);
 	r->wake = wait_on(c->capture->stops ? slot->handover.posted : slot->ring.fd);
 	slot->generation++;
@@ -313,6 +344,17 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot)
 	return 0;
 }
 
+/* On its CPU a target of the same priority may run forever. */
+static void let_run(struct reader *r)
+{
+	struct sched_param normal = { 0 };
+	cpu_set_t any;
+
+	memset(&any, 0xff, sizeof(any));
+	pthread_setaffinity_np(r->thread, sizeof(any), &any);
+	pthread_setschedparam(r->thread, SCHED_OTHER, &normal);
+}
+
 void reader_stop(struct cpu_slot *slot)
 {
 	struct reader *r = slot->reader;
@@ -320,6 +362,7 @@ void reader_stop(struct cpu_slot *slot)
 	if (!r)
 		return;
 	atomic_store_explicit(&r->stop, true, memory_order_release);
+	let_run(r);
 	/* Ends its wait; one that comes just before the wait costs its timeout. */
 	nudge(r->thread);
 	pthread_join(r->thread, NULL);
@@ -336,6 +379,9 @@ pid_t reader_stuck(struct cpu_slot *slot)
 		slot->watch = g;
 		return 0;
 	}
+	/* One that waits for its CPU does not hang. */
+	if (proc_state(getpid(), atomic_load(&slot->reader->tid)) == 'R')
+		return 0;
 	pid = atomic_load_explicit(&slot->reading, memory_order_relaxed);
 	/* To an even value that the stuck reader does not expect. */
 	if (!atomic_compare_exchange_strong(&slot->guard, &g, g + 3))

@@ -54,18 +54,19 @@ struct reader_config {
 	uint64_t sample_type; /* of all events */
 	bool witness;	      /* event n_events: perf_event_witness() */
 	bool tape;
-	bool follow;		   /* unknown processes are children to take up */
-	int kick;		   /* eventfd */
-	_Atomic uint64_t start_ns; /* samples before it are ignored; UINT64_MAX: all */
-	_Atomic bool over_budget;  /* set once */
-	_Atomic bool ended;	   /* the events are going off: who runs leaves no record */
+	bool follow;			  /* unknown processes are children to take up */
+	int kick;			  /* eventfd */
+	_Atomic uint64_t start_ns;	  /* samples before it are ignored; UINT64_MAX: all */
+	_Atomic bool over_budget;	  /* set once */
 	_Atomic(struct event_ids *) *ids; /* with several events */
 	struct ours *ours;		  /* events see all of a CPU; else NULL */
 	const pid_t *tids;		  /* ... these threads are wanted; none: all */
 	size_t n_tids;
 	_Atomic uint64_t *last_in; /* LAST_IN slots: when a thread was last seen starting */
-	struct cpu_slot *slots;
-	uint32_t n_slots;
+	_Atomic uint64_t blind_ns; /* what ran before it may have left no record */
+	struct cpu_slot *slots;	   /* never moves: room for every CPU that is possible */
+	uint32_t cap_slots;
+	_Atomic uint32_t n_slots; /* only grows */
 };
 enum { LAST_IN = 8192 };
 
@@ -85,7 +86,9 @@ struct cpu_slot {
 	 * when its read ever ends, finds it changed, says so and ends. */
 	_Atomic uint64_t guard;
 	_Atomic int reading;
-	uint64_t watch; /* the watchdog's last look at the guard */
+	_Atomic bool dropping;	     /* the ring was full, and blind_ns does not tell yet */
+	_Atomic uint64_t watched_ns; /* since then all threads have events here; 0: not yet */
+	uint64_t watch;		     /* the watchdog's last look at the guard */
 };
 
 struct reader;

@@ -6,6 +6,8 @@
 #ifndef READER_INT_H
 #define READER_INT_H
 
+#include <semaphore.h>
+
 #include "../arch/arch.h"
 #include "../clock.h"
 #include "../pystack.h"
@@ -31,7 +33,8 @@ struct reader {
 	struct reader_config *c;
 	struct cpu_slot *slot;
 	pthread_t thread;
-	int wake; /* epoll on our ring, or on our handover */
+	_Atomic int tid; /* 0: not running yet */
+	int wake;	 /* epoll on our ring, or on our handover */
 	_Atomic bool stop;
 	_Atomic bool returned; /* abandoned, and its read has ended */
 	struct reader *next;   /* in slot->stuck */
@@ -44,9 +47,10 @@ struct reader {
 	uint64_t pos;		     /* in our ring: everything before it is dealt with */
 	uint64_t *cursor;	     /* in the others' rings */
 	uint64_t window_ns, held_ns; /* hold budget: this second's */
+	uint64_t woke_ns;	     /* our last wake-up */
 	uint64_t looked_ns;	     /* at the other readers */
 	uint64_t *looked;	     /* their guards then */
-	bool unfit; /* the capture could not make this thread fit: holds nothing */
+	bool unfit; /* this thread is not where or what the capture needs: holds nobody */
 	bool code_lost;
 	_Alignas(8) unsigned char bounce[PERF_RECORD_BYTES];
 };

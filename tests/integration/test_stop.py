@@ -3,9 +3,9 @@ import os
 import signal
 
 import harness
-from harness import Recorder, Target, all_right, check, each, each_python, equal, not_quick, one_python
+from harness import Recorder, Target, all_right, check, each, each_python, equal, not_quick, one_python, works
 from test_groundtruth import exact
-from test_lifecycle import readable, works
+from test_lifecycle import readable
 
 STOP = ("--capture", "stop")
 

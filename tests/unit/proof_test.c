@@ -13,6 +13,8 @@
 #include <sys/mman.h>
 
 #include "capture/proof.h"
+#include "clock.h"
+#include "cpus.h"
 #include "perf_records.h"
 
 enum { RING = 256 << 10, PAGE = 4096, TID = 71, IN = 0, OUT = PERF_RECORD_MISC_SWITCH_OUT };
@@ -321,6 +323,52 @@ static void noted_by_two(void **state)
 	free(n.c.last_in);
 }
 
+/* When the reader has emptied a ring that was full, nothing there tells any more that
+ * records were dropped. */
+static void a_full_ring_is_remembered(void **state)
+{
+	struct fake *f = *state;
+	uint64_t before = now_ns();
+
+	ring_at(f, RING / 2, 0);
+	proof_consume(&f->config, &f->slot, RING / 2);
+	assert_int_equal(f->page.data_tail, RING / 2);
+	assert_false(proof_ran_noted(&f->config, TID, before));
+	ring_at(f, 2 * RING - 100, RING);
+	proof_consume(&f->config, &f->slot, 2 * RING - 100);
+	assert_int_equal(f->page.data_tail, 2 * RING - 100);
+	assert_true(proof_ran_noted(&f->config, TID, before));
+	assert_false(proof_ran_noted(&f->config, TID, now_ns()));
+}
+
+static void ran_unwatched(void **state)
+{
+	struct fake *f = *state;
+	struct reader_config *c = &f->config;
+	struct cpus may;
+
+	assert_int_equal(cpus_of_thread(&may, 0), 0);
+	c->slots = calloc(CPUS_MAX, sizeof(*c->slots));
+	c->cap_slots = (uint32_t)cpus_count(&may) + 1;
+	for (int cpu = cpus_next(&may, 0); cpu >= 0; cpu = cpus_next(&may, cpu + 1)) {
+		assert_true(proof_ran_unwatched(c, 0, 1000));
+		c->slots[c->n_slots].cpu = cpu;
+		c->slots[c->n_slots++].watched_ns = 900;
+	}
+	assert_false(proof_ran_unwatched(c, 0, 1000));
+	assert_true(proof_ran_unwatched(c, INT32_MAX, 1000)); /* it has ended: it ran */
+	/* Watched, but only since it left its CPU. */
+	c->slots[0].watched_ns = 1001;
+	assert_true(proof_ran_unwatched(c, 0, 1000));
+	c->slots[0].watched_ns = 0;
+	assert_true(proof_ran_unwatched(c, 0, 1000));
+	/* Every CPU there can be: nobody asks where the thread may run. */
+	c->slots[0].watched_ns = 900;
+	c->cap_slots--;
+	assert_false(proof_ran_unwatched(c, INT32_MAX, 1000));
+	free(c->slots);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -337,6 +385,8 @@ int main(void)
 		TEST(a_look_for_one_thread_notes_all),
 		cmocka_unit_test(noted),
 		cmocka_unit_test(noted_by_two),
+		TEST(a_full_ring_is_remembered),
+		TEST(ran_unwatched),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+#include "cpuwatch.h"
+
+#include <errno.h>
+#include <stdarg.h>
+
+#include "clock.h"
+#include "proc.h"
+
+enum { BIRTH_TRIES = 20 };
+static const uint64_t LOOK_NS = 1000000000;
+
+struct tids {
+	pid_t *tid; /* ascending */
+	size_t n;
+};
+
+static int append(struct tids *t, const pid_t *tids, size_t n)
+{
+	pid_t *all = realloc(t->tid, (t->n + n) * sizeof(*all));
+
+	if (!all)
+		return -ENOMEM;
+	memcpy(all + t->n, tids, n * sizeof(*all));
+	t->tid = all;
+	t->n += n;
+	return 0;
+}
+
+static int append_process(struct tids *t, pid_t pid)
+{
+	_cleanup_free_ pid_t *tids = NULL;
+	size_t n = 0;
+
+	return proc_tasks(pid, &tids, &n) < 0 ? 0 : append(t, tids, n);
+}
+
+static int append_family(struct tids *t, pid_t pid)
+{
+	_cleanup_free_ pid_t *pids = NULL;
+	size_t n = 0;
+	int r = 0;
+
+	if (proc_descendants(pid, &pids, &n) < 0)
+		return 0;
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = append_process(t, pids[i]);
+	return r;
+}
+
+/* Children that were orphaned are no descendants any more, but targets. */
+static int append_targets(struct tids *t, struct targets *targets)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < targets->n_all; i++)
+		if (targets_find(targets, targets->all[i]->pid) == targets->all[i])
+			r = append_process(t, targets->all[i]->pid);
+	return r;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	return *(const pid_t *)a < *(const pid_t *)b ? -1 : 1;
+}
+
+/* Every thread that is recorded. */
+static int list_threads(const struct cpuwatch *w, struct tids *ret)
+{
+	size_t n = 0;
+	int r = 0;
+
+	*ret = (struct tids){ 0 };
+	if (w->n_tids)
+		return append(ret, w->tids, w->n_tids);
+	for (size_t i = 0; r == 0 && i < w->n_pids; i++) {
+		r = append_process(ret, w->pids[i]);
+		if (r == 0 && w->follow)
+			r = append_family(ret, w->pids[i]);
+	}
+	if (r == 0 && w->follow)
+		r = append_targets(ret, w->config->targets);
+	if (ret->n)
+		qsort(ret->tid, ret->n, sizeof(*ret->tid), by_value);
+	for (size_t i = 0; i < ret->n; i++)
+		if (!n || ret->tid[n - 1] != ret->tid[i])
+			ret->tid[n++] = ret->tid[i];
+	ret->n = n;
+	return r;
+}
+
+static bool within(const struct tids *some, const struct tids *all)
+{
+	size_t k = 0;
+
+	for (size_t i = 0; i < some->n; i++) {
+		while (k < all->n && all->tid[k] < some->tid[i])
+			k++;
+		if (k == all->n || all->tid[k] != some->tid[i])
+			return false;
+	}
+	return true;
+}
+
+int cpuwatch_threads(const struct cpuwatch *w, pid_t **ret, size_t *n)
+{
+	struct tids t;
+	int r = list_threads(w, &t);
+
+	*ret = t.tid;
+	*n = t.n;
+	return r;
+}
+
+static int reach(const struct cpuwatch *w, struct cpus *ret)
+{
+	struct tids t;
+	int r = list_threads(w, &t);
+
+	*ret = (struct cpus){ 0 };
+	for (size_t i = 0; r == 0 && i < t.n; i++)
+		cpus_add_thread(ret, t.tid[i]);
+	free(t.tid);
+	return r;
+}
+
+int cpuwatch_reach(const struct cpuwatch *w, struct cpus *ret)
+{
+	int r = reach(w, ret);
+
+	return r < 0 || cpus_next(ret, 0) >= 0 ? r : cpus_system(ret, "online");
+}
+
+/* Events for one more CPU on every thread. What is born meanwhile may have inherited them
+ * or not: then they are closed again, its too, and opened anew. */
+static int open_events(struct cpuwatch *w, struct cpu_slot *slot, struct err *err)
+{
+	static const pid_t all = -1;
+
+	if (w->wide)
+		return attach_cpu(w->attach, slot->index, &all, 1, err);
+	for (int i = 0; i < BIRTH_TRIES; i++) {
+		struct tids before, after;
+		bool whole = false;
+		int r = list_threads(w, &before);
+
+		if (r == 0)
+			r = attach_cpu(w->attach, slot->index, before.tid, before.n, err);
+		if (r == 0) {
+			r = list_threads(w, &after);
+			whole = r == 0 && within(&after, &before);
+			free(after.tid);
+		}
+		free(before.tid);
+		if (whole)
+			return 0;
+		attach_close_cpu(w->attach, slot->index);
+		if (r < 0)
+			return r;
+	}
+	return err_set(err, -EAGAIN, "threads are born faster than they can be attached to");
+}
+
+static int watch(struct cpuwatch *w, int cpu, struct err *err)
+{
+	struct cpu_slot *slot = slots_find(w->config, cpu);
+	int r = 0;
+
+	if (w->attach->tracer)
+		return err_set(err, -ENOTSUP,
+			       "--capture stop watches those CPUs alone that it began with");
+	if (!slot) {
+		r = slots_add(w->config, cpu, err);
+		if (r < 0)
+			return r;
+		slot = slots_find(w->config, cpu);
+		resolver_add_queue(w->resolver, &slot->queue);
+	}
+	if (!slot->reader)
+		r = reader_start(w->config, slot);
+	if (r == 0)
+		r = open_events(w, slot, err);
+	if (r < 0)
+		return r;
+	attach_enable_cpu(w->attach, slot->index);
+	atomic_store(&slot->watched_ns, now_ns());
+	return 0;
+}
+
+__attribute__((__format__(__printf__, 2, 3))) static void say(const struct cpuwatch *w,
+							      const char *fmt, ...)
+{
+	char text[600];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (w->note)
+		w->note(w->note_arg, text);
+}
+
+/* True: all of @rest are watched now. What can't be is told once. */
+static bool watch_all(struct cpuwatch *w, const struct cpus *rest)
+{
+	struct cpus added = { 0 };
+	bool whole = true;
+	char list[200];
+
+	for (int cpu = cpus_next(rest, 0); cpu >= 0; cpu = cpus_next(rest, cpu + 1)) {
+		struct err err = { .text = "out of memory" };
+
+		if (watch(w, cpu, &err) == 0) {
+			cpus_add(&added, cpu);
+			continue;
+		}
+		whole = false;
+		if (!cpus_has(&w->told, cpu))
+			say(w,
+			    "the targets may run on CPU %d now and what runs there is not in "
+			    "the recording: %s",
+			    cpu, err.text);
+		cpus_add(&w->told, cpu);
+	}
+	if (cpus_next(&added, 0) >= 0)
+		say(w,
+		    "the targets may run on CPU %s now: watched from here on; what ran there "
+		    "in the %.1f s before is not in the recording",
+		    cpus_text(&added, list, sizeof(list)),
+		    (double)(now_ns() - w->whole_ns) / 1e9);
+	return whole;
+}
+
+void cpuwatch_look(struct cpuwatch *w)
+{
+	const struct reader_config *c = w->config;
+	uint64_t now = now_ns();
+	uint32_t watched = 0;
+	struct cpus rest;
+
+	if (now - w->looked_ns < LOOK_NS)
+		return;
+	w->looked_ns = now;
+	for (uint32_t i = 0; i < c->n_slots; i++)
+		watched += c->slots[i].watched_ns != 0;
+	if (watched == c->cap_slots || reach(w, &rest) < 0)
+		return;
+	for (uint32_t i = 0; i < c->n_slots; i++)
+		if (c->slots[i].watched_ns)
+			cpus_del(&rest, c->slots[i].cpu);
+	if (watch_all(w, &rest))
+		w->whole_ns = now;
+}

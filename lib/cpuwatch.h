@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cpuwatch - which CPUs are watched: those where the targets may run when the recording
+ * begins, and each that they may run on later (it came online, an affinity or a cpuset
+ * grew).
+ *
+ * A sample is exact only where its thread could not run on a CPU that has no events for
+ * it (capture/hold.c); so what is not watched yet makes samples late, never wrong.
+ * Control thread only.
+ */
+#ifndef CPUWATCH_H
+#define CPUWATCH_H
+
+#include "attach.h"
+#include "resolver.h"
+#include "slots.h"
+
+struct cpuwatch {
+	struct reader_config *config; /* all borrowed */
+	struct attach *attach;
+	struct resolver *resolver;
+	const pid_t *pids; /* the processes that the user named ... */
+	size_t n_pids;
+	const pid_t *tids; /* ... and only these threads of theirs, if n_tids */
+	size_t n_tids;
+	bool follow;
+	bool wide; /* the events see all of a CPU, not threads of it */
+	void (*note)(void *arg, const char *text); /* what a person should know; may be NULL */
+	void *note_arg;
+	uint64_t looked_ns, whole_ns; /* last look; last one after which all was watched */
+	struct cpus told;	      /* about these something was said */
+};
+
+/* Every thread that is recorded; *@ret malloc'ed, also after a failure. 0 or -ENOMEM. */
+int cpuwatch_threads(const struct cpuwatch *w, pid_t **ret, size_t *n);
+
+/* Where the targets may run now. All that are online where that can't be told. 0 or
+ * -errno. */
+int cpuwatch_reach(const struct cpuwatch *w, struct cpus *ret);
+
+/* Called at any time: once a second it looks whether there is a CPU more to watch, and
+ * watches it. */
+void cpuwatch_look(struct cpuwatch *w);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+#include "slots.h"
+
+#include <errno.h>
+
+#include "attach_plan.h"
+
+enum {
+	QUEUE_BYTES = 2 << 20,
+	CTL_QUEUE_BYTES = 64 << 10,
+};
+
+static void slot_deinit(struct cpu_slot *s)
+{
+	perf_ring_close(&s->ring);
+	queue_deinit(&s->queue);
+	queue_deinit(&s->ctl);
+	handover_deinit(&s->handover);
+}
+
+/* Number n_slots, not published yet. */
+static int slot_init(struct reader_config *c, int cpu, struct err *err)
+{
+	struct cpu_slot *s = &c->slots[c->n_slots];
+
+	*s = (struct cpu_slot){ .cpu = cpu, .index = c->n_slots };
+	s->ring.fd = s->handover.posted = -1;
+	if (queue_init(&s->queue, QUEUE_BYTES) == 0 &&
+	    queue_init(&s->ctl, CTL_QUEUE_BYTES) == 0 &&
+	    (!c->capture->stops || handover_init(&s->handover) == 0))
+		return 0;
+	slot_deinit(s);
+	return err_set(err, -ENOMEM, "out of memory");
+}
+
+int slots_init(struct reader_config *c, const struct cpus *cpus, struct err *err)
+{
+	struct cpus possible;
+	int r = 0;
+
+	if (cpus_system(&possible, "possible") < 0)
+		possible = *cpus;
+	c->cap_slots = (uint32_t)MAX(cpus_count(&possible), cpus_count(cpus));
+	c->slots = calloc(c->cap_slots, sizeof(*c->slots));
+	if (!c->slots)
+		return err_set(err, -ENOMEM, "out of memory");
+	for (int cpu = cpus_next(cpus, 0); r == 0 && cpu >= 0;
+	     cpu = cpus_next(cpus, cpu + 1)) {
+		r = slot_init(c, cpu, err);
+		c->n_slots += r == 0;
+	}
+	return r;
+}
+
+void slots_deinit(struct reader_config *c)
+{
+	for (uint32_t i = 0; i < c->n_slots; i++)
+		slot_deinit(&c->slots[i]);
+	free(c->slots);
+	c->slots = NULL;
+	c->n_slots = 0;
+}
+
+int slots_open_rings(struct reader_config *c, size_t pages, struct err *err)
+{
+	uint32_t i;
+	int r;
+
+	do {
+		r = 0;
+		for (i = 0; r == 0 && i < c->n_slots; i++)
+			r = perf_ring_open(&c->slots[i].ring, c->slots[i].cpu, pages, err);
+		while (r == -EPERM && i-- > 0)
+			perf_ring_close(&c->slots[i].ring);
+	} while (r == -EPERM && (pages = attach_plan_fewer_pages(pages)));
+	return r;
+}
+
+int slots_add(struct reader_config *c, int cpu, struct err *err)
+{
+	struct cpu_slot *s = &c->slots[c->n_slots];
+	size_t pages = c->slots[0].ring.size / (size_t)sysconf(_SC_PAGESIZE);
+	int r = c->n_slots < c->cap_slots ? slot_init(c, cpu, err) : -ENOSPC;
+
+	if (r < 0)
+		return r;
+	r = perf_ring_open(&s->ring, cpu, pages, err);
+	if (r < 0) {
+		slot_deinit(s);
+		return r;
+	}
+	c->n_slots++;
+	return 0;
+}
+
+struct cpu_slot *slots_find(struct reader_config *c, int cpu)
+{
+	for (uint32_t i = 0; i < c->n_slots; i++)
+		if (c->slots[i].cpu == cpu)
+			return &c->slots[i];
+	return NULL;
+}

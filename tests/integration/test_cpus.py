@@ -1,0 +1,317 @@
+"""Where the readers run: only on the CPUs of the target, also those that come later; and what is late is said to be."""
+import contextlib
+import os
+import resource
+import signal
+import time
+
+import harness
+from harness import NOBODY, Recorder, Target, all_right, check, each, equal, judge, need_fifo, need_root, one_python
+from test_badinput import for_nobody
+
+RLIMIT_RTTIME = 15  # linux/resource.h
+CAP_SYS_RESOURCE = 24  # linux/capability.h
+ONLINE = "/sys/devices/system/cpu/cpu1/online"
+
+
+def put(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def ours():
+    return sorted(os.sched_getaffinity(0))
+
+
+def need_two_cpus():
+    if len(ours()) < 2:
+        raise harness.Skip("one CPU is all there is")
+
+
+def pin(target, cpus):
+    for tid in harness.tasks(target.pid):
+        os.sched_setaffinity(tid, cpus)
+
+
+def rings_and_readers(recorder):
+    """CPUs that have a ring mapped, and the pinned threads."""
+    with open("/proc/%d/maps" % recorder.pid) as file:
+        rings = sum("perf_event" in line for line in file)
+    pinned = [t for t in harness.tasks(recorder.pid) if len(os.sched_getaffinity(t)) == 1]
+    return rings, len(pinned)
+
+
+def events(recorder):
+    fds = "/proc/%d/fd" % recorder.pid
+    return sum("perf_event" in harness.readlink(os.path.join(fds, fd)) for fd in os.listdir(fds))
+
+
+def finish(recorder, target, out):
+    """The run, and the verdict on what is neither late nor torn."""
+    run = recorder.wait().ok()
+    stacks = harness.read_folded(out)
+    harness.same_counts(run, stacks)
+    sure = [(f, n) for f, n in stacks if "[late]" not in f and "[torn]" not in f]
+    verdict = judge(sure, target.info["truth"])
+    check(verdict.right == verdict.judged, "wrong stacks among those marked exact: %s", verdict)
+    return run, verdict
+
+
+def begin(target, *args, **options):
+    out = os.path.join(harness.folder(), "out.folded")
+    return Recorder("-p", target.pid, "-F", 999, "-v", "-o", out, *args, **options), out
+
+
+def record(target, **options):
+    recorder, out = begin(target, "-d", 2, "--hold-budget", 100, **options)
+    return finish(recorder, target, out)
+
+
+def exact_share(run, least=0.99):
+    check(run.n("samples") > 100, "too few samples: %s", run)
+    check(run.n("exact") >= least * (run.n("samples") - 2), "less than %g exact: %s", least, run)
+
+
+@one_python
+def test_a_pinned_target_needs_one_reader(py):
+    need_two_cpus()
+    need_fifo()
+    target = Target(py, "groundtruth.py", "--us", 10, cpus={ours()[0]})
+    recorder, out = begin(target)
+    recorder.attached()
+    harness.until(lambda: rings_and_readers(recorder) == (1, 1), "one ring, one reader")
+    alone = events(recorder)
+    # A CPU that it may run on later is watched from then on, and the time before is owned up to.
+    pin(target, {ours()[1]})
+    harness.until(lambda: rings_and_readers(recorder) == (2, 2), "a second ring and reader")
+    harness.until(lambda: events(recorder) == 2 * alone, "events on the second CPU")
+    check("what ran there in the" in recorder.text(1), "not a word: %s", recorder.text(1))
+    time.sleep(1)
+    recorder.signal(signal.SIGINT)
+    run, verdict = finish(recorder, target, out)
+    check(run.n("exact") > 50, "no samples on the second CPU: %s", run)
+    all_right(verdict, run)
+
+
+@one_python
+def test_threads_are_followed_onto_a_cpu_that_comes_later(py):
+    need_two_cpus()
+    need_fifo()
+    target = Target(py, "churn.py", cpus={ours()[0]})
+    recorder, out = begin(target, "--hold-budget", 100)
+    recorder.attached()
+    pin(target, set(ours()[:2]))
+    harness.until(lambda: "watched from here on" in recorder.text(1), "a second CPU is watched")
+    time.sleep(1)
+    recorder.signal(signal.SIGINT)
+    run, verdict = finish(recorder, target, out)
+    all_right(verdict, run)
+
+
+@contextlib.contextmanager
+def one_cpu_less():
+    """CPU 1 is offline for a moment, and back whatever happens."""
+    need_root()
+    if not os.path.exists(ONLINE):
+        raise harness.Skip("CPU 1 can't be taken offline here")
+    harness.cleanup(put, ONLINE, "1")
+    put(ONLINE, "0")
+    try:
+        yield
+    finally:
+        put(ONLINE, "1")
+
+
+@one_python
+def test_a_cpu_that_goes_and_comes_back(py):
+    need_two_cpus()
+    need_fifo()
+    target = Target(py, "groundtruth.py", "--us", 10, "--threads", 2)
+    recorder, out = begin(target, "--hold-budget", 100)
+    recorder.attached()
+    time.sleep(0.5)
+    with one_cpu_less():
+        time.sleep(1.2)  # its reader wakes up once a second: elsewhere
+    # Its events count again, and its reader goes back to it.
+    pin(target, {1})
+    harness.until(lambda: rings_and_readers(recorder) == (2, 2), "both readers are pinned")
+    time.sleep(1.5)
+    recorder.signal(signal.SIGINT)
+    run, verdict = finish(recorder, target, out)
+    exact_share(run, 0.97)
+    all_right(verdict, run)
+
+
+@one_python
+def test_a_cpu_that_comes_online(py):
+    need_two_cpus()
+    need_fifo()
+    target = Target(py, "groundtruth.py", "--us", 10, "--threads", 2)
+    with one_cpu_less():
+        recorder, out = begin(target)
+        recorder.attached()
+        harness.until(lambda: rings_and_readers(recorder)[0] == 1, "one ring")
+    harness.until(lambda: rings_and_readers(recorder) == (2, 2), "a second ring and reader")
+    recorder.signal(signal.SIGINT)
+    finish(recorder, target, out)
+
+
+@each(how=["taskset", "offline"])
+@one_python
+def test_one_cpu_for_all(py, how):
+    need_fifo()
+    target = Target(py, "groundtruth.py", "--us", 10)
+    cpu = str(ours()[0])
+    if how == "taskset":
+        pin(target, {int(cpu)})
+        run, verdict = record(target, wrapper=["taskset", "-c", cpu])
+    else:
+        with one_cpu_less():
+            run, verdict = record(target)
+    exact_share(run)
+    all_right(verdict, run)
+
+
+def cgroup(controller, **values):
+    """A cgroup (v1) of the test's own, and a command that starts others in it."""
+    need_root()
+    top = "/sys/fs/cgroup/" + controller
+    if not os.path.exists(os.path.join(top, "tasks")):
+        raise harness.Skip("no cgroup v1 controller '%s' here" % controller)
+    path = os.path.join(top, "pysampled-test-%d" % os.getpid())
+    os.mkdir(path)
+    harness.cleanup(lambda: harness.until(lambda: not remove(path), "the cgroup is empty"))
+    for name, value in values.items():
+        put(os.path.join(path, controller + "." + name), value)
+    return path, ["sh", "-c", 'echo $$ > %s/tasks && exec "$@"' % path, "sh"]
+
+
+def remove(path):
+    try:
+        os.rmdir(path)
+    except OSError as error:
+        return error
+
+
+@one_python
+def test_a_cpuset_of_ours_that_is_smaller(py):
+    need_two_cpus()
+    need_fifo()
+    _, inside = cgroup("cpuset", mems="0", cpus=str(ours()[0]))
+    target = Target(py, "groundtruth.py", "--us", 10)
+    run, _ = record(target, wrapper=inside)
+    equal(run.summary["capture"], "preempt", "capture")
+    check("samples on CPU %d are late" % ours()[1] in run.err, "no word about the other CPU: %s", run)
+    pin(target, {ours()[1]})
+    run, _ = record(target, wrapper=inside)
+    equal(run.summary["capture"], "async", "capture, where no CPU of the target's is ours")
+    check("may not run on CPU %d" % ours()[1] in run.err, "no reason: %s", run)
+
+
+@one_python
+def test_a_taskset_of_ours_that_is_smaller(py):
+    need_fifo()
+    target = Target(py, "groundtruth.py", "--us", 10)
+    run, verdict = record(target, wrapper=["taskset", "-c", str(ours()[0])])
+    exact_share(run)
+    all_right(verdict, run)
+
+
+def need_rt_cgroups():
+    if not os.path.exists("/sys/fs/cgroup/cpu/cpu.rt_runtime_us"):
+        raise harness.Skip("this kernel has no real-time budgets of cgroups (RT_GROUP_SCHED)")
+
+
+@one_python
+def test_a_cgroup_without_real_time_is_named(py):
+    need_rt_cgroups()
+    path, inside = cgroup("cpu", rt_runtime_us="0")
+    target = Target(py, "groundtruth.py", "--us", 10)
+    run, _ = record(target, wrapper=inside)
+    check(run.summary["capture"] != "preempt", "SCHED_FIFO without a budget? %s", run)
+    check(path + "/cpu.rt_runtime_us" in run.err, "the file is not named: %s", run)
+    refused = harness.pysampled("-p", target.pid, "-d", 1, "--capture", "preempt", wrapper=inside).ok(4)
+    check(path + "/cpu.rt_runtime_us" in refused.err, "the file is not named: %s", refused)
+
+
+@one_python
+def test_a_used_up_budget_makes_samples_late_and_is_named(py):
+    """Readers get 1 ms of a second: what waits for them is late, nothing that is exact is wrong, nobody is given up."""
+    need_rt_cgroups()
+    path, inside = cgroup("cpu", rt_runtime_us="1000")
+    target = Target(py, "groundtruth.py", "--us", 10)
+    for _ in range(4):
+        run, _ = record(target, wrapper=inside)
+        check(run.n("late") > 0, "nothing is late: %s", run)
+        check("stuck_reads" not in run.err, "a reader without a CPU was taken for a hanging one: %s", run)
+        check(path + "/cpu.rt_runtime_us is 1000" in run.err, "the budget is not named: %s", run)
+
+
+def be_urgent(target, priority, *tids):
+    need_root()
+    need_fifo()
+    for tid in tids or harness.tasks(target.pid):
+        os.sched_setscheduler(tid, os.SCHED_FIFO, os.sched_param(priority))
+    harness.cleanup(target.process.kill)  # before anything that it could keep from running is waited for
+
+
+@one_python
+def test_a_real_time_target_is_preempted(py):
+    target = Target(py, "groundtruth.py", "--us", 10, cpus={ours()[-1]})
+    be_urgent(target, 10)
+    run, verdict = record(target)
+    exact_share(run)
+    all_right(verdict, run)
+
+
+@one_python
+def test_nothing_is_above_priority_99(py):
+    """A target that sleeps: a busy one of this priority would hold up the whole machine."""
+    target = Target(py, "threads.py", os.devnull)
+    be_urgent(target, 99)
+    run = harness.pysampled("-p", target.pid, "-d", 1, "-o", "a.data").ok()
+    check(run.summary["capture"] != "preempt", "a reader that waits for the target holds nobody: %s", run)
+    check("real-time priority 99" in run.err, "not a word: %s", run)
+
+
+@one_python
+def test_a_deadline_target(py):
+    need_root()
+    need_fifo()
+    chrt = harness.need_command("chrt")
+    target = Target(py, "groundtruth.py", "--us", 10)
+    made = harness.subprocess.run([chrt, "-d", "-T", "2000000", "-P", "10000000", "-D", "10000000", "-p", "0",
+                                   str(target.pid)])
+    if made.returncode:
+        raise harness.Skip("no SCHED_DEADLINE here")
+    run, _ = record(target)
+    check("SCHED_DEADLINE" in run.err, "not a word: %s", run)
+
+
+def with_rtprio():
+    """'ulimit -r 1'; and a soft RLIMIT_RTTIME, which would mean SIGXCPU, is no hindrance."""
+    resource.setrlimit(resource.RLIMIT_RTPRIO, (1, 1))
+    resource.setrlimit(RLIMIT_RTTIME, (1, resource.getrlimit(RLIMIT_RTTIME)[1]))
+    harness.as_nobody()
+
+
+@each(right=["rtprio", "sys_nice"])
+def test_an_ordinary_user_may_be_let_preempt(right):
+    need_root()
+    need_fifo()
+    options = {"preexec_fn": with_rtprio}
+    if right == "sys_nice":
+        setpriv = harness.need_command("setpriv")
+        options = {"wrapper": [setpriv, "--reuid=%d" % NOBODY, "--regid=%d" % NOBODY, "--clear-groups",
+                               "--inh-caps=+sys_nice", "--ambient-caps=+sys_nice"]}
+    elif not int(harness.status(os.getpid())["CapEff"], 16) >> CAP_SYS_RESOURCE & 1:
+        raise harness.Skip("RLIMIT_RTPRIO can't be raised without CAP_SYS_RESOURCE")
+    target = Target(harness.debian_python(), "groundtruth.py", "--us", 50, user=NOBODY)
+    binary, home = for_nobody()
+    run = harness.pysampled("-p", target.pid, "-F", 499, "-d", 2, "-o", "a.folded", binary=binary, home=home,
+                            **options).ok()
+    equal(run.summary["capture"], "preempt", "capture")
+    exact_share(run, 0.95)
+    stacks = harness.read_folded(os.path.join(home, "a.folded"))
+    sure = [(f, n) for f, n in stacks if "[late]" not in f and "[torn]" not in f]
+    all_right(judge(sure, target.info["truth"]), run)
