@@ -35,19 +35,6 @@ struct attach {
 	uint64_t until_ns; /* patience ends; 0: not begun */
 };
 
-/* Find out on thread @tid which of @specs can be had, with @o (whose kernel is
- * cleared where the kernel may not be counted), and fill session->events. cycles
- * without a PMU becomes cpu-clock; *@fallback says so then, else it is "". 0, or as
- * perf_event_explain(). */
-int attach_choose(struct session *session, const struct perf_spec *specs, size_t n,
-		  struct perf_options *o, pid_t tid, char fallback[256], struct err *err);
-
-/* May there be a witness on thread @tid? */
-bool attach_can_witness(const struct session *session, pid_t tid);
-
-/* May events be opened on @cpu for all that it runs? */
-bool attach_can_wide(const struct session *session, int cpu);
-
 /* Open the session's events on every slot's CPU, for all that it runs, redirected into the
  * slots' rings; they must not inherit. 0, or as perf_event_explain(). */
 int attach_wide(struct attach *a, struct err *err);

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * recorder_choose - what of the wishes can be had here: events, a capture, descriptors.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "capture/preempt.h"
+#include "events.h"
+#include "perf_event.h"
+#include "proc.h"
+#include "recorder_int.h"
+
+enum { STACK_BYTES = 1024 }; /* hold what the innermost eval loop keeps on the C stack */
+
+static void prepare_preempt(const struct recorder *r)
+{
+	struct preempt_targets t = { 0 };
+	_cleanup_free_ pid_t *tids = NULL;
+	size_t n;
+
+	if (cpuwatch_threads(&r->cpuwatch, &tids, &n) < 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		cpus_add_thread(&t.cpus, tids[i]);
+		realtime_add_thread(&t.rt, tids[i]);
+	}
+	preempt_prepare(&t);
+}
+
+static int choose_events(struct recorder *r, char fallback[256], struct err *err)
+{
+	return events_choose(r->session, r->o.events, r->o.n_events, &r->perf, r->o.pids[0],
+			     fallback, err);
+}
+
+static struct capture_want what_is_wanted(const struct recorder *r)
+{
+	struct capture_want want = {
+		.pids = r->o.pids,
+		.n_pids = r->o.n_pids,
+		.user_only = true,
+	};
+
+	for (size_t i = 0; i < r->session->n_events; i++) {
+		const struct perf_event_attr *a = &r->session->events[i].attr;
+
+		want.user_only = want.user_only && a->exclude_kernel;
+		want.kernel_only = want.kernel_only || a->exclude_user;
+		want.switches = want.switches || perf_event_is_switch(a);
+	}
+	return want;
+}
+
+static int choose_capture(struct recorder *r, const struct capture_want *want, struct err *err)
+{
+	int ret;
+
+	prepare_preempt(r);
+	ret = capture_pick(r->o.capture, want, &r->capture, &r->why, err);
+	if (ret < 0)
+		return ret;
+	r->config.capture = r->capture;
+	r->session->capture = r->capture->name;
+	r->session->capture_why = r->why.text;
+	r->perf.stack = r->capture->holds ? STACK_BYTES : 0;
+	if (r->capture->stops) {
+		r->perf.kernel = r->perf.inherit = false;
+		r->perf.disabled = true;
+	}
+	return 0;
+}
+
+static void note_choice(const struct recorder *r, const char *fallback, bool kernel,
+			bool user_only)
+{
+	char caveat[400];
+
+	if (fallback[0])
+		recorder_note(r, "%s", fallback);
+	if (r->o.kernel && !kernel)
+		recorder_note(
+			r,
+			"kernel frames are not permitted here (kernel.perf_event_paranoid is "
+			"%d)",
+			perf_event_sysctl("perf_event_paranoid", -1));
+	else if (!user_only && r->capture->stops)
+		recorder_note(
+			r, "capture stop: what the kernel does for the target is not sampled");
+	if (r->why.text[0])
+		recorder_note(r, "capture %s: %s", r->capture->name, r->why.text);
+	if (r->capture == &capture_preempt && *preempt_caveat(caveat, sizeof(caveat)))
+		recorder_note(r, "capture preempt: %s", caveat);
+}
+
+/* Which events can be had tells which capture can be had, and that how they are opened. */
+static int choose_all(struct recorder *r, struct err *err)
+{
+	struct capture_want want;
+	char fallback[256];
+	bool kernel;
+	int ret;
+
+	r->perf = (struct perf_options){
+		.freq = r->o.freq,
+		.value = r->o.value,
+		.kernel = r->o.kernel,
+		.inherit = r->o.n_tids == 0,
+		.threads_only = !r->o.follow,
+		.on_exec = r->o.child,
+	};
+	ret = choose_events(r, fallback, err);
+	if (ret < 0)
+		return ret;
+	kernel = r->perf.kernel;
+	want = what_is_wanted(r);
+	ret = choose_capture(r, &want, err);
+	if (ret == 0)
+		ret = choose_events(r, fallback, err);
+	if (ret < 0)
+		return ret;
+	for (size_t i = 0; i < r->o.n_events; i++)
+		if (!r->session->events[i].attr.exclude_kernel)
+			r->session->flags |= SESSION_KERNEL;
+	note_choice(r, fallback, kernel, want.user_only);
+	return 0;
+}
+
+static void go_wide(struct recorder *r)
+{
+	recorder_note(r, "%s", r->plan.why);
+	r->perf.inherit = false;
+	r->cpuwatch.wide = true;
+	for (size_t i = 0; i < r->session->n_events; i++) {
+		struct perf_event_attr *a = &r->session->events[i].attr;
+
+		a->inherit = a->inherit_thread = 0;
+		a->exclude_idle = 1;
+	}
+}
+
+/* The CPUs that are watched from the beginning. With a tracer none can be added later. */
+static int first_cpus(struct recorder *r, struct err *err)
+{
+	int code = r->capture->stops ? cpus_system(&r->cpus, "online") :
+				       cpuwatch_reach(&r->cpuwatch, &r->cpus);
+
+	return code < 0 ? err_set(err, code, "can't tell which CPUs there are: %s",
+				  strerror(-code)) :
+			  0;
+}
+
+/* Before there are threads that share the descriptors. */
+static int plan(struct recorder *r, struct err *err)
+{
+	struct attach_wants w = { 0 };
+	struct attach_limits limits;
+	_cleanup_free_ pid_t *tids = NULL;
+	int ret = first_cpus(r, err);
+
+	if (ret == 0)
+		ret = cpuwatch_threads(&r->cpuwatch, &tids, &w.threads);
+	if (ret < 0)
+		return ret;
+	w.cpus = (size_t)cpus_count(&r->cpus);
+	r->attach.witness = !r->capture->stops && events_can_witness(r->session, r->o.pids[0]);
+	w.events = r->o.n_events + r->attach.witness;
+	limits = attach_limits_now(!r->capture->stops && !r->o.child &&
+				   events_can_wide(r->session, cpus_next(&r->cpus, 0)));
+	ret = attach_plan_make(&w, &limits, &r->plan, err);
+	if (ret < 0)
+		return ret;
+	attach_reserve(r->config.kick, r->plan.descriptors);
+	if (r->plan.wide)
+		go_wide(r);
+	return 0;
+}
+
+int recorder_choose(struct recorder *r, struct err *err)
+{
+	int ret = choose_all(r, err);
+
+	return ret < 0 ? ret : plan(r, err);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * recorder_int - what the files of a recorder share, and nobody else sees: recorder.c (its
+ * life and its loop), recorder_choose.c, recorder_start.c.
+ */
+#ifndef RECORDER_INT_H
+#define RECORDER_INT_H
+
+#include "attach.h"
+#include "attach_plan.h"
+#include "capture/tracer.h"
+#include "cpuwatch.h"
+#include "recorder.h"
+#include "tracker.h"
+
+struct recorder {
+	struct recorder_options o;
+	struct session *session;
+	const struct capture_ops *capture;
+	struct reader_config config;
+	struct tracker tracker;
+	struct attach attach;
+	struct attach_plan plan;
+	struct tracer *tracer; /* of a capture that stops threads */
+	struct perf_options perf;
+	struct cpus cpus; /* watched from the beginning */
+	struct cpuwatch cpuwatch;
+	struct queue own;    /* the control thread's records for the resolver */
+	struct queue traced; /* the tracer's messages to the control thread */
+	struct queue **queues;
+	struct resolver *resolver;
+	int pidfds[RECORDER_MAX_PIDS];
+	struct err why; /* why not a better capture */
+	bool warned_budget, warned_stall, child_ran;
+};
+
+/* Tell the person in front, if there is one. */
+void recorder_note(const struct recorder *r, const char *fmt, ...)
+	__attribute__((__format__(__printf__, 2, 3)));
+
+/* recorder_choose.c: session, capture, perf, plan and cpus. 0 or -errno with a sentence. */
+int recorder_choose(struct recorder *r, struct err *err);
+
+/* recorder_start.c: on return samples are taken, but for our own child's, whose begin with its
+ * exec. 0 or -errno with a sentence; recorder_detach() is due in either case. */
+int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
+		   struct err *err);
+
+/* recorder_start.c: nothing is sampled any more, and nobody held. */
+void recorder_detach(struct recorder *r);
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * recorder_start - rings, events, readers and the resolver: in the order in which nothing is
+ * lost.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "../output/sink.h"
+#include "announce.h"
+#include "clock.h"
+#include "proc.h"
+#include "recorder_int.h"
+
+enum {
+	QUEUE_BYTES = 2 << 20,
+	CTL_QUEUE_BYTES = 64 << 10,
+	READY_MS = 1000, /* the readers have them to begin */
+};
+
+/* The CPUs with their queues; the rings come later. */
+static int make_slots(struct recorder *r, struct err *err)
+{
+	if (queue_init(&r->own, QUEUE_BYTES) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	return slots_init(&r->config, &r->cpus, err);
+}
+
+/* Attach to the targets from number *@done on, which moves to their end. */
+static int attach_targets(struct recorder *r, size_t *done, struct err *err)
+{
+	int ret = 0;
+
+	for (; ret == 0 && *done < r->tracker.targets.n_all; (*done)++) {
+		pid_t pid = r->tracker.targets.all[*done]->pid;
+
+		ret = attach_process(&r->attach, pid, r->o.tids, r->o.n_tids, err);
+		/* A child that is gone or not ours is no reason to stop. */
+		if (ret < 0 && pid != r->o.pids[0] && (ret == -ESRCH || ret == -EACCES))
+			ret = 0;
+	}
+	return ret;
+}
+
+/* A child forked before its parent had events, but after the list of children was
+ * made, is in neither: list again until no new one shows up. */
+static int attach_all(void *arg, struct err *err)
+{
+	struct recorder *r = arg;
+	size_t done = 0;
+	int ret;
+
+	do {
+		ret = attach_targets(r, &done, err);
+		for (size_t i = 0; ret == 0 && r->o.follow && i < r->o.n_pids; i++)
+			ret = tracker_descendants(&r->tracker, r->o.pids[i]);
+	} while (ret == 0 && done < r->tracker.targets.n_all);
+	if (ret == 0 && r->o.n_tids && r->attach.n_attached < r->o.n_tids)
+		ret = err_set(err, -ESRCH, "thread %d is not there", r->o.tids[0]);
+	return ret;
+}
+
+static int attach_cpus(struct recorder *r, struct err *err)
+{
+	for (size_t i = 0; i < r->o.n_tids; i++)
+		if (proc_tgid(r->o.tids[i]) < 0)
+			return err_set(err, -ESRCH, "thread %d is not there", r->o.tids[i]);
+	return attach_wide(&r->attach, err);
+}
+
+/* By the thread that may: the tracer's, if there is one. */
+static int attach(struct recorder *r, struct err *err)
+{
+	struct tracer_config c = {
+		.attach = &r->attach,
+		.slots = r->config.slots,
+		.threads = r->o.n_tids == 0,
+		.children = r->o.n_tids == 0 && r->o.follow,
+		.child = r->o.child ? r->o.pids[0] : 0,
+		.ctl = &r->traced,
+		.kick = r->config.kick,
+	};
+
+	r->attach = (struct attach){
+		.session = r->session,
+		.slots = r->config.slots,
+		.n_slots = r->config.n_slots,
+		.cap_slots = r->config.cap_slots,
+		.inherit = r->perf.inherit,
+		.witness = r->attach.witness,
+	};
+	if (r->plan.wide)
+		return attach_cpus(r, err);
+	if (!r->capture->stops)
+		return attach_all(r, err);
+	c.signal = capture_stop_signal(r->o.pids, r->o.n_pids, err);
+	if (c.signal < 0)
+		return c.signal;
+	recorder_note(
+		r,
+		"capture stop: SIG%s stops a thread for each of its samples; were pysampled "
+		"killed "
+		"(-9) at that moment, a handler that the target has for it by then may be "
+		"called",
+		sigabbrev_np(c.signal));
+	if (queue_init(&r->traced, CTL_QUEUE_BYTES) == 0)
+		r->tracer = r->attach.tracer = tracer_create(&c);
+	if (!r->tracer)
+		return err_set(err, -ENOMEM, "out of memory");
+	return tracer_attach(r->tracer, attach_all, r, err);
+}
+
+/* Nothing is sampled any more, and nobody held. */
+void recorder_detach(struct recorder *r)
+{
+	size_t blocked = tracer_stop(r->tracer);
+
+	r->tracer = NULL;
+	if (blocked)
+		recorder_note(
+			r, "%zu threads block the signal of capture stop and have one pending",
+			blocked);
+	/* Who runs from here on leaves no record of it: nothing is exact any more. */
+	atomic_store(&r->config.blind_ns, UINT64_MAX);
+	attach_disable(&r->attach);
+}
+
+/* Events that see all: what is there belongs to us, children since the last look too. */
+static int claim(struct recorder *r)
+{
+	int ret = 0;
+
+	r->config.tids = r->o.tids;
+	r->config.n_tids = r->o.n_tids;
+	r->config.ours = ours_create();
+	for (size_t i = 0; ret == 0 && r->o.follow && i < r->o.n_pids; i++)
+		ret = tracker_descendants(&r->tracker, r->o.pids[i]);
+	for (size_t i = 0; i < r->tracker.targets.n_all; i++)
+		ours_set(r->config.ours, r->tracker.targets.all[i]->pid, true);
+	return r->config.ours ? ret : -ENOMEM;
+}
+
+static int fill_config(struct recorder *r, const struct sink *const *sinks, size_t n_sinks)
+{
+	struct reader_config *c = &r->config;
+
+	c->session = r->session;
+	c->max_frames = r->o.max_frames;
+	c->hold_budget = r->o.hold_budget;
+	c->sample_type = r->session->events[0].attr.sample_type;
+	c->witness = r->attach.witness;
+	c->follow = r->o.follow;
+	for (size_t i = 0; i < n_sinks; i++)
+		if (sinks[i]->ops->needs & SINK_NEEDS_READS)
+			c->tape = true;
+	atomic_init(&c->start_ns, UINT64_MAX);
+	c->last_in = calloc(LAST_IN, sizeof(*c->last_in));
+	c->ids = &r->attach.ids;
+	if (!c->last_in)
+		return -ENOMEM;
+	return r->plan.wide ? claim(r) : 0;
+}
+
+/* On the resolver's thread, which wakes up anyway: a reader inside a read is worth a look
+ * of the control thread. */
+static void look_at_readers(void *arg)
+{
+	struct recorder *r = arg;
+
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		if (atomic_load_explicit(&r->config.slots[i].guard, memory_order_relaxed) & 1)
+			eventfd_write(r->config.kick, 1);
+}
+
+static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t n_sinks)
+{
+	struct resolver_config c = {
+		.session = r->session,
+		.n_queues = r->config.n_slots + 1,
+		.n_sinks = n_sinks,
+		.native = r->o.native,
+		.full = r->o.full,
+		.tick = look_at_readers,
+		.tick_arg = r,
+	};
+
+	r->queues = calloc(r->config.cap_slots + 1, sizeof(*r->queues));
+	if (!r->queues)
+		return -ENOMEM;
+	r->queues[0] = &r->own;
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		r->queues[i + 1] = &r->config.slots[i].queue;
+	c.queues = r->queues;
+	memcpy(c.sinks, sinks, n_sinks * sizeof(*sinks));
+	r->resolver = r->cpuwatch.resolver = resolver_create(&c);
+	return r->resolver ? resolver_start(r->resolver) : -ENOMEM;
+}
+
+static void announce_all(struct recorder *r, uint64_t time)
+{
+	for (size_t i = 0; i < r->tracker.targets.n_all; i++)
+		announce_process(&r->own, r->tracker.targets.all[i]->pid, false, time);
+	if (r->config.tape)
+		tracker_tape_all(&r->tracker, &r->own);
+}
+
+/* On a busy machine it is milliseconds until they run for the first time. */
+static void await_readers(const struct recorder *r)
+{
+	const struct timespec step = { .tv_nsec = 100000 };
+	uint64_t end = now_ns() + READY_MS * 1000000ull;
+
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		while (!atomic_load(&r->config.slots[i].ready) && now_ns() < end)
+			nanosleep(&step, NULL);
+}
+
+/* What takes time comes first: once events are open their rings fill, and nobody reads
+ * them until the readers run. */
+int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
+		   struct err *err)
+{
+	int ret = make_slots(r, err);
+
+	if (ret < 0)
+		return ret;
+	ret = start_resolver(r, sinks, n_sinks);
+	if (ret < 0)
+		return err_set(err, ret, "%s", strerror(-ret));
+	ret = slots_open_rings(&r->config, r->plan.ring_pages, err);
+	if (ret == 0)
+		ret = attach(r, err);
+	if (ret < 0)
+		return ret;
+	ret = fill_config(r, (const struct sink *const *)sinks, n_sinks);
+	if (ret < 0)
+		return err_set(err, ret, "%s", strerror(-ret));
+	r->session->start_ns = now_ns();
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		r->config.slots[i].watched_ns = r->session->start_ns;
+	announce_all(r, r->session->start_ns);
+	for (size_t i = 0; ret == 0 && i < r->config.n_slots; i++)
+		ret = reader_start(&r->config, &r->config.slots[i]);
+	if (ret == 0)
+		await_readers(r);
+	/* Only from here on can a thread be held at its sample: what came before
+	 * belongs to the attaching, not to the recording. */
+	r->session->start_ns = now_ns();
+	atomic_store(&r->config.start_ns, r->session->start_ns);
+	if (ret < 0)
+		return err_set(err, ret, "can't start the readers: %s", strerror(-ret));
+	for (size_t i = 0; i < r->o.n_pids; i++)
+		r->pidfds[i] = (int)syscall(SYS_pidfd_open, r->o.pids[i], 0);
+	if (r->tracer)
+		tracer_go(r->tracer, !r->o.child);
+	return 0;
+}
