@@ -24,9 +24,9 @@ enum target_state {
 struct target {
 	pid_t pid;
 	_Atomic int state;
-	bool inner_tids; /* lives in a PID namespace of its own */
-	bool hung;	 /* a person was told */
-	pid_t forker;	 /* its parent's thread that forked it (inner), 0: not known */
+	bool inner_tids;      /* lives in a PID namespace of its own */
+	bool hung;	      /* a person was told */
+	_Atomic pid_t forker; /* its parent's thread that forked it (inner), 0: not known */
 	struct pystack_target py;
 	uint32_t version; /* PY_VERSION_HEX */
 	raddr runtime;

@@ -161,10 +161,15 @@ static int begin_search(struct tracker *t, struct target *target, bool fresh)
 
 void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid)
 {
-	struct target *parent = targets_find(&t->targets, ppid), *child;
+	struct target *parent = targets_find(&t->targets, ppid);
+	struct target *child = targets_find(&t->targets, pid);
 	int state;
 
-	if (!parent || targets_find(&t->targets, pid))
+	/* One of its samples may have come before: then it is looked at already. */
+	if (parent && child)
+		child->forker = target_inner_tid(parent, ptid);
+
+	if (!parent || child)
 		return;
 	child = target_create(pid);
 	if (!child)
