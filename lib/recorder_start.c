@@ -116,8 +116,12 @@ static int attach(struct recorder *r, struct err *err)
 /* Nothing is sampled any more, and nobody held. */
 void recorder_detach(struct recorder *r)
 {
-	size_t blocked = tracer_stop(r->tracer);
+	size_t blocked;
 
+	/* Switching off many events takes a while, and proves nothing of what it still lets
+	 * through. */
+	atomic_store(&r->config.end_ns, now_ns());
+	blocked = tracer_stop(r->tracer);
 	r->tracer = NULL;
 	if (blocked)
 		recorder_note(
@@ -157,6 +161,7 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 		if (sinks[i]->ops->needs & SINK_NEEDS_READS)
 			c->tape = true;
 	atomic_init(&c->start_ns, UINT64_MAX);
+	atomic_init(&c->end_ns, UINT64_MAX);
 	c->last_in = calloc(LAST_IN, sizeof(*c->last_in));
 	c->ids = &r->attach.ids;
 	if (!c->last_in)

@@ -37,7 +37,7 @@
 	X(unattached, "new threads that could not be given events")                    \
 	X(stuck_reads, "reads that hung and whose reader was replaced")                \
 	X(stalled, "times a reader got no CPU for 20 ms")                              \
-	X(early, "samples before the recording began, ignored")
+	X(outside, "samples before the recording began or after its end, ignored")
 
 struct stats {
 #define X(name, text) _Atomic uint64_t name;

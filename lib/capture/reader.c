@@ -52,9 +52,10 @@ static void scan_witness(struct reader *r, const struct perf_event_header *h)
 }
 
 /* Before the recording began: while events were still being opened. */
-static bool early(const struct reader *r, uint64_t time)
+static bool outside(const struct reader *r, uint64_t time)
 {
-	return time < atomic_load_explicit(&r->c->start_ns, memory_order_relaxed);
+	return time < atomic_load_explicit(&r->c->start_ns, memory_order_relaxed) ||
+	       time >= atomic_load_explicit(&r->c->end_ns, memory_order_relaxed);
 }
 
 /* Events on a CPU see whatever it runs. */
@@ -91,8 +92,8 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 		STATS_ADD(foreign, 1);
 		return;
 	}
-	if (early(r, s.time)) {
-		STATS_ADD(early, 1);
+	if (outside(r, s.time)) {
+		STATS_ADD(outside, 1);
 		return;
 	}
 	if (r->n_pend == PEND_MAX)
@@ -143,7 +144,7 @@ static void scan_other(struct reader *r, const struct perf_event_header *h)
 	struct side s;
 	bool known = perf_decode_side(h, &s) == 0;
 
-	if (known && s.kind == SIDE_LOST && early(r, s.time))
+	if (known && s.kind == SIDE_LOST && outside(r, s.time))
 		return;
 	if (known && !concerns(r->c, &s))
 		return;

@@ -54,13 +54,13 @@ struct reader_config {
 	uint64_t sample_type; /* of all events */
 	bool witness;	      /* event n_events: perf_event_witness() */
 	bool tape;
-	bool follow;			  /* unknown processes are children to take up */
-	int kick;			  /* eventfd */
-	_Atomic uint64_t start_ns;	  /* samples before it are ignored; UINT64_MAX: all */
-	_Atomic bool over_budget;	  /* set once */
-	_Atomic(struct event_ids *) *ids; /* with several events */
-	struct ours *ours;		  /* events see all of a CPU; else NULL */
-	const pid_t *tids;		  /* ... these threads are wanted; none: all */
+	bool follow;			   /* unknown processes are children to take up */
+	int kick;			   /* eventfd */
+	_Atomic uint64_t start_ns, end_ns; /* samples outside are ignored */
+	_Atomic bool over_budget;	   /* set once */
+	_Atomic(struct event_ids *) *ids;  /* with several events */
+	struct ours *ours;		   /* events see all of a CPU; else NULL */
+	const pid_t *tids;		   /* ... these threads are wanted; none: all */
 	size_t n_tids;
 	_Atomic uint64_t *last_in; /* LAST_IN slots: when a thread was last seen starting */
 	_Atomic uint64_t blind_ns; /* what ran before it may have left no record */

@@ -80,7 +80,12 @@ class Tally:
             if verdict != "possible":
                 setattr(self, verdict, getattr(self, verdict) + count)
                 self.bad.append("%s: %s" % (verdict, " ".join("%s:%s" % frame for frame in part)))
-            elif (case, part) in self.paths:
+
+    def count(self, grammar, case, stacks):
+        """The paths, of stacks whose time is known."""
+        for stack, count in stacks:
+            part = grammar.part(stack)
+            if (case, part) in self.paths:
                 self.paths[case, part] += count
 
     def add(self, other):

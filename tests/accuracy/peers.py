@@ -25,10 +25,12 @@ BUILT = os.path.join(ROOT, "build-bench")  # tools/bench's: py-spy and austin ar
 class Recording:
     """stacks: [([(function, line)], count)], root first, of what the profiler calls right; samples: how many
     it wrote in all; failed: how many more it says it could not take; leaves: harness.judge()'s verdict where the
-    native leaf is known."""
+    native leaf is known; working: the stacks whose leaf is a function of known time, not one that waits for the GIL,
+    which costs CPU time too, on whatever line it happens."""
 
-    def __init__(self, stacks, samples=None, failed=0, leaves=None):
+    def __init__(self, stacks, samples=None, failed=0, leaves=None, working=None):
         self.stacks, self.leaves, self.failed = list(stacks), leaves or harness.Verdict(), failed
+        self.working = self.stacks if working is None else list(working)
         self.sure = sum(count for _, count in self.stacks)
         self.samples = self.sure if samples is None else samples
 
@@ -54,8 +56,11 @@ def pysampled(capture, build=None):
         run = harness.pysampled("-v", "-p", target.pid, "-F", rate, "-d", seconds, "--capture", capture, "-o", out,
                                 "--hold-budget", 100, "--provenance", "exact", build=build, limit=seconds + 60).ok()
         stacks = harness.read_folded(out)
+        truth = target.info["truth"]
         recording = Recording(((python_part(frames), n) for frames, n in stacks), run.n("samples"),
-                              leaves=harness.judge(stacks, target.info["truth"]))
+                              leaves=harness.judge(stacks, truth),
+                              working=((python_part(f), n) for f, n in stacks if harness.user_frames(f)[-1:] and
+                                       harness.user_frames(f)[-1] in truth))
         recording.evidence = "%s\n%s\n" % (run, open(out).read())
         return recording
     return record

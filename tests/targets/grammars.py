@@ -204,10 +204,11 @@ def main():
     facts = learn(args.case, path, entries)
 
     begin = threading.Event()  # 200 threads that fight for the GIL would take minutes to start
+    picks = [random.Random(number) for number in range(args.threads)]  # its __init__ is not ours
 
     def work(number):
         begin.wait()
-        run(args.case, entries, random.Random(number))
+        run(args.case, entries, picks[number])
 
     for number in range(1, args.threads):
         threading.Thread(target=work, args=(number,), daemon=True).start()
