@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * attach - events on threads: which can be had, opening them on every thread and
- * CPU, closing them.
+ * attach - events on threads: opening them on every thread and CPU, closing them.
  *
- * Control thread only.
+ * One thread: the control thread, or the tracer's until tracer_stop().
  */
 #ifndef ATTACH_H
 #define ATTACH_H
@@ -22,7 +21,7 @@ struct attached {
 };
 
 struct attach {
-	struct session *session; /* borrowed: its events are chosen here */
+	struct session *session; /* borrowed: events.c has chosen its events */
 	struct cpu_slot *slots;	 /* borrowed: with open rings */
 	size_t n_slots, cap_slots;
 	bool inherit;

@@ -4,7 +4,7 @@
  *
  * A decorator over another reader. The caller announces ranges it expects to be
  * read; one rmem_readv() brings them, and later reads inside them cost nothing.
- * A call costs 1.6 us and a range 0.33 us (facts/capture.md), so a walk that
+ * A call costs 1.6 us and a range 0.33 us, so a walk that
  * would be 20 calls becomes one. Reads outside go to the reader below; where a
  * read misses just below the last miss (a deep stack), four pages downwards are
  * brought at once. No allocation; made for one sample at a time.

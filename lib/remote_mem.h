@@ -61,7 +61,7 @@ size_t rmem_readv(struct rmem *m, const struct rmem_vec *v, size_t n);
 int rmem_read_str(struct rmem *m, raddr at, char *buf, size_t cap);
 
 /* The live process, by process_vm_readv(2): 1.6 us a call, 0.33 us a further
- * piece, bytes almost free (facts/capture.md). Owns nothing. */
+ * piece, bytes almost free. Owns nothing. */
 struct rmem_live {
 	struct rmem base;
 	pid_t pid;

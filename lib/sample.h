@@ -19,7 +19,7 @@
 
 enum { SESSION_MAX_EVENTS = 16 };
 
-/* contract.md, "What the provenance words mean". */
+/* docs/ARCHITECTURE.md, "Why a stack is exact"; README.md, "Reading the result". */
 enum provenance { PROV_EXACT, PROV_LATE, PROV_TORN, PROV_NOPYTHON, PROV_N };
 
 /* "exact", "late", "torn", "nopython". */

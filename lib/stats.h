@@ -20,7 +20,7 @@
 	X(shed, "samples dropped because holding targets would pass the hold budget")  \
 	X(truncated, "stacks cut at --max-frames")                                     \
 	X(late_backlog, "late: several samples waited when the reader came")           \
-	X(late_gap, "late: the thread ran on too long before it was held")             \
+	X(late_gap, "late: the thread ran on before it was held")                      \
 	X(late_voluntary, "late: the thread gave up the CPU by itself, not to us")     \
 	X(late_ran, "late: the thread ran again before the walk ended")                \
 	X(late_unwatched, "of them: maybe, on a CPU that was not watched yet")         \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * async - read after the wake-up and hold nobody. What is read belongs to a later
- * moment (wrong for about half of all samples, facts/capture.md): late when consistent
+ * moment (wrong for about half of all samples): late when consistent
  * in itself, else torn. A thread that left its CPU with the registers of its sample, and
  * stayed away until the read was over, is as good as held: exact. Only the witness proves
  * that.

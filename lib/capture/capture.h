@@ -2,9 +2,9 @@
  *
  * capture - how a thread is held to its sample's instant, and what proves it.
  *
- * A capture is one file and one word in meson.build. It prepares a reader thread
- * and judges, from what the rings say, whether the thread stood still from the
- * event to the end of the read.
+ * A capture is one file, one word in meson.build and one row of captures[]; stop has its
+ * tracer and handover besides. It prepares a reader thread and judges, from what the rings
+ * say, whether the thread stood still from the event to the end of the read.
  */
 #ifndef CAPTURE_H
 #define CAPTURE_H
@@ -88,7 +88,7 @@ int capture_stop_signal(const pid_t *pids, size_t n, struct err *err);
 
 /* The rule that every holding capture shares: out of the CPU once and not back, and
  * with the user registers it had at the event. Without a witness: not out by its own
- * will unless the kernel was at work, and soon (facts/capture.md). */
+ * will unless the kernel was at work, and soon. */
 enum judgement capture_judge_held(const struct hold *h);
 
 #endif

@@ -206,6 +206,32 @@ def need_fifo():
         raise Skip("SCHED_FIFO is not granted, so nothing is held")
 
 
+def need_events_for_all():
+    """For tests of ordinary users."""
+    with open("/proc/sys/kernel/perf_event_paranoid") as file:
+        value = int(file.read())
+    if value > 2:
+        raise Skip("perf_event_paranoid is %d: no events for ordinary users" % value)
+
+
+def change(path, text):
+    """Writes a setting of the system, which is as before after the test."""
+    try:
+        with open(path) as file:
+            before = file.read()
+        with open(path, "w") as file:
+            file.write(text)
+    except OSError as error:
+        raise Skip("%s can't be changed here: %s" % (path, error.strerror))
+    cleanup(lambda: open(path, "w").write(before))
+
+
+def keep_busy():
+    """As many endless loops that, with the target, each CPU has two threads to run."""
+    for _ in range(2 * len(os.sched_getaffinity(0)) - 1):
+        start(["sh", "-c", "ulimit -t 300; while :; do :; done"], stdin=subprocess.DEVNULL)
+
+
 def has_pmu():
     types = "/sys/bus/event_source/devices"
     return any(name == "cpu" or name.startswith(("cpu_", "armv", "arm_")) for name in os.listdir(types))
@@ -221,9 +247,15 @@ def cleanup(function, *args):
 
 
 def clean_up():
+    """Does all of them, whatever becomes of one; what went wrong."""
+    errors = []
     while _cleanups:
         function, args = _cleanups.pop()
-        function(*args)
+        try:
+            function(*args)
+        except Exception as error:
+            errors.append("%s: %s" % (type(error).__name__, error))
+    return errors
 
 
 def folder(mode=0o755):

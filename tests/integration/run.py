@@ -41,6 +41,12 @@ def find_tests():
 
 def run_one(function, arguments):
     """(word, text) of one test."""
+    word, text = run_function(function, arguments)
+    errors = harness.clean_up()
+    return ("FAIL", "cleaning up: " + "; ".join(errors)) if errors and word == "ok" else (word, text)
+
+
+def run_function(function, arguments):
     try:
         signal.alarm(getattr(function, "limit", 60))
         if "py" in arguments:
@@ -58,13 +64,13 @@ def run_one(function, arguments):
         return "FAIL", "%s: %s" % (type(error).__name__, error)
     finally:
         signal.alarm(0)
-        harness.clean_up()
 
 
 def run_again(name, function, arguments, text):
     """What a busy machine spoils (too few samples, a slow start) gets a second chance, in the open. A wrong stack,
     a wrong name, anything about truth or harm does not."""
-    if re.search(r"wrong|TracerPid|pending|stopped|[Ss]anitizer|signal", text):
+    if re.search(r"wrong|TracerPid|pending|stopped|[Ss]anitizer|signal|interrupted|exit status|did not end|goes on|traces|"
+                 r"cleaning up", text):
         return "FAIL", text
     print("again %s: %s" % (name, text), flush=True)
     return run_one(function, arguments)

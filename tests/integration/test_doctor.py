@@ -4,7 +4,8 @@ import os
 import harness
 from harness import NOBODY, Target, check, each, equal, need_root, one_python
 from test_badinput import for_nobody
-from test_cpus import be_urgent, cgroup, need_rt_cgroups, need_two_cpus, ours, put
+from test_cpus import be_urgent, cgroup, need_rt_cgroups, need_two_cpus, ours
+from test_threads import FEW, few_descriptors
 
 PARANOID = "/proc/sys/kernel/perf_event_paranoid"
 
@@ -25,10 +26,7 @@ def says(run, mark, *words):
 @each(value=[2, 3])
 def test_paranoid(value):
     need_root()
-    with open(PARANOID) as file:
-        before = file.read()
-    harness.cleanup(put, PARANOID, before)
-    put(PARANOID, str(value))
+    harness.change(PARANOID, str(value))
     says(doctor(), "ok", "perf_event_paranoid = %d" % value)
     binary, home = for_nobody()
     run = doctor(binary=binary, home=home, user=NOBODY)
@@ -127,6 +125,5 @@ def test_a_process_that_is_not_dumpable():
 
 
 def test_too_few_descriptors():
-    target = Target(harness.newest_python(), "groundtruth.py", "--us", 50, "--threads", 20)
-    wrapper = ["sh", "-c", 'ulimit -n 64; exec "$@"', "sh"]
-    says(doctor("-p", target.pid, wrapper=wrapper), "no", "20 threads", "'ulimit -n' allows 64")
+    target = Target(harness.newest_python(), "groundtruth.py", "--us", 50, "--threads", 50)
+    says(doctor("-p", target.pid, preexec_fn=few_descriptors), "no", "50 threads", "'ulimit -n' allows %d" % FEW)

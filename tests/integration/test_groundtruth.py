@@ -26,9 +26,10 @@ def exact(target, *args, seconds=2):
 def test_preempt_is_always_right(py, rate, us):
     need_fifo()
     target = Target(py, "groundtruth.py", "--us", us)
-    run, verdict, _ = exact(target, "-F", rate, "--hold-budget", 100)
+    run, verdict, _ = exact(target, "-F", rate, "--hold-budget", 100, seconds=1)
     harness.equal(run.summary["capture"], "preempt", "capture")
     all_right(verdict, run)
+    check(run.n("exact") >= 0.99 * run.n("samples") - 1, "too few are exact: %s", run)
 
 
 @each_python

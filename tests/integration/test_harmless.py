@@ -27,15 +27,32 @@ def untouched(target, path):
         check(seen["State"][0] not in "tT", "thread %d is stopped: %s", tid, seen["State"])
 
 
-@each(capture=["auto", "stop", "async"])
+@each(capture=["preempt", "async"])
+@one_python
+def test_a_handler_is_never_called_for_us(py, capture):
+    """Whatever ends pysampled: the target's own signal is the first that its handler sees."""
+    if capture == "preempt":
+        harness.need_fifo()
+    target = Target(py, "signals.py", "handled", "SIGURG", "SIGWINCH", "SIGIO")
+    for number in (signal.SIGKILL, signal.SIGINT, signal.SIGTERM):
+        recorder = Recorder("-p", target.pid, "-F", 5000, "--capture", capture, "-o", "a.data").attached()
+        harness.works(target.pid, 0.3)
+        recorder.signal(number).process.wait()
+    target.process.send_signal(signal.SIGUSR1)
+    equal(int(target.line("GOT")), signal.SIGUSR1, "the first signal handled")
+
+
+@each(capture=["preempt", "stop", "async"])
 @each_python
 @harness.seconds(120)
 def test_sigkill_of_pysampled_leaves_the_target_running(py, capture):
+    if capture == "preempt":
+        harness.need_fifo()
     home = harness.folder()
     path = os.path.join(home, "progress")
     target = Target(py, "groundtruth.py", "--us", 10, "--threads", 3, "--progress", path)
     chance = random.Random(3)
-    for _ in range(20):
+    for _ in range(13):
         rate = chance.choice([1000, 5000])
         recorder = Recorder("-p", target.pid, "-F", rate, "--capture", capture, "-o", "a.data", home=home)
         try:
@@ -120,7 +137,7 @@ def test_no_blocking_call_is_interrupted(py, capture, sigurg):
     if capture == "preempt":
         harness.need_fifo()
     target = Target(py, "blocking.py", sigurg)
-    recorder = Recorder("-p", target.pid, "-F", 10000, "--capture", capture, "-o", "a.data").attached()
+    recorder = Recorder("-p", target.pid, "-F", 10000, "--capture", capture, "--hold-budget", 100, "-o", "a.data").attached()
     target.say("go")
     said = target.line("BLOCKED", 60)
     run = recorder.signal(signal.SIGINT).wait().ok()

@@ -32,7 +32,7 @@ def innocent_is_exact(run, stacks, innocent):
 
 
 @each(when=["before", "during"])
-@each_python
+@each(py=[harness.newest_python(), harness.debian_python()])
 @not_quick
 def test_unreadable_frames_delay_nobody_else(py, when):
     delays_nobody(py, "same-cpu", when)

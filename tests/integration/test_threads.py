@@ -26,11 +26,6 @@ def need_few():
         raise harness.Skip("%d descriptors do not tell events on %d CPUs from events on threads" % (FEW, cpus))
 
 
-def keep_busy():
-    for _ in range(2 * len(os.sched_getaffinity(0)) - 1):
-        harness.start(["sh", "-c", "while :; do :; done"], stdin=subprocess.DEVNULL)
-
-
 def record(target, *args, seconds=2, **options):
     """What is exact: the run, the verdict on it, the stacks."""
     out = os.path.join(harness.folder(0o777), "out.folded")
@@ -55,7 +50,7 @@ def events_of(pid):
 @not_quick
 def test_200_busy_threads_are_exact_at_9999_hz(py):
     need_fifo()
-    keep_busy()
+    harness.keep_busy()
     run, verdict, _ = record(Target(py, "groundtruth.py", "--us", 10, "--threads", 200), "-F", 9999)
     all_right(verdict, run, share=0.02)  # most of the time goes into the fight for the GIL
     mostly_exact(run)
@@ -132,7 +127,7 @@ def test_idle_threads_wake_nobody(py):
 def test_events_on_cpus_are_exact_too(py):
     need_few()
     target = Target(py, "groundtruth.py", "--us", 10, "--threads", 50)
-    keep_busy()
+    harness.keep_busy()
     run, verdict, stacks = record(target, "-F", 1999, preexec_fn=few_descriptors)
     check("are opened on CPUs instead" in run.err, "nothing said about events on CPUs: %s", run)
     equal({frames[0].rpartition("-")[2] for frames, _ in stacks}, {str(target.pid)}, "processes")
@@ -188,6 +183,7 @@ def test_events_on_cpus_follow_children(py, follow):
 
 def test_too_few_descriptors_are_refused_with_the_numbers():
     harness.need_root()  # to become somebody else
+    harness.need_events_for_all()
     target = Target(harness.debian_python(), "groundtruth.py", "--us", 10, "--threads", 50, user=harness.NOBODY)
 
     def nobody():

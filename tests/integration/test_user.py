@@ -14,16 +14,10 @@ def own_target(*args):
     return Target(harness.debian_python(), "groundtruth.py", *args, user=NOBODY)
 
 
-def paranoid():
-    with open("/proc/sys/kernel/perf_event_paranoid") as file:
-        return int(file.read())
-
-
 @each(capture=["auto", "stop", "async"])
 def test_an_ordinary_user_can_record_a_process_of_ones_own(capture):
     need_root()
-    if paranoid() > 2:
-        raise harness.Skip("perf_event_paranoid is %d: no events for ordinary users" % paranoid())
+    harness.need_events_for_all()
     target = own_target("--us", 50)
     binary, home = for_nobody()
     run = harness.pysampled("-p", target.pid, "-F", 499, "-d", 3, "--capture", capture, "-o", "a.data", "-o",
@@ -51,6 +45,7 @@ def test_an_ordinary_user_can_record_a_process_of_ones_own(capture):
 def test_a_program_keeps_the_rights_of_its_file(capture):
     """Of a traced process's exec a set-user-ID program would not."""
     need_root()
+    harness.need_events_for_all()
     home = harness.folder(0o755)
     program = shutil.copy(harness.need_command("id"), os.path.join(home, "id"))
     os.chmod(program, 0o4755)
@@ -69,6 +64,7 @@ def test_a_program_keeps_the_rights_of_its_file(capture):
 
 def test_an_ordinary_user_may_not_preempt():
     need_root()
+    harness.need_events_for_all()
     target = own_target("--us", 50)
     binary, home = for_nobody()
     run = harness.pysampled("-p", target.pid, "-d", 1, "--capture", "preempt", binary=binary, home=home,
