@@ -14,8 +14,13 @@ static void nothing(int sig)
 void nudge_init(void)
 {
 	struct sigaction act = { .sa_handler = nothing };
+	sigset_t set;
 
 	sigaction(SIGUSR2, &act, NULL);
+	/* Whoever started us may have blocked it; threads to come inherit this one's mask. */
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
 void nudge(pthread_t thread)

@@ -48,6 +48,25 @@ static int find_targets(struct recorder *r, struct err *err)
 	return ret;
 }
 
+static int by_value(const void *a, const void *b)
+{
+	const pid_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* Ascending, each one once. */
+static void sort_tids(struct recorder_options *o)
+{
+	size_t n = 0;
+
+	qsort(o->tids, o->n_tids, sizeof(*o->tids), by_value);
+	for (size_t i = 0; i < o->n_tids; i++)
+		if (!n || o->tids[n - 1] != o->tids[i])
+			o->tids[n++] = o->tids[i];
+	o->n_tids = n;
+}
+
 struct recorder *recorder_create(const struct recorder_options *o, struct session *session,
 				 struct err *err)
 {
@@ -61,6 +80,7 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 		return NULL;
 	}
 	r->o = *o;
+	sort_tids(&r->o);
 	r->session = session;
 	r->config.kick = kick;
 	r->tracker.note = o->note;
@@ -86,9 +106,18 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	return NULL;
 }
 
+/* A reader whose read still hangs may come back at any time. */
+static bool somebody_is_stuck(const struct recorder *r)
+{
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		if (r->config.slots[i].stuck)
+			return true;
+	return false;
+}
+
 void recorder_destroy(struct recorder *r)
 {
-	if (!r)
+	if (!r || somebody_is_stuck(r))
 		return;
 	resolver_destroy(r->resolver);
 	free(r->queues);
@@ -105,6 +134,25 @@ void recorder_destroy(struct recorder *r)
 	free((void *)(uintptr_t)r->config.last_in);
 	ours_destroy(r->config.ours);
 	free(r);
+}
+
+/* A main thread may end before the others. */
+static bool others_live(pid_t pid)
+{
+	_cleanup_free_ pid_t *tids = NULL;
+	size_t n = 0;
+
+	return proc_tasks(pid, &tids, &n) == 0 && n > 1;
+}
+
+static void take_up(struct recorder *r, pid_t pid, bool unborn)
+{
+	struct target *t;
+
+	tracker_new(&r->tracker, pid);
+	t = targets_find(&r->tracker.targets, pid);
+	if (t)
+		t->unborn = unborn;
 }
 
 static void handle_message(struct recorder *r, uint32_t type, const struct ctl_msg *m)
@@ -128,13 +176,14 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 		tracker_new(&r->tracker, m->pid);
 		break;
 	case CTL_EXIT:
-		tracker_gone(&r->tracker, m->pid);
+		if (!others_live(m->pid))
+			tracker_gone(&r->tracker, m->pid);
 		break;
 	case CTL_UNKNOWN:
 		/* A process never seen, or in a PID namespace a thread never seen. */
 		if (t ? t->inner_tids && atomic_load(&t->state) == TARGET_PYTHON :
 			r->o.follow && proc_exists(m->pid))
-			tracker_new(&r->tracker, m->pid);
+			take_up(r, m->pid, !t);
 		break;
 	}
 }

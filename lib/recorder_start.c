@@ -39,7 +39,8 @@ static int attach_targets(struct recorder *r, size_t *done, struct err *err)
 
 		ret = attach_process(&r->attach, pid, r->o.tids, r->o.n_tids, err);
 		/* A child that is gone or not ours is no reason to stop. */
-		if (ret < 0 && pid != r->o.pids[0] && (ret == -ESRCH || ret == -EACCES))
+		if (ret < 0 && pid != r->o.pids[0] &&
+		    (ret == -ESRCH || ret == -EACCES || ret == -EPERM))
 			ret = 0;
 	}
 	return ret;
@@ -77,6 +78,7 @@ static int attach(struct recorder *r, struct err *err)
 	struct tracer_config c = {
 		.attach = &r->attach,
 		.slots = r->config.slots,
+		.n_slots = r->config.n_slots,
 		.threads = r->o.n_tids == 0,
 		.children = r->o.n_tids == 0 && r->o.follow,
 		.child = r->o.child ? r->o.pids[0] : 0,

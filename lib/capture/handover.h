@@ -22,6 +22,7 @@ struct handover {
 	/* ns: the reader wants none before; the tracer sets it back to 0 when threads are
 	 * stopped again. */
 	_Atomic uint64_t quiet_until;
+	_Atomic uint64_t since; /* ns: samples before it may have stopped nobody */
 	pid_t tid;
 	uint64_t regs[ARCH_MAX_REGS]; /* as in a sample: arch_host->perf_regs */
 };

@@ -217,6 +217,10 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 		res = pystack_read(r->ps, &t->py, &r->live, tid, *inner,
 				   r->c->tape ? emit_read : NULL, r);
 	}
+	if (res.end == PYSTACK_NOPYTHON && tid == pid && t->unborn && !t->forker) {
+		STATS_ADD(torn_notready, 1);
+		res.end = PYSTACK_END_N;
+	}
 	if (r->code_lost)
 		pystack_forget(r->ps, pid);
 	return res;
@@ -241,7 +245,12 @@ static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
 	bool ran, unchanged = true;
 
 	if (!t && !r->c->follow) {
-		STATS_ADD(foreign, 1);
+		for (uint32_t i = first; i < r->n_pend; i++) {
+			if (r->pend[i].tid != tid)
+				continue;
+			STATS_ADD(foreign, 1);
+			r->pend[i].tid = 0;
+		}
 		return;
 	}
 	for (uint32_t i = first; i < r->n_pend; i++)
@@ -254,7 +263,7 @@ static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
 	if (ran || !t_out)
 		unchanged = res.end != PYSTACK_OK || pystack_unchanged(&res, &t->py, &r->live);
 	t_end = now_ns();
-	if (r->c->capture->holds && t_out)
+	if (r->c->capture->holds && t_out && (turn || !r->c->capture->stops))
 		r->held_ns += hold_cost(t_end - t_out, res.n);
 	look_at_others(r, t_end);
 	for (uint32_t i = first; i < r->n_pend; i++) {

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 
 #include "../cpus.h"
 #include "../perf_decode.h"
@@ -13,7 +14,7 @@
 #include "proof.h"
 #include "reader_int.h"
 
-enum { STALL_NS = 20000000 };
+enum { STALL_NS = 20000000, JOIN_NS = 50000000, GENERATIONS = 4095 };
 
 /* --- scanning the ring --- */
 
@@ -90,6 +91,10 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 		return;
 	if (!wanted(r->c, s.pid, s.tid)) {
 		STATS_ADD(foreign, 1);
+		return;
+	}
+	if (s.time < atomic_load_explicit(&r->slot->handover.since, memory_order_relaxed)) {
+		STATS_ADD(shed, 1);
 		return;
 	}
 	if (outside(r, s.time)) {
@@ -184,9 +189,12 @@ enum { SHED_MS = 10, STOPS_MS = 40, BUSY_MS = 200 };
 /* A thread runs on any CPU and is stopped on none: all readers shed together. */
 static void quiet_all(struct reader *r, uint64_t until)
 {
-	for (uint32_t i = 0; i < r->c->n_slots; i++)
-		atomic_store_explicit(&r->c->slots[i].handover.quiet_until, until,
-				      memory_order_relaxed);
+	for (uint32_t i = 0; i < r->c->n_slots; i++) {
+		struct handover *h = &r->c->slots[i].handover;
+
+		if (!atomic_exchange(&h->quiet_until, until))
+			eventfd_write(h->posted, 1);
+	}
 }
 
 /* Nanoseconds left of a second whose budget is used up, else 0. */
@@ -194,7 +202,7 @@ static uint64_t over_budget(struct reader *r)
 {
 	uint64_t now = r->woke_ns = now_ns();
 	uint64_t quiet =
-		atomic_load_explicit(&r->slot->handover.quiet_until, memory_order_relaxed);
+		atomic_load_explicit(&r->slot->handover.quiet_until, memory_order_acquire);
 
 	if (quiet) /* until the tracer has ended it */
 		return quiet > now ? quiet - now : 1;
@@ -322,8 +330,11 @@ static int wait_on(int ready)
 
 int reader_start(struct reader_config *c, struct cpu_slot *slot)
 {
-	struct reader *r = calloc(1, sizeof(*r));
+	struct reader *r;
 
+	if (slot->generation == GENERATIONS) /* its code numbers are used up */
+		return -EAGAIN;
+	r = calloc(1, sizeof(*r));
 	if (!r)
 		return -ENOMEM;
 	nudge_init();
@@ -356,6 +367,18 @@ static void let_run(struct reader *r)
 	pthread_setschedparam(r->thread, SCHED_OTHER, &normal);
 }
 
+static bool ends_soon(struct reader *r)
+{
+	struct timespec until;
+
+	nudge(r->thread);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += JOIN_NS;
+	until.tv_sec += until.tv_nsec / (long)SECOND;
+	until.tv_nsec %= (long)SECOND;
+	return pthread_timedjoin_np(r->thread, NULL, &until) == 0;
+}
+
 void reader_stop(struct cpu_slot *slot)
 {
 	struct reader *r = slot->reader;
@@ -364,9 +387,10 @@ void reader_stop(struct cpu_slot *slot)
 		return;
 	atomic_store_explicit(&r->stop, true, memory_order_release);
 	let_run(r);
-	/* Ends its wait; one that comes just before the wait costs its timeout. */
-	nudge(r->thread);
-	pthread_join(r->thread, NULL);
+	/* One inside a read that hangs is abandoned, now as ever. */
+	while (!ends_soon(r))
+		if (reader_stuck(slot))
+			return;
 	reader_destroy(r);
 	slot->reader = NULL;
 }

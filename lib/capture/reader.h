@@ -96,7 +96,8 @@ struct reader;
 /* Start the slot's reader. 0 or -errno. */
 int reader_start(struct reader_config *c, struct cpu_slot *slot);
 
-/* Ask it to drain its ring and end; then wait for it. */
+/* Ask it to drain its ring and end; then wait for it. One whose read hangs is abandoned: then
+ * slot->stuck is not empty, and what it may still touch must stay. */
 void reader_stop(struct cpu_slot *slot);
 
 /* The watchdog's look, called at intervals: has the reader been inside the same

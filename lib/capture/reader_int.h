@@ -6,8 +6,6 @@
 #ifndef READER_INT_H
 #define READER_INT_H
 
-#include <semaphore.h>
-
 #include "../arch/arch.h"
 #include "../clock.h"
 #include "../pystack.h"

@@ -16,7 +16,13 @@
 #include "../proc.h"
 #include "../stats.h"
 
-enum { LET_GO_MS = 1000, BLOCKED_MS = 50, STEP_MS = 1, PRSTATUS_WORDS = 64 };
+enum {
+	LET_GO_MS = 1000,
+	BLOCKED_MS = 50,
+	STEP_MS = 1,
+	PRSTATUS_WORDS = 64,
+	AGAIN_NS = 10000000
+};
 
 struct tracer {
 	struct tracer_config c;
@@ -26,7 +32,7 @@ struct tracer {
 	struct err *err;
 	int code;
 	sem_t begin, attached, go; /* each posted once */
-	bool enable;
+	bool enable, running;
 	_Atomic bool stop;
 	uint32_t *slot_of; /* [fd]: 1 + the slot of an event of ours */
 	size_t n_slot_of;
@@ -131,7 +137,9 @@ static void serve(struct handover *h, pid_t tid)
 static void be_quiet(struct tracer *t, pid_t tid, uint64_t until)
 {
 	struct itimerspec at = { .it_value = { .tv_sec = (time_t)(until / 1000000000),
-					       .tv_nsec = (long)(until % 1000000000) } };
+					       .tv_nsec = (long)(until % 1000000000) },
+				 /* again, for it may come just before we wait */
+				 .it_interval = { .tv_nsec = AGAIN_NS } };
 
 	attach_signal(t->c.attach, tid, false);
 	if (until <= t->quiet_until)
@@ -142,12 +150,19 @@ static void be_quiet(struct tracer *t, pid_t tid, uint64_t until)
 
 static void end_quiet(struct tracer *t)
 {
-	if (t->quiet_until)
+	static const struct itimerspec never;
+
+	if (t->quiet_until) {
 		attach_signal(t->c.attach, 0, true);
+		timer_settime(t->timer, 0, &never, NULL);
+	}
 	t->quiet_until = 0;
-	for (size_t i = 0; i < t->c.n_slots; i++)
-		atomic_store_explicit(&t->c.slots[i].handover.quiet_until, 0,
-				      memory_order_relaxed);
+	for (size_t i = 0; i < t->c.n_slots; i++) {
+		struct handover *h = &t->c.slots[i].handover;
+
+		atomic_store_explicit(&h->since, now_ns(), memory_order_relaxed);
+		atomic_store_explicit(&h->quiet_until, 0, memory_order_release);
+	}
 }
 
 /* A signal arrives. What the thread shall get of it. */
@@ -186,9 +201,12 @@ static void execed(struct tracer *t, pid_t pid)
 static void begin_thread(struct tracer *t, pid_t tid)
 {
 	struct err err;
-	int r = attach_thread(t->c.attach, tid, &err);
+	int r;
 
-	if (r == 0)
+	if (atomic_load_explicit(&t->stop, memory_order_acquire))
+		return; /* what begins now is not sampled any more */
+	r = attach_thread(t->c.attach, tid, &err);
+	if (r == 0 && t->running)
 		attach_enable(t->c.attach, tid);
 	else if (r != -ESRCH)
 		STATS_ADD(unattached, 1);
@@ -250,7 +268,10 @@ static int wait_one(const struct tracer *t, int flags, siginfo_t *si)
 		errno = ECHILD;
 		return -1;
 	}
-	return waitid(P_PID, (id_t)si->si_pid, si, (ended(si) ? WEXITED : WSTOPPED) | flags);
+	/* Another one may have ended since; not so that its stop is all we may take. */
+	if (si->si_pid != t->c.child)
+		return waitid(P_PID, (id_t)si->si_pid, si, any | flags);
+	return waitid(P_PID, (id_t)si->si_pid, si, WSTOPPED | flags | WNOHANG);
 }
 
 /* 1: dealt with one; 0: nothing was there; -1: nobody is left. */
@@ -314,6 +335,7 @@ static void wait_for(sem_t *s)
 
 static void *tracer_main(void *arg)
 {
+	struct timespec pause = { .tv_nsec = STEP_MS * 1000000 };
 	struct tracer *t = arg;
 
 	nudge_timer(&t->timer);
@@ -321,7 +343,12 @@ static void *tracer_main(void *arg)
 	if (t->attach)
 		t->code = t->attach(t->attach_arg, t->err);
 	sem_post(&t->attached);
-	wait_for(&t->go);
+	while (sem_trywait(&t->go) < 0) { /* nobody waits for us meanwhile */
+		while (t->code == 0 && step(t, WNOHANG) > 0)
+			;
+		nanosleep(&pause, NULL);
+	}
+	t->running = true;
 	if (t->enable)
 		attach_enable(t->c.attach, 0);
 	while (!atomic_load_explicit(&t->stop, memory_order_acquire) && step(t, 0) >= 0)

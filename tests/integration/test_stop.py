@@ -214,9 +214,14 @@ def test_a_stopped_process_stays_stopped_and_goes_on_when_told(py):
 @one_python
 def test_beyond_the_hold_budget_nobody_is_stopped(py):
     target = Target(py, "groundtruth.py", "--us", 10, "--threads", 2)
-    run, verdict, _ = exact(target, "-F", 9999, "--hold-budget", 1, *STOP, seconds=3)
-    all_right(verdict, run)
+    home = harness.folder()
+    run = harness.pysampled("-p", target.pid, "-F", 9999, "-d", 4, "--hold-budget", 1, *STOP, "-o", "a.data", "-o",
+                            "a.folded", "--provenance", "exact", home=home).ok()
+    all_right(harness.judge(harness.read_folded(os.path.join(home, "a.folded")), target.info["truth"]), run)
     is_exact(run, 0.9)
+    out, _ = harness.perf("script", "-i", os.path.join(home, "a.data"), "-F", "time", home=home)
+    times = [float(word.rstrip(":")) for word in out.split()]
+    check(max(times) - min(times) > 2.5, "samples in %.1f s of 4 only", max(times) - min(times))
     check(run.n("shed") > 0.1 * run.n("samples") and run.n("lost") == 0, "many are shed and none is lost: %s", run)
     harness.runs_on(target.pid)
 
