@@ -16,8 +16,8 @@ def two_pythons():
 
 def record(pid, home, *args):
     """The run, and the CPU seconds that the target and its children used during it."""
-    recorder = Recorder("-p", pid, "-e", "cycles", "-F", RATE, "-d", SECONDS, "-o", "a.data", "-o", "a.folded", *args,
-                        home=home).attached()
+    recorder = Recorder("-p", pid, "-e", "cycles", "-F", RATE, "-d", SECONDS, "--hold-budget", 10, "-o", "a.data", "-o",
+                        "a.folded", *args, home=home).attached()
     family = harness.children(pid)
     cpu, clock = harness.cpu_seconds(family), time.monotonic()
     run = recorder.wait(SECONDS + 30).ok()
