@@ -144,12 +144,19 @@ static bool concerns(const struct reader_config *c, const struct side *s)
 	return ours_has(c->ours, s->pid);
 }
 
-static void scan_other(struct reader *r, const struct perf_event_header *h)
+/* What was lost before the reader emptied the ring for the first time is told by the first
+ * record after that, whenever it comes. */
+static bool lost_outside(const struct reader *r, const struct side *s, uint64_t pos)
+{
+	return s->kind == SIDE_LOST && (outside(r, s->time) || pos == r->first_pos);
+}
+
+static void scan_other(struct reader *r, const struct perf_event_header *h, uint64_t pos)
 {
 	struct side s;
 	bool known = perf_decode_side(h, &s) == 0;
 
-	if (known && s.kind == SIDE_LOST && outside(r, s.time))
+	if (known && lost_outside(r, &s, pos))
 		return;
 	if (known && !concerns(r->c, &s))
 		return;
@@ -178,7 +185,7 @@ static uint64_t scan_record(struct reader *r, uint64_t pos)
 	else if (proof_is_switch(h, (const unsigned char *)h + h->size - PERF_TRAILER, &sw))
 		scan_switch(r, &sw);
 	else if (h->type != PERF_RECORD_SWITCH && h->type != PERF_RECORD_SWITCH_CPU_WIDE)
-		scan_other(r, h);
+		scan_other(r, h, pos);
 	return pos + h->size;
 }
 
@@ -281,6 +288,7 @@ static void *reader_main(void *arg)
 	begin(r);
 	/* A ring that is full already wakes nobody. */
 	drain(r, 0, false);
+	r->first_pos = r->pos;
 	atomic_store_explicit(&r->slot->ready, true, memory_order_release);
 	while (!atomic_load_explicit(&r->stop, memory_order_acquire)) {
 		struct epoll_event ev;

@@ -42,6 +42,7 @@ struct reader {
 	struct rmem_live below;
 	struct pending pend[PEND_MAX];
 	uint32_t n_pend;
+	uint64_t first_pos;	     /* in our ring: where it was emptied for the first time */
 	uint64_t pos;		     /* in our ring: everything before it is dealt with */
 	uint64_t *cursor;	     /* in the others' rings */
 	uint64_t window_ns, held_ns; /* hold budget: this second's */
