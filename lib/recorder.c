@@ -221,7 +221,7 @@ static int watch_readers(struct recorder *r)
 
 		while ((back = reader_returned(&r->config.slots[i])))
 			tracker_release(&r->tracker, back);
-		if (r->config.slots[i].watch & 1)
+		if (r->config.slots[i].guard.watch & 1)
 			soon = SUSPECT_MS;
 		if (!pid)
 			continue;

@@ -178,7 +178,7 @@ static void look_at_readers(void *arg)
 	struct recorder *r = arg;
 
 	for (size_t i = 0; i < r->config.n_slots; i++)
-		if (atomic_load_explicit(&r->config.slots[i].guard, memory_order_relaxed) & 1)
+		if (guard_look(&r->config.slots[i].guard) & 1)
 			eventfd_write(r->config.kick, 1);
 }
 

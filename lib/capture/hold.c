@@ -2,7 +2,6 @@
  *
  * hold - read the stack of a thread that is held, and judge whether it was.
  */
-#include <pthread.h>
 #include <sys/eventfd.h>
 
 #include "../perf_decode.h"
@@ -15,52 +14,6 @@
  * under load; none of 365 000 samples below 60 us was wrong. */
 enum { GAP_MAX_NS = 40000, LOOK_NS = 10000000, HOLD_MAX_NS = 200000 };
 enum { STOP_MAX_NS = 100000000 }; /* to wait for the signal that stops a thread */
-
-/* --- the guarded reader of remote memory --- */
-
-static uint64_t guard_enter(struct reader *r)
-{
-	uint64_t g = atomic_load_explicit(&r->slot->guard, memory_order_relaxed) + 1;
-
-	atomic_store_explicit(&r->slot->guard, g, memory_order_release);
-	return g;
-}
-
-static void guard_leave(struct reader *r, uint64_t g)
-{
-	if (atomic_compare_exchange_strong(&r->slot->guard, &g, g + 1))
-		return;
-	/* Abandoned: another reader owns the slot now. */
-	atomic_store_explicit(&r->returned, true, memory_order_release);
-	eventfd_write(r->c->kick, 1);
-	pthread_exit(NULL);
-}
-
-static int guarded_read(struct rmem *m, raddr at, void *buf, size_t n)
-{
-	struct reader *r = container_of(m, struct reader, live);
-	uint64_t g = guard_enter(r);
-	int ret = rmem_read(&r->below.base, at, buf, n);
-
-	guard_leave(r, g);
-	return ret;
-}
-
-static size_t guarded_readv(struct rmem *m, const struct rmem_vec *v, size_t n)
-{
-	struct reader *r = container_of(m, struct reader, live);
-	uint64_t g = guard_enter(r);
-	size_t ret = rmem_readv(&r->below.base, v, n);
-
-	guard_leave(r, g);
-	return ret;
-}
-
-const struct rmem_ops hold_guarded_ops = {
-	.name = "guarded",
-	.read = guarded_read,
-	.readv = guarded_readv,
-};
 
 /* --- reading and judging --- */
 
@@ -88,7 +41,7 @@ static void look_at_others(struct reader *r, uint64_t now)
 		return;
 	r->looked_ns = now;
 	for (uint32_t i = 0; i < r->c->n_slots; i++) {
-		uint64_t g = atomic_load_explicit(&r->c->slots[i].guard, memory_order_relaxed);
+		uint64_t g = guard_look(&r->c->slots[i].guard);
 
 		if (i != r->slot->index && (g & 1) && g == r->looked[i])
 			eventfd_write(r->c->kick, 1);
@@ -204,17 +157,16 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 		res.end = PYSTACK_END_N;
 		return res;
 	}
-	rmem_live_init(&r->below, pid);
-	atomic_store_explicit(&r->slot->reading, pid, memory_order_relaxed);
+	guarded_target(&r->mem, pid);
 	r->code_lost = false;
 	know_stack(r, p->pos);
-	res = pystack_read(r->ps, &t->py, &r->live, tid, *inner, r->c->tape ? emit_read : NULL,
-			   r);
+	res = pystack_read(r->ps, &t->py, &r->mem.base, tid, *inner,
+			   r->c->tape ? emit_read : NULL, r);
 	if (res.end == PYSTACK_NOPYTHON && tid == pid && t->forker) {
 		/* Its state bears the number of the thread that forked it until
 		 * PyOS_AfterFork_Child(), and always where none runs (subprocess). */
 		*inner = t->forker;
-		res = pystack_read(r->ps, &t->py, &r->live, tid, *inner,
+		res = pystack_read(r->ps, &t->py, &r->mem.base, tid, *inner,
 				   r->c->tape ? emit_read : NULL, r);
 	}
 	if (res.end == PYSTACK_NOPYTHON && tid == pid && t->unborn && !t->forker) {
@@ -261,7 +213,8 @@ static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
 	ran = r->c->capture->stops ? !handover_release(&r->slot->handover, turn) :
 				     ran_since(r, tid, t_out ? t_out : r->pend[first].time);
 	if (ran || !t_out)
-		unchanged = res.end != PYSTACK_OK || pystack_unchanged(&res, &t->py, &r->live);
+		unchanged =
+			res.end != PYSTACK_OK || pystack_unchanged(&res, &t->py, &r->mem.base);
 	t_end = now_ns();
 	if (r->c->capture->holds && t_out && (turn || !r->c->capture->stops))
 		r->held_ns += hold_cost(t_end - t_out, res.n);

@@ -9,7 +9,6 @@
 #include "../cpus.h"
 #include "../perf_decode.h"
 #include "../nudge.h"
-#include "../proc.h"
 #include "../stats.h"
 #include "proof.h"
 #include "reader_int.h"
@@ -348,7 +347,7 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot)
 	nudge_init();
 	r->c = c;
 	r->slot = slot;
-	r->live.ops = &hold_guarded_ops;
+	guarded_init(&r->mem, &slot->guard, c->kick);
 	r->pos = perf_ring_tail(&slot->ring);
 	r->cursor = calloc(c->cap_slots, sizeof(*r->cursor));
 	r->looked = calloc(c->cap_slots, sizeof(*r->looked));
@@ -405,25 +404,14 @@ void reader_stop(struct cpu_slot *slot)
 
 pid_t reader_stuck(struct cpu_slot *slot)
 {
-	uint64_t g = atomic_load_explicit(&slot->guard, memory_order_acquire);
-	pid_t pid;
+	pid_t pid = guard_stuck(&slot->guard, atomic_load(&slot->reader->tid));
 
-	if (!(g & 1) || g != slot->watch) {
-		slot->watch = g;
-		return 0;
-	}
-	/* One that waits for its CPU does not hang. */
-	if (proc_state(getpid(), atomic_load(&slot->reader->tid)) == 'R')
-		return 0;
-	pid = atomic_load_explicit(&slot->reading, memory_order_relaxed);
-	/* To an even value that the stuck reader does not expect. */
-	if (!atomic_compare_exchange_strong(&slot->guard, &g, g + 3))
+	if (!pid)
 		return 0;
 	/* Its memory stays: the kernel may still write into it. */
 	slot->reader->next = slot->stuck;
 	slot->stuck = slot->reader;
 	slot->reader = NULL;
-	slot->watch = 0;
 	return pid;
 }
 
@@ -432,13 +420,13 @@ pid_t reader_returned(struct cpu_slot *slot)
 	struct reader **p = &slot->stuck, *r;
 	pid_t pid;
 
-	while (*p && !atomic_load_explicit(&(*p)->returned, memory_order_acquire))
+	while (*p && !atomic_load_explicit(&(*p)->mem.returned, memory_order_acquire))
 		p = &(*p)->next;
 	r = *p;
 	if (!r)
 		return 0;
 	*p = r->next;
-	pid = r->below.pid;
+	pid = r->mem.below.pid;
 	pthread_join(r->thread, NULL);
 	reader_destroy(r);
 	return pid;

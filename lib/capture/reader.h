@@ -19,6 +19,7 @@
 #include "../sample.h"
 #include "../target.h"
 #include "capture.h"
+#include "guard.h"
 #include "ours.h"
 #include "handover.h"
 
@@ -78,17 +79,12 @@ struct cpu_slot {
 	struct queue queue, ctl;
 	struct handover handover; /* of a capture that stops threads */
 	struct reader *reader;
-	struct reader *stuck; /* abandoned ones, by the control thread */
-	uint32_t generation;  /* readers started so far */
-	_Atomic bool ready;   /* the first one has emptied the ring and waits */
-	/* Odd while the reader is inside a remote read of process @reading. The control
-	 * thread may then move it on by two and start another reader: the first one,
-	 * when its read ever ends, finds it changed, says so and ends. */
-	_Atomic uint64_t guard;
-	_Atomic int reading;
+	struct reader *stuck;	     /* abandoned ones, by the control thread */
+	uint32_t generation;	     /* readers started so far */
+	_Atomic bool ready;	     /* the first one has emptied the ring and waits */
+	struct guard guard;	     /* of the reader's remote reads */
 	_Atomic bool dropping;	     /* the ring was full, and blind_ns does not tell yet */
 	_Atomic uint64_t watched_ns; /* since then all threads have events here; 0: not yet */
-	uint64_t watch;		     /* the watchdog's last look at the guard */
 };
 
 struct reader;

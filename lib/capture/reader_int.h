@@ -34,12 +34,10 @@ struct reader {
 	_Atomic int tid; /* 0: not running yet */
 	int wake;	 /* epoll on our ring, or on our handover */
 	_Atomic bool stop;
-	_Atomic bool returned; /* abandoned, and its read has ended */
-	struct reader *next;   /* in slot->stuck */
+	struct reader *next; /* in slot->stuck */
 
 	struct pystack *ps;
-	struct rmem live;
-	struct rmem_live below;
+	struct guarded mem;
 	struct pending pend[PEND_MAX];
 	uint32_t n_pend;
 	uint64_t first_pos;	     /* in our ring: where it was emptied for the first time */
@@ -60,9 +58,6 @@ void hold_flush(struct reader *r);
 /* hold.c: those of the thread that the tracer holds for us, and those that have waited too
  * long for theirs; the others go on waiting. */
 void hold_stopped(struct reader *r);
-
-/* hold.c: the remote memory of r->below, readable until the watchdog abandons us. */
-extern const struct rmem_ops hold_guarded_ops;
 
 /* emit.c: a perf record that is no sample. */
 void emit_side(struct reader *r, const struct perf_event_header *h);
