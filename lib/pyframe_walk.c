@@ -62,6 +62,15 @@ struct pywalk pyframe_walk(struct rmem *m, const struct pywalk_layout *l, raddr 
 	return w.out;
 }
 
+struct pywalk pyframe_walk_on(struct rmem *m, const struct pywalk_layout *l, raddr frame,
+			      struct pyframe *frames, uint32_t cap)
+{
+	struct walk_state w = { .mem = m, .f = frames, .out.end = PYWALK_BOTTOM };
+
+	walk_on(&w, l, frame & ~(raddr)PYFRAME_BITS, cap);
+	return w.out;
+}
+
 /* Each thread list's head and its count of threads ever made: a new thread
  * changes both, an ended one the head at most. */
 static int mix_interp(struct rmem *m, const struct pywalk_layout *l, raddr interp,

@@ -66,6 +66,10 @@ void pywalk_layout_init(struct pywalk_layout *ret, const struct pylayout *l, rad
 struct pywalk pyframe_walk(struct rmem *m, const struct pywalk_layout *l, raddr tstate,
 			   struct pyframe *frames, uint32_t cap);
 
+/* The same from @frame on (with its bits or without) instead of a thread's newest. */
+struct pywalk pyframe_walk_on(struct rmem *m, const struct pywalk_layout *l, raddr frame,
+			      struct pyframe *frames, uint32_t cap);
+
 /* The PyThreadState of native thread @tid (as the target's own PID namespace
  * numbers it), over all interpreters; among several the active one. *@unique
  * becomes a digest of every interpreter's count of threads ever made: while it is

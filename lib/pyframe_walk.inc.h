@@ -62,16 +62,12 @@ WALK_FN bool walk_whole(const struct pywalk_layout *l, uint64_t last)
 	return (last & PYFRAME_ENTRY) && !(last & PYFRAME_GENERATOR);
 }
 
-WALK_FN void walk_frames(struct walk_state *w, const struct pywalk_layout *l, uint64_t ts,
-			 uint32_t cap)
+/* The frames from @at on. */
+WALK_FN void walk_on(struct walk_state *w, const struct pywalk_layout *l, uint64_t at,
+		     uint32_t cap)
 {
-	uint64_t at = 0;
 	uint32_t i;
 
-	if (walk_first(w, l, ts, &at)) {
-		w->out.end = PYWALK_FAULT;
-		return;
-	}
 	w->out.first = at;
 	for (i = 0; i < WALK_MAX; i++) {
 		if (!at)
@@ -93,4 +89,15 @@ WALK_FN void walk_frames(struct walk_state *w, const struct pywalk_layout *l, ui
 		w->out.end = PYWALK_LIMIT;
 	else if (i > 0 && !walk_whole(l, w->f[i - 1].frame))
 		w->out.end = PYWALK_BROKEN;
+}
+
+WALK_FN void walk_frames(struct walk_state *w, const struct pywalk_layout *l, uint64_t ts,
+			 uint32_t cap)
+{
+	uint64_t at = 0;
+
+	if (walk_first(w, l, ts, &at))
+		w->out.end = PYWALK_FAULT;
+	else
+		walk_on(w, l, at, cap);
 }

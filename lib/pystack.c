@@ -240,11 +240,13 @@ static bool begun(const struct code *c, const struct pyframe *f)
 	return (f->frame & PYFRAME_GENERATOR) || off >= 2 * (int64_t)c->firsttraceable;
 }
 
-static enum pystack_end name_frames(struct pystack *p, uint32_t n, uint32_t *ret)
+/* Those walked from number @from on. */
+static enum pystack_end name_frames(struct pystack *p, uint32_t from, uint32_t n,
+				    uint32_t *ret)
 {
 	uint32_t k = 0, lasti;
 
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = from; i < n; i++) {
 		const struct code *c;
 
 		if (p->walked[i].frame & PYFRAME_SHIM)
@@ -282,6 +284,16 @@ static void begin(struct pystack *p, struct rmem *below,
 	}
 }
 
+static struct pystack_junction junction(const struct pystack *p, const struct pywalk *w,
+					raddr tstate)
+{
+	uint32_t i = w->n - 1, functions = 0;
+
+	while (i > 0 && functions < w->n / 2)
+		functions += !(p->walked[--i].frame & (PYFRAME_GENERATOR | PYFRAME_SHIM));
+	return (struct pystack_junction){ p->walked[w->n - 1], p->walked[i], w->next, tstate };
+}
+
 struct pystack_result pystack_read(struct pystack *p, const struct pystack_target *t,
 				   struct rmem *below, pid_t tid, pid_t inner,
 				   void (*saw)(void *, raddr, const void *, size_t, int),
@@ -306,12 +318,64 @@ struct pystack_result pystack_read(struct pystack *p, const struct pystack_targe
 		return r;
 	}
 	r.truncated = w.end == PYWALK_LIMIT;
+	if (r.truncated && w.n)
+		r.junction = junction(p, &w, r.tstate);
 	codes_verify(p, t, th, w.n);
-	r.end = name_frames(p, w.n, &r.n);
+	r.end = name_frames(p, 0, w.n, &r.n);
 	if (r.end != PYSTACK_BADCODE && !pystack_is_live(p, t, th, &w)) {
 		r.end = PYSTACK_BROKEN;
 		r.n = 0;
 	}
+	return r;
+}
+
+static bool same_frame(const struct pyframe *a, const struct pyframe *b)
+{
+	return a->frame == b->frame && a->code == b->code && a->instr == b->instr;
+}
+
+/* Of memory as it is now, not as it was when the walk began. */
+static bool still_joins(const struct pystack_junction *j, const struct pystack_target *t,
+			struct rmem *m)
+{
+	struct pyframe f, upper;
+	struct pywalk w = pyframe_walk_on(m, &t->walk, j->frame.frame, &f, 1);
+
+	return w.end == PYWALK_LIMIT && same_frame(&f, &j->frame) && w.next == j->next &&
+	       pyframe_walk_on(m, &t->walk, j->upper.frame, &upper, 1).n == 1 &&
+	       same_frame(&upper, &j->upper);
+}
+
+struct pystack_result pystack_read_rest(struct pystack *p, const struct pystack_target *t,
+					struct rmem *below, pid_t tid,
+					const struct pystack_junction *j)
+{
+	struct pystack_result r = { .end = PYSTACK_BROKEN, .frames = p->frames };
+	struct thread *th = thread_of(p, t->pid, tid);
+	struct pywalk w;
+
+	begin(p, below, NULL, NULL);
+	if (th->tstate != j->tstate)
+		*th = (struct thread){ .pid = t->pid, .tid = tid, .tstate = j->tstate };
+	fetch_plan(p, th);
+	codes_begin(p, t, th);
+	w = pyframe_walk_on(p->mem, &t->walk, j->frame.frame, p->walked, p->max_frames);
+	plan_next(th, t, p->walked, &w);
+	if (w.end == PYWALK_FAULT)
+		r.end = PYSTACK_FAULT;
+	if (w.end == PYWALK_FAULT || w.end == PYWALK_BROKEN || w.n < 2 ||
+	    !same_frame(&p->walked[0], &j->frame) ||
+	    (p->walked[1].frame & ~(raddr)PYFRAME_BITS) != j->next)
+		return r;
+	codes_verify(p, t, th, w.n);
+	r.end = name_frames(p, 1, w.n, &r.n);
+	r.truncated = w.end == PYWALK_LIMIT;
+	if (r.end == PYSTACK_NOPYTHON) /* below the junction lies nothing but the end */
+		r.end = PYSTACK_OK;
+	if (!still_joins(j, t, below))
+		r.end = PYSTACK_BROKEN;
+	if (r.end != PYSTACK_OK)
+		r.n = 0;
 	return r;
 }
 
