@@ -112,7 +112,7 @@ static bool somebody_is_stuck(const struct recorder *r)
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		if (r->config.slots[i].stuck)
 			return true;
-	return false;
+	return oldend_haunted(r->oldend);
 }
 
 void recorder_destroy(struct recorder *r)
@@ -122,6 +122,7 @@ void recorder_destroy(struct recorder *r)
 	resolver_destroy(r->resolver);
 	free(r->queues);
 	attach_deinit(&r->attach);
+	oldend_destroy(r->oldend);
 	slots_deinit(&r->config);
 	queue_deinit(&r->own);
 	queue_deinit(&r->traced);
@@ -132,6 +133,7 @@ void recorder_destroy(struct recorder *r)
 	if (r->config.kick >= 0)
 		close(r->config.kick);
 	free((void *)(uintptr_t)r->config.last_in);
+	free((void *)(uintptr_t)r->config.last_map);
 	ours_destroy(r->config.ours);
 	free(r);
 }
@@ -209,6 +211,25 @@ static void take_messages(struct recorder *r)
 		take_from(r, &r->traced);
 }
 
+/* Reads of @pid hang. */
+static void give_up(struct recorder *r, pid_t pid)
+{
+	STATS_ADD(stuck_reads, 1);
+	tracker_quarantine(&r->tracker, pid);
+}
+
+static void watch_oldend(struct recorder *r)
+{
+	pid_t pid = oldend_stuck(r->oldend), back;
+
+	while ((back = oldend_returned(r->oldend)))
+		tracker_release(&r->tracker, back);
+	if (pid) {
+		give_up(r, pid);
+		oldend_start(r->oldend);
+	}
+}
+
 /* How soon to look again, in ms. */
 static int watch_readers(struct recorder *r)
 {
@@ -225,10 +246,12 @@ static int watch_readers(struct recorder *r)
 			soon = SUSPECT_MS;
 		if (!pid)
 			continue;
-		STATS_ADD(stuck_reads, 1);
-		tracker_quarantine(&r->tracker, pid);
+		give_up(r, pid);
 		reader_start(&r->config, &r->config.slots[i]);
 	}
+	watch_oldend(r);
+	if (oldend_reads(r->oldend))
+		soon = SUSPECT_MS;
 	if (atomic_load(&r->config.over_budget) && !r->warned_budget) {
 		r->warned_budget = true;
 		recorder_note(
@@ -324,6 +347,7 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, 
 	recorder_detach(r);
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		reader_stop(&r->config.slots[i]);
+	oldend_stop(r->oldend);
 	if (r->resolver)
 		resolver_stop(r->resolver, &ret->counts);
 	fill_summary(r, ret);

@@ -101,10 +101,15 @@ static int choose_all(struct recorder *r, struct err *err)
 	bool kernel;
 	int ret;
 
+	/* Who wants exact stacks only has them cut rather than late. */
+	r->config.max_frames = r->o.max_frames;
+	r->config.oldends =
+		r->o.max_frames > READER_FRAMES && !(r->session->flags & SESSION_ONLY_EXACT);
 	r->perf = (struct perf_options){
 		.freq = r->o.freq,
 		.value = r->o.value,
 		.kernel = r->o.kernel,
+		.data_maps = r->config.oldends,
 		.inherit = r->o.n_tids == 0,
 		.threads_only = !r->o.follow,
 		.on_exec = r->o.child,

@@ -8,6 +8,7 @@
 
 #include "attach.h"
 #include "attach_plan.h"
+#include "capture/oldend.h"
 #include "capture/tracer.h"
 #include "cpuwatch.h"
 #include "recorder.h"
@@ -25,8 +26,9 @@ struct recorder {
 	struct perf_options perf;
 	struct cpus cpus; /* watched from the beginning */
 	struct cpuwatch cpuwatch;
-	struct queue own;    /* the control thread's records for the resolver */
-	struct queue traced; /* the tracer's messages to the control thread */
+	struct queue own;      /* the control thread's records for the resolver */
+	struct queue traced;   /* the tracer's messages to the control thread */
+	struct oldend *oldend; /* with more than READER_FRAMES wanted */
 	struct queue **queues;
 	struct resolver *resolver;
 	int pidfds[RECORDER_MAX_PIDS];

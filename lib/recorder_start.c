@@ -24,7 +24,9 @@ enum {
 /* The CPUs with their queues; the rings come later. */
 static int make_slots(struct recorder *r, struct err *err)
 {
-	if (queue_init(&r->own, QUEUE_BYTES) < 0)
+	if (r->config.oldends)
+		r->oldend = oldend_create(&r->config);
+	if (queue_init(&r->own, QUEUE_BYTES) < 0 || (r->config.oldends && !r->oldend))
 		return err_set(err, -ENOMEM, "out of memory");
 	return slots_init(&r->config, &r->cpus, err);
 }
@@ -154,7 +156,6 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	struct reader_config *c = &r->config;
 
 	c->session = r->session;
-	c->max_frames = r->o.max_frames;
 	c->hold_budget = r->o.hold_budget;
 	c->sample_type = r->session->events[0].attr.sample_type;
 	c->witness = r->attach.witness;
@@ -166,7 +167,9 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	atomic_init(&c->end_ns, UINT64_MAX);
 	c->last_in = calloc(LAST_IN, sizeof(*c->last_in));
 	c->ids = &r->attach.ids;
-	if (!c->last_in)
+	if (c->oldends)
+		c->last_map = calloc(LAST_IN, sizeof(*c->last_map));
+	if (!c->last_in || (c->oldends && !c->last_map))
 		return -ENOMEM;
 	return r->plan.wide ? claim(r) : 0;
 }
@@ -180,6 +183,8 @@ static void look_at_readers(void *arg)
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		if (guard_look(&r->config.slots[i].guard) & 1)
 			eventfd_write(r->config.kick, 1);
+	if (oldend_reads(r->oldend))
+		eventfd_write(r->config.kick, 1);
 }
 
 static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t n_sinks)
@@ -194,12 +199,14 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 		.tick_arg = r,
 	};
 
-	r->queues = calloc(r->config.cap_slots + 1, sizeof(*r->queues));
+	r->queues = calloc(r->config.cap_slots + 2, sizeof(*r->queues));
 	if (!r->queues)
 		return -ENOMEM;
 	r->queues[0] = &r->own;
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		r->queues[i + 1] = &r->config.slots[i].queue;
+	if (r->oldend)
+		r->queues[c.n_queues++] = oldend_queue(r->oldend);
 	c.queues = r->queues;
 	memcpy(c.sinks, sinks, n_sinks * sizeof(*sinks));
 	r->resolver = r->cpuwatch.resolver = resolver_create(&c);
@@ -251,6 +258,8 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	announce_all(r, r->session->start_ns);
 	for (size_t i = 0; ret == 0 && i < r->config.n_slots; i++)
 		ret = reader_start(&r->config, &r->config.slots[i]);
+	if (ret == 0 && r->oldend)
+		ret = oldend_start(r->oldend);
 	if (ret == 0)
 		await_readers(r);
 	/* Only from here on can a thread be held at its sample: what came before

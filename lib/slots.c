@@ -8,6 +8,7 @@
 enum {
 	QUEUE_BYTES = 2 << 20,
 	CTL_QUEUE_BYTES = 64 << 10,
+	DEEP_QUEUE_BYTES = 2 << 20,
 };
 
 static void slot_deinit(struct cpu_slot *s)
@@ -15,6 +16,7 @@ static void slot_deinit(struct cpu_slot *s)
 	perf_ring_close(&s->ring);
 	queue_deinit(&s->queue);
 	queue_deinit(&s->ctl);
+	queue_deinit(&s->deep);
 	handover_deinit(&s->handover);
 }
 
@@ -27,6 +29,7 @@ static int slot_init(struct reader_config *c, int cpu, struct err *err)
 	s->ring.fd = s->handover.posted = -1;
 	if (queue_init(&s->queue, QUEUE_BYTES) == 0 &&
 	    queue_init(&s->ctl, CTL_QUEUE_BYTES) == 0 &&
+	    (!c->oldends || queue_init(&s->deep, DEEP_QUEUE_BYTES) == 0) &&
 	    (!c->capture->stops || handover_init(&s->handover) == 0))
 		return 0;
 	slot_deinit(s);

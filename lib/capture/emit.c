@@ -18,11 +18,16 @@ void emit_lost(uint64_t n)
 	STATS_ADD(queue_full, n);
 }
 
-/* What makes a code's number unique over all readers there ever were. */
+uint64_t emit_mark(uint32_t index, uint32_t generation)
+{
+	uint64_t of_index = (uint64_t)index << CODE_SLOT_SHIFT;
+
+	return of_index | (uint64_t)generation << CODE_GENERATION_SHIFT;
+}
+
 static uint64_t code_mark(const struct reader *r)
 {
-	return (uint64_t)r->slot->generation << CODE_GENERATION_SHIFT |
-	       (uint64_t)r->slot->index << CODE_SLOT_SHIFT;
+	return emit_mark(r->slot->index, r->slot->generation);
 }
 
 void emit_side(struct reader *r, const struct perf_event_header *h)
@@ -37,20 +42,25 @@ void emit_side(struct reader *r, const struct perf_event_header *h)
 	queue_commit(&r->slot->queue);
 }
 
+bool emit_copy(struct queue *q, uint64_t id, const struct pycode_copy *c)
+{
+	size_t n = pycode_copy_size(c);
+	unsigned char *p = queue_reserve(q, Q_CODE, sizeof(id) + n);
+
+	if (!p)
+		return false;
+	memcpy(p, &id, sizeof(id));
+	memcpy(p + sizeof(id), c, n);
+	queue_commit(q);
+	return true;
+}
+
 void emit_code(void *arg, uint64_t id, const struct pycode_copy *c)
 {
 	struct reader *r = arg;
-	size_t n = pycode_copy_size(c);
-	unsigned char *p = queue_reserve(&r->slot->queue, Q_CODE, sizeof(id) + n);
 
-	if (!p) {
+	if (!emit_copy(&r->slot->queue, id | code_mark(r), c))
 		r->code_lost = true;
-		return;
-	}
-	id |= code_mark(r);
-	memcpy(p, &id, sizeof(id));
-	memcpy(p + sizeof(id), c, n);
-	queue_commit(&r->slot->queue);
 }
 
 static void tape(struct reader *r, enum tape_type type, const void *head, size_t head_n,
@@ -108,21 +118,43 @@ static uint64_t fixed_period(const struct reader *r, const struct pending *p)
 	return r->c->session->events[p->event].attr.sample_period;
 }
 
+/* Room for a sample with @n bytes behind it: for oldend, if its stack can be finished, else
+ * for the resolver. */
+static struct q_sample *reserve(struct reader *r, const struct pystack_result *res, bool deep,
+				size_t n)
+{
+	struct q_deep *d;
+
+	if (!deep)
+		return queue_reserve(&r->slot->queue, Q_SAMPLE, sizeof(struct q_sample) + n);
+	d = queue_reserve(&r->slot->deep, Q_SAMPLE, sizeof(*d) + n);
+	if (!d)
+		return NULL;
+	d->junction = res->junction;
+	return &d->q;
+}
+
+static void commit(struct reader *r, bool deep)
+{
+	queue_commit(deep ? &r->slot->deep : &r->slot->queue);
+	if (deep)
+		eventfd_write(r->c->oldend_kick, 1);
+}
+
 void emit_sample(struct reader *r, const struct pending *p, enum provenance prov,
 		 const struct pystack_result *res)
 {
 	const struct perf_event_header *h = perf_ring_at(&r->slot->ring, p->pos, r->bounce);
 	uint32_t n = prov == PROV_EXACT || prov == PROV_LATE ? res->n : 0;
+	bool truncated = n && res->truncated, deep = truncated && r->c->oldends;
 	uint64_t mark = code_mark(r);
 	struct pystack_frame *f;
 	struct perf_sample s;
 	struct q_sample *q;
-	size_t fixed;
 
 	if (perf_decode_sample(h, r->c->sample_type, &s) < 0)
 		return;
-	fixed = sizeof(*q) + 8 * (size_t)s.n_kchain;
-	q = queue_reserve(&r->slot->queue, Q_SAMPLE, fixed + n * sizeof(*f));
+	q = reserve(r, res, deep, 8 * (size_t)s.n_kchain + n * sizeof(*f));
 	if (!q) {
 		emit_lost(1);
 		return;
@@ -138,7 +170,7 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 			    .event = p->event,
 			    .misc = s.misc,
 			    .prov = prov,
-			    .truncated = n && res->truncated,
+			    .truncated = truncated,
 			    .late_ns = p->hold.t_end - s.time },
 		.user_ip = s.have_user ? s.user_ip : 0,
 		.n_python = n,
@@ -149,9 +181,9 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 		f[i] = res->frames[i];
 		f[i].code_id |= mark;
 	}
-	if (q->sample.truncated)
+	if (truncated && !deep)
 		STATS_ADD(truncated, 1);
-	queue_commit(&r->slot->queue);
+	commit(r, deep);
 }
 
 void emit_tape(struct reader *r, const struct pending *p, enum provenance prov,

@@ -30,7 +30,12 @@ static bool ran_since(struct reader *r, pid_t tid, uint64_t since)
 		if (i != r->slot->index &&
 		    proof_ran_in_ring(c, &c->slots[i], &r->cursor[i], tid, since))
 			return true;
-	return proof_ran_noted(c, tid, since) || proof_ran_unwatched(c, tid, since);
+	if (proof_ran_noted(c, tid, since))
+		return true;
+	if (!proof_ran_unwatched(c, tid, since))
+		return false;
+	STATS_ADD(late_unwatched, 1);
+	return true;
 }
 
 /* Readers look at each other in passing, so that the watchdog need not come often: one

@@ -4,7 +4,6 @@
 #include "../clock.h"
 #include "../cpus.h"
 #include "../perf_decode.h"
-#include "../stats.h"
 
 bool proof_is_switch(const struct perf_event_header *h, const unsigned char *end,
 		     struct proof_switch *ret)
@@ -25,9 +24,9 @@ bool proof_is_switch(const struct perf_event_header *h, const unsigned char *end
 
 /* Threads that share a slot make each other look like having run: that errs on
  * the side of "late". */
-static _Atomic uint64_t *noted(struct reader_config *c, pid_t tid)
+static _Atomic uint64_t *noted(_Atomic uint64_t *table, pid_t tid)
 {
-	return &c->last_in[(uint32_t)tid * 2654435761u >> 19 & (LAST_IN - 1)];
+	return &table[(uint32_t)tid * 2654435761u >> 19 & (LAST_IN - 1)];
 }
 
 /* Readers do it at the same time: what is older never takes the place of what is newer. */
@@ -47,7 +46,7 @@ static bool may_have_dropped(const struct perf_ring *r, uint64_t tail, uint64_t 
 
 void proof_note_in(struct reader_config *c, pid_t tid, uint64_t time)
 {
-	raise_to(noted(c, tid), time);
+	raise_to(noted(c->last_in, tid), time);
 }
 
 void proof_consume(struct reader_config *c, struct cpu_slot *slot, uint64_t to)
@@ -67,8 +66,23 @@ void proof_consume(struct reader_config *c, struct cpu_slot *slot, uint64_t to)
 
 bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since)
 {
-	return atomic_load_explicit(noted(c, tid), memory_order_acquire) > since ||
+	return atomic_load_explicit(noted(c->last_in, tid), memory_order_acquire) > since ||
 	       atomic_load_explicit(&c->blind_ns, memory_order_acquire) > since;
+}
+
+bool proof_is_map(const struct perf_event_header *h)
+{
+	return h->type == PERF_RECORD_MMAP2 && (h->misc & PERF_RECORD_MISC_MMAP_DATA) &&
+	       h->size >= sizeof(*h) + PERF_TRAILER;
+}
+
+void proof_note_map(struct reader_config *c, const unsigned char *end)
+{
+	struct perf_trailer t;
+
+	perf_decode_trailer(end, &t);
+	if (c->last_map)
+		raise_to(noted(c->last_map, t.tid), t.time);
 }
 
 bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t *cursor,
@@ -89,6 +103,8 @@ bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t 
 		if (proof_is_switch(&h, end, &sw) && !sw.out) {
 			proof_note_in(c, sw.tid, sw.time);
 			ran = ran || (sw.tid == tid && sw.time > since);
+		} else if (proof_is_map(&h)) {
+			proof_note_map(c, end);
 		}
 		pos += h.size;
 	}
@@ -121,8 +137,15 @@ bool proof_ran_unwatched(struct reader_config *c, pid_t tid, uint64_t since)
 	for (uint32_t i = 0; i < n; i++)
 		if (is_watched(&c->slots[i], since))
 			cpus_del(&may, c->slots[i].cpu);
-	if (cpus_next(&may, 0) < 0)
-		return false;
-	STATS_ADD(late_unwatched, 1);
-	return true;
+	return cpus_next(&may, 0) >= 0;
+}
+
+bool proof_mapped(struct reader_config *c, uint64_t *cursors, pid_t tid, uint64_t since)
+{
+	for (uint32_t i = 0; i < c->n_slots; i++)
+		if (proof_ran_in_ring(c, &c->slots[i], &cursors[i], 0, UINT64_MAX))
+			return true;
+	return atomic_load_explicit(noted(c->last_map, tid), memory_order_acquire) > since ||
+	       atomic_load_explicit(&c->blind_ns, memory_order_acquire) > since ||
+	       proof_ran_unwatched(c, tid, since);
 }

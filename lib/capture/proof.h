@@ -21,6 +21,16 @@ struct proof_switch {
 bool proof_is_switch(const struct perf_event_header *h, const unsigned char *end,
 		     struct proof_switch *ret);
 
+/* Is @h the record of a mapping without code (attr.mmap_data)? */
+bool proof_is_map(const struct perf_event_header *h);
+
+/* Remember who maps, from the trailer @end of such a record. */
+void proof_note_map(struct reader_config *c, const unsigned char *end);
+
+/* Has @tid mapped memory after @since? Of the rings what lies before their @cursors was looked
+ * at before. Also true when that can't be told. */
+bool proof_mapped(struct reader_config *c, uint64_t *cursors, pid_t tid, uint64_t since);
+
 /* Remember that @tid was seen coming onto a CPU at @time, for the others. */
 void proof_note_in(struct reader_config *c, pid_t tid, uint64_t time);
 

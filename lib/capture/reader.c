@@ -13,7 +13,7 @@
 #include "proof.h"
 #include "reader_int.h"
 
-enum { STALL_NS = 20000000, JOIN_NS = 50000000, GENERATIONS = 4095 };
+enum { STALL_NS = 20000000, JOIN_NS = 50000000 };
 
 /* --- scanning the ring --- */
 
@@ -183,6 +183,8 @@ static uint64_t scan_record(struct reader *r, uint64_t pos)
 		scan_sample(r, h, pos);
 	else if (proof_is_switch(h, (const unsigned char *)h + h->size - PERF_TRAILER, &sw))
 		scan_switch(r, &sw);
+	else if (proof_is_map(h))
+		proof_note_map(r->c, (const unsigned char *)h + h->size - PERF_TRAILER);
 	else if (h->type != PERF_RECORD_SWITCH && h->type != PERF_RECORD_SWITCH_CPU_WIDE)
 		scan_other(r, h, pos);
 	return pos + h->size;
@@ -339,7 +341,7 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot)
 {
 	struct reader *r;
 
-	if (slot->generation == GENERATIONS) /* its code numbers are used up */
+	if (slot->generation == EMIT_GENERATIONS) /* its code numbers are used up */
 		return -EAGAIN;
 	r = calloc(1, sizeof(*r));
 	if (!r)
@@ -351,7 +353,7 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot)
 	r->pos = perf_ring_tail(&slot->ring);
 	r->cursor = calloc(c->cap_slots, sizeof(*r->cursor));
 	r->looked = calloc(c->cap_slots, sizeof(*r->looked));
-	r->ps = pystack_create(c->max_frames, emit_code, r);
+	r->ps = pystack_create(MIN(c->max_frames, READER_FRAMES), emit_code, r);
 	r->wake = wait_on(c->capture->stops ? slot->handover.posted : slot->ring.fd);
 	slot->generation++;
 	if (!r->cursor || !r->looked || !r->ps || r->wake < 0 ||

@@ -38,6 +38,15 @@ struct q_sample {
 	/* then uint64_t kernel[n_kernel], struct pystack_frame python[n_python] */
 };
 
+/* A stack cut at READER_FRAMES, for oldend. */
+struct q_deep {
+	struct pystack_junction junction;
+	struct q_sample q; /* and what follows it */
+};
+
+/* The most frames that are read while a thread is held. */
+enum { READER_FRAMES = 1024 };
+
 /* What a reader or the tracer tells the control thread; queued, then @kick is written to. */
 enum ctl_type { CTL_FORK = 1, CTL_EXEC, CTL_EXIT, CTL_UNKNOWN, CTL_BEGUN };
 struct ctl_msg {
@@ -51,6 +60,8 @@ struct reader_config {
 	struct targets *targets;
 	const struct session *session;
 	uint32_t max_frames;
+	bool oldends;	      /* deeper stacks than READER_FRAMES are finished by oldend ... */
+	int oldend_kick;      /* ... which waits for this eventfd */
 	unsigned hold_budget; /* percent of a CPU */
 	uint64_t sample_type; /* of all events */
 	bool witness;	      /* event n_events: perf_event_witness() */
@@ -63,9 +74,10 @@ struct reader_config {
 	struct ours *ours;		   /* events see all of a CPU; else NULL */
 	const pid_t *tids;		   /* ... these threads are wanted; none: all */
 	size_t n_tids;
-	_Atomic uint64_t *last_in; /* LAST_IN slots: when a thread was last seen starting */
-	_Atomic uint64_t blind_ns; /* what ran before it may have left no record */
-	struct cpu_slot *slots;	   /* never moves: room for every CPU that is possible */
+	_Atomic uint64_t *last_in;  /* LAST_IN slots: when a thread was last seen starting */
+	_Atomic uint64_t *last_map; /* with @oldends the same: when it last mapped memory */
+	_Atomic uint64_t blind_ns;  /* what ran before it may have left no record */
+	struct cpu_slot *slots;	    /* never moves: room for every CPU that is possible */
 	uint32_t cap_slots;
 	_Atomic uint32_t n_slots; /* only grows */
 };
@@ -77,6 +89,7 @@ struct cpu_slot {
 	uint32_t index;
 	struct perf_ring ring;
 	struct queue queue, ctl;
+	struct queue deep;	  /* struct q_deep, if there are any */
 	struct handover handover; /* of a capture that stops threads */
 	struct reader *reader;
 	struct reader *stuck;	     /* abandoned ones, by the control thread */

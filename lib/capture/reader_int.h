@@ -68,6 +68,14 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 void emit_tape(struct reader *r, const struct pending *p, enum provenance prov,
 	       const struct pystack_result *res, pid_t tid, pid_t inner);
 
+/* emit.c: what makes the numbers of codes unique over all threads there ever were: one for
+ * each slot, or its like, and @generation. */
+enum { EMIT_GENERATIONS = 4095 };
+uint64_t emit_mark(uint32_t index, uint32_t generation);
+
+/* emit.c: a code object for the resolver. False: no room. */
+bool emit_copy(struct queue *q, uint64_t id, const struct pycode_copy *c);
+
 /* emit.c: callbacks for pystack: a new code object; a read for the tape. */
 void emit_code(void *arg, uint64_t id, const struct pycode_copy *c);
 void emit_read(void *arg, raddr at, const void *bytes, size_t n, int ret);
