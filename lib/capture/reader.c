@@ -18,11 +18,16 @@ enum { STALL_NS = 20000000, JOIN_NS = 50000000, GENERATIONS = 4095 };
 
 /* --- scanning the ring --- */
 
-static uint32_t event_of(const struct reader_config *c, uint64_t id)
+static uint32_t event_of(struct reader *r, uint64_t id)
 {
-	if (c->session->n_events == 1 && !c->witness)
+	uint32_t event;
+
+	if (r->c->session->n_events == 1 && !r->c->witness)
 		return 0;
-	return event_ids_find(atomic_load_explicit(c->ids, memory_order_acquire), id);
+	atomic_store(&r->slot->looking, true);
+	event = event_ids_find(atomic_load(r->c->ids), id);
+	atomic_store_explicit(&r->slot->looking, false, memory_order_release);
+	return event;
 }
 
 /* Clock and PMU overflows hit the code they name; other software events happen
@@ -81,10 +86,14 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 	const struct session *session = r->c->session;
 	struct perf_sample s;
 	struct pending *p;
-	uint32_t event = h->size >= 16 ? event_of(r->c, load_u64(h + 1)) : 0;
+	uint32_t event = h->size >= 16 ? event_of(r, load_u64(h + 1)) : EVENT_IDS_UNKNOWN;
 
 	if (event == session->n_events) {
 		scan_witness(r, h);
+		return;
+	}
+	if (event > session->n_events) {
+		STATS_ADD(unknown, 1);
 		return;
 	}
 	if (perf_decode_sample(h, r->c->sample_type, &s) < 0)

@@ -86,6 +86,7 @@ struct cpu_slot {
 	 * when its read ever ends, finds it changed, says so and ends. */
 	_Atomic uint64_t guard;
 	_Atomic int reading;
+	_Atomic bool looking;	     /* the reader is inside a table of event ids */
 	_Atomic bool dropping;	     /* the ring was full, and blind_ns does not tell yet */
 	_Atomic uint64_t watched_ns; /* since then all threads have events here; 0: not yet */
 	uint64_t watch;		     /* the watchdog's last look at the guard */
