@@ -7,7 +7,7 @@
 #include "clock.h"
 #include "proc.h"
 
-enum { BIRTH_TRIES = 20 };
+enum { BIRTH_TRIES = 20, LOOK_SHARE = 100 };
 static const uint64_t LOOK_NS = 1000000000;
 
 struct tids {
@@ -178,6 +178,7 @@ static int watch(struct cpuwatch *w, int cpu, struct err *err)
 	}
 	if (!slot->reader)
 		r = reader_start(w->config, slot);
+	attach_close_cpu(w->attach, slot->index);
 	if (r == 0)
 		r = open_events(w, slot, err);
 	if (r < 0)
@@ -231,23 +232,38 @@ static bool watch_all(struct cpuwatch *w, const struct cpus *rest)
 	return whole;
 }
 
-void cpuwatch_look(struct cpuwatch *w)
+/* CPUs that are online and not watched, whoever may run there. */
+static void unwatched(struct cpuwatch *w, uint64_t now, struct cpus *ret)
 {
 	const struct reader_config *c = w->config;
-	uint64_t now = now_ns();
-	uint32_t watched = 0;
-	struct cpus rest;
 
-	if (now - w->looked_ns < LOOK_NS)
+	if (cpus_system(ret, "online") < 0)
+		memset(ret, 0xff, sizeof(*ret));
+	for (uint32_t i = 0; i < c->n_slots; i++) {
+		struct cpu_slot *s = &c->slots[i];
+
+		if (w->wide && !cpus_has(ret, s->cpu))
+			atomic_store(&s->gone_ns, now);
+		if (slot_watched(s))
+			cpus_del(ret, s->cpu);
+	}
+}
+
+void cpuwatch_look(struct cpuwatch *w)
+{
+	uint64_t now = now_ns();
+	struct cpus rest, may;
+	bool whole;
+
+	if (now < w->next_ns)
 		return;
-	w->looked_ns = now;
-	for (uint32_t i = 0; i < c->n_slots; i++)
-		watched += c->slots[i].watched_ns != 0;
-	if (watched == c->cap_slots || reach(w, &rest) < 0)
-		return;
-	for (uint32_t i = 0; i < c->n_slots; i++)
-		if (c->slots[i].watched_ns)
-			cpus_del(&rest, c->slots[i].cpu);
-	if (watch_all(w, &rest))
+	unwatched(w, now, &rest);
+	whole = cpus_next(&rest, 0) < 0;
+	if (!whole && reach(w, &may) == 0) {
+		cpus_keep(&rest, &may);
+		whole = watch_all(w, &rest);
+	}
+	if (whole)
 		w->whole_ns = now;
+	w->next_ns = now + MAX(LOOK_NS, LOOK_SHARE * (now_ns() - now));
 }

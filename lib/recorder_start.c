@@ -142,6 +142,7 @@ static int claim(struct recorder *r)
 	r->config.tids = r->o.tids;
 	r->config.n_tids = r->o.n_tids;
 	r->config.ours = ours_create();
+	slots_learn_hotplug(&r->config);
 	for (size_t i = 0; ret == 0 && r->o.follow && i < r->o.n_pids; i++)
 		ret = tracker_descendants(&r->tracker, r->o.pids[i]);
 	for (size_t i = 0; i < r->tracker.targets.n_all; i++)

@@ -21,8 +21,8 @@ struct proof_switch {
 bool proof_is_switch(const struct perf_event_header *h, const unsigned char *end,
 		     struct proof_switch *ret);
 
-/* Remember that @tid was seen coming onto a CPU at @time, for the others. */
-void proof_note_in(struct reader_config *c, pid_t tid, uint64_t time);
+/* Remember that @tid was seen coming onto @slot's CPU at @time, for the others. */
+void proof_note_in(struct reader_config *c, struct cpu_slot *slot, pid_t tid, uint64_t time);
 
 /* Give the ring's records up to @to back to the kernel. If it had to drop some, then nobody
  * knows who came onto this CPU until now: noted for all threads. */

@@ -127,7 +127,7 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 static void scan_switch(struct reader *r, const struct proof_switch *sw)
 {
 	if (!sw->out)
-		proof_note_in(r->c, sw->tid, sw->time);
+		proof_note_in(r->c, r->slot, sw->tid, sw->time);
 	for (uint32_t i = 0; i < r->n_pend; i++) {
 		struct hold *h = &r->pend[i].hold;
 

@@ -89,8 +89,18 @@ struct cpu_slot {
 	_Atomic bool looking;	     /* the reader is inside a table of event ids */
 	_Atomic bool dropping;	     /* the ring was full, and blind_ns does not tell yet */
 	_Atomic uint64_t watched_ns; /* since then all threads have events here; 0: not yet */
-	uint64_t watch;		     /* the watchdog's last look at the guard */
+	_Atomic uint64_t gone_ns;    /* events on the CPU itself are gone, if watched before */
+	pid_t hotplug;	/* the kernel's thread that takes them away; 0: not known */
+	uint64_t watch; /* the watchdog's last look at the guard */
 };
+
+/* Since when all threads have events there, 0: they have not. Any thread. */
+static inline uint64_t slot_watched(const struct cpu_slot *s)
+{
+	uint64_t from = atomic_load_explicit(&s->watched_ns, memory_order_acquire);
+
+	return atomic_load_explicit(&s->gone_ns, memory_order_acquire) < from ? from : 0;
+}
 
 struct reader;
 
