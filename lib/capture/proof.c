@@ -56,17 +56,15 @@ void proof_note_in(struct reader_config *c, struct cpu_slot *slot, pid_t tid, ui
 
 void proof_consume(struct reader_config *c, struct cpu_slot *slot, uint64_t to)
 {
-	uint64_t tail = perf_ring_tail(&slot->ring), head = perf_ring_head(&slot->ring);
+	uint64_t tail = perf_ring_tail(&slot->ring);
 
-	bool full = may_have_dropped(&slot->ring, tail, head);
-
-	if (full)
-		atomic_store(&slot->dropping, true);
+	atomic_store(&slot->dropping, true);
 	perf_ring_consume(&slot->ring, to);
-	if (full) {
+	/* Until there was room; so the head is looked at after that. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (may_have_dropped(&slot->ring, tail, perf_ring_head(&slot->ring)))
 		raise_to(&c->blind_ns, now_ns());
-		atomic_store(&slot->dropping, false);
-	}
+	atomic_store(&slot->dropping, false);
 }
 
 bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since)

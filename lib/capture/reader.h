@@ -87,7 +87,7 @@ struct cpu_slot {
 	_Atomic uint64_t guard;
 	_Atomic int reading;
 	_Atomic bool looking;	     /* the reader is inside a table of event ids */
-	_Atomic bool dropping;	     /* the ring was full, and blind_ns does not tell yet */
+	_Atomic bool dropping;	     /* the ring gets room, and blind_ns does not tell yet */
 	_Atomic uint64_t watched_ns; /* since then all threads have events here; 0: not yet */
 	_Atomic uint64_t gone_ns;    /* events on the CPU itself are gone, if watched before */
 	pid_t hotplug;	/* the kernel's thread that takes them away; 0: not known */
