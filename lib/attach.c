@@ -279,9 +279,9 @@ void attach_renamed(struct attach *a, pid_t tid, pid_t to)
 {
 	struct attached t;
 
+	attach_forget(a, to); /* the thread that had this number is gone */
 	if (!attach_has(a, tid))
 		return;
-	attach_forget(a, to);
 	t = take_out(a, tid);
 	t.tid = to;
 	if (arm(a, &t, NULL) < 0 || add_attached(a, t) < 0) {
