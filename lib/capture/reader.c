@@ -381,7 +381,8 @@ static void let_run(struct reader *r)
 
 	memset(&any, 0xff, sizeof(any));
 	pthread_setaffinity_np(r->thread, sizeof(any), &any);
-	pthread_setschedparam(r->thread, SCHED_OTHER, &normal);
+	/* Without the flag that it has, this would take a right (sched(7)). */
+	pthread_setschedparam(r->thread, SCHED_OTHER | SCHED_RESET_ON_FORK, &normal);
 }
 
 static bool ends_soon(struct reader *r)
