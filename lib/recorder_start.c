@@ -29,6 +29,28 @@ static int make_slots(struct recorder *r, struct err *err)
 	return slots_init(&r->config, &r->cpus, err);
 }
 
+/* @pid can't be attached to, for @code: then a child is left alone, and so is one of several
+ * that the user named, who is told. 0, or @code: that was all. */
+static int go_without(struct recorder *r, pid_t pid, int code, const struct err *err)
+{
+	struct recorder_options *o = &r->o;
+	size_t i = 0;
+
+	if (code != -ESRCH && code != -EACCES && code != -EPERM)
+		return code;
+	while (i < o->n_pids && o->pids[i] != pid)
+		i++;
+	if (i == o->n_pids)
+		return 0;
+	if (o->n_pids == 1)
+		return code;
+	recorder_note(r, "without process %d: %s", pid, err->text);
+	tracker_gone(&r->tracker, pid);
+	r->cpuwatch.n_pids = --o->n_pids;
+	memmove(&o->pids[i], &o->pids[i + 1], (o->n_pids - i) * sizeof(*o->pids));
+	return 0;
+}
+
 /* Attach to the targets from number *@done on, which moves to their end. */
 static int attach_targets(struct recorder *r, size_t *done, struct err *err)
 {
@@ -38,10 +60,8 @@ static int attach_targets(struct recorder *r, size_t *done, struct err *err)
 		pid_t pid = r->tracker.targets.all[*done]->pid;
 
 		ret = attach_process(&r->attach, pid, r->o.tids, r->o.n_tids, err);
-		/* A child that is gone or not ours is no reason to stop. */
-		if (ret < 0 && pid != r->o.pids[0] &&
-		    (ret == -ESRCH || ret == -EACCES || ret == -EPERM))
-			ret = 0;
+		if (ret < 0)
+			ret = go_without(r, pid, ret, err);
 	}
 	return ret;
 }

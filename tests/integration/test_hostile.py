@@ -107,6 +107,20 @@ def test_a_process_that_hangs_at_attach_is_looked_at_once_it_does_not(py):
 
 
 @harness.one_python
+def test_one_of_several_that_ends_before_it_is_attached_to_is_named(py):
+    need_root()
+    hostile, ends, stays = trapped(py, None), Target(py, "groundtruth.py"), Target(py, "groundtruth.py")
+    spring(hostile)
+    recorder = Recorder("-p", "%d,%d,%d" % (stays.pid, ends.pid, hostile.pid), "-F", 999, "-d", 1, "-o", "a.folded")
+    harness.until(lambda: "hangs" in recorder.text(1), "all were looked at, and for the last one's answer it waits")
+    harness.end(ends.process)
+    run = recorder.wait().ok()
+    check("without process %d: process %d is gone" % (ends.pid, ends.pid) in run.err, "not a word of it: %s", run)
+    pids = {frames[0].rpartition("-")[2] for frames, _ in harness.read_folded(os.path.join(recorder.home, "a.folded"))}
+    harness.equal(pids, {str(hostile.pid), str(stays.pid)}, "processes")
+
+
+@harness.one_python
 def test_a_dump_of_unreadable_frames_ends(py):
     need_root()
     hostile = trapped(py, None)
