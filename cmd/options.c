@@ -315,7 +315,7 @@ static int contradictions(const struct said *s)
 		return usage("name what to profile: -p PID, or -- CMD%s", "");
 	if (s->o->command && s->o->rec.n_pids)
 		return usage("-p and -- CMD contradict each other%s", "");
-	if (s->o->rec.n_tids && s->o->rec.n_pids > 1)
+	if (s->o->rec.n_tids && s->o->rec.n_pids != 1)
 		return usage("-t goes with one -p%s", "");
 	return 0;
 }

@@ -32,6 +32,22 @@ void recorder_note(const struct recorder *r, const char *fmt, ...)
 	r->o.note(r->o.note_arg, text);
 }
 
+/* Those that -t names are the targets'. */
+static int check_tids(struct recorder *r, struct err *err)
+{
+	for (size_t i = 0; i < r->o.n_tids; i++) {
+		pid_t tid = r->o.tids[i], pid = proc_tgid(tid);
+
+		if (pid < 0)
+			return err_set(err, -ESRCH, "thread %d is not there", tid);
+		if (!targets_find(&r->tracker.targets, pid))
+			return err_set(err, -ESRCH,
+				       "thread %d is one of process %d, not of %d", tid, pid,
+				       r->o.pids[0]);
+	}
+	return 0;
+}
+
 static int find_targets(struct recorder *r, struct err *err)
 {
 	int ret = 0;
@@ -43,9 +59,10 @@ static int find_targets(struct recorder *r, struct err *err)
 		if (ret == 0 && r->o.follow)
 			ret = tracker_descendants(&r->tracker, r->o.pids[i]);
 	}
-	if (ret == 0)
-		tracker_settle(&r->tracker);
-	return ret;
+	if (ret < 0)
+		return ret;
+	tracker_settle(&r->tracker);
+	return check_tids(r, err);
 }
 
 static int by_value(const void *a, const void *b)

@@ -80,16 +80,8 @@ static int attach_all(void *arg, struct err *err)
 			ret = tracker_descendants(&r->tracker, r->o.pids[i]);
 	} while (ret == 0 && done < r->tracker.targets.n_all);
 	if (ret == 0 && r->o.n_tids && r->attach.n_attached < r->o.n_tids)
-		ret = err_set(err, -ESRCH, "thread %d is not there", r->o.tids[0]);
+		ret = err_set(err, -ESRCH, "a thread that -t names has ended");
 	return ret;
-}
-
-static int attach_cpus(struct recorder *r, struct err *err)
-{
-	for (size_t i = 0; i < r->o.n_tids; i++)
-		if (proc_tgid(r->o.tids[i]) < 0)
-			return err_set(err, -ESRCH, "thread %d is not there", r->o.tids[i]);
-	return attach_wide(&r->attach, err);
 }
 
 /* By the thread that may: the tracer's, if there is one. */
@@ -115,7 +107,7 @@ static int attach(struct recorder *r, struct err *err)
 		.witness = r->attach.witness,
 	};
 	if (r->plan.wide)
-		return attach_cpus(r, err);
+		return attach_wide(&r->attach, err);
 	if (!r->capture->stops)
 		return attach_all(r, err);
 	c.signal = capture_stop_signal(r->o.pids, r->o.n_pids, err);
