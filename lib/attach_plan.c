@@ -74,7 +74,8 @@ static int refuse(const struct attach_wants *w, const struct attach_limits *l, s
 int attach_plan_make(const struct attach_wants *w, const struct attach_limits *l,
 		     struct attach_plan *ret, struct err *err)
 {
-	size_t others = OTHERS + OTHERS_A_CPU * w->cpus, wide = w->cpus * w->events;
+	size_t others = OTHERS + OTHERS_A_CPU * w->cpus + w->others,
+	       wide = w->cpus * w->events;
 	size_t events = w->threads * wide;
 	bool fits = events + others <= l->nofile;
 

@@ -16,6 +16,7 @@
 struct attach_wants {
 	size_t threads, cpus;
 	size_t events; /* of a thread on a CPU, the witness included */
+	size_t others; /* descriptors besides */
 };
 
 struct attach_limits {

@@ -165,6 +165,7 @@ static int plan(struct recorder *r, struct err *err)
 	w.cpus = (size_t)cpus_count(&r->cpus);
 	r->attach.witness = !r->capture->stops && events_can_witness(r->session, r->o.pids[0]);
 	w.events = r->o.n_events + r->attach.witness;
+	w.others = r->o.n_pids + (r->capture->stops ? w.cpus : 0); /* pidfds, handovers */
 	limits = attach_limits_now(!r->capture->stops && !r->o.child &&
 				   events_can_wide(r->session, cpus_next(&r->cpus, 0)));
 	ret = attach_plan_make(&w, &limits, &r->plan, err);

@@ -238,6 +238,18 @@ static void await_readers(const struct recorder *r)
 			nanosleep(&step, NULL);
 }
 
+/* One that has ended by now has no descriptor. */
+static int watch_ends(struct recorder *r, struct err *err)
+{
+	for (size_t i = 0; i < r->o.n_pids; i++) {
+		r->pidfds[i] = (int)syscall(SYS_pidfd_open, r->o.pids[i], 0);
+		if (r->pidfds[i] < 0 && errno != ESRCH)
+			return err_set(err, -errno, "can't see process %d end: %s",
+				       r->o.pids[i], strerror(errno));
+	}
+	return 0;
+}
+
 /* What takes time comes first: once events are open their rings fill, and nobody reads
  * them until the readers run. */
 int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
@@ -272,9 +284,8 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	atomic_store(&r->config.start_ns, r->session->start_ns);
 	if (ret < 0)
 		return err_set(err, ret, "can't start the readers: %s", strerror(-ret));
-	for (size_t i = 0; i < r->o.n_pids; i++)
-		r->pidfds[i] = (int)syscall(SYS_pidfd_open, r->o.pids[i], 0);
-	if (r->tracer)
+	ret = watch_ends(r, err);
+	if (ret == 0 && r->tracer)
 		tracer_go(r->tracer, !r->o.child);
-	return 0;
+	return ret;
 }
