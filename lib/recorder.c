@@ -88,12 +88,11 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 				 struct err *err)
 {
 	struct recorder *r = calloc(1, sizeof(*r));
-
 	int kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
+	err_set(err, -ENOMEM, "out of memory"); /* what has no sentence of its own */
 	if (!r || kick < 0 || tracker_init(&r->tracker, kick) < 0) {
 		free(r);
-		err_set(err, -ENOMEM, "out of memory or of descriptors");
 		return NULL;
 	}
 	r->o = *o;
@@ -226,6 +225,17 @@ static void take_messages(struct recorder *r)
 		take_from(r, &r->traced);
 }
 
+static void replace_reader(struct recorder *r, struct cpu_slot *slot)
+{
+	int ret = reader_start(&r->config, slot);
+
+	if (ret < 0)
+		recorder_note(r,
+			      "CPU %d is not sampled any more: no new reader in place of the "
+			      "one that hangs: %s",
+			      slot->cpu, strerror(-ret));
+}
+
 /* How soon to look again, in ms. */
 static int watch_readers(struct recorder *r)
 {
@@ -244,7 +254,7 @@ static int watch_readers(struct recorder *r)
 			continue;
 		STATS_ADD(stuck_reads, 1);
 		tracker_quarantine(&r->tracker, pid);
-		reader_start(&r->config, &r->config.slots[i]);
+		replace_reader(r, &r->config.slots[i]);
 	}
 	if (atomic_load(&r->config.over_budget) && !r->warned_budget) {
 		r->warned_budget = true;
@@ -330,8 +340,10 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, 
 		 void (*released)(void *arg), void *arg, struct recorder_summary *ret,
 		 struct err *err)
 {
-	int code = recorder_start(r, sinks, n_sinks, err);
+	int code;
 
+	err_set(err, -ENOMEM, "out of memory");
+	code = recorder_start(r, sinks, n_sinks, err);
 	*ret = (struct recorder_summary){ 0 };
 	if (code == 0) {
 		if (released)
