@@ -249,9 +249,13 @@ static void shed(struct reader *r, uint64_t left)
 
 static bool drain(struct reader *r, uint64_t shed_left, bool last)
 {
+	bool stops = r->c->capture->stops && !last, any;
+	pid_t tid = 0;
+	/* First: the samples of the thread that is held lie before the head then. */
+	uint32_t turn = stops ? handover_held(&r->slot->handover, &tid) : 0;
 	uint64_t head = perf_ring_head(&r->slot->ring);
-	bool any = r->pos != head;
 
+	any = r->pos != head;
 	while (r->pos < head) {
 		r->pos = scan_record(r, r->pos);
 		if (shed_left && r->n_pend) {
@@ -262,8 +266,8 @@ static bool drain(struct reader *r, uint64_t shed_left, bool last)
 	if (r->n_pend && r->c->capture->pins && !r->unfit &&
 	    r->woke_ns > r->pend[0].time + STALL_NS)
 		STATS_ADD(stalled, 1);
-	if (r->c->capture->stops && !last)
-		hold_stopped(r);
+	if (stops)
+		hold_stopped(r, turn, tid);
 	else
 		hold_flush(r);
 	proof_consume(r->c, r->slot, r->n_pend ? r->pend[0].pos : r->pos);
