@@ -83,6 +83,22 @@ def test_children_are_followed_unless_told_otherwise(py, follow):
         check((harness.total(theirs) > 50) == (follow == "--follow"), "samples of child %d: %s", pid, run)
 
 
+CANT_EXEC = """
+import subprocess
+for i in range(5):
+    try: subprocess.run(["/nonexistent"])
+    except OSError: pass
+"""
+
+
+@one_python
+def test_a_program_that_can_not_be_started_is_none(py):
+    home = harness.folder()
+    harness.pysampled(*STOP, "-o", "a.data", "--", *py.command(), "-c", CANT_EXEC, home=home).ok()
+    out, _ = harness.perf("script", "-i", os.path.join(home, "a.data"), "--show-task-events", home=home)
+    equal(out.count("PERF_RECORD_COMM exec"), 1, "programs that began in:\n%s" % out)
+
+
 STARTS = """
 import subprocess, sys
 work = 'def in_program():\\n for i in range(9000000): pass\\nin_program()'
