@@ -244,14 +244,26 @@ static void begin_program(struct tracer *t, pid_t parent)
 	begin_process(t, (pid_t)pid);
 }
 
+/* With --no-follow still seized: a process made by clone(2) with another signal than SIGCHLD
+ * passes for a thread (PTRACE_O_TRACECLONE). */
+static bool is_child(pid_t tid, int event)
+{
+	return event == PTRACE_EVENT_STOP && proc_tgid(tid) == tid;
+}
+
 static void stopped(struct tracer *t, pid_t tid, int sig, int event)
 {
 	if (event == PTRACE_EVENT_EXEC)
 		execed(t, tid);
 	if (event == PTRACE_EVENT_VFORK_DONE)
 		begin_program(t, tid);
-	if (!attach_has(t->c.attach, tid))
+	if (!attach_has(t->c.attach, tid)) {
+		if (!t->c.children && is_child(tid, event)) {
+			ptrace(PTRACE_DETACH, tid, NULL, NULL);
+			return;
+		}
 		begin_thread(t, tid);
+	}
 	if (event == PTRACE_EVENT_STOP && stops_group(sig)) {
 		ptrace(PTRACE_LISTEN, tid, NULL, NULL);
 		return;

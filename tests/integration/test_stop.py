@@ -83,6 +83,35 @@ def test_children_are_followed_unless_told_otherwise(py, follow):
         check((harness.total(theirs) > 50) == (follow == "--follow"), "samples of child %d: %s", pid, run)
 
 
+CLONES = """
+import ctypes, os, sys
+print("READY {}", flush=True)
+sys.stdin.readline()
+parent = os.getpid()
+pid = ctypes.CDLL(None).syscall({"x86_64": 56, "aarch64": 220}[os.uname().machine], 0, 0, 0, 0, 0)
+if pid:
+    print("CHILD", pid, flush=True)
+while pid or os.getppid() == parent:
+    pass
+"""
+
+
+@each(follow=["--follow", "--no-follow"])
+@one_python
+def test_a_child_that_tells_its_parent_nothing_is_no_thread(py, follow):
+    """clone(2) without SIGCHLD."""
+    path = os.path.join(harness.folder(), "clones.py")
+    with open(path, "w") as file:
+        file.write(CLONES)
+    target = Target(py, path)
+    record = recorder(target, follow)
+    target.say("go")
+    pid = int(target.line("CHILD"))
+    works(pid)
+    equal(harness.status(pid)["TracerPid"] != "0", follow == "--follow", "the child is traced")
+    record.signal(signal.SIGINT).wait(15).ok()
+
+
 CANT_EXEC = """
 import subprocess
 for i in range(5):
