@@ -47,6 +47,9 @@ size_t attach_plan_fewer_pages(size_t pages);
 /* This process's; @wide is the caller's to tell. */
 struct attach_limits attach_limits_now(bool wide);
 
+/* Has the calling thread this capability (linux/capability.h)? */
+bool attach_capable(unsigned cap);
+
 /* Raise RLIMIT_NOFILE as far as allowed. Returns the limit. */
 size_t attach_raise_nofile(void);
 

@@ -4,6 +4,7 @@
  * lost.
  */
 #include <errno.h>
+#include <linux/capability.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -84,6 +85,32 @@ static int attach_all(void *arg, struct err *err)
 	return ret;
 }
 
+/* It depends on what the processes that are followed handle now. */
+static int choose_signal(struct recorder *r, struct err *err)
+{
+	size_t n = r->o.follow ? r->tracker.targets.n_all : 0;
+	_cleanup_free_ pid_t *pids = calloc(n + 1, sizeof(*pids));
+	int sig;
+
+	if (!pids)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		pids[i] = r->tracker.targets.all[i]->pid;
+	sig = capture_stop_signal(r->o.pids, r->o.n_pids, pids, n, err);
+	if (sig > 0)
+		recorder_note(
+			r,
+			"capture stop: SIG%s stops a thread for each of its samples; were "
+			"pysampled killed (-9) at that moment, a handler that the target has "
+			"for it by then may be called%s",
+			sigabbrev_np(sig),
+			attach_capable(CAP_SYS_PTRACE) ?
+				"" :
+				"; a set-user-ID program that a sampled process becomes "
+				"does not get its rights");
+	return sig;
+}
+
 /* By the thread that may: the tracer's, if there is one. */
 static int attach(struct recorder *r, struct err *err)
 {
@@ -110,16 +137,9 @@ static int attach(struct recorder *r, struct err *err)
 		return attach_wide(&r->attach, err);
 	if (!r->capture->stops)
 		return attach_all(r, err);
-	c.signal = capture_stop_signal(r->o.pids, r->o.n_pids, err);
+	c.signal = choose_signal(r, err);
 	if (c.signal < 0)
 		return c.signal;
-	recorder_note(
-		r,
-		"capture stop: SIG%s stops a thread for each of its samples; were pysampled "
-		"killed "
-		"(-9) at that moment, a handler that the target has for it by then may be "
-		"called",
-		sigabbrev_np(c.signal));
 	if (queue_init(&r->traced, CTL_QUEUE_BYTES) == 0)
 		r->tracer = r->attach.tracer = tracer_create(&c);
 	if (!r->tracer)

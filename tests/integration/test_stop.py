@@ -204,6 +204,30 @@ def test_the_second_signal_where_the_first_is_taken(py):
         harness.end(target.process)
 
 
+HANDLES_IN_CHILD = """
+import os, signal
+parent, pid = os.getpid(), os.fork()
+if not pid:
+    signal.signal(signal.SIGURG, lambda *_: None)
+    print("READY {}", flush=True)
+while pid or os.getppid() == parent:
+    pass
+"""
+
+
+@each(follow=["--follow", "--no-follow"])
+@one_python
+def test_the_signal_is_one_that_children_leave_too(py, follow):
+    path = os.path.join(harness.folder(), "handles.py")
+    with open(path, "w") as file:
+        file.write(HANDLES_IN_CHILD)
+    target = Target(py, path)
+    run = recorder(target, follow).signal(signal.SIGINT).wait(15).ok()
+    want = "SIGWINCH" if follow == "--follow" else "SIGURG"
+    check(want + " stops a thread" in run.err, "not %s: %s", want, run)
+    check("set-user-ID" not in run.err, "root's tracees get their rights: %s", run)
+
+
 @each(how=["handled", "blocked"])
 @one_python
 def test_refused_where_both_signals_are_taken(py, how):
