@@ -450,6 +450,8 @@ int proc_status(pid_t tid, struct proc_status *ret)
 	*ret = (struct proc_status){
 		.state = state && state[0] == '\t' ? state[1] : '\0',
 		.tracer = (pid_t)status_number(status, "TracerPid", 10),
+		.uid = (uid_t)status_number(status, "Uid", 10),
+		.seccomp = (unsigned)status_number(status, "Seccomp", 10),
 		.pending = status_number(status, "SigPnd", 16),
 		.blocked = status_number(status, "SigBlk", 16),
 		.caught = status_number(status, "SigCgt", 16),

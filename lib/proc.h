@@ -70,7 +70,9 @@ pid_t proc_tgid(pid_t tid); /* -ESRCH */
 /* Of /proc/TID/status; a set of signals has bit N - 1 for signal N. */
 struct proc_status {
 	char state;
-	pid_t tracer; /* 0: none */
+	pid_t tracer;	  /* 0: none */
+	uid_t uid;	  /* the real one */
+	unsigned seccomp; /* 2: a filter */
 	uint64_t pending, blocked, caught;
 };
 
