@@ -15,11 +15,6 @@ CAP_SYS_RESOURCE = 24  # linux/capability.h
 ONLINE = "/sys/devices/system/cpu/cpu1/online"
 
 
-def put(path, text):
-    with open(path, "w") as file:
-        file.write(text)
-
-
 def ours():
     return sorted(os.sched_getaffinity(0))
 
@@ -119,7 +114,7 @@ def one_cpu_less():
     try:
         yield
     finally:
-        put(ONLINE, "1")
+        harness.write(ONLINE, "1")
 
 
 @one_python
@@ -213,7 +208,7 @@ def cgroup(controller, **values):
         raise harness.Skip("no cgroup can be made here: %s" % error.strerror)
     harness.cleanup(lambda: harness.until(lambda: not remove(path), "the cgroup is empty"))
     for name, value in values.items():
-        put(os.path.join(path, controller + "." + name), value)
+        harness.write(os.path.join(path, controller + "." + name), value)
     return path, ["sh", "-c", 'echo $$ > %s/tasks && exec "$@"' % path, "sh"]
 
 
