@@ -2,7 +2,6 @@
 #include "cpuwatch.h"
 
 #include <errno.h>
-#include <stdarg.h>
 
 #include "clock.h"
 #include "proc.h"
@@ -188,19 +187,6 @@ static int watch(struct cpuwatch *w, int cpu, struct err *err)
 	return 0;
 }
 
-__attribute__((__format__(__printf__, 2, 3))) static void say(const struct cpuwatch *w,
-							      const char *fmt, ...)
-{
-	char text[600];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	if (w->note)
-		w->note(w->note_arg, text);
-}
-
 /* True: all of @rest are watched now. What can't be is told once. */
 static bool watch_all(struct cpuwatch *w, const struct cpus *rest)
 {
@@ -217,18 +203,20 @@ static bool watch_all(struct cpuwatch *w, const struct cpus *rest)
 		}
 		whole = false;
 		if (!cpus_has(&w->told, cpu))
-			say(w,
-			    "the targets may run on CPU %d now and what runs there is not in "
-			    "the recording: %s",
-			    cpu, err.text);
+			note_say(&w->note,
+				 "the targets may run on CPU %d now and what runs there is "
+				 "not in "
+				 "the recording: %s",
+				 cpu, err.text);
 		cpus_add(&w->told, cpu);
 	}
 	if (cpus_next(&added, 0) >= 0)
-		say(w,
-		    "the targets may run on CPU %s now: watched from here on; what ran there "
-		    "in the %.1f s before is not in the recording",
-		    cpus_text(&added, list, sizeof(list)),
-		    (double)(now_ns() - w->whole_ns) / 1e9);
+		note_say(&w->note,
+			 "the targets may run on CPU %s now: watched from here on; what ran "
+			 "there "
+			 "in the %.1f s before is not in the recording",
+			 cpus_text(&added, list, sizeof(list)),
+			 (double)(now_ns() - w->whole_ns) / 1e9);
 	return whole;
 }
 

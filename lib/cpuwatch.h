@@ -12,6 +12,7 @@
 #define CPUWATCH_H
 
 #include "attach.h"
+#include "note.h"
 #include "resolver.h"
 #include "slots.h"
 
@@ -25,8 +26,7 @@ struct cpuwatch {
 	size_t n_tids;
 	bool follow;
 	bool wide; /* the events see all of a CPU, not threads of it */
-	void (*note)(void *arg, const char *text); /* what a person should know; may be NULL */
-	void *note_arg;
+	struct note note;
 	uint64_t next_ns, whole_ns; /* next look; last one after which all was watched */
 	struct cpus told;	    /* about these something was said */
 };

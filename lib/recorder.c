@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 
@@ -18,19 +17,6 @@ enum {
 	SEARCH_MS = 50,	 /* while interpreters are being looked for */
 	SUSPECT_MS = 10, /* a reader was inside a read: still the same one? */
 };
-
-void recorder_note(const struct recorder *r, const char *fmt, ...)
-{
-	char text[600];
-	va_list ap;
-
-	if (!r->o.note)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	r->o.note(r->o.note_arg, text);
-}
 
 /* Those that -t names are the targets'. */
 static int check_tids(struct recorder *r, struct err *err)
@@ -100,7 +86,6 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	r->session = session;
 	r->config.kick = kick;
 	r->tracker.note = o->note;
-	r->tracker.note_arg = o->note_arg;
 	for (size_t i = 0; i < RECORDER_MAX_PIDS; i++)
 		r->pidfds[i] = -1;
 	r->config.targets = &r->tracker.targets;
@@ -113,7 +98,6 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 		.n_tids = o->n_tids,
 		.follow = o->follow,
 		.note = o->note,
-		.note_arg = o->note_arg,
 		.whole_ns = now_ns(),
 	};
 	if (find_targets(r, err) == 0 && recorder_choose(r, err) == 0)
@@ -230,10 +214,10 @@ static void replace_reader(struct recorder *r, struct cpu_slot *slot)
 	int ret = reader_start(&r->config, slot);
 
 	if (ret < 0)
-		recorder_note(r,
-			      "CPU %d is not sampled any more: no new reader in place of the "
-			      "one that hangs: %s",
-			      slot->cpu, strerror(-ret));
+		note_say(&r->o.note,
+			 "CPU %d is not sampled any more: no new reader in place of the "
+			 "one that hangs: %s",
+			 slot->cpu, strerror(-ret));
 }
 
 /* How soon to look again, in ms. */
@@ -258,15 +242,15 @@ static int watch_readers(struct recorder *r)
 	}
 	if (atomic_load(&r->config.over_budget) && !r->warned_budget) {
 		r->warned_budget = true;
-		recorder_note(
-			r,
+		note_say(
+			&r->o.note,
 			"holding the targets costs more than %u%% of a CPU: samples are shed; "
 			"lower -F, or raise --hold-budget",
 			r->o.hold_budget);
 	}
 	if (STATS_GET(stalled) && !r->warned_stall) {
 		r->warned_stall = true;
-		recorder_note(r, "%s", preempt_stall(text, sizeof(text)));
+		note_say(&r->o.note, "%s", preempt_stall(text, sizeof(text)));
 	}
 	return soon;
 }

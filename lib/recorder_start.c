@@ -45,7 +45,7 @@ static int go_without(struct recorder *r, pid_t pid, int code, const struct err 
 		return 0;
 	if (o->n_pids == 1)
 		return code;
-	recorder_note(r, "without process %d: %s", pid, err->text);
+	note_say(&r->o.note, "without process %d: %s", pid, err->text);
 	tracker_gone(&r->tracker, pid);
 	r->cpuwatch.n_pids = --o->n_pids;
 	memmove(&o->pids[i], &o->pids[i + 1], (o->n_pids - i) * sizeof(*o->pids));
@@ -98,16 +98,15 @@ static int choose_signal(struct recorder *r, struct err *err)
 		pids[i] = r->tracker.targets.all[i]->pid;
 	sig = capture_stop_signal(r->o.pids, r->o.n_pids, pids, n, err);
 	if (sig > 0)
-		recorder_note(
-			r,
-			"capture stop: SIG%s stops a thread for each of its samples; were "
-			"pysampled killed (-9) at that moment, a handler that the target has "
-			"for it by then may be called%s",
-			sigabbrev_np(sig),
-			attach_capable(CAP_SYS_PTRACE) ?
-				"" :
-				"; a set-user-ID program that a sampled process becomes "
-				"does not get its rights");
+		note_say(&r->o.note,
+			 "capture stop: SIG%s stops a thread for each of its samples; were "
+			 "pysampled killed (-9) at that moment, a handler that the target has "
+			 "for it by then may be called%s",
+			 sigabbrev_np(sig),
+			 attach_capable(CAP_SYS_PTRACE) ?
+				 "" :
+				 "; a set-user-ID program that a sampled process becomes "
+				 "does not get its rights");
 	return sig;
 }
 
@@ -158,9 +157,9 @@ void recorder_detach(struct recorder *r)
 	blocked = tracer_stop(r->tracer);
 	r->tracer = NULL;
 	if (blocked)
-		recorder_note(
-			r, "%zu threads block the signal of capture stop and have one pending",
-			blocked);
+		note_say(&r->o.note,
+			 "%zu threads block the signal of capture stop and have one pending",
+			 blocked);
 	/* Who runs from here on leaves no record of it: nothing is exact any more. */
 	atomic_store(&r->config.blind_ns, UINT64_MAX);
 	attach_disable(&r->attach);

@@ -2,7 +2,6 @@
 #include "tracker.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <time.h>
 
 #include "capture/reader.h"
@@ -27,20 +26,6 @@ struct search {
 	bool dropped;
 	uint64_t next_ns;
 };
-
-__attribute__((__format__(__printf__, 2, 3))) static void note(struct tracker *t,
-							       const char *fmt, ...)
-{
-	char text[600];
-	va_list ap;
-
-	if (!t->note)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	t->note(t->note_arg, text);
-}
 
 int tracker_init(struct tracker *t, int kick)
 {
@@ -218,7 +203,9 @@ void tracker_quarantine(struct tracker *t, pid_t pid)
 		return;
 	atomic_store(&target->state, TARGET_QUARANTINED);
 	if (!target->hung)
-		note(t, "a read of process %d hangs; until it ends its samples are torn", pid);
+		note_say(&t->note,
+			 "a read of process %d hangs; until it ends its samples are torn",
+			 pid);
 	target->hung = true;
 }
 
@@ -248,7 +235,7 @@ static bool search_ended(struct tracker *t, struct search *s, int code, const st
 		snprintf(target->why, sizeof(target->why), "%.250s", err->text);
 		atomic_store(&target->state, TARGET_REFUSED);
 		if (code != -ESRCH)
-			note(t, "%s", err->text);
+			note_say(&t->note, "%s", err->text);
 		return true;
 	}
 	if (proc_exists(target->pid) &&
@@ -359,9 +346,9 @@ static int judge_root(struct tracker *t, pid_t pid, bool any, int code, const st
 		return err_set(err, -ENOMEM, "out of memory");
 	if (code == 0) {
 		target_found(target, p);
-		note(t, "process %d: CPython %u.%u.%u, %s, %s", target->pid,
-		     p->version >> 24 & 0xff, p->version >> 16 & 0xff, p->version >> 8 & 0xff,
-		     p->build, p->module);
+		note_say(&t->note, "process %d: CPython %u.%u.%u, %s, %s", target->pid,
+			 p->version >> 24 & 0xff, p->version >> 16 & 0xff,
+			 p->version >> 8 & 0xff, p->build, p->module);
 		return 0;
 	}
 	if (code == -EAGAIN)
