@@ -76,7 +76,8 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	struct recorder *r = calloc(1, sizeof(*r));
 	int kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
-	err_set(err, -ENOMEM, "out of memory"); /* what has no sentence of its own */
+	/* Where nothing else says why. */
+	err_set(err, -ENOMEM, "out of memory or of descriptors");
 	if (!r || kick < 0 || tracker_init(&r->tracker, kick) < 0) {
 		free(r);
 		return NULL;
