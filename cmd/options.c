@@ -196,48 +196,56 @@ static int parse_limit(const char *name, const char *arg, long max, long *ret)
 			arg);
 }
 
+/* What an option without a value switches on, or NULL. */
+static bool *switch_of(struct said *s, int opt)
+{
+	switch (opt) {
+	case OPT_NO_NATIVE:
+		return &s->no_native;
+	case OPT_KERNEL:
+		return &s->kernel;
+	case OPT_NO_KERNEL:
+		return &s->no_kernel;
+	case OPT_FOLLOW:
+		return &s->follow;
+	case OPT_NO_FOLLOW:
+		return &s->no_follow;
+	case OPT_ANY:
+		return &s->o->rec.any;
+	default:
+		return NULL;
+	}
+}
+
+static int parse_native(struct said *s, const char *arg)
+{
+	s->native = true;
+	s->full = arg && !strcmp(arg, "full");
+	if (arg && !s->full)
+		return usage("--native takes nothing or 'full', not '%s'", arg);
+	return 0;
+}
+
 static int parse_long(struct said *s, int opt, const char *arg)
 {
 	struct record_options *o = s->o;
+	bool *on = switch_of(s, opt);
 	long v = 0;
 	int r = 0;
 
+	if (on)
+		*on = true;
 	switch (opt) {
 	case OPT_FORMAT:
-		if (o->n_outputs)
-			s->formats[o->n_outputs - 1] = arg;
-		else
-			s->format = arg;
+		*(o->n_outputs ? &s->formats[o->n_outputs - 1] : &s->format) = arg;
 		break;
 	case OPT_CAPTURE:
 		o->rec.capture = arg;
 		break;
 	case OPT_NATIVE:
-		s->native = true;
-		s->full = arg && !strcmp(arg, "full");
-		if (arg && !s->full)
-			return usage("--native takes nothing or 'full', not '%s'", arg);
-		break;
-	case OPT_NO_NATIVE:
-		s->no_native = true;
-		break;
-	case OPT_KERNEL:
-		s->kernel = true;
-		break;
-	case OPT_NO_KERNEL:
-		s->no_kernel = true;
-		break;
-	case OPT_FOLLOW:
-		s->follow = true;
-		break;
-	case OPT_NO_FOLLOW:
-		s->no_follow = true;
-		break;
+		return parse_native(s, arg);
 	case OPT_THREADS:
 		o->session_flags |= SESSION_THREADS;
-		break;
-	case OPT_ANY:
-		o->rec.any = true;
 		break;
 	case OPT_PROVENANCE:
 		return parse_provenance(o, arg);
@@ -315,7 +323,7 @@ static int contradictions(const struct said *s)
 		return usage("name what to profile: -p PID, or -- CMD%s", "");
 	if (s->o->command && s->o->rec.n_pids)
 		return usage("-p and -- CMD contradict each other%s", "");
-	if (s->o->rec.n_tids && s->o->rec.n_pids > 1)
+	if (s->o->rec.n_tids && s->o->rec.n_pids != 1)
 		return usage("-t goes with one -p%s", "");
 	return 0;
 }

@@ -229,8 +229,7 @@ static int record(struct record_options *o, int argc, char **argv, struct child 
 
 	if (r < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
-	o->rec.note = print_note;
-	o->rec.note_arg = o;
+	o->rec.note = (struct note){ .take = print_note, .arg = o };
 	rec = recorder_create(&o->rec, &session, &err);
 	if (!rec)
 		return cmd_fail(cmd_exit_code(err.code), "%s", err.text);

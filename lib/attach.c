@@ -169,20 +169,29 @@ static void add_ids(const struct attach *a, struct event_ids *ids, const struct 
 	}
 }
 
-/* A table of those that live, with as much room again. Readers may still be in the one
- * before, but not in the one before that. */
+static bool somebody_looks(const struct attach *a)
+{
+	for (size_t i = 0; i < a->n_slots; i++)
+		if (atomic_load(&a->slots[i].looking))
+			return true;
+	return false;
+}
+
+/* A table of those that live, with as much room again. A reader that looks just now may be in
+ * any of those before; all others go to the new one and no further than the last. */
 static int renew_ids(struct attach *a)
 {
 	size_t n = 2 * (a->n_attached + 1) * per_thread(a);
-	struct event_ids *ids = event_ids_create((uint32_t)n);
+	struct event_ids *last = atomic_load(&a->ids);
+	struct event_ids *ids = event_ids_create((uint32_t)n, last);
 
 	if (!ids)
 		return -ENOMEM;
 	for (size_t t = 0; t < a->n_attached; t++)
 		add_ids(a, ids, &a->attached[t]);
-	event_ids_destroy(a->older_ids);
-	a->older_ids = atomic_load(&a->ids);
-	atomic_store_explicit(&a->ids, ids, memory_order_release);
+	atomic_store(&a->ids, ids);
+	if (last && !somebody_looks(a))
+		event_ids_destroy_older(last);
 	return 0;
 }
 
@@ -270,9 +279,9 @@ void attach_renamed(struct attach *a, pid_t tid, pid_t to)
 {
 	struct attached t;
 
+	attach_forget(a, to); /* the thread that had this number is gone */
 	if (!attach_has(a, tid))
 		return;
-	attach_forget(a, to);
 	t = take_out(a, tid);
 	t.tid = to;
 	if (arm(a, &t, NULL) < 0 || add_attached(a, t) < 0) {
@@ -444,5 +453,4 @@ void attach_deinit(struct attach *a)
 	a->attached = NULL;
 	a->n_attached = 0;
 	event_ids_destroy(atomic_load(&a->ids));
-	event_ids_destroy(a->older_ids);
 }

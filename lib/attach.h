@@ -28,8 +28,7 @@ struct attach {
 	struct tracer *tracer; /* who must seize a thread first, or NULL */
 	bool witness; /* each thread and CPU has one event more: perf_event_witness() */
 	_Atomic(struct event_ids *) ids; /* with several events; readers look into it */
-	struct event_ids *older_ids;
-	struct attached *attached; /* ascending by tid */
+	struct attached *attached;	 /* ascending by tid */
 	size_t n_attached;
 	uint64_t until_ns; /* patience ends; 0: not begun */
 };

@@ -74,7 +74,8 @@ static int refuse(const struct attach_wants *w, const struct attach_limits *l, s
 int attach_plan_make(const struct attach_wants *w, const struct attach_limits *l,
 		     struct attach_plan *ret, struct err *err)
 {
-	size_t others = OTHERS + OTHERS_A_CPU * w->cpus, wide = w->cpus * w->events;
+	size_t others = OTHERS + OTHERS_A_CPU * w->cpus + w->others,
+	       wide = w->cpus * w->events;
 	size_t events = w->threads * wide;
 	bool fits = events + others <= l->nofile;
 
@@ -95,13 +96,13 @@ int attach_plan_make(const struct attach_wants *w, const struct attach_limits *l
 
 /* --- this process --- */
 
-static bool have_cap(unsigned bit)
+bool attach_capable(unsigned cap)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2];
 
 	return syscall(SYS_capget, &head, data) == 0 &&
-	       data[bit / 32].effective >> bit % 32 & 1;
+	       data[cap / 32].effective >> cap % 32 & 1;
 }
 
 size_t attach_raise_nofile(void)
@@ -111,7 +112,7 @@ size_t attach_raise_nofile(void)
 
 	if (getrlimit(RLIMIT_NOFILE, &l) < 0)
 		return 1024;
-	if (have_cap(CAP_SYS_RESOURCE) && nr_open > l.rlim_max)
+	if (attach_capable(CAP_SYS_RESOURCE) && nr_open > l.rlim_max)
 		l.rlim_max = nr_open;
 	l.rlim_cur = l.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &l);
@@ -129,7 +130,7 @@ struct attach_limits attach_limits_now(bool wide)
 		.page = (size_t)sysconf(_SC_PAGESIZE),
 		.mlock_kb = (size_t)perf_event_sysctl("perf_event_mlock_kb", 516),
 		.memlock = memlock.rlim_cur,
-		.lock_any = have_cap(CAP_IPC_LOCK) ||
+		.lock_any = attach_capable(CAP_IPC_LOCK) ||
 			    perf_event_sysctl("perf_event_paranoid", 2) < 0,
 		.wide = wide,
 	};

@@ -16,6 +16,7 @@
 struct attach_wants {
 	size_t threads, cpus;
 	size_t events; /* of a thread on a CPU, the witness included */
+	size_t others; /* descriptors besides */
 };
 
 struct attach_limits {
@@ -45,6 +46,9 @@ size_t attach_plan_fewer_pages(size_t pages);
 
 /* This process's; @wide is the caller's to tell. */
 struct attach_limits attach_limits_now(bool wide);
+
+/* Has the calling thread this capability (linux/capability.h)? */
+bool attach_capable(unsigned cap);
 
 /* Raise RLIMIT_NOFILE as far as allowed. Returns the limit. */
 size_t attach_raise_nofile(void);

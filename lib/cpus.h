@@ -30,6 +30,13 @@ static inline void cpus_del(struct cpus *c, int cpu)
 	c->bits[cpu / CPUS_WORD] &= ~(1ul << cpu % CPUS_WORD);
 }
 
+/* Of @c only what is in @too. */
+static inline void cpus_keep(struct cpus *c, const struct cpus *too)
+{
+	for (size_t i = 0; i < CPUS_MAX / CPUS_WORD; i++)
+		c->bits[i] &= too->bits[i];
+}
+
 /* The first CPU of the set that is not below @from, or -1. */
 int cpus_next(const struct cpus *c, int from);
 size_t cpus_count(const struct cpus *c);

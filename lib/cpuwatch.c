@@ -2,12 +2,11 @@
 #include "cpuwatch.h"
 
 #include <errno.h>
-#include <stdarg.h>
 
 #include "clock.h"
 #include "proc.h"
 
-enum { BIRTH_TRIES = 20 };
+enum { BIRTH_TRIES = 20, LOOK_SHARE = 100 };
 static const uint64_t LOOK_NS = 1000000000;
 
 struct tids {
@@ -178,6 +177,7 @@ static int watch(struct cpuwatch *w, int cpu, struct err *err)
 	}
 	if (!slot->reader)
 		r = reader_start(w->config, slot);
+	attach_close_cpu(w->attach, slot->index);
 	if (r == 0)
 		r = open_events(w, slot, err);
 	if (r < 0)
@@ -185,19 +185,6 @@ static int watch(struct cpuwatch *w, int cpu, struct err *err)
 	attach_enable_cpu(w->attach, slot->index);
 	atomic_store(&slot->watched_ns, now_ns());
 	return 0;
-}
-
-__attribute__((__format__(__printf__, 2, 3))) static void say(const struct cpuwatch *w,
-							      const char *fmt, ...)
-{
-	char text[600];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	if (w->note)
-		w->note(w->note_arg, text);
 }
 
 /* True: all of @rest are watched now. What can't be is told once. */
@@ -216,38 +203,55 @@ static bool watch_all(struct cpuwatch *w, const struct cpus *rest)
 		}
 		whole = false;
 		if (!cpus_has(&w->told, cpu))
-			say(w,
-			    "the targets may run on CPU %d now and what runs there is not in "
-			    "the recording: %s",
-			    cpu, err.text);
+			note_say(&w->note,
+				 "the targets may run on CPU %d now and what runs there is "
+				 "not in "
+				 "the recording: %s",
+				 cpu, err.text);
 		cpus_add(&w->told, cpu);
 	}
 	if (cpus_next(&added, 0) >= 0)
-		say(w,
-		    "the targets may run on CPU %s now: watched from here on; what ran there "
-		    "in the %.1f s before is not in the recording",
-		    cpus_text(&added, list, sizeof(list)),
-		    (double)(now_ns() - w->whole_ns) / 1e9);
+		note_say(&w->note,
+			 "the targets may run on CPU %s now: watched from here on; what ran "
+			 "there "
+			 "in the %.1f s before is not in the recording",
+			 cpus_text(&added, list, sizeof(list)),
+			 (double)(now_ns() - w->whole_ns) / 1e9);
 	return whole;
+}
+
+/* CPUs that are online and not watched, whoever may run there. */
+static void unwatched(struct cpuwatch *w, uint64_t now, struct cpus *ret)
+{
+	const struct reader_config *c = w->config;
+
+	if (cpus_system(ret, "online") < 0)
+		memset(ret, 0xff, sizeof(*ret));
+	for (uint32_t i = 0; i < c->n_slots; i++) {
+		struct cpu_slot *s = &c->slots[i];
+
+		if (w->wide && !cpus_has(ret, s->cpu))
+			atomic_store(&s->gone_ns, now);
+		if (slot_watched(s))
+			cpus_del(ret, s->cpu);
+	}
 }
 
 void cpuwatch_look(struct cpuwatch *w)
 {
-	const struct reader_config *c = w->config;
 	uint64_t now = now_ns();
-	uint32_t watched = 0;
-	struct cpus rest;
+	struct cpus rest, may;
+	bool whole;
 
-	if (now - w->looked_ns < LOOK_NS)
+	if (now < w->next_ns)
 		return;
-	w->looked_ns = now;
-	for (uint32_t i = 0; i < c->n_slots; i++)
-		watched += c->slots[i].watched_ns != 0;
-	if (watched == c->cap_slots || reach(w, &rest) < 0)
-		return;
-	for (uint32_t i = 0; i < c->n_slots; i++)
-		if (c->slots[i].watched_ns)
-			cpus_del(&rest, c->slots[i].cpu);
-	if (watch_all(w, &rest))
+	unwatched(w, now, &rest);
+	whole = cpus_next(&rest, 0) < 0;
+	if (!whole && reach(w, &may) == 0) {
+		cpus_keep(&rest, &may);
+		whole = watch_all(w, &rest);
+	}
+	if (whole)
 		w->whole_ns = now;
+	w->next_ns = now + MAX(LOOK_NS, LOOK_SHARE * (now_ns() - now));
 }

@@ -12,6 +12,7 @@
 #define CPUWATCH_H
 
 #include "attach.h"
+#include "note.h"
 #include "resolver.h"
 #include "slots.h"
 
@@ -25,10 +26,9 @@ struct cpuwatch {
 	size_t n_tids;
 	bool follow;
 	bool wide; /* the events see all of a CPU, not threads of it */
-	void (*note)(void *arg, const char *text); /* what a person should know; may be NULL */
-	void *note_arg;
-	uint64_t looked_ns, whole_ns; /* last look; last one after which all was watched */
-	struct cpus told;	      /* about these something was said */
+	struct note note;
+	uint64_t next_ns, whole_ns; /* next look; last one after which all was watched */
+	struct cpus told;	    /* about these something was said */
 };
 
 /* Every thread that is recorded; *@ret malloc'ed, also after a failure. 0 or -ENOMEM. */
@@ -38,8 +38,8 @@ int cpuwatch_threads(const struct cpuwatch *w, pid_t **ret, size_t *n);
  * -errno. */
 int cpuwatch_reach(const struct cpuwatch *w, struct cpus *ret);
 
-/* Called at any time: once a second it looks whether there is a CPU more to watch, and
- * watches it. */
+/* Called at any time: once a second, or as seldom as takes 1 % of a CPU, it looks whether
+ * there is a CPU more to watch, or one whose events are gone, and watches it. */
 void cpuwatch_look(struct cpuwatch *w);
 
 #endif

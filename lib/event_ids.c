@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 struct event_ids {
+	struct event_ids *older;
 	uint32_t n, mask;
 	struct {
 		_Atomic uint64_t id; /* 0: free */
@@ -12,7 +13,7 @@ struct event_ids {
 	} slot[];
 };
 
-struct event_ids *event_ids_create(uint32_t n)
+struct event_ids *event_ids_create(uint32_t n, struct event_ids *older)
 {
 	struct event_ids *t;
 	uint32_t cap = 64;
@@ -20,14 +21,27 @@ struct event_ids *event_ids_create(uint32_t n)
 	while (cap < 2 * n)
 		cap *= 2;
 	t = calloc(1, sizeof(*t) + cap * sizeof(t->slot[0]));
-	if (t)
-		t->mask = cap - 1;
+	if (!t)
+		return NULL;
+	t->mask = cap - 1;
+	t->older = older;
 	return t;
 }
 
 void event_ids_destroy(struct event_ids *t)
 {
-	free(t);
+	while (t) {
+		struct event_ids *older = t->older;
+
+		free(t);
+		t = older;
+	}
+}
+
+void event_ids_destroy_older(struct event_ids *t)
+{
+	event_ids_destroy(t->older);
+	t->older = NULL;
 }
 
 bool event_ids_room(const struct event_ids *t, uint32_t n)
@@ -58,5 +72,13 @@ void event_ids_add(struct event_ids *t, uint64_t id, uint8_t event)
 
 uint8_t event_ids_find(const struct event_ids *t, uint64_t id)
 {
-	return t->slot[place_of(t, id)].event;
+	const struct event_ids *both[] = { t, t->older };
+
+	for (int i = 0; i < 2 && both[i] && id; i++) {
+		uint32_t at = place_of(both[i], id);
+
+		if (atomic_load_explicit(&both[i]->slot[at].id, memory_order_acquire) == id)
+			return both[i]->slot[at].event;
+	}
+	return EVENT_IDS_UNKNOWN;
 }

@@ -2,6 +2,7 @@
 #include "facts.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -11,29 +12,6 @@
 #include "attach_plan.h"
 #include "perf_event.h"
 #include "proc.h"
-
-/* linux/capability.h */
-enum {
-	CAP_SYS_PTRACE_BIT = 19,
-	CAP_SYS_ADMIN_BIT = 21,
-	CAP_SYS_NICE_BIT = 23,
-	CAP_PERFMON_BIT = 38
-};
-
-/* The number behind @key in /proc/PID/status, or @missing. */
-static uint64_t status_of(const char *pid, const char *key, int base, uint64_t missing)
-{
-	_cleanup_free_ char *text = NULL;
-	char path[64];
-	const char *p;
-	size_t n;
-
-	snprintf(path, sizeof(path), "/proc/%s/status", pid);
-	if (proc_read_file(path, &text, &n) < 0)
-		return missing;
-	p = strstr(text, key);
-	return p ? strtoull(p + strlen(key), NULL, base) : missing;
-}
 
 static int try_event(void)
 {
@@ -59,7 +37,7 @@ static void limits(struct facts_machine *m)
 
 void facts_of_machine(struct facts_machine *ret)
 {
-	uint64_t caps = status_of("self", "CapEff:", 16, 0);
+	struct proc_status self = { 0 };
 	struct utsname u;
 
 	*ret = (struct facts_machine){ .pmu = perf_event_have_pmu() };
@@ -69,10 +47,11 @@ void facts_of_machine(struct facts_machine *ret)
 	ret->event_error = try_event();
 	ret->paranoid = perf_event_sysctl("perf_event_paranoid", FACTS_ABSENT);
 	ret->yama = perf_event_sysctl("yama/ptrace_scope", 0);
-	ret->perfmon = caps >> CAP_PERFMON_BIT & 1 || caps >> CAP_SYS_ADMIN_BIT & 1;
-	ret->ptrace = caps >> CAP_SYS_PTRACE_BIT & 1;
-	ret->nice = caps >> CAP_SYS_NICE_BIT & 1;
-	ret->seccomp = status_of("self", "Seccomp:", 10, 0) == 2;
+	ret->perfmon = attach_capable(CAP_PERFMON) || attach_capable(CAP_SYS_ADMIN);
+	ret->ptrace = attach_capable(CAP_SYS_PTRACE);
+	ret->nice = attach_capable(CAP_SYS_NICE);
+	proc_status(getpid(), &self);
+	ret->seccomp = self.seccomp == 2;
 	ret->sample_rate = perf_event_sysctl("perf_event_max_sample_rate", 100000);
 	ret->mlock_kb = perf_event_sysctl("perf_event_mlock_kb", 516);
 	ret->rt_runtime = perf_event_sysctl("sched_rt_runtime_us", -1);
@@ -83,27 +62,26 @@ void facts_of_machine(struct facts_machine *ret)
 }
 
 /* The kernel gives /proc/PID of a process that may not be dumped to root. */
-static void owner(struct facts_target *t, const char *pid)
+static void owner(struct facts_target *t)
 {
-	uint64_t uid = status_of(pid, "Uid:", 10, 0);
+	struct proc_status status = { 0 };
 	struct stat st;
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%s/environ", pid);
-	t->same_user = uid == geteuid();
-	t->dumpable = stat(path, &st) < 0 || st.st_uid == uid;
+	proc_status(t->pid, &status);
+	snprintf(path, sizeof(path), "/proc/%d/environ", t->pid);
+	t->same_user = status.uid == geteuid();
+	t->dumpable = stat(path, &st) < 0 || st.st_uid == status.uid;
+	t->tracer = status.tracer;
 }
 
 void facts_of_target(struct facts_target *ret, pid_t pid)
 {
 	_cleanup_free_ pid_t *tids = NULL;
-	char name[24];
 	size_t n = 0;
 
 	*ret = (struct facts_target){ .pid = pid };
-	snprintf(name, sizeof(name), "%d", pid);
-	owner(ret, name);
-	ret->tracer = (int)status_of(name, "TracerPid:", 10, 0);
+	owner(ret);
 	cpus_of_thread(&ret->ours, 0);
 	if (proc_tasks(pid, &tids, &n) < 0)
 		return;

@@ -29,9 +29,10 @@ static int forbid_requests(scmp_filter_ctx f, uint64_t lo, uint64_t hi)
 
 static int forbid_other_requests(scmp_filter_ctx f)
 {
-	static const uint64_t allowed[] = { PTRACE_CONT,       PTRACE_GETEVENTMSG,
-					    PTRACE_GETSIGINFO, PTRACE_GETREGSET,
-					    PTRACE_SEIZE,      PTRACE_LISTEN };
+	static const uint64_t allowed[] = { PTRACE_CONT,	PTRACE_DETACH,
+					    PTRACE_GETEVENTMSG, PTRACE_GETSIGINFO,
+					    PTRACE_GETREGSET,	PTRACE_SEIZE,
+					    PTRACE_LISTEN };
 	uint64_t lo = 0;
 	int r = 0;
 

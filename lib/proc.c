@@ -15,6 +15,7 @@
 enum {
 	PROC_FILE_MAX = 256 << 20, /* no file of /proc that we read is longer */
 	PROC_MAX_FAMILY = 1 << 20, /* descendants: a bound, not an expectation */
+	EXITING = 4,		   /* PF_EXITING of the kernel's task flags */
 };
 
 /* A process that is gone has no directory: say so, in the caller's terms. */
@@ -395,6 +396,20 @@ char proc_state(pid_t pid, pid_t tid)
 	return p && p[1] == ' ' ? p[2] : 0;
 }
 
+/* proc_pid_stat(5), field 9. */
+bool proc_lives(pid_t pid)
+{
+	_cleanup_free_ char *text = NULL;
+	unsigned flags;
+	const char *p;
+
+	if (task_file(pid, pid, "stat", &text) < 0)
+		return false;
+	p = strrchr(text, ')');
+	return p && sscanf(p, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
+	       !(flags & EXITING);
+}
+
 bool proc_exists(pid_t pid)
 {
 	char path[64];
@@ -435,6 +450,8 @@ int proc_status(pid_t tid, struct proc_status *ret)
 	*ret = (struct proc_status){
 		.state = state && state[0] == '\t' ? state[1] : '\0',
 		.tracer = (pid_t)status_number(status, "TracerPid", 10),
+		.uid = (uid_t)status_number(status, "Uid", 10),
+		.seccomp = (unsigned)status_number(status, "Seccomp", 10),
 		.pending = status_number(status, "SigPnd", 16),
 		.blocked = status_number(status, "SigBlk", 16),
 		.caught = status_number(status, "SigCgt", 16),

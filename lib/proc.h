@@ -60,6 +60,9 @@ int proc_comm(pid_t pid, pid_t tid, char buf[16]);
 /* One character of state ('R', 'S', 'D', 'T', 't', 'Z' ...), 0 when gone. */
 char proc_state(pid_t pid, pid_t tid);
 
+/* Does the process run, and is not about to end? */
+bool proc_lives(pid_t pid);
+
 /* Does the process exist, and is @tid a thread that is not the leader? */
 bool proc_exists(pid_t pid);
 pid_t proc_tgid(pid_t tid); /* -ESRCH */
@@ -67,7 +70,9 @@ pid_t proc_tgid(pid_t tid); /* -ESRCH */
 /* Of /proc/TID/status; a set of signals has bit N - 1 for signal N. */
 struct proc_status {
 	char state;
-	pid_t tracer; /* 0: none */
+	pid_t tracer;	  /* 0: none */
+	uid_t uid;	  /* the real one */
+	unsigned seccomp; /* 2: a filter */
 	uint64_t pending, blocked, caught;
 };
 

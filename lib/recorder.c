@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 
@@ -19,17 +18,20 @@ enum {
 	SUSPECT_MS = 10, /* a reader was inside a read: still the same one? */
 };
 
-void recorder_note(const struct recorder *r, const char *fmt, ...)
+/* Those that -t names are the targets'. */
+static int check_tids(struct recorder *r, struct err *err)
 {
-	char text[600];
-	va_list ap;
+	for (size_t i = 0; i < r->o.n_tids; i++) {
+		pid_t tid = r->o.tids[i], pid = proc_tgid(tid);
 
-	if (!r->o.note)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	r->o.note(r->o.note_arg, text);
+		if (pid < 0)
+			return err_set(err, -ESRCH, "thread %d is not there", tid);
+		if (!targets_find(&r->tracker.targets, pid))
+			return err_set(err, -ESRCH,
+				       "thread %d is one of process %d, not of %d", tid, pid,
+				       r->o.pids[0]);
+	}
+	return 0;
 }
 
 static int find_targets(struct recorder *r, struct err *err)
@@ -43,9 +45,10 @@ static int find_targets(struct recorder *r, struct err *err)
 		if (ret == 0 && r->o.follow)
 			ret = tracker_descendants(&r->tracker, r->o.pids[i]);
 	}
-	if (ret == 0)
-		tracker_settle(&r->tracker);
-	return ret;
+	if (ret < 0)
+		return ret;
+	tracker_settle(&r->tracker);
+	return check_tids(r, err);
 }
 
 static int by_value(const void *a, const void *b)
@@ -71,12 +74,12 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 				 struct err *err)
 {
 	struct recorder *r = calloc(1, sizeof(*r));
-
 	int kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
+	/* Where nothing else says why. */
+	err_set(err, -ENOMEM, "out of memory or of descriptors");
 	if (!r || kick < 0 || tracker_init(&r->tracker, kick) < 0) {
 		free(r);
-		err_set(err, -ENOMEM, "out of memory or of descriptors");
 		return NULL;
 	}
 	r->o = *o;
@@ -84,7 +87,6 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	r->session = session;
 	r->config.kick = kick;
 	r->tracker.note = o->note;
-	r->tracker.note_arg = o->note_arg;
 	for (size_t i = 0; i < RECORDER_MAX_PIDS; i++)
 		r->pidfds[i] = -1;
 	r->config.targets = &r->tracker.targets;
@@ -97,7 +99,6 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 		.n_tids = o->n_tids,
 		.follow = o->follow,
 		.note = o->note,
-		.note_arg = o->note_arg,
 		.whole_ns = now_ns(),
 	};
 	if (find_targets(r, err) == 0 && recorder_choose(r, err) == 0)
@@ -230,6 +231,17 @@ static void watch_oldend(struct recorder *r)
 	}
 }
 
+static void replace_reader(struct recorder *r, struct cpu_slot *slot)
+{
+	int ret = reader_start(&r->config, slot);
+
+	if (ret < 0)
+		note_say(&r->o.note,
+			 "CPU %d is not sampled any more: no new reader in place of the "
+			 "one that hangs: %s",
+			 slot->cpu, strerror(-ret));
+}
+
 /* How soon to look again, in ms. */
 static int watch_readers(struct recorder *r)
 {
@@ -247,22 +259,22 @@ static int watch_readers(struct recorder *r)
 		if (!pid)
 			continue;
 		give_up(r, pid);
-		reader_start(&r->config, &r->config.slots[i]);
+		replace_reader(r, &r->config.slots[i]);
 	}
 	watch_oldend(r);
 	if (oldend_reads(r->oldend))
 		soon = SUSPECT_MS;
 	if (atomic_load(&r->config.over_budget) && !r->warned_budget) {
 		r->warned_budget = true;
-		recorder_note(
-			r,
+		note_say(
+			&r->o.note,
 			"holding the targets costs more than %u%% of a CPU: samples are shed; "
 			"lower -F, or raise --hold-budget",
 			r->o.hold_budget);
 	}
 	if (STATS_GET(stalled) && !r->warned_stall) {
 		r->warned_stall = true;
-		recorder_note(r, "%s", preempt_stall(text, sizeof(text)));
+		note_say(&r->o.note, "%s", preempt_stall(text, sizeof(text)));
 	}
 	return soon;
 }
@@ -336,8 +348,10 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, 
 		 void (*released)(void *arg), void *arg, struct recorder_summary *ret,
 		 struct err *err)
 {
-	int code = recorder_start(r, sinks, n_sinks, err);
+	int code;
 
+	err_set(err, -ENOMEM, "out of memory");
+	code = recorder_start(r, sinks, n_sinks, err);
 	*ret = (struct recorder_summary){ 0 };
 	if (code == 0) {
 		if (released)

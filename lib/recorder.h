@@ -7,6 +7,7 @@
 #define RECORDER_H
 
 #include "capture/capture.h"
+#include "note.h"
 #include "perf_names.h"
 #include "resolver.h"
 
@@ -27,9 +28,7 @@ struct recorder_options {
 	uint32_t max_frames;
 	unsigned hold_budget; /* percent */
 	bool child;	      /* pids[0] is our own child, held before its exec */
-	/* What a person should know as it happens; a sentence. May be NULL. */
-	void (*note)(void *arg, const char *text);
-	void *note_arg;
+	struct note note;
 };
 
 struct recorder_summary {

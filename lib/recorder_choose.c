@@ -77,20 +77,19 @@ static void note_choice(const struct recorder *r, const char *fallback, bool ker
 	char caveat[400];
 
 	if (fallback[0])
-		recorder_note(r, "%s", fallback);
+		note_say(&r->o.note, "%s", fallback);
 	if (r->o.kernel && !kernel)
-		recorder_note(
-			r,
-			"kernel frames are not permitted here (kernel.perf_event_paranoid is "
-			"%d)",
-			perf_event_sysctl("perf_event_paranoid", -1));
+		note_say(&r->o.note,
+			 "kernel frames are not permitted here (kernel.perf_event_paranoid is "
+			 "%d)",
+			 perf_event_sysctl("perf_event_paranoid", -1));
 	else if (!user_only && r->capture->stops)
-		recorder_note(
-			r, "capture stop: what the kernel does for the target is not sampled");
+		note_say(&r->o.note,
+			 "capture stop: what the kernel does for the target is not sampled");
 	if (r->why.text[0])
-		recorder_note(r, "capture %s: %s", r->capture->name, r->why.text);
+		note_say(&r->o.note, "capture %s: %s", r->capture->name, r->why.text);
 	if (r->capture == &capture_preempt && *preempt_caveat(caveat, sizeof(caveat)))
-		recorder_note(r, "capture preempt: %s", caveat);
+		note_say(&r->o.note, "capture preempt: %s", caveat);
 }
 
 /* Which events can be had tells which capture can be had, and that how they are opened. */
@@ -133,7 +132,7 @@ static int choose_all(struct recorder *r, struct err *err)
 
 static void go_wide(struct recorder *r)
 {
-	recorder_note(r, "%s", r->plan.why);
+	note_say(&r->o.note, "%s", r->plan.why);
 	r->perf.inherit = false;
 	r->cpuwatch.wide = true;
 	for (size_t i = 0; i < r->session->n_events; i++) {
@@ -170,6 +169,7 @@ static int plan(struct recorder *r, struct err *err)
 	w.cpus = (size_t)cpus_count(&r->cpus);
 	r->attach.witness = !r->capture->stops && events_can_witness(r->session, r->o.pids[0]);
 	w.events = r->o.n_events + r->attach.witness;
+	w.others = r->o.n_pids + (r->capture->stops ? w.cpus : 0); /* pidfds, handovers */
 	limits = attach_limits_now(!r->capture->stops && !r->o.child &&
 				   events_can_wide(r->session, cpus_next(&r->cpus, 0)));
 	ret = attach_plan_make(&w, &limits, &r->plan, err);

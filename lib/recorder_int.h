@@ -36,10 +36,6 @@ struct recorder {
 	bool warned_budget, warned_stall, child_ran;
 };
 
-/* Tell the person in front, if there is one. */
-void recorder_note(const struct recorder *r, const char *fmt, ...)
-	__attribute__((__format__(__printf__, 2, 3)));
-
 /* recorder_choose.c: session, capture, perf, plan and cpus. 0 or -errno with a sentence. */
 int recorder_choose(struct recorder *r, struct err *err);
 

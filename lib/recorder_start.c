@@ -4,6 +4,7 @@
  * lost.
  */
 #include <errno.h>
+#include <linux/capability.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -31,6 +32,28 @@ static int make_slots(struct recorder *r, struct err *err)
 	return slots_init(&r->config, &r->cpus, err);
 }
 
+/* @pid can't be attached to, for @code: then a child is left alone, and so is one of several
+ * that the user named, who is told. 0, or @code: that was all. */
+static int go_without(struct recorder *r, pid_t pid, int code, const struct err *err)
+{
+	struct recorder_options *o = &r->o;
+	size_t i = 0;
+
+	if (code != -ESRCH && code != -EACCES && code != -EPERM)
+		return code;
+	while (i < o->n_pids && o->pids[i] != pid)
+		i++;
+	if (i == o->n_pids)
+		return 0;
+	if (o->n_pids == 1)
+		return code;
+	note_say(&r->o.note, "without process %d: %s", pid, err->text);
+	tracker_gone(&r->tracker, pid);
+	r->cpuwatch.n_pids = --o->n_pids;
+	memmove(&o->pids[i], &o->pids[i + 1], (o->n_pids - i) * sizeof(*o->pids));
+	return 0;
+}
+
 /* Attach to the targets from number *@done on, which moves to their end. */
 static int attach_targets(struct recorder *r, size_t *done, struct err *err)
 {
@@ -40,10 +63,8 @@ static int attach_targets(struct recorder *r, size_t *done, struct err *err)
 		pid_t pid = r->tracker.targets.all[*done]->pid;
 
 		ret = attach_process(&r->attach, pid, r->o.tids, r->o.n_tids, err);
-		/* A child that is gone or not ours is no reason to stop. */
-		if (ret < 0 && pid != r->o.pids[0] &&
-		    (ret == -ESRCH || ret == -EACCES || ret == -EPERM))
-			ret = 0;
+		if (ret < 0)
+			ret = go_without(r, pid, ret, err);
 	}
 	return ret;
 }
@@ -62,16 +83,33 @@ static int attach_all(void *arg, struct err *err)
 			ret = tracker_descendants(&r->tracker, r->o.pids[i]);
 	} while (ret == 0 && done < r->tracker.targets.n_all);
 	if (ret == 0 && r->o.n_tids && r->attach.n_attached < r->o.n_tids)
-		ret = err_set(err, -ESRCH, "thread %d is not there", r->o.tids[0]);
+		ret = err_set(err, -ESRCH, "a thread that -t names has ended");
 	return ret;
 }
 
-static int attach_cpus(struct recorder *r, struct err *err)
+/* It depends on what the processes that are followed handle now. */
+static int choose_signal(struct recorder *r, struct err *err)
 {
-	for (size_t i = 0; i < r->o.n_tids; i++)
-		if (proc_tgid(r->o.tids[i]) < 0)
-			return err_set(err, -ESRCH, "thread %d is not there", r->o.tids[i]);
-	return attach_wide(&r->attach, err);
+	size_t n = r->o.follow ? r->tracker.targets.n_all : 0;
+	_cleanup_free_ pid_t *pids = calloc(n + 1, sizeof(*pids));
+	int sig;
+
+	if (!pids)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		pids[i] = r->tracker.targets.all[i]->pid;
+	sig = capture_stop_signal(r->o.pids, r->o.n_pids, pids, n, err);
+	if (sig > 0)
+		note_say(&r->o.note,
+			 "capture stop: SIG%s stops a thread for each of its samples; were "
+			 "pysampled killed (-9) at that moment, a handler that the target has "
+			 "for it by then may be called%s",
+			 sigabbrev_np(sig),
+			 attach_capable(CAP_SYS_PTRACE) ?
+				 "" :
+				 "; a set-user-ID program that a sampled process becomes "
+				 "does not get its rights");
+	return sig;
 }
 
 /* By the thread that may: the tracer's, if there is one. */
@@ -97,19 +135,12 @@ static int attach(struct recorder *r, struct err *err)
 		.witness = r->attach.witness,
 	};
 	if (r->plan.wide)
-		return attach_cpus(r, err);
+		return attach_wide(&r->attach, err);
 	if (!r->capture->stops)
 		return attach_all(r, err);
-	c.signal = capture_stop_signal(r->o.pids, r->o.n_pids, err);
+	c.signal = choose_signal(r, err);
 	if (c.signal < 0)
 		return c.signal;
-	recorder_note(
-		r,
-		"capture stop: SIG%s stops a thread for each of its samples; were pysampled "
-		"killed "
-		"(-9) at that moment, a handler that the target has for it by then may be "
-		"called",
-		sigabbrev_np(c.signal));
 	if (queue_init(&r->traced, CTL_QUEUE_BYTES) == 0)
 		r->tracer = r->attach.tracer = tracer_create(&c);
 	if (!r->tracer)
@@ -128,9 +159,9 @@ void recorder_detach(struct recorder *r)
 	blocked = tracer_stop(r->tracer);
 	r->tracer = NULL;
 	if (blocked)
-		recorder_note(
-			r, "%zu threads block the signal of capture stop and have one pending",
-			blocked);
+		note_say(&r->o.note,
+			 "%zu threads block the signal of capture stop and have one pending",
+			 blocked);
 	/* Who runs from here on leaves no record of it: nothing is exact any more. */
 	atomic_store(&r->config.blind_ns, UINT64_MAX);
 	attach_disable(&r->attach);
@@ -144,6 +175,7 @@ static int claim(struct recorder *r)
 	r->config.tids = r->o.tids;
 	r->config.n_tids = r->o.n_tids;
 	r->config.ours = ours_create();
+	slots_learn_hotplug(&r->config);
 	for (size_t i = 0; ret == 0 && r->o.follow && i < r->o.n_pids; i++)
 		ret = tracker_descendants(&r->tracker, r->o.pids[i]);
 	for (size_t i = 0; i < r->tracker.targets.n_all; i++)
@@ -232,6 +264,18 @@ static void await_readers(const struct recorder *r)
 			nanosleep(&step, NULL);
 }
 
+/* One that has ended by now has no descriptor. */
+static int watch_ends(struct recorder *r, struct err *err)
+{
+	for (size_t i = 0; i < r->o.n_pids; i++) {
+		r->pidfds[i] = (int)syscall(SYS_pidfd_open, r->o.pids[i], 0);
+		if (r->pidfds[i] < 0 && errno != ESRCH)
+			return err_set(err, -errno, "can't see process %d end: %s",
+				       r->o.pids[i], strerror(errno));
+	}
+	return 0;
+}
+
 /* What takes time comes first: once events are open their rings fill, and nobody reads
  * them until the readers run. */
 int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
@@ -268,9 +312,8 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	atomic_store(&r->config.start_ns, r->session->start_ns);
 	if (ret < 0)
 		return err_set(err, ret, "can't start the readers: %s", strerror(-ret));
-	for (size_t i = 0; i < r->o.n_pids; i++)
-		r->pidfds[i] = (int)syscall(SYS_pidfd_open, r->o.pids[i], 0);
-	if (r->tracer)
+	ret = watch_ends(r, err);
+	if (ret == 0 && r->tracer)
 		tracer_go(r->tracer, !r->o.child);
-	return 0;
+	return ret;
 }

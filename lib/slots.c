@@ -4,11 +4,13 @@
 #include <errno.h>
 
 #include "attach_plan.h"
+#include "proc.h"
 
 enum {
 	QUEUE_BYTES = 2 << 20,
 	CTL_QUEUE_BYTES = 64 << 10,
 	DEEP_QUEUE_BYTES = 2 << 20,
+	KTHREADD = 2, /* parent of the kernel's threads */
 };
 
 static void slot_deinit(struct cpu_slot *s)
@@ -93,7 +95,30 @@ int slots_add(struct reader_config *c, int cpu, struct err *err)
 		return r;
 	}
 	c->n_slots++;
+	if (c->ours)
+		slots_learn_hotplug(c);
 	return 0;
+}
+
+void slots_learn_hotplug(struct reader_config *c)
+{
+	_cleanup_free_ pid_t *pids = NULL;
+	size_t n = 0;
+
+	if (proc_descendants(KTHREADD, &pids, &n) < 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		struct cpu_slot *slot;
+		char comm[16];
+		int cpu;
+
+		if (proc_comm(pids[i], pids[i], comm) < 0 ||
+		    sscanf(comm, "cpuhp/%d", &cpu) != 1)
+			continue;
+		slot = slots_find(c, cpu);
+		if (slot)
+			slot->hotplug = pids[i];
+	}
 }
 
 struct cpu_slot *slots_find(struct reader_config *c, int cpu)

@@ -23,6 +23,10 @@ int slots_open_rings(struct reader_config *c, size_t pages, struct err *err);
 /* One slot more, ring and all, for @cpu while readers run. 0 or -errno with a sentence. */
 int slots_add(struct reader_config *c, int cpu, struct err *err);
 
+/* Events see all that a CPU runs: learn for each slot who takes them away. Where the kernel's
+ * threads are not to be seen (a PID namespace), nothing is learnt. */
+void slots_learn_hotplug(struct reader_config *c);
+
 /* The slot of @cpu, or NULL. */
 struct cpu_slot *slots_find(struct reader_config *c, int cpu);
 

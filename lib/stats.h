@@ -37,6 +37,7 @@
 	X(torn_notready, "torn: process seen before its interpreter was known")        \
 	X(torn_quarantined, "torn: reads of this process hang, it is left alone")      \
 	X(foreign, "samples of other processes, ignored")                              \
+	X(unknown, "samples of events that were closed since, ignored")                \
 	X(unattached, "new threads that could not be given events")                    \
 	X(stuck_reads, "reads that hung and whose reader was replaced")                \
 	X(stalled, "times a reader got no CPU for 20 ms")                              \

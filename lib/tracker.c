@@ -2,7 +2,6 @@
 #include "tracker.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <time.h>
 
 #include "capture/reader.h"
@@ -27,20 +26,6 @@ struct search {
 	bool dropped;
 	uint64_t next_ns;
 };
-
-__attribute__((__format__(__printf__, 2, 3))) static void note(struct tracker *t,
-							       const char *fmt, ...)
-{
-	char text[600];
-	va_list ap;
-
-	if (!t->note)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	t->note(t->note_arg, text);
-}
 
 int tracker_init(struct tracker *t, int kick)
 {
@@ -218,7 +203,9 @@ void tracker_quarantine(struct tracker *t, pid_t pid)
 		return;
 	atomic_store(&target->state, TARGET_QUARANTINED);
 	if (!target->hung)
-		note(t, "a read of process %d hangs; until it ends its samples are torn", pid);
+		note_say(&t->note,
+			 "a read of process %d hangs; until it ends its samples are torn",
+			 pid);
 	target->hung = true;
 }
 
@@ -248,7 +235,7 @@ static bool search_ended(struct tracker *t, struct search *s, int code, const st
 		snprintf(target->why, sizeof(target->why), "%.250s", err->text);
 		atomic_store(&target->state, TARGET_REFUSED);
 		if (code != -ESRCH)
-			note(t, "%s", err->text);
+			note_say(&t->note, "%s", err->text);
 		return true;
 	}
 	if (proc_exists(target->pid) &&
@@ -330,21 +317,42 @@ static int check_pid(pid_t pid, struct err *err)
 	return 0;
 }
 
-/* What the probe of a named process said. */
-static int judge_root(struct tracker *t, struct target *target, bool any, int code,
-		      const struct pyproc *p)
+/* The probe of a named process did not say anything yet. */
+static int root_hangs(struct tracker *t, pid_t pid, struct probe *probe)
 {
+	struct target *target = add_target(t, pid, TARGET_PENDING);
+	int r = target ? begin_search(t, target, true) : -ENOMEM;
+
+	if (r < 0) {
+		probe_release(probe);
+		return r;
+	}
+	t->searches[t->n_searches - 1].probe = probe;
+	t->searches[t->n_searches - 1].tries = 1;
+	tracker_quarantine(t, pid);
+	return 0;
+}
+
+/* What it said. */
+static int judge_root(struct tracker *t, pid_t pid, bool any, int code, const struct pyproc *p,
+		      struct err *err)
+{
+	struct target *target;
+
+	if (code < 0 && code != -EAGAIN && !(any && (code == -ENOEXEC || code == -ENOTSUP)))
+		return code;
+	target = add_target(t, pid, TARGET_PENDING);
+	if (!target)
+		return err_set(err, -ENOMEM, "out of memory");
 	if (code == 0) {
 		target_found(target, p);
-		note(t, "process %d: CPython %u.%u.%u, %s, %s", target->pid,
-		     p->version >> 24 & 0xff, p->version >> 16 & 0xff, p->version >> 8 & 0xff,
-		     p->build, p->module);
+		note_say(&t->note, "process %d: CPython %u.%u.%u, %s, %s", target->pid,
+			 p->version >> 24 & 0xff, p->version >> 16 & 0xff,
+			 p->version >> 8 & 0xff, p->build, p->module);
 		return 0;
 	}
 	if (code == -EAGAIN)
 		return begin_search(t, target, true);
-	if (!any || (code != -ENOEXEC && code != -ENOTSUP))
-		return code;
 	atomic_store(&target->state, TARGET_NOPYTHON);
 	return 0;
 }
@@ -353,23 +361,18 @@ int tracker_root(struct tracker *t, pid_t pid, bool any, struct err *err)
 {
 	struct probe *probe;
 	struct pyproc p;
-	struct target *target;
 	int code = check_pid(pid, err);
 
 	if (code < 0)
 		return code;
-	target = add_target(t, pid, TARGET_PENDING);
-	probe = target ? probe_start(pid, -1) : NULL;
+	probe = probe_start(pid, t->kick);
 	if (!probe)
 		return err_set(err, -ENOMEM, "out of memory");
-	if (!probe_wait(probe, PROBE_WAIT_MS)) {
-		probe_release(probe);
-		tracker_quarantine(t, pid);
-		return 0;
-	}
+	if (!probe_wait(probe, PROBE_WAIT_MS))
+		return root_hangs(t, pid, probe);
 	probe_done(probe, &code, &p, err);
 	probe_release(probe);
-	return judge_root(t, target, any, code, &p);
+	return judge_root(t, pid, any, code, &p, err);
 }
 
 int tracker_descendants(struct tracker *t, pid_t pid)

@@ -8,6 +8,7 @@
 #ifndef TRACKER_H
 #define TRACKER_H
 
+#include "note.h"
 #include "queue.h"
 #include "target.h"
 
@@ -19,9 +20,7 @@ struct tracker {
 	size_t n_searches;
 	int kick;	    /* eventfd: written to when a search ends */
 	struct queue *tape; /* where TAPE_TARGET records go, or NULL */
-	/* What a person should know; may be NULL. */
-	void (*note)(void *arg, const char *text);
-	void *note_arg;
+	struct note note;
 };
 
 int tracker_init(struct tracker *t, int kick); /* 0 or -ENOMEM */

@@ -83,8 +83,10 @@ int capture_pick(const char *name, const struct capture_want *want,
 		 const struct capture_ops **ret, struct err *why, struct err *err);
 
 /* The signal that may stop the threads of these processes: none of them handles or blocks
- * it, and nobody traces them. Or -errno with a sentence. */
-int capture_stop_signal(const pid_t *pids, size_t n, struct err *err);
+ * it, and nobody traces them; if there is a choice, none of @others either (their children).
+ * Or -errno with a sentence. */
+int capture_stop_signal(const pid_t *pids, size_t n, const pid_t *others, size_t n_others,
+			struct err *err);
 
 /* The rule that every holding capture shares: out of the CPU once and not back, and
  * with the user registers it had at the event. Without a witness: not out by its own

@@ -272,10 +272,9 @@ static void forget_processed(struct reader *r)
 	r->n_pend = n;
 }
 
-void hold_stopped(struct reader *r)
+void hold_stopped(struct reader *r, uint32_t turn, pid_t tid)
 {
-	pid_t tid;
-	uint32_t turn = handover_held(&r->slot->handover, &tid), first = r->n_pend;
+	uint32_t first = r->n_pend;
 	uint64_t old = now_ns() - STOP_MAX_NS;
 
 	for (uint32_t i = r->n_pend; turn && i-- > 0;)

@@ -44,24 +44,26 @@ static bool may_have_dropped(const struct perf_ring *r, uint64_t tail, uint64_t 
 	return head - tail > r->size - PERF_RECORD_BYTES;
 }
 
-void proof_note_in(struct reader_config *c, pid_t tid, uint64_t time)
+/* A CPU that goes offline loses the events that see all it runs (perf_event_exit_cpu()), and
+ * its hotplug thread does that. */
+void proof_note_in(struct reader_config *c, struct cpu_slot *slot, pid_t tid, uint64_t time)
 {
 	raise_to(noted(c->last_in, tid), time);
+	if (tid && tid == slot->hotplug)
+		raise_to(&slot->gone_ns, time);
 }
 
 void proof_consume(struct reader_config *c, struct cpu_slot *slot, uint64_t to)
 {
-	uint64_t tail = perf_ring_tail(&slot->ring), head = perf_ring_head(&slot->ring);
+	uint64_t tail = perf_ring_tail(&slot->ring);
 
-	bool full = may_have_dropped(&slot->ring, tail, head);
-
-	if (full)
-		atomic_store(&slot->dropping, true);
+	atomic_store(&slot->dropping, true);
 	perf_ring_consume(&slot->ring, to);
-	if (full) {
+	/* Until there was room; so the head is looked at after that. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (may_have_dropped(&slot->ring, tail, perf_ring_head(&slot->ring)))
 		raise_to(&c->blind_ns, now_ns());
-		atomic_store(&slot->dropping, false);
-	}
+	atomic_store(&slot->dropping, false);
 }
 
 bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since)
@@ -101,7 +103,7 @@ bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t 
 		if (h.size < sizeof(h) || h.size % 8)
 			return true;
 		if (proof_is_switch(&h, end, &sw) && !sw.out) {
-			proof_note_in(c, sw.tid, sw.time);
+			proof_note_in(c, slot, sw.tid, sw.time);
 			ran = ran || (sw.tid == tid && sw.time > since);
 		} else if (proof_is_map(&h)) {
 			proof_note_map(c, end);
@@ -118,7 +120,7 @@ bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t 
 
 static bool is_watched(const struct cpu_slot *s, uint64_t since)
 {
-	uint64_t from = atomic_load_explicit(&s->watched_ns, memory_order_acquire);
+	uint64_t from = slot_watched(s);
 
 	return from && from <= since;
 }

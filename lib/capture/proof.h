@@ -31,8 +31,8 @@ void proof_note_map(struct reader_config *c, const unsigned char *end);
  * at before. Also true when that can't be told. */
 bool proof_mapped(struct reader_config *c, uint64_t *cursors, pid_t tid, uint64_t since);
 
-/* Remember that @tid was seen coming onto a CPU at @time, for the others. */
-void proof_note_in(struct reader_config *c, pid_t tid, uint64_t time);
+/* Remember that @tid was seen coming onto @slot's CPU at @time, for the others. */
+void proof_note_in(struct reader_config *c, struct cpu_slot *slot, pid_t tid, uint64_t time);
 
 /* Give the ring's records up to @to back to the kernel. If it had to drop some, then nobody
  * knows who came onto this CPU until now: noted for all threads. */

@@ -17,11 +17,16 @@ enum { STALL_NS = 20000000, JOIN_NS = 50000000 };
 
 /* --- scanning the ring --- */
 
-static uint32_t event_of(const struct reader_config *c, uint64_t id)
+static uint32_t event_of(struct reader *r, uint64_t id)
 {
-	if (c->session->n_events == 1 && !c->witness)
+	uint32_t event;
+
+	if (r->c->session->n_events == 1 && !r->c->witness)
 		return 0;
-	return event_ids_find(atomic_load_explicit(c->ids, memory_order_acquire), id);
+	atomic_store(&r->slot->looking, true);
+	event = event_ids_find(atomic_load(r->c->ids), id);
+	atomic_store_explicit(&r->slot->looking, false, memory_order_release);
+	return event;
 }
 
 /* Clock and PMU overflows hit the code they name; other software events happen
@@ -80,10 +85,14 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 	const struct session *session = r->c->session;
 	struct perf_sample s;
 	struct pending *p;
-	uint32_t event = h->size >= 16 ? event_of(r->c, load_u64(h + 1)) : 0;
+	uint32_t event = h->size >= 16 ? event_of(r, load_u64(h + 1)) : EVENT_IDS_UNKNOWN;
 
 	if (event == session->n_events) {
 		scan_witness(r, h);
+		return;
+	}
+	if (event > session->n_events) {
+		STATS_ADD(unknown, 1);
 		return;
 	}
 	if (perf_decode_sample(h, r->c->sample_type, &s) < 0)
@@ -117,7 +126,7 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 static void scan_switch(struct reader *r, const struct proof_switch *sw)
 {
 	if (!sw->out)
-		proof_note_in(r->c, sw->tid, sw->time);
+		proof_note_in(r->c, r->slot, sw->tid, sw->time);
 	for (uint32_t i = 0; i < r->n_pend; i++) {
 		struct hold *h = &r->pend[i].hold;
 
@@ -241,9 +250,13 @@ static void shed(struct reader *r, uint64_t left)
 
 static bool drain(struct reader *r, uint64_t shed_left, bool last)
 {
+	bool stops = r->c->capture->stops && !last, any;
+	pid_t tid = 0;
+	/* First: the samples of the thread that is held lie before the head then. */
+	uint32_t turn = stops ? handover_held(&r->slot->handover, &tid) : 0;
 	uint64_t head = perf_ring_head(&r->slot->ring);
-	bool any = r->pos != head;
 
+	any = r->pos != head;
 	while (r->pos < head) {
 		r->pos = scan_record(r, r->pos);
 		if (shed_left && r->n_pend) {
@@ -254,8 +267,8 @@ static bool drain(struct reader *r, uint64_t shed_left, bool last)
 	if (r->n_pend && r->c->capture->pins && !r->unfit &&
 	    r->woke_ns > r->pend[0].time + STALL_NS)
 		STATS_ADD(stalled, 1);
-	if (r->c->capture->stops && !last)
-		hold_stopped(r);
+	if (stops)
+		hold_stopped(r, turn, tid);
 	else
 		hold_flush(r);
 	proof_consume(r->c, r->slot, r->n_pend ? r->pend[0].pos : r->pos);
@@ -373,7 +386,8 @@ static void let_run(struct reader *r)
 
 	memset(&any, 0xff, sizeof(any));
 	pthread_setaffinity_np(r->thread, sizeof(any), &any);
-	pthread_setschedparam(r->thread, SCHED_OTHER, &normal);
+	/* Without the flag that it has, this would take a right (sched(7)). */
+	pthread_setschedparam(r->thread, SCHED_OTHER | SCHED_RESET_ON_FORK, &normal);
 }
 
 static bool ends_soon(struct reader *r)

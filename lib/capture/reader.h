@@ -96,9 +96,20 @@ struct cpu_slot {
 	uint32_t generation;	     /* readers started so far */
 	_Atomic bool ready;	     /* the first one has emptied the ring and waits */
 	struct guard guard;	     /* of the reader's remote reads */
-	_Atomic bool dropping;	     /* the ring was full, and blind_ns does not tell yet */
+	_Atomic bool looking;	     /* the reader is inside a table of event ids */
+	_Atomic bool dropping;	     /* the ring gets room, and blind_ns does not tell yet */
 	_Atomic uint64_t watched_ns; /* since then all threads have events here; 0: not yet */
+	_Atomic uint64_t gone_ns;    /* events on the CPU itself are gone, if watched before */
+	pid_t hotplug; /* the kernel's thread that takes them away; 0: not known */
 };
+
+/* Since when all threads have events there, 0: they have not. Any thread. */
+static inline uint64_t slot_watched(const struct cpu_slot *s)
+{
+	uint64_t from = atomic_load_explicit(&s->watched_ns, memory_order_acquire);
+
+	return atomic_load_explicit(&s->gone_ns, memory_order_acquire) < from ? from : 0;
+}
 
 struct reader;
 

@@ -55,9 +55,9 @@ struct reader {
 /* hold.c: read and emit all pending samples. */
 void hold_flush(struct reader *r);
 
-/* hold.c: those of the thread that the tracer holds for us, and those that have waited too
- * long for theirs; the others go on waiting. */
-void hold_stopped(struct reader *r);
+/* hold.c: those of thread @tid, which the tracer holds for us in @turn (0: none), and those
+ * that have waited too long for theirs; the others go on waiting. */
+void hold_stopped(struct reader *r, uint32_t turn, pid_t tid);
 
 /* emit.c: a perf record that is no sample. */
 void emit_side(struct reader *r, const struct perf_event_header *h);

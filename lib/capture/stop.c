@@ -60,17 +60,23 @@ static int taken_signals(const pid_t *pids, size_t n, uint64_t *taken, struct er
 	return r;
 }
 
-int capture_stop_signal(const pid_t *pids, size_t n, struct err *err)
+int capture_stop_signal(const pid_t *pids, size_t n, const pid_t *others, size_t n_others,
+			struct err *err)
 {
-	uint64_t taken;
+	uint64_t taken, used = 0;
 	int r = taken_signals(pids, n, &taken, err);
 
-	if (r == 0 && ~taken & SAFE)
-		return taken & BIT(SIGURG) ? SIGWINCH : SIGURG;
-	return r < 0 ? r :
-		       err_set(err, -EBUSY,
+	if (r < 0)
+		return r;
+	if (!(~taken & SAFE))
+		return err_set(err, -EBUSY,
 			       "the target handles or blocks both SIGURG and SIGWINCH, and "
 			       "--capture stop needs one of them");
+	for (size_t i = 0; i < n_others; i++)
+		add_signals(others[i], &used, NULL);
+	if (~(taken | used) & SAFE)
+		taken |= used;
+	return taken & BIT(SIGURG) ? SIGWINCH : SIGURG;
 }
 
 static int stop_possible(const struct capture_want *w, struct err *err)
@@ -89,7 +95,7 @@ static int stop_possible(const struct capture_want *w, struct err *err)
 		return err_set(err, -ENOENT,
 			       "--capture stop samples user mode only, it is chosen for "
 			       "events like cycles:u");
-	r = capture_stop_signal(w->pids, w->n_pids, err);
+	r = capture_stop_signal(w->pids, w->n_pids, NULL, 0, err);
 	return r < 0 ? r : 0;
 }
 

@@ -212,13 +212,28 @@ static void begin_thread(struct tracer *t, pid_t tid)
 		STATS_ADD(unattached, 1);
 }
 
+/* A program that runs already, and may have threads. */
+static void begin_process(struct tracer *t, pid_t pid)
+{
+	struct err err;
+	int r;
+
+	if (atomic_load_explicit(&t->stop, memory_order_acquire))
+		return;
+	r = attach_process(t->c.attach, pid, NULL, 0, &err);
+	if (t->running)
+		attach_enable(t->c.attach, 0);
+	if (r < 0 && r != -ESRCH)
+		STATS_ADD(unattached, 1);
+}
+
 /* A child that shared its parent's memory until now has exec'ed, or ended. */
 static void begin_program(struct tracer *t, pid_t parent)
 {
 	unsigned long pid;
 	struct ctl_msg *m;
 
-	if (ptrace(PTRACE_GETEVENTMSG, parent, NULL, &pid) < 0)
+	if (ptrace(PTRACE_GETEVENTMSG, parent, NULL, &pid) < 0 || !proc_lives((pid_t)pid))
 		return;
 	m = queue_reserve(t->c.ctl, CTL_BEGUN, sizeof(*m));
 	if (m) {
@@ -226,7 +241,14 @@ static void begin_program(struct tracer *t, pid_t parent)
 		queue_commit(t->c.ctl);
 		eventfd_write(t->c.kick, 1);
 	}
-	begin_thread(t, (pid_t)pid);
+	begin_process(t, (pid_t)pid);
+}
+
+/* With --no-follow still seized: a process made by clone(2) with another signal than SIGCHLD
+ * passes for a thread (PTRACE_O_TRACECLONE). */
+static bool is_child(pid_t tid, int event)
+{
+	return event == PTRACE_EVENT_STOP && proc_tgid(tid) == tid;
 }
 
 static void stopped(struct tracer *t, pid_t tid, int sig, int event)
@@ -235,8 +257,13 @@ static void stopped(struct tracer *t, pid_t tid, int sig, int event)
 		execed(t, tid);
 	if (event == PTRACE_EVENT_VFORK_DONE)
 		begin_program(t, tid);
-	if (!attach_has(t->c.attach, tid))
+	if (!attach_has(t->c.attach, tid)) {
+		if (!t->c.children && is_child(tid, event)) {
+			ptrace(PTRACE_DETACH, tid, NULL, NULL);
+			return;
+		}
 		begin_thread(t, tid);
+	}
 	if (event == PTRACE_EVENT_STOP && stops_group(sig)) {
 		ptrace(PTRACE_LISTEN, tid, NULL, NULL);
 		return;

@@ -3,6 +3,7 @@
 A test is a function named test_* in a test_*.py beside this file. It fails by an exception and skips by Skip.
 each(name=values, ...) runs it once for each combination; each_python once for each CPython.
 """
+import glob
 import itertools
 import json
 import os
@@ -214,16 +215,39 @@ def need_events_for_all():
         raise Skip("perf_event_paranoid is %d: no events for ordinary users" % value)
 
 
+def write(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+
+
 def change(path, text):
-    """Writes a setting of the system, which is as before after the test."""
+    """Writes a setting of the system, which is as before after the test, or before the next run if we are killed."""
+    undo = os.path.join(BUILD, "undo.%d" % os.getpid())
     try:
         with open(path) as file:
             before = file.read()
-        with open(path, "w") as file:
-            file.write(text)
+        if not os.path.exists(undo):
+            cleanup(os.unlink, undo)
+        with open(undo, "a") as file:
+            file.write(json.dumps([path, before]) + "\n")
+        write(path, text)
     except OSError as error:
         raise Skip("%s can't be changed here: %s" % (path, error.strerror))
-    cleanup(lambda: open(path, "w").write(before))
+    cleanup(write, path, before)
+
+
+def undo_of_the_killed():
+    """Changes back what runs left that could not; the paths."""
+    changed = []
+    for undo in glob.glob(os.path.join(BUILD, "undo.*")):
+        if os.path.exists("/proc/" + undo.rpartition(".")[2]):
+            continue
+        with open(undo) as file:
+            changed += map(json.loads, reversed(file.readlines()))
+        os.unlink(undo)
+    for path, before in changed:
+        write(path, before)
+    return [path for path, _ in changed]
 
 
 def keep_busy():

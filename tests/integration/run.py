@@ -99,6 +99,8 @@ def main():
     if args.matrix:
         import matrix
         matrix.unpack()
+    for path in [] if args.list else harness.undo_of_the_killed():
+        print("%s is as it was before a run that was killed" % path, flush=True)
     totals = {"ok": 0, "FAIL": 0, "SKIP": 0}
     for name, function, arguments in find_tests():
         if args.pattern not in name or (args.quick and getattr(function, "not_quick", False)):

@@ -35,6 +35,14 @@ def test_no_such_process():
     refused(3, "-p", pid, "-d", 1, about=[pid])
 
 
+@one_python
+def test_a_thread_of_another_process(py):
+    target, other = spinning(py), spinning(py)
+    refused(3, "-p", target.pid, "-t", other.pid, "-d", 1, about=[target.pid, other.pid])
+    gone = unused_pid()
+    refused(3, "-p", target.pid, "-t", "%d,%d" % (target.pid, gone), "-d", 1, about=[gone])
+
+
 @each(pid=["-5", "12x", ""])
 def test_a_pid_that_is_no_number_is_wrong_usage(pid):
     refused(2, "-p", pid, "-d", 1)

@@ -8,15 +8,11 @@ import time
 import harness
 from harness import NOBODY, Recorder, Target, all_right, check, each, equal, judge, need_fifo, need_root, one_python
 from test_badinput import for_nobody
+from test_threads import few_descriptors, need_few
 
 RLIMIT_RTTIME = 15  # linux/resource.h
 CAP_SYS_RESOURCE = 24  # linux/capability.h
 ONLINE = "/sys/devices/system/cpu/cpu1/online"
-
-
-def put(path, text):
-    with open(path, "w") as file:
-        file.write(text)
 
 
 def ours():
@@ -118,7 +114,7 @@ def one_cpu_less():
     try:
         yield
     finally:
-        put(ONLINE, "1")
+        harness.write(ONLINE, "1")
 
 
 @one_python
@@ -138,6 +134,33 @@ def test_a_cpu_that_goes_and_comes_back(py):
     recorder.signal(signal.SIGINT)
     run, verdict = finish(recorder, target, out)
     exact_share(run, 0.97)
+    all_right(verdict, run)
+
+
+def samples_on(cpu, home):
+    out, _ = harness.perf("script", "-i", os.path.join(home, "a.data"), "-F", "cpu", home=home)
+    return sum(line.strip(" []\n") == "%03d" % cpu for line in out.splitlines())
+
+
+@one_python
+def test_events_on_a_cpu_that_goes_are_opened_again(py):
+    """Those that see all of a CPU end with it, however short it is away."""
+    need_two_cpus()
+    need_few()
+    need_fifo()
+    target = Target(py, "groundtruth.py", "--us", 10, "--idle", 50)
+    os.sched_setaffinity(target.pid, {0})
+    recorder, out = begin(target, "-o", "a.data", "--hold-budget", 100, preexec_fn=few_descriptors)
+    recorder.attached()
+    with one_cpu_less():
+        pass
+    os.sched_setaffinity(target.pid, {1})
+    harness.until(lambda: "may run on CPU 1 now: watched" in recorder.text(1), "CPU 1 is watched again")
+    harness.works(target.pid)
+    recorder.signal(signal.SIGINT)
+    run, verdict = finish(recorder, target, out)
+    check("are opened on CPUs instead" in run.err, "events on threads: %s", run)
+    check(samples_on(1, recorder.home) > 100, "no samples on CPU 1: %s", run)
     all_right(verdict, run)
 
 
@@ -185,7 +208,7 @@ def cgroup(controller, **values):
         raise harness.Skip("no cgroup can be made here: %s" % error.strerror)
     harness.cleanup(lambda: harness.until(lambda: not remove(path), "the cgroup is empty"))
     for name, value in values.items():
-        put(os.path.join(path, controller + "." + name), value)
+        harness.write(os.path.join(path, controller + "." + name), value)
     return path, ["sh", "-c", 'echo $$ > %s/tasks && exec "$@"' % path, "sh"]
 
 

@@ -111,6 +111,14 @@ def test_a_process_of_another_user():
     says(run, "no", "process %d belongs to another user" % target.pid, "CAP_SYS_PTRACE")
 
 
+def test_a_process_whose_name_looks_like_a_fact():
+    name = os.path.join(harness.folder(), "Uid:4711")
+    os.symlink(harness.need_command("sleep"), name)
+    process = harness.start([name, "60"])
+    harness.until(lambda: harness.status(process.pid)["Name"] == "Uid:4711", "its name")
+    check("another user" not in doctor("-p", process.pid, rc=3).out, "whose is it?")
+
+
 def test_a_process_that_is_not_dumpable():
     need_root()
     python = harness.debian_python().need()

@@ -1,6 +1,7 @@
 """The judges can fail: without this a green run proves nothing."""
 import json
 import os
+import signal
 
 import harness
 from harness import check, equal
@@ -56,6 +57,31 @@ def test_folded_line_without_a_count_is_refused():
     except AssertionError:
         return
     raise AssertionError("accepted")
+
+
+def test_what_a_killed_run_changed_is_changed_back():
+    path = os.path.join(harness.folder(), "setting")
+    harness.write(path, "0\n")
+    pid = os.fork()
+    if pid == 0:
+        harness.change(path, "1\n")
+        harness.change(path, "2\n")
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(pid, 0)
+    equal(open(path).read(), "2\n", "the setting")
+    equal(harness.undo_of_the_killed(), [path, path], "what is changed back")
+    equal(open(path).read(), "0\n", "the setting")
+
+
+def test_what_a_run_changes_is_changed_back_at_its_end():
+    path = os.path.join(harness.folder(), "setting")
+    harness.write(path, "0\n")
+    outer, harness._cleanups[:] = harness._cleanups[:], []
+    harness.change(path, "1\n")
+    equal(harness.undo_of_the_killed(), [], "what is changed back while it runs")
+    equal(harness.clean_up(), [], "errors")
+    equal(open(path).read(), "0\n", "the setting")
+    harness._cleanups[:] = outer
 
 
 @harness.each_python

@@ -91,6 +91,36 @@ def test_reads_go_on_once_they_no_longer_hang(py):
 
 
 @harness.one_python
+def test_a_process_that_hangs_at_attach_is_looked_at_once_it_does_not(py):
+    need_root()
+    need_fifo()
+    hostile = trapped(py, None)
+    spring(hostile)
+    out = os.path.join(harness.folder(), "out.folded")
+    recorder = Recorder("-p", hostile.pid, "-F", 999, "-o", out).attached()
+    harness.until(lambda: "hangs" in recorder.text(1), "the hanging read is seen")
+    hostile.say("mend")
+    harness.works(hostile.pid, 1)
+    run = recorder.signal(signal.SIGINT).wait(15).ok()
+    verdict = judge(harness.read_folded(out), hostile.info["truth"])
+    check(verdict.right > 200, "only %d samples have a stack: %s", verdict.right, run)
+
+
+@harness.one_python
+def test_one_of_several_that_ends_before_it_is_attached_to_is_named(py):
+    need_root()
+    hostile, ends, stays = trapped(py, None), Target(py, "groundtruth.py"), Target(py, "groundtruth.py")
+    spring(hostile)
+    recorder = Recorder("-p", "%d,%d,%d" % (stays.pid, ends.pid, hostile.pid), "-F", 999, "-d", 1, "-o", "a.folded")
+    harness.until(lambda: "hangs" in recorder.text(1), "all were looked at, and for the last one's answer it waits")
+    harness.end(ends.process)
+    run = recorder.wait().ok()
+    check("without process %d: process %d is gone" % (ends.pid, ends.pid) in run.err, "not a word of it: %s", run)
+    pids = {frames[0].rpartition("-")[2] for frames, _ in harness.read_folded(os.path.join(recorder.home, "a.folded"))}
+    harness.equal(pids, {str(hostile.pid), str(stays.pid)}, "processes")
+
+
+@harness.one_python
 def test_a_dump_of_unreadable_frames_ends(py):
     need_root()
     hostile = trapped(py, None)

@@ -83,6 +83,51 @@ def test_children_are_followed_unless_told_otherwise(py, follow):
         check((harness.total(theirs) > 50) == (follow == "--follow"), "samples of child %d: %s", pid, run)
 
 
+CLONES = """
+import ctypes, os, sys
+print("READY {}", flush=True)
+sys.stdin.readline()
+parent = os.getpid()
+pid = ctypes.CDLL(None).syscall({"x86_64": 56, "aarch64": 220}[os.uname().machine], 0, 0, 0, 0, 0)
+if pid:
+    print("CHILD", pid, flush=True)
+while pid or os.getppid() == parent:
+    pass
+"""
+
+
+@each(follow=["--follow", "--no-follow"])
+@one_python
+def test_a_child_that_tells_its_parent_nothing_is_no_thread(py, follow):
+    """clone(2) without SIGCHLD."""
+    path = os.path.join(harness.folder(), "clones.py")
+    with open(path, "w") as file:
+        file.write(CLONES)
+    target = Target(py, path)
+    record = recorder(target, follow)
+    target.say("go")
+    pid = int(target.line("CHILD"))
+    works(pid)
+    equal(harness.status(pid)["TracerPid"] != "0", follow == "--follow", "the child is traced")
+    record.signal(signal.SIGINT).wait(15).ok()
+
+
+CANT_EXEC = """
+import subprocess
+for i in range(5):
+    try: subprocess.run(["/nonexistent"])
+    except OSError: pass
+"""
+
+
+@one_python
+def test_a_program_that_can_not_be_started_is_none(py):
+    home = harness.folder()
+    harness.pysampled(*STOP, "-o", "a.data", "--", *py.command(), "-c", CANT_EXEC, home=home).ok()
+    out, _ = harness.perf("script", "-i", os.path.join(home, "a.data"), "--show-task-events", home=home)
+    equal(out.count("PERF_RECORD_COMM exec"), 1, "programs that began in:\n%s" % out)
+
+
 STARTS = """
 import subprocess, sys
 work = 'def in_program():\\n for i in range(9000000): pass\\nin_program()'
@@ -157,6 +202,30 @@ def test_the_second_signal_where_the_first_is_taken(py):
         is_exact(run)
         check("SIGWINCH stops a thread" in run.err, "what it does, and by which signal: %s", run)
         harness.end(target.process)
+
+
+HANDLES_IN_CHILD = """
+import os, signal
+parent, pid = os.getpid(), os.fork()
+if not pid:
+    signal.signal(signal.SIGURG, lambda *_: None)
+    print("READY {}", flush=True)
+while pid or os.getppid() == parent:
+    pass
+"""
+
+
+@each(follow=["--follow", "--no-follow"])
+@one_python
+def test_the_signal_is_one_that_children_leave_too(py, follow):
+    path = os.path.join(harness.folder(), "handles.py")
+    with open(path, "w") as file:
+        file.write(HANDLES_IN_CHILD)
+    target = Target(py, path)
+    run = recorder(target, follow).signal(signal.SIGINT).wait(15).ok()
+    want = "SIGWINCH" if follow == "--follow" else "SIGURG"
+    check(want + " stops a thread" in run.err, "not %s: %s", want, run)
+    check("set-user-ID" not in run.err, "root's tracees get their rights: %s", run)
 
 
 @each(how=["handled", "blocked"])

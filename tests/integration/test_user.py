@@ -59,7 +59,8 @@ def test_a_program_keeps_the_rights_of_its_file(capture):
     for _ in range(20):
         target.say(program + " -u")
         equal(target.line("PRINTED"), "0 0", "status and user of a set-user-ID program")
-    record.signal(signal.SIGINT).wait(15).ok()
+    run = record.signal(signal.SIGINT).wait(15).ok()
+    equal("set-user-ID" in run.err, capture == "stop", "a word about what a traced process can't: %s" % run)
 
 
 def test_an_ordinary_user_may_not_preempt():

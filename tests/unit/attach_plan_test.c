@@ -111,6 +111,9 @@ static const struct row rows[] = {
 	{ { 1000, 2, 2 }, 4068, false, 0, false, 4068 },
 	{ { 1000, 2, 2 }, 4067, false, -EMFILE, false, 0 },
 	{ { 1000, 2, 2 }, 4067, true, 0, true, 4 + 68 },
+	{ { 1000, 2, 2, .others = 10 }, 4077, false, -EMFILE, false, 0 },
+	{ { 1000, 2, 2, .others = 10 }, 4078, false, 0, false, 4078 },
+	{ { 1000, 2, 2, .others = 10 }, 4077, true, 0, true, 4 + 78 },
 	/* It would fit, but take seconds. */
 	{ { 1000, 64, 2 }, 1 << 20, true, 0, true, 128 + 192 },
 	{ { 1000, 64, 2 }, 1 << 20, false, 0, false, 128000 + 192 },

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <sys/wait.h>
 
 #include "base.h"
 #include "capture/capture.h"
@@ -152,16 +153,37 @@ static void stop_signal(void **state)
 	pid_t self = getpid();
 	struct err err;
 
-	assert_int_equal(capture_stop_signal(&self, 1, &err), SIGURG);
+	assert_int_equal(capture_stop_signal(&self, 1, NULL, 0, &err), SIGURG);
 	signal(SIGURG, nothing);
-	assert_int_equal(capture_stop_signal(&self, 1, &err), SIGWINCH);
+	assert_int_equal(capture_stop_signal(&self, 1, NULL, 0, &err), SIGWINCH);
 	signal(SIGWINCH, nothing);
-	assert_int_equal(capture_stop_signal(&self, 1, &err), -EBUSY);
+	assert_int_equal(capture_stop_signal(&self, 1, NULL, 0, &err), -EBUSY);
 	assert_non_null(strstr(err.text, "SIGURG and SIGWINCH"));
 	signal(SIGURG, SIG_IGN);
-	assert_int_equal(capture_stop_signal(&self, 1, &err), SIGURG);
+	assert_int_equal(capture_stop_signal(&self, 1, NULL, 0, &err), SIGURG);
 	signal(SIGURG, SIG_DFL);
 	signal(SIGWINCH, SIG_DFL);
+}
+
+/* Children have a say, not the last word. */
+static void stop_signal_of_a_family(void **state)
+{
+	pid_t self = getpid(), child = fork();
+	struct err err;
+
+	if (child == 0) {
+		pause();
+		_exit(0);
+	}
+	assert_int_equal(capture_stop_signal(&child, 1, &self, 1, &err), SIGURG);
+	signal(SIGURG, nothing);
+	assert_int_equal(capture_stop_signal(&child, 1, &self, 1, &err), SIGWINCH);
+	signal(SIGWINCH, nothing);
+	assert_int_equal(capture_stop_signal(&child, 1, &self, 1, &err), SIGURG);
+	signal(SIGURG, SIG_DFL);
+	signal(SIGWINCH, SIG_DFL);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
 }
 
 static int pick(const char *name, const struct capture_ops **ret, struct err *why,
@@ -230,6 +252,7 @@ int main(void)
 		cmocka_unit_test(stop_needs_the_registers),
 		cmocka_unit_test(stop_refuses),
 		cmocka_unit_test(stop_signal),
+		cmocka_unit_test(stop_signal_of_a_family),
 		cmocka_unit_test(pick_by_name),
 		cmocka_unit_test(pick_auto),
 		cmocka_unit_test(pick_errors),

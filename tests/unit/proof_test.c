@@ -271,22 +271,23 @@ static void a_look_for_one_thread_notes_all(void **state)
 static void noted(void **state)
 {
 	struct reader_config c = { .last_in = calloc(LAST_IN, sizeof(*c.last_in)) };
+	struct cpu_slot slot = { 0 };
 
 	assert_false(proof_ran_noted(&c, TID, 0));
-	proof_note_in(&c, TID, 1000);
+	proof_note_in(&c, &slot, TID, 1000);
 	assert_true(proof_ran_noted(&c, TID, 999));
 	assert_false(proof_ran_noted(&c, TID, 1000));
 	assert_false(proof_ran_noted(&c, TID + 1, 0));
-	proof_note_in(&c, TID, 500); /* from another ring, older: changes nothing */
+	proof_note_in(&c, &slot, TID, 500); /* from another ring, older: changes nothing */
 	assert_true(proof_ran_noted(&c, TID, 999));
-	proof_note_in(&c, TID, 2000);
+	proof_note_in(&c, &slot, TID, 2000);
 	assert_true(proof_ran_noted(&c, TID, 1999));
 	/* Any number of threads has its place; sharing one errs towards "ran". */
 	for (pid_t tid = 1; tid < 4 * LAST_IN; tid += 3) {
-		proof_note_in(&c, tid, 3000 + (uint64_t)tid);
+		proof_note_in(&c, &slot, tid, 3000 + (uint64_t)tid);
 		assert_true(proof_ran_noted(&c, tid, 2999 + (uint64_t)tid));
 	}
-	proof_note_in(&c, INT32_MAX, 1);
+	proof_note_in(&c, &slot, INT32_MAX, 1);
 	free(c.last_in);
 }
 
@@ -294,6 +295,7 @@ enum { NOTES = 50000000 };
 
 struct noter {
 	struct reader_config c;
+	struct cpu_slot slot;
 	_Atomic uint64_t clock;
 	_Atomic bool forgotten;
 };
@@ -304,7 +306,7 @@ static void *note_many(void *arg)
 	uint64_t time;
 
 	while ((time = ++n->clock) < NOTES && !n->forgotten) {
-		proof_note_in(&n->c, TID, time);
+		proof_note_in(&n->c, &n->slot, TID, time);
 		if (!proof_ran_noted(&n->c, TID, time - 1))
 			n->forgotten = true;
 	}
@@ -418,6 +420,31 @@ static void ran_unwatched(void **state)
 	free(c->slots);
 }
 
+/* Its hotplug thread ran: events that see all of a CPU are gone, until they are opened anew.
+ */
+static void a_cpu_goes(void **state)
+{
+	struct fake *f = *state;
+	uint64_t cursor = 0;
+
+	f->slot.watched_ns = 900;
+	f->slot.hotplug = 20;
+	ring_at(f, 0, 0);
+	ring_switch(f, OUT, 20, 1500);
+	ring_switch(f, IN, TID, 1600);
+	proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000);
+	assert_int_equal(slot_watched(&f->slot), 900);
+	ring_switch(f, IN, 20, 2000);
+	assert_false(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1600));
+	assert_int_equal(slot_watched(&f->slot), 0);
+	f->slot.watched_ns = 2100;
+	assert_int_equal(slot_watched(&f->slot), 2100);
+	/* What is not known is not the idle task. */
+	f->slot.hotplug = 0;
+	proof_note_in(&f->config, &f->slot, 0, 2200);
+	assert_int_equal(slot_watched(&f->slot), 2100);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -437,6 +464,7 @@ int main(void)
 		TEST(a_full_ring_is_remembered),
 		TEST(ran_unwatched),
 		TEST(mapped),
+		TEST(a_cpu_goes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
