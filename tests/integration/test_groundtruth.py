@@ -162,6 +162,22 @@ def test_page_faults_lie_on_the_faulting_line(py):
     check_python_faults(sure, target)
 
 
+@each(capture=["preempt", "async"])
+@each_python
+def test_context_switches_lie_on_the_sleeping_line(py, capture):
+    """Also beside the witness, which is an event of the same kind."""
+    if capture == "preempt":
+        need_fifo()
+    target = Target(py, "grammars.py", "nap", "--us", 100, "--threads", 2)
+    harness.keep_busy()
+    run, verdict, stacks = exact(target, "-e", "context-switches", "-c", 1, "--hold-budget", 100, "--capture", capture,
+                                 seconds=1)
+    all_right(verdict, run, share=0.2, least=100)
+    check(capture == "async" or run.n("exact") > 0.9 * run.n("samples"), "too few are exact: %s", run)
+    asleep = sum(n for frames, n in stacks if user_leaf(frames).startswith("doze_"))
+    check(asleep > 100, "only %d samples of sleeps: %s", asleep, run)
+
+
 @one_python
 def test_a_period_of_page_faults_takes_one_of_so_many(py):
     target = Target(py, "pagefaults.py", "--pages", 1000, "--pause-us", 0)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * Native functions whose address tells which Python line runs: 100 that spin, 100 that fault
- * one page in. Each is called from one line of a target only, so a sampled instruction in
- * spin_37 is its own truth. */
+ * one page in, 100 that sleep for a moment. Each is called from one line of a target only, so
+ * a sampled instruction in spin_37 is its own truth. */
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 static volatile unsigned long spin_iterations = 1000;
 static volatile int running = -1;
@@ -44,6 +46,33 @@ static volatile int running = -1;
 		Py_RETURN_NONE;                                        \
 	}
 
+/* The system call lies in the function itself, where the machine allows it, not in libc. The
+ * GIL is kept. */
+#if defined(__x86_64__)
+#define SLEEP(ts)                                                      \
+	do {                                                           \
+		long ret;                                              \
+		__asm__ volatile("syscall"                             \
+				 : "=a"(ret)                           \
+				 : "a"(SYS_nanosleep), "D"(ts), "S"(0) \
+				 : "rcx", "r11", "memory");            \
+	} while (0)
+#else
+#define SLEEP(ts) syscall(SYS_nanosleep, ts, 0)
+#endif
+
+#define DOZE(n)                                                        \
+	__attribute__((noinline, aligned(256), visibility("default"))) \
+	PyObject *doze_##n(PyObject *, PyObject *);                    \
+	PyObject *doze_##n(PyObject *self, PyObject *unused)           \
+	{                                                              \
+		(void)self, (void)unused;                              \
+		struct timespec ts = { 0, 20000 };                     \
+		running = 0x##n;                                       \
+		SLEEP(&ts);                                            \
+		Py_RETURN_NONE;                                        \
+	}
+
 #define TEN(X, t) \
 	X(t##0) X(t##1) X(t##2) X(t##3) X(t##4) X(t##5) X(t##6) X(t##7) X(t##8) X(t##9)
 #define HUNDRED(X) \
@@ -53,6 +82,7 @@ static volatile int running = -1;
 
 HUNDRED(SPIN)
 HUNDRED(TOUCH)
+HUNDRED(DOZE)
 
 static double now_us(void)
 {
@@ -89,11 +119,12 @@ static PyObject *calibrate(PyObject *self, PyObject *us)
 }
 
 #define SPIN_ROW(n) { "spin_" #n, spin_##n, METH_NOARGS, NULL },
+#define DOZE_ROW(n) { "doze_" #n, doze_##n, METH_NOARGS, NULL },
 #define TOUCH_ROW(n) { "touch_" #n, touch_##n, METH_O, NULL },
 
 static PyMethodDef methods[] = {
-	HUNDRED(SPIN_ROW) HUNDRED(TOUCH_ROW){ "calibrate", calibrate, METH_O,
-					      "Make each spin last so many microseconds." },
+	HUNDRED(SPIN_ROW) HUNDRED(TOUCH_ROW) HUNDRED(DOZE_ROW){
+		"calibrate", calibrate, METH_O, "Make each spin last so many microseconds." },
 	{ NULL, NULL, 0, NULL },
 };
 
