@@ -9,6 +9,7 @@ import os
 import re
 import select
 import shutil
+import struct
 import subprocess
 import sysconfig
 import tempfile
@@ -302,6 +303,12 @@ def as_nobody():
     os.setresuid(NOBODY, NOBODY, NOBODY)
 
 
+def for_nobody():
+    """A copy of pysampled and a HOME that uid 65534 can use."""
+    home = folder(0o777)
+    return shutil.copy(PYSAMPLED, home), home
+
+
 # ---- targets ---------------------------------------------------------------------------------------------------------
 
 def extension(py, name, where=None):
@@ -362,6 +369,12 @@ class Target:
 
     def alive(self):
         return self.process.poll() is None
+
+
+def progress(path):
+    """How far a target with --progress has come."""
+    with open(path, "rb") as file:
+        return struct.unpack("=Q", file.read(8))[0]
 
 
 def tasks(pid):
@@ -522,6 +535,26 @@ def same_counts(run, *folded_files):
         equal(sum(n for _, n in stacks), run.n("samples"), "samples in folded")
 
 
+def refused(rc, *args, about=(), **options):
+    """pysampled refuses with an exit status and one line that names each word of about."""
+    run = pysampled(*args, limit=20, **options).ok(rc)
+    lines = [line for line in run.err.splitlines() if line.strip()]
+    equal(len(lines), 1, "lines on stderr of %s" % run)
+    check(20 <= len(lines[0]) <= 400 and " " in lines[0], "no sentence: %r", lines[0])
+    for word in about:
+        check(str(word) in lines[0], "%r is not named in %r", word, lines[0])
+    equal(run.out, "", "stdout")
+    return run
+
+
+def readable(run, home):
+    """The stacks of home/a.folded, once all three counts agree with those of home/a.data."""
+    stacks = read_folded(os.path.join(home, "a.folded"))
+    same_counts(run, stacks)
+    equal(perf_samples(os.path.join(home, "a.data"), home), run.n("samples"), "samples in perf script")
+    return stacks
+
+
 # ---- folded stacks ---------------------------------------------------------------------------------------------------
 
 def read_folded(path):
@@ -549,6 +582,11 @@ def of_pid(stacks, pid):
 
 def marked(stacks, marker):
     return [(frames, n) for frames, n in stacks if "[%s]" % marker in frames]
+
+
+def sure(stacks):
+    """Those that are marked neither late nor torn."""
+    return [(frames, n) for frames, n in stacks if "[late]" not in frames and "[torn]" not in frames]
 
 
 def user_frames(frames):
@@ -600,6 +638,15 @@ def all_right(verdict, run, share=0.3, least=30):
     want = max(least, share * run.n("exact"))
     check(verdict.judged >= want, "only %d samples could be judged, want %d: %s", verdict.judged, want, run)
     check(verdict.right == verdict.judged, "wrong stacks among those marked exact: %s", verdict)
+
+
+def exact(target, *args, seconds=2, **options):
+    """A recording of what is exact: the run, the verdict on it, the stacks."""
+    out = os.path.join(folder(0o777), "out.folded")
+    run = pysampled("-p", target.pid, "-d", seconds, "-o", out, "--provenance", "exact", "--hold-budget", 100, *args,
+                    **options).ok()
+    stacks = read_folded(out)
+    return run, judge(stacks, target.info["truth"]), stacks
 
 
 # ---- perf ------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,4 @@
 """Where the readers run: only on the CPUs of the target, also those that come later; and what is late is said to be."""
-import contextlib
 import os
 import resource
 import signal
@@ -7,25 +6,10 @@ import time
 
 import harness
 from harness import NOBODY, Recorder, Target, all_right, check, each, equal, judge, need_fifo, need_root, one_python
-from test_badinput import for_nobody
+from machine import be_urgent, cgroup, need_rt_cgroups, need_two_cpus, one_cpu_less, ours
 
 RLIMIT_RTTIME = 15  # linux/resource.h
 CAP_SYS_RESOURCE = 24  # linux/capability.h
-ONLINE = "/sys/devices/system/cpu/cpu1/online"
-
-
-def put(path, text):
-    with open(path, "w") as file:
-        file.write(text)
-
-
-def ours():
-    return sorted(os.sched_getaffinity(0))
-
-
-def need_two_cpus():
-    if ours() != [0, 1] or os.cpu_count() != 2:
-        raise harness.Skip("this test knows a machine of two CPUs only")
 
 
 def pin(target, cpus):
@@ -51,8 +35,7 @@ def finish(recorder, target, out):
     run = recorder.wait().ok()
     stacks = harness.read_folded(out)
     harness.same_counts(run, stacks)
-    sure = [(f, n) for f, n in stacks if "[late]" not in f and "[torn]" not in f]
-    verdict = judge(sure, target.info["truth"])
+    verdict = judge(harness.sure(stacks), target.info["truth"])
     check(verdict.right == verdict.judged, "wrong stacks among those marked exact: %s", verdict)
     return run, verdict
 
@@ -108,19 +91,6 @@ def test_threads_are_followed_onto_a_cpu_that_comes_later(py):
     all_right(verdict, run)
 
 
-@contextlib.contextmanager
-def one_cpu_less():
-    """CPU 1 is offline for a moment, and back whatever happens."""
-    need_root()
-    if not os.path.exists(ONLINE):
-        raise harness.Skip("CPU 1 can't be taken offline here")
-    harness.change(ONLINE, "0")
-    try:
-        yield
-    finally:
-        put(ONLINE, "1")
-
-
 @one_python
 def test_a_cpu_that_goes_and_comes_back(py):
     need_two_cpus()
@@ -172,30 +142,6 @@ def test_one_cpu_for_all(py, how):
     all_right(verdict, run)
 
 
-def cgroup(controller, **values):
-    """A cgroup (v1) of the test's own, and a command that starts others in it."""
-    need_root()
-    top = "/sys/fs/cgroup/" + controller
-    if not os.path.exists(os.path.join(top, "tasks")):
-        raise harness.Skip("no cgroup v1 controller '%s' here" % controller)
-    path = os.path.join(top, "pysampled-test-%d" % os.getpid())
-    try:
-        os.mkdir(path)
-    except OSError as error:
-        raise harness.Skip("no cgroup can be made here: %s" % error.strerror)
-    harness.cleanup(lambda: harness.until(lambda: not remove(path), "the cgroup is empty"))
-    for name, value in values.items():
-        put(os.path.join(path, controller + "." + name), value)
-    return path, ["sh", "-c", 'echo $$ > %s/tasks && exec "$@"' % path, "sh"]
-
-
-def remove(path):
-    try:
-        os.rmdir(path)
-    except OSError as error:
-        return error
-
-
 @one_python
 def test_a_cpuset_of_ours_that_is_smaller(py):
     need_two_cpus()
@@ -218,11 +164,6 @@ def test_a_taskset_of_ours_that_is_smaller(py):
     run, verdict = record(target, wrapper=["taskset", "-c", str(ours()[0])])
     exact_share(run)
     all_right(verdict, run)
-
-
-def need_rt_cgroups():
-    if not os.path.exists("/sys/fs/cgroup/cpu/cpu.rt_runtime_us"):
-        raise harness.Skip("this kernel has no real-time budgets of cgroups (RT_GROUP_SCHED)")
 
 
 @one_python
@@ -248,14 +189,6 @@ def test_a_used_up_budget_makes_samples_late_and_is_named(py):
         check(run.n("late") > 0, "nothing is late: %s", run)
         check("stuck_reads" not in run.err, "a reader without a CPU was taken for a hanging one: %s", run)
         check(path + "/cpu.rt_runtime_us is 1000" in run.err, "the budget is not named: %s", run)
-
-
-def be_urgent(target, priority, *tids):
-    need_root()
-    need_fifo()
-    for tid in tids or harness.tasks(target.pid):
-        os.sched_setscheduler(tid, os.SCHED_FIFO, os.sched_param(priority))
-    harness.cleanup(target.process.kill)  # before anything that it could keep from running is waited for
 
 
 @one_python
@@ -312,11 +245,10 @@ def test_an_ordinary_user_may_be_let_preempt(right):
     elif not int(harness.status(os.getpid())["CapEff"], 16) >> CAP_SYS_RESOURCE & 1:
         raise harness.Skip("RLIMIT_RTPRIO can't be raised without CAP_SYS_RESOURCE")
     target = Target(harness.debian_python(), "groundtruth.py", "--us", 50, user=NOBODY)
-    binary, home = for_nobody()
+    binary, home = harness.for_nobody()
     run = harness.pysampled("-p", target.pid, "-F", 499, "-d", 2, "-o", "a.folded", binary=binary, home=home,
                             **options).ok()
     equal(run.summary["capture"], "preempt", "capture")
     exact_share(run, 0.95)
     stacks = harness.read_folded(os.path.join(home, "a.folded"))
-    sure = [(f, n) for f, n in stacks if "[late]" not in f and "[torn]" not in f]
-    all_right(judge(sure, target.info["truth"]), run)
+    all_right(judge(harness.sure(stacks), target.info["truth"]), run)

@@ -2,21 +2,9 @@
 import os
 
 import harness
-from harness import Recorder, Target, all_right, check, each, each_python, judge, need_fifo, not_quick, one_python
+from harness import Recorder, Target, all_right, check, each, each_python, exact, judge, need_fifo, not_quick, one_python
 
 UNCHECKED = "build-unchecked"
-
-
-def record(target, *args, seconds=2, **options):
-    """A recording of a target: the run, and its stacks kept by --provenance."""
-    out = os.path.join(harness.folder(0o777), "out.folded")
-    run = harness.pysampled("-p", target.pid, "-d", seconds, "-o", out, *args, **options).ok()
-    return run, harness.read_folded(out)
-
-
-def exact(target, *args, seconds=2):
-    run, stacks = record(target, "--provenance", "exact", *args, seconds=seconds)
-    return run, judge(stacks, target.info["truth"]), stacks
 
 
 @each(us=[2, 10, 100])
@@ -26,7 +14,7 @@ def exact(target, *args, seconds=2):
 def test_preempt_is_always_right(py, rate, us):
     need_fifo()
     target = Target(py, "groundtruth.py", "--us", us)
-    run, verdict, _ = exact(target, "-F", rate, "--hold-budget", 100, seconds=1)
+    run, verdict, _ = exact(target, "-F", rate, seconds=1)
     harness.equal(run.summary["capture"], "preempt", "capture")
     all_right(verdict, run)
     check(run.n("exact") >= 0.99 * run.n("samples") - 1, "too few are exact: %s", run)
@@ -57,8 +45,7 @@ def test_async_is_right_where_it_says_exact(py, us):
 def test_an_unchecked_read_is_found_wrong(py):
     """The same judge, on the plain read after wake-up: 1 % to 99 % are wrong, as the scheduler places the reader."""
     target = Target(py, "groundtruth.py", "--us", 2)
-    run, stacks = record(target, "-F", 999, "--capture", "async", "--provenance", "exact", build=UNCHECKED)
-    verdict = judge(stacks, target.info["truth"])
+    run, verdict, _ = exact(target, "-F", 999, "--capture", "async", build=UNCHECKED)
     check(verdict.judged >= 50, "only %d judged: %s", verdict.judged, run)
     check(verdict.right < verdict.judged - 2, "the plain read was right: %s", verdict)
 
@@ -68,7 +55,7 @@ def test_an_unchecked_read_is_found_wrong(py):
 @not_quick
 def test_deep_stacks_are_right_and_whole(py, depth):
     target = Target(py, "groundtruth.py", "--us", 20, "--depth", depth)
-    run, verdict, stacks = exact(target, "-F", 499, "--hold-budget", 100)
+    run, verdict, stacks = exact(target, "-F", 499)
     if harness.can_fifo():
         all_right(verdict, run)
     for frames, count in stacks:
@@ -80,7 +67,7 @@ def test_deep_stacks_are_right_and_whole(py, depth):
 @one_python
 def test_stacks_above_max_frames_are_cut_counted_and_exact(py):
     target = Target(py, "groundtruth.py", "--us", 20, "--depth", 3000)
-    run, verdict, stacks = exact(target, "-F", 199, "--max-frames", 500, "--hold-budget", 100)
+    run, verdict, stacks = exact(target, "-F", 199, "--max-frames", 500)
     check(run.n("truncated") > 0.9 * run.n("exact") > 0, "truncated stacks were not counted: %s", run)
     if harness.can_fifo():
         all_right(verdict, run)
@@ -92,7 +79,7 @@ def test_stacks_above_max_frames_are_cut_counted_and_exact(py):
 @not_quick
 def test_a_stack_of_3000_is_whole_with_max_frames_8000(py):
     target = Target(py, "groundtruth.py", "--us", 20, "--depth", 3000)
-    run, verdict, stacks = exact(target, "-F", 99, "--max-frames", 8000, "--hold-budget", 100, seconds=3)
+    run, verdict, stacks = exact(target, "-F", 99, "--max-frames", 8000, seconds=3)
     harness.equal(run.n("truncated"), 0, "truncated")
     depths = {sum(q == "deep" for q, _, _ in harness.python_frames(frames)) for frames, _ in stacks
               if frames[-1].startswith("spin_")}
@@ -113,7 +100,7 @@ def test_threads_are_kept_apart_and_right(py):
 @each_python
 def test_generators_coroutines_classes_and_callbacks_are_right(py):
     target = Target(py, "mixed.py", "--us", 20)
-    run, verdict, _ = exact(target, "-F", 999, "--hold-budget", 100, seconds=3)
+    run, verdict, _ = exact(target, "-F", 999, seconds=3)
     if harness.can_fifo():
         all_right(verdict, run)
 
@@ -121,7 +108,7 @@ def test_generators_coroutines_classes_and_callbacks_are_right(py):
 @each_python
 def test_threads_that_live_for_milliseconds_are_right(py):
     target = Target(py, "churn.py")
-    run, verdict, _ = exact(target, "-F", 999, "--hold-budget", 100, seconds=3)
+    run, verdict, _ = exact(target, "-F", 999, seconds=3)
     if harness.can_fifo():
         all_right(verdict, run)
 
@@ -130,7 +117,7 @@ def test_threads_that_live_for_milliseconds_are_right(py):
 def test_a_reused_code_object_never_gets_a_wrong_name(py):
     target = Target(py, "execreuse.py", "--us", 100)
     target.line("REUSED")
-    run, verdict, _ = exact(target, "-F", 1999, "--hold-budget", 100, seconds=3)
+    run, verdict, _ = exact(target, "-F", 1999, seconds=3)
     if harness.can_fifo():
         all_right(verdict, run)
 
@@ -148,13 +135,13 @@ def test_page_faults_lie_on_the_faulting_line(py):
     """Of native stores the faulting function tells the line; a line of Python's own faults as often as it must."""
     target = Target(py, "pagefaults.py", "--pages", 200, "--pause-us", 30)
     out = os.path.join(harness.folder(), "out.folded")
-    recorder = Recorder("-p", target.pid, "-e", "page-faults", "-c", 1, "--hold-budget", 100, "-o", out).attached()
+    recorder = Recorder("-p", target.pid, "-e", "page-faults", "-c", 1, "-o", out).attached()
     target.say("go")
     target.line("DONE")
     target.say("end")
     run = recorder.wait().ok()
     stacks = harness.read_folded(out)
-    sure = [(frames, n) for frames, n in stacks if "[late]" not in frames and "[torn]" not in frames]
+    sure = harness.sure(stacks)
     verdict = judge(sure, target.info["truth"])
     faults = 16 * target.info["pages"]
     check(verdict.judged >= 0.95 * faults, "%d of %d native faults were seen and sure: %s", verdict.judged, faults, run)
@@ -170,7 +157,7 @@ def test_context_switches_lie_on_the_sleeping_line(py, capture):
         need_fifo()
     target = Target(py, "grammars.py", "nap", "--us", 100, "--threads", 2)
     harness.keep_busy()
-    run, verdict, stacks = exact(target, "-e", "context-switches", "-c", 1, "--hold-budget", 100, "--capture", capture,
+    run, verdict, stacks = exact(target, "-e", "context-switches", "-c", 1, "--capture", capture,
                                  seconds=1)
     all_right(verdict, run, share=0.2, least=100)
     check(capture == "async" or run.n("exact") > 0.9 * run.n("samples"), "too few are exact: %s", run)

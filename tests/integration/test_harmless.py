@@ -3,7 +3,6 @@ import os
 import random
 import re
 import signal
-import struct
 
 import harness
 from harness import Recorder, Target, check, each, each_python, equal, one_python
@@ -11,15 +10,10 @@ from harness import Recorder, Target, check, each, each_python, equal, one_pytho
 NO_SIGNALS = "0000000000000000"
 
 
-def progress(path):
-    with open(path, "rb") as file:
-        return struct.unpack("=Q", file.read(8))[0]
-
-
 def untouched(target, path):
     """The target goes on, is traced by nobody, and has no signal pending in any thread."""
-    before = progress(path)
-    harness.until(lambda: progress(path) > before, "the target goes on")
+    before = harness.progress(path)
+    harness.until(lambda: harness.progress(path) > before, "the target goes on")
     for tid in harness.tasks(target.pid):
         seen = harness.status(target.pid, tid)
         equal(seen["TracerPid"], "0", "TracerPid")

@@ -26,8 +26,7 @@ def innocent_is_exact(run, stacks, innocent):
     unsure = sum(harness.total(harness.marked(ours, marker)) for marker in ("late", "torn"))
     check(harness.total(ours) >= 0.1 * 999 * SECONDS, "only %d samples: %s", harness.total(ours), run)
     check(unsure <= 0.01 * harness.total(ours), "%d of %d are late or torn: %s", unsure, harness.total(ours), run)
-    sure = [(f, n) for f, n in ours if "[late]" not in f and "[torn]" not in f]
-    verdict = judge(sure, innocent.info["truth"])
+    verdict = judge(harness.sure(ours), innocent.info["truth"])
     check(verdict.right == verdict.judged > 0, "wrong stacks: %s", verdict)
 
 
@@ -85,7 +84,7 @@ def test_reads_go_on_once_they_no_longer_hang(py):
     run = recorder.signal(signal.SIGINT).wait(15).ok()
     for pid in (child, hostile.pid):
         stacks = harness.of_pid(harness.read_folded(out), pid)
-        verdict = judge([(f, n) for f, n in stacks if "[late]" not in f and "[torn]" not in f], hostile.info["truth"])
+        verdict = judge(harness.sure(stacks), hostile.info["truth"])
         check(verdict.judged > 200, "only %d sure samples of %d: %s", verdict.judged, pid, run)
         check(verdict.right == verdict.judged, "wrong stacks: %s", verdict)
 

@@ -3,15 +3,7 @@ import os
 import signal
 
 import harness
-from harness import Recorder, Target, check, each, each_python, equal, one_python
-
-
-def readable(run, home):
-    """What was recorded, in all three counts."""
-    stacks = harness.read_folded(os.path.join(home, "a.folded"))
-    harness.same_counts(run, stacks)
-    equal(harness.perf_samples(os.path.join(home, "a.data"), home), run.n("samples"), "samples in perf script")
-    return stacks
+from harness import Recorder, Target, check, each, each_python, equal, one_python, readable
 
 
 def recorder(target, *args):
@@ -37,8 +29,7 @@ def test_a_target_that_is_killed_leaves_a_whole_record(py, number):
     run = record.wait(15).ok()
     stacks = readable(run, record.home)
     check(harness.total(stacks) > 200, "too few samples: %s", run)
-    sure = [(f, n) for f, n in stacks if "[late]" not in f and "[torn]" not in f]
-    verdict = harness.judge(sure, target.info["truth"])
+    verdict = harness.judge(harness.sure(stacks), target.info["truth"])
     check(verdict.right == verdict.judged, "wrong stacks: %s", verdict)
 
 

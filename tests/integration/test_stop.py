@@ -3,9 +3,7 @@ import os
 import signal
 
 import harness
-from harness import Recorder, Target, all_right, check, each, each_python, equal, not_quick, one_python, works
-from test_groundtruth import exact
-from test_lifecycle import readable
+from harness import Recorder, Target, all_right, check, each, each_python, equal, exact, not_quick, one_python, readable, works
 
 STOP = ("--capture", "stop")
 
@@ -37,7 +35,7 @@ def is_let_go(target):
 @not_quick
 def test_stop_is_always_right(py, rate, us):
     target = Target(py, "groundtruth.py", "--us", us)
-    run, verdict, _ = exact(target, "-F", rate, "--hold-budget", 100, *STOP, seconds=1)
+    run, verdict, _ = exact(target, "-F", rate, *STOP, seconds=1)
     all_right(verdict, run)
     is_exact(run)
 
@@ -46,7 +44,7 @@ def test_stop_is_always_right(py, rate, us):
 @each_python
 def test_stop_is_right_for(py, script):
     target = Target(py, *script.split())
-    run, verdict, _ = exact(target, "-F", 999, "--hold-budget", 100, *STOP)
+    run, verdict, _ = exact(target, "-F", 999, *STOP)
     all_right(verdict, run)
     is_exact(run, 0.95)
     check("unattached=" not in run.err, "threads without events: %s", run)

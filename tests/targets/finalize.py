@@ -3,7 +3,6 @@
 READY's truth: {spin: [[function, line], ...]}.
 """
 import atexit
-import os
 import sys
 import threading
 import time
