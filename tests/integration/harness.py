@@ -23,6 +23,7 @@ WANTED_PYTHONS = ("3.11", "3.12", "3.13")
 MATRIX_PYTHONS = ("3.14", "3.15")
 DEBIAN_PYTHON = "/usr/bin/python3.11"
 NOBODY = 65534
+NO_SIGNALS = "0000000000000000"
 
 
 class Skip(Exception):
@@ -386,6 +387,21 @@ def status(pid, tid=None):
     path = "/proc/%d/status" % pid if tid is None else "/proc/%d/task/%d/status" % (pid, tid)
     with open(path) as file:
         return dict((key, value.strip()) for key, _, value in (line.partition(":") for line in file))
+
+
+def left(pid):
+    """What of ours could be left in a process: a tracer, a stop, a pending signal; "" if nothing is."""
+    for tid in tasks(pid):
+        try:
+            seen = status(pid, tid)
+        except OSError:
+            continue  # it has ended
+        for key, good in ("TracerPid", "0"), ("SigPnd", NO_SIGNALS), ("ShdPnd", NO_SIGNALS):
+            if seen[key] != good:
+                return "thread %d has %s %s (pending signals, TracerPid)" % (tid, key, seen[key])
+        if seen["State"][0] in "tT":
+            return "thread %d is stopped: %s" % (tid, seen["State"])
+    return ""
 
 
 def cpu_seconds(pids):

@@ -1,5 +1,6 @@
 """Where the readers run: only on the CPUs of the target, also those that come later; and what is late is said to be."""
 import os
+import re
 import resource
 import signal
 import time
@@ -42,7 +43,15 @@ def finish(recorder, target, out):
 
 def begin(target, *args, **options):
     out = os.path.join(harness.folder(), "out.folded")
-    return Recorder("-p", target.pid, "-F", 999, "-v", "-o", out, *args, **options), out
+    return Recorder("-p", target.pid, "-F", 999, "-v", "-o", out, "-o", out + ".data", *args, **options), out
+
+
+def sure_on(cpu, after, recorder, out):
+    """How many samples of a CPU that are later than a moment are neither late nor torn."""
+    script, _ = harness.perf("script", "-i", out + ".data", "-F", "cpu,time,ip,sym", home=recorder.home)
+    found = [(re.match(r"\s*\[(\d+)\]\s+([\d.]+):", sample), sample) for sample in script.split("\n\n")]
+    return sum(int(match[1]) == cpu and float(match[2]) > after for match, sample in found
+               if match and "[late]" not in sample and "[torn]" not in sample)
 
 
 def record(target, **options):
@@ -69,10 +78,11 @@ def test_a_pinned_target_needs_one_reader(py):
     harness.until(lambda: rings_and_readers(recorder) == (2, 2), "a second ring and reader")
     harness.until(lambda: events(recorder) == 2 * alone, "events on the second CPU")
     check("what ran there in the" in recorder.text(1), "not a word: %s", recorder.text(1))
-    time.sleep(1)
+    moved = time.monotonic()
+    harness.works(target.pid, 1)
     recorder.signal(signal.SIGINT)
     run, verdict = finish(recorder, target, out)
-    check(run.n("exact") > 50, "no samples on the second CPU: %s", run)
+    check(sure_on(ours()[1], moved, recorder, out) > 500, "too few on the second CPU: %s", run)
     all_right(verdict, run)
 
 
@@ -85,9 +95,11 @@ def test_threads_are_followed_onto_a_cpu_that_comes_later(py):
     recorder.attached()
     pin(target, set(ours()[:2]))
     harness.until(lambda: "watched from here on" in recorder.text(1), "a second CPU is watched")
-    time.sleep(1)
+    moved = time.monotonic()
+    harness.works(target.pid, 1)
     recorder.signal(signal.SIGINT)
     run, verdict = finish(recorder, target, out)
+    check(sure_on(ours()[1], moved, recorder, out) > 100, "too few on the second CPU: %s", run)
     all_right(verdict, run)
 
 
@@ -104,9 +116,11 @@ def test_a_cpu_that_goes_and_comes_back(py):
     # Its events count again, and its reader goes back to it.
     pin(target, {1})
     harness.until(lambda: rings_and_readers(recorder) == (2, 2), "both readers are pinned")
-    time.sleep(1.5)
+    back = time.monotonic()
+    harness.works(target.pid, 1)
     recorder.signal(signal.SIGINT)
     run, verdict = finish(recorder, target, out)
+    check(sure_on(1, back, recorder, out) > 500, "too few on the CPU that came back: %s", run)
     exact_share(run, 0.97)
     all_right(verdict, run)
 
@@ -121,8 +135,13 @@ def test_a_cpu_that_comes_online(py):
         recorder.attached()
         harness.until(lambda: rings_and_readers(recorder)[0] == 1, "one ring")
     harness.until(lambda: rings_and_readers(recorder) == (2, 2), "a second ring and reader")
+    came = time.monotonic()
+    pin(target, {1})
+    harness.works(target.pid, 1)
     recorder.signal(signal.SIGINT)
-    finish(recorder, target, out)
+    run, verdict = finish(recorder, target, out)
+    check(sure_on(1, came, recorder, out) > 500, "too few on the CPU that came: %s", run)
+    all_right(verdict, run)
 
 
 @each(how=["taskset", "offline"])

@@ -69,11 +69,10 @@ def wakes(pid):
 def wakes_per_sample(py, idle):
     target = Target(py, "groundtruth.py", "--us", 10, "--idle", idle)
     recorder = Recorder("-p", target.pid, "-F", 999, "-o", "out.folded", "--hold-budget", 100).attached()
-    harness.until(lambda: wakes(recorder.pid) > 500, "it has begun")
-    begin = wakes(recorder.pid)
     harness.works(target.pid, 2)
-    count = wakes(recorder.pid) - begin
+    count = wakes(recorder.pid)
     run = recorder.signal(signal.SIGINT).wait().ok()
+    check(run.n("samples") > 1000, "too few samples: %s", run)
     return count / run.n("samples")
 
 
@@ -81,7 +80,7 @@ def wakes_per_sample(py, idle):
 @not_quick
 def test_idle_threads_wake_nobody(py):
     alone, beside = wakes_per_sample(py, 0), wakes_per_sample(py, 200)
-    check(beside < 1.5 * alone, "%.2f wakes a sample with 200 idle threads, %.2f without", beside, alone)
+    check(beside < 1.5 * alone < 5, "%.2f wakes a sample with 200 idle threads, %.2f without", beside, alone)
 
 
 # ---- events on CPUs instead of threads -------------------------------------------------------------------------------
@@ -112,8 +111,12 @@ def test_events_on_cpus_keep_to_the_named_threads(py, capture):
                                   seconds=3, preexec_fn=few_descriptors)
     check("are opened on CPUs instead" in run.err, "nothing said about events on CPUs: %s", run)
     seen = {int(frames[0].rpartition("-")[2]) for frames, _ in stacks}
-    check(seen and seen <= set(tids), "threads %s, wanted %s", seen, tids)
-    check(verdict.right == verdict.judged, "wrong stacks among those marked exact: %s", verdict)
+    check(seen <= set(tids), "threads %s, wanted %s", seen, tids)
+    check(len(seen) > 25, "only %d of 50 threads were seen: %s", len(seen), run)
+    if capture == "preempt":
+        all_right(verdict, run, share=0.02)
+        mostly_exact(run)
+    check(verdict.right == verdict.judged >= 30, "wrong stacks among those marked exact: %s", verdict)
 
 
 @each(follow=["--follow", "--no-follow"])

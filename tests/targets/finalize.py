@@ -27,10 +27,10 @@ def at_exit():
 
 
 class Last:
-    def __del__(self):
-        end = time.monotonic() + 0.1
-        while time.monotonic() < end:
-            gtspin.spin_03()
+    def __del__(self, clock=time.monotonic, spin=gtspin.spin_03):  # the module's names are gone by then
+        end = clock() + 0.1
+        while clock() < end:
+            spin()
 
 
 def line(function, more):

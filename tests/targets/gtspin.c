@@ -6,6 +6,7 @@
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -118,6 +119,52 @@ static PyObject *calibrate(PyObject *self, PyObject *us)
 	return PyLong_FromUnsignedLong(spin_iterations);
 }
 
+/* Handlers that Python's own would put together: each signal and the value that was sent with
+ * it. */
+enum { TAKEN_MAX = 1 << 16 };
+static volatile sig_atomic_t n_taken;
+static struct taken {
+	int number, code, value;
+} taken[TAKEN_MAX];
+
+static void take(int number, siginfo_t *info, void *context)
+{
+	(void)context;
+	if (n_taken < TAKEN_MAX)
+		taken[n_taken++] =
+			(struct taken){ number, info->si_code, info->si_value.sival_int };
+}
+
+/* take_signal(number) */
+static PyObject *take_signal(PyObject *self, PyObject *number)
+{
+	struct sigaction action = { .sa_sigaction = take,
+				    .sa_flags = SA_SIGINFO | SA_RESTART };
+
+	(void)self;
+	sigfillset(&action.sa_mask);
+	if (sigaction((int)PyLong_AsLong(number), &action, NULL) < 0)
+		return PyErr_SetFromErrno(PyExc_OSError);
+	Py_RETURN_NONE;
+}
+
+/* taken_signals(): [(number, si_code, value)], in the order of their handlers. */
+static PyObject *taken_signals(PyObject *self, PyObject *unused)
+{
+	PyObject *list = PyList_New(0);
+
+	(void)self, (void)unused;
+	for (int i = 0; list && i < n_taken; i++) {
+		PyObject *item =
+			Py_BuildValue("iii", taken[i].number, taken[i].code, taken[i].value);
+
+		if (!item || PyList_Append(list, item) < 0)
+			Py_CLEAR(list);
+		Py_XDECREF(item);
+	}
+	return list;
+}
+
 #define SPIN_ROW(n) { "spin_" #n, spin_##n, METH_NOARGS, NULL },
 #define DOZE_ROW(n) { "doze_" #n, doze_##n, METH_NOARGS, NULL },
 #define TOUCH_ROW(n) { "touch_" #n, touch_##n, METH_O, NULL },
@@ -125,6 +172,8 @@ static PyObject *calibrate(PyObject *self, PyObject *us)
 static PyMethodDef methods[] = {
 	HUNDRED(SPIN_ROW) HUNDRED(TOUCH_ROW) HUNDRED(DOZE_ROW){
 		"calibrate", calibrate, METH_O, "Make each spin last so many microseconds." },
+	{ "take_signal", take_signal, METH_O, "Note a signal whenever it comes." },
+	{ "taken_signals", taken_signals, METH_NOARGS, "What has come." },
 	{ NULL, NULL, 0, NULL },
 };
 
