@@ -3,6 +3,7 @@
 A test is a function named test_* in a test_*.py beside this file. It fails by an exception and skips by Skip.
 each(name=values, ...) runs it once for each combination; each_python once for each CPython.
 """
+import atexit
 import itertools
 import json
 import os
@@ -260,11 +261,11 @@ def clean_up():
     return errors
 
 
-def folder(mode=0o755):
-    """A folder of the test's own, gone after the test."""
+def folder(mode=0o755, kept=False):
+    """A folder of the test's own, gone after the test, or after all tests."""
     path = tempfile.mkdtemp(prefix="pysampled-test-")
     os.chmod(path, mode)
-    cleanup(shutil.rmtree, path, True)
+    (atexit.register if kept else cleanup)(shutil.rmtree, path, True)
     return path
 
 
@@ -430,7 +431,7 @@ def runs_on(pid, limit=20):
     until(lambda: cpu_seconds([pid]) > before, "process %d goes on" % pid, limit)
 
 
-def works(pid, seconds=0.5):
+def works(pid, seconds=0.3):
     """Waits until a process has used so much more CPU time."""
     used = cpu_seconds([pid])
     until(lambda: cpu_seconds([pid]) >= used + seconds, "work of %d" % pid)

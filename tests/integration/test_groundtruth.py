@@ -14,7 +14,7 @@ UNCHECKED = "build-unchecked"
 def test_preempt_is_always_right(py, rate, us):
     need_fifo()
     target = Target(py, "groundtruth.py", "--us", us)
-    run, verdict, _ = exact(target, "-F", rate, seconds=1)
+    run, verdict, _ = exact(target, "-F", rate, seconds=1 if rate < 999 else 0.7)
     harness.equal(run.summary["capture"], "preempt", "capture")
     all_right(verdict, run)
     check(run.n("exact") >= 0.99 * run.n("samples") - 1, "too few are exact: %s", run)
@@ -35,9 +35,16 @@ def test_a_short_run_is_right(py):
 @not_quick
 def test_async_is_right_where_it_says_exact(py, us):
     target = Target(py, "groundtruth.py", "--us", us)
-    run, verdict, _ = exact(target, "-F", 999, "--capture", "async")
+    run, verdict, _ = exact(target, "-F", 999, "--capture", "async", seconds=1)
     harness.equal(run.summary["capture"], "async", "capture")
+    no_mistake_in_many(verdict)
+
+
+def no_mistake_in_many(verdict):
+    """What async can call exact is the scheduler's to say."""
     check(verdict.right == verdict.judged, "wrong stacks among those marked exact: %s", verdict)
+    if verdict.judged < 30:
+        raise harness.Skip("only %d stacks could be judged" % verdict.judged)
 
 
 @one_python
@@ -55,7 +62,7 @@ def test_an_unchecked_read_is_found_wrong(py):
 @not_quick
 def test_deep_stacks_are_right_and_whole(py, depth):
     target = Target(py, "groundtruth.py", "--us", 20, "--depth", depth)
-    run, verdict, stacks = exact(target, "-F", 499)
+    run, verdict, stacks = exact(target, "-F", 499, seconds=1)
     if harness.can_fifo():
         all_right(verdict, run)
     for frames, count in stacks:
@@ -100,7 +107,7 @@ def test_threads_are_kept_apart_and_right(py):
 @each_python
 def test_generators_coroutines_classes_and_callbacks_are_right(py):
     target = Target(py, "mixed.py", "--us", 20)
-    run, verdict, _ = exact(target, "-F", 999, seconds=3)
+    run, verdict, _ = exact(target, "-F", 999, seconds=2)
     if harness.can_fifo():
         all_right(verdict, run)
 
@@ -108,7 +115,7 @@ def test_generators_coroutines_classes_and_callbacks_are_right(py):
 @each_python
 def test_threads_that_live_for_milliseconds_are_right(py):
     target = Target(py, "churn.py")
-    run, verdict, _ = exact(target, "-F", 999, seconds=3)
+    run, verdict, _ = exact(target, "-F", 999, seconds=2)
     if harness.can_fifo():
         all_right(verdict, run)
 
@@ -117,7 +124,7 @@ def test_threads_that_live_for_milliseconds_are_right(py):
 def test_a_reused_code_object_never_gets_a_wrong_name(py):
     target = Target(py, "execreuse.py", "--us", 100)
     target.line("REUSED")
-    run, verdict, _ = exact(target, "-F", 1999, seconds=3)
+    run, verdict, _ = exact(target, "-F", 1999, seconds=2)
     if harness.can_fifo():
         all_right(verdict, run)
 
@@ -127,7 +134,7 @@ def test_a_reused_code_object_never_gets_a_wrong_name(py):
 def test_the_same_names_in_the_async_capture(py):
     target = Target(py, "execreuse.py", "--us", 300)
     run, verdict, _ = exact(target, "-F", 1999, "--capture", "async", seconds=3)
-    check(verdict.right == verdict.judged, "wrong names among those marked exact: %s", verdict)
+    no_mistake_in_many(verdict)
 
 
 @each_python
@@ -135,7 +142,7 @@ def test_page_faults_lie_on_the_faulting_line(py):
     """Of native stores the faulting function tells the line; a line of Python's own faults as often as it must."""
     target = Target(py, "pagefaults.py", "--pages", 200, "--pause-us", 30)
     out = os.path.join(harness.folder(), "out.folded")
-    recorder = Recorder("-p", target.pid, "-e", "page-faults", "-c", 1, "-o", out).attached()
+    recorder = Recorder("-p", target.pid, "-e", "page-faults", "-c", 1, "--hold-budget", 100, "-o", out).attached()
     target.say("go")
     target.line("DONE")
     target.say("end")
@@ -145,7 +152,7 @@ def test_page_faults_lie_on_the_faulting_line(py):
     verdict = judge(sure, target.info["truth"])
     faults = 16 * target.info["pages"]
     check(verdict.judged >= 0.95 * faults, "%d of %d native faults were seen and sure: %s", verdict.judged, faults, run)
-    check(verdict.right >= 0.999 * verdict.judged, "native faults: %s", verdict)
+    check(verdict.right == verdict.judged, "wrong lines of native faults: %s", verdict)
     check_python_faults(sure, target)
 
 

@@ -44,7 +44,7 @@ def test_sigkill_of_pysampled_leaves_the_target_running(py, capture):
         rate = chance.choice([1000, 5000])
         recorder = Recorder("-p", target.pid, "-F", rate, "--capture", capture, "-o", "a.data", home=home)
         try:
-            recorder.process.wait(chance.uniform(0.01, 0.6))
+            recorder.process.wait(chance.uniform(0.01, 0.3))
             raise AssertionError("pysampled ended by itself: %s" % recorder.wait())
         except harness.subprocess.TimeoutExpired:
             pass

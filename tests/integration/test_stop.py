@@ -35,7 +35,7 @@ def test_stop_is_always_right(py, rate, us):
 @each_python
 def test_stop_is_right_for(py, script):
     target = Target(py, *script.split())
-    run, verdict, _ = exact(target, "-F", 999, *STOP)
+    run, verdict, _ = exact(target, "-F", 999, *STOP, seconds=1)
     all_right(verdict, run)
     is_exact(run, 0.95)
     check("unattached=" not in run.err, "threads without events: %s", run)

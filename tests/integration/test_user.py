@@ -19,7 +19,7 @@ def test_an_ordinary_user_can_record_a_process_of_ones_own(capture):
     harness.need_events_for_all()
     target = own_target("--us", 50)
     binary, home = harness.for_nobody()
-    run = harness.pysampled("-p", target.pid, "-F", 499, "-d", 3, "--capture", capture, "-o", "a.data", "-o",
+    run = harness.pysampled("-p", target.pid, "-F", 499, "-d", 2, "--capture", capture, "-o", "a.data", "-o",
                             "a.folded", binary=binary, home=home, user=NOBODY).ok()
     stacks = harness.read_folded(os.path.join(home, "a.folded"))
     harness.same_counts(run, stacks)
