@@ -148,6 +148,7 @@ class Facts:
 
     def __init__(self, path, leaves):
         self.path, self.leaves, self.calls, self.truth, self.counts = path, leaves, set(), {}, {}
+        self.inmost = False  # nothing was called yet by what was called last
 
     def stack(self, frame):
         """Entry first."""
@@ -160,14 +161,18 @@ class Facts:
         return [(code.co_qualname, line) for code, line in reversed(frames[:outermost])]
 
     def hook(self, frame, event, what):
-        stack = self.stack(frame)
-        if event == "call" and stack:
-            self.calls.add((*stack[:-1], (stack[-1][0], None)))
+        if event == "return" and self.inmost:
+            stack = self.stack(frame)
+            if stack:
+                self.calls.add((*stack[:-1], (stack[-1][0], None)))
         elif event == "c_call" and what.__module__ == "gtspin":
+            stack = self.stack(frame)
             same = self.truth.setdefault(what.__name__, stack[::-1])
             assert same == stack[::-1], "%s is called from two stacks" % what.__name__
             if what.__name__.startswith(self.leaves):
                 self.counts[what.__name__] = self.counts.get(what.__name__, 0) + 1
+        if event in ("call", "return"):
+            self.inmost = event == "call"
 
     def longest(self):
         """Without the calls that are the beginning of others."""
