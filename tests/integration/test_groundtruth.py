@@ -173,6 +173,16 @@ def test_context_switches_lie_on_the_sleeping_line(py, capture):
 
 
 @one_python
+def test_samples_beside_context_switches_keep_their_witness(py):
+    need_fifo()
+    run, verdict, stacks = exact(Target(py, "grammars.py", "nap", "--us", 100), "-e", "context-switches,cpu-clock", "-F",
+                                 999, seconds=1)
+    all_right(verdict, run)
+    seen = {user_leaf(frames)[:5] for frames, _ in stacks}
+    check({"spin_", "doze_"} <= seen, "one of the two events is missing: %s", seen)
+
+
+@one_python
 def test_a_period_of_page_faults_takes_one_of_so_many(py):
     target = Target(py, "pagefaults.py", "--pages", 1000, "--pause-us", 0)
     recorder = Recorder("-p", target.pid, "-e", "page-faults", "-c", 100, "-o", "a.folded").attached()
