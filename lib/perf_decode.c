@@ -124,7 +124,7 @@ int perf_decode_witness(const struct perf_event_header *h, struct perf_sample *r
 	ret->pid = (pid_t)take_u32(&c);
 	ret->tid = (pid_t)take_u32(&c);
 	take_regs(&c, ret);
-	return c.bad ? -EBADMSG : 0;
+	return c.bad || c.left ? -EBADMSG : 0;
 }
 
 void perf_decode_trailer(const unsigned char *end, struct perf_trailer *ret)

@@ -37,13 +37,31 @@ static bool event_in_kernel(const struct perf_event_attr *a)
 	       a->config != PERF_COUNT_SW_TASK_CLOCK;
 }
 
-/* The thread leaves the CPU: with the registers that its samples saw? */
-static void scan_witness(struct reader *r, const struct perf_event_header *h)
+static bool is_switch(const struct perf_event_attr *a)
+{
+	return a->type == PERF_TYPE_SOFTWARE && a->config == PERF_COUNT_SW_CONTEXT_SWITCHES;
+}
+
+/* The witness's record bears its id, and so does one of the user's own context-switches
+ * events: for events of one kind the kernel fills in what they share once
+ * (perf_prepare_sample). That one is longer. */
+static uint32_t twin_of_witness(const struct session *session)
+{
+	uint32_t event = 0;
+
+	while (event < session->n_events && !is_switch(&session->events[event].attr))
+		event++;
+	return event;
+}
+
+/* The thread leaves the CPU: with the registers that its samples saw? Not 0 if @h is another
+ * event's. */
+static int scan_witness(struct reader *r, const struct perf_event_header *h)
 {
 	struct perf_sample s;
 
 	if (perf_decode_witness(h, &s) < 0)
-		return;
+		return -EBADMSG;
 	for (uint32_t i = 0; i < r->n_pend; i++) {
 		struct pending *p = &r->pend[i];
 
@@ -54,6 +72,7 @@ static void scan_witness(struct reader *r, const struct perf_event_header *h)
 					  WITNESS_MOVED :
 					  WITNESS_SAME;
 	}
+	return 0;
 }
 
 /* Before the recording began: while events were still being opened. */
@@ -88,8 +107,11 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 	uint32_t event = h->size >= 16 ? event_of(r, load_u64(h + 1)) : EVENT_IDS_UNKNOWN;
 
 	if (event == session->n_events) {
-		scan_witness(r, h);
-		return;
+		if (scan_witness(r, h) == 0)
+			return;
+		event = twin_of_witness(session);
+		if (event == session->n_events)
+			return;
 	}
 	if (event > session->n_events) {
 		STATS_ADD(unknown, 1);
@@ -118,6 +140,8 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 	p->hold.in_kernel =
 		(s.misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_USER ||
 		event_in_kernel(&session->events[event].attr);
+	if (is_switch(&session->events[event].attr))
+		p->hold.witness = WITNESS_SAME; /* its own */
 	p->have_regs = s.regs;
 	if (s.regs)
 		memcpy(p->regs, s.regs, arch_host->n_regs * 8u);

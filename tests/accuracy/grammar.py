@@ -32,8 +32,8 @@ class Grammar:
                 frames.setdefault(short(name), set()).update(facts["lines"].get(name, ANY))
                 frames = frames.setdefault((short(name), line), {})
         total = sum(facts["counts"].values())
-        self.shares = {tuple((short(name), line) for name, line in reversed(path)): facts["counts"][spin] / total
-                       for spin, path in self.truth.items()}
+        self.shares = {tuple((short(name), line) for name, line in reversed(self.truth[leaf])): count / total
+                       for leaf, count in facts["counts"].items()}
 
     def part(self, stack):
         """What the grammar speaks about of a stack: from the first function that it knows, or ()."""

@@ -50,10 +50,12 @@ def captures():
     return {name: None if word == "ok" else reason for word, name, reason in found}
 
 
-def pysampled(capture, build=None):
+def pysampled(capture, build=None, event=None):
+    """At a rate, or each time that the event happens."""
     def record(target, rate, seconds):
         out = os.path.join(harness.folder(0o777), "out.folded")
-        run = harness.pysampled("-v", "-p", target.pid, "-F", rate, "-d", seconds, "--capture", capture, "-o", out,
+        when = ("-e", event, "-c", 1) if event else ("-F", rate)
+        run = harness.pysampled("-v", "-p", target.pid, *when, "-d", seconds, "--capture", capture, "-o", out,
                                 "--hold-budget", 100, "--provenance", "exact", build=build, limit=seconds + 60).ok()
         stacks = harness.read_folded(out)
         truth = target.info["truth"]

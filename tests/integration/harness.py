@@ -3,6 +3,7 @@
 A test is a function named test_* in a test_*.py beside this file. It fails by an exception and skips by Skip.
 each(name=values, ...) runs it once for each combination; each_python once for each CPython.
 """
+import atexit
 import glob
 import itertools
 import json
@@ -10,6 +11,7 @@ import os
 import re
 import select
 import shutil
+import struct
 import subprocess
 import sysconfig
 import tempfile
@@ -23,6 +25,7 @@ WANTED_PYTHONS = ("3.11", "3.12", "3.13")
 MATRIX_PYTHONS = ("3.14", "3.15")
 DEBIAN_PYTHON = "/usr/bin/python3.11"
 NOBODY = 65534
+NO_SIGNALS = "0000000000000000"
 
 
 class Skip(Exception):
@@ -282,11 +285,11 @@ def clean_up():
     return errors
 
 
-def folder(mode=0o755):
-    """A folder of the test's own, gone after the test."""
+def folder(mode=0o755, kept=False):
+    """A folder of the test's own, gone after the test, or after all tests."""
     path = tempfile.mkdtemp(prefix="pysampled-test-")
     os.chmod(path, mode)
-    cleanup(shutil.rmtree, path, True)
+    (atexit.register if kept else cleanup)(shutil.rmtree, path, True)
     return path
 
 
@@ -324,6 +327,12 @@ def as_nobody():
     os.setgroups([])
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, NOBODY)
+
+
+def for_nobody():
+    """A copy of pysampled and a HOME that uid 65534 can use."""
+    home = folder(0o777)
+    return shutil.copy(PYSAMPLED, home), home
 
 
 # ---- targets ---------------------------------------------------------------------------------------------------------
@@ -388,6 +397,12 @@ class Target:
         return self.process.poll() is None
 
 
+def progress(path):
+    """How far a target with --progress has come."""
+    with open(path, "rb") as file:
+        return struct.unpack("=Q", file.read(8))[0]
+
+
 def tasks(pid):
     return sorted(int(tid) for tid in os.listdir("/proc/%d/task" % pid))
 
@@ -397,6 +412,21 @@ def status(pid, tid=None):
     path = "/proc/%d/status" % pid if tid is None else "/proc/%d/task/%d/status" % (pid, tid)
     with open(path) as file:
         return dict((key, value.strip()) for key, _, value in (line.partition(":") for line in file))
+
+
+def left(pid):
+    """What of ours could be left in a process: a tracer, a stop, a pending signal; "" if nothing is."""
+    for tid in tasks(pid):
+        try:
+            seen = status(pid, tid)
+        except OSError:
+            continue  # it has ended
+        for key, good in ("TracerPid", "0"), ("SigPnd", NO_SIGNALS), ("ShdPnd", NO_SIGNALS):
+            if seen[key] != good:
+                return "thread %d has %s %s (pending signals, TracerPid)" % (tid, key, seen[key])
+        if seen["State"][0] in "tT":
+            return "thread %d is stopped: %s" % (tid, seen["State"])
+    return ""
 
 
 def cpu_seconds(pids):
@@ -425,7 +455,7 @@ def runs_on(pid, limit=20):
     until(lambda: cpu_seconds([pid]) > before, "process %d goes on" % pid, limit)
 
 
-def works(pid, seconds=0.5):
+def works(pid, seconds=0.3):
     """Waits until a process has used so much more CPU time."""
     used = cpu_seconds([pid])
     until(lambda: cpu_seconds([pid]) >= used + seconds, "work of %d" % pid)
@@ -546,6 +576,26 @@ def same_counts(run, *folded_files):
         equal(sum(n for _, n in stacks), run.n("samples"), "samples in folded")
 
 
+def refused(rc, *args, about=(), **options):
+    """pysampled refuses with an exit status and one line that names each word of about."""
+    run = pysampled(*args, limit=20, **options).ok(rc)
+    lines = [line for line in run.err.splitlines() if line.strip()]
+    equal(len(lines), 1, "lines on stderr of %s" % run)
+    check(20 <= len(lines[0]) <= 400 and " " in lines[0], "no sentence: %r", lines[0])
+    for word in about:
+        check(str(word) in lines[0], "%r is not named in %r", word, lines[0])
+    equal(run.out, "", "stdout")
+    return run
+
+
+def readable(run, home):
+    """The stacks of home/a.folded, once all three counts agree with those of home/a.data."""
+    stacks = read_folded(os.path.join(home, "a.folded"))
+    same_counts(run, stacks)
+    equal(perf_samples(os.path.join(home, "a.data"), home), run.n("samples"), "samples in perf script")
+    return stacks
+
+
 # ---- folded stacks ---------------------------------------------------------------------------------------------------
 
 def read_folded(path):
@@ -573,6 +623,11 @@ def of_pid(stacks, pid):
 
 def marked(stacks, marker):
     return [(frames, n) for frames, n in stacks if "[%s]" % marker in frames]
+
+
+def sure(stacks):
+    """Those that are marked neither late nor torn."""
+    return [(frames, n) for frames, n in stacks if "[late]" not in frames and "[torn]" not in frames]
 
 
 def user_frames(frames):
@@ -624,6 +679,15 @@ def all_right(verdict, run, share=0.3, least=30):
     want = max(least, share * run.n("exact"))
     check(verdict.judged >= want, "only %d samples could be judged, want %d: %s", verdict.judged, want, run)
     check(verdict.right == verdict.judged, "wrong stacks among those marked exact: %s", verdict)
+
+
+def exact(target, *args, seconds=2, **options):
+    """A recording of what is exact: the run, the verdict on it, the stacks."""
+    out = os.path.join(folder(0o777), "out.folded")
+    run = pysampled("-p", target.pid, "-d", seconds, "-o", out, "--provenance", "exact", "--hold-budget", 100, *args,
+                    **options).ok()
+    stacks = read_folded(out)
+    return run, judge(stacks, target.info["truth"]), stacks
 
 
 # ---- perf ------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Runs the integration tests: run.py [--quick] [--matrix] [-k PATTERN] [--list] [--counts FILE].
+"""Runs the integration tests: run.py [--quick] [--matrix] [-k PATTERN] [--list] [--slowest N] [--counts FILE].
 
 Prints "ok name (s)", "FAIL name: why" or "SKIP name: reason" for each, and writes "passed failed skipped" into FILE.
 A failure that a busy machine can cause is printed as "again name: why" and tried once more.
@@ -87,6 +87,7 @@ def parse_args():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--matrix", action="store_true")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--slowest", type=int, default=0, metavar="N", help="name the N tests that took longest, all runs")
     parser.add_argument("--counts")
     parser.add_argument("-k", dest="pattern", default="")
     return parser.parse_args()
@@ -101,7 +102,7 @@ def main():
         matrix.unpack()
     for path in [] if args.list else harness.undo_of_the_killed():
         print("%s is as it was before a run that was killed" % path, flush=True)
-    totals = {"ok": 0, "FAIL": 0, "SKIP": 0}
+    totals, times = {"ok": 0, "FAIL": 0, "SKIP": 0}, {}
     for name, function, arguments in find_tests():
         if args.pattern not in name or (args.quick and getattr(function, "not_quick", False)):
             continue
@@ -113,8 +114,11 @@ def main():
         if word == "FAIL":
             word, text = run_again(name, function, arguments, text)
         totals[word] += 1
-        tail = ": " + text if text else " (%.1f s)" % (time.monotonic() - begin)
-        print("%s %s%s" % (word, name, tail), flush=True)
+        took = time.monotonic() - begin
+        times[name.partition("[")[0]] = times.get(name.partition("[")[0], 0) + took
+        print("%s %s%s" % (word, name, ": " + text if text else " (%.1f s)" % took), flush=True)
+    for name in sorted(times, key=times.get, reverse=True)[:args.slowest]:
+        print("-- %s: %.1f s in all" % (name, times[name]))
     if args.counts:
         with open(args.counts, "w") as out:
             out.write("%(ok)d %(FAIL)d %(SKIP)d\n" % totals)

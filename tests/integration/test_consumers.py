@@ -1,4 +1,5 @@
 """perf reads what we write, and all outputs agree."""
+import functools
 import os
 import re
 
@@ -6,13 +7,19 @@ import harness
 from harness import Target, check, each, each_python, equal, not_quick, one_python
 
 
-def recorded(py, *args, script="groundtruth.py", seconds=2):
+def record(py, home, *args):
     """(run, home, target) of a recording into home/a.data and home/a.folded."""
-    target = Target(py, script, "--us", 50)
-    home = harness.folder(0o777)
-    args = args or ("-e", "cycles", "-F", 499)
-    run = harness.pysampled("-p", target.pid, *args, "-d", seconds, "-o", "a.data", "-o", "a.folded", home=home).ok()
+    target = Target(py, "groundtruth.py", "--us", 50)
+    run = harness.pysampled("-p", target.pid, *args, "-o", "a.data", "-o", "a.folded", home=home).ok()
     return run, home, target
+
+
+@functools.lru_cache(None)
+def recorded(py):
+    """One for all tests that ask nothing else of it; the target has ended."""
+    made = record(py, harness.folder(0o777, kept=True), "-e", "cycles", "-F", 499, "-d", 2)
+    check(made[0].n("samples") >= 200, "too few samples for all tests: %s", made[0])  # or it is made again
+    return made
 
 
 def data(home):
@@ -44,7 +51,7 @@ def test_perf_report_tells_late_from_exact(py):
 
 @each_python
 def test_perf_script_shows_file_and_line(py):
-    run, home, target = recorded(py, "-F", "199")
+    run, home, target = recorded(py)
     out, _ = harness.perf("script", "-i", data(home), "-F", "+srcline", home=home)
     for spin, stack in target.info["truth"].items():
         if spin in out:
@@ -56,7 +63,7 @@ def test_perf_script_shows_file_and_line(py):
 @each_python
 def test_the_right_line_stands_behind_each_spin_in_perf_script(py):
     """What folded must show, perf must show too: the Python frame next to spin_NN, and its line."""
-    run, home, target = recorded(py, "-F", "199")
+    run, home, target = recorded(py)
     out, _ = harness.perf("script", "-i", data(home), "-F", "ip,sym,srcline", "--max-stack", "200", home=home)
     if not harness.can_fifo():
         raise harness.Skip("SCHED_FIFO is not granted, so stacks may be late")
@@ -76,7 +83,7 @@ def test_the_right_line_stands_behind_each_spin_in_perf_script(py):
 
 @each_python
 def test_counts_of_perf_folded_and_summary_agree(py):
-    run, home, target = recorded(py, "-F", "999")
+    run, home, target = recorded(py)
     stacks = harness.read_folded(os.path.join(home, "a.folded"))
     harness.same_counts(run, stacks)
     equal(harness.perf_samples(data(home), home), run.n("samples"), "samples in perf script")
@@ -86,7 +93,7 @@ def test_counts_of_perf_folded_and_summary_agree(py):
 
 @one_python
 def test_perf_report_counts_as_many_samples(py):
-    run, home, target = recorded(py, "-F", "999")
+    run, home, target = recorded(py)
     out, _ = harness.perf("report", "--stdio", "-n", "--no-children", "-s", "pid", "-g", "none", "-i", data(home),
                           home=home)
     counts = [int(line.split()[1]) for line in out.splitlines() if re.match(r" +\d+\.\d+% +\d+ ", line)]
@@ -96,7 +103,7 @@ def test_perf_report_counts_as_many_samples(py):
 @one_python
 def test_several_events_each_have_their_report(py):
     events = ["cpu-clock", "page-faults", "context-switches"]
-    run, home, target = recorded(py, "-e", ",".join(events), "-c", "1000", seconds=2)
+    run, home, target = record(py, harness.folder(0o777), "-e", ",".join(events), "-c", 1000, "-d", 2)
     listed, _ = harness.perf("evlist", "-i", data(home), home=home)
     equal(sorted(line.split(":")[0] for line in listed.split()), sorted(events), "perf evlist")
     out, err = harness.perf("report", "--stdio", "-i", data(home), home=home)
@@ -128,7 +135,7 @@ def test_perf_dump_finds_no_bad_record(py):
 @not_quick
 def test_the_event_is_named_as_it_was_opened(py, freq):
     """cycles where there is no PMU is cpu-clock, said in one line; with one it is cycles."""
-    run, home, target = recorded(py, "-e", "cycles", "-F", freq, seconds=1)
+    run, home, target = record(py, harness.folder(0o777), "-e", "cycles", "-F", freq, "-d", 1)
     listed, _ = harness.perf("evlist", "-i", data(home), home=home)
     name = "cycles" if harness.has_pmu() else "cpu-clock"
     equal(listed.strip().split(":")[0], name, "perf evlist")

@@ -3,8 +3,7 @@ import os
 import re
 
 import harness
-from harness import Target, check, each, equal, one_python
-from test_badinput import refused
+from harness import Target, check, each, equal, one_python, refused
 
 OPTIONS = {"--unwinder": "libunwind", "--async": None, "--mode": "wall", "--compress": None, "--log-json": None,
            "--tid": "1", "--threads": None, "--weight": "period", "--folded-lines": "no", "--any": None,

@@ -1,27 +1,16 @@
 """Where the readers run: only on the CPUs of the target, also those that come later; and what is late is said to be."""
-import contextlib
 import os
+import re
 import resource
 import signal
 import time
 
 import harness
 from harness import NOBODY, Recorder, Target, all_right, check, each, equal, judge, need_fifo, need_root, one_python
-from test_badinput import for_nobody
-from test_threads import few_descriptors, need_few
+from machine import be_urgent, cgroup, few_descriptors, need_few, need_rt_cgroups, need_two_cpus, one_cpu_less, ours
 
 RLIMIT_RTTIME = 15  # linux/resource.h
 CAP_SYS_RESOURCE = 24  # linux/capability.h
-ONLINE = "/sys/devices/system/cpu/cpu1/online"
-
-
-def ours():
-    return sorted(os.sched_getaffinity(0))
-
-
-def need_two_cpus():
-    if ours() != [0, 1] or os.cpu_count() != 2:
-        raise harness.Skip("this test knows a machine of two CPUs only")
 
 
 def pin(target, cpus):
@@ -47,15 +36,22 @@ def finish(recorder, target, out):
     run = recorder.wait().ok()
     stacks = harness.read_folded(out)
     harness.same_counts(run, stacks)
-    sure = [(f, n) for f, n in stacks if "[late]" not in f and "[torn]" not in f]
-    verdict = judge(sure, target.info["truth"])
+    verdict = judge(harness.sure(stacks), target.info["truth"])
     check(verdict.right == verdict.judged, "wrong stacks among those marked exact: %s", verdict)
     return run, verdict
 
 
 def begin(target, *args, **options):
     out = os.path.join(harness.folder(), "out.folded")
-    return Recorder("-p", target.pid, "-F", 999, "-v", "-o", out, *args, **options), out
+    return Recorder("-p", target.pid, "-F", 999, "-v", "-o", out, "-o", out + ".data", *args, **options), out
+
+
+def sure_on(cpu, after, recorder, out):
+    """How many samples of a CPU that are later than a moment are neither late nor torn."""
+    script, _ = harness.perf("script", "-i", out + ".data", "-F", "cpu,time,ip,sym", home=recorder.home)
+    found = [(re.match(r"\s*\[(\d+)\]\s+([\d.]+):", sample), sample) for sample in script.split("\n\n")]
+    return sum(int(match[1]) == cpu and float(match[2]) > after for match, sample in found
+               if match and "[late]" not in sample and "[torn]" not in sample)
 
 
 def record(target, **options):
@@ -82,10 +78,11 @@ def test_a_pinned_target_needs_one_reader(py):
     harness.until(lambda: rings_and_readers(recorder) == (2, 2), "a second ring and reader")
     harness.until(lambda: events(recorder) == 2 * alone, "events on the second CPU")
     check("what ran there in the" in recorder.text(1), "not a word: %s", recorder.text(1))
-    time.sleep(1)
+    moved = time.monotonic()
+    harness.works(target.pid, 1)
     recorder.signal(signal.SIGINT)
     run, verdict = finish(recorder, target, out)
-    check(run.n("exact") > 50, "no samples on the second CPU: %s", run)
+    check(sure_on(ours()[1], moved, recorder, out) > 500, "too few on the second CPU: %s", run)
     all_right(verdict, run)
 
 
@@ -98,23 +95,12 @@ def test_threads_are_followed_onto_a_cpu_that_comes_later(py):
     recorder.attached()
     pin(target, set(ours()[:2]))
     harness.until(lambda: "watched from here on" in recorder.text(1), "a second CPU is watched")
-    time.sleep(1)
+    moved = time.monotonic()
+    harness.works(target.pid, 1)
     recorder.signal(signal.SIGINT)
     run, verdict = finish(recorder, target, out)
+    check(sure_on(ours()[1], moved, recorder, out) > 100, "too few on the second CPU: %s", run)
     all_right(verdict, run)
-
-
-@contextlib.contextmanager
-def one_cpu_less():
-    """CPU 1 is offline for a moment, and back whatever happens."""
-    need_root()
-    if not os.path.exists(ONLINE):
-        raise harness.Skip("CPU 1 can't be taken offline here")
-    harness.change(ONLINE, "0")
-    try:
-        yield
-    finally:
-        harness.write(ONLINE, "1")
 
 
 @one_python
@@ -130,9 +116,11 @@ def test_a_cpu_that_goes_and_comes_back(py):
     # Its events count again, and its reader goes back to it.
     pin(target, {1})
     harness.until(lambda: rings_and_readers(recorder) == (2, 2), "both readers are pinned")
-    time.sleep(1.5)
+    back = time.monotonic()
+    harness.works(target.pid, 1)
     recorder.signal(signal.SIGINT)
     run, verdict = finish(recorder, target, out)
+    check(sure_on(1, back, recorder, out) > 500, "too few on the CPU that came back: %s", run)
     exact_share(run, 0.97)
     all_right(verdict, run)
 
@@ -174,8 +162,13 @@ def test_a_cpu_that_comes_online(py):
         recorder.attached()
         harness.until(lambda: rings_and_readers(recorder)[0] == 1, "one ring")
     harness.until(lambda: rings_and_readers(recorder) == (2, 2), "a second ring and reader")
+    came = time.monotonic()
+    pin(target, {1})
+    harness.works(target.pid, 1)
     recorder.signal(signal.SIGINT)
-    finish(recorder, target, out)
+    run, verdict = finish(recorder, target, out)
+    check(sure_on(1, came, recorder, out) > 500, "too few on the CPU that came: %s", run)
+    all_right(verdict, run)
 
 
 @each(how=["taskset", "offline"])
@@ -193,30 +186,6 @@ def test_one_cpu_for_all(py, how):
             run, verdict = record(target)
     exact_share(run)
     all_right(verdict, run)
-
-
-def cgroup(controller, **values):
-    """A cgroup (v1) of the test's own, and a command that starts others in it."""
-    need_root()
-    top = "/sys/fs/cgroup/" + controller
-    if not os.path.exists(os.path.join(top, "tasks")):
-        raise harness.Skip("no cgroup v1 controller '%s' here" % controller)
-    path = os.path.join(top, "pysampled-test-%d" % os.getpid())
-    try:
-        os.mkdir(path)
-    except OSError as error:
-        raise harness.Skip("no cgroup can be made here: %s" % error.strerror)
-    harness.cleanup(lambda: harness.until(lambda: not remove(path), "the cgroup is empty"))
-    for name, value in values.items():
-        harness.write(os.path.join(path, controller + "." + name), value)
-    return path, ["sh", "-c", 'echo $$ > %s/tasks && exec "$@"' % path, "sh"]
-
-
-def remove(path):
-    try:
-        os.rmdir(path)
-    except OSError as error:
-        return error
 
 
 @one_python
@@ -243,11 +212,6 @@ def test_a_taskset_of_ours_that_is_smaller(py):
     all_right(verdict, run)
 
 
-def need_rt_cgroups():
-    if not os.path.exists("/sys/fs/cgroup/cpu/cpu.rt_runtime_us"):
-        raise harness.Skip("this kernel has no real-time budgets of cgroups (RT_GROUP_SCHED)")
-
-
 @one_python
 def test_a_cgroup_without_real_time_is_named(py):
     need_rt_cgroups()
@@ -271,14 +235,6 @@ def test_a_used_up_budget_makes_samples_late_and_is_named(py):
         check(run.n("late") > 0, "nothing is late: %s", run)
         check("stuck_reads" not in run.err, "a reader without a CPU was taken for a hanging one: %s", run)
         check(path + "/cpu.rt_runtime_us is 1000" in run.err, "the budget is not named: %s", run)
-
-
-def be_urgent(target, priority, *tids):
-    need_root()
-    need_fifo()
-    for tid in tids or harness.tasks(target.pid):
-        os.sched_setscheduler(tid, os.SCHED_FIFO, os.sched_param(priority))
-    harness.cleanup(target.process.kill)  # before anything that it could keep from running is waited for
 
 
 @one_python
@@ -335,11 +291,10 @@ def test_an_ordinary_user_may_be_let_preempt(right):
     elif not int(harness.status(os.getpid())["CapEff"], 16) >> CAP_SYS_RESOURCE & 1:
         raise harness.Skip("RLIMIT_RTPRIO can't be raised without CAP_SYS_RESOURCE")
     target = Target(harness.debian_python(), "groundtruth.py", "--us", 50, user=NOBODY)
-    binary, home = for_nobody()
+    binary, home = harness.for_nobody()
     run = harness.pysampled("-p", target.pid, "-F", 499, "-d", 2, "-o", "a.folded", binary=binary, home=home,
                             **options).ok()
     equal(run.summary["capture"], "preempt", "capture")
     exact_share(run, 0.95)
     stacks = harness.read_folded(os.path.join(home, "a.folded"))
-    sure = [(f, n) for f, n in stacks if "[late]" not in f and "[torn]" not in f]
-    all_right(judge(sure, target.info["truth"]), run)
+    all_right(judge(harness.sure(stacks), target.info["truth"]), run)

@@ -3,9 +3,7 @@ import os
 
 import harness
 from harness import NOBODY, Target, check, each, equal, need_root, one_python
-from test_badinput import for_nobody
-from test_cpus import be_urgent, cgroup, need_rt_cgroups, need_two_cpus, ours
-from test_threads import FEW, few_descriptors
+from machine import FEW, be_urgent, cgroup, few_descriptors, need_rt_cgroups, need_two_cpus, ours
 
 PARANOID = "/proc/sys/kernel/perf_event_paranoid"
 
@@ -28,7 +26,7 @@ def test_paranoid(value):
     need_root()
     harness.change(PARANOID, str(value))
     says(doctor(), "ok", "perf_event_paranoid = %d" % value)
-    binary, home = for_nobody()
+    binary, home = harness.for_nobody()
     run = doctor(binary=binary, home=home, user=NOBODY)
     # A kernel without the distributions' patch takes 3 and means 2.
     events = harness.pysampled("events", binary=binary, home=home, user=NOBODY).ok().out
@@ -38,7 +36,7 @@ def test_paranoid(value):
 
 def test_an_ordinary_user_is_told_what_is_missing():
     need_root()
-    binary, home = for_nobody()
+    binary, home = harness.for_nobody()
     run = doctor(binary=binary, home=home, user=NOBODY)
     for name in ("CAP_PERFMON", "CAP_SYS_PTRACE", "CAP_SYS_NICE"):
         says(run, "no", name, "not granted")
@@ -106,7 +104,7 @@ def test_a_traced_process(py):
 def test_a_process_of_another_user():
     need_root()
     target = Target(harness.debian_python(), "threads.py", os.devnull)
-    binary, home = for_nobody()
+    binary, home = harness.for_nobody()
     run = doctor("-p", target.pid, rc=4, binary=binary, home=home, user=NOBODY)
     says(run, "no", "process %d belongs to another user" % target.pid, "CAP_SYS_PTRACE")
 
@@ -127,7 +125,7 @@ def test_a_process_that_is_not_dumpable():
                             preexec_fn=harness.as_nobody)
     equal(process.stdout.readline(), b"READY\n", "what it says")
     says(doctor("-p", process.pid), "ok", "process %d is not dumpable" % process.pid)
-    binary, home = for_nobody()
+    binary, home = harness.for_nobody()
     run = doctor("-p", process.pid, rc=4, binary=binary, home=home, user=NOBODY)
     says(run, "no", "process %d is not dumpable" % process.pid, "CAP_SYS_PTRACE")
 

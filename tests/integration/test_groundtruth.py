@@ -2,21 +2,9 @@
 import os
 
 import harness
-from harness import Recorder, Target, all_right, check, each, each_python, judge, need_fifo, not_quick, one_python
+from harness import Recorder, Target, all_right, check, each, each_python, exact, judge, need_fifo, not_quick, one_python
 
 UNCHECKED = "build-unchecked"
-
-
-def record(target, *args, seconds=2, **options):
-    """A recording of a target: the run, and its stacks kept by --provenance."""
-    out = os.path.join(harness.folder(0o777), "out.folded")
-    run = harness.pysampled("-p", target.pid, "-d", seconds, "-o", out, *args, **options).ok()
-    return run, harness.read_folded(out)
-
-
-def exact(target, *args, seconds=2):
-    run, stacks = record(target, "--provenance", "exact", *args, seconds=seconds)
-    return run, judge(stacks, target.info["truth"]), stacks
 
 
 @each(us=[2, 10, 100])
@@ -26,7 +14,7 @@ def exact(target, *args, seconds=2):
 def test_preempt_is_always_right(py, rate, us):
     need_fifo()
     target = Target(py, "groundtruth.py", "--us", us)
-    run, verdict, _ = exact(target, "-F", rate, "--hold-budget", 100, seconds=1)
+    run, verdict, _ = exact(target, "-F", rate, seconds=1 if rate < 999 else 0.7)
     harness.equal(run.summary["capture"], "preempt", "capture")
     all_right(verdict, run)
     check(run.n("exact") >= 0.99 * run.n("samples") - 1, "too few are exact: %s", run)
@@ -47,9 +35,16 @@ def test_a_short_run_is_right(py):
 @not_quick
 def test_async_is_right_where_it_says_exact(py, us):
     target = Target(py, "groundtruth.py", "--us", us)
-    run, verdict, _ = exact(target, "-F", 999, "--capture", "async")
+    run, verdict, _ = exact(target, "-F", 999, "--capture", "async", seconds=1)
     harness.equal(run.summary["capture"], "async", "capture")
+    no_mistake_in_many(verdict)
+
+
+def no_mistake_in_many(verdict):
+    """What async can call exact is the scheduler's to say."""
     check(verdict.right == verdict.judged, "wrong stacks among those marked exact: %s", verdict)
+    if verdict.judged < 30:
+        raise harness.Skip("only %d stacks could be judged" % verdict.judged)
 
 
 @one_python
@@ -57,8 +52,7 @@ def test_async_is_right_where_it_says_exact(py, us):
 def test_an_unchecked_read_is_found_wrong(py):
     """The same judge, on the plain read after wake-up: 1 % to 99 % are wrong, as the scheduler places the reader."""
     target = Target(py, "groundtruth.py", "--us", 2)
-    run, stacks = record(target, "-F", 999, "--capture", "async", "--provenance", "exact", build=UNCHECKED)
-    verdict = judge(stacks, target.info["truth"])
+    run, verdict, _ = exact(target, "-F", 999, "--capture", "async", build=UNCHECKED)
     check(verdict.judged >= 50, "only %d judged: %s", verdict.judged, run)
     check(verdict.right < verdict.judged - 2, "the plain read was right: %s", verdict)
 
@@ -68,7 +62,7 @@ def test_an_unchecked_read_is_found_wrong(py):
 @not_quick
 def test_deep_stacks_are_right_and_whole(py, depth):
     target = Target(py, "groundtruth.py", "--us", 20, "--depth", depth)
-    run, verdict, stacks = exact(target, "-F", 499, "--hold-budget", 100)
+    run, verdict, stacks = exact(target, "-F", 499, seconds=1)
     if harness.can_fifo():
         all_right(verdict, run)
     for frames, count in stacks:
@@ -80,7 +74,7 @@ def test_deep_stacks_are_right_and_whole(py, depth):
 @one_python
 def test_stacks_above_max_frames_are_cut_counted_and_exact(py):
     target = Target(py, "groundtruth.py", "--us", 20, "--depth", 3000)
-    run, verdict, stacks = exact(target, "-F", 199, "--max-frames", 500, "--hold-budget", 100)
+    run, verdict, stacks = exact(target, "-F", 199, "--max-frames", 500)
     check(run.n("truncated") > 0.9 * run.n("exact") > 0, "truncated stacks were not counted: %s", run)
     if harness.can_fifo():
         all_right(verdict, run)
@@ -92,8 +86,11 @@ def test_stacks_above_max_frames_are_cut_counted_and_exact(py):
 @not_quick
 def test_a_stack_of_3000_is_whole_with_max_frames_8000(py):
     target = Target(py, "groundtruth.py", "--us", 20, "--depth", 3000)
-    run, stacks = record(target, "-F", 99, "--max-frames", 8000, "--hold-budget", 100, seconds=3)
+    out = os.path.join(harness.folder(0o777), "out.folded")
+    run = harness.pysampled("-p", target.pid, "-d", 3, "-F", 99, "--max-frames", 8000, "--hold-budget", 100, "-o", out).ok()
+    stacks = harness.read_folded(out)
     all_right(judge(stacks, target.info["truth"]), run)
+    harness.equal(run.n("truncated"), 0, "truncated")
     depths = {sum(q == "deep" for q, _, _ in harness.python_frames(frames)) for frames, _ in stacks
               if frames[-1].startswith("spin_") and "[late]" in frames}
     harness.equal(depths, {3001}, "frames of deep()")
@@ -113,7 +110,7 @@ def test_threads_are_kept_apart_and_right(py):
 @each_python
 def test_generators_coroutines_classes_and_callbacks_are_right(py):
     target = Target(py, "mixed.py", "--us", 20)
-    run, verdict, _ = exact(target, "-F", 999, "--hold-budget", 100, seconds=3)
+    run, verdict, _ = exact(target, "-F", 999, seconds=2)
     if harness.can_fifo():
         all_right(verdict, run)
 
@@ -121,7 +118,7 @@ def test_generators_coroutines_classes_and_callbacks_are_right(py):
 @each_python
 def test_threads_that_live_for_milliseconds_are_right(py):
     target = Target(py, "churn.py")
-    run, verdict, _ = exact(target, "-F", 999, "--hold-budget", 100, seconds=3)
+    run, verdict, _ = exact(target, "-F", 999, seconds=2)
     if harness.can_fifo():
         all_right(verdict, run)
 
@@ -130,7 +127,7 @@ def test_threads_that_live_for_milliseconds_are_right(py):
 def test_a_reused_code_object_never_gets_a_wrong_name(py):
     target = Target(py, "execreuse.py", "--us", 100)
     target.line("REUSED")
-    run, verdict, _ = exact(target, "-F", 1999, "--hold-budget", 100, seconds=3)
+    run, verdict, _ = exact(target, "-F", 1999, seconds=2)
     if harness.can_fifo():
         all_right(verdict, run)
 
@@ -140,7 +137,7 @@ def test_a_reused_code_object_never_gets_a_wrong_name(py):
 def test_the_same_names_in_the_async_capture(py):
     target = Target(py, "execreuse.py", "--us", 300)
     run, verdict, _ = exact(target, "-F", 1999, "--capture", "async", seconds=3)
-    check(verdict.right == verdict.judged, "wrong names among those marked exact: %s", verdict)
+    no_mistake_in_many(verdict)
 
 
 @each_python
@@ -154,12 +151,38 @@ def test_page_faults_lie_on_the_faulting_line(py):
     target.say("end")
     run = recorder.wait().ok()
     stacks = harness.read_folded(out)
-    sure = [(frames, n) for frames, n in stacks if "[late]" not in frames and "[torn]" not in frames]
+    sure = harness.sure(stacks)
     verdict = judge(sure, target.info["truth"])
     faults = 16 * target.info["pages"]
     check(verdict.judged >= 0.95 * faults, "%d of %d native faults were seen and sure: %s", verdict.judged, faults, run)
-    check(verdict.right >= 0.999 * verdict.judged, "native faults: %s", verdict)
+    check(verdict.right == verdict.judged, "wrong lines of native faults: %s", verdict)
     check_python_faults(sure, target)
+
+
+@each(capture=["preempt", "async"])
+@each_python
+def test_context_switches_lie_on_the_sleeping_line(py, capture):
+    """Also beside the witness, which is an event of the same kind."""
+    if capture == "preempt":
+        need_fifo()
+    target = Target(py, "grammars.py", "nap", "--us", 100, "--threads", 2)
+    harness.keep_busy()
+    run, verdict, stacks = exact(target, "-e", "context-switches", "-c", 1, "--capture", capture,
+                                 seconds=1)
+    all_right(verdict, run, share=0.2, least=100)
+    check(capture == "async" or run.n("exact") > 0.9 * run.n("samples"), "too few are exact: %s", run)
+    asleep = sum(n for frames, n in stacks if user_leaf(frames).startswith("doze_"))
+    check(asleep > 100, "only %d samples of sleeps: %s", asleep, run)
+
+
+@one_python
+def test_samples_beside_context_switches_keep_their_witness(py):
+    need_fifo()
+    run, verdict, stacks = exact(Target(py, "grammars.py", "nap", "--us", 100), "-e", "context-switches,cpu-clock", "-F",
+                                 999, seconds=1)
+    all_right(verdict, run)
+    seen = {user_leaf(frames)[:5] for frames, _ in stacks}
+    check({"spin_", "doze_"} <= seen, "one of the two events is missing: %s", seen)
 
 
 @one_python

@@ -92,3 +92,19 @@ def test_ground_truth_target_is_true(py):
     equal(target.info["truth"]["spin_05"][0][0], "g_01", "caller of spin_05")
     check(len({json.dumps(t) for t in target.info["truth"].values()}) == 64, "two spins share a stack")
     check(target.alive() and os.path.isabs(target.info["file"]), "the target ended")
+
+
+@harness.each(what=["", "ShdPnd", "stopped", "TracerPid"])
+def test_what_is_left_in_a_process_is_seen(what):
+    def block():
+        if what == "ShdPnd":
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGURG})
+    process = harness.start(["sleep", "60"], preexec_fn=block)
+    if what == "ShdPnd":
+        process.send_signal(signal.SIGURG)
+    elif what == "stopped":
+        process.send_signal(signal.SIGSTOP)
+    elif what == "TracerPid":
+        harness.start([harness.need_command("strace"), "-qq", "-e", "trace=none", "-p", str(process.pid)])
+    harness.until(lambda: what in harness.left(process.pid) and bool(what) == bool(harness.left(process.pid)),
+                  "%r is seen" % what)

@@ -1,4 +1,8 @@
 """tools/accuracy judges others: here is what judges it."""
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
 import os
 import random
 import sys
@@ -8,9 +12,10 @@ from harness import Target, check, each, equal, one_python
 
 sys.path.insert(0, os.path.join(harness.ROOT, "tests", "accuracy"))
 import grammar  # noqa: E402
+import peers  # noqa: E402
 import report  # noqa: E402
 
-CASES = ("tree", "pairs", "leaf", "deep", "reuse", "chunk", "gen", "task", "init", "callback")
+CASES = ("tree", "pairs", "leaf", "deep", "reuse", "chunk", "gen", "task", "init", "callback", "nap")
 EVEN = {k: (1 / k,) * k for k in (2, 8, 64)}
 
 
@@ -79,3 +84,67 @@ def test_tables_go_between_the_marker_lines():
     report.write(path, "new\n")
     with open(path) as file:
         equal(file.read(), "a\n%snew\n%sb\n" % (report.BEGIN, report.END), "the file")
+
+
+def oracle(*argv):
+    """tools/accuracy as a module, and its judge before it measures."""
+    loader = importlib.machinery.SourceFileLoader("accuracy", os.path.join(harness.ROOT, "tools", "accuracy"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("accuracy", loader))
+    loader.exec_module(module)
+    module.EVIDENCE = harness.folder()
+    judge = module.Oracle(module.options(argv))
+    judge.captures = ["preempt"]
+    return module, judge
+
+
+def failures(judge, method, *args):
+    with contextlib.redirect_stdout(io.StringIO()):
+        method(*args)
+    return judge.counts["FAIL"]
+
+
+def recorded(py, case, change):
+    """The failures of a recording that saw each path as often as it must, but for a change."""
+    module, judge = oracle()
+    rules = grammar.Grammar(Target(py, "grammars.py", case, "--us", 1).info)
+    recording = peers.Recording(change([(list(path), 100) for path in rules.shares]))
+    recording.evidence = ""
+    harness.cleanup(setattr, peers, "pysampled", peers.pysampled)
+    peers.pysampled = lambda *args, **options: lambda *args: recording
+    judge.shares[case] = {(case, path): share for path, share in rules.shares.items()}
+    return failures(judge, judge.ours, (py, case, 1, 1), rules, None, 999, "preempt")
+
+
+@each(case=["tree", "fault", "nap"])
+@one_python
+def test_a_recording_fails_by_one_wrong_line_or_a_share_that_is_off(py, case):
+    def wrong(stacks):
+        (*callers, (name, line)), _ = stacks[0]
+        return [*stacks, ([*callers, (name, line + (1000 if case == "tree" else 1))], 1)]
+    equal(recorded(py, case, lambda stacks: stacks), 0, "failures of a true recording")
+    equal(recorded(py, case, wrong), 1, "failures by one line")
+    equal(recorded(py, case, lambda stacks: [*stacks[:-1], (stacks[-1][0], 1000)]), 1, "failures by a share")
+
+
+def test_too_few_exact_fail():
+    for sure, argv, want in (98_000, (), 1), (99_500, (), 0), (98_000, ("--quick",), 0):
+        _, judge = oracle(*argv)
+        tally = grammar.Tally()
+        tally.samples, tally.sure, tally.leaves = 100_000, sure, 1
+        judge.pool(tally, "preempt", ("preempt", "rates"))
+        equal(failures(judge, judge.shares_of_exact), want, "failures of %s, %d" % (argv, sure))
+
+
+def test_a_capture_of_which_nothing_is_judged_fails():
+    _, judge = oracle()
+    equal(failures(judge, judge.shares_of_exact), 1, "failures")
+
+
+@one_python
+def test_a_build_without_proof_must_be_caught(py):
+    """Were it as good as ours, as here, the oracle would fail."""
+    module, judge = oracle()
+    module.TRIES = 1
+    harness.cleanup(peers.PEERS.update, {module.UNCHECKED: peers.PEERS[module.UNCHECKED]})
+    peers.PEERS[module.UNCHECKED] = peers.pysampled("async")
+    equal(failures(judge, judge.unchecked, py), 1, "failures")

@@ -1,13 +1,14 @@
 """--capture stop: exact without SCHED_FIFO, and everything that ptrace could do to a target is not done."""
+import ctypes
+import json
 import os
 import signal
 
 import harness
-from harness import Recorder, Target, all_right, check, each, each_python, equal, not_quick, one_python, works
-from test_groundtruth import exact
-from test_lifecycle import readable
+from harness import Recorder, Target, all_right, check, each, each_python, equal, exact, not_quick, one_python, readable, works
 
 STOP = ("--capture", "stop")
+SI_QUEUE = -1  # asm-generic/siginfo.h
 
 
 def recorder(target, *args, rate=999):
@@ -19,25 +20,13 @@ def is_exact(run, share=0.99):
     check(run.n("exact") >= share * run.n("samples"), "too few are exact: %s", run)
 
 
-def is_let_go(target):
-    """Nothing of us is left at an ordinary end."""
-    for tid in harness.tasks(target.pid):
-        try:
-            seen = harness.status(target.pid, tid)
-        except OSError:
-            continue  # it has ended
-        for name in ("SigPnd", "ShdPnd"):
-            equal(int(seen[name], 16) & (1 << signal.SIGURG - 1 | 1 << signal.SIGWINCH - 1), 0, "pending signals")
-        equal(seen["TracerPid"], "0", "TracerPid of thread %d" % tid)
-
-
 @each(us=[2, 100])
 @each(rate=[999, 9999])
 @each_python
 @not_quick
 def test_stop_is_always_right(py, rate, us):
     target = Target(py, "groundtruth.py", "--us", us)
-    run, verdict, _ = exact(target, "-F", rate, "--hold-budget", 100, *STOP, seconds=1)
+    run, verdict, _ = exact(target, "-F", rate, *STOP, seconds=1)
     all_right(verdict, run)
     is_exact(run)
 
@@ -46,11 +35,11 @@ def test_stop_is_always_right(py, rate, us):
 @each_python
 def test_stop_is_right_for(py, script):
     target = Target(py, *script.split())
-    run, verdict, _ = exact(target, "-F", 999, "--hold-budget", 100, *STOP)
+    run, verdict, _ = exact(target, "-F", 999, *STOP, seconds=1)
     all_right(verdict, run)
     is_exact(run, 0.95)
     check("unattached=" not in run.err, "threads without events: %s", run)
-    is_let_go(target)
+    equal(harness.left(target.pid), "", "what is left of pysampled")
 
 
 @one_python
@@ -190,6 +179,39 @@ def test_other_signals_arrive_in_order_and_once(py):
         equal(int(target.line("GOT")), told[turn % len(told)], "signal %d" % turn)
     run = record.signal(signal.SIGINT).wait(15).ok()
     is_exact(run, 0.9)
+
+
+@one_python
+def test_queued_signals_keep_their_order_their_number_and_what_they_say(py):
+    """Of each real-time signal all come, in the order in which they were sent, with the values sent with them; beside
+    standard ones, of which at least one comes, and while the target is stopped by somebody else, so that all are queued."""
+    target = Target(py, "signals.py", "queue")
+    record = recorder(target, rate=4999)
+    works(target.pid, 0.2)
+    send, sent = ctypes.CDLL(None, use_errno=True).sigqueue, {number: [] for number in target.info["told"]}
+    for turn in range(60):
+        if turn % 2:
+            target.process.send_signal(signal.SIGSTOP)
+            harness.until(lambda: harness.status(target.pid)["State"][0] in "tT", "the target has stopped")
+        for value in range(20):
+            number = target.info["told"][(turn + value) % len(sent)]
+            equal(send(target.pid, number, ctypes.c_void_p(100 * turn + value)), 0, "sigqueue")
+            sent[number].append([number, SI_QUEUE, 100 * turn + value])
+        if turn % 2:
+            target.process.send_signal(signal.SIGCONT)
+        works(target.pid, 0.02)
+    target.say("say")
+    seen = json.loads(target.line("SEEN"))
+    for number, all_sent in sent.items():
+        came = [one for one in seen if one[0] == number]
+        if number >= signal.SIGRTMIN:
+            equal(came, all_sent, "real-time signals %d" % number)
+        else:
+            check(came and all(one in all_sent for one in came), "signals %d: %s of %s", number, came, all_sent)
+            equal(came, sorted(came), "order of signals %d" % number)
+    run = record.signal(signal.SIGINT).wait(15).ok()
+    is_exact(run, 0.9)
+    check(run.n("exact") > 1000, "few stops while the signals came: %s", run)
 
 
 @one_python

@@ -1,38 +1,11 @@
 """Many threads: their number, their coming and going and their idleness change nothing; events on CPUs are as exact."""
-import ctypes
 import os
-import resource
 import signal
-import struct
-import subprocess
 
 import harness
-from harness import Recorder, Target, all_right, check, each, each_python, equal, judge, need_fifo, not_quick, one_python
+from harness import Recorder, Target, all_right, check, each, each_python, equal, exact, judge, need_fifo, not_quick, one_python
+from machine import FEW, few_descriptors, need_few
 
-PR_CAPBSET_DROP, CAP_SYS_RESOURCE = 24, 24
-FEW = 100  # descriptors: too few for events on 50 threads, enough for events on CPUs
-
-
-def few_descriptors():
-    ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_SYS_RESOURCE, 0, 0, 0)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (FEW, FEW))
-
-
-def need_few():
-    """Events on CPUs need a right, and FEW has to lie between what they and 50 threads need."""
-    harness.need_root()
-    cpus = len(os.sched_getaffinity(0))
-    if not 64 + 4 * cpus <= FEW < 64 + 100 * cpus:
-        raise harness.Skip("%d descriptors do not tell events on %d CPUs from events on threads" % (FEW, cpus))
-
-
-def record(target, *args, seconds=2, **options):
-    """What is exact: the run, the verdict on it, the stacks."""
-    out = os.path.join(harness.folder(0o777), "out.folded")
-    run = harness.pysampled("-p", target.pid, "-d", seconds, "-o", out, "--provenance", "exact", "--hold-budget", 100,
-                            *args, **options).ok()
-    stacks = harness.read_folded(out)
-    return run, judge(stacks, target.info["truth"]), stacks
 
 
 def mostly_exact(run, share=0.99):
@@ -51,7 +24,7 @@ def events_of(pid):
 def test_200_busy_threads_are_exact_at_9999_hz(py):
     need_fifo()
     harness.keep_busy()
-    run, verdict, _ = record(Target(py, "groundtruth.py", "--us", 10, "--threads", 200), "-F", 9999)
+    run, verdict, _ = exact(Target(py, "groundtruth.py", "--us", 10, "--threads", 200), "-F", 9999)
     all_right(verdict, run, share=0.02)  # most of the time goes into the fight for the GIL
     mostly_exact(run)
     equal(run.n("lost"), 0, "lost samples")
@@ -61,18 +34,13 @@ def test_200_busy_threads_are_exact_at_9999_hz(py):
 @not_quick
 def test_1000_threads(py):
     target = Target(py, "groundtruth.py", "--us", 10, "--threads", 1000)
-    run, verdict, stacks = record(target, "-F", 999, "--threads", seconds=3)
+    run, verdict, stacks = exact(target, "-F", 999, "--threads", seconds=3)
     equal(run.n("lost"), 0, "lost samples")
     tids = {int(frames[0].rpartition("-")[2]) for frames, _ in stacks}
     check(tids <= set(harness.tasks(target.pid)), "threads that are not there: %s", tids)
     if harness.can_fifo():
         all_right(verdict, run, share=0.02)
         mostly_exact(run)
-
-
-def progress_of(path):
-    with open(path, "rb") as file:
-        return struct.unpack("=Q", file.read(8))[0]
 
 
 @each_python
@@ -84,19 +52,14 @@ def test_2000_threads_that_live_for_milliseconds(py):
                         home=home).attached()
     readers = len(os.sched_getaffinity(0))
     harness.until(lambda: len(harness.tasks(recorder.pid)) >= 2 + readers, "all is open and the readers run")
-    begin, events = progress_of(path), events_of(recorder.pid)
-    harness.until(lambda: progress_of(path) >= begin + 500, "2000 threads", limit=40)
+    begin, events = harness.progress(path), events_of(recorder.pid)
+    harness.until(lambda: harness.progress(path) >= begin + 500, "2000 threads", limit=40)
     equal(events_of(recorder.pid), events, "events that are open")
     run = recorder.signal(signal.SIGINT).wait(15).ok()
     equal(run.n("lost"), 0, "lost samples")
     if harness.can_fifo():
         all_right(judge(harness.read_folded(os.path.join(home, "out.folded")), target.info["truth"]), run)
         mostly_exact(run)
-
-
-def works(pid, seconds=0.3):
-    used = harness.cpu_seconds([pid])
-    harness.until(lambda: harness.cpu_seconds([pid]) > used + seconds, "work of %d" % pid)
 
 
 def wakes(pid):
@@ -106,11 +69,10 @@ def wakes(pid):
 def wakes_per_sample(py, idle):
     target = Target(py, "groundtruth.py", "--us", 10, "--idle", idle)
     recorder = Recorder("-p", target.pid, "-F", 999, "-o", "out.folded", "--hold-budget", 100).attached()
-    harness.until(lambda: wakes(recorder.pid) > 500, "it has begun")
-    begin = wakes(recorder.pid)
-    works(target.pid, 2)
-    count = wakes(recorder.pid) - begin
+    harness.works(target.pid, 2)
+    count = wakes(recorder.pid)
     run = recorder.signal(signal.SIGINT).wait().ok()
+    check(run.n("samples") > 1000, "too few samples: %s", run)
     return count / run.n("samples")
 
 
@@ -118,7 +80,7 @@ def wakes_per_sample(py, idle):
 @not_quick
 def test_idle_threads_wake_nobody(py):
     alone, beside = wakes_per_sample(py, 0), wakes_per_sample(py, 200)
-    check(beside < 1.5 * alone, "%.2f wakes a sample with 200 idle threads, %.2f without", beside, alone)
+    check(beside < 1.5 * alone < 5, "%.2f wakes a sample with 200 idle threads, %.2f without", beside, alone)
 
 
 # ---- events on CPUs instead of threads -------------------------------------------------------------------------------
@@ -128,7 +90,7 @@ def test_events_on_cpus_are_exact_too(py):
     need_few()
     target = Target(py, "groundtruth.py", "--us", 10, "--threads", 50)
     harness.keep_busy()
-    run, verdict, stacks = record(target, "-F", 1999, preexec_fn=few_descriptors)
+    run, verdict, stacks = exact(target, "-F", 1999, preexec_fn=few_descriptors)
     check("are opened on CPUs instead" in run.err, "nothing said about events on CPUs: %s", run)
     equal({frames[0].rpartition("-")[2] for frames, _ in stacks}, {str(target.pid)}, "processes")
     if harness.can_fifo():
@@ -145,12 +107,16 @@ def test_events_on_cpus_keep_to_the_named_threads(py, capture):
         need_fifo()
     target = Target(py, "groundtruth.py", "--us", 10, "--threads", 60)
     tids = harness.tasks(target.pid)[5:55]
-    run, verdict, stacks = record(target, "-F", 1999, "--capture", capture, "--threads", "-t", ",".join(map(str, tids)),
+    run, verdict, stacks = exact(target, "-F", 1999, "--capture", capture, "--threads", "-t", ",".join(map(str, tids)),
                                   seconds=3, preexec_fn=few_descriptors)
     check("are opened on CPUs instead" in run.err, "nothing said about events on CPUs: %s", run)
     seen = {int(frames[0].rpartition("-")[2]) for frames, _ in stacks}
-    check(seen and seen <= set(tids), "threads %s, wanted %s", seen, tids)
-    check(verdict.right == verdict.judged, "wrong stacks among those marked exact: %s", verdict)
+    check(seen <= set(tids), "threads %s, wanted %s", seen, tids)
+    check(len(seen) > 25, "only %d of 50 threads were seen: %s", len(seen), run)
+    if capture == "preempt":
+        all_right(verdict, run, share=0.02)
+        mostly_exact(run)
+    check(verdict.right == verdict.judged >= 30, "wrong stacks among those marked exact: %s", verdict)
 
 
 @each(follow=["--follow", "--no-follow"])
@@ -162,11 +128,11 @@ def test_events_on_cpus_follow_children(py, follow):
     home = harness.folder(0o777)
     recorder = Recorder("-p", "%d,%d" % (parent.pid, many.pid), "-F", 999, follow, "-o", "a.folded", "-o", "a.data",
                         home=home, preexec_fn=few_descriptors).attached()
-    works(parent.pid)
+    harness.works(parent.pid, 0.3)
     parent.say("go")
     children = [int(pid) for pid in parent.line("CHILDREN").split()]
     for pid in children:
-        works(pid)
+        harness.works(pid, 0.3)
     run = recorder.signal(signal.SIGINT).wait(15).ok()
     check("are opened on CPUs instead" in run.err, "nothing said about events on CPUs: %s", run)
     stacks = harness.read_folded(os.path.join(home, "a.folded"))

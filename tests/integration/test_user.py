@@ -6,7 +6,6 @@ import signal
 
 import harness
 from harness import NOBODY, Target, check, each, equal, need_root
-from test_badinput import for_nobody
 
 
 def own_target(*args):
@@ -19,8 +18,8 @@ def test_an_ordinary_user_can_record_a_process_of_ones_own(capture):
     need_root()
     harness.need_events_for_all()
     target = own_target("--us", 50)
-    binary, home = for_nobody()
-    run = harness.pysampled("-p", target.pid, "-F", 499, "-d", 3, "--capture", capture, "-o", "a.data", "-o",
+    binary, home = harness.for_nobody()
+    run = harness.pysampled("-p", target.pid, "-F", 499, "-d", 2, "--capture", capture, "-o", "a.data", "-o",
                             "a.folded", binary=binary, home=home, user=NOBODY).ok()
     stacks = harness.read_folded(os.path.join(home, "a.folded"))
     harness.same_counts(run, stacks)
@@ -28,8 +27,7 @@ def test_an_ordinary_user_can_record_a_process_of_ones_own(capture):
     equal(run.n("shed"), 0, "samples shed, though nothing was held")
     for marker in ("late", "torn"):
         equal(harness.total(harness.marked(stacks, marker)), run.n(marker), "stacks marked " + marker)
-    sure = [(f, n) for f, n in stacks if "[late]" not in f and "[torn]" not in f]
-    verdict = harness.judge(sure, target.info["truth"])
+    verdict = harness.judge(harness.sure(stacks), target.info["truth"])
     check(verdict.right == verdict.judged, "unmarked but wrong: %s", verdict)
     names = {q for frames, _ in stacks for q, _, _ in harness.python_frames(frames)}
     check("cycle" in names, "no Python function: %s", names)
@@ -53,7 +51,7 @@ def test_a_program_keeps_the_rights_of_its_file(capture):
     target.say(program + " -u")
     if target.line("PRINTED") != "0 0":
         raise harness.Skip("set-user-ID means nothing in %s" % home)
-    binary, home = for_nobody()
+    binary, home = harness.for_nobody()
     record = harness.Recorder("-p", target.pid, "--capture", capture, "-o", "a.folded", binary=binary, home=home,
                               user=NOBODY).attached()
     for _ in range(20):
@@ -67,7 +65,7 @@ def test_an_ordinary_user_may_not_preempt():
     need_root()
     harness.need_events_for_all()
     target = own_target("--us", 50)
-    binary, home = for_nobody()
+    binary, home = harness.for_nobody()
     run = harness.pysampled("-p", target.pid, "-d", 1, "--capture", "preempt", binary=binary, home=home,
                             user=NOBODY).ok(4)
     equal(len(run.err.splitlines()), 1, "lines on stderr: %s" % run)
@@ -76,7 +74,7 @@ def test_an_ordinary_user_may_not_preempt():
 def test_an_ordinary_user_can_dump_a_process_of_ones_own():
     need_root()
     target = own_target("--us", 50)
-    binary, home = for_nobody()
+    binary, home = harness.for_nobody()
     run = harness.pysampled("dump", "-p", target.pid, binary=binary, home=home, user=NOBODY).ok()
     check("forever" in run.out, "no stack: %s", run)
 
@@ -84,6 +82,6 @@ def test_an_ordinary_user_can_dump_a_process_of_ones_own():
 @each(command=["doctor", "events"])
 def test_doctor_and_events_answer_everyone(command):
     need_root()
-    binary, home = for_nobody()
+    binary, home = harness.for_nobody()
     run = harness.pysampled(command, binary=binary, home=home, user=NOBODY).ok()
     check(len(run.out.splitlines()) >= 3, "too little: %r", run.out)

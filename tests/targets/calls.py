@@ -64,7 +64,7 @@ def traced(body, files):
 def main():
     target.live()
     pick = random.Random(int(sys.argv[1]) if len(sys.argv) > 1 else 1)
-    lines, sites = [], []
+    lines = []
     for i in range(COUNT):  # functions of different sizes, so that what is stale rarely fits
         shape = SHAPES[list(SHAPES)[i % len(SHAPES)]]
         names = ["s%02d_%d" % (i, k) for k in range(3)]

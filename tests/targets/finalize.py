@@ -3,7 +3,6 @@
 READY's truth: {spin: [[function, line], ...]}.
 """
 import atexit
-import os
 import sys
 import threading
 import time
@@ -28,10 +27,10 @@ def at_exit():
 
 
 class Last:
-    def __del__(self):
-        end = time.monotonic() + 0.1
-        while time.monotonic() < end:
-            gtspin.spin_03()
+    def __del__(self, clock=time.monotonic, spin=gtspin.spin_03):  # the module's names are gone by then
+        end = clock() + 0.1
+        while clock() < end:
+            spin()
 
 
 def line(function, more):

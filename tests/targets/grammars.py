@@ -6,12 +6,14 @@ READY's facts come from CPython: one call of each entry under sys.setprofile tel
   truth  {spin: [[qualname, line], …]}, leaf first, up to the entry
   counts {spin: calls in one call of each entry}, its share of the time
   calls  [[[qualname, line], …, [qualname, null]], …], entry first: every call of a Python function that can be
-  lines  {qualname: its lines}
+  lines  {qualname: its lines}, where it can be sampled: of a function with a line that alone causes the event, that line
 """
 import argparse
 import asyncio
+import ctypes
 import functools
 import marshal
+import mmap
 import random
 import re
 import sys
@@ -21,6 +23,8 @@ import types
 import gtspin
 import target
 
+HERE = "  # the event is here"
+PR_SET_THP_DISABLE = 41  # linux/prctl.h
 DEPTHS, STEP = 32, 15  # of the recursion
 LOCALS = 2500  # words; a chunk of the data stack holds 2048
 
@@ -108,6 +112,23 @@ def init():
         yield "    @property\n    def value(self):\n        spin_%02d()" % (at + 4)
 
 
+def fault():
+    """Fresh pages touched, on one line of a function each, by C and by Python."""
+    for k in range(16):
+        for n, name, store in (2 * k, "c", "touch_%02d(address_%02d)"), (2 * k + 1, "py", "area_%02d[0] = 1"):
+            yield "area_%02d = fresh()\naddress_%02d = address_of(area_%02d)" % (n, n, n)
+            yield "def fault_%s_%02d():\n    area_%02d.madvise(DROP)\n    spin_%02d()" % (name, k, n, n)
+            yield "    " + store % ((n,) * store.count("%")) + HERE
+            yield "    spin_%02d()" % (n + 32)
+
+
+def nap():
+    """Sleeps, on one line of a function each."""
+    for k in range(16):
+        yield "def nap_%02d_a():\n    nap_%02d_b()\n    spin_%02d()" % (k, k, 2 * k)
+        yield "def nap_%02d_b():\n    spin_%02d()\n    doze_%02d()" % (k, 2 * k + 1, k)
+
+
 def callback():
     """C that calls back: sorted, map, re.sub, functools.reduce."""
     callers = "sorted((1,), key=%s)", "list(map(%s, (1,)))", "PATTERN.sub(%s, 'x')", "functools.reduce(%s, (1, 2))"
@@ -116,15 +137,18 @@ def callback():
         yield "def back_%02d(*args):\n    spin_%02d()\n    return ''" % (n, n)
 
 
-CASES = {case.__name__: case for case in (tree, pairs, leaf, deep, reuse, chunk, gen, task, init, callback)}
-ENTRIES = {"init": r"(init|body)_\d\d"}
+CASES = {case.__name__: case for case in (tree, pairs, leaf, deep, reuse, chunk, gen, task, init, callback, fault,
+                                         nap)}
+ENTRIES = {"init": r"(init|body)_\d\d", "fault": r"fault_(c|py)_\d\d", "nap": r"nap_\d\d_a"}
+LEAVES = {"fault": "touch_", "nap": "doze_"}  # whose calls are the events, not those of spin_NN
 
 
 class Facts:
     """What CPython says of the program while each entry runs once."""
 
-    def __init__(self, path):
-        self.path, self.calls, self.truth, self.counts = path, set(), {}, {}
+    def __init__(self, path, leaves):
+        self.path, self.leaves, self.calls, self.truth, self.counts = path, leaves, set(), {}, {}
+        self.inmost = False  # nothing was called yet by what was called last
 
     def stack(self, frame):
         """Entry first."""
@@ -137,13 +161,18 @@ class Facts:
         return [(code.co_qualname, line) for code, line in reversed(frames[:outermost])]
 
     def hook(self, frame, event, what):
-        stack = self.stack(frame)
-        if event == "call" and stack:
-            self.calls.add((*stack[:-1], (stack[-1][0], None)))
-        elif event == "c_call" and what.__name__.startswith("spin_"):
+        if event == "return" and self.inmost:
+            stack = self.stack(frame)
+            if stack:
+                self.calls.add((*stack[:-1], (stack[-1][0], None)))
+        elif event == "c_call" and what.__module__ == "gtspin":
+            stack = self.stack(frame)
             same = self.truth.setdefault(what.__name__, stack[::-1])
             assert same == stack[::-1], "%s is called from two stacks" % what.__name__
-            self.counts[what.__name__] = self.counts.get(what.__name__, 0) + 1
+            if what.__name__.startswith(self.leaves):
+                self.counts[what.__name__] = self.counts.get(what.__name__, 0) + 1
+        if event in ("call", "return"):
+            self.inmost = event == "call"
 
     def longest(self):
         """Without the calls that are the beginning of others."""
@@ -151,23 +180,32 @@ class Facts:
         return sorted(self.calls - begun)
 
 
-def lines_of(code, found):
+def lines_of(code, marked, found):
     """{qualname: lines} of all functions and classes in a module's code."""
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
-            lines = {line for _, _, line in inner.co_lines() if line is not None}
-            found.setdefault(inner.co_qualname, set()).update(lines, {inner.co_firstlineno})
-            lines_of(inner, found)
+            lines = {line for _, _, line in inner.co_lines() if line is not None} | {inner.co_firstlineno}
+            found.setdefault(inner.co_qualname, set()).update(lines & marked or lines)
+            lines_of(inner, marked, found)
     return {name: sorted(lines) for name, lines in found.items()}
 
 
 def learn(case, path, entries):
-    facts = Facts(path)
+    facts = Facts(path, LEAVES.get(case, "spin_"))
     sys.setprofile(facts.hook)
     for entry in entries:
         asyncio.run(entry()) if case == "task" else entry()
     sys.setprofile(None)
     return dict(truth=facts.truth, counts=facts.counts, calls=facts.longest())
+
+
+def fresh():
+    """A page that has no memory until it is touched."""
+    return mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+def address_of(area):
+    return ctypes.addressof(ctypes.c_char.from_buffer(area))
 
 
 async def wander(entries, picks):
@@ -195,8 +233,10 @@ def main():
     args = parser.parse_args()
     target.live()
     gtspin.calibrate(args.us)
-    namespace = dict(target.spins(), asyncio=asyncio, functools=functools, marshal=marshal, types=types,
-                     PATTERN=re.compile("x"))
+    ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)  # or khugepaged causes faults on any line
+    namespace = dict(target.spins(), **target.spins("touch_"), **target.spins("doze_"), asyncio=asyncio,
+                     functools=functools, marshal=marshal, types=types, PATTERN=re.compile("x"), fresh=fresh,
+                     address_of=address_of, DROP=mmap.MADV_DONTNEED)
     text = "\n".join(CASES[args.case]()) + "\n"
     path = target.generated(text, "%s_generated.py" % args.case, namespace)
     wanted = re.compile(ENTRIES.get(args.case, args.case + r"_\d\d"))
@@ -207,12 +247,16 @@ def main():
     picks = [random.Random(number) for number in range(args.threads)]  # its __init__ is not ours
 
     def work(number):
+        if args.case == "fault":
+            for entry in entries:  # the first time memory of the thread's own is touched, on any line
+                entry()
         begin.wait()
         run(args.case, entries, picks[number])
 
     for number in range(1, args.threads):
         threading.Thread(target=work, args=(number,), daemon=True).start()
-    target.ready(lines=lines_of(compile(text, path, "exec"), {}), **facts)
+    marked = {number for number, line in enumerate(text.split("\n"), 1) if line.endswith(HERE)}
+    target.ready(lines=lines_of(compile(text, path, "exec"), marked, {}), **facts)
     begin.set()
     work(0)
 

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * Native functions whose address tells which Python line runs: 100 that spin, 100 that fault
- * one page in. Each is called from one line of a target only, so a sampled instruction in
- * spin_37 is its own truth. */
+ * one page in, 100 that sleep for a moment. Each is called from one line of a target only, so
+ * a sampled instruction in spin_37 is its own truth. */
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <signal.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 static volatile unsigned long spin_iterations = 1000;
 static volatile int running = -1;
@@ -44,6 +47,33 @@ static volatile int running = -1;
 		Py_RETURN_NONE;                                        \
 	}
 
+/* The system call lies in the function itself, where the machine allows it, not in libc. The
+ * GIL is kept. */
+#if defined(__x86_64__)
+#define SLEEP(ts)                                                      \
+	do {                                                           \
+		long ret;                                              \
+		__asm__ volatile("syscall"                             \
+				 : "=a"(ret)                           \
+				 : "a"(SYS_nanosleep), "D"(ts), "S"(0) \
+				 : "rcx", "r11", "memory");            \
+	} while (0)
+#else
+#define SLEEP(ts) syscall(SYS_nanosleep, ts, 0)
+#endif
+
+#define DOZE(n)                                                        \
+	__attribute__((noinline, aligned(256), visibility("default"))) \
+	PyObject *doze_##n(PyObject *, PyObject *);                    \
+	PyObject *doze_##n(PyObject *self, PyObject *unused)           \
+	{                                                              \
+		(void)self, (void)unused;                              \
+		struct timespec ts = { 0, 20000 };                     \
+		running = 0x##n;                                       \
+		SLEEP(&ts);                                            \
+		Py_RETURN_NONE;                                        \
+	}
+
 #define TEN(X, t) \
 	X(t##0) X(t##1) X(t##2) X(t##3) X(t##4) X(t##5) X(t##6) X(t##7) X(t##8) X(t##9)
 #define HUNDRED(X) \
@@ -53,6 +83,7 @@ static volatile int running = -1;
 
 HUNDRED(SPIN)
 HUNDRED(TOUCH)
+HUNDRED(DOZE)
 
 static double now_us(void)
 {
@@ -88,12 +119,61 @@ static PyObject *calibrate(PyObject *self, PyObject *us)
 	return PyLong_FromUnsignedLong(spin_iterations);
 }
 
+/* Handlers that Python's own would put together: each signal and the value that was sent with
+ * it. */
+enum { TAKEN_MAX = 1 << 16 };
+static volatile sig_atomic_t n_taken;
+static struct taken {
+	int number, code, value;
+} taken[TAKEN_MAX];
+
+static void take(int number, siginfo_t *info, void *context)
+{
+	(void)context;
+	if (n_taken < TAKEN_MAX)
+		taken[n_taken++] =
+			(struct taken){ number, info->si_code, info->si_value.sival_int };
+}
+
+/* take_signal(number) */
+static PyObject *take_signal(PyObject *self, PyObject *number)
+{
+	struct sigaction action = { .sa_sigaction = take,
+				    .sa_flags = SA_SIGINFO | SA_RESTART };
+
+	(void)self;
+	sigfillset(&action.sa_mask);
+	if (sigaction((int)PyLong_AsLong(number), &action, NULL) < 0)
+		return PyErr_SetFromErrno(PyExc_OSError);
+	Py_RETURN_NONE;
+}
+
+/* taken_signals(): [(number, si_code, value)], in the order of their handlers. */
+static PyObject *taken_signals(PyObject *self, PyObject *unused)
+{
+	PyObject *list = PyList_New(0);
+
+	(void)self, (void)unused;
+	for (int i = 0; list && i < n_taken; i++) {
+		PyObject *item =
+			Py_BuildValue("iii", taken[i].number, taken[i].code, taken[i].value);
+
+		if (!item || PyList_Append(list, item) < 0)
+			Py_CLEAR(list);
+		Py_XDECREF(item);
+	}
+	return list;
+}
+
 #define SPIN_ROW(n) { "spin_" #n, spin_##n, METH_NOARGS, NULL },
+#define DOZE_ROW(n) { "doze_" #n, doze_##n, METH_NOARGS, NULL },
 #define TOUCH_ROW(n) { "touch_" #n, touch_##n, METH_O, NULL },
 
 static PyMethodDef methods[] = {
-	HUNDRED(SPIN_ROW) HUNDRED(TOUCH_ROW){ "calibrate", calibrate, METH_O,
-					      "Make each spin last so many microseconds." },
+	HUNDRED(SPIN_ROW) HUNDRED(TOUCH_ROW) HUNDRED(DOZE_ROW){
+		"calibrate", calibrate, METH_O, "Make each spin last so many microseconds." },
+	{ "take_signal", take_signal, METH_O, "Note a signal whenever it comes." },
+	{ "taken_signals", taken_signals, METH_NOARGS, "What has come." },
 	{ NULL, NULL, 0, NULL },
 };
 

@@ -1,8 +1,12 @@
 """Works and handles signals: writes a line for each one, in the order in which their handlers ran.
 
-Usage: signals.py [handled SIGNAL…|blocked SIGNAL…]: what else is handled, or blocked in a thread beside.
+Usage: signals.py [handled SIGNAL…|blocked SIGNAL…|queue]: what else is handled, or blocked in a thread beside.
+
+queue: says nothing at once, but SEEN [[number, si_code, value], …] at a line on stdin, none put together with another.
 """
+import json
 import os
+import select
 import signal
 import sys
 import threading
@@ -23,8 +27,23 @@ def blocks(numbers):
     time.sleep(target.LIFE)
 
 
+def queue():
+    for number in TOLD:
+        gtspin.take_signal(number)
+    gtspin.calibrate(50)
+    target.ready(told=TOLD)
+    while True:
+        for _ in range(20):
+            gtspin.spin_00()
+        if select.select([0], [], [], 0)[0]:
+            sys.stdin.readline()
+            print("SEEN " + json.dumps(gtspin.taken_signals()), flush=True)
+
+
 def main(what=None, *names):
     target.live()
+    if what == "queue":
+        queue()
     for number in TOLD:
         signal.signal(number, tell)
     numbers = [getattr(signal, name) for name in names]
