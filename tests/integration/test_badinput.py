@@ -25,9 +25,9 @@ def test_no_such_process():
 @one_python
 def test_a_thread_of_another_process(py):
     target, other = spinning(py), spinning(py)
-    refused(3, "-p", target.pid, "-t", other.pid, "-d", 1, about=[target.pid, other.pid])
+    harness.refused(3, "-p", target.pid, "-t", other.pid, "-d", 1, about=[target.pid, other.pid])
     gone = unused_pid()
-    refused(3, "-p", target.pid, "-t", "%d,%d" % (target.pid, gone), "-d", 1, about=[gone])
+    harness.refused(3, "-p", target.pid, "-t", "%d,%d" % (target.pid, gone), "-d", 1, about=[gone])
 
 
 @each(pid=["-5", "12x", ""])
