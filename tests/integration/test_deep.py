@@ -110,7 +110,8 @@ def test_an_old_end_whose_reads_hang_costs_nobody_else(py):
     run = recorder.signal(signal.SIGINT).wait(15).ok()
     check(counter(run, "stuck_reads") >= 1 and counter(run, "torn_quarantined") > 0, "nothing hung: %s", run.err)
     stacks = harness.read_folded(out)
-    freed = judge(harness.of_pid(stacks, hostile.pid), hostile.info["truth"])
+    # A sample between the trap's end and the quarantine's is torn.
+    freed = judge([x for x in harness.of_pid(stacks, hostile.pid) if "[torn]" not in x[0]], hostile.info["truth"])
     check(freed.right == freed.judged > 0, "after the trap: %s", freed)
     ours = list(in_spins(harness.of_pid(stacks, innocent.pid), innocent.info["truth"]))
     check(all(got == want[:len(got)] for got, want, _, _ in ours), "wrong stacks")
