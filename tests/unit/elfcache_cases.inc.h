@@ -347,9 +347,9 @@ static void test_eh_prefixes(void **state)
 				 eh_rows(toy, n, FRAME_SIZE, rows, N_FDES));
 	for (size_t n = 0; n <= FRAME_SIZE; n++) {
 		assert_int_equal(N_FDES, eh_rows(toy, sizeof(toy->hdr), n, rows, N_FDES));
-		/* Without its FDE a function reaches to the next one. */
-		assert_int_equal(n < 24 + 16 ? 0x100 : 0x80, rows[0].size);
-		assert_int_equal(n < 24 + 48 + 16 ? 0 : 0x1000, rows[2].size);
+		/* Without its whole FDE a function reaches to the next one. */
+		assert_int_equal(n < 24 + 24 ? 0x100 : 0x80, rows[0].size);
+		assert_int_equal(n < 24 + 3 * 24 ? 0 : 0x1000, rows[2].size);
 	}
 	assert_int_equal(2, eh_rows(toy, sizeof(toy->hdr), FRAME_SIZE, rows, 2));
 	free(toy);
