@@ -5,6 +5,7 @@
 #ifndef ARCH_H
 #define ARCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { ARCH_MAX_REGS = 32, ARCH_NO_REG = 0xff };
@@ -24,6 +25,7 @@ struct arch {
 	 * leaves as they were. */
 	uint8_t dwarf_regs[ARCH_MAX_REGS];
 	uint8_t n_dwarf, dwarf_sp, dwarf_ra;
+	bool dwarf_ra_is_pc; /* x86: the column is no register, in expressions it is the pc */
 	uint64_t dwarf_saved;
 	uint64_t pc_bits; /* of a return address that was signed */
 	uint32_t nop;	  /* a 4-byte no-operation, as it lies in memory */

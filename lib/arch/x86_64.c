@@ -18,6 +18,7 @@ const struct arch arch_x86_64 = {
 	.n_dwarf = 17,
 	.dwarf_sp = 7,
 	.dwarf_ra = 16,
+	.dwarf_ra_is_pc = true,
 	.dwarf_saved = 1 << 3 | 1 << 6 | 1 << 7 | 0xf << 12,
 	.pc_bits = UINT64_MAX,
 	.nop = 0x00401f0f, /* nopl 0(%rax) */

@@ -30,7 +30,8 @@ enum unwind_end {
 #define X(name, text) UNWIND_##name,
 	UNWIND_ENDS(X)
 #undef X
-		UNWIND_N_ENDS
+		UNWIND_N_ENDS,
+	UNWIND_GOES_ON = UNWIND_N_ENDS /* inside only */
 };
 const char *unwind_end_name(enum unwind_end end); /* "bottom", "no-cfi" ... */
 

@@ -426,7 +426,8 @@ static void test_damaged_files(void **state)
 static void test_bounded(void **state)
 {
 	struct toy *toy = toy_make();
-	struct elfcache *c = elfcache_create(100); /* one toy's tables, not two */
+	struct elfcache *c =
+		elfcache_create(100, &elfcache_symbols, NULL); /* one toy's tables, not two */
 	struct elfcache_elf *e[3];
 	struct elfcache_id id = { .dev = 1, .ino = 1, .generation = 4, .path = "/a" };
 	struct bytes image = { (const void *)toy, sizeof(*toy) };
@@ -443,7 +444,7 @@ static void test_bounded(void **state)
 	id.generation = 5;
 	assert_ptr_not_equal(e[0], elfcache_get(c, &id));
 	for (unsigned i = 0; i < 9; i++) {
-		const struct elfcache_tables *t = elfcache_tables(c, e[i % 3]);
+		const struct elfcache_tables *t = elfcache_made(c, e[i % 3]);
 
 		assert_non_null(t);
 		assert_string_equal("main", elfcache_symbol(t, TEXT));
@@ -452,10 +453,11 @@ static void test_bounded(void **state)
 	assert_int_equal(8, elfcache_dropped(c));
 	elfcache_destroy(c);
 
-	c = elfcache_create(10); /* too small for any: the one in use stays */
+	c = elfcache_create(10, &elfcache_symbols,
+			    NULL); /* too small for any: the one in use stays */
 	e[0] = elfcache_get(c, &id);
 	elfcache_give_image(c, e[0], image);
-	assert_non_null(elfcache_tables(c, e[0]));
+	assert_non_null(elfcache_made(c, e[0]));
 	elfcache_destroy(c);
 	free(toy);
 }
