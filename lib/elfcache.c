@@ -272,6 +272,16 @@ void elfcache_give_image(struct elfcache *c, struct elfcache_elf *e, struct byte
 	e->state = ELF_IMAGE;
 }
 
+void elfcache_give_made(struct elfcache *c, struct elfcache_elf *e, void *made, size_t bytes)
+{
+	e->state = ELF_READ;
+	e->made = made;
+	e->bytes = bytes;
+	e->used = ++c->clock;
+	c->bytes += bytes;
+	make_room(c, e);
+}
+
 const void *elfcache_made(struct elfcache *c, struct elfcache_elf *e)
 {
 	e->used = ++c->clock;

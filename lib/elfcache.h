@@ -117,6 +117,9 @@ bool elfcache_wants_file(const struct elfcache_elf *e);
 void elfcache_give_fd(struct elfcache *c, struct elfcache_elf *e, int fd);
 void elfcache_give_image(struct elfcache *c, struct elfcache_elf *e, struct bytes image);
 
+/* Or give what was made elsewhere, of @bytes (NULL: nothing could be). */
+void elfcache_give_made(struct elfcache *c, struct elfcache_elf *e, void *made, size_t bytes);
+
 /* What was made of the file, valid until the next call; NULL where there is no readable
  * ELF. */
 const void *elfcache_made(struct elfcache *c, struct elfcache_elf *e);

@@ -23,6 +23,9 @@ const struct arch
 		.dwarf_sp = 31,
 		.dwarf_ra = 30,
 		.dwarf_saved = 0xffful << 19 | 1ul << 31,
+		.calls = { { 2, { 0, 0xfc }, { 0, 0x94 } },	    /* bl */
+			   { 2, { 0xff, 0xff }, { 0x3f, 0xd6 } } }, /* blr */
+		.n_calls = 2,
 		.pc_bits = 0x0000ffffffffffff,
 		.nop = 0xd503201f,
 	};

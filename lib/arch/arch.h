@@ -10,6 +10,11 @@
 
 enum { ARCH_MAX_REGS = 32, ARCH_NO_REG = 0xff };
 
+/* An instruction that calls: the two bytes @back before its end. */
+struct arch_call {
+	uint8_t back, mask[2], value[2];
+};
+
 struct arch {
 	const char *name;     /* uname -m */
 	uint16_t elf_machine; /* EM_* */
@@ -27,6 +32,8 @@ struct arch {
 	uint8_t n_dwarf, dwarf_sp, dwarf_ra;
 	bool dwarf_ra_is_pc; /* x86: the column is no register, in expressions it is the pc */
 	uint64_t dwarf_saved;
+	struct arch_call calls[8];
+	uint8_t n_calls;
 	uint64_t pc_bits; /* of a return address that was signed */
 	uint32_t nop;	  /* a 4-byte no-operation, as it lies in memory */
 };

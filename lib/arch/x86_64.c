@@ -20,6 +20,14 @@ const struct arch arch_x86_64 = {
 	.dwarf_ra = 16,
 	.dwarf_ra_is_pc = true,
 	.dwarf_saved = 1 << 3 | 1 << 6 | 1 << 7 | 0xf << 12,
+	/* call rel32; call r/m64 (ff /2) with operands of 0 to 5 more bytes. */
+	.calls = { { 5, { 0xff, 0 }, { 0xe8, 0 } },
+		   { 2, { 0xff, 0x38 }, { 0xff, 0x10 } },
+		   { 3, { 0xff, 0x38 }, { 0xff, 0x10 } },
+		   { 4, { 0xff, 0x38 }, { 0xff, 0x10 } },
+		   { 6, { 0xff, 0x38 }, { 0xff, 0x10 } },
+		   { 7, { 0xff, 0x38 }, { 0xff, 0x10 } } },
+	.n_calls = 6,
 	.pc_bits = UINT64_MAX,
 	.nop = 0x00401f0f, /* nopl 0(%rax) */
 };

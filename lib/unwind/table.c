@@ -308,15 +308,21 @@ static void shrink(void **at, size_t n)
 		*at = p;
 }
 
+void unwind_maker_abort(struct unwind_maker *m)
+{
+	free(m->seen);
+	unwind_table_put(m->t);
+}
+
 int unwind_maker_done(struct unwind_maker *m, struct unwind_table **ret)
 {
 	struct unwind_table *t = m->t;
 
-	free(m->seen);
 	if (m->error) {
-		unwind_table_put(t);
+		unwind_maker_abort(m);
 		return m->error;
 	}
+	free(m->seen);
 	shrink((void **)&t->row, t->n_rows * sizeof(*t->row));
 	shrink((void **)&t->rules, t->n_words * 8);
 	shrink((void **)&t->exprs, t->n_exprs);

@@ -73,6 +73,7 @@ struct unwind_table {
 	unsigned char id[UNWIND_ID];
 	size_t bytes; /* of memory held */
 	unsigned refs;
+	struct unwind_table *next; /* for its owner */
 };
 
 /* What a file's tables are made of, read but not yet compiled. */
@@ -141,5 +142,6 @@ void unwind_maker_row(struct unwind_maker *m, uint64_t vaddr, const struct unwin
 		      bool start);
 void unwind_maker_gap(struct unwind_maker *m, uint64_t vaddr);
 int unwind_maker_done(struct unwind_maker *m, struct unwind_table **ret);
+void unwind_maker_abort(struct unwind_maker *m);
 
 #endif
