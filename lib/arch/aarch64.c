@@ -21,6 +21,7 @@ const struct arch
 				23, 24, 25, 26, 27, 28, 29, 30, 31, ARCH_NO_REG },
 		.n_dwarf = 32,
 		.dwarf_sp = 31,
+		.dwarf_fp = 29,
 		.dwarf_ra = 30,
 		.dwarf_saved = 0xffful << 19 | 1ul << 31,
 		.calls = { { 2, { 0, 0xfc }, { 0, 0x94 } },	    /* bl */

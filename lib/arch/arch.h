@@ -26,10 +26,10 @@ struct arch {
 	/* Where each of them stands in ptrace's NT_PRSTATUS, in words (sys/user.h). */
 	uint8_t ptrace_regs[ARCH_MAX_REGS];
 	/* DWARF's numbers: of each of perf_regs (ARCH_NO_REG: the instruction pointer); how
-	 * many there are; the stack pointer, the return address and those that a callee
-	 * leaves as they were. */
+	 * many there are; the stack and frame pointer, the return address and those that a
+	 * callee leaves as they were. */
 	uint8_t dwarf_regs[ARCH_MAX_REGS];
-	uint8_t n_dwarf, dwarf_sp, dwarf_ra;
+	uint8_t n_dwarf, dwarf_sp, dwarf_fp, dwarf_ra;
 	bool dwarf_ra_is_pc; /* x86: the column is no register, in expressions it is the pc */
 	uint64_t dwarf_saved;
 	struct arch_call calls[8];

@@ -17,6 +17,7 @@ const struct arch arch_x86_64 = {
 	.dwarf_regs = { 3, 2, 1, 4, 5, 6, 7, ARCH_NO_REG, 8, 9, 10, 11, 12, 13, 14, 15 },
 	.n_dwarf = 17,
 	.dwarf_sp = 7,
+	.dwarf_fp = 6,
 	.dwarf_ra = 16,
 	.dwarf_ra_is_pc = true,
 	.dwarf_saved = 1 << 3 | 1 << 6 | 1 << 7 | 0xf << 12,

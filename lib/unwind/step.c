@@ -52,16 +52,21 @@ static enum unwind_end slot_value(const struct unwind_table *t, const struct unw
 /* Registers that @rule changes, in any way: the old ones stay valid until all are had. */
 static uint64_t restore_slow(const struct unwind_table *t, const struct unwind_rule *rule,
 			     struct unwind_regs *regs, const struct unwind_memory *mem,
-			     uint64_t cfa, uint64_t *lost, bool *second)
+			     uint64_t cfa, uint64_t *lost, bool *second,
+			     enum unwind_end *ra_end)
 {
 	struct unwind_regs old = *regs;
+	enum unwind_end end;
 	uint64_t got = 0;
 
 	for (unsigned i = 0; i < rule->n; i++) {
 		const struct unwind_slot *s = &rule->slot[i];
 		uint64_t v;
 
-		if (slot_value(t, s, &old, mem, cfa, second, &v) == UNWIND_GOES_ON) {
+		end = slot_value(t, s, &old, mem, cfa, second, &v);
+		if (s->reg == arch_host->dwarf_ra)
+			*ra_end = end;
+		if (end == UNWIND_GOES_ON) {
 			regs->r[s->reg] = v;
 			got |= bit(s->reg);
 		} else {
@@ -71,14 +76,14 @@ static uint64_t restore_slow(const struct unwind_table *t, const struct unwind_r
 	return got;
 }
 
-/* The same where all are words on the stack, as in nearly every rule. */
-static uint64_t restore_fast(const struct unwind_rule *rule, struct unwind_regs *regs,
-			     const struct unwind_memory *mem, uint64_t cfa, uint64_t *lost,
-			     bool *second)
+/* The same where all are words on the stack, as in nearly every rule: the first @n. */
+static uint64_t restore_fast(const struct unwind_rule *rule, unsigned n,
+			     struct unwind_regs *regs, const struct unwind_memory *mem,
+			     uint64_t cfa, uint64_t *lost, bool *second)
 {
 	uint64_t got = 0;
 
-	for (unsigned i = 0; i < rule->n; i++) {
+	for (unsigned i = 0; i < n; i++) {
 		const struct unwind_slot *s = &rule->slot[i];
 
 		if (unwind_word(mem, cfa + (uint64_t)s->off, &regs->r[s->reg], second))
@@ -105,12 +110,13 @@ static enum unwind_end find_cfa(const struct unwind_table *t, const struct unwin
 
 enum unwind_end unwind_step(const struct unwind_table *t, const struct unwind_rule *rule,
 			    struct unwind_regs *regs, const struct unwind_memory *mem,
-			    uint64_t *cfa, bool *second)
+			    bool all, uint64_t *cfa, bool *second)
 {
 	const struct arch *arch = arch_host;
 	uint64_t sp = regs->r[arch->dwarf_sp], ra = bit(arch->dwarf_ra), got, lost = 0;
 	bool signal = rule->flags & RULE_SIGNAL;
-	enum unwind_end end;
+	uint64_t kept = arch->dwarf_saved;
+	enum unwind_end end, ra_end = UNWIND_CUT;
 
 	if (rule->flags & (RULE_NONE | RULE_BOTTOM))
 		return rule->flags & RULE_NONE ? UNWIND_NO_CFI : UNWIND_BOTTOM;
@@ -122,16 +128,23 @@ enum unwind_end unwind_step(const struct unwind_table *t, const struct unwind_ru
 		return UNWIND_BAD;
 	if (arch->dwarf_ra_is_pc)
 		regs->have &= ~ra;
-	got = rule->flags & RULE_SLOW ? restore_slow(t, rule, regs, mem, *cfa, &lost, second) :
-					restore_fast(rule, regs, mem, *cfa, &lost, second);
+	if (signal)
+		kept = UINT64_MAX;
+	else if (!all)
+		kept = bit(arch->dwarf_fp);
+	if (rule->flags & RULE_SLOW)
+		got = restore_slow(t, rule, regs, mem, *cfa, &lost, second, &ra_end);
+	else
+		got = restore_fast(rule, all || signal ? rule->n : rule->n_first, regs, mem,
+				   *cfa, &lost, second);
 	if (!(((regs->have & ~lost) | got) & ra))
-		return lost & ra ? UNWIND_CUT : UNWIND_BAD;
+		return lost & ra ? ra_end : UNWIND_BAD;
 	regs->pc = regs->r[arch->dwarf_ra];
 	if (rule->flags & RULE_SIGNED)
 		regs->pc &= arch->pc_bits;
 	if (!(got & bit(arch->dwarf_sp)))
 		regs->r[arch->dwarf_sp] = *cfa;
-	regs->have = (regs->have & (signal ? UINT64_MAX : arch->dwarf_saved) & ~lost) | got;
+	regs->have = (regs->have & kept & ~lost) | got;
 	regs->have |= bit(arch->dwarf_sp);
 	if (!signal)
 		regs->have &= ~ra;

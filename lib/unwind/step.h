@@ -8,11 +8,12 @@
 #include "unwind/table.h"
 #include "unwind/unwind.h"
 
-/* By the rule of the instruction, one of @t. UNWIND_GOES_ON: @regs are the caller's.
+/* By the rule of the instruction, one of @t. UNWIND_GOES_ON: @regs are the caller's; with
+ * @all every register that can be known, else what nearly every stack does with.
  * Otherwise why not, and @regs are not valid. *@cfa stays 0 where it can't be known. */
 enum unwind_end unwind_step(const struct unwind_table *t, const struct unwind_rule *rule,
 			    struct unwind_regs *regs, const struct unwind_memory *mem,
-			    uint64_t *cfa, bool *second);
+			    bool all, uint64_t *cfa, bool *second);
 
 /* Do @code's last bytes call? They stand before a return address. */
 bool unwind_is_call(const struct arch *arch, const unsigned char *code, size_t n);

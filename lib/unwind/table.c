@@ -150,7 +150,8 @@ static void rule_push(struct unwind_maker *m, struct unwind_rule *r,
 static void rule_fill(struct unwind_maker *m, struct unwind_rule *r,
 		      const struct unwind_state *s)
 {
-	uint64_t ra = (uint64_t)1 << m->arch->dwarf_ra, left = s->set & ~ra;
+	uint64_t ra = (uint64_t)1 << m->arch->dwarf_ra, fp = (uint64_t)1 << m->arch->dwarf_fp;
+	uint64_t left = s->set & ~ra & ~fp;
 
 	*r = (struct unwind_rule){ .flags = s->flags, .cfa_reg = s->cfa_reg };
 	if (s->slot[m->arch->dwarf_ra].how == HOW_LOST && s->set & ra) {
@@ -171,6 +172,9 @@ static void rule_fill(struct unwind_maker *m, struct unwind_rule *r,
 	}
 	if (s->set & ra)
 		rule_push(m, r, s, m->arch->dwarf_ra);
+	if (s->set & fp)
+		rule_push(m, r, s, m->arch->dwarf_fp);
+	r->n_first = r->n;
 	/* What a callee may change is of interest only where a signal came. */
 	if (!(s->flags & RULE_SIGNAL))
 		left &= m->arch->dwarf_saved;

@@ -48,8 +48,9 @@ struct unwind_rule {
 	uint16_t n_expr;
 	uint8_t flags, n;
 	uint8_t cfa_reg;
-	uint8_t pad[7];
-	struct unwind_slot slot[]; /* the return address first where it has one */
+	uint8_t n_first; /* slots that every stack needs: return address, frame pointer */
+	uint8_t pad[6];
+	struct unwind_slot slot[]; /* those first */
 };
 
 enum { ROW_START = 1u << 31, /* a function begins here */ ROW_RULE = ROW_START - 1 };

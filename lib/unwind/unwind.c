@@ -311,19 +311,16 @@ static void note_wanted(const struct space *sp, uint64_t pc, struct unwind_stack
 		ret->want_lo = m->lo, ret->want_hi = m->hi;
 }
 
-void unwinder_stack(struct unwinder *u, pid_t pid, const struct unwind_regs *regs,
-		    const struct unwind_memory *mem, unwind_code_fn *code, void *arg,
-		    struct unwind_stack *ret)
+static void stack(struct unwinder *u, const struct space *sp, const struct unwind_regs *regs,
+		  const struct unwind_memory *mem, unwind_code_fn *code, void *arg, bool all,
+		  struct unwind_stack *ret)
 {
-	static const struct space nothing;
-	const struct space *sp = spaces_find(&u->spaces, pid);
 	struct unwind_regs now = *regs;
 	bool guessed = false, second = false;
 
 	ret->n = 0;
 	ret->want_lo = ret->want_hi = 0;
 	ret->end = ret->cap ? UNWIND_GOES_ON : UNWIND_LIMIT;
-	sp = sp ? sp : &nothing;
 	while (ret->end == UNWIND_GOES_ON) {
 		struct unwind_frame *f = &ret->frame[ret->n++];
 		uint64_t pc = now.pc - now.returned;
@@ -336,7 +333,8 @@ void unwinder_stack(struct unwinder *u, pid_t pid, const struct unwind_regs *reg
 					    .from_second = second };
 		c = find_rule(u, sp, pc, &ret->end);
 		if (c)
-			ret->end = unwind_step(c->table, c->rule, &now, mem, &f->cfa, &second);
+			ret->end = unwind_step(c->table, c->rule, &now, mem, all, &f->cfa,
+					       &second);
 		if (ret->end == UNWIND_NO_CFI)
 			note_wanted(sp, pc, ret);
 		if ((ret->end == UNWIND_NO_CFI || ret->end == UNWIND_NO_MAP) && code &&
@@ -347,4 +345,17 @@ void unwinder_stack(struct unwinder *u, pid_t pid, const struct unwind_regs *reg
 		if (ret->end == UNWIND_GOES_ON && ret->n == ret->cap)
 			ret->end = UNWIND_LIMIT;
 	}
+}
+
+void unwinder_stack(struct unwinder *u, pid_t pid, const struct unwind_regs *regs,
+		    const struct unwind_memory *mem, unwind_code_fn *code, void *arg,
+		    struct unwind_stack *ret)
+{
+	static const struct space nothing;
+	const struct space *sp = spaces_find(&u->spaces, pid);
+
+	sp = sp ? sp : &nothing;
+	stack(u, sp, regs, mem, code, arg, false, ret);
+	if (ret->end == UNWIND_NO_REG) /* seldom is another register needed on the way */
+		stack(u, sp, regs, mem, code, arg, true, ret);
 }

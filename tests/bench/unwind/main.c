@@ -3,7 +3,7 @@
  * unwind_bench PID [SAMPLES [STACK-BYTES [HZ]]]
  *
  * Samples a running program, then unwinds the same samples with our unwinder, libunwind
- * (remote, global cache) and libdwfl: time a stack, best of a few passes each, whether the
+ * (remote, global cache) and libdwfl: time a stack, whether the
  * frames are the same, and why our stacks ended.
  */
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include "bench.h"
 #include "clock.h"
 
-enum { PASSES = 5, PEER_PASSES = 2, SHOWN = 5, MAX_BYTES = 256 << 20 };
+enum { TRIES = 4, SHOWN = 5, MAX_BYTES = 256 << 20 };
 
 static struct bench_samples samples;
 static struct unwinder *unwinder;
@@ -67,28 +67,45 @@ static void warm_up(pid_t pid)
 	}
 }
 
-static double pass(uint64_t *n_frames)
+/* How long @s takes with its stack bytes in the processor's cache, as they are when they
+ * were just copied: the best of a few tries, in us. */
+static double time_one(const struct bench_peer *peer, const struct bench_sample *s, size_t *n)
 {
-	uint64_t start = now_ns();
+	static uint64_t pcs[MAX_FRAMES];
+	uint64_t best = UINT64_MAX;
+	bool end;
+
+	for (int i = 0; i < TRIES; i++) {
+		uint64_t start = now_ns(), t;
+
+		*n = peer ? peer->frames(s, pcs, MAX_FRAMES, &end) : ours(s).n;
+		t = now_ns() - start;
+		best = MIN(best, t);
+	}
+	return (double)best / 1000;
+}
+
+/* The mean of all samples. */
+static double time_all(const struct bench_peer *peer, size_t *n_frames)
+{
+	double sum = 0;
+	size_t n;
 
 	*n_frames = 0;
-	for (size_t i = 0; i < samples.n; i++)
-		*n_frames += ours(&samples.s[i]).n;
-	return (double)(now_ns() - start) / 1000 / (double)samples.n;
+	for (size_t i = 0; i < samples.n; i++) {
+		sum += time_one(peer, &samples.s[i], &n);
+		*n_frames += n;
+	}
+	return sum / (double)samples.n;
 }
 
 static double time_ours(void)
 {
 	size_t ends[UNWIND_N_ENDS] = { 0 }, guessed = 0;
-	double best = 1e9;
 	struct unwinder_facts f;
-	uint64_t n;
+	size_t n;
+	double best = time_all(NULL, &n);
 
-	for (int i = 0; i < PASSES; i++) {
-		double t = pass(&n);
-
-		best = MIN(best, t);
-	}
 	for (size_t i = 0; i < samples.n; i++) {
 		struct unwind_stack s = ours(&samples.s[i]);
 
@@ -124,20 +141,12 @@ static void show_difference(const struct bench_sample *s, const struct unwind_st
 
 static void compare(const struct bench_peer *peer, double our_time)
 {
-	size_t equal = 0, ended = 0, ended_equal = 0, shown = 0;
+	size_t equal = 0, ended = 0, ended_equal = 0, shown;
 	static uint64_t pcs[MAX_FRAMES];
-	double best = 1e9;
+	double best = time_all(peer, &shown);
 	bool end;
 
-	for (int i = 0; i < PEER_PASSES; i++) {
-		uint64_t start = now_ns();
-		double t;
-
-		for (size_t k = 0; k < samples.n; k++)
-			peer->frames(&samples.s[k], pcs, MAX_FRAMES, &end);
-		t = (double)(now_ns() - start) / 1000 / (double)samples.n;
-		best = MIN(best, t);
-	}
+	shown = 0;
 	for (size_t i = 0; i < samples.n; i++) {
 		size_t n = peer->frames(&samples.s[i], pcs, MAX_FRAMES, &end), k = 0;
 		struct unwind_stack s = ours(&samples.s[i]);
