@@ -266,42 +266,15 @@ int unwinder_code(struct unwinder *u, pid_t pid, uint64_t at, struct bytes code)
 
 /* ---- Stacks ---- */
 
-/* Is @pc what a call in a function with unwind information returns to? */
-static bool is_return(struct unwinder *u, const struct space *sp, uint64_t pc,
-		      unwind_code_fn *code, void *arg)
-{
-	unsigned char before[CALL_BYTES];
-	const struct cached *c;
-	enum unwind_end end;
-
-	if (pc < CALL_BYTES)
-		return false;
-	c = find_rule(u, sp, pc - 1, &end);
-	return c && !(c->rule->flags & RULE_NONE) &&
-	       code(arg, pc - CALL_BYTES, before, CALL_BYTES) == 0 &&
-	       unwind_is_call(arch_host, before, CALL_BYTES);
-}
-
-/* The first word above the stack pointer that looks like a return address. */
-static bool guess(struct unwinder *u, const struct space *sp, struct unwind_regs *regs,
-		  const struct unwind_memory *mem, unwind_code_fn *code, void *arg,
-		  struct unwind_frame *f)
-{
-	uint64_t at = regs->r[arch_host->dwarf_sp], pc;
-
-	for (unsigned i = 0; i < MAX_GUESS_WORDS; i++, at += 8) {
-		if (!unwind_word(mem, at, &pc, NULL))
-			return false;
-		if (!is_return(u, sp, pc, code, arg))
-			continue;
-		regs->pc = pc;
-		regs->r[arch_host->dwarf_sp] = f->cfa = at + 8;
-		regs->have &= arch_host->dwarf_saved;
-		regs->returned = true;
-		return true;
-	}
-	return false;
-}
+/* One thread's stack on its way to the root. */
+struct walk {
+	struct unwinder *u;
+	const struct space *sp;
+	const struct unwind_memory *mem;
+	bool all, second;
+	struct unwind_regs regs; /* of the frame that comes next */
+	struct unwind_stack *ret;
+};
 
 static void note_wanted(const struct space *sp, uint64_t pc, struct unwind_stack *ret)
 {
@@ -311,40 +284,74 @@ static void note_wanted(const struct space *sp, uint64_t pc, struct unwind_stack
 		ret->want_lo = m->lo, ret->want_hi = m->hi;
 }
 
-static void stack(struct unwinder *u, const struct space *sp, const struct unwind_regs *regs,
-		  const struct unwind_memory *mem, unwind_code_fn *code, void *arg, bool all,
-		  struct unwind_stack *ret)
+/* Frames from where @w is; there is room for one. */
+static void walk_on(struct walk *w)
 {
-	struct unwind_regs now = *regs;
-	bool guessed = false, second = false;
+	struct unwind_stack *ret = w->ret;
 
-	ret->n = 0;
-	ret->want_lo = ret->want_hi = 0;
-	ret->end = ret->cap ? UNWIND_GOES_ON : UNWIND_LIMIT;
-	while (ret->end == UNWIND_GOES_ON) {
+	do {
 		struct unwind_frame *f = &ret->frame[ret->n++];
-		uint64_t pc = now.pc - now.returned;
+		uint64_t pc = w->regs.pc - w->regs.returned;
 		const struct cached *c;
 
-		*f = (struct unwind_frame){ .pc = now.pc,
-					    .sp = now.r[arch_host->dwarf_sp],
-					    .returned = now.returned,
-					    .guessed = guessed,
-					    .from_second = second };
-		c = find_rule(u, sp, pc, &ret->end);
+		*f = (struct unwind_frame){ .pc = w->regs.pc,
+					    .sp = w->regs.r[arch_host->dwarf_sp],
+					    .returned = w->regs.returned,
+					    .from_second = w->second };
+		c = find_rule(w->u, w->sp, pc, &ret->end);
 		if (c)
-			ret->end = unwind_step(c->table, c->rule, &now, mem, all, &f->cfa,
-					       &second);
+			ret->end = unwind_step(c->table, c->rule, &w->regs, w->mem, w->all,
+					       &f->cfa, &w->second);
 		if (ret->end == UNWIND_NO_CFI)
-			note_wanted(sp, pc, ret);
-		if ((ret->end == UNWIND_NO_CFI || ret->end == UNWIND_NO_MAP) && code &&
-		    ret->n <= MAX_GUESS_FRAMES && guess(u, sp, &now, mem, code, arg, f)) {
-			guessed = true;
-			ret->end = UNWIND_GOES_ON;
-		}
+			note_wanted(w->sp, pc, ret);
 		if (ret->end == UNWIND_GOES_ON && ret->n == ret->cap)
 			ret->end = UNWIND_LIMIT;
+	} while (ret->end == UNWIND_GOES_ON);
+}
+
+/* Is @pc what a call in a function with unwind information returns to? */
+static bool is_return(struct walk *w, uint64_t pc, unwind_code_fn *code, void *arg)
+{
+	unsigned char before[CALL_BYTES];
+	const struct cached *c;
+	enum unwind_end end;
+
+	if (pc < CALL_BYTES)
+		return false;
+	c = find_rule(w->u, w->sp, pc - 1, &end);
+	return c && !(c->rule->flags & RULE_NONE) &&
+	       code(arg, pc - CALL_BYTES, before, CALL_BYTES) == 0 &&
+	       unwind_is_call(arch_host, before, CALL_BYTES);
+}
+
+/* The last frame has no rule. Take the first word above its stack pointer that a call may
+ * return to and from where rules lead on to the end. */
+static void guess(struct walk *w, unwind_code_fn *code, void *arg)
+{
+	const struct walk before = *w;
+	const struct unwind_stack stack = *w->ret;
+	struct unwind_frame *last = &stack.frame[stack.n - 1];
+	uint64_t at = last->sp, pc;
+
+	for (unsigned i = 0; i < MAX_GUESS_WORDS; i++, at += 8) {
+		if (!unwind_word(w->mem, at, &pc, &w->second))
+			break;
+		if (!is_return(w, pc, code, arg))
+			continue;
+		w->regs.pc = pc;
+		w->regs.r[arch_host->dwarf_sp] = last->cfa = at + 8;
+		w->regs.have &= arch_host->dwarf_saved;
+		w->regs.returned = true;
+		walk_on(w);
+		if (w->ret->end == UNWIND_BOTTOM || w->ret->end == UNWIND_CUT ||
+		    w->ret->end == UNWIND_LIMIT)
+			break;
+		*w = before;
+		*w->ret = stack;
+		last->cfa = 0;
 	}
+	for (size_t i = stack.n; i < w->ret->n; i++)
+		w->ret->frame[i].guessed = true;
 }
 
 void unwinder_stack(struct unwinder *u, pid_t pid, const struct unwind_regs *regs,
@@ -353,9 +360,18 @@ void unwinder_stack(struct unwinder *u, pid_t pid, const struct unwind_regs *reg
 {
 	static const struct space nothing;
 	const struct space *sp = spaces_find(&u->spaces, pid);
+	struct walk w = { .u = u, .sp = sp ? sp : &nothing, .mem = mem, .ret = ret };
 
-	sp = sp ? sp : &nothing;
-	stack(u, sp, regs, mem, code, arg, false, ret);
-	if (ret->end == UNWIND_NO_REG) /* seldom is another register needed on the way */
-		stack(u, sp, regs, mem, code, arg, true, ret);
+	/* Seldom is another register needed on the way than nearly always. */
+	for (int i = 0; i < 2 && (i == 0 || ret->end == UNWIND_NO_REG); i++) {
+		w.regs = *regs;
+		w.all = i > 0;
+		w.second = false;
+		ret->n = 0;
+		ret->want_lo = ret->want_hi = 0;
+		walk_on(&w);
+	}
+	if (code && (ret->end == UNWIND_NO_CFI || ret->end == UNWIND_NO_MAP) &&
+	    ret->n <= MAX_GUESS_FRAMES && ret->n < ret->cap)
+		guess(&w, code, arg);
 }

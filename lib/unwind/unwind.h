@@ -69,7 +69,7 @@ struct unwind_frame {
 	bool from_second; /* a word of the second piece was needed to get here */
 };
 
-/* The caller sets @frame and @cap, the rest is the answer. Innermost first. */
+/* The caller sets @frame and @cap (not 0), the rest is the answer. Innermost first. */
 struct unwind_stack {
 	struct unwind_frame *frame;
 	size_t cap, n;
