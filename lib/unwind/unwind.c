@@ -12,6 +12,8 @@ enum {
 	N_CACHED = 8192,      /* addresses with their rules; a power of two */
 	MAX_GUESS_FRAMES = 2, /* only so near the leaf is a caller guessed */
 	MAX_GUESS_WORDS = 256,
+	MAX_SAVED_WORDS = 32, /* what a function saves before it aligns its stack */
+	MAX_FRAME_BYTES = 1 << 20,
 	CALL_BYTES = 8,
 };
 
@@ -324,34 +326,62 @@ static bool is_return(struct walk *w, uint64_t pc, unwind_code_fn *code, void *a
 	       unwind_is_call(arch_host, before, CALL_BYTES);
 }
 
-/* The last frame has no rule. Take the first word above its stack pointer that a call may
+/* Did rules lead from a guessed frame to a thread's start, or as far as bytes are known?
+ * The guess may have been wrong, and so may be the registers that lead on from it. */
+static bool is_likely(const struct unwind_stack *s)
+{
+	const struct unwind_frame *last = &s->frame[s->n - 1];
+
+	if (s->end == UNWIND_CUT)
+		return last->cfa && last->cfa - last->sp < MAX_FRAME_BYTES;
+	/* A return address of 0 is a start too, but nothing that can be relied on here. */
+	return s->end == UNWIND_LIMIT || (s->end == UNWIND_BOTTOM && !last->cfa);
+}
+
+/* The last frame has no rule. Take the first of @words words from @at on that a call may
  * return to and from where rules lead on to the end. */
-static void guess(struct walk *w, unwind_code_fn *code, void *arg)
+static bool guess_from(struct walk *w, uint64_t at, unsigned words, unwind_code_fn *code,
+		       void *arg)
 {
 	const struct walk before = *w;
 	const struct unwind_stack stack = *w->ret;
-	struct unwind_frame *last = &stack.frame[stack.n - 1];
-	uint64_t at = last->sp, pc;
+	uint64_t pc;
 
-	for (unsigned i = 0; i < MAX_GUESS_WORDS; i++, at += 8) {
-		if (!unwind_word(w->mem, at, &pc, &w->second))
-			break;
+	for (unsigned i = 0; i < words && unwind_word(w->mem, at, &pc, &w->second); i++) {
+		at += 8;
 		if (!is_return(w, pc, code, arg))
 			continue;
 		w->regs.pc = pc;
-		w->regs.r[arch_host->dwarf_sp] = last->cfa = at + 8;
+		w->regs.r[arch_host->dwarf_sp] = at;
 		w->regs.have &= arch_host->dwarf_saved;
 		w->regs.returned = true;
 		walk_on(w);
-		if (w->ret->end == UNWIND_BOTTOM || w->ret->end == UNWIND_CUT ||
-		    w->ret->end == UNWIND_LIMIT)
-			break;
+		if (is_likely(w->ret)) {
+			stack.frame[stack.n - 1].cfa = at;
+			return true;
+		}
 		*w = before;
 		*w->ret = stack;
-		last->cfa = 0;
 	}
-	for (size_t i = stack.n; i < w->ret->n; i++)
-		w->ret->frame[i].guessed = true;
+	w->second = before.second;
+	return false;
+}
+
+/* Assembly that aligns its stack keeps the old stack pointer in a register. */
+static void guess(struct walk *w, unwind_code_fn *code, void *arg)
+{
+	uint64_t sp = w->regs.r[arch_host->dwarf_sp];
+	uint64_t left = arch_host->dwarf_saved & w->regs.have;
+	size_t n = w->ret->n;
+	bool found = guess_from(w, sp, MAX_GUESS_WORDS, code, arg);
+
+	for (; left && !found; left &= left - 1) {
+		uint64_t at = w->regs.r[__builtin_ctzll(left)];
+
+		found = at > sp && guess_from(w, at, MAX_SAVED_WORDS, code, arg);
+	}
+	for (; n < w->ret->n; n++)
+		w->ret->frame[n].guessed = true;
 }
 
 void unwinder_stack(struct unwinder *u, pid_t pid, const struct unwind_regs *regs,

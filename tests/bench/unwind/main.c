@@ -4,7 +4,7 @@
  *
  * Samples a running program, then unwinds the same samples with our unwinder, libunwind
  * (remote, global cache) and libdwfl: time a stack, whether the
- * frames are the same, and why our stacks ended.
+ * frames are the same (nothing guessed), and why our stacks ended.
  */
 #include <inttypes.h>
 #include <sys/mman.h>
@@ -24,11 +24,12 @@ static int read_code(void *arg, uint64_t at, void *buf, size_t n)
 	return rmem_read(arg, at, buf, n);
 }
 
-static struct unwind_stack ours(const struct bench_sample *s)
+static struct unwind_stack ours(const struct bench_sample *s, bool guess)
 {
 	struct unwind_stack stack = { .frame = frames, .cap = MAX_FRAMES };
 
-	unwinder_stack(unwinder, s->pid, &s->regs, &s->mem, read_code, &live, &stack);
+	unwinder_stack(unwinder, s->pid, &s->regs, &s->mem, guess ? read_code : NULL, &live,
+		       &stack);
 	return stack;
 }
 
@@ -62,7 +63,7 @@ static void warm_up(pid_t pid)
 	for (size_t i = 0; i < samples.n; i++) {
 		struct unwind_stack s;
 
-		while ((s = ours(&samples.s[i])).want_hi)
+		while ((s = ours(&samples.s[i], true)).want_hi)
 			give_code(pid, &s);
 	}
 }
@@ -78,7 +79,7 @@ static double time_one(const struct bench_peer *peer, const struct bench_sample 
 	for (int i = 0; i < TRIES; i++) {
 		uint64_t start = now_ns(), t;
 
-		*n = peer ? peer->frames(s, pcs, MAX_FRAMES, &end) : ours(s).n;
+		*n = peer ? peer->frames(s, pcs, MAX_FRAMES, &end) : ours(s, true).n;
 		t = now_ns() - start;
 		best = MIN(best, t);
 	}
@@ -107,7 +108,7 @@ static double time_ours(void)
 	double best = time_all(NULL, &n);
 
 	for (size_t i = 0; i < samples.n; i++) {
-		struct unwind_stack s = ours(&samples.s[i]);
+		struct unwind_stack s = ours(&samples.s[i], true);
 
 		ends[s.end]++;
 		guessed += s.frame[s.n - 1].guessed;
@@ -149,7 +150,7 @@ static void compare(const struct bench_peer *peer, double our_time)
 	shown = 0;
 	for (size_t i = 0; i < samples.n; i++) {
 		size_t n = peer->frames(&samples.s[i], pcs, MAX_FRAMES, &end), k = 0;
-		struct unwind_stack s = ours(&samples.s[i]);
+		struct unwind_stack s = ours(&samples.s[i], false);
 
 		while (k < n && k < s.n && s.frame[k].pc == pcs[k])
 			k++;
