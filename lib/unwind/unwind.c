@@ -367,21 +367,42 @@ static bool guess_from(struct walk *w, uint64_t at, unsigned words, unwind_code_
 	return false;
 }
 
-/* Assembly that aligns its stack keeps the old stack pointer in a register. */
+/* The lowest address above @at that a register holds which a callee must save. */
+static uint64_t saved_above(const struct unwind_regs *regs, uint64_t at)
+{
+	uint64_t left = arch_host->dwarf_saved & regs->have, lowest = UINT64_MAX;
+
+	for (; left; left &= left - 1) {
+		uint64_t v = regs->r[__builtin_ctzll(left)];
+
+		if (v > at)
+			lowest = MIN(lowest, v);
+	}
+	return lowest;
+}
+
+/* The stack ended at @w's frame, near the leaf, for want of a rule. Assembly that aligns
+ * its stack keeps the old stack pointer in a register. */
 static void guess(struct walk *w, unwind_code_fn *code, void *arg)
 {
-	uint64_t sp = w->regs.r[arch_host->dwarf_sp];
-	uint64_t left = arch_host->dwarf_saved & w->regs.have;
+	uint64_t at = w->regs.r[arch_host->dwarf_sp];
 	size_t n = w->ret->n;
-	bool found = guess_from(w, sp, MAX_GUESS_WORDS, code, arg);
+	bool found = guess_from(w, at, MAX_GUESS_WORDS, code, arg);
 
-	for (; left && !found; left &= left - 1) {
-		uint64_t at = w->regs.r[__builtin_ctzll(left)];
-
-		found = at > sp && guess_from(w, at, MAX_SAVED_WORDS, code, arg);
-	}
+	while (!found && (at = saved_above(&w->regs, at)) != UINT64_MAX)
+		found = guess_from(w, at, MAX_SAVED_WORDS, code, arg);
 	for (; n < w->ret->n; n++)
 		w->ret->frame[n].guessed = true;
+}
+
+static void walk(struct walk *w, const struct unwind_regs *regs, bool all)
+{
+	w->regs = *regs;
+	w->all = all;
+	w->second = false;
+	w->ret->n = 0;
+	w->ret->want_lo = w->ret->want_hi = 0;
+	walk_on(w);
 }
 
 void unwinder_stack(struct unwinder *u, pid_t pid, const struct unwind_regs *regs,
@@ -391,17 +412,14 @@ void unwinder_stack(struct unwinder *u, pid_t pid, const struct unwind_regs *reg
 	static const struct space nothing;
 	const struct space *sp = spaces_find(&u->spaces, pid);
 	struct walk w = { .u = u, .sp = sp ? sp : &nothing, .mem = mem, .ret = ret };
+	bool to_guess;
 
-	/* Seldom is another register needed on the way than nearly always. */
-	for (int i = 0; i < 2 && (i == 0 || ret->end == UNWIND_NO_REG); i++) {
-		w.regs = *regs;
-		w.all = i > 0;
-		w.second = false;
-		ret->n = 0;
-		ret->want_lo = ret->want_hi = 0;
-		walk_on(&w);
-	}
-	if (code && (ret->end == UNWIND_NO_CFI || ret->end == UNWIND_NO_MAP) &&
-	    ret->n <= MAX_GUESS_FRAMES && ret->n < ret->cap)
+	walk(&w, regs, false);
+	to_guess = code && (ret->end == UNWIND_NO_CFI || ret->end == UNWIND_NO_MAP) &&
+		   ret->n <= MAX_GUESS_FRAMES && ret->n < ret->cap;
+	/* Seldom are more registers needed on the way than nearly always. */
+	if (to_guess || ret->end == UNWIND_NO_REG)
+		walk(&w, regs, true);
+	if (to_guess)
 		guess(&w, code, arg);
 }
