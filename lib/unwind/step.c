@@ -98,10 +98,11 @@ static enum unwind_end find_cfa(const struct unwind_table *t, const struct unwin
 				const struct unwind_regs *regs,
 				const struct unwind_memory *mem, bool *second, uint64_t *ret)
 {
-	struct bytes code = { t->exprs + rule->cfa_off, rule->n_expr };
+	if (rule->flags & RULE_EXPR) {
+		struct bytes code = { t->exprs + rule->cfa_off, rule->n_expr };
 
-	if (rule->flags & RULE_EXPR)
 		return unwind_expr(code, regs, mem, NULL, second, ret);
+	}
 	if (!(regs->have & bit(rule->cfa_reg)))
 		return UNWIND_NO_REG;
 	*ret = regs->r[rule->cfa_reg] + (uint64_t)(int64_t)rule->cfa_off;

@@ -83,13 +83,13 @@ static bool maker_reserve(struct unwind_maker *m, void **at, size_t *cap, size_t
 	return true;
 }
 
-/* The place of an expression; only those made last are compared. Too long ones can't
- * be kept: -1. */
+/* The place of an expression; only those made last are compared. Empty and too long
+ * ones can't be kept: -1. */
 static int32_t maker_expr(struct unwind_maker *m, struct bytes e)
 {
 	struct unwind_table *t = m->t;
 
-	if (e.n > MAX_EXPR)
+	if (e.n == 0 || e.n > MAX_EXPR)
 		return -1;
 	for (unsigned i = 0; i < MIN(m->n_recent, ARRAY_SIZE(m->recent)); i++)
 		if (t->n_exprs - m->recent[i] >= e.n &&
