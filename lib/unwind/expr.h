@@ -9,7 +9,7 @@
 #include "unwind/unwind.h"
 
 /* One word of memory. False when it is not known; *@second, which may be NULL, becomes
- * true when it was in the second piece. */
+ * true when it was not in the first piece. */
 static inline bool unwind_word(const struct unwind_memory *mem, uint64_t at, uint64_t *ret,
 			       bool *second)
 {

@@ -48,10 +48,11 @@ struct unwind_regs {
 /* From perf_sample.regs: arch_host->n_regs words of the set arch_host->perf_regs. */
 void unwind_regs_perf(struct unwind_regs *ret, const unsigned char *regs);
 
-/* What is known of the thread's memory: bytes from the stack pointer up, and maybe a
- * second piece: the rest, read later, or the stack below a signal's own stack. Where
- * both have a word the first counts. Borrowed. */
-enum { UNWIND_PIECES = 2 };
+/* What is known of the thread's memory: bytes from the stack pointer up, and maybe further
+ * pieces: the rest, read later, or the stack below a signal's own stack; the 128 bytes
+ * below the stack pointer, where libcrypto's assembly keeps the old one. Where several
+ * have a word the first counts. Borrowed. */
+enum { UNWIND_PIECES = 3 };
 struct unwind_memory {
 	struct unwind_piece {
 		uint64_t at;
@@ -66,7 +67,7 @@ struct unwind_frame {
 	uint64_t cfa;	  /* the caller's sp; 0: not known (the last frame, unless LIMIT) */
 	bool returned;	  /* @pc is a return address: look up pc - 1 */
 	bool guessed;	  /* found by a scan of the stack, or behind one so found */
-	bool from_second; /* a word of the second piece was needed to get here */
+	bool from_second; /* a word of a further piece was needed to get here */
 };
 
 /* The caller sets @frame and @cap (not 0), the rest is the answer. Innermost first. */

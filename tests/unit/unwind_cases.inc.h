@@ -515,6 +515,12 @@ static void test_second_piece(void **state)
 	assert_true(second);
 	assert_false(unwind_word(&mem, WORDS_AT + 33, &v, &second));
 	assert_false(unwind_word(&mem, WORDS_AT - 1, &v, &second));
+	assert_false(unwind_word(&mem, WORDS_AT - 8, &v, &second));
+	mem.piece[2] =
+		(struct unwind_piece){ WORDS_AT - 16, { (const void *)more, sizeof(more) } };
+	assert_true(unwind_word(&mem, WORDS_AT - 8, &v, &second)); /* the red zone */
+	assert_int_equal(0x44, v);
+	mem.piece[2].bytes.n = 0;
 	assert_false(unwind_word(&mem, UINT64_MAX - 3, &v, &second));
 	mem.piece[1].at = 0;
 	mem.piece[1].bytes.n = 4;
