@@ -26,6 +26,7 @@
 enum { RAX, RDX, RCX, RBX, RSI, RDI, RBP, RSP, R12 = 12, RA = 16 };
 
 #include "unwind_cases.inc.h"
+#include "unwind_steps.inc.h"
 
 #ifdef __x86_64__
 #include "unwind_live.inc.h"
