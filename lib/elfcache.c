@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "elfcache.h"
 
+#include <errno.h>
+
 enum { MAX_NESTING = 64 /* rows looked back for an enclosing symbol */ };
 enum { MAX_LAZY_FDS = 64, MAX_ELFS = 65536, N_BUCKETS = 1024 };
 
@@ -11,6 +13,30 @@ void elfcache_tables_deinit(struct elfcache_tables *t)
 	free(t->func);
 	*t = (struct elfcache_tables){ 0 };
 }
+
+static int symbols_read(void *arg, int fd, struct bytes image, void **ret, size_t *bytes)
+{
+	struct elfcache_tables *t = malloc(sizeof(*t));
+	int r = t ? elfcache_tables_read(t, fd, image) : -ENOMEM;
+
+	(void)arg;
+	if (r < 0) {
+		free(t);
+		return r;
+	}
+	*ret = t;
+	*bytes = t->bytes;
+	return 0;
+}
+
+static void symbols_free(void *arg, void *made)
+{
+	(void)arg;
+	elfcache_tables_deinit(made);
+	free(made);
+}
+
+const struct elfcache_kind elfcache_symbols = { symbols_read, symbols_free };
 
 /* ---- Lookups ---- */
 
@@ -90,7 +116,8 @@ struct elfcache_elf {
 	enum elf_state state;
 	int fd;
 	struct bytes image;
-	struct elfcache_tables tables;
+	void *made;
+	size_t bytes;  /* of it */
 	uint64_t used; /* elfcache.clock at the last lookup */
 };
 
@@ -98,22 +125,33 @@ struct elfcache {
 	struct elfcache_elf *bucket[N_BUCKETS];
 	size_t n_elfs, n_fds, bytes, max_bytes;
 	uint64_t clock, dropped;
+	const struct elfcache_kind *kind;
+	void *arg;
 };
 
-struct elfcache *elfcache_create(size_t max_bytes)
+struct elfcache *elfcache_create(size_t max_bytes, const struct elfcache_kind *kind, void *arg)
 {
 	struct elfcache *c = calloc(1, sizeof(*c));
 
 	if (c)
-		c->max_bytes = max_bytes;
+		c->max_bytes = max_bytes, c->kind = kind, c->arg = arg;
 	return c;
 }
 
-static void elf_destroy(struct elfcache_elf *e)
+static void elf_forget(struct elfcache *c, struct elfcache_elf *e)
+{
+	if (e->made)
+		c->kind->free(c->arg, e->made);
+	c->bytes -= e->bytes;
+	e->made = NULL;
+	e->bytes = 0;
+}
+
+static void elf_destroy(struct elfcache *c, struct elfcache_elf *e)
 {
 	if (e->state == ELF_FD)
 		close(e->fd);
-	elfcache_tables_deinit(&e->tables);
+	elf_forget(c, e);
 	free((void *)(uintptr_t)e->id.path);
 	free(e);
 }
@@ -125,7 +163,7 @@ void elfcache_destroy(struct elfcache *c)
 	for (size_t i = 0; i < N_BUCKETS; i++) {
 		for (struct elfcache_elf *e = c->bucket[i], *next; e; e = next) {
 			next = e->next;
-			elf_destroy(e);
+			elf_destroy(c, e);
 		}
 	}
 	free(c);
@@ -182,7 +220,7 @@ static struct elfcache_elf *find_oldest(const struct elfcache *c,
 
 	for (size_t i = 0; i < N_BUCKETS; i++)
 		for (struct elfcache_elf *e = c->bucket[i]; e; e = e->next)
-			if (e != keep && e->state == ELF_READ && e->tables.bytes > 0 &&
+			if (e != keep && e->state == ELF_READ && e->bytes > 0 &&
 			    (!oldest || e->used < oldest->used))
 				oldest = e;
 	return oldest;
@@ -193,9 +231,8 @@ static void make_room(struct elfcache *c, const struct elfcache_elf *keep)
 	struct elfcache_elf *e;
 
 	while (c->bytes > c->max_bytes && (e = find_oldest(c, keep))) {
-		c->bytes -= e->tables.bytes;
 		c->dropped++;
-		elfcache_tables_deinit(&e->tables);
+		elf_forget(c, e);
 		e->state = e->image.at ? ELF_IMAGE : ELF_NO_FILE;
 	}
 }
@@ -203,14 +240,14 @@ static void make_room(struct elfcache *c, const struct elfcache_elf *keep)
 static void elf_read(struct elfcache *c, struct elfcache_elf *e)
 {
 	bool fd = e->state == ELF_FD;
-	int r = elfcache_tables_read(&e->tables, fd ? e->fd : -1, e->image);
+	int r = c->kind->read(c->arg, fd ? e->fd : -1, e->image, &e->made, &e->bytes);
 
 	if (fd) {
 		close(e->fd);
 		c->n_fds--;
 	}
 	e->state = r < 0 ? ELF_BAD : ELF_READ;
-	c->bytes += e->tables.bytes;
+	c->bytes += e->bytes;
 	make_room(c, e);
 }
 
@@ -235,12 +272,22 @@ void elfcache_give_image(struct elfcache *c, struct elfcache_elf *e, struct byte
 	e->state = ELF_IMAGE;
 }
 
-const struct elfcache_tables *elfcache_tables(struct elfcache *c, struct elfcache_elf *e)
+void elfcache_give_made(struct elfcache *c, struct elfcache_elf *e, void *made, size_t bytes)
+{
+	e->state = ELF_READ;
+	e->made = made;
+	e->bytes = bytes;
+	e->used = ++c->clock;
+	c->bytes += bytes;
+	make_room(c, e);
+}
+
+const void *elfcache_made(struct elfcache *c, struct elfcache_elf *e)
 {
 	e->used = ++c->clock;
 	if (e->state == ELF_FD || e->state == ELF_IMAGE)
 		elf_read(c, e);
-	return e->state == ELF_READ ? &e->tables : NULL;
+	return e->state == ELF_READ ? e->made : NULL;
 }
 
 size_t elfcache_bytes(const struct elfcache *c)

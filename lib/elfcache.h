@@ -94,7 +94,16 @@ struct elfcache_id {
 struct elfcache;
 struct elfcache_elf;
 
-struct elfcache *elfcache_create(size_t max_bytes);
+/* What a cache makes of its files. @read is given a descriptor, or -1 and an image in
+ * memory, which it borrows; what it makes holds so many bytes. 0 or -errno. */
+struct elfcache_kind {
+	int (*read)(void *arg, int fd, struct bytes image, void **ret, size_t *bytes);
+	void (*free)(void *arg, void *made);
+};
+extern const struct elfcache_kind elfcache_symbols; /* struct elfcache_tables */
+
+struct elfcache *elfcache_create(size_t max_bytes, const struct elfcache_kind *kind,
+				 void *arg);
 void elfcache_destroy(struct elfcache *c);
 
 /* Find or add. NULL when there are too many. */
@@ -108,8 +117,12 @@ bool elfcache_wants_file(const struct elfcache_elf *e);
 void elfcache_give_fd(struct elfcache *c, struct elfcache_elf *e, int fd);
 void elfcache_give_image(struct elfcache *c, struct elfcache_elf *e, struct bytes image);
 
-/* The tables, valid until the next call; NULL where there is no readable ELF. */
-const struct elfcache_tables *elfcache_tables(struct elfcache *c, struct elfcache_elf *e);
+/* Or give what was made elsewhere, of @bytes (NULL: nothing could be). */
+void elfcache_give_made(struct elfcache *c, struct elfcache_elf *e, void *made, size_t bytes);
+
+/* What was made of the file, valid until the next call; NULL where there is no readable
+ * ELF. */
+const void *elfcache_made(struct elfcache *c, struct elfcache_elf *e);
 
 /* Memory of all tables now, and how often tables had to be dropped. */
 size_t elfcache_bytes(const struct elfcache *c);

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * elfread - an ELF file into the tables of elfcache.h: the only reader of untrusted files.
+ * elfread - an ELF file into the tables of elfcache.h: symbols and functions.
  */
-#include <elf.h>
 #include <errno.h>
-#include <sys/stat.h>
 
 #include "elfcache.h"
+#include "elfimage.h"
 
 enum {
-	MAX_PHDRS = 256,
-	MAX_PART = 256 << 20, /* bytes of one section */
 	MAX_SYMS = 4 << 20,
 	MAX_NAME = 4096,
 	MAX_UNSIZED = 4096, /* reach of a symbol without a size */
@@ -18,102 +15,7 @@ enum {
 	MIN_EVAL = 32 << 10, /* the eval loop is 38 to 84 KB in every build seen */
 };
 
-/* ---- The file: headers and parts of it, by offset. ---- */
-
-struct image {
-	int fd;
-	struct bytes mem;
-	uint64_t size;
-	Elf64_Phdr *ph;
-	size_t n_ph;
-	Elf64_Shdr *sh;
-	size_t n_sh;
-	unsigned machine;
-};
-
-static int image_read(const struct image *im, uint64_t offset, void *buf, size_t n)
-{
-	size_t got = 0;
-
-	if (offset > im->size || n > im->size - offset)
-		return -ENOEXEC;
-	if (im->fd < 0) {
-		memcpy(buf, im->mem.at + offset, n);
-		return 0;
-	}
-	while (got < n) {
-		ssize_t k = pread(im->fd, (char *)buf + got, n - got, (off_t)(offset + got));
-
-		if (k < 0 && errno == EINTR)
-			continue;
-		if (k <= 0)
-			return -EIO;
-		got += (size_t)k;
-	}
-	return 0;
-}
-
-/* A part of the file as malloc'ed bytes with a NUL behind; empty when damaged. */
-static struct bytes image_part(const struct image *im, uint64_t offset, uint64_t n)
-{
-	unsigned char *p;
-
-	if (n == 0 || n > MAX_PART || offset > im->size || n > im->size - offset)
-		return (struct bytes){ 0 };
-	p = malloc(n + 1);
-	if (!p || image_read(im, offset, p, n) < 0) {
-		free(p);
-		return (struct bytes){ 0 };
-	}
-	p[n] = '\0';
-	return (struct bytes){ p, n };
-}
-
-static void *image_table(const struct image *im, uint64_t offset, size_t n, size_t each)
-{
-	return n ? (void *)(uintptr_t)image_part(im, offset, n * each).at : NULL;
-}
-
-static int image_open(struct image *im, int fd, struct bytes mem)
-{
-	Elf64_Ehdr eh;
-	struct stat st;
-
-	*im = (struct image){ .fd = fd, .mem = mem, .size = mem.n };
-	if (fd >= 0) {
-		if (fstat(fd, &st) < 0)
-			return -EIO;
-		im->size = st.st_size > 0 ? (uint64_t)st.st_size : 0;
-	}
-	if (image_read(im, 0, &eh, sizeof(eh)) < 0)
-		return -ENOEXEC;
-	if (memcmp(eh.e_ident, ELFMAG, SELFMAG) != 0 || eh.e_ident[EI_CLASS] != ELFCLASS64 ||
-	    eh.e_ident[EI_DATA] != ELFDATA2LSB)
-		return -ENOEXEC;
-	if (eh.e_phentsize == sizeof(Elf64_Phdr) && eh.e_phnum <= MAX_PHDRS)
-		im->ph = image_table(im, eh.e_phoff, eh.e_phnum, sizeof(Elf64_Phdr));
-	if (eh.e_shentsize == sizeof(Elf64_Shdr))
-		im->sh = image_table(im, eh.e_shoff, eh.e_shnum, sizeof(Elf64_Shdr));
-	im->machine = eh.e_machine;
-	im->n_ph = im->ph ? eh.e_phnum : 0;
-	im->n_sh = im->sh ? eh.e_shnum : 0;
-	return im->n_ph ? 0 : -ENOEXEC;
-}
-
-static void image_close(struct image *im)
-{
-	free(im->ph);
-	free(im->sh);
-}
-
-static void free_bytes(const struct bytes *b)
-{
-	free((void *)(uintptr_t)b->at);
-}
-
-#define _cleanup_bytes_ __attribute__((__cleanup__(free_bytes)))
-
-static void read_loads(struct elfcache_tables *t, const struct image *im)
+static void read_loads(struct elfcache_tables *t, const struct elfimage *im)
 {
 	t->base = UINT64_MAX;
 	for (size_t i = 0; i < im->n_ph; i++) {
@@ -137,29 +39,16 @@ static const struct elfcache_load *find_load(const struct elfcache_tables *t, ui
 	return NULL;
 }
 
-/* The bytes of the file from @vaddr to the end of its segment. */
-static struct bytes read_rest(const struct image *im, uint64_t vaddr)
+static int read_funcs(struct elfcache_tables *t, const struct elfimage *im,
+		      const Elf64_Phdr *p)
 {
-	for (size_t i = 0; i < im->n_ph; i++) {
-		const Elf64_Phdr *p = &im->ph[i];
-		uint64_t off = vaddr - p->p_vaddr;
-
-		if (p->p_type == PT_LOAD && off < p->p_filesz)
-			return image_part(im, p->p_offset + off,
-					  MIN(p->p_filesz - off, MAX_PART));
-	}
-	return (struct bytes){ 0 };
-}
-
-static int read_funcs(struct elfcache_tables *t, const struct image *im, const Elf64_Phdr *p)
-{
-	_cleanup_bytes_ struct bytes hdr = image_part(im, p->p_offset, p->p_filesz);
+	_cleanup_bytes_ struct bytes hdr = elfimage_part(im, p->p_offset, p->p_filesz);
 	_cleanup_bytes_ struct bytes frame = { 0 };
 	struct elfcache_eh_hdr h;
 
 	if (!hdr.at || elfcache_eh_hdr(&h, hdr, p->p_vaddr) < 0 || h.n_rows == 0)
 		return 0;
-	frame = read_rest(im, h.frame_at);
+	frame = elfimage_rest(im, h.frame_at);
 	t->func = malloc(h.n_rows * sizeof(*t->func));
 	if (!t->func)
 		return -ENOMEM;
@@ -241,22 +130,23 @@ static void note_python(struct elfcache_tables *t, const Elf64_Sym *s, const cha
 	bool eval = strcmp(name, "_PyEval_EvalFrameDefault") == 0;
 
 	if (eval)
-		t->eval = (struct elfcache_func){ (uint32_t)(s->st_value - t->base),
-						  (uint32_t)MIN(s->st_size, MAX_PART) };
+		t->eval =
+			(struct elfcache_func){ (uint32_t)(s->st_value - t->base),
+						(uint32_t)MIN(s->st_size, ELFIMAGE_MAX_PART) };
 	if (eval || strcmp(name, "Py_BytesMain") == 0)
 		t->exports_python = true;
 }
 
 /* The functions of one symbol section; its strings go to @names, which the
  * candidates point into. */
-static int read_symbols(struct elfcache_tables *t, const struct image *im,
+static int read_symbols(struct elfcache_tables *t, const struct elfimage *im,
 			const Elf64_Shdr *sh, struct cands *c, struct bytes *names)
 {
-	_cleanup_bytes_ struct bytes syms = image_part(im, sh->sh_offset, sh->sh_size);
+	_cleanup_bytes_ struct bytes syms = elfimage_part(im, sh->sh_offset, sh->sh_size);
 
 	if (sh->sh_link < im->n_sh)
-		*names = image_part(im, im->sh[sh->sh_link].sh_offset,
-				    im->sh[sh->sh_link].sh_size);
+		*names = elfimage_part(im, im->sh[sh->sh_link].sh_offset,
+				       im->sh[sh->sh_link].sh_size);
 	if (!names->at || sh->sh_entsize != sizeof(Elf64_Sym))
 		return 0;
 	for (size_t at = 0; syms.n - at >= sizeof(Elf64_Sym); at += sizeof(Elf64_Sym)) {
@@ -306,7 +196,7 @@ static int pack_symbols(struct elfcache_tables *t, struct cands *c)
 		    (k > 0 && c->at[k - 1].start == c->at[i].start))
 			continue;
 		len = strlen(c->at[i].name) + 1;
-		if (n_names + len > MAX_PART)
+		if (n_names + len > ELFIMAGE_MAX_PART)
 			break;
 		n_names += len;
 		c->at[k++] = c->at[i];
@@ -329,7 +219,7 @@ static int pack_symbols(struct elfcache_tables *t, struct cands *c)
 	return 0;
 }
 
-static int read_all_symbols(struct elfcache_tables *t, const struct image *im)
+static int read_all_symbols(struct elfcache_tables *t, const struct elfimage *im)
 {
 	struct bytes names[2] = { 0 };
 	struct cands c = { 0 };
@@ -349,8 +239,8 @@ static int read_all_symbols(struct elfcache_tables *t, const struct image *im)
 	if (r == 0)
 		r = pack_symbols(t, &c);
 	free(c.at);
-	free_bytes(&names[0]);
-	free_bytes(&names[1]);
+	base_free_bytes(&names[0]);
+	base_free_bytes(&names[1]);
 	return r;
 }
 
@@ -390,14 +280,14 @@ static struct elfcache_func find_split(const struct elfcache_tables *t, struct b
 /* GCC's PGO builds keep little of _PyEval_EvalFrameDefault under its symbol and
  * the loop in a nameless part elsewhere (or the reverse). On x86-64 the jumps tell
  * which; else a small or hidden symbol means the largest function. */
-static void find_eval_rest(struct elfcache_tables *t, const struct image *im)
+static void find_eval_rest(struct elfcache_tables *t, const struct elfimage *im)
 {
 	struct elfcache_func largest = { 0 };
 
 	if (!t->exports_python || !t->stripped)
 		return;
 	if (im->machine == EM_X86_64 && t->eval.size) {
-		_cleanup_bytes_ struct bytes rest = read_rest(im, t->base + t->eval.start);
+		_cleanup_bytes_ struct bytes rest = elfimage_rest(im, t->base + t->eval.start);
 
 		rest.n = MIN(rest.n, t->eval.size);
 		t->eval_rest = find_split(t, rest, t->eval);
@@ -412,11 +302,11 @@ static void find_eval_rest(struct elfcache_tables *t, const struct image *im)
 
 int elfcache_tables_read(struct elfcache_tables *t, int fd, struct bytes mem)
 {
-	struct image im;
+	struct elfimage im;
 	int r;
 
 	*t = (struct elfcache_tables){ 0 };
-	r = image_open(&im, fd, mem);
+	r = elfimage_init(&im, fd, mem);
 	if (r == 0) {
 		read_loads(t, &im);
 		r = read_all_symbols(t, &im);
@@ -429,7 +319,7 @@ int elfcache_tables_read(struct elfcache_tables *t, int fd, struct bytes mem)
 	}
 	if (r == 0)
 		find_eval_rest(t, &im);
-	image_close(&im);
+	elfimage_deinit(&im);
 	if (r < 0)
 		elfcache_tables_deinit(t);
 	return r;

@@ -1,41 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "symbolize.h"
 
-#include <elf.h>
-#include <errno.h>
-#include <limits.h>
-#include <sys/auxv.h>
-#include <sys/mman.h>
-#include <sys/sysmacros.h>
-
-#include "elfcache.h"
 #include "kallsyms.h"
-#include "proc.h"
+#include "space.h"
 #include "strtab.h"
 #include "symnames.h"
 
 enum {
-	N_BUCKETS = 1024,
 	N_CACHED = 4096, /* addresses with their names; a power of two */
-	MAX_SPACES = 32768,
-	MAX_MAPS = 65536, /* the kernel's own limit a process */
 	MAX_ELF_BYTES = 256 << 20,
-};
-
-struct map {
-	uint64_t lo, hi, pgoff;
-	uint32_t maj, min; /* to open the file again after its tables were dropped */
-	uint64_t ino;
-	struct elfcache_elf *elf; /* NULL: too many files */
-};
-
-/* One process's executable maps, sorted, disjoint. */
-struct space {
-	struct space *next;
-	pid_t pid;
-	uint64_t gen; /* unique; new with every change, so that cached answers expire */
-	struct map *map;
-	size_t n, cap;
 };
 
 struct answer {
@@ -45,247 +18,17 @@ struct answer {
 };
 
 struct symbolizer {
-	struct space *bucket[N_BUCKETS];
-	size_t n_spaces;
-	uint64_t last_gen;
 	struct elfcache *elfs;
+	struct spaces spaces;
+	uint64_t n_opened; /* spaces.n_opened when the cached were answered */
 	struct symnames names;
 	struct kallsyms kernel;
 	struct answer cached[N_CACHED];
 };
 
-/* ---- Address spaces ---- */
-
-static struct space **space_slot(struct symbolizer *s, pid_t pid)
-{
-	struct space **p = &s->bucket[(uint32_t)pid % N_BUCKETS];
-
-	while (*p && (*p)->pid != pid)
-		p = &(*p)->next;
-	return p;
-}
-
-static struct space *space_get(struct symbolizer *s, pid_t pid)
-{
-	struct space **p = space_slot(s, pid);
-
-	if (*p || s->n_spaces == MAX_SPACES)
-		return *p;
-	*p = calloc(1, sizeof(**p));
-	if (*p) {
-		(*p)->pid = pid;
-		s->n_spaces++;
-	}
-	return *p;
-}
-
-static void space_drop(struct symbolizer *s, pid_t pid)
-{
-	struct space **p = space_slot(s, pid), *gone = *p;
-
-	if (!gone)
-		return;
-	*p = gone->next;
-	free(gone->map);
-	free(gone);
-	s->n_spaces--;
-}
-
-/* The first map that ends above @addr; @n where there is none. */
-static size_t space_find(const struct space *sp, uint64_t addr)
-{
-	size_t lo = 0, n = sp->n;
-
-	while (n > 0) {
-		if (sp->map[lo + n / 2].hi <= addr) {
-			lo += n / 2 + 1;
-			n -= n / 2 + 1;
-		} else {
-			n /= 2;
-		}
-	}
-	return lo;
-}
-
-static int space_reserve(struct space *sp, size_t n)
-{
-	size_t cap = MAX(n, sp->cap + sp->cap / 2 + 16);
-	struct map *more;
-
-	if (n <= sp->cap)
-		return 0;
-	if (n > MAX_MAPS)
-		return -E2BIG;
-	more = reallocarray(sp->map, cap, sizeof(*more));
-	if (!more)
-		return -ENOMEM;
-	sp->map = more;
-	sp->cap = cap;
-	return 0;
-}
-
-/* Replace maps [from, to) by the @n of @with. */
-static void space_splice(struct space *sp, size_t from, size_t to, const struct map *with,
-			 size_t n)
-{
-	memmove(sp->map + from + n, sp->map + to, (sp->n - to) * sizeof(*sp->map));
-	if (n)
-		memcpy(sp->map + from, with, n * sizeof(*sp->map));
-	sp->n = sp->n + n - (to - from);
-}
-
-/* Put @m over whatever was mapped there; with @keep false only cut the hole. */
-static void space_insert(struct space *sp, const struct map *m, bool keep)
-{
-	size_t from = space_find(sp, m->lo), to = from, n = 0;
-	struct map with[3];
-
-	if (m->lo >= m->hi || space_reserve(sp, sp->n + 2) < 0)
-		return;
-	while (to < sp->n && sp->map[to].lo < m->hi)
-		to++;
-	if (from < to && sp->map[from].lo < m->lo) {
-		with[n] = sp->map[from];
-		with[n++].hi = m->lo;
-	}
-	if (keep)
-		with[n++] = *m;
-	if (from < to && sp->map[to - 1].hi > m->hi) {
-		with[n] = sp->map[to - 1];
-		with[n].pgoff += m->hi - with[n].lo;
-		with[n++].lo = m->hi;
-	}
-	space_splice(sp, from, to, with, n);
-}
-
-static void space_fork(struct symbolizer *s, pid_t child, pid_t parent)
-{
-	struct space *from, *to;
-
-	space_drop(s, child);
-	from = *space_slot(s, parent);
-	to = space_get(s, child);
-	if (!to)
-		return;
-	to->gen = ++s->last_gen;
-	if (!from || from->n == 0 || space_reserve(to, from->n) < 0)
-		return;
-	memcpy(to->map, from->map, from->n * sizeof(*to->map));
-	to->n = from->n;
-}
-
-/* ---- Files behind maps ---- */
-
-/* Let @elf have its file, while the process is there. */
-static void map_open(struct symbolizer *s, pid_t pid, const struct map *m)
-{
-	static const char gone[] = " (deleted)";
-	char path[PATH_MAX];
-	size_t n = strlen(elfcache_path(m->elf)), cut = sizeof(gone) - 1;
-	struct proc_map pm = { .start = m->lo,
-			       .end = m->hi,
-			       .pgoff = m->pgoff,
-			       .ino = m->ino,
-			       .maj = m->maj,
-			       .min = m->min,
-			       .r = true,
-			       .x = true,
-			       .path = path };
-	int fd;
-
-	if (n >= sizeof(path) || !m->ino)
-		return;
-	memcpy(path, elfcache_path(m->elf), n + 1);
-	if (path[0] != '/' || path[1] == '/')
-		return;
-	if (n > cut && strcmp(path + n - cut, gone) == 0) {
-		path[n - cut] = '\0';
-		pm.deleted = true;
-	}
-	fd = proc_map_open(pid, &pm);
-	if (fd < 0)
-		return;
-	elfcache_give_fd(s->elfs, m->elf, fd);
-	memset(s->cached, 0, sizeof(s->cached)); /* they were answered without it */
-}
-
-/* Our own vdso is every process's: it is the kernel's. */
-static void vdso_give(struct symbolizer *s, struct elfcache_elf *e)
-{
-	const unsigned char *at = (const unsigned char *)getauxval(AT_SYSINFO_EHDR);
-	Elf64_Ehdr eh;
-	size_t n;
-
-	if (!at)
-		return;
-	memcpy(&eh, at, sizeof(eh));
-	n = eh.e_shoff + (size_t)eh.e_shnum * eh.e_shentsize;
-	elfcache_give_image(s->elfs, e, (struct bytes){ at, n });
-}
-
-static bool is_interpreter(const char *path)
-{
-	const char *base = strrchr(path, '/');
-
-	return base &&
-	       (strncmp(base, "/python", 7) == 0 || strncmp(base, "/libpython", 10) == 0);
-}
-
-static void side_mmap(struct symbolizer *s, const struct side *side)
-{
-	struct elfcache_id id = { .dev = makedev(side->u.mmap.maj, side->u.mmap.min),
-				  .ino = side->u.mmap.ino,
-				  .generation = side->u.mmap.ino_generation,
-				  .path = side->u.mmap.path ? side->u.mmap.path : "" };
-	uint64_t len = MIN(side->u.mmap.len, UINT64_MAX - side->u.mmap.addr);
-	struct map m = { .lo = side->u.mmap.addr,
-			 .hi = side->u.mmap.addr + len,
-			 .pgoff = side->u.mmap.pgoff,
-			 .maj = side->u.mmap.maj,
-			 .min = side->u.mmap.min,
-			 .ino = side->u.mmap.ino };
-	bool keep = side->u.mmap.prot & PROT_EXEC;
-	struct space *sp = side->u.mmap.kernel ? NULL : space_get(s, side->pid);
-
-	if (!sp)
-		return;
-	sp->gen = ++s->last_gen;
-	if (keep)
-		m.elf = elfcache_get(s->elfs, &id);
-	space_insert(sp, &m, keep);
-	if (!m.elf || !elfcache_wants_file(m.elf))
-		return;
-	if (strcmp(id.path, "[vdso]") == 0)
-		vdso_give(s, m.elf);
-	else
-		map_open(s, side->pid, &m);
-	/* Some ms that are sure to be needed: before the samples rather than among them. */
-	if (is_interpreter(id.path))
-		elfcache_tables(s->elfs, m.elf);
-}
-
 void symbolizer_side(struct symbolizer *s, const struct side *side)
 {
-	switch (side->kind) {
-	case SIDE_MMAP:
-		side_mmap(s, side);
-		break;
-	case SIDE_FORK:
-		if (side->pid != side->u.fork.ppid)
-			space_fork(s, side->pid, side->u.fork.ppid);
-		break;
-	case SIDE_COMM:
-		if (side->u.comm.exec)
-			space_drop(s, side->pid);
-		break;
-	case SIDE_EXIT:
-		if (side->pid == side->tid)
-			space_drop(s, side->pid);
-		break;
-	case SIDE_LOST:
-	case SIDE_THROTTLE:
-		break;
-	}
+	spaces_side(&s->spaces, side);
 }
 
 /* ---- User addresses ---- */
@@ -316,16 +59,15 @@ static const char *name_offset(struct symbolizer *s, const char *path, uint64_t 
 	return symnames_intern(&s->names, buf);
 }
 
-static void answer_elf(struct symbolizer *s, pid_t pid, const struct map *m, struct answer *a)
+static void answer_elf(struct symbolizer *s, pid_t pid, const struct space_map *m,
+		       struct answer *a)
 {
 	const struct elfcache_tables *t;
 	const char *path = elfcache_path(m->elf), *sym;
 	uint64_t at = a->ip - m->lo + m->pgoff, start;
 	char name[SYMNAMES_MAX];
 
-	if (elfcache_wants_file(m->elf))
-		map_open(s, pid, m);
-	t = elfcache_tables(s->elfs, m->elf);
+	t = spaces_made(&s->spaces, pid, m);
 	if (!t || !elfcache_vaddr(t, at, &at)) {
 		a->name = name_offset(s, path, at);
 		return;
@@ -354,20 +96,23 @@ static struct answer *answer_slot(struct symbolizer *s, uint64_t gen, uint64_t i
 static const struct answer *answer_user(struct symbolizer *s, pid_t pid, uint64_t ip)
 {
 	static const struct answer nothing = { .name = symnames_unknown };
-	const struct space *sp = *space_slot(s, pid);
+	const struct space *sp = spaces_find(&s->spaces, pid);
+	const struct space_map *m;
 	struct answer *slot, a;
-	size_t i;
 
 	if (!sp)
 		return &nothing;
+	if (s->n_opened != s->spaces.n_opened)
+		memset(s->cached, 0, sizeof(s->cached)); /* answered without some file */
+	s->n_opened = s->spaces.n_opened;
 	slot = answer_slot(s, sp->gen, ip);
 	if (slot->name && slot->gen == sp->gen && slot->ip == ip)
 		return slot;
-	i = space_find(sp, ip);
-	if (i == sp->n || sp->map[i].lo > ip || !sp->map[i].elf)
+	m = space_at(sp, ip);
+	if (!m || !m->elf)
 		return &nothing;
 	a = (struct answer){ .gen = sp->gen, .ip = ip };
-	answer_elf(s, pid, &sp->map[i], &a);
+	answer_elf(s, pid, m, &a);
 	*slot = a;
 	return slot;
 }
@@ -398,7 +143,8 @@ struct symbolizer *symbolizer_create(void)
 
 	if (!s)
 		return NULL;
-	s->elfs = elfcache_create(MAX_ELF_BYTES);
+	s->elfs = elfcache_create(MAX_ELF_BYTES, &elfcache_symbols, NULL);
+	spaces_init(&s->spaces, s->elfs);
 	s->names.tab = strtab_create();
 	if (!s->elfs || !s->names.tab) {
 		symbolizer_destroy(s);
@@ -411,9 +157,7 @@ void symbolizer_destroy(struct symbolizer *s)
 {
 	if (!s)
 		return;
-	for (size_t i = 0; i < N_BUCKETS; i++)
-		while (s->bucket[i])
-			space_drop(s, s->bucket[i]->pid);
+	spaces_deinit(&s->spaces);
 	elfcache_destroy(s->elfs);
 	kallsyms_deinit(&s->kernel);
 	strtab_destroy(s->names.tab);

@@ -2,7 +2,7 @@
 
 BUILD_PACKAGES=(meson ninja-build gcc clang pkg-config libelf-dev libdw-dev libzstd-dev zlib1g-dev
   libcmocka-dev libseccomp-dev libcap-ng-dev)
-TEST_PACKAGES=(linux-perf strace binutils python3 python3-venv python3-dev)
+TEST_PACKAGES=(linux-perf strace binutils python3 python3-venv python3-dev libunwind-dev)
 
 missing_packages() {
   local package

@@ -5,9 +5,15 @@
 #ifndef ARCH_H
 #define ARCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-enum { ARCH_MAX_REGS = 32 };
+enum { ARCH_MAX_REGS = 32, ARCH_NO_REG = 0xff };
+
+/* An instruction that calls: the two bytes @back before its end. */
+struct arch_call {
+	uint8_t back, mask[2], value[2];
+};
 
 struct arch {
 	const char *name;     /* uname -m */
@@ -19,7 +25,17 @@ struct arch {
 	uint8_t n_regs, sp, ip;
 	/* Where each of them stands in ptrace's NT_PRSTATUS, in words (sys/user.h). */
 	uint8_t ptrace_regs[ARCH_MAX_REGS];
-	uint32_t nop; /* a 4-byte no-operation, as it lies in memory */
+	/* DWARF's numbers: of each of perf_regs (ARCH_NO_REG: the instruction pointer); how
+	 * many there are; the stack and frame pointer, the return address and those that a
+	 * callee leaves as they were. */
+	uint8_t dwarf_regs[ARCH_MAX_REGS];
+	uint8_t n_dwarf, dwarf_sp, dwarf_fp, dwarf_ra;
+	bool dwarf_ra_is_pc; /* x86: the column is no register, in expressions it is the pc */
+	uint64_t dwarf_saved;
+	struct arch_call calls[8];
+	uint8_t n_calls;
+	uint64_t pc_bits; /* of a return address that was signed */
+	uint32_t nop;	  /* a 4-byte no-operation, as it lies in memory */
 };
 
 extern const struct arch arch_x86_64;

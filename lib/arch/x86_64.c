@@ -12,6 +12,24 @@ const struct arch arch_x86_64 = {
 	.sp = 6,
 	.ip = 7,
 	.ptrace_regs = { 5, 11, 12, 13, 14, 4, 19, 16, 9, 8, 7, 6, 3, 2, 1, 0 },
+	/* System V ABI, AMD64, 3.6.2: rax 0, rdx, rcx, rbx 3, rsi, rdi, rbp 6, rsp 7, r8 ...
+	 * r15; 16 is the return address. */
+	.dwarf_regs = { 3, 2, 1, 4, 5, 6, 7, ARCH_NO_REG, 8, 9, 10, 11, 12, 13, 14, 15 },
+	.n_dwarf = 17,
+	.dwarf_sp = 7,
+	.dwarf_fp = 6,
+	.dwarf_ra = 16,
+	.dwarf_ra_is_pc = true,
+	.dwarf_saved = 1 << 3 | 1 << 6 | 1 << 7 | 0xf << 12,
+	/* call rel32; call r/m64 (ff /2) with operands of 0 to 5 more bytes. */
+	.calls = { { 5, { 0xff, 0 }, { 0xe8, 0 } },
+		   { 2, { 0xff, 0x38 }, { 0xff, 0x10 } },
+		   { 3, { 0xff, 0x38 }, { 0xff, 0x10 } },
+		   { 4, { 0xff, 0x38 }, { 0xff, 0x10 } },
+		   { 6, { 0xff, 0x38 }, { 0xff, 0x10 } },
+		   { 7, { 0xff, 0x38 }, { 0xff, 0x10 } } },
+	.n_calls = 6,
+	.pc_bits = UINT64_MAX,
 	.nop = 0x00401f0f, /* nopl 0(%rax) */
 };
 

@@ -347,9 +347,9 @@ static void test_eh_prefixes(void **state)
 				 eh_rows(toy, n, FRAME_SIZE, rows, N_FDES));
 	for (size_t n = 0; n <= FRAME_SIZE; n++) {
 		assert_int_equal(N_FDES, eh_rows(toy, sizeof(toy->hdr), n, rows, N_FDES));
-		/* Without its FDE a function reaches to the next one. */
-		assert_int_equal(n < 24 + 16 ? 0x100 : 0x80, rows[0].size);
-		assert_int_equal(n < 24 + 48 + 16 ? 0 : 0x1000, rows[2].size);
+		/* Without its whole FDE a function reaches to the next one. */
+		assert_int_equal(n < 24 + 24 ? 0x100 : 0x80, rows[0].size);
+		assert_int_equal(n < 24 + 3 * 24 ? 0 : 0x1000, rows[2].size);
 	}
 	assert_int_equal(2, eh_rows(toy, sizeof(toy->hdr), FRAME_SIZE, rows, 2));
 	free(toy);
@@ -426,7 +426,8 @@ static void test_damaged_files(void **state)
 static void test_bounded(void **state)
 {
 	struct toy *toy = toy_make();
-	struct elfcache *c = elfcache_create(100); /* one toy's tables, not two */
+	struct elfcache *c =
+		elfcache_create(100, &elfcache_symbols, NULL); /* one toy's tables, not two */
 	struct elfcache_elf *e[3];
 	struct elfcache_id id = { .dev = 1, .ino = 1, .generation = 4, .path = "/a" };
 	struct bytes image = { (const void *)toy, sizeof(*toy) };
@@ -443,7 +444,7 @@ static void test_bounded(void **state)
 	id.generation = 5;
 	assert_ptr_not_equal(e[0], elfcache_get(c, &id));
 	for (unsigned i = 0; i < 9; i++) {
-		const struct elfcache_tables *t = elfcache_tables(c, e[i % 3]);
+		const struct elfcache_tables *t = elfcache_made(c, e[i % 3]);
 
 		assert_non_null(t);
 		assert_string_equal("main", elfcache_symbol(t, TEXT));
@@ -452,10 +453,11 @@ static void test_bounded(void **state)
 	assert_int_equal(8, elfcache_dropped(c));
 	elfcache_destroy(c);
 
-	c = elfcache_create(10); /* too small for any: the one in use stays */
+	c = elfcache_create(10, &elfcache_symbols,
+			    NULL); /* too small for any: the one in use stays */
 	e[0] = elfcache_get(c, &id);
 	elfcache_give_image(c, e[0], image);
-	assert_non_null(elfcache_tables(c, e[0]));
+	assert_non_null(elfcache_made(c, e[0]));
 	elfcache_destroy(c);
 	free(toy);
 }

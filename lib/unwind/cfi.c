@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Instructions: DWARF 5, 6.4.2; GNU's and the processors' own: binutils include/dwarf2.def.
+ */
+#include "unwind/cfi.h"
+
+#include <errno.h>
+
+enum {
+	MAX_REMEMBERED = 8,
+	MAX_CIE_OPS = 1024, /* run for each FDE whose CIE is not the one before */
+	MAX_PADDING = 15,   /* between functions: no gap worth a row */
+	MAX_SECTION = 128 << 20,
+	NO_REG = 0xff,
+};
+
+enum {
+	CFA_NOP = 0,
+	CFA_SET_LOC = 1,
+	CFA_ADVANCE_LOC1 = 2,
+	CFA_ADVANCE_LOC2 = 3,
+	CFA_ADVANCE_LOC4 = 4,
+	CFA_OFFSET_EXTENDED = 5,
+	CFA_RESTORE_EXTENDED = 6,
+	CFA_UNDEFINED = 7,
+	CFA_SAME_VALUE = 8,
+	CFA_REGISTER = 9,
+	CFA_REMEMBER_STATE = 10,
+	CFA_RESTORE_STATE = 11,
+	CFA_DEF_CFA = 12,
+	CFA_DEF_CFA_REGISTER = 13,
+	CFA_DEF_CFA_OFFSET = 14,
+	CFA_DEF_CFA_EXPRESSION = 15,
+	CFA_EXPRESSION = 16,
+	CFA_OFFSET_EXTENDED_SF = 17,
+	CFA_DEF_CFA_SF = 18,
+	CFA_DEF_CFA_OFFSET_SF = 19,
+	CFA_VAL_OFFSET = 20,
+	CFA_VAL_OFFSET_SF = 21,
+	CFA_VAL_EXPRESSION = 22,
+	CFA_AARCH64_NEGATE_RA_STATE_WITH_PC = 0x2c,
+	CFA_AARCH64_NEGATE_RA_STATE = 0x2d,
+	CFA_GNU_ARGS_SIZE = 0x2e,
+	CFA_GNU_NEGATIVE_OFFSET_EXTENDED = 0x2f,
+	/* With an operand in the lower six bits. */
+	CFA_ADVANCE_LOC = 0x40,
+	CFA_OFFSET = 0x80,
+	CFA_RESTORE = 0xc0,
+};
+
+struct run {
+	struct unwind_maker *m;
+	struct frames_cie cie;
+	bool cie_debug;
+	int cie_bad;
+	struct cursor c;
+	uint64_t ops_at; /* address of c.b */
+	struct unwind_state s, initial;
+	struct unwind_state remembered[MAX_REMEMBERED];
+	unsigned n_remembered;
+	/* Of an FDE; a CIE has none and makes no rows. */
+	bool rows, start, dirty;
+	uint64_t pc, hi;
+};
+
+static void set_slot(struct run *r, uint64_t reg, enum unwind_how how, int64_t off,
+		     struct bytes expr)
+{
+	if (reg >= r->m->arch->n_dwarf)
+		return; /* vector registers and the like */
+	r->s.slot[reg] = (struct unwind_state_slot){ how, off, expr };
+	if (how == HOW_SAME)
+		r->s.set &= ~((uint64_t)1 << reg);
+	else
+		r->s.set |= (uint64_t)1 << reg;
+}
+
+static void set_offset(struct run *r, uint64_t reg, enum unwind_how how, int64_t factored)
+{
+	int64_t off;
+
+	if (__builtin_mul_overflow(factored, r->cie.data_align, &off))
+		r->c.bad = true;
+	set_slot(r, reg, how, off, (struct bytes){ 0 });
+}
+
+static void set_restore(struct run *r, uint64_t reg)
+{
+	if (reg < r->m->arch->n_dwarf)
+		set_slot(r, reg, r->initial.slot[reg].how, r->initial.slot[reg].off,
+			 r->initial.slot[reg].expr);
+}
+
+static void set_cfa(struct run *r, uint64_t reg, int64_t off)
+{
+	r->s.cfa_reg = (uint8_t)MIN(reg, NO_REG);
+	r->s.cfa_off = off;
+	r->s.cfa_expr.at = NULL;
+}
+
+static int64_t take_factored(struct run *r)
+{
+	int64_t off;
+
+	if (__builtin_mul_overflow(cursor_sleb(&r->c), r->cie.data_align, &off))
+		r->c.bad = true;
+	return off;
+}
+
+/* What was set so far holds up to @to. False: at the function's end. */
+static bool advance_to(struct run *r, uint64_t to)
+{
+	if (!r->rows || r->c.bad)
+		return !r->c.bad;
+	if (to < r->pc) {
+		r->c.bad = true;
+		return false;
+	}
+	if (to > r->pc && r->dirty) {
+		unwind_maker_row(r->m, r->pc, &r->s, r->start);
+		r->start = r->dirty = false;
+	}
+	r->pc = to;
+	return to < r->hi;
+}
+
+static bool advance(struct run *r, uint64_t by)
+{
+	uint64_t to;
+
+	if (__builtin_mul_overflow(by, r->cie.code_align, &by) ||
+	    __builtin_add_overflow(r->pc, by, &to))
+		to = UINT64_MAX;
+	return advance_to(r, to);
+}
+
+static void remember(struct run *r)
+{
+	if (r->n_remembered < MAX_REMEMBERED)
+		r->remembered[r->n_remembered++] = r->s;
+	else
+		r->c.bad = true;
+}
+
+static void restore(struct run *r)
+{
+	if (r->n_remembered)
+		r->s = r->remembered[--r->n_remembered];
+	else
+		r->c.bad = true;
+}
+
+static struct bytes take_block(struct run *r)
+{
+	return cursor_window(&r->c, cursor_uleb(&r->c));
+}
+
+/* Instructions that say where a register is. False: @op is none of them. */
+static bool run_register(struct run *r, unsigned op)
+{
+	uint64_t reg;
+
+	if (op == CFA_NOP || op > CFA_GNU_NEGATIVE_OFFSET_EXTENDED)
+		return false;
+	switch (op) {
+	case CFA_OFFSET_EXTENDED:
+		reg = cursor_uleb(&r->c);
+		set_offset(r, reg, HOW_AT, (int64_t)cursor_uleb(&r->c));
+		return true;
+	case CFA_OFFSET_EXTENDED_SF:
+		reg = cursor_uleb(&r->c);
+		set_offset(r, reg, HOW_AT, cursor_sleb(&r->c));
+		return true;
+	case CFA_GNU_NEGATIVE_OFFSET_EXTENDED:
+		reg = cursor_uleb(&r->c);
+		set_offset(r, reg, HOW_AT, (int64_t)-cursor_uleb(&r->c));
+		return true;
+	case CFA_VAL_OFFSET:
+		reg = cursor_uleb(&r->c);
+		set_offset(r, reg, HOW_VALUE, (int64_t)cursor_uleb(&r->c));
+		return true;
+	case CFA_VAL_OFFSET_SF:
+		reg = cursor_uleb(&r->c);
+		set_offset(r, reg, HOW_VALUE, cursor_sleb(&r->c));
+		return true;
+	case CFA_RESTORE_EXTENDED:
+		set_restore(r, cursor_uleb(&r->c));
+		return true;
+	case CFA_UNDEFINED:
+		set_slot(r, cursor_uleb(&r->c), HOW_LOST, 0, (struct bytes){ 0 });
+		return true;
+	case CFA_SAME_VALUE:
+		set_slot(r, cursor_uleb(&r->c), HOW_SAME, 0, (struct bytes){ 0 });
+		return true;
+	case CFA_REGISTER:
+		reg = cursor_uleb(&r->c);
+		set_slot(r, reg, HOW_REG, (int64_t)cursor_uleb(&r->c), (struct bytes){ 0 });
+		return true;
+	case CFA_EXPRESSION:
+		reg = cursor_uleb(&r->c);
+		set_slot(r, reg, HOW_AT_EXPR, 0, take_block(r));
+		return true;
+	case CFA_VAL_EXPRESSION:
+		reg = cursor_uleb(&r->c);
+		set_slot(r, reg, HOW_EXPR, 0, take_block(r));
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Instructions that say what the CFA is, and the rest. */
+static void run_other(struct run *r, unsigned op)
+{
+	uint64_t reg;
+
+	switch (op) {
+	case CFA_DEF_CFA:
+		reg = cursor_uleb(&r->c);
+		set_cfa(r, reg, (int64_t)cursor_uleb(&r->c));
+		break;
+	case CFA_DEF_CFA_SF:
+		reg = cursor_uleb(&r->c);
+		set_cfa(r, reg, take_factored(r));
+		break;
+	case CFA_DEF_CFA_REGISTER:
+		set_cfa(r, cursor_uleb(&r->c), r->s.cfa_off);
+		break;
+	case CFA_DEF_CFA_OFFSET:
+		r->s.cfa_off = (int64_t)cursor_uleb(&r->c);
+		break;
+	case CFA_DEF_CFA_OFFSET_SF:
+		r->s.cfa_off = take_factored(r);
+		break;
+	case CFA_DEF_CFA_EXPRESSION:
+		r->s.cfa_expr = take_block(r);
+		break;
+	case CFA_REMEMBER_STATE:
+		remember(r);
+		break;
+	case CFA_RESTORE_STATE:
+		restore(r);
+		break;
+	case CFA_AARCH64_NEGATE_RA_STATE_WITH_PC:
+	case CFA_AARCH64_NEGATE_RA_STATE:
+		r->s.flags ^= RULE_SIGNED;
+		break;
+	case CFA_GNU_ARGS_SIZE:
+		cursor_uleb(&r->c);
+		break;
+	case CFA_NOP:
+		break;
+	default:
+		r->c.bad = true;
+	}
+}
+
+/* One instruction. False: what follows is behind the function's end, or damaged. */
+static bool run_one(struct run *r)
+{
+	unsigned op = cursor_u8(&r->c), low = op & 0x3f;
+
+	switch (op & 0xc0) {
+	case CFA_ADVANCE_LOC:
+		return advance(r, low);
+	case CFA_OFFSET:
+		set_offset(r, low, HOW_AT, (int64_t)cursor_uleb(&r->c));
+		break;
+	case CFA_RESTORE:
+		set_restore(r, low);
+		break;
+	default:
+		switch (op) {
+		case CFA_SET_LOC:
+			return advance_to(r, frames_address(&r->c, r->cie.enc, r->ops_at));
+		case CFA_ADVANCE_LOC1:
+			return advance(r, cursor_u8(&r->c));
+		case CFA_ADVANCE_LOC2:
+			return advance(r, cursor_u16(&r->c));
+		case CFA_ADVANCE_LOC4:
+			return advance(r, cursor_u32(&r->c));
+		}
+		if (!run_register(r, op))
+			run_other(r, op);
+	}
+	r->dirty = true;
+	return !r->c.bad;
+}
+
+/* What holds at the begin of each function of this CIE. */
+static int run_cie(struct run *r)
+{
+	const struct frames_cie *cie = &r->cie;
+
+	memset(&r->s, 0, sizeof(r->s));
+	r->s.cfa_reg = NO_REG;
+	r->s.flags = cie->signal ? RULE_SIGNAL : 0;
+	r->c = (struct cursor){ .b = cie->ops };
+	r->rows = false;
+	r->n_remembered = 0;
+	r->initial = r->s;
+	if (cie->ra != r->m->arch->dwarf_ra || cie->ops.n > MAX_CIE_OPS)
+		return -EBADMSG;
+	while (r->c.at < r->c.b.n && run_one(r))
+		;
+	r->initial = r->s;
+	return r->c.bad ? -EBADMSG : 0;
+}
+
+static void run_fde(struct run *r, const struct frames_fde *fde, uint64_t hi)
+{
+	r->s = r->initial;
+	r->c = (struct cursor){ .b = fde->ops };
+	r->ops_at = fde->ops_at;
+	r->pc = fde->lo;
+	r->hi = hi;
+	r->n_remembered = 0;
+	r->rows = r->start = r->dirty = true;
+	while (r->c.at < r->c.b.n && run_one(r))
+		;
+	if (r->c.bad)
+		unwind_maker_gap(r->m, r->pc);
+	else if (r->pc < r->hi && r->dirty)
+		unwind_maker_row(r->m, r->pc, &r->s, r->start);
+}
+
+/* ---- All functions in order ---- */
+
+struct entry {
+	uint64_t lo, hi;
+	size_t record;
+	bool debug;
+};
+
+struct entries {
+	struct entry *e;
+	size_t n, cap;
+};
+
+static int entries_push(struct entries *all, struct entry e)
+{
+	if (all->n == all->cap) {
+		size_t cap = all->cap ? all->cap * 2 : 4096;
+		struct entry *more = reallocarray(all->e, cap, sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		all->e = more;
+		all->cap = cap;
+	}
+	all->e[all->n++] = e;
+	return 0;
+}
+
+static int entries_add(struct entries *all, const struct unwind_maker *m,
+		       const struct frames_section *s)
+{
+	struct frames_cie cie = { .at = SIZE_MAX };
+	struct frames_record rec;
+	int bad = 0, r = 0;
+
+	if (s->b.n > MAX_SECTION)
+		return -E2BIG;
+	for (size_t at = 0; r == 0 && frames_record(&rec, s, at) == 0; at = rec.end) {
+		struct frames_fde fde;
+		uint64_t hi;
+
+		if (rec.is_cie)
+			continue;
+		if (cie.at != rec.cie)
+			bad = frames_cie(&cie, s, rec.cie);
+		if (bad || frames_fde(&fde, s, &rec, &cie) < 0)
+			continue;
+		hi = fde.lo + fde.size;
+		/* Address 0: the linker threw the function away. */
+		if (fde.lo && fde.lo >= m->t->base && hi > fde.lo)
+			r = entries_push(all, (struct entry){ fde.lo, hi, at, s->debug });
+	}
+	return r;
+}
+
+static int entry_cmp(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	if (x->lo != y->lo)
+		return x->lo < y->lo ? -1 : 1;
+	if (x->debug != y->debug)
+		return x->debug - y->debug;
+	return x->record < y->record ? -1 : x->record > y->record;
+}
+
+/* By address, one for each, none reaching into the next. */
+static void entries_tidy(struct entries *all)
+{
+	size_t k = 0;
+
+	for (size_t i = 1; i < all->n; i++) {
+		if (entry_cmp(&all->e[i - 1], &all->e[i]) > 0) {
+			qsort(all->e, all->n, sizeof(*all->e), entry_cmp);
+			break;
+		}
+	}
+	for (size_t i = 0; i < all->n; i++)
+		if (k == 0 || all->e[k - 1].lo != all->e[i].lo)
+			all->e[k++] = all->e[i];
+	all->n = k;
+	for (size_t i = 1; i < k; i++)
+		all->e[i - 1].hi = MIN(all->e[i - 1].hi, all->e[i].lo);
+}
+
+/* Rows of entry @e; the CIE read last is remembered. */
+static void compile_entry(struct run *r, const struct frames_section *s, const struct entry *e)
+{
+	struct frames_record rec;
+	struct frames_fde fde;
+
+	if (frames_record(&rec, s, e->record) < 0)
+		return;
+	if (r->cie.at != rec.cie || r->cie_debug != s->debug) {
+		r->cie_bad = frames_cie(&r->cie, s, rec.cie);
+		if (!r->cie_bad)
+			r->cie_bad = run_cie(r);
+		r->cie_debug = s->debug;
+	}
+	if (r->cie_bad || frames_fde(&fde, s, &rec, &r->cie) < 0)
+		unwind_maker_gap(r->m, e->lo);
+	else
+		run_fde(r, &fde, e->hi);
+}
+
+static void compile_all(struct unwind_maker *m, struct run *r, const struct entries *all,
+			const struct frames_section *eh, const struct frames_section *debug)
+{
+	uint64_t end = 0;
+
+	for (size_t i = 0; i < all->n && m->error == 0; i++) {
+		const struct entry *e = &all->e[i];
+
+		if (end && e->lo - end > MAX_PADDING)
+			unwind_maker_gap(m, end);
+		compile_entry(r, e->debug ? debug : eh, e);
+		end = e->hi;
+	}
+	if (end)
+		unwind_maker_gap(m, end);
+}
+
+void cfi_compile(struct unwind_maker *m, const struct frames_section *eh,
+		 const struct frames_section *debug)
+{
+	_cleanup_free_ struct run *r = calloc(1, sizeof(*r));
+	struct entries all = { 0 };
+
+	if (!r) {
+		m->error = -ENOMEM;
+		return;
+	}
+	*r = (struct run){ .m = m, .cie.at = SIZE_MAX };
+	if (m->error == 0)
+		m->error = entries_add(&all, m, eh);
+	if (m->error == 0)
+		m->error = entries_add(&all, m, debug);
+	if (m->error == 0) {
+		entries_tidy(&all);
+		compile_all(m, r, &all, eh, debug);
+	}
+	free(all.e);
+}

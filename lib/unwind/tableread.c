@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tableread - where an ELF file keeps its unwind information.
+ */
+#include <errno.h>
+
+#include "elfimage.h"
+#include "unwind/cfi.h"
+
+enum { BUILD_ID = 20 };
+
+static void read_loads(struct unwind_table *t, const struct elfimage *im)
+{
+	t->base = UINT64_MAX;
+	for (size_t i = 0; i < im->n_ph; i++) {
+		const Elf64_Phdr *p = &im->ph[i];
+
+		if (p->p_type != PT_LOAD)
+			continue;
+		t->base = MIN(t->base, p->p_vaddr);
+		if ((p->p_flags & PF_X) && t->n_loads < ELFCACHE_MAX_LOADS)
+			t->load[t->n_loads++] =
+				(struct elfcache_load){ p->p_offset, p->p_vaddr, p->p_filesz };
+	}
+}
+
+/* A section by name; empty where the file has none, or only says how large it was. */
+static void read_section(struct frames_section *s, const struct elfimage *im, const char *name)
+{
+	const Elf64_Shdr *sh = elfimage_section(im, name);
+
+	if (!sh || sh->sh_type == SHT_NOBITS || (sh->sh_flags & SHF_COMPRESSED))
+		return;
+	s->at = sh->sh_addr;
+	s->b = elfimage_part(im, sh->sh_offset, sh->sh_size);
+}
+
+/* .eh_frame of a file without section headers: .eh_frame_hdr points to it. */
+static void read_by_header(struct frames_section *s, const struct elfimage *im)
+{
+	struct elfcache_eh_hdr h;
+
+	for (size_t i = 0; i < im->n_ph && !s->b.at; i++) {
+		const Elf64_Phdr *p = &im->ph[i];
+		_cleanup_bytes_ struct bytes hdr = { 0 };
+
+		if (p->p_type != PT_GNU_EH_FRAME)
+			continue;
+		hdr = elfimage_part(im, p->p_offset, p->p_filesz);
+		if (!hdr.at || elfcache_eh_hdr(&h, hdr, p->p_vaddr) < 0)
+			continue;
+		s->at = h.frame_at;
+		s->b = elfimage_rest(im, h.frame_at);
+	}
+}
+
+static uint64_t sum_bytes(uint64_t sum, const void *at, size_t n)
+{
+	const unsigned char *p = at;
+
+	for (; n >= 8; p += 8, n -= 8)
+		sum = (sum ^ load_u64(p)) * 0x9e3779b97f4a7c15u, sum ^= sum >> 32;
+	for (; n > 0; p++, n--)
+		sum = (sum ^ *p) * 0x9e3779b97f4a7c15u;
+	return sum;
+}
+
+static void sum_source(struct unwind_source *s, const struct elfimage *im)
+{
+	uint64_t sum = s->eh.at ^ s->debug.at << 32 ^ s->eh.b.n ^ s->head.base;
+
+	elfimage_build_id(im, s->head.id, BUILD_ID);
+	sum = sum_bytes(sum, s->head.load, sizeof(s->head.load));
+	sum = sum_bytes(sum, s->eh.b.at, s->eh.b.n);
+	sum = sum_bytes(sum, s->debug.b.at, s->debug.b.n);
+	memcpy(s->head.id + UNWIND_ID - sizeof(sum), &sum, sizeof(sum));
+}
+
+int unwind_source_read(struct unwind_source *s, const struct arch *arch, int fd,
+		       struct bytes image)
+{
+	struct elfimage im;
+	int r;
+
+	*s = (struct unwind_source){ .debug.debug = true };
+	r = elfimage_init(&im, fd, image);
+	if (r == 0 && im.machine != arch->elf_machine)
+		r = -ENOEXEC;
+	if (r == 0) {
+		read_loads(&s->head, &im);
+		read_section(&s->eh, &im, ".eh_frame");
+		if (!s->eh.b.at)
+			read_by_header(&s->eh, &im);
+		read_section(&s->debug, &im, ".debug_frame");
+		sum_source(s, &im);
+	}
+	elfimage_deinit(&im);
+	return r;
+}
+
+void unwind_source_deinit(struct unwind_source *s)
+{
+	base_free_bytes(&s->eh.b);
+	base_free_bytes(&s->debug.b);
+	*s = (struct unwind_source){ 0 };
+}
+
+int unwind_table_make(struct unwind_table **ret, const struct arch *arch,
+		      const struct unwind_source *s)
+{
+	struct unwind_maker m;
+	int r = unwind_maker_init(&m, arch, &s->head);
+
+	if (r == 0)
+		cfi_compile(&m, &s->eh, &s->debug);
+	return m.t ? unwind_maker_done(&m, ret) : r;
+}

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: MIT */
+#include "unwind/unwind.h"
+
+#include <errno.h>
+
+#include "clock.h"
+#include "space.h"
+#include "unwind/expr.h"
+#include "unwind/step.h"
+
+enum {
+	N_CACHED = 8192,      /* addresses with their rules; a power of two */
+	MAX_GUESS_FRAMES = 2, /* only so near the leaf is a caller guessed */
+	MAX_GUESS_WORDS = 256,
+	MAX_SAVED_WORDS = 32, /* what a function saves before it aligns its stack */
+	MAX_FRAME_BYTES = 1 << 20,
+	CALL_BYTES = 8,
+};
+
+struct cached {
+	uint64_t pc, gen;
+	const struct unwind_table *table;
+	const struct unwind_rule *rule;
+};
+
+struct unwinder {
+	struct elfcache *elfs;
+	struct spaces spaces;
+	struct unwind_table *tables; /* all there are, by next */
+	struct unwinder_facts facts;
+	uint64_t n_dropped; /* when the cached were valid */
+	struct cached cached[N_CACHED];
+};
+
+const char *unwind_end_name(enum unwind_end end)
+{
+	static const char *const names[] = {
+#define X(name, text) text,
+		UNWIND_ENDS(X)
+#undef X
+	};
+
+	return (unsigned)end < ARRAY_SIZE(names) ? names[end] : "?";
+}
+
+void unwind_regs_perf(struct unwind_regs *ret, const unsigned char *regs)
+{
+	*ret = (struct unwind_regs){ 0 };
+	for (unsigned i = 0; i < arch_host->n_regs; i++) {
+		uint64_t v = load_u64(regs + 8 * i);
+		unsigned reg = arch_host->dwarf_regs[i];
+
+		if (reg == ARCH_NO_REG) {
+			ret->pc = v;
+		} else {
+			ret->r[reg] = v;
+			ret->have |= (uint64_t)1 << reg;
+		}
+	}
+}
+
+/* ---- Tables, shared by files with equal contents ---- */
+
+static struct unwind_table *find_equal(const struct unwinder *u, const struct unwind_table *t)
+{
+	for (struct unwind_table *at = u->tables; at; at = at->next)
+		if (memcmp(at->id, t->id, sizeof(t->id)) == 0)
+			return at;
+	return NULL;
+}
+
+static void table_add(struct unwinder *u, struct unwind_table *t)
+{
+	t->next = u->tables;
+	u->tables = t;
+	u->facts.made++;
+	u->facts.tables++;
+	u->facts.rows += t->n_rows;
+	u->facts.bytes += t->bytes;
+}
+
+static void table_remove(struct unwinder *u, struct unwind_table *t)
+{
+	struct unwind_table **p = &u->tables;
+
+	while (*p != t)
+		p = &(*p)->next;
+	*p = t->next;
+	u->facts.tables--;
+	u->facts.rows -= t->n_rows;
+	u->facts.bytes -= t->bytes;
+}
+
+static int table_read(void *arg, int fd, struct bytes image, void **ret, size_t *bytes)
+{
+	uint64_t start = now_ns();
+	struct unwinder *u = arg;
+	struct unwind_source s;
+	struct unwind_table *t;
+	int r = unwind_source_read(&s, arch_host, fd, image);
+
+	if (r == 0 && (t = find_equal(u, &s.head))) {
+		t->refs++;
+		u->facts.shared++;
+	} else if (r == 0 && (r = unwind_table_make(&t, arch_host, &s)) == 0) {
+		table_add(u, t);
+	}
+	unwind_source_deinit(&s);
+	u->facts.build_ns += now_ns() - start;
+	if (r < 0)
+		return r;
+	*ret = t;
+	*bytes = t->bytes; /* also of a shared one: at most too much is counted */
+	return 0;
+}
+
+static void table_free(void *arg, void *made)
+{
+	struct unwind_table *t = made;
+
+	if (t->refs == 1)
+		table_remove(arg, t);
+	unwind_table_put(t);
+}
+
+static const struct elfcache_kind kind = { table_read, table_free };
+
+struct unwinder *unwinder_create(size_t max_bytes)
+{
+	struct unwinder *u = calloc(1, sizeof(*u));
+
+	if (!u)
+		return NULL;
+	u->elfs = elfcache_create(max_bytes, &kind, u);
+	if (!u->elfs) {
+		free(u);
+		return NULL;
+	}
+	spaces_init(&u->spaces, u->elfs);
+	return u;
+}
+
+void unwinder_destroy(struct unwinder *u)
+{
+	if (!u)
+		return;
+	spaces_deinit(&u->spaces);
+	elfcache_destroy(u->elfs);
+	free(u);
+}
+
+void unwinder_side(struct unwinder *u, const struct side *side)
+{
+	spaces_side(&u->spaces, side);
+}
+
+void unwinder_facts(const struct unwinder *u, struct unwinder_facts *ret)
+{
+	*ret = u->facts;
+	ret->dropped = elfcache_dropped(u->elfs);
+}
+
+/* ---- The rule of an address ---- */
+
+/* The table of @m with @vaddr of @pc in it, or NULL. */
+static const struct unwind_table *table_at(struct unwinder *u, const struct space *sp,
+					   const struct space_map *m, uint64_t pc,
+					   uint64_t *vaddr)
+{
+	const struct unwind_table *t = m ? spaces_made(&u->spaces, sp->pid, m) : NULL;
+	uint64_t offset;
+
+	if (!t)
+		return NULL;
+	offset = pc - m->lo + m->pgoff;
+	for (size_t i = 0; i < t->n_loads; i++) {
+		if (offset - t->load[i].offset < t->load[i].size) {
+			*vaddr = offset - t->load[i].offset + t->load[i].vaddr;
+			return t;
+		}
+	}
+	return NULL;
+}
+
+/* Which rule holds at @pc; NULL: none, *@end tells why. The answer stays until the next
+ * call. */
+static const struct cached *find_rule(struct unwinder *u, const struct space *sp, uint64_t pc,
+				      enum unwind_end *end)
+{
+	struct cached *c = &u->cached[(pc * 0x9e3779b97f4a7c15u) >> 51];
+	const struct unwind_table *t;
+	const struct unwind_row *row;
+	const struct space_map *m;
+	uint64_t vaddr;
+
+	u->facts.lookups++;
+	if (c->pc == pc && c->gen == sp->gen && c->rule)
+		return c;
+	u->facts.misses++;
+	m = space_at(sp, pc);
+	t = table_at(u, sp, m, pc, &vaddr);
+	if (u->n_dropped != elfcache_dropped(u->elfs))
+		memset(u->cached, 0, sizeof(u->cached)); /* some may be of those dropped */
+	u->n_dropped = elfcache_dropped(u->elfs);
+	row = t ? unwind_table_row(t, vaddr) : NULL;
+	*end = m ? UNWIND_NO_CFI : UNWIND_NO_MAP;
+	if (!row)
+		return NULL;
+	*c = (struct cached){ pc, sp->gen, t, unwind_row_rule(t, row) };
+	return c;
+}
+
+bool unwinder_function(struct unwinder *u, pid_t pid, uint64_t pc, uint64_t *start,
+		       uint64_t *end)
+{
+	const struct space *sp = spaces_find(&u->spaces, pid);
+	const struct space_map *m = sp ? space_at(sp, pc) : NULL;
+	const struct unwind_table *t;
+	uint64_t vaddr;
+
+	t = table_at(u, sp, m, pc, &vaddr);
+	if (!t || !unwind_table_function(t, vaddr, start, end))
+		return false;
+	*start += pc - vaddr;
+	*end += pc - vaddr;
+	return true;
+}
+
+/* ---- Anonymous code ---- */
+
+static bool map_is_anonymous(const struct space_map *m)
+{
+	return !m->ino && m->elf && strncmp(elfcache_path(m->elf), "//anon", 6) == 0;
+}
+
+static uint64_t sum_code(struct bytes code)
+{
+	uint64_t sum = code.n;
+
+	for (size_t i = 0; i < code.n; i++)
+		sum = (sum ^ code.at[i]) * 0x100000001b3;
+	return sum;
+}
+
+int unwinder_code(struct unwinder *u, pid_t pid, uint64_t at, struct bytes code)
+{
+	struct elfcache_id id = { .dev = UINT64_MAX, .ino = sum_code(code), .path = "//anon" };
+	struct space *sp = spaces_find(&u->spaces, pid);
+	struct space_map *m = sp ? space_at(sp, at) : NULL;
+	struct unwind_table *t = NULL;
+	int r;
+
+	if (!m || m->lo != at || !map_is_anonymous(m))
+		return -ESRCH;
+	m->elf = elfcache_get(u->elfs, &id);
+	m->pgoff = 0;
+	sp->gen = ++u->spaces.last_gen;
+	if (!m->elf)
+		return -ENOMEM;
+	if (!elfcache_wants_file(m->elf))
+		return 0;
+	r = unwind_trampolines(&t, arch_host, code);
+	if (r == 0)
+		table_add(u, t);
+	elfcache_give_made(u->elfs, m->elf, t, t ? t->bytes : 0);
+	return r;
+}
+
+/* ---- Stacks ---- */
+
+/* One thread's stack on its way to the root. */
+struct walk {
+	struct unwinder *u;
+	const struct space *sp;
+	const struct unwind_memory *mem;
+	bool all, second;
+	struct unwind_regs regs; /* of the frame that comes next */
+	struct unwind_stack *ret;
+};
+
+static void note_wanted(const struct space *sp, uint64_t pc, struct unwind_stack *ret)
+{
+	const struct space_map *m = space_at(sp, pc);
+
+	if (m && map_is_anonymous(m) && elfcache_wants_file(m->elf))
+		ret->want_lo = m->lo, ret->want_hi = m->hi;
+}
+
+/* Frames from where @w is; there is room for one. */
+static void walk_on(struct walk *w)
+{
+	struct unwind_stack *ret = w->ret;
+
+	do {
+		struct unwind_frame *f = &ret->frame[ret->n++];
+		uint64_t pc = w->regs.pc - w->regs.returned;
+		const struct cached *c;
+
+		*f = (struct unwind_frame){ .pc = w->regs.pc,
+					    .sp = w->regs.r[arch_host->dwarf_sp],
+					    .returned = w->regs.returned,
+					    .from_second = w->second };
+		c = find_rule(w->u, w->sp, pc, &ret->end);
+		if (c)
+			ret->end = unwind_step(c->table, c->rule, &w->regs, w->mem, w->all,
+					       &f->cfa, &w->second);
+		if (ret->end == UNWIND_NO_CFI)
+			note_wanted(w->sp, pc, ret);
+		if (ret->end == UNWIND_GOES_ON && ret->n == ret->cap)
+			ret->end = UNWIND_LIMIT;
+	} while (ret->end == UNWIND_GOES_ON);
+}
+
+/* Is @pc what a call in a function with unwind information returns to? */
+static bool is_return(struct walk *w, uint64_t pc, unwind_code_fn *code, void *arg)
+{
+	unsigned char before[CALL_BYTES];
+	const struct cached *c;
+	enum unwind_end end;
+
+	if (pc < CALL_BYTES)
+		return false;
+	c = find_rule(w->u, w->sp, pc - 1, &end);
+	return c && !(c->rule->flags & RULE_NONE) &&
+	       code(arg, pc - CALL_BYTES, before, CALL_BYTES) == 0 &&
+	       unwind_is_call(arch_host, before, CALL_BYTES);
+}
+
+/* Did rules lead from a guessed frame to a thread's start, or as far as bytes are known?
+ * The guess may have been wrong, and so may be the registers that lead on from it. */
+static bool is_likely(const struct unwind_stack *s)
+{
+	const struct unwind_frame *last = &s->frame[s->n - 1];
+
+	if (s->end == UNWIND_CUT)
+		return last->cfa && last->cfa - last->sp < MAX_FRAME_BYTES;
+	/* A return address of 0 is a start too, but nothing that can be relied on here. */
+	return s->end == UNWIND_LIMIT || (s->end == UNWIND_BOTTOM && !last->cfa);
+}
+
+/* The last frame has no rule. Take the first of @words words from @at on that a call may
+ * return to and from where rules lead on to the end. */
+static bool guess_from(struct walk *w, uint64_t at, unsigned words, unwind_code_fn *code,
+		       void *arg)
+{
+	const struct walk before = *w;
+	const struct unwind_stack stack = *w->ret;
+	uint64_t pc;
+
+	for (unsigned i = 0; i < words && unwind_word(w->mem, at, &pc, &w->second); i++) {
+		at += 8;
+		if (!is_return(w, pc, code, arg))
+			continue;
+		w->regs.pc = pc;
+		w->regs.r[arch_host->dwarf_sp] = at;
+		w->regs.have &= arch_host->dwarf_saved;
+		w->regs.returned = true;
+		walk_on(w);
+		if (is_likely(w->ret)) {
+			stack.frame[stack.n - 1].cfa = at;
+			return true;
+		}
+		*w = before;
+		*w->ret = stack;
+	}
+	w->second = before.second;
+	return false;
+}
+
+/* The lowest address above @at that a register holds which a callee must save. */
+static uint64_t saved_above(const struct unwind_regs *regs, uint64_t at)
+{
+	uint64_t left = arch_host->dwarf_saved & regs->have, lowest = UINT64_MAX;
+
+	for (; left; left &= left - 1) {
+		uint64_t v = regs->r[__builtin_ctzll(left)];
+
+		if (v > at)
+			lowest = MIN(lowest, v);
+	}
+	return lowest;
+}
+
+/* The stack ended at @w's frame, near the leaf, for want of a rule. Assembly that aligns
+ * its stack keeps the old stack pointer in a register. */
+static void guess(struct walk *w, unwind_code_fn *code, void *arg)
+{
+	uint64_t at = w->regs.r[arch_host->dwarf_sp];
+	size_t n = w->ret->n;
+	bool found = guess_from(w, at, MAX_GUESS_WORDS, code, arg);
+
+	while (!found && (at = saved_above(&w->regs, at)) != UINT64_MAX)
+		found = guess_from(w, at, MAX_SAVED_WORDS, code, arg);
+	for (; n < w->ret->n; n++)
+		w->ret->frame[n].guessed = true;
+}
+
+static void walk(struct walk *w, const struct unwind_regs *regs, bool all)
+{
+	w->regs = *regs;
+	w->all = all;
+	w->second = false;
+	w->ret->n = 0;
+	w->ret->want_lo = w->ret->want_hi = 0;
+	walk_on(w);
+}
+
+void unwinder_stack(struct unwinder *u, pid_t pid, const struct unwind_regs *regs,
+		    const struct unwind_memory *mem, unwind_code_fn *code, void *arg,
+		    struct unwind_stack *ret)
+{
+	static const struct space nothing;
+	const struct space *sp = spaces_find(&u->spaces, pid);
+	struct walk w = { .u = u, .sp = sp ? sp : &nothing, .mem = mem, .ret = ret };
+	bool to_guess;
+
+	walk(&w, regs, false);
+	to_guess = code && (ret->end == UNWIND_NO_CFI || ret->end == UNWIND_NO_MAP) &&
+		   ret->n <= MAX_GUESS_FRAMES && ret->n < ret->cap;
+	/* Seldom are more registers needed on the way than nearly always. */
+	if (to_guess || ret->end == UNWIND_NO_REG)
+		walk(&w, regs, true);
+	if (to_guess)
+		guess(&w, code, arg);
+}

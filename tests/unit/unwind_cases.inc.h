@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * unwind_cases - the part of unwind_test.c with made-up bytes.
+ */
+
+/* ---- Expressions ---- */
+
+static const uint64_t words[4] = { 0x1111, 0x2222, 0x8000000000000000u, 0xffffffff87654321u };
+enum { WORDS_AT = 0x7000 };
+
+static struct unwind_memory memory(void)
+{
+	return (struct unwind_memory){
+		.piece[0] = { WORDS_AT, { (const void *)words, sizeof(words) } }
+	};
+}
+
+static struct unwind_regs registers(void)
+{
+	struct unwind_regs r = { .pc = 0x401005, .have = 1 << RSP | 1 << RBP | 1 << RBX };
+
+	r.r[RSP] = WORDS_AT;
+	r.r[RBP] = 0x9000;
+	r.r[RBX] = 7;
+	return r;
+}
+
+static enum unwind_end eval(const char *code, size_t n, uint64_t *ret)
+{
+	struct unwind_regs r = registers();
+	struct unwind_memory mem = memory();
+	uint64_t first = 0x50;
+
+	return unwind_expr((struct bytes){ (const void *)code, n }, &r, &mem, &first, NULL,
+			   ret);
+}
+
+static void test_expressions(void **state)
+{
+	/* clang-format off */
+	static const struct { char code[12]; unsigned n; uint64_t want; } cases[] = {
+		{ "", 0, 0x50 },				     /* what was on the stack */
+		{ "\x77\x08\x06", 3, 0x2222 },			     /* breg7 8; deref */
+		{ "\x77\x08\x06\x23\x08", 5, 0x222a },		     /* ... plus_uconst 8 */
+		{ "\x76\x78", 2, 0x8ff8 },			     /* breg6 -8 */
+		{ "\x92\x03\x01", 3, 8 },			     /* bregx rbx 1 */
+		{ "\x03\1\2\3\4\5\6\7\x08", 9, 0x0807060504030201 }, /* addr */
+		{ "\x08\xff", 2, 0xff }, { "\x09\xff", 2, UINT64_MAX },
+		{ "\x0b\x00\x80", 3, (uint64_t)-32768 },
+		{ "\x0d\0\0\0\x80", 5, 0xffffffff80000000 },
+		{ "\x10\x80\x01", 3, 128 }, { "\x11\x7f", 2, UINT64_MAX },
+		{ "\x12\x22", 2, 0xa0 },			     /* dup; plus */
+		{ "\x31\x14\x1c", 3, (uint64_t)1 - 0x50 },	     /* lit1; over; minus */
+		{ "\x31\x32\x16\x1c", 4, 1 },			     /* lit1 lit2 swap minus */
+		{ "\x31\x32\x33\x17\x13\x13", 6, 3 },		     /* rot: 3 1 2; drop; drop */
+		{ "\x31\x32\x15\x01", 4, 1 },			     /* pick 1 */
+		{ "\x33\x1f\x19", 3, 3 },			     /* neg; abs */
+		{ "\x33\x1f\x32\x1b", 4, (uint64_t)-1 },	     /* -3 / 2 */
+		{ "\x37\x34\x1d", 3, 3 }, { "\x37\x34\x1e", 3, 28 }, /* mod, mul */
+		{ "\x30\x20", 2, UINT64_MAX },			     /* not */
+		{ "\x31\x08\x40\x24", 4, 0 },			     /* 1 << 64 */
+		{ "\x31\x1f\x08\x3f\x25", 5, 1 },		     /* -1 >> 63, shr */
+		{ "\x31\x1f\x08\x7f\x26", 5, UINT64_MAX },	     /* shra */
+		{ "\x35\x33\x27", 3, 6 }, { "\x35\x33\x21", 3, 7 }, { "\x35\x33\x1a", 3, 1 },
+		{ "\x31\x1f\x31\x2d", 4, 1 },			     /* -1 < 1 */
+		{ "\x33\x33\x2a", 3, 1 }, { "\x33\x33\x2e", 3, 0 },
+		{ "\x31\x28\x01\0\x39\x35", 6, 5 },		     /* bra over lit9; lit5 */
+		{ "\x30\x28\x01\0\x39\x96", 6, 9 },		     /* not taken */
+		{ "\x2f\x01\0\x39\x35", 5, 5 },			     /* skip */
+		{ "\x77\x18\x94\x02", 4, 0x4321 },		     /* deref_size 2 */
+	};
+	/* clang-format on */
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		uint64_t got = 0;
+
+		assert_int_equal(UNWIND_GOES_ON, eval(cases[i].code, cases[i].n, &got));
+		if (got != cases[i].want)
+			print_message("case %zu\n", i);
+		assert_int_equal(cases[i].want, got);
+	}
+}
+
+/* Of a PLT: how much is pushed depends on where in its 16 bytes the pc is. */
+static const char plt[] = "\x77\x08\x80\x00\x3f\x1a\x3b\x2a\x33\x24\x22";
+
+static void test_bad_expressions(void **state)
+{
+	struct unwind_regs r = registers();
+	struct unwind_memory mem = memory();
+	struct bytes code = { (const void *)plt, sizeof(plt) - 1 };
+	uint64_t v;
+
+	assert_int_equal(UNWIND_CUT, eval("\x76\x00\x06", 3, &v)); /* not in memory */
+	assert_int_equal(UNWIND_CUT, eval("\x77\x19\x06", 3, &v)); /* nor all of it */
+	assert_int_equal(UNWIND_NO_REG, eval("\x70\x00", 2, &v));  /* rax is not known */
+	assert_int_equal(UNWIND_BAD, eval("\x92\x40\x00", 3, &v)); /* no such register */
+	assert_int_equal(UNWIND_BAD, eval("\x13\x13", 2, &v));
+	assert_int_equal(UNWIND_BAD, eval("\x31\x30\x1b", 3, &v)); /* 1 / 0 */
+	assert_int_equal(UNWIND_BAD, eval("\xff", 1, &v));
+	assert_int_equal(UNWIND_BAD, eval("\x03\x01", 2, &v));	   /* too short */
+	assert_int_equal(UNWIND_BAD, eval("\x2f\xfd\xff", 3, &v)); /* for ever */
+	assert_int_equal(UNWIND_BAD, eval("\x2f\x7f\x00", 3, &v));
+	assert_int_equal(UNWIND_BAD, eval("\x12\x2f\xfc\xff", 4, &v)); /* a stack too high */
+	assert_int_equal(UNWIND_BAD, eval("\x15\x09", 2, &v));
+	/* INT64_MIN / -1 does not trap */
+	assert_int_equal(UNWIND_GOES_ON, eval("\x77\x10\x06\x31\x1f\x1b", 6, &v));
+	assert_int_equal(1ull << 63, v);
+	assert_int_equal(UNWIND_GOES_ON, unwind_expr(code, &r, &mem, NULL, NULL, &v));
+	assert_int_equal(WORDS_AT + 8, v);
+	r.pc = 0x40100b;
+	assert_int_equal(UNWIND_GOES_ON, unwind_expr(code, &r, &mem, NULL, NULL, &v));
+	assert_int_equal(WORDS_AT + 16, v);
+}
+
+/* ---- Sections made by hand ---- */
+
+struct section {
+	unsigned char b[1024];
+	size_t n, cie;
+	bool debug;
+};
+
+static void put(struct section *s, const void *p, size_t n)
+{
+	memcpy(s->b + s->n, p, n);
+	s->n += n;
+}
+
+static void put_u32(struct section *s, uint32_t v)
+{
+	put(s, &v, sizeof(v));
+}
+
+/* A record of @head and @n bytes of instructions. */
+static void put_record(struct section *s, uint32_t id, const void *head, size_t n_head,
+		       const char *ops, size_t n)
+{
+	put_u32(s, (uint32_t)(4 + n_head + n));
+	put_u32(s, id);
+	put(s, head, n_head);
+	put(s, ops, n);
+}
+
+/* cfa = rsp + 8, return address at cfa - 8; addresses absolute, data in units of -8. */
+static void put_cie(struct section *s, const char *aug, unsigned ra)
+{
+	unsigned char head[32] = { 1 };
+	size_t n = 1 + strlen(aug) + 1;
+
+	memcpy(head + 1, aug, strlen(aug) + 1);
+	head[n++] = 1;
+	head[n++] = 0x78;
+	head[n++] = (unsigned char)ra;
+	if (aug[0] == 'z') /* R's value is 0, the others have none */
+		head[n++] = strchr(aug, 'R') != NULL;
+	n += strchr(aug, 'R') != NULL;
+	s->cie = s->n;
+	put_record(s, s->debug ? UINT32_MAX : 0, head, n, "\x0c\x07\x08\x90\x01",
+		   ra == RA ? 5 : 0);
+}
+
+static void put_fde(struct section *s, uint64_t lo, uint64_t size, const char *ops, size_t n)
+{
+	uint64_t head[2] = { lo, size };
+	unsigned char buf[17] = { 0 };
+	bool sized = s->b[s->cie + 9] == 'z';
+
+	memcpy(buf, head, 16);
+	put_record(s, s->debug ? (uint32_t)s->cie : (uint32_t)(s->n + 4 - s->cie), buf,
+		   sized ? 17 : 16, ops, n);
+}
+
+#define FDE(s, lo, size, ops) put_fde(s, lo, size, ops, sizeof(ops) - 1)
+
+static struct unwind_table *compile(const struct arch *arch, const struct section *eh,
+				    const struct section *debug)
+{
+	struct unwind_source src = { .debug.debug = true };
+	struct unwind_table *t;
+
+	src.head.base = 0x1000;
+	if (eh)
+		src.eh.b = (struct bytes){ eh->b, eh->n };
+	if (debug)
+		src.debug.b = (struct bytes){ debug->b, debug->n };
+	assert_int_equal(0, unwind_table_make(&t, arch, &src));
+	return t;
+}
+
+static const struct unwind_rule *rule_at(const struct unwind_table *t, uint64_t pc)
+{
+	const struct unwind_row *row = unwind_table_row(t, pc);
+
+	return row ? unwind_row_rule(t, row) : NULL;
+}
+
+static int32_t slot_of(const struct unwind_rule *r, unsigned reg)
+{
+	for (unsigned i = 0; i < r->n; i++)
+		if (r->slot[i].reg == reg && r->slot[i].how == HOW_AT)
+			return r->slot[i].off;
+	return 0;
+}
+
+/* push %rbp; mov %rsp,%rbp; ...; leave; ret */
+static const char framed[] = "\x41\x0e\x10\x86\x02\x43\x0d\x06\x02\x20\x0c\x07\x08";
+
+static void test_rows(void **state)
+{
+	struct section s = { 0 };
+	struct unwind_table *t;
+	uint64_t start, end;
+
+	put_cie(&s, "zR", RA);
+	put_fde(&s, 0x2000, 0x40, framed, sizeof(framed) - 1);
+	t = compile(&arch_x86_64, &s, NULL);
+	assert_int_equal(5, t->n_rows); /* with the gap behind */
+	assert_null(rule_at(t, 0x1fff));
+	assert_int_equal(8, rule_at(t, 0x2000)->cfa_off);
+	assert_int_equal(RSP, rule_at(t, 0x2000)->cfa_reg);
+	assert_int_equal(-8, slot_of(rule_at(t, 0x2000), RA));
+	assert_int_equal(0, slot_of(rule_at(t, 0x2000), RBP));
+	assert_int_equal(16, rule_at(t, 0x2001)->cfa_off);
+	assert_int_equal(-16, slot_of(rule_at(t, 0x2001), RBP));
+	assert_int_equal(RSP, rule_at(t, 0x2003)->cfa_reg);
+	assert_int_equal(RBP, rule_at(t, 0x2004)->cfa_reg);
+	assert_int_equal(RSP, rule_at(t, 0x2024)->cfa_reg);
+	assert_true(rule_at(t, 0x2040)->flags & RULE_NONE);
+	assert_true(unwind_table_function(t, 0x2010, &start, &end));
+	assert_int_equal(0x2000, start);
+	assert_int_equal(0x2040, end);
+	assert_false(unwind_table_function(t, 0x2040, &start, &end));
+	unwind_table_put(t);
+}
+
+/* Compilers say "rbp at cfa - 16" of the ret behind pop %rbp, where cfa = rsp + 8. */
+static void test_popped_register(void **state)
+{
+	struct section s = { 0 };
+	struct unwind_table *t;
+
+	put_cie(&s, "", RA);
+	put_fde(&s, 0x2000, 0x40, framed, sizeof(framed) - 1);
+	t = compile(&arch_x86_64, &s, NULL);
+	assert_int_equal(-16, slot_of(rule_at(t, 0x2020), RBP));
+	assert_int_equal(0, slot_of(rule_at(t, 0x2024), RBP));
+	unwind_table_put(t);
+}
+
+static void test_remembered(void **state)
+{
+	struct section s = { 0 };
+	struct unwind_table *t;
+
+	put_cie(&s, "", RA);
+	/* cfa 16, rbx saved; remember; cfa 8, rbx back; restore */
+	FDE(&s, 0x2000, 0x40, "\x41\x0e\x10\x83\x02\x44\x0a\x0e\x08\xc3\x41\x0b");
+	t = compile(&arch_x86_64, &s, NULL);
+	assert_int_equal(16, rule_at(t, 0x2004)->cfa_off);
+	assert_int_equal(8, rule_at(t, 0x2005)->cfa_off);
+	assert_int_equal(0, slot_of(rule_at(t, 0x2005), RBX));
+	assert_int_equal(16, rule_at(t, 0x2006)->cfa_off);
+	assert_int_equal(-16, slot_of(rule_at(t, 0x2006), RBX));
+	unwind_table_put(t);
+}
+
+static void test_gaps_and_overlaps(void **state)
+{
+	struct section s = { 0 };
+	struct unwind_table *t;
+	uint64_t start, end;
+
+	put_cie(&s, "", RA);
+	FDE(&s, 0x3000, 0x10, "\x07\x10"); /* out of order; a thread's start */
+	FDE(&s, 0x2000, 0x11, "");
+	FDE(&s, 0x2020, 0x10, ""); /* behind 15 bytes of padding */
+	FDE(&s, 0x2050, 0x100, "\x42\x0e\x10");
+	FDE(&s, 0x2080, 0x10, "");	       /* inside of the one before */
+	FDE(&s, 0x2080, 0x20, "\x0e\x20");     /* the same again: the first counts */
+	FDE(&s, 0, 0x10, "");		       /* thrown away by the linker */
+	FDE(&s, 0xfffffffffffffff0, 0x20, ""); /* over the end */
+	t = compile(&arch_x86_64, &s, NULL);
+	assert_int_equal(8, rule_at(t, 0x201f)->cfa_off);
+	assert_true(unwind_table_function(t, 0x2020, &start, &end));
+	assert_int_equal(0x2020, start);
+	assert_true(rule_at(t, 0x2030)->flags & RULE_NONE);
+	assert_int_equal(16, rule_at(t, 0x207f)->cfa_off);
+	assert_int_equal(8, rule_at(t, 0x2080)->cfa_off);
+	assert_true(rule_at(t, 0x20a0)->flags & RULE_NONE);
+	assert_int_equal(RULE_BOTTOM, rule_at(t, 0x3001)->flags);
+	assert_true(rule_at(t, 0x3010)->flags & RULE_NONE);
+	unwind_table_put(t);
+}
+
+static void test_debug_frame(void **state)
+{
+	struct section eh = { 0 }, debug = { .debug = true };
+	struct unwind_table *t;
+
+	put_cie(&eh, "", RA);
+	FDE(&eh, 0x2000, 0x10, "");
+	put_cie(&debug, "", RA);
+	FDE(&debug, 0x2000, 0x10, "\x0e\x20"); /* .eh_frame counts */
+	FDE(&debug, 0x2010, 0x10, "\x0e\x30");
+	t = compile(&arch_x86_64, &eh, &debug);
+	assert_int_equal(8, rule_at(t, 0x2000)->cfa_off);
+	assert_int_equal(0x30, rule_at(t, 0x2010)->cfa_off);
+	unwind_table_put(t);
+	t = compile(&arch_x86_64, NULL, &debug);
+	assert_int_equal(0x20, rule_at(t, 0x2000)->cfa_off);
+	unwind_table_put(t);
+}
+
+/* Rows end where an instruction is not understood; other functions are not touched. */
+static void test_damaged_instructions(void **state)
+{
+	static const struct {
+		char ops[12];
+		unsigned n;
+	} bad[] = {
+		{ "\x44\x3e", 2 },	   /* unknown */
+		{ "\x44\x0b", 2 },	   /* nothing remembered */
+		{ "\x44\x0f\x7f\x30", 4 }, /* a block longer than the record */
+		{ "\x44\x10\x06\x85\x80", 5 },
+		{ "\x44\x0c", 2 },
+		{ "\x44\x01\x00\x10\0\0\0\0\0\0", 10 }, /* back to 0x1000 */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct section s = { 0 };
+		struct unwind_table *t;
+
+		put_cie(&s, "", RA);
+		put_fde(&s, 0x2000, 0x10, bad[i].ops, bad[i].n);
+		FDE(&s, 0x2010, 0x10, "");
+		t = compile(&arch_x86_64, &s, NULL);
+		assert_int_equal(8, rule_at(t, 0x2003)->cfa_off);
+		assert_true(rule_at(t, 0x2004)->flags & RULE_NONE);
+		assert_int_equal(8, rule_at(t, 0x2010)->cfa_off);
+		unwind_table_put(t);
+	}
+}
+
+/* Return addresses in a register, signed ones, 32 registers. */
+static void test_aarch64(void **state)
+{
+	struct section s = { 0 };
+	struct unwind_table *t;
+
+	put_cie(&s, "", 30);
+	/* cfa = sp; paciasp; x29 and x30 saved at cfa - 16, cfa = sp + 16; ldp, autiasp */
+	FDE(&s, 0x2000, 0x40,
+	    "\x0c\x1f\x00\x44\x2d\x44\x0e\x10\x9d\x02\x9e\x01\x48\xdd\xde\x0e\x00"
+	    "\x44\x2d");
+	t = compile(&arch_aarch64, &s, NULL);
+	assert_int_equal(0, rule_at(t, 0x2000)->n);
+	assert_int_equal(31, rule_at(t, 0x2000)->cfa_reg);
+	assert_int_equal(0, rule_at(t, 0x2000)->flags);
+	assert_int_equal(RULE_SIGNED, rule_at(t, 0x2004)->flags);
+	assert_int_equal(-8, slot_of(rule_at(t, 0x2008), 30));
+	assert_int_equal(-16, slot_of(rule_at(t, 0x2008), 29));
+	assert_int_equal(2, rule_at(t, 0x2008)->n_first);
+	assert_int_equal(0, rule_at(t, 0x2010)->n);
+	assert_int_equal(0, rule_at(t, 0x2014)->flags);
+	unwind_table_put(t);
+}

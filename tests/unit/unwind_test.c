@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * unwind_test - the rules of unwinding on made-up bytes, and live stacks of this program
+ * against the C library's backtrace().
+ */
+#include <elf.h>
+#include <errno.h>
+#include <execinfo.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <ucontext.h>
+
+#include <cmocka.h>
+
+#include "elfimage.h"
+#include "proc.h"
+#include "unwind/cfi.h"
+#include "unwind/expr.h"
+#include "unwind/step.h"
+
+enum { RAX, RDX, RCX, RBX, RSI, RDI, RBP, RSP, R12 = 12, RA = 16 };
+
+#include "unwind_cases.inc.h"
+#include "unwind_steps.inc.h"
+
+#ifdef __x86_64__
+#include "unwind_live.inc.h"
+#endif
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_expressions),
+		cmocka_unit_test(test_bad_expressions),
+		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_popped_register),
+		cmocka_unit_test(test_remembered),
+		cmocka_unit_test(test_gaps_and_overlaps),
+		cmocka_unit_test(test_debug_frame),
+		cmocka_unit_test(test_damaged_instructions),
+		cmocka_unit_test(test_aarch64),
+		cmocka_unit_test(test_step),
+		cmocka_unit_test(test_step_signal),
+		cmocka_unit_test(test_step_other_register),
+		cmocka_unit_test(test_second_piece),
+		cmocka_unit_test(test_end_names),
+#ifdef __x86_64__
+		cmocka_unit_test(test_live),
+		cmocka_unit_test(test_live_thread),
+		cmocka_unit_test(test_live_signal),
+		cmocka_unit_test(test_live_aligned),
+		cmocka_unit_test(test_live_cut_and_limit),
+		cmocka_unit_test(test_live_guess),
+		cmocka_unit_test(test_live_memory_bound),
+		cmocka_unit_test(test_shared),
+		cmocka_unit_test(test_trampolines),
+		cmocka_unit_test(test_odd_files),
+#endif
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
