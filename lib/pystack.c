@@ -22,10 +22,11 @@ struct pystack *pystack_create(uint32_t max_frames,
 	p->walked = calloc(PYWALK_MAX_FRAMES, sizeof(*p->walked));
 	p->frames = calloc(PYWALK_MAX_FRAMES, sizeof(*p->frames));
 	p->seen = calloc(PYWALK_MAX_FRAMES, sizeof(*p->seen));
+	p->anchors = calloc(PYWALK_MAX_FRAMES, sizeof(*p->anchors));
 	p->copy = calloc(1, PYCODE_COPY_MAX);
 	p->bytes = calloc(1, BATCH_BYTES);
 	if (!p->threads || !p->codes || !p->walked || !p->frames || !p->seen || !p->copy ||
-	    !p->bytes) {
+	    !p->anchors || !p->bytes) {
 		pystack_destroy(p);
 		return NULL;
 	}
@@ -41,6 +42,7 @@ void pystack_destroy(struct pystack *p)
 	free(p->walked);
 	free(p->frames);
 	free(p->seen);
+	free(p->anchors);
 	free(p->copy);
 	free(p->bytes);
 	free(p);
@@ -78,6 +80,9 @@ static void fetch_plan(struct pystack *p, const struct thread *th)
 			hi = MIN(hi + SLACK, th->limit);
 		rmem_batch_want(&p->batch, th->region[i].lo, hi - th->region[i].lo);
 	}
+	if (p->want_n)
+		rmem_batch_want(&p->batch, p->want_at, p->want_n);
+	p->want_n = 0;
 	rmem_batch_fetch(&p->batch);
 }
 
@@ -166,7 +171,7 @@ static void plan_next(struct thread *th, const struct pystack_target *t,
 	if (++th->walks % PLAN_AGE == 0)
 		th->n_regions = 0;
 	if (w->cframe)
-		pystack_plan(th, w->cframe, w->cframe + 24); /* sizeof(_PyCFrame), 3.11 */
+		pystack_plan(th, w->cframe, w->cframe + CFRAME_BYTES);
 	for (uint32_t i = 0; i < w->n; i++) {
 		raddr at = f[i].frame & ~(raddr)PYFRAME_BITS;
 
@@ -262,12 +267,60 @@ static enum pystack_end name_frames(struct pystack *p, uint32_t from, uint32_t n
 	return k ? PYSTACK_OK : PYSTACK_NOPYTHON;
 }
 
+/* --- where the interpreter's activations lie --- */
+
+/* 3.11: from one activation's _PyCFrame to that of the one before it. */
+static raddr previous_cframe(struct pystack *p, const struct pystack_target *t,
+			     struct thread *th, raddr cframe)
+{
+	raddr before;
+
+	if (!cframe || rmem_read_u64(p->mem, cframe + t->walk.cf_prev, &before) < 0)
+		return 0;
+	pystack_plan(th, before, before + CFRAME_BYTES);
+	return before;
+}
+
+/* After name_frames(). */
+static void find_anchors(struct pystack *p, const struct pystack_target *t, struct thread *th,
+			 const struct pywalk *w, struct pystack_result *r)
+{
+	raddr cframe = w->cframe;
+	uint32_t k = 0;
+
+	for (uint32_t i = 0; i < w->n; i++) {
+		const struct pyframe *f = &p->walked[i];
+		struct pystack_anchor a = { .at = f->frame & ~(raddr)PYFRAME_BITS };
+
+		k += !(f->frame & PYFRAME_SHIM) && begun(p->seen[i].code, f);
+		if (!(f->frame & (PYFRAME_SHIM | PYFRAME_ENTRY)))
+			continue;
+		a.n = k;
+		if (!(f->frame & PYFRAME_SHIM)) {
+			a.at = cframe;
+			cframe = previous_cframe(p, t, th, cframe);
+		}
+		p->anchors[r->n_anchors++] = a;
+	}
+}
+
 /* --- together --- */
 
 void pystack_know(struct pystack *p, raddr at, struct bytes bytes)
 {
 	p->known_at = at;
 	p->known = bytes;
+}
+
+void pystack_want(struct pystack *p, raddr at, size_t n)
+{
+	p->want_at = at;
+	p->want_n = n;
+}
+
+struct rmem *pystack_memory(struct pystack *p)
+{
+	return &p->batch.base;
 }
 
 static void begin(struct pystack *p, struct rmem *below,
@@ -299,7 +352,7 @@ struct pystack_result pystack_read(struct pystack *p, const struct pystack_targe
 				   void (*saw)(void *, raddr, const void *, size_t, int),
 				   void *saw_arg)
 {
-	struct pystack_result r = { .frames = p->frames };
+	struct pystack_result r = { .frames = p->frames, .anchors = p->anchors };
 	struct thread *th = thread_of(p, t->pid, tid);
 	struct pywalk w;
 
@@ -326,6 +379,8 @@ struct pystack_result pystack_read(struct pystack *p, const struct pystack_targe
 		r.end = PYSTACK_BROKEN;
 		r.n = 0;
 	}
+	if (r.end == PYSTACK_OK)
+		find_anchors(p, t, th, &w, &r);
 	return r;
 }
 

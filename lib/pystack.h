@@ -42,6 +42,15 @@ enum pystack_end {
 	PYSTACK_END_N,
 };
 
+/* An activation of the evaluation loop: something of it lies at @at, inside its native
+ * frame on the C stack, whatever the symbols say (3.12 on: its entry frame; 3.11: its
+ * _PyCFrame). It runs the frames from the one before's @n up to its own. */
+struct pystack_anchor {
+	raddr at; /* 0: could not be read */
+	uint32_t n;
+	uint32_t pad;
+};
+
 /* Where a stack was cut: its oldest frame that was read, what lies below, and a frame so far
  * above that half as many frames as were read lie on the data stack between, or else the
  * newest. */
@@ -57,7 +66,11 @@ struct pystack_result {
 	struct pystack_junction junction;
 	uint32_t n;
 	struct pystack_frame *frames; /* innermost first; valid until the next call */
-	raddr tstate, first;	      /* for pystack_unchanged() */
+	/* Innermost first; frames after the last one's @n belong to activations that were cut
+	 * off. Valid as long. */
+	const struct pystack_anchor *anchors;
+	uint32_t n_anchors;
+	raddr tstate, first; /* for pystack_unchanged() */
 };
 
 struct pystack;
@@ -72,6 +85,12 @@ void pystack_destroy(struct pystack *p);
 /* Memory that is known already, as it is at the sample: the next pystack_read() does not
  * read it. @bytes: borrowed until then. */
 void pystack_know(struct pystack *p, raddr at, struct bytes bytes);
+
+/* Bring these bytes too with the next pystack_read(); then they can be had from
+ * pystack_memory(), which asks the process for what was not brought. It stays as it is
+ * until the next pystack_read(). */
+void pystack_want(struct pystack *p, raddr at, size_t n);
+struct rmem *pystack_memory(struct pystack *p);
 
 /* Read the stack of thread @tid (@inner: its id in the target's own PID
  * namespace) through @below. If @saw is set, every read is reported to it, failed

@@ -22,6 +22,7 @@ enum {
 	FIND_MAX = 4096, /* threads looked at while one is held */
 	CHUNK_MAX = 256 << 10,
 	FUNC_SKIP = 100,
+	CFRAME_BYTES = 24, /* sizeof(_PyCFrame), 3.11 and 3.12 */
 	/* Without a counter (3.11): codes nearest the leaf whose line table and file are
 	 * compared too; further out the header, with all its pointers, and the name. */
 	WHOLE_PRINTS = 2,
@@ -85,6 +86,8 @@ struct pystack {
 	struct rmem *mem; /* what this sample reads through */
 	raddr known_at;	  /* pystack_know() */
 	struct bytes known;
+	raddr want_at; /* pystack_want() */
+	size_t want_n;
 	void (*new_code)(void *arg, uint64_t id, const struct pycode_copy *c);
 	void *arg;
 	uint32_t max_frames, stamp, n_codes;
@@ -93,6 +96,7 @@ struct pystack {
 	struct code *codes;
 	struct pyframe *walked;
 	struct pystack_frame *frames;
+	struct pystack_anchor *anchors;
 	struct seen *seen; /* of walked[i] */
 	struct pycode_copy *copy;
 	unsigned char *bytes;

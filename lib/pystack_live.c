@@ -11,7 +11,7 @@
  */
 #include "pystack_int.h"
 
-enum { CHUNK_HEAD = 64, CFRAME_BYTES = 24 };
+enum { CHUNK_HEAD = 64 };
 
 static raddr frame_at(const struct pystack *p, uint32_t i)
 {
