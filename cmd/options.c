@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../lib/base.h"
+#include "../lib/native.h"
 #include "cmd.h"
 
 static const char help[] =
@@ -25,11 +26,14 @@ static const char help[] =
 	"  -c, --count N            one sample every N events\n"
 	"      --kernel, --no-kernel  kernel events and frames; default: where allowed\n"
 	"      --native[=full], --no-native\n"
-	"                           the C function at the sampled address; full shows the\n"
-	"                           interpreter's own loop too; default --native\n"
+	"                           native frames; full shows the interpreter's internals\n"
+	"                           too; default --native\n"
+	"      --unwinder NAME      of native frames: own, or libunwind; own\n"
 	"Truth\n"
 	"      --capture NAME       auto, preempt, stop, async: how a thread is held; auto\n"
 	"      --hold-budget PCT    most of a CPU's time that holding may take; 5\n"
+	"      --stack-size BYTES   of the C stack copied with each sample; 16384 (up to\n"
+	"                           65528)\n"
 	"      --max-frames N       cut deeper stacks; 1024, up to 8000\n"
 	"      --provenance WHICH   exact, late or all: what text outputs keep; all\n"
 	"Output\n"
@@ -54,6 +58,8 @@ enum {
 	OPT_THREADS,
 	OPT_PROVENANCE,
 	OPT_HOLD_BUDGET,
+	OPT_STACK_SIZE,
+	OPT_UNWINDER,
 	OPT_MAX_FRAMES,
 	OPT_ANY,
 	OPT_LINES,
@@ -82,6 +88,8 @@ static const struct option options[] = {
 	{ "threads", no_argument, NULL, OPT_THREADS },
 	{ "provenance", required_argument, NULL, OPT_PROVENANCE },
 	{ "hold-budget", required_argument, NULL, OPT_HOLD_BUDGET },
+	{ "unwinder", required_argument, NULL, OPT_UNWINDER },
+	{ "stack-size", required_argument, NULL, OPT_STACK_SIZE },
 	{ "max-frames", required_argument, NULL, OPT_MAX_FRAMES },
 	{ "any", no_argument, NULL, OPT_ANY },
 	{ "folded-lines", required_argument, NULL, OPT_LINES },
@@ -226,6 +234,17 @@ static int parse_native(struct said *s, const char *arg)
 	return 0;
 }
 
+static int parse_unwinder(struct record_options *o, const char *name)
+{
+	o->rec.libunwind = !strcmp(name, "libunwind");
+	if (!o->rec.libunwind && strcmp(name, "own") != 0)
+		return usage("--unwinder takes own or libunwind, not '%s'", name);
+	if (o->rec.libunwind && !native_has_libunwind())
+		return usage("this pysampled was built without %s: leave --unwinder out",
+			     name);
+	return 0;
+}
+
 static int parse_long(struct said *s, int opt, const char *arg)
 {
 	struct record_options *o = s->o;
@@ -256,6 +275,12 @@ static int parse_long(struct said *s, int opt, const char *arg)
 	case OPT_HOLD_BUDGET:
 		r = parse_limit("--hold-budget", arg, 100, &v);
 		o->rec.hold_budget = (unsigned)v;
+		break;
+	case OPT_UNWINDER:
+		return parse_unwinder(o, arg);
+	case OPT_STACK_SIZE:
+		r = parse_limit("--stack-size", arg, 65528, &v);
+		o->rec.stack_bytes = ((uint32_t)v + 7) & ~7u;
 		break;
 	case OPT_MAX_FRAMES:
 		r = parse_limit("--max-frames", arg, 8000, &v);
@@ -378,6 +403,7 @@ static void set_defaults(struct record_options *o)
 			 .capture = "auto",
 			 .max_frames = 1024,
 			 .hold_budget = 5,
+			 .stack_bytes = 16 << 10,
 			 .kernel = true,
 			 .native = true,
 			 .follow = true },

@@ -12,7 +12,10 @@
 
 #include "../lib/base.h"
 #include "../lib/capture/capture.h"
+#include "../lib/demangle.h"
+#include "../lib/native.h"
 #include "../lib/offsets/pylayout.h"
+#include "../lib/xz.h"
 #include "../output/sink.h"
 #include "cmd.h"
 
@@ -113,7 +116,8 @@ static int print_version(void)
 	printf("\ncaptures:");
 	for (size_t i = 0; captures[i]; i++)
 		printf(" %s", captures[i]->name);
-	printf("\nbuilt with: libelf zstd seccomp\n");
+	printf("\nbuilt with: libelf zstd seccomp%s%s%s\n", demangle_built ? " libiberty" : "",
+	       xz_built ? " lzma" : "", native_has_libunwind() ? " libunwind" : "");
 	return EXIT_DONE;
 }
 

@@ -3,6 +3,9 @@
 
 #include <errno.h>
 
+#include "debugfile.h"
+#include "later.h"
+
 enum { MAX_NESTING = 64 /* rows looked back for an enclosing symbol */ };
 enum { MAX_LAZY_FDS = 64, MAX_ELFS = 65536, N_BUCKETS = 1024 };
 
@@ -14,29 +17,42 @@ void elfcache_tables_deinit(struct elfcache_tables *t)
 	*t = (struct elfcache_tables){ 0 };
 }
 
-static int symbols_read(void *arg, int fd, struct bytes image, void **ret, size_t *bytes)
+static int symbols_read(int fd, struct bytes image, const struct debugfile_origin *from,
+			void **ret)
 {
 	struct elfcache_tables *t = malloc(sizeof(*t));
-	int r = t ? elfcache_tables_read(t, fd, image) : -ENOMEM;
+	int r = t ? elfcache_tables_read(t, fd, image, from) : -ENOMEM;
+
+	if (r < 0)
+		free(t);
+	else
+		*ret = t;
+	return r;
+}
+
+static int symbols_make(void *arg, void *read, void **ret, size_t *bytes)
+{
+	const struct elfcache_tables *t = *ret = read;
 
 	(void)arg;
-	if (r < 0) {
-		free(t);
-		return r;
-	}
-	*ret = t;
 	*bytes = t->bytes;
 	return 0;
+}
+
+static void symbols_drop(void *read)
+{
+	elfcache_tables_deinit(read);
+	free(read);
 }
 
 static void symbols_free(void *arg, void *made)
 {
 	(void)arg;
-	elfcache_tables_deinit(made);
-	free(made);
+	symbols_drop(made);
 }
 
-const struct elfcache_kind elfcache_symbols = { symbols_read, symbols_free };
+const struct elfcache_kind elfcache_symbols = { symbols_read, symbols_make, symbols_drop,
+						symbols_free };
 
 /* ---- Lookups ---- */
 
@@ -108,16 +124,21 @@ bool elfcache_is_eval_rest(const struct elfcache_tables *t, uint64_t vaddr)
 
 /* ---- The cache ---- */
 
-enum elf_state { ELF_NO_FILE, ELF_FD, ELF_IMAGE, ELF_READ, ELF_BAD };
+enum { PATIENCE_MS = 2000, MAX_SLOW = 8, MAX_MISSES = 64 };
+
+enum elf_state { ELF_NO_FILE, ELF_FD, ELF_IMAGE, ELF_READING, ELF_READ, ELF_BAD };
 
 struct elfcache_elf {
 	struct elfcache_elf *next; /* in its bucket */
 	struct elfcache_id id;
 	enum elf_state state;
-	int fd;
+	int fd, root; /* ELF_FD */
 	struct bytes image;
+	struct later *later; /* ELF_READING */
+	struct reading *reading;
 	void *made;
-	size_t bytes;  /* of it */
+	size_t bytes; /* of it */
+	unsigned misses;
 	uint64_t used; /* elfcache.clock at the last lookup */
 };
 
@@ -125,6 +146,11 @@ struct elfcache {
 	struct elfcache_elf *bucket[N_BUCKETS];
 	size_t n_elfs, n_fds, bytes, max_bytes;
 	uint64_t clock, dropped;
+	struct {
+		uint64_t dev;
+		struct elfcache_elf *elf;
+	} slow[MAX_SLOW]; /* devices whose files take too long, and which file did */
+	size_t n_slow;
 	const struct elfcache_kind *kind;
 	void *arg;
 };
@@ -136,6 +162,14 @@ struct elfcache *elfcache_create(size_t max_bytes, const struct elfcache_kind *k
 	if (c)
 		c->max_bytes = max_bytes, c->kind = kind, c->arg = arg;
 	return c;
+}
+
+static void close_both(int fd, int root)
+{
+	if (fd >= 0)
+		close(fd);
+	if (root >= 0)
+		close(root);
 }
 
 static void elf_forget(struct elfcache *c, struct elfcache_elf *e)
@@ -150,7 +184,8 @@ static void elf_forget(struct elfcache *c, struct elfcache_elf *e)
 static void elf_destroy(struct elfcache *c, struct elfcache_elf *e)
 {
 	if (e->state == ELF_FD)
-		close(e->fd);
+		close_both(e->fd, e->root);
+	later_release(e->later);
 	elf_forget(c, e);
 	free((void *)(uintptr_t)e->id.path);
 	free(e);
@@ -209,7 +244,43 @@ const char *elfcache_path(const struct elfcache_elf *e)
 
 bool elfcache_wants_file(const struct elfcache_elf *e)
 {
-	return e->state == ELF_NO_FILE;
+	return e->state == ELF_NO_FILE && e->misses < MAX_MISSES;
+}
+
+void elfcache_missed(struct elfcache_elf *e)
+{
+	e->misses++;
+}
+
+/* ---- Devices that do not answer ---- */
+
+static size_t slow_find(const struct elfcache *c, uint64_t dev)
+{
+	size_t i = 0;
+
+	while (i < c->n_slow && c->slow[i].dev != dev)
+		i++;
+	return i;
+}
+
+void elfcache_slow(struct elfcache *c, struct elfcache_elf *e, bool slow)
+{
+	size_t i = slow_find(c, e->id.dev);
+
+	if (slow && i == c->n_slow && i < MAX_SLOW)
+		c->slow[c->n_slow].dev = e->id.dev, c->slow[c->n_slow++].elf = e;
+	else if (!slow && i < c->n_slow)
+		c->slow[i] = c->slow[--c->n_slow];
+}
+
+bool elfcache_is_slow(const struct elfcache *c, const struct elfcache_elf *e)
+{
+	return slow_find(c, e->id.dev) < c->n_slow;
+}
+
+bool elfcache_pending(const struct elfcache_elf *e)
+{
+	return e->state == ELF_READING || e->state == ELF_FD;
 }
 
 /* The table that was not asked for longest, other than @keep's. */
@@ -237,27 +308,94 @@ static void make_room(struct elfcache *c, const struct elfcache_elf *keep)
 	}
 }
 
-static void elf_read(struct elfcache *c, struct elfcache_elf *e)
-{
-	bool fd = e->state == ELF_FD;
-	int r = c->kind->read(c->arg, fd ? e->fd : -1, e->image, &e->made, &e->bytes);
+/* ---- Reading, elsewhere ---- */
 
-	if (fd) {
-		close(e->fd);
-		c->n_fds--;
-	}
+struct reading {
+	const struct elfcache_kind *kind;
+	int fd;
+	struct bytes image;
+	struct debugfile_origin from;
+	char *path;
+	void *read;
+	int r;
+};
+
+static void reading_run(void *arg)
+{
+	struct reading *g = arg;
+
+	g->r = g->kind->read(g->fd, g->image, &g->from, &g->read);
+}
+
+static void reading_drop(void *arg)
+{
+	struct reading *g = arg;
+
+	close_both(g->fd, g->from.root);
+	if (g->read)
+		g->kind->drop(g->read);
+	free(g->path);
+	free(g);
+}
+
+/* Take what was read, once it was. */
+static void elf_poll(struct elfcache *c, struct elfcache_elf *e, int ms)
+{
+	bool done = later_wait(e->later, ms);
+	struct reading *g = e->reading;
+	int r;
+
+	elfcache_slow(c, e, !done);
+	if (!done)
+		return;
+	r = g->r < 0 ? g->r : c->kind->make(c->arg, g->read, &e->made, &e->bytes);
+	g->read = NULL;
+	later_release(e->later);
+	e->later = NULL;
 	e->state = r < 0 ? ELF_BAD : ELF_READ;
 	c->bytes += e->bytes;
 	make_room(c, e);
 }
 
-void elfcache_give_fd(struct elfcache *c, struct elfcache_elf *e, int fd)
+/* Files that took too long, and that nobody may ask for again. */
+static void slow_poll(struct elfcache *c)
+{
+	for (size_t i = c->n_slow; i > 0; i--)
+		if (c->slow[i - 1].elf->state == ELF_READING)
+			elf_poll(c, c->slow[i - 1].elf, 0);
+}
+
+static void elf_read(struct elfcache *c, struct elfcache_elf *e)
+{
+	bool fd = e->state == ELF_FD;
+	struct reading *g = fd && elfcache_is_slow(c, e) ? NULL : calloc(1, sizeof(*g));
+
+	if (!g)
+		return;
+	*g = (struct reading){ .kind = c->kind,
+			       .fd = fd ? e->fd : -1,
+			       .image = e->image,
+			       .path = strdup(e->id.path) };
+	g->from = (struct debugfile_origin){ .root = fd ? e->root : -1,
+					     .path = g->path ? g->path : "" };
+	c->n_fds -= fd;
+	e->reading = g;
+	e->later = later_start(reading_run, reading_drop, g);
+	e->state = e->later ? ELF_READING : fd ? ELF_NO_FILE : ELF_IMAGE;
+	if (e->later)
+		elf_poll(c, e, PATIENCE_MS);
+	else
+		reading_drop(g);
+}
+
+void elfcache_give_fd(struct elfcache *c, struct elfcache_elf *e, int fd, int root)
 {
 	if (e->state != ELF_NO_FILE) {
-		close(fd);
+		close_both(fd, root);
 		return;
 	}
 	e->fd = fd;
+	e->root = root;
 	e->state = ELF_FD;
 	e->used = ++c->clock;
 	if (++c->n_fds > MAX_LAZY_FDS)
@@ -285,8 +423,11 @@ void elfcache_give_made(struct elfcache *c, struct elfcache_elf *e, void *made, 
 const void *elfcache_made(struct elfcache *c, struct elfcache_elf *e)
 {
 	e->used = ++c->clock;
+	slow_poll(c);
 	if (e->state == ELF_FD || e->state == ELF_IMAGE)
 		elf_read(c, e);
+	else if (e->state == ELF_READING)
+		elf_poll(c, e, 0);
 	return e->state == ELF_READ ? e->made : NULL;
 }
 

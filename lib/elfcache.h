@@ -44,15 +44,18 @@ struct elfcache_tables {
 	/* What the symbol _PyEval_EvalFrameDefault covers, if exported; and in a stripped
 	 * file the nameless part that the compiler split off. Size 0: none. */
 	struct elfcache_func eval, eval_rest;
-	bool stripped;	     /* no .symtab */
+	bool stripped;	     /* no .symtab, here or in a debug file */
 	bool exports_python; /* defines CPython's main or eval loop for others */
 	size_t bytes;	     /* of memory held */
 };
 
-/* Read the tables of an open file, or (@fd < 0) of an image in memory. 0;
- * -ENOEXEC when it is no ELF of this machine's kind; -EIO; -ENOMEM. A part that
- * is damaged is empty. */
-int elfcache_tables_read(struct elfcache_tables *t, int fd, struct bytes image);
+struct debugfile_origin;
+
+/* Read the tables of an open file, or (@fd < 0) of an image in memory; where that has no
+ * .symtab, with the symbols of the debug file that @from leads to (NULL: none). 0; -ENOEXEC
+ * when it is no ELF of this machine's kind; -EIO; -ENOMEM. A part that is damaged is empty. */
+int elfcache_tables_read(struct elfcache_tables *t, int fd, struct bytes image,
+			 const struct debugfile_origin *from);
 void elfcache_tables_deinit(struct elfcache_tables *t);
 
 /* File offset of code to vaddr. False when no executable segment holds it. */
@@ -94,10 +97,16 @@ struct elfcache_id {
 struct elfcache;
 struct elfcache_elf;
 
-/* What a cache makes of its files. @read is given a descriptor, or -1 and an image in
- * memory, which it borrows; what it makes holds so many bytes. 0 or -errno. */
+/* What a cache makes of its files; 0 or -errno. */
 struct elfcache_kind {
-	int (*read)(void *arg, int fd, struct bytes image, void **ret, size_t *bytes);
+	/* In a thread of its own, which may take long and outlive the cache (later.h): what
+	 * the file says. @fd, or -1 and an image in memory; all borrowed. */
+	int (*read)(int fd, struct bytes image, const struct debugfile_origin *from,
+		    void **ret);
+	/* In the cache's thread: makes of what was read, and takes over, what is kept, and
+	 * tells how many bytes that holds. */
+	int (*make)(void *arg, void *read, void **ret, size_t *bytes);
+	void (*drop)(void *read); /* what was read and is not wanted any more */
 	void (*free)(void *arg, void *made);
 };
 extern const struct elfcache_kind elfcache_symbols; /* struct elfcache_tables */
@@ -110,18 +119,31 @@ void elfcache_destroy(struct elfcache *c);
 struct elfcache_elf *elfcache_get(struct elfcache *c, const struct elfcache_id *id);
 const char *elfcache_path(const struct elfcache_elf *e);
 
-/* Has it no descriptor and no tables: never given, or dropped since? */
+/* Has it no descriptor and no tables: never given, or dropped since? No longer after many
+ * misses. */
 bool elfcache_wants_file(const struct elfcache_elf *e);
+void elfcache_missed(struct elfcache_elf *e);
 
-/* Take over a descriptor (read on first use), or borrow an image in memory. */
-void elfcache_give_fd(struct elfcache *c, struct elfcache_elf *e, int fd);
+/* Take over a descriptor (read on first use) and the root that its path and its debug file are
+ * in (rootfile_open(); may be -1), or borrow an image in memory. @fd < 0: never mind the file.
+ */
+void elfcache_give_fd(struct elfcache *c, struct elfcache_elf *e, int fd, int root);
 void elfcache_give_image(struct elfcache *c, struct elfcache_elf *e, struct bytes image);
 
 /* Or give what was made elsewhere, of @bytes (NULL: nothing could be). */
 void elfcache_give_made(struct elfcache *c, struct elfcache_elf *e, void *made, size_t bytes);
 
-/* What was made of the file, valid until the next call; NULL where there is no readable
- * ELF. */
+/* Something takes too long with this file: it and its whole device are left alone, until it no
+ * longer does. */
+void elfcache_slow(struct elfcache *c, struct elfcache_elf *e, bool slow);
+bool elfcache_is_slow(const struct elfcache *c, const struct elfcache_elf *e);
+
+/* Is it being read just now, or waits for another of its device that is? That can take long,
+ * or for ever where the mount is dead. */
+bool elfcache_pending(const struct elfcache_elf *e);
+
+/* What was made of the file, valid until the next call; NULL where there is no readable ELF,
+ * or not yet. */
 const void *elfcache_made(struct elfcache *c, struct elfcache_elf *e);
 
 /* Memory of all tables now, and how often tables had to be dropped. */

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-enum { MAX_PHDRS = 256, MAX_NOTES = 64 << 10 };
+enum { MAX_PHDRS = 256 };
 
 static int image_read(const struct elfimage *im, uint64_t offset, void *buf, size_t n)
 {
@@ -74,13 +74,18 @@ int elfimage_init(struct elfimage *im, int fd, struct bytes mem)
 	im->sh_names = eh.e_shstrndx;
 	im->n_ph = im->ph ? eh.e_phnum : 0;
 	im->n_sh = im->sh ? eh.e_shnum : 0;
-	return im->n_ph ? 0 : -ENOEXEC;
+	return 0;
 }
 
 void elfimage_deinit(struct elfimage *im)
 {
 	free(im->ph);
 	free(im->sh);
+}
+
+void elfimage_free(const struct bytes *b)
+{
+	free((void *)(uintptr_t)b->at);
 }
 
 struct bytes elfimage_rest(const struct elfimage *im, uint64_t vaddr)
@@ -96,13 +101,19 @@ struct bytes elfimage_rest(const struct elfimage *im, uint64_t vaddr)
 	return (struct bytes){ 0 };
 }
 
+struct bytes elfimage_bytes(const struct elfimage *im, const Elf64_Shdr *sh)
+{
+	if (!sh || sh->sh_type == SHT_NOBITS || (sh->sh_flags & SHF_COMPRESSED))
+		return (struct bytes){ 0 };
+	return elfimage_part(im, sh->sh_offset, sh->sh_size);
+}
+
 const Elf64_Shdr *elfimage_section(const struct elfimage *im, const char *name)
 {
-	const Elf64_Shdr *names = im->sh_names < im->n_sh ? &im->sh[im->sh_names] : NULL;
 	_cleanup_bytes_ struct bytes text = { 0 };
 
-	if (names)
-		text = elfimage_part(im, names->sh_offset, names->sh_size);
+	if (im->sh_names < im->n_sh)
+		text = elfimage_bytes(im, &im->sh[im->sh_names]);
 	for (size_t i = 0; text.at && i < im->n_sh; i++)
 		if (im->sh[i].sh_name < text.n &&
 		    strcmp((const char *)text.at + im->sh[i].sh_name, name) == 0)
@@ -110,45 +121,58 @@ const Elf64_Shdr *elfimage_section(const struct elfimage *im, const char *name)
 	return NULL;
 }
 
-/* A note: sizes of name and contents, type, both padded to 4 bytes (gABI, "Note
- * Section"). */
-static size_t notes_build_id(struct bytes notes, unsigned char *buf, size_t cap)
+static uint64_t padded(uint64_t n)
+{
+	return (n + 3) & ~(uint64_t)3;
+}
+
+/* Of notes: sizes of name and contents, type, name, contents, both padded to 4 bytes (gABI,
+ * "Note Section"). */
+static size_t find_id(struct bytes notes, unsigned char ret[ELFIMAGE_MAX_ID])
 {
 	Elf64_Nhdr nh;
 
-	for (size_t at = 0; notes.n - at >= sizeof(nh);) {
-		uint64_t name, desc, end;
+	while (notes.n >= sizeof(nh)) {
+		uint64_t desc, next;
 
-		memcpy(&nh, notes.at + at, sizeof(nh));
-		name = at + sizeof(nh);
-		desc = name + (((uint64_t)nh.n_namesz + 3) & ~(uint64_t)3);
-		end = desc + (((uint64_t)nh.n_descsz + 3) & ~(uint64_t)3);
-		if (end > notes.n)
-			return 0;
+		memcpy(&nh, notes.at, sizeof(nh));
+		desc = sizeof(nh) + padded(nh.n_namesz);
+		next = desc + padded(nh.n_descsz);
+		if (desc + nh.n_descsz > notes.n)
+			break;
 		if (nh.n_type == NT_GNU_BUILD_ID && nh.n_namesz == 4 &&
-		    memcmp(notes.at + name, "GNU", 4) == 0) {
-			cap = MIN(cap, nh.n_descsz);
-			memcpy(buf, notes.at + desc, cap);
-			return cap;
+		    nh.n_descsz <= ELFIMAGE_MAX_ID &&
+		    memcmp(notes.at + sizeof(nh), "GNU", 4) == 0) {
+			memcpy(ret, notes.at + desc, nh.n_descsz);
+			return nh.n_descsz;
 		}
-		at = end;
+		next = MIN(next, notes.n);
+		notes.at += next;
+		notes.n -= next;
 	}
 	return 0;
 }
 
-size_t elfimage_build_id(const struct elfimage *im, unsigned char *buf, size_t cap)
+size_t elfimage_build_id(const struct elfimage *im, unsigned char ret[ELFIMAGE_MAX_ID])
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < im->n_ph && n == 0; i++) {
-		const Elf64_Phdr *p = &im->ph[i];
+	/* By section: in a debug file the segments are not where the headers say. */
+	for (size_t i = 0; i < im->n_sh && n == 0; i++) {
 		_cleanup_bytes_ struct bytes notes = { 0 };
 
-		if (p->p_type != PT_NOTE || p->p_filesz > MAX_NOTES)
+		if (im->sh[i].sh_type != SHT_NOTE)
 			continue;
-		notes = elfimage_part(im, p->p_offset, p->p_filesz);
-		if (notes.at)
-			n = notes_build_id(notes, buf, cap);
+		notes = elfimage_bytes(im, &im->sh[i]);
+		n = find_id(notes, ret);
+	}
+	for (size_t i = 0; im->n_sh == 0 && i < im->n_ph && n == 0; i++) {
+		_cleanup_bytes_ struct bytes notes = { 0 };
+
+		if (im->ph[i].p_type != PT_NOTE)
+			continue;
+		notes = elfimage_part(im, im->ph[i].p_offset, im->ph[i].p_filesz);
+		n = find_id(notes, ret);
 	}
 	return n;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * elfimage - an ELF file's headers and parts: the only reader of untrusted files.
+ * elfimage - an ELF file by its parts: the only reader of untrusted files. Format: elf(5).
  *
  * By pread, never mapped: a file that shrinks under a mapping would kill us.
  */
@@ -8,11 +8,13 @@
 #define ELFIMAGE_H
 
 #include <elf.h>
-#include <stdbool.h>
 
 #include "base.h"
 
-enum { ELFIMAGE_MAX_PART = 256 << 20 /* bytes of one part */ };
+enum {
+	ELFIMAGE_MAX_PART = 256 << 20, /* bytes of one part */
+	ELFIMAGE_MAX_ID = 64,	       /* bytes of a build-id */
+};
 
 struct elfimage {
 	int fd;
@@ -26,13 +28,15 @@ struct elfimage {
 };
 
 /* An open file, which must be a regular one, or (@fd < 0) an image in memory; either is
- * borrowed. 0; -ENOEXEC when it is no 64-bit little-endian ELF with program headers;
- * -EIO. To be emptied in any case. */
+ * borrowed. 0; -ENOEXEC when it is no 64-bit little-endian ELF; -EIO. To be emptied in any
+ * case. */
 int elfimage_init(struct elfimage *im, int fd, struct bytes mem);
 void elfimage_deinit(struct elfimage *im);
 
-/* A part of the file as malloc'ed bytes with a NUL behind; empty when damaged. */
+/* A part of the file as malloc'ed bytes with a NUL behind; empty when damaged or too large. */
 struct bytes elfimage_part(const struct elfimage *im, uint64_t offset, uint64_t n);
+void elfimage_free(const struct bytes *b);
+#define _cleanup_bytes_ __attribute__((__cleanup__(elfimage_free)))
 
 /* The same from @vaddr to the end of its segment. */
 struct bytes elfimage_rest(const struct elfimage *im, uint64_t vaddr);
@@ -40,14 +44,11 @@ struct bytes elfimage_rest(const struct elfimage *im, uint64_t vaddr);
 /* The first section of this name, NULL where there is none. */
 const Elf64_Shdr *elfimage_section(const struct elfimage *im, const char *name);
 
-/* The build-id's bytes into @buf; how many (at most @cap), 0: none. */
-size_t elfimage_build_id(const struct elfimage *im, unsigned char *buf, size_t cap);
+/* A section's bytes; empty for NULL, for one that only says how large it was, and for a
+ * compressed one (binutils does that to .debug_*, never to symbols). */
+struct bytes elfimage_bytes(const struct elfimage *im, const Elf64_Shdr *sh);
 
-static inline void base_free_bytes(const struct bytes *b)
-{
-	free((void *)(uintptr_t)b->at);
-}
-
-#define _cleanup_bytes_ __attribute__((__cleanup__(base_free_bytes)))
+/* The build-id, up to ELFIMAGE_MAX_ID bytes; how many, 0: none. */
+size_t elfimage_build_id(const struct elfimage *im, unsigned char ret[ELFIMAGE_MAX_ID]);
 
 #endif

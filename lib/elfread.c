@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 
+#include "debugfile.h"
 #include "elfcache.h"
 #include "elfimage.h"
 
@@ -67,9 +68,13 @@ struct cand {
 	uint8_t rank;	/* of several names for one address the lowest is taken */
 };
 
+enum { MAX_SOURCES = 3 /* the file, its debug file, its .gnu_debugdata */ };
+
 struct cands {
 	struct cand *at;
 	size_t n, cap;
+	struct bytes strings[2 * MAX_SOURCES]; /* that the names are in */
+	size_t n_strings;
 };
 
 static int cand_push(struct cands *c, struct cand x)
@@ -137,16 +142,15 @@ static void note_python(struct elfcache_tables *t, const Elf64_Sym *s, const cha
 		t->exports_python = true;
 }
 
-/* The functions of one symbol section; its strings go to @names, which the
- * candidates point into. */
+/* The functions of one symbol section. */
 static int read_symbols(struct elfcache_tables *t, const struct elfimage *im,
-			const Elf64_Shdr *sh, struct cands *c, struct bytes *names)
+			const Elf64_Shdr *sh, struct cands *c)
 {
-	_cleanup_bytes_ struct bytes syms = elfimage_part(im, sh->sh_offset, sh->sh_size);
+	_cleanup_bytes_ struct bytes syms = elfimage_bytes(im, sh);
+	struct bytes *names = &c->strings[c->n_strings++];
 
 	if (sh->sh_link < im->n_sh)
-		*names = elfimage_part(im, im->sh[sh->sh_link].sh_offset,
-				       im->sh[sh->sh_link].sh_size);
+		*names = elfimage_bytes(im, &im->sh[sh->sh_link]);
 	if (!names->at || sh->sh_entsize != sizeof(Elf64_Sym))
 		return 0;
 	for (size_t at = 0; syms.n - at >= sizeof(Elf64_Sym); at += sizeof(Elf64_Sym)) {
@@ -219,10 +223,9 @@ static int pack_symbols(struct elfcache_tables *t, struct cands *c)
 	return 0;
 }
 
-static int read_all_symbols(struct elfcache_tables *t, const struct elfimage *im)
+/* The first .symtab and .dynsym of one image. */
+static int read_image(struct elfcache_tables *t, const struct elfimage *im, struct cands *c)
 {
-	struct bytes names[2] = { 0 };
-	struct cands c = { 0 };
 	bool seen[2] = { false };
 	int r = 0;
 
@@ -233,14 +236,53 @@ static int read_all_symbols(struct elfcache_tables *t, const struct elfimage *im
 		if ((type != SHT_SYMTAB && !dyn) || seen[dyn])
 			continue;
 		seen[dyn] = true;
-		r = read_symbols(t, im, &im->sh[i], &c, &names[dyn]);
+		r = read_symbols(t, im, &im->sh[i], c);
 	}
-	t->stripped = !seen[0];
+	if (seen[0])
+		t->stripped = false;
+	return r;
+}
+
+static int read_other(struct elfcache_tables *t, int fd, struct bytes mem, struct cands *c)
+{
+	struct elfimage im;
+	int r = elfimage_init(&im, fd, mem) < 0 ? 0 : read_image(t, &im, c);
+
+	elfimage_deinit(&im);
+	return r;
+}
+
+/* What was stripped from @im, from where it was put. */
+static int read_stripped(struct elfcache_tables *t, const struct elfimage *im,
+			 const struct debugfile_origin *from, struct cands *c)
+{
+	_cleanup_bytes_ struct bytes mini = { 0 };
+	_cleanup_close_ int fd = from ? debugfile_open(im, from) : -1;
+	int r = 0;
+
+	if (fd >= 0)
+		r = read_other(t, fd, (struct bytes){ 0 }, c);
+	if (r < 0 || !t->stripped)
+		return r;
+	mini = debugfile_mini(im);
+	return mini.at ? read_other(t, -1, mini, c) : 0;
+}
+
+static int read_all_symbols(struct elfcache_tables *t, const struct elfimage *im,
+			    const struct debugfile_origin *from)
+{
+	struct cands c = { 0 };
+	int r;
+
+	t->stripped = true;
+	r = read_image(t, im, &c);
+	if (r == 0 && t->stripped)
+		r = read_stripped(t, im, from, &c);
 	if (r == 0)
 		r = pack_symbols(t, &c);
 	free(c.at);
-	base_free_bytes(&names[0]);
-	base_free_bytes(&names[1]);
+	for (size_t i = 0; i < ARRAY_SIZE(c.strings); i++)
+		elfimage_free(&c.strings[i]);
 	return r;
 }
 
@@ -300,16 +342,19 @@ static void find_eval_rest(struct elfcache_tables *t, const struct elfimage *im)
 		t->eval_rest = largest;
 }
 
-int elfcache_tables_read(struct elfcache_tables *t, int fd, struct bytes mem)
+int elfcache_tables_read(struct elfcache_tables *t, int fd, struct bytes mem,
+			 const struct debugfile_origin *from)
 {
 	struct elfimage im;
 	int r;
 
 	*t = (struct elfcache_tables){ 0 };
 	r = elfimage_init(&im, fd, mem);
+	if (r == 0 && im.n_ph == 0)
+		r = -ENOEXEC;
 	if (r == 0) {
 		read_loads(t, &im);
-		r = read_all_symbols(t, &im);
+		r = read_all_symbols(t, &im, from);
 	}
 	for (size_t i = 0; i < im.n_ph && r == 0; i++) {
 		if (im.ph[i].p_type != PT_GNU_EH_FRAME)

@@ -201,7 +201,7 @@ static int path_look(const char *path, struct stat *st)
 	return fd;
 }
 
-static int look_open(int look)
+int proc_look_open(int look)
 {
 	char path[64];
 	int fd;
@@ -224,23 +224,23 @@ int proc_map_open(pid_t pid, const struct proc_map *m)
 		by_path = path_look(path, &st);
 		if (by_path >= 0 && st.st_ino == m->ino &&
 		    st.st_dev == makedev(m->maj, m->min))
-			return look_open(by_path);
+			return proc_look_open(by_path);
 	}
 	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", pid,
 		 (unsigned long long)m->start, (unsigned long long)m->end);
 	by_map = path_look(path, &unused);
 	if (by_map >= 0)
-		return look_open(by_map);
+		return proc_look_open(by_map);
 	/* map_files wants privileges. btrfs and overlayfs show another device in
 	 * maps than stat() tells, the inode is the same. */
 	if (by_path >= 0 && st.st_ino == m->ino)
-		return look_open(by_path);
+		return proc_look_open(by_path);
 	/* The process is gone: the same file where we are, if it is the same one. */
 	if (by_path < 0 && m->path[0] == '/' && !m->deleted) {
 		by_path = path_look(m->path, &st);
 		if (by_path >= 0 && st.st_ino == m->ino &&
 		    st.st_dev == makedev(m->maj, m->min))
-			return look_open(by_path);
+			return proc_look_open(by_path);
 	}
 	return by_path >= 0 ? -ESTALE : by_map;
 }
@@ -441,14 +441,18 @@ static uint64_t status_number(const char *status, const char *name, int base)
 int proc_status(pid_t tid, struct proc_status *ret)
 {
 	_cleanup_free_ char *status = NULL;
-	const char *state;
+	const char *state, *uid;
 	int r = task_file(tid, tid, "status", &status);
 
 	if (r < 0)
 		return r;
 	state = status_field(status, "State");
+	uid = status_field(status, "Uid"); /* real, effective */
+	if (uid)
+		uid = strpbrk(uid + strspn(uid, "\t"), "\t");
 	*ret = (struct proc_status){
 		.state = state && state[0] == '\t' ? state[1] : '\0',
+		.euid = uid ? (uid_t)strtoul(uid, NULL, 10) : (uid_t)-1,
 		.tracer = (pid_t)status_number(status, "TracerPid", 10),
 		.uid = (uid_t)status_number(status, "Uid", 10),
 		.seccomp = (unsigned)status_number(status, "Seccomp", 10),
@@ -457,4 +461,34 @@ int proc_status(pid_t tid, struct proc_status *ret)
 		.caught = status_number(status, "SigCgt", 16),
 	};
 	return 0;
+}
+
+/* "NR ARG1 ... ARG6 SP PC", "-1 SP PC" or "running". */
+static int parse_syscall(const char *text, struct proc_wait *ret)
+{
+	char *end;
+	const char *sp;
+
+	if (strncmp(text, "running", 7) == 0)
+		return -EAGAIN;
+	ret->syscall = (int)strtol(text, &end, 10);
+	sp = end;
+	for (int i = 0; ret->syscall != -1 && i < 6; i++, sp = end)
+		strtoull(sp, &end, 16);
+	ret->sp = strtoull(sp, &end, 16);
+	ret->pc = strtoull(end, NULL, 16);
+	return ret->pc ? 0 : -EAGAIN;
+}
+
+int proc_wait(pid_t pid, pid_t tid, struct proc_wait *ret)
+{
+	_cleanup_free_ char *text = NULL, *wchan = NULL;
+	int r = task_file(pid, tid, "syscall", &text);
+
+	*ret = (struct proc_wait){ .syscall = -1 };
+	if (r == 0)
+		r = parse_syscall(text, ret);
+	if (r == 0 && task_file(pid, tid, "wchan", &wchan) == 0 && strcmp(wchan, "0") != 0)
+		snprintf(ret->wchan, sizeof(ret->wchan), "%s", wchan);
+	return r;
 }

@@ -43,6 +43,10 @@ void proc_maps_deinit(struct proc_maps *m);
  * or device. A descriptor or -errno. */
 int proc_map_open(pid_t pid, const struct proc_map *m);
 
+/* Open for reading what an O_PATH descriptor of a regular file names. A descriptor or -errno.
+ */
+int proc_look_open(int look);
+
 /* The threads of @pid, ascending; *@ret malloc'ed. 0 or -ESRCH. */
 int proc_tasks(pid_t pid, pid_t **ret, size_t *n);
 
@@ -71,12 +75,22 @@ pid_t proc_tgid(pid_t tid); /* -ESRCH */
 struct proc_status {
 	char state;
 	pid_t tracer;	  /* 0: none */
-	uid_t uid;	  /* the real one */
+	uid_t uid, euid;  /* the real one, the effective one */
 	unsigned seccomp; /* 2: a filter */
 	uint64_t pending, blocked, caught;
 };
 
 int proc_status(pid_t tid, struct proc_status *ret); /* 0 or -ESRCH */
+
+/* Where a thread waits in the kernel: /proc/PID/task/TID/syscall and wchan. */
+struct proc_wait {
+	int syscall;	 /* its number, -1: none (a page fault, a stop) */
+	uint64_t sp, pc; /* of its user registers */
+	char wchan[64];	 /* the kernel function that it sleeps in, or "" */
+};
+
+/* 0; -EAGAIN it runs; -ESRCH; -EACCES. */
+int proc_wait(pid_t pid, pid_t tid, struct proc_wait *ret);
 
 /* A whole small file as a malloc'ed, NUL-terminated string. 0 or -errno. */
 int proc_read_file(const char *path, char **ret, size_t *n);

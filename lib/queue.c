@@ -49,6 +49,13 @@ void *queue_reserve(struct queue *q, uint32_t type, size_t n)
 	return r->data;
 }
 
+bool queue_half_full(const struct queue *q)
+{
+	return atomic_load_explicit(&q->head, memory_order_relaxed) -
+		       atomic_load_explicit(&q->tail, memory_order_relaxed) >
+	       q->size / 2;
+}
+
 void queue_commit(struct queue *q)
 {
 	atomic_store_explicit(&q->head, q->reserved, memory_order_release);

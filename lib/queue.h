@@ -10,6 +10,7 @@
 #define QUEUE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,9 @@ struct queue {
 
 int queue_init(struct queue *q, size_t size); /* 0 or -ENOMEM */
 void queue_deinit(struct queue *q);
+
+/* Is more than half of it in use? Producer only. */
+bool queue_half_full(const struct queue *q);
 
 /* Room for @n bytes of data; NULL when full. One reservation at a time. */
 void *queue_reserve(struct queue *q, uint32_t type, size_t n);

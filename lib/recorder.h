@@ -24,9 +24,10 @@ struct recorder_options {
 	uint64_t value;
 	uint64_t duration_ns; /* 0: until stopped */
 	const char *capture;  /* "auto", "preempt", "stop", "async" */
-	bool kernel, native, full, follow, any;
+	bool kernel, native, full, libunwind, follow, any;
 	uint32_t max_frames;
 	unsigned hold_budget; /* percent */
+	uint32_t stack_bytes; /* copied with each sample, for native frames; a multiple of 8 */
 	bool child;	      /* pids[0] is our own child, held before its exec */
 	struct note note;
 };

@@ -63,7 +63,7 @@ static int choose_capture(struct recorder *r, const struct capture_want *want, s
 	r->config.capture = r->capture;
 	r->session->capture = r->capture->name;
 	r->session->capture_why = r->why.text;
-	r->perf.stack = r->capture->holds ? STACK_BYTES : 0;
+	r->perf.stack = r->o.native ? r->o.stack_bytes : r->capture->holds ? STACK_BYTES : 0;
 	if (r->capture->stops) {
 		r->perf.kernel = r->perf.inherit = false;
 		r->perf.disabled = true;

@@ -191,6 +191,8 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	c->hold_budget = r->o.hold_budget;
 	c->sample_type = r->session->events[0].attr.sample_type;
 	c->witness = r->attach.witness;
+	c->native = r->o.native;
+	c->stack_bytes = r->perf.stack;
 	c->follow = r->o.follow;
 	for (size_t i = 0; i < n_sinks; i++)
 		if (sinks[i]->ops->needs & SINK_NEEDS_READS)
@@ -227,6 +229,7 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 		.n_sinks = n_sinks,
 		.native = r->o.native,
 		.full = r->o.full,
+		.libunwind = r->o.libunwind,
 		.tick = look_at_readers,
 		.tick_arg = r,
 	};
@@ -242,7 +245,10 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 	c.queues = r->queues;
 	memcpy(c.sinks, sinks, n_sinks * sizeof(*sinks));
 	r->resolver = r->cpuwatch.resolver = resolver_create(&c);
-	return r->resolver ? resolver_start(r->resolver) : -ENOMEM;
+	if (!r->resolver)
+		return -ENOMEM;
+	r->config.hurry = resolver_hurry(r->resolver);
+	return resolver_start(r->resolver);
 }
 
 static void announce_all(struct recorder *r, uint64_t time)

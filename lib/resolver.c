@@ -7,57 +7,55 @@
 #include <time.h>
 
 #include "../output/sink.h"
+#include "assemble.h"
 #include "clock.h"
+#include "inbox.h"
 #include "perf_decode.h"
-#include "profile.h"
 #include "stats.h"
-#include "symbolize.h"
 
-enum { TICK_MS = 70, CYCLE_TICKS = 2, MAX_STACK = PYWALK_MAX_FRAMES + 512 };
+enum { TICK_MS = 70, CYCLE_TICKS = 2 };
 
 /* A queued record that waits for its place in time. */
 struct item {
 	uint64_t time, seq;
-	uint32_t type, n;
+	uint32_t type;
 	unsigned char *data;
 };
 
 struct resolver {
 	struct resolver_config c;
-	_Atomic size_t n_queues;
-	struct profile *profile;
-	struct symbolizer *symbols;
+	struct inbox *inbox;
+	struct assembler *assembler;
 	struct item *items;
 	size_t n_items, cap_items;
 	uint64_t seq;
-	bool want_names;
 	pthread_t thread;
 	bool started;
 	_Atomic bool stop;
 	_Atomic int failed;
 	struct resolver_counts counts;
-	struct frame frames[MAX_STACK];
 };
 
 struct resolver *resolver_create(const struct resolver_config *c)
 {
 	struct resolver *r = calloc(1, sizeof(*r));
+	bool names = false;
 
 	if (!r)
 		return NULL;
 	r->c = *c;
-	r->n_queues = c->n_queues;
-	r->profile = profile_create();
-	r->symbols = symbolizer_create();
 	for (size_t i = 0; i < c->n_sinks; i++)
-		if (c->sinks[i]->ops->needs & SINK_NEEDS_NAMES)
-			r->want_names = true;
-	if (r->profile && r->symbols) {
-		/* 50 ms for the kernel's symbols: now, not in the middle of a recording. */
-		if (r->want_names && (c->session->flags & SESSION_KERNEL))
-			symbolize_kernel(r->symbols, 0);
+		names |= c->sinks[i]->ops->needs & SINK_NEEDS_NAMES;
+	r->assembler = assembler_create(&(struct assembler_config){
+		.native = c->native,
+		.full = c->full,
+		.libunwind = c->libunwind,
+		.names = names,
+		.kernel = names && (c->session->flags & SESSION_KERNEL),
+	});
+	r->inbox = inbox_create(c->queues, c->n_queues);
+	if (r->assembler && r->inbox)
 		return r;
-	}
 	resolver_destroy(r);
 	return NULL;
 }
@@ -69,15 +67,19 @@ void resolver_destroy(struct resolver *r)
 	for (size_t i = 0; i < r->n_items; i++)
 		free(r->items[i].data);
 	free(r->items);
-	profile_destroy(r->profile);
-	symbolizer_destroy(r->symbols);
+	inbox_destroy(r->inbox);
+	assembler_destroy(r->assembler);
 	free(r);
 }
 
 void resolver_add_queue(struct resolver *r, struct queue *q)
 {
-	r->c.queues[r->n_queues] = q;
-	r->n_queues++;
+	inbox_add(r->inbox, q);
+}
+
+int resolver_hurry(const struct resolver *r)
+{
+	return inbox_hurry(r->inbox);
 }
 
 int resolver_failed(const struct resolver *r)
@@ -93,85 +95,53 @@ static void note_failure(struct resolver *r, const struct sink *s, int ret)
 
 /* --- one sample --- */
 
-static void push(struct resolver *r, size_t *n, struct frame f)
+/* The innermost address is the event's, where it was in user code. */
+static uint64_t leaf_of(const struct q_sample *q)
 {
-	if (*n < MAX_STACK)
-		r->frames[(*n)++] = f;
+	bool user = (q->sample.misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER;
+
+	return user ? q->sample.ip : q->user_ip;
 }
 
-static void push_kernel(struct resolver *r, size_t *n, const uint64_t *ip, uint32_t count)
+static struct assemble_input input_of(const struct q_sample *q, struct unwind_regs *regs)
 {
-	for (uint32_t i = 0; i < count; i++)
-		push(r, n,
-		     (struct frame){
-			     .kind = FRAME_KERNEL,
-			     .ip = ip[i],
-			     .name = r->want_names ? symbolize_kernel(r->symbols, ip[i]) :
-						     NULL,
-		     });
-}
+	struct assemble_input in = {
+		.prov = q->sample.prov,
+		.leaf = leaf_of(q),
+		.kernel = q_kernel(q),
+		.n_kernel = q->n_kernel,
+		.python = q_python(q),
+		.native = { .pid = q->sample.pid,
+			    .mem.piece[0] = { .at = q->stack_at,
+					      .bytes = { q_stack(q), q->n_stack } },
+			    .anchor = q_anchors(q),
+			    .n_anchors = q->n_anchors,
+			    .n_python = q->n_python },
+	};
 
-/* The user address where the thread was: the sampled one, or where it entered the
- * kernel. The eval loop's own stands for the Python frame and is left out. */
-static void push_leaf(struct resolver *r, size_t *n, const struct q_sample *q)
-{
-	const struct sample *s = &q->sample;
-	bool user = (s->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER;
-	uint64_t ip = user ? s->ip : q->user_ip;
-	bool frames = s->prov == PROV_EXACT || s->prov == PROV_LATE;
-
-	if (!ip || (!r->c.native && s->prov != PROV_NOPYTHON))
-		return;
-	if (frames && !r->c.full && symbolize_is_eval(r->symbols, s->pid, ip))
-		return;
-	push(r, n,
-	     (struct frame){
-		     .kind = FRAME_NATIVE,
-		     .ip = ip,
-		     .name = r->want_names ? symbolize_user(r->symbols, s->pid, ip) : NULL,
-	     });
-}
-
-/* False: a code that was never queued, which must not happen. */
-static bool push_python(struct resolver *r, size_t *n, const struct pystack_frame *f,
-			uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++) {
-		struct frame frame = { .kind = FRAME_PYTHON };
-
-		frame.func = profile_lookup(r->profile, f[i].code_id, f[i].lasti, &frame.line);
-		if (!frame.func)
-			return false;
-		push(r, n, frame);
+	if (q->n_regs) {
+		unwind_regs_perf(regs, q_regs(q));
+		in.native.regs = regs;
 	}
-	return true;
+	return in;
 }
 
 static void give_sample(struct resolver *r, struct q_sample *q)
 {
-	const uint64_t *kernel = (const uint64_t *)(q + 1);
-	struct sample *s = &q->sample;
-	struct stack stack = { .frames = r->frames };
+	struct unwind_regs regs;
+	struct assemble_input in = input_of(q, &regs);
+	struct stack stack = { 0 };
 
-	push_kernel(r, &stack.n, kernel, q->n_kernel);
-	push_leaf(r, &stack.n, q);
-	if (!push_python(r, &stack.n, (const void *)(kernel + q->n_kernel), q->n_python)) {
+	if (!assemble(r->assembler, &in, &stack)) {
 		STATS_ADD(torn_badcode, 1);
-		s->prov = PROV_TORN;
-		stack.n = 0;
-		push_kernel(r, &stack.n, kernel, q->n_kernel);
-		push_leaf(r, &stack.n, q);
+		in.prov = q->sample.prov = PROV_TORN;
+		in.native.n_python = in.native.n_anchors = 0;
+		assemble(r->assembler, &in, &stack);
 	}
-	if (s->prov == PROV_LATE || s->prov == PROV_TORN)
-		push(r, &stack.n,
-		     (struct frame){
-			     .kind = FRAME_MARKER,
-			     .name = s->prov == PROV_LATE ? "[late]" : "[torn]",
-		     });
-	r->counts.by_prov[s->prov]++;
+	r->counts.by_prov[q->sample.prov]++;
 	for (size_t i = 0; i < r->c.n_sinks; i++)
 		note_failure(r, r->c.sinks[i],
-			     r->c.sinks[i]->ops->sample(r->c.sinks[i], s, &stack));
+			     r->c.sinks[i]->ops->sample(r->c.sinks[i], &q->sample, &stack));
 }
 
 /* --- what is not a sample --- */
@@ -186,7 +156,7 @@ static void give_side(struct resolver *r, const struct perf_event_header *h)
 		STATS_ADD(lost, s.u.lost.n);
 	else if (s.kind == SIDE_THROTTLE)
 		STATS_ADD(throttled, 1);
-	symbolizer_side(r->symbols, &s);
+	assembler_side(r->assembler, &s);
 	for (size_t i = 0; i < r->c.n_sinks; i++)
 		if (r->c.sinks[i]->ops->side)
 			note_failure(r, r->c.sinks[i],
@@ -219,58 +189,70 @@ static void give(struct resolver *r, struct item *i)
 
 /* --- order --- */
 
-static uint64_t time_of(uint32_t type, const unsigned char *data, size_t n)
+static uint64_t time_of(uint32_t type, const unsigned char *data)
 {
 	struct side s;
 
 	if (type == Q_SAMPLE)
 		return ((const struct q_sample *)(const void *)data)->sample.time;
-	(void)n;
 	return perf_decode_side((const void *)data, &s) < 0 ? 0 : s.time;
 }
 
-static void keep(struct resolver *r, uint32_t type, const unsigned char *data, size_t n)
+/* Room for @n more items. */
+static bool reserve(struct resolver *r, size_t n)
 {
-	struct item *it;
+	size_t cap = MAX(r->n_items + n, r->cap_items * 2);
+	struct item *items;
 
-	if (r->n_items == r->cap_items) {
-		size_t cap = r->cap_items ? r->cap_items * 2 : 1024;
-		struct item *items = realloc(r->items, cap * sizeof(*items));
-
-		if (!items) {
-			STATS_ADD(lost, type == Q_SAMPLE);
-			return;
-		}
-		r->items = items;
-		r->cap_items = cap;
-	}
-	it = &r->items[r->n_items];
-	*it = (struct item){ .time = time_of(type, data, n), .seq = r->seq++, .type = type };
-	it->data = malloc(n);
-	if (!it->data) {
-		STATS_ADD(lost, type == Q_SAMPLE);
-		return;
-	}
-	memcpy(it->data, data, n);
-	it->n = (uint32_t)n;
-	r->n_items++;
+	if (r->n_items + n <= r->cap_items)
+		return true;
+	items = reallocarray(r->items, cap, sizeof(*items));
+	if (!items)
+		return false;
+	r->items = items;
+	r->cap_items = cap;
+	return true;
 }
 
-static void take_record(struct resolver *r, const struct queue_record *rec)
+/* Takes @it->data over. */
+static void take_item(struct resolver *r, const struct inbox_item *it)
 {
-	size_t n = rec->n - sizeof(*rec);
-
-	switch (rec->type) {
+	switch (it->type) {
 	case Q_CODE:
-		profile_code(r->profile, load_u64(rec->data), (const void *)(rec->data + 8),
-			     n - 8);
+		profile_code(assembler_profile(r->assembler), load_u64(it->data),
+			     (const void *)(it->data + 8), it->n - 8);
+		free(it->data);
 		break;
 	case Q_TAPE:
-		give_tape(r, rec->data, n);
+		give_tape(r, it->data, it->n);
+		free(it->data);
 		break;
 	default:
-		keep(r, rec->type, rec->data, n);
+		r->items[r->n_items++] = (struct item){ .time = time_of(it->type, it->data),
+							.seq = r->seq++,
+							.type = it->type,
+							.data = it->data };
 	}
+}
+
+/* Everything that was queued. */
+static void take(struct resolver *r)
+{
+	_cleanup_free_ struct inbox_item *in = NULL;
+	size_t n, lost = 0;
+
+	inbox_take(r->inbox, &in, &n);
+	if (reserve(r, n)) {
+		for (size_t i = 0; i < n; i++)
+			take_item(r, &in[i]);
+	} else {
+		for (size_t i = 0; i < n; i++) {
+			lost += in[i].type == Q_SAMPLE;
+			free(in[i].data);
+		}
+	}
+	STATS_ADD(lost, lost + inbox_dropped(r->inbox, Q_SAMPLE));
+	STATS_ADD(side_lost, inbox_dropped(r->inbox, Q_SIDE));
 }
 
 static int by_time(const void *a, const void *b)
@@ -303,17 +285,6 @@ static void release(struct resolver *r, uint64_t horizon)
 				     r->c.sinks[i]->ops->round(r->c.sinks[i]));
 }
 
-static void drain(struct resolver *r)
-{
-	const struct queue_record *rec;
-
-	for (size_t i = 0; i < r->n_queues; i++)
-		while ((rec = queue_peek(r->c.queues[i]))) {
-			take_record(r, rec);
-			queue_pop(r->c.queues[i]);
-		}
-}
-
 static void *resolver_main(void *arg)
 {
 	struct resolver *r = arg;
@@ -324,7 +295,7 @@ static void *resolver_main(void *arg)
 	 * the queue by now: older records are complete and can go. */
 	while (!atomic_load(&r->stop)) {
 		now = now_ns();
-		drain(r);
+		take(r);
 		release(r, before);
 		before = now;
 		for (int i = 0; i < CYCLE_TICKS; i++) {
@@ -333,7 +304,7 @@ static void *resolver_main(void *arg)
 				r->c.tick(r->c.tick_arg);
 		}
 	}
-	drain(r);
+	take(r);
 	release(r, UINT64_MAX);
 	return NULL;
 }

@@ -23,6 +23,7 @@ struct resolver_config {
 	struct sink *sinks[RESOLVER_MAX_SINKS]; /* opened; borrowed */
 	size_t n_sinks;
 	bool native;		 /* the native frame at the sampled address */
+	bool libunwind;		 /* ... unwound by libunwind, which must be built in */
 	bool full;		 /* ... also inside the interpreter's eval loop */
 	void (*tick)(void *arg); /* called every 70 ms on the resolver's thread; may be NULL */
 	void *tick_arg;
@@ -43,6 +44,9 @@ void resolver_add_queue(struct resolver *r, struct queue *q);
  * stopped before. */
 void resolver_stop(struct resolver *r, struct resolver_counts *ret);
 void resolver_destroy(struct resolver *r);
+
+/* See inbox_hurry(). Owned by the resolver. */
+int resolver_hurry(const struct resolver *r);
 
 /* Has a sink failed (disk full)? Its -errno, or 0. Any thread. */
 int resolver_failed(const struct resolver *r);

@@ -6,13 +6,17 @@
 #include <errno.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include "proc.h"
+#include "jit.h"
+#include "later.h"
+#include "rootfile.h"
 
 enum {
 	MAX_SPACES = 32768,
-	MAX_MAPS = 65536, /* the kernel's own limit a process */
+	MAX_MAPS = 65536,  /* the kernel's own limit a process */
+	PATIENCE_MS = 200, /* for a file to be opened */
 };
 
 static struct space **space_slot(struct spaces *s, pid_t pid)
@@ -33,6 +37,7 @@ static struct space *space_get(struct spaces *s, pid_t pid)
 	*p = calloc(1, sizeof(**p));
 	if (*p) {
 		(*p)->pid = pid;
+		(*p)->of = s;
 		s->n++;
 	}
 	return *p;
@@ -45,6 +50,7 @@ static void space_drop(struct spaces *s, pid_t pid)
 	if (!gone)
 		return;
 	*p = gone->next;
+	jit_destroy(gone->jit);
 	free(gone->map);
 	free(gone);
 	s->n--;
@@ -131,41 +137,155 @@ static void space_fork(struct spaces *s, pid_t child, pid_t parent)
 		return;
 	memcpy(to->map, from->map, from->n * sizeof(*to->map));
 	to->n = from->n;
+	to->forked_from = parent;
+	if (from->jit)
+		to->jit = jit_create(child);
 }
 
 /* ---- Files behind maps ---- */
 
-/* Let @elf have its file, while the process is there. */
-static void map_open(struct spaces *s, pid_t pid, const struct space_map *m)
+static struct proc_map map_as_proc(const struct space_map *m, const char *path)
+{
+	return (struct proc_map){ .start = m->lo,
+				  .end = m->hi,
+				  .pgoff = m->pgoff,
+				  .ino = m->ino,
+				  .maj = m->maj,
+				  .min = m->min,
+				  .r = true,
+				  .x = true,
+				  .path = path };
+}
+
+/* Opening a file, which may hang. */
+struct opening {
+	pid_t pid;
+	struct proc_map map;
+	char path[PATH_MAX];
+	int fd, root;
+};
+
+static void opening_run(void *arg)
+{
+	struct opening *o = arg;
+	struct stat ours, its;
+
+	o->fd = proc_map_open(o->pid, &o->map);
+	if (o->fd < 0)
+		return;
+	o->root = rootfile_root(o->pid);
+	if (o->root >= 0 && stat("/", &ours) == 0 && fstat(o->root, &its) == 0 &&
+	    ours.st_dev == its.st_dev && ours.st_ino == its.st_ino) {
+		close(o->root);
+		o->root = -1;
+	}
+}
+
+static void opening_drop(void *arg)
+{
+	struct opening *o = arg;
+
+	if (o->fd >= 0)
+		close(o->fd);
+	if (o->root >= 0)
+		close(o->root);
+	free(o);
+}
+
+static bool map_has_file(const struct space_map *m)
+{
+	const char *path = elfcache_path(m->elf);
+
+	return m->ino && path[0] == '/' && path[1] != '/' && strlen(path) < PATH_MAX;
+}
+
+static struct opening *opening_make(pid_t pid, const struct space_map *m)
 {
 	static const char gone[] = " (deleted)";
-	char path[PATH_MAX];
-	size_t n = strlen(elfcache_path(m->elf)), cut = sizeof(gone) - 1;
-	struct proc_map pm = { .start = m->lo,
-			       .end = m->hi,
-			       .pgoff = m->pgoff,
-			       .ino = m->ino,
-			       .maj = m->maj,
-			       .min = m->min,
-			       .r = true,
-			       .x = true,
-			       .path = path };
+	const char *path = elfcache_path(m->elf);
+	size_t n = strlen(path), cut = sizeof(gone) - 1;
+	struct opening *o;
+
+	o = calloc(1, sizeof(*o));
+	if (!o)
+		return NULL;
+	o->pid = pid;
+	o->fd = o->root = -1;
+	o->map = map_as_proc(m, o->path);
+	memcpy(o->path, path, n + 1);
+	o->map.deleted = n > cut && strcmp(path + n - cut, gone) == 0;
+	if (o->map.deleted)
+		o->path[n - cut] = '\0';
+	return o;
+}
+
+/* Files that took too long and now are open: theirs may be tried again. */
+static void stuck_poll(struct spaces *s)
+{
+	for (size_t i = 0; i < s->n_stuck;) {
+		if (!later_wait(s->stuck[i].later, 0)) {
+			i++;
+			continue;
+		}
+		elfcache_slow(s->elfs, s->stuck[i].elf, false);
+		later_release(s->stuck[i].later);
+		s->stuck[i] = s->stuck[--s->n_stuck];
+	}
+}
+
+/* Have it done, soon. NULL: it was not, or can't be now. */
+static struct later *opening_run_soon(struct spaces *s, struct opening *o,
+				      struct elfcache_elf *elf)
+{
+	struct later *l = later_start(opening_run, opening_drop, o);
+
+	if (!l)
+		opening_drop(o);
+	else if (!later_wait(l, PATIENCE_MS)) {
+		elfcache_slow(s->elfs, elf, true);
+		s->stuck[s->n_stuck].later = l, s->stuck[s->n_stuck++].elf = elf;
+		l = NULL;
+	}
+	return l;
+}
+
+int space_open(const struct space *sp, const struct space_map *m, int *root)
+{
+	struct spaces *s = sp->of;
+	struct opening *o;
+	struct later *l;
 	int fd;
 
-	if (n >= sizeof(path) || !m->ino)
-		return;
-	memcpy(path, elfcache_path(m->elf), n + 1);
-	if (path[0] != '/' || path[1] == '/')
-		return;
-	if (n > cut && strcmp(path + n - cut, gone) == 0) {
-		path[n - cut] = '\0';
-		pm.deleted = true;
+	if (!map_has_file(m))
+		return -ENOENT;
+	stuck_poll(s);
+	if (elfcache_is_slow(s->elfs, m->elf) || s->n_stuck == SPACE_MAX_STUCK)
+		return -EAGAIN;
+	o = opening_make(sp->pid, m);
+	l = o ? opening_run_soon(s, o, m->elf) : NULL;
+	if (!l)
+		return -EAGAIN;
+	fd = o->fd;
+	o->fd = -1;
+	if (root) {
+		*root = o->root;
+		o->root = -1;
 	}
-	fd = proc_map_open(pid, &pm);
-	if (fd < 0)
-		return;
-	elfcache_give_fd(s->elfs, m->elf, fd);
-	s->n_opened++;
+	later_release(l);
+	return fd;
+}
+
+/* Let @elf have its file, while the process is there. */
+static void map_open(const struct space *sp, const struct space_map *m)
+{
+	int root = -1, fd = map_has_file(m) ? space_open(sp, m, &root) : -EAGAIN;
+
+	if (fd >= 0) {
+		elfcache_give_fd(sp->of->elfs, m->elf, fd, root);
+		sp->of->n_opened++;
+	} else if (fd != -EAGAIN) {
+		elfcache_missed(m->elf);
+	}
 }
 
 /* Our own vdso is every process's: it is the kernel's. */
@@ -190,6 +310,17 @@ static bool is_interpreter(const char *path)
 	       (strncmp(base, "/python", 7) == 0 || strncmp(base, "/libpython", 10) == 0);
 }
 
+static void jit_learn(struct space *sp, const struct space_map *m)
+{
+	const struct proc_map pm = map_as_proc(m, elfcache_path(m->elf));
+	bool dump = strstr(pm.path, "/jit-") != NULL;
+
+	if (!sp->jit && (dump || jit_is_memory(pm.path)))
+		sp->jit = jit_create(sp->pid);
+	if (sp->jit && dump)
+		jit_mapped(sp->jit, &pm);
+}
+
 static void side_mmap(struct spaces *s, const struct side *side)
 {
 	struct elfcache_id id = { .dev = makedev(side->u.mmap.maj, side->u.mmap.min),
@@ -212,12 +343,14 @@ static void side_mmap(struct spaces *s, const struct side *side)
 	if (keep)
 		m.elf = elfcache_get(s->elfs, &id);
 	space_insert(sp, &m, keep);
+	if (m.elf && s->jits)
+		jit_learn(sp, &m);
 	if (!m.elf || !elfcache_wants_file(m.elf))
 		return;
 	if (strcmp(id.path, "[vdso]") == 0)
 		vdso_give(s, m.elf);
 	else
-		map_open(s, side->pid, &m);
+		map_open(sp, &m);
 	/* Some ms that are sure to be needed: before the samples rather than among them. */
 	if (is_interpreter(id.path))
 		elfcache_made(s->elfs, m.elf);
@@ -247,9 +380,9 @@ void spaces_side(struct spaces *s, const struct side *side)
 	}
 }
 
-void spaces_init(struct spaces *s, struct elfcache *elfs)
+void spaces_init(struct spaces *s, struct elfcache *elfs, bool jits)
 {
-	*s = (struct spaces){ .elfs = elfs };
+	*s = (struct spaces){ .elfs = elfs, .jits = jits };
 }
 
 void spaces_deinit(struct spaces *s)
@@ -257,6 +390,8 @@ void spaces_deinit(struct spaces *s)
 	for (size_t i = 0; i < SPACE_BUCKETS; i++)
 		while (s->bucket[i])
 			space_drop(s, s->bucket[i]->pid);
+	while (s->n_stuck > 0)
+		later_release(s->stuck[--s->n_stuck].later);
 }
 
 struct space *spaces_find(struct spaces *s, pid_t pid)
@@ -271,11 +406,11 @@ struct space_map *space_at(const struct space *sp, uint64_t addr)
 	return i < sp->n && sp->map[i].lo <= addr ? &sp->map[i] : NULL;
 }
 
-const void *spaces_made(struct spaces *s, pid_t pid, const struct space_map *m)
+const void *space_made(const struct space *sp, const struct space_map *m)
 {
 	if (!m->elf)
 		return NULL;
 	if (elfcache_wants_file(m->elf))
-		map_open(s, pid, m);
-	return elfcache_made(s->elfs, m->elf);
+		map_open(sp, m);
+	return elfcache_made(sp->of->elfs, m->elf);
 }

@@ -25,9 +25,12 @@ struct space {
 	uint64_t gen; /* unique; new with every change, so that cached answers expire */
 	struct space_map *map;
 	size_t n, cap;
+	struct spaces *of;
+	struct jit *jit;   /* has memory for code that is in no file; NULL: none, or gone */
+	pid_t forked_from; /* 0: not known */
 };
 
-enum { SPACE_BUCKETS = 1024 };
+enum { SPACE_BUCKETS = 1024, SPACE_MAX_STUCK = 8 };
 
 struct spaces {
 	struct space *bucket[SPACE_BUCKETS];
@@ -35,10 +38,16 @@ struct spaces {
 	uint64_t last_gen;
 	uint64_t n_opened; /* files; what was answered before may have lacked one */
 	struct elfcache *elfs;
+	bool jits;
+	struct {
+		struct later *later;
+		struct elfcache_elf *elf;
+	} stuck[SPACE_MAX_STUCK]; /* files that are still being opened */
+	size_t n_stuck;
 };
 
-/* @elfs is borrowed. */
-void spaces_init(struct spaces *s, struct elfcache *elfs);
+/* @elfs is borrowed. @jits: find what processes write about the code that they make, too. */
+void spaces_init(struct spaces *s, struct elfcache *elfs, bool jits);
 void spaces_deinit(struct spaces *s);
 
 /* MMAP, FORK (copy), COMM with exec (forget), EXIT of the leader. Others are ignored. */
@@ -49,8 +58,13 @@ struct space *spaces_find(struct spaces *s, pid_t pid); /* or NULL */
 /* The map that holds @addr, or NULL. */
 struct space_map *space_at(const struct space *sp, uint64_t addr);
 
+/* Open the file behind a map (elf is not NULL), and where @root is not NULL the root of its
+ * process, -1 if that is ours. In a thread of its own, so that it takes at most 200 ms. A
+ * descriptor; -EAGAIN: too slow, now; -errno. */
+int space_open(const struct space *sp, const struct space_map *m, int *root);
+
 /* What is made of the map's file, opened again if need be; NULL: no file, or it can't be
- * read any more. Valid until the next call. */
-const void *spaces_made(struct spaces *s, pid_t pid, const struct space_map *m);
+ * read any more, or not yet. Valid until the next call. */
+const void *space_made(const struct space *sp, const struct space_map *m);
 
 #endif

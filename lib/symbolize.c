@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 #include "symbolize.h"
 
+#include <stdbool.h>
+
+#include "jit.h"
 #include "kallsyms.h"
 #include "space.h"
-#include "strtab.h"
 #include "symnames.h"
 
 enum {
 	N_CACHED = 4096, /* addresses with their names; a power of two */
 	MAX_ELF_BYTES = 256 << 20,
+	MAX_FORKS = 4, /* looked back for who made the code */
 };
+
+#define NOT_KEPT UINT64_MAX /* a gen for an answer that may be another one soon */
 
 struct answer {
 	uint64_t gen, ip;
 	const char *name; /* NULL: empty slot */
-	bool eval;
+	enum symbol_kind kind;
 };
 
 struct symbolizer {
@@ -42,6 +47,26 @@ static bool is_eval_name(const char *name)
 	       (strncmp(name, eval, n) == 0 && (name[n] == '\0' || name[n] == '.'));
 }
 
+/* How the interpreter gets from a caller, Python or C, into the eval loop. */
+static bool is_call_name(const char *name)
+{
+	static const char *const prefixes[] = {
+		"PyEval_Eval",	     "_PyEval_",	   "PyObject_Call",
+		"_PyObject_Call",    "_PyObject_MakeTp",   "PyObject_Vectorcall",
+		"_PyObject_Vector",  "PyVectorcall_",	   "_PyVectorcall_",
+		"_PyFunction_Vect",  "_PyObject_FastCall", "PyCFunction_Call",
+		"method_vectorcall", "cfunction_call",	   "cfunction_vectorcall",
+		"vectorcall_",	     "object_vacall",	   "gen_send_ex",
+		"gen_iternext",	     "PyGen_am_send",	   "slot_",
+		"py_trampoline_ev",
+	};
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
+			return true;
+	return false;
+}
+
 /* "libm.so.6+0x1234"; memory without a file has no offsets worth telling apart. */
 static const char *name_offset(struct symbolizer *s, const char *path, uint64_t offset)
 {
@@ -50,7 +75,7 @@ static const char *name_offset(struct symbolizer *s, const char *path, uint64_t 
 
 	if (path[0] != '/' && path[0] != '[')
 		return symnames_intern(&s->names, "[anon]");
-	if (strncmp(path, "//anon", 6) == 0)
+	if (strncmp(path, "//anon", 6) == 0 || strncmp(path, "/dev/zero", 9) == 0)
 		return symnames_intern(&s->names, "[anon]");
 	symnames_clean(module, sizeof(module), path[0] == '[' ? path : base + 1);
 	if (path[0] == '[' && strcmp(path, "[vdso]") != 0)
@@ -59,30 +84,65 @@ static const char *name_offset(struct symbolizer *s, const char *path, uint64_t 
 	return symnames_intern(&s->names, buf);
 }
 
-static void answer_elf(struct symbolizer *s, pid_t pid, const struct space_map *m,
+/* A name that the process itself, or one that it was forked from, wrote down. */
+static bool answer_jit(struct symbolizer *s, const struct space *sp, struct answer *a)
+{
+	const char *name = NULL;
+	char clean[SYMNAMES_MAX];
+
+	for (int i = 0; !name && sp && i < MAX_FORKS; i++) {
+		if (sp->jit)
+			name = jit_name(sp->jit, a->ip);
+		sp = spaces_find(&s->spaces, sp->forked_from);
+	}
+	if (!name) {
+		a->gen = NOT_KEPT;
+		return false;
+	}
+	if (jit_is_trampoline(name))
+		a->kind = SYMBOL_TRAMPOLINE;
+	symnames_clean(clean, sizeof(clean), name);
+	a->name = symnames_intern(&s->names, clean);
+	return true;
+}
+
+static void answer_elf(struct symbolizer *s, const struct space *sp, const struct space_map *m,
 		       struct answer *a)
 {
 	const struct elfcache_tables *t;
 	const char *path = elfcache_path(m->elf), *sym;
 	uint64_t at = a->ip - m->lo + m->pgoff, start;
-	char name[SYMNAMES_MAX];
+	char name[SYMNAMES_RAW];
 
-	t = spaces_made(&s->spaces, pid, m);
+	t = space_made(sp, m);
+	if (elfcache_pending(m->elf) || elfcache_is_slow(s->elfs, m->elf))
+		a->gen = NOT_KEPT;
 	if (!t || !elfcache_vaddr(t, at, &at)) {
+		if (jit_is_memory(path) && answer_jit(s, sp, a))
+			return;
 		a->name = name_offset(s, path, at);
 		return;
 	}
-	a->eval = elfcache_is_eval_rest(t, at);
+	if (elfcache_is_eval_rest(t, at))
+		a->kind = SYMBOL_EVAL;
+	else if (strstr(path, "/_greenlet."))
+		a->kind = SYMBOL_COROUTINE;
 	sym = elfcache_symbol(t, at);
 	if (!sym) {
+		/* Of a stripped interpreter's own functions none is worth telling apart. */
+		if (a->kind == SYMBOL_OTHER && t->exports_python && t->stripped)
+			a->kind = SYMBOL_CALL;
 		start = elfcache_function(t, at, &start) ? start : at;
 		a->name = name_offset(s, path, start);
 		return;
 	}
-	symnames_clean(name, sizeof(name), sym);
+	snprintf(name, sizeof(name), "%s", sym);
 	symnames_cut(name);
-	a->eval |= is_eval_name(name);
-	a->name = symnames_intern(&s->names, name);
+	if (is_eval_name(name))
+		a->kind = SYMBOL_EVAL;
+	else if (t->exports_python && is_call_name(name))
+		a->kind = SYMBOL_CALL;
+	a->name = symnames_symbol(&s->names, name);
 }
 
 static struct answer *answer_slot(struct symbolizer *s, uint64_t gen, uint64_t ip)
@@ -112,9 +172,14 @@ static const struct answer *answer_user(struct symbolizer *s, pid_t pid, uint64_
 	if (!m || !m->elf)
 		return &nothing;
 	a = (struct answer){ .gen = sp->gen, .ip = ip };
-	answer_elf(s, pid, m, &a);
+	answer_elf(s, sp, m, &a);
 	*slot = a;
 	return slot;
+}
+
+const struct space *symbolizer_space(struct symbolizer *s, pid_t pid)
+{
+	return spaces_find(&s->spaces, pid);
 }
 
 const char *symbolize_user(struct symbolizer *s, pid_t pid, uint64_t ip)
@@ -122,9 +187,9 @@ const char *symbolize_user(struct symbolizer *s, pid_t pid, uint64_t ip)
 	return answer_user(s, pid, ip)->name;
 }
 
-bool symbolize_is_eval(struct symbolizer *s, pid_t pid, uint64_t ip)
+enum symbol_kind symbolize_kind(struct symbolizer *s, pid_t pid, uint64_t ip)
 {
-	return answer_user(s, pid, ip)->eval;
+	return answer_user(s, pid, ip)->kind;
 }
 
 const char *symbolize_kernel(struct symbolizer *s, uint64_t ip)
@@ -144,9 +209,8 @@ struct symbolizer *symbolizer_create(void)
 	if (!s)
 		return NULL;
 	s->elfs = elfcache_create(MAX_ELF_BYTES, &elfcache_symbols, NULL);
-	spaces_init(&s->spaces, s->elfs);
-	s->names.tab = strtab_create();
-	if (!s->elfs || !s->names.tab) {
+	spaces_init(&s->spaces, s->elfs, true);
+	if (symnames_init(&s->names) < 0 || !s->elfs) {
 		symbolizer_destroy(s);
 		return NULL;
 	}
@@ -160,6 +224,6 @@ void symbolizer_destroy(struct symbolizer *s)
 	spaces_deinit(&s->spaces);
 	elfcache_destroy(s->elfs);
 	kallsyms_deinit(&s->kernel);
-	strtab_destroy(s->names.tab);
+	symnames_deinit(&s->names);
 	free(s);
 }

@@ -12,6 +12,7 @@
 #include "sample.h"
 
 struct symbolizer;
+struct space;
 
 struct symbolizer *symbolizer_create(void);
 void symbolizer_destroy(struct symbolizer *s);
@@ -30,9 +31,20 @@ const char *symbolize_user(struct symbolizer *s, pid_t pid, uint64_t ip);
  * kallsyms tells nothing. */
 const char *symbolize_kernel(struct symbolizer *s, uint64_t ip);
 
-/* Is @ip inside the interpreter's eval loop (_PyEval_EvalFrameDefault, its cold
- * part, and in a stripped build the largest function of the module that holds
- * it)? Such leaf frames are hidden by default. */
-bool symbolize_is_eval(struct symbolizer *s, pid_t pid, uint64_t ip);
+enum symbol_kind {
+	SYMBOL_OTHER,
+	SYMBOL_EVAL, /* the interpreter's eval loop (_PyEval_EvalFrameDefault), its cold part,
+		      * and in a stripped build the function that has no name */
+	SYMBOL_CALL, /* the interpreter's way from a caller to a callee; its functions without
+		      * a name */
+	SYMBOL_COROUTINE,  /* greenlet: switches C stacks */
+	SYMBOL_TRAMPOLINE, /* of python -X perf: each runs one Python function */
+};
+
+/* What a user address of @pid belongs to. */
+enum symbol_kind symbolize_kind(struct symbolizer *s, pid_t pid, uint64_t ip);
+
+/* The executable memory of a process; NULL: none known. */
+const struct space *symbolizer_space(struct symbolizer *s, pid_t pid);
 
 #endif

@@ -2,8 +2,10 @@
 #include "symnames.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdbool.h>
 
+#include "demangle.h"
 #include "strtab.h"
 
 enum {
@@ -12,6 +14,23 @@ enum {
 };
 
 const char symnames_unknown[] = "[unknown]";
+
+int symnames_init(struct symnames *t)
+{
+	*t = (struct symnames){ .tab = strtab_create(), .mangled = strtab_create() };
+	if (t->tab && t->mangled)
+		return 0;
+	symnames_deinit(t);
+	return -ENOMEM;
+}
+
+void symnames_deinit(struct symnames *t)
+{
+	strtab_destroy(t->tab);
+	strtab_destroy(t->mangled);
+	free(t->plain);
+	*t = (struct symnames){ 0 };
+}
 
 const char *symnames_intern(struct symnames *t, const char *name)
 {
@@ -67,6 +86,51 @@ void symnames_clean(char *buf, size_t cap, const char *s)
 		s += MAX(n, 1);
 	}
 	buf[k] = '\0';
+}
+
+/* The slot for what @raw means, NULL there: not looked at yet. NULL: no room to keep it. */
+static const char **plain_slot(struct symnames *t, const char *raw)
+{
+	uint32_t count = strtab_count(t->mangled), id;
+	size_t n = strlen(raw);
+
+	if (t->bytes > MAX_NAME_BYTES)
+		return NULL;
+	if (count == t->cap_plain) {
+		uint32_t cap = count * 2 + 256;
+		const char **more = reallocarray(t->plain, cap, sizeof(*more));
+
+		if (!more)
+			return NULL;
+		t->plain = more;
+		t->cap_plain = cap;
+	}
+	id = strtab_add(t->mangled, raw, n);
+	if (id == STRTAB_NONE)
+		return NULL;
+	if (id == count) {
+		t->plain[id] = NULL;
+		t->bytes += n + NAME_OVERHEAD;
+	}
+	return &t->plain[id];
+}
+
+const char *symnames_symbol(struct symnames *t, const char *raw)
+{
+	bool mangled = demangle_built && demangle_wanted(raw);
+	const char **slot = mangled ? plain_slot(t, raw) : NULL, *ret;
+	char plain[SYMNAMES_MAX], clean[SYMNAMES_MAX];
+
+	if (slot && *slot)
+		return *slot;
+	if (!mangled || !demangle(raw, plain, sizeof(plain)))
+		symnames_clean(clean, sizeof(clean), raw);
+	else
+		symnames_clean(clean, sizeof(clean), plain);
+	ret = symnames_intern(t, clean);
+	if (slot)
+		*slot = ret;
+	return ret;
 }
 
 static bool is_part_word(const char *s, size_t n)

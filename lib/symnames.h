@@ -8,18 +8,31 @@
 
 #include "base.h"
 
-enum { SYMNAMES_MAX = 512 }; /* bytes of a name, with its NUL */
+enum {
+	SYMNAMES_MAX = 512,  /* bytes of a name, with its NUL */
+	SYMNAMES_RAW = 4096, /* ... as a symbol table has it */
+};
 
 struct symnames {
-	struct strtab *tab; /* owned by whoever set it */
+	struct strtab *tab;
 	size_t bytes;
+	/* Names that were demangled once: plain[id in mangled]. */
+	struct strtab *mangled;
+	const char **plain;
+	uint32_t cap_plain;
 };
+
+int symnames_init(struct symnames *t); /* 0 or -ENOMEM */
+void symnames_deinit(struct symnames *t);
 
 extern const char symnames_unknown[]; /* "[unknown]" */
 
 /* The one copy of @name; symnames_unknown when there is no room for more names. It stays
  * as long as the strtab. */
 const char *symnames_intern(struct symnames *t, const char *name);
+
+/* The name that people know a symbol by: demangled (once), clean. @raw was cut. Interned. */
+const char *symnames_symbol(struct symnames *t, const char *raw);
 
 /* Copy what may stand in an output: at most @cap - 1 bytes, whole UTF-8 characters; ';'
  * becomes ':', control characters become '?'. */

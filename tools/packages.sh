@@ -1,8 +1,8 @@
 # Sourced by tools/test and tools/demo: what Debian packages are needed, and how to get them.
 
 BUILD_PACKAGES=(meson ninja-build gcc clang pkg-config libelf-dev libdw-dev libzstd-dev zlib1g-dev
-  libcmocka-dev libseccomp-dev libcap-ng-dev)
-TEST_PACKAGES=(linux-perf strace binutils python3 python3-venv python3-dev libunwind-dev)
+  libcmocka-dev libseccomp-dev libcap-ng-dev libiberty-dev liblzma-dev libunwind-dev)
+TEST_PACKAGES=(linux-perf strace binutils elfutils xz-utils python3 python3-venv python3-dev)
 
 missing_packages() {
   local package
@@ -15,10 +15,11 @@ say_other_systems() {
   cat >&2 <<'END'
 There is no apt-get here. Install these by hand, then run this again:
   dnf:    meson ninja-build gcc clang pkgconf elfutils-libelf-devel elfutils-devel libzstd-devel zlib-devel
-          libcmocka-devel libseccomp-devel libcap-ng-devel perf strace binutils python3-devel python3-jinja2
+          libcmocka-devel libseccomp-devel libcap-ng-devel binutils-devel xz-devel perf strace binutils
+          python3-devel python3-jinja2
   apk:    meson ninja gcc clang musl-dev pkgconf elfutils-dev zstd-dev zlib-dev cmocka-dev libseccomp-dev
-          libcap-ng-dev perf strace binutils python3-dev py3-jinja2
-  pacman: meson ninja gcc clang pkgconf libelf zstd zlib cmocka libseccomp libcap-ng perf strace binutils
+          libcap-ng-dev binutils-dev xz-dev perf strace binutils python3-dev py3-jinja2
+  pacman: meson ninja gcc clang pkgconf libelf zstd zlib cmocka libseccomp libcap-ng xz perf strace binutils
           python python-jinja
 Set PYSAMPLED_NO_INSTALL=1 once they are there.
 END

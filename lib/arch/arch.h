@@ -7,8 +7,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
-enum { ARCH_MAX_REGS = 32, ARCH_NO_REG = 0xff };
+enum { ARCH_MAX_REGS = 33, ARCH_NO_REG = 0xff };
 
 /* An instruction that calls: the two bytes @back before its end. */
 struct arch_call {
@@ -18,9 +19,9 @@ struct arch_call {
 struct arch {
 	const char *name;     /* uname -m */
 	uint16_t elf_machine; /* EM_* */
-	/* perf_event_attr.sample_regs_user: all general registers but the one that a
-	 * system call returns in, so that equal ones mean that no user instruction ran;
-	 * how many, and where sp and ip stand among them (asm/perf_regs.h). */
+	/* perf_event_attr.sample_regs_user: all general registers, first the one that a
+	 * system call returns in; how many, and where sp and ip stand among them
+	 * (asm/perf_regs.h). */
 	uint64_t perf_regs;
 	uint8_t n_regs, sp, ip;
 	/* Where each of them stands in ptrace's NT_PRSTATUS, in words (sys/user.h). */
@@ -43,5 +44,13 @@ extern const struct arch arch_aarch64;
 
 /* The machine this program runs on. */
 extern const struct arch *const arch_host;
+
+/* Are all @n_regs registers at @a and @b equal but the one that a system call returns in?
+ * Then no user instruction ran between. */
+static inline bool arch_same_place(const void *a, const void *b)
+{
+	return memcmp((const char *)a + 8, (const char *)b + 8,
+		      (arch_host->n_regs - 1) * 8u) == 0;
+}
 
 #endif

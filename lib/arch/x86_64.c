@@ -3,18 +3,19 @@
 
 #include <elf.h>
 
-/* asm/perf_regs.h: AX 0, BX 1, CX, DX, SI, DI, BP 6, SP 7, IP 8, R8 16 ... R15 23. */
+/* asm/perf_regs.h: AX 0, BX 1, CX, DX, SI, DI, BP 6, SP 7, IP 8, R8 16 ... R15 23.
+ * A system call returns in AX. */
 const struct arch arch_x86_64 = {
 	.name = "x86_64",
 	.elf_machine = EM_X86_64,
-	.perf_regs = 0xff01fe,
-	.n_regs = 16,
-	.sp = 6,
-	.ip = 7,
-	.ptrace_regs = { 5, 11, 12, 13, 14, 4, 19, 16, 9, 8, 7, 6, 3, 2, 1, 0 },
+	.perf_regs = 0xff01ff,
+	.n_regs = 17,
+	.sp = 7,
+	.ip = 8,
+	.ptrace_regs = { 10, 5, 11, 12, 13, 14, 4, 19, 16, 9, 8, 7, 6, 3, 2, 1, 0 },
 	/* System V ABI, AMD64, 3.6.2: rax 0, rdx, rcx, rbx 3, rsi, rdi, rbp 6, rsp 7, r8 ...
 	 * r15; 16 is the return address. */
-	.dwarf_regs = { 3, 2, 1, 4, 5, 6, 7, ARCH_NO_REG, 8, 9, 10, 11, 12, 13, 14, 15 },
+	.dwarf_regs = { 0, 3, 2, 1, 4, 5, 6, 7, ARCH_NO_REG, 8, 9, 10, 11, 12, 13, 14, 15 },
 	.n_dwarf = 17,
 	.dwarf_sp = 7,
 	.dwarf_fp = 6,

@@ -118,20 +118,31 @@ static uint64_t fixed_period(const struct reader *r, const struct pending *p)
 	return r->c->session->events[p->event].attr.sample_period;
 }
 
-/* Room for a sample with @n bytes behind it: for oldend, if its stack can be finished, else
- * for the resolver. */
+/* Room for a sample with what @head says: for oldend, if its stack can be finished, else for
+ * the resolver. */
 static struct q_sample *reserve(struct reader *r, const struct pystack_result *res, bool deep,
-				size_t n)
+				const struct q_sample *head)
 {
+	size_t n = q_bytes(head);
 	struct q_deep *d;
 
 	if (!deep)
-		return queue_reserve(&r->slot->queue, Q_SAMPLE, sizeof(struct q_sample) + n);
-	d = queue_reserve(&r->slot->deep, Q_SAMPLE, sizeof(*d) + n);
+		return queue_reserve(&r->slot->queue, Q_SAMPLE, n);
+	d = queue_reserve(&r->slot->deep, Q_SAMPLE, sizeof(*d) - sizeof(d->q) + n);
 	if (!d)
 		return NULL;
 	d->junction = res->junction;
 	return &d->q;
+}
+
+/* Samples with stack bytes fill a queue between two looks of the resolver. */
+static void hurry(struct reader *r)
+{
+	bool half = queue_half_full(&r->slot->queue);
+
+	if (half && !r->hurried)
+		eventfd_write(r->c->hurry, 1);
+	r->hurried = half;
 }
 
 static void commit(struct reader *r, bool deep)
@@ -139,48 +150,67 @@ static void commit(struct reader *r, bool deep)
 	queue_commit(deep ? &r->slot->deep : &r->slot->queue);
 	if (deep)
 		eventfd_write(r->c->oldend_kick, 1);
+	else
+		hurry(r);
+}
+
+static void copy_python(const struct reader *r, const struct pystack_result *res,
+			struct q_sample *q)
+{
+	struct pystack_frame *to = q_python(q);
+	uint64_t mark = code_mark(r);
+
+	for (uint32_t i = 0; i < q->n_python; i++) {
+		to[i] = res->frames[i];
+		to[i].code_id |= mark;
+	}
+	if (q->n_anchors)
+		memcpy(q_anchors(q), res->anchors, q->n_anchors * sizeof(*res->anchors));
+}
+
+static struct sample sample_of(const struct reader *r, const struct pending *p,
+			       enum provenance prov, const struct perf_sample *s)
+{
+	return (struct sample){ .time = s->time,
+				.period = s->period ? s->period : fixed_period(r, p),
+				.ip = s->ip,
+				.addr = s->addr,
+				.pid = s->pid,
+				.tid = s->tid,
+				.cpu = s->cpu,
+				.event = p->event,
+				.misc = s->misc,
+				.prov = prov,
+				.late_ns = p->hold.t_end - s->time };
 }
 
 void emit_sample(struct reader *r, const struct pending *p, enum provenance prov,
 		 const struct pystack_result *res)
 {
 	const struct perf_event_header *h = perf_ring_at(&r->slot->ring, p->pos, r->bounce);
-	uint32_t n = prov == PROV_EXACT || prov == PROV_LATE ? res->n : 0;
-	bool truncated = n && res->truncated, deep = truncated && r->c->oldends;
-	uint64_t mark = code_mark(r);
-	struct pystack_frame *f;
+	bool python = prov == PROV_EXACT || prov == PROV_LATE, truncated, deep;
+	struct q_sample head = { 0 }, *q;
 	struct perf_sample s;
-	struct q_sample *q;
 
 	if (perf_decode_sample(h, r->c->sample_type, &s) < 0)
 		return;
-	q = reserve(r, res, deep, 8 * (size_t)s.n_kchain + n * sizeof(*f));
+	head.sample = sample_of(r, p, prov, &s);
+	head.user_ip = s.have_user ? s.user_ip : 0;
+	head.n_kernel = s.n_kchain;
+	head.n_python = python ? res->n : 0;
+	head.n_anchors = python && r->c->native ? res->n_anchors : 0;
+	head.sample.truncated = truncated = head.n_python && res->truncated;
+	deep = truncated && r->c->oldends;
+	rest_size(r, &s, res, p->held, &head);
+	q = reserve(r, res, deep, &head);
 	if (!q) {
 		emit_lost(1);
 		return;
 	}
-	*q = (struct q_sample){
-		.sample = { .time = s.time,
-			    .period = s.period ? s.period : fixed_period(r, p),
-			    .ip = s.ip,
-			    .addr = s.addr,
-			    .pid = s.pid,
-			    .tid = s.tid,
-			    .cpu = s.cpu,
-			    .event = p->event,
-			    .misc = s.misc,
-			    .prov = prov,
-			    .truncated = truncated,
-			    .late_ns = p->hold.t_end - s.time },
-		.user_ip = s.have_user ? s.user_ip : 0,
-		.n_python = n,
-	};
-	q->n_kernel = copy_kernel(&s, (uint64_t *)(q + 1));
-	f = (struct pystack_frame *)((uint64_t *)(q + 1) + q->n_kernel);
-	for (uint32_t i = 0; i < n; i++) {
-		f[i] = res->frames[i];
-		f[i].code_id |= mark;
-	}
+	*q = head;
+	q->n_kernel = copy_kernel(&s, q_kernel(q));
+	copy_python(r, res, q);
+	rest_copy(r, &s, q);
 	if (truncated && !deep)
 		STATS_ADD(truncated, 1);
 	commit(r, deep);

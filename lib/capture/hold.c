@@ -94,18 +94,13 @@ static enum provenance torn(enum pystack_end end)
 	return PROV_TORN;
 }
 
-static enum provenance provenance_of(struct reader *r, struct pending *p,
+static enum provenance provenance_of(struct pending *p, enum judgement j,
 				     const struct pystack_result *res, bool unchanged)
 {
-	enum judgement j;
-
 	if (res->end == PYSTACK_NOPYTHON)
 		return PROV_NOPYTHON;
 	if (res->end != PYSTACK_OK)
 		return torn(res->end);
-	p->hold.gap_max_ns = GAP_MAX_NS;
-	/* Who holds nobody may still find that nothing happened. */
-	j = (r->unfit ? &capture_async : r->c->capture)->judge(&p->hold);
 	if (j == JUDGE_EXACT)
 		return PROV_EXACT;
 	if (!unchanged) {
@@ -114,6 +109,13 @@ static enum provenance provenance_of(struct reader *r, struct pending *p,
 	}
 	count_judgement(j);
 	return PROV_LATE;
+}
+
+/* Who holds nobody may still find that nothing happened. */
+static enum judgement judge(const struct reader *r, struct pending *p)
+{
+	p->hold.gap_max_ns = GAP_MAX_NS;
+	return (r->unfit ? &capture_async : r->c->capture)->judge(&p->hold);
 }
 
 /* Why no walk can be tried; PYSTACK_OK: it can. Counts what it finds. */
@@ -143,8 +145,11 @@ static void know_stack(struct reader *r, uint64_t pos)
 	const struct perf_event_header *h = perf_ring_at(&r->slot->ring, pos, r->bounce);
 	struct perf_sample s;
 
-	if (perf_decode_sample(h, r->c->sample_type, &s) == 0)
-		pystack_know(r->ps, s.user_sp, s.stack);
+	if (perf_decode_sample(h, r->c->sample_type, &s) < 0)
+		return;
+	pystack_know(r->ps, s.user_sp, s.stack);
+	if (r->c->native && s.regs)
+		pystack_want(r->ps, s.user_sp - RED_BYTES, RED_BYTES);
 }
 
 static struct pystack_result read_stack(struct reader *r, const struct pending *p,
@@ -153,6 +158,7 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 	pid_t pid = p->pid, tid = p->tid;
 	struct pystack_result res = { .end = readable(r, t, pid) };
 
+	r->rest_n = 0;
 	if (res.end != PYSTACK_OK)
 		return res;
 	*inner = target_inner_tid(t, tid);
@@ -178,6 +184,7 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 		STATS_ADD(torn_notready, 1);
 		res.end = PYSTACK_END_N;
 	}
+	rest_read(r, p->pos, &res);
 	if (r->code_lost)
 		pystack_forget(r->ps, pid);
 	return res;
@@ -227,14 +234,17 @@ static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
 	for (uint32_t i = first; i < r->n_pend; i++) {
 		struct pending *p = &r->pend[i];
 		enum provenance prov = PROV_TORN;
+		enum judgement j;
 
 		if (p->tid != tid)
 			continue;
 		p->tid = 0;
 		p->hold.ran = ran;
 		p->hold.t_end = t_end;
+		j = judge(r, p);
+		p->held = j == JUDGE_EXACT;
 		if (res.end != PYSTACK_END_N)
-			prov = provenance_of(r, p, &res, unchanged);
+			prov = provenance_of(p, j, &res, unchanged);
 		if (r->code_lost && res.n) {
 			emit_lost(1);
 			continue;
@@ -256,8 +266,7 @@ void hold_flush(struct reader *r)
 /* Was the thread stopped with the registers of @p? */
 static void compare_registers(const struct reader *r, struct pending *p)
 {
-	p->hold.witness = p->have_regs && !memcmp(p->regs, r->slot->handover.regs,
-						  arch_host->n_regs * 8u) ?
+	p->hold.witness = p->have_regs && arch_same_place(p->regs, r->slot->handover.regs) ?
 				  WITNESS_SAME :
 				  WITNESS_MOVED;
 }

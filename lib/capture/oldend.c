@@ -80,24 +80,19 @@ static struct pystack_result read_rest(struct worker *w, const struct q_deep *d)
 	return r;
 }
 
-static size_t size_of(const struct q_sample *q)
-{
-	return sizeof(*q) + 8 * (size_t)q->n_kernel +
-	       q->n_python * sizeof(struct pystack_frame);
-}
-
 /* False: no room. */
 static bool pass_joined(struct oldend *o, const struct q_deep *d,
 			const struct pystack_result *rest, uint64_t mark)
 {
-	size_t held = size_of(&d->q);
-	struct q_sample *q =
-		queue_reserve(&o->out, Q_SAMPLE, held + rest->n * sizeof(*rest->frames));
-	struct pystack_frame *f = (void *)((char *)q + held);
+	size_t head = (size_t)((char *)q_anchors(&d->q) - (const char *)&d->q);
+	size_t bytes = q_bytes(&d->q), more = rest->n * sizeof(*rest->frames);
+	struct q_sample *q = queue_reserve(&o->out, Q_SAMPLE, bytes + more);
+	struct pystack_frame *f = (void *)((char *)q + head);
 
 	if (!q)
 		return false;
-	memcpy(q, &d->q, held);
+	memcpy(q, &d->q, head);
+	memcpy(f + rest->n, q_anchors(&d->q), bytes - head);
 	for (uint32_t i = 0; i < rest->n; i++) {
 		f[i] = rest->frames[i];
 		f[i].code_id |= mark;
@@ -115,13 +110,13 @@ static bool pass_joined(struct oldend *o, const struct q_deep *d,
 
 static void pass_cut(struct oldend *o, const struct q_deep *d)
 {
-	void *q = queue_reserve(&o->out, Q_SAMPLE, size_of(&d->q));
+	void *q = queue_reserve(&o->out, Q_SAMPLE, q_bytes(&d->q));
 
 	if (!q) {
 		emit_lost(1);
 		return;
 	}
-	memcpy(q, &d->q, size_of(&d->q));
+	memcpy(q, &d->q, q_bytes(&d->q));
 	queue_commit(&o->out);
 	STATS_ADD(truncated, 1);
 	STATS_ADD(old_end_gone, 1);

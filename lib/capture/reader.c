@@ -68,9 +68,8 @@ static int scan_witness(struct reader *r, const struct perf_event_header *h)
 		if (p->tid != s.tid || p->hold.witness != WITNESS_NONE || !p->have_regs ||
 		    !s.regs)
 			continue;
-		p->hold.witness = memcmp(p->regs, s.regs, arch_host->n_regs * 8u) ?
-					  WITNESS_MOVED :
-					  WITNESS_SAME;
+		p->hold.witness =
+			arch_same_place(p->regs, s.regs) ? WITNESS_SAME : WITNESS_MOVED;
 	}
 	return 0;
 }

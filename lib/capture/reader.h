@@ -15,6 +15,7 @@
 
 #include "../event_ids.h"
 #include "../perf_event.h"
+#include "../pystack.h"
 #include "../queue.h"
 #include "../sample.h"
 #include "../target.h"
@@ -34,9 +35,43 @@ enum q_type {
 struct q_sample {
 	struct sample sample;
 	uint64_t user_ip; /* 0: not known */
-	uint32_t n_kernel, n_python;
-	/* then uint64_t kernel[n_kernel], struct pystack_frame python[n_python] */
+	uint64_t
+		stack_at; /* where the stack bytes begin: the red zone, or the stack pointer */
+	uint32_t n_kernel, n_python, n_anchors, n_regs, n_stack;
+	uint32_t pad;
+	/* then uint64_t kernel[n_kernel], struct pystack_frame python[n_python], struct
+	 * pystack_anchor anchors[n_anchors], uint64_t regs[n_regs] (0: not wanted, or not
+	 * known), unsigned char stack[n_stack] */
 };
+
+/* The pieces behind a queued sample, by its numbers as they are now. */
+static inline uint64_t *q_kernel(const struct q_sample *q)
+{
+	return (uint64_t *)(uintptr_t)(q + 1);
+}
+static inline struct pystack_frame *q_python(const struct q_sample *q)
+{
+	return (struct pystack_frame *)(q_kernel(q) + q->n_kernel);
+}
+static inline struct pystack_anchor *q_anchors(const struct q_sample *q)
+{
+	return (struct pystack_anchor *)(q_python(q) + q->n_python);
+}
+static inline unsigned char *q_regs(const struct q_sample *q)
+{
+	return (unsigned char *)(q_anchors(q) + q->n_anchors);
+}
+static inline unsigned char *q_stack(const struct q_sample *q)
+{
+	return q_regs(q) + 8 * (size_t)q->n_regs;
+}
+
+/* Of it all. */
+static inline size_t q_bytes(const struct q_sample *q)
+{
+	return (size_t)(q_stack(q) - (unsigned char *)(uintptr_t)q) +
+	       ((q->n_stack + 7u) & ~7u);
+}
 
 /* A stack cut at READER_FRAMES, for oldend. */
 struct q_deep {
@@ -66,8 +101,11 @@ struct reader_config {
 	uint64_t sample_type; /* of all events */
 	bool witness;	      /* event n_events: perf_event_witness() */
 	bool tape;
+	bool native;			   /* what unwinding needs goes to the resolver */
+	uint32_t stack_bytes;		   /* asked for with each sample */
 	bool follow;			   /* unknown processes are children to take up */
 	int kick;			   /* eventfd */
+	int hurry;			   /* eventfd of the resolver: a queue fills up */
 	_Atomic uint64_t start_ns, end_ns; /* samples outside are ignored */
 	_Atomic bool over_budget;	   /* set once */
 	_Atomic(struct event_ids *) *ids;  /* with several events */

@@ -12,8 +12,10 @@
 #include "../remote_mem.h"
 #include "reader.h"
 
-enum { PEND_MAX = 256 };
+enum { PEND_MAX = 256, REST_BYTES = 128 << 10, RED_BYTES = 128 };
 static const uint64_t SECOND = 1000000000; /* ns */
+
+struct perf_sample;
 
 /* A sample that waits for its thread to be read. */
 struct pending {
@@ -23,6 +25,7 @@ struct pending {
 	uint32_t event;
 	bool in_kernel;
 	bool have_regs;
+	bool held; /* what was read later is as it was at the sample */
 	uint64_t regs[ARCH_MAX_REGS];
 	struct hold hold;
 };
@@ -49,7 +52,11 @@ struct reader {
 	uint64_t *looked;	     /* their guards then */
 	bool unfit; /* this thread is not where or what the capture needs: holds nobody */
 	bool code_lost;
+	bool hurried;  /* the resolver, about the queue as it is */
+	raddr rest_at; /* of the stack bytes that did not come with a sample */
+	uint32_t rest_n, red_n;
 	_Alignas(8) unsigned char bounce[PERF_RECORD_BYTES];
+	unsigned char rest[REST_BYTES], red[RED_BYTES];
 };
 
 /* hold.c: read and emit all pending samples. */
@@ -67,6 +74,16 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 		 const struct pystack_result *res);
 void emit_tape(struct reader *r, const struct pending *p, enum provenance prov,
 	       const struct pystack_result *res, pid_t tid, pid_t inner);
+
+/* rest.c: while the thread is held: the part of its stack that unwinding will want and that
+ * did not come with the sample at @pos. */
+void rest_read(struct reader *r, uint64_t pos, const struct pystack_result *res);
+
+/* rest.c: how many registers and stack bytes of a sample go to the resolver, into @q; and
+ * these, behind @q. What was read later goes only if the thread was @held. */
+void rest_size(const struct reader *r, const struct perf_sample *s,
+	       const struct pystack_result *res, bool held, struct q_sample *q);
+void rest_copy(const struct reader *r, const struct perf_sample *s, struct q_sample *q);
 
 /* emit.c: what makes the numbers of codes unique over all threads there ever were: one for
  * each slot, or its like, and @generation. */

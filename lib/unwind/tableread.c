@@ -29,10 +29,8 @@ static void read_section(struct frames_section *s, const struct elfimage *im, co
 {
 	const Elf64_Shdr *sh = elfimage_section(im, name);
 
-	if (!sh || sh->sh_type == SHT_NOBITS || (sh->sh_flags & SHF_COMPRESSED))
-		return;
-	s->at = sh->sh_addr;
-	s->b = elfimage_part(im, sh->sh_offset, sh->sh_size);
+	s->at = sh ? sh->sh_addr : 0;
+	s->b = elfimage_bytes(im, sh);
 }
 
 /* .eh_frame of a file without section headers: .eh_frame_hdr points to it. */
@@ -68,8 +66,9 @@ static uint64_t sum_bytes(uint64_t sum, const void *at, size_t n)
 static void sum_source(struct unwind_source *s, const struct elfimage *im)
 {
 	uint64_t sum = s->eh.at ^ s->debug.at << 32 ^ s->eh.b.n ^ s->head.base;
+	unsigned char id[ELFIMAGE_MAX_ID];
 
-	elfimage_build_id(im, s->head.id, BUILD_ID);
+	memcpy(s->head.id, id, MIN(elfimage_build_id(im, id), BUILD_ID));
 	sum = sum_bytes(sum, s->head.load, sizeof(s->head.load));
 	sum = sum_bytes(sum, s->eh.b.at, s->eh.b.n);
 	sum = sum_bytes(sum, s->debug.b.at, s->debug.b.n);
@@ -84,7 +83,7 @@ int unwind_source_read(struct unwind_source *s, const struct arch *arch, int fd,
 
 	*s = (struct unwind_source){ .debug.debug = true };
 	r = elfimage_init(&im, fd, image);
-	if (r == 0 && im.machine != arch->elf_machine)
+	if (r == 0 && (im.n_ph == 0 || im.machine != arch->elf_machine))
 		r = -ENOEXEC;
 	if (r == 0) {
 		read_loads(&s->head, &im);
@@ -100,8 +99,8 @@ int unwind_source_read(struct unwind_source *s, const struct arch *arch, int fd,
 
 void unwind_source_deinit(struct unwind_source *s)
 {
-	base_free_bytes(&s->eh.b);
-	base_free_bytes(&s->debug.b);
+	elfimage_free(&s->eh.b);
+	elfimage_free(&s->debug.b);
 	*s = (struct unwind_source){ 0 };
 }
 

@@ -91,22 +91,53 @@ static void table_remove(struct unwinder *u, struct unwind_table *t)
 	u->facts.bytes -= t->bytes;
 }
 
-static int table_read(void *arg, int fd, struct bytes image, void **ret, size_t *bytes)
+/* What a file says, before it is known whether there is a table of the same. */
+struct table_text {
+	struct unwind_source source;
+	uint64_t took_ns;
+};
+
+static void text_drop(void *read)
+{
+	struct table_text *x = read;
+
+	unwind_source_deinit(&x->source);
+	free(x);
+}
+
+static int text_read(int fd, struct bytes image, const struct debugfile_origin *from,
+		     void **ret)
+{
+	struct table_text *x = calloc(1, sizeof(*x));
+	uint64_t start = now_ns();
+	int r = x ? unwind_source_read(&x->source, arch_host, fd, image) : -ENOMEM;
+
+	(void)from;
+	if (r < 0) {
+		free(x);
+		return r;
+	}
+	x->took_ns = now_ns() - start;
+	*ret = x;
+	return 0;
+}
+
+static int table_make(void *arg, void *read, void **ret, size_t *bytes)
 {
 	uint64_t start = now_ns();
+	struct table_text *x = read;
 	struct unwinder *u = arg;
-	struct unwind_source s;
-	struct unwind_table *t;
-	int r = unwind_source_read(&s, arch_host, fd, image);
+	struct unwind_table *t = find_equal(u, &x->source.head);
+	int r = 0;
 
-	if (r == 0 && (t = find_equal(u, &s.head))) {
+	if (t) {
 		t->refs++;
 		u->facts.shared++;
-	} else if (r == 0 && (r = unwind_table_make(&t, arch_host, &s)) == 0) {
+	} else if ((r = unwind_table_make(&t, arch_host, &x->source)) == 0) {
 		table_add(u, t);
 	}
-	unwind_source_deinit(&s);
-	u->facts.build_ns += now_ns() - start;
+	u->facts.build_ns += x->took_ns + now_ns() - start;
+	text_drop(x);
 	if (r < 0)
 		return r;
 	*ret = t;
@@ -123,7 +154,7 @@ static void table_free(void *arg, void *made)
 	unwind_table_put(t);
 }
 
-static const struct elfcache_kind kind = { table_read, table_free };
+static const struct elfcache_kind kind = { text_read, table_make, text_drop, table_free };
 
 struct unwinder *unwinder_create(size_t max_bytes)
 {
@@ -136,7 +167,7 @@ struct unwinder *unwinder_create(size_t max_bytes)
 		free(u);
 		return NULL;
 	}
-	spaces_init(&u->spaces, u->elfs);
+	spaces_init(&u->spaces, u->elfs, false);
 	return u;
 }
 
@@ -149,9 +180,18 @@ void unwinder_destroy(struct unwinder *u)
 	free(u);
 }
 
+/* Rules that are cached may be of tables that were dropped: after all that may drop some. */
+static void forget_dropped(struct unwinder *u)
+{
+	if (u->n_dropped != elfcache_dropped(u->elfs))
+		memset(u->cached, 0, sizeof(u->cached));
+	u->n_dropped = elfcache_dropped(u->elfs);
+}
+
 void unwinder_side(struct unwinder *u, const struct side *side)
 {
 	spaces_side(&u->spaces, side);
+	forget_dropped(u);
 }
 
 void unwinder_facts(const struct unwinder *u, struct unwinder_facts *ret)
@@ -167,9 +207,10 @@ static const struct unwind_table *table_at(struct unwinder *u, const struct spac
 					   const struct space_map *m, uint64_t pc,
 					   uint64_t *vaddr)
 {
-	const struct unwind_table *t = m ? spaces_made(&u->spaces, sp->pid, m) : NULL;
+	const struct unwind_table *t = m ? space_made(sp, m) : NULL;
 	uint64_t offset;
 
+	forget_dropped(u);
 	if (!t)
 		return NULL;
 	offset = pc - m->lo + m->pgoff;
@@ -199,9 +240,6 @@ static const struct cached *find_rule(struct unwinder *u, const struct space *sp
 	u->facts.misses++;
 	m = space_at(sp, pc);
 	t = table_at(u, sp, m, pc, &vaddr);
-	if (u->n_dropped != elfcache_dropped(u->elfs))
-		memset(u->cached, 0, sizeof(u->cached)); /* some may be of those dropped */
-	u->n_dropped = elfcache_dropped(u->elfs);
 	row = t ? unwind_table_row(t, vaddr) : NULL;
 	*end = m ? UNWIND_NO_CFI : UNWIND_NO_MAP;
 	if (!row)
@@ -263,6 +301,7 @@ int unwinder_code(struct unwinder *u, pid_t pid, uint64_t at, struct bytes code)
 	if (r == 0)
 		table_add(u, t);
 	elfcache_give_made(u->elfs, m->elf, t, t ? t->bytes : 0);
+	forget_dropped(u);
 	return r;
 }
 
@@ -416,7 +455,7 @@ void unwinder_stack(struct unwinder *u, pid_t pid, const struct unwind_regs *reg
 
 	walk(&w, regs, false);
 	to_guess = code && (ret->end == UNWIND_NO_CFI || ret->end == UNWIND_NO_MAP) &&
-		   ret->n <= MAX_GUESS_FRAMES && ret->n < ret->cap;
+		   !ret->want_hi && ret->n <= MAX_GUESS_FRAMES && ret->n < ret->cap;
 	/* Seldom are more registers needed on the way than nearly always. */
 	if (to_guess || ret->end == UNWIND_NO_REG)
 		walk(&w, regs, true);

@@ -45,7 +45,7 @@ static void compare_with_libelf(const char *path, unsigned rounds)
 	assert_true(fd >= 0);
 	elf = elf_begin(fd, ELF_C_READ, NULL);
 	assert_non_null(elf);
-	assert_int_equal(0, elfcache_tables_read(&t, fd, (struct bytes){ 0 }));
+	assert_int_equal(0, elfcache_tables_read(&t, fd, (struct bytes){ 0 }, NULL));
 	assert_true(t.n_syms > 50 && t.n_funcs > 50);
 	for (unsigned i = 0; i < rounds; i++) {
 		const struct elfcache_load *l = &t.load[0];
@@ -109,12 +109,12 @@ static void check_python(const char *path)
 	struct stat st;
 
 	assert_int_equal(0, fstat(fd, &st));
-	assert_int_equal(0, elfcache_tables_read(&t, fd, (struct bytes){ 0 }));
+	assert_int_equal(0, elfcache_tables_read(&t, fd, (struct bytes){ 0 }, NULL));
 	m.start = 1ull << 40, m.end = m.start + t.load[0].size, m.pgoff = t.load[0].offset;
 	m.ino = st.st_ino, m.maj = major(st.st_dev), m.min = minor(st.st_dev);
 	feed_map(s, getpid(), &m);
 	for (uint64_t ip = m.start; ip < m.end; ip += 8, total += 8)
-		eval += symbolize_is_eval(s, getpid(), ip) ? 8 : 0;
+		eval += symbolize_kind(s, getpid(), ip) == SYMBOL_EVAL ? 8 : 0;
 	print_message("%s: eval %zu of %zu bytes\n", path, eval, total);
 	assert_true(eval > 30000 && eval < 200000);
 	elfcache_tables_deinit(&t);
@@ -248,8 +248,9 @@ static void toy_jump(struct toy *t, uint32_t from, uint32_t to)
 
 static void toy_read(struct elfcache_tables *t, const struct toy *toy)
 {
-	assert_int_equal(0, elfcache_tables_read(
-				    t, -1, (struct bytes){ (const void *)toy, sizeof(*toy) }));
+	assert_int_equal(
+		0, elfcache_tables_read(
+			   t, -1, (struct bytes){ (const void *)toy, sizeof(*toy) }, NULL));
 }
 
 static void test_split_eval(void **state)
@@ -410,7 +411,7 @@ static void test_damaged_files(void **state)
 		for (int k = 0; n && k < 1 + rand_r(&seed) % 6; k++)
 			bad[(size_t)rand_r(&seed) % MIN(n, offsetof(struct toy, gap))] ^=
 				(unsigned char)(1 << rand_r(&seed) % 8);
-		if (elfcache_tables_read(&t, -1, (struct bytes){ bad, n }) == 0) {
+		if (elfcache_tables_read(&t, -1, (struct bytes){ bad, n }, NULL) == 0) {
 			good++;
 			look_around(&t, &seed);
 			elfcache_tables_deinit(&t);

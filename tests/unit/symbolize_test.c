@@ -22,7 +22,6 @@
 #include "kallsyms.h"
 #include "proc.h"
 #include "symbolize.h"
-#include "strtab.h"
 #include "symnames.h"
 
 /* ---- Helpers ---- */
@@ -165,9 +164,10 @@ static void test_kernel_text(void **state)
 				   "ffffffff81000180 d data\nbroken\n\n"
 				   "0000000000000000 T hidden\n"
 				   "ffffffffc0000000 t in_mod.cold\t[mod]\nffffffff82000000 T";
-	struct symnames names = { .tab = strtab_create() };
+	struct symnames names;
 	struct kallsyms k = { .loaded = true };
 
+	assert_int_equal(0, symnames_init(&names));
 	kallsyms_parse(&k, strdup(text));
 	assert_int_equal(3, k.n);
 	assert_string_equal("[kernel]_[k]", kallsyms_name(&k, &names, 0x1000));
@@ -176,7 +176,7 @@ static void test_kernel_text(void **state)
 	assert_string_equal("second_[k]", kallsyms_name(&k, &names, 0xffffffff81000190));
 	assert_string_equal("in_mod_[k]", kallsyms_name(&k, &names, UINT64_MAX));
 	kallsyms_deinit(&k);
-	strtab_destroy(names.tab);
+	symnames_deinit(&names);
 }
 
 /* Every text symbol that stands alone at its address is found by that address. */
@@ -222,7 +222,8 @@ static void test_own_functions(void **state)
 			    symbolize_user(s, getpid(), (uintptr_t)&test_own_functions));
 	assert_string_equal("symbolize_user",
 			    symbolize_user(s, getpid(), (uintptr_t)&symbolize_user));
-	assert_false(symbolize_is_eval(s, getpid(), (uintptr_t)&a_static_function));
+	assert_false(symbolize_kind(s, getpid(), (uintptr_t)&a_static_function) ==
+		     SYMBOL_EVAL);
 	assert_string_equal("[unknown]", symbolize_user(s, getpid(), 16));
 	assert_string_equal("[unknown]", symbolize_user(s, 0, (uintptr_t)&a_static_function));
 	symbolizer_destroy(s);
@@ -354,7 +355,7 @@ static void test_gone_file(void **state)
 	data = read_file(self, &n);
 	assert_int_equal(n, write(fd, data, n));
 	assert_int_equal(0, fstat(fd, &st));
-	assert_int_equal(0, elfcache_tables_read(&t, fd, (struct bytes){ 0 }));
+	assert_int_equal(0, elfcache_tables_read(&t, fd, (struct bytes){ 0 }, NULL));
 	close(fd);
 	m.start = 0x7000000, m.end = m.start + t.load[0].size;
 	m.pgoff = t.load[0].offset;

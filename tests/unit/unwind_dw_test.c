@@ -122,7 +122,7 @@ static void check_functions(const struct unwind_table *t, int fd)
 	struct elfcache_tables e;
 	uint64_t start, end;
 
-	assert_int_equal(0, elfcache_tables_read(&e, fd, (struct bytes){ 0 }));
+	assert_int_equal(0, elfcache_tables_read(&e, fd, (struct bytes){ 0 }, NULL));
 	assert_true(e.n_funcs > 0);
 	for (size_t i = 0; i < e.n_funcs; i++) {
 		assert_true(unwind_table_function(t, e.base + e.func[i].start, &start, &end));

@@ -86,6 +86,6 @@ int bench_capture(struct bench_samples *ret, pid_t pid, size_t want, uint32_t st
 void bench_samples_free(struct bench_samples *s)
 {
 	for (size_t i = 0; i < s->n; i++)
-		base_free_bytes(&s->s[i].mem.piece[0].bytes);
+		elfimage_free(&s->s[i].mem.piece[0].bytes);
 	free(s->s);
 }

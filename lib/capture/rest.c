@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rest - how much of a thread's stack unwinding wants, and the part of it that the kernel
+ * did not copy.
+ *
+ * PERF_SAMPLE_STACK_USER ends at the size asked for, and at the first page that is not
+ * there, which may be the never touched middle of a large frame. Where the Python stack is
+ * known its outermost activation tells how far the C stack has to reach. Nor does it bring the
+ * red zone, in which assembly keeps its caller's stack pointer.
+ */
+#include "../perf_decode.h"
+#include "reader_int.h"
+
+/* From the outermost activation of the interpreter to the thread's first frame: main(), or
+ * what an embedding program has there. */
+enum { ROOT_BYTES = 4096, PAGE = 4096, UNKNOWN_BYTES = 16 << 10 };
+
+/* Where the wanted part ends; 0: not known. */
+static raddr wanted_end(raddr sp, const struct pystack_result *res)
+{
+	raddr top = 0;
+
+	for (uint32_t i = 0; i < res->n_anchors; i++)
+		if (res->anchors[i].at > sp && res->anchors[i].at - sp < REST_BYTES)
+			top = MAX(top, res->anchors[i].at);
+	return top ? top + ROOT_BYTES : 0;
+}
+
+void rest_size(const struct reader *r, const struct perf_sample *s,
+	       const struct pystack_result *res, bool held, struct q_sample *q)
+{
+	raddr end = wanted_end(s->user_sp, res);
+
+	if (!r->c->native || !s->regs)
+		return;
+	q->n_regs = arch_host->n_regs;
+	q->n_stack = (uint32_t)(end ? MIN(end - s->user_sp, s->stack.n) : s->stack.n);
+	q->stack_at = s->user_sp;
+	if (!held || !q->n_stack)
+		return;
+	if (s->user_sp + q->n_stack == r->rest_at)
+		q->n_stack += r->rest_n;
+	q->stack_at -= r->red_n;
+	q->n_stack += r->red_n;
+}
+
+void rest_copy(const struct reader *r, const struct perf_sample *s, struct q_sample *q)
+{
+	size_t red = s->user_sp - q->stack_at, n = MIN(q->n_stack - red, s->stack.n);
+
+	if (!q->n_regs)
+		return;
+	memcpy(q_regs(q), s->regs, q->n_regs * 8u);
+	memcpy(q_stack(q), r->red, red);
+	memcpy(q_stack(q) + red, s->stack.at, n);
+	memcpy(q_stack(q) + red + n, r->rest, q->n_stack - red - n);
+}
+
+/* Page by page, so that what is there before a hole comes. */
+static uint32_t read_pages(struct reader *r, raddr at, raddr end)
+{
+	struct rmem_vec v[RMEM_MAX_VEC];
+	size_t n, done;
+	uint32_t got = 0;
+
+	do {
+		for (n = 0; n < RMEM_MAX_VEC && at < end; n++) {
+			raddr next = MIN((at + PAGE) & ~(raddr)(PAGE - 1), end);
+
+			v[n] = (struct rmem_vec){ at, r->rest + got, next - at };
+			got += (uint32_t)(next - at);
+			at = next;
+		}
+		done = rmem_readv(&r->mem.base, v, n);
+	} while (done == n && at < end);
+	for (; done < n; done++)
+		got -= (uint32_t)v[done].n;
+	return got;
+}
+
+void rest_read(struct reader *r, uint64_t pos, const struct pystack_result *res)
+{
+	const struct perf_event_header *h = perf_ring_at(&r->slot->ring, pos, r->bounce);
+	struct perf_sample s;
+	raddr end;
+
+	r->rest_n = r->red_n = 0;
+	if (!r->c->native || perf_decode_sample(h, r->c->sample_type, &s) < 0 || !s.regs)
+		return;
+	if (rmem_read(pystack_memory(r->ps), s.user_sp - RED_BYTES, r->red, RED_BYTES) == 0)
+		r->red_n = RED_BYTES;
+	end = wanted_end(s.user_sp, res);
+	r->rest_at = s.user_sp + s.stack.n;
+	/* Of a thread without Python it is not known how far: OpenBLAS has frames of 16 KiB.
+	 */
+	if (!end)
+		end = r->rest_at + UNKNOWN_BYTES;
+	if (end > r->rest_at)
+		r->rest_n = read_pages(r, r->rest_at, MIN(end, r->rest_at + REST_BYTES));
+}

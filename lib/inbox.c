@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+#include "inbox.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { MAX_BYTES = 512 << 20, N_TYPES = 8 };
+
+struct inbox {
+	struct queue **queues;
+	_Atomic size_t n_queues;
+	int hurry;
+	_Atomic bool stop;
+	bool started;
+	pthread_t thread;
+	pthread_mutex_t lock; /* the queues' tails, and all below */
+	struct inbox_item *items;
+	size_t n, cap, bytes;
+	uint64_t dropped[N_TYPES];
+};
+
+static bool reserve(struct inbox *in)
+{
+	size_t cap = in->cap ? in->cap * 2 : 1024;
+	struct inbox_item *items;
+
+	if (in->n < in->cap)
+		return true;
+	items = reallocarray(in->items, cap, sizeof(*items));
+	if (!items)
+		return false;
+	in->items = items;
+	in->cap = cap;
+	return true;
+}
+
+static void put(struct inbox *in, const struct queue_record *rec)
+{
+	size_t n = rec->n - sizeof(*rec);
+	unsigned char *data = in->bytes < MAX_BYTES && reserve(in) ? malloc(n) : NULL;
+
+	if (!data) {
+		in->dropped[rec->type % N_TYPES]++;
+		return;
+	}
+	memcpy(data, rec->data, n);
+	in->items[in->n++] =
+		(struct inbox_item){ .type = rec->type, .n = (uint32_t)n, .data = data };
+	in->bytes += n;
+}
+
+static void drain(struct inbox *in)
+{
+	const struct queue_record *rec;
+
+	for (size_t i = 0; i < in->n_queues; i++)
+		while ((rec = queue_peek(in->queues[i]))) {
+			put(in, rec);
+			queue_pop(in->queues[i]);
+		}
+}
+
+static void *inbox_main(void *arg)
+{
+	struct inbox *in = arg;
+	eventfd_t n;
+
+	while (eventfd_read(in->hurry, &n) == 0 && !atomic_load(&in->stop)) {
+		pthread_mutex_lock(&in->lock);
+		drain(in);
+		pthread_mutex_unlock(&in->lock);
+	}
+	return NULL;
+}
+
+struct inbox *inbox_create(struct queue **queues, size_t n)
+{
+	struct inbox *in = calloc(1, sizeof(*in));
+
+	if (!in)
+		return NULL;
+	in->queues = queues;
+	in->n_queues = n;
+	pthread_mutex_init(&in->lock, NULL);
+	in->hurry = eventfd(0, EFD_CLOEXEC);
+	in->started = in->hurry >= 0 && pthread_create(&in->thread, NULL, inbox_main, in) == 0;
+	if (in->started)
+		return in;
+	inbox_destroy(in);
+	return NULL;
+}
+
+void inbox_destroy(struct inbox *in)
+{
+	if (!in)
+		return;
+	if (in->started) {
+		atomic_store(&in->stop, true);
+		eventfd_write(in->hurry, 1);
+		pthread_join(in->thread, NULL);
+	}
+	if (in->hurry >= 0)
+		close(in->hurry);
+	for (size_t i = 0; i < in->n; i++)
+		free(in->items[i].data);
+	free(in->items);
+	pthread_mutex_destroy(&in->lock);
+	free(in);
+}
+
+void inbox_add(struct inbox *in, struct queue *q)
+{
+	in->queues[in->n_queues] = q;
+	in->n_queues++;
+}
+
+int inbox_hurry(const struct inbox *in)
+{
+	return in->hurry;
+}
+
+void inbox_take(struct inbox *in, struct inbox_item **items, size_t *n)
+{
+	pthread_mutex_lock(&in->lock);
+	drain(in);
+	*items = in->items;
+	*n = in->n;
+	in->items = NULL;
+	in->n = in->cap = in->bytes = 0;
+	pthread_mutex_unlock(&in->lock);
+}
+
+uint64_t inbox_dropped(struct inbox *in, uint32_t type)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&in->lock);
+	n = in->dropped[type % N_TYPES];
+	in->dropped[type % N_TYPES] = 0;
+	pthread_mutex_unlock(&in->lock);
+	return n;
+}

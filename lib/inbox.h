@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * inbox - what the readers queued, taken out of their queues in time.
+ *
+ * Whoever works on it (the resolver) may be busy for long, with a file of a million unwind
+ * rules; a queue that is half full meanwhile is emptied by a thread that does nothing else.
+ */
+#ifndef INBOX_H
+#define INBOX_H
+
+#include <stdbool.h>
+
+#include "queue.h"
+
+/* A queued record. @data is malloc'ed, aligned for any struct. */
+struct inbox_item {
+	uint32_t type, n;
+	unsigned char *data;
+};
+
+struct inbox;
+
+/* @queues: borrowed; room for those that are added. NULL: no memory, descriptor or thread. */
+struct inbox *inbox_create(struct queue **queues, size_t n);
+void inbox_destroy(struct inbox *in);
+void inbox_add(struct inbox *in, struct queue *q); /* one queue more; control thread */
+
+/* An eventfd to write to when a queue is half full. */
+int inbox_hurry(const struct inbox *in);
+
+/* Empty the queues and take over all that came since the last call: of each queue in order.
+ * *@items is malloc'ed, NULL when there is nothing. */
+void inbox_take(struct inbox *in, struct inbox_item **items, size_t *n);
+
+/* How many records of @type found no memory since the last call of this. */
+uint64_t inbox_dropped(struct inbox *in, uint32_t type);
+
+#endif

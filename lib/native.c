@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+#include "native.h"
+
+#include "arch/arch.h"
+#include "base.h"
+#include "codefile.h"
+#include "fetch.h"
+#include "unwind/libunwind.h"
+
+enum {
+	MAX_FRAMES = 4096,
+	MAX_RUNS = 16,
+	CODE_MS = 20,
+	MAX_ITEMS = MAX_FRAMES + PYWALK_MAX_FRAMES + MAX_RUNS + 2,
+	SP = 7,			/* DWARF number of the stack pointer, x86-64 */
+	MAX_TABLES = 256 << 20, /* bytes of unwind tables */
+};
+
+struct native {
+	struct unwinder *unwinder;
+	struct libunwind *libunwind; /* to be used instead, or NULL */
+	struct symbolizer *symbols;
+	struct fetch *code; /* being read, or NULL */
+	struct codefile files;
+	struct unwind_frame frame[MAX_FRAMES];
+	enum merge_hint hint[MAX_FRAMES];
+	struct merge_run run[MAX_RUNS];
+	struct merge_item item[MAX_ITEMS];
+	/* of the sample at hand */
+	const struct native_input *in;
+	uint32_t n_frames, n_runs;
+};
+
+bool native_has_libunwind(void)
+{
+#ifdef PYSAMPLED_LIBUNWIND
+	return true;
+#else
+	return false;
+#endif
+}
+
+struct native *native_create(struct symbolizer *symbols, bool libunwind)
+{
+	struct native *n = calloc(1, sizeof(*n));
+
+	if (!n)
+		return NULL;
+	n->symbols = symbols;
+	n->unwinder = unwinder_create(MAX_TABLES);
+#ifdef PYSAMPLED_LIBUNWIND
+	if (libunwind)
+		n->libunwind = libunwind_create();
+#endif
+	if (!n->unwinder || (libunwind && !n->libunwind)) {
+		native_destroy(n);
+		return NULL;
+	}
+	return n;
+}
+
+void native_destroy(struct native *n)
+{
+	if (!n)
+		return;
+	fetch_release(n->code);
+	codefile_deinit(&n->files);
+	unwinder_destroy(n->unwinder);
+#ifdef PYSAMPLED_LIBUNWIND
+	libunwind_destroy(n->libunwind);
+#endif
+	free(n);
+}
+
+void native_side(struct native *n, const struct side *side)
+{
+	unwinder_side(n->unwinder, side);
+}
+
+/* --- unwinding --- */
+
+/* Code that some stack ended in, and that had to be read. */
+static void take_code(struct native *n)
+{
+	struct bytes code;
+	pid_t pid;
+	raddr lo;
+
+	if (!n->code || !fetch_done(n->code, &pid, &lo, &code))
+		return;
+	unwinder_code(n->unwinder, pid, lo, code);
+	fetch_release(n->code);
+	n->code = NULL;
+}
+
+/* Read the code that @s ended in. False: it takes too long to wait for; later stacks will
+ * have it. */
+static bool get_code(struct native *n, const struct unwind_stack *s)
+{
+	if (!s->want_hi || n->code)
+		return false;
+	n->code = fetch_start(n->in->pid, s->want_lo, s->want_hi);
+	if (!n->code || !fetch_wait(n->code, CODE_MS))
+		return false;
+	take_code(n);
+	return true;
+}
+
+static int read_code(void *arg, uint64_t at, void *buf, size_t n)
+{
+	struct native *nat = arg;
+
+	return codefile_read(&nat->files, symbolizer_space(nat->symbols, nat->in->pid), at,
+			     buf, n);
+}
+
+static void unwind(struct native *n, const struct unwind_regs *regs, struct unwind_stack *s)
+{
+#ifdef PYSAMPLED_LIBUNWIND
+	const struct space *sp = symbolizer_space(n->symbols, n->in->pid);
+
+	if (n->libunwind && sp) {
+		libunwind_stack(n->libunwind, sp, regs, &n->in->mem, s);
+		return;
+	}
+#endif
+	unwinder_stack(n->unwinder, n->in->pid, regs, &n->in->mem, read_code, n, s);
+}
+
+/* One run of frames from @regs on. */
+static void unwind_run(struct native *n, const struct unwind_regs *regs)
+{
+	struct unwind_stack s = { .frame = n->frame + n->n_frames,
+				  .cap = MAX_FRAMES - n->n_frames };
+
+	do
+		unwind(n, regs, &s);
+	while (get_code(n, &s));
+	n->n_frames += (uint32_t)s.n;
+	n->run[n->n_runs++] = (struct merge_run){ .to = n->n_frames, .end = s.end };
+}
+
+void native_regs(struct unwind_regs *ret, uint64_t pc, uint64_t sp)
+{
+	*ret = (struct unwind_regs){ .pc = pc, .have = (uint64_t)1 << arch_host->dwarf_sp };
+	ret->r[arch_host->dwarf_sp] = sp;
+}
+
+/* Does a function that @pc returns into, called at @sp, own @at? Told by rules that need the
+ * stack pointer alone. */
+static bool owns(struct native *n, uint64_t pc, uint64_t sp, uint64_t at,
+		 struct unwind_regs *regs)
+{
+	struct unwind_frame two[2];
+	struct unwind_stack s = { .frame = two, .cap = 2 };
+
+	native_regs(regs, pc, sp);
+	regs->returned = true;
+	unwinder_stack(n->unwinder, n->in->pid, regs, &n->in->mem, NULL, NULL, &s);
+	return s.n > 1 && two[0].sp <= at && at < two[0].cfa;
+}
+
+/* Unwinding broke. The evaluation loop around the next anchor was left by a call whose return
+ * address lies below the anchor: the first word that returns into the loop, and whose frame
+ * holds the anchor, is it. */
+static bool find_again(struct native *n, uint64_t from, uint64_t anchor,
+		       struct unwind_regs *regs)
+{
+	const struct bytes stack = n->in->mem.piece[0].bytes;
+	uint64_t base = n->in->mem.piece[0].at, at = MAX((from + 7) & ~(uint64_t)7, base);
+
+	for (; at < anchor && at - base + 8 <= stack.n; at += 8) {
+		uint64_t pc = load_u64(stack.at + (at - base));
+
+		if (symbolize_kind(n->symbols, n->in->pid, pc - 1) == SYMBOL_EVAL &&
+		    owns(n, pc, at + 8, anchor, regs))
+			return true;
+	}
+	return false;
+}
+
+/* The next anchor above what has been unwound. */
+static uint64_t anchor_above(const struct native *n, uint64_t sp)
+{
+	const struct pystack_anchor *a = n->in->anchor;
+
+	for (uint32_t i = 0; i < n->in->n_anchors; i++)
+		if (a[i].at > sp)
+			return a[i].at;
+	return 0;
+}
+
+static void unwind_all(struct native *n, const struct unwind_regs *first)
+{
+	struct unwind_regs regs = *first;
+	uint64_t from, anchor;
+
+	for (;;) {
+		unwind_run(n, &regs);
+		if (n->n_runs == MAX_RUNS || n->n_frames + 2 >= MAX_FRAMES ||
+		    n->run[n->n_runs - 1].end == UNWIND_BOTTOM)
+			return;
+		from = n->frame[n->n_frames - 1].sp;
+		anchor = anchor_above(n, from);
+		if (!anchor || !find_again(n, from, anchor, &regs))
+			return;
+	}
+}
+
+/* --- together --- */
+
+static enum merge_hint hint_of(enum symbol_kind kind)
+{
+	return kind == SYMBOL_EVAL	? MERGE_IS_EVAL :
+	       kind == SYMBOL_COROUTINE ? MERGE_IS_COROUTINE :
+					  MERGE_PLAIN;
+}
+
+struct native_stack native_stack(struct native *n, const struct native_input *in)
+{
+	struct merge_input m = {
+		.frame = n->frame,
+		.hint = n->hint,
+		.run = n->run,
+		.anchor = in->anchor,
+		.n_anchors = in->n_anchors,
+		.n_python = in->n_python,
+	};
+	struct native_stack ret = { .item = n->item, .frame = n->frame };
+
+	n->in = in;
+	take_code(n);
+	n->n_frames = n->n_runs = 0;
+	if (in->regs)
+		unwind_all(n, in->regs);
+	for (uint32_t i = 0; i < n->n_frames; i++)
+		n->hint[i] = hint_of(symbolize_kind(n->symbols, in->pid,
+						    n->frame[i].pc - n->frame[i].returned));
+	m.n_runs = n->n_runs;
+	ret.n = merge(&m, n->item);
+	return ret;
+}
+
+const char *native_end_name(enum unwind_end end)
+{
+	static const char *const names[UNWIND_N_ENDS] = {
+		[UNWIND_BOTTOM] = "[bottom]", [UNWIND_NO_CFI] = "[no CFI]",
+		[UNWIND_NO_MAP] = "[no map]", [UNWIND_NO_REG] = "[no register]",
+		[UNWIND_CUT] = "[cut]",	      [UNWIND_LIMIT] = "[limit]",
+		[UNWIND_BAD] = "[bad stack]", [UNWIND_COROUTINE] = "[coroutine root]",
+	};
+
+	return names[end];
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rootfile - regular files as a process sees them: in a container or not. Never opens a FIFO
+ * or a device; may hang on a dead mount (later.h).
+ */
+#ifndef ROOTFILE_H
+#define ROOTFILE_H
+
+#include <sys/types.h>
+
+/* The root folder of @pid, which the descriptor keeps when the process has gone; -errno. */
+int rootfile_root(pid_t pid);
+
+/* Open @path for reading below @root: what its links and ".." name, as a process with that
+ * root would find it. @root -1: ours. A descriptor; -EINVAL: not a regular file, or
+ * empty; -errno. */
+int rootfile_open(int root, const char *path);
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+#include "unwind/libunwind.h"
+
+#include <elf.h>
+#include <libunwind.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "arch/arch.h"
+
+enum { N_MODULES = 256, MAX_LOADS = 8, HDR_BYTES = 12, RIP = 16 };
+
+/* A mapped file: its addresses in the process less @bias are its own. */
+struct module {
+	pid_t pid;
+	uint64_t lo, hi, ino, bias;
+	int fd; /* -1: the vdso, which is ours too */
+	uint64_t hdr_at;
+	uint32_t hdr_rows;
+	size_t n_loads;
+	Elf64_Phdr load[MAX_LOADS];
+	bool used;
+};
+
+struct libunwind {
+	unw_addr_space_t as;
+	pid_t pid;    /* whose frames it has cached */
+	uint64_t gen; /* and of what maps */
+	const struct space *sp;
+	const struct unwind_regs *regs;
+	const struct unwind_memory *mem;
+	struct module module[N_MODULES];
+	size_t next; /* to be replaced */
+};
+
+static bool file_read(const struct module *m, uint64_t offset, void *buf, size_t n)
+{
+	if (m->fd >= 0)
+		return pread(m->fd, buf, n, (off_t)offset) == (ssize_t)n;
+	memcpy(buf, (const char *)getauxval(AT_SYSINFO_EHDR) + offset, n);
+	return true;
+}
+
+/* @vaddr: the file's own address. */
+static bool module_read(const struct module *m, uint64_t vaddr, void *buf, size_t n)
+{
+	for (size_t i = 0; i < m->n_loads; i++) {
+		uint64_t off = vaddr - m->load[i].p_vaddr;
+
+		if (off < m->load[i].p_filesz && m->load[i].p_filesz - off >= n)
+			return file_read(m, m->load[i].p_offset + off, buf, n);
+	}
+	return false;
+}
+
+static void read_headers(struct module *m, const struct space_map *map)
+{
+	Elf64_Ehdr eh;
+	Elf64_Phdr ph;
+
+	if (!file_read(m, 0, &eh, sizeof(eh)) || memcmp(eh.e_ident, ELFMAG, SELFMAG) != 0 ||
+	    eh.e_phentsize != sizeof(ph))
+		return;
+	for (unsigned i = 0; i < eh.e_phnum; i++) {
+		if (!file_read(m, eh.e_phoff + i * sizeof(ph), &ph, sizeof(ph)))
+			return;
+		if (ph.p_type == PT_LOAD && m->n_loads < MAX_LOADS)
+			m->load[m->n_loads++] = ph;
+		if (ph.p_type == PT_LOAD && (ph.p_flags & PF_X) &&
+		    map->pgoff - (ph.p_offset & ~4095ul) < ph.p_filesz + 4096)
+			m->bias = m->lo - map->pgoff + ph.p_offset - ph.p_vaddr;
+		if (ph.p_type == PT_GNU_EH_FRAME)
+			m->hdr_at = ph.p_vaddr;
+	}
+	if (m->hdr_at && !module_read(m, m->hdr_at + 8, &m->hdr_rows, sizeof(m->hdr_rows)))
+		m->hdr_at = 0;
+}
+
+static void module_close(struct module *m)
+{
+	if (m->used && m->fd >= 0)
+		close(m->fd);
+	m->used = false;
+}
+
+static const struct module *module_at(struct libunwind *u, uint64_t at)
+{
+	const struct space_map *map = space_at(u->sp, at);
+	struct module *m = u->module;
+	bool vdso;
+
+	/* Unwind information lies in other segments, which have no map here. */
+	for (size_t i = 0; i < N_MODULES; i++)
+		if (m[i].used && m[i].pid == u->sp->pid && m[i].n_loads &&
+		    at - m[i].bias - m[i].load[0].p_vaddr <
+			    m[i].load[m[i].n_loads - 1].p_vaddr +
+				    m[i].load[m[i].n_loads - 1].p_memsz &&
+		    (!map || (map->lo == m[i].lo && map->ino == m[i].ino)))
+			return &m[i];
+	if (!map || !map->elf)
+		return NULL;
+	vdso = strcmp(elfcache_path(map->elf), "[vdso]") == 0;
+	m += u->next++ % N_MODULES;
+	module_close(m);
+	*m = (struct module){ .pid = u->sp->pid,
+			      .lo = map->lo,
+			      .hi = map->hi,
+			      .ino = map->ino,
+			      .fd = vdso ? -1 : space_open(u->sp, map, NULL),
+			      .used = true };
+	if (m->fd >= 0 || vdso)
+		read_headers(m, map);
+	return m->n_loads ? m : NULL;
+}
+
+/* --- what libunwind asks for --- */
+
+extern int _Ux86_64_dwarf_search_unwind_table(unw_addr_space_t, unw_word_t, unw_dyn_info_t *,
+					      unw_proc_info_t *, int, void *);
+
+static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *pi, int need,
+			  void *arg)
+{
+	const struct module *m = module_at(arg, ip);
+	unw_dyn_info_t di = { .format = UNW_INFO_FORMAT_REMOTE_TABLE };
+
+	if (!m || !m->hdr_at)
+		return -UNW_ENOINFO;
+	di.start_ip = m->lo;
+	di.end_ip = m->hi;
+	di.u.rti.segbase = m->hdr_at + m->bias;
+	di.u.rti.table_data = m->hdr_at + m->bias + HDR_BYTES;
+	di.u.rti.table_len = m->hdr_rows;
+	return _Ux86_64_dwarf_search_unwind_table(as, ip, &di, pi, need, arg);
+}
+
+static void put_unwind_info(unw_addr_space_t as, unw_proc_info_t *pi, void *arg)
+{
+}
+
+static int no_dyn_info(unw_addr_space_t as, unw_word_t *at, void *arg)
+{
+	return -UNW_ENOINFO;
+}
+
+static int access_mem(unw_addr_space_t as, unw_word_t at, unw_word_t *v, int write, void *arg)
+{
+	struct libunwind *u = arg;
+	const struct module *m;
+
+	if (write)
+		return -UNW_EINVAL;
+	for (size_t i = 0; i < UNWIND_PIECES; i++) {
+		const struct unwind_piece *p = &u->mem->piece[i];
+		uint64_t off = at - p->at;
+
+		if (off < p->bytes.n && p->bytes.n - off >= sizeof(*v)) {
+			*v = load_u64(p->bytes.at + off);
+			return 0;
+		}
+	}
+	m = module_at(u, at);
+	return m && module_read(m, at - m->bias, v, sizeof(*v)) ? 0 : -UNW_EINVAL;
+}
+
+static int access_reg(unw_addr_space_t as, unw_regnum_t reg, unw_word_t *v, int write,
+		      void *arg)
+{
+	const struct libunwind *u = arg;
+
+	if (write || reg < 0 || reg > RIP || (reg != RIP && !(u->regs->have >> reg & 1)))
+		return -UNW_EBADREG;
+	*v = reg == RIP ? u->regs->pc : u->regs->r[reg];
+	return 0;
+}
+
+static int no_fpreg(unw_addr_space_t as, unw_regnum_t reg, unw_fpreg_t *v, int write,
+		    void *arg)
+{
+	return -UNW_EINVAL;
+}
+
+static int no_resume(unw_addr_space_t as, unw_cursor_t *c, void *arg)
+{
+	return -UNW_EINVAL;
+}
+
+static int no_name(unw_addr_space_t as, unw_word_t at, char *buf, size_t n, unw_word_t *off,
+		   void *arg)
+{
+	return -UNW_EINVAL;
+}
+
+/* --- together --- */
+
+struct libunwind *libunwind_create(void)
+{
+	static unw_accessors_t accessors = { find_proc_info, put_unwind_info, no_dyn_info,
+					     access_mem,     access_reg,      no_fpreg,
+					     no_resume,	     no_name };
+	struct libunwind *u = calloc(1, sizeof(*u));
+
+	if (!u)
+		return NULL;
+	u->as = unw_create_addr_space(&accessors, 0);
+	if (u->as && unw_set_caching_policy(u->as, UNW_CACHE_GLOBAL) == 0)
+		return u;
+	libunwind_destroy(u);
+	return NULL;
+}
+
+void libunwind_destroy(struct libunwind *u)
+{
+	if (!u)
+		return;
+	if (u->as)
+		unw_destroy_addr_space(u->as);
+	for (size_t i = 0; i < N_MODULES; i++)
+		module_close(&u->module[i]);
+	free(u);
+}
+
+/* What it has cached is of one process as it was. */
+static void settle(struct libunwind *u)
+{
+	if (u->pid == u->sp->pid && u->gen == u->sp->gen)
+		return;
+	unw_flush_cache(u->as, 0, 0);
+	for (size_t i = 0; i < N_MODULES; i++)
+		if (u->module[i].pid == u->sp->pid)
+			module_close(&u->module[i]);
+	u->pid = u->sp->pid;
+	u->gen = u->sp->gen;
+}
+
+static void put_frame(struct unwind_stack *ret, unw_cursor_t *c)
+{
+	struct unwind_frame *f = &ret->frame[ret->n];
+	unw_word_t pc = 0, sp = 0;
+
+	unw_get_reg(c, UNW_REG_IP, &pc);
+	unw_get_reg(c, UNW_REG_SP, &sp);
+	*f = (struct unwind_frame){ .pc = pc,
+				    .sp = sp,
+				    .returned = ret->n && unw_is_signal_frame(c) <= 0 };
+	if (ret->n)
+		f[-1].cfa = sp;
+	ret->n++;
+}
+
+void libunwind_stack(struct libunwind *u, const struct space *sp,
+		     const struct unwind_regs *regs, const struct unwind_memory *mem,
+		     struct unwind_stack *ret)
+{
+	unw_cursor_t c;
+	int r = 1;
+
+	u->sp = sp;
+	u->regs = regs;
+	u->mem = mem;
+	settle(u);
+	ret->n = 0;
+	ret->want_lo = ret->want_hi = 0;
+	ret->end = UNWIND_NO_MAP;
+	if (unw_init_remote(&c, u->as, u) < 0)
+		return;
+	while (r > 0 && ret->n < ret->cap) {
+		put_frame(ret, &c);
+		r = unw_step(&c);
+	}
+	/* Its own sign of a thread's start is a frame without a return address. */
+	if (r == 0 && ret->n > 1 && ret->frame[ret->n - 1].pc == 0)
+		ret->n--;
+	ret->end = r > 0 ? UNWIND_LIMIT : r == 0 ? UNWIND_BOTTOM : UNWIND_NO_CFI;
+}

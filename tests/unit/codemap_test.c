@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * codemap_test - what JITs write down, in both formats: whole, in pieces and damaged.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "codemap.h"
+#include "jitdump.h"
+
+static size_t parse_perf(struct codemap *m, const char *text)
+{
+	size_t n = strlen(text), used;
+	unsigned char *copy = malloc(n + 1); /* of that size, for ASan */
+
+	copy = realloc(copy, MAX(n, 1));
+	memcpy(copy, text, n);
+	used = codemap_parse_perf(m, (struct bytes){ copy, n }, 0);
+	codemap_sort(m);
+	free(copy);
+	return used;
+}
+
+static void check_name(const struct codemap *m, uint64_t ip, const char *want)
+{
+	const char *got = codemap_find(m, ip);
+
+	if (want)
+		assert_non_null(got);
+	else
+		assert_null(got);
+	if (want)
+		assert_string_equal(want, got);
+}
+
+static void test_perf_lines(void **state)
+{
+	static const char text[] =
+		"1000 10 first\n2000 20 with spaces;and more\n"
+		"0x3000 0X10 prefixed\n"
+		"\n4000\n4000 10\n4000 10 \nnonsense 10 x\n4000 zz x\n"
+		"11112222333344445 1 too long\n4000 0 no size\n"
+		"ffffffffffffffff 10 wraps\nfffffffffffff000 10 high\n"
+		"5000 10000001 too large\n6000 10 py::f:/a b.py\n7000 10 cut";
+	struct codemap m = { 0 };
+
+	assert_int_equal(strlen(text) - strlen("7000 10 cut"), parse_perf(&m, text));
+	check_name(&m, 0xfff, NULL);
+	check_name(&m, 0x1000, "first");
+	check_name(&m, 0x100f, "first");
+	check_name(&m, 0x1010, NULL);
+	check_name(&m, 0x201f, "with spaces;and more");
+	check_name(&m, 0x3000, "prefixed");
+	check_name(&m, 0x4000, NULL);
+	check_name(&m, 0x5000, NULL);
+	check_name(&m, 0x6001, "py::f:/a b.py");
+	check_name(&m, 0x7000, NULL);
+	check_name(&m, 0xfffffffffffff008, "high");
+	check_name(&m, UINT64_MAX, NULL);
+	parse_perf(&m, "7000 10 whole\n");
+	check_name(&m, 0x7000, "whole");
+	codemap_deinit(&m);
+}
+
+/* A JIT uses memory again: what it wrote last counts, also where it begins earlier. */
+static void test_used_again(void **state)
+{
+	struct codemap m = { 0 };
+
+	parse_perf(&m, "1000 100 old\n1080 10 inner\n1000 20 new\n");
+	check_name(&m, 0x1000, "new");
+	check_name(&m, 0x1088, "inner");
+	check_name(&m, 0x1020, NULL); /* what the old one left is nobody's */
+	parse_perf(&m, "f00 1000 all\n");
+	check_name(&m, 0x1000, "all");
+	check_name(&m, 0x1088, "all");
+	parse_perf(&m, "1084 4 last\n");
+	check_name(&m, 0x1083, "all");
+	check_name(&m, 0x1084, "last");
+	codemap_deinit(&m);
+}
+
+static void dump_other(struct dump *d, uint32_t id, uint32_t n)
+{
+	put32(d, id), put32(d, n), put64(d, 3);
+	for (uint32_t i = 16; i < n; i++)
+		d->at[d->n++] = 0xee;
+}
+
+static void dump_make(struct dump *d)
+{
+	dump_begin(d);
+	dump_load(d, 0x1000, 0x100, "one", 0);
+	dump_other(d, 2, 100); /* JIT_CODE_DEBUG_INFO */
+	dump_load(d, 0x2000, 0x100, "two", 0);
+	dump_other(d, 1, 16);
+	dump_load(d, 0x3000, 0x100, "", 0);
+	dump_load(d, 0x4000, 0x100, "py::four:/x.py", 0);
+}
+
+static size_t parse_dump(struct codemap *m, const struct dump *d, size_t from, size_t n)
+{
+	unsigned char *copy = malloc(n ? n : 1);
+	size_t used;
+
+	memcpy(copy, d->at + from, n);
+	used = codemap_parse_dump(m, (struct bytes){ copy, n }, from);
+	free(copy);
+	return used;
+}
+
+/* In pieces of any size, as a file that is being written. */
+static void test_dump(void **state)
+{
+	struct dump d;
+
+	dump_make(&d);
+	for (size_t step = 1; step <= d.n; step++) {
+		struct codemap m = { 0 };
+		size_t at = 0;
+
+		for (size_t n = 0; n <= d.n; n = n < d.n ? MIN(n + step, d.n) : n + 1)
+			if (n >= at)
+				at += parse_dump(&m, &d, at, n - at);
+		assert_int_equal(d.n, at);
+		codemap_sort(&m);
+		check_name(&m, 0x1000, "one");
+		check_name(&m, 0x20ff, "two");
+		check_name(&m, 0x3000, NULL);
+		check_name(&m, 0x4000, "py::four:/x.py");
+		codemap_deinit(&m);
+	}
+}
+
+static void test_dump_is_none(void **state)
+{
+	struct codemap m = { 0 };
+	struct dump d;
+
+	dump_begin(&d);
+	dump_load(&d, 0x1000, 0x10, "x", 1u << 30); /* its code: to be stepped over */
+	assert_int_equal(40 + 58 + (1u << 30), parse_dump(&m, &d, 0, d.n));
+	codemap_sort(&m);
+	check_name(&m, 0x1000, "x");
+	d.at[4] = 2; /* a version to come */
+	assert_int_equal(0, parse_dump(&m, &d, 0, d.n));
+	d.at[4] = 1, d.at[0] = 0;
+	assert_int_equal(0, parse_dump(&m, &d, 0, d.n));
+	memset(&d, 0, sizeof(d)); /* a hole in the file: no records of no length */
+	assert_int_equal(0, parse_dump(&m, &d, 40, 1000));
+	codemap_deinit(&m);
+}
+
+static void flip(unsigned char *p, size_t n, unsigned *seed)
+{
+	for (int k = 0; k < 1 + rand_r(seed) % 5; k++)
+		p[(size_t)rand_r(seed) % n] = (unsigned char)rand_r(seed);
+}
+
+static void look_around(struct codemap *m, unsigned *seed)
+{
+	codemap_sort(m);
+	for (size_t i = 0; i < 20; i++) {
+		const char *name = codemap_find(m, (uint64_t)rand_r(seed) % 0x8000);
+
+		if (name)
+			assert_in_range(strlen(name), 1, 4095);
+	}
+	codemap_deinit(m);
+}
+
+static void test_flips(void **state)
+{
+	static const char text[] = "1000 100 one\n1000 80 two\n3000 1000 three\n3100 10 f;g\n";
+	unsigned seed = 29;
+	struct dump good, bad;
+	char line[sizeof(text)];
+
+	dump_make(&good);
+	for (unsigned round = 0; round < 100000; round++) {
+		struct codemap m = { 0 };
+		size_t at = 0, used = 1;
+
+		bad = good;
+		flip(bad.at, bad.n, &seed);
+		for (size_t n = (size_t)rand_r(&seed) % good.n; used; at += used)
+			used = at <= n ? parse_dump(&m, &bad, at, n - at) : 0;
+		look_around(&m, &seed);
+		memcpy(line, text, sizeof(text));
+		flip((unsigned char *)line, sizeof(text) - 1, &seed);
+		assert_true(parse_perf(&m, line) <= sizeof(text) - 1);
+		look_around(&m, &seed);
+	}
+}
+
+/* The names of one map end at 64 MB, and it says so. */
+static void test_bounded(void **state)
+{
+	enum { N = 5000, LINES = 20000 };
+	struct codemap m = { 0 };
+	char *line = malloc(N);
+	int i;
+
+	memset(line, 'x', N);
+	memcpy(line, "1000 10 ", 8);
+	line[N - 1] = '\n';
+	for (i = 0; i < LINES && !m.full; i++)
+		codemap_parse_perf(&m, (struct bytes){ (unsigned char *)line, N }, 0);
+	assert_in_range(i, 1000, LINES - 1);
+	assert_true(m.cap_names <= 64 << 20);
+	codemap_sort(&m);
+	assert_int_equal(4095, strlen(codemap_find(&m, 0x1000)));
+	codemap_deinit(&m);
+	free(line);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_perf_lines), cmocka_unit_test(test_used_again),
+		cmocka_unit_test(test_dump),	   cmocka_unit_test(test_dump_is_none),
+		cmocka_unit_test(test_flips),	   cmocka_unit_test(test_bounded),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

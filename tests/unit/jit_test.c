@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * jit_test - what JITs write down: both formats, whole, in pieces and damaged; and this
+ * process as one that writes them.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "jitdump.h"
+#include "proc.h"
+#include "symbolize.h"
+
+enum { CODE = 0x5000000, CODE_SIZE = 0x100000 };
+
+static void feed_range(struct symbolizer *s, pid_t pid, uint64_t from, uint64_t to)
+{
+	struct side side = { .kind = SIDE_MMAP, .pid = pid, .tid = pid };
+
+	side.u.mmap.addr = from;
+	side.u.mmap.len = to - from;
+	side.u.mmap.prot = PROT_EXEC;
+	side.u.mmap.path = "//anon";
+	symbolizer_side(s, &side);
+}
+
+static void feed(struct symbolizer *s, pid_t pid, uint64_t addr, const char *path,
+		 const struct stat *st)
+{
+	struct side side = { .kind = SIDE_MMAP, .pid = pid, .tid = pid };
+
+	side.u.mmap.addr = addr;
+	side.u.mmap.len = CODE_SIZE;
+	side.u.mmap.prot = PROT_READ | PROT_EXEC;
+	side.u.mmap.path = path;
+	if (st) {
+		side.u.mmap.ino = st->st_ino;
+		side.u.mmap.maj = major(st->st_dev), side.u.mmap.min = minor(st->st_dev);
+	}
+	symbolizer_side(s, &side);
+}
+
+static const char *map_path(void)
+{
+	static char path[64];
+
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
+	return path;
+}
+
+static void write_map(const char *mode, const char *text)
+{
+	FILE *f = fopen(map_path(), mode);
+
+	assert_non_null(f);
+	fputs(text, f);
+	assert_int_equal(0, fclose(f));
+}
+
+/* Until that is its name. */
+static void until_named(struct symbolizer *s, pid_t pid, uint64_t at, const char *want)
+{
+	struct timespec step = { .tv_nsec = 1000000 };
+
+	for (int i = 0; i < 10000 && strcmp(symbolize_user(s, pid, at), want) != 0; i++)
+		nanosleep(&step, NULL);
+	assert_string_equal(want, symbolize_user(s, pid, at));
+}
+
+static int remove_map(void **state)
+{
+	unlink(map_path());
+	return 0;
+}
+
+static void test_own_map(void **state)
+{
+	struct symbolizer *s = symbolizer_create();
+	pid_t me = getpid();
+
+	feed(s, me, CODE, "//anon", NULL);
+	assert_string_equal("[anon]", symbolize_user(s, me, CODE)); /* no file yet */
+	write_map("w", "5000000 10 a;b\n5001000 100 py::f:/x.py\n50020");
+	until_named(s, me, CODE, "a:b");
+	assert_int_equal(SYMBOL_OTHER, symbolize_kind(s, me, CODE));
+	until_named(s, me, CODE + 0x1001, "py::f:/x.py");
+	assert_int_equal(SYMBOL_TRAMPOLINE, symbolize_kind(s, me, CODE + 0x1001));
+	assert_string_equal("[anon]", symbolize_user(s, me, CODE + 0x2000));
+	write_map("a", "00 10 more\n");
+	until_named(s, me, CODE + 0x2000, "more");
+	until_named(s, me, CODE, "a:b");
+	write_map("w",
+		  "5003000 10 another file altogether\n5004000 1000 and it is larger still "
+		  "than what was there before\n");
+	until_named(s, me, CODE + 0x3000, "another file altogether");
+	assert_string_equal("[unknown]", symbolize_user(s, me, CODE + CODE_SIZE));
+	symbolizer_destroy(s);
+}
+
+/* A child has what its parent made, and then its own. */
+static void test_forked(void **state)
+{
+	struct symbolizer *s = symbolizer_create();
+	struct side side = { .kind = SIDE_FORK };
+	pid_t me = getpid(), child;
+
+	write_map("w", "5000000 10 parents\n");
+	feed(s, me, CODE, "//anon", NULL);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pause();
+		_exit(0);
+	}
+	side.pid = side.tid = child;
+	side.u.fork.ppid = me;
+	symbolizer_side(s, &side);
+	until_named(s, child, CODE, "parents");
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	symbolizer_destroy(s);
+}
+
+/* Others may write to /tmp too. */
+static void test_not_theirs(void **state)
+{
+	struct symbolizer *s = symbolizer_create();
+
+	if (geteuid() != 0)
+		skip();
+	write_map("w", "5000000 10 forged\n");
+	assert_int_equal(0, chown(map_path(), 12345, 12345));
+	feed(s, getpid(), CODE, "//anon", NULL);
+	assert_string_equal("[anon]", symbolize_user(s, getpid(), CODE));
+	assert_int_equal(0, chown(map_path(), geteuid(), 0));
+	until_named(s, getpid(), CODE, "forged");
+	symbolizer_destroy(s);
+}
+
+static void test_no_file(void **state)
+{
+	struct symbolizer *s = symbolizer_create();
+
+	assert_int_equal(0, mkfifo(map_path(), 0600));
+	feed(s, getpid(), CODE, "//anon", NULL);
+	assert_string_equal("[anon]", symbolize_user(s, getpid(), CODE));
+	unlink(map_path());
+	assert_int_equal(0, symlink("/dev/zero", map_path()));
+	assert_string_equal("[anon]", symbolize_user(s, getpid(), CODE));
+	symbolizer_destroy(s);
+}
+
+static void test_own_dump(void **state)
+{
+	char folder[] = "/tmp/pysampled-jit-XXXXXX", path[128];
+	struct symbolizer *s = symbolizer_create();
+	pid_t me = getpid();
+	struct dump d;
+	struct stat st;
+	int fd;
+
+	assert_non_null(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/jit-%d.dump", folder, me);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	dump_begin(&d);
+	dump_load(&d, CODE + 0x100, 0x100, "made", 0);
+	assert_int_equal(d.n, write(fd, d.at, d.n));
+	assert_int_equal(0, fstat(fd, &st));
+	feed(s, me, CODE, "", NULL);
+	assert_string_equal("[anon]", symbolize_user(s, me, CODE + 0x180));
+	feed(s, me, CODE + CODE_SIZE, path, &st);
+	until_named(s, me, CODE + 0x180, "made");
+	d.n = 0; /* and it writes on */
+	dump_load(&d, CODE + 0x900, 0x80, "py::later:/x.py", 0);
+	assert_int_equal(d.n, write(fd, d.at, d.n));
+	until_named(s, me, CODE + 0x900, "py::later:/x.py");
+	close(fd);
+	unlink(path);
+	rmdir(folder);
+	symbolizer_destroy(s);
+}
+
+/* ---- python -X perf ---- */
+
+/* A Python that has -X perf, or "". */
+static const char *find_python(void)
+{
+	static char path[512];
+	FILE *f =
+		popen("for p in ~/.pyenv/versions/3.1[2-9]*/bin/python /usr/bin/python3; do "
+		      "$p -X perf -c 'import sys; sys.version_info >= (3, 12) or sys.exit(1)' "
+		      "2>/dev/null && echo $p && break; done",
+		      "r");
+
+	path[0] = '\0';
+	if (f && fgets(path, sizeof(path), f))
+		path[strcspn(path, "\n")] = '\0';
+	if (f)
+		pclose(f);
+	return path;
+}
+
+/* Run it behind @prefix; its number here, once it runs its functions. */
+static pid_t start_python(const char *prefix, FILE **ret)
+{
+	char cmd[2048], line[64] = "", comm[16];
+	pid_t *pids, pid = 0;
+	size_t n;
+
+	snprintf(cmd, sizeof(cmd),
+		 "exec %s %s -X perf -c 'def f(): pass\nf(); import signal, sys\n"
+		 "print(\"READY\", flush=True); sys.stdout.close(); signal.pause()' "
+		 "2>/dev/null",
+		 prefix, find_python());
+	*ret = popen(cmd, "r");
+	assert_non_null(*ret);
+	assert_non_null(fgets(line, sizeof(line), *ret));
+	assert_string_equal("READY\n", line);
+	assert_int_equal(0, proc_descendants(getpid(), &pids, &n));
+	for (size_t i = 0; i < n; i++)
+		if (proc_comm(pids[i], pids[i], comm) == 0 && !strncmp(comm, "python", 6))
+			pid = pids[i];
+	free(pids);
+	assert_true(pid > 0);
+	return pid;
+}
+
+/* Each function that its file tells has that name. */
+static void check_python(const char *prefix)
+{
+	struct symbolizer *s = symbolizer_create();
+	char path[128], line[4096], name[4000];
+	unsigned long long start;
+	struct proc_maps maps;
+	unsigned seen = 0;
+	FILE *python, *f;
+	pid_t pid = start_python(prefix, &python);
+
+	assert_int_equal(0, proc_maps_read(&maps, pid));
+	for (size_t i = 0; i < maps.n; i++)
+		if (maps.map[i].x && maps.map[i].path[0] == '\0')
+			feed_range(s, pid, maps.map[i].start, maps.map[i].end);
+	proc_maps_deinit(&maps);
+	snprintf(path, sizeof(path), "/proc/%d/root/tmp/perf-%d.map", pid,
+		 proc_inner_tid(pid, pid));
+	f = fopen(path, "r");
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%llx %*x %3999[^\n]", &start, name) != 2)
+			continue;
+		assert_string_equal(name, symbolize_user(s, pid, start + 1));
+		assert_int_equal(SYMBOL_TRAMPOLINE, symbolize_kind(s, pid, start + 1));
+		seen++;
+	}
+	fclose(f);
+	unlink(path);
+	kill(pid, SIGKILL);
+	pclose(python);
+	symbolizer_destroy(s);
+	assert_true(seen > 20);
+}
+
+static void test_python(void **state)
+{
+	if (!find_python()[0]) {
+		print_message("no Python 3.12 or later\n");
+		skip();
+	}
+	check_python("");
+}
+
+/* Under another number and with another /tmp, as in a container. */
+static void test_python_in_namespaces(void **state)
+{
+	static const char prefix[] =
+		"unshare --pid --fork --mount --kill-child sh -c 'mount -t "
+		"tmpfs none /tmp && exec \"$@\"' x";
+	char cmd[256];
+
+	snprintf(cmd, sizeof(cmd), "%s true 2>/dev/null", prefix);
+	if (!find_python()[0] || system(cmd) != 0) {
+		print_message("no Python 3.12 or later, or no right to make namespaces\n");
+		skip();
+	}
+	check_python(prefix);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(test_own_map, remove_map),
+		cmocka_unit_test_teardown(test_forked, remove_map),
+		cmocka_unit_test_teardown(test_not_theirs, remove_map),
+		cmocka_unit_test_teardown(test_no_file, remove_map),
+		cmocka_unit_test(test_own_dump),
+		cmocka_unit_test(test_python),
+		cmocka_unit_test(test_python_in_namespaces),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

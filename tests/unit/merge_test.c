@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Stacks as letters, innermost first. Native: 'n' a frame, 'E' one that holds an anchor, 'e'
+ * the evaluation loop without one, 'G' greenlet's, 'H' greenlet's with an anchor in it; a
+ * blank ends a run. Anchors: how many Python frames each runs; '-' before one that lies in no
+ * frame. Merged: n, g for native frames, E for an activation, digits for Python frames, '!'
+ * where native frames are missing, 'c' for a coroutine's root, '?' before unplaced ones.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base.h"
+#include "merge.h"
+
+enum { FRAME = 64, NOWHERE = 8 };
+
+struct picture {
+	struct unwind_frame frame[64];
+	enum merge_hint hint[64];
+	struct merge_run run[8];
+	struct pystack_anchor anchor[16];
+	struct merge_input in;
+	uint64_t holder[16]; /* where the anchors lie */
+	size_t n_holders;
+};
+
+static void draw_native(struct picture *p, const char *native, enum unwind_end end)
+{
+	uint64_t sp = 0x1000;
+	uint32_t n = 0;
+
+	for (const char *c = native; *c; c++) {
+		if (*c == ' ') {
+			p->run[p->in.n_runs++] = (struct merge_run){ n, UNWIND_NO_CFI };
+			sp += FRAME; /* what could not be unwound */
+			continue;
+		}
+		p->frame[n] = (struct unwind_frame){ .pc = 1, .sp = sp, .cfa = sp + FRAME };
+		p->hint[n++] = *c == 'G' || *c == 'H' ? MERGE_IS_COROUTINE :
+			       *c == 'E' || *c == 'e' ? MERGE_IS_EVAL :
+							MERGE_PLAIN;
+		if (*c == 'E' || *c == 'H')
+			p->holder[p->n_holders++] = sp + FRAME / 2;
+		sp += FRAME;
+	}
+	p->run[p->in.n_runs++] = (struct merge_run){ n, end };
+}
+
+static void draw_anchors(struct picture *p, const char *anchors)
+{
+	uint32_t total = 0;
+	size_t holder = 0;
+
+	for (const char *c = anchors; *c; c++) {
+		struct pystack_anchor *a = &p->anchor[p->in.n_anchors++];
+		bool nowhere = *c == '-';
+
+		c += nowhere;
+		total += (uint32_t)(*c - '0');
+		*a = (struct pystack_anchor){ .n = total };
+		a->at = nowhere ? NOWHERE : p->holder[holder++];
+	}
+	p->in.n_python = total;
+}
+
+static void letters(const struct picture *p, const struct merge_item *item, size_t n, char *to)
+{
+	for (size_t i = 0; i < n; i++) {
+		switch (item[i].kind) {
+		case MERGE_NATIVE:
+			*to++ = p->hint[item[i].i] == MERGE_IS_COROUTINE ? 'g' : 'n';
+			break;
+		case MERGE_EVAL:
+			*to++ = 'E';
+			break;
+		case MERGE_PYTHON:
+			*to++ = (char)('0' + item[i].i);
+			break;
+		case MERGE_END:
+			*to++ = item[i].i == UNWIND_COROUTINE ? 'c' :
+				item[i].i == UNWIND_LIMIT     ? 'l' :
+								'!';
+			break;
+		case MERGE_UNPLACED:
+			*to++ = '?';
+			break;
+		}
+	}
+	*to = '\0';
+}
+
+/* @more: Python frames beyond the last anchor. */
+static void check_with(const char *native, enum unwind_end end, const char *anchors,
+		       uint32_t more, const char *want)
+{
+	struct picture p = { 0 };
+	struct merge_item item[128];
+	char got[129];
+
+	p.in = (struct merge_input){
+		.frame = p.frame, .hint = p.hint, .run = p.run, .anchor = p.anchor
+	};
+	draw_native(&p, native, end);
+	draw_anchors(&p, anchors);
+	p.in.n_python += more;
+	letters(&p, item, merge(&p.in, item), got);
+	assert_string_equal(got, want);
+}
+
+static void check(const char *native, const char *anchors, const char *want)
+{
+	check_with(native, UNWIND_BOTTOM, anchors, 0, want);
+}
+
+static void test_whole(void **state)
+{
+	check("n", "", "n");
+	check("Enn", "1", "E0nn");
+	check("nEnEnn", "12", "nE0nE12nn");
+	check("EE", "11", "E0E1");
+}
+
+/* An activation that has no frame yet; one whose frame is not linked any more. */
+static void test_edges(void **state)
+{
+	check("nEnEn", "01", "nEnE0n");
+	check("nnnEn", "2", "nnnE01n");
+}
+
+/* What was found again further out stands behind a mark. */
+static void test_broken(void **state)
+{
+	check("nn En", "2", "nn!E01n");
+	check("n E En", "11", "n!E0!E1n");
+	check_with("nEn", UNWIND_CUT, "12", 0, "nE0n!12");
+	check_with("n", UNWIND_NO_CFI, "", 2, "n!01");
+}
+
+/* An anchor that no frame holds leaves its Python frames to the next; never lost. */
+static void test_unplaced(void **state)
+{
+	check("nEn", "-12", "nE012n");
+	check("nEn", "1-1", "nE0n?1");
+	check("nn", "-1", "nn?0");
+}
+
+/* Python frames that --max-frames cut: who runs them is not known, nor is what follows. */
+static void test_cut_python(void **state)
+{
+	check_with("nEnEnen", UNWIND_BOTTOM, "11", 2, "nE0nE1nE23l");
+	check_with("nenn", UNWIND_BOTTOM, "", 2, "nE01l");
+	check_with("nn", UNWIND_BOTTOM, "", 2, "nn?01"); /* no loop to be seen */
+}
+
+static void test_coroutine(void **state)
+{
+	check("nEnGGnEn", "1", "nE0ngc"); /* what is further out belongs to others */
+	check("GnEn", "1", "gnE0n");	  /* the main stack, switching away */
+	check("nEHn", "11", "nE0g1c");	  /* its own base object is no activation */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_whole),	   cmocka_unit_test(test_edges),
+		cmocka_unit_test(test_broken),	   cmocka_unit_test(test_unplaced),
+		cmocka_unit_test(test_cut_python), cmocka_unit_test(test_coroutine),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

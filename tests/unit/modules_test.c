@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * modules_test - mapped files that are gone, cut, no files at all, in another root, on a mount
+ * that does not answer.
+ */
+#include "stripped.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "codefile.h"
+#include "demangle.h"
+#include "rootfile.h"
+#include "symbolize.h"
+#include "unwind/unwind.h"
+
+/* A C++ function as greenlet has them. */
+__attribute__((used)) void greenlet_switch(void) __asm__("_ZN8greenlet8g_switchEv");
+void greenlet_switch(void)
+{
+}
+
+/* The code of @path in @pid, at 4 GB and on. */
+static struct side mapping(const struct place *p, pid_t pid, const char *path,
+			   const struct stat *st)
+{
+	struct side side = { .kind = SIDE_MMAP, .pid = pid, .tid = pid };
+
+	side.u.mmap.addr = 1ull << 32;
+	side.u.mmap.len = p->whole.load[0].size;
+	side.u.mmap.pgoff = p->whole.load[0].offset;
+	side.u.mmap.prot = PROT_READ | PROT_EXEC;
+	side.u.mmap.ino = st->st_ino;
+	side.u.mmap.maj = major(st->st_dev), side.u.mmap.min = minor(st->st_dev);
+	side.u.mmap.path = path;
+	return side;
+}
+
+/* Feed it; the address of @symbol there. */
+static uint64_t feed_for(struct symbolizer *s, const struct place *p, pid_t pid,
+			 const char *path, const struct stat *st, const char *symbol)
+{
+	const struct elfcache_tables *t = &p->whole;
+	struct side side = mapping(p, pid, path, st);
+
+	symbolizer_side(s, &side);
+	for (size_t i = 0; i < t->n_syms; i++)
+		if (strcmp(t->names + t->sym[i].name, symbol) == 0)
+			return side.u.mmap.addr + t->base + t->sym[i].start - t->load[0].vaddr;
+	fail();
+	return 0;
+}
+
+static uint64_t feed(struct symbolizer *s, const struct place *p, pid_t pid, const char *path,
+		     const struct stat *st)
+{
+	return feed_for(s, p, pid, path, st, "test_modules");
+}
+
+/* Its file is there, has been cut since it was mapped, is something else now, is gone. */
+static void test_modules(void **state)
+{
+	static const char *const makes[] = {
+		"cp whole prog", "rm -f prog; mkfifo prog",   "rm -f prog; mknod prog c 1 5",
+		"rm -f prog",	 "head -c 5000 whole > prog", ": > prog"
+	};
+	struct place *p = *state;
+	char path[128];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%.60s/prog", p->root);
+	for (size_t i = 0; i < ARRAY_SIZE(makes); i++) {
+		struct symbolizer *s = symbolizer_create();
+		const char *name;
+
+		if (geteuid() != 0 && strstr(makes[i], "mknod"))
+			continue;
+		sh("cd %s && %s", p->root, makes[i]);
+		if (stat(path, &st) < 0)
+			st.st_ino = 77;
+		name = symbolize_user(s, getpid(), feed(s, p, getpid(), path, &st));
+		if (i == 0)
+			assert_string_equal("test_modules", name);
+		else
+			assert_memory_equal("prog+0x", name, 7);
+		symbolizer_destroy(s);
+	}
+	sh("cd %s && cp whole prog", p->root); /* mapped, and then cut */
+	assert_int_equal(0, stat(path, &st));
+	struct symbolizer *s = symbolizer_create();
+	uint64_t at = feed(s, p, getpid(), path, &st);
+
+	assert_int_equal(0, truncate(path, 5000));
+	assert_memory_equal("prog+0x", symbolize_user(s, getpid(), at), 7);
+	symbolizer_destroy(s);
+}
+
+/* Greenlet's functions are told by their file, whatever they are called. */
+static void test_greenlet(void **state)
+{
+	struct place *p = *state;
+	struct symbolizer *s = symbolizer_create();
+	char path[128];
+	struct stat st;
+	uint64_t at;
+
+	snprintf(path, sizeof(path), "%.60s/_greenlet.so", p->root);
+	sh("cp %s/whole %s", p->root, path);
+	assert_int_equal(0, stat(path, &st));
+	at = feed_for(s, p, getpid(), path, &st, "_ZN8greenlet8g_switchEv");
+	assert_string_equal(demangle_built ? "greenlet::g_switch()" :
+					     "_ZN8greenlet8g_switchEv",
+			    symbolize_user(s, getpid(), at));
+	assert_int_equal(SYMBOL_COROUTINE, symbolize_kind(s, getpid(), at));
+	symbolizer_destroy(s);
+}
+
+/* A process with another root: its stripped module, and the debug file that lies in that root.
+ */
+static void test_container(void **state)
+{
+	struct place *p = *state;
+	struct symbolizer *s = symbolizer_create();
+	struct stat st;
+	char path[128];
+	int ready[2];
+	pid_t child;
+	char c;
+
+	need_tools();
+	if (geteuid() != 0)
+		skip();
+	strip(p, NULL);
+	sh("cd %s && d=usr/lib/debug/.build-id/%.2s && mkdir -p $d && cp debug $d/%s.debug",
+	   p->root, p->id, p->id + 2);
+	assert_int_equal(0, pipe(ready));
+	child = fork();
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (chroot(p->root) < 0 || write(ready[1], "", 1) != 1)
+			_exit(1);
+		pause();
+	}
+	assert_int_equal(1, read(ready[0], &c, 1));
+	snprintf(path, sizeof(path), "%s/prog", p->at);
+	assert_int_equal(0, stat(path, &st));
+	uint64_t at = feed(s, p, child, "/opt/app/prog", &st);
+
+	kill(child, SIGKILL); /* what was opened stays */
+	waitpid(child, NULL, 0);
+	assert_string_equal("test_modules", symbolize_user(s, child, at));
+	symbolizer_destroy(s);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+/* A file system whose server never answers. Closing the descriptor ends all waits. */
+static int mount_dead(const char *path)
+{
+	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	char options[64];
+
+	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0", fd);
+	if (fd >= 0 && mount("dead", path, "fuse", MS_NODEV | MS_NOSUID, options) == 0)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	print_message("no FUSE can be mounted here\n");
+	return -1;
+}
+
+static void test_dead_mount(void **state)
+{
+	struct place *p = *state;
+	struct symbolizer *s = symbolizer_create();
+	struct timespec step = { .tv_nsec = 1000000 };
+	char path[128], self[256] = "";
+	struct stat st, dead;
+	uint64_t at;
+	int fuse;
+
+	assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
+	assert_int_equal(0, stat(self, &st));
+	sh("cp %s/whole %s/prog0", p->root, p->at);
+	snprintf(path, sizeof(path), "%s/prog0", p->at);
+	assert_int_equal(0, stat(path, &dead));
+	dead.st_dev = makedev(0, 77); /* as if it had always been another's */
+	fuse = mount_dead(p->at);
+	if (fuse < 0)
+		skip();
+	for (int i = 29; i >= 0; i--) { /* more than threads that may hang */
+		snprintf(path, sizeof(path), "%s/prog%d", p->at, i);
+		at = feed(s, p, getpid(), path, &dead);
+		assert_memory_equal("prog", symbolize_user(s, getpid(), at), 4);
+	}
+	/* Other files are as they were. */
+	at = feed(s, p, getpid(), self, &st);
+	assert_string_equal("test_modules", symbolize_user(s, getpid(), at));
+	/* And those, once they are there. */
+	close(fuse);
+	assert_int_equal(0, umount2(p->at, MNT_DETACH));
+	at = feed(s, p, getpid(), path, &dead);
+	for (int i = 0; i < 10000 && strchr(symbolize_user(s, getpid(), at), '+'); i++)
+		nanosleep(&step, NULL);
+	assert_string_equal("test_modules", symbolize_user(s, getpid(), at));
+	symbolizer_destroy(s);
+}
+
+/* Neither unwinding nor looking at code waits for it. */
+static void test_dead_mount_unwinding(void **state)
+{
+	struct place *p = *state;
+	struct symbolizer *s = symbolizer_create();
+	struct unwinder *u = unwinder_create(1 << 20);
+	struct timespec step = { .tv_nsec = 1000000 };
+	struct codefile code = { 0 };
+	uint64_t at, start, end;
+	unsigned char byte;
+	struct side side;
+	char path[128];
+	struct stat st;
+	int fuse;
+
+	snprintf(path, sizeof(path), "%s/prog", p->at);
+	sh("cp %s/whole %s", p->root, path);
+	assert_int_equal(0, stat(path, &st));
+	fuse = mount_dead(p->at);
+	if (fuse < 0)
+		skip();
+	side = mapping(p, getpid(), path, &st);
+	unwinder_side(u, &side);
+	at = feed(s, p, getpid(), path, &st);
+	assert_false(unwinder_function(u, getpid(), at, &start, &end));
+	assert_int_equal(-EFAULT,
+			 codefile_read(&code, symbolizer_space(s, getpid()), at, &byte, 1));
+	close(fuse);
+	assert_int_equal(0, umount2(p->at, MNT_DETACH));
+	for (int i = 0; i < 10000 && !unwinder_function(u, getpid(), at, &start, &end); i++)
+		nanosleep(&step, NULL);
+	assert_int_equal(at, start);
+	codefile_deinit(&code);
+	unwinder_destroy(u);
+	symbolizer_destroy(s);
+}
+
+/* The debug files lie on it: no names now, but later if it comes to life (here: is gone). */
+static void test_dead_debug_files(void **state)
+{
+	struct place *p = *state;
+	struct elfcache *c = elfcache_create(1 << 20, &elfcache_symbols, NULL);
+	struct elfcache_id id = { .dev = 1, .ino = 1, .path = "/opt/app/prog" };
+	struct elfcache_elf *e = elfcache_get(c, &id);
+	struct timespec step = { .tv_nsec = 1000000 };
+	char path[128];
+	int fuse;
+
+	need_tools();
+	strip(p, NULL);
+	snprintf(path, sizeof(path), "%.60s/usr/lib/debug", p->root);
+	sh("mkdir -p %s", path);
+	fuse = mount_dead(path);
+	if (fuse < 0)
+		skip();
+	elfcache_give_fd(c, e, rootfile_open(p->fd, id.path), dup(p->fd));
+	assert_null(elfcache_made(c, e));
+	assert_true(elfcache_pending(e));
+	close(fuse);
+	for (int i = 0; i < 10000 && !elfcache_made(c, e); i++)
+		nanosleep(&step, NULL);
+	assert_non_null(elfcache_made(c, e));
+	assert_false(elfcache_pending(e));
+	assert_int_equal(0, umount2(path, MNT_DETACH));
+	elfcache_destroy(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_modules, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_greenlet, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_container, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_dead_mount, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_dead_mount_unwinding, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_dead_debug_files, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
