@@ -80,7 +80,8 @@ int cmd_doctor(int argc, char **argv)
 		argc, argv,
 		"Usage: pysampled doctor [-p PID]\n\n"
 		"What this kernel, these rights and this target allow, and what "
-		"to change.");
+		"to change.",
+		NULL);
 	struct capture_want want = { .pids = &pid };
 
 	if (pid < 0)

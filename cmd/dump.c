@@ -2,33 +2,73 @@
  *
  * dump - the stack of every thread now.
  *
- * Nobody is held: a stack counts when two reads of it agree and the thread still
- * stands where they began; one that never does is said to be torn.
+ * Of a thread that waits in the kernel the stack counts when it waits there before and after
+ * the reads. One that runs is sampled; where that is not permitted, its Python stack counts
+ * when two reads agree and it still stands where they began. Else it is said to be torn.
  */
+#include <seccomp.h>
 #include <stdio.h>
 
+#include "../lib/announce.h"
+#include "../lib/assemble.h"
 #include "../lib/harden.h"
+#include "../lib/perf_decode.h"
 #include "../lib/proc.h"
-#include "../lib/profile.h"
-#include "../lib/pystack.h"
 #include "cmd.h"
+#include "dump_running.h"
 #include "process.h"
 
-enum { TRIES = 20, MAX_FRAMES = 1024 };
+enum { TRIES = 20, MAX_FRAMES = 1024, STACK_BYTES = 256 << 10, PAGE = 4096 };
 
 struct dump {
 	struct pystack_target target;
 	struct rmem_live live;
 	struct pystack *stacks;
-	struct profile *profile;
+	struct assembler *assembler;
+	enum process_native native;
 	struct pystack_frame before[MAX_FRAMES];
+	unsigned char stack[STACK_BYTES];
+};
+
+/* One thread as it was found. */
+struct found {
+	struct pystack_result python;
+	bool stable;
+	bool waits; /* ... @wait says where */
+	struct proc_wait wait;
+	struct bytes stack; /* from wait.sp up */
 };
 
 static void new_code(void *arg, uint64_t id, const struct pycode_copy *c)
 {
 	struct dump *d = arg;
 
-	profile_code(d->profile, id, c, pycode_copy_size(c));
+	profile_code(assembler_profile(d->assembler), id, c, pycode_copy_size(c));
+}
+
+/* --- reading --- */
+
+static struct bytes read_c_stack(struct dump *d, uint64_t sp)
+{
+	size_t n = 0;
+
+	while (n < STACK_BYTES) {
+		uint64_t at = sp + n;
+		size_t piece = MIN(PAGE - at % PAGE, STACK_BYTES - n);
+
+		if (rmem_read(&d->live.base, at, d->stack + n, piece) < 0)
+			break;
+		n += piece;
+	}
+	return (struct bytes){ .at = d->stack, .n = n };
+}
+
+static bool waits_still(const struct dump *d, pid_t tid, const struct proc_wait *before)
+{
+	struct proc_wait now;
+
+	return proc_wait(d->target.pid, tid, &now) == 0 && now.sp == before->sp &&
+	       now.pc == before->pc && now.syscall == before->syscall;
 }
 
 static bool same(const struct dump *d, const struct pystack_result *r, uint32_t n)
@@ -36,26 +76,40 @@ static bool same(const struct dump *d, const struct pystack_result *r, uint32_t 
 	return r->n == n && !memcmp(d->before, r->frames, n * sizeof(*d->before));
 }
 
-/* A stack that was read twice alike, or *@stable false and the last try. */
-static struct pystack_result settle(struct dump *d, pid_t tid, bool *stable)
+/* Read once; f->stable when nothing can have changed meanwhile. @n: frames read before. */
+static void read_once(struct dump *d, pid_t tid, pid_t inner, uint32_t n, struct found *f)
+{
+	f->waits = d->native && proc_wait(d->target.pid, tid, &f->wait) == 0;
+	f->python = pystack_read(d->stacks, &d->target, &d->live.base, tid, inner, NULL, NULL);
+	if (f->python.end != PYSTACK_OK && f->python.end != PYSTACK_NOPYTHON)
+		return;
+	if (f->waits) {
+		f->stack = read_c_stack(d, f->wait.sp);
+		f->stable = waits_still(d, tid, &f->wait);
+	} else {
+		f->stable = f->python.end == PYSTACK_NOPYTHON ||
+			    (same(d, &f->python, n) &&
+			     pystack_unchanged(&f->python, &d->target, &d->live.base));
+	}
+}
+
+static struct found find(struct dump *d, pid_t tid)
 {
 	pid_t inner = proc_inner_tid(d->target.pid, tid);
-	struct pystack_result r = { 0 };
+	struct found f = { 0 };
 	uint32_t n = UINT32_MAX;
 
-	*stable = false;
-	for (int i = 0; i < TRIES && !*stable; i++) {
-		r = pystack_read(d->stacks, &d->target, &d->live.base, tid, inner, NULL, NULL);
-		if (r.end == PYSTACK_NOPYTHON)
-			break;
-		if (r.end != PYSTACK_OK)
+	for (int i = 0; i < TRIES && !f.stable; i++) {
+		read_once(d, tid, inner, n, &f);
+		if (f.python.end != PYSTACK_OK)
 			continue;
-		*stable = same(d, &r, n) && pystack_unchanged(&r, &d->target, &d->live.base);
-		n = r.n;
-		memcpy(d->before, r.frames, n * sizeof(*d->before));
+		n = f.python.n;
+		memcpy(d->before, f.python.frames, n * sizeof(*d->before));
 	}
-	return r;
+	return f;
 }
+
+/* --- printing --- */
 
 static const char *state_name(char c)
 {
@@ -74,55 +128,123 @@ static const char *state_name(char c)
 	}
 }
 
-static void print_frames(struct dump *d, const struct pystack_result *r)
+/* Where the kernel keeps it: "futex, futex_wait_queue". */
+static void print_wait(const struct found *f)
 {
-	for (uint32_t i = 0; i < r->n; i++) {
-		const struct pyfunc *f;
-		int line = 0;
+	char *name = f->wait.syscall < 0 ? NULL :
+					   seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE,
+									    f->wait.syscall);
 
-		f = profile_lookup(d->profile, r->frames[i].code_id, r->frames[i].lasti,
-				   &line);
-		if (f)
-			printf("    %s (%s:%d)\n", f->qualname, f->file, line);
-	}
-	if (r->truncated)
+	if (name || f->wait.wchan[0])
+		printf("    [waits in %s%s%s]\n", name ? name : "",
+		       name && f->wait.wchan[0] ? ", " : "", f->wait.wchan);
+	free(name);
+}
+
+static void print_stack(struct dump *d, const struct found *f)
+{
+	bool known = f->waits && f->stable;
+	struct unwind_regs regs;
+	struct assemble_input in = {
+		.prov = !f->stable			  ? PROV_TORN :
+			f->python.end == PYSTACK_NOPYTHON ? PROV_NOPYTHON :
+							    PROV_EXACT,
+		.python = f->python.frames,
+		.native = { .pid = d->target.pid,
+			    .regs = known ? &regs : NULL,
+			    .mem.piece[0] = { .at = f->wait.sp, .bytes = f->stack },
+			    .anchor = f->python.anchors,
+			    .n_anchors = f->stable ? f->python.n_anchors : 0,
+			    .n_python = f->stable ? f->python.n : 0 },
+	};
+	struct stack stack;
+
+	native_regs(&regs, f->wait.pc, f->wait.sp);
+	assemble(d->assembler, &in, &stack);
+	dump_print(stdout, &stack);
+	if (in.prov == PROV_NOPYTHON)
+		puts("    [no Python]");
+	if (f->python.truncated)
 		printf("    ... (deeper than %d frames)\n", MAX_FRAMES);
 }
 
-static void print_thread(struct dump *d, pid_t tid)
+/* @sampled: its stack, if a sample told it; taken over. */
+static void print_thread(struct dump *d, pid_t tid, char *sampled)
 {
+	_cleanup_free_ char *text = sampled;
 	char comm[16];
-	bool stable;
-	struct pystack_result r;
-	char state = proc_state(d->target.pid, tid);
+	struct found f;
+	char state = sampled ? 'R' : proc_state(d->target.pid, tid);
 
 	if (proc_comm(d->target.pid, tid, comm) < 0)
 		return;
-	r = settle(d, tid, &stable);
 	printf("Thread %d (%s): \"%s\"\n", tid, state_name(state), comm);
-	if (r.end == PYSTACK_NOPYTHON)
-		printf("    [no Python]\n");
-	else if (r.end != PYSTACK_OK || !stable)
-		printf("    [torn]\n");
-	else
-		print_frames(d, &r);
+	if (text) {
+		fputs(text, stdout);
+		return;
+	}
+	f = find(d, tid);
+	if (f.waits)
+		print_wait(&f);
+	print_stack(d, &f);
+}
+
+/* Sample those that run now. */
+static size_t sample_running(const struct dump *d, const pid_t *tids, size_t n,
+			     struct running *r)
+{
+	size_t k = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (proc_state(d->target.pid, tids[i]) == 'R')
+			r[k++].tid = tids[i];
+	dump_running(d->target.pid, d->native, r, k);
+	return k;
 }
 
 static int print_process(struct dump *d, const struct pyproc *p)
 {
+	_cleanup_free_ struct running *r = NULL;
 	_cleanup_free_ pid_t *tids = NULL;
-	size_t n;
+	size_t n, k = 0, next = 0;
 
 	if (proc_tasks(p->pid, &tids, &n) < 0)
 		return cmd_fail(EXIT_NO_PROCESS, "process %d is gone", p->pid);
 	printf("Process %d: CPython %u.%u.%u (%s), %s\n", p->pid, p->version >> 24 & 0xff,
 	       p->version >> 16 & 0xff, p->version >> 8 & 0xff, p->build, p->module);
-	for (size_t i = 0; i < n; i++)
-		print_thread(d, tids[i]);
+	r = calloc(n, sizeof(*r));
+	if (r)
+		k = sample_running(d, tids, n, r);
+	for (size_t i = 0; i < n; i++) {
+		bool sampled = next < k && r[next].tid == tids[i];
+
+		print_thread(d, tids[i], sampled ? r[next].text : NULL);
+		next += sampled;
+	}
 	return EXIT_DONE;
 }
 
-static int dump(pid_t pid)
+/* --- together --- */
+
+/* The process's mapped files, for the assembler. */
+static void learn_maps(struct dump *d)
+{
+	const struct queue_record *rec;
+	struct queue q;
+	struct side s;
+
+	if (queue_init(&q, 4 << 20) < 0)
+		return;
+	announce_process(&q, d->target.pid, false, 0);
+	while ((rec = queue_peek(&q))) {
+		if (perf_decode_side((const void *)rec->data, &s) == 0)
+			assembler_side(d->assembler, &s);
+		queue_pop(&q);
+	}
+	queue_deinit(&q);
+}
+
+static int dump(pid_t pid, enum process_native native)
 {
 	struct dump *d = calloc(1, sizeof(*d));
 	struct pyproc p;
@@ -136,27 +258,33 @@ static int dump(pid_t pid)
 		free(d);
 		return cmd_fail(cmd_exit_code(r), "%s", err.text);
 	}
+	d->native = native;
 	d->target.pid = pid;
 	d->target.layout = p.layout;
 	pywalk_layout_init(&d->target.walk, &p.layout, p.runtime);
 	rmem_live_init(&d->live, pid);
-	d->profile = profile_create();
+	d->assembler = assembler_create(&(struct assembler_config){
+		.native = native, .full = native == PROCESS_NATIVE_FULL, .names = true });
 	d->stacks = pystack_create(MAX_FRAMES, new_code, d);
-	r = d->profile && d->stacks ? print_process(d, &p) :
-				      cmd_fail(EXIT_FAILED, "out of memory");
+	if (d->assembler && native)
+		learn_maps(d);
+	r = d->assembler && d->stacks ? print_process(d, &p) :
+					cmd_fail(EXIT_FAILED, "out of memory");
 	pystack_destroy(d->stacks);
-	profile_destroy(d->profile);
+	assembler_destroy(d->assembler);
 	free(d);
 	return r;
 }
 
 int cmd_dump(int argc, char **argv)
 {
+	enum process_native native = PROCESS_NATIVE;
 	struct err err;
 	pid_t pid = process_option(
 		argc, argv,
-		"Usage: pysampled dump -p PID\n\n"
-		"Print the Python stack of every thread, innermost frame first.");
+		"Usage: pysampled dump -p PID [--native[=full] | --no-native]\n\n"
+		"Print the stack of every thread, Python and native frames, innermost first.",
+		&native);
 
 	if (pid < 0)
 		return process_done(pid);
@@ -164,5 +292,5 @@ int cmd_dump(int argc, char **argv)
 		return cmd_fail(EXIT_USAGE, "dump takes one process: dump -p PID");
 	if (harden_read_only(false, &err) < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
-	return dump(pid);
+	return dump(pid, native);
 }

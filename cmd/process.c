@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "../lib/probe.h"
 #include "../lib/proc.h"
@@ -21,15 +22,34 @@ int process_done(pid_t answer)
 	return -1 - answer;
 }
 
-pid_t process_option(int argc, char **argv, const char *help)
+static const struct option plain[] = { { "pid", required_argument, NULL, 'p' },
+				       { "help", no_argument, NULL, 'h' },
+				       { 0 } };
+static const struct option with_native[] = { { "pid", required_argument, NULL, 'p' },
+					     { "help", no_argument, NULL, 'h' },
+					     { "native", optional_argument, NULL, 'n' },
+					     { "no-native", no_argument, NULL, 'N' },
+					     { 0 } };
+
+pid_t process_option(int argc, char **argv, const char *help, enum process_native *native)
 {
-	static const struct option options[] = { { "pid", required_argument, NULL, 'p' },
-						 { "help", no_argument, NULL, 'h' },
-						 { 0 } };
 	long pid = 0;
 	int opt;
 
-	while ((opt = getopt_long(argc, argv, ":p:h", options, NULL)) != -1) {
+	while ((opt = getopt_long(argc, argv, ":p:h", native ? with_native : plain, NULL)) !=
+	       -1) {
+		if (opt == 'n' && (!optarg || !strcmp(optarg, "full"))) {
+			*native = optarg ? PROCESS_NATIVE_FULL : PROCESS_NATIVE;
+			continue;
+		}
+		if (opt == 'n')
+			return done(cmd_fail(EXIT_USAGE,
+					     "--native takes nothing or 'full', not '%s'",
+					     optarg));
+		if (opt == 'N') {
+			*native = PROCESS_NO_NATIVE;
+			continue;
+		}
 		if (opt == 'h') {
 			puts(help);
 			return done(EXIT_DONE);

@@ -90,3 +90,50 @@ def test_dump_of_a_busy_target_ends_well(py):
 def test_dump_of_what_is_no_python(py):
     sleeper = harness.start(["sleep", "60"])
     harness.pysampled("dump", "-p", sleeper.pid).ok(3)
+
+
+WAITING = """
+import threading, time
+def nap(_):
+    time.sleep(1000)
+def spin():
+    while True:
+        pass
+threading.Thread(target=spin, daemon=True).start()
+print("READY {}", flush=True)
+sorted([0], key=nap)
+"""
+
+
+def threads_of(text):
+    """{state: [[frame or mark, …]]} of a dump."""
+    found = {}
+    for line in text.splitlines():
+        state = re.match(r"Thread \d+ \((\w+)\)", line)
+        if state:
+            found.setdefault(state[1], []).append([])
+            last = found[state[1]][-1]
+        elif line.startswith("    "):
+            last.append(line.strip())
+    return found
+
+
+@harness.one_python
+def test_dump_shows_native_frames_of_who_waits_and_who_runs(py):
+    path = os.path.join(harness.folder(), "waiting.py")
+    with open(path, "w") as file:
+        file.write(WAITING)
+    target = Target(py, path)
+    harness.until(lambda: harness.status(target.pid)["State"][0] == "S", "the main thread sleeps")
+    threads = threads_of(harness.pysampled("dump", "-p", target.pid).ok().out)
+    idle, = threads["idle"]
+    want = ["[waits in clock_nanosleep", "clock_nanosleep", "nap (", "list_sort", "<module> (", "Py_RunMain", "_start"]
+    places = [next((i for i, line in enumerate(idle) if line.startswith(word)), -1) for word in want]
+    check(places == sorted(places) and -1 not in places, "%s in %s", places, idle)
+    running, = threads["running"]
+    check(any(line.startswith("spin (") for line in running), "the running thread: %s", running)
+    if harness.can_fifo():
+        check(running[-1] in ("clone3", "__clone3", "clone", "__clone") or running[-1].startswith("libc.so"),
+              "no root: %s", running)
+    without = harness.pysampled("dump", "-p", target.pid, "--no-native").ok().out
+    check("Py_RunMain" not in without and "nap (" in without, "--no-native: %s", without)

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+
+#include "../lib/recorder.h"
+#include "../output/sink.h"
+#include "cmd.h"
+#include "dump_running.h"
+
+enum { RATE = 997, LONGEST_MS = 300 };
+
+/* The sink that keeps the first exact stack of each thread. */
+struct keeper {
+	struct running *r;
+	size_t n, missing;
+	int done; /* eventfd */
+};
+
+static void print_frame(FILE *to, const struct frame *f)
+{
+	if (f->kind != FRAME_PYTHON)
+		fprintf(to, "    %s\n", f->name);
+	else if (f->line)
+		fprintf(to, "    %s (%s:%d)\n", f->func->qualname, f->func->file, f->line);
+	else
+		fprintf(to, "    %s (%s)\n", f->func->qualname, f->func->file);
+}
+
+void dump_print(FILE *to, const struct stack *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		print_frame(to, &s->frames[i]);
+}
+
+static int keep(struct sink *s, const struct sample *smp, const struct stack *stack)
+{
+	struct keeper *k = s->priv;
+	size_t size;
+
+	for (size_t i = 0; i < k->n; i++) {
+		struct running *r = &k->r[i];
+		FILE *to;
+
+		if (r->tid != smp->tid || r->text || smp->prov == PROV_LATE ||
+		    smp->prov == PROV_TORN)
+			continue;
+		to = open_memstream(&r->text, &size);
+		if (!to)
+			return -ENOMEM;
+		dump_print(to, stack);
+		if (smp->prov == PROV_NOPYTHON)
+			fputs("    [no Python]\n", to);
+		fclose(to);
+		if (--k->missing == 0)
+			eventfd_write(k->done, 1);
+	}
+	return 0;
+}
+
+static const struct sink_ops keeper_ops = {
+	.name = "dump",
+	.needs = SINK_NEEDS_NAMES,
+	.sample = keep,
+};
+
+static struct recorder *open_recorder(struct recorder_options *o, struct session *session)
+{
+	struct recorder *rec;
+	struct err err;
+
+	o->capture = "preempt";
+	rec = recorder_create(o, session, &err);
+	if (rec)
+		return rec;
+	o->capture = "async"; /* exact where it can prove it */
+	*session = (struct session){ .flags = session->flags };
+	return recorder_create(o, session, &err);
+}
+
+void dump_running(pid_t pid, enum process_native native, struct running *r, size_t n)
+{
+	struct recorder_options o = {
+		.pids = { pid },
+		.n_pids = 1,
+		.freq = true,
+		.value = RATE,
+		.duration_ns = LONGEST_MS * 1000000ull,
+		.kernel = true,
+		.native = native != PROCESS_NO_NATIVE,
+		.full = native == PROCESS_NATIVE_FULL,
+		.max_frames = 1024,
+		.hold_budget = 5,
+		.stack_bytes = 16 << 10,
+	};
+	struct session session = { .flags = SESSION_LINES };
+	struct keeper k = { .r = r, .n = n, .missing = n };
+	struct sink sink = { .ops = &keeper_ops, .session = &session, .priv = &k },
+		    *list = &sink;
+	struct recorder_summary summary;
+	struct recorder *rec;
+	struct err err;
+
+	for (size_t i = 0; i < n && o.n_tids < RECORDER_MAX_PIDS; i++)
+		o.tids[o.n_tids++] = r[i].tid;
+	if (!n ||
+	    perf_names_parse("cpu-clock", o.events, SESSION_MAX_EVENTS, &o.n_events, &err))
+		return;
+	rec = open_recorder(&o, &session);
+	if (!rec)
+		return;
+	k.done = eventfd(0, EFD_CLOEXEC);
+	recorder_run(rec, &list, 1, k.done, NULL, NULL, &summary, &err);
+	recorder_destroy(rec);
+	close(k.done);
+}
