@@ -665,7 +665,9 @@ def judge(stacks, truth):
         if not frames or frames[-1] not in truth:
             continue
         want = [tuple(pair) for pair in truth[frames[-1]]]
-        got = [(p[0], p[2]) if p else f for f, p in ((f, python_frame(f)) for f in reversed(frames[:-1]))]
+        # Native frames may lie between; a mark in between is no frame.
+        got = [(p[0], p[2]) if p else f for f, p in ((f, python_frame(f)) for f in reversed(frames[:-1]))
+               if p or f.startswith("[") and f != "[guessed]"]
         verdict.judged += count
         if got[:len(want)] == want:
             verdict.right += count

@@ -1,0 +1,186 @@
+"""Native, Python and kernel frames in one stack: whole, and in the order in which they really were."""
+import collections
+import os
+import re
+import subprocess
+
+import harness
+from harness import check, each, each_python, need_fifo
+
+TOKEN = re.compile(r"^(p_\d\d|p_spin|x_spin|x_call|x_hole)( |$)")
+ROOTS = ("_start", "__clone3", "clone3", "clone", "__clone")
+MARKS = re.compile(r"^\[(no CFI|no map|no register|cut|limit|bad stack|unplaced|late|torn)\]$")
+
+
+def load(py, kind, *options, python=None):
+    """loads.py at work."""
+    command = ([python] if python else py.command()) + list(options)
+    target = harness.start(command + [os.path.join(harness.TARGETS, "loads.py"), kind, "40"], stdout=-1)
+    check(target.stdout.readline() == b"READY\n", "the target did not start")
+    return target
+
+
+class Mix:
+    """interleave.py at work, and the paths that it told."""
+
+    def __init__(self, py, seconds, seed=1):
+        self.told = os.path.join(harness.folder(), "told")
+        where = harness.extension(py, "interleave")
+        with open(self.told, "wb") as out:
+            self.process = harness.start(
+                py.command() + [os.path.join(harness.TARGETS, "interleave.py"),
+                                os.path.join(where, "interleave.abi3.so"), str(seconds), str(seed)], stdout=out)
+        harness.until(lambda: os.path.getsize(self.told), "the first path")
+
+    def paths(self):
+        with open(self.told) as file:
+            return {tuple(line.split()) for line in file}
+
+
+def tokens(frames):
+    return tuple(match.group(1) for match in map(TOKEN.match, frames) if match)
+
+
+def record(pid, *args):
+    out = os.path.join(harness.folder(), "out.folded")
+    run = harness.pysampled("-p", pid, "-d", 8, "-F", 999, "-e", "cpu-clock:u", "--hold-budget", 50,
+                            "--provenance", "exact", "-o", out, *args).ok()
+    return run, harness.read_folded(out)
+
+
+class Count(collections.Counter):
+    def share(self, good, bad):
+        return self[good] / max(1, self[good] + self[bad])
+
+
+def judge(stacks, paths):
+    count, wrong = Count(), []
+    for frames, n in stacks:
+        seen = tokens(frames)
+        count["root" if frames[1] in ROOTS else "no root"] += n
+        count["marked" if any(map(MARKS.match, frames[1:])) else "whole"] += n
+        if not seen or not seen[-1].endswith("_spin"):
+            continue
+        good = seen in paths
+        count["right" if good else "wrong"] += n
+        if not good:
+            wrong.append(";".join(frames))
+    return count, wrong
+
+
+@each_python
+@harness.seconds(90)
+def test_frames_stand_in_their_true_order(py):
+    """Python called from C, from Python, from sorted, map, re, qsort, __del__, json, exec, generators, coroutines ..."""
+    need_fifo()
+    mix = Mix(py, 30)
+    run, stacks = record(mix.process.pid)
+    count, wrong = judge(stacks, mix.paths())
+    check(count["right"] + count["wrong"] > 300, "too few samples to judge: %s", run)
+    check(count.share("right", "wrong") >= 0.999, "%s: wrong: %s", dict(count), wrong[:3])
+    check(count.share("root", "no root") >= 0.999, "%s: no root: %s", dict(count),
+          [";".join(f) for f, _ in stacks if f[1] not in ROOTS][:3])
+    check(count.share("whole", "marked") >= 0.999, "%s: marked: %s", dict(count),
+          [";".join(f) for f, _ in stacks if any(map(MARKS.match, f[1:]))][:3])
+
+
+def at_root(stacks, good):
+    """Of all samples the share whose stack is whole, and some that are not."""
+    count, bad = Count(), []
+    for frames, n in stacks:
+        whole = good(frames)
+        count["whole" if whole else "broken"] += n
+        if not whole:
+            bad.append((n, ";".join(frames)))
+    return count.share("whole", "broken"), sum(count.values()), sorted(bad, reverse=True)[:3]
+
+
+def is_whole(frames):
+    return frames[1] in ROOTS and not any(map(MARKS.match, frames[1:]))
+
+
+def whole_stacks(target, share, good=is_whole):
+    need_fifo()
+    run, stacks = record(target.pid)
+    got, n, bad = at_root(stacks, good)
+    check(n > 300, "too few samples: %s", run)
+    check(got >= share, "%.2f %% of %d samples reach the root, want %g %%: %s", 100 * got, n, 100 * share, bad)
+
+
+@each_python
+def test_plain_programs_reach_the_root(py):
+    whole_stacks(load(py, "plain"), 0.999)
+
+
+@each_python
+def test_assembly_of_libcrypto_reaches_the_root(py):
+    whole_stacks(load(py, "crypto"), 0.98)
+
+
+@harness.one_python
+@harness.seconds(300)
+def test_threads_of_openblas_reach_the_root(py):
+    whole_stacks(load(py, "blas", python=harness.venv(py, "numpy", "greenlet")), 0.995)
+
+
+@harness.one_python
+@harness.seconds(300)
+def test_greenlets_end_at_their_root(py):
+    target = load(py, "greenlets", python=harness.venv(py, "numpy", "greenlet"))
+    whole_stacks(target, 0.99, lambda frames: is_whole(frames) or frames[1] == "[coroutine root]")
+
+
+@each_python
+def test_perf_trampolines_are_passed(py):
+    if py.tag.startswith(("3.11", "debian3.11")):
+        raise harness.Skip("-X perf came with 3.12")
+    whole_stacks(load(py, "plain", "-X", "perf"), 1)
+
+
+PEER = re.compile(r"^(libunwind|libdwfl) .* the same frames in .*; it came to an end in ([0-9.]+) %, of those the same"
+                  r" ([0-9.]+) %$", re.M)
+
+
+@each_python
+def test_libunwind_and_elfutils_see_the_same_frames(py):
+    """On the same thousands of samples, where they come to an end."""
+    bench = os.path.join(harness.BUILD, "unwind_bench")
+    if not os.path.exists(bench):
+        raise harness.Skip("libunwind or libdw is not here")
+    target = load(py, "plain")
+    done = subprocess.run([bench, str(target.pid), "2000", "32768", "999"], stdout=subprocess.PIPE, text=True, timeout=50)
+    check(done.returncode == 0, "%s: exit %d", bench, done.returncode)
+    peers = PEER.findall(done.stdout)
+    harness.equal([name for name, _, _ in peers], ["libunwind", "libdwfl"], "peers")
+    for name, ended, same in peers:
+        check(float(ended) > 90, "%s came to an end too seldom: %s", name, done.stdout)
+        check(float(same) >= 99.9, "not the frames of %s: %s", name, done.stdout)
+
+
+@harness.one_python
+def test_libunwind_in_our_place(py):
+    need_fifo()
+    if "libunwind" not in harness.pysampled("-V").out:
+        raise harness.Skip("built without libunwind")
+    _, stacks = record(load(py, "plain").pid, "--unwinder", "libunwind")
+    got, n, bad = at_root(stacks, is_whole)
+    check(n > 300 and got >= 0.99, "%.2f %% of %d samples reach the root: %s", 100 * got, n, bad)
+
+
+HIDDEN = re.compile(r"_PyEval_EvalFrameDefault|_PyFunction_Vectorcall|PyObject_Vectorcall|method_vectorcall")
+
+
+@each(full=[False, True])
+@harness.one_python
+@harness.seconds(90)
+def test_internals_between_python_frames(py, full):
+    """They are hidden, unless --native=full."""
+    need_fifo()
+    mix = Mix(py, 30)
+    _, stacks = record(mix.process.pid, *(["--native=full"] if full else []))
+    found = 0
+    for frames, n in stacks:
+        python = [i for i, f in enumerate(frames) if "(" in f]
+        between = frames[python[0]:python[-1]] if python else []
+        found += n * any(map(HIDDEN.match, between))
+    check(bool(found) == full, "%d stacks show the interpreter's internals", found)
