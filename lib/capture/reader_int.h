@@ -54,7 +54,8 @@ struct reader {
 	bool code_lost;
 	bool hurried;  /* the resolver, about the queue as it is */
 	raddr rest_at; /* of the stack bytes that did not come with a sample */
-	uint32_t rest_n, red_n;
+	uint32_t rest_n;
+	raddr red_end; /* of @red: the stack pointer it was read for; 0: it was not */
 	_Alignas(8) unsigned char bounce[PERF_RECORD_BYTES];
 	unsigned char rest[REST_BYTES], red[RED_BYTES];
 };
