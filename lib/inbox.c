@@ -7,6 +7,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "capture/reader.h"
+
 enum { MAX_BYTES = 512 << 20, N_TYPES = 8 };
 
 struct inbox {
@@ -40,7 +42,9 @@ static bool reserve(struct inbox *in)
 static void put(struct inbox *in, const struct queue_record *rec)
 {
 	size_t n = rec->n - sizeof(*rec);
-	unsigned char *data = in->bytes < MAX_BYTES && reserve(in) ? malloc(n) : NULL;
+	/* Without the maps and the code what comes later is of no use either. */
+	bool full = in->bytes > MAX_BYTES && (rec->type == Q_SAMPLE || rec->type == Q_TAPE);
+	unsigned char *data = !full && reserve(in) ? malloc(n) : NULL;
 
 	if (!data) {
 		in->dropped[rec->type % N_TYPES]++;
