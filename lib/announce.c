@@ -6,10 +6,14 @@
 #include <linux/perf_event.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "capture/reader.h"
 #include "perf_decode.h"
 #include "proc.h"
+#include "stats.h"
+
+enum { ROOM_MS = 1000 };
 
 struct writer {
 	unsigned char buf[8192];
@@ -54,6 +58,19 @@ static void begin(struct writer *w, uint32_t type, uint16_t misc, pid_t pid, pid
 	put_u32(w, (uint32_t)tid);
 }
 
+/* A process may have more maps than a queue has room for: wait while it is emptied. */
+static unsigned char *room(struct queue *q, size_t n)
+{
+	const struct timespec step = { .tv_nsec = 1000000 };
+	int left = q->hurry >= 0 ? ROOM_MS : 0;
+	unsigned char *to;
+
+	while (!(to = queue_reserve(q, Q_SIDE, n)) && left-- > 0)
+		nanosleep(&step, NULL);
+	STATS_ADD(side_lost, !to);
+	return to;
+}
+
 /* The trailer of sample_id_all, the size, and off it goes. */
 static int end(struct writer *w, struct queue *q, pid_t pid, pid_t tid, uint64_t time)
 {
@@ -66,7 +83,7 @@ static int end(struct writer *w, struct queue *q, pid_t pid, pid_t tid, uint64_t
 	put_u64(w, 0); /* CPU */
 	put_u64(w, 0); /* identifier */
 	h->size = (uint16_t)w->n;
-	to = queue_reserve(q, Q_SIDE, w->n);
+	to = room(q, w->n);
 	if (!to)
 		return -ENOBUFS;
 	memcpy(to, w->buf, w->n);

@@ -7,6 +7,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "capture/reader.h"
+
 enum { MAX_BYTES = 512 << 20, N_TYPES = 8 };
 
 struct inbox {
@@ -40,7 +42,9 @@ static bool reserve(struct inbox *in)
 static void put(struct inbox *in, const struct queue_record *rec)
 {
 	size_t n = rec->n - sizeof(*rec);
-	unsigned char *data = in->bytes < MAX_BYTES && reserve(in) ? malloc(n) : NULL;
+	/* Without the maps and the code what comes later is of no use either. */
+	bool full = in->bytes > MAX_BYTES && (rec->type == Q_SAMPLE || rec->type == Q_TAPE);
+	unsigned char *data = !full && reserve(in) ? malloc(n) : NULL;
 
 	if (!data) {
 		in->dropped[rec->type % N_TYPES]++;
@@ -87,6 +91,8 @@ struct inbox *inbox_create(struct queue **queues, size_t n)
 	pthread_mutex_init(&in->lock, NULL);
 	in->hurry = eventfd(0, EFD_CLOEXEC);
 	in->started = in->hurry >= 0 && pthread_create(&in->thread, NULL, inbox_main, in) == 0;
+	for (size_t i = 0; i < n; i++)
+		queues[i]->hurry = in->hurry;
 	if (in->started)
 		return in;
 	inbox_destroy(in);
@@ -102,6 +108,8 @@ void inbox_destroy(struct inbox *in)
 		eventfd_write(in->hurry, 1);
 		pthread_join(in->thread, NULL);
 	}
+	for (size_t i = 0; i < in->n_queues; i++)
+		in->queues[i]->hurry = -1;
 	if (in->hurry >= 0)
 		close(in->hurry);
 	for (size_t i = 0; i < in->n; i++)
@@ -113,13 +121,9 @@ void inbox_destroy(struct inbox *in)
 
 void inbox_add(struct inbox *in, struct queue *q)
 {
+	q->hurry = in->hurry;
 	in->queues[in->n_queues] = q;
 	in->n_queues++;
-}
-
-int inbox_hurry(const struct inbox *in)
-{
-	return in->hurry;
 }
 
 void inbox_take(struct inbox *in, struct inbox_item **items, size_t *n)

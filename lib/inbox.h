@@ -20,13 +20,12 @@ struct inbox_item {
 
 struct inbox;
 
-/* @queues: borrowed; room for those that are added. NULL: no memory, descriptor or thread. */
+/* @queues: borrowed, and told where to hurry; nobody writes to them yet, and nobody any more
+ * when it is destroyed. Room for those that are added. NULL: no memory, descriptor or thread.
+ */
 struct inbox *inbox_create(struct queue **queues, size_t n);
 void inbox_destroy(struct inbox *in);
 void inbox_add(struct inbox *in, struct queue *q); /* one queue more; control thread */
-
-/* An eventfd to write to when a queue is half full. */
-int inbox_hurry(const struct inbox *in);
 
 /* Empty the queues and take over all that came since the last call: of each queue in order.
  * *@items is malloc'ed, NULL when there is nothing. */

@@ -12,7 +12,6 @@ enum {
 	MAX_RUNS = 16,
 	CODE_MS = 20,
 	MAX_ITEMS = MAX_FRAMES + PYWALK_MAX_FRAMES + MAX_RUNS + 2,
-	SP = 7,			/* DWARF number of the stack pointer, x86-64 */
 	MAX_TABLES = 256 << 20, /* bytes of unwind tables */
 };
 
@@ -197,7 +196,7 @@ static void unwind_all(struct native *n, const struct unwind_regs *first)
 
 	for (;;) {
 		unwind_run(n, &regs);
-		if (n->n_runs == MAX_RUNS || n->n_frames + 2 >= MAX_FRAMES ||
+		if (!n->n_frames || n->n_runs == MAX_RUNS || n->n_frames + 2 >= MAX_FRAMES ||
 		    n->run[n->n_runs - 1].end == UNWIND_BOTTOM)
 			return;
 		from = n->frame[n->n_frames - 1].sp;

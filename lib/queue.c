@@ -2,12 +2,13 @@
 #include "queue.h"
 
 #include <errno.h>
+#include <sys/eventfd.h>
 
 #include "base.h"
 
 int queue_init(struct queue *q, size_t size)
 {
-	*q = (struct queue){ .size = size };
+	*q = (struct queue){ .size = size, .hurry = -1 };
 	q->bytes = malloc(size);
 	if (!q->bytes)
 		return -ENOMEM;
@@ -49,16 +50,15 @@ void *queue_reserve(struct queue *q, uint32_t type, size_t n)
 	return r->data;
 }
 
-bool queue_half_full(const struct queue *q)
-{
-	return atomic_load_explicit(&q->head, memory_order_relaxed) -
-		       atomic_load_explicit(&q->tail, memory_order_relaxed) >
-	       q->size / 2;
-}
-
 void queue_commit(struct queue *q)
 {
+	uint64_t tail = atomic_load_explicit(&q->tail, memory_order_relaxed);
+	bool half = q->reserved - tail > q->size / 2;
+
 	atomic_store_explicit(&q->head, q->reserved, memory_order_release);
+	if (half && !q->hurried && q->hurry >= 0)
+		eventfd_write(q->hurry, 1);
+	q->hurried = half;
 }
 
 const struct queue_record *queue_peek(struct queue *q)

@@ -26,13 +26,12 @@ struct queue {
 	_Alignas(64) _Atomic uint64_t head; /* written by the producer */
 	_Alignas(64) _Atomic uint64_t tail; /* written by the consumer */
 	uint64_t reserved;		    /* producer: end of the open reservation */
+	int hurry;    /* eventfd to write to when it gets half full; -1: none */
+	bool hurried; /* producer: it was, as it is */
 };
 
-int queue_init(struct queue *q, size_t size); /* 0 or -ENOMEM */
+int queue_init(struct queue *q, size_t size); /* 0 or -ENOMEM; without @hurry */
 void queue_deinit(struct queue *q);
-
-/* Is more than half of it in use? Producer only. */
-bool queue_half_full(const struct queue *q);
 
 /* Room for @n bytes of data; NULL when full. One reservation at a time. */
 void *queue_reserve(struct queue *q, uint32_t type, size_t n);

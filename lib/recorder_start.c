@@ -245,10 +245,7 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 	c.queues = r->queues;
 	memcpy(c.sinks, sinks, n_sinks * sizeof(*sinks));
 	r->resolver = r->cpuwatch.resolver = resolver_create(&c);
-	if (!r->resolver)
-		return -ENOMEM;
-	r->config.hurry = resolver_hurry(r->resolver);
-	return resolver_start(r->resolver);
+	return r->resolver ? resolver_start(r->resolver) : -ENOMEM;
 }
 
 static void announce_all(struct recorder *r, uint64_t time)

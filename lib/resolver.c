@@ -77,11 +77,6 @@ void resolver_add_queue(struct resolver *r, struct queue *q)
 	inbox_add(r->inbox, q);
 }
 
-int resolver_hurry(const struct resolver *r)
-{
-	return inbox_hurry(r->inbox);
-}
-
 int resolver_failed(const struct resolver *r)
 {
 	return atomic_load(&r->failed);

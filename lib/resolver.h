@@ -45,9 +45,6 @@ void resolver_add_queue(struct resolver *r, struct queue *q);
 void resolver_stop(struct resolver *r, struct resolver_counts *ret);
 void resolver_destroy(struct resolver *r);
 
-/* See inbox_hurry(). Owned by the resolver. */
-int resolver_hurry(const struct resolver *r);
-
 /* Has a sink failed (disk full)? Its -errno, or 0. Any thread. */
 int resolver_failed(const struct resolver *r);
 

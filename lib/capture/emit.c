@@ -135,23 +135,11 @@ static struct q_sample *reserve(struct reader *r, const struct pystack_result *r
 	return &d->q;
 }
 
-/* Samples with stack bytes fill a queue between two looks of the resolver. */
-static void hurry(struct reader *r)
-{
-	bool half = queue_half_full(&r->slot->queue);
-
-	if (half && !r->hurried)
-		eventfd_write(r->c->hurry, 1);
-	r->hurried = half;
-}
-
 static void commit(struct reader *r, bool deep)
 {
 	queue_commit(deep ? &r->slot->deep : &r->slot->queue);
 	if (deep)
 		eventfd_write(r->c->oldend_kick, 1);
-	else
-		hurry(r);
 }
 
 static void copy_python(const struct reader *r, const struct pystack_result *res,

@@ -105,7 +105,6 @@ struct reader_config {
 	uint32_t stack_bytes;		   /* asked for with each sample */
 	bool follow;			   /* unknown processes are children to take up */
 	int kick;			   /* eventfd */
-	int hurry;			   /* eventfd of the resolver: a queue fills up */
 	_Atomic uint64_t start_ns, end_ns; /* samples outside are ignored */
 	_Atomic bool over_budget;	   /* set once */
 	_Atomic(struct event_ids *) *ids;  /* with several events */

@@ -40,8 +40,10 @@ void rest_size(const struct reader *r, const struct perf_sample *s,
 		return;
 	if (s->user_sp + q->n_stack == r->rest_at)
 		q->n_stack += r->rest_n;
-	q->stack_at -= r->red_n;
-	q->n_stack += r->red_n;
+	if (s->user_sp == r->red_end) {
+		q->stack_at -= RED_BYTES;
+		q->n_stack += RED_BYTES;
+	}
 }
 
 void rest_copy(const struct reader *r, const struct perf_sample *s, struct q_sample *q)
@@ -84,11 +86,10 @@ void rest_read(struct reader *r, uint64_t pos, const struct pystack_result *res)
 	struct perf_sample s;
 	raddr end;
 
-	r->rest_n = r->red_n = 0;
 	if (!r->c->native || perf_decode_sample(h, r->c->sample_type, &s) < 0 || !s.regs)
 		return;
 	if (rmem_read(pystack_memory(r->ps), s.user_sp - RED_BYTES, r->red, RED_BYTES) == 0)
-		r->red_n = RED_BYTES;
+		r->red_end = s.user_sp;
 	end = wanted_end(s.user_sp, res);
 	r->rest_at = s.user_sp + s.stack.n;
 	/* Of a thread without Python it is not known how far: OpenBLAS has frames of 16 KiB.

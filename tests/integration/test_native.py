@@ -137,6 +137,14 @@ def test_perf_trampolines_are_passed(py):
     whole_stacks(load(py, "plain", "-X", "perf"), 1)
 
 
+@harness.one_python
+def test_a_process_of_many_maps_reaches_the_root(py):
+    """Their records are three times what a queue has room for."""
+    target = harness.start(py.command() + [os.path.join(harness.TARGETS, "manymaps.py"), "40000"], stdout=-1)
+    check(target.stdout.readline() == b"READY\n", "the target did not start")
+    whole_stacks(target, 0.99, lambda frames: is_whole(frames) and "[guessed]" not in frames)
+
+
 PEER = re.compile(r"^(libunwind|libdwfl) .* the same frames in .*; it came to an end in ([0-9.]+) %, of those the same"
                   r" ([0-9.]+) %$", re.M)
 

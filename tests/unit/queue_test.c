@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "base.h"
@@ -52,6 +54,28 @@ static void in_and_out(void **state)
 	expect(&q, 2, "", 0);
 	expect(&q, 0xffffffff, "12345678", 8);
 	assert_null(queue_peek(&q));
+	queue_deinit(&q);
+}
+
+/* Once, when a record makes it half full; again when it was emptied between. */
+static void half_full_hurries(void **state)
+{
+	unsigned char data[56] = { 0 }; /* 64 with the header */
+	struct queue q;
+	eventfd_t n;
+
+	assert_int_equal(queue_init(&q, 256), 0);
+	q.hurry = eventfd(0, EFD_NONBLOCK);
+	for (int round = 0; round < 2; round++) {
+		assert_true(add(&q, 1, data, sizeof(data)) && add(&q, 1, data, sizeof(data)));
+		assert_int_equal(eventfd_read(q.hurry, &n), -1);
+		assert_true(add(&q, 1, data, sizeof(data)) && add(&q, 1, data, sizeof(data)));
+		assert_int_equal(eventfd_read(q.hurry, &n), 0);
+		assert_int_equal(n, 1);
+		while (queue_peek(&q))
+			queue_pop(&q);
+	}
+	close(q.hurry);
 	queue_deinit(&q);
 }
 
@@ -206,6 +230,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(in_and_out),
+		cmocka_unit_test(half_full_hurries),
 		cmocka_unit_test(not_committed_is_not_there),
 		cmocka_unit_test(full_to_the_last_byte),
 		cmocka_unit_test(over_the_end),
