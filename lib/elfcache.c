@@ -7,7 +7,7 @@
 #include "later.h"
 
 enum { MAX_NESTING = 64 /* rows looked back for an enclosing symbol */ };
-enum { MAX_LAZY_FDS = 64, MAX_ELFS = 65536, N_BUCKETS = 1024 };
+enum { MAX_LAZY_FDS = 8, MAX_ELFS = 65536, N_BUCKETS = 1024 };
 
 void elfcache_tables_deinit(struct elfcache_tables *t)
 {

@@ -9,7 +9,7 @@ from harness import check, each, each_python, need_fifo
 
 TOKEN = re.compile(r"^(p_\d\d|p_spin|x_spin|x_call|x_hole)( |$)")
 ROOTS = ("_start", "__clone3", "clone3", "clone", "__clone")
-MARKS = re.compile(r"^\[(no CFI|no map|no register|cut|limit|bad stack|unplaced|late|torn)\]$")
+MARKS = re.compile(r"^\[(no CFI|no map|no register|cut|limit|bad stack|guessed|unplaced|late|torn)\]$")
 
 
 def load(py, kind, *options, python=None):
@@ -120,7 +120,9 @@ def test_assembly_of_libcrypto_reaches_the_root(py):
 @harness.one_python
 @harness.seconds(300)
 def test_threads_of_openblas_reach_the_root(py):
-    whole_stacks(load(py, "blas", python=harness.venv(py, "numpy", "greenlet")), 0.995)
+    target = load(py, "blas", python=harness.venv(py, "numpy", "greenlet"))
+    # Its assembly has no unwind information: the way out of it is guessed, and says so.
+    whole_stacks(target, 0.995, lambda frames: is_whole([f for f in frames if f != "[guessed]"]))
 
 
 @harness.one_python
