@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "capture/reader.h"
 
-enum { MAX_BYTES = 512 << 20, N_TYPES = 8 };
+enum { MAX_BYTES = 512 << 20, N_TYPES = 8, NICE = -15 };
 
 struct inbox {
 	struct queue **queues;
@@ -71,6 +72,9 @@ static void *inbox_main(void *arg)
 {
 	struct inbox *in = arg;
 	eventfd_t n;
+
+	/* Beside busy targets it comes too late; it works for less than a millisecond. */
+	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
 
 	while (eventfd_read(in->hurry, &n) == 0 && !atomic_load(&in->stop)) {
 		pthread_mutex_lock(&in->lock);

@@ -7,7 +7,6 @@
 #include "proc.h"
 
 enum {
-	QUEUE_BYTES = 2 << 20,
 	CTL_QUEUE_BYTES = 64 << 10,
 	DEEP_QUEUE_BYTES = 2 << 20,
 	KTHREADD = 2, /* parent of the kernel's threads */
@@ -29,7 +28,7 @@ static int slot_init(struct reader_config *c, int cpu, struct err *err)
 
 	*s = (struct cpu_slot){ .cpu = cpu, .index = c->n_slots };
 	s->ring.fd = s->handover.posted = -1;
-	if (queue_init(&s->queue, QUEUE_BYTES) == 0 &&
+	if (queue_init(&s->queue, c->queue_bytes) == 0 &&
 	    queue_init(&s->ctl, CTL_QUEUE_BYTES) == 0 &&
 	    (!c->oldends || queue_init(&s->deep, DEEP_QUEUE_BYTES) == 0) &&
 	    (!c->capture->stops || handover_init(&s->handover) == 0))

@@ -103,6 +103,7 @@ struct reader_config {
 	bool tape;
 	bool native;			   /* what unwinding needs goes to the resolver */
 	uint32_t stack_bytes;		   /* asked for with each sample */
+	size_t queue_bytes;		   /* of each reader's queue, a power of two */
 	bool follow;			   /* unknown processes are children to take up */
 	int kick;			   /* eventfd */
 	_Atomic uint64_t start_ns, end_ns; /* samples outside are ignored */
