@@ -45,12 +45,15 @@ extern const struct arch arch_aarch64;
 /* The machine this program runs on. */
 extern const struct arch *const arch_host;
 
-/* Are all @n_regs registers at @a and @b equal but the one that a system call returns in?
- * Then no user instruction ran between. */
-static inline bool arch_same_place(const void *a, const void *b)
+/* Are all @n_regs registers at @a and @b equal? Then no user instruction ran between, unless
+ * a loop came back to where it was. A thread that was @in_kernel may have got what its system
+ * call returns. */
+static inline bool arch_same_place(const void *a, const void *b, bool in_kernel)
 {
-	return memcmp((const char *)a + 8, (const char *)b + 8,
-		      (arch_host->n_regs - 1) * 8u) == 0;
+	size_t skip = in_kernel ? 8 : 0;
+
+	return memcmp((const char *)a + skip, (const char *)b + skip,
+		      arch_host->n_regs * 8u - skip) == 0;
 }
 
 #endif

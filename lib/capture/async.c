@@ -27,7 +27,10 @@ static enum judgement async_judge(const struct hold *h)
 	(void)h;
 	return JUDGE_EXACT; /* test builds: shows how wrong a plain read is */
 #else
-	return h->witness == WITNESS_SAME ? capture_judge_held(h) : JUDGE_CAPTURE;
+	/* A thread that ran on may have come back to the same registers, on another path. */
+	if (h->witness != WITNESS_SAME || h->t_out - h->t0 > h->gap_max_ns)
+		return JUDGE_CAPTURE;
+	return capture_judge_held(h);
 #endif
 }
 

@@ -112,8 +112,11 @@ static enum provenance provenance_of(struct pending *p, enum judgement j,
 }
 
 /* Who holds nobody may still find that nothing happened. */
-static enum judgement judge(const struct reader *r, struct pending *p)
+static enum judgement judge(const struct reader *r, struct pending *p, bool ran,
+			    uint64_t t_end)
 {
+	p->hold.ran = ran;
+	p->hold.t_end = t_end;
 	p->hold.gap_max_ns = GAP_MAX_NS;
 	return (r->unfit ? &capture_async : r->c->capture)->judge(&p->hold);
 }
@@ -202,7 +205,8 @@ static uint64_t hold_cost(uint64_t ns, uint32_t frames)
  * Python does lies between several events of one instant. @turn: the tracer holds it. */
 static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
 {
-	const struct pending *last = &r->pend[first];
+	struct pending *last = &r->pend[first];
+	enum judgement latest;
 	pid_t tid = last->tid, inner = tid;
 	struct target *t = targets_find(r->c->targets, last->pid);
 	struct pystack_result res = { .end = PYSTACK_END_N };
@@ -225,10 +229,11 @@ static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
 	res = read_stack(r, last, t, &inner);
 	ran = r->c->capture->stops ? !handover_release(&r->slot->handover, turn) :
 				     ran_since(r, tid, t_out ? t_out : r->pend[first].time);
-	if (ran || !t_out)
+	t_end = now_ns();
+	latest = judge(r, last, ran, t_end);
+	if (latest != JUDGE_EXACT)
 		unchanged =
 			res.end != PYSTACK_OK || pystack_unchanged(&res, &t->py, &r->mem.base);
-	t_end = now_ns();
 	if (r->c->capture->holds && t_out && (turn || !r->c->capture->stops))
 		r->held_ns += hold_cost(t_end - t_out, res.n);
 	look_at_others(r, t_end);
@@ -240,9 +245,9 @@ static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
 		if (p->tid != tid)
 			continue;
 		p->tid = 0;
-		p->hold.ran = ran;
-		p->hold.t_end = t_end;
-		j = judge(r, p);
+		j = judge(r, p, ran, t_end);
+		if (j == JUDGE_EXACT) /* the stack bytes were the last one's */
+			j = latest;
 		p->held = j == JUDGE_EXACT;
 		if (res.end != PYSTACK_END_N)
 			prov = provenance_of(p, j, &res, unchanged);
@@ -267,9 +272,10 @@ void hold_flush(struct reader *r)
 /* Was the thread stopped with the registers of @p? */
 static void compare_registers(const struct reader *r, struct pending *p)
 {
-	p->hold.witness = p->have_regs && arch_same_place(p->regs, r->slot->handover.regs) ?
-				  WITNESS_SAME :
-				  WITNESS_MOVED;
+	bool same = p->have_regs &&
+		    arch_same_place(p->regs, r->slot->handover.regs, p->hold.in_kernel);
+
+	p->hold.witness = same ? WITNESS_SAME : WITNESS_MOVED;
 }
 
 static void forget_processed(struct reader *r)

@@ -68,8 +68,9 @@ static int scan_witness(struct reader *r, const struct perf_event_header *h)
 		if (p->tid != s.tid || p->hold.witness != WITNESS_NONE || !p->have_regs ||
 		    !s.regs)
 			continue;
-		p->hold.witness =
-			arch_same_place(p->regs, s.regs) ? WITNESS_SAME : WITNESS_MOVED;
+		p->hold.witness = arch_same_place(p->regs, s.regs, p->hold.in_kernel) ?
+					  WITNESS_SAME :
+					  WITNESS_MOVED;
 	}
 	return 0;
 }
