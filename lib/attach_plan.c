@@ -12,6 +12,7 @@
 
 enum {
 	RING_PAGES = 256,
+	RING_PAGES_MAX = 1024,
 	RING_PAGES_MIN = 32,
 	WATCH_PAGES = 2,  /* forkwatch's, one at a time */
 	OTHERS = 64,	  /* descriptors for everything else ... */
@@ -47,6 +48,8 @@ static int plan_rings(const struct attach_wants *w, const struct attach_limits *
 	size_t may = may_lock(w, l), watch = WATCH_PAGES * l->page;
 	size_t pages = RING_PAGES;
 
+	while (pages < RING_PAGES_MAX && pages * l->page < w->ring)
+		pages *= 2;
 	while (pages && ring_bytes(w, l, pages) + watch > may)
 		pages = attach_plan_fewer_pages(pages);
 	if (!pages)

@@ -17,6 +17,7 @@ struct attach_wants {
 	size_t threads, cpus;
 	size_t events; /* of a thread on a CPU, the witness included */
 	size_t others; /* descriptors besides */
+	size_t ring;   /* bytes that a ring should have; some are the least */
 };
 
 struct attach_limits {

@@ -11,7 +11,10 @@
 #include "proc.h"
 #include "recorder_int.h"
 
-enum { STACK_BYTES = 1024 }; /* hold what the innermost eval loop keeps on the C stack */
+enum {
+	STACK_BYTES = 1024, /* hold what the innermost eval loop keeps on the C stack */
+	RING_MS = 20,	    /* of samples, twice what a reader that sheds sleeps */
+};
 
 static void prepare_preempt(const struct recorder *r)
 {
@@ -169,6 +172,7 @@ static int plan(struct recorder *r, struct err *err)
 	w.cpus = (size_t)cpus_count(&r->cpus);
 	r->attach.witness = !r->capture->stops && events_can_witness(r->session, r->o.pids[0]);
 	w.events = r->o.n_events + r->attach.witness;
+	w.ring = r->o.freq ? r->o.value * r->perf.stack * RING_MS / 1000 : 0;
 	w.others = r->o.n_pids + (r->capture->stops ? w.cpus : 0); /* pidfds, handovers */
 	limits = attach_limits_now(!r->capture->stops && !r->o.child &&
 				   events_can_wide(r->session, cpus_next(&r->cpus, 0)));

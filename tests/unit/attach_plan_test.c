@@ -39,7 +39,7 @@ static bool kernel_locks(const struct attach_wants *w, const struct attach_limit
 static void check_rings(const struct attach_wants *w, const struct attach_limits *l,
 			const struct attach_plan *p)
 {
-	assert_true(p->ring_pages >= 32 && p->ring_pages <= 256);
+	assert_true(p->ring_pages >= 32 && p->ring_pages <= 1024);
 	assert_int_equal(p->ring_pages & (p->ring_pages - 1), 0);
 	assert_int_equal(p->locked, w->cpus * (p->ring_pages + 1) * PAGE);
 	assert_true(kernel_locks(w, l, p->ring_pages));
@@ -159,6 +159,27 @@ static void rings_shrink_with_cpus(void **state)
 	}
 }
 
+/* Fast samples with much stack fill a ring while its reader waits for a moment. */
+static void rings_grow_with_the_rate(void **state)
+{
+	struct attach_limits any = { .nofile = 1 << 20, .page = PAGE, .lock_any = true };
+	struct attach_limits user = any;
+	struct attach_plan p;
+	struct err err;
+
+	user.lock_any = false;
+	user.memlock = 3 * MIB;
+	for (size_t ring = 0; ring < 64 * MIB; ring = 2 * ring + KIB) {
+		struct attach_wants w = { .threads = 1, .cpus = 2, .events = 2, .ring = ring };
+
+		assert_int_equal(attach_plan_make(&w, &any, &p, &err), 0);
+		assert_true(p.ring_pages * PAGE >= MIN(ring, 4 * MIB));
+		assert_true(p.ring_pages * PAGE <= MAX(2 * ring, MIB));
+		assert_int_equal(attach_plan_make(&w, &user, &p, &err), 0);
+		assert_true(p.locked <= user.memlock);
+	}
+}
+
 static void sentences(void **state)
 {
 	struct attach_wants w = { 1000, 64, 2 };
@@ -217,6 +238,7 @@ int main(void)
 		cmocka_unit_test(sizes),
 		cmocka_unit_test(thresholds),
 		cmocka_unit_test(rings_shrink_with_cpus),
+		cmocka_unit_test(rings_grow_with_the_rate),
 		cmocka_unit_test(sentences),
 		cmocka_unit_test(all_page_counts),
 		cmocka_unit_test(reserve),

@@ -95,6 +95,9 @@ static void async_needs_the_witness(void **state)
 	assert_int_equal(capture_async.judge(&h), JUDGE_CAPTURE);
 	h.witness = WITNESS_SAME;
 	assert_int_equal(capture_async.judge(&h), JUDGE_EXACT);
+	h.t_out = 1201;
+	assert_int_equal(capture_async.judge(&h), JUDGE_CAPTURE);
+	h.t_out = 1100;
 	h.ran = true;
 	assert_int_equal(capture_async.judge(&h), JUDGE_RAN);
 	h.backlog = true;
