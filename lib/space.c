@@ -15,8 +15,8 @@
 
 enum {
 	MAX_SPACES = 32768,
-	MAX_MAPS = 65536,  /* the kernel's own limit a process */
-	PATIENCE_MS = 200, /* for a file to be opened */
+	MAX_MAPS = 65536,   /* the kernel's own limit a process */
+	PATIENCE_MS = 1000, /* for a file to be opened, on a busy machine */
 };
 
 static struct space **space_slot(struct spaces *s, pid_t pid)

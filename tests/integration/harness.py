@@ -657,6 +657,10 @@ class Verdict:
         return "%d of %d right%s" % (self.right, self.judged, shown)
 
 
+# Why native frames end: of the Python frames they tell nothing.
+NATIVE_ENDS = {"[no CFI]", "[no map]", "[no register]", "[cut]", "[limit]", "[bad stack]", "[guessed]", "[unplaced]"}
+
+
 def judge(stacks, truth):
     """Compares stacks whose native leaf is in truth ({symbol: [[function, line], caller, …]}, leaf first) with it."""
     verdict = Verdict()
@@ -665,9 +669,9 @@ def judge(stacks, truth):
         if not frames or frames[-1] not in truth:
             continue
         want = [tuple(pair) for pair in truth[frames[-1]]]
-        # Native frames may lie between; a mark in between is no frame.
+        # Native frames may lie between; another mark in between is no frame.
         got = [(p[0], p[2]) if p else f for f, p in ((f, python_frame(f)) for f in reversed(frames[:-1]))
-               if p or f.startswith("[") and f != "[guessed]"]
+               if p or f.startswith("[") and f not in NATIVE_ENDS]
         verdict.judged += count
         if got[:len(want)] == want:
             verdict.right += count
