@@ -201,64 +201,77 @@ static uint64_t hold_cost(uint64_t ns, uint32_t frames)
 	return MIN(ns, HOLD_MAX_NS + 1000 * (uint64_t)frames);
 }
 
+static void ignore(struct reader *r, pid_t tid)
+{
+	for (uint32_t i = 0; i < r->n_pend; i++) {
+		if (r->pend[i].tid != tid)
+			continue;
+		STATS_ADD(foreign, 1);
+		r->pend[i].tid = 0;
+	}
+}
+
+/* What all pending samples of a thread share. */
+struct walk {
+	struct pystack_result res;
+	pid_t tid, inner;
+	bool ran, unchanged;
+	uint64_t t_end;
+	enum judgement latest; /* of the last sample, whose stack bytes were used */
+};
+
+static void emit(struct reader *r, struct pending *p, const struct walk *w)
+{
+	enum judgement j = judge(r, p, w->ran, w->t_end);
+	enum provenance prov = PROV_TORN;
+
+	if (j == JUDGE_EXACT)
+		j = w->latest;
+	p->tid = 0;
+	p->held = j == JUDGE_EXACT;
+	if (w->res.end != PYSTACK_END_N)
+		prov = provenance_of(p, j, &w->res, w->unchanged);
+	if (r->code_lost && w->res.n) {
+		emit_lost(1);
+		return;
+	}
+	emit_sample(r, p, prov, &w->res);
+	if (r->c->tape)
+		emit_tape(r, p, prov, &w->res, w->tid, w->inner);
+}
+
 /* All pending samples of one thread: one read serves them, for nothing that
  * Python does lies between several events of one instant. @turn: the tracer holds it. */
 static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
 {
 	struct pending *last = &r->pend[first];
-	enum judgement latest;
-	pid_t tid = last->tid, inner = tid;
+	struct walk w = { .tid = last->tid, .inner = last->tid, .unchanged = true };
 	struct target *t = targets_find(r->c->targets, last->pid);
-	struct pystack_result res = { .end = PYSTACK_END_N };
-	uint64_t t_out, t_end;
-	bool ran, unchanged = true;
+	uint64_t t_out;
 
 	if (!t && !r->c->follow) {
-		for (uint32_t i = first; i < r->n_pend; i++) {
-			if (r->pend[i].tid != tid)
-				continue;
-			STATS_ADD(foreign, 1);
-			r->pend[i].tid = 0;
-		}
+		ignore(r, w.tid);
 		return;
 	}
 	for (uint32_t i = first; i < r->n_pend; i++)
-		if (r->pend[i].tid == tid)
+		if (r->pend[i].tid == w.tid)
 			last = &r->pend[i];
 	t_out = last->hold.t_out;
-	res = read_stack(r, last, t, &inner);
-	ran = r->c->capture->stops ? !handover_release(&r->slot->handover, turn) :
-				     ran_since(r, tid, t_out ? t_out : r->pend[first].time);
-	t_end = now_ns();
-	latest = judge(r, last, ran, t_end);
-	if (latest != JUDGE_EXACT)
-		unchanged =
-			res.end != PYSTACK_OK || pystack_unchanged(&res, &t->py, &r->mem.base);
+	w.res = read_stack(r, last, t, &w.inner);
+	w.ran = r->c->capture->stops ?
+			!handover_release(&r->slot->handover, turn) :
+			ran_since(r, w.tid, t_out ? t_out : r->pend[first].time);
+	w.t_end = now_ns();
+	w.latest = judge(r, last, w.ran, w.t_end);
+	if (w.latest != JUDGE_EXACT)
+		w.unchanged = w.res.end != PYSTACK_OK ||
+			      pystack_unchanged(&w.res, &t->py, &r->mem.base);
 	if (r->c->capture->holds && t_out && (turn || !r->c->capture->stops))
-		r->held_ns += hold_cost(t_end - t_out, res.n);
-	look_at_others(r, t_end);
-	for (uint32_t i = first; i < r->n_pend; i++) {
-		struct pending *p = &r->pend[i];
-		enum provenance prov = PROV_TORN;
-		enum judgement j;
-
-		if (p->tid != tid)
-			continue;
-		p->tid = 0;
-		j = judge(r, p, ran, t_end);
-		if (j == JUDGE_EXACT) /* the stack bytes were the last one's */
-			j = latest;
-		p->held = j == JUDGE_EXACT;
-		if (res.end != PYSTACK_END_N)
-			prov = provenance_of(p, j, &res, unchanged);
-		if (r->code_lost && res.n) {
-			emit_lost(1);
-			continue;
-		}
-		emit_sample(r, p, prov, &res);
-		if (r->c->tape)
-			emit_tape(r, p, prov, &res, tid, inner);
-	}
+		r->held_ns += hold_cost(w.t_end - t_out, w.res.n);
+	look_at_others(r, w.t_end);
+	for (uint32_t i = first; i < r->n_pend; i++)
+		if (r->pend[i].tid == w.tid)
+			emit(r, &r->pend[i], &w);
 }
 
 void hold_flush(struct reader *r)
