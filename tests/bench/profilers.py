@@ -148,14 +148,14 @@ def in_venv(folder, program):
     return path
 
 
-def py_spy(folder):
+def py_spy(folder, *extra):
     binary = in_venv(folder, "py-spy")
 
     def command(pid, hz, out):
         return [binary, "record", "-p", str(pid), "-r", str(hz), "-d", "3600",
-                "-f", "raw", "-o", out]
+                "-f", "raw", "-o", out, *extra]
 
-    return Profiler("py-spy", version_of([binary, "--version"]), command, count_folded)
+    return Profiler(" ".join(["py-spy", *extra]), version_of([binary, "--version"]), command, count_folded)
 
 
 def loader(sid):
@@ -251,3 +251,17 @@ def python_3_12():
             if status == 0:
                 return text
     return os.path.realpath(sys.executable)
+
+
+def python_with_numpy(folder, python):
+    """The same in a venv with numpy, made at first use."""
+    own = os.path.join(folder, "numpy")
+    path = os.path.join(own, "bin", "python")
+    if not os.path.exists(path):
+        print("bench: installing numpy into %s" % os.path.relpath(own), file=sys.stderr)
+        output_of([python, "-m", "venv", own], 120)
+    if output_of([path, "-c", "import numpy"])[0] != 0:
+        _, text = output_of([path, "-m", "pip", "install", "-q", "numpy"], 300)
+        if output_of([path, "-c", "import numpy"])[0] != 0:
+            raise Absent("pip could not install numpy: " + (text.splitlines() or ["?"])[-1])
+    return path

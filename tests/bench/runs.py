@@ -55,8 +55,8 @@ def end_all():
 class Target:
     """The program of target.py under some interpreter."""
 
-    def __init__(self, argv, depth, unit_ms):
-        self.process = start(argv + [str(depth), str(unit_ms)],
+    def __init__(self, argv, depth, unit_ms, *mix):
+        self.process = start(argv + [str(depth), str(unit_ms), *mix],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.unread = b""
         self.pid = self.process.pid

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The program that is profiled: idle until told, then a fixed amount of work, again and again.
 
-    target.py DEPTH UNIT_MS
+    target.py DEPTH UNIT_MS [native]
 
 On standard input it takes `RUN N` (do N units of work), `WATCH MS` (look at its own CPU clock
 without a pause and report the jumps) and `EXIT`; on standard output it answers with one line
@@ -10,13 +10,15 @@ price of that work, and what a profiler adds to it shows.
 
 The mix is short functions in random order: two plain loops, one loop of calls, one small
 recursion. While it works, its leaf functions are DEPTH frames deep:
-<module>, main, serve, down..., mix_of_work, leaf.
+<module>, main, serve, down..., mix_of_work, leaf. With `native` the leaves are json, zlib, numpy
+and a sort that calls back instead, called from Python.
 """
 import json
 import os
 import random
 import sys
 import time
+import zlib
 
 # Two readings of the clock are nearer than JUMP_NS unless something came between, and nearer
 # than STOLEN_NS unless the host took the CPU away.
@@ -61,6 +63,33 @@ def recursion(n):
         fib_like(8)
 
 
+def in_json(n):
+    for _ in range(n):
+        json.loads(json.dumps(RECORDS))
+
+
+def in_zlib(n):
+    for _ in range(n):
+        zlib.compress(TEXT, 1)
+
+
+def in_numpy(n):
+    import numpy
+    matrix = numpy.ones((24, 24))
+    for _ in range(n):
+        numpy.sort((matrix @ matrix).ravel())
+
+
+def in_sort(n):
+    for _ in range(n):
+        sorted(RECORDS, key=lambda record: -record["n"])
+
+
+RECORDS = [{"n": n, "name": "n%d" % n, "parts": [n, n / 7]} for n in range(12)]
+TEXT = json.dumps(RECORDS).encode()
+NATIVE_SHARES_US = (("in_json", 100), ("in_zlib", 100), ("in_numpy", 100), ("in_sort", 50))
+
+
 def count_for(function, us):
     """The argument that makes one call last about `us` microseconds here."""
     n = 1
@@ -77,13 +106,13 @@ def timed(function, n):
     return time.perf_counter_ns() - start
 
 
-def sequence_of_one_unit(unit_ms):
+def sequence_of_one_unit(unit_ms, shares):
     counts = {}
-    for name, us in SHARES_US:
+    for name, us in shares:
         if name not in counts:
             counts[name] = (globals()[name], count_for(globals()[name], us))
-    one_pass_us = sum(us for _, us in SHARES_US)
-    names = [name for name, _ in SHARES_US] * max(1, round(unit_ms * 1000 / one_pass_us))
+    one_pass_us = sum(us for _, us in shares)
+    names = [name for name, _ in shares] * max(1, round(unit_ms * 1000 / one_pass_us))
     random.Random(7).shuffle(names)
     return [counts[name] for name in names]
 
@@ -146,7 +175,8 @@ def main():
     depth, unit_ms = int(sys.argv[1]), float(sys.argv[2])
     if depth <= FRAMES_BESIDE_DOWN:
         sys.exit("target.py: depth must be at least %d" % (FRAMES_BESIDE_DOWN + 1))
-    sequence = sequence_of_one_unit(unit_ms)
+    shares = NATIVE_SHARES_US if sys.argv[3:] == ["native"] else SHARES_US
+    sequence = sequence_of_one_unit(unit_ms, shares)
     say({"pid": os.getpid(), "python": "%d.%d.%d" % sys.version_info[:3]})
     serve(depth, sequence)
 
