@@ -49,7 +49,7 @@ struct native *native_create(struct symbolizer *symbols, bool libunwind)
 	n->unwinder = unwinder_create(MAX_TABLES);
 #ifdef PYSAMPLED_LIBUNWIND
 	if (libunwind)
-		n->libunwind = libunwind_create();
+		n->libunwind = libunwind_create(&n->files);
 #endif
 	if (!n->unwinder || (libunwind && !n->libunwind)) {
 		native_destroy(n);

@@ -58,10 +58,10 @@ struct space *spaces_find(struct spaces *s, pid_t pid); /* or NULL */
 /* The map that holds @addr, or NULL. */
 struct space_map *space_at(const struct space *sp, uint64_t addr);
 
-/* Open the file behind a map (elf is not NULL), and where @root is not NULL the root of its
- * process, -1 if that is ours. In a thread of its own, so that it takes at most 200 ms. A
- * descriptor; -EAGAIN: too slow, now; -errno. */
-int space_open(const struct space *sp, const struct space_map *m, int *root);
+/* Up to @n bytes at @at of the file behind a map (elf is not NULL) into @buf, read in a thread
+ * of its own, so that it takes at most a second. How many; -EAGAIN: too slow, now; -errno. */
+ssize_t space_read(const struct space *sp, const struct space_map *m, uint64_t at, void *buf,
+		   size_t n);
 
 /* What is made of the map's file, opened again if need be; NULL: no file, or it can't be
  * read any more, or not yet. Valid until the next call. */
