@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "clock.h"
 #include "jit.h"
 #include "later.h"
 #include "rootfile.h"
@@ -17,6 +18,7 @@ enum {
 	MAX_SPACES = 32768,
 	MAX_MAPS = 65536,   /* the kernel's own limit a process */
 	PATIENCE_MS = 1000, /* for a file to be opened, on a busy machine */
+	RETRY_NS = 100000000,
 };
 
 static struct space **space_slot(struct spaces *s, pid_t pid)
@@ -286,10 +288,17 @@ ssize_t space_read(const struct space *sp, const struct space_map *m, uint64_t a
 	return got;
 }
 
+/* It was we who had no descriptor or memory left. */
+static bool is_our_fault(int r)
+{
+	return r == -EMFILE || r == -ENFILE || r == -ENOMEM;
+}
+
 /* Let @elf have its file, while the process is there. */
 static void map_open(const struct space *sp, const struct space_map *m)
 {
-	struct opening *o = map_has_file(m) ? opening_make(sp->pid, m, 0, 0) : NULL;
+	bool pause = now_ns() < sp->of->retry_ns || !map_has_file(m);
+	struct opening *o = pause ? NULL : opening_make(sp->pid, m, 0, 0);
 	struct later *l = opening_run_soon(sp->of, o, m->elf);
 
 	if (!l)
@@ -298,6 +307,8 @@ static void map_open(const struct space *sp, const struct space_map *m)
 		elfcache_give_fd(sp->of->elfs, m->elf, o->fd, o->root);
 		o->fd = o->root = -1;
 		sp->of->n_opened++;
+	} else if (is_our_fault(o->fd)) {
+		sp->of->retry_ns = now_ns() + RETRY_NS;
 	} else {
 		elfcache_missed(m->elf);
 	}

@@ -37,6 +37,7 @@ struct spaces {
 	size_t n;
 	uint64_t last_gen;
 	uint64_t n_opened; /* files; what was answered before may have lacked one */
+	uint64_t retry_ns; /* none is opened before: descriptors had run out */
 	struct elfcache *elfs;
 	bool jits;
 	struct {

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 
+#include "clock.h"
 #include "jit.h"
 #include "kallsyms.h"
 #include "space.h"
@@ -115,7 +116,8 @@ static void answer_elf(struct symbolizer *s, const struct space *sp, const struc
 	char name[SYMNAMES_RAW];
 
 	t = space_made(sp, m);
-	if (elfcache_pending(m->elf) || elfcache_is_slow(s->elfs, m->elf))
+	if (elfcache_pending(m->elf) || elfcache_is_slow(s->elfs, m->elf) ||
+	    now_ns() < s->spaces.retry_ns)
 		a->gen = NOT_KEPT;
 	if (!t || !elfcache_vaddr(t, at, &at)) {
 		if (jit_is_memory(path) && answer_jit(s, sp, a))

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -19,6 +20,7 @@
 #include "codefile.h"
 #include "demangle.h"
 #include "rootfile.h"
+#include "space.h"
 #include "symbolize.h"
 #include "unwind/unwind.h"
 
@@ -100,6 +102,34 @@ static void test_modules(void **state)
 
 	assert_int_equal(0, truncate(path, 5000));
 	assert_memory_equal("prog+0x", symbolize_user(s, getpid(), at), 7);
+	symbolizer_destroy(s);
+}
+
+/* Whoever asked often while descriptors had run out has its file once there are some. */
+static void test_no_descriptors(void **state)
+{
+	struct place *p = *state;
+	struct symbolizer *s = symbolizer_create();
+	struct timespec step = { .tv_nsec = 1000000 };
+	struct rlimit old, none;
+	char path[128];
+	struct stat st;
+	uint64_t at;
+
+	snprintf(path, sizeof(path), "%.60s/whole", p->root);
+	assert_int_equal(0, stat(path, &st));
+	assert_int_equal(0, getrlimit(RLIMIT_NOFILE, &old));
+	none = (struct rlimit){ .rlim_max = old.rlim_max };
+	assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &none));
+	for (int i = 0; i < 100; i++) {
+		at = feed(s, p, getpid(), path, &st);
+		symbolizer_space(s, getpid())->of->retry_ns = 0; /* time goes by */
+	}
+	assert_memory_equal("whole+0x", symbolize_user(s, getpid(), at), 8);
+	assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &old));
+	for (int i = 0; i < 10000 && strchr(symbolize_user(s, getpid(), at), '+'); i++)
+		nanosleep(&step, NULL);
+	assert_string_equal("test_modules", symbolize_user(s, getpid(), at));
 	symbolizer_destroy(s);
 }
 
@@ -420,6 +450,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_modules, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_descriptors, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_greenlet, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_container, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_code, setup, teardown),
