@@ -20,6 +20,8 @@ static raddr wanted_end(raddr sp, const struct pystack_result *res)
 {
 	raddr top = 0;
 
+	if (res->end != PYSTACK_OK)
+		return 0;
 	for (uint32_t i = 0; i < res->n_anchors; i++)
 		if (res->anchors[i].at > sp && res->anchors[i].at - sp < REST_BYTES)
 			top = MAX(top, res->anchors[i].at);
@@ -29,7 +31,8 @@ static raddr wanted_end(raddr sp, const struct pystack_result *res)
 void rest_size(const struct reader *r, const struct perf_sample *s,
 	       const struct pystack_result *res, bool held, struct q_sample *q)
 {
-	raddr end = wanted_end(s->user_sp, res);
+	/* Activations of another moment don't tell how far the stack of this one goes. */
+	raddr end = held ? wanted_end(s->user_sp, res) : 0;
 
 	if (!r->c->native || !s->regs)
 		return;
