@@ -216,8 +216,10 @@ void tracker_release(struct tracker *t, pid_t pid)
 	struct target *target = targets_find(&t->targets, pid);
 	int hangs = TARGET_QUARANTINED;
 
-	if (target && target->runtime)
-		atomic_compare_exchange_strong(&target->state, &hangs, TARGET_PYTHON);
+	if (target)
+		atomic_compare_exchange_strong(&target->state, &hangs,
+					       target->runtime ? TARGET_PYTHON :
+								 TARGET_NOPYTHON);
 }
 
 /* --- searches --- */

@@ -83,7 +83,8 @@ static uint32_t read_pages(struct reader *r, raddr at, raddr end)
 	return got;
 }
 
-void rest_read(struct reader *r, uint64_t pos, const struct pystack_result *res)
+void rest_read(struct reader *r, uint64_t pos, struct rmem *red,
+	       const struct pystack_result *res)
 {
 	const struct perf_event_header *h = perf_ring_at(&r->slot->ring, pos, r->bounce);
 	struct perf_sample s;
@@ -91,7 +92,7 @@ void rest_read(struct reader *r, uint64_t pos, const struct pystack_result *res)
 
 	if (!r->c->native || perf_decode_sample(h, r->c->sample_type, &s) < 0 || !s.regs)
 		return;
-	if (rmem_read(pystack_memory(r->ps), s.user_sp - RED_BYTES, r->red, RED_BYTES) == 0)
+	if (rmem_read(red, s.user_sp - RED_BYTES, r->red, RED_BYTES) == 0)
 		r->red_end = s.user_sp;
 	end = wanted_end(s.user_sp, res);
 	r->rest_at = s.user_sp + s.stack.n;
