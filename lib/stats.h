@@ -21,6 +21,7 @@
 	X(truncated, "stacks cut at --max-frames")                                     \
 	X(old_end_gone,                                                                \
 	  "of them: where the hold ended; the rest was gone, or not read in time")     \
+	X(search_ended, "native stacks cut: too much on them looked like the way on")  \
 	X(late_backlog, "late: several samples waited when the reader came")           \
 	X(late_gap, "late: the thread ran on before it was held")                      \
 	X(late_voluntary, "late: the thread gave up the CPU by itself, not to us")     \
