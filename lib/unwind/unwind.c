@@ -282,7 +282,7 @@ static uint64_t sum_code(struct bytes code)
 
 int unwinder_code(struct unwinder *u, pid_t pid, uint64_t at, struct bytes code)
 {
-	struct elfcache_id id = { .dev = UINT64_MAX, .ino = sum_code(code), .path = "//anon" };
+	struct elfcache_id id = { .dev = UINT64_MAX, .path = "//anon" };
 	struct space *sp = spaces_find(&u->spaces, pid);
 	struct space_map *m = sp ? space_at(sp, at) : NULL;
 	struct unwind_table *t = NULL;
@@ -290,14 +290,18 @@ int unwinder_code(struct unwinder *u, pid_t pid, uint64_t at, struct bytes code)
 
 	if (!m || m->lo != at || !map_is_anonymous(m))
 		return -ESRCH;
+	r = unwind_trampolines(&t, arch_host, code);
+	/* Code in which nothing is known is all the same one: JITs make it without end. */
+	if (r == 0)
+		id.ino = sum_code(code);
 	m->elf = elfcache_get(u->elfs, &id);
 	m->pgoff = 0;
 	sp->gen = ++u->spaces.last_gen;
-	if (!m->elf)
-		return -ENOMEM;
-	if (!elfcache_wants_file(m->elf))
-		return 0;
-	r = unwind_trampolines(&t, arch_host, code);
+	if (!m->elf || !elfcache_wants_file(m->elf)) {
+		if (t)
+			unwind_table_put(t);
+		return m->elf ? r : -ENOMEM;
+	}
 	if (r == 0)
 		table_add(u, t);
 	elfcache_give_made(u->elfs, m->elf, t, t ? t->bytes : 0);
