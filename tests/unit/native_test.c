@@ -147,11 +147,40 @@ static void given_up(void **state)
 	all_given_up("anywhere in code");
 }
 
+#ifdef __x86_64__
+/* A call whose return address has a frame of one word. */
+void call_loop(void);
+__asm__(".text\n.globl call_loop\n.type call_loop, @function\ncall_loop: .cfi_startproc\n"
+	"call call_loop\nret\n.cfi_endproc\n.size call_loop, . - call_loop\n");
+
+/* From each word rules lead far, but to no thread's start. */
+static void guesses_end(void **state)
+{
+	uint64_t before = STATS_GET(search_ended), start;
+	struct native_stack s;
+
+	for (size_t i = 0; i < WORDS; i++)
+		words[i] = i < 4000 ? (uint64_t)(uintptr_t)&call_loop + 5 : 16;
+	start = now_ns();
+	for (int i = 0; i < 20; i++)
+		s = stack((size_t)-1); /* no activation is above: only guesses */
+	print_message("guesses: %.2f ms a stack\n", (double)(now_ns() - start) / 20e6);
+	assert_int_equal(0, evals(&s));
+	assert_int_equal(before + 20, STATS_GET(search_ended));
+}
+#endif
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { TEST(found_again), TEST(given_up) };
+	const struct CMUnitTest tests[] = {
+		TEST(found_again),
+		TEST(given_up),
+#ifdef __x86_64__
+		TEST(guesses_end),
+#endif
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
