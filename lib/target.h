@@ -27,6 +27,7 @@ struct target {
 	bool inner_tids;      /* lives in a PID namespace of its own */
 	_Atomic bool unborn;  /* a sample of it came before the record of its fork */
 	bool hung;	      /* a person was told */
+	bool nopython;	      /* was, before it was put into quarantine */
 	_Atomic pid_t forker; /* its parent's thread that forked it (inner), 0: not known */
 	struct pystack_target py;
 	uint32_t version; /* PY_VERSION_HEX */

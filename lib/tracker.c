@@ -200,10 +200,13 @@ void tracker_gone(struct tracker *t, pid_t pid)
 void tracker_quarantine(struct tracker *t, pid_t pid)
 {
 	struct target *target = targets_find(&t->targets, pid);
+	int was;
 
 	if (!target)
 		return;
-	atomic_store(&target->state, TARGET_QUARANTINED);
+	was = atomic_exchange(&target->state, TARGET_QUARANTINED);
+	if (was != TARGET_QUARANTINED)
+		target->nopython = was == TARGET_NOPYTHON;
 	if (!target->hung)
 		note_say(&t->note,
 			 "a read of process %d hangs; until it ends its samples are torn",
@@ -216,10 +219,10 @@ void tracker_release(struct tracker *t, pid_t pid)
 	struct target *target = targets_find(&t->targets, pid);
 	int hangs = TARGET_QUARANTINED;
 
-	if (target)
+	if (target && (target->runtime || target->nopython))
 		atomic_compare_exchange_strong(&target->state, &hangs,
-					       target->runtime ? TARGET_PYTHON :
-								 TARGET_NOPYTHON);
+					       target->nopython ? TARGET_NOPYTHON :
+								  TARGET_PYTHON);
 }
 
 /* --- searches --- */
