@@ -204,13 +204,13 @@ void tracker_quarantine(struct tracker *t, pid_t pid)
 
 	if (!target)
 		return;
-	was = atomic_exchange(&target->state, TARGET_QUARANTINED);
+	was = atomic_load(&target->state);
 	if (was != TARGET_QUARANTINED)
 		target->nopython = was == TARGET_NOPYTHON;
+	atomic_store(&target->state, TARGET_QUARANTINED);
 	if (!target->hung)
-		note_say(&t->note,
-			 "a read of process %d hangs; until it ends its samples are torn",
-			 pid);
+		note_say(&t->note, "a read of process %d hangs; until it ends its %s", pid,
+			 target->nopython ? "stacks may be cut" : "samples are torn");
 	target->hung = true;
 }
 

@@ -132,6 +132,8 @@ static enum pystack_end readable(struct reader *r, struct target *t, pid_t pid)
 	case TARGET_NOPYTHON:
 		return PYSTACK_NOPYTHON;
 	case TARGET_QUARANTINED:
+		if (t->nopython)
+			return PYSTACK_NOPYTHON;
 		STATS_ADD(torn_quarantined, 1);
 		return PYSTACK_END_N;
 	default:
@@ -163,7 +165,7 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 
 	r->rest_n = 0;
 	r->red_end = 0;
-	if (res.end == PYSTACK_NOPYTHON) {
+	if (res.end == PYSTACK_NOPYTHON && atomic_load(&t->state) == TARGET_NOPYTHON) {
 		guarded_target(&r->mem, pid);
 		rest_read(r, p->pos, &r->mem.base, &res);
 	}
