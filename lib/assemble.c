@@ -151,7 +151,10 @@ static bool push_item(struct assembler *a, const struct native_stack *s,
 			push_marker(a, "[guessed]");
 		a->guessed = f->guessed;
 		ip = it->i || !a->in->leaf ? f->pc : a->in->leaf;
-		push_native(a, ip, ip - f->returned, it->kind == MERGE_EVAL);
+		/* Of a late sample the activations were found at another moment, when another
+		 * frame may have lain there. */
+		push_native(a, ip, ip - f->returned,
+			    it->kind == MERGE_EVAL && a->in->prov == PROV_EXACT);
 		break;
 	case MERGE_END:
 		push_marker(a, native_end_name((enum unwind_end)it->i));

@@ -2,39 +2,69 @@
 #include "codefile.h"
 
 #include <errno.h>
-#include <unistd.h>
+
+#include "clock.h"
+
+enum { BLOCK = 16 << 10, RETRY_NS = 1000000000 };
 
 void codefile_deinit(struct codefile *c)
 {
-	for (size_t i = 0; i < CODEFILE_OPEN; i++)
-		if (c->open[i].used && c->open[i].fd >= 0)
-			close(c->open[i].fd);
+	for (size_t i = 0; i < CODEFILE_BLOCKS; i++)
+		free(c->block[i].bytes);
 }
 
-static int descriptor(struct codefile *c, const struct space *sp, const struct space_map *m)
+static struct codefile_block *block_slot(struct codefile *c, const struct space_map *m,
+					 uint64_t at)
 {
-	struct codefile_open *o = c->open;
+	uint64_t h = ((uintptr_t)m->elf ^ at / BLOCK) * 0x9e3779b97f4a7c15;
 
-	for (size_t i = 0; i < CODEFILE_OPEN; i++)
-		if (o[i].used && o[i].pid == sp->pid && o[i].lo == m->lo && o[i].ino == m->ino)
-			return o[i].fd;
-	o += c->next++ % CODEFILE_OPEN;
-	if (o->used && o->fd >= 0)
-		close(o->fd);
-	*o = (struct codefile_open){ sp->pid, m->lo, m->ino, space_open(sp, m, NULL), true };
-	o->used = o->fd != -EAGAIN;
-	return o->fd;
+	return &c->block[h >> 32 & (CODEFILE_BLOCKS - 1)];
+}
+
+/* The block of @m's file at @at. Nothing is in it that could not be read: that is tried again,
+ * but each try takes a thread. */
+static const struct codefile_block *block(struct codefile *c, const struct space *sp,
+					  const struct space_map *m, uint64_t at)
+{
+	struct codefile_block *b = block_slot(c, m, at);
+	uint64_t now = now_ns();
+	ssize_t n;
+
+	if (b->elf == m->elf && b->at == at && (b->n || now < b->retry_ns))
+		return b;
+	if (!b->bytes)
+		b->bytes = malloc(BLOCK);
+	n = b->bytes ? space_read(sp, m, at, b->bytes, BLOCK) : -ENOMEM;
+	b->elf = m->elf;
+	b->at = at;
+	b->n = n < 0 ? 0 : (size_t)n;
+	b->retry_ns = now + RETRY_NS;
+	return b;
+}
+
+int codefile_at(struct codefile *c, const struct space *sp, const struct space_map *m,
+		uint64_t offset, void *buf, size_t n)
+{
+	unsigned char *to = buf;
+
+	while (n > 0) {
+		size_t skip = offset % BLOCK, more;
+		const struct codefile_block *b = block(c, sp, m, offset - skip);
+
+		if (skip >= b->n)
+			return -EFAULT;
+		more = MIN(n, b->n - skip);
+		memcpy(to, b->bytes + skip, more);
+		to += more, offset += more, n -= more;
+	}
+	return 0;
 }
 
 int codefile_read(struct codefile *c, const struct space *sp, uint64_t at, void *buf, size_t n)
 {
 	const struct space_map *m = sp ? space_at(sp, at) : NULL;
-	int fd;
 
 	if (!m || !m->elf || m->hi - at < n)
 		return -EFAULT;
-	fd = descriptor(c, sp, m);
-	if (fd < 0 || pread(fd, buf, n, (off_t)(at - m->lo + m->pgoff)) != (ssize_t)n)
-		return -EFAULT;
-	return 0;
+	return codefile_at(c, sp, m, at - m->lo + m->pgoff, buf, n);
 }

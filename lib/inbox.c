@@ -10,7 +10,7 @@
 
 #include "capture/reader.h"
 
-enum { MAX_BYTES = 512 << 20, N_TYPES = 8, NICE = -15 };
+enum { NICE = -15 };
 
 struct inbox {
 	struct queue **queues;
@@ -22,7 +22,7 @@ struct inbox {
 	pthread_mutex_t lock; /* the queues' tails, and all below */
 	struct inbox_item *items;
 	size_t n, cap, bytes;
-	uint64_t dropped[N_TYPES];
+	uint64_t lost_samples, lost_others;
 };
 
 static bool reserve(struct inbox *in)
@@ -42,19 +42,19 @@ static bool reserve(struct inbox *in)
 
 static void put(struct inbox *in, const struct queue_record *rec)
 {
-	size_t n = rec->n - sizeof(*rec);
-	/* Without the maps and the code what comes later is of no use either. */
-	bool full = in->bytes > MAX_BYTES && (rec->type == Q_SAMPLE || rec->type == Q_TAPE);
+	size_t n = rec->n - sizeof(*rec), held = n + sizeof(*in->items);
+	bool first = rec->type == Q_SAMPLE || rec->type == Q_TAPE;
+	bool full = in->bytes + held > (first ? INBOX_SAMPLE_BYTES : INBOX_BYTES);
 	unsigned char *data = !full && reserve(in) ? malloc(n) : NULL;
 
 	if (!data) {
-		in->dropped[rec->type % N_TYPES]++;
+		*(rec->type == Q_SAMPLE ? &in->lost_samples : &in->lost_others) += 1;
 		return;
 	}
 	memcpy(data, rec->data, n);
 	in->items[in->n++] =
 		(struct inbox_item){ .type = rec->type, .n = (uint32_t)n, .data = data };
-	in->bytes += n;
+	in->bytes += held;
 }
 
 static void drain(struct inbox *in)
@@ -141,13 +141,11 @@ void inbox_take(struct inbox *in, struct inbox_item **items, size_t *n)
 	pthread_mutex_unlock(&in->lock);
 }
 
-uint64_t inbox_dropped(struct inbox *in, uint32_t type)
+void inbox_dropped(struct inbox *in, uint64_t *samples, uint64_t *others)
 {
-	uint64_t n;
-
 	pthread_mutex_lock(&in->lock);
-	n = in->dropped[type % N_TYPES];
-	in->dropped[type % N_TYPES] = 0;
+	*samples = in->lost_samples;
+	*others = in->lost_others;
+	in->lost_samples = in->lost_others = 0;
 	pthread_mutex_unlock(&in->lock);
-	return n;
 }

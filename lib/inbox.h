@@ -18,6 +18,10 @@ struct inbox_item {
 	unsigned char *data;
 };
 
+/* What is kept at most. Samples, and what a tape wants, go first: without maps and code those
+ * that come later are of no use either. Without the code of its frames a sample is torn. */
+enum { INBOX_SAMPLE_BYTES = 128 << 20, INBOX_BYTES = 256 << 20 };
+
 struct inbox;
 
 /* @queues: borrowed, and told where to hurry; nobody writes to them yet, and nobody any more
@@ -31,7 +35,7 @@ void inbox_add(struct inbox *in, struct queue *q); /* one queue more; control th
  * *@items is malloc'ed, NULL when there is nothing. */
 void inbox_take(struct inbox *in, struct inbox_item **items, size_t *n);
 
-/* How many records of @type found no memory since the last call of this. */
-uint64_t inbox_dropped(struct inbox *in, uint32_t type);
+/* How many found no room since the last call of this: samples, and records of other types. */
+void inbox_dropped(struct inbox *in, uint64_t *samples, uint64_t *others);
 
 #endif

@@ -36,13 +36,18 @@ struct source {
 	uint64_t tail_at;
 };
 
+/* The dump, as it is mapped. */
+struct mapped {
+	struct proc_map map; /* ino 0: none */
+	char path[PATH_MAX];
+};
+
 /* What the reading thread has to itself while it reads. */
 struct sources {
 	pid_t pid, inner; /* inner: its number in its own PID namespace */
 	uid_t euid;
 	int root, dump_fd;
-	struct proc_map dump_map; /* ino 0: none */
-	char dump_path[PATH_MAX];
+	struct mapped mapped;
 	struct source perf, dump;
 	uint64_t took_ns;
 	bool changed;
@@ -57,6 +62,8 @@ struct jit {
 	struct later *later; /* ... by this */
 	struct reading *reading;
 	uint64_t next_ns, pause_ns;
+	pid_t inner;
+	struct mapped mapped; /* for the next reading */
 };
 
 /* ---- Files ---- */
@@ -129,8 +136,8 @@ static void sources_read(struct sources *s)
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", s->inner);
 	fd = rootfile_open(s->root, path);
 	s->changed = fd >= 0 && is_theirs(s, fd) && source_read(&s->perf, fd);
-	if (s->dump_fd < 0 && s->dump_map.ino)
-		s->dump_fd = proc_map_open(s->pid, &s->dump_map);
+	if (s->dump_fd < 0 && s->mapped.map.ino)
+		s->dump_fd = proc_map_open(s->pid, &s->mapped.map);
 	if (s->dump_fd >= 0 && source_read(&s->dump, s->dump_fd))
 		s->changed = true;
 }
@@ -199,6 +206,8 @@ static void begin(struct jit *j)
 		return;
 	atomic_fetch_add(&n_readings, 1);
 	g->s = j->s;
+	g->s->mapped = j->mapped;
+	g->s->mapped.map.path = g->s->mapped.path;
 	j->later = later_start(reading_run, reading_drop, g);
 	if (j->later) {
 		j->s = NULL;
@@ -224,7 +233,8 @@ static void end(struct jit *j, int ms)
 		j->pause_ns = MAX(min_pause_ns, 10 * j->s->took_ns);
 	else
 		j->pause_ns = MIN(MAX(min_pause_ns, 2 * j->pause_ns), max_pause_ns);
-	j->next_ns = now_ns() + j->pause_ns;
+	/* A dump that was mapped meanwhile has not been looked at. */
+	j->next_ns = j->mapped.map.ino == j->s->mapped.map.ino ? now_ns() + j->pause_ns : 0;
 }
 
 static const char *find(const struct jit *j, uint64_t ip)
@@ -263,6 +273,7 @@ struct jit *jit_create(pid_t pid)
 		free(j);
 		return NULL;
 	}
+	j->inner = j->s->inner;
 	return j;
 }
 
@@ -280,13 +291,13 @@ void jit_mapped(struct jit *j, const struct proc_map *m)
 	const char *base = strrchr(m->path, '/');
 	char want[64];
 
-	if (!j->s || !base || strlen(m->path) >= PATH_MAX || j->s->dump_map.ino)
+	if (!base || strlen(m->path) >= PATH_MAX || j->mapped.map.ino)
 		return;
-	snprintf(want, sizeof(want), "/jit-%d.dump", j->s->inner);
+	snprintf(want, sizeof(want), "/jit-%d.dump", j->inner);
 	if (strcmp(base, want) != 0)
 		return;
-	j->s->dump_map = *m;
-	j->s->dump_map.path = strcpy(j->s->dump_path, m->path);
+	j->mapped.map = *m;
+	strcpy(j->mapped.path, m->path);
 	j->next_ns = 0;
 }
 

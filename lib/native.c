@@ -5,11 +5,13 @@
 #include "base.h"
 #include "codefile.h"
 #include "fetch.h"
+#include "stats.h"
 #include "unwind/libunwind.h"
 
 enum {
 	MAX_FRAMES = 4096,
 	MAX_RUNS = 16,
+	MAX_LOOKS = 2048, /* at words of one stack that are addresses of code */
 	CODE_MS = 20,
 	MAX_ITEMS = MAX_FRAMES + PYWALK_MAX_FRAMES + MAX_RUNS + 2,
 	MAX_TABLES = 256 << 20, /* bytes of unwind tables */
@@ -27,7 +29,7 @@ struct native {
 	struct merge_item item[MAX_ITEMS];
 	/* of the sample at hand */
 	const struct native_input *in;
-	uint32_t n_frames, n_runs;
+	uint32_t n_frames, n_runs, n_looks;
 };
 
 bool native_has_libunwind(void)
@@ -49,7 +51,7 @@ struct native *native_create(struct symbolizer *symbols, bool libunwind)
 	n->unwinder = unwinder_create(MAX_TABLES);
 #ifdef PYSAMPLED_LIBUNWIND
 	if (libunwind)
-		n->libunwind = libunwind_create();
+		n->libunwind = libunwind_create(&n->files);
 #endif
 	if (!n->unwinder || (libunwind && !n->libunwind)) {
 		native_destroy(n);
@@ -165,13 +167,21 @@ static bool owns(struct native *n, uint64_t pc, uint64_t sp, uint64_t at,
 static bool find_again(struct native *n, uint64_t from, uint64_t anchor,
 		       struct unwind_regs *regs)
 {
+	const struct space *sp = symbolizer_space(n->symbols, n->in->pid);
 	const struct bytes stack = n->in->mem.piece[0].bytes;
 	uint64_t base = n->in->mem.piece[0].at, at = MAX((from + 7) & ~(uint64_t)7, base);
 
-	for (; at < anchor && at - base + 8 <= stack.n; at += 8) {
+	for (; sp && at < anchor && at - base + 8 <= stack.n; at += 8) {
 		uint64_t pc = load_u64(stack.at + (at - base));
 
-		if (symbolize_kind(n->symbols, n->in->pid, pc - 1) == SYMBOL_EVAL &&
+		if (!space_at(sp, pc - 1))
+			continue;
+		if (n->n_looks == MAX_LOOKS) {
+			STATS_ADD(search_ended, 1);
+			return false;
+		}
+		n->n_looks++;
+		if (symbolize_is_eval(n->symbols, n->in->pid, pc - 1) &&
 		    owns(n, pc, at + 8, anchor, regs))
 			return true;
 	}
@@ -229,7 +239,7 @@ struct native_stack native_stack(struct native *n, const struct native_input *in
 
 	n->in = in;
 	take_code(n);
-	n->n_frames = n->n_runs = 0;
+	n->n_frames = n->n_runs = n->n_looks = 0;
 	if (in->regs)
 		unwind_all(n, in->regs);
 	for (uint32_t i = 0; i < n->n_frames; i++)

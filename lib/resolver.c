@@ -234,20 +234,23 @@ static void take_item(struct resolver *r, const struct inbox_item *it)
 static void take(struct resolver *r)
 {
 	_cleanup_free_ struct inbox_item *in = NULL;
-	size_t n, lost = 0;
+	uint64_t samples, others;
+	size_t n;
 
 	inbox_take(r->inbox, &in, &n);
+	inbox_dropped(r->inbox, &samples, &others);
 	if (reserve(r, n)) {
 		for (size_t i = 0; i < n; i++)
 			take_item(r, &in[i]);
 	} else {
 		for (size_t i = 0; i < n; i++) {
-			lost += in[i].type == Q_SAMPLE;
+			*(in[i].type == Q_SAMPLE ? &samples : &others) += 1;
 			free(in[i].data);
 		}
 	}
-	STATS_ADD(lost, lost + inbox_dropped(r->inbox, Q_SAMPLE));
-	STATS_ADD(side_lost, inbox_dropped(r->inbox, Q_SIDE));
+	STATS_ADD(lost, samples);
+	STATS_ADD(queue_full, samples);
+	STATS_ADD(side_lost, others);
 }
 
 static int by_time(const void *a, const void *b)

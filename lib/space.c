@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "clock.h"
 #include "jit.h"
 #include "later.h"
 #include "rootfile.h"
@@ -17,6 +18,7 @@ enum {
 	MAX_SPACES = 32768,
 	MAX_MAPS = 65536,   /* the kernel's own limit a process */
 	PATIENCE_MS = 1000, /* for a file to be opened, on a busy machine */
+	RETRY_NS = 100000000,
 };
 
 static struct space **space_slot(struct spaces *s, pid_t pid)
@@ -157,12 +159,16 @@ static struct proc_map map_as_proc(const struct space_map *m, const char *path)
 				  .path = path };
 }
 
-/* Opening a file, which may hang. */
+/* Opening a file, and reading some of it if that is wanted: both may hang. */
 struct opening {
 	pid_t pid;
 	struct proc_map map;
 	char path[PATH_MAX];
 	int fd, root;
+	uint64_t at;
+	size_t n; /* 0: the root is wanted */
+	ssize_t got;
+	unsigned char bytes[];
 };
 
 static void opening_run(void *arg)
@@ -173,6 +179,10 @@ static void opening_run(void *arg)
 	o->fd = proc_map_open(o->pid, &o->map);
 	if (o->fd < 0)
 		return;
+	if (o->n) {
+		o->got = pread(o->fd, o->bytes, o->n, (off_t)o->at);
+		return;
+	}
 	o->root = rootfile_root(o->pid);
 	if (o->root >= 0 && stat("/", &ours) == 0 && fstat(o->root, &its) == 0 &&
 	    ours.st_dev == its.st_dev && ours.st_ino == its.st_ino) {
@@ -199,17 +209,20 @@ static bool map_has_file(const struct space_map *m)
 	return m->ino && path[0] == '/' && path[1] != '/' && strlen(path) < PATH_MAX;
 }
 
-static struct opening *opening_make(pid_t pid, const struct space_map *m)
+static struct opening *opening_make(pid_t pid, const struct space_map *m, uint64_t at,
+				    size_t n_bytes)
 {
 	static const char gone[] = " (deleted)";
 	const char *path = elfcache_path(m->elf);
 	size_t n = strlen(path), cut = sizeof(gone) - 1;
 	struct opening *o;
 
-	o = calloc(1, sizeof(*o));
+	o = calloc(1, sizeof(*o) + n_bytes);
 	if (!o)
 		return NULL;
 	o->pid = pid;
+	o->at = at;
+	o->n = n_bytes;
 	o->fd = o->root = -1;
 	o->map = map_as_proc(m, o->path);
 	memcpy(o->path, path, n + 1);
@@ -237,8 +250,14 @@ static void stuck_poll(struct spaces *s)
 static struct later *opening_run_soon(struct spaces *s, struct opening *o,
 				      struct elfcache_elf *elf)
 {
-	struct later *l = later_start(opening_run, opening_drop, o);
+	struct later *l;
 
+	stuck_poll(s);
+	if (!o || elfcache_is_slow(s->elfs, elf) || s->n_stuck == SPACE_MAX_STUCK) {
+		free(o);
+		return NULL;
+	}
+	l = later_start(opening_run, opening_drop, o);
 	if (!l)
 		opening_drop(o);
 	else if (!later_wait(l, PATIENCE_MS)) {
@@ -249,43 +268,51 @@ static struct later *opening_run_soon(struct spaces *s, struct opening *o,
 	return l;
 }
 
-int space_open(const struct space *sp, const struct space_map *m, int *root)
+ssize_t space_read(const struct space *sp, const struct space_map *m, uint64_t at, void *buf,
+		   size_t n)
 {
-	struct spaces *s = sp->of;
 	struct opening *o;
 	struct later *l;
-	int fd;
+	ssize_t got;
 
 	if (!map_has_file(m))
 		return -ENOENT;
-	stuck_poll(s);
-	if (elfcache_is_slow(s->elfs, m->elf) || s->n_stuck == SPACE_MAX_STUCK)
-		return -EAGAIN;
-	o = opening_make(sp->pid, m);
-	l = o ? opening_run_soon(s, o, m->elf) : NULL;
+	o = opening_make(sp->pid, m, at, n);
+	l = opening_run_soon(sp->of, o, m->elf);
 	if (!l)
 		return -EAGAIN;
-	fd = o->fd;
-	o->fd = -1;
-	if (root) {
-		*root = o->root;
-		o->root = -1;
-	}
+	got = o->fd < 0 ? o->fd : o->got < 0 ? -EIO : o->got;
+	if (got > 0)
+		memcpy(buf, o->bytes, (size_t)got);
 	later_release(l);
-	return fd;
+	return got;
+}
+
+/* It was we who had no descriptor or memory left. */
+static bool is_our_fault(int r)
+{
+	return r == -EMFILE || r == -ENFILE || r == -ENOMEM;
 }
 
 /* Let @elf have its file, while the process is there. */
 static void map_open(const struct space *sp, const struct space_map *m)
 {
-	int root = -1, fd = map_has_file(m) ? space_open(sp, m, &root) : -EAGAIN;
+	bool pause = now_ns() < sp->of->retry_ns || !map_has_file(m);
+	struct opening *o = pause ? NULL : opening_make(sp->pid, m, 0, 0);
+	struct later *l = opening_run_soon(sp->of, o, m->elf);
 
-	if (fd >= 0) {
-		elfcache_give_fd(sp->of->elfs, m->elf, fd, root);
+	if (!l)
+		return;
+	if (o->fd >= 0) {
+		elfcache_give_fd(sp->of->elfs, m->elf, o->fd, o->root);
+		o->fd = o->root = -1;
 		sp->of->n_opened++;
-	} else if (fd != -EAGAIN) {
+	} else if (is_our_fault(o->fd)) {
+		sp->of->retry_ns = now_ns() + RETRY_NS;
+	} else {
 		elfcache_missed(m->elf);
 	}
+	later_release(l);
 }
 
 /* Our own vdso is every process's: it is the kernel's. */

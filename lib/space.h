@@ -37,6 +37,7 @@ struct spaces {
 	size_t n;
 	uint64_t last_gen;
 	uint64_t n_opened; /* files; what was answered before may have lacked one */
+	uint64_t retry_ns; /* none is opened before: descriptors had run out */
 	struct elfcache *elfs;
 	bool jits;
 	struct {
@@ -58,10 +59,10 @@ struct space *spaces_find(struct spaces *s, pid_t pid); /* or NULL */
 /* The map that holds @addr, or NULL. */
 struct space_map *space_at(const struct space *sp, uint64_t addr);
 
-/* Open the file behind a map (elf is not NULL), and where @root is not NULL the root of its
- * process, -1 if that is ours. In a thread of its own, so that it takes at most 200 ms. A
- * descriptor; -EAGAIN: too slow, now; -errno. */
-int space_open(const struct space *sp, const struct space_map *m, int *root);
+/* Up to @n bytes at @at of the file behind a map (elf is not NULL) into @buf, read in a thread
+ * of its own, so that it takes at most a second. How many; -EAGAIN: too slow, now; -errno. */
+ssize_t space_read(const struct space *sp, const struct space_map *m, uint64_t at, void *buf,
+		   size_t n);
 
 /* What is made of the map's file, opened again if need be; NULL: no file, or it can't be
  * read any more, or not yet. Valid until the next call. */

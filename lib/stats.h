@@ -15,12 +15,13 @@
 #define STATS_LIST                                                                     \
 	X(lost, "samples lost: the kernel's ring or our queue was full")               \
 	X(queue_full, "of them: our queue to the resolver was full")                   \
-	X(side_lost, "records other than samples lost: our queue was full")            \
+	X(side_lost, "records other than samples lost: a queue of ours was full")      \
 	X(throttled, "times the kernel throttled the event")                           \
 	X(shed, "samples dropped because holding targets would pass the hold budget")  \
 	X(truncated, "stacks cut at --max-frames")                                     \
 	X(old_end_gone,                                                                \
 	  "of them: where the hold ended; the rest was gone, or not read in time")     \
+	X(search_ended, "native stacks cut: too much on them looked like the way on")  \
 	X(late_backlog, "late: several samples waited when the reader came")           \
 	X(late_gap, "late: the thread ran on before it was held")                      \
 	X(late_voluntary, "late: the thread gave up the CPU by itself, not to us")     \

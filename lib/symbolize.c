@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 
+#include "clock.h"
 #include "jit.h"
 #include "kallsyms.h"
 #include "space.h"
@@ -44,7 +45,7 @@ static bool is_eval_name(const char *name)
 	size_t n = sizeof(eval) - 1;
 
 	return strncmp(name, tail, sizeof(tail) - 1) == 0 ||
-	       (strncmp(name, eval, n) == 0 && (name[n] == '\0' || name[n] == '.'));
+	       (strncmp(name, eval, n) == 0 && strchr(".@", name[n]));
 }
 
 /* How the interpreter gets from a caller, Python or C, into the eval loop. */
@@ -115,7 +116,8 @@ static void answer_elf(struct symbolizer *s, const struct space *sp, const struc
 	char name[SYMNAMES_RAW];
 
 	t = space_made(sp, m);
-	if (elfcache_pending(m->elf) || elfcache_is_slow(s->elfs, m->elf))
+	if (elfcache_pending(m->elf) || elfcache_is_slow(s->elfs, m->elf) ||
+	    now_ns() < s->spaces.retry_ns)
 		a->gen = NOT_KEPT;
 	if (!t || !elfcache_vaddr(t, at, &at)) {
 		if (jit_is_memory(path) && answer_jit(s, sp, a))
@@ -190,6 +192,20 @@ const char *symbolize_user(struct symbolizer *s, pid_t pid, uint64_t ip)
 enum symbol_kind symbolize_kind(struct symbolizer *s, pid_t pid, uint64_t ip)
 {
 	return answer_user(s, pid, ip)->kind;
+}
+
+bool symbolize_is_eval(struct symbolizer *s, pid_t pid, uint64_t ip)
+{
+	const struct space *sp = spaces_find(&s->spaces, pid);
+	const struct space_map *m = sp ? space_at(sp, ip) : NULL;
+	const struct elfcache_tables *t = m ? space_made(sp, m) : NULL;
+	const char *sym;
+	uint64_t at;
+
+	if (!t || !elfcache_vaddr(t, ip - m->lo + m->pgoff, &at))
+		return false;
+	sym = elfcache_symbol(t, at);
+	return elfcache_is_eval_rest(t, at) || (sym && is_eval_name(sym));
 }
 
 const char *symbolize_kernel(struct symbolizer *s, uint64_t ip)

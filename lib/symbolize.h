@@ -44,6 +44,9 @@ enum symbol_kind {
 /* What a user address of @pid belongs to. */
 enum symbol_kind symbolize_kind(struct symbolizer *s, pid_t pid, uint64_t ip);
 
+/* Is that SYMBOL_EVAL? Keeps nothing, so that it can be asked of any number of addresses. */
+bool symbolize_is_eval(struct symbolizer *s, pid_t pid, uint64_t ip);
+
 /* The executable memory of a process; NULL: none known. */
 const struct space *symbolizer_space(struct symbolizer *s, pid_t pid);
 

@@ -24,10 +24,11 @@ enum target_state {
 struct target {
 	pid_t pid;
 	_Atomic int state;
-	bool inner_tids;      /* lives in a PID namespace of its own */
-	_Atomic bool unborn;  /* a sample of it came before the record of its fork */
-	bool hung;	      /* a person was told */
-	_Atomic pid_t forker; /* its parent's thread that forked it (inner), 0: not known */
+	bool inner_tids;       /* lives in a PID namespace of its own */
+	_Atomic bool unborn;   /* a sample of it came before the record of its fork */
+	bool hung;	       /* a person was told */
+	_Atomic bool nopython; /* in quarantine: looked at before, no CPython is mapped */
+	_Atomic pid_t forker;  /* its parent's thread that forked it (inner), 0: not known */
 	struct pystack_target py;
 	uint32_t version; /* PY_VERSION_HEX */
 	raddr runtime;

@@ -8,6 +8,7 @@
 #include "clock.h"
 #include "probe.h"
 #include "proc.h"
+#include "stats.h"
 #include "tape.h"
 
 enum {
@@ -101,6 +102,7 @@ static void tape_target(const struct tracker *t, const struct target *target)
 		return;
 	p = queue_reserve(t->tape, Q_TAPE,
 			  sizeof(tag) + sizeof(head) + sizeof(target->py.layout));
+	STATS_ADD(side_lost, !p);
 	if (!p)
 		return;
 	memcpy(p, tag, sizeof(tag));
@@ -198,14 +200,17 @@ void tracker_gone(struct tracker *t, pid_t pid)
 void tracker_quarantine(struct tracker *t, pid_t pid)
 {
 	struct target *target = targets_find(&t->targets, pid);
+	int was;
 
 	if (!target)
 		return;
+	was = atomic_load(&target->state);
+	if (was != TARGET_QUARANTINED)
+		target->nopython = was == TARGET_NOPYTHON;
 	atomic_store(&target->state, TARGET_QUARANTINED);
 	if (!target->hung)
-		note_say(&t->note,
-			 "a read of process %d hangs; until it ends its samples are torn",
-			 pid);
+		note_say(&t->note, "a read of process %d hangs; until it ends its %s", pid,
+			 target->nopython ? "stacks may be cut" : "samples are torn");
 	target->hung = true;
 }
 
@@ -214,8 +219,10 @@ void tracker_release(struct tracker *t, pid_t pid)
 	struct target *target = targets_find(&t->targets, pid);
 	int hangs = TARGET_QUARANTINED;
 
-	if (target && target->runtime)
-		atomic_compare_exchange_strong(&target->state, &hangs, TARGET_PYTHON);
+	if (target && (target->runtime || target->nopython))
+		atomic_compare_exchange_strong(&target->state, &hangs,
+					       target->nopython ? TARGET_NOPYTHON :
+								  TARGET_PYTHON);
 }
 
 /* --- searches --- */

@@ -70,8 +70,10 @@ static void tape(struct reader *r, enum tape_type type, const void *head, size_t
 	unsigned char *p;
 
 	p = queue_reserve(&r->slot->queue, Q_TAPE, sizeof(tag) + head_n + body.n);
-	if (!p)
+	if (!p) {
+		STATS_ADD(side_lost, 1);
 		return;
+	}
 	memcpy(p, tag, sizeof(tag));
 	memcpy(p + sizeof(tag), head, head_n);
 	if (body.n)
@@ -95,6 +97,8 @@ void emit_control(struct reader *r, enum ctl_type type, struct ctl_msg m)
 	if (p) {
 		*p = m;
 		queue_commit(&r->slot->ctl);
+	} else {
+		STATS_ADD(side_lost, 1);
 	}
 	eventfd_write(r->c->kick, 1);
 }

@@ -132,6 +132,8 @@ static enum pystack_end readable(struct reader *r, struct target *t, pid_t pid)
 	case TARGET_NOPYTHON:
 		return PYSTACK_NOPYTHON;
 	case TARGET_QUARANTINED:
+		if (t->nopython)
+			return PYSTACK_NOPYTHON;
 		STATS_ADD(torn_quarantined, 1);
 		return PYSTACK_END_N;
 	default:
@@ -163,6 +165,10 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 
 	r->rest_n = 0;
 	r->red_end = 0;
+	if (res.end == PYSTACK_NOPYTHON && atomic_load(&t->state) == TARGET_NOPYTHON) {
+		guarded_target(&r->mem, pid);
+		rest_read(r, p->pos, &r->mem.base, &res);
+	}
 	if (res.end != PYSTACK_OK)
 		return res;
 	*inner = target_inner_tid(t, tid);
@@ -188,7 +194,7 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 		STATS_ADD(torn_notready, 1);
 		res.end = PYSTACK_END_N;
 	}
-	rest_read(r, p->pos, &res);
+	rest_read(r, p->pos, pystack_memory(r->ps), &res);
 	if (r->code_lost)
 		pystack_forget(r->ps, pid);
 	return res;

@@ -76,8 +76,9 @@ void emit_tape(struct reader *r, const struct pending *p, enum provenance prov,
 	       const struct pystack_result *res, pid_t tid, pid_t inner);
 
 /* rest.c: while the thread is held: the part of its stack that unwinding will want and that
- * did not come with the sample at @pos. */
-void rest_read(struct reader *r, uint64_t pos, const struct pystack_result *res);
+ * did not come with the sample at @pos. @red may have the red zone already. */
+void rest_read(struct reader *r, uint64_t pos, struct rmem *red,
+	       const struct pystack_result *res);
 
 /* rest.c: how many registers and stack bytes of a sample go to the resolver, into @q; and
  * these, behind @q. What was read later goes only if the thread was @held. */

@@ -20,6 +20,8 @@ static raddr wanted_end(raddr sp, const struct pystack_result *res)
 {
 	raddr top = 0;
 
+	if (res->end != PYSTACK_OK)
+		return 0;
 	for (uint32_t i = 0; i < res->n_anchors; i++)
 		if (res->anchors[i].at > sp && res->anchors[i].at - sp < REST_BYTES)
 			top = MAX(top, res->anchors[i].at);
@@ -29,7 +31,8 @@ static raddr wanted_end(raddr sp, const struct pystack_result *res)
 void rest_size(const struct reader *r, const struct perf_sample *s,
 	       const struct pystack_result *res, bool held, struct q_sample *q)
 {
-	raddr end = wanted_end(s->user_sp, res);
+	/* Activations of another moment don't tell how far the stack of this one goes. */
+	raddr end = held ? wanted_end(s->user_sp, res) : 0;
 
 	if (!r->c->native || !s->regs)
 		return;
@@ -80,7 +83,8 @@ static uint32_t read_pages(struct reader *r, raddr at, raddr end)
 	return got;
 }
 
-void rest_read(struct reader *r, uint64_t pos, const struct pystack_result *res)
+void rest_read(struct reader *r, uint64_t pos, struct rmem *red,
+	       const struct pystack_result *res)
 {
 	const struct perf_event_header *h = perf_ring_at(&r->slot->ring, pos, r->bounce);
 	struct perf_sample s;
@@ -88,7 +92,7 @@ void rest_read(struct reader *r, uint64_t pos, const struct pystack_result *res)
 
 	if (!r->c->native || perf_decode_sample(h, r->c->sample_type, &s) < 0 || !s.regs)
 		return;
-	if (rmem_read(pystack_memory(r->ps), s.user_sp - RED_BYTES, r->red, RED_BYTES) == 0)
+	if (rmem_read(red, s.user_sp - RED_BYTES, r->red, RED_BYTES) == 0)
 		r->red_end = s.user_sp;
 	end = wanted_end(s.user_sp, res);
 	r->rest_at = s.user_sp + s.stack.n;

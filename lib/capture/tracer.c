@@ -236,6 +236,7 @@ static void begin_program(struct tracer *t, pid_t parent)
 	if (ptrace(PTRACE_GETEVENTMSG, parent, NULL, &pid) < 0 || !proc_lives((pid_t)pid))
 		return;
 	m = queue_reserve(t->c.ctl, CTL_BEGUN, sizeof(*m));
+	STATS_ADD(side_lost, !m);
 	if (m) {
 		*m = (struct ctl_msg){ .pid = (pid_t)pid, .time = now_ns() };
 		queue_commit(t->c.ctl);

@@ -4,7 +4,6 @@
 #include <elf.h>
 #include <libunwind.h>
 #include <sys/auxv.h>
-#include <unistd.h>
 
 #include "arch/arch.h"
 
@@ -12,20 +11,19 @@ enum { N_MODULES = 256, MAX_LOADS = 8, HDR_BYTES = 12, RIP = 16 };
 
 /* A mapped file: its addresses in the process less @bias are its own. */
 struct module {
-	pid_t pid;
-	uint64_t lo, hi, ino, bias;
-	int fd; /* -1: the vdso, which is ours too */
-	uint64_t hdr_at;
+	pid_t pid; /* 0: not used */
+	struct space_map map;
+	uint64_t bias, hdr_at;
 	uint32_t hdr_rows;
 	size_t n_loads;
 	Elf64_Phdr load[MAX_LOADS];
-	bool used;
 };
 
 struct libunwind {
 	unw_addr_space_t as;
 	pid_t pid;    /* whose frames it has cached */
 	uint64_t gen; /* and of what maps */
+	struct codefile *files;
 	const struct space *sp;
 	const struct unwind_regs *regs;
 	const struct unwind_memory *mem;
@@ -33,84 +31,81 @@ struct libunwind {
 	size_t next; /* to be replaced */
 };
 
-static bool file_read(const struct module *m, uint64_t offset, void *buf, size_t n)
+static bool is_vdso(const struct module *m)
 {
-	if (m->fd >= 0)
-		return pread(m->fd, buf, n, (off_t)offset) == (ssize_t)n;
-	memcpy(buf, (const char *)getauxval(AT_SYSINFO_EHDR) + offset, n);
-	return true;
+	return strcmp(elfcache_path(m->map.elf), "[vdso]") == 0;
+}
+
+static bool file_read(const struct libunwind *u, const struct module *m, uint64_t offset,
+		      void *buf, size_t n)
+{
+	const char *ours = (const char *)getauxval(AT_SYSINFO_EHDR);
+
+	if (!is_vdso(m))
+		return codefile_at(u->files, u->sp, &m->map, offset, buf, n) == 0;
+	if (ours)
+		memcpy(buf, ours + offset, n);
+	return ours;
 }
 
 /* @vaddr: the file's own address. */
-static bool module_read(const struct module *m, uint64_t vaddr, void *buf, size_t n)
+static bool module_read(const struct libunwind *u, const struct module *m, uint64_t vaddr,
+			void *buf, size_t n)
 {
 	for (size_t i = 0; i < m->n_loads; i++) {
 		uint64_t off = vaddr - m->load[i].p_vaddr;
 
 		if (off < m->load[i].p_filesz && m->load[i].p_filesz - off >= n)
-			return file_read(m, m->load[i].p_offset + off, buf, n);
+			return file_read(u, m, m->load[i].p_offset + off, buf, n);
 	}
 	return false;
 }
 
-static void read_headers(struct module *m, const struct space_map *map)
+static void read_headers(const struct libunwind *u, struct module *m)
 {
 	Elf64_Ehdr eh;
 	Elf64_Phdr ph;
 
-	if (!file_read(m, 0, &eh, sizeof(eh)) || memcmp(eh.e_ident, ELFMAG, SELFMAG) != 0 ||
+	if (!file_read(u, m, 0, &eh, sizeof(eh)) || memcmp(eh.e_ident, ELFMAG, SELFMAG) != 0 ||
 	    eh.e_phentsize != sizeof(ph))
 		return;
 	for (unsigned i = 0; i < eh.e_phnum; i++) {
-		if (!file_read(m, eh.e_phoff + i * sizeof(ph), &ph, sizeof(ph)))
+		if (!file_read(u, m, eh.e_phoff + i * sizeof(ph), &ph, sizeof(ph)))
 			return;
 		if (ph.p_type == PT_LOAD && m->n_loads < MAX_LOADS)
 			m->load[m->n_loads++] = ph;
 		if (ph.p_type == PT_LOAD && (ph.p_flags & PF_X) &&
-		    map->pgoff - (ph.p_offset & ~4095ul) < ph.p_filesz + 4096)
-			m->bias = m->lo - map->pgoff + ph.p_offset - ph.p_vaddr;
+		    m->map.pgoff - (ph.p_offset & ~4095ul) < ph.p_filesz + 4096)
+			m->bias = m->map.lo - m->map.pgoff + ph.p_offset - ph.p_vaddr;
 		if (ph.p_type == PT_GNU_EH_FRAME)
 			m->hdr_at = ph.p_vaddr;
 	}
-	if (m->hdr_at && !module_read(m, m->hdr_at + 8, &m->hdr_rows, sizeof(m->hdr_rows)))
+	if (m->hdr_at && !module_read(u, m, m->hdr_at + 8, &m->hdr_rows, sizeof(m->hdr_rows)))
 		m->hdr_at = 0;
-}
-
-static void module_close(struct module *m)
-{
-	if (m->used && m->fd >= 0)
-		close(m->fd);
-	m->used = false;
 }
 
 static const struct module *module_at(struct libunwind *u, uint64_t at)
 {
 	const struct space_map *map = space_at(u->sp, at);
-	struct module *m = u->module;
-	bool vdso;
+	struct module *m = u->module, fresh = { .pid = u->sp->pid };
 
 	/* Unwind information lies in other segments, which have no map here. */
 	for (size_t i = 0; i < N_MODULES; i++)
-		if (m[i].used && m[i].pid == u->sp->pid && m[i].n_loads &&
+		if (m[i].pid == u->sp->pid &&
 		    at - m[i].bias - m[i].load[0].p_vaddr <
 			    m[i].load[m[i].n_loads - 1].p_vaddr +
 				    m[i].load[m[i].n_loads - 1].p_memsz &&
-		    (!map || (map->lo == m[i].lo && map->ino == m[i].ino)))
+		    (!map || (map->lo == m[i].map.lo && map->ino == m[i].map.ino)))
 			return &m[i];
 	if (!map || !map->elf)
 		return NULL;
-	vdso = strcmp(elfcache_path(map->elf), "[vdso]") == 0;
+	fresh.map = *map;
+	read_headers(u, &fresh);
+	if (!fresh.n_loads)
+		return NULL;
 	m += u->next++ % N_MODULES;
-	module_close(m);
-	*m = (struct module){ .pid = u->sp->pid,
-			      .lo = map->lo,
-			      .hi = map->hi,
-			      .ino = map->ino,
-			      .fd = vdso ? -1 : space_open(u->sp, map, NULL),
-			      .used = true };
-	if (m->fd >= 0 || vdso)
-		read_headers(m, map);
-	return m->n_loads ? m : NULL;
+	*m = fresh;
+	return m;
 }
 
 /* --- what libunwind asks for --- */
@@ -126,8 +121,8 @@ static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *p
 
 	if (!m || !m->hdr_at)
 		return -UNW_ENOINFO;
-	di.start_ip = m->lo;
-	di.end_ip = m->hi;
+	di.start_ip = m->map.lo;
+	di.end_ip = m->map.hi;
 	di.u.rti.segbase = m->hdr_at + m->bias;
 	di.u.rti.table_data = m->hdr_at + m->bias + HDR_BYTES;
 	di.u.rti.table_len = m->hdr_rows;
@@ -160,7 +155,7 @@ static int access_mem(unw_addr_space_t as, unw_word_t at, unw_word_t *v, int wri
 		}
 	}
 	m = module_at(u, at);
-	return m && module_read(m, at - m->bias, v, sizeof(*v)) ? 0 : -UNW_EINVAL;
+	return m && module_read(u, m, at - m->bias, v, sizeof(*v)) ? 0 : -UNW_EINVAL;
 }
 
 static int access_reg(unw_addr_space_t as, unw_regnum_t reg, unw_word_t *v, int write,
@@ -193,7 +188,7 @@ static int no_name(unw_addr_space_t as, unw_word_t at, char *buf, size_t n, unw_
 
 /* --- together --- */
 
-struct libunwind *libunwind_create(void)
+struct libunwind *libunwind_create(struct codefile *files)
 {
 	static unw_accessors_t accessors = { find_proc_info, put_unwind_info, no_dyn_info,
 					     access_mem,     access_reg,      no_fpreg,
@@ -202,6 +197,7 @@ struct libunwind *libunwind_create(void)
 
 	if (!u)
 		return NULL;
+	u->files = files;
 	u->as = unw_create_addr_space(&accessors, 0);
 	if (u->as && unw_set_caching_policy(u->as, UNW_CACHE_GLOBAL) == 0)
 		return u;
@@ -215,8 +211,6 @@ void libunwind_destroy(struct libunwind *u)
 		return;
 	if (u->as)
 		unw_destroy_addr_space(u->as);
-	for (size_t i = 0; i < N_MODULES; i++)
-		module_close(&u->module[i]);
 	free(u);
 }
 
@@ -228,7 +222,7 @@ static void settle(struct libunwind *u)
 	unw_flush_cache(u->as, 0, 0);
 	for (size_t i = 0; i < N_MODULES; i++)
 		if (u->module[i].pid == u->sp->pid)
-			module_close(&u->module[i]);
+			u->module[i].pid = 0;
 	u->pid = u->sp->pid;
 	u->gen = u->sp->gen;
 }

@@ -6,13 +6,13 @@
 #ifndef UNWIND_LIBUNWIND_H
 #define UNWIND_LIBUNWIND_H
 
-#include "space.h"
+#include "codefile.h"
 #include "unwind/unwind.h"
 
 struct libunwind;
 
-/* NULL: no memory, or built without it. */
-struct libunwind *libunwind_create(void);
+/* NULL: no memory. @files is borrowed. */
+struct libunwind *libunwind_create(struct codefile *files);
 void libunwind_destroy(struct libunwind *u);
 
 /* As unwinder_stack(), for the process of @sp. libunwind does not tell why a stack ended: it

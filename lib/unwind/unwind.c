@@ -5,6 +5,7 @@
 
 #include "clock.h"
 #include "space.h"
+#include "stats.h"
 #include "unwind/expr.h"
 #include "unwind/step.h"
 
@@ -12,7 +13,8 @@ enum {
 	N_CACHED = 8192,      /* addresses with their rules; a power of two */
 	MAX_GUESS_FRAMES = 2, /* only so near the leaf is a caller guessed */
 	MAX_GUESS_WORDS = 256,
-	MAX_SAVED_WORDS = 32, /* what a function saves before it aligns its stack */
+	MAX_GUESS_WORK = 16384, /* frames that guesses lead to, right or wrong */
+	MAX_SAVED_WORDS = 32,	/* what a function saves before it aligns its stack */
 	MAX_FRAME_BYTES = 1 << 20,
 	CALL_BYTES = 8,
 };
@@ -282,7 +284,7 @@ static uint64_t sum_code(struct bytes code)
 
 int unwinder_code(struct unwinder *u, pid_t pid, uint64_t at, struct bytes code)
 {
-	struct elfcache_id id = { .dev = UINT64_MAX, .ino = sum_code(code), .path = "//anon" };
+	struct elfcache_id id = { .dev = UINT64_MAX, .path = "//anon" };
 	struct space *sp = spaces_find(&u->spaces, pid);
 	struct space_map *m = sp ? space_at(sp, at) : NULL;
 	struct unwind_table *t = NULL;
@@ -290,14 +292,18 @@ int unwinder_code(struct unwinder *u, pid_t pid, uint64_t at, struct bytes code)
 
 	if (!m || m->lo != at || !map_is_anonymous(m))
 		return -ESRCH;
+	r = unwind_trampolines(&t, arch_host, code);
+	/* Code in which nothing is known is all the same one: JITs make it without end. */
+	if (r == 0)
+		id.ino = sum_code(code);
 	m->elf = elfcache_get(u->elfs, &id);
 	m->pgoff = 0;
 	sp->gen = ++u->spaces.last_gen;
-	if (!m->elf)
-		return -ENOMEM;
-	if (!elfcache_wants_file(m->elf))
-		return 0;
-	r = unwind_trampolines(&t, arch_host, code);
+	if (!m->elf || !elfcache_wants_file(m->elf)) {
+		if (t)
+			unwind_table_put(t);
+		return m->elf ? r : -ENOMEM;
+	}
 	if (r == 0)
 		table_add(u, t);
 	elfcache_give_made(u->elfs, m->elf, t, t ? t->bytes : 0);
@@ -315,6 +321,7 @@ struct walk {
 	bool all, second;
 	struct unwind_regs regs; /* of the frame that comes next */
 	struct unwind_stack *ret;
+	size_t work; /* of guesses */
 };
 
 static void note_wanted(const struct space *sp, uint64_t pc, struct unwind_stack *ret)
@@ -384,6 +391,7 @@ static bool guess_from(struct walk *w, uint64_t at, unsigned words, unwind_code_
 {
 	const struct walk before = *w;
 	const struct unwind_stack stack = *w->ret;
+	size_t work = w->work;
 	uint64_t pc;
 
 	for (unsigned i = 0; i < words && unwind_word(w->mem, at, &pc, &w->second); i++) {
@@ -399,10 +407,16 @@ static bool guess_from(struct walk *w, uint64_t at, unsigned words, unwind_code_
 			stack.frame[stack.n - 1].cfa = at;
 			return true;
 		}
+		work += w->ret->n - stack.n;
 		*w = before;
 		*w->ret = stack;
+		if (work > MAX_GUESS_WORK) {
+			STATS_ADD(search_ended, 1);
+			break;
+		}
 	}
 	w->second = before.second;
+	w->work = work;
 	return false;
 }
 
@@ -428,7 +442,8 @@ static void guess(struct walk *w, unwind_code_fn *code, void *arg)
 	size_t n = w->ret->n;
 	bool found = guess_from(w, at, MAX_GUESS_WORDS, code, arg);
 
-	while (!found && (at = saved_above(&w->regs, at)) != UINT64_MAX)
+	while (!found && w->work <= MAX_GUESS_WORK &&
+	       (at = saved_above(&w->regs, at)) != UINT64_MAX)
 		found = guess_from(w, at, MAX_SAVED_WORDS, code, arg);
 	for (; n < w->ret->n; n++)
 		w->ret->frame[n].guessed = true;

@@ -1,6 +1,7 @@
 """A target whose memory hangs its readers costs nobody else anything."""
 import os
 import signal
+import subprocess
 import time
 
 import harness
@@ -125,3 +126,77 @@ def test_a_dump_of_unreadable_frames_ends(py):
     spring(hostile)
     harness.pysampled("dump", "-p", hostile.pid, limit=15)
     check(hostile.alive(), "the target ended")
+
+
+STACK_TRAP = """
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+static ucontext_t back, there;
+static int uffd;
+
+static void spin(void)
+{
+	for (volatile unsigned long n = 0;; n++)
+		;
+}
+
+static void *later(void *arg)
+{
+	getchar();
+	close(uffd);
+	return 0;
+}
+
+int main(void)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	enum { HALF = 32 << 10 };
+	char *at = mmap(0, 2 * HALF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pthread_t t;
+
+	uffd = syscall(SYS_userfaultfd, O_CLOEXEC);
+	reg.range.start = (unsigned long)at + HALF, reg.range.len = HALF;
+	if (uffd < 0 || ioctl(uffd, UFFDIO_API, &api) || ioctl(uffd, UFFDIO_REGISTER, &reg))
+		return 1;
+	pthread_create(&t, 0, later, 0);
+	getcontext(&there);
+	there.uc_stack.ss_sp = at;
+	there.uc_stack.ss_size = HALF;
+	makecontext(&there, spin, 0);
+	swapcontext(&back, &there);
+	return 0;
+}
+"""
+
+
+def test_a_stack_without_python_that_hangs_reads_is_left_alone():
+    need_root()
+    need_fifo()
+    harness.need_command("cc")
+    where = harness.folder()
+    with open(os.path.join(where, "trap.c"), "w") as file:
+        file.write(STACK_TRAP)
+    subprocess.run("cc -O1 -o trap trap.c -lpthread", shell=True, check=True, cwd=where)
+    trap = harness.start([os.path.join(where, "trap")], stdin=subprocess.PIPE)
+    out = os.path.join(where, "out.folded")
+    recorder = Recorder("-p", trap.pid, "--any", "-F", 499, "-e", "cpu-clock:u", "-o", out).attached()
+    harness.until(lambda: "hangs" in recorder.text(1), "the hanging read is seen")
+    harness.works(trap.pid, 0.5)
+    trap.stdin.write(b"\n")
+    trap.stdin.flush()
+    harness.works(trap.pid, 0.5)
+    run = recorder.signal(signal.SIGINT).wait(15).ok()
+    stacks = harness.read_folded(out)
+    spun = sum(n for frames, n in stacks if frames[-1] == "spin")
+    check(spun == harness.total(stacks) > 200, "%d of %d samples tell where it is: %s", spun,
+          harness.total(stacks), run)
+    check(not harness.marked(stacks, "torn"), "no Python of it can be torn: %s", stacks[:3])

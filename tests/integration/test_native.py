@@ -112,6 +112,37 @@ def test_plain_programs_reach_the_root(py):
     whole_stacks(load(py, "plain"), 0.999)
 
 
+LARGE_FRAME = """
+static __attribute__((noinline)) void spin(volatile char *at, unsigned long n)
+{
+	while (n-- > 0)
+		*at = *at + 1;
+}
+int main(void)
+{
+	volatile char large[24 << 10];
+	for (unsigned i = 0; i < sizeof(large); i++)
+		large[i] = 0;
+	for (;;)
+		spin(large, 1000000);
+}
+"""
+
+
+def test_a_large_frame_without_python_is_passed():
+    """More of the stack than comes with a sample: read while the thread is held."""
+    harness.need_command("cc")
+    need_fifo()
+    where = harness.folder()
+    with open(os.path.join(where, "large.c"), "w") as file:
+        file.write(LARGE_FRAME)
+    subprocess.run("cc -O1 -o large large.c", shell=True, check=True, cwd=where)
+    program = harness.start([os.path.join(where, "large")])
+    run, stacks = record(program.pid, "--any", "--provenance", "all")
+    got, n, bad = at_root(stacks, is_whole)
+    check(got >= 0.99 and n > 300, "%.2f %% of %d samples reach the root: %s %s", 100 * got, n, bad, run)
+
+
 @each_python
 def test_assembly_of_libcrypto_reaches_the_root(py):
     whole_stacks(load(py, "crypto"), 0.98)

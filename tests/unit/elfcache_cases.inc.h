@@ -113,8 +113,12 @@ static void check_python(const char *path)
 	m.start = 1ull << 40, m.end = m.start + t.load[0].size, m.pgoff = t.load[0].offset;
 	m.ino = st.st_ino, m.maj = major(st.st_dev), m.min = minor(st.st_dev);
 	feed_map(s, getpid(), &m);
-	for (uint64_t ip = m.start; ip < m.end; ip += 8, total += 8)
-		eval += symbolize_kind(s, getpid(), ip) == SYMBOL_EVAL ? 8 : 0;
+	for (uint64_t ip = m.start; ip < m.end; ip += 8, total += 8) {
+		bool is = symbolize_kind(s, getpid(), ip) == SYMBOL_EVAL;
+
+		assert_int_equal(is, symbolize_is_eval(s, getpid(), ip));
+		eval += is ? 8 : 0;
+	}
 	print_message("%s: eval %zu of %zu bytes\n", path, eval, total);
 	assert_true(eval > 30000 && eval < 200000);
 	elfcache_tables_deinit(&t);

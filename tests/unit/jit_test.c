@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -192,6 +193,49 @@ static void test_own_dump(void **state)
 	symbolizer_destroy(s);
 }
 
+/* The dump is mapped while the other file, on a file system that does not answer, is read. */
+static void test_dump_meanwhile(void **state)
+{
+	char folder[] = "/tmp/pysampled-jit-XXXXXX", path[128], options[64];
+	struct symbolizer *s = symbolizer_create();
+	int fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC), fd;
+	pid_t me = getpid();
+	struct dump d;
+	struct stat st;
+
+	assert_non_null(mkdtemp(folder));
+	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0", fuse);
+	snprintf(path, sizeof(path), "%s/dead", folder);
+	assert_int_equal(0, mkdir(path, 0700));
+	if (fuse < 0 || mount("dead", path, "fuse", MS_NODEV | MS_NOSUID, options) < 0) {
+		print_message("no FUSE can be mounted here\n");
+		skip();
+	}
+	strcat(path, "/file");
+	assert_int_equal(0, symlink(path, map_path()));
+	feed(s, me, CODE, "", NULL);
+	assert_string_equal("[anon]", symbolize_user(s, me, CODE + 0x180));
+
+	snprintf(path, sizeof(path), "%s/jit-%d.dump", folder, me);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	dump_begin(&d);
+	dump_load(&d, CODE + 0x100, 0x100, "made", 0);
+	assert_int_equal(d.n, write(fd, d.at, d.n));
+	assert_int_equal(0, fstat(fd, &st));
+	feed(s, me, CODE + CODE_SIZE, path, &st);
+	assert_string_equal("[anon]", symbolize_user(s, me, CODE + 0x180));
+
+	close(fuse); /* ends the wait */
+	until_named(s, me, CODE + 0x180, "made");
+	close(fd);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/dead", folder);
+	assert_int_equal(0, umount2(path, MNT_DETACH));
+	rmdir(path);
+	rmdir(folder);
+	symbolizer_destroy(s);
+}
+
 /* ---- python -X perf ---- */
 
 /* A Python that has -X perf, or "". */
@@ -305,6 +349,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_not_theirs, remove_map),
 		cmocka_unit_test_teardown(test_no_file, remove_map),
 		cmocka_unit_test(test_own_dump),
+		cmocka_unit_test_teardown(test_dump_meanwhile, remove_map),
 		cmocka_unit_test(test_python),
 		cmocka_unit_test(test_python_in_namespaces),
 	};

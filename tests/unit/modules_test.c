@@ -6,10 +6,12 @@
 #include "stripped.h"
 
 #include <errno.h>
+#include <linux/fuse.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -18,6 +20,7 @@
 #include "codefile.h"
 #include "demangle.h"
 #include "rootfile.h"
+#include "space.h"
 #include "symbolize.h"
 #include "unwind/unwind.h"
 
@@ -102,6 +105,34 @@ static void test_modules(void **state)
 	symbolizer_destroy(s);
 }
 
+/* Whoever asked often while descriptors had run out has its file once there are some. */
+static void test_no_descriptors(void **state)
+{
+	struct place *p = *state;
+	struct symbolizer *s = symbolizer_create();
+	struct timespec step = { .tv_nsec = 1000000 };
+	struct rlimit old, none;
+	char path[128];
+	struct stat st;
+	uint64_t at;
+
+	snprintf(path, sizeof(path), "%.60s/whole", p->root);
+	assert_int_equal(0, stat(path, &st));
+	assert_int_equal(0, getrlimit(RLIMIT_NOFILE, &old));
+	none = (struct rlimit){ .rlim_max = old.rlim_max };
+	assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &none));
+	for (int i = 0; i < 100; i++) {
+		at = feed(s, p, getpid(), path, &st);
+		symbolizer_space(s, getpid())->of->retry_ns = 0; /* time goes by */
+	}
+	assert_memory_equal("whole+0x", symbolize_user(s, getpid(), at), 8);
+	assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &old));
+	for (int i = 0; i < 10000 && strchr(symbolize_user(s, getpid(), at), '+'); i++)
+		nanosleep(&step, NULL);
+	assert_string_equal("test_modules", symbolize_user(s, getpid(), at));
+	symbolizer_destroy(s);
+}
+
 /* Greenlet's functions are told by their file, whatever they are called. */
 static void test_greenlet(void **state)
 {
@@ -159,6 +190,43 @@ static void test_container(void **state)
 	symbolizer_destroy(s);
 	close(ready[0]);
 	close(ready[1]);
+}
+
+/* Code is what the file has, also where the blocks that are read meet; and only that. */
+static void test_code(void **state)
+{
+	struct place *p = *state;
+	struct symbolizer *s = symbolizer_create();
+	struct codefile code = { 0 };
+	unsigned char want[64], got[64];
+	const struct space *sp;
+	struct side side;
+	char path[128];
+	struct stat st;
+	int fd;
+
+	snprintf(path, sizeof(path), "%.60s/whole", p->root);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(0, fstat(fd, &st));
+	side = mapping(p, getpid(), path, &st);
+	side.u.mmap.pgoff = 4096;
+	side.u.mmap.len = 1 << 24;
+	symbolizer_side(s, &side);
+	sp = symbolizer_space(s, getpid());
+	for (off_t at = 4096; at + 64 < st.st_size; at += 4001) {
+		assert_int_equal(64, pread(fd, want, 64, at));
+		assert_int_equal(0, codefile_read(&code, sp,
+						  side.u.mmap.addr + (uint64_t)at - 4096, got,
+						  64));
+		assert_memory_equal(want, got, 64);
+	}
+	assert_int_equal(-EFAULT,
+			 codefile_read(&code, sp,
+				       side.u.mmap.addr + (uint64_t)st.st_size - 4096 - 60,
+				       got, 64));
+	close(fd);
+	codefile_deinit(&code);
+	symbolizer_destroy(s);
 }
 
 /* A file system whose server never answers. Closing the descriptor ends all waits. */
@@ -250,6 +318,104 @@ static void test_dead_mount_unwinding(void **state)
 	symbolizer_destroy(s);
 }
 
+/* A file system with one file, "prog" of 1 MiB, that can be opened but never read. */
+static size_t answer(const struct fuse_in_header *in, void *out)
+{
+	bool file = in->opcode == FUSE_LOOKUP || in->nodeid == 2;
+	struct fuse_attr attr = { .ino = file ? 2 : 1,
+				  .size = file ? 1 << 20 : 0,
+				  .mode = file ? S_IFREG | 0755 : S_IFDIR | 0755,
+				  .nlink = 1 };
+
+	switch (in->opcode) {
+	case FUSE_INIT:
+		*(struct fuse_init_out *)out =
+			(struct fuse_init_out){ .major = FUSE_KERNEL_VERSION,
+						.minor = FUSE_KERNEL_MINOR_VERSION,
+						.max_write = 4096 };
+		return sizeof(struct fuse_init_out);
+	case FUSE_LOOKUP:
+		*(struct fuse_entry_out *)out = (struct fuse_entry_out){ .nodeid = 2,
+									 .entry_valid = 60,
+									 .attr = attr };
+		return sizeof(struct fuse_entry_out);
+	case FUSE_GETATTR:
+		*(struct fuse_attr_out *)out =
+			(struct fuse_attr_out){ .attr_valid = 60, .attr = attr };
+		return sizeof(struct fuse_attr_out);
+	case FUSE_OPEN:
+		*(struct fuse_open_out *)out = (struct fuse_open_out){ .fh = 1 };
+		return sizeof(struct fuse_open_out);
+	default:
+		return 0;
+	}
+}
+
+static void serve_unread(int fd)
+{
+	static unsigned char in[1 << 18];
+	const struct fuse_in_header *head = (const struct fuse_in_header *)(void *)in;
+	struct {
+		struct fuse_out_header head;
+		unsigned char body[256];
+	} out;
+
+	while (read(fd, in, sizeof(in)) > 0) {
+		size_t n = answer(head, out.body);
+
+		out.head = (struct fuse_out_header){ .len = (uint32_t)(sizeof(out.head) + n),
+						     .error = n ? 0 : -ENOSYS,
+						     .unique = head->unique };
+		if (head->opcode != FUSE_READ && head->opcode != FUSE_FORGET &&
+		    head->opcode != FUSE_INTERRUPT && write(fd, &out, out.head.len) < 0)
+			break;
+	}
+}
+
+/* Its server: a process, for the file system ends with it. */
+static pid_t mount_unread(const char *path)
+{
+	int fd = mount_dead(path);
+	pid_t server = fd < 0 ? -1 : fork();
+
+	if (server == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		serve_unread(fd);
+		_exit(0);
+	}
+	if (fd >= 0)
+		close(fd);
+	return server;
+}
+
+static void test_unread(void **state)
+{
+	struct place *p = *state;
+	struct symbolizer *s = symbolizer_create();
+	struct codefile code = { 0 };
+	pid_t server = mount_unread(p->at);
+	unsigned char byte;
+	struct side side;
+	char path[128];
+	struct stat st;
+
+	if (server < 0)
+		skip();
+	snprintf(path, sizeof(path), "%s/prog", p->at);
+	assert_int_equal(0, stat(path, &st));
+	side = mapping(p, getpid(), path, &st);
+	symbolizer_side(s, &side);
+	assert_int_equal(-EFAULT, codefile_read(&code, symbolizer_space(s, getpid()),
+						side.u.mmap.addr, &byte, 1));
+	/* Not waited for again. */
+	assert_memory_equal("prog+0x", symbolize_user(s, getpid(), side.u.mmap.addr), 7);
+	kill(server, SIGKILL);
+	waitpid(server, NULL, 0);
+	assert_int_equal(0, umount2(p->at, MNT_DETACH));
+	codefile_deinit(&code);
+	symbolizer_destroy(s);
+}
+
 /* The debug files lie on it: no names now, but later if it comes to life (here: is gone). */
 static void test_dead_debug_files(void **state)
 {
@@ -284,10 +450,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_modules, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_descriptors, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_greenlet, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_container, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_code, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dead_mount, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dead_mount_unwinding, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unread, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dead_debug_files, setup, teardown),
 	};
 

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "announce.h"
+#include "arch/arch.h"
 #include "perf_records.h"
 #include "profile.h"
 #include "resolver.h"
@@ -222,18 +223,31 @@ struct put {
 	uint64_t ip, user_ip;
 	uint32_t n_kernel;
 	const char *python; /* ids as digits, all in their second line */
+	bool anchored;	    /* with a stack of one frame, in which their activation lies */
 };
+
+/* At the first instruction of a function that was called from nowhere. */
+static void put_anchored(struct q_sample *q)
+{
+	enum { SP = 0x7000 };
+	unsigned char *regs = q_regs(q);
+
+	*q_anchors(q) = (struct pystack_anchor){ .at = SP, .n = q->n_python };
+	for (unsigned i = 0; i < q->n_regs; i++) {
+		uint64_t v = arch_host->dwarf_regs[i] == ARCH_NO_REG	     ? q->sample.ip :
+			     arch_host->dwarf_regs[i] == arch_host->dwarf_sp ? SP :
+									       0;
+
+		memcpy(regs + 8 * i, &v, sizeof(v));
+	}
+	q->stack_at = SP;
+	memset(q_stack(q), 0, q->n_stack);
+}
 
 static void put_sample(struct fix *f, int queue, const struct put *p)
 {
 	uint32_t n = p->python ? (uint32_t)strlen(p->python) : 0;
-	size_t size =
-		sizeof(struct q_sample) + 8 * p->n_kernel + n * sizeof(struct pystack_frame);
-	struct q_sample *q = queue_reserve(&f->queue[queue], Q_SAMPLE, size);
-	uint64_t *kernel = (uint64_t *)(q + 1);
-	struct pystack_frame *python = (struct pystack_frame *)(kernel + p->n_kernel);
-
-	*q = (struct q_sample){
+	struct q_sample *q, head = {
 		.sample = { .time = p->time,
 			    .pid = getpid(),
 			    .tid = getpid(),
@@ -243,12 +257,21 @@ static void put_sample(struct fix *f, int queue, const struct put *p)
 		.user_ip = p->user_ip,
 		.n_kernel = p->n_kernel,
 		.n_python = n,
+		.n_anchors = p->anchored,
+		.n_regs = p->anchored ? arch_host->n_regs : 0,
+		.n_stack = p->anchored ? 16 : 0,
 	};
+
+	q = queue_reserve(&f->queue[queue], Q_SAMPLE, q_bytes(&head));
+	*q = head;
 	for (uint32_t i = 0; i < p->n_kernel; i++)
-		kernel[i] = 0xffffffff81000001u + i;
+		q_kernel(q)[i] = 0xffffffff81000001u + i;
+	if (p->anchored)
+		put_anchored(q);
 	for (uint32_t i = 0; i < n; i++)
-		python[i] = (struct pystack_frame){ .code_id = (uint64_t)p->python[i] - '0',
-						    .lasti = 2 };
+		q_python(q)[i] =
+			(struct pystack_frame){ .code_id = (uint64_t)p->python[i] - '0',
+						.lasti = 2 };
 	queue_commit(&f->queue[queue]);
 }
 
@@ -341,6 +364,13 @@ static const struct stack_row stack_rows[] = {
 	{ { 1, PROV_NOPYTHON, USER, 1, 0, 0, NULL },
 	  .want = "1 nopython: n:_PyEval_EvalFrameDefault" },
 	{ { 1, PROV_NOPYTHON, KERNEL, 7, 0, 1, NULL }, .want = "1 nopython: k1" },
+#ifdef __x86_64__
+	/* An activation's frame; of a late sample, only what now lies where one was later. */
+	{ { 1, PROV_EXACT, USER, 2, 0, 0, "12", true }, .want = "1 exact: p:a11 p:b11" },
+	{ { 1, PROV_LATE, USER, 2, 0, 0, "12", true },
+	  .want = "1 late: n:plain_leaf p:a11 p:b11 [late]" },
+	{ { 1, PROV_LATE, USER, 1, 0, 0, "12", true }, .want = "1 late: p:a11 p:b11 [late]" },
+#endif
 	/* A code that was never queued. */
 	{ { 1, PROV_EXACT, USER, 2, 0, 1, "13" }, .want = "1 torn: k1 n:plain_leaf [torn]" },
 };

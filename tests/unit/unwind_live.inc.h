@@ -416,6 +416,8 @@ static void test_trampolines(void **state)
 	assert_int_equal(-ESRCH,
 			 unwinder_code(u, getpid(), m.start + 8, (struct bytes){ code, 64 }));
 	assert_int_equal(0, unwinder_code(u, getpid(), m.start, (struct bytes){ code, 64 }));
+	assert_int_equal(0, unwinder_code(u, getpid(), m.start,
+					  (struct bytes){ code, 64 })); /* again */
 	assert_int_equal(0x7008, stack_at(u, m.start).frame[0].cfa);
 	assert_int_equal(0x7010, stack_at(u, m.start + 4).frame[0].cfa);
 	assert_int_equal(0x7010, stack_at(u, m.start + 6).frame[0].cfa);
@@ -440,6 +442,34 @@ static void test_trampolines(void **state)
 	s = stack_at(u, m.start + 4);
 	assert_int_equal(UNWIND_NO_CFI, s.end);
 	assert_int_equal(0, s.want_hi);
+	unwinder_destroy(u);
+}
+
+/* A JIT that makes code again and again leaves room for other files. */
+static void test_code_without_end(void **state)
+{
+	struct unwinder *u = unwinder_create(64 << 20);
+	struct proc_map m = {
+		.start = 1ull << 40, .end = (1ull << 40) + 4096, .x = true, .path = ""
+	};
+	unsigned char code[64] = { 0 };
+	struct proc_maps maps;
+	uint64_t start, end;
+
+	feed(u, &m);
+	for (uint32_t i = 0; i < 70000; i++) {
+		memcpy(code, &i, sizeof(i));
+		assert_int_equal(-ENOENT, unwinder_code(u, getpid(), m.start,
+							(struct bytes){ code, 64 }));
+	}
+	assert_int_equal(0, proc_maps_read(&maps, getpid()));
+	for (size_t i = 0; i < maps.n; i++)
+		if (maps.map[i].x)
+			feed(u, &maps.map[i]);
+	make_tables(u, &maps);
+	proc_maps_deinit(&maps);
+	assert_true(unwinder_function(u, getpid(), (uintptr_t)&look, &start, &end));
+	assert_int_equal((uintptr_t)&look, start);
 	unwinder_destroy(u);
 }
 

@@ -59,6 +59,7 @@ int main(void)
 		cmocka_unit_test(test_live_memory_bound),
 		cmocka_unit_test(test_shared),
 		cmocka_unit_test(test_trampolines),
+		cmocka_unit_test(test_code_without_end),
 		cmocka_unit_test(test_odd_files),
 #endif
 	};

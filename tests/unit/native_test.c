@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * native_test - stacks on which the way is lost: found again, and given up where too much on
+ * them looks like it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <cmocka.h>
+
+#include "arch/arch.h"
+#include "clock.h"
+#include "native.h"
+#include "proc.h"
+#include "stats.h"
+
+/* What passes for the evaluation loop here. */
+int _PyEval_EvalFrameDefault(int n);
+__attribute__((__noinline__)) int _PyEval_EvalFrameDefault(int n)
+{
+	return n * 3 + 1;
+}
+
+enum { SP = 1 << 30, WORDS = 18000 };
+
+static uint64_t words[WORDS];
+static struct symbolizer *symbols;
+static struct native *native;
+
+static int setup(void **state)
+{
+	struct proc_maps maps;
+
+	symbols = symbolizer_create();
+	native = native_create(symbols, false);
+	assert_int_equal(0, proc_maps_read(&maps, getpid()));
+	for (size_t i = 0; i < maps.n; i++) {
+		const struct proc_map *m = &maps.map[i];
+		struct side side = { .kind = SIDE_MMAP, .pid = getpid(), .tid = getpid() };
+
+		if (!m->x || m->path[0] != '/')
+			continue;
+		side.u.mmap.addr = m->start, side.u.mmap.len = m->end - m->start;
+		side.u.mmap.pgoff = m->pgoff, side.u.mmap.ino = m->ino;
+		side.u.mmap.maj = m->maj, side.u.mmap.min = m->min;
+		side.u.mmap.prot = PROT_READ | PROT_EXEC, side.u.mmap.path = m->path;
+		symbolizer_side(symbols, &side);
+		native_side(native, &side);
+	}
+	proc_maps_deinit(&maps);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	native_destroy(native);
+	symbolizer_destroy(symbols);
+	return 0;
+}
+
+/* Where a call returns to that was the loop's first instruction: its frame is that word. */
+static uint64_t into_loop(void)
+{
+	return (uint64_t)(uintptr_t)&_PyEval_EvalFrameDefault + 1;
+}
+
+/* The stack of a thread whose program counter is nowhere, with an activation behind word
+ * @owner. */
+static struct native_stack stack(size_t owner)
+{
+	struct pystack_anchor anchor = { .at = SP + 8 * (uint64_t)(owner + 1), .n = 1 };
+	struct unwind_regs regs;
+
+	native_regs(&regs, 16, SP);
+	return native_stack(
+		native, &(struct native_input){
+				.pid = getpid(),
+				.regs = &regs,
+				.mem.piece[0] = { .at = SP,
+						  .bytes = { (void *)words, sizeof(words) } },
+				.anchor = &anchor,
+				.n_anchors = 1,
+				.n_python = 1,
+			});
+}
+
+/* How many activations it has; each Python frame is there anyway, and a mark. */
+static unsigned evals(const struct native_stack *s)
+{
+	unsigned n = 0, python = 0, marks = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		n += s->item[i].kind == MERGE_EVAL;
+		python += s->item[i].kind == MERGE_PYTHON;
+		marks += s->item[i].kind == MERGE_END;
+	}
+	assert_int_equal(1, python);
+	assert_true(marks > 0);
+	return n;
+}
+
+static void found_again(void **state)
+{
+	uint64_t before = STATS_GET(search_ended);
+	struct native_stack s;
+
+	for (size_t i = 0; i < WORDS; i++)
+		words[i] = 16;
+	words[WORDS / 2] = into_loop();
+	s = stack(WORDS / 2);
+	assert_int_equal(1, evals(&s));
+	s = stack(WORDS / 2 + 1); /* another frame than that */
+	assert_int_equal(0, evals(&s));
+	assert_int_equal(before, STATS_GET(search_ended));
+}
+
+/* The time is told, not judged. */
+static void all_given_up(const char *what)
+{
+	uint64_t before = STATS_GET(search_ended), start = now_ns();
+
+	for (int i = 0; i < 20; i++) {
+		struct native_stack s = stack(WORDS - 2);
+
+		assert_int_equal(0, evals(&s));
+	}
+	print_message("%s: %.2f ms a stack\n", what, (double)(now_ns() - start) / 20e6);
+	assert_int_equal(before + 20, STATS_GET(search_ended));
+}
+
+/* Each word is one that could lead on, or is code at least. */
+static void given_up(void **state)
+{
+	uint64_t before = STATS_GET(search_ended);
+	struct native_stack s;
+
+	for (size_t i = 0; i < WORDS; i++)
+		words[i] = into_loop();
+	s = stack(100);
+	assert_int_equal(1, evals(&s));
+	assert_int_equal(before, STATS_GET(search_ended));
+	all_given_up("into the loop");
+	for (size_t i = 0; i < WORDS; i++)
+		words[i] = (uint64_t)(uintptr_t)&memcpy + i;
+	all_given_up("anywhere in code");
+}
+
+#ifdef __x86_64__
+/* A call whose return address has a frame of one word. */
+void call_loop(void);
+__asm__(".text\n.globl call_loop\n.type call_loop, @function\ncall_loop: .cfi_startproc\n"
+	"call call_loop\nret\n.cfi_endproc\n.size call_loop, . - call_loop\n");
+
+/* From each word rules lead far, but to no thread's start. */
+static void guesses_end(void **state)
+{
+	uint64_t before = STATS_GET(search_ended), start;
+	struct native_stack s;
+
+	for (size_t i = 0; i < WORDS; i++)
+		words[i] = i < 4000 ? (uint64_t)(uintptr_t)&call_loop + 5 : 16;
+	start = now_ns();
+	for (int i = 0; i < 20; i++)
+		s = stack((size_t)-1); /* no activation is above: only guesses */
+	print_message("guesses: %.2f ms a stack\n", (double)(now_ns() - start) / 20e6);
+	assert_int_equal(0, evals(&s));
+	assert_int_equal(before + 20, STATS_GET(search_ended));
+}
+#endif
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(found_again),
+		TEST(given_up),
+#ifdef __x86_64__
+		TEST(guesses_end),
+#endif
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
