@@ -147,6 +147,32 @@ def test_a_process_of_many_maps_reaches_the_root(py):
     whole_stacks(target, 0.99, lambda frames: is_whole(frames) and "[guessed]" not in frames)
 
 
+NESTED = re.compile(r"^((outer|at|free)_(\d)) \(")
+
+
+@each_python
+def test_interpreters_in_one_another(py):
+    """Each one's frames stand on those of the one that ran it, whoever holds a GIL; and none is left behind."""
+    need_fifo()
+    target = harness.start(py.command() + [os.path.join(harness.TARGETS, "nested.py")], stdout=-1)
+    if target.stdout.readline() != b"READY\n":
+        raise harness.Skip("no module for subinterpreters")
+    run, stacks = record(target.pid)
+    seen = Count()
+    for frames, n in stacks:
+        found = [match for match in map(NESTED.match, frames) if match]
+        if not found or found[-1][2] == "outer":
+            continue
+        last = found[-1]
+        seen[last[1]] += n
+        want = ["outer_%d" % i for i in range(int(last[3]) + 1)] + [last[1]]
+        harness.equal([match[1] for match in found], want, "the stack of %s: %s" % (last[1], ";".join(frames)))
+        check(is_whole(frames), "not whole: %s", ";".join(frames))
+    check(len(seen) == 6 and min(seen.values()) > 30, "too little was seen: %s: %s", dict(seen), run)
+    without = [n for frames, n in stacks if not any("(" in f for f in frames)]
+    check(sum(without) <= 0.001 * harness.total(stacks), "%d samples without a Python frame", sum(without))
+
+
 PEER = re.compile(r"^(libunwind|libdwfl) .* the same frames in .*; it came to an end in ([0-9.]+) %, of those the same"
                   r" ([0-9.]+) %$", re.M)
 
