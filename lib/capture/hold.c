@@ -162,7 +162,7 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 	struct pystack_result res = { .end = readable(r, t, pid) };
 
 	r->rest_n = 0;
-	r->red_end = 0;
+	r->far_sp = r->red_end = 0;
 	if (res.end != PYSTACK_OK)
 		return res;
 	*inner = target_inner_tid(t, tid);

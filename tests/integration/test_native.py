@@ -7,7 +7,7 @@ import subprocess
 import harness
 from harness import check, each, each_python, need_fifo
 
-TOKEN = re.compile(r"^(p_\d\d|p_spin|x_spin|x_call|x_hole)( |$)")
+TOKEN = re.compile(r"^(p_\d\d|p_spin|x_spin|x_call|x_hole|x_signal|x_handler_spin)( |$)")
 ROOTS = ("_start", "__clone3", "clone3", "clone", "__clone")
 MARKS = re.compile(r"^\[(no CFI|no map|no register|cut|limit|bad stack|guessed|unplaced|late|torn)\]$")
 
@@ -63,6 +63,7 @@ def judge(stacks, paths):
             continue
         good = seen in paths
         count["right" if good else "wrong"] += n
+        count[seen[-1]] += n
         if not good:
             wrong.append(";".join(frames))
     return count, wrong
@@ -76,7 +77,8 @@ def test_frames_stand_in_their_true_order(py):
     mix = Mix(py, 30)
     run, stacks = record(mix.process.pid)
     count, wrong = judge(stacks, mix.paths())
-    check(count["right"] + count["wrong"] > 300, "too few samples to judge: %s", run)
+    for leaf in "p_spin", "x_spin", "x_handler_spin":
+        check(count[leaf] > 100, "too few samples in %s: %s: %s", leaf, dict(count), run)
     check(count.share("right", "wrong") >= 0.999, "%s: wrong: %s", dict(count), wrong[:3])
     check(count.share("root", "no root") >= 0.999, "%s: no root: %s", dict(count),
           [";".join(f) for f, _ in stacks if f[1] not in ROOTS][:3])

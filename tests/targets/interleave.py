@@ -115,6 +115,8 @@ WAYS = (direct, from_c, from_c_with_a_hole, sort_key, mapping, substitute, quick
 def p_spin(seconds):
     lib.x_push(20)
     lib.x_tell()
+    if dice.random() < 0.5:
+        lib.x_signal(1)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         for _ in range(2000):
@@ -134,7 +136,8 @@ FUNCTIONS = [make(i) for i in range(20)]
 
 def step(rest):
     if not rest:
-        lib.x_spin(0.03) if dice.random() < 0.5 else p_spin(0.03)
+        leaf = dice.choice((lambda: lib.x_spin(0.03), lambda: p_spin(0.03), lambda: lib.x_signal(0)))
+        leaf()
         return
     way, function = rest[0]
     way(lambda: function(rest[1:]))
