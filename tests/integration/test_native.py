@@ -23,9 +23,9 @@ def load(py, kind, *options, python=None):
 class Mix:
     """interleave.py at work, and the paths that it told."""
 
-    def __init__(self, py, seconds, seed=1):
+    def __init__(self, py, seconds, seed=1, flags=()):
         self.told = os.path.join(harness.folder(), "told")
-        where = harness.extension(py, "interleave")
+        where = harness.extension(py, "interleave", flags=flags)
         with open(self.told, "wb") as out:
             self.process = harness.start(
                 py.command() + [os.path.join(harness.TARGETS, "interleave.py"),
@@ -69,12 +69,9 @@ def judge(stacks, paths):
     return count, wrong
 
 
-@each_python
-@harness.seconds(90)
-def test_frames_stand_in_their_true_order(py):
-    """Python called from C, from Python, from sorted, map, re, qsort, __del__, json, exec, generators, coroutines ..."""
+def true_order(py, flags=()):
     need_fifo()
-    mix = Mix(py, 30)
+    mix = Mix(py, 30, flags=flags)
     run, stacks = record(mix.process.pid)
     count, wrong = judge(stacks, mix.paths())
     for leaf in "p_spin", "x_spin", "x_handler_spin":
@@ -84,6 +81,51 @@ def test_frames_stand_in_their_true_order(py):
           [";".join(f) for f, _ in stacks if f[1] not in ROOTS][:3])
     check(count.share("whole", "marked") >= 0.999, "%s: marked: %s", dict(count),
           [";".join(f) for f, _ in stacks if any(map(MARKS.match, f[1:]))][:3])
+
+
+@each_python
+@harness.seconds(90)
+def test_frames_stand_in_their_true_order(py):
+    """Python called from C, from Python, from sorted, map, re, qsort, __del__, json, exec, generators, coroutines ..."""
+    true_order(py)
+
+
+DEBUG_FRAME = ("-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fomit-frame-pointer")
+
+
+def sections(path):
+    return subprocess.run([harness.need_command("readelf"), "-SW", path], stdout=subprocess.PIPE, text=True,
+                          check=True).stdout
+
+
+def pack(library, how):
+    said = harness.pysampled("-V").out
+    if how not in said:
+        raise harness.Skip("built without " + how)
+    done = subprocess.run([harness.need_command("objcopy"), "--compress-debug-sections=" + how, library],
+                          stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise harness.Skip("objcopy can't compress by %s: %s" % (how, done.stderr.strip()))
+
+
+PACKED = {"zlib": 1, "zstd": 2}
+
+
+@each(build=["stripped", "debug_frame"] + list(PACKED))
+@harness.one_python
+@harness.seconds(90)
+def test_order_through_a_library_that_is(py, build):
+    """Without symbols; without .eh_frame; and with what is left, .debug_frame, compressed."""
+    flags = ("-s",) if build == "stripped" else DEBUG_FRAME + ("-gz=none", "-DPACKED=%d" % PACKED.get(build, 0))
+    library = os.path.join(harness.extension(py, "interleave", flags=flags), "interleave.abi3.so")
+    if build in PACKED:
+        pack(library, build)
+    found = sections(library)
+    frame = re.search(r"\.debug_frame .*", found)
+    check(bool(frame) == (build != "stripped"), "built wrong: %s", found)
+    check(build != "stripped" or ".symtab" not in found, "not stripped: %s", found)
+    check(not frame or (" C " in frame[0]) == (build in PACKED), "compressed, or not: %s", found)
+    true_order(py, flags)
 
 
 def at_root(stacks, good):
