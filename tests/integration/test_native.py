@@ -149,6 +149,7 @@ def whole_stacks(target, share, good=is_whole):
     got, n, bad = at_root(stacks, good)
     check(n > 300, "too few samples: %s", run)
     check(got >= share, "%.2f %% of %d samples reach the root, want %g %%: %s", 100 * got, n, 100 * share, bad)
+    return stacks
 
 
 @each_python
@@ -157,11 +158,27 @@ def test_plain_programs_reach_the_root(py):
 
 
 @each_python
+def test_stacks_deeper_than_the_snapshot_reach_the_root(py):
+    """The rest is read while the thread is held."""
+    stacks = whole_stacks(load(py, "deep"), 0.999)
+    deepest = max(sum(frame.startswith("deep.<locals>.down (") for frame in frames) for frames, _ in stacks)
+    check(deepest == 101, "the deepest stack has %d of 101 frames", deepest)
+
+
+@each_python
+def test_the_vdso_is_passed(py):
+    stacks = whole_stacks(load(py, "vdso"), 0.999)
+    inside = sum(n for frames, n in stacks if "vdso" in frames[-1])
+    if not inside:
+        raise harness.Skip("no sample in the vdso: this clock is read by a system call")
+
+
+@each_python
 def test_assembly_of_libcrypto_reaches_the_root(py):
     whole_stacks(load(py, "crypto"), 0.98)
 
 
-@harness.one_python
+@each_python
 @harness.seconds(300)
 def test_threads_of_openblas_reach_the_root(py):
     target = load(py, "blas", python=harness.venv(py, "numpy", "greenlet"))
@@ -169,18 +186,35 @@ def test_threads_of_openblas_reach_the_root(py):
     whole_stacks(target, 0.995, lambda frames: is_whole([f for f in frames if f != "[guessed]"]))
 
 
-@harness.one_python
+DEEP = "greenlets.<locals>.deep ("
+
+
+@each_python
 @harness.seconds(300)
 def test_greenlets_end_at_their_root(py):
     target = load(py, "greenlets", python=harness.venv(py, "numpy", "greenlet"))
-    whole_stacks(target, 0.99, lambda frames: is_whole(frames) or frames[1] == "[coroutine root]")
+    stacks = whole_stacks(target, 0.99, lambda frames: is_whole(frames) or frames[1] == "[coroutine root]")
+    # Each greenlet's own functions, and no other's.
+    right = wrong = 0
+    for frames, n in stacks:
+        if not any(frame.startswith("greenlets.<locals>.count (") for frame in frames):
+            continue
+        inside = [f for f in frames if f.startswith(("greenlets.<locals>.first", "greenlets.<locals>.second"))]
+        levels = sum(frame.startswith(DEEP) for frame in frames)
+        good = frames[1] == "[coroutine root]" and (
+            len(inside) == 1 and levels == 6 and "first" in inside[0] or
+            len(inside) == 2 and levels == 4 and all("second" in frame for frame in inside))
+        right, wrong = right + n * good, wrong + n * (not good)
+    check(right > 300 and right >= 0.99 * (right + wrong), "%d right, %d wrong: %s", right, wrong, stacks[:3])
 
 
 @each_python
 def test_perf_trampolines_are_passed(py):
     if py.tag.startswith(("3.11", "debian3.11")):
         raise harness.Skip("-X perf came with 3.12")
-    whole_stacks(load(py, "plain", "-X", "perf"), 1)
+    target = load(py, "plain", "-X", "perf")
+    harness.cleanup(os.unlink, "/tmp/perf-%d.map" % target.pid)  # which says that there are trampolines
+    whole_stacks(target, 1)
 
 
 @harness.one_python
@@ -257,10 +291,12 @@ def test_internals_between_python_frames(py, full):
     """They are hidden, unless --native=full."""
     need_fifo()
     mix = Mix(py, 30)
-    _, stacks = record(mix.process.pid, *(["--native=full"] if full else []))
-    found = 0
+    run, stacks = record(mix.process.pid, *(["--native=full"] if full else []))
+    found = looked = 0
     for frames, n in stacks:
         python = [i for i, f in enumerate(frames) if "(" in f]
         between = frames[python[0]:python[-1]] if python else []
+        looked += n * any(frame.startswith("x_call") for frame in between)
         found += n * any(map(HIDDEN.match, between))
-    check(bool(found) == full, "%d stacks show the interpreter's internals", found)
+    check(looked > 100, "too few stacks with C between Python frames: %s", run)
+    check(found > 100 if full else not found, "%d stacks show the interpreter's internals", found)
