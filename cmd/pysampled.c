@@ -13,6 +13,7 @@
 #include "../lib/base.h"
 #include "../lib/capture/capture.h"
 #include "../lib/demangle.h"
+#include "../lib/inflate.h"
 #include "../lib/native.h"
 #include "../lib/offsets/pylayout.h"
 #include "../lib/xz.h"
@@ -116,8 +117,9 @@ static int print_version(void)
 	printf("\ncaptures:");
 	for (size_t i = 0; captures[i]; i++)
 		printf(" %s", captures[i]->name);
-	printf("\nbuilt with: libelf zstd seccomp%s%s%s\n", demangle_built ? " libiberty" : "",
-	       xz_built ? " lzma" : "", native_has_libunwind() ? " libunwind" : "");
+	printf("\nbuilt with: libelf zstd seccomp%s%s%s%s\n",
+	       demangle_built ? " libiberty" : "", xz_built ? " lzma" : "",
+	       inflate_zlib_built ? " zlib" : "", native_has_libunwind() ? " libunwind" : "");
 	return EXIT_DONE;
 }
 

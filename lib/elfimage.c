@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <sys/stat.h>
 
+#include "inflate.h"
+
 enum { MAX_PHDRS = 256 };
 
 static int image_read(const struct elfimage *im, uint64_t offset, void *buf, size_t n)
@@ -103,9 +105,14 @@ struct bytes elfimage_rest(const struct elfimage *im, uint64_t vaddr)
 
 struct bytes elfimage_bytes(const struct elfimage *im, const Elf64_Shdr *sh)
 {
-	if (!sh || sh->sh_type == SHT_NOBITS || (sh->sh_flags & SHF_COMPRESSED))
+	_cleanup_bytes_ struct bytes packed = { 0 };
+
+	if (!sh || sh->sh_type == SHT_NOBITS)
 		return (struct bytes){ 0 };
-	return elfimage_part(im, sh->sh_offset, sh->sh_size);
+	if (!(sh->sh_flags & SHF_COMPRESSED))
+		return elfimage_part(im, sh->sh_offset, sh->sh_size);
+	packed = elfimage_part(im, sh->sh_offset, sh->sh_size);
+	return inflate_section(packed, ELFIMAGE_MAX_PART);
 }
 
 const Elf64_Shdr *elfimage_section(const struct elfimage *im, const char *name)

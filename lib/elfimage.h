@@ -44,8 +44,7 @@ struct bytes elfimage_rest(const struct elfimage *im, uint64_t vaddr);
 /* The first section of this name, NULL where there is none. */
 const Elf64_Shdr *elfimage_section(const struct elfimage *im, const char *name);
 
-/* A section's bytes; empty for NULL, for one that only says how large it was, and for a
- * compressed one (binutils does that to .debug_*, never to symbols). */
+/* A section's bytes, unpacked; empty for NULL, and for one that only says how large it was. */
 struct bytes elfimage_bytes(const struct elfimage *im, const Elf64_Shdr *sh);
 
 /* The build-id, up to ELFIMAGE_MAX_ID bytes; how many, 0: none. */

@@ -161,6 +161,17 @@ static bool owns(struct native *n, uint64_t pc, uint64_t sp, uint64_t at,
 	return s.n > 1 && two[0].sp <= at && at < two[0].cfa;
 }
 
+static const struct unwind_piece *piece_with(const struct native *n, uint64_t at)
+{
+	for (unsigned i = 0; i < UNWIND_PIECES; i++) {
+		const struct unwind_piece *p = &n->in->mem.piece[i];
+
+		if (at - p->at < p->bytes.n)
+			return p;
+	}
+	return NULL;
+}
+
 /* Unwinding broke. The evaluation loop around the next anchor was left by a call whose return
  * address lies below the anchor: the first word that returns into the loop, and whose frame
  * holds the anchor, is it. */
@@ -168,11 +179,11 @@ static bool find_again(struct native *n, uint64_t from, uint64_t anchor,
 		       struct unwind_regs *regs)
 {
 	const struct space *sp = symbolizer_space(n->symbols, n->in->pid);
-	const struct bytes stack = n->in->mem.piece[0].bytes;
-	uint64_t base = n->in->mem.piece[0].at, at = MAX((from + 7) & ~(uint64_t)7, base);
+	const struct unwind_piece *p = sp ? piece_with(n, anchor) : NULL;
+	uint64_t at = p ? MAX((from + 7) & ~(uint64_t)7, p->at) : anchor;
 
-	for (; sp && at < anchor && at - base + 8 <= stack.n; at += 8) {
-		uint64_t pc = load_u64(stack.at + (at - base));
+	for (; at < anchor && at - p->at + 8 <= p->bytes.n; at += 8) {
+		uint64_t pc = load_u64(p->bytes.at + (at - p->at));
 
 		if (!space_at(sp, pc - 1))
 			continue;

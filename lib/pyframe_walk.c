@@ -119,18 +119,46 @@ static bool is_active(struct rmem *m, const struct pywalk_layout *l, raddr ts)
 	       (status >> l->active_bit) & 1;
 }
 
-/* A list being searched. */
+bool pyframe_runs(struct rmem *m, const struct pywalk_layout *l, raddr ts)
+{
+	struct walk_state w = { .mem = m };
+	raddr frame = 0, base = 0;
+
+	if (l->ts_base != PYWALK_NONE && rmem_read_u64(m, ts + l->ts_base, &base) < 0)
+		return false;
+	return walk_first(&w, l, ts, &frame) == 0 && frame != base;
+}
+
+/* A list being searched, for the active state, or for all. */
 struct find {
 	uint64_t tid;
 	uint32_t left; /* threads that may still be looked at */
 	bool unbound;  /* a state was seen that may become any thread's, unnoticed */
 	raddr found;
+	raddr *state; /* NULL: the active one is wanted */
+	uint32_t n, cap, seen;
 };
 
-/* One interpreter's list. 1: found and active; 0: go on; or -errno. */
+/* One of the thread's states. 1: it is what was looked for. */
+static int take_state(struct rmem *m, const struct pywalk_layout *l, raddr ts, struct find *f)
+{
+	f->found = ts;
+	if (!f->state)
+		return is_active(m, l, ts);
+	f->seen++;
+	if (f->n >= f->cap / 2 && !pyframe_runs(m, l, ts))
+		return 0;
+	if (f->n == f->cap)
+		return -ELOOP;
+	f->state[f->n++] = ts;
+	return 0;
+}
+
+/* One interpreter's list. 1: found what was looked for; 0: go on; or -errno. */
 static int search_list(struct rmem *m, const struct pywalk_layout *l, raddr ts, struct find *f)
 {
 	uint64_t id;
+	int r;
 
 	for (; ts; f->left--) {
 		if (f->left == 0)
@@ -138,11 +166,9 @@ static int search_list(struct rmem *m, const struct pywalk_layout *l, raddr ts, 
 		if (rmem_read_u64(m, ts + l->ts_tid, &id) < 0)
 			return -EFAULT;
 		f->unbound |= id == 0;
-		if (id == f->tid) {
-			f->found = ts;
-			if (is_active(m, l, ts))
-				return 1;
-		}
+		r = id == f->tid ? take_state(m, l, ts, f) : 0;
+		if (r)
+			return r;
 		if (rmem_read_u64(m, ts + l->ts_next, &ts) < 0)
 			return -EFAULT;
 	}
@@ -185,4 +211,16 @@ int pyframe_find_thread(struct rmem *m, const struct pywalk_layout *l, uint64_t 
 	if (r < 0)
 		return r;
 	return f.found ? 0 : -ESRCH;
+}
+
+int pyframe_find_states(struct rmem *m, const struct pywalk_layout *l, uint64_t tid,
+			uint32_t max, raddr *ret, uint32_t cap, uint32_t *n, uint64_t *unique)
+{
+	struct find f = { .tid = tid, .left = max, .state = ret, .cap = cap };
+	int r = search_all(m, l, &f, unique);
+
+	if (f.unbound || f.seen > f.n)
+		*unique = 0;
+	*n = f.n;
+	return r;
 }

@@ -79,6 +79,17 @@ struct pywalk pyframe_walk_on(struct rmem *m, const struct pywalk_layout *l, rad
 int pyframe_find_thread(struct rmem *m, const struct pywalk_layout *l, uint64_t tid,
 			uint32_t max, raddr *ret, uint64_t *unique);
 
+/* Does the thread state @ts have a frame, running or not? */
+bool pyframe_runs(struct rmem *m, const struct pywalk_layout *l, raddr ts);
+
+/* All states of native thread @tid in all interpreters into ret[*n], at most @cap: one for
+ * each interpreter that it went into, and some that it never used. Where there are too many,
+ * those that never ran anything are left out first. *@unique as above, and 0 if any was left
+ * out. 0; -ELOOP more than @max threads, or more than @cap states with frames; or a read
+ * error. */
+int pyframe_find_states(struct rmem *m, const struct pywalk_layout *l, uint64_t tid,
+			uint32_t max, raddr *ret, uint32_t cap, uint32_t *n, uint64_t *unique);
+
 /* The digest alone (one read an interpreter). 0 or a read error. */
 int pyframe_threads_unique(struct rmem *m, const struct pywalk_layout *l, uint64_t *ret);
 

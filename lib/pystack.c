@@ -18,6 +18,7 @@ struct pystack *pystack_create(uint32_t max_frames,
 	p->next_id = 1;
 	p->arg = arg;
 	p->threads = calloc(N_THREADS, sizeof(*p->threads));
+	p->nests = calloc(N_NESTS, sizeof(*p->nests));
 	p->codes = calloc(N_CODES, sizeof(*p->codes));
 	p->walked = calloc(PYWALK_MAX_FRAMES, sizeof(*p->walked));
 	p->frames = calloc(PYWALK_MAX_FRAMES, sizeof(*p->frames));
@@ -25,8 +26,8 @@ struct pystack *pystack_create(uint32_t max_frames,
 	p->anchors = calloc(PYWALK_MAX_FRAMES, sizeof(*p->anchors));
 	p->copy = calloc(1, PYCODE_COPY_MAX);
 	p->bytes = calloc(1, BATCH_BYTES);
-	if (!p->threads || !p->codes || !p->walked || !p->frames || !p->seen || !p->copy ||
-	    !p->anchors || !p->bytes) {
+	if (!p->threads || !p->nests || !p->codes || !p->walked || !p->frames || !p->seen ||
+	    !p->copy || !p->anchors || !p->bytes) {
 		pystack_destroy(p);
 		return NULL;
 	}
@@ -38,6 +39,7 @@ void pystack_destroy(struct pystack *p)
 	if (!p)
 		return;
 	free(p->threads);
+	free(p->nests);
 	free(p->codes);
 	free(p->walked);
 	free(p->frames);
@@ -48,13 +50,13 @@ void pystack_destroy(struct pystack *p)
 	free(p);
 }
 
-static struct thread *thread_of(struct pystack *p, pid_t pid, pid_t tid)
+struct thread *pystack_thread(struct pystack *p, pid_t pid, pid_t tid, uint32_t level)
 {
 	uint32_t h = (uint32_t)tid * 2654435761u;
-	struct thread *th = &p->threads[h >> 21 & (N_THREADS - 1)];
+	struct thread *th = &p->threads[((h >> 21) + level) & (N_THREADS - 1)];
 
-	if (th->tid != tid || th->pid != pid)
-		*th = (struct thread){ .pid = pid, .tid = tid };
+	if (th->tid != tid || th->pid != pid || th->level != level)
+		*th = (struct thread){ .pid = pid, .tid = tid, .level = level };
 	return th;
 }
 
@@ -63,124 +65,12 @@ void pystack_forget(struct pystack *p, pid_t pid)
 	for (size_t i = 0; i < N_THREADS; i++)
 		if (p->threads[i].pid == pid)
 			p->threads[i] = (struct thread){ 0 };
+	for (size_t i = 0; i < N_NESTS; i++)
+		if (p->nests[i].pid == pid)
+			p->nests[i] = (struct nest){ 0 };
 	for (size_t i = 0; i < N_CODES; i++)
 		if (p->codes[i].pid == pid)
 			p->codes[i].id = 0;
-}
-
-/* --- the plan --- */
-
-static void fetch_plan(struct pystack *p, const struct thread *th)
-{
-	rmem_batch_want(&p->batch, th->tstate, TSTATE_BYTES);
-	for (uint32_t i = 0; i < th->n_regions; i++) {
-		raddr hi = th->region[i].hi;
-
-		if (hi < th->limit && th->limit - hi < CHUNK_MAX)
-			hi = MIN(hi + SLACK, th->limit);
-		rmem_batch_want(&p->batch, th->region[i].lo, hi - th->region[i].lo);
-	}
-	if (p->want_n)
-		rmem_batch_want(&p->batch, p->want_at, p->want_n);
-	p->want_n = 0;
-	rmem_batch_fetch(&p->batch);
-}
-
-/* The current data-stack chunk lies in [chunk, top): bring what the plan did not. */
-static void fetch_chunk(struct pystack *p, const struct pystack_target *t, struct thread *th)
-{
-	raddr at[3]; /* datastack_chunk, datastack_top, datastack_limit */
-	raddr from;
-
-	th->chunk = th->top = th->limit = 0;
-	if (!pyoff_has(t->layout.tstate.datastack_chunk) ||
-	    rmem_read(p->mem, th->tstate + pyoff_get(t->layout.tstate.datastack_chunk), at,
-		      sizeof(at)) < 0)
-		return;
-	if (at[1] <= at[0] || at[1] - at[0] > CHUNK_MAX)
-		return;
-	th->chunk = at[0];
-	th->top = at[1];
-	th->limit = at[2];
-	from = at[0];
-	for (uint32_t i = 0; i < th->n_regions; i++) {
-		raddr hi = MIN(th->region[i].hi + SLACK, at[1]);
-
-		if (th->region[i].lo < at[1] && hi > from &&
-		    rmem_batch_holds(&p->batch, hi - 1, 1))
-			from = hi;
-	}
-	if (from < at[1]) {
-		/* A frame may begin below the held part's end. */
-		from = from - at[0] > SLACK ? (from - SLACK) & ~(raddr)7 : at[0];
-		rmem_batch_want(&p->batch, from, at[1] - from);
-		rmem_batch_fetch(&p->batch);
-	}
-}
-
-/* Ranges in the same page or in adjacent ones are one: a page costs as much as a piece of
- * a batch, and no page between them can be a hole. */
-static bool joins(const struct region *r, raddr lo, raddr hi)
-{
-	return lo >> PAGE_SHIFT <= ((r->hi - 1) >> PAGE_SHIFT) + 1 &&
-	       r->lo >> PAGE_SHIFT <= ((hi - 1) >> PAGE_SHIFT) + 1 &&
-	       MAX(r->hi, hi) - MIN(r->lo, lo) <= REGION_MAX;
-}
-
-/* Index of the first region that begins above @at; they are in ascending order. */
-static uint32_t region_above(const struct thread *th, raddr at)
-{
-	return (uint32_t)rows_up_to(th->region, th->n_regions, sizeof(th->region[0]), at);
-}
-
-static void region_insert(struct thread *th, uint32_t i, raddr lo, raddr hi)
-{
-	if (th->n_regions == N_REGIONS)
-		return;
-	memmove(&th->region[i + 1], &th->region[i],
-		(th->n_regions - i) * sizeof(th->region[0]));
-	th->region[i] = (struct region){ .lo = lo, .hi = hi, .walk = th->walks };
-	th->n_regions++;
-}
-
-void pystack_plan(struct thread *th, raddr lo, raddr hi)
-{
-	uint32_t i = region_above(th, lo);
-	struct region *r;
-
-	if (hi <= lo)
-		return;
-	if (i > 0 && joins(&th->region[i - 1], lo, hi))
-		i--;
-	else if (i == th->n_regions || !joins(&th->region[i], lo, hi)) {
-		region_insert(th, i, lo, hi);
-		return;
-	}
-	r = &th->region[i];
-	r->lo = MIN(r->lo, lo);
-	r->hi = MAX(r->hi, hi);
-	r->walk = th->walks;
-}
-
-/* What this walk touched, and what earlier ones did not long ago. */
-static void plan_next(struct thread *th, const struct pystack_target *t,
-		      const struct pyframe *f, const struct pywalk *w)
-{
-	uint32_t n = 0;
-
-	if (++th->walks % PLAN_AGE == 0)
-		th->n_regions = 0;
-	if (w->cframe)
-		pystack_plan(th, w->cframe, w->cframe + CFRAME_BYTES);
-	for (uint32_t i = 0; i < w->n; i++) {
-		raddr at = f[i].frame & ~(raddr)PYFRAME_BITS;
-
-		pystack_plan(th, at, at + t->walk.fr_size);
-	}
-	for (uint32_t i = 0; i < th->n_regions; i++)
-		if (th->walks - th->region[i].walk < REGION_AGE)
-			th->region[n++] = th->region[i];
-	th->n_regions = n;
 }
 
 /* --- the thread state --- */
@@ -200,7 +90,7 @@ static enum pystack_end find_tstate(struct pystack *p, const struct pystack_targ
 	int r;
 
 	if (th->tstate) {
-		fetch_plan(p, th);
+		pystack_fetch(p, th);
 		if (tstate_is(p, t, th->tstate, inner))
 			return PYSTACK_OK;
 		*th = (struct thread){ .pid = th->pid, .tid = th->tid };
@@ -245,11 +135,11 @@ static bool begun(const struct code *c, const struct pyframe *f)
 	return (f->frame & PYFRAME_GENERATOR) || off >= 2 * (int64_t)c->firsttraceable;
 }
 
-/* Those walked from number @from on. */
+/* Those walked from number @from on, behind the *@ret that there are. */
 static enum pystack_end name_frames(struct pystack *p, uint32_t from, uint32_t n,
 				    uint32_t *ret)
 {
-	uint32_t k = 0, lasti;
+	uint32_t k = *ret, lasti;
 
 	for (uint32_t i = from; i < n; i++) {
 		const struct code *c;
@@ -263,8 +153,10 @@ static enum pystack_end name_frames(struct pystack *p, uint32_t from, uint32_t n
 			continue;
 		p->frames[k++] = (struct pystack_frame){ .code_id = c->id, .lasti = lasti };
 	}
+	if (k == *ret)
+		return PYSTACK_NOPYTHON;
 	*ret = k;
-	return k ? PYSTACK_OK : PYSTACK_NOPYTHON;
+	return PYSTACK_OK;
 }
 
 /* --- where the interpreter's activations lie --- */
@@ -281,14 +173,13 @@ static raddr previous_cframe(struct pystack *p, const struct pystack_target *t,
 	return before;
 }
 
-/* After name_frames(). */
+/* After name_frames(), which counted on from @k. */
 static void find_anchors(struct pystack *p, const struct pystack_target *t, struct thread *th,
-			 const struct pywalk *w, struct pystack_result *r)
+			 const struct pywalk *w, uint32_t k, struct pystack_result *r)
 {
 	raddr cframe = w->cframe;
-	uint32_t k = 0;
 
-	for (uint32_t i = 0; i < w->n; i++) {
+	for (uint32_t i = 0; i < w->n && r->n_anchors < PYWALK_MAX_FRAMES; i++) {
 		const struct pyframe *f = &p->walked[i];
 		struct pystack_anchor a = { .at = f->frame & ~(raddr)PYFRAME_BITS };
 
@@ -347,40 +238,94 @@ static struct pystack_junction junction(const struct pystack *p, const struct py
 	return (struct pystack_junction){ p->walked[w->n - 1], p->walked[i], w->next, tstate };
 }
 
+/* One state's frames, behind those that there are. Its plan was fetched. */
+static enum pystack_end read_state(struct pystack *p, const struct pystack_target *t,
+				   struct thread *th, struct pystack_result *r)
+{
+	uint32_t before = r->n;
+	enum pystack_end end;
+	struct pywalk w;
+
+	pystack_fetch_chunk(p, t, th);
+	codes_begin(p, t, th);
+	w = pyframe_walk(p->mem, &t->walk, th->tstate, p->walked, p->max_frames - before);
+	if (!th->level) {
+		r->tstate = th->tstate;
+		r->first = w.first;
+	}
+	pystack_plan_next(th, t, p->walked, &w);
+	if (w.end == PYWALK_FAULT || w.end == PYWALK_BROKEN)
+		return w.end == PYWALK_FAULT ? PYSTACK_FAULT : PYSTACK_BROKEN;
+	r->truncated = w.end == PYWALK_LIMIT;
+	if (r->truncated && w.n)
+		r->junction = junction(p, &w, th->tstate);
+	codes_verify(p, t, th, w.n);
+	end = name_frames(p, 0, w.n, &r->n);
+	if (end != PYSTACK_BADCODE && !pystack_is_live(p, t, th, &w))
+		return PYSTACK_BROKEN;
+	if (end == PYSTACK_OK)
+		find_anchors(p, t, th, &w, before, r);
+	return end;
+}
+
+/* The thread is in several interpreters: the stack of each one below that of the next. */
+static enum pystack_end read_nest(struct pystack *p, const struct pystack_target *t, pid_t tid,
+				  pid_t inner, struct pystack_result *r)
+{
+	int n = nest_states(p, t, tid, inner);
+
+	if (n < 0)
+		return n == -EFAULT ? PYSTACK_FAULT : PYSTACK_BROKEN;
+	for (int i = 0; i < n && !r->truncated; i++) {
+		struct thread *th = pystack_thread(p, t->pid, tid, (uint32_t)i);
+		enum pystack_end end = read_state(p, t, th, r);
+
+		if (end != PYSTACK_OK && end != PYSTACK_NOPYTHON)
+			return end;
+		if (r->truncated && i + 1 < n) /* nor does its rest complete the stack */
+			r->junction = (struct pystack_junction){ 0 };
+	}
+	return r->n ? PYSTACK_OK : PYSTACK_NOPYTHON;
+}
+
+static enum pystack_end read_thread(struct pystack *p, const struct pystack_target *t,
+				    struct thread *th, pid_t inner, struct pystack_result *r)
+{
+	enum pystack_end end = find_tstate(p, t, th, inner);
+
+	if (end != PYSTACK_OK)
+		return end;
+	return nest_wanted(p, t, th) ? read_nest(p, t, th->tid, inner, r) :
+				       read_state(p, t, th, r);
+}
+
+/* A state that was freed may look as it did, without a frame; the thread may have another. */
+static bool is_outdated(struct pystack *p, const struct pystack_target *t, struct thread *th)
+{
+	uint64_t unique;
+
+	return !th->none_unique || pyframe_threads_unique(p->mem, &t->walk, &unique) < 0 ||
+	       unique != th->none_unique;
+}
+
 struct pystack_result pystack_read(struct pystack *p, const struct pystack_target *t,
 				   struct rmem *below, pid_t tid, pid_t inner,
 				   void (*saw)(void *, raddr, const void *, size_t, int),
 				   void *saw_arg)
 {
 	struct pystack_result r = { .frames = p->frames, .anchors = p->anchors };
-	struct thread *th = thread_of(p, t->pid, tid);
-	struct pywalk w;
+	struct thread *th = pystack_thread(p, t->pid, tid, 0);
+	raddr known = th->tstate;
 
 	begin(p, below, saw, saw_arg);
-	r.end = find_tstate(p, t, th, inner);
+	r.end = read_thread(p, t, th, inner, &r);
+	if (r.end == PYSTACK_NOPYTHON && known && th->tstate == known &&
+	    is_outdated(p, t, th)) {
+		th->tstate = 0;
+		r.end = read_thread(p, t, th, inner, &r);
+	}
 	if (r.end != PYSTACK_OK)
-		return r;
-	r.tstate = th->tstate;
-	fetch_chunk(p, t, th);
-	codes_begin(p, t, th);
-	w = pyframe_walk(p->mem, &t->walk, th->tstate, p->walked, p->max_frames);
-	r.first = w.first;
-	plan_next(th, t, p->walked, &w);
-	if (w.end == PYWALK_FAULT || w.end == PYWALK_BROKEN) {
-		r.end = w.end == PYWALK_FAULT ? PYSTACK_FAULT : PYSTACK_BROKEN;
-		return r;
-	}
-	r.truncated = w.end == PYWALK_LIMIT;
-	if (r.truncated && w.n)
-		r.junction = junction(p, &w, r.tstate);
-	codes_verify(p, t, th, w.n);
-	r.end = name_frames(p, 0, w.n, &r.n);
-	if (r.end != PYSTACK_BADCODE && !pystack_is_live(p, t, th, &w)) {
-		r.end = PYSTACK_BROKEN;
-		r.n = 0;
-	}
-	if (r.end == PYSTACK_OK)
-		find_anchors(p, t, th, &w, &r);
+		r.n = r.n_anchors = 0;
 	return r;
 }
 
@@ -406,16 +351,16 @@ struct pystack_result pystack_read_rest(struct pystack *p, const struct pystack_
 					const struct pystack_junction *j)
 {
 	struct pystack_result r = { .end = PYSTACK_BROKEN, .frames = p->frames };
-	struct thread *th = thread_of(p, t->pid, tid);
+	struct thread *th = pystack_thread(p, t->pid, tid, 0);
 	struct pywalk w;
 
 	begin(p, below, NULL, NULL);
 	if (th->tstate != j->tstate)
 		*th = (struct thread){ .pid = t->pid, .tid = tid, .tstate = j->tstate };
-	fetch_plan(p, th);
+	pystack_fetch(p, th);
 	codes_begin(p, t, th);
 	w = pyframe_walk_on(p->mem, &t->walk, j->frame.frame, p->walked, p->max_frames);
-	plan_next(th, t, p->walked, &w);
+	pystack_plan_next(th, t, p->walked, &w);
 	if (w.end == PYWALK_FAULT)
 		r.end = PYSTACK_FAULT;
 	if (w.end == PYWALK_FAULT || w.end == PYWALK_BROKEN || w.n < 2 ||

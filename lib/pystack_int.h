@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * pystack_int - what pystack.c (threads, plans, walks) and pystack_code.c (code objects
- * and their identity) share, and nobody else sees.
+ * pystack_int - what pystack.c (threads, walks), pystack_plan.c, pystack_nest.c and
+ * pystack_code.c (code objects and their identity) share, and nobody else sees.
  */
 #ifndef PYSTACK_INT_H
 #define PYSTACK_INT_H
@@ -19,6 +19,8 @@ enum {
 	PLAN_AGE = 256, /* walks after which the plan is made anew */
 	SLACK = 1024,	/* a few frames more than last time */
 	TSTATE_BYTES = 512,
+	N_NESTS = 64,	 /* power of two; entries that collide are replaced */
+	N_STATES = 64,	 /* of one thread */
 	FIND_MAX = 4096, /* threads looked at while one is held */
 	CHUNK_MAX = 256 << 10,
 	FUNC_SKIP = 100,
@@ -38,6 +40,7 @@ struct region {
  * the heap and code objects, near ones merged. */
 struct thread {
 	pid_t pid, tid;
+	uint32_t level; /* of several states the how manieth from the leaf */
 	raddr tstate;
 	bool none;		 /* a complete search found no thread state ... */
 	uint64_t none_unique;	 /* ... while the lists looked like this */
@@ -47,6 +50,14 @@ struct thread {
 	bool distrust;	   /* that count was caught out: not what we take it for */
 	uint32_t walks, n_regions;
 	struct region region[N_REGIONS];
+};
+
+/* The states of one thread, where the process has several interpreters. */
+struct nest {
+	pid_t pid, tid, inner;
+	uint64_t unique; /* they are true while the lists look like this; 0: they may not be */
+	uint32_t n;
+	raddr state[N_STATES]; /* in the order of the last sample's */
 };
 
 struct code {
@@ -93,6 +104,7 @@ struct pystack {
 	uint32_t max_frames, stamp, n_codes;
 	uint64_t next_id;
 	struct thread *threads;
+	struct nest *nests;
 	struct code *codes;
 	struct pyframe *walked;
 	struct pystack_frame *frames;
@@ -102,8 +114,27 @@ struct pystack {
 	unsigned char *bytes;
 };
 
-/* pystack.c: the next walk of @th will read [lo, hi). */
+/* pystack_plan.c: the next walk of @th will read [lo, hi). */
 void pystack_plan(struct thread *th, raddr lo, raddr hi);
+
+/* pystack_plan.c: bring what is planned; then, for the current data-stack chunk lies in
+ * [chunk, top), what of it the plan did not bring. */
+void pystack_fetch(struct pystack *p, const struct thread *th);
+void pystack_fetch_chunk(struct pystack *p, const struct pystack_target *t, struct thread *th);
+
+/* pystack_plan.c: plan what this walk touched, and what earlier ones did not long ago. */
+void pystack_plan_next(struct thread *th, const struct pystack_target *t,
+		       const struct pyframe *f, const struct pywalk *w);
+
+/* pystack.c: what is known of a state of the thread, the @level'th from the leaf. */
+struct thread *pystack_thread(struct pystack *p, pid_t pid, pid_t tid, uint32_t level);
+
+/* pystack_nest.c: more than one interpreter? */
+bool nest_wanted(struct pystack *p, const struct pystack_target *t, struct thread *th);
+
+/* pystack_nest.c: the states of thread @tid that have frames, innermost on the C stack first,
+ * each in a struct thread of its level. How many; or -errno. */
+int nest_states(struct pystack *p, const struct pystack_target *t, pid_t tid, pid_t inner);
 
 /* pystack_code.c: before a walk: does the interpreter's count of code objects stand
  * still? */

@@ -109,6 +109,8 @@ static struct assemble_input input_of(const struct q_sample *q, struct unwind_re
 		.native = { .pid = q->sample.pid,
 			    .mem.piece[0] = { .at = q->stack_at,
 					      .bytes = { q_stack(q), q->n_stack } },
+			    .mem.piece[1] = { .at = q->far_at,
+					      .bytes = { q_far(q), q->n_far } },
 			    .anchor = q_anchors(q),
 			    .n_anchors = q->n_anchors,
 			    .n_python = q->n_python },

@@ -164,7 +164,7 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 	struct pystack_result res = { .end = readable(r, t, pid) };
 
 	r->rest_n = 0;
-	r->red_end = 0;
+	r->far_sp = r->red_end = 0;
 	if (res.end == PYSTACK_NOPYTHON && atomic_load(&t->state) == TARGET_NOPYTHON) {
 		guarded_target(&r->mem, pid);
 		rest_read(r, p->pos, &r->mem.base, &res);

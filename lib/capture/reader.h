@@ -37,11 +37,12 @@ struct q_sample {
 	uint64_t user_ip; /* 0: not known */
 	uint64_t
 		stack_at; /* where the stack bytes begin: the red zone, or the stack pointer */
-	uint32_t n_kernel, n_python, n_anchors, n_regs, n_stack;
-	uint32_t pad;
+	uint64_t far_at;  /* of bytes elsewhere: of the thread's own stack, while a signal has
+			   * another */
+	uint32_t n_kernel, n_python, n_anchors, n_regs, n_stack, n_far;
 	/* then uint64_t kernel[n_kernel], struct pystack_frame python[n_python], struct
 	 * pystack_anchor anchors[n_anchors], uint64_t regs[n_regs] (0: not wanted, or not
-	 * known), unsigned char stack[n_stack] */
+	 * known), unsigned char stack[n_stack], at a multiple of 8 unsigned char far[n_far] */
 };
 
 /* The pieces behind a queued sample, by its numbers as they are now. */
@@ -65,12 +66,15 @@ static inline unsigned char *q_stack(const struct q_sample *q)
 {
 	return q_regs(q) + 8 * (size_t)q->n_regs;
 }
+static inline unsigned char *q_far(const struct q_sample *q)
+{
+	return q_stack(q) + ((q->n_stack + 7u) & ~7u);
+}
 
 /* Of it all. */
 static inline size_t q_bytes(const struct q_sample *q)
 {
-	return (size_t)(q_stack(q) - (unsigned char *)(uintptr_t)q) +
-	       ((q->n_stack + 7u) & ~7u);
+	return (size_t)(q_far(q) - (unsigned char *)(uintptr_t)q) + ((q->n_far + 7u) & ~7u);
 }
 
 /* A stack cut at READER_FRAMES, for oldend. */

@@ -54,6 +54,7 @@ struct reader {
 	bool code_lost;
 	raddr rest_at; /* of the stack bytes that did not come with a sample */
 	uint32_t rest_n;
+	raddr far_sp;  /* they lie elsewhere, for a sample with this stack pointer; or 0 */
 	raddr red_end; /* of @red: the stack pointer it was read for; 0: it was not */
 	_Alignas(8) unsigned char bounce[PERF_RECORD_BYTES];
 	unsigned char rest[REST_BYTES], red[RED_BYTES];

@@ -6,14 +6,16 @@
  * PERF_SAMPLE_STACK_USER ends at the size asked for, and at the first page that is not
  * there, which may be the never touched middle of a large frame. Where the Python stack is
  * known its outermost activation tells how far the C stack has to reach. Nor does it bring the
- * red zone, in which assembly keeps its caller's stack pointer.
+ * red zone, in which assembly keeps its caller's stack pointer. If all activations are far
+ * away, the thread is on a stack for signals, or very deep in C: what is near them is read
+ * too.
  */
 #include "../perf_decode.h"
 #include "reader_int.h"
 
 /* From the outermost activation of the interpreter to the thread's first frame: main(), or
  * what an embedding program has there. */
-enum { ROOT_BYTES = 4096, PAGE = 4096, UNKNOWN_BYTES = 16 << 10 };
+enum { ROOT_BYTES = 4096, PAGE = 4096, UNKNOWN_BYTES = 16 << 10, ABOVE_BYTES = 16 << 10 };
 
 /* Where the wanted part ends; 0: not known. */
 static raddr wanted_end(raddr sp, const struct pystack_result *res)
@@ -41,8 +43,12 @@ void rest_size(const struct reader *r, const struct perf_sample *s,
 	q->stack_at = s->user_sp;
 	if (!held || !q->n_stack)
 		return;
-	if (s->user_sp + q->n_stack == r->rest_at)
+	if (s->user_sp == r->far_sp) {
+		q->far_at = r->rest_at;
+		q->n_far = r->rest_n;
+	} else if (s->user_sp + q->n_stack == r->rest_at) {
 		q->n_stack += r->rest_n;
+	}
 	if (s->user_sp == r->red_end) {
 		q->stack_at -= RED_BYTES;
 		q->n_stack += RED_BYTES;
@@ -59,6 +65,7 @@ void rest_copy(const struct reader *r, const struct perf_sample *s, struct q_sam
 	memcpy(q_stack(q), r->red, red);
 	memcpy(q_stack(q) + red, s->stack.at, n);
 	memcpy(q_stack(q) + red + n, r->rest, q->n_stack - red - n);
+	memcpy(q_far(q), r->rest, q->n_far);
 }
 
 /* Page by page, so that what is there before a hole comes. */
@@ -83,6 +90,19 @@ static uint32_t read_pages(struct reader *r, raddr at, raddr end)
 	return got;
 }
 
+/* Around the activations of the interpreter, which are not above @sp: from what the innermost
+ * one may have called on. */
+static void read_far(struct reader *r, raddr sp, const struct pystack_result *res)
+{
+	for (raddr above = ABOVE_BYTES; above && !r->rest_n; above /= 8) {
+		r->rest_at = (res->anchors[0].at - above) & ~(raddr)7;
+		r->rest_n =
+			read_pages(r, r->rest_at,
+				   MIN(wanted_end(r->rest_at, res), r->rest_at + REST_BYTES));
+	}
+	r->far_sp = sp;
+}
+
 void rest_read(struct reader *r, uint64_t pos, struct rmem *red,
 	       const struct pystack_result *res)
 {
@@ -95,6 +115,11 @@ void rest_read(struct reader *r, uint64_t pos, struct rmem *red,
 	if (rmem_read(red, s.user_sp - RED_BYTES, r->red, RED_BYTES) == 0)
 		r->red_end = s.user_sp;
 	end = wanted_end(s.user_sp, res);
+	if (!end && res->end == PYSTACK_OK && res->n_anchors &&
+	    res->anchors[0].at > ABOVE_BYTES) {
+		read_far(r, s.user_sp, res);
+		return;
+	}
 	r->rest_at = s.user_sp + s.stack.n;
 	/* Of a thread without Python it is not known how far: OpenBLAS has frames of 16 KiB.
 	 */

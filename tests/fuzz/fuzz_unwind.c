@@ -3,12 +3,10 @@
  * fuzz_unwind - files' unwind information, and steps by whatever rules come out of it. An
  * input is an ELF image, or one section behind a byte whose lowest bit says .debug_frame.
  */
-#include <elf.h>
-#include <fcntl.h>
 #include <sys/auxv.h>
+#include <zstd.h>
 
-#include "elfimage.h"
-#include "fuzz.h"
+#include "fuzz_elf.h"
 #include "unwind/step.h"
 
 enum { SEED_BYTES = 8192, SECTION_AT = 0x40000000, STACK = 0x7000, STEPS = 64 };
@@ -159,6 +157,28 @@ static size_t seed_odd(uint8_t *buf)
 	return n + put_record(buf + n, 0, 0x3000, odd, sizeof(odd) - 1);
 }
 
+/* A file with the begin of the C library's .eh_frame, and with .debug_frame packed. */
+static size_t seed_packed(uint8_t *buf, size_t cap)
+{
+	_cleanup_close_ int fd = open("/lib/x86_64-linux-gnu/libc.so.6", O_RDONLY | O_CLOEXEC);
+	uint8_t odd_section[512], to[1024];
+	size_t n = seed_odd(odd_section) - 1;
+	Elf64_Chdr ch = { .ch_type = 2, .ch_size = n, .ch_addralign = 1 };
+	Elf64_Phdr none = { 0 };
+	struct elfimage im;
+	struct fuzz_elf e;
+
+	elf_begin(&e, buf, cap);
+	if (elfimage_init(&im, fd, (struct bytes){ 0 }) == 0)
+		elf_copy(&e, &im, ".eh_frame");
+	elfimage_deinit(&im);
+	memcpy(to, &ch, sizeof(ch));
+	n = ZSTD_compress(to + sizeof(ch), sizeof(to) - sizeof(ch), odd_section + 1, n, 1);
+	elf_add(&e, ".debug_frame", SHT_PROGBITS, (struct bytes){ to, sizeof(ch) + n })
+		->sh_flags = SHF_COMPRESSED;
+	return elf_end(&e, &none);
+}
+
 size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 {
 	switch (i) {
@@ -170,6 +190,8 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 		return seed_vdso(buf, cap);
 	case 3:
 		return seed_odd(buf);
+	case 4:
+		return seed_packed(buf, cap);
 	default:
 		return 0;
 	}

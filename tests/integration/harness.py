@@ -337,10 +337,10 @@ def for_nobody():
 
 # ---- targets ---------------------------------------------------------------------------------------------------------
 
-def extension(py, name, where=None):
-    """Builds tests/targets/NAME.c for a Python, once; the folder it lies in."""
+def extension(py, name, where=None, flags=()):
+    """Builds tests/targets/NAME.c for a Python, once, or with more flags; the folder it lies in."""
     source = os.path.join(TARGETS, name + ".c")
-    out = where or os.path.join(BUILD, "targets", py.tag)
+    out = where or os.path.join(BUILD, "targets", py.tag + "".join(flags))
     module = os.path.join(out, name + ".abi3.so")
     if not os.path.exists(module) or os.path.getmtime(module) < os.path.getmtime(source):
         os.makedirs(out, exist_ok=True)
@@ -349,7 +349,7 @@ def extension(py, name, where=None):
             include = sysconfig.get_path("include")
         scratch = "%s.%d" % (module, os.getpid())
         subprocess.run(["cc", "-O2", "-g", "-fPIC", "-shared", "-fno-ipa-icf", "-Wall", "-Wextra", "-Werror",
-                        "-Wno-cast-function-type", "-I", include, source, "-o", scratch], check=True)
+                        "-Wno-cast-function-type", "-I", include, source, "-o", scratch] + list(flags), check=True)
         os.rename(scratch, module)
     return out
 

@@ -7,7 +7,7 @@ import subprocess
 import harness
 from harness import check, each, each_python, need_fifo
 
-TOKEN = re.compile(r"^(p_\d\d|p_spin|x_spin|x_call|x_hole)( |$)")
+TOKEN = re.compile(r"^(p_\d\d|p_spin|x_spin|x_call|x_hole|x_signal|x_handler_spin)( |$)")
 ROOTS = ("_start", "__clone3", "clone3", "clone", "__clone")
 MARKS = re.compile(r"^\[(no CFI|no map|no register|cut|limit|bad stack|guessed|unplaced|late|torn)\]$")
 
@@ -23,9 +23,9 @@ def load(py, kind, *options, python=None):
 class Mix:
     """interleave.py at work, and the paths that it told."""
 
-    def __init__(self, py, seconds, seed=1):
+    def __init__(self, py, seconds, seed=1, flags=()):
         self.told = os.path.join(harness.folder(), "told")
-        where = harness.extension(py, "interleave")
+        where = harness.extension(py, "interleave", flags=flags)
         with open(self.told, "wb") as out:
             self.process = harness.start(
                 py.command() + [os.path.join(harness.TARGETS, "interleave.py"),
@@ -63,25 +63,69 @@ def judge(stacks, paths):
             continue
         good = seen in paths
         count["right" if good else "wrong"] += n
+        count[seen[-1]] += n
         if not good:
             wrong.append(";".join(frames))
     return count, wrong
+
+
+def true_order(py, flags=()):
+    need_fifo()
+    mix = Mix(py, 30, flags=flags)
+    run, stacks = record(mix.process.pid)
+    count, wrong = judge(stacks, mix.paths())
+    for leaf in "p_spin", "x_spin", "x_handler_spin":
+        check(count[leaf] > 100, "too few samples in %s: %s: %s", leaf, dict(count), run)
+    check(count.share("right", "wrong") >= 0.999, "%s: wrong: %s", dict(count), wrong[:3])
+    check(count.share("root", "no root") >= 0.999, "%s: no root: %s", dict(count),
+          [";".join(f) for f, _ in stacks if f[1] not in ROOTS][:3])
+    check(count.share("whole", "marked") >= 0.999, "%s: marked: %s", dict(count),
+          [";".join(f) for f, _ in stacks if any(map(MARKS.match, f[1:]))][:3])
 
 
 @each_python
 @harness.seconds(90)
 def test_frames_stand_in_their_true_order(py):
     """Python called from C, from Python, from sorted, map, re, qsort, __del__, json, exec, generators, coroutines ..."""
-    need_fifo()
-    mix = Mix(py, 30)
-    run, stacks = record(mix.process.pid)
-    count, wrong = judge(stacks, mix.paths())
-    check(count["right"] + count["wrong"] > 300, "too few samples to judge: %s", run)
-    check(count.share("right", "wrong") >= 0.999, "%s: wrong: %s", dict(count), wrong[:3])
-    check(count.share("root", "no root") >= 0.999, "%s: no root: %s", dict(count),
-          [";".join(f) for f, _ in stacks if f[1] not in ROOTS][:3])
-    check(count.share("whole", "marked") >= 0.999, "%s: marked: %s", dict(count),
-          [";".join(f) for f, _ in stacks if any(map(MARKS.match, f[1:]))][:3])
+    true_order(py)
+
+
+DEBUG_FRAME = ("-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fomit-frame-pointer")
+
+
+def sections(path):
+    return subprocess.run([harness.need_command("readelf"), "-SW", path], stdout=subprocess.PIPE, text=True,
+                          check=True).stdout
+
+
+def pack(library, how):
+    said = harness.pysampled("-V").out
+    if how not in said:
+        raise harness.Skip("built without " + how)
+    done = subprocess.run([harness.need_command("objcopy"), "--compress-debug-sections=" + how, library],
+                          stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise harness.Skip("objcopy can't compress by %s: %s" % (how, done.stderr.strip()))
+
+
+PACKED = {"zlib": 1, "zstd": 2}
+
+
+@each(build=["stripped", "debug_frame"] + list(PACKED))
+@harness.one_python
+@harness.seconds(90)
+def test_order_through_a_library_that_is(py, build):
+    """Without symbols; without .eh_frame; and with what is left, .debug_frame, compressed."""
+    flags = ("-s",) if build == "stripped" else DEBUG_FRAME + ("-gz=none", "-DPACKED=%d" % PACKED.get(build, 0))
+    library = os.path.join(harness.extension(py, "interleave", flags=flags), "interleave.abi3.so")
+    if build in PACKED:
+        pack(library, build)
+    found = sections(library)
+    frame = re.search(r"\.debug_frame .*", found)
+    check(bool(frame) == (build != "stripped"), "built wrong: %s", found)
+    check(build != "stripped" or ".symtab" not in found, "not stripped: %s", found)
+    check(not frame or (" C " in frame[0]) == (build in PACKED), "compressed, or not: %s", found)
+    true_order(py, flags)
 
 
 def at_root(stacks, good):
@@ -105,6 +149,7 @@ def whole_stacks(target, share, good=is_whole):
     got, n, bad = at_root(stacks, good)
     check(n > 300, "too few samples: %s", run)
     check(got >= share, "%.2f %% of %d samples reach the root, want %g %%: %s", 100 * got, n, 100 * share, bad)
+    return stacks
 
 
 @each_python
@@ -144,11 +189,27 @@ def test_a_large_frame_without_python_is_passed():
 
 
 @each_python
+def test_stacks_deeper_than_the_snapshot_reach_the_root(py):
+    """The rest is read while the thread is held."""
+    stacks = whole_stacks(load(py, "deep"), 0.999)
+    deepest = max(sum(frame.startswith("deep.<locals>.down (") for frame in frames) for frames, _ in stacks)
+    check(deepest == 101, "the deepest stack has %d of 101 frames", deepest)
+
+
+@each_python
+def test_the_vdso_is_passed(py):
+    stacks = whole_stacks(load(py, "vdso"), 0.999)
+    inside = sum(n for frames, n in stacks if "vdso" in frames[-1])
+    if not inside:
+        raise harness.Skip("no sample in the vdso: this clock is read by a system call")
+
+
+@each_python
 def test_assembly_of_libcrypto_reaches_the_root(py):
     whole_stacks(load(py, "crypto"), 0.98)
 
 
-@harness.one_python
+@each_python
 @harness.seconds(300)
 def test_threads_of_openblas_reach_the_root(py):
     target = load(py, "blas", python=harness.venv(py, "numpy", "greenlet"))
@@ -156,18 +217,35 @@ def test_threads_of_openblas_reach_the_root(py):
     whole_stacks(target, 0.995, lambda frames: is_whole([f for f in frames if f != "[guessed]"]))
 
 
-@harness.one_python
+DEEP = "greenlets.<locals>.deep ("
+
+
+@each_python
 @harness.seconds(300)
 def test_greenlets_end_at_their_root(py):
     target = load(py, "greenlets", python=harness.venv(py, "numpy", "greenlet"))
-    whole_stacks(target, 0.99, lambda frames: is_whole(frames) or frames[1] == "[coroutine root]")
+    stacks = whole_stacks(target, 0.99, lambda frames: is_whole(frames) or frames[1] == "[coroutine root]")
+    # Each greenlet's own functions, and no other's.
+    right = wrong = 0
+    for frames, n in stacks:
+        if not any(frame.startswith("greenlets.<locals>.count (") for frame in frames):
+            continue
+        inside = [f for f in frames if f.startswith(("greenlets.<locals>.first", "greenlets.<locals>.second"))]
+        levels = sum(frame.startswith(DEEP) for frame in frames)
+        good = frames[1] == "[coroutine root]" and (
+            len(inside) == 1 and levels == 6 and "first" in inside[0] or
+            len(inside) == 2 and levels == 4 and all("second" in frame for frame in inside))
+        right, wrong = right + n * good, wrong + n * (not good)
+    check(right > 300 and right >= 0.99 * (right + wrong), "%d right, %d wrong: %s", right, wrong, stacks[:3])
 
 
 @each_python
 def test_perf_trampolines_are_passed(py):
     if py.tag.startswith(("3.11", "debian3.11")):
         raise harness.Skip("-X perf came with 3.12")
-    whole_stacks(load(py, "plain", "-X", "perf"), 1)
+    target = load(py, "plain", "-X", "perf")
+    harness.cleanup(os.unlink, "/tmp/perf-%d.map" % target.pid)  # which says that there are trampolines
+    whole_stacks(target, 1)
 
 
 @harness.one_python
@@ -176,6 +254,32 @@ def test_a_process_of_many_maps_reaches_the_root(py):
     target = harness.start(py.command() + [os.path.join(harness.TARGETS, "manymaps.py"), "40000"], stdout=-1)
     check(target.stdout.readline() == b"READY\n", "the target did not start")
     whole_stacks(target, 0.99, lambda frames: is_whole(frames) and "[guessed]" not in frames)
+
+
+NESTED = re.compile(r"^((outer|at|free)_(\d)) \(")
+
+
+@each_python
+def test_interpreters_in_one_another(py):
+    """Each one's frames stand on those of the one that ran it, whoever holds a GIL; and none is left behind."""
+    need_fifo()
+    target = harness.start(py.command() + [os.path.join(harness.TARGETS, "nested.py")], stdout=-1)
+    if target.stdout.readline() != b"READY\n":
+        raise harness.Skip("no module for subinterpreters")
+    run, stacks = record(target.pid)
+    seen = Count()
+    for frames, n in stacks:
+        found = [match for match in map(NESTED.match, frames) if match]
+        if not found or found[-1][2] == "outer":
+            continue
+        last = found[-1]
+        seen[last[1]] += n
+        want = ["outer_%d" % i for i in range(int(last[3]) + 1)] + [last[1]]
+        harness.equal([match[1] for match in found], want, "the stack of %s: %s" % (last[1], ";".join(frames)))
+        check(is_whole(frames), "not whole: %s", ";".join(frames))
+    check(len(seen) == 6 and min(seen.values()) > 30, "too little was seen: %s: %s", dict(seen), run)
+    without = [n for frames, n in stacks if not any("(" in f for f in frames)]
+    check(sum(without) <= 0.001 * harness.total(stacks), "%d samples without a Python frame", sum(without))
 
 
 PEER = re.compile(r"^(libunwind|libdwfl) .* the same frames in .*; it came to an end in ([0-9.]+) %, of those the same"
@@ -218,10 +322,12 @@ def test_internals_between_python_frames(py, full):
     """They are hidden, unless --native=full."""
     need_fifo()
     mix = Mix(py, 30)
-    _, stacks = record(mix.process.pid, *(["--native=full"] if full else []))
-    found = 0
+    run, stacks = record(mix.process.pid, *(["--native=full"] if full else []))
+    found = looked = 0
     for frames, n in stacks:
         python = [i for i, f in enumerate(frames) if "(" in f]
         between = frames[python[0]:python[-1]] if python else []
+        looked += n * any(frame.startswith("x_call") for frame in between)
         found += n * any(map(HIDDEN.match, between))
-    check(bool(found) == full, "%d stacks show the interpreter's internals", found)
+    check(looked > 100, "too few stacks with C between Python frames: %s", run)
+    check(found > 100 if full else not found, "%d stacks show the interpreter's internals", found)

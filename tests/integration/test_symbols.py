@@ -1,6 +1,7 @@
 """Names of native code in a live process: of C++, of stripped files, of what a JIT made."""
 import os
 import platform
+import stat
 import subprocess
 
 import harness
@@ -55,6 +56,58 @@ def test_names_of_cpp(symbols):
             raise harness.Skip("built without " + part)
     target = Target(harness.newest_python(), "natives.py", "lib", build(harness.folder(), symbols))
     check_leaf(target, "ns::spin(unsigned long, char const*)")
+
+
+def mounted():
+    where = harness.folder()
+    done = subprocess.run(["mount", "-t", "tmpfs", "none", where], stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise harness.Skip("no tmpfs can be mounted: " + done.stderr.strip())
+    harness.cleanup(lambda: subprocess.run(["umount", "-l", where], stderr=subprocess.DEVNULL))
+    return where
+
+
+def text_end(path):
+    """Where in the file the segments end that the program needs."""
+    said = subprocess.run(["readelf", "-lW", path], stdout=subprocess.PIPE, text=True, check=True).stdout
+    loads = [line.split() for line in said.splitlines() if line.split()[:1] == ["LOAD"]]
+    return max(int(load[1], 16) + int(load[4], 16) for load in loads)
+
+
+def change_file(path, fate):
+    """What becomes of a library that a process has mapped."""
+    if fate == "truncated":
+        os.truncate(path, text_end(path))
+    elif fate == "unmounted":
+        subprocess.run(["umount", "-l", os.path.dirname(path)], check=True)
+    else:
+        os.unlink(path)
+    if fate == "another":
+        subprocess.run(["cp", "/bin/true", path], check=True)
+    elif fate == "fifo":
+        os.mkfifo(path)  # who opens it waits for a writer
+    elif fate == "device":
+        os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 5))
+
+
+@each(fate=["deleted", "another", "fifo", "device", "unmounted", "truncated"])
+def test_a_library_whose_file_is_now(fate):
+    """Its code runs on; names and stacks come from what is mapped, and nothing else is opened blindly."""
+    harness.need_root()  # /proc/PID/map_files
+    harness.need_fifo()
+    for command in ("g++", "readelf", "mount"):
+        need_command(command)
+    path = build(mounted() if fate == "unmounted" else harness.folder(), "whole")
+    target = Target(harness.newest_python(), "natives.py", "lib", path)
+    change_file(path, fate)
+    home = harness.folder()
+    pysampled("-p", target.pid, "-e", "cpu-clock:u", "-F", 499, "-d", 1, "--provenance", "exact", "-o", "a.folded",
+              home=home).ok()
+    stacks = harness.read_folded(os.path.join(home, "a.folded"))
+    name = "libspin.so+0x" if fate == "truncated" else "ns::spin(unsigned long"
+    good = sum(n for frames, n in stacks if frames[-1].startswith(name) and frames[1] == "_start")
+    check(good >= 0.9 * harness.total(stacks) and good > 50, "%d of %d samples are whole: %s", good,
+          harness.total(stacks), stacks[:3])
 
 
 def test_names_of_made_code():

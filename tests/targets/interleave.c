@@ -3,15 +3,17 @@
  * interleave - the C half of interleave.py: notes each of its own functions and each Python
  * function that says so as they are entered and left. Needs no CPython headers.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
 extern void *PyObject_CallNoArgs(void *f);
 
-static const char *path[256];
-static int depth;
+static const char *volatile path[256]; /* a signal's handler reads it */
+static volatile int depth;
 static const char *const names[] = {
 #define FIVE(n, a, b, c, d, e) "p_" #n #a, "p_" #n #b, "p_" #n #c, "p_" #n #d, "p_" #n #e
 #define TEN(n) FIVE(n, 0, 1, 2, 3, 4), FIVE(n, 5, 6, 7, 8, 9)
@@ -94,4 +96,36 @@ unsigned x_spin(double seconds)
 	while (now() < end)
 		v = x_work(v);
 	return v;
+}
+
+/* On a stack for signals, in the midst of whatever the thread does. */
+unsigned x_handler_spin(int signal)
+{
+	double end = now() + 0.02;
+	unsigned v = (unsigned)signal;
+
+	tell("x_handler_spin");
+	while (now() < end)
+		v = x_work(v);
+	return v;
+}
+
+/* SIGUSR1 at once, or SIGALRM soon. */
+int x_signal(int soon)
+{
+	static char stack[64 << 10];
+	stack_t other = { .ss_sp = stack, .ss_size = sizeof(stack) };
+	struct sigaction action = { .sa_handler = (void (*)(int))x_handler_spin,
+				    .sa_flags = SA_ONSTACK | SA_RESTART };
+	struct itimerval timer = { .it_value.tv_usec = 5000 };
+	int r = 0;
+
+	sigaltstack(&other, NULL);
+	sigaction(soon ? SIGALRM : SIGUSR1, &action, NULL);
+	if (soon)
+		return setitimer(ITIMER_REAL, &timer, NULL);
+	path[depth++] = "x_signal";
+	r = raise(SIGUSR1);
+	depth--;
+	return r;
 }

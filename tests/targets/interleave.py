@@ -4,6 +4,7 @@ Usage: interleave.py LIBRARY SECONDS SEED. A line a path: the functions p_NN and
 """
 import ctypes
 import functools
+import importlib.machinery
 import json
 import random
 import re
@@ -98,6 +99,28 @@ def encoder(f):
     json.dumps({0: f}, default=lambda o: o())
 
 
+class Importer:
+    """Of a module that calls f."""
+    def __init__(self, f):
+        self.f = f
+
+    def find_spec(self, name, path, target=None):
+        return importlib.machinery.ModuleSpec(name, self) if name == "interleaved" else None
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        self.f()
+
+
+def importing(f):
+    sys.meta_path.insert(0, Importer(f))
+    sys.modules.pop("interleaved", None)
+    import interleaved
+    del sys.meta_path[0]
+
+
 def coroutine(f):
     async def run():
         f()
@@ -109,12 +132,14 @@ def coroutine(f):
 
 
 WAYS = (direct, from_c, from_c_with_a_hole, sort_key, mapping, substitute, quicksort, finalizer, generator, reduction,
-        operator, constructor, executed, encoder, coroutine)
+        operator, constructor, executed, encoder, importing, coroutine)
 
 
 def p_spin(seconds):
     lib.x_push(20)
     lib.x_tell()
+    if dice.random() < 0.5:
+        lib.x_signal(1)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         for _ in range(2000):
@@ -134,7 +159,8 @@ FUNCTIONS = [make(i) for i in range(20)]
 
 def step(rest):
     if not rest:
-        lib.x_spin(0.03) if dice.random() < 0.5 else p_spin(0.03)
+        leaf = dice.choice((lambda: lib.x_spin(0.03), lambda: p_spin(0.03), lambda: lib.x_signal(0)))
+        leaf()
         return
     way, function = rest[0]
     way(lambda: function(rest[1:]))

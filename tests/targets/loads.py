@@ -53,7 +53,19 @@ def greenlets():
     return first_one.switch
 
 
-work = {"blas": blas, "crypto": crypto, "plain": plain, "greenlets": greenlets}[sys.argv[1]]()
+def deep():
+    """Some 60 KiB of stack, C and Python in turns, the most of it kept for a while."""
+    def down(n):
+        return max([n], key=lambda _: down(n - 1)) if n else sum(range(100000))
+    return lambda: down(100)
+
+
+def vdso():
+    now = time.time
+    return lambda: [now() for _ in range(10000)]
+
+
+work = {"blas": blas, "crypto": crypto, "plain": plain, "greenlets": greenlets, "deep": deep, "vdso": vdso}[sys.argv[1]]()
 print("READY", flush=True)
 end = time.monotonic() + float(sys.argv[2])
 while time.monotonic() < end:

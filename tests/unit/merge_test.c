@@ -148,6 +148,16 @@ static void test_unplaced(void **state)
 	check("nn", "-1", "nn?0");
 }
 
+/* Up to 3.10 each activation runs one Python frame: an anchor each, whether it is the CFrame
+ * of 3.10 or, where there is none, the place of an evaluation loop that was counted. */
+static void test_one_frame_each(void **state)
+{
+	check("EEnE", "111", "E0E1nE2");
+	check("enEE", "11", "nnE0E1"); /* one that has not begun, or has ended */
+	check("nE EnE", "111", "nE0!E1nE2");
+	check_with("EnE", UNWIND_CUT, "11", 1, "E0nE1!2"); /* more frames than loops */
+}
+
 /* Python frames that --max-frames cut: who runs them is not known, nor is what follows. */
 static void test_cut_python(void **state)
 {
@@ -166,9 +176,10 @@ static void test_coroutine(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_whole),	   cmocka_unit_test(test_edges),
-		cmocka_unit_test(test_broken),	   cmocka_unit_test(test_unplaced),
-		cmocka_unit_test(test_cut_python), cmocka_unit_test(test_coroutine),
+		cmocka_unit_test(test_whole),	       cmocka_unit_test(test_edges),
+		cmocka_unit_test(test_broken),	       cmocka_unit_test(test_unplaced),
+		cmocka_unit_test(test_one_frame_each), cmocka_unit_test(test_cut_python),
+		cmocka_unit_test(test_coroutine),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

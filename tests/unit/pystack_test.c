@@ -877,6 +877,82 @@ static void reads_are_reported(void **state)
 	in_every_layout(replay);
 }
 
+/* The fixture's thread has one more state, in an interpreter of its own; the old one. */
+static raddr enter_another(struct fix *f)
+{
+	raddr before = f->ts, interp = world_interp(f->w);
+
+	f->ts = world_thread(f->w, interp, INNER, false);
+	return before;
+}
+
+/* What lies lowest on the C stack is innermost, whichever state is the active one and
+ * wherever it stands in the lists. */
+static void nested(struct fix *f)
+{
+	raddr outer = enter_another(f), inner = f->ts, third;
+	struct pystack_result r;
+
+	stack(f, "ab", NULL); /* made first, so lowest */
+	f->ts = outer;
+	stack(f, "cd", NULL);
+	enter_another(f); /* and has no frame */
+	third = f->ts;
+	r = read_result(f);
+	assert_string_equal(text_of(f, r), "a3 b3 c3 d3");
+	assert_int_equal(r.anchors[r.n_anchors - 1].n, 4);
+	assert_int_equal(r.tstate, inner);
+	stack(f, "e", NULL);
+	assert_string_equal(read_stack(f), "a3 b3 c3 d3 e3");
+	f->ts = inner;
+	stack(f, "", NULL);
+	assert_string_equal(read_stack(f), "c3 d3 e3");
+	world_put(f->w, third, f->w->l.tstate.native_tid, INNER + 1, 8);
+	assert_string_equal(read_stack(f), "c3 d3");
+	stack(f, "abab", NULL);
+	assert_string_equal(read_stack(f), "a3 b3 a3 b3 c3 d3");
+}
+
+/* The state that a thread was found by is freed, but looks as it did. */
+static void left(struct fix *f)
+{
+	raddr outer = enter_another(f), inner = f->ts, other = f->w->last_interp;
+
+	stack(f, "a", NULL);
+	f->ts = outer;
+	stack(f, "b", NULL);
+	assert_string_equal(read_stack(f), "a3 b3");
+	f->ts = inner;
+	stack(f, "", NULL);
+	world_put(f->w, f->interp, f->w->l.interp.next, 0, 8);
+	world_put(f->w, other, f->w->l.interp.threads_head, 0, 8);
+	assert_string_equal(read_stack(f), "b3");
+}
+
+static void several_interpreters(void **state)
+{
+	in_every_layout(nested);
+	in_every_layout(left);
+}
+
+/* A stack that is cut in one interpreter lacks the others' frames: nothing may join it. */
+static void cut_in_an_interpreter(void **state)
+{
+	struct fix *f = fix_create_for(pylayout_find(0x030d), 2);
+	raddr outer = enter_another(f);
+	struct pystack_result r;
+
+	stack(f, "abc", NULL);
+	f->ts = outer;
+	stack(f, "d", NULL);
+	r = read_result(f);
+	assert_string_equal(text_of(f, r), "a3 b3");
+	assert_true(r.truncated);
+	r = pystack_read_rest(f->p, &f->t, &f->w->base, TID, &r.junction);
+	assert_int_equal(r.end, PYSTACK_BROKEN);
+	fix_destroy(f);
+}
+
 /* More code objects than there is room for: all start over, none is mixed up. */
 static void many_codes(void **state)
 {
@@ -920,6 +996,8 @@ int main(void)
 		cmocka_unit_test(forgotten_is_copied_again),
 		cmocka_unit_test(processes_are_apart),
 		cmocka_unit_test(reads_are_reported),
+		cmocka_unit_test(several_interpreters),
+		cmocka_unit_test(cut_in_an_interpreter),
 		cmocka_unit_test(many_codes),
 	};
 
