@@ -56,8 +56,8 @@ struct thread {
 struct nest {
 	pid_t pid, tid, inner;
 	uint64_t unique; /* they are true while the lists look like this; 0: they may not be */
-	uint32_t n;
-	raddr state[N_STATES]; /* in the order of the last sample's */
+	uint32_t n, runs;      /* runs: of them had frames at the last sample */
+	raddr state[N_STATES]; /* these first, innermost first */
 };
 
 struct code {

@@ -91,16 +91,14 @@ int nest_states(struct pystack *p, const struct pystack_target *t, pid_t tid, pi
 
 	if (r < 0)
 		return r;
-	for (uint32_t i = 0; i < n->n; i++) {
-		struct thread *th = pystack_thread(p, t->pid, tid, i);
-
+	for (uint32_t i = 1; i < n->runs; i++)
+		pystack_fetch(p, pystack_thread(p, t->pid, tid, i));
+	for (uint32_t i = 0; i < n->n; i++)
 		rmem_batch_want(&p->batch, n->state[i], TSTATE_BYTES);
-		if (i && th->tstate == n->state[i])
-			pystack_fetch(p, th);
-	}
 	rmem_batch_fetch(&p->batch);
 	r = nest_sort(p, t, n);
-	for (uint32_t i = 0; r > 0 && i < (uint32_t)r; i++) {
+	n->runs = r > 0 ? (uint32_t)r : 0;
+	for (uint32_t i = 0; i < n->runs; i++) {
 		struct thread *th = pystack_thread(p, t->pid, tid, i);
 
 		if (th->tstate != n->state[i])

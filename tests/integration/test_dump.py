@@ -74,7 +74,7 @@ def test_dump_names_every_thread(py):
     settle(target, len(target.info["names"]))
     run = harness.pysampled("dump", "-p", target.pid).ok()
     for tid in harness.tasks(target.pid):
-        check(str(tid) in run.out, "thread %d is not there: %s", tid, run.out)
+        check("Thread %d (" % tid in run.out, "thread %d is not there: %s", tid, run.out)
 
 
 @harness.one_python
