@@ -145,6 +145,17 @@ def test_folded(kind):
         check(Server.wanted in Server.asked, "never asked for: %s", Server.asked)
 
 
+@each(kind=["whole", "server"])
+def test_dump(kind):
+    target, lines, options = start(kind)
+    frames = [line.strip() for line in pysampled("dump", "-p", target.pid, *options).ok().out.splitlines()]
+    want = [lines["leaf"] + " (inlined)", lines["middle"] + " (inlined)", lines["outer"], lines["enter"]]
+    check(want[0] in frames, "no leaf: %s", frames)
+    at = frames.index(want[0])
+    equal(frames[at:at + 4], want, "native frames")
+    check("<module> (%s:" % target.script in "".join(frames[at:]), "no Python frame: %s", frames)
+
+
 def test_a_server_is_not_asked_unless_wanted():
     target, _, _ = start("server")
     run, stacks = record(target, "--native-lines")
@@ -175,6 +186,7 @@ def test_garbled_debug_information(kind):
     check_share(stacks, ["enter", "outer"])
     said = "debug information could not be read to its end, in files: 1" in run.err
     check(said == (kind == "unpackable"), "what was said: %s", run)
+    pysampled("dump", "-p", target.pid, *options).ok()
 
 
 MAPPED = """
@@ -219,3 +231,9 @@ def test_two_outputs():
 def test_lines_of_nothing_are_refused(options):
     need_libdw()
     harness.refused(2, "-p", os.getpid(), "-d", 1, *options.split())
+
+
+@each(options=["--no-native --native-lines", "--debuginfod"])
+def test_dump_of_lines_of_nothing_is_refused(options):
+    need_libdw()
+    harness.refused(2, "dump", "-p", os.getpid(), *options.split())
