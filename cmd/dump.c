@@ -13,6 +13,7 @@
 #include "../lib/assemble.h"
 #include "../lib/harden.h"
 #include "../lib/perf_decode.h"
+#include "../lib/places.h"
 #include "../lib/proc.h"
 #include "cmd.h"
 #include "dump_running.h"
@@ -26,6 +27,8 @@ struct dump {
 	struct pystack *stacks;
 	struct assembler *assembler;
 	enum process_native native;
+	struct places *places; /* NULL: without lines */
+	struct page page;
 	struct pystack_frame before[MAX_FRAMES];
 	unsigned char stack[STACK_BYTES];
 };
@@ -129,15 +132,15 @@ static const char *state_name(char c)
 }
 
 /* Where the kernel keeps it: "futex, futex_wait_queue". */
-static void print_wait(const struct found *f)
+static void print_wait(struct dump *d, const struct found *f)
 {
 	char *name = f->wait.syscall < 0 ? NULL :
 					   seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE,
 									    f->wait.syscall);
 
 	if (name || f->wait.wchan[0])
-		printf("    [waits in %s%s%s]\n", name ? name : "",
-		       name && f->wait.wchan[0] ? ", " : "", f->wait.wchan);
+		fprintf(d->page.to, "    [waits in %s%s%s]\n", name ? name : "",
+			name && f->wait.wchan[0] ? ", " : "", f->wait.wchan);
 	free(name);
 }
 
@@ -161,31 +164,30 @@ static void print_stack(struct dump *d, const struct found *f)
 
 	native_regs(&regs, f->wait.pc, f->wait.sp);
 	assemble(d->assembler, &in, &stack);
-	dump_print(stdout, &stack);
+	page_stack(&d->page, &stack);
 	if (in.prov == PROV_NOPYTHON)
-		puts("    [no Python]");
+		fputs("    [no Python]\n", d->page.to);
 	if (f->python.truncated)
-		printf("    ... (deeper than %d frames)\n", MAX_FRAMES);
+		fprintf(d->page.to, "    ... (deeper than %d frames)\n", MAX_FRAMES);
 }
 
-/* @sampled: its stack, if a sample told it; taken over. */
-static void print_thread(struct dump *d, pid_t tid, char *sampled)
+/* @sampled: its stack, if a sample told it. */
+static void print_thread(struct dump *d, pid_t tid, struct page *sampled)
 {
-	_cleanup_free_ char *text = sampled;
 	char comm[16];
 	struct found f;
 	char state = sampled ? 'R' : proc_state(d->target.pid, tid);
 
 	if (proc_comm(d->target.pid, tid, comm) < 0)
 		return;
-	printf("Thread %d (%s): \"%s\"\n", tid, state_name(state), comm);
-	if (text) {
-		fputs(text, stdout);
+	fprintf(d->page.to, "Thread %d (%s): \"%s\"\n", tid, state_name(state), comm);
+	if (sampled) {
+		page_add(&d->page, sampled);
 		return;
 	}
 	f = find(d, tid);
 	if (f.waits)
-		print_wait(&f);
+		print_wait(d, &f);
 	print_stack(d, &f);
 }
 
@@ -198,7 +200,7 @@ static size_t sample_running(const struct dump *d, const pid_t *tids, size_t n,
 	for (size_t i = 0; i < n; i++)
 		if (proc_state(d->target.pid, tids[i]) == 'R')
 			r[k++].tid = tids[i];
-	dump_running(d->target.pid, d->native, r, k);
+	dump_running(d->target.pid, d->native, d->places, r, k);
 	return k;
 }
 
@@ -210,17 +212,22 @@ static int print_process(struct dump *d, const struct pyproc *p)
 
 	if (proc_tasks(p->pid, &tids, &n) < 0)
 		return cmd_fail(EXIT_NO_PROCESS, "process %d is gone", p->pid);
-	printf("Process %d: CPython %u.%u.%u (%s), %s\n", p->pid, p->version >> 24 & 0xff,
-	       p->version >> 16 & 0xff, p->version >> 8 & 0xff, p->build, p->module);
+	fprintf(d->page.to, "Process %d: CPython %u.%u.%u (%s), %s\n", p->pid,
+		p->version >> 24 & 0xff, p->version >> 16 & 0xff, p->version >> 8 & 0xff,
+		p->build, p->module);
 	r = calloc(n, sizeof(*r));
 	if (r)
 		k = sample_running(d, tids, n, r);
 	for (size_t i = 0; i < n; i++) {
 		bool sampled = next < k && r[next].tid == tids[i];
 
-		print_thread(d, tids[i], sampled ? r[next].text : NULL);
-		next += sampled;
+		print_thread(d, tids[i], sampled && r[next].found ? &r[next].page : NULL);
+		if (sampled)
+			page_deinit(&r[next++].page);
 	}
+	if (d->places)
+		places_resolve(d->places);
+	page_print(&d->page, d->places);
 	return EXIT_DONE;
 }
 
@@ -244,7 +251,7 @@ static void learn_maps(struct dump *d)
 	queue_deinit(&q);
 }
 
-static int dump(pid_t pid, enum process_native native)
+static int dump(pid_t pid, const struct process_shows *shows)
 {
 	struct dump *d = calloc(1, sizeof(*d));
 	struct pyproc p;
@@ -258,33 +265,45 @@ static int dump(pid_t pid, enum process_native native)
 		free(d);
 		return cmd_fail(cmd_exit_code(r), "%s", err.text);
 	}
-	d->native = native;
+	d->native = shows->native;
 	d->target.pid = pid;
 	d->target.layout = p.layout;
 	pywalk_layout_init(&d->target.walk, &p.layout, p.runtime);
 	rmem_live_init(&d->live, pid);
-	d->assembler = assembler_create(&(struct assembler_config){
-		.native = native, .full = native == PROCESS_NATIVE_FULL, .names = true });
+	if (shows->lines)
+		d->places = places_create(shows->debuginfod);
+	d->assembler = assembler_create(
+		&(struct assembler_config){ .native = d->native,
+					    .full = d->native == PROCESS_NATIVE_FULL,
+					    .names = true,
+					    .places = d->places });
 	d->stacks = pystack_create(MAX_FRAMES, new_code, d);
-	if (d->assembler && native)
+	if (d->assembler && d->native)
 		learn_maps(d);
-	r = d->assembler && d->stacks ? print_process(d, &p) :
-					cmd_fail(EXIT_FAILED, "out of memory");
+	r = page_init(&d->page) == 0 && d->assembler && d->stacks &&
+			    (d->places || !shows->lines) ?
+		    print_process(d, &p) :
+		    cmd_fail(EXIT_FAILED, "out of memory");
 	pystack_destroy(d->stacks);
 	assembler_destroy(d->assembler);
+	places_destroy(d->places);
+	page_deinit(&d->page);
 	free(d);
 	return r;
 }
 
 int cmd_dump(int argc, char **argv)
 {
-	enum process_native native = PROCESS_NATIVE;
+	struct process_shows shows = { .native = PROCESS_NATIVE };
 	struct err err;
 	pid_t pid = process_option(
 		argc, argv,
-		"Usage: pysampled dump -p PID [--native[=full] | --no-native]\n\n"
-		"Print the stack of every thread, Python and native frames, innermost first.",
-		&native);
+		"Usage: pysampled dump -p PID [--native[=full] | --no-native]\n"
+		"                      [--native-lines [--debuginfod]]\n\n"
+		"Print the stack of every thread, Python and native frames, innermost first.\n"
+		"--native-lines adds source lines and inlined functions to the native ones,\n"
+		"with --debuginfod also from the servers in DEBUGINFOD_URLS.",
+		&shows);
 
 	if (pid < 0)
 		return process_done(pid);
@@ -292,5 +311,5 @@ int cmd_dump(int argc, char **argv)
 		return cmd_fail(EXIT_USAGE, "dump takes one process: dump -p PID");
 	if (harden_read_only(false, &err) < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
-	return dump(pid, native);
+	return dump(pid, &shows);
 }

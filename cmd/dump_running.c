@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
-#include <stdio.h>
 #include <sys/eventfd.h>
 
 #include "../lib/recorder.h"
@@ -17,41 +16,21 @@ struct keeper {
 	int done; /* eventfd */
 };
 
-static void print_frame(FILE *to, const struct frame *f)
-{
-	if (f->kind != FRAME_PYTHON)
-		fprintf(to, "    %s\n", f->name);
-	else if (f->line)
-		fprintf(to, "    %s (%s:%d)\n", f->func->qualname, f->func->file, f->line);
-	else
-		fprintf(to, "    %s (%s)\n", f->func->qualname, f->func->file);
-}
-
-void dump_print(FILE *to, const struct stack *s)
-{
-	for (size_t i = 0; i < s->n; i++)
-		print_frame(to, &s->frames[i]);
-}
-
 static int keep(struct sink *s, const struct sample *smp, const struct stack *stack)
 {
 	struct keeper *k = s->priv;
-	size_t size;
-
 	for (size_t i = 0; i < k->n; i++) {
 		struct running *r = &k->r[i];
-		FILE *to;
 
-		if (r->tid != smp->tid || r->text || smp->prov == PROV_LATE ||
+		if (r->tid != smp->tid || r->found || smp->prov == PROV_LATE ||
 		    smp->prov == PROV_TORN)
 			continue;
-		to = open_memstream(&r->text, &size);
-		if (!to)
+		if (page_init(&r->page) < 0)
 			return -ENOMEM;
-		dump_print(to, stack);
+		r->found = true;
+		page_stack(&r->page, stack);
 		if (smp->prov == PROV_NOPYTHON)
-			fputs("    [no Python]\n", to);
-		fclose(to);
+			fputs("    [no Python]\n", r->page.to);
 		if (--k->missing == 0)
 			eventfd_write(k->done, 1);
 	}
@@ -74,11 +53,12 @@ static struct recorder *open_recorder(struct recorder_options *o, struct session
 	if (rec)
 		return rec;
 	o->capture = "async"; /* exact where it can prove it */
-	*session = (struct session){ .flags = session->flags };
+	*session = (struct session){ .flags = session->flags, .places = session->places };
 	return recorder_create(o, session, &err);
 }
 
-void dump_running(pid_t pid, enum process_native native, struct running *r, size_t n)
+void dump_running(pid_t pid, enum process_native native, struct places *places,
+		  struct running *r, size_t n)
 {
 	struct recorder_options o = {
 		.pids = { pid },
@@ -93,7 +73,7 @@ void dump_running(pid_t pid, enum process_native native, struct running *r, size
 		.hold_budget = 5,
 		.stack_bytes = 16 << 10,
 	};
-	struct session session = { .flags = SESSION_LINES };
+	struct session session = { .flags = SESSION_LINES, .places = places };
 	struct keeper k = { .r = r, .n = n, .missing = n };
 	struct sink sink = { .ops = &keeper_ops, .session = &session, .priv = &k },
 		    *list = &sink;

@@ -5,25 +5,22 @@
 #ifndef CMD_DUMP_RUNNING_H
 #define CMD_DUMP_RUNNING_H
 
-#include <stdio.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
+#include "page.h"
 #include "process.h"
-
-struct sample;
-struct stack;
 
 struct running {
 	pid_t tid;
-	char *text; /* its stack as dump prints it, owned; NULL: no exact sample came in time
-		     */
+	bool found;	  /* or no exact sample came in time */
+	struct page page; /* its stack as dump prints it, owned, if found */
 };
 
 /* Sample the @n threads of @pid for a fraction of a second, until there is one exact sample of
- * each; without the rights for that nothing is filled in. */
-void dump_running(pid_t pid, enum process_native native, struct running *r, size_t n);
-
-/* Print one frame a line to @to, innermost first. */
-void dump_print(FILE *to, const struct stack *s);
+ * each; without the rights for that nothing is filled in. @places: where native frames are
+ * noted; may be NULL. */
+void dump_running(pid_t pid, enum process_native native, struct places *places,
+		  struct running *r, size_t n);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "../lib/base.h"
 #include "../lib/native.h"
+#include "../lib/srcline.h"
 #include "cmd.h"
 
 static const char help[] =
@@ -41,6 +42,9 @@ static const char help[] =
 	"      --format NAME        perf, folded, tape; default: by FILE's extension\n"
 	"      --threads            folded: keep threads apart\n"
 	"      --folded-lines=no    folded: one frame a function, without line numbers\n"
+	"      --native-lines       folded: native frames with source lines, and inlined\n"
+	"                           functions, looked up at the end\n"
+	"      --debuginfod         ... also from the servers in DEBUGINFOD_URLS\n"
 	"      --weight samples|period  folded: what is counted; samples\n"
 	"  -q, --quiet              errors and the summary only\n"
 	"  -v, --verbose            every counter, and what was found\n"
@@ -64,6 +68,8 @@ enum {
 	OPT_ANY,
 	OPT_LINES,
 	OPT_WEIGHT,
+	OPT_NATIVE_LINES,
+	OPT_DEBUGINFOD,
 };
 
 static const struct option options[] = {
@@ -94,6 +100,8 @@ static const struct option options[] = {
 	{ "any", no_argument, NULL, OPT_ANY },
 	{ "folded-lines", required_argument, NULL, OPT_LINES },
 	{ "weight", required_argument, NULL, OPT_WEIGHT },
+	{ "native-lines", no_argument, NULL, OPT_NATIVE_LINES },
+	{ "debuginfod", no_argument, NULL, OPT_DEBUGINFOD },
 	{ 0 },
 };
 
@@ -220,6 +228,10 @@ static bool *switch_of(struct said *s, int opt)
 		return &s->no_follow;
 	case OPT_ANY:
 		return &s->o->rec.any;
+	case OPT_NATIVE_LINES:
+		return &s->o->native_lines;
+	case OPT_DEBUGINFOD:
+		return &s->o->debuginfod;
 	default:
 		return NULL;
 	}
@@ -395,6 +407,25 @@ static int pick_formats(struct said *s)
 	return 0;
 }
 
+/* After the outputs are known. */
+static int check_lines(const struct record_options *o)
+{
+	bool text = false;
+
+	for (size_t i = 0; i < o->n_outputs; i++)
+		text |= o->format[i]->needs & SINK_NEEDS_NAMES;
+	if (o->debuginfod && !o->native_lines)
+		return usage("--debuginfod goes with --native-lines%s", "");
+	if (o->native_lines && !srcline_built)
+		return usage("this pysampled was built without %s: leave --native-lines out",
+			     "libdw");
+	if (o->native_lines && (!text || !o->rec.native))
+		return usage("--native-lines is for the native frames of a folded output, "
+			     "and there %s none",
+			     text ? "are" : "is");
+	return 0;
+}
+
 static void set_defaults(struct record_options *o)
 {
 	*o = (struct record_options){
@@ -441,6 +472,8 @@ int options_parse(struct record_options *o, int argc, char **argv)
 	r = contradictions(&s);
 	if (r == 0)
 		r = pick_formats(&s);
+	if (r == 0)
+		r = check_lines(o);
 	if (r == 0 && !o->rec.n_events)
 		r = parse_events(o, "cycles");
 	return r ? r + 1 : 0;

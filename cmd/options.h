@@ -14,6 +14,7 @@ struct record_options {
 	const struct sink_ops *format[RESOLVER_MAX_SINKS];
 	size_t n_outputs;
 	unsigned session_flags;
+	bool native_lines, debuginfod;
 	int verbose;	/* -1 quiet */
 	char **command; /* -- CMD, or NULL */
 };

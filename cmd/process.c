@@ -8,6 +8,7 @@
 
 #include "../lib/probe.h"
 #include "../lib/proc.h"
+#include "../lib/srcline.h"
 #include "cmd.h"
 
 enum { PROBE_MS = 5000, PID_MAX = 1 << 22 };
@@ -29,42 +30,71 @@ static const struct option with_native[] = { { "pid", required_argument, NULL, '
 					     { "help", no_argument, NULL, 'h' },
 					     { "native", optional_argument, NULL, 'n' },
 					     { "no-native", no_argument, NULL, 'N' },
+					     { "native-lines", no_argument, NULL, 'l' },
+					     { "debuginfod", no_argument, NULL, 'd' },
 					     { 0 } };
 
-pid_t process_option(int argc, char **argv, const char *help, enum process_native *native)
+/* 0, or the exit code after a sentence. */
+static int parse_native(struct process_shows *shows, const char *arg)
+{
+	if (arg && strcmp(arg, "full") != 0)
+		return cmd_fail(EXIT_USAGE, "--native takes nothing or 'full', not '%s'", arg);
+	shows->native = arg ? PROCESS_NATIVE_FULL : PROCESS_NATIVE;
+	return 0;
+}
+
+static int check_lines(const struct process_shows *shows)
+{
+	if (shows->debuginfod && !shows->lines)
+		return cmd_fail(EXIT_USAGE, "--debuginfod goes with --native-lines");
+	if (shows->lines && !srcline_built)
+		return cmd_fail(EXIT_USAGE, "this pysampled was built without libdw: leave "
+					    "--native-lines out");
+	if (shows->lines && shows->native == PROCESS_NO_NATIVE)
+		return cmd_fail(EXIT_USAGE, "--native-lines and --no-native contradict each "
+					    "other");
+	return 0;
+}
+
+pid_t process_option(int argc, char **argv, const char *help, struct process_shows *shows)
 {
 	long pid = 0;
-	int opt;
+	int opt, r = 0;
 
-	while ((opt = getopt_long(argc, argv, ":p:h", native ? with_native : plain, NULL)) !=
-	       -1) {
-		if (opt == 'n' && (!optarg || !strcmp(optarg, "full"))) {
-			*native = optarg ? PROCESS_NATIVE_FULL : PROCESS_NATIVE;
-			continue;
-		}
-		if (opt == 'n')
-			return done(cmd_fail(EXIT_USAGE,
-					     "--native takes nothing or 'full', not '%s'",
-					     optarg));
-		if (opt == 'N') {
-			*native = PROCESS_NO_NATIVE;
-			continue;
-		}
-		if (opt == 'h') {
+	while (r == 0 && (opt = getopt_long(argc, argv, ":p:h", shows ? with_native : plain,
+					    NULL)) != -1) {
+		switch (opt) {
+		case 'n':
+			r = parse_native(shows, optarg);
+			break;
+		case 'N':
+			shows->native = PROCESS_NO_NATIVE;
+			break;
+		case 'l':
+			shows->lines = true;
+			break;
+		case 'd':
+			shows->debuginfod = true;
+			break;
+		case 'h':
 			puts(help);
 			return done(EXIT_DONE);
+		case 'p':
+			pid = cmd_number(optarg, PID_MAX);
+			if (pid < 0)
+				r = cmd_fail(EXIT_USAGE, "'%s' is not a process number",
+					     optarg);
+			break;
+		default:
+			r = cmd_bad_option(argc, argv, opt);
 		}
-		if (opt != 'p')
-			return done(cmd_bad_option(argc, argv, opt));
-		pid = cmd_number(optarg, PID_MAX);
-		if (pid < 0)
-			return done(
-				cmd_fail(EXIT_USAGE, "'%s' is not a process number", optarg));
 	}
-	if (optind < argc)
-		return done(cmd_fail(EXIT_USAGE, "'%s' is not an option; %s takes -p PID",
-				     argv[optind], argv[0]));
-	return (pid_t)pid;
+	if (r == 0 && optind < argc)
+		r = cmd_fail(EXIT_USAGE, "'%s' is not an option; %s takes -p PID",
+			     argv[optind], argv[0]);
+	if (r == 0 && shows)
+		r = check_lines(shows);
+	return r ? done(r) : (pid_t)pid;
 }
 
 int process_find(pid_t pid, struct pyproc *ret, struct err *err)

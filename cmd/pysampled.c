@@ -16,6 +16,7 @@
 #include "../lib/inflate.h"
 #include "../lib/native.h"
 #include "../lib/offsets/pylayout.h"
+#include "../lib/srcline.h"
 #include "../lib/xz.h"
 #include "../output/sink.h"
 #include "cmd.h"
@@ -117,9 +118,10 @@ static int print_version(void)
 	printf("\ncaptures:");
 	for (size_t i = 0; captures[i]; i++)
 		printf(" %s", captures[i]->name);
-	printf("\nbuilt with: libelf zstd seccomp%s%s%s%s\n",
+	printf("\nbuilt with: libelf zstd seccomp%s%s%s%s%s\n",
 	       demangle_built ? " libiberty" : "", xz_built ? " lzma" : "",
-	       inflate_zlib_built ? " zlib" : "", native_has_libunwind() ? " libunwind" : "");
+	       inflate_zlib_built ? " zlib" : "", native_has_libunwind() ? " libunwind" : "",
+	       srcline_built ? " libdw" : "");
 	return EXIT_DONE;
 }
 
@@ -132,6 +134,8 @@ int main(int argc, char **argv)
 	opterr = 0;
 	if (argc < 2)
 		return print_help(stderr), EXIT_USAGE;
+	if (!strcmp(argv[1], SRCLINE_COMMAND))
+		return srcline_main();
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
 		return print_help(stdout);
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))

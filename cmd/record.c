@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "../lib/harden.h"
+#include "../lib/places.h"
 #include "../lib/proc.h"
 #include "../lib/stats.h"
 #include "cmd.h"
@@ -212,6 +213,11 @@ static int run(const struct record_options *o, struct recorder *rec, struct sess
 			r = cmd_fail(cmd_exit_code(code), "%s", err.text);
 	}
 	code = close_sinks(sinks, n);
+	if (STATS_GET(bad_debug) && o->verbose >= 0)
+		fprintf(stderr,
+			"pysampled: lines are missing: debug information could not be read "
+			"to its end, in files: %" PRIu64 "\n",
+			STATS_GET(bad_debug));
 	if (r == EXIT_DONE) {
 		print_summary(o, session, &summary);
 		r = code;
@@ -230,11 +236,15 @@ static int record(struct record_options *o, int argc, char **argv, struct child 
 	if (r < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	o->rec.note = (struct note){ .take = print_note, .arg = o };
+	if (o->native_lines)
+		session.places = places_create(o->debuginfod);
+	if (o->native_lines && !session.places)
+		return cmd_fail(EXIT_FAILED, "out of memory");
 	rec = recorder_create(&o->rec, &session, &err);
-	if (!rec)
-		return cmd_fail(cmd_exit_code(err.code), "%s", err.text);
-	r = run(o, rec, &session, child);
+	r = rec ? run(o, rec, &session, child) :
+		  cmd_fail(cmd_exit_code(err.code), "%s", err.text);
 	recorder_destroy(rec);
+	places_destroy(session.places);
 	return r;
 }
 

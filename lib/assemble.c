@@ -124,14 +124,16 @@ static void push_native(struct assembler *a, uint64_t ip, uint64_t at, bool eval
 {
 	pid_t pid = a->in->native.pid;
 	enum symbol_kind kind = eval ? SYMBOL_EVAL : symbolize_kind(a->symbols, pid, at);
+	struct frame f = { .kind = FRAME_NATIVE, .ip = ip };
 
-	if (!is_hidden(a, kind, ip == at))
-		push(a,
-		     (struct frame){
-			     .kind = FRAME_NATIVE,
-			     .ip = ip,
-			     .name = a->c.names ? symbolize_user(a->symbols, pid, at) : NULL,
-		     });
+	if (!is_hidden(a, kind, ip == at)) {
+		if (a->c.places)
+			f.place = symbolize_place(a->symbols, a->c.places, pid, at,
+						  is_hidden(a, SYMBOL_CALL, ip == at));
+		if (a->c.names)
+			f.name = symbolize_user(a->symbols, pid, at);
+		push(a, f);
+	}
 	if (kind == SYMBOL_EVAL && a->in->prov == PROV_TORN)
 		push_provenance(a);
 }

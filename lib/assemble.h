@@ -13,11 +13,12 @@
 #include "sample.h"
 
 struct assembler_config {
-	bool native;	/* native frames are wanted */
-	bool full;	/* ... the interpreter's internals too */
-	bool names;	/* native and kernel frames get their names */
-	bool libunwind; /* ... unwound by libunwind */
-	bool kernel;	/* there will be kernel frames: read their symbols now, 50 ms */
+	bool native;	       /* native frames are wanted */
+	bool full;	       /* ... the interpreter's internals too */
+	bool names;	       /* native and kernel frames get their names */
+	bool libunwind;	       /* ... unwound by libunwind */
+	struct places *places; /* where native frames are noted, borrowed; or NULL */
+	bool kernel;	       /* there will be kernel frames: read their symbols now, 50 ms */
 };
 
 struct assembler;

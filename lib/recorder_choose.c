@@ -8,6 +8,7 @@
 #include "capture/preempt.h"
 #include "events.h"
 #include "perf_event.h"
+#include "places.h"
 #include "proc.h"
 #include "recorder_int.h"
 
@@ -174,6 +175,8 @@ static int plan(struct recorder *r, struct err *err)
 	w.events = r->o.n_events + r->attach.witness;
 	w.ring = r->o.freq ? r->o.value * r->perf.stack * RING_MS / 1000 : 0;
 	w.others = r->o.n_pids + (r->capture->stops ? w.cpus : 0); /* pidfds, handovers */
+	if (r->session->places)
+		w.others += PLACES_FDS;
 	limits = attach_limits_now(!r->capture->stops && !r->o.child &&
 				   events_can_wide(r->session, cpus_next(&r->cpus, 0)));
 	ret = attach_plan_make(&w, &limits, &r->plan, err);

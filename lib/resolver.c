@@ -51,6 +51,7 @@ struct resolver *resolver_create(const struct resolver_config *c)
 		.full = c->full,
 		.libunwind = c->libunwind,
 		.names = names,
+		.places = c->session->places,
 		.kernel = names && (c->session->flags & SESSION_KERNEL),
 	});
 	r->inbox = inbox_create(c->queues, c->n_queues);

@@ -19,6 +19,8 @@
 
 enum { SESSION_MAX_EVENTS = 16 };
 
+struct places;
+
 /* docs/ARCHITECTURE.md, "Why a stack is exact"; README.md, "Reading the result". */
 enum provenance { PROV_EXACT, PROV_LATE, PROV_TORN, PROV_NOPYTHON, PROV_N };
 
@@ -41,6 +43,8 @@ struct session {
 	char **argv;	   /* the command line, for the header */
 	uint64_t start_ns; /* CLOCK_MONOTONIC */
 	unsigned flags;	   /* enum session_flags */
+	/* Where native frames' code is noted, to get its lines; NULL: without. Borrowed. */
+	struct places *places;
 };
 enum session_flags {
 	SESSION_LINES = 1 << 0,	     /* folded: file:line, else file */
@@ -83,6 +87,7 @@ struct frame {
 	int line;		   /* PYTHON: 0 unknown */
 	const char *name;	   /* MARKER: "[late]"; KERNEL, NATIVE: symbol if a sink
 				    * SINK_NEEDS_NAMES, else NULL */
+	uint32_t place;		   /* NATIVE: in session.places, 0: not there */
 };
 
 /* Innermost first: kernel frames, then user frames. */

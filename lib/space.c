@@ -294,25 +294,36 @@ static bool is_our_fault(int r)
 	return r == -EMFILE || r == -ENFILE || r == -ENOMEM;
 }
 
-/* Let @elf have its file, while the process is there. */
-static void map_open(const struct space *sp, const struct space_map *m)
+int space_open(const struct space *sp, const struct space_map *m, int *root)
 {
 	bool pause = now_ns() < sp->of->retry_ns || !map_has_file(m);
 	struct opening *o = pause ? NULL : opening_make(sp->pid, m, 0, 0);
 	struct later *l = opening_run_soon(sp->of, o, m->elf);
+	int fd;
 
 	if (!l)
-		return;
-	if (o->fd >= 0) {
-		elfcache_give_fd(sp->of->elfs, m->elf, o->fd, o->root);
-		o->fd = o->root = -1;
+		return -EAGAIN;
+	fd = o->fd;
+	*root = o->root;
+	o->fd = o->root = -1;
+	later_release(l);
+	if (!is_our_fault(fd))
+		return fd;
+	sp->of->retry_ns = now_ns() + RETRY_NS;
+	return -EAGAIN;
+}
+
+/* Let @elf have its file, while the process is there. */
+static void map_open(const struct space *sp, const struct space_map *m)
+{
+	int root, fd = space_open(sp, m, &root);
+
+	if (fd >= 0) {
+		elfcache_give_fd(sp->of->elfs, m->elf, fd, root);
 		sp->of->n_opened++;
-	} else if (is_our_fault(o->fd)) {
-		sp->of->retry_ns = now_ns() + RETRY_NS;
-	} else {
+	} else if (fd != -EAGAIN) {
 		elfcache_missed(m->elf);
 	}
-	later_release(l);
 }
 
 /* Our own vdso is every process's: it is the kernel's. */

@@ -59,6 +59,11 @@ struct space *spaces_find(struct spaces *s, pid_t pid); /* or NULL */
 /* The map that holds @addr, or NULL. */
 struct space_map *space_at(const struct space *sp, uint64_t addr);
 
+/* Open the file behind a map (elf is not NULL) and, in @root, the root of its process, -1 if
+ * that is ours. In a thread of its own, so that it takes at most a second. A descriptor;
+ * -EAGAIN: too slow, or no descriptors left, now; -errno. */
+int space_open(const struct space *sp, const struct space_map *m, int *root);
+
 /* Up to @n bytes at @at of the file behind a map (elf is not NULL) into @buf, read in a thread
  * of its own, so that it takes at most a second. How many; -EAGAIN: too slow, now; -errno. */
 ssize_t space_read(const struct space *sp, const struct space_map *m, uint64_t at, void *buf,

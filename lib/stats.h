@@ -42,6 +42,8 @@
 	X(unattached, "new threads that could not be given events")                    \
 	X(stuck_reads, "reads that hung and whose reader was replaced")                \
 	X(stalled, "times a reader got no CPU for 20 ms")                              \
+	X(no_line, "addresses of native code for which there is no source line")       \
+	X(bad_debug, "files whose debug information could not be read to its end")     \
 	X(outside, "samples before the recording began or after its end, ignored")
 
 struct stats {

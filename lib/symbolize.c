@@ -6,6 +6,7 @@
 #include "clock.h"
 #include "jit.h"
 #include "kallsyms.h"
+#include "places.h"
 #include "space.h"
 #include "symnames.h"
 
@@ -38,35 +39,6 @@ void symbolizer_side(struct symbolizer *s, const struct side *side)
 }
 
 /* ---- User addresses ---- */
-
-static bool is_eval_name(const char *name)
-{
-	static const char eval[] = "_PyEval_EvalFrameDefault", tail[] = "_TAIL_CALL_";
-	size_t n = sizeof(eval) - 1;
-
-	return strncmp(name, tail, sizeof(tail) - 1) == 0 ||
-	       (strncmp(name, eval, n) == 0 && strchr(".@", name[n]));
-}
-
-/* How the interpreter gets from a caller, Python or C, into the eval loop. */
-static bool is_call_name(const char *name)
-{
-	static const char *const prefixes[] = {
-		"PyEval_Eval",	     "_PyEval_",	   "PyObject_Call",
-		"_PyObject_Call",    "_PyObject_MakeTp",   "PyObject_Vectorcall",
-		"_PyObject_Vector",  "PyVectorcall_",	   "_PyVectorcall_",
-		"_PyFunction_Vect",  "_PyObject_FastCall", "PyCFunction_Call",
-		"method_vectorcall", "cfunction_call",	   "cfunction_vectorcall",
-		"vectorcall_",	     "object_vacall",	   "gen_send_ex",
-		"gen_iternext",	     "PyGen_am_send",	   "slot_",
-		"py_trampoline_ev",
-	};
-
-	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-		if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
-			return true;
-	return false;
-}
 
 /* "libm.so.6+0x1234"; memory without a file has no offsets worth telling apart. */
 static const char *name_offset(struct symbolizer *s, const char *path, uint64_t offset)
@@ -140,9 +112,9 @@ static void answer_elf(struct symbolizer *s, const struct space *sp, const struc
 	}
 	snprintf(name, sizeof(name), "%s", sym);
 	symnames_cut(name);
-	if (is_eval_name(name))
+	if (symnames_is_eval(name))
 		a->kind = SYMBOL_EVAL;
-	else if (t->exports_python && is_call_name(name))
+	else if (t->exports_python && symnames_is_call(name))
 		a->kind = SYMBOL_CALL;
 	a->name = symnames_symbol(&s->names, name);
 }
@@ -194,6 +166,20 @@ enum symbol_kind symbolize_kind(struct symbolizer *s, pid_t pid, uint64_t ip)
 	return answer_user(s, pid, ip)->kind;
 }
 
+uint32_t symbolize_place(struct symbolizer *s, struct places *places, pid_t pid, uint64_t ip,
+			 bool plain)
+{
+	const struct space *sp = spaces_find(&s->spaces, pid);
+	const struct space_map *m = sp ? space_at(sp, ip) : NULL;
+	const struct elfcache_tables *t = m ? space_made(sp, m) : NULL;
+	uint64_t at;
+
+	if (!t || !elfcache_vaddr(t, ip - m->lo + m->pgoff, &at))
+		return 0;
+	return places_add(places, sp, m, at, symbolize_user(s, pid, ip),
+			  elfcache_symbol(t, at), plain && t->exports_python);
+}
+
 bool symbolize_is_eval(struct symbolizer *s, pid_t pid, uint64_t ip)
 {
 	const struct space *sp = spaces_find(&s->spaces, pid);
@@ -205,7 +191,7 @@ bool symbolize_is_eval(struct symbolizer *s, pid_t pid, uint64_t ip)
 	if (!t || !elfcache_vaddr(t, ip - m->lo + m->pgoff, &at))
 		return false;
 	sym = elfcache_symbol(t, at);
-	return elfcache_is_eval_rest(t, at) || (sym && is_eval_name(sym));
+	return elfcache_is_eval_rest(t, at) || (sym && symnames_is_eval(sym));
 }
 
 const char *symbolize_kernel(struct symbolizer *s, uint64_t ip)

@@ -12,6 +12,7 @@
 #include "sample.h"
 
 struct symbolizer;
+struct places;
 struct space;
 
 struct symbolizer *symbolizer_create(void);
@@ -26,6 +27,11 @@ void symbolizer_side(struct symbolizer *s, const struct side *side);
  * function is one name; "[unknown]" where nothing is mapped. Never NULL; lives as
  * long as the symbolizer. Names hold no ';' and no control characters. */
 const char *symbolize_user(struct symbolizer *s, pid_t pid, uint64_t ip);
+
+/* Note a user address of @pid in @places, by the same name. @plain: without what is inlined
+ * there of SYMBOL_EVAL and SYMBOL_CALL. Its number there; 0: none. */
+uint32_t symbolize_place(struct symbolizer *s, struct places *places, pid_t pid, uint64_t ip,
+			 bool plain);
 
 /* A kernel address, from /proc/kallsyms: "do_syscall_64_[k]"; "[kernel]_[k]" where
  * kallsyms tells nothing. */

@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <stdbool.h>
 
 #include "demangle.h"
 #include "strtab.h"
@@ -165,4 +164,32 @@ void symnames_cut(char *name)
 		n = dot - 1;
 		name[n] = '\0';
 	}
+}
+
+bool symnames_is_eval(const char *name)
+{
+	static const char eval[] = "_PyEval_EvalFrameDefault", tail[] = "_TAIL_CALL_";
+	size_t n = sizeof(eval) - 1;
+
+	return strncmp(name, tail, sizeof(tail) - 1) == 0 ||
+	       (strncmp(name, eval, n) == 0 && strchr(".@", name[n]));
+}
+
+bool symnames_is_call(const char *name)
+{
+	static const char *const prefixes[] = {
+		"PyEval_Eval",	     "_PyEval_",	   "PyObject_Call",
+		"_PyObject_Call",    "_PyObject_MakeTp",   "PyObject_Vectorcall",
+		"_PyObject_Vector",  "PyVectorcall_",	   "_PyVectorcall_",
+		"_PyFunction_Vect",  "_PyObject_FastCall", "PyCFunction_Call",
+		"method_vectorcall", "cfunction_call",	   "cfunction_vectorcall",
+		"vectorcall_",	     "object_vacall",	   "gen_send_ex",
+		"gen_iternext",	     "PyGen_am_send",	   "slot_",
+		"py_trampoline_ev",
+	};
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
+			return true;
+	return false;
 }

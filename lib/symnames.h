@@ -6,6 +6,8 @@
 #ifndef SYMNAMES_H
 #define SYMNAMES_H
 
+#include <stdbool.h>
+
 #include "base.h"
 
 enum {
@@ -40,5 +42,10 @@ void symnames_clean(char *buf, size_t cap, const char *s);
 
 /* Cut what compilers and linkers append: "@@VERSION", ".cold", ".isra.0.part.1". */
 void symnames_cut(char *name);
+
+/* Is a function of CPython the eval loop, or on the way from a caller, Python or C, into it?
+ */
+bool symnames_is_eval(const char *name);
+bool symnames_is_call(const char *name);
 
 #endif

@@ -6,6 +6,9 @@
  * Stacks are added up in memory as lists of frame ids, and written at the end in
  * the order of their first sight. When several events are recorded, the frame
  * after the process (and thread) is "event:NAME": their counts are not comparable.
+ *
+ * Native frames that are noted in session.places stand in the lists by their number there;
+ * when their lines are known, at the end, the lists are made anew, with names only.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,12 +16,15 @@
 #include <stdbool.h>
 
 #include "../lib/base.h"
+#include "../lib/places.h"
 #include "../lib/strtab.h"
 #include "buf.h"
 #include "idmap.h"
 #include "sink.h"
 
 enum { FOLDED_NAME_MAX = 4096 };
+
+#define IS_PLACE (1u << 31) /* in an id; ids of names are below */
 
 struct folded_stack {
 	uint64_t hash, count;
@@ -103,6 +109,8 @@ static uint32_t frame_name(struct sink *s, const struct frame *fr)
 {
 	if (fr->kind == FRAME_PYTHON)
 		return python_name(s, fr->func, fr->line);
+	if (fr->place)
+		return IS_PLACE | fr->place;
 	return name_add(s->priv, fr->name && *fr->name ? fr->name : "[unknown]");
 }
 
@@ -263,10 +271,59 @@ static void write_stack(const struct folded *f, const struct folded_stack *st, F
 	fprintf(out, " %" PRIu64 "\n", st->count);
 }
 
+/* The frames at a place, outermost first: "symbol (file.c:12)", "inlined (file.h:3)_[i]". */
+static bool put_place(struct sink *s, uint32_t place)
+{
+	char buf[FOLDED_NAME_MAX - 4];
+	size_t n;
+	const struct places_frame *fr = places_frames(s->session->places, place, &n);
+	bool ok = true;
+
+	while (n-- && ok) {
+		places_text(&fr[n], s->session->flags & SESSION_LINES, buf, sizeof(buf));
+		ok = put_name(s->priv,
+			      name_format(s->priv, "%s%s", buf, fr[n].inlined ? "_[i]" : ""));
+	}
+	return ok;
+}
+
+/* Count a stack again, with names for places. */
+static int name_places(struct sink *s, const struct folded *from,
+		       const struct folded_stack *st)
+{
+	struct folded *f = s->priv;
+	size_t start = f->ids.n;
+	bool ok = true;
+
+	for (size_t i = 0; i < st->n && ok; i++) {
+		uint32_t id = load_u32(from->ids.at + st->at + 4 * i);
+
+		ok = id & IS_PLACE ? put_place(s, id & ~IS_PLACE) : put_name(f, id);
+	}
+	return ok ? count_stack(f, start, st->count) : -ENOMEM;
+}
+
+static int name_all_places(struct sink *s)
+{
+	struct folded *f = s->priv, old = *f;
+	int ret = 0;
+
+	places_resolve(s->session->places);
+	f->ids = f->stacks = (struct buf){};
+	f->slot = NULL;
+	f->n_slots = 0;
+	for (size_t i = 0; !ret && i < old.stacks.n / sizeof(struct folded_stack); i++)
+		ret = name_places(s, &old, stack_at(&old, i));
+	buf_deinit(&old.ids);
+	buf_deinit(&old.stacks);
+	free(old.slot);
+	return ret;
+}
+
 static int folded_end(struct sink *s, struct err *err)
 {
 	struct folded *f = s->priv;
-	int ret = 0;
+	int ret = s->session->places ? name_all_places(s) : 0;
 
 	for (size_t i = 0; !ret && i < f->stacks.n / sizeof(struct folded_stack); i++) {
 		errno = 0;

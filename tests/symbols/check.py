@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compares our names with those of nm and eu-addr2line at 10 000 random addresses of real files.
+"""Compares our names with those of nm and eu-addr2line at 10 000 random addresses of real files, and our source lines
+and inlined functions with those of eu-addr2line.
 
 usage: check.py SYMNAME. Prints "ok", "FAIL" or "SKIP" and a name a line; exits 1 if anything
 failed, 77 if elfutils is missing.
@@ -13,6 +14,8 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import time
 
 SYMNAME = os.path.abspath(sys.argv[1])
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -107,6 +110,221 @@ def compare(path, least=N * 9 // 10):
     # labels between functions, of assembly, are names for elfutils
     assert len(other) <= N // 1000, other[:5]
     assert named > least, "only %d have names" % named
+
+
+# ---- lines -----------------------------------------------------------------------------------------------------------
+
+def inside_functions(path, n):
+    """Random addresses of code, ascending: not of the padding between functions, which no function has."""
+    code, rng, ends = code_of(path), random.Random(7), []
+    rows = [(start, size) for start, size, _ in Nm(path).rows if size and inside(code, start)]
+    for _, size in rows:
+        ends.append(size + (ends[-1] if ends else 0))
+    found = set()
+    for _ in range(n):
+        at = rng.randrange(ends[-1])
+        i = bisect.bisect_right(ends, at)
+        found.add(rows[i][0] + ends[i] - 1 - at)
+    return sorted(found)
+
+
+def inside(ranges, address):
+    return any(start <= address < end for start, end in ranges)
+
+
+def ask(path, addresses, limit=120):
+    """[[(function, "file:line"), …]] innermost first, and how it ended."""
+    if "libdw" not in run(os.path.join(os.path.dirname(SYMNAME), "pysampled"), "-V"):
+        raise Skip("built without libdw")
+    p = subprocess.run([SYMNAME, "--lines", path], input="".join("%x\n" % a for a in addresses), text=True,
+                       capture_output=True, timeout=limit, errors="replace")
+    found = [[] for _ in addresses]
+    for line in p.stdout.splitlines():
+        number, function, place = line.split("\t")
+        found[int(number)].append((function, place))
+    return found, p.stderr.strip()
+
+
+def inlined_by(command, path, addresses):
+    """The same by an addr2line."""
+    p = subprocess.run([command, "-a", "-f", "-i", "-e", path], input="".join("%#x\n" % a for a in addresses),
+                       capture_output=True, text=True, timeout=300, errors="replace")
+    found, function = [], None
+    for line in p.stdout.splitlines():
+        if re.fullmatch("0x[0-9a-f]+", line):
+            found.append([])
+        elif function is None:
+            function = line
+        else:
+            place = re.sub(r"(:\d+)(:\d+| \(discriminator \d+\))$", r"\1", line)
+            found[-1].append((re.sub(" inlined at .*", "", function), place))
+            function = None
+    assert len(found) == len(addresses), "%s: %s" % (command, p.stderr[-500:])
+    return found
+
+
+def places(frames):
+    return [place for _, place in frames] or ["??:0"]
+
+
+def compare_lines(path, n=N, inlined=0.3, least=0.9):
+    """Of inlined functions eu-addr2line sometimes knows others than binutils' addr2line: one of them must agree."""
+    addresses = inside_functions(path, n)
+    began = time.monotonic()
+    ours, ended = ask(path, addresses)
+    took = time.monotonic() - began
+    theirs = inlined_by("eu-addr2line", path, addresses)
+    lines = [i for i in range(len(addresses)) if places(ours[i])[0] != places(theirs[i])[0]]
+    chains = [i for i in range(len(addresses)) if places(ours[i]) != places(theirs[i])]
+    others = inlined_by("addr2line", path, [addresses[i] for i in chains])
+    wrong = ["%#x: %s, eu-addr2line: %s, addr2line: %s" % (addresses[i], ours[i], theirs[i], other)
+             for i, other in zip(chains, others) if places(ours[i]) != places(other)]
+    known = sum(1 for frames in ours if frames and frames[0][1] != "??:0")
+    deep = sum(1 for frames in ours if len(frames) > 1)
+    print("  %s: %d addresses in %.2f s, %d with a line, %d in inlined functions; not as eu-addr2line's: %d lines, %d "
+          "chains, of which %d not as addr2line's" % (path, len(addresses), took, known, deep, len(lines), len(chains),
+                                                      len(wrong)))
+    assert ended == "Success", ended
+    assert not lines, [(hex(addresses[i]), ours[i], theirs[i]) for i in lines[:3]]
+    assert not wrong and len(chains) <= len(addresses) // 100, wrong[:3]
+    assert known >= least * len(addresses) and deep >= inlined * len(addresses)
+
+
+INLINED = """\
+__attribute__((always_inline)) static inline int leaf(int x)
+{
+	__asm__ volatile("incl %0" : "+r"(x)); /* LEAF */
+	return x;
+}
+__attribute__((always_inline)) static inline int middle(int x)
+{
+	return leaf(x) + 1; /* MIDDLE */
+}
+__attribute__((noinline)) int outer(int x)
+{
+	return middle(x) * 3; /* OUTER */
+}
+int main(int n, char **v)
+{
+	return outer(n);
+}
+"""
+
+
+def line_of(word):
+    return next(i for i, line in enumerate(INLINED.splitlines(), 1) if word in line)
+
+
+class Built:
+    """A program with functions inlined into outer(), after some more commands."""
+
+    def __init__(self, flags="-g -O2", *more):
+        self.folder = tempfile.mkdtemp(prefix="pysampled-test-")
+        os.chmod(self.folder, 0o755)  # .dwo files are opened with nobody's rights
+        self.path = os.path.join(self.folder, "a.out")
+        with open(os.path.join(self.folder, "a.c"), "w") as file:
+            file.write(INLINED)
+        for command in ("cc %s -Wl,--build-id a.c -o a.out" % flags,) + more:
+            p = subprocess.run(command, shell=True, cwd=self.folder, capture_output=True, text=True)
+            if p.returncode != 0:
+                raise Skip("%s: %s" % (command, p.stderr.strip()[-200:]))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.folder)
+
+    def addresses(self, whole):
+        """Those of outer()."""
+        row, = [row for row in Nm(whole).rows if row[2] == "outer"]
+        return list(range(row[0], row[0] + row[1]))
+
+    def check(self, addresses):
+        """The inlined functions are found, each in its line."""
+        found, ended = ask(self.path, addresses)
+        want = [(name, "%s/a.c:%d" % (os.path.realpath(self.folder), line_of(word)))
+                for name, word in (("leaf", "LEAF"), ("middle", "MIDDLE"), ("outer", "OUTER"))]
+        assert want in found and ended == "Success", "%s, want %s: %s" % (found, want, ended)
+
+
+def test_lines_of_libpython():
+    compare_lines(one_of("~/.pyenv/versions/3.1[1-9]*/lib/libpython3.1*.so.1.0"))
+
+
+def test_lines_of_libc():
+    path = one_of("/lib/x86_64-linux-gnu/libc.so.6", "/lib64/libc.so.6", "/lib/*/libc.so.6")
+    if not debug_file(path):
+        raise Skip("the debug file of libc is not installed")
+    compare_lines(path, inlined=0.1)
+
+
+def test_lines_of_our_own():
+    compare_lines(SYMNAME, inlined=0.1, least=0.3)  # libiberty has none
+
+
+def check_built(flags, *more):
+    with Built(flags, "cp a.out whole", *more) as built:
+        built.check(built.addresses(os.path.join(built.folder, "whole")))
+
+
+def test_lines_of_dwarf_4():
+    check_built("-g -gdwarf-4 -O2")
+
+
+def test_lines_of_split_dwarf():
+    check_built("-g -gsplit-dwarf -O2")
+
+
+def test_lines_of_zlib_sections():
+    check_built("-g -O2", "objcopy --compress-debug-sections=zlib a.out")
+
+
+def test_lines_of_zstd_sections():
+    check_built("-g -O2", "objcopy --compress-debug-sections=zstd a.out",
+                "readelf -t a.out | grep -q ZSTD")
+
+
+def test_lines_from_a_linked_file():
+    check_built("-g -O2", "objcopy --only-keep-debug a.out a.debug", "strip -s a.out",
+                "objcopy --add-gnu-debuglink=a.debug a.out")
+
+
+def test_lines_of_a_stripped_file():
+    with Built("-g -O2", "cp a.out whole", "strip -s a.out") as built:
+        found, ended = ask(built.path, built.addresses(os.path.join(built.folder, "whole")))
+        assert not any(found) and ended == "No such file or directory", "%s: %s" % (found, ended)
+
+
+def debug_sections(path):
+    return [(int(m[2], 16), int(m[3], 16)) for m in re.finditer(
+        r"\] (\.debug_\S+) +PROGBITS +\w+ (\w+) (\w+) ", run("readelf", "-SW", path))]
+
+
+def test_lines_of_garbled_files():
+    """Whatever stands in the debug sections: no crash of ours, no hang, no more functions than there are."""
+    ends, rng = {}, random.Random(3)
+    with Built() as built:
+        addresses = built.addresses(built.path)
+        sections = debug_sections(built.path)
+        with open(built.path, "rb") as file:
+            good = file.read()
+        assert len(sections) >= 5, sections
+        for kind in range(150):
+            bad = bytearray(good)
+            if kind % 10 == 9:
+                del bad[rng.randrange(64, len(bad)):]
+            else:
+                at, size = rng.choice(sections)
+                for _ in range(1 << rng.randrange(8)):
+                    bad[at + rng.randrange(size)] = rng.choice((0, 0xff, 0x80, rng.randrange(256)))
+            with open(built.path, "wb") as file:
+                file.write(bad)
+            found, ended = ask(built.path, addresses, limit=30)
+            assert ended in ("Success", "No such file or directory", "Input/output error"), ended
+            ends[ended] = ends.get(ended, 0) + 1
+    print("  %s" % ends)
+    assert len(ends) >= 2, "nothing was broken: %s" % ends
 
 
 def one_of(*patterns):

@@ -2,11 +2,15 @@
  *
  * symname - the names that we would give: symname FILE < ADDRESSES (file addresses in hex, one
  * a line); "?" where there is none. With -C as people read them.
+ *
+ * symname --lines FILE < ADDRESSES, ascending: "INDEX FUNCTION FILE:LINE" for
+ * each function at an address, innermost first; the exit status is 1 if that failed.
  */
 #include <fcntl.h>
 
 #include "../../lib/debugfile.h"
 #include "../../lib/elfcache.h"
+#include "../../lib/srcline.h"
 #include "../../lib/symnames.h"
 
 static const char *name_of(const struct elfcache_tables *t, struct symnames *names,
@@ -22,7 +26,7 @@ static const char *name_of(const struct elfcache_tables *t, struct symnames *nam
 	return names ? symnames_symbol(names, raw) : raw;
 }
 
-int main(int argc, char **argv)
+static int names(int argc, char **argv)
 {
 	const char *path = argv[argc - 1];
 	struct debugfile_origin from = { .root = -1, .path = path };
@@ -40,4 +44,39 @@ int main(int argc, char **argv)
 	symnames_deinit(&names);
 	elfcache_tables_deinit(&t);
 	return 0;
+}
+
+static void print_line(void *arg, size_t i, const struct srcline *s)
+{
+	char function[SYMNAMES_RAW], file[SYMNAMES_RAW];
+
+	symnames_clean(function, sizeof(function), *s->function ? s->function : "?");
+	symnames_clean(file, sizeof(file), *s->file ? s->file : "??");
+	printf("%zu\t%s\t%s:%u\n", i, function, file, s->line);
+}
+
+static int lines(const char *path)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	static uint64_t at[1 << 20];
+	char line[64];
+	size_t n = 0;
+	int r;
+
+	while (n < ARRAY_SIZE(at) && fgets(line, sizeof(line), stdin))
+		at[n++] = strtoull(line, NULL, 16);
+	r = srcline_ask(&(struct srcline_file){ fd, -1, path }, at, n, false, 60000,
+			print_line, NULL);
+	fflush(stdout);
+	fprintf(stderr, "%s\n", strerror(-r));
+	return r < 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1 && !strcmp(argv[1], SRCLINE_COMMAND))
+		return srcline_main();
+	if (argc > 2 && !strcmp(argv[1], "--lines"))
+		return lines(argv[2]);
+	return names(argc, argv);
 }

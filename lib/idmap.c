@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdbool.h>
 
-#include "../lib/base.h"
+#include "base.h"
 
 struct idmap_entry {
 	uint64_t key;
