@@ -28,13 +28,17 @@ static int nest_find(struct pystack *p, const struct pystack_target *t, pid_t ti
 		     struct nest *n)
 {
 	uint64_t unique;
+	int r;
 
 	if (n->pid == t->pid && n->tid == tid && n->inner == inner && n->unique &&
 	    pyframe_threads_unique(p->mem, &t->walk, &unique) == 0 && unique == n->unique)
 		return 0;
 	*n = (struct nest){ .pid = t->pid, .tid = tid, .inner = inner };
-	return pyframe_find_states(p->mem, &t->walk, (uint64_t)inner, FIND_MAX, n->state,
-				   N_STATES, &n->n, &n->unique);
+	r = pyframe_find_states(p->mem, &t->walk, (uint64_t)inner, FIND_MAX, n->state, N_STATES,
+				&n->n, &n->unique);
+	if (r < 0) /* not all were seen */
+		n->unique = 0;
+	return r;
 }
 
 static const raddr UNKNOWN = UINT64_MAX;
