@@ -27,6 +27,7 @@ def unpack():
     if reason:
         os.environ["PYSAMPLED_NO_MATRIX"] = reason
         return
+    os.makedirs(ROOT + harness.ROOT, exist_ok=True)  # also in a build folder that was copied
     for version in VERSIONS:
         write_wrapper(version)
     os.environ["PYSAMPLED_MATRIX"] = FOLDER
@@ -55,7 +56,6 @@ def make_root():
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if made.returncode != 0:
         return "Debian sid could not be unpacked: " + " ".join(made.stdout.split())[-300:]
-    os.makedirs(ROOT + harness.ROOT, exist_ok=True)
     open(done, "w").close()
     return None
 
