@@ -17,7 +17,7 @@ enum { STALL_NS = 20000000, JOIN_NS = 50000000 };
 
 /* --- scanning the ring --- */
 
-static uint32_t event_of(struct reader *r, uint64_t id)
+uint32_t reader_event_of(struct reader *r, uint64_t id)
 {
 	uint32_t event;
 
@@ -104,7 +104,8 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 	const struct session *session = r->c->session;
 	struct perf_sample s;
 	struct pending *p;
-	uint32_t event = h->size >= 16 ? event_of(r, load_u64(h + 1)) : EVENT_IDS_UNKNOWN;
+	uint32_t event =
+		h->size >= 16 ? reader_event_of(r, load_u64(h + 1)) : EVENT_IDS_UNKNOWN;
 
 	if (event == session->n_events) {
 		if (scan_witness(r, h) == 0)

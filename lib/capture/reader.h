@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "../counts.h"
 #include "../event_ids.h"
 #include "../perf_event.h"
 #include "../pystack.h"
@@ -37,11 +38,11 @@ struct q_sample {
 	uint64_t user_ip; /* 0: not known */
 	uint64_t
 		stack_at; /* where the stack bytes begin: the red zone, or the stack pointer */
-	uint32_t n_kernel, n_python, n_anchors, n_regs, n_stack;
-	uint32_t pad;
+	uint32_t n_kernel, n_python, n_anchors, n_reads, n_regs, n_stack;
 	/* then uint64_t kernel[n_kernel], struct pystack_frame python[n_python], struct
-	 * pystack_anchor anchors[n_anchors], uint64_t regs[n_regs] (0: not wanted, or not
-	 * known), unsigned char stack[n_stack] */
+	 * pystack_anchor anchors[n_anchors], struct counts_read reads[n_reads] (0: no
+	 * group), uint64_t regs[n_regs] (0: not wanted, or not known), unsigned char
+	 * stack[n_stack] */
 };
 
 /* The pieces behind a queued sample, by its numbers as they are now. */
@@ -57,9 +58,13 @@ static inline struct pystack_anchor *q_anchors(const struct q_sample *q)
 {
 	return (struct pystack_anchor *)(q_python(q) + q->n_python);
 }
+static inline struct counts_read *q_reads(const struct q_sample *q)
+{
+	return (struct counts_read *)(q_anchors(q) + q->n_anchors);
+}
 static inline unsigned char *q_regs(const struct q_sample *q)
 {
-	return (unsigned char *)(q_anchors(q) + q->n_anchors);
+	return (unsigned char *)(q_reads(q) + q->n_reads);
 }
 static inline unsigned char *q_stack(const struct q_sample *q)
 {
