@@ -88,7 +88,15 @@ struct q_deep {
 enum { READER_FRAMES = 1024 };
 
 /* What a reader or the tracer tells the control thread; queued, then @kick is written to. */
-enum ctl_type { CTL_FORK = 1, CTL_EXEC, CTL_EXIT, CTL_UNKNOWN, CTL_BEGUN };
+enum ctl_type {
+	CTL_FORK = 1,
+	CTL_EXEC,
+	CTL_EXIT,
+	CTL_UNKNOWN,
+	CTL_BEGUN,
+	CTL_THREAD, /* with tell_threads: one more in @pid */
+	CTL_ENDED,  /* ... and @ptid is gone */
+};
 struct ctl_msg {
 	pid_t pid, ppid, ptid; /* FORK: by which thread of which process */
 	uint64_t time;	       /* CTL_BEGUN: a program that began by then, unseen */
@@ -110,6 +118,7 @@ struct reader_config {
 	uint32_t stack_bytes;		   /* asked for with each sample */
 	size_t queue_bytes;		   /* of each reader's queue, a power of two */
 	bool follow;			   /* unknown processes are children to take up */
+	bool tell_threads;		   /* events are not inherited: tell of new threads */
 	int kick;			   /* eventfd */
 	_Atomic uint64_t start_ns, end_ns; /* samples outside are ignored */
 	_Atomic bool over_budget;	   /* set once */
