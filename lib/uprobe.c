@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "uprobe.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "arch/insn.h"
 #include "nearest.h"
 #include "pmu.h"
 #include "proc.h"
@@ -14,12 +16,13 @@ enum { NT_STAPSDT = 3 };
 
 /* --- files --- */
 
-bool uprobe_offset(const struct elfimage *im, uint64_t vaddr, uint64_t *ret)
+bool uprobe_offset(const struct elfimage *im, uint64_t vaddr, bool code, uint64_t *ret)
 {
 	for (size_t i = 0; i < im->n_ph; i++) {
 		const Elf64_Phdr *p = &im->ph[i];
 
-		if (p->p_type == PT_LOAD && vaddr - p->p_vaddr < p->p_filesz) {
+		if (p->p_type == PT_LOAD && vaddr - p->p_vaddr < p->p_filesz &&
+		    (!code || p->p_flags & PF_X)) {
 			*ret = vaddr - p->p_vaddr + p->p_offset;
 			return true;
 		}
@@ -110,6 +113,44 @@ static bool offer(void *near, const char *name, uint64_t vaddr)
 	return false;
 }
 
+struct cover {
+	uint64_t vaddr, start; /* what is nearest below it; 0: nothing */
+};
+
+static bool is_below(void *arg, const char *name, uint64_t start)
+{
+	struct cover *c = arg;
+
+	(void)name;
+	if (start <= c->vaddr && start > c->start)
+		c->start = start;
+	return false;
+}
+
+/* Of the function that @vaddr is in; else of the section. */
+static uint64_t start_below(const struct elfimage *im, uint64_t vaddr)
+{
+	struct cover c = { .vaddr = vaddr };
+
+	for (size_t i = 0; i < im->n_sh; i++)
+		if (im->sh[i].sh_flags & SHF_EXECINSTR)
+			is_below(&c, "", im->sh[i].sh_addr);
+	each_symbol(im, is_below, &c);
+	return c.start;
+}
+
+/* A breakpoint within an instruction would make another one of it. */
+static bool is_instruction(const struct elfimage *im, uint64_t vaddr)
+{
+	uint64_t start = start_below(im, vaddr), offset;
+	_cleanup_bytes_ struct bytes code = { 0 };
+
+	if (!start || !uprobe_offset(im, start, true, &offset))
+		return false;
+	code = elfimage_part(im, offset, vaddr - start + 1);
+	return insn_begins(code, vaddr - start);
+}
+
 /* SYMBOL[+OFFSET], or an address. */
 static int find_place(const struct perf_spec *s, const struct elfimage *im, char *symbol,
 		      uint64_t *ret, struct err *err)
@@ -119,6 +160,10 @@ static int find_place(const struct perf_spec *s, const struct elfimage *im, char
 	struct wanted wanted = { .name = symbol };
 	uint64_t more = plus ? strtoull(plus + 1, &end, 0) : 0;
 
+	/* Elsewhere in a function the return address is not where the kernel takes it. */
+	if (s->kind == PERF_KIND_URETPROBE && (plus || isdigit((unsigned char)*symbol)))
+		return err_set(err, -EINVAL, "event '%s': a return is named by its function",
+			       s->name);
 	if (plus && (*end || end == plus + 1))
 		return err_set(err, -EINVAL, "event '%s': '%s' is no offset", s->name,
 			       plus + 1);
@@ -137,6 +182,9 @@ static int find_place(const struct perf_spec *s, const struct elfimage *im, char
 			       s->name, symbol, nearest_text(&near, text, sizeof(text)));
 	}
 	*ret += more;
+	if ((more || *symbol == '0') && !is_instruction(im, *ret))
+		return err_set(err, -ENOENT,
+			       "event '%s': no code, or no instruction begins there", s->name);
 	return 0;
 }
 
@@ -201,8 +249,8 @@ int uprobe_resolve(const char *devices, struct perf_spec *s, struct err *err)
 	r = open_file(s, path ? path : file, &im, &fd, err);
 	if (r == 0)
 		r = find_place(s, &im, symbol, &vaddr, err);
-	if (r == 0 && !uprobe_offset(&im, vaddr, &place))
-		r = err_set(err, -ENOENT, "event '%s': address 0x%llx is not in the file",
+	if (r == 0 && !uprobe_offset(&im, vaddr, true, &place))
+		r = err_set(err, -ENOENT, "event '%s': there is no code at 0x%llx of the file",
 			    s->name, (unsigned long long)vaddr);
 	if (r == 0)
 		r = complete(devices, s, path, place, 0, err);
@@ -273,8 +321,8 @@ static int add_place(struct usdt *u, const struct elfimage *im, const char *path
 	struct perf_spec s = *u->like;
 	uint64_t place, counter = 0;
 
-	if (!uprobe_offset(im, note->pc, &place) ||
-	    (note->semaphore && !uprobe_offset(im, note->semaphore, &counter)))
+	if (!uprobe_offset(im, note->pc, true, &place) ||
+	    (note->semaphore && !uprobe_offset(im, note->semaphore, false, &counter)))
 		return 0; /* damaged */
 	if (u->n == u->cap)
 		return err_set(err, -EINVAL, "event '%s': too many places; at most %zu events",

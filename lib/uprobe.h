@@ -23,8 +23,9 @@ int uprobe_resolve(const char *devices, struct perf_spec *s, struct err *err);
 int uprobe_usdt(const char *devices, const struct perf_spec *s, pid_t pid,
 		struct perf_spec *ret, size_t cap, size_t *n, struct err *err);
 
-/* Where a file's address lies in the file. False: nowhere. */
-bool uprobe_offset(const struct elfimage *im, uint64_t vaddr, uint64_t *ret);
+/* Where a file's address lies in the file, with @code only in what is executable: elsewhere a
+ * breakpoint would change data. False: nowhere. */
+bool uprobe_offset(const struct elfimage *im, uint64_t vaddr, bool code, uint64_t *ret);
 
 struct uprobe_note {
 	uint64_t pc, semaphore; /* addresses; 0: none */

@@ -285,7 +285,7 @@ def test_events_lists_what_each_kind_needs():
 @each(row=[("sched:sched_swich", 5, ["nearest: sched:sched_switch"]), ("nosuch:event", 5, ["nosuch:event"]),
            ("sched:sched_switch:u", 2, [":u"]), ("cycels", 5, ["nearest: cycles"]), ("nopmu/event=1/", 5, ["nopmu", "there are"]),
            ("uprobe:/bin/sh:no_such_function_there", 5, ["no_such_function_there"]), ("uprobe:/no/file:f", 5, ["/no/file"]),
-           ("usdt:/bin/sh:python:gc__start", 5, ["python:gc__start"]), ("mem:0x10:q", 2, ["modifiers"]),
+           ("uprobe:/bin/sh:0x10", 5, ["no instruction"]), ("usdt:/bin/sh:python:gc__start", 5, ["python:gc__start"]), ("mem:0x10:q", 2, ["modifiers"]),
            ("{cpu-clock,faults", 2, ["{A,B,...}"])])
 @one_python
 def test_what_cant_be_had_is_said(py, row):
@@ -304,13 +304,14 @@ def test_stop_refuses_tracepoints(py, event):
     refused(5, "-p", target.pid, "-e", event, "--capture", "stop", "-d", 1, about=["--capture stop"])
 
 
-@each(event=["sched:sched_switch", "uprobe:/bin/sh:0x5000"])
+@each(event=["sched:sched_switch", "uprobe:FILE:touch_02"])
 @each(py=[harness.debian_python()])
 def test_others_are_told_which_right_is_missing(py, event):
     need_tracepoints()
     harness.need_events_for_all()
     target = Target(py, "triggers.py", user=harness.NOBODY)
     binary, home = harness.for_nobody()
+    event = event.replace("FILE", target.info["file"])
     run = harness.pysampled("-p", target.pid, "-e", event, "-d", 1, "-o", "a.folded", binary=binary, home=home,
                             user=harness.NOBODY).ok(4)
     check("root" in run.err or "CAP_PERFMON" in run.err, "no right is named: %s", run)

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "arch/arch.h"
+#include "arch/insn.h"
 #include "uprobe.h"
 
 static unsigned char notes[1024];
@@ -74,6 +75,13 @@ void __attribute__((noinline)) uprobe_test_here(void)
 	__asm__ volatile("");
 }
 
+#ifdef __x86_64__
+/* Whose first two instructions are long. */
+__asm__(".text\n.type uprobe_test_long, @function\nuprobe_test_long:\n"
+	"movabs $0x1122334455667788, %rax\nmovl $1, 0x100(%rax,%rcx,4)\nret\n"
+	".size uprobe_test_long, .-uprobe_test_long\n");
+#endif
+
 static int resolve(const char *name, struct perf_spec *s, struct err *err)
 {
 	size_t n = 0;
@@ -94,8 +102,8 @@ static void symbols(void **state)
 	assert_int_equal(r, 0);
 	assert_string_equal(s.file, "/proc/self/exe");
 	assert_true(s.config2 && s.each && s.config == 0);
-	assert_int_equal(resolve("uprobe:/proc/self/exe:uprobe_test_here+4", &at, &err), 0);
-	assert_int_equal(at.config2, s.config2 + 4);
+	assert_int_equal(resolve("uprobe:/proc/self/exe:uprobe_test_here+0", &at, &err), 0);
+	assert_int_equal(at.config2, s.config2);
 	assert_int_equal(resolve("uretprobe:/proc/self/exe:uprobe_test_here", &back, &err), 0);
 	assert_true(back.config2 == s.config2 && back.config == 1);
 	assert_int_equal(resolve("uprobe:/proc/self/exe:uprobe_test_hree", &s, &err), -ENOENT);
@@ -104,6 +112,53 @@ static void symbols(void **state)
 	assert_non_null(strstr(err.text, "ELF"));
 	assert_int_equal(resolve("uprobe:/no/such:f", &s, &err), -ENOENT);
 	assert_int_equal(resolve("uprobe:/proc/self/exe:0xffffffffffff", &s, &err), -ENOENT);
+#ifdef __x86_64__
+	/* Nor within an instruction. */
+	assert_int_equal(resolve("uprobe:/proc/self/exe:uprobe_test_long+1", &s, &err),
+			 -ENOENT);
+	assert_int_equal(resolve("uprobe:/proc/self/exe:uprobe_test_long+5", &s, &err),
+			 -ENOENT);
+	assert_int_equal(resolve("uprobe:/proc/self/exe:uprobe_test_long+10", &s, &err), 0);
+#endif
+	/* A breakpoint in data would change it, and a return is the function's alone. */
+	assert_int_equal(resolve("uprobe:/proc/self/exe:0x10", &s, &err), -ENOENT);
+	assert_non_null(strstr(err.text, "no code"));
+	assert_int_equal(resolve("uretprobe:/proc/self/exe:uprobe_test_here+4", &s, &err),
+			 -EINVAL);
+	assert_int_equal(resolve("uretprobe:/proc/self/exe:0x1000", &s, &err), -EINVAL);
+}
+
+static void lengths(void **state)
+{
+	static const struct {
+		const char *bytes;
+		size_t n;
+	} rows[] = {
+		{ "\x90", 1 },
+		{ "\xf3\x0f\x1e\xfa", 4 },				/* endbr64 */
+		{ "\x0f\x0b", 2 },					/* ud2 */
+		{ "\x48\x8b\x05\x01\x02\x03\x04", 7 },			/* mov x(%rip),%rax */
+		{ "\x48\xb8\1\2\3\4\5\6\7\x08", 10 },			/* movabs */
+		{ "\x66\xc7\x44\x24\x08\x01\x02", 7 },			/* movw $x,8(%rsp) */
+		{ "\xf7\xc1\x01\x02\x03\x04", 6 },			/* test $x,%ecx */
+		{ "\xf7\xd9", 2 },					/* neg %ecx */
+		{ "\xc5\xf8\x77", 3 },					/* vzeroupper */
+		{ "\xc4\xe3\x75\x18\xc0\x01", 6 },			/* vinsertf128 */
+		{ "\x62\xf1\x7c\x48\x10\x84\x24\x01\x02\x03\x04", 11 }, /* vmovups */
+		{ "\xc8\x01\x02\x03", 4 },				/* enter */
+		{ "\x06", 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		unsigned char code[32];
+
+		memset(code, 0xcc, sizeof(code));
+		memcpy(code, rows[i].bytes, MAX(rows[i].n, 1u));
+		if (insn_x86_length(code, sizeof(code)) != rows[i].n)
+			fail_msg("row %zu: %zu", i, insn_x86_length(code, sizeof(code)));
+		for (size_t n = 0; n < rows[i].n; n++) /* cut */
+			assert_int_equal(insn_x86_length(code, n), 0);
+	}
 }
 
 struct at_row {
@@ -151,6 +206,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(probes),
 		cmocka_unit_test(symbols),
+		cmocka_unit_test(lengths),
 		cmocka_unit_test(stands_at_the_probe),
 	};
 
