@@ -2,38 +2,77 @@
  *
  * events - what can be sampled here, and why not where it can't.
  */
+#include <elf.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 
 #include "../lib/base.h"
+#include "../lib/event_resolve.h"
 #include "../lib/perf_event.h"
+#include "../lib/pfm.h"
+#include "../lib/pmu.h"
+#include "../lib/tracefs.h"
 #include "cmd.h"
 
-static const char *kind(uint32_t type)
-{
-	return type == PERF_TYPE_HARDWARE ? "hardware" :
-	       type == PERF_TYPE_SOFTWARE ? "software" :
-					    "cache";
-}
-
-static void print_event(const char *name, uint32_t type, uint64_t config)
-{
-	struct perf_spec spec = { .type = type, .config = config };
-	struct perf_options o = { .value = 1000000 };
-	struct perf_event_attr attr = perf_event_attr_of(&spec, &o);
-	_cleanup_close_ int fd = perf_event_open_fd(&attr, 0, -1);
+/* What is listed: names that this is a part of. */
+struct list {
+	const char *word;
+	size_t n;
 	struct err err;
+};
 
-	if (fd >= 0) {
-		printf("%-28s %-9s yes\n", name, kind(type));
-		return;
-	}
-	perf_event_explain(fd, name, &attr, &err);
-	printf("%-28s %-9s no: %s\n", name, kind(type), err.text);
+static void print_line(const char *name, const char *kind, const char *no)
+{
+	printf("%-28s %-10s %s%s\n", name, kind, *no ? "no: " : "yes", no);
 }
 
-static void print_cache_events(void)
+/* 0, or why it can't be opened on ourselves. */
+static int try_spec(const struct perf_spec *spec, struct err *err)
+{
+	struct perf_options o = { .value = 1000000 };
+	struct perf_event_attr attr = perf_event_attr_of(spec, &o);
+	_cleanup_close_ int fd = perf_event_open_fd(&attr, 0, -1);
+
+	return fd < 0 ? perf_event_explain(fd, spec->name, &attr, err) : 0;
+}
+
+/* All that a name stands for: on a hybrid machine several. */
+static int try_name(const char *name, struct err *err)
+{
+	struct perf_spec specs[PMU_MAX_CORES];
+	size_t n = 0;
+	int r = perf_names_parse(name, specs, 1, &n, err);
+
+	if (r == 0)
+		r = event_resolve(specs, &n, ARRAY_SIZE(specs), 0, err);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = try_spec(&specs[i], err);
+	return r;
+}
+
+static void print_event(struct list *l, const char *name, const char *kind)
+{
+	struct err err = { .text = "" };
+
+	if (!strstr(name, l->word))
+		return;
+	try_name(name, &err);
+	print_line(name, kind, err.text);
+	l->n++;
+}
+
+static void print_generic(struct list *l)
+{
+	uint64_t config;
+	const char *name;
+	uint32_t type;
+
+	for (size_t i = 0; (name = perf_names_at(i, &type, &config)); i++)
+		print_event(l, name, type == PERF_TYPE_HARDWARE ? "hardware" : "software");
+}
+
+static void print_cache_events(struct list *l)
 {
 	static const char *const names[] = {
 		"L1-dcache-loads",    "L1-dcache-load-misses",
@@ -46,37 +85,108 @@ static void print_cache_events(void)
 		"node-load-misses",
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		struct perf_spec spec;
-		size_t n = 0;
-
-		if (perf_names_parse(names[i], &spec, 1, &n, NULL) == 0)
-			print_event(names[i], spec.type, spec.config);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		print_event(l, names[i], "cache");
 }
+
+static void print_pmu_event(void *list, const char *name)
+{
+	print_event(list, name, "pmu");
+}
+
+/* One is tried for all: to close one takes the kernel milliseconds. */
+static void print_tracepoint(void *list, const char *name)
+{
+	struct list *l = list;
+
+	if (!l->n++)
+		try_name(name, &l->err);
+	if (*l->word)
+		print_line(name, "tracepoint", l->err.text);
+}
+
+static void print_tracepoints(struct list *l)
+{
+	struct list of = { .word = l->word };
+	const char *events = tracefs_events(&of.err);
+	char all[100];
+
+	if (events)
+		tracefs_each(events, l->word, print_tracepoint, &of);
+	l->n += of.n;
+	if (*l->word && events)
+		return;
+	snprintf(all, sizeof(all), "SYSTEM:NAME (%zu)", of.n);
+	print_line(events ? all : "SYSTEM:NAME", "tracepoint", of.err.text);
+}
+
+/* A place that nobody executes any more: this program's entry. */
+static const char *own_entry(char *buf, size_t size)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/exe", "re");
+	Elf64_Ehdr h = { 0 };
+
+	if (f && fread(&h, sizeof(h), 1, f) == 1)
+		snprintf(buf, size, "uprobe:/proc/self/exe:%#llx",
+			 (unsigned long long)h.e_entry);
+	else
+		snprintf(buf, size, "uprobe:/proc/self/exe:main");
+	return buf;
+}
+
+/* Kinds of which there are as many as there are places. */
+static void print_places(void)
+{
+	struct perf_spec mem = { .name = "mem:ADDR",
+				 .type = PERF_TYPE_BREAKPOINT,
+				 .bp_type = 3 /* read or write */,
+				 .config2 = 4,
+				 .user = true };
+	char name[64];
+	struct err probe = { .text = "" }, breakpoint = { .text = "" };
+
+	mem.config1 = (uintptr_t)&mem & ~UINT64_C(7);
+	try_name(own_entry(name, sizeof(name)), &probe);
+	try_spec(&mem, &breakpoint);
+	print_line("uprobe:FILE:SYMBOL[+OFFSET]", "probe", probe.text);
+	print_line("uretprobe:FILE:SYMBOL", "probe", probe.text);
+	print_line("usdt:[FILE:]PROVIDER:NAME", "probe", probe.text);
+	print_line("mem:ADDR[/LEN][:rwx]", "breakpoint", breakpoint.text);
+	print_line("PMU::EVENT, EVENT:UNIT", "libpfm4",
+		   pfm_here() ? "" : "libpfm.so.4 is not installed");
+}
+
+static const char help[] =
+	"Usage: pysampled events [WORD]\n\n"
+	"List the events that can be sampled here, and why not where they can't. With\n"
+	"WORD those whose name it is a part of, tracepoints too.\n"
+	"Raw events are written rNNNN (hexadecimal), what a PMU has PMU/TERM=VALUE,.../,\n"
+	"groups {A,B} and {A,B}:S, modifiers :u :k :h :p :pp :ppp.\n";
 
 int cmd_events(int argc, char **argv)
 {
 	static const struct option options[] = { { "help", no_argument, NULL, 'h' }, { 0 } };
-	uint64_t config;
-	const char *name;
-	uint32_t type;
+	struct list l = { .word = "" };
 	int opt;
 
 	while ((opt = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
 		if (opt != 'h')
 			return cmd_bad_option(argc, argv, opt);
-		puts("Usage: pysampled events\n\n"
-		     "List the events that can be sampled here, and why not where they "
-		     "can't.\n"
-		     "Raw events are written rNNNN (hexadecimal), modifiers :u :k :p :pp "
-		     ":ppp.");
+		fputs(help, stdout);
 		return EXIT_DONE;
 	}
 	if (optind < argc)
-		return cmd_fail(EXIT_USAGE, "events takes no '%s'", argv[optind]);
-	for (size_t i = 0; (name = perf_names_at(i, &type, &config)); i++)
-		print_event(name, type, config);
-	print_cache_events();
+		l.word = argv[optind++];
+	if (optind < argc)
+		return cmd_fail(EXIT_USAGE, "events takes one word, not '%s' too",
+				argv[optind]);
+	print_generic(&l);
+	print_cache_events(&l);
+	pmu_each(PMU_DEVICES, print_pmu_event, &l);
+	print_tracepoints(&l);
+	if (!*l.word)
+		print_places();
+	else if (!l.n)
+		return cmd_fail(EXIT_EVENT, "no event here has '%s' in its name", l.word);
 	return EXIT_DONE;
 }

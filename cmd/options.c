@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../lib/base.h"
+#include "../lib/event_resolve.h"
 #include "../lib/native.h"
 #include "../lib/srcline.h"
 #include "cmd.h"
@@ -314,6 +315,16 @@ static int parse_events(struct record_options *o, const char *list)
 	return 0;
 }
 
+/* What the names mean here. */
+static int resolve_events(struct record_options *o)
+{
+	struct err err;
+	int r = event_resolve(o->rec.events, &o->rec.n_events, SESSION_MAX_EVENTS,
+			      o->rec.n_pids ? o->rec.pids[0] : 0, &err);
+
+	return r < 0 ? cmd_fail(cmd_exit_code(r), "%s", err.text) : 0;
+}
+
 static int parse_short(struct said *s, int opt, const char *arg)
 {
 	struct record_options *o = s->o;
@@ -476,5 +487,8 @@ int options_parse(struct record_options *o, int argc, char **argv)
 		r = check_lines(o);
 	if (r == 0 && !o->rec.n_events)
 		r = parse_events(o, "cycles");
+	o->rec.said = s.freq || s.count;
+	if (r == 0)
+		r = resolve_events(o);
 	return r ? r + 1 : 0;
 }

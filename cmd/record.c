@@ -148,7 +148,7 @@ static void print_summary(const struct record_options *o, const struct session *
 		n[PROV_LATE], n[PROV_TORN], n[PROV_NOPYTHON], STATS_GET(lost),
 		STATS_GET(throttled), STATS_GET(shed), STATS_GET(truncated), session->capture,
 		events);
-	if (o->rec.freq)
+	if (session->events[0].attr.freq)
 		fprintf(stderr, "freq=%" PRIu64, o->rec.value);
 	else
 		fprintf(stderr, "freq=0 count=%" PRIu64,

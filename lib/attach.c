@@ -36,9 +36,10 @@ static void close_fds(int *fds, size_t n)
 }
 
 static int open_one(int *ret, pid_t tid, const struct cpu_slot *slot,
-		    const struct perf_event_attr *attr, const char *name, struct err *err)
+		    const struct perf_event_attr *attr, int leader, const char *name,
+		    struct err *err)
 {
-	int fd = perf_event_open_fd(attr, tid, slot->cpu), r;
+	int fd = perf_event_open_in(attr, tid, slot->cpu, leader), r;
 
 	if (fd < 0)
 		return perf_event_explain(fd, name, attr, err);
@@ -51,24 +52,46 @@ static int open_one(int *ret, pid_t tid, const struct cpu_slot *slot,
 	return err_set(err, r, "redirecting event '%s': %s", name, strerror(-r));
 }
 
+static const struct event_how no_how;
+
+/* The records besides samples come with the first event that a CPU has. */
+static void take_side(struct perf_event_attr *attr, const struct perf_event_attr *from)
+{
+	attr->mmap = from->mmap;
+	attr->mmap2 = from->mmap2;
+	attr->comm = from->comm;
+	attr->comm_exec = from->comm_exec;
+	attr->task = from->task;
+	attr->context_switch = from->context_switch;
+	attr->mmap_data = from->mmap_data;
+}
+
 /* All events of a thread on a CPU, or none. With @later they don't start yet. */
 static int open_on(const struct attach *a, pid_t tid, size_t slot, int *fds, bool later,
 		   struct err *err)
 {
 	const struct session *s = a->session;
+	bool first = true;
 	int r = 0;
 
 	fds += slot * per_cpu(a);
 	for (size_t e = 0; r == 0 && e < per_cpu(a); e++) {
 		bool witness = e == s->n_events;
+		const struct event_how *how = witness ? &no_how : &s->how[e];
+		int leader = how->leader && how->leader != e + 1 ? fds[how->leader - 1] : -1;
 		struct perf_event_attr attr =
 			witness ? perf_event_witness(&s->events[0].attr) : s->events[e].attr;
 
+		if (how->some_cpus && !cpus_has(&how->cpus, a->slots[slot].cpu))
+			continue;
+		if (first)
+			take_side(&attr, &s->events[0].attr);
+		first = false;
 		if (later) {
 			attr.disabled = 1;
 			attr.enable_on_exec = 0;
 		}
-		r = open_one(&fds[e], tid, &a->slots[slot], &attr,
+		r = open_one(&fds[e], tid, &a->slots[slot], &attr, leader,
 			     witness ? "context-switches" : s->events[e].name, err);
 	}
 	if (r < 0)
@@ -214,7 +237,8 @@ static int arm(const struct attach *a, const struct attached *t, struct err *err
 	int r = 0;
 
 	for (size_t i = 0; a->tracer && r == 0 && i < per_thread(a); i++)
-		r = tracer_arm(a->tracer, t->tid, i / per_cpu(a), t->fds[i]);
+		if (t->fds[i] >= 0)
+			r = tracer_arm(a->tracer, t->tid, i / per_cpu(a), t->fds[i]);
 	return r < 0 ? err_set(err, r, "a signal for thread %d: %s", t->tid, strerror(-r)) : 0;
 }
 

@@ -37,51 +37,166 @@ static bool is_cycles(const struct perf_spec *s)
 	return s->type == PERF_TYPE_HARDWARE && s->config == PERF_COUNT_HW_CPU_CYCLES;
 }
 
+/* @base and the modifiers of @like, with so many p's as it has now. */
+static void rename_as(struct perf_spec *s, const char *base, const struct perf_spec *like)
+{
+	char name[sizeof(s->name)];
+	const char *mods = like->name + like->n_base;
+	size_t n = (size_t)snprintf(name, sizeof(name) - 8, "%.240s", base);
+	size_t start = n;
+
+	for (; *mods; mods++)
+		if (*mods != 'p' && n < sizeof(name) - 4)
+			name[n++] = *mods;
+	if (n == start && s->precise)
+		name[n++] = ':';
+	for (unsigned i = 0; i < s->precise; i++)
+		name[n++] = 'p';
+	if (n == start + 1 && name[start] == ':')
+		n--;
+	name[n] = '\0';
+	memcpy(s->name, name, n + 1);
+}
+
 /* "cycles:u" becomes "cpu-clock:u". */
 static struct perf_spec clock_for(const struct perf_spec *cycles)
 {
 	struct perf_spec s = *cycles;
-	const char *mods = strchr(cycles->name, ':');
 
 	s.type = PERF_TYPE_SOFTWARE;
 	s.config = PERF_COUNT_SW_CPU_CLOCK;
 	s.precise = 0;
-	snprintf(s.name, sizeof(s.name), "cpu-clock%s", mods ? mods : "");
+	rename_as(&s, "cpu-clock", cycles);
 	return s;
+}
+
+/* Sentences one after the other. */
+static void add_fallback(char fallback[256], const char *fmt, const char *is, const char *was,
+			 const char *more)
+{
+	size_t n = strlen(fallback);
+
+	if (n)
+		n += (size_t)snprintf(fallback + n, 256 - n, "; ");
+	if (n < 256)
+		snprintf(fallback + n, 256 - n, fmt, is, was, more);
+}
+
+static bool is_missing(int code)
+{
+	return code == -ENOENT || code == -EOPNOTSUPP || code == -ENODEV;
+}
+
+/* Without precise addresses, if there are none. */
+static int try_less_precise(struct perf_event_attr *attr, struct perf_spec *s,
+			    struct perf_options *o, pid_t tid, char fallback[256])
+{
+	struct perf_spec was = *s;
+	int first = try_open(attr, s, o, tid), r = first;
+	char base[sizeof(s->name)];
+
+	while ((is_missing(r) || r == -EINVAL) && s->precise) {
+		s->precise--;
+		r = try_open(attr, s, o, tid);
+	}
+	if (r < 0) {
+		*s = was;
+		return first;
+	}
+	if (s->precise == was.precise)
+		return 0;
+	snprintf(base, sizeof(base), "%.*s", (int)s->n_base, s->name);
+	rename_as(s, base, &was);
+	add_fallback(fallback,
+		     "this machine is not that precise: sampling %.60s instead of "
+		     "%.60s%s",
+		     s->name, was.name, "");
+	return 0;
+}
+
+static void tell_how(struct event_how *how, const struct perf_spec *s)
+{
+	*how = (struct event_how){
+		.leader = s->leader,
+		.led = s->led,
+		.read = s->read,
+		.probe = *s->file,
+		.some_cpus = s->some_cpus,
+		.cpus = s->cpus,
+	};
 }
 
 static int choose_one(struct event_info *ret, const struct perf_spec *spec,
 		      struct perf_options *o, pid_t tid, char fallback[256], struct err *err)
 {
 	struct perf_spec use = *spec;
-	int r = try_open(&ret->attr, &use, o, tid);
+	int r = try_less_precise(&ret->attr, &use, o, tid, fallback);
 
-	if (r < 0 && is_cycles(spec) && (r == -ENOENT || r == -EOPNOTSUPP || r == -ENODEV)) {
+	if (is_cycles(spec) && is_missing(r)) {
 		use = clock_for(spec);
 		if (!o->freq)
 			o->value = 1000000; /* a period in cycles means nothing in ns: 1 ms */
 		r = try_open(&ret->attr, &use, o, tid);
-		snprintf(fallback, 256,
-			 "no hardware PMU here (a virtual machine?): sampling %.60s instead "
-			 "of %.60s%s",
-			 use.name, spec->name, o->freq ? "" : ", every millisecond");
+		add_fallback(fallback,
+			     "no hardware PMU here (a virtual machine?): sampling %.60s "
+			     "instead of %.60s%s",
+			     use.name, spec->name, o->freq ? "" : ", every millisecond");
 	}
 	if (r < 0)
 		return perf_event_explain(r, use.name, &ret->attr, err);
+	ret->attr.config1 = *spec->file ? (uintptr_t)spec->file : ret->attr.config1;
 	snprintf(ret->name, sizeof(ret->name), "%s", use.name);
 	return 0;
+}
+
+/* Do the events of the group whose leader is @first fit into the PMU together? */
+static int try_group(const struct session *session, size_t first, pid_t tid, struct err *err)
+{
+	int fd[SESSION_MAX_EVENTS], n = 0, r = 0;
+
+	for (size_t i = first; i < session->n_events && r == 0; i++) {
+		if (session->how[i].leader != first + 1)
+			break;
+		r = perf_event_open_in(&session->events[i].attr, tid, -1, n ? fd[0] : -1);
+		if (r >= 0) {
+			fd[n++] = r;
+			r = 0;
+		}
+	}
+	while (n)
+		close(fd[--n]);
+	if (r == -EINVAL)
+		return err_set(err, -ENOENT,
+			       "the group of '%s' can't be counted together: too many events, "
+			       "or of several PMUs; name fewer, or without {}",
+			       session->events[first].name);
+	return r < 0 ? perf_event_explain(r, session->events[first].name,
+					  &session->events[first].attr, err) :
+		       0;
+}
+
+static int try_groups(const struct session *session, pid_t tid, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < session->n_events; i++)
+		if (session->how[i].leader == i + 1)
+			r = try_group(session, i, tid, err);
+	return r;
 }
 
 int events_choose(struct session *session, const struct perf_spec *specs, size_t n,
 		  struct perf_options *o, pid_t tid, char fallback[256], struct err *err)
 {
-	fallback[0] = '\0';
 	session->n_events = n;
+	for (size_t i = 0; i < n; i++)
+		o->read |= specs[i].read;
 	for (size_t again = 0; again < 2; again++) {
 		/* Once the kernel is refused for one event, all do without it: they
 		 * share one sample_type. */
 		bool kernel = o->kernel;
 
+		fallback[0] = '\0';
 		for (size_t i = 0; i < n; i++) {
 			struct perf_options one = *o;
 			int r;
@@ -91,12 +206,13 @@ int events_choose(struct session *session, const struct perf_spec *specs, size_t
 				       err);
 			if (r < 0)
 				return r;
+			tell_how(&session->how[i], &specs[i]);
 			o->kernel = one.kernel;
 		}
 		if (kernel == o->kernel)
 			break;
 	}
-	return 0;
+	return try_groups(session, tid, err);
 }
 
 static bool can_open(const struct perf_event_attr *attr, pid_t tid, int cpu)

@@ -47,6 +47,20 @@ static struct cursor body_of(const struct perf_event_header *h)
 	};
 }
 
+/* PERF_FORMAT_GROUP, ID and both times. */
+static void take_reads(struct cursor *c, struct perf_sample *s)
+{
+	uint64_t n = take_u64(c);
+
+	take(c, 16); /* enabled and running, ns */
+	if (n > c->left / 16) {
+		c->bad = true;
+		return;
+	}
+	s->n_reads = (uint32_t)n;
+	s->reads = take(c, n * 16);
+}
+
 static void take_chain(struct cursor *c, struct perf_sample *s)
 {
 	uint64_t n = take_u64(c);
@@ -108,6 +122,8 @@ int perf_decode_sample(const struct perf_event_header *h, uint64_t sample_type,
 	take_u32(&c);
 	if (sample_type & PERF_SAMPLE_PERIOD)
 		ret->period = take_u64(&c);
+	if (sample_type & PERF_SAMPLE_READ)
+		take_reads(&c, ret);
 	if (sample_type & PERF_SAMPLE_CALLCHAIN)
 		take_chain(&c, ret);
 	take_regs(&c, ret);

@@ -17,6 +17,8 @@ struct perf_sample {
 	pid_t pid, tid;
 	uint32_t cpu;
 	uint16_t misc;
+	const unsigned char *reads; /* n_reads pairs of value and id */
+	uint32_t n_reads;
 	const unsigned char *kchain; /* n_kchain addresses, markers included */
 	uint32_t n_kchain;
 	bool have_user; /* user_ip and user_sp are valid */
@@ -34,8 +36,8 @@ struct perf_trailer {
 };
 enum { PERF_TRAILER = 32 };
 
-/* @sample_type: the events'; with or without CALLCHAIN and PERIOD (0 then). 0, or
- * -EBADMSG. */
+/* @sample_type: the events'; with or without CALLCHAIN, READ and PERIOD (0 then). 0,
+ * or -EBADMSG. */
 int perf_decode_sample(const struct perf_event_header *h, uint64_t sample_type,
 		       struct perf_sample *ret);
 

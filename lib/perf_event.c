@@ -17,11 +17,16 @@
 struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
 					  const struct perf_options *o)
 {
-	bool ring0 = o->kernel && (spec->kernel || !spec->user);
+	bool tracepoint = spec->type == PERF_TYPE_TRACEPOINT; /* they lie in the kernel */
+	bool ring0 = (o->kernel || tracepoint) && (spec->kernel || !spec->user);
+	bool each = spec->each && !o->said;
 	struct perf_event_attr a = {
 		.size = sizeof(a),
 		.type = spec->type,
 		.config = spec->config,
+		.bp_type = spec->bp_type,
+		.config1 = *spec->file ? (uintptr_t)spec->file : spec->config1,
+		.config2 = spec->config2,
 		.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
 			       PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR | PERF_SAMPLE_CPU |
 			       PERF_SAMPLE_REGS_USER,
@@ -34,7 +39,7 @@ struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
 		.exclude_hv = !spec->hv,
 		.exclude_callchain_user = 1,
 		.precise_ip = spec->precise & 3u,
-		.freq = o->freq,
+		.freq = o->freq && !each && !spec->led,
 		.wakeup_events = 1,
 		.inherit = o->inherit,
 		.inherit_thread = o->inherit && o->threads_only,
@@ -43,11 +48,17 @@ struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
 	};
 
 	/* A union: sample_freq is the same word. */
-	a.sample_period = o->value;
+	a.sample_period = spec->led ? 0 : each ? 1 : o->value;
 	/* With a fixed period it would make each software event a sample (perf_swevent_event).
 	 */
 	if (o->freq)
 		a.sample_type |= PERF_SAMPLE_PERIOD;
+	if (o->read) {
+		a.sample_type |= PERF_SAMPLE_READ;
+		a.read_format = PERF_FORMAT_GROUP | PERF_FORMAT_ID |
+				PERF_FORMAT_TOTAL_TIME_ENABLED |
+				PERF_FORMAT_TOTAL_TIME_RUNNING;
+	}
 	if (o->kernel)
 		a.sample_type |= PERF_SAMPLE_CALLCHAIN;
 	if (o->stack)
@@ -91,11 +102,24 @@ bool perf_event_is_switch(const struct perf_event_attr *attr)
 		attr->config == PERF_COUNT_SW_CGROUP_SWITCHES);
 }
 
-int perf_event_open_fd(const struct perf_event_attr *attr, pid_t tid, int cpu)
+int perf_event_open_in(const struct perf_event_attr *attr, pid_t tid, int cpu, int leader)
 {
-	long fd = syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	long fd = syscall(SYS_perf_event_open, attr, tid, cpu, leader, PERF_FLAG_FD_CLOEXEC);
 
 	return fd < 0 ? -errno : (int)fd;
+}
+
+int perf_event_open_fd(const struct perf_event_attr *attr, pid_t tid, int cpu)
+{
+	return perf_event_open_in(attr, tid, cpu, -1);
+}
+
+/* On ourselves. */
+static bool can_open(const struct perf_event_attr *attr)
+{
+	_cleanup_close_ int fd = perf_event_open_fd(attr, 0, -1);
+
+	return fd >= 0;
 }
 
 bool perf_event_have_pmu(void)
@@ -104,9 +128,8 @@ bool perf_event_have_pmu(void)
 				    .config = PERF_COUNT_HW_CPU_CYCLES };
 	struct perf_options o = { .value = 1000000000 };
 	struct perf_event_attr a = perf_event_attr_of(&cycles, &o);
-	_cleanup_close_ int fd = perf_event_open_fd(&a, 0, -1);
 
-	return fd >= 0;
+	return can_open(&a);
 }
 
 int perf_event_sysctl(const char *name, int missing)
@@ -130,6 +153,69 @@ static bool is_software(const struct perf_event_attr *attr)
 	return attr->type == PERF_TYPE_SOFTWARE;
 }
 
+static bool can_count(struct perf_event_attr attr)
+{
+	attr.freq = 0;
+	attr.sample_period = attr.sample_type = 0;
+	attr.inherit = attr.inherit_thread = 0;
+	return can_open(&attr);
+}
+
+static bool can_without_group(struct perf_event_attr attr)
+{
+	attr.sample_type &= ~(uint64_t)PERF_SAMPLE_READ;
+	return can_open(&attr);
+}
+
+static int explain_breakpoint(int code, const char *name, struct err *err)
+{
+	if (code == -EINVAL)
+		return err_set(err, -ENOENT,
+			       "event '%s': a breakpoint is 1, 2, 4 or 8 bytes long and lies "
+			       "at a multiple of that; many processors can't watch reads "
+			       "alone (use rw), and :x is %zu long",
+			       name, sizeof(long));
+	if (code == -ENOSPC)
+		return err_set(
+			err, -ENOENT,
+			"event '%s': the processor's debug registers are all in use (x86 "
+			"has 4)",
+			name);
+	return err_set(err, -ENOENT,
+		       "event '%s': this machine gives no hardware breakpoints (%s)", name,
+		       strerror(-code));
+}
+
+static bool is_probe(const char *name)
+{
+	return !strncmp(name, "uprobe:", 7) || !strncmp(name, "uretprobe:", 10) ||
+	       !strncmp(name, "usdt:", 5);
+}
+
+/* Those in the kernel, and those that change code, are not for everybody. */
+static int explain_right(const char *name, const struct perf_event_attr *attr, struct err *err)
+{
+	int paranoid = perf_event_sysctl("perf_event_paranoid", -1);
+
+	if (attr->type == PERF_TYPE_TRACEPOINT)
+		return err_set(
+			err, -EACCES,
+			"not permitted to open event '%s', which lies in the kernel; run "
+			"as root, or with CAP_PERFMON, or set kernel.perf_event_paranoid "
+			"(%d) to 1",
+			name, paranoid);
+	if (is_probe(name))
+		return err_set(err, -EACCES,
+			       "not permitted to open event '%s', which changes code; run as "
+			       "root, or with CAP_PERFMON",
+			       name);
+	return err_set(err, -EACCES,
+		       "not permitted to open event '%s' on this process "
+		       "(kernel.perf_event_paranoid is %d); run as root, or with CAP_PERFMON "
+		       "and CAP_SYS_PTRACE, or on a process of your own",
+		       name, paranoid);
+}
+
 static int explain_einval(const char *name, const struct perf_event_attr *attr,
 			  struct err *err)
 {
@@ -140,6 +226,20 @@ static int explain_einval(const char *name, const struct perf_event_attr *attr,
 			       "-F %llu is above this kernel's limit of %d Hz "
 			       "(kernel.perf_event_max_sample_rate)",
 			       (unsigned long long)attr->sample_freq, max);
+	if (attr->type == PERF_TYPE_BREAKPOINT)
+		return explain_breakpoint(-EINVAL, name, err);
+	if (attr->sample_type & PERF_SAMPLE_READ && attr->inherit && can_without_group(*attr))
+		return err_set(
+			err, -ENOENT,
+			"event '%s': this kernel can't sample groups (:S) where new "
+			"threads are followed (Linux 6.13); name threads (-t), or leave "
+			":S out",
+			name);
+	if (attr->type >= PERF_TYPE_MAX && can_count(*attr))
+		return err_set(err, -ENOENT,
+			       "event '%s' can be counted but not sampled: it has no "
+			       "interrupt; read it with another, {cpu-clock,%s}:S",
+			       name, name);
 	return err_set(err, -ENOENT, "this kernel refuses event '%s' with these settings",
 		       name);
 }
@@ -147,11 +247,8 @@ static int explain_einval(const char *name, const struct perf_event_attr *attr,
 static int explain_missing(const char *name, const struct perf_event_attr *attr,
 			   struct err *err)
 {
-	if (attr->precise_ip)
-		return err_set(err, -ENOENT,
-			       "event '%s' can't be precise on this machine; try it without "
-			       ":%.*s",
-			       name, attr->precise_ip, "ppp");
+	if (attr->type == PERF_TYPE_BREAKPOINT)
+		return explain_breakpoint(-ENOENT, name, err);
 	if (!is_software(attr) && !perf_event_have_pmu())
 		return err_set(err, -ENOENT,
 			       "event '%s' needs a hardware PMU and this machine shows none "
@@ -169,11 +266,7 @@ int perf_event_explain(int code, const char *name, const struct perf_event_attr 
 	switch (-code) {
 	case EACCES:
 	case EPERM:
-		return err_set(err, -EACCES,
-			       "not permitted to open event '%s' on this process "
-			       "(kernel.perf_event_paranoid is %d); run as root, or with "
-			       "CAP_PERFMON and CAP_SYS_PTRACE, or on a process of your own",
-			       name, perf_event_sysctl("perf_event_paranoid", -1));
+		return explain_right(name, attr, err);
 	case ESRCH:
 		return err_set(err, -ESRCH, "the process is gone");
 	case EMFILE:
@@ -188,6 +281,8 @@ int perf_event_explain(int code, const char *name, const struct perf_event_attr 
 	case EOPNOTSUPP:
 	case ENXIO:
 		return explain_missing(name, attr, err);
+	case ENOSPC:
+		return explain_breakpoint(code, name, err);
 	case ENOSYS:
 		return err_set(err, -ENOENT, "this kernel has no perf events");
 	default:

@@ -16,6 +16,7 @@
 
 struct perf_options {
 	bool freq; /* value is Hz, else a period */
+	bool said; /* by the user; else of triggers each one is a sample */
 	uint64_t value;
 	bool kernel;	   /* count in the kernel too, with its call chain */
 	bool side;	   /* this event carries MMAP2, COMM, FORK and SWITCH records */
@@ -24,12 +25,14 @@ struct perf_options {
 	bool threads_only; /* inherit to threads but not to children (5.13+) */
 	bool disabled;	   /* does not start yet */
 	bool on_exec;	   /* starts at the next exec */
+	bool read;	   /* samples hold the counts of their group (PERF_SAMPLE_READ) */
 	uint32_t stack;	   /* bytes of the user stack with each sample; a multiple of 8 */
 };
 
 /* The attr for @spec. All events of a recording share one sample_type
- * (PERF_SAMPLE_*): IDENTIFIER IP TID TIME ADDR CPU REGS_USER, PERIOD when @o->freq, CALLCHAIN
- * when @o->kernel and STACK_USER when @o->stack; perf_decode.h relies on it. */
+ * (PERF_SAMPLE_*): IDENTIFIER IP TID TIME ADDR CPU REGS_USER, PERIOD when @o->freq, READ when
+ * @o->read, CALLCHAIN when @o->kernel and STACK_USER when @o->stack; perf_decode.h relies on
+ * it. It borrows @spec->file. */
 struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
 					  const struct perf_options *o);
 
@@ -44,6 +47,9 @@ bool perf_event_is_switch(const struct perf_event_attr *attr);
 
 /* perf_event_open(2), close-on-exec. A descriptor or -errno. */
 int perf_event_open_fd(const struct perf_event_attr *attr, pid_t tid, int cpu);
+
+/* The same in the group of @leader, which is open for the same thread and CPU; -1: none. */
+int perf_event_open_in(const struct perf_event_attr *attr, pid_t tid, int cpu, int leader);
 
 /* Why opening @name failed with @code, and what to do: a sentence into @err.
  * Returns -ENOENT for an event that can't be had here (exit 5), -EACCES where a

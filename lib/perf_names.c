@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,57 +155,151 @@ static int parse_modifiers(const char *s, size_t n, struct perf_spec *ret)
 	return n ? 0 : -EINVAL;
 }
 
-/* Kinds that have their place but are not built. */
-static const char *unbuilt(const char *s, size_t n)
+/* ADDR[/LEN][:rwx] after "mem:"; the defaults are perf's. Where it ends, NULL: malformed. */
+static const char *parse_mem(const char *s, struct perf_spec *ret)
 {
-	if (s[0] == '{')
-		return "event groups are";
-	if (!strncmp(s, "uprobe:", 7) || !strncmp(s, "uretprobe:", 10))
-		return "uprobes are";
-	if (!strncmp(s, "mem:", 4))
-		return "breakpoint events are";
-	if (memchr(s, '/', n))
-		return "PMU-qualified events are";
-	if (memchr(s, ':', n))
-		return "tracepoints are";
-	return NULL;
+	char *end;
+	size_t access;
+
+	if (!isdigit((unsigned char)*s))
+		return NULL;
+	ret->config1 = strtoull(s, &end, 0);
+	if (*end == '/')
+		ret->config2 = strtoull(end + 1, &end, 10);
+	access = *end == ':' ? strspn(end + 1, "rwx") : 0;
+	for (size_t i = 1; i <= access; i++)
+		ret->bp_type |= end[i] == 'r' ? HW_BREAKPOINT_R :
+				end[i] == 'w' ? HW_BREAKPOINT_W :
+						HW_BREAKPOINT_X;
+	if (!ret->bp_type)
+		ret->bp_type = HW_BREAKPOINT_RW;
+	if (!ret->config2)
+		ret->config2 = ret->bp_type == HW_BREAKPOINT_X ? sizeof(long) : 4;
+	ret->type = PERF_TYPE_BREAKPOINT;
+	ret->each = true;
+	return access ? end + 1 + access : end;
+}
+
+/* After the base name: nothing, or a colon and modifiers; behind a slash the colon may be
+ * left out. */
+static int parse_rest(const char *s, struct perf_spec *ret, struct err *err)
+{
+	const char *mods = *s == ':' ? s + 1 : s;
+
+	ret->n_base = (size_t)(s - ret->name);
+	if (!*s)
+		return 0;
+	if ((mods == s && s[-1] != '/') || parse_modifiers(mods, strlen(mods), ret) < 0)
+		return err_set(err, -EINVAL,
+			       "event '%s': modifiers are u, k, h and up to three p",
+			       ret->name);
+	return 0;
+}
+
+static int malformed(const struct perf_spec *s, const char *form, struct err *err)
+{
+	return err_set(err, -EINVAL, "event '%s' is not of the form %s", s->name, form);
+}
+
+/* FILE:SYMBOL[+OFFSET] and [FILE:]PROVIDER:NAME; files may contain colons. */
+static int parse_probe(struct perf_spec *ret, const char *form, struct err *err)
+{
+	const char *at = strchr(ret->name, ':') + 1, *last = strrchr(at, ':');
+
+	ret->each = true;
+	ret->n_base = strlen(ret->name);
+	if (!last || last == at || !last[1])
+		return malformed(ret, form, err);
+	return 0;
+}
+
+static const struct {
+	const char *begins;
+	enum perf_kind kind;
+	const char *form;
+} probes[] = {
+	{ "uprobe:", PERF_KIND_UPROBE, "uprobe:FILE:SYMBOL[+OFFSET]" },
+	{ "uretprobe:", PERF_KIND_URETPROBE, "uretprobe:FILE:SYMBOL" },
+	{ "usdt:", PERF_KIND_USDT, "usdt:[FILE:]PROVIDER:NAME" },
+};
+
+/* PMU/TERMS/ or, with what looks like modifiers behind the colon, a word; else
+ * SYSTEM:NAME. */
+static int parse_unresolved(struct perf_spec *ret, struct err *err)
+{
+	const char *slash = strchr(ret->name, '/'), *colon = strchr(ret->name, ':');
+	size_t n = strlen(ret->name);
+
+	if (slash) {
+		slash = strchr(slash + 1, '/');
+		if (!slash || *ret->name == '/')
+			return malformed(ret, "PMU/TERM,.../", err);
+		ret->kind = PERF_KIND_PMU;
+		return parse_rest(slash + 1, ret, err);
+	}
+	if (colon && colon[1] == ':') { /* libpfm4's PMU::EVENT:UNIT */
+		ret->kind = PERF_KIND_WORD;
+		return parse_rest(ret->name + n, ret, err);
+	}
+	if (!colon || colon[1 + strspn(colon + 1, "ukhp")] == '\0') {
+		ret->kind = PERF_KIND_WORD;
+		return parse_rest(colon ? colon : ret->name + n, ret, err);
+	}
+	colon = strchr(colon + 1, ':');
+	ret->kind = PERF_KIND_TRACEPOINT;
+	ret->each = true;
+	return parse_rest(colon ? colon : ret->name + n, ret, err);
+}
+
+static int parse_name(struct perf_spec *ret, struct err *err)
+{
+	size_t base = strcspn(ret->name, ":");
+	const char *end = ret->name + base;
+
+	for (size_t i = 0; i < ARRAY_SIZE(probes); i++)
+		if (!strncmp(ret->name, probes[i].begins, strlen(probes[i].begins))) {
+			ret->kind = probes[i].kind;
+			return parse_probe(ret, probes[i].form, err);
+		}
+	if (!strncmp(ret->name, "mem:", 4))
+		end = parse_mem(ret->name + 4, ret);
+	else if (!perf_names_find(ret->name, base, ret) && !find_raw(ret->name, base, ret))
+		return parse_unresolved(ret, err);
+	return end ? parse_rest(end, ret, err) : malformed(ret, "mem:ADDR[/LEN][:rwx]", err);
 }
 
 static int parse_one(const char *s, size_t n, struct perf_spec *ret, struct err *err)
 {
-	const char *colon = memchr(s, ':', n);
-	size_t base = colon ? (size_t)(colon - s) : n;
-	const char *kind;
-
 	*ret = (struct perf_spec){ 0 };
 	if (n == 0 || n >= sizeof(ret->name))
 		return err_set(err, -EINVAL, "an event name is empty or too long");
 	memcpy(ret->name, s, n);
-	if (find_generic(s, base, ret) || find_cache(s, base, ret) || find_raw(s, base, ret)) {
-		if (colon && parse_modifiers(colon + 1, n - base - 1, ret) < 0)
-			return err_set(err, -EINVAL,
-				       "event '%s': modifiers are u, k, h and up to three p",
-				       ret->name);
-		return 0;
-	}
-	kind = unbuilt(s, n);
-	if (kind)
-		return err_set(err, -ENOTSUP, "event '%s': %s not built into this version",
-			       ret->name, kind);
-	return err_set(err, -ENOENT,
-		       "there is no event '%s'; 'pysampled events' lists what there is",
-		       ret->name);
+	return parse_name(ret, err);
+}
+
+bool perf_names_find(const char *name, size_t n, struct perf_spec *ret)
+{
+	return find_generic(name, n, ret) || find_cache(name, n, ret);
+}
+
+/* Are the slashes in it those of a file, or before a length? */
+static bool has_own_slashes(const char *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(probes); i++)
+		if (!strncmp(s, probes[i].begins, strlen(probes[i].begins)))
+			return true;
+	return !strncmp(s, "mem:", 4);
 }
 
 /* Length of the item at @s: to the next comma outside braces and slashes. */
-static size_t item_length(const char *s)
+static size_t item_length(const char *s, const char *end)
 {
-	bool slash = false;
+	bool slash = false, plain = has_own_slashes(s);
 	int depth = 0;
 	size_t i;
 
-	for (i = 0; s[i]; i++) {
-		if (s[i] == '/')
+	for (i = 0; s + i < end; i++) {
+		if (s[i] == '/' && !plain)
 			slash = !slash;
 		else if (s[i] == '{')
 			depth++;
@@ -216,21 +311,64 @@ static size_t item_length(const char *s)
 	return i;
 }
 
-int perf_names_parse(const char *list, struct perf_spec *ret, size_t cap, size_t *n,
-		     struct err *err)
+static int parse_list(const char *s, const char *end, struct perf_spec *ret, size_t cap,
+		      size_t *n, struct err *err);
+
+/* {A,B,...}[:MODIFIERS], which are each member's; S among them: sampled by the leader. */
+static int parse_group(const char *s, size_t len, struct perf_spec *ret, size_t cap, size_t *n,
+		       struct err *err)
+{
+	const char *close = memrchr(s, '}', len), *mods = close + 1, *end = s + len;
+	size_t first = *n;
+	bool read = false;
+	int r;
+
+	if (!close || memchr(s + 1, '{', len - 1) || (mods < end && *mods++ != ':'))
+		return err_set(err, -EINVAL,
+			       "event group '%.*s' is not of the form {A,B,...}[:S]", (int)len,
+			       s);
+	r = parse_list(s + 1, close, ret, cap, n, err);
+	if (mods < end && *mods == 'S') {
+		read = true;
+		mods++;
+	}
+	for (size_t i = first; r == 0 && i < *n; i++) {
+		ret[i].leader = (uint8_t)(first + 1);
+		ret[i].led = read && i > first;
+		ret[i].read = read && i == first;
+		if (mods < end && parse_modifiers(mods, (size_t)(end - mods), &ret[i]) < 0)
+			r = err_set(err, -EINVAL,
+				    "event group '%.*s': modifiers are S, u, k, h and up to "
+				    "three p",
+				    (int)len, s);
+	}
+	return r;
+}
+
+static int parse_list(const char *s, const char *end, struct perf_spec *ret, size_t cap,
+		      size_t *n, struct err *err)
 {
 	for (;;) {
-		size_t len = item_length(list);
+		size_t len = item_length(s, end);
 		int r;
 
 		if (*n == cap)
 			return err_set(err, -EINVAL, "at most %zu events at once", cap);
-		r = parse_one(list, len, &ret[*n], err);
+		if (*s == '{' && len)
+			r = parse_group(s, len, ret, cap, n, err);
+		else
+			r = parse_one(s, len, &ret[*n], err);
 		if (r < 0)
 			return r;
-		(*n)++;
-		if (!list[len])
+		*n += *s != '{';
+		if (s + len == end)
 			return 0;
-		list += len + 1;
+		s += len + 1;
 	}
+}
+
+int perf_names_parse(const char *list, struct perf_spec *ret, size_t cap, size_t *n,
+		     struct err *err)
+{
+	return parse_list(list, list + strlen(list), ret, cap, n, err);
 }

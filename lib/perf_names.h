@@ -2,9 +2,8 @@
  *
  * perf_names - event names and modifiers as perf has them, to event specs.
  *
- * Pure. Built so far: hardware, software, cache and raw events. Tracepoints,
- * uprobes, breakpoints, PMU-qualified names and groups are recognised and refused
- * by name, so that each has its place.
+ * Pure. Generic, cache, raw and breakpoint events are complete then; of the others the name is
+ * taken apart here, and event_resolve finds out what it means on this machine.
  */
 #ifndef PERF_NAMES_H
 #define PERF_NAMES_H
@@ -13,25 +12,49 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cpus.h"
 #include "err.h"
 
+enum perf_kind {
+	PERF_KIND_READY,      /* type and config say it all */
+	PERF_KIND_WORD,	      /* perhaps a PMU's, or libpfm4's */
+	PERF_KIND_PMU,	      /* PMU/TERM,.../ */
+	PERF_KIND_TRACEPOINT, /* SYSTEM:NAME */
+	PERF_KIND_UPROBE,     /* uprobe:FILE:SYMBOL[+OFFSET] */
+	PERF_KIND_URETPROBE,  /* uretprobe:FILE:SYMBOL */
+	PERF_KIND_USDT,	      /* usdt:[FILE:]PROVIDER:NAME */
+};
+
 struct perf_spec {
-	char name[128]; /* as written */
-	uint32_t type;	/* PERF_TYPE_* */
-	uint64_t config;
+	char name[256]; /* as written; of a hybrid CPU's events with the PMU */
+	size_t n_base;	/* bytes of it that are not modifiers */
+	enum perf_kind kind;
+	uint32_t type; /* PERF_TYPE_*, or a PMU's number */
+	uint32_t bp_type;
+	uint64_t config, config1, config2;
+	char file[1024];   /* where a uprobe is, else "" */
 	bool user, kernel; /* from :u and :k; both false: not said, so both */
 	bool hv;
+	bool each;	 /* a trigger: unless something else is said, each one is a sample */
 	uint8_t precise; /* number of p's */
+	uint8_t leader;	 /* of its group: index + 1, also the leader's own; 0: no group */
+	bool led;	 /* {...}:S: not sampled, but read with its leader */
+	bool read;	 /* ... and that leader */
+	bool some_cpus;	 /* of a hybrid machine: only on these */
+	struct cpus cpus;
 };
 
 /* The comma list @list (commas inside {} and // do not split) into at most @cap
- * specs. 0; -ENOENT there is no such event; -EINVAL malformed; -ENOTSUP a kind that is not
- * built yet; with a sentence naming the item. */
+ * specs, after the *@n that are there. 0; -ENOENT there is no such event; -EINVAL malformed;
+ * with a sentence naming the item. */
 int perf_names_parse(const char *list, struct perf_spec *ret, size_t cap, size_t *n,
 		     struct err *err);
 
 /* Names of generic event @i with its type and config; NULL past the end. Aliases
  * ("cpu-cycles", "faults") follow their event. */
 const char *perf_names_at(size_t i, uint32_t *type, uint64_t *config);
+
+/* The generic or cache event of this name (@n bytes): type and config. False: none. */
+bool perf_names_find(const char *name, size_t n, struct perf_spec *ret);
 
 #endif

@@ -15,6 +15,7 @@
 enum {
 	WATCH_MS = 1000, /* who sees a reader inside a read kicks the control thread before */
 	SEARCH_MS = 50,	 /* while interpreters are being looked for */
+	TAKE_MS = 50,	 /* for messages, before looking at anything else again */
 	SUSPECT_MS = 10, /* a reader was inside a read: still the same one? */
 };
 
@@ -158,6 +159,32 @@ static void take_up(struct recorder *r, pid_t pid, bool unborn)
 		t->unborn = unborn;
 }
 
+/* Events that are not inherited: open them on what is new in @pid. While they are being
+ * opened a thread may run where it leaves no record of it. */
+static void attach_new(struct recorder *r, pid_t pid)
+{
+	struct err err;
+	int ret;
+
+	if (!r->config.tell_threads || !targets_find(&r->tracker.targets, pid))
+		return;
+	atomic_store(&r->config.blind_ns, UINT64_MAX);
+	ret = attach_process(&r->attach, pid, NULL, 0, &err);
+	atomic_store(&r->config.blind_ns, now_ns());
+	if (ret < 0 && ret != -ESRCH && !r->warned_new) {
+		r->warned_new = true;
+		note_say(&r->o.note, "new threads are not sampled: %s", err.text);
+	}
+}
+
+/* From its exec on nothing has to wait for it. */
+static void start_at_once(struct recorder *r)
+{
+	for (size_t i = 0; r->config.tell_threads && i < r->session->n_events; i++)
+		r->session->events[i].attr.disabled =
+			r->session->events[i].attr.enable_on_exec = 0;
+}
+
 static void handle_message(struct recorder *r, uint32_t type, const struct ctl_msg *m)
 {
 	struct target *t = targets_find(&r->tracker.targets, m->pid);
@@ -166,12 +193,20 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 	case CTL_FORK:
 		if (r->o.follow)
 			tracker_forked(&r->tracker, m->pid, m->ppid, m->ptid);
+		attach_new(r, m->pid);
+		break;
+	case CTL_THREAD:
+		attach_new(r, m->pid);
+		break;
+	case CTL_ENDED:
+		attach_forget(&r->attach, m->ptid);
 		break;
 	case CTL_EXEC:
 		/* Our own child's first exec is what we started it for. */
-		if (r->o.child && m->pid == r->o.pids[0] && !r->child_ran)
+		if (r->o.child && m->pid == r->o.pids[0] && !r->child_ran) {
 			r->child_ran = true;
-		else if (t)
+			start_at_once(r);
+		} else if (t)
 			tracker_new(&r->tracker, m->pid);
 		break;
 	case CTL_BEGUN:
@@ -191,11 +226,16 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 	}
 }
 
-static void take_from(struct recorder *r, struct queue *q)
+/* Until then: opening and closing uprobes takes the kernel tens of milliseconds. */
+static void take_from(struct recorder *r, struct queue *q, uint64_t until)
 {
 	const struct queue_record *rec;
 
 	while ((rec = queue_peek(q))) {
+		if (now_ns() > until) {
+			eventfd_write(r->config.kick, 1);
+			return;
+		}
 		handle_message(r, rec->type, (const struct ctl_msg *)rec->data);
 		queue_pop(q);
 	}
@@ -203,13 +243,14 @@ static void take_from(struct recorder *r, struct queue *q)
 
 static void take_messages(struct recorder *r)
 {
+	uint64_t until = now_ns() + TAKE_MS * 1000000;
 	eventfd_t n;
 
 	eventfd_read(r->config.kick, &n);
 	for (size_t i = 0; i < r->config.n_slots; i++)
-		take_from(r, &r->config.slots[i].ctl);
+		take_from(r, &r->config.slots[i].ctl, until);
 	if (r->tracer)
-		take_from(r, &r->traced);
+		take_from(r, &r->traced, until);
 }
 
 /* Reads of @pid hang. */

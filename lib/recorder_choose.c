@@ -50,7 +50,8 @@ static struct capture_want what_is_wanted(const struct recorder *r)
 		const struct perf_event_attr *a = &r->session->events[i].attr;
 
 		want.user_only = want.user_only && a->exclude_kernel;
-		want.kernel_only = want.kernel_only || a->exclude_user;
+		want.kernel_only =
+			want.kernel_only || a->exclude_user || a->type == PERF_TYPE_TRACEPOINT;
 		want.switches = want.switches || perf_event_is_switch(a);
 	}
 	return want;
@@ -75,6 +76,27 @@ static int choose_capture(struct recorder *r, const struct capture_want *want, s
 	return 0;
 }
 
+/* Their events would be taken up in the child's context, as its own, and fail: so would
+ * fork(). */
+static bool has_probe(const struct recorder *r)
+{
+	bool probe = false;
+
+	for (size_t i = 0; i < r->o.n_events; i++)
+		probe |= *r->o.events[i].file;
+	return probe;
+}
+
+/* Events that mean something in the targets alone. */
+static bool has_address(const struct recorder *r)
+{
+	bool breakpoint = false;
+
+	for (size_t i = 0; i < r->o.n_events; i++)
+		breakpoint |= r->o.events[i].type == PERF_TYPE_BREAKPOINT;
+	return breakpoint || has_probe(r);
+}
+
 static void note_choice(const struct recorder *r, const char *fallback, bool kernel,
 			bool user_only)
 {
@@ -92,6 +114,9 @@ static void note_choice(const struct recorder *r, const char *fallback, bool ker
 			 "capture stop: what the kernel does for the target is not sampled");
 	if (r->why.text[0])
 		note_say(&r->o.note, "capture %s: %s", r->capture->name, r->why.text);
+	if (has_probe(r))
+		note_say(&r->o.note, "the kernel puts a breakpoint into the code of the "
+				     "targets for each uprobe, until the recording ends");
 	if (r->capture == &capture_preempt && *preempt_caveat(caveat, sizeof(caveat)))
 		note_say(&r->o.note, "capture preempt: %s", caveat);
 }
@@ -110,10 +135,11 @@ static int choose_all(struct recorder *r, struct err *err)
 		r->o.max_frames > READER_FRAMES && !(r->session->flags & SESSION_ONLY_EXACT);
 	r->perf = (struct perf_options){
 		.freq = r->o.freq,
+		.said = r->o.said,
 		.value = r->o.value,
 		.kernel = r->o.kernel,
 		.data_maps = r->config.oldends,
-		.inherit = r->o.n_tids == 0,
+		.inherit = r->o.n_tids == 0 && !has_probe(r),
 		.threads_only = !r->o.follow,
 		.on_exec = r->o.child,
 	};
@@ -177,7 +203,7 @@ static int plan(struct recorder *r, struct err *err)
 	w.others = r->o.n_pids + (r->capture->stops ? w.cpus : 0); /* pidfds, handovers */
 	if (r->session->places)
 		w.others += PLACES_FDS;
-	limits = attach_limits_now(!r->capture->stops && !r->o.child &&
+	limits = attach_limits_now(!r->capture->stops && !r->o.child && !has_address(r) &&
 				   events_can_wide(r->session, cpus_next(&r->cpus, 0)));
 	ret = attach_plan_make(&w, &limits, &r->plan, err);
 	if (ret < 0)

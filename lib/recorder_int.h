@@ -33,7 +33,7 @@ struct recorder {
 	struct resolver *resolver;
 	int pidfds[RECORDER_MAX_PIDS];
 	struct err why; /* why not a better capture */
-	bool warned_budget, warned_stall, child_ran;
+	bool warned_budget, warned_stall, warned_new, child_ran;
 };
 
 /* recorder_choose.c: session, capture, perf, plan and cpus. 0 or -errno with a sentence. */

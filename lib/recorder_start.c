@@ -210,6 +210,8 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	c->native = r->o.native;
 	c->stack_bytes = r->perf.stack;
 	c->follow = r->o.follow;
+	c->tell_threads =
+		!r->perf.inherit && !r->o.n_tids && !r->capture->stops && !r->plan.wide;
 	for (size_t i = 0; i < n_sinks; i++)
 		if (sinks[i]->ops->needs & SINK_NEEDS_READS)
 			c->tape = true;

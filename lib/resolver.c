@@ -34,6 +34,7 @@ struct resolver {
 	_Atomic bool stop;
 	_Atomic int failed;
 	struct resolver_counts counts;
+	struct counts *reads; /* of groups */
 };
 
 struct resolver *resolver_create(const struct resolver_config *c)
@@ -55,7 +56,8 @@ struct resolver *resolver_create(const struct resolver_config *c)
 		.kernel = names && (c->session->flags & SESSION_KERNEL),
 	});
 	r->inbox = inbox_create(c->queues, c->n_queues);
-	if (r->assembler && r->inbox)
+	r->reads = counts_create();
+	if (r->assembler && r->inbox && r->reads)
 		return r;
 	resolver_destroy(r);
 	return NULL;
@@ -69,6 +71,7 @@ void resolver_destroy(struct resolver *r)
 		free(r->items[i].data);
 	free(r->items);
 	inbox_destroy(r->inbox);
+	counts_destroy(r->reads);
 	assembler_destroy(r->assembler);
 	free(r);
 }
@@ -124,6 +127,28 @@ static struct assemble_input input_of(const struct q_sample *q, struct unwind_re
 	return in;
 }
 
+static void give_one(struct resolver *r, const struct sample *s, const struct stack *stack)
+{
+	r->counts.by_prov[s->prov]++;
+	for (size_t i = 0; i < r->c.n_sinks; i++)
+		note_failure(r, r->c.sinks[i],
+			     r->c.sinks[i]->ops->sample(r->c.sinks[i], s, stack));
+}
+
+/* The leader's sample is one of each member that has counted anything since. */
+static void give_group(struct resolver *r, const struct q_sample *q, const struct stack *stack)
+{
+	for (uint32_t i = 0; i < q->n_reads; i++) {
+		const struct counts_read *read = &q_reads(q)[i];
+		struct sample s = q->sample;
+
+		s.event = (uint32_t)read->event;
+		s.period = counts_since(r->reads, s.tid, read);
+		if (s.period && read->event < r->c.session->n_events)
+			give_one(r, &s, stack);
+	}
+}
+
 static void give_sample(struct resolver *r, struct q_sample *q)
 {
 	struct unwind_regs regs;
@@ -136,10 +161,10 @@ static void give_sample(struct resolver *r, struct q_sample *q)
 		in.native.n_python = in.native.n_anchors = 0;
 		assemble(r->assembler, &in, &stack);
 	}
-	r->counts.by_prov[q->sample.prov]++;
-	for (size_t i = 0; i < r->c.n_sinks; i++)
-		note_failure(r, r->c.sinks[i],
-			     r->c.sinks[i]->ops->sample(r->c.sinks[i], &q->sample, &stack));
+	if (q->n_reads)
+		give_group(r, q, &stack);
+	else
+		give_one(r, &q->sample, &stack);
 }
 
 /* --- what is not a sample --- */

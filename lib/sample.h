@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "cpus.h"
 #include "remote_mem.h"
 
 enum { SESSION_MAX_EVENTS = 16 };
@@ -29,13 +30,24 @@ const char *provenance_name(enum provenance p);
 
 /* One sampled event, as it was really opened. */
 struct event_info {
-	char name[128];		     /* as the user wrote it; the fallback's own name */
+	char name[256];		     /* as the user wrote it; the fallback's own name */
 	struct perf_event_attr attr; /* what was passed to perf_event_open */
+};
+
+/* How one is opened, besides its attr. */
+struct event_how {
+	uint8_t leader; /* of its group: index + 1, also the leader's own; 0: no group */
+	bool led;	/* takes no samples: counted at those of the leader */
+	bool read;	/* ... and that leader */
+	bool probe;	/* an instruction of the target's that is a breakpoint meanwhile */
+	bool some_cpus; /* only on these */
+	struct cpus cpus;
 };
 
 /* What is true for the whole recording. Lives as long as the sinks. */
 struct session {
 	struct event_info events[SESSION_MAX_EVENTS];
+	struct event_how how[SESSION_MAX_EVENTS];
 	size_t n_events;
 	const char *capture;	 /* "preempt", "stop", "async" */
 	const char *capture_why; /* why not a better one, or "" */

@@ -67,11 +67,12 @@ static struct perf_event_attr file_attr(const struct session *s, size_t event)
 		.config2 = a->config2,
 	};
 
-	/* perf opens no file with a tracepoint but without tracefs's formats; its
-	 * name is in the event description */
-	if (a->type == PERF_TYPE_TRACEPOINT) {
+	/* perf opens no file with a tracepoint but without tracefs's formats, and a probe's
+	 * place is known to the kernel only; their names are in the event description */
+	if (a->type == PERF_TYPE_TRACEPOINT || s->how[event].probe) {
 		ret.type = PERF_TYPE_SOFTWARE;
 		ret.config = PERF_COUNT_SW_DUMMY;
+		ret.config1 = ret.config2 = 0;
 	}
 	return ret;
 }

@@ -26,6 +26,9 @@ const struct arch arch_aarch64 = {
 	.calls = { { 2, { 0, 0xfc }, { 0, 0x94 } },	    /* bl */
 		   { 2, { 0xff, 0xff }, { 0x3f, 0xd6 } } }, /* blr */
 	.n_calls = 2,
+	.insn_max = 4,
+	.copy_align = 4,
+	.syscall_regs = 1,
 	.pc_bits = 0x0000ffffffffffff,
 	.nop = 0xd503201f,
 };

@@ -30,6 +30,9 @@ const struct arch arch_x86_64 = {
 		   { 6, { 0xff, 0x38 }, { 0xff, 0x10 } },
 		   { 7, { 0xff, 0x38 }, { 0xff, 0x10 } } },
 	.n_calls = 6,
+	.insn_max = 15,
+	.copy_align = 128,
+	.syscall_regs = 1 << 0 | 1 << 2 | 1 << 12, /* rax, rcx, r11 */
 	.pc_bits = UINT64_MAX,
 	.nop = 0x00401f0f, /* nopl 0(%rax) */
 };

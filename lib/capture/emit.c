@@ -160,6 +160,19 @@ static void copy_python(const struct reader *r, const struct pystack_result *res
 		memcpy(q_anchors(q), res->anchors, q->n_anchors * sizeof(*res->anchors));
 }
 
+static void copy_reads(struct reader *r, const struct perf_sample *s, struct q_sample *q)
+{
+	struct counts_read *to = q_reads(q);
+
+	for (uint32_t i = 0; i < q->n_reads; i++) {
+		uint64_t id = load_u64(s->reads + 16 * (size_t)i + 8);
+
+		to[i] = (struct counts_read){ .id = id,
+					      .value = load_u64(s->reads + 16 * (size_t)i),
+					      .event = reader_event_of(r, id) };
+	}
+}
+
 static struct sample sample_of(const struct reader *r, const struct pending *p,
 			       enum provenance prov, const struct perf_sample *s)
 {
@@ -191,6 +204,7 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 	head.n_kernel = s.n_kchain;
 	head.n_python = python ? res->n : 0;
 	head.n_anchors = python && r->c->native ? res->n_anchors : 0;
+	head.n_reads = r->c->session->how[p->event].read ? s.n_reads : 0;
 	head.sample.truncated = truncated = head.n_python && res->truncated;
 	deep = truncated && r->c->oldends;
 	rest_size(r, &s, res, p->held, &head);
@@ -202,6 +216,7 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 	*q = head;
 	q->n_kernel = copy_kernel(&s, q_kernel(q));
 	copy_python(r, res, q);
+	copy_reads(r, &s, q);
 	rest_copy(r, &s, q);
 	if (truncated && !deep)
 		STATS_ADD(truncated, 1);

@@ -288,13 +288,19 @@ void hold_flush(struct reader *r)
 	r->n_pend = 0;
 }
 
+enum witness hold_witness(const struct pending *p, const void *regs)
+{
+	return arch_same_place(p->regs, regs, p->hold.in_kernel) ||
+			       (p->probe && arch_at_probe(p->regs, regs)) ?
+		       WITNESS_SAME :
+		       WITNESS_MOVED;
+}
+
 /* Was the thread stopped with the registers of @p? */
 static void compare_registers(const struct reader *r, struct pending *p)
 {
-	bool same = p->have_regs &&
-		    arch_same_place(p->regs, r->slot->handover.regs, p->hold.in_kernel);
-
-	p->hold.witness = same ? WITNESS_SAME : WITNESS_MOVED;
+	p->hold.witness =
+		p->have_regs ? hold_witness(p, r->slot->handover.regs) : WITNESS_MOVED;
 }
 
 static void forget_processed(struct reader *r)

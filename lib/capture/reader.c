@@ -17,7 +17,7 @@ enum { STALL_NS = 20000000, JOIN_NS = 50000000 };
 
 /* --- scanning the ring --- */
 
-static uint32_t event_of(struct reader *r, uint64_t id)
+uint32_t reader_event_of(struct reader *r, uint64_t id)
 {
 	uint32_t event;
 
@@ -68,9 +68,7 @@ static int scan_witness(struct reader *r, const struct perf_event_header *h)
 		if (p->tid != s.tid || p->hold.witness != WITNESS_NONE || !p->have_regs ||
 		    !s.regs)
 			continue;
-		p->hold.witness = arch_same_place(p->regs, s.regs, p->hold.in_kernel) ?
-					  WITNESS_SAME :
-					  WITNESS_MOVED;
+		p->hold.witness = hold_witness(p, s.regs);
 	}
 	return 0;
 }
@@ -104,7 +102,8 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 	const struct session *session = r->c->session;
 	struct perf_sample s;
 	struct pending *p;
-	uint32_t event = h->size >= 16 ? event_of(r, load_u64(h + 1)) : EVENT_IDS_UNKNOWN;
+	uint32_t event =
+		h->size >= 16 ? reader_event_of(r, load_u64(h + 1)) : EVENT_IDS_UNKNOWN;
 
 	if (event == session->n_events) {
 		if (scan_witness(r, h) == 0)
@@ -142,6 +141,7 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 		event_in_kernel(&session->events[event].attr);
 	if (is_switch(&session->events[event].attr))
 		p->hold.witness = WITNESS_SAME; /* its own */
+	p->probe = session->how[event].probe;
 	p->have_regs = s.regs;
 	if (s.regs)
 		memcpy(p->regs, s.regs, arch_host->n_regs * 8u);
@@ -183,6 +183,14 @@ static bool lost_outside(const struct reader *r, const struct side *s, uint64_t 
 	return s->kind == SIDE_LOST && (outside(r, s->time) || pos == r->first_pos);
 }
 
+static void tell_of_thread(struct reader *r, const struct side *s)
+{
+	if (s->kind == SIDE_FORK && s->pid == s->u.fork.ppid)
+		emit_control(r, CTL_THREAD, (struct ctl_msg){ .pid = s->pid });
+	else if (s->kind == SIDE_EXIT)
+		emit_control(r, CTL_ENDED, (struct ctl_msg){ .pid = s->pid, .ptid = s->tid });
+}
+
 static void scan_other(struct reader *r, const struct perf_event_header *h, uint64_t pos)
 {
 	struct side s;
@@ -195,6 +203,8 @@ static void scan_other(struct reader *r, const struct perf_event_header *h, uint
 	emit_side(r, h);
 	if (!known)
 		return;
+	if (r->c->tell_threads)
+		tell_of_thread(r, &s);
 	if (s.kind == SIDE_FORK && s.pid != s.u.fork.ppid)
 		emit_control(r, CTL_FORK,
 			     (struct ctl_msg){ s.pid, s.u.fork.ppid, s.u.fork.ptid });
@@ -225,7 +235,7 @@ static uint64_t scan_record(struct reader *r, uint64_t pos)
 
 /* --- the hold budget --- */
 
-enum { SHED_MS = 10, STOPS_MS = 10, BUSY_MS = 200 };
+enum { SHED_MS = 10, STOPS_MS = 10, BUSY_MS = 200, IDLE_MS = 1000, THREADS_MS = 10 };
 
 /* A thread runs on any CPU and is stopped on none: all readers shed together. */
 static void quiet_all(struct reader *r, uint64_t until)
@@ -319,6 +329,7 @@ static void *reader_main(void *arg)
 {
 	struct reader *r = arg;
 	int busy_ms = r->c->capture->stops ? STOPS_MS : BUSY_MS;
+	int idle_ms = r->c->tell_threads ? THREADS_MS : IDLE_MS;
 	uint64_t left = 0;
 	bool busy = true;
 
@@ -334,7 +345,10 @@ static void *reader_main(void *arg)
 
 		/* Switch records do not wake us, nor do samples that stop nobody: look
 		 * now and then, so that they do not fill the ring. */
-		epoll_wait(r->wake, &ev, 1, left ? SHED_MS : busy ? busy_ms : 1000);
+		epoll_wait(r->wake, &ev, 1,
+			   left ? SHED_MS :
+			   busy ? MIN(busy_ms, idle_ms) :
+				  idle_ms);
 		away = moved_away(r);
 		r->unfit = r->unfit || away;
 		left = over_budget(r);

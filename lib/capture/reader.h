@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "../counts.h"
 #include "../event_ids.h"
 #include "../perf_event.h"
 #include "../pystack.h"
@@ -39,10 +40,12 @@ struct q_sample {
 		stack_at; /* where the stack bytes begin: the red zone, or the stack pointer */
 	uint64_t far_at;  /* of bytes elsewhere: of the thread's own stack, while a signal has
 			   * another */
-	uint32_t n_kernel, n_python, n_anchors, n_regs, n_stack, n_far;
+	uint32_t n_kernel, n_python, n_anchors, n_reads, n_regs, n_stack, n_far;
+	uint32_t pad;
 	/* then uint64_t kernel[n_kernel], struct pystack_frame python[n_python], struct
-	 * pystack_anchor anchors[n_anchors], uint64_t regs[n_regs] (0: not wanted, or not
-	 * known), unsigned char stack[n_stack], at a multiple of 8 unsigned char far[n_far] */
+	 * pystack_anchor anchors[n_anchors], struct counts_read reads[n_reads] (0: no
+	 * group), uint64_t regs[n_regs] (0: not wanted, or not known), unsigned char
+	 * stack[n_stack], at a multiple of 8 unsigned char far[n_far] */
 };
 
 /* The pieces behind a queued sample, by its numbers as they are now. */
@@ -58,9 +61,13 @@ static inline struct pystack_anchor *q_anchors(const struct q_sample *q)
 {
 	return (struct pystack_anchor *)(q_python(q) + q->n_python);
 }
+static inline struct counts_read *q_reads(const struct q_sample *q)
+{
+	return (struct counts_read *)(q_anchors(q) + q->n_anchors);
+}
 static inline unsigned char *q_regs(const struct q_sample *q)
 {
-	return (unsigned char *)(q_anchors(q) + q->n_anchors);
+	return (unsigned char *)(q_reads(q) + q->n_reads);
 }
 static inline unsigned char *q_stack(const struct q_sample *q)
 {
@@ -87,7 +94,15 @@ struct q_deep {
 enum { READER_FRAMES = 1024 };
 
 /* What a reader or the tracer tells the control thread; queued, then @kick is written to. */
-enum ctl_type { CTL_FORK = 1, CTL_EXEC, CTL_EXIT, CTL_UNKNOWN, CTL_BEGUN };
+enum ctl_type {
+	CTL_FORK = 1,
+	CTL_EXEC,
+	CTL_EXIT,
+	CTL_UNKNOWN,
+	CTL_BEGUN,
+	CTL_THREAD, /* with tell_threads: one more in @pid */
+	CTL_ENDED,  /* ... and @ptid is gone */
+};
 struct ctl_msg {
 	pid_t pid, ppid, ptid; /* FORK: by which thread of which process */
 	uint64_t time;	       /* CTL_BEGUN: a program that began by then, unseen */
@@ -109,6 +124,7 @@ struct reader_config {
 	uint32_t stack_bytes;		   /* asked for with each sample */
 	size_t queue_bytes;		   /* of each reader's queue, a power of two */
 	bool follow;			   /* unknown processes are children to take up */
+	bool tell_threads;		   /* events are not inherited: tell of new threads */
 	int kick;			   /* eventfd */
 	_Atomic uint64_t start_ns, end_ns; /* samples outside are ignored */
 	_Atomic bool over_budget;	   /* set once */

@@ -23,9 +23,9 @@ struct pending {
 	pid_t pid, tid;
 	uint64_t time;
 	uint32_t event;
-	bool in_kernel;
 	bool have_regs;
-	bool held; /* what was read later is as it was at the sample */
+	bool probe; /* an instruction of the thread's own was a breakpoint */
+	bool held;  /* what was read later is as it was at the sample */
 	uint64_t regs[ARCH_MAX_REGS];
 	struct hold hold;
 };
@@ -59,6 +59,13 @@ struct reader {
 	_Alignas(8) unsigned char bounce[PERF_RECORD_BYTES];
 	unsigned char rest[REST_BYTES], red[RED_BYTES];
 };
+
+/* reader.c: the event that a record's id means, n_events for the witness, or
+ * EVENT_IDS_UNKNOWN. */
+uint32_t reader_event_of(struct reader *r, uint64_t id);
+
+/* hold.c: does a thread with these registers stand where it stood at @p? */
+enum witness hold_witness(const struct pending *p, const void *regs);
 
 /* hold.c: read and emit all pending samples. */
 void hold_flush(struct reader *r);

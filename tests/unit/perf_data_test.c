@@ -233,21 +233,24 @@ static void chain_has_contexts(void **state)
 
 static void attrs_are_uniform(void **state)
 {
-	struct perf_event_attr a[3];
+	struct perf_event_attr a[4];
 	const unsigned char *attrs;
 	struct fixture f;
 
-	set_session(&f, 3);
+	set_session(&f, 4);
 	f.session.events[1].attr.sample_type = PERF_SAMPLE_ADDR | PERF_SAMPLE_RAW;
 	f.session.events[2].attr.type = PERF_TYPE_TRACEPOINT;
+	f.session.events[3].attr.type = 8; /* the uprobe PMU's number here, and our pointer */
+	f.session.events[3].attr.config1 = 0x7ffe1234;
+	f.session.how[3].probe = true;
 	open_sink(&f);
 	end(&f);
 	assert_memory_equal(f.file, "PERFILE2", 8);
 	assert_int_equal(head(&f, 8), HEAD);
 	assert_int_equal(head(&f, 16), ENTRY);
-	assert_int_equal(head(&f, 32), 3 * ENTRY);
+	assert_int_equal(head(&f, 32), 4 * ENTRY);
 	attrs = f.file + head(&f, 24);
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < 4; i++) {
 		memset(&a[i], 0, sizeof(a[i]));
 		memcpy(&a[i], attrs + i * ENTRY, 120);
 		assert_int_equal(a[i].size, 120);
@@ -264,8 +267,11 @@ static void attrs_are_uniform(void **state)
 	assert_true(a[0].freq);
 	assert_int_equal(a[0].sample_period, 99);
 	assert_int_equal(a[1].config, 1);
-	assert_int_equal(a[2].type, PERF_TYPE_SOFTWARE);
-	assert_int_equal(a[2].config, PERF_COUNT_SW_DUMMY);
+	for (size_t i = 2; i < 4; i++) {
+		assert_int_equal(a[i].type, PERF_TYPE_SOFTWARE);
+		assert_int_equal(a[i].config, PERF_COUNT_SW_DUMMY);
+		assert_int_equal(a[i].config1, 0);
+	}
 	drop(&f);
 }
 

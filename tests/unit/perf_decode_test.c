@@ -92,6 +92,39 @@ static void sample_with_a_stack(void **state)
 	assert_int_equal(perf_decode_sample(record_header(&r), WITH_CHAIN, &s), -EBADMSG);
 }
 
+/* A group's counts lie between the period and the chain. */
+static void sample_with_counts(void **state)
+{
+	const uint64_t counts[] = { 2, 5000, 4000, 11, 101, 12, 102 };
+	const uint64_t type = WITH_CHAIN | PERF_SAMPLE_READ;
+	struct perf_sample s;
+	struct record r;
+
+	for (uint64_t claimed = 0; claimed < 5; claimed++) {
+		uint64_t n = claimed == 4 ? UINT64_MAX : claimed;
+		unsigned char *at = r.bytes + PERIOD_AT + 8;
+
+		record_sample(&r, 5, 3, 0x7f0000401234);
+		memmove(at + sizeof(counts), at, r.n - PERIOD_AT - 8);
+		memcpy(at, counts, sizeof(counts));
+		memcpy(at, &n, 8);
+		record_header(&r)->size = (uint16_t)(r.n += sizeof(counts));
+		if (claimed == 2) {
+			assert_int_equal(perf_decode_sample(record_header(&r), type, &s), 0);
+			assert_int_equal(s.n_kchain, 3);
+			assert_int_equal(s.user_ip, 0x7f0000401234);
+			assert_int_equal(load_u64(s.reads + 16), 12);
+			assert_int_equal(load_u64(s.reads + 24), 102);
+		} else if (claimed == 4) {
+			assert_int_equal(perf_decode_sample(record_header(&r), type, &s),
+					 -EBADMSG);
+		} else {
+			perf_decode_sample(record_header(&r), type, &s);
+		}
+		assert_int_equal(s.n_reads, claimed == 4 ? 0 : claimed);
+	}
+}
+
 /* Chains that claim more than there is. */
 static void sample_with_a_wrong_chain(void **state)
 {
@@ -374,6 +407,7 @@ int main(void)
 		cmocka_unit_test(sample_without_parts),
 		cmocka_unit_test(sample_with_a_stack),
 		cmocka_unit_test(sample_with_a_wrong_chain),
+		cmocka_unit_test(sample_with_counts),
 		cmocka_unit_test(side_mmap),
 		cmocka_unit_test(side_mmap_with_build_id),
 		cmocka_unit_test(side_comm),

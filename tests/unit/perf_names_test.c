@@ -3,6 +3,7 @@
  * perf_names: every kind of name, its modifiers, lists, and what is refused how.
  */
 #include <errno.h>
+#include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -113,30 +114,31 @@ static const struct bad_row bad_rows[] = {
 	{ "", -EINVAL, "empty", 0 },
 	{ "cycles,", -EINVAL, "empty", 1 },
 	{ ",cycles", -EINVAL, "empty", 0 },
-	{ LONG_NAME, -EINVAL, "too long", 0 },
+	{ LONG_NAME LONG_NAME, -EINVAL, "too long", 0 },
 	{ "cycles:", -EINVAL, "modifiers", 0 },
 	{ "cycles:x", -EINVAL, "modifiers", 0 },
 	{ "cycles:pppp", -EINVAL, "modifiers", 0 },
 	{ "cycles:u:k", -EINVAL, "modifiers", 0 },
-	{ "cycle", -ENOENT, "'cycle'", 0 },
-	{ "cycles-", -ENOENT, "'cycles-'", 0 },
-	{ "cycless", -ENOENT, "'cycless'", 0 },
-	{ "faults,nosuch,cs", -ENOENT, "'nosuch'", 1 },
-	{ "LLC", -ENOENT, "'LLC'", 0 },
-	{ "LLC-", -ENOENT, "'LLC-'", 0 },
-	{ "LLC-loads-", -ENOENT, "'LLC-loads-'", 0 },
-	{ "LLC-loads-missesx", -ENOENT, "LLC", 0 },
-	{ "LLC-loadx", -ENOENT, "LLC", 0 },
-	{ "r", -ENOENT, "'r'", 0 },
-	{ "r12g", -ENOENT, "'r12g'", 0 },
-	{ "r11112222333344445", -ENOENT, "'r1", 0 },
-	{ "r-1", -ENOENT, "'r-1'", 0 },
-	{ "sched:sched_switch", -ENOTSUP, "tracepoints", 0 },
-	{ "uprobe:/bin/x:f", -ENOTSUP, "uprobes", 0 },
-	{ "uretprobe:/bin/x:f", -ENOTSUP, "uprobes", 0 },
-	{ "mem:0x1000:rw", -ENOTSUP, "breakpoint", 0 },
-	{ "cpu/event=0x3c,umask=1/", -ENOTSUP, "cpu/event=0x3c,umask=1/", 0 },
-	{ "cs,{cycles,instructions}:u", -ENOTSUP, "{cycles,instructions}:u", 1 },
+	{ "cycles:S", -EINVAL, "modifiers", 0 },
+	{ "faults,cs:x,cs", -EINVAL, "'cs:x'", 1 },
+	{ "cpu/event=1", -EINVAL, "PMU/TERM", 0 },
+	{ "/event=1/", -EINVAL, "PMU/TERM", 0 },
+	{ "cpu/event=1/x", -EINVAL, "modifiers", 0 },
+	{ "sched:sched_switch:x", -EINVAL, "modifiers", 0 },
+	{ "mem:", -EINVAL, "mem:ADDR", 0 },
+	{ "mem:main", -EINVAL, "mem:ADDR", 0 },
+	{ "mem:0x10:q", -EINVAL, "modifiers", 0 },
+	{ "uprobe:/bin/x", -EINVAL, "uprobe:FILE:SYMBOL", 0 },
+	{ "uprobe:/bin/x:", -EINVAL, "uprobe:FILE:SYMBOL", 0 },
+	{ "uprobe::f", -EINVAL, "uprobe:FILE:SYMBOL", 0 },
+	{ "usdt:python", -EINVAL, "usdt:[FILE:]PROVIDER:NAME", 0 },
+	{ "{", -EINVAL, "{A,B,...}", 0 },
+	{ "{cs", -EINVAL, "{A,B,...}", 0 },
+	{ "{}", -EINVAL, "empty", 0 },
+	{ "{cs}S", -EINVAL, "{A,B,...}", 0 },
+	{ "{cs,{cs}}", -EINVAL, "{A,B,...}", 0 },
+	{ "{cs,faults}:Sx", -EINVAL, "modifiers", 2 },
+	{ "faults,{cs,cs,cs,cs}", -EINVAL, "4 events", 4 },
 	{ "cs,cs,cs,cs,cs", -EINVAL, "4 events", 4 },
 };
 
@@ -153,6 +155,114 @@ static void bad_names(void **state)
 			fail_msg("\"%s\": %d, %zu good, \"%s\"", row->list, r, n, err.text);
 		assert_int_equal(err.code, r);
 	}
+}
+
+struct kind_row {
+	const char *name;
+	enum perf_kind kind;
+	size_t n_base;
+	const char *modifiers;
+	bool each;
+};
+
+static const struct kind_row kind_rows[] = {
+	{ "cycle", PERF_KIND_WORD, 5, "", false },
+	{ "cycle:up", PERF_KIND_WORD, 5, "u1", false },
+	{ "LLC", PERF_KIND_WORD, 3, "", false },
+	{ "LLC-loads-missesx", PERF_KIND_WORD, 17, "", false },
+	{ "r12g", PERF_KIND_WORD, 4, "", false },
+	{ "r11112222333344445", PERF_KIND_WORD, 18, "", false },
+	{ "skl::INST_RETIRED:ANY", PERF_KIND_WORD, 21, "", false },
+	{ "cpu/event=0x3c,umask=1/", PERF_KIND_PMU, 23, "", false },
+	{ "cpu/cycles/ukpp", PERF_KIND_PMU, 11, "uk2", false },
+	{ "cpu/cycles/:u", PERF_KIND_PMU, 11, "u", false },
+	{ "sched:sched_switch", PERF_KIND_TRACEPOINT, 18, "", true },
+	{ "sched:sched_switch:k", PERF_KIND_TRACEPOINT, 18, "k", true },
+	{ "uprobe:/bin/x:f+0x10", PERF_KIND_UPROBE, 20, "", true },
+	{ "uretprobe:/a:b/x:f", PERF_KIND_URETPROBE, 18, "", true },
+	{ "usdt:python:gc__start", PERF_KIND_USDT, 21, "", true },
+	{ "usdt:/bin/x:python:line", PERF_KIND_USDT, 23, "", true },
+};
+
+/* What is found out later is told apart. */
+static void kinds(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kind_rows); i++) {
+		const struct kind_row *row = &kind_rows[i];
+		struct perf_spec s;
+		struct err err;
+		char m[8];
+		size_t n;
+
+		if (parse(row->name, &s, 1, &n, &err) < 0)
+			fail_msg("%s: %s", row->name, err.text);
+		modifiers_of(&s, m);
+		if (s.kind != row->kind || s.n_base != row->n_base || s.each != row->each ||
+		    strcmp(m, row->modifiers))
+			fail_msg("%s: kind %d, base %zu, %s", row->name, s.kind, s.n_base, m);
+	}
+}
+
+struct mem_row {
+	const char *name;
+	uint64_t addr, len;
+	uint32_t access;
+	const char *modifiers;
+};
+
+static const struct mem_row mem_rows[] = {
+	{ "mem:0x1000", 0x1000, 4, HW_BREAKPOINT_RW, "" },
+	{ "mem:4096/1:w", 4096, 1, HW_BREAKPOINT_W, "" },
+	{ "mem:0x7fffffff0000/8:rw:u", 0x7fffffff0000, 8, HW_BREAKPOINT_RW, "u" },
+	{ "mem:0x1000:x", 0x1000, sizeof(long), HW_BREAKPOINT_X, "" },
+	{ "mem:0x1000:k", 0x1000, 4, HW_BREAKPOINT_RW, "k" },
+};
+
+static void breakpoints(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(mem_rows); i++) {
+		const struct mem_row *row = &mem_rows[i];
+		struct perf_spec s;
+		struct err err;
+		char m[8];
+		size_t n;
+
+		if (parse(row->name, &s, 1, &n, &err) < 0)
+			fail_msg("%s: %s", row->name, err.text);
+		modifiers_of(&s, m);
+		assert_int_equal(s.kind, PERF_KIND_READY);
+		assert_int_equal(s.type, PERF_TYPE_BREAKPOINT);
+		if (s.config1 != row->addr || s.config2 != row->len ||
+		    s.bp_type != row->access || strcmp(m, row->modifiers) || !s.each)
+			fail_msg("%s: 0x%llx %llu %u %s", row->name,
+				 (unsigned long long)s.config1, (unsigned long long)s.config2,
+				 s.bp_type, m);
+	}
+}
+
+static void groups(void **state)
+{
+	struct perf_spec s[6];
+	struct err err;
+	size_t n;
+
+	assert_int_equal(parse("cs,{cycles,cpu/a=1,b=2/,faults:u}:Sk,{r1,r2}", s, 6, &n, &err),
+			 0);
+	assert_int_equal(n, 6);
+	assert_false(s[0].leader || s[0].read || s[0].led);
+	for (size_t i = 1; i < 4; i++) {
+		assert_int_equal(s[i].leader, 2);
+		assert_int_equal(s[i].read, i == 1);
+		assert_int_equal(s[i].led, i > 1);
+		assert_true(s[i].kernel);
+	}
+	assert_true(s[3].user && !s[2].user);
+	assert_string_equal(s[2].name, "cpu/a=1,b=2/");
+	assert_true(s[4].leader == 5 && s[5].leader == 5 && !s[4].read && !s[5].led);
+	/* Slashes of a file or a length don't keep a list together. */
+	assert_int_equal(parse("uprobe:/x:f,mem:0x10/8:w,cs", s, 6, &n, &err), 0);
+	assert_int_equal(n, 3);
+	assert_string_equal(s[2].name, "cs");
 }
 
 /* Several -e add up; a list is as long as it may be. */
@@ -199,6 +309,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(good_names),
 		cmocka_unit_test(bad_names),
+		cmocka_unit_test(kinds),
+		cmocka_unit_test(breakpoints),
+		cmocka_unit_test(groups),
 		cmocka_unit_test(lists),
 		cmocka_unit_test(listed_names_parse),
 	};

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * insn - where instructions begin: a breakpoint anywhere else would break the program. Pure.
+ */
+#ifndef INSN_H
+#define INSN_H
+
+#include <stdbool.h>
+
+#include "../base.h"
+
+/* Bytes of the x86-64 instruction at @p, of which @n can be read; 0: none that is known.
+ * Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, appendix A. */
+size_t insn_x86_length(const unsigned char *p, size_t n);
+
+/* Does an instruction of this machine begin at @at in @code, at whose beginning one does? */
+bool insn_begins(struct bytes code, size_t at);
+
+#endif

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: MIT */
+#include "uprobe.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "arch/insn.h"
+#include "nearest.h"
+#include "pmu.h"
+#include "proc.h"
+#include "rootfile.h"
+
+enum { NT_STAPSDT = 3 };
+
+/* --- files --- */
+
+bool uprobe_offset(const struct elfimage *im, uint64_t vaddr, bool code, uint64_t *ret)
+{
+	for (size_t i = 0; i < im->n_ph; i++) {
+		const Elf64_Phdr *p = &im->ph[i];
+
+		if (p->p_type == PT_LOAD && vaddr - p->p_vaddr < p->p_filesz &&
+		    (!code || p->p_flags & PF_X)) {
+			*ret = vaddr - p->p_vaddr + p->p_offset;
+			return true;
+		}
+	}
+	return false;
+}
+
+static int open_file(const struct perf_spec *s, const char *path, struct elfimage *im,
+		     int *ret, struct err *err)
+{
+	int r = *ret = rootfile_open(-1, path);
+
+	if (r >= 0)
+		r = elfimage_init(im, *ret, (struct bytes){ 0 });
+	if (r == -ENOEXEC)
+		return err_set(err, -ENOENT, "event '%s': '%s' is no 64-bit ELF file", s->name,
+			       path);
+	if (r == -EACCES)
+		return err_set(err, r, "event '%s': '%s' may not be read", s->name, path);
+	return r < 0 ? err_set(err, -ENOENT, "event '%s': '%s': %s", s->name, path,
+			       strerror(-r)) :
+		       0;
+}
+
+/* --- symbols --- */
+
+/* Functions only, without what is behind '@'. */
+static bool symbol_name(const Elf64_Sym *sym, struct bytes names, char *ret, size_t size)
+{
+	const char *name = (const char *)names.at + sym->st_name;
+
+	if (ELF64_ST_TYPE(sym->st_info) != STT_FUNC || sym->st_shndx == SHN_UNDEF ||
+	    sym->st_name >= names.n)
+		return false;
+	snprintf(ret, size, "%.*s", (int)MIN(strcspn(name, "@"), size - 1), name);
+	return true;
+}
+
+/* Call @each for the functions of one table until it says true. */
+static bool each_function(const struct elfimage *im, const Elf64_Shdr *table,
+			  bool (*each)(void *arg, const char *name, uint64_t vaddr), void *arg)
+{
+	_cleanup_bytes_ struct bytes syms = elfimage_bytes(im, table), names = { 0 };
+	bool done = false;
+
+	if (table->sh_link < im->n_sh)
+		names = elfimage_bytes(im, &im->sh[table->sh_link]);
+	for (size_t at = 0; !done && names.at && at + sizeof(Elf64_Sym) <= syms.n;
+	     at += sizeof(Elf64_Sym)) {
+		char name[512];
+		Elf64_Sym sym;
+
+		memcpy(&sym, syms.at + at, sizeof(sym));
+		if (symbol_name(&sym, names, name, sizeof(name)))
+			done = each(arg, name, sym.st_value);
+	}
+	return done;
+}
+
+static bool each_symbol(const struct elfimage *im,
+			bool (*each)(void *arg, const char *name, uint64_t vaddr), void *arg)
+{
+	bool done = false;
+
+	for (size_t i = 0; !done && i < im->n_sh; i++)
+		if (im->sh[i].sh_type == SHT_SYMTAB || im->sh[i].sh_type == SHT_DYNSYM)
+			done = each_function(im, &im->sh[i], each, arg);
+	return done;
+}
+
+struct wanted {
+	const char *name;
+	uint64_t vaddr;
+};
+
+static bool is_wanted(void *arg, const char *name, uint64_t vaddr)
+{
+	struct wanted *w = arg;
+
+	w->vaddr = vaddr;
+	return !strcmp(name, w->name);
+}
+
+static bool offer(void *near, const char *name, uint64_t vaddr)
+{
+	(void)vaddr;
+	nearest_offer(near, name);
+	return false;
+}
+
+struct cover {
+	uint64_t vaddr, start; /* what is nearest below it; 0: nothing */
+};
+
+static bool is_below(void *arg, const char *name, uint64_t start)
+{
+	struct cover *c = arg;
+
+	(void)name;
+	if (start <= c->vaddr && start > c->start)
+		c->start = start;
+	return false;
+}
+
+/* Of the function that @vaddr is in; else of the section. */
+static uint64_t start_below(const struct elfimage *im, uint64_t vaddr)
+{
+	struct cover c = { .vaddr = vaddr };
+
+	for (size_t i = 0; i < im->n_sh; i++)
+		if (im->sh[i].sh_flags & SHF_EXECINSTR)
+			is_below(&c, "", im->sh[i].sh_addr);
+	each_symbol(im, is_below, &c);
+	return c.start;
+}
+
+/* A breakpoint within an instruction would make another one of it. */
+static bool is_instruction(const struct elfimage *im, uint64_t vaddr)
+{
+	uint64_t start = start_below(im, vaddr), offset;
+	_cleanup_bytes_ struct bytes code = { 0 };
+
+	if (!start || !uprobe_offset(im, start, true, &offset))
+		return false;
+	code = elfimage_part(im, offset, vaddr - start + 1);
+	return insn_begins(code, vaddr - start);
+}
+
+/* SYMBOL[+OFFSET], or an address. */
+static int find_place(const struct perf_spec *s, const struct elfimage *im, char *symbol,
+		      uint64_t *ret, struct err *err)
+{
+	char *plus = strrchr(symbol, '+'), *end = NULL, text[512];
+	struct nearest near = { .want = symbol };
+	struct wanted wanted = { .name = symbol };
+	uint64_t more = plus ? strtoull(plus + 1, &end, 0) : 0;
+
+	/* Elsewhere in a function the return address is not where the kernel takes it. */
+	if (s->kind == PERF_KIND_URETPROBE && (plus || isdigit((unsigned char)*symbol)))
+		return err_set(err, -EINVAL, "event '%s': a return is named by its function",
+			       s->name);
+	if (plus && (*end || end == plus + 1))
+		return err_set(err, -EINVAL, "event '%s': '%s' is no offset", s->name,
+			       plus + 1);
+	if (plus)
+		*plus = '\0';
+	if (!strncmp(symbol, "0x", 2)) {
+		*ret = strtoull(symbol, &end, 0);
+		if (*end)
+			return err_set(err, -EINVAL, "event '%s': '%s' is no address", s->name,
+				       symbol);
+	} else if (each_symbol(im, is_wanted, &wanted)) {
+		*ret = wanted.vaddr;
+	} else {
+		each_symbol(im, offer, &near);
+		return err_set(err, -ENOENT, "event '%s': the file has no function '%s'%s",
+			       s->name, symbol, nearest_text(&near, text, sizeof(text)));
+	}
+	*ret += more;
+	if ((more || *symbol == '0') && !is_instruction(im, *ret))
+		return err_set(err, -ENOENT,
+			       "event '%s': no code, or no instruction begins there", s->name);
+	return 0;
+}
+
+/* --- the event --- */
+
+/* @path must be absolute: it is opened again for each thread. */
+static int complete(const char *devices, struct perf_spec *s, const char *path, uint64_t place,
+		    uint64_t counter, struct err *err)
+{
+	bool returns = s->kind == PERF_KIND_URETPROBE;
+
+	if (pmu_type(devices, "uprobe", &s->type) < 0)
+		return err_set(err, -ENOENT,
+			       "event '%s': this kernel has no uprobe PMU (Linux 4.17 with "
+			       "CONFIG_UPROBE_EVENTS)",
+			       s->name);
+	if (strlen(path) >= sizeof(s->file))
+		return err_set(err, -EINVAL, "event '%s': the file's path is too long",
+			       s->name);
+	if (returns && pmu_set(devices, "uprobe", "retprobe", 1, s) < 0)
+		return err_set(err, -ENOENT, "event '%s': this kernel has no uretprobes",
+			       s->name);
+	if (counter && pmu_set(devices, "uprobe", "ref_ctr_offset", counter, s) < 0)
+		return err_set(err, -ENOENT,
+			       "event '%s': this kernel can't switch on probes with a "
+			       "semaphore (Linux 4.20)",
+			       s->name);
+	snprintf(s->file, sizeof(s->file), "%s", path);
+	s->config2 = place;
+	s->each = true;
+	s->kind = PERF_KIND_READY;
+	return 0;
+}
+
+/* malloc'ed. Not by realpath() where it is absolute: /proc/PID/root leads elsewhere than its
+ * text. NULL: there is none. */
+static char *absolute(const char *path)
+{
+	return *path == '/' ? strdup(path) : realpath(path, NULL);
+}
+
+/* Splits "FILE:LAST" at the last colon. */
+static char *split_last(char *text)
+{
+	char *colon = strrchr(text, ':');
+
+	*colon = '\0';
+	return colon + 1;
+}
+
+int uprobe_resolve(const char *devices, struct perf_spec *s, struct err *err)
+{
+	_cleanup_free_ char *path = NULL;
+	struct elfimage im = { 0 };
+	uint64_t vaddr = 0, place = 0;
+	char file[256], *symbol;
+	int fd = -1, r;
+
+	snprintf(file, sizeof(file), "%s", strchr(s->name, ':') + 1);
+	symbol = split_last(file);
+	path = absolute(file);
+	r = open_file(s, path ? path : file, &im, &fd, err);
+	if (r == 0)
+		r = find_place(s, &im, symbol, &vaddr, err);
+	if (r == 0 && !uprobe_offset(&im, vaddr, true, &place))
+		r = err_set(err, -ENOENT, "event '%s': there is no code at 0x%llx of the file",
+			    s->name, (unsigned long long)vaddr);
+	if (r == 0)
+		r = complete(devices, s, path, place, 0, err);
+	elfimage_deinit(&im);
+	base_close(&fd);
+	return r;
+}
+
+/* --- USDT --- */
+
+/* A string that ends before @end; what is behind it. NULL: it does not. */
+static const char *take_name(const char **s, const char *end)
+{
+	const char *name = *s, *nul = memchr(name, '\0', (size_t)(end - name));
+
+	*s = nul ? nul + 1 : end;
+	return nul ? name : NULL;
+}
+
+bool uprobe_next_note(struct bytes *notes, uint64_t base, struct uprobe_note *ret)
+{
+	Elf64_Nhdr nh;
+
+	while (notes->n >= sizeof(nh)) {
+		const unsigned char *owner = notes->at + sizeof(nh);
+		uint64_t desc, next;
+		const char *s, *end;
+
+		memcpy(&nh, notes->at, sizeof(nh));
+		desc = sizeof(nh) + (((uint64_t)nh.n_namesz + 3) & ~UINT64_C(3));
+		next = desc + (((uint64_t)nh.n_descsz + 3) & ~UINT64_C(3));
+		if (desc + nh.n_descsz > notes->n)
+			break;
+		s = (const char *)notes->at + desc;
+		end = s + nh.n_descsz;
+		next = MIN(next, notes->n);
+		notes->at += next;
+		notes->n -= next;
+		if (nh.n_type != NT_STAPSDT || nh.n_namesz != 8 || nh.n_descsz < 24 ||
+		    memcmp(owner, "stapsdt", 8) != 0)
+			continue;
+		ret->pc = load_u64(s);
+		ret->semaphore = load_u64(s + 16);
+		if (base) { /* prelink has moved the file's addresses */
+			ret->pc += base - load_u64(s + 8);
+			ret->semaphore += ret->semaphore ? base - load_u64(s + 8) : 0;
+		}
+		s += 24;
+		ret->provider = take_name(&s, end);
+		ret->name = take_name(&s, end);
+		if (ret->provider && ret->name)
+			return true;
+	}
+	return false;
+}
+
+struct usdt {
+	const char *devices, *want; /* "PROVIDER:NAME" */
+	const struct perf_spec *like;
+	struct nearest near;
+	struct perf_spec *ret;
+	size_t cap, n;
+};
+
+static int add_place(struct usdt *u, const struct elfimage *im, const char *path,
+		     const struct uprobe_note *note, struct err *err)
+{
+	struct perf_spec s = *u->like;
+	uint64_t place, counter = 0;
+
+	if (!uprobe_offset(im, note->pc, true, &place) ||
+	    (note->semaphore && !uprobe_offset(im, note->semaphore, false, &counter)))
+		return 0; /* damaged */
+	if (u->n == u->cap)
+		return err_set(err, -EINVAL, "event '%s': too many places; at most %zu events",
+			       s.name, u->cap);
+	u->ret[u->n++] = s;
+	return complete(u->devices, &u->ret[u->n - 1], path, place, counter, err);
+}
+
+static int add_places(struct usdt *u, const struct elfimage *im, const char *path,
+		      struct err *err)
+{
+	const Elf64_Shdr *base = elfimage_section(im, ".stapsdt.base");
+	_cleanup_bytes_ struct bytes all =
+		elfimage_bytes(im, elfimage_section(im, ".note.stapsdt"));
+	struct bytes left = all;
+	struct uprobe_note note;
+	char name[256];
+	int r = 0;
+
+	while (r == 0 && uprobe_next_note(&left, base ? base->sh_addr : 0, &note)) {
+		snprintf(name, sizeof(name), "%.120s:%.120s", note.provider, note.name);
+		if (!strcmp(name, u->want))
+			r = add_place(u, im, path, &note, err);
+		else
+			nearest_offer(&u->near, name);
+	}
+	return r;
+}
+
+static int look_in(struct usdt *u, const char *path, struct err *err)
+{
+	struct elfimage im = { 0 };
+	int fd = -1, r = open_file(u->like, path, &im, &fd, err);
+
+	if (r == 0)
+		r = add_places(u, &im, path, err);
+	elfimage_deinit(&im);
+	base_close(&fd);
+	return r;
+}
+
+/* The files whose code @pid has mapped, as it sees them. */
+static int look_in_process(struct usdt *u, pid_t pid, struct err *err)
+{
+	struct proc_maps maps;
+	const char *last = "";
+	size_t before;
+	int r = proc_maps_read(&maps, pid);
+
+	if (r < 0)
+		return err_set(err, r, "process %d: %s", pid, strerror(-r));
+	for (size_t i = 0; r == 0 && i < maps.n; i++) {
+		const struct proc_map *m = &maps.map[i];
+		char path[1200];
+		struct stat st;
+
+		snprintf(path, sizeof(path), "/proc/%d/root%s", pid, m->path);
+		if (!m->x || *m->path != '/' || m->deleted || !strcmp(m->path, last) ||
+		    stat(path, &st) < 0 || st.st_ino != m->ino)
+			continue;
+		last = m->path;
+		before = u->n;
+		r = look_in(u, path, err);
+		if (u->n == before) /* no ELF file */
+			r = 0;
+	}
+	proc_maps_deinit(&maps);
+	return r;
+}
+
+int uprobe_usdt(const char *devices, const struct perf_spec *s, pid_t pid,
+		struct perf_spec *ret, size_t cap, size_t *n, struct err *err)
+{
+	struct usdt u = { .devices = devices, .like = s, .ret = ret, .cap = cap };
+	char file[256], text[512], *probe, *colon;
+	int r;
+
+	snprintf(file, sizeof(file), "%s", s->name + strlen("usdt:"));
+	probe = split_last(file);
+	colon = strrchr(file, ':'); /* FILE:PROVIDER */
+	snprintf(text, sizeof(text), "%.200s:%.200s", colon ? colon + 1 : file, probe);
+	u.want = u.near.want = text;
+	if (colon) {
+		_cleanup_free_ char *path = NULL;
+
+		*colon = '\0';
+		path = absolute(file);
+		r = look_in(&u, path ? path : file, err);
+	} else if (pid) {
+		r = look_in_process(&u, pid, err);
+	} else {
+		r = err_set(err, -EINVAL,
+			    "event '%s': name the file, usdt:FILE:PROVIDER:NAME, for the "
+			    "program has none yet",
+			    s->name);
+	}
+	*n = u.n;
+	if (r == 0 && !u.n) {
+		char near[512];
+
+		r = err_set(err, -ENOENT,
+			    "event '%s': %s has no such probe%s (not every "
+			    "Python is built with them: ./configure --with-dtrace)",
+			    s->name, colon ? file : "the process",
+			    nearest_text(&u.near, near, sizeof(near)));
+	}
+	return r;
+}

@@ -1,0 +1,353 @@
+"""Events that are no counters: the one Python line that causes them gets them, in each capture that can have them."""
+import os
+
+import harness
+from harness import Recorder, Target, check, each, each_python, equal, not_quick, one_python, refused
+
+CYCLES = 300
+TRACEFS = "/sys/kernel/tracing/events"
+PMUS = "/sys/bus/event_source/devices"
+
+
+def need_tracepoints():
+    harness.need_root()
+    if not os.path.isdir(os.path.join(TRACEFS, "sched")):
+        raise harness.Skip("no tracefs at /sys/kernel/tracing")
+
+
+def need_pmu(name):
+    harness.need_root()
+    if not os.path.isdir(os.path.join(PMUS, name)):
+        raise harness.Skip("this kernel has no %s PMU" % name)
+
+
+def breakpoint_here(address):
+    """Virtual machines may have no debug registers that work."""
+    run = harness.pysampled("-p", os.getpid(), "--any", "-d", 0.1, "-e", "mem:%#x/1:w" % address, "-o", "-")
+    if run.rc == 5:
+        raise harness.Skip("no breakpoints here: %s" % run.err.strip())
+
+
+def record(target, event, *args, cycles=CYCLES):
+    """A recording of so many cycles, each of which is to cause one event: the run and its stacks."""
+    out = os.path.join(harness.folder(0o777), "out.folded")
+    recorder = Recorder("-p", target.pid, "-e", event, "--hold-budget", 100, "-o", out, *args).attached()
+    harness.until(lambda: recording(recorder), "the recording begins")
+    target.say("%d" % cycles)
+    target.line("DONE")
+    recorder.signal(2)
+    run = recorder.wait().ok()
+    equal(run.n("lost"), 0, "lost samples of %s" % run)
+    return run, harness.read_folded(out)
+
+
+def recording(recorder):
+    """Its control thread has nothing to do but wait."""
+    with open("/proc/%d/wchan" % recorder.pid) as wchan:
+        return "poll" in wchan.read()
+
+
+def on_the_line(run, stacks, want, cycles, share=0.99, sure=True):
+    """At least so many of the samples are on the line, none of the sure ones is elsewhere, and none is missing."""
+    if sure:
+        stacks = harness.sure(stacks)
+    want = [tuple(pair) for pair in want]
+    right = 0
+    for frames, count in stacks:
+        got = [(name, line) for name, _, line in reversed(harness.python_frames(frames))]
+        check(not sure or got[:2] == want, "%s at %s, want %s: %s", count, got[:2], want, run)
+        right += count * (got[:2] == want)
+    check(right >= share * run.n("samples"), "%d are on the line: %s", right, run)
+    check(0.99 * cycles <= run.n("samples") <= cycles, "want %d samples: %s", cycles, run)
+
+
+@each(capture=["preempt", "stop"])
+@each_python
+def test_a_uprobe_lies_on_the_calling_line(py, capture):
+    need_pmu("uprobe")
+    if capture == "preempt":
+        harness.need_fifo()
+    target = Target(py, "triggers.py")
+    run, stacks = record(target, "uprobe:%s:touch_02" % target.info["file"], "--capture", capture)
+    on_the_line(run, stacks, target.info["lines"]["touch_02"], CYCLES)
+    leaves = {frames[-1] for frames, _ in stacks}
+    equal(leaves, {"touch_02"}, "native leaves")
+    check("breakpoint" in run.err, "that code is changed must be said: %s", run)
+
+
+@one_python
+def test_a_return_lies_on_the_calling_line(py):
+    need_pmu("uprobe")
+    harness.need_fifo()
+    target = Target(py, "triggers.py")
+    run, stacks = record(target, "uretprobe:%s:touch_01" % target.info["file"])
+    on_the_line(run, stacks, target.info["lines"]["touch_01"], CYCLES)
+
+
+@each(capture=["preempt", "stop"])
+@each_python
+def test_a_breakpoint_lies_on_the_writing_line(py, capture):
+    if capture == "preempt":
+        harness.need_fifo()
+    target = Target(py, "triggers.py")
+    address = target.info["bytes"]["touch_03"]
+    breakpoint_here(address)
+    run, stacks = record(target, "mem:%#x/1:w" % address, "--capture", capture)
+    on_the_line(run, stacks, target.info["lines"]["touch_03"], CYCLES)
+
+
+@each(event=["syscalls:sys_enter_nanosleep", "syscalls:sys_exit_nanosleep"])
+@each_python
+def test_a_tracepoint_lies_on_the_calling_line(py, event):
+    need_tracepoints()
+    harness.need_fifo()
+    target = Target(py, "triggers.py")
+    run, stacks = record(target, event)
+    on_a_line_each(run, stacks, target, "doze")
+
+
+def on_a_line_each(run, stacks, target, what):
+    """All four lines have their share, and nothing else has any."""
+    wants = {tuple(map(tuple, lines)): 0 for name, lines in target.info["lines"].items() if name.startswith(what)}
+    for frames, count in harness.sure(stacks):
+        got = tuple((name, line) for name, _, line in reversed(harness.python_frames(frames)))[:2]
+        check(got in wants, "%d at %s: %s", count, got, run)
+        wants[got] += count
+    check(sum(wants.values()) >= 0.99 * run.n("samples"), "%s are on the lines: %s", wants, run)
+    check(min(wants.values()) >= 0.99 * CYCLES and max(wants.values()) <= CYCLES, "want %d each: %s", CYCLES, wants)
+
+
+@one_python
+def test_sched_switch_lies_on_the_sleeping_line(py):
+    """A thread may also be switched out elsewhere, for others; where the kernel puts it to sleep it is on the line."""
+    need_tracepoints()
+    harness.need_fifo()
+    target = Target(py, "triggers.py")
+    run, stacks = record(target, "sched:sched_switch")
+    asleep = [(f, n) for f, n in harness.sure(stacks) if any(frame.startswith("doze_") for frame in f)]
+    want = {name: tuple(map(tuple, lines)) for name, lines in target.info["lines"].items()}
+    for frames, count in asleep:
+        got = tuple((name, line) for name, _, line in reversed(harness.python_frames(frames)))[:2]
+        native = next(frame for frame in frames if frame.startswith("doze_"))
+        equal(got, want[native], "the line of %s" % native)
+    check(harness.total(asleep) >= 4 * 0.9 * CYCLES, "only %d samples of sleeps: %s", harness.total(asleep), run)
+
+
+@each_python
+def test_a_usdt_probe_lies_on_the_calling_line(py):
+    need_pmu("uprobe")
+    harness.need_fifo()
+    target = Target(py, "triggers.py")
+    if not has_probes(target.pid):
+        refused(5, "-p", target.pid, "-e", "usdt:python:gc__start", "-d", 1, about=["usdt:python:gc__start", "--with-dtrace"])
+        raise harness.Skip("this Python is built without USDT probes")
+    run, stacks = record(target, "usdt:python:gc__start")
+    on_a_line_each(run, stacks, target, "collect")
+
+
+def has_probes(pid):
+    with open("/proc/%d/maps" % pid) as maps:
+        files = {line.split()[-1] for line in maps if "r-xp" in line and "python" in line}
+    for path in files:
+        with open("/proc/%d/root%s" % (pid, path), "rb") as file:
+            if b"stapsdt" in file.read():
+                return True
+    return False
+
+
+@one_python
+def test_async_never_calls_a_wrong_line_exact(py):
+    need_pmu("uprobe")
+    target = Target(py, "triggers.py")
+    run, stacks = record(target, "uprobe:%s:touch_02" % target.info["file"], "--capture", "async")
+    on_the_line(run, stacks, target.info["lines"]["touch_02"], CYCLES, share=0)
+
+
+@one_python
+def test_the_code_is_as_before(py):
+    """Also when we are killed: the breakpoint is the kernel's, and goes with our descriptor. Others never have it."""
+    need_pmu("uprobe")
+    target = Target(py, "triggers.py")
+    other = Target(py, "triggers.py")
+    before = code_of(target)
+    recorder = Recorder("-p", target.pid, "-e", "uprobe:%s:touch_02" % target.info["file"], "-o", "a.folded").attached()
+    harness.until(lambda: code_of(target) != before, "the breakpoint is there")
+    check(code_of(other) == before, "another process has the breakpoint too")
+    recorder.signal(9)
+    recorder.process.wait()
+    harness.until(lambda: code_of(target) == before, "the code is as before")
+    target.say("10")
+    target.line("DONE")
+
+
+def code_of(target):
+    """The executable part of the native functions' file, as the target has it."""
+    with open("/proc/%d/maps" % target.pid) as maps:
+        fields = next(line.split() for line in maps if target.info["file"] in line and "r-xp" in line)
+    first, last = (int(text, 16) for text in fields[0].split("-"))
+    with open("/proc/%d/mem" % target.pid, "rb") as memory:
+        memory.seek(first)
+        return memory.read(last - first)
+
+
+@each(py=[harness.debian_python()])
+def test_threads_and_children_of_a_probed_process(py):
+    """A uprobe that children inherited would be opened anew by their parent, which has no right to: its fork would fail."""
+    need_pmu("uprobe")
+    harness.need_fifo()
+    target = Target(py, "triggers.py", "--threads", 2, "--fork", user=harness.NOBODY)
+    run, stacks = record(target, "uprobe:%s:touch_02" % target.info["file"], "--threads", cycles=1000)
+    want = [tuple(pair) for pair in target.info["lines"]["touch_02"]]
+    for frames, count in harness.sure(stacks):
+        got = [(name, line) for name, _, line in reversed(harness.python_frames(frames))]
+        equal(got[:2], want, "the line")
+    tasks = {}
+    for frames, count in stacks:
+        tasks[frames[0]] = tasks.get(frames[0], 0) + count
+    equal(len(tasks), 3, "threads and children with samples: %s" % tasks)
+    check(min(tasks.values()) > 500, "some are not followed from soon on: %s", tasks)
+
+
+@one_python
+def test_groups_are_counted_at_the_leaders_samples(py):
+    """A leader that counts CPU time, and a member that counts switches, of which the kernel keeps its own count."""
+    harness.need_fifo()
+    target = Target(py, "triggers.py")
+    home = harness.folder(0o777)
+    recorder = Recorder("-p", target.pid, "-e", "{task-clock,context-switches}:S", "-F", 999, "--hold-budget", 100, "--weight",
+                        "period", "-o", "a.folded", "-o", "a.data", home=home).attached()
+    harness.until(lambda: recording(recorder), "the recording begins")
+    before = switches_of(target.pid)
+    target.say("%d" % CYCLES)
+    target.line("DONE")
+    truth = switches_of(target.pid) - before
+    recorder.signal(2)
+    run = recorder.wait()
+    if run.rc == 5 and "6.13" in run.err:
+        raise harness.Skip("this kernel has no inherited groups")
+    stacks = harness.read_folded(os.path.join(home, "a.folded"))
+    switches = sum(n for frames, n in stacks if frames[1] == "event:context-switches")
+    # What comes after the last sample of CPU time is nobody's.
+    check(0.9 * truth <= switches <= 1.02 * truth + 20, "%d switches, want %d: %s", switches, truth, run)
+    out, _ = harness.perf("script", "-i", os.path.join(home, "a.data"), "-F", "event", home=home)
+    seen = {event: out.count(event + ":") for event in ("task-clock", "context-switches")}
+    equal(sum(seen.values()), run.n("samples"), "samples of both events in perf script")
+    check(min(seen.values()) > 30, "one of them is missing: %s", seen)
+
+
+def switches_of(pid):
+    seen = harness.status(pid)
+    return int(seen["voluntary_ctxt_switches"]) + int(seen["nonvoluntary_ctxt_switches"])
+
+
+@one_python
+def test_perf_knows_them_by_name(py):
+    need_tracepoints()
+    need_pmu("uprobe")
+    target = Target(py, "triggers.py")
+    home = harness.folder(0o777)
+    names = ["syscalls:sys_enter_nanosleep", "uprobe:%s:touch_02" % target.info["file"],
+             "mem:%#x/1:w" % target.info["bytes"]["touch_01"]]
+    breakpoint_here(target.info["bytes"]["touch_01"])
+    recorder = Recorder("-p", target.pid, "-e", ",".join(names), "--hold-budget", 100, "-o", "a.data", home=home).attached()
+    harness.until(lambda: recording(recorder), "the recording begins")
+    target.say("50")
+    target.line("DONE")
+    recorder.signal(2)
+    run = recorder.wait().ok()
+    out, _ = harness.perf("script", "-i", os.path.join(home, "a.data"), "-F", "event,sym", home=home)
+    for name in names:
+        check(out.count(name + ":") >= 40, "%s: %d in perf script: %s", name, out.count(name + ":"), run)
+    out, _ = harness.perf("report", "-i", os.path.join(home, "a.data"), "--stdio", home=home)
+    for name in names:
+        check("of event '%s'" % name in out, "%s is missing in perf report", name)
+
+
+def test_events_lists_tracepoints_with_a_word():
+    need_tracepoints()
+    run = harness.pysampled("events", "nanosleep").ok()
+    check("syscalls:sys_enter_nanosleep" in run.out and "sched_switch" not in run.out, "wrong ones: %s", run.out)
+    check(all(line.endswith(" yes") for line in run.out.splitlines()), "root can have them: %s", run.out)
+    refused(5, "events", "nosuchword", about=["nosuchword"])
+
+
+def test_events_lists_what_each_kind_needs():
+    run = harness.pysampled("events").ok()
+    for kind in ("SYSTEM:NAME", "uprobe:FILE:SYMBOL", "usdt:", "mem:ADDR"):
+        line = next((line for line in run.out.splitlines() if line.startswith(kind)), "")
+        check(line.endswith(" yes") or " no: " in line, "no word about %s: %r", kind, line)
+    for pmu in os.listdir(PMUS):
+        folder = os.path.join(PMUS, pmu, "events")
+        for name in os.listdir(folder) if os.path.isdir(folder) else []:
+            check("." in name or "%s/%s/" % (pmu, name) in run.out, "no %s/%s/", pmu, name)
+
+
+@each(row=[("sched:sched_swich", 5, ["nearest: sched:sched_switch"]), ("nosuch:event", 5, ["nosuch:event"]),
+           ("sched:sched_switch:u", 2, [":u"]), ("cycels", 5, ["nearest: cycles"]), ("nopmu/event=1/", 5, ["nopmu", "there are"]),
+           ("uprobe:/bin/sh:no_such_function_there", 5, ["no_such_function_there"]), ("uprobe:/no/file:f", 5, ["/no/file"]),
+           ("uprobe:/bin/sh:0x10", 5, ["no instruction"]), ("usdt:/bin/sh:python:gc__start", 5, ["python:gc__start"]), ("mem:0x10:q", 2, ["modifiers"]),
+           ("{cpu-clock,faults", 2, ["{A,B,...}"])])
+@one_python
+def test_what_cant_be_had_is_said(py, row):
+    event, rc, about = row
+    if event.startswith(("sched", "nosuch")):
+        need_tracepoints()
+    target = Target(py, "triggers.py")
+    refused(rc, "-p", target.pid, "-e", event, "-d", 1, about=about)
+
+
+@each(event=["syscalls:sys_enter_nanosleep", "sched:sched_switch"])
+@one_python
+def test_stop_refuses_tracepoints(py, event):
+    need_tracepoints()
+    target = Target(py, "triggers.py")
+    refused(5, "-p", target.pid, "-e", event, "--capture", "stop", "-d", 1, about=["--capture stop"])
+
+
+@each(event=["sched:sched_switch", "uprobe:FILE:touch_02"])
+@each(py=[harness.debian_python()])
+def test_others_are_told_which_right_is_missing(py, event):
+    need_tracepoints()
+    harness.need_events_for_all()
+    target = Target(py, "triggers.py", user=harness.NOBODY)
+    binary, home = harness.for_nobody()
+    event = event.replace("FILE", target.info["file"])
+    run = harness.pysampled("-p", target.pid, "-e", event, "-d", 1, "-o", "a.folded", binary=binary, home=home,
+                            user=harness.NOBODY).ok(4)
+    check("root" in run.err or "CAP_PERFMON" in run.err, "no right is named: %s", run)
+
+
+@one_python
+def test_a_precise_event_falls_back_with_a_line(py):
+    if not harness.has_pmu():
+        raise harness.Skip("no hardware PMU here: nothing is precise")
+    target = Target(py, "groundtruth.py", "--us", 50)
+    run, verdict, _ = harness.exact(target, "-e", "cycles:uppp", seconds=1)
+    harness.all_right(verdict, run)
+    check(run.summary["event"].startswith("cycles:u"), "event: %s", run)
+    check(run.summary["event"] == "cycles:uppp" or "not that precise" in run.err, "no line about it: %s", run)
+
+
+@one_python
+@not_quick
+def test_a_pmu_qualified_event_is_the_generic_one(py):
+    if not harness.has_pmu():
+        raise harness.Skip("no hardware PMU here")
+    alias = next((name for pmu in ("cpu", "armv8_pmuv3") for name in ("cpu-cycles", "cpu_cycles")
+                  if os.path.exists(os.path.join(PMUS, pmu, "events", name))), None)
+    if not alias:
+        raise harness.Skip("no PMU here has a name for cycles")
+    pmu = "cpu" if alias == "cpu-cycles" else "armv8_pmuv3"
+    target = Target(py, "groundtruth.py", "--us", 50)
+    run, verdict, _ = harness.exact(target, "-e", "%s/%s/u" % (pmu, alias), "-c", 1000000, seconds=1)
+    harness.all_right(verdict, run)
+
+
+@each(pmu=["ibs_op", "ibs_fetch"])
+@one_python
+def test_amds_instruction_based_sampling(py, pmu):
+    """It counts in the kernel too: its samples are those of user mode and the others."""
+    need_pmu(pmu)
+    target = Target(py, "groundtruth.py", "--us", 50)
+    run, verdict, _ = harness.exact(target, "-e", "%s//" % pmu, "-c", 1000000, seconds=1)
+    harness.all_right(verdict, run)

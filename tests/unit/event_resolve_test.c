@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * event_resolve, pmu, nearest: names on machines that are made up as trees of sysfs.
+ */
+#include <errno.h>
+#include <ftw.h>
+#include <linux/perf_event.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <cmocka.h>
+
+#include "base.h"
+#include "event_resolve.h"
+#include "nearest.h"
+#include "pmu.h"
+
+struct file {
+	const char *path, *text;
+};
+
+static const struct file plain[] = {
+	{ "cpu/type", "4\n" },
+	{ "cpu/format/event", "config:0-7\n" },
+	{ "cpu/format/umask", "config:8-15\n" },
+	{ "cpu/format/edge", "config:18\n" },
+	{ "cpu/format/wide", "config:0-7,32-35\n" },
+	{ "cpu/format/ldlat", "config1:0-15\n" },
+	{ "cpu/format/frontend", "config2:4-11\n" },
+	{ "cpu/format/later", "config9:0-7\n" },
+	{ "cpu/events/mem-loads", "event=0xcd,umask=0x1,ldlat=3\n" },
+	{ "cpu/events/mem-loads.scale", "1\n" },
+	{ "cpu/events/asks", "event=0x12,umask=?\n" },
+	{ "ibs_op/type", "11\n" },
+	{ "ibs_op/format/cnt_ctl", "config:19\n" },
+	{ "power/type", "20\n" },
+	{ "power/cpumask", "0\n" },
+	{ "power/format/event", "config:0-7\n" },
+	{ "power/events/energy-pkg", "event=0x02\n" },
+};
+
+static const struct file hybrid[] = {
+	{ "cpu_atom/type", "10\n" },
+	{ "cpu_atom/cpus", "2-3\n" },
+	{ "cpu_atom/format/event", "config:0-7\n" },
+	{ "cpu_core/type", "4\n" },
+	{ "cpu_core/cpus", "0-1\n" },
+	{ "cpu_core/format/event", "config:0-7\n" },
+	{ "cpu_core/events/slots", "event=0x00\n" },
+	{ "software/type", "1\n" },
+};
+
+static const struct file arm[] = {
+	{ "armv8_pmuv3/type", "8\n" },
+	{ "armv8_pmuv3/cpus", "0-3\n" },
+	{ "armv8_pmuv3/format/event", "config:0-15\n" },
+	{ "armv8_pmuv3/events/cpu_cycles", "event=0x0011\n" },
+};
+
+static char root[64];
+
+static void make(const char *path)
+{
+	char dir[256];
+
+	snprintf(dir, sizeof(dir), "%s/%s", root, path);
+	for (char *p = dir + strlen(root) + 1; (p = strchr(p, '/')); *p++ = '/') {
+		*p = '\0';
+		mkdir(dir, 0777);
+	}
+}
+
+static void begin(const struct file *files, size_t n)
+{
+	strcpy(root, "/tmp/pmu-test-XXXXXX");
+	assert_non_null(mkdtemp(root));
+	for (size_t i = 0; i < n; i++) {
+		char path[256];
+		FILE *f;
+
+		make(files[i].path);
+		snprintf(path, sizeof(path), "%s/%s", root, files[i].path);
+		f = fopen(path, "w");
+		assert_non_null(f);
+		fputs(files[i].text, f);
+		fclose(f);
+	}
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	return remove(path);
+}
+
+static void end(void)
+{
+	nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static int resolve(const char *list, struct perf_spec *s, size_t cap, size_t *n,
+		   struct err *err)
+{
+	*n = 0;
+	*err = (struct err){ 0 };
+	assert_int_equal(perf_names_parse(list, s, cap, n, err), 0);
+	return event_resolve_in(root, s, n, cap, 0, err);
+}
+
+struct good {
+	const char *name;
+	uint32_t type;
+	uint64_t config, config1, config2;
+};
+
+static void good_names(const struct file *tree, size_t n_tree, const struct good *rows,
+		       size_t n)
+{
+	begin(tree, n_tree);
+	for (size_t i = 0; i < n; i++) {
+		struct perf_spec s[2];
+		struct err err;
+		size_t got;
+
+		if (resolve(rows[i].name, s, 2, &got, &err) < 0)
+			fail_msg("%s: %s", rows[i].name, err.text);
+		assert_int_equal(got, 1);
+		assert_string_equal(s[0].name, rows[i].name);
+		if (s[0].type != rows[i].type || s[0].config != rows[i].config ||
+		    s[0].config1 != rows[i].config1 || s[0].config2 != rows[i].config2)
+			fail_msg("%s: %u 0x%llx 0x%llx 0x%llx", rows[i].name, s[0].type,
+				 (unsigned long long)s[0].config,
+				 (unsigned long long)s[0].config1,
+				 (unsigned long long)s[0].config2);
+	}
+	end();
+}
+
+static void terms(void **state)
+{
+	static const struct good rows[] = {
+		{ "cpu/event=0x3c,umask=1/", 4, 0x13c, 0, 0 },
+		{ "cpu/event=60,edge/", 4, 0x4003c, 0, 0 },
+		{ "cpu/wide=0xabc/", 4, 0xa000000bc, 0, 0 },
+		{ "cpu/config=0x1ff,config1=2,config2=3/", 4, 0x1ff, 2, 3 },
+		{ "cpu/ldlat=30,event=0xcd/", 4, 0xcd, 30, 0 },
+		{ "cpu/frontend=0xff/", 4, 0, 0, 0xff0 },
+		{ "cpu/mem-loads/", 4, 0x1cd, 3, 0 },
+		{ "cpu/mem-loads,ldlat=9/ppu", 4, 0x1cd, 9, 0 },
+		{ "cpu/asks,umask=7/", 4, 0x712, 0, 0 },
+		{ "mem-loads", 4, 0x1cd, 3, 0 },
+		{ "mem-loads:p", 4, 0x1cd, 3, 0 },
+		{ "ibs_op//", 11, 0, 0, 0 },
+		{ "ibs_op/cnt_ctl/", 11, 1 << 19, 0, 0 },
+		{ "cycles", PERF_TYPE_HARDWARE, 0, 0, 0 },
+	};
+	static const struct good of_arm[] = {
+		{ "armv8_pmuv3/cpu_cycles/", 8, 0x11, 0, 0 },
+		{ "armv8_pmuv3/event=0x1b/", 8, 0x1b, 0, 0 },
+		{ "cycles", PERF_TYPE_HARDWARE, 0, 0, 0 },
+	};
+
+	good_names(plain, ARRAY_SIZE(plain), rows, ARRAY_SIZE(rows));
+	good_names(arm, ARRAY_SIZE(arm), of_arm, ARRAY_SIZE(of_arm));
+}
+
+static void refusals(void **state)
+{
+	static const struct {
+		const char *name;
+		int ret;
+		const char *says;
+	} rows[] = {
+		{ "gpu/event=1/", -ENOENT, "there are: cpu, ibs_op, power" },
+		{ "cpu/evnt=1/", -ENOENT, "terms: edge, event" },
+		{ "cpu/mem-load/", -ENOENT, "events: asks, mem-loads" },
+		{ "cpu/event=x/", -EINVAL, "'x' is no number" },
+		{ "cpu/event=1x/", -EINVAL, "is no number" },
+		{ "cpu/event=0x100/", -EINVAL, "too large for 'event'" },
+		{ "cpu/edge=2/", -EINVAL, "too large for 'edge'" },
+		{ "cpu/later=1/", -ENOENT, "not known to this version" },
+		{ "cpu/..=1/", -ENOENT, "no term or event" },
+		{ "power/energy-pkg/", -ENOENT, "not for threads" },
+		{ "mem-load", -ENOENT, "nearest: mem-loads" },
+		{ "cycels", -ENOENT, "nearest: cycles" },
+		{ "qqqqqqqq", -ENOENT, "no event 'qqqqqqqq'; 'pysampled events'" },
+	};
+
+	begin(plain, ARRAY_SIZE(plain));
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct perf_spec s[2];
+		struct err err;
+		size_t n;
+		int r = resolve(rows[i].name, s, 2, &n, &err);
+
+		if (r != rows[i].ret || !strstr(err.text, rows[i].says))
+			fail_msg("%s: %d, \"%s\"", rows[i].name, r, err.text);
+	}
+	end();
+}
+
+/* Each kind of core has its own event, on its own CPUs; what is no core's is there once. */
+static void hybrid_events(void **state)
+{
+	struct perf_spec s[8];
+	struct err err;
+	size_t n;
+
+	begin(hybrid, ARRAY_SIZE(hybrid));
+	assert_int_equal(resolve("cycles:u,faults,r1c4,cpu_core/slots/", s, 8, &n, &err), 0);
+	assert_int_equal(n, 6);
+	assert_string_equal(s[0].name, "cpu_atom/cycles/u");
+	assert_true(s[0].config == 10ull << 32 && s[0].type == PERF_TYPE_HARDWARE &&
+		    s[0].user);
+	assert_true(s[0].some_cpus && cpus_has(&s[0].cpus, 3) && !cpus_has(&s[0].cpus, 1));
+	assert_string_equal(s[1].name, "cpu_core/cycles/u");
+	assert_true(s[1].config == 4ull << 32 && cpus_has(&s[1].cpus, 1));
+	assert_true(s[2].type == PERF_TYPE_SOFTWARE && !s[2].some_cpus);
+	assert_true(s[3].type == 10 && s[3].config == 0x1c4);
+	assert_string_equal(s[3].name, "cpu_atom/r1c4/");
+	assert_true(s[4].type == 4 && s[4].config == 0x1c4);
+	assert_string_equal(s[5].name, "cpu_core/slots/");
+	assert_true(s[5].some_cpus && cpus_has(&s[5].cpus, 0) && !cpus_has(&s[5].cpus, 2));
+	assert_int_equal(resolve("cycles,cycles,cycles,cycles,cycles", s, 8, &n, &err),
+			 -EINVAL);
+	end();
+}
+
+/* A group is one on each kind of core, with all its members there. */
+static void hybrid_groups(void **state)
+{
+	struct perf_spec s[8];
+	struct err err;
+	size_t n;
+
+	begin(hybrid, ARRAY_SIZE(hybrid));
+	assert_int_equal(resolve("cs,{cycles,faults}:S", s, 8, &n, &err), 0);
+	assert_int_equal(n, 5);
+	assert_true(!s[0].leader && !s[0].some_cpus);
+	for (size_t i = 1; i < 5; i += 2) {
+		assert_int_equal(s[i].leader, i + 1);
+		assert_int_equal(s[i + 1].leader, i + 1);
+		assert_true(s[i].read && s[i + 1].led);
+		assert_true(s[i + 1].some_cpus);
+		assert_memory_equal(&s[i].cpus, &s[i + 1].cpus, sizeof(s[i].cpus));
+	}
+	assert_string_equal(s[1].name, "cpu_atom/cycles/");
+	assert_string_equal(s[2].name, "faults");
+	assert_string_equal(s[3].name, "cpu_core/cycles/");
+	end();
+}
+
+static void nearest_names(void **state)
+{
+	static const char *const names[] = { "sched_wakeup", "sched_switch", "sched_stat_wait",
+					     "sched_waking", "sched_switch", "page_fault" };
+	struct nearest n = { .want = "sched_swich" };
+	char text[200];
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		nearest_offer(&n, names[i]);
+	assert_string_equal(nearest_text(&n, text, sizeof(text)),
+			    "; nearest: sched_switch, sched_waking");
+	assert_int_equal(strlen(nearest_text(&n, text, 20)), 19);
+	n = (struct nearest){ .want = "x" };
+	nearest_offer(&n, "sched_switch");
+	assert_string_equal(nearest_text(&n, text, sizeof(text)), "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(terms),	 cmocka_unit_test(refusals),
+		cmocka_unit_test(hybrid_events), cmocka_unit_test(hybrid_groups),
+		cmocka_unit_test(nearest_names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

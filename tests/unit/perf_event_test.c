@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * perf_event: what is asked of the kernel for each kind of event.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include "base.h"
+#include "perf_event.h"
+
+static struct perf_event_attr attr_of(const char *name, const struct perf_options *o)
+{
+	static struct perf_spec s[4];
+	size_t n = 0;
+
+	assert_int_equal(perf_names_parse(name, s, 4, &n, NULL), 0);
+	return perf_event_attr_of(&s[n - 1], o);
+}
+
+/* No setting may let the kernel collect samples, as Intel's PEBS can (docs/EVENTS.md). */
+static void samples_are_immediate(void **state)
+{
+	static const char *const names[] = { "cycles:upp", "cycles:ppp", "faults",
+					     "mem:0x1000" };
+
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(names); i++) {
+		struct perf_options o = { .freq = i & 1, .value = 1000, .stack = 1024 };
+		struct perf_event_attr a = attr_of(names[i / 2], &o);
+
+		assert_int_equal(a.wakeup_events, 1);
+		assert_false(a.watermark);
+		assert_true(a.use_clockid && a.clockid == CLOCK_MONOTONIC);
+		assert_true(a.sample_type & PERF_SAMPLE_STACK_USER);
+	}
+}
+
+static void triggers_take_each(void **state)
+{
+	struct perf_options o = { .freq = true, .value = 99 };
+	struct perf_event_attr a = attr_of("mem:0x1000/8:w", &o);
+
+	assert_true(!a.freq && a.sample_period == 1);
+	assert_true(a.bp_type == 2 && a.bp_addr == 0x1000 && a.bp_len == 8);
+	o.said = true;
+	a = attr_of("mem:0x1000", &o);
+	assert_true(a.freq && a.sample_freq == 99);
+	o.said = false;
+	a = attr_of("faults", &o);
+	assert_true(a.freq && a.sample_freq == 99);
+}
+
+static void members_are_read(void **state)
+{
+	struct perf_options o = { .freq = true, .value = 99, .read = true };
+	struct perf_event_attr leader = attr_of("{cycles}:S", &o);
+	struct perf_event_attr member = attr_of("{cycles,faults}:S", &o);
+
+	assert_true(leader.freq && leader.sample_freq == 99);
+	assert_true(!member.freq && member.sample_period == 0);
+	assert_int_equal(leader.sample_type, member.sample_type);
+	assert_true(leader.sample_type & PERF_SAMPLE_READ);
+	assert_int_equal(leader.read_format, PERF_FORMAT_GROUP | PERF_FORMAT_ID |
+						     PERF_FORMAT_TOTAL_TIME_ENABLED |
+						     PERF_FORMAT_TOTAL_TIME_RUNNING);
+}
+
+/* In the kernel, whatever the recording may count there. */
+static void tracepoints_lie_in_the_kernel(void **state)
+{
+	struct perf_options o = { .value = 1, .kernel = false };
+	struct perf_spec s = { .type = PERF_TYPE_TRACEPOINT };
+
+	assert_false(perf_event_attr_of(&s, &o).exclude_kernel);
+	s.type = PERF_TYPE_SOFTWARE;
+	assert_true(perf_event_attr_of(&s, &o).exclude_kernel);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(samples_are_immediate),
+		cmocka_unit_test(triggers_take_each),
+		cmocka_unit_test(members_are_read),
+		cmocka_unit_test(tracepoints_lie_in_the_kernel),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
