@@ -7,10 +7,12 @@
 #include "debugfile.h"
 #include "elfcache.h"
 #include "elfimage.h"
+#include "symnames.h"
 
 enum {
 	MAX_SYMS = 4 << 20,
 	MAX_NAME = 4096,
+	STUB_BYTES = 16,
 	MAX_UNSIZED = 4096, /* reach of a symbol without a size */
 	MIN_SPLIT_JUMPS = 4,
 	MIN_EVAL = 32 << 10, /* the eval loop is 38 to 84 KB in every build seen */
@@ -66,6 +68,7 @@ struct cand {
 	const char *name;
 	uint32_t order; /* in the file, so that sorting is stable */
 	uint8_t rank;	/* of several names for one address the lowest is taken */
+	bool stub;	/* that calls it */
 };
 
 enum { MAX_SOURCES = 3 /* the file, its debug file, its .gnu_debugdata */ };
@@ -73,7 +76,7 @@ enum { MAX_SOURCES = 3 /* the file, its debug file, its .gnu_debugdata */ };
 struct cands {
 	struct cand *at;
 	size_t n, cap;
-	struct bytes strings[2 * MAX_SOURCES]; /* that the names are in */
+	struct bytes strings[2 * MAX_SOURCES + 1]; /* that the names are in */
 	size_t n_strings;
 };
 
@@ -163,7 +166,7 @@ static int read_symbols(struct elfcache_tables *t, const struct elfimage *im,
 			continue;
 		name = (const char *)names->at + s.st_name;
 		r = cand_push(c, (struct cand){ s.st_value, s.st_size, name, (uint32_t)c->n,
-						cand_rank(name, &s) });
+						cand_rank(name, &s), false });
 		if (r < 0)
 			return r;
 		if (sh->sh_type == SHT_DYNSYM)
@@ -187,6 +190,11 @@ static uint32_t cand_reach(const struct elfcache_tables *t, const struct cands *
 	return (uint32_t)MIN(MIN(room, c->at[i].size), UINT32_MAX);
 }
 
+static size_t cand_length(const struct cand *c)
+{
+	return strlen(c->name) + (c->stub ? strlen(SYMNAMES_STUB) : 0);
+}
+
 /* Sorted candidates to rows with their own copy of the names. */
 static int pack_symbols(struct elfcache_tables *t, struct cands *c)
 {
@@ -199,7 +207,7 @@ static int pack_symbols(struct elfcache_tables *t, struct cands *c)
 		if (c->at[i].start - t->base > UINT32_MAX ||
 		    (k > 0 && c->at[k - 1].start == c->at[i].start))
 			continue;
-		len = strlen(c->at[i].name) + 1;
+		len = cand_length(&c->at[i]) + 1;
 		if (n_names + len > ELFIMAGE_MAX_PART)
 			break;
 		n_names += len;
@@ -214,8 +222,9 @@ static int pack_symbols(struct elfcache_tables *t, struct cands *c)
 	for (size_t i = 0; i < k; i++) {
 		t->sym[i] = (struct elfcache_sym){ (uint32_t)(c->at[i].start - t->base),
 						   cand_reach(t, c, i), (uint32_t)n_names };
-		len = strlen(c->at[i].name) + 1;
-		memcpy(t->names + n_names, c->at[i].name, len);
+		len = cand_length(&c->at[i]) + 1;
+		snprintf(t->names + n_names, len, "%s%s", c->at[i].name,
+			 c->at[i].stub ? SYMNAMES_STUB : "");
 		n_names += len;
 	}
 	t->n_syms = k;
@@ -240,6 +249,51 @@ static int read_image(struct elfcache_tables *t, const struct elfimage *im, stru
 	}
 	if (seen[0])
 		t->stripped = false;
+	return r;
+}
+
+static int push_stub(const struct elfcache_tables *t, struct cands *c, uint64_t at,
+		     const unsigned char *rela, struct bytes syms, struct bytes names)
+{
+	uint64_t sym = ELF64_R_SYM(load_u64(rela + offsetof(Elf64_Rela, r_info)));
+	uint32_t name = 0;
+	size_t len;
+
+	if (sym && sym < syms.n / sizeof(Elf64_Sym))
+		name = load_u32(syms.at + sym * sizeof(Elf64_Sym));
+	if (!name || name >= names.n || !find_load(t, at))
+		return 0;
+	len = strnlen((const char *)names.at + name, MAX_NAME);
+	if (len == 0 || len == MAX_NAME)
+		return 0;
+	return cand_push(c, (struct cand){ at, STUB_BYTES, (const char *)names.at + name,
+					   (uint32_t)c->n, 0, true });
+}
+
+/* The stubs through which a file calls functions: one for each row of .rela.plt, at the end of
+ * .plt.sec if there is one, else of .plt (the psABIs of x86-64 and aarch64). */
+static int read_stubs(struct elfcache_tables *t, const struct elfimage *im, struct cands *c)
+{
+	enum { MAX_FIRST = 32, ROW = sizeof(Elf64_Rela) };
+	const Elf64_Shdr *sec = elfimage_section(im, ".plt.sec");
+	const Elf64_Shdr *plt = sec ? sec : elfimage_section(im, ".plt");
+	const Elf64_Shdr *link = elfimage_section(im, ".rela.plt"), *sym;
+	_cleanup_bytes_ struct bytes rela = elfimage_bytes(im, link), syms = { 0 };
+	struct bytes *names = &c->strings[c->n_strings];
+	size_t n = rela.n / ROW;
+	uint64_t at;
+	int r = 0;
+
+	if (!n || !plt || plt->sh_size - n * STUB_BYTES > MAX_FIRST ||
+	    link->sh_link >= im->n_sh || im->sh[link->sh_link].sh_link >= im->n_sh)
+		return 0;
+	sym = &im->sh[link->sh_link];
+	syms = elfimage_bytes(im, sym);
+	*names = elfimage_bytes(im, &im->sh[sym->sh_link]);
+	c->n_strings++;
+	at = plt->sh_addr + plt->sh_size - n * STUB_BYTES;
+	for (size_t i = 0; i < n && r == 0; i++, at += STUB_BYTES)
+		r = push_stub(t, c, at, rela.at + i * ROW, syms, *names);
 	return r;
 }
 
@@ -276,6 +330,8 @@ static int read_all_symbols(struct elfcache_tables *t, const struct elfimage *im
 
 	t->stripped = true;
 	r = read_image(t, im, &c);
+	if (r == 0)
+		r = read_stubs(t, im, &c);
 	if (r == 0 && t->stripped)
 		r = read_stripped(t, im, from, &c);
 	if (r == 0)

@@ -114,6 +114,22 @@ static const char **plain_slot(struct symnames *t, const char *raw)
 	return &t->plain[id];
 }
 
+/* What @raw means, also of a stub. False: nothing else. */
+static bool plain_name(const char *raw, char ret[static SYMNAMES_MAX])
+{
+	size_t n = strcspn(raw, "@");
+	char name[SYMNAMES_MAX];
+
+	if (!raw[n])
+		return demangle(raw, ret, SYMNAMES_MAX);
+	snprintf(name, sizeof(name), "%.*s", (int)MIN(n, sizeof(name) - 1), raw);
+	if (!demangle(name, ret, SYMNAMES_MAX))
+		return false;
+	n = strlen(ret);
+	snprintf(ret + n, SYMNAMES_MAX - n, "%s", raw + strlen(name));
+	return true;
+}
+
 const char *symnames_symbol(struct symnames *t, const char *raw)
 {
 	bool mangled = demangle_built && demangle_wanted(raw);
@@ -122,7 +138,7 @@ const char *symnames_symbol(struct symnames *t, const char *raw)
 
 	if (slot && *slot)
 		return *slot;
-	if (!mangled || !demangle(raw, plain, sizeof(plain)))
+	if (!mangled || !plain_name(raw, plain))
 		symnames_clean(clean, sizeof(clean), raw);
 	else
 		symnames_clean(clean, sizeof(clean), plain);
@@ -148,6 +164,8 @@ void symnames_cut(char *name)
 	char *at = strchr(name, '@');
 	size_t n;
 
+	if (at && !strcmp(at, SYMNAMES_STUB))
+		return;
 	if (at && at > name)
 		*at = '\0';
 	for (n = strlen(name); n > 0;) {
@@ -172,7 +190,8 @@ bool symnames_is_eval(const char *name)
 	size_t n = sizeof(eval) - 1;
 
 	return strncmp(name, tail, sizeof(tail) - 1) == 0 ||
-	       (strncmp(name, eval, n) == 0 && strchr(".@", name[n]));
+	       (strncmp(name, eval, n) == 0 && strchr(".@", name[n]) &&
+		strcmp(name + n, SYMNAMES_STUB) != 0);
 }
 
 bool symnames_is_call(const char *name)

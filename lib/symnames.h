@@ -15,6 +15,8 @@ enum {
 	SYMNAMES_RAW = 4096, /* ... as a symbol table has it */
 };
 
+#define SYMNAMES_STUB "@plt" /* behind the name of what a stub calls */
+
 struct symnames {
 	struct strtab *tab;
 	size_t bytes;
@@ -40,7 +42,8 @@ const char *symnames_symbol(struct symnames *t, const char *raw);
  * becomes ':', control characters become '?'. */
 void symnames_clean(char *buf, size_t cap, const char *s);
 
-/* Cut what compilers and linkers append: "@@VERSION", ".cold", ".isra.0.part.1". */
+/* Cut what compilers and linkers append: "@@VERSION", ".cold", ".isra.0.part.1"; not
+ * SYMNAMES_STUB. */
 void symnames_cut(char *name);
 
 /* Is a function of CPython the eval loop, or on the way from a caller, Python or C, into it?

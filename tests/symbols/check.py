@@ -362,6 +362,25 @@ def test_openblas():
     compare(one_of(*packages("numpy.libs/lib*openblas*.so*")))
 
 
+def stubs(path, least):
+    """Those of .plt and .plt.sec, at any of their bytes, by objdump."""
+    rng, labels = random.Random(3), {}
+    for section in ".plt", ".plt.sec":
+        out = subprocess.run(["objdump", "-d", "-j", section, path], capture_output=True, text=True).stdout
+        for m in re.finditer(r"^(\w+) <([^*@]+)(@\w\S*)?@plt>:", out, re.M):
+            labels[int(m[1], 16)] = m[2] + "@plt"
+    ours = run(SYMNAME, path, text="".join("%x\n" % (at + rng.randrange(16)) for at in labels)).splitlines()
+    wrong = [(a, b) for a, b in zip(ours, labels.values()) if a != b]
+    print("  %s: %d stubs" % (path, len(ours)))
+    assert len(ours) >= least and not wrong, (len(ours), wrong[:5])
+
+
+def test_stubs():
+    stubs(one_of("~/.pyenv/versions/3.1[1-9]*/lib/libpython3.1*.so.1.0", "/usr/lib/*/libpython3.1*.so.1.0"), 500)
+    stubs(one_of("/usr/bin/python3.1[1-9]"), 100)
+    stubs(one_of("/usr/lib/*/libstdc++.so.6", "/usr/lib64/libstdc++.so.6"), 500)
+
+
 def test_demangled():
     path = one_of("/usr/lib/*/libstdc++.so.6", "/usr/lib64/libstdc++.so.6")
     rows = [row for row in Nm(path).rows if row[2].startswith("_Z")]

@@ -48,6 +48,8 @@ static void test_names(void **state)
 		{ "_Really", "_Really" },
 		{ "_Z", "_Z" },
 		{ "main", "main" },
+		{ "_ZN2ns3fooEiPKc@plt", "ns::foo(int, char const*)@plt" },
+		{ "_Zork@plt", "_Zork@plt" },
 		{ "od;d", "od:d" },
 	};
 	struct symnames t;
