@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 
+#include "arch/arch.h"
 #include "debugfile.h"
 #include "elfcache.h"
 #include "elfimage.h"
@@ -346,21 +347,21 @@ static int read_all_symbols(struct elfcache_tables *t, const struct elfimage *im
 
 /* The row that most of @code's jumps out of @self go into, past its start: where
  * the compiler put the rest of a function it split. A tail call goes to a start. */
-static struct elfcache_func find_split(const struct elfcache_tables *t, struct bytes code,
+static struct elfcache_func find_split(const struct elfcache_tables *t,
+				       const struct arch *arch, struct bytes code,
 				       struct elfcache_func self)
 {
 	struct elfcache_func best = { 0 };
 	int lead = 0, n = 0;
 
-	for (size_t i = 0; code.n >= 6 && i < code.n - 5; i++) {
-		bool jcc = code.at[i] == 0x0f && (code.at[i + 1] & 0xf0) == 0x80;
-		size_t op = jcc ? 2 : 1;
-		uint32_t to;
+	for (size_t i = 0; i < code.n; i += arch->code_align) {
 		const struct elfcache_func *f;
+		int64_t by;
+		uint32_t to;
 
-		if (!jcc && code.at[i] != 0xe9)
+		if (!arch->jump(code.at + i, code.n - i, &by))
 			continue;
-		to = (uint32_t)(self.start + i + op + 4) + load_u32(code.at + i + op);
+		to = (uint32_t)(self.start + i) + (uint32_t)by;
 		if (to - self.start < self.size)
 			continue;
 		f = elfcache_row(t, to);
@@ -376,19 +377,20 @@ static struct elfcache_func find_split(const struct elfcache_tables *t, struct b
 }
 
 /* GCC's PGO builds keep little of _PyEval_EvalFrameDefault under its symbol and
- * the loop in a nameless part elsewhere (or the reverse). On x86-64 the jumps tell
- * which; else a small or hidden symbol means the largest function. */
+ * the loop in a nameless part elsewhere (or the reverse). Its jumps tell which; of a hidden
+ * symbol the largest function is it. */
 static void find_eval_rest(struct elfcache_tables *t, const struct elfimage *im)
 {
+	const struct arch *arch = arch_of(im->machine);
 	struct elfcache_func largest = { 0 };
 
 	if (!t->exports_python || !t->stripped)
 		return;
-	if (im->machine == EM_X86_64 && t->eval.size) {
+	if (arch && arch->jump && t->eval.size) {
 		_cleanup_bytes_ struct bytes rest = elfimage_rest(im, t->base + t->eval.start);
 
 		rest.n = MIN(rest.n, t->eval.size);
-		t->eval_rest = find_split(t, rest, t->eval);
+		t->eval_rest = find_split(t, arch, rest, t->eval);
 		return;
 	}
 	for (size_t i = 0; i < t->n_funcs; i++)

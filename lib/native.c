@@ -7,6 +7,7 @@
 #include "fetch.h"
 #include "stats.h"
 #include "unwind/libunwind.h"
+#include "unwind/step.h"
 
 enum {
 	MAX_FRAMES = 4096,
@@ -147,16 +148,12 @@ void native_regs(struct unwind_regs *ret, uint64_t pc, uint64_t sp)
 	ret->r[arch_host->dwarf_sp] = sp;
 }
 
-/* Does a function that @pc returns into, called at @sp, own @at? Told by rules that need the
- * stack pointer alone. */
-static bool owns(struct native *n, uint64_t pc, uint64_t sp, uint64_t at,
-		 struct unwind_regs *regs)
+/* Does the function of @regs own @at? */
+static bool owns(struct native *n, const struct unwind_regs *regs, uint64_t at)
 {
 	struct unwind_frame two[2];
 	struct unwind_stack s = { .frame = two, .cap = 2 };
 
-	native_regs(regs, pc, sp);
-	regs->returned = true;
 	unwinder_stack(n->unwinder, n->in->pid, regs, &n->in->mem, NULL, NULL, &s);
 	return s.n > 1 && two[0].sp <= at && at < two[0].cfa;
 }
@@ -183,17 +180,16 @@ static bool find_again(struct native *n, uint64_t from, uint64_t anchor,
 	uint64_t at = p ? MAX((from + 7) & ~(uint64_t)7, p->at) : anchor;
 
 	for (; at < anchor && at - p->at + 8 <= p->bytes.n; at += 8) {
-		uint64_t pc = load_u64(p->bytes.at + (at - p->at));
-
-		if (!space_at(sp, pc - 1))
+		regs->have = 0;
+		if (!unwind_return(regs, &n->in->mem, at) || !space_at(sp, regs->pc - 1))
 			continue;
 		if (n->n_looks == MAX_LOOKS) {
 			STATS_ADD(search_ended, 1);
 			return false;
 		}
 		n->n_looks++;
-		if (symbolize_is_eval(n->symbols, n->in->pid, pc - 1) &&
-		    owns(n, pc, at + 8, anchor, regs))
+		if (symbolize_is_eval(n->symbols, n->in->pid, regs->pc - 1) &&
+		    owns(n, regs, anchor))
 			return true;
 	}
 	return false;

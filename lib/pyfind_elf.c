@@ -8,20 +8,11 @@
 #include <gelf.h>
 #include <string.h>
 
+#include "arch/arch.h"
 #include "base.h"
 
 /* Larger string and symbol tables than this are no interpreter's. */
 enum { TABLE_MAX = 256 << 20 };
-
-#if defined(__x86_64__)
-enum { MACHINE = EM_X86_64 };
-#elif defined(__aarch64__)
-enum { MACHINE = EM_AARCH64 };
-#elif defined(__riscv)
-enum { MACHINE = EM_RISCV };
-#else
-#error "which ELF machine is this?"
-#endif
 
 static int read_loads(Elf *elf, struct pyfind_elf *ret)
 {
@@ -129,7 +120,7 @@ int pyfind_elf_read(int fd, struct pyfind_elf *ret)
 	if (!elf)
 		return -ENOEXEC;
 	if (elf_kind(elf) == ELF_K_ELF && gelf_getehdr(elf, &eh) &&
-	    eh.e_ident[EI_CLASS] == ELFCLASS64 && eh.e_machine == MACHINE &&
+	    eh.e_ident[EI_CLASS] == ELFCLASS64 && eh.e_machine == arch_host->elf_machine &&
 	    (eh.e_type == ET_EXEC || eh.e_type == ET_DYN)) {
 		ret->program = eh.e_type == ET_EXEC;
 		r = read_loads(elf, ret);

@@ -7,6 +7,7 @@
 #include <elf.h>
 #include <errno.h>
 
+#include "../lib/arch/arch.h"
 #include "../lib/base.h"
 #include "pyelf_dwarf.h"
 
@@ -29,27 +30,8 @@ enum {
 	NOTE_SIZE = sizeof(Elf64_Nhdr) + 4 + PYELF_BUILD_ID,
 };
 
-struct pyelf_machine {
-	unsigned em;
-	unsigned char nop[PYELF_SLOT];
-};
-
-static const struct pyelf_machine machines[] = {
-	{ EM_X86_64, { 0x0f, 0x1f, 0x40, 0x00 } },
-	{ EM_AARCH64, { 0x1f, 0x20, 0x03, 0xd5 } },
-	{ EM_RISCV, { 0x13, 0x00, 0x00, 0x00 } },
-};
-
-#if defined(__aarch64__)
-enum { HOST_MACHINE = EM_AARCH64 };
-#elif defined(__riscv)
-enum { HOST_MACHINE = EM_RISCV };
-#else
-enum { HOST_MACHINE = EM_X86_64 };
-#endif
-
 struct pyelf {
-	const struct pyelf_machine *machine;
+	const struct arch *arch;
 	unsigned char build_id[PYELF_BUILD_ID];
 	struct pyelf_func *func;
 	size_t n, cap;
@@ -159,14 +141,12 @@ struct pyelf *pyelf_create(unsigned machine, const unsigned char build_id[PYELF_
 
 	if (!e)
 		return NULL;
-	for (size_t i = 0; i < ARRAY_SIZE(machines); i++)
-		if (machines[i].em == (machine ? machine : HOST_MACHINE))
-			e->machine = &machines[i];
+	e->arch = machine ? arch_of(machine) : arch_host;
 	memcpy(e->build_id, build_id, PYELF_BUILD_ID);
 	e->files = strtab_create();
 	buf_u8(&e->names, 0);
 	allot(e, "py::<too_many_functions>", (struct pyelf_func){ .file = STRTAB_NONE });
-	if (e->machine && e->files && e->n == OVERFLOW_FUNC + 1)
+	if (e->arch && e->files && e->n == OVERFLOW_FUNC + 1)
 		return e;
 	pyelf_destroy(e);
 	return NULL;
@@ -389,7 +369,7 @@ static void build_head(struct buf *b, const struct pyelf *e, uint64_t shoff)
 		.e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
 			     EV_CURRENT, ELFOSABI_NONE },
 		.e_type = ET_DYN,
-		.e_machine = (Elf64_Half)e->machine->em,
+		.e_machine = e->arch->elf_machine,
 		.e_version = EV_CURRENT,
 		.e_phoff = sizeof(eh),
 		.e_shoff = shoff,
@@ -424,7 +404,7 @@ static int write_text(const struct pyelf *e, int fd)
 	int ret = 0;
 
 	for (int i = 0; i < 16 * PAGE / PYELF_SLOT; i++)
-		buf_put(&page, e->machine->nop, PYELF_SLOT);
+		buf_put(&page, &e->arch->nop, PYELF_SLOT);
 	for (uint64_t at = PYELF_TEXT; at < end && !ret; at += page.n) {
 		page.n = MIN(page.n, end - at);
 		ret = buf_pwrite(&page, fd, at, NULL);

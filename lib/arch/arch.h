@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * arch - what differs between processors. Data only; one file each.
+ * arch - what differs between processors: data, and one function that reads a jump. One file
+ * each.
  */
 #ifndef ARCH_H
 #define ARCH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -16,12 +18,23 @@ struct arch_call {
 	uint8_t back, mask[2], value[2];
 };
 
+/* What python -X perf copies into anonymous memory, once a function: cpython,
+ * Python/asm_trampoline.S. It has no unwind information: from the instruction at @at on the
+ * CFA is sp + @cfa, and the return address lies at cfa - 8, the frame pointer at cfa - 16, if
+ * they are @saved. */
+struct arch_trampoline {
+	uint8_t n, code[28], n_steps;
+	struct {
+		uint8_t at, cfa;
+		enum { ARCH_SAVED_NONE, ARCH_SAVED_RA, ARCH_SAVED_BOTH } saved;
+	} step[4];
+};
+
 struct arch {
 	const char *name;     /* uname -m */
 	uint16_t elf_machine; /* EM_* */
-	/* perf_event_attr.sample_regs_user: all general registers, first the one that a
-	 * system call returns in; how many, and where sp and ip stand among them
-	 * (asm/perf_regs.h). */
+	/* perf_event_attr.sample_regs_user: all general registers; how many, and where sp
+	 * and ip stand among them (asm/perf_regs.h). */
 	uint64_t perf_regs;
 	uint8_t n_regs, sp, ip;
 	/* Where each of them stands in ptrace's NT_PRSTATUS, in words (sys/user.h). */
@@ -31,33 +44,70 @@ struct arch {
 	 * callee leaves as they were. */
 	uint8_t dwarf_regs[ARCH_MAX_REGS];
 	uint8_t n_dwarf, dwarf_sp, dwarf_fp, dwarf_ra;
-	bool dwarf_ra_is_pc; /* x86: the column is no register, in expressions it is the pc */
+	uint8_t dwarf_pc; /* x86: the column of the return address is no register but this */
 	uint64_t dwarf_saved;
 	struct arch_call calls[8];
 	uint8_t n_calls;
-	/* Bytes of the longest instruction; and to what the kernel aligns its copies of those
-	 * that a uprobe stands for (UPROBE_XOL_SLOT_BYTES, asm/uprobes.h). */
-	uint8_t insn_max, copy_align;
-	uint64_t syscall_regs; /* of perf_regs: those that a system call may change */
-	uint64_t pc_bits;      /* of a return address that was signed */
-	uint32_t nop;	       /* a 4-byte no-operation, as it lies in memory */
+	/* Bytes of the longest instruction; to what the kernel aligns its copies of those that
+	 * a uprobe stands for (UPROBE_XOL_SLOT_BYTES, asm/uprobes.h), the first of which is
+	 * what probed functions return to; and no less than the bytes of that one. */
+	uint8_t insn_max, copy_align, return_max;
+	/* The kernel gets past a breakpoint by a single step, with the breakpoint off; a
+	 * tracer's PTRACE_CONT ends the step alone (hw_breakpoint.c and ptrace.c in
+	 * arch/arm64/kernel). */
+	bool breakpoint_steps;
+	/* Of perf_regs: those that a system call may change, the lowest the one that it
+	 * returns in. */
+	uint64_t syscall_regs;
+	/* Do the @n bytes at @code begin with a jump, and how far does it go from @code on? */
+	bool (*jump)(const unsigned char *code, size_t n, int64_t *by);
+	uint8_t code_align;
+	const struct arch_trampoline *trampolines;
+	uint8_t n_trampolines;
+	uint32_t landing;  /* the instruction that may stand before one */
+	uint8_t plt_first; /* bytes of .plt before stubs that leave the return address alone,
+			    * if linkers write no unwind information for them; 0: they do */
+	/* What handlers of signals return to, in the vdso, if it has no unwind information;
+	 * and where above sp the kernel keeps the registers, in DWARF's order. */
+	uint32_t sigreturn[2];
+	uint16_t sigframe;
+	/* aarch64: a return address lies behind the frame pointer of its function, whose stack
+	 * pointer is the same (AAPCS64, 6.4.6, and what compilers make of it). */
+	bool frame_record;
+	uint64_t pc_bits; /* of a return address: aarch64 signs with the others */
+	uint32_t nop;	  /* a 4-byte no-operation, as it lies in memory */
 };
 
 extern const struct arch arch_x86_64;
 extern const struct arch arch_aarch64;
+extern const struct arch arch_riscv64;
 
 /* The machine this program runs on. */
 extern const struct arch *const arch_host;
+
+/* That of an ELF file's e_machine, NULL: none of ours. */
+static inline const struct arch *arch_of(unsigned elf_machine)
+{
+	static const struct arch *const all[] = { &arch_x86_64, &arch_aarch64, &arch_riscv64 };
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (all[i]->elf_machine == elf_machine)
+			return all[i];
+	return NULL;
+}
 
 /* Are all @n_regs registers at @a and @b equal? Then no user instruction ran between, unless
  * a loop came back to where it was. A thread that was @in_kernel may have got what its system
  * call returns. */
 static inline bool arch_same_place(const void *a, const void *b, bool in_kernel)
 {
-	size_t skip = in_kernel ? 8 : 0;
+	size_t n = arch_host->n_regs * 8u, at = n;
 
-	return memcmp((const char *)a + skip, (const char *)b + skip,
-		      arch_host->n_regs * 8u - skip) == 0;
+	if (in_kernel)
+		at = (size_t)__builtin_ctzll(arch_host->syscall_regs) * 8;
+	return memcmp(a, b, at) == 0 &&
+	       (at == n ||
+		memcmp((const char *)a + at + 8, (const char *)b + at + 8, n - at - 8) == 0);
 }
 
 /* The registers, besides the stack and the instruction pointer, that differ: a bit each. */
@@ -80,7 +130,7 @@ static inline uint64_t arch_differ(const void *a, const void *b)
  * trampoline, at the beginning of a page, with what a system call leaves. */
 static inline bool arch_at_probe(const void *a, const void *b)
 {
-	enum { PAGE = 4096, TRAMPOLINE = 64 };
+	enum { PAGE = 4096, PUSHED = 64 };
 	uint64_t differ = arch_differ(a, b), ip, to, sp, to_sp;
 
 	memcpy(&ip, (const char *)a + arch_host->ip * 8, 8);
@@ -89,7 +139,7 @@ static inline bool arch_at_probe(const void *a, const void *b)
 	memcpy(&to_sp, (const char *)b + arch_host->sp * 8, 8);
 	if (to - ip <= arch_host->insn_max)
 		return (differ & (differ - 1)) == 0;
-	if (to % PAGE < TRAMPOLINE && sp - to_sp <= TRAMPOLINE)
+	if (to % PAGE < arch_host->return_max && sp - to_sp <= PUSHED)
 		return (differ & ~arch_host->syscall_regs) == 0;
 	return !differ && sp == to_sp && to % arch_host->copy_align == 0;
 }

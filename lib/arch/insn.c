@@ -151,13 +151,19 @@ size_t insn_x86_length(const unsigned char *p, size_t n)
 	return i.at <= i.n ? i.at : 0;
 }
 
+/* RISC-V: what does not end in two ones is compressed. */
+static size_t length(const unsigned char *p, size_t n)
+{
+	if (arch_host == &arch_x86_64)
+		return insn_x86_length(p, n);
+	return arch_host->code_align == 2 && (p[0] & 3) != 3 ? 2 : 4;
+}
+
 bool insn_begins(struct bytes code, size_t at)
 {
 	size_t here = 0, n = 1;
 
-	if (arch_host != &arch_x86_64)
-		return at % 4 == 0 && at < code.n;
 	for (; n && here < at && here < code.n; here += n)
-		n = insn_x86_length(code.at + here, code.n - here);
-	return n && here == at;
+		n = length(code.at + here, code.n - here);
+	return n && here == at && at < code.n;
 }

@@ -3,6 +3,33 @@
 
 #include <elf.h>
 
+#include "../base.h"
+
+/* jmp rel32; jcc rel32 */
+static bool jump(const unsigned char *code, size_t n, int64_t *by)
+{
+	bool jcc = n > 1 && code[0] == 0x0f && (code[1] & 0xf0) == 0x80;
+	size_t op = jcc ? 2 : 1;
+
+	if (n < op + 4 || (!jcc && code[0] != 0xe9))
+		return false;
+	*by = (int32_t)load_u32(code + op) + (int64_t)op + 4;
+	return true;
+}
+
+static const struct arch_trampoline trampolines[] = {
+	/* 3.12, 3.13: sub $8,%rsp; call *%rcx; add $8,%rsp; ret */
+	{ 11,
+	  { 0x48, 0x83, 0xec, 8, 0xff, 0xd1, 0x48, 0x83, 0xc4, 8, 0xc3 },
+	  3,
+	  { { 0, 8, ARCH_SAVED_RA }, { 4, 16, ARCH_SAVED_RA }, { 10, 8, ARCH_SAVED_RA } } },
+	/* 3.14 on, Debian's 3.13: push %rbp; mov %rsp,%rbp; call *%rcx; pop %rbp; ret */
+	{ 8,
+	  { 0x55, 0x48, 0x89, 0xe5, 0xff, 0xd1, 0x5d, 0xc3 },
+	  3,
+	  { { 0, 8, ARCH_SAVED_RA }, { 1, 16, ARCH_SAVED_BOTH }, { 7, 8, ARCH_SAVED_RA } } },
+};
+
 /* asm/perf_regs.h: AX 0, BX 1, CX, DX, SI, DI, BP 6, SP 7, IP 8, R8 16 ... R15 23.
  * A system call returns in AX. */
 const struct arch arch_x86_64 = {
@@ -20,7 +47,7 @@ const struct arch arch_x86_64 = {
 	.dwarf_sp = 7,
 	.dwarf_fp = 6,
 	.dwarf_ra = 16,
-	.dwarf_ra_is_pc = true,
+	.dwarf_pc = 16,
 	.dwarf_saved = 1 << 3 | 1 << 6 | 1 << 7 | 0xf << 12,
 	/* call rel32; call r/m64 (ff /2) with operands of 0 to 5 more bytes. */
 	.calls = { { 5, { 0xff, 0 }, { 0xe8, 0 } },
@@ -32,7 +59,13 @@ const struct arch arch_x86_64 = {
 	.n_calls = 6,
 	.insn_max = 15,
 	.copy_align = 128,
+	.return_max = 64,
 	.syscall_regs = 1 << 0 | 1 << 2 | 1 << 12, /* rax, rcx, r11 */
+	.jump = jump,
+	.code_align = 1,
+	.trampolines = trampolines,
+	.n_trampolines = ARRAY_SIZE(trampolines),
+	.landing = 0xfa1e0ff3, /* endbr64 */
 	.pc_bits = UINT64_MAX,
 	.nop = 0x00401f0f, /* nopl 0(%rax) */
 };

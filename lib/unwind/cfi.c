@@ -241,14 +241,12 @@ static void run_other(struct run *r, unsigned op)
 	case CFA_RESTORE_STATE:
 		restore(r);
 		break;
-	case CFA_AARCH64_NEGATE_RA_STATE_WITH_PC:
-	case CFA_AARCH64_NEGATE_RA_STATE:
-		r->s.flags ^= RULE_SIGNED;
-		break;
 	case CFA_GNU_ARGS_SIZE:
 		cursor_uleb(&r->c);
 		break;
 	case CFA_NOP:
+	case CFA_AARCH64_NEGATE_RA_STATE_WITH_PC: /* any address may be signed */
+	case CFA_AARCH64_NEGATE_RA_STATE:
 		break;
 	default:
 		r->c.bad = true;
@@ -329,7 +327,8 @@ static void run_fde(struct run *r, const struct frames_fde *fde, uint64_t hi)
 struct entry {
 	uint64_t lo, hi;
 	size_t record;
-	bool debug;
+	/* The first of several counts. */
+	enum { IN_EH, IN_DEBUG, IS_PLT, IS_SIGRETURN } from;
 };
 
 struct entries {
@@ -355,9 +354,9 @@ static int entries_push(struct entries *all, struct entry e)
 static int entries_add(struct entries *all, const struct unwind_maker *m,
 		       const struct frames_section *s)
 {
+	int from = s->debug ? IN_DEBUG : IN_EH, bad = 0, r = 0;
 	struct frames_cie cie = { .at = SIZE_MAX };
 	struct frames_record rec;
-	int bad = 0, r = 0;
 
 	if (s->b.n > MAX_SECTION)
 		return -E2BIG;
@@ -374,7 +373,7 @@ static int entries_add(struct entries *all, const struct unwind_maker *m,
 		hi = fde.lo + fde.size;
 		/* Address 0: the linker threw the function away. */
 		if (fde.lo && fde.lo >= m->t->base && hi > fde.lo)
-			r = entries_push(all, (struct entry){ fde.lo, hi, at, s->debug });
+			r = entries_push(all, (struct entry){ fde.lo, hi, at, from });
 	}
 	return r;
 }
@@ -385,8 +384,8 @@ static int entry_cmp(const void *a, const void *b)
 
 	if (x->lo != y->lo)
 		return x->lo < y->lo ? -1 : 1;
-	if (x->debug != y->debug)
-		return x->debug - y->debug;
+	if (x->from != y->from)
+		return (int)x->from - (int)y->from;
 	return x->record < y->record ? -1 : x->record > y->record;
 }
 
@@ -430,7 +429,7 @@ static void compile_entry(struct run *r, const struct frames_section *s, const s
 }
 
 static void compile_all(struct unwind_maker *m, struct run *r, const struct entries *all,
-			const struct frames_section *eh, const struct frames_section *debug)
+			const struct unwind_source *s)
 {
 	uint64_t end = 0;
 
@@ -439,15 +438,34 @@ static void compile_all(struct unwind_maker *m, struct run *r, const struct entr
 
 		if (end && e->lo - end > MAX_PADDING)
 			unwind_maker_gap(m, end);
-		compile_entry(r, e->debug ? debug : eh, e);
+		if (e->from == IS_PLT)
+			unwind_maker_plt(m, e->lo);
+		else if (e->from == IS_SIGRETURN)
+			unwind_maker_sigreturn(m, e->lo);
+		else
+			compile_entry(r, e->from == IN_DEBUG ? &s->debug : &s->eh, e);
 		end = e->hi;
 	}
 	if (end)
 		unwind_maker_gap(m, end);
 }
 
-void cfi_compile(struct unwind_maker *m, const struct frames_section *eh,
-		 const struct frames_section *debug)
+/* What no section tells. Unwinders look sigreturn up by the address before. */
+static int entries_add_known(struct entries *all, const struct unwind_maker *m,
+			     const struct unwind_source *s)
+{
+	uint64_t end = s->sigreturn + sizeof(m->arch->sigreturn);
+	int r = 0;
+
+	if (s->plt_lo)
+		r = entries_push(all, (struct entry){ s->plt_lo, s->plt_hi, 0, IS_PLT });
+	if (r == 0 && s->sigreturn)
+		r = entries_push(all,
+				 (struct entry){ s->sigreturn - 4, end, 0, IS_SIGRETURN });
+	return r;
+}
+
+void cfi_compile(struct unwind_maker *m, const struct unwind_source *s)
 {
 	_cleanup_free_ struct run *r = calloc(1, sizeof(*r));
 	struct entries all = { 0 };
@@ -458,12 +476,14 @@ void cfi_compile(struct unwind_maker *m, const struct frames_section *eh,
 	}
 	*r = (struct run){ .m = m, .cie.at = SIZE_MAX };
 	if (m->error == 0)
-		m->error = entries_add(&all, m, eh);
+		m->error = entries_add(&all, m, &s->eh);
 	if (m->error == 0)
-		m->error = entries_add(&all, m, debug);
+		m->error = entries_add(&all, m, &s->debug);
+	if (m->error == 0)
+		m->error = entries_add_known(&all, m, s);
 	if (m->error == 0) {
 		entries_tidy(&all);
-		compile_all(m, r, &all, eh, debug);
+		compile_all(m, r, &all, s);
 	}
 	free(all.e);
 }

@@ -9,7 +9,6 @@
 
 /* Both sections, either may be empty; where both know a function, .eh_frame counts.
  * Mistakes end up as gaps or in m->error. */
-void cfi_compile(struct unwind_maker *m, const struct frames_section *eh,
-		 const struct frames_section *debug);
+void cfi_compile(struct unwind_maker *m, const struct unwind_source *s);
 
 #endif

@@ -115,7 +115,7 @@ static void push_const(struct eval *e, unsigned op)
 static void push_reg(struct eval *e, uint64_t reg, int64_t off)
 {
 	/* x86-64 numbers its instruction pointer, as the return address's column. */
-	if (reg == arch_host->dwarf_ra && arch_host->dwarf_ra_is_pc)
+	if (reg == arch_host->dwarf_pc)
 		push(e, e->regs->pc + (uint64_t)off);
 	else if (reg < UNWIND_MAX_REGS && e->regs->have >> reg & 1)
 		push(e, e->regs->r[reg] + (uint64_t)off);

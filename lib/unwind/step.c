@@ -124,11 +124,13 @@ enum unwind_end unwind_step(const struct unwind_table *t, const struct unwind_ru
 	end = find_cfa(t, rule, regs, mem, second, cfa);
 	if (end != UNWIND_GOES_ON)
 		return end;
-	/* Only a leaf may have no frame at all; a signal may have had a stack of its own. */
-	if (!signal && (*cfa < sp || (*cfa == sp && regs->returned)))
+	/* Only a leaf may have no frame at all, and what takes its frame record to be where
+	 * its frame ends (libffi); a signal may have had a stack of its own. */
+	if (!signal &&
+	    (*cfa < sp || (*cfa == sp && regs->returned &&
+			   !(arch->frame_record && rule->cfa_reg == arch->dwarf_fp))))
 		return UNWIND_BAD;
-	if (arch->dwarf_ra_is_pc)
-		regs->have &= ~ra;
+	regs->have &= ~bit(arch->dwarf_pc);
 	if (signal)
 		kept = UINT64_MAX;
 	else if (!all)
@@ -139,18 +141,41 @@ enum unwind_end unwind_step(const struct unwind_table *t, const struct unwind_ru
 		got = restore_fast(rule, all || signal ? rule->n : rule->n_first, regs, mem,
 				   *cfa, &lost, second);
 	if (!(((regs->have & ~lost) | got) & ra))
-		return lost & ra ? ra_end : UNWIND_BAD;
-	regs->pc = regs->r[arch->dwarf_ra];
-	if (rule->flags & RULE_SIGNED)
-		regs->pc &= arch->pc_bits;
+		return lost & ra ? ra_end : regs->returned ? UNWIND_BAD : UNWIND_NO_REG;
+	regs->pc = regs->r[got & bit(arch->dwarf_pc) ? arch->dwarf_pc : arch->dwarf_ra] &
+		   arch->pc_bits;
 	if (!(got & bit(arch->dwarf_sp)))
 		regs->r[arch->dwarf_sp] = *cfa;
+	else
+		*cfa = regs->r[arch->dwarf_sp];
+	if (!signal && *cfa < sp)
+		return UNWIND_BAD;
 	regs->have = (regs->have & kept & ~lost) | got;
 	regs->have |= bit(arch->dwarf_sp);
 	if (!signal)
 		regs->have &= ~ra;
 	regs->returned = !signal;
 	return regs->pc ? UNWIND_GOES_ON : UNWIND_BOTTOM;
+}
+
+bool unwind_return(struct unwind_regs *regs, const struct unwind_memory *mem, uint64_t at)
+{
+	const struct arch *arch = arch_host;
+	uint64_t pc, sp = at + 8;
+
+	if (!unwind_word(mem, at, &pc, NULL))
+		return false;
+	if (arch->frame_record) {
+		if (!unwind_word(mem, at - 8, &sp, NULL) || sp < at)
+			return false;
+		regs->r[arch->dwarf_fp] = sp;
+		regs->have |= bit(arch->dwarf_fp);
+	}
+	regs->pc = pc & arch->pc_bits;
+	regs->r[arch->dwarf_sp] = sp;
+	regs->have = (regs->have & arch->dwarf_saved) | bit(arch->dwarf_sp);
+	regs->returned = true;
+	return true;
 }
 
 bool unwind_is_call(const struct arch *arch, const unsigned char *code, size_t n)

@@ -15,6 +15,10 @@ enum unwind_end unwind_step(const struct unwind_table *t, const struct unwind_ru
 			    struct unwind_regs *regs, const struct unwind_memory *mem,
 			    bool all, uint64_t *cfa, bool *second);
 
+/* Where the word at @at returns to, if it is a return address: pc and stack pointer of the
+ * caller, of the other registers what a callee keeps. False: it is none. */
+bool unwind_return(struct unwind_regs *regs, const struct unwind_memory *mem, uint64_t at);
+
 /* Do @code's last bytes call? They stand before a return address. */
 bool unwind_is_call(const struct arch *arch, const unsigned char *code, size_t n);
 

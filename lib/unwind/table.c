@@ -286,6 +286,26 @@ void unwind_maker_gap(struct unwind_maker *m, uint64_t vaddr)
 	maker_push(m, vaddr, NO_RULE);
 }
 
+void unwind_maker_plt(struct unwind_maker *m, uint64_t at)
+{
+	struct unwind_state s = { .cfa_reg = m->arch->dwarf_sp };
+
+	unwind_maker_row(m, at, &s, true);
+}
+
+void unwind_maker_sigreturn(struct unwind_maker *m, uint64_t at)
+{
+	struct unwind_state s = { .flags = RULE_SIGNAL, .cfa_reg = m->arch->dwarf_sp };
+
+	for (unsigned reg = 0; reg < MAX(m->arch->n_dwarf, m->arch->dwarf_pc + 1u); reg++) {
+		s.set |= (uint64_t)1 << reg;
+		s.slot[reg] = (struct unwind_state_slot){
+			.how = HOW_AT, .off = m->arch->sigframe + 8 * (int64_t)reg
+		};
+	}
+	unwind_maker_row(m, at, &s, true);
+}
+
 int unwind_maker_init(struct unwind_maker *m, const struct arch *arch,
 		      const struct unwind_table *head)
 {

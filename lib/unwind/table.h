@@ -40,7 +40,6 @@ enum unwind_rule_flags {
 	RULE_SIGNAL = 1 << 2, /* the caller was interrupted, it did not call */
 	RULE_SLOW = 1 << 3,   /* a slot that is not HOW_AT */
 	RULE_EXPR = 1 << 4,   /* the cfa is an expression, @n_expr bytes at @cfa_off */
-	RULE_SIGNED = 1 << 5, /* aarch64: the return address is signed */
 };
 
 struct unwind_rule {
@@ -80,6 +79,8 @@ struct unwind_table {
 /* What a file's tables are made of, read but not yet compiled. */
 struct unwind_source {
 	struct frames_section eh, debug;
+	uint64_t sigreturn;	  /* where arch->sigreturn is; 0: nowhere */
+	uint64_t plt_lo, plt_hi;  /* the stubs of arch->plt_first */
 	struct unwind_table head; /* base, load and id */
 };
 
@@ -142,6 +143,10 @@ int unwind_maker_init(struct unwind_maker *m, const struct arch *arch,
 void unwind_maker_row(struct unwind_maker *m, uint64_t vaddr, const struct unwind_state *s,
 		      bool start);
 void unwind_maker_gap(struct unwind_maker *m, uint64_t vaddr);
+
+/* Rows of stubs of .plt, and of what handlers of signals return to. */
+void unwind_maker_plt(struct unwind_maker *m, uint64_t at);
+void unwind_maker_sigreturn(struct unwind_maker *m, uint64_t at);
 int unwind_maker_done(struct unwind_maker *m, struct unwind_table **ret);
 void unwind_maker_abort(struct unwind_maker *m);
 

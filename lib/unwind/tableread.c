@@ -52,6 +52,34 @@ static void read_by_header(struct frames_section *s, const struct elfimage *im)
 	}
 }
 
+/* Only the vdso has it, which comes as an image. */
+static uint64_t find_sigreturn(const struct arch *arch, const struct unwind_table *t,
+			       struct bytes image)
+{
+	size_t n = sizeof(arch->sigreturn);
+
+	for (size_t i = 0; arch->sigreturn[0] && i < t->n_loads; i++) {
+		const struct elfcache_load *l = &t->load[i];
+		uint64_t end = MIN(l->offset + l->size, image.n);
+
+		for (uint64_t at = l->offset; at + n <= end; at += arch->code_align)
+			if (memcmp(image.at + at, arch->sigreturn, n) == 0)
+				return at - l->offset + l->vaddr;
+	}
+	return 0;
+}
+
+static void find_plt(struct unwind_source *s, const struct arch *arch,
+		     const struct elfimage *im)
+{
+	const Elf64_Shdr *sh = elfimage_section(im, ".plt");
+
+	if (!arch->plt_first || !sh || sh->sh_size <= arch->plt_first)
+		return;
+	s->plt_lo = sh->sh_addr + arch->plt_first;
+	s->plt_hi = sh->sh_addr + sh->sh_size;
+}
+
 static uint64_t sum_bytes(uint64_t sum, const void *at, size_t n)
 {
 	const unsigned char *p = at;
@@ -91,6 +119,8 @@ int unwind_source_read(struct unwind_source *s, const struct arch *arch, int fd,
 		if (!s->eh.b.at)
 			read_by_header(&s->eh, &im);
 		read_section(&s->debug, &im, ".debug_frame");
+		find_plt(s, arch, &im);
+		s->sigreturn = fd < 0 ? find_sigreturn(arch, &s->head, image) : 0;
 		sum_source(s, &im);
 	}
 	elfimage_deinit(&im);
@@ -111,6 +141,6 @@ int unwind_table_make(struct unwind_table **ret, const struct arch *arch,
 	int r = unwind_maker_init(&m, arch, &s->head);
 
 	if (r == 0)
-		cfi_compile(&m, &s->eh, &s->debug);
+		cfi_compile(&m, s);
 	return m.t ? unwind_maker_done(&m, ret) : r;
 }

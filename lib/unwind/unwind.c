@@ -384,40 +384,66 @@ static bool is_likely(const struct unwind_stack *s)
 	return s->end == UNWIND_LIMIT || (s->end == UNWIND_BOTTOM && !last->cfa);
 }
 
-/* The last frame has no rule. Take the first of @words words from @at on that a call may
- * return to and from where rules lead on to the end. */
+/* Is what w->regs say the caller of the last frame, which has no rule: what a call may
+ * return to, and from where rules lead on to the end? */
+static bool is_caller(struct walk *w, unwind_code_fn *code, void *arg)
+{
+	const struct unwind_stack stack = *w->ret;
+	uint64_t sp = w->regs.r[arch_host->dwarf_sp];
+
+	if (!is_return(w, w->regs.pc, code, arg))
+		return false;
+	walk_on(w);
+	if (is_likely(w->ret)) {
+		stack.frame[stack.n - 1].cfa = sp;
+		return true;
+	}
+	w->work += w->ret->n - stack.n;
+	*w->ret = stack;
+	return false;
+}
+
+/* The first of @words words from @at on that leads to the caller. */
 static bool guess_from(struct walk *w, uint64_t at, unsigned words, unwind_code_fn *code,
 		       void *arg)
 {
 	const struct walk before = *w;
-	const struct unwind_stack stack = *w->ret;
-	size_t work = w->work;
-	uint64_t pc;
+	uint64_t word;
 
-	for (unsigned i = 0; i < words && unwind_word(w->mem, at, &pc, &w->second); i++) {
-		at += 8;
-		if (!is_return(w, pc, code, arg))
-			continue;
-		w->regs.pc = pc;
-		w->regs.r[arch_host->dwarf_sp] = at;
-		w->regs.have &= arch_host->dwarf_saved;
-		w->regs.returned = true;
-		walk_on(w);
-		if (is_likely(w->ret)) {
-			stack.frame[stack.n - 1].cfa = at;
+	for (unsigned i = 0; i < words && unwind_word(w->mem, at, &word, &w->second);
+	     i++, at += 8) {
+		if (unwind_return(&w->regs, w->mem, at) && is_caller(w, code, arg))
 			return true;
-		}
-		work += w->ret->n - stack.n;
-		*w = before;
-		*w->ret = stack;
-		if (work > MAX_GUESS_WORK) {
+		w->regs = before.regs;
+		if (w->work > MAX_GUESS_WORK) {
 			STATS_ADD(search_ended, 1);
 			break;
 		}
 	}
 	w->second = before.second;
-	w->work = work;
 	return false;
+}
+
+/* Where return addresses begin their way in a register: a leaf's is still there; what has made
+ * a frame has it behind its frame pointer. */
+static bool guess_by_register(struct walk *w, unwind_code_fn *code, void *arg)
+{
+	const struct arch *arch = arch_host;
+	const struct unwind_regs before = w->regs;
+	uint64_t need = (uint64_t)1 << arch->dwarf_ra;
+
+	if (!arch->frame_record)
+		return false;
+	if (!before.returned && (before.have & need)) {
+		w->regs.pc = before.r[arch->dwarf_ra] & arch->pc_bits;
+		w->regs.have &= arch->dwarf_saved;
+		w->regs.returned = true;
+		if (is_caller(w, code, arg))
+			return true;
+		w->regs = before;
+	}
+	return before.have >> arch->dwarf_fp & 1 &&
+	       guess_from(w, before.r[arch->dwarf_fp] + 8, 1, code, arg);
 }
 
 /* The lowest address above @at that a register holds which a callee must save. */
@@ -440,7 +466,8 @@ static void guess(struct walk *w, unwind_code_fn *code, void *arg)
 {
 	uint64_t at = w->regs.r[arch_host->dwarf_sp];
 	size_t n = w->ret->n;
-	bool found = guess_from(w, at, MAX_GUESS_WORDS, code, arg);
+	bool found = guess_by_register(w, code, arg) ||
+		     guess_from(w, at, MAX_GUESS_WORDS, code, arg);
 
 	while (!found && w->work <= MAX_GUESS_WORK &&
 	       (at = saved_above(&w->regs, at)) != UINT64_MAX)
@@ -459,6 +486,13 @@ static void walk(struct walk *w, const struct unwind_regs *regs, bool all)
 	walk_on(w);
 }
 
+/* No rule, or one for a leaf's return address, which is in a register that is not known. */
+static bool lacks_rule(const struct unwind_stack *s)
+{
+	return s->end == UNWIND_NO_CFI || s->end == UNWIND_NO_MAP ||
+	       (s->end == UNWIND_NO_REG && s->n == 1 && arch_host->frame_record);
+}
+
 void unwinder_stack(struct unwinder *u, pid_t pid, const struct unwind_regs *regs,
 		    const struct unwind_memory *mem, unwind_code_fn *code, void *arg,
 		    struct unwind_stack *ret)
@@ -469,8 +503,8 @@ void unwinder_stack(struct unwinder *u, pid_t pid, const struct unwind_regs *reg
 	bool to_guess;
 
 	walk(&w, regs, false);
-	to_guess = code && (ret->end == UNWIND_NO_CFI || ret->end == UNWIND_NO_MAP) &&
-		   !ret->want_hi && ret->n <= MAX_GUESS_FRAMES && ret->n < ret->cap;
+	to_guess = code && lacks_rule(ret) && !ret->want_hi && ret->n <= MAX_GUESS_FRAMES &&
+		   ret->n < ret->cap;
 	/* Seldom are more registers needed on the way than nearly always. */
 	if (to_guess || ret->end == UNWIND_NO_REG)
 		walk(&w, regs, true);

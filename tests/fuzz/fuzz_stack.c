@@ -7,8 +7,8 @@
  */
 #include <signal.h>
 #include <sys/uio.h>
-#include <ucontext.h>
 
+#include "../own_regs.h"
 #include "fuzz.h"
 #include "native.h"
 #include "proc.h"
@@ -122,18 +122,12 @@ static size_t copy(uint64_t at)
 
 static void look(void)
 {
-	static const uint8_t from[16] = { REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
-					  REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
-					  REG_R12, REG_R13, REG_R14, REG_R15 };
 	struct head *h = &seed.h;
 	ucontext_t uc;
 
 	getcontext(&uc);
-	h->regs.pc = (uint64_t)uc.uc_mcontext.gregs[REG_RIP];
-	h->regs.have = 0xffff;
-	for (unsigned i = 0; i < 16; i++)
-		h->regs.r[i] = (uint64_t)uc.uc_mcontext.gregs[from[i]];
-	h->at = h->regs.r[7];
+	own_regs(&h->regs, &uc);
+	h->at = h->regs.r[arch_host->dwarf_sp];
 	copy(h->at);
 	if (!signals)
 		return;

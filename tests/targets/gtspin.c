@@ -58,6 +58,17 @@ static volatile int running = -1;
 				 : "a"(SYS_nanosleep), "D"(ts), "S"(0) \
 				 : "rcx", "r11", "memory");            \
 	} while (0)
+#elif defined(__aarch64__)
+#define SLEEP(ts)                                                   \
+	do {                                                        \
+		register long number __asm__("x8") = SYS_nanosleep; \
+		register long first __asm__("x0") = (long)(ts);     \
+		register long second __asm__("x1") = 0;             \
+		__asm__ volatile("svc #0"                           \
+				 : "+r"(first)                      \
+				 : "r"(number), "r"(second)         \
+				 : "memory");                       \
+	} while (0)
 #else
 #define SLEEP(ts) syscall(SYS_nanosleep, ts, 0)
 #endif

@@ -3,6 +3,7 @@ natives.py perf, in Python with -X perf."""
 import ctypes
 import mmap
 import os
+import platform
 import sys
 
 
@@ -11,7 +12,7 @@ page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap
 
 def made():
     """A jump to itself in memory of our own, with a name as JITs give it."""
-    page.write(b"\xeb\xfe")
+    page.write(b"\xeb\xfe" if platform.machine() == "x86_64" else b"\0\0\0\x14")
     at = ctypes.addressof(ctypes.c_char.from_buffer(page))
     with open("/tmp/perf-%d.map" % os.getpid(), "w") as file:
         file.write("%x %x made; here\n" % (at, mmap.PAGESIZE))

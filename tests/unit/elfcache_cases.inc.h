@@ -246,6 +246,11 @@ static void toy_jump(struct toy *t, uint32_t from, uint32_t to)
 {
 	uint32_t rel = to - (from + 5);
 
+	if (t->eh.e_machine == EM_AARCH64) { /* b */
+		rel = 5u << 26 | ((to - from) >> 2 & 0x3ffffff);
+		memcpy(&t->text[from - TEXT], &rel, 4);
+		return;
+	}
 	t->text[from - TEXT] = 0xe9;
 	memcpy(&t->text[from - TEXT + 1], &rel, 4);
 }
@@ -257,13 +262,15 @@ static void toy_read(struct elfcache_tables *t, const struct toy *toy)
 			   t, -1, (struct bytes){ (const void *)toy, sizeof(*toy) }, NULL));
 }
 
-static void test_split_eval(void **state)
+/* Most jumps of the loop lead into one other function. */
+static void check_split(unsigned machine)
 {
 	struct toy *toy = toy_make();
 	struct elfcache_tables t;
 
+	toy->eh.e_machine = (Elf64_Half)machine;
 	for (uint32_t i = 0; i < 3; i++)
-		toy_jump(toy, TEXT + 0x110 + 8 * i, TEXT + 0x1010 + i);
+		toy_jump(toy, TEXT + 0x110 + 8 * i, TEXT + 0x1010 + 4 * i);
 	toy_jump(toy, TEXT + 0x140, TEXT); /* a tail call says nothing */
 	toy_read(&t, toy);
 	assert_int_equal(3, t.n_funcs);
@@ -285,11 +292,75 @@ static void test_split_eval(void **state)
 	elfcache_tables_deinit(&t);
 
 	toy->sh[0].sh_type = 0;
-	toy->eh.e_machine = EM_AARCH64; /* no jumps read: only a large function will do */
+	toy->eh.e_machine = EM_SPARC; /* no jumps read: only a large function will do */
 	toy_read(&t, toy);
 	assert_int_equal(0, t.eval_rest.size);
 	elfcache_tables_deinit(&t);
 	free(toy);
+}
+
+static void test_split_eval(void **state)
+{
+	check_split(EM_X86_64);
+	check_split(EM_AARCH64);
+}
+
+struct jump_row {
+	uint32_t insn;
+	bool is;
+	int64_t by;
+};
+
+static void check_jumps(const struct arch *arch, const struct jump_row *rows, size_t n)
+{
+	int64_t by;
+
+	for (size_t i = 0; i < n; i++) {
+		const unsigned char *code = (const unsigned char *)&rows[i].insn;
+
+		assert_int_equal(rows[i].is, arch->jump(code, 4, &by));
+		if (rows[i].is)
+			assert_int_equal(rows[i].by, by);
+		assert_false(arch->jump(code, 3, &by));
+	}
+}
+
+static void test_aarch64_jumps(void **state)
+{
+	static const struct jump_row rows[] = {
+		{ 0x14000003, true, 12 },      /* b .+12 */
+		{ 0x17ffffff, true, -4 },      /* b .-4 */
+		{ 0x15000000, true, 1 << 26 }, /* b .+0x4000000 */
+		{ 0x54400000, true, 1 << 19 }, /* b.eq .+0x80000 */
+		{ 0x36020000, true, 1 << 14 }, /* tbz w0, #0, .+0x4000 */
+		{ 0x54000040, true, 8 },       /* b.eq .+8 */
+		{ 0x54ffffe1, true, -4 },      /* b.ne .-4 */
+		{ 0xb4000062, true, 12 },      /* cbz x2, .+12 */
+		{ 0x35ffffc3, true, -8 },      /* cbnz w3, .-8 */
+		{ 0x36180064, true, 12 },      /* tbz w4, #3, .+12 */
+		{ 0xb7ffffe5, true, -4 },      /* tbnz x5, #63, .-4 */
+		{ 0x94000003, false },	       /* bl */
+		{ 0xd61f0000, false },	       /* br x0 */
+		{ 0xd65f03c0, false },	       /* ret */
+		{ 0x54000050, false },	       /* bc.eq */
+	};
+
+	check_jumps(&arch_aarch64, rows, ARRAY_SIZE(rows));
+}
+
+static void test_riscv64_jumps(void **state)
+{
+	static const struct jump_row rows[] = {
+		{ 0x00c0006f, true, 12 },	  /* j .+12 */
+		{ 0xffdff06f, true, -4 },	  /* j .-4 */
+		{ 0x0008006f, true, 0x80000 },	  /* j .+0x80000 */
+		{ 0x0010006f, true, 0x800 },	  /* j .+0x800 */
+		{ 0x8000006f, true, -(1 << 20) }, /* j .-0x100000 */
+		{ 0x008000ef, false },		  /* jal .+8 */
+		{ 0x00b50463, false },		  /* beq a0,a1,.+8 */
+	};
+
+	check_jumps(&arch_riscv64, rows, ARRAY_SIZE(rows));
 }
 
 static void test_symbol_rules(void **state)

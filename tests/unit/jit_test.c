@@ -242,11 +242,11 @@ static void test_dump_meanwhile(void **state)
 static const char *find_python(void)
 {
 	static char path[512];
-	FILE *f =
-		popen("for p in ~/.pyenv/versions/3.1[2-9]*/bin/python /usr/bin/python3; do "
-		      "$p -X perf -c 'import sys; sys.version_info >= (3, 12) or sys.exit(1)' "
-		      "2>/dev/null && echo $p && break; done",
-		      "r");
+	FILE *f = popen(
+		"for p in ~/.pyenv/versions/3.1[2-9]*/bin/python /usr/bin/python3; do "
+		"$p -X perf -c 'import sys; sys.exit(not sys.is_stack_trampoline_active())' "
+		"2>/dev/null && echo $p && break; done",
+		"r");
 
 	path[0] = '\0';
 	if (f && fgets(path, sizeof(path), f))

@@ -182,5 +182,6 @@ int main(void)
 #endif
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	/* The stacks made up here are x86-64's. 77: skipped. */
+	return arch_host == &arch_x86_64 ? cmocka_run_group_tests(tests, NULL, NULL) : 77;
 }

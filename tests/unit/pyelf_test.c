@@ -173,7 +173,8 @@ static void file_is_what_readers_need(void **state)
 		unsigned machine;
 		unsigned char nop[4];
 	} machine[] = { { EM_X86_64, { 0x0f, 0x1f, 0x40, 0 } },
-			{ EM_AARCH64, { 0x1f, 0x20, 3, 0xd5 } } };
+			{ EM_AARCH64, { 0x1f, 0x20, 3, 0xd5 } },
+			{ EM_RISCV, { 0x13, 0, 0, 0 } } };
 
 	for (size_t i = 0; i < ARRAY_SIZE(machine); i++) {
 		struct pyelf *e = pyelf_create(machine[i].machine, build_id);

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "arch/arch.h"
 #include "elfcache.h"
 #include "kallsyms.h"
 #include "proc.h"
@@ -123,6 +124,8 @@ static void test_cut_suffixes(void **state)
 		{ "f.", "f." },
 		{ "a.b.cold.5", "a.b" },
 		{ "f..cold", "f." },
+		{ "f@plt", "f@plt" },
+		{ "f@pltx", "f" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -132,6 +135,15 @@ static void test_cut_suffixes(void **state)
 		symnames_cut(buf);
 		assert_string_equal(cases[i][1], buf);
 	}
+}
+
+static void test_eval_names(void **state)
+{
+	assert_true(symnames_is_eval("_PyEval_EvalFrameDefault"));
+	assert_true(symnames_is_eval("_PyEval_EvalFrameDefault.cold"));
+	assert_true(symnames_is_eval("_TAIL_CALL_BINARY_OP.llvm.5"));
+	assert_false(symnames_is_eval("_PyEval_EvalFrameDefault@plt"));
+	assert_false(symnames_is_eval("_PyEval_EvalFrame"));
 }
 
 static void test_copy_clean(void **state)
@@ -376,15 +388,17 @@ static void test_gone_file(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_cut_suffixes),   cmocka_unit_test(test_copy_clean),
-		cmocka_unit_test(test_kernel_text),    cmocka_unit_test(test_kernel_here),
-		cmocka_unit_test(test_own_functions),  cmocka_unit_test(test_libc_functions),
-		cmocka_unit_test(test_vdso),	       cmocka_unit_test(test_overlaps),
-		cmocka_unit_test(test_life),	       cmocka_unit_test(test_gone_file),
-		cmocka_unit_test(test_against_libelf), cmocka_unit_test(test_pythons),
-		cmocka_unit_test(test_split_eval),     cmocka_unit_test(test_symbol_rules),
-		cmocka_unit_test(test_eh_prefixes),    cmocka_unit_test(test_eh_flips),
-		cmocka_unit_test(test_damaged_files),  cmocka_unit_test(test_bounded),
+		cmocka_unit_test(test_eval_names),     cmocka_unit_test(test_cut_suffixes),
+		cmocka_unit_test(test_copy_clean),     cmocka_unit_test(test_kernel_text),
+		cmocka_unit_test(test_kernel_here),    cmocka_unit_test(test_own_functions),
+		cmocka_unit_test(test_libc_functions), cmocka_unit_test(test_vdso),
+		cmocka_unit_test(test_overlaps),       cmocka_unit_test(test_life),
+		cmocka_unit_test(test_gone_file),      cmocka_unit_test(test_against_libelf),
+		cmocka_unit_test(test_pythons),	       cmocka_unit_test(test_split_eval),
+		cmocka_unit_test(test_symbol_rules),   cmocka_unit_test(test_aarch64_jumps),
+		cmocka_unit_test(test_riscv64_jumps),  cmocka_unit_test(test_eh_prefixes),
+		cmocka_unit_test(test_eh_flips),       cmocka_unit_test(test_damaged_files),
+		cmocka_unit_test(test_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

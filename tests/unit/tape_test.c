@@ -328,7 +328,7 @@ static void test_sink(void **state)
 	assert_int_equal(TAPE_SESSION, type);
 	assert_int_equal(4 + 2 * sizeof(struct event_info), b.n);
 	assert_int_equal(2, load_u32(b.at));
-	assert_string_equal("faults", b.at + 4 + sizeof(struct event_info));
+	assert_memory_equal("faults", b.at + 4 + sizeof(struct event_info), 7);
 	assert_true(tape_next(&t, &pos, &type, &b));
 	assert_int_equal(8, b.n);
 	assert_memory_equal("headbody", b.at, 8);

@@ -79,18 +79,6 @@ static struct unwinder *unwinder_of_us(size_t max_bytes)
 	return u;
 }
 
-static void registers_of(struct unwind_regs *r, const ucontext_t *uc)
-{
-	static const uint8_t from[16] = { REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
-					  REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
-					  REG_R12, REG_R13, REG_R14, REG_R15 };
-
-	*r = (struct unwind_regs){ .pc = (uint64_t)uc->uc_mcontext.gregs[REG_RIP],
-				   .have = 0xffff };
-	for (unsigned i = 0; i < 16; i++)
-		r->r[i] = (uint64_t)uc->uc_mcontext.gregs[from[i]];
-}
-
 static int own_code(void *arg, uint64_t at, void *buf, size_t n)
 {
 	memcpy(buf, (const void *)at, n);
@@ -116,9 +104,9 @@ __attribute__((__noinline__)) static void look(void)
 	ucontext_t uc;
 
 	getcontext(&uc);
-	registers_of(&r, &uc);
+	own_regs(&r, &uc);
 	seen.n_truth = backtrace(seen.truth, ARRAY_SIZE(seen.truth));
-	mem.piece[0] = copy_from(r.r[RSP]);
+	mem.piece[0] = copy_from(r.r[arch_host->dwarf_sp]);
 	if (seen.cut)
 		mem.piece[0].bytes.n = seen.cut;
 	if (seen.other_stack)
@@ -271,6 +259,7 @@ static void test_live_cut_and_limit(void **state)
 	unwinder_destroy(unwinder);
 }
 
+#ifdef __x86_64__
 /* Assembly that says nothing about its stack: one that pushes, one that aligns its stack as
  * OpenBLAS's kernels do, far away from its return address. */
 void no_cfi_push(void (*f)(void));
@@ -317,6 +306,9 @@ static void test_live_guess(void **state)
 	check_guess(no_cfi_push);
 	check_guess(no_cfi_align);
 }
+#else
+#define test_live_guess test_step_signal
+#endif
 
 /* Tables that do not fit are dropped, and made again when needed. */
 static void test_live_memory_bound(void **state)
@@ -357,9 +349,9 @@ static struct unwind_stack stack_at(struct unwinder *u, uint64_t pc)
 	static const uint64_t stack[8] = { 0 };
 	struct unwind_memory mem = { .piece[0] = { 0x7000,
 						   { (const void *)stack, sizeof(stack) } } };
-	struct unwind_regs r = { .pc = pc, .have = 1 << RSP };
+	struct unwind_regs r = { .pc = pc, .have = (uint64_t)1 << arch_host->dwarf_sp };
 
-	r.r[RSP] = 0x7000;
+	r.r[arch_host->dwarf_sp] = 0x7000;
 	unwinder_stack(u, getpid(), &r, &mem, NULL, NULL, &s);
 	return s;
 }
@@ -391,6 +383,7 @@ static void test_shared(void **state)
 	unwinder_destroy(u);
 }
 
+#ifdef __x86_64__
 /* python -X perf: two kinds of trampolines in anonymous memory. */
 static void test_trampolines(void **state)
 {
@@ -444,6 +437,9 @@ static void test_trampolines(void **state)
 	assert_int_equal(0, s.want_hi);
 	unwinder_destroy(u);
 }
+#else
+#define test_trampolines test_step_signal
+#endif
 
 /* A JIT that makes code again and again leaves room for other files. */
 static void test_code_without_end(void **state)

@@ -13,10 +13,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <ucontext.h>
 
 #include <cmocka.h>
 
+#include "../own_regs.h"
 #include "elfimage.h"
 #include "proc.h"
 #include "unwind/cfi.h"
@@ -28,9 +28,7 @@ enum { RAX, RDX, RCX, RBX, RSI, RDI, RBP, RSP, R12 = 12, RA = 16 };
 #include "unwind_cases.inc.h"
 #include "unwind_steps.inc.h"
 
-#ifdef __x86_64__
 #include "unwind_live.inc.h"
-#endif
 
 int main(void)
 {
@@ -44,12 +42,15 @@ int main(void)
 		cmocka_unit_test(test_debug_frame),
 		cmocka_unit_test(test_damaged_instructions),
 		cmocka_unit_test(test_aarch64),
+		cmocka_unit_test(test_aarch64_known_code),
+		cmocka_unit_test(test_aarch64_trampolines),
+		cmocka_unit_test(test_riscv64_known_code),
+		cmocka_unit_test(test_riscv64_trampolines),
 		cmocka_unit_test(test_step),
 		cmocka_unit_test(test_step_signal),
 		cmocka_unit_test(test_step_other_register),
 		cmocka_unit_test(test_second_piece),
 		cmocka_unit_test(test_end_names),
-#ifdef __x86_64__
 		cmocka_unit_test(test_live),
 		cmocka_unit_test(test_live_thread),
 		cmocka_unit_test(test_live_signal),
@@ -61,7 +62,6 @@ int main(void)
 		cmocka_unit_test(test_trampolines),
 		cmocka_unit_test(test_code_without_end),
 		cmocka_unit_test(test_odd_files),
-#endif
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -173,16 +173,18 @@ struct at_row {
 static void stands_at_the_probe(void **state)
 {
 	int ip = arch_host->ip, sp = arch_host->sp, copy = arch_host->copy_align;
+	int64_t page = 0x7f0000 + 4096 - 0x345, behind = arch_host->return_max;
 	const struct at_row rows[] = {
-		{ ip, 4, sp, 0, true },	      /* a nop */
-		{ ip, 4, 5, 3, true },	      /* an instruction that sets a register */
-		{ ip, 64, sp, 0, copy == 4 }, /* further than an instruction */
-		{ ip, 0x7f0000 + 2 * copy, sp, 0, true }, /* the kernel's copy */
-		{ ip, 0x7f0000 + 2 * copy, sp, -8, false },
-		{ ip, 0x7f0000 + 2 * copy, 5, 1, false },
+		{ ip, 4, sp, 0, true },		   /* a nop */
+		{ ip, 4, 5, 3, true },		   /* an instruction that sets a register */
+		{ ip, 64, sp, 0, 64 % copy == 0 }, /* further than an instruction */
+		{ ip, 0x7f0100, sp, 0, true },	   /* the kernel's copy */
+		{ ip, 0x7f0100, sp, -8, false },
+		{ ip, 0x7f0100, 5, 1, false },
 		{ ip, 0x7f0000 + 331, sp, 0, false },
-		{ ip, 0x7f0000 + 4096 - 0x345 + 40, sp, -24, true }, /* a trampoline */
-		{ ip, 0x7f0000 + 4096 - 0x345 + 40, sp, -240, false },
+		{ ip, page + behind - 1, sp, -24, true }, /* a trampoline */
+		{ ip, page + behind - 1, sp, -240, false },
+		{ ip, page + behind, sp, -24, false },
 		{ ip, -4, sp, 0, copy == 4 },
 	};
 
