@@ -35,12 +35,21 @@ static int kallsyms_cmp(const void *a, const void *b)
 	return x->name < y->name ? -1 : x->name > y->name;
 }
 
+/* The kernel's own are, and often there is nothing behind them. */
+static bool is_sorted(const struct kallsyms *k)
+{
+	for (size_t i = 1; i < k->n; i++)
+		if (k->sym[i].start < k->sym[i - 1].start)
+			return false;
+	return true;
+}
+
 /* By address; of several names for one the kernel's first. */
 static void kallsyms_sort(struct kallsyms *k)
 {
 	size_t n = 0;
 
-	if (k->n)
+	if (!is_sorted(k))
 		qsort(k->sym, k->n, sizeof(*k->sym), kallsyms_cmp);
 	for (size_t i = 0; i < k->n; i++)
 		if (n == 0 || k->sym[n - 1].start != k->sym[i].start)
