@@ -25,7 +25,7 @@ struct target {
 	pid_t pid;
 	_Atomic int state;
 	bool inner_tids;       /* lives in a PID namespace of its own */
-	_Atomic bool unborn;   /* a sample of it came before the record of its fork */
+	_Atomic bool unborn;   /* a sample of it, or we, came before the record of its fork */
 	bool hung;	       /* a person was told */
 	_Atomic bool nopython; /* in quarantine: looked at before, no CPython is mapped */
 	_Atomic pid_t forker;  /* its parent's thread that forked it (inner), 0: not known */

@@ -54,10 +54,11 @@ static int compare_pairs(const void *a, const void *b)
 /* In a PID namespace of its own a process numbers its threads differently. */
 static int learn_inner_tids(struct target *t)
 {
+	pid_t own = proc_inner_tid(t->pid, t->pid);
 	_cleanup_free_ pid_t *tids = NULL;
 	size_t n;
 
-	t->inner_tids = proc_inner_tid(t->pid, t->pid) != t->pid;
+	t->inner_tids = own > 0 && own != t->pid;
 	if (!t->inner_tids || proc_tasks(t->pid, &tids, &n) < 0)
 		return 0;
 	t->tids = calloc(n, sizeof(*t->tids));
@@ -397,6 +398,8 @@ int tracker_descendants(struct tracker *t, pid_t pid)
 		target = add_target(t, pids[i], TARGET_PENDING);
 		if (!target || begin_search(t, target, false) < 0)
 			return -ENOMEM;
+		/* Maybe forked just now, by nobody knows which thread. */
+		target->unborn = true;
 	}
 	return 0;
 }
