@@ -159,9 +159,9 @@ static void take_up(struct recorder *r, pid_t pid, bool unborn)
 		t->unborn = unborn;
 }
 
-/* Events that are not inherited: open them on what is new in @pid. While they are being
- * opened a thread may run where it leaves no record of it. */
-static void attach_new(struct recorder *r, pid_t pid)
+/* Events that are not inherited: open them on what is new in @pid, such as @tid. While they
+ * are being opened a thread may run where it leaves no record of it. */
+static void attach_new(struct recorder *r, pid_t pid, pid_t tid)
 {
 	struct err err;
 	int ret;
@@ -171,6 +171,7 @@ static void attach_new(struct recorder *r, pid_t pid)
 	atomic_store(&r->config.blind_ns, UINT64_MAX);
 	ret = attach_process(&r->attach, pid, NULL, 0, &err);
 	atomic_store(&r->config.blind_ns, now_ns());
+	r->n_missed += !attach_has(&r->attach, tid);
 	if (ret < 0 && ret != -ESRCH && !r->warned_new) {
 		r->warned_new = true;
 		note_say(&r->o.note, "new threads are not sampled: %s", err.text);
@@ -193,10 +194,10 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 	case CTL_FORK:
 		if (r->o.follow)
 			tracker_forked(&r->tracker, m->pid, m->ppid, m->ptid);
-		attach_new(r, m->pid);
+		attach_new(r, m->pid, m->pid);
 		break;
 	case CTL_THREAD:
-		attach_new(r, m->pid);
+		attach_new(r, m->pid, m->ptid);
 		break;
 	case CTL_ENDED:
 		attach_forget(&r->attach, m->ptid);

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "capture/preempt.h"
 #include "events.h"
@@ -97,6 +98,40 @@ static bool has_address(const struct recorder *r)
 	return breakpoint || has_probe(r);
 }
 
+/* True also where that can't be told. */
+static bool has_mapped(pid_t pid, const struct stat *file)
+{
+	struct proc_maps maps;
+	bool found = false;
+
+	if (proc_maps_read(&maps, pid) < 0)
+		return true;
+	for (size_t i = 0; !found && i < maps.n; i++)
+		found = maps.map[i].ino == file->st_ino;
+	proc_maps_deinit(&maps);
+	return found;
+}
+
+/* Another copy of the file than the one that the targets run. */
+static void note_strange_files(const struct recorder *r)
+{
+	for (size_t i = 0; !r->o.child && i < r->o.n_events; i++) {
+		const struct perf_spec *s = &r->o.events[i];
+		bool found = false;
+		struct stat st;
+
+		if (!*s->file || stat(s->file, &st) < 0)
+			continue;
+		for (size_t p = 0; !found && p < r->o.n_pids; p++)
+			found = has_mapped(r->o.pids[p], &st);
+		if (!found)
+			note_say(&r->o.note,
+				 "event '%s': no target seems to have mapped that file; "
+				 "/proc/PID/maps tells which it has",
+				 s->name);
+	}
+}
+
 static void note_choice(const struct recorder *r, const char *fallback, bool kernel,
 			bool user_only)
 {
@@ -117,6 +152,12 @@ static void note_choice(const struct recorder *r, const char *fallback, bool ker
 	if (has_probe(r))
 		note_say(&r->o.note, "the kernel puts a breakpoint into the code of the "
 				     "targets for each uprobe, until the recording ends");
+	if (r->perf.inherit && r->perf.threads_only &&
+	    !r->session->events[0].attr.inherit_thread)
+		note_say(&r->o.note,
+			 "--no-follow: this kernel gives the events to children too "
+			 "(Linux 5.13 does not); what they do is ignored");
+	note_strange_files(r);
 	if (r->capture == &capture_preempt && *preempt_caveat(caveat, sizeof(caveat)))
 		note_say(&r->o.note, "capture preempt: %s", caveat);
 }

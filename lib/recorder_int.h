@@ -34,6 +34,7 @@ struct recorder {
 	int pidfds[RECORDER_MAX_PIDS];
 	struct err why; /* why not a better capture */
 	bool warned_budget, warned_stall, warned_new, child_ran;
+	size_t n_missed; /* threads that had ended before they got events of their own */
 };
 
 /* recorder_choose.c: session, capture, perf, plan and cpus. 0 or -errno with a sentence. */

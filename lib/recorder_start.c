@@ -164,6 +164,15 @@ static int attach(struct recorder *r, struct err *err)
 	return tracer_attach(r->tracer, attach_all, r, err);
 }
 
+static void tell_missed(const struct recorder *r)
+{
+	if (r->n_missed)
+		note_say(&r->o.note,
+			 "%zu new threads or processes had ended before probes could be put "
+			 "into them: what they did is missing",
+			 r->n_missed);
+}
+
 /* Nothing is sampled any more, and nobody held. */
 void recorder_detach(struct recorder *r)
 {
@@ -181,6 +190,7 @@ void recorder_detach(struct recorder *r)
 	/* Who runs from here on leaves no record of it: nothing is exact any more. */
 	atomic_store(&r->config.blind_ns, UINT64_MAX);
 	attach_disable(&r->attach);
+	tell_missed(r);
 }
 
 /* Events that see all: what is there belongs to us, children since the last look too. */

@@ -49,82 +49,146 @@ static int open_file(const struct perf_spec *s, const char *path, struct elfimag
 
 /* --- symbols --- */
 
-/* Functions only, without what is behind '@'. */
-static bool symbol_name(const Elf64_Sym *sym, struct bytes names, char *ret, size_t size)
+struct symbol {
+	char name[512]; /* without what is behind '@' */
+	uint64_t vaddr;
+	bool old;    /* a version that programs linked today don't get */
+	bool chosen; /* not the function but what chooses it (IFUNC) */
+};
+
+/* Whether programs get it is told by .gnu.version for .dynsym, in .symtab by "@" in the name
+ * instead of "@@" (Solaris' and GNU's symbol versioning). */
+static bool read_symbol(const Elf64_Sym *sym, struct bytes names, bool hidden,
+			struct symbol *ret)
 {
 	const char *name = (const char *)names.at + sym->st_name;
+	unsigned type = ELF64_ST_TYPE(sym->st_info);
+	size_t n;
 
-	if (ELF64_ST_TYPE(sym->st_info) != STT_FUNC || sym->st_shndx == SHN_UNDEF ||
+	if ((type != STT_FUNC && type != STT_GNU_IFUNC) || sym->st_shndx == SHN_UNDEF ||
 	    sym->st_name >= names.n)
 		return false;
-	snprintf(ret, size, "%.*s", (int)MIN(strcspn(name, "@"), size - 1), name);
+	n = strcspn(name, "@");
+	ret->vaddr = sym->st_value;
+	ret->old = hidden || (name[n] && name[n + 1] != '@');
+	ret->chosen = type == STT_GNU_IFUNC;
+	snprintf(ret->name, sizeof(ret->name), "%.*s", (int)MIN(n, sizeof(ret->name) - 1),
+		 name);
 	return true;
 }
 
-/* Call @each for the functions of one table until it says true. */
-static bool each_function(const struct elfimage *im, const Elf64_Shdr *table,
-			  bool (*each)(void *arg, const char *name, uint64_t vaddr), void *arg)
+/* The versions of a table's symbols, 2 bytes each; empty where there are none. */
+static struct bytes versions_of(const struct elfimage *im, const Elf64_Shdr *table)
+{
+	for (size_t i = 0; i < im->n_sh; i++)
+		if (im->sh[i].sh_type == SHT_GNU_versym && im->sh[i].sh_link < im->n_sh &&
+		    &im->sh[im->sh[i].sh_link] == table)
+			return elfimage_bytes(im, &im->sh[i]);
+	return (struct bytes){ 0 };
+}
+
+static bool is_hidden(struct bytes versions, size_t i)
+{
+	enum { HIDDEN = 0x80 }; /* of the upper byte: VERSYM_HIDDEN */
+
+	return i < versions.n / 2 && versions.at[2 * i + 1] & HIDDEN;
+}
+
+/* Call @each for the functions of one table. */
+static void each_function(const struct elfimage *im, const Elf64_Shdr *table,
+			  void (*each)(void *arg, const struct symbol *symbol), void *arg)
 {
 	_cleanup_bytes_ struct bytes syms = elfimage_bytes(im, table), names = { 0 };
-	bool done = false;
+	_cleanup_bytes_ struct bytes versions = versions_of(im, table);
 
 	if (table->sh_link < im->n_sh)
 		names = elfimage_bytes(im, &im->sh[table->sh_link]);
-	for (size_t at = 0; !done && names.at && at + sizeof(Elf64_Sym) <= syms.n;
-	     at += sizeof(Elf64_Sym)) {
-		char name[512];
+	for (size_t i = 0; names.at && i < syms.n / sizeof(Elf64_Sym); i++) {
+		struct symbol symbol;
 		Elf64_Sym sym;
 
-		memcpy(&sym, syms.at + at, sizeof(sym));
-		if (symbol_name(&sym, names, name, sizeof(name)))
-			done = each(arg, name, sym.st_value);
+		memcpy(&sym, syms.at + i * sizeof(sym), sizeof(sym));
+		if (read_symbol(&sym, names, is_hidden(versions, i), &symbol))
+			each(arg, &symbol);
 	}
-	return done;
 }
 
-static bool each_symbol(const struct elfimage *im,
-			bool (*each)(void *arg, const char *name, uint64_t vaddr), void *arg)
+static void each_symbol(const struct elfimage *im,
+			void (*each)(void *arg, const struct symbol *symbol), void *arg)
 {
-	bool done = false;
-
-	for (size_t i = 0; !done && i < im->n_sh; i++)
+	for (size_t i = 0; i < im->n_sh; i++)
 		if (im->sh[i].sh_type == SHT_SYMTAB || im->sh[i].sh_type == SHT_DYNSYM)
-			done = each_function(im, &im->sh[i], each, arg);
-	return done;
+			each_function(im, &im->sh[i], each, arg);
 }
 
 struct wanted {
 	const char *name;
-	uint64_t vaddr;
+	struct symbol found; /* "": none */
+	uint64_t other;	     /* another function of that name; 0: none */
 };
 
-static bool is_wanted(void *arg, const char *name, uint64_t vaddr)
+/* The version that programs get comes before those of old programs. */
+static void take_wanted(void *arg, const struct symbol *symbol)
 {
 	struct wanted *w = arg;
 
-	w->vaddr = vaddr;
-	return !strcmp(name, w->name);
+	if (strcmp(symbol->name, w->name) != 0)
+		return;
+	if (!*w->found.name || (w->found.old && !symbol->old)) {
+		w->found = *symbol;
+		w->other = 0;
+	} else if (w->found.old == symbol->old && w->found.vaddr != symbol->vaddr) {
+		w->other = symbol->vaddr;
+	}
 }
 
-static bool offer(void *near, const char *name, uint64_t vaddr)
+static void offer(void *near, const struct symbol *symbol)
 {
-	(void)vaddr;
-	nearest_offer(near, name);
-	return false;
+	nearest_offer(near, symbol->name);
+}
+
+static int find_function(const struct perf_spec *s, const struct elfimage *im,
+			 const char *name, uint64_t *ret, struct err *err)
+{
+	struct nearest near = { .want = name };
+	struct wanted w = { .name = name };
+	char text[512];
+
+	each_symbol(im, take_wanted, &w);
+	if (!*w.found.name) {
+		each_symbol(im, offer, &near);
+		return err_set(err, -ENOENT, "event '%s': the file has no function '%s'%s",
+			       s->name, name, nearest_text(&near, text, sizeof(text)));
+	}
+	if (w.other)
+		return err_set(
+			err, -EINVAL,
+			"event '%s': the file has several functions '%s', at 0x%llx and "
+			"0x%llx for example; name one by its address",
+			s->name, name, (unsigned long long)w.found.vaddr,
+			(unsigned long long)w.other);
+	if (w.found.chosen)
+		return err_set(err, -ENOENT,
+			       "event '%s': '%s' is one of several functions, chosen for this "
+			       "processor as programs start; name that one, or its address",
+			       s->name, name);
+	*ret = w.found.vaddr;
+	return 0;
 }
 
 struct cover {
 	uint64_t vaddr, start; /* what is nearest below it; 0: nothing */
 };
 
-static bool is_below(void *arg, const char *name, uint64_t start)
+static void take_below(struct cover *c, uint64_t start)
 {
-	struct cover *c = arg;
-
-	(void)name;
 	if (start <= c->vaddr && start > c->start)
 		c->start = start;
-	return false;
+}
+
+static void take_function(void *cover, const struct symbol *symbol)
+{
+	take_below(cover, symbol->vaddr);
 }
 
 /* Of the function that @vaddr is in; else of the section. */
@@ -134,8 +198,8 @@ static uint64_t start_below(const struct elfimage *im, uint64_t vaddr)
 
 	for (size_t i = 0; i < im->n_sh; i++)
 		if (im->sh[i].sh_flags & SHF_EXECINSTR)
-			is_below(&c, "", im->sh[i].sh_addr);
-	each_symbol(im, is_below, &c);
+			take_below(&c, im->sh[i].sh_addr);
+	each_symbol(im, take_function, &c);
 	return c.start;
 }
 
@@ -155,15 +219,10 @@ static bool is_instruction(const struct elfimage *im, uint64_t vaddr)
 static int find_place(const struct perf_spec *s, const struct elfimage *im, char *symbol,
 		      uint64_t *ret, struct err *err)
 {
-	char *plus = strrchr(symbol, '+'), *end = NULL, text[512];
-	struct nearest near = { .want = symbol };
-	struct wanted wanted = { .name = symbol };
+	char *plus = strrchr(symbol, '+'), *end = NULL;
 	uint64_t more = plus ? strtoull(plus + 1, &end, 0) : 0;
+	int r = 0;
 
-	/* Elsewhere in a function the return address is not where the kernel takes it. */
-	if (s->kind == PERF_KIND_URETPROBE && (plus || isdigit((unsigned char)*symbol)))
-		return err_set(err, -EINVAL, "event '%s': a return is named by its function",
-			       s->name);
 	if (plus && (*end || end == plus + 1))
 		return err_set(err, -EINVAL, "event '%s': '%s' is no offset", s->name,
 			       plus + 1);
@@ -174,14 +233,16 @@ static int find_place(const struct perf_spec *s, const struct elfimage *im, char
 		if (*end)
 			return err_set(err, -EINVAL, "event '%s': '%s' is no address", s->name,
 				       symbol);
-	} else if (each_symbol(im, is_wanted, &wanted)) {
-		*ret = wanted.vaddr;
 	} else {
-		each_symbol(im, offer, &near);
-		return err_set(err, -ENOENT, "event '%s': the file has no function '%s'%s",
-			       s->name, symbol, nearest_text(&near, text, sizeof(text)));
+		r = find_function(s, im, symbol, ret, err);
 	}
+	if (r < 0)
+		return r;
 	*ret += more;
+	/* Elsewhere in a function the return address is not where the kernel takes it. */
+	if (s->kind == PERF_KIND_URETPROBE && start_below(im, *ret) != *ret)
+		return err_set(err, -EINVAL, "event '%s': a return is named by its function",
+			       s->name);
 	if ((more || *symbol == '0') && !is_instruction(im, *ret))
 		return err_set(err, -ENOENT,
 			       "event '%s': no code, or no instruction begins there", s->name);
@@ -379,10 +440,12 @@ static int look_in_process(struct usdt *u, pid_t pid, struct err *err)
 		char path[1200];
 		struct stat st;
 
-		snprintf(path, sizeof(path), "/proc/%d/root%s", pid, m->path);
-		if (!m->x || *m->path != '/' || m->deleted || !strcmp(m->path, last) ||
-		    stat(path, &st) < 0 || st.st_ino != m->ino)
+		if (!m->x || *m->path != '/' || !strcmp(m->path, last))
 			continue;
+		snprintf(path, sizeof(path), "/proc/%d/root%s", pid, m->path);
+		if (m->deleted || stat(path, &st) < 0 || st.st_ino != m->ino)
+			snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", pid,
+				 (unsigned long long)m->start, (unsigned long long)m->end);
 		last = m->path;
 		before = u->n;
 		r = look_in(u, path, err);

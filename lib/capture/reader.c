@@ -29,12 +29,13 @@ uint32_t reader_event_of(struct reader *r, uint64_t id)
 	return event;
 }
 
-/* Clock and PMU overflows hit the code they name; other software events happen
- * in the kernel while it works for that code. */
+/* Clock and PMU overflows hit the code they name; other software events and tracepoints happen
+ * in the kernel while it works for that code, also those that say user mode (sys_enter_*). */
 static bool event_in_kernel(const struct perf_event_attr *a)
 {
-	return a->type == PERF_TYPE_SOFTWARE && a->config != PERF_COUNT_SW_CPU_CLOCK &&
-	       a->config != PERF_COUNT_SW_TASK_CLOCK;
+	return a->type == PERF_TYPE_TRACEPOINT ||
+	       (a->type == PERF_TYPE_SOFTWARE && a->config != PERF_COUNT_SW_CPU_CLOCK &&
+		a->config != PERF_COUNT_SW_TASK_CLOCK);
 }
 
 static bool is_switch(const struct perf_event_attr *a)
@@ -186,7 +187,7 @@ static bool lost_outside(const struct reader *r, const struct side *s, uint64_t 
 static void tell_of_thread(struct reader *r, const struct side *s)
 {
 	if (s->kind == SIDE_FORK && s->pid == s->u.fork.ppid)
-		emit_control(r, CTL_THREAD, (struct ctl_msg){ .pid = s->pid });
+		emit_control(r, CTL_THREAD, (struct ctl_msg){ .pid = s->pid, .ptid = s->tid });
 	else if (s->kind == SIDE_EXIT)
 		emit_control(r, CTL_ENDED, (struct ctl_msg){ .pid = s->pid, .ptid = s->tid });
 }

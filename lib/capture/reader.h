@@ -100,7 +100,7 @@ enum ctl_type {
 	CTL_EXIT,
 	CTL_UNKNOWN,
 	CTL_BEGUN,
-	CTL_THREAD, /* with tell_threads: one more in @pid */
+	CTL_THREAD, /* with tell_threads: one more in @pid, @ptid */
 	CTL_ENDED,  /* ... and @ptid is gone */
 };
 struct ctl_msg {

@@ -1,6 +1,7 @@
-"""t_KK does three things, each on a line of its own: touch_KK writes one byte, doze_KK sleeps, collect() collects garbage.
+"""t_KK does four things, each on a line of its own: touch_KK writes one byte, doze_KK sleeps, collect() collects garbage,
+ask() asks the kernel something.
 
-READY's lines: {touch_KK: [[t_KK, line], ["cycle", line]], doze_KK: ..., collect_KK: ...}; bytes: {touch_KK: address};
+READY's lines: {touch_KK: [[t_KK, line], ["cycle", line]], doze_KK: ..., collect_KK: ..., ask_KK: ...}; bytes: {touch_KK: address};
 file: that of the native functions. Runs so many cycles for each number on stdin, then says DONE; ends at an empty line.
 Usage: triggers.py [--threads N] [--fork]: the cycles run in N new threads, one after the other; then in a new child too
 """
@@ -28,13 +29,14 @@ def source():
     for k in range(FUNCTIONS):
         add("def t_%02d():" % k)
         add("    spin_%02d()" % k)
-        for name, text in (("touch", "touch_%02d(byte_%02d)" % (k, k)), ("doze", "doze_%02d()" % k), ("collect", "collect(0)")):
+        for name, text in (("touch", "touch_%02d(byte_%02d)" % (k, k)), ("doze", "doze_%02d()" % k), ("collect", "collect(0)"),
+                           ("ask", "ask()")):
             inner[name, k] = add("    " + text)
             add("    spin_%02d()" % k)
     add("def cycle():")
     for k in range(FUNCTIONS):
         line = add("    t_%02d()" % k)
-        for name in ("touch", "doze", "collect"):
+        for name in ("touch", "doze", "collect", "ask"):
             truth["%s_%02d" % (name, k)] = [["t_%02d" % k, inner[name, k]], ["cycle", line]]
     return "\n".join(lines) + "\n", truth
 
@@ -51,7 +53,7 @@ def main():
     buffer = (ctypes.c_char * (64 * FUNCTIONS))()
     addresses = {"touch_%02d" % k: ctypes.addressof(buffer) + 64 * k for k in range(FUNCTIONS)}
     namespace = dict(target.spins(), **target.spins("touch_"))
-    namespace.update(target.spins("doze_"), collect=gc.collect)
+    namespace.update(target.spins("doze_"), collect=gc.collect, ask=os.getppid)
     namespace.update(("byte" + name[5:], address) for name, address in addresses.items())
     target.generated(text, "triggers_generated.py", namespace)
 

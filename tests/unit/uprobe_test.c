@@ -125,7 +125,7 @@ static void symbols(void **state)
 	assert_non_null(strstr(err.text, "no code"));
 	assert_int_equal(resolve("uretprobe:/proc/self/exe:uprobe_test_here+4", &s, &err),
 			 -EINVAL);
-	assert_int_equal(resolve("uretprobe:/proc/self/exe:0x1000", &s, &err), -EINVAL);
+	assert_int_equal(resolve("uretprobe:/proc/self/exe:0x1001", &s, &err), -EINVAL);
 }
 
 static void lengths(void **state)
