@@ -54,6 +54,7 @@ static struct capture_want what_is_wanted(const struct recorder *r)
 		want.kernel_only =
 			want.kernel_only || a->exclude_user || a->type == PERF_TYPE_TRACEPOINT;
 		want.switches = want.switches || perf_event_is_switch(a);
+		want.breakpoints = want.breakpoints || a->type == PERF_TYPE_BREAKPOINT;
 	}
 	return want;
 }

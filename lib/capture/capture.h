@@ -55,6 +55,7 @@ struct capture_want {
 	bool user_only;	  /* no event counts in the kernel */
 	bool kernel_only; /* an event counts nowhere else */
 	bool switches;	  /* an event is the scheduler's own */
+	bool breakpoints; /* an event is one */
 	bool named;	  /* by --capture NAME, not auto's choice */
 };
 

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <time.h>
 
+#include "../arch/arch.h"
 #include "../proc.h"
 #include "capture.h"
 
@@ -91,6 +92,12 @@ static int stop_possible(const struct capture_want *w, struct err *err)
 		return err_set(err, -ENOENT,
 			       "--capture stop samples user mode only; for kernel mode use "
 			       "preempt or async");
+	if (w->breakpoints && arch_host->breakpoint_steps)
+		return err_set(
+			err, -ENOENT,
+			"--capture stop can't have breakpoints on %s: the kernel leaves one "
+			"off behind a stop; use preempt or async",
+			arch_host->name);
 	if (!w->named && !w->user_only)
 		return err_set(err, -ENOENT,
 			       "--capture stop samples user mode only, it is chosen for "

@@ -139,6 +139,11 @@ static void stop_refuses(void **state)
 		{ { 0 }, -ENOENT, "user mode only" },
 		{ { .named = true, .kernel_only = true }, -ENOENT, "user mode only" },
 		{ { .named = true, .switches = true }, -ENOENT, "scheduler" },
+#ifdef __aarch64__
+		{ { .named = true, .breakpoints = true }, -ENOENT, "breakpoints" },
+#else
+		{ { .named = true, .breakpoints = true }, 0, "" },
+#endif
 		{ { .user_only = true, .pids = &nobody, .n_pids = 1 }, -ESRCH, "no process" },
 	};
 
