@@ -76,6 +76,15 @@ static int resolve_one(const struct work *w, struct perf_spec *s, struct err *er
 	}
 }
 
+static int check_mode(const struct perf_spec *s, struct err *err)
+{
+	if (s->user && !s->kernel && perf_names_in_kernel(s))
+		return err_set(err, -EINVAL,
+			       "event '%s' lies in the kernel, with :u none is ever counted",
+			       s->name);
+	return 0;
+}
+
 /* --- several events of one name --- */
 
 static int add(struct work *w, const struct perf_spec *s, struct err *err)
@@ -146,6 +155,30 @@ static int add_resolved(struct work *w, const struct perf_spec *s, size_t m, str
 	return r;
 }
 
+/* One of sysfs's words on each kind of core that has it; *@any: on one at least. */
+static int add_word(struct work *w, const struct perf_spec *s, bool *any, struct err *err)
+{
+	const char *behind = s->name + s->n_base + (s->name[s->n_base] == ':');
+	int r = 0;
+
+	*any = false;
+	for (size_t c = 0; r == 0 && c < w->n_cores; c++) {
+		struct perf_spec one = *s;
+		struct err missing;
+		size_t n;
+
+		snprintf(one.name, sizeof(one.name), "%s/%.*s/", w->core[c].name,
+			 (int)s->n_base, s->name);
+		n = one.n_base = strlen(one.name);
+		if (pmu_resolve(w->devices, &one, &missing) < 0)
+			continue;
+		snprintf(one.name + n, sizeof(one.name) - n, "%s", behind);
+		*any = true;
+		r = add(w, &one, err);
+	}
+	return r;
+}
+
 static int add_usdt(struct work *w, const struct perf_spec *s, struct err *err)
 {
 	size_t n = 0;
@@ -178,9 +211,18 @@ int event_resolve_in(const char *devices, struct perf_spec *specs, size_t *n, si
 
 	w.n_cores = pmu_cores(devices, w.core);
 	for (size_t i = 0, m; r == 0 && i < *n; i += m) {
+		bool any = false;
+
 		m = run_length(&specs[i], *n - i);
-		for (size_t k = i; r == 0 && k < i + m; k++)
+		if (m == 1 && specs[i].kind == PERF_KIND_WORD)
+			r = add_word(&w, &specs[i], &any, err);
+		if (any)
+			continue;
+		for (size_t k = i; r == 0 && k < i + m; k++) {
 			r = resolve_one(&w, &specs[k], err);
+			if (r == 0)
+				r = check_mode(&specs[k], err);
+		}
 		if (r == 0)
 			r = specs[i].kind == PERF_KIND_USDT ?
 				    add_usdt(&w, &specs[i], err) :

@@ -46,7 +46,7 @@ static void rename_as(struct perf_spec *s, const char *base, const struct perf_s
 	size_t start = n;
 
 	for (; *mods; mods++)
-		if (*mods != 'p' && n < sizeof(name) - 4)
+		if (*mods != 'p' && *mods != 'P' && n < sizeof(name) - 4)
 			name[n++] = *mods;
 	if (n == start && s->precise)
 		name[n++] = ':';

@@ -17,8 +17,8 @@
 struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
 					  const struct perf_options *o)
 {
-	bool tracepoint = spec->type == PERF_TYPE_TRACEPOINT; /* they lie in the kernel */
-	bool ring0 = (o->kernel || tracepoint) && (spec->kernel || !spec->user);
+	bool ring0 =
+		(o->kernel || perf_names_in_kernel(spec)) && (spec->kernel || !spec->user);
 	bool each = spec->each && !o->said;
 	struct perf_event_attr a = {
 		.size = sizeof(a),
@@ -197,7 +197,7 @@ static int explain_right(const char *name, const struct perf_event_attr *attr, s
 {
 	int paranoid = perf_event_sysctl("perf_event_paranoid", -1);
 
-	if (attr->type == PERF_TYPE_TRACEPOINT)
+	if (!attr->exclude_kernel)
 		return err_set(
 			err, -EACCES,
 			"not permitted to open event '%s', which lies in the kernel; run "
@@ -232,7 +232,7 @@ static int explain_einval(const char *name, const struct perf_event_attr *attr,
 		return err_set(
 			err, -ENOENT,
 			"event '%s': this kernel can't sample groups (:S) where new "
-			"threads are followed (Linux 6.13); name threads (-t), or leave "
+			"threads are followed (Linux 6.12); name threads (-t), or leave "
 			":S out",
 			name);
 	if (attr->type >= PERF_TYPE_MAX && can_count(*attr))
@@ -249,7 +249,14 @@ static int explain_missing(const char *name, const struct perf_event_attr *attr,
 {
 	if (attr->type == PERF_TYPE_BREAKPOINT)
 		return explain_breakpoint(-ENOENT, name, err);
-	if (!is_software(attr) && !perf_event_have_pmu())
+	if (is_software(attr))
+		return err_set(
+			err, -ENOENT,
+			"this kernel has no event '%s'%s; 'pysampled events' lists what "
+			"it has",
+			name,
+			attr->config == PERF_COUNT_SW_CGROUP_SWITCHES ? " (Linux 5.13)" : "");
+	if (!perf_event_have_pmu())
 		return err_set(err, -ENOENT,
 			       "event '%s' needs a hardware PMU and this machine shows none "
 			       "(a virtual machine?); nearest here: cpu-clock, page-faults",

@@ -149,6 +149,8 @@ static int parse_modifiers(const char *s, size_t n, struct perf_spec *ret)
 			ret->hv = true;
 		else if (s[i] == 'p' && ret->precise < 3)
 			ret->precise++;
+		else if (s[i] == 'P' && !ret->precise)
+			ret->precise = 3; /* as much as there is */
 		else
 			return -EINVAL;
 	}
@@ -164,6 +166,8 @@ static const char *parse_mem(const char *s, struct perf_spec *ret)
 	if (!isdigit((unsigned char)*s))
 		return NULL;
 	ret->config1 = strtoull(s, &end, 0);
+	if (*end == '/' && (end[1] < '1' || end[1] > '8' || isdigit((unsigned char)end[2])))
+		return NULL;
 	if (*end == '/')
 		ret->config2 = strtoull(end + 1, &end, 10);
 	access = *end == ':' ? strspn(end + 1, "rwx") : 0;
@@ -191,7 +195,7 @@ static int parse_rest(const char *s, struct perf_spec *ret, struct err *err)
 		return 0;
 	if ((mods == s && s[-1] != '/') || parse_modifiers(mods, strlen(mods), ret) < 0)
 		return err_set(err, -EINVAL,
-			       "event '%s': modifiers are u, k, h and up to three p",
+			       "event '%s': modifiers are u, k, h, P and up to three p",
 			       ret->name);
 	return 0;
 }
@@ -241,7 +245,7 @@ static int parse_unresolved(struct perf_spec *ret, struct err *err)
 		ret->kind = PERF_KIND_WORD;
 		return parse_rest(ret->name + n, ret, err);
 	}
-	if (!colon || colon[1 + strspn(colon + 1, "ukhp")] == '\0') {
+	if (!colon || colon[1 + strspn(colon + 1, "ukhpP")] == '\0') {
 		ret->kind = PERF_KIND_WORD;
 		return parse_rest(colon ? colon : ret->name + n, ret, err);
 	}
@@ -275,6 +279,14 @@ static int parse_one(const char *s, size_t n, struct perf_spec *ret, struct err 
 		return err_set(err, -EINVAL, "an event name is empty or too long");
 	memcpy(ret->name, s, n);
 	return parse_name(ret, err);
+}
+
+bool perf_names_in_kernel(const struct perf_spec *s)
+{
+	return s->type == PERF_TYPE_TRACEPOINT ||
+	       (s->type == PERF_TYPE_SOFTWARE &&
+		(s->config == PERF_COUNT_SW_CONTEXT_SWITCHES ||
+		 s->config == PERF_COUNT_SW_CPU_MIGRATIONS));
 }
 
 bool perf_names_find(const char *name, size_t n, struct perf_spec *ret)
@@ -328,9 +340,12 @@ static int parse_group(const char *s, size_t len, struct perf_spec *ret, size_t 
 			       "event group '%.*s' is not of the form {A,B,...}[:S]", (int)len,
 			       s);
 	r = parse_list(s + 1, close, ret, cap, n, err);
-	if (mods < end && *mods == 'S') {
+	if (mods < end && (*mods == 'S' || end[-1] == 'S')) {
 		read = true;
-		mods++;
+		if (*mods == 'S')
+			mods++;
+		else
+			end--;
 	}
 	for (size_t i = first; r == 0 && i < *n; i++) {
 		ret[i].leader = (uint8_t)(first + 1);

@@ -290,7 +290,7 @@ void pmu_each(const char *devices, void (*each)(void *arg, const char *name), vo
 
 struct find {
 	const char *word;
-	size_t n;
+	size_t n, skip; /* so many that have it */
 	char name[256];
 };
 
@@ -299,26 +299,30 @@ static void find_word(void *arg, const char *name)
 	struct find *f = arg;
 	const char *event = strchr(name, '/') + 1;
 
-	if (!*f->name && strlen(event) == f->n + 1 && !strncmp(event, f->word, f->n))
+	if (!*f->name && strlen(event) == f->n + 1 && !strncmp(event, f->word, f->n) &&
+	    f->skip-- == 0)
 		snprintf(f->name, sizeof(f->name), "%.255s", name);
 }
 
 int pmu_resolve_word(const char *devices, struct perf_spec *s, struct err *err)
 {
-	struct find f = { .word = s->name, .n = s->n_base };
 	struct perf_spec as;
-	int r;
+	int r = -ENOENT;
 
-	pmu_each(devices, find_word, &f);
-	if (!*f.name)
-		return -ENOENT;
-	as = *s;
-	snprintf(as.name, sizeof(as.name), "%s", f.name);
-	as.n_base = strlen(as.name);
-	r = pmu_resolve(devices, &as, err);
+	/* Several have it: the first that knows threads. */
+	for (size_t skip = 0; r < 0; skip++) {
+		struct find f = { .word = s->name, .n = s->n_base, .skip = skip };
+
+		pmu_each(devices, find_word, &f);
+		if (!*f.name)
+			return skip ? err->code : -ENOENT;
+		as = *s;
+		snprintf(as.name, sizeof(as.name), "%s", f.name);
+		as.n_base = strlen(as.name);
+		r = pmu_resolve(devices, &as, err);
+	}
 	memcpy(as.name, s->name, sizeof(as.name));
 	as.n_base = s->n_base;
-	if (r == 0)
-		*s = as;
-	return r;
+	*s = as;
+	return 0;
 }

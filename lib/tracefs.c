@@ -97,11 +97,6 @@ int tracefs_resolve(const char *events, struct perf_spec *s, struct err *err)
 	int r;
 
 	snprintf(base, sizeof(base), "%.*s", (int)MIN(s->n_base, sizeof(base) - 1), s->name);
-	if (s->user && !s->kernel)
-		return err_set(err, -EINVAL,
-			       "event '%s': tracepoints lie in the kernel, with :u none is "
-			       "ever counted",
-			       s->name);
 	if (strchr(base, '/') || *base == '.' || base[system + 1] == '.')
 		return none(events, s, base, err);
 	snprintf(path, sizeof(path), "%s/%.*s/%s/id", events, (int)system, base,

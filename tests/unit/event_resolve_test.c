@@ -35,6 +35,9 @@ static const struct file plain[] = {
 	{ "cpu/events/asks", "event=0x12,umask=?\n" },
 	{ "ibs_op/type", "11\n" },
 	{ "ibs_op/format/cnt_ctl", "config:19\n" },
+	{ "arm_cmn/type", "30\n" },
+	{ "arm_cmn/cpumask", "0\n" },
+	{ "arm_cmn/events/mem-loads", "event=0x1\n" },
 	{ "power/type", "20\n" },
 	{ "power/cpumask", "0\n" },
 	{ "power/format/event", "config:0-7\n" },
@@ -49,6 +52,8 @@ static const struct file hybrid[] = {
 	{ "cpu_core/cpus", "0-1\n" },
 	{ "cpu_core/format/event", "config:0-7\n" },
 	{ "cpu_core/events/slots", "event=0x00\n" },
+	{ "cpu_core/events/mem-loads", "event=0xcd\n" },
+	{ "cpu_atom/events/mem-loads", "event=0xd0\n" },
 	{ "software/type", "1\n" },
 };
 
@@ -172,7 +177,7 @@ static void refusals(void **state)
 		int ret;
 		const char *says;
 	} rows[] = {
-		{ "gpu/event=1/", -ENOENT, "there are: cpu, ibs_op, power" },
+		{ "gpu/event=1/", -ENOENT, "there are: arm_cmn, cpu, ibs_op, power" },
 		{ "cpu/evnt=1/", -ENOENT, "terms: edge, event" },
 		{ "cpu/mem-load/", -ENOENT, "events: asks, mem-loads" },
 		{ "cpu/event=x/", -EINVAL, "'x' is no number" },
@@ -222,6 +227,16 @@ static void hybrid_events(void **state)
 	assert_true(s[4].type == 4 && s[4].config == 0x1c4);
 	assert_string_equal(s[5].name, "cpu_core/slots/");
 	assert_true(s[5].some_cpus && cpus_has(&s[5].cpus, 0) && !cpus_has(&s[5].cpus, 2));
+	/* sysfs's own words: on each kind of core that has them. */
+	assert_int_equal(resolve("slots,mem-loads:u", s, 8, &n, &err), 0);
+	assert_int_equal(n, 3);
+	assert_string_equal(s[0].name, "cpu_core/slots/");
+	assert_true(s[0].some_cpus && cpus_has(&s[0].cpus, 0) && !cpus_has(&s[0].cpus, 2));
+	assert_string_equal(s[1].name, "cpu_atom/mem-loads/u");
+	assert_true(s[1].type == 10 && s[1].config == 0xd0 && s[1].user);
+	assert_true(cpus_has(&s[1].cpus, 2) && !cpus_has(&s[1].cpus, 0));
+	assert_string_equal(s[2].name, "cpu_core/mem-loads/u");
+	assert_true(s[2].type == 4 && s[2].config == 0xcd);
 	assert_int_equal(resolve("cycles,cycles,cycles,cycles,cycles", s, 8, &n, &err),
 			 -EINVAL);
 	end();

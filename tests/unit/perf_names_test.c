@@ -46,6 +46,7 @@ static const struct good_row good_rows[] = {
 	{ "cycles:k", HW, PERF_COUNT_HW_CPU_CYCLES, "k" },
 	{ "cycles:kuh", HW, PERF_COUNT_HW_CPU_CYCLES, "ukh" },
 	{ "cycles:upp", HW, PERF_COUNT_HW_CPU_CYCLES, "u2" },
+	{ "cycles:uP", HW, PERF_COUNT_HW_CPU_CYCLES, "u3" },
 	{ "instructions:ppp", HW, PERF_COUNT_HW_INSTRUCTIONS, "3" },
 	{ "cpu-clock", SW, PERF_COUNT_SW_CPU_CLOCK, "" },
 	{ "faults", SW, PERF_COUNT_SW_PAGE_FAULTS, "" },
@@ -128,6 +129,10 @@ static const struct bad_row bad_rows[] = {
 	{ "mem:", -EINVAL, "mem:ADDR", 0 },
 	{ "mem:main", -EINVAL, "mem:ADDR", 0 },
 	{ "mem:0x10:q", -EINVAL, "modifiers", 0 },
+	{ "mem:0x10/16", -EINVAL, "mem:ADDR", 0 },
+	{ "mem:0x10/0", -EINVAL, "mem:ADDR", 0 },
+	{ "mem:0x10/x", -EINVAL, "mem:ADDR", 0 },
+	{ "cycles:pP", -EINVAL, "modifiers", 0 },
 	{ "uprobe:/bin/x", -EINVAL, "uprobe:FILE:SYMBOL", 0 },
 	{ "uprobe:/bin/x:", -EINVAL, "uprobe:FILE:SYMBOL", 0 },
 	{ "uprobe::f", -EINVAL, "uprobe:FILE:SYMBOL", 0 },
@@ -259,6 +264,8 @@ static void groups(void **state)
 	assert_true(s[3].user && !s[2].user);
 	assert_string_equal(s[2].name, "cpu/a=1,b=2/");
 	assert_true(s[4].leader == 5 && s[5].leader == 5 && !s[4].read && !s[5].led);
+	assert_int_equal(parse("{r1,r2}:uS,{r3}:S", s, 6, &n, &err), 0);
+	assert_true(n == 3 && s[0].user && s[0].read && s[1].user && s[1].led && s[2].read);
 	/* Slashes of a file or a length don't keep a list together. */
 	assert_int_equal(parse("uprobe:/x:f,mem:0x10/8:w,cs", s, 6, &n, &err), 0);
 	assert_int_equal(n, 3);
