@@ -467,6 +467,32 @@ void attach_disable(struct attach *a)
 	control_all(a, 0, PERF_EVENT_IOC_DISABLE);
 }
 
+/* How long event @fd was enabled and how long it ran, ns, are added. */
+static void add_times(int fd, uint64_t *enabled, uint64_t *running)
+{
+	struct {
+		uint64_t value, enabled, running, more[2 * SESSION_MAX_EVENTS + 2];
+	} now;
+
+	if (fd < 0 || read(fd, &now, sizeof(now)) < 3 * 8)
+		return;
+	*enabled += now.enabled;
+	*running += now.running;
+}
+
+double attach_share(const struct attach *a, size_t e)
+{
+	uint64_t enabled = 0, running = 0;
+
+	for (size_t t = 0; t < a->n_attached; t++)
+		for (size_t i = e; i < per_thread(a); i += per_cpu(a))
+			add_times(a->attached[t].fds[i], &enabled, &running);
+	/* That of a thread and a CPU is enabled on whichever CPU the thread is. */
+	if (a->n_attached && a->attached[0].tid != -1)
+		enabled /= a->n_slots;
+	return enabled ? (double)running / (double)enabled : 1;
+}
+
 void attach_deinit(struct attach *a)
 {
 	for (size_t t = 0; t < a->n_attached; t++) {

@@ -69,6 +69,10 @@ void attach_close_cpu(struct attach *a, size_t slot);
 
 /* Stop the events: no further samples. */
 void attach_disable(struct attach *a);
+/* Of the time that its threads ran, the part in which event @e had a counter. Less than 1:
+ * there were more events than counters, and they took turns. After attach_disable(). */
+double attach_share(const struct attach *a, size_t e);
+
 void attach_deinit(struct attach *a);
 
 #endif

@@ -6,7 +6,7 @@
 
 void note_say(const struct note *n, const char *fmt, ...)
 {
-	char text[600];
+	char text[2000];
 	va_list ap;
 
 	if (!n->take)

@@ -44,6 +44,7 @@ struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
 		.inherit = o->inherit,
 		.inherit_thread = o->inherit && o->threads_only,
 		.disabled = o->disabled || o->on_exec,
+		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
 		.enable_on_exec = o->on_exec,
 	};
 

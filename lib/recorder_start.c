@@ -164,6 +164,32 @@ static int attach(struct recorder *r, struct err *err)
 	return tracer_attach(r->tracer, attach_all, r, err);
 }
 
+/* Events that had a counter for a part of the time only. */
+static void tell_shares(const struct recorder *r)
+{
+	char list[1600] = "";
+
+	for (size_t e = 0; e < r->session->n_events; e++) {
+		const struct event_info *event = &r->session->events[e];
+		bool counter = event->attr.type != PERF_TYPE_SOFTWARE;
+		size_t n = strlen(list);
+		double share;
+
+		if (!counter || r->session->how[e].some_cpus)
+			continue;
+		share = attach_share(&r->attach, e);
+		if (share < 0.95)
+			snprintf(list + n, sizeof(list) - n,
+				 "%s%.60s %.1f %% of the time (x %.2f)", n ? ", " : "",
+				 event->name, 100 * share, share > 0 ? 1 / share : 0);
+	}
+	if (*list)
+		note_say(&r->o.note,
+			 "more events than counters, they took turns: %s; numbers are not "
+			 "scaled, name fewer events",
+			 list);
+}
+
 static void tell_missed(const struct recorder *r)
 {
 	if (r->n_missed)
@@ -190,6 +216,7 @@ void recorder_detach(struct recorder *r)
 	/* Who runs from here on leaves no record of it: nothing is exact any more. */
 	atomic_store(&r->config.blind_ns, UINT64_MAX);
 	attach_disable(&r->attach);
+	tell_shares(r);
 	tell_missed(r);
 }
 
