@@ -135,8 +135,13 @@ static void print_summary(const struct record_options *o, const struct session *
 	const uint64_t *n = s->counts.by_prov;
 	char events[1024] = "";
 
-	if (o->verbose > 0)
+	if (o->verbose > 0) {
+		fprintf(stderr, "pysampled: proof of exactness: %s\n",
+			session->flags & SESSION_COUNTED ?
+				"registers and counted user instructions" :
+				"registers");
 		print_counters();
+	}
 	for (size_t i = 0; i < session->n_events; i++)
 		snprintf(events + strlen(events), sizeof(events) - strlen(events), "%s%s",
 			 i ? "," : "", session->events[i].name);

@@ -20,7 +20,7 @@ enum {
 /* Events on each thread and CPU, and descriptors of a thread. */
 static size_t per_cpu(const struct attach *a)
 {
-	return a->session->n_events + a->witness;
+	return a->session->n_events + a->witness + a->counter;
 }
 
 static size_t per_thread(const struct attach *a)
@@ -52,8 +52,6 @@ static int open_one(int *ret, pid_t tid, const struct cpu_slot *slot,
 	return err_set(err, r, "redirecting event '%s': %s", name, strerror(-r));
 }
 
-static const struct event_how no_how;
-
 /* The records besides samples come with the first event that a CPU has. */
 static void take_side(struct perf_event_attr *attr, const struct perf_event_attr *from)
 {
@@ -66,6 +64,21 @@ static void take_side(struct perf_event_attr *attr, const struct perf_event_attr
 	attr->mmap_data = from->mmap_data;
 }
 
+/* Event @e of each thread and CPU, and which other one leads its group, -1: none. */
+static struct perf_event_attr attr_of(const struct attach *a, size_t e, int *leader)
+{
+	const struct session *s = a->session;
+	const struct perf_event_attr *first = &s->events[0].attr;
+
+	*leader = a->counter ? 0 : -1;
+	if (e == s->n_events)
+		return perf_event_witness(first, a->counter);
+	if (e > s->n_events)
+		return perf_event_instructions(first);
+	*leader = s->how[e].leader - 1;
+	return s->events[e].attr;
+}
+
 /* All events of a thread on a CPU, or none. With @later they don't start yet. */
 static int open_on(const struct attach *a, pid_t tid, size_t slot, int *fds, bool later,
 		   struct err *err)
@@ -76,13 +89,12 @@ static int open_on(const struct attach *a, pid_t tid, size_t slot, int *fds, boo
 
 	fds += slot * per_cpu(a);
 	for (size_t e = 0; r == 0 && e < per_cpu(a); e++) {
-		bool witness = e == s->n_events;
-		const struct event_how *how = witness ? &no_how : &s->how[e];
-		int leader = how->leader && how->leader != e + 1 ? fds[how->leader - 1] : -1;
-		struct perf_event_attr attr =
-			witness ? perf_event_witness(&s->events[0].attr) : s->events[e].attr;
+		bool ours = e >= s->n_events;
+		int leader;
+		struct perf_event_attr attr = attr_of(a, e, &leader);
 
-		if (how->some_cpus && !cpus_has(&how->cpus, a->slots[slot].cpu))
+		if (!ours && s->how[e].some_cpus &&
+		    !cpus_has(&s->how[e].cpus, a->slots[slot].cpu))
 			continue;
 		if (first)
 			take_side(&attr, &s->events[0].attr);
@@ -91,8 +103,12 @@ static int open_on(const struct attach *a, pid_t tid, size_t slot, int *fds, boo
 			attr.disabled = 1;
 			attr.enable_on_exec = 0;
 		}
-		r = open_one(&fds[e], tid, &a->slots[slot], &attr, leader,
-			     witness ? "context-switches" : s->events[e].name, err);
+		r = open_one(&fds[e], tid, &a->slots[slot], &attr,
+			     leader < 0 || leader == (int)e ? -1 : fds[leader],
+			     e > s->n_events ? "instructions:u" :
+			     ours	     ? "context-switches" :
+					       s->events[e].name,
+			     err);
 	}
 	if (r < 0)
 		close_fds(fds, per_cpu(a));

@@ -27,6 +27,8 @@ struct attach {
 	bool inherit;
 	struct tracer *tracer; /* who must seize a thread first, or NULL */
 	bool witness; /* each thread and CPU has one event more: perf_event_witness() */
+	bool counter; /* ... and one more, the three being a group: perf_event_instructions()
+		       */
 	_Atomic(struct event_ids *) ids; /* with several events; readers look into it */
 	struct attached *attached;	 /* ascending by tid */
 	size_t n_attached;

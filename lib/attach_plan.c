@@ -74,6 +74,17 @@ static int refuse(const struct attach_wants *w, const struct attach_limits *l, s
 		       l->wide ? "" : ", or give CAP_PERFMON (not with --capture stop)");
 }
 
+/* One more event of each, if that is a matter of descriptors only. */
+static void plan_more(const struct attach_wants *w, const struct attach_limits *l,
+		      struct attach_plan *ret)
+{
+	size_t more = w->cpus * (ret->wide ? 1 : w->threads);
+
+	ret->more = w->may_add && ret->descriptors + more <= MIN(l->nofile, (size_t)MANY);
+	if (ret->more)
+		ret->descriptors += more;
+}
+
 int attach_plan_make(const struct attach_wants *w, const struct attach_limits *l,
 		     struct attach_plan *ret, struct err *err)
 {
@@ -94,6 +105,7 @@ int attach_plan_make(const struct attach_wants *w, const struct attach_limits *l
 	} else if (!fits) {
 		return refuse(w, l, events + others, err);
 	}
+	plan_more(w, l, ret);
 	return plan_rings(w, l, ret, err);
 }
 

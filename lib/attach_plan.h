@@ -18,6 +18,7 @@ struct attach_wants {
 	size_t events; /* of a thread on a CPU, the witness included */
 	size_t others; /* descriptors besides */
 	size_t ring;   /* bytes that a ring should have; some are the least */
+	bool may_add;  /* one more event would be good */
 };
 
 struct attach_limits {
@@ -32,6 +33,7 @@ struct attach_limits {
 /* Rings are always one a CPU. */
 struct attach_plan {
 	bool wide;	    /* events on CPUs, for whatever they run; else on threads */
+	bool more;	    /* one event more of each, as @may_add: it changes nothing else */
 	size_t descriptors; /* all in all */
 	size_t ring_pages;  /* data pages of a ring, a power of two */
 	size_t locked;	    /* bytes of all rings */

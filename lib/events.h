@@ -18,6 +18,11 @@ int events_choose(struct session *session, const struct perf_spec *specs, size_t
 /* May there be a witness on thread @tid? */
 bool events_can_witness(const struct session *session, pid_t tid);
 
+/* Can the samples of the session's event, and its witness, hold a count of user instructions?
+ * If new threads are followed that takes Linux 6.12. Then it is changed to do so: event,
+ * witness and counter are a group. Tried on the caller. */
+bool events_can_count(struct session *session);
+
 /* May events be opened on @cpu for all that it runs? */
 bool events_can_wide(const struct session *session, int cpu);
 

@@ -10,6 +10,7 @@
 #include <sys/utsname.h>
 
 #include "attach_plan.h"
+#include "events.h"
 #include "perf_event.h"
 #include "proc.h"
 
@@ -24,6 +25,23 @@ static int try_event(void)
 	if (fd >= 0)
 		close(fd);
 	return fd < 0 ? fd : 0;
+}
+
+static bool can_count(bool inherit)
+{
+	struct perf_spec cycles = { .type = PERF_TYPE_HARDWARE,
+				    .config = PERF_COUNT_HW_CPU_CYCLES };
+	struct perf_options o = { .value = 1000000000, .inherit = inherit };
+	struct session *s = calloc(1, sizeof(*s));
+	bool can;
+
+	if (!s)
+		return false;
+	s->n_events = 1;
+	s->events[0].attr = perf_event_attr_of(&cycles, &o);
+	can = events_can_witness(s, 0) && events_can_count(s);
+	free(s);
+	return can;
 }
 
 static void limits(struct facts_machine *m)
@@ -44,6 +62,8 @@ void facts_of_machine(struct facts_machine *ret)
 	uname(&u);
 	snprintf(ret->system, sizeof(ret->system), "%.60s %.60s, %.60s", u.sysname, u.release,
 		 u.machine);
+	ret->counts = can_count(false);
+	ret->counts_new = ret->counts && can_count(true);
 	ret->event_error = try_event();
 	ret->paranoid = perf_event_sysctl("perf_event_paranoid", FACTS_ABSENT);
 	ret->yama = perf_event_sysctl("yama/ptrace_scope", 0);

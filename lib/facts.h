@@ -13,6 +13,7 @@
 struct facts_machine {
 	char system[200]; /* kernel and architecture */
 	bool pmu;
+	bool counts, counts_new; /* events_can_count() for threads, also for new ones */
 	int event_error; /* -errno of an event on ourselves, user mode only; 0: it works */
 	int paranoid;	 /* FACTS_ABSENT: no perf events */
 	int yama;	 /* 0 where there is none */

@@ -135,6 +135,11 @@ void facts_judge_machine(const struct facts_machine *m, facts_line *line, void *
 	say(&o, m->pmu ? "ok" : "no", "hardware PMU: %s",
 	    m->pmu ? "cycles and the like can be sampled" :
 		     "none here (a virtual machine?); cycles becomes cpu-clock");
+	if (m->counts)
+		say(&o, "ok",
+		    "user instructions are counted%s: one more proof that stacks are exact",
+		    m->counts_new ? "" :
+				    ", of named threads (-t), of others from Linux 6.12 on");
 	judge_paranoid(m, &o);
 	judge_events(m, &o);
 	judge_capability(m->perfmon, "CAP_PERFMON", "events on all processes, kernel frames",

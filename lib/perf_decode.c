@@ -131,7 +131,7 @@ int perf_decode_sample(const struct perf_event_header *h, uint64_t sample_type,
 	return c.bad ? -EBADMSG : 0;
 }
 
-int perf_decode_witness(const struct perf_event_header *h, struct perf_sample *ret)
+int perf_decode_witness(const struct perf_event_header *h, bool read, struct perf_sample *ret)
 {
 	struct cursor c = body_of(h);
 
@@ -139,6 +139,8 @@ int perf_decode_witness(const struct perf_event_header *h, struct perf_sample *r
 	ret->id = take_u64(&c);
 	ret->pid = (pid_t)take_u32(&c);
 	ret->tid = (pid_t)take_u32(&c);
+	if (read)
+		take_reads(&c, ret);
 	take_regs(&c, ret);
 	return c.bad || c.left ? -EBADMSG : 0;
 }

@@ -14,6 +14,13 @@
 #include "arch/arch.h"
 #include "base.h"
 
+void perf_event_add_read(struct perf_event_attr *attr)
+{
+	attr->sample_type |= PERF_SAMPLE_READ;
+	attr->read_format |= PERF_FORMAT_GROUP | PERF_FORMAT_ID |
+			     PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+}
+
 struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
 					  const struct perf_options *o)
 {
@@ -54,12 +61,8 @@ struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
 	 */
 	if (o->freq)
 		a.sample_type |= PERF_SAMPLE_PERIOD;
-	if (o->read) {
-		a.sample_type |= PERF_SAMPLE_READ;
-		a.read_format = PERF_FORMAT_GROUP | PERF_FORMAT_ID |
-				PERF_FORMAT_TOTAL_TIME_ENABLED |
-				PERF_FORMAT_TOTAL_TIME_RUNNING;
-	}
+	if (o->read)
+		perf_event_add_read(&a);
 	if (o->kernel)
 		a.sample_type |= PERF_SAMPLE_CALLCHAIN;
 	if (o->stack)
@@ -71,7 +74,7 @@ struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
 	return a;
 }
 
-struct perf_event_attr perf_event_witness(const struct perf_event_attr *like)
+struct perf_event_attr perf_event_witness(const struct perf_event_attr *like, bool read)
 {
 	struct perf_event_attr a = {
 		.size = sizeof(a),
@@ -92,7 +95,24 @@ struct perf_event_attr perf_event_witness(const struct perf_event_attr *like)
 		.wakeup_watermark = INT32_MAX,
 	};
 
+	if (read)
+		perf_event_add_read(&a);
 	return a;
+}
+
+struct perf_event_attr perf_event_instructions(const struct perf_event_attr *like)
+{
+	return (struct perf_event_attr){
+		.size = sizeof(struct perf_event_attr),
+		.type = PERF_TYPE_HARDWARE,
+		.config = PERF_COUNT_HW_INSTRUCTIONS,
+		.use_clockid = 1, /* all of a group have one clock */
+		.clockid = CLOCK_MONOTONIC,
+		.exclude_kernel = 1,
+		.exclude_hv = 1,
+		.inherit = like->inherit,
+		.inherit_thread = like->inherit_thread,
+	};
 }
 
 bool perf_event_is_switch(const struct perf_event_attr *attr)

@@ -36,10 +36,16 @@ struct perf_options {
 struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
 					  const struct perf_options *o);
 
+/* Have its samples hold the counts of its group: READ. */
+void perf_event_add_read(struct perf_event_attr *attr);
+
 /* The attr of the witness: a record with the user registers each time a thread leaves
- * a CPU: IDENTIFIER TID REGS_USER, the same registers as @like. Needs the right to count in
- * the kernel. */
-struct perf_event_attr perf_event_witness(const struct perf_event_attr *like);
+ * a CPU: IDENTIFIER TID REGS_USER, the same registers as @like, and READ if @read. Needs the
+ * right to count in the kernel. */
+struct perf_event_attr perf_event_witness(const struct perf_event_attr *like, bool read);
+
+/* The attr of what counts the user instructions of the threads of @like. */
+struct perf_event_attr perf_event_instructions(const struct perf_event_attr *like);
 
 /* Is it the scheduler's own event: does it happen as a thread leaves a CPU or comes onto one?
  */

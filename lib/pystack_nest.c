@@ -34,8 +34,8 @@ static int nest_find(struct pystack *p, const struct pystack_target *t, pid_t ti
 	    pyframe_threads_unique(p->mem, &t->walk, &unique) == 0 && unique == n->unique)
 		return 0;
 	*n = (struct nest){ .pid = t->pid, .tid = tid, .inner = inner };
-	r = pyframe_find_states(p->mem, &t->walk, (uint64_t)inner, FIND_MAX, n->state, N_STATES,
-				&n->n, &n->unique);
+	r = pyframe_find_states(p->mem, &t->walk, (uint64_t)inner, FIND_MAX, n->state,
+				N_STATES, &n->n, &n->unique);
 	if (r < 0) /* not all were seen */
 		n->unique = 0;
 	return r;

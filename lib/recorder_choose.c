@@ -245,14 +245,18 @@ static int plan(struct recorder *r, struct err *err)
 	w.others = r->o.n_pids + (r->capture->stops ? w.cpus : 0); /* pidfds, handovers */
 	if (r->session->places)
 		w.others += PLACES_FDS;
+	w.may_add = r->attach.witness;
 	limits = attach_limits_now(!r->capture->stops && !r->o.child && !has_address(r) &&
 				   events_can_wide(r->session, cpus_next(&r->cpus, 0)));
 	ret = attach_plan_make(&w, &limits, &r->plan, err);
 	if (ret < 0)
 		return ret;
-	attach_reserve(r->config.kick, r->plan.descriptors);
 	if (r->plan.wide)
 		go_wide(r);
+	r->attach.counter = r->plan.more && events_can_count(r->session);
+	if (r->attach.counter)
+		r->session->flags |= SESSION_COUNTED;
+	attach_reserve(r->config.kick, r->plan.descriptors);
 	return 0;
 }
 

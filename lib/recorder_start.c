@@ -149,6 +149,7 @@ static int attach(struct recorder *r, struct err *err)
 		.cap_slots = r->config.cap_slots,
 		.inherit = r->perf.inherit,
 		.witness = r->attach.witness,
+		.counter = r->attach.counter,
 	};
 	if (r->plan.wide)
 		return attach_wide(&r->attach, err);
@@ -244,6 +245,7 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	c->hold_budget = r->o.hold_budget;
 	c->sample_type = r->session->events[0].attr.sample_type;
 	c->witness = r->attach.witness;
+	c->counter = r->attach.counter;
 	c->native = r->o.native;
 	c->stack_bytes = r->perf.stack;
 	c->follow = r->o.follow;

@@ -65,6 +65,7 @@ enum session_flags {
 	SESSION_KERNEL = 1 << 3,     /* kernel frames were asked for and allowed */
 	SESSION_ONLY_EXACT = 1 << 4, /* text outputs keep exact samples only */
 	SESSION_ONLY_LATE = 1 << 5,  /* ... late ones only */
+	SESSION_COUNTED = 1 << 6,    /* a counter proves that no user instruction ran */
 };
 
 /* One kernel sample, decoded, and what capture found. */

@@ -24,6 +24,7 @@
 	X(search_ended, "native stacks cut: too much on them looked like the way on")  \
 	X(late_backlog, "late: several samples waited when the reader came")           \
 	X(late_gap, "late: the thread ran on before it was held")                      \
+	X(late_loop, "of them: in a loop, as counted instructions tell")               \
 	X(late_voluntary, "late: the thread gave up the CPU by itself, not to us")     \
 	X(late_ran, "late: the thread ran again before the walk ended")                \
 	X(late_unwatched, "of them: maybe, on a CPU that was not watched yet")         \

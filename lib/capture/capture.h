@@ -29,7 +29,8 @@ struct hold {
 	uint64_t t_end;	      /* the walk ended */
 	bool in_kernel;	      /* the event happened in kernel code */
 	bool preempted;	      /* at t_out the thread was made to leave, not waiting */
-	enum witness witness; /* its user registers at t0 and at t_out */
+	enum witness witness; /* its user registers at t0 and at t_out ... */
+	bool counted;	      /* ... and its user instructions between them */
 	bool backlog;	      /* the thread ran again before the reader came */
 	bool ran;	      /* ... or before the walk ended, on any CPU */
 	uint64_t gap_max_ns;  /* longest t0 -> t_out for a sample in user code */

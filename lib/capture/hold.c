@@ -296,6 +296,19 @@ enum witness hold_witness(const struct pending *p, const void *regs)
 		       WITNESS_MOVED;
 }
 
+void hold_counted(struct pending *p, uint64_t instructions)
+{
+	/* An interrupt counts as one or two on x86, what a probe stands for as one. */
+	enum { FEW = 8 };
+	uint64_t ran = instructions - p->instructions;
+
+	p->hold.counted = true;
+	if (ran <= FEW || p->hold.witness == WITNESS_MOVED)
+		return;
+	p->hold.witness = WITNESS_MOVED;
+	STATS_ADD(late_loop, 1);
+}
+
 /* Was the thread stopped with the registers of @p? */
 static void compare_registers(const struct reader *r, struct pending *p)
 {

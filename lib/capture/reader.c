@@ -55,13 +55,19 @@ static uint32_t twin_of_witness(const struct session *session)
 	return event;
 }
 
+/* What a thread had executed of user code: the last event of the group. */
+static uint64_t instructions_of(const struct perf_sample *s)
+{
+	return s->n_reads ? load_u64(s->reads + 16 * ((size_t)s->n_reads - 1)) : 0;
+}
+
 /* The thread leaves the CPU: with the registers that its samples saw? Not 0 if @h is another
  * event's. */
 static int scan_witness(struct reader *r, const struct perf_event_header *h)
 {
 	struct perf_sample s;
 
-	if (perf_decode_witness(h, &s) < 0)
+	if (perf_decode_witness(h, r->c->counter, &s) < 0)
 		return -EBADMSG;
 	for (uint32_t i = 0; i < r->n_pend; i++) {
 		struct pending *p = &r->pend[i];
@@ -70,6 +76,8 @@ static int scan_witness(struct reader *r, const struct perf_event_header *h)
 		    !s.regs)
 			continue;
 		p->hold.witness = hold_witness(p, s.regs);
+		if (r->c->counter)
+			hold_counted(p, instructions_of(&s));
 	}
 	return 0;
 }
@@ -143,6 +151,7 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 	if (is_switch(&session->events[event].attr))
 		p->hold.witness = WITNESS_SAME; /* its own */
 	p->probe = session->how[event].probe;
+	p->instructions = instructions_of(&s);
 	p->have_regs = s.regs;
 	if (s.regs)
 		memcpy(p->regs, s.regs, arch_host->n_regs * 8u);

@@ -119,6 +119,7 @@ struct reader_config {
 	unsigned hold_budget; /* percent of a CPU */
 	uint64_t sample_type; /* of all events */
 	bool witness;	      /* event n_events: perf_event_witness() */
+	bool counter;	      /* its records and samples hold a count of user instructions */
 	bool tape;
 	bool native;			   /* what unwinding needs goes to the resolver */
 	uint32_t stack_bytes;		   /* asked for with each sample */

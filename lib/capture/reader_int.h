@@ -24,8 +24,9 @@ struct pending {
 	uint64_t time;
 	uint32_t event;
 	bool have_regs;
-	bool probe; /* an instruction of the thread's own was a breakpoint */
-	bool held;  /* what was read later is as it was at the sample */
+	bool probe;	       /* an instruction of the thread's own was a breakpoint */
+	bool held;	       /* what was read later is as it was at the sample */
+	uint64_t instructions; /* of user mode that the thread had executed, if counted */
 	uint64_t regs[ARCH_MAX_REGS];
 	struct hold hold;
 };
@@ -66,6 +67,9 @@ uint32_t reader_event_of(struct reader *r, uint64_t id);
 
 /* hold.c: does a thread with these registers stand where it stood at @p? */
 enum witness hold_witness(const struct pending *p, const void *regs);
+
+/* hold.c: the same with what it has executed by then. */
+void hold_counted(struct pending *p, uint64_t instructions);
 
 /* hold.c: read and emit all pending samples. */
 void hold_flush(struct reader *r);

@@ -45,6 +45,28 @@ static void check_rings(const struct attach_wants *w, const struct attach_limits
 	assert_true(kernel_locks(w, l, p->ring_pages));
 }
 
+/* One event more fits, and changes nothing else. */
+static void check_more(const struct attach_wants *w, const struct attach_limits *l,
+		       const struct attach_plan *p)
+{
+	struct attach_wants also = *w, one_more = *w;
+	struct attach_plan more, really;
+	struct err err;
+
+	also.may_add = true;
+	one_more.events++;
+	assert_false(p->more);
+	assert_int_equal(attach_plan_make(&also, l, &more, &err), 0);
+	assert_int_equal(more.wide, p->wide);
+	if (!more.more) {
+		assert_int_equal(more.descriptors, p->descriptors);
+		return;
+	}
+	assert_int_equal(attach_plan_make(&one_more, l, &really, &err), 0);
+	assert_int_equal(really.wide, p->wide);
+	assert_int_equal(really.descriptors, more.descriptors);
+}
+
 static void check_plan(const struct attach_wants *w, const struct attach_limits *l)
 {
 	size_t narrow = w->threads * w->cpus * w->events, wide = w->cpus * w->events;
@@ -69,6 +91,7 @@ static void check_plan(const struct attach_wants *w, const struct attach_limits 
 	assert_true(p.descriptors >= (p.wide ? wide : narrow) + 64 + 2 * w->cpus);
 	assert_true(l->wide || !p.wide);
 	assert_int_equal(p.wide, p.why[0] != '\0');
+	check_more(w, l, &p);
 }
 
 static void sizes(void **state)

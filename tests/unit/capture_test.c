@@ -97,6 +97,11 @@ static void async_needs_the_witness(void **state)
 	assert_int_equal(capture_async.judge(&h), JUDGE_EXACT);
 	h.t_out = 1201;
 	assert_int_equal(capture_async.judge(&h), JUDGE_CAPTURE);
+	h.counted = true; /* then how long it took tells no more */
+	assert_int_equal(capture_async.judge(&h), JUDGE_EXACT);
+	h.witness = WITNESS_MOVED;
+	assert_int_equal(capture_async.judge(&h), JUDGE_CAPTURE);
+	h.witness = WITNESS_SAME;
 	h.t_out = 1100;
 	h.ran = true;
 	assert_int_equal(capture_async.judge(&h), JUDGE_RAN);

@@ -147,6 +147,9 @@ static void yama(void **state)
 static void machines(void **state)
 {
 	MACHINE("no PMU", m.pmu = false, "no", "hardware PMU: none");
+	MACHINE("no counter", m.counts = false, NULL, "user instructions");
+	MACHINE("counter", m.counts = true, "ok", "counted, of named threads (-t)");
+	MACHINE("counter", m.counts = m.counts_new = true, "ok", "counted: one more proof");
 	MACHINE("filter", (m.event_error = -ENOSYS, m.seccomp = true), "no",
 		"by a seccomp filter: a container?");
 	MACHINE("filter", m.event_error = -EPERM, "no",

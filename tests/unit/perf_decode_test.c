@@ -125,6 +125,32 @@ static void sample_with_counts(void **state)
 	}
 }
 
+/* The witness's, with counts and without; and one that is another event's. */
+static void witness(void **state)
+{
+	const uint64_t counts[] = { 1, 5000, 4000, 11, 101 };
+	struct perf_sample s;
+	struct record r;
+
+	for (int read = 0; read < 2; read++) {
+		record_begin(&r, PERF_RECORD_SAMPLE, 0);
+		record_u64(&r, 7);
+		record_u32(&r, 10, 11);
+		if (read)
+			record_add(&r, counts, sizeof(counts));
+		record_u64(&r, PERF_SAMPLE_REGS_ABI_64);
+		for (unsigned i = 0; i < arch_host->n_regs; i++)
+			record_u64(&r, i);
+		assert_int_equal(perf_decode_witness(record_header(&r), !read, &s), -EBADMSG);
+		assert_int_equal(perf_decode_witness(record_header(&r), read, &s), 0);
+		assert_int_equal(s.tid, 11);
+		assert_int_equal(s.n_reads, read);
+		assert_int_equal(load_u64(s.regs + 8), 1);
+		if (read)
+			assert_int_equal(load_u64(s.reads), 11);
+	}
+}
+
 /* Chains that claim more than there is. */
 static void sample_with_a_wrong_chain(void **state)
 {
@@ -408,6 +434,7 @@ int main(void)
 		cmocka_unit_test(sample_with_a_stack),
 		cmocka_unit_test(sample_with_a_wrong_chain),
 		cmocka_unit_test(sample_with_counts),
+		cmocka_unit_test(witness),
 		cmocka_unit_test(side_mmap),
 		cmocka_unit_test(side_mmap_with_build_id),
 		cmocka_unit_test(side_comm),
