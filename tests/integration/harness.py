@@ -1,6 +1,7 @@
 """What the integration tests share: Pythons, targets, pysampled runs, and readers of its outputs.
 
-A test is a function named test_* in a test_*.py beside this file. It fails by an exception and skips by Skip.
+A test is a function named test_* in a test_*.py beside this file. It fails by an exception and skips by Skip; what it
+returns is printed.
 each(name=values, ...) runs it once for each combination; each_python once for each CPython.
 """
 import atexit
@@ -172,7 +173,9 @@ def newest_python():
 
 
 def debian_python():
-    return next((py for py in wanted_pythons() if py.tag == "debian3.11"), Python("debian3.11", None, "not asked for"))
+    """One that lies where any user may read it."""
+    return next((py for py in wanted_pythons() if py.tag == "debian3.11" or (py.path or "").startswith("/usr/bin/")),
+                Python("debian3.11", None, "not asked for"))
 
 
 # ---- what this machine allows ----------------------------------------------------------------------------------------
@@ -497,6 +500,11 @@ class Run:
     def n(self, key):
         check(key in self.summary, "no %s= in the summary: %s", key, self)
         return int(self.summary[key])
+
+    def counter(self, name):
+        """One of those that -v prints."""
+        found = re.search(r"^pysampled: %s=(\d+) " % name, self.err, re.M)
+        return int(found[1]) if found else 0
 
 
 def parse_summary(err):

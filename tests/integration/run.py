@@ -51,8 +51,7 @@ def run_function(function, arguments):
         signal.alarm(getattr(function, "limit", 60))
         if "py" in arguments:
             arguments["py"].need()
-        function(**arguments)
-        return "ok", ""
+        return "ok", function(**arguments) or ""
     except harness.Skip as skip:
         return "SKIP", str(skip)
     except TimedOut:
@@ -89,7 +88,7 @@ def parse_args():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--slowest", type=int, default=0, metavar="N", help="name the N tests that took longest, all runs")
     parser.add_argument("--counts")
-    parser.add_argument("-k", dest="pattern", default="")
+    parser.add_argument("-k", dest="patterns", action="append", help="only tests with this in their name; may be repeated")
     return parser.parse_args()
 
 
@@ -104,7 +103,7 @@ def main():
         print("%s is as it was before a run that was killed" % path, flush=True)
     totals, times = {"ok": 0, "FAIL": 0, "SKIP": 0}, {}
     for name, function, arguments in find_tests():
-        if args.pattern not in name or (args.quick and getattr(function, "not_quick", False)):
+        if not any(p in name for p in args.patterns or [""]) or (args.quick and getattr(function, "not_quick", False)):
             continue
         if args.list:
             print(name)
@@ -116,7 +115,7 @@ def main():
         totals[word] += 1
         took = time.monotonic() - begin
         times[name.partition("[")[0]] = times.get(name.partition("[")[0], 0) + took
-        print("%s %s%s" % (word, name, ": " + text if text else " (%.1f s)" % took), flush=True)
+        print("%s %s%s%s" % (word, name, " (%.1f s)" % took if word == "ok" else "", ": " + text if text else ""), flush=True)
     for name in sorted(times, key=times.get, reverse=True)[:args.slowest]:
         print("-- %s: %.1f s in all" % (name, times[name]))
     if args.counts:

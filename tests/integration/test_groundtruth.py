@@ -157,6 +157,7 @@ def test_page_faults_lie_on_the_faulting_line(py):
     check(verdict.judged >= 0.95 * faults, "%d of %d native faults were seen and sure: %s", verdict.judged, faults, run)
     check(verdict.right == verdict.judged, "wrong lines of native faults: %s", verdict)
     check_python_faults(sure, target)
+    return "%s, of %d native faults" % (verdict, faults)
 
 
 @each(capture=["preempt", "async"])
@@ -173,6 +174,7 @@ def test_context_switches_lie_on_the_sleeping_line(py, capture):
     check(capture == "async" or run.n("exact") > 0.9 * run.n("samples"), "too few are exact: %s", run)
     asleep = sum(n for frames, n in stacks if user_leaf(frames).startswith("doze_"))
     check(asleep > 100, "only %d samples of sleeps: %s", asleep, run)
+    return str(verdict)
 
 
 @one_python

@@ -1,6 +1,7 @@
 """Native, Python and kernel frames in one stack: whole, and in the order in which they really were."""
 import collections
 import os
+import platform
 import re
 import subprocess
 
@@ -43,7 +44,7 @@ def tokens(frames):
 
 def record(pid, *args):
     out = os.path.join(harness.folder(), "out.folded")
-    run = harness.pysampled("-p", pid, "-d", 8, "-F", 999, "-e", "cpu-clock:u", "--hold-budget", 50,
+    run = harness.pysampled("-p", pid, "-d", 2, "-F", 999, "-e", "cpu-clock:u", "--hold-budget", 50,
                             "--provenance", "exact", "-o", out, *args).ok()
     return run, harness.read_folded(out)
 
@@ -75,7 +76,7 @@ def true_order(py, flags=()):
     run, stacks = record(mix.process.pid)
     count, wrong = judge(stacks, mix.paths())
     for leaf in "p_spin", "x_spin", "x_handler_spin":
-        check(count[leaf] > 100, "too few samples in %s: %s: %s", leaf, dict(count), run)
+        check(count[leaf] > 30, "too few samples in %s: %s: %s", leaf, dict(count), run)
     check(count.share("right", "wrong") >= 0.999, "%s: wrong: %s", dict(count), wrong[:3])
     check(count.share("root", "no root") >= 0.999, "%s: no root: %s", dict(count),
           [";".join(f) for f, _ in stacks if f[1] not in ROOTS][:3])
@@ -143,6 +144,14 @@ def is_whole(frames):
     return frames[1] in ROOTS and not any(map(MARKS.match, frames[1:]))
 
 
+def is_whole_or_guessed(frames):
+    return is_whole([f for f in frames if f != "[guessed]"])
+
+
+# aarch64's vdso and libcrypto's assembly have no unwind information there.
+by_rule = is_whole_or_guessed if platform.machine() == "aarch64" else is_whole
+
+
 def whole_stacks(target, share, good=is_whole):
     need_fifo()
     run, stacks = record(target.pid)
@@ -198,7 +207,7 @@ def test_stacks_deeper_than_the_snapshot_reach_the_root(py):
 
 @each_python
 def test_the_vdso_is_passed(py):
-    stacks = whole_stacks(load(py, "vdso"), 0.999)
+    stacks = whole_stacks(load(py, "vdso"), 0.999, by_rule)
     inside = sum(n for frames, n in stacks if "vdso" in frames[-1])
     if not inside:
         raise harness.Skip("no sample in the vdso: this clock is read by a system call")
@@ -206,7 +215,7 @@ def test_the_vdso_is_passed(py):
 
 @each_python
 def test_assembly_of_libcrypto_reaches_the_root(py):
-    whole_stacks(load(py, "crypto"), 0.98)
+    whole_stacks(load(py, "crypto"), 0.98, by_rule)
 
 
 @each_python
@@ -214,7 +223,7 @@ def test_assembly_of_libcrypto_reaches_the_root(py):
 def test_threads_of_openblas_reach_the_root(py):
     target = load(py, "blas", python=harness.venv(py, "numpy", "greenlet"))
     # Its assembly has no unwind information: the way out of it is guessed, and says so.
-    whole_stacks(target, 0.995, lambda frames: is_whole([f for f in frames if f != "[guessed]"]))
+    whole_stacks(target, 0.995, is_whole_or_guessed)
 
 
 DEEP = "greenlets.<locals>.deep ("

@@ -1,0 +1,212 @@
+"""Tests of other machines and kernels, in guests: run.py [--counts FILE] [-k PATTERN].
+
+Builds, boots, and prints what the tests inside print. Writes "passed failed skipped" into FILE.
+"""
+import argparse
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "integration"))
+import harness  # noqa: E402
+import tarball  # noqa: E402
+from guest import ARM64, OLDER, RISCV64, ROOT, Guest, Missing  # noqa: E402
+
+PYTHON = "3.13"
+EXTENSIONS = ["gtspin", "interleave"]
+EXCHANGE = "consumers.perf_of_another_machine"
+# An instruction takes so many virtual nanoseconds: 1, so that 100,000 cycles are 100,000 instructions, or 8, about what
+# emulating one takes.
+FINE, COARSE = {"shift": 0}, {"shift": 3}
+# Debian's code signs return addresses where the processor can.
+SIGNING = dict(COARSE, cpu="max,pauth-impdef=on")
+RECORD = ["command.it_is_profiled_from", "consumers.counts_of", "contract.a_capture_works", "contract.doctor_speaks",
+          "dump.dump_names", "events.a_uprobe", "events.groups", "event=syscalls:sys_enter",
+          "events.what_an_older", "row=('nosuch:event'", "groundtruth.a_short_run", "groundtruth.page_faults_lie",
+          "groundtruth.samples_beside", "stop.children_are_followed"]
+BOOTS = [(ARM64, "PMU events", FINE, ["pmu."]),
+         (ARM64, "events and captures", FINE,
+          ["events.", "groundtruth.context_switches", "groundtruth.async_is_right", "stop.stop_is_always_right",
+           "script=groundtruth", "script=mixed", "stop.other_signals", "stop.a_stopped_process"]),
+         (ARM64, "aarch64", COARSE,
+          ["groundtruth.a_short_run", "groundtruth.threads_are_kept", "groundtruth.page_faults_lie",
+           "native.frames_stand", "native.plain", "native.stacks_deeper", "native.the_vdso", "native.perf_trampolines",
+           "native.assembly_of_libcrypto", "command.", "doctor.", "user.", "dump.dump_equals", "dump.dump_names",
+           "dump.dump_shows", "contract.a_capture", "harmless.sigkill", "under_strace", "consumers.perf_",
+           "consumers.the_right_line", EXCHANGE]),
+         (ARM64, "signed return addresses", SIGNING, ["native.frames_stand", "native.plain"]),
+         (RISCV64, "PMU events of riscv64", FINE,
+          ["pmu.cycles", "pmu.instructions", "pmu.a_counter", "consumers.counts_of", "consumers.perf_report_lists"]),
+         # QEMU can't tell overflows of these counters while it counts instructions.
+         (RISCV64, "TLB events", {"shift": None}, ["pmu.tlb"]),
+         (RISCV64, "riscv64", COARSE,
+          ["events.a_uprobe", "groundtruth.a_short_run", "groundtruth.page_faults_lie", "native.frames_stand", "native.plain",
+           "native.stacks_deeper"])]
+BOOTS += [(machine, "record on " + machine.name, COARSE, RECORD) for machine in OLDER]
+
+
+def cross_build(guest):
+    """Path of the build folder; raises CalledProcessError."""
+    where, file = guest.path("build"), guest.path("root.ini")
+    with open(file, "w") as out:
+        out.write("[constants]\nroot = '%s'\n" % guest.root)
+    if not os.path.exists(os.path.join(where, "build.ninja")):
+        cross = guest.machine.triplet.partition("-")[0] + ".ini"
+        call("meson", "setup", where, ROOT, "--cross-file", os.path.join(ROOT, "cross", cross), "--cross-file", file,
+             "-Dwerror=true")
+    call("ninja", "-C", where)
+    headers = os.path.join(guest.root, "usr", "include", "python" + PYTHON)
+    with open(os.path.join(headers, "patchlevel.h")) as file:
+        version = re.search(r'PY_VERSION\s+"(.+)"', file.read())[1]
+    for name in EXTENSIONS:
+        build_extension(guest, name, os.path.join(where, "targets", version), headers)
+    return where
+
+
+def build_extension(guest, name, out, headers):
+    """As the harness does, which finds it then."""
+    triplet = guest.machine.triplet
+    libs, include = guest.root + "/usr/lib/" + triplet, guest.root + "/usr/include"
+    os.makedirs(out, exist_ok=True)
+    call(triplet + "-gcc", "--sysroot=" + guest.root, "-B" + libs, "-L" + libs, "-O2", "-g", "-fPIC", "-shared",
+         "-fno-ipa-icf", "-Wall", "-Wextra", "-Werror", "-Wno-cast-function-type", "-I", headers,
+         "-isystem", os.path.join(include, triplet), "-isystem", include,
+         os.path.join(ROOT, "tests", "targets", name + ".c"), "-o", os.path.join(out, name + ".abi3.so"))
+
+
+def call(*command):
+    subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
+
+
+class Totals:
+    """Counts ok, FAIL and SKIP; prints."""
+
+    def __init__(self):
+        self.count = {"ok": 0, "FAIL": 0, "SKIP": 0}
+
+    def say(self, word, text):
+        self.count[word] += 1
+        print(word, text, flush=True)
+
+    def line(self, text):
+        """What a test says itself."""
+        print(text, end="", flush=True)
+        word = text.partition(" ")[0]
+        if word in self.count:
+            self.count[word] += 1
+
+    def boot(self, guest, script, name, **options):
+        """Counts what the guest says; that it came to its end, too."""
+        begin = time.monotonic()
+        status = guest.run(script, self.line, **options)
+        if status is None:
+            self.say("FAIL", "%s: the guest never came to its end" % name)
+        print("-- %s: %.0f s" % (name, time.monotonic() - begin), flush=True)
+
+
+UNIT_SCRIPT = """cd %s
+for test in *_test; do
+  ./$test > /tmp/log 2>&1
+  case $? in
+    0) echo "ok unit.$test" ;;
+    77) echo "SKIP unit.$test: not for this machine" ;;
+    *) echo "FAIL unit.$test: $(grep -E -A3 'FAILED|ERROR' /tmp/log | head -8 | tr '\\n' ' ')" ;;
+  esac
+done
+cd %s
+"""
+TEST_SCRIPT = """echo 0 > /proc/sys/kernel/perf_cpu_time_max_percent
+echo 2 > /proc/sys/kernel/perf_event_paranoid
+echo -1 > /proc/sys/kernel/sched_rt_runtime_us
+export PYSAMPLED_BUILD=%s PYSAMPLED_EXCHANGE=%s PYSAMPLED_TEST_PYTHONS=%s PYTHONDONTWRITEBYTECODE=1
+%s tests/integration/run.py %s
+"""
+
+
+class Prepared:
+    """A guest, a build for it, and the Python to profile there; raises Missing or CalledProcessError."""
+
+    def __init__(self, machine):
+        self.guest = Guest(machine)
+        self.guest.make()
+        self.exchange = self.guest.path("exchange")
+        shutil.rmtree(self.exchange, ignore_errors=True)
+        if machine.triplet:
+            self.build, self.python, self.runner = cross_build(self.guest), "/usr/bin/python" + PYTHON, "python3"
+        else:
+            self.build, self.runner = harness.BUILD, shlex.quote(sys.executable)
+            self.python = harness.newest_python().path or sys.executable
+            for name in EXTENSIONS:
+                harness.extension(harness.Python(harness.tag_of(self.python), self.python), name)
+
+    def script(self, unit, tests):
+        text = UNIT_SCRIPT % (self.build, ROOT) if unit else ""
+        if tests:
+            patterns = " ".join("-k " + shlex.quote(test) for test in tests)
+            text += TEST_SCRIPT % (self.build, self.exchange, shlex.quote(self.python), self.runner, patterns)
+        return text
+
+    def read_here(self, totals):
+        """What the guest recorded, if it did."""
+        if not os.path.exists(os.path.join(self.exchange, "facts")):
+            return
+        done = subprocess.run([sys.executable, os.path.join(ROOT, "tests", "integration", "run.py"), "-k", EXCHANGE],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                              env=dict(os.environ, PYSAMPLED_EXCHANGE=self.exchange, PYSAMPLED_TEST_PYTHONS=sys.executable))
+        for text in done.stdout.splitlines(True):
+            totals.line(text)
+        if not done.stdout:
+            totals.say("FAIL", "%s: ended with status %d" % (EXCHANGE, done.returncode))
+
+
+def prepare(totals, machine):
+    """None, and said, if it can't be had."""
+    begin = time.monotonic()
+    try:
+        prepared = Prepared(machine)
+        totals.say("ok", "guest %s (%.0f s)" % (machine.name, time.monotonic() - begin))
+        return prepared
+    except Missing as reason:
+        totals.say("SKIP", "guest %s: %s" % (machine.name, reason))
+    except subprocess.CalledProcessError as error:
+        totals.say("FAIL", "build for %s: %s" % (machine.name, " ".join((error.stdout or "").split())[-600:]))
+
+
+def run_all(totals, pattern):
+    prepared = {}
+    for machine, name, options, tests in BOOTS:
+        tests = tests if pattern in name else [test for test in tests if pattern in test]
+        unit = name in ("aarch64", "riscv64") and pattern in name
+        if not tests:
+            continue
+        if machine.name not in prepared:
+            prepared[machine.name] = prepare(totals, machine)
+        if prepared[machine.name]:
+            totals.boot(prepared[machine.name].guest, prepared[machine.name].script(unit, tests), name, **options)
+    for each in filter(None, prepared.values()):
+        each.read_here(totals)
+    if pattern in "tarball":
+        arm = prepared.get(ARM64.name) or prepare(totals, ARM64)
+        if arm:
+            tarball.test(totals, arm.guest, PYTHON)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--counts")
+    parser.add_argument("-k", dest="pattern", default="")
+    args = parser.parse_args()
+    totals = Totals()
+    run_all(totals, args.pattern)
+    if args.counts:
+        with open(args.counts, "w") as out:
+            out.write("%(ok)d %(FAIL)d %(SKIP)d\n" % totals.count)
+    return 1 if totals.count["FAIL"] else 0
+
+
+sys.exit(main())
