@@ -174,7 +174,8 @@ static bool push_user(struct assembler *a)
 	struct native_stack s;
 
 	/* Native frames are not wanted: for a thread without Python the leaf all the same. */
-	if (!in->native.regs && in->leaf && (a->c.native || in->prov == PROV_NOPYTHON))
+	if (!in->native.regs && in->leaf &&
+	    (a->c.native || (!in->native.n_python && in->prov != PROV_TORN)))
 		push_native(a, in->leaf, in->leaf, false);
 	s = native_stack(a->native, &in->native);
 	for (size_t i = 0; i < s.n; i++)

@@ -94,15 +94,16 @@ static enum provenance torn(enum pystack_end end)
 	return PROV_TORN;
 }
 
+/* Also that there is no Python stack was read at some time. */
 static enum provenance provenance_of(struct pending *p, enum judgement j,
 				     const struct pystack_result *res, bool unchanged)
 {
-	if (res->end == PYSTACK_NOPYTHON)
-		return PROV_NOPYTHON;
-	if (res->end != PYSTACK_OK)
+	bool none = res->end == PYSTACK_NOPYTHON;
+
+	if (res->end != PYSTACK_OK && !none)
 		return torn(res->end);
 	if (j == JUDGE_EXACT)
-		return PROV_EXACT;
+		return none ? PROV_NOPYTHON : PROV_EXACT;
 	if (!unchanged) {
 		STATS_ADD(torn_moved, 1);
 		return PROV_TORN;
@@ -158,18 +159,18 @@ static void know_stack(struct reader *r, uint64_t pos)
 }
 
 static struct pystack_result read_stack(struct reader *r, const struct pending *p,
-					struct target *t, pid_t *inner)
+					struct target *t, enum pystack_end able, pid_t *inner)
 {
 	pid_t pid = p->pid, tid = p->tid;
-	struct pystack_result res = { .end = readable(r, t, pid) };
+	struct pystack_result res = { .end = able };
 
 	r->rest_n = 0;
 	r->far_sp = r->red_end = 0;
-	if (res.end == PYSTACK_NOPYTHON && atomic_load(&t->state) == TARGET_NOPYTHON) {
+	if (able == PYSTACK_NOPYTHON && atomic_load(&t->state) == TARGET_NOPYTHON) {
 		guarded_target(&r->mem, pid);
 		rest_read(r, p->pos, &r->mem.base, &res);
 	}
-	if (res.end != PYSTACK_OK)
+	if (able != PYSTACK_OK)
 		return res;
 	*inner = target_inner_tid(t, tid);
 	if (!*inner) {
@@ -219,6 +220,7 @@ static void ignore(struct reader *r, pid_t tid)
 
 /* What all pending samples of a thread share. */
 struct walk {
+	enum pystack_end able; /* what readable() said */
 	struct pystack_result res;
 	pid_t tid, inner;
 	bool ran, unchanged;
@@ -235,7 +237,9 @@ static void emit(struct reader *r, struct pending *p, const struct walk *w)
 		j = w->latest;
 	p->tid = 0;
 	p->held = j == JUDGE_EXACT;
-	if (w->res.end != PYSTACK_END_N)
+	if (w->able == PYSTACK_NOPYTHON)
+		prov = PROV_NOPYTHON;
+	else if (w->res.end != PYSTACK_END_N)
 		prov = provenance_of(p, j, &w->res, w->unchanged);
 	if (r->code_lost && w->res.n) {
 		emit_lost(1);
@@ -263,7 +267,8 @@ static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
 		if (r->pend[i].tid == w.tid)
 			last = &r->pend[i];
 	t_out = last->hold.t_out;
-	w.res = read_stack(r, last, t, &w.inner);
+	w.able = readable(r, t, last->pid);
+	w.res = read_stack(r, last, t, w.able, &w.inner);
 	w.ran = r->c->capture->stops ?
 			!handover_release(&r->slot->handover, turn) :
 			ran_since(r, w.tid, t_out ? t_out : r->pend[first].time);
