@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "capture/reader.h"
+#include "stats.h"
 
 enum { NICE = -15 };
 
@@ -42,16 +43,23 @@ static bool reserve(struct inbox *in)
 
 static void put(struct inbox *in, const struct queue_record *rec)
 {
-	size_t n = rec->n - sizeof(*rec), held = n + sizeof(*in->items);
-	bool first = rec->type == Q_SAMPLE || rec->type == Q_TAPE;
+	bool sample = rec->type == Q_SAMPLE, first = sample || rec->type == Q_TAPE;
+	const struct q_sample *q = sample ? (const void *)rec->data : NULL;
+	bool cut = sample && q->n_stack && in->bytes > INBOX_STACK_BYTES;
+	size_t n = cut ? (size_t)(q_stack(q) - rec->data) : rec->n - sizeof(*rec);
+	size_t held = n + sizeof(*in->items);
 	bool full = in->bytes + held > (first ? INBOX_SAMPLE_BYTES : INBOX_BYTES);
 	unsigned char *data = !full && reserve(in) ? malloc(n) : NULL;
 
 	if (!data) {
-		*(rec->type == Q_SAMPLE ? &in->lost_samples : &in->lost_others) += 1;
+		*(sample ? &in->lost_samples : &in->lost_others) += 1;
 		return;
 	}
 	memcpy(data, rec->data, n);
+	if (cut) {
+		q_drop_stack((void *)data);
+		STATS_ADD(stack_dropped, 1);
+	}
 	in->items[in->n++] =
 		(struct inbox_item){ .type = rec->type, .n = (uint32_t)n, .data = data };
 	in->bytes += held;

@@ -18,9 +18,10 @@ struct inbox_item {
 	unsigned char *data;
 };
 
-/* What is kept at most. Samples, and what a tape wants, go first: without maps and code those
- * that come later are of no use either. Without the code of its frames a sample is torn. */
-enum { INBOX_SAMPLE_BYTES = 128 << 20, INBOX_BYTES = 256 << 20 };
+/* What is kept at most. First samples do without the bytes of their native stacks. Then
+ * samples, and what a tape wants, go: without maps and code those that come later are of no
+ * use either. Without the code of its frames a sample is torn. */
+enum { INBOX_STACK_BYTES = 96 << 20, INBOX_SAMPLE_BYTES = 128 << 20, INBOX_BYTES = 256 << 20 };
 
 struct inbox;
 

@@ -50,6 +50,14 @@ void *queue_reserve(struct queue *q, uint32_t type, size_t n)
 	return r->data;
 }
 
+bool queue_scarce(const struct queue *q)
+{
+	uint64_t head = atomic_load_explicit(&q->head, memory_order_relaxed);
+	uint64_t tail = atomic_load_explicit(&q->tail, memory_order_acquire);
+
+	return head - tail > q->size / 4 * 3;
+}
+
 void queue_commit(struct queue *q)
 {
 	uint64_t tail = atomic_load_explicit(&q->tail, memory_order_relaxed);

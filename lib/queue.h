@@ -37,6 +37,9 @@ void queue_deinit(struct queue *q);
 void *queue_reserve(struct queue *q, uint32_t type, size_t n);
 void queue_commit(struct queue *q);
 
+/* Is less than a quarter of it free? Asked by the producer. */
+bool queue_scarce(const struct queue *q);
+
 /* The oldest record, or NULL; valid until queue_pop(). */
 const struct queue_record *queue_peek(struct queue *q);
 void queue_pop(struct queue *q);

@@ -15,6 +15,7 @@
 #define STATS_LIST                                                                     \
 	X(lost, "samples lost: the kernel's ring or our queue was full")               \
 	X(queue_full, "of them: our queue to the resolver was full")                   \
+	X(stack_dropped, "native stacks cut: our queues had no room for their bytes")  \
 	X(side_lost, "records other than samples lost: a queue of ours was full")      \
 	X(throttled, "times the kernel throttled the event")                           \
 	X(shed, "samples dropped because holding targets would pass the hold budget")  \

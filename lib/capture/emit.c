@@ -208,6 +208,10 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 	head.sample.truncated = truncated = head.n_python && res->truncated;
 	deep = truncated && r->c->oldends;
 	rest_size(r, &s, res, p->held, &head);
+	if (head.n_stack && queue_scarce(deep ? &r->slot->deep : &r->slot->queue)) {
+		q_drop_stack(&head);
+		STATS_ADD(stack_dropped, 1);
+	}
 	q = reserve(r, res, deep, &head);
 	if (!q) {
 		emit_lost(1);

@@ -84,6 +84,12 @@ static inline size_t q_bytes(const struct q_sample *q)
 	return (size_t)(q_far(q) - (unsigned char *)(uintptr_t)q) + ((q->n_far + 7u) & ~7u);
 }
 
+/* Without what takes most of it: its native stack will be cut. */
+static inline void q_drop_stack(struct q_sample *q)
+{
+	q->n_stack = q->n_far = 0;
+}
+
 /* A stack cut at READER_FRAMES, for oldend. */
 struct q_deep {
 	struct pystack_junction junction;

@@ -57,11 +57,14 @@ void rest_size(const struct reader *r, const struct perf_sample *s,
 
 void rest_copy(const struct reader *r, const struct perf_sample *s, struct q_sample *q)
 {
-	size_t red = s->user_sp - q->stack_at, n = MIN(q->n_stack - red, s->stack.n);
+	size_t red = s->user_sp - q->stack_at, n;
 
 	if (!q->n_regs)
 		return;
 	memcpy(q_regs(q), s->regs, q->n_regs * 8u);
+	if (!q->n_stack)
+		return;
+	n = MIN(q->n_stack - red, s->stack.n);
 	memcpy(q_stack(q), r->red, red);
 	memcpy(q_stack(q) + red, s->stack.at, n);
 	memcpy(q_stack(q) + red + n, r->rest, q->n_stack - red - n);

@@ -14,6 +14,8 @@
 
 #include "base.h"
 #include "capture/capture.h"
+#include "capture/reader_int.h"
+#include "perf_decode.h"
 
 /* Flags: k the event was in the kernel, p preempted, b backlog, r ran again; s, m a
  * witness saw the same registers, or others. The sample is at 1000 ns. */
@@ -257,6 +259,37 @@ static void pick_errors(void **state)
 	}
 }
 
+/* With a red zone, whole or without its bytes: no byte behind its record is touched. */
+static void stack_bytes(void **state)
+{
+	enum { SP = 0x7000, STACK = 64, GUARD = 256 };
+	static struct reader_config c = { .native = true };
+	static struct reader r = { .c = &c, .red_end = SP };
+	unsigned char regs[8 * ARCH_MAX_REGS], stack[STACK];
+	struct perf_sample s = { .user_sp = SP, .regs = regs, .stack = { stack, STACK } };
+	const struct pystack_result res = { .end = PYSTACK_NOPYTHON };
+	_Alignas(8) unsigned char buf[4096];
+	struct q_sample *q = (void *)buf;
+
+	memset(regs, 1, sizeof(regs));
+	memset(r.red, 2, sizeof(r.red));
+	memset(stack, 3, sizeof(stack));
+	for (int drop = 0; drop < 2; drop++) {
+		memset(buf, 0xee, sizeof(buf));
+		*q = (struct q_sample){ 0 };
+		rest_size(&r, &s, &res, true, q);
+		assert_int_equal(RED_BYTES + STACK, q->n_stack);
+		if (drop)
+			q_drop_stack(q);
+		rest_copy(&r, &s, q);
+		assert_int_equal(1, q_regs(q)[8 * q->n_regs - 1]);
+		assert_int_equal(drop ? 0xee : 2, q_stack(q)[0]);
+		assert_int_equal(drop ? 0xee : 3, q_stack(q)[RED_BYTES + STACK - 1]);
+		for (size_t i = q_bytes(q); i < q_bytes(q) + GUARD; i++)
+			assert_int_equal(0xee, buf[i]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -269,6 +302,7 @@ int main(void)
 		cmocka_unit_test(pick_by_name),
 		cmocka_unit_test(pick_auto),
 		cmocka_unit_test(pick_errors),
+		cmocka_unit_test(stack_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

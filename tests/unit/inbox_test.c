@@ -14,20 +14,31 @@
 #include "base.h"
 #include "capture/reader.h"
 #include "inbox.h"
+#include "stats.h"
 
 enum { RECORD = 60000, MANY = 300 << 20 };
 
-/* Nobody takes anything: the inbox's thread has to make room. */
-static void push(struct queue *q, uint32_t type, uint64_t number, size_t n)
+/* Nobody takes anything: the inbox's thread has to make room. Samples are stack, but for those
+ * that are @python. */
+static void push_as(struct queue *q, uint32_t type, uint64_t number, size_t n, bool python)
 {
+	const uint32_t rest = (uint32_t)(n - sizeof(struct q_sample));
+	const struct q_sample head = { .sample.time = number,
+				       .n_kernel = python ? rest / 8 : 0,
+				       .n_stack = python ? 0 : rest };
 	const struct timespec step = { .tv_nsec = 100000 };
 	unsigned char *to = NULL;
 
 	for (int i = 0; i < 100000 && !(to = queue_reserve(q, type, n)); i++)
 		nanosleep(&step, NULL);
 	assert_non_null(to);
-	memcpy(to, &number, sizeof(number));
+	memcpy(to, &head, MIN(n, sizeof(head)));
 	queue_commit(q);
+}
+
+static void push(struct queue *q, uint32_t type, uint64_t number, size_t n)
+{
+	push_as(q, type, number, n, false);
 }
 
 static size_t push_all(struct queue *q, uint32_t type, size_t bytes)
@@ -67,7 +78,9 @@ static void bounded(void **state)
 	assert_int_equal(0, queue_init(&q, 1 << 20));
 	in = inbox_create(queues, 1);
 	assert_non_null(in);
-	n = push_all(&q, Q_SAMPLE, INBOX_SAMPLE_BYTES + (32 << 20));
+	n = push_all(&q, Q_SAMPLE, INBOX_STACK_BYTES + (16 << 20));
+	for (size_t end = n + 1000; n < end; n++)
+		push_as(&q, Q_SAMPLE, n, RECORD, true);
 	for (uint64_t i = 0; i < 1000; i++)
 		push(&q, Q_SIDE, i, 64);
 	push(&q, Q_TAPE, 0, RECORD);
@@ -75,6 +88,8 @@ static void bounded(void **state)
 	inbox_dropped(in, &samples, &others);
 	assert_in_range(bytes, INBOX_SAMPLE_BYTES - (1 << 20), INBOX_SAMPLE_BYTES + 64000);
 	assert_int_equal(samples, n - got);
+	assert_in_range(samples, 400, 500);
+	assert_in_range(STATS_GET(stack_dropped) * RECORD, 15 << 20, 17 << 20);
 	assert_int_equal(others, 1);
 
 	/* There is room again; and for maps and code that of both. */
