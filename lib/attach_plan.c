@@ -12,7 +12,7 @@
 
 enum {
 	RING_PAGES = 256,
-	RING_PAGES_MAX = 1024,
+	RING_PAGES_MAX = 2048,
 	RING_PAGES_MIN = 32,
 	WATCH_PAGES = 2,  /* forkwatch's, one at a time */
 	OTHERS = 64,	  /* descriptors for everything else ... */

@@ -15,7 +15,7 @@
 
 enum {
 	STACK_BYTES = 1024, /* hold what the innermost eval loop keeps on the C stack */
-	RING_MS = 20,	    /* of samples, twice what a reader that sheds sleeps */
+	RING_MS = 60, /* of samples: a hypervisor, or who is more urgent, keeps readers off */
 };
 
 static void prepare_preempt(const struct recorder *r)

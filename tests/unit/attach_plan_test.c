@@ -39,7 +39,7 @@ static bool kernel_locks(const struct attach_wants *w, const struct attach_limit
 static void check_rings(const struct attach_wants *w, const struct attach_limits *l,
 			const struct attach_plan *p)
 {
-	assert_true(p->ring_pages >= 32 && p->ring_pages <= 1024);
+	assert_true(p->ring_pages >= 32 && p->ring_pages <= 2048);
 	assert_int_equal(p->ring_pages & (p->ring_pages - 1), 0);
 	assert_int_equal(p->locked, w->cpus * (p->ring_pages + 1) * PAGE);
 	assert_true(kernel_locks(w, l, p->ring_pages));
