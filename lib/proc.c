@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 
 enum {
 	PROC_FILE_MAX = 256 << 20, /* no file of /proc that we read is longer */
@@ -408,6 +409,24 @@ bool proc_lives(pid_t pid)
 	p = strrchr(text, ')');
 	return p && sscanf(p, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
 	       !(flags & EXITING);
+}
+
+uint64_t proc_age_ns(pid_t pid)
+{
+	_cleanup_free_ char *text = NULL;
+	unsigned long long began;
+	struct timespec now;
+	const char *p;
+
+	if (task_file(pid, pid, "stat", &text) < 0)
+		return UINT64_MAX;
+	p = strrchr(text, ')');
+	if (!p || sscanf(p, ") %*c%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%llu",
+			 &began) != 1)
+		return UINT64_MAX;
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec -
+	       began * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
 bool proc_exists(pid_t pid)

@@ -67,6 +67,9 @@ char proc_state(pid_t pid, pid_t tid);
 /* Does the process run, and is not about to end? */
 bool proc_lives(pid_t pid);
 
+/* How long ago it began, as exact as a clock tick, 10 ms; UINT64_MAX: it is gone. */
+uint64_t proc_age_ns(pid_t pid);
+
 /* Does the process exist, and is @tid a thread that is not the leader? */
 bool proc_exists(pid_t pid);
 pid_t proc_tgid(pid_t tid); /* -ESRCH */

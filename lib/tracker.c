@@ -15,6 +15,7 @@ enum {
 	PROBE_WAIT_MS = 1000, /* at attach */
 	RETRY_MS = 10,	      /* doubled each time, to RETRY_MAX_MS */
 	RETRY_MAX_MS = 200,
+	JUST_NS = 1000000000,
 	FRESH_TRIES = 16, /* so a program that runs for 2 s without Python has none */
 };
 
@@ -398,8 +399,8 @@ int tracker_descendants(struct tracker *t, pid_t pid)
 		target = add_target(t, pids[i], TARGET_PENDING);
 		if (!target || begin_search(t, target, false) < 0)
 			return -ENOMEM;
-		/* Maybe forked just now, by nobody knows which thread. */
-		target->unborn = true;
+		/* If just now nobody knows by which thread. */
+		target->unborn = proc_age_ns(pids[i]) < JUST_NS;
 	}
 	return 0;
 }

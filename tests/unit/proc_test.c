@@ -253,6 +253,21 @@ static bool has(const pid_t *pids, size_t n, pid_t pid)
 	return false;
 }
 
+/* Of a child; clock ticks are 10 ms. */
+static void check_age(pid_t pid)
+{
+	const struct timespec nap = { .tv_nsec = 40000000 };
+	uint64_t age = proc_age_ns(pid), later;
+	struct timespec up;
+
+	nanosleep(&nap, NULL);
+	later = proc_age_ns(pid);
+	assert_true(later - age >= 40000000);
+	assert_true(later <= proc_age_ns(getpid()));
+	clock_gettime(CLOCK_BOOTTIME, &up);
+	assert_true(later < (uint64_t)up.tv_sec * 1000000000);
+}
+
 static void family(void **state)
 {
 	pid_t child, grandchild, *pids = NULL;
@@ -278,6 +293,7 @@ static void family(void **state)
 	assert_false(has(pids, n, getpid()));
 	free(pids);
 	pids = NULL;
+	check_age(child);
 	assert_int_equal(proc_descendants(grandchild, &pids, &n), 0);
 	assert_int_equal(n, 0);
 	free(pids);
@@ -307,6 +323,7 @@ static void gone(void **state)
 	assert_int_equal(proc_tgid(pid), -ESRCH);
 	assert_int_equal(proc_inner_tid(pid, pid), -ESRCH);
 	assert_int_equal(proc_state(pid, pid), 0);
+	assert_true(proc_age_ns(pid) == UINT64_MAX);
 }
 
 static void whole_files(void **state)
