@@ -154,7 +154,8 @@ static void print_summary(const struct record_options *o, const struct session *
 		STATS_GET(throttled), STATS_GET(shed), STATS_GET(truncated), session->capture,
 		events);
 	if (session->events[0].attr.freq)
-		fprintf(stderr, "freq=%" PRIu64, o->rec.value);
+		fprintf(stderr, "freq=%" PRIu64,
+			(uint64_t)session->events[0].attr.sample_freq);
 	else
 		fprintf(stderr, "freq=0 count=%" PRIu64,
 			(uint64_t)session->events[0].attr.sample_period);

@@ -145,7 +145,7 @@ static int choose_one(struct event_info *ret, const struct perf_spec *spec,
 	if (r < 0)
 		return perf_event_explain(r, use.name, &ret->attr, err);
 	ret->attr.config1 = *spec->file ? (uintptr_t)spec->file : ret->attr.config1;
-	snprintf(ret->name, sizeof(ret->name), "%s", use.name);
+	snprintf(ret->name, sizeof(ret->name), "%s", *use.label ? use.label : use.name);
 	return 0;
 }
 
@@ -185,6 +185,20 @@ static int try_groups(const struct session *session, pid_t tid, struct err *err)
 	return r;
 }
 
+/* What the event itself says of its rate. */
+static int take_rate(struct perf_options *o, const struct perf_spec *s, struct err *err)
+{
+	if (s->freq && (s->period || !o->freq))
+		return err_set(err, -EINVAL,
+			       "event '%s': freq= and a period contradict each other",
+			       s->name);
+	o->some_freq = o->freq;
+	o->said |= s->freq || s->period;
+	o->freq &= !s->period;
+	o->value = s->period ? s->period : s->freq ? s->freq : o->value;
+	return 0;
+}
+
 int events_choose(struct session *session, const struct perf_spec *specs, size_t n,
 		  struct perf_options *o, pid_t tid, char fallback[256], struct err *err)
 {
@@ -199,8 +213,10 @@ int events_choose(struct session *session, const struct perf_spec *specs, size_t
 		fallback[0] = '\0';
 		for (size_t i = 0; i < n; i++) {
 			struct perf_options one = *o;
-			int r;
+			int r = take_rate(&one, &specs[i], err);
 
+			if (r < 0)
+				return r;
 			one.side = i == 0;
 			r = choose_one(&session->events[i], &specs[i], &one, tid, fallback,
 				       err);

@@ -59,7 +59,7 @@ struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
 	a.sample_period = spec->led ? 0 : each ? 1 : o->value;
 	/* With a fixed period it would make each software event a sample (perf_swevent_event).
 	 */
-	if (o->freq)
+	if (o->freq || o->some_freq)
 		a.sample_type |= PERF_SAMPLE_PERIOD;
 	if (o->read)
 		perf_event_add_read(&a);

@@ -15,8 +15,9 @@
 #include "perf_names.h"
 
 struct perf_options {
-	bool freq; /* value is Hz, else a period */
-	bool said; /* by the user; else of triggers each one is a sample */
+	bool freq;	/* value is Hz, else a period */
+	bool some_freq; /* ... of another event of the recording */
+	bool said;	/* by the user; else of triggers each one is a sample */
 	uint64_t value;
 	bool kernel;	   /* count in the kernel too, with its call chain */
 	bool side;	   /* this event carries MMAP2, COMM, FORK and SWITCH records */
@@ -30,7 +31,8 @@ struct perf_options {
 };
 
 /* The attr for @spec. All events of a recording share one sample_type
- * (PERF_SAMPLE_*): IDENTIFIER IP TID TIME ADDR CPU REGS_USER, PERIOD when @o->freq, READ when
+ * (PERF_SAMPLE_*): IDENTIFIER IP TID TIME ADDR CPU REGS_USER, PERIOD when @o->freq or
+ * some_freq, READ when
  * @o->read, CALLCHAIN when @o->kernel and STACK_USER when @o->stack; perf_decode.h relies on
  * it. It borrows @spec->file. */
 struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,

@@ -28,12 +28,14 @@ enum perf_kind {
 struct perf_spec {
 	char name[256]; /* as written; of a hybrid CPU's events with the PMU */
 	size_t n_base;	/* bytes of it that are not modifiers */
+	char label[64]; /* name=: what outputs call it; "": the same */
 	enum perf_kind kind;
 	uint32_t type; /* PERF_TYPE_*, or a PMU's number */
 	uint32_t bp_type;
 	uint64_t config, config1, config2;
-	char file[1024];   /* where a uprobe is, else "" */
-	bool user, kernel; /* from :u and :k; both false: not said, so both */
+	uint64_t period, freq; /* period= and freq=: of this event alone; 0: not said */
+	char file[1024];       /* where a uprobe is, else "" */
+	bool user, kernel;     /* from :u and :k; both false: not said, so both */
 	bool hv;
 	bool each;	 /* a trigger: unless something else is said, each one is a sample */
 	uint8_t precise; /* number of p's */

@@ -138,6 +138,8 @@ static uint64_t *whole_word(struct perf_spec *s, const char *term)
 	return !strcmp(term, "config")	? &s->config :
 	       !strcmp(term, "config1") ? &s->config1 :
 	       !strcmp(term, "config2") ? &s->config2 :
+	       !strcmp(term, "period")	? &s->period :
+	       !strcmp(term, "freq")	? &s->freq :
 					  NULL;
 }
 
@@ -156,6 +158,17 @@ static int bad_term(const char *devices, const char *pmu, const struct perf_spec
 static int apply_terms(const char *devices, const char *pmu, char *terms, struct perf_spec *s,
 		       bool alias, struct err *err);
 
+static int set_label(struct perf_spec *s, const char *label, struct err *err)
+{
+	if (!*label || strlen(label) >= sizeof(s->label) || strpbrk(label, " ;"))
+		return err_set(err, -EINVAL,
+			       "event '%s': '%s' is no name; it has 1 to %zu characters, none "
+			       "of them a blank or ';'",
+			       s->name, label, sizeof(s->label) - 1);
+	snprintf(s->label, sizeof(s->label), "%s", label);
+	return 0;
+}
+
 /* TERM=VALUE, TERM for TERM=1, or the name of an event, which is a list of them. */
 static int apply_term(const char *devices, const char *pmu, char *term, struct perf_spec *s,
 		      bool alias, struct err *err)
@@ -172,6 +185,8 @@ static int apply_term(const char *devices, const char *pmu, char *term, struct p
 		*value++ = '\0';
 		if (alias && *value == '?') /* the user must say, by a term of his own */
 			return 0;
+		if (!strcmp(term, "name"))
+			return set_label(s, value, err);
 		v = strtoull(value, &end, 0);
 		if (end == value || *end)
 			return err_set(err, -EINVAL, "event '%s': '%s' is no number", s->name,

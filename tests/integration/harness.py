@@ -544,6 +544,17 @@ class Recorder:
         until(ready, "pysampled has attached")
         return self
 
+    def recording(self):
+        """Waits until its control thread has nothing to do but wait. Only root sees its stack; Linux before 5.16 tells nobody
+        wchan."""
+        def waits():
+            with open("/proc/%d/%s" % (self.pid, "stack" if is_root() else "wchan")) as file:
+                return "poll" in file.read()
+
+        self.attached()
+        until(waits, "the recording begins")
+        return self
+
     def signal(self, number):
         self.process.send_signal(number)
         return self

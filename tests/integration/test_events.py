@@ -1,4 +1,5 @@
 """Events that are no counters: the one Python line that causes them gets them, in each capture that can have them."""
+import collections
 import os
 import platform
 import shutil
@@ -35,19 +36,13 @@ def record(target, event, *args, cycles=CYCLES):
     """A recording of so many cycles, each of which is to cause one event: the run and its stacks."""
     out = os.path.join(harness.folder(0o777), "out.folded")
     recorder = Recorder("-p", target.pid, "-e", event, "--hold-budget", 100, "-o", out, *args).attached()
-    harness.until(lambda: recording(recorder), "the recording begins")
+    recorder.recording()
     target.say("%d" % cycles)
     target.line("DONE")
     recorder.signal(2)
     run = recorder.wait().ok()
     equal(run.n("lost"), 0, "lost samples of %s" % run)
     return run, harness.read_folded(out)
-
-
-def recording(recorder):
-    """Its control thread has nothing to do but wait. Only root sees its stack; Linux before 5.16 tells nobody wchan."""
-    with open("/proc/%d/%s" % (recorder.pid, "stack" if harness.is_root() else "wchan")) as file:
-        return "poll" in file.read()
 
 
 def on_the_line(run, stacks, want, cycles, share=0.99, sure=True):
@@ -299,7 +294,7 @@ def test_threads_too_short_for_a_probe_are_counted(py):
     target = Target(py, "triggers.py", "--threads", 50)
     home = harness.folder(0o777)
     recorder = Recorder("-p", target.pid, "-e", "uprobe:%s:touch_02" % target.info["file"], "-o", "a.folded", home=home).attached()
-    harness.until(lambda: recording(recorder), "the recording begins")
+    recorder.recording()
     for _ in range(20): # the first ones are looked for while the last ones come
         target.say("0")
         target.line("DONE")
@@ -307,6 +302,23 @@ def test_threads_too_short_for_a_probe_are_counted(py):
     run = recorder.wait().ok()
     missed = [int(line.split()[1]) for line in run.err.splitlines() if "had ended before" in line]
     check(missed and 1 <= missed[0] <= 1000, "nothing is said of what is missing: %s", run)
+
+
+@one_python
+def test_terms_of_an_event_alone(py):
+    """name=, period= and freq= between a PMU's slashes; this PMU is everywhere, its event 0 is cpu-clock."""
+    target = Target(py, "groundtruth.py", "--us", 100)
+    home = harness.folder(0o777)
+    events = ["software/config=0,name=ticks,period=2000000/u", "software/config=0,freq=200/u"]
+    run = harness.pysampled("-p", target.pid, "-d", 2, "-F", 50, "-e", ",".join(events), "-o", "a.folded", "-o", "a.data", home=home).ok()
+    count = collections.Counter()
+    for frames, n in harness.read_folded(os.path.join(home, "a.folded")):
+        count[frames[1]] += n
+    equal(set(count), {"event:ticks", "event:" + events[1]}, "names")
+    check(1.7 <= count["event:ticks"] / count["event:" + events[1]] <= 3.3, "500 and 200 a second are wanted: %s: %s", count, run)
+    out, _ = harness.perf("evlist", "-v", "-i", os.path.join(home, "a.data"), home=home)
+    check("ticks" in out and "2000000" in out and "200," in out, "what perf reads: %s", out)
+    refused(2, "-p", target.pid, "-c", 1000, "-e", events[1], about=["freq=", "period"])
 
 
 @one_python
@@ -320,7 +332,7 @@ def test_groups_are_counted_at_the_leaders_samples(py):
     home = harness.folder(0o777)
     recorder = Recorder("-p", target.pid, "-e", "{task-clock,context-switches}:S", "-F", 999, "--hold-budget", 100, "--weight",
                         "period", "-o", "a.folded", "-o", "a.data", home=home).attached()
-    harness.until(lambda: recording(recorder), "the recording begins")
+    recorder.recording()
     before = switches_of(target.pid)
     target.say("%d" % CYCLES)
     target.line("DONE")
@@ -352,7 +364,7 @@ def test_perf_knows_them_by_name(py):
              "mem:%#x/1:w" % target.info["bytes"]["touch_01"]]
     breakpoint_here(target.info["bytes"]["touch_01"])
     recorder = Recorder("-p", target.pid, "-e", ",".join(names), "--hold-budget", 100, "-o", "a.data", home=home).attached()
-    harness.until(lambda: recording(recorder), "the recording begins")
+    recorder.recording()
     target.say("50")
     target.line("DONE")
     recorder.signal(2)

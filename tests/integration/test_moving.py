@@ -14,7 +14,7 @@ def test_both_sides_of_a_fork_have_their_stacks(py, where):
     need_fifo()
     target = Target(py, "forks.py", where)
     out = os.path.join(harness.folder(), "out.folded")
-    record = Recorder("-p", target.pid, "-F", 999, "-o", out).attached()
+    record = Recorder("-p", target.pid, "-F", 999, "-o", out).recording()
     target.say("go")
     child = int(target.line("CHILD"))
     for pid in (child, target.pid):

@@ -170,6 +170,24 @@ static void terms(void **state)
 	good_names(arm, ARRAY_SIZE(arm), of_arm, ARRAY_SIZE(of_arm));
 }
 
+/* Terms of perf's own, which say nothing of what is counted. */
+static void own_terms(void **state)
+{
+	struct perf_spec s[2];
+	struct err err;
+	size_t n;
+
+	begin(plain, ARRAY_SIZE(plain));
+	assert_int_equal(
+		resolve("cpu/event=0x3c,name=mine,period=5000/u,cpu/mem-loads,freq=9/", s, 2,
+			&n, &err),
+		0);
+	assert_string_equal(s[0].label, "mine");
+	assert_true(s[0].config == 0x3c && s[0].period == 5000 && !s[0].freq && s[0].user);
+	assert_true(s[1].config == 0x1cd && !*s[1].label && !s[1].period && s[1].freq == 9);
+	end();
+}
+
 static void refusals(void **state)
 {
 	static const struct {
@@ -185,6 +203,9 @@ static void refusals(void **state)
 		{ "cpu/event=0x100/", -EINVAL, "too large for 'event'" },
 		{ "cpu/edge=2/", -EINVAL, "too large for 'edge'" },
 		{ "cpu/later=1/", -ENOENT, "not known to this version" },
+		{ "cpu/name=/", -EINVAL, "'' is no name" },
+		{ "cpu/name=a b/", -EINVAL, "'a b' is no name" },
+		{ "cpu/period=fast/", -EINVAL, "is no number" },
 		{ "cpu/..=1/", -ENOENT, "no term or event" },
 		{ "power/energy-pkg/", -ENOENT, "not for threads" },
 		{ "mem-load", -ENOENT, "nearest: mem-loads" },
@@ -288,7 +309,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(terms),	 cmocka_unit_test(refusals),
 		cmocka_unit_test(hybrid_events), cmocka_unit_test(hybrid_groups),
-		cmocka_unit_test(nearest_names),
+		cmocka_unit_test(nearest_names), cmocka_unit_test(own_terms),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,6 +48,13 @@ static void triggers_take_each(void **state)
 	o.said = true;
 	a = attr_of("mem:0x1000", &o);
 	assert_true(a.freq && a.sample_freq == 99);
+	assert_true(a.sample_type & PERF_SAMPLE_PERIOD);
+	o.freq = false;
+	assert_false(attr_of("r1", &o).sample_type & PERF_SAMPLE_PERIOD);
+	o.some_freq = true; /* all events have one sample_type */
+	a = attr_of("r1", &o);
+	assert_true(a.sample_type & PERF_SAMPLE_PERIOD && a.sample_period == 99 && !a.freq);
+	o.freq = true;
 	o.said = false;
 	a = attr_of("faults", &o);
 	assert_true(a.freq && a.sample_freq == 99);
