@@ -130,12 +130,13 @@ def find_pythons():
         return [Python(tag_of(path), path) for path in given]
     found = []
     installed = pyenv_versions()
-    for wanted in WANTED_PYTHONS:
+    debian = DEBIAN_PYTHON if os.access(DEBIAN_PYTHON, os.X_OK) else None
+    # One of each version, the harder one to read, is enough without --matrix.
+    for wanted in WANTED_PYTHONS if matrix_pythons() or not debian else WANTED_PYTHONS[1:]:
         there = [(n, p) for n, p in installed if n.startswith(wanted + ".") and os.access(p, os.X_OK)]
         found += [Python(name, path) for name, path in there]
         if not there:
             found.append(Python(wanted, None, "no CPython %s with a shared libpython here" % wanted))
-    debian = DEBIAN_PYTHON if os.access(DEBIAN_PYTHON, os.X_OK) else None
     found.append(Python("debian3.11", debian, "no %s here" % DEBIAN_PYTHON))
     return found + matrix_pythons()
 
