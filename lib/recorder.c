@@ -311,8 +311,9 @@ static int watch_readers(struct recorder *r)
 		note_say(
 			&r->o.note,
 			"holding the targets costs more than %u%% of a CPU: samples are shed; "
-			"lower -F, or raise --hold-budget",
-			r->o.hold_budget);
+			"%s, or raise --hold-budget",
+			r->o.hold_budget,
+			r->session->events[0].attr.freq ? "lower -F" : "raise -c");
 	}
 	if (STATS_GET(stalled) && !r->warned_stall) {
 		r->warned_stall = true;
