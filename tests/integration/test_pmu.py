@@ -39,8 +39,8 @@ def shares(py, event, period, turns):
         if not is_late_to_see(home, run, want):
             break
     slack = max(2, (0.01 if most == want else 0.02) * want)
-    check(want - slack <= run.n("samples") <= most + slack, "a wrong number of samples, %g wanted, or up to %g: %s", want, most,
-          run)
+    # One that is not noticed before its thread leaves the CPU is lost (armpmu_start()): tried again, as on a busy machine.
+    check(want - slack <= run.n("samples") <= most + slack, "not as many samples as counted, %g to %g: %s", want, most, run)
     word = "%d samples, %.1f by the target's counter" % (run.n("samples"), want)
     return run, harness.read_folded(os.path.join(home, "a.folded")), word + "; QEMU was late %d times" % again * bool(again)
 
