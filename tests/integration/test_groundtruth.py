@@ -145,7 +145,7 @@ def test_page_faults_lie_on_the_faulting_line(py):
     """Of native stores the faulting function tells the line; a line of Python's own faults as often as it must."""
     target = Target(py, "pagefaults.py", "--pages", 200, "--pause-us", 30)
     out = os.path.join(harness.folder(), "out.folded")
-    recorder = Recorder("-p", target.pid, "-e", "page-faults", "-c", 1, "--hold-budget", 100, "-o", out).attached()
+    recorder = Recorder("-p", target.pid, "-e", "page-faults", "-c", 1, "--hold-budget", 100, "-o", out).recording()
     target.say("go")
     target.line("DONE")
     target.say("end")
