@@ -55,7 +55,7 @@ bool queue_scarce(const struct queue *q)
 	uint64_t head = atomic_load_explicit(&q->head, memory_order_relaxed);
 	uint64_t tail = atomic_load_explicit(&q->tail, memory_order_acquire);
 
-	return head - tail > q->size / 4 * 3;
+	return head - tail > q->size / 8 * 7;
 }
 
 void queue_commit(struct queue *q)

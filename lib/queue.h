@@ -37,7 +37,7 @@ void queue_deinit(struct queue *q);
 void *queue_reserve(struct queue *q, uint32_t type, size_t n);
 void queue_commit(struct queue *q);
 
-/* Is less than a quarter of it free? Asked by the producer. */
+/* Is less than an eighth of it free? Asked by the producer. */
 bool queue_scarce(const struct queue *q);
 
 /* The oldest record, or NULL; valid until queue_pop(). */

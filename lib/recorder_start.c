@@ -19,7 +19,7 @@
 enum {
 	QUEUE_BYTES = 2 << 20,
 	QUEUE_MAX = 32 << 20,
-	SAMPLE_BYTES = 10 << 10,
+	SAMPLE_BYTES = 20 << 10,
 	WAIT_MS = 150,
 	CTL_QUEUE_BYTES = 64 << 10,
 	READY_MS = 1000, /* the readers have them to begin */

@@ -57,18 +57,18 @@ static void in_and_out(void **state)
 	queue_deinit(&q);
 }
 
-static void scarce_from_three_quarters_on(void **state)
+static void scarce_from_seven_eighths_on(void **state)
 {
 	unsigned char data[56] = { 0 }; /* 64 with the header */
 	struct queue q;
 
-	assert_int_equal(queue_init(&q, 512), 0);
-	for (int i = 0; i < 8; i++) {
-		assert_int_equal(queue_scarce(&q), i > 6);
+	assert_int_equal(queue_init(&q, 1024), 0);
+	for (int i = 0; i < 16; i++) {
+		assert_int_equal(queue_scarce(&q), i > 14);
 		assert_true(add(&q, 1, data, sizeof(data)));
 	}
-	for (int i = 8; i > 0; i--, queue_pop(&q))
-		assert_int_equal(queue_scarce(&q), i > 6);
+	for (int i = 16; i > 0; i--, queue_pop(&q))
+		assert_int_equal(queue_scarce(&q), i > 14);
 	queue_deinit(&q);
 }
 
@@ -245,7 +245,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(in_and_out),
-		cmocka_unit_test(scarce_from_three_quarters_on),
+		cmocka_unit_test(scarce_from_seven_eighths_on),
 		cmocka_unit_test(half_full_hurries),
 		cmocka_unit_test(not_committed_is_not_there),
 		cmocka_unit_test(full_to_the_last_byte),
