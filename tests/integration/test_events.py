@@ -143,14 +143,15 @@ def test_a_tracepoint_lies_on_the_calling_line(py, event):
 
 
 def on_a_line_each(run, stacks, target, what):
-    """All four lines have their share, and nothing else has any."""
+    """All four lines have their share, and nothing else has any. On a busy machine some samples are late."""
     wants = {tuple(map(tuple, lines)): 0 for name, lines in target.info["lines"].items() if name.startswith(what)}
     for frames, count in harness.sure(stacks):
         got = tuple((name, line) for name, _, line in reversed(harness.python_frames(frames)))[:2]
         check(got in wants, "%d at %s: %s", count, got, run)
         wants[got] += count
-    check(sum(wants.values()) >= 0.99 * run.n("samples"), "%s are on the lines: %s", wants, run)
-    check(min(wants.values()) >= 0.99 * CYCLES and max(wants.values()) <= CYCLES, "want %d each: %s", CYCLES, wants)
+    check(sum(wants.values()) >= 0.99 * run.n("exact"), "%s are on the lines: %s", wants, run)
+    check(0.99 * 4 * CYCLES <= run.n("samples") <= 4 * CYCLES, "want %d samples of each: %s", CYCLES, run)
+    check(min(wants.values()) >= 0.9 * CYCLES and max(wants.values()) <= CYCLES, "want %d each: %s", CYCLES, wants)
     return "%d of %d samples are on the lines" % (sum(wants.values()), run.n("samples"))
 
 
@@ -167,7 +168,7 @@ def test_sched_switch_lies_on_the_sleeping_line(py):
         got = tuple((name, line) for name, _, line in reversed(harness.python_frames(frames)))[:2]
         native = next(frame for frame in frames if frame.startswith("doze_"))
         equal(got, want[native], "the line of %s" % native)
-    check(harness.total(asleep) >= 4 * 0.9 * CYCLES, "only %d samples of sleeps: %s", harness.total(asleep), run)
+    check(harness.total(asleep) >= 4 * 0.8 * CYCLES, "only %d samples of sleeps: %s", harness.total(asleep), run)
 
 
 @each_python
