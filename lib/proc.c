@@ -386,43 +386,47 @@ int proc_comm(pid_t pid, pid_t tid, char buf[16])
 	return 0;
 }
 
+/* proc_pid_stat(5) from field 3, the state, on; NULL: gone. *@text is the caller's to free. */
+static const char *stat_fields(pid_t pid, pid_t tid, char **text)
+{
+	const char *p;
+
+	if (task_file(pid, tid, "stat", text) < 0)
+		return NULL;
+	p = strrchr(*text, ')'); /* the name in parentheses may hold anything */
+	return p && p[1] == ' ' ? p + 2 : NULL;
+}
+
 char proc_state(pid_t pid, pid_t tid)
 {
 	_cleanup_free_ char *text = NULL;
-	const char *p;
+	const char *fields = stat_fields(pid, tid, &text);
 
-	if (task_file(pid, tid, "stat", &text) < 0)
-		return 0;
-	p = strrchr(text, ')'); /* the name in parentheses may hold anything */
-	return p && p[1] == ' ' ? p[2] : 0;
+	return fields ? *fields : 0;
 }
 
-/* proc_pid_stat(5), field 9. */
+/* Field 9. */
 bool proc_lives(pid_t pid)
 {
 	_cleanup_free_ char *text = NULL;
+	const char *fields = stat_fields(pid, pid, &text);
 	unsigned flags;
-	const char *p;
 
-	if (task_file(pid, pid, "stat", &text) < 0)
-		return false;
-	p = strrchr(text, ')');
-	return p && sscanf(p, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
+	return fields && sscanf(fields, "%*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
 	       !(flags & EXITING);
 }
 
+/* Field 22. */
 uint64_t proc_age_ns(pid_t pid)
 {
 	_cleanup_free_ char *text = NULL;
+	const char *fields = stat_fields(pid, pid, &text);
 	unsigned long long began;
 	struct timespec now;
-	const char *p;
 
-	if (task_file(pid, pid, "stat", &text) < 0)
-		return UINT64_MAX;
-	p = strrchr(text, ')');
-	if (!p || sscanf(p, ") %*c%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%llu",
-			 &began) != 1)
+	if (!fields ||
+	    sscanf(fields, "%*c%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%llu",
+		   &began) != 1)
 		return UINT64_MAX;
 	clock_gettime(CLOCK_BOOTTIME, &now);
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec -
