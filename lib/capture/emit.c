@@ -122,6 +122,12 @@ static uint64_t fixed_period(const struct reader *r, const struct pending *p)
 	return r->c->session->events[p->event].attr.sample_period;
 }
 
+/* A sample whose stack can be finished is @deep. */
+static struct queue *queue_for(struct reader *r, bool deep)
+{
+	return deep ? &r->slot->deep : &r->slot->queue;
+}
+
 /* Room for a sample with what @head says: for oldend, if its stack can be finished, else for
  * the resolver. */
 static struct q_sample *reserve(struct reader *r, const struct pystack_result *res, bool deep,
@@ -131,8 +137,8 @@ static struct q_sample *reserve(struct reader *r, const struct pystack_result *r
 	struct q_deep *d;
 
 	if (!deep)
-		return queue_reserve(&r->slot->queue, Q_SAMPLE, n);
-	d = queue_reserve(&r->slot->deep, Q_SAMPLE, sizeof(*d) - sizeof(d->q) + n);
+		return queue_reserve(queue_for(r, deep), Q_SAMPLE, n);
+	d = queue_reserve(queue_for(r, deep), Q_SAMPLE, sizeof(*d) - sizeof(d->q) + n);
 	if (!d)
 		return NULL;
 	d->junction = res->junction;
@@ -141,7 +147,7 @@ static struct q_sample *reserve(struct reader *r, const struct pystack_result *r
 
 static void commit(struct reader *r, bool deep)
 {
-	queue_commit(deep ? &r->slot->deep : &r->slot->queue);
+	queue_commit(queue_for(r, deep));
 	if (deep)
 		eventfd_write(r->c->oldend_kick, 1);
 }
@@ -208,7 +214,7 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 	head.sample.truncated = truncated = head.n_python && res->truncated;
 	deep = truncated && r->c->oldends;
 	rest_size(r, &s, res, p->held, &head);
-	if (head.n_stack && queue_scarce(deep ? &r->slot->deep : &r->slot->queue)) {
+	if (head.n_stack && queue_scarce(queue_for(r, deep))) {
 		q_drop_stack(&head);
 		STATS_ADD(stack_dropped, 1);
 	}

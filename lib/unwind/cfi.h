@@ -7,7 +7,8 @@
 
 #include "unwind/table.h"
 
-/* Both sections, either may be empty; where both know a function, .eh_frame counts.
+/* Rows of all that @s has; any part may be missing. Where several know a function .eh_frame
+ * counts, then .debug_frame, then what is known without them: stubs of .plt, sigreturn.
  * Mistakes end up as gaps or in m->error. */
 void cfi_compile(struct unwind_maker *m, const struct unwind_source *s);
 
