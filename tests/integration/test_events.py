@@ -311,7 +311,8 @@ def test_terms_of_an_event_alone(py):
     target = Target(py, "groundtruth.py", "--us", 100)
     home = harness.folder(0o777)
     events = ["software/config=0,name=ticks,period=2000000/u", "software/config=0,freq=200/u"]
-    run = harness.pysampled("-p", target.pid, "-d", 2, "-F", 50, "-e", ",".join(events), "-o", "a.folded", "-o", "a.data", home=home).ok()
+    run = harness.pysampled("-p", target.pid, "-d", 2, "-F", 50, "-e", ",".join(events), "-o", "a.folded", "-o", "a.data",
+                            home=home).ok()
     count = collections.Counter()
     for frames, n in harness.read_folded(os.path.join(home, "a.folded")):
         count[frames[1]] += n

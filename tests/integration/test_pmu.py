@@ -165,21 +165,22 @@ def counted(target, *args):
     return run
 
 
+def all_stand_still(run):
+    check(run.n("exact") >= 0.99 * run.n("samples") > 100, "too few are exact: %s", run)
+    harness.equal(run.counter("late_loop"), 0, "exact samples by the registers alone")
+
+
 @one_python
 @seconds(240)
 def test_a_thread_is_proven_to_stand_still(py):
     target = Target(py, "groundtruth.py", "--us", 100)
-    run = counted(target, "-t", target.pid)
-    check(run.n("exact") >= 0.99 * run.n("samples") > 100, "too few are exact: %s", run)
-    harness.equal(run.counter("late_loop"), 0, "exact samples by the registers alone")
+    all_stand_still(counted(target, "-t", target.pid))
 
 
 @one_python
 @seconds(240)
 def test_new_threads_are_proven_to_stand_still(py):
-    run = counted(Target(py, "groundtruth.py", "--us", 100))
-    check(run.n("exact") >= 0.99 * run.n("samples") > 100, "too few are exact: %s", run)
-    harness.equal(run.counter("late_loop"), 0, "exact samples by the registers alone")
+    all_stand_still(counted(Target(py, "groundtruth.py", "--us", 100)))
 
 
 @one_python

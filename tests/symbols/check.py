@@ -19,6 +19,8 @@ import time
 
 SYMNAME = os.path.abspath(sys.argv[1])
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PYENV = os.environ.get("PYENV_ROOT", "~/.pyenv") + "/versions/"
+PYENVS_LIBPYTHON = PYENV + "3.1[1-9]*/lib/libpython3.1*.so.1.0"
 N = 10000
 SUFFIX = re.compile(r"(\.(cold|constprop|part|isra|lto_priv|llvm)(\.\d+)?)+$")
 passed, failed, skipped = [], [], []
@@ -249,7 +251,7 @@ class Built:
 
 
 def test_lines_of_libpython():
-    compare_lines(one_of("~/.pyenv/versions/3.1[1-9]*/lib/libpython3.1*.so.1.0"))
+    compare_lines(one_of(PYENVS_LIBPYTHON))
 
 
 def test_lines_of_libc():
@@ -335,8 +337,12 @@ def one_of(*patterns):
     raise Skip("there is no %s" % patterns[0])
 
 
+def libpython():
+    return one_of(PYENVS_LIBPYTHON, "/usr/lib/*/libpython3.1*.so.1.0")
+
+
 def packages(pattern):
-    return ["~/.pyenv/versions/*/lib/python3*/site-packages/" + pattern,
+    return [PYENV + "*/lib/python3*/site-packages/" + pattern,
             "/usr/lib/python3/dist-packages/" + pattern,
             os.path.join(os.environ.get("PYSAMPLED_BENCH_VENV", SOURCE + "/build-bench/venv"),
                          "lib/python3*/site-packages/" + pattern)]
@@ -347,7 +353,7 @@ def test_libc():
 
 
 def test_libpython():
-    compare(one_of("~/.pyenv/versions/3.1[1-9]*/lib/libpython3.1*.so.1.0", "/usr/lib/*/libpython3.1*.so.1.0"))
+    compare(libpython())
 
 
 def test_stripped_python():
@@ -376,7 +382,7 @@ def stubs(path, least):
 
 
 def test_stubs():
-    stubs(one_of("~/.pyenv/versions/3.1[1-9]*/lib/libpython3.1*.so.1.0", "/usr/lib/*/libpython3.1*.so.1.0"), 500)
+    stubs(libpython(), 500)
     stubs(one_of("/usr/bin/python3.1[1-9]"), 100)
     stubs(one_of("/usr/lib/*/libstdc++.so.6", "/usr/lib64/libstdc++.so.6"), 500)
 
