@@ -88,10 +88,10 @@ class Totals:
 
     def __init__(self):
         self.count = {"ok": 0, "FAIL": 0, "SKIP": 0}
+        self.failures = ""
 
     def say(self, word, text):
-        self.count[word] += 1
-        print(word, text, flush=True)
+        self.line("%s %s\n" % (word, text))
 
     def line(self, text):
         """What a test says itself."""
@@ -99,6 +99,8 @@ class Totals:
         word = text.partition(" ")[0]
         if word in self.count:
             self.count[word] += 1
+        if word == "FAIL":
+            self.failures += text
 
     def boot(self, guest, script, name, **options):
         """Counts what the guest says; that it came to its end, too."""
@@ -205,7 +207,7 @@ def main():
     run_all(totals, args.pattern)
     if args.counts:
         with open(args.counts, "w") as out:
-            out.write("%(ok)d %(FAIL)d %(SKIP)d\n" % totals.count)
+            out.write("%(ok)d %(FAIL)d %(SKIP)d\n" % totals.count + totals.failures)
     return 1 if totals.count["FAIL"] else 0
 
 

@@ -5,6 +5,7 @@ returns is printed.
 each(name=values, ...) runs it once for each combination; each_python once for each CPython.
 """
 import atexit
+import contextlib
 import glob
 import itertools
 import json
@@ -373,8 +374,7 @@ class Target:
         self._rest = b""
         self.info = json.loads(self.line("READY") or "{}")
         if cpus is not None:
-            for tid in tasks(self.pid):
-                os.sched_setaffinity(tid, cpus)
+            of_tasks(self.pid, lambda tid: os.sched_setaffinity(tid, cpus))
 
     def line(self, word, limit=30):
         """Waits for the line that starts with word; what stands behind it."""
@@ -411,6 +411,15 @@ def tasks(pid):
     return sorted(int(tid) for tid in os.listdir("/proc/%d/task" % pid))
 
 
+def of_tasks(pid, ask):
+    """What ask(tid) answers for each thread that does not end meanwhile, as some of the recorder's do."""
+    answers = []
+    for tid in tasks(pid):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            answers.append(ask(tid))
+    return answers
+
+
 def status(pid, tid=None):
     """/proc/PID/status as a dict."""
     path = "/proc/%d/status" % pid if tid is None else "/proc/%d/task/%d/status" % (pid, tid)
@@ -420,16 +429,12 @@ def status(pid, tid=None):
 
 def left(pid):
     """What of ours could be left in a process: a tracer, a stop, a pending signal; "" if nothing is."""
-    for tid in tasks(pid):
-        try:
-            seen = status(pid, tid)
-        except OSError:
-            continue  # it has ended
+    for seen in of_tasks(pid, lambda tid: status(pid, tid)):
         for key, good in ("TracerPid", "0"), ("SigPnd", NO_SIGNALS), ("ShdPnd", NO_SIGNALS):
             if seen[key] != good:
-                return "thread %d has %s %s (pending signals, TracerPid)" % (tid, key, seen[key])
+                return "thread %s has %s %s (pending signals, TracerPid)" % (seen["Pid"], key, seen[key])
         if seen["State"][0] in "tT":
-            return "thread %d is stopped: %s" % (tid, seen["State"])
+            return "thread %s is stopped: %s" % (seen["Pid"], seen["State"])
     return ""
 
 
@@ -445,12 +450,11 @@ def cpu_seconds(pids):
 
 def children(pid):
     """PID and all its descendants."""
-    found = [pid]
-    for tid in tasks(pid):
+    def of_one(tid):
         with open("/proc/%d/task/%d/children" % (pid, tid)) as file:
-            for child in file.read().split():
-                found += children(int(child))
-    return found
+            return [found for child in file.read().split() for found in children(int(child))]
+
+    return sum(of_tasks(pid, of_one), [pid])
 
 
 def runs_on(pid, limit=20):
@@ -562,12 +566,12 @@ class Recorder:
 
     def stuck(self):
         """Where each of its threads is."""
-        said = []
-        for tid in tasks(self.pid):
+        def of_one(tid):
             facts = status(self.pid, tid)
             with open("/proc/%d/task/%d/wchan" % (self.pid, tid)) as wchan:
-                said.append("  %s: %s, in %s" % (facts["Name"], facts["State"], wchan.read()))
-        return "\n".join(said)
+                return "  %s: %s, in %s" % (facts["Name"], facts["State"], wchan.read())
+
+        return "\n".join(of_tasks(self.pid, of_one))
 
     def wait(self, limit=60):
         try:

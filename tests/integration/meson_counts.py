@@ -1,6 +1,6 @@
 """Counts the cmocka tests of a meson test run: meson_counts.py BUILD-FOLDER COUNTS-FILE.
 
-Prints one line for each failure and skip and writes "passed failed skipped" into COUNTS-FILE.
+Prints one line for each failure and skip and writes "passed failed skipped" into COUNTS-FILE, with the failures below.
 """
 import json
 import os
@@ -24,7 +24,7 @@ def count(test):
 
 
 def main(folder, counts_file):
-    totals = [0, 0, 0]
+    totals, failures = [0, 0, 0], []
     with open(os.path.join(folder, "meson-logs", "testlog.json")) as log:
         for line in log:
             test = json.loads(line)
@@ -32,11 +32,12 @@ def main(folder, counts_file):
             totals = [a + b for a, b in zip(totals, counts)]
             print("%s %s (%d)" % ("FAIL" if counts[1] else "ok", test["name"], counts[0]))
             if counts[1]:
+                failures.append("FAIL %s in %s\n" % (test["name"], folder))
                 print((test.get("stdout") or "") + (test.get("stderr") or ""))
             if counts[2]:
                 print("SKIP %s: %d tests said so" % (test["name"], counts[2]))
     with open(counts_file, "w") as out:
-        out.write("%d %d %d\n" % tuple(totals))
+        out.write("%d %d %d\n" % tuple(totals) + "".join(failures))
 
 
 main(*sys.argv[1:])

@@ -1,6 +1,7 @@
 """Runs the integration tests: run.py [--quick] [--matrix] [-k PATTERN] [--list] [--slowest N] [--counts FILE].
 
-Prints "ok name (s)", "FAIL name: why" or "SKIP name: reason" for each, and writes "passed failed skipped" into FILE.
+Prints "ok name (s)", "FAIL name: why" or "SKIP name: reason" for each, and writes "passed failed skipped" into FILE,
+with the failures below.
 A failure that a busy machine can cause is printed as "again name: why" and tried once more.
 """
 import argparse
@@ -59,8 +60,8 @@ def run_function(function, arguments):
     except AssertionError as error:
         return "FAIL", "%s (%s)" % (error, where(error))
     except Exception as error:
-        traceback.print_exc(file=sys.stdout)
-        return "FAIL", "%s: %s" % (type(error).__name__, error)
+        lines = ", ".join(map(frame, traceback.extract_tb(error.__traceback__)))
+        return "FAIL", "%s: %s (%s)" % (type(error).__name__, error, lines)
     finally:
         signal.alarm(0)
 
@@ -71,14 +72,23 @@ def run_again(name, function, arguments, text):
     if re.search(r"wrong|TracerPid|pending|stopped|[Ss]anitizer|signal|interrupted|exit status|did not end|goes on|traces|"
                  r"cleaning up", text):
         return "FAIL", text
-    print("again %s: %s" % (name, text), flush=True)
+    print("again %s: %s" % (name, shorter(text)), flush=True)
     return run_one(function, arguments)
+
+
+def shorter(text, most=1500):
+    """What a reader takes in: some failures show whole stacks."""
+    return text if len(text) <= most else "%s [...] %s" % (text[:most * 2 // 3], text[-most // 3:])
+
+
+def frame(line):
+    return "%s:%d" % (os.path.basename(line.filename), line.lineno)
 
 
 def where(error):
     """The line of the test itself that failed."""
     lines = [f for f in traceback.extract_tb(error.__traceback__) if os.path.basename(f.filename).startswith("test_")]
-    return "%s:%d" % (os.path.basename(lines[-1].filename), lines[-1].lineno) if lines else "harness"
+    return frame(lines[-1]) if lines else "harness"
 
 
 def parse_args():
@@ -101,7 +111,7 @@ def main():
         matrix.unpack()
     for path in [] if args.list else harness.undo_of_the_killed():
         print("%s is as it was before a run that was killed" % path, flush=True)
-    totals, times = {"ok": 0, "FAIL": 0, "SKIP": 0}, {}
+    totals, times, failures = {"ok": 0, "FAIL": 0, "SKIP": 0}, {}, []
     for name, function, arguments in find_tests():
         if not any(p in name for p in args.patterns or [""]) or (args.quick and getattr(function, "not_quick", False)):
             continue
@@ -115,12 +125,14 @@ def main():
         totals[word] += 1
         took = time.monotonic() - begin
         times[name.partition("[")[0]] = times.get(name.partition("[")[0], 0) + took
-        print("%s %s%s%s" % (word, name, " (%.1f s)" % took if word == "ok" else "", ": " + text if text else ""), flush=True)
+        line = "%s %s%s%s" % (word, name, " (%.1f s)" % took if word == "ok" else "", ": " + shorter(text) if text else "")
+        print(line, flush=True)
+        failures += [line + "\n"] if word == "FAIL" else []
     for name in sorted(times, key=times.get, reverse=True)[:args.slowest]:
         print("-- %s: %.1f s in all" % (name, times[name]))
     if args.counts:
         with open(args.counts, "w") as out:
-            out.write("%(ok)d %(FAIL)d %(SKIP)d\n" % totals)
+            out.write("%(ok)d %(FAIL)d %(SKIP)d\n" % totals + "".join(failures))
     return 1 if totals["FAIL"] else 0
 
 

@@ -14,16 +14,14 @@ CAP_SYS_RESOURCE = 24  # linux/capability.h
 
 
 def pin(target, cpus):
-    for tid in harness.tasks(target.pid):
-        os.sched_setaffinity(tid, cpus)
+    harness.of_tasks(target.pid, lambda tid: os.sched_setaffinity(tid, cpus))
 
 
 def rings_and_readers(recorder):
     """CPUs that have a ring mapped, and the pinned threads."""
     with open("/proc/%d/maps" % recorder.pid) as file:
         rings = sum("perf_event" in line for line in file)
-    pinned = [t for t in harness.tasks(recorder.pid) if len(os.sched_getaffinity(t)) == 1]
-    return rings, len(pinned)
+    return rings, harness.of_tasks(recorder.pid, lambda tid: len(os.sched_getaffinity(tid))).count(1)
 
 
 def events(recorder):

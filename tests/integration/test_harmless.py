@@ -99,8 +99,8 @@ def test_a_whole_record_under_strace_only_reads(py, capture):
 def test_seccomp_stands_in_every_thread(py):
     target = Target(py, "groundtruth.py", "--us", 50)
     recorder = Recorder("-p", target.pid, "-F", 499, "-o", "a.data").attached()
-    for tid in harness.tasks(recorder.pid):
-        equal(harness.status(recorder.pid, tid)["Seccomp"], "2", "Seccomp of thread %d" % tid)
+    for seen in harness.of_tasks(recorder.pid, lambda tid: harness.status(recorder.pid, tid)):
+        equal(seen["Seccomp"], "2", "Seccomp of thread %s" % seen["Pid"])
     recorder.signal(signal.SIGINT).wait().ok()
 
 

@@ -287,8 +287,8 @@ def test_a_stopped_process_stays_stopped_and_goes_on_when_told(py):
     for _ in range(5):
         works(target.pid, 0.2)
         target.process.send_signal(signal.SIGSTOP)
-        harness.until(lambda: all(harness.status(target.pid, tid)["State"][0] in "tT"
-                                  for tid in harness.tasks(target.pid)), "all threads have stopped")
+        harness.until(lambda: set(harness.of_tasks(target.pid, lambda tid: harness.status(target.pid, tid)["State"][0]))
+                      <= set("tT"), "all threads have stopped")
         used = harness.cpu_seconds([target.pid])
         harness.time.sleep(0.2)
         equal(harness.cpu_seconds([target.pid]), used, "CPU time of a stopped process")

@@ -64,7 +64,7 @@ def test_2000_threads_that_live_for_milliseconds(py):
 
 
 def wakes(pid):
-    return sum(int(harness.status(pid, tid)["voluntary_ctxt_switches"]) for tid in harness.tasks(pid))
+    return sum(harness.of_tasks(pid, lambda tid: int(harness.status(pid, tid)["voluntary_ctxt_switches"])))
 
 
 def wakes_per_sample(py, idle):
