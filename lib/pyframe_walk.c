@@ -29,6 +29,7 @@ void pywalk_layout_init(struct pywalk_layout *ret, const struct pylayout *l, rad
 		.interp_head = runtime + pyoff_get(l->runtime.interp_head),
 		.code_mask = ~(uint64_t)l->code_tag_mask,
 		.interp_next = pyoff_get(l->interp.next),
+		.interp_id = pyoff_get(l->interp.id),
 		.interp_threads = pyoff_get(l->interp.threads_head),
 		.interp_unique = pyoff_get(l->interp.threads_unique),
 		.ts_next = off16(l->tstate.next),
@@ -71,17 +72,37 @@ struct pywalk pyframe_walk_on(struct rmem *m, const struct pywalk_layout *l, rad
 	return w.out;
 }
 
-/* Each thread list's head and its count of threads ever made: a new thread
- * changes both, an ended one the head at most. */
-static int mix_interp(struct rmem *m, const struct pywalk_layout *l, raddr interp,
-		      uint64_t *unique, raddr *head)
+static uint64_t mixed(uint64_t digest, uint64_t v)
+{
+	return (digest ^ v) * 0x9e3779b97f4a7c15u + 1;
+}
+
+/* Its list of threads, and its count of threads ever made: a new thread changes both, an ended
+ * one the list at most. */
+static int enter_interp(struct rmem *m, const struct pywalk_layout *l, raddr interp,
+			uint64_t *unique, raddr *threads)
 {
 	uint64_t made;
 
 	if (rmem_read_u64(m, interp + l->interp_unique, &made) < 0 ||
-	    rmem_read_u64(m, interp + l->interp_threads, head) < 0)
+	    rmem_read_u64(m, interp + l->interp_threads, threads) < 0)
 		return -EFAULT;
-	*unique = *unique * 0x9e3779b97f4a7c15u + made + 1;
+	*unique = mixed(*unique, made);
+	return 0;
+}
+
+/* On to the one after *@interp, the @i'th. Of several the numbers count too: one that is freed
+ * and one that is made later may have the same count, at the same place. */
+static int leave_interp(struct rmem *m, const struct pywalk_layout *l, raddr *interp,
+			uint64_t *unique, int i)
+{
+	raddr at = *interp;
+	uint64_t id = 0;
+
+	if (rmem_read_u64(m, at + l->interp_next, interp) < 0 ||
+	    ((i || *interp) && rmem_read_u64(m, at + l->interp_id, &id) < 0))
+		return -EFAULT;
+	*unique = mixed(*unique, id);
 	return 0;
 }
 
@@ -89,7 +110,7 @@ enum { MAX_INTERPRETERS = 256 };
 
 int pyframe_threads_unique(struct rmem *m, const struct pywalk_layout *l, uint64_t *ret)
 {
-	raddr interp, head;
+	raddr interp, threads;
 
 	*ret = 0;
 	if (rmem_read_u64(m, l->interp_head, &interp) < 0)
@@ -97,8 +118,8 @@ int pyframe_threads_unique(struct rmem *m, const struct pywalk_layout *l, uint64
 	for (int i = 0; interp; i++) {
 		if (i == MAX_INTERPRETERS)
 			return -ELOOP;
-		if (mix_interp(m, l, interp, ret, &head) < 0 ||
-		    rmem_read_u64(m, interp + l->interp_next, &interp) < 0)
+		if (enter_interp(m, l, interp, ret, &threads) < 0 ||
+		    leave_interp(m, l, &interp, ret, i) < 0)
 			return -EFAULT;
 	}
 	return 0;
@@ -178,7 +199,7 @@ static int search_list(struct rmem *m, const struct pywalk_layout *l, raddr ts, 
 static int search_all(struct rmem *m, const struct pywalk_layout *l, struct find *f,
 		      uint64_t *unique)
 {
-	raddr interp, head;
+	raddr interp, threads;
 	int r;
 
 	*unique = 0;
@@ -187,12 +208,12 @@ static int search_all(struct rmem *m, const struct pywalk_layout *l, struct find
 	for (int i = 0; interp; i++) {
 		if (i == MAX_INTERPRETERS)
 			return -ELOOP;
-		if (mix_interp(m, l, interp, unique, &head) < 0)
+		if (enter_interp(m, l, interp, unique, &threads) < 0)
 			return -EFAULT;
-		r = search_list(m, l, head, f);
+		r = search_list(m, l, threads, f);
 		if (r)
 			return r;
-		if (rmem_read_u64(m, interp + l->interp_next, &interp) < 0)
+		if (leave_interp(m, l, &interp, unique, i) < 0)
 			return -EFAULT;
 	}
 	return 0;

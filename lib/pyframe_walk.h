@@ -23,7 +23,7 @@ enum {
 struct pywalk_layout {
 	uint64_t interp_head; /* remote address of _PyRuntime.interpreters.head */
 	uint64_t code_mask;   /* ~ the tag bits of frame.code */
-	uint32_t interp_next, interp_threads, interp_unique;
+	uint32_t interp_next, interp_id, interp_threads, interp_unique;
 	uint16_t ts_next, ts_tid, ts_frame, ts_base, ts_status;
 	uint16_t cf_frame, cf_prev; /* _PyCFrame (3.11, 3.12), or PYWALK_NONE */
 	uint16_t fr_size, fr_code, fr_prev, fr_instr, fr_owner, fr_entry;
@@ -72,7 +72,7 @@ struct pywalk pyframe_walk_on(struct rmem *m, const struct pywalk_layout *l, rad
 
 /* The PyThreadState of native thread @tid (as the target's own PID namespace
  * numbers it), over all interpreters; among several the active one. *@unique
- * becomes a digest of every interpreter's count of threads ever made: while it is
+ * becomes a digest of every interpreter's number and count of threads ever made: while it is
  * unchanged a "none" stays true; 0 means that a state without an owner was seen and
  * nothing can be relied on. 0; -ESRCH a complete search found none; -ELOOP more than
  * @max threads; or a read error. */
@@ -90,7 +90,7 @@ bool pyframe_runs(struct rmem *m, const struct pywalk_layout *l, raddr ts);
 int pyframe_find_states(struct rmem *m, const struct pywalk_layout *l, uint64_t tid,
 			uint32_t max, raddr *ret, uint32_t cap, uint32_t *n, uint64_t *unique);
 
-/* The digest alone (one read an interpreter). 0 or a read error. */
+/* The digest alone (a few small reads an interpreter). 0 or a read error. */
 int pyframe_threads_unique(struct rmem *m, const struct pywalk_layout *l, uint64_t *ret);
 
 #endif

@@ -65,7 +65,7 @@ static const struct field fields[] = {
 	FIELD(RUNTIME, runtime.main_thread, 8, OPTIONAL),
 	FIELD(RUNTIME, runtime.finalizing, 8, OPTIONAL),
 	FIELD(INTERP, interp.next, 8, NEEDED),
-	FIELD(INTERP, interp.id, 8, OPTIONAL),
+	FIELD(INTERP, interp.id, 8, NEEDED),
 	FIELD(INTERP, interp.threads_head, 8, NEEDED),
 	FIELD(INTERP, interp.threads_unique, 8, NEEDED),
 	FIELD(TSTATE, tstate.next, 8, NEEDED),

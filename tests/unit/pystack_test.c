@@ -929,9 +929,27 @@ static void left(struct fix *f)
 	assert_string_equal(read_stack(f), "b3");
 }
 
+/* The inner interpreter is freed, and another one that made as many threads runs elsewhere. */
+static void made_anew(struct fix *f)
+{
+	raddr outer = enter_another(f), inner = f->ts;
+
+	stack(f, "a", NULL);
+	f->ts = outer;
+	stack(f, "b", NULL);
+	assert_string_equal(read_stack(f), "a3 b3");
+	f->ts = inner;
+	stack(f, "", NULL);
+	f->w->last_interp = f->interp;
+	enter_another(f);
+	stack(f, "cd", NULL); /* made later, so higher */
+	assert_string_equal(read_stack(f), "b3 c3 d3");
+}
+
 static void several_interpreters(void **state)
 {
 	in_every_layout(nested);
+	in_every_layout(made_anew);
 	in_every_layout(left);
 }
 

@@ -26,7 +26,8 @@ struct world {
 	struct rmem_chunk chunks[2]; /* up to the hole; behind it */
 	struct pylayout l;
 	struct pywalk_layout walk;
-	raddr next; /* free from here on */
+	raddr next;	       /* free from here on */
+	uint64_t interpreters; /* made so far */
 	raddr runtime, type;
 	raddr last_interp, stack, heap; /* where the next frames go */
 	size_t chunk;			/* bytes of a thread's data-stack chunk */
@@ -112,6 +113,7 @@ static inline raddr world_interp(struct world *w)
 {
 	raddr at = world_take(w, 8192);
 
+	world_put(w, at, w->l.interp.id, w->interpreters++, 8);
 	if (w->last_interp)
 		world_put(w, w->last_interp, w->l.interp.next, at, 8);
 	else
