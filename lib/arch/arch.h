@@ -52,6 +52,10 @@ struct arch {
 	 * a uprobe stands for (UPROBE_XOL_SLOT_BYTES, asm/uprobes.h), the first of which is
 	 * what probed functions return to; and no less than the bytes of that one. */
 	uint8_t insn_max, copy_align, return_max;
+	/* Of perf_regs: those of which one holds the address behind the instruction while the
+	 * copy runs of one that addresses relative to it (riprel_pre_xol(),
+	 * arch/x86/kernel/uprobes.c). */
+	uint64_t copy_regs;
 	/* The kernel gets past a breakpoint by a single step, with the breakpoint off; a
 	 * tracer's PTRACE_CONT ends the step alone (hw_breakpoint.c and ptrace.c in
 	 * arch/arm64/kernel). */
@@ -123,11 +127,23 @@ static inline uint64_t arch_differ(const void *a, const void *b)
 	return ret;
 }
 
+/* Is the register whose bit is @differ lent to the copy of the instruction at @ip? */
+static inline bool arch_is_lent(const void *regs, uint64_t differ, uint64_t ip)
+{
+	uint64_t v;
+
+	if (!(differ & arch_host->copy_regs) || (differ & (differ - 1)))
+		return false;
+	memcpy(&v, (const char *)regs + __builtin_ctzll(differ) * 8, 8);
+	return v > ip && v - ip <= arch_host->insn_max;
+}
+
 /* A thread that hit a uprobe at @a: did it at @b execute no more than the instruction that the
  * breakpoint stands for? Before that only the instruction pointer is another, for it points to
- * the kernel's copy of the instruction. Behind it the thread is a few bytes further, and the
- * stack pointer and one register may be others. At a function's return it is in the kernel's
- * trampoline, at the beginning of a page, with what a system call leaves. */
+ * the kernel's copy of the instruction, and a register that this needs. Behind it the thread
+ * is a few bytes further, and the stack pointer and one register may be others. At a
+ * function's return it is in the kernel's trampoline, at the beginning of a page, with what a
+ * system call leaves. */
 static inline bool arch_at_probe(const void *a, const void *b)
 {
 	enum { PAGE = 4096, PUSHED = 64 };
@@ -141,7 +157,8 @@ static inline bool arch_at_probe(const void *a, const void *b)
 		return (differ & (differ - 1)) == 0;
 	if (to % PAGE < arch_host->return_max && sp - to_sp <= PUSHED)
 		return (differ & ~arch_host->syscall_regs) == 0;
-	return !differ && sp == to_sp && to % arch_host->copy_align == 0;
+	return (!differ || arch_is_lent(b, differ, ip)) && sp == to_sp &&
+	       to % arch_host->copy_align == 0;
 }
 
 #endif

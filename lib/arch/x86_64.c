@@ -60,6 +60,7 @@ const struct arch arch_x86_64 = {
 	.insn_max = 15,
 	.copy_align = 128,
 	.return_max = 64,
+	.copy_regs = 1 << 1 | 1 << 4 | 1 << 5, /* rbx, rsi, rdi */
 	.syscall_regs = 1 << 0 | 1 << 2 | 1 << 12, /* rax, rcx, r11 */
 	.jump = jump,
 	.code_align = 1,

@@ -174,6 +174,7 @@ static void stands_at_the_probe(void **state)
 {
 	int ip = arch_host->ip, sp = arch_host->sp, copy = arch_host->copy_align;
 	int64_t page = 0x7f0000 + 4096 - 0x345, behind = arch_host->return_max;
+	const bool lends = arch_host->copy_regs;
 	const struct at_row rows[] = {
 		{ ip, 4, sp, 0, true },		   /* a nop */
 		{ ip, 4, 5, 3, true },		   /* an instruction that sets a register */
@@ -181,6 +182,10 @@ static void stands_at_the_probe(void **state)
 		{ ip, 0x7f0100, sp, 0, true },	   /* the kernel's copy */
 		{ ip, 0x7f0100, sp, -8, false },
 		{ ip, 0x7f0100, 5, 1, false },
+		{ ip, 0x7f0100, 5, 0x400000 + 7, lends }, /* for what lies relative to it */
+		{ ip, 0x7f0100, 5, 0x400000 + 16, false },
+		{ ip, 0x7f0100, 5, 0x400000, false },
+		{ ip, 0x7f0100, 0, 0x400000 + 7, false },
 		{ ip, 0x7f0000 + 331, sp, 0, false },
 		{ ip, page + behind - 1, sp, -24, true }, /* a trampoline */
 		{ ip, page + behind - 1, sp, -240, false },
