@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "arch/insn.h"
+#include "elffunc.h"
 #include "nearest.h"
 #include "pmu.h"
 #include "proc.h"
@@ -47,88 +48,16 @@ static int open_file(const struct perf_spec *s, const char *path, struct elfimag
 		       0;
 }
 
-/* --- symbols --- */
-
-struct symbol {
-	char name[512]; /* without what is behind '@' */
-	uint64_t vaddr;
-	bool old;    /* a version that programs linked today don't get */
-	bool chosen; /* not the function but what chooses it (IFUNC) */
-};
-
-/* Whether programs get it is told by .gnu.version for .dynsym, in .symtab by "@" in the name
- * instead of "@@" (Solaris' and GNU's symbol versioning). */
-static bool read_symbol(const Elf64_Sym *sym, struct bytes names, bool hidden,
-			struct symbol *ret)
-{
-	const char *name = (const char *)names.at + sym->st_name;
-	unsigned type = ELF64_ST_TYPE(sym->st_info);
-	size_t n;
-
-	if ((type != STT_FUNC && type != STT_GNU_IFUNC) || sym->st_shndx == SHN_UNDEF ||
-	    sym->st_name >= names.n)
-		return false;
-	n = strcspn(name, "@");
-	ret->vaddr = sym->st_value;
-	ret->old = hidden || (name[n] && name[n + 1] != '@');
-	ret->chosen = type == STT_GNU_IFUNC;
-	snprintf(ret->name, sizeof(ret->name), "%.*s", (int)MIN(n, sizeof(ret->name) - 1),
-		 name);
-	return true;
-}
-
-/* The versions of a table's symbols, 2 bytes each; empty where there are none. */
-static struct bytes versions_of(const struct elfimage *im, const Elf64_Shdr *table)
-{
-	for (size_t i = 0; i < im->n_sh; i++)
-		if (im->sh[i].sh_type == SHT_GNU_versym && im->sh[i].sh_link < im->n_sh &&
-		    &im->sh[im->sh[i].sh_link] == table)
-			return elfimage_bytes(im, &im->sh[i]);
-	return (struct bytes){ 0 };
-}
-
-static bool is_hidden(struct bytes versions, size_t i)
-{
-	enum { HIDDEN = 0x80 }; /* of the upper byte: VERSYM_HIDDEN */
-
-	return i < versions.n / 2 && versions.at[2 * i + 1] & HIDDEN;
-}
-
-/* Call @each for the functions of one table. */
-static void each_function(const struct elfimage *im, const Elf64_Shdr *table,
-			  void (*each)(void *arg, const struct symbol *symbol), void *arg)
-{
-	_cleanup_bytes_ struct bytes syms = elfimage_bytes(im, table), names = { 0 };
-	_cleanup_bytes_ struct bytes versions = versions_of(im, table);
-
-	if (table->sh_link < im->n_sh)
-		names = elfimage_bytes(im, &im->sh[table->sh_link]);
-	for (size_t i = 0; names.at && i < syms.n / sizeof(Elf64_Sym); i++) {
-		struct symbol symbol;
-		Elf64_Sym sym;
-
-		memcpy(&sym, syms.at + i * sizeof(sym), sizeof(sym));
-		if (read_symbol(&sym, names, is_hidden(versions, i), &symbol))
-			each(arg, &symbol);
-	}
-}
-
-static void each_symbol(const struct elfimage *im,
-			void (*each)(void *arg, const struct symbol *symbol), void *arg)
-{
-	for (size_t i = 0; i < im->n_sh; i++)
-		if (im->sh[i].sh_type == SHT_SYMTAB || im->sh[i].sh_type == SHT_DYNSYM)
-			each_function(im, &im->sh[i], each, arg);
-}
+/* --- functions --- */
 
 struct wanted {
 	const char *name;
-	struct symbol found; /* "": none */
-	uint64_t other;	     /* another function of that name; 0: none */
+	struct elffunc found; /* "": none */
+	uint64_t other;	      /* another function of that name; 0: none */
 };
 
 /* The version that programs get comes before those of old programs. */
-static void take_wanted(void *arg, const struct symbol *symbol)
+static void take_wanted(void *arg, const struct elffunc *symbol)
 {
 	struct wanted *w = arg;
 
@@ -142,7 +71,7 @@ static void take_wanted(void *arg, const struct symbol *symbol)
 	}
 }
 
-static void offer(void *near, const struct symbol *symbol)
+static void offer(void *near, const struct elffunc *symbol)
 {
 	nearest_offer(near, symbol->name);
 }
@@ -154,9 +83,9 @@ static int find_function(const struct perf_spec *s, const struct elfimage *im,
 	struct wanted w = { .name = name };
 	char text[512];
 
-	each_symbol(im, take_wanted, &w);
+	elffunc_each(im, take_wanted, &w);
 	if (!*w.found.name) {
-		each_symbol(im, offer, &near);
+		elffunc_each(im, offer, &near);
 		return err_set(err, -ENOENT, "event '%s': the file has no function '%s'%s",
 			       s->name, name, nearest_text(&near, text, sizeof(text)));
 	}
@@ -186,7 +115,7 @@ static void take_below(struct cover *c, uint64_t start)
 		c->start = start;
 }
 
-static void take_function(void *cover, const struct symbol *symbol)
+static void take_function(void *cover, const struct elffunc *symbol)
 {
 	take_below(cover, symbol->vaddr);
 }
@@ -199,7 +128,7 @@ static uint64_t start_below(const struct elfimage *im, uint64_t vaddr)
 	for (size_t i = 0; i < im->n_sh; i++)
 		if (im->sh[i].sh_flags & SHF_EXECINSTR)
 			take_below(&c, im->sh[i].sh_addr);
-	each_symbol(im, take_function, &c);
+	elffunc_each(im, take_function, &c);
 	return c.start;
 }
 
