@@ -121,9 +121,25 @@ static void tell_how(struct event_how *how, const struct perf_spec *s)
 		.led = s->led,
 		.read = s->read,
 		.probe = *s->file,
+		.jumps = s->jumps,
 		.some_cpus = s->some_cpus,
 		.cpus = s->cpus,
 	};
+}
+
+static int explain(int code, const struct perf_spec *s, const struct perf_event_attr *attr,
+		   struct err *err)
+{
+	enum { KERNEL_ENOTSUPP = 524 }; /* include/linux/errno.h: not meant for us */
+
+	if (*s->file && (code == -KERNEL_ENOTSUPP ||
+			 (code == -EINVAL && !attr->freq && !s->led && !s->read)))
+		return err_set(
+			err, -ENOENT,
+			"event '%s': the kernel can't put a breakpoint on the instruction "
+			"there; name another, FUNCTION+OFFSET",
+			s->name);
+	return perf_event_explain(code, s->name, attr, err);
 }
 
 static int choose_one(struct event_info *ret, const struct perf_spec *spec,
@@ -143,7 +159,7 @@ static int choose_one(struct event_info *ret, const struct perf_spec *spec,
 			     use.name, spec->name, o->freq ? "" : ", every millisecond");
 	}
 	if (r < 0)
-		return perf_event_explain(r, use.name, &ret->attr, err);
+		return explain(r, &use, &ret->attr, err);
 	ret->attr.config1 = *spec->file ? (uintptr_t)spec->file : ret->attr.config1;
 	snprintf(ret->name, sizeof(ret->name), "%s", *use.label ? use.label : use.name);
 	return 0;

@@ -40,6 +40,7 @@ struct event_how {
 	bool led;	/* takes no samples: counted at those of the leader */
 	bool read;	/* ... and that leader */
 	bool probe;	/* an instruction of the target's that is a breakpoint meanwhile */
+	bool jumps;	/* ... that goes elsewhere */
 	bool some_cpus; /* only on these */
 	struct cpus cpus;
 };

@@ -180,9 +180,17 @@ static int find_place(const struct perf_spec *s, const struct elfimage *im, char
 
 /* --- the event --- */
 
-/* @path must be absolute: it is opened again for each thread. */
-static int complete(const char *devices, struct perf_spec *s, const char *path, uint64_t place,
-		    uint64_t counter, struct err *err)
+static bool jumps_at(const struct elfimage *im, uint64_t place)
+{
+	enum { LONGEST = 15 };
+	_cleanup_bytes_ struct bytes code = elfimage_part(im, place, LONGEST);
+
+	return code.n && insn_jumps(code);
+}
+
+/* @path, that of @im, must be absolute: it is opened again for each thread. */
+static int complete(const char *devices, struct perf_spec *s, const struct elfimage *im,
+		    const char *path, uint64_t place, uint64_t counter, struct err *err)
 {
 	bool returns = s->kind == PERF_KIND_URETPROBE;
 
@@ -204,6 +212,7 @@ static int complete(const char *devices, struct perf_spec *s, const char *path, 
 			       s->name);
 	snprintf(s->file, sizeof(s->file), "%s", path);
 	s->config2 = place;
+	s->jumps = !returns && jumps_at(im, place);
 	s->each = true;
 	s->kind = PERF_KIND_READY;
 	return 0;
@@ -243,7 +252,7 @@ int uprobe_resolve(const char *devices, struct perf_spec *s, struct err *err)
 		r = err_set(err, -ENOENT, "event '%s': there is no code at 0x%llx of the file",
 			    s->name, (unsigned long long)vaddr);
 	if (r == 0)
-		r = complete(devices, s, path, place, 0, err);
+		r = complete(devices, s, &im, path, place, 0, err);
 	elfimage_deinit(&im);
 	base_close(&fd);
 	return r;
@@ -318,7 +327,7 @@ static int add_place(struct usdt *u, const struct elfimage *im, const char *path
 		return err_set(err, -EINVAL, "event '%s': too many places; at most %zu events",
 			       s.name, u->cap);
 	u->ret[u->n++] = s;
-	return complete(u->devices, &u->ret[u->n - 1], path, place, counter, err);
+	return complete(u->devices, &u->ret[u->n - 1], im, path, place, counter, err);
 }
 
 static int add_places(struct usdt *u, const struct elfimage *im, const char *path,

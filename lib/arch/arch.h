@@ -141,12 +141,13 @@ static inline bool arch_is_lent(const void *regs, uint64_t differ, uint64_t ip)
 /* A thread that hit a uprobe at @a: did it at @b execute no more than the instruction that the
  * breakpoint stands for? Before that only the instruction pointer is another, for it points to
  * the kernel's copy of the instruction, and a register that this needs. Behind it the thread
- * is a few bytes further, and the stack pointer and one register may be others. At a
- * function's return it is in the kernel's trampoline, at the beginning of a page, with what a
- * system call leaves. */
-static inline bool arch_at_probe(const void *a, const void *b)
+ * is a few bytes further, and the stack pointer and one register may be others; or somewhere,
+ * if the instruction @jumps, and the stack pointer may be an address further. At a function's
+ * return it is in the kernel's trampoline, at the beginning of a page, with what a system call
+ * leaves. */
+static inline bool arch_at_probe(const void *a, const void *b, bool jumps)
 {
-	enum { PAGE = 4096, PUSHED = 64 };
+	enum { PAGE = 4096, PUSHED = 64, ADDRESS = 8 };
 	uint64_t differ = arch_differ(a, b), ip, to, sp, to_sp;
 
 	memcpy(&ip, (const char *)a + arch_host->ip * 8, 8);
@@ -155,6 +156,8 @@ static inline bool arch_at_probe(const void *a, const void *b)
 	memcpy(&to_sp, (const char *)b + arch_host->sp * 8, 8);
 	if (to - ip <= arch_host->insn_max)
 		return (differ & (differ - 1)) == 0;
+	if (jumps && !differ && sp - to_sp + ADDRESS <= 2 * ADDRESS)
+		return true;
 	if (to % PAGE < arch_host->return_max && sp - to_sp <= PUSHED)
 		return (differ & ~arch_host->syscall_regs) == 0;
 	return (!differ || arch_is_lent(b, differ, ip)) && sp == to_sp &&

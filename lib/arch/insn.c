@@ -151,6 +151,36 @@ size_t insn_x86_length(const unsigned char *p, size_t n)
 	return i.at <= i.n ? i.at : 0;
 }
 
+/* jcc, ret, call and jmp, as far as no constant tells how much ret takes off the stack. */
+static bool x86_jumps(const unsigned char *p, size_t n)
+{
+	struct insn i = { .p = p, .n = n };
+	unsigned char op, next;
+
+	take_prefixes(&i);
+	op = peek(&i, 0), next = peek(&i, 1);
+	return (op & 0xf0) == 0x70 || (op == 0x0f && (next & 0xf0) == 0x80) || op == 0xc3 ||
+	       op == 0xe8 || op == 0xe9 || op == 0xeb ||
+	       (op == 0xff && ((next >> 3 & 7) == 2 || (next >> 3 & 7) == 4));
+}
+
+/* Arm ARM, C4.1: br, ret. */
+static bool by_register(const unsigned char *p, size_t n)
+{
+	return n >= 4 && ((load_u32(p) & 0xfffffc1f) == 0xd61f0000 ||
+			  (load_u32(p) & 0xfffffc1f) == 0xd65f0000);
+}
+
+bool insn_jumps(struct bytes code)
+{
+	int64_t by;
+
+	if (arch_host == &arch_x86_64)
+		return x86_jumps(code.at, code.n);
+	return (arch_host->jump && arch_host->jump(code.at, code.n, &by)) ||
+	       (arch_host == &arch_aarch64 && by_register(code.at, code.n));
+}
+
 /* RISC-V: what does not end in two ones is compressed. */
 static size_t length(const unsigned char *p, size_t n)
 {

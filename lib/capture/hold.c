@@ -296,7 +296,7 @@ void hold_flush(struct reader *r)
 enum witness hold_witness(const struct pending *p, const void *regs)
 {
 	return arch_same_place(p->regs, regs, p->hold.in_kernel) ||
-			       (p->probe && arch_at_probe(p->regs, regs)) ?
+			       (p->probe && arch_at_probe(p->regs, regs, p->jumps)) ?
 		       WITNESS_SAME :
 		       WITNESS_MOVED;
 }

@@ -151,6 +151,7 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 	if (is_switch(&session->events[event].attr))
 		p->hold.witness = WITNESS_SAME; /* its own */
 	p->probe = session->how[event].probe;
+	p->jumps = session->how[event].jumps;
 	p->instructions = instructions_of(&s);
 	p->have_regs = s.regs;
 	if (s.regs)

@@ -25,6 +25,7 @@ struct pending {
 	uint32_t event;
 	bool have_regs;
 	bool probe;	       /* an instruction of the thread's own was a breakpoint */
+	bool jumps;	       /* ... that goes elsewhere */
 	bool held;	       /* what was read later is as it was at the sample */
 	uint64_t instructions; /* of user mode that the thread had executed, if counted */
 	uint64_t regs[ARCH_MAX_REGS];

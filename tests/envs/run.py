@@ -18,7 +18,7 @@ import tarball  # noqa: E402
 from guest import ARM64, OLDER, RISCV64, ROOT, Guest, Missing  # noqa: E402
 
 PYTHON = "3.13"
-EXTENSIONS = ["gtspin", "interleave"]
+EXTENSIONS = ["gtspin", "interleave", "probed"]
 EXCHANGE = "consumers.perf_of_another_machine"
 # An instruction takes so many virtual nanoseconds: 1, so that 100,000 cycles are 100,000 instructions, or 8, about what
 # emulating one takes.

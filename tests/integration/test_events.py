@@ -9,6 +9,7 @@ import harness
 from harness import Recorder, Target, check, each, each_python, equal, not_quick, one_python, refused
 
 CYCLES = 300
+MAX_EVENTS = 16  # SESSION_MAX_EVENTS, lib/sample.h
 TRACEFS = "/sys/kernel/tracing/events"
 PMUS = "/sys/bus/event_source/devices"
 
@@ -73,6 +74,42 @@ def test_a_uprobe_lies_on_the_calling_line(py, capture):
     equal(leaves, {"touch_02"}, "native leaves")
     check("breakpoint" in run.err, "that code is changed must be said: %s", run)
     return word
+
+
+@each(capture=["preempt", "stop"])
+@one_python
+def test_a_uprobe_on_any_instruction_is_exact(py, capture):
+    """The kernel gets past a breakpoint in several ways; after none of them does the thread seem to have moved."""
+    need_pmu("uprobe")
+    if capture == "preempt":
+        harness.need_fifo()
+    target = Target(py, "probed.py", extensions=("probed",))
+    names, sure = target.info["names"], collections.Counter()
+    for first in range(0, len(names), MAX_EVENTS):
+        events = ["uprobe:%s:%s" % (target.info["file"], name) for name in names[first:first + MAX_EVENTS]]
+        _, stacks = record(target, ",".join(events), "--capture", capture)
+        sure += sum((collections.Counter({frames[-1]: n}) for frames, n in harness.sure(stacks)), collections.Counter())
+    few = [name for name in names if not 0.99 * CYCLES <= sure[name] <= CYCLES]
+    check(not few, "want %d each: %s", CYCLES, {name: sure[name] for name in few})
+    return "%d functions" % len(names)
+
+
+LOCKED = r'''__asm__(".globl locked\n.type locked, %function\nlocked: lock incq 1f(%rip)\nret\n.size locked, . - locked\n"
+".data\n1: .quad 0\n.text\n");'''
+
+
+@one_python
+def test_an_instruction_that_can_not_be_probed_is_said(py):
+    need_pmu("uprobe")
+    harness.need_command("cc")
+    if platform.machine() != "x86_64":
+        raise harness.Skip("one of x86-64")
+    lib = os.path.join(harness.folder(), "lib.so")
+    subprocess.run(["cc", "-shared", "-x", "c", "-o", lib, "-"], input=LOCKED, text=True, check=True)
+    code = "import ctypes, time; ctypes.CDLL(%r); print(1, flush=True); time.sleep(60)" % lib
+    target = harness.start(py.command() + ["-c", code], stdout=-1)
+    target.stdout.readline()
+    refused(5, "-p", target.pid, "-e", "uprobe:%s:locked" % lib, "-o", "a.folded", about=["breakpoint", "instruction"])
 
 
 FUNCTIONS = """int f_old(void) { return 1; }

@@ -161,12 +161,49 @@ static void lengths(void **state)
 	}
 }
 
+static void jumps(void **state)
+{
+	static const struct row {
+		const struct arch *arch;
+		unsigned char code[6];
+		bool is;
+	} rows[] = {
+		{ &arch_x86_64, { 0xe9, 1, 0, 0, 0 }, true },
+		{ &arch_x86_64, { 0xeb, 1 }, true },
+		{ &arch_x86_64, { 0xf2, 0xe9, 1, 0, 0, 0 }, true }, /* bnd jmp */
+		{ &arch_x86_64, { 0xe8, 1, 0, 0, 0 }, true },
+		{ &arch_x86_64, { 0x74, 1 }, true },
+		{ &arch_x86_64, { 0x0f, 0x85, 1, 0, 0, 0 }, true },
+		{ &arch_x86_64, { 0xc3 }, true },
+		{ &arch_x86_64, { 0xff, 0xe0 }, true },		     /* jmp *%rax */
+		{ &arch_x86_64, { 0x41, 0xff, 0xd4 }, true },	     /* call *%r12 */
+		{ &arch_x86_64, { 0xff, 0x35, 1, 0, 0, 0 }, false }, /* push */
+		{ &arch_x86_64, { 0x53 }, false },
+		{ &arch_x86_64, { 0x0f, 0x1f, 0x40, 0 }, false },
+		{ &arch_x86_64, { 0xf3, 0x0f, 0x1e, 0xfa }, false },
+		{ &arch_aarch64, { 1, 0, 0, 0x14 }, true },	     /* b */
+		{ &arch_aarch64, { 0xc0, 0x03, 0x5f, 0xd6 }, true }, /* ret */
+		{ &arch_aarch64, { 0, 0x02, 0x1f, 0xd6 }, true },    /* br x16 */
+		{ &arch_aarch64, { 0x20, 0, 0, 0xb4 }, true },	     /* cbz x0 */
+		{ &arch_aarch64, { 0xfd, 0x7b, 0xbf, 0xa9 }, false },
+		{ &arch_aarch64, { 0, 0, 0x3f, 0xd6 }, false }, /* blr: changes x30 */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct bytes code = { rows[i].code, sizeof(rows[i].code) };
+
+		if (rows[i].arch == arch_host && insn_jumps(code) != rows[i].is)
+			fail_msg("row %zu", i);
+	}
+	assert_false(insn_jumps((struct bytes){ 0 }));
+}
+
 struct at_row {
 	int reg; /* of the registers that differ: ip, sp or a number */
 	int64_t by;
 	int other;
 	int64_t other_by;
-	bool is;
+	bool is, jumps; /* jumps: it is, if the instruction does */
 };
 
 /* arch_at_probe() */
@@ -176,21 +213,25 @@ static void stands_at_the_probe(void **state)
 	int64_t page = 0x7f0000 + 4096 - 0x345, behind = arch_host->return_max;
 	const bool lends = arch_host->copy_regs;
 	const struct at_row rows[] = {
-		{ ip, 4, sp, 0, true },		   /* a nop */
-		{ ip, 4, 5, 3, true },		   /* an instruction that sets a register */
-		{ ip, 64, sp, 0, 64 % copy == 0 }, /* further than an instruction */
-		{ ip, 0x7f0100, sp, 0, true },	   /* the kernel's copy */
-		{ ip, 0x7f0100, sp, -8, false },
+		{ ip, 4, sp, 0, true }, /* a nop */
+		{ ip, 4, 5, 3, true },	/* an instruction that sets a register */
+		{ ip, 64, sp, 0, 64 % copy == 0, true }, /* further than an instruction */
+		{ ip, 0x7f0100, sp, 0, true },		 /* the kernel's copy */
+		{ ip, 0x7f0100, sp, -8, false, true },	 /* called */
+		{ ip, -0x100, sp, 8, false, true },	 /* returned */
+		{ ip, -0x100, sp, -16, false },
+		{ ip, -0x100, sp, 16, false },
+		{ ip, -0x100, 5, 1, false },
 		{ ip, 0x7f0100, 5, 1, false },
 		{ ip, 0x7f0100, 5, 0x400000 + 7, lends }, /* for what lies relative to it */
 		{ ip, 0x7f0100, 5, 0x400000 + 16, false },
 		{ ip, 0x7f0100, 5, 0x400000, false },
 		{ ip, 0x7f0100, 0, 0x400000 + 7, false },
-		{ ip, 0x7f0000 + 331, sp, 0, false },
+		{ ip, 0x7f0000 + 331, sp, 0, false, true },
 		{ ip, page + behind - 1, sp, -24, true }, /* a trampoline */
 		{ ip, page + behind - 1, sp, -240, false },
 		{ ip, page + behind, sp, -24, false },
-		{ ip, -4, sp, 0, copy == 4 },
+		{ ip, -4, sp, 0, copy == 4, true },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -203,8 +244,10 @@ static void stands_at_the_probe(void **state)
 		memcpy(b, a, sizeof(b));
 		b[rows[i].reg] += (uint64_t)rows[i].by;
 		b[rows[i].other] += (uint64_t)rows[i].other_by;
-		if (arch_at_probe(a, b) != rows[i].is)
-			fail_msg("row %zu", i);
+		for (int jumps = 0; jumps < 2; jumps++)
+			if (arch_at_probe(a, b, jumps) !=
+			    (rows[i].is || (jumps && rows[i].jumps)))
+				fail_msg("row %zu, %d", i, jumps);
 	}
 }
 
@@ -214,6 +257,7 @@ int main(void)
 		cmocka_unit_test(probes),
 		cmocka_unit_test(symbols),
 		cmocka_unit_test(lengths),
+		cmocka_unit_test(jumps),
 		cmocka_unit_test(stands_at_the_probe),
 	};
 
