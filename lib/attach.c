@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 
+#include "capture/proof.h"
 #include "capture/tracer.h"
 #include "clock.h"
 #include "forkwatch.h"
@@ -258,14 +259,12 @@ static int arm(const struct attach *a, const struct attached *t, struct err *err
 	return r < 0 ? err_set(err, r, "a signal for thread %d: %s", t->tid, strerror(-r)) : 0;
 }
 
-int attach_thread(struct attach *a, pid_t tid, struct err *err)
+/* Its events, and the list's entry. */
+static int open_thread(struct attach *a, pid_t tid, struct err *err)
 {
-	struct attached t = { .tid = tid };
-	int r = a->tracer ? tracer_seize(a->tracer, tid, err) : 0;
+	struct attached t = { .tid = tid, .fds = new_fds(a) };
+	int r;
 
-	if (r < 0)
-		return r;
-	t.fds = new_fds(a);
 	if (!t.fds)
 		return -ENOMEM;
 	r = open_unforked(a, &t, err);
@@ -280,6 +279,20 @@ int attach_thread(struct attach *a, pid_t tid, struct err *err)
 	}
 	if (r < 0)
 		free(t.fds);
+	return r;
+}
+
+int attach_thread(struct attach *a, pid_t tid, struct err *err)
+{
+	int r = a->tracer ? tracer_seize(a->tracer, tid, err) : 0;
+
+	if (r < 0)
+		return r;
+	if (a->readers)
+		proof_opening(a->readers, tid);
+	r = open_thread(a, tid, err);
+	if (a->readers)
+		proof_opened(a->readers, tid);
 	return r;
 }
 

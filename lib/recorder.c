@@ -159,8 +159,7 @@ static void take_up(struct recorder *r, pid_t pid, bool unborn)
 		t->unborn = unborn;
 }
 
-/* Events that are not inherited: open them on what is new in @pid, such as @tid. While they
- * are being opened a thread may run where it leaves no record of it. */
+/* Events that are not inherited: open them on what is new in @pid, such as @tid. */
 static void attach_new(struct recorder *r, pid_t pid, pid_t tid)
 {
 	struct err err;
@@ -168,9 +167,7 @@ static void attach_new(struct recorder *r, pid_t pid, pid_t tid)
 
 	if (!r->config.tell_threads || !targets_find(&r->tracker.targets, pid))
 		return;
-	atomic_store(&r->config.blind_ns, UINT64_MAX);
 	ret = attach_process(&r->attach, pid, NULL, 0, &err);
-	atomic_store(&r->config.blind_ns, now_ns());
 	r->n_missed += !attach_has(&r->attach, tid);
 	if (ret < 0 && ret != -ESRCH && !r->warned_new) {
 		r->warned_new = true;

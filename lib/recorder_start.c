@@ -262,6 +262,7 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 		c->last_map = calloc(LAST_IN, sizeof(*c->last_map));
 	if (!c->last_in || (c->oldends && !c->last_map))
 		return -ENOMEM;
+	r->attach.readers = c->tell_threads ? c : NULL;
 	return r->plan.wide ? claim(r) : 0;
 }
 

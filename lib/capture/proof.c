@@ -66,9 +66,25 @@ void proof_consume(struct reader_config *c, struct cpu_slot *slot, uint64_t to)
 	atomic_store(&slot->dropping, false);
 }
 
+void proof_opening(struct reader_config *c, pid_t tid)
+{
+	atomic_store(&c->opening, tid);
+}
+
+void proof_opened(struct reader_config *c, pid_t tid)
+{
+	uint64_t now = now_ns();
+
+	raise_to(noted(c->last_in, tid), now);
+	if (c->last_map)
+		raise_to(noted(c->last_map, tid), now);
+	atomic_store(&c->opening, 0);
+}
+
 bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since)
 {
-	return atomic_load_explicit(noted(c->last_in, tid), memory_order_acquire) > since ||
+	return atomic_load(&c->opening) == tid ||
+	       atomic_load_explicit(noted(c->last_in, tid), memory_order_acquire) > since ||
 	       atomic_load_explicit(&c->blind_ns, memory_order_acquire) > since;
 }
 
@@ -147,7 +163,8 @@ bool proof_mapped(struct reader_config *c, uint64_t *cursors, pid_t tid, uint64_
 	for (uint32_t i = 0; i < c->n_slots; i++)
 		if (proof_ran_in_ring(c, &c->slots[i], &cursors[i], 0, UINT64_MAX))
 			return true;
-	return atomic_load_explicit(noted(c->last_map, tid), memory_order_acquire) > since ||
+	return atomic_load(&c->opening) == tid ||
+	       atomic_load_explicit(noted(c->last_map, tid), memory_order_acquire) > since ||
 	       atomic_load_explicit(&c->blind_ns, memory_order_acquire) > since ||
 	       proof_ran_unwatched(c, tid, since);
 }

@@ -142,6 +142,7 @@ struct reader_config {
 	_Atomic uint64_t *last_in;  /* LAST_IN slots: when a thread was last seen starting */
 	_Atomic uint64_t *last_map; /* with @oldends the same: when it last mapped memory */
 	_Atomic uint64_t blind_ns;  /* what ran before it may have left no record */
+	_Atomic pid_t opening;	    /* nor may what this thread does now; 0: none */
 	struct cpu_slot *slots;	    /* never moves: room for every CPU that is possible */
 	uint32_t cap_slots;
 	_Atomic uint32_t n_slots; /* only grows */

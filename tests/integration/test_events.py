@@ -326,6 +326,39 @@ def test_a_probe_in_another_copy_of_the_file(py):
         equal("no target seems to have mapped" in run.err, strange, "a line about it: %s" % run)
 
 
+STARTS_THREADS = """
+import ctypes, gtspin, threading, time
+byte = ctypes.create_string_buffer(1)
+
+def start():
+    while True:
+        thread = threading.Thread(target=time.sleep, args=(0.001,))
+        thread.start()
+        thread.join()
+
+print(gtspin.__file__, flush=True)
+for _ in range(3):
+    threading.Thread(target=start).start()
+while True:
+    time.sleep(0.001)
+    gtspin.touch_02(ctypes.addressof(byte))
+"""
+
+
+@one_python
+def test_probes_of_new_threads_make_no_other_thread_late(py):
+    """To put a probe into one takes milliseconds, and only of that thread something may be missed meanwhile."""
+    need_pmu("uprobe")
+    harness.need_fifo()
+    env = harness.plain_env(PYTHONPATH=harness.extension(py, "gtspin"))
+    target = harness.start(py.command() + ["-c", STARTS_THREADS], stdout=-1, env=env)
+    file = target.stdout.readline().decode().strip()
+    run = harness.pysampled("-p", target.pid, "-e", "uprobe:%s:touch_02" % file, "-d", 1, "--hold-budget", 100,
+                            "-o", "a.folded").ok()
+    check(run.n("samples") > 100, "too few: %s", run)
+    check(run.n("exact") >= 0.8 * run.n("samples"), "too many are late: %s", run)
+
+
 @one_python
 def test_threads_too_short_for_a_probe_are_counted(py):
     need_pmu("uprobe")

@@ -272,6 +272,7 @@ static void noted(void **state)
 {
 	struct reader_config c = { .last_in = calloc(LAST_IN, sizeof(*c.last_in)) };
 	struct cpu_slot slot = { 0 };
+	uint64_t begin;
 
 	assert_false(proof_ran_noted(&c, TID, 0));
 	proof_note_in(&c, &slot, TID, 1000);
@@ -288,6 +289,14 @@ static void noted(void **state)
 		assert_true(proof_ran_noted(&c, tid, 2999 + (uint64_t)tid));
 	}
 	proof_note_in(&c, &slot, INT32_MAX, 1);
+	/* While its events are being opened, and for what came before they were. */
+	proof_opening(&c, TID + 1);
+	assert_true(proof_ran_noted(&c, TID + 1, UINT64_MAX - 1));
+	assert_false(proof_ran_noted(&c, TID + 2, UINT64_MAX - 1));
+	begin = now_ns();
+	proof_opened(&c, TID + 1);
+	assert_true(proof_ran_noted(&c, TID + 1, begin - 1));
+	assert_false(proof_ran_noted(&c, TID + 1, now_ns()));
 	free(c.last_in);
 }
 
