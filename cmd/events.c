@@ -32,9 +32,9 @@ static int try_spec(const struct perf_spec *spec, struct err *err)
 {
 	struct perf_options o = { .value = 1000000 };
 	struct perf_event_attr attr = perf_event_attr_of(spec, &o);
-	_cleanup_close_ int fd = perf_event_open_fd(&attr, 0, -1);
+	int r = perf_event_try(&attr, 0, -1);
 
-	return fd < 0 ? perf_event_explain(fd, spec->name, &attr, err) : 0;
+	return r < 0 ? perf_event_explain(r, spec->name, &attr, err) : 0;
 }
 
 /* All that a name stands for: on a hybrid machine several. */

@@ -8,28 +8,25 @@
 
 #include "base.h"
 
-/* Open once and close: what does the kernel say? Without the right to count in
- * the kernel, user mode alone may do. */
+/* What does the kernel say? Without the right to count in the kernel, user mode alone may do.
+ */
 static int try_open(struct perf_event_attr *attr, const struct perf_spec *spec,
 		    struct perf_options *o, pid_t tid)
 {
-	int fd;
+	int r;
 
 	*attr = perf_event_attr_of(spec, o);
-	fd = perf_event_open_fd(attr, tid, -1);
-	if (fd == -EACCES && o->kernel && !(spec->kernel && !spec->user)) {
+	r = perf_event_try(attr, tid, -1);
+	if (r == -EACCES && o->kernel && !(spec->kernel && !spec->user)) {
 		o->kernel = false;
 		return try_open(attr, spec, o, tid);
 	}
-	if (fd == -EINVAL && attr->inherit) {
+	if (r == -EINVAL && attr->inherit) {
 		/* inherit with cpu -1 is legal, but inherit_thread is younger (5.13). */
 		attr->inherit_thread = 0;
-		fd = perf_event_open_fd(attr, tid, -1);
+		r = perf_event_try(attr, tid, -1);
 	}
-	if (fd < 0)
-		return fd;
-	close(fd);
-	return 0;
+	return r;
 }
 
 static bool is_cycles(const struct perf_spec *s)
@@ -169,11 +166,14 @@ static int choose_one(struct event_info *ret, const struct perf_spec *spec,
 static int try_group(const struct session *session, size_t first, pid_t tid, struct err *err)
 {
 	int fd[SESSION_MAX_EVENTS], n = 0, r = 0;
+	struct perf_event_attr a;
 
 	for (size_t i = first; i < session->n_events && r == 0; i++) {
 		if (session->how[i].leader != first + 1)
 			break;
-		r = perf_event_open_in(&session->events[i].attr, tid, -1, n ? fd[0] : -1);
+		a = session->events[i].attr;
+		a.disabled |= !n; /* asleep, as in perf_event_try(), but counted together */
+		r = perf_event_open_in(&a, tid, -1, n ? fd[0] : -1);
 		if (r >= 0) {
 			fd[n++] = r;
 			r = 0;
@@ -215,6 +215,24 @@ static int take_rate(struct perf_options *o, const struct perf_spec *s, struct e
 	return 0;
 }
 
+/* A timer that comes more often may leave its CPU no time for anything else, in a virtual
+ * machine above all, and none of the kernel's limits keeps it from that. */
+static void slow_down(struct perf_options *o, const struct perf_spec *s, char fallback[256])
+{
+	enum { LEAST_NS = 20000, MOST_HZ = 1000000000 / LEAST_NS };
+	uint64_t limit = (uint64_t)perf_event_sysctl("perf_event_max_sample_rate", 100000);
+
+	if (s->type != PERF_TYPE_SOFTWARE || s->led ||
+	    (s->config != PERF_COUNT_SW_CPU_CLOCK && s->config != PERF_COUNT_SW_TASK_CLOCK) ||
+	    (o->freq ? o->value <= MOST_HZ || o->value > limit : o->value >= LEAST_NS))
+		return;
+	o->value = o->freq ? MOST_HZ : LEAST_NS;
+	add_fallback(fallback,
+		     "sampling %.60s every 20 us: a timer that comes more often could stop "
+		     "its CPU%s%s",
+		     s->name, "", "");
+}
+
 int events_choose(struct session *session, const struct perf_spec *specs, size_t n,
 		  struct perf_options *o, pid_t tid, char fallback[256], struct err *err)
 {
@@ -233,6 +251,7 @@ int events_choose(struct session *session, const struct perf_spec *specs, size_t
 
 			if (r < 0)
 				return r;
+			slow_down(&one, &specs[i], fallback);
 			one.side = i == 0;
 			r = choose_one(&session->events[i], &specs[i], &one, tid, fallback,
 				       err);
@@ -247,21 +266,11 @@ int events_choose(struct session *session, const struct perf_spec *specs, size_t
 	return try_groups(session, tid, err);
 }
 
-static bool can_open(const struct perf_event_attr *attr, pid_t tid, int cpu)
-{
-	int fd = perf_event_open_fd(attr, tid, cpu);
-
-	if (fd < 0)
-		return false;
-	close(fd);
-	return true;
-}
-
 bool events_can_witness(const struct session *session, pid_t tid)
 {
 	struct perf_event_attr a = perf_event_witness(&session->events[0].attr, false);
 
-	return can_open(&a, tid, -1);
+	return perf_event_try(&a, tid, -1) == 0;
 }
 
 /* The last event of a group of three by now. False: a PMU whose counters others have taken
@@ -307,6 +316,7 @@ bool events_can_count(struct session *session)
 	    perf_event_is_switch(&a))
 		return false;
 	perf_event_add_read(&a);
+	a.freq = 0, a.sample_period = 1000000000; /* one that runs is not to interrupt us */
 	lead = open_running(a);
 	second = lead < 0 ? -1 : perf_event_open_in(&witness, 0, -1, lead);
 	third = second < 0 ? -1 : perf_event_open_in(&counter, 0, -1, lead);
@@ -321,5 +331,5 @@ bool events_can_wide(const struct session *session, int cpu)
 	struct perf_event_attr a = session->events[0].attr;
 
 	a.inherit = a.inherit_thread = 0;
-	return can_open(&a, -1, cpu);
+	return perf_event_try(&a, -1, cpu) == 0;
 }

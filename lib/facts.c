@@ -20,11 +20,8 @@ static int try_event(void)
 				   .config = PERF_COUNT_SW_CPU_CLOCK };
 	struct perf_options o = { .value = 1000000000 };
 	struct perf_event_attr a = perf_event_attr_of(&clock, &o);
-	int fd = perf_event_open_fd(&a, 0, -1);
 
-	if (fd >= 0)
-		close(fd);
-	return fd < 0 ? fd : 0;
+	return perf_event_try(&a, 0, -1);
 }
 
 static bool can_count(bool inherit)

@@ -135,12 +135,20 @@ int perf_event_open_fd(const struct perf_event_attr *attr, pid_t tid, int cpu)
 	return perf_event_open_in(attr, tid, cpu, -1);
 }
 
+int perf_event_try(const struct perf_event_attr *attr, pid_t tid, int cpu)
+{
+	struct perf_event_attr a = *attr;
+	_cleanup_close_ int fd = -1;
+
+	a.disabled = 1, a.enable_on_exec = 0;
+	fd = perf_event_open_fd(&a, tid, cpu);
+	return MIN(fd, 0);
+}
+
 /* On ourselves. */
 static bool can_open(const struct perf_event_attr *attr)
 {
-	_cleanup_close_ int fd = perf_event_open_fd(attr, 0, -1);
-
-	return fd >= 0;
+	return perf_event_try(attr, 0, -1) == 0;
 }
 
 bool perf_event_have_pmu(void)

@@ -59,6 +59,11 @@ int perf_event_open_fd(const struct perf_event_attr *attr, pid_t tid, int cpu);
 /* The same in the group of @leader, which is open for the same thread and CPU; -1: none. */
 int perf_event_open_in(const struct perf_event_attr *attr, pid_t tid, int cpu, int leader);
 
+/* Could it be opened? It is opened asleep, and closed: one that runs may keep its CPU in
+ * interrupts (a timer of 10 us, in a virtual machine), so that it is never closed. 0 or
+ * -errno. */
+int perf_event_try(const struct perf_event_attr *attr, pid_t tid, int cpu);
+
 /* Why opening @name failed with @code, and what to do: a sentence into @err.
  * Returns -ENOENT for an event that can't be had here (exit 5), -EACCES where a
  * right is missing (exit 4), -EMFILE, -EINVAL ... */
