@@ -26,7 +26,7 @@ struct attach {
 	size_t n_slots, cap_slots;
 	bool inherit;
 	struct tracer *tracer;	       /* who must seize a thread first, or NULL */
-	struct reader_config *readers; /* that run already, or NULL */
+	struct reader_config *readers; /* told whose events are being opened, or NULL */
 	bool witness; /* each thread and CPU has one event more: perf_event_witness() */
 	bool counter; /* ... and one more, the three being a group: perf_event_instructions()
 		       */

@@ -220,11 +220,11 @@ static int take_rate(struct perf_options *o, const struct perf_spec *s, struct e
 static void slow_down(struct perf_options *o, const struct perf_spec *s, char fallback[256])
 {
 	enum { LEAST_NS = 20000, MOST_HZ = 1000000000 / LEAST_NS };
-	uint64_t limit = (uint64_t)perf_event_sysctl("perf_event_max_sample_rate", 100000);
 
 	if (s->type != PERF_TYPE_SOFTWARE || s->led ||
 	    (s->config != PERF_COUNT_SW_CPU_CLOCK && s->config != PERF_COUNT_SW_TASK_CLOCK) ||
-	    (o->freq ? o->value <= MOST_HZ || o->value > limit : o->value >= LEAST_NS))
+	    (o->freq ? o->value <= MOST_HZ || o->value > (uint64_t)perf_event_max_rate() :
+		       o->value >= LEAST_NS))
 		return;
 	o->value = o->freq ? MOST_HZ : LEAST_NS;
 	add_fallback(fallback,

@@ -69,7 +69,7 @@ void facts_of_machine(struct facts_machine *ret)
 	ret->nice = attach_capable(CAP_SYS_NICE);
 	proc_status(getpid(), &self);
 	ret->seccomp = self.seccomp == 2;
-	ret->sample_rate = perf_event_sysctl("perf_event_max_sample_rate", 100000);
+	ret->sample_rate = perf_event_max_rate();
 	ret->mlock_kb = perf_event_sysctl("perf_event_mlock_kb", 516);
 	ret->rt_runtime = perf_event_sysctl("sched_rt_runtime_us", -1);
 	ret->rt_budget = realtime_budget(ret->rt_file, sizeof(ret->rt_file));

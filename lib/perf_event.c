@@ -177,6 +177,11 @@ int perf_event_sysctl(const char *name, int missing)
 	return value;
 }
 
+int perf_event_max_rate(void)
+{
+	return perf_event_sysctl("perf_event_max_sample_rate", 100000);
+}
+
 static bool is_software(const struct perf_event_attr *attr)
 {
 	return attr->type == PERF_TYPE_SOFTWARE;
@@ -248,7 +253,7 @@ static int explain_right(const char *name, const struct perf_event_attr *attr, s
 static int explain_einval(const char *name, const struct perf_event_attr *attr,
 			  struct err *err)
 {
-	int max = perf_event_sysctl("perf_event_max_sample_rate", 100000);
+	int max = perf_event_max_rate();
 
 	if (attr->freq && attr->sample_freq > (uint64_t)max)
 		return err_set(err, -EINVAL,

@@ -76,6 +76,9 @@ bool perf_event_have_pmu(void);
 /* kernel.perf_event_paranoid and the like; @missing where the file is not there. */
 int perf_event_sysctl(const char *name, int missing);
 
+/* The highest frequency that the kernel takes, in Hz; it lowers it by itself, too. */
+int perf_event_max_rate(void);
+
 struct perf_ring {
 	int fd, cpu;
 	struct perf_event_mmap_page *page;

@@ -81,11 +81,18 @@ void proof_opened(struct reader_config *c, pid_t tid)
 	atomic_store(&c->opening, 0);
 }
 
-bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since)
+/* @opening is looked at first: as it ends the time is noted. */
+static bool noted_since(struct reader_config *c, _Atomic uint64_t *table, pid_t tid,
+			uint64_t since)
 {
 	return atomic_load(&c->opening) == tid ||
-	       atomic_load_explicit(noted(c->last_in, tid), memory_order_acquire) > since ||
+	       atomic_load_explicit(noted(table, tid), memory_order_acquire) > since ||
 	       atomic_load_explicit(&c->blind_ns, memory_order_acquire) > since;
+}
+
+bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since)
+{
+	return noted_since(c, c->last_in, tid, since);
 }
 
 bool proof_is_map(const struct perf_event_header *h)
@@ -163,8 +170,5 @@ bool proof_mapped(struct reader_config *c, uint64_t *cursors, pid_t tid, uint64_
 	for (uint32_t i = 0; i < c->n_slots; i++)
 		if (proof_ran_in_ring(c, &c->slots[i], &cursors[i], 0, UINT64_MAX))
 			return true;
-	return atomic_load(&c->opening) == tid ||
-	       atomic_load_explicit(noted(c->last_map, tid), memory_order_acquire) > since ||
-	       atomic_load_explicit(&c->blind_ns, memory_order_acquire) > since ||
-	       proof_ran_unwatched(c, tid, since);
+	return noted_since(c, c->last_map, tid, since) || proof_ran_unwatched(c, tid, since);
 }

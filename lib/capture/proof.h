@@ -45,13 +45,13 @@ void proof_consume(struct reader_config *c, struct cpu_slot *slot, uint64_t to);
 bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t *cursor,
 		       pid_t tid, uint64_t since);
 
+/* The same for what was noted. */
+bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since);
+
 /* The events of @tid are being opened, one after the other, while it runs: what it does until
  * all are there may leave no record. One thread at a time. */
 void proof_opening(struct reader_config *c, pid_t tid);
 void proof_opened(struct reader_config *c, pid_t tid);
-
-/* The same for what was noted. */
-bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since);
 
 /* May @tid have run after @since where no record tells of it: on a CPU that it is allowed to
  * use, but whose events were not open yet? */
