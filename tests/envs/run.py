@@ -88,7 +88,7 @@ class Totals:
 
     def __init__(self):
         self.count = {"ok": 0, "FAIL": 0, "SKIP": 0}
-        self.failures = ""
+        self.failures = []
 
     def say(self, word, text):
         self.line("%s %s\n" % (word, text))
@@ -100,7 +100,7 @@ class Totals:
         if word in self.count:
             self.count[word] += 1
         if word == "FAIL":
-            self.failures += text
+            self.failures.append(text)
 
     def boot(self, guest, script, name, **options):
         """Counts what the guest says; that it came to its end, too."""
@@ -206,8 +206,7 @@ def main():
     totals = Totals()
     run_all(totals, args.pattern)
     if args.counts:
-        with open(args.counts, "w") as out:
-            out.write("%(ok)d %(FAIL)d %(SKIP)d\n" % totals.count + totals.failures)
+        harness.write_totals(args.counts, totals.count, totals.failures)
     return 1 if totals.count["FAIL"] else 0
 
 

@@ -407,6 +407,12 @@ def progress(path):
         return struct.unpack("=Q", file.read(8))[0]
 
 
+def write_totals(path, counts, failures):
+    """What tools/test adds up: "passed failed skipped", and below it the lines of the failures."""
+    with open(path, "w") as out:
+        out.write("%(ok)d %(FAIL)d %(SKIP)d\n" % counts + "".join(failures))
+
+
 def tasks(pid):
     return sorted(int(tid) for tid in os.listdir("/proc/%d/task" % pid))
 

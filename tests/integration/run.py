@@ -131,8 +131,7 @@ def main():
     for name in sorted(times, key=times.get, reverse=True)[:args.slowest]:
         print("-- %s: %.1f s in all" % (name, times[name]))
     if args.counts:
-        with open(args.counts, "w") as out:
-            out.write("%(ok)d %(FAIL)d %(SKIP)d\n" % totals + "".join(failures))
+        harness.write_totals(args.counts, totals, failures)
     return 1 if totals["FAIL"] else 0
 
 

@@ -243,7 +243,8 @@ static const char *find_python(void)
 {
 	static char path[512];
 	FILE *f = popen(
-		"for p in ~/.pyenv/versions/3.1[2-9]*/bin/python /usr/bin/python3; do "
+		"for p in ${PYENV_ROOT:-~/.pyenv}/versions/3.1[2-9]*/bin/python "
+		"/usr/bin/python3; do "
 		"$p -X perf -c 'import sys; sys.exit(not sys.is_stack_trampoline_active())' "
 		"2>/dev/null && echo $p && break; done",
 		"r");

@@ -913,24 +913,8 @@ static void nested(struct fix *f)
 	assert_string_equal(read_stack(f), "a3 b3 a3 b3 c3 d3");
 }
 
-/* The state that a thread was found by is freed, but looks as it did. */
-static void left(struct fix *f)
-{
-	raddr outer = enter_another(f), inner = f->ts, other = f->w->last_interp;
-
-	stack(f, "a", NULL);
-	f->ts = outer;
-	stack(f, "b", NULL);
-	assert_string_equal(read_stack(f), "a3 b3");
-	f->ts = inner;
-	stack(f, "", NULL);
-	world_put(f->w, f->interp, f->w->l.interp.next, 0, 8);
-	world_put(f->w, other, f->w->l.interp.threads_head, 0, 8);
-	assert_string_equal(read_stack(f), "b3");
-}
-
-/* The inner interpreter is freed, and another one that made as many threads runs elsewhere. */
-static void made_anew(struct fix *f)
+/* "a" in another interpreter, on "b"; then it is left, and its state looks as it did. */
+static void enter_and_leave(struct fix *f)
 {
 	raddr outer = enter_another(f), inner = f->ts;
 
@@ -940,6 +924,24 @@ static void made_anew(struct fix *f)
 	assert_string_equal(read_stack(f), "a3 b3");
 	f->ts = inner;
 	stack(f, "", NULL);
+}
+
+/* The state that a thread was found by is freed. */
+static void left(struct fix *f)
+{
+	raddr other;
+
+	enter_and_leave(f);
+	other = f->w->last_interp;
+	world_put(f->w, f->interp, f->w->l.interp.next, 0, 8);
+	world_put(f->w, other, f->w->l.interp.threads_head, 0, 8);
+	assert_string_equal(read_stack(f), "b3");
+}
+
+/* The inner interpreter is freed, and another one that made as many threads runs elsewhere. */
+static void made_anew(struct fix *f)
+{
+	enter_and_leave(f);
 	f->w->last_interp = f->interp;
 	enter_another(f);
 	stack(f, "cd", NULL); /* made later, so higher */

@@ -206,7 +206,8 @@ static void check_named(const char *list)
 
 static void test_files(void **state)
 {
-	const char *named = getenv("PYSAMPLED_TEST_ELFS");
+	const char *named = getenv("PYSAMPLED_TEST_ELFS"), *root = getenv("PYENV_ROOT");
+	char pyenv[512];
 	size_t n = 0;
 
 	elf_version(EV_CURRENT);
@@ -216,7 +217,9 @@ static void test_files(void **state)
 	n += check_glob("/lib64/libc.so.6");
 	n += check_glob("/usr/lib/*-linux-gnu/libcrypto.so.3");
 	n += check_glob("/usr/bin/python3.1[1-9]");
-	n += check_glob("~/.pyenv/versions/3.1[1-3].*/lib/libpython3.1?.so.1.0");
+	snprintf(pyenv, sizeof(pyenv), "%s/versions/3.1[1-3].*/lib/libpython3.1?.so.1.0",
+		 root ? root : "~/.pyenv");
+	n += check_glob(pyenv);
 	assert_true(n >= 2);
 }
 
