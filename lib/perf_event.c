@@ -123,6 +123,13 @@ bool perf_event_is_switch(const struct perf_event_attr *attr)
 		attr->config == PERF_COUNT_SW_CGROUP_SWITCHES);
 }
 
+bool perf_event_is_clock(const struct perf_event_attr *attr)
+{
+	return attr->type == PERF_TYPE_SOFTWARE &&
+	       (attr->config == PERF_COUNT_SW_CPU_CLOCK ||
+		attr->config == PERF_COUNT_SW_TASK_CLOCK);
+}
+
 int perf_event_open_in(const struct perf_event_attr *attr, pid_t tid, int cpu, int leader)
 {
 	long fd = syscall(SYS_perf_event_open, attr, tid, cpu, leader, PERF_FLAG_FD_CLOEXEC);

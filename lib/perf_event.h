@@ -53,6 +53,9 @@ struct perf_event_attr perf_event_instructions(const struct perf_event_attr *lik
  */
 bool perf_event_is_switch(const struct perf_event_attr *attr);
 
+/* Is it a clock, a timer of the kernel's whose periods are nanoseconds? */
+bool perf_event_is_clock(const struct perf_event_attr *attr);
+
 /* perf_event_open(2), close-on-exec. A descriptor or -errno. */
 int perf_event_open_fd(const struct perf_event_attr *attr, pid_t tid, int cpu);
 

@@ -16,8 +16,10 @@
 #include <stdbool.h>
 
 #include "../lib/base.h"
+#include "../lib/perf_event.h"
 #include "../lib/places.h"
 #include "../lib/strtab.h"
+#include "apportion.h"
 #include "buf.h"
 #include "idmap.h"
 #include "sink.h"
@@ -29,6 +31,7 @@ enum { FOLDED_NAME_MAX = 4096 };
 struct folded_stack {
 	uint64_t hash, count;
 	size_t at, n; /* in @ids */
+	uint32_t event;
 };
 
 struct folded {
@@ -37,8 +40,9 @@ struct folded {
 	struct idmap lines; /* function and line to name */
 	struct buf ids;	    /* u32 each: the frames of all stacks, root first */
 	struct buf stacks;  /* struct folded_stack each */
-	uint32_t *slot;	    /* stack + 1, 0 is free */
-	size_t n_slots;	    /* a power of two */
+	uint64_t samples[SESSION_MAX_EVENTS];
+	uint32_t *slot; /* stack + 1, 0 is free */
+	size_t n_slots; /* a power of two */
 };
 
 /* Add the text to the names, fit for the format. */
@@ -154,12 +158,14 @@ static int grow_slots(struct folded *f)
 
 /* Count the stack whose ids were just put at the end of @f->ids. If it is known
  * they are taken off again. */
-static int count_stack(struct folded *f, size_t start, uint64_t weight)
+static int count_stack(struct folded *f, size_t start, uint32_t event, uint64_t weight)
 {
 	size_t n = (f->ids.n - start) / 4,
 	       n_stacks = f->stacks.n / sizeof(struct folded_stack);
 	uint64_t hash = stack_hash(f->ids.at + start, n);
-	struct folded_stack st = { .hash = hash, .count = weight, .at = start, .n = n };
+	struct folded_stack st = {
+		.hash = hash, .count = weight, .at = start, .n = n, .event = event
+	};
 	size_t i;
 
 	if (2 * (n_stacks + 1) > f->n_slots && grow_slots(f))
@@ -167,7 +173,7 @@ static int count_stack(struct folded *f, size_t start, uint64_t weight)
 	for (i = hash & (f->n_slots - 1); f->slot[i]; i = (i + 1) & (f->n_slots - 1)) {
 		struct folded_stack *old = stack_at(f, f->slot[i] - 1);
 
-		if (old->hash != hash || old->n != n ||
+		if (old->hash != hash || old->n != n || old->event != event ||
 		    memcmp(f->ids.at + old->at, f->ids.at + start, 4 * n) != 0)
 			continue;
 		old->count += weight;
@@ -194,6 +200,23 @@ static bool put_name(struct folded *f, uint32_t id)
 	return id != STRTAB_NONE && !f->ids.oom;
 }
 
+/* Do its samples stand for different numbers of occurrences, for the kernel adapts the period?
+ */
+static bool adapts(const struct session *session, uint32_t event)
+{
+	const struct perf_event_attr *a = &session->events[event].attr;
+
+	return a->freq && !perf_event_is_clock(a);
+}
+
+/* What counts: each sample, or what it stands for. */
+static uint64_t weight_of(const struct session *session, const struct sample *smp)
+{
+	bool period = session->flags & SESSION_PERIOD || adapts(session, smp->event);
+
+	return period ? smp->period : 1;
+}
+
 static int folded_sample(struct sink *s, const struct sample *smp, const struct stack *stk)
 {
 	const struct session *session = s->session;
@@ -210,13 +233,14 @@ static int folded_sample(struct sink *s, const struct sample *smp, const struct 
 		     put_name(f, name_format(f, "event:%s", session->events[smp->event].name));
 	for (size_t i = stk->n; i-- && ok;)
 		ok = put_name(f, frame_name(s, &stk->frames[i]));
-	ret = ok ? count_stack(f, start, session->flags & SESSION_PERIOD ? smp->period : 1) :
-		   -ENOMEM;
-	if (ret)
+	ret = ok ? count_stack(f, start, smp->event, weight_of(session, smp)) : -ENOMEM;
+	if (ret) {
 		s->failed = ret;
-	else
-		s->samples++;
-	return ret;
+		return ret;
+	}
+	s->samples++;
+	f->samples[smp->event]++;
+	return 0;
 }
 
 static int set_comm(struct folded *f, pid_t tid, uint32_t name)
@@ -300,7 +324,7 @@ static int name_places(struct sink *s, const struct folded *from,
 
 		ok = id & IS_PLACE ? put_place(s, id & ~IS_PLACE) : put_name(f, id);
 	}
-	return ok ? count_stack(f, start, st->count) : -ENOMEM;
+	return ok ? count_stack(f, start, st->event, st->count) : -ENOMEM;
 }
 
 static int name_all_places(struct sink *s)
@@ -320,14 +344,50 @@ static int name_all_places(struct sink *s)
 	return ret;
 }
 
+/* Weights of event @event become numbers of samples in the same proportion: a sample counts
+ * for more where the kernel's period was longer. */
+static int count_samples(struct folded *f, uint32_t event)
+{
+	size_t n = f->stacks.n / sizeof(struct folded_stack), k = 0;
+	_cleanup_free_ uint64_t *weight = calloc(n + 1, sizeof(*weight));
+	int ret;
+
+	if (!weight)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		if (stack_at(f, i)->event == event)
+			weight[k++] = stack_at(f, i)->count;
+	ret = apportion(weight, k, f->samples[event]);
+	k = 0;
+	for (size_t i = 0; ret == 0 && i < n; i++)
+		if (stack_at(f, i)->event == event)
+			stack_at(f, i)->count = weight[k++];
+	return ret;
+}
+
+static int count_all_samples(struct sink *s)
+{
+	int ret = 0;
+
+	if (s->session->flags & SESSION_PERIOD)
+		return 0;
+	for (uint32_t e = 0; !ret && e < s->session->n_events; e++)
+		if (adapts(s->session, e))
+			ret = count_samples(s->priv, e);
+	return ret;
+}
+
 static int folded_end(struct sink *s, struct err *err)
 {
 	struct folded *f = s->priv;
 	int ret = s->session->places ? name_all_places(s) : 0;
 
+	if (!ret)
+		ret = count_all_samples(s);
 	for (size_t i = 0; !ret && i < f->stacks.n / sizeof(struct folded_stack); i++) {
 		errno = 0;
-		write_stack(f, stack_at(f, i), s->out);
+		if (stack_at(f, i)->count)
+			write_stack(f, stack_at(f, i), s->out);
 		if (ferror(s->out))
 			ret = errno ? -errno : -EIO;
 	}

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "../../lib/base.h"
+#include "../../output/apportion.h"
 #include "../../output/sink.h"
 
 static const struct pyfunc spin = { "spin", "/srv/work.py", 5, 5, 14, 0 };
@@ -236,6 +237,47 @@ static void text_is_for_everybody(void **state)
 	umask(mask);
 }
 
+/* Where the kernel adapts the period, a sample counts for what it stands for, and all of them
+ * add up to their number. */
+static void adapted_periods_weigh(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 0, 1);
+	f.session.events[0].attr.freq = 1;
+	f.session.events[0].attr.type = PERF_TYPE_HARDWARE;
+	comm(&f, 10, 10, "app");
+	for (int i = 0; i < 3; i++) /* 3 of 4 samples, a tenth of the event */
+		put(&f, (struct sample){ .pid = 10, .tid = 10, .period = 100 }, plain, 1);
+	put(&f, (struct sample){ .pid = 10, .tid = 10, .period = 2700 }, frames + 5, 1);
+	assert_string_equal(end(&f), "app-10;[unknown] 4\n");
+
+	begin(&f, SESSION_PERIOD, 1);
+	f.session.events[0].attr.freq = 1;
+	f.session.events[0].attr.type = PERF_TYPE_HARDWARE;
+	comm(&f, 10, 10, "app");
+	put(&f, (struct sample){ .pid = 10, .tid = 10, .period = 100 }, frames + 5, 1);
+	put(&f, (struct sample){ .pid = 10, .tid = 10, .period = 2700 }, frames + 5, 1);
+	assert_string_equal(end(&f), "app-10;[unknown] 2800\n");
+}
+
+static void shares_are_whole(void **state)
+{
+	uint64_t even[] = { 1, 1, 1 }, uneven[] = { 50, 30, 20 }, none[] = { 0, 0 };
+	uint64_t huge[] = { UINT64_MAX, UINT64_MAX };
+
+	(void)state;
+	assert_int_equal(apportion(even, 3, 10), 0);
+	assert_true(even[0] == 4 && even[1] == 3 && even[2] == 3);
+	assert_int_equal(apportion(uneven, 3, 7), 0); /* 3.5, 2.1, 1.4 */
+	assert_true(uneven[0] == 4 && uneven[1] == 2 && uneven[2] == 1);
+	assert_int_equal(apportion(none, 2, 7), 0);
+	assert_true(none[0] == 0 && none[1] == 0);
+	assert_int_equal(apportion(huge, 2, 1000), 0);
+	assert_true(huge[0] == 500 && huge[1] == 500);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -248,6 +290,8 @@ int main(void)
 		cmocka_unit_test(full_disk_has_a_sentence),
 		cmocka_unit_test(formats_are_picked),
 		cmocka_unit_test(text_is_for_everybody),
+		cmocka_unit_test(adapted_periods_weigh),
+		cmocka_unit_test(shares_are_whole),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
