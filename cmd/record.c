@@ -140,6 +140,8 @@ static void print_summary(const struct record_options *o, const struct session *
 			session->flags & SESSION_COUNTED ?
 				"registers and counted user instructions" :
 				"registers");
+		if (session->place)
+			fprintf(stderr, "pysampled: %s\n", session->place);
 		print_counters();
 	}
 	for (size_t i = 0; i < session->n_events; i++)
@@ -148,11 +150,11 @@ static void print_summary(const struct record_options *o, const struct session *
 	fprintf(stderr,
 		"samples=%" PRIu64 " exact=%" PRIu64 " late=%" PRIu64 " torn=%" PRIu64
 		" nopython=%" PRIu64 " lost=%" PRIu64 " throttled=%" PRIu64 " shed=%" PRIu64
-		" truncated=%" PRIu64 " capture=%s event=%s ",
+		" uncounted=%" PRIu64 " truncated=%" PRIu64 " capture=%s event=%s ",
 		n[PROV_EXACT] + n[PROV_LATE] + n[PROV_TORN] + n[PROV_NOPYTHON], n[PROV_EXACT],
 		n[PROV_LATE], n[PROV_TORN], n[PROV_NOPYTHON], STATS_GET(lost),
-		STATS_GET(throttled), STATS_GET(shed), STATS_GET(truncated), session->capture,
-		events);
+		STATS_GET(throttled), STATS_GET(shed), s->uncounted, STATS_GET(truncated),
+		session->capture, events);
 	if (session->events[0].attr.freq)
 		fprintf(stderr, "freq=%" PRIu64,
 			(uint64_t)session->events[0].attr.sample_freq);

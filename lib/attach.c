@@ -1,5 +1,8 @@
-/* SPDX-License-Identifier: MIT */
-#include "attach.h"
+/* SPDX-License-Identifier: MIT
+ *
+ * attach - which threads have events, who gets them next, and when they are inherited instead.
+ */
+#include "attach_int.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,120 +21,22 @@ enum {
 	ALL_PATIENCE_NS = 1000000000,
 };
 
-/* Events on each thread and CPU, and descriptors of a thread. */
-static size_t per_cpu(const struct attach *a)
-{
-	return a->session->n_events + a->witness + a->counter;
-}
-
-static size_t per_thread(const struct attach *a)
-{
-	return a->n_slots * per_cpu(a);
-}
-
-static void close_fds(int *fds, size_t n)
-{
-	for (; n--; fds[n] = -1)
-		if (fds[n] >= 0)
-			close(fds[n]);
-}
-
-static int open_one(int *ret, pid_t tid, const struct cpu_slot *slot,
-		    const struct perf_event_attr *attr, int leader, const char *name,
-		    struct err *err)
-{
-	int fd = perf_event_open_in(attr, tid, slot->cpu, leader), r;
-
-	if (fd < 0)
-		return perf_event_explain(fd, name, attr, err);
-	r = perf_ring_attach(&slot->ring, fd);
-	if (r == 0) {
-		*ret = fd;
-		return 0;
-	}
-	close(fd);
-	return err_set(err, r, "redirecting event '%s': %s", name, strerror(-r));
-}
-
-/* The records besides samples come with the first event that a CPU has. */
-static void take_side(struct perf_event_attr *attr, const struct perf_event_attr *from)
-{
-	attr->mmap = from->mmap;
-	attr->mmap2 = from->mmap2;
-	attr->comm = from->comm;
-	attr->comm_exec = from->comm_exec;
-	attr->task = from->task;
-	attr->context_switch = from->context_switch;
-	attr->mmap_data = from->mmap_data;
-}
-
-/* Event @e of each thread and CPU, and which other one leads its group, -1: none. */
-static struct perf_event_attr attr_of(const struct attach *a, size_t e, int *leader)
-{
-	const struct session *s = a->session;
-	const struct perf_event_attr *first = &s->events[0].attr;
-
-	*leader = a->counter ? 0 : -1;
-	if (e == s->n_events)
-		return perf_event_witness(first, a->counter);
-	if (e > s->n_events)
-		return perf_event_instructions(first);
-	*leader = s->how[e].leader - 1;
-	return s->events[e].attr;
-}
-
-/* All events of a thread on a CPU, or none. With @later they don't start yet. */
-static int open_on(const struct attach *a, pid_t tid, size_t slot, int *fds, bool later,
-		   struct err *err)
-{
-	const struct session *s = a->session;
-	bool first = true;
-	int r = 0;
-
-	fds += slot * per_cpu(a);
-	for (size_t e = 0; r == 0 && e < per_cpu(a); e++) {
-		bool ours = e >= s->n_events;
-		int leader;
-		struct perf_event_attr attr = attr_of(a, e, &leader);
-
-		if (!ours && s->how[e].some_cpus &&
-		    !cpus_has(&s->how[e].cpus, a->slots[slot].cpu))
-			continue;
-		if (first)
-			take_side(&attr, &s->events[0].attr);
-		first = false;
-		if (later) {
-			attr.disabled = 1;
-			attr.enable_on_exec = 0;
-		}
-		r = open_one(&fds[e], tid, &a->slots[slot], &attr,
-			     leader < 0 || leader == (int)e ? -1 : fds[leader],
-			     e > s->n_events ? "instructions:u" :
-			     ours	     ? "context-switches" :
-					       s->events[e].name,
-			     err);
-	}
-	if (r < 0)
-		close_fds(fds, per_cpu(a));
-	return r;
-}
-
 /* On all CPUs, or none. */
 static int open_events(const struct attach *a, pid_t tid, int *fds, struct err *err)
 {
 	int r = 0;
 
 	for (size_t slot = 0; r == 0 && slot < a->n_slots; slot++)
-		r = open_on(a, tid, slot, fds, false, err);
+		r = attach_open_on(a, tid, slot, fds, false, err);
 	if (r < 0)
-		close_fds(fds, per_thread(a));
+		attach_close_fds(fds, attach_per_thread(a));
 	return r;
 }
 
 /* Room for the events of a thread, also on CPUs that come later. */
 static int *new_fds(const struct attach *a)
 {
-	size_t n = a->cap_slots * per_cpu(a);
+	size_t n = a->cap_slots * attach_per_cpu(a);
 	int *fds = malloc(n * sizeof(*fds));
 
 	for (size_t i = 0; fds && i < n; i++)
@@ -184,10 +89,10 @@ static int open_unforked(struct attach *a, struct attached *t, struct err *err)
 
 	for (int i = 0; r == 0 && forked && i < FORK_TRIES; i++) {
 		struct forkwatch w;
-		bool watched = a->inherit && forkwatch_open(&w, t->tid) == 0;
+		bool watched = a->inherit && t->tid != ALL && forkwatch_open(&w, t->tid) == 0;
 
 		if (i > 0)
-			close_fds(t->fds, per_thread(a));
+			attach_close_fds(t->fds, attach_per_thread(a));
 		r = open_events(a, t->tid, t->fds, err);
 		t->since = now_ns();
 		forked = r == 0 && watched &&
@@ -201,11 +106,17 @@ static int open_unforked(struct attach *a, struct attached *t, struct err *err)
 
 static void add_ids(const struct attach *a, struct event_ids *ids, const struct attached *t)
 {
-	for (size_t i = 0; i < per_thread(a); i++) {
+	for (size_t i = 0; i < attach_per_thread(a); i++) {
+		size_t number = i % attach_per_cpu(a), e;
+		enum part part = attach_part(a, t->tid, number, &e);
 		uint64_t id;
 
-		if (t->fds[i] >= 0 && ioctl(t->fds[i], PERF_EVENT_IOC_ID, &id) == 0)
-			event_ids_add(ids, id, (uint8_t)(i % per_cpu(a)));
+		if (t->fds[i] < 0 || part == PART_COUNT ||
+		    ioctl(t->fds[i], PERF_EVENT_IOC_ID, &id) < 0)
+			continue;
+		if (number >= attach_first_early(a))
+			number = session_early_number(a->session, e);
+		event_ids_add(ids, id, (uint8_t)number);
 	}
 }
 
@@ -221,7 +132,7 @@ static bool somebody_looks(const struct attach *a)
  * any of those before; all others go to the new one and no further than the last. */
 static int renew_ids(struct attach *a)
 {
-	size_t n = 2 * (a->n_attached + 1) * per_thread(a);
+	size_t n = 2 * (a->n_attached + 1) * attach_per_thread(a);
 	struct event_ids *last = atomic_load(&a->ids);
 	struct event_ids *ids = event_ids_create((uint32_t)n, last);
 
@@ -240,9 +151,9 @@ static int learn_ids(struct attach *a, const struct attached *t)
 	struct event_ids *ids = atomic_load(&a->ids);
 	int r = 0;
 
-	if (per_cpu(a) == 1)
+	if (attach_per_cpu(a) == 1 && !a->split)
 		return 0;
-	if (!ids || !event_ids_room(ids, (uint32_t)per_thread(a)))
+	if (!ids || !event_ids_room(ids, (uint32_t)attach_per_thread(a)))
 		r = renew_ids(a);
 	if (r == 0)
 		add_ids(a, atomic_load(&a->ids), t);
@@ -253,9 +164,9 @@ static int arm(const struct attach *a, const struct attached *t, struct err *err
 {
 	int r = 0;
 
-	for (size_t i = 0; a->tracer && r == 0 && i < per_thread(a); i++)
+	for (size_t i = 0; a->tracer && r == 0 && i < attach_per_thread(a); i++)
 		if (t->fds[i] >= 0)
-			r = tracer_arm(a->tracer, t->tid, i / per_cpu(a), t->fds[i]);
+			r = tracer_arm(a->tracer, t->tid, i / attach_per_cpu(a), t->fds[i]);
 	return r < 0 ? err_set(err, r, "a signal for thread %d: %s", t->tid, strerror(-r)) : 0;
 }
 
@@ -275,7 +186,7 @@ static int open_thread(struct attach *a, pid_t tid, struct err *err)
 		if (r == 0)
 			r = add_attached(a, t);
 		if (r < 0)
-			close_fds(t.fds, per_thread(a));
+			attach_close_fds(t.fds, attach_per_thread(a));
 	}
 	if (r < 0)
 		free(t.fds);
@@ -296,9 +207,19 @@ int attach_thread(struct attach *a, pid_t tid, struct err *err)
 	return r;
 }
 
-int attach_wide(struct attach *a, struct err *err)
+int attach_cpus(struct attach *a, struct err *err)
 {
-	return attach_thread(a, -1, err);
+	return attach_thread(a, ALL, err);
+}
+
+void attach_end_early(struct attach *a)
+{
+	for (size_t t = 0; a->early && t < a->n_attached; t++)
+		for (size_t slot = 0; slot < a->n_slots; slot++)
+			attach_close_fds(a->attached[t].fds + slot * attach_per_cpu(a) +
+						 attach_first_early(a),
+					 a->session->n_events);
+	a->early_ended = true;
 }
 
 bool attach_has(const struct attach *a, pid_t tid)
@@ -324,7 +245,9 @@ void attach_forget(struct attach *a, pid_t tid)
 	if (!attach_has(a, tid))
 		return;
 	t = take_out(a, tid);
-	close_fds(t.fds, per_thread(a));
+	for (size_t e = 0; e < a->session->n_events; e++)
+		a->ended_count[e] += attach_count_of(a, &t, e);
+	attach_close_fds(t.fds, attach_per_thread(a));
 	free(t.fds);
 }
 
@@ -338,7 +261,7 @@ void attach_renamed(struct attach *a, pid_t tid, pid_t to)
 	t = take_out(a, tid);
 	t.tid = to;
 	if (arm(a, &t, NULL) < 0 || add_attached(a, t) < 0) {
-		close_fds(t.fds, per_thread(a));
+		attach_close_fds(t.fds, attach_per_thread(a));
 		free(t.fds);
 	}
 }
@@ -445,11 +368,11 @@ int attach_cpu(struct attach *a, size_t slot, const pid_t *tids, size_t n, struc
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		struct attached *t = entry_of(a, tids[i]);
 
-		r = t ? open_on(a, tids[i], slot, t->fds, true, err) : -ENOMEM;
+		r = t ? attach_open_on(a, tids[i], slot, t->fds, true, err) : -ENOMEM;
 		if (r == -ESRCH)
 			r = 0; /* it ended in between */
 	}
-	return r == 0 && per_cpu(a) > 1 ? renew_ids(a) : r;
+	return r == 0 && (attach_per_cpu(a) > 1 || a->split) ? renew_ids(a) : r;
 }
 
 static void control(const struct attached *t, size_t from, size_t n, unsigned long request)
@@ -462,26 +385,29 @@ static void control(const struct attached *t, size_t from, size_t n, unsigned lo
 void attach_enable_cpu(struct attach *a, size_t slot)
 {
 	for (size_t t = 0; t < a->n_attached; t++)
-		control(&a->attached[t], slot * per_cpu(a), per_cpu(a), PERF_EVENT_IOC_ENABLE);
+		control(&a->attached[t], slot * attach_per_cpu(a), attach_per_cpu(a),
+			PERF_EVENT_IOC_ENABLE);
 }
 
 void attach_close_cpu(struct attach *a, size_t slot)
 {
+	attach_publish_samplers(a, slot, NULL);
 	for (size_t t = 0; t < a->n_attached; t++)
-		close_fds(a->attached[t].fds + slot * per_cpu(a), per_cpu(a));
+		attach_close_fds(a->attached[t].fds + slot * attach_per_cpu(a),
+				 attach_per_cpu(a));
 }
 
 static void control_all(const struct attach *a, pid_t tid, unsigned long request)
 {
 	for (size_t t = 0; t < a->n_attached; t++)
 		if (!tid || a->attached[t].tid == tid)
-			control(&a->attached[t], 0, per_thread(a), request);
+			control(&a->attached[t], 0, attach_per_thread(a), request);
 }
 
 void attach_signal(struct attach *a, pid_t tid, bool send)
 {
 	for (size_t t = 0; t < a->n_attached; t++)
-		for (size_t i = 0; i < per_thread(a); i++)
+		for (size_t i = 0; i < attach_per_thread(a); i++)
 			if (!tid || a->attached[t].tid == tid)
 				fcntl(a->attached[t].fds[i], F_SETFL, send ? O_ASYNC : 0);
 }
@@ -496,36 +422,10 @@ void attach_disable(struct attach *a)
 	control_all(a, 0, PERF_EVENT_IOC_DISABLE);
 }
 
-/* How long event @fd was enabled and how long it ran, ns, are added. */
-static void add_times(int fd, uint64_t *enabled, uint64_t *running)
-{
-	struct {
-		uint64_t value, enabled, running, more[2 * SESSION_MAX_EVENTS + 2];
-	} now;
-
-	if (fd < 0 || read(fd, &now, sizeof(now)) < 3 * 8)
-		return;
-	*enabled += now.enabled;
-	*running += now.running;
-}
-
-double attach_share(const struct attach *a, size_t e)
-{
-	uint64_t enabled = 0, running = 0;
-
-	for (size_t t = 0; t < a->n_attached; t++)
-		for (size_t i = e; i < per_thread(a); i += per_cpu(a))
-			add_times(a->attached[t].fds[i], &enabled, &running);
-	/* That of a thread and a CPU is enabled on whichever CPU the thread is. */
-	if (a->n_attached && a->attached[0].tid != -1)
-		enabled /= a->n_slots;
-	return enabled ? (double)running / (double)enabled : 1;
-}
-
 void attach_deinit(struct attach *a)
 {
 	for (size_t t = 0; t < a->n_attached; t++) {
-		close_fds(a->attached[t].fds, per_thread(a));
+		attach_close_fds(a->attached[t].fds, attach_per_thread(a));
 		free(a->attached[t].fds);
 	}
 	free(a->attached);

@@ -11,6 +11,7 @@
 #include "event_ids.h"
 #include "perf_event.h"
 #include "sample.h"
+#include "stranger_filter.h"
 
 /* A thread that has events since a moment at which it surely was not forking; all that it
  * made later inherited them. */
@@ -30,15 +31,28 @@ struct attach {
 	bool witness; /* each thread and CPU has one event more: perf_event_witness() */
 	bool counter; /* ... and one more, the three being a group: perf_event_instructions()
 		       */
+	bool split;   /* events that are how.on_cpus are sampled on CPUs, see attach_cpus(); on
+		       * threads they are only counted */
+	bool early;   /* ... and sampled too, until attach_end_early() */
+	bool early_ended;
+	int cgroup;			      /* CPUs' events count in it alone; -1: none */
+	const struct stranger_filter *filter; /* of CPUs' events, or NULL */
+	uint64_t ended_count[SESSION_MAX_EVENTS]; /* by events that were closed before the end
+						   */
 	_Atomic(struct event_ids *) ids; /* with several events; readers look into it */
 	struct attached *attached;	 /* ascending by tid */
 	size_t n_attached;
 	uint64_t until_ns; /* patience ends; 0: not begun */
 };
 
-/* Open the session's events on every slot's CPU, for all that it runs, redirected into the
- * slots' rings; they must not inherit. 0, or as perf_event_explain(). */
-int attach_wide(struct attach *a, struct err *err);
+/* Open events on every slot's CPU, for all that it runs, redirected into the slots' rings:
+ * with
+ * @split those that are how.on_cpus, which count at once, else all of the session's, which
+ * must not inherit. 0, or as perf_event_explain(). */
+int attach_cpus(struct attach *a, struct err *err);
+
+/* Threads take no samples of the events that are how.on_cpus any more. */
+void attach_end_early(struct attach *a);
 
 /* Open the session's events on every thread of @pid (or only on @only, n_only of
  * them) and every slot's CPU, redirected into the slots' rings. Threads that start
@@ -75,6 +89,11 @@ void attach_disable(struct attach *a);
 /* Of the time that its threads ran, the part in which event @e had a counter. Less than 1:
  * there were more events than counters, and they took turns. After attach_disable(). */
 double attach_share(const struct attach *a, size_t e);
+
+/* How often event @e has occurred so far: in all threads that have events, or had, and what
+ * they made since; if all of the session's events count on CPUs, there. Reads each descriptor.
+ */
+uint64_t attach_count(const struct attach *a, size_t e);
 
 void attach_deinit(struct attach *a);
 

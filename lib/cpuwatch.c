@@ -8,6 +8,7 @@
 
 enum { BIRTH_TRIES = 20, LOOK_SHARE = 100 };
 static const uint64_t LOOK_NS = 1000000000;
+static const pid_t ALL = -1; /* attach_cpus() */
 
 struct tids {
 	pid_t *tid; /* ascending */
@@ -134,10 +135,8 @@ int cpuwatch_reach(const struct cpuwatch *w, struct cpus *ret)
  * or not: then they are closed again, its too, and opened anew. */
 static int open_events(struct cpuwatch *w, struct cpu_slot *slot, struct err *err)
 {
-	static const pid_t all = -1;
-
 	if (w->wide)
-		return attach_cpu(w->attach, slot->index, &all, 1, err);
+		return attach_cpu(w->attach, slot->index, &ALL, 1, err);
 	for (int i = 0; i < BIRTH_TRIES; i++) {
 		struct tids before, after;
 		bool whole = false;
@@ -152,7 +151,9 @@ static int open_events(struct cpuwatch *w, struct cpu_slot *slot, struct err *er
 		}
 		free(before.tid);
 		if (whole)
-			return 0;
+			return attach_has(w->attach, ALL) ?
+				       attach_cpu(w->attach, slot->index, &ALL, 1, err) :
+				       0;
 		attach_close_cpu(w->attach, slot->index);
 		if (r < 0)
 			return r;
@@ -230,7 +231,7 @@ static void unwatched(struct cpuwatch *w, uint64_t now, struct cpus *ret)
 	for (uint32_t i = 0; i < c->n_slots; i++) {
 		struct cpu_slot *s = &c->slots[i];
 
-		if (w->wide && !cpus_has(ret, s->cpu))
+		if (attach_has(w->attach, ALL) && !cpus_has(ret, s->cpu))
 			atomic_store(&s->gone_ns, now);
 		if (slot_watched(s))
 			cpus_del(ret, s->cpu);

@@ -125,14 +125,21 @@ bool perf_event_is_switch(const struct perf_event_attr *attr)
 
 bool perf_event_is_clock(const struct perf_event_attr *attr)
 {
-	return attr->type == PERF_TYPE_SOFTWARE &&
-	       (attr->config == PERF_COUNT_SW_CPU_CLOCK ||
-		attr->config == PERF_COUNT_SW_TASK_CLOCK);
+	return attr->type == PERF_TYPE_SOFTWARE && (attr->config == PERF_COUNT_SW_CPU_CLOCK ||
+						    attr->config == PERF_COUNT_SW_TASK_CLOCK);
 }
 
 int perf_event_open_in(const struct perf_event_attr *attr, pid_t tid, int cpu, int leader)
 {
 	long fd = syscall(SYS_perf_event_open, attr, tid, cpu, leader, PERF_FLAG_FD_CLOEXEC);
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+int perf_event_open_cgroup(const struct perf_event_attr *attr, int cgroup, int cpu)
+{
+	long fd = syscall(SYS_perf_event_open, attr, cgroup, cpu, -1,
+			  PERF_FLAG_FD_CLOEXEC | PERF_FLAG_PID_CGROUP);
 
 	return fd < 0 ? -errno : (int)fd;
 }
@@ -393,6 +400,11 @@ void perf_ring_close(struct perf_ring *r)
 		close(r->fd);
 	r->page = NULL;
 	r->fd = -1;
+}
+
+void perf_event_restart(int fd, uint64_t value)
+{
+	ioctl(fd, PERF_EVENT_IOC_PERIOD, &value);
 }
 
 int perf_ring_attach(const struct perf_ring *r, int fd)

@@ -62,6 +62,10 @@ int perf_event_open_fd(const struct perf_event_attr *attr, pid_t tid, int cpu);
 /* The same in the group of @leader, which is open for the same thread and CPU; -1: none. */
 int perf_event_open_in(const struct perf_event_attr *attr, pid_t tid, int cpu, int leader);
 
+/* The same for the tasks of a cgroup on @cpu: @cgroup is its folder, open, of the perf_event
+ * hierarchy or of cgroup v2. */
+int perf_event_open_cgroup(const struct perf_event_attr *attr, int cgroup, int cpu);
+
 /* Could it be opened? It is opened asleep, and closed: one that runs may keep its CPU in
  * interrupts (a timer of 10 us, in a virtual machine), so that it is never closed. 0 or
  * -errno. */
@@ -98,6 +102,10 @@ void perf_ring_close(struct perf_ring *r);
 /* An event of its own, @attr on @tid and @cpu (-1: any), with its ring. 0 or -errno. */
 int perf_ring_map(struct perf_ring *r, const struct perf_event_attr *attr, pid_t tid, int cpu,
 		  size_t pages);
+
+/* Begin a new period of event @fd, of @value from now on: a frequency for events whose
+ * frequency the kernel adapts, else a period. Fast on the CPU that the event counts on. */
+void perf_event_restart(int fd, uint64_t value);
 
 /* Redirect event @fd into @r. 0 or -errno. */
 int perf_ring_attach(const struct perf_ring *r, int fd);

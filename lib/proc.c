@@ -417,6 +417,21 @@ bool proc_lives(pid_t pid)
 }
 
 /* Field 22. */
+int proc_times(pid_t pid, uint64_t *user, uint64_t *kernel)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *fields = stat_fields(pid, pid, &text);
+	unsigned long long u, k, cu, ck;
+
+	/* Fields 14 to 17: utime, stime, cutime, cstime. */
+	if (!fields || sscanf(fields, "%*c%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%llu%llu%llu%llu", &u,
+			      &k, &cu, &ck) != 4)
+		return -ESRCH;
+	*user = u + cu;
+	*kernel = k + ck;
+	return 0;
+}
+
 uint64_t proc_age_ns(pid_t pid)
 {
 	_cleanup_free_ char *text = NULL;

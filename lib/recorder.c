@@ -86,6 +86,8 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	r->o = *o;
 	sort_tids(&r->o);
 	r->session = session;
+	r->filter = (struct stranger_filter){ -1, -1 };
+	r->cgroup = -1;
 	r->config.kick = kick;
 	r->tracker.note = o->note;
 	for (size_t i = 0; i < RECORDER_MAX_PIDS; i++)
@@ -137,6 +139,9 @@ void recorder_destroy(struct recorder *r)
 	free((void *)(uintptr_t)r->config.last_in);
 	free((void *)(uintptr_t)r->config.last_map);
 	ours_destroy(r->config.ours);
+	stranger_filter_deinit(&r->filter);
+	if (r->cgroup >= 0)
+		close(r->cgroup);
 	free(r);
 }
 
@@ -212,8 +217,13 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 		tracker_new(&r->tracker, m->pid);
 		break;
 	case CTL_EXIT:
-		if (!others_live(m->pid))
+		if (!others_live(m->pid)) {
 			tracker_gone(&r->tracker, m->pid);
+			ours_set(r->config.ours, m->pid, false);
+		}
+		break;
+	case CTL_BIRTHS:
+		recorder_go_over(r);
 		break;
 	case CTL_UNKNOWN:
 		/* A process never seen, or in a PID namespace a thread never seen. */
@@ -404,6 +414,8 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, 
 	oldend_stop(r->oldend);
 	if (r->resolver)
 		resolver_stop(r->resolver, &ret->counts);
+	if (code == 0)
+		recorder_balance(r, ret);
 	fill_summary(r, ret);
 	return code;
 }

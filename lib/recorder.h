@@ -38,6 +38,7 @@ struct recorder_summary {
 	double duration, cpu; /* seconds */
 	double rss;	      /* MiB, peak */
 	bool target_ended;
+	uint64_t uncounted; /* samples that are missing from what the events counted */
 };
 
 struct recorder;

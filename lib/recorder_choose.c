@@ -12,11 +12,19 @@
 #include "places.h"
 #include "proc.h"
 #include "recorder_int.h"
+#include "target_cgroup.h"
 
 enum {
 	STACK_BYTES = 1024, /* hold what the innermost eval loop keeps on the C stack */
 	RING_MS = 60, /* of samples: a hypervisor, or who is more urgent, keeps readers off */
 };
+
+static int by_value(const void *a, const void *b)
+{
+	const pid_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
 
 static void prepare_preempt(const struct recorder *r)
 {
@@ -202,7 +210,7 @@ static int choose_all(struct recorder *r, struct err *err)
 	return 0;
 }
 
-static void go_wide(struct recorder *r)
+static void use_cpu_events(struct recorder *r)
 {
 	note_say(&r->o.note, "%s", r->plan.why);
 	r->perf.inherit = false;
@@ -226,6 +234,107 @@ static int first_cpus(struct recorder *r, struct err *err)
 			  0;
 }
 
+/* Interrupts a second on a busy CPU by the events that may count there; 0: not known. */
+static uint64_t interrupt_rate(const struct session *s)
+{
+	uint64_t rate = 0;
+
+	for (size_t i = 0; i < s->n_events; i++) {
+		const struct perf_event_attr *a = &s->events[i].attr;
+		bool clock = perf_event_is_clock(a);
+
+		if (!event_place_may(&s->events[i], &s->how[i]))
+			continue;
+		if (!a->freq && !clock)
+			return 0;
+		rate += a->freq ? a->sample_freq : 1000000000 / a->sample_period;
+	}
+	return rate;
+}
+
+static bool some_may(const struct session *s)
+{
+	for (size_t i = 0; i < s->n_events; i++)
+		if (event_place_may(&s->events[i], &s->how[i]))
+			return true;
+	return false;
+}
+
+/* The cgroup that the targets have to themselves, if they have one. */
+static int own_cgroup(struct recorder *r)
+{
+	struct targets *t = &r->tracker.targets;
+	_cleanup_free_ pid_t *pids = calloc(t->n_all + 1, sizeof(*pids));
+	size_t n = 0;
+
+	for (size_t i = 0; pids && i < t->n_all; i++)
+		if (targets_find(t, t->all[i]->pid) == t->all[i] && proc_lives(t->all[i]->pid))
+			pids[n++] = t->all[i]->pid;
+	if (n)
+		qsort(pids, n, sizeof(*pids), by_value);
+	return n ? target_cgroup_open(pids, n) : -ENOENT;
+}
+
+/* Which events count on CPUs, before it is planned what all of them need. */
+static void choose_place(struct recorder *r, bool wide)
+{
+	struct session *s = r->session;
+	struct place_facts f = {
+		.eligible = some_may(s),
+		.follows = !r->o.n_tids && !has_probe(r),
+		.stops = r->capture->stops,
+		.wide = wide && r->attach.witness,
+		.rate = interrupt_rate(s),
+	};
+	char why[256];
+
+	if (f.eligible && f.follows && f.wide && !f.stops && !r->o.child)
+		r->cgroup = own_cgroup(r);
+	f.cgroup = r->cgroup >= 0;
+	if (f.eligible && f.follows && f.wide && !f.stops && !f.cgroup)
+		f.filter = stranger_filter_init(&r->filter) == 0;
+	r->place = event_place_choose(&f, why);
+	r->place_facts = f;
+	snprintf(r->place_why, sizeof(r->place_why), "%s: %s",
+		 r->place == PLACE_THREADS	 ? "events on threads" :
+		 r->place == PLACE_THREADS_FIRST ? "events on threads at first" :
+						   "events on CPUs",
+		 why);
+	s->place = r->place_why;
+	for (size_t i = 0; r->place != PLACE_THREADS && i < s->n_events; i++)
+		s->how[i].on_cpus = event_place_may(&s->events[i], &s->how[i]);
+}
+
+/* What a thread needs on a CPU, and what CPUs need besides. */
+static void add_wants(const struct recorder *r, struct attach_wants *w)
+{
+	w->cpus = (size_t)cpus_count(&r->cpus);
+	w->events = r->o.n_events + r->attach.witness;
+	if (r->place == PLACE_THREADS_FIRST)
+		w->events += r->o.n_events;
+	if (r->place != PLACE_THREADS)
+		w->others += w->cpus * r->o.n_events;
+	w->ring = r->o.freq ? r->o.value * r->perf.stack * RING_MS / 1000 : 0;
+	w->others += r->o.n_pids + (r->capture->stops ? w->cpus : 0); /* pidfds, handovers */
+	if (r->session->places)
+		w->others += PLACES_FDS;
+	w->may_add = r->attach.witness && r->place == PLACE_THREADS;
+}
+
+/* Counting on threads besides needs more descriptors than there are: do without. */
+static void give_up_place(struct recorder *r)
+{
+	r->place = PLACE_THREADS;
+	snprintf(r->place_why, sizeof(r->place_why), "%s",
+		 "events on CPUs only: threads would need too many descriptors");
+	for (size_t i = 0; i < r->session->n_events; i++)
+		r->session->how[i].on_cpus = false;
+	stranger_filter_deinit(&r->filter);
+	if (r->cgroup >= 0)
+		close(r->cgroup);
+	r->cgroup = -1;
+}
+
 /* Before there are threads that share the descriptors. */
 static int plan(struct recorder *r, struct err *err)
 {
@@ -233,26 +342,25 @@ static int plan(struct recorder *r, struct err *err)
 	struct attach_limits limits;
 	_cleanup_free_ pid_t *tids = NULL;
 	int ret = first_cpus(r, err);
+	bool wide;
 
 	if (ret == 0)
 		ret = cpuwatch_threads(&r->cpuwatch, &tids, &w.threads);
 	if (ret < 0)
 		return ret;
-	w.cpus = (size_t)cpus_count(&r->cpus);
 	r->attach.witness = !r->capture->stops && events_can_witness(r->session, r->o.pids[0]);
-	w.events = r->o.n_events + r->attach.witness;
-	w.ring = r->o.freq ? r->o.value * r->perf.stack * RING_MS / 1000 : 0;
-	w.others = r->o.n_pids + (r->capture->stops ? w.cpus : 0); /* pidfds, handovers */
-	if (r->session->places)
-		w.others += PLACES_FDS;
-	w.may_add = r->attach.witness;
-	limits = attach_limits_now(!r->capture->stops && !r->o.child && !has_address(r) &&
-				   events_can_wide(r->session, cpus_next(&r->cpus, 0)));
+	wide = !r->capture->stops && !has_address(r) &&
+	       events_can_wide(r->session, cpus_next(&r->cpus, 0));
+	choose_place(r, wide);
+	add_wants(r, &w);
+	limits = attach_limits_now(wide && !r->o.child);
 	ret = attach_plan_make(&w, &limits, &r->plan, err);
 	if (ret < 0)
 		return ret;
-	if (r->plan.wide)
-		go_wide(r);
+	if (r->plan.wide) {
+		give_up_place(r);
+		use_cpu_events(r);
+	}
 	r->attach.counter = r->plan.more && events_can_count(r->session);
 	if (r->attach.counter)
 		r->session->flags |= SESSION_COUNTED;

@@ -11,8 +11,14 @@
 #include "capture/oldend.h"
 #include "capture/tracer.h"
 #include "cpuwatch.h"
+#include "event_place.h"
 #include "recorder.h"
 #include "tracker.h"
+
+/* CPU time of the targets, in clock ticks. */
+struct cpu_ticks {
+	uint64_t user, kernel;
+};
 
 struct recorder {
 	struct recorder_options o;
@@ -26,6 +32,13 @@ struct recorder {
 	struct perf_options perf;
 	struct cpus cpus; /* watched from the beginning */
 	struct cpuwatch cpuwatch;
+	enum event_place place;
+	struct place_facts place_facts;
+	char place_why[300];
+	struct stranger_filter filter;		     /* of events on CPUs */
+	int cgroup;				     /* the folder of the targets' own; -1 */
+	uint64_t counted_before[SESSION_MAX_EVENTS]; /* occurrences before the begin */
+	struct cpu_ticks ticks_before, ticks_after;
 	struct queue own;      /* the control thread's records for the resolver */
 	struct queue traced;   /* the tracer's messages to the control thread */
 	struct oldend *oldend; /* with more than READER_FRAMES wanted */
@@ -45,7 +58,19 @@ int recorder_choose(struct recorder *r, struct err *err);
 int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 		   struct err *err);
 
+/* recorder_start.c: from now on CPUs take the samples that threads took. */
+void recorder_go_over(struct recorder *r);
+
 /* recorder_start.c: nothing is sampled any more, and nobody held. */
 void recorder_detach(struct recorder *r);
+
+/* recorder_balance.c: what occurred before the one and after the other is no part of the
+ * recording. */
+void recorder_begin_counting(struct recorder *r);
+void recorder_end_counting(struct recorder *r);
+
+/* recorder_balance.c: after the readers have ended: fills in what is uncounted, and says what
+ * to do if it is much. */
+void recorder_balance(const struct recorder *r, struct recorder_summary *ret);
 
 #endif

@@ -150,9 +150,13 @@ static int attach(struct recorder *r, struct err *err)
 		.inherit = r->perf.inherit,
 		.witness = r->attach.witness,
 		.counter = r->attach.counter,
+		.split = r->place != PLACE_THREADS,
+		.early = r->place == PLACE_THREADS_FIRST,
+		.cgroup = r->cgroup,
+		.filter = r->filter.program >= 0 ? &r->filter : NULL,
 	};
 	if (r->plan.wide)
-		return attach_wide(&r->attach, err);
+		return attach_cpus(&r->attach, err);
 	if (!r->capture->stops)
 		return attach_all(r, err);
 	c.signal = choose_signal(r, err);
@@ -217,8 +221,35 @@ void recorder_detach(struct recorder *r)
 	/* Who runs from here on leaves no record of it: nothing is exact any more. */
 	atomic_store(&r->config.blind_ns, UINT64_MAX);
 	attach_disable(&r->attach);
+	recorder_end_counting(r);
 	tell_shares(r);
 	tell_missed(r);
+}
+
+/* Threads take the samples until CPUs do, so that none is taken twice. */
+static int start_on_cpus(struct recorder *r, struct err *err)
+{
+	int ret = attach_cpus(&r->attach, err);
+
+	if (ret == 0)
+		atomic_store(&r->config.over_ns, now_ns());
+	return ret;
+}
+
+void recorder_go_over(struct recorder *r)
+{
+	struct err err;
+
+	if (start_on_cpus(r, &err) < 0) {
+		note_say(&r->o.note, "events stay on threads: %s", err.text);
+		return;
+	}
+	attach_end_early(&r->attach);
+	note_say(&r->o.note,
+		 "threads are born often, and would be sampled too rarely by events of their "
+		 "own: "
+		 "from now on events count on CPUs, at the cost of an interrupt a period to "
+		 "whatever runs there");
 }
 
 /* Events that see all: what is there belongs to us, children since the last look too. */
@@ -256,6 +287,11 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 			c->tape = true;
 	atomic_init(&c->start_ns, UINT64_MAX);
 	atomic_init(&c->end_ns, UINT64_MAX);
+	atomic_init(&c->over_ns, UINT64_MAX);
+	c->split = r->attach.split;
+	c->early = r->attach.early;
+	c->filter = r->attach.filter;
+	c->child = r->o.child ? r->o.pids[0] : 0;
 	c->last_in = calloc(LAST_IN, sizeof(*c->last_in));
 	c->ids = &r->attach.ids;
 	if (c->oldends)
@@ -263,7 +299,7 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	if (!c->last_in || (c->oldends && !c->last_map))
 		return -ENOMEM;
 	r->attach.readers = c->tell_threads ? c : NULL;
-	return r->plan.wide ? claim(r) : 0;
+	return r->plan.wide || c->split ? claim(r) : 0;
 }
 
 /* On the resolver's thread, which wakes up anyway: a reader inside a read is worth a look
@@ -367,12 +403,17 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 		ret = oldend_start(r->oldend);
 	if (ret == 0)
 		await_readers(r);
+	if (ret < 0)
+		return err_set(err, ret, "can't start the readers: %s", strerror(-ret));
+	if (r->place == PLACE_CPUS || r->place == PLACE_CGROUP)
+		ret = start_on_cpus(r, err);
+	if (ret < 0)
+		return ret;
+	recorder_begin_counting(r);
 	/* Only from here on can a thread be held at its sample: what came before
 	 * belongs to the attaching, not to the recording. */
 	r->session->start_ns = now_ns();
 	atomic_store(&r->config.start_ns, r->session->start_ns);
-	if (ret < 0)
-		return err_set(err, ret, "can't start the readers: %s", strerror(-ret));
 	ret = watch_ends(r, err);
 	if (ret == 0 && r->tracer)
 		tracer_go(r->tracer, !r->o.child);

@@ -42,6 +42,7 @@ struct event_how {
 	bool probe;	/* an instruction of the target's that is a breakpoint meanwhile */
 	bool jumps;	/* ... that goes elsewhere */
 	bool some_cpus; /* only on these */
+	bool on_cpus;	/* its samples come from an event on each CPU; threads only count it */
 	struct cpus cpus;
 };
 
@@ -52,6 +53,7 @@ struct session {
 	size_t n_events;
 	const char *capture;	 /* "preempt", "stop", "async" */
 	const char *capture_why; /* why not a better one, or "" */
+	const char *place;	 /* where events count, and why: a sentence for -v */
 	int argc;
 	char **argv;	   /* the command line, for the header */
 	uint64_t start_ns; /* CLOCK_MONOTONIC */
@@ -59,6 +61,13 @@ struct session {
 	/* Where native frames' code is noted, to get its lines; NULL: without. Borrowed. */
 	struct places *places;
 };
+/* The number that event_ids has for samples of event @e which threads take although CPUs will;
+ * the witness's is n_events. */
+static inline uint32_t session_early_number(const struct session *s, size_t e)
+{
+	return (uint32_t)(s->n_events + 1 + e);
+}
+
 enum session_flags {
 	SESSION_LINES = 1 << 0,	     /* folded: file:line, else file */
 	SESSION_THREADS = 1 << 1,    /* keep threads apart */

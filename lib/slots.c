@@ -28,6 +28,8 @@ static int slot_init(struct reader_config *c, int cpu, struct err *err)
 
 	*s = (struct cpu_slot){ .cpu = cpu, .index = c->n_slots };
 	s->ring.fd = s->handover.posted = -1;
+	for (size_t e = 0; e < SESSION_MAX_EVENTS; e++)
+		atomic_init(&s->sampler[e], -1);
 	if (queue_init(&s->queue, c->queue_bytes) == 0 &&
 	    queue_init(&s->ctl, CTL_QUEUE_BYTES) == 0 &&
 	    (!c->oldends || queue_init(&s->deep, DEEP_QUEUE_BYTES) == 0) &&

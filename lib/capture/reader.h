@@ -19,6 +19,7 @@
 #include "../pystack.h"
 #include "../queue.h"
 #include "../sample.h"
+#include "../stranger_filter.h"
 #include "../target.h"
 #include "capture.h"
 #include "guard.h"
@@ -106,6 +107,7 @@ enum ctl_type {
 	CTL_EXIT,
 	CTL_UNKNOWN,
 	CTL_BEGUN,
+	CTL_BIRTHS, /* threads are born so often that events should count on CPUs */
 	CTL_THREAD, /* with tell_threads: one more in @pid, @ptid */
 	CTL_ENDED,  /* ... and @ptid is gone */
 };
@@ -137,7 +139,16 @@ struct reader_config {
 	_Atomic bool over_budget;	   /* set once */
 	_Atomic(struct event_ids *) *ids;  /* with several events */
 	struct ours *ours;		   /* events see all of a CPU; else NULL */
-	const pid_t *tids;		   /* ... these threads are wanted; none: all */
+	/* Only samples are of all that a CPU runs, other records of the targets' threads. */
+	bool split;
+	const struct stranger_filter *filter; /* told of strangers; or NULL */
+	bool early;		  /* threads take samples, and CPUs may do so later: */
+	_Atomic uint64_t over_ns; /* from then on CPUs do; UINT64_MAX: not yet */
+	_Atomic uint32_t births;  /* of threads and processes so far */
+	_Atomic bool births_told; /* CTL_BIRTHS was sent */
+	pid_t child;		  /* our own, no target before its exec; 0: none */
+	_Atomic bool child_execed;
+	const pid_t *tids; /* ... these threads are wanted; none: all */
 	size_t n_tids;
 	_Atomic uint64_t *last_in;  /* LAST_IN slots: when a thread was last seen starting */
 	_Atomic uint64_t *last_map; /* with @oldends the same: when it last mapped memory */
@@ -148,6 +159,12 @@ struct reader_config {
 	_Atomic uint32_t n_slots; /* only grows */
 };
 enum { LAST_IN = 8192 };
+
+/* An event's samples that a CPU's reader has taken from its ring, of targets and in time,
+ * whatever became of them, and what they stand for. The reader writes, others read. */
+struct seen {
+	_Atomic uint64_t n, period;
+};
 
 /* A CPU's ring and queues; outlives its readers. */
 struct cpu_slot {
@@ -166,6 +183,8 @@ struct cpu_slot {
 	_Atomic bool dropping;	     /* the ring gets room, and blind_ns does not tell yet */
 	_Atomic uint64_t watched_ns; /* since then all threads have events here; 0: not yet */
 	_Atomic uint64_t gone_ns;    /* events on the CPU itself are gone, if watched before */
+	struct seen seen[SESSION_MAX_EVENTS];
+	_Atomic int sampler[SESSION_MAX_EVENTS]; /* this CPU's own events; -1: none */
 	pid_t hotplug; /* the kernel's thread that takes them away; 0: not known */
 };
 

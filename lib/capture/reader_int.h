@@ -53,6 +53,9 @@ struct reader {
 	uint64_t looked_ns;	     /* at the other readers */
 	uint64_t *looked;	     /* their guards then */
 	bool unfit; /* this thread is not where or what the capture needs: holds nobody */
+	uint32_t sampled; /* bit e: since the last drain, by this CPU's own event e */
+	uint64_t way_out; /* ns: the longest from such a sample to where its thread was held */
+	uint64_t random;  /* state of a generator */
 	bool code_lost;
 	raddr rest_at; /* of the stack bytes that did not come with a sample */
 	uint32_t rest_n;

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * attach_count - what the events of the attached threads and CPUs counted.
+ */
+#include "attach_int.h"
+
+/* What read() of an event gives; a group's others follow. */
+struct reading {
+	uint64_t value, enabled, running, more[2 * SESSION_MAX_EVENTS + 2];
+};
+
+/* False: there is none. */
+static bool read_event(int fd, uint64_t read_format, struct reading *ret)
+{
+	if (fd < 0 || read(fd, ret, sizeof(*ret)) < 3 * 8)
+		return false;
+	/* A group's number of values comes first, its leader's value fourth. */
+	if (read_format & PERF_FORMAT_GROUP)
+		ret->value = ret->more[0];
+	return true;
+}
+
+uint64_t attach_count_of(const struct attach *a, const struct attached *t, size_t e)
+{
+	uint64_t count = 0;
+	struct reading now;
+
+	for (size_t i = e; t->fds && i < attach_per_thread(a); i += attach_per_cpu(a))
+		if (read_event(t->fds[i], a->session->events[e].attr.read_format, &now))
+			count += now.value;
+	return count;
+}
+
+/* Do the samples of event @e come from the CPUs' own events, or from this thread's? */
+static bool samples(const struct attach *a, const struct attached *t, size_t e)
+{
+	return !a->split || a->session->how[e].on_cpus == (t->tid == ALL);
+}
+
+double attach_share(const struct attach *a, size_t e)
+{
+	uint64_t enabled = 0, running = 0;
+	struct reading now;
+
+	for (size_t t = 0; t < a->n_attached; t++) {
+		const struct attached *at = &a->attached[t];
+		/* That of a thread and a CPU is enabled on whichever CPU the thread is. */
+		uint64_t part = at->tid == ALL ? 1 : a->n_slots;
+
+		for (size_t i = e; samples(a, at, e) && i < attach_per_thread(a);
+		     i += attach_per_cpu(a))
+			if (read_event(at->fds[i], 0, &now)) {
+				enabled += now.enabled / part;
+				running += now.running;
+			}
+	}
+	return enabled ? (double)running / (double)enabled : 1;
+}
+
+uint64_t attach_count(const struct attach *a, size_t e)
+{
+	uint64_t count = a->ended_count[e];
+
+	for (size_t t = 0; t < a->n_attached; t++)
+		if (!a->split || a->attached[t].tid != ALL)
+			count += attach_count_of(a, &a->attached[t], e);
+	return count;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * stranger_filter - a small BPF program that keeps samples of processes that are no targets
+ * out of the rings, for events that count all that a CPU runs.
+ *
+ * A process is a stranger for a while only: then one more of its samples passes, and whoever
+ * sees it decides anew. So a process that nobody knows yet, such as a target's new child,
+ * always passes, and a number that a new process has taken over heals by itself. The program
+ * does not look at memory, of the kernel or of anybody else. Source: include/uapi/linux/bpf.h,
+ * and kernel/trace/bpf_trace.c for what a program of type BPF_PROG_TYPE_PERF_EVENT may call.
+ */
+#ifndef STRANGER_FILTER_H
+#define STRANGER_FILTER_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct stranger_filter {
+	int map, program; /* descriptors; -1: there is no filter */
+};
+
+/* Load it. 0; -EPERM: CAP_BPF and CAP_PERFMON are needed; or another -errno. */
+int stranger_filter_init(struct stranger_filter *f);
+void stranger_filter_deinit(struct stranger_filter *f);
+
+/* Put it on event @fd, which is no tracepoint and no probe. Without a filter it does nothing.
+ * 0 or -errno. */
+int stranger_filter_attach(const struct stranger_filter *f, int fd);
+
+/* Samples of process @pid are dropped until @until_ns (CLOCK_MONOTONIC), UINT64_MAX: for ever.
+ * Any thread; allocates nothing. Without a filter it does nothing. */
+void stranger_filter_add(const struct stranger_filter *f, pid_t pid, uint64_t until_ns);
+
+#endif

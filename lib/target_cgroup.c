@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * target_cgroup - from /proc/PID/cgroup to a folder below a mounted hierarchy, cgroups(7).
+ */
+#include "target_cgroup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <mntent.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base.h"
+#include "proc.h"
+
+enum { DEPTH = 64 };
+
+/* The path of @pid's cgroup in the hierarchy of perf_event (v1) or, with @v2, in cgroup v2. */
+static bool path_in(pid_t pid, bool v2, char *ret, size_t size)
+{
+	_cleanup_free_ char *text = NULL;
+	char file[64], *save = NULL;
+	size_t n;
+
+	snprintf(file, sizeof(file), "/proc/%d/cgroup", pid);
+	if (proc_read_file(file, &text, &n) < 0)
+		return false;
+	for (char *line = strtok_r(text, "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save)) {
+		char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
+
+		if (!path)
+			continue;
+		*path++ = '\0';
+		if (v2 ? strcmp(line, "0:") != 0 : !strstr(names, "perf_event"))
+			continue;
+		snprintf(ret, size, "%s", path);
+		return true;
+	}
+	return false;
+}
+
+/* Where that hierarchy is mounted. */
+static bool mount_of(bool v2, char *ret, size_t size)
+{
+	FILE *f = setmntent("/proc/self/mounts", "r");
+	bool found = false;
+	struct mntent *m;
+
+	while (f && !found && (m = getmntent(f))) {
+		found = v2 ? !strcmp(m->mnt_type, "cgroup2") :
+			     !strcmp(m->mnt_type, "cgroup") && hasmntopt(m, "perf_event");
+		if (found)
+			snprintf(ret, size, "%s", m->mnt_dir);
+	}
+	if (f)
+		endmntent(f);
+	return found;
+}
+
+/* nftw() has no argument of the caller's. */
+static _Thread_local struct {
+	const pid_t *pids;
+	size_t n, found;
+	bool others;
+} walk;
+
+static int by_value(const void *a, const void *b)
+{
+	const pid_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static int look_into(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	char file[PATH_MAX];
+	long pid;
+	FILE *f;
+
+	(void)st;
+	(void)at;
+	if (type != FTW_D)
+		return 0;
+	snprintf(file, sizeof(file), "%s/cgroup.procs", path);
+	f = fopen(file, "re");
+	while (f && !walk.others && fscanf(f, "%ld", &pid) == 1) {
+		pid_t one = (pid_t)pid;
+
+		walk.others = !bsearch(&one, walk.pids, walk.n, sizeof(one), by_value);
+		walk.found++;
+	}
+	if (f)
+		fclose(f);
+	return walk.others;
+}
+
+/* Are exactly these processes in the cgroup at @path and below? */
+static bool is_own(const char *path, const pid_t *pids, size_t n)
+{
+	walk.pids = pids;
+	walk.n = n;
+	walk.found = 0;
+	walk.others = false;
+	return nftw(path, look_into, DEPTH, FTW_PHYS) == 0 && walk.found == n;
+}
+
+int target_cgroup_open(const pid_t *pids, size_t n)
+{
+	char mount[PATH_MAX / 2], path[PATH_MAX / 2], other[PATH_MAX / 2], folder[PATH_MAX];
+	bool v2 = !mount_of(false, mount, sizeof(mount));
+	int fd;
+
+	if (!n || (v2 && !mount_of(true, mount, sizeof(mount))) ||
+	    !path_in(pids[0], v2, path, sizeof(path)) || !strcmp(path, "/"))
+		return -ENOENT;
+	for (size_t i = 1; i < n; i++)
+		if (!path_in(pids[i], v2, other, sizeof(other)) || strcmp(path, other) != 0)
+			return -ENOENT;
+	snprintf(folder, sizeof(folder), "%s%s", mount, path);
+	if (!is_own(folder, pids, n))
+		return -ENOENT;
+	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}

@@ -1,0 +1,94 @@
+"""The profile as a whole: each thread and process counts by its CPU time, however short it lives, and what no sample
+stands for is told."""
+import json
+import math
+import os
+import re
+
+import harness
+from harness import Recorder, Target, check, each, is_root
+
+TURNS = [("thread", 0.2, 999), ("thread", 3, 499), ("thread", 8, 99), ("thread", 15, 999), ("fork", 8, 499)]
+SECONDS = 4
+SCRIPT = os.path.join(harness.TARGETS, "lives.py")
+
+
+def pythons(n):
+    """n of those there are, each as often as any other."""
+    there = [py for py in harness.wanted_pythons() if py.path]
+    return [there[i % len(there)] for i in range(n)]
+
+
+def counts_of(stacks):
+    """How many samples lie in burn_main() and in burn_fresh()."""
+    inside = {"burn_main": 0, "burn_fresh": 0}
+    for frames, count in stacks:
+        for name in {name for name, _, _ in harness.python_frames(frames)} & set(inside):
+            inside[name] += count
+    return inside["burn_main"], inside["burn_fresh"]
+
+
+def drawn(n, share):
+    """How far n independent draws lie from a share, at the most, in one of 15,000 tests."""
+    return 4 * math.sqrt(share * (1 - share) / max(n, 1))
+
+
+@harness.seconds(120)
+@each(turn=TURNS)
+def test_shares_do_not_depend_on_how_long_threads_live(turn):
+    if not is_root():
+        raise harness.Skip("events on CPUs need rights")
+    kind, ms, rate = turn
+    target = Target(pythons(len(TURNS))[TURNS.index(turn)], "lives.py", kind, ms, extensions=())
+    record = Recorder("-p", target.pid, "-F", rate, "-d", SECONDS, "-o", "a.folded", "-v")
+    run = record.wait().ok()
+    target.say("enough")
+    spent = json.loads(target.line("SPENT"))
+    main, fresh = counts_of(harness.read_folded(os.path.join(record.home, "a.folded")))
+    truth = spent["fresh"] / (spent["fresh"] + spent["main"])
+    share, n = fresh / max(main + fresh, 1), main + fresh
+    check(n > 50, "only %d samples: %s", n, run)
+    check(abs(share - truth) <= drawn(n, truth), "%.1f %% of %d samples are the fresh ones', %.1f %% of the time: %s",
+          100 * share, n, 100 * truth, run)
+    check("events on CPUs" in run.err or "events on threads at first" in run.err, "nothing tells where: %s", run)
+    return "%.1f %% of %d samples, %.1f %% of the time" % (100 * share, n, 100 * truth)
+
+
+def balance(run, spent, rate, user_only):
+    """All CPU time is a sample, or one of the losses. More than was used they may be: events count what a hypervisor takes."""
+    told = sum(run.n(key) for key in ("samples", "lost", "shed", "uncounted"))
+    want = (spent["user"] + (0 if user_only else spent["kernel"])) * rate
+    noise = 4 * math.sqrt(want) + 3
+    check(0.94 * want - noise <= told <= 1.4 * want + noise, "%d samples and losses of %.0f: %s", told, want, run)
+    return "%d samples, %d uncounted, of %.0f" % (run.n("samples"), run.n("uncounted"), want)
+
+
+@harness.seconds(120)
+@each(how=[("preempt", "thread", 0.5, 99), ("preempt", "fork", 5, 999), ("async", "thread", 0.5, 999),
+           ("preempt", "thread", 0.5, 9999)])
+def test_the_books_balance(how):
+    capture, kind, ms, rate = how
+    if capture == "preempt":
+        harness.need_fifo()
+    py = harness.newest_python().need()
+    run = Recorder("-F", rate, "--capture", capture, "-o", "a.folded", "-v", "--", py, SCRIPT, kind, ms,
+                   2).wait().ok()
+    spent = json.loads(re.search("SPENT (.*)", run.out).group(1))
+    return balance(run, spent, rate, False)
+
+
+@harness.seconds(120)
+def test_an_ordinary_user_is_told_what_is_missing():
+    """Events on threads lose what is left of a period when a thread ends."""
+    harness.need_root()
+    harness.need_events_for_all()
+    py = harness.debian_python().need()
+    binary, home = harness.for_nobody()
+    script = os.path.join(home, "lives.py")
+    with open(SCRIPT) as source:
+        harness.write(script, source.read())
+    run = Recorder("-F", 499, "-o", "a.folded", "--", py, script, "thread", 0.5, 2, home=home, binary=binary, user=harness.NOBODY).wait().ok()
+    spent = json.loads(re.search("SPENT (.*)", run.out).group(1))
+    check(run.n("uncounted") > 0.1 * run.n("samples"), "threads of half a millisecond lose nothing: %s", run)
+    check("uncounted" in run.err and "CAP_PERFMON" in run.err or "as root" in run.err, "no advice: %s", run)
+    return balance(run, spent, 499, True)

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * event_place: where events count, for every combination of rights and wishes, and when births
+ * make them go over to CPUs.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "event_place.h"
+
+static const struct place_facts all = {
+	.eligible = true, .follows = true, .wide = true, .filter = true, .rate = 99
+};
+
+static void expect(struct place_facts f, enum event_place want, const char *word)
+{
+	char why[256];
+
+	assert_int_equal(event_place_choose(&f, why), want);
+	assert_non_null(strstr(why, word));
+}
+
+static void test_rights_and_wishes(void **state)
+{
+	struct place_facts f = all;
+
+	(void)state;
+	expect(f, PLACE_CPUS, "less than a period");
+	f.rate = PLACE_CHEAP_HZ;
+	expect(f, PLACE_CPUS, "");
+	f.rate = PLACE_CHEAP_HZ + 1;
+	expect(f, PLACE_THREADS_FIRST, "born often");
+	f.rate = 0;
+	expect(f, PLACE_THREADS_FIRST, "");
+	f.rate = PLACE_MOST_HZ;
+	expect(f, PLACE_THREADS_FIRST, "");
+	f.rate = PLACE_MOST_HZ + 1;
+	expect(f, PLACE_THREADS, "1000 Hz");
+	f.cgroup = true; /* costs nobody anything, at any rate, and needs no filter */
+	expect(f, PLACE_CGROUP, "cgroup");
+	f.filter = false;
+	expect(f, PLACE_CGROUP, "cgroup");
+	f.wide = false;
+	expect(f, PLACE_THREADS, "CAP_PERFMON");
+}
+
+static void test_what_forbids(void **state)
+{
+	struct place_facts f = all;
+
+	(void)state;
+	f.filter = false;
+	expect(f, PLACE_THREADS, "CAP_BPF");
+	f.wide = false;
+	expect(f, PLACE_THREADS, "CAP_PERFMON");
+	f = all, f.stops = true;
+	expect(f, PLACE_THREADS, "capture stop");
+	f = all, f.follows = false;
+	expect(f, PLACE_THREADS, "-t");
+	f = all, f.eligible = false, f.cgroup = true;
+	expect(f, PLACE_THREADS, "each occurrence");
+}
+
+static struct event_info event(uint32_t type, bool freq, uint64_t value)
+{
+	return (struct event_info){
+		.attr = { .type = type, .freq = freq, .sample_period = value }
+	};
+}
+
+static void test_which_events_may(void **state)
+{
+	struct event_how none = { 0 }, grouped = { .leader = 1 }, probe = { .probe = true };
+	struct event_info clock = event(PERF_TYPE_SOFTWARE, true, 99);
+	struct event_info cycles = event(PERF_TYPE_HARDWARE, false, 1000000);
+	struct event_info fault = event(PERF_TYPE_SOFTWARE, false, 1);
+	struct event_info access = event(PERF_TYPE_BREAKPOINT, false, 100);
+	struct event_info tracepoint = event(PERF_TYPE_TRACEPOINT, true, 99);
+
+	(void)state;
+	assert_true(event_place_may(&clock, &none));
+	assert_true(event_place_may(&cycles, &none));
+	assert_false(event_place_may(&cycles, &grouped));
+	assert_false(event_place_may(&cycles, &probe));
+	assert_false(event_place_may(&fault, &none));
+	assert_false(event_place_may(&access, &none));
+	assert_false(event_place_may(&tracepoint, &none));
+}
+
+static void test_births_that_matter(void **state)
+{
+	const uint64_t second = 1000000000;
+
+	(void)state;
+	assert_false(event_place_needed(0, 0, second));
+	assert_false(event_place_needed(3, 0, second)); /* a start is no habit */
+	assert_true(event_place_needed(4, 0, second));
+	assert_true(event_place_needed(62, 999, second));   /* turns of 8 ms */
+	assert_false(event_place_needed(5, 999, second));   /* of 100 ms */
+	assert_false(event_place_needed(20, 1000, second)); /* 1 % of the samples is lost */
+	assert_true(event_place_needed(21, 1000, second));
+	assert_false(event_place_needed(62, 1001, second)); /* too dear for others */
+	assert_true(event_place_needed(62, 2000, 2 * second));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rights_and_wishes),
+		cmocka_unit_test(test_what_forbids),
+		cmocka_unit_test(test_which_events_may),
+		cmocka_unit_test(test_births_that_matter),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
