@@ -4,8 +4,6 @@ import os
 import platform
 import time
 
-BEGIN, END = "<!-- tools/accuracy begins -->\n", "<!-- tools/accuracy ends -->\n"
-
 
 def many(n):
     return "{:,}".format(n).replace(",", " ")
@@ -60,12 +58,13 @@ def machine(command, minutes):
         "root" if os.geteuid() == 0 else "an ordinary user", minutes, command)
 
 
-def write(path, text):
-    """Replaces what stands between the two marker lines."""
+def write(path, text, part="tools/accuracy"):
+    """Replaces what stands between the two marker lines of that part."""
+    begins, ends = "<!-- %s begins -->\n" % part, "<!-- %s ends -->\n" % part
     with open(path) as file:
-        before, begin, rest = file.read().partition(BEGIN)
-    _, end, after = rest.partition(END)
+        before, begin, rest = file.read().partition(begins)
+    _, end, after = rest.partition(ends)
     if not begin or not end:
-        raise SystemExit("%s has no lines %s and %s" % (path, BEGIN.strip(), END.strip()))
+        raise SystemExit("%s has no lines %s and %s" % (path, begins.strip(), ends.strip()))
     with open(path, "w") as file:
-        file.write(before + BEGIN + text + END + after)
+        file.write(before + begins + text + ends + after)
