@@ -220,6 +220,8 @@ static void begin(struct pystack *p, struct rmem *below,
 	p->stamp++;
 	rmem_batch_init(&p->batch, below, p->bytes);
 	rmem_batch_put(&p->batch, p->known_at, p->known);
+	p->stack_at = p->known_at;
+	p->stack = p->known;
 	p->known = (struct bytes){ 0 };
 	p->mem = &p->batch.base;
 	if (saw) {
@@ -238,6 +240,40 @@ static struct pystack_junction junction(const struct pystack *p, const struct py
 	return (struct pystack_junction){ p->walked[w->n - 1], p->walked[i], w->next, tstate };
 }
 
+/* Names the frames that were walked, behind those that there are, if they are the thread's. */
+static enum pystack_end take_walk(struct pystack *p, const struct pystack_target *t,
+				  struct thread *th, const struct pywalk *w, uint32_t *n)
+{
+	uint32_t named = *n;
+	enum pystack_end end;
+
+	if (w->end == PYWALK_FAULT || w->end == PYWALK_BROKEN)
+		return w->end == PYWALK_FAULT ? PYSTACK_FAULT : PYSTACK_BROKEN;
+	codes_verify(p, t, th, w->n);
+	end = name_frames(p, 0, w->n, &named);
+	if (end != PYSTACK_BADCODE && !pystack_is_live(p, t, th, w))
+		return PYSTACK_BROKEN;
+	*n = named;
+	return end;
+}
+
+/* The same of the caller's frames, where an activation was published that is not filled in.
+ * @end: what became of the walk from there. */
+static enum pystack_end take_caller(struct pystack *p, const struct pystack_target *t,
+				    struct thread *th, enum pystack_end end, struct pywalk *w,
+				    struct pystack_result *r)
+{
+	struct pystack_anchor entered = { .at = w->cframe, .n = r->n };
+	struct pywalk caller = *w;
+
+	if (!pystack_entering(p, t, th, p->max_frames - r->n, &caller))
+		return end;
+	*w = caller;
+	if (r->n_anchors < PYWALK_MAX_FRAMES)
+		p->anchors[r->n_anchors++] = entered;
+	return name_frames(p, 0, w->n, &r->n);
+}
+
 /* One state's frames, behind those that there are. Its plan was fetched. */
 static enum pystack_end read_state(struct pystack *p, const struct pystack_target *t,
 				   struct thread *th, struct pystack_result *r)
@@ -254,15 +290,14 @@ static enum pystack_end read_state(struct pystack *p, const struct pystack_targe
 		r->first = w.first;
 	}
 	pystack_plan_next(th, t, p->walked, &w);
-	if (w.end == PYWALK_FAULT || w.end == PYWALK_BROKEN)
-		return w.end == PYWALK_FAULT ? PYSTACK_FAULT : PYSTACK_BROKEN;
+	end = take_walk(p, t, th, &w, &r->n);
+	if (end != PYSTACK_OK && end != PYSTACK_NOPYTHON)
+		end = take_caller(p, t, th, end, &w, r);
+	if (end != PYSTACK_OK && end != PYSTACK_NOPYTHON)
+		return end;
 	r->truncated = w.end == PYWALK_LIMIT;
 	if (r->truncated && w.n)
 		r->junction = junction(p, &w, th->tstate);
-	codes_verify(p, t, th, w.n);
-	end = name_frames(p, 0, w.n, &r->n);
-	if (end != PYSTACK_BADCODE && !pystack_is_live(p, t, th, &w))
-		return PYSTACK_BROKEN;
 	if (end == PYSTACK_OK)
 		find_anchors(p, t, th, &w, before, r);
 	return end;
