@@ -247,8 +247,10 @@ static enum pystack_end take_walk(struct pystack *p, const struct pystack_target
 	uint32_t named = *n;
 	enum pystack_end end;
 
-	if (w->end == PYWALK_FAULT || w->end == PYWALK_BROKEN)
-		return w->end == PYWALK_FAULT ? PYSTACK_FAULT : PYSTACK_BROKEN;
+	if (w->end == PYWALK_FAULT)
+		return PYSTACK_FAULT;
+	if (w->end == PYWALK_BROKEN && !pystack_is_exposed(p, t, w))
+		return PYSTACK_BROKEN;
 	codes_verify(p, t, th, w->n);
 	end = name_frames(p, 0, w->n, &named);
 	if (end != PYSTACK_BADCODE && !pystack_is_live(p, t, th, w))
@@ -298,6 +300,7 @@ static enum pystack_end read_state(struct pystack *p, const struct pystack_targe
 	r->truncated = w.end == PYWALK_LIMIT;
 	if (r->truncated && w.n)
 		r->junction = junction(p, &w, th->tstate);
+	r->switching |= w.end == PYWALK_BROKEN;
 	if (end == PYSTACK_OK)
 		find_anchors(p, t, th, &w, before, r);
 	return end;

@@ -44,13 +44,9 @@ static uint32_t exc_to_frame(const struct entry *e)
 	return pyoff_get(e->t->layout.gen.frame) - pyoff_get(e->t->layout.gen.exc_state);
 }
 
-/* Is @exc what the newest generator of the candidate keeps, or the thread if it has none? */
 static bool is_exc_of(const struct entry *e, raddr exc)
 {
-	for (uint32_t i = 0; i < e->w->n; i++)
-		if (e->p->walked[i].frame & PYFRAME_GENERATOR)
-			return exc + exc_to_frame(e) == pystack_frame_at(e->p, i);
-	return in_tstate(e, exc);
+	return pystack_is_exc_of(e->p, e->t, e->th, e->w, exc);
 }
 
 /* Where the data stack ends as far as the candidate is concerned; 0: unknown. */

@@ -147,7 +147,7 @@ void codes_begin(struct pystack *p, const struct pystack_target *t, struct threa
 void codes_verify(struct pystack *p, const struct pystack_target *t, struct thread *th,
 		  uint32_t n);
 
-/* pystack_live.c: */
+/* pystack_live.c: address of the @i'th frame that was walked. */
 static inline raddr pystack_frame_at(const struct pystack *p, uint32_t i)
 {
 	return p->walked[i].frame & ~(raddr)PYFRAME_BITS;
@@ -158,6 +158,16 @@ raddr pystack_end_of(const struct pystack *p, uint32_t i);
 
 /* pystack_live.c: the first frame from @i on that lies on the data stack; w->n: none. */
 uint32_t pystack_next_function(const struct pystack *p, const struct pywalk *w, uint32_t i);
+
+/* pystack_live.c: is @exc, a value of tstate.exc_info, what the newest generator of the walk
+ * keeps, or the thread if there is none? */
+bool pystack_is_exc_of(const struct pystack *p, const struct pystack_target *t,
+		       const struct thread *th, const struct pywalk *w, raddr exc);
+
+/* pystack_live.c: the walk ended in a frame without predecessor; because greenlet took the
+ * shims out, so that all function's frames are there? */
+bool pystack_is_exposed(struct pystack *p, const struct pystack_target *t,
+			const struct pywalk *w);
 
 /* pystack_entry.c: *@w is no stack; is it so because the thread is about to enter an activation
  * that is published and not yet filled in? Then *@w becomes its caller's walk, proven, its

@@ -95,10 +95,58 @@ static bool stacked(struct pystack *p, const struct pystack_target *t, const str
 	return next_with(p, w, i, boundary(t)) < j && is_frame(p, t, below, at);
 }
 
+bool pystack_is_exc_of(const struct pystack *p, const struct pystack_target *t,
+		       const struct thread *th, const struct pywalk *w, raddr exc)
+{
+	uint32_t i = next_with(p, w, 0, PYFRAME_GENERATOR);
+
+	if (i == w->n)
+		return exc - th->tstate < t->layout.tstate.size;
+	return exc - pyoff_get(t->layout.gen.exc_state) ==
+	       pystack_frame_at(p, i) - pyoff_get(t->layout.gen.frame);
+}
+
+/* From 3.12 on greenlet links the frames of a greenlet that it switches away from directly to
+ * each other, the oldest to none, until it is switched to. It has made frame objects of them
+ * all before; one that is not linked yet, or not any more, has none or is not its frame. */
+bool pystack_is_exposed(struct pystack *p, const struct pystack_target *t,
+			const struct pywalk *w)
+{
+	raddr last, object, frame;
+
+	if (!w->n || !pyoff_has(t->layout.frame.object))
+		return false;
+	last = p->walked[w->n - 1].frame;
+	if (last & (PYFRAME_SHIM | PYFRAME_GENERATOR) ||
+	    rmem_read_u64(p->mem, last + pyoff_get(t->layout.frame.object), &object) < 0 ||
+	    !object)
+		return false;
+	/* PyObject_HEAD ends with the type; then come f_back and f_frame. */
+	object += pyoff_get(t->layout.object.type) + 16;
+	return rmem_read_u64(p->mem, object, &frame) == 0 && frame == last;
+}
+
+/* Is nothing alive on the data stack and no generator that the walk lacks? */
+static bool has_newest(struct pystack *p, const struct pystack_target *t,
+		       const struct thread *th, const struct pywalk *w)
+{
+	const struct pylayout *l = &t->layout;
+	uint32_t i = pystack_next_function(p, w, 0);
+	raddr exc;
+
+	return i < w->n && pyoff_has(l->tstate.exc_info) && pyoff_has(l->gen.frame) &&
+	       pystack_frame_at(p, i) >= th->chunk && pystack_end_of(p, i) == th->top &&
+	       rmem_read_u64(p->mem, th->tstate + pyoff_get(l->tstate.exc_info), &exc) == 0 &&
+	       pystack_is_exc_of(p, t, th, w, exc);
+}
+
 bool pystack_is_live(struct pystack *p, const struct pystack_target *t, struct thread *th,
 		     const struct pywalk *w)
 {
 	if (t->walk.cf_frame == PYWALK_NONE)
 		return true;
+	/* While greenlet copies stacks, the _PyCFrame may be overwritten. */
+	if (w->end == PYWALK_BROKEN && !has_newest(p, t, th, w))
+		return false;
 	return linked(p, t, th, w) && stacked(p, t, th, w);
 }

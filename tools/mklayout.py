@@ -53,6 +53,7 @@ FIELDS = [
     ("frame.instr", "O(_PyInterpreterFrame, instr_ptr)", 13, 99),
     ("frame.localsplus", "O(_PyInterpreterFrame, localsplus)", 11, 99),
     ("frame.owner", "O(_PyInterpreterFrame, owner)", 11, 99),
+    ("frame.object", "O(_PyInterpreterFrame, frame_obj)", 12, 99),
     ("frame.is_entry", "O(_PyInterpreterFrame, is_entry)", 11, 11),
     ("gen.exc_state", "O(PyGenObject, gi_exc_state)", 11, 12),
     ("gen.exc_previous", "O(PyGenObject, gi_exc_state.previous_item)", 11, 12),

@@ -42,6 +42,7 @@ const struct pylayout pylayout_3_12 = {
 		.instr = AT(56),
 		.localsplus = AT(72),
 		.owner = AT(70),
+		.object = AT(48),
 	},
 	.gen = { .exc_state = AT(40), .exc_previous = AT(48), .frame = AT(72) },
 	.code = {

@@ -76,6 +76,7 @@ struct pylayout {
 		uint32_t size;
 		pyoff code, previous, instr, localsplus, owner, is_entry;
 		pyoff func; /* 3.11: the PyFunctionObject */
+		pyoff object; /* 3.12 on: the PyFrameObject, or NULL */
 	} frame;
 	/* A generator, up to 3.12. Its exc_state is what tstate.exc_info points to while it runs;
 	 * exc_previous there is what it pointed to before. */

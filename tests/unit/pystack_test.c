@@ -698,6 +698,40 @@ static void entries(void **state)
 		}
 }
 
+/* As greenlet leaves the frames that it switches away from: without shims, and with frame
+ * objects. */
+static void exposed(struct fix *f)
+{
+	const struct pylayout *l = &f->w->l;
+	raddr object = world_take(f->w, 128), last, ends_at;
+
+	if (!l->owner_shim)
+		return;
+	stack(f, "ab", NULL);
+	last = f->w->frame[1];
+	world_put(f->w, last, l->frame.previous, 0, 8);
+	put_exc(f, f->ts + 16);
+	assert_string_equal(read_stack(f), "broken");
+	world_put(f->w, last, l->frame.object, object, 8);
+	assert_string_equal(read_stack(f), "broken"); /* another's object */
+	world_put(f->w, object, (pyoff)AT(pyoff_get(l->object.type) + 16), last, 8);
+	assert_string_equal(read_stack(f), "a3 b3");
+	assert_true(read_result(f).switching);
+	if (!pyoff_has(l->tstate.cframe))
+		return;
+	ends_at = f->w->stack;
+	put_top(f, ends_at + 120); /* not the newest frame: what is copied over the _PyCFrame */
+	assert_string_equal(read_stack(f), "broken");
+	put_top(f, ends_at);
+	put_exc(f, object);
+	assert_string_equal(read_stack(f), "broken");
+}
+
+static void switches(void **state)
+{
+	in_every_layout(exposed);
+}
+
 static void truncated(void **state)
 {
 	struct fix *f = fix_create_for(pylayout_find(0x030c), 3);
@@ -1169,6 +1203,7 @@ int main(void)
 		cmocka_unit_test(thread_state_is_checked),
 		cmocka_unit_test(torn_ends),
 		cmocka_unit_test(entries),
+		cmocka_unit_test(switches),
 		cmocka_unit_test(truncated),
 		cmocka_unit_test(rest_of_a_cut_stack),
 		cmocka_unit_test(second_read_is_one_call),
