@@ -122,7 +122,7 @@ static bool proven(const struct entry *e)
 	if (w->end != PYWALK_BOTTOM && w->end != PYWALK_LIMIT)
 		return false;
 	codes_verify(e->p, e->t, e->th, w->n);
-	if (w->n && !pystack_is_live(e->p, e->t, e->th, w))
+	if (w->n && !pystack_is_linked(e->p, e->t, e->th, w))
 		return false;
 	end = end_of_functions(e);
 	return end && (is_exc_of(e, e->exc) ? is_new_function(e, end) :

@@ -175,8 +175,18 @@ bool pystack_is_exposed(struct pystack *p, const struct pystack_target *t,
 bool pystack_entering(struct pystack *p, const struct pystack_target *t, struct thread *th,
 		      uint32_t cap, struct pywalk *w);
 
-/* pystack_live.c: after both: is this the thread's stack? */
-bool pystack_is_live(struct pystack *p, const struct pystack_target *t, struct thread *th,
-		     const struct pywalk *w);
+/* pystack_live.c: after both: is this the thread's stack, with the activations that it is in? */
+bool pystack_is_linked(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		       const struct pywalk *w);
+
+/* pystack_live.c: if not, while a greenlet's C stack is replaced by another's: are its frames
+ * those that are alive? */
+bool pystack_is_live(struct pystack *p, const struct pystack_target *t,
+		     const struct thread *th, const struct pywalk *w);
+
+/* pystack.c: CPython's own rule for frames that are not there yet, the newest too: it belongs
+ * to the calling line until its first traceable instruction. For 3.12 on it drops the static
+ * _Py_InitCleanup below each __init__. */
+bool pystack_has_begun(const struct code *c, const struct pyframe *f);
 
 #endif

@@ -126,27 +126,34 @@ bool pystack_is_exposed(struct pystack *p, const struct pystack_target *t,
 	return rmem_read_u64(p->mem, object, &frame) == 0 && frame == last;
 }
 
-/* Is nothing alive on the data stack and no generator that the walk lacks? */
+/* The newest frame that is alive is a function's that has begun, so its predecessors are right,
+ * if it ends where the data stack does and no generator is newer. */
 static bool has_newest(struct pystack *p, const struct pystack_target *t,
 		       const struct thread *th, const struct pywalk *w)
 {
 	const struct pylayout *l = &t->layout;
-	uint32_t i = pystack_next_function(p, w, 0);
-	raddr exc;
+	raddr at, exc;
 
-	return i < w->n && pyoff_has(l->tstate.exc_info) && pyoff_has(l->gen.frame) &&
-	       pystack_frame_at(p, i) >= th->chunk && pystack_end_of(p, i) == th->top &&
+	if (!w->n || pystack_next_function(p, w, 0) || !pyoff_has(l->tstate.exc_info) ||
+	    !pyoff_has(l->gen.frame))
+		return false;
+	at = pystack_frame_at(p, 0);
+	return at >= th->chunk && at < th->top && pystack_end_of(p, 0) == th->top &&
+	       p->seen[0].code && pystack_has_begun(p->seen[0].code, &p->walked[0]) &&
 	       rmem_read_u64(p->mem, th->tstate + pyoff_get(l->tstate.exc_info), &exc) == 0 &&
 	       pystack_is_exc_of(p, t, th, w, exc);
 }
 
-bool pystack_is_live(struct pystack *p, const struct pystack_target *t, struct thread *th,
-		     const struct pywalk *w)
+bool pystack_is_linked(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		       const struct pywalk *w)
 {
-	if (t->walk.cf_frame == PYWALK_NONE)
-		return true;
-	/* While greenlet copies stacks, the _PyCFrame may be overwritten. */
-	if (w->end == PYWALK_BROKEN && !has_newest(p, t, th, w))
+	if (w->end == PYWALK_BROKEN)
 		return false;
-	return linked(p, t, th, w) && stacked(p, t, th, w);
+	return t->walk.cf_frame == PYWALK_NONE || (linked(p, t, th, w) && stacked(p, t, th, w));
+}
+
+bool pystack_is_live(struct pystack *p, const struct pystack_target *t,
+		     const struct thread *th, const struct pywalk *w)
+{
+	return t->walk.cf_frame == PYWALK_NONE || has_newest(p, t, th, w);
 }
