@@ -125,10 +125,7 @@ static bool lasti_of(const struct code *c, raddr instr, uint32_t *ret)
 	return off < c->length;
 }
 
-/* CPython's own rule for frames that are not there yet, the newest too: it belongs to the
- * calling line until its first traceable instruction. For 3.12 on it drops the static
- * _Py_InitCleanup below each __init__. */
-static bool begun(const struct code *c, const struct pyframe *f)
+bool pystack_has_begun(const struct code *c, const struct pyframe *f)
 {
 	int64_t off = (int64_t)(f->instr - (c->at + c->bytecode));
 
@@ -149,7 +146,7 @@ static enum pystack_end name_frames(struct pystack *p, uint32_t from, uint32_t n
 		c = p->seen[i].code;
 		if (!c || c->bad || !lasti_of(c, p->walked[i].instr, &lasti))
 			return PYSTACK_BADCODE;
-		if (!begun(c, &p->walked[i]))
+		if (!pystack_has_begun(c, &p->walked[i]))
 			continue;
 		p->frames[k++] = (struct pystack_frame){ .code_id = c->id, .lasti = lasti };
 	}
@@ -183,7 +180,7 @@ static void find_anchors(struct pystack *p, const struct pystack_target *t, stru
 		const struct pyframe *f = &p->walked[i];
 		struct pystack_anchor a = { .at = f->frame & ~(raddr)PYFRAME_BITS };
 
-		k += !(f->frame & PYFRAME_SHIM) && begun(p->seen[i].code, f);
+		k += !(f->frame & PYFRAME_SHIM) && pystack_has_begun(p->seen[i].code, f);
 		if (!(f->frame & (PYFRAME_SHIM | PYFRAME_ENTRY)))
 			continue;
 		a.n = k;
@@ -220,6 +217,8 @@ static void begin(struct pystack *p, struct rmem *below,
 	p->stamp++;
 	rmem_batch_init(&p->batch, below, p->bytes);
 	rmem_batch_put(&p->batch, p->known_at, p->known);
+	p->stack_at = p->known_at;
+	p->stack = p->known;
 	p->known = (struct bytes){ 0 };
 	p->mem = &p->batch.base;
 	if (saw) {
@@ -238,6 +237,48 @@ static struct pystack_junction junction(const struct pystack *p, const struct py
 	return (struct pystack_junction){ p->walked[w->n - 1], p->walked[i], w->next, tstate };
 }
 
+/* Names the frames that were walked, behind those that there are, if they are the thread's. */
+static enum pystack_end take_walk(struct pystack *p, const struct pystack_target *t,
+				  struct thread *th, const struct pywalk *w,
+				  struct pystack_result *r)
+{
+	uint32_t named = r->n;
+	enum pystack_end end;
+
+	if (w->end == PYWALK_FAULT)
+		return PYSTACK_FAULT;
+	if (w->end == PYWALK_BROKEN && !pystack_is_exposed(p, t, w))
+		return PYSTACK_BROKEN;
+	codes_verify(p, t, th, w->n);
+	end = name_frames(p, 0, w->n, &named);
+	if (end == PYSTACK_BADCODE)
+		return end;
+	if (!pystack_is_linked(p, t, th, w)) {
+		if (!pystack_is_live(p, t, th, w))
+			return PYSTACK_BROKEN;
+		r->switching = true;
+	}
+	r->n = named;
+	return end;
+}
+
+/* The same of the caller's frames, where an activation was published that is not filled in.
+ * @end: what became of the walk from there. */
+static enum pystack_end take_caller(struct pystack *p, const struct pystack_target *t,
+				    struct thread *th, enum pystack_end end, struct pywalk *w,
+				    struct pystack_result *r)
+{
+	struct pystack_anchor entered = { .at = w->cframe, .n = r->n };
+	struct pywalk caller = *w;
+
+	if (!pystack_entering(p, t, th, p->max_frames - r->n, &caller))
+		return end;
+	*w = caller;
+	if (r->n_anchors < PYWALK_MAX_FRAMES)
+		p->anchors[r->n_anchors++] = entered;
+	return name_frames(p, 0, w->n, &r->n);
+}
+
 /* One state's frames, behind those that there are. Its plan was fetched. */
 static enum pystack_end read_state(struct pystack *p, const struct pystack_target *t,
 				   struct thread *th, struct pystack_result *r)
@@ -254,15 +295,14 @@ static enum pystack_end read_state(struct pystack *p, const struct pystack_targe
 		r->first = w.first;
 	}
 	pystack_plan_next(th, t, p->walked, &w);
-	if (w.end == PYWALK_FAULT || w.end == PYWALK_BROKEN)
-		return w.end == PYWALK_FAULT ? PYSTACK_FAULT : PYSTACK_BROKEN;
+	end = take_walk(p, t, th, &w, r);
+	if (end != PYSTACK_OK && end != PYSTACK_NOPYTHON)
+		end = take_caller(p, t, th, end, &w, r);
+	if (end != PYSTACK_OK && end != PYSTACK_NOPYTHON)
+		return end;
 	r->truncated = w.end == PYWALK_LIMIT;
 	if (r->truncated && w.n)
 		r->junction = junction(p, &w, th->tstate);
-	codes_verify(p, t, th, w.n);
-	end = name_frames(p, 0, w.n, &r->n);
-	if (end != PYSTACK_BADCODE && !pystack_is_live(p, t, th, &w))
-		return PYSTACK_BROKEN;
 	if (end == PYSTACK_OK)
 		find_anchors(p, t, th, &w, before, r);
 	return end;

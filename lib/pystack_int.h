@@ -97,6 +97,8 @@ struct pystack {
 	struct rmem *mem; /* what this sample reads through */
 	raddr known_at;	  /* pystack_know() */
 	struct bytes known;
+	raddr stack_at; /* the same, of the read that goes on */
+	struct bytes stack;
 	raddr want_at; /* pystack_want() */
 	size_t want_n;
 	void (*new_code)(void *arg, uint64_t id, const struct pycode_copy *c);
@@ -145,8 +147,46 @@ void codes_begin(struct pystack *p, const struct pystack_target *t, struct threa
 void codes_verify(struct pystack *p, const struct pystack_target *t, struct thread *th,
 		  uint32_t n);
 
-/* pystack_live.c: after both: is this the thread's stack? */
-bool pystack_is_live(struct pystack *p, const struct pystack_target *t, struct thread *th,
-		     const struct pywalk *w);
+/* pystack_live.c: address of the @i'th frame that was walked. */
+static inline raddr pystack_frame_at(const struct pystack *p, uint32_t i)
+{
+	return p->walked[i].frame & ~(raddr)PYFRAME_BITS;
+}
+
+/* pystack_live.c: the end on the data stack of the @i'th frame that was walked. */
+raddr pystack_end_of(const struct pystack *p, uint32_t i);
+
+/* pystack_live.c: the first frame from @i on that lies on the data stack; w->n: none. */
+uint32_t pystack_next_function(const struct pystack *p, const struct pywalk *w, uint32_t i);
+
+/* pystack_live.c: is @exc, a value of tstate.exc_info, what the newest generator of the walk
+ * keeps, or the thread if there is none? */
+bool pystack_is_exc_of(const struct pystack *p, const struct pystack_target *t,
+		       const struct thread *th, const struct pywalk *w, raddr exc);
+
+/* pystack_live.c: the walk ended in a frame without predecessor; because greenlet took the
+ * shims out, so that all function's frames are there? */
+bool pystack_is_exposed(struct pystack *p, const struct pystack_target *t,
+			const struct pywalk *w);
+
+/* pystack_entry.c: *@w is no stack; is it so because the thread is about to enter an activation
+ * that is published and not yet filled in? Then *@w becomes its caller's walk, proven, its
+ * frames and codes as codes_verify() leaves them, at most @cap. */
+bool pystack_entering(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		      uint32_t cap, struct pywalk *w);
+
+/* pystack_live.c: after both: is this the thread's stack, with the activations that it is in? */
+bool pystack_is_linked(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		       const struct pywalk *w);
+
+/* pystack_live.c: if not, while a greenlet's C stack is replaced by another's: are its frames
+ * those that are alive? */
+bool pystack_is_live(struct pystack *p, const struct pystack_target *t,
+		     const struct thread *th, const struct pywalk *w);
+
+/* pystack.c: CPython's own rule for frames that are not there yet, the newest too: it belongs
+ * to the calling line until its first traceable instruction. For 3.12 on it drops the static
+ * _Py_InitCleanup below each __init__. */
+bool pystack_has_begun(const struct code *c, const struct pyframe *f);
 
 #endif

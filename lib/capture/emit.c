@@ -214,6 +214,8 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 	head.sample.truncated = truncated = head.n_python && res->truncated;
 	deep = truncated && r->c->oldends;
 	rest_size(r, &s, res, p->held, &head);
+	if (head.n_python && res->switching)
+		q_drop_stack(&head);
 	if (head.n_stack && queue_scarce(queue_for(r, deep))) {
 		q_drop_stack(&head);
 		STATS_ADD(stack_dropped, 1);

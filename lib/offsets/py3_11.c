@@ -29,6 +29,7 @@ const struct pylayout pylayout_3_11 = {
 		.native_tid = AT(160),
 		.cframe = AT(56),
 		.datastack_chunk = AT(296),
+		.exc_info = AT(120),
 	},
 	.cframe = { .current_frame = AT(8), .previous = AT(16) },
 	.frame = {
@@ -42,6 +43,7 @@ const struct pylayout pylayout_3_11 = {
 		.func = AT(0),
 	},
 	.func = { .code = AT(48), .version = AT(128) },
+	.gen = { .exc_state = AT(48), .exc_previous = AT(56), .frame = AT(80) },
 	.code = {
 		.size = 184,
 		.filename = AT(112),

@@ -32,6 +32,7 @@ const struct pylayout pylayout_3_12 = {
 		.cframe = AT(56),
 		.datastack_chunk = AT(232),
 		.status = AT(24),
+		.exc_info = AT(104),
 	},
 	.cframe = { .current_frame = AT(0), .previous = AT(8) },
 	.frame = {
@@ -41,7 +42,9 @@ const struct pylayout pylayout_3_12 = {
 		.instr = AT(56),
 		.localsplus = AT(72),
 		.owner = AT(70),
+		.object = AT(48),
 	},
+	.gen = { .exc_state = AT(40), .exc_previous = AT(48), .frame = AT(72) },
 	.code = {
 		.size = 192,
 		.filename = AT(112),

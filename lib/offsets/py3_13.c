@@ -43,6 +43,7 @@ const struct pylayout pylayout_3_13 = {
 		.instr = AT(56),
 		.localsplus = AT(72),
 		.owner = AT(70),
+		.object = AT(48),
 	},
 	.code = {
 		.size = 200,

@@ -43,6 +43,7 @@ const struct pylayout pylayout_3_14 = {
 		.instr = AT(56),
 		.localsplus = AT(80),
 		.owner = AT(74),
+		.object = AT(48),
 	},
 	.code = {
 		.size = 208,

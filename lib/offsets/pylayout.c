@@ -43,7 +43,7 @@ enum {
 	HEADER_MAX = 128, /* of a string or bytes object, and of a _PyCFrame */
 };
 
-enum group { RUNTIME, INTERP, TSTATE, CFRAME, FRAME, CODE, OBJECT, TYPE, STR, BYTES };
+enum group { RUNTIME, INTERP, TSTATE, CFRAME, FRAME, GEN, CODE, OBJECT, TYPE, STR, BYTES };
 
 enum need { OPTIONAL, NEEDED };
 
@@ -77,6 +77,7 @@ static const struct field fields[] = {
 	FIELD(TSTATE, tstate.cframe, 8, OPTIONAL),
 	FIELD(TSTATE, tstate.datastack_chunk, 8, OPTIONAL),
 	FIELD(TSTATE, tstate.status, 4, OPTIONAL),
+	FIELD(TSTATE, tstate.exc_info, 8, OPTIONAL),
 	FIELD(TSTATE, tstate.base_frame, 8, OPTIONAL),
 	FIELD(CFRAME, cframe.current_frame, 8, OPTIONAL),
 	FIELD(CFRAME, cframe.previous, 8, OPTIONAL),
@@ -85,6 +86,10 @@ static const struct field fields[] = {
 	FIELD(FRAME, frame.instr, 8, NEEDED),
 	FIELD(FRAME, frame.owner, 1, NEEDED),
 	FIELD(FRAME, frame.is_entry, 1, OPTIONAL),
+	FIELD(FRAME, frame.object, 8, OPTIONAL),
+	FIELD(GEN, gen.exc_state, 8, OPTIONAL),
+	FIELD(GEN, gen.exc_previous, 8, OPTIONAL),
+	FIELD(GEN, gen.frame, 8, OPTIONAL),
 	FIELD(CODE, code.filename, 8, NEEDED),
 	FIELD(CODE, code.name, 8, OPTIONAL),
 	FIELD(CODE, code.qualname, 8, NEEDED),
@@ -129,6 +134,7 @@ static uint32_t group_size(const struct pylayout *l, enum group group)
 	case STR:
 		return l->str.ascii_data;
 	case OBJECT:
+	case GEN:
 	case TYPE:
 		return OBJECT_MAX;
 	case CFRAME:

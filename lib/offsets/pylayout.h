@@ -62,6 +62,7 @@ struct pylayout {
 		uint32_t size;
 		pyoff next, prev, interp, thread_id, native_tid, frame, cframe;
 		pyoff datastack_chunk, status;
+		pyoff exc_info; /* of the newest generator that runs, or inside the tstate */
 		/* 3.15+: a pointer in the tstate to the sentinel frame below all
 		 * others (embedded in _PyThreadStateImpl). A walk that arrives at
 		 * that address has seen the whole stack; the sentinel's owner is
@@ -75,7 +76,13 @@ struct pylayout {
 		uint32_t size;
 		pyoff code, previous, instr, localsplus, owner, is_entry;
 		pyoff func; /* 3.11: the PyFunctionObject */
+		pyoff object; /* 3.12 on: the PyFrameObject, or NULL */
 	} frame;
+	/* A generator, up to 3.12. Its exc_state is what tstate.exc_info points to while it runs;
+	 * exc_previous there is what it pointed to before. */
+	struct {
+		pyoff exc_state, exc_previous, frame;
+	} gen;
 	/* 3.11, whose code objects have no number of their own: a function's version,
 	 * u32, where not 0, is given to no other function and taken away when its code
 	 * is changed. */

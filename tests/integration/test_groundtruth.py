@@ -115,6 +115,38 @@ def test_generators_coroutines_classes_and_callbacks_are_right(py):
         all_right(verdict, run)
 
 
+def entries_wrong(stacks, info):
+    """Pairs of frames that can't follow one another: the line that calls C, that C, and the function it calls back."""
+    wrong = []
+    for frames, _ in stacks:
+        frames = harness.user_frames(frames)
+        places = [harness.python_frame(frame) for frame in frames]
+        python = [place for place in places if place]
+        for (name, _, line), (callee, _, _) in zip(python, python[1:]):
+            if name in info["calls"] and (callee, line) != (info["calls"][name], info["lines"][name]):
+                wrong.append((name, line, callee))
+        for i, frame in enumerate(frames):
+            callers = [name for name, names in info["c"].items() if frame in names]
+            caller = [place[0] for place in places[:i] if place][-1:]
+            if callers and caller and caller[0] not in callers:
+                wrong.append((caller, frame))
+    return wrong
+
+
+@each_python
+def test_where_c_enters_python_the_caller_is_known(py):
+    need_fifo()
+    target = Target(py, "entries.py", extensions=())
+    out = os.path.join(harness.folder(), "out.folded")
+    run = harness.pysampled("-p", target.pid, "-d", 3, "-F", 1999, "-v", "--capture", "preempt", "--hold-budget", 100,
+                            "-o", out).ok()
+    stacks = harness.sure(harness.read_folded(out))
+    wrong = entries_wrong(stacks, target.info)
+    check(run.n("exact") > 500 and not wrong, "%d wrong: %s: %s", len(wrong), wrong[:5], run)
+    torn = sum(run.counter("torn_" + why) for why in ("fault", "broken", "badcode"))
+    check(torn <= 1 + run.n("samples") * 0.0005, "%d torn: %s", torn, run)
+
+
 @each_python
 def test_threads_that_live_for_milliseconds_are_right(py):
     target = Target(py, "churn.py")

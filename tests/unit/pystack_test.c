@@ -537,6 +537,201 @@ static void torn_ends(void **state)
 	in_every_layout(torn_search);
 }
 
+/*
+ * The first instructions of an activation: it is published, and not filled in
+ */
+
+/* "a" on "b", and C called by a enters an activation of e. */
+struct entered {
+	raddr cframe, before; /* of the new activation; of a's */
+	raddr frame;	      /* e's, on the data stack */
+	raddr gen;	      /* the exc_state of a generator that is alive, its frame */
+	raddr gen_frame;
+};
+
+static void put_exc(struct fix *f, raddr at)
+{
+	world_put(f->w, f->ts, f->w->l.tstate.exc_info, at, 8);
+}
+
+static void put_cframe(struct fix *f, raddr at, raddr frame, raddr previous)
+{
+	world_put(f->w, at, f->w->l.cframe.current_frame, frame, 8);
+	world_put(f->w, at, f->w->l.cframe.previous, previous, 8);
+}
+
+static struct entered entered(struct fix *f)
+{
+	const struct pylayout *l = &f->w->l;
+	struct entered e = { .cframe = world_take(f->w, 64) };
+	raddr gen = world_take(f->w, 256);
+
+	stack(f, "ab", NULL);
+	e.before = world_get(f->w, f->ts, l->tstate.cframe);
+	e.frame = world_frame_room(f->w, 'f');
+	world_frame(f->w, e.frame, 'f', code_of(f, 'e'), world_instr(f->w, code_of(f, 'e'), 0) - 2,
+		    0);
+	put_top(f, f->w->stack);
+	e.gen = gen + pyoff_get(l->gen.exc_state);
+	e.gen_frame = gen + pyoff_get(l->gen.frame);
+	world_frame(f->w, e.gen_frame, 'g', code_of(f, 'g'),
+		    world_instr(f->w, code_of(f, 'g'), 3), 0);
+	world_put(f->w, gen, l->gen.exc_previous, f->ts + 16, 8);
+	put_exc(f, f->ts + 16); /* anything inside */
+	world_put(f->w, f->ts, l->tstate.cframe, e.cframe, 8);
+	put_cframe(f, e.cframe, WORLD_NOWHERE, e.before);
+	return e;
+}
+
+/* No generator, and no frame of its own yet. */
+static void entered_generator(struct fix *f, const struct entered *e)
+{
+	put_top(f, e->frame);
+	put_exc(f, e->gen);
+}
+
+static void enters(struct fix *f)
+{
+	struct entered e = entered(f);
+	const raddr left[] = { WORLD_NOWHERE, 0, 1, e.frame, f->w->frame[0], f->w->frame[1] };
+	struct pystack_result r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(left); i++) {
+		put_cframe(f, e.cframe, left[i], e.before);
+		assert_string_equal(read_stack(f), "a3 b3");
+	}
+	r = read_result(f);
+	assert_int_equal(r.anchors[0].at, e.cframe);
+	assert_int_equal(r.anchors[0].n, 0);
+	assert_int_equal(r.anchors[1].n, 2);
+	if (!f->w->l.owner_shim)
+		assert_int_equal(r.anchors[1].at, e.before);
+}
+
+/* Not even the previous one is known. */
+static void enters_from_somewhere(struct fix *f)
+{
+	struct entered e = entered(f);
+	struct bytes stack = { world_mem(f->w, e.cframe), e.before + 64 - e.cframe };
+
+	put_cframe(f, e.cframe, WORLD_NOWHERE, WORLD_NOWHERE);
+	assert_string_equal(read_stack(f), "fault");
+	pystack_know(f->p, e.cframe, stack);
+	assert_string_equal(read_stack(f), "a3 b3");
+	put_cframe(f, e.cframe, WORLD_NOWHERE, e.cframe);
+	pystack_know(f->p, e.cframe, stack);
+	assert_string_equal(read_stack(f), "a3 b3");
+	pystack_know(f->p, e.cframe, (struct bytes){ stack.at, 16 });
+	assert_string_equal(read_stack(f), "fault");
+}
+
+static void enters_generator(struct fix *f)
+{
+	struct entered e = entered(f);
+
+	entered_generator(f, &e);
+	assert_string_equal(read_stack(f), "fault"); /* maybe a callee of its that has ended */
+	put_cframe(f, e.cframe, e.gen_frame, e.before);
+	assert_string_equal(read_stack(f), "a3 b3");
+	put_cframe(f, e.cframe, f->w->frame[1], e.before);
+	assert_string_equal(read_stack(f), "a3 b3");
+	world_put(f->w, e.gen_frame, f->w->l.frame.previous, WORLD_NOWHERE, 8);
+	put_cframe(f, e.cframe, e.gen_frame, e.before);
+	assert_string_equal(read_stack(f), "fault");
+	world_put(f->w, e.frame, f->w->l.frame.previous, e.gen_frame, 8);
+	put_cframe(f, e.cframe, e.frame, e.before);
+	assert_string_equal(read_stack(f), "fault");
+}
+
+/* What does not prove that a's stack is all. */
+static void enters_unproven(struct fix *f)
+{
+	const struct pylayout *l = &f->w->l;
+	struct entered e = entered(f);
+
+	assert_string_equal(read_stack(f), "a3 b3");
+	put_exc(f, e.gen); /* a generator runs on top of a */
+	assert_string_equal(read_stack(f), "fault");
+	put_exc(f, f->ts + 16);
+	put_top(f, f->w->stack + 120); /* a frame more is alive */
+	assert_string_equal(read_stack(f), "fault");
+	put_top(f, f->w->stack);
+	world_put(f->w, e.frame, l->frame.instr, world_instr(f->w, code_of(f, 'e'), TRACED), 8);
+	assert_string_equal(read_stack(f), "fault"); /* it runs */
+	world_put(f->w, e.frame, l->frame.instr, world_instr(f->w, code_of(f, 'e'), 0), 8);
+	assert_string_equal(read_stack(f), "a3 b3");
+	put_cframe(f, e.before, f->w->frame[1], 0); /* b's may be what called */
+	assert_string_equal(read_stack(f), "fault");
+	world_put(f->w, f->ts, l->tstate.exc_info, WORLD_NOWHERE, 8);
+	assert_string_equal(read_stack(f), "fault");
+}
+
+/* The thread's first activation. */
+static void enters_first(struct fix *f)
+{
+	const struct pylayout *l = &f->w->l;
+	struct entered e = entered(f);
+	raddr chunk = world_get(f->w, f->ts, l->tstate.datastack_chunk);
+
+	world_put(f->w, chunk, (pyoff)AT(0), 0, 8);
+	world_frame(f->w, chunk + 32, 'f', code_of(f, 'e'),
+		    world_instr(f->w, code_of(f, 'e'), 0) - 2, 0);
+	put_top(f, chunk + 32 + 120);
+	put_cframe(f, e.cframe, WORLD_NOWHERE, WORLD_NOWHERE);
+	assert_string_equal(read_stack(f), "nopython");
+	world_put(f->w, chunk, (pyoff)AT(0), WORLD_AT, 8); /* there are more below */
+	assert_string_equal(read_stack(f), "fault");
+}
+
+static void entries(void **state)
+{
+	static void (*const tests[])(struct fix *) = { enters, enters_from_somewhere,
+						       enters_generator, enters_unproven,
+						       enters_first };
+
+	for (size_t i = 0; i < ARRAY_SIZE(tests); i++)
+		for (uint16_t v = 0x030b; v <= 0x030c; v++) {
+			struct fix *f = fix_create(v);
+
+			tests[i](f);
+			fix_destroy(f);
+		}
+}
+
+/* As greenlet leaves the frames that it switches away from: without shims, and with frame
+ * objects. */
+static void exposed(struct fix *f)
+{
+	const struct pylayout *l = &f->w->l;
+	raddr object = world_take(f->w, 128), last, ends_at;
+
+	if (!l->owner_shim)
+		return;
+	stack(f, "ab", NULL);
+	last = f->w->frame[1];
+	world_put(f->w, last, l->frame.previous, 0, 8);
+	put_exc(f, f->ts + 16);
+	assert_string_equal(read_stack(f), "broken");
+	world_put(f->w, last, l->frame.object, object, 8);
+	assert_string_equal(read_stack(f), "broken"); /* another's object */
+	world_put(f->w, object, (pyoff)AT(pyoff_get(l->object.type) + 16), last, 8);
+	assert_string_equal(read_stack(f), "a3 b3");
+	assert_true(read_result(f).switching);
+	if (!pyoff_has(l->tstate.cframe))
+		return;
+	ends_at = f->w->stack;
+	put_top(f, ends_at + 120); /* not the newest frame: what is copied over the _PyCFrame */
+	assert_string_equal(read_stack(f), "broken");
+	put_top(f, ends_at);
+	put_exc(f, object);
+	assert_string_equal(read_stack(f), "broken");
+}
+
+static void switches(void **state)
+{
+	in_every_layout(exposed);
+}
+
 static void truncated(void **state)
 {
 	struct fix *f = fix_create_for(pylayout_find(0x030c), 3);
@@ -1007,6 +1202,8 @@ int main(void)
 		cmocka_unit_test(thread_starts_later_than_its_state),
 		cmocka_unit_test(thread_state_is_checked),
 		cmocka_unit_test(torn_ends),
+		cmocka_unit_test(entries),
+		cmocka_unit_test(switches),
 		cmocka_unit_test(truncated),
 		cmocka_unit_test(rest_of_a_cut_stack),
 		cmocka_unit_test(second_read_is_one_call),

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pystack_entry - a thread in the first instructions of an activation, up to 3.12.
+ *
+ * Compilers store the address of a new _PyCFrame into the thread state first and its two
+ * fields, current_frame and previous, last. Between the two nothing leads to the caller's
+ * frames, and what the fields hold is left over. But which frames are alive does not depend
+ * on links: each function's frame lies on the data stack, one behind the other up to its top,
+ * and the thread state's exc_info points into the newest generator that runs. So a candidate
+ * for the caller's stack is proven if its frames, and the one that is entered, are all that
+ * are alive. The one that is entered has not begun, so it is not there yet and the calling
+ * line runs (CPython's rule), however far the entry has come.
+ *
+ * Where candidates come from does not matter then: they are _PyCFrames that may be the
+ * previous one, as left over and on the stack above.
+ */
+#include "pystack_int.h"
+
+enum {
+	FIRST_CHUNK_DATA = 32, /* _PyStackChunk's header, and one slot in the first one */
+	CANDIDATES_MAX = 8,
+	STACK_MAX = 64 << 20,
+};
+
+/* One search for the caller. */
+struct entry {
+	struct pystack *p;
+	const struct pystack_target *t;
+	struct thread *th;
+	raddr cframe, first; /* of the walk that failed */
+	raddr exc;	     /* tstate.exc_info */
+	uint32_t cap;
+	struct pywalk *w; /* the candidate */
+};
+
+static bool in_tstate(const struct entry *e, raddr at)
+{
+	return at - e->th->tstate < e->t->layout.tstate.size;
+}
+
+/* From a generator's exc_state to its frame. */
+static uint32_t exc_to_frame(const struct entry *e)
+{
+	return pyoff_get(e->t->layout.gen.frame) - pyoff_get(e->t->layout.gen.exc_state);
+}
+
+static bool is_exc_of(const struct entry *e, raddr exc)
+{
+	return pystack_is_exc_of(e->p, e->t, e->th, e->w, exc);
+}
+
+/* Where the data stack ends as far as the candidate is concerned; 0: unknown. */
+static raddr end_of_functions(const struct entry *e)
+{
+	uint32_t i = pystack_next_function(e->p, e->w, 0);
+	raddr before;
+
+	if (i < e->w->n) {
+		raddr at = pystack_frame_at(e->p, i);
+
+		return at >= e->th->chunk && at < e->th->top ? pystack_end_of(e->p, i) : 0;
+	}
+	if (e->w->n || rmem_read_u64(e->p->mem, e->th->chunk, &before) < 0 || before)
+		return 0;
+	return e->th->chunk + FIRST_CHUNK_DATA;
+}
+
+/* The frame at @at, and what it has as its predecessor. */
+static bool frame_of(const struct entry *e, raddr at, struct pyframe *ret, raddr *previous)
+{
+	struct pywalk w = pyframe_walk_on(e->p->mem, &e->t->walk, at, ret, 1);
+
+	*previous = w.end == PYWALK_LIMIT ? w.next : 0;
+	return w.n == 1;
+}
+
+/* Does a function's frame that has not begun lie at @at, up to the top? */
+static bool is_new_function(const struct entry *e, raddr at)
+{
+	const struct pylayout *l = &e->t->layout;
+	unsigned char head[PYCODE_HEAD_MAX];
+	struct pyframe f;
+	uint32_t traced;
+	raddr previous;
+	int64_t off;
+
+	if (at >= e->th->top || !frame_of(e, at, &f, &previous) ||
+	    (f.frame & (PYFRAME_SHIM | PYFRAME_GENERATOR)) ||
+	    rmem_read(e->p->mem, f.code, head, l->code.size) < 0 ||
+	    at + pycode_frame_size(l, head) != e->th->top)
+		return false;
+	memcpy(&traced, head + pyoff_get(l->code.firsttraceable), sizeof(traced));
+	off = (int64_t)(f.instr - (f.code + pyoff_get(l->code.bytecode)));
+	return off == -2 || (off >= 0 && off < 2 * (int64_t)traced);
+}
+
+/* Is it a generator that is entered? exc_info is its already. Once it is linked, it is the
+ * newest frame and has a predecessor; or, in 3.11, a callee is that was just taken off the data
+ * stack. */
+static bool is_new_generator(const struct entry *e, raddr end)
+{
+	const struct pylayout *l = &e->t->layout;
+	raddr item = e->exc + pyoff_get(l->gen.exc_previous) - pyoff_get(l->gen.exc_state);
+	raddr at = e->exc + exc_to_frame(e), outer, previous;
+	struct pyframe f;
+
+	if (end != e->th->top || !frame_of(e, at, &f, &previous) ||
+	    !(f.frame & PYFRAME_GENERATOR) || rmem_read_u64(e->p->mem, item, &outer) < 0 ||
+	    !is_exc_of(e, outer))
+		return false;
+	if (e->first == at)
+		return !previous;
+	return frame_of(e, e->first, &f, &previous) && previous != at;
+}
+
+/* Is the candidate the caller's stack? */
+static bool proven(const struct entry *e)
+{
+	struct pywalk *w = e->w;
+	raddr end;
+
+	if (w->end != PYWALK_BOTTOM && w->end != PYWALK_LIMIT)
+		return false;
+	codes_verify(e->p, e->t, e->th, w->n);
+	if (w->n && !pystack_is_linked(e->p, e->t, e->th, w))
+		return false;
+	end = end_of_functions(e);
+	return end && (is_exc_of(e, e->exc) ? is_new_function(e, end) :
+					      is_new_generator(e, end));
+}
+
+/* The _PyCFrame at @before may be the previous one. */
+static bool follows(const struct entry *e, raddr before)
+{
+	raddr first;
+
+	if (before == e->cframe || before - e->cframe > STACK_MAX ||
+	    rmem_read_u64(e->p->mem, before + e->t->walk.cf_frame, &first) < 0 || !first)
+		return false;
+	*e->w = pyframe_walk_on(e->p->mem, &e->t->walk, first, e->p->walked, e->cap);
+	e->w->cframe = before;
+	return proven(e);
+}
+
+/* Do these two words look like a _PyCFrame's fields at @at? */
+static bool looks_like(const struct entry *e, raddr at, raddr frame, raddr previous)
+{
+	if (previous - at > STACK_MAX && !in_tstate(e, previous))
+		return false;
+	return (frame >= e->th->chunk && frame < e->th->top && !(frame & 7)) ||
+	       frame == e->exc + exc_to_frame(e);
+}
+
+/* Of what is known of the stack above. */
+static bool search(const struct entry *e)
+{
+	const struct pywalk_layout *l = &e->t->walk;
+	struct bytes s = e->p->stack;
+	size_t from = e->cframe - e->p->stack_at;
+	int tries = 0;
+
+	for (size_t i = from + 8; i < s.n && s.n - i >= CFRAME_BYTES; i += 8) {
+		raddr at = e->p->stack_at + i;
+
+		if (!looks_like(e, at, load_u64(s.at + i + l->cf_frame),
+				load_u64(s.at + i + l->cf_prev)))
+			continue;
+		if (follows(e, at))
+			return true;
+		if (++tries == CANDIDATES_MAX)
+			break;
+	}
+	return false;
+}
+
+static bool has_none(const struct entry *e)
+{
+	*e->w = (struct pywalk){ .end = PYWALK_BOTTOM };
+	return proven(e);
+}
+
+bool pystack_entering(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		      uint32_t cap, struct pywalk *w)
+{
+	struct entry e = {
+		.p = p, .t = t, .th = th, .cframe = w->cframe, .first = w->first, .cap = cap, .w = w
+	};
+	raddr before;
+
+	if (t->walk.cf_frame == PYWALK_NONE || !pyoff_has(t->layout.gen.frame) ||
+	    !pyoff_has(t->layout.tstate.exc_info) || !th->top || !e.cframe ||
+	    in_tstate(&e, e.cframe) ||
+	    rmem_read_u64(p->mem, th->tstate + pyoff_get(t->layout.tstate.exc_info), &e.exc) < 0)
+		return false;
+	if (rmem_read_u64(p->mem, e.cframe + t->walk.cf_prev, &before) == 0 &&
+	    follows(&e, before))
+		return true;
+	return search(&e) || has_none(&e);
+}
