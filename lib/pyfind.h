@@ -24,6 +24,8 @@ struct pyproc {
 	raddr code_versions;	/* address of its count of code objects where that is a
 				 * global variable with a symbol, else 0 */
 	struct pylayout layout; /* this process's own copy */
+	bool partly; /* with -ENOEXEC: a file that holds one is mapped in part */
+	bool unborn; /* no interpreter was ever made in it yet, so no frame either */
 	char module[256];	/* file that holds the interpreter, for messages */
 	char build[64];		/* "static, stripped", "shared", "free-threaded" ... */
 };
@@ -31,7 +33,8 @@ struct pyproc {
 /* Find the interpreter of @pid, reading its memory through @m. All reads of
  * /proc and of files happen here. 0; -ESRCH no such process; -EPERM/-EACCES not
  * allowed; -ENOEXEC no CPython is mapped; -EAGAIN one is mapped but its runtime
- * is not initialised yet (or is finalising); -ENOTSUP a CPython that we have no
+ * is not initialised yet (or is finalising), then @ret is what it will be (where the same
+ * file was proven before in another process that is 0, too); -ENOTSUP a CPython that we have no
  * table for, or whose layout failed the self-check. A sentence in @err. */
 int pyfind(pid_t pid, struct rmem *m, struct pyproc *ret, struct err *err);
 

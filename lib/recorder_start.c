@@ -12,6 +12,7 @@
 
 #include "../output/sink.h"
 #include "announce.h"
+#include "capture/births.h"
 #include "clock.h"
 #include "proc.h"
 #include "recorder_int.h"
@@ -258,9 +259,10 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	atomic_init(&c->end_ns, UINT64_MAX);
 	c->last_in = calloc(LAST_IN, sizeof(*c->last_in));
 	c->ids = &r->attach.ids;
+	c->births = births_create();
 	if (c->oldends)
 		c->last_map = calloc(LAST_IN, sizeof(*c->last_map));
-	if (!c->last_in || (c->oldends && !c->last_map))
+	if (!c->last_in || !c->births || (c->oldends && !c->last_map))
 		return -ENOMEM;
 	r->attach.readers = c->tell_threads ? c : NULL;
 	return r->plan.wide ? claim(r) : 0;
@@ -290,6 +292,7 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 		.libunwind = r->o.libunwind,
 		.tick = look_at_readers,
 		.tick_arg = r,
+		.targets = &r->tracker.targets,
 	};
 
 	r->queues = calloc(r->config.cap_slots + 2, sizeof(*r->queues));

@@ -6,6 +6,7 @@
 
 #include "../perf_decode.h"
 #include "../stats.h"
+#include "births.h"
 #include "proof.h"
 #include "reader_int.h"
 
@@ -36,6 +37,18 @@ static bool ran_since(struct reader *r, pid_t tid, uint64_t since)
 		return false;
 	STATS_ADD(late_unwatched, 1);
 	return true;
+}
+
+/* What the unread parts of all rings say of other programs is noted. */
+static void see_all_rings(struct reader *r)
+{
+	struct reader_config *c = r->c;
+	uint64_t own = r->pos;
+
+	proof_ran_in_ring(c, r->slot, &own, 0, UINT64_MAX);
+	for (uint32_t i = 0; i < c->n_slots; i++)
+		if (i != r->slot->index)
+			proof_ran_in_ring(c, &c->slots[i], &r->cursor[i], 0, UINT64_MAX);
 }
 
 /* Readers look at each other in passing, so that the watchdog need not come often: one
@@ -122,27 +135,89 @@ static enum judgement judge(const struct reader *r, struct pending *p, bool ran,
 	return (r->unfit ? &capture_async : r->c->capture)->judge(&p->hold);
 }
 
-/* Why no walk can be tried; PYSTACK_OK: it can. Counts what it finds. */
-static enum pystack_end readable(struct reader *r, struct target *t, pid_t pid)
-{
-	int state = t ? atomic_load_explicit(&t->state, memory_order_acquire) : TARGET_PENDING;
+/* What all pending samples of a thread share. */
+struct walk {
+	enum pystack_end able; /* what readable() said */
+	struct pystack_result res;
+	pid_t tid, inner;
+	bool ran, unchanged;
+	bool undecided; /* what is known of the program may be outdated: who looks again decides */
+	uint64_t began_ns; /* the program, as far as is known */
+	uint64_t t_end;
+	enum judgement latest; /* of the last sample, whose stack bytes were used */
+};
 
-	switch (state) {
+/* The sample can't be judged: the control thread is asked to look at the process, and the
+ * resolver will know what it saw. */
+static enum pystack_end ask(struct reader *r, struct target *t, pid_t pid, struct walk *w)
+{
+	w->undecided = true;
+	if (!t)
+		emit_control(r, CTL_UNKNOWN, (struct ctl_msg){ .pid = pid });
+	else if (!atomic_exchange(&t->asked, true))
+		emit_control(r, CTL_LOOK, (struct ctl_msg){ .pid = pid });
+	return PYSTACK_END_N;
+}
+
+/* Is @t not what the process is now, as far as has been noted? */
+static bool outdated(const struct reader *r, const struct target *t)
+{
+	return births_execed(r->c->births, t->pid) > t->begun_ns;
+}
+
+/* It had none when it was looked at. */
+static bool still_none(const struct reader *r, const struct target *t)
+{
+	uint64_t looked = atomic_load(&t->none_ns);
+
+	return births_mapped(r->c->births, t->pid) < looked &&
+	       atomic_load_explicit(&r->c->blind_ns, memory_order_relaxed) < looked;
+}
+
+/* Its runtime is known, but nothing of its layout proven: only that there is none yet. */
+static bool not_begun(struct reader *r, const struct target *t)
+{
+	uint64_t head;
+
+	guarded_target(&r->mem, t->pid);
+	return rmem_read_u64(&r->mem.base, t->py.walk.interp_head, &head) == 0 && !head;
+}
+
+/* Why no walk can be tried; PYSTACK_OK: it can. Counts what it finds. */
+static enum pystack_end readable(struct reader *r, struct target *t, pid_t pid, struct walk *w)
+{
+	if (!t || outdated(r, t))
+		return ask(r, t, pid, w);
+	switch (atomic_load_explicit(&t->state, memory_order_acquire)) {
 	case TARGET_PYTHON:
 		return PYSTACK_OK;
 	case TARGET_NOPYTHON:
-		return PYSTACK_NOPYTHON;
+		return still_none(r, t) ? PYSTACK_NOPYTHON : ask(r, t, pid, w);
+	case TARGET_STARTING:
+		return not_begun(r, t) ? PYSTACK_NOPYTHON : ask(r, t, pid, w);
+	case TARGET_PENDING:
+		return ask(r, t, pid, w);
 	case TARGET_QUARANTINED:
 		if (t->nopython)
 			return PYSTACK_NOPYTHON;
 		STATS_ADD(torn_quarantined, 1);
 		return PYSTACK_END_N;
 	default:
-		if (!t)
-			emit_control(r, CTL_UNKNOWN, (struct ctl_msg){ .pid = pid });
 		STATS_ADD(torn_notready, 1);
 		return PYSTACK_END_N;
 	}
+}
+
+/* What the other rings said of it after it was looked up, and maybe read. */
+static void look_up_again(struct reader *r, struct target *t, struct walk *w)
+{
+	if (!t || w->undecided ||
+	    (!outdated(r, t) &&
+	     (w->able != PYSTACK_NOPYTHON || atomic_load(&t->state) != TARGET_NOPYTHON ||
+	      still_none(r, t))))
+		return;
+	w->able = w->res.end = ask(r, t, t->pid, w);
+	w->res.n = w->res.n_anchors = 0;
 }
 
 /* The thread's stack came with its sample: a page less to read. */
@@ -159,18 +234,19 @@ static void know_stack(struct reader *r, uint64_t pos)
 }
 
 static struct pystack_result read_stack(struct reader *r, const struct pending *p,
-					struct target *t, enum pystack_end able, pid_t *inner)
+					struct target *t, const struct walk *w, pid_t *inner)
 {
 	pid_t pid = p->pid, tid = p->tid;
-	struct pystack_result res = { .end = able };
+	struct pystack_result res = { .end = w->able };
 
 	r->rest_n = 0;
 	r->far_sp = r->red_end = 0;
-	if (able == PYSTACK_NOPYTHON && atomic_load(&t->state) == TARGET_NOPYTHON) {
+	if (w->undecided || (w->able == PYSTACK_NOPYTHON &&
+			     atomic_load(&t->state) != TARGET_QUARANTINED)) {
 		guarded_target(&r->mem, pid);
 		rest_read(r, p->pos, &r->mem.base, &res);
 	}
-	if (able != PYSTACK_OK)
+	if (w->able != PYSTACK_OK)
 		return res;
 	*inner = target_inner_tid(t, tid);
 	if (!*inner) {
@@ -197,7 +273,7 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 	}
 	rest_read(r, p->pos, pystack_memory(r->ps), &res);
 	if (r->code_lost)
-		pystack_forget(r->ps, pid);
+		pystack_forget(r->ps, t->py.program);
 	return res;
 }
 
@@ -218,34 +294,36 @@ static void ignore(struct reader *r, pid_t tid)
 	}
 }
 
-/* What all pending samples of a thread share. */
-struct walk {
-	enum pystack_end able; /* what readable() said */
-	struct pystack_result res;
-	pid_t tid, inner;
-	bool ran, unchanged;
-	uint64_t t_end;
-	enum judgement latest; /* of the last sample, whose stack bytes were used */
-};
+/* The samples of an old program are not stacks of the new one. */
+static bool is_older(const struct pending *p, const struct walk *w)
+{
+	if (p->time >= w->began_ns)
+		return false;
+	STATS_ADD(torn_exec, 1);
+	return true;
+}
 
-static void emit(struct reader *r, struct pending *p, const struct walk *w)
+static void emit(struct reader *r, struct pending *p, const struct target *t,
+		 const struct walk *w)
 {
 	enum judgement j = judge(r, p, w->ran, w->t_end);
 	enum provenance prov = PROV_TORN;
+	bool older = is_older(p, w);
+	struct undecided open = { t };
 
 	if (j == JUDGE_EXACT)
 		j = w->latest;
 	p->tid = 0;
 	p->held = j == JUDGE_EXACT;
-	if (w->able == PYSTACK_NOPYTHON)
+	if (!older && w->able == PYSTACK_NOPYTHON)
 		prov = PROV_NOPYTHON;
-	else if (w->res.end != PYSTACK_END_N)
+	else if (!older && w->res.end != PYSTACK_END_N)
 		prov = provenance_of(p, j, &w->res, w->unchanged);
 	if (r->code_lost && w->res.n) {
 		emit_lost(1);
 		return;
 	}
-	emit_sample(r, p, prov, &w->res);
+	emit_sample(r, p, prov, &w->res, w->undecided && !older ? &open : NULL);
 	if (r->c->tape)
 		emit_tape(r, p, prov, &w->res, w->tid, w->inner);
 }
@@ -267,11 +345,15 @@ static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
 		if (r->pend[i].tid == w.tid)
 			last = &r->pend[i];
 	t_out = last->hold.t_out;
-	w.able = readable(r, t, last->pid);
-	w.res = read_stack(r, last, t, w.able, &w.inner);
+	w.able = readable(r, t, last->pid, &w);
+	w.res = read_stack(r, last, t, &w, &w.inner);
 	w.ran = r->c->capture->stops ?
 			!handover_release(&r->slot->handover, turn) :
 			ran_since(r, w.tid, t_out ? t_out : r->pend[first].time);
+	if (r->c->capture->stops)
+		see_all_rings(r);
+	look_up_again(r, t, &w);
+	w.began_ns = MAX(births_execed(r->c->births, last->pid), t ? t->begun_ns : 0);
 	w.t_end = now_ns();
 	w.latest = judge(r, last, w.ran, w.t_end);
 	if (w.latest != JUDGE_EXACT)
@@ -282,7 +364,7 @@ static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
 	look_at_others(r, w.t_end);
 	for (uint32_t i = first; i < r->n_pend; i++)
 		if (r->pend[i].tid == w.tid)
-			emit(r, &r->pend[i], &w);
+			emit(r, &r->pend[i], t, &w);
 }
 
 void hold_flush(struct reader *r)

@@ -4,6 +4,7 @@
 #include "../clock.h"
 #include "../cpus.h"
 #include "../perf_decode.h"
+#include "births.h"
 
 bool proof_is_switch(const struct perf_event_header *h, const unsigned char *end,
 		     struct proof_switch *ret)
@@ -130,6 +131,8 @@ bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t 
 			ran = ran || (sw.tid == tid && sw.time > since);
 		} else if (proof_is_map(&h)) {
 			proof_note_map(c, end);
+		} else {
+			births_note(c->births, &slot->ring, pos, &h, end);
 		}
 		pos += h.size;
 	}

@@ -10,6 +10,7 @@
 #include "../perf_decode.h"
 #include "../nudge.h"
 #include "../stats.h"
+#include "births.h"
 #include "proof.h"
 #include "reader_int.h"
 
@@ -207,6 +208,9 @@ static void scan_other(struct reader *r, const struct perf_event_header *h, uint
 	struct side s;
 	bool known = perf_decode_side(h, &s) == 0;
 
+	births_note(r->c->births, &r->slot->ring, pos, h,
+		    (const unsigned char *)h + h->size - PERF_TRAILER);
+
 	if (known && lost_outside(r, &s, pos))
 		return;
 	if (known && !concerns(r->c, &s))
@@ -217,12 +221,12 @@ static void scan_other(struct reader *r, const struct perf_event_header *h, uint
 	if (r->c->tell_threads)
 		tell_of_thread(r, &s);
 	if (s.kind == SIDE_FORK && s.pid != s.u.fork.ppid)
-		emit_control(r, CTL_FORK,
-			     (struct ctl_msg){ s.pid, s.u.fork.ppid, s.u.fork.ptid });
-	else if (s.kind == SIDE_COMM && s.u.comm.exec) {
-		pystack_forget(r->ps, s.pid);
-		emit_control(r, CTL_EXEC, (struct ctl_msg){ .pid = s.pid });
-	} else if (s.kind == SIDE_EXIT && s.pid == s.tid)
+		emit_control(
+			r, CTL_FORK,
+			(struct ctl_msg){ s.pid, s.u.fork.ppid, s.u.fork.ptid, s.time });
+	else if (s.kind == SIDE_COMM && s.u.comm.exec)
+		emit_control(r, CTL_EXEC, (struct ctl_msg){ .pid = s.pid, .time = s.time });
+	else if (s.kind == SIDE_EXIT && s.pid == s.tid)
 		emit_control(r, CTL_EXIT, (struct ctl_msg){ .pid = s.pid });
 }
 

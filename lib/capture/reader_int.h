@@ -82,9 +82,16 @@ void hold_stopped(struct reader *r, uint32_t turn, pid_t tid);
 /* emit.c: a perf record that is no sample. */
 void emit_side(struct reader *r, const struct perf_event_header *h);
 
-/* emit.c: one judged sample; and the same for a tape. */
+/* Of a torn sample that is "nopython" if its program, or that of its process if it is NULL,
+ * turns out to have had no interpreter. */
+struct undecided {
+	const struct target *program;
+};
+
+/* emit.c: one judged sample, or one that the resolver judges (@open, else NULL); and the same
+ * for a tape. */
 void emit_sample(struct reader *r, const struct pending *p, enum provenance prov,
-		 const struct pystack_result *res);
+		 const struct pystack_result *res, const struct undecided *open);
 void emit_tape(struct reader *r, const struct pending *p, enum provenance prov,
 	       const struct pystack_result *res, pid_t tid, pid_t inner);
 

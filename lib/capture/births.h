@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * births - when processes became other programs, and when they mapped code, as the rings say.
+ *
+ * A record lies in the ring of the CPU that its process was on; the process's next sample may
+ * lie in another, whose reader comes first. So each reader notes what it takes out of its own
+ * ring and what it sees in the others'. Any thread.
+ *
+ * Processes whose numbers are BIRTHS apart share a place: then one's exec looks like the
+ * other's, and the control thread finds out (CTL_LOOK).
+ */
+#ifndef BIRTHS_H
+#define BIRTHS_H
+
+#include <linux/perf_event.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "../perf_event.h"
+
+enum { BIRTHS = 1 << 15 };
+
+struct births;
+
+struct births *births_create(void); /* NULL: no memory */
+void births_destroy(struct births *b);
+
+/* Note the record at @pos of @ring, whose first bytes are @h and last ones @trailer, if it
+ * tells of an exec or of code of a file being mapped. @b may be NULL. */
+void births_note(struct births *b, const struct perf_ring *ring, uint64_t pos,
+		 const struct perf_event_header *h, const unsigned char *trailer);
+
+/* When @pid last became another program, or last mapped code of a file; 0: not since the
+ * recording began. */
+uint64_t births_execed(struct births *b, pid_t pid);
+uint64_t births_mapped(struct births *b, pid_t pid);
+
+#endif
