@@ -298,6 +298,27 @@ static int prove(const struct search *s, struct pyproc *p, struct err *err)
 	return 0;
 }
 
+/* Where its code lies, and what tells that it is the same in another process. */
+static void learn_code(const struct search *s, const struct module *mod,
+		       const struct pyfind_elf *elf, uint64_t bias, struct pyfind_code *ret)
+{
+	const struct proc_map *map = NULL;
+
+	for (size_t i = 0; !map && i < s->maps.n; i++)
+		if (s->maps.map[i].x && same_file(&s->maps.map[i], mod->map))
+			map = &s->maps.map[i];
+	if (!map || !elf->build_id_n || elf->build_id_n > sizeof(ret->build_id) ||
+	    rmem_read(s->m, bias + elf->build_id, ret->build_id, elf->build_id_n) < 0)
+		return;
+	ret->maj = map->maj;
+	ret->min = map->min;
+	ret->ino = map->ino;
+	ret->pgoff = map->pgoff;
+	ret->at = map->start;
+	ret->build_id_at = bias + elf->build_id;
+	ret->build_id_n = elf->build_id_n;
+}
+
 /* Is @mod the interpreter? -ENOEXEC: no. */
 static int module_try(struct search *s, const struct module *mod, struct pyproc *p,
 		      struct err *err)
@@ -330,6 +351,7 @@ static int module_try(struct search *s, const struct module *mod, struct pyproc 
 	if (p->layout.interp.code_versions_global && elf.func_version)
 		p->code_versions = bias + elf.func_version;
 	describe(p, &elf);
+	learn_code(s, mod, &elf, bias, &p->code);
 	/* What was proven of the same file in one process is true in all, also before there
 	 * is anything to prove it by. */
 	if (pyfind_cache_proven(&file))

@@ -17,6 +17,17 @@
 #include "offsets/pylayout.h"
 #include "remote_mem.h"
 
+/* The mapped code of an interpreter's file, by which the same file is known in another
+ * process: there all lies as far from it as here. */
+struct pyfind_code {
+	uint32_t maj, min;
+	uint64_t ino, pgoff;
+	raddr at;
+	raddr build_id_at; /* the note as it lies in memory */
+	uint32_t build_id_n; /* 0: there is none, so the file can't be known again */
+	unsigned char build_id[64];
+};
+
 struct pyproc {
 	pid_t pid;
 	uint32_t version;	/* PY_VERSION_HEX; micro 0xff.. unknown bits zero */
@@ -26,6 +37,7 @@ struct pyproc {
 	struct pylayout layout; /* this process's own copy */
 	bool partly; /* with -ENOEXEC: a file that holds one is mapped in part */
 	bool unborn; /* no interpreter was ever made in it yet, so no frame either */
+	struct pyfind_code code;
 	char module[256];	/* file that holds the interpreter, for messages */
 	char build[64];		/* "static, stripped", "shared", "free-threaded" ... */
 };

@@ -260,6 +260,7 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	c->last_in = calloc(LAST_IN, sizeof(*c->last_in));
 	c->ids = &r->attach.ids;
 	c->births = births_create();
+	tracker_teach(&r->tracker, c->births);
 	if (c->oldends)
 		c->last_map = calloc(LAST_IN, sizeof(*c->last_map));
 	if (!c->last_in || !c->births || (c->oldends && !c->last_map))

@@ -11,6 +11,7 @@
 
 #include <stdatomic.h>
 
+#include "pyfind.h"
 #include "pystack.h"
 
 enum target_state {
@@ -39,6 +40,7 @@ struct target {
 	struct pystack_target py;
 	uint32_t version; /* PY_VERSION_HEX */
 	raddr runtime;
+	struct pyfind_code code; /* of the process in which it was proven; control thread */
 	char why[256];
 	/* inner_tids only: (outer, inner) pairs, sorted by outer. */
 	size_t n_tids;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <time.h>
 
+#include "capture/births.h"
 #include "capture/reader.h"
 #include "clock.h"
 #include "probe.h"
@@ -129,6 +130,14 @@ static void tape_target(const struct tracker *t, const struct target *target)
 	memcpy(p + sizeof(tag), &head, sizeof(head));
 	memcpy(p + sizeof(tag) + sizeof(head), &target->py.layout, sizeof(target->py.layout));
 	queue_commit(t->tape);
+}
+
+void tracker_teach(struct tracker *t, struct births *births)
+{
+	t->births = births;
+	for (size_t i = 0; i < t->targets.n_all; i++)
+		if (atomic_load(&t->targets.all[i]->state) == TARGET_PYTHON)
+			births_teach(births, &t->targets.all[i]->code, t->targets.all[i]);
 }
 
 void tracker_tape_all(struct tracker *t, struct queue *tape)
@@ -331,6 +340,8 @@ static bool search_ended(struct tracker *t, struct search *s, int code, const st
 	note_none(target, code, p, probe_began(s->probe));
 	if (code == 0) {
 		target_found(target, p);
+		target->code = p->code;
+		births_teach(t->births, &target->code, target);
 		tape_target(t, target);
 		return true;
 	}
@@ -474,6 +485,7 @@ static int judge_root(struct tracker *t, pid_t pid, bool any, int code, const st
 		return err_set(err, -ENOMEM, "out of memory");
 	if (code == 0) {
 		target_found(target, p);
+		target->code = p->code;
 		note_say(&t->note, "process %d: CPython %u.%u.%u, %s, %s", target->pid,
 			 p->version >> 24 & 0xff, p->version >> 16 & 0xff,
 			 p->version >> 8 & 0xff, p->build, p->module);

@@ -20,6 +20,7 @@ struct tracker {
 	size_t n_searches;
 	int n_programs;	    /* numbers given out, struct pystack_target */
 	int kick;	    /* eventfd: written to when a search ends */
+	struct births *births; /* taught what is found, or NULL */
 	struct queue *tape; /* where TAPE_TARGET records go, or NULL */
 	struct note note;
 };
@@ -57,6 +58,9 @@ void tracker_run(struct tracker *t);
 
 /* Milliseconds until tracker_run() has something to do by itself, at most @most. */
 int tracker_due_ms(const struct tracker *t, int most);
+
+/* Readers learn from @births what is found, from now on and what is known already. */
+void tracker_teach(struct tracker *t, struct births *births);
 
 /* Queue all known interpreters for a tape. */
 void tracker_tape_all(struct tracker *t, struct queue *tape);

@@ -18,13 +18,31 @@
 #include <sys/types.h>
 
 #include "../perf_event.h"
+#include "../pyfind.h"
 
-enum { BIRTHS = 1 << 15 };
+enum { BIRTHS = 1 << 15, BIRTHS_CODES = 15 };
 
 struct births;
+struct target;
+
+/* An interpreter that was proven in a process: @target's, whose code lies where @code says. */
+struct births_code {
+	struct pyfind_code code;
+	const struct target *target;
+};
 
 struct births *births_create(void); /* NULL: no memory */
 void births_destroy(struct births *b);
+
+/* Control thread: processes that map that code from now on run that interpreter. What is known
+ * already is not added again; @target must live as long as @b. Some are remembered. */
+void births_teach(struct births *b, const struct pyfind_code *code,
+		  const struct target *target);
+
+/* The interpreter whose code @pid has mapped since it became another program at @since, and
+ * where. NULL: none, or it can't be told. */
+const struct births_code *births_interpreter(struct births *b, pid_t pid, uint64_t since,
+					     uint64_t *at);
 
 /* Note the record at @pos of @ring, whose first bytes are @h and last ones @trailer, if it
  * tells of an exec or of code of a file being mapped. @b may be NULL. */

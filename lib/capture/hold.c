@@ -2,6 +2,7 @@
  *
  * hold - read the stack of a thread that is held, and judge whether it was.
  */
+#include <errno.h>
 #include <sys/eventfd.h>
 
 #include "../perf_decode.h"
@@ -141,7 +142,9 @@ struct walk {
 	struct pystack_result res;
 	pid_t tid, inner;
 	bool ran, unchanged;
+	bool unmapped;	/* nor is the interpreter there that the walk began in */
 	bool undecided; /* what is known of the program may be outdated: who looks again decides */
+	struct target *published; /* NULL: the process is not known */
 	uint64_t began_ns; /* the program, as far as is known */
 	uint64_t t_end;
 	enum judgement latest; /* of the last sample, whose stack bytes were used */
@@ -174,6 +177,42 @@ static bool still_none(const struct reader *r, const struct target *t)
 	       atomic_load_explicit(&r->c->blind_ns, memory_order_relaxed) < looked;
 }
 
+/* The interpreter that @t's process has mapped since it became another program, if it is the
+ * one of another process that is known: the same file, at the same distances. Else NULL. */
+static struct target *newborn(struct reader *r, const struct target *t)
+{
+	uint64_t since = births_execed(r->c->births, t->pid), at;
+	const struct births_code *known = births_interpreter(r->c->births, t->pid, since, &at);
+	struct target *n = &r->newborn[(uint32_t)t->pid % NEWBORNS];
+	unsigned char id[sizeof(known->code.build_id)];
+	uint64_t moved;
+
+	if (!known || !since)
+		return NULL;
+	if (n->pid == t->pid && n->begun_ns == since && n->code.at == at)
+		return n;
+	moved = at - known->code.at;
+	guarded_target(&r->mem, t->pid);
+	if (rmem_read(&r->mem.base, known->code.build_id_at + moved, id,
+		      known->code.build_id_n) < 0 ||
+	    memcmp(id, known->code.build_id, known->code.build_id_n) != 0)
+		return NULL;
+	*n = (struct target){ .pid = t->pid,
+			      .state = TARGET_PYTHON,
+			      .begun_ns = since,
+			      .inner_tids = t->inner_tids,
+			      .tids = t->tids,
+			      .n_tids = t->n_tids,
+			      .py = known->target->py };
+	n->code.at = at;
+	n->py.pid = t->pid;
+	n->py.program = --r->n_newborn; /* the control thread's are positive */
+	pywalk_layout_init(&n->py.walk, &n->py.layout, known->target->runtime + moved);
+	if (n->py.code_versions)
+		n->py.code_versions += moved;
+	return n;
+}
+
 /* Its runtime is known, but nothing of its layout proven: only that there is none yet. */
 static bool not_begun(struct reader *r, const struct target *t)
 {
@@ -183,9 +222,32 @@ static bool not_begun(struct reader *r, const struct target *t)
 	return rmem_read_u64(&r->mem.base, t->py.walk.interp_head, &head) == 0 && !head;
 }
 
-/* Why no walk can be tried; PYSTACK_OK: it can. Counts what it finds. */
-static enum pystack_end readable(struct reader *r, struct target *t, pid_t pid, struct walk *w)
+/* Nobody has found its interpreter yet. */
+static bool may_be_newborn(const struct reader *r, const struct target *t)
 {
+	int state = atomic_load_explicit(&t->state, memory_order_acquire);
+
+	return outdated(r, t) || state == TARGET_PENDING || state == TARGET_STARTING ||
+	       (state == TARGET_NOPYTHON && !still_none(r, t));
+}
+
+/* Why no walk can be tried; PYSTACK_OK: it can, with *@program, which may be
+ * another then. Counts what it finds. */
+static enum pystack_end readable(struct reader *r, struct target **program, pid_t pid,
+				 struct walk *w)
+{
+	struct target *t = *program;
+
+	if (t && may_be_newborn(r, t)) {
+		struct target *n = newborn(r, t);
+
+		if (n) {
+			*program = n;
+			if (!atomic_exchange(&t->asked, true))
+				emit_control(r, CTL_LOOK, (struct ctl_msg){ .pid = pid });
+			return PYSTACK_OK;
+		}
+	}
 	if (!t || outdated(r, t))
 		return ask(r, t, pid, w);
 	switch (atomic_load_explicit(&t->state, memory_order_acquire)) {
@@ -209,14 +271,14 @@ static enum pystack_end readable(struct reader *r, struct target *t, pid_t pid, 
 }
 
 /* What the other rings said of it after it was looked up, and maybe read. */
-static void look_up_again(struct reader *r, struct target *t, struct walk *w)
+static void look_up_again(struct reader *r, const struct target *t, struct walk *w)
 {
 	if (!t || w->undecided ||
 	    (!outdated(r, t) &&
 	     (w->able != PYSTACK_NOPYTHON || atomic_load(&t->state) != TARGET_NOPYTHON ||
 	      still_none(r, t))))
 		return;
-	w->able = w->res.end = ask(r, t, t->pid, w);
+	w->able = w->res.end = ask(r, w->published, t->pid, w);
 	w->res.n = w->res.n_anchors = 0;
 }
 
@@ -277,6 +339,20 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 	return res;
 }
 
+/* In exec and at its end a process drops its memory, and works on in the kernel: its
+ * interpreter is gone then, with all frames. */
+static bool is_unmapped(struct reader *r, const struct target *t, const struct walk *w)
+{
+	uint64_t head;
+	int code;
+
+	if (w->res.end != PYSTACK_FAULT)
+		return false;
+	code = rmem_read_u64(&r->mem.base, t->py.walk.interp_head, &head);
+	/* -ESRCH: the main thread has none any more; others may live on. */
+	return code == -EFAULT || (code == -ESRCH && w->tid == t->pid);
+}
+
 /* What a hold cost the CPU. A longer one than any walk was no work of ours: the reader
  * slept in a page fault, or a hypervisor took the CPU. */
 static uint64_t hold_cost(uint64_t ns, uint32_t frames)
@@ -303,13 +379,12 @@ static bool is_older(const struct pending *p, const struct walk *w)
 	return true;
 }
 
-static void emit(struct reader *r, struct pending *p, const struct target *t,
-		 const struct walk *w)
+static void emit(struct reader *r, struct pending *p, const struct walk *w)
 {
 	enum judgement j = judge(r, p, w->ran, w->t_end);
 	enum provenance prov = PROV_TORN;
-	bool older = is_older(p, w);
-	struct undecided open = { t };
+	bool older = is_older(p, w), unchanged = w->unchanged && !w->unmapped;
+	struct undecided open = { w->published };
 
 	if (j == JUDGE_EXACT)
 		j = w->latest;
@@ -318,7 +393,7 @@ static void emit(struct reader *r, struct pending *p, const struct target *t,
 	if (!older && w->able == PYSTACK_NOPYTHON)
 		prov = PROV_NOPYTHON;
 	else if (!older && w->res.end != PYSTACK_END_N)
-		prov = provenance_of(p, j, &w->res, w->unchanged);
+		prov = provenance_of(p, j, &w->res, unchanged);
 	if (r->code_lost && w->res.n) {
 		emit_lost(1);
 		return;
@@ -345,8 +420,10 @@ static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
 		if (r->pend[i].tid == w.tid)
 			last = &r->pend[i];
 	t_out = last->hold.t_out;
-	w.able = readable(r, t, last->pid, &w);
+	w.published = t;
+	w.able = readable(r, &t, last->pid, &w);
 	w.res = read_stack(r, last, t, &w, &w.inner);
+	w.unmapped = is_unmapped(r, t, &w);
 	w.ran = r->c->capture->stops ?
 			!handover_release(&r->slot->handover, turn) :
 			ran_since(r, w.tid, t_out ? t_out : r->pend[first].time);
@@ -359,12 +436,14 @@ static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
 	if (w.latest != JUDGE_EXACT)
 		w.unchanged = w.res.end != PYSTACK_OK ||
 			      pystack_unchanged(&w.res, &t->py, &r->mem.base);
+	else if (w.unmapped && !w.undecided)
+		w.res.end = PYSTACK_NOPYTHON;
 	if (r->c->capture->holds && t_out && (turn || !r->c->capture->stops))
 		r->held_ns += hold_cost(w.t_end - t_out, w.res.n);
 	look_at_others(r, w.t_end);
 	for (uint32_t i = first; i < r->n_pend; i++)
 		if (r->pend[i].tid == w.tid)
-			emit(r, &r->pend[i], t, &w);
+			emit(r, &r->pend[i], &w);
 }
 
 void hold_flush(struct reader *r)

@@ -12,7 +12,7 @@
 #include "../remote_mem.h"
 #include "reader.h"
 
-enum { PEND_MAX = 256, REST_BYTES = 128 << 10, RED_BYTES = 128 };
+enum { PEND_MAX = 256, REST_BYTES = 128 << 10, RED_BYTES = 128, NEWBORNS = 16 };
 static const uint64_t SECOND = 1000000000; /* ns */
 
 struct perf_sample;
@@ -42,6 +42,8 @@ struct reader {
 	struct reader *next; /* in slot->stuck */
 
 	struct pystack *ps;
+	struct target newborn[NEWBORNS]; /* that the control thread may not know yet */
+	int n_newborn;
 	struct guarded mem;
 	struct pending pend[PEND_MAX];
 	uint32_t n_pend;
