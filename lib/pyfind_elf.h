@@ -20,7 +20,7 @@ struct pyfind_elf {
 	uint64_t func_version; /* _Py_next_func_version, a local symbol of 3.12 */
 	uint64_t build_id;     /* .note.gnu.build-id, build_id_n bytes */
 	uint32_t build_id_n;
-	bool python;	       /* defines CPython's API */
+	bool python; /* defines CPython's API */
 	bool pypy;
 	bool stripped; /* no .symtab */
 	bool program;  /* has an ELF interpreter or is ET_EXEC: no library */

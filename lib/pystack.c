@@ -356,7 +356,9 @@ struct pystack_result pystack_read_rest(struct pystack *p, const struct pystack_
 
 	begin(p, below, NULL, NULL);
 	if (th->tstate != j->tstate)
-		*th = (struct thread){ .program = t->program, .tid = tid, .tstate = j->tstate };
+		*th = (struct thread){ .program = t->program,
+				       .tid = tid,
+				       .tstate = j->tstate };
 	pystack_fetch(p, th);
 	codes_begin(p, t, th);
 	w = pyframe_walk_on(p->mem, &t->walk, j->frame.frame, p->walked, p->max_frames);

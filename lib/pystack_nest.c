@@ -106,9 +106,10 @@ int nest_states(struct pystack *p, const struct pystack_target *t, pid_t tid, pi
 		struct thread *th = pystack_thread(p, t->program, tid, i);
 
 		if (th->tstate != n->state[i])
-			*th = (struct thread){
-				.program = t->program, .tid = tid, .level = i, .tstate = n->state[i]
-			};
+			*th = (struct thread){ .program = t->program,
+					       .tid = tid,
+					       .level = i,
+					       .tstate = n->state[i] };
 	}
 	return r;
 }

@@ -32,7 +32,7 @@ struct target {
 	_Atomic uint64_t none_ns; /* from begun_ns until then it surely had no interpreter */
 	_Atomic bool asked;	  /* a reader has asked for another look, which is due */
 	_Atomic(struct target *) next; /* of the same pid, published in its place */
-	bool inner_tids;       /* lives in a PID namespace of its own */
+	bool inner_tids;	       /* lives in a PID namespace of its own */
 	_Atomic bool unborn;   /* a sample of it, or we, came before the record of its fork */
 	bool hung;	       /* a person was told */
 	_Atomic bool nopython; /* in quarantine: looked at before, no CPython is mapped */

@@ -135,9 +135,15 @@ static void tape_target(const struct tracker *t, const struct target *target)
 void tracker_teach(struct tracker *t, struct births *births)
 {
 	t->births = births;
-	for (size_t i = 0; i < t->targets.n_all; i++)
-		if (atomic_load(&t->targets.all[i]->state) == TARGET_PYTHON)
-			births_teach(births, &t->targets.all[i]->code, t->targets.all[i]);
+	for (size_t i = 0; i < t->targets.n_all; i++) {
+		struct target *target = t->targets.all[i];
+
+		if (atomic_load(&target->state) == TARGET_PYTHON)
+			births_teach(births, &target->code, target);
+		/* No record tells what was mapped between the look and the events. */
+		else if (atomic_load(&target->state) == TARGET_NOPYTHON)
+			tracker_look(t, target->pid);
+	}
 }
 
 void tracker_tape_all(struct tracker *t, struct queue *tape)

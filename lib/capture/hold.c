@@ -138,147 +138,25 @@ static enum judgement judge(const struct reader *r, struct pending *p, bool ran,
 
 /* What all pending samples of a thread share. */
 struct walk {
-	enum pystack_end able; /* what readable() said */
+	enum pystack_end able; /* what program_readable() said */
 	struct pystack_result res;
 	pid_t tid, inner;
 	bool ran, unchanged;
 	bool unmapped;	/* nor is the interpreter there that the walk began in */
-	bool undecided; /* what is known of the program may be outdated: who looks again decides */
+	bool undecided; /* what is known of the program may be outdated: who looks again
+			   decides */
 	struct target *published; /* NULL: the process is not known */
-	uint64_t began_ns; /* the program, as far as is known */
+	uint64_t began_ns;	  /* the program, as far as is known */
 	uint64_t t_end;
 	enum judgement latest; /* of the last sample, whose stack bytes were used */
 };
 
-/* The sample can't be judged: the control thread is asked to look at the process, and the
- * resolver will know what it saw. */
-static enum pystack_end ask(struct reader *r, struct target *t, pid_t pid, struct walk *w)
-{
-	w->undecided = true;
-	if (!t)
-		emit_control(r, CTL_UNKNOWN, (struct ctl_msg){ .pid = pid });
-	else if (!atomic_exchange(&t->asked, true))
-		emit_control(r, CTL_LOOK, (struct ctl_msg){ .pid = pid });
-	return PYSTACK_END_N;
-}
-
-/* Is @t not what the process is now, as far as has been noted? */
-static bool outdated(const struct reader *r, const struct target *t)
-{
-	return births_execed(r->c->births, t->pid) > t->begun_ns;
-}
-
-/* It had none when it was looked at. */
-static bool still_none(const struct reader *r, const struct target *t)
-{
-	uint64_t looked = atomic_load(&t->none_ns);
-
-	return births_mapped(r->c->births, t->pid) < looked &&
-	       atomic_load_explicit(&r->c->blind_ns, memory_order_relaxed) < looked;
-}
-
-/* The interpreter that @t's process has mapped since it became another program, if it is the
- * one of another process that is known: the same file, at the same distances. Else NULL. */
-static struct target *newborn(struct reader *r, const struct target *t)
-{
-	uint64_t since = births_execed(r->c->births, t->pid), at;
-	const struct births_code *known = births_interpreter(r->c->births, t->pid, since, &at);
-	struct target *n = &r->newborn[(uint32_t)t->pid % NEWBORNS];
-	unsigned char id[sizeof(known->code.build_id)];
-	uint64_t moved;
-
-	if (!known || !since)
-		return NULL;
-	if (n->pid == t->pid && n->begun_ns == since && n->code.at == at)
-		return n;
-	moved = at - known->code.at;
-	guarded_target(&r->mem, t->pid);
-	if (rmem_read(&r->mem.base, known->code.build_id_at + moved, id,
-		      known->code.build_id_n) < 0 ||
-	    memcmp(id, known->code.build_id, known->code.build_id_n) != 0)
-		return NULL;
-	*n = (struct target){ .pid = t->pid,
-			      .state = TARGET_PYTHON,
-			      .begun_ns = since,
-			      .inner_tids = t->inner_tids,
-			      .tids = t->tids,
-			      .n_tids = t->n_tids,
-			      .py = known->target->py };
-	n->code.at = at;
-	n->py.pid = t->pid;
-	n->py.program = --r->n_newborn; /* the control thread's are positive */
-	pywalk_layout_init(&n->py.walk, &n->py.layout, known->target->runtime + moved);
-	if (n->py.code_versions)
-		n->py.code_versions += moved;
-	return n;
-}
-
-/* Its runtime is known, but nothing of its layout proven: only that there is none yet. */
-static bool not_begun(struct reader *r, const struct target *t)
-{
-	uint64_t head;
-
-	guarded_target(&r->mem, t->pid);
-	return rmem_read_u64(&r->mem.base, t->py.walk.interp_head, &head) == 0 && !head;
-}
-
-/* Nobody has found its interpreter yet. */
-static bool may_be_newborn(const struct reader *r, const struct target *t)
-{
-	int state = atomic_load_explicit(&t->state, memory_order_acquire);
-
-	return outdated(r, t) || state == TARGET_PENDING || state == TARGET_STARTING ||
-	       (state == TARGET_NOPYTHON && !still_none(r, t));
-}
-
-/* Why no walk can be tried; PYSTACK_OK: it can, with *@program, which may be
- * another then. Counts what it finds. */
-static enum pystack_end readable(struct reader *r, struct target **program, pid_t pid,
-				 struct walk *w)
-{
-	struct target *t = *program;
-
-	if (t && may_be_newborn(r, t)) {
-		struct target *n = newborn(r, t);
-
-		if (n) {
-			*program = n;
-			if (!atomic_exchange(&t->asked, true))
-				emit_control(r, CTL_LOOK, (struct ctl_msg){ .pid = pid });
-			return PYSTACK_OK;
-		}
-	}
-	if (!t || outdated(r, t))
-		return ask(r, t, pid, w);
-	switch (atomic_load_explicit(&t->state, memory_order_acquire)) {
-	case TARGET_PYTHON:
-		return PYSTACK_OK;
-	case TARGET_NOPYTHON:
-		return still_none(r, t) ? PYSTACK_NOPYTHON : ask(r, t, pid, w);
-	case TARGET_STARTING:
-		return not_begun(r, t) ? PYSTACK_NOPYTHON : ask(r, t, pid, w);
-	case TARGET_PENDING:
-		return ask(r, t, pid, w);
-	case TARGET_QUARANTINED:
-		if (t->nopython)
-			return PYSTACK_NOPYTHON;
-		STATS_ADD(torn_quarantined, 1);
-		return PYSTACK_END_N;
-	default:
-		STATS_ADD(torn_notready, 1);
-		return PYSTACK_END_N;
-	}
-}
-
 /* What the other rings said of it after it was looked up, and maybe read. */
 static void look_up_again(struct reader *r, const struct target *t, struct walk *w)
 {
-	if (!t || w->undecided ||
-	    (!outdated(r, t) &&
-	     (w->able != PYSTACK_NOPYTHON || atomic_load(&t->state) != TARGET_NOPYTHON ||
-	      still_none(r, t))))
+	if (!t || w->undecided || program_stands(r, t, w->able == PYSTACK_NOPYTHON))
 		return;
-	w->able = w->res.end = ask(r, w->published, t->pid, w);
+	w->able = w->res.end = program_ask(r, w->published, t->pid, &w->undecided);
 	w->res.n = w->res.n_anchors = 0;
 }
 
@@ -303,8 +181,8 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 
 	r->rest_n = 0;
 	r->far_sp = r->red_end = 0;
-	if (w->undecided || (w->able == PYSTACK_NOPYTHON &&
-			     atomic_load(&t->state) != TARGET_QUARANTINED)) {
+	if (w->undecided ||
+	    (w->able == PYSTACK_NOPYTHON && atomic_load(&t->state) != TARGET_QUARANTINED)) {
 		guarded_target(&r->mem, pid);
 		rest_read(r, p->pos, &r->mem.base, &res);
 	}
@@ -421,7 +299,7 @@ static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
 			last = &r->pend[i];
 	t_out = last->hold.t_out;
 	w.published = t;
-	w.able = readable(r, &t, last->pid, &w);
+	w.able = program_readable(r, &t, last->pid, &w.undecided);
 	w.res = read_stack(r, last, t, &w, &w.inner);
 	w.unmapped = is_unmapped(r, t, &w);
 	w.ran = r->c->capture->stops ?

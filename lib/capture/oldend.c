@@ -24,7 +24,7 @@ struct worker {
 	struct guarded mem;
 	uint64_t *cursors; /* proof_mapped() */
 	struct pystack *ps;
-	uint64_t mark;			   /* emit_mark() */
+	uint64_t mark; /* emit_mark() */
 	bool code_lost;
 	struct worker *next; /* in o->stuck */
 };
@@ -49,8 +49,7 @@ static void new_code(void *arg, uint64_t id, const struct pycode_copy *c)
 /* Is @t what the process was at @s, and still is? */
 static bool is_program(const struct worker *w, const struct target *t, const struct sample *s)
 {
-	return s->time >= t->begun_ns &&
-	       births_execed(w->o->c->births, s->pid) <= t->begun_ns;
+	return s->time >= t->begun_ns && births_execed(w->o->c->births, s->pid) <= t->begun_ns;
 }
 
 static struct pystack_result read_rest(struct worker *w, const struct q_deep *d)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * reader_int - what the files of a reader share, and nobody else sees: reader.c (the
- * thread and its ring), hold.c (reading and judging), emit.c (queueing).
+ * thread and its ring), hold.c (reading and judging), program.c (what is read), emit.c
+ * (queueing).
  */
 #ifndef READER_INT_H
 #define READER_INT_H
@@ -73,6 +74,19 @@ enum witness hold_witness(const struct pending *p, const void *regs);
 
 /* hold.c: the same with what it has executed by then. */
 void hold_counted(struct pending *p, uint64_t instructions);
+
+/* program.c: why no walk of a thread of @pid can be tried; PYSTACK_OK: it can, with *@program,
+ * which may be another target then. Counts what it finds. *@undecided: as program_ask(). */
+enum pystack_end program_readable(struct reader *r, struct target **program, pid_t pid,
+				  bool *undecided);
+
+/* program.c: is @t still what the process is, by all records that were noted; with @none, has
+ * it mapped no code since it was looked at? */
+bool program_stands(struct reader *r, const struct target *t, bool none);
+
+/* program.c: a sample can't be judged: the control thread is asked to look at the process, @t
+ * or not known, and the resolver will know what it saw. */
+enum pystack_end program_ask(struct reader *r, struct target *t, pid_t pid, bool *undecided);
 
 /* hold.c: read and emit all pending samples. */
 void hold_flush(struct reader *r);
