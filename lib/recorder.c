@@ -162,16 +162,45 @@ static void take_up(struct recorder *r, pid_t pid, bool unborn)
 		t->unborn = unborn && !execed;
 }
 
+/* Threads of @pid without events that got theirs by now: they had run before. */
+static void count_late(struct recorder *r, pid_t pid, const pid_t *tids, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint64_t ran = attach_has(&r->attach, tids[i]) ? proc_ran_ns(pid, tids[i]) : 0;
+
+		r->n_late += ran > 0;
+		r->late_ns += ran;
+	}
+}
+
+/* The threads of @pid that have no events. *@ret malloc'ed, or NULL. */
+static size_t without_events(const struct recorder *r, pid_t pid, pid_t **ret)
+{
+	size_t n = 0, k = 0;
+
+	*ret = NULL;
+	if (proc_tasks(pid, ret, &n) < 0)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		if (!attach_has(&r->attach, (*ret)[i]))
+			(*ret)[k++] = (*ret)[i];
+	return k;
+}
+
 /* Events that are not inherited: open them on what is new in @pid, such as @tid. */
 static void attach_new(struct recorder *r, pid_t pid, pid_t tid)
 {
+	_cleanup_free_ pid_t *tids = NULL;
 	struct err err;
+	size_t n;
 	int ret;
 
 	if (!r->config.tell_threads || !targets_find(&r->tracker.targets, pid))
 		return;
+	n = without_events(r, pid, &tids);
 	ret = attach_process(&r->attach, pid, NULL, 0, &err);
 	r->n_missed += !attach_has(&r->attach, tid);
+	count_late(r, pid, tids, n);
 	if (ret < 0 && ret != -ESRCH && !r->warned_new) {
 		r->warned_new = true;
 		note_say(&r->o.note, "new threads are not sampled: %s", err.text);

@@ -199,6 +199,11 @@ static void tell_missed(const struct recorder *r)
 			 "%zu new threads or processes had ended before probes could be put "
 			 "into them: what they did is missing",
 			 r->n_missed);
+	if (r->n_late)
+		note_say(&r->o.note,
+			 "%zu new threads or processes had run for %.1f ms of CPU time in all "
+			 "before probes were put into them: what they did then is missing",
+			 r->n_late, (double)r->late_ns / 1e6);
 }
 
 /* Nothing is sampled any more, and nobody held. */

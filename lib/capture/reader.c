@@ -249,7 +249,7 @@ static uint64_t scan_record(struct reader *r, uint64_t pos)
 
 /* --- the hold budget --- */
 
-enum { SHED_MS = 10, STOPS_MS = 10, BUSY_MS = 200, IDLE_MS = 1000, THREADS_MS = 10 };
+enum { SHED_MS = 10, STOPS_MS = 10, BUSY_MS = 200, IDLE_MS = 1000, THREADS_MS = 3 };
 
 /* A thread runs on any CPU and is stopped on none: all readers shed together. */
 static void quiet_all(struct reader *r, uint64_t until)
