@@ -6,9 +6,12 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
+#include "clock.h"
+
 struct probe {
 	pid_t pid;
 	int kick, code;
+	uint64_t began_ns;
 	struct pyproc proc;
 	struct err err;
 	_Atomic int refs; /* the thread's and the owner's */
@@ -27,6 +30,7 @@ static void *probe_main(void *arg)
 	struct rmem_live m;
 
 	rmem_live_init(&m, p->pid);
+	p->began_ns = now_ns();
 	p->code = pyfind(p->pid, &m.base, &p->proc, &p->err);
 	atomic_store_explicit(&p->done, true, memory_order_release);
 	if (p->kick >= 0)
@@ -51,6 +55,11 @@ struct probe *probe_start(pid_t pid, int kick)
 	}
 	pthread_detach(thread);
 	return p;
+}
+
+uint64_t probe_began(const struct probe *p)
+{
+	return p->began_ns;
 }
 
 bool probe_done(struct probe *p, int *code, struct pyproc *ret, struct err *err)

@@ -20,6 +20,9 @@ struct probe *probe_start(pid_t pid, int kick);
  * value. */
 bool probe_done(struct probe *p, int *code, struct pyproc *ret, struct err *err);
 
+/* When it began to look; once it has ended. */
+uint64_t probe_began(const struct probe *p);
+
 /* Wait at most @ms. True if it ended. */
 bool probe_wait(struct probe *p, int ms);
 

@@ -416,6 +416,15 @@ bool proc_lives(pid_t pid)
 	       !(flags & EXITING);
 }
 
+uint64_t proc_ran_ns(pid_t pid, pid_t tid)
+{
+	_cleanup_free_ char *text = NULL;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", pid, tid);
+	return proc_read_file(path, &text, NULL) < 0 ? 0 : strtoull(text, NULL, 10);
+}
+
 /* Field 22. */
 int proc_times(pid_t pid, uint64_t *user, uint64_t *kernel)
 {

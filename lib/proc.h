@@ -67,6 +67,9 @@ char proc_state(pid_t pid, pid_t tid);
 /* Does the process run, and is not about to end? */
 bool proc_lives(pid_t pid);
 
+/* CPU time that a thread has used, ns; 0 where it is gone, or the kernel does not tell. */
+uint64_t proc_ran_ns(pid_t pid, pid_t tid);
+
 /* How long ago it began, as exact as a clock tick, 10 ms; UINT64_MAX: it is gone. */
 uint64_t proc_age_ns(pid_t pid);
 

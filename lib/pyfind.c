@@ -9,7 +9,7 @@
 
 #include "offsets/debug_offsets.h"
 #include "proc.h"
-#include "pyfind_elf.h"
+#include "pyfind_cache.h"
 
 /* A file that is mapped, once, however many mappings it has. */
 struct module {
@@ -24,6 +24,7 @@ struct search {
 	struct proc_maps maps;
 	char comm[16];
 	char exe[PATH_MAX];
+	bool partly;	 /* a file that holds an interpreter is not all mapped */
 	struct err best; /* the most telling failure so far, code 0: none */
 };
 
@@ -297,17 +298,39 @@ static int prove(const struct search *s, struct pyproc *p, struct err *err)
 	return 0;
 }
 
+/* Where its code lies, and what tells that it is the same in another process. */
+static void learn_code(const struct search *s, const struct module *mod,
+		       const struct pyfind_elf *elf, uint64_t bias, struct pyfind_code *ret)
+{
+	const struct proc_map *map = NULL;
+
+	for (size_t i = 0; !map && i < s->maps.n; i++)
+		if (s->maps.map[i].x && same_file(&s->maps.map[i], mod->map))
+			map = &s->maps.map[i];
+	if (!map || !elf->build_id_n || elf->build_id_n > sizeof(ret->build_id) ||
+	    rmem_read(s->m, bias + elf->build_id, ret->build_id, elf->build_id_n) < 0)
+		return;
+	ret->maj = map->maj;
+	ret->min = map->min;
+	ret->ino = map->ino;
+	ret->pgoff = map->pgoff;
+	ret->at = map->start;
+	ret->build_id_at = bias + elf->build_id;
+	ret->build_id_n = elf->build_id_n;
+}
+
 /* Is @mod the interpreter? -ENOEXEC: no. */
-static int module_try(const struct search *s, const struct module *mod, struct pyproc *p,
+static int module_try(struct search *s, const struct module *mod, struct pyproc *p,
 		      struct err *err)
 {
 	struct pyfind_elf elf;
+	struct pyfind_file file;
 	uint64_t bias;
 	int r, fd = proc_map_open(s->pid, mod->map);
 
 	if (fd < 0)
 		return -ENOEXEC;
-	r = pyfind_elf_read(fd, &elf);
+	r = pyfind_cache_read(fd, &elf, &file);
 	close(fd);
 	if (r < 0)
 		return -ENOEXEC;
@@ -316,8 +339,10 @@ static int module_try(const struct search *s, const struct module *mod, struct p
 			       s->comm);
 	if (!elf.runtime)
 		return elf.python ? too_old(s, mod->map->path, err) : -ENOEXEC;
-	if (!load_bias(s, mod, &elf, &bias))
+	if (!load_bias(s, mod, &elf, &bias)) {
+		s->partly = true;
 		return -ENOEXEC;
+	}
 	*p = (struct pyproc){ .pid = s->pid, .runtime = bias + elf.runtime };
 	snprintf(p->module, sizeof(p->module), "%s", mod->map->path);
 	r = layout_choose(s, &elf, mod, bias, p, err);
@@ -326,12 +351,21 @@ static int module_try(const struct search *s, const struct module *mod, struct p
 	if (p->layout.interp.code_versions_global && elf.func_version)
 		p->code_versions = bias + elf.func_version;
 	describe(p, &elf);
-	return prove(s, p, err);
+	learn_code(s, mod, &elf, bias, &p->code);
+	/* What was proven of the same file in one process is true in all, also before there
+	 * is anything to prove it by. */
+	if (pyfind_cache_proven(&file))
+		return 0;
+	r = prove(s, p, err);
+	if (r == 0)
+		pyfind_cache_prove(&file);
+	return r;
 }
 
 static int modules_try(struct search *s, struct pyproc *p, struct err *err)
 {
 	_cleanup_free_ struct module *list = NULL;
+	struct pyproc found;
 	size_t n;
 	int r = modules_list(s, &list, &n);
 
@@ -340,7 +374,9 @@ static int modules_try(struct search *s, struct pyproc *p, struct err *err)
 	for (size_t i = 0; i < n; i++) {
 		struct err why = { 0 };
 
-		r = module_try(s, &list[i], p, &why);
+		r = module_try(s, &list[i], &found, &why);
+		if (r == 0 || (r == -EAGAIN && s->best.code != -EAGAIN))
+			*p = found;
 		if (r == 0)
 			return 0;
 		/* What a module says outweighs that others are no Python, and that one
@@ -370,6 +406,17 @@ static void exe_read(struct search *s)
 		s->exe[n] = '\0';
 }
 
+/* Has the runtime never had an interpreter? Its _PyRuntime says so until the first one:
+ * struct pyinterpreters { mutex, head, main, next_id }, the last one -1. */
+static bool never_began(const struct search *s, const struct pyproc *p)
+{
+	uint64_t v[3];
+
+	return rmem_read(s->m, p->runtime + pyoff_get(p->layout.runtime.interp_head), v,
+			 sizeof(v)) == 0 &&
+	       v[0] == 0 && v[1] == 0 && v[2] == UINT64_MAX;
+}
+
 int pyfind(pid_t pid, struct rmem *m, struct pyproc *ret, struct err *err)
 {
 	_cleanup_free_ struct search *s = calloc(1, sizeof(*s));
@@ -393,7 +440,8 @@ int pyfind(pid_t pid, struct rmem *m, struct pyproc *ret, struct err *err)
 			       strerror(-r));
 	r = modules_try(s, &p, err);
 	proc_maps_deinit(&s->maps);
-	if (r == 0)
-		*ret = p;
+	p.partly = s->partly;
+	p.unborn = (r == 0 || r == -EAGAIN) && never_began(s, &p);
+	*ret = p;
 	return r;
 }

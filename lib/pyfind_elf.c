@@ -96,6 +96,10 @@ static void read_sections(Elf *elf, struct pyfind_elf *ret)
 			symtab = scn;
 			symtab_sh = sh;
 		}
+		if (name && !strcmp(name, ".note.gnu.build-id") && (sh.sh_flags & SHF_ALLOC)) {
+			ret->build_id = sh.sh_addr;
+			ret->build_id_n = (uint32_t)MIN(sh.sh_size, (uint64_t)UINT32_MAX);
+		}
 		/* Include/internal/pycore_runtime.h puts _PyRuntime here, alone. */
 		if (name && !strcmp(name, ".PyRuntime"))
 			section = sh.sh_addr;

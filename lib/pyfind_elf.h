@@ -18,7 +18,9 @@ struct pyfind_elf {
 	uint64_t runtime;      /* _PyRuntime, or the .PyRuntime section that holds it alone */
 	uint64_t py_version;   /* Py_Version, 3.11+ */
 	uint64_t func_version; /* _Py_next_func_version, a local symbol of 3.12 */
-	bool python;	       /* defines CPython's API */
+	uint64_t build_id;     /* .note.gnu.build-id, build_id_n bytes */
+	uint32_t build_id_n;
+	bool python; /* defines CPython's API */
 	bool pypy;
 	bool stripped; /* no .symtab */
 	bool program;  /* has an ELF interpreter or is ET_EXEC: no library */

@@ -50,26 +50,26 @@ void pystack_destroy(struct pystack *p)
 	free(p);
 }
 
-struct thread *pystack_thread(struct pystack *p, pid_t pid, pid_t tid, uint32_t level)
+struct thread *pystack_thread(struct pystack *p, int program, pid_t tid, uint32_t level)
 {
 	uint32_t h = (uint32_t)tid * 2654435761u;
 	struct thread *th = &p->threads[((h >> 21) + level) & (N_THREADS - 1)];
 
-	if (th->tid != tid || th->pid != pid || th->level != level)
-		*th = (struct thread){ .pid = pid, .tid = tid, .level = level };
+	if (th->tid != tid || th->program != program || th->level != level)
+		*th = (struct thread){ .program = program, .tid = tid, .level = level };
 	return th;
 }
 
-void pystack_forget(struct pystack *p, pid_t pid)
+void pystack_forget(struct pystack *p, int program)
 {
 	for (size_t i = 0; i < N_THREADS; i++)
-		if (p->threads[i].pid == pid)
+		if (p->threads[i].program == program)
 			p->threads[i] = (struct thread){ 0 };
 	for (size_t i = 0; i < N_NESTS; i++)
-		if (p->nests[i].pid == pid)
+		if (p->nests[i].program == program)
 			p->nests[i] = (struct nest){ 0 };
 	for (size_t i = 0; i < N_CODES; i++)
-		if (p->codes[i].pid == pid)
+		if (p->codes[i].program == program)
 			p->codes[i].id = 0;
 }
 
@@ -93,7 +93,7 @@ static enum pystack_end find_tstate(struct pystack *p, const struct pystack_targ
 		pystack_fetch(p, th);
 		if (tstate_is(p, t, th->tstate, inner))
 			return PYSTACK_OK;
-		*th = (struct thread){ .pid = th->pid, .tid = th->tid };
+		*th = (struct thread){ .program = th->program, .tid = th->tid };
 		rmem_batch_reset(&p->batch);
 	}
 	if (th->none && pyframe_threads_unique(p->mem, &t->walk, &unique) == 0 &&
@@ -103,7 +103,7 @@ static enum pystack_end find_tstate(struct pystack *p, const struct pystack_targ
 				&th->none_unique);
 	/* A main thread may be a child's: its state gets its number some time after the fork
 	 * (PyOS_AfterFork_Child()), and no count tells when. */
-	th->none = r == -ESRCH && th->none_unique && th->tid != th->pid;
+	th->none = r == -ESRCH && th->none_unique && th->tid != t->pid;
 	if (r == -ESRCH)
 		return PYSTACK_NOPYTHON;
 	if (r < 0) {
@@ -317,7 +317,7 @@ static enum pystack_end read_nest(struct pystack *p, const struct pystack_target
 	if (n < 0)
 		return n == -EFAULT ? PYSTACK_FAULT : PYSTACK_BROKEN;
 	for (int i = 0; i < n && !r->truncated; i++) {
-		struct thread *th = pystack_thread(p, t->pid, tid, (uint32_t)i);
+		struct thread *th = pystack_thread(p, t->program, tid, (uint32_t)i);
 		enum pystack_end end = read_state(p, t, th, r);
 
 		if (end != PYSTACK_OK && end != PYSTACK_NOPYTHON)
@@ -354,7 +354,7 @@ struct pystack_result pystack_read(struct pystack *p, const struct pystack_targe
 				   void *saw_arg)
 {
 	struct pystack_result r = { .frames = p->frames, .anchors = p->anchors };
-	struct thread *th = pystack_thread(p, t->pid, tid, 0);
+	struct thread *th = pystack_thread(p, t->program, tid, 0);
 	raddr known = th->tstate;
 
 	begin(p, below, saw, saw_arg);
@@ -391,12 +391,14 @@ struct pystack_result pystack_read_rest(struct pystack *p, const struct pystack_
 					const struct pystack_junction *j)
 {
 	struct pystack_result r = { .end = PYSTACK_BROKEN, .frames = p->frames };
-	struct thread *th = pystack_thread(p, t->pid, tid, 0);
+	struct thread *th = pystack_thread(p, t->program, tid, 0);
 	struct pywalk w;
 
 	begin(p, below, NULL, NULL);
 	if (th->tstate != j->tstate)
-		*th = (struct thread){ .pid = t->pid, .tid = tid, .tstate = j->tstate };
+		*th = (struct thread){ .program = t->program,
+				       .tid = tid,
+				       .tstate = j->tstate };
 	pystack_fetch(p, th);
 	codes_begin(p, t, th);
 	w = pyframe_walk_on(p->mem, &t->walk, j->frame.frame, p->walked, p->max_frames);

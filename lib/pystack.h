@@ -20,6 +20,7 @@
 /* A process's interpreter, as the readers need it. Immutable once published. */
 struct pystack_target {
 	pid_t pid;
+	int program; /* a number that no other has: whose threads and codes are known */
 	struct pylayout layout;
 	struct pywalk_layout walk;
 	raddr code_versions; /* struct pyproc */
@@ -116,7 +117,7 @@ struct pystack_result pystack_read_rest(struct pystack *p, const struct pystack_
 bool pystack_unchanged(const struct pystack_result *r, const struct pystack_target *t,
 		       struct rmem *m);
 
-/* Forget what is known of a process's threads and codes (exec, exit). */
-void pystack_forget(struct pystack *p, pid_t pid);
+/* Forget what is known of a program's threads and codes. */
+void pystack_forget(struct pystack *p, int program);
 
 #endif

@@ -45,16 +45,16 @@ void codes_begin(struct pystack *p, const struct pystack_target *t, struct threa
 	}
 }
 
-static struct code *code_slot(struct pystack *p, pid_t pid, raddr at)
+static struct code *code_slot(struct pystack *p, int program, raddr at)
 {
-	uint64_t h = (at >> 4 ^ (uint64_t)pid << 40) * 0x9e3779b97f4a7c15u;
+	uint64_t h = (at >> 4 ^ (uint64_t)program << 40) * 0x9e3779b97f4a7c15u;
 	uint32_t i = (uint32_t)(h >> 49) & (N_CODES - 1);
 
 	for (; p->codes[i].at; i = (i + 1) & (N_CODES - 1))
-		if (p->codes[i].at == at && p->codes[i].pid == pid)
+		if (p->codes[i].at == at && p->codes[i].program == program)
 			return &p->codes[i];
 	p->n_codes++;
-	p->codes[i] = (struct code){ .at = at, .pid = pid };
+	p->codes[i] = (struct code){ .at = at, .program = program };
 	return &p->codes[i];
 }
 
@@ -260,10 +260,10 @@ static void look_up(struct pystack *p, const struct pystack_target *t, uint32_t 
 		p->seen[i] = (struct seen){ 0 };
 		if ((p->walked[i].frame & PYFRAME_SHIM) || !at || (at & 7))
 			continue;
-		if (before && before->at == at && before->pid == t->pid)
+		if (before && before->at == at && before->program == t->program)
 			p->seen[i].code = before;
 		else
-			p->seen[i].code = code_slot(p, t->pid, at);
+			p->seen[i].code = code_slot(p, t->program, at);
 	}
 }
 

@@ -39,7 +39,8 @@ struct region {
 /* One thread and the plan for its next walk: its data stack, C stack, frames on
  * the heap and code objects, near ones merged. */
 struct thread {
-	pid_t pid, tid;
+	int program;
+	pid_t tid;
 	uint32_t level; /* of several states the how manieth from the leaf */
 	raddr tstate;
 	bool none;		 /* a complete search found no thread state ... */
@@ -54,14 +55,15 @@ struct thread {
 
 /* The states of one thread, where the process has several interpreters. */
 struct nest {
-	pid_t pid, tid, inner;
+	int program;
+	pid_t tid, inner;
 	uint64_t unique; /* they are true while the lists look like this; 0: they may not be */
 	uint32_t n, runs;      /* runs: of them had frames at the last sample */
 	raddr state[N_STATES]; /* these first, innermost first */
 };
 
 struct code {
-	pid_t pid;
+	int program;
 	uint32_t stamp; /* the sample that verified it */
 	raddr at;
 	struct pycode_print print;
@@ -129,7 +131,7 @@ void pystack_plan_next(struct thread *th, const struct pystack_target *t,
 		       const struct pyframe *f, const struct pywalk *w);
 
 /* pystack.c: what is known of a state of the thread, the @level'th from the leaf. */
-struct thread *pystack_thread(struct pystack *p, pid_t pid, pid_t tid, uint32_t level);
+struct thread *pystack_thread(struct pystack *p, int program, pid_t tid, uint32_t level);
 
 /* pystack_nest.c: more than one interpreter? */
 bool nest_wanted(struct pystack *p, const struct pystack_target *t, struct thread *th);

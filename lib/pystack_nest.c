@@ -30,10 +30,10 @@ static int nest_find(struct pystack *p, const struct pystack_target *t, pid_t ti
 	uint64_t unique;
 	int r;
 
-	if (n->pid == t->pid && n->tid == tid && n->inner == inner && n->unique &&
+	if (n->program == t->program && n->tid == tid && n->inner == inner && n->unique &&
 	    pyframe_threads_unique(p->mem, &t->walk, &unique) == 0 && unique == n->unique)
 		return 0;
-	*n = (struct nest){ .pid = t->pid, .tid = tid, .inner = inner };
+	*n = (struct nest){ .program = t->program, .tid = tid, .inner = inner };
 	r = pyframe_find_states(p->mem, &t->walk, (uint64_t)inner, FIND_MAX, n->state,
 				N_STATES, &n->n, &n->unique);
 	if (r < 0) /* not all were seen */
@@ -96,19 +96,20 @@ int nest_states(struct pystack *p, const struct pystack_target *t, pid_t tid, pi
 	if (r < 0)
 		return r;
 	for (uint32_t i = 1; i < n->runs; i++)
-		pystack_fetch(p, pystack_thread(p, t->pid, tid, i));
+		pystack_fetch(p, pystack_thread(p, t->program, tid, i));
 	for (uint32_t i = 0; i < n->n; i++)
 		rmem_batch_want(&p->batch, n->state[i], TSTATE_BYTES);
 	rmem_batch_fetch(&p->batch);
 	r = nest_sort(p, t, n);
 	n->runs = r > 0 ? (uint32_t)r : 0;
 	for (uint32_t i = 0; i < n->runs; i++) {
-		struct thread *th = pystack_thread(p, t->pid, tid, i);
+		struct thread *th = pystack_thread(p, t->program, tid, i);
 
 		if (th->tstate != n->state[i])
-			*th = (struct thread){
-				.pid = t->pid, .tid = tid, .level = i, .tstate = n->state[i]
-			};
+			*th = (struct thread){ .program = t->program,
+					       .tid = tid,
+					       .level = i,
+					       .tstate = n->state[i] };
 	}
 	return r;
 }

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "announce.h"
+#include "capture/births.h"
 #include "capture/preempt.h"
 #include "clock.h"
 #include "proc.h"
@@ -14,7 +15,6 @@
 
 enum {
 	WATCH_MS = 1000, /* who sees a reader inside a read kicks the control thread before */
-	SEARCH_MS = 50,	 /* while interpreters are being looked for */
 	TAKE_MS = 50,	 /* for messages, before looking at anything else again */
 	SUSPECT_MS = 10, /* a reader was inside a read: still the same one? */
 };
@@ -40,7 +40,7 @@ static int find_targets(struct recorder *r, struct err *err)
 	int ret = 0;
 
 	if (r->o.child)
-		return tracker_new(&r->tracker, r->o.pids[0]);
+		return tracker_new(&r->tracker, r->o.pids[0], 0);
 	for (size_t i = 0; ret == 0 && i < r->o.n_pids; i++) {
 		ret = tracker_root(&r->tracker, r->o.pids[i], r->o.any, err);
 		if (ret == 0 && r->o.follow)
@@ -142,6 +142,7 @@ void recorder_destroy(struct recorder *r)
 	stranger_filter_deinit(&r->filter);
 	if (r->cgroup >= 0)
 		close(r->cgroup);
+	births_destroy(r->config.births);
 	free(r);
 }
 
@@ -158,22 +159,53 @@ static void take_up(struct recorder *r, pid_t pid, bool unborn)
 {
 	struct target *t;
 
-	tracker_new(&r->tracker, pid);
+	uint64_t execed = births_execed(r->config.births, pid);
+
+	tracker_new(&r->tracker, pid, execed);
 	t = targets_find(&r->tracker.targets, pid);
-	if (t)
-		t->unborn = unborn;
+	if (t) /* a program of its own has nothing of who forked it */
+		t->unborn = unborn && !execed;
+}
+
+/* Threads of @pid without events that got theirs by now: they had run before. */
+static void count_late(struct recorder *r, pid_t pid, const pid_t *tids, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint64_t ran = attach_has(&r->attach, tids[i]) ? proc_ran_ns(pid, tids[i]) : 0;
+
+		r->n_late += ran > 0;
+		r->late_ns += ran;
+	}
+}
+
+/* The threads of @pid that have no events. *@ret malloc'ed, or NULL. */
+static size_t without_events(const struct recorder *r, pid_t pid, pid_t **ret)
+{
+	size_t n = 0, k = 0;
+
+	*ret = NULL;
+	if (proc_tasks(pid, ret, &n) < 0)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		if (!attach_has(&r->attach, (*ret)[i]))
+			(*ret)[k++] = (*ret)[i];
+	return k;
 }
 
 /* Events that are not inherited: open them on what is new in @pid, such as @tid. */
 static void attach_new(struct recorder *r, pid_t pid, pid_t tid)
 {
+	_cleanup_free_ pid_t *tids = NULL;
 	struct err err;
+	size_t n;
 	int ret;
 
 	if (!r->config.tell_threads || !targets_find(&r->tracker.targets, pid))
 		return;
+	n = without_events(r, pid, &tids);
 	ret = attach_process(&r->attach, pid, NULL, 0, &err);
 	r->n_missed += !attach_has(&r->attach, tid);
+	count_late(r, pid, tids, n);
 	if (ret < 0 && ret != -ESRCH && !r->warned_new) {
 		r->warned_new = true;
 		note_say(&r->o.note, "new threads are not sampled: %s", err.text);
@@ -188,6 +220,28 @@ static void start_at_once(struct recorder *r)
 			r->session->events[i].attr.enable_on_exec = 0;
 }
 
+/* A new program since @time, if we don't know it yet: messages of several readers may tell of
+ * the same one, and the older one last. */
+static void execed(struct recorder *r, const struct target *t, pid_t pid, uint64_t time)
+{
+	if (t && time > t->begun_ns)
+		tracker_new(&r->tracker, pid, time);
+}
+
+/* It may have execed already, by a record that lies in another ring. */
+static void forked(struct recorder *r, const struct ctl_msg *m)
+{
+	uint64_t time = births_execed(r->config.births, m->pid);
+	const struct target *t = targets_find(&r->tracker.targets, m->pid);
+
+	if (time < m->time)
+		tracker_forked(&r->tracker, m->pid, m->ppid, m->ptid, m->time);
+	else if (t)
+		execed(r, t, m->pid, time);
+	else if (targets_find(&r->tracker.targets, m->ppid))
+		tracker_new(&r->tracker, m->pid, time);
+}
+
 static void handle_message(struct recorder *r, uint32_t type, const struct ctl_msg *m)
 {
 	struct target *t = targets_find(&r->tracker.targets, m->pid);
@@ -195,7 +249,7 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 	switch (type) {
 	case CTL_FORK:
 		if (r->o.follow)
-			tracker_forked(&r->tracker, m->pid, m->ppid, m->ptid);
+			forked(r, m);
 		attach_new(r, m->pid, m->pid);
 		break;
 	case CTL_THREAD:
@@ -209,12 +263,16 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 		if (r->o.child && m->pid == r->o.pids[0] && !r->child_ran) {
 			r->child_ran = true;
 			start_at_once(r);
-		} else if (t)
-			tracker_new(&r->tracker, m->pid);
+		}
+		execed(r, t, m->pid, m->time);
 		break;
 	case CTL_BEGUN:
 		announce_process(&r->own, m->pid, true, m->time);
-		tracker_new(&r->tracker, m->pid);
+		tracker_new(&r->tracker, m->pid, births_execed(r->config.births, m->pid));
+		break;
+	case CTL_LOOK:
+		execed(r, t, m->pid, births_execed(r->config.births, m->pid));
+		tracker_look(&r->tracker, m->pid);
 		break;
 	case CTL_EXIT:
 		if (!others_live(m->pid)) {
@@ -294,7 +352,7 @@ static void replace_reader(struct recorder *r, struct cpu_slot *slot)
 /* How soon to look again, in ms. */
 static int watch_readers(struct recorder *r)
 {
-	int soon = r->tracker.n_searches ? SEARCH_MS : WATCH_MS;
+	int soon = tracker_due_ms(&r->tracker, WATCH_MS);
 	char text[500];
 	pid_t back;
 

@@ -47,7 +47,9 @@ struct recorder {
 	int pidfds[RECORDER_MAX_PIDS];
 	struct err why; /* why not a better capture */
 	bool warned_budget, warned_stall, warned_new, child_ran;
-	size_t n_missed; /* threads that had ended before they got events of their own */
+	size_t n_missed;  /* threads that had ended before they got events of their own */
+	size_t n_late;	  /* ... and those that had run by then, ... */
+	uint64_t late_ns; /* ... so long in all */
 };
 
 /* recorder_choose.c: session, capture, perf, plan and cpus. 0 or -errno with a sentence. */

@@ -12,6 +12,7 @@
 
 #include "../output/sink.h"
 #include "announce.h"
+#include "capture/births.h"
 #include "clock.h"
 #include "proc.h"
 #include "recorder_int.h"
@@ -202,6 +203,11 @@ static void tell_missed(const struct recorder *r)
 			 "%zu new threads or processes had ended before probes could be put "
 			 "into them: what they did is missing",
 			 r->n_missed);
+	if (r->n_late)
+		note_say(&r->o.note,
+			 "%zu new threads or processes had run for %.1f ms of CPU time in all "
+			 "before probes were put into them: what they did then is missing",
+			 r->n_late, (double)r->late_ns / 1e6);
 }
 
 /* Nothing is sampled any more, and nobody held. */
@@ -294,9 +300,11 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	c->child = r->o.child ? r->o.pids[0] : 0;
 	c->last_in = calloc(LAST_IN, sizeof(*c->last_in));
 	c->ids = &r->attach.ids;
+	c->births = births_create();
+	tracker_teach(&r->tracker, c->births);
 	if (c->oldends)
 		c->last_map = calloc(LAST_IN, sizeof(*c->last_map));
-	if (!c->last_in || (c->oldends && !c->last_map))
+	if (!c->last_in || !c->births || (c->oldends && !c->last_map))
 		return -ENOMEM;
 	r->attach.readers = c->tell_threads ? c : NULL;
 	return r->plan.wide || c->split ? claim(r) : 0;
@@ -326,6 +334,7 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 		.libunwind = r->o.libunwind,
 		.tick = look_at_readers,
 		.tick_arg = r,
+		.targets = &r->tracker.targets,
 	};
 
 	r->queues = calloc(r->config.cap_slots + 2, sizeof(*r->queues));

@@ -149,12 +149,29 @@ static void give_group(struct resolver *r, const struct q_sample *q, const struc
 	}
 }
 
+/* By now it is known whether the program had an interpreter then. */
+static void decide(struct resolver *r, struct q_sample *q)
+{
+	const struct sample *s = &q->sample;
+	const struct target *t = q->program;
+
+	if (!t && r->c.targets)
+		t = targets_find(r->c.targets, s->pid);
+	if (t && target_had_none(t, s->time))
+		q->sample.prov = PROV_NOPYTHON;
+	else
+		STATS_ADD(torn_notready, 1);
+}
+
 static void give_sample(struct resolver *r, struct q_sample *q)
 {
 	struct unwind_regs regs;
-	struct assemble_input in = input_of(q, &regs);
+	struct assemble_input in;
 	struct stack stack = { 0 };
 
+	if (q->undecided)
+		decide(r, q);
+	in = input_of(q, &regs);
 	if (!assemble(r->assembler, &in, &stack)) {
 		STATS_ADD(torn_badcode, 1);
 		in.prov = q->sample.prov = PROV_TORN;

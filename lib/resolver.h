@@ -27,6 +27,7 @@ struct resolver_config {
 	bool full;		 /* ... also inside the interpreter's eval loop */
 	void (*tick)(void *arg); /* called every 70 ms on the resolver's thread; may be NULL */
 	void *tick_arg;
+	struct targets *targets; /* of samples that nobody could judge; may be NULL */
 };
 
 /* Samples handed to the sinks, by provenance. */

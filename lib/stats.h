@@ -38,6 +38,7 @@
 	X(torn_badcode, "torn: a frame without a valid code object")                   \
 	X(torn_moved, "torn: the stack changed while it was read")                     \
 	X(torn_notready, "torn: process seen before its interpreter was known")        \
+	X(torn_exec, "torn: the process became another program before it was read")    \
 	X(torn_quarantined, "torn: reads of this process hang, it is left alone")      \
 	X(foreign, "samples of other processes, ignored")                              \
 	X(unknown, "samples of events that were closed since, ignored")                \

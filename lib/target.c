@@ -89,9 +89,14 @@ int targets_publish(struct targets *t, pid_t pid, struct target *add)
 		free(tab);
 		return -ENOMEM;
 	}
-	for (uint32_t i = 0; i <= old->mask; i++)
-		if (old->slot[i] && old->slot[i]->pid != pid)
+	for (uint32_t i = 0; i <= old->mask; i++) {
+		if (!old->slot[i])
+			continue;
+		if (old->slot[i]->pid != pid)
 			table_add(tab, old->slot[i]);
+		else if (add)
+			atomic_store(&old->slot[i]->next, add);
+	}
 	if (add)
 		table_add(tab, add);
 	tab->older = old;
@@ -106,6 +111,15 @@ struct target *target_create(pid_t pid)
 	if (t)
 		t->pid = pid;
 	return t;
+}
+
+bool target_had_none(const struct target *t, uint64_t time)
+{
+	const struct target *next;
+
+	while ((next = atomic_load(&t->next)) && next->begun_ns <= time)
+		t = next;
+	return t->begun_ns <= time && atomic_load(&t->none_ns) >= time;
 }
 
 pid_t target_inner_tid(const struct target *t, pid_t tid)

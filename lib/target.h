@@ -11,12 +11,14 @@
 
 #include <stdatomic.h>
 
+#include "pyfind.h"
 #include "pystack.h"
 
 enum target_state {
 	TARGET_PENDING,	    /* its interpreter is still being looked for */
+	TARGET_STARTING,    /* py is what it will be, but not proven: nothing runs in it yet */
 	TARGET_PYTHON,	    /* py is valid */
-	TARGET_NOPYTHON,    /* looked at: no CPython is mapped */
+	TARGET_NOPYTHON,    /* looked at: no CPython was mapped by none_ns */
 	TARGET_REFUSED,	    /* a CPython that we can't read; why[] tells */
 	TARGET_QUARANTINED, /* a read of it hangs: none until that ends */
 };
@@ -24,7 +26,13 @@ enum target_state {
 struct target {
 	pid_t pid;
 	_Atomic int state;
-	bool inner_tids;       /* lives in a PID namespace of its own */
+	/* Its program's exec or its fork; 0: before the recording. A sample from before it, or
+	 * the record of a later exec, is another program's. */
+	uint64_t begun_ns;
+	_Atomic uint64_t none_ns; /* from begun_ns until then it surely had no interpreter */
+	_Atomic bool asked;	  /* a reader has asked for another look, which is due */
+	_Atomic(struct target *) next; /* of the same pid, published in its place */
+	bool inner_tids;	       /* lives in a PID namespace of its own */
 	_Atomic bool unborn;   /* a sample of it, or we, came before the record of its fork */
 	bool hung;	       /* a person was told */
 	_Atomic bool nopython; /* in quarantine: looked at before, no CPython is mapped */
@@ -32,6 +40,7 @@ struct target {
 	struct pystack_target py;
 	uint32_t version; /* PY_VERSION_HEX */
 	raddr runtime;
+	struct pyfind_code code; /* of the process in which it was proven; control thread */
 	char why[256];
 	/* inner_tids only: (outer, inner) pairs, sorted by outer. */
 	size_t n_tids;
@@ -62,7 +71,12 @@ struct target *targets_find(struct targets *t, pid_t pid);
  * @add NULL remove @pid. Control thread. 0 or -ENOMEM. */
 int targets_publish(struct targets *t, pid_t pid, struct target *add);
 
+/* A new one; what else is to be known is set before it is published. */
 struct target *target_create(pid_t pid);
+
+/* Had the program that was @t, or is one that took its place, surely no interpreter at @time?
+ * Any thread. */
+bool target_had_none(const struct target *t, uint64_t time);
 
 /* @tid as the target itself numbers it; 0: not known yet. */
 pid_t target_inner_tid(const struct target *t, pid_t tid);

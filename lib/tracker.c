@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <time.h>
 
+#include "capture/births.h"
 #include "capture/reader.h"
 #include "clock.h"
 #include "probe.h"
@@ -16,7 +17,8 @@ enum {
 	RETRY_MS = 10,	      /* doubled each time, to RETRY_MAX_MS */
 	RETRY_MAX_MS = 200,
 	JUST_NS = 1000000000,
-	FRESH_TRIES = 16, /* so a program that runs for 2 s without Python has none */
+	FRESH_TRIES = 16, /* so for 2 s also without a record that tells to look */
+	DOUBT_TRIES = 5,  /* what is wrong in a program's first moments may be half made */
 };
 
 /* A process whose interpreter is being looked for. */
@@ -25,6 +27,7 @@ struct search {
 	struct probe *probe;
 	int tries;
 	bool fresh; /* just started: its interpreter may not be mapped yet */
+	bool again; /* asked for while the probe was looking */
 	bool dropped;
 	uint64_t next_ns;
 };
@@ -76,16 +79,32 @@ static int learn_inner_tids(struct target *t)
 	return 0;
 }
 
-static void target_found(struct target *t, const struct pyproc *p)
+/* What the interpreter is, or will be. */
+static void target_learn(struct target *t, const struct pyproc *p)
 {
-	t->py.pid = t->pid;
 	t->py.layout = p->layout;
 	pywalk_layout_init(&t->py.walk, &p->layout, p->runtime);
 	t->py.code_versions = p->code_versions;
 	t->version = p->version;
 	t->runtime = p->runtime;
 	learn_inner_tids(t);
+}
+
+static void target_found(struct target *t, const struct pyproc *p)
+{
+	/* Readers that see a runtime that is about to start read it already. */
+	if (atomic_load(&t->state) != TARGET_STARTING || t->runtime != p->runtime)
+		target_learn(t, p);
 	atomic_store_explicit(&t->state, TARGET_PYTHON, memory_order_release);
+}
+
+/* It is mapped, and not there yet. */
+static void target_starting(struct target *t, const struct pyproc *p)
+{
+	if (atomic_load(&t->state) == TARGET_STARTING)
+		return;
+	target_learn(t, p);
+	atomic_store_explicit(&t->state, TARGET_STARTING, memory_order_release);
 }
 
 /* A tape needs what the readers know of a process. */
@@ -113,6 +132,20 @@ static void tape_target(const struct tracker *t, const struct target *target)
 	queue_commit(t->tape);
 }
 
+void tracker_teach(struct tracker *t, struct births *births)
+{
+	t->births = births;
+	for (size_t i = 0; i < t->targets.n_all; i++) {
+		struct target *target = t->targets.all[i];
+
+		if (atomic_load(&target->state) == TARGET_PYTHON)
+			births_teach(births, &target->code, target);
+		/* No record tells what was mapped between the look and the events. */
+		else if (atomic_load(&target->state) == TARGET_NOPYTHON)
+			tracker_look(t, target->pid);
+	}
+}
+
 void tracker_tape_all(struct tracker *t, struct queue *tape)
 {
 	t->tape = tape;
@@ -120,13 +153,24 @@ void tracker_tape_all(struct tracker *t, struct queue *tape)
 		tape_target(t, t->targets.all[i]);
 }
 
-static struct target *add_target(struct tracker *t, pid_t pid, enum target_state state)
+static struct target *new_target(struct tracker *t, pid_t pid, uint64_t begun_ns)
 {
 	struct target *target = target_create(pid);
 
+	if (target) {
+		target->begun_ns = begun_ns;
+		target->py.pid = pid;
+		target->py.program = ++t->n_programs;
+	}
+	return target;
+}
+
+static struct target *add_target(struct tracker *t, pid_t pid, uint64_t begun_ns)
+{
+	struct target *target = new_target(t, pid, begun_ns);
+
 	if (!target)
 		return NULL;
-	atomic_init(&target->state, state);
 	if (targets_publish(&t->targets, pid, target) == 0)
 		return target;
 	free(target);
@@ -148,7 +192,16 @@ static int begin_search(struct tracker *t, struct target *target, bool fresh)
 	return 0;
 }
 
-void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid)
+static void copy_interpreter(struct target *child, const struct target *parent)
+{
+	int program = child->py.program;
+
+	child->py = parent->py;
+	child->py.pid = child->pid;
+	child->py.program = program;
+}
+
+void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid, uint64_t time)
 {
 	struct target *parent = targets_find(&t->targets, ppid);
 	struct target *child = targets_find(&t->targets, pid);
@@ -160,11 +213,10 @@ void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid)
 
 	if (!parent || child)
 		return;
-	child = target_create(pid);
+	child = new_target(t, pid, time);
 	if (!child)
 		return;
-	child->py = parent->py;
-	child->py.pid = pid;
+	copy_interpreter(child, parent);
 	child->version = parent->version;
 	child->runtime = parent->runtime;
 	child->forker = target_inner_tid(parent, ptid);
@@ -172,26 +224,54 @@ void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid)
 	/* fork() itself may have held up a read of the parent; the child is another. */
 	if (state == TARGET_QUARANTINED)
 		state = parent->runtime ? TARGET_PYTHON : TARGET_PENDING;
-	if (state == TARGET_PYTHON)
+	if (state == TARGET_PYTHON || state == TARGET_STARTING)
 		learn_inner_tids(child);
+	if (target_had_none(parent, time))
+		child->none_ns = time;
 	atomic_init(&child->state, state);
 	if (targets_publish(&t->targets, pid, child) < 0) {
 		free(child);
 		return;
 	}
 	tape_target(t, child);
-	if (state == TARGET_PENDING)
+	if (state == TARGET_PENDING || state == TARGET_STARTING ||
+	    (state == TARGET_NOPYTHON && !child->none_ns))
 		begin_search(t, child, true);
 }
 
-int tracker_new(struct tracker *t, pid_t pid)
+int tracker_new(struct tracker *t, pid_t pid, uint64_t begun_ns)
 {
-	struct target *target = add_target(t, pid, TARGET_PENDING);
+	struct target *target = add_target(t, pid, begun_ns);
 
 	for (size_t i = 0; i < t->n_searches; i++)
 		if (t->searches[i].target->pid == pid)
 			t->searches[i].dropped = true; /* the old program's */
 	return target ? begin_search(t, target, true) : -ENOMEM;
+}
+
+/* The search for @target's interpreter, or NULL. */
+static struct search *search_of(struct tracker *t, const struct target *target)
+{
+	for (size_t i = 0; i < t->n_searches; i++)
+		if (t->searches[i].target == target)
+			return &t->searches[i];
+	return NULL;
+}
+
+void tracker_look(struct tracker *t, pid_t pid)
+{
+	struct target *target = targets_find(&t->targets, pid);
+	struct search *s;
+
+	if (!target)
+		return;
+	s = search_of(t, target);
+	if (s) {
+		s->again = s->probe;
+		s->next_ns = 0;
+	} else if (atomic_load(&target->state) == TARGET_NOPYTHON) {
+		begin_search(t, target, false);
+	}
 }
 
 void tracker_gone(struct tracker *t, pid_t pid)
@@ -229,17 +309,50 @@ void tracker_release(struct tracker *t, pid_t pid)
 
 /* --- searches --- */
 
+/* What was mapped when the look at @began said @code. */
+static void note_none(struct target *t, int code, const struct pyproc *p, uint64_t began)
+{
+	bool none = code == -ENOEXEC || ((code == 0 || code == -EAGAIN) && p->unborn);
+
+	if (none && began >= t->begun_ns)
+		atomic_store(&t->none_ns, began);
+	if (code == -EAGAIN)
+		target_starting(t, p);
+	else if (code == -ENOEXEC)
+		atomic_store(&t->state, TARGET_NOPYTHON);
+}
+
+/* A new program may map it yet, or was seen half made. */
+static bool look_again(const struct search *s, int code, const struct pyproc *p)
+{
+	switch (code) {
+	case -EAGAIN:
+		return true;
+	case -ENOEXEC:
+		return s->again || p->partly || (s->fresh && s->tries < FRESH_TRIES);
+	case -ENOTSUP:
+		return s->fresh && s->tries < DOUBT_TRIES;
+	default:
+		return false;
+	}
+}
+
 /* False: keep looking. */
 static bool search_ended(struct tracker *t, struct search *s, int code, const struct pyproc *p,
 			 const struct err *err)
 {
 	struct target *target = s->target;
 
+	note_none(target, code, p, probe_began(s->probe));
 	if (code == 0) {
 		target_found(target, p);
+		target->code = p->code;
+		births_teach(t->births, &target->code, target);
 		tape_target(t, target);
 		return true;
 	}
+	if (look_again(s, code, p) && proc_exists(target->pid))
+		return false;
 	if (code != -EAGAIN && code != -ENOEXEC) {
 		snprintf(target->why, sizeof(target->why), "%.250s", err->text);
 		atomic_store(&target->state, TARGET_REFUSED);
@@ -247,16 +360,22 @@ static bool search_ended(struct tracker *t, struct search *s, int code, const st
 			note_say(&t->note, "%s", err->text);
 		return true;
 	}
-	if (proc_exists(target->pid) &&
-	    (code == -EAGAIN || (s->fresh && s->tries < FRESH_TRIES)))
-		return false;
-	atomic_store(&target->state, TARGET_NOPYTHON);
 	return true;
+}
+
+/* Until the next look, if nobody asks for it before. */
+static uint64_t pause_ns(const struct search *s, int code, const struct pyproc *p)
+{
+	uint64_t ms = MIN((uint64_t)RETRY_MS << MIN(s->tries, 10), RETRY_MAX_MS);
+
+	/* A file is being mapped just now: that takes some system calls. */
+	return 1000000 * (code == -ENOEXEC && p->partly && s->tries < FRESH_TRIES ? 1 : ms);
 }
 
 /* True: nothing more to do for it. */
 static bool step_search(struct tracker *t, struct search *s)
 {
+	bool ended;
 	struct pyproc p;
 	struct err err;
 	int code;
@@ -265,18 +384,21 @@ static bool step_search(struct tracker *t, struct search *s)
 		return true;
 	if (!s->probe) {
 		if (now_ns() >= s->next_ns) {
-			s->tries++;
+			s->tries += s->tries < 100;
+			/* What is asked for from here on wants another look. */
+			atomic_store(&s->target->asked, false);
+			s->again = false;
 			s->probe = probe_start(s->target->pid, t->kick);
 		}
 		return false;
 	}
 	if (!probe_done(s->probe, &code, &p, &err))
 		return false;
+	ended = search_ended(t, s, code, &p, &err);
 	probe_release(s->probe);
 	s->probe = NULL;
-	s->next_ns = now_ns() +
-		     1000000ull * MIN((uint64_t)RETRY_MS << MIN(s->tries, 10), RETRY_MAX_MS);
-	return search_ended(t, s, code, &p, &err);
+	s->next_ns = s->again ? 0 : now_ns() + pause_ns(s, code, &p);
+	return ended;
 }
 
 void tracker_run(struct tracker *t)
@@ -289,6 +411,20 @@ void tracker_run(struct tracker *t)
 		probe_release(t->searches[i].probe);
 		t->searches[i] = t->searches[--t->n_searches];
 	}
+}
+
+int tracker_due_ms(const struct tracker *t, int most)
+{
+	uint64_t now = now_ns();
+
+	for (size_t i = 0; i < t->n_searches; i++) {
+		const struct search *s = &t->searches[i];
+		uint64_t left = s->next_ns > now ? (s->next_ns - now) / 1000000 + 1 : 0;
+
+		if (!s->probe && left < (uint64_t)most)
+			most = (int)left;
+	}
+	return most;
 }
 
 static bool unsettled(const struct tracker *t)
@@ -329,7 +465,7 @@ static int check_pid(pid_t pid, struct err *err)
 /* The probe of a named process did not say anything yet. */
 static int root_hangs(struct tracker *t, pid_t pid, struct probe *probe)
 {
-	struct target *target = add_target(t, pid, TARGET_PENDING);
+	struct target *target = add_target(t, pid, 0);
 	int r = target ? begin_search(t, target, true) : -ENOMEM;
 
 	if (r < 0) {
@@ -344,22 +480,24 @@ static int root_hangs(struct tracker *t, pid_t pid, struct probe *probe)
 
 /* What it said. */
 static int judge_root(struct tracker *t, pid_t pid, bool any, int code, const struct pyproc *p,
-		      struct err *err)
+		      uint64_t began, struct err *err)
 {
 	struct target *target;
 
 	if (code < 0 && code != -EAGAIN && !(any && (code == -ENOEXEC || code == -ENOTSUP)))
 		return code;
-	target = add_target(t, pid, TARGET_PENDING);
+	target = add_target(t, pid, 0);
 	if (!target)
 		return err_set(err, -ENOMEM, "out of memory");
 	if (code == 0) {
 		target_found(target, p);
+		target->code = p->code;
 		note_say(&t->note, "process %d: CPython %u.%u.%u, %s, %s", target->pid,
 			 p->version >> 24 & 0xff, p->version >> 16 & 0xff,
 			 p->version >> 8 & 0xff, p->build, p->module);
 		return 0;
 	}
+	note_none(target, code, p, began);
 	if (code == -EAGAIN)
 		return begin_search(t, target, true);
 	atomic_store(&target->state, TARGET_NOPYTHON);
@@ -370,6 +508,7 @@ int tracker_root(struct tracker *t, pid_t pid, bool any, struct err *err)
 {
 	struct probe *probe;
 	struct pyproc p;
+	uint64_t began;
 	int code = check_pid(pid, err);
 
 	if (code < 0)
@@ -380,8 +519,9 @@ int tracker_root(struct tracker *t, pid_t pid, bool any, struct err *err)
 	if (!probe_wait(probe, PROBE_WAIT_MS))
 		return root_hangs(t, pid, probe);
 	probe_done(probe, &code, &p, err);
+	began = probe_began(probe);
 	probe_release(probe);
-	return judge_root(t, pid, any, code, &p, err);
+	return judge_root(t, pid, any, code, &p, began, err);
 }
 
 int tracker_descendants(struct tracker *t, pid_t pid)
@@ -396,7 +536,7 @@ int tracker_descendants(struct tracker *t, pid_t pid)
 
 		if (targets_find(&t->targets, pids[i]))
 			continue;
-		target = add_target(t, pids[i], TARGET_PENDING);
+		target = add_target(t, pids[i], 0);
 		if (!target || begin_search(t, target, false) < 0)
 			return -ENOMEM;
 		/* If just now nobody knows by which thread. */

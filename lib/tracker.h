@@ -18,8 +18,10 @@ struct tracker {
 	struct targets targets;
 	struct search *searches; /* interpreters being looked for */
 	size_t n_searches;
-	int kick;	    /* eventfd: written to when a search ends */
-	struct queue *tape; /* where TAPE_TARGET records go, or NULL */
+	int n_programs;	       /* numbers given out, struct pystack_target */
+	int kick;	       /* eventfd: written to when a search ends */
+	struct births *births; /* taught what is found, or NULL */
+	struct queue *tape;    /* where TAPE_TARGET records go, or NULL */
 	struct note note;
 };
 
@@ -35,11 +37,16 @@ int tracker_descendants(struct tracker *t, pid_t pid);
 void tracker_settle(struct tracker *t);
 
 /* A new program in @pid (exec, our own child before its exec, a process never seen):
- * looked for from now on. 0 or -ENOMEM. */
-int tracker_new(struct tracker *t, pid_t pid);
+ * that began at @begun_ns (0: before the recording); looked for from now on. 0 or -ENOMEM. */
+int tracker_new(struct tracker *t, pid_t pid, uint64_t begun_ns);
 
-/* @pid was forked by thread @ptid of @ppid: until it execs it is its parent's copy. */
-void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid);
+/* @pid was forked by thread @ptid of @ppid at @time: until it execs it is its parent's copy.
+ */
+void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid, uint64_t time);
+
+/* A sample can't be judged by what is known of @pid: if it has no interpreter yet, look at
+ * once. */
+void tracker_look(struct tracker *t, pid_t pid);
 
 void tracker_gone(struct tracker *t, pid_t pid);
 
@@ -49,6 +56,13 @@ void tracker_release(struct tracker *t, pid_t pid);
 
 /* Take up what ended, start what is due. Call often; cheap when nothing is up. */
 void tracker_run(struct tracker *t);
+
+/* Milliseconds until tracker_run() has something to do by itself, at most @most. */
+int tracker_due_ms(const struct tracker *t, int most);
+
+/* The events are open: readers learn from @births what is found, from now on and what is known
+ * already; who had no interpreter is looked at once more. */
+void tracker_teach(struct tracker *t, struct births *births);
 
 /* Queue all known interpreters for a tape. */
 void tracker_tape_all(struct tracker *t, struct queue *tape);

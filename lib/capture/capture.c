@@ -51,6 +51,8 @@ int capture_pick(const char *name, const struct capture_want *want,
 
 enum judgement capture_judge_held(const struct hold *h)
 {
+	if (h->ending)
+		return JUDGE_EXACT;
 	if (h->backlog)
 		return JUDGE_BACKLOG;
 	if (!h->t_out)

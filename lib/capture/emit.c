@@ -196,7 +196,7 @@ static struct sample sample_of(const struct reader *r, const struct pending *p,
 }
 
 void emit_sample(struct reader *r, const struct pending *p, enum provenance prov,
-		 const struct pystack_result *res)
+		 const struct pystack_result *res, const struct undecided *open)
 {
 	const struct perf_event_header *h = perf_ring_at(&r->slot->ring, p->pos, r->bounce);
 	bool python = prov == PROV_EXACT || prov == PROV_LATE, truncated, deep;
@@ -207,6 +207,8 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 		return;
 	head.sample = sample_of(r, p, prov, &s);
 	head.user_ip = s.have_user ? s.user_ip : 0;
+	head.undecided = open != NULL;
+	head.program = open ? open->program : NULL;
 	head.n_kernel = s.n_kchain;
 	head.n_python = python ? res->n : 0;
 	head.n_anchors = python && r->c->native ? res->n_anchors : 0;

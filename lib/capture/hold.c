@@ -2,10 +2,12 @@
  *
  * hold - read the stack of a thread that is held, and judge whether it was.
  */
+#include <errno.h>
 #include <sys/eventfd.h>
 
 #include "../perf_decode.h"
 #include "../stats.h"
+#include "births.h"
 #include "proof.h"
 #include "reader_int.h"
 
@@ -36,6 +38,18 @@ static bool ran_since(struct reader *r, pid_t tid, uint64_t since)
 		return false;
 	STATS_ADD(late_unwatched, 1);
 	return true;
+}
+
+/* What the unread parts of all rings say of other programs is noted. */
+static void see_all_rings(struct reader *r)
+{
+	struct reader_config *c = r->c;
+	uint64_t own = r->pos;
+
+	proof_ran_in_ring(c, r->slot, &own, 0, UINT64_MAX);
+	for (uint32_t i = 0; i < c->n_slots; i++)
+		if (i != r->slot->index)
+			proof_ran_in_ring(c, &c->slots[i], &r->cursor[i], 0, UINT64_MAX);
 }
 
 /* Readers look at each other in passing, so that the watchdog need not come often: one
@@ -122,27 +136,28 @@ static enum judgement judge(const struct reader *r, struct pending *p, bool ran,
 	return (r->unfit ? &capture_async : r->c->capture)->judge(&p->hold);
 }
 
-/* Why no walk can be tried; PYSTACK_OK: it can. Counts what it finds. */
-static enum pystack_end readable(struct reader *r, struct target *t, pid_t pid)
-{
-	int state = t ? atomic_load_explicit(&t->state, memory_order_acquire) : TARGET_PENDING;
+/* What all pending samples of a thread share. */
+struct walk {
+	enum pystack_end able; /* what program_readable() said */
+	struct pystack_result res;
+	pid_t tid, inner;
+	bool ran, unchanged;
+	bool unmapped;	/* nor is the interpreter there that the walk began in */
+	bool undecided; /* what is known of the program may be outdated: who looks again
+			   decides */
+	struct target *published; /* NULL: the process is not known */
+	uint64_t began_ns;	  /* the program, as far as is known */
+	uint64_t t_end;
+	enum judgement latest; /* of the last sample, whose stack bytes were used */
+};
 
-	switch (state) {
-	case TARGET_PYTHON:
-		return PYSTACK_OK;
-	case TARGET_NOPYTHON:
-		return PYSTACK_NOPYTHON;
-	case TARGET_QUARANTINED:
-		if (t->nopython)
-			return PYSTACK_NOPYTHON;
-		STATS_ADD(torn_quarantined, 1);
-		return PYSTACK_END_N;
-	default:
-		if (!t)
-			emit_control(r, CTL_UNKNOWN, (struct ctl_msg){ .pid = pid });
-		STATS_ADD(torn_notready, 1);
-		return PYSTACK_END_N;
-	}
+/* What the other rings said of it after it was looked up, and maybe read. */
+static void look_up_again(struct reader *r, const struct target *t, struct walk *w)
+{
+	if (!t || w->undecided || program_stands(r, t, w->able == PYSTACK_NOPYTHON))
+		return;
+	w->able = w->res.end = program_ask(r, w->published, t->pid, &w->undecided);
+	w->res.n = w->res.n_anchors = 0;
 }
 
 /* The thread's stack came with its sample: a page less to read. */
@@ -159,18 +174,19 @@ static void know_stack(struct reader *r, uint64_t pos)
 }
 
 static struct pystack_result read_stack(struct reader *r, const struct pending *p,
-					struct target *t, enum pystack_end able, pid_t *inner)
+					struct target *t, const struct walk *w, pid_t *inner)
 {
 	pid_t pid = p->pid, tid = p->tid;
-	struct pystack_result res = { .end = able };
+	struct pystack_result res = { .end = w->able };
 
 	r->rest_n = 0;
 	r->far_sp = r->red_end = 0;
-	if (able == PYSTACK_NOPYTHON && atomic_load(&t->state) == TARGET_NOPYTHON) {
+	if (w->undecided ||
+	    (w->able == PYSTACK_NOPYTHON && atomic_load(&t->state) != TARGET_QUARANTINED)) {
 		guarded_target(&r->mem, pid);
 		rest_read(r, p->pos, &r->mem.base, &res);
 	}
-	if (able != PYSTACK_OK)
+	if (w->able != PYSTACK_OK)
 		return res;
 	*inner = target_inner_tid(t, tid);
 	if (!*inner) {
@@ -197,8 +213,22 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 	}
 	rest_read(r, p->pos, pystack_memory(r->ps), &res);
 	if (r->code_lost)
-		pystack_forget(r->ps, pid);
+		pystack_forget(r->ps, t->py.program);
 	return res;
+}
+
+/* In exec and at its end a process drops its memory, and works on in the kernel: its
+ * interpreter is gone then, with all frames. */
+static bool is_unmapped(struct reader *r, const struct target *t, const struct walk *w)
+{
+	uint64_t head;
+	int code;
+
+	if (w->res.end != PYSTACK_FAULT)
+		return false;
+	code = rmem_read_u64(&r->mem.base, t->py.walk.interp_head, &head);
+	/* -ESRCH: the main thread has none any more; others may live on. */
+	return code == -EFAULT || (code == -ESRCH && w->tid == t->pid);
 }
 
 /* What a hold cost the CPU. A longer one than any walk was no work of ours: the reader
@@ -218,34 +248,35 @@ static void ignore(struct reader *r, pid_t tid)
 	}
 }
 
-/* What all pending samples of a thread share. */
-struct walk {
-	enum pystack_end able; /* what readable() said */
-	struct pystack_result res;
-	pid_t tid, inner;
-	bool ran, unchanged;
-	uint64_t t_end;
-	enum judgement latest; /* of the last sample, whose stack bytes were used */
-};
+/* The samples of an old program are not stacks of the new one. */
+static bool is_older(const struct pending *p, const struct walk *w)
+{
+	if (p->time >= w->began_ns)
+		return false;
+	STATS_ADD(torn_exec, 1);
+	return true;
+}
 
 static void emit(struct reader *r, struct pending *p, const struct walk *w)
 {
 	enum judgement j = judge(r, p, w->ran, w->t_end);
 	enum provenance prov = PROV_TORN;
+	bool older = is_older(p, w), unchanged = w->unchanged && !w->unmapped;
+	struct undecided open = { w->published };
 
 	if (j == JUDGE_EXACT)
 		j = w->latest;
 	p->tid = 0;
 	p->held = j == JUDGE_EXACT;
-	if (w->able == PYSTACK_NOPYTHON)
+	if (!older && w->able == PYSTACK_NOPYTHON)
 		prov = PROV_NOPYTHON;
-	else if (w->res.end != PYSTACK_END_N)
-		prov = provenance_of(p, j, &w->res, w->unchanged);
+	else if (!older && w->res.end != PYSTACK_END_N)
+		prov = provenance_of(p, j, &w->res, unchanged);
 	if (r->code_lost && w->res.n) {
 		emit_lost(1);
 		return;
 	}
-	emit_sample(r, p, prov, &w->res);
+	emit_sample(r, p, prov, &w->res, w->undecided && !older ? &open : NULL);
 	if (r->c->tape)
 		emit_tape(r, p, prov, &w->res, w->tid, w->inner);
 }
@@ -267,16 +298,24 @@ static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
 		if (r->pend[i].tid == w.tid)
 			last = &r->pend[i];
 	t_out = last->hold.t_out;
-	w.able = readable(r, t, last->pid);
-	w.res = read_stack(r, last, t, w.able, &w.inner);
+	w.published = t;
+	w.able = program_readable(r, &t, last->pid, &w.undecided);
+	w.res = read_stack(r, last, t, &w, &w.inner);
+	w.unmapped = is_unmapped(r, t, &w);
 	w.ran = r->c->capture->stops ?
 			!handover_release(&r->slot->handover, turn) :
 			ran_since(r, w.tid, t_out ? t_out : r->pend[first].time);
+	if (r->c->capture->stops)
+		see_all_rings(r);
+	look_up_again(r, t, &w);
+	w.began_ns = MAX(births_execed(r->c->births, last->pid), t ? t->begun_ns : 0);
 	w.t_end = now_ns();
 	w.latest = judge(r, last, w.ran, w.t_end);
 	if (w.latest != JUDGE_EXACT)
 		w.unchanged = w.res.end != PYSTACK_OK ||
 			      pystack_unchanged(&w.res, &t->py, &r->mem.base);
+	else if (w.unmapped && !w.undecided)
+		w.res.end = PYSTACK_NOPYTHON;
 	if (r->c->capture->holds && t_out && (turn || !r->c->capture->stops))
 		r->held_ns += hold_cost(w.t_end - t_out, w.res.n);
 	look_at_others(r, w.t_end);

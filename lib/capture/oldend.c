@@ -6,6 +6,7 @@
 
 #include "../clock.h"
 #include "../stats.h"
+#include "births.h"
 #include "proof.h"
 #include "reader_int.h"
 
@@ -13,7 +14,6 @@ enum {
 	QUEUE_BYTES = 16 << 20, /* 1 s of whole stacks, 8000 deep, at 99 Hz */
 	OLD_NS = 20000000,	/* samples of that age are passed on as they are */
 	JOIN_NS = 20000000,
-	KNOWN = 256,
 };
 
 /* One thread; what it owns stays when it is abandoned. */
@@ -24,8 +24,7 @@ struct worker {
 	struct guarded mem;
 	uint64_t *cursors; /* proof_mapped() */
 	struct pystack *ps;
-	const struct target *known[KNOWN]; /* by pid: whose codes ps holds */
-	uint64_t mark;			   /* emit_mark() */
+	uint64_t mark; /* emit_mark() */
 	bool code_lost;
 	struct worker *next; /* in o->stuck */
 };
@@ -47,14 +46,10 @@ static void new_code(void *arg, uint64_t id, const struct pycode_copy *c)
 		w->code_lost = true;
 }
 
-/* Another program may have the codes of the one before at the same addresses. */
-static void meet(struct worker *w, const struct target *t)
+/* Is @t what the process was at @s, and still is? */
+static bool is_program(const struct worker *w, const struct target *t, const struct sample *s)
 {
-	const struct target **known = &w->known[t->pid % KNOWN];
-
-	if (*known != t)
-		pystack_forget(w->ps, t->pid);
-	*known = t;
+	return s->time >= t->begun_ns && births_execed(w->o->c->births, s->pid) <= t->begun_ns;
 }
 
 static struct pystack_result read_rest(struct worker *w, const struct q_deep *d)
@@ -64,18 +59,18 @@ static struct pystack_result read_rest(struct worker *w, const struct q_deep *d)
 	struct pystack_result r = { .end = PYSTACK_END_N };
 
 	if (!t || atomic_load_explicit(&t->state, memory_order_acquire) != TARGET_PYTHON ||
-	    now_ns() - s->time > OLD_NS)
+	    now_ns() - s->time > OLD_NS || !is_program(w, t, s))
 		return r;
-	meet(w, t);
 	guarded_target(&w->mem, s->pid);
 	w->code_lost = false;
 	r = pystack_read_rest(w->ps, &t->py, &w->mem.base, s->tid, &d->junction);
 	if (w->code_lost)
-		pystack_forget(w->ps, s->pid);
+		pystack_forget(w->ps, t->py.program);
 	/* From the junction to the frame above it they take several chunks of the data
 	 * stack, which CPython maps and unmaps. So both can't have been left and made again,
 	 * on others, without a new one. */
-	if (w->code_lost || proof_mapped(w->o->c, w->cursors, s->tid, s->time))
+	if (w->code_lost || proof_mapped(w->o->c, w->cursors, s->tid, s->time) ||
+	    !is_program(w, t, s))
 		r.end = PYSTACK_END_N;
 	return r;
 }

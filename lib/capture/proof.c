@@ -4,6 +4,7 @@
 #include "../clock.h"
 #include "../cpus.h"
 #include "../perf_decode.h"
+#include "births.h"
 
 bool proof_is_switch(const struct perf_event_header *h, const unsigned char *end,
 		     struct proof_switch *ret)
@@ -130,8 +131,10 @@ bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t 
 			ran = ran || (sw.tid == tid && sw.time > since);
 		} else if (proof_is_map(&h)) {
 			proof_note_map(c, end);
-		} else if (c->split) {
-			proof_note_birth(c, slot, pos, &h);
+		} else {
+			births_note(c->births, &slot->ring, pos, &h, end);
+			if (c->split)
+				proof_note_birth(c, slot, pos, &h);
 		}
 		pos += h.size;
 	}

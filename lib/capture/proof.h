@@ -50,7 +50,8 @@ void proof_consume(struct reader_config *c, struct cpu_slot *slot, uint64_t to);
 
 /* Has @tid come onto @slot's CPU after @since, as far as the unread part of its ring from
  * *@cursor on can tell? *@cursor moves to the end of what was looked at, which is not looked
- * at again for any thread: so all that came onto the CPU is noted, as by proof_note_in().
+ * at again for any thread: so all that came onto the CPU is noted, as by proof_note_in(), and
+ * what births_note() notes.
  * Also true when that can't be told (records overwritten). */
 bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t *cursor,
 		       pid_t tid, uint64_t since);

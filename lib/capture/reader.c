@@ -11,6 +11,7 @@
 #include "../perf_decode.h"
 #include "../nudge.h"
 #include "../stats.h"
+#include "births.h"
 #include "proof.h"
 #include "reader_int.h"
 
@@ -194,6 +195,7 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 		event_in_kernel(&session->events[event].attr);
 	if (is_switch(&session->events[event].attr))
 		p->hold.witness = WITNESS_SAME; /* its own */
+	p->hold.ending = p->hold.in_kernel && births_ending(r->c->births, s.tid, s.time);
 	p->probe = session->how[event].probe;
 	p->jumps = session->how[event].jumps;
 	p->instructions = instructions_of(&s);
@@ -246,7 +248,7 @@ static void count_birth(struct reader *r)
 	struct reader_config *c = r->c;
 	uint64_t start = atomic_load_explicit(&c->start_ns, memory_order_relaxed);
 	uint64_t now = now_ns(), samples = 0;
-	uint32_t births = atomic_fetch_add(&c->births, 1) + 1;
+	uint32_t births = atomic_fetch_add(&c->n_births, 1) + 1;
 
 	for (uint32_t i = 0; i < c->n_slots; i++)
 		for (size_t e = 0; e < c->session->n_events; e++)
@@ -270,6 +272,9 @@ static void scan_other(struct reader *r, const struct perf_event_header *h, uint
 	struct side s;
 	bool known = perf_decode_side(h, &s) == 0;
 
+	births_note(r->c->births, &r->slot->ring, pos, h,
+		    (const unsigned char *)h + h->size - PERF_TRAILER);
+
 	if (known && lost_outside(r, &s, pos))
 		return;
 	if (known && !concerns(r->c, &s))
@@ -283,12 +288,11 @@ static void scan_other(struct reader *r, const struct perf_event_header *h, uint
 		tell_of_thread(r, &s);
 	if (s.kind == SIDE_FORK && s.pid != s.u.fork.ppid)
 		emit_control(r, CTL_FORK,
-			     (struct ctl_msg){ s.pid, s.u.fork.ppid, s.u.fork.ptid });
+			     (struct ctl_msg){ s.pid, s.u.fork.ppid, s.u.fork.ptid, s.time });
 	else if (s.kind == SIDE_COMM && s.u.comm.exec) {
-		pystack_forget(r->ps, s.pid);
 		if (s.pid == r->c->child)
 			atomic_store(&r->c->child_execed, true);
-		emit_control(r, CTL_EXEC, (struct ctl_msg){ .pid = s.pid });
+		emit_control(r, CTL_EXEC, (struct ctl_msg){ .pid = s.pid, .time = s.time });
 	} else if (s.kind == SIDE_EXIT && s.pid == s.tid)
 		emit_control(r, CTL_EXIT, (struct ctl_msg){ .pid = s.pid });
 }
@@ -313,7 +317,7 @@ static uint64_t scan_record(struct reader *r, uint64_t pos)
 
 /* --- the hold budget --- */
 
-enum { SHED_MS = 10, STOPS_MS = 10, BUSY_MS = 200, IDLE_MS = 1000, THREADS_MS = 10 };
+enum { SHED_MS = 10, STOPS_MS = 10, BUSY_MS = 200, IDLE_MS = 1000, THREADS_MS = 3 };
 
 /* A thread runs on any CPU and is stopped on none: all readers shed together. */
 static void quiet_all(struct reader *r, uint64_t until)

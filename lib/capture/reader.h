@@ -41,8 +41,11 @@ struct q_sample {
 		stack_at; /* where the stack bytes begin: the red zone, or the stack pointer */
 	uint64_t far_at;  /* of bytes elsewhere: of the thread's own stack, while a signal has
 			   * another */
+	/* @undecided: torn, but "nopython" if the resolver learns that @program, or the
+	 * process's if it is NULL, had no interpreter then. */
+	const struct target *program;
 	uint32_t n_kernel, n_python, n_anchors, n_reads, n_regs, n_stack, n_far;
-	uint32_t pad;
+	uint32_t undecided;
 	/* then uint64_t kernel[n_kernel], struct pystack_frame python[n_python], struct
 	 * pystack_anchor anchors[n_anchors], struct counts_read reads[n_reads] (0: no
 	 * group), uint64_t regs[n_regs] (0: not wanted, or not known), unsigned char
@@ -106,6 +109,7 @@ enum ctl_type {
 	CTL_EXEC,
 	CTL_EXIT,
 	CTL_UNKNOWN,
+	CTL_LOOK, /* what is known of @pid may no longer be true: look again */
 	CTL_BEGUN,
 	CTL_BIRTHS, /* threads are born so often that events should count on CPUs */
 	CTL_THREAD, /* with tell_threads: one more in @pid, @ptid */
@@ -113,7 +117,8 @@ enum ctl_type {
 };
 struct ctl_msg {
 	pid_t pid, ppid, ptid; /* FORK: by which thread of which process */
-	uint64_t time;	       /* CTL_BEGUN: a program that began by then, unseen */
+	uint64_t time;	       /* FORK, EXEC: of the record; CTL_BEGUN: a program that began by
+				* then, unseen */
 };
 
 /* The settings all readers share; read-only while they run, except where atomic. */
@@ -144,7 +149,7 @@ struct reader_config {
 	const struct stranger_filter *filter; /* told of strangers; or NULL */
 	bool early;		  /* threads take samples, and CPUs may do so later: */
 	_Atomic uint64_t over_ns; /* from then on CPUs do; UINT64_MAX: not yet */
-	_Atomic uint32_t births;  /* of threads and processes so far */
+	_Atomic uint32_t n_births;   /* of threads and processes so far */
 	_Atomic bool births_told; /* CTL_BIRTHS was sent */
 	pid_t child;		  /* our own, no target before its exec; 0: none */
 	_Atomic bool child_execed;
@@ -152,6 +157,7 @@ struct reader_config {
 	size_t n_tids;
 	_Atomic uint64_t *last_in;  /* LAST_IN slots: when a thread was last seen starting */
 	_Atomic uint64_t *last_map; /* with @oldends the same: when it last mapped memory */
+	struct births *births;	    /* who became another program, and when */
 	_Atomic uint64_t blind_ns;  /* what ran before it may have left no record */
 	_Atomic pid_t opening;	    /* nor may what this thread does now; 0: none */
 	struct cpu_slot *slots;	    /* never moves: room for every CPU that is possible */

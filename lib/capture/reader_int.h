@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * reader_int - what the files of a reader share, and nobody else sees: reader.c (the
- * thread and its ring), hold.c (reading and judging), emit.c (queueing).
+ * thread and its ring), hold.c (reading and judging), program.c (what is read), emit.c
+ * (queueing).
  */
 #ifndef READER_INT_H
 #define READER_INT_H
@@ -12,7 +13,7 @@
 #include "../remote_mem.h"
 #include "reader.h"
 
-enum { PEND_MAX = 256, REST_BYTES = 128 << 10, RED_BYTES = 128 };
+enum { PEND_MAX = 256, REST_BYTES = 128 << 10, RED_BYTES = 128, NEWBORNS = 16 };
 static const uint64_t SECOND = 1000000000; /* ns */
 
 struct perf_sample;
@@ -42,6 +43,8 @@ struct reader {
 	struct reader *next; /* in slot->stuck */
 
 	struct pystack *ps;
+	struct target newborn[NEWBORNS]; /* that the control thread may not know yet */
+	int n_newborn;
 	struct guarded mem;
 	struct pending pend[PEND_MAX];
 	uint32_t n_pend;
@@ -75,6 +78,19 @@ enum witness hold_witness(const struct pending *p, const void *regs);
 /* hold.c: the same with what it has executed by then. */
 void hold_counted(struct pending *p, uint64_t instructions);
 
+/* program.c: why no walk of a thread of @pid can be tried; PYSTACK_OK: it can, with *@program,
+ * which may be another target then. Counts what it finds. *@undecided: as program_ask(). */
+enum pystack_end program_readable(struct reader *r, struct target **program, pid_t pid,
+				  bool *undecided);
+
+/* program.c: is @t still what the process is, by all records that were noted; with @none, has
+ * it mapped no code since it was looked at? */
+bool program_stands(struct reader *r, const struct target *t, bool none);
+
+/* program.c: a sample can't be judged: the control thread is asked to look at the process, @t
+ * or not known, and the resolver will know what it saw. */
+enum pystack_end program_ask(struct reader *r, struct target *t, pid_t pid, bool *undecided);
+
 /* hold.c: read and emit all pending samples. */
 void hold_flush(struct reader *r);
 
@@ -85,9 +101,16 @@ void hold_stopped(struct reader *r, uint32_t turn, pid_t tid);
 /* emit.c: a perf record that is no sample. */
 void emit_side(struct reader *r, const struct perf_event_header *h);
 
-/* emit.c: one judged sample; and the same for a tape. */
+/* Of a torn sample that is "nopython" if its program, or that of its process if it is NULL,
+ * turns out to have had no interpreter. */
+struct undecided {
+	const struct target *program;
+};
+
+/* emit.c: one judged sample, or one that the resolver judges (@open, else NULL); and the same
+ * for a tape. */
 void emit_sample(struct reader *r, const struct pending *p, enum provenance prov,
-		 const struct pystack_result *res);
+		 const struct pystack_result *res, const struct undecided *open);
 void emit_tape(struct reader *r, const struct pending *p, enum provenance prov,
 	       const struct pystack_result *res, pid_t tid, pid_t inner);
 

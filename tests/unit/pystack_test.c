@@ -46,7 +46,7 @@ static struct fix *fix_create_for(const struct pylayout *l, uint32_t max_frames)
 	struct fix *f = calloc(1, sizeof(*f));
 
 	f->w = world_create(l);
-	f->t = (struct pystack_target){ .pid = PID, .layout = *l, .walk = f->w->walk };
+	f->t = (struct pystack_target){ .pid = PID, .program = PID, .layout = *l, .walk = f->w->walk };
 	f->p = pystack_create(max_frames, new_code, f);
 	f->interp = world_interp(f->w);
 	world_thread(f->w, f->interp, 5, true);
@@ -1025,7 +1025,7 @@ static void processes_are_apart(void **state)
 
 	stack(f, "ab", NULL);
 	read_stack(f);
-	f->t.pid = PID + 1;
+	f->t.program = PID + 1;
 	put_code(f, code_of(f, 'a'), 'x');
 	assert_string_equal(read_stack(f), "x3 b3");
 	assert_int_equal(f->last_id, 4);
@@ -1176,13 +1176,13 @@ static void many_codes(void **state)
 
 	stack(f, "ab", NULL);
 	for (int i = 0; i < N; i++) {
-		f->t.pid = PID + i; /* a code object is its address in a process */
+		f->t.program = PID + i; /* a code object is its address in a process */
 		assert_string_equal(read_stack(f), "a3 b3");
 		assert_int_equal(f->last_id, 2 * (i + 1));
 	}
 	assert_string_equal(read_stack(f), "a3 b3");
 	assert_int_equal(f->last_id, 2 * N);
-	f->t.pid = PID; /* long gone from the table */
+	f->t.program = PID; /* long gone from the table */
 	assert_string_equal(read_stack(f), "a3 b3");
 	assert_int_equal(f->last_id, 2 * N + 2);
 	fix_destroy(f);

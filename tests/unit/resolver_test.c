@@ -224,6 +224,8 @@ struct put {
 	uint32_t n_kernel;
 	const char *python; /* ids as digits, all in their second line */
 	bool anchored;	    /* with a stack of one frame, in which their activation lies */
+	bool undecided;
+	const struct target *program;
 };
 
 /* At the first instruction of a function that was called from nowhere. */
@@ -260,6 +262,8 @@ static void put_sample(struct fix *f, int queue, const struct put *p)
 		.n_anchors = p->anchored,
 		.n_regs = p->anchored ? arch_host->n_regs : 0,
 		.n_stack = p->anchored ? 16 : 0,
+		.undecided = p->undecided,
+		.program = p->program,
 	};
 
 	q = queue_reserve(&f->queue[queue], Q_SAMPLE, q_bytes(&head));
@@ -313,6 +317,24 @@ static void equal_times(void **state)
 	}
 	resolve(f, "5 side 0\n5 torn: [torn]\n5 side 0\n5 torn: [torn]\n"
 		   "5 side 0\n5 torn: [torn]\n5 side 0\n5 torn: [torn]\nround\n");
+}
+
+/* One that nobody could judge is what is known by now of the program that it names. */
+static void undecided(void **state)
+{
+	struct target *t = target_create(getpid());
+	struct fix *f = *state;
+
+	t->none_ns = 20;
+	for (int i = 1; i <= 3; i++)
+		put_sample(f, 0,
+			   &(struct put){ .time = (uint64_t)i * 10,
+					  .prov = PROV_TORN,
+					  .undecided = true,
+					  .program = t });
+	put_sample(f, 0, &(struct put){ .time = 40, .prov = PROV_TORN, .undecided = true });
+	resolve(f, "10 nopython:\n20 nopython:\n30 torn: [torn]\n40 torn: [torn]\nround\n");
+	free(t);
 }
 
 /* A code is known to samples of any queue, also to those that are older. */
@@ -501,6 +523,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(time_order),
+		TEST(undecided),
 		TEST(equal_times),
 		TEST(codes_first),
 		TEST(stacks),

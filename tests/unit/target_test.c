@@ -145,6 +145,33 @@ static void inner_tids(void **state)
 	free(t);
 }
 
+/* What was published later tells of the time since its own beginning. */
+static void had_none(void **state)
+{
+	struct target *a, *b;
+	struct targets t;
+
+	assert_int_equal(targets_init(&t), 0);
+	a = publish(&t, 7);
+	a->none_ns = 10;
+	assert_true(target_had_none(a, 10));
+	assert_false(target_had_none(a, 11));
+	b = target_create(7);
+	b->begun_ns = 20;
+	assert_int_equal(targets_publish(&t, 7, b), 0);
+	assert_true(target_had_none(a, 10));
+	assert_false(target_had_none(a, 15));
+	assert_false(target_had_none(a, 20)); /* nobody has looked yet */
+	atomic_store(&b->none_ns, 30);
+	assert_true(target_had_none(a, 20));
+	assert_true(target_had_none(b, 30));
+	assert_false(target_had_none(b, 10)); /* before it began */
+	assert_false(target_had_none(b, 31));
+	assert_int_equal(targets_publish(&t, 7, NULL), 0);
+	assert_true(target_had_none(a, 25)); /* gone, and still known */
+	targets_deinit(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -153,6 +180,7 @@ int main(void)
 		cmocka_unit_test(many),
 		cmocka_unit_test(found_while_others_change),
 		cmocka_unit_test(inner_tids),
+		cmocka_unit_test(had_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * program - what a process is by now: what the control thread has published of it, if no
+ * record tells otherwise; and the interpreter that a new program has mapped, if it is known
+ * from another process.
+ */
+#include "../stats.h"
+#include "births.h"
+#include "reader_int.h"
+
+/* The sample can't be judged: the control thread is asked to look at the process, and the
+ * resolver will know what it saw. */
+enum pystack_end program_ask(struct reader *r, struct target *t, pid_t pid, bool *undecided)
+{
+	*undecided = true;
+	if (!t)
+		emit_control(r, CTL_UNKNOWN, (struct ctl_msg){ .pid = pid });
+	else if (!atomic_exchange(&t->asked, true))
+		emit_control(r, CTL_LOOK, (struct ctl_msg){ .pid = pid });
+	return PYSTACK_END_N;
+}
+
+/* Is @t not what the process is now, as far as has been noted? */
+static bool outdated(const struct reader *r, const struct target *t)
+{
+	return births_execed(r->c->births, t->pid) > t->begun_ns;
+}
+
+/* It had none when it was looked at. */
+static bool still_none(const struct reader *r, const struct target *t)
+{
+	uint64_t looked = atomic_load(&t->none_ns);
+	uint64_t blind = atomic_load_explicit(&r->c->blind_ns, memory_order_relaxed);
+
+	/* At the end of the recording all is blind, and nobody looks any more. */
+	return births_mapped(r->c->births, t->pid) < looked &&
+	       (blind < looked || blind == UINT64_MAX);
+}
+
+/* The interpreter that @t's process has mapped since it became another program, if it is the
+ * one of another process that is known: the same file, at the same distances. Else NULL. */
+static struct target *newborn(struct reader *r, const struct target *t)
+{
+	uint64_t since = births_execed(r->c->births, t->pid), at;
+	const struct births_code *known = births_interpreter(r->c->births, t->pid, since, &at);
+	struct target *n = &r->newborn[(uint32_t)t->pid % NEWBORNS];
+	unsigned char id[sizeof(known->code.build_id)];
+	uint64_t moved;
+
+	if (!known || !since)
+		return NULL;
+	if (n->pid == t->pid && n->begun_ns == since && n->code.at == at)
+		return n;
+	moved = at - known->code.at;
+	guarded_target(&r->mem, t->pid);
+	if (rmem_read(&r->mem.base, known->code.build_id_at + moved, id,
+		      known->code.build_id_n) < 0 ||
+	    memcmp(id, known->code.build_id, known->code.build_id_n) != 0)
+		return NULL;
+	*n = (struct target){ .pid = t->pid,
+			      .state = TARGET_PYTHON,
+			      .begun_ns = since,
+			      .inner_tids = t->inner_tids,
+			      .tids = t->tids,
+			      .n_tids = t->n_tids,
+			      .py = known->target->py };
+	n->code.at = at;
+	n->py.pid = t->pid;
+	n->py.program = --r->n_newborn; /* the control thread's are positive */
+	pywalk_layout_init(&n->py.walk, &n->py.layout, known->target->runtime + moved);
+	if (n->py.code_versions)
+		n->py.code_versions += moved;
+	return n;
+}
+
+enum { GENERATIONS = 8 };
+
+/* The process that forked @pid, as far as it is known, with what it is. */
+static const struct target *parent_of(struct reader *r, const struct births_fork *f,
+				      int depth);
+
+/* Until its exec a forked process is its parent's copy, which the control thread may not have
+ * heard of yet. NULL: it is not known whose, or the parent is another program by now. */
+static struct target *forked(struct reader *r, pid_t pid, int depth)
+{
+	struct target *n = &r->newborn[(uint32_t)pid % NEWBORNS];
+	const struct target *parent;
+	struct births_fork f;
+
+	if (!births_forked(r->c->births, pid, &f))
+		return NULL;
+	if (n->pid == pid && n->begun_ns == f.time)
+		return n;
+	parent = parent_of(r, &f, depth);
+	if (!parent || parent == n)
+		return NULL;
+	*n = (struct target){ .pid = pid,
+			      .state = TARGET_PYTHON,
+			      .begun_ns = f.time,
+			      .forker = f.ptid,
+			      .py = parent->py,
+			      .version = parent->version,
+			      .runtime = parent->runtime,
+			      .code = parent->code };
+	n->py.pid = pid;
+	n->py.program = --r->n_newborn;
+	return n;
+}
+
+static const struct target *parent_of(struct reader *r, const struct births_fork *f, int depth)
+{
+	const struct target *parent = targets_find(r->c->targets, f->ppid);
+
+	if (!parent)
+		parent = depth ? forked(r, f->ppid, depth - 1) : NULL;
+	/* In a PID namespace of its own the threads' numbers would have to be looked up. */
+	if (!parent || parent->inner_tids || parent->begun_ns > f->time ||
+	    outdated(r, parent) ||
+	    atomic_load_explicit(&parent->state, memory_order_acquire) != TARGET_PYTHON)
+		return NULL;
+	return parent;
+}
+
+/* Its runtime is known, but nothing of its layout proven: only that there is none yet. */
+static bool not_begun(struct reader *r, const struct target *t)
+{
+	uint64_t head;
+
+	guarded_target(&r->mem, t->pid);
+	return rmem_read_u64(&r->mem.base, t->py.walk.interp_head, &head) == 0 && !head;
+}
+
+/* Nobody has found its interpreter yet. */
+static bool may_be_newborn(const struct reader *r, const struct target *t)
+{
+	int state = atomic_load_explicit(&t->state, memory_order_acquire);
+
+	return outdated(r, t) || state == TARGET_PENDING || state == TARGET_STARTING ||
+	       (state == TARGET_NOPYTHON && !still_none(r, t));
+}
+
+/* Why no walk can be tried; PYSTACK_OK: it can, with *@program, which may be
+ * another then. Counts what it finds. */
+enum pystack_end program_readable(struct reader *r, struct target **program, pid_t pid,
+				  bool *undecided)
+{
+	struct target *t = *program;
+
+	if (!t && (t = forked(r, pid, GENERATIONS))) {
+		*program = t;
+		return PYSTACK_OK;
+	}
+	if (t && may_be_newborn(r, t)) {
+		struct target *n = newborn(r, t);
+
+		if (n) {
+			*program = n;
+			if (!atomic_exchange(&t->asked, true))
+				emit_control(r, CTL_LOOK, (struct ctl_msg){ .pid = pid });
+			return PYSTACK_OK;
+		}
+	}
+	if (!t || outdated(r, t))
+		return program_ask(r, t, pid, undecided);
+	switch (atomic_load_explicit(&t->state, memory_order_acquire)) {
+	case TARGET_PYTHON:
+		return PYSTACK_OK;
+	case TARGET_NOPYTHON:
+		return still_none(r, t) ? PYSTACK_NOPYTHON : program_ask(r, t, pid, undecided);
+	case TARGET_STARTING:
+		return not_begun(r, t) ? PYSTACK_NOPYTHON : program_ask(r, t, pid, undecided);
+	case TARGET_PENDING:
+		return program_ask(r, t, pid, undecided);
+	case TARGET_QUARANTINED:
+		if (t->nopython)
+			return PYSTACK_NOPYTHON;
+		STATS_ADD(torn_quarantined, 1);
+		return PYSTACK_END_N;
+	default:
+		STATS_ADD(torn_notready, 1);
+		return PYSTACK_END_N;
+	}
+}
+
+bool program_stands(struct reader *r, const struct target *t, bool none)
+{
+	if (outdated(r, t))
+		return false;
+	return !none || atomic_load(&t->state) != TARGET_NOPYTHON || still_none(r, t);
+}

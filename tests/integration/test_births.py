@@ -1,0 +1,114 @@
+"""Programs that begin, and become others: from the first moment on each stack is one of the program that runs."""
+import glob
+import os
+import subprocess
+import time
+
+import harness
+from harness import Recorder, check, each_python, need_fifo, one_python
+
+SCRIPT = """
+import time
+def in_python():
+    end = time.process_time() + 0.5
+    while time.process_time() < end:
+        pass
+in_python()
+"""
+
+
+def python_names(stacks):
+    """{name of the function that calls burn: samples}"""
+    found = {}
+    for frames, n in stacks:
+        for frame in frames:
+            name = frame.partition(" ")[0]
+            if name in ("even", "odd"):
+                found[name] = found.get(name, 0) + n
+    return found
+
+
+@one_python
+def test_execs(py):
+    """After an exec nothing of the old program is believed, by no reader, and the new one is found at once: before, 10 to
+    18 % were torn. What is left are samples inside exec(2)."""
+    need_fifo()
+    home = harness.folder()
+    script = os.path.join(harness.TARGETS, "execs.py")
+    run = harness.pysampled("-v", "-e", "cpu-clock", "-F", 499, "-o", "a.data", "-o", "a.folded", "--", *py.command(),
+                            script, 15, 0.15, home=home).ok()
+    names = python_names(harness.readable(run, home))
+    check(set(names) == {"even", "odd"}, "%s: %s", names, run)
+    check(sum(names.values()) >= 0.8 * run.n("samples"), "%s: %s", names, run)
+    check(run.n("torn") <= 0.03 * run.n("samples"), "torn after execs: %s", run)
+    return "%d torn of %d" % (run.n("torn"), run.n("samples"))
+
+
+def latepython(py):
+    libs = glob.glob(os.path.join(os.path.dirname(os.path.dirname(py.need())), "lib", "libpython3.*.so.1.0"))
+    if not libs:
+        raise harness.Skip("no shared libpython of %s" % py)
+    out = os.path.join(harness.folder(), "latepython")
+    subprocess.run(["cc", "-O2", "-g", os.path.join(harness.TARGETS, "latepython.c"), "-o", out, "-ldl"], check=True)
+    return [out, libs[0], SCRIPT]
+
+
+def has_both(run, home):
+    stacks = harness.readable(run, home)
+    with_python = sum(n for frames, n in stacks if any("in_python" in frame for frame in frames))
+    native = sum(n for frames, n in stacks if any("without_python" in frame for frame in frames))
+    check(with_python >= 100, "%d samples in Python: %s", with_python, run)
+    check(native >= 20, "%d samples before: %s", native, run)
+    check(run.n("torn") <= 0.03 * run.n("samples"), "torn: %s", run)
+    return "%d without Python, %d with, %d torn" % (native, with_python, run.n("torn"))
+
+
+@each_python
+def test_late_interpreter_of_attached(py):
+    """CPython is found whenever it is mapped: before, a process that had none was never looked at again."""
+    need_fifo()
+    home = harness.folder()
+    command = latepython(py)
+    process = harness.start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/")
+    check(process.stdout.readline(), "no READY")
+    record = Recorder("-v", "--any", "-p", process.pid, "-e", "cpu-clock", "-F", 499, "-o", "a.data", "-o", "a.folded",
+                      home=home).recording()
+    harness.works(process.pid, 0.3)
+    process.stdin.write(b"go\n")
+    process.stdin.flush()
+    return has_both(record.wait(30).ok(), home)
+
+
+@one_python
+def test_late_interpreter_of_started(py):
+    """After the 2 s for which one is looked for without being told by a record."""
+    need_fifo()
+    home = harness.folder()
+    record = Recorder("-v", "-e", "cpu-clock", "-F", 499, "-o", "a.data", "-o", "a.folded", "--", *latepython(py), home=home,
+                      stdin=subprocess.PIPE).attached()
+    time.sleep(3.5)
+    record.process.stdin.write(b"go\n")
+    record.process.stdin.flush()
+    return has_both(record.wait(30).ok(), home)
+
+
+@one_python
+def test_spawned(py):
+    """multiprocessing's spawn: a fork and an exec for each process. 7 to 9 % were torn."""
+    need_fifo()
+    home = harness.folder()
+    code = ("import multiprocessing as m, time\n"
+            "def burn():\n"
+            "    end = time.process_time() + 0.15\n"
+            "    while time.process_time() < end: pass\n"
+            "if __name__ == '__main__':\n"
+            "    m.set_start_method('spawn')\n"
+            "    for _ in range(8):\n"
+            "        p = m.Process(target=burn); p.start(); p.join()\n")
+    script = os.path.join(home, "spawn.py")
+    harness.write(script, code)
+    run = harness.pysampled("-v", "-e", "cpu-clock", "-F", 499, "-o", "a.data", "-o", "a.folded", "--", *py.command(),
+                            script, home=home).ok()
+    harness.readable(run, home)
+    check(run.n("torn") <= 0.03 * run.n("samples"), "torn after execs: %s", run)
+    return "%d torn of %d" % (run.n("torn"), run.n("samples"))

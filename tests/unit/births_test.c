@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * births: what records tell of execs and of mapped code, also those that wrap and those that
+ * come in another order than they were written.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "capture/births.h"
+#include "perf_records.h"
+#include "target.h"
+
+/* Those of record_trailer(). */
+enum { PID = 70, TID = 71, RING = 4096 };
+
+struct fix {
+	struct births *b;
+	struct perf_ring ring;
+	uint64_t at; /* where the next record goes */
+	_Alignas(8) unsigned char data[RING];
+};
+
+static int setup(void **state)
+{
+	struct fix *f = calloc(1, sizeof(*f));
+
+	f->b = births_create();
+	assert_non_null(f->b);
+	f->ring = (struct perf_ring){ .data = f->data, .size = RING };
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fix *f = *state;
+
+	births_destroy(f->b);
+	free(f);
+	return 0;
+}
+
+static void note(struct fix *f, const struct record *r)
+{
+	for (size_t i = 0; i < r->n; i++)
+		f->data[(f->at + i) & (RING - 1)] = r->bytes[i];
+	births_note(f->b, &f->ring, f->at,
+		    (const struct perf_event_header *)(const void *)r->bytes,
+		    r->bytes + r->n - PERF_TRAILER);
+	f->at += r->n;
+}
+
+static void note_comm(struct fix *f, bool exec, uint64_t time)
+{
+	struct record r;
+
+	record_comm(&r, exec ? PERF_RECORD_MISC_COMM_EXEC : 0, "x", time);
+	note(f, &r);
+}
+
+static void note_map(struct fix *f, uint16_t misc, uint64_t addr, uint64_t ino, uint64_t time)
+{
+	struct record r;
+
+	record_begin(&r, PERF_RECORD_MMAP2, misc);
+	record_u32(&r, PID, TID);
+	record_u64(&r, addr);
+	record_u64(&r, 0x1000);
+	record_u64(&r, 0x3000); /* pgoff */
+	record_u32(&r, 8, 1);
+	record_u64(&r, ino);
+	record_u64(&r, 0);
+	record_u32(&r, 5, 2);
+	record_str(&r, "/lib/x");
+	record_trailer(&r, TID, time);
+	note(f, &r);
+}
+
+static void execs(void **state)
+{
+	struct fix *f = *state;
+
+	assert_int_equal(births_execed(f->b, PID), 0);
+	note_comm(f, false, 5);
+	assert_int_equal(births_execed(f->b, PID), 0);
+	note_comm(f, true, 20);
+	note_comm(f, true, 10); /* of another ring, whose turn comes later */
+	assert_int_equal(births_execed(f->b, PID), 20);
+	assert_int_equal(births_execed(f->b, PID + 1), 0);
+	assert_int_equal(births_execed(f->b, PID + BIRTHS),
+			 20); /* errs on the side of looking */
+	assert_int_equal(births_execed(NULL, PID), 0);
+}
+
+static void mapped_code(void **state)
+{
+	struct fix *f = *state;
+
+	note_map(f, PERF_RECORD_MISC_MMAP_DATA, 0x7000, 9, 10); /* no code */
+	note_map(f, 0, 0x7000, 0, 20);				/* no file */
+	assert_int_equal(births_mapped(f->b, PID), 0);
+	note_map(f, 0, 0x7000, 9, 30);
+	assert_int_equal(births_mapped(f->b, PID), 30);
+}
+
+/* The same file's code tells where the interpreter lies: the newest mapping since the exec. */
+static void known_interpreter(void **state)
+{
+	struct pyfind_code code = {
+		.maj = 8, .min = 1, .ino = 9, .pgoff = 0x3000, .at = 0x5000, .build_id_n = 20
+	};
+	struct target target = { .pid = 1 };
+	const struct births_code *known;
+	struct fix *f = *state;
+	uint64_t at;
+
+	note_map(f, 0, 0x555500007000, 9, 10);
+	assert_null(births_interpreter(f->b, PID, 0, &at)); /* nobody was taught */
+	births_teach(f->b, &code, &target);
+	births_teach(f->b, &code, &target);
+	for (uint64_t time = 20; time < 20 + 200; time++) /* over the ring's end, too */
+		note_map(f, 0, 0x7f0000000000 + (time << 12), 9, time);
+	note_map(f, 0, 0x1000, 10, 500); /* another file */
+	note_map(f, 0, 0x1000, 9, 19);	 /* an older one */
+	known = births_interpreter(f->b, PID, 100, &at);
+	assert_non_null(known);
+	assert_ptr_equal(known->target, &target);
+	assert_int_equal(at, 0x7f0000000000 + (219ull << 12));
+	assert_null(births_interpreter(f->b, PID, 219, &at)); /* the old program's */
+	assert_null(births_interpreter(f->b, PID + 1, 0, &at));
+}
+
+/* Without a build-id a file can't be known again, and only some are remembered. */
+static void few_are_taught(void **state)
+{
+	struct pyfind_code code = { .maj = 8, .min = 1, .pgoff = 0x3000, .at = 0x5000 };
+	struct target target = { .pid = 1 };
+	struct fix *f = *state;
+	uint64_t at;
+
+	code.ino = 9;
+	births_teach(f->b, &code, &target);
+	note_map(f, 0, 0x7000, 9, 10);
+	assert_null(births_interpreter(f->b, PID, 0, &at));
+	code.build_id_n = 20;
+	for (uint64_t ino = 1; ino <= 2 * BIRTHS_CODES; ino++) {
+		code.ino = ino;
+		births_teach(f->b, &code, &target);
+	}
+	note_map(f, 0, 0x7000, BIRTHS_CODES + 1, 20);
+	assert_null(births_interpreter(f->b, PID, 0, &at));
+	note_map(f, 0, 0x7000, BIRTHS_CODES, 30);
+	assert_non_null(births_interpreter(f->b, PID, 0, &at));
+}
+
+static void short_records(void **state)
+{
+	struct fix *f = *state;
+	struct record r;
+
+	record_begin(&r, PERF_RECORD_MMAP2, 0);
+	for (int i = 0; i < 9; i++) {
+		births_note(f->b, &f->ring, 0, record_header(&r), r.bytes);
+		record_u64(&r, UINT64_MAX);
+	}
+	assert_int_equal(births_mapped(f->b, PID), 0);
+	assert_int_equal(births_mapped(f->b, -1), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(execs, setup, teardown),
+		cmocka_unit_test_setup_teardown(mapped_code, setup, teardown),
+		cmocka_unit_test_setup_teardown(known_interpreter, setup, teardown),
+		cmocka_unit_test_setup_teardown(few_are_taught, setup, teardown),
+		cmocka_unit_test_setup_teardown(short_records, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
