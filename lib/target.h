@@ -24,6 +24,8 @@ enum target_state {
 struct target {
 	pid_t pid;
 	_Atomic int state;
+	uint64_t since_ns;     /* it was there by then */
+	bool unwatched;	       /* it can't have events; control thread only */
 	bool inner_tids;       /* lives in a PID namespace of its own */
 	_Atomic bool unborn;   /* a sample of it, or we, came before the record of its fork */
 	bool hung;	       /* a person was told */
@@ -57,6 +59,10 @@ void targets_deinit(struct targets *t);
 
 /* The target with @pid, or NULL. Any thread. */
 struct target *targets_find(struct targets *t, pid_t pid);
+
+/* The newest target with @pid, also one that is not published any more, or NULL. Control
+ * thread. */
+struct target *targets_latest(struct targets *t, pid_t pid);
 
 /* Publish @add (owned from now on), replacing a target of the same pid, or with
  * @add NULL remove @pid. Control thread. 0 or -ENOMEM. */

@@ -148,9 +148,23 @@ static int begin_search(struct tracker *t, struct target *target, bool fresh)
 	return 0;
 }
 
+/* Its parent's own fork stands in another CPU's ring that is not read yet. */
+static void forked_by_unknown(struct tracker *t, pid_t pid, pid_t ptid)
+{
+	struct target *child;
+
+	if (!proc_exists(pid) || tracker_new(t, pid) < 0)
+		return;
+	child = targets_find(&t->targets, pid);
+	child->unborn = true;
+	if (proc_inner_tid(pid, pid) == pid)
+		child->forker = ptid;
+}
+
 void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid)
 {
-	struct target *parent = targets_find(&t->targets, ppid);
+	/* It may have ended: another CPU's ring tells that, and was read before. */
+	struct target *parent = targets_latest(&t->targets, ppid);
 	struct target *child = targets_find(&t->targets, pid);
 	int state;
 
@@ -158,6 +172,8 @@ void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid)
 	if (parent && child)
 		child->forker = target_inner_tid(parent, ptid);
 
+	if (!parent && !child)
+		forked_by_unknown(t, pid, ptid);
 	if (!parent || child)
 		return;
 	child = target_create(pid);
