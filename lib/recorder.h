@@ -38,6 +38,7 @@ struct recorder_summary {
 	double duration, cpu; /* seconds */
 	double rss;	      /* MiB, peak */
 	bool target_ended;
+	int child_end; /* our own child's, as wait(2) tells it; -1: wait for it */
 };
 
 struct recorder;
