@@ -42,7 +42,7 @@ static int find_targets(struct recorder *r, struct err *err)
 	if (r->o.child)
 		return tracker_new(&r->tracker, r->o.pids[0]);
 	for (size_t i = 0; ret == 0 && i < r->o.n_pids; i++) {
-		ret = tracker_root(&r->tracker, r->o.pids[i], r->o.any, err);
+		ret = tracker_root(&r->tracker, r->o.pids[i], r->o.any, r->o.follow, err);
 		if (ret == 0 && r->o.follow)
 			ret = tracker_descendants(&r->tracker, r->o.pids[i]);
 	}

@@ -6,7 +6,7 @@
 
 #include "capture/reader.h"
 #include "clock.h"
-#include "probe.h"
+#include "lookup.h"
 #include "proc.h"
 #include "stats.h"
 #include "tape.h"
@@ -328,20 +328,6 @@ void tracker_settle(struct tracker *t)
 
 /* --- at attach --- */
 
-/* A thread's number is not a process's: say so. */
-static int check_pid(pid_t pid, struct err *err)
-{
-	pid_t tgid;
-
-	if (!proc_exists(pid))
-		return err_set(err, -ESRCH, "there is no process %d", pid);
-	tgid = proc_tgid(pid);
-	if (tgid != pid)
-		return err_set(err, -ESRCH, "%d is a thread of process %d; use -p %d -t %d",
-			       pid, tgid, tgid, pid);
-	return 0;
-}
-
 /* The probe of a named process did not say anything yet. */
 static int root_hangs(struct tracker *t, pid_t pid, struct probe *probe)
 {
@@ -382,22 +368,39 @@ static int judge_root(struct tracker *t, pid_t pid, bool any, int code, const st
 	return 0;
 }
 
-int tracker_root(struct tracker *t, pid_t pid, bool any, struct err *err)
+static int take_wrapper(struct tracker *t, pid_t pid, const struct lookup *l, struct err *err)
 {
-	struct probe *probe;
-	struct pyproc p;
-	int code = check_pid(pid, err);
+	struct target *target = add_target(t, pid, TARGET_NOPYTHON);
+	char comm[16] = "?", list[200];
 
-	if (code < 0)
-		return code;
-	probe = probe_start(pid, t->kick);
-	if (!probe)
+	if (!target)
 		return err_set(err, -ENOMEM, "out of memory");
-	if (!probe_wait(probe, PROBE_WAIT_MS))
-		return root_hangs(t, pid, probe);
-	probe_done(probe, &code, &p, err);
-	probe_release(probe);
-	return judge_root(t, pid, any, code, &p, err);
+	proc_comm(pid, pid, comm);
+	note_say(&t->note,
+		 "following %zu Python child%s of process %d (%s), which is no Python: %s",
+		 l->n_child, l->n_child > 1 ? "ren" : "", pid, comm,
+		 lookup_list(l, list, sizeof(list)));
+	return 0;
+}
+
+int tracker_root(struct tracker *t, pid_t pid, bool any, bool follow, struct err *err)
+{
+	struct lookup l = {
+		.kick = t->kick,
+		.wait_ms = PROBE_WAIT_MS,
+		.any = any,
+		.children = follow,
+	};
+	int code = lookup(&l, pid, err);
+
+	if (code == LOOKUP_WRAPPER)
+		code = take_wrapper(t, pid, &l, err);
+	else if (code == -EINPROGRESS)
+		code = root_hangs(t, pid, l.hanging);
+	else
+		code = judge_root(t, pid, any, code, &l.python, err);
+	free(l.child);
+	return code;
 }
 
 int tracker_descendants(struct tracker *t, pid_t pid)
