@@ -50,21 +50,43 @@ static void print_choice(const struct capture_want *want)
 	       why.text[0] ? ": " : "", why.text);
 }
 
+static void print_python(const struct pyproc *p)
+{
+	if (p->version)
+		printf("ok  process %d is CPython %u.%u.%u (%s), in %s\n", p->pid,
+		       p->version >> 24 & 0xff, p->version >> 16 & 0xff,
+		       p->version >> 8 & 0xff, p->build, p->module);
+	else
+		printf("--  process %d is just starting Python\n", p->pid);
+}
+
+static void print_wrapper(pid_t pid, const struct lookup *l)
+{
+	char comm[16] = "?", list[200];
+
+	proc_comm(pid, pid, comm);
+	printf("--  process %d (%s) is no Python; record follows its Python child%s: %s\n",
+	       pid, comm, l->n_child > 1 ? "ren" : "", lookup_list(l, list, sizeof(list)));
+	for (size_t i = 0; i < l->n_child; i++)
+		print_python(&l->child[i]);
+}
+
 static int check_target(const struct facts_machine *m, const struct facts_target *t,
 			const struct capture_want *want)
 {
-	struct pyproc p;
+	struct lookup l;
 	struct err err;
-	int code = process_find(t->pid, &p, &err);
+	int code = process_find(t->pid, &l, &err);
 
 	if (code == -ESRCH)
 		return cmd_fail(EXIT_NO_PROCESS, "%s", err.text);
 	if (code < 0)
 		printf("no  %s\n", err.text);
+	else if (code == LOOKUP_WRAPPER)
+		print_wrapper(t->pid, &l);
 	else
-		printf("ok  process %d is CPython %u.%u.%u (%s), in %s\n", t->pid,
-		       p.version >> 24 & 0xff, p.version >> 16 & 0xff, p.version >> 8 & 0xff,
-		       p.build, p.module);
+		print_python(&l.python);
+	free(l.child);
 	facts_judge_target(m, t, print_line, NULL);
 	if (code < 0)
 		return cmd_exit_code(code);

@@ -251,25 +251,18 @@ static void learn_maps(struct dump *d)
 	queue_deinit(&q);
 }
 
-static int dump(pid_t pid, const struct process_shows *shows)
+static int dump_one(const struct pyproc *p, const struct process_shows *shows)
 {
 	struct dump *d = calloc(1, sizeof(*d));
-	struct pyproc p;
-	struct err err;
 	int r;
 
 	if (!d)
 		return cmd_fail(EXIT_FAILED, "out of memory");
-	r = process_find(pid, &p, &err);
-	if (r < 0) {
-		free(d);
-		return cmd_fail(cmd_exit_code(r), "%s", err.text);
-	}
 	d->native = shows->native;
-	d->target.pid = pid;
-	d->target.layout = p.layout;
-	pywalk_layout_init(&d->target.walk, &p.layout, p.runtime);
-	rmem_live_init(&d->live, pid);
+	d->target.pid = p->pid;
+	d->target.layout = p->layout;
+	pywalk_layout_init(&d->target.walk, &p->layout, p->runtime);
+	rmem_live_init(&d->live, p->pid);
 	if (shows->lines)
 		d->places = places_create(shows->debuginfod);
 	d->assembler = assembler_create(
@@ -282,13 +275,49 @@ static int dump(pid_t pid, const struct process_shows *shows)
 		learn_maps(d);
 	r = page_init(&d->page) == 0 && d->assembler && d->stacks &&
 			    (d->places || !shows->lines) ?
-		    print_process(d, &p) :
+		    print_process(d, p) :
 		    cmd_fail(EXIT_FAILED, "out of memory");
 	pystack_destroy(d->stacks);
 	assembler_destroy(d->assembler);
 	places_destroy(d->places);
 	page_deinit(&d->page);
 	free(d);
+	return r;
+}
+
+/* A wrapper's Python children; one of them is enough. */
+static int dump_children(pid_t pid, const struct lookup *l, const struct process_shows *shows)
+{
+	char comm[16] = "?", list[200];
+	int ret = EXIT_NO_PROCESS;
+
+	proc_comm(pid, pid, comm);
+	fprintf(stderr, "pysampled: process %d (%s) is no Python; its Python child%s: %s\n",
+		pid, comm, l->n_child > 1 ? "ren" : "", lookup_list(l, list, sizeof(list)));
+	for (size_t i = 0; i < l->n_child; i++) {
+		int r = l->child[i].version ?
+				dump_one(&l->child[i], shows) :
+				cmd_fail(EXIT_NO_PROCESS, "process %d is just starting Python",
+					 l->child[i].pid);
+
+		ret = r == EXIT_DONE ? r : ret;
+	}
+	return ret;
+}
+
+static int dump(pid_t pid, const struct process_shows *shows)
+{
+	struct lookup l;
+	struct err err;
+	int code = process_find(pid, &l, &err), r;
+
+	if (code == LOOKUP_WRAPPER)
+		r = dump_children(pid, &l, shows);
+	else if (code == 0)
+		r = dump_one(&l.python, shows);
+	else
+		r = cmd_fail(cmd_exit_code(code), "%s", err.text);
+	free(l.child);
 	return r;
 }
 

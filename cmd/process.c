@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../lib/probe.h"
-#include "../lib/proc.h"
 #include "../lib/srcline.h"
 #include "cmd.h"
 
@@ -97,21 +95,14 @@ pid_t process_option(int argc, char **argv, const char *help, struct process_sho
 	return r ? done(r) : (pid_t)pid;
 }
 
-int process_find(pid_t pid, struct pyproc *ret, struct err *err)
+int process_find(pid_t pid, struct lookup *ret, struct err *err)
 {
-	struct probe *probe;
 	int code;
 
-	if (!proc_exists(pid))
-		return err_set(err, -ESRCH, "there is no process %d", pid);
-	probe = probe_start(pid, -1);
-	if (!probe)
-		return err_set(err, -ENOMEM, "out of memory");
-	if (!probe_wait(probe, PROBE_MS)) {
-		probe_release(probe);
-		return err_set(err, -EIO, "reading the memory of process %d hangs", pid);
-	}
-	probe_done(probe, &code, ret, err);
-	probe_release(probe);
-	return code;
+	*ret = (struct lookup){ .kick = -1, .wait_ms = PROBE_MS, .children = true };
+	code = lookup(ret, pid, err);
+	if (code != -EINPROGRESS)
+		return code;
+	probe_release(ret->hanging);
+	return err->code = -EIO;
 }

@@ -5,7 +5,7 @@
 #ifndef CMD_PROCESS_H
 #define CMD_PROCESS_H
 
-#include "../lib/pyfind.h"
+#include "../lib/lookup.h"
 
 enum process_native { PROCESS_NO_NATIVE, PROCESS_NATIVE, PROCESS_NATIVE_FULL };
 
@@ -21,8 +21,8 @@ struct process_shows {
 pid_t process_option(int argc, char **argv, const char *help, struct process_shows *shows);
 int process_done(pid_t answer);
 
-/* Find the interpreter of @pid without ever hanging. 0; -EIO when reading hangs; else as
- * pyfind(), which cmd_exit_code() knows. */
-int process_find(pid_t pid, struct pyproc *ret, struct err *err);
+/* lookup() of @pid and its children: 0, LOOKUP_WRAPPER, or what cmd_exit_code() knows; -EIO
+ * when reading hangs. ret->child is the caller's to free in any case. */
+int process_find(pid_t pid, struct lookup *ret, struct err *err);
 
 #endif

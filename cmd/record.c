@@ -21,6 +21,7 @@ struct child {
 	pid_t pid;
 	int go;	    /* write a byte: exec; close: give up */
 	int failed; /* the errno of its exec comes out here */
+	int end;    /* as wait(2) tells it; -1: to be waited for */
 };
 
 static void print_note(void *arg, const char *text)
@@ -106,11 +107,12 @@ static void forward_stop(const struct child *c)
 /* The command's own end, as a shell would tell it. */
 static int child_status(const struct child *c, const char *name)
 {
-	int status, e;
+	int status = c->end, e;
 
-	forward_stop(c);
 	close(c->go);
-	while (waitpid(c->pid, &status, 0) < 0)
+	if (status < 0)
+		forward_stop(c);
+	while (status < 0 && waitpid(c->pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return EXIT_OWN_FAILURE;
 	if (read(c->failed, &e, sizeof(e)) == sizeof(e))
@@ -217,6 +219,7 @@ static int run(const struct record_options *o, struct recorder *rec, struct sess
 			list[i] = &sinks[i];
 		code = recorder_run(rec, list, n, stop, o->command ? release_child : NULL,
 				    child, &summary, &err);
+		child->end = summary.child_end;
 		if (code < 0)
 			r = cmd_fail(cmd_exit_code(code), "%s", err.text);
 	}
@@ -259,7 +262,7 @@ static int record(struct record_options *o, int argc, char **argv, struct child 
 int cmd_record(int argc, char **argv)
 {
 	struct record_options o;
-	struct child child = { .go = -1, .failed = -1 };
+	struct child child = { .go = -1, .failed = -1, .end = -1 };
 	int r = options_parse(&o, argc, argv);
 
 	if (r)

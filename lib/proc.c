@@ -17,6 +17,7 @@ enum {
 	PROC_FILE_MAX = 256 << 20, /* no file of /proc that we read is longer */
 	PROC_MAX_FAMILY = 1 << 20, /* descendants: a bound, not an expectation */
 	EXITING = 4,		   /* PF_EXITING of the kernel's task flags */
+	KERNEL = 0x200000,	   /* PF_KTHREAD */
 };
 
 /* A process that is gone has no directory: say so, in the caller's terms. */
@@ -314,7 +315,8 @@ static int children_push(pid_t pid, pid_t **pids, size_t *n, size_t *cap)
 
 			if (end == p)
 				break;
-			r = pids_push(pids, n, cap, (pid_t)child);
+			if (child != getpid())
+				r = pids_push(pids, n, cap, (pid_t)child);
 		}
 	}
 	return r;
@@ -405,15 +407,25 @@ char proc_state(pid_t pid, pid_t tid)
 	return fields ? *fields : 0;
 }
 
-/* Field 9. */
-bool proc_lives(pid_t pid)
+/* Field 9; all flags are set where the process is gone. */
+static unsigned flags_of(pid_t pid)
 {
 	_cleanup_free_ char *text = NULL;
 	const char *fields = stat_fields(pid, pid, &text);
 	unsigned flags;
 
-	return fields && sscanf(fields, "%*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
-	       !(flags & EXITING);
+	return fields && sscanf(fields, "%*c %*d %*d %*d %*d %*d %u", &flags) == 1 ? flags :
+										     UINT_MAX;
+}
+
+bool proc_lives(pid_t pid)
+{
+	return !(flags_of(pid) & EXITING);
+}
+
+bool proc_is_kernel(pid_t pid)
+{
+	return (flags_of(pid) & (KERNEL | EXITING)) == KERNEL;
 }
 
 uint64_t proc_ran_ns(pid_t pid, pid_t tid)

@@ -50,7 +50,7 @@ int proc_look_open(int look);
 /* The threads of @pid, ascending; *@ret malloc'ed. 0 or -ESRCH. */
 int proc_tasks(pid_t pid, pid_t **ret, size_t *n);
 
-/* All descendants of @pid (not itself), from /proc/PID/task/TID/children;
+/* All descendants of @pid (neither itself nor us and ours), from /proc/PID/task/TID/children;
  * *@ret malloc'ed. 0 or -ESRCH. */
 int proc_descendants(pid_t pid, pid_t **ret, size_t *n);
 
@@ -69,6 +69,9 @@ bool proc_lives(pid_t pid);
 
 /* CPU time that a thread has used, ns; 0 where it is gone, or the kernel does not tell. */
 uint64_t proc_ran_ns(pid_t pid, pid_t tid);
+
+/* Is it a thread of the kernel's, without memory of its own? */
+bool proc_is_kernel(pid_t pid);
 
 /* How long ago it began, as exact as a clock tick, 10 ms; UINT64_MAX: it is gone. */
 uint64_t proc_age_ns(pid_t pid);

@@ -14,6 +14,7 @@
 #include "stats.h"
 
 enum {
+	LEFT_MS = 50,	 /* until it is told who is left when the named ones have ended */
 	WATCH_MS = 1000, /* who sees a reader inside a read kicks the control thread before */
 	TAKE_MS = 50,	 /* for messages, before looking at anything else again */
 	SUSPECT_MS = 10, /* a reader was inside a read: still the same one? */
@@ -42,7 +43,7 @@ static int find_targets(struct recorder *r, struct err *err)
 	if (r->o.child)
 		return tracker_new(&r->tracker, r->o.pids[0], 0);
 	for (size_t i = 0; ret == 0 && i < r->o.n_pids; i++) {
-		ret = tracker_root(&r->tracker, r->o.pids[i], r->o.any, err);
+		ret = tracker_root(&r->tracker, r->o.pids[i], r->o.any, r->o.follow, err);
 		if (ret == 0 && r->o.follow)
 			ret = tracker_descendants(&r->tracker, r->o.pids[i]);
 	}
@@ -92,6 +93,8 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	r->tracker.note = o->note;
 	for (size_t i = 0; i < RECORDER_MAX_PIDS; i++)
 		r->pidfds[i] = -1;
+	r->last = -1;
+	atomic_init(&r->child_end, -1);
 	r->config.targets = &r->tracker.targets;
 	r->cpuwatch = (struct cpuwatch){
 		.config = &r->config,
@@ -134,6 +137,8 @@ void recorder_destroy(struct recorder *r)
 	for (size_t i = 0; i < RECORDER_MAX_PIDS; i++)
 		if (r->pidfds[i] >= 0)
 			close(r->pidfds[i]);
+	if (r->last >= 0)
+		close(r->last);
 	if (r->config.kick >= 0)
 		close(r->config.kick);
 	free((void *)(uintptr_t)r->config.last_in);
@@ -292,31 +297,35 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 	}
 }
 
-/* Until then: opening and closing uprobes takes the kernel tens of milliseconds. */
-static void take_from(struct recorder *r, struct queue *q, uint64_t until)
+/* Until then: opening and closing uprobes takes the kernel tens of milliseconds. False: there
+ * is more. */
+static bool take_from(struct recorder *r, struct queue *q, uint64_t until)
 {
 	const struct queue_record *rec;
 
 	while ((rec = queue_peek(q))) {
 		if (now_ns() > until) {
 			eventfd_write(r->config.kick, 1);
-			return;
+			return false;
 		}
 		handle_message(r, rec->type, (const struct ctl_msg *)rec->data);
 		queue_pop(q);
 	}
+	return true;
 }
 
-static void take_messages(struct recorder *r)
+bool recorder_take_messages(struct recorder *r)
 {
 	uint64_t until = now_ns() + TAKE_MS * 1000000;
+	bool all = true;
 	eventfd_t n;
 
 	eventfd_read(r->config.kick, &n);
 	for (size_t i = 0; i < r->config.n_slots; i++)
-		take_from(r, &r->config.slots[i].ctl, until);
+		all = take_from(r, &r->config.slots[i].ctl, until) && all;
 	if (r->tracer)
-		take_from(r, &r->traced, until);
+		all = take_from(r, &r->traced, until) && all;
+	return all;
 }
 
 /* Reads of @pid hang. */
@@ -387,18 +396,9 @@ static int watch_readers(struct recorder *r)
 	return soon;
 }
 
-/* All processes that the user named have ended. */
-static bool targets_ended(const struct recorder *r, const struct pollfd *fds)
-{
-	for (size_t i = 0; i < r->o.n_pids; i++)
-		if (r->pidfds[i] >= 0 && !(fds[i].revents & POLLIN))
-			return false;
-	return true;
-}
-
 static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 {
-	struct pollfd fds[RECORDER_MAX_PIDS + 2];
+	struct pollfd fds[RECORDER_MAX_PIDS + 3];
 	size_t n = r->o.n_pids;
 	int soon = 0;
 	uint64_t end = r->o.duration_ns ? r->session->start_ns + r->o.duration_ns : UINT64_MAX;
@@ -414,17 +414,20 @@ static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 			fds[i] = (struct pollfd){ .fd = r->pidfds[i], .events = POLLIN };
 		fds[n] = (struct pollfd){ .fd = stop_fd, .events = POLLIN };
 		fds[n + 1] = (struct pollfd){ .fd = r->config.kick, .events = POLLIN };
-		if (poll(fds, n + 2, timeout) < 0)
+		fds[n + 2] = (struct pollfd){ .fd = r->last, .events = POLLIN };
+		if (poll(fds, n + 3, timeout) < 0)
 			continue;
-		if (targets_ended(r, fds)) {
+		if (fds[n].revents)
+			return;
+		recorder_take_messages(r);
+		if (recorder_over(r, fds)) {
 			ret->target_ended = true;
 			return;
 		}
-		if (fds[n].revents)
-			return;
-		take_messages(r);
 		tracker_run(&r->tracker);
 		soon = watch_readers(r);
+		if (r->last >= 0 && !r->told_left)
+			soon = MIN(soon, LEFT_MS);
 		cpuwatch_look(&r->cpuwatch);
 	}
 }
@@ -450,6 +453,7 @@ static void fill_summary(const struct recorder *r, struct recorder_summary *ret)
 	ret->cpu = (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
 		   (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 	ret->rss = peak_rss();
+	ret->child_end = atomic_load(&r->child_end);
 }
 
 int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, int stop_fd,

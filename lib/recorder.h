@@ -39,6 +39,7 @@ struct recorder_summary {
 	double rss;	      /* MiB, peak */
 	bool target_ended;
 	uint64_t uncounted; /* samples that are missing from what the events counted */
+	int child_end; /* our own child's, as wait(2) tells it; -1: wait for it */
 };
 
 struct recorder;

@@ -131,8 +131,8 @@ static void note_strange_files(const struct recorder *r)
 
 		if (!*s->file || stat(s->file, &st) < 0)
 			continue;
-		for (size_t p = 0; !found && p < r->o.n_pids; p++)
-			found = has_mapped(r->o.pids[p], &st);
+		for (size_t p = 0; !found && p < r->tracker.targets.n_all; p++)
+			found = has_mapped(r->tracker.targets.all[p]->pid, &st);
 		if (!found)
 			note_say(&r->o.note,
 				 "event '%s': no target seems to have mapped that file; "

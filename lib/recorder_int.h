@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * recorder_int - what the files of a recorder share, and nobody else sees: recorder.c (its
- * life and its loop), recorder_choose.c, recorder_start.c.
+ * life and its loop), recorder_choose.c, recorder_start.c, recorder_end.c.
  */
 #ifndef RECORDER_INT_H
 #define RECORDER_INT_H
+
+#include <poll.h>
 
 #include "attach.h"
 #include "attach_plan.h"
@@ -44,8 +46,12 @@ struct recorder {
 	struct oldend *oldend; /* with more than READER_FRAMES wanted */
 	struct queue **queues;
 	struct resolver *resolver;
-	int pidfds[RECORDER_MAX_PIDS];
-	struct err why; /* why not a better capture */
+	int pidfds[RECORDER_MAX_PIDS]; /* of those that the user named; -1: it has ended */
+	int last; /* of a process that is followed, once all of those have; -1: none known */
+	uint64_t last_ns;      /* ... since when it is that one */
+	_Atomic int child_end; /* what the tracer saw of our own child's end; -1: nothing */
+	bool told_left;	       /* ... and a person was told */
+	struct err why;	       /* why not a better capture */
 	bool warned_budget, warned_stall, warned_new, child_ran;
 	size_t n_missed;  /* threads that had ended before they got events of their own */
 	size_t n_late;	  /* ... and those that had run by then, ... */
@@ -74,5 +80,14 @@ void recorder_end_counting(struct recorder *r);
 /* recorder_balance.c: after the readers have ended: fills in what is uncounted, and says what
  * to do if it is much. */
 void recorder_balance(const struct recorder *r, struct recorder_summary *ret);
+
+/* recorder.c: do what readers and the tracer ask for. False: there is more, and it took long
+ * enough for now. */
+bool recorder_take_messages(struct recorder *r);
+
+/* recorder_end.c: have all ended whom the user named, and those who are followed? Who is left
+ * is told once. @fds: what poll() said of r->pidfds, which lose those that have ended. Call
+ * again when r->last or r->config.kick gets readable. */
+bool recorder_over(struct recorder *r, const struct pollfd *fds);
 
 #endif

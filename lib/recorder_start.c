@@ -53,6 +53,7 @@ static int make_slots(struct recorder *r, struct err *err)
  * that the user named, who is told. 0, or @code: that was all. */
 static int go_without(struct recorder *r, pid_t pid, int code, const struct err *err)
 {
+	struct target *t = targets_find(&r->tracker.targets, pid);
 	struct recorder_options *o = &r->o;
 	size_t i = 0;
 
@@ -60,8 +61,11 @@ static int go_without(struct recorder *r, pid_t pid, int code, const struct err 
 		return code;
 	while (i < o->n_pids && o->pids[i] != pid)
 		i++;
-	if (i == o->n_pids)
+	if (i == o->n_pids) {
+		if (t)
+			t->unwatched = true;
 		return 0;
+	}
 	if (o->n_pids == 1)
 		return code;
 	note_say(&r->o.note, "without process %d: %s", pid, err->text);
@@ -139,6 +143,7 @@ static int attach(struct recorder *r, struct err *err)
 		.threads = r->o.n_tids == 0,
 		.children = r->o.n_tids == 0 && r->o.follow,
 		.child = r->o.child ? r->o.pids[0] : 0,
+		.child_end = &r->child_end,
 		.ctl = &r->traced,
 		.kick = r->config.kick,
 	};

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "clock.h"
+
 static struct target_table *table_create(uint32_t cap)
 {
 	struct target_table *tab = calloc(1, sizeof(*tab));
@@ -67,6 +69,16 @@ struct target *targets_find(struct targets *t, pid_t pid)
 	return NULL;
 }
 
+struct target *targets_latest(struct targets *t, pid_t pid)
+{
+	struct target *found = targets_find(t, pid);
+
+	for (size_t i = t->n_all; !found && i--;)
+		if (t->all[i]->pid == pid)
+			found = t->all[i];
+	return found;
+}
+
 static int own(struct targets *t, struct target *add)
 {
 	struct target **all = realloc(t->all, (t->n_all + 1) * sizeof(*all));
@@ -108,8 +120,10 @@ struct target *target_create(pid_t pid)
 {
 	struct target *t = calloc(1, sizeof(*t));
 
-	if (t)
+	if (t) {
 		t->pid = pid;
+		t->since_ns = now_ns();
+	}
 	return t;
 }
 

@@ -33,6 +33,8 @@ struct target {
 	_Atomic bool asked;	  /* a reader has asked for another look, which is due */
 	_Atomic(struct target *) next; /* of the same pid, published in its place */
 	bool inner_tids;	       /* lives in a PID namespace of its own */
+	uint64_t since_ns;     /* it was there by then */
+	bool unwatched;	       /* it can't have events; control thread only */
 	_Atomic bool unborn;   /* a sample of it, or we, came before the record of its fork */
 	bool hung;	       /* a person was told */
 	_Atomic bool nopython; /* in quarantine: looked at before, no CPython is mapped */
@@ -66,6 +68,10 @@ void targets_deinit(struct targets *t);
 
 /* The target with @pid, or NULL. Any thread. */
 struct target *targets_find(struct targets *t, pid_t pid);
+
+/* The newest target with @pid, also one that is not published any more, or NULL. Control
+ * thread. */
+struct target *targets_latest(struct targets *t, pid_t pid);
 
 /* Publish @add (owned from now on), replacing a target of the same pid, or with
  * @add NULL remove @pid. Control thread. 0 or -ENOMEM. */

@@ -7,7 +7,7 @@
 #include "capture/births.h"
 #include "capture/reader.h"
 #include "clock.h"
-#include "probe.h"
+#include "lookup.h"
 #include "proc.h"
 #include "stats.h"
 #include "tape.h"
@@ -201,9 +201,23 @@ static void copy_interpreter(struct target *child, const struct target *parent)
 	child->py.program = program;
 }
 
+/* Its parent's own fork stands in another CPU's ring that is not read yet. */
+static void forked_by_unknown(struct tracker *t, pid_t pid, pid_t ptid, uint64_t time)
+{
+	struct target *child;
+
+	if (!proc_exists(pid) || tracker_new(t, pid, time) < 0)
+		return;
+	child = targets_find(&t->targets, pid);
+	child->unborn = true;
+	if (proc_inner_tid(pid, pid) == pid)
+		child->forker = ptid;
+}
+
 void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid, uint64_t time)
 {
-	struct target *parent = targets_find(&t->targets, ppid);
+	/* It may have ended: another CPU's ring tells that, and was read before. */
+	struct target *parent = targets_latest(&t->targets, ppid);
 	struct target *child = targets_find(&t->targets, pid);
 	int state;
 
@@ -211,6 +225,8 @@ void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid, uint64
 	if (parent && child)
 		child->forker = target_inner_tid(parent, ptid);
 
+	if (!parent && !child)
+		forked_by_unknown(t, pid, ptid, time);
 	if (!parent || child)
 		return;
 	child = new_target(t, pid, time);
@@ -448,20 +464,6 @@ void tracker_settle(struct tracker *t)
 
 /* --- at attach --- */
 
-/* A thread's number is not a process's: say so. */
-static int check_pid(pid_t pid, struct err *err)
-{
-	pid_t tgid;
-
-	if (!proc_exists(pid))
-		return err_set(err, -ESRCH, "there is no process %d", pid);
-	tgid = proc_tgid(pid);
-	if (tgid != pid)
-		return err_set(err, -ESRCH, "%d is a thread of process %d; use -p %d -t %d",
-			       pid, tgid, tgid, pid);
-	return 0;
-}
-
 /* The probe of a named process did not say anything yet. */
 static int root_hangs(struct tracker *t, pid_t pid, struct probe *probe)
 {
@@ -504,24 +506,41 @@ static int judge_root(struct tracker *t, pid_t pid, bool any, int code, const st
 	return 0;
 }
 
-int tracker_root(struct tracker *t, pid_t pid, bool any, struct err *err)
+static int take_wrapper(struct tracker *t, pid_t pid, const struct lookup *l, struct err *err)
 {
-	struct probe *probe;
-	struct pyproc p;
-	uint64_t began;
-	int code = check_pid(pid, err);
+	struct target *target = add_target(t, pid, 0);
+	char comm[16] = "?", list[200];
 
-	if (code < 0)
-		return code;
-	probe = probe_start(pid, t->kick);
-	if (!probe)
+	if (!target)
 		return err_set(err, -ENOMEM, "out of memory");
-	if (!probe_wait(probe, PROBE_WAIT_MS))
-		return root_hangs(t, pid, probe);
-	probe_done(probe, &code, &p, err);
-	began = probe_began(probe);
-	probe_release(probe);
-	return judge_root(t, pid, any, code, &p, began, err);
+	note_none(target, -ENOEXEC, &l->python, l->began);
+	atomic_store(&target->state, TARGET_NOPYTHON);
+	proc_comm(pid, pid, comm);
+	note_say(&t->note,
+		 "following %zu Python child%s of process %d (%s), which is no Python: %s",
+		 l->n_child, l->n_child > 1 ? "ren" : "", pid, comm,
+		 lookup_list(l, list, sizeof(list)));
+	return 0;
+}
+
+int tracker_root(struct tracker *t, pid_t pid, bool any, bool follow, struct err *err)
+{
+	struct lookup l = {
+		.kick = t->kick,
+		.wait_ms = PROBE_WAIT_MS,
+		.any = any,
+		.children = follow,
+	};
+	int code = lookup(&l, pid, err);
+
+	if (code == LOOKUP_WRAPPER)
+		code = take_wrapper(t, pid, &l, err);
+	else if (code == -EINPROGRESS)
+		code = root_hangs(t, pid, l.hanging);
+	else
+		code = judge_root(t, pid, any, code, &l.python, l.began, err);
+	free(l.child);
+	return code;
 }
 
 int tracker_descendants(struct tracker *t, pid_t pid)

@@ -29,8 +29,9 @@ int tracker_init(struct tracker *t, int kick); /* 0 or -ENOMEM */
 void tracker_deinit(struct tracker *t);
 
 /* A process that the user named; waits for the answer. With @any it need not be
- * Python. 0; -ESRCH, -ENOEXEC, -ENOTSUP, -EACCES ... with a sentence. */
-int tracker_root(struct tracker *t, pid_t pid, bool any, struct err *err);
+ * Python, nor where @follow takes up Python children that it has: then a line says so. 0;
+ * -ESRCH, -ENOEXEC, -ENOTSUP, -EACCES ... with a sentence. */
+int tracker_root(struct tracker *t, pid_t pid, bool any, bool follow, struct err *err);
 
 /* All its descendants; tracker_settle() waits until each was looked at once. */
 int tracker_descendants(struct tracker *t, pid_t pid);

@@ -579,6 +579,11 @@ void reader_stop(struct cpu_slot *slot)
 	slot->reader = NULL;
 }
 
+void reader_nudge(struct cpu_slot *slot)
+{
+	nudge(slot->reader->thread);
+}
+
 pid_t reader_stuck(struct cpu_slot *slot)
 {
 	pid_t pid = guard_stuck(&slot->guard, atomic_load(&slot->reader->tid));

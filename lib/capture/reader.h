@@ -211,6 +211,9 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot);
  * slot->stuck is not empty, and what it may still touch must stay. */
 void reader_stop(struct cpu_slot *slot);
 
+/* Have it look into its ring soon, also for what does not wake it. Call until it did. */
+void reader_nudge(struct cpu_slot *slot);
+
 /* The watchdog's look, called at intervals: has the reader been inside the same
  * read since the last call? Then it is abandoned and the result is the process whose
  * memory hangs; the slot waits for reader_start(). Else 0. */

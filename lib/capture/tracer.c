@@ -281,25 +281,18 @@ static bool ended(const siginfo_t *si)
 	       si->si_code == CLD_DUMPED;
 }
 
-/* What happened next; the end of our own child is left to its parent: ECHILD. */
-static int wait_one(const struct tracer *t, int flags, siginfo_t *si)
+/* What happened next. */
+static int wait_one(struct tracer *t, int flags, siginfo_t *si)
 {
-	int any = WEXITED | WSTOPPED;
-
-	flags |= __WALL | __WNOTHREAD;
 	si->si_pid = 0;
-	if (!t->c.child)
-		return waitid(P_ALL, 0, si, any | flags);
-	if (waitid(P_ALL, 0, si, any | WNOWAIT | flags) < 0 || !si->si_pid)
+	if (waitid(P_ALL, 0, si, WEXITED | WSTOPPED | __WALL | __WNOTHREAD | flags) < 0)
 		return -1;
-	if (si->si_pid == t->c.child && ended(si)) {
-		errno = ECHILD;
-		return -1;
-	}
-	/* Another one may have ended since; not so that its stop is all we may take. */
-	if (si->si_pid != t->c.child)
-		return waitid(P_PID, (id_t)si->si_pid, si, any | flags);
-	return waitid(P_PID, (id_t)si->si_pid, si, WSTOPPED | flags | WNOHANG);
+	/* Its parent, who is a thread of ours, waits in vain now: tell what it would hear. */
+	if (si->si_pid == t->c.child && si->si_pid && ended(si))
+		atomic_store(t->c.child_end, si->si_code == CLD_EXITED ?
+						     W_EXITCODE(si->si_status, 0) :
+						     W_EXITCODE(0, si->si_status));
+	return 0;
 }
 
 /* 1: dealt with one; 0: nothing was there; -1: nobody is left. */

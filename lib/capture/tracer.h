@@ -26,7 +26,9 @@ struct tracer_config {
 	bool children;	   /* and new processes */
 	struct queue *ctl; /* the tracer's, for CTL_BEGUN */
 	int kick;	   /* eventfd of who reads it */
-	pid_t child;	   /* our own child, whose end its parent wants to see; or 0 */
+	pid_t child;	   /* our own child, or 0: its end is the tracer's to see ... */
+	/* ... and to tell, as wait(2) would. */
+	_Atomic int *child_end;
 };
 
 struct tracer;

@@ -1,9 +1,13 @@
 """Targets that end, exec, fork and start late: the record goes on or ends, and stays readable."""
+import ctypes
 import os
+import re
 import signal
+import subprocess
 
 import harness
 from harness import Recorder, Target, check, each, each_python, equal, one_python, readable
+from machine import few_descriptors, need_few
 
 
 def recorder(target, *args):
@@ -138,3 +142,133 @@ def test_a_target_that_is_stopped_all_the_time_gives_an_empty_readable_record(py
     readable(run, record.home)
     target.process.send_signal(signal.SIGCONT)
     harness.runs_on(target.pid)
+
+
+def ends_in(target, what):
+    """Has a target of daemon.py end and leave a process behind: its PID."""
+    target.say(what)
+    left = int(target.line("LEFT"))
+    target.process.wait()
+    return left
+
+
+def goes_on(run, *words):
+    """One line says it."""
+    said = [line for line in run.err.splitlines() if "the recording goes on" in line]
+    check(len(said) == 1 and all(str(word) in said[0] for word in words), "lines that name %s: %s", words, run)
+
+
+def work_of_left(run, home, left):
+    theirs = harness.of_pid(readable(run, home), left)
+    check(harness.total(theirs) > 50, "too few samples of %d: %s", left, run)
+    names = {q for frames, _ in theirs for q, _, _ in harness.python_frames(frames)}
+    check("in_left" in names, "no Python stack of %d: %s", left, names)
+
+
+@each(way=["daemon", "leave --capture async", "daemon --capture stop -e cpu-clock:u", "daemon, by events on CPUs"])
+@one_python
+def test_a_daemon_is_recorded_until_it_ends(py, way):
+    what, *args = way.split()
+    more, wide = {}, what.endswith(",")
+    if wide:
+        need_few()
+        args, more = [], {"preexec_fn": few_descriptors}
+    target = Target(py, "daemon.py", "--threads", 50 if wide else 0)
+    record = Recorder("-p", target.pid, "-F", 999, "-o", "a.data", "-o", "a.folded", *args, **more).recording()
+    left = ends_in(target, what.strip(","))
+    harness.works(left)
+    check(record.process.poll() is None, "the record has ended: %s", record.text(1))
+    target.process.stdin.close()
+    run = record.wait(15).ok()
+    goes_on(run, target.pid)
+    work_of_left(run, record.home, left)
+
+
+@each_python
+def test_an_idle_child_forked_at_the_very_end_is_waited_for(py):
+    for _ in range(3):
+        target = Target(py, "daemon.py")
+        record = Recorder("-p", target.pid, "-F", 99, "-o", "a.folded").recording()
+        left = ends_in(target, "idle")
+        harness.until(lambda: "goes on" in record.text(1) or record.process.poll() is not None, "a line, or the end")
+        target.process.stdin.close()
+        goes_on(record.wait(15).ok(), target.pid, left)
+
+
+@each(end=["SIGINT", "-d 2"])
+@one_python
+def test_what_ends_a_recording_ends_one_of_a_daemon(py, end):
+    target = Target(py, "daemon.py")
+    args = end.split() if end.startswith("-") else []
+    record = Recorder("-p", target.pid, "-F", 999, "-o", "a.data", "-o", "a.folded", *args).recording()
+    left = ends_in(target, "daemon")
+    harness.works(left)
+    if not args:
+        record.signal(signal.SIGINT)
+    run = record.wait(15).ok()
+    goes_on(run, target.pid)
+    harness.runs_on(left)
+    work_of_left(run, record.home, left)
+
+
+@one_python
+def test_without_follow_a_daemon_ends_the_recording(py):
+    target = Target(py, "daemon.py")
+    record = Recorder("-p", target.pid, "-F", 999, "-o", "a.data", "-o", "a.folded", "--no-follow").recording()
+    left = ends_in(target, "daemon")
+    run = record.wait(15).ok()
+    check("goes on" not in run.err, "it says that it goes on: %s", run)
+    equal(harness.total(harness.of_pid(readable(run, record.home), left)), 0, "samples of the daemon")
+
+
+@one_python
+def test_of_several_all_and_what_they_left_are_waited_for(py):
+    targets = [Target(py, "daemon.py") for _ in range(2)]
+    pids = ",".join(str(target.pid) for target in targets)
+    record = Recorder("-p", pids, "-F", 999, "-o", "a.data", "-o", "a.folded").recording()
+    left = [ends_in(target, what) for target, what in zip(targets, ("daemon", "leave"))]
+    for pid in left:
+        harness.works(pid)
+    for target in targets:
+        check(record.process.poll() is None, "the record has ended: %s", record.text(1))
+        target.process.stdin.close()
+    run = record.wait(15).ok()
+    goes_on(run, "the processes named have ended")
+    for pid in left:
+        work_of_left(run, record.home, pid)
+
+
+@one_python
+def test_a_zombie_is_not_waited_for(py):
+    PR_SET_CHILD_SUBREAPER = 36
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    check(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0, "no subreaper")
+    harness.cleanup(prctl, PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+    target = Target(py, "daemon.py")
+    record = Recorder("-p", target.pid, "-F", 999, "-o", "a.data", "-o", "a.folded").recording()
+    left = ends_in(target, "leave")
+    harness.works(left)
+    os.kill(left, signal.SIGKILL)
+    run = record.wait(15).ok()
+    equal(harness.status(left)["State"][0], "Z", "state of what nobody has waited for")
+    os.waitpid(left, 0)
+    goes_on(run, target.pid, left)
+    work_of_left(run, record.home, left)
+
+
+@each(capture=["auto", "stop -e cpu-clock:u"])
+@one_python
+def test_a_command_that_becomes_a_daemon_has_its_own_status(py, capture):
+    home = harness.folder(0o777)
+    path = ["PYTHONPATH=" + harness.extension(py, "gtspin"), "PYTHONDONTWRITEBYTECODE=1"]
+    record = Recorder("-F", 999, "-o", "a.data", "-o", "a.folded", "--capture", *capture.split(), "--", "env", *path,
+                      *py.command(), os.path.join(harness.TARGETS, "daemon.py"), "daemon", home=home,
+                      stdin=subprocess.PIPE)
+    said = harness.until(lambda: re.search(r"^LEFT (\d+)$", record.text(0), re.M), "the daemon runs")
+    left = int(said[1])
+    harness.works(left)
+    harness.until(lambda: "goes on" in record.text(1) or record.process.poll() is not None, "a line, or the end")
+    record.process.stdin.close()
+    run = record.wait(15).ok(7)
+    goes_on(run, "the command has ended")
+    work_of_left(run, home, left)

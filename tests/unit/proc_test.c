@@ -293,6 +293,12 @@ static void family(void **state)
 	assert_false(has(pids, n, getpid()));
 	free(pids);
 	pids = NULL;
+	/* We are nobody's: who profiles does not profile himself. */
+	assert_int_equal(proc_descendants(getppid(), &pids, &n), 0);
+	assert_false(has(pids, n, getpid()) || has(pids, n, child));
+	free(pids);
+	pids = NULL;
+	assert_false(proc_is_kernel(child));
 	check_age(child);
 	assert_int_equal(proc_descendants(grandchild, &pids, &n), 0);
 	assert_int_equal(n, 0);
@@ -316,6 +322,7 @@ static void gone(void **state)
 	assert_true(proc_exists(getpid()));
 	waitpid(pid, NULL, 0);
 	assert_false(proc_exists(pid));
+	assert_false(proc_is_kernel(pid));
 	assert_int_equal(proc_maps_read(&m, pid), -ESRCH);
 	assert_int_equal(proc_tasks(pid, &pids, &n), -ESRCH);
 	assert_int_equal(proc_descendants(pid, &pids, &n), -ESRCH);

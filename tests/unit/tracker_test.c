@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tracker: forks that are told late, in any order, leave no child out.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tracker.h"
+
+enum { NOBODY = 999999999, THREAD = 77 };
+
+/* A process that waits until it is killed. */
+static pid_t start(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		alarm(60);
+		for (;;)
+			pause();
+	}
+	assert_true(pid > 0);
+	return pid;
+}
+
+static void end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* Another CPU's ring told before that the forker has ended. */
+static void forker_has_ended(void **state)
+{
+	pid_t parent = start(), pid = start();
+	struct target *child;
+	struct tracker t;
+
+	assert_int_equal(tracker_init(&t, -1), 0);
+	assert_int_equal(tracker_new(&t, parent, 0), 0);
+	atomic_store(&targets_find(&t.targets, parent)->state, TARGET_NOPYTHON);
+	tracker_gone(&t, parent);
+	assert_null(targets_find(&t.targets, parent));
+	tracker_forked(&t, pid, parent, THREAD, 1);
+	child = targets_find(&t.targets, pid);
+	assert_non_null(child);
+	assert_int_equal(atomic_load(&child->state), TARGET_NOPYTHON);
+	assert_int_equal(atomic_load(&child->forker), THREAD);
+	tracker_deinit(&t);
+	end(pid);
+	end(parent);
+}
+
+/* Its own fork is told later. */
+static void forker_is_not_known_yet(void **state)
+{
+	pid_t parent = start(), pid = start();
+	struct target *child;
+	struct tracker t;
+
+	assert_int_equal(tracker_init(&t, -1), 0);
+	tracker_forked(&t, pid, parent, THREAD, 1);
+	child = targets_find(&t.targets, pid);
+	assert_non_null(child);
+	assert_int_equal(atomic_load(&child->state), TARGET_PENDING);
+	assert_int_equal(atomic_load(&child->forker), THREAD);
+	/* One that has ended meanwhile is not looked at. */
+	tracker_forked(&t, NOBODY, parent, THREAD, 1);
+	assert_null(targets_find(&t.targets, NOBODY));
+	tracker_deinit(&t);
+	end(pid);
+	end(parent);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(forker_has_ended),
+		cmocka_unit_test(forker_is_not_known_yet),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
