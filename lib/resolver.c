@@ -157,10 +157,11 @@ static void give_sample(struct resolver *r, struct q_sample *q)
 
 	if (!assemble(r->assembler, &in, &stack)) {
 		STATS_ADD(torn_badcode, 1);
-		in.prov = q->sample.prov = PROV_TORN;
+		in.prov = PROV_TORN;
 		in.native.n_python = in.native.n_anchors = 0;
 		assemble(r->assembler, &in, &stack);
 	}
+	q->sample.prov = in.prov;
 	if (q->n_reads)
 		give_group(r, q, &stack);
 	else
