@@ -416,6 +416,19 @@ bool proc_lives(pid_t pid)
 	       !(flags & EXITING);
 }
 
+/* Field 28. */
+uint64_t proc_stack_root(pid_t pid)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *at = stat_fields(pid, pid, &text);
+
+	for (int field = 3; at && field < 28; field++) {
+		at = strchr(at, ' ');
+		at = at ? at + 1 : NULL;
+	}
+	return at ? strtoull(at, NULL, 10) : 0;
+}
+
 /* Field 22. */
 uint64_t proc_age_ns(pid_t pid)
 {

@@ -37,6 +37,8 @@
 	X(torn_broken, "torn: the interpreter was in the middle of an update")         \
 	X(torn_badcode, "torn: a frame without a valid code object")                   \
 	X(torn_moved, "torn: the stack changed while it was read")                     \
+	X(torn_elsewhere,                                                              \
+	  "torn: its thread state's frames lie on a stack not known to be the thread's") \
 	X(torn_unseen,                                                                 \
 	  "torn: an evaluation loop stands on the native stack, no Python frame was found") \
 	X(torn_notready, "torn: process seen before its interpreter was known")        \
