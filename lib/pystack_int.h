@@ -46,6 +46,7 @@ struct thread {
 	raddr pthread;	 /* whose struct pthread this is */
 	/* Of a stack that is the thread's own: what some samples of it have proven; or empty. */
 	raddr stack_lo, stack_hi;
+	raddr hole;	 /* an address that can't be read, where one was asked for */
 	uint32_t levels; /* level 0: states that ran at the last sample, if they were asked for */
 	bool none;		 /* a complete search found no thread state ... */
 	uint64_t none_unique;	 /* ... while the lists looked like this */

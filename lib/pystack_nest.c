@@ -136,15 +136,21 @@ static void add(struct mine *m, const struct state_row *row, raddr lies)
 static void look_at(struct pystack *p, const struct pystack_target *t, struct thread *th,
 		    pid_t inner, const struct state_row *row, struct mine *m)
 {
+	bool cframe = t->walk.cf_frame != PYWALK_NONE;
 	enum place place;
-	raddr lies;
+	raddr lies, at;
 
-	if (!row->frame || !pyframe_runs(p->mem, &t->walk, row->at))
+	if (!row->frame || (!cframe && !pyframe_runs(p->mem, &t->walk, row->at)))
 		return;
 	lies = place_innermost(p, t, row->at, row->frame);
-	m->broken |= !lies && place_is_number(p, th, row->number, inner);
-	place = lies ? place_of(p, t, th, row, place_on_stack(p, t, row->at, lies), inner) :
-		       PLACE_OTHERS;
+	if (!lies) {
+		m->broken |= !cframe && place_is_number(p, th, row->number, inner);
+		return;
+	}
+	at = place_on_stack(p, t, row->at, lies);
+	place = place_of(p, t, th, row, at, inner);
+	if (place == PLACE_OTHERS || (cframe && !pyframe_runs(p->mem, &t->walk, row->at)))
+		return;
 	if (place == PLACE_OURS)
 		add(m, row, lies);
 	m->unknown |= place == PLACE_UNKNOWN;

@@ -19,14 +19,14 @@ enum {
 	SCAN_BYTES = 64 << 10,	  /* of a stack, looked through for the addresses of states */
 };
 
-/* Can each page of [lo, hi) be read? */
-static bool contiguous(struct pystack *p, raddr lo, raddr hi)
+/* Can each page of [lo, hi) be read? th->hole becomes the one that can't. */
+static bool contiguous(struct pystack *p, struct thread *th, raddr lo, raddr hi)
 {
 	struct rmem_vec v[RMEM_MAX_VEC];
 	unsigned char byte[RMEM_MAX_VEC];
-	size_t n, most = 4;
+	size_t n, got, most = 4;
 
-	if (hi < lo || hi - lo > FAR)
+	if (hi < lo || hi - lo > FAR || (th->hole >= lo && th->hole < hi))
 		return false;
 	if (lo - p->stack_at <= p->stack.n) /* the sample's own bytes are all there */
 		lo = p->stack_at + p->stack.n;
@@ -35,8 +35,11 @@ static bool contiguous(struct pystack *p, raddr lo, raddr hi)
 			v[n] = (struct rmem_vec){ lo, &byte[n], 1 };
 			lo = (lo + PAGE_BYTES) & ~(raddr)(PAGE_BYTES - 1);
 		}
-		if (rmem_readv(p->mem, v, n) < n)
+		got = rmem_readv(p->mem, v, n);
+		if (got < n) {
+			th->hole = v[got].at;
 			return false;
+		}
 		most = RMEM_MAX_VEC;
 	}
 	return true;
@@ -54,9 +57,9 @@ static bool holds(struct pystack *p, struct thread *th, raddr at)
 	if (!sp || at < sp)
 		return false;
 	if (joins && sp >= th->stack_lo) {
-		if (!contiguous(p, th->stack_hi, at))
+		if (!contiguous(p, th, th->stack_hi, at))
 			return false;
-	} else if (!contiguous(p, sp, at)) {
+	} else if (!contiguous(p, th, sp, at)) {
 		return false;
 	}
 	th->stack_lo = joins ? MIN(th->stack_lo, sp) : sp;
@@ -66,18 +69,18 @@ static bool holds(struct pystack *p, struct thread *th, raddr at)
 
 /* Does @at lie on the stack that the thread began on? @pthread: the address of its struct
  * pthread, which the C library puts at that stack's end, but of a process's first thread. */
-static bool is_home(struct pystack *p, const struct pystack_target *t, const struct thread *th,
+static bool is_home(struct pystack *p, const struct pystack_target *t, struct thread *th,
 		    raddr at, raddr pthread)
 {
 	raddr sp = p->place.sp;
 
 	if (th->tid != th->pid)
-		return at < pthread && contiguous(p, at, pthread);
-	if (at <= t->root && contiguous(p, at, t->root))
+		return at < pthread && contiguous(p, th, at, pthread);
+	if (at <= t->root && contiguous(p, th, at, t->root))
 		return true;
 	/* It may be a child's that another thread than the first has forked. */
-	return sp && sp < pthread && at < pthread && !(sp <= t->root && contiguous(p, sp, t->root)) &&
-	       contiguous(p, sp, pthread) && contiguous(p, at, pthread);
+	return sp && sp < pthread && at < pthread && !(sp <= t->root && contiguous(p, th, sp, t->root)) &&
+	       contiguous(p, th, sp, pthread) && contiguous(p, th, at, pthread);
 }
 
 bool place_is_pthread(struct pystack *p, raddr pthread, pid_t inner)
@@ -103,6 +106,8 @@ bool place_is_number(const struct pystack *p, const struct thread *th, uint64_t 
 enum place place_of(struct pystack *p, const struct pystack_target *t, struct thread *th,
 		    const struct state_row *s, raddr at, pid_t inner)
 {
+	bool bound;
+
 	if (place_is_number(p, th, s->number, inner)) {
 		bool known = th->tid == th->pid ? t->root : s->pthread;
 
@@ -117,18 +122,15 @@ enum place place_of(struct pystack *p, const struct pystack_target *t, struct th
 			       PLACE_OTHERS :
 			       PLACE_UNKNOWN;
 	}
-	if (!at)
+	if (!at || (p->place.sp && !holds(p, th, at)))
 		return PLACE_OTHERS;
+	bound = place_is_pthread(p, s->pthread, inner);
 	/* What a thread left that ended, and whose stack this one has got: since the process
 	 * was forked, for else its own state would be gone with it. */
-	if (th->tid != th->pid && place_is_pthread(p, s->pthread, inner))
-		return PLACE_OTHERS;
-	if (holds(p, th, at))
-		return PLACE_OURS;
-	return !p->place.sp && place_is_pthread(p, s->pthread, inner) &&
-			       is_home(p, t, th, at, s->pthread) ?
-		       PLACE_OURS :
-		       PLACE_OTHERS;
+	if (th->tid != th->pid)
+		return p->place.sp && !bound ? PLACE_OURS : PLACE_OTHERS;
+	return p->place.sp || (bound && is_home(p, t, th, at, s->pthread)) ? PLACE_OURS :
+									     PLACE_OTHERS;
 }
 
 raddr place_on_stack(struct pystack *p, const struct pystack_target *t, raddr ts, raddr shim)
