@@ -82,7 +82,13 @@ static bool same(const struct dump *d, const struct pystack_result *r, uint32_t 
 /* Read once; f->stable when nothing can have changed meanwhile. @n: frames read before. */
 static void read_once(struct dump *d, pid_t tid, pid_t inner, uint32_t n, struct found *f)
 {
-	f->waits = d->native && proc_wait(d->target.pid, tid, &f->wait) == 0;
+	struct pystack_place place = { 0 };
+
+	f->waits = proc_wait(d->target.pid, tid, &f->wait) == 0;
+	if (f->waits)
+		place.sp = f->wait.sp;
+	f->waits = f->waits && d->native;
+	pystack_stands(d->stacks, &place);
 	f->python = pystack_read(d->stacks, &d->target, &d->live.base, tid, inner, NULL, NULL);
 	if (f->python.end != PYSTACK_OK && f->python.end != PYSTACK_NOPYTHON)
 		return;
@@ -261,6 +267,7 @@ static int dump_one(const struct pyproc *p, const struct process_shows *shows)
 	d->native = shows->native;
 	d->target.pid = p->pid;
 	d->target.layout = p->layout;
+	d->target.root = proc_stack_root(p->pid);
 	pywalk_layout_init(&d->target.walk, &p->layout, p->runtime);
 	rmem_live_init(&d->live, p->pid);
 	if (shows->lines)

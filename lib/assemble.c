@@ -2,6 +2,7 @@
 #include "assemble.h"
 
 #include "base.h"
+#include "stats.h"
 
 enum { MAX_STACK = PYWALK_MAX_FRAMES + 8192 };
 
@@ -11,7 +12,7 @@ struct assembler {
 	struct symbolizer *symbols;
 	struct native *native;
 	/* the stack at hand */
-	const struct assemble_input *in;
+	struct assemble_input *in;
 	uint32_t n_python; /* of its Python frames, those that are there already */
 	bool marked, guessed;
 	size_t n;
@@ -168,23 +169,40 @@ static bool push_item(struct assembler *a, const struct native_stack *s,
 	return true;
 }
 
+/* Who stands in the evaluation loop runs Python: no frame of it means that the thread's state
+ * was not found, or has not linked its first frame yet. */
+static void check_unseen(struct assemble_input *in, bool eval)
+{
+	if (!eval || in->native.n_python || in->prov == PROV_EXACT || in->prov == PROV_TORN)
+		return;
+	in->prov = PROV_TORN;
+	STATS_ADD(torn_unseen, 1);
+}
+
+static bool leaf_is_eval(const struct assembler *a)
+{
+	return a->in->leaf && symbolize_kind(a->symbols, a->in->native.pid, a->in->leaf) ==
+				      SYMBOL_EVAL;
+}
+
 static bool push_user(struct assembler *a)
 {
-	const struct assemble_input *in = a->in;
+	struct assemble_input *in = a->in;
 	struct native_stack s;
 
+	s = native_stack(a->native, &in->native);
+	check_unseen(in, s.eval || (!in->native.regs && leaf_is_eval(a)));
 	/* Native frames are not wanted: for a thread without Python the leaf all the same. */
 	if (!in->native.regs && in->leaf &&
 	    (a->c.native || (!in->native.n_python && in->prov != PROV_TORN)))
 		push_native(a, in->leaf, in->leaf, false);
-	s = native_stack(a->native, &in->native);
 	for (size_t i = 0; i < s.n; i++)
 		if (!push_item(a, &s, &s.item[i]))
 			return false;
 	return true;
 }
 
-bool assemble(struct assembler *a, const struct assemble_input *in, struct stack *ret)
+bool assemble(struct assembler *a, struct assemble_input *in, struct stack *ret)
 {
 	bool whole;
 

@@ -43,8 +43,10 @@ struct assemble_input {
 	struct native_input native; /* regs NULL: there are no native frames but the leaf */
 };
 
-/* @ret: valid until the next call. False: a Python frame's code was never noted, which must
- * not happen. */
-bool assemble(struct assembler *a, const struct assemble_input *in, struct stack *ret);
+/* @ret: valid until the next call. in->prov becomes PROV_TORN, counted, where there is no
+ * Python frame and yet an activation of the evaluation loop among the native ones: the leaf,
+ * if these are not wanted. False: a Python frame's code was never noted, which must not
+ * happen. */
+bool assemble(struct assembler *a, struct assemble_input *in, struct stack *ret);
 
 #endif

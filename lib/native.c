@@ -249,9 +249,11 @@ struct native_stack native_stack(struct native *n, const struct native_input *in
 	n->n_frames = n->n_runs = n->n_looks = 0;
 	if (in->regs)
 		unwind_all(n, in->regs);
-	for (uint32_t i = 0; i < n->n_frames; i++)
+	for (uint32_t i = 0; i < n->n_frames; i++) {
 		n->hint[i] = hint_of(symbolize_kind(n->symbols, in->pid,
 						    n->frame[i].pc - n->frame[i].returned));
+		ret.eval |= n->hint[i] == MERGE_IS_EVAL;
+	}
 	m.n_runs = n->n_runs;
 	ret.n = merge(&m, n->item);
 	return ret;

@@ -437,6 +437,19 @@ uint64_t proc_ran_ns(pid_t pid, pid_t tid)
 	return proc_read_file(path, &text, NULL) < 0 ? 0 : strtoull(text, NULL, 10);
 }
 
+/* Field 28. */
+uint64_t proc_stack_root(pid_t pid)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *at = stat_fields(pid, pid, &text);
+
+	for (int field = 3; at && field < 28; field++) {
+		at = strchr(at, ' ');
+		at = at ? at + 1 : NULL;
+	}
+	return at ? strtoull(at, NULL, 10) : 0;
+}
+
 /* Field 22. */
 int proc_times(pid_t pid, uint64_t *user, uint64_t *kernel)
 {

@@ -73,6 +73,10 @@ uint64_t proc_ran_ns(pid_t pid, pid_t tid);
 /* Is it a thread of the kernel's, without memory of its own? */
 bool proc_is_kernel(pid_t pid);
 
+/* Where its first thread's stack began, at exec: near that stack's end; 0: not known, or not
+ * allowed to. */
+uint64_t proc_stack_root(pid_t pid);
+
 /* How long ago it began, as exact as a clock tick, 10 ms; UINT64_MAX: it is gone. */
 uint64_t proc_age_ns(pid_t pid);
 

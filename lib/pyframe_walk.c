@@ -34,6 +34,7 @@ void pywalk_layout_init(struct pywalk_layout *ret, const struct pylayout *l, rad
 		.interp_unique = pyoff_get(l->interp.threads_unique),
 		.ts_next = off16(l->tstate.next),
 		.ts_tid = off16(l->tstate.native_tid),
+		.ts_thread = off16(l->tstate.thread_id),
 		.ts_frame = off16(pyoff_has(l->tstate.cframe) ? l->tstate.cframe :
 								l->tstate.frame),
 		.ts_base = off16(l->tstate.base_frame),
@@ -150,17 +151,17 @@ bool pyframe_runs(struct rmem *m, const struct pywalk_layout *l, raddr ts)
 	return walk_first(&w, l, ts, &frame) == 0 && frame != base;
 }
 
-/* A list being searched, for the active state, or for all. */
+/* A list being searched, for a thread's active state, or for all that there are. */
 struct find {
 	uint64_t tid;
 	uint32_t left; /* threads that may still be looked at */
 	bool unbound;  /* a state was seen that may become any thread's, unnoticed */
 	raddr found;
-	raddr *state; /* NULL: the active one is wanted */
+	raddr *state; /* NULL: the active one of @tid is wanted */
 	uint32_t n, cap, seen;
 };
 
-/* One of the thread's states. 1: it is what was looked for. */
+/* One that may be wanted. 1: it is what was looked for. */
 static int take_state(struct rmem *m, const struct pywalk_layout *l, raddr ts, struct find *f)
 {
 	f->found = ts;
@@ -187,7 +188,7 @@ static int search_list(struct rmem *m, const struct pywalk_layout *l, raddr ts, 
 		if (rmem_read_u64(m, ts + l->ts_tid, &id) < 0)
 			return -EFAULT;
 		f->unbound |= id == 0;
-		r = id == f->tid ? take_state(m, l, ts, f) : 0;
+		r = f->state || id == f->tid ? take_state(m, l, ts, f) : 0;
 		if (r)
 			return r;
 		if (rmem_read_u64(m, ts + l->ts_next, &ts) < 0)
@@ -234,13 +235,13 @@ int pyframe_find_thread(struct rmem *m, const struct pywalk_layout *l, uint64_t 
 	return f.found ? 0 : -ESRCH;
 }
 
-int pyframe_find_states(struct rmem *m, const struct pywalk_layout *l, uint64_t tid,
-			uint32_t max, raddr *ret, uint32_t cap, uint32_t *n, uint64_t *unique)
+int pyframe_all_states(struct rmem *m, const struct pywalk_layout *l, uint32_t max, raddr *ret,
+		       uint32_t cap, uint32_t *n, uint64_t *unique)
 {
-	struct find f = { .tid = tid, .left = max, .state = ret, .cap = cap };
+	struct find f = { .left = max, .state = ret, .cap = cap };
 	int r = search_all(m, l, &f, unique);
 
-	if (f.unbound || f.seen > f.n)
+	if (f.seen > f.n)
 		*unique = 0;
 	*n = f.n;
 	return r;

@@ -24,7 +24,7 @@ struct pywalk_layout {
 	uint64_t interp_head; /* remote address of _PyRuntime.interpreters.head */
 	uint64_t code_mask;   /* ~ the tag bits of frame.code */
 	uint32_t interp_next, interp_id, interp_threads, interp_unique;
-	uint16_t ts_next, ts_tid, ts_frame, ts_base, ts_status;
+	uint16_t ts_next, ts_tid, ts_thread, ts_frame, ts_base, ts_status;
 	uint16_t cf_frame, cf_prev; /* _PyCFrame (3.11, 3.12), or PYWALK_NONE */
 	uint16_t fr_size, fr_code, fr_prev, fr_instr, fr_owner, fr_entry;
 	uint8_t owner_shim, owner_generator, active_bit;
@@ -82,13 +82,12 @@ int pyframe_find_thread(struct rmem *m, const struct pywalk_layout *l, uint64_t 
 /* Does the thread state @ts have a frame, running or not? */
 bool pyframe_runs(struct rmem *m, const struct pywalk_layout *l, raddr ts);
 
-/* All states of native thread @tid in all interpreters into ret[*n], at most @cap: one for
- * each interpreter that it went into, and some that it never used. Where there are too many,
- * those that never ran anything are left out first. *@unique as above, and 0 if any was left
- * out. 0; -ELOOP more than @max threads, or more than @cap states with frames; or a read
- * error. */
-int pyframe_find_states(struct rmem *m, const struct pywalk_layout *l, uint64_t tid,
-			uint32_t max, raddr *ret, uint32_t cap, uint32_t *n, uint64_t *unique);
+/* All states of all interpreters into ret[*n], at most @cap. Where there are too many, those
+ * that never ran anything are left out first. While *@unique, as above, is unchanged no state
+ * was added; 0: some were left out. 0; -ELOOP more than @max threads, or more than @cap states
+ * with frames; or a read error. */
+int pyframe_all_states(struct rmem *m, const struct pywalk_layout *l, uint32_t max, raddr *ret,
+		       uint32_t cap, uint32_t *n, uint64_t *unique);
 
 /* The digest alone (a few small reads an interpreter). 0 or a read error. */
 int pyframe_threads_unique(struct rmem *m, const struct pywalk_layout *l, uint64_t *ret);

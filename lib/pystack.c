@@ -18,7 +18,7 @@ struct pystack *pystack_create(uint32_t max_frames,
 	p->next_id = 1;
 	p->arg = arg;
 	p->threads = calloc(N_THREADS, sizeof(*p->threads));
-	p->nests = calloc(N_NESTS, sizeof(*p->nests));
+	p->states = calloc(N_LISTS, sizeof(*p->states));
 	p->codes = calloc(N_CODES, sizeof(*p->codes));
 	p->walked = calloc(PYWALK_MAX_FRAMES, sizeof(*p->walked));
 	p->frames = calloc(PYWALK_MAX_FRAMES, sizeof(*p->frames));
@@ -26,7 +26,7 @@ struct pystack *pystack_create(uint32_t max_frames,
 	p->anchors = calloc(PYWALK_MAX_FRAMES, sizeof(*p->anchors));
 	p->copy = calloc(1, PYCODE_COPY_MAX);
 	p->bytes = calloc(1, BATCH_BYTES);
-	if (!p->threads || !p->nests || !p->codes || !p->walked || !p->frames || !p->seen ||
+	if (!p->threads || !p->states || !p->codes || !p->walked || !p->frames || !p->seen ||
 	    !p->copy || !p->anchors || !p->bytes) {
 		pystack_destroy(p);
 		return NULL;
@@ -39,7 +39,7 @@ void pystack_destroy(struct pystack *p)
 	if (!p)
 		return;
 	free(p->threads);
-	free(p->nests);
+	free(p->states);
 	free(p->codes);
 	free(p->walked);
 	free(p->frames);
@@ -65,9 +65,9 @@ void pystack_forget(struct pystack *p, int program)
 	for (size_t i = 0; i < N_THREADS; i++)
 		if (p->threads[i].program == program)
 			p->threads[i] = (struct thread){ 0 };
-	for (size_t i = 0; i < N_NESTS; i++)
-		if (p->nests[i].program == program)
-			p->nests[i] = (struct nest){ 0 };
+	for (size_t i = 0; i < N_LISTS; i++)
+		if (p->states[i].program == program)
+			p->states[i].unique = 0;
 	for (size_t i = 0; i < N_CODES; i++)
 		if (p->codes[i].program == program)
 			p->codes[i].id = 0;
@@ -75,42 +75,61 @@ void pystack_forget(struct pystack *p, int program)
 
 /* --- the thread state --- */
 
-static bool tstate_is(struct pystack *p, const struct pystack_target *t, raddr ts, pid_t inner)
+static bool bears(struct pystack *p, const struct pystack_target *t, const struct thread *th)
 {
 	uint64_t id;
 
-	return rmem_read_u64(p->mem, ts + t->walk.ts_tid, &id) == 0 && id == (uint64_t)inner;
+	return rmem_read_u64(p->mem, th->tstate + t->walk.ts_tid, &id) == 0 &&
+	       id == th->number;
 }
 
-/* PYSTACK_OK: th->tstate is this thread's, and the plan's reads are there. */
+/* The state that bears @number. 0, -ESRCH or -errno. */
+static int find_number(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		       pid_t number)
+{
+	int r = pyframe_find_thread(p->mem, &t->walk, (uint64_t)number, FIND_MAX, &th->tstate,
+				    &th->none_unique);
+
+	th->number = (uint64_t)number;
+	th->pthread = 0;
+	if (r < 0)
+		th->tstate = 0;
+	else if (t->walk.ts_thread != PYWALK_NONE)
+		rmem_read_u64(p->mem, th->tstate + t->walk.ts_thread, &th->pthread);
+	return r;
+}
+
+/* PYSTACK_OK: th->tstate is known to be this thread's, or bears its number, and the plan's
+ * reads are there. */
 static enum pystack_end find_tstate(struct pystack *p, const struct pystack_target *t,
-				    struct thread *th, pid_t inner)
+				    struct thread *th, pid_t inner, enum nest_search *how)
 {
 	uint64_t unique;
 	int r;
 
+	*how = NEST_QUICK;
 	if (th->tstate) {
 		pystack_fetch(p, th);
-		if (tstate_is(p, t, th->tstate, inner))
+		if (bears(p, t, th))
 			return PYSTACK_OK;
-		*th = (struct thread){ .program = th->program, .tid = th->tid };
+		*th = (struct thread){ .program = th->program,
+				       .pid = th->pid,
+				       .tid = th->tid };
 		rmem_batch_reset(&p->batch);
 	}
 	if (th->none && pyframe_threads_unique(p->mem, &t->walk, &unique) == 0 &&
 	    unique == th->none_unique)
 		return PYSTACK_NOPYTHON;
-	r = pyframe_find_thread(p->mem, &t->walk, (uint64_t)inner, FIND_MAX, &th->tstate,
-				&th->none_unique);
+	*how = NEST_DEEP;
+	r = find_number(p, t, th, inner);
 	/* A main thread may be a child's: its state gets its number some time after the fork
-	 * (PyOS_AfterFork_Child()), and no count tells when. */
-	th->none = r == -ESRCH && th->none_unique && th->tid != t->pid;
+	 * (PyOS_AfterFork_Child()), and no count tells when; or never. */
+	if (r == -ESRCH && th->tid == th->pid && p->place.forker)
+		r = find_number(p, t, th, p->place.forker);
+	th->none = r == -ESRCH && th->none_unique && th->tid != th->pid;
 	if (r == -ESRCH)
 		return PYSTACK_NOPYTHON;
-	if (r < 0) {
-		th->tstate = 0;
-		return PYSTACK_FAULT;
-	}
-	return PYSTACK_OK;
+	return r < 0 ? PYSTACK_FAULT : PYSTACK_OK;
 }
 
 /* Bytes into the bytecode. Before the first instruction prev_instr stands one
@@ -211,6 +230,11 @@ struct rmem *pystack_memory(struct pystack *p)
 	return &p->batch.base;
 }
 
+void pystack_stands(struct pystack *p, const struct pystack_place *place)
+{
+	p->place = *place;
+}
+
 static void begin(struct pystack *p, struct rmem *below,
 		  void (*saw)(void *, raddr, const void *, size_t, int), void *saw_arg)
 {
@@ -279,9 +303,10 @@ static enum pystack_end take_caller(struct pystack *p, const struct pystack_targ
 	return name_frames(p, 0, w->n, &r->n);
 }
 
-/* One state's frames, behind those that there are. Its plan was fetched. */
+/* One state's frames, behind those that there are. Its plan was fetched. *@at:
+ * place_of_walk(). */
 static enum pystack_end read_state(struct pystack *p, const struct pystack_target *t,
-				   struct thread *th, struct pystack_result *r)
+				   struct thread *th, struct pystack_result *r, raddr *at)
 {
 	uint32_t before = r->n;
 	enum pystack_end end;
@@ -290,9 +315,11 @@ static enum pystack_end read_state(struct pystack *p, const struct pystack_targe
 	pystack_fetch_chunk(p, t, th);
 	codes_begin(p, t, th);
 	w = pyframe_walk(p->mem, &t->walk, th->tstate, p->walked, p->max_frames - before);
+	*at = place_of_walk(p, t, th->tstate, &w);
 	if (!th->level) {
 		r->tstate = th->tstate;
 		r->first = w.first;
+		r->number = (pid_t)th->number;
 	}
 	pystack_plan_next(th, t, p->walked, &w);
 	end = take_walk(p, t, th, &w, r);
@@ -308,17 +335,22 @@ static enum pystack_end read_state(struct pystack *p, const struct pystack_targe
 	return end;
 }
 
-/* The thread is in several interpreters: the stack of each one below that of the next. */
-static enum pystack_end read_nest(struct pystack *p, const struct pystack_target *t, pid_t tid,
-				  pid_t inner, struct pystack_result *r)
+/* All states that run on the thread: the stack of each one below that of the next. */
+static enum pystack_end read_nest(struct pystack *p, const struct pystack_target *t,
+				  struct thread *th0, pid_t inner, enum nest_search how,
+				  struct pystack_result *r)
 {
-	int n = nest_states(p, t, tid, inner);
+	pid_t tid = th0->tid;
+	int n = nest_states(p, t, th0, inner, how);
 
+	if (n == -EXDEV)
+		return PYSTACK_ELSEWHERE;
 	if (n < 0)
 		return n == -EFAULT ? PYSTACK_FAULT : PYSTACK_BROKEN;
 	for (int i = 0; i < n && !r->truncated; i++) {
 		struct thread *th = pystack_thread(p, t->program, tid, (uint32_t)i);
-		enum pystack_end end = read_state(p, t, th, r);
+		raddr at;
+		enum pystack_end end = read_state(p, t, th, r, &at);
 
 		if (end != PYSTACK_OK && end != PYSTACK_NOPYTHON)
 			return end;
@@ -328,15 +360,40 @@ static enum pystack_end read_nest(struct pystack *p, const struct pystack_target
 	return r->n ? PYSTACK_OK : PYSTACK_NOPYTHON;
 }
 
+/* The state that was known, or that bears the number; if it does not run here, any other. */
+static enum pystack_end read_one(struct pystack *p, const struct pystack_target *t,
+				 struct thread *th, pid_t inner, struct pystack_result *r)
+{
+	const struct state_row row = { .number = th->number, .pthread = th->pthread };
+	enum pystack_end end, other;
+	enum place place;
+	raddr at;
+
+	end = read_state(p, t, th, r, &at);
+	if (end == PYSTACK_NOPYTHON)
+		return read_nest(p, t, th, inner, NEST_QUICK, r);
+	place = at || place_is_number(p, th, th->number, inner) ?
+			place_of(p, t, th, &row, at, inner) :
+			PLACE_OURS;
+	if (place == PLACE_OURS)
+		return end;
+	*r = (struct pystack_result){ .frames = p->frames, .anchors = p->anchors };
+	other = read_nest(p, t, th, inner, NEST_DEEP, r);
+	return other == PYSTACK_NOPYTHON && place == PLACE_UNKNOWN ? PYSTACK_ELSEWHERE : other;
+}
+
 static enum pystack_end read_thread(struct pystack *p, const struct pystack_target *t,
 				    struct thread *th, pid_t inner, struct pystack_result *r)
 {
-	enum pystack_end end = find_tstate(p, t, th, inner);
+	enum nest_search how;
+	enum pystack_end end = find_tstate(p, t, th, inner, &how);
 
+	if (end == PYSTACK_NOPYTHON)
+		return read_nest(p, t, th, inner, how, r);
 	if (end != PYSTACK_OK)
 		return end;
-	return nest_wanted(p, t, th) ? read_nest(p, t, th->tid, inner, r) :
-				       read_state(p, t, th, r);
+	return nest_wanted(p, t, th) ? read_nest(p, t, th, inner, NEST_ALL, r) :
+				       read_one(p, t, th, inner, r);
 }
 
 /* A state that was freed may look as it did, without a frame; the thread may have another. */
@@ -357,6 +414,7 @@ struct pystack_result pystack_read(struct pystack *p, const struct pystack_targe
 	struct thread *th = pystack_thread(p, t->program, tid, 0);
 	raddr known = th->tstate;
 
+	th->pid = t->pid;
 	begin(p, below, saw, saw_arg);
 	r.end = read_thread(p, t, th, inner, &r);
 	if (r.end == PYSTACK_NOPYTHON && known && th->tstate == known &&
@@ -364,6 +422,7 @@ struct pystack_result pystack_read(struct pystack *p, const struct pystack_targe
 		th->tstate = 0;
 		r.end = read_thread(p, t, th, inner, &r);
 	}
+	p->place = (struct pystack_place){ 0 };
 	if (r.end != PYSTACK_OK)
 		r.n = r.n_anchors = 0;
 	return r;

@@ -24,6 +24,7 @@ struct pystack_target {
 	struct pylayout layout;
 	struct pywalk_layout walk;
 	raddr code_versions; /* struct pyproc */
+	raddr root;	     /* where the stack of the process's first thread ends; 0: not known */
 };
 
 /* One frame for the resolver. */
@@ -40,6 +41,7 @@ enum pystack_end {
 	PYSTACK_FAULT,	  /* a read failed */
 	PYSTACK_BROKEN,	  /* caught in mid-update: not a whole stack */
 	PYSTACK_BADCODE,  /* a frame without a valid code object or instruction */
+	PYSTACK_ELSEWHERE, /* the state's frames are on a stack not known to be the thread's */
 	PYSTACK_END_N,
 };
 
@@ -75,6 +77,7 @@ struct pystack_result {
 	 * from, whatever lies on the stack. */
 	bool switching;
 	raddr tstate, first; /* for pystack_unchanged() */
+	pid_t number;	     /* that the innermost state bears; 0: no state */
 };
 
 struct pystack;
@@ -85,6 +88,19 @@ struct pystack *pystack_create(uint32_t max_frames,
 						const struct pycode_copy *c),
 			       void *arg);
 void pystack_destroy(struct pystack *p);
+
+/* Where the thread stands: what proves a thread state to be its own, whatever number the state
+ * bears. */
+struct pystack_place {
+	raddr sp;	      /* its stack pointer; 0: not known */
+	const uint64_t *regs; /* its registers, borrowed until the next pystack_read() ends */
+	uint32_t n_regs;
+	pid_t forker; /* of a process's first thread: what number its state may bear until
+		       * PyOS_AfterFork_Child(); 0: not known */
+};
+
+/* Of the next pystack_read(). */
+void pystack_stands(struct pystack *p, const struct pystack_place *place);
 
 /* Memory that is known already, as it is at the sample: the next pystack_read() does not
  * read it. @bytes: borrowed until then. */

@@ -19,8 +19,8 @@ enum {
 	PLAN_AGE = 256, /* walks after which the plan is made anew */
 	SLACK = 1024,	/* a few frames more than last time */
 	TSTATE_BYTES = 512,
-	N_NESTS = 64,	 /* power of two; entries that collide are replaced */
-	N_STATES = 64,	 /* of one thread */
+	N_LISTS = 16,	 /* power of two; entries that collide are replaced */
+	N_STATES = 1024, /* of one process */
 	FIND_MAX = 4096, /* threads looked at while one is held */
 	CHUNK_MAX = 256 << 10,
 	FUNC_SKIP = 100,
@@ -40,9 +40,15 @@ struct region {
  * the heap and code objects, near ones merged. */
 struct thread {
 	int program;
-	pid_t tid;
+	pid_t pid, tid; /* pid: of the process, from pystack_read() on */
 	uint32_t level; /* of several states the how manieth from the leaf */
 	raddr tstate;
+	uint64_t number; /* that the state bears, of the thread that bound it; */
+	raddr pthread;	 /* whose struct pthread this is */
+	/* Of a stack that is the thread's own: what some samples of it have proven; or empty. */
+	raddr stack_lo, stack_hi;
+	raddr hole;	 /* an address that can't be read, where one was asked for */
+	uint32_t levels; /* level 0: states that ran at the last sample, if they were asked for */
 	bool none;		 /* a complete search found no thread state ... */
 	uint64_t none_unique;	 /* ... while the lists looked like this */
 	raddr chunk, top, limit; /* of the data stack; 0 where not known */
@@ -53,13 +59,21 @@ struct thread {
 	struct region region[N_REGIONS];
 };
 
-/* The states of one thread, where the process has several interpreters. */
-struct nest {
+/* All thread states of a process, ascending. */
+struct states {
 	int program;
-	pid_t tid, inner;
-	uint64_t unique; /* they are true while the lists look like this; 0: they may not be */
-	uint32_t n, runs;      /* runs: of them had frames at the last sample */
-	raddr state[N_STATES]; /* these first, innermost first */
+	uint64_t unique; /* they are all while the lists look like this; 0: they may not be */
+	uint32_t n;
+	raddr at[N_STATES];
+	bool seen[N_STATES]; /* place_scan(): stands on the stack of the thread */
+};
+
+/* What tells whether a state runs on a thread. */
+struct state_row {
+	raddr at;
+	uint64_t number; /* struct thread */
+	raddr pthread;
+	raddr frame; /* its innermost one; 3.11, 3.12: its _PyCFrame */
 };
 
 struct code {
@@ -99,7 +113,8 @@ struct pystack {
 	struct rmem *mem; /* what this sample reads through */
 	raddr known_at;	  /* pystack_know() */
 	struct bytes known;
-	raddr stack_at; /* the same, of the read that goes on */
+	struct pystack_place place; /* pystack_stands() */
+	raddr stack_at;		    /* of this sample: what pystack_know() said */
 	struct bytes stack;
 	raddr want_at; /* pystack_want() */
 	size_t want_n;
@@ -108,7 +123,7 @@ struct pystack {
 	uint32_t max_frames, stamp, n_codes;
 	uint64_t next_id;
 	struct thread *threads;
-	struct nest *nests;
+	struct states *states;
 	struct code *codes;
 	struct pyframe *walked;
 	struct pystack_frame *frames;
@@ -136,9 +151,49 @@ struct thread *pystack_thread(struct pystack *p, int program, pid_t tid, uint32_
 /* pystack_nest.c: more than one interpreter? */
 bool nest_wanted(struct pystack *p, const struct pystack_target *t, struct thread *th);
 
-/* pystack_nest.c: the states of thread @tid that have frames, innermost on the C stack first,
- * each in a struct thread of its level. How many; or -errno. */
-int nest_states(struct pystack *p, const struct pystack_target *t, pid_t tid, pid_t inner);
+/* pystack_nest.c: the states that run frames on thread @th (level 0), innermost on the C stack
+ * first, each in a struct thread of its level. How many; -EXDEV: one that bears the thread's
+ * number, but whether it runs on it is not known; or -errno. */
+enum nest_search {
+	NEST_ALL,   /* by number, and by the stack that came with the sample */
+	NEST_QUICK, /* none bears the number: only if that stack names any */
+	NEST_DEEP,  /* more of the stack is read and looked at */
+};
+int nest_states(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		pid_t inner, enum nest_search how);
+
+/* pystack_place.c: does the state run on thread @th, whose number is @inner? @at: the innermost
+ * place on a C stack that is the state's; 0: not known. */
+enum place {
+	PLACE_OURS,
+	PLACE_OTHERS,
+	PLACE_UNKNOWN, /* it bears the thread's number, but runs on a stack not known */
+};
+enum place place_of(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		    const struct state_row *s, raddr at, pid_t inner);
+
+/* pystack_place.c: is @number the thread's, or its forker's? */
+bool place_is_number(const struct pystack *p, const struct thread *th, uint64_t number,
+		     pid_t inner);
+
+/* pystack_place.c: is the struct pthread at @pthread that of the thread numbered @inner, by the
+ * number that the C library keeps in it? */
+bool place_is_pthread(struct pystack *p, raddr pthread, pid_t inner);
+
+/* pystack_place.c: what the innermost activation of the state at @ts with @frame (struct
+ * state_row) keeps; 0: none was found. It is on the C stack, or else, where the next one says 0,
+ * the frame that is part of the thread state (3.15). */
+raddr place_innermost(struct pystack *p, const struct pystack_target *t, raddr ts,
+		      raddr frame);
+raddr place_on_stack(struct pystack *p, const struct pystack_target *t, raddr ts, raddr shim);
+
+/* pystack_place.c: both, as a walk of it found them. */
+raddr place_of_walk(struct pystack *p, const struct pystack_target *t, raddr ts,
+		    const struct pywalk *w);
+
+/* pystack_place.c: fill s->seen from the registers and the stack bytes of the sample; @deep:
+ * from what is read of the stack behind them, too. */
+void place_scan(struct pystack *p, struct states *s, bool deep);
 
 /* pystack_code.c: before a walk: does the interpreter's count of code objects stand
  * still? */

@@ -100,8 +100,10 @@ void pystack_plan_next(struct thread *th, const struct pystack_target *t,
 {
 	uint32_t n = 0;
 
-	if (++th->walks % PLAN_AGE == 0)
+	if (++th->walks % PLAN_AGE == 0) {
 		th->n_regions = 0;
+		th->hole = 0;
+	}
 	if (w->cframe)
 		pystack_plan(th, w->cframe, w->cframe + CFRAME_BYTES);
 	for (uint32_t i = 0; i < w->n; i++) {

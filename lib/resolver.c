@@ -174,10 +174,11 @@ static void give_sample(struct resolver *r, struct q_sample *q)
 	in = input_of(q, &regs);
 	if (!assemble(r->assembler, &in, &stack)) {
 		STATS_ADD(torn_badcode, 1);
-		in.prov = q->sample.prov = PROV_TORN;
+		in.prov = PROV_TORN;
 		in.native.n_python = in.native.n_anchors = 0;
 		assemble(r->assembler, &in, &stack);
 	}
+	q->sample.prov = in.prov;
 	if (q->n_reads)
 		give_group(r, q, &stack);
 	else

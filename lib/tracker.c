@@ -85,6 +85,7 @@ static void target_learn(struct target *t, const struct pyproc *p)
 	t->py.layout = p->layout;
 	pywalk_layout_init(&t->py.walk, &p->layout, p->runtime);
 	t->py.code_versions = p->code_versions;
+	t->py.root = proc_stack_root(t->pid);
 	t->version = p->version;
 	t->runtime = p->runtime;
 	learn_inner_tids(t);

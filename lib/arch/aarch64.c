@@ -88,6 +88,7 @@ const struct arch arch_aarch64 = {
 	.sigreturn = { 0xd2801168, 0xd4000001 },
 	.sigframe = 128 + 176 + 8,
 	.frame_record = true,
+	.pthread_tid = { 208, 32 },
 	.pc_bits = 0x0000ffffffffffff,
 	.nop = 0xd503201f,
 };

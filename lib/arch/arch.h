@@ -78,6 +78,10 @@ struct arch {
 	/* aarch64: a return address lies behind the frame pointer of its function, whose stack
 	 * pointer is the same (AAPCS64, 6.4.6, and what compilers make of it). */
 	bool frame_record;
+	/* Where the C library keeps a thread's number in its struct pthread, whose address is
+	 * pthread_self(); fork() puts the child's there. glibc (nptl/descr.h), musl
+	 * (pthread_impl.h); 0: not known. */
+	uint16_t pthread_tid[2];
 	uint64_t pc_bits; /* of a return address: aarch64 signs with the others */
 	uint32_t nop;	  /* a 4-byte no-operation, as it lies in memory */
 };

@@ -68,6 +68,7 @@ const struct arch arch_riscv64 = {
 	 * a ucontext, whose mcontext begins at 176 with the pc. */
 	.sigreturn = { 0x08b00893, 0x00000073 },
 	.sigframe = 128 + 176,
+	.pthread_tid = { 208, 32 },
 	.pc_bits = UINT64_MAX,
 	.nop = 0x00000013,
 };

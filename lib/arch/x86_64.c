@@ -67,6 +67,7 @@ const struct arch arch_x86_64 = {
 	.trampolines = trampolines,
 	.n_trampolines = ARRAY_SIZE(trampolines),
 	.landing = 0xfa1e0ff3, /* endbr64 */
+	.pthread_tid = { 720, 48 },
 	.pc_bits = UINT64_MAX,
 	.nop = 0x00401f0f, /* nopl 0(%rax) */
 };

@@ -103,6 +103,8 @@ static enum provenance torn(enum pystack_end end)
 		STATS_ADD(torn_fault, 1);
 	else if (end == PYSTACK_BROKEN)
 		STATS_ADD(torn_broken, 1);
+	else if (end == PYSTACK_ELSEWHERE)
+		STATS_ADD(torn_elsewhere, 1);
 	else
 		STATS_ADD(torn_badcode, 1);
 	return PROV_TORN;
@@ -160,14 +162,23 @@ static void look_up_again(struct reader *r, const struct target *t, struct walk 
 	w->res.n = w->res.n_anchors = 0;
 }
 
-/* The thread's stack came with its sample: a page less to read. */
-static void know_stack(struct reader *r, uint64_t pos)
+/* The thread's stack came with its sample: a page less to read, and it tells which states are
+ * the thread's. @regs: room for its registers. */
+static void know_stack(struct reader *r, uint64_t pos, pid_t forker,
+		       uint64_t regs[static ARCH_MAX_REGS])
 {
+	struct pystack_place place = { .regs = regs, .forker = forker };
 	const struct perf_event_header *h = perf_ring_at(&r->slot->ring, pos, r->bounce);
 	struct perf_sample s;
 
 	if (perf_decode_sample(h, r->c->sample_type, &s) < 0)
 		return;
+	place.sp = s.user_sp;
+	if (s.regs) {
+		place.n_regs = arch_host->n_regs;
+		memcpy(regs, s.regs, place.n_regs * sizeof(*regs));
+	}
+	pystack_stands(r->ps, &place);
 	pystack_know(r->ps, s.user_sp, s.stack);
 	if (r->c->native && s.regs)
 		pystack_want(r->ps, s.user_sp - RED_BYTES, RED_BYTES);
@@ -178,6 +189,7 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 {
 	pid_t pid = p->pid, tid = p->tid;
 	struct pystack_result res = { .end = w->able };
+	uint64_t regs[ARCH_MAX_REGS];
 
 	r->rest_n = 0;
 	r->far_sp = r->red_end = 0;
@@ -197,16 +209,11 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 	}
 	guarded_target(&r->mem, pid);
 	r->code_lost = false;
-	know_stack(r, p->pos);
+	know_stack(r, p->pos, t->forker, regs);
 	res = pystack_read(r->ps, &t->py, &r->mem.base, tid, *inner,
 			   r->c->tape ? emit_read : NULL, r);
-	if (res.end == PYSTACK_NOPYTHON && tid == pid && t->forker) {
-		/* Its state bears the number of the thread that forked it until
-		 * PyOS_AfterFork_Child(), and always where none runs (subprocess). */
-		*inner = t->forker;
-		res = pystack_read(r->ps, &t->py, &r->mem.base, tid, *inner,
-				   r->c->tape ? emit_read : NULL, r);
-	}
+	if (res.number)
+		*inner = res.number; /* a tape knows no other way to it */
 	if (res.end == PYSTACK_NOPYTHON && tid == pid && t->unborn && !t->forker) {
 		STATS_ADD(torn_notready, 1);
 		res.end = PYSTACK_END_N;

@@ -66,6 +66,7 @@ static struct target *newborn(struct reader *r, const struct target *t)
 			      .py = known->target->py };
 	n->code.at = at;
 	n->py.pid = t->pid;
+	n->py.root = 0; /* its stack lies elsewhere */
 	n->py.program = --r->n_newborn; /* the control thread's are positive */
 	pywalk_layout_init(&n->py.walk, &n->py.layout, known->target->runtime + moved);
 	if (n->py.code_versions)

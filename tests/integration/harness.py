@@ -359,6 +359,18 @@ def extension(py, name, where=None, flags=()):
     return out
 
 
+def embedding(py, name):
+    """tests/targets/NAME.c with this Python's library, as a command."""
+    code = "import sysconfig as s; print(s.get_config_var('LIBDIR'), s.get_config_var('LDVERSION'))"
+    where, version = subprocess.check_output(py.command() + ["-c", code], text=True, env=plain_env()).split()
+    if not os.path.exists(os.path.join(where, "libpython%s.so" % version)):
+        raise Skip("no shared libpython%s to build with" % version)
+    out = os.path.join(folder(), name)
+    subprocess.run(["cc", "-O2", "-g", "-pthread", "-I", py.include(), os.path.join(TARGETS, name + ".c"), "-o", out,
+                    "-L", where, "-lpython" + version, "-Wl,-rpath," + where], check=True)
+    return ["env", "PYTHONPATH=" + extension(py, "gtspin"), out]
+
+
 class Target:
     """A program under tests/targets that says READY {json} when it is where the test wants it."""
 

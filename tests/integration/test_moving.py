@@ -1,7 +1,6 @@
 """The moving parts of CPython: whatever it does meanwhile, a stack that is marked exact is the true one."""
 import os
 import signal
-import subprocess
 
 import harness
 from harness import Recorder, Skip, Target, all_right, check, each, each_python, exact, judge, need_fifo, sure
@@ -116,24 +115,12 @@ def test_the_end_of_an_interpreter_is_recorded_honestly(py):
     check({"spin_01", "spin_02", "spin_03"} <= leaves, "never seen in %s", leaves)
 
 
-def embedding(py):
-    """tests/targets/embed.c with this Python's library, as a command."""
-    code = "import sysconfig as s; print(s.get_config_var('LIBDIR'), s.get_config_var('LDVERSION'))"
-    where, version = subprocess.check_output(py.command() + ["-c", code], text=True, env=harness.plain_env()).split()
-    if not os.path.exists(os.path.join(where, "libpython%s.so" % version)):
-        raise Skip("no shared libpython%s to build with" % version)
-    out = os.path.join(harness.folder(), "embed")
-    subprocess.run(["cc", "-O2", "-g", "-I", py.include(), os.path.join(harness.TARGETS, "embed.c"), "-o", out,
-                    "-L", where, "-lpython" + version, "-Wl,-rpath," + where], check=True)
-    return ["env", "PYTHONPATH=" + harness.extension(py, "gtspin"), out]
-
-
 @each(capture=["preempt", "async"])
 @each_python
 def test_a_program_that_starts_python_again_and_again(py, capture):
     """Nor is it said to be without Python because it is when a late reader comes."""
     need_fifo()
-    command = embedding(py)
+    command = harness.embedding(py, "embed")
     out = os.path.join(harness.folder(), "out.folded")
     run = harness.pysampled("-F", 1999, "--capture", capture, "--hold-budget", 100, "-o", out, "--", *command, 3).ok()
     stacks = sure(harness.read_folded(out))

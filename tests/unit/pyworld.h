@@ -243,17 +243,21 @@ static inline void world_frame(struct world *w, raddr at, char letter, raddr cod
 /* What the thread's frame pointer is: in the thread state or the _PyCFrame. */
 static inline void world_top(struct world *w, raddr ts, raddr frame)
 {
-	raddr cframe;
+	raddr cframe, own = ts + w->l.tstate.size - 24;
 
 	if (!pyoff_has(w->l.tstate.cframe)) {
 		world_put(w, ts, w->l.tstate.frame, frame, 8);
 		return;
 	}
 	cframe = world_get(w, ts, w->l.tstate.cframe);
-	if (!frame) /* the thread's own */
-		cframe = ts + w->l.tstate.size - 24;
-	else if (!cframe)
+	if (cframe == own) /* the one that was left */
+		cframe = world_get(w, own, w->l.cframe.previous);
+	if (!frame) {
+		world_put(w, own, w->l.cframe.previous, cframe, 8);
+		cframe = own;
+	} else if (!cframe) {
 		cframe = world_take(w, 32);
+	}
 	world_put(w, cframe, w->l.cframe.current_frame, frame, 8);
 	world_put(w, ts, w->l.tstate.cframe, cframe, 8);
 }

@@ -384,7 +384,12 @@ static const struct stack_row stack_rows[] = {
 	  .no_native = true,
 	  .want = "1 nopython: n:plain_leaf" },
 	{ { 1, PROV_NOPYTHON, USER, 1, 0, 0, NULL },
-	  .want = "1 nopython: n:_PyEval_EvalFrameDefault" },
+	  .want = "1 torn: n:_PyEval_EvalFrameDefault [torn]" },
+	{ { 1, PROV_NOPYTHON, USER, 1, 0, 0, NULL },
+	  .no_native = true,
+	  .want = "1 torn: [torn]" },
+	{ { 1, PROV_LATE, USER, 1, 0, 0, NULL },
+	  .want = "1 torn: n:_PyEval_EvalFrameDefault [torn]" },
 	{ { 1, PROV_NOPYTHON, KERNEL, 7, 0, 1, NULL }, .want = "1 nopython: k1" },
 #ifdef __x86_64__
 	/* An activation's frame; of a late sample, only what now lies where one was later. */
