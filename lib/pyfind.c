@@ -352,14 +352,12 @@ static int module_try(struct search *s, const struct module *mod, struct pyproc 
 		p->code_versions = bias + elf.func_version;
 	describe(p, &elf);
 	learn_code(s, mod, &elf, bias, &p->code);
-	/* What was proven of the same file in one process is true in all, also before there
-	 * is anything to prove it by. */
-	if (pyfind_cache_proven(&file))
-		return 0;
 	r = prove(s, p, err);
 	if (r == 0)
 		pyfind_cache_prove(&file);
-	return r;
+	/* What was proven of the same file in one process is true in all, also before there
+	 * is anything to prove it by, and while it is half made. */
+	return (r == -EAGAIN || r == -ENOTSUP) && pyfind_cache_proven(&file) ? 0 : r;
 }
 
 static int modules_try(struct search *s, struct pyproc *p, struct err *err)
