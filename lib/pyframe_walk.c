@@ -39,6 +39,7 @@ void pywalk_layout_init(struct pywalk_layout *ret, const struct pylayout *l, rad
 								l->tstate.frame),
 		.ts_base = off16(l->tstate.base_frame),
 		.ts_status = off16(l->tstate.status),
+		.ts_size = (uint16_t)MIN(l->tstate.size, UINT16_MAX),
 		.cf_frame = off16(l->cframe.current_frame),
 		.cf_prev = off16(l->cframe.previous),
 		.fr_size = (uint16_t)MIN(l->frame.size, PYWALK_FRAME_BYTES),
@@ -148,7 +149,9 @@ bool pyframe_runs(struct rmem *m, const struct pywalk_layout *l, raddr ts)
 
 	if (l->ts_base != PYWALK_NONE && rmem_read_u64(m, ts + l->ts_base, &base) < 0)
 		return false;
-	return walk_first(&w, l, ts, &frame) == 0 && frame != base;
+	if (walk_first(&w, l, ts, &frame) < 0)
+		return false;
+	return frame != base || (w.out.cframe && w.out.cframe - ts >= l->ts_size);
 }
 
 /* A list being searched, for a thread's active state, or for all that there are. */

@@ -25,6 +25,7 @@ struct pywalk_layout {
 	uint64_t code_mask;   /* ~ the tag bits of frame.code */
 	uint32_t interp_next, interp_id, interp_threads, interp_unique;
 	uint16_t ts_next, ts_tid, ts_thread, ts_frame, ts_base, ts_status;
+	uint16_t ts_size;
 	uint16_t cf_frame, cf_prev; /* _PyCFrame (3.11, 3.12), or PYWALK_NONE */
 	uint16_t fr_size, fr_code, fr_prev, fr_instr, fr_owner, fr_entry;
 	uint8_t owner_shim, owner_generator, active_bit;
@@ -79,7 +80,8 @@ struct pywalk pyframe_walk_on(struct rmem *m, const struct pywalk_layout *l, rad
 int pyframe_find_thread(struct rmem *m, const struct pywalk_layout *l, uint64_t tid,
 			uint32_t max, raddr *ret, uint64_t *unique);
 
-/* Does the thread state @ts have a frame, running or not? */
+/* Does the thread state @ts have a frame, running or not; or, up to 3.12, an activation that
+ * may not hold its frame yet? */
 bool pyframe_runs(struct rmem *m, const struct pywalk_layout *l, raddr ts);
 
 /* All states of all interpreters into ret[*n], at most @cap. Where there are too many, those

@@ -73,8 +73,8 @@ struct pystack_result {
 	 * off. Valid as long. */
 	const struct pystack_anchor *anchors;
 	uint32_t n_anchors;
-	/* greenlet moves the thread to another C stack: the frames are those that it moves away
-	 * from, whatever lies on the stack. */
+	/* greenlet moves the thread to another C stack: the frames are those that it moves
+	 * away from, whatever lies on the stack. */
 	bool switching;
 	raddr tstate, first; /* for pystack_unchanged() */
 	pid_t number;	     /* that the innermost state bears; 0: no state */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * pystack_entry - a thread in the first instructions of an activation, up to 3.12.
+ * pystack_entry - a thread in the first instructions of an activation, up to 3.13.
  *
  * Compilers store the address of a new _PyCFrame into the thread state first and its two
  * fields, current_frame and previous, last. Between the two nothing leads to the caller's
@@ -13,6 +13,11 @@
  *
  * Where candidates come from does not matter then: they are _PyCFrames that may be the
  * previous one, as left over and on the stack above.
+ *
+ * 3.13 has no _PyCFrame. Compilers for aarch64 publish the frame first and fill in the shim
+ * behind it, which leads to the caller, later. Candidates are frames whose addresses lie on
+ * the stack, for what called is kept there, and they must be executing: one that has returned
+ * and is being cleared is alive too, and not there any more.
  */
 #include "pystack_int.h"
 
@@ -95,8 +100,8 @@ static bool is_new_function(const struct entry *e, raddr at)
 }
 
 /* Is it a generator that is entered? exc_info is its already. Once it is linked, it is the
- * newest frame and has a predecessor; or, in 3.11, a callee is that was just taken off the data
- * stack. */
+ * newest frame and has a predecessor; or, in 3.11, a callee is that was just taken off the
+ * data stack. */
 static bool is_new_generator(const struct entry *e, raddr end)
 {
 	const struct pylayout *l = &e->t->layout;
@@ -113,20 +118,36 @@ static bool is_new_generator(const struct entry *e, raddr end)
 	return frame_of(e, e->first, &f, &previous) && previous != at;
 }
 
+/* Does the newest frame of the candidate execute? In 3.11 also one that does not is linked
+ * until it is gone. */
+static bool executes(const struct entry *e)
+{
+	const struct pylayout *l = &e->t->layout;
+	int32_t top = 0;
+
+	if (!l->owner_shim || !e->w->n)
+		return true;
+	return pyoff_has(l->frame.stacktop) &&
+	       rmem_read(e->p->mem, pystack_frame_at(e->p, 0) + pyoff_get(l->frame.stacktop),
+			 &top, sizeof(top)) == 0 &&
+	       top == -1;
+}
+
 /* Is the candidate the caller's stack? */
 static bool proven(const struct entry *e)
 {
 	struct pywalk *w = e->w;
 	raddr end;
 
-	if (w->end != PYWALK_BOTTOM && w->end != PYWALK_LIMIT)
+	if ((w->end != PYWALK_BOTTOM && w->end != PYWALK_LIMIT) || !executes(e))
 		return false;
 	codes_verify(e->p, e->t, e->th, w->n);
-	if (w->n && !pystack_is_linked(e->p, e->t, e->th, w))
+	if (w->n && (!pystack_is_linked(e->p, e->t, e->th, w) ||
+		     !pystack_is_stacked(e->p, e->t, e->th, w)))
 		return false;
 	end = end_of_functions(e);
-	return end && (is_exc_of(e, e->exc) ? is_new_function(e, end) :
-					      is_new_generator(e, end));
+	return end &&
+	       (is_exc_of(e, e->exc) ? is_new_function(e, end) : is_new_generator(e, end));
 }
 
 /* The _PyCFrame at @before may be the previous one. */
@@ -179,18 +200,106 @@ static bool has_none(const struct entry *e)
 	return proven(e);
 }
 
+/* From the frame @at on. */
+static bool called_by(const struct entry *e, raddr at)
+{
+	*e->w = pyframe_walk_on(e->p->mem, &e->t->walk, at, e->p->walked, e->cap);
+	return proven(e);
+}
+
+/* Is a function's frame at @at, and the data stack's next one at @end? */
+static bool ends_at(const struct entry *e, raddr at, raddr end)
+{
+	const struct pylayout *l = &e->t->layout;
+	unsigned char head[PYCODE_HEAD_MAX];
+	struct pyframe f;
+	raddr previous;
+
+	return at >= e->th->chunk && at < end && !(at & 7) && frame_of(e, at, &f, &previous) &&
+	       !(f.frame & (PYFRAME_SHIM | PYFRAME_GENERATOR)) &&
+	       rmem_read(e->p->mem, f.code, head, l->code.size) == 0 &&
+	       at + pycode_frame_size(l, head) == end;
+}
+
+/* 3.13: the caller of the frame at e->first. */
+static bool search_frames(const struct entry *e)
+{
+	struct bytes s = e->p->stack;
+	raddr last = 0;
+	int tries = 0;
+
+	if (!in_tstate(e, e->exc))
+		return called_by(e, e->exc + exc_to_frame(e));
+	for (size_t i = 0; i + 8 <= s.n && tries < CANDIDATES_MAX; i += 8) {
+		raddr at = load_u64(s.at + i);
+
+		if (at == last || !ends_at(e, at, e->first))
+			continue;
+		if (called_by(e, at))
+			return true;
+		last = at;
+		tries++;
+	}
+	return has_none(e);
+}
+
+/* As it was walked: is it known where the frame at @at lies on the data stack? */
+static bool lies_behind(const struct entry *e, raddr at, raddr end)
+{
+	raddr before, top;
+
+	if (at == end)
+		return true;
+	/* First in its chunk: struct { previous, size, top, data[] }. */
+	return at == e->th->chunk + 24 &&
+	       rmem_read_u64(e->p->mem, e->th->chunk, &before) == 0 && before &&
+	       rmem_read_u64(e->p->mem, before + 16, &top) == 0 &&
+	       before + 24 + 8 * top == end;
+}
+
+bool pystack_is_called(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		       const struct pywalk *w)
+{
+	struct pywalk walk = *w;
+	struct entry e = { .p = p, .t = t, .th = th, .w = &walk };
+	const struct pylayout *l = &t->layout;
+	uint32_t i;
+
+	if (!pyoff_has(l->tstate.exc_info) || !pyoff_has(l->code.stacksize) || !th->top ||
+	    !w->n || pystack_frame_at(p, 0) < th->chunk ||
+	    !is_new_function(&e, pystack_frame_at(p, 0)))
+		return true;
+	i = pystack_next_function(p, w, 1);
+	if (rmem_read_u64(p->mem, th->tstate + pyoff_get(l->tstate.exc_info), &e.exc) < 0 ||
+	    !is_exc_of(&e, e.exc))
+		return false;
+	if (i < w->n)
+		return lies_behind(&e, pystack_frame_at(p, 0), pystack_end_of(p, i));
+	/* The thread's first, or cut too short to tell. */
+	return w->end == PYWALK_LIMIT ||
+	       pystack_frame_at(p, 0) == th->chunk + FIRST_CHUNK_DATA;
+}
+
 bool pystack_entering(struct pystack *p, const struct pystack_target *t, struct thread *th,
 		      uint32_t cap, struct pywalk *w)
 {
-	struct entry e = {
-		.p = p, .t = t, .th = th, .cframe = w->cframe, .first = w->first, .cap = cap, .w = w
-	};
+	struct entry e = { .p = p,
+			   .t = t,
+			   .th = th,
+			   .cframe = w->cframe,
+			   .first = w->first,
+			   .cap = cap,
+			   .w = w };
 	raddr before;
 
-	if (t->walk.cf_frame == PYWALK_NONE || !pyoff_has(t->layout.gen.frame) ||
-	    !pyoff_has(t->layout.tstate.exc_info) || !th->top || !e.cframe ||
-	    in_tstate(&e, e.cframe) ||
-	    rmem_read_u64(p->mem, th->tstate + pyoff_get(t->layout.tstate.exc_info), &e.exc) < 0)
+	if (!pyoff_has(t->layout.gen.frame) || !pyoff_has(t->layout.tstate.exc_info) ||
+	    !pyoff_has(t->layout.code.stacksize) || !th->top ||
+	    rmem_read_u64(p->mem, th->tstate + pyoff_get(t->layout.tstate.exc_info), &e.exc) <
+		    0)
+		return false;
+	if (t->walk.cf_frame == PYWALK_NONE)
+		return is_new_function(&e, e.first) && search_frames(&e);
+	if (!e.cframe || in_tstate(&e, e.cframe))
 		return false;
 	if (rmem_read_u64(p->mem, e.cframe + t->walk.cf_prev, &before) == 0 &&
 	    follows(&e, before))

@@ -216,6 +216,11 @@ raddr pystack_end_of(const struct pystack *p, uint32_t i);
 /* pystack_live.c: the first frame from @i on that lies on the data stack; w->n: none. */
 uint32_t pystack_next_function(const struct pystack *p, const struct pywalk *w, uint32_t i);
 
+/* pystack_live.c: do the newest two frames of functions lie one behind the other, up to the
+ * top of the data stack? Up to 3.13. */
+bool pystack_is_stacked(struct pystack *p, const struct pystack_target *t,
+			const struct thread *th, const struct pywalk *w);
+
 /* pystack_live.c: is @exc, a value of tstate.exc_info, what the newest generator of the walk
  * keeps, or the thread if there is none? */
 bool pystack_is_exc_of(const struct pystack *p, const struct pystack_target *t,
@@ -226,13 +231,19 @@ bool pystack_is_exc_of(const struct pystack *p, const struct pystack_target *t,
 bool pystack_is_exposed(struct pystack *p, const struct pystack_target *t,
 			const struct pywalk *w);
 
-/* pystack_entry.c: *@w is no stack; is it so because the thread is about to enter an activation
- * that is published and not yet filled in? Then *@w becomes its caller's walk, proven, its
- * frames and codes as codes_verify() leaves them, at most @cap. */
+/* pystack_entry.c: *@w is no stack; is it so because the thread is about to enter an
+ * activation that is published and not yet filled in? Then *@w becomes its caller's walk,
+ * proven, its frames and codes as codes_verify() leaves them, at most @cap. */
 bool pystack_entering(struct pystack *p, const struct pystack_target *t, struct thread *th,
 		      uint32_t cap, struct pywalk *w);
 
-/* pystack_live.c: after both: is this the thread's stack, with the activations that it is in? */
+/* pystack_entry.c: 3.13: if the newest frame has not begun, is the one behind it its caller's?
+ */
+bool pystack_is_called(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		       const struct pywalk *w);
+
+/* pystack_live.c: after both: is this the thread's stack, with the activations that it is in?
+ */
 bool pystack_is_linked(struct pystack *p, const struct pystack_target *t, struct thread *th,
 		       const struct pywalk *w);
 

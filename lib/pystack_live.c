@@ -72,8 +72,8 @@ static bool is_frame(struct pystack *p, const struct pystack_target *t, raddr at
 	       at + pycode_frame_size(&t->layout, head) == end;
 }
 
-static bool stacked(struct pystack *p, const struct pystack_target *t, const struct thread *th,
-		    const struct pywalk *w)
+bool pystack_is_stacked(struct pystack *p, const struct pystack_target *t,
+			const struct thread *th, const struct pywalk *w)
 {
 	uint32_t i = pystack_next_function(p, w, 0), j = pystack_next_function(p, w, i + 1);
 	raddr at, below;
@@ -126,8 +126,8 @@ bool pystack_is_exposed(struct pystack *p, const struct pystack_target *t,
 	return rmem_read_u64(p->mem, object, &frame) == 0 && frame == last;
 }
 
-/* The newest frame that is alive is a function's that has begun, so its predecessors are right,
- * if it ends where the data stack does and no generator is newer. */
+/* The newest frame that is alive is a function's that has begun, so its predecessors are
+ * right, if it ends where the data stack does and no generator is newer. */
 static bool has_newest(struct pystack *p, const struct pystack_target *t,
 		       const struct thread *th, const struct pywalk *w)
 {
@@ -149,11 +149,15 @@ bool pystack_is_linked(struct pystack *p, const struct pystack_target *t, struct
 {
 	if (w->end == PYWALK_BROKEN)
 		return false;
-	return t->walk.cf_frame == PYWALK_NONE || (linked(p, t, th, w) && stacked(p, t, th, w));
+	if (t->walk.cf_frame == PYWALK_NONE)
+		return pystack_is_called(p, t, th, w);
+	return linked(p, t, th, w) && pystack_is_stacked(p, t, th, w);
 }
 
 bool pystack_is_live(struct pystack *p, const struct pystack_target *t,
 		     const struct thread *th, const struct pywalk *w)
 {
-	return t->walk.cf_frame == PYWALK_NONE || has_newest(p, t, th, w);
+	return t->walk.cf_frame == PYWALK_NONE ?
+		       w->end == PYWALK_BROKEN :
+		       has_newest(p, t, th, w) && pystack_is_stacked(p, t, th, w);
 }

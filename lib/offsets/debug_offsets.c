@@ -290,6 +290,8 @@ int debug_offsets_parse(struct bytes raw, const struct pylayout *meanings,
 	fill_code(&l, v);
 	fill_objects(&l, v);
 	if (l.free_threaded) {
+		/* Not told, and elsewhere than in the table. */
+		l.tstate.exc_info = l.code.stacksize = l.code.nlocalsplus = (pyoff){ 0 };
 		l.str_kind_shift = minor->ft_kind_shift;
 		l.str_compact_bit = (uint8_t)(minor->ft_kind_shift + 3);
 		l.str_ascii_bit = (uint8_t)(minor->ft_kind_shift + 4);

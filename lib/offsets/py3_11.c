@@ -41,6 +41,7 @@ const struct pylayout pylayout_3_11 = {
 		.owner = AT(69),
 		.is_entry = AT(68),
 		.func = AT(0),
+		.stacktop = AT(64),
 	},
 	.func = { .code = AT(48), .version = AT(128) },
 	.gen = { .exc_state = AT(48), .exc_previous = AT(56), .frame = AT(80) },

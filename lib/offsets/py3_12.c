@@ -43,6 +43,7 @@ const struct pylayout pylayout_3_12 = {
 		.localsplus = AT(72),
 		.owner = AT(70),
 		.object = AT(48),
+		.stacktop = AT(64),
 	},
 	.gen = { .exc_state = AT(40), .exc_previous = AT(48), .frame = AT(72) },
 	.code = {

@@ -34,6 +34,7 @@ const struct pylayout pylayout_3_13 = {
 		.native_tid = AT(160),
 		.frame = AT(72),
 		.datastack_chunk = AT(232),
+		.exc_info = AT(120),
 		.status = AT(32),
 	},
 	.frame = {
@@ -44,7 +45,9 @@ const struct pylayout pylayout_3_13 = {
 		.localsplus = AT(72),
 		.owner = AT(70),
 		.object = AT(48),
+		.stacktop = AT(64),
 	},
+	.gen = { .exc_state = AT(40), .exc_previous = AT(48), .frame = AT(72) },
 	.code = {
 		.size = 200,
 		.filename = AT(112),
@@ -55,6 +58,8 @@ const struct pylayout pylayout_3_13 = {
 		.flags = AT(48),
 		.version = AT(92),
 		.firsttraceable = AT(184),
+		.stacksize = AT(64),
+		.nlocalsplus = AT(72),
 		.bytecode = AT(200),
 	},
 	.object = { .type = AT(8), .type_name = AT(24), .type_flags = AT(168) },

@@ -87,6 +87,7 @@ static const struct field fields[] = {
 	FIELD(FRAME, frame.owner, 1, NEEDED),
 	FIELD(FRAME, frame.is_entry, 1, OPTIONAL),
 	FIELD(FRAME, frame.object, 8, OPTIONAL),
+	FIELD(FRAME, frame.stacktop, 4, OPTIONAL),
 	FIELD(GEN, gen.exc_state, 8, OPTIONAL),
 	FIELD(GEN, gen.exc_previous, 8, OPTIONAL),
 	FIELD(GEN, gen.frame, 8, OPTIONAL),

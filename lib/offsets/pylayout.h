@@ -75,11 +75,12 @@ struct pylayout {
 	struct {
 		uint32_t size;
 		pyoff code, previous, instr, localsplus, owner, is_entry;
-		pyoff func; /* 3.11: the PyFunctionObject */
-		pyoff object; /* 3.12 on: the PyFrameObject, or NULL */
+		pyoff func;	/* 3.11: the PyFunctionObject */
+		pyoff object;	/* 3.12 on: the PyFrameObject, or NULL */
+		pyoff stacktop; /* up to 3.13: an int, -1 in a frame that executes */
 	} frame;
-	/* A generator, up to 3.12. Its exc_state is what tstate.exc_info points to while it runs;
-	 * exc_previous there is what it pointed to before. */
+	/* A generator, up to 3.13. Its exc_state is what tstate.exc_info points to while it
+	 * runs; exc_previous there is what it pointed to before. */
 	struct {
 		pyoff exc_state, exc_previous, frame;
 	} gen;
@@ -93,7 +94,7 @@ struct pylayout {
 		uint32_t size; /* up to and without the bytecode */
 		pyoff filename, name, qualname, linetable, firstlineno, flags;
 		pyoff version, firsttraceable, bytecode;
-		pyoff stacksize, nlocalsplus; /* 3.11, 3.12: the size of a frame */
+		pyoff stacksize, nlocalsplus; /* up to 3.13: the size of a frame */
 	} code;
 	struct {
 		pyoff type, type_name, type_flags;

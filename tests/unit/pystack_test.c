@@ -569,15 +569,15 @@ static struct entered entered(struct fix *f)
 	stack(f, "ab", NULL);
 	e.before = world_get(f->w, f->ts, l->tstate.cframe);
 	e.frame = world_frame_room(f->w, 'f');
-	world_frame(f->w, e.frame, 'f', code_of(f, 'e'), world_instr(f->w, code_of(f, 'e'), 0) - 2,
-		    0);
+	world_frame(f->w, e.frame, 'f', code_of(f, 'e'),
+		    world_instr(f->w, code_of(f, 'e'), 0) - 2, 0);
 	put_top(f, f->w->stack);
 	e.gen = gen + pyoff_get(l->gen.exc_state);
 	e.gen_frame = gen + pyoff_get(l->gen.frame);
 	world_frame(f->w, e.gen_frame, 'g', code_of(f, 'g'),
 		    world_instr(f->w, code_of(f, 'g'), 3), 0);
 	world_put(f->w, gen, l->gen.exc_previous, f->ts + 16, 8);
-	put_exc(f, f->ts + 16); /* anything inside */
+	put_exc(f, f->ts + 16);
 	world_put(f->w, f->ts, l->tstate.cframe, e.cframe, 8);
 	put_cframe(f, e.cframe, WORLD_NOWHERE, e.before);
 	return e;
@@ -656,7 +656,8 @@ static void enters_unproven(struct fix *f)
 	put_top(f, f->w->stack + 120); /* a frame more is alive */
 	assert_string_equal(read_stack(f), "fault");
 	put_top(f, f->w->stack);
-	world_put(f->w, e.frame, l->frame.instr, world_instr(f->w, code_of(f, 'e'), TRACED), 8);
+	world_put(f->w, e.frame, l->frame.instr, world_instr(f->w, code_of(f, 'e'), TRACED),
+		  8);
 	assert_string_equal(read_stack(f), "fault"); /* it runs */
 	world_put(f->w, e.frame, l->frame.instr, world_instr(f->w, code_of(f, 'e'), 0), 8);
 	assert_string_equal(read_stack(f), "a3 b3");
@@ -681,6 +682,48 @@ static void enters_first(struct fix *f)
 	assert_string_equal(read_stack(f), "nopython");
 	world_put(f->w, chunk, (pyoff)AT(0), WORLD_AT, 8); /* there are more below */
 	assert_string_equal(read_stack(f), "fault");
+}
+
+/* 3.13 for aarch64: e's frame is published, the shim behind it is left over. */
+static void enters_before_its_shim(struct fix *f)
+{
+	const struct pylayout *l = &f->w->l;
+	raddr shim = world_take(f->w, 128), words = world_take(f->w, 64), e;
+	struct bytes stack_bytes = { world_mem(f->w, words), 64 };
+
+	stack(f, "abc", NULL);
+	e = world_frame_room(f->w, 'f');
+	world_frame(f->w, e, 'f', code_of(f, 'e'), world_instr(f->w, code_of(f, 'e'), 0),
+		    shim);
+	put_top(f, f->w->stack);
+	world_top(f->w, f->ts, e);
+	world_frame(f->w, shim, 's', 0, 0, f->w->frame[0]);
+	assert_string_equal(read_stack(f), "a3 b3 c3");
+	world_put(f->w, shim, l->frame.previous, f->w->frame[1], 8); /* another stack, whole */
+	assert_string_equal(read_stack(f), "broken");
+	world_put(f->w, words, (pyoff)AT(8), f->w->frame[1], 8);
+	world_put(f->w, words, (pyoff)AT(24), f->w->frame[0], 8);
+	pystack_know(f->p, words, stack_bytes);
+	assert_string_equal(read_stack(f), "a3 b3 c3");
+	world_put(f->w, shim, l->frame.previous, WORLD_NOWHERE, 8);
+	world_put(f->w, shim, l->frame.owner, 0, 1);
+	pystack_know(f->p, words, stack_bytes);
+	assert_string_equal(read_stack(f), "a3 b3 c3");
+	world_put(f->w, f->w->frame[0], l->frame.stacktop, 2, 4); /* a has returned */
+	pystack_know(f->p, words, stack_bytes);
+	assert_string_equal(read_stack(f), "fault");
+	world_put(f->w, f->w->frame[0], l->frame.stacktop, UINT32_MAX, 4);
+	put_exc(f, words); /* a generator runs */
+	pystack_know(f->p, words, stack_bytes);
+	assert_string_equal(read_stack(f), "fault");
+}
+
+static void entries_of_3_13(void **state)
+{
+	struct fix *f = fix_create(0x030d);
+
+	enters_before_its_shim(f);
+	fix_destroy(f);
 }
 
 static void entries(void **state)
@@ -720,7 +763,8 @@ static void exposed(struct fix *f)
 	if (!pyoff_has(l->tstate.cframe))
 		return;
 	ends_at = f->w->stack;
-	put_top(f, ends_at + 120); /* not the newest frame: what is copied over the _PyCFrame */
+	put_top(f,
+		ends_at + 120); /* not the newest frame: what is copied over the _PyCFrame */
 	assert_string_equal(read_stack(f), "broken");
 	put_top(f, ends_at);
 	put_exc(f, object);
@@ -1143,8 +1187,25 @@ static void made_anew(struct fix *f)
 	assert_string_equal(read_stack(f), "b3 c3 d3");
 }
 
+/* The inner interpreter's thread enters an activation, in which nothing is left over. */
+static void entered_in_an_interpreter(struct fix *f)
+{
+	raddr outer = f->ts, interp = world_interp(f->w);
+	struct entered e;
+
+	if (!pyoff_has(f->w->l.tstate.cframe))
+		return;
+	f->ts = world_thread(f->w, interp, INNER, false);
+	e = entered(f);
+	put_cframe(f, e.cframe, 0, e.before);
+	f->ts = outer;
+	stack(f, "cd", NULL);
+	assert_string_equal(read_stack(f), "a3 b3 c3 d3");
+}
+
 static void several_interpreters(void **state)
 {
+	in_every_layout(entered_in_an_interpreter);
 	in_every_layout(nested);
 	in_every_layout(made_anew);
 	in_every_layout(left);
@@ -1203,6 +1264,7 @@ int main(void)
 		cmocka_unit_test(thread_state_is_checked),
 		cmocka_unit_test(torn_ends),
 		cmocka_unit_test(entries),
+		cmocka_unit_test(entries_of_3_13),
 		cmocka_unit_test(switches),
 		cmocka_unit_test(truncated),
 		cmocka_unit_test(rest_of_a_cut_stack),

@@ -129,6 +129,7 @@ static inline raddr world_thread(struct world *w, raddr interp, uint64_t tid, bo
 
 	world_put(w, ts, w->l.tstate.interp, interp, 8);
 	world_put(w, ts, w->l.tstate.native_tid, tid, 8);
+	world_put(w, ts, w->l.tstate.exc_info, ts + 16, 8); /* inside: no generator runs */
 	world_put(w, ts, w->l.tstate.status, active ? 1u << w->l.active_bit : 0, 4);
 	world_put(w, interp, w->l.interp.threads_unique, made + 1, 8);
 	at = world_get(w, interp, w->l.interp.threads_head);
@@ -238,6 +239,7 @@ static inline void world_frame(struct world *w, raddr at, char letter, raddr cod
 	world_put(w, at, l->frame.previous, previous, 8);
 	world_put(w, at, l->frame.owner, owner, 1);
 	world_put(w, at, l->frame.is_entry, entry, 1);
+	world_put(w, at, l->frame.stacktop, UINT32_MAX, 4);
 }
 
 /* What the thread's frame pointer is: in the thread state or the _PyCFrame. */
