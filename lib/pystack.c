@@ -262,7 +262,8 @@ static struct pystack_junction junction(const struct pystack *p, const struct py
 	return (struct pystack_junction){ p->walked[w->n - 1], p->walked[i], w->next, tstate };
 }
 
-/* One state's frames, behind those that there are. Its plan was fetched. *@at: place_of_walk(). */
+/* One state's frames, behind those that there are. Its plan was fetched. *@at:
+ * place_of_walk(). */
 static enum pystack_end read_state(struct pystack *p, const struct pystack_target *t,
 				   struct thread *th, struct pystack_result *r, raddr *at)
 {

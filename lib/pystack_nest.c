@@ -170,8 +170,7 @@ static bool is_likely(struct pystack *p, const struct thread *th, pid_t inner,
 static void look_at_all(struct pystack *p, const struct pystack_target *t, struct thread *th,
 			pid_t inner, struct states *s, enum nest_search how, struct mine *m)
 {
-	bool wide = s->n <= (t->walk.cf_frame != PYWALK_NONE ? WIDE_MAX : FEW) ||
-		    !p->place.sp;
+	bool wide = s->n <= (t->walk.cf_frame != PYWALK_NONE ? WIDE_MAX : FEW) || !p->place.sp;
 	bool deep = how == NEST_DEEP || (how == NEST_ALL && !wide);
 	struct state_row row[RMEM_MAX_VEC];
 
@@ -182,8 +181,7 @@ static void look_at_all(struct pystack *p, const struct pystack_target *t, struc
 
 		read_rows(p, &t->walk, s, from, n, row);
 		for (uint32_t i = 0; i < n; i++)
-			if (wide ||
-			    is_likely(p, th, inner, &row[i], s->seen[from + i], deep))
+			if (wide || is_likely(p, th, inner, &row[i], s->seen[from + i], deep))
 				look_at(p, t, th, inner, &row[i], m);
 	}
 }
