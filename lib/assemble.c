@@ -181,8 +181,8 @@ static void check_unseen(struct assemble_input *in, bool eval)
 
 static bool leaf_is_eval(const struct assembler *a)
 {
-	return a->in->leaf && symbolize_kind(a->symbols, a->in->native.pid, a->in->leaf) ==
-				      SYMBOL_EVAL;
+	return a->in->leaf &&
+	       symbolize_kind(a->symbols, a->in->native.pid, a->in->leaf) == SYMBOL_EVAL;
 }
 
 static bool push_user(struct assembler *a)

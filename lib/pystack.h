@@ -24,7 +24,7 @@ struct pystack_target {
 	struct pylayout layout;
 	struct pywalk_layout walk;
 	raddr code_versions; /* struct pyproc */
-	raddr root;	     /* where the stack of the process's first thread ends; 0: not known */
+	raddr root; /* where the stack of the process's first thread ends; 0: not known */
 };
 
 /* One frame for the resolver. */
@@ -37,10 +37,10 @@ struct pystack_frame {
 /* Why there are no frames, or that there are. */
 enum pystack_end {
 	PYSTACK_OK,
-	PYSTACK_NOPYTHON, /* a complete search found no thread state or no frame */
-	PYSTACK_FAULT,	  /* a read failed */
-	PYSTACK_BROKEN,	  /* caught in mid-update: not a whole stack */
-	PYSTACK_BADCODE,  /* a frame without a valid code object or instruction */
+	PYSTACK_NOPYTHON,  /* a complete search found no thread state or no frame */
+	PYSTACK_FAULT,	   /* a read failed */
+	PYSTACK_BROKEN,	   /* caught in mid-update: not a whole stack */
+	PYSTACK_BADCODE,   /* a frame without a valid code object or instruction */
 	PYSTACK_ELSEWHERE, /* the state's frames are on a stack not known to be the thread's */
 	PYSTACK_END_N,
 };

@@ -45,11 +45,13 @@ struct thread {
 	raddr tstate;
 	uint64_t number; /* that the state bears, of the thread that bound it; */
 	raddr pthread;	 /* whose struct pthread this is */
-	/* Of a stack that is the thread's own: what some samples of it have proven; or empty. */
+	/* Of a stack that is the thread's own: what some samples of it have proven; or empty.
+	 */
 	raddr stack_lo, stack_hi;
 	raddr hole;	 /* an address that can't be read, where one was asked for */
-	uint32_t levels; /* level 0: states that ran at the last sample, if they were asked for */
-	bool none;		 /* a complete search found no thread state ... */
+	uint32_t levels; /* level 0: states that ran at the last sample, if they were asked for
+			  */
+	bool none;	 /* a complete search found no thread state ... */
 	uint64_t none_unique;	 /* ... while the lists looked like this */
 	raddr chunk, top, limit; /* of the data stack; 0 where not known */
 	raddr interp;
@@ -162,8 +164,8 @@ enum nest_search {
 int nest_states(struct pystack *p, const struct pystack_target *t, struct thread *th,
 		pid_t inner, enum nest_search how);
 
-/* pystack_place.c: does the state run on thread @th, whose number is @inner? @at: the innermost
- * place on a C stack that is the state's; 0: not known. */
+/* pystack_place.c: does the state run on thread @th, whose number is @inner? @at: the
+ * innermost place on a C stack that is the state's; 0: not known. */
 enum place {
 	PLACE_OURS,
 	PLACE_OTHERS,
@@ -176,13 +178,13 @@ enum place place_of(struct pystack *p, const struct pystack_target *t, struct th
 bool place_is_number(const struct pystack *p, const struct thread *th, uint64_t number,
 		     pid_t inner);
 
-/* pystack_place.c: is the struct pthread at @pthread that of the thread numbered @inner, by the
- * number that the C library keeps in it? */
+/* pystack_place.c: is the struct pthread at @pthread that of the thread numbered @inner, by
+ * the number that the C library keeps in it? */
 bool place_is_pthread(struct pystack *p, raddr pthread, pid_t inner);
 
 /* pystack_place.c: what the innermost activation of the state at @ts with @frame (struct
- * state_row) keeps; 0: none was found. It is on the C stack, or else, where the next one says 0,
- * the frame that is part of the thread state (3.15). */
+ * state_row) keeps; 0: none was found. It is on the C stack, or else, where the next one says
+ * 0, the frame that is part of the thread state (3.15). */
 raddr place_innermost(struct pystack *p, const struct pystack_target *t, raddr ts,
 		      raddr frame);
 raddr place_on_stack(struct pystack *p, const struct pystack_target *t, raddr ts, raddr shim);

@@ -14,9 +14,9 @@
 
 enum {
 	PAGE_BYTES = 1 << PAGE_SHIFT,
-	FAR = 64 << 20,		  /* no stack is larger */
-	INNERMOST_MAX = 4096,	  /* frames of one activation */
-	SCAN_BYTES = 64 << 10,	  /* of a stack, looked through for the addresses of states */
+	FAR = 64 << 20,	       /* no stack is larger */
+	INNERMOST_MAX = 4096,  /* frames of one activation */
+	SCAN_BYTES = 64 << 10, /* of a stack, looked through for the addresses of states */
 };
 
 /* Can each page of [lo, hi) be read? th->hole becomes the one that can't. */
@@ -79,7 +79,8 @@ static bool is_home(struct pystack *p, const struct pystack_target *t, struct th
 	if (at <= t->root && contiguous(p, th, at, t->root))
 		return true;
 	/* It may be a child's that another thread than the first has forked. */
-	return sp && sp < pthread && at < pthread && !(sp <= t->root && contiguous(p, th, sp, t->root)) &&
+	return sp && sp < pthread && at < pthread &&
+	       !(sp <= t->root && contiguous(p, th, sp, t->root)) &&
 	       contiguous(p, th, sp, pthread) && contiguous(p, th, at, pthread);
 }
 
@@ -168,8 +169,7 @@ raddr place_of_walk(struct pystack *p, const struct pystack_target *t, raddr ts,
 	for (uint32_t i = 0; i < w->n; i++)
 		if (p->walked[i].frame & PYFRAME_SHIM)
 			return place_on_stack(p, t, ts,
-					      p->walked[i].frame &
-						      ~(raddr)PYFRAME_BITS);
+					      p->walked[i].frame & ~(raddr)PYFRAME_BITS);
 	return 0;
 }
 

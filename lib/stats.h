@@ -38,9 +38,9 @@
 	X(torn_badcode, "torn: a frame without a valid code object")                   \
 	X(torn_moved, "torn: the stack changed while it was read")                     \
 	X(torn_elsewhere,                                                              \
-	  "torn: its thread state's frames lie on a stack not known to be the thread's") \
+	  "torn: its state's frames lie on a stack not known to be its own")           \
 	X(torn_unseen,                                                                 \
-	  "torn: an evaluation loop stands on the native stack, no Python frame was found") \
+	  "torn: an evaluation loop on the native stack, but no Python frame")         \
 	X(torn_notready, "torn: process seen before its interpreter was known")        \
 	X(torn_exec, "torn: the process became another program before it was read")    \
 	X(torn_quarantined, "torn: reads of this process hang, it is left alone")      \

@@ -1211,6 +1211,63 @@ static void several_interpreters(void **state)
 	in_every_layout(left);
 }
 
+/* The state bears another thread's number; the thread stands at @sp, and a register names it.
+ */
+static const char *read_placed(struct fix *f, raddr sp)
+{
+	struct pystack_place place = { .sp = sp, .regs = &f->ts, .n_regs = 1 };
+
+	pystack_stands(f->p, &place);
+	return read_stack(f);
+}
+
+/* Where its innermost activation lies. */
+static raddr innermost(struct fix *f)
+{
+	const struct pylayout *l = &f->w->l;
+
+	return pyoff_has(l->tstate.cframe) ? world_get(f->w, f->ts, l->tstate.cframe) :
+					     f->w->frame[2];
+}
+
+static void placed(struct fix *f)
+{
+	raddr sp = world_take(f->w, 64); /* what is made later is above */
+
+	world_put(f->w, f->ts, f->w->l.tstate.native_tid, INNER + 1, 8);
+	stack(f, "ab", NULL);
+	if (pyoff_has(f->w->l.tstate.base_frame)) /* it has nothing on the C stack */
+		return;
+	assert_string_equal(read_stack(f), "nopython");
+	assert_string_equal(read_placed(f, innermost(f) + 64), "nopython");
+	assert_string_equal(read_placed(f, sp), "a3 b3");
+	assert_string_equal(read_placed(f, sp), "a3 b3"); /* known by now */
+	world_put(f->w, f->ts, f->w->l.tstate.native_tid, INNER + 2, 8);
+	assert_string_equal(read_placed(f, sp), "a3 b3");
+	stack(f, "", NULL);
+	assert_string_equal(read_placed(f, sp), "nopython");
+}
+
+/* Between the thread's stack pointer and the activation a page can't be read. */
+static void on_another_stack(struct fix *f)
+{
+	raddr sp, hole;
+
+	world_put(f->w, f->ts, f->w->l.tstate.native_tid, INNER + 1, 8);
+	code_of(f, 'a');
+	sp = world_take(f->w, 4096);
+	hole = world_take(f->w, 3 * 4096) + 4096;
+	stack(f, "a", NULL);
+	world_hole(f->w, hole & ~(raddr)4095, 4096);
+	assert_string_equal(read_placed(f, sp), "nopython");
+}
+
+static void state_with_another_threads_number(void **state)
+{
+	in_every_layout(placed);
+	in_every_layout(on_another_stack);
+}
+
 /* A stack that is cut in one interpreter lacks the others' frames: nothing may join it. */
 static void cut_in_an_interpreter(void **state)
 {
@@ -1276,6 +1333,7 @@ int main(void)
 		cmocka_unit_test(processes_are_apart),
 		cmocka_unit_test(reads_are_reported),
 		cmocka_unit_test(several_interpreters),
+		cmocka_unit_test(state_with_another_threads_number),
 		cmocka_unit_test(cut_in_an_interpreter),
 		cmocka_unit_test(many_codes),
 	};
