@@ -370,17 +370,19 @@ static int judge_root(struct tracker *t, pid_t pid, bool any, int code, const st
 
 static int take_wrapper(struct tracker *t, pid_t pid, const struct lookup *l, struct err *err)
 {
-	struct target *target = add_target(t, pid, TARGET_NOPYTHON);
+	struct target *target =
+		add_target(t, pid, l->starts ? TARGET_PENDING : TARGET_NOPYTHON);
 	char comm[16] = "?", list[200];
 
 	if (!target)
 		return err_set(err, -ENOMEM, "out of memory");
 	proc_comm(pid, pid, comm);
 	note_say(&t->note,
-		 "following %zu Python child%s of process %d (%s), which is no Python: %s",
+		 "following %zu Python child%s of process %d (%s), which runs no Python "
+		 "itself: %s",
 		 l->n_child, l->n_child > 1 ? "ren" : "", pid, comm,
 		 lookup_list(l, list, sizeof(list)));
-	return 0;
+	return l->starts ? begin_search(t, target, true) : 0;
 }
 
 int tracker_root(struct tracker *t, pid_t pid, bool any, bool follow, struct err *err)
