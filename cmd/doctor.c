@@ -65,7 +65,8 @@ static void print_wrapper(pid_t pid, const struct lookup *l)
 	char comm[16] = "?", list[200];
 
 	proc_comm(pid, pid, comm);
-	printf("--  process %d (%s) is no Python; record follows its Python child%s: %s\n",
+	printf("--  process %d (%s) runs no Python itself; record follows its Python child%s: "
+	       "%s\n",
 	       pid, comm, l->n_child > 1 ? "ren" : "", lookup_list(l, list, sizeof(list)));
 	for (size_t i = 0; i < l->n_child; i++)
 		print_python(&l->child[i]);

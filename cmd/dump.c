@@ -299,7 +299,8 @@ static int dump_children(pid_t pid, const struct lookup *l, const struct process
 	int ret = EXIT_NO_PROCESS;
 
 	proc_comm(pid, pid, comm);
-	fprintf(stderr, "pysampled: process %d (%s) is no Python; its Python child%s: %s\n",
+	fprintf(stderr,
+		"pysampled: process %d (%s) runs no Python itself; its Python child%s: %s\n",
 		pid, comm, l->n_child > 1 ? "ren" : "", lookup_list(l, list, sizeof(list)));
 	for (size_t i = 0; i < l->n_child; i++) {
 		int r = l->child[i].version ?

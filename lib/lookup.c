@@ -172,13 +172,16 @@ int lookup(struct lookup *l, pid_t pid, struct err *err)
 		struct err why = { 0 };
 
 		code = look(l, pid, err);
-		if (code != -ENOEXEC || l->any)
+		if ((code != -ENOEXEC && code != -EAGAIN) || l->any)
 			break;
+		l->starts = code == -EAGAIN;
 		code = l->children ? look_at_children(l, pid, &young, &why) : 0;
 		if (code < 0)
 			return err_set(err, code, "out of memory");
 		if (l->n_child)
 			return LOOKUP_WRAPPER;
+		if (l->starts)
+			return -EAGAIN;
 		if (!young || now_ns() >= end)
 			return no_python(l, pid, &why, err);
 		nanosleep(&pause, NULL);

@@ -16,17 +16,19 @@ struct lookup {
 	bool any;    /* a process without Python is welcome, and its children are not asked */
 	bool children; /* without Python it will do with children that have one */
 	/* What was found. */
-	uint64_t began;	       /* probe_began() of the look at @pid itself */
-	struct pyproc python;  /* of @pid itself, or ... */
-	struct pyproc *child;  /* ... of its children, theirs and so on; malloc'ed */
-	size_t n_child;	       /* one whose version is 0 has only begun to start */
+	uint64_t began; /* probe_began() of the look at @pid itself */
+	struct pyproc python; /* of @pid itself, or ... */
+	struct pyproc *child; /* ... of its children, theirs and so on; malloc'ed */
+	size_t n_child;	      /* one whose version is 0 has only begun to start */
+	/* ... and a CPython is mapped that has not begun, or is ending. */
+	bool starts;
 	struct probe *hanging; /* the caller's */
 };
 
 enum { LOOKUP_WRAPPER = 1 };
 
-/* Fill the lower half of @l. 0: ->python. LOOKUP_WRAPPER: it is no Python, but has those in
- * ->child. -EINPROGRESS: reading its memory takes too long, ->hanging still tries. Else
+/* Fill the lower half of @l. 0: ->python. LOOKUP_WRAPPER: it runs no Python, but has those
+ * in ->child. -EINPROGRESS: reading its memory takes too long, ->hanging still tries. Else
  * with a sentence: -ESRCH it is not there, has ended or is a thread; -ENOEXEC it is no
  * Python and has no Python children, also where it is the kernel's; or as pyfind(). A process
  * that was born within the last second gets that second to become one. */

@@ -514,14 +514,14 @@ static int take_wrapper(struct tracker *t, pid_t pid, const struct lookup *l, st
 
 	if (!target)
 		return err_set(err, -ENOMEM, "out of memory");
-	note_none(target, -ENOEXEC, &l->python, l->began);
-	atomic_store(&target->state, TARGET_NOPYTHON);
+	note_none(target, l->starts ? -EAGAIN : -ENOEXEC, &l->python, l->began);
 	proc_comm(pid, pid, comm);
 	note_say(&t->note,
-		 "following %zu Python child%s of process %d (%s), which is no Python: %s",
+		 "following %zu Python child%s of process %d (%s), which runs no Python "
+		 "itself: %s",
 		 l->n_child, l->n_child > 1 ? "ren" : "", pid, comm,
 		 lookup_list(l, list, sizeof(list)));
-	return 0;
+	return l->starts ? begin_search(t, target, true) : 0;
 }
 
 int tracker_root(struct tracker *t, pid_t pid, bool any, bool follow, struct err *err)

@@ -147,11 +147,29 @@ def test_dump_of_a_wrapper_is_that_of_its_children(py):
     check("Process %d: CPython" % pid in run.out and "forever (" in run.out, "no stack of %d: %s%s", pid, run.out, run)
 
 
+@each_python
+def test_a_wrapper_whose_own_python_never_begins(py):
+    """As uWSGI's emperor, which is linked with it."""
+    code = "import sysconfig; v = sysconfig.get_config_var; print(v('LIBDIR') + '/' + v('INSTSONAME'))"
+    library = subprocess.check_output(py.command() + ["-c", code], text=True).strip()
+    if not os.path.exists(library) or ".so" not in library:
+        raise harness.Skip("this Python has no libpython")
+    wrapped = within(py, 'unset LD_PRELOAD; ' + SHELL)
+    inner = wrapped.command()
+    wrapped.command = lambda: ["env", "LD_PRELOAD=" + library] + inner
+    target = Target(wrapped, "groundtruth.py", "--us", 50)
+    pid = bounded(target.process)
+    follows(harness.pysampled("dump", "-p", target.pid).ok(), target.pid, pid)
+    run, verdict, _ = harness.exact(target, "-F", 999, seconds=1)
+    follows(run, target.pid, pid)
+    harness.all_right(verdict, run)
+
+
 @one_python
 def test_doctor_tells_of_a_wrapper(py):
     target, pid = wrapper(py)
     run = harness.pysampled("doctor", "-p", target.pid).ok()
-    for words in (r"--  process %d \(sh\) is no Python; .*%d" % (target.pid, pid), "ok  process %d is CPython" % pid):
+    for words in (r"--  process %d \(sh\) runs no Python itself; .*%d" % (target.pid, pid), "ok  process %d is CPython" % pid):
         check(re.search("^" + words, run.out, re.M), "no line %r: %s", words, run.out)
 
 
