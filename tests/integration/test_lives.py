@@ -71,7 +71,7 @@ def test_the_books_balance(how):
     if capture == "preempt":
         harness.need_fifo()
     py = harness.newest_python().need()
-    run = Recorder("-F", rate, "--capture", capture, "-o", "a.folded", "-v", "--", py, SCRIPT, kind, ms,
+    run = Recorder("-e", "cpu-clock", "-F", rate, "--capture", capture, "-o", "a.folded", "-v", "--", py, SCRIPT, kind, ms,
                    2).wait().ok()
     spent = json.loads(re.search("SPENT (.*)", run.out).group(1))
     return balance(run, spent, rate, False)
@@ -87,7 +87,7 @@ def test_an_ordinary_user_is_told_what_is_missing():
     script = os.path.join(home, "lives.py")
     with open(SCRIPT) as source:
         harness.write(script, source.read())
-    run = Recorder("-F", 499, "-o", "a.folded", "--", py, script, "thread", 0.5, 2, home=home, binary=binary, user=harness.NOBODY).wait().ok()
+    run = Recorder("-e", "cpu-clock", "-F", 499, "-o", "a.folded", "--", py, script, "thread", 0.5, 2, home=home, binary=binary, user=harness.NOBODY).wait().ok()
     spent = json.loads(re.search("SPENT (.*)", run.out).group(1))
     check(run.n("uncounted") > 0.1 * run.n("samples"), "threads of half a millisecond lose nothing: %s", run)
     check("uncounted" in run.err and "CAP_PERFMON" in run.err or "as root" in run.err, "no advice: %s", run)
