@@ -27,9 +27,22 @@ struct pending {
 	bool probe;	       /* an instruction of the thread's own was a breakpoint */
 	bool jumps;	       /* ... that goes elsewhere */
 	bool held;	       /* what was read later is as it was at the sample */
+	uint64_t t_in;	       /* it ran on after its stop; 0: no record of it */
+	bool early;	       /* read, but its stop has not come yet: see struct reader */
 	uint64_t instructions; /* of user mode that the thread had executed, if counted */
 	uint64_t regs[ARCH_MAX_REGS];
 	struct hold hold;
+};
+
+/* What all pending samples of a thread share. */
+struct walk {
+	enum pystack_end able; /* what readable() said */
+	struct pystack_result res;
+	pid_t pid, tid, inner;
+	bool early;
+	bool ran, unchanged;
+	uint64_t t_end;
+	enum judgement latest; /* of the last sample, whose stack bytes were used */
 };
 
 struct reader {
@@ -43,6 +56,7 @@ struct reader {
 
 	struct pystack *ps;
 	struct guarded mem;
+	struct walk early; /* offered to the tracer; tid 0: none. Whatever it read is here */
 	struct pending pend[PEND_MAX];
 	uint32_t n_pend;
 	uint64_t first_pos;	     /* in our ring: where it was emptied for the first time */
@@ -74,6 +88,9 @@ void hold_counted(struct pending *p, uint64_t instructions);
 
 /* hold.c: read and emit all pending samples. */
 void hold_flush(struct reader *r);
+
+/* hold.c: all pending samples are given up. */
+void hold_shed(struct reader *r);
 
 /* hold.c: those of thread @tid, which the tracer holds for us in @turn (0: none), and those
  * that have waited too long for theirs; the others go on waiting. */

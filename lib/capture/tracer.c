@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -14,6 +15,7 @@
 #include "../clock.h"
 #include "../nudge.h"
 #include "../proc.h"
+#include "../realtime.h"
 #include "../stats.h"
 
 enum {
@@ -296,6 +298,9 @@ static int wait_one(const struct tracer *t, int flags, siginfo_t *si)
 		errno = ECHILD;
 		return -1;
 	}
+	/* PTRACE_CONT takes it. */
+	if (si->si_code == CLD_TRAPPED && si->si_status == t->c.signal)
+		return 0;
 	/* Another one may have ended since; not so that its stop is all we may take. */
 	if (si->si_pid != t->c.child)
 		return waitid(P_PID, (id_t)si->si_pid, si, any | flags);
@@ -367,6 +372,7 @@ static void *tracer_main(void *arg)
 	struct tracer *t = arg;
 
 	nudge_timer(&t->timer);
+	realtime_brief(SCHED_OTHER);
 	wait_for(&t->begin);
 	if (t->attach)
 		t->code = t->attach(t->attach_arg, t->err);
