@@ -86,6 +86,16 @@ int cpus_of_thread(struct cpus *ret, pid_t tid)
 		       0;
 }
 
+int cpus_pin_thread(int cpu)
+{
+	struct cpus one = { 0 };
+
+	cpus_add(&one, cpu);
+	return sched_setaffinity(0, sizeof(one.bits), (cpu_set_t *)(void *)one.bits) < 0 ?
+		       -errno :
+		       0;
+}
+
 void cpus_add_thread(struct cpus *c, pid_t tid)
 {
 	struct cpus one;

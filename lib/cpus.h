@@ -54,7 +54,10 @@ int cpus_system(struct cpus *ret, const char *name);
 /* Where thread @tid may run now: CPUs that are offline are not among them. 0 or -errno. */
 int cpus_of_thread(struct cpus *ret, pid_t tid);
 
-/* ... added to @c. */
+/* Let the calling thread run on @cpu alone. 0 or -errno. */
+int cpus_pin_thread(int cpu);
+
+/* Where thread @tid may run now, added to @c. */
 void cpus_add_thread(struct cpus *c, pid_t tid);
 
 #endif

@@ -2,6 +2,9 @@
 #include "realtime.h"
 
 #include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "proc.h"
 
@@ -100,4 +103,26 @@ long realtime_budget(char *path, size_t size)
 	    proc_read_file(path, &text, &n) < 0)
 		return -1;
 	return strtol(text, NULL, 10);
+}
+
+/* sched_setattr(2), which glibc 2.41 is the first to have. */
+struct attr {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime_ns, deadline_ns, period_ns;
+};
+
+void realtime_brief(int policy)
+{
+	enum { SLICE_NS = 100000, RESET_ON_FORK = 1 };
+	struct attr a = { .size = sizeof(a),
+			  .policy = (uint32_t)policy,
+			  .flags = RESET_ON_FORK,
+			  .nice = getpriority(PRIO_PROCESS, 0),
+			  .runtime_ns = SLICE_NS };
+
+	if ((sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) == SCHED_OTHER)
+		syscall(SYS_sched_setattr, 0, &a, 0);
 }

@@ -25,4 +25,9 @@ bool realtime_budget_file(const char *cgroup, const char *mountinfo, char *path,
 /* Our own cgroup's budget in us and the file that holds it; -1: it has none of its own. */
 long realtime_budget(char *path, size_t size);
 
+/* Make the calling thread SCHED_OTHER or SCHED_BATCH (@policy) with slices of 0.1 ms: from
+ * Linux 6.12 on one that wakes up is before those with longer ones. No right is needed. One
+ * that has another policy keeps it. */
+void realtime_brief(int policy);
+
 #endif

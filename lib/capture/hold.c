@@ -3,6 +3,7 @@
  * hold - read the stack of a thread that is held, and judge whether it was.
  */
 #include <errno.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 
 #include "../perf_decode.h"
@@ -16,6 +17,8 @@
  * under load; none of 365 000 samples below 60 us was wrong. */
 enum { GAP_MAX_NS = 40000, LOOK_NS = 10000000, HOLD_MAX_NS = 200000 };
 enum { STOP_MAX_NS = 100000000 }; /* to wait for the signal that stops a thread */
+enum { EARLY_MAX_NS = 1000000 };  /* a read later than this comes after the stop */
+enum { WAKE_MAX_NS = 50000 };	  /* to run on; who waits longer waits for other threads */
 
 /* --- reading and judging --- */
 
@@ -137,21 +140,6 @@ static enum judgement judge(const struct reader *r, struct pending *p, bool ran,
 	p->hold.gap_max_ns = GAP_MAX_NS;
 	return (r->unfit ? &capture_async : r->c->capture)->judge(&p->hold);
 }
-
-/* What all pending samples of a thread share. */
-struct walk {
-	enum pystack_end able; /* what program_readable() said */
-	struct pystack_result res;
-	pid_t tid, inner;
-	bool ran, unchanged;
-	bool unmapped;	/* nor is the interpreter there that the walk began in */
-	bool undecided; /* what is known of the program may be outdated: who looks again
-			   decides */
-	struct target *published; /* NULL: the process is not known */
-	uint64_t began_ns;	  /* the program, as far as is known */
-	uint64_t t_end;
-	enum judgement latest; /* of the last sample, whose stack bytes were used */
-};
 
 /* What the other rings said of it after it was looked up, and maybe read. */
 static void look_up_again(struct reader *r, const struct target *t, struct walk *w)
@@ -288,55 +276,73 @@ static void emit(struct reader *r, struct pending *p, const struct walk *w)
 		emit_tape(r, p, prov, &w->res, w->tid, w->inner);
 }
 
-/* All pending samples of one thread: one read serves them, for nothing that
- * Python does lies between several events of one instant. @turn: the tracer holds it. */
-static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
+/* The last pending sample that @w serves. */
+static struct pending *last_of(struct reader *r, const struct walk *w)
 {
-	struct pending *last = &r->pend[first];
-	struct walk w = { .tid = last->tid, .inner = last->tid, .unchanged = true };
-	struct target *t = targets_find(r->c->targets, last->pid);
-	uint64_t t_out;
-
-	if (!t && !r->c->follow) {
-		ignore(r, w.tid);
-		return;
-	}
-	for (uint32_t i = first; i < r->n_pend; i++)
-		if (r->pend[i].tid == w.tid)
-			last = &r->pend[i];
-	t_out = last->hold.t_out;
-	w.published = t;
-	w.able = program_readable(r, &t, last->pid, &w.undecided);
-	w.res = read_stack(r, last, t, &w, &w.inner);
-	w.unmapped = is_unmapped(r, t, &w);
-	w.ran = r->c->capture->stops ?
-			!handover_release(&r->slot->handover, turn) :
-			ran_since(r, w.tid, t_out ? t_out : r->pend[first].time);
-	if (r->c->capture->stops)
-		see_all_rings(r);
-	look_up_again(r, t, &w);
-	w.began_ns = MAX(births_execed(r->c->births, last->pid), t ? t->begun_ns : 0);
-	w.t_end = now_ns();
-	w.latest = judge(r, last, w.ran, w.t_end);
-	if (w.latest != JUDGE_EXACT)
-		w.unchanged = w.res.end != PYSTACK_OK ||
-			      pystack_unchanged(&w.res, &t->py, &r->mem.base);
-	else if (w.unmapped && !w.undecided)
-		w.res.end = PYSTACK_NOPYTHON;
-	if (r->c->capture->holds && t_out && (turn || !r->c->capture->stops))
-		r->held_ns += hold_cost(w.t_end - t_out, w.res.n);
-	look_at_others(r, w.t_end);
-	for (uint32_t i = first; i < r->n_pend; i++)
-		if (r->pend[i].tid == w.tid)
-			emit(r, &r->pend[i], &w);
+	for (uint32_t i = r->n_pend; i-- > 0;)
+		if (r->pend[i].tid == w->tid && r->pend[i].early == w->early)
+			return &r->pend[i];
+	return NULL;
 }
 
-void hold_flush(struct reader *r)
+/* Read the thread of @first for all its pending samples: one read serves them, for nothing
+ * that Python does lies between several events of one instant. False: it is not ours. */
+static bool walk_thread(struct reader *r, const struct pending *first, struct walk *w)
 {
+	struct target *t = targets_find(r->c->targets, first->pid);
+
+	*w = (struct walk){
+		.pid = first->pid, .tid = first->tid, .inner = first->tid, .unchanged = true
+	};
+	if (!t && !r->c->follow) {
+		ignore(r, w->tid);
+		return false;
+	}
+	w->published = t;
+	w->able = program_readable(r, &t, w->pid, &w->undecided);
+	w->program = t;
+	w->res = read_stack(r, last_of(r, w), t, w, &w->inner);
+	w->unmapped = is_unmapped(r, t, w);
+	return true;
+}
+
+/* @w->ran and @w->t_end are known now. */
+static void judge_walk(struct reader *r, struct walk *w)
+{
+	struct pending *last = last_of(r, w);
+	const struct target *t = w->program;
+
+	if (r->c->capture->stops)
+		see_all_rings(r);
+	look_up_again(r, t, w);
+	w->began_ns = MAX(births_execed(r->c->births, w->pid), t ? t->begun_ns : 0);
+	w->latest = judge(r, last, w->ran, w->t_end);
+	if (w->latest != JUDGE_EXACT)
+		w->unchanged = w->res.end != PYSTACK_OK || !t ||
+			       pystack_unchanged(&w->res, &t->py, &r->mem.base);
+	else if (w->unmapped && !w->undecided)
+		w->res.end = PYSTACK_NOPYTHON;
+	look_at_others(r, w->t_end);
 	for (uint32_t i = 0; i < r->n_pend; i++)
-		if (r->pend[i].tid)
-			process_thread(r, i, 0);
-	r->n_pend = 0;
+		if (r->pend[i].tid == w->tid && r->pend[i].early == w->early)
+			emit(r, &r->pend[i], w);
+}
+
+/* @turn: the tracer holds the thread. */
+static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
+{
+	uint64_t t0 = r->pend[first].time, t_out;
+	struct walk w;
+
+	if (!walk_thread(r, &r->pend[first], &w))
+		return;
+	t_out = last_of(r, &w)->hold.t_out;
+	w.ran = r->c->capture->stops ? !handover_release(&r->slot->handover, turn) :
+				       ran_since(r, w.tid, t_out ? t_out : t0);
+	w.t_end = now_ns();
+	if (r->c->capture->holds && t_out && (turn || !r->c->capture->stops))
+		r->held_ns += hold_cost(w.t_end - t_out, w.res.n);
+	judge_walk(r, &w);
 }
 
 enum witness hold_witness(const struct pending *p, const void *regs)
@@ -361,10 +367,9 @@ void hold_counted(struct pending *p, uint64_t instructions)
 }
 
 /* Was the thread stopped with the registers of @p? */
-static void compare_registers(const struct reader *r, struct pending *p)
+static void compare_registers(struct pending *p, const uint64_t *regs)
 {
-	p->hold.witness =
-		p->have_regs ? hold_witness(p, r->slot->handover.regs) : WITNESS_MOVED;
+	p->hold.witness = p->have_regs ? hold_witness(p, regs) : WITNESS_MOVED;
 }
 
 static void forget_processed(struct reader *r)
@@ -377,14 +382,113 @@ static void forget_processed(struct reader *r)
 	r->n_pend = n;
 }
 
+/* --- reads before the stop --- */
+
+/* The thread stood still from its stop on, with @regs, until it ran on at @resumed. */
+static void finish_early(struct reader *r, const uint64_t *regs, bool held, uint64_t resumed)
+{
+	struct walk *w = &r->early;
+	const struct pending *last = last_of(r, w);
+
+	for (uint32_t i = 0; i < r->n_pend; i++)
+		if (r->pend[i].early)
+			compare_registers(&r->pend[i], regs);
+	if (last->t_in > resumed)
+		resumed = MIN(last->t_in, resumed + WAKE_MAX_NS);
+	if (last->hold.t_out && last->hold.t_out < resumed)
+		r->held_ns += hold_cost(resumed - last->hold.t_out, w->res.n);
+	w->ran = !held;
+	judge_walk(r, w);
+	w->tid = 0;
+}
+
+/* Its samples wait for their stop as if they had not been read; unless it came. */
+static void end_early(struct reader *r)
+{
+	struct handover *h = &r->slot->handover;
+
+	if (!r->early.tid)
+		return;
+	if (handover_withdraw(h)) {
+		finish_early(r, h->accepted_regs, true, h->accepted_ns);
+		return;
+	}
+	for (uint32_t i = 0; i < r->n_pend; i++)
+		r->pend[i].early = false;
+	r->early.tid = 0;
+}
+
+/* Read the thread of the newest sample, whose signal is on its way, and offer that to the
+ * tracer: it wakes up meanwhile. */
+static void read_early(struct reader *r)
+{
+	struct handover *h = &r->slot->handover;
+	struct pending *last = r->n_pend ? &r->pend[r->n_pend - 1] : NULL;
+	uint64_t regs[ARCH_MAX_REGS];
+	uint32_t turn;
+	bool held;
+	pid_t tid;
+
+	/* Elsewhere it might run while it is read. */
+	if (!last || r->woke_ns > last->time + EARLY_MAX_NS || sched_getcpu() != r->slot->cpu)
+		return;
+	if (!walk_thread(r, last, &r->early)) {
+		r->early.tid = 0;
+		return;
+	}
+	r->early.early = true;
+	r->early.t_end = now_ns();
+	for (uint32_t i = 0; i < r->n_pend; i++)
+		r->pend[i].early = r->pend[i].tid == r->early.tid;
+	handover_offer(h, r->early.tid);
+	turn = handover_held(h, &tid);
+	if (!turn || tid != r->early.tid)
+		return;
+	/* The stop came before the offer. */
+	if (handover_withdraw(h)) {
+		finish_early(r, h->accepted_regs, true, h->accepted_ns);
+		return;
+	}
+	memcpy(regs, h->regs, sizeof(regs));
+	held = handover_release(h, turn);
+	finish_early(r, regs, held, now_ns());
+}
+
+static bool early_is_over(const struct reader *r, uint32_t turn, uint64_t old)
+{
+	for (uint32_t i = 0; i < r->n_pend; i++)
+		if (!r->pend[i].early || r->pend[i].time < old)
+			return true;
+	return turn || handover_accepted(&r->slot->handover);
+}
+
+void hold_flush(struct reader *r)
+{
+	end_early(r);
+	for (uint32_t i = 0; i < r->n_pend; i++)
+		if (r->pend[i].tid)
+			process_thread(r, i, 0);
+	r->n_pend = 0;
+}
+
+void hold_shed(struct reader *r)
+{
+	end_early(r);
+	forget_processed(r);
+	STATS_ADD(shed, r->n_pend);
+	r->n_pend = 0;
+}
+
 void hold_stopped(struct reader *r, uint32_t turn, pid_t tid)
 {
 	uint32_t first = r->n_pend;
 	uint64_t old = now_ns() - STOP_MAX_NS;
 
+	if (early_is_over(r, turn, old))
+		end_early(r);
 	for (uint32_t i = r->n_pend; turn && i-- > 0;)
 		if (r->pend[i].tid == tid) {
-			compare_registers(r, &r->pend[i]);
+			compare_registers(&r->pend[i], r->slot->handover.regs);
 			first = i;
 		}
 	if (first < r->n_pend)
@@ -393,5 +497,8 @@ void hold_stopped(struct reader *r, uint32_t turn, pid_t tid)
 	for (uint32_t i = 0; i < r->n_pend; i++)
 		if (r->pend[i].tid && r->pend[i].time < old)
 			process_thread(r, i, 0);
+	forget_processed(r);
+	if (!r->early.tid)
+		read_early(r);
 	forget_processed(r);
 }

@@ -36,21 +36,6 @@ static int become_fifo(int priority)
 	return sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &p) < 0 ? -errno : 0;
 }
 
-static int pin(int cpu)
-{
-	cpu_set_t *set = CPU_ALLOC(CPUS_MAX);
-	size_t size = CPU_ALLOC_SIZE(CPUS_MAX);
-	int r;
-
-	if (!set)
-		return -ENOMEM;
-	CPU_ZERO_S(size, set);
-	CPU_SET_S((unsigned)cpu, size, set);
-	r = sched_setaffinity(0, size, set) < 0 ? -errno : 0;
-	CPU_FREE(set);
-	return r;
-}
-
 /* A reader without sleep would get SIGXCPU at the soft limit. */
 static void allow_running(void)
 {
@@ -78,7 +63,7 @@ static void *try_all(void *ret)
 	plan.refused = (struct cpus){ 0 };
 	for (int cpu = cpus_next(&plan.targets.cpus, 0); cpu >= 0;
 	     cpu = cpus_next(&plan.targets.cpus, cpu + 1))
-		if (pin(cpu) < 0)
+		if (cpus_pin_thread(cpu) < 0)
 			cpus_add(&plan.refused, cpu);
 	return NULL;
 }
@@ -167,7 +152,7 @@ const char *preempt_stall(char *buf, size_t size)
 
 static int preempt_thread_begin(int cpu)
 {
-	int r = pin(cpu);
+	int r = cpus_pin_thread(cpu);
 
 	return r < 0 ? r : become_fifo(plan.priority);
 }

@@ -215,7 +215,9 @@ static void scan_switch(struct reader *r, const struct proof_switch *sw)
 			continue;
 		if (!sw->out) {
 			h->backlog = true;
-		} else if (!h->t_out) {
+			if (h->t_out && !h->preempted && !r->pend[i].t_in)
+				r->pend[i].t_in = sw->time;
+		} else if (!h->t_out || (r->c->capture->stops && h->preempted)) {
 			h->t_out = sw->time;
 			r->way_out = MAX(r->way_out, sw->time - h->t0);
 			h->preempted = sw->preempt;
@@ -358,8 +360,7 @@ static void shed(struct reader *r, uint64_t left)
 		quiet_all(r, now_ns() + left);
 	else
 		nanosleep(&t, NULL);
-	STATS_ADD(shed, r->n_pend);
-	r->n_pend = 0;
+	hold_shed(r);
 }
 
 /* --- the thread --- */
@@ -414,10 +415,8 @@ static bool drain(struct reader *r, uint64_t shed_left, bool last)
 	any = r->pos != head;
 	while (r->pos < head) {
 		r->pos = scan_record(r, r->pos);
-		if (shed_left && r->n_pend) {
-			STATS_ADD(shed, r->n_pend);
-			r->n_pend = 0;
-		}
+		if (shed_left && r->n_pend)
+			hold_shed(r);
 	}
 	if (r->n_pend && r->c->capture->pins && !r->unfit &&
 	    r->woke_ns > r->pend[0].time + STALL_NS)
@@ -428,7 +427,7 @@ static bool drain(struct reader *r, uint64_t shed_left, bool last)
 		hold_flush(r);
 	proof_consume(r->c, r->slot, r->n_pend ? r->pend[0].pos : r->pos);
 	restart_events(r);
-	return any;
+	return any || r->n_pend;
 }
 
 static void begin(struct reader *r)
@@ -498,12 +497,13 @@ static void reader_destroy(struct reader *r)
 }
 
 /* Edge-triggered epoll asks a ring once for each wake-up, poll() twice. -1: none. */
-static int wait_on(int ready)
+static int wait_on(int ready, int posted)
 {
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
 	int fd = epoll_create1(EPOLL_CLOEXEC);
 
-	if (fd >= 0 && epoll_ctl(fd, EPOLL_CTL_ADD, ready, &ev) < 0) {
+	if (fd >= 0 && (epoll_ctl(fd, EPOLL_CTL_ADD, ready, &ev) < 0 ||
+			(posted >= 0 && epoll_ctl(fd, EPOLL_CTL_ADD, posted, &ev) < 0))) {
 		close(fd);
 		return -1;
 	}
@@ -528,7 +528,7 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot)
 	r->cursor = calloc(c->cap_slots, sizeof(*r->cursor));
 	r->looked = calloc(c->cap_slots, sizeof(*r->looked));
 	r->ps = pystack_create(MIN(c->max_frames, READER_FRAMES), emit_code, r);
-	r->wake = wait_on(c->capture->stops ? slot->handover.posted : slot->ring.fd);
+	r->wake = wait_on(slot->ring.fd, slot->handover.posted);
 	slot->generation++;
 	if (!r->cursor || !r->looked || !r->ps || r->wake < 0 ||
 	    pthread_create(&r->thread, NULL, reader_main, r)) {

@@ -28,9 +28,28 @@ struct pending {
 	bool probe;	       /* an instruction of the thread's own was a breakpoint */
 	bool jumps;	       /* ... that goes elsewhere */
 	bool held;	       /* what was read later is as it was at the sample */
+	uint64_t t_in;	       /* it ran on after its stop; 0: no record of it */
+	bool early;	       /* read, but its stop has not come yet: see struct reader */
 	uint64_t instructions; /* of user mode that the thread had executed, if counted */
 	uint64_t regs[ARCH_MAX_REGS];
 	struct hold hold;
+};
+
+/* What all pending samples of a thread share. */
+struct walk {
+	enum pystack_end able; /* what program_readable() said */
+	struct pystack_result res;
+	pid_t pid, tid, inner;
+	bool early; /* read before the thread's stop was told */
+	bool ran, unchanged;
+	bool unmapped;	/* nor is the interpreter there that the walk began in */
+	bool undecided; /* what is known of the program may be outdated: who looks again
+			   decides */
+	struct target *published; /* NULL: the process is not known */
+	struct target *program;	  /* what was read: @published, or one of reader.newborn */
+	uint64_t began_ns;	  /* the program, as far as is known */
+	uint64_t t_end;
+	enum judgement latest; /* of the last sample, whose stack bytes were used */
 };
 
 struct reader {
@@ -46,6 +65,7 @@ struct reader {
 	struct target newborn[NEWBORNS]; /* that the control thread may not know yet */
 	int n_newborn;
 	struct guarded mem;
+	struct walk early; /* offered to the tracer; tid 0: none. Whatever it read is here */
 	struct pending pend[PEND_MAX];
 	uint32_t n_pend;
 	uint64_t first_pos;	     /* in our ring: where it was emptied for the first time */
@@ -93,6 +113,9 @@ enum pystack_end program_ask(struct reader *r, struct target *t, pid_t pid, bool
 
 /* hold.c: read and emit all pending samples. */
 void hold_flush(struct reader *r);
+
+/* hold.c: all pending samples are given up. */
+void hold_shed(struct reader *r);
 
 /* hold.c: those of thread @tid, which the tracer holds for us in @turn (0: none), and those
  * that have waited too long for theirs; the others go on waiting. */

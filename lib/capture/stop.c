@@ -5,11 +5,14 @@
  * signal would end system calls.
  */
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <time.h>
 
 #include "../arch/arch.h"
+#include "../cpus.h"
 #include "../proc.h"
+#include "../realtime.h"
 #include "capture.h"
 
 #define BIT(sig) (UINT64_C(1) << ((sig)-1))
@@ -106,9 +109,13 @@ static int stop_possible(const struct capture_want *w, struct err *err)
 	return r < 0 ? r : 0;
 }
 
+/* A reader runs on the sample's CPU as soon as the thread has stopped there, while the tracer
+ * still wakes up on another. Not before, for then it would delay the signal: SCHED_BATCH
+ * preempts nobody. */
 static int stop_thread_begin(int cpu)
 {
-	(void)cpu;
+	realtime_brief(SCHED_BATCH);
+	cpus_pin_thread(cpu); /* may be refused: what it reads elsewhere is as true */
 	return 0;
 }
 

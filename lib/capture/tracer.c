@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -14,6 +15,7 @@
 #include "../clock.h"
 #include "../nudge.h"
 #include "../proc.h"
+#include "../realtime.h"
 #include "../stats.h"
 
 enum {
@@ -360,6 +362,7 @@ static void *tracer_main(void *arg)
 	struct tracer *t = arg;
 
 	nudge_timer(&t->timer);
+	realtime_brief(SCHED_OTHER);
 	wait_for(&t->begin);
 	if (t->attach)
 		t->code = t->attach(t->attach_arg, t->err);
