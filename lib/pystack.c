@@ -297,6 +297,11 @@ static enum pystack_end take_caller(struct pystack *p, const struct pystack_targ
 
 	if (!pystack_entering(p, t, th, p->max_frames - r->n, &caller))
 		return end;
+	if (t->walk.cf_frame == PYWALK_NONE) { /* its shim, and it is linked already */
+		entered.at = caller.cframe;
+		entered.n +=
+			p->seen[0].code && pystack_has_begun(p->seen[0].code, &p->walked[0]);
+	}
 	*w = caller;
 	if (r->n_anchors < PYWALK_MAX_FRAMES)
 		p->anchors[r->n_anchors++] = entered;

@@ -79,7 +79,8 @@ static bool frame_of(const struct entry *e, raddr at, struct pyframe *ret, raddr
 	return w.n == 1;
 }
 
-/* Does a function's frame that has not begun lie at @at, up to the top? */
+/* Does a function's frame lie at @at, up to the top, that has not begun, or (3.13, which notes
+ * the instruction that runs instead of the last one) just does? */
 static bool is_new_function(const struct entry *e, raddr at)
 {
 	const struct pylayout *l = &e->t->layout;
@@ -96,6 +97,8 @@ static bool is_new_function(const struct entry *e, raddr at)
 		return false;
 	memcpy(&traced, head + pyoff_get(l->code.firsttraceable), sizeof(traced));
 	off = (int64_t)(f.instr - (f.code + pyoff_get(l->code.bytecode)));
+	if (e->t->walk.cf_frame == PYWALK_NONE)
+		return off >= 0 && off <= 2 * (int64_t)traced;
 	return off == -2 || (off >= 0 && off < 2 * (int64_t)traced);
 }
 
@@ -243,6 +246,26 @@ static bool search_frames(const struct entry *e)
 	return has_none(e);
 }
 
+/* The frame at e->first is linked, and what called it is not known to it: both are the walk.
+ */
+static bool search_caller(const struct entry *e)
+{
+	struct pywalk *w = e->w;
+	struct pyframe newest;
+	raddr shim, next;
+
+	if (e->cap < 2 || !is_new_function(e, e->first) ||
+	    !frame_of(e, e->first, &newest, &shim) || !search_frames(e))
+		return false;
+	next = w->n ? pystack_frame_at(e->p, 0) : 0;
+	*w = pyframe_walk_on(e->p->mem, &e->t->walk, next, e->p->walked + 1, e->cap - 1);
+	e->p->walked[0] = newest;
+	w->n++;
+	w->cframe = shim;
+	codes_verify(e->p, e->t, e->th, w->n);
+	return true;
+}
+
 /* As it was walked: is it known where the frame at @at lies on the data stack? */
 static bool lies_behind(const struct entry *e, raddr at, raddr end)
 {
@@ -298,7 +321,7 @@ bool pystack_entering(struct pystack *p, const struct pystack_target *t, struct 
 		    0)
 		return false;
 	if (t->walk.cf_frame == PYWALK_NONE)
-		return is_new_function(&e, e.first) && search_frames(&e);
+		return search_caller(&e);
 	if (!e.cframe || in_tstate(&e, e.cframe))
 		return false;
 	if (rmem_read_u64(p->mem, e.cframe + t->walk.cf_prev, &before) == 0 &&

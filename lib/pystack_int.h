@@ -235,7 +235,8 @@ bool pystack_is_exposed(struct pystack *p, const struct pystack_target *t,
 
 /* pystack_entry.c: *@w is no stack; is it so because the thread is about to enter an
  * activation that is published and not yet filled in? Then *@w becomes its caller's walk,
- * proven, its frames and codes as codes_verify() leaves them, at most @cap. */
+ * proven, its frames and codes as codes_verify() leaves them, at most @cap. In 3.13 the newest
+ * frame, which is linked, comes first, and w->cframe is its shim. */
 bool pystack_entering(struct pystack *p, const struct pystack_target *t, struct thread *th,
 		      uint32_t cap, struct pywalk *w);
 

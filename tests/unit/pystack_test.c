@@ -690,6 +690,7 @@ static void enters_before_its_shim(struct fix *f)
 	const struct pylayout *l = &f->w->l;
 	raddr shim = world_take(f->w, 128), words = world_take(f->w, 64), e;
 	struct bytes stack_bytes = { world_mem(f->w, words), 64 };
+	struct pystack_result r;
 
 	stack(f, "abc", NULL);
 	e = world_frame_room(f->w, 'f');
@@ -709,6 +710,14 @@ static void enters_before_its_shim(struct fix *f)
 	world_put(f->w, shim, l->frame.owner, 0, 1);
 	pystack_know(f->p, words, stack_bytes);
 	assert_string_equal(read_stack(f), "a3 b3 c3");
+	world_put(f->w, e, l->frame.instr, world_instr(f->w, code_of(f, 'e'), TRACED), 8);
+	pystack_know(f->p, words, stack_bytes);
+	r = read_result(f);
+	assert_string_equal(text_of(f, r),
+			    "e2 a3 b3 c3"); /* it is there: its first line runs */
+	assert_int_equal(r.anchors[0].at, shim);
+	assert_int_equal(r.anchors[0].n, 1);
+	assert_int_equal(r.anchors[1].n, 4);
 	world_put(f->w, f->w->frame[0], l->frame.stacktop, 2, 4); /* a has returned */
 	pystack_know(f->p, words, stack_bytes);
 	assert_string_equal(read_stack(f), "fault");
