@@ -108,7 +108,8 @@ static struct perf_event_attr attr_of(const struct attach *a, pid_t tid, enum pa
 		make_counting(&attr);
 	if (tid == ALL) {
 		attr.inherit = attr.inherit_thread = attr.enable_on_exec = attr.disabled = 0;
-		attr.exclude_idle = 1;
+		/* Other events do not happen on an idle CPU, and some PMUs refuse it. */
+		attr.exclude_idle = perf_event_is_clock(&attr);
 	}
 	return attr;
 }

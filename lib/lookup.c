@@ -185,6 +185,7 @@ int lookup(struct lookup *l, pid_t pid, struct err *err)
 		if (!young || now_ns() >= end)
 			return no_python(l, pid, &why, err);
 		nanosleep(&pause, NULL);
+		code = check_process(pid, err);
 	}
 	return code;
 }

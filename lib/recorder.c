@@ -290,9 +290,10 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 		break;
 	case CTL_UNKNOWN:
 		/* A process never seen, or in a PID namespace a thread never seen. */
-		if (t ? t->inner_tids && atomic_load(&t->state) == TARGET_PYTHON :
-			r->o.follow && proc_exists(m->pid))
-			take_up(r, m->pid, !t);
+		if (t && t->inner_tids && atomic_load(&t->state) == TARGET_PYTHON)
+			take_up(r, m->pid, false);
+		else if (!t && r->o.follow && r->n_unknown < RECORDER_UNKNOWN)
+			r->unknown[r->n_unknown++] = m->pid;
 		break;
 	}
 }
@@ -314,17 +315,41 @@ static bool take_from(struct recorder *r, struct queue *q, uint64_t until)
 	return true;
 }
 
-bool recorder_take_messages(struct recorder *r)
+static bool take_all(struct recorder *r, uint64_t until)
 {
-	uint64_t until = now_ns() + TAKE_MS * 1000000;
 	bool all = true;
-	eventfd_t n;
 
-	eventfd_read(r->config.kick, &n);
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		all = take_from(r, &r->config.slots[i].ctl, until) && all;
 	if (r->tracer)
 		all = take_from(r, &r->traced, until) && all;
+	return all;
+}
+
+/* Samples of processes that nobody has told of. The records of their forks lie in rings that
+ * are read now and then only, those of their names and maps before them. */
+static void take_unknown(struct recorder *r, uint64_t until)
+{
+	if (!r->n_unknown)
+		return;
+	recorder_catch_up(r);
+	take_all(r, until);
+	for (size_t i = 0; i < r->n_unknown; i++)
+		if (!targets_find(&r->tracker.targets, r->unknown[i]) &&
+		    proc_exists(r->unknown[i]))
+			take_up(r, r->unknown[i], true);
+	r->n_unknown = 0;
+}
+
+bool recorder_take_messages(struct recorder *r)
+{
+	uint64_t until = now_ns() + TAKE_MS * 1000000;
+	eventfd_t n;
+	bool all;
+
+	eventfd_read(r->config.kick, &n);
+	all = take_all(r, until);
+	take_unknown(r, until);
 	return all;
 }
 

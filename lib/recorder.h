@@ -37,9 +37,9 @@ struct recorder_summary {
 	struct resolver_counts counts;
 	double duration, cpu; /* seconds */
 	double rss;	      /* MiB, peak */
-	bool target_ended;
 	uint64_t uncounted; /* samples that are missing from what the events counted */
-	int child_end; /* our own child's, as wait(2) tells it; -1: wait for it */
+	bool target_ended; /* and all that was followed: neither time nor a person ended it */
+	int child_end;	   /* our own child's, as wait(2) tells it; -1: wait for it */
 };
 
 struct recorder;
@@ -51,9 +51,9 @@ struct recorder;
 struct recorder *recorder_create(const struct recorder_options *o, struct session *session,
 				 struct err *err);
 
-/* Attach, and record into @sinks (opened) until the duration is over, the targets
- * ended, @stop_fd becomes readable or a sink fails. @released (may be NULL) is called
- * when everything is attached: a child may exec. 0 or -errno with a sentence; the
+/* Attach, and record into @sinks (opened) until the duration is over, the targets and all
+ * that is followed ended, @stop_fd becomes readable or a sink fails. @released (may be NULL)
+ * is called when everything is attached: a child may exec. 0 or -errno with a sentence; the
  * summary is filled in either case. */
 int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, int stop_fd,
 		 void (*released)(void *arg), void *arg, struct recorder_summary *ret,

@@ -219,7 +219,7 @@ static void use_cpu_events(struct recorder *r)
 		struct perf_event_attr *a = &r->session->events[i].attr;
 
 		a->inherit = a->inherit_thread = 0;
-		a->exclude_idle = 1;
+		a->exclude_idle = perf_event_is_clock(a);
 	}
 }
 

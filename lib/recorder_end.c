@@ -105,15 +105,12 @@ static bool catch_up(struct cpu_slot *slot)
 	return true;
 }
 
-/* False: one is late. */
-static bool catch_up_all(struct recorder *r)
+bool recorder_catch_up(struct recorder *r)
 {
 	bool all = true;
 
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		all = catch_up(&r->config.slots[i]) && all;
-	while (!recorder_take_messages(r))
-		;
 	return all;
 }
 
@@ -182,7 +179,9 @@ bool recorder_over(struct recorder *r, const struct pollfd *fds)
 		known = r->tracker.targets.n_all;
 		r->last = find_running(r);
 		if (r->last < 0)
-			whole = catch_up_all(r);
+			whole = recorder_catch_up(r);
+		while (r->last < 0 && !recorder_take_messages(r))
+			;
 	} while (r->last < 0 && r->tracker.targets.n_all > known);
 	r->last_ns = now_ns();
 	if (!whole)

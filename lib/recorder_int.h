@@ -22,6 +22,8 @@ struct cpu_ticks {
 	uint64_t user, kernel;
 };
 
+enum { RECORDER_UNKNOWN = 16 };
+
 struct recorder {
 	struct recorder_options o;
 	struct session *session;
@@ -48,7 +50,10 @@ struct recorder {
 	struct resolver *resolver;
 	int pidfds[RECORDER_MAX_PIDS]; /* of those that the user named; -1: it has ended */
 	int last; /* of a process that is followed, once all of those have; -1: none known */
-	uint64_t last_ns;      /* ... since when it is that one */
+	uint64_t last_ns; /* ... since when it is that one */
+	/* A sample told of them; it may be that the record of their fork was not read yet. */
+	pid_t unknown[RECORDER_UNKNOWN];
+	size_t n_unknown;
 	_Atomic int child_end; /* what the tracer saw of our own child's end; -1: nothing */
 	bool told_left;	       /* ... and a person was told */
 	struct err why;	       /* why not a better capture */
@@ -84,6 +89,10 @@ void recorder_balance(const struct recorder *r, struct recorder_summary *ret);
 /* recorder.c: do what readers and the tracer ask for. False: there is more, and it took long
  * enough for now. */
 bool recorder_take_messages(struct recorder *r);
+
+/* recorder_end.c: have the readers read what stands in their rings now; records that are no
+ * samples wake none. False: one is late. */
+bool recorder_catch_up(struct recorder *r);
 
 /* recorder_end.c: have all ended whom the user named, and those who are followed? Who is left
  * is told once. @fds: what poll() said of r->pidfds, which lose those that have ended. Call

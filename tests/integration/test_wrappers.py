@@ -97,6 +97,21 @@ def test_what_a_wrapper_leaves_is_recorded_on(py):
 
 
 @one_python
+def test_samples_of_a_daemon_in_a_shell_bear_its_name(py):
+    for _ in range(4):
+        target = Target(within(py, '"$0" "$@"; read x'), "daemon.py")
+        record = Recorder("-p", target.pid, "-F", 999, "-o", "a.folded").recording()
+        target.say("daemon")
+        left = int(target.line("LEFT"))
+        harness.works(left)
+        record.signal(signal.SIGINT).wait(15).ok()
+        stacks = harness.read_folded(os.path.join(record.home, "a.folded"))
+        names = {frames[0].rpartition("-")[0] for frames, _ in harness.of_pid(stacks, left)}
+        equal(len(names - {"?"}), len(names), "known names of %d, which are %s" % (left, names))
+        target.process.stdin.close()
+
+
+@one_python
 def test_threads_of_a_wrapped_python_can_be_named(py):
     target, pid = wrapper(py)
     run, verdict, _ = harness.exact(target, "-t", pid, "-F", 999, seconds=1)
