@@ -35,9 +35,10 @@ struct place_facts {
 	uint64_t rate; /* interrupts a second of a CPU that is busy; 0: not known */
 };
 
-/* Interrupts a second that other processes may have to bear: one costs them up to 20 us in a
- * virtual machine (1 to 2 us elsewhere), so that is 1 % and 2 % of a busy CPU. */
-enum { PLACE_CHEAP_HZ = 500, PLACE_MOST_HZ = 1000 };
+/* Interrupts a second that other processes may have to bear: one costs them up to 30 us in a
+ * virtual machine in another one (tools/bench --strangers) and 1 to 2 us on hardware, so that
+ * is at most 1 % and 3 % of a busy CPU. */
+enum { PLACE_CHEAP_HZ = 250, PLACE_MOST_HZ = 1000 };
 
 /* The place, and why it is this one, a clause for a person. */
 enum event_place event_place_choose(const struct place_facts *f, char why[256]);

@@ -65,9 +65,18 @@ static struct book book_of(const struct recorder *r, size_t e)
 	return b;
 }
 
+/* More than 2 %, and more than chance: periods on CPUs are drawn from half to one and a half
+ * of the mean, so numbers of samples scatter by the root of a twelfth. */
+static bool is_much(double uncounted, double expected)
+{
+	enum { SIGMAS = 3 };
+	double more = uncounted - 0.02 * expected;
+
+	return more > 0 && more * more > SIGMAS * SIGMAS * (expected / 12 + 1);
+}
+
 void recorder_balance(const struct recorder *r, struct recorder_summary *ret)
 {
-	enum { FEW = 10, PERCENT = 2 };
 	struct book books[SESSION_MAX_EVENTS] = { 0 };
 	double expected = 0;
 	size_t n = 0;
@@ -79,7 +88,7 @@ void recorder_balance(const struct recorder *r, struct recorder_summary *ret)
 		expected += book_expected(&books[n++]);
 	}
 	ret->uncounted = books_uncounted(books, n, STATS_GET(lost) - STATS_GET(queue_full));
-	if (ret->uncounted < FEW || (double)ret->uncounted * 100 < PERCENT * expected)
+	if (!is_much((double)ret->uncounted, expected))
 		return;
 	note_say(&r->o.note,
 		 "no sample stands for %.1f %% of what the events counted (uncounted): %s",
