@@ -410,9 +410,13 @@ static int watch_readers(struct recorder *r)
 		note_say(
 			&r->o.note,
 			"holding the targets costs more than %u%% of a CPU: samples are shed; "
-			"%s, or raise --hold-budget",
+			"%s, or raise --hold-budget%s",
 			r->o.hold_budget,
-			r->session->events[0].attr.freq ? "lower -F" : "raise -c");
+			r->session->events[0].attr.freq ? "lower -F" : "raise -c",
+			r->capture->stops ?
+				"; the right to preempt ('ulimit -r 1', CAP_SYS_NICE) "
+				"makes it cheaper" :
+				"");
 	}
 	if (STATS_GET(stalled) && !r->warned_stall) {
 		r->warned_stall = true;
