@@ -141,7 +141,10 @@ static void print_summary(const struct record_options *o, const struct session *
 		fprintf(stderr, "pysampled: proof of exactness: %s\n",
 			session->flags & SESSION_COUNTED ?
 				"registers and counted user instructions" :
-				"registers");
+			session->flags & SESSION_REGISTERS ?
+				"registers" :
+				"none but the time from event to switch, at most 40 us; "
+				"CAP_PERFMON would let registers tell");
 		if (session->place)
 			fprintf(stderr, "pysampled: %s\n", session->place);
 		print_counters();

@@ -91,8 +91,8 @@ void attach_disable(struct attach *a);
 double attach_share(const struct attach *a, size_t e);
 
 /* How often event @e has occurred so far: in all threads that have events, or had, and what
- * they made since; if all of the session's events count on CPUs, there. Reads each descriptor.
- */
+ * they made since; if all of the session's events count on CPUs, there. What it counted while
+ * it had a counter stands for all the time. Reads each descriptor. */
 uint64_t attach_count(const struct attach *a, size_t e);
 
 void attach_deinit(struct attach *a);

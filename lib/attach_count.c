@@ -37,7 +37,16 @@ static bool samples(const struct attach *a, const struct attached *t, size_t e)
 	return !a->split || a->session->how[e].on_cpus == (t->tid == ALL);
 }
 
-double attach_share(const struct attach *a, size_t e)
+/* Does it count what threads do, or what all do? */
+static bool counts(const struct attach *a, const struct attached *t, size_t e)
+{
+	(void)e;
+	return !a->split || t->tid != ALL;
+}
+
+/* The part of the time in which the events @e of those whom @which chooses had a counter. */
+static double share_of(const struct attach *a, size_t e,
+		       bool (*which)(const struct attach *a, const struct attached *t, size_t e))
 {
 	uint64_t enabled = 0, running = 0;
 	struct reading now;
@@ -47,7 +56,7 @@ double attach_share(const struct attach *a, size_t e)
 		/* That of a thread and a CPU is enabled on whichever CPU the thread is. */
 		uint64_t part = at->tid == ALL ? 1 : a->n_slots;
 
-		for (size_t i = e; samples(a, at, e) && i < attach_per_thread(a);
+		for (size_t i = e; which(a, at, e) && i < attach_per_thread(a);
 		     i += attach_per_cpu(a))
 			if (read_event(at->fds[i], 0, &now)) {
 				enabled += now.enabled / part;
@@ -57,12 +66,19 @@ double attach_share(const struct attach *a, size_t e)
 	return enabled ? (double)running / (double)enabled : 1;
 }
 
+double attach_share(const struct attach *a, size_t e)
+{
+	return share_of(a, e, samples);
+}
+
 uint64_t attach_count(const struct attach *a, size_t e)
 {
+	bool counter = a->session->events[e].attr.type != PERF_TYPE_SOFTWARE;
+	double share = counter ? share_of(a, e, counts) : 1;
 	uint64_t count = a->ended_count[e];
 
 	for (size_t t = 0; t < a->n_attached; t++)
-		if (!a->split || a->attached[t].tid != ALL)
+		if (counts(a, &a->attached[t], e))
 			count += attach_count_of(a, &a->attached[t], e);
-	return count;
+	return share > 0 && share < 1 ? (uint64_t)((double)count / share) : count;
 }

@@ -93,6 +93,7 @@ static void make_counting(struct perf_event_attr *attr)
 	attr->freq = 0;
 	attr->sample_period = 0;
 	attr->sample_type &= ~(uint64_t)PERF_SAMPLE_PERIOD;
+	attr->precise_ip = 0; /* of samples alone: x86 refuses it else */
 }
 
 static struct perf_event_attr attr_of(const struct attach *a, pid_t tid, enum part part,

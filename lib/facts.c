@@ -67,6 +67,7 @@ void facts_of_machine(struct facts_machine *ret)
 	ret->perfmon = attach_capable(CAP_PERFMON) || attach_capable(CAP_SYS_ADMIN);
 	ret->ptrace = attach_capable(CAP_SYS_PTRACE);
 	ret->nice = attach_capable(CAP_SYS_NICE);
+	ret->bpf = attach_capable(CAP_BPF) || attach_capable(CAP_SYS_ADMIN);
 	proc_status(getpid(), &self);
 	ret->seccomp = self.seccomp == 2;
 	ret->sample_rate = perf_event_max_rate();

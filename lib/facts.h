@@ -17,7 +17,7 @@ struct facts_machine {
 	int event_error; /* -errno of an event on ourselves, user mode only; 0: it works */
 	int paranoid;	 /* FACTS_ABSENT: no perf events */
 	int yama;	 /* 0 where there is none */
-	bool perfmon, ptrace, nice;
+	bool perfmon, ptrace, nice, bpf;
 	bool seccomp; /* filtered by whoever started us */
 	int sample_rate, mlock_kb;
 	long rt_runtime;       /* kernel.sched_rt_runtime_us; -1: no limit */

@@ -137,7 +137,8 @@ void facts_judge_machine(const struct facts_machine *m, facts_line *line, void *
 		     "none here (a virtual machine?); cycles becomes cpu-clock");
 	if (m->counts)
 		say(&o, "ok",
-		    "user instructions are counted%s: one more proof that stacks are exact",
+		    "user instructions are counted%s: one more proof that stacks are exact, "
+		    "where events are on threads",
 		    m->counts_new ? "" :
 				    ", of named threads (-t), of others from Linux 6.12 on");
 	judge_paranoid(m, &o);
@@ -146,6 +147,11 @@ void facts_judge_machine(const struct facts_machine *m, facts_line *line, void *
 			 &o);
 	judge_capability(m->ptrace, "CAP_SYS_PTRACE", "memory of other users' processes", &o);
 	judge_capability(m->nice, "CAP_SYS_NICE", "SCHED_FIFO for exact stacks", &o);
+	judge_capability(
+		m->bpf, "CAP_BPF",
+		"with CAP_PERFMON, events on CPUs: threads of any length are sampled by "
+		"their time",
+		&o);
 	judge_yama(m, &o);
 	judge_realtime(m, &o);
 	judge_cpus(m, &o);

@@ -364,6 +364,8 @@ static int plan(struct recorder *r, struct err *err)
 	r->attach.counter = r->plan.more && events_can_count(r->session);
 	if (r->attach.counter)
 		r->session->flags |= SESSION_COUNTED;
+	if (r->attach.witness || r->capture->stops)
+		r->session->flags |= SESSION_REGISTERS;
 	attach_reserve(r->config.kick, r->plan.descriptors);
 	return 0;
 }

@@ -76,6 +76,7 @@ enum session_flags {
 	SESSION_ONLY_EXACT = 1 << 4, /* text outputs keep exact samples only */
 	SESSION_ONLY_LATE = 1 << 5,  /* ... late ones only */
 	SESSION_COUNTED = 1 << 6,    /* a counter proves that no user instruction ran */
+	SESSION_REGISTERS = 1 << 7,  /* ... or a thread's registers as it is stopped or leaves */
 };
 
 /* One kernel sample, decoded, and what capture found. */

@@ -7,7 +7,6 @@
 #include <sys/eventfd.h>
 
 #include "../cpus.h"
-#include "../event_place.h"
 #include "../perf_decode.h"
 #include "../nudge.h"
 #include "../stats.h"
@@ -91,53 +90,6 @@ static bool outside(const struct reader *r, uint64_t time)
 	       time >= atomic_load_explicit(&r->c->end_ns, memory_order_relaxed);
 }
 
-/* Is @pid a target, as far as our own records tell? */
-static bool is_known(const struct reader_config *c, pid_t pid)
-{
-	return ours_has(c->ours, pid) && (pid != c->child || atomic_load(&c->child_execed));
-}
-
-/* Events on a CPU see whatever it runs. What made a process a target may have happened on
- * another CPU, whose reader has not come to it yet. */
-static bool wanted(struct reader *r, pid_t pid, pid_t tid)
-{
-	const struct reader_config *c = r->c;
-	bool found = !c->ours || !c->n_tids;
-
-	for (size_t i = 0; !found && i < c->n_tids; i++)
-		found = c->tids[i] == tid;
-	if (!found || !c->split || is_known(c, pid))
-		return found && is_known(c, pid);
-	proof_look_for_births(r->c, r->slot, r->cursor);
-	return is_known(c, pid);
-}
-
-/* It is no sample of ours, nor are those that follow soon. */
-static void drop_stranger(struct reader *r, pid_t pid)
-{
-	STATS_ADD(foreign, 1);
-	if (r->c->filter)
-		stranger_filter_add(r->c->filter, pid, now_ns() + SECOND);
-}
-
-static void note_seen(struct reader *r, uint32_t event, uint64_t period)
-{
-	struct seen *seen = &r->slot->seen[event];
-
-	if (!period)
-		period = r->c->session->events[event].attr.sample_period;
-	atomic_fetch_add_explicit(&seen->n, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&seen->period, period, memory_order_relaxed);
-}
-
-/* While events go over from threads to CPUs both take samples, of which one is enough. */
-static bool is_twin(const struct reader *r, uint32_t event, bool early, uint64_t time)
-{
-	bool over = time >= atomic_load_explicit(&r->c->over_ns, memory_order_relaxed);
-
-	return r->c->early && r->c->session->how[event].on_cpus && early == over;
-}
-
 static void make_room(struct reader *r)
 {
 	for (uint32_t i = 0; i < r->n_pend; i++)
@@ -145,63 +97,77 @@ static void make_room(struct reader *r)
 	hold_flush(r);
 }
 
-static void scan_sample(struct reader *r, const struct perf_event_header *h, uint64_t pos)
+/* Which event's sample @h is; *@early: one that a thread takes although CPUs will. n_events or
+ * more: none that is wanted, and if it is a witness, it has served. */
+static uint32_t event_of_sample(struct reader *r, const struct perf_event_header *h,
+				bool *early)
 {
 	const struct session *session = r->c->session;
-	struct perf_sample s;
-	struct pending *p;
 	uint32_t event =
 		h->size >= 16 ? reader_event_of(r, load_u64(h + 1)) : EVENT_IDS_UNKNOWN;
-	bool early;
 
-	if (event == session->n_events) {
-		if (scan_witness(r, h) == 0)
-			return;
-		event = twin_of_witness(session);
-		if (event == session->n_events)
-			return;
-	}
-	early = event > session->n_events && event != EVENT_IDS_UNKNOWN;
-	if (early)
+	if (event == session->n_events)
+		return scan_witness(r, h) == 0 ? event : twin_of_witness(session);
+	*early = event > session->n_events && event != EVENT_IDS_UNKNOWN;
+	if (*early)
 		event -= session_early_number(session, 0);
-	if (event > session->n_events) {
+	if (event > session->n_events)
 		STATS_ADD(unknown, 1);
-		return;
-	}
-	if (perf_decode_sample(h, r->c->sample_type, &s) < 0)
-		return;
-	if (!wanted(r, s.pid, s.tid)) {
-		drop_stranger(r, s.pid);
-		return;
-	}
-	if (outside(r, s.time) || is_twin(r, event, early, s.time)) {
-		STATS_ADD(outside, 1);
-		return;
-	}
-	note_seen(r, event, s.period);
-	r->sampled |= (uint32_t)!early << event;
-	if (s.time < atomic_load_explicit(&r->slot->handover.since, memory_order_relaxed)) {
-		STATS_ADD(shed, 1);
-		return;
-	}
+	return event;
+}
+
+/* A sample that waits for its thread to be read. */
+static void add_pending(struct reader *r, const struct perf_sample *s, uint32_t event,
+			uint64_t pos)
+{
+	const struct session *session = r->c->session;
+	struct pending *p;
+
 	if (r->n_pend == PEND_MAX)
 		make_room(r);
 	p = &r->pend[r->n_pend++];
-	*p = (struct pending){ .pos = pos, .pid = s.pid, .tid = s.tid, .time = s.time };
+	*p = (struct pending){ .pos = pos, .pid = s->pid, .tid = s->tid, .time = s->time };
 	p->event = event;
-	p->hold.t0 = s.time;
+	p->hold.t0 = s->time;
 	p->hold.in_kernel =
-		(s.misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_USER ||
+		(s->misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_USER ||
 		event_in_kernel(&session->events[event].attr);
 	if (is_switch(&session->events[event].attr))
 		p->hold.witness = WITNESS_SAME; /* its own */
-	p->hold.ending = p->hold.in_kernel && births_ending(r->c->births, s.tid, s.time);
+	p->hold.ending = p->hold.in_kernel && births_ending(r->c->births, s->tid, s->time);
 	p->probe = session->how[event].probe;
 	p->jumps = session->how[event].jumps;
-	p->instructions = instructions_of(&s);
-	p->have_regs = s.regs;
-	if (s.regs)
-		memcpy(p->regs, s.regs, arch_host->n_regs * 8u);
+	p->instructions = instructions_of(s);
+	p->have_regs = s->regs;
+	if (s->regs)
+		memcpy(p->regs, s->regs, arch_host->n_regs * 8u);
+}
+
+static void scan_sample(struct reader *r, const struct perf_event_header *h, uint64_t pos)
+{
+	bool early = false, wanted, in_time;
+	uint32_t event = event_of_sample(r, h, &early);
+	struct perf_sample s;
+
+	if (event >= r->c->session->n_events ||
+	    perf_decode_sample(h, r->c->sample_type, &s) < 0)
+		return;
+	wanted = cpu_events_want(r, s.pid, s.tid);
+	in_time = !outside(r, s.time) && !cpu_events_twin(r, event, early, s.time);
+	/* Where all that CPUs run is counted, all of it is in the books. */
+	if (in_time && (wanted || (r->c->ours && !r->c->split)))
+		cpu_events_seen(r, event, s.period);
+	if (!wanted) {
+		cpu_events_drop(r, s.pid);
+	} else if (!in_time) {
+		STATS_ADD(outside, 1);
+	} else if (s.time <
+		   atomic_load_explicit(&r->slot->handover.since, memory_order_relaxed)) {
+		STATS_ADD(shed, 1);
+	} else {
+		r->sampled |= (uint32_t)!early << event;
+		add_pending(r, &s, event, pos);
+	}
 }
 
 static void scan_switch(struct reader *r, const struct proof_switch *sw)
@@ -244,23 +210,6 @@ static bool lost_outside(const struct reader *r, const struct side *s, uint64_t 
 	return s->kind == SIDE_LOST && (outside(r, s->time) || pos == r->first_pos);
 }
 
-/* While threads take the samples: are so many of them born that CPUs should? */
-static void count_birth(struct reader *r)
-{
-	struct reader_config *c = r->c;
-	uint64_t start = atomic_load_explicit(&c->start_ns, memory_order_relaxed);
-	uint64_t now = now_ns(), samples = 0;
-	uint32_t births = atomic_fetch_add(&c->n_births, 1) + 1;
-
-	for (uint32_t i = 0; i < c->n_slots; i++)
-		for (size_t e = 0; e < c->session->n_events; e++)
-			samples += atomic_load_explicit(&c->slots[i].seen[e].n,
-							memory_order_relaxed);
-	if (now > start && event_place_needed(births, samples, (now - start) * c->n_slots) &&
-	    !atomic_exchange(&c->births_told, true))
-		emit_control(r, CTL_BIRTHS, (struct ctl_msg){ 0 });
-}
-
 static void tell_of_thread(struct reader *r, const struct side *s)
 {
 	if (s->kind == SIDE_FORK && s->pid == s->u.fork.ppid)
@@ -285,7 +234,7 @@ static void scan_other(struct reader *r, const struct perf_event_header *h, uint
 	if (!known)
 		return;
 	if (s.kind == SIDE_FORK && r->c->early)
-		count_birth(r);
+		cpu_events_birth(r);
 	if (r->c->tell_threads)
 		tell_of_thread(r, &s);
 	if (s.kind == SIDE_FORK && s.pid != s.u.fork.ppid)
@@ -365,45 +314,6 @@ static void shed(struct reader *r, uint64_t left)
 
 /* --- the thread --- */
 
-/* xorshift64* */
-static uint64_t draw(struct reader *r)
-{
-	r->random ^= r->random >> 12;
-	r->random ^= r->random << 25;
-	r->random ^= r->random >> 27;
-	return r->random * 0x2545f4914f6cdd1d >> 32;
-}
-
-/* A period drawn from half to one and a half of what was asked for. Of a clock's, what its
- * thread has taken since the sample is a part. */
-static uint64_t next_period(struct reader *r, const struct perf_event_attr *a)
-{
-	uint64_t period = a->freq ? SECOND / a->sample_freq : a->sample_period;
-	uint64_t drawn = period / 2 + (uint64_t)((unsigned __int128)period * draw(r) >> 32);
-	uint64_t gone = perf_event_is_clock(a) ? MIN(r->way_out, period / 4) : 0;
-
-	return drawn - gone;
-}
-
-/* This CPU's own events that were sampled begin a period anew, now that the target goes on: it
- * is the target's time that they measure, not ours. Periods are drawn, for else a program that
- * does the same thing every millisecond would be sampled at the same place of it for ever. */
-static void restart_events(struct reader *r)
-{
-	const struct session *session = r->c->session;
-
-	for (uint32_t e = 0; r->sampled && e < session->n_events; e++) {
-		int fd = atomic_load(&r->slot->sampler[e]);
-		const struct perf_event_attr *a = &session->events[e].attr;
-		bool adapts = a->freq && !perf_event_is_clock(a);
-
-		if (r->sampled >> e & 1 && fd >= 0 && sched_getcpu() == r->slot->cpu)
-			perf_event_restart(fd, adapts ? a->sample_freq : next_period(r, a));
-	}
-	r->sampled = 0;
-	r->way_out = 0;
-}
-
 static bool drain(struct reader *r, uint64_t shed_left, bool last)
 {
 	bool stops = r->c->capture->stops && !last, any;
@@ -426,7 +336,7 @@ static bool drain(struct reader *r, uint64_t shed_left, bool last)
 	else
 		hold_flush(r);
 	proof_consume(r->c, r->slot, r->n_pend ? r->pend[0].pos : r->pos);
-	restart_events(r);
+	cpu_events_restart(r);
 	return any || r->n_pend;
 }
 

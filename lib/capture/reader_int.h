@@ -92,6 +92,30 @@ struct reader {
  * EVENT_IDS_UNKNOWN. */
 uint32_t reader_event_of(struct reader *r, uint64_t id);
 
+/* cpu_events.c: is a sample of this thread wanted? What made its process a target may have
+ * happened on another CPU, whose reader has not come to it yet: then its ring is looked into.
+ */
+bool cpu_events_want(struct reader *r, pid_t pid, pid_t tid);
+
+/* cpu_events.c: it is not, nor are those of that process that follow soon. */
+void cpu_events_drop(struct reader *r, pid_t pid);
+
+/* cpu_events.c: for the books: a sample of @event, in time, which stands for @period of it (0:
+ * as many as it was asked for). */
+void cpu_events_seen(struct reader *r, uint32_t event, uint64_t period);
+
+/* cpu_events.c: while events go over from threads (@early) to CPUs both take samples: is this
+ * one too many? */
+bool cpu_events_twin(const struct reader *r, uint32_t event, bool early, uint64_t time);
+
+/* cpu_events.c: a thread or process was born while threads take the samples: if that is often,
+ * the control thread is told (CTL_BIRTHS). */
+void cpu_events_birth(struct reader *r);
+
+/* cpu_events.c: targets go on: begin a new period of this CPU's own events that were sampled
+ * since the last call. */
+void cpu_events_restart(struct reader *r);
+
 /* hold.c: does a thread with these registers stand where it stood at @p? */
 enum witness hold_witness(const struct pending *p, const void *regs);
 

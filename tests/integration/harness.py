@@ -77,10 +77,27 @@ def not_quick(function):
     return function
 
 
+def dealt(function):
+    """Deals what is below it out: each Python and each other value has its turn, not each pair; with --matrix each pair."""
+    function.dealt = True
+    return function
+
+
+def every_pair():
+    return any(name in os.environ for name in ("PYSAMPLED_MATRIX", "PYSAMPLED_NO_MATRIX"))
+
+
+def rows(function, axes):
+    if not getattr(function, "dealt", False) or every_pair():
+        return itertools.product(*axes.values())
+    turns = max(len(values) for values in axes.values())
+    return [[values[i % len(values)] for values in axes.values()] for i in range(turns)]
+
+
 def cases(function):
     """(arguments, suffix of the name) of each run of a test."""
     axes = getattr(function, "axes", {})
-    for values in itertools.product(*axes.values()):
+    for values in rows(function, axes):
         named = ["%s" % v if k == "py" else "%s=%s" % (k, v) for k, v in zip(axes, values)]
         yield dict(zip(axes, values)), "[%s]" % ",".join(named) if named else ""
 

@@ -134,6 +134,7 @@ def test_a_full_device(py):
     check("space" in run.err, "it does not say why: %s", run)
 
 
+@harness.dealt
 @each(number=["SIGINT", "SIGTERM"])
 @each_python
 def test_a_recording_cut_short_is_whole_up_to_there(py, number):

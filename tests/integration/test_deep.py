@@ -62,6 +62,7 @@ def possible(got, side, common):
             and len({name.partition("_")[0] for name in sides}) <= 1 and (len(sides) == side or not n))
 
 
+@harness.dealt
 @each(size=["1500 100", "100 1100"])
 @each_python
 @not_quick

@@ -30,6 +30,7 @@ def test_a_handler_is_never_called_for_us(py, capture):
     equal(int(target.line("GOT")), signal.SIGUSR1, "the first signal handled")
 
 
+@harness.dealt
 @each(capture=["preempt", "stop", "async"])
 @each_python
 @harness.seconds(120)

@@ -23,6 +23,7 @@ def test_the_end_of_the_target_ends_the_record(py):
     readable(run, record.home)
 
 
+@harness.dealt
 @each(number=["SIGKILL", "SIGSEGV"])
 @each_python
 def test_a_target_that_is_killed_leaves_a_whole_record(py, number):
@@ -53,6 +54,7 @@ def test_one_of_two_targets_ends_and_the_other_goes_on(py):
         check(harness.total(harness.of_pid(stacks, target.pid)) > 100, "too few samples of %d: %s", target.pid, run)
 
 
+@harness.dealt
 @each(follow=["--no-follow", ""])
 @each_python
 def test_forked_children_are_followed_unless_told_otherwise(py, follow):

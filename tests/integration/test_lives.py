@@ -54,18 +54,29 @@ def test_shares_do_not_depend_on_how_long_threads_live(turn):
     return "%.1f %% of %d samples, %.1f %% of the time" % (100 * share, n, 100 * truth)
 
 
-def balance(run, spent, rate, user_only):
-    """All CPU time is a sample, or one of the losses. More than was used they may be: events count what a hypervisor takes."""
+def balance(run, want):
+    """All that happened is a sample, or one of the losses. More than was used they may be: clocks count what a hypervisor
+    takes, too."""
     told = sum(run.n(key) for key in ("samples", "lost", "shed", "uncounted"))
-    want = (spent["user"] + (0 if user_only else spent["kernel"])) * rate
     noise = 4 * math.sqrt(want) + 3
     check(0.94 * want - noise <= told <= 1.4 * want + noise, "%d samples and losses of %.0f: %s", told, want, run)
     return "%d samples, %d uncounted, of %.0f" % (run.n("samples"), run.n("uncounted"), want)
 
 
+def spent_in(run):
+    return json.loads(re.search("SPENT (.*)", run.out).group(1))
+
+
+BOOKS = [("preempt", "thread", 0.5, 99), ("preempt", "fork", 5, 999), ("async", "thread", 0.5, 999), ("stop", "thread", 3, 499),
+         ("preempt", "thread", 0.5, 9999)]
+if harness.every_pair():
+    BOOKS += [(capture, kind, ms, rate) for capture in ("preempt", "async", "stop")
+              for kind, ms in (("thread", 0.2), ("thread", 8), ("thread", 1000), ("fork", 5), ("fork", 1000))
+              for rate in (99, 999, 9999)]
+
+
 @harness.seconds(120)
-@each(how=[("preempt", "thread", 0.5, 99), ("preempt", "fork", 5, 999), ("async", "thread", 0.5, 999),
-           ("preempt", "thread", 0.5, 9999)])
+@each(how=BOOKS)
 def test_the_books_balance(how):
     capture, kind, ms, rate = how
     if capture == "preempt":
@@ -73,8 +84,21 @@ def test_the_books_balance(how):
     py = harness.newest_python().need()
     run = Recorder("-e", "cpu-clock", "-F", rate, "--capture", capture, "-o", "a.folded", "-v", "--", py, SCRIPT, kind, ms,
                    2).wait().ok()
-    spent = json.loads(re.search("SPENT (.*)", run.out).group(1))
-    return balance(run, spent, rate, False)
+    spent = spent_in(run)
+    return balance(run, (spent["user"] + spent["kernel"] * (capture != "stop")) * rate)
+
+
+@harness.seconds(120)
+@each(event=[("page-faults", "faults", 1), ("page-faults", "faults", 7), ("context-switches", "switches", 1)])
+def test_the_books_of_what_happens_balance(event):
+    """Events of which each one is a sample, or each seventh."""
+    if not is_root():
+        raise harness.Skip("the kernel's part is not counted for ordinary users")
+    name, key, period = event
+    py = harness.newest_python().need()
+    run = Recorder("-e", name, "-c", period, "--hold-budget", 100, "-o", "a.folded", "-v", "--", py, SCRIPT, "thread", 3,
+                   1).wait().ok()
+    return balance(run, spent_in(run)[key] / period)
 
 
 @harness.seconds(120)
@@ -88,7 +112,6 @@ def test_an_ordinary_user_is_told_what_is_missing():
     with open(SCRIPT) as source:
         harness.write(script, source.read())
     run = Recorder("-e", "cpu-clock", "-F", 499, "-o", "a.folded", "--", py, script, "thread", 0.5, 2, home=home, binary=binary, user=harness.NOBODY).wait().ok()
-    spent = json.loads(re.search("SPENT (.*)", run.out).group(1))
     check(run.n("uncounted") > 0.1 * run.n("samples"), "threads of half a millisecond lose nothing: %s", run)
     check("uncounted" in run.err and "CAP_PERFMON" in run.err or "as root" in run.err, "no advice: %s", run)
-    return balance(run, spent, 499, True)
+    return balance(run, spent_in(run)["user"] * 499)

@@ -115,6 +115,7 @@ def test_the_end_of_an_interpreter_is_recorded_honestly(py):
     check({"spin_01", "spin_02", "spin_03"} <= leaves, "never seen in %s", leaves)
 
 
+@harness.dealt
 @each(capture=["preempt", "async"])
 @each_python
 def test_a_program_that_starts_python_again_and_again(py, capture):

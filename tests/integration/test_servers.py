@@ -9,7 +9,7 @@ import harness
 from harness import Skip, Target, all_right, check, each, each_python, need_fifo, not_quick, one_python, seconds
 
 EVAL = "_PyEval_EvalFrameDefault"
-MATRIX = any(name in os.environ for name in ("PYSAMPLED_MATRIX", "PYSAMPLED_NO_MATRIX"))
+MATRIX = harness.every_pair()
 
 
 class Embedded(Target):

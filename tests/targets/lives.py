@@ -1,8 +1,8 @@
 """Work in short lives: the main thread and a fresh thread, or a forked child, take turns, each burning the same CPU time.
 
 lives.py KIND MS [SECONDS]: KIND is thread or fork. Says READY, works for SECONDS, or until a line comes on stdin, then
-SPENT {"main": s, "fresh": s, "lives": n, "user": s, "kernel": s}: CPU time inside burn_main() and burn_fresh(), by the
-threads' own clocks, and that of this process and its children from their start on.
+SPENT {"main": s, "fresh": s, "lives": n, "user": s, "kernel": s, "faults": n, "switches": n}: CPU time inside burn_main()
+and burn_fresh(), by the threads' own clocks, and what this process and its children used from their start on.
 """
 import json
 import os
@@ -71,6 +71,8 @@ def main():
         spent["lives"] += 1
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     spent["user"], spent["kernel"] = sum(u.ru_utime for u in used), sum(u.ru_stime for u in used)
+    spent["faults"] = sum(u.ru_minflt + u.ru_majflt for u in used)
+    spent["switches"] = sum(u.ru_nvcsw + u.ru_nivcsw for u in used)
     print("SPENT " + json.dumps(spent), flush=True)
 
 

@@ -36,6 +36,7 @@ static struct facts_machine well(void)
 		.perfmon = true,
 		.ptrace = true,
 		.nice = true,
+		.bpf = true,
 		.sample_rate = 100000,
 		.mlock_kb = 516,
 		.rt_runtime = 950000,
@@ -156,6 +157,7 @@ static void machines(void **state)
 		"(Operation not permitted): a container");
 	MACHINE("limit", m.event_error = -EMFILE, "no", "perf_event_open() fails");
 	MACHINE("CAP_PERFMON", m.perfmon = false, "no", "kernel frames; not granted");
+	MACHINE("CAP_BPF", m.bpf = false, "no", "events on CPUs");
 	MACHINE("CAP_SYS_NICE", m.nice = false, "no", "exact stacks; not granted");
 	MACHINE("cgroup", m.rt_budget = 0, "no",
 		"into /sys/fs/cgroup/cpu/x/cpu.rt_runtime_us");

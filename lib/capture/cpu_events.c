@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cpu_events - what events on CPUs ask of a reader: whose samples they are, what they stand
+ * for, and when their next period begins.
+ */
+#include <sched.h>
+
+#include "../event_place.h"
+#include "../stats.h"
+#include "proof.h"
+#include "reader_int.h"
+
+/* Is @pid a target, as far as our own records tell? */
+static bool is_known(const struct reader_config *c, pid_t pid)
+{
+	return ours_has(c->ours, pid) && (pid != c->child || atomic_load(&c->child_execed));
+}
+
+bool cpu_events_want(struct reader *r, pid_t pid, pid_t tid)
+{
+	const struct reader_config *c = r->c;
+	bool found = !c->ours || !c->n_tids;
+
+	for (size_t i = 0; !found && i < c->n_tids; i++)
+		found = c->tids[i] == tid;
+	if (!found || !c->split || is_known(c, pid))
+		return found && is_known(c, pid);
+	proof_look_for_births(r->c, r->slot, r->cursor);
+	return is_known(c, pid);
+}
+
+void cpu_events_drop(struct reader *r, pid_t pid)
+{
+	STATS_ADD(foreign, 1);
+	if (r->c->filter)
+		stranger_filter_add(r->c->filter, pid, now_ns() + SECOND);
+}
+
+void cpu_events_seen(struct reader *r, uint32_t event, uint64_t period)
+{
+	struct seen *seen = &r->slot->seen[event];
+
+	if (!period)
+		period = r->c->session->events[event].attr.sample_period;
+	atomic_fetch_add_explicit(&seen->n, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&seen->period, period, memory_order_relaxed);
+}
+
+bool cpu_events_twin(const struct reader *r, uint32_t event, bool early, uint64_t time)
+{
+	bool over = time >= atomic_load_explicit(&r->c->over_ns, memory_order_relaxed);
+
+	return r->c->early && r->c->session->how[event].on_cpus && early == over;
+}
+
+void cpu_events_birth(struct reader *r)
+{
+	struct reader_config *c = r->c;
+	uint64_t start = atomic_load_explicit(&c->start_ns, memory_order_relaxed);
+	uint64_t now = now_ns(), samples = 0;
+	uint32_t births = atomic_fetch_add(&c->n_births, 1) + 1;
+
+	for (uint32_t i = 0; i < c->n_slots; i++)
+		for (size_t e = 0; e < c->session->n_events; e++)
+			samples += atomic_load_explicit(&c->slots[i].seen[e].n,
+							memory_order_relaxed);
+	if (now > start && event_place_needed(births, samples, (now - start) * c->n_slots) &&
+	    !atomic_exchange(&c->births_told, true))
+		emit_control(r, CTL_BIRTHS, (struct ctl_msg){ 0 });
+}
+
+/* xorshift64* */
+static uint64_t draw(struct reader *r)
+{
+	r->random ^= r->random >> 12;
+	r->random ^= r->random << 25;
+	r->random ^= r->random >> 27;
+	return r->random * 0x2545f4914f6cdd1d >> 32;
+}
+
+/* A period drawn from half to one and a half of what was asked for. Of a clock's, what its
+ * thread has taken since the sample is a part. */
+static uint64_t next_period(struct reader *r, const struct perf_event_attr *a)
+{
+	uint64_t period = a->freq ? SECOND / a->sample_freq : a->sample_period;
+	uint64_t drawn = period / 2 + (uint64_t)((unsigned __int128)period * draw(r) >> 32);
+	uint64_t gone = perf_event_is_clock(a) ? MIN(r->way_out, period / 4) : 0;
+
+	return drawn - gone;
+}
+
+/* It is the target's time that they measure, not ours. Periods are drawn, for else a program
+ * that does the same thing every millisecond would be sampled at the same place of it for
+ * ever. */
+void cpu_events_restart(struct reader *r)
+{
+	const struct session *session = r->c->session;
+
+	for (uint32_t e = 0; r->sampled && e < session->n_events; e++) {
+		int fd = atomic_load(&r->slot->sampler[e]);
+		const struct perf_event_attr *a = &session->events[e].attr;
+		bool adapts = a->freq && !perf_event_is_clock(a);
+
+		if (r->sampled >> e & 1 && fd >= 0 && sched_getcpu() == r->slot->cpu)
+			perf_event_restart(fd, adapts ? a->sample_freq : next_period(r, a));
+	}
+	r->sampled = 0;
+	r->way_out = 0;
+}
