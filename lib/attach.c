@@ -245,8 +245,7 @@ void attach_forget(struct attach *a, pid_t tid)
 	if (!attach_has(a, tid))
 		return;
 	t = take_out(a, tid);
-	for (size_t e = 0; e < a->session->n_events; e++)
-		a->ended_count[e] += attach_count_of(a, &t, e);
+	attach_keep_counts(a, &t, 0, attach_per_thread(a));
 	attach_close_fds(t.fds, attach_per_thread(a));
 	free(t.fds);
 }
@@ -391,10 +390,13 @@ void attach_enable_cpu(struct attach *a, size_t slot)
 
 void attach_close_cpu(struct attach *a, size_t slot)
 {
+	size_t from = slot * attach_per_cpu(a);
+
 	attach_publish_samplers(a, slot, NULL);
-	for (size_t t = 0; t < a->n_attached; t++)
-		attach_close_fds(a->attached[t].fds + slot * attach_per_cpu(a),
-				 attach_per_cpu(a));
+	for (size_t t = 0; t < a->n_attached; t++) {
+		attach_keep_counts(a, &a->attached[t], from, attach_per_cpu(a));
+		attach_close_fds(a->attached[t].fds + from, attach_per_cpu(a));
+	}
 }
 
 static void control_all(const struct attach *a, pid_t tid, unsigned long request)

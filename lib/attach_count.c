@@ -20,17 +20,6 @@ static bool read_event(int fd, uint64_t read_format, struct reading *ret)
 	return true;
 }
 
-uint64_t attach_count_of(const struct attach *a, const struct attached *t, size_t e)
-{
-	uint64_t count = 0;
-	struct reading now;
-
-	for (size_t i = e; t->fds && i < attach_per_thread(a); i += attach_per_cpu(a))
-		if (read_event(t->fds[i], a->session->events[e].attr.read_format, &now))
-			count += now.value;
-	return count;
-}
-
 /* Do the samples of event @e come from the CPUs' own events, or from this thread's? */
 static bool samples(const struct attach *a, const struct attached *t, size_t e)
 {
@@ -44,9 +33,31 @@ static bool counts(const struct attach *a, const struct attached *t, size_t e)
 	return !a->split || t->tid != ALL;
 }
 
+/* How often event @e occurred in @t, and what it made, by those of its events that are number
+ * @from and the @n - 1 after it. */
+static uint64_t count_of(const struct attach *a, const struct attached *t, size_t e,
+			 size_t from, size_t n)
+{
+	uint64_t count = 0;
+	struct reading now;
+
+	for (size_t i = from; t->fds && counts(a, t, e) && i < from + n; i++)
+		if (i % attach_per_cpu(a) == e &&
+		    read_event(t->fds[i], a->session->events[e].attr.read_format, &now))
+			count += now.value;
+	return count;
+}
+
+void attach_keep_counts(struct attach *a, const struct attached *t, size_t from, size_t n)
+{
+	for (size_t e = 0; e < a->session->n_events; e++)
+		a->ended_count[e] += count_of(a, t, e, from, n);
+}
+
 /* The part of the time in which the events @e of those whom @which chooses had a counter. */
 static double share_of(const struct attach *a, size_t e,
-		       bool (*which)(const struct attach *a, const struct attached *t, size_t e))
+		       bool (*which)(const struct attach *a, const struct attached *t,
+				     size_t e))
 {
 	uint64_t enabled = 0, running = 0;
 	struct reading now;
@@ -78,7 +89,6 @@ uint64_t attach_count(const struct attach *a, size_t e)
 	uint64_t count = a->ended_count[e];
 
 	for (size_t t = 0; t < a->n_attached; t++)
-		if (counts(a, &a->attached[t], e))
-			count += attach_count_of(a, &a->attached[t], e);
+		count += count_of(a, &a->attached[t], e, 0, attach_per_thread(a));
 	return share > 0 && share < 1 ? (uint64_t)((double)count / share) : count;
 }

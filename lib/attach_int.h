@@ -38,8 +38,8 @@ int attach_open_on(const struct attach *a, pid_t tid, size_t slot, int *fds, boo
 /* Readers may restart a CPU's own events, @fds; with NULL they may not any more. */
 void attach_publish_samplers(const struct attach *a, size_t slot, const int *fds);
 
-/* How often event @e occurred in thread @t, and what it made, as the events say that it has
- * now. */
-uint64_t attach_count_of(const struct attach *a, const struct attached *t, size_t e);
+/* Before @n events of thread @t from number @from on are closed: what they counted stays in
+ * the books. */
+void attach_keep_counts(struct attach *a, const struct attached *t, size_t from, size_t n);
 
 #endif
