@@ -16,6 +16,7 @@
 enum {
 	LEFT_MS = 50,	 /* until it is told who is left when the named ones have ended */
 	WATCH_MS = 1000, /* who sees a reader inside a read kicks the control thread before */
+	NOTE_NS = 200000000,
 	TAKE_MS = 50,	 /* for messages, before looking at anything else again */
 	SUSPECT_MS = 10, /* a reader was inside a read: still the same one? */
 };
@@ -458,6 +459,10 @@ static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 		if (r->last >= 0 && !r->told_left)
 			soon = MIN(soon, LEFT_MS);
 		cpuwatch_look(&r->cpuwatch);
+		if (now > r->noted_ns + NOTE_NS) {
+			recorder_note_ticks(r);
+			r->noted_ns = now;
+		}
 	}
 }
 

@@ -3,36 +3,76 @@
  * recorder_balance - at the end of a recording: do its samples stand for all that its events
  * counted?
  */
+#include <sys/resource.h>
+
 #include "books.h"
 #include "proc.h"
 #include "recorder_int.h"
 #include "stats.h"
 
+static void add_ticks(struct cpu_ticks *sum, pid_t pid)
+{
+	struct cpu_ticks one;
+
+	if (proc_times(pid, &one.user, &one.kernel) < 0)
+		return;
+	sum->user += one.user;
+	sum->kernel += one.kernel;
+}
+
+/* What our own child has used, by its end as well: a zombie is no target any more. */
+static void add_child(struct cpu_ticks *sum, pid_t pid)
+{
+	uint64_t a_second = (uint64_t)sysconf(_SC_CLK_TCK);
+	struct rusage u;
+
+	if (proc_exists(pid)) {
+		add_ticks(sum, pid);
+	} else if (getrusage(RUSAGE_CHILDREN, &u) == 0) {
+		sum->user += (uint64_t)u.ru_utime.tv_sec * a_second +
+			     (uint64_t)u.ru_utime.tv_usec * a_second / 1000000;
+		sum->kernel += (uint64_t)u.ru_stime.tv_sec * a_second +
+			       (uint64_t)u.ru_stime.tv_usec * a_second / 1000000;
+	}
+}
+
 /* By all that are targets now, and by children of theirs that have ended. */
 static struct cpu_ticks ticks_now(struct recorder *r)
 {
 	struct targets *t = &r->tracker.targets;
-	struct cpu_ticks sum = { 0 }, one;
+	struct cpu_ticks sum = { 0 };
 
 	for (size_t i = 0; i < t->n_all; i++)
-		if (targets_find(t, t->all[i]->pid) == t->all[i] &&
-		    proc_times(t->all[i]->pid, &one.user, &one.kernel) == 0) {
-			sum.user += one.user;
-			sum.kernel += one.kernel;
-		}
+		if (targets_find(t, t->all[i]->pid) == t->all[i])
+			add_ticks(&sum, t->all[i]->pid);
+	if (r->o.child && !targets_find(t, r->o.pids[0]))
+		add_child(&sum, r->o.pids[0]);
 	return sum;
 }
 
 void recorder_begin_counting(struct recorder *r)
 {
-	for (size_t e = 0; e < r->session->n_events; e++)
+	for (size_t e = 0; e < r->session->n_events; e++) {
+		const struct perf_event_attr *a = &r->session->events[e].attr;
+
 		r->counted_before[e] = attach_count(&r->attach, e);
-	r->ticks_before = ticks_now(r);
+		r->part_of_clock =
+			r->part_of_clock ||
+			(perf_event_is_clock(a) && (a->exclude_kernel || a->exclude_user));
+	}
+	r->ticks_before = r->ticks_after = ticks_now(r);
 }
 
-void recorder_end_counting(struct recorder *r)
+void recorder_note_ticks(struct recorder *r)
 {
-	r->ticks_after = ticks_now(r);
+	struct cpu_ticks now;
+
+	if (!r->part_of_clock)
+		return;
+	now = ticks_now(r);
+	/* Who has ended and was waited for elsewhere is missing. */
+	if (now.user + now.kernel > r->ticks_after.user + r->ticks_after.kernel)
+		r->ticks_after = now;
 }
 
 /* A clock counts in the kernel too, also where it is to take no samples there: the part of

@@ -42,7 +42,9 @@ struct recorder {
 	struct stranger_filter filter;		     /* of events on CPUs */
 	int cgroup;				     /* the folder of the targets' own; -1 */
 	uint64_t counted_before[SESSION_MAX_EVENTS]; /* occurrences before the begin */
-	struct cpu_ticks ticks_before, ticks_after;
+	struct cpu_ticks ticks_before, ticks_after;  /* at the begin, and when last noted */
+	bool part_of_clock;    /* a clock takes no samples in the kernel, or in user mode */
+	uint64_t noted_ns;     /* the last note */
 	struct queue own;      /* the control thread's records for the resolver */
 	struct queue traced;   /* the tracer's messages to the control thread */
 	struct oldend *oldend; /* with more than READER_FRAMES wanted */
@@ -77,10 +79,12 @@ void recorder_go_over(struct recorder *r);
 /* recorder_start.c: nothing is sampled any more, and nobody held. */
 void recorder_detach(struct recorder *r);
 
-/* recorder_balance.c: what occurred before the one and after the other is no part of the
- * recording. */
+/* recorder_balance.c: what occurred before is no part of the recording. */
 void recorder_begin_counting(struct recorder *r);
-void recorder_end_counting(struct recorder *r);
+
+/* recorder_balance.c: keep in mind what CPU time the targets have used, if that is of
+ * interest: now and then, for who ends can't be asked any more, and at the end. */
+void recorder_note_ticks(struct recorder *r);
 
 /* recorder_balance.c: after the readers have ended: fills in what is uncounted, and says what
  * to do if it is much. */

@@ -232,7 +232,7 @@ void recorder_detach(struct recorder *r)
 	/* Who runs from here on leaves no record of it: nothing is exact any more. */
 	atomic_store(&r->config.blind_ns, UINT64_MAX);
 	attach_disable(&r->attach);
-	recorder_end_counting(r);
+	recorder_note_ticks(r);
 	tell_shares(r);
 	tell_missed(r);
 }

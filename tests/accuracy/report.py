@@ -5,6 +5,14 @@ import platform
 import time
 
 
+def marks(part):
+    """The lines between which a part of a document is written anew."""
+    return "<!-- %s begins -->\n" % part, "<!-- %s ends -->\n" % part
+
+
+BEGIN, END = marks("tools/accuracy")
+
+
 def many(n):
     return "{:,}".format(n).replace(",", " ")
 
@@ -60,7 +68,7 @@ def machine(command, minutes):
 
 def write(path, text, part="tools/accuracy"):
     """Replaces what stands between the two marker lines of that part."""
-    begins, ends = "<!-- %s begins -->\n" % part, "<!-- %s ends -->\n" % part
+    begins, ends = marks(part)
     with open(path) as file:
         before, begin, rest = file.read().partition(begins)
     _, end, after = rest.partition(ends)

@@ -55,7 +55,8 @@ def test_2000_threads_that_live_for_milliseconds(py):
     harness.until(lambda: len(harness.tasks(recorder.pid)) >= 2 + readers, "all is open and the readers run")
     begin, events = harness.progress(path), events_of(recorder.pid)
     harness.until(lambda: harness.progress(path) >= begin + 500, "2000 threads", limit=40)
-    equal(events_of(recorder.pid), events, "events that are open")
+    # Events that go over to CPUs become fewer; none is opened for a new thread.
+    check(events_of(recorder.pid) <= events, "%d events were open, now %d", events, events_of(recorder.pid))
     run = recorder.signal(signal.SIGINT).wait(15).ok()
     equal(run.n("lost"), 0, "lost samples")
     if harness.can_fifo():
