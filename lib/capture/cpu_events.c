@@ -69,6 +69,13 @@ void cpu_events_birth(struct reader *r)
 		emit_control(r, CTL_BIRTHS, (struct ctl_msg){ 0 });
 }
 
+/* A new period would make the very next occurrence of a software event a sample
+ * (perf_swevent_event(), kernel/events/core.c). */
+static bool may_restart(const struct perf_event_attr *a)
+{
+	return a->type != PERF_TYPE_SOFTWARE || perf_event_is_clock(a);
+}
+
 /* xorshift64* */
 static uint64_t draw(struct reader *r)
 {
@@ -89,19 +96,21 @@ static uint64_t next_period(struct reader *r, const struct perf_event_attr *a)
 	return drawn - gone;
 }
 
-/* It is the target's time that they measure, not ours. Periods are drawn, for else a program
- * that does the same thing every millisecond would be sampled at the same place of it for
- * ever. */
+/* It is the target's time that they measure, not ours; who was not held has gone on long ago.
+ * Periods are drawn, for else a program that does the same thing every millisecond would be
+ * sampled at the same place of it for ever. */
 void cpu_events_restart(struct reader *r)
 {
 	const struct session *session = r->c->session;
+	bool held = r->c->capture->holds && !r->unfit;
 
-	for (uint32_t e = 0; r->sampled && e < session->n_events; e++) {
+	for (uint32_t e = 0; r->sampled && held && e < session->n_events; e++) {
 		int fd = atomic_load(&r->slot->sampler[e]);
 		const struct perf_event_attr *a = &session->events[e].attr;
 		bool adapts = a->freq && !perf_event_is_clock(a);
 
-		if (r->sampled >> e & 1 && fd >= 0 && sched_getcpu() == r->slot->cpu)
+		if (r->sampled >> e & 1 && fd >= 0 && may_restart(a) &&
+		    sched_getcpu() == r->slot->cpu)
 			perf_event_restart(fd, adapts ? a->sample_freq : next_period(r, a));
 	}
 	r->sampled = 0;

@@ -58,6 +58,14 @@ def each_python(function):
     return each(py=wanted_pythons())(function)
 
 
+def some_python(turn):
+    """Runs the test for one CPython, another for each turn; with --matrix for each. Passed as py."""
+    def mark(function):
+        there = [py for py in wanted_pythons() if py.path] or wanted_pythons()
+        return each(py=wanted_pythons() if every_pair() else [there[turn % len(there)]])(function)
+    return mark
+
+
 def one_python(function):
     """Runs the test for the newest CPython there is, passed as py."""
     return each(py=[newest_python()])(function)

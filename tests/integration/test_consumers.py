@@ -51,7 +51,7 @@ def test_perf_report_tells_late_from_exact(py):
         equal(counts.get(name, 0), run.n(name), name)
 
 
-@each_python
+@harness.some_python(2)
 def test_perf_script_shows_file_and_line(py):
     run, home, target = recorded(py)
     out, _ = harness.perf("script", "-i", data(home), "-F", "+srcline", home=home)
@@ -62,7 +62,7 @@ def test_perf_script_shows_file_and_line(py):
     check("spin_" in out, "no native leaf in perf script: %s", out[:3000])
 
 
-@each_python
+@harness.some_python(0)
 @harness.seconds(120)
 def test_the_right_line_stands_behind_each_spin_in_perf_script(py):
     """What folded must show, perf must show too: the Python frame next to spin_NN, and its line."""

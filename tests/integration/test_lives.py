@@ -59,7 +59,7 @@ def balance(run, want):
     takes, too."""
     told = sum(run.n(key) for key in ("samples", "lost", "shed", "uncounted"))
     noise = 4 * math.sqrt(want) + 3
-    check(0.94 * want - noise <= told <= 1.4 * want + noise, "%d samples and losses of %.0f: %s", told, want, run)
+    check(0.94 * want - noise <= told <= 1.2 * want + noise, "%d samples and losses of %.0f: %s", told, want, run)
     return "%d samples, %d uncounted, of %.0f" % (run.n("samples"), run.n("uncounted"), want)
 
 

@@ -227,7 +227,7 @@ def test_assembly_of_libcrypto_reaches_the_root(py):
     whole_stacks(load(py, "crypto"), 0.98, by_rule)
 
 
-@each_python
+@harness.some_python(0)
 @harness.seconds(300)
 def test_threads_of_openblas_reach_the_root(py):
     target = load(py, "blas", python=harness.venv(py, "numpy", "greenlet"))

@@ -20,7 +20,7 @@ def events_of(pid):
     return len([fd for fd in os.listdir(folder) if "perf_event" in harness.readlink(os.path.join(folder, fd))])
 
 
-@each_python
+@harness.some_python(1)
 @not_quick
 def test_200_busy_threads_are_exact_at_9999_hz(py):
     need_fifo()
