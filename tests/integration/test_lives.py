@@ -54,6 +54,38 @@ def test_shares_do_not_depend_on_how_long_threads_live(turn):
     return "%.1f %% of %d samples, %.1f %% of the time" % (100 * share, n, 100 * truth)
 
 
+def own_cgroup():
+    """A cgroup of the test's, of cgroup v2."""
+    harness.need_root()
+    with open("/proc/self/mounts") as mounts:
+        found = [line.split()[1] for line in mounts if line.split()[2] == "cgroup2"]
+    path = os.path.join(found[0], "pysampled-test.%d" % os.getpid()) if found else ""
+    try:
+        os.mkdir(path)
+    except OSError as error:
+        raise harness.Skip("no cgroup can be made here: %s" % error.strerror)
+    harness.cleanup(os.rmdir, path)
+    return path
+
+
+@harness.one_python
+def test_events_count_in_the_targets_own_cgroup(py):
+    """At a rate at which others would have to pay too much for events on CPUs."""
+    cgroup = own_cgroup()
+    target = Target(py, "lives.py", "thread", 2, extensions=())
+    harness.write(os.path.join(cgroup, "cgroup.procs"), str(target.pid))
+    record = Recorder("-p", target.pid, "-F", 1999, "-d", 2, "-o", "a.folded", "-v", "--hold-budget", 100)
+    run = record.wait().ok()
+    target.say("enough")
+    spent = json.loads(target.line("SPENT"))
+    target.process.wait(10)
+    check("own cgroup" in run.err, "not by the cgroup: %s", run)
+    main, fresh = counts_of(harness.read_folded(os.path.join(record.home, "a.folded")))
+    truth = spent["fresh"] / (spent["fresh"] + spent["main"])
+    check(abs(fresh / max(main + fresh, 1) - truth) <= drawn(main + fresh, truth), "%d : %d samples: %s", fresh, main, run)
+    return "%d : %d samples" % (fresh, main)
+
+
 def balance(run, want):
     """All that happened is a sample, or one of the losses. More than was used they may be: clocks count what a hypervisor
     takes, too."""
