@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * pyfind_cache - what was found in files, by what tells that a file is still the same.
+ */
 #include "pyfind_cache.h"
 
 #include <errno.h>

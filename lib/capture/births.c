@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * births - a table of what the rings told of each process, by its number.
+ */
 #include "births.h"
 
 #include <stdlib.h>

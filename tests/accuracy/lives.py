@@ -132,7 +132,7 @@ def table(say, py, seconds, turns=TURNS, rates=RATES):
                 try:
                     row.append(cell(*measure(name, py, kind, ms, rate, seconds)) if name not in missing else "-")
                 except (harness.Skip, AssertionError, subprocess.CalledProcessError) as reason:
-                    missing[name] = str(reason).splitlines()[0] if isinstance(reason, harness.Skip) else None
+                    missing[name] = str(reason).splitlines()[0].replace(harness.ROOT + os.sep, "") if isinstance(reason, harness.Skip) else None
                     row.append("-" if missing[name] else "failed")
                     if not missing[name]:
                         del missing[name]
