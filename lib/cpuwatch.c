@@ -59,11 +59,6 @@ static int append_targets(struct tids *t, struct targets *targets)
 	return r;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	return *(const pid_t *)a < *(const pid_t *)b ? -1 : 1;
-}
-
 /* Every thread that is recorded. */
 static int list_threads(const struct cpuwatch *w, struct tids *ret)
 {
@@ -81,7 +76,7 @@ static int list_threads(const struct cpuwatch *w, struct tids *ret)
 	if (r == 0 && w->follow)
 		r = append_targets(ret, w->config->targets);
 	if (ret->n)
-		qsort(ret->tid, ret->n, sizeof(*ret->tid), by_value);
+		qsort(ret->tid, ret->n, sizeof(*ret->tid), proc_compare_pids);
 	for (size_t i = 0; i < ret->n; i++)
 		if (!n || ret->tid[n - 1] != ret->tid[i])
 			ret->tid[n++] = ret->tid[i];

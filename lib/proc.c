@@ -263,7 +263,7 @@ static int pids_push(pid_t **pids, size_t *n, size_t *cap, pid_t pid)
 	return 0;
 }
 
-static int pid_compare(const void *a, const void *b)
+int proc_compare_pids(const void *a, const void *b)
 {
 	pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
 
@@ -291,7 +291,7 @@ int proc_tasks(pid_t pid, pid_t **ret, size_t *n)
 		return r;
 	if (!count)
 		return -ESRCH;
-	qsort(pids, count, sizeof(*pids), pid_compare);
+	qsort(pids, count, sizeof(*pids), proc_compare_pids);
 	*ret = pids;
 	*n = count;
 	pids = NULL;

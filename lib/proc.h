@@ -84,6 +84,9 @@ uint64_t proc_age_ns(pid_t pid);
 bool proc_exists(pid_t pid);
 pid_t proc_tgid(pid_t tid); /* -ESRCH */
 
+/* For qsort() and bsearch() of numbers of processes, ascending. */
+int proc_compare_pids(const void *a, const void *b);
+
 /* CPU time of a process and of its children that have ended and were waited for, in clock
  * ticks (sysconf(_SC_CLK_TCK)): in user mode and in the kernel. 0 or -ESRCH. */
 int proc_times(pid_t pid, uint64_t *user, uint64_t *kernel);

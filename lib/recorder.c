@@ -54,19 +54,12 @@ static int find_targets(struct recorder *r, struct err *err)
 	return check_tids(r, err);
 }
 
-static int by_value(const void *a, const void *b)
-{
-	const pid_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 /* Ascending, each one once. */
 static void sort_tids(struct recorder_options *o)
 {
 	size_t n = 0;
 
-	qsort(o->tids, o->n_tids, sizeof(*o->tids), by_value);
+	qsort(o->tids, o->n_tids, sizeof(*o->tids), proc_compare_pids);
 	for (size_t i = 0; i < o->n_tids; i++)
 		if (!n || o->tids[n - 1] != o->tids[i])
 			o->tids[n++] = o->tids[i];

@@ -19,13 +19,6 @@ enum {
 	RING_MS = 60, /* of samples: a hypervisor, or who is more urgent, keeps readers off */
 };
 
-static int by_value(const void *a, const void *b)
-{
-	const pid_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 static void prepare_preempt(const struct recorder *r)
 {
 	struct preempt_targets t = { 0 };
@@ -271,7 +264,7 @@ static int own_cgroup(struct recorder *r)
 		if (targets_find(t, t->all[i]->pid) == t->all[i] && proc_lives(t->all[i]->pid))
 			pids[n++] = t->all[i]->pid;
 	if (n)
-		qsort(pids, n, sizeof(*pids), by_value);
+		qsort(pids, n, sizeof(*pids), proc_compare_pids);
 	return n ? target_cgroup_open(pids, n) : -ENOENT;
 }
 

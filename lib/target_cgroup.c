@@ -68,13 +68,6 @@ static _Thread_local struct {
 	bool others;
 } walk;
 
-static int by_value(const void *a, const void *b)
-{
-	const pid_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 static int look_into(const char *path, const struct stat *st, int type, struct FTW *at)
 {
 	char file[PATH_MAX];
@@ -90,7 +83,8 @@ static int look_into(const char *path, const struct stat *st, int type, struct F
 	while (f && !walk.others && fscanf(f, "%ld", &pid) == 1) {
 		pid_t one = (pid_t)pid;
 
-		walk.others = !bsearch(&one, walk.pids, walk.n, sizeof(one), by_value);
+		walk.others =
+			!bsearch(&one, walk.pids, walk.n, sizeof(one), proc_compare_pids);
 		walk.found++;
 	}
 	if (f)

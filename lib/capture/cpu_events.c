@@ -7,13 +7,16 @@
 
 #include "../event_place.h"
 #include "../stats.h"
+#include "births.h"
 #include "proof.h"
 #include "reader_int.h"
 
-/* Is @pid a target, as far as our own records tell? */
+/* As far as has been noted @pid is a target. Our own child is none before its exec. */
 static bool is_known(const struct reader_config *c, pid_t pid)
 {
-	return ours_has(c->ours, pid) && (pid != c->child || atomic_load(&c->child_execed));
+	bool held = c->split && pid == c->child && !births_execed(c->births, pid);
+
+	return !held && ours_has(c->ours, pid);
 }
 
 bool cpu_events_want(struct reader *r, pid_t pid, pid_t tid)

@@ -146,37 +146,23 @@ bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t 
 	       head - from > slot->ring.size || atomic_load(&slot->dropping);
 }
 
-/* What was read at @pos was not overwritten meanwhile: nobody has taken it from the ring. */
-static bool still_there(const struct cpu_slot *slot, uint64_t pos)
-{
-	atomic_thread_fence(memory_order_acquire);
-	return perf_ring_tail(&slot->ring) <= pos;
-}
-
 void proof_note_birth(struct reader_config *c, const struct cpu_slot *slot, uint64_t pos,
 		      const struct perf_event_header *h)
 {
-	/* struct perf_record_fork: pid, ppid, tid, ptid, time, then the trailer */
+	/* Behind the header of a PERF_RECORD_FORK. */
 	struct {
 		uint32_t pid, ppid, tid, ptid;
 		uint64_t time;
 		unsigned char trailer[PERF_TRAILER];
 	} fork;
-	unsigned char end[PERF_TRAILER];
-	struct perf_trailer t;
 
-	if (h->type == PERF_RECORD_FORK && h->size == sizeof(*h) + sizeof(fork)) {
-		perf_ring_peek(&slot->ring, pos, &fork, sizeof(fork));
-		if (fork.pid != fork.ppid && still_there(slot, pos))
-			ours_set(c->ours, (pid_t)fork.pid, c->follow);
-	} else if (c->child && h->type == PERF_RECORD_COMM &&
-		   (h->misc & PERF_RECORD_MISC_COMM_EXEC) &&
-		   h->size >= sizeof(*h) + PERF_TRAILER) {
-		perf_ring_peek(&slot->ring, pos, end, sizeof(end));
-		perf_decode_trailer(end, &t);
-		if (t.pid == c->child && still_there(slot, pos))
-			atomic_store(&c->child_execed, true);
-	}
+	if (h->type != PERF_RECORD_FORK || h->size != sizeof(*h) + sizeof(fork))
+		return;
+	perf_ring_peek(&slot->ring, pos, &fork, sizeof(fork));
+	atomic_thread_fence(memory_order_acquire);
+	/* Nobody has taken it from the ring meanwhile, so it was not overwritten. */
+	if (fork.pid != fork.ppid && perf_ring_tail(&slot->ring) <= pos)
+		ours_set(c->ours, (pid_t)fork.pid, c->follow);
 }
 
 void proof_look_for_births(struct reader_config *c, const struct cpu_slot *own,

@@ -27,13 +27,14 @@ bool proof_is_map(const struct perf_event_header *h);
 /* Remember who maps, from the trailer @end of such a record. */
 void proof_note_map(struct reader_config *c, const unsigned char *end);
 
-/* Take note of the record at @pos of @slot's ring, with header @h, if it tells of a process that
- * became a target: a child of one, or our own child by its exec. */
+/* Take note of the record at @pos of @slot's ring, with header @h, if it tells of a target's
+ * new child: with c->follow it is a target, too. */
 void proof_note_birth(struct reader_config *c, const struct cpu_slot *slot, uint64_t pos,
 		      const struct perf_event_header *h);
 
-/* Look through the unread part of all rings but @own for births; @cursors as in proof_mapped().
- * A FORK record is written before the child runs for the first time, on any CPU. */
+/* Look through the unread part of all rings but @own for births; @cursors as in
+ * proof_mapped(). A FORK record is written before the child runs for the first time, on any
+ * CPU. */
 void proof_look_for_births(struct reader_config *c, const struct cpu_slot *own,
 			   uint64_t *cursors);
 

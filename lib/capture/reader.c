@@ -240,11 +240,9 @@ static void scan_other(struct reader *r, const struct perf_event_header *h, uint
 	if (s.kind == SIDE_FORK && s.pid != s.u.fork.ppid)
 		emit_control(r, CTL_FORK,
 			     (struct ctl_msg){ s.pid, s.u.fork.ppid, s.u.fork.ptid, s.time });
-	else if (s.kind == SIDE_COMM && s.u.comm.exec) {
-		if (s.pid == r->c->child)
-			atomic_store(&r->c->child_execed, true);
+	else if (s.kind == SIDE_COMM && s.u.comm.exec)
 		emit_control(r, CTL_EXEC, (struct ctl_msg){ .pid = s.pid, .time = s.time });
-	} else if (s.kind == SIDE_EXIT && s.pid == s.tid)
+	else if (s.kind == SIDE_EXIT && s.pid == s.tid)
 		emit_control(r, CTL_EXIT, (struct ctl_msg){ .pid = s.pid });
 }
 

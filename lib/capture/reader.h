@@ -147,13 +147,12 @@ struct reader_config {
 	/* Only samples are of all that a CPU runs, other records of the targets' threads. */
 	bool split;
 	const struct stranger_filter *filter; /* told of strangers; or NULL */
-	bool early;		  /* threads take samples, and CPUs may do so later: */
-	_Atomic uint64_t over_ns; /* from then on CPUs do; UINT64_MAX: not yet */
-	_Atomic uint32_t n_births;   /* of threads and processes so far */
-	_Atomic bool births_told; /* CTL_BIRTHS was sent */
-	pid_t child;		  /* our own, no target before its exec; 0: none */
-	_Atomic bool child_execed;
-	const pid_t *tids; /* ... these threads are wanted; none: all */
+	bool early;		   /* threads take samples, and CPUs may do so later: */
+	_Atomic uint64_t over_ns;  /* from then on CPUs do; UINT64_MAX: not yet */
+	_Atomic uint32_t n_births; /* of threads and processes so far */
+	_Atomic bool births_told;  /* CTL_BIRTHS was sent */
+	pid_t child;		   /* our own, no target before its exec; 0: none */
+	const pid_t *tids;	   /* ... these threads are wanted; none: all */
 	size_t n_tids;
 	_Atomic uint64_t *last_in;  /* LAST_IN slots: when a thread was last seen starting */
 	_Atomic uint64_t *last_map; /* with @oldends the same: when it last mapped memory */
