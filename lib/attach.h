@@ -33,7 +33,7 @@ struct attach {
 		       */
 	bool split;   /* events that are how.on_cpus are sampled on CPUs, see attach_cpus(); on
 		       * threads they are only counted */
-	bool early;   /* ... and sampled too, until attach_end_early() */
+	bool early;   /* With @split threads sample them too, until attach_end_early(). */
 	bool early_ended;
 	int cgroup;			      /* CPUs' events count in it alone; -1: none */
 	const struct stranger_filter *filter; /* of CPUs' events, or NULL */

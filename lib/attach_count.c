@@ -20,13 +20,14 @@ static bool read_event(int fd, uint64_t read_format, struct reading *ret)
 	return true;
 }
 
-/* Do the samples of event @e come from the CPUs' own events, or from this thread's? */
+/* True if samples of event @e come from the events of @t, a thread or (ALL) a CPU. */
 static bool samples(const struct attach *a, const struct attached *t, size_t e)
 {
 	return !a->split || a->session->how[e].on_cpus == (t->tid == ALL);
 }
 
-/* Does it count what threads do, or what all do? */
+/* True if the events of @t count for the books: threads' do, and CPUs' if there are no others.
+ */
 static bool counts(const struct attach *a, const struct attached *t, size_t e)
 {
 	(void)e;

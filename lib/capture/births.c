@@ -81,7 +81,7 @@ static bool maps_file(const struct perf_ring *ring, uint64_t pos,
 	return ret->ino;
 }
 
-/* Is it code of an interpreter that is known? */
+/* Notes that @m is code of a known interpreter, if it is. */
 static void note_known(struct births *b, struct birth *of, const struct mapped *m,
 		       uint64_t time)
 {

@@ -28,7 +28,7 @@ struct hold {
 	uint64_t t_out;	      /* its thread left the CPU; 0: no record of it */
 	uint64_t t_end;	      /* the walk ended */
 	bool in_kernel;	      /* the event happened in kernel code */
-	bool ending;	      /* ... from which the thread never returns */
+	bool ending;	      /* the thread is in its exit: it runs no user code any more */
 	bool preempted;	      /* at t_out the thread was made to leave, not waiting */
 	enum witness witness; /* its user registers at t0 and at t_out ... */
 	bool counted;	      /* ... and its user instructions between them */
