@@ -30,6 +30,8 @@ enum event_place event_place_choose(const struct place_facts *f, char why[256])
 	else if (f->rate && f->rate <= PLACE_CHEAP_HZ)
 		place = PLACE_CPUS,
 		text = "so threads that live for less than a period count too";
+	else if (f->many > PLACE_MANY)
+		place = PLACE_CPUS, text = "there are too many threads to open events on each";
 	else
 		place = PLACE_THREADS_FIRST,
 		text = "on CPUs as soon as threads are born often";

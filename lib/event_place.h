@@ -32,6 +32,7 @@ struct place_facts {
 	bool cgroup;   /* the targets, and nobody else, are in one cgroup */
 	bool wide;     /* events on CPUs are permitted ... */
 	bool filter;   /* ... and so is a filter of strangers' samples */
+	uint64_t many; /* events that threads would need, one on each CPU */
 	uint64_t rate; /* interrupts a second of a CPU that is busy; 0: not known */
 };
 
@@ -39,6 +40,9 @@ struct place_facts {
  * virtual machine in another one (tools/bench --strangers) and 1 to 2 us on hardware, so that
  * is at most 1 % and 3 % of a busy CPU. */
 enum { PLACE_CHEAP_HZ = 250, PLACE_MOST_HZ = 1000 };
+
+/* More events than that take longer to open than a person waits for. */
+enum { PLACE_MANY = 4096 };
 
 /* The place, and why it is this one, a clause for a person. */
 enum event_place event_place_choose(const struct place_facts *f, char why[256]);

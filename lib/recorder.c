@@ -81,7 +81,7 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	r->o = *o;
 	sort_tids(&r->o);
 	r->session = session;
-	r->filter = (struct stranger_filter){ -1, -1 };
+	r->filter.map = r->table.map = -1;
 	r->cgroup = -1;
 	r->config.kick = kick;
 	r->tracker.note = o->note;
@@ -139,6 +139,8 @@ void recorder_destroy(struct recorder *r)
 	free((void *)(uintptr_t)r->config.last_map);
 	ours_destroy(r->config.ours);
 	stranger_filter_deinit(&r->filter);
+	if (r->whole)
+		run_table_deinit(&r->table);
 	if (r->cgroup >= 0)
 		close(r->cgroup);
 	births_destroy(r->config.births);

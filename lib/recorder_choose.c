@@ -205,7 +205,6 @@ static int choose_all(struct recorder *r, struct err *err)
 
 static void use_cpu_events(struct recorder *r)
 {
-	note_say(&r->o.note, "%s", r->plan.why);
 	r->perf.inherit = false;
 	r->cpuwatch.wide = true;
 	for (size_t i = 0; i < r->session->n_events; i++) {
@@ -268,8 +267,41 @@ static int own_cgroup(struct recorder *r)
 	return n ? target_cgroup_open(pids, n) : -ENOENT;
 }
 
+static bool all_may(const struct session *s)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < s->n_events; i++)
+		all = all && event_place_may(&s->events[i], &s->how[i]) &&
+		      !perf_event_is_switch(&s->events[i].attr);
+	return all;
+}
+
+/* The table tells who ran only to a reader that sits on the CPU of its samples; old ends are
+ * read later. */
+static bool can_be_whole(struct recorder *r)
+{
+	struct cpus possible;
+	uint32_t n = 0;
+
+	if ((r->place != PLACE_CPUS && r->place != PLACE_CGROUP) || !all_may(r->session) ||
+	    !r->capture->pins || r->config.oldends || cpus_system(&possible, "possible") < 0)
+		return false;
+	for (int cpu = cpus_next(&possible, 0); cpu >= 0; cpu = cpus_next(&possible, cpu + 1))
+		n = (uint32_t)cpu + 1;
+	if (run_table_init(&r->table, n) < 0)
+		return false;
+	stranger_filter_deinit(&r->filter);
+	if (stranger_filter_init(&r->filter, &r->table) == 0)
+		return true;
+	run_table_deinit(&r->table);
+	if (r->place == PLACE_CPUS)
+		r->place = PLACE_THREADS;
+	return false;
+}
+
 /* Which events count on CPUs, before it is planned what all of them need. */
-static void choose_place(struct recorder *r, bool wide)
+static void choose_place(struct recorder *r, bool wide, size_t threads)
 {
 	struct session *s = r->session;
 	struct place_facts f = {
@@ -277,6 +309,7 @@ static void choose_place(struct recorder *r, bool wide)
 		.follows = !r->o.n_tids && !has_probe(r),
 		.stops = r->capture->stops,
 		.wide = wide && r->attach.witness,
+		.many = threads * cpus_count(&r->cpus) * s->n_events,
 		.rate = interrupt_rate(s),
 	};
 	char why[256];
@@ -285,9 +318,10 @@ static void choose_place(struct recorder *r, bool wide)
 		r->cgroup = own_cgroup(r);
 	f.cgroup = r->cgroup >= 0;
 	if (f.eligible && f.follows && f.wide && !f.stops && !f.cgroup)
-		f.filter = stranger_filter_init(&r->filter) == 0;
+		f.filter = stranger_filter_init(&r->filter, NULL) == 0;
 	r->place = event_place_choose(&f, why);
 	r->place_facts = f;
+	r->whole = can_be_whole(r);
 	snprintf(r->place_why, sizeof(r->place_why), "%s: %s",
 		 r->place == PLACE_THREADS	 ? "events on threads" :
 		 r->place == PLACE_THREADS_FIRST ? "events on threads at first" :
@@ -305,7 +339,9 @@ static void add_wants(const struct recorder *r, struct attach_wants *w)
 	w->events = r->o.n_events + r->attach.witness;
 	if (r->place == PLACE_THREADS_FIRST)
 		w->events += r->o.n_events;
-	if (r->place != PLACE_THREADS)
+	if (r->whole)
+		w->threads = 1, w->events++;
+	else if (r->place != PLACE_THREADS)
 		w->others += w->cpus * r->o.n_events;
 	w->ring = r->o.freq ? r->o.value * r->perf.stack * RING_MS / 1000 : 0;
 	w->others += r->o.n_pids + (r->capture->stops ? w->cpus : 0); /* pidfds, handovers */
@@ -323,6 +359,9 @@ static void give_up_place(struct recorder *r)
 	for (size_t i = 0; i < r->session->n_events; i++)
 		r->session->how[i].on_cpus = false;
 	stranger_filter_deinit(&r->filter);
+	if (r->whole)
+		run_table_deinit(&r->table);
+	r->whole = false;
 	if (r->cgroup >= 0)
 		close(r->cgroup);
 	r->cgroup = -1;
@@ -344,16 +383,19 @@ static int plan(struct recorder *r, struct err *err)
 	r->attach.witness = !r->capture->stops && events_can_witness(r->session, r->o.pids[0]);
 	wide = !r->capture->stops && !has_address(r) &&
 	       events_can_wide(r->session, cpus_next(&r->cpus, 0));
-	choose_place(r, wide);
+	choose_place(r, wide, w.threads);
 	add_wants(r, &w);
 	limits = attach_limits_now(wide && !r->o.child);
 	ret = attach_plan_make(&w, &limits, &r->plan, err);
 	if (ret < 0)
 		return ret;
 	if (r->plan.wide) {
+		note_say(&r->o.note, "%s", r->plan.why);
 		give_up_place(r);
-		use_cpu_events(r);
 	}
+	r->plan.wide = r->plan.wide || r->whole;
+	if (r->plan.wide)
+		use_cpu_events(r);
 	r->attach.counter = r->plan.more && events_can_count(r->session);
 	if (r->attach.counter)
 		r->session->flags |= SESSION_COUNTED;

@@ -62,6 +62,27 @@ static uint64_t instructions_of(const struct perf_sample *s)
 	return s->n_reads ? load_u64(s->reads + 16 * ((size_t)s->n_reads - 1)) : 0;
 }
 
+static void scan_switch(struct reader *r, const struct proof_switch *sw)
+{
+	if (!sw->out)
+		proof_note_in(r->c, r->slot, sw->tid, sw->time);
+	for (uint32_t i = 0; i < r->n_pend; i++) {
+		struct hold *h = &r->pend[i].hold;
+
+		if (r->pend[i].tid != sw->tid)
+			continue;
+		if (!sw->out) {
+			h->backlog = true;
+			if (h->t_out && !h->preempted && !r->pend[i].t_in)
+				r->pend[i].t_in = sw->time;
+		} else if (!h->t_out || (r->c->capture->stops && h->preempted)) {
+			h->t_out = sw->time;
+			r->way_out = MAX(r->way_out, sw->time - h->t0);
+			h->preempted = sw->preempt;
+		}
+	}
+}
+
 /* The thread leaves the CPU: with the registers that its samples saw? Not 0 if @h is another
  * event's. */
 static int scan_witness(struct reader *r, const struct perf_event_header *h)
@@ -80,6 +101,9 @@ static int scan_witness(struct reader *r, const struct perf_event_header *h)
 		if (r->c->counter)
 			hold_counted(p, instructions_of(&s));
 	}
+	if (r->c->table)
+		scan_switch(r, &(struct proof_switch){
+				       .tid = s.tid, .time = s.time, .out = true });
 	return 0;
 }
 
@@ -125,6 +149,10 @@ static void add_pending(struct reader *r, const struct perf_sample *s, uint32_t 
 
 	if (r->n_pend == PEND_MAX)
 		make_room(r);
+	/* The thread ran since, and no record told of its coming back. */
+	for (uint32_t i = 0; i < r->n_pend; i++)
+		if (r->pend[i].tid == s->tid && r->pend[i].hold.t_out && r->c->table)
+			r->pend[i].hold.backlog = true;
 	p = &r->pend[r->n_pend++];
 	*p = (struct pending){ .pos = pos, .pid = s->pid, .tid = s->tid, .time = s->time };
 	p->event = event;
@@ -167,27 +195,6 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 	} else {
 		r->sampled |= (uint32_t)!early << event;
 		add_pending(r, &s, event, pos);
-	}
-}
-
-static void scan_switch(struct reader *r, const struct proof_switch *sw)
-{
-	if (!sw->out)
-		proof_note_in(r->c, r->slot, sw->tid, sw->time);
-	for (uint32_t i = 0; i < r->n_pend; i++) {
-		struct hold *h = &r->pend[i].hold;
-
-		if (r->pend[i].tid != sw->tid)
-			continue;
-		if (!sw->out) {
-			h->backlog = true;
-			if (h->t_out && !h->preempted && !r->pend[i].t_in)
-				r->pend[i].t_in = sw->time;
-		} else if (!h->t_out || (r->c->capture->stops && h->preempted)) {
-			h->t_out = sw->time;
-			r->way_out = MAX(r->way_out, sw->time - h->t0);
-			h->preempted = sw->preempt;
-		}
 	}
 }
 
