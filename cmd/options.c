@@ -30,6 +30,7 @@ static const char help[] =
 	"      --native[=full], --no-native\n"
 	"                           native frames; full shows the interpreter's internals\n"
 	"                           too; default --native\n"
+	"      --events-on WHERE    auto, cpus, threads: where events count; auto\n"
 	"      --unwinder NAME      of native frames: own, or libunwind; own\n"
 	"Truth\n"
 	"      --capture NAME       auto, preempt, stop, async: how a thread is held; auto\n"
@@ -71,6 +72,7 @@ enum {
 	OPT_WEIGHT,
 	OPT_NATIVE_LINES,
 	OPT_DEBUGINFOD,
+	OPT_EVENTS_ON,
 };
 
 static const struct option options[] = {
@@ -103,6 +105,7 @@ static const struct option options[] = {
 	{ "weight", required_argument, NULL, OPT_WEIGHT },
 	{ "native-lines", no_argument, NULL, OPT_NATIVE_LINES },
 	{ "debuginfod", no_argument, NULL, OPT_DEBUGINFOD },
+	{ "events-on", required_argument, NULL, OPT_EVENTS_ON },
 	{ 0 },
 };
 
@@ -258,6 +261,18 @@ static int parse_unwinder(struct record_options *o, const char *name)
 	return 0;
 }
 
+static int parse_place(struct record_options *o, const char *name)
+{
+	static const char *const names[] = { "auto", "threads", "cpus" };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
+		if (!strcmp(name, names[i])) {
+			o->rec.place = (enum place_wish)i;
+			return 0;
+		}
+	return usage("--events-on takes auto, cpus or threads, not '%s'", name);
+}
+
 static int parse_long(struct said *s, int opt, const char *arg)
 {
 	struct record_options *o = s->o;
@@ -289,6 +304,8 @@ static int parse_long(struct said *s, int opt, const char *arg)
 		r = parse_limit("--hold-budget", arg, 100, &v);
 		o->rec.hold_budget = (unsigned)v;
 		break;
+	case OPT_EVENTS_ON:
+		return parse_place(o, arg);
 	case OPT_UNWINDER:
 		return parse_unwinder(o, arg);
 	case OPT_STACK_SIZE:

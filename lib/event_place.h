@@ -24,8 +24,12 @@ enum event_place {
 	PLACE_CGROUP,	     /* on CPUs, while they run a task of the targets' own cgroup */
 };
 
+/* What the user asked for. */
+enum place_wish { PLACE_AUTO, PLACE_ON_THREADS, PLACE_ON_CPUS };
+
 /* What is known when it is chosen. */
 struct place_facts {
+	enum place_wish wish;
 	bool eligible; /* event_place_may() says so of some event */
 	bool follows;  /* new threads are recorded too */
 	bool stops;    /* the capture stops single threads by their events' signals */

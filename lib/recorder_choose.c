@@ -301,10 +301,11 @@ static bool can_be_whole(struct recorder *r)
 }
 
 /* Which events count on CPUs, before it is planned what all of them need. */
-static void choose_place(struct recorder *r, bool wide, size_t threads)
+static int choose_place(struct recorder *r, bool wide, size_t threads, struct err *err)
 {
 	struct session *s = r->session;
 	struct place_facts f = {
+		.wish = r->o.place,
 		.eligible = some_may(s),
 		.follows = !r->o.n_tids && !has_probe(r),
 		.stops = r->capture->stops,
@@ -330,6 +331,9 @@ static void choose_place(struct recorder *r, bool wide, size_t threads)
 	s->place = r->place_why;
 	for (size_t i = 0; r->place != PLACE_THREADS && i < s->n_events; i++)
 		s->how[i].on_cpus = event_place_may(&s->events[i], &s->how[i]);
+	return f.wish == PLACE_ON_CPUS && r->place == PLACE_THREADS ?
+		       err_set(err, -EPERM, "--events-on cpus: %s", why) :
+		       0;
 }
 
 /* What a thread needs on a CPU, and what CPUs need besides. */
@@ -383,7 +387,9 @@ static int plan(struct recorder *r, struct err *err)
 	r->attach.witness = !r->capture->stops && events_can_witness(r->session, r->o.pids[0]);
 	wide = !r->capture->stops && !has_address(r) &&
 	       events_can_wide(r->session, cpus_next(&r->cpus, 0));
-	choose_place(r, wide, w.threads);
+	ret = choose_place(r, wide, w.threads, err);
+	if (ret < 0)
+		return ret;
 	add_wants(r, &w);
 	limits = attach_limits_now(wide && !r->o.child);
 	ret = attach_plan_make(&w, &limits, &r->plan, err);
