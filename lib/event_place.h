@@ -46,7 +46,7 @@ struct place_facts {
 enum { PLACE_CHEAP_HZ = 250, PLACE_MOST_HZ = 1000 };
 
 /* More events than that take longer to open than a person waits for. */
-enum { PLACE_MANY = 4096 };
+enum { PLACE_MANY = 512 };
 
 /* The place, and why it is this one, a clause for a person. */
 enum event_place event_place_choose(const struct place_facts *f, char why[256]);
