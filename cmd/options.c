@@ -11,6 +11,7 @@
 #include "../lib/event_resolve.h"
 #include "../lib/native.h"
 #include "../lib/srcline.h"
+#include "../lib/work.h"
 #include "cmd.h"
 
 static const char help[] =
@@ -49,6 +50,7 @@ static const char help[] =
 	"      --weight samples|period  folded: what is counted; samples\n"
 	"  -q, --quiet              errors and the summary only\n"
 	"  -v, --verbose            every counter, and what was found\n"
+	"      --work               what pysampled itself did, in counts\n"
 	"  -h, --help\n";
 
 enum {
@@ -71,6 +73,7 @@ enum {
 	OPT_WEIGHT,
 	OPT_NATIVE_LINES,
 	OPT_DEBUGINFOD,
+	OPT_WORK,
 };
 
 static const struct option options[] = {
@@ -103,6 +106,7 @@ static const struct option options[] = {
 	{ "weight", required_argument, NULL, OPT_WEIGHT },
 	{ "native-lines", no_argument, NULL, OPT_NATIVE_LINES },
 	{ "debuginfod", no_argument, NULL, OPT_DEBUGINFOD },
+	{ "work", no_argument, NULL, OPT_WORK },
 	{ 0 },
 };
 
@@ -258,6 +262,17 @@ static int parse_unwinder(struct record_options *o, const char *name)
 	return 0;
 }
 
+/* From here on: what the other options take is a part of it. */
+static int count_work(struct record_options *o)
+{
+	struct err err;
+
+	if (!o->work && work_count_syscalls(&err) < 0)
+		fprintf(stderr, "pysampled: system calls are not counted: %s\n", err.text);
+	o->work = true;
+	return 0;
+}
+
 static int parse_long(struct said *s, int opt, const char *arg)
 {
 	struct record_options *o = s->o;
@@ -289,6 +304,8 @@ static int parse_long(struct said *s, int opt, const char *arg)
 		r = parse_limit("--hold-budget", arg, 100, &v);
 		o->rec.hold_budget = (unsigned)v;
 		break;
+	case OPT_WORK:
+		return count_work(o);
 	case OPT_UNWINDER:
 		return parse_unwinder(o, arg);
 	case OPT_STACK_SIZE:

@@ -11,6 +11,7 @@
 #include "capture/preempt.h"
 #include "clock.h"
 #include "proc.h"
+#include "slots.h"
 #include "stats.h"
 
 enum {
@@ -496,6 +497,7 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, 
 		if (released)
 			released(arg);
 		loop(r, stop_fd, ret);
+		slots_work(&r->config, &r->end);
 	}
 	recorder_detach(r);
 	for (size_t i = 0; i < r->config.n_slots; i++)
@@ -506,5 +508,6 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, 
 	if (code == 0)
 		recorder_balance(r, ret);
 	fill_summary(r, ret);
+	recorder_work(r, &ret->work);
 	return code;
 }

@@ -10,6 +10,7 @@
 #include "note.h"
 #include "perf_names.h"
 #include "resolver.h"
+#include "work.h"
 
 enum { RECORDER_MAX_PIDS = 256 };
 
@@ -33,11 +34,22 @@ struct recorder_options {
 	struct note note;
 };
 
+/* What a recording took. */
+struct recorder_work {
+	struct work_moment first, end, all; /* as the first sample was about to be queued (all
+					     * 0: there was none), when the loop ended, now */
+	size_t cpus, processes, threads;    /* watched; followed; with events of their own */
+	/* Of memory, for each of these: ring, queues and reader; what is known of a process;
+	 * descriptors' numbers. The kernel's own is not in it. */
+	size_t cpu_bytes, process_bytes, thread_bytes;
+};
+
 struct recorder_summary {
+	struct recorder_work work;
 	struct resolver_counts counts;
 	double duration, cpu; /* seconds */
 	double rss;	      /* MiB, peak */
-	uint64_t uncounted; /* samples that are missing from what the events counted */
+	uint64_t uncounted;   /* samples that are missing from what the events counted */
 	bool target_ended; /* and all that was followed: neither time nor a person ended it */
 	int child_end;	   /* our own child's, as wait(2) tells it; -1: wait for it */
 };
