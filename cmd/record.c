@@ -156,6 +156,8 @@ static void print_work(const struct recorder_summary *s)
 		print_part("first", NULL, &w->first);
 		print_part("run", &w->first, &w->end);
 	}
+	if (w->half.ns)
+		print_part("half", &w->half, &w->end);
 	print_part("all", NULL, &w->all);
 	fprintf(stderr,
 		"work: part=bytes rss=%.0f cpus=%zu processes=%zu threads=%zu cpu=%zu "

@@ -420,6 +420,14 @@ static int watch_readers(struct recorder *r)
 	return soon;
 }
 
+/* By then what is done once, such as reading symbols, is done. */
+static void note_half(struct recorder *r, uint64_t now)
+{
+	if (!r->half.ns && r->o.duration_ns &&
+	    now - r->session->start_ns >= r->o.duration_ns / 2)
+		slots_work(&r->config, &r->half);
+}
+
 static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 {
 	struct pollfd fds[RECORDER_MAX_PIDS + 3];
@@ -443,6 +451,7 @@ static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 			continue;
 		if (fds[n].revents)
 			return;
+		note_half(r, now);
 		recorder_take_messages(r);
 		if (recorder_over(r, fds)) {
 			ret->target_ended = true;

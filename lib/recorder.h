@@ -36,9 +36,10 @@ struct recorder_options {
 
 /* What a recording took. */
 struct recorder_work {
-	struct work_moment first, end, all; /* as the first sample was about to be queued (all
-					     * 0: there was none), when the loop ended, now */
-	size_t cpus, processes, threads;    /* watched; followed; with events of their own */
+	/* As the first sample was about to be queued (ns 0: there was none), after half of the
+	 * duration (ns 0: none was given), as the loop ended, now. */
+	struct work_moment first, half, end, all;
+	size_t cpus, processes, threads; /* watched; followed; with events of their own */
 	/* Of memory, for each of these: ring, queues and reader; what is known of a process;
 	 * descriptors' numbers. The kernel's own is not in it. */
 	size_t cpu_bytes, process_bytes, thread_bytes;

@@ -56,10 +56,10 @@ struct recorder {
 	/* A sample told of them; it may be that the record of their fork was not read yet. */
 	pid_t unknown[RECORDER_UNKNOWN];
 	size_t n_unknown;
-	_Atomic int child_end;	/* what the tracer saw of our own child's end; -1: nothing */
-	bool told_left;		/* ... and a person was told */
-	struct err why;		/* why not a better capture */
-	struct work_moment end; /* when the loop ended */
+	_Atomic int child_end; /* what the tracer saw of our own child's end; -1: nothing */
+	bool told_left;	       /* ... and a person was told */
+	struct err why;	       /* why not a better capture */
+	struct work_moment half, end; /* of the time that was asked for, and of the loop */
 	bool warned_budget, warned_stall, warned_new, child_ran;
 	size_t n_missed;  /* threads that had ended before they got events of their own */
 	size_t n_late;	  /* ... and those that had run by then, ... */

@@ -21,6 +21,7 @@ void recorder_work(const struct recorder *r, struct recorder_work *ret)
 
 	*ret = (struct recorder_work){
 		.first = r->config.first,
+		.half = r->half,
 		.end = r->end,
 		.cpus = r->config.n_slots,
 		.processes = r->tracker.targets.n_all,

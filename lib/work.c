@@ -26,7 +26,7 @@ void work_begin(void)
 
 int work_count_syscalls(struct err *err)
 {
-	struct perf_spec spec = { .name = "raw_syscalls:sys_enter" };
+	struct perf_spec spec = { .name = "raw_syscalls:sys_enter", .n_base = 22 };
 	struct perf_event_attr attr = { .type = PERF_TYPE_TRACEPOINT, .size = sizeof(attr) };
 	const char *events = tracefs_events(err);
 	int r = events ? tracefs_resolve(events, &spec, err) : err->code;
