@@ -420,12 +420,18 @@ static int watch_readers(struct recorder *r)
 	return soon;
 }
 
-/* By then what is done once, such as reading symbols, is done. */
-static void note_half(struct recorder *r, uint64_t now)
+/* Half of the duration is over: what is done once, such as reading symbols, is done by then.
+ * When to look again. */
+static uint64_t note_half(struct recorder *r, uint64_t now, uint64_t end)
 {
-	if (!r->half.ns && r->o.duration_ns &&
-	    now - r->session->start_ns >= r->o.duration_ns / 2)
-		slots_work(&r->config, &r->half);
+	uint64_t half = r->session->start_ns + r->o.duration_ns / 2;
+
+	if (!r->o.duration_ns || r->half.ns)
+		return end;
+	if (now < half)
+		return half;
+	slots_work(&r->config, &r->half);
+	return end;
 }
 
 static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
@@ -441,7 +447,8 @@ static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 
 		if (now >= end || resolver_failed(r->resolver))
 			return;
-		timeout = (int)MIN((end - now) / 1000000 + 1, (uint64_t)soon);
+		timeout =
+			(int)MIN((note_half(r, now, end) - now) / 1000000 + 1, (uint64_t)soon);
 		for (size_t i = 0; i < n; i++)
 			fds[i] = (struct pollfd){ .fd = r->pidfds[i], .events = POLLIN };
 		fds[n] = (struct pollfd){ .fd = stop_fd, .events = POLLIN };
@@ -451,7 +458,6 @@ static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 			continue;
 		if (fds[n].revents)
 			return;
-		note_half(r, now);
 		recorder_take_messages(r);
 		if (recorder_over(r, fds)) {
 			ret->target_ended = true;
