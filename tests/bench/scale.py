@@ -184,17 +184,21 @@ def solve(matrix, right):
 
 
 def fit(rows, terms, value):
-    """Factors of the terms, by least squares of the relative error."""
+    """Factors of the terms, none below 0, by least squares of the relative error."""
     lines = [([term(row) / max(1, value(row)) for _, term in terms], value(row) / max(1, value(row))) for row in rows]
-    matrix = [[sum(line[i] * line[k] for line, _ in lines) for k in range(len(terms))] for i in range(len(terms))]
-    return solve(matrix, [sum(line[i] * right for line, right in lines) for i in range(len(terms))])
+    used = list(range(len(terms)))
+    while True:
+        matrix = [[sum(line[i] * line[k] for line, _ in lines) for k in used] for i in used]
+        factors = solve(matrix, [sum(line[i] * right for line, right in lines) for i in used])
+        least = min(factors, default=0)
+        if least >= 0:
+            return [factors[used.index(i)] if i in used else 0.0 for i in range(len(terms))]
+        del used[factors.index(least)]
 
 
 def formula(factors, terms):
-    parts = ["%.3g%s" % (abs(factor), "" if name == "1" else " a " + name) for factor, (name, _) in zip(factors, terms)
-             if abs(factor) >= 0.005]
-    signs = [" - " if factor < 0 else " + " for factor in factors if abs(factor) >= 0.005]
-    return "".join(sign + part for sign, part in zip(signs, parts)).removeprefix(" + ") or "0"
+    return " + ".join("%.3g%s" % (factor, "" if name == "1" else " a " + name)
+                      for factor, (name, _) in zip(factors, terms) if factor >= 0.005) or "0"
 
 
 def larger(rows):
@@ -213,13 +217,20 @@ def larger(rows):
             continue
         factors = fit(rows, terms, value)
         out.append((what, formula(factors, terms)))
-        guesses.append((what, *("%.3g" % max(0, sum(factor * term(Row(cpus=cpus, processes=busy, threads=1, busy=busy))
-                                                    for factor, (_, term) in zip(factors, terms)))
-                                for cpus, busy in GUESSED)))
-    lines = ["| | counted here | " + " | ".join("%d CPUs, %d busy" % size for size in GUESSED) + " |",
+        guesses.append((what, *("%.0f" % sum(factor * term(Row(cpus=cpus, processes=busy, threads=1, busy=busy))
+                                             for factor, (_, term) in zip(factors, terms)) for cpus, busy in GUESSED)))
+    lines = ["| | slopes | " + " | ".join("%d CPUs, %d busy" % size for size in GUESSED) + " |",
              "|" + " --- |" * (2 + len(GUESSED))]
     lines += ["| %s | %s | %s |" % (what, counted, " | ".join(guess[1:])) for (what, counted), guess in zip(out, guesses)]
     return "\n".join(lines) + "\n"
+
+
+def document(rows, where, command):
+    """What stands in docs/PERFORMANCE.md."""
+    commit = subprocess.run(["git", "-C", os.path.dirname(os.path.abspath(__file__)), "describe", "--always", "--dirty"],
+                            stdout=subprocess.PIPE, text=True).stdout.strip()
+    return "%s, commit %s, %s:\n\n```\n%s\n```\n\n%s" % (time.strftime("%Y-%m-%d"), commit or "unknown", where, command,
+                                                          table(rows))
 
 
 def run(binary, python, quick, rate, seconds, folder, each):

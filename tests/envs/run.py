@@ -236,10 +236,9 @@ def run_scale(given):
     for cpus in given.cpus.split(","):
         rows.append(scale_in(guest, int(cpus), given.pysampled))
     flat = sum(rows, [])
-    commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], stdout=subprocess.PIPE, text=True).stdout.strip()
-    text = ("%s, commit %s, guests of Linux %s:\n\n```\ntests/envs/%s\n```\n\n%s\n%s"
-            % (time.strftime("%Y-%m-%d"), commit, guest.machine.name.partition("-")[2], shlex.join(["run.py", *sys.argv[1:]]),
-               scale.table(flat), scale.larger(flat))) if flat else ""
+    where = "guests of Linux " + guest.machine.name.partition("-")[2]
+    command = shlex.join(["tests/envs/run.py", *sys.argv[1:]])
+    text = scale.document(flat, where, command) + "\n" + scale.larger(flat) if flat else ""
     if given.write and flat:
         report.write(given.write, text, SCALE_PART)
     print(text)
