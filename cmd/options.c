@@ -11,6 +11,7 @@
 #include "../lib/event_resolve.h"
 #include "../lib/native.h"
 #include "../lib/srcline.h"
+#include "../lib/work.h"
 #include "cmd.h"
 
 static const char help[] =
@@ -50,6 +51,7 @@ static const char help[] =
 	"      --weight samples|period  folded: what is counted; samples\n"
 	"  -q, --quiet              errors and the summary only\n"
 	"  -v, --verbose            every counter, and what was found\n"
+	"      --work               what pysampled itself did, in counts\n"
 	"  -h, --help\n";
 
 enum {
@@ -73,6 +75,7 @@ enum {
 	OPT_NATIVE_LINES,
 	OPT_DEBUGINFOD,
 	OPT_EVENTS_ON,
+	OPT_WORK,
 };
 
 static const struct option options[] = {
@@ -106,6 +109,7 @@ static const struct option options[] = {
 	{ "native-lines", no_argument, NULL, OPT_NATIVE_LINES },
 	{ "debuginfod", no_argument, NULL, OPT_DEBUGINFOD },
 	{ "events-on", required_argument, NULL, OPT_EVENTS_ON },
+	{ "work", no_argument, NULL, OPT_WORK },
 	{ 0 },
 };
 
@@ -273,6 +277,17 @@ static int parse_place(struct record_options *o, const char *name)
 	return usage("--events-on takes auto, cpus or threads, not '%s'", name);
 }
 
+/* From here on: what the other options take is a part of it. */
+static int count_work(struct record_options *o)
+{
+	struct err err;
+
+	if (!o->work && work_count_syscalls(&err) < 0)
+		fprintf(stderr, "pysampled: system calls are not counted: %s\n", err.text);
+	o->work = true;
+	return 0;
+}
+
 static int parse_long(struct said *s, int opt, const char *arg)
 {
 	struct record_options *o = s->o;
@@ -306,6 +321,8 @@ static int parse_long(struct said *s, int opt, const char *arg)
 		break;
 	case OPT_EVENTS_ON:
 		return parse_place(o, arg);
+	case OPT_WORK:
+		return count_work(o);
 	case OPT_UNWINDER:
 		return parse_unwinder(o, arg);
 	case OPT_STACK_SIZE:

@@ -16,6 +16,7 @@ struct record_options {
 	unsigned session_flags;
 	bool native_lines, debuginfod;
 	int verbose;	/* -1 quiet */
+	bool work;	/* what the recording took is printed, system calls too */
 	char **command; /* -- CMD, or NULL */
 };
 

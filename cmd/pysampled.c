@@ -17,6 +17,7 @@
 #include "../lib/native.h"
 #include "../lib/offsets/pylayout.h"
 #include "../lib/srcline.h"
+#include "../lib/work.h"
 #include "../lib/xz.h"
 #include "../output/sink.h"
 #include "cmd.h"
@@ -127,6 +128,7 @@ static int print_version(void)
 
 int main(int argc, char **argv)
 {
+	work_begin();
 	/* A closed pipe or a full quota is an error of the write that meets it, not our
 	 * end. */
 	signal(SIGPIPE, SIG_IGN);

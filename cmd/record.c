@@ -131,6 +131,41 @@ static void print_counters(void)
 			fprintf(stderr, "pysampled: %s=%" PRIu64 " (%s)\n", name, value, text);
 }
 
+/* Of the work between two moments; @from may be NULL. */
+static void print_part(const char *part, const struct work_moment *from,
+		       const struct work_moment *to)
+{
+	struct work_moment none = { 0 };
+	const char *name;
+
+	from = from ? from : &none;
+	fprintf(stderr, "work: part=%s us=%" PRIu64 " cpu_us=%" PRIu64, part,
+		(to->ns - from->ns) / 1000, (to->cpu_ns - from->cpu_ns) / 1000);
+	if (to->syscalls != UINT64_MAX)
+		fprintf(stderr, " syscalls=%" PRIu64, to->syscalls - from->syscalls);
+	for (unsigned i = 0; (name = work_name(i)); i++)
+		fprintf(stderr, " %s=%" PRIu64, name, to->n[i] - from->n[i]);
+	fputc('\n', stderr);
+}
+
+static void print_work(const struct recorder_summary *s)
+{
+	const struct recorder_work *w = &s->work;
+
+	if (w->first.ns) {
+		print_part("first", NULL, &w->first);
+		print_part("run", &w->first, &w->end);
+	}
+	if (w->half.ns)
+		print_part("half", &w->half, &w->end);
+	print_part("all", NULL, &w->all);
+	fprintf(stderr,
+		"work: part=bytes rss=%.0f cpus=%zu processes=%zu threads=%zu cpu=%zu "
+		"process=%zu thread=%zu\n",
+		s->rss * (1 << 20), w->cpus, w->processes, w->threads, w->cpu_bytes,
+		w->process_bytes, w->thread_bytes);
+}
+
 static void print_summary(const struct record_options *o, const struct session *session,
 			  const struct recorder_summary *s)
 {
@@ -149,6 +184,8 @@ static void print_summary(const struct record_options *o, const struct session *
 			fprintf(stderr, "pysampled: %s\n", session->place);
 		print_counters();
 	}
+	if (o->verbose > 0 || o->work)
+		print_work(s);
 	for (size_t i = 0; i < session->n_events; i++)
 		snprintf(events + strlen(events), sizeof(events) - strlen(events), "%s%s",
 			 i ? "," : "", session->events[i].name);

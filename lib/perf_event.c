@@ -13,6 +13,7 @@
 
 #include "arch/arch.h"
 #include "base.h"
+#include "work.h"
 
 void perf_event_add_read(struct perf_event_attr *attr)
 {
@@ -142,16 +143,21 @@ bool perf_event_is_clock(const struct perf_event_attr *attr)
 
 int perf_event_open_in(const struct perf_event_attr *attr, pid_t tid, int cpu, int leader)
 {
-	long fd = syscall(SYS_perf_event_open, attr, tid, cpu, leader, PERF_FLAG_FD_CLOEXEC);
+	long fd;
+
+	work_add(WORK_opens, 1);
+	fd = syscall(SYS_perf_event_open, attr, tid, cpu, leader, PERF_FLAG_FD_CLOEXEC);
 
 	return fd < 0 ? -errno : (int)fd;
 }
 
 int perf_event_open_cgroup(const struct perf_event_attr *attr, int cgroup, int cpu)
 {
-	long fd = syscall(SYS_perf_event_open, attr, cgroup, cpu, -1,
-			  PERF_FLAG_FD_CLOEXEC | PERF_FLAG_PID_CGROUP);
+	long fd;
 
+	work_add(WORK_opens, 1);
+	fd = syscall(SYS_perf_event_open, attr, cgroup, cpu, -1,
+		     PERF_FLAG_FD_CLOEXEC | PERF_FLAG_PID_CGROUP);
 	return fd < 0 ? -errno : (int)fd;
 }
 

@@ -50,6 +50,16 @@ void pystack_destroy(struct pystack *p)
 	free(p);
 }
 
+size_t pystack_bytes(void)
+{
+	const struct pystack *p = NULL;
+
+	return sizeof(*p) + N_THREADS * sizeof(*p->threads) + N_LISTS * sizeof(*p->states) +
+	       N_CODES * sizeof(*p->codes) + PYCODE_COPY_MAX + BATCH_BYTES +
+	       PYWALK_MAX_FRAMES * (sizeof(*p->walked) + sizeof(*p->frames) +
+				    sizeof(*p->seen) + sizeof(*p->anchors));
+}
+
 struct thread *pystack_thread(struct pystack *p, int program, pid_t tid, uint32_t level)
 {
 	uint32_t h = (uint32_t)tid * 2654435761u;

@@ -89,6 +89,9 @@ struct pystack *pystack_create(uint32_t max_frames,
 			       void *arg);
 void pystack_destroy(struct pystack *p);
 
+/* Bytes that each takes, most of which are touched only as they are needed. */
+size_t pystack_bytes(void);
+
 /* Where the thread stands: what proves a thread state to be its own, whatever number the state
  * bears. */
 struct pystack_place {

@@ -11,6 +11,7 @@
 #include "capture/preempt.h"
 #include "clock.h"
 #include "proc.h"
+#include "slots.h"
 #include "stats.h"
 
 enum {
@@ -421,6 +422,20 @@ static int watch_readers(struct recorder *r)
 	return soon;
 }
 
+/* Half of the duration is over: what is done once, such as reading symbols, is done by then.
+ * When to look again. */
+static uint64_t note_half(struct recorder *r, uint64_t now, uint64_t end)
+{
+	uint64_t half = r->session->start_ns + r->o.duration_ns / 2;
+
+	if (!r->o.duration_ns || r->half.ns)
+		return end;
+	if (now < half)
+		return half;
+	slots_work(&r->config, &r->half);
+	return end;
+}
+
 static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 {
 	struct pollfd fds[RECORDER_MAX_PIDS + 3];
@@ -434,7 +449,8 @@ static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 
 		if (now >= end || resolver_failed(r->resolver))
 			return;
-		timeout = (int)MIN((end - now) / 1000000 + 1, (uint64_t)soon);
+		timeout =
+			(int)MIN((note_half(r, now, end) - now) / 1000000 + 1, (uint64_t)soon);
 		for (size_t i = 0; i < n; i++)
 			fds[i] = (struct pollfd){ .fd = r->pidfds[i], .events = POLLIN };
 		fds[n] = (struct pollfd){ .fd = stop_fd, .events = POLLIN };
@@ -498,6 +514,7 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, 
 		if (released)
 			released(arg);
 		loop(r, stop_fd, ret);
+		slots_work(&r->config, &r->end);
 	}
 	recorder_detach(r);
 	for (size_t i = 0; i < r->config.n_slots; i++)
@@ -508,5 +525,6 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, 
 	if (code == 0)
 		recorder_balance(r, ret);
 	fill_summary(r, ret);
+	recorder_work(r, &ret->work);
 	return code;
 }

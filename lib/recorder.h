@@ -11,6 +11,7 @@
 #include "note.h"
 #include "perf_names.h"
 #include "resolver.h"
+#include "work.h"
 
 enum { RECORDER_MAX_PIDS = 256 };
 
@@ -35,11 +36,23 @@ struct recorder_options {
 	struct note note;
 };
 
+/* What a recording took. */
+struct recorder_work {
+	/* As the first sample was about to be queued (ns 0: there was none), after half of the
+	 * duration (ns 0: none was given), as the loop ended, now. */
+	struct work_moment first, half, end, all;
+	size_t cpus, processes, threads; /* watched; followed; with events of their own */
+	/* Of memory, for each of these: ring, queues and reader; what is known of a process;
+	 * descriptors' numbers. The kernel's own is not in it. */
+	size_t cpu_bytes, process_bytes, thread_bytes;
+};
+
 struct recorder_summary {
+	struct recorder_work work;
 	struct resolver_counts counts;
 	double duration, cpu; /* seconds */
 	double rss;	      /* MiB, peak */
-	uint64_t uncounted; /* samples that are missing from what the events counted */
+	uint64_t uncounted;   /* samples that are missing from what the events counted */
 	bool target_ended; /* and all that was followed: neither time nor a person ended it */
 	int child_end;	   /* our own child's, as wait(2) tells it; -1: wait for it */
 };

@@ -62,6 +62,7 @@ struct recorder {
 	_Atomic int child_end; /* what the tracer saw of our own child's end; -1: nothing */
 	bool told_left;	       /* ... and a person was told */
 	struct err why;	       /* why not a better capture */
+	struct work_moment half, end; /* of the time that was asked for, and of the loop */
 	bool warned_budget, warned_stall, warned_new, child_ran;
 	size_t n_missed;  /* threads that had ended before they got events of their own */
 	size_t n_late;	  /* ... and those that had run by then, ... */
@@ -92,6 +93,9 @@ void recorder_note_ticks(struct recorder *r);
 /* recorder_balance.c: after the readers have ended: fills in what is uncounted, and says what
  * to do if it is much. */
 void recorder_balance(const struct recorder *r, struct recorder_summary *ret);
+
+/* recorder_work.c: what the recording took; before its readers are freed. */
+void recorder_work(const struct recorder *r, struct recorder_work *ret);
 
 /* recorder.c: do what readers and the tracer ask for. False: there is more, and it took long
  * enough for now. */

@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 
 #include "base.h"
+#include "work.h"
 
 size_t rmem_readv(struct rmem *m, const struct rmem_vec *v, size_t n)
 {
@@ -47,6 +48,8 @@ static int live_read(struct rmem *m, raddr at, void *buf, size_t n)
 	ssize_t got;
 
 	live->calls++;
+	work_add(WORK_reads, 1);
+	work_add(WORK_ranges, 1);
 	got = process_vm_readv(live->pid, &to, 1, &from, 1, 0);
 	if (got < 0)
 		return -errno;
@@ -68,6 +71,8 @@ static size_t live_readv(struct rmem *m, const struct rmem_vec *v, size_t n)
 					  .iov_len = v[i].n };
 	} while (++i < n);
 	live->calls++;
+	work_add(WORK_reads, 1);
+	work_add(WORK_ranges, n);
 	got = process_vm_readv(live->pid, to, n, from, n, 0);
 	for (i = 0; i < n && got >= (ssize_t)v[i].n; i++)
 		got -= (ssize_t)v[i].n;

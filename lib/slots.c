@@ -122,6 +122,13 @@ void slots_learn_hotplug(struct reader_config *c)
 	}
 }
 
+void slots_work(const struct reader_config *c, struct work_moment *ret)
+{
+	work_look(ret);
+	for (uint32_t i = 0; i < c->n_slots; i++)
+		work_add_to(ret, &c->slots[i].work);
+}
+
 struct cpu_slot *slots_find(struct reader_config *c, int cpu)
 {
 	for (uint32_t i = 0; i < c->n_slots; i++)

@@ -27,6 +27,9 @@ int slots_add(struct reader_config *c, int cpu, struct err *err);
  * threads are not to be seen (a PID namespace), nothing is learnt. */
 void slots_learn_hotplug(struct reader_config *c);
 
+/* What this program has done by now, readers included. Any thread. */
+void slots_work(const struct reader_config *c, struct work_moment *ret);
+
 /* The slot of @cpu, or NULL. */
 struct cpu_slot *slots_find(struct reader_config *c, int cpu);
 

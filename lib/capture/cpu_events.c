@@ -77,10 +77,12 @@ void cpu_events_birth(struct reader *r)
 	uint64_t now = now_ns(), samples = 0;
 	uint32_t births = atomic_fetch_add(&c->n_births, 1) + 1;
 
-	for (uint32_t i = 0; i < c->n_slots; i++)
+	for (uint32_t i = 0; i < c->n_slots; i++) {
 		for (size_t e = 0; e < c->session->n_events; e++)
 			samples += atomic_load_explicit(&c->slots[i].seen[e].n,
 							memory_order_relaxed);
+		work_foreign(&c->slots[i].work, c->session->n_events);
+	}
 	if (now > start && event_place_needed(births, samples, (now - start) * c->n_slots) &&
 	    !atomic_exchange(&c->births_told, true))
 		emit_control(r, CTL_BIRTHS, (struct ctl_msg){ 0 });

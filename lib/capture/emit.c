@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 
 #include "../perf_decode.h"
+#include "../slots.h"
 #include "../stats.h"
 #include "../tape.h"
 #include "reader_int.h"
@@ -195,6 +196,17 @@ static struct sample sample_of(const struct reader *r, const struct pending *p,
 				.late_ns = p->hold.t_end - s->time };
 }
 
+/* The first of all readers' samples: what has it taken to come here? */
+static void count_sample(struct reader *r)
+{
+	struct reader_config *c = r->c;
+
+	if (!atomic_load_explicit(&c->first_seen, memory_order_relaxed) &&
+	    !atomic_exchange(&c->first_seen, true))
+		slots_work(c, &c->first);
+	work_add(WORK_samples, 1);
+}
+
 void emit_sample(struct reader *r, const struct pending *p, enum provenance prov,
 		 const struct pystack_result *res, const struct undecided *open)
 {
@@ -234,6 +246,7 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 	rest_copy(r, &s, q);
 	if (truncated && !deep)
 		STATS_ADD(truncated, 1);
+	count_sample(r);
 	commit(r, deep);
 }
 

@@ -80,6 +80,7 @@ static void look_at_others(struct reader *r, uint64_t now)
 	for (uint32_t i = 0; i < r->c->n_slots; i++) {
 		uint64_t g = guard_look(&r->c->slots[i].guard);
 
+		work_foreign(&r->c->slots[i].work, 1);
 		if (i != r->slot->index && (g & 1) && g == r->looked[i])
 			eventfd_write(r->c->kick, 1);
 		r->looked[i] = g;

@@ -86,6 +86,7 @@ void proof_opened(struct reader_config *c, pid_t tid)
 static bool noted_since(struct reader_config *c, _Atomic uint64_t *table, pid_t tid,
 			uint64_t since)
 {
+	work_add(WORK_foreign, 3);
 	return atomic_load(&c->opening) == tid ||
 	       atomic_load_explicit(noted(table, tid), memory_order_acquire) > since ||
 	       atomic_load_explicit(&c->blind_ns, memory_order_acquire) > since;
@@ -98,6 +99,7 @@ bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since)
 
 bool proof_ran_by_table(struct reader_config *c, pid_t tid, uint64_t sampled)
 {
+	work_add(WORK_foreign, 6); /* of the table, whole_ns, blind_ns */
 	/* What was read before counts; and once events are switched off nobody notes. */
 	atomic_thread_fence(memory_order_seq_cst);
 	return !run_table_stays(c->table, tid, sampled) ||
@@ -128,10 +130,13 @@ bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t 
 	struct proof_switch sw;
 	bool ran = false;
 
+	work_add(WORK_rings, 1);
+	work_foreign(&slot->work, 4); /* tail, head twice, dropping */
 	for (pos = from; pos < head;) {
 		struct perf_event_header h =
 			perf_ring_peek(&slot->ring, pos, end, sizeof(end));
 
+		work_add(WORK_records, 1);
 		if (h.size < sizeof(h) || h.size % 8)
 			return true;
 		if (proof_is_switch(&h, end, &sw) && !sw.out) {
@@ -187,6 +192,7 @@ static bool is_watched(const struct reader_config *c, const struct cpu_slot *s, 
 {
 	uint64_t from = slot_watched(s);
 
+	work_foreign(&s->work, 2);
 	return from && from <= since &&
 	       (!c->table || run_table_hotplug(c->table, s->cpu) < from);
 }

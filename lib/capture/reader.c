@@ -281,6 +281,7 @@ static void quiet_all(struct reader *r, uint64_t until)
 	for (uint32_t i = 0; i < r->c->n_slots; i++) {
 		struct handover *h = &r->c->slots[i].handover;
 
+		work_foreign(&r->c->slots[i].work, 1);
 		if (!atomic_exchange(&h->quiet_until, until))
 			eventfd_write(h->posted, 1);
 	}
@@ -370,6 +371,7 @@ static void *reader_main(void *arg)
 	bool busy = true;
 
 	atomic_store_explicit(&r->tid, gettid(), memory_order_relaxed);
+	work_own = &r->slot->work;
 	begin(r);
 	/* A ring that is full already wakes nobody. */
 	drain(r, 0, false);
@@ -385,6 +387,7 @@ static void *reader_main(void *arg)
 			   left ? SHED_MS :
 			   busy ? MIN(busy_ms, idle_ms) :
 				  idle_ms);
+		work_add(WORK_wakeups, 1);
 		away = moved_away(r);
 		r->unfit = r->unfit || away;
 		left = over_budget(r);
@@ -423,6 +426,12 @@ static int wait_on(int ready, int posted)
 		return -1;
 	}
 	return fd;
+}
+
+size_t reader_bytes(const struct reader_config *c)
+{
+	return sizeof(struct reader) + pystack_bytes() +
+	       c->cap_slots * (sizeof(uint64_t) + sizeof(uint64_t));
 }
 
 int reader_start(struct reader_config *c, struct cpu_slot *slot)

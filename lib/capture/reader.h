@@ -22,6 +22,7 @@
 #include "../sample.h"
 #include "../stranger_filter.h"
 #include "../target.h"
+#include "../work.h"
 #include "capture.h"
 #include "guard.h"
 #include "ours.h"
@@ -167,6 +168,8 @@ struct reader_config {
 	struct cpu_slot *slots;	    /* never moves: room for every CPU that is possible */
 	uint32_t cap_slots;
 	_Atomic uint32_t n_slots; /* only grows */
+	_Atomic bool first_seen;  /* a reader writes, or has written, @first */
+	struct work_moment first; /* as the first sample was about to be queued */
 };
 enum { LAST_IN = 8192 };
 
@@ -195,7 +198,10 @@ struct cpu_slot {
 	_Atomic uint64_t gone_ns;    /* events on the CPU itself are gone, if watched before */
 	struct seen seen[SESSION_MAX_EVENTS];
 	_Atomic int sampler[SESSION_MAX_EVENTS]; /* this CPU's own events; -1: none */
-	pid_t hotplug; /* the kernel's thread that takes them away; 0: not known */
+	pid_t hotplug;	  /* the kernel's thread that takes them away; 0: not known */
+	char before[64];  /* no other thread writes the cache lines of ... */
+	struct work work; /* what its readers have done */
+	char after[64];
 };
 
 /* Since when all threads have events there, 0: they have not. Any thread. */
@@ -210,6 +216,9 @@ struct reader;
 
 /* Start the slot's reader. 0 or -errno. */
 int reader_start(struct reader_config *c, struct cpu_slot *slot);
+
+/* Bytes of memory that a reader takes. */
+size_t reader_bytes(const struct reader_config *c);
 
 /* Ask it to drain its ring and end; then wait for it. One whose read hangs is abandoned: then
  * slot->stuck is not empty, and what it may still touch must stay. */

@@ -227,7 +227,7 @@ class Guest:
         time = ["-icount", "shift=%d,sleep=on" % shift] if shift is not None else []
         return [
             "timeout", "-k", "5", str(limit), *self.machine.qemu, "-accel", "tcg", *time, "-cpu", cpu, "-smp", str(cpus),
-            "-m", "1024", "-nodefaults",
+            "-m", str(max(1024, 96 * cpus)), "-nodefaults",
             "-display", "none", "-no-reboot", "-serial", "stdio",
             "-kernel", self.path("vmlinuz"), "-initrd", self.path("initrd.gz"),
             "-append", "console=%s quiet loglevel=1 panic=-1 mitigations=off nokaslr repo=%s guest=%s"

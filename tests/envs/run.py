@@ -1,8 +1,10 @@
-"""Tests of other machines and kernels, in guests: run.py [--counts FILE] [-k PATTERN].
+"""Tests of other machines and kernels, in guests: run.py [--counts FILE] [-k PATTERN]; or with --scale what a recording takes
+on machines of more CPUs: run.py --scale [--cpus 2,8,16] [--write FILE].
 
 Builds, boots, and prints what the tests inside print. Writes "passed failed skipped" into FILE.
 """
 import argparse
+import json
 import os
 import re
 import shlex
@@ -12,8 +14,11 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(1, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "integration"))
+for number, name in enumerate(("integration", "bench", "accuracy"), 1):
+    sys.path.insert(number, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), name))
 import harness  # noqa: E402
+import report  # noqa: E402
+import scale  # noqa: E402
 import tarball  # noqa: E402
 from guest import ARM64, OLDER, RISCV64, ROOT, Guest, Missing  # noqa: E402
 
@@ -199,11 +204,58 @@ def run_all(totals, pattern):
             tarball.test(totals, arm.guest, PYTHON)
 
 
+SCALE_SCRIPT = """echo 0 > /proc/sys/kernel/perf_cpu_time_max_percent
+echo -1 > /proc/sys/kernel/sched_rt_runtime_us
+export PYTHONDONTWRITEBYTECODE=1
+%s tools/bench --scale-quick --pysampled %s --python %s --json %s
+"""
+SCALE_LIMIT_S = 3600
+SCALE_PART = "tests/envs/run.py --scale"
+
+
+def scale_in(guest, cpus, binary):
+    """Rows of a guest of so many CPUs."""
+    found = guest.path("scale.json")
+    if os.path.exists(found):
+        os.unlink(found)
+    python = shlex.quote(harness.newest_python().path or sys.executable)
+    begin = time.monotonic()
+    guest.run(SCALE_SCRIPT % (shlex.quote(sys.executable), binary, python, found), lambda text: print(text, end="", flush=True),
+              cpus=cpus, limit=SCALE_LIMIT_S, **COARSE)
+    print("-- %d CPUs: %.0f s" % (cpus, time.monotonic() - begin), flush=True)
+    if not os.path.exists(found):
+        return []
+    with open(found) as file:
+        return [scale.Row(row) for row in json.load(file)]
+
+
+def run_scale(given):
+    """One table of all machines. 0 if each gave its rows."""
+    guest, rows = Guest(OLDER[-1]), []
+    guest.make()
+    for cpus in given.cpus.split(","):
+        rows.append(scale_in(guest, int(cpus), given.pysampled))
+    flat = sum(rows, [])
+    where = "guests of Linux " + guest.machine.name.partition("-")[2]
+    command = shlex.join(["tests/envs/run.py", *sys.argv[1:]])
+    text = scale.document(flat, where, command) + "\n" + scale.larger(flat) if flat else ""
+    if given.write and flat:
+        report.write(given.write, text, SCALE_PART)
+    print(text)
+    return 0 if all(rows) else 1
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--counts")
     parser.add_argument("-k", dest="pattern", default="")
+    parser.add_argument("--scale", action="store_true", help="instead: what a recording takes as CPUs get many")
+    parser.add_argument("--cpus", default="2,4,8,16,32", help="of the guests of --scale (%(default)s)")
+    parser.add_argument("--pysampled", default=os.path.join(harness.BUILD, "pysampled"), help="the binary of --scale")
+    parser.add_argument("--write", metavar="FILE", help="put the table of --scale between its marks (docs/PERFORMANCE.md)")
     args = parser.parse_args()
+    if args.scale:
+        return run_scale(args)
     totals = Totals()
     run_all(totals, args.pattern)
     if args.counts:

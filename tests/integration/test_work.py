@@ -1,0 +1,92 @@
+"""What a recording itself does, in counts: they are the same on every machine, and bounds of them hold on a busy one too."""
+import os
+
+import harness
+from harness import Target, check, each, equal, need_fifo, one_python
+
+NAMES = {"us", "cpu_us", "opens", "reads", "ranges", "records", "rings", "foreign", "wakeups", "samples"}
+TRACEPOINT = "raw_syscalls/sys_enter/id"
+
+
+def parts(run):
+    """{part: {name: number}}"""
+    found = {}
+    for line in run.err.splitlines():
+        if line.startswith("work: "):
+            words = dict(word.split("=") for word in line.split()[1:])
+            part = words.pop("part")
+            found[part] = {name: int(value) for name, value in words.items()}
+    return found
+
+
+def record(target, *args, seconds=2):
+    run = harness.pysampled("-p", target.pid, "-e", "cpu-clock", "-d", seconds, "-o", "out.folded", *args).ok()
+    return run, parts(run)
+
+
+def counts_syscalls():
+    return any(os.access(os.path.join(place, "events", TRACEPOINT), os.R_OK)
+               for place in ("/sys/kernel/tracing", "/sys/kernel/debug/tracing"))
+
+
+@one_python
+def test_work_is_told_with_v_and_work_only(py):
+    target = Target(py, "groundtruth.py", "--us", 10)
+    equal(record(target, seconds=1)[1], {}, "work lines that nobody asked for")
+    run, work = record(target, "-v")
+    equal(set(work), {"first", "run", "half", "all", "bytes"}, "parts")
+    for part in ("first", "run", "half", "all"):
+        equal(set(work[part]), NAMES, "counts of part %s" % part)
+    equal(work["first"]["samples"], 0, "samples before the first")
+    equal(work["all"]["samples"], run.n("samples"), "samples queued")
+    for name in NAMES:
+        check(work["first"][name] + work["run"][name] <= work["all"][name], "%s: more in parts than in all: %s", name, work)
+        check(work["half"][name] <= work["run"][name], "%s: more in the second half than in the whole: %s", name, work)
+
+
+@each(options=[(), ("--no-kernel", "--no-native")])
+@one_python
+def test_what_a_sample_takes_is_bounded(py, options):
+    """One remote read; each ring once, and once more for a sample that proves nothing."""
+    need_fifo()
+    target = Target(py, "groundtruth.py", "--us", 10, "--idle", 50)
+    run, work = record(target, "-F", 999, "--hold-budget", 100, "-v", *options)
+    half, cpus = work["half"], work["bytes"]["cpus"]
+    check(half["samples"] >= 100, "too few samples: %s", run)
+    for name, most in (("opens", 0), ("reads", 4), ("rings", cpus + 1), ("foreign", 8 * cpus + 8), ("records", 16 * cpus),
+                       ("wakeups", 2)):
+        check(half[name] <= most * half["samples"], "%s: %.2f a sample, want %d at most: %s", name, half[name] / half["samples"],
+              most, run)
+
+
+@one_python
+def test_a_start_opens_what_threads_and_cpus_need(py):
+    """Some for each CPU, and for each thread one for each CPU and event it carries."""
+    few, many = (record(Target(py, "groundtruth.py", "--us", 10, "--idle", idle), "-v", seconds=1)[1] for idle in (0, 40))
+    cpus = few["bytes"]["cpus"]
+    more = many["bytes"]["threads"] - few["bytes"]["threads"]
+    equal(more, 40, "threads more")
+    opens = many["first"]["opens"] - few["first"]["opens"]
+    check(cpus * more <= opens <= 3 * cpus * more + 8, "%d threads more took %d more opens on %d CPUs", more, opens, cpus)
+
+
+@one_python
+def test_system_calls_are_counted_or_said_not_to_be(py):
+    run, work = record(Target(py, "groundtruth.py", "--us", 10), "--work")
+    if "system calls are not counted" in run.err:
+        check(not counts_syscalls() or not harness.is_root(), "there is %s: %s", TRACEPOINT, run)
+        check("syscalls" not in work["all"], "a number for what is not counted: %s", run)
+        return
+    # Each of these is one, and there are others.
+    first = work["first"]
+    check(first["syscalls"] > first["opens"] + first["reads"] > 0, "fewer system calls than their parts: %s", run)
+
+
+def test_an_ordinary_user_is_told_what_lacks():
+    harness.need_root()
+    binary, home = harness.for_nobody()
+    target = Target(harness.debian_python(), "groundtruth.py", "--us", 10, user=harness.NOBODY)
+    run = harness.pysampled("--work", "-p", target.pid, "-e", "cpu-clock:u", "-d", 1, "-o", "out.folded", binary=binary, home=home,
+                            user=harness.NOBODY).ok()
+    check("system calls are not counted: tracepoints have their numbers in" in run.err, "no reason: %s", run)
+    check("syscalls" not in parts(run)["all"], "a number for what is not counted: %s", run)
