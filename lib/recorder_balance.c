@@ -50,10 +50,11 @@ static struct cpu_ticks ticks_now(struct recorder *r)
 	return sum;
 }
 
-/* A CPU's own clock also counts what others run there, and idleness. */
+/* A CPU's own clock also counts what others run there, and idleness; or not who left a cgroup.
+ */
 static bool runs_for_others(const struct recorder *r, const struct perf_event_attr *a)
 {
-	return r->whole && r->cgroup < 0 && perf_event_is_clock(a);
+	return r->whole && perf_event_is_clock(a);
 }
 
 static uint64_t dropped(const struct recorder *r, size_t e)

@@ -145,16 +145,18 @@ static int link_to(const char *tracepoint, int program)
 	return bpf_call(BPF_RAW_TRACEPOINT_OPEN, &a);
 }
 
-/* Kernels before 5.12 have no barrier. */
+/* Kernels before 5.12 have no barrier; x86-64 needs none, for its stores are seen in order. */
 static int load_all(struct run_table *t)
 {
 	bool barrier = true;
 
 	t->out = load_note(t, OUTS, barrier);
+#ifdef __x86_64__
 	if (t->out == -EINVAL) {
 		barrier = false;
 		t->out = load_note(t, OUTS, barrier);
 	}
+#endif
 	t->in = t->out < 0 ? t->out : load_note(t, INS, barrier);
 	t->execs = t->in < 0 ? t->in : load_note(t, EXECS, barrier);
 	t->hotplug = t->execs < 0 ? t->execs : load_hotplug(t);
