@@ -400,7 +400,6 @@ static void reader_destroy(struct reader *r)
 	if (r->wake >= 0)
 		close(r->wake);
 	free(r->cursor);
-	free(r->looked);
 	free(r);
 }
 
@@ -434,11 +433,11 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot)
 	r->pos = perf_ring_tail(&slot->ring);
 	r->random = now_ns() | 1;
 	r->cursor = calloc(c->cap_slots, sizeof(*r->cursor));
-	r->looked = calloc(c->cap_slots, sizeof(*r->looked));
+	r->look_at = slot->index;
 	r->ps = pystack_create(MIN(c->max_frames, READER_FRAMES), emit_code, r);
 	r->wake = wait_on(slot->ring.fd, slot->handover.posted);
 	slot->generation++;
-	if (!r->cursor || !r->looked || !r->ps || r->wake < 0 ||
+	if (!r->cursor || !r->ps || r->wake < 0 ||
 	    pthread_create(&r->thread, NULL, reader_main, r)) {
 		reader_destroy(r);
 		return -ENOMEM;
