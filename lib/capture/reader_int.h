@@ -59,6 +59,7 @@ struct reader {
 	_Atomic int tid; /* 0: not running yet */
 	int wake;	 /* epoll on our ring, or on our handover */
 	_Atomic bool stop;
+	_Atomic bool asleep; /* waits for a sample, however long */
 	struct reader *next; /* in slot->stuck */
 
 	struct pystack *ps;
