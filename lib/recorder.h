@@ -28,6 +28,7 @@ struct recorder_options {
 	bool kernel, native, full, libunwind, follow, any;
 	uint32_t max_frames;
 	unsigned hold_budget; /* percent */
+	bool hold_isolated;   /* by SCHED_FIFO readers on isolated CPUs, too */
 	uint32_t stack_bytes; /* copied with each sample, for native frames; a multiple of 8 */
 	bool child;	      /* pids[0] is our own child, held before its exec */
 	struct note note;
@@ -37,7 +38,7 @@ struct recorder_summary {
 	struct resolver_counts counts;
 	double duration, cpu; /* seconds */
 	double rss;	      /* MiB, peak */
-	uint64_t uncounted; /* samples that are missing from what the events counted */
+	uint64_t uncounted;   /* samples that are missing from what the events counted */
 	bool target_ended; /* and all that was followed: neither time nor a person ended it */
 	int child_end;	   /* our own child's, as wait(2) tells it; -1: wait for it */
 };

@@ -28,6 +28,8 @@ static void prepare_preempt(const struct recorder *r)
 		cpus_add_thread(&t.cpus, tids[i]);
 		realtime_add_thread(&t.rt, tids[i]);
 	}
+	if (!r->o.hold_isolated)
+		cpus_isolated(&t.spared);
 	preempt_prepare(&t);
 }
 
@@ -134,7 +136,7 @@ static void note_strange_files(const struct recorder *r)
 static void note_choice(const struct recorder *r, const char *fallback, bool kernel,
 			bool user_only)
 {
-	char caveat[400];
+	char caveat[700];
 
 	if (fallback[0])
 		note_say(&r->o.note, "%s", fallback);

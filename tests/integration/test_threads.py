@@ -97,7 +97,7 @@ def test_readers_of_idle_cpus_sleep_for_good(py):
     target = Target(py, "groundtruth.py")
     os.kill(target.pid, signal.SIGSTOP)
     # Of threads that are named: events on CPUs would also see what other processes do here.
-    recorder = Recorder("-p", target.pid, "-t", target.pid, "-o", "out.folded").attached()
+    recorder = Recorder("-p", target.pid, "-t", target.pid, "-o", "out.folded").recording()
 
     def nobody_woke():
         before = pinned_wakes(recorder.pid)
