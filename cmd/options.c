@@ -36,6 +36,7 @@ static const char help[] =
 	"Truth\n"
 	"      --capture NAME       auto, preempt, stop, async: how a thread is held; auto\n"
 	"      --hold-budget PCT    most of a CPU's time that holding may take; 5\n"
+	"      --hold-isolated      also on isolated CPUs (isolcpus, nohz_full)\n"
 	"      --stack-size BYTES   of the C stack copied with each sample; 16384 (up to\n"
 	"                           65528)\n"
 	"      --max-frames N       cut deeper stacks; 1024, up to 8000\n"
@@ -66,6 +67,7 @@ enum {
 	OPT_THREADS,
 	OPT_PROVENANCE,
 	OPT_HOLD_BUDGET,
+	OPT_HOLD_ISOLATED,
 	OPT_STACK_SIZE,
 	OPT_UNWINDER,
 	OPT_MAX_FRAMES,
@@ -100,6 +102,7 @@ static const struct option options[] = {
 	{ "threads", no_argument, NULL, OPT_THREADS },
 	{ "provenance", required_argument, NULL, OPT_PROVENANCE },
 	{ "hold-budget", required_argument, NULL, OPT_HOLD_BUDGET },
+	{ "hold-isolated", no_argument, NULL, OPT_HOLD_ISOLATED },
 	{ "unwinder", required_argument, NULL, OPT_UNWINDER },
 	{ "stack-size", required_argument, NULL, OPT_STACK_SIZE },
 	{ "max-frames", required_argument, NULL, OPT_MAX_FRAMES },
@@ -323,6 +326,9 @@ static int parse_long(struct said *s, int opt, const char *arg)
 		return parse_place(o, arg);
 	case OPT_WORK:
 		return count_work(o);
+	case OPT_HOLD_ISOLATED:
+		o->rec.hold_isolated = true;
+		break;
 	case OPT_UNWINDER:
 		return parse_unwinder(o, arg);
 	case OPT_STACK_SIZE:

@@ -171,7 +171,9 @@ static int watch(struct cpuwatch *w, int cpu, struct err *err)
 		slot = slots_find(w->config, cpu);
 		resolver_add_queue(w->resolver, &slot->queue);
 	}
-	if (!slot->reader)
+	if (slot->reader)
+		reader_nudge(slot); /* back to its CPU, from where that took it */
+	else
 		r = reader_start(w->config, slot);
 	attach_close_cpu(w->attach, slot->index);
 	if (r == 0)

@@ -380,6 +380,19 @@ static void replace_reader(struct recorder *r, struct cpu_slot *slot)
 			 slot->cpu, strerror(-ret));
 }
 
+/* Records that are no samples wake no reader. In how many ms to do it again. */
+static int wake_readers(struct recorder *r)
+{
+	uint64_t now = now_ns();
+
+	if (now >= r->wake_ns) {
+		r->wake_ns = now + WATCH_MS * 1000000ull;
+		for (size_t i = 0; i < r->config.n_slots; i++)
+			reader_wake(&r->config.slots[i]);
+	}
+	return (int)((r->wake_ns - now) / 1000000) + 1;
+}
+
 /* How soon to look again, in ms. */
 static int watch_readers(struct recorder *r)
 {
@@ -466,7 +479,7 @@ static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 			return;
 		}
 		tracker_run(&r->tracker);
-		soon = watch_readers(r);
+		soon = MIN(watch_readers(r), wake_readers(r));
 		if (r->last >= 0 && !r->told_left)
 			soon = MIN(soon, LEFT_MS);
 		cpuwatch_look(&r->cpuwatch);

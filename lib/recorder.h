@@ -31,6 +31,7 @@ struct recorder_options {
 	uint32_t max_frames;
 	enum place_wish place; /* where events are to count */
 	unsigned hold_budget; /* percent */
+	bool hold_isolated;   /* by SCHED_FIFO readers on isolated CPUs, too */
 	uint32_t stack_bytes; /* copied with each sample, for native frames; a multiple of 8 */
 	bool child;	      /* pids[0] is our own child, held before its exec */
 	struct note note;

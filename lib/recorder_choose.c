@@ -14,10 +14,7 @@
 #include "recorder_int.h"
 #include "target_cgroup.h"
 
-enum {
-	STACK_BYTES = 1024, /* hold what the innermost eval loop keeps on the C stack */
-	RING_MS = 60, /* of samples: a hypervisor, or who is more urgent, keeps readers off */
-};
+enum { STACK_BYTES = 1024 }; /* hold what the innermost eval loop keeps on the C stack */
 
 static void prepare_preempt(const struct recorder *r)
 {
@@ -31,6 +28,8 @@ static void prepare_preempt(const struct recorder *r)
 		cpus_add_thread(&t.cpus, tids[i]);
 		realtime_add_thread(&t.rt, tids[i]);
 	}
+	if (!r->o.hold_isolated)
+		cpus_isolated(&t.spared);
 	preempt_prepare(&t);
 }
 
@@ -137,7 +136,7 @@ static void note_strange_files(const struct recorder *r)
 static void note_choice(const struct recorder *r, const char *fallback, bool kernel,
 			bool user_only)
 {
-	char caveat[400];
+	char caveat[700];
 
 	if (fallback[0])
 		note_say(&r->o.note, "%s", fallback);
@@ -336,6 +335,24 @@ static int choose_place(struct recorder *r, bool wide, size_t threads, struct er
 		       0;
 }
 
+/* Samples a second on a busy CPU. 0: not known, for events that come in bursts too. */
+static size_t sample_rate(const struct session *s)
+{
+	size_t rate = 0;
+
+	for (size_t i = 0; i < s->n_events; i++) {
+		const struct perf_event_attr *a = &s->events[i].attr;
+		bool clock = perf_event_is_clock(a);
+
+		if (!clock &&
+		    (!a->freq || a->type == PERF_TYPE_SOFTWARE ||
+		     a->type == PERF_TYPE_TRACEPOINT || a->type == PERF_TYPE_BREAKPOINT))
+			return 0;
+		rate += a->freq ? a->sample_freq : 1000000000 / MAX(a->sample_period, 1ull);
+	}
+	return rate;
+}
+
 /* What a thread needs on a CPU, and what CPUs need besides. */
 static void add_wants(const struct recorder *r, struct attach_wants *w)
 {
@@ -347,7 +364,9 @@ static void add_wants(const struct recorder *r, struct attach_wants *w)
 		w->threads = 1, w->events++;
 	else if (r->place != PLACE_THREADS)
 		w->others += w->cpus * r->o.n_events;
-	w->ring = r->o.freq ? r->o.value * r->perf.stack * RING_MS / 1000 : 0;
+	w->rate = sample_rate(r->session);
+	w->sample = r->perf.stack;
+	w->prompt = r->capture->pins && r->capture->holds;
 	w->others += r->o.n_pids + (r->capture->stops ? w->cpus : 0); /* pidfds, handovers */
 	if (r->session->places)
 		w->others += PLACES_FDS;

@@ -71,20 +71,22 @@ static void see_all_rings(struct reader *r)
 }
 
 /* Readers look at each other in passing, so that the watchdog need not come often: one
- * that has been inside the same read for two looks is worth its time now. */
-static void look_at_others(struct reader *r, uint64_t now)
+ * that has been inside the same read for two looks is worth its time now. One reader a look:
+ * together they see all of them, and the resolver's thread does if few are awake. */
+static void look_at_another(struct reader *r, uint64_t now)
 {
+	struct cpu_slot *slots = r->c->slots;
+	uint64_t g;
+
 	if (now - r->looked_ns < LOOK_NS)
 		return;
 	r->looked_ns = now;
-	for (uint32_t i = 0; i < r->c->n_slots; i++) {
-		uint64_t g = guard_look(&r->c->slots[i].guard);
-
-		work_foreign(&r->c->slots[i].work, 1);
-		if (i != r->slot->index && (g & 1) && g == r->looked[i])
-			eventfd_write(r->c->kick, 1);
-		r->looked[i] = g;
-	}
+	g = guard_look(&slots[r->look_at].guard);
+	if ((g & 1) && g == r->look)
+		eventfd_write(r->c->kick, 1);
+	r->look_at = (r->look_at + 1) % r->c->n_slots;
+	work_foreign(&slots[r->look_at].work, 1);
+	r->look = guard_look(&slots[r->look_at].guard);
 }
 
 static void count_judgement(enum judgement j)
@@ -340,7 +342,7 @@ static void judge_walk(struct reader *r, struct walk *w)
 			       pystack_unchanged(&w->res, &t->py, &r->mem.base);
 	else if (w->unmapped && !w->undecided)
 		w->res.end = PYSTACK_NOPYTHON;
-	look_at_others(r, w->t_end);
+	look_at_another(r, w->t_end);
 	for (uint32_t i = 0; i < r->n_pend; i++)
 		if (r->pend[i].tid == w->tid && r->pend[i].early == w->early)
 			emit(r, &r->pend[i], w);

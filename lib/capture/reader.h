@@ -227,6 +227,10 @@ void reader_stop(struct cpu_slot *slot);
 /* Have it look into its ring soon, also for what does not wake it. Call until it did. */
 void reader_nudge(struct cpu_slot *slot);
 
+/* Called now and then: a reader sleeps until a sample comes once it has found its ring empty;
+ * if there are records now it is nudged. */
+void reader_wake(struct cpu_slot *slot);
+
 /* The watchdog's look, called at intervals: has the reader been inside the same
  * read since the last call? Then it is abandoned and the result is the process whose
  * memory hangs; the slot waits for reader_start(). Else 0. */
