@@ -4,14 +4,16 @@
  * resolver through as many queues as a machine has CPUs, as if as many times as many processes
  * ran there.
  *
- *   resolver_replay SAVED [-c CPUS] [-r ROUNDS] [-o OUT]... [-p]
+ *   resolver_replay SAVED [-c CPUS] [-r ROUNDS | -f HZ -d SECONDS] [-o OUT]... [-p]
  *
  * -c  CPUs, a queue each (8); each two bear the recording's processes once more
  * -r  rounds (3): each plays all samples once; the first is not in the figures
+ * -f  instead: as they come, that many samples a second of each CPU, for -d seconds (5); what
+ *     finds no room is dropped as readers drop it
  * -o  an output, its format by its name as for record; none: stacks are made for nobody
  * -p  Python only: without what native stacks take
  *
- * The resolver's thread has each round to itself and is measured by its own CPU time.
+ * What the resolver's and the inbox's threads take is measured by their CPU time.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -24,6 +26,7 @@
 
 #include "capture/reader.h"
 #include "inbox.h"
+#include "clock.h"
 #include "perf_decode.h"
 #include "resolver.h"
 #include "saved.h"
@@ -33,7 +36,7 @@
 enum {
 	MAX_CPUS = 1024,
 	QUEUE_BYTES = 1 << 20,
-	PID_STEP = 10000000,
+	PID_STEP = 10000019,
 	TURN_BYTES = 64 << 20, /* less than the inbox keeps whole */
 };
 
@@ -54,16 +57,13 @@ struct replay {
 	bool python_only;
 	struct queue queue[MAX_CPUS], *queues[MAX_CPUS];
 	struct resolver *resolver;
+	struct resolver_counts counts;
 	struct sink sinks[RESOLVER_MAX_SINKS];
 	size_t n_sinks;
 	size_t queued; /* bytes since the resolver's last turn */
+	bool live;     /* nobody waits for room, and the resolver runs */
 	uint64_t pushed, unwound;
 };
-
-/* What the resolver used, by its own clock. */
-static struct {
-	uint64_t ns, samples;
-} used;
 
 static void fail(const char *what, int code)
 {
@@ -71,30 +71,31 @@ static void fail(const char *what, int code)
 	exit(1);
 }
 
-/* ---- A sink that reads the clock of the resolver's thread ---- */
+/* ---- What resolving takes: all that threads use which are not ours ---- */
 
-static int meter_sample(struct sink *s, const struct sample *smp, const struct stack *stk)
-{
-	(void)s;
-	(void)smp;
-	(void)stk;
-	used.samples++;
-	return 0;
-}
+struct used {
+	uint64_t ns;
+	long faults; /* of pages */
+};
 
-static int meter_round(struct sink *s)
+static uint64_t clock_of(clockid_t clock)
 {
 	struct timespec t;
 
-	(void)s;
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	used.ns += (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-	return 0;
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static const struct sink_ops meter = { .name = "meter",
-				       .sample = meter_sample,
-				       .round = meter_round };
+static struct used used_by_others(void)
+{
+	struct rusage all, mine;
+
+	getrusage(RUSAGE_SELF, &all);
+	getrusage(RUSAGE_THREAD, &mine);
+	return (struct used){ .ns = clock_of(CLOCK_PROCESS_CPUTIME_ID) -
+				    clock_of(CLOCK_THREAD_CPUTIME_ID),
+			      .faults = all.ru_minflt - mine.ru_minflt };
+}
 
 /* ---- The recording ---- */
 
@@ -201,13 +202,12 @@ static void shift_sample(struct q_sample *q, uint32_t step, uint64_t time, uint3
 /* The resolver takes and resolves what is queued. */
 static void turn(struct replay *p)
 {
-	struct resolver_counts counts;
 	int r = p->queued ? resolver_start(p->resolver) : 0;
 
 	if (r < 0)
 		fail("a thread", -r);
 	if (p->queued)
-		resolver_stop(p->resolver, &counts);
+		resolver_stop(p->resolver, &p->counts);
 	p->queued = 0;
 }
 
@@ -216,6 +216,8 @@ static void *room(struct replay *p, uint32_t cpu, uint32_t type, size_t n)
 	const struct timespec step = { .tv_nsec = 100000 };
 	void *to;
 
+	if (p->live && type == Q_SAMPLE)
+		return queue_reserve(&p->queue[cpu], type, n);
 	while (!(to = queue_reserve(&p->queue[cpu], type, n)))
 		nanosleep(&step, NULL); /* the inbox comes */
 	return to;
@@ -232,15 +234,25 @@ static size_t sample_bytes(const struct replay *p, const struct record *r)
 static void push_sample(struct replay *p, const struct record *r, uint32_t copy, uint64_t time)
 {
 	uint32_t cpu = (copy * p->record_cpus + r->cpu) % p->cpus;
-	size_t n = sample_bytes(p, r);
+	bool scarce = p->live && !p->python_only && queue_scarce(&p->queue[cpu]);
+	size_t n = scarce ? (size_t)(q_stack((const void *)r->data) - r->data) :
+			    sample_bytes(p, r);
 	struct q_sample *q = room(p, cpu, Q_SAMPLE, n);
 
+	p->pushed++;
+	STATS_ADD(stack_dropped, scarce);
+	if (!q) {
+		STATS_ADD(lost, 1);
+		STATS_ADD(queue_full, 1);
+		return;
+	}
 	memcpy(q, r->data, n);
 	shift_sample(q, copy * PID_STEP, time, cpu);
 	if (p->python_only)
-		q->n_anchors = q->n_regs = q->n_stack = q->n_far = q->n_reads = 0;
+		q->n_anchors = q->n_regs = q->n_reads = 0;
+	if (scarce || p->python_only)
+		q_drop_stack(q);
 	p->unwound += q->n_stack > 0;
-	p->pushed++;
 	p->queued += n;
 	queue_commit(&p->queue[cpu]);
 }
@@ -256,15 +268,18 @@ static void push_other(struct replay *p, const struct record *r, uint32_t copy, 
 	queue_commit(&p->queue[0]);
 }
 
+static uint32_t copies(const struct replay *p)
+{
+	return MAX(p->cpus / p->record_cpus, 1u);
+}
+
 /* All records of all copies once; the @sides of a process come only in the first round. */
 static void play(struct replay *p, uint64_t *time, bool sides)
 {
-	uint32_t copies = MAX(p->cpus / p->record_cpus, 1u);
-
 	for (size_t i = 0; i < p->n; i++) {
 		const struct record *r = &p->record[i];
 
-		for (uint32_t copy = 0; copy < copies; copy++) {
+		for (uint32_t copy = 0; copy < copies(p); copy++) {
 			(*time)++;
 			if (r->type == Q_SAMPLE)
 				push_sample(p, r, copy, *time);
@@ -275,6 +290,55 @@ static void play(struct replay *p, uint64_t *time, bool sides)
 		}
 	}
 	turn(p);
+}
+
+/* The next @n samples, at the time that it is. */
+static void push_next(struct replay *p, size_t *at, uint32_t *copy, uint64_t n)
+{
+	while (n > 0) {
+		const struct record *r = &p->record[*at];
+
+		if (r->type == Q_SAMPLE) {
+			push_sample(p, r, *copy, now_ns());
+			n--;
+		}
+		if (r->type == Q_SAMPLE && ++*copy < copies(p))
+			continue;
+		*copy = 0;
+		*at = (*at + 1) % p->n;
+	}
+}
+
+/* What processes and code there are, before the first sample. */
+static void push_others(struct replay *p, uint64_t *time)
+{
+	for (size_t i = 0; i < p->n; i++)
+		for (uint32_t copy = 0; copy < copies(p); copy++)
+			if (p->record[i].type == Q_SIDE ||
+			    (p->record[i].type != Q_SAMPLE && copy == 0))
+				push_other(p, &p->record[i], copy, ++*time);
+}
+
+static void play_live(struct replay *p, uint64_t hz, uint64_t seconds)
+{
+	const struct timespec step = { .tv_nsec = 1000000 };
+	uint64_t from = now_ns(), end = seconds * 1000000000, past, due;
+	size_t at = 0;
+	uint32_t copy = 0;
+	int r;
+
+	p->live = true;
+	r = resolver_start(p->resolver);
+	if (r < 0)
+		fail("a thread", -r);
+	while ((past = now_ns() - from) < end) {
+		due = past * hz / 1000 * p->cpus / 1000000;
+		push_next(p, &at, &copy, due - p->pushed);
+		nanosleep(&step, NULL);
+	}
+	end = now_ns();
+	resolver_stop(p->resolver, &p->counts);
+	printf("the resolver was %.0f ms behind; ", (double)(now_ns() - end) / 1e6);
 }
 
 static void start(struct replay *p, char *const *outs, size_t n_outs)
@@ -290,36 +354,45 @@ static void start(struct replay *p, char *const *outs, size_t n_outs)
 		if (queue_init(&p->queue[i], QUEUE_BYTES) < 0)
 			fail("a queue", ENOMEM);
 	}
-	for (; p->n_sinks < n_outs; p->n_sinks++) {
+	while (p->n_sinks < n_outs) {
 		struct sink *s = &p->sinks[p->n_sinks];
 
 		if (sink_open(s, sink_pick(NULL, outs[p->n_sinks]), outs[p->n_sinks],
 			      &p->session, &err) < 0)
 			fail(err.text, -err.code);
 		c.sinks[c.n_sinks++] = s;
+		p->n_sinks++;
 	}
-	p->sinks[p->n_sinks] = (struct sink){ .ops = &meter, .session = &p->session };
-	c.sinks[c.n_sinks++] = &p->sinks[p->n_sinks];
 	p->resolver = resolver_create(&c);
 	if (!p->resolver)
 		fail("the resolver", ENOMEM);
 }
 
-static void report(const struct replay *p)
+static uint64_t written(const struct replay *p)
 {
+	uint64_t n = 0;
+
+	for (int i = 0; i < PROV_N; i++)
+		n += p->counts.by_prov[i];
+	return n;
+}
+
+static void report(const struct replay *p, struct used from)
+{
+	struct used to = used_by_others();
+	double n = (double)MAX(p->pushed, 1u), us = (double)(to.ns - from.ns) / 1e3 / n;
 	struct rusage self;
-	double us = (double)used.ns / 1e3 / (double)MAX(used.samples, 1u);
 
 	getrusage(RUSAGE_SELF, &self);
-	printf("%" PRIu32 " CPUs: samples=%" PRIu64 " of %" PRIu64
-	       " played, %.0f %% with stack "
-	       "bytes; %.2f us a sample, %.0f samples/s of one core; lost=%" PRIu64
-	       " stack_dropped=%" PRIu64 " side_lost=%" PRIu64 " torn_badcode=%" PRIu64
-	       " rss=%.0fMiB\n",
-	       p->cpus, used.samples, p->pushed,
-	       100 * (double)p->unwound / (double)MAX(p->pushed, 1u), us, 1e6 / us,
-	       STATS_GET(lost), STATS_GET(stack_dropped), STATS_GET(side_lost),
-	       STATS_GET(torn_badcode), (double)self.ru_maxrss / 1024);
+	printf("%" PRIu32
+	       " CPUs, %.0f %% with stack bytes: %.2f us a sample, %.0f samples/s of "
+	       "one core, %.2f page faults a sample; played=%" PRIu64 " written=%" PRIu64
+	       " lost=%" PRIu64 " stack_dropped=%" PRIu64 " side_lost=%" PRIu64
+	       " torn_badcode=%" PRIu64 " rss=%.0fMiB\n",
+	       p->cpus, 100 * (double)p->unwound / n, us, 1e6 / us,
+	       (double)(to.faults - from.faults) / n, p->pushed, written(p), STATS_GET(lost),
+	       STATS_GET(stack_dropped), STATS_GET(side_lost), STATS_GET(torn_badcode),
+	       (double)self.ru_maxrss / 1024);
 }
 
 int main(int argc, char **argv)
@@ -328,15 +401,20 @@ int main(int argc, char **argv)
 	char *outs[RESOLVER_MAX_SINKS];
 	size_t n_outs = 0;
 	int rounds = 3, opt;
-	uint64_t time = 0;
+	uint64_t time = 0, hz = 0, seconds = 5;
+	struct used from = { 0 };
 	struct err err;
 
-	while ((opt = getopt(argc, argv, "c:r:o:p")) != -1) {
+	while ((opt = getopt(argc, argv, "c:r:f:d:o:p")) != -1) {
 		if (opt == 'c')
 			p.cpus = (uint32_t)MIN(strtoul(optarg, NULL, 10),
 					       (unsigned long)MAX_CPUS);
 		else if (opt == 'r')
 			rounds = atoi(optarg);
+		else if (opt == 'f')
+			hz = strtoul(optarg, NULL, 10);
+		else if (opt == 'd')
+			seconds = strtoul(optarg, NULL, 10);
 		else if (opt == 'o' && n_outs < RESOLVER_MAX_SINKS - 1)
 			outs[n_outs++] = optarg;
 		else if (opt == 'p')
@@ -346,18 +424,26 @@ int main(int argc, char **argv)
 	}
 	if (optind != argc - 1 || !p.cpus)
 		return fprintf(stderr,
-			       "usage: %s SAVED [-c CPUS] [-r ROUNDS] [-o OUT]... [-p]\n",
+			       "usage: %s SAVED [-c CPUS] [-r ROUNDS | -f HZ -d SECONDS] "
+			       "[-o OUT]... [-p]\n",
 			       *argv),
 		       2;
 	load(&p, argv[optind]);
 	qsort(p.record, p.n, sizeof(*p.record), by_time);
 	start(&p, outs, n_outs);
-	for (int i = 0; i < rounds; i++) {
-		if (i == 1) /* files are read */
-			used.ns = used.samples = p.pushed = p.unwound = 0;
+	if (hz) {
+		push_others(&p, &time);
+		from = used_by_others();
+		play_live(&p, hz, seconds);
+	}
+	for (int i = 0; !hz && i < rounds; i++) {
+		if (i == 1) { /* files are read */
+			p.pushed = p.unwound = 0;
+			from = used_by_others();
+		}
 		play(&p, &time, i == 0);
 	}
-	report(&p);
+	report(&p, from);
 	for (size_t i = 0; i < p.n_sinks; i++)
 		if (sink_close(&p.sinks[i], &err) < 0)
 			fail(err.text, -err.code);
