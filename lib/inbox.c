@@ -22,7 +22,8 @@ struct inbox {
 	pthread_t thread;
 	pthread_mutex_t lock; /* the queues' tails, and all below */
 	struct inbox_item *items;
-	size_t n, cap, bytes;
+	size_t n, cap;
+	_Atomic size_t bytes; /* also of what was handed out and is not free yet */
 	uint64_t lost_samples, lost_others;
 };
 
@@ -41,14 +42,20 @@ static bool reserve(struct inbox *in)
 	return true;
 }
 
+static size_t held_by(size_t n)
+{
+	return n + sizeof(struct inbox_item);
+}
+
 static void put(struct inbox *in, const struct queue_record *rec)
 {
 	bool sample = rec->type == Q_SAMPLE, first = sample || rec->type == Q_TAPE;
 	const struct q_sample *q = sample ? (const void *)rec->data : NULL;
-	bool cut = sample && q->n_stack && in->bytes > INBOX_STACK_BYTES;
+	size_t bytes = atomic_load(&in->bytes), share = in->n_queues * INBOX_CPU_BYTES;
+	bool cut = sample && q->n_stack && bytes > INBOX_STACK_BYTES + share;
 	size_t n = cut ? (size_t)(q_stack(q) - rec->data) : rec->n - sizeof(*rec);
-	size_t held = n + sizeof(*in->items);
-	bool full = in->bytes + held > (first ? INBOX_SAMPLE_BYTES : INBOX_BYTES);
+	size_t most = share + (first ? INBOX_SAMPLE_BYTES : INBOX_BYTES);
+	bool full = bytes + held_by(n) > most;
 	unsigned char *data = !full && reserve(in) ? malloc(n) : NULL;
 
 	if (!data) {
@@ -62,7 +69,7 @@ static void put(struct inbox *in, const struct queue_record *rec)
 	}
 	in->items[in->n++] =
 		(struct inbox_item){ .type = rec->type, .n = (uint32_t)n, .data = data };
-	in->bytes += held;
+	atomic_fetch_add(&in->bytes, held_by(n));
 }
 
 static void drain(struct inbox *in)
@@ -145,8 +152,14 @@ void inbox_take(struct inbox *in, struct inbox_item **items, size_t *n)
 	*items = in->items;
 	*n = in->n;
 	in->items = NULL;
-	in->n = in->cap = in->bytes = 0;
+	in->n = in->cap = 0;
 	pthread_mutex_unlock(&in->lock);
+}
+
+void inbox_free(struct inbox *in, const struct inbox_item *it)
+{
+	atomic_fetch_sub(&in->bytes, held_by(it->n));
+	free(it->data);
 }
 
 void inbox_dropped(struct inbox *in, uint64_t *samples, uint64_t *others)
