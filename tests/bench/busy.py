@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A busy process for the resolver: templates, json, regular expressions, a database, sorting with callbacks and
+"""A busy process: templates, json, regular expressions, a database, sorting with callbacks and
 system calls, each reached in its own way. Usage: busy.py NUMBER; says READY."""
 import functools
 import json
