@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "capture/reader.h"
+#include "chunks.h"
 #include "stats.h"
 
 enum { NICE = -15 };
@@ -21,6 +22,7 @@ struct inbox {
 	bool started;
 	pthread_t thread;
 	pthread_mutex_t lock; /* the queues' tails, and all below */
+	struct chunks memory; /* of the items' data */
 	struct inbox_item *items;
 	size_t n, cap;
 	_Atomic size_t bytes; /* also of what was handed out and is not free yet */
@@ -56,7 +58,7 @@ static void put(struct inbox *in, const struct queue_record *rec)
 	size_t n = cut ? (size_t)(q_stack(q) - rec->data) : rec->n - sizeof(*rec);
 	size_t most = share + (first ? INBOX_SAMPLE_BYTES : INBOX_BYTES);
 	bool full = bytes + held_by(n) > most;
-	unsigned char *data = !full && reserve(in) ? malloc(n) : NULL;
+	unsigned char *data = !full && reserve(in) ? chunks_get(&in->memory, n) : NULL;
 
 	if (!data) {
 		*(sample ? &in->lost_samples : &in->lost_others) += 1;
@@ -108,6 +110,7 @@ struct inbox *inbox_create(struct queue **queues, size_t n)
 	in->queues = queues;
 	in->n_queues = n;
 	pthread_mutex_init(&in->lock, NULL);
+	chunks_init(&in->memory);
 	in->hurry = eventfd(0, EFD_CLOEXEC);
 	in->started = in->hurry >= 0 && pthread_create(&in->thread, NULL, inbox_main, in) == 0;
 	for (size_t i = 0; i < n; i++)
@@ -132,8 +135,9 @@ void inbox_destroy(struct inbox *in)
 	if (in->hurry >= 0)
 		close(in->hurry);
 	for (size_t i = 0; i < in->n; i++)
-		free(in->items[i].data);
+		inbox_free(in, &in->items[i]);
 	free(in->items);
+	chunks_deinit(&in->memory);
 	pthread_mutex_destroy(&in->lock);
 	free(in);
 }
@@ -154,12 +158,13 @@ void inbox_take(struct inbox *in, struct inbox_item **items, size_t *n)
 	in->items = NULL;
 	in->n = in->cap = 0;
 	pthread_mutex_unlock(&in->lock);
+	chunks_age(&in->memory);
 }
 
 void inbox_free(struct inbox *in, const struct inbox_item *it)
 {
 	atomic_fetch_sub(&in->bytes, held_by(it->n));
-	free(it->data);
+	chunks_put(&in->memory, it->data);
 }
 
 void inbox_dropped(struct inbox *in, uint64_t *samples, uint64_t *others)
