@@ -120,44 +120,54 @@ static bool is_hidden(const struct assembler *a, enum symbol_kind kind, bool lea
 	       (kind == SYMBOL_CALL && !leaf && a->n_python < total);
 }
 
-/* @at: what to look up; before a return address stands the call. */
-static void push_native(struct assembler *a, uint64_t ip, uint64_t at, bool eval)
+/* @at: what to look up, which is @symbol; before a return address stands the call. */
+static void push_native(struct assembler *a, uint64_t ip, uint64_t at, struct symbol symbol)
 {
-	pid_t pid = a->in->native.pid;
-	enum symbol_kind kind = eval ? SYMBOL_EVAL : symbolize_kind(a->symbols, pid, at);
 	struct frame f = { .kind = FRAME_NATIVE, .ip = ip };
 
-	if (!is_hidden(a, kind, ip == at)) {
+	if (!is_hidden(a, symbol.kind, ip == at)) {
 		if (a->c.places)
-			f.place = symbolize_place(a->symbols, a->c.places, pid, at,
-						  is_hidden(a, SYMBOL_CALL, ip == at));
+			f.place = symbolize_place(a->symbols, a->c.places, a->in->native.pid,
+						  at, is_hidden(a, SYMBOL_CALL, ip == at));
 		if (a->c.names)
-			f.name = symbolize_user(a->symbols, pid, at);
+			f.name = symbol.name;
 		push(a, f);
 	}
-	if (kind == SYMBOL_EVAL && a->in->prov == PROV_TORN)
+	if (symbol.kind == SYMBOL_EVAL && a->in->prov == PROV_TORN)
 		push_provenance(a);
+}
+
+static struct symbol symbol_at(const struct assembler *a, uint64_t at)
+{
+	return symbolize(a->symbols, a->in->native.pid, at);
+}
+
+static void push_frame(struct assembler *a, const struct native_stack *s,
+		       const struct merge_item *it)
+{
+	const struct unwind_frame *f = &s->frame[it->i];
+	uint64_t ip = it->i || !a->in->leaf ? f->pc : a->in->leaf;
+	struct symbol symbol = ip == f->pc ? s->symbol[it->i] : symbol_at(a, ip - f->returned);
+
+	if (f->guessed && !a->guessed)
+		push_marker(a, "[guessed]");
+	a->guessed = f->guessed;
+	/* Of a late sample the activations were found at another moment, when another
+	 * frame may have lain there. */
+	if (it->kind == MERGE_EVAL && a->in->prov == PROV_EXACT)
+		symbol.kind = SYMBOL_EVAL;
+	push_native(a, ip, ip - f->returned, symbol);
 }
 
 static bool push_item(struct assembler *a, const struct native_stack *s,
 		      const struct merge_item *it)
 {
-	const struct unwind_frame *f = &s->frame[it->i];
-	uint64_t ip;
-
 	switch (it->kind) {
 	case MERGE_PYTHON:
 		return push_python(a, it->i);
 	case MERGE_NATIVE:
 	case MERGE_EVAL:
-		if (f->guessed && !a->guessed)
-			push_marker(a, "[guessed]");
-		a->guessed = f->guessed;
-		ip = it->i || !a->in->leaf ? f->pc : a->in->leaf;
-		/* Of a late sample the activations were found at another moment, when another
-		 * frame may have lain there. */
-		push_native(a, ip, ip - f->returned,
-			    it->kind == MERGE_EVAL && a->in->prov == PROV_EXACT);
+		push_frame(a, s, it);
 		break;
 	case MERGE_END:
 		push_marker(a, native_end_name((enum unwind_end)it->i));
@@ -195,7 +205,7 @@ static bool push_user(struct assembler *a)
 	/* Native frames are not wanted: for a thread without Python the leaf all the same. */
 	if (!in->native.regs && in->leaf &&
 	    (a->c.native || (!in->native.n_python && in->prov != PROV_TORN)))
-		push_native(a, in->leaf, in->leaf, false);
+		push_native(a, in->leaf, in->leaf, symbol_at(a, in->leaf));
 	for (size_t i = 0; i < s.n; i++)
 		if (!push_item(a, &s, &s.item[i]))
 			return false;

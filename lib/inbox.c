@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "capture/reader.h"
+#include "chunks.h"
 #include "stats.h"
 
 enum { NICE = -15 };
@@ -21,8 +22,10 @@ struct inbox {
 	bool started;
 	pthread_t thread;
 	pthread_mutex_t lock; /* the queues' tails, and all below */
+	struct chunks memory; /* of the items' data */
 	struct inbox_item *items;
-	size_t n, cap, bytes;
+	size_t n, cap;
+	_Atomic size_t bytes; /* also of what was handed out and is not free yet */
 	uint64_t lost_samples, lost_others;
 };
 
@@ -41,15 +44,21 @@ static bool reserve(struct inbox *in)
 	return true;
 }
 
+static size_t held_by(size_t n)
+{
+	return n + sizeof(struct inbox_item);
+}
+
 static void put(struct inbox *in, const struct queue_record *rec)
 {
 	bool sample = rec->type == Q_SAMPLE, first = sample || rec->type == Q_TAPE;
 	const struct q_sample *q = sample ? (const void *)rec->data : NULL;
-	bool cut = sample && q->n_stack && in->bytes > INBOX_STACK_BYTES;
+	size_t bytes = atomic_load(&in->bytes), share = in->n_queues * INBOX_CPU_BYTES;
+	bool cut = sample && q->n_stack && bytes > INBOX_STACK_BYTES + share;
 	size_t n = cut ? (size_t)(q_stack(q) - rec->data) : rec->n - sizeof(*rec);
-	size_t held = n + sizeof(*in->items);
-	bool full = in->bytes + held > (first ? INBOX_SAMPLE_BYTES : INBOX_BYTES);
-	unsigned char *data = !full && reserve(in) ? malloc(n) : NULL;
+	size_t most = share + (first ? INBOX_SAMPLE_BYTES : INBOX_BYTES);
+	bool full = bytes + held_by(n) > most;
+	unsigned char *data = !full && reserve(in) ? chunks_get(&in->memory, n) : NULL;
 
 	if (!data) {
 		*(sample ? &in->lost_samples : &in->lost_others) += 1;
@@ -62,7 +71,7 @@ static void put(struct inbox *in, const struct queue_record *rec)
 	}
 	in->items[in->n++] =
 		(struct inbox_item){ .type = rec->type, .n = (uint32_t)n, .data = data };
-	in->bytes += held;
+	atomic_fetch_add(&in->bytes, held_by(n));
 }
 
 static void drain(struct inbox *in)
@@ -101,6 +110,7 @@ struct inbox *inbox_create(struct queue **queues, size_t n)
 	in->queues = queues;
 	in->n_queues = n;
 	pthread_mutex_init(&in->lock, NULL);
+	chunks_init(&in->memory);
 	in->hurry = eventfd(0, EFD_CLOEXEC);
 	in->started = in->hurry >= 0 && pthread_create(&in->thread, NULL, inbox_main, in) == 0;
 	for (size_t i = 0; i < n; i++)
@@ -125,8 +135,9 @@ void inbox_destroy(struct inbox *in)
 	if (in->hurry >= 0)
 		close(in->hurry);
 	for (size_t i = 0; i < in->n; i++)
-		free(in->items[i].data);
+		inbox_free(in, &in->items[i]);
 	free(in->items);
+	chunks_deinit(&in->memory);
 	pthread_mutex_destroy(&in->lock);
 	free(in);
 }
@@ -145,8 +156,15 @@ void inbox_take(struct inbox *in, struct inbox_item **items, size_t *n)
 	*items = in->items;
 	*n = in->n;
 	in->items = NULL;
-	in->n = in->cap = in->bytes = 0;
+	in->n = in->cap = 0;
 	pthread_mutex_unlock(&in->lock);
+	chunks_age(&in->memory);
+}
+
+void inbox_free(struct inbox *in, const struct inbox_item *it)
+{
+	atomic_fetch_sub(&in->bytes, held_by(it->n));
+	chunks_put(&in->memory, it->data);
 }
 
 void inbox_dropped(struct inbox *in, uint64_t *samples, uint64_t *others)

@@ -12,16 +12,22 @@
 
 #include "queue.h"
 
-/* A queued record. @data is malloc'ed, aligned for any struct. */
+/* A queued record. @data is aligned for any struct. */
 struct inbox_item {
 	uint32_t type, n;
 	unsigned char *data;
 };
 
-/* What is kept at most. First samples do without the bytes of their native stacks. Then
- * samples, and what a tape wants, go: without maps and code those that come later are of no
- * use either. Without the code of its frames a sample is torn. */
-enum { INBOX_STACK_BYTES = 96 << 20, INBOX_SAMPLE_BYTES = 128 << 20, INBOX_BYTES = 256 << 20 };
+/* What is kept at most, taken or not, until inbox_free(): with each CPU's share. First samples
+ * do without the bytes of their native stacks. Then samples, and what a tape wants, go:
+ * without maps and code those that come later are of no use either. Without the code of its
+ * frames a sample is torn. */
+enum {
+	INBOX_CPU_BYTES = 3 << 20, /* 999 Hz with native stacks for 0.3 s */
+	INBOX_STACK_BYTES = 64 << 20,
+	INBOX_SAMPLE_BYTES = INBOX_STACK_BYTES + (32 << 20),
+	INBOX_BYTES = INBOX_SAMPLE_BYTES + (96 << 20),
+};
 
 struct inbox;
 
@@ -32,9 +38,12 @@ struct inbox *inbox_create(struct queue **queues, size_t n);
 void inbox_destroy(struct inbox *in);
 void inbox_add(struct inbox *in, struct queue *q); /* one queue more; control thread */
 
-/* Empty the queues and take over all that came since the last call: of each queue in order.
+/* Empty the queues and hand out all that came since the last call: of each queue in order.
  * *@items is malloc'ed, NULL when there is nothing. */
 void inbox_take(struct inbox *in, struct inbox_item **items, size_t *n);
+
+/* Done with what was handed out. */
+void inbox_free(struct inbox *in, const struct inbox_item *it);
 
 /* How many found no room since the last call of this: samples, and records of other types. */
 void inbox_dropped(struct inbox *in, uint64_t *samples, uint64_t *others);

@@ -25,6 +25,7 @@ struct native {
 	struct fetch *code; /* being read, or NULL */
 	struct codefile files;
 	struct unwind_frame frame[MAX_FRAMES];
+	struct symbol symbol[MAX_FRAMES];
 	enum merge_hint hint[MAX_FRAMES];
 	struct merge_run run[MAX_RUNS];
 	struct merge_item item[MAX_ITEMS];
@@ -242,7 +243,7 @@ struct native_stack native_stack(struct native *n, const struct native_input *in
 		.n_anchors = in->n_anchors,
 		.n_python = in->n_python,
 	};
-	struct native_stack ret = { .item = n->item, .frame = n->frame };
+	struct native_stack ret = { .item = n->item, .frame = n->frame, .symbol = n->symbol };
 
 	n->in = in;
 	take_code(n);
@@ -250,8 +251,9 @@ struct native_stack native_stack(struct native *n, const struct native_input *in
 	if (in->regs)
 		unwind_all(n, in->regs);
 	for (uint32_t i = 0; i < n->n_frames; i++) {
-		n->hint[i] = hint_of(symbolize_kind(n->symbols, in->pid,
-						    n->frame[i].pc - n->frame[i].returned));
+		n->symbol[i] =
+			symbolize(n->symbols, in->pid, n->frame[i].pc - n->frame[i].returned);
+		n->hint[i] = hint_of(n->symbol[i].kind);
 		ret.eval |= n->hint[i] == MERGE_IS_EVAL;
 	}
 	m.n_runs = n->n_runs;

@@ -38,6 +38,7 @@ struct native_stack {
 	const struct merge_item *item; /* innermost first */
 	size_t n;
 	const struct unwind_frame *frame; /* that MERGE_NATIVE and MERGE_EVAL speak of */
+	const struct symbol *symbol;	  /* of frame[i] */
 	bool eval; /* by its name one of them is an activation of the evaluation loop */
 };
 struct native_stack native_stack(struct native *n, const struct native_input *in);

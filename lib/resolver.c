@@ -13,13 +13,12 @@
 #include "perf_decode.h"
 #include "stats.h"
 
-enum { TICK_MS = 70, CYCLE_TICKS = 2 };
+enum { TICK_MS = 70, HELD_TICKS = 2 };
 
 /* A queued record that waits for its place in time. */
 struct item {
 	uint64_t time, seq;
-	uint32_t type;
-	unsigned char *data;
+	struct inbox_item in;
 };
 
 struct resolver {
@@ -68,7 +67,7 @@ void resolver_destroy(struct resolver *r)
 	if (!r)
 		return;
 	for (size_t i = 0; i < r->n_items; i++)
-		free(r->items[i].data);
+		inbox_free(r->inbox, &r->items[i].in);
 	free(r->items);
 	inbox_destroy(r->inbox);
 	counts_destroy(r->reads);
@@ -220,12 +219,12 @@ static void give_tape(struct resolver *r, const unsigned char *p, size_t n)
 							     .n = n - 8 - head }));
 }
 
-static void give(struct resolver *r, struct item *i)
+static void give(struct resolver *r, const struct inbox_item *in)
 {
-	if (i->type == Q_SAMPLE)
-		give_sample(r, (struct q_sample *)(void *)i->data);
+	if (in->type == Q_SAMPLE)
+		give_sample(r, (struct q_sample *)(void *)in->data);
 	else
-		give_side(r, (const struct perf_event_header *)(void *)i->data);
+		give_side(r, (const struct perf_event_header *)(void *)in->data);
 }
 
 /* --- order --- */
@@ -255,24 +254,23 @@ static bool reserve(struct resolver *r, size_t n)
 	return true;
 }
 
-/* Takes @it->data over. */
+/* Takes it over. */
 static void take_item(struct resolver *r, const struct inbox_item *it)
 {
 	switch (it->type) {
 	case Q_CODE:
 		profile_code(assembler_profile(r->assembler), load_u64(it->data),
 			     (const void *)(it->data + 8), it->n - 8);
-		free(it->data);
+		inbox_free(r->inbox, it);
 		break;
 	case Q_TAPE:
 		give_tape(r, it->data, it->n);
-		free(it->data);
+		inbox_free(r->inbox, it);
 		break;
 	default:
 		r->items[r->n_items++] = (struct item){ .time = time_of(it->type, it->data),
 							.seq = r->seq++,
-							.type = it->type,
-							.data = it->data };
+							.in = *it };
 	}
 }
 
@@ -291,7 +289,7 @@ static void take(struct resolver *r)
 	} else {
 		for (size_t i = 0; i < n; i++) {
 			*(in[i].type == Q_SAMPLE ? &samples : &others) += 1;
-			free(in[i].data);
+			inbox_free(r->inbox, &in[i]);
 		}
 	}
 	STATS_ADD(lost, samples);
@@ -316,8 +314,8 @@ static void release(struct resolver *r, uint64_t horizon)
 	if (r->n_items)
 		qsort(r->items, r->n_items, sizeof(*r->items), by_time);
 	while (n < r->n_items && r->items[n].time < horizon) {
-		give(r, &r->items[n]);
-		free(r->items[n++].data);
+		give(r, &r->items[n].in);
+		inbox_free(r->inbox, &r->items[n++].in);
 	}
 	if (!n)
 		return;
@@ -329,24 +327,30 @@ static void release(struct resolver *r, uint64_t horizon)
 				     r->c.sinks[i]->ops->round(r->c.sinks[i]));
 }
 
+/* The time at @ns is there at once where the work has taken longer. */
+static void sleep_until(uint64_t ns)
+{
+	const struct timespec t = { .tv_sec = (time_t)(ns / 1000000000),
+				    .tv_nsec = (long)(ns % 1000000000) };
+
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+}
+
 static void *resolver_main(void *arg)
 {
 	struct resolver *r = arg;
-	struct timespec tick = { .tv_nsec = TICK_MS * 1000000L };
-	uint64_t before = 0, now;
+	uint64_t before[HELD_TICKS] = { 0 }, now;
 
-	/* What a reader took from its ring before the last cycle began has reached
-	 * the queue by now: older records are complete and can go. */
-	while (!atomic_load(&r->stop)) {
+	/* What a reader took from its ring before the last two ticks began has reached the
+	 * queue by now: older records are complete and can go. */
+	for (size_t i = 0; !atomic_load(&r->stop); i = (i + 1) % HELD_TICKS) {
 		now = now_ns();
 		take(r);
-		release(r, before);
-		before = now;
-		for (int i = 0; i < CYCLE_TICKS; i++) {
-			nanosleep(&tick, NULL);
-			if (r->c.tick)
-				r->c.tick(r->c.tick_arg);
-		}
+		release(r, before[i]);
+		before[i] = now;
+		sleep_until(now + TICK_MS * 1000000ull);
+		if (r->c.tick)
+			r->c.tick(r->c.tick_arg);
 	}
 	take(r);
 	release(r, UINT64_MAX);

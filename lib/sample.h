@@ -76,7 +76,8 @@ enum session_flags {
 	SESSION_ONLY_EXACT = 1 << 4, /* text outputs keep exact samples only */
 	SESSION_ONLY_LATE = 1 << 5,  /* ... late ones only */
 	SESSION_COUNTED = 1 << 6,    /* a counter proves that no user instruction ran */
-	SESSION_REGISTERS = 1 << 7,  /* ... or a thread's registers as it is stopped or leaves */
+	SESSION_REGISTERS =
+		1 << 7, /* ... or a thread's registers as it is stopped or leaves */
 };
 
 /* One kernel sample, decoded, and what capture found. */
@@ -109,9 +110,10 @@ struct frame {
 	uint64_t ip;		   /* KERNEL, NATIVE: the address */
 	const struct pyfunc *func; /* PYTHON */
 	int line;		   /* PYTHON: 0 unknown */
-	const char *name;	   /* MARKER: "[late]"; KERNEL, NATIVE: symbol if a sink
-				    * SINK_NEEDS_NAMES, else NULL */
-	uint32_t place;		   /* NATIVE: in session.places, 0: not there */
+	/* MARKER: "[late]"; KERNEL, NATIVE: symbol if a sink SINK_NEEDS_NAMES, else NULL. The
+	 * same pointer is the same text for the whole recording. */
+	const char *name;
+	uint32_t place; /* NATIVE: in session.places, 0: not there */
 };
 
 /* Innermost first: kernel frames, then user frames. */

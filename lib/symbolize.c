@@ -11,17 +11,24 @@
 #include "symnames.h"
 
 enum {
-	N_CACHED = 4096, /* addresses with their names; a power of two */
+	N_CACHED = 8192, /* addresses with their names; a power of two */
 	MAX_ELF_BYTES = 256 << 20,
 	MAX_FORKS = 4, /* looked back for who made the code */
 };
 
-#define NOT_KEPT UINT64_MAX /* a gen for an answer that may be another one soon */
+#define NOT_KEPT UINT64_MAX /* an @of for an answer that may be another one soon */
 
+/* What file's code at an offset in it is called, for all processes (@of: the elfcache_elf); or
+ * one process's memory without a file at an address (@of: space.gen); or the kernel's (0). */
 struct answer {
-	uint64_t gen, ip;
-	const char *name; /* NULL: empty slot */
-	enum symbol_kind kind;
+	uint64_t of, at;
+	struct symbol symbol; /* name NULL: empty slot */
+};
+
+/* The map that was asked for last: the next frame is mostly in it too. */
+struct recent_map {
+	uint64_t gen; /* of its space, as long as this holds; 0: none */
+	struct space_map map;
 };
 
 struct symbolizer {
@@ -30,6 +37,7 @@ struct symbolizer {
 	uint64_t n_opened; /* spaces.n_opened when the cached were answered */
 	struct symnames names;
 	struct kallsyms kernel;
+	struct recent_map recent;
 	struct answer cached[N_CACHED];
 };
 
@@ -58,97 +66,126 @@ static const char *name_offset(struct symbolizer *s, const char *path, uint64_t 
 }
 
 /* A name that the process itself, or one that it was forked from, wrote down. */
-static bool answer_jit(struct symbolizer *s, const struct space *sp, struct answer *a)
+static bool answer_jit(struct symbolizer *s, const struct space *sp, uint64_t ip,
+		       struct answer *a)
 {
 	const char *name = NULL;
 	char clean[SYMNAMES_MAX];
 
 	for (int i = 0; !name && sp && i < MAX_FORKS; i++) {
 		if (sp->jit)
-			name = jit_name(sp->jit, a->ip);
+			name = jit_name(sp->jit, ip);
 		sp = spaces_find(&s->spaces, sp->forked_from);
 	}
 	if (!name) {
-		a->gen = NOT_KEPT;
+		a->of = NOT_KEPT;
 		return false;
 	}
 	if (jit_is_trampoline(name))
-		a->kind = SYMBOL_TRAMPOLINE;
+		a->symbol.kind = SYMBOL_TRAMPOLINE;
 	symnames_clean(clean, sizeof(clean), name);
-	a->name = symnames_intern(&s->names, clean);
+	a->symbol.name = symnames_intern(&s->names, clean);
 	return true;
 }
 
-static void answer_elf(struct symbolizer *s, const struct space *sp, const struct space_map *m,
-		       struct answer *a)
+/* The file's code at @at, where @t are its tables. */
+static struct symbol symbol_in_file(struct symbolizer *s, const struct elfcache_tables *t,
+				    const char *path, uint64_t at)
 {
-	const struct elfcache_tables *t;
-	const char *path = elfcache_path(m->elf), *sym;
-	uint64_t at = a->ip - m->lo + m->pgoff, start;
+	const char *sym = elfcache_symbol(t, at);
+	struct symbol ret = { .kind = elfcache_is_eval_rest(t, at) ? SYMBOL_EVAL :
+				      strstr(path, "/_greenlet.")  ? SYMBOL_COROUTINE :
+								     SYMBOL_OTHER };
 	char name[SYMNAMES_RAW];
+	uint64_t start;
 
-	t = space_made(sp, m);
-	if (elfcache_pending(m->elf) || elfcache_is_slow(s->elfs, m->elf) ||
-	    now_ns() < s->spaces.retry_ns)
-		a->gen = NOT_KEPT;
-	if (!t || !elfcache_vaddr(t, at, &at)) {
-		if (jit_is_memory(path) && answer_jit(s, sp, a))
-			return;
-		a->name = name_offset(s, path, at);
-		return;
-	}
-	if (elfcache_is_eval_rest(t, at))
-		a->kind = SYMBOL_EVAL;
-	else if (strstr(path, "/_greenlet."))
-		a->kind = SYMBOL_COROUTINE;
-	sym = elfcache_symbol(t, at);
 	if (!sym) {
 		/* Of a stripped interpreter's own functions none is worth telling apart. */
-		if (a->kind == SYMBOL_OTHER && t->exports_python && t->stripped)
-			a->kind = SYMBOL_CALL;
+		if (ret.kind == SYMBOL_OTHER && t->exports_python && t->stripped)
+			ret.kind = SYMBOL_CALL;
 		start = elfcache_function(t, at, &start) ? start : at;
-		a->name = name_offset(s, path, start);
-		return;
+		ret.name = name_offset(s, path, start);
+		return ret;
 	}
 	snprintf(name, sizeof(name), "%s", sym);
 	symnames_cut(name);
 	if (symnames_is_eval(name))
-		a->kind = SYMBOL_EVAL;
+		ret.kind = SYMBOL_EVAL;
 	else if (t->exports_python && symnames_is_call(name))
-		a->kind = SYMBOL_CALL;
-	a->name = symnames_symbol(&s->names, name);
+		ret.kind = SYMBOL_CALL;
+	ret.name = symnames_symbol(&s->names, name);
+	return ret;
 }
 
-static struct answer *answer_slot(struct symbolizer *s, uint64_t gen, uint64_t ip)
+static struct answer answer_map(struct symbolizer *s, const struct space *sp,
+				const struct space_map *m, uint64_t ip)
 {
-	uint64_t h = (ip ^ gen << 40 ^ gen) * 0x9e3779b97f4a7c15;
+	struct answer a = { .of = sp->gen, .at = ip };
+	const struct elfcache_tables *t = space_made(sp, m);
+	const char *path = elfcache_path(m->elf);
+	uint64_t at = ip - m->lo + m->pgoff, vaddr;
+
+	if (elfcache_pending(m->elf) || elfcache_is_slow(s->elfs, m->elf) ||
+	    now_ns() < s->spaces.retry_ns)
+		a.of = NOT_KEPT;
+	if (t && elfcache_vaddr(t, at, &vaddr)) {
+		if (a.of != NOT_KEPT)
+			a = (struct answer){ .of = (uintptr_t)m->elf, .at = at };
+		a.symbol = symbol_in_file(s, t, path, vaddr);
+	} else if (!jit_is_memory(path) || !answer_jit(s, sp, ip, &a)) {
+		a.symbol.name = name_offset(s, path, at);
+	}
+	return a;
+}
+
+static struct answer *answer_slot(struct symbolizer *s, uint64_t of, uint64_t at)
+{
+	uint64_t h = (at ^ of << 40 ^ of) * 0x9e3779b97f4a7c15;
 
 	return &s->cached[h >> 32 & (N_CACHED - 1)];
 }
 
-/* Name and kind of a user address; stays until the next call. */
-static const struct answer *answer_user(struct symbolizer *s, pid_t pid, uint64_t ip)
+static const struct symbol *answer_kept(struct symbolizer *s, uint64_t of, uint64_t at)
 {
-	static const struct answer nothing = { .name = symnames_unknown };
-	const struct space *sp = spaces_find(&s->spaces, pid);
-	const struct space_map *m;
-	struct answer *slot, a;
+	const struct answer *a = answer_slot(s, of, at);
 
-	if (!sp)
-		return &nothing;
+	return a->symbol.name && a->of == of && a->at == at ? &a->symbol : NULL;
+}
+
+static const struct space_map *map_at(struct symbolizer *s, const struct space *sp,
+				      uint64_t ip)
+{
+	const struct space_map *m = &s->recent.map;
+
+	if (s->recent.gen == sp->gen && ip - m->lo < m->hi - m->lo)
+		return m;
+	m = space_at(sp, ip);
+	if (m)
+		s->recent = (struct recent_map){ .gen = sp->gen, .map = *m };
+	return m;
+}
+
+struct symbol symbolize(struct symbolizer *s, pid_t pid, uint64_t ip)
+{
+	static const struct symbol nothing = { .name = symnames_unknown };
+	const struct space *sp = spaces_find(&s->spaces, pid);
+	const struct space_map *m = sp ? map_at(s, sp, ip) : NULL;
+	const struct symbol *kept;
+	struct answer a;
+
+	if (!m || !m->elf)
+		return nothing;
 	if (s->n_opened != s->spaces.n_opened)
 		memset(s->cached, 0, sizeof(s->cached)); /* answered without some file */
 	s->n_opened = s->spaces.n_opened;
-	slot = answer_slot(s, sp->gen, ip);
-	if (slot->name && slot->gen == sp->gen && slot->ip == ip)
-		return slot;
-	m = space_at(sp, ip);
-	if (!m || !m->elf)
-		return &nothing;
-	a = (struct answer){ .gen = sp->gen, .ip = ip };
-	answer_elf(s, sp, m, &a);
-	*slot = a;
-	return slot;
+	kept = answer_kept(s, (uintptr_t)m->elf, ip - m->lo + m->pgoff);
+	if (!kept)
+		kept = answer_kept(s, sp->gen, ip);
+	if (kept)
+		return *kept;
+	a = answer_map(s, sp, m, ip);
+	*answer_slot(s, a.of, a.at) = a;
+	return a.symbol;
 }
 
 const struct space *symbolizer_space(struct symbolizer *s, pid_t pid)
@@ -158,12 +195,12 @@ const struct space *symbolizer_space(struct symbolizer *s, pid_t pid)
 
 const char *symbolize_user(struct symbolizer *s, pid_t pid, uint64_t ip)
 {
-	return answer_user(s, pid, ip)->name;
+	return symbolize(s, pid, ip).name;
 }
 
 enum symbol_kind symbolize_kind(struct symbolizer *s, pid_t pid, uint64_t ip)
 {
-	return answer_user(s, pid, ip)->kind;
+	return symbolize(s, pid, ip).kind;
 }
 
 uint32_t symbolize_place(struct symbolizer *s, struct places *places, pid_t pid, uint64_t ip,
@@ -198,10 +235,11 @@ const char *symbolize_kernel(struct symbolizer *s, uint64_t ip)
 {
 	struct answer *slot = answer_slot(s, 0, ip);
 
-	if (!slot->name || slot->gen != 0 || slot->ip != ip)
-		*slot = (struct answer){ .ip = ip,
-					 .name = kallsyms_name(&s->kernel, &s->names, ip) };
-	return slot->name;
+	if (!answer_kept(s, 0, ip))
+		*slot = (struct answer){ .at = ip,
+					 .symbol.name =
+						 kallsyms_name(&s->kernel, &s->names, ip) };
+	return slot->symbol.name;
 }
 
 struct symbolizer *symbolizer_create(void)

@@ -22,21 +22,6 @@ void symbolizer_destroy(struct symbolizer *s);
  * exec (forget), EXIT of the leader. Others are ignored. */
 void symbolizer_side(struct symbolizer *s, const struct side *side);
 
-/* A user address of @pid. The interned name: the symbol; "module+0xoff" with the
- * start of the function from .eh_frame_hdr where there is no symbol, so that one
- * function is one name; "[unknown]" where nothing is mapped. Never NULL; lives as
- * long as the symbolizer. Names hold no ';' and no control characters. */
-const char *symbolize_user(struct symbolizer *s, pid_t pid, uint64_t ip);
-
-/* Note a user address of @pid in @places, by the same name. @plain: without what is inlined
- * there of SYMBOL_EVAL and SYMBOL_CALL. Its number there; 0: none. */
-uint32_t symbolize_place(struct symbolizer *s, struct places *places, pid_t pid, uint64_t ip,
-			 bool plain);
-
-/* A kernel address, from /proc/kallsyms: "do_syscall_64_[k]"; "[kernel]_[k]" where
- * kallsyms tells nothing. */
-const char *symbolize_kernel(struct symbolizer *s, uint64_t ip);
-
 enum symbol_kind {
 	SYMBOL_OTHER,
 	SYMBOL_EVAL, /* the interpreter's eval loop (_PyEval_EvalFrameDefault), its cold part,
@@ -47,8 +32,31 @@ enum symbol_kind {
 	SYMBOL_TRAMPOLINE, /* of python -X perf: each runs one Python function */
 };
 
-/* What a user address of @pid belongs to. */
+struct symbol {
+	const char *name;
+	enum symbol_kind kind;
+};
+
+/* A user address of @pid: what it is called and belongs to. */
+struct symbol symbolize(struct symbolizer *s, pid_t pid, uint64_t ip);
+
+/* Its name alone, interned: the symbol; "module+0xoff" with the
+ * start of the function from .eh_frame_hdr where there is no symbol, so that one
+ * function is one name; "[unknown]" where nothing is mapped. Never NULL; lives as
+ * long as the symbolizer. Names hold no ';' and no control characters. */
+const char *symbolize_user(struct symbolizer *s, pid_t pid, uint64_t ip);
+
+/* Its kind alone. */
 enum symbol_kind symbolize_kind(struct symbolizer *s, pid_t pid, uint64_t ip);
+
+/* Note a user address of @pid in @places, by the same name. @plain: without what is inlined
+ * there of SYMBOL_EVAL and SYMBOL_CALL. Its number there; 0: none. */
+uint32_t symbolize_place(struct symbolizer *s, struct places *places, pid_t pid, uint64_t ip,
+			 bool plain);
+
+/* A kernel address, from /proc/kallsyms: "do_syscall_64_[k]"; "[kernel]_[k]" where
+ * kallsyms tells nothing. */
+const char *symbolize_kernel(struct symbolizer *s, uint64_t ip);
 
 /* Is that SYMBOL_EVAL? Keeps nothing, so that it can be asked of any number of addresses. */
 bool symbolize_is_eval(struct symbolizer *s, pid_t pid, uint64_t ip);

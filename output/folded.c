@@ -38,6 +38,8 @@ struct folded {
 	struct strtab *names;
 	struct idmap comms; /* tid to name; a process's is its leader's */
 	struct idmap lines; /* function and line to name */
+	struct idmap roots; /* process and its name to the name of both */
+	struct idmap kept;  /* where a frame's name is to name */
 	struct buf ids;	    /* u32 each: the frames of all stacks, root first */
 	struct buf stacks;  /* struct folded_stack each */
 	uint64_t samples[SESSION_MAX_EVENTS];
@@ -79,15 +81,30 @@ static const char *comm_of(const struct folded *f, pid_t tid)
 	return id == IDMAP_NONE ? "?" : strtab_get(f->names, id);
 }
 
+/* Keep that @key means @id. */
+static uint32_t remember(struct idmap *m, uint64_t key, uint32_t id)
+{
+	return idmap_set(m, key, id) ? (uint32_t)STRTAB_NONE : id;
+}
+
+static uint32_t process_name(struct folded *f, pid_t pid)
+{
+	uint64_t key = (uint64_t)idmap_get(&f->comms, (uint32_t)pid) << 32 | (uint32_t)pid;
+	uint32_t id = idmap_get(&f->roots, key);
+
+	if (id != IDMAP_NONE)
+		return id;
+	return remember(&f->roots, key, name_format(f, "%s-%d", comm_of(f, pid), pid));
+}
+
 static uint32_t root_name(struct sink *s, const struct sample *smp)
 {
 	struct folded *f = s->priv;
-	const char *comm = comm_of(f, smp->pid);
 
 	if (s->session->flags & SESSION_THREADS)
-		return name_format(f, "%s-%d/%s-%d", comm, smp->pid, comm_of(f, smp->tid),
-				   smp->tid);
-	return name_format(f, "%s-%d", comm, smp->pid);
+		return name_format(f, "%s-%d/%s-%d", comm_of(f, smp->pid), smp->pid,
+				   comm_of(f, smp->tid), smp->tid);
+	return process_name(f, smp->pid);
 }
 
 static uint32_t python_name(struct sink *s, const struct pyfunc *func, int line)
@@ -106,7 +123,14 @@ static uint32_t python_name(struct sink *s, const struct pyfunc *func, int line)
 		id = name_format(f, "%s (%s:%d)", func->qualname, func->file, line);
 	else
 		id = name_format(f, "%s (%s)", func->qualname, func->file);
-	return idmap_set(&f->lines, key, id) ? (uint32_t)STRTAB_NONE : id;
+	return remember(&f->lines, key, id);
+}
+
+static uint32_t kept_name(struct folded *f, const char *name)
+{
+	uint32_t id = idmap_get(&f->kept, (uintptr_t)name);
+
+	return id != IDMAP_NONE ? id : remember(&f->kept, (uintptr_t)name, name_add(f, name));
 }
 
 static uint32_t frame_name(struct sink *s, const struct frame *fr)
@@ -115,7 +139,7 @@ static uint32_t frame_name(struct sink *s, const struct frame *fr)
 		return python_name(s, fr->func, fr->line);
 	if (fr->place)
 		return IS_PLACE | fr->place;
-	return name_add(s->priv, fr->name && *fr->name ? fr->name : "[unknown]");
+	return kept_name(s->priv, fr->name && *fr->name ? fr->name : "[unknown]");
 }
 
 static struct folded_stack *stack_at(const struct folded *f, size_t i)
@@ -394,6 +418,8 @@ static int folded_end(struct sink *s, struct err *err)
 	strtab_destroy(f->names);
 	idmap_deinit(&f->comms);
 	idmap_deinit(&f->lines);
+	idmap_deinit(&f->roots);
+	idmap_deinit(&f->kept);
 	buf_deinit(&f->ids);
 	buf_deinit(&f->stacks);
 	free(f->slot);

@@ -19,8 +19,10 @@ enum {
 	CALL_BYTES = 8,
 };
 
+/* What holds at an offset in a file, for all processes. */
 struct cached {
-	uint64_t pc, gen;
+	const struct elfcache_elf *elf;
+	uint64_t offset;
 	const struct unwind_table *table;
 	const struct unwind_rule *rule;
 };
@@ -225,28 +227,42 @@ static const struct unwind_table *table_at(struct unwinder *u, const struct spac
 	return NULL;
 }
 
-/* Which rule holds at @pc; NULL: none, *@end tells why. The answer stays until the next
- * call. */
-static const struct cached *find_rule(struct unwinder *u, const struct space *sp, uint64_t pc,
-				      enum unwind_end *end)
+/* The map of @pc: mostly the one that was asked for last, *@recent. */
+static const struct space_map *map_at(const struct space *sp, uint64_t pc,
+				      const struct space_map **recent)
 {
-	struct cached *c = &u->cached[(pc * 0x9e3779b97f4a7c15u) >> 51];
+	const struct space_map *m = *recent;
+
+	if (m && pc - m->lo < m->hi - m->lo)
+		return m;
+	m = space_at(sp, pc);
+	if (m)
+		*recent = m;
+	return m;
+}
+
+/* Which rule holds at @pc; NULL: none, *@end tells why. The answer stays until the next
+ * call. @recent: for map_at(); maps stay where they are during a walk. */
+static const struct cached *find_rule(struct unwinder *u, const struct space *sp, uint64_t pc,
+				      const struct space_map **recent, enum unwind_end *end)
+{
+	const struct space_map *m = map_at(sp, pc, recent);
+	uint64_t offset = m ? pc - m->lo + m->pgoff : 0, vaddr;
+	const struct elfcache_elf *elf = m ? m->elf : NULL;
+	struct cached *c = &u->cached[((offset ^ (uintptr_t)elf) * 0x9e3779b97f4a7c15u) >> 51];
 	const struct unwind_table *t;
 	const struct unwind_row *row;
-	const struct space_map *m;
-	uint64_t vaddr;
 
 	u->facts.lookups++;
-	if (c->pc == pc && c->gen == sp->gen && c->rule)
+	if (c->rule && c->elf == elf && c->offset == offset)
 		return c;
 	u->facts.misses++;
-	m = space_at(sp, pc);
 	t = table_at(u, sp, m, pc, &vaddr);
 	row = t ? unwind_table_row(t, vaddr) : NULL;
 	*end = m ? UNWIND_NO_CFI : UNWIND_NO_MAP;
 	if (!row)
 		return NULL;
-	*c = (struct cached){ pc, sp->gen, t, unwind_row_rule(t, row) };
+	*c = (struct cached){ elf, offset, t, unwind_row_rule(t, row) };
 	return c;
 }
 
@@ -317,6 +333,7 @@ int unwinder_code(struct unwinder *u, pid_t pid, uint64_t at, struct bytes code)
 struct walk {
 	struct unwinder *u;
 	const struct space *sp;
+	const struct space_map *recent;
 	const struct unwind_memory *mem;
 	bool all, second;
 	struct unwind_regs regs; /* of the frame that comes next */
@@ -346,7 +363,7 @@ static void walk_on(struct walk *w)
 					    .sp = w->regs.r[arch_host->dwarf_sp],
 					    .returned = w->regs.returned,
 					    .from_second = w->second };
-		c = find_rule(w->u, w->sp, pc, &ret->end);
+		c = find_rule(w->u, w->sp, pc, &w->recent, &ret->end);
 		if (c)
 			ret->end = unwind_step(c->table, c->rule, &w->regs, w->mem, w->all,
 					       &f->cfa, &w->second);
@@ -366,7 +383,7 @@ static bool is_return(struct walk *w, uint64_t pc, unwind_code_fn *code, void *a
 
 	if (pc < CALL_BYTES)
 		return false;
-	c = find_rule(w->u, w->sp, pc - 1, &end);
+	c = find_rule(w->u, w->sp, pc - 1, &w->recent, &end);
 	return c && !(c->rule->flags & RULE_NONE) &&
 	       code(arg, pc - CALL_BYTES, before, CALL_BYTES) == 0 &&
 	       unwind_is_call(arch_host, before, CALL_BYTES);
