@@ -322,6 +322,15 @@ static int children_push(pid_t pid, pid_t **pids, size_t *n, size_t *cap)
 	return r;
 }
 
+int proc_children(pid_t pid, pid_t **ret, size_t *n)
+{
+	size_t cap = 0;
+
+	*ret = NULL;
+	*n = 0;
+	return children_push(pid, ret, n, &cap);
+}
+
 int proc_descendants(pid_t pid, pid_t **ret, size_t *n)
 {
 	_cleanup_free_ pid_t *pids = NULL;
