@@ -9,6 +9,7 @@ multiplied, so that between two samples a CPU executes as much as on a real mach
 """
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import time
@@ -105,6 +106,8 @@ def parse(said):
             row.update({"%s.%s" % (part["part"], name): int(value) for name, value in part.items() if name != "part"})
         elif line.startswith("samples="):
             row.update({name: int(value) for name, value in words(line).items() if value.isdigit()})
+        elif re.match(r"pysampled: \w+=\d+ ", line):  # why samples are late, and the like
+            row.update({name: int(value) for name, value in words(line.partition(" (")[0]).items()})
         elif "system calls are not counted" in line:
             row["no syscalls"] = line.partition(": ")[2]
     return row
@@ -117,7 +120,7 @@ def measure(binary, python, numbers, options, rate, seconds, folder):
         slower = max(1, work_ns() / alone) if is_emulated() else 1
         rate, seconds = max(1, round(rate / slower)), seconds * slower
         row = {"slower": slower}
-        process = runs.start([binary, "--work", "-p", str(pid), "-e", "cpu-clock", "-F", str(rate), "-d", "%.1f" % seconds, *options,
+        process = runs.start([binary, "--work", "-v", "-p", str(pid), "-e", "cpu-clock", "-F", str(rate), "-d", "%.1f" % seconds, *options,
                               "-o", os.path.join(folder, "scale.folded")], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         said = process.communicate()[1].decode(errors="replace")
         runs.started.pop(process.pid, None)
