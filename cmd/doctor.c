@@ -40,7 +40,7 @@ static void print_choice(const struct capture_want *want)
 {
 	const struct capture_ops *capture;
 	struct err why, err;
-	char caveat[400];
+	char caveat[sizeof(why.text)];
 
 	if (capture_pick("auto", want, &capture, &why, &err) < 0)
 		return;
@@ -106,12 +106,16 @@ int cmd_doctor(int argc, char **argv)
 		"to change.",
 		NULL);
 	struct capture_want want = { .pids = &pid };
+	struct preempt_targets targets = { 0 };
 
 	if (pid < 0)
 		return process_done(pid);
 	if (pid && proc_exists(pid)) {
 		facts_of_target(&t, pid);
-		preempt_prepare(&(struct preempt_targets){ .cpus = t.cpus, .rt = t.rt });
+		targets.cpus = t.cpus;
+		targets.rt = t.rt;
+		cpus_isolated(&targets.spared);
+		preempt_prepare(&targets);
 	} else {
 		t = (struct facts_target){ .pid = pid };
 	}

@@ -31,10 +31,12 @@ static const char help[] =
 	"      --native[=full], --no-native\n"
 	"                           native frames; full shows the interpreter's internals\n"
 	"                           too; default --native\n"
+	"      --events-on WHERE    auto, cpus, threads: where events count; auto\n"
 	"      --unwinder NAME      of native frames: own, or libunwind; own\n"
 	"Truth\n"
 	"      --capture NAME       auto, preempt, stop, async: how a thread is held; auto\n"
 	"      --hold-budget PCT    most of a CPU's time that holding may take; 5\n"
+	"      --hold-isolated      also on isolated CPUs (isolcpus, nohz_full)\n"
 	"      --stack-size BYTES   of the C stack copied with each sample; 16384 (up to\n"
 	"                           65528)\n"
 	"      --max-frames N       cut deeper stacks; 1024, up to 8000\n"
@@ -65,6 +67,7 @@ enum {
 	OPT_THREADS,
 	OPT_PROVENANCE,
 	OPT_HOLD_BUDGET,
+	OPT_HOLD_ISOLATED,
 	OPT_STACK_SIZE,
 	OPT_UNWINDER,
 	OPT_MAX_FRAMES,
@@ -73,6 +76,7 @@ enum {
 	OPT_WEIGHT,
 	OPT_NATIVE_LINES,
 	OPT_DEBUGINFOD,
+	OPT_EVENTS_ON,
 	OPT_WORK,
 };
 
@@ -98,6 +102,7 @@ static const struct option options[] = {
 	{ "threads", no_argument, NULL, OPT_THREADS },
 	{ "provenance", required_argument, NULL, OPT_PROVENANCE },
 	{ "hold-budget", required_argument, NULL, OPT_HOLD_BUDGET },
+	{ "hold-isolated", no_argument, NULL, OPT_HOLD_ISOLATED },
 	{ "unwinder", required_argument, NULL, OPT_UNWINDER },
 	{ "stack-size", required_argument, NULL, OPT_STACK_SIZE },
 	{ "max-frames", required_argument, NULL, OPT_MAX_FRAMES },
@@ -106,6 +111,7 @@ static const struct option options[] = {
 	{ "weight", required_argument, NULL, OPT_WEIGHT },
 	{ "native-lines", no_argument, NULL, OPT_NATIVE_LINES },
 	{ "debuginfod", no_argument, NULL, OPT_DEBUGINFOD },
+	{ "events-on", required_argument, NULL, OPT_EVENTS_ON },
 	{ "work", no_argument, NULL, OPT_WORK },
 	{ 0 },
 };
@@ -262,6 +268,18 @@ static int parse_unwinder(struct record_options *o, const char *name)
 	return 0;
 }
 
+static int parse_place(struct record_options *o, const char *name)
+{
+	static const char *const names[] = { "auto", "threads", "cpus" };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
+		if (!strcmp(name, names[i])) {
+			o->rec.place = (enum place_wish)i;
+			return 0;
+		}
+	return usage("--events-on takes auto, cpus or threads, not '%s'", name);
+}
+
 /* From here on: what the other options take is a part of it. */
 static int count_work(struct record_options *o)
 {
@@ -304,8 +322,13 @@ static int parse_long(struct said *s, int opt, const char *arg)
 		r = parse_limit("--hold-budget", arg, 100, &v);
 		o->rec.hold_budget = (unsigned)v;
 		break;
+	case OPT_EVENTS_ON:
+		return parse_place(o, arg);
 	case OPT_WORK:
 		return count_work(o);
+	case OPT_HOLD_ISOLATED:
+		o->rec.hold_isolated = true;
+		break;
 	case OPT_UNWINDER:
 		return parse_unwinder(o, arg);
 	case OPT_STACK_SIZE:

@@ -17,6 +17,7 @@
 #include "../lib/native.h"
 #include "../lib/offsets/pylayout.h"
 #include "../lib/srcline.h"
+#include "../lib/sparse.h"
 #include "../lib/work.h"
 #include "../lib/xz.h"
 #include "../output/sink.h"
@@ -134,6 +135,7 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 	opterr = 0;
+	sparse_init();
 	if (argc < 2)
 		return print_help(stderr), EXIT_USAGE;
 	if (!strcmp(argv[1], SRCLINE_COMMAND))

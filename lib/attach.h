@@ -10,6 +10,7 @@
 #include "capture/reader.h"
 #include "event_ids.h"
 #include "perf_event.h"
+#include "run_table.h"
 #include "sample.h"
 #include "stranger_filter.h"
 
@@ -35,8 +36,11 @@ struct attach {
 		       * threads they are only counted */
 	bool early;   /* With @split threads sample them too, until attach_end_early(). */
 	bool early_ended;
-	int cgroup;			      /* CPUs' events count in it alone; -1: none */
-	const struct stranger_filter *filter; /* of CPUs' events, or NULL */
+	int cgroup;			/* CPUs' events count in it alone; -1: none */
+	struct stranger_filter *filter; /* of CPUs' events, or NULL */
+	/* All events are CPUs', and who runs where stands in it: then no thread has events,
+	 * and a CPU has one more that notes who comes. Or NULL. */
+	const struct run_table *table;
 	uint64_t ended_count[SESSION_MAX_EVENTS]; /* by events that were closed before the end
 						   */
 	_Atomic(struct event_ids *) ids; /* with several events; readers look into it */

@@ -9,7 +9,7 @@
 
 size_t attach_first_early(const struct attach *a)
 {
-	return a->session->n_events + a->witness + a->counter;
+	return a->session->n_events + a->witness + a->counter + (a->table != NULL);
 }
 
 size_t attach_per_cpu(const struct attach *a)
@@ -31,7 +31,9 @@ enum part attach_part(const struct attach *a, pid_t tid, size_t i, size_t *e)
 		return split ? PART_SAMPLES : PART_NONE;
 	if (i < s->n_events)
 		return split ? PART_COUNT : PART_SAMPLES;
-	return i == s->n_events && a->witness ? PART_WITNESS : PART_INSTRUCTIONS;
+	if (i == s->n_events && a->witness)
+		return PART_WITNESS;
+	return a->table ? PART_COMING : PART_INSTRUCTIONS;
 }
 
 size_t attach_per_thread(const struct attach *a)
@@ -46,20 +48,39 @@ void attach_close_fds(int *fds, size_t n)
 			close(fds[n]);
 }
 
+static const char *name_of(const struct session *s, enum part part, size_t e)
+{
+	return part == PART_WITNESS	 ? "context-switches" :
+	       part == PART_COMING	 ? "cpu-migrations" :
+	       part == PART_INSTRUCTIONS ? "instructions:u" :
+					   s->events[e].name;
+}
+
+/* The BPF program of a CPU's event @fd. */
+static int add_program(const struct attach *a, enum part part, size_t e, int fd)
+{
+	if (part == PART_SAMPLES && a->filter)
+		return stranger_filter_attach(a->filter, fd, (uint32_t)e);
+	if (a->table && part == PART_WITNESS)
+		return run_table_watch_outs(a->table, fd);
+	return a->table && part == PART_COMING ? run_table_watch_ins(a->table, fd) : 0;
+}
+
 static int open_one(const struct attach *a, int *ret, pid_t tid, const struct cpu_slot *slot,
-		    const struct perf_event_attr *attr, int leader, const char *name,
+		    enum part part, size_t e, const struct perf_event_attr *attr, int leader,
 		    struct err *err)
 {
-	bool cgroup = tid == ALL && a->cgroup >= 0;
+	const char *name = name_of(a->session, part, e);
+	bool cgroup = tid == ALL && a->cgroup >= 0 && part == PART_SAMPLES;
 	int fd = cgroup ? perf_event_open_cgroup(attr, a->cgroup, slot->cpu) :
 			  perf_event_open_in(attr, tid, slot->cpu, leader);
 	int r = 0;
 
 	if (fd < 0)
 		return perf_event_explain(fd, name, attr, err);
-	if (tid == ALL && a->filter)
-		r = stranger_filter_attach(a->filter, fd);
-	if (r == 0)
+	if (tid == ALL)
+		r = add_program(a, part, e, fd);
+	if (r == 0 && part != PART_COMING)
 		r = perf_ring_attach(&slot->ring, fd);
 	if (r == 0) {
 		*ret = fd;
@@ -102,6 +123,7 @@ static struct perf_event_attr attr_of(const struct attach *a, pid_t tid, enum pa
 	const struct perf_event_attr *first = &a->session->events[0].attr;
 	struct perf_event_attr attr =
 		part == PART_WITNESS	  ? perf_event_witness(first, a->counter) :
+		part == PART_COMING	  ? perf_event_coming() :
 		part == PART_INSTRUCTIONS ? perf_event_instructions(first) :
 					    a->session->events[e].attr;
 
@@ -113,13 +135,6 @@ static struct perf_event_attr attr_of(const struct attach *a, pid_t tid, enum pa
 		attr.exclude_idle = perf_event_is_clock(&attr);
 	}
 	return attr;
-}
-
-static const char *name_of(const struct session *s, enum part part, size_t e)
-{
-	return part == PART_WITNESS	 ? "context-switches" :
-	       part == PART_INSTRUCTIONS ? "instructions:u" :
-					   s->events[e].name;
 }
 
 /* Which other number leads the group of number @i; -1: none does. */
@@ -145,12 +160,15 @@ static int open_part(const struct attach *a, pid_t tid, const struct cpu_slot *s
 	clear_side(&attr);
 	if (side)
 		take_side(&attr, from);
+	/* Of all that a CPU runs they would be too many, and the table tells. */
+	if (a->table)
+		attr.context_switch = 0;
 	if (later) {
 		attr.disabled = 1;
 		attr.enable_on_exec = 0;
 	}
-	return open_one(a, &fds[i], tid, slot, &attr, leader < 0 ? -1 : fds[leader],
-			name_of(a->session, part, e), err);
+	return open_one(a, &fds[i], tid, slot, part, e, &attr, leader < 0 ? -1 : fds[leader],
+			err);
 }
 
 void attach_publish_samplers(const struct attach *a, size_t slot, const int *fds)

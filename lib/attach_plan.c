@@ -11,9 +11,11 @@
 #include "perf_event.h"
 
 enum {
-	RING_PAGES = 256,
+	RING_PAGES = 256, /* at an unknown rate */
 	RING_PAGES_MAX = 2048,
+	RING_PAGES_PROMPT = 64,
 	RING_PAGES_MIN = 32,
+	RING_MS = 60,
 	WATCH_PAGES = 2,  /* forkwatch's, one at a time */
 	OTHERS = 64,	  /* descriptors for everything else ... */
 	OTHERS_A_CPU = 2, /* ... and a ring and its epoll for each CPU */
@@ -25,6 +27,19 @@ enum {
 size_t attach_plan_fewer_pages(size_t pages)
 {
 	return pages > RING_PAGES_MIN ? pages / 2 : 0;
+}
+
+size_t attach_plan_ring(const struct attach_wants *w, size_t page)
+{
+	size_t want = w->rate * w->sample * RING_MS / 1000, pages = RING_PAGES_PROMPT;
+
+	if (!w->prompt || !w->rate)
+		pages = RING_PAGES;
+	while (pages < RING_PAGES && pages * page < 2 * want + PERF_RECORD_BYTES)
+		pages *= 2;
+	while (pages < RING_PAGES_MAX && pages * page < want)
+		pages *= 2;
+	return pages;
 }
 
 static size_t ring_bytes(const struct attach_wants *w, const struct attach_limits *l,
@@ -46,10 +61,8 @@ static int plan_rings(const struct attach_wants *w, const struct attach_limits *
 		      struct attach_plan *ret, struct err *err)
 {
 	size_t may = may_lock(w, l), watch = WATCH_PAGES * l->page;
-	size_t pages = RING_PAGES;
+	size_t pages = attach_plan_ring(w, l->page);
 
-	while (pages < RING_PAGES_MAX && pages * l->page < w->ring)
-		pages *= 2;
 	while (pages && ring_bytes(w, l, pages) + watch > may)
 		pages = attach_plan_fewer_pages(pages);
 	if (!pages)

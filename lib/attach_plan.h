@@ -17,7 +17,9 @@ struct attach_wants {
 	size_t threads, cpus;
 	size_t events; /* of a thread on a CPU, the witness included */
 	size_t others; /* descriptors besides */
-	size_t ring;   /* bytes that a ring should have; some are the least */
+	size_t rate;   /* samples a second on a busy CPU; 0: not known */
+	size_t sample; /* bytes of one at most */
+	bool prompt;   /* a reader runs as soon as a record wakes it */
 	bool may_add;  /* one more event would be good */
 };
 
@@ -39,6 +41,18 @@ struct attach_plan {
 	size_t locked;	    /* bytes of all rings */
 	char why[256];	    /* why wide; else "" */
 };
+
+/* The data pages of a ring, a power of two, if memory is no matter. What it has to hold is
+ * what comes while its reader is kept off: 60 ms of samples, for who is more urgent or a
+ * hypervisor takes the CPU; and up to 1 MiB 120 ms of them, for a reader that hangs is found
+ * within 70 ms and replaced 10 ms later. A ring with less than 64 KiB of room counts as one
+ * that dropped records. With 16 KiB of stack a sample, 99 Hz take 195 + 64 KiB: 256 KiB
+ * suffice; 250 Hz and 999 Hz get 1 MiB, 1999 Hz 2 MiB. What else comes (two records and a
+ * witness a switch: 360 bytes) wakes the reader when the ring is half full, so it waits no
+ * longer than samples do. At 99 Hz and 60 ms there is room for 90 KiB of it, 4,000 switches a
+ * second, by a reader that does not run at all meanwhile. Who is not @prompt, or whose rate is
+ * not known, gets 1 MiB. */
+size_t attach_plan_ring(const struct attach_wants *w, size_t page);
 
 /* 0; -EMFILE; -EPERM: not even the smallest rings may be locked. */
 int attach_plan_make(const struct attach_wants *w, const struct attach_limits *l,

@@ -78,6 +78,21 @@ int cpus_system(struct cpus *ret, const char *name)
 	return r < 0 ? r : cpus_parse(ret, text);
 }
 
+void cpus_isolated(struct cpus *ret)
+{
+	static const char *const names[] = { "isolated", "nohz_full" };
+
+	*ret = (struct cpus){ 0 };
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct cpus one;
+
+		if (cpus_system(&one, names[i]) < 0) /* also where there are none */
+			continue;
+		for (size_t k = 0; k < ARRAY_SIZE(one.bits); k++)
+			ret->bits[k] |= one.bits[k];
+	}
+}
+
 int cpus_of_thread(struct cpus *ret, pid_t tid)
 {
 	*ret = (struct cpus){ 0 };

@@ -37,6 +37,13 @@ static inline void cpus_keep(struct cpus *c, const struct cpus *too)
 		c->bits[i] &= too->bits[i];
 }
 
+/* Of @c only what is not in @others. */
+static inline void cpus_drop(struct cpus *c, const struct cpus *others)
+{
+	for (size_t i = 0; i < CPUS_MAX / CPUS_WORD; i++)
+		c->bits[i] &= ~others->bits[i];
+}
+
 /* The first CPU of the set that is not below @from, or -1. */
 int cpus_next(const struct cpus *c, int from);
 size_t cpus_count(const struct cpus *c);
@@ -50,6 +57,9 @@ const char *cpus_text(const struct cpus *c, char *buf, size_t size);
 /* A list in /sys/devices/system/cpu: "online", "possible", "isolated", "nohz_full".
  * 0 or -errno; -EINVAL where it is empty. */
 int cpus_system(struct cpus *ret, const char *name);
+
+/* The CPUs that the machine's owner keeps free of others' work: "isolated" and "nohz_full". */
+void cpus_isolated(struct cpus *ret);
 
 /* Where thread @tid may run now: CPUs that are offline are not among them. 0 or -errno. */
 int cpus_of_thread(struct cpus *ret, pid_t tid);

@@ -171,7 +171,9 @@ static int watch(struct cpuwatch *w, int cpu, struct err *err)
 		slot = slots_find(w->config, cpu);
 		resolver_add_queue(w->resolver, &slot->queue);
 	}
-	if (!slot->reader)
+	if (slot->reader)
+		reader_nudge(slot); /* back to its CPU, from where that took it */
+	else
 		r = reader_start(w->config, slot);
 	attach_close_cpu(w->attach, slot->index);
 	if (r == 0)
@@ -228,9 +230,24 @@ static void unwatched(struct cpuwatch *w, uint64_t now, struct cpus *ret)
 
 		if (attach_has(w->attach, ALL) && !cpus_has(ret, s->cpu))
 			atomic_store(&s->gone_ns, now);
+		if (c->table && run_table_hotplug(c->table, s->cpu) > atomic_load(&s->gone_ns))
+			atomic_store(&s->gone_ns, run_table_hotplug(c->table, s->cpu));
 		if (slot_watched(s))
 			cpus_del(ret, s->cpu);
 	}
+}
+
+void cpuwatch_tell_whole(struct cpuwatch *w)
+{
+	struct reader_config *c = w->config;
+	uint64_t now = now_ns();
+	struct cpus rest;
+
+	if (!c->table || run_table_any_hotplug(c->table) < atomic_load(&c->whole_ns))
+		return;
+	unwatched(w, now, &rest);
+	if (cpus_next(&rest, 0) < 0)
+		atomic_store(&c->whole_ns, now);
 }
 
 void cpuwatch_look(struct cpuwatch *w)
@@ -249,5 +266,6 @@ void cpuwatch_look(struct cpuwatch *w)
 	}
 	if (whole)
 		w->whole_ns = now;
+	cpuwatch_tell_whole(w);
 	w->next_ns = now + MAX(LOOK_NS, LOOK_SHARE * (now_ns() - now));
 }

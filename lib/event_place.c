@@ -11,7 +11,9 @@ enum event_place event_place_choose(const struct place_facts *f, char why[256])
 	enum event_place place = PLACE_THREADS;
 	const char *text;
 
-	if (!f->eligible)
+	if (f->wish == PLACE_ON_THREADS)
+		text = "asked for";
+	else if (!f->eligible)
 		text = "each occurrence of these events is a sample, or they belong to "
 		       "threads";
 	else if (!f->follows)
@@ -25,11 +27,15 @@ enum event_place event_place_choose(const struct place_facts *f, char why[256])
 		place = PLACE_CGROUP, text = "those of the targets' own cgroup";
 	else if (!f->filter)
 		text = "events on CPUs need CAP_BPF too, to leave out what other processes do";
+	else if (f->wish == PLACE_ON_CPUS)
+		place = PLACE_CPUS, text = "asked for";
 	else if (f->rate > PLACE_MOST_HZ)
 		text = "events on CPUs cost other processes too much above 1000 Hz";
 	else if (f->rate && f->rate <= PLACE_CHEAP_HZ)
 		place = PLACE_CPUS,
 		text = "so threads that live for less than a period count too";
+	else if (f->many > PLACE_MANY)
+		place = PLACE_CPUS, text = "there are too many threads to open events on each";
 	else
 		place = PLACE_THREADS_FIRST,
 		text = "on CPUs as soon as threads are born often";

@@ -24,14 +24,19 @@ enum event_place {
 	PLACE_CGROUP,	     /* on CPUs, while they run a task of the targets' own cgroup */
 };
 
+/* What the user asked for. */
+enum place_wish { PLACE_AUTO, PLACE_ON_THREADS, PLACE_ON_CPUS };
+
 /* What is known when it is chosen. */
 struct place_facts {
+	enum place_wish wish;
 	bool eligible; /* event_place_may() says so of some event */
 	bool follows;  /* new threads are recorded too */
 	bool stops;    /* the capture stops single threads by their events' signals */
 	bool cgroup;   /* the targets, and nobody else, are in one cgroup */
 	bool wide;     /* events on CPUs are permitted ... */
 	bool filter;   /* ... and so is a filter of strangers' samples */
+	uint64_t many; /* events that threads would need, one on each CPU */
 	uint64_t rate; /* interrupts a second of a CPU that is busy; 0: not known */
 };
 
@@ -39,6 +44,9 @@ struct place_facts {
  * virtual machine in another one (tools/bench --strangers) and 1 to 2 us on hardware, so that
  * is at most 1 % and 3 % of a busy CPU. */
 enum { PLACE_CHEAP_HZ = 250, PLACE_MOST_HZ = 1000 };
+
+/* More events than that take longer to open than a person waits for. */
+enum { PLACE_MANY = 512 };
 
 /* The place, and why it is this one, a clause for a person. */
 enum event_place event_place_choose(const struct place_facts *f, char why[256]);

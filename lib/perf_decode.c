@@ -139,6 +139,7 @@ int perf_decode_witness(const struct perf_event_header *h, bool read, struct per
 	ret->id = take_u64(&c);
 	ret->pid = (pid_t)take_u32(&c);
 	ret->tid = (pid_t)take_u32(&c);
+	ret->time = take_u64(&c);
 	if (read)
 		take_reads(&c, ret);
 	take_regs(&c, ret);

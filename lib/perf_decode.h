@@ -41,8 +41,8 @@ enum { PERF_TRAILER = 32 };
 int perf_decode_sample(const struct perf_event_header *h, uint64_t sample_type,
 		       struct perf_sample *ret);
 
-/* The same of perf_event_witness(), with or without READ: id, pid, tid, reads and registers
- * alone are set; -EBADMSG also for a record with more in it. */
+/* The same of perf_event_witness(), with or without READ: id, pid, tid, time, reads and
+ * registers alone are set; -EBADMSG also for a record with more in it. */
 int perf_decode_witness(const struct perf_event_header *h, bool read, struct perf_sample *ret);
 
 /* Of a record of @size bytes in all, whose last PERF_TRAILER bytes are @end. */

@@ -82,8 +82,8 @@ struct perf_event_attr perf_event_witness(const struct perf_event_attr *like, bo
 		.type = PERF_TYPE_SOFTWARE,
 		.config = PERF_COUNT_SW_CONTEXT_SWITCHES,
 		.sample_period = 1,
-		.sample_type =
-			PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_REGS_USER,
+		.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
+			       PERF_SAMPLE_REGS_USER,
 		.sample_regs_user = like->sample_regs_user,
 		.sample_id_all = 1,
 		.use_clockid = 1,
@@ -99,6 +99,17 @@ struct perf_event_attr perf_event_witness(const struct perf_event_attr *like, bo
 	if (read)
 		perf_event_add_read(&a);
 	return a;
+}
+
+struct perf_event_attr perf_event_coming(void)
+{
+	return (struct perf_event_attr){
+		.size = sizeof(struct perf_event_attr),
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_CPU_MIGRATIONS,
+		.sample_period = 1,
+		.exclude_hv = 1,
+	};
 }
 
 struct perf_event_attr perf_event_instructions(const struct perf_event_attr *like)

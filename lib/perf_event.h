@@ -42,9 +42,12 @@ struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
 void perf_event_add_read(struct perf_event_attr *attr);
 
 /* The attr of the witness: a record with the user registers each time a thread leaves
- * a CPU: IDENTIFIER TID REGS_USER, the same registers as @like, and READ if @read. Needs the
- * right to count in the kernel. */
+ * a CPU: IDENTIFIER TID TIME REGS_USER, the same registers as @like, and READ if @read. Needs
+ * the right to count in the kernel. */
 struct perf_event_attr perf_event_witness(const struct perf_event_attr *like, bool read);
+
+/* The attr of an event that occurs as a thread comes onto a CPU that it was moved to. */
+struct perf_event_attr perf_event_coming(void);
 
 /* The attr of what counts the user instructions of the threads of @like. */
 struct perf_event_attr perf_event_instructions(const struct perf_event_attr *like);

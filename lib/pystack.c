@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "pystack_int.h"
+#include "sparse.h"
 
 struct pystack *pystack_create(uint32_t max_frames,
 			       void (*new_code)(void *, uint64_t, const struct pycode_copy *),
@@ -13,21 +14,23 @@ struct pystack *pystack_create(uint32_t max_frames,
 
 	if (!p)
 		return NULL;
+	/* Which thread calls matters little: the blocks are touched by who reads stacks. */
 	p->max_frames = MIN(max_frames, PYWALK_MAX_FRAMES);
 	p->new_code = new_code;
 	p->next_id = 1;
 	p->arg = arg;
-	p->threads = calloc(N_THREADS, sizeof(*p->threads));
-	p->states = calloc(N_LISTS, sizeof(*p->states));
-	p->codes = calloc(N_CODES, sizeof(*p->codes));
-	p->walked = calloc(PYWALK_MAX_FRAMES, sizeof(*p->walked));
-	p->frames = calloc(PYWALK_MAX_FRAMES, sizeof(*p->frames));
-	p->seen = calloc(PYWALK_MAX_FRAMES, sizeof(*p->seen));
-	p->anchors = calloc(PYWALK_MAX_FRAMES, sizeof(*p->anchors));
-	p->copy = calloc(1, PYCODE_COPY_MAX);
-	p->bytes = calloc(1, BATCH_BYTES);
+	p->threads = sparse_alloc(N_THREADS * sizeof(*p->threads));
+	p->states = sparse_alloc(N_LISTS * sizeof(*p->states));
+	p->codes = sparse_alloc(N_CODES * sizeof(*p->codes));
+	p->code_index = sparse_alloc(N_CODES * sizeof(*p->code_index));
+	p->walked = sparse_alloc(PYWALK_MAX_FRAMES * sizeof(*p->walked));
+	p->frames = sparse_alloc(PYWALK_MAX_FRAMES * sizeof(*p->frames));
+	p->seen = sparse_alloc(PYWALK_MAX_FRAMES * sizeof(*p->seen));
+	p->anchors = sparse_alloc(PYWALK_MAX_FRAMES * sizeof(*p->anchors));
+	p->copy = sparse_alloc(PYCODE_COPY_MAX);
+	p->bytes = sparse_alloc(BATCH_BYTES);
 	if (!p->threads || !p->states || !p->codes || !p->walked || !p->frames || !p->seen ||
-	    !p->copy || !p->anchors || !p->bytes) {
+	    !p->copy || !p->anchors || !p->bytes || !p->code_index) {
 		pystack_destroy(p);
 		return NULL;
 	}
@@ -41,6 +44,7 @@ void pystack_destroy(struct pystack *p)
 	free(p->threads);
 	free(p->states);
 	free(p->codes);
+	free(p->code_index);
 	free(p->walked);
 	free(p->frames);
 	free(p->seen);
@@ -78,7 +82,7 @@ void pystack_forget(struct pystack *p, int program)
 	for (size_t i = 0; i < N_LISTS; i++)
 		if (p->states[i].program == program)
 			p->states[i].unique = 0;
-	for (size_t i = 0; i < N_CODES; i++)
+	for (size_t i = 0; i < p->n_codes; i++)
 		if (p->codes[i].program == program)
 			p->codes[i].id = 0;
 }

@@ -40,7 +40,8 @@ void codes_begin(struct pystack *p, const struct pystack_target *t, struct threa
 	if (at)
 		pystack_plan(th, at, at + sizeof(now));
 	if (p->n_codes > N_CODES / 2) {
-		memset(p->codes, 0, N_CODES * sizeof(*p->codes));
+		memset(p->codes, 0, p->n_codes * sizeof(*p->codes));
+		memset(p->code_index, 0, N_CODES * sizeof(*p->code_index));
 		p->n_codes = 0;
 	}
 }
@@ -49,13 +50,17 @@ static struct code *code_slot(struct pystack *p, int program, raddr at)
 {
 	uint64_t h = (at >> 4 ^ (uint64_t)program << 40) * 0x9e3779b97f4a7c15u;
 	uint32_t i = (uint32_t)(h >> 49) & (N_CODES - 1);
+	struct code *c;
 
-	for (; p->codes[i].at; i = (i + 1) & (N_CODES - 1))
-		if (p->codes[i].at == at && p->codes[i].program == program)
-			return &p->codes[i];
-	p->n_codes++;
-	p->codes[i] = (struct code){ .at = at, .program = program };
-	return &p->codes[i];
+	for (; p->code_index[i]; i = (i + 1) & (N_CODES - 1)) {
+		c = &p->codes[p->code_index[i] - 1];
+		if (c->at == at && c->program == program)
+			return c;
+	}
+	c = &p->codes[p->n_codes++];
+	p->code_index[i] = (uint16_t)p->n_codes;
+	*c = (struct code){ .at = at, .program = program };
+	return c;
 }
 
 /* --- functions (3.11) --- */

@@ -11,7 +11,7 @@
 
 enum {
 	N_THREADS = 2048, /* power of two; entries that collide are replaced */
-	N_CODES = 32768,  /* power of two; emptied between samples when half full */
+	N_CODES = 32768, /* power of two, in 16 bits; emptied between samples when half full */
 	N_REGIONS = 120,
 	PAGE_SHIFT = 12,
 	REGION_MAX = 64 << 10,
@@ -126,7 +126,8 @@ struct pystack {
 	uint64_t next_id;
 	struct thread *threads;
 	struct states *states;
-	struct code *codes;
+	struct code *codes;   /* n_codes of them, one behind the other: few pages */
+	uint16_t *code_index; /* by hash: a number in codes + 1; 0: free */
 	struct pyframe *walked;
 	struct pystack_frame *frames;
 	struct pystack_anchor *anchors;

@@ -5,16 +5,13 @@
 #include <sys/eventfd.h>
 
 #include "base.h"
+#include "sparse.h"
 
 int queue_init(struct queue *q, size_t size)
 {
 	*q = (struct queue){ .size = size, .hurry = -1 };
-	q->bytes = malloc(size);
-	if (!q->bytes)
-		return -ENOMEM;
-	/* Touched now, so that no page fault meets a reader that holds a thread. */
-	memset(q->bytes, 0, size);
-	return 0;
+	q->bytes = sparse_alloc(size);
+	return q->bytes ? 0 : -ENOMEM;
 }
 
 void queue_deinit(struct queue *q)
@@ -28,15 +25,29 @@ static struct queue_record *record_at(struct queue *q, uint64_t pos)
 	return (struct queue_record *)(void *)(q->bytes + (pos & (q->size - 1)));
 }
 
+/* Of an empty queue: see queue.h. Returns where its head and tail are then. */
+static uint64_t go_to_first_byte(struct queue *q, uint64_t head)
+{
+	uint64_t first = (head + q->size - 1) & ~((uint64_t)q->size - 1);
+
+	if (first == head)
+		return head;
+	atomic_store_explicit(&q->tail, first, memory_order_relaxed);
+	atomic_store_explicit(&q->head, first, memory_order_release);
+	return first;
+}
+
 void *queue_reserve(struct queue *q, uint32_t type, size_t n)
 {
 	uint64_t head = atomic_load_explicit(&q->head, memory_order_relaxed);
 	uint64_t tail = atomic_load_explicit(&q->tail, memory_order_acquire);
-	size_t need = (sizeof(struct queue_record) + n + 7) & ~(size_t)7;
-	size_t to_end = q->size - (head & (q->size - 1));
-	size_t pad = to_end < need ? to_end : 0;
+	size_t need = (sizeof(struct queue_record) + n + 7) & ~(size_t)7, to_end, pad;
 	struct queue_record *r;
 
+	if (head == tail)
+		head = tail = go_to_first_byte(q, head);
+	to_end = q->size - (head & (q->size - 1));
+	pad = to_end < need ? to_end : 0;
 	if (need > q->size / 2 || need + pad > q->size - (head - tail))
 		return NULL;
 	if (pad) {
@@ -72,10 +83,12 @@ void queue_commit(struct queue *q)
 const struct queue_record *queue_peek(struct queue *q)
 {
 	for (;;) {
+		/* In this order: see queue.h. */
+		uint64_t head = atomic_load_explicit(&q->head, memory_order_acquire);
 		uint64_t tail = atomic_load_explicit(&q->tail, memory_order_relaxed);
 		struct queue_record *r = record_at(q, tail);
 
-		if (tail == atomic_load_explicit(&q->head, memory_order_acquire))
+		if (tail >= head)
 			return NULL;
 		if (r->type)
 			return r;

@@ -5,6 +5,18 @@
  * One producer, one consumer, no locks, no allocation after queue_init(). A
  * record is reserved, filled in place and committed; when there is no room the
  * reservation fails and the producer counts the loss.
+ *
+ * What of it is resident follows the backlog that there really was, and lies on the
+ * producer's NUMA node: its bytes are touched by records only, and a producer that finds the
+ * queue empty goes on at its first byte. A page's first record costs a page fault. Positions
+ * only grow, and the place of one is its remainder by the size, so going on there means that
+ * both move up to the next multiple of the size. The tail is the consumer's while there are
+ * records, and the producer's while there are none:
+ *  - the consumer gives it away by the pop (release) that makes it equal to the head, and
+ *    the producer that sees that (acquire) may write over every byte;
+ *  - the producer moves the tail first and then the head (release). The consumer looks at
+ *    the head first (acquire), so with a new head it sees the new tail; with an old head
+ *    it may see either tail, none of which is below that head: the queue is empty.
  */
 #ifndef QUEUE_H
 #define QUEUE_H
@@ -24,7 +36,7 @@ struct queue {
 	unsigned char *bytes;
 	size_t size;			    /* power of two */
 	_Alignas(64) _Atomic uint64_t head; /* written by the producer */
-	_Alignas(64) _Atomic uint64_t tail; /* written by the consumer */
+	_Alignas(64) _Atomic uint64_t tail; /* by the consumer, or the producer if empty */
 	uint64_t reserved;		    /* producer: end of the open reservation */
 	int hurry;    /* eventfd to write to when it gets half full; -1: none */
 	bool hurried; /* producer: it was, as it is */

@@ -82,7 +82,7 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	r->o = *o;
 	sort_tids(&r->o);
 	r->session = session;
-	r->filter = (struct stranger_filter){ -1, -1 };
+	r->filter.map = r->table.map = -1;
 	r->cgroup = -1;
 	r->config.kick = kick;
 	r->tracker.note = o->note;
@@ -140,6 +140,8 @@ void recorder_destroy(struct recorder *r)
 	free((void *)(uintptr_t)r->config.last_map);
 	ours_destroy(r->config.ours);
 	stranger_filter_deinit(&r->filter);
+	if (r->whole)
+		run_table_deinit(&r->table);
 	if (r->cgroup >= 0)
 		close(r->cgroup);
 	births_destroy(r->config.births);
@@ -378,6 +380,19 @@ static void replace_reader(struct recorder *r, struct cpu_slot *slot)
 			 slot->cpu, strerror(-ret));
 }
 
+/* Records that are no samples wake no reader. In how many ms to do it again. */
+static int wake_readers(struct recorder *r)
+{
+	uint64_t now = now_ns();
+
+	if (now >= r->wake_ns) {
+		r->wake_ns = now + WATCH_MS * 1000000ull;
+		for (size_t i = 0; i < r->config.n_slots; i++)
+			reader_wake(&r->config.slots[i]);
+	}
+	return (int)((r->wake_ns - now) / 1000000) + 1;
+}
+
 /* How soon to look again, in ms. */
 static int watch_readers(struct recorder *r)
 {
@@ -464,7 +479,7 @@ static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 			return;
 		}
 		tracker_run(&r->tracker);
-		soon = watch_readers(r);
+		soon = MIN(watch_readers(r), wake_readers(r));
 		if (r->last >= 0 && !r->told_left)
 			soon = MIN(soon, LEFT_MS);
 		cpuwatch_look(&r->cpuwatch);

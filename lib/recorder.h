@@ -7,6 +7,7 @@
 #define RECORDER_H
 
 #include "capture/capture.h"
+#include "event_place.h"
 #include "note.h"
 #include "perf_names.h"
 #include "resolver.h"
@@ -28,7 +29,9 @@ struct recorder_options {
 	const char *capture;  /* "auto", "preempt", "stop", "async" */
 	bool kernel, native, full, libunwind, follow, any;
 	uint32_t max_frames;
+	enum place_wish place; /* where events are to count */
 	unsigned hold_budget; /* percent */
+	bool hold_isolated;   /* by SCHED_FIFO readers on isolated CPUs, too */
 	uint32_t stack_bytes; /* copied with each sample, for native frames; a multiple of 8 */
 	bool child;	      /* pids[0] is our own child, held before its exec */
 	struct note note;

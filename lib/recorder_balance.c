@@ -50,14 +50,27 @@ static struct cpu_ticks ticks_now(struct recorder *r)
 	return sum;
 }
 
+/* A CPU's own clock also counts what others run there, and idleness; or not who left a cgroup.
+ */
+static bool runs_for_others(const struct recorder *r, const struct perf_event_attr *a)
+{
+	return r->whole && perf_event_is_clock(a);
+}
+
+static uint64_t dropped(const struct recorder *r, size_t e)
+{
+	return r->whole ? run_table_dropped(&r->table, (uint32_t)e) : 0;
+}
+
 void recorder_begin_counting(struct recorder *r)
 {
 	for (size_t e = 0; e < r->session->n_events; e++) {
 		const struct perf_event_attr *a = &r->session->events[e].attr;
 
 		r->counted_before[e] = attach_count(&r->attach, e);
-		r->part_of_clock =
-			r->part_of_clock ||
+		r->dropped_before[e] = dropped(r, e);
+		r->needs_ticks =
+			r->needs_ticks || runs_for_others(r, a) ||
 			(perf_event_is_clock(a) && (a->exclude_kernel || a->exclude_user));
 	}
 	r->ticks_before = r->ticks_after = ticks_now(r);
@@ -67,12 +80,22 @@ void recorder_note_ticks(struct recorder *r)
 {
 	struct cpu_ticks now;
 
-	if (!r->part_of_clock)
+	if (!r->needs_ticks)
 		return;
 	now = ticks_now(r);
 	/* Who has ended and was waited for elsewhere is missing. */
 	if (now.user + now.kernel > r->ticks_after.user + r->ticks_after.kernel)
 		r->ticks_after = now;
+}
+
+/* What the scheduler says that a clock would have counted in the targets. */
+static uint64_t scheduled(const struct recorder *r, const struct perf_event_attr *a)
+{
+	uint64_t user = r->ticks_after.user - r->ticks_before.user;
+	uint64_t kernel = r->ticks_after.kernel - r->ticks_before.kernel;
+	uint64_t ticks = (a->exclude_user ? 0 : user) + (a->exclude_kernel ? 0 : kernel);
+
+	return (int64_t)ticks > 0 ? ticks * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK)) : 0;
 }
 
 /* A clock counts in the kernel too, also where it is to take no samples there: the part of
@@ -95,6 +118,10 @@ static struct book book_of(const struct recorder *r, size_t e)
 	uint64_t counted = attach_count(&r->attach, e) - r->counted_before[e];
 	struct book b = { .counted = (uint64_t)((double)counted * sampled_part(r, a)) };
 
+	if (runs_for_others(r, a))
+		b.counted = scheduled(r, a);
+	else
+		b.seen = dropped(r, e) - r->dropped_before[e];
 	b.period = !a->freq		  ? a->sample_period :
 		   perf_event_is_clock(a) ? 1000000000 / a->sample_freq :
 					    0;

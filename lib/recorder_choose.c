@@ -14,10 +14,7 @@
 #include "recorder_int.h"
 #include "target_cgroup.h"
 
-enum {
-	STACK_BYTES = 1024, /* hold what the innermost eval loop keeps on the C stack */
-	RING_MS = 60, /* of samples: a hypervisor, or who is more urgent, keeps readers off */
-};
+enum { STACK_BYTES = 1024 }; /* hold what the innermost eval loop keeps on the C stack */
 
 static void prepare_preempt(const struct recorder *r)
 {
@@ -31,6 +28,8 @@ static void prepare_preempt(const struct recorder *r)
 		cpus_add_thread(&t.cpus, tids[i]);
 		realtime_add_thread(&t.rt, tids[i]);
 	}
+	if (!r->o.hold_isolated)
+		cpus_isolated(&t.spared);
 	preempt_prepare(&t);
 }
 
@@ -137,7 +136,7 @@ static void note_strange_files(const struct recorder *r)
 static void note_choice(const struct recorder *r, const char *fallback, bool kernel,
 			bool user_only)
 {
-	char caveat[400];
+	char caveat[700];
 
 	if (fallback[0])
 		note_say(&r->o.note, "%s", fallback);
@@ -205,7 +204,6 @@ static int choose_all(struct recorder *r, struct err *err)
 
 static void use_cpu_events(struct recorder *r)
 {
-	note_say(&r->o.note, "%s", r->plan.why);
 	r->perf.inherit = false;
 	r->cpuwatch.wide = true;
 	for (size_t i = 0; i < r->session->n_events; i++) {
@@ -268,15 +266,50 @@ static int own_cgroup(struct recorder *r)
 	return n ? target_cgroup_open(pids, n) : -ENOENT;
 }
 
+static bool all_may(const struct session *s)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < s->n_events; i++)
+		all = all && event_place_may(&s->events[i], &s->how[i]) &&
+		      !perf_event_is_switch(&s->events[i].attr);
+	return all;
+}
+
+/* The table tells who ran only to a reader that sits on the CPU of its samples; old ends are
+ * read later. */
+static bool can_be_whole(struct recorder *r)
+{
+	struct cpus possible;
+	uint32_t n = 0;
+
+	if ((r->place != PLACE_CPUS && r->place != PLACE_CGROUP) || !all_may(r->session) ||
+	    !r->capture->pins || r->config.oldends || cpus_system(&possible, "possible") < 0)
+		return false;
+	for (int cpu = cpus_next(&possible, 0); cpu >= 0; cpu = cpus_next(&possible, cpu + 1))
+		n = (uint32_t)cpu + 1;
+	if (run_table_init(&r->table, n) < 0)
+		return false;
+	stranger_filter_deinit(&r->filter);
+	if (stranger_filter_init(&r->filter, &r->table) == 0)
+		return true;
+	run_table_deinit(&r->table);
+	if (r->place == PLACE_CPUS)
+		r->place = PLACE_THREADS;
+	return false;
+}
+
 /* Which events count on CPUs, before it is planned what all of them need. */
-static void choose_place(struct recorder *r, bool wide)
+static int choose_place(struct recorder *r, bool wide, size_t threads, struct err *err)
 {
 	struct session *s = r->session;
 	struct place_facts f = {
+		.wish = r->o.place,
 		.eligible = some_may(s),
 		.follows = !r->o.n_tids && !has_probe(r),
 		.stops = r->capture->stops,
 		.wide = wide && r->attach.witness,
+		.many = threads * cpus_count(&r->cpus) * s->n_events,
 		.rate = interrupt_rate(s),
 	};
 	char why[256];
@@ -285,9 +318,10 @@ static void choose_place(struct recorder *r, bool wide)
 		r->cgroup = own_cgroup(r);
 	f.cgroup = r->cgroup >= 0;
 	if (f.eligible && f.follows && f.wide && !f.stops && !f.cgroup)
-		f.filter = stranger_filter_init(&r->filter) == 0;
+		f.filter = stranger_filter_init(&r->filter, NULL) == 0;
 	r->place = event_place_choose(&f, why);
 	r->place_facts = f;
+	r->whole = can_be_whole(r);
 	snprintf(r->place_why, sizeof(r->place_why), "%s: %s",
 		 r->place == PLACE_THREADS	 ? "events on threads" :
 		 r->place == PLACE_THREADS_FIRST ? "events on threads at first" :
@@ -296,6 +330,27 @@ static void choose_place(struct recorder *r, bool wide)
 	s->place = r->place_why;
 	for (size_t i = 0; r->place != PLACE_THREADS && i < s->n_events; i++)
 		s->how[i].on_cpus = event_place_may(&s->events[i], &s->how[i]);
+	return f.wish == PLACE_ON_CPUS && r->place == PLACE_THREADS ?
+		       err_set(err, -EPERM, "--events-on cpus: %s", why) :
+		       0;
+}
+
+/* Samples a second on a busy CPU. 0: not known, for events that come in bursts too. */
+static size_t sample_rate(const struct session *s)
+{
+	size_t rate = 0;
+
+	for (size_t i = 0; i < s->n_events; i++) {
+		const struct perf_event_attr *a = &s->events[i].attr;
+		bool clock = perf_event_is_clock(a);
+
+		if (!clock &&
+		    (!a->freq || a->type == PERF_TYPE_SOFTWARE ||
+		     a->type == PERF_TYPE_TRACEPOINT || a->type == PERF_TYPE_BREAKPOINT))
+			return 0;
+		rate += a->freq ? a->sample_freq : 1000000000 / MAX(a->sample_period, 1ull);
+	}
+	return rate;
 }
 
 /* What a thread needs on a CPU, and what CPUs need besides. */
@@ -305,9 +360,13 @@ static void add_wants(const struct recorder *r, struct attach_wants *w)
 	w->events = r->o.n_events + r->attach.witness;
 	if (r->place == PLACE_THREADS_FIRST)
 		w->events += r->o.n_events;
-	if (r->place != PLACE_THREADS)
+	if (r->whole)
+		w->threads = 1, w->events++;
+	else if (r->place != PLACE_THREADS)
 		w->others += w->cpus * r->o.n_events;
-	w->ring = r->o.freq ? r->o.value * r->perf.stack * RING_MS / 1000 : 0;
+	w->rate = sample_rate(r->session);
+	w->sample = r->perf.stack;
+	w->prompt = r->capture->pins && r->capture->holds;
 	w->others += r->o.n_pids + (r->capture->stops ? w->cpus : 0); /* pidfds, handovers */
 	if (r->session->places)
 		w->others += PLACES_FDS;
@@ -323,6 +382,9 @@ static void give_up_place(struct recorder *r)
 	for (size_t i = 0; i < r->session->n_events; i++)
 		r->session->how[i].on_cpus = false;
 	stranger_filter_deinit(&r->filter);
+	if (r->whole)
+		run_table_deinit(&r->table);
+	r->whole = false;
 	if (r->cgroup >= 0)
 		close(r->cgroup);
 	r->cgroup = -1;
@@ -344,16 +406,21 @@ static int plan(struct recorder *r, struct err *err)
 	r->attach.witness = !r->capture->stops && events_can_witness(r->session, r->o.pids[0]);
 	wide = !r->capture->stops && !has_address(r) &&
 	       events_can_wide(r->session, cpus_next(&r->cpus, 0));
-	choose_place(r, wide);
+	ret = choose_place(r, wide, w.threads, err);
+	if (ret < 0)
+		return ret;
 	add_wants(r, &w);
 	limits = attach_limits_now(wide && !r->o.child);
 	ret = attach_plan_make(&w, &limits, &r->plan, err);
 	if (ret < 0)
 		return ret;
 	if (r->plan.wide) {
+		note_say(&r->o.note, "%s", r->plan.why);
 		give_up_place(r);
-		use_cpu_events(r);
 	}
+	r->plan.wide = r->plan.wide || r->whole;
+	if (r->plan.wide)
+		use_cpu_events(r);
 	r->attach.counter = r->plan.more && events_can_count(r->session);
 	if (r->attach.counter)
 		r->session->flags |= SESSION_COUNTED;

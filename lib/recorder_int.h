@@ -39,13 +39,17 @@ struct recorder {
 	enum event_place place;
 	struct place_facts place_facts;
 	char place_why[300];
+	bool whole; /* all events are CPUs', and the table tells who ran */
+	struct run_table table;
 	struct stranger_filter filter;		     /* of events on CPUs */
 	int cgroup;				     /* the folder of the targets' own; -1 */
 	uint64_t counted_before[SESSION_MAX_EVENTS]; /* occurrences before the begin */
-	struct cpu_ticks ticks_before, ticks_after;  /* at the begin, and when last noted */
-	bool part_of_clock;    /* a clock takes no samples in the kernel, or in user mode */
-	uint64_t noted_ns;     /* the last note */
-	struct queue own;      /* the control thread's records for the resolver */
+	uint64_t dropped_before[SESSION_MAX_EVENTS];
+	struct cpu_ticks ticks_before, ticks_after; /* at the begin, and when last noted */
+	bool needs_ticks;  /* a clock's events do not tell what they are to be compared with */
+	uint64_t noted_ns; /* the last note */
+	uint64_t wake_ns;  /* when readers that sleep are looked at next */
+	struct queue own;  /* the control thread's records for the resolver */
 	struct queue traced;   /* the tracer's messages to the control thread */
 	struct oldend *oldend; /* with more than READER_FRAMES wanted */
 	struct queue **queues;

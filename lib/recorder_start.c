@@ -156,10 +156,11 @@ static int attach(struct recorder *r, struct err *err)
 		.inherit = r->perf.inherit,
 		.witness = r->attach.witness,
 		.counter = r->attach.counter,
-		.split = r->place != PLACE_THREADS,
+		.split = r->place != PLACE_THREADS && !r->whole,
 		.early = r->place == PLACE_THREADS_FIRST,
 		.cgroup = r->cgroup,
-		.filter = r->filter.program >= 0 ? &r->filter : NULL,
+		.filter = r->filter.map >= 0 ? &r->filter : NULL,
+		.table = r->whole ? &r->table : NULL,
 	};
 	if (r->plan.wide)
 		return attach_cpus(&r->attach, err);
@@ -302,6 +303,7 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	c->split = r->attach.split;
 	c->early = r->attach.early;
 	c->filter = r->attach.filter;
+	c->table = r->attach.table;
 	c->child = r->o.child ? r->o.pids[0] : 0;
 	c->last_in = calloc(LAST_IN, sizeof(*c->last_in));
 	c->ids = &r->attach.ids;
@@ -419,7 +421,7 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 		await_readers(r);
 	if (ret < 0)
 		return err_set(err, ret, "can't start the readers: %s", strerror(-ret));
-	if (r->place == PLACE_CPUS || r->place == PLACE_CGROUP)
+	if (r->attach.split && !r->attach.early)
 		ret = start_on_cpus(r, err);
 	if (ret < 0)
 		return ret;
@@ -428,6 +430,7 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	 * belongs to the attaching, not to the recording. */
 	r->session->start_ns = now_ns();
 	atomic_store(&r->config.start_ns, r->session->start_ns);
+	cpuwatch_tell_whole(&r->cpuwatch);
 	ret = watch_ends(r, err);
 	if (ret == 0 && r->tracer)
 		tracer_go(r->tracer, !r->o.child);

@@ -6,8 +6,7 @@
  * A process is a stranger for a while only: then one more of its samples passes, and whoever
  * sees it decides anew. So a process that nobody knows yet, such as a target's new child,
  * always passes, and a number that a new process has taken over heals by itself. The program
- * does not look at memory, of the kernel or of anybody else. Source: include/uapi/linux/bpf.h,
- * and kernel/trace/bpf_trace.c for what a program of type BPF_PROG_TYPE_PERF_EVENT may call.
+ * does not look at memory, of the kernel or of anybody else.
  */
 #ifndef STRANGER_FILTER_H
 #define STRANGER_FILTER_H
@@ -15,17 +14,24 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+enum { STRANGER_EVENTS = 16 };
+
+struct run_table;
+
 struct stranger_filter {
-	int map, program; /* descriptors; -1: there is no filter */
+	int map;		       /* a descriptor; -1: there is no filter */
+	int program[STRANGER_EVENTS];  /* for each event; -1: not loaded yet */
+	const struct run_table *table; /* borrowed, or NULL */
 };
 
-/* Load it. 0; -EPERM: CAP_BPF and CAP_PERFMON are needed; or another -errno. */
-int stranger_filter_init(struct stranger_filter *f);
+/* Load it. With a @table each sample that passes arms its thread there, and each one that is
+ * dropped is counted. 0; -EPERM: CAP_BPF and CAP_PERFMON are needed; or another -errno. */
+int stranger_filter_init(struct stranger_filter *f, const struct run_table *table);
 void stranger_filter_deinit(struct stranger_filter *f);
 
-/* Put it on event @fd, which is no tracepoint and no probe. Without a filter it does nothing.
- * 0 or -errno. */
-int stranger_filter_attach(const struct stranger_filter *f, int fd);
+/* Put it on @fd, one of event number @e, which is no tracepoint and no probe. Without a filter
+ * it does nothing. 0 or -errno. */
+int stranger_filter_attach(struct stranger_filter *f, int fd, uint32_t e);
 
 /* Samples of process @pid are dropped until @until_ns (CLOCK_MONOTONIC), UINT64_MAX: for ever.
  * Any thread; allocates nothing. Without a filter it does nothing. */

@@ -141,7 +141,7 @@ static void note_fork(struct births *b, const struct perf_ring *ring, uint64_t p
 	raise_to(&birth_of(b, (pid_t)r.pid)->forked, r.time);
 }
 
-bool births_forked(struct births *b, pid_t pid, struct births_fork *ret)
+static bool fork_of(struct births *b, pid_t pid, struct births_fork *ret)
 {
 	struct birth *of = b ? birth_of(b, pid) : NULL;
 	uint64_t time = of ? atomic_load_explicit(&of->forked, memory_order_acquire) : 0;
@@ -150,7 +150,19 @@ bool births_forked(struct births *b, pid_t pid, struct births_fork *ret)
 
 	*ret = (struct births_fork){ time, (pid_t)(by >> PID_BITS & mask),
 				     (pid_t)(by & mask) };
-	return time && by == by_of(pid, ret) && births_execed(b, pid) < time;
+	return time && by == by_of(pid, ret);
+}
+
+bool births_forked(struct births *b, pid_t pid, struct births_fork *ret)
+{
+	return fork_of(b, pid, ret) && births_execed(b, pid) < ret->time;
+}
+
+pid_t births_parent(struct births *b, pid_t pid)
+{
+	struct births_fork f;
+
+	return fork_of(b, pid, &f) ? f.ppid : 0;
 }
 
 void births_note(struct births *b, const struct perf_ring *ring, uint64_t pos,

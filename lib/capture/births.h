@@ -61,6 +61,9 @@ struct births_fork {
 /* False: that was not noted, or @pid has become another program since. */
 bool births_forked(struct births *b, pid_t pid, struct births_fork *ret);
 
+/* The process that forked @pid, whatever that is by now; 0: not noted. */
+pid_t births_parent(struct births *b, pid_t pid);
+
 /* Is thread @tid about to end at @time: it works on in the kernel, and runs no instruction of
  * its own any more? Its events end before that (perf_event_exit_task()), a CPU's own do not.
  */

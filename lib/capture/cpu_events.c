@@ -14,9 +14,21 @@
 /* As far as has been noted @pid is a target. Our own child is none before its exec. */
 static bool is_known(const struct reader_config *c, pid_t pid)
 {
-	bool held = c->split && pid == c->child && !births_execed(c->births, pid);
+	bool held =
+		(c->split || c->table) && pid == c->child && !births_execed(c->births, pid);
 
 	return !held && ours_has(c->ours, pid);
+}
+
+/* The records of forks lie in the rings of several CPUs, in whatever order they were read. */
+static void learn_descent(const struct reader_config *c, pid_t pid)
+{
+	enum { GENERATIONS = 8 };
+	pid_t of = pid;
+
+	for (int i = 0; i < GENERATIONS && of; i++)
+		if ((of = births_parent(c->births, of)) && ours_has(c->ours, of))
+			ours_set(c->ours, pid, c->follow);
 }
 
 bool cpu_events_want(struct reader *r, pid_t pid, pid_t tid)
@@ -26,9 +38,11 @@ bool cpu_events_want(struct reader *r, pid_t pid, pid_t tid)
 
 	for (size_t i = 0; !found && i < c->n_tids; i++)
 		found = c->tids[i] == tid;
-	if (!found || !c->split || is_known(c, pid))
+	if (!found || (!c->split && !c->table) || is_known(c, pid))
 		return found && is_known(c, pid);
 	proof_look_for_births(r->c, r->slot, r->cursor);
+	if (c->table)
+		learn_descent(c, pid);
 	return is_known(c, pid);
 }
 

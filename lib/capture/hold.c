@@ -22,25 +22,39 @@ enum { WAKE_MAX_NS = 50000 };	  /* to run on; who waits longer waits for other t
 
 /* --- reading and judging --- */
 
+static bool ran_unwatched(struct reader *r, pid_t tid, uint64_t since)
+{
+	if (!proof_ran_unwatched(r->c, tid, since))
+		return false;
+	STATS_ADD(late_unwatched, 1);
+	return true;
+}
+
+/* The thread does not run on this CPU, for we do, if we did not come back just now. */
+static bool ran_by_table(struct reader *r, pid_t tid, uint64_t sampled)
+{
+	return r->unfit || run_table_moved(r->c->table, atomic_load(&r->tid), sampled) ||
+	       proof_ran_by_table(r->c, tid, sampled) || ran_unwatched(r, tid, sampled);
+}
+
 /* Has the thread come onto any CPU since it left ours? That can't be told once events
  * have been switched off. */
-static bool ran_since(struct reader *r, pid_t tid, uint64_t since)
+static bool ran_since(struct reader *r, const struct pending *p)
 {
+	uint64_t since = p->hold.t_out ? p->hold.t_out : p->time;
+	pid_t tid = p->tid;
 	struct reader_config *c = r->c;
 	uint64_t own = r->pos;
 
 	if (proof_ran_in_ring(c, r->slot, &own, tid, since))
 		return true;
+	if (c->table)
+		return ran_by_table(r, tid, p->time);
 	for (uint32_t i = 0; i < c->n_slots; i++)
 		if (i != r->slot->index &&
 		    proof_ran_in_ring(c, &c->slots[i], &r->cursor[i], tid, since))
 			return true;
-	if (proof_ran_noted(c, tid, since))
-		return true;
-	if (!proof_ran_unwatched(c, tid, since))
-		return false;
-	STATS_ADD(late_unwatched, 1);
-	return true;
+	return proof_ran_noted(c, tid, since) || ran_unwatched(r, tid, since);
 }
 
 /* What the unread parts of all rings say of other programs is noted. */
@@ -49,6 +63,7 @@ static void see_all_rings(struct reader *r)
 	struct reader_config *c = r->c;
 	uint64_t own = r->pos;
 
+	r->saw_all_ns = now_ns();
 	proof_ran_in_ring(c, r->slot, &own, 0, UINT64_MAX);
 	for (uint32_t i = 0; i < c->n_slots; i++)
 		if (i != r->slot->index)
@@ -56,20 +71,22 @@ static void see_all_rings(struct reader *r)
 }
 
 /* Readers look at each other in passing, so that the watchdog need not come often: one
- * that has been inside the same read for two looks is worth its time now. */
-static void look_at_others(struct reader *r, uint64_t now)
+ * that has been inside the same read for two looks is worth its time now. One reader a look:
+ * together they see all of them, and the resolver's thread does if few are awake. */
+static void look_at_another(struct reader *r, uint64_t now)
 {
+	struct cpu_slot *slots = r->c->slots;
+	uint64_t g;
+
 	if (now - r->looked_ns < LOOK_NS)
 		return;
 	r->looked_ns = now;
-	for (uint32_t i = 0; i < r->c->n_slots; i++) {
-		uint64_t g = guard_look(&r->c->slots[i].guard);
-
-		work_foreign(&r->c->slots[i].work, 1);
-		if (i != r->slot->index && (g & 1) && g == r->looked[i])
-			eventfd_write(r->c->kick, 1);
-		r->looked[i] = g;
-	}
+	g = guard_look(&slots[r->look_at].guard);
+	if ((g & 1) && g == r->look)
+		eventfd_write(r->c->kick, 1);
+	r->look_at = (r->look_at + 1) % r->c->n_slots;
+	work_foreign(&slots[r->look_at].work, 1);
+	r->look = guard_look(&slots[r->look_at].guard);
 }
 
 static void count_judgement(enum judgement j)
@@ -299,6 +316,8 @@ static bool walk_thread(struct reader *r, const struct pending *first, struct wa
 		ignore(r, w->tid);
 		return false;
 	}
+	if (r->c->table && !program_settled(r, t))
+		see_all_rings(r);
 	w->published = t;
 	w->able = program_readable(r, &t, w->pid, &w->undecided);
 	w->program = t;
@@ -313,7 +332,7 @@ static void judge_walk(struct reader *r, struct walk *w)
 	struct pending *last = last_of(r, w);
 	const struct target *t = w->program;
 
-	if (r->c->capture->stops)
+	if (r->c->capture->stops || (r->c->table && !program_settled(r, t)))
 		see_all_rings(r);
 	look_up_again(r, t, w);
 	w->began_ns = MAX(births_execed(r->c->births, w->pid), t ? t->begun_ns : 0);
@@ -323,7 +342,7 @@ static void judge_walk(struct reader *r, struct walk *w)
 			       pystack_unchanged(&w->res, &t->py, &r->mem.base);
 	else if (w->unmapped && !w->undecided)
 		w->res.end = PYSTACK_NOPYTHON;
-	look_at_others(r, w->t_end);
+	look_at_another(r, w->t_end);
 	for (uint32_t i = 0; i < r->n_pend; i++)
 		if (r->pend[i].tid == w->tid && r->pend[i].early == w->early)
 			emit(r, &r->pend[i], w);
@@ -332,14 +351,14 @@ static void judge_walk(struct reader *r, struct walk *w)
 /* @turn: the tracer holds the thread. */
 static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
 {
-	uint64_t t0 = r->pend[first].time, t_out;
+	uint64_t t_out;
 	struct walk w;
 
 	if (!walk_thread(r, &r->pend[first], &w))
 		return;
 	t_out = last_of(r, &w)->hold.t_out;
 	w.ran = r->c->capture->stops ? !handover_release(&r->slot->handover, turn) :
-				       ran_since(r, w.tid, t_out ? t_out : t0);
+				       ran_since(r, last_of(r, &w));
 	w.t_end = now_ns();
 	if (r->c->capture->holds && t_out && (turn || !r->c->capture->stops))
 		r->held_ns += hold_cost(w.t_end - t_out, w.res.n);

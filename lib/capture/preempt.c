@@ -52,6 +52,7 @@ static void *try_all(void *ret)
 {
 	/* More than the most urgent target, if we may. */
 	int want = plan.targets.rt.priority + 1, max = sched_get_priority_max(SCHED_FIFO);
+	struct cpus cpus = plan.targets.cpus;
 	int *r = ret;
 
 	plan.priority = want < max ? want : max;
@@ -60,9 +61,9 @@ static void *try_all(void *ret)
 		plan.priority = 1;
 		*r = become_fifo(1);
 	}
+	cpus_drop(&cpus, &plan.targets.spared);
 	plan.refused = (struct cpus){ 0 };
-	for (int cpu = cpus_next(&plan.targets.cpus, 0); cpu >= 0;
-	     cpu = cpus_next(&plan.targets.cpus, cpu + 1))
+	for (int cpu = cpus_next(&cpus, 0); cpu >= 0; cpu = cpus_next(&cpus, cpu + 1))
 		if (cpus_pin_thread(cpu) < 0)
 			cpus_add(&plan.refused, cpu);
 	return NULL;
@@ -84,12 +85,28 @@ static int explain_refusal(int code, struct err *err)
 		       strerror(-code));
 }
 
+/* CPUs of the targets that are spared. */
+static struct cpus spared(void)
+{
+	struct cpus c = plan.targets.spared;
+
+	cpus_keep(&c, &plan.targets.cpus);
+	return c;
+}
+
 static int preempt_possible(const struct capture_want *w, struct err *err)
 {
 	pthread_t thread;
+	struct cpus not = spared();
 	char list[200];
 	int r = 0;
 
+	if (cpus_next(&not, 0) >= 0 && cpus_count(&not ) == cpus_count(&plan.targets.cpus))
+		return err_set(
+			err, -EPERM,
+			"the targets run on CPU %s alone, isolated (isolcpus, nohz_full), "
+			"where no SCHED_FIFO reader goes unless --hold-isolated is given",
+			cpus_text(&not, list, sizeof(list)));
 	if (pthread_create(&thread, NULL, try_all, &r))
 		return err_set(err, -EAGAIN, "can't start a thread");
 	pthread_join(thread, NULL);
@@ -107,7 +124,7 @@ static int preempt_possible(const struct capture_want *w, struct err *err)
 				"raise 'ulimit -r', or run as root" :
 				"lower it");
 	if (cpus_next(&plan.refused, 0) >= 0 &&
-	    cpus_count(&plan.refused) == cpus_count(&plan.targets.cpus))
+	    cpus_count(&plan.refused) + cpus_count(&not ) == cpus_count(&plan.targets.cpus))
 		return err_set(err, -EPERM,
 			       "this process may not run on CPU %s, where the targets do: its "
 			       "cpuset (/proc/self/cpuset) must hold them",
@@ -119,19 +136,32 @@ static int preempt_possible(const struct capture_want *w, struct err *err)
 const char *preempt_caveat(char *buf, size_t size)
 {
 	const struct realtime_use *rt = &plan.targets.rt;
+	struct cpus not = spared();
+	const char *then = "";
 	char list[200];
+	size_t n = 0;
 
 	buf[0] = '\0';
-	if (cpus_next(&plan.refused, 0) >= 0)
-		snprintf(buf, size,
-			 "samples on CPU %s are late, for this process may not run there; its "
-			 "cpuset (/proc/self/cpuset) must hold what the targets' does",
-			 cpus_text(&plan.refused, list, sizeof(list)));
-	else if (rt->deadline)
-		snprintf(buf, size,
-			 "thread %d is SCHED_DEADLINE, which nothing preempts: its samples "
-			 "are late",
-			 rt->deadline);
+	if (cpus_next(&plan.refused, 0) >= 0) {
+		n += (size_t)snprintf(buf, size,
+				      "samples on CPU %s are late, for this process may not "
+				      "run there; its cpuset (/proc/self/cpuset) must hold "
+				      "what the targets' does",
+				      cpus_text(&plan.refused, list, sizeof(list)));
+		then = "; ";
+	} else if (rt->deadline) {
+		n += (size_t)snprintf(
+			buf, size,
+			"thread %d is SCHED_DEADLINE, which nothing preempts: its "
+			"samples are late",
+			rt->deadline);
+		then = "; ";
+	}
+	if (cpus_next(&not, 0) >= 0 && n < size)
+		snprintf(buf + n, size - n,
+			 "%ssamples on CPU %s are late, for it is isolated (isolcpus, "
+			 "nohz_full); --hold-isolated sends SCHED_FIFO readers there too",
+			 then, cpus_text(&not, list, sizeof(list)));
 	return buf;
 }
 
@@ -152,7 +182,7 @@ const char *preempt_stall(char *buf, size_t size)
 
 static int preempt_thread_begin(int cpu)
 {
-	int r = cpus_pin_thread(cpu);
+	int r = cpus_has(&plan.targets.spared, cpu) ? -EACCES : cpus_pin_thread(cpu);
 
 	return r < 0 ? r : become_fifo(plan.priority);
 }

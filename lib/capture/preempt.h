@@ -8,9 +8,10 @@
 #include "../cpus.h"
 #include "../realtime.h"
 
-/* Where the targets may run, and how urgent their threads are. */
+/* Where the targets may run, and how urgent their threads are. No reader goes to a CPU that is
+ * spared: what is sampled there is judged as by async. */
 struct preempt_targets {
-	struct cpus cpus;
+	struct cpus cpus, spared;
 	struct realtime_use rt;
 };
 

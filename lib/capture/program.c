@@ -66,7 +66,7 @@ static struct target *newborn(struct reader *r, const struct target *t)
 			      .py = known->target->py };
 	n->code.at = at;
 	n->py.pid = t->pid;
-	n->py.root = 0; /* its stack lies elsewhere */
+	n->py.root = 0;			/* its stack lies elsewhere */
 	n->py.program = --r->n_newborn; /* the control thread's are positive */
 	pywalk_layout_init(&n->py.walk, &n->py.layout, known->target->runtime + moved);
 	if (n->py.code_versions)
@@ -181,6 +181,13 @@ enum pystack_end program_readable(struct reader *r, struct target **program, pid
 		STATS_ADD(torn_notready, 1);
 		return PYSTACK_END_N;
 	}
+}
+
+bool program_settled(const struct reader *r, const struct target *t)
+{
+	return t && !outdated(r, t) &&
+	       atomic_load_explicit(&t->state, memory_order_acquire) == TARGET_PYTHON &&
+	       !run_table_execed(r->c->table, t->pid, r->saw_all_ns);
 }
 
 bool program_stands(struct reader *r, const struct target *t, bool none)

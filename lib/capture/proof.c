@@ -97,6 +97,15 @@ bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since)
 	return noted_since(c, c->last_in, tid, since);
 }
 
+bool proof_ran_by_table(struct reader_config *c, pid_t tid, uint64_t sampled)
+{
+	work_add(WORK_foreign, 6); /* of the table, whole_ns, blind_ns */
+	/* What was read before counts; and once events are switched off nobody notes. */
+	atomic_thread_fence(memory_order_seq_cst);
+	return !run_table_stays(c->table, tid, sampled) ||
+	       atomic_load_explicit(&c->blind_ns, memory_order_acquire) == UINT64_MAX;
+}
+
 bool proof_is_map(const struct perf_event_header *h)
 {
 	return h->type == PERF_RECORD_MMAP2 && (h->misc & PERF_RECORD_MISC_MMAP_DATA) &&
@@ -137,7 +146,7 @@ bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t 
 			proof_note_map(c, end);
 		} else {
 			births_note(c->births, &slot->ring, pos, &h, end);
-			if (c->split)
+			if (c->split || c->table)
 				proof_note_birth(c, slot, pos, &h);
 		}
 		pos += h.size;
@@ -165,7 +174,9 @@ void proof_note_birth(struct reader_config *c, const struct cpu_slot *slot, uint
 	perf_ring_peek(&slot->ring, pos, &fork, sizeof(fork));
 	atomic_thread_fence(memory_order_acquire);
 	/* Nobody has taken it from the ring meanwhile, so it was not overwritten. */
-	if (fork.pid != fork.ppid && perf_ring_tail(&slot->ring) <= pos)
+	if (fork.pid == fork.ppid || perf_ring_tail(&slot->ring) > pos)
+		return;
+	if (c->split || ours_has(c->ours, (pid_t)fork.ppid))
 		ours_set(c->ours, (pid_t)fork.pid, c->follow);
 }
 
@@ -177,12 +188,21 @@ void proof_look_for_births(struct reader_config *c, const struct cpu_slot *own,
 			proof_ran_in_ring(c, &c->slots[i], &cursors[i], 0, UINT64_MAX);
 }
 
-static bool is_watched(const struct cpu_slot *s, uint64_t since)
+static bool is_watched(const struct reader_config *c, const struct cpu_slot *s, uint64_t since)
 {
 	uint64_t from = slot_watched(s);
 
 	work_foreign(&s->work, 2);
-	return from && from <= since;
+	return from && from <= since &&
+	       (!c->table || run_table_hotplug(c->table, s->cpu) < from);
+}
+
+/* All CPUs, without a look at each of them. */
+static bool is_whole(struct reader_config *c, uint64_t since)
+{
+	uint64_t from = atomic_load_explicit(&c->whole_ns, memory_order_acquire);
+
+	return c->table && from && from <= since && run_table_any_hotplug(c->table) < from;
 }
 
 bool proof_ran_unwatched(struct reader_config *c, pid_t tid, uint64_t since)
@@ -190,14 +210,16 @@ bool proof_ran_unwatched(struct reader_config *c, pid_t tid, uint64_t since)
 	uint32_t watched = 0, n = c->n_slots;
 	struct cpus may;
 
+	if (is_whole(c, since))
+		return false;
 	for (uint32_t i = 0; i < n; i++)
-		watched += is_watched(&c->slots[i], since);
+		watched += is_watched(c, &c->slots[i], since);
 	if (watched == c->cap_slots)
 		return false;
 	if (cpus_of_thread(&may, tid) < 0)
 		return true;
 	for (uint32_t i = 0; i < n; i++)
-		if (is_watched(&c->slots[i], since))
+		if (is_watched(c, &c->slots[i], since))
 			cpus_del(&may, c->slots[i].cpu);
 	return cpus_next(&may, 0) >= 0;
 }

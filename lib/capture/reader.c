@@ -9,12 +9,13 @@
 #include "../cpus.h"
 #include "../perf_decode.h"
 #include "../nudge.h"
+#include "../sparse.h"
 #include "../stats.h"
 #include "births.h"
 #include "proof.h"
 #include "reader_int.h"
 
-enum { STALL_NS = 20000000, JOIN_NS = 50000000 };
+enum { STALL_NS = 20000000, JOIN_NS = 50000000, STACK_BYTES = 512 << 10 };
 
 /* --- scanning the ring --- */
 
@@ -62,6 +63,27 @@ static uint64_t instructions_of(const struct perf_sample *s)
 	return s->n_reads ? load_u64(s->reads + 16 * ((size_t)s->n_reads - 1)) : 0;
 }
 
+static void scan_switch(struct reader *r, const struct proof_switch *sw)
+{
+	if (!sw->out)
+		proof_note_in(r->c, r->slot, sw->tid, sw->time);
+	for (uint32_t i = 0; i < r->n_pend; i++) {
+		struct hold *h = &r->pend[i].hold;
+
+		if (r->pend[i].tid != sw->tid)
+			continue;
+		if (!sw->out) {
+			h->backlog = true;
+			if (h->t_out && !h->preempted && !r->pend[i].t_in)
+				r->pend[i].t_in = sw->time;
+		} else if (!h->t_out || (r->c->capture->stops && h->preempted)) {
+			h->t_out = sw->time;
+			r->way_out = MAX(r->way_out, sw->time - h->t0);
+			h->preempted = sw->preempt;
+		}
+	}
+}
+
 /* The thread leaves the CPU: with the registers that its samples saw? Not 0 if @h is another
  * event's. */
 static int scan_witness(struct reader *r, const struct perf_event_header *h)
@@ -80,6 +102,9 @@ static int scan_witness(struct reader *r, const struct perf_event_header *h)
 		if (r->c->counter)
 			hold_counted(p, instructions_of(&s));
 	}
+	if (r->c->table)
+		scan_switch(r, &(struct proof_switch){
+				       .tid = s.tid, .time = s.time, .out = true });
 	return 0;
 }
 
@@ -125,6 +150,10 @@ static void add_pending(struct reader *r, const struct perf_sample *s, uint32_t 
 
 	if (r->n_pend == PEND_MAX)
 		make_room(r);
+	/* The thread ran since, and no record told of its coming back. */
+	for (uint32_t i = 0; i < r->n_pend; i++)
+		if (r->pend[i].tid == s->tid && r->pend[i].hold.t_out && r->c->table)
+			r->pend[i].hold.backlog = true;
 	p = &r->pend[r->n_pend++];
 	*p = (struct pending){ .pos = pos, .pid = s->pid, .tid = s->tid, .time = s->time };
 	p->event = event;
@@ -167,27 +196,6 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 	} else {
 		r->sampled |= (uint32_t)!early << event;
 		add_pending(r, &s, event, pos);
-	}
-}
-
-static void scan_switch(struct reader *r, const struct proof_switch *sw)
-{
-	if (!sw->out)
-		proof_note_in(r->c, r->slot, sw->tid, sw->time);
-	for (uint32_t i = 0; i < r->n_pend; i++) {
-		struct hold *h = &r->pend[i].hold;
-
-		if (r->pend[i].tid != sw->tid)
-			continue;
-		if (!sw->out) {
-			h->backlog = true;
-			if (h->t_out && !h->preempted && !r->pend[i].t_in)
-				r->pend[i].t_in = sw->time;
-		} else if (!h->t_out || (r->c->capture->stops && h->preempted)) {
-			h->t_out = sw->time;
-			r->way_out = MAX(r->way_out, sw->time - h->t0);
-			h->preempted = sw->preempt;
-		}
 	}
 }
 
@@ -266,7 +274,7 @@ static uint64_t scan_record(struct reader *r, uint64_t pos)
 
 /* --- the hold budget --- */
 
-enum { SHED_MS = 10, STOPS_MS = 10, BUSY_MS = 200, IDLE_MS = 1000, THREADS_MS = 3 };
+enum { SHED_MS = 10, STOPS_MS = 10, BUSY_MS = 200, IDLE_MS = -1, THREADS_MS = 3 };
 
 /* A thread runs on any CPU and is stopped on none: all readers shed together. */
 static void quiet_all(struct reader *r, uint64_t until)
@@ -355,11 +363,24 @@ static bool moved_away(const struct reader *r)
 	return !r->c->witness && (cpus_of_thread(&may, 0) < 0 || cpus_count(&may) != 1);
 }
 
+/* Switch records do not wake us, nor do samples that stop nobody: look now and then, so that
+ * they do not fill the ring. When a look has found nothing the control thread looks instead
+ * (reader_wake()), and the kernel wakes us when the ring is half full of whatever. */
+static void wait_for_records(struct reader *r, bool busy, bool shedding)
+{
+	int busy_ms = r->c->capture->stops ? STOPS_MS : BUSY_MS;
+	int ms = r->c->tell_threads ? THREADS_MS : busy ? busy_ms : IDLE_MS;
+	struct epoll_event ev;
+
+	if (shedding)
+		ms = SHED_MS;
+	atomic_store_explicit(&r->asleep, ms < 0, memory_order_relaxed);
+	epoll_wait(r->wake, &ev, 1, ms);
+}
+
 static void *reader_main(void *arg)
 {
 	struct reader *r = arg;
-	int busy_ms = r->c->capture->stops ? STOPS_MS : BUSY_MS;
-	int idle_ms = r->c->tell_threads ? THREADS_MS : IDLE_MS;
 	uint64_t left = 0;
 	bool busy = true;
 
@@ -371,15 +392,9 @@ static void *reader_main(void *arg)
 	r->first_pos = r->pos;
 	atomic_store_explicit(&r->slot->ready, true, memory_order_release);
 	while (!atomic_load_explicit(&r->stop, memory_order_acquire)) {
-		struct epoll_event ev;
 		bool away;
 
-		/* Switch records do not wake us, nor do samples that stop nobody: look
-		 * now and then, so that they do not fill the ring. */
-		epoll_wait(r->wake, &ev, 1,
-			   left ? SHED_MS :
-			   busy ? MIN(busy_ms, idle_ms) :
-				  idle_ms);
+		wait_for_records(r, busy, left);
 		work_add(WORK_wakeups, 1);
 		away = moved_away(r);
 		r->unfit = r->unfit || away;
@@ -403,7 +418,6 @@ static void reader_destroy(struct reader *r)
 	if (r->wake >= 0)
 		close(r->wake);
 	free(r->cursor);
-	free(r->looked);
 	free(r);
 }
 
@@ -423,8 +437,20 @@ static int wait_on(int ready, int posted)
 
 size_t reader_bytes(const struct reader_config *c)
 {
-	return sizeof(struct reader) + pystack_bytes() +
-	       c->cap_slots * (sizeof(uint64_t) + sizeof(uint64_t));
+	return sizeof(struct reader) + pystack_bytes() + c->cap_slots * sizeof(uint64_t);
+}
+
+/* Not the 8 MiB of a shell's limit, of which a kernel may make 2 MiB resident at once. */
+static int start_thread(struct reader *r)
+{
+	pthread_attr_t attr;
+	int code;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	code = pthread_create(&r->thread, &attr, reader_main, r);
+	pthread_attr_destroy(&attr);
+	return code;
 }
 
 int reader_start(struct reader_config *c, struct cpu_slot *slot)
@@ -433,7 +459,7 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot)
 
 	if (slot->generation == EMIT_GENERATIONS) /* its code numbers are used up */
 		return -EAGAIN;
-	r = calloc(1, sizeof(*r));
+	r = sparse_alloc(sizeof(*r));
 	if (!r)
 		return -ENOMEM;
 	nudge_init();
@@ -443,12 +469,11 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot)
 	r->pos = perf_ring_tail(&slot->ring);
 	r->random = now_ns() | 1;
 	r->cursor = calloc(c->cap_slots, sizeof(*r->cursor));
-	r->looked = calloc(c->cap_slots, sizeof(*r->looked));
+	r->look_at = slot->index;
 	r->ps = pystack_create(MIN(c->max_frames, READER_FRAMES), emit_code, r);
 	r->wake = wait_on(slot->ring.fd, slot->handover.posted);
 	slot->generation++;
-	if (!r->cursor || !r->looked || !r->ps || r->wake < 0 ||
-	    pthread_create(&r->thread, NULL, reader_main, r)) {
+	if (!r->cursor || !r->ps || r->wake < 0 || start_thread(r)) {
 		reader_destroy(r);
 		return -ENOMEM;
 	}
@@ -499,6 +524,14 @@ void reader_stop(struct cpu_slot *slot)
 void reader_nudge(struct cpu_slot *slot)
 {
 	nudge(slot->reader->thread);
+}
+
+void reader_wake(struct cpu_slot *slot)
+{
+	if (slot->reader &&
+	    atomic_load_explicit(&slot->reader->asleep, memory_order_relaxed) &&
+	    perf_ring_head(&slot->ring) != perf_ring_tail(&slot->ring))
+		reader_nudge(slot);
 }
 
 pid_t reader_stuck(struct cpu_slot *slot)

@@ -18,6 +18,7 @@
 #include "../perf_event.h"
 #include "../pystack.h"
 #include "../queue.h"
+#include "../run_table.h"
 #include "../sample.h"
 #include "../stranger_filter.h"
 #include "../target.h"
@@ -148,6 +149,10 @@ struct reader_config {
 	/* Only samples are of all that a CPU runs, other records of the targets' threads. */
 	bool split;
 	const struct stranger_filter *filter; /* told of strangers; or NULL */
+	/* All events are CPUs' and no record tells who comes onto one: this does. Or NULL. */
+	const struct run_table *table;
+	_Atomic uint64_t whole_ns; /* since then each CPU that is online is watched, if none
+				    * has come or gone since; 0: some are not */
 	bool early;		   /* threads take samples, and CPUs may do so later: */
 	_Atomic uint64_t over_ns;  /* from then on CPUs do; UINT64_MAX: not yet */
 	_Atomic uint32_t n_births; /* of threads and processes so far */
@@ -221,6 +226,10 @@ void reader_stop(struct cpu_slot *slot);
 
 /* Have it look into its ring soon, also for what does not wake it. Call until it did. */
 void reader_nudge(struct cpu_slot *slot);
+
+/* Called now and then: a reader sleeps until a sample comes once it has found its ring empty;
+ * if there are records now it is nudged. */
+void reader_wake(struct cpu_slot *slot);
 
 /* The watchdog's look, called at intervals: has the reader been inside the same
  * read since the last call? Then it is abandoned and the result is the process whose

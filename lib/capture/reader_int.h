@@ -59,6 +59,7 @@ struct reader {
 	_Atomic int tid; /* 0: not running yet */
 	int wake;	 /* epoll on our ring, or on our handover */
 	_Atomic bool stop;
+	_Atomic bool asleep; /* waits for a sample, however long */
 	struct reader *next; /* in slot->stuck */
 
 	struct pystack *ps;
@@ -71,10 +72,12 @@ struct reader {
 	uint64_t first_pos;	     /* in our ring: where it was emptied for the first time */
 	uint64_t pos;		     /* in our ring: everything before it is dealt with */
 	uint64_t *cursor;	     /* in the others' rings */
+	uint64_t saw_all_ns;	     /* with c->table: the last look into all of them */
 	uint64_t window_ns, held_ns; /* hold budget: this second's */
 	uint64_t woke_ns;	     /* our last wake-up */
-	uint64_t looked_ns;	     /* at the other readers */
-	uint64_t *looked;	     /* their guards then */
+	uint64_t looked_ns;	     /* at another reader, in turn: */
+	uint64_t look;		     /* its guard then */
+	uint32_t look_at;	     /* its slot */
 	bool unfit; /* this thread is not where or what the capture needs: holds nobody */
 	uint32_t sampled; /* bit e: since the last drain, by this CPU's own event e */
 	uint64_t way_out; /* ns: the longest from such a sample to where its thread was held */
@@ -134,6 +137,10 @@ bool program_stands(struct reader *r, const struct target *t, bool none);
 /* program.c: a sample can't be judged: the control thread is asked to look at the process, @t
  * or not known, and the resolver will know what it saw. */
 enum pystack_end program_ask(struct reader *r, struct target *t, pid_t pid, bool *undecided);
+
+/* program.c: is @t a program with Python, and no record that may lie in another ring unread
+ * would change that? */
+bool program_settled(const struct reader *r, const struct target *t);
 
 /* hold.c: read and emit all pending samples. */
 void hold_flush(struct reader *r);

@@ -53,6 +53,11 @@ BOOTS = [(ARM64, "PMU events", FINE, ["pmu."]),
          (RISCV64, "riscv64", COARSE,
           ["events.a_uprobe", "groundtruth.a_short_run", "groundtruth.page_faults_lie", "native.frames_stand", "native.plain",
            "native.stacks_deeper"])]
+# Oracles that a test can't be: a command, whose lines count like those of tests.
+ORACLE = "tools/accuracy --cases pairs,leaf --rates 99,999 --threads 1,8 --seconds 1 --captures preempt --peers no --at-least 0"
+BOOTS += [(OLDER[-1], "%d CPUs" % cpus, dict(COARSE, cpus=cpus),
+           ["groundtruth.events_on_cpus_are_right", "groundtruth.threads_that_migrate", "groundtruth.threads_are_kept",
+            "work.", ORACLE]) for cpus in (8, 16)]
 BOOTS += [(machine, "record on " + machine.name, COARSE, RECORD) for machine in OLDER]
 
 
@@ -155,9 +160,9 @@ class Prepared:
     def script(self, unit, tests):
         text = UNIT_SCRIPT % (self.build, ROOT) if unit else ""
         if tests:
-            patterns = " ".join("-k " + shlex.quote(test) for test in tests)
+            patterns = " ".join("-k " + shlex.quote(test) for test in tests if not test.startswith("tools/"))
             text += TEST_SCRIPT % (self.build, self.exchange, shlex.quote(self.python), self.runner, patterns)
-        return text
+        return text + "".join(self.runner + " " + test + "\n" for test in tests or () if test.startswith("tools/"))
 
     def read_here(self, totals):
         """What the guest recorded, if it did."""

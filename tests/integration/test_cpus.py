@@ -298,3 +298,37 @@ def test_an_ordinary_user_may_be_let_preempt(right):
     exact_share(run, 0.1)
     stacks = harness.read_folded(os.path.join(home, "a.folded"))
     all_right(judge(harness.sure(stacks), target.info["truth"]), run)
+
+
+# ---- isolated CPUs ----------------------------------------------------------------------------------------------------
+
+def isolated(recorder_args, target, cpus):
+    """A recording on a machine that says it keeps CPUs free, to this process alone."""
+    harness.need_command("unshare")
+    says = os.path.join(harness.folder(), "isolated")
+    harness.write(says, cpus + "\n")
+    command = 'mount --bind "$0" /sys/devices/system/cpu/isolated && exec "$@"'
+    recorder = Recorder("-p", target.pid, "-F", 999, "-d", 1, "-o", "out.folded", *recorder_args,
+                        wrapper=("unshare", "-m", "sh", "-c", command, says)).recording()
+    fifo = harness.of_tasks(recorder.pid, os.sched_getscheduler).count(os.SCHED_FIFO | os.SCHED_RESET_ON_FORK)
+    return fifo, recorder.wait().ok()
+
+
+@one_python
+def test_no_fifo_reader_goes_to_an_isolated_cpu_unasked(py):
+    need_root()
+    need_fifo()
+    need_two_cpus()
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    target = Target(py, "groundtruth.py", cpus=set(cpus))
+    pin(target, cpus)
+    fifo, run = isolated((), target, str(cpus[1]))
+    equal(fifo, 1, "readers that are SCHED_FIFO")
+    check("samples on CPU %d are late, for it is isolated" % cpus[1] in run.err, "not a word of it: %s", run)
+    fifo, run = isolated(("--hold-isolated",), target, str(cpus[1]))
+    equal(fifo, 2, "readers that are SCHED_FIFO where that is asked for")
+    check("isolated" not in run.err, "held, but: %s", run)
+    fifo, run = isolated((), target, "%d-%d" % tuple(cpus))
+    equal(fifo, 0, "readers that are SCHED_FIFO with isolated CPUs only")
+    check("--hold-isolated" in run.err and "capture=preempt" not in run.err, "held all the same: %s", run)
+    harness.pysampled("-p", target.pid, "-d", 1, "-o", "b.folded").ok()

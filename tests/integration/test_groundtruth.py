@@ -1,5 +1,6 @@
 """Every stack marked exact is the true one: the sampled native function tells which Python lines were running."""
 import os
+import threading
 
 import harness
 from harness import Recorder, Target, all_right, check, each, each_python, exact, judge, need_fifo, not_quick, one_python
@@ -18,6 +19,67 @@ def test_preempt_is_always_right(py, rate, us):
     harness.equal(run.summary["capture"], "preempt", "capture")
     all_right(verdict, run)
     check(run.n("exact") >= 0.99 * run.n("samples") - 1, "too few are exact: %s", run)
+
+
+@each(us=[2, 100])
+@each(rate=[99, 1999])
+@each_python
+@not_quick
+def test_events_on_cpus_are_right(py, rate, us):
+    """Who ran is told by a table that the kernel keeps, not by records."""
+    need_table()
+    target = Target(py, "groundtruth.py", "--us", us, "--threads", 3)
+    run, verdict, _ = exact(target, "-F", rate, "--events-on", "cpus", seconds=2 if rate < 999 else 0.7)
+    all_right(verdict, run)
+    check(run.n("exact") >= 0.99 * run.n("samples") - 1, "too few are exact: %s", run)
+
+
+@each(capture=["cpus", "threads"])
+@each_python
+@not_quick
+def test_threads_that_migrate_all_the_time_are_right(py, capture):
+    """Each is moved to another CPU a thousand times a second, also while it is read."""
+    need_table()
+    target = Target(py, "groundtruth.py", "--us", 2)
+    with Moving(harness.tasks(target.pid)) as moving:
+        run, verdict, _ = exact(target, "-F", 1999, "--events-on", capture, seconds=2)
+    check(moving.n > 200, "moved only %d times", moving.n)
+    all_right(verdict, run)
+
+
+class Moving:
+    """Moves threads from CPU to CPU until it is left; n: how often."""
+
+    def __init__(self, tids):
+        self.tids, self.n, self.ends = tids, 0, threading.Event()
+        self.thread = threading.Thread(target=self.move)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ends.set()
+        self.thread.join()
+
+    def move(self):
+        cpus = sorted(os.sched_getaffinity(0))
+        if len(cpus) < 2:
+            return
+        while not self.ends.wait(0.001):
+            for tid in self.tids:
+                try:
+                    os.sched_setaffinity(tid, {cpus[self.n % len(cpus)]})
+                except ProcessLookupError:
+                    continue
+                self.n += 1
+
+
+def need_table():
+    """Events on CPUs with the table take CAP_BPF and Linux 5.5."""
+    need_fifo()
+    if os.geteuid() != 0:
+        raise harness.Skip("not root: no BPF")
 
 
 @each_python

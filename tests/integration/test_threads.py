@@ -1,11 +1,11 @@
 """Many threads: their number, their coming and going and their idleness change nothing; events on CPUs are as exact."""
 import os
 import signal
+import time
 
 import harness
 from harness import Recorder, Target, all_right, check, each, each_python, equal, exact, judge, need_fifo, not_quick, one_python
 from machine import FEW, few_descriptors, need_few
-
 
 
 def mostly_exact(run, share=0.99):
@@ -83,6 +83,32 @@ def wakes_per_sample(py, idle):
 def test_idle_threads_wake_nobody(py):
     alone, beside = wakes_per_sample(py, 0), wakes_per_sample(py, 200)
     check(beside < 1.5 * alone < 5, "%.2f wakes a sample with 200 idle threads, %.2f without", beside, alone)
+
+
+def pinned_wakes(pid):
+    """Of the readers: how often each has slept so far."""
+    return {tid: harness.status(pid, tid)["voluntary_ctxt_switches"] for tid in harness.tasks(pid)
+            if len(os.sched_getaffinity(tid)) == 1}
+
+
+@one_python
+def test_readers_of_idle_cpus_sleep_for_good(py):
+    need_fifo()
+    target = Target(py, "groundtruth.py")
+    os.kill(target.pid, signal.SIGSTOP)
+    # Of threads that are named: events on CPUs would also see what other processes do here.
+    recorder = Recorder("-p", target.pid, "-t", target.pid, "-o", "out.folded").recording()
+
+    def nobody_woke():
+        before = pinned_wakes(recorder.pid)
+        time.sleep(2.5)
+        return before and before == pinned_wakes(recorder.pid)
+
+    harness.until(nobody_woke, "readers that sleep on")
+    os.kill(target.pid, signal.SIGCONT)
+    harness.works(target.pid, 0.5)
+    run = recorder.signal(signal.SIGINT).wait(15).ok()
+    check(run.n("samples") > 10, "too few samples after the sleep: %s", run)
 
 
 # ---- events on CPUs instead of threads -------------------------------------------------------------------------------

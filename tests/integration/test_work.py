@@ -44,6 +44,23 @@ def test_work_is_told_with_v_and_work_only(py):
         check(work["half"][name] <= work["run"][name], "%s: more in the second half than in the whole: %s", name, work)
 
 
+@one_python
+def test_a_proof_takes_the_same_on_any_number_of_cpus(py):
+    """One ring, the own one, and some words of a table; but each sample of a stranger's is a look into every ring."""
+    need_fifo()
+    if os.geteuid() != 0:
+        raise harness.Skip("not root: no events on CPUs")
+    target = Target(py, "groundtruth.py", "--us", 10, "--idle", 50)
+    run, work = record(target, "-F", 499, "--events-on", "cpus", "--hold-budget", 100, "-v")
+    all_of, cpus = work["run"], work["bytes"]["cpus"]
+    samples, strangers = all_of["samples"], run.counter("foreign") + 10
+    check(samples >= 100, "too few samples: %s", run)
+    equal(all_of["opens"], 0, "events opened while it ran")
+    check(work["first"]["opens"] <= 12 + 4 * cpus, "events opened: %s", work["first"])
+    check(all_of["rings"] <= 1.05 * samples + cpus * strangers, "rings: %s", run)
+    check(all_of["foreign"] <= 14 * samples + 5 * cpus * strangers, "words of other CPUs: %s", run)
+
+
 @each(options=[(), ("--no-kernel", "--no-native")])
 @one_python
 def test_what_a_sample_takes_is_bounded(py, options):
@@ -59,11 +76,17 @@ def test_what_a_sample_takes_is_bounded(py, options):
               most, run)
 
 
+@each(where=["cpus", "threads"])
 @one_python
-def test_a_start_opens_what_threads_and_cpus_need(py):
-    """Some for each CPU, and for each thread one for each CPU and event it carries."""
-    few, many = (record(Target(py, "groundtruth.py", "--us", 10, "--idle", idle), "-v", seconds=1)[1] for idle in (0, 40))
+def test_a_start_opens_what_threads_and_cpus_need(py, where):
+    """Some for each CPU, and for each thread one for each CPU and event it carries; none where CPUs carry all."""
+    harness.need_root()
+    few, many = (record(Target(py, "groundtruth.py", "--us", 10, "--idle", idle), "-v", "--events-on", where, seconds=1)[1]
+                 for idle in (0, 40))
     cpus = few["bytes"]["cpus"]
+    if where == "cpus":
+        equal(many["first"]["opens"], few["first"]["opens"], "events opened")
+        return
     more = many["bytes"]["threads"] - few["bytes"]["threads"]
     equal(more, 40, "threads more")
     opens = many["first"]["opens"] - few["first"]["opens"]

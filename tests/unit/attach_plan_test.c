@@ -185,22 +185,46 @@ static void rings_shrink_with_cpus(void **state)
 /* Fast samples with much stack fill a ring while its reader waits for a moment. */
 static void rings_grow_with_the_rate(void **state)
 {
-	struct attach_limits any = { .nofile = 1 << 20, .page = PAGE, .lock_any = true };
-	struct attach_limits user = any;
+	struct attach_limits user = { .nofile = 1 << 20, .page = PAGE, .memlock = 3 * MIB };
 	struct attach_plan p;
 	struct err err;
 
-	user.lock_any = false;
-	user.memlock = 3 * MIB;
-	for (size_t ring = 0; ring < 64 * MIB; ring = 2 * ring + KIB) {
-		struct attach_wants w = { .threads = 1, .cpus = 2, .events = 2, .ring = ring };
+	for (size_t rate = 0; rate < 64 * KIB; rate = 2 * rate + 1) {
+		struct attach_wants w = { .threads = 1, .cpus = 2, .events = 2, .rate = rate };
+		size_t want, ring;
 
-		assert_int_equal(attach_plan_make(&w, &any, &p, &err), 0);
-		assert_true(p.ring_pages * PAGE >= MIN(ring, 4 * MIB));
-		assert_true(p.ring_pages * PAGE <= MAX(2 * ring, MIB));
+		w.sample = 16 * KIB;
+		want = rate * w.sample * 60 / 1000;
+		ring = attach_plan_ring(&w, PAGE) * PAGE;
+		assert_in_range(ring, MAX(MIN(want, 8 * MIB), MIB), MAX(2 * want, MIB));
+		w.prompt = true;
+		ring = attach_plan_ring(&w, PAGE) * PAGE;
+		assert_true(ring >= MIN(2 * want + 64 * KIB, MIB) &&
+			    ring >= MIN(want, 8 * MIB));
+		assert_true(ring <= MAX(4 * want + 128 * KIB, rate ? 256 * KIB : MIB));
 		assert_int_equal(attach_plan_make(&w, &user, &p, &err), 0);
 		assert_true(p.locked <= user.memlock);
 	}
+}
+
+static size_t ring_kib(size_t rate, size_t sample)
+{
+	struct attach_wants w = { .rate = rate, .sample = sample, .prompt = true };
+
+	return attach_plan_ring(&w, PAGE) * PAGE / KIB;
+}
+
+/* The numbers of attach_plan.h. */
+static void rings_of_usual_rates(void **state)
+{
+	assert_int_equal(ring_kib(99, 16384), 256);
+	assert_int_equal(ring_kib(99, KIB), 256);
+	assert_int_equal(ring_kib(250, 16384), 1024);
+	assert_int_equal(ring_kib(999, 16384), 1024);
+	assert_int_equal(ring_kib(1999, 16384), 2048);
+	assert_int_equal(ring_kib(999, KIB), 256);
+	assert_int_equal(ring_kib(0, 16384), 1024);
+	assert_int_equal(ring_kib(99, 65528), 1024);
 }
 
 static void sentences(void **state)
@@ -262,6 +286,7 @@ int main(void)
 		cmocka_unit_test(thresholds),
 		cmocka_unit_test(rings_shrink_with_cpus),
 		cmocka_unit_test(rings_grow_with_the_rate),
+		cmocka_unit_test(rings_of_usual_rates),
 		cmocka_unit_test(sentences),
 		cmocka_unit_test(all_page_counts),
 		cmocka_unit_test(reserve),

@@ -10,10 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <sched.h>
 #include <sys/wait.h>
 
 #include "base.h"
 #include "capture/capture.h"
+#include "capture/preempt.h"
 #include "capture/reader_int.h"
 #include "perf_decode.h"
 
@@ -290,6 +292,39 @@ static void stack_bytes(void **state)
 	}
 }
 
+/* No right is needed to see that nothing is done there. */
+static void isolated_cpus_are_spared(void **state)
+{
+	struct preempt_targets t = { 0 };
+	struct cpus before, after;
+	struct err err;
+	char text[700];
+
+	for (int cpu = 1; cpu < 4; cpu++)
+		cpus_add(&t.cpus, cpu);
+	for (int cpu = 2; cpu < 8; cpu++)
+		cpus_add(&t.spared, cpu);
+	preempt_prepare(&t);
+	assert_int_equal(0, cpus_of_thread(&before, 0));
+	assert_int_equal(-EACCES, capture_preempt.thread_begin(3));
+	assert_int_equal(0, cpus_of_thread(&after, 0));
+	assert_memory_equal(&before, &after, sizeof(before));
+	assert_int_equal(SCHED_OTHER, sched_getscheduler(0));
+	assert_string_equal(preempt_caveat(text, sizeof(text)),
+			    "samples on CPU 2-3 are late, for it is isolated (isolcpus, "
+			    "nohz_full); --hold-isolated sends SCHED_FIFO readers there too");
+	cpus_add(&t.spared, 1);
+	preempt_prepare(&t);
+	assert_int_equal(-EPERM, capture_preempt.possible(&in_general, &err));
+	assert_string_equal(
+		err.text, "the targets run on CPU 1-3 alone, isolated (isolcpus, nohz_full), "
+			  "where no SCHED_FIFO reader goes unless --hold-isolated is given");
+	t.spared = (struct cpus){ 0 };
+	preempt_prepare(&t);
+	assert_string_equal("", preempt_caveat(text, sizeof(text)));
+	preempt_prepare(&(struct preempt_targets){ 0 });
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -303,6 +338,7 @@ int main(void)
 		cmocka_unit_test(pick_auto),
 		cmocka_unit_test(pick_errors),
 		cmocka_unit_test(stack_bytes),
+		cmocka_unit_test(isolated_cpus_are_spared),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

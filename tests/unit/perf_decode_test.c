@@ -136,6 +136,7 @@ static void witness(void **state)
 		record_begin(&r, PERF_RECORD_SAMPLE, 0);
 		record_u64(&r, 7);
 		record_u32(&r, 10, 11);
+		record_u64(&r, 12345);
 		if (read)
 			record_add(&r, counts, sizeof(counts));
 		record_u64(&r, PERF_SAMPLE_REGS_ABI_64);
@@ -144,6 +145,7 @@ static void witness(void **state)
 		assert_int_equal(perf_decode_witness(record_header(&r), !read, &s), -EBADMSG);
 		assert_int_equal(perf_decode_witness(record_header(&r), read, &s), 0);
 		assert_int_equal(s.tid, 11);
+		assert_int_equal(s.time, 12345);
 		assert_int_equal(s.n_reads, read);
 		assert_int_equal(load_u64(s.regs + 8), 1);
 		if (read)

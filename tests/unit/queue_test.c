@@ -4,6 +4,7 @@
  * and between two threads.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -12,11 +13,15 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "base.h"
 #include "queue.h"
+#include "sparse.h"
+
+enum { LARGE = 1 << 20 };
 
 static bool add(struct queue *q, uint32_t type, const void *p, size_t n)
 {
@@ -141,17 +146,48 @@ static void over_the_end(void **state)
 
 	assert_int_equal(queue_init(&q, 256), 0);
 	for (unsigned i = 0; i < 20000; i++) {
-		size_t n = (i * 7) % 57;
-
 		memset(data, (int)i, sizeof(data));
-		assert_true(add(&q, 1 + i, data, n));
-		if (i % 2) {
-			memset(data, (int)i - 1, sizeof(data));
-			expect(&q, i, data, ((i - 1) * 7) % 57);
-			memset(data, (int)i, sizeof(data));
-			expect(&q, 1 + i, data, n);
-		}
+		assert_true(add(&q, 1 + i, data, (i * 7) % 57));
+		if (!i) /* it never gets empty */
+			continue;
+		memset(data, (int)i - 1, sizeof(data));
+		expect(&q, i, data, ((i - 1) * 7) % 57);
 	}
+	queue_deinit(&q);
+}
+
+static size_t resident_pages(const struct queue *q)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), n = 0;
+	unsigned char *at = (void *)(((uintptr_t)q->bytes + page - 1) & ~(page - 1));
+	unsigned char in[LARGE / 4096] = { 0 };
+
+	assert_int_equal(mincore(at, q->size - page, in), 0);
+	for (size_t i = 0; i < sizeof(in); i++)
+		n += in[i] & 1;
+	return n;
+}
+
+/* The backlog is what is resident, however much has gone through. */
+static void small_backlogs_touch_little(void **state)
+{
+	static unsigned char data[LARGE / 4];
+	struct queue q;
+
+	assert_int_equal(queue_init(&q, LARGE), 0);
+	assert_int_equal(resident_pages(&q), 0);
+	for (unsigned i = 0; i < 4000; i++) {
+		for (unsigned k = 0; k < 1 + i % 3; k++)
+			assert_true(add(&q, 1 + k, data, 100 + (i * 13 + k) % 2900));
+		for (unsigned k = 0; k < 1 + i % 3; k++)
+			expect(&q, 1 + k, data, 100 + (i * 13 + k) % 2900);
+		assert_null(queue_peek(&q));
+	}
+	assert_in_range(resident_pages(&q), 1, 6);
+	/* It has all its room, wherever it has been. */
+	for (size_t n = 0; n < LARGE; n += LARGE / 4)
+		assert_true(add(&q, 7, data, LARGE / 4 - sizeof(struct queue_record)));
+	assert_null(queue_reserve(&q, 1, 0));
 	queue_deinit(&q);
 }
 
@@ -250,9 +286,12 @@ int main(void)
 		cmocka_unit_test(not_committed_is_not_there),
 		cmocka_unit_test(full_to_the_last_byte),
 		cmocka_unit_test(over_the_end),
+		cmocka_unit_test(small_backlogs_touch_little),
 		cmocka_unit_test(refused_leaves_no_trace),
 		cmocka_unit_test(two_threads),
 	};
 
+	sparse_init();	       /* or the queue of one test gets pages of another's, ... */
+	mallopt(M_PERTURB, 0); /* ... and meson's MALLOC_PERTURB_ touches all of it */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,9 +65,9 @@ static void test_strangers_leave_no_sample(void **state)
 	struct perf_ring ring;
 
 	(void)state;
-	if (open_clock(&ring) < 0 || stranger_filter_init(&f) < 0)
+	if (open_clock(&ring) < 0 || stranger_filter_init(&f, NULL) < 0)
 		skip();
-	assert_int_equal(stranger_filter_attach(&f, ring.fd), 0);
+	assert_int_equal(stranger_filter_attach(&f, ring.fd, 0), 0);
 	own_samples(&ring);
 	assert_int_equal(own_samples(&ring), 0); /* whoever filters is a stranger */
 	stranger_filter_add(&f, getpid(), 0);
@@ -84,10 +84,10 @@ static void test_strangers_leave_no_sample(void **state)
 
 static void test_no_filter_does_nothing(void **state)
 {
-	struct stranger_filter none = { -1, -1 };
+	struct stranger_filter none = { .map = -1 };
 
 	(void)state;
-	assert_int_equal(stranger_filter_attach(&none, -1), 0);
+	assert_int_equal(stranger_filter_attach(&none, -1, 0), 0);
 	stranger_filter_add(&none, 1, 0);
 	stranger_filter_deinit(&none);
 }
