@@ -17,6 +17,7 @@ import time
 import runs
 
 PLAIN = ["--no-kernel", "--no-native"]
+ONCE_S = 12  # in an emulated machine what is done once is done after half of it
 TARGET = """
 import os, signal, sys, threading
 processes, threads, busy = map(int, sys.argv[1:])
@@ -107,10 +108,11 @@ def parse(said):
 def measure(binary, python, numbers, options, rate, seconds, folder):
     """A Row; raises runs.Failure."""
     slower = min(numbers[2], os.cpu_count()) if is_emulated() else 1
-    rate, seconds = max(1, round(rate / slower)), seconds * slower
+    rate, seconds = max(1, round(rate / slower)), max(seconds * slower, ONCE_S if is_emulated() else 0)
     with target(python, *numbers) as pid:
-        process = runs.start([binary, "--work", "-v", "-p", str(pid), "-e", "cpu-clock", "-F", str(rate), "-d", "%.1f" % seconds, *options,
-                              "-o", os.path.join(folder, "scale.folded")], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        process = runs.start([binary, "--work", "-v", "-p", str(pid), "-e", "cpu-clock", "-F", str(rate), "-d", "%.1f" % seconds,
+                              *options, "-o", os.path.join(folder, "scale.folded")],
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         said = process.communicate()[1].decode(errors="replace")
         runs.started.pop(process.pid, None)
     row = Row(parse(said), slower=slower)
