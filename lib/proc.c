@@ -303,6 +303,7 @@ static int children_push(pid_t pid, pid_t **pids, size_t *n, size_t *cap)
 {
 	_cleanup_free_ pid_t *tasks = NULL;
 	size_t n_tasks;
+	pid_t us = getpid(); /* a system call each time */
 	int r = proc_tasks(pid, &tasks, &n_tasks);
 
 	for (size_t i = 0; r == 0 && i < n_tasks; i++) {
@@ -315,7 +316,7 @@ static int children_push(pid_t pid, pid_t **pids, size_t *n, size_t *cap)
 
 			if (end == p)
 				break;
-			if (child != getpid())
+			if (child != us)
 				r = pids_push(pids, n, cap, (pid_t)child);
 		}
 	}
