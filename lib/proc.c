@@ -303,6 +303,7 @@ static int children_push(pid_t pid, pid_t **pids, size_t *n, size_t *cap)
 {
 	_cleanup_free_ pid_t *tasks = NULL;
 	size_t n_tasks;
+	pid_t us = getpid(); /* a system call each time */
 	int r = proc_tasks(pid, &tasks, &n_tasks);
 
 	for (size_t i = 0; r == 0 && i < n_tasks; i++) {
@@ -315,11 +316,20 @@ static int children_push(pid_t pid, pid_t **pids, size_t *n, size_t *cap)
 
 			if (end == p)
 				break;
-			if (child != getpid())
+			if (child != us)
 				r = pids_push(pids, n, cap, (pid_t)child);
 		}
 	}
 	return r;
+}
+
+int proc_children(pid_t pid, pid_t **ret, size_t *n)
+{
+	size_t cap = 0;
+
+	*ret = NULL;
+	*n = 0;
+	return children_push(pid, ret, n, &cap);
 }
 
 int proc_descendants(pid_t pid, pid_t **ret, size_t *n)

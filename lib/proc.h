@@ -54,6 +54,9 @@ int proc_tasks(pid_t pid, pid_t **ret, size_t *n);
  * *@ret malloc'ed. 0 or -ESRCH. */
 int proc_descendants(pid_t pid, pid_t **ret, size_t *n);
 
+/* The same of its children alone. */
+int proc_children(pid_t pid, pid_t **ret, size_t *n);
+
 /* The id of thread @tid in its own innermost PID namespace (last field of
  * NSpid), @tid itself where the kernel does not tell; -ESRCH. */
 pid_t proc_inner_tid(pid_t pid, pid_t tid);

@@ -104,11 +104,12 @@ int slots_add(struct reader_config *c, int cpu, struct err *err)
 void slots_learn_hotplug(struct reader_config *c)
 {
 	_cleanup_free_ pid_t *pids = NULL;
-	size_t n = 0;
+	size_t n = 0, learnt = 0;
 
-	if (proc_descendants(KTHREADD, &pids, &n) < 0)
+	/* They are among the oldest of its children. */
+	if (proc_children(KTHREADD, &pids, &n) < 0)
 		return;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n && learnt < c->n_slots; i++) {
 		struct cpu_slot *slot;
 		char comm[16];
 		int cpu;
@@ -117,8 +118,10 @@ void slots_learn_hotplug(struct reader_config *c)
 		    sscanf(comm, "cpuhp/%d", &cpu) != 1)
 			continue;
 		slot = slots_find(c, cpu);
-		if (slot)
+		if (slot) {
 			slot->hotplug = pids[i];
+			learnt++;
+		}
 	}
 }
 

@@ -4,11 +4,12 @@
 One recording a row: some processes forked by one, each with some threads, of which the first threads of some processes are
 busy. `pysampled --work` tells what it did until the first sample, and in the second half of its time; the latter is divided
 by the samples. In an emulated machine that counts instructions all CPUs share one clock: with N busy ones everything takes N
-times as long, which a fixed piece of work beside the targets tells. There the rate is divided by it and the duration
+times as long by it (a fixed piece of work beside 16 took 18.7 times as long). There the rate is divided by N and the duration
 multiplied, so that between two samples a CPU executes as much as on a real machine, and times are divided.
 """
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import time
@@ -16,7 +17,7 @@ import time
 import runs
 
 PLAIN = ["--no-kernel", "--no-native"]
-UNITS = 200
+ONCE_S = 12  # in an emulated machine what is done once is done after half of it
 TARGET = """
 import os, signal, sys, threading
 processes, threads, busy = map(int, sys.argv[1:])
@@ -79,14 +80,6 @@ def target(python, *numbers):
         runs.started.pop(process.pid, None)
 
 
-def work_ns():
-    """CPU time of a fixed piece of work, longer than an emulator's turns."""
-    begin = time.thread_time_ns()
-    for _ in range(UNITS):
-        sum(range(20000))
-    return time.thread_time_ns() - begin
-
-
 def is_emulated():
     with open("/proc/cpuinfo") as file:
         return "QEMU TCG" in file.read()
@@ -105,6 +98,8 @@ def parse(said):
             row.update({"%s.%s" % (part["part"], name): int(value) for name, value in part.items() if name != "part"})
         elif line.startswith("samples="):
             row.update({name: int(value) for name, value in words(line).items() if value.isdigit()})
+        elif re.match(r"pysampled: \w+=\d+ ", line):  # why samples are late, and the like
+            row.update({name: int(value) for name, value in words(line.partition(" (")[0]).items()})
         elif "system calls are not counted" in line:
             row["no syscalls"] = line.partition(": ")[2]
     return row
@@ -112,16 +107,15 @@ def parse(said):
 
 def measure(binary, python, numbers, options, rate, seconds, folder):
     """A Row; raises runs.Failure."""
-    alone = work_ns()
+    slower = min(numbers[2], os.cpu_count()) if is_emulated() else 1
+    rate, seconds = max(1, round(rate / slower)), max(seconds * slower, ONCE_S if is_emulated() else 0)
     with target(python, *numbers) as pid:
-        slower = max(1, work_ns() / alone) if is_emulated() else 1
-        rate, seconds = max(1, round(rate / slower)), seconds * slower
-        row = {"slower": slower}
-        process = runs.start([binary, "--work", "-p", str(pid), "-e", "cpu-clock", "-F", str(rate), "-d", "%.1f" % seconds, *options,
-                              "-o", os.path.join(folder, "scale.folded")], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        process = runs.start([binary, "--work", "-v", "-p", str(pid), "-e", "cpu-clock", "-F", str(rate), "-d", "%.1f" % seconds,
+                              *options, "-o", os.path.join(folder, "scale.folded")],
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         said = process.communicate()[1].decode(errors="replace")
         runs.started.pop(process.pid, None)
-    row = Row(parse(said), **row)
+    row = Row(parse(said), slower=slower)
     row.update(zip(("processes", "threads", "busy"), numbers))
     row.update(cpus=os.cpu_count(), options=" ".join(options))
     if "half.samples" not in row or "samples" not in row:

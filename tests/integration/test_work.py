@@ -64,15 +64,15 @@ def test_a_proof_takes_the_same_on_any_number_of_cpus(py):
 @each(options=[(), ("--no-kernel", "--no-native")])
 @one_python
 def test_what_a_sample_takes_is_bounded(py, options):
-    """One remote read; each ring once, and once more for a sample that proves nothing."""
+    """Some remote reads; each ring once, and others' rings for a sample of a process that is not known yet."""
     need_fifo()
     target = Target(py, "groundtruth.py", "--us", 10, "--idle", 50)
     run, work = record(target, "-F", 999, "--hold-budget", 100, "-v", *options)
     half, cpus = work["half"], work["bytes"]["cpus"]
     check(half["samples"] >= 100, "too few samples: %s", run)
-    for name, most in (("opens", 0), ("reads", 4), ("rings", cpus + 1), ("foreign", 8 * cpus + 8), ("records", 16 * cpus),
+    for name, most in (("opens", 0), ("reads", 4), ("rings", 1.4 * cpus), ("foreign", 8 * cpus + 8), ("records", 16 * cpus),
                        ("wakeups", 2)):
-        check(half[name] <= most * half["samples"], "%s: %.2f a sample, want %d at most: %s", name, half[name] / half["samples"],
+        check(half[name] <= most * half["samples"], "%s: %.2f a sample, want %g at most: %s", name, half[name] / half["samples"],
               most, run)
 
 
@@ -100,9 +100,10 @@ def test_system_calls_are_counted_or_said_not_to_be(py):
         check(not counts_syscalls() or not harness.is_root(), "there is %s: %s", TRACEPOINT, run)
         check("syscalls" not in work["all"], "a number for what is not counted: %s", run)
         return
-    # Each of these is one, and there are others.
-    first = work["first"]
-    check(first["syscalls"] > first["opens"] + first["reads"] > 0, "fewer system calls than their parts: %s", run)
+    # Each of these is one, of whatever thread, and there are others.
+    for part, names in (("first", ("opens", "reads")), ("run", ("reads", "wakeups"))):
+        known = sum(work[part][name] for name in names)
+        check(work[part]["syscalls"] > known - work["bytes"]["cpus"] > 0, "fewer system calls than %s: %s", names, run)
 
 
 def test_an_ordinary_user_is_told_what_lacks():

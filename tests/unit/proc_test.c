@@ -293,6 +293,11 @@ static void family(void **state)
 	assert_false(has(pids, n, getpid()));
 	free(pids);
 	pids = NULL;
+	assert_int_equal(proc_children(getpid(), &pids, &n), 0);
+	assert_true(has(pids, n, child));
+	assert_false(has(pids, n, grandchild));
+	free(pids);
+	pids = NULL;
 	/* We are nobody's: who profiles does not profile himself. */
 	assert_int_equal(proc_descendants(getppid(), &pids, &n), 0);
 	assert_false(has(pids, n, getpid()) || has(pids, n, child));
@@ -326,6 +331,7 @@ static void gone(void **state)
 	assert_int_equal(proc_maps_read(&m, pid), -ESRCH);
 	assert_int_equal(proc_tasks(pid, &pids, &n), -ESRCH);
 	assert_int_equal(proc_descendants(pid, &pids, &n), -ESRCH);
+	assert_int_equal(proc_children(pid, &pids, &n), -ESRCH);
 	assert_int_equal(proc_comm(pid, pid, comm), -ESRCH);
 	assert_int_equal(proc_tgid(pid), -ESRCH);
 	assert_int_equal(proc_inner_tid(pid, pid), -ESRCH);
