@@ -122,8 +122,11 @@ static void make_room(struct reader *r)
 	hold_flush(r);
 }
 
-/* Which event's sample @h is; *@early: one that a thread takes although CPUs will. n_events or
- * more: none that is wanted, and if it is a witness, it has served. */
+/* Which event's sample @h is. Where another profiler has a software event of that kind on the
+ * same CPU or thread, the kernel gives our record the id of theirs (it fills in once what the
+ * events of one occurrence share): a witness is told by its length then. *@early: one that a
+ * thread takes although CPUs will. n_events or more: none that is wanted, and if it is a
+ * witness, it has served. */
 static uint32_t event_of_sample(struct reader *r, const struct perf_event_header *h,
 				bool *early)
 {
@@ -131,8 +134,13 @@ static uint32_t event_of_sample(struct reader *r, const struct perf_event_header
 	uint32_t event =
 		h->size >= 16 ? reader_event_of(r, load_u64(h + 1)) : EVENT_IDS_UNKNOWN;
 
+	if ((event == session->n_events || event == EVENT_IDS_UNKNOWN) && r->c->witness &&
+	    scan_witness(r, h) == 0)
+		return (uint32_t)session->n_events;
 	if (event == session->n_events)
-		return scan_witness(r, h) == 0 ? event : twin_of_witness(session);
+		return twin_of_witness(session);
+	if (event == EVENT_IDS_UNKNOWN && r->c->table && session->n_events == 1)
+		return 0;
 	*early = event > session->n_events && event != EVENT_IDS_UNKNOWN;
 	if (*early)
 		event -= session_early_number(session, 0);

@@ -1,9 +1,10 @@
 """Every stack marked exact is the true one: the sampled native function tells which Python lines were running."""
 import os
+import signal
 import threading
 
 import harness
-from harness import Recorder, Target, all_right, check, each, each_python, exact, judge, need_fifo, not_quick, one_python
+from harness import Recorder, Target, all_right, check, each, each_python, equal, exact, judge, need_fifo, not_quick, one_python
 
 UNCHECKED = "build-unchecked"
 
@@ -45,6 +46,23 @@ def test_threads_that_migrate_all_the_time_are_right(py, capture):
         run, verdict, _ = exact(target, "-F", 1999, "--events-on", capture, seconds=2)
     check(moving.n > 200, "moved only %d times", moving.n)
     all_right(verdict, run)
+
+
+@each(where=["cpus", "threads"])
+@one_python
+def test_two_recordings_at_once_do_not_disturb_each_other(py, where):
+    """The kernel may mix up the ids of software events that happen at the same moment."""
+    need_table()
+    one, other = (Target(py, "groundtruth.py", "--us", 10) for _ in range(2))
+    beside = Recorder("-p", other.pid, "-e", "cpu-clock", "-F", 499, "--events-on", where, "-o", "beside.folded")
+    beside.attached()
+    run, verdict, _ = exact(one, "-F", 499, "-v", "--events-on", where, seconds=2)
+    beside.signal(signal.SIGINT)
+    other_run = beside.wait(20).ok()
+    all_right(verdict, run)
+    for each_run in (run, other_run):
+        check(each_run.n("exact") >= 0.97 * each_run.n("samples"), "too few are exact: %s", each_run)
+    equal(run.counter("unknown"), 0, "records with the id of the other's event")
 
 
 class Moving:
