@@ -35,6 +35,10 @@ int cmd_exit_code(int code);
 /* A positive decimal number of at most @max; -1 if @s is anything else. */
 long cmd_number(const char *s, long max);
 
+/* A positive number of bytes, with K, M or G as its last letter or not; -1 if @s is anything
+ * else. */
+long cmd_size(const char *s);
+
 /* What getopt_long() found wrong, as a sentence; returns EXIT_USAGE. */
 int cmd_bad_option(int argc, char **argv, int result);
 

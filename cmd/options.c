@@ -41,6 +41,7 @@ static const char help[] =
 	"                           65528)\n"
 	"      --max-frames N       cut deeper stacks; 1024, up to 8000\n"
 	"      --provenance WHICH   exact, late or all: what text outputs keep; all\n"
+	"      --memory SIZE        bound of rings, queues and readers of all CPUs; 256M\n"
 	"Output\n"
 	"  -o, --output FILE        perf.data; '-' is stdout; may be given several times\n"
 	"      --format NAME        perf, folded, tape; default: by FILE's extension\n"
@@ -68,6 +69,7 @@ enum {
 	OPT_PROVENANCE,
 	OPT_HOLD_BUDGET,
 	OPT_HOLD_ISOLATED,
+	OPT_MEMORY,
 	OPT_STACK_SIZE,
 	OPT_UNWINDER,
 	OPT_MAX_FRAMES,
@@ -103,6 +105,7 @@ static const struct option options[] = {
 	{ "provenance", required_argument, NULL, OPT_PROVENANCE },
 	{ "hold-budget", required_argument, NULL, OPT_HOLD_BUDGET },
 	{ "hold-isolated", no_argument, NULL, OPT_HOLD_ISOLATED },
+	{ "memory", required_argument, NULL, OPT_MEMORY },
 	{ "unwinder", required_argument, NULL, OPT_UNWINDER },
 	{ "stack-size", required_argument, NULL, OPT_STACK_SIZE },
 	{ "max-frames", required_argument, NULL, OPT_MAX_FRAMES },
@@ -329,6 +332,10 @@ static int parse_long(struct said *s, int opt, const char *arg)
 	case OPT_HOLD_ISOLATED:
 		o->rec.hold_isolated = true;
 		break;
+	case OPT_MEMORY:
+		v = cmd_size(arg);
+		o->rec.memory = (size_t)v;
+		return v < 0 ? usage("--memory takes a size such as 256M, not '%s'", arg) : 0;
 	case OPT_UNWINDER:
 		return parse_unwinder(o, arg);
 	case OPT_STACK_SIZE:

@@ -78,6 +78,18 @@ long cmd_number(const char *s, long max)
 	return errno || *end || end == s || v < 1 || v > max ? -1 : v;
 }
 
+long cmd_size(const char *s)
+{
+	static const char units[] = "KMG";
+	char digits[16];
+	const char *unit = *s ? strchr(units, s[strlen(s) - 1]) : NULL;
+	long v;
+
+	snprintf(digits, sizeof(digits), "%.*s", (int)(strlen(s) - (unit != NULL)), s);
+	v = strlen(s) < sizeof(digits) ? cmd_number(digits, 1L << 32) : -1;
+	return v < 0 ? v : unit ? v << 10 * (unit - units + 1) : v;
+}
+
 int cmd_bad_option(int argc, char **argv, int result)
 {
 	const char *word = optind > 0 && optind <= argc ? argv[optind - 1] : "";

@@ -33,6 +33,7 @@ struct recorder_options {
 	unsigned hold_budget; /* percent */
 	bool hold_isolated;   /* by SCHED_FIFO readers on isolated CPUs, too */
 	uint32_t stack_bytes; /* copied with each sample, for native frames; a multiple of 8 */
+	size_t memory;	      /* bytes of rings, queues and readers; 0: struct memory_wants */
 	bool child;	      /* pids[0] is our own child, held before its exec */
 	struct note note;
 };

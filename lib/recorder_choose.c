@@ -8,6 +8,7 @@
 
 #include "capture/preempt.h"
 #include "events.h"
+#include "memory_plan.h"
 #include "perf_event.h"
 #include "places.h"
 #include "proc.h"
@@ -390,6 +391,29 @@ static void give_up_place(struct recorder *r)
 	r->cgroup = -1;
 }
 
+/* How large rings and queues may be, after the former can be locked. */
+static int plan_memory(struct recorder *r, size_t cpus, size_t page, struct err *err)
+{
+	struct memory_wants w = {
+		.limit = r->o.memory,
+		.cpus = cpus,
+		.page = page,
+		.ring_pages = r->plan.ring_pages,
+		.queue = memory_plan_queue(r->o.freq ? r->o.value : 0, r->o.native),
+		.queues = 1 + r->config.oldends,
+	};
+	struct memory_plan p;
+	int ret = memory_plan_make(&w, &p, err);
+
+	if (ret < 0)
+		return ret;
+	if (*p.why)
+		note_say(&r->o.note, "%s", p.why);
+	r->plan.ring_pages = p.ring_pages;
+	r->config.queue_bytes = p.queue;
+	return 0;
+}
+
 /* Before there are threads that share the descriptors. */
 static int plan(struct recorder *r, struct err *err)
 {
@@ -412,6 +436,8 @@ static int plan(struct recorder *r, struct err *err)
 	add_wants(r, &w);
 	limits = attach_limits_now(wide && !r->o.child);
 	ret = attach_plan_make(&w, &limits, &r->plan, err);
+	if (ret == 0)
+		ret = plan_memory(r, w.cpus, limits.page, err);
 	if (ret < 0)
 		return ret;
 	if (r->plan.wide) {

@@ -19,24 +19,9 @@
 
 enum {
 	QUEUE_BYTES = 2 << 20,
-	QUEUE_MAX = 32 << 20,
-	SAMPLE_BYTES = 20 << 10,
-	WAIT_MS = 150,
 	CTL_QUEUE_BYTES = 64 << 10,
 	READY_MS = 1000, /* the readers have them to begin */
 };
-
-/* What a CPU's samples take while nobody empties its queue: at that rate, with stack bytes,
- * for as long as a busy machine may keep the inbox's thread waiting. */
-static size_t queue_bytes(const struct recorder_options *o)
-{
-	uint64_t want = o->native && o->freq ? o->value * SAMPLE_BYTES * WAIT_MS / 1000 : 0;
-	size_t n = QUEUE_BYTES;
-
-	while (n < want && n < QUEUE_MAX)
-		n *= 2;
-	return n;
-}
 
 /* The CPUs with their queues; the rings come later. */
 static int make_slots(struct recorder *r, struct err *err)
@@ -45,7 +30,6 @@ static int make_slots(struct recorder *r, struct err *err)
 		r->oldend = oldend_create(&r->config);
 	if (queue_init(&r->own, QUEUE_BYTES) < 0 || (r->config.oldends && !r->oldend))
 		return err_set(err, -ENOMEM, "out of memory");
-	r->config.queue_bytes = queue_bytes(&r->o);
 	return slots_init(&r->config, &r->cpus, err);
 }
 

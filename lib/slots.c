@@ -32,7 +32,8 @@ static int slot_init(struct reader_config *c, int cpu, struct err *err)
 		atomic_init(&s->sampler[e], -1);
 	if (queue_init(&s->queue, c->queue_bytes) == 0 &&
 	    queue_init(&s->ctl, CTL_QUEUE_BYTES) == 0 &&
-	    (!c->oldends || queue_init(&s->deep, DEEP_QUEUE_BYTES) == 0) &&
+	    (!c->oldends ||
+	     queue_init(&s->deep, MIN(c->queue_bytes, (size_t)DEEP_QUEUE_BYTES)) == 0) &&
 	    (!c->capture->stops || handover_init(&s->handover, cpu) == 0))
 		return 0;
 	slot_deinit(s);

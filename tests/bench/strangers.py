@@ -5,6 +5,8 @@ One stranger on each CPU reads its own CPU clock without a pause and adds up the
 Windows with a recording of a target and windows without alternate; the loss is the median, over pairs of neighbours, of
 how much more of a CPU second was taken. (How much work is done in a CPU second would tell too, but on a virtual machine
 that changes more by itself.)
+
+Two other strangers do nothing but hand a byte back and forth on one CPU: what a context switch costs them more.
 """
 import os
 import subprocess
@@ -26,6 +28,24 @@ while True:
         last = t
     os.pwrite(1, b"%20d %20d" % (taken, last - begin), 0)
     last = now()
+"""
+SWITCHER = """
+import os, sys, time
+os.sched_setaffinity(0, {int(sys.argv[1])})
+(a, b), (c, d) = os.pipe(), os.pipe()
+child = os.fork()
+get, put = (a, d) if child else (c, b)
+for end in (b, c) if child else (a, d):
+    os.close(end)
+n = 0
+if child:
+    os.write(put, b"x")
+while True:
+    for _ in range(1000):
+        os.read(get, 1)
+        os.write(put, b"x")
+    n += 1000
+    os.pwrite(1, b"%20d %20d" % (n, time.process_time_ns()), 40 if child else 0)
 """
 LIVES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "targets", "lives.py")
 
@@ -74,9 +94,50 @@ def loss(binary, python, target, rate, pairs, seconds, folder):
     return median(losses), losses, place
 
 
+def switches(path):
+    """So many, and the CPU time of both who made them."""
+    with open(path) as file:
+        words = file.read().replace("\0", " ").split()
+    return (int(words[0]) + int(words[2]), int(words[1]) + int(words[3])) if len(words) == 4 else (0, 0)
+
+
+def a_switch(path, seconds):
+    """Nanoseconds of CPU time for each."""
+    before = switches(path)
+    time.sleep(seconds)
+    after = switches(path)
+    return (after[1] - before[1]) / max(after[0] - before[0], 1)
+
+
+def loss_of_a_switch(binary, python, where, pairs, seconds, folder):
+    """Nanoseconds that a context switch of others costs more beside a recording, and what it costs without."""
+    path = os.path.join(folder, "switches")
+    cpu = sorted(os.sched_getaffinity(0))[-1]
+    with open(path, "wb") as out:
+        switcher = runs.start([python, "-c", SWITCHER, str(cpu)], stdout=out)
+    process = runs.start([python, LIVES, "thread", "1000000"], stdout=subprocess.PIPE, stdin=subprocess.PIPE)
+    process.stdout.readline()
+    os.sched_setaffinity(process.pid, {sorted(os.sched_getaffinity(0))[0]})
+    more, bare = [], []
+    for _ in range(pairs):
+        bare.append(a_switch(path, seconds))
+        record = subprocess.Popen([binary, "-p", str(process.pid), "-F", "99", "--events-on", where, "-d", str(seconds + 1), "-o",
+                                   os.path.join(folder, "switches.folded")], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        time.sleep(0.5)
+        more.append(a_switch(path, seconds) - bare[-1])
+        record.communicate()
+    for started in (process, switcher):
+        started.kill()
+        started.wait()
+    return median(more), more, median(bare)
+
+
 def measure(binary, python, rates, pairs, seconds, folder, say):
     for name, target in (("threads of 8 ms", [LIVES, "thread", "8"]), ("one thread", [LIVES, "thread", "1000000"])):
         for rate in rates:
             middle, losses, place = loss(binary, python, target, rate, pairs, seconds, folder)
             say("%-16s %5d Hz: others lose %5.2f %% (%.2f to %.2f); %s"
                 % (name, rate, middle, min(losses), max(losses), place))
+    for where in ("cpus", "threads"):
+        middle, more, bare = loss_of_a_switch(binary, python, where, 2 * pairs, seconds, folder)
+        say("a context switch of others, events on %-7s: %4.0f ns more (%.0f to %.0f) than %.0f" % (where, middle, min(more), max(more), bare))

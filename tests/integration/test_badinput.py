@@ -1,5 +1,6 @@
 """Bad input ends with the exit code of the contract and one clear sentence."""
 import os
+import re
 import signal
 import subprocess
 
@@ -74,10 +75,20 @@ def test_a_hardware_event_without_a_pmu(py):
 
 @each(options=["-F 0", "-F -1", "-F abc", "-F 99 -c 100", "-c 0", "-c -3", "--no-native --native=full", "-d abc",
                "--capture nonsense", "--provenance maybe", "--max-frames 0", "--max-frames 9000", "--hold-budget 101",
-               "--nosuchoption", "-o x.data --format nonsense", "-e", "-- true"])
+               "--memory 0", "--memory 5X", "--memory M", "--memory -3K", "--nosuchoption", "-o x.data --format nonsense", "-e", "-- true"])
 @one_python
 def test_wrong_usage(py, options):
     harness.refused(2, "-p", spinning(py).pid, *options.split())
+
+
+@one_python
+def test_memory_that_is_too_little(py):
+    target = spinning(py)
+    harness.refused(1, "-p", target.pid, "-e", "cpu-clock", "-d", 1, "--memory", "256K", about=["--memory 256K", "need"])
+    need = re.search(r"need (\d+M)", harness.pysampled("-p", target.pid, "--memory", "256K").err).group(1)
+    run = harness.pysampled("-p", target.pid, "-d", 0.5, "--memory", need, "-o", "a.folded",
+                            cwd=harness.folder()).ok()
+    check("queues of 512 KiB" in run.err and run.n("samples") > 0, "not a word of what is smaller: %s", run)
 
 
 def test_no_arguments_at_all_are_wrong_usage():
