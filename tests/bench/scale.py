@@ -5,7 +5,8 @@ One recording a row: some processes forked by one, each with some threads, of wh
 busy. `pysampled --work` tells what it did until the first sample, and in the second half of its time; the latter is divided
 by the samples. In an emulated machine that counts instructions all CPUs share one clock: with N busy ones everything takes N
 times as long by it (a fixed piece of work beside 16 took 18.7 times as long). There the rate is divided by N and the duration
-multiplied, so that between two samples a CPU executes as much as on a real machine, and times are divided.
+multiplied, so that between two samples a CPU executes as much as on a real machine, and times of the start are divided. A
+sample's work is short: as much of it as lies within one turn of a CPU takes no longer, so its time lies in between.
 """
 import contextlib
 import os
@@ -127,8 +128,12 @@ HEAD = ("CPUs", "processes × threads, busy", "system calls", "opens", "remote r
         "records", "rings", "foreign loads", "wake-ups", "system calls", "remote reads", "own CPU, µs", "exact", "RSS, MB")
 
 
+def between(most, slower):
+    return "%.0f" % most if slower == 1 else "%.0f to %.0f" % (most / slower, most)
+
+
 def cells(row):
-    """A line of the table. Own CPU and time are divided by how much longer a fixed piece of work took."""
+    """A line of the table. What a start takes is divided by how much longer that takes in an emulated machine."""
     slower = row["slower"]
 
     def calls(value, form):
@@ -139,7 +144,7 @@ def cells(row):
             "%.0f" % (row["first.us"] / 1e3 / slower), "%.0f" % (row["first.cpu_us"] / 1e3 / slower),
             "%.1f" % row.a_sample("records"), "%.1f" % row.a_sample("rings"), "%.1f" % row.a_sample("foreign"),
             "%.2f" % row.a_sample("wakeups"), calls(row.a_sample("syscalls"), "%.1f"), "%.1f" % row.a_sample("reads"),
-            "%.0f" % (row.a_sample("cpu_us") / slower), "%.1f %%" % row.exact(), "%.0f" % (row["bytes.rss"] / 2**20))
+            between(row.a_sample("cpu_us"), slower), "%.1f %%" % row.exact(), "%.0f" % (row["bytes.rss"] / 2**20))
 
 
 def table(rows):
