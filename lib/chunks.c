@@ -7,7 +7,7 @@
 
 #include "base.h"
 
-enum { CHUNK = 256 << 10, ALIGN = 16, AGE = 8 };
+enum { CHUNK = 256 << 10, ALIGN = 16, AGE = 64 };
 
 struct chunk {
 	struct chunk *next; /* spare */

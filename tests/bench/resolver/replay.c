@@ -322,7 +322,7 @@ static void push_others(struct replay *p, uint64_t *time)
 static void play_live(struct replay *p, uint64_t hz, uint64_t seconds)
 {
 	const struct timespec step = { .tv_nsec = 1000000 };
-	uint64_t from = now_ns(), end = seconds * 1000000000, past, due;
+	uint64_t from = now_ns(), end = seconds * 1000000000, past, due, early = 0;
 	size_t at = 0;
 	uint32_t copy = 0;
 	int r;
@@ -334,11 +334,15 @@ static void play_live(struct replay *p, uint64_t hz, uint64_t seconds)
 	while ((past = now_ns() - from) < end) {
 		due = past * hz / 1000 * p->cpus / 1000000;
 		push_next(p, &at, &copy, due - p->pushed);
+		if (past < end / 2) /* files are read, too */
+			early = STATS_GET(stack_dropped);
 		nanosleep(&step, NULL);
 	}
 	end = now_ns();
 	resolver_stop(p->resolver, &p->counts);
-	printf("the resolver was %.0f ms behind; ", (double)(now_ns() - end) / 1e6);
+	printf("the resolver was %.0f ms behind; stack_dropped in the first half=%" PRIu64
+	       "; ",
+	       (double)(now_ns() - end) / 1e6, early);
 }
 
 static void start(struct replay *p, char *const *outs, size_t n_outs)
