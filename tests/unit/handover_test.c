@@ -137,8 +137,13 @@ static void *offering_reader(void *arg)
 		       !(turn = handover_held(&s->h, &tid)))
 			;
 		if (handover_withdraw(&s->h)) {
-			s->held++;
 			s->last = s->h.accepted_regs[0];
+			/* Right behind our release the tracer may still be in the same stop,
+			 * and accept the next offer: the thread stands with these registers.
+			 */
+			if (s->last == seen)
+				continue;
+			s->held++;
 		} else if ((turn = handover_held(&s->h, &tid))) {
 			uint64_t now = s->h.regs[0];
 
