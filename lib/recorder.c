@@ -43,11 +43,10 @@ static int find_targets(struct recorder *r, struct err *err)
 
 	if (r->o.child)
 		return tracker_new(&r->tracker, r->o.pids[0], 0);
-	for (size_t i = 0; ret == 0 && i < r->o.n_pids; i++) {
+	for (size_t i = 0; ret == 0 && i < r->o.n_pids; i++)
 		ret = tracker_root(&r->tracker, r->o.pids[i], r->o.any, r->o.follow, err);
-		if (ret == 0 && r->o.follow)
-			ret = tracker_descendants(&r->tracker, r->o.pids[i]);
-	}
+	if (ret == 0 && r->o.follow)
+		ret = tracker_descendants(&r->tracker, r->o.pids, r->o.n_pids);
 	if (ret < 0)
 		return ret;
 	tracker_settle(&r->tracker);
@@ -122,6 +121,7 @@ void recorder_destroy(struct recorder *r)
 		return;
 	resolver_destroy(r->resolver);
 	free(r->queues);
+	free(r->tids);
 	attach_deinit(&r->attach);
 	oldend_destroy(r->oldend);
 	slots_deinit(&r->config);
@@ -227,6 +227,19 @@ static void execed(struct recorder *r, const struct target *t, pid_t pid, uint64
 		tracker_new(&r->tracker, pid, time);
 }
 
+/* The resolver waits longer than this before it hands on what a process did. */
+static const uint64_t LOOKBACK_NS = 100000000;
+
+/* Before the sinks hear of @t for the first time, at @time, they are told what it was. */
+static void introduce(struct recorder *r, struct target *t, uint64_t time)
+{
+	if (!t || !t->asleep)
+		return;
+	recorder_wakes(r, t);
+	announce_process(&r->own, t->pid, false, MAX(time, r->session->start_ns));
+	tracker_wake(&r->tracker, t);
+}
+
 /* It may have execed already, by a record that lies in another ring. */
 static void forked(struct recorder *r, const struct ctl_msg *m)
 {
@@ -247,6 +260,7 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 
 	switch (type) {
 	case CTL_FORK:
+		introduce(r, targets_find(&r->tracker.targets, m->ppid), m->time - 1);
 		if (r->o.follow)
 			forked(r, m);
 		attach_new(r, m->pid, m->pid);
@@ -270,6 +284,7 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 		tracker_new(&r->tracker, m->pid, births_execed(r->config.births, m->pid));
 		break;
 	case CTL_LOOK:
+		introduce(r, t, now_ns() - LOOKBACK_NS);
 		execed(r, t, m->pid, births_execed(r->config.births, m->pid));
 		tracker_look(&r->tracker, m->pid);
 		break;
@@ -426,6 +441,8 @@ static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 	int soon = 0;
 	uint64_t end = r->o.duration_ns ? r->session->start_ns + r->o.duration_ns : UINT64_MAX;
 
+	if (r->config.ours)
+		slots_learn_hotplug(&r->config);
 	for (;;) {
 		uint64_t now = now_ns();
 		int timeout;

@@ -53,7 +53,6 @@ struct resolver *resolver_create(const struct resolver_config *c)
 		.libunwind = c->libunwind,
 		.names = names,
 		.places = c->session->places,
-		.kernel = names && (c->session->flags & SESSION_KERNEL),
 	});
 	r->inbox = inbox_create(c->queues, c->n_queues);
 	r->reads = counts_create();

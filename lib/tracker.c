@@ -8,6 +8,7 @@
 #include "capture/reader.h"
 #include "clock.h"
 #include "lookup.h"
+#include "family.h"
 #include "proc.h"
 #include "stats.h"
 #include "tape.h"
@@ -18,6 +19,7 @@ enum {
 	RETRY_MAX_MS = 200,
 	JUST_NS = 1000000000,
 	FRESH_TRIES = 16, /* so for 2 s also without a record that tells to look */
+	AT_ONCE = 8,	  /* so many descendants are looked at before they run */
 	DOUBT_TRIES = 5,  /* what is wrong in a program's first moments may be half made */
 };
 
@@ -275,18 +277,26 @@ static struct search *search_of(struct tracker *t, const struct target *target)
 	return NULL;
 }
 
+/* Look at a descendant for the first time. */
+int tracker_wake(struct tracker *t, struct target *target)
+{
+	uint64_t age = proc_age_ns(target->pid), known = now_ns() - target->since_ns;
+
+	target->asleep = false;
+	/* If it was forked just before it was listed, nobody knows by which thread. */
+	target->unborn = age < JUST_NS + known;
+	return begin_search(t, target, false);
+}
+
 void tracker_look(struct tracker *t, pid_t pid)
 {
 	struct target *target = targets_find(&t->targets, pid);
-	struct search *s;
+	struct search *s = target ? search_of(t, target) : NULL;
 
-	if (!target)
-		return;
-	s = search_of(t, target);
 	if (s) {
 		s->again = s->probe;
 		s->next_ns = 0;
-	} else if (atomic_load(&target->state) == TARGET_NOPYTHON) {
+	} else if (target && atomic_load(&target->state) == TARGET_NOPYTHON) {
 		begin_search(t, target, false);
 	}
 }
@@ -544,23 +554,71 @@ int tracker_root(struct tracker *t, pid_t pid, bool any, bool follow, struct err
 	return code;
 }
 
-int tracker_descendants(struct tracker *t, pid_t pid)
+static struct target *new_descendant(struct tracker *t, pid_t pid)
+{
+	struct target *target = new_target(t, pid, 0);
+
+	if (target)
+		target->plain = proc_same_pid_namespace(pid);
+	return target;
+}
+
+/* Those of @pids that are no targets yet become some. */
+static int add_descendants(struct tracker *t, const pid_t *pids, size_t n)
+{
+	_cleanup_free_ struct target **add = calloc(n + 1, sizeof(*add));
+	size_t k = 0, done = t->targets.n_all;
+	int r = add ? 0 : -ENOMEM;
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		if (targets_find(&t->targets, pids[i]))
+			continue;
+		add[k] = new_descendant(t, pids[i]);
+		r = add[k] ? 0 : -ENOMEM;
+		k += r == 0;
+	}
+	if (r == 0)
+		r = targets_publish_new(&t->targets, add, k);
+	for (size_t i = 0; r < 0 && i < k; i++)
+		free(add[i]);
+	for (size_t i = done; r == 0 && i < t->targets.n_all; i++) {
+		t->targets.all[i]->asleep = true;
+		/* Many are looked at when they run. */
+		if (t->n_awake++ < AT_ONCE)
+			r = tracker_wake(t, t->targets.all[i]);
+	}
+	return r;
+}
+
+static int list_descendants(struct tracker *t, pid_t pid)
 {
 	_cleanup_free_ pid_t *pids = NULL;
 	size_t n = 0;
 
-	if (proc_descendants(pid, &pids, &n) < 0)
-		return 0;
-	for (size_t i = 0; i < n; i++) {
-		struct target *target;
+	return family_list(pid, &pids, &n) < 0 ? 0 : add_descendants(t, pids, n);
+}
 
-		if (targets_find(&t->targets, pids[i]))
-			continue;
-		target = add_target(t, pids[i], 0);
-		if (!target || begin_search(t, target, false) < 0)
-			return -ENOMEM;
-		/* If just now nobody knows by which thread. */
-		target->unborn = proc_age_ns(pids[i]) < JUST_NS;
-	}
-	return 0;
+int tracker_descendants(struct tracker *t, const pid_t *pids, size_t n)
+{
+	int r = 0;
+
+	t->newest = family_newest();
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = list_descendants(t, pids[i]);
+	return r;
+}
+
+int tracker_born(struct tracker *t, const pid_t *pids, size_t n)
+{
+	_cleanup_free_ struct family_birth *born = NULL;
+	size_t n_born;
+	int r = 0;
+
+	if (!family_born(&t->newest, &born, &n_born))
+		return tracker_descendants(t, pids, n);
+	/* Parents are before their children. */
+	for (size_t i = 0; r == 0 && i < n_born; i++)
+		if (targets_find(&t->targets, born[i].parent))
+			r = add_descendants(t, &born[i].pid, 1);
+	return r;
 }

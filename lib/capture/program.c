@@ -37,6 +37,18 @@ static bool still_none(const struct reader *r, const struct target *t)
 	       (blind < looked || blind == UINT64_MAX);
 }
 
+/* Is the interpreter @known in @pid's memory, @moved further than where it was proven? */
+static bool is_there(struct reader *r, pid_t pid, const struct births_code *known,
+		     uint64_t moved)
+{
+	unsigned char id[sizeof(known->code.build_id)];
+
+	guarded_target(&r->mem, pid);
+	return rmem_read(&r->mem.base, known->code.build_id_at + moved, id,
+			 known->code.build_id_n) == 0 &&
+	       !memcmp(id, known->code.build_id, known->code.build_id_n);
+}
+
 /* The interpreter that @t's process has mapped since it became another program, if it is the
  * one of another process that is known: the same file, at the same distances. Else NULL. */
 static struct target *newborn(struct reader *r, const struct target *t)
@@ -44,7 +56,6 @@ static struct target *newborn(struct reader *r, const struct target *t)
 	uint64_t since = births_execed(r->c->births, t->pid), at;
 	const struct births_code *known = births_interpreter(r->c->births, t->pid, since, &at);
 	struct target *n = &r->newborn[(uint32_t)t->pid % NEWBORNS];
-	unsigned char id[sizeof(known->code.build_id)];
 	uint64_t moved;
 
 	if (!known || !since)
@@ -52,10 +63,7 @@ static struct target *newborn(struct reader *r, const struct target *t)
 	if (n->pid == t->pid && n->begun_ns == since && n->code.at == at)
 		return n;
 	moved = at - known->code.at;
-	guarded_target(&r->mem, t->pid);
-	if (rmem_read(&r->mem.base, known->code.build_id_at + moved, id,
-		      known->code.build_id_n) < 0 ||
-	    memcmp(id, known->code.build_id, known->code.build_id_n) != 0)
+	if (!is_there(r, t->pid, known, moved))
 		return NULL;
 	*n = (struct target){ .pid = t->pid,
 			      .state = TARGET_PYTHON,
@@ -66,12 +74,43 @@ static struct target *newborn(struct reader *r, const struct target *t)
 			      .py = known->target->py };
 	n->code.at = at;
 	n->py.pid = t->pid;
-	n->py.root = 0; /* its stack lies elsewhere */
+	n->py.root = 0;			/* its stack lies elsewhere */
 	n->py.program = --r->n_newborn; /* the control thread's are positive */
 	pywalk_layout_init(&n->py.walk, &n->py.layout, known->target->runtime + moved);
 	if (n->py.code_versions)
 		n->py.code_versions += moved;
 	return n;
+}
+
+/* A process that was forked before the recording and that nobody has looked at yet: workers
+ * are copies of one that is known, with the same interpreter at the same place. NULL: it is
+ * not known whose. */
+static struct target *copy(struct reader *r, const struct target *t)
+{
+	struct target *n = &r->newborn[(uint32_t)t->pid % NEWBORNS];
+	const struct births_code *known;
+
+	if (!t->plain || outdated(r, t) || atomic_load(&t->state) != TARGET_PENDING)
+		return NULL;
+	if (n->pid == t->pid && n->begun_ns == t->begun_ns)
+		return n;
+	for (uint32_t i = 0; (known = births_known(r->c->births, i)); i++) {
+		if (known->target->inner_tids || !is_there(r, t->pid, known, 0))
+			continue;
+		/* It may be young, and nobody knows who forked it. */
+		*n = (struct target){ .pid = t->pid,
+				      .state = TARGET_PYTHON,
+				      .begun_ns = t->begun_ns,
+				      .unborn = true,
+				      .py = known->target->py,
+				      .version = known->target->version,
+				      .runtime = known->target->runtime,
+				      .code = known->code };
+		n->py.pid = t->pid;
+		n->py.program = --r->n_newborn;
+		return n;
+	}
+	return NULL;
 }
 
 enum { GENERATIONS = 8 };
@@ -115,11 +154,11 @@ static const struct target *parent_of(struct reader *r, const struct births_fork
 	if (!parent)
 		parent = depth ? forked(r, f->ppid, depth - 1) : NULL;
 	/* In a PID namespace of its own the threads' numbers would have to be looked up. */
-	if (!parent || parent->inner_tids || parent->begun_ns > f->time ||
-	    outdated(r, parent) ||
-	    atomic_load_explicit(&parent->state, memory_order_acquire) != TARGET_PYTHON)
+	if (!parent || parent->inner_tids || parent->begun_ns > f->time || outdated(r, parent))
 		return NULL;
-	return parent;
+	if (atomic_load_explicit(&parent->state, memory_order_acquire) == TARGET_PYTHON)
+		return parent;
+	return copy(r, parent);
 }
 
 /* Its runtime is known, but nothing of its layout proven: only that there is none yet. */
@@ -154,6 +193,7 @@ enum pystack_end program_readable(struct reader *r, struct target **program, pid
 	if (t && may_be_newborn(r, t)) {
 		struct target *n = newborn(r, t);
 
+		n = n ? n : copy(r, t);
 		if (n) {
 			*program = n;
 			if (!atomic_exchange(&t->asked, true))
