@@ -17,8 +17,10 @@ enum {
 	LEFT_MS = 50,	 /* until it is told who is left when the named ones have ended */
 	WATCH_MS = 1000, /* who sees a reader inside a read kicks the control thread before */
 	NOTE_NS = 200000000,
-	TAKE_MS = 50,	 /* for messages, before looking at anything else again */
-	SUSPECT_MS = 10, /* a reader was inside a read: still the same one? */
+	NICE = -10,
+	BEFORE_NS = 50000000, /* less than the resolver waits */
+	TAKE_MS = 50,	      /* for messages, before looking at anything else again */
+	SUSPECT_MS = 10,      /* a reader was inside a read: still the same one? */
 };
 
 /* Those that -t names are the targets'. */
@@ -227,16 +229,14 @@ static void execed(struct recorder *r, const struct target *t, pid_t pid, uint64
 		tracker_new(&r->tracker, pid, time);
 }
 
-/* The resolver waits longer than this before it hands on what a process did. */
-static const uint64_t LOOKBACK_NS = 100000000;
-
-/* Before the sinks hear of @t for the first time, at @time, they are told what it was. */
+/* Before the sinks hear of @t for the first time, at @time, they are told what it was. Another
+ * thread's sample may be a little older. */
 static void introduce(struct recorder *r, struct target *t, uint64_t time)
 {
 	if (!t || !t->asleep)
 		return;
 	recorder_wakes(r, t);
-	announce_process(&r->own, t->pid, false, MAX(time, r->session->start_ns));
+	announce_process(&r->own, t->pid, false, MAX(time - BEFORE_NS, r->session->start_ns));
 	tracker_wake(&r->tracker, t);
 }
 
@@ -260,7 +260,7 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 
 	switch (type) {
 	case CTL_FORK:
-		introduce(r, targets_find(&r->tracker.targets, m->ppid), m->time - 1);
+		introduce(r, targets_find(&r->tracker.targets, m->ppid), m->time);
 		if (r->o.follow)
 			forked(r, m);
 		attach_new(r, m->pid, m->pid);
@@ -284,7 +284,8 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 		tracker_new(&r->tracker, m->pid, births_execed(r->config.births, m->pid));
 		break;
 	case CTL_LOOK:
-		introduce(r, t, now_ns() - LOOKBACK_NS);
+		introduce(r, t, m->time);
+		atomic_fetch_add(&r->config.answered, 1);
 		execed(r, t, m->pid, births_execed(r->config.births, m->pid));
 		tracker_look(&r->tracker, m->pid);
 		break;
@@ -322,6 +323,23 @@ static bool take_from(struct recorder *r, struct queue *q, uint64_t until)
 		queue_pop(q);
 	}
 	return true;
+}
+
+/* What was sampled last is introduced as well. */
+static void introduce_rest(struct recorder *r)
+{
+	for (size_t i = 0; i < r->config.n_slots; i++) {
+		struct queue *q = &r->config.slots[i].ctl;
+		const struct queue_record *rec;
+
+		for (; (rec = queue_peek(q)); queue_pop(q)) {
+			const struct ctl_msg *m = (const void *)rec->data;
+			pid_t pid = rec->type == CTL_FORK ? m->ppid : m->pid;
+
+			if (rec->type == CTL_FORK || rec->type == CTL_LOOK)
+				introduce(r, targets_find(&r->tracker.targets, pid), m->time);
+		}
+	}
 }
 
 static bool take_all(struct recorder *r, uint64_t until)
@@ -443,6 +461,10 @@ static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 
 	if (r->config.ours)
 		slots_learn_hotplug(&r->config);
+	/* Where the targets want many times what there is, samples would wait for seconds for
+	 * what we say of new processes. */
+	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+	tracker_scout(&r->tracker);
 	for (;;) {
 		uint64_t now = now_ns();
 		int timeout;
@@ -518,6 +540,7 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, 
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		reader_stop(&r->config.slots[i]);
 	oldend_stop(r->oldend);
+	introduce_rest(r);
 	if (r->resolver)
 		resolver_stop(r->resolver, &ret->counts);
 	if (code == 0)

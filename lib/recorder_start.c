@@ -327,6 +327,13 @@ static void look_at_readers(void *arg)
 		eventfd_write(r->config.kick, 1);
 }
 
+static bool has_questions(void *arg)
+{
+	struct recorder *r = arg;
+
+	return atomic_load(&r->config.asked) != atomic_load(&r->config.answered);
+}
+
 static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t n_sinks)
 {
 	struct resolver_config c = {
@@ -337,6 +344,7 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 		.full = r->o.full,
 		.libunwind = r->o.libunwind,
 		.tick = look_at_readers,
+		.waits = has_questions,
 		.tick_arg = r,
 		.targets = &r->tracker.targets,
 	};

@@ -13,7 +13,7 @@
 #include "perf_decode.h"
 #include "stats.h"
 
-enum { TICK_MS = 70, CYCLE_TICKS = 2 };
+enum { TICK_MS = 70, CYCLE_TICKS = 2, WAIT_CYCLES = 36 };
 
 /* A queued record that waits for its place in time. */
 struct item {
@@ -33,6 +33,7 @@ struct resolver {
 	bool started;
 	_Atomic bool stop;
 	_Atomic int failed;
+	int n_waits; /* cycles in a row */
 	struct resolver_counts counts;
 	struct counts *reads; /* of groups */
 };
@@ -328,18 +329,30 @@ static void release(struct resolver *r, uint64_t horizon)
 				     r->c.sinks[i]->ops->round(r->c.sinks[i]));
 }
 
+/* Who is busy elsewhere is not waited for for ever. */
+static bool must_wait(struct resolver *r)
+{
+	bool wait = r->c.waits && r->c.waits(r->c.tick_arg) && r->n_waits < WAIT_CYCLES;
+
+	r->n_waits = wait ? r->n_waits + 1 : 0;
+	return wait;
+}
+
 static void *resolver_main(void *arg)
 {
 	struct resolver *r = arg;
 	struct timespec tick = { .tv_nsec = TICK_MS * 1000000L };
 	uint64_t before = 0, now;
+	bool wait;
 
 	/* What a reader took from its ring before the last cycle began has reached
 	 * the queue by now: older records are complete and can go. */
 	while (!atomic_load(&r->stop)) {
 		now = now_ns();
+		wait = must_wait(r);
 		take(r);
-		release(r, before);
+		if (!wait)
+			release(r, before);
 		before = now;
 		for (int i = 0; i < CYCLE_TICKS; i++) {
 			nanosleep(&tick, NULL);

@@ -39,6 +39,9 @@ struct target {
 	/* Forked before the recording, and its threads bear for itself the numbers that they
 	 * have here: it may be a copy of a process that is known (program.c). */
 	bool plain;
+	/* One of births_known(), from 1 on, that the scout saw in it, and where; 0: none. */
+	raddr code_at;
+	_Atomic uint32_t code_number;
 	_Atomic bool unborn;   /* a sample of it, or we, came before the record of its fork */
 	bool hung;	       /* a person was told */
 	_Atomic bool nopython; /* in quarantine: looked at before, no CPython is mapped */

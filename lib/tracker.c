@@ -10,6 +10,7 @@
 #include "lookup.h"
 #include "family.h"
 #include "proc.h"
+#include "scout.h"
 #include "stats.h"
 #include "tape.h"
 
@@ -20,7 +21,8 @@ enum {
 	JUST_NS = 1000000000,
 	FRESH_TRIES = 16, /* so for 2 s also without a record that tells to look */
 	AT_ONCE = 8,	  /* so many descendants are looked at before they run */
-	DOUBT_TRIES = 5,  /* what is wrong in a program's first moments may be half made */
+	SCOUT_MS = 2,
+	DOUBT_TRIES = 5, /* what is wrong in a program's first moments may be half made */
 };
 
 /* A process whose interpreter is being looked for. */
@@ -45,6 +47,8 @@ void tracker_deinit(struct tracker *t)
 	for (size_t i = 0; i < t->n_searches; i++)
 		probe_release(t->searches[i].probe);
 	free(t->searches);
+	scout_release(t->scout);
+	free(t->scouted);
 	targets_deinit(&t->targets);
 }
 
@@ -428,8 +432,43 @@ static bool step_search(struct tracker *t, struct search *s)
 	return ended;
 }
 
+void tracker_scout(struct tracker *t)
+{
+	size_t n_all = t->targets.n_all, n = 0;
+	_cleanup_free_ pid_t *pids = calloc(n_all + 1, sizeof(*pids));
+
+	t->scouted = calloc(n_all + 1, sizeof(struct target *));
+	for (size_t i = 0; pids && t->scouted && i < n_all; i++) {
+		struct target *target = t->targets.all[i];
+
+		if (!target->asleep || !target->plain)
+			continue;
+		t->scouted[n] = target;
+		pids[n++] = target->pid;
+	}
+	if (n && births_known(t->births, 0))
+		t->scout = scout_start(t->births, pids, n);
+}
+
+static void take_scouted(struct tracker *t)
+{
+	struct scout_found found;
+	ssize_t i;
+
+	while ((i = scout_take(t->scout, &found)) >= 0) {
+		t->scouted[i]->code_at = found.at;
+		atomic_store_explicit(&t->scouted[i]->code_number, found.number,
+				      memory_order_release);
+	}
+	if (!t->scout || !scout_over(t->scout))
+		return;
+	scout_release(t->scout);
+	t->scout = NULL;
+}
+
 void tracker_run(struct tracker *t)
 {
+	take_scouted(t);
 	for (size_t i = 0; i < t->n_searches;) {
 		if (!step_search(t, &t->searches[i])) {
 			i++;
@@ -444,6 +483,8 @@ int tracker_due_ms(const struct tracker *t, int most)
 {
 	uint64_t now = now_ns();
 
+	if (t->scout)
+		most = MIN(most, SCOUT_MS);
 	for (size_t i = 0; i < t->n_searches; i++) {
 		const struct search *s = &t->searches[i];
 		uint64_t left = s->next_ns > now ? (s->next_ns - now) / 1000000 + 1 : 0;

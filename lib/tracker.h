@@ -12,18 +12,21 @@
 #include "queue.h"
 #include "target.h"
 
+struct scout;
 struct search;
 
 struct tracker {
 	struct targets targets;
 	struct search *searches; /* interpreters being looked for */
 	size_t n_searches;
-	pid_t newest;	       /* family_newest() when descendants were listed */
-	size_t n_awake;	       /* descendants that were looked at before they run */
-	int n_programs;	       /* numbers given out, struct pystack_target */
-	int kick;	       /* eventfd: written to when a search ends */
-	struct births *births; /* taught what is found, or NULL */
-	struct queue *tape;    /* where TAPE_TARGET records go, or NULL */
+	pid_t newest;		 /* family_newest() when descendants were listed */
+	size_t n_awake;		 /* descendants that were looked at before they run */
+	int n_programs;		 /* numbers given out, struct pystack_target */
+	int kick;		 /* eventfd: written to when a search ends */
+	struct scout *scout;	 /* at work, or NULL */
+	struct target **scouted; /* whom it was asked about */
+	struct births *births;	 /* taught what is found, or NULL */
+	struct queue *tape;	 /* where TAPE_TARGET records go, or NULL */
 	struct note note;
 };
 
@@ -73,6 +76,10 @@ int tracker_due_ms(const struct tracker *t, int most);
 /* The events are open: readers learn from @births what is found, from now on and what is known
  * already; who had no interpreter is looked at once more. */
 void tracker_teach(struct tracker *t, struct births *births);
+
+/* Find out where known interpreters lie in those that are asleep, so that their first samples
+ * can be read. */
+void tracker_scout(struct tracker *t);
 
 /* Queue all known interpreters for a tape. */
 void tracker_tape_all(struct tracker *t, struct queue *tape);

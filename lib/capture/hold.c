@@ -299,6 +299,7 @@ static bool walk_thread(struct reader *r, const struct pending *first, struct wa
 		return false;
 	}
 	w->published = t;
+	r->sample_ns = first->time;
 	w->able = program_readable(r, &t, w->pid, &w->undecided);
 	w->program = t;
 	w->res = read_stack(r, last_of(r, w), t, w, &w->inner);

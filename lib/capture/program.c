@@ -49,6 +49,23 @@ static bool is_there(struct reader *r, pid_t pid, const struct births_code *know
 	       !memcmp(id, known->code.build_id, known->code.build_id_n);
 }
 
+/* @t runs @known's interpreter, which lies @moved further. */
+static struct target alike(const struct target *t, const struct births_code *known,
+			   uint64_t moved)
+{
+	struct target n = { .pid = t->pid,
+			    .state = TARGET_PYTHON,
+			    .py = known->target->py,
+			    .version = known->target->version,
+			    .runtime = known->target->runtime + moved };
+
+	n.py.pid = t->pid;
+	pywalk_layout_init(&n.py.walk, &n.py.layout, n.runtime);
+	if (n.py.code_versions)
+		n.py.code_versions += moved;
+	return n;
+}
+
 /* The interpreter that @t's process has mapped since it became another program, if it is the
  * one of another process that is known: the same file, at the same distances. Else NULL. */
 static struct target *newborn(struct reader *r, const struct target *t)
@@ -82,35 +99,45 @@ static struct target *newborn(struct reader *r, const struct target *t)
 	return n;
 }
 
-/* A process that was forked before the recording and that nobody has looked at yet: workers
- * are copies of one that is known, with the same interpreter at the same place. NULL: it is
- * not known whose. */
-static struct target *copy(struct reader *r, const struct target *t)
+/* The known interpreter that @t's process has, and how much further than where it was proven:
+ * as the scout saw, or at the same place, for workers are copies of who forked them. */
+static const struct births_code *recognise(struct reader *r, const struct target *t,
+					   uint64_t *moved)
+{
+	uint32_t seen = atomic_load_explicit(&t->code_number, memory_order_acquire);
+	const struct births_code *known = seen ? births_known(r->c->births, seen - 1) : NULL;
+
+	*moved = known ? t->code_at - known->code.at : 0;
+	if (known && is_there(r, t->pid, known, *moved))
+		return known;
+	*moved = 0;
+	for (uint32_t i = 0; (known = births_known(r->c->births, i)); i++)
+		if (is_there(r, t->pid, known, 0))
+			return known;
+	return NULL;
+}
+
+/* A process that began before the recording and that nobody has looked at yet, if it has a
+ * known interpreter. NULL: no. */
+static struct target *sleeper(struct reader *r, const struct target *t)
 {
 	struct target *n = &r->newborn[(uint32_t)t->pid % NEWBORNS];
 	const struct births_code *known;
+	uint64_t moved;
 
 	if (!t->plain || outdated(r, t) || atomic_load(&t->state) != TARGET_PENDING)
 		return NULL;
 	if (n->pid == t->pid && n->begun_ns == t->begun_ns)
 		return n;
-	for (uint32_t i = 0; (known = births_known(r->c->births, i)); i++) {
-		if (known->target->inner_tids || !is_there(r, t->pid, known, 0))
-			continue;
-		/* It may be young, and nobody knows who forked it. */
-		*n = (struct target){ .pid = t->pid,
-				      .state = TARGET_PYTHON,
-				      .begun_ns = t->begun_ns,
-				      .unborn = true,
-				      .py = known->target->py,
-				      .version = known->target->version,
-				      .runtime = known->target->runtime,
-				      .code = known->code };
-		n->py.pid = t->pid;
-		n->py.program = --r->n_newborn;
-		return n;
-	}
-	return NULL;
+	known = recognise(r, t, &moved);
+	if (!known || known->target->inner_tids)
+		return NULL;
+	*n = alike(t, known, moved);
+	n->begun_ns = t->begun_ns;
+	n->unborn = true; /* it may be young, and nobody knows who forked it */
+	n->py.root = 0;	  /* its stack may lie elsewhere */
+	n->py.program = --r->n_newborn;
+	return n;
 }
 
 enum { GENERATIONS = 8 };
@@ -158,7 +185,7 @@ static const struct target *parent_of(struct reader *r, const struct births_fork
 		return NULL;
 	if (atomic_load_explicit(&parent->state, memory_order_acquire) == TARGET_PYTHON)
 		return parent;
-	return copy(r, parent);
+	return sleeper(r, parent);
 }
 
 /* Its runtime is known, but nothing of its layout proven: only that there is none yet. */
@@ -193,11 +220,13 @@ enum pystack_end program_readable(struct reader *r, struct target **program, pid
 	if (t && may_be_newborn(r, t)) {
 		struct target *n = newborn(r, t);
 
-		n = n ? n : copy(r, t);
+		n = n ? n : sleeper(r, t);
 		if (n) {
 			*program = n;
 			if (!atomic_exchange(&t->asked, true))
-				emit_control(r, CTL_LOOK, (struct ctl_msg){ .pid = pid });
+				emit_control(
+					r, CTL_LOOK,
+					(struct ctl_msg){ .pid = pid, .time = r->sample_ns });
 			return PYSTACK_OK;
 		}
 	}
