@@ -351,7 +351,8 @@ static void *resolver_main(void *arg)
 		now = now_ns();
 		wait = must_wait(r);
 		take(r);
-		if (!wait)
+		/* A reader that comes late may have asked just now. */
+		if (!wait && !must_wait(r))
 			release(r, before);
 		before = now;
 		for (int i = 0; i < CYCLE_TICKS; i++) {

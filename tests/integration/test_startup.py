@@ -52,7 +52,8 @@ def test_who_slept_at_the_start_is_sampled_from_its_first_moment_on(py, how):
     need_fifo()
     home = harness.folder()
     process, pids = family(py, how, 24)
-    recorder = Recorder("-v", "-p", pids[0], "-e", "cpu-clock", "-F", 199, "-o", "a.folded", home=home).recording()
+    recorder = Recorder("-v", "-p", pids[0], "-e", "cpu-clock", "-F", 199, "-o", "a.data", "-o", "a.folded",
+                        home=home).recording()
     process.stdin.write("\n")
     process.stdin.flush()
     equal(process.stdout.readline(), "done\n", "what the family says")
