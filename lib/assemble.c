@@ -33,8 +33,6 @@ struct assembler *assembler_create(const struct assembler_config *c)
 		assembler_destroy(a);
 		return NULL;
 	}
-	if (c->kernel)
-		symbolize_kernel(a->symbols, 0);
 	return a;
 }
 

@@ -18,7 +18,6 @@ struct assembler_config {
 	bool names;	       /* native and kernel frames get their names */
 	bool libunwind;	       /* ... unwound by libunwind */
 	struct places *places; /* where native frames are noted, borrowed; or NULL */
-	bool kernel;	       /* there will be kernel frames: read their symbols now, 50 ms */
 };
 
 struct assembler;

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "clock.h"
+#include "family.h"
 #include "proc.h"
 
 enum { BIRTH_TRIES = 20, LOOK_SHARE = 100 };
@@ -41,7 +42,7 @@ static int append_family(struct tids *t, pid_t pid)
 	size_t n = 0;
 	int r = 0;
 
-	if (proc_descendants(pid, &pids, &n) < 0)
+	if (family_list(pid, &pids, &n) < 0)
 		return 0;
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = append_process(t, pids[i]);
@@ -59,10 +60,21 @@ static int append_targets(struct tids *t, struct targets *targets)
 	return r;
 }
 
+static void sort(struct tids *t)
+{
+	size_t n = 0;
+
+	if (t->n)
+		qsort(t->tid, t->n, sizeof(*t->tid), proc_compare_pids);
+	for (size_t i = 0; i < t->n; i++)
+		if (!n || t->tid[n - 1] != t->tid[i])
+			t->tid[n++] = t->tid[i];
+	t->n = n;
+}
+
 /* Every thread that is recorded. */
 static int list_threads(const struct cpuwatch *w, struct tids *ret)
 {
-	size_t n = 0;
 	int r = 0;
 
 	*ret = (struct tids){ 0 };
@@ -75,12 +87,7 @@ static int list_threads(const struct cpuwatch *w, struct tids *ret)
 	}
 	if (r == 0 && w->follow)
 		r = append_targets(ret, w->config->targets);
-	if (ret->n)
-		qsort(ret->tid, ret->n, sizeof(*ret->tid), proc_compare_pids);
-	for (size_t i = 0; i < ret->n; i++)
-		if (!n || ret->tid[n - 1] != ret->tid[i])
-			ret->tid[n++] = ret->tid[i];
-	ret->n = n;
+	sort(ret);
 	return r;
 }
 
@@ -99,11 +106,33 @@ static bool within(const struct tids *some, const struct tids *all)
 
 int cpuwatch_threads(const struct cpuwatch *w, pid_t **ret, size_t *n)
 {
-	struct tids t;
-	int r = list_threads(w, &t);
+	struct tids t = { 0 };
+	int r = w->n_tids ? append(&t, w->tids, w->n_tids) :
+			    append_targets(&t, w->config->targets);
 
+	sort(&t);
 	*ret = t.tid;
 	*n = t.n;
+	return r;
+}
+
+/* Nobody runs on CPUs that are not online: where each of those is in reach no further thread
+ * has to be asked. */
+int cpuwatch_reach(const pid_t *tids, size_t n, struct cpus *ret)
+{
+	struct cpus online = { 0 }, rest;
+	int r = cpus_system(&online, "online");
+
+	*ret = (struct cpus){ 0 };
+	rest = online;
+	for (size_t i = 0; i < n && (r < 0 || cpus_next(&rest, 0) >= 0); i++) {
+		cpus_add_thread(ret, tids[i]);
+		for (int cpu = cpus_next(ret, 0); cpu >= 0; cpu = cpus_next(ret, cpu + 1))
+			cpus_del(&rest, cpu);
+	}
+	if (cpus_next(ret, 0) >= 0)
+		return 0;
+	*ret = online;
 	return r;
 }
 
@@ -113,17 +142,10 @@ static int reach(const struct cpuwatch *w, struct cpus *ret)
 	int r = list_threads(w, &t);
 
 	*ret = (struct cpus){ 0 };
-	for (size_t i = 0; r == 0 && i < t.n; i++)
-		cpus_add_thread(ret, t.tid[i]);
+	if (r == 0 && t.n)
+		r = cpuwatch_reach(t.tid, t.n, ret);
 	free(t.tid);
 	return r;
-}
-
-int cpuwatch_reach(const struct cpuwatch *w, struct cpus *ret)
-{
-	int r = reach(w, ret);
-
-	return r < 0 || cpus_next(ret, 0) >= 0 ? r : cpus_system(ret, "online");
 }
 
 /* Events for one more CPU on every thread. What is born meanwhile may have inherited them

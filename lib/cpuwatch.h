@@ -31,12 +31,13 @@ struct cpuwatch {
 	struct cpus told;	    /* about these something was said */
 };
 
-/* Every thread that is recorded; *@ret malloc'ed, also after a failure. 0 or -ENOMEM. */
+/* The threads that are recorded, of the targets that are known by now; *@ret malloc'ed, also
+ * after a failure. 0 or -ENOMEM. */
 int cpuwatch_threads(const struct cpuwatch *w, pid_t **ret, size_t *n);
 
-/* Where the targets may run now. All that are online where that can't be told. 0 or
+/* Where those threads may run now. All that are online where that can't be told. 0 or
  * -errno. */
-int cpuwatch_reach(const struct cpuwatch *w, struct cpus *ret);
+int cpuwatch_reach(const pid_t *tids, size_t n, struct cpus *ret);
 
 /* Tell the readers, by whole_ns, if all CPUs that are online are watched. */
 void cpuwatch_tell_whole(struct cpuwatch *w);

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "clock.h"
+#include "family.h"
 #include "proc.h"
 
 enum {
@@ -132,7 +133,7 @@ static int look_at_children(struct lookup *l, pid_t pid, bool *young, struct err
 	size_t n = 0;
 	int r = 0;
 
-	if (proc_descendants(pid, &pids, &n) < 0)
+	if (family_list(pid, &pids, &n) < 0)
 		return 0;
 	for (size_t i = 0; i < n; i++)
 		*young = *young || proc_age_ns(pids[i]) < YOUNG_NS;

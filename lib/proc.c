@@ -15,7 +15,7 @@
 
 enum {
 	PROC_FILE_MAX = 256 << 20, /* no file of /proc that we read is longer */
-	PROC_MAX_FAMILY = 1 << 20, /* descendants: a bound, not an expectation */
+	PROC_MAX_FAMILY = 1 << 20, /* pids in a list: a bound, not an expectation */
 	EXITING = 4,		   /* PF_EXITING of the kernel's task flags */
 	KERNEL = 0x200000,	   /* PF_KTHREAD */
 };
@@ -71,13 +71,29 @@ int proc_read_file(const char *path, char **ret, size_t *n)
 	return fd_read_all(fd, ret, n);
 }
 
+/* A file that the kernel writes in one piece: what is shorter than the room for it is whole,
+ * and no second read has to tell so. */
+static int one_piece(const char *path, char **ret)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	char buf[4096];
+	ssize_t n = fd < 0 ? -1 : read(fd, buf, sizeof(buf));
+
+	if (n < 0)
+		return -errno;
+	if ((size_t)n == sizeof(buf))
+		return proc_read_file(path, ret, NULL);
+	*ret = strndup(buf, (size_t)n);
+	return *ret ? 0 : -ENOMEM;
+}
+
 static int task_file(pid_t pid, pid_t tid, const char *name, char **ret)
 {
 	char path[80];
 	int r;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", pid, tid, name);
-	r = proc_read_file(path, ret, NULL);
+	r = one_piece(path, ret);
 	return r < 0 ? gone(-r) : 0;
 }
 
@@ -247,7 +263,7 @@ int proc_map_open(pid_t pid, const struct proc_map *m)
 	return by_path >= 0 ? -ESTALE : by_map;
 }
 
-static int pids_push(pid_t **pids, size_t *n, size_t *cap, pid_t pid)
+int proc_push(pid_t **pids, size_t *n, size_t *cap, pid_t pid)
 {
 	if (*n == *cap) {
 		size_t more = *cap ? *cap * 2 : 16;
@@ -270,6 +286,24 @@ int proc_compare_pids(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* The kernel counts the threads as links of the folder. */
+static bool has_one_task(const char *folder)
+{
+	struct stat st;
+
+	return stat(folder, &st) == 0 && st.st_nlink == 3;
+}
+
+static int one_task(pid_t pid, pid_t **ret, size_t *n)
+{
+	*ret = malloc(sizeof(**ret));
+	if (!*ret)
+		return -ENOMEM;
+	**ret = pid;
+	*n = 1;
+	return 0;
+}
+
 int proc_tasks(pid_t pid, pid_t **ret, size_t *n)
 {
 	_cleanup_free_ pid_t *pids = NULL;
@@ -280,70 +314,20 @@ int proc_tasks(pid_t pid, pid_t **ret, size_t *n)
 	int r = 0;
 
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	if (has_one_task(path))
+		return one_task(pid, ret, n);
 	dir = opendir(path);
 	if (!dir)
 		return gone(errno);
 	while (r == 0 && (entry = readdir(dir)))
 		if (isdigit((unsigned char)entry->d_name[0]))
-			r = pids_push(&pids, &count, &cap, atoi(entry->d_name));
+			r = proc_push(&pids, &count, &cap, atoi(entry->d_name));
 	closedir(dir);
 	if (r < 0)
 		return r;
 	if (!count)
 		return -ESRCH;
 	qsort(pids, count, sizeof(*pids), proc_compare_pids);
-	*ret = pids;
-	*n = count;
-	pids = NULL;
-	return 0;
-}
-
-/* The children of every thread of @pid onto the list. */
-static int children_push(pid_t pid, pid_t **pids, size_t *n, size_t *cap)
-{
-	_cleanup_free_ pid_t *tasks = NULL;
-	size_t n_tasks;
-	pid_t us = getpid(); /* a system call each time */
-	int r = proc_tasks(pid, &tasks, &n_tasks);
-
-	for (size_t i = 0; r == 0 && i < n_tasks; i++) {
-		_cleanup_free_ char *text = NULL;
-
-		if (task_file(pid, tasks[i], "children", &text) < 0)
-			continue; /* the thread ended meanwhile */
-		for (char *p = text, *end; r == 0; p = end) {
-			long child = strtol(p, &end, 10);
-
-			if (end == p)
-				break;
-			if (child != us)
-				r = pids_push(pids, n, cap, (pid_t)child);
-		}
-	}
-	return r;
-}
-
-int proc_children(pid_t pid, pid_t **ret, size_t *n)
-{
-	size_t cap = 0;
-
-	*ret = NULL;
-	*n = 0;
-	return children_push(pid, ret, n, &cap);
-}
-
-int proc_descendants(pid_t pid, pid_t **ret, size_t *n)
-{
-	_cleanup_free_ pid_t *pids = NULL;
-	size_t count = 0, cap = 0;
-	int r = children_push(pid, &pids, &count, &cap);
-
-	if (r < 0)
-		return r;
-	/* The list is its own queue; what ended meanwhile is a leaf. */
-	for (size_t i = 0; i < count; i++)
-		if (children_push(pids[i], &pids, &count, &cap) == -ENOMEM)
-			return -ENOMEM;
 	*ret = pids;
 	*n = count;
 	pids = NULL;
@@ -511,6 +495,31 @@ pid_t proc_tgid(pid_t tid)
 		return r;
 	at = status_field(status, "Tgid");
 	return at ? (pid_t)strtol(at, NULL, 10) : -ESRCH;
+}
+
+bool proc_is_process(pid_t pid, pid_t *parent)
+{
+	_cleanup_free_ char *status = NULL;
+	const char *tgid, *ppid;
+
+	if (task_file(pid, pid, "status", &status) < 0)
+		return false;
+	tgid = status_field(status, "Tgid");
+	ppid = status_field(status, "PPid");
+	*parent = ppid ? (pid_t)strtol(ppid, NULL, 10) : 0;
+	return tgid && strtol(tgid, NULL, 10) == pid;
+}
+
+bool proc_same_pid_namespace(pid_t pid)
+{
+	static struct stat own;
+	struct stat its;
+	char path[64];
+
+	if (!own.st_ino && stat("/proc/self/ns/pid", &own) < 0)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
+	return stat(path, &its) == 0 && own.st_ino == its.st_ino && own.st_dev == its.st_dev;
 }
 
 static uint64_t status_number(const char *status, const char *name, int base)

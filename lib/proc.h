@@ -50,12 +50,8 @@ int proc_look_open(int look);
 /* The threads of @pid, ascending; *@ret malloc'ed. 0 or -ESRCH. */
 int proc_tasks(pid_t pid, pid_t **ret, size_t *n);
 
-/* All descendants of @pid (neither itself nor us and ours), from /proc/PID/task/TID/children;
- * *@ret malloc'ed. 0 or -ESRCH. */
-int proc_descendants(pid_t pid, pid_t **ret, size_t *n);
-
-/* The same of its children alone. */
-int proc_children(pid_t pid, pid_t **ret, size_t *n);
+/* @pid behind the *@n of a malloc'ed list with room for *@cap. 0 or -ENOMEM. */
+int proc_push(pid_t **pids, size_t *n, size_t *cap, pid_t pid);
 
 /* The id of thread @tid in its own innermost PID namespace (last field of
  * NSpid), @tid itself where the kernel does not tell; -ESRCH. */
@@ -86,6 +82,13 @@ uint64_t proc_age_ns(pid_t pid);
 /* Does the process exist, and is @tid a thread that is not the leader? */
 bool proc_exists(pid_t pid);
 pid_t proc_tgid(pid_t tid); /* -ESRCH */
+
+/* Is @pid a process, and no other thread of one? With its parent. */
+bool proc_is_process(pid_t pid, pid_t *parent);
+
+/* Do its threads have the same numbers for itself as for us? False also where that can't be
+ * told. Control thread. */
+bool proc_same_pid_namespace(pid_t pid);
 
 /* For qsort() and bsearch() of numbers of processes, ascending. */
 int proc_compare_pids(const void *a, const void *b);

@@ -17,9 +17,11 @@
 enum {
 	LEFT_MS = 50,	 /* until it is told who is left when the named ones have ended */
 	WATCH_MS = 1000, /* who sees a reader inside a read kicks the control thread before */
-	NOTE_NS = 200000000,
-	TAKE_MS = 50,	 /* for messages, before looking at anything else again */
-	SUSPECT_MS = 10, /* a reader was inside a read: still the same one? */
+	NOTE_NS = 500000000,
+	NICE = -10,
+	BEFORE_NS = 50000000, /* less than the resolver waits */
+	TAKE_MS = 50,	      /* for messages, before looking at anything else again */
+	SUSPECT_MS = 10,      /* a reader was inside a read: still the same one? */
 };
 
 /* Those that -t names are the targets'. */
@@ -44,11 +46,10 @@ static int find_targets(struct recorder *r, struct err *err)
 
 	if (r->o.child)
 		return tracker_new(&r->tracker, r->o.pids[0], 0);
-	for (size_t i = 0; ret == 0 && i < r->o.n_pids; i++) {
+	for (size_t i = 0; ret == 0 && i < r->o.n_pids; i++)
 		ret = tracker_root(&r->tracker, r->o.pids[i], r->o.any, r->o.follow, err);
-		if (ret == 0 && r->o.follow)
-			ret = tracker_descendants(&r->tracker, r->o.pids[i]);
-	}
+	if (ret == 0 && r->o.follow)
+		ret = tracker_descendants(&r->tracker, r->o.pids, r->o.n_pids);
 	if (ret < 0)
 		return ret;
 	tracker_settle(&r->tracker);
@@ -123,6 +124,7 @@ void recorder_destroy(struct recorder *r)
 		return;
 	resolver_destroy(r->resolver);
 	free(r->queues);
+	free(r->tids);
 	attach_deinit(&r->attach);
 	oldend_destroy(r->oldend);
 	slots_deinit(&r->config);
@@ -230,6 +232,17 @@ static void execed(struct recorder *r, const struct target *t, pid_t pid, uint64
 		tracker_new(&r->tracker, pid, time);
 }
 
+/* Before the sinks hear of @t for the first time, at @time, they are told what it was. Another
+ * thread's sample may be a little older. */
+static void introduce(struct recorder *r, struct target *t, uint64_t time)
+{
+	if (!t || !t->asleep)
+		return;
+	recorder_wakes(r, t);
+	announce_process(&r->own, t->pid, false, MAX(time - BEFORE_NS, r->session->start_ns));
+	tracker_wake(&r->tracker, t);
+}
+
 /* It may have execed already, by a record that lies in another ring. */
 static void forked(struct recorder *r, const struct ctl_msg *m)
 {
@@ -250,6 +263,7 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 
 	switch (type) {
 	case CTL_FORK:
+		introduce(r, targets_find(&r->tracker.targets, m->ppid), m->time);
 		if (r->o.follow)
 			forked(r, m);
 		attach_new(r, m->pid, m->pid);
@@ -273,6 +287,8 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 		tracker_new(&r->tracker, m->pid, births_execed(r->config.births, m->pid));
 		break;
 	case CTL_LOOK:
+		introduce(r, t, m->time);
+		atomic_fetch_add(&r->config.answered, 1);
 		execed(r, t, m->pid, births_execed(r->config.births, m->pid));
 		tracker_look(&r->tracker, m->pid);
 		break;
@@ -310,6 +326,23 @@ static bool take_from(struct recorder *r, struct queue *q, uint64_t until)
 		queue_pop(q);
 	}
 	return true;
+}
+
+/* What was sampled last is introduced as well. */
+static void introduce_rest(struct recorder *r)
+{
+	for (size_t i = 0; i < r->config.n_slots; i++) {
+		struct queue *q = &r->config.slots[i].ctl;
+		const struct queue_record *rec;
+
+		for (; (rec = queue_peek(q)); queue_pop(q)) {
+			const struct ctl_msg *m = (const void *)rec->data;
+			pid_t pid = rec->type == CTL_FORK ? m->ppid : m->pid;
+
+			if (rec->type == CTL_FORK || rec->type == CTL_LOOK)
+				introduce(r, targets_find(&r->tracker.targets, pid), m->time);
+		}
+	}
 }
 
 static bool take_all(struct recorder *r, uint64_t until)
@@ -456,6 +489,12 @@ static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 	int soon = 0;
 	uint64_t end = r->o.duration_ns ? r->session->start_ns + r->o.duration_ns : UINT64_MAX;
 
+	if (r->config.ours && !r->config.table)
+		slots_learn_hotplug(&r->config);
+	/* Where the targets want many times what there is, samples would wait for seconds for
+	 * what we say of new processes. */
+	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+	tracker_scout(&r->tracker);
 	for (;;) {
 		uint64_t now = now_ns();
 		int timeout;
@@ -533,6 +572,7 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, 
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		reader_stop(&r->config.slots[i]);
 	oldend_stop(r->oldend);
+	introduce_rest(r);
 	if (r->resolver)
 		resolver_stop(r->resolver, &ret->counts);
 	if (code == 0)

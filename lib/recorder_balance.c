@@ -10,14 +10,20 @@
 #include "recorder_int.h"
 #include "stats.h"
 
-static void add_ticks(struct cpu_ticks *sum, pid_t pid)
+static void add_ticks(struct cpu_ticks *sum, pid_t pid, const struct target *t)
 {
-	struct cpu_ticks one;
+	uint64_t user, kernel;
 
-	if (proc_times(pid, &one.user, &one.kernel) < 0)
+	if (proc_times(pid, &user, &kernel) < 0)
 		return;
-	sum->user += one.user;
-	sum->kernel += one.kernel;
+	sum->user += user - (t ? t->slept_user : 0);
+	sum->kernel += kernel - (t ? t->slept_kernel : 0);
+}
+
+void recorder_wakes(const struct recorder *r, struct target *t)
+{
+	if (r->needs_ticks)
+		proc_times(t->pid, &t->slept_user, &t->slept_kernel);
 }
 
 /* What our own child has used, by its end as well: a zombie is no target any more. */
@@ -27,7 +33,7 @@ static void add_child(struct cpu_ticks *sum, pid_t pid)
 	struct rusage u;
 
 	if (proc_exists(pid)) {
-		add_ticks(sum, pid);
+		add_ticks(sum, pid, NULL);
 	} else if (getrusage(RUSAGE_CHILDREN, &u) == 0) {
 		sum->user += (uint64_t)u.ru_utime.tv_sec * a_second +
 			     (uint64_t)u.ru_utime.tv_usec * a_second / 1000000;
@@ -36,15 +42,15 @@ static void add_child(struct cpu_ticks *sum, pid_t pid)
 	}
 }
 
-/* By all that are targets now, and by children of theirs that have ended. */
+/* By all that are targets now and have run, and by children of theirs that have ended. */
 static struct cpu_ticks ticks_now(struct recorder *r)
 {
 	struct targets *t = &r->tracker.targets;
 	struct cpu_ticks sum = { 0 };
 
-	for (size_t i = 0; i < t->n_all; i++)
-		if (targets_find(t, t->all[i]->pid) == t->all[i])
-			add_ticks(&sum, t->all[i]->pid);
+	for (size_t i = 0; r->needs_ticks && i < t->n_all; i++)
+		if (!t->all[i]->asleep && targets_find(t, t->all[i]->pid) == t->all[i])
+			add_ticks(&sum, t->all[i]->pid, t->all[i]);
 	if (r->o.child && !targets_find(t, r->o.pids[0]))
 		add_child(&sum, r->o.pids[0]);
 	return sum;

@@ -20,15 +20,11 @@ enum { STACK_BYTES = 1024 }; /* hold what the innermost eval loop keeps on the C
 static void prepare_preempt(const struct recorder *r)
 {
 	struct preempt_targets t = { 0 };
-	_cleanup_free_ pid_t *tids = NULL;
-	size_t n;
 
-	if (cpuwatch_threads(&r->cpuwatch, &tids, &n) < 0)
+	if (cpuwatch_reach(r->tids, r->n_tids, &t.cpus) < 0)
 		return;
-	for (size_t i = 0; i < n; i++) {
-		cpus_add_thread(&t.cpus, tids[i]);
-		realtime_add_thread(&t.rt, tids[i]);
-	}
+	for (size_t i = 0; i < r->n_tids; i++)
+		realtime_add_thread(&t.rt, r->tids[i]);
 	if (!r->o.hold_isolated)
 		cpus_isolated(&t.spared);
 	preempt_prepare(&t);
@@ -219,7 +215,7 @@ static void use_cpu_events(struct recorder *r)
 static int first_cpus(struct recorder *r, struct err *err)
 {
 	int code = r->capture->stops ? cpus_system(&r->cpus, "online") :
-				       cpuwatch_reach(&r->cpuwatch, &r->cpus);
+				       cpuwatch_reach(r->tids, r->n_tids, &r->cpus);
 
 	return code < 0 ? err_set(err, code, "can't tell which CPUs there are: %s",
 				  strerror(-code)) :
@@ -260,7 +256,7 @@ static int own_cgroup(struct recorder *r)
 	size_t n = 0;
 
 	for (size_t i = 0; pids && i < t->n_all; i++)
-		if (targets_find(t, t->all[i]->pid) == t->all[i] && proc_lives(t->all[i]->pid))
+		if (targets_find(t, t->all[i]->pid) == t->all[i])
 			pids[n++] = t->all[i]->pid;
 	if (n)
 		qsort(pids, n, sizeof(*pids), proc_compare_pids);
@@ -417,14 +413,11 @@ static int plan_memory(struct recorder *r, size_t cpus, size_t page, struct err 
 /* Before there are threads that share the descriptors. */
 static int plan(struct recorder *r, struct err *err)
 {
-	struct attach_wants w = { 0 };
+	struct attach_wants w = { .threads = r->n_tids };
 	struct attach_limits limits;
-	_cleanup_free_ pid_t *tids = NULL;
 	int ret = first_cpus(r, err);
 	bool wide;
 
-	if (ret == 0)
-		ret = cpuwatch_threads(&r->cpuwatch, &tids, &w.threads);
 	if (ret < 0)
 		return ret;
 	r->attach.witness = !r->capture->stops && events_can_witness(r->session, r->o.pids[0]);
@@ -458,7 +451,9 @@ static int plan(struct recorder *r, struct err *err)
 
 int recorder_choose(struct recorder *r, struct err *err)
 {
-	int ret = choose_all(r, err);
+	int ret = cpuwatch_threads(&r->cpuwatch, &r->tids, &r->n_tids);
 
+	if (ret == 0)
+		ret = choose_all(r, err);
 	return ret < 0 ? ret : plan(r, err);
 }

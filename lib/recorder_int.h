@@ -34,6 +34,8 @@ struct recorder {
 	struct attach_plan plan;
 	struct tracer *tracer; /* of a capture that stops threads */
 	struct perf_options perf;
+	pid_t *tids; /* the threads that there were when it was chosen */
+	size_t n_tids;
 	struct cpus cpus; /* watched from the beginning */
 	struct cpuwatch cpuwatch;
 	enum event_place place;
@@ -86,6 +88,9 @@ void recorder_detach(struct recorder *r);
 
 /* recorder_balance.c: what occurred before is no part of the recording. */
 void recorder_begin_counting(struct recorder *r);
+
+/* recorder_balance.c: @t has been asleep: what it used by now is no part of what is noted. */
+void recorder_wakes(const struct recorder *r, struct target *t);
 
 /* recorder_balance.c: keep in mind what CPU time the targets have used, if that is of
  * interest: now and then, for who ends can't be asked any more, and at the end. */

@@ -84,8 +84,8 @@ static int attach_all(void *arg, struct err *err)
 
 	do {
 		ret = attach_targets(r, &done, err);
-		for (size_t i = 0; ret == 0 && r->o.follow && i < r->o.n_pids; i++)
-			ret = tracker_descendants(&r->tracker, r->o.pids[i]);
+		if (ret == 0 && r->o.follow)
+			ret = tracker_born(&r->tracker, r->o.pids, r->o.n_pids);
 	} while (ret == 0 && done < r->tracker.targets.n_all);
 	if (ret == 0 && r->o.n_tids && r->attach.n_attached < r->o.n_tids)
 		ret = err_set(err, -ESRCH, "a thread that -t names has ended");
@@ -256,9 +256,8 @@ static int claim(struct recorder *r)
 	r->config.tids = r->o.tids;
 	r->config.n_tids = r->o.n_tids;
 	r->config.ours = ours_create();
-	slots_learn_hotplug(&r->config);
-	for (size_t i = 0; ret == 0 && r->o.follow && i < r->o.n_pids; i++)
-		ret = tracker_descendants(&r->tracker, r->o.pids[i]);
+	if (r->o.follow)
+		ret = tracker_born(&r->tracker, r->o.pids, r->o.n_pids);
 	for (size_t i = 0; i < r->tracker.targets.n_all; i++)
 		ours_set(r->config.ours, r->tracker.targets.all[i]->pid, true);
 	return r->config.ours ? ret : -ENOMEM;
@@ -314,6 +313,13 @@ static void look_at_readers(void *arg)
 		eventfd_write(r->config.kick, 1);
 }
 
+static bool has_questions(void *arg)
+{
+	struct recorder *r = arg;
+
+	return atomic_load(&r->config.asked) != atomic_load(&r->config.answered);
+}
+
 static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t n_sinks)
 {
 	struct resolver_config c = {
@@ -324,6 +330,7 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 		.full = r->o.full,
 		.libunwind = r->o.libunwind,
 		.tick = look_at_readers,
+		.waits = has_questions,
 		.tick_arg = r,
 		.targets = &r->tracker.targets,
 	};
@@ -345,7 +352,8 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 static void announce_all(struct recorder *r, uint64_t time)
 {
 	for (size_t i = 0; i < r->tracker.targets.n_all; i++)
-		announce_process(&r->own, r->tracker.targets.all[i]->pid, false, time);
+		if (!r->tracker.targets.all[i]->asleep)
+			announce_process(&r->own, r->tracker.targets.all[i]->pid, false, time);
 	if (r->config.tape)
 		tracker_tape_all(&r->tracker, &r->own);
 }

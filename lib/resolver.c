@@ -13,7 +13,7 @@
 #include "perf_decode.h"
 #include "stats.h"
 
-enum { TICK_MS = 70, HELD_TICKS = 2 };
+enum { TICK_MS = 70, HELD_TICKS = 2, WAIT_TICKS = 72 };
 
 /* A queued record that waits for its place in time. */
 struct item {
@@ -32,6 +32,7 @@ struct resolver {
 	bool started;
 	_Atomic bool stop;
 	_Atomic int failed;
+	int n_waits; /* cycles in a row */
 	struct resolver_counts counts;
 	struct counts *reads; /* of groups */
 };
@@ -52,7 +53,6 @@ struct resolver *resolver_create(const struct resolver_config *c)
 		.libunwind = c->libunwind,
 		.names = names,
 		.places = c->session->places,
-		.kernel = names && (c->session->flags & SESSION_KERNEL),
 	});
 	r->inbox = inbox_create(c->queues, c->n_queues);
 	r->reads = counts_create();
@@ -336,17 +336,30 @@ static void sleep_until(uint64_t ns)
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
 }
 
+/* Who is busy elsewhere is not waited for for ever. */
+static bool must_wait(struct resolver *r)
+{
+	bool wait = r->c.waits && r->c.waits(r->c.tick_arg) && r->n_waits < WAIT_TICKS;
+
+	r->n_waits = wait ? r->n_waits + 1 : 0;
+	return wait;
+}
+
 static void *resolver_main(void *arg)
 {
 	struct resolver *r = arg;
 	uint64_t before[HELD_TICKS] = { 0 }, now;
+	bool wait;
 
 	/* What a reader took from its ring before the last two ticks began has reached the
 	 * queue by now: older records are complete and can go. */
 	for (size_t i = 0; !atomic_load(&r->stop); i = (i + 1) % HELD_TICKS) {
 		now = now_ns();
+		wait = must_wait(r);
 		take(r);
-		release(r, before[i]);
+		/* A reader that comes late may have asked just now. */
+		if (!wait && !must_wait(r))
+			release(r, before[i]);
 		before[i] = now;
 		sleep_until(now + TICK_MS * 1000000ull);
 		if (r->c.tick)

@@ -26,7 +26,10 @@ struct resolver_config {
 	bool libunwind;		 /* ... unwound by libunwind, which must be built in */
 	bool full;		 /* ... also inside the interpreter's eval loop */
 	void (*tick)(void *arg); /* called every 70 ms on the resolver's thread; may be NULL */
-	void *tick_arg;
+	/* Is there something queued that the control thread has yet to tell more of? NULL:
+	 * never. */
+	bool (*waits)(void *arg);
+	void *tick_arg;		 /* of both */
 	struct targets *targets; /* of samples that nobody could judge; may be NULL */
 };
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "attach_plan.h"
+#include "family.h"
 #include "proc.h"
 
 enum {
@@ -97,7 +98,7 @@ int slots_add(struct reader_config *c, int cpu, struct err *err)
 		return r;
 	}
 	c->n_slots++;
-	if (c->ours)
+	if (c->ours && !c->table)
 		slots_learn_hotplug(c);
 	return 0;
 }
@@ -105,12 +106,11 @@ int slots_add(struct reader_config *c, int cpu, struct err *err)
 void slots_learn_hotplug(struct reader_config *c)
 {
 	_cleanup_free_ pid_t *pids = NULL;
-	size_t n = 0, learnt = 0;
+	size_t n = 0, cap = 0, found = 0;
 
-	/* They are among the oldest of its children. */
-	if (proc_children(KTHREADD, &pids, &n) < 0)
+	if (family_children(KTHREADD, &pids, &n, &cap) < 0)
 		return;
-	for (size_t i = 0; i < n && learnt < c->n_slots; i++) {
+	for (size_t i = 0; found < c->n_slots && i < n; i++) {
 		struct cpu_slot *slot;
 		char comm[16];
 		int cpu;
@@ -119,10 +119,9 @@ void slots_learn_hotplug(struct reader_config *c)
 		    sscanf(comm, "cpuhp/%d", &cpu) != 1)
 			continue;
 		slot = slots_find(c, cpu);
-		if (slot) {
+		found += slot != NULL;
+		if (slot)
 			slot->hotplug = pids[i];
-			learnt++;
-		}
 	}
 }
 

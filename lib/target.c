@@ -79,28 +79,41 @@ struct target *targets_latest(struct targets *t, pid_t pid)
 	return found;
 }
 
-static int own(struct targets *t, struct target *add)
+static int own(struct targets *t, struct target *const *add, size_t n)
 {
-	struct target **all = realloc(t->all, (t->n_all + 1) * sizeof(*all));
+	struct target **all = realloc(t->all, (t->n_all + n) * sizeof(*all));
 
 	if (!all)
 		return -ENOMEM;
 	t->all = all;
-	t->all[t->n_all++] = add;
+	memcpy(t->all + t->n_all, add, n * sizeof(*add));
+	t->n_all += n;
 	return 0;
+}
+
+static struct target_table *larger(struct targets *t, struct target *const *add, size_t n)
+{
+	struct target_table *old = atomic_load(&t->table);
+	struct target_table *tab = table_create(old->n + (uint32_t)n);
+
+	if (!tab)
+		return NULL;
+	if (n && own(t, add, n) < 0) {
+		free(tab->slot);
+		free(tab);
+		return NULL;
+	}
+	tab->older = old;
+	return tab;
 }
 
 int targets_publish(struct targets *t, pid_t pid, struct target *add)
 {
-	struct target_table *old = atomic_load(&t->table), *tab = table_create(old->n + 1);
+	struct target_table *tab = larger(t, &add, add ? 1 : 0), *old;
 
 	if (!tab)
 		return -ENOMEM;
-	if (add && own(t, add) < 0) {
-		free(tab->slot);
-		free(tab);
-		return -ENOMEM;
-	}
+	old = tab->older;
 	for (uint32_t i = 0; i <= old->mask; i++) {
 		if (!old->slot[i])
 			continue;
@@ -111,7 +124,21 @@ int targets_publish(struct targets *t, pid_t pid, struct target *add)
 	}
 	if (add)
 		table_add(tab, add);
-	tab->older = old;
+	atomic_store_explicit(&t->table, tab, memory_order_release);
+	return 0;
+}
+
+int targets_publish_new(struct targets *t, struct target *const *add, size_t n)
+{
+	struct target_table *tab = n ? larger(t, add, n) : NULL;
+
+	if (!tab)
+		return n ? -ENOMEM : 0;
+	for (uint32_t i = 0; i <= tab->older->mask; i++)
+		if (tab->older->slot[i])
+			table_add(tab, tab->older->slot[i]);
+	for (size_t i = 0; i < n; i++)
+		table_add(tab, add[i]);
 	atomic_store_explicit(&t->table, tab, memory_order_release);
 	return 0;
 }

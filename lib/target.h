@@ -15,7 +15,7 @@
 #include "pystack.h"
 
 enum target_state {
-	TARGET_PENDING,	    /* its interpreter is still being looked for */
+	TARGET_PENDING,	    /* its interpreter is being looked for, or will be when it runs */
 	TARGET_STARTING,    /* py is what it will be, but not proven: nothing runs in it yet */
 	TARGET_PYTHON,	    /* py is valid */
 	TARGET_NOPYTHON,    /* looked at: no CPython was mapped by none_ns */
@@ -33,8 +33,15 @@ struct target {
 	_Atomic bool asked;	  /* a reader has asked for another look, which is due */
 	_Atomic(struct target *) next; /* of the same pid, published in its place */
 	bool inner_tids;	       /* lives in a PID namespace of its own */
-	uint64_t since_ns;     /* it was there by then */
-	bool unwatched;	       /* it can't have events; control thread only */
+	uint64_t since_ns;	       /* it was there by then */
+	bool unwatched;		       /* it can't have events; control thread only */
+	bool asleep; /* not looked at, nor announced, until it runs; control thread */
+	/* Forked before the recording, and its threads bear for itself the numbers that they
+	 * have here: it may be a copy of a process that is known (program.c). */
+	bool plain;
+	/* One of births_known(), from 1 on, that the scout saw in it, and where; 0: none. */
+	raddr code_at;
+	_Atomic uint32_t code_number;
 	_Atomic bool unborn;   /* a sample of it, or we, came before the record of its fork */
 	bool hung;	       /* a person was told */
 	_Atomic bool nopython; /* in quarantine: looked at before, no CPython is mapped */
@@ -43,6 +50,7 @@ struct target {
 	uint32_t version; /* PY_VERSION_HEX */
 	raddr runtime;
 	struct pyfind_code code; /* of the process in which it was proven; control thread */
+	uint64_t slept_user, slept_kernel; /* recorder_wakes() */
 	char why[256];
 	/* inner_tids only: (outer, inner) pairs, sorted by outer. */
 	size_t n_tids;
@@ -76,6 +84,10 @@ struct target *targets_latest(struct targets *t, pid_t pid);
 /* Publish @add (owned from now on), replacing a target of the same pid, or with
  * @add NULL remove @pid. Control thread. 0 or -ENOMEM. */
 int targets_publish(struct targets *t, pid_t pid, struct target *add);
+
+/* Publish @n targets (owned from now on), whose pids are not published, by one table. Control
+ * thread. 0 or -ENOMEM. */
+int targets_publish_new(struct targets *t, struct target *const *add, size_t n);
 
 /* A new one; what else is to be known is set before it is published. */
 struct target *target_create(pid_t pid);

@@ -64,7 +64,8 @@ static bool mount_of(bool v2, char *ret, size_t size)
 /* nftw() has no argument of the caller's. */
 static _Thread_local struct {
 	const pid_t *pids;
-	size_t n, found;
+	size_t n;
+	bool *found; /* of each */
 	bool others;
 } walk;
 
@@ -82,38 +83,44 @@ static int look_into(const char *path, const struct stat *st, int type, struct F
 	f = fopen(file, "re");
 	while (f && !walk.others && fscanf(f, "%ld", &pid) == 1) {
 		pid_t one = (pid_t)pid;
+		const pid_t *ours =
+			bsearch(&one, walk.pids, walk.n, sizeof(one), proc_compare_pids);
 
-		walk.others =
-			!bsearch(&one, walk.pids, walk.n, sizeof(one), proc_compare_pids);
-		walk.found++;
+		walk.others = !ours;
+		if (ours)
+			walk.found[ours - walk.pids] = true;
 	}
 	if (f)
 		fclose(f);
 	return walk.others;
 }
 
-/* Are exactly these processes in the cgroup at @path and below? */
+/* Are all these processes in the cgroup at @path and below, but those that have ended, and
+ * nobody else? */
 static bool is_own(const char *path, const pid_t *pids, size_t n)
 {
+	_cleanup_free_ bool *found = calloc(n, sizeof(*found));
+	bool own;
+
 	walk.pids = pids;
 	walk.n = n;
-	walk.found = 0;
+	walk.found = found;
 	walk.others = false;
-	return nftw(path, look_into, DEPTH, FTW_PHYS) == 0 && walk.found == n;
+	own = found && nftw(path, look_into, DEPTH, FTW_PHYS) == 0;
+	for (size_t i = 0; own && i < n; i++)
+		own = found[i] || !proc_lives(pids[i]);
+	return own;
 }
 
 int target_cgroup_open(const pid_t *pids, size_t n)
 {
-	char mount[PATH_MAX / 2], path[PATH_MAX / 2], other[PATH_MAX / 2], folder[PATH_MAX];
+	char mount[PATH_MAX / 2], path[PATH_MAX / 2], folder[PATH_MAX];
 	bool v2 = !mount_of(false, mount, sizeof(mount));
 	int fd;
 
 	if (!n || (v2 && !mount_of(true, mount, sizeof(mount))) ||
 	    !path_in(pids[0], v2, path, sizeof(path)) || !strcmp(path, "/"))
 		return -ENOENT;
-	for (size_t i = 1; i < n; i++)
-		if (!path_in(pids[i], v2, other, sizeof(other)) || strcmp(path, other) != 0)
-			return -ENOENT;
 	snprintf(folder, sizeof(folder), "%s%s", mount, path);
 	if (!is_own(folder, pids, n))
 		return -ENOENT;

@@ -8,7 +8,9 @@
 #include "capture/reader.h"
 #include "clock.h"
 #include "lookup.h"
+#include "family.h"
 #include "proc.h"
+#include "scout.h"
 #include "stats.h"
 #include "tape.h"
 
@@ -18,7 +20,9 @@ enum {
 	RETRY_MAX_MS = 200,
 	JUST_NS = 1000000000,
 	FRESH_TRIES = 16, /* so for 2 s also without a record that tells to look */
-	DOUBT_TRIES = 5,  /* what is wrong in a program's first moments may be half made */
+	AT_ONCE = 8,	  /* so many descendants are looked at before they run */
+	SCOUT_MS = 2,
+	DOUBT_TRIES = 5, /* what is wrong in a program's first moments may be half made */
 };
 
 /* A process whose interpreter is being looked for. */
@@ -43,6 +47,8 @@ void tracker_deinit(struct tracker *t)
 	for (size_t i = 0; i < t->n_searches; i++)
 		probe_release(t->searches[i].probe);
 	free(t->searches);
+	scout_release(t->scout);
+	free(t->scouted);
 	targets_deinit(&t->targets);
 }
 
@@ -275,18 +281,26 @@ static struct search *search_of(struct tracker *t, const struct target *target)
 	return NULL;
 }
 
+/* Look at a descendant for the first time. */
+int tracker_wake(struct tracker *t, struct target *target)
+{
+	uint64_t age = proc_age_ns(target->pid), known = now_ns() - target->since_ns;
+
+	target->asleep = false;
+	/* If it was forked just before it was listed, nobody knows by which thread. */
+	target->unborn = age < JUST_NS + known;
+	return begin_search(t, target, false);
+}
+
 void tracker_look(struct tracker *t, pid_t pid)
 {
 	struct target *target = targets_find(&t->targets, pid);
-	struct search *s;
+	struct search *s = target ? search_of(t, target) : NULL;
 
-	if (!target)
-		return;
-	s = search_of(t, target);
 	if (s) {
 		s->again = s->probe;
 		s->next_ns = 0;
-	} else if (atomic_load(&target->state) == TARGET_NOPYTHON) {
+	} else if (target && atomic_load(&target->state) == TARGET_NOPYTHON) {
 		begin_search(t, target, false);
 	}
 }
@@ -418,8 +432,43 @@ static bool step_search(struct tracker *t, struct search *s)
 	return ended;
 }
 
+void tracker_scout(struct tracker *t)
+{
+	size_t n_all = t->targets.n_all, n = 0;
+	_cleanup_free_ pid_t *pids = calloc(n_all + 1, sizeof(*pids));
+
+	t->scouted = calloc(n_all + 1, sizeof(struct target *));
+	for (size_t i = 0; pids && t->scouted && i < n_all; i++) {
+		struct target *target = t->targets.all[i];
+
+		if (!target->asleep || !target->plain)
+			continue;
+		t->scouted[n] = target;
+		pids[n++] = target->pid;
+	}
+	if (n && births_known(t->births, 0))
+		t->scout = scout_start(t->births, pids, n);
+}
+
+static void take_scouted(struct tracker *t)
+{
+	struct scout_found found;
+	ssize_t i;
+
+	while ((i = scout_take(t->scout, &found)) >= 0) {
+		t->scouted[i]->code_at = found.at;
+		atomic_store_explicit(&t->scouted[i]->code_number, found.number,
+				      memory_order_release);
+	}
+	if (!t->scout || !scout_over(t->scout))
+		return;
+	scout_release(t->scout);
+	t->scout = NULL;
+}
+
 void tracker_run(struct tracker *t)
 {
+	take_scouted(t);
 	for (size_t i = 0; i < t->n_searches;) {
 		if (!step_search(t, &t->searches[i])) {
 			i++;
@@ -434,6 +483,8 @@ int tracker_due_ms(const struct tracker *t, int most)
 {
 	uint64_t now = now_ns();
 
+	if (t->scout)
+		most = MIN(most, SCOUT_MS);
 	for (size_t i = 0; i < t->n_searches; i++) {
 		const struct search *s = &t->searches[i];
 		uint64_t left = s->next_ns > now ? (s->next_ns - now) / 1000000 + 1 : 0;
@@ -544,23 +595,71 @@ int tracker_root(struct tracker *t, pid_t pid, bool any, bool follow, struct err
 	return code;
 }
 
-int tracker_descendants(struct tracker *t, pid_t pid)
+static struct target *new_descendant(struct tracker *t, pid_t pid)
+{
+	struct target *target = new_target(t, pid, 0);
+
+	if (target)
+		target->plain = proc_same_pid_namespace(pid);
+	return target;
+}
+
+/* Those of @pids that are no targets yet become some. */
+static int add_descendants(struct tracker *t, const pid_t *pids, size_t n)
+{
+	_cleanup_free_ struct target **add = calloc(n + 1, sizeof(*add));
+	size_t k = 0, done = t->targets.n_all;
+	int r = add ? 0 : -ENOMEM;
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		if (targets_find(&t->targets, pids[i]))
+			continue;
+		add[k] = new_descendant(t, pids[i]);
+		r = add[k] ? 0 : -ENOMEM;
+		k += r == 0;
+	}
+	if (r == 0)
+		r = targets_publish_new(&t->targets, add, k);
+	for (size_t i = 0; r < 0 && i < k; i++)
+		free(add[i]);
+	for (size_t i = done; r == 0 && i < t->targets.n_all; i++) {
+		t->targets.all[i]->asleep = true;
+		/* Many are looked at when they run. */
+		if (t->n_awake++ < AT_ONCE)
+			r = tracker_wake(t, t->targets.all[i]);
+	}
+	return r;
+}
+
+static int list_descendants(struct tracker *t, pid_t pid)
 {
 	_cleanup_free_ pid_t *pids = NULL;
 	size_t n = 0;
 
-	if (proc_descendants(pid, &pids, &n) < 0)
-		return 0;
-	for (size_t i = 0; i < n; i++) {
-		struct target *target;
+	return family_list(pid, &pids, &n) < 0 ? 0 : add_descendants(t, pids, n);
+}
 
-		if (targets_find(&t->targets, pids[i]))
-			continue;
-		target = add_target(t, pids[i], 0);
-		if (!target || begin_search(t, target, false) < 0)
-			return -ENOMEM;
-		/* If just now nobody knows by which thread. */
-		target->unborn = proc_age_ns(pids[i]) < JUST_NS;
-	}
-	return 0;
+int tracker_descendants(struct tracker *t, const pid_t *pids, size_t n)
+{
+	int r = 0;
+
+	t->newest = family_newest();
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = list_descendants(t, pids[i]);
+	return r;
+}
+
+int tracker_born(struct tracker *t, const pid_t *pids, size_t n)
+{
+	_cleanup_free_ struct family_birth *born = NULL;
+	size_t n_born;
+	int r = 0;
+
+	if (!family_born(&t->newest, &born, &n_born))
+		return tracker_descendants(t, pids, n);
+	/* Parents are before their children. */
+	for (size_t i = 0; r == 0 && i < n_born; i++)
+		if (targets_find(&t->targets, born[i].parent))
+			r = add_descendants(t, &born[i].pid, 1);
+	return r;
 }

@@ -12,16 +12,21 @@
 #include "queue.h"
 #include "target.h"
 
+struct scout;
 struct search;
 
 struct tracker {
 	struct targets targets;
 	struct search *searches; /* interpreters being looked for */
 	size_t n_searches;
-	int n_programs;	       /* numbers given out, struct pystack_target */
-	int kick;	       /* eventfd: written to when a search ends */
-	struct births *births; /* taught what is found, or NULL */
-	struct queue *tape;    /* where TAPE_TARGET records go, or NULL */
+	pid_t newest;		 /* family_newest() when descendants were listed */
+	size_t n_awake;		 /* descendants that were looked at before they run */
+	int n_programs;		 /* numbers given out, struct pystack_target */
+	int kick;		 /* eventfd: written to when a search ends */
+	struct scout *scout;	 /* at work, or NULL */
+	struct target **scouted; /* whom it was asked about */
+	struct births *births;	 /* taught what is found, or NULL */
+	struct queue *tape;	 /* where TAPE_TARGET records go, or NULL */
 	struct note note;
 };
 
@@ -33,9 +38,13 @@ void tracker_deinit(struct tracker *t);
  * -ESRCH, -ENOEXEC, -ENOTSUP, -EACCES ... with a sentence. */
 int tracker_root(struct tracker *t, pid_t pid, bool any, bool follow, struct err *err);
 
-/* All its descendants; tracker_settle() waits until each was looked at once. */
-int tracker_descendants(struct tracker *t, pid_t pid);
+/* All descendants of @pids. A few are looked at, and tracker_settle() waits until each of them
+ * was so once; many are pending until tracker_look(). 0 or -ENOMEM. */
+int tracker_descendants(struct tracker *t, const pid_t *pids, size_t n);
 void tracker_settle(struct tracker *t);
+
+/* Again, but at the cost of those that were born since, if that can be told. */
+int tracker_born(struct tracker *t, const pid_t *pids, size_t n);
 
 /* A new program in @pid (exec, our own child before its exec, a process never seen):
  * that began at @begun_ns (0: before the recording); looked for from now on. 0 or -ENOMEM. */
@@ -48,6 +57,9 @@ void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid, uint64
 /* A sample can't be judged by what is known of @pid: if it has no interpreter yet, look at
  * once. */
 void tracker_look(struct tracker *t, pid_t pid);
+
+/* Look at a descendant that was asleep. 0 or -ENOMEM. */
+int tracker_wake(struct tracker *t, struct target *target);
 
 void tracker_gone(struct tracker *t, pid_t pid);
 
@@ -64,6 +76,10 @@ int tracker_due_ms(const struct tracker *t, int most);
 /* The events are open: readers learn from @births what is found, from now on and what is known
  * already; who had no interpreter is looked at once more. */
 void tracker_teach(struct tracker *t, struct births *births);
+
+/* Find out where known interpreters lie in those that are asleep, so that their first samples
+ * can be read. */
+void tracker_scout(struct tracker *t);
 
 /* Queue all known interpreters for a tape. */
 void tracker_tape_all(struct tracker *t, struct queue *tape);

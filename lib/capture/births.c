@@ -199,6 +199,13 @@ void births_teach(struct births *b, const struct pyfind_code *code,
 	atomic_store_explicit(&b->n_codes, n + 1, memory_order_release);
 }
 
+const struct births_code *births_known(struct births *b, uint32_t i)
+{
+	uint32_t n = b ? atomic_load_explicit(&b->n_codes, memory_order_acquire) : 0;
+
+	return i < n ? &b->code[i] : NULL;
+}
+
 const struct births_code *births_interpreter(struct births *b, pid_t pid, uint64_t since,
 					     uint64_t *at)
 {

@@ -41,6 +41,9 @@ void births_destroy(struct births *b);
 void births_teach(struct births *b, const struct pyfind_code *code,
 		  const struct target *target);
 
+/* The interpreters that were taught, from @i = 0 on; NULL: no more. */
+const struct births_code *births_known(struct births *b, uint32_t i);
+
 /* The interpreter whose code @pid has mapped since it became another program at @since, and
  * where. NULL: none, or it can't be told. */
 const struct births_code *births_interpreter(struct births *b, pid_t pid, uint64_t since,

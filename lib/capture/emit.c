@@ -97,6 +97,8 @@ void emit_control(struct reader *r, enum ctl_type type, struct ctl_msg m)
 
 	if (p) {
 		*p = m;
+		if (type == CTL_LOOK)
+			atomic_fetch_add(&r->c->asked, 1);
 		queue_commit(&r->slot->ctl);
 	} else {
 		STATS_ADD(side_lost, 1);

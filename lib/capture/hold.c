@@ -319,6 +319,7 @@ static bool walk_thread(struct reader *r, const struct pending *first, struct wa
 	if (r->c->table && !program_settled(r, t))
 		see_all_rings(r);
 	w->published = t;
+	r->sample_ns = first->time;
 	w->able = program_readable(r, &t, w->pid, &w->undecided);
 	w->program = t;
 	w->res = read_stack(r, last_of(r, w), t, w, &w->inner);

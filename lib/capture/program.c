@@ -37,6 +37,35 @@ static bool still_none(const struct reader *r, const struct target *t)
 	       (blind < looked || blind == UINT64_MAX);
 }
 
+/* Is the interpreter @known in @pid's memory, @moved further than where it was proven? */
+static bool is_there(struct reader *r, pid_t pid, const struct births_code *known,
+		     uint64_t moved)
+{
+	unsigned char id[sizeof(known->code.build_id)];
+
+	guarded_target(&r->mem, pid);
+	return rmem_read(&r->mem.base, known->code.build_id_at + moved, id,
+			 known->code.build_id_n) == 0 &&
+	       !memcmp(id, known->code.build_id, known->code.build_id_n);
+}
+
+/* @t runs @known's interpreter, which lies @moved further. */
+static struct target alike(const struct target *t, const struct births_code *known,
+			   uint64_t moved)
+{
+	struct target n = { .pid = t->pid,
+			    .state = TARGET_PYTHON,
+			    .py = known->target->py,
+			    .version = known->target->version,
+			    .runtime = known->target->runtime + moved };
+
+	n.py.pid = t->pid;
+	pywalk_layout_init(&n.py.walk, &n.py.layout, n.runtime);
+	if (n.py.code_versions)
+		n.py.code_versions += moved;
+	return n;
+}
+
 /* The interpreter that @t's process has mapped since it became another program, if it is the
  * one of another process that is known: the same file, at the same distances. Else NULL. */
 static struct target *newborn(struct reader *r, const struct target *t)
@@ -44,7 +73,6 @@ static struct target *newborn(struct reader *r, const struct target *t)
 	uint64_t since = births_execed(r->c->births, t->pid), at;
 	const struct births_code *known = births_interpreter(r->c->births, t->pid, since, &at);
 	struct target *n = &r->newborn[(uint32_t)t->pid % NEWBORNS];
-	unsigned char id[sizeof(known->code.build_id)];
 	uint64_t moved;
 
 	if (!known || !since)
@@ -52,10 +80,7 @@ static struct target *newborn(struct reader *r, const struct target *t)
 	if (n->pid == t->pid && n->begun_ns == since && n->code.at == at)
 		return n;
 	moved = at - known->code.at;
-	guarded_target(&r->mem, t->pid);
-	if (rmem_read(&r->mem.base, known->code.build_id_at + moved, id,
-		      known->code.build_id_n) < 0 ||
-	    memcmp(id, known->code.build_id, known->code.build_id_n) != 0)
+	if (!is_there(r, t->pid, known, moved))
 		return NULL;
 	*n = (struct target){ .pid = t->pid,
 			      .state = TARGET_PYTHON,
@@ -71,6 +96,47 @@ static struct target *newborn(struct reader *r, const struct target *t)
 	pywalk_layout_init(&n->py.walk, &n->py.layout, known->target->runtime + moved);
 	if (n->py.code_versions)
 		n->py.code_versions += moved;
+	return n;
+}
+
+/* The known interpreter that @t's process has, and how much further than where it was proven:
+ * as the scout saw, or at the same place, for workers are copies of who forked them. */
+static const struct births_code *recognise(struct reader *r, const struct target *t,
+					   uint64_t *moved)
+{
+	uint32_t seen = atomic_load_explicit(&t->code_number, memory_order_acquire);
+	const struct births_code *known = seen ? births_known(r->c->births, seen - 1) : NULL;
+
+	*moved = known ? t->code_at - known->code.at : 0;
+	if (known && is_there(r, t->pid, known, *moved))
+		return known;
+	*moved = 0;
+	for (uint32_t i = 0; (known = births_known(r->c->births, i)); i++)
+		if (is_there(r, t->pid, known, 0))
+			return known;
+	return NULL;
+}
+
+/* A process that began before the recording and that nobody has looked at yet, if it has a
+ * known interpreter. NULL: no. */
+static struct target *sleeper(struct reader *r, const struct target *t)
+{
+	struct target *n = &r->newborn[(uint32_t)t->pid % NEWBORNS];
+	const struct births_code *known;
+	uint64_t moved;
+
+	if (!t->plain || outdated(r, t) || atomic_load(&t->state) != TARGET_PENDING)
+		return NULL;
+	if (n->pid == t->pid && n->begun_ns == t->begun_ns)
+		return n;
+	known = recognise(r, t, &moved);
+	if (!known || known->target->inner_tids)
+		return NULL;
+	*n = alike(t, known, moved);
+	n->begun_ns = t->begun_ns;
+	n->unborn = true; /* it may be young, and nobody knows who forked it */
+	n->py.root = 0;	  /* its stack may lie elsewhere */
+	n->py.program = --r->n_newborn;
 	return n;
 }
 
@@ -115,11 +181,11 @@ static const struct target *parent_of(struct reader *r, const struct births_fork
 	if (!parent)
 		parent = depth ? forked(r, f->ppid, depth - 1) : NULL;
 	/* In a PID namespace of its own the threads' numbers would have to be looked up. */
-	if (!parent || parent->inner_tids || parent->begun_ns > f->time ||
-	    outdated(r, parent) ||
-	    atomic_load_explicit(&parent->state, memory_order_acquire) != TARGET_PYTHON)
+	if (!parent || parent->inner_tids || parent->begun_ns > f->time || outdated(r, parent))
 		return NULL;
-	return parent;
+	if (atomic_load_explicit(&parent->state, memory_order_acquire) == TARGET_PYTHON)
+		return parent;
+	return sleeper(r, parent);
 }
 
 /* Its runtime is known, but nothing of its layout proven: only that there is none yet. */
@@ -154,10 +220,13 @@ enum pystack_end program_readable(struct reader *r, struct target **program, pid
 	if (t && may_be_newborn(r, t)) {
 		struct target *n = newborn(r, t);
 
+		n = n ? n : sleeper(r, t);
 		if (n) {
 			*program = n;
 			if (!atomic_exchange(&t->asked, true))
-				emit_control(r, CTL_LOOK, (struct ctl_msg){ .pid = pid });
+				emit_control(
+					r, CTL_LOOK,
+					(struct ctl_msg){ .pid = pid, .time = r->sample_ns });
 			return PYSTACK_OK;
 		}
 	}

@@ -119,8 +119,8 @@ enum ctl_type {
 };
 struct ctl_msg {
 	pid_t pid, ppid, ptid; /* FORK: by which thread of which process */
-	uint64_t time;	       /* FORK, EXEC: of the record; CTL_BEGUN: a program that began by
-				* then, unseen */
+	uint64_t time;	       /* FORK, EXEC: of the record; LOOK: of the sample; CTL_BEGUN: a
+				* program that began by then, unseen */
 };
 
 /* The settings all readers share; read-only while they run, except where atomic. */
@@ -142,6 +142,7 @@ struct reader_config {
 	bool follow;			   /* unknown processes are children to take up */
 	bool tell_threads;		   /* events are not inherited: tell of new threads */
 	int kick;			   /* eventfd */
+	_Atomic uint32_t asked, answered;  /* CTL_LOOK: sent, and dealt with */
 	_Atomic uint64_t start_ns, end_ns; /* samples outside are ignored */
 	_Atomic bool over_budget;	   /* set once */
 	_Atomic(struct event_ids *) *ids;  /* with several events */

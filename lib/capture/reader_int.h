@@ -65,6 +65,7 @@ struct reader {
 	struct pystack *ps;
 	struct target newborn[NEWBORNS]; /* that the control thread may not know yet */
 	int n_newborn;
+	uint64_t sample_ns; /* of the thread that is read: its oldest sample that waits */
 	struct guarded mem;
 	struct walk early; /* offered to the tracer; tid 0: none. Whatever it read is here */
 	struct pending pend[PEND_MAX];

@@ -20,6 +20,7 @@
 #include <time.h>
 
 #include "jitdump.h"
+#include "family.h"
 #include "proc.h"
 #include "symbolize.h"
 
@@ -273,7 +274,7 @@ static pid_t start_python(const char *prefix, FILE **ret)
 	assert_non_null(*ret);
 	assert_non_null(fgets(line, sizeof(line), *ret));
 	assert_string_equal("READY\n", line);
-	assert_int_equal(0, proc_descendants(getpid(), &pids, &n));
+	assert_int_equal(0, family_list(getpid(), &pids, &n));
 	for (size_t i = 0; i < n; i++)
 		if (proc_comm(pids[i], pids[i], comm) == 0 && !strncmp(comm, "python", 6))
 			pid = pids[i];

@@ -18,6 +18,7 @@
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 
+#include "family.h"
 #include "proc.h"
 
 static const char text[] =
@@ -287,25 +288,20 @@ static void family(void **state)
 			pause();
 	}
 	assert_int_equal(read(to_us[0], &grandchild, sizeof(grandchild)), sizeof(grandchild));
-	assert_int_equal(proc_descendants(getpid(), &pids, &n), 0);
+	assert_int_equal(family_list(getpid(), &pids, &n), 0);
 	assert_true(has(pids, n, child));
 	assert_true(has(pids, n, grandchild));
 	assert_false(has(pids, n, getpid()));
 	free(pids);
 	pids = NULL;
-	assert_int_equal(proc_children(getpid(), &pids, &n), 0);
-	assert_true(has(pids, n, child));
-	assert_false(has(pids, n, grandchild));
-	free(pids);
-	pids = NULL;
 	/* We are nobody's: who profiles does not profile himself. */
-	assert_int_equal(proc_descendants(getppid(), &pids, &n), 0);
+	assert_int_equal(family_list(getppid(), &pids, &n), 0);
 	assert_false(has(pids, n, getpid()) || has(pids, n, child));
 	free(pids);
 	pids = NULL;
 	assert_false(proc_is_kernel(child));
 	check_age(child);
-	assert_int_equal(proc_descendants(grandchild, &pids, &n), 0);
+	assert_int_equal(family_list(grandchild, &pids, &n), 0);
 	assert_int_equal(n, 0);
 	free(pids);
 	kill(grandchild, SIGKILL);
@@ -330,8 +326,7 @@ static void gone(void **state)
 	assert_false(proc_is_kernel(pid));
 	assert_int_equal(proc_maps_read(&m, pid), -ESRCH);
 	assert_int_equal(proc_tasks(pid, &pids, &n), -ESRCH);
-	assert_int_equal(proc_descendants(pid, &pids, &n), -ESRCH);
-	assert_int_equal(proc_children(pid, &pids, &n), -ESRCH);
+	assert_int_equal(family_list(pid, &pids, &n), -ESRCH);
 	assert_int_equal(proc_comm(pid, pid, comm), -ESRCH);
 	assert_int_equal(proc_tgid(pid), -ESRCH);
 	assert_int_equal(proc_inner_tid(pid, pid), -ESRCH);

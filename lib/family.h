@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * family - the descendants of a process, and who was born since they were listed.
+ */
+#ifndef FAMILY_H
+#define FAMILY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* All descendants of @pid (neither itself nor us and ours), parents before their children,
+ * from /proc/PID/task/TID/children; *@ret malloc'ed. 0 or -ESRCH. */
+int family_list(pid_t pid, pid_t **ret, size_t *n);
+
+/* The children of @pid, behind the *@n of a malloc'ed list with room for *@cap. 0, -ENOMEM or
+ * -ESRCH. */
+int family_children(pid_t pid, pid_t **pids, size_t *n, size_t *cap);
+
+/* A process that was born, and whose child it is. */
+struct family_birth {
+	pid_t pid, parent;
+};
+
+/* The number that was given to a process or thread last; 0: not known. Numbers are given in
+ * ascending order, until the highest one. */
+pid_t family_newest(void);
+
+/* The processes that were born after family_newest() said *@since, which moves on; not us and
+ * not ours; *@ret malloc'ed. False: that can't be told, or would take more than listing does.
+ */
+bool family_born(pid_t *since, struct family_birth **ret, size_t *n);
+
+#endif

@@ -1,0 +1,67 @@
+"""What a start costs, counted in system calls, and that who is looked at late has lost nothing by that."""
+import os
+import re
+import subprocess
+
+import harness
+from harness import Recorder, check, each, equal, need_fifo, one_python
+
+MANY = 60
+
+
+def family(py, how, kids):
+    """The process, and the PIDs: the parent's first."""
+    command = py.command() + [os.path.join(harness.TARGETS, "sleepers.py"), how, str(kids)]
+    process = harness.start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    pids = [int(word) for word in process.stdout.readline().split()]
+    equal(len(pids), kids + 1, "PIDs")
+    return process, pids
+
+
+def calls_about(trace, pids):
+    """How often a file of one of them was opened, and its memory read."""
+    opened = read = 0
+    with open(trace, errors="replace") as file:
+        for line in file:
+            about = re.search(r'openat\(.*?"/proc/(\d+)/', line)
+            opened += bool(about and int(about[1]) in pids)
+            about = re.search(r"process_vm_readv\((\d+)", line)
+            read += bool(about and int(about[1]) in pids)
+    return opened, read
+
+
+@each(how=["fork", "spawn"])
+@one_python
+def test_children_that_sleep_are_hardly_looked_at(py, how):
+    """Before, each was searched as if its program had never been seen: 30 files opened, 13 reads."""
+    strace = harness.need_command("strace")
+    home = harness.folder()
+    _, pids = family(py, how, MANY)
+    trace = os.path.join(home, "calls")
+    harness.pysampled("-p", pids[0], "-d", 0.5, "-o", "a.folded", home=home,
+                      wrapper=[strace, "-f", "-o", trace, "-e", "trace=openat,process_vm_readv"]).ok()
+    opened, read = calls_about(trace, set(pids[1:]))
+    check(opened <= 6 * MANY, "%d files of %d children opened", opened, MANY)
+    check(read <= 3 * MANY, "%d reads of %d children's memory", read, MANY)
+    return "%.1f files, %.1f reads a child" % (opened / MANY, read / MANY)
+
+
+@each(how=["fork", "spawn"])
+@one_python
+def test_who_slept_at_the_start_is_sampled_from_its_first_moment_on(py, how):
+    need_fifo()
+    home = harness.folder()
+    process, pids = family(py, how, 24)
+    recorder = Recorder("-v", "-p", pids[0], "-e", "cpu-clock", "-F", 199, "-o", "a.data", "-o", "a.folded",
+                        home=home).recording()
+    process.stdin.write("\n")
+    process.stdin.flush()
+    equal(process.stdout.readline(), "done\n", "what the family says")
+    run = recorder.signal(2).wait().ok()
+    stacks = harness.readable(run, home)
+    for pid in pids[1:]:
+        own = harness.of_pid(stacks, pid)
+        check(any("work (" in frame for frames, _ in own for frame in frames), "no sample of %d in work: %s", pid, run)
+        check(not any(frames[0].startswith("?") for frames, _ in own), "%d has no name", pid)
+    check(run.n("torn") <= 0.02 * run.n("samples"), "torn: %s", run)
+    return "%d samples, %d exact, %d torn" % (run.n("samples"), run.n("exact"), run.n("torn"))
