@@ -5,6 +5,7 @@
 #include "bpf_code.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -25,6 +26,22 @@ void bpf_put(struct bpf_code *c, const struct bpf_insn *insn, size_t n)
 	c->n += n;
 }
 
+static bool is_initial(const struct stat *ns)
+{
+	return ns->st_ino == (ino_t)(uint32_t)INIT_PID_NS_INO;
+}
+
+bool bpf_knows(pid_t pid)
+{
+	struct stat ours, its;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
+	if (stat("/proc/self/ns/pid", &ours) < 0)
+		return false;
+	return is_initial(&ours) || (stat(path, &its) == 0 && its.st_ino == ours.st_ino);
+}
+
 int bpf_put_current(struct bpf_code *c, int verdict)
 {
 	struct stat ns;
@@ -32,7 +49,7 @@ int bpf_put_current(struct bpf_code *c, int verdict)
 
 	if (stat("/proc/self/ns/pid", &ns) < 0)
 		return -errno;
-	if (ns.st_ino == (ino_t)(uint32_t)INIT_PID_NS_INO) {
+	if (is_initial(&ns)) {
 		BPF_PUT(c, CALL(BPF_FUNC_get_current_pid_tgid));
 		return 0;
 	}

@@ -10,8 +10,10 @@
 #define BPF_CODE_H
 
 #include <linux/bpf.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define INSN(c, d, s, o, i) \
 	((struct bpf_insn){ \
@@ -57,6 +59,10 @@ void bpf_put(struct bpf_code *c, const struct bpf_insn *insn, size_t n);
  * namespace. In one that has no number there the program ends with @verdict. Uses R0 to R5 and
  * the stack's first 16 bytes. 0 or -errno. */
 int bpf_put_current(struct bpf_code *c, int verdict);
+
+/* Do threads of @pid have a number there? In the initial namespace all have; elsewhere the
+ * kernel tells those of just that namespace, not of one inside it. */
+bool bpf_knows(pid_t pid);
 
 /* The system call: a descriptor, 0 or -errno. */
 int bpf_call(int cmd, union bpf_attr *a);

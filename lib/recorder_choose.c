@@ -273,6 +273,17 @@ static bool all_may(const struct session *s)
 	return all;
 }
 
+/* Those of a PID namespace inside ours are not in the table, so nothing of theirs is exact. */
+static bool all_known(struct recorder *r)
+{
+	struct targets *t = &r->tracker.targets;
+	bool all = true;
+
+	for (size_t i = 0; i < t->n_all; i++)
+		all = all && (bpf_knows(t->all[i]->pid) || !proc_lives(t->all[i]->pid));
+	return all;
+}
+
 /* The table tells who ran only to a reader that sits on the CPU of its samples; old ends are
  * read later. */
 static bool can_be_whole(struct recorder *r)
@@ -281,7 +292,8 @@ static bool can_be_whole(struct recorder *r)
 	uint32_t n = 0;
 
 	if ((r->place != PLACE_CPUS && r->place != PLACE_CGROUP) || !all_may(r->session) ||
-	    !r->capture->pins || r->config.oldends || cpus_system(&possible, "possible") < 0)
+	    !r->capture->pins || r->config.oldends || !all_known(r) ||
+	    cpus_system(&possible, "possible") < 0)
 		return false;
 	for (int cpu = cpus_next(&possible, 0); cpu >= 0; cpu = cpus_next(&possible, cpu + 1))
 		n = (uint32_t)cpu + 1;

@@ -18,10 +18,12 @@ enum {
 	HASH = (int)2654435761u,
 	HASH_BITS = 16,
 	PLACES = 1 << HASH_BITS,
-	/* Where the parts begin. Who leaves has two words: when, and when with a record. */
+	/* Where the parts begin. Who leaves has two words: when, and when with a record, to
+	 * which its number is added so that nobody else's is taken for it. */
 	OUTS = 0,
 	RECORDED = OUTS + PLACES * 8,
-	INS = RECORDED + PLACES * 8,
+	SAMPLED = RECORDED + PLACES * 8,
+	INS = SAMPLED + PLACES * 8,
 	EXECS = INS + PLACES * 8,
 	ANY_HOTPLUG = EXECS + PLACES * 8,
 	CPUS = ANY_HOTPLUG + 64,
@@ -30,6 +32,7 @@ enum {
 	ARMED = 0, /* the thread whose leaving gives a record; 0: none's */
 	HOTPLUG = 8,
 	DROPPED = 16,
+	NUMBER_BIT = 42, /* in RECORDED; numbers are below 1 << 22 (PID_MAX_LIMIT) */
 };
 _Static_assert(DROPPED + 8 * RUN_TABLE_EVENTS <= ROW, "a row holds a count an event");
 
@@ -55,16 +58,16 @@ static size_t place_of(size_t part, pid_t number)
 	WIDE_LO(BPF_REG_1, BPF_PSEUDO_MAP_VALUE, (t)->map), INSN(0, 0, 0, 0, (int)(at))
 
 /* The place in @part of the number in the lower half of R6 gets the time, which R8 keeps; R7
- * is how far from @part's begin it lies. @barrier: what the thread does afterwards is seen
- * after that by all CPUs. */
-static void put_note(const struct run_table *t, struct bpf_code *c, size_t part, bool barrier)
+ * is how far from @part's begin it lies. What the thread does afterwards is seen after that by
+ * all CPUs. */
+static void put_note(const struct run_table *t, struct bpf_code *c, size_t part)
 {
 	BPF_PUT(c, MOV32(BPF_REG_7, BPF_REG_6), MULI32(BPF_REG_7, HASH),
 		SHRI32(BPF_REG_7, 32 - HASH_BITS), SHLI(BPF_REG_7, 3),
 		CALL(BPF_FUNC_ktime_get_ns), MOV(BPF_REG_8, BPF_REG_0), TABLE(t, part),
 		ADD(BPF_REG_1, BPF_REG_7),
-		barrier ? XCHG(BPF_REG_1, 0, BPF_REG_0) :
-			  STORE(BPF_DW, BPF_REG_1, 0, BPF_REG_0));
+		t->barrier ? XCHG(BPF_REG_1, 0, BPF_REG_0) :
+			     STORE(BPF_DW, BPF_REG_1, 0, BPF_REG_0));
 }
 
 /* R1 becomes the address of the row of the CPU in R0. One that has none ends with 0. */
@@ -78,7 +81,9 @@ void run_table_arm(const struct run_table *t, struct bpf_code *c)
 {
 	BPF_PUT(c, CALL(BPF_FUNC_get_smp_processor_id));
 	put_row(t, c);
-	BPF_PUT(c, MOV32(BPF_REG_2, BPF_REG_7), STORE(BPF_DW, BPF_REG_1, ARMED, BPF_REG_2));
+	BPF_PUT(c, MOV32(BPF_REG_2, BPF_REG_7), STORE(BPF_DW, BPF_REG_1, ARMED, BPF_REG_2),
+		MOV32(BPF_REG_6, BPF_REG_7));
+	put_note(t, c, SAMPLED);
 }
 
 void run_table_drop(const struct run_table *t, struct bpf_code *c, uint32_t e)
@@ -97,14 +102,15 @@ static void put_verdict(const struct run_table *t, struct bpf_code *c)
 	BPF_PUT(c, CALL(BPF_FUNC_get_smp_processor_id));
 	put_row(t, c);
 	BPF_PUT(c, MOVI(BPF_REG_0, 0), MOV32(BPF_REG_3, BPF_REG_6),
-		LOAD(BPF_DW, BPF_REG_2, BPF_REG_1, ARMED), IF(BPF_JEQ, BPF_REG_3, 0, 7),
-		IFX(BPF_JNE, BPF_REG_2, BPF_REG_3, 6),
+		LOAD(BPF_DW, BPF_REG_2, BPF_REG_1, ARMED), IF(BPF_JEQ, BPF_REG_3, 0, 9),
+		IFX(BPF_JNE, BPF_REG_2, BPF_REG_3, 8),
 		STORE(BPF_DW, BPF_REG_1, ARMED, BPF_REG_0), TABLE(t, RECORDED),
-		ADD(BPF_REG_1, BPF_REG_7), STORE(BPF_DW, BPF_REG_1, 0, BPF_REG_8),
+		ADD(BPF_REG_1, BPF_REG_7), SHLI(BPF_REG_3, NUMBER_BIT),
+		ADD(BPF_REG_3, BPF_REG_8), STORE(BPF_DW, BPF_REG_1, 0, BPF_REG_3),
 		MOVI(BPF_REG_0, 1), EXIT);
 }
 
-static int load_note(const struct run_table *t, size_t part, bool barrier)
+static int load_note(const struct run_table *t, size_t part)
 {
 	enum bpf_prog_type type =
 		part == EXECS ? BPF_PROG_TYPE_RAW_TRACEPOINT : BPF_PROG_TYPE_PERF_EVENT;
@@ -116,7 +122,7 @@ static int load_note(const struct run_table *t, size_t part, bool barrier)
 	BPF_PUT(&c, MOV(BPF_REG_6, BPF_REG_0));
 	if (part == EXECS)
 		BPF_PUT(&c, SHRI(BPF_REG_6, 32));
-	put_note(t, &c, part, barrier);
+	put_note(t, &c, part);
 	if (part == OUTS)
 		put_verdict(t, &c);
 	else
@@ -148,17 +154,16 @@ static int link_to(const char *tracepoint, int program)
 /* Kernels before 5.12 have no barrier; x86-64 needs none, for its stores are seen in order. */
 static int load_all(struct run_table *t)
 {
-	bool barrier = true;
-
-	t->out = load_note(t, OUTS, barrier);
+	t->barrier = true;
+	t->out = load_note(t, OUTS);
 #ifdef __x86_64__
 	if (t->out == -EINVAL) {
-		barrier = false;
-		t->out = load_note(t, OUTS, barrier);
+		t->barrier = false;
+		t->out = load_note(t, OUTS);
 	}
 #endif
-	t->in = t->out < 0 ? t->out : load_note(t, INS, barrier);
-	t->execs = t->in < 0 ? t->in : load_note(t, EXECS, barrier);
+	t->in = t->out < 0 ? t->out : load_note(t, INS);
+	t->execs = t->in < 0 ? t->in : load_note(t, EXECS);
 	t->hotplug = t->execs < 0 ? t->execs : load_hotplug(t);
 	t->exec_link = t->hotplug < 0 ? t->hotplug : link_to("sched_process_exec", t->execs);
 	t->hotplug_link = t->exec_link < 0 ? t->exec_link : link_to("cpuhp_enter", t->hotplug);
@@ -190,7 +195,7 @@ int run_table_init(struct run_table *t, uint32_t n_cpus)
 {
 	int r;
 
-	*t = (struct run_table){ -1, -1, -1, -1, -1, -1, -1, n_cpus, NULL };
+	*t = (struct run_table){ -1, -1, -1, -1, -1, -1, -1, n_cpus, true, NULL };
 	r = make_table(t);
 	if (r == 0)
 		r = load_all(t);
@@ -233,12 +238,14 @@ uint64_t run_table_dropped(const struct run_table *t, uint32_t e)
 	return n;
 }
 
-bool run_table_stays(const struct run_table *t, pid_t tid, uint64_t sampled)
+/* A sample that came since would have armed it anew, and its leaving would be the second. */
+bool run_table_stays(const struct run_table *t, pid_t tid, uint64_t sampled, uint64_t left)
 {
-	uint64_t left = word(t, place_of(RECORDED, tid));
+	uint64_t out = word(t, place_of(OUTS, tid));
+	uint64_t recorded = word(t, place_of(RECORDED, tid));
 
-	return left > sampled && word(t, place_of(OUTS, tid)) == left &&
-	       !run_table_moved(t, tid, left);
+	return out > sampled && recorded == out + ((uint64_t)tid << NUMBER_BIT) &&
+	       word(t, place_of(SAMPLED, tid)) < left && !run_table_moved(t, tid, sampled);
 }
 
 bool run_table_moved(const struct run_table *t, pid_t tid, uint64_t since)

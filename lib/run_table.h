@@ -12,7 +12,8 @@
  * before it leaves again: its reader, who sits on that CPU, knows that it is not running.
  *
  * Threads share a place by a hash of their number: one then looks as if it had run when
- * another did. Times are CLOCK_MONOTONIC, in ns. The programs look at no memory but the table.
+ * another did, never the other way round. Times are CLOCK_MONOTONIC, in ns. The programs look
+ * at no memory but the table.
  */
 #ifndef RUN_TABLE_H
 #define RUN_TABLE_H
@@ -29,6 +30,7 @@ struct run_table {
 	int map; /* -1: there is no table */
 	int out, in, execs, hotplug, exec_link, hotplug_link;
 	uint32_t n_cpus; /* numbers below */
+	bool barrier;	 /* what the kernel has for notes, see run_table.c */
 	_Atomic uint64_t *at;
 };
 
@@ -46,7 +48,7 @@ int run_table_watch_outs(const struct run_table *t, int fd);
 int run_table_watch_ins(const struct run_table *t, int fd);
 
 /* Append to a program that ends with a sample: the current thread, whose number is in the
- * lower half of R7, is sampled on this CPU now. Uses R0 to R5. */
+ * lower half of R7, is sampled on this CPU now. Uses R0 to R8. */
 void run_table_arm(const struct run_table *t, struct bpf_code *c);
 
 /* Append to one that drops a sample of event @e: it is counted. Uses R0 to R5. */
@@ -55,10 +57,10 @@ void run_table_drop(const struct run_table *t, struct bpf_code *c, uint32_t e);
 /* How many samples of event @e were dropped on all CPUs. */
 uint64_t run_table_dropped(const struct run_table *t, uint32_t e);
 
-/* Has @tid, sampled at @sampled and no later, given a record of its leaving the CPU, and neither
- * left one again nor come onto another one since? False also where that can't be told. Any
- * thread, as all below. */
-bool run_table_stays(const struct run_table *t, pid_t tid, uint64_t sampled);
+/* Has @tid, sampled at @sampled, given a record of its leaving the CPU at @left, and neither
+ * been sampled or left again since nor come onto another CPU? False also where that can't be
+ * told. Any thread, as all below. */
+bool run_table_stays(const struct run_table *t, pid_t tid, uint64_t sampled, uint64_t left);
 
 /* Has @tid come onto another CPU after @since? */
 bool run_table_moved(const struct run_table *t, pid_t tid, uint64_t since);

@@ -160,9 +160,11 @@ bool births_forked(struct births *b, pid_t pid, struct births_fork *ret)
 
 pid_t births_parent(struct births *b, pid_t pid)
 {
-	struct births_fork f;
+	struct births_fork f, parent;
 
-	return fork_of(b, pid, &f) ? f.ppid : 0;
+	if (!fork_of(b, pid, &f))
+		return 0;
+	return fork_of(b, f.ppid, &parent) && parent.time > f.time ? 0 : f.ppid;
 }
 
 void births_note(struct births *b, const struct perf_ring *ring, uint64_t pos,

@@ -64,7 +64,7 @@ struct births_fork {
 /* False: that was not noted, or @pid has become another program since. */
 bool births_forked(struct births *b, pid_t pid, struct births_fork *ret);
 
-/* The process that forked @pid, whatever that is by now; 0: not noted. */
+/* The process that forked @pid; 0: not noted, or its number is a later one's by now. */
 pid_t births_parent(struct births *b, pid_t pid);
 
 /* Is thread @tid about to end at @time: it works on in the kernel, and runs no instruction of

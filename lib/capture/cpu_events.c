@@ -31,6 +31,17 @@ static void learn_descent(const struct reader_config *c, pid_t pid)
 			ours_set(c->ours, pid, c->follow);
 }
 
+void cpu_events_learn(struct reader *r, pid_t pid, uint64_t time)
+{
+	if (!r->c->table || ours_has(r->c->ours, pid))
+		return;
+	if (r->saw_births_ns <= time) {
+		r->saw_births_ns = now_ns();
+		proof_look_for_births(r->c, r->slot, r->cursor);
+	}
+	learn_descent(r->c, pid);
+}
+
 bool cpu_events_want(struct reader *r, pid_t pid, pid_t tid)
 {
 	const struct reader_config *c = r->c;

@@ -30,11 +30,16 @@ static bool ran_unwatched(struct reader *r, pid_t tid, uint64_t since)
 	return true;
 }
 
-/* The thread does not run on this CPU, for we do, if we did not come back just now. */
-static bool ran_by_table(struct reader *r, pid_t tid, uint64_t sampled)
+/* The thread does not run on this CPU, for we do, if we did not come back just now. Where we
+ * are now is asked too: nobody notes who comes onto a CPU that is not watched. */
+static bool ran_by_table(struct reader *r, const struct pending *p)
 {
-	return r->unfit || run_table_moved(r->c->table, atomic_load(&r->tid), sampled) ||
-	       proof_ran_by_table(r->c, tid, sampled) || ran_unwatched(r, tid, sampled);
+	pid_t self = atomic_load(&r->tid);
+
+	return r->unfit || sched_getcpu() != r->slot->cpu ||
+	       run_table_moved(r->c->table, self, p->time) ||
+	       proof_ran_by_table(r->c, p->tid, p->time, p->hold.t_out) ||
+	       ran_unwatched(r, p->tid, p->time);
 }
 
 /* Has the thread come onto any CPU since it left ours? That can't be told once events
@@ -49,7 +54,7 @@ static bool ran_since(struct reader *r, const struct pending *p)
 	if (proof_ran_in_ring(c, r->slot, &own, tid, since))
 		return true;
 	if (c->table)
-		return ran_by_table(r, tid, p->time);
+		return ran_by_table(r, p);
 	for (uint32_t i = 0; i < c->n_slots; i++)
 		if (i != r->slot->index &&
 		    proof_ran_in_ring(c, &c->slots[i], &r->cursor[i], tid, since))

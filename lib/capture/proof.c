@@ -97,12 +97,12 @@ bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since)
 	return noted_since(c, c->last_in, tid, since);
 }
 
-bool proof_ran_by_table(struct reader_config *c, pid_t tid, uint64_t sampled)
+bool proof_ran_by_table(struct reader_config *c, pid_t tid, uint64_t sampled, uint64_t left)
 {
-	work_add(WORK_foreign, 6); /* of the table, whole_ns, blind_ns */
+	work_add(WORK_foreign, 7); /* of the table, whole_ns, blind_ns */
 	/* What was read before counts; and once events are switched off nobody notes. */
 	atomic_thread_fence(memory_order_seq_cst);
-	return !run_table_stays(c->table, tid, sampled) ||
+	return !run_table_stays(c->table, tid, sampled, left) ||
 	       atomic_load_explicit(&c->blind_ns, memory_order_acquire) == UINT64_MAX;
 }
 

@@ -208,12 +208,16 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 }
 
 /* Is @s about a process of ours? A child is what its parent is, whoever had its number. */
-static bool concerns(const struct reader_config *c, const struct side *s)
+static bool concerns(struct reader *r, const struct side *s)
 {
+	const struct reader_config *c = r->c;
+	bool born = s->kind == SIDE_FORK && s->pid != s->u.fork.ppid;
+
 	/* The kernel's own maps have no process. */
 	if (!c->ours || s->pid < 0 || s->kind == SIDE_LOST || s->kind == SIDE_THROTTLE)
 		return true;
-	if (s->kind == SIDE_FORK && s->pid != s->u.fork.ppid)
+	cpu_events_learn(r, born ? s->u.fork.ppid : s->pid, s->time);
+	if (born)
 		ours_set(c->ours, s->pid,
 			 c->follow && (c->split || ours_has(c->ours, s->u.fork.ppid)));
 	return c->split || ours_has(c->ours, s->pid);
@@ -244,7 +248,7 @@ static void scan_other(struct reader *r, const struct perf_event_header *h, uint
 
 	if (known && lost_outside(r, &s, pos))
 		return;
-	if (known && !concerns(r->c, &s))
+	if (known && !concerns(r, &s))
 		return;
 	emit_side(r, h);
 	if (!known)

@@ -74,6 +74,7 @@ struct reader {
 	uint64_t pos;		     /* in our ring: everything before it is dealt with */
 	uint64_t *cursor;	     /* in the others' rings */
 	uint64_t saw_all_ns;	     /* with c->table: the last look into all of them */
+	uint64_t saw_births_ns;	     /* with c->table: the last look for births in them */
 	uint64_t window_ns, held_ns; /* hold budget: this second's */
 	uint64_t woke_ns;	     /* our last wake-up */
 	uint64_t looked_ns;	     /* at another reader, in turn: */
@@ -100,6 +101,10 @@ uint32_t reader_event_of(struct reader *r, uint64_t id);
  * happened on another CPU, whose reader has not come to it yet: then its ring is looked into.
  */
 bool cpu_events_want(struct reader *r, pid_t pid, pid_t tid);
+
+/* cpu_events.c: with c->table: a record of @time that tells of @pid: if the process is a
+ * target by what lies in other rings, that is known now. */
+void cpu_events_learn(struct reader *r, pid_t pid, uint64_t time);
 
 /* cpu_events.c: it is not, nor are those of that process that follow soon. */
 void cpu_events_drop(struct reader *r, pid_t pid);

@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -104,6 +105,8 @@ static pid_t spinner(void)
 {
 	pid_t pid = fork();
 
+	if (!pid)
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* after a failure nobody ends it */
 	while (!pid)
 		;
 	return pid;
@@ -153,7 +156,7 @@ static void who_left_stays_until_it_is_back_and_left_again(void **state)
 	struct world *w = *state;
 	pid_t pid = spinner();
 	bool stays = false, stayed = true;
-	uint64_t before = 0;
+	uint64_t before = 0, left = 0;
 
 	pin(pid, w->cpu[0]);
 	pin(0, w->cpu[0]);
@@ -162,20 +165,59 @@ static void who_left_stays_until_it_is_back_and_left_again(void **state)
 	for (int i = 0; i < 100 && !stays; i++) {
 		before = now_ns();
 		nap();
-		stays = run_table_stays(&w->table, pid, before);
+		left = now_ns();
+		stays = run_table_stays(&w->table, pid, before, left);
 	}
 	assert_true(stays);
 	for (int i = 0; i < 1000; i++)
-		stayed = stayed && run_table_stays(&w->table, pid, before);
+		stayed = stayed && run_table_stays(&w->table, pid, before, left);
 	assert_true(stayed);
 	/* Of several times that it is on and off again only one is armed by a sample. */
 	for (int i = 0; i < 5; i++)
 		usleep(50);
-	assert_false(run_table_stays(&w->table, pid, now_ns()));
-	pin(pid, w->cpu[1]);
-	SOON(!run_table_stays(&w->table, pid, before));
+	assert_false(run_table_stays(&w->table, pid, now_ns(), UINT64_MAX));
+	SOON(!run_table_stays(&w->table, pid, before, left));
+	/* Sampled again meanwhile, it leaves with a record, but another one. */
+	for (int i = 0; i < 100; i++) {
+		usleep(2 * PERIOD_NS / 1000);
+		stayed = stayed && !run_table_stays(&w->table, pid, before, left);
+	}
+	assert_true(stayed);
 	sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){ 0 });
 	end(pid);
+}
+
+/* There it is sampled too, and leaves with a record as often as the other one's turn comes. */
+static void who_left_elsewhere_does_not_stay(void **state)
+{
+	struct sched_param fifo = { .sched_priority = 1 };
+	struct world *w = *state;
+	pid_t pid = spinner(), other = spinner();
+	bool stays = false;
+	uint64_t before = 0;
+
+	pin(pid, w->cpu[0]);
+	pin(other, w->cpu[1]);
+	pin(0, w->cpu[0]);
+	if (sched_setscheduler(0, SCHED_FIFO, &fifo) < 0)
+		skip();
+	for (int i = 0; i < 100 && !stays; i++) {
+		before = now_ns();
+		nap();
+		stays = run_table_stays(&w->table, pid, before, UINT64_MAX);
+	}
+	assert_true(stays);
+	pin(pid, w->cpu[1]);
+	SOON(run_table_moved(&w->table, pid, before));
+	stays = false;
+	for (int i = 0; i < 1000; i++) {
+		usleep(200);
+		stays = stays || run_table_stays(&w->table, pid, before, UINT64_MAX);
+	}
+	assert_false(stays);
+	sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){ 0 });
+	end(pid);
+	end(other);
 }
 
 static void an_exec_is_noted(void **state)
@@ -211,6 +253,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_is_moved_is_noted),
 		cmocka_unit_test(who_left_stays_until_it_is_back_and_left_again),
+		cmocka_unit_test(who_left_elsewhere_does_not_stay),
 		cmocka_unit_test(an_exec_is_noted),
 		cmocka_unit_test(who_is_dropped_is_counted),
 	};
