@@ -38,8 +38,8 @@ struct attach {
 	bool early_ended;
 	int cgroup;			/* CPUs' events count in it alone; -1: none */
 	struct stranger_filter *filter; /* of CPUs' events, or NULL */
-	/* All events are CPUs', and who runs where stands in it: then no thread has events,
-	 * and a CPU has one more that notes who comes. Or NULL. */
+	/* All events are CPUs', and who runs where stands in it: no thread has events. Or
+	 * NULL. */
 	const struct run_table *table;
 	uint64_t ended_count[SESSION_MAX_EVENTS]; /* by events that were closed before the end
 						   */

@@ -12,16 +12,9 @@
 static const pid_t ALL = -1;
 
 /* What a number of a thread's events on a CPU means. The numbers are those of the session's
- * events, then the witness's and the counter's or, with a run_table, that of who comes, then
- * those of the session's events again where they are sampled early. */
-enum part {
-	PART_NONE,
-	PART_SAMPLES,
-	PART_COUNT,
-	PART_WITNESS,
-	PART_INSTRUCTIONS,
-	PART_COMING
-};
+ * events, then the witness's and the counter's, then those of the session's events again where
+ * they are sampled early. */
+enum part { PART_NONE, PART_SAMPLES, PART_COUNT, PART_WITNESS, PART_INSTRUCTIONS };
 
 /* Number @i of @tid's events on a CPU; *@e is which of the session's events it is, if it is
  * one. */

@@ -9,7 +9,7 @@
 
 size_t attach_first_early(const struct attach *a)
 {
-	return a->session->n_events + a->witness + a->counter + (a->table != NULL);
+	return a->session->n_events + a->witness + a->counter;
 }
 
 size_t attach_per_cpu(const struct attach *a)
@@ -31,9 +31,7 @@ enum part attach_part(const struct attach *a, pid_t tid, size_t i, size_t *e)
 		return split ? PART_SAMPLES : PART_NONE;
 	if (i < s->n_events)
 		return split ? PART_COUNT : PART_SAMPLES;
-	if (i == s->n_events && a->witness)
-		return PART_WITNESS;
-	return a->table ? PART_COMING : PART_INSTRUCTIONS;
+	return i == s->n_events && a->witness ? PART_WITNESS : PART_INSTRUCTIONS;
 }
 
 size_t attach_per_thread(const struct attach *a)
@@ -51,7 +49,6 @@ void attach_close_fds(int *fds, size_t n)
 static const char *name_of(const struct session *s, enum part part, size_t e)
 {
 	return part == PART_WITNESS	 ? "context-switches" :
-	       part == PART_COMING	 ? "cpu-migrations" :
 	       part == PART_INSTRUCTIONS ? "instructions:u" :
 					   s->events[e].name;
 }
@@ -61,9 +58,7 @@ static int add_program(const struct attach *a, enum part part, size_t e, int fd)
 {
 	if (part == PART_SAMPLES && a->filter)
 		return stranger_filter_attach(a->filter, fd, (uint32_t)e);
-	if (a->table && part == PART_WITNESS)
-		return run_table_watch_outs(a->table, fd);
-	return a->table && part == PART_COMING ? run_table_watch_ins(a->table, fd) : 0;
+	return a->table && part == PART_WITNESS ? run_table_watch(a->table, fd) : 0;
 }
 
 static int open_one(const struct attach *a, int *ret, pid_t tid, const struct cpu_slot *slot,
@@ -80,7 +75,7 @@ static int open_one(const struct attach *a, int *ret, pid_t tid, const struct cp
 		return perf_event_explain(fd, name, attr, err);
 	if (tid == ALL)
 		r = add_program(a, part, e, fd);
-	if (r == 0 && part != PART_COMING)
+	if (r == 0)
 		r = perf_ring_attach(&slot->ring, fd);
 	if (r == 0) {
 		*ret = fd;
@@ -123,7 +118,6 @@ static struct perf_event_attr attr_of(const struct attach *a, pid_t tid, enum pa
 	const struct perf_event_attr *first = &a->session->events[0].attr;
 	struct perf_event_attr attr =
 		part == PART_WITNESS	  ? perf_event_witness(first, a->counter) :
-		part == PART_COMING	  ? perf_event_coming() :
 		part == PART_INSTRUCTIONS ? perf_event_instructions(first) :
 					    a->session->events[e].attr;
 

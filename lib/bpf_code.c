@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -64,9 +65,22 @@ int bpf_put_current(struct bpf_code *c, int verdict)
 	return 0;
 }
 
+/* Kernels before 5.11 take maps and programs for locked memory, root's too. */
+static void lift_memlock(void)
+{
+	struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
+
+	setrlimit(RLIMIT_MEMLOCK, &all);
+}
+
 int bpf_call(int cmd, union bpf_attr *a)
 {
 	long r = syscall(SYS_bpf, cmd, a, sizeof(*a));
+
+	if (r < 0 && errno == EPERM && (cmd == BPF_MAP_CREATE || cmd == BPF_PROG_LOAD)) {
+		lift_memlock();
+		r = syscall(SYS_bpf, cmd, a, sizeof(*a));
+	}
 
 	return r < 0 ? -errno : (int)r;
 }

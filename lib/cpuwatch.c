@@ -259,19 +259,6 @@ static void unwatched(struct cpuwatch *w, uint64_t now, struct cpus *ret)
 	}
 }
 
-void cpuwatch_tell_whole(struct cpuwatch *w)
-{
-	struct reader_config *c = w->config;
-	uint64_t now = now_ns();
-	struct cpus rest;
-
-	if (!c->table || run_table_any_hotplug(c->table) < atomic_load(&c->whole_ns))
-		return;
-	unwatched(w, now, &rest);
-	if (cpus_next(&rest, 0) < 0)
-		atomic_store(&c->whole_ns, now);
-}
-
 void cpuwatch_look(struct cpuwatch *w)
 {
 	uint64_t now = now_ns();
@@ -288,6 +275,5 @@ void cpuwatch_look(struct cpuwatch *w)
 	}
 	if (whole)
 		w->whole_ns = now;
-	cpuwatch_tell_whole(w);
 	w->next_ns = now + MAX(LOOK_NS, LOOK_SHARE * (now_ns() - now));
 }

@@ -39,9 +39,6 @@ int cpuwatch_threads(const struct cpuwatch *w, pid_t **ret, size_t *n);
  * -errno. */
 int cpuwatch_reach(const pid_t *tids, size_t n, struct cpus *ret);
 
-/* Tell the readers, by whole_ns, if all CPUs that are online are watched. */
-void cpuwatch_tell_whole(struct cpuwatch *w);
-
 /* Called at any time: once a second, or as seldom as takes 1 % of a CPU, it looks whether
  * there is a CPU more to watch, or one whose events are gone, and watches it. */
 void cpuwatch_look(struct cpuwatch *w);

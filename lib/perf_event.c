@@ -101,17 +101,6 @@ struct perf_event_attr perf_event_witness(const struct perf_event_attr *like, bo
 	return a;
 }
 
-struct perf_event_attr perf_event_coming(void)
-{
-	return (struct perf_event_attr){
-		.size = sizeof(struct perf_event_attr),
-		.type = PERF_TYPE_SOFTWARE,
-		.config = PERF_COUNT_SW_CPU_MIGRATIONS,
-		.sample_period = 1,
-		.exclude_hv = 1,
-	};
-}
-
 struct perf_event_attr perf_event_instructions(const struct perf_event_attr *like)
 {
 	return (struct perf_event_attr){

@@ -46,9 +46,6 @@ void perf_event_add_read(struct perf_event_attr *attr);
  * the right to count in the kernel. */
 struct perf_event_attr perf_event_witness(const struct perf_event_attr *like, bool read);
 
-/* The attr of an event that occurs as a thread comes onto a CPU that it was moved to. */
-struct perf_event_attr perf_event_coming(void);
-
 /* The attr of what counts the user instructions of the threads of @like. */
 struct perf_event_attr perf_event_instructions(const struct perf_event_attr *like);
 

@@ -370,7 +370,7 @@ static void add_wants(const struct recorder *r, struct attach_wants *w)
 	if (r->place == PLACE_THREADS_FIRST)
 		w->events += r->o.n_events;
 	if (r->whole)
-		w->threads = 1, w->events++;
+		w->threads = 1;
 	else if (r->place != PLACE_THREADS)
 		w->others += w->cpus * r->o.n_events;
 	w->rate = sample_rate(r->session);

@@ -422,7 +422,6 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	 * belongs to the attaching, not to the recording. */
 	r->session->start_ns = now_ns();
 	atomic_store(&r->config.start_ns, r->session->start_ns);
-	cpuwatch_tell_whole(&r->cpuwatch);
 	ret = watch_ends(r, err);
 	if (ret == 0 && r->tracer)
 		tracer_go(r->tracer, !r->o.child);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base.h"
@@ -18,21 +19,18 @@ enum {
 	HASH = (int)2654435761u,
 	HASH_BITS = 16,
 	PLACES = 1 << HASH_BITS,
-	/* Where the parts begin. Who leaves has two words: when, and when with a record, to
-	 * which its number is added so that nobody else's is taken for it. */
-	OUTS = 0,
-	RECORDED = OUTS + PLACES * 8,
-	SAMPLED = RECORDED + PLACES * 8,
-	INS = SAMPLED + PLACES * 8,
-	EXECS = INS + PLACES * 8,
-	ANY_HOTPLUG = EXECS + PLACES * 8,
-	CPUS = ANY_HOTPLUG + 64,
+	TASK_BITS = 6, /* the last ones of a task's address say nothing */
+	/* Where the parts begin, each with PLACES of 64 bits: when a task came; where it does
+	 * that by a thread's number, with that number above; when a process execed. */
+	CAME = 0,
+	TASKS = CAME + PLACES * 8,
+	EXECS = TASKS + PLACES * 8,
+	CPUS = EXECS + PLACES * 8,
 	/* A row a CPU: 64-bit words. */
 	ROW = 256,
 	ARMED = 0, /* the thread whose leaving gives a record; 0: none's */
 	HOTPLUG = 8,
 	DROPPED = 16,
-	NUMBER_BIT = 42, /* in RECORDED; numbers are below 1 << 22 (PID_MAX_LIMIT) */
 };
 _Static_assert(DROPPED + 8 * RUN_TABLE_EVENTS <= ROW, "a row holds a count an event");
 
@@ -56,16 +54,14 @@ static size_t place_of(size_t part, pid_t number)
 /* R1 becomes the address of the part at @at. */
 #define TABLE(t, at) \
 	WIDE_LO(BPF_REG_1, BPF_PSEUDO_MAP_VALUE, (t)->map), INSN(0, 0, 0, 0, (int)(at))
+/* The lower half of register @r becomes its hash. */
+#define PLACE(r) MULI32(r, HASH), SHRI32(r, 32 - HASH_BITS)
 
-/* The place in @part of the number in the lower half of R6 gets the time, which R8 keeps; R7
- * is how far from @part's begin it lies. What the thread does afterwards is seen after that by
- * all CPUs. */
-static void put_note(const struct run_table *t, struct bpf_code *c, size_t part)
+/* The place in @part that R6 counts gets the time. What the thread does afterwards is seen
+ * after that by all CPUs. */
+static void put_time(const struct run_table *t, struct bpf_code *c, size_t part)
 {
-	BPF_PUT(c, MOV32(BPF_REG_7, BPF_REG_6), MULI32(BPF_REG_7, HASH),
-		SHRI32(BPF_REG_7, 32 - HASH_BITS), SHLI(BPF_REG_7, 3),
-		CALL(BPF_FUNC_ktime_get_ns), MOV(BPF_REG_8, BPF_REG_0), TABLE(t, part),
-		ADD(BPF_REG_1, BPF_REG_7),
+	BPF_PUT(c, CALL(BPF_FUNC_ktime_get_ns), TABLE(t, part), ADD(BPF_REG_1, BPF_REG_6),
 		t->barrier ? XCHG(BPF_REG_1, 0, BPF_REG_0) :
 			     STORE(BPF_DW, BPF_REG_1, 0, BPF_REG_0));
 }
@@ -81,9 +77,7 @@ void run_table_arm(const struct run_table *t, struct bpf_code *c)
 {
 	BPF_PUT(c, CALL(BPF_FUNC_get_smp_processor_id));
 	put_row(t, c);
-	BPF_PUT(c, MOV32(BPF_REG_2, BPF_REG_7), STORE(BPF_DW, BPF_REG_1, ARMED, BPF_REG_2),
-		MOV32(BPF_REG_6, BPF_REG_7));
-	put_note(t, c, SAMPLED);
+	BPF_PUT(c, MOV32(BPF_REG_2, BPF_REG_7), STORE(BPF_DW, BPF_REG_1, ARMED, BPF_REG_2));
 }
 
 void run_table_drop(const struct run_table *t, struct bpf_code *c, uint32_t e)
@@ -96,38 +90,72 @@ void run_table_drop(const struct run_table *t, struct bpf_code *c, uint32_t e)
 		STORE(BPF_DW, BPF_REG_1, at, BPF_REG_2));
 }
 
-/* The thread in R6 leaves: 1 where that is to be a record. */
-static void put_verdict(const struct run_table *t, struct bpf_code *c)
+/* The current thread leaves this CPU: if it is the armed one, its number leads to its task
+ * from now on, and there is a record. */
+static int load_leaves(const struct run_table *t)
 {
-	BPF_PUT(c, CALL(BPF_FUNC_get_smp_processor_id));
-	put_row(t, c);
-	BPF_PUT(c, MOVI(BPF_REG_0, 0), MOV32(BPF_REG_3, BPF_REG_6),
-		LOAD(BPF_DW, BPF_REG_2, BPF_REG_1, ARMED), IF(BPF_JEQ, BPF_REG_3, 0, 9),
-		IFX(BPF_JNE, BPF_REG_2, BPF_REG_3, 8),
-		STORE(BPF_DW, BPF_REG_1, ARMED, BPF_REG_0), TABLE(t, RECORDED),
-		ADD(BPF_REG_1, BPF_REG_7), SHLI(BPF_REG_3, NUMBER_BIT),
-		ADD(BPF_REG_3, BPF_REG_8), STORE(BPF_DW, BPF_REG_1, 0, BPF_REG_3),
-		MOVI(BPF_REG_0, 1), EXIT);
+	struct bpf_code c = { 0 };
+	size_t nobody, another;
+	int r;
+
+	BPF_PUT(&c, CALL(BPF_FUNC_get_smp_processor_id));
+	put_row(t, &c);
+	BPF_PUT(&c, MOV(BPF_REG_9, BPF_REG_1), LOAD(BPF_DW, BPF_REG_8, BPF_REG_9, ARMED));
+	nobody = c.n;
+	BPF_PUT(&c, IF(BPF_JEQ, BPF_REG_8, 0, 0));
+	r = bpf_put_current(&c, 0);
+	if (r < 0)
+		return r;
+	BPF_PUT(&c, MOV32(BPF_REG_7, BPF_REG_0));
+	another = c.n;
+	BPF_PUT(&c, IFX(BPF_JNE, BPF_REG_8, BPF_REG_7, 0), MOVI(BPF_REG_2, 0),
+		STORE(BPF_DW, BPF_REG_9, ARMED, BPF_REG_2), CALL(BPF_FUNC_get_current_task),
+		SHRI(BPF_REG_0, TASK_BITS), PLACE(BPF_REG_0), SHLI(BPF_REG_8, 32),
+		ORR(BPF_REG_8, BPF_REG_0), PLACE(BPF_REG_7), SHLI(BPF_REG_7, 3),
+		TABLE(t, TASKS), ADD(BPF_REG_1, BPF_REG_7),
+		STORE(BPF_DW, BPF_REG_1, 0, BPF_REG_8), MOVI(BPF_REG_0, 1), EXIT);
+	c.insn[nobody].off = (int16_t)(c.n - nobody - 1);
+	c.insn[another].off = (int16_t)(c.n - another - 1);
+	BPF_PUT(&c, MOVI(BPF_REG_0, 0), EXIT);
+	return bpf_load(&c, BPF_PROG_TYPE_PERF_EVENT);
 }
 
-static int load_note(const struct run_table *t, size_t part)
+/* Arguments: preempted, the task that leaves, the one that comes. A time that was read before
+ * another task's, and stored after it, gives way to the time now. */
+static int load_came(const struct run_table *t)
 {
-	enum bpf_prog_type type =
-		part == EXECS ? BPF_PROG_TYPE_RAW_TRACEPOINT : BPF_PROG_TYPE_PERF_EVENT;
+	struct bpf_code c = { 0 };
+
+	BPF_PUT(&c, LOAD(BPF_DW, BPF_REG_6, BPF_REG_1, 16), SHRI(BPF_REG_6, TASK_BITS),
+		PLACE(BPF_REG_6), SHLI(BPF_REG_6, 3), CALL(BPF_FUNC_ktime_get_ns),
+		MOV(BPF_REG_8, BPF_REG_0), TABLE(t, CAME), ADD(BPF_REG_1, BPF_REG_6));
+	if (t->barrier) {
+		size_t newest;
+
+		BPF_PUT(&c, XCHG(BPF_REG_1, 0, BPF_REG_0));
+		newest = c.n;
+		BPF_PUT(&c, IFX(BPF_JLE, BPF_REG_0, BPF_REG_8, 0));
+		put_time(t, &c, CAME);
+		c.insn[newest].off = (int16_t)(c.n - newest - 1);
+	} else {
+		BPF_PUT(&c, STORE(BPF_DW, BPF_REG_1, 0, BPF_REG_0));
+	}
+	BPF_PUT(&c, MOVI(BPF_REG_0, 0), EXIT);
+	return bpf_load(&c, BPF_PROG_TYPE_RAW_TRACEPOINT);
+}
+
+static int load_execed(const struct run_table *t)
+{
 	struct bpf_code c = { 0 };
 	int r = bpf_put_current(&c, 0);
 
 	if (r < 0)
 		return r;
-	BPF_PUT(&c, MOV(BPF_REG_6, BPF_REG_0));
-	if (part == EXECS)
-		BPF_PUT(&c, SHRI(BPF_REG_6, 32));
-	put_note(t, &c, part);
-	if (part == OUTS)
-		put_verdict(t, &c);
-	else
-		BPF_PUT(&c, MOVI(BPF_REG_0, 0), EXIT);
-	return bpf_load(&c, type);
+	BPF_PUT(&c, MOV(BPF_REG_6, BPF_REG_0), SHRI(BPF_REG_6, 32), PLACE(BPF_REG_6),
+		SHLI(BPF_REG_6, 3));
+	put_time(t, &c, EXECS);
+	BPF_PUT(&c, MOVI(BPF_REG_0, 0), EXIT);
+	return bpf_load(&c, BPF_PROG_TYPE_RAW_TRACEPOINT);
 }
 
 /* Its first argument is the CPU (trace/events/cpuhp.h). */
@@ -138,36 +166,46 @@ static int load_hotplug(const struct run_table *t)
 	BPF_PUT(&c, LOAD(BPF_DW, BPF_REG_6, BPF_REG_1, 0), CALL(BPF_FUNC_ktime_get_ns),
 		MOV(BPF_REG_7, BPF_REG_0), MOV32(BPF_REG_0, BPF_REG_6));
 	put_row(t, &c);
-	BPF_PUT(&c, STORE(BPF_DW, BPF_REG_1, HOTPLUG, BPF_REG_7), TABLE(t, ANY_HOTPLUG),
-		STORE(BPF_DW, BPF_REG_1, 0, BPF_REG_7), MOVI(BPF_REG_0, 0), EXIT);
+	BPF_PUT(&c, STORE(BPF_DW, BPF_REG_1, HOTPLUG, BPF_REG_7), MOVI(BPF_REG_0, 0), EXIT);
 	return bpf_load(&c, BPF_PROG_TYPE_RAW_TRACEPOINT);
 }
 
+/* Have @program run at @tracepoint; it is borrowed no longer. A descriptor or -errno. */
 static int link_to(const char *tracepoint, int program)
 {
 	union bpf_attr a = { .raw_tracepoint = { .name = (uintptr_t)tracepoint,
 						 .prog_fd = (uint32_t)program } };
+	int r = program < 0 ? program : bpf_call(BPF_RAW_TRACEPOINT_OPEN, &a);
 
-	return bpf_call(BPF_RAW_TRACEPOINT_OPEN, &a);
+	if (program >= 0)
+		close(program);
+	return r;
+}
+
+/* 5.18 began with another order of sched_switch's arguments. */
+static bool knows_order(void)
+{
+	struct utsname u;
+
+	return uname(&u) == 0 && strncmp(u.release, "5.18.", 5) != 0;
 }
 
 /* Kernels before 5.12 have no barrier; x86-64 needs none, for its stores are seen in order. */
 static int load_all(struct run_table *t)
 {
 	t->barrier = true;
-	t->out = load_note(t, OUTS);
+	t->link[0] = link_to("sched_switch", load_came(t));
 #ifdef __x86_64__
-	if (t->out == -EINVAL) {
+	if (t->link[0] == -EINVAL) {
 		t->barrier = false;
-		t->out = load_note(t, OUTS);
+		t->link[0] = link_to("sched_switch", load_came(t));
 	}
 #endif
-	t->in = t->out < 0 ? t->out : load_note(t, INS);
-	t->execs = t->in < 0 ? t->in : load_note(t, EXECS);
-	t->hotplug = t->execs < 0 ? t->execs : load_hotplug(t);
-	t->exec_link = t->hotplug < 0 ? t->hotplug : link_to("sched_process_exec", t->execs);
-	t->hotplug_link = t->exec_link < 0 ? t->exec_link : link_to("cpuhp_enter", t->hotplug);
-	return t->hotplug_link < 0 ? t->hotplug_link : 0;
+	t->link[1] =
+		t->link[0] < 0 ? t->link[0] : link_to("sched_process_exec", load_execed(t));
+	t->link[2] = t->link[1] < 0 ? t->link[1] : link_to("cpuhp_enter", load_hotplug(t));
+	t->leaves = t->link[2] < 0 ? t->link[2] : load_leaves(t);
+	return t->leaves < 0 ? t->leaves : 0;
 }
 
 /* --- */
@@ -195,8 +233,8 @@ int run_table_init(struct run_table *t, uint32_t n_cpus)
 {
 	int r;
 
-	*t = (struct run_table){ -1, -1, -1, -1, -1, -1, -1, n_cpus, true, NULL };
-	r = make_table(t);
+	*t = (struct run_table){ .map = -1, .leaves = -1, .link = { -1, -1, -1 }, n_cpus };
+	r = knows_order() ? make_table(t) : -ENOTSUP;
 	if (r == 0)
 		r = load_all(t);
 	if (r < 0)
@@ -206,8 +244,7 @@ int run_table_init(struct run_table *t, uint32_t n_cpus)
 
 void run_table_deinit(struct run_table *t)
 {
-	int *fds[] = { &t->hotplug_link, &t->exec_link, &t->hotplug, &t->execs,
-		       &t->in,		 &t->out,	&t->map };
+	int *fds[] = { &t->link[0], &t->link[1], &t->link[2], &t->leaves, &t->map };
 
 	if (t->at)
 		munmap((void *)(uintptr_t)t->at, size_of(t));
@@ -219,14 +256,9 @@ void run_table_deinit(struct run_table *t)
 	}
 }
 
-int run_table_watch_outs(const struct run_table *t, int fd)
+int run_table_watch(const struct run_table *t, int fd)
 {
-	return ioctl(fd, PERF_EVENT_IOC_SET_BPF, t->out) < 0 ? -errno : 0;
-}
-
-int run_table_watch_ins(const struct run_table *t, int fd)
-{
-	return ioctl(fd, PERF_EVENT_IOC_SET_BPF, t->in) < 0 ? -errno : 0;
+	return ioctl(fd, PERF_EVENT_IOC_SET_BPF, t->leaves) < 0 ? -errno : 0;
 }
 
 uint64_t run_table_dropped(const struct run_table *t, uint32_t e)
@@ -238,29 +270,17 @@ uint64_t run_table_dropped(const struct run_table *t, uint32_t e)
 	return n;
 }
 
-/* A sample that came since would have armed it anew, and its leaving would be the second. */
-bool run_table_stays(const struct run_table *t, pid_t tid, uint64_t sampled, uint64_t left)
+uint64_t run_table_came(const struct run_table *t, pid_t tid)
 {
-	uint64_t out = word(t, place_of(OUTS, tid));
-	uint64_t recorded = word(t, place_of(RECORDED, tid));
+	uint64_t task = word(t, place_of(TASKS, tid));
 
-	return out > sampled && recorded == out + ((uint64_t)tid << NUMBER_BIT) &&
-	       word(t, place_of(SAMPLED, tid)) < left && !run_table_moved(t, tid, sampled);
-}
-
-bool run_table_moved(const struct run_table *t, pid_t tid, uint64_t since)
-{
-	return word(t, place_of(INS, tid)) > since;
+	return task >> 32 == (uint32_t)tid ? word(t, CAME + (size_t)(uint32_t)task * 8) :
+					     UINT64_MAX;
 }
 
 bool run_table_execed(const struct run_table *t, pid_t pid, uint64_t since)
 {
 	return word(t, place_of(EXECS, pid)) > since;
-}
-
-uint64_t run_table_any_hotplug(const struct run_table *t)
-{
-	return word(t, ANY_HOTPLUG);
 }
 
 uint64_t run_table_hotplug(const struct run_table *t, int cpu)

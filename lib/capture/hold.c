@@ -22,44 +22,27 @@ enum { WAKE_MAX_NS = 50000 };	  /* to run on; who waits longer waits for other t
 
 /* --- reading and judging --- */
 
-static bool ran_unwatched(struct reader *r, pid_t tid, uint64_t since)
+/* Has the thread come onto any CPU since it left ours, as far as records tell? That can't be
+ * told once events have been switched off. */
+static bool ran_since(struct reader *r, pid_t tid, uint64_t since)
 {
-	if (!proof_ran_unwatched(r->c, tid, since))
-		return false;
-	STATS_ADD(late_unwatched, 1);
-	return true;
-}
-
-/* The thread does not run on this CPU, for we do, if we did not come back just now. Where we
- * are now is asked too: nobody notes who comes onto a CPU that is not watched. */
-static bool ran_by_table(struct reader *r, const struct pending *p)
-{
-	pid_t self = atomic_load(&r->tid);
-
-	return r->unfit || sched_getcpu() != r->slot->cpu ||
-	       run_table_moved(r->c->table, self, p->time) ||
-	       proof_ran_by_table(r->c, p->tid, p->time, p->hold.t_out) ||
-	       ran_unwatched(r, p->tid, p->time);
-}
-
-/* Has the thread come onto any CPU since it left ours? That can't be told once events
- * have been switched off. */
-static bool ran_since(struct reader *r, const struct pending *p)
-{
-	uint64_t since = p->hold.t_out ? p->hold.t_out : p->time;
-	pid_t tid = p->tid;
 	struct reader_config *c = r->c;
 	uint64_t own = r->pos;
 
 	if (proof_ran_in_ring(c, r->slot, &own, tid, since))
 		return true;
 	if (c->table)
-		return ran_by_table(r, p);
+		return false;
 	for (uint32_t i = 0; i < c->n_slots; i++)
 		if (i != r->slot->index &&
 		    proof_ran_in_ring(c, &c->slots[i], &r->cursor[i], tid, since))
 			return true;
-	return proof_ran_noted(c, tid, since) || ran_unwatched(r, tid, since);
+	if (proof_ran_noted(c, tid, since))
+		return true;
+	if (!proof_ran_unwatched(c, tid, since))
+		return false;
+	STATS_ADD(late_unwatched, 1);
+	return true;
 }
 
 /* What the unread parts of all rings say of other programs is noted. */
@@ -155,11 +138,10 @@ static enum provenance provenance_of(struct pending *p, enum judgement j,
 }
 
 /* Who holds nobody may still find that nothing happened. */
-static enum judgement judge(const struct reader *r, struct pending *p, bool ran,
-			    uint64_t t_end)
+static enum judgement judge(const struct reader *r, struct pending *p, const struct walk *w)
 {
-	p->hold.ran = ran;
-	p->hold.t_end = t_end;
+	p->hold.ran = w->ran || w->came_ns > p->time;
+	p->hold.t_end = w->t_end;
 	p->hold.gap_max_ns = GAP_MAX_NS;
 	return (r->unfit ? &capture_async : r->c->capture)->judge(&p->hold);
 }
@@ -277,7 +259,7 @@ static bool is_older(const struct pending *p, const struct walk *w)
 
 static void emit(struct reader *r, struct pending *p, const struct walk *w)
 {
-	enum judgement j = judge(r, p, w->ran, w->t_end);
+	enum judgement j = judge(r, p, w);
 	enum provenance prov = PROV_TORN;
 	bool older = is_older(p, w), unchanged = w->unchanged && !w->unmapped;
 	struct undecided open = { w->published };
@@ -342,7 +324,7 @@ static void judge_walk(struct reader *r, struct walk *w)
 		see_all_rings(r);
 	look_up_again(r, t, w);
 	w->began_ns = MAX(births_execed(r->c->births, w->pid), t ? t->begun_ns : 0);
-	w->latest = judge(r, last, w->ran, w->t_end);
+	w->latest = judge(r, last, w);
 	if (w->latest != JUDGE_EXACT)
 		w->unchanged = w->res.end != PYSTACK_OK || !t ||
 			       pystack_unchanged(&w->res, &t->py, &r->mem.base);
@@ -357,14 +339,15 @@ static void judge_walk(struct reader *r, struct walk *w)
 /* @turn: the tracer holds the thread. */
 static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
 {
-	uint64_t t_out;
+	uint64_t t0 = r->pend[first].time, t_out;
 	struct walk w;
 
 	if (!walk_thread(r, &r->pend[first], &w))
 		return;
 	t_out = last_of(r, &w)->hold.t_out;
 	w.ran = r->c->capture->stops ? !handover_release(&r->slot->handover, turn) :
-				       ran_since(r, last_of(r, &w));
+				       ran_since(r, w.tid, t_out ? t_out : t0);
+	w.came_ns = proof_came(r->c, w.tid);
 	w.t_end = now_ns();
 	if (r->c->capture->holds && t_out && (turn || !r->c->capture->stops))
 		r->held_ns += hold_cost(w.t_end - t_out, w.res.n);

@@ -97,13 +97,14 @@ bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since)
 	return noted_since(c, c->last_in, tid, since);
 }
 
-bool proof_ran_by_table(struct reader_config *c, pid_t tid, uint64_t sampled, uint64_t left)
+uint64_t proof_came(struct reader_config *c, pid_t tid)
 {
-	work_add(WORK_foreign, 7); /* of the table, whole_ns, blind_ns */
-	/* What was read before counts; and once events are switched off nobody notes. */
+	if (!c->table)
+		return 0;
+	work_add(WORK_foreign, 2);
+	/* What was read before counts. */
 	atomic_thread_fence(memory_order_seq_cst);
-	return !run_table_stays(c->table, tid, sampled, left) ||
-	       atomic_load_explicit(&c->blind_ns, memory_order_acquire) == UINT64_MAX;
+	return run_table_came(c->table, tid);
 }
 
 bool proof_is_map(const struct perf_event_header *h)
@@ -188,21 +189,12 @@ void proof_look_for_births(struct reader_config *c, const struct cpu_slot *own,
 			proof_ran_in_ring(c, &c->slots[i], &cursors[i], 0, UINT64_MAX);
 }
 
-static bool is_watched(const struct reader_config *c, const struct cpu_slot *s, uint64_t since)
+static bool is_watched(const struct cpu_slot *s, uint64_t since)
 {
 	uint64_t from = slot_watched(s);
 
 	work_foreign(&s->work, 2);
-	return from && from <= since &&
-	       (!c->table || run_table_hotplug(c->table, s->cpu) < from);
-}
-
-/* All CPUs, without a look at each of them. */
-static bool is_whole(struct reader_config *c, uint64_t since)
-{
-	uint64_t from = atomic_load_explicit(&c->whole_ns, memory_order_acquire);
-
-	return c->table && from && from <= since && run_table_any_hotplug(c->table) < from;
+	return from && from <= since;
 }
 
 bool proof_ran_unwatched(struct reader_config *c, pid_t tid, uint64_t since)
@@ -210,16 +202,14 @@ bool proof_ran_unwatched(struct reader_config *c, pid_t tid, uint64_t since)
 	uint32_t watched = 0, n = c->n_slots;
 	struct cpus may;
 
-	if (is_whole(c, since))
-		return false;
 	for (uint32_t i = 0; i < n; i++)
-		watched += is_watched(c, &c->slots[i], since);
+		watched += is_watched(&c->slots[i], since);
 	if (watched == c->cap_slots)
 		return false;
 	if (cpus_of_thread(&may, tid) < 0)
 		return true;
 	for (uint32_t i = 0; i < n; i++)
-		if (is_watched(c, &c->slots[i], since))
+		if (is_watched(&c->slots[i], since))
 			cpus_del(&may, c->slots[i].cpu);
 	return cpus_next(&may, 0) >= 0;
 }

@@ -65,9 +65,9 @@ bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since);
 void proof_opening(struct reader_config *c, pid_t tid);
 void proof_opened(struct reader_config *c, pid_t tid);
 
-/* With c->table: may @tid, sampled at @sampled, have run since the record of its leaving its
- * CPU, at @left? Who calls sits on that CPU. */
-bool proof_ran_by_table(struct reader_config *c, pid_t tid, uint64_t sampled, uint64_t left);
+/* With c->table: when @tid, whose leaving its CPU was recorded, last came onto one; UINT64_MAX
+ * where that can't be told. Without: 0. */
+uint64_t proof_came(struct reader_config *c, pid_t tid);
 
 /* May @tid have run after @since where nothing tells of it: on a CPU that it is allowed to
  * use, but whose events were not open yet? */

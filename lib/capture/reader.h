@@ -152,8 +152,6 @@ struct reader_config {
 	const struct stranger_filter *filter; /* told of strangers; or NULL */
 	/* All events are CPUs' and no record tells who comes onto one: this does. Or NULL. */
 	const struct run_table *table;
-	_Atomic uint64_t whole_ns; /* since then each CPU that is online is watched, if none
-				    * has come or gone since; 0: some are not */
 	bool early;		   /* threads take samples, and CPUs may do so later: */
 	_Atomic uint64_t over_ns;  /* from then on CPUs do; UINT64_MAX: not yet */
 	_Atomic uint32_t n_births; /* of threads and processes so far */

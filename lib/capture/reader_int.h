@@ -40,7 +40,8 @@ struct walk {
 	enum pystack_end able; /* what program_readable() said */
 	struct pystack_result res;
 	pid_t pid, tid, inner;
-	bool early; /* read before the thread's stop was told */
+	bool early;	  /* read before the thread's stop was told */
+	uint64_t came_ns; /* proof_came() after the read */
 	bool ran, unchanged;
 	bool unmapped;	/* nor is the interpreter there that the walk began in */
 	bool undecided; /* what is known of the program may be outdated: who looks again

@@ -46,7 +46,7 @@ static int keep(struct world *w, int fd)
 	return fd;
 }
 
-/* As attach does for a CPU: a clock, who leaves, who comes. */
+/* As attach does for a CPU: a clock, and who leaves. */
 static void watch(struct world *w, int i)
 {
 	struct perf_event_attr clock = { .size = sizeof(clock),
@@ -60,13 +60,10 @@ static void watch(struct world *w, int i)
 					  .config = PERF_COUNT_SW_CONTEXT_SWITCHES,
 					  .sample_period = 1,
 					  .sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME };
-	struct perf_event_attr comes = perf_event_coming();
 	int fd;
 
 	assert_int_equal(perf_ring_map(&w->ring[i], &leaves, -1, w->cpu[i], 64), 0);
-	assert_int_equal(run_table_watch_outs(&w->table, w->ring[i].fd), 0);
-	fd = keep(w, perf_event_open_in(&comes, -1, w->cpu[i], -1));
-	assert_int_equal(run_table_watch_ins(&w->table, fd), 0);
+	assert_int_equal(run_table_watch(&w->table, w->ring[i].fd), 0);
 	fd = keep(w, perf_event_open_in(&clock, -1, w->cpu[i], -1));
 	assert_int_equal(stranger_filter_attach(&w->filter, fd, 0), 0);
 }
@@ -132,92 +129,71 @@ static void nap(void)
 		assert_true(what);                   \
 	} while (0)
 
-static void who_is_moved_is_noted(void **state)
+/* We, on the spinner's CPU, wake up: it leaves, with a record after a sample. When it came. */
+static uint64_t stopped(struct world *w, pid_t pid)
 {
-	struct world *w = *state;
-	pid_t pid = spinner();
-	uint64_t since;
+	uint64_t came = UINT64_MAX;
 
-	pin(pid, w->cpu[0]);
-	nap();
-	since = now_ns();
-	nap();
-	assert_false(run_table_moved(&w->table, pid, since));
-	pin(pid, w->cpu[1]);
-	SOON(run_table_moved(&w->table, pid, since));
-	assert_false(run_table_moved(&w->table, pid, now_ns()));
-	end(pid);
+	for (int i = 0; i < 100 && came == UINT64_MAX; i++) {
+		nap();
+		came = run_table_came(&w->table, pid);
+	}
+	return came;
 }
 
-/* We, on the spinner's CPU, wake up: it leaves. Then it stays until we sleep. */
-static void who_left_stays_until_it_is_back_and_left_again(void **state)
+static void begin(struct world *w, pid_t pid)
 {
 	struct sched_param fifo = { .sched_priority = 1 };
-	struct world *w = *state;
-	pid_t pid = spinner();
-	bool stays = false, stayed = true;
-	uint64_t before = 0, left = 0;
 
 	pin(pid, w->cpu[0]);
 	pin(0, w->cpu[0]);
 	if (sched_setscheduler(0, SCHED_FIFO, &fifo) < 0)
 		skip();
-	for (int i = 0; i < 100 && !stays; i++) {
-		before = now_ns();
-		nap();
-		left = now_ns();
-		stays = run_table_stays(&w->table, pid, before, left);
-	}
-	assert_true(stays);
+}
+
+static void over(pid_t pid)
+{
+	sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){ 0 });
+	end(pid);
+}
+
+static void who_stands_still_came_before(void **state)
+{
+	struct world *w = *state;
+	pid_t pid = spinner();
+	uint64_t came, now;
+
+	assert_true(run_table_came(&w->table, pid) == UINT64_MAX); /* not sampled yet */
+	begin(w, pid);
+	came = stopped(w, pid);
+	now = now_ns();
+	assert_true(came < now);
 	for (int i = 0; i < 1000; i++)
-		stayed = stayed && run_table_stays(&w->table, pid, before, left);
-	assert_true(stayed);
-	/* Of several times that it is on and off again only one is armed by a sample. */
-	for (int i = 0; i < 5; i++)
-		usleep(50);
-	assert_false(run_table_stays(&w->table, pid, now_ns(), UINT64_MAX));
-	SOON(!run_table_stays(&w->table, pid, before, left));
-	/* Sampled again meanwhile, it leaves with a record, but another one. */
-	for (int i = 0; i < 100; i++) {
-		usleep(2 * PERIOD_NS / 1000);
-		stayed = stayed && !run_table_stays(&w->table, pid, before, left);
-	}
-	assert_true(stayed);
-	sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){ 0 });
-	end(pid);
+		assert_true(run_table_came(&w->table, pid) == came);
+	/* On the same CPU again, for as long as we sleep. */
+	for (uint64_t until = now_ns() + SOON_NS;
+	     run_table_came(&w->table, pid) == came && now_ns() < until;)
+		usleep(1000);
+	assert_true(run_table_came(&w->table, pid) > now);
+	over(pid);
 }
 
-/* There it is sampled too, and leaves with a record as often as the other one's turn comes. */
-static void who_left_elsewhere_does_not_stay(void **state)
+/* There nobody gives a record of its leaving, or another one. */
+static void who_came_onto_another_cpu_came_later(void **state)
 {
-	struct sched_param fifo = { .sched_priority = 1 };
 	struct world *w = *state;
-	pid_t pid = spinner(), other = spinner();
-	bool stays = false;
-	uint64_t before = 0;
+	pid_t pid = spinner();
+	uint64_t now;
 
-	pin(pid, w->cpu[0]);
-	pin(other, w->cpu[1]);
-	pin(0, w->cpu[0]);
-	if (sched_setscheduler(0, SCHED_FIFO, &fifo) < 0)
-		skip();
-	for (int i = 0; i < 100 && !stays; i++) {
-		before = now_ns();
-		nap();
-		stays = run_table_stays(&w->table, pid, before, UINT64_MAX);
-	}
-	assert_true(stays);
-	pin(pid, w->cpu[1]);
-	SOON(run_table_moved(&w->table, pid, before));
-	stays = false;
-	for (int i = 0; i < 1000; i++) {
-		usleep(200);
-		stays = stays || run_table_stays(&w->table, pid, before, UINT64_MAX);
-	}
-	assert_false(stays);
-	sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){ 0 });
-	end(pid);
-	end(other);
+	begin(w, pid);
+	assert_true(stopped(w, pid) < now_ns());
+	now = now_ns();
+	pin(pid, w->cpu[1]); /* we do not sleep meanwhile */
+	for (uint64_t until = now_ns() + SOON_NS;
+	     run_table_came(&w->table, pid) <= now && now_ns() < until;)
+		;
+	assert_true(run_table_came(&w->table, pid) > now);
+	over(pid);
 }
 
 static void an_exec_is_noted(void **state)
@@ -251,9 +227,8 @@ static void who_is_dropped_is_counted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_is_moved_is_noted),
-		cmocka_unit_test(who_left_stays_until_it_is_back_and_left_again),
-		cmocka_unit_test(who_left_elsewhere_does_not_stay),
+		cmocka_unit_test(who_stands_still_came_before),
+		cmocka_unit_test(who_came_onto_another_cpu_came_later),
 		cmocka_unit_test(an_exec_is_noted),
 		cmocka_unit_test(who_is_dropped_is_counted),
 	};
