@@ -142,7 +142,7 @@ void recorder_destroy(struct recorder *r)
 	free((void *)(uintptr_t)r->config.last_map);
 	ours_destroy(r->config.ours);
 	stranger_filter_deinit(&r->filter);
-	if (r->whole)
+	if (r->by_table)
 		run_table_deinit(&r->table);
 	if (r->cgroup >= 0)
 		close(r->cgroup);

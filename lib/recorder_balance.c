@@ -60,12 +60,12 @@ static struct cpu_ticks ticks_now(struct recorder *r)
  */
 static bool runs_for_others(const struct recorder *r, const struct perf_event_attr *a)
 {
-	return r->whole && perf_event_is_clock(a);
+	return r->by_table && perf_event_is_clock(a);
 }
 
 static uint64_t dropped(const struct recorder *r, size_t e)
 {
-	return r->whole ? run_table_dropped(&r->table, (uint32_t)e) : 0;
+	return r->by_table ? run_table_dropped(&r->table, (uint32_t)e) : 0;
 }
 
 void recorder_begin_counting(struct recorder *r)

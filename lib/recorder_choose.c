@@ -284,10 +284,10 @@ static bool all_known(struct recorder *r)
 	return all;
 }
 
-/* The table tells who ran only to a reader that sits on the CPU of its samples; old ends are
- * read later. */
-static bool can_be_whole(struct recorder *r)
+/* Old ends are read after the record of their thread's leaving. */
+static bool can_use_table(struct recorder *r)
 {
+	struct stranger_filter filter;
 	struct cpus possible;
 	uint32_t n = 0;
 
@@ -299,13 +299,13 @@ static bool can_be_whole(struct recorder *r)
 		n = (uint32_t)cpu + 1;
 	if (run_table_init(&r->table, n) < 0)
 		return false;
+	if (stranger_filter_init(&filter, &r->table) < 0) {
+		run_table_deinit(&r->table);
+		return false;
+	}
 	stranger_filter_deinit(&r->filter);
-	if (stranger_filter_init(&r->filter, &r->table) == 0)
-		return true;
-	run_table_deinit(&r->table);
-	if (r->place == PLACE_CPUS)
-		r->place = PLACE_THREADS;
-	return false;
+	r->filter = filter;
+	return true;
 }
 
 /* Which events count on CPUs, before it is planned what all of them need. */
@@ -330,7 +330,7 @@ static int choose_place(struct recorder *r, bool wide, size_t threads, struct er
 		f.filter = stranger_filter_init(&r->filter, NULL) == 0;
 	r->place = event_place_choose(&f, why);
 	r->place_facts = f;
-	r->whole = can_be_whole(r);
+	r->by_table = can_use_table(r);
 	snprintf(r->place_why, sizeof(r->place_why), "%s: %s",
 		 r->place == PLACE_THREADS	 ? "events on threads" :
 		 r->place == PLACE_THREADS_FIRST ? "events on threads at first" :
@@ -369,7 +369,7 @@ static void add_wants(const struct recorder *r, struct attach_wants *w)
 	w->events = r->o.n_events + r->attach.witness;
 	if (r->place == PLACE_THREADS_FIRST)
 		w->events += r->o.n_events;
-	if (r->whole)
+	if (r->by_table)
 		w->threads = 1;
 	else if (r->place != PLACE_THREADS)
 		w->others += w->cpus * r->o.n_events;
@@ -391,9 +391,9 @@ static void give_up_place(struct recorder *r)
 	for (size_t i = 0; i < r->session->n_events; i++)
 		r->session->how[i].on_cpus = false;
 	stranger_filter_deinit(&r->filter);
-	if (r->whole)
+	if (r->by_table)
 		run_table_deinit(&r->table);
-	r->whole = false;
+	r->by_table = false;
 	if (r->cgroup >= 0)
 		close(r->cgroup);
 	r->cgroup = -1;
@@ -449,7 +449,7 @@ static int plan(struct recorder *r, struct err *err)
 		note_say(&r->o.note, "%s", r->plan.why);
 		give_up_place(r);
 	}
-	r->plan.wide = r->plan.wide || r->whole;
+	r->plan.wide = r->plan.wide || r->by_table;
 	if (r->plan.wide)
 		use_cpu_events(r);
 	r->attach.counter = r->plan.more && events_can_count(r->session);

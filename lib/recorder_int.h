@@ -41,7 +41,7 @@ struct recorder {
 	enum event_place place;
 	struct place_facts place_facts;
 	char place_why[300];
-	bool whole; /* all events are CPUs', and the table tells who ran */
+	bool by_table; /* all events are CPUs', and the table tells who ran */
 	struct run_table table;
 	struct stranger_filter filter;		     /* of events on CPUs */
 	int cgroup;				     /* the folder of the targets' own; -1 */

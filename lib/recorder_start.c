@@ -140,11 +140,11 @@ static int attach(struct recorder *r, struct err *err)
 		.inherit = r->perf.inherit,
 		.witness = r->attach.witness,
 		.counter = r->attach.counter,
-		.split = r->place != PLACE_THREADS && !r->whole,
+		.split = r->place != PLACE_THREADS && !r->by_table,
 		.early = r->place == PLACE_THREADS_FIRST,
 		.cgroup = r->cgroup,
 		.filter = r->filter.map >= 0 ? &r->filter : NULL,
-		.table = r->whole ? &r->table : NULL,
+		.table = r->by_table ? &r->table : NULL,
 	};
 	if (r->plan.wide)
 		return attach_cpus(&r->attach, err);

@@ -45,7 +45,7 @@ while True:
         os.read(get, 1)
         os.write(put, b"x")
     n += 1000
-    os.pwrite(1, b"%20d %20d" % (n, time.process_time_ns()), 40 if child else 0)
+    os.pwrite(1, b"%20d %20d" % (n, time.process_time_ns()), 64 if child else 0)
 """
 LIVES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "targets", "lives.py")
 
@@ -110,7 +110,7 @@ def a_switch(path, seconds):
 
 
 def loss_of_a_switch(binary, python, where, pairs, seconds, folder):
-    """Nanoseconds that a context switch of others costs more beside a recording, and what it costs without."""
+    """Nanoseconds that a context switch of others costs more beside a recording, what it costs there, and without."""
     path = os.path.join(folder, "switches")
     cpu = sorted(os.sched_getaffinity(0))[-1]
     with open(path, "wb") as out:
@@ -118,18 +118,20 @@ def loss_of_a_switch(binary, python, where, pairs, seconds, folder):
     process = runs.start([python, LIVES, "thread", "1000000"], stdout=subprocess.PIPE, stdin=subprocess.PIPE)
     process.stdout.readline()
     os.sched_setaffinity(process.pid, {sorted(os.sched_getaffinity(0))[0]})
-    more, bare = [], []
+    while switches(path) == (0, 0):
+        time.sleep(0.1)
+    beside, bare = [], []
     for _ in range(pairs):
         bare.append(a_switch(path, seconds))
         record = subprocess.Popen([binary, "-p", str(process.pid), "-F", "99", "--events-on", where, "-d", str(seconds + 1), "-o",
                                    os.path.join(folder, "switches.folded")], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         time.sleep(0.5)
-        more.append(a_switch(path, seconds) - bare[-1])
+        beside.append(a_switch(path, seconds))
         record.communicate()
     for started in (process, switcher):
         started.kill()
         started.wait()
-    return median(more), more, median(bare)
+    return median(beside) - median(bare), beside, median(bare)
 
 
 def measure(binary, python, rates, pairs, seconds, folder, say):
@@ -139,5 +141,6 @@ def measure(binary, python, rates, pairs, seconds, folder, say):
             say("%-16s %5d Hz: others lose %5.2f %% (%.2f to %.2f); %s"
                 % (name, rate, middle, min(losses), max(losses), place))
     for where in ("cpus", "threads"):
-        middle, more, bare = loss_of_a_switch(binary, python, where, 2 * pairs, seconds, folder)
-        say("a context switch of others, events on %-7s: %4.0f ns more (%.0f to %.0f) than %.0f" % (where, middle, min(more), max(more), bare))
+        more, beside, bare = loss_of_a_switch(binary, python, where, 2 * pairs, seconds, folder)
+        say("a context switch of others, events on %-7s: %4.0f ns more than %.0f (beside a recording %.0f to %.0f)"
+            % (where, more, bare, min(beside), max(beside)))
