@@ -81,13 +81,16 @@ long cmd_number(const char *s, long max)
 long cmd_size(const char *s)
 {
 	static const char units[] = "KMG";
-	char digits[16];
-	const char *unit = *s ? strchr(units, s[strlen(s) - 1]) : NULL;
+	const char *unit;
+	char *end;
 	long v;
 
-	snprintf(digits, sizeof(digits), "%.*s", (int)(strlen(s) - (unit != NULL)), s);
-	v = strlen(s) < sizeof(digits) ? cmd_number(digits, 1L << 32) : -1;
-	return v < 0 ? v : unit ? v << 10 * (unit - units + 1) : v;
+	errno = 0;
+	v = strtol(s, &end, 10);
+	unit = *end ? strchr(units, *end) : NULL;
+	if (errno || end == s || v < 1 || v > 1L << 32 || (*end && (!unit || end[1])))
+		return -1;
+	return unit ? v << 10 * (unit - units + 1) : v;
 }
 
 int cmd_bad_option(int argc, char **argv, int result)
