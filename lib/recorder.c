@@ -19,7 +19,7 @@ enum {
 	WATCH_MS = 1000, /* who sees a reader inside a read kicks the control thread before */
 	NOTE_NS = 500000000,
 	NICE = -10,
-	BEFORE_NS = 50000000, /* less than the resolver waits */
+	BEFORE_NS = 120000000, /* less than the resolver waits */
 	TAKE_MS = 50,	      /* for messages, before looking at anything else again */
 	SUSPECT_MS = 10,      /* a reader was inside a read: still the same one? */
 };
