@@ -36,14 +36,15 @@ def test_events_on_cpus_are_right(py, rate, us):
 
 
 @each(capture=["cpus", "threads"])
+@each(rate=[199, 1999])
 @each_python
 @not_quick
-def test_threads_that_migrate_all_the_time_are_right(py, capture):
+def test_threads_that_migrate_all_the_time_are_right(py, rate, capture):
     """Each is moved to another CPU a thousand times a second, also while it is read."""
     need_table()
     target = Target(py, "groundtruth.py", "--us", 2)
     with Moving(harness.tasks(target.pid)) as moving:
-        run, verdict, _ = exact(target, "-F", 1999, "--events-on", capture, seconds=2)
+        run, verdict, _ = exact(target, "-F", rate, "--events-on", capture, seconds=2)
     check(moving.n > 200, "moved only %d times", moving.n)
     all_right(verdict, run)
 
