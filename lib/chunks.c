@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * chunks - pieces of memory that are given back together, from chunks that are used again.
+ */
 #include "chunks.h"
 
 #include <stdatomic.h>

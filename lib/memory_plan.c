@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * memory_plan - how large rings and queues are on so many CPUs. Pure.
+ */
 #include "memory_plan.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * sparse - zeroed blocks of which only what is written becomes resident.
+ */
 #include "sparse.h"
 
 #include <malloc.h>
