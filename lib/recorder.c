@@ -20,8 +20,8 @@ enum {
 	NOTE_NS = 500000000,
 	NICE = -10,
 	BEFORE_NS = 120000000, /* less than the resolver waits */
-	TAKE_MS = 50,	      /* for messages, before looking at anything else again */
-	SUSPECT_MS = 10,      /* a reader was inside a read: still the same one? */
+	TAKE_MS = 50,	       /* for messages, before looking at anything else again */
+	SUSPECT_MS = 10,       /* a reader was inside a read: still the same one? */
 };
 
 /* Those that -t names are the targets'. */
@@ -239,7 +239,8 @@ static void introduce(struct recorder *r, struct target *t, uint64_t time)
 	if (!t || !t->asleep)
 		return;
 	recorder_wakes(r, t);
-	announce_process(&r->own, t->pid, false, MAX(time - BEFORE_NS, r->session->start_ns));
+	announce_process(&r->own, t->pid, false,
+			 MAX(time, r->session->start_ns + BEFORE_NS) - BEFORE_NS);
 	tracker_wake(&r->tracker, t);
 }
 

@@ -16,7 +16,8 @@ enum pystack_end program_ask(struct reader *r, struct target *t, pid_t pid, bool
 	if (!t)
 		emit_control(r, CTL_UNKNOWN, (struct ctl_msg){ .pid = pid });
 	else if (!atomic_exchange(&t->asked, true))
-		emit_control(r, CTL_LOOK, (struct ctl_msg){ .pid = pid });
+		emit_control(r, CTL_LOOK,
+			     (struct ctl_msg){ .pid = pid, .time = r->sample_ns });
 	return PYSTACK_END_N;
 }
 
