@@ -22,7 +22,6 @@
 #define MOVI(d, i) INSN(BPF_ALU64 | BPF_MOV | BPF_K, d, 0, 0, i)
 #define ADD(d, s) INSN(BPF_ALU64 | BPF_ADD | BPF_X, d, s, 0, 0)
 #define ADDI(d, i) INSN(BPF_ALU64 | BPF_ADD | BPF_K, d, 0, 0, i)
-#define ANDI(d, i) INSN(BPF_ALU64 | BPF_AND | BPF_K, d, 0, 0, i)
 #define ORR(d, s) INSN(BPF_ALU64 | BPF_OR | BPF_X, d, s, 0, 0)
 #define SHLI(d, i) INSN(BPF_ALU64 | BPF_LSH | BPF_K, d, 0, 0, i)
 #define SHRI(d, i) INSN(BPF_ALU64 | BPF_RSH | BPF_K, d, 0, 0, i)

@@ -198,7 +198,7 @@ static struct sample sample_of(const struct reader *r, const struct pending *p,
 				.late_ns = p->hold.t_end - s->time };
 }
 
-/* The first of all readers' samples: what has it taken to come here? */
+/* What was done by the first sample that any reader queued. */
 static void count_sample(struct reader *r)
 {
 	struct reader_config *c = r->c;
