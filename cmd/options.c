@@ -34,7 +34,11 @@ static const char help[] =
 	"      --events-on WHERE    auto, cpus, threads: where events count; auto\n"
 	"      --unwinder NAME      of native frames: own, or libunwind; own\n"
 	"Truth\n"
-	"      --capture NAME       auto, preempt, stop, async: how a thread is held; auto\n"
+	"      --capture NAME       auto"
+#define X(name) ", " #name
+#include "captures.inc"
+#undef X
+	": how a thread is held; auto\n"
 	"      --hold-budget PCT    most of a CPU's time that holding may take; 5\n"
 	"      --hold-isolated      also on isolated CPUs (isolcpus, nohz_full)\n"
 	"      --stack-size BYTES   of the C stack copied with each sample; 16384 (up to\n"

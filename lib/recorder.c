@@ -457,14 +457,11 @@ static int watch_readers(struct recorder *r)
 			"%s, or raise --hold-budget%s",
 			r->o.hold_budget,
 			r->session->events[0].attr.freq ? "lower -F" : "raise -c",
-			r->capture->stops ?
-				"; the right to preempt ('ulimit -r 1', CAP_SYS_NICE) "
-				"makes it cheaper" :
-				"");
+			r->capture->cheaper);
 	}
 	if (STATS_GET(stalled) && !r->warned_stall) {
 		r->warned_stall = true;
-		note_say(&r->o.note, "%s", preempt_stall(text, sizeof(text)));
+		note_say(&r->o.note, "%s", r->capture->stall(text, sizeof(text)));
 	}
 	return soon;
 }

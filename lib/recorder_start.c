@@ -19,7 +19,6 @@
 
 enum {
 	QUEUE_BYTES = 2 << 20,
-	CTL_QUEUE_BYTES = 64 << 10,
 	READY_MS = 1000, /* the readers have them to begin */
 };
 
@@ -92,34 +91,11 @@ static int attach_all(void *arg, struct err *err)
 	return ret;
 }
 
-/* It depends on what the processes that are followed handle now. */
-static int choose_signal(struct recorder *r, struct err *err)
+/* On threads: by the thread that the capture says. */
+static int attach_threads(struct recorder *r, struct err *err)
 {
 	size_t n = r->o.follow ? r->tracker.targets.n_all : 0;
-	_cleanup_free_ pid_t *pids = calloc(n + 1, sizeof(*pids));
-	int sig;
-
-	if (!pids)
-		return -ENOMEM;
-	for (size_t i = 0; i < n; i++)
-		pids[i] = r->tracker.targets.all[i]->pid;
-	sig = capture_stop_signal(r->o.pids, r->o.n_pids, pids, n, err);
-	if (sig > 0)
-		note_say(&r->o.note,
-			 "capture stop: SIG%s stops a thread for each of its samples; were "
-			 "pysampled killed (-9) at that moment, a handler that the target has "
-			 "for it by then may be called%s",
-			 sigabbrev_np(sig),
-			 attach_capable(CAP_SYS_PTRACE) ?
-				 "" :
-				 "; a set-user-ID program that a sampled process becomes "
-				 "does not get its rights");
-	return sig;
-}
-
-/* By the thread that may: the tracer's, if there is one. */
-static int attach(struct recorder *r, struct err *err)
-{
+	_cleanup_free_ pid_t *others = calloc(n + 1, sizeof(*others));
 	struct tracer_config c = {
 		.attach = &r->attach,
 		.slots = r->config.slots,
@@ -131,7 +107,27 @@ static int attach(struct recorder *r, struct err *err)
 		.ctl = &r->traced,
 		.kick = r->config.kick,
 	};
+	struct capture_attach a = {
+		.attach = attach_all,
+		.arg = r,
+		.pids = r->o.pids,
+		.n_pids = r->o.n_pids,
+		.others = others,
+		.n_others = n,
+		.note = &r->o.note,
+		.tracer = &c,
+		.ret_tracer = &r->tracer,
+	};
 
+	if (!others)
+		return err_set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++)
+		others[i] = r->tracker.targets.all[i]->pid;
+	return r->capture->attach(&a, err);
+}
+
+static int attach(struct recorder *r, struct err *err)
+{
 	r->attach = (struct attach){
 		.session = r->session,
 		.slots = r->config.slots,
@@ -148,16 +144,7 @@ static int attach(struct recorder *r, struct err *err)
 	};
 	if (r->plan.wide)
 		return attach_cpus(&r->attach, err);
-	if (!r->capture->stops)
-		return attach_all(r, err);
-	c.signal = choose_signal(r, err);
-	if (c.signal < 0)
-		return c.signal;
-	if (queue_init(&r->traced, CTL_QUEUE_BYTES) == 0)
-		r->tracer = r->attach.tracer = tracer_create(&c);
-	if (!r->tracer)
-		return err_set(err, -ENOMEM, "out of memory");
-	return tracer_attach(r->tracer, attach_all, r, err);
+	return attach_threads(r, err);
 }
 
 /* Events that had a counter for a part of the time only. */
@@ -275,8 +262,8 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	c->native = r->o.native;
 	c->stack_bytes = r->perf.stack;
 	c->follow = r->o.follow;
-	c->tell_threads =
-		!r->perf.inherit && !r->o.n_tids && !r->capture->stops && !r->plan.wide;
+	c->tell_threads = !r->perf.inherit && !r->o.n_tids && !r->capture->finds_threads &&
+			  !r->plan.wide;
 	for (size_t i = 0; i < n_sinks; i++)
 		if (sinks[i]->ops->needs & SINK_NEEDS_READS)
 			c->tape = true;

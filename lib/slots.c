@@ -35,7 +35,7 @@ static int slot_init(struct reader_config *c, int cpu, struct err *err)
 	    queue_init(&s->ctl, CTL_QUEUE_BYTES) == 0 &&
 	    (!c->oldends ||
 	     queue_init(&s->deep, MIN(c->queue_bytes, (size_t)DEEP_QUEUE_BYTES)) == 0) &&
-	    (!c->capture->stops || handover_init(&s->handover, cpu) == 0))
+	    c->capture->slot_begin(s) == 0)
 		return 0;
 	slot_deinit(s);
 	return err_set(err, -ENOMEM, "out of memory");

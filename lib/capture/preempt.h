@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * preempt - what this capture has to know before it is picked, and what it can't do.
+ * preempt - what this capture has to know before it is picked.
  */
 #ifndef PREEMPT_H
 #define PREEMPT_H
@@ -17,12 +17,5 @@ struct preempt_targets {
 
 /* Before capture_pick(), once; without it nothing is known of targets. */
 void preempt_prepare(const struct preempt_targets *t);
-
-/* After it was picked: which samples will be late all the same, a sentence into @buf; "" if
- * none. Returns @buf. */
-const char *preempt_caveat(char *buf, size_t size);
-
-/* Why a reader may have got no CPU for a while. Returns @buf. */
-const char *preempt_stall(char *buf, size_t size);
 
 #endif

@@ -68,7 +68,11 @@ struct reader {
 	int n_newborn;
 	uint64_t sample_ns; /* of the thread that is read: its oldest sample that waits */
 	struct guarded mem;
-	struct walk early; /* offered to the tracer; tid 0: none. Whatever it read is here */
+	/* Of capture stop: whom the tracer holds for us, in which turn (0: nobody), and the
+	 * read that is offered to it (tid 0: none; whatever that read is here). */
+	uint32_t turn;
+	pid_t turn_tid;
+	struct walk early;
 	struct pending pend[PEND_MAX];
 	uint32_t n_pend;
 	uint64_t first_pos;	     /* in our ring: where it was emptied for the first time */
@@ -126,12 +130,6 @@ void cpu_events_birth(struct reader *r);
  * since the last call. */
 void cpu_events_restart(struct reader *r);
 
-/* hold.c: does a thread with these registers stand where it stood at @p? */
-enum witness hold_witness(const struct pending *p, const void *regs);
-
-/* hold.c: the same with what it has executed by then. */
-void hold_counted(struct pending *p, uint64_t instructions);
-
 /* program.c: why no walk of a thread of @pid can be tried; PYSTACK_OK: it can, with *@program,
  * which may be another target then. Counts what it finds. *@undecided: as program_ask(). */
 enum pystack_end program_readable(struct reader *r, struct target **program, pid_t pid,
@@ -148,16 +146,6 @@ enum pystack_end program_ask(struct reader *r, struct target *t, pid_t pid, bool
 /* program.c: is @t a program with Python, and no record that may lie in another ring unread
  * would change that? */
 bool program_settled(const struct reader *r, const struct target *t);
-
-/* hold.c: read and emit all pending samples. */
-void hold_flush(struct reader *r);
-
-/* hold.c: all pending samples are given up. */
-void hold_shed(struct reader *r);
-
-/* hold.c: those of thread @tid, which the tracer holds for us in @turn (0: none), and those
- * that have waited too long for theirs; the others go on waiting. */
-void hold_stopped(struct reader *r, uint32_t turn, pid_t tid);
 
 /* emit.c: a perf record that is no sample. */
 void emit_side(struct reader *r, const struct perf_event_header *h);
