@@ -220,6 +220,8 @@ bool assemble(struct assembler *a, struct assemble_input *in, struct stack *ret)
 	push_kernel(a);
 	whole = push_user(a);
 	push_provenance(a);
+	if (in->truncated)
+		push_marker(a, "[truncated]");
 	*ret = (struct stack){ .n = a->n, .frames = a->frame };
 	return whole;
 }

@@ -39,6 +39,7 @@ struct assemble_input {
 	const uint64_t *kernel;
 	uint32_t n_kernel;
 	const struct pystack_frame *python; /* native.n_python */
+	bool truncated; /* older ones were not read: "[truncated]" stands in their place */
 	struct native_input native; /* regs NULL: there are no native frames but the leaf */
 };
 

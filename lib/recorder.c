@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "memory_plan.h"
 #include "recorder_int.h"
 
 #include <errno.h>
@@ -115,7 +116,7 @@ static bool somebody_is_stuck(const struct recorder *r)
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		if (r->config.slots[i].stuck)
 			return true;
-	return oldend_haunted(r->oldend);
+	return false;
 }
 
 void recorder_destroy(struct recorder *r)
@@ -126,7 +127,6 @@ void recorder_destroy(struct recorder *r)
 	free(r->queues);
 	free(r->tids);
 	attach_deinit(&r->attach);
-	oldend_destroy(r->oldend);
 	slots_deinit(&r->config);
 	queue_deinit(&r->own);
 	queue_deinit(&r->traced);
@@ -139,7 +139,6 @@ void recorder_destroy(struct recorder *r)
 	if (r->config.kick >= 0)
 		close(r->config.kick);
 	free((void *)(uintptr_t)r->config.last_in);
-	free((void *)(uintptr_t)r->config.last_map);
 	ours_destroy(r->config.ours);
 	stranger_filter_deinit(&r->filter);
 	if (r->by_table)
@@ -391,18 +390,6 @@ static void give_up(struct recorder *r, pid_t pid)
 	tracker_quarantine(&r->tracker, pid);
 }
 
-static void watch_oldend(struct recorder *r)
-{
-	pid_t pid = oldend_stuck(r->oldend), back;
-
-	while ((back = oldend_returned(r->oldend)))
-		tracker_release(&r->tracker, back);
-	if (pid) {
-		give_up(r, pid);
-		oldend_start(r->oldend);
-	}
-}
-
 static void replace_reader(struct recorder *r, struct cpu_slot *slot)
 {
 	int ret = reader_start(&r->config, slot);
@@ -446,17 +433,17 @@ static int watch_readers(struct recorder *r)
 		give_up(r, pid);
 		replace_reader(r, &r->config.slots[i]);
 	}
-	watch_oldend(r);
-	if (oldend_reads(r->oldend))
-		soon = SUSPECT_MS;
 	if (atomic_load(&r->config.over_budget) && !r->warned_budget) {
 		r->warned_budget = true;
 		note_say(
 			&r->o.note,
 			"holding the targets costs more than %u%% of a CPU: samples are shed; "
-			"%s, or raise --hold-budget%s",
+			"%s%s, or raise --hold-budget%s",
 			r->o.hold_budget,
 			r->session->events[0].attr.freq ? "lower -F" : "raise -c",
+			r->o.max_frames > MEMORY_FRAMES ?
+				" or --max-frames (each hold reads the whole stack)" :
+				"",
 			r->capture->cheaper);
 	}
 	if (STATS_GET(stalled) && !r->warned_stall) {
@@ -569,7 +556,6 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, 
 	recorder_detach(r);
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		reader_stop(&r->config.slots[i]);
-	oldend_stop(r->oldend);
 	introduce_rest(r);
 	if (r->resolver)
 		resolver_stop(r->resolver, &ret->counts);

@@ -164,16 +164,12 @@ static int choose_all(struct recorder *r, struct err *err)
 	bool kernel;
 	int ret;
 
-	/* Who wants exact stacks only has them cut rather than late. */
 	r->config.max_frames = r->o.max_frames;
-	r->config.oldends =
-		r->o.max_frames > READER_FRAMES && !(r->session->flags & SESSION_ONLY_EXACT);
 	r->perf = (struct perf_options){
 		.freq = r->o.freq,
 		.said = r->o.said,
 		.value = r->o.value,
 		.kernel = r->o.kernel,
-		.data_maps = r->config.oldends,
 		.inherit = r->o.n_tids == 0 && !has_probe(r),
 		.threads_only = !r->o.follow,
 		.on_exec = r->o.child,
@@ -280,7 +276,6 @@ static bool all_known(struct recorder *r)
 	return all;
 }
 
-/* Old ends are read after the record of their thread's leaving. */
 static bool can_use_table(struct recorder *r)
 {
 	struct stranger_filter filter;
@@ -288,8 +283,7 @@ static bool can_use_table(struct recorder *r)
 	uint32_t n = 0;
 
 	if ((r->place != PLACE_CPUS && r->place != PLACE_CGROUP) || !all_may(r->session) ||
-	    !r->capture->prompt || r->config.oldends || !all_known(r) ||
-	    cpus_system(&possible, "possible") < 0)
+	    !r->capture->prompt || !all_known(r) || cpus_system(&possible, "possible") < 0)
 		return false;
 	for (int cpu = cpus_next(&possible, 0); cpu >= 0; cpu = cpus_next(&possible, cpu + 1))
 		n = (uint32_t)cpu + 1;
@@ -403,8 +397,9 @@ static int plan_memory(struct recorder *r, size_t cpus, size_t page, struct err 
 		.cpus = cpus,
 		.page = page,
 		.ring_pages = r->plan.ring_pages,
-		.queue = memory_plan_queue(r->o.freq ? r->o.value : 0, r->o.native),
-		.queues = 1 + r->config.oldends,
+		.queue = memory_plan_queue(r->o.freq ? r->o.value : 0, r->o.native,
+					   r->o.max_frames),
+		.frames = r->o.max_frames,
 	};
 	struct memory_plan p;
 	int ret = memory_plan_make(&w, &p, err);

@@ -25,9 +25,7 @@ enum {
 /* The CPUs with their queues; the rings come later. */
 static int make_slots(struct recorder *r, struct err *err)
 {
-	if (r->config.oldends)
-		r->oldend = oldend_create(&r->config);
-	if (queue_init(&r->own, QUEUE_BYTES) < 0 || (r->config.oldends && !r->oldend))
+	if (queue_init(&r->own, QUEUE_BYTES) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	return slots_init(&r->config, &r->cpus, err);
 }
@@ -279,9 +277,7 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	c->ids = &r->attach.ids;
 	c->births = births_create();
 	tracker_teach(&r->tracker, c->births);
-	if (c->oldends)
-		c->last_map = calloc(LAST_IN, sizeof(*c->last_map));
-	if (!c->last_in || !c->births || (c->oldends && !c->last_map))
+	if (!c->last_in || !c->births)
 		return -ENOMEM;
 	r->attach.readers = c->tell_threads ? c : NULL;
 	return r->plan.wide || c->split ? claim(r) : 0;
@@ -296,8 +292,6 @@ static void look_at_readers(void *arg)
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		if (guard_look(&r->config.slots[i].guard) & 1)
 			eventfd_write(r->config.kick, 1);
-	if (oldend_reads(r->oldend))
-		eventfd_write(r->config.kick, 1);
 }
 
 static bool has_questions(void *arg)
@@ -322,14 +316,12 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 		.targets = &r->tracker.targets,
 	};
 
-	r->queues = calloc(r->config.cap_slots + 2, sizeof(*r->queues));
+	r->queues = calloc(r->config.cap_slots + 1, sizeof(*r->queues));
 	if (!r->queues)
 		return -ENOMEM;
 	r->queues[0] = &r->own;
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		r->queues[i + 1] = &r->config.slots[i].queue;
-	if (r->oldend)
-		r->queues[c.n_queues++] = oldend_queue(r->oldend);
 	c.queues = r->queues;
 	memcpy(c.sinks, sinks, n_sinks * sizeof(*sinks));
 	r->resolver = r->cpuwatch.resolver = resolver_create(&c);
@@ -394,8 +386,6 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	announce_all(r, r->session->start_ns);
 	for (size_t i = 0; ret == 0 && i < r->config.n_slots; i++)
 		ret = reader_start(&r->config, &r->config.slots[i]);
-	if (ret == 0 && r->oldend)
-		ret = oldend_start(r->oldend);
 	if (ret == 0)
 		await_readers(r);
 	if (ret < 0)

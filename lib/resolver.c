@@ -105,6 +105,7 @@ static struct assemble_input input_of(const struct q_sample *q, struct unwind_re
 {
 	struct assemble_input in = {
 		.prov = q->sample.prov,
+		.truncated = q->sample.truncated,
 		.leaf = leaf_of(q),
 		.kernel = q_kernel(q),
 		.n_kernel = q->n_kernel,
@@ -174,6 +175,7 @@ static void give_sample(struct resolver *r, struct q_sample *q)
 	if (!assemble(r->assembler, &in, &stack)) {
 		STATS_ADD(torn_badcode, 1);
 		in.prov = PROV_TORN;
+		in.truncated = false;
 		in.native.n_python = in.native.n_anchors = 0;
 		assemble(r->assembler, &in, &stack);
 	}

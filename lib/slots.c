@@ -9,7 +9,6 @@
 
 enum {
 	CTL_QUEUE_BYTES = 64 << 10,
-	DEEP_QUEUE_BYTES = 2 << 20,
 	KTHREADD = 2, /* parent of the kernel's threads */
 };
 
@@ -18,7 +17,6 @@ static void slot_deinit(struct cpu_slot *s)
 	perf_ring_close(&s->ring);
 	queue_deinit(&s->queue);
 	queue_deinit(&s->ctl);
-	queue_deinit(&s->deep);
 	handover_deinit(&s->handover);
 }
 
@@ -32,10 +30,7 @@ static int slot_init(struct reader_config *c, int cpu, struct err *err)
 	for (size_t e = 0; e < SESSION_MAX_EVENTS; e++)
 		atomic_init(&s->sampler[e], -1);
 	if (queue_init(&s->queue, c->queue_bytes) == 0 &&
-	    queue_init(&s->ctl, CTL_QUEUE_BYTES) == 0 &&
-	    (!c->oldends ||
-	     queue_init(&s->deep, MIN(c->queue_bytes, (size_t)DEEP_QUEUE_BYTES)) == 0) &&
-	    c->capture->slot_begin(s) == 0)
+	    queue_init(&s->ctl, CTL_QUEUE_BYTES) == 0 && c->capture->slot_begin(s) == 0)
 		return 0;
 	slot_deinit(s);
 	return err_set(err, -ENOMEM, "out of memory");

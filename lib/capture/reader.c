@@ -277,8 +277,6 @@ static uint64_t scan_record(struct reader *r, uint64_t pos)
 		scan_sample(r, h, pos);
 	else if (proof_is_switch(h, (const unsigned char *)h + h->size - PERF_TRAILER, &sw))
 		scan_switch(r, &sw);
-	else if (proof_is_map(h))
-		proof_note_map(r->c, (const unsigned char *)h + h->size - PERF_TRAILER);
 	else if (h->type != PERF_RECORD_SWITCH && h->type != PERF_RECORD_SWITCH_CPU_WIDE)
 		scan_other(r, h, pos);
 	return pos + h->size;
@@ -451,7 +449,7 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot)
 	r->random = now_ns() | 1;
 	r->cursor = calloc(c->cap_slots, sizeof(*r->cursor));
 	r->look_at = slot->index;
-	r->ps = pystack_create(MIN(c->max_frames, READER_FRAMES), emit_code, r);
+	r->ps = pystack_create(c->max_frames, emit_code, r);
 	r->wake = wait_on(slot->ring.fd, slot->handover.posted);
 	slot->generation++;
 	if (!r->cursor || !r->ps || r->wake < 0 || start_thread(r)) {

@@ -96,15 +96,6 @@ static inline void q_drop_stack(struct q_sample *q)
 	q->n_stack = q->n_far = 0;
 }
 
-/* A stack cut at READER_FRAMES, for oldend. */
-struct q_deep {
-	struct pystack_junction junction;
-	struct q_sample q; /* and what follows it */
-};
-
-/* The most frames that are read while a thread is held. */
-enum { READER_FRAMES = 1024 };
-
 /* What a reader or the tracer tells the control thread; queued, then @kick is written to. */
 enum ctl_type {
 	CTL_FORK = 1,
@@ -129,8 +120,6 @@ struct reader_config {
 	struct targets *targets;
 	const struct session *session;
 	uint32_t max_frames;
-	bool oldends;	      /* deeper stacks than READER_FRAMES are finished by oldend ... */
-	int oldend_kick;      /* ... which waits for this eventfd */
 	unsigned hold_budget; /* percent of a CPU */
 	uint64_t sample_type; /* of all events */
 	bool witness;	      /* event n_events: perf_event_witness() */
@@ -159,12 +148,11 @@ struct reader_config {
 	pid_t child;		   /* our own, no target before its exec; 0: none */
 	const pid_t *tids;	   /* ... these threads are wanted; none: all */
 	size_t n_tids;
-	_Atomic uint64_t *last_in;  /* LAST_IN slots: when a thread was last seen starting */
-	_Atomic uint64_t *last_map; /* with @oldends the same: when it last mapped memory */
-	struct births *births;	    /* who became another program, and when */
-	_Atomic uint64_t blind_ns;  /* what ran before it may have left no record */
-	_Atomic pid_t opening;	    /* nor may what this thread does now; 0: none */
-	struct cpu_slot *slots;	    /* never moves: room for every CPU that is possible */
+	_Atomic uint64_t *last_in; /* LAST_IN slots: when a thread was last seen starting */
+	struct births *births;	   /* who became another program, and when */
+	_Atomic uint64_t blind_ns; /* what ran before it may have left no record */
+	_Atomic pid_t opening;	   /* nor may what this thread does now; 0: none */
+	struct cpu_slot *slots;	   /* never moves: room for every CPU that is possible */
 	uint32_t cap_slots;
 	_Atomic uint32_t n_slots; /* only grows */
 	_Atomic bool first_seen;  /* a reader writes, or has written, @first */
@@ -184,7 +172,6 @@ struct cpu_slot {
 	uint32_t index;
 	struct perf_ring ring;
 	struct queue queue, ctl;
-	struct queue deep;	  /* struct q_deep, if there are any */
 	struct handover handover; /* of a capture that stops threads */
 	struct reader *reader;
 	struct reader *stuck;	     /* abandoned ones, by the control thread */

@@ -174,13 +174,8 @@ void rest_size(const struct reader *r, const struct perf_sample *s,
 	       const struct pystack_result *res, bool held, struct q_sample *q);
 void rest_copy(const struct reader *r, const struct perf_sample *s, struct q_sample *q);
 
-/* emit.c: what makes the numbers of codes unique over all threads there ever were: one for
- * each slot, or its like, and @generation. */
+/* emit.c: the numbers of codes are unique over so many readers of a slot. */
 enum { EMIT_GENERATIONS = 4095 };
-uint64_t emit_mark(uint32_t index, uint32_t generation);
-
-/* emit.c: a code object for the resolver. False: no room. */
-bool emit_copy(struct queue *q, uint64_t id, const struct pycode_copy *c);
 
 /* emit.c: callbacks for pystack: a new code object; a read for the tape. */
 void emit_code(void *arg, uint64_t id, const struct pycode_copy *c);
