@@ -9,7 +9,7 @@
 
 #include "../lib/base.h"
 #include "../lib/event_resolve.h"
-#include "../lib/native.h"
+#include "../lib/unwind/others.h"
 #include "../lib/srcline.h"
 #include "../lib/work.h"
 #include "cmd.h"
@@ -266,11 +266,10 @@ static int parse_native(struct said *s, const char *arg)
 
 static int parse_unwinder(struct record_options *o, const char *name)
 {
-	o->rec.libunwind = !strcmp(name, "libunwind");
-	if (!o->rec.libunwind && strcmp(name, "own") != 0)
-		return usage("--unwinder takes own or libunwind, not '%s'", name);
-	if (o->rec.libunwind && !native_has_libunwind())
-		return usage("this pysampled was built without %s: leave --unwinder out",
+	o->rec.unwinder = unwind_other_find(name);
+	if (!o->rec.unwinder && strcmp(name, "own") != 0)
+		return usage("--unwinder takes own, or libunwind where pysampled was built "
+			     "with it (-V tells), not '%s'",
 			     name);
 	return 0;
 }

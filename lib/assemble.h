@@ -13,10 +13,10 @@
 #include "sample.h"
 
 struct assembler_config {
-	bool native;	       /* native frames are wanted */
-	bool full;	       /* ... the interpreter's internals too */
-	bool names;	       /* native and kernel frames get their names */
-	bool libunwind;	       /* ... unwound by libunwind */
+	bool native;			     /* native frames are wanted */
+	bool full;			     /* ... the interpreter's internals too */
+	bool names;			     /* native and kernel frames get their names */
+	const struct unwind_other *unwinder; /* of them, instead of ours; or NULL */
 	struct places *places; /* where native frames are noted, borrowed; or NULL */
 };
 

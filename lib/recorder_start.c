@@ -309,7 +309,7 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 		.n_sinks = n_sinks,
 		.native = r->o.native,
 		.full = r->o.full,
-		.libunwind = r->o.libunwind,
+		.unwinder = r->o.unwinder,
 		.tick = look_at_readers,
 		.waits = has_questions,
 		.tick_arg = r,

@@ -50,7 +50,7 @@ struct resolver *resolver_create(const struct resolver_config *c)
 	r->assembler = assembler_create(&(struct assembler_config){
 		.native = c->native,
 		.full = c->full,
-		.libunwind = c->libunwind,
+		.unwinder = c->unwinder,
 		.names = names,
 		.places = c->session->places,
 	});
