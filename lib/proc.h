@@ -50,6 +50,12 @@ int proc_look_open(int look);
 /* The threads of @pid, ascending; *@ret malloc'ed. 0 or -ESRCH. */
 int proc_tasks(pid_t pid, pid_t **ret, size_t *n);
 
+/* All processes that /proc shows, ascending; *@ret malloc'ed. 0 or -errno. */
+int proc_processes(pid_t **ret, size_t *n);
+
+/* Some more than there are, at the cost of one system call. */
+size_t proc_count(void);
+
 /* @pid behind the *@n of a malloc'ed list with room for *@cap. 0 or -ENOMEM. */
 int proc_push(pid_t **pids, size_t *n, size_t *cap, pid_t pid);
 
@@ -82,6 +88,8 @@ uint64_t proc_age_ns(pid_t pid);
 /* Does the process exist, and is @tid a thread that is not the leader? */
 bool proc_exists(pid_t pid);
 pid_t proc_tgid(pid_t tid); /* -ESRCH */
+
+pid_t proc_parent(pid_t pid); /* -ESRCH */
 
 /* Is @pid a process, and no other thread of one? With its parent. */
 bool proc_is_process(pid_t pid, pid_t *parent);

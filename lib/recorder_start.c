@@ -287,6 +287,7 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	c->early = r->attach.early;
 	c->filter = r->attach.filter;
 	c->table = r->attach.table;
+	c->named = c->table ? ours_create() : NULL;
 	c->child = r->o.child ? r->o.pids[0] : 0;
 	c->last_in = calloc(LAST_IN, sizeof(*c->last_in));
 	c->ids = &r->attach.ids;
@@ -353,7 +354,8 @@ static void announce_all(struct recorder *r, uint64_t time)
 {
 	for (size_t i = 0; i < r->tracker.targets.n_all; i++)
 		if (!r->tracker.targets.all[i]->asleep)
-			announce_process(&r->own, r->tracker.targets.all[i]->pid, false, time);
+			announce_process(&r->own, r->tracker.targets.all[i]->pid, false,
+					 !r->config.named, time);
 	if (r->config.tape)
 		tracker_tape_all(&r->tracker, &r->own);
 }

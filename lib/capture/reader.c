@@ -253,6 +253,9 @@ static void scan_other(struct reader *r, const struct perf_event_header *h, uint
 	emit_side(r, h);
 	if (!known)
 		return;
+	/* Its number may be, or become, another thread's. */
+	if (s.kind == SIDE_FORK || s.kind == SIDE_EXIT)
+		ours_set(r->c->named, s.tid, false);
 	if (s.kind == SIDE_FORK && r->c->early)
 		cpu_events_birth(r);
 	if (r->c->tell_threads)

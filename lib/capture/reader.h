@@ -152,7 +152,9 @@ struct reader_config {
 	const struct stranger_filter *filter; /* told of strangers; or NULL */
 	/* All events are CPUs' and no record tells who comes onto one: this does. Or NULL. */
 	const struct run_table *table;
-	bool early;		   /* threads take samples, and CPUs may do so later: */
+	struct ours *named; /* threads whose name the queues told of at a sample; NULL: no
+			     * table has the names, and they are told by the control thread */
+	bool early;	    /* threads take samples, and CPUs may do so later: */
 	_Atomic uint64_t over_ns;  /* from then on CPUs do; UINT64_MAX: not yet */
 	_Atomic uint32_t n_births; /* of threads and processes so far */
 	_Atomic bool births_told;  /* CTL_BIRTHS was sent */
