@@ -14,13 +14,14 @@
 #include "announce.h"
 #include "capture/births.h"
 #include "clock.h"
+#include "nudge.h"
 #include "proc.h"
 #include "recorder_int.h"
 
 enum {
 	QUEUE_BYTES = 2 << 20,
 	CTL_QUEUE_BYTES = 64 << 10,
-	READY_MS = 1000, /* the readers have them to begin */
+	READY_S = 1, /* the readers have them to begin */
 };
 
 /* The CPUs with their queues; the rings come later. */
@@ -361,14 +362,17 @@ static void announce_all(struct recorder *r, uint64_t time)
 }
 
 /* On a busy machine it is milliseconds until they run for the first time. */
-static void await_readers(const struct recorder *r)
+static void await_readers(struct recorder *r)
 {
-	const struct timespec step = { .tv_nsec = 100000 };
-	uint64_t end = now_ns() + READY_MS * 1000000ull;
+	struct timespec end;
 
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += READY_S;
 	for (size_t i = 0; i < r->config.n_slots; i++)
-		while (!atomic_load(&r->config.slots[i].ready) && now_ns() < end)
-			nanosleep(&step, NULL);
+		while (!atomic_load(&r->config.slots[i].ready) &&
+		       (sem_clockwait(&r->config.readies, CLOCK_MONOTONIC, &end) == 0 ||
+			errno == EINTR))
+			;
 }
 
 /* One that has ended by now has no descriptor. */
@@ -407,6 +411,8 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		r->config.slots[i].watched_ns = r->session->start_ns;
 	announce_all(r, r->session->start_ns);
+	nudge_init();
+	sem_init(&r->config.readies, 0, 0);
 	for (size_t i = 0; ret == 0 && i < r->config.n_slots; i++)
 		ret = reader_start(&r->config, &r->config.slots[i]);
 	if (ret == 0 && r->oldend)

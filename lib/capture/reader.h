@@ -11,6 +11,7 @@
 #define READER_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 
 #include "../counts.h"
@@ -169,6 +170,7 @@ struct reader_config {
 	struct cpu_slot *slots;	    /* never moves: room for every CPU that is possible */
 	uint32_t cap_slots;
 	_Atomic uint32_t n_slots; /* only grows */
+	sem_t readies;		  /* posted by each reader when its slot is ready */
 	_Atomic bool first_seen;  /* a reader writes, or has written, @first */
 	struct work_moment first; /* as the first sample was about to be queued */
 };
@@ -185,6 +187,7 @@ struct cpu_slot {
 	int cpu;
 	uint32_t index;
 	struct perf_ring ring;
+	void *blocks; /* what lies in the queues */
 	struct queue queue, ctl;
 	struct queue deep;	  /* struct q_deep, if there are any */
 	struct handover handover; /* of a capture that stops threads */
