@@ -185,7 +185,7 @@ pid_t family_newest(void)
 	_cleanup_free_ char *text = NULL;
 	const char *last;
 
-	if (proc_read_file("/proc/loadavg", &text, NULL) < 0)
+	if (proc_read_piece("/proc/loadavg", &text) < 0)
 		return 0;
 	last = strrchr(text, ' ');
 	return last ? (pid_t)strtol(last, NULL, 10) : 0;

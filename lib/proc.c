@@ -73,7 +73,7 @@ int proc_read_file(const char *path, char **ret, size_t *n)
 
 /* A file that the kernel writes in one piece: what is shorter than the room for it is whole,
  * and no second read has to tell so. */
-static int one_piece(const char *path, char **ret)
+int proc_read_piece(const char *path, char **ret)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	char buf[4096];
@@ -93,7 +93,7 @@ static int task_file(pid_t pid, pid_t tid, const char *name, char **ret)
 	int r;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", pid, tid, name);
-	r = one_piece(path, ret);
+	r = proc_read_piece(path, ret);
 	return r < 0 ? gone(-r) : 0;
 }
 
@@ -443,9 +443,25 @@ bool proc_lives(pid_t pid)
 	return !(flags_of(pid) & EXITING);
 }
 
+char proc_kind(pid_t pid, bool *kernel)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *fields = stat_fields(pid, pid, &text);
+	unsigned flags;
+	char state;
+
+	*kernel = false;
+	if (!fields || sscanf(fields, "%c %*d %*d %*d %*d %*d %u", &state, &flags) != 2)
+		return 0;
+	*kernel = (flags & (KERNEL | EXITING)) == KERNEL;
+	return state;
+}
+
 bool proc_is_kernel(pid_t pid)
 {
-	return (flags_of(pid) & (KERNEL | EXITING)) == KERNEL;
+	bool kernel;
+
+	return proc_kind(pid, &kernel) && kernel;
 }
 
 uint64_t proc_ran_ns(pid_t pid, pid_t tid)

@@ -75,6 +75,9 @@ bool proc_lives(pid_t pid);
 /* CPU time that a thread has used, ns; 0 where it is gone, or the kernel does not tell. */
 uint64_t proc_ran_ns(pid_t pid, pid_t tid);
 
+/* As proc_state() of its main thread, and proc_is_kernel(), in one look. */
+char proc_kind(pid_t pid, bool *kernel);
+
 /* Is it a thread of the kernel's, without memory of its own? */
 bool proc_is_kernel(pid_t pid);
 
@@ -128,5 +131,8 @@ int proc_wait(pid_t pid, pid_t tid, struct proc_wait *ret);
 
 /* A whole small file as a malloc'ed, NUL-terminated string. 0 or -errno. */
 int proc_read_file(const char *path, char **ret, size_t *n);
+
+/* The same of one that the kernel writes in one piece: a system call less. */
+int proc_read_piece(const char *path, char **ret);
 
 #endif

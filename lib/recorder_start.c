@@ -256,7 +256,9 @@ static int claim(struct recorder *r)
 
 	r->config.tids = r->o.tids;
 	r->config.n_tids = r->o.n_tids;
-	r->config.ours = ours_create();
+	r->config.ours = ours_create(NULL);
+	if (r->config.table && r->config.ours)
+		r->config.named = ours_create(r->config.ours);
 	if (r->o.follow)
 		ret = tracker_born(&r->tracker, r->o.pids, r->o.n_pids);
 	for (size_t i = 0; i < r->tracker.targets.n_all; i++)
@@ -288,7 +290,6 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	c->early = r->attach.early;
 	c->filter = r->attach.filter;
 	c->table = r->attach.table;
-	c->named = c->table ? ours_create() : NULL;
 	c->child = r->o.child ? r->o.pids[0] : 0;
 	c->last_in = calloc(LAST_IN, sizeof(*c->last_in));
 	c->ids = &r->attach.ids;
