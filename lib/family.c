@@ -48,24 +48,28 @@ struct asked {
 	size_t n, processes;
 };
 
-/* Does asking each process for its parent take less than asking @more threads? */
-static bool too_many(struct asked *a, size_t more)
+/* Does asking each process for its parent take less than asking the @n threads of a process,
+ * and those of @more processes that may have as many? */
+static bool too_many(struct asked *a, size_t n, size_t more)
 {
-	a->n += more;
-	if (a->n > MANY && !a->processes)
+	size_t all = a->n + n * (1 + more);
+
+	a->n += n;
+	if (all > MANY && !a->processes)
 		a->processes = proc_count();
-	return a->n > MANY && a->n > a->processes;
+	return all > MANY && all > a->processes;
 }
 
-/* -E2BIG: too_many(), unless @asked is NULL. */
-static int add_children(pid_t pid, pid_t **pids, size_t *n, size_t *cap, struct asked *asked)
+/* With @asked -E2BIG if too_many(), and @more. */
+static int add_children(pid_t pid, pid_t **pids, size_t *n, size_t *cap, struct asked *asked,
+			size_t more)
 {
 	_cleanup_free_ pid_t *tasks = NULL;
 	pid_t us = getpid();
 	size_t n_tasks;
 	int r = proc_tasks(pid, &tasks, &n_tasks);
 
-	if (r == 0 && asked && too_many(asked, n_tasks))
+	if (r == 0 && asked && too_many(asked, n_tasks, more))
 		return -E2BIG;
 	for (size_t i = 0; r == 0 && i < n_tasks; i++) {
 		_cleanup_free_ char *text = NULL;
@@ -86,7 +90,7 @@ static int add_children(pid_t pid, pid_t **pids, size_t *n, size_t *cap, struct 
 
 int family_children(pid_t pid, pid_t **pids, size_t *n, size_t *cap)
 {
-	return add_children(pid, pids, n, cap, NULL);
+	return add_children(pid, pids, n, cap, NULL, 0);
 }
 
 static int by_parent(const void *a, const void *b)
@@ -159,11 +163,11 @@ int family_list(pid_t pid, pid_t **ret, size_t *n)
 	_cleanup_free_ pid_t *pids = NULL;
 	struct asked asked = { 0 };
 	size_t count = 0, cap = 0;
-	int r = add_children(pid, &pids, &count, &cap, &asked);
+	int r = add_children(pid, &pids, &count, &cap, &asked, 0);
 
 	/* The list is its own queue; what ended meanwhile is a leaf. */
 	for (size_t i = 0; r == 0 && i < count; i++) {
-		r = add_children(pids[i], &pids, &count, &cap, &asked);
+		r = add_children(pids[i], &pids, &count, &cap, &asked, count - i - 1);
 		if (r != -E2BIG && r != -ENOMEM)
 			r = 0;
 	}
