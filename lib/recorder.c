@@ -86,6 +86,7 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	r->filter.map = r->table.map = -1;
 	r->cgroup = -1;
 	r->config.kick = kick;
+	r->config.stats = r->tracker.stats = session->stats;
 	r->tracker.note = o->note;
 	for (size_t i = 0; i < RECORDER_MAX_PIDS; i++)
 		r->pidfds[i] = -1;
@@ -232,6 +233,12 @@ static void execed(struct recorder *r, const struct target *t, pid_t pid, uint64
 		tracker_new(&r->tracker, pid, time);
 }
 
+void recorder_announce(struct recorder *r, pid_t pid, bool execed, uint64_t time)
+{
+	if (announce_process(&r->own, pid, execed, time) == -ENOBUFS)
+		STATS_ADD(r->session->stats, side_lost, 1);
+}
+
 /* Before the sinks hear of @t for the first time, at @time, they are told what it was. Another
  * thread's sample may be a little older. */
 static void introduce(struct recorder *r, struct target *t, uint64_t time)
@@ -239,8 +246,8 @@ static void introduce(struct recorder *r, struct target *t, uint64_t time)
 	if (!t || !t->asleep)
 		return;
 	recorder_wakes(r, t);
-	announce_process(&r->own, t->pid, false,
-			 MAX(time, r->session->start_ns + BEFORE_NS) - BEFORE_NS);
+	recorder_announce(r, t->pid, false,
+			  MAX(time, r->session->start_ns + BEFORE_NS) - BEFORE_NS);
 	tracker_wake(&r->tracker, t);
 }
 
@@ -284,7 +291,7 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 		execed(r, t, m->pid, m->time);
 		break;
 	case CTL_BEGUN:
-		announce_process(&r->own, m->pid, true, m->time);
+		recorder_announce(r, m->pid, true, m->time);
 		tracker_new(&r->tracker, m->pid, births_execed(r->config.births, m->pid));
 		break;
 	case CTL_LOOK:
@@ -387,7 +394,7 @@ bool recorder_take_messages(struct recorder *r)
 /* Reads of @pid hang. */
 static void give_up(struct recorder *r, pid_t pid)
 {
-	STATS_ADD(stuck_reads, 1);
+	STATS_ADD(r->session->stats, stuck_reads, 1);
 	tracker_quarantine(&r->tracker, pid);
 }
 
@@ -462,7 +469,7 @@ static int watch_readers(struct recorder *r)
 				"makes it cheaper" :
 				"");
 	}
-	if (STATS_GET(stalled) && !r->warned_stall) {
+	if (STATS_GET(r->session->stats, stalled) && !r->warned_stall) {
 		r->warned_stall = true;
 		note_say(&r->o.note, "%s", preempt_stall(text, sizeof(text)));
 	}

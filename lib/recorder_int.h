@@ -103,6 +103,9 @@ void recorder_balance(const struct recorder *r, struct recorder_summary *ret);
 /* recorder_work.c: what the recording took; before its readers are freed. */
 void recorder_work(const struct recorder *r, struct recorder_work *ret);
 
+/* recorder.c: announce_process() for the resolver; what has no room is counted. */
+void recorder_announce(struct recorder *r, pid_t pid, bool execed, uint64_t time);
+
 /* recorder.c: do what readers and the tracer ask for. False: there is more, and it took long
  * enough for now. */
 bool recorder_take_messages(struct recorder *r);

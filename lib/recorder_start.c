@@ -11,7 +11,6 @@
 #include <time.h>
 
 #include "../output/sink.h"
-#include "announce.h"
 #include "capture/births.h"
 #include "clock.h"
 #include "proc.h"
@@ -353,7 +352,7 @@ static void announce_all(struct recorder *r, uint64_t time)
 {
 	for (size_t i = 0; i < r->tracker.targets.n_all; i++)
 		if (!r->tracker.targets.all[i]->asleep)
-			announce_process(&r->own, r->tracker.targets.all[i]->pid, false, time);
+			recorder_announce(r, r->tracker.targets.all[i]->pid, false, time);
 	if (r->config.tape)
 		tracker_tape_all(&r->tracker, &r->own);
 }

@@ -128,6 +128,7 @@ struct reader_config {
 	const struct capture_ops *capture;
 	struct targets *targets;
 	const struct session *session;
+	struct stats *stats; /* the session's */
 	uint32_t max_frames;
 	bool oldends;	      /* deeper stacks than READER_FRAMES are finished by oldend ... */
 	int oldend_kick;      /* ... which waits for this eventfd */
