@@ -68,6 +68,19 @@ static void sort_tids(struct recorder_options *o)
 	o->n_tids = n;
 }
 
+static int create(struct recorder *r, struct err *err)
+{
+	struct work *before = work_shared;
+	int ret;
+
+	work_shared = &r->config.others;
+	ret = find_targets(r, err);
+	if (ret == 0)
+		ret = recorder_choose(r, err);
+	work_shared = before;
+	return ret;
+}
+
 struct recorder *recorder_create(const struct recorder_options *o, struct session *session,
 				 struct err *err)
 {
@@ -86,6 +99,7 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	r->filter.map = r->table.map = -1;
 	r->cgroup = -1;
 	r->config.kick = kick;
+	r->config.origin = o->origin;
 	r->config.stats = r->tracker.stats = session->stats;
 	r->tracker.note = o->note;
 	for (size_t i = 0; i < RECORDER_MAX_PIDS; i++)
@@ -104,7 +118,7 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 		.note = o->note,
 		.whole_ns = now_ns(),
 	};
-	if (find_targets(r, err) == 0 && recorder_choose(r, err) == 0)
+	if (create(r, err) == 0)
 		return r;
 	recorder_destroy(r);
 	return NULL;
@@ -565,8 +579,10 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, 
 		 void (*released)(void *arg), void *arg, struct recorder_summary *ret,
 		 struct err *err)
 {
+	struct work *before = work_shared;
 	int code;
 
+	work_shared = &r->config.others;
 	err_set(err, -ENOMEM, "out of memory");
 	code = recorder_start(r, sinks, n_sinks, err);
 	*ret = (struct recorder_summary){ 0 };
@@ -587,5 +603,6 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, 
 		recorder_balance(r, ret);
 	fill_summary(r, ret);
 	recorder_work(r, &ret->work);
+	work_shared = before;
 	return code;
 }

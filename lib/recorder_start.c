@@ -129,6 +129,7 @@ static int attach(struct recorder *r, struct err *err)
 		.child_end = &r->child_end,
 		.ctl = &r->traced,
 		.kick = r->config.kick,
+		.work = &r->config.others,
 	};
 
 	r->attach = (struct attach){
@@ -332,6 +333,7 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 		.waits = has_questions,
 		.tick_arg = r,
 		.targets = &r->tracker.targets,
+		.work = &r->config.others,
 	};
 
 	r->queues = calloc(r->config.cap_slots + 2, sizeof(*r->queues));

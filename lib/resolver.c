@@ -352,6 +352,7 @@ static void *resolver_main(void *arg)
 	uint64_t before[HELD_TICKS] = { 0 }, now;
 	bool wait;
 
+	work_shared = r->c.work;
 	/* What a reader took from its ring before the last two ticks began has reached the
 	 * queue by now: older records are complete and can go. */
 	for (size_t i = 0; !atomic_load(&r->stop); i = (i + 1) % HELD_TICKS) {

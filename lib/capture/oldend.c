@@ -143,6 +143,7 @@ static void *worker_main(void *arg)
 	eventfd_t n;
 
 	atomic_store_explicit(&w->tid, gettid(), memory_order_relaxed);
+	work_shared = &o->c->others;
 	while (!last) {
 		last = atomic_load_explicit(&o->stop, memory_order_acquire);
 		take_all(o, w);

@@ -169,6 +169,8 @@ struct reader_config {
 	uint32_t cap_slots;
 	_Atomic uint32_t n_slots; /* only grows */
 	_Atomic bool first_seen;  /* a reader writes, or has written, @first */
+	struct work_origin origin;
+	struct work others;	  /* what all threads but the readers have done */
 	struct work_moment first; /* as the first sample was about to be queued */
 };
 enum { LAST_IN = 8192 };

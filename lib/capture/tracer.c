@@ -361,6 +361,7 @@ static void *tracer_main(void *arg)
 	struct timespec pause = { .tv_nsec = STEP_MS * 1000000 };
 	struct tracer *t = arg;
 
+	work_shared = t->c.work;
 	nudge_timer(&t->timer);
 	realtime_brief(SCHED_OTHER);
 	wait_for(&t->begin);
