@@ -11,6 +11,7 @@
 #include "attach.h"
 #include "attach_plan.h"
 #include "capture/oldend.h"
+#include "capture/preempt.h"
 #include "capture/tracer.h"
 #include "cpuwatch.h"
 #include "event_place.h"
@@ -28,6 +29,7 @@ struct recorder {
 	struct recorder_options o;
 	struct session *session;
 	const struct capture_ops *capture;
+	struct preempt_plan preempt;
 	struct reader_config config;
 	struct tracker tracker;
 	struct attach attach;

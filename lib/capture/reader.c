@@ -361,7 +361,7 @@ static bool drain(struct reader *r, uint64_t shed_left, bool last)
 
 static void begin(struct reader *r)
 {
-	r->unfit = r->c->capture->thread_begin(r->slot->cpu) < 0;
+	r->unfit = r->c->capture->thread_begin(r->c->plan, r->slot->cpu) < 0;
 }
 
 /* A CPU that goes offline, or a cpuset, moves us to another: from there we hold nobody.

@@ -126,6 +126,7 @@ struct ctl_msg {
 /* The settings all readers share; read-only while they run, except where atomic. */
 struct reader_config {
 	const struct capture_ops *capture;
+	const struct preempt_plan *plan; /* of that capture */
 	struct targets *targets;
 	const struct session *session;
 	struct stats *stats; /* the session's */
