@@ -90,12 +90,14 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	/* Where nothing else says why. */
 	err_set(err, -ENOMEM, "out of memory or of descriptors");
 	if (!r || kick < 0 || tracker_init(&r->tracker, kick) < 0) {
+		if (kick >= 0)
+			close(kick);
 		free(r);
 		return NULL;
 	}
 	r->o = *o;
 	sort_tids(&r->o);
-	r->session = session;
+	r->session = r->attach.session = session;
 	r->filter.map = r->table.map = -1;
 	r->cgroup = -1;
 	r->config.kick = kick;

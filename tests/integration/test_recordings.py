@@ -79,3 +79,17 @@ def test_two_at_once_keep_apart(py, captures):
     check(two["truncated"] > two["written"] / 2, "stacks of the second that were cut: %s", two)
     late = {side["capture"]: side["late_capture"] for side in (one, two)}
     check(all(n == 0 for capture, n in late.items() if capture != "async"), "held, and not: %s", late)
+
+
+@one_python
+@harness.seconds(300)
+def test_nothing_is_left_of_a_recorder(py):
+    """Made and destroyed 10,000 times, also where that fails, for each reason and at each call that can; some are run."""
+    process = program(py, SPINS, "alpha", 3)
+    times, runs = ("10000", "30") if harness.every_pair() else ("200", "3")
+    path = os.path.join(harness.BUILD, "leak")
+    check(os.access(path, os.X_OK), "no %s", path)
+    done = subprocess.run([path, str(process.pid), times, runs], capture_output=True, text=True, timeout=290,
+                          env=harness.plain_env())
+    equal(done.returncode, 0, "the exit status: %s%s" % (done.stdout, done.stderr))
+    return done.stdout.splitlines()[-1]
