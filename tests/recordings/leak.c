@@ -179,7 +179,7 @@ static bool repeat(const struct way *w, size_t n)
 	int code = 0;
 	char what[120];
 
-	for (size_t i = 0; i < 3; i++)
+	for (size_t i = 0; i < (w->run ? 10 : 3); i++)
 		code = once(w);
 	from = settled();
 	for (size_t i = 0; i < n; i++)
