@@ -11,7 +11,6 @@
 #include "capture/reader.h"
 #include "perf_decode.h"
 #include "proc.h"
-#include "stats.h"
 
 enum { ROOM_MS = 1000 };
 
@@ -67,7 +66,6 @@ static unsigned char *room(struct queue *q, size_t n)
 
 	while (!(to = queue_reserve(q, Q_SIDE, n)) && left-- > 0)
 		nanosleep(&step, NULL);
-	STATS_ADD(side_lost, !to);
 	return to;
 }
 

@@ -554,14 +554,14 @@ bool proc_is_process(pid_t pid, pid_t *parent)
 
 bool proc_same_pid_namespace(pid_t pid)
 {
-	static struct stat own;
-	struct stat its;
+	static _Atomic ino_t own; /* all namespaces are files of one file system */
+	struct stat st;
 	char path[64];
 
-	if (!own.st_ino && stat("/proc/self/ns/pid", &own) < 0)
-		return false;
+	if (!own && stat("/proc/self/ns/pid", &st) == 0)
+		own = st.st_ino;
 	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
-	return stat(path, &its) == 0 && own.st_ino == its.st_ino && own.st_dev == its.st_dev;
+	return own && stat(path, &st) == 0 && own == st.st_ino;
 }
 
 static uint64_t status_number(const char *status, const char *name, int base)

@@ -11,7 +11,6 @@
 #include <time.h>
 
 #include "../output/sink.h"
-#include "announce.h"
 #include "capture/births.h"
 #include "capture/proof.h"
 #include "clock.h"
@@ -132,6 +131,7 @@ static int attach(struct recorder *r, struct err *err)
 		.child_end = &r->child_end,
 		.ctl = &r->traced,
 		.kick = r->config.kick,
+		.work = &r->config.others,
 	};
 
 	r->attach = (struct attach){
@@ -338,6 +338,7 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 		.waits = has_questions,
 		.tick_arg = r,
 		.targets = &r->tracker.targets,
+		.work = &r->config.others,
 	};
 
 	r->queues = calloc(r->config.cap_slots + 2, sizeof(*r->queues));
@@ -358,8 +359,7 @@ static void announce_all(struct recorder *r, uint64_t time)
 {
 	for (size_t i = 0; i < r->tracker.targets.n_all; i++)
 		if (!r->tracker.targets.all[i]->asleep)
-			announce_process(&r->own, r->tracker.targets.all[i]->pid, false,
-					 !r->config.named, time);
+			recorder_announce(r, r->tracker.targets.all[i]->pid, false, time);
 	if (r->config.tape)
 		tracker_tape_all(&r->tracker, &r->own);
 }

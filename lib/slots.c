@@ -140,7 +140,8 @@ void slots_learn_hotplug(struct reader_config *c)
 
 void slots_work(const struct reader_config *c, struct work_moment *ret)
 {
-	work_look(ret);
+	work_look(&c->origin, ret);
+	work_add_to(ret, &c->others);
 	for (uint32_t i = 0; i < c->n_slots; i++)
 		work_add_to(ret, &c->slots[i].work);
 }

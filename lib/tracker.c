@@ -132,7 +132,7 @@ static void tape_target(const struct tracker *t, const struct target *target)
 		return;
 	p = queue_reserve(t->tape, Q_TAPE,
 			  sizeof(tag) + sizeof(head) + sizeof(target->py.layout));
-	STATS_ADD(side_lost, !p);
+	STATS_ADD(t->stats, side_lost, !p);
 	if (!p)
 		return;
 	memcpy(p, tag, sizeof(tag));

@@ -13,10 +13,10 @@
 
 enum { CODE_GENERATION_SHIFT = 40, CODE_SLOT_SHIFT = 52 };
 
-void emit_lost(uint64_t n)
+void emit_lost(struct stats *s, uint64_t n)
 {
-	STATS_ADD(lost, n);
-	STATS_ADD(queue_full, n);
+	STATS_ADD(s, lost, n);
+	STATS_ADD(s, queue_full, n);
 }
 
 uint64_t emit_mark(uint32_t index, uint32_t generation)
@@ -36,7 +36,7 @@ bool emit_side(struct reader *r, const struct perf_event_header *h)
 	void *p = queue_reserve(&r->slot->queue, Q_SIDE, h->size);
 
 	if (!p) {
-		STATS_ADD(side_lost, 1);
+		STATS_ADD(r->c->stats, side_lost, 1);
 		return false;
 	}
 	memcpy(p, h, h->size);
@@ -104,7 +104,7 @@ static void tape(struct reader *r, enum tape_type type, const void *head, size_t
 
 	p = queue_reserve(&r->slot->queue, Q_TAPE, sizeof(tag) + head_n + body.n);
 	if (!p) {
-		STATS_ADD(side_lost, 1);
+		STATS_ADD(r->c->stats, side_lost, 1);
 		return;
 	}
 	memcpy(p, tag, sizeof(tag));
@@ -133,7 +133,7 @@ void emit_control(struct reader *r, enum ctl_type type, struct ctl_msg m)
 			atomic_fetch_add(&r->c->asked, 1);
 		queue_commit(&r->slot->ctl);
 	} else {
-		STATS_ADD(side_lost, 1);
+		STATS_ADD(r->c->stats, side_lost, 1);
 	}
 	eventfd_write(r->c->kick, 1);
 }
@@ -267,11 +267,11 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 		q_drop_stack(&head);
 	if (head.n_stack && queue_scarce(queue_for(r, deep))) {
 		q_drop_stack(&head);
-		STATS_ADD(stack_dropped, 1);
+		STATS_ADD(r->c->stats, stack_dropped, 1);
 	}
 	q = reserve(r, res, deep, &head);
 	if (!q) {
-		emit_lost(1);
+		emit_lost(r->c->stats, 1);
 		return;
 	}
 	*q = head;
@@ -280,7 +280,7 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 	copy_reads(r, &s, q);
 	rest_copy(r, &s, q);
 	if (truncated && !deep)
-		STATS_ADD(truncated, 1);
+		STATS_ADD(r->c->stats, truncated, 1);
 	count_sample(r);
 	commit(r, deep);
 }

@@ -127,8 +127,10 @@ struct ctl_msg {
 /* The settings all readers share; read-only while they run, except where atomic. */
 struct reader_config {
 	const struct capture_ops *capture;
+	const struct preempt_plan *plan; /* of that capture */
 	struct targets *targets;
 	const struct session *session;
+	struct stats *stats; /* the session's */
 	uint32_t max_frames;
 	bool oldends;	      /* deeper stacks than READER_FRAMES are finished by oldend ... */
 	int oldend_kick;      /* ... which waits for this eventfd */
@@ -176,6 +178,8 @@ struct reader_config {
 	_Atomic uint32_t n_slots; /* only grows */
 	sem_t readies;		  /* posted by each reader when its slot is ready */
 	_Atomic bool first_seen;  /* a reader writes, or has written, @first */
+	struct work_origin origin;
+	struct work others;	  /* what all threads but the readers have done */
 	struct work_moment first; /* as the first sample was about to be queued */
 };
 enum { LAST_IN = 8192 };

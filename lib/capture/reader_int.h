@@ -130,7 +130,7 @@ void cpu_events_restart(struct reader *r);
 enum witness hold_witness(const struct pending *p, const void *regs);
 
 /* hold.c: the same with what it has executed by then. */
-void hold_counted(struct pending *p, uint64_t instructions);
+void hold_counted(struct stats *s, struct pending *p, uint64_t instructions);
 
 /* program.c: why no walk of a thread of @pid can be tried; PYSTACK_OK: it can, with *@program,
  * which may be another target then. Counts what it finds. *@undecided: as program_ask(). */
@@ -202,6 +202,6 @@ void emit_read(void *arg, raddr at, const void *bytes, size_t n, int ret);
 void emit_control(struct reader *r, enum ctl_type type, struct ctl_msg m);
 
 /* emit.c: @n samples never reached the queue. */
-void emit_lost(uint64_t n);
+void emit_lost(struct stats *s, uint64_t n);
 
 #endif
