@@ -2,7 +2,8 @@
  *
  * stats - one list of counters: every lost, cut or uncertain stack has a name.
  *
- * Written by readers and the resolver with relaxed atomics, read by cmd/.
+ * Each recording has its own: who calls the recorder owns it, all threads of the recording
+ * add to it with relaxed atomics, and anybody may read it at any time.
  */
 #ifndef STATS_H
 #define STATS_H
@@ -27,6 +28,7 @@
 	X(late_voluntary, "late: the thread gave up the CPU by itself, not to us")           \
 	X(late_ran, "late: the thread ran again before the walk ended")                      \
 	X(late_unwatched, "of them: maybe, on a CPU that was not watched yet")               \
+	X(late_unseen, "of them: maybe, after a thread that this kernel hides")              \
 	X(late_noswitch, "late: no proof that the thread left the CPU")                      \
 	X(late_nostop, "late: the signal that stops the thread did not come")                \
 	X(late_capture, "late: nobody held the thread (capture, or reader elsewhere)")       \
@@ -54,13 +56,11 @@ struct stats {
 #undef X
 };
 
-/* The process's counters. */
-extern struct stats stats;
+#define STATS_ADD(stats, name, n) \
+	atomic_fetch_add_explicit(&(stats)->name, (n), memory_order_relaxed)
+#define STATS_GET(stats, name) atomic_load_explicit(&(stats)->name, memory_order_relaxed)
 
-#define STATS_ADD(name, n) atomic_fetch_add_explicit(&stats.name, (n), memory_order_relaxed)
-#define STATS_GET(name) atomic_load_explicit(&stats.name, memory_order_relaxed)
-
-/* Name, value and sentence of counter @i, or NULL past the end. */
-const char *stats_at(size_t i, uint64_t *value, const char **text);
+/* Name, value and sentence of counter @i of @s, or NULL past the end. */
+const char *stats_at(const struct stats *s, size_t i, uint64_t *value, const char **text);
 
 #endif

@@ -15,8 +15,9 @@ static int async_possible(const struct capture_want *w, struct err *err)
 	return 0;
 }
 
-static int async_thread_begin(int cpu)
+static int async_thread_begin(const struct preempt_plan *p, int cpu)
 {
+	(void)p;
 	(void)cpu;
 	return 0;
 }
@@ -26,7 +27,7 @@ const struct capture_ops capture_async = {
 	.promise = "works everywhere; most of its stacks are late",
 	.cheaper = "",
 	.possible = async_possible,
-	.caveat = capture_says_nothing,
+	.caveat = capture_no_caveat,
 	.stall = capture_says_nothing,
 	.limit = capture_limits_nothing,
 	.slot_begin = capture_slot_as_is,

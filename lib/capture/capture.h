@@ -52,15 +52,18 @@ enum judgement {
 	JUDGE_N,
 };
 
+struct preempt_plan;
+
 /* What a recording wants of its capture. */
 struct capture_want {
 	const pid_t *pids; /* none: in general */
 	size_t n_pids;
-	bool user_only;	  /* no event counts in the kernel */
-	bool kernel_only; /* an event counts nowhere else */
-	bool switches;	  /* an event is the scheduler's own */
-	bool breakpoints; /* an event is one */
-	bool named;	  /* by --capture NAME, not auto's choice */
+	bool user_only;		   /* no event counts in the kernel */
+	bool kernel_only;	   /* an event counts nowhere else */
+	bool switches;		   /* an event is the scheduler's own */
+	bool breakpoints;	   /* an event is one */
+	bool named;		   /* by --capture NAME, not auto's choice */
+	struct preempt_plan *plan; /* the recording's: preempt finds out whether it holds */
 };
 
 struct cpu_slot;
@@ -108,7 +111,7 @@ struct capture_ops {
 	int (*possible)(const struct capture_want *w, struct err *err);
 	/* After possible(): which samples will be late all the same, a sentence into @buf; ""
 	 * if none. Returns @buf. */
-	const char *(*caveat)(char *buf, size_t size);
+	const char *(*caveat)(const struct preempt_plan *p, char *buf, size_t size);
 	/* Why readers got no CPU for a while (stats: stalled), a sentence. Returns @buf. */
 	const char *(*stall)(char *buf, size_t size);
 	/* Restrict how events are opened to what it can sample. */
@@ -120,8 +123,9 @@ struct capture_ops {
 
 	/* A reader's thread, in this order. */
 	int wait_ms; /* how long it sleeps after a look that found something */
-	/* Make the thread fit for @cpu. 0 or -errno: it holds nobody then. */
-	int (*thread_begin)(int cpu);
+	/* Make the thread fit for @cpu, @p being the want's plan. 0 or -errno: it holds nobody
+	 * then. */
+	int (*thread_begin)(const struct preempt_plan *p, int cpu);
 	/* Has it woken up where it holds nobody, or may just have come back from there? */
 	bool (*moved_away)(const struct reader *r);
 	/* The hold budget is used up for @left_ns: let the targets run meanwhile. */
@@ -147,6 +151,7 @@ struct capture_ops {
 
 /* For captures that do nothing of their own. */
 const char *capture_says_nothing(char *buf, size_t size);
+const char *capture_no_caveat(const struct preempt_plan *p, char *buf, size_t size);
 void capture_limits_nothing(struct perf_options *o);
 int capture_slot_as_is(struct cpu_slot *slot);
 int capture_attach_here(const struct capture_attach *a, struct err *err);

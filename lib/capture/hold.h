@@ -49,6 +49,6 @@ enum witness hold_witness(const struct pending *p, const void *regs);
 
 /* @p's thread had executed that many user instructions as it left: the witness counts only if
  * these are as many as at the sample. */
-void hold_counted(struct pending *p, uint64_t instructions);
+void hold_counted(struct stats *s, struct pending *p, uint64_t instructions);
 
 #endif

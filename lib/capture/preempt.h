@@ -15,7 +15,12 @@ struct preempt_targets {
 	struct realtime_use rt;
 };
 
-/* Before capture_pick(), once; without it nothing is known of targets. */
-void preempt_prepare(const struct preempt_targets *t);
+/* A recording's: @targets are filled in before capture_pick(), which finds out the rest; then
+ * its readers share it, and only read. */
+struct preempt_plan {
+	struct preempt_targets targets; /* empty: nothing is known of them */
+	int priority;			/* that readers get; 0: none */
+	struct cpus refused;		/* where they may not run */
+};
 
 #endif

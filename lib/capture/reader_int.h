@@ -147,8 +147,8 @@ enum pystack_end program_ask(struct reader *r, struct target *t, pid_t pid, bool
  * would change that? */
 bool program_settled(const struct reader *r, const struct target *t);
 
-/* emit.c: a perf record that is no sample. */
-void emit_side(struct reader *r, const struct perf_event_header *h);
+/* emit.c: a perf record that is no sample. False: there was no room, which is counted. */
+bool emit_side(struct reader *r, const struct perf_event_header *h);
 
 /* Of a torn sample that is "nopython" if its program, or that of its process if it is NULL,
  * turns out to have had no interpreter. */
@@ -185,6 +185,6 @@ void emit_read(void *arg, raddr at, const void *bytes, size_t n, int ret);
 void emit_control(struct reader *r, enum ctl_type type, struct ctl_msg m);
 
 /* emit.c: @n samples never reached the queue. */
-void emit_lost(uint64_t n);
+void emit_lost(struct stats *s, uint64_t n);
 
 #endif

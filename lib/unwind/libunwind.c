@@ -206,9 +206,8 @@ static void destroy(void *arg)
 
 static void *create(struct codefile *files)
 {
-	static unw_accessors_t accessors = { find_proc_info, put_unwind_info, no_dyn_info,
-					     access_mem,     access_reg,      no_fpreg,
-					     no_resume,	     no_name };
+	unw_accessors_t accessors = { find_proc_info, put_unwind_info, no_dyn_info, access_mem,
+				      access_reg,     no_fpreg,	       no_resume,   no_name };
 	struct libunwind *u = calloc(1, sizeof(*u));
 
 	if (!u)
