@@ -6,7 +6,7 @@ import re
 import subprocess
 
 import harness
-from harness import check, each, each_python, need_fifo
+from harness import check, each, each_python, enough, need_fifo
 
 TOKEN = re.compile(r"^(p_\d\d|p_spin|x_spin|x_call|x_hole|x_signal|x_handler_spin)( |$)")
 ROOTS = ("_start", "__clone3", "clone3", "clone", "__clone")
@@ -84,13 +84,13 @@ def true_order(py, flags=()):
     mix = Mix(py, 30, flags=flags)
     run, stacks = record(mix.process.pid)
     count, wrong = judge(stacks, mix.paths())
-    for leaf in "p_spin", "x_spin", "x_handler_spin":
-        check(count[leaf] > 30, "too few samples in %s: %s: %s", leaf, dict(count), run)
     check(count.share("right", "wrong") >= 0.999, "%s: wrong: %s", dict(count), wrong[:3])
     check(count.share("root", "no root") >= 0.999, "%s: no root: %s", dict(count),
           [";".join(f) for f, _ in stacks if f[1] not in ROOTS][:3])
     check(count.share("whole", "marked") >= 0.999, "%s: marked: %s", dict(count),
           [";".join(f) for f, _ in stacks if any(map(MARKS.match, f[1:]))][:3])
+    for leaf in "p_spin", "x_spin", "x_handler_spin":
+        enough(count[leaf] > 30, "too few samples in %s: %s: %s", leaf, dict(count), run)
 
 
 @each_python
@@ -165,8 +165,8 @@ def whole_stacks(target, share, good=is_whole):
     need_fifo()
     run, stacks = record(target.pid)
     got, n, bad = at_root(stacks, good)
-    check(n > 300, "too few samples: %s", run)
     check(got >= share, "%.2f %% of %d samples reach the root, want %g %%: %s", 100 * got, n, 100 * share, bad)
+    enough(n > 300, "too few samples: %s", run)
     return stacks
 
 
@@ -203,7 +203,8 @@ def test_a_large_frame_without_python_is_passed():
     program = harness.start([os.path.join(where, "large")])
     run, stacks = record(program.pid, "--any", "--provenance", "all")
     got, n, bad = at_root(stacks, is_whole)
-    check(got >= 0.99 and n > 300, "%.2f %% of %d samples reach the root: %s %s", 100 * got, n, bad, run)
+    check(got >= 0.99, "%.2f %% of %d samples reach the root: %s %s", 100 * got, n, bad, run)
+    enough(n > 300, "too few samples: %s", run)
 
 
 @each_python
@@ -254,7 +255,8 @@ def test_greenlets_end_at_their_root(py):
             len(inside) == 1 and levels == 6 and "first" in inside[0] or
             len(inside) == 2 and levels == 4 and all("second" in frame for frame in inside))
         right, wrong = right + n * good, wrong + n * (not good)
-    check(right > 300 and right >= 0.99 * (right + wrong), "%d right, %d wrong: %s", right, wrong, stacks[:3])
+    check(right >= 0.99 * (right + wrong), "%d right, %d wrong: %s", right, wrong, stacks[:3])
+    enough(right > 300, "only %d could be judged", right)
 
 
 @each_python
@@ -295,7 +297,7 @@ def test_interpreters_in_one_another(py):
         want = ["outer_%d" % i for i in range(int(last[3]) + 1)] + [last[1]]
         harness.equal([match[1] for match in found], want, "the stack of %s: %s" % (last[1], ";".join(frames)))
         check(is_whole(frames), "not whole: %s", ";".join(frames))
-    check(len(seen) == 6 and min(seen.values()) > 30, "too little was seen: %s: %s", dict(seen), run)
+    enough(len(seen) == 6 and min(seen.values()) > 30, "too little was seen: %s: %s", dict(seen), run)
     without = [n for frames, n in stacks if not any("(" in f for f in frames)]
     check(sum(without) <= 0.001 * harness.total(stacks), "%d samples without a Python frame", sum(without))
 
@@ -316,7 +318,7 @@ def test_libunwind_and_elfutils_see_the_same_frames(py):
     peers = PEER.findall(done.stdout)
     harness.equal([name for name, _, _ in peers], ["libunwind", "libdwfl"], "peers")
     for name, ended, same in peers:
-        check(float(ended) > 90, "%s came to an end too seldom: %s", name, done.stdout)
+        enough(float(ended) > 90, "%s came to an end too seldom: %s", name, done.stdout)
         check(float(same) >= 99.9, "not the frames of %s: %s", name, done.stdout)
 
 
@@ -325,9 +327,10 @@ def test_libunwind_in_our_place(py):
     need_fifo()
     if "libunwind" not in harness.pysampled("-V").out:
         raise harness.Skip("built without libunwind")
-    _, stacks = record(load(py, "plain").pid, "--unwinder", "libunwind")
+    run, stacks = record(load(py, "plain").pid, "--unwinder", "libunwind")
     got, n, bad = at_root(stacks, is_whole)
-    check(n > 300 and got >= 0.99, "%.2f %% of %d samples reach the root: %s", 100 * got, n, bad)
+    check(got >= 0.99, "%.2f %% of %d samples reach the root: %s", 100 * got, n, bad)
+    enough(n > 300, "too few samples: %s", run)
 
 
 HIDDEN = re.compile(r"_PyEval_EvalFrameDefault|_PyFunction_Vectorcall|PyObject_Vectorcall|method_vectorcall")
@@ -347,5 +350,6 @@ def test_internals_between_python_frames(py, full):
         between = frames[python[0]:python[-1]] if python else []
         looked += n * any(frame.startswith("x_call") for frame in between)
         found += n * any(map(HIDDEN.match, between))
-    check(looked > 100, "too few stacks with C between Python frames: %s", run)
-    check(found > 100 if full else not found, "%d stacks show the interpreter's internals", found)
+    enough(looked > 100, "too few stacks with C between Python frames: %s", run)
+    enough(found > 100 or not full, "only %d stacks show the interpreter's internals: %s", found, run)
+    check(full or not found, "%d stacks show the interpreter's internals", found)
