@@ -422,6 +422,8 @@ class Target:
         self.pid = self.process.pid
         self._rest = b""
         self.info = json.loads(self.line("READY") or "{}")
+        if "truth" in self.info:
+            self.info["truth"] = Truth(self.info["truth"], self.info.get("roots", [[]]))
         if cpus is not None:
             of_tasks(self.pid, lambda tid: os.sched_setaffinity(tid, cpus))
 
@@ -733,7 +735,8 @@ class Verdict:
         self.wrong = []
 
     def __str__(self):
-        shown = "".join("\n  %s: %s" % pair for pair in self.wrong[:5])
+        shown = "".join("\n  %s: %s" % (leaf, got if len(got) < 20 else got[:9] + ["..."] + got[-9:])
+                        for leaf, got in self.wrong[:5])
         return "%d of %d right%s" % (self.right, self.judged, shown)
 
 
@@ -741,22 +744,40 @@ class Verdict:
 NATIVE_ENDS = {"[no CFI]", "[no map]", "[no register]", "[cut]", "[limit]", "[bad stack]", "[guessed]", "[unplaced]"}
 
 
-def judge(stacks, truth):
-    """Compares stacks whose native leaf is in truth ({symbol: [[function, line], caller, …]}, leaf first) with it."""
+class Truth(dict):
+    """{native leaf: [[function, line], caller, …]}; roots: what can stand below, up to the root: [[function, lines], …] each
+    (tests/targets/target.py)."""
+
+    def __init__(self, truth, roots=([],)):
+        super().__init__(truth)
+        self.roots = roots
+
+    def holds(self, leaf, got, cut):
+        """Is this the whole stack of a leaf, leaf first, or one that is cut somewhere?"""
+        want = [tuple(pair) for pair in self[leaf]]
+        below = got[len(want):]
+        return got[:len(want)] == want[:len(got)] and any(
+            (len(below) == len(root) or cut) and len(below) <= len(root)
+            and all(frame[0] == name and frame[1] in lines for frame, (name, lines) in zip(below, root))
+            for root in self.roots)
+
+
+def judge(stacks, truth, most=None):
+    """Compares stacks whose native leaf is in a truth with it, up to the root, or to as many frames as --max-frames keeps."""
+    truth = truth if isinstance(truth, Truth) else Truth(truth)
     verdict = Verdict()
     for frames, count in stacks:
         frames = user_frames(frames)
         if not frames or frames[-1] not in truth:
             continue
-        want = [tuple(pair) for pair in truth[frames[-1]]]
         # Native frames may lie between; another mark in between is no frame.
         got = [(p[0], p[2]) if p else f for f, p in ((f, python_frame(f)) for f in reversed(frames[:-1]))
                if p or f.startswith("[") and f not in NATIVE_ENDS]
         verdict.judged += count
-        if got[:len(want)] == want:
+        if truth.holds(frames[-1], got, most is not None and len(got) + 1 >= most):  # the leaf counts too
             verdict.right += count
         else:
-            verdict.wrong.append((frames[-1], got[:len(want)]))
+            verdict.wrong.append((frames[-1], got))
     return verdict
 
 
@@ -767,13 +788,13 @@ def all_right(verdict, run, share=0.3, least=30):
     enough(verdict.judged >= want, "only %d samples could be judged, want %d: %s", verdict.judged, want, run)
 
 
-def exact(target, *args, seconds=2, **options):
+def exact(target, *args, seconds=2, most=None, **options):
     """A recording of what is exact: the run, the verdict on it, the stacks."""
     out = os.path.join(folder(0o777), "out.folded")
     run = pysampled("-p", target.pid, "-d", seconds, "-o", out, "--provenance", "exact", "--hold-budget", 100, *args,
-                    **options).ok()
+                    *(("--max-frames", most) if most else ()), **options).ok()
     stacks = read_folded(out)
-    return run, judge(stacks, target.info["truth"]), stacks
+    return run, judge(stacks, target.info["truth"], most), stacks
 
 
 # ---- perf ------------------------------------------------------------------------------------------------------------

@@ -156,7 +156,7 @@ def test_deep_stacks_are_right_and_whole(py, depth):
 @one_python
 def test_stacks_above_max_frames_are_cut_counted_and_exact(py):
     target = Target(py, "groundtruth.py", "--us", 20, "--depth", 3000)
-    run, verdict, stacks = exact(target, "-F", 199, "--max-frames", 500)
+    run, verdict, stacks = exact(target, "-F", 199, most=500)
     check(run.n("truncated") > 0.9 * run.n("exact"), "truncated stacks were not counted: %s", run)
     if harness.can_fifo():
         all_right(verdict, run)

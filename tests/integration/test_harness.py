@@ -9,8 +9,8 @@ import sys
 import harness
 from harness import check, equal
 
-TRUTH = {"spin_05": [["g_01", 9], ["f_01", 7], ["cycle", 100]]}
-RIGHT = "py-7;<module> (/a/b.py:3);cycle (/a/b.py:100);f_01 (/a/b.py:7);g_01 (/a/b.py:9);spin_05 3\n"
+TRUTH = harness.Truth({"spin_05": [["g_01", 9], ["f_01", 7], ["cycle", 100]]}, [[["forever", [1, 2]], ["<module>", [3]]]])
+RIGHT = "py-7;<module> (/a/b.py:3);forever (/a/b.py:2);cycle (/a/b.py:100);f_01 (/a/b.py:7);g_01 (/a/b.py:9);spin_05 3\n"
 
 
 def verdict(text):
@@ -26,11 +26,18 @@ def test_judge_accepts_kernel_frames_above_the_spin():
 
 
 @harness.each(wrong=["g_01|g_02", ":9|:10", "f_01|f_02", ":7|:8", ":100|:101", "cycle|cyclo",
-                     "g_01 (/a/b.py:9);|", "f_01 (/a/b.py:7);|", "spin_05|[late];spin_05"])
+                     "g_01 (/a/b.py:9);|", "f_01 (/a/b.py:7);|", "spin_05|[late];spin_05", "<module> (/a/b.py:3);|", "forever (/a/b.py:2);|",
+                     "<module> |<modulo> ", ":3|:4", "forever (/a/b.py:2)|forever (/a/b.py:4)",
+                     "<module>|run (/a/b.py:3);<module>"])
 def test_judge_sees(wrong):
     old, _, new = wrong.partition("|")
     got = verdict(RIGHT.replace(old, new))
     equal((got.judged, got.right), (3, 0), "judged, right")
+
+
+def test_judge_accepts_a_cut_stack_only_where_it_may_be_cut():
+    cut = harness.parse_folded(RIGHT.replace("<module> (/a/b.py:3);", ""))
+    equal([harness.judge(cut, TRUTH, most).right for most in (None, 4, 5, 6, 7)], [0, 3, 3, 0, 0], "right")
 
 
 def test_judge_leaves_other_leaves_alone():
