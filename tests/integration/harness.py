@@ -19,6 +19,8 @@ import sysconfig
 import tempfile
 import time
 
+import tolerances
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("PYSAMPLED_BUILD", os.path.join(ROOT, "build")))
 PYSAMPLED = os.environ.get("PYSAMPLED", os.path.join(BUILD, "pysampled"))
@@ -781,7 +783,7 @@ def judge(stacks, truth, most=None):
     return verdict
 
 
-def all_right(verdict, run, share=0.3, least=30):
+def all_right(verdict, run, share=tolerances.JUDGED, least=30):
     """All are right, and enough could be judged: a share of what the run calls exact, however slow the machine."""
     check(verdict.right == verdict.judged, "wrong stacks among those marked exact: %s", verdict)
     want = max(least, share * run.n("exact"))

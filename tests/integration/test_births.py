@@ -5,6 +5,7 @@ import subprocess
 import time
 
 import harness
+import tolerances
 from harness import Recorder, check, each_python, enough, need_fifo, one_python
 
 SCRIPT = """
@@ -39,8 +40,8 @@ def test_execs(py):
                             script, 15, 0.15, home=home).ok()
     names = python_names(harness.readable(run, home))
     check(set(names) == {"even", "odd"}, "%s: %s", names, run)
-    enough(sum(names.values()) >= 0.8 * run.n("samples"), "%s: %s", names, run)
-    enough(run.n("torn") <= 0.03 * run.n("samples"), "torn after execs: %s", run)
+    enough(sum(names.values()) >= tolerances.EXACT_CHILDREN * run.n("samples"), "%s: %s", names, run)
+    enough(run.n("torn") <= tolerances.TORN_AT_EXEC * run.n("samples"), "torn after execs: %s", run)
     return "%d torn of %d" % (run.n("torn"), run.n("samples"))
 
 
@@ -59,7 +60,7 @@ def has_both(run, home):
     native = sum(n for frames, n in stacks if any("without_python" in frame for frame in frames))
     enough(with_python >= 100, "%d samples in Python: %s", with_python, run)
     enough(native >= 20, "%d samples before: %s", native, run)
-    enough(run.n("torn") <= 0.03 * run.n("samples"), "torn: %s", run)
+    enough(run.n("torn") <= tolerances.TORN_AT_EXEC * run.n("samples"), "torn: %s", run)
     return "%d without Python, %d with, %d torn" % (native, with_python, run.n("torn"))
 
 
@@ -110,5 +111,5 @@ def test_spawned(py):
     run = harness.pysampled("-v", "-e", "cpu-clock", "-F", 499, "-o", "a.data", "-o", "a.folded", "--", *py.command(),
                             script, home=home).ok()
     harness.readable(run, home)
-    enough(run.n("torn") <= 0.03 * run.n("samples"), "torn after execs: %s", run)
+    enough(run.n("torn") <= tolerances.TORN_AT_EXEC * run.n("samples"), "torn after execs: %s", run)
     return "%d torn of %d" % (run.n("torn"), run.n("samples"))

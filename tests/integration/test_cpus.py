@@ -6,6 +6,7 @@ import signal
 import time
 
 import harness
+import tolerances
 from harness import NOBODY, Recorder, Target, all_right, check, each, enough, equal, judge, need_fifo, need_root, one_python
 from machine import be_urgent, cgroup, few_descriptors, need_few, need_rt_cgroups, need_two_cpus, one_cpu_less, ours
 
@@ -57,7 +58,7 @@ def record(target, **options):
     return finish(recorder, target, out)
 
 
-def exact_share(run, least=0.99):
+def exact_share(run, least=tolerances.EXACT):
     enough(run.n("samples") > 100, "too few samples: %s", run)
     enough(run.n("exact") >= least * (run.n("samples") - 2), "less than %g exact: %s", least, run)
 
@@ -119,7 +120,7 @@ def test_a_cpu_that_goes_and_comes_back(py):
     recorder.signal(signal.SIGINT)
     run, verdict = finish(recorder, target, out)
     enough(sure_on(1, back, recorder, out) > 500, "too few on the CPU that came back: %s", run)
-    exact_share(run, 0.97)
+    exact_share(run, tolerances.EXACT_BESIDE)
     all_right(verdict, run)
 
 
@@ -295,7 +296,7 @@ def test_an_ordinary_user_may_be_let_preempt(right):
     equal(run.summary["capture"], "preempt", "capture")
     # Nothing is counted in the kernel for such a user: exact is only who was held within 40 us, and on a busy virtual machine
     # that are not many.
-    exact_share(run, 0.1)
+    exact_share(run, tolerances.EXACT_BUDGET)
     stacks = harness.read_folded(os.path.join(home, "a.folded"))
     all_right(judge(harness.sure(stacks), target.info["truth"]), run)
 

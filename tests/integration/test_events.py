@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 import harness
+import tolerances
 from harness import Recorder, Target, check, each, each_python, enough, equal, not_quick, one_python, refused
 
 CYCLES = 300
@@ -46,7 +47,7 @@ def record(target, event, *args, cycles=CYCLES):
     return run, harness.read_folded(out)
 
 
-def on_the_line(run, stacks, want, cycles, share=0.99, sure=True):
+def on_the_line(run, stacks, want, cycles, share=tolerances.EXACT, sure=True):
     """At least so many of the samples are on the line, none of the sure ones is elsewhere, and none is missing."""
     if sure:
         stacks = harness.sure(stacks)
@@ -56,7 +57,9 @@ def on_the_line(run, stacks, want, cycles, share=0.99, sure=True):
         got = [(name, line) for name, _, line in reversed(harness.python_frames(frames))]
         check(not sure or got[:2] == want, "%s at %s, want %s: %s", count, got[:2], want, run)
         right += count * (got[:2] == want)
-    check(0.99 * cycles <= run.n("samples") <= cycles, "want %d samples: %s", cycles, run)
+    check(run.n("samples") <= cycles, "more than the %d that happened: %s", cycles, run)
+    missed = tolerances.UPROBES_UNDER_STOP if run.summary["capture"] == "stop" else 0
+    check(run.n("samples") >= (1 - missed) * cycles, "want %d samples: %s", cycles, run)
     enough(right >= share * run.n("samples"), "%d are on the line: %s", right, run)
     return "%d of %d samples are on the line" % (right, run.n("samples"))
 
@@ -90,7 +93,7 @@ def test_a_uprobe_on_any_instruction_is_exact(py, capture):
         _, stacks = record(target, ",".join(events), "--capture", capture)
         sure += sum((collections.Counter({frames[-1]: n}) for frames, n in harness.sure(stacks)), collections.Counter())
     check(max(sure.values()) <= CYCLES, "more than the %d that happened: %s", CYCLES, sure)
-    few = [name for name in names if sure[name] < 0.8 * CYCLES]  # a busy host makes some of each late
+    few = [name for name in names if sure[name] < tolerances.EXACT_CHILDREN * CYCLES]  # a busy host makes some of each late
     enough(not few, "want %d each: %s", CYCLES, {name: sure[name] for name in few})
     return "%d functions" % len(names)
 
@@ -188,9 +191,9 @@ def on_a_line_each(run, stacks, target, what):
         check(got in wants, "%d at %s: %s", count, got, run)
         wants[got] += count
     equal(sum(wants.values()), run.n("exact"), "samples on the lines, of those that are exact")
-    check(0.99 * 4 * CYCLES <= run.n("samples") <= 4 * CYCLES, "want %d samples of each: %s", CYCLES, run)
+    equal(run.n("samples"), 4 * CYCLES, "samples of %s" % run)
     check(max(wants.values()) <= CYCLES, "more than the %d that happened: %s", CYCLES, wants)
-    enough(min(wants.values()) >= 0.9 * CYCLES, "want %d each: %s", CYCLES, wants)
+    enough(min(wants.values()) >= tolerances.EXACT_SIGNALLED * CYCLES, "want %d each: %s", CYCLES, wants)
     return "%d of %d samples are on the lines" % (sum(wants.values()), run.n("samples"))
 
 
@@ -207,7 +210,7 @@ def test_sched_switch_lies_on_the_sleeping_line(py):
         got = tuple((name, line) for name, _, line in reversed(harness.python_frames(frames)))[:2]
         native = next(frame for frame in frames if frame.startswith("doze_"))
         equal(got, want[native], "the line of %s" % native)
-    enough(harness.total(asleep) >= 4 * 0.8 * CYCLES, "only %d samples of sleeps: %s", harness.total(asleep), run)
+    enough(harness.total(asleep) >= 4 * tolerances.EXACT_CHILDREN * CYCLES, "only %d samples of sleeps: %s", harness.total(asleep), run)
 
 
 @each_python
@@ -372,7 +375,7 @@ def test_probes_of_new_threads_make_no_other_thread_late(py):
     run = harness.pysampled("-p", target.pid, "-e", "uprobe:%s:touch_02" % file, "-d", 1, "--hold-budget", 100,
                             "-o", "a.folded").ok()
     enough(run.n("samples") > 100, "too few: %s", run)
-    enough(run.n("exact") >= 0.8 * run.n("samples"), "too many are late: %s", run)
+    enough(run.n("exact") >= tolerances.READER_WITHOUT_CPU * run.n("samples"), "too many are late: %s", run)
 
 
 @one_python

@@ -5,6 +5,7 @@ import re
 import signal
 
 import harness
+import tolerances
 from harness import Recorder, Target, check, each, each_python, enough, equal, one_python
 
 
@@ -137,6 +138,6 @@ def test_no_blocking_call_is_interrupted(py, capture, sigurg):
         stacks = harness.sure(stacks)
     in_calls = [(f, n) for f, n in stacks if not harness.user_frames(f)[-1].startswith("spin_")]
     equal(said, "13 calls of 300 times: interrupted {}, handled 0", "calls")
-    enough(run.n("samples") > 1000 and (capture == "async" or run.n("exact") > 0.8 * run.n("samples")),
+    enough(run.n("samples") > 1000 and (capture == "async" or run.n("exact") > tolerances.EXACT_CHILDREN * run.n("samples")),
            "too few samples to judge: %s", run)
     enough(harness.total(in_calls) > 100, "only %d samples outside the work: %s", harness.total(in_calls), run)

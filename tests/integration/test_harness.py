@@ -85,7 +85,7 @@ def test_it():
 def run_made(code, *args):
     """The runner on a test made of this code: (status, how often the test ran, its counts, its output)."""
     where = harness.folder()
-    for name in "run.py", "harness.py":
+    for name in "run.py", "harness.py", "tolerances.py":
         shutil.copy(os.path.join(harness.ROOT, "tests", "integration", name), where)
     log, counts = os.path.join(where, "log"), os.path.join(where, "counts")
     harness.write(log, "")

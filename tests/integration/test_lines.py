@@ -7,6 +7,7 @@ import subprocess
 import threading
 
 import harness
+import tolerances
 from harness import Target, check, each, enough, equal, need_command, pysampled
 
 SOURCE = """\
@@ -131,7 +132,7 @@ def record(target, *options):
 def check_share(stacks, want):
     """Nearly all end with these frames."""
     n = sum(n for frames, n in stacks if frames[-len(want):] == want)
-    check(n >= 0.9 * harness.total(stacks), "%d of %d samples end with %s: %s", n, harness.total(stacks), want,
+    check(n >= (1 - tolerances.OUTSIDE_LEAF) * harness.total(stacks), "%d of %d samples end with %s: %s", n, harness.total(stacks), want,
           stacks[:3])
 
 

@@ -6,6 +6,7 @@ import os
 import re
 
 import harness
+import tolerances
 from harness import Recorder, Target, check, each, enough, is_root
 
 TURNS = [("thread", 0.2, 999), ("thread", 3, 499), ("thread", 8, 99), ("thread", 15, 999), ("fork", 8, 499)]
@@ -91,7 +92,8 @@ def balance(run, want):
     takes, too."""
     told = sum(run.n(key) for key in ("samples", "lost", "shed", "uncounted"))
     noise = 4 * math.sqrt(want) + 3
-    check(0.94 * want - noise <= told <= 1.2 * want + noise, "%d samples and losses of %.0f: %s", told, want, run)
+    least, most = tolerances.BALANCE
+    check(least * want - noise <= told <= most * want + noise, "%d samples and losses of %.0f: %s", told, want, run)
     return "%d samples, %d uncounted, of %.0f" % (run.n("samples"), run.n("uncounted"), want)
 
 

@@ -3,6 +3,7 @@ import os
 import signal
 
 import harness
+import tolerances
 from harness import Recorder, Skip, Target, all_right, check, each, each_python, enough, exact, judge, need_fifo, sure
 
 
@@ -55,7 +56,7 @@ def test_no_stack_is_impossible_between_calls(py):
     check(not wrong, "wrong stacks: %d of %d: %s", len(wrong), judged, wrong[:5])
     enough(judged > 1000, "only %d could be judged: %s", judged, run)
     check(run.n("nopython") == 0, "a thread that is never without a frame: %s", run)
-    enough(run.n("torn") < 0.02 * run.n("samples"), "too many torn: %s", run)
+    enough(run.n("torn") < tolerances.TORN_MOVING * run.n("samples"), "too many torn: %s", run)
 
 
 @each_python
@@ -71,7 +72,7 @@ def test_no_stack_is_impossible_whatever_moves(py):
     enough(judged > 1000, "only %d could be judged: %s", judged, run)
     seen = {q for frames, _ in stacks for q, _, _ in harness.python_frames(frames)}
     enough(seen >= set(target.info["parts"]), "never seen: %s", set(target.info["parts"]) - seen)
-    enough(run.n("torn") < 0.02 * run.n("samples"), "too many torn: %s", run)
+    enough(run.n("torn") < tolerances.TORN_MOVING * run.n("samples"), "too many torn: %s", run)
 
 
 @each(hook=["settrace", "setprofile", "monitoring"])

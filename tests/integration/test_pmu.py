@@ -7,6 +7,7 @@ import sys
 
 import harness
 import test_native
+import tolerances
 from harness import Recorder, Target, all_right, check, each, enough, exact, need_fifo, one_python, seconds
 
 sys.path.insert(0, harness.TARGETS)
@@ -119,7 +120,7 @@ def test_cycles_are_exact_and_right(py):
     run, verdict, _ = exact(target, "-e", "cycles", "-c", CYCLES, seconds=1)
     harness.equal(run.summary["event"], "cycles", "the event")
     all_right(verdict, run)
-    enough(run.n("exact") >= 0.99 * run.n("samples") - 1, "too few are exact: %s", run)
+    enough(run.n("exact") >= tolerances.EXACT * run.n("samples") - 1, "too few are exact: %s", run)
     return "%s; %d of %d samples are exact" % (verdict, run.n("exact"), run.n("samples"))
 
 
@@ -148,7 +149,7 @@ def test_stacks_of_cycles_reach_the_root(py, kind):
             ends["by rules"] += n
     enough(run.n("samples") > 300, "too few samples: %s", run)
     merged = run.n("samples") - ends["torn"]
-    enough(ends["torn"] <= 0.03 * run.n("samples"), "too many are torn: %s", run)
+    enough(ends["torn"] <= tolerances.TORN_AT_EXEC * run.n("samples"), "too many are torn: %s", run)
     check(ends["by rules"] + ends["guessed"] >= 0.99 * merged, "too few reach the root: %s: %s", dict(ends), lost[:3])
     check(kind not in ("plain", "deep") or ends["by rules"] >= 0.99 * merged, "too many guesses: %s", dict(left))
     return "%s%s" % (dict(ends), ", no rules in %s" % dict(left) if left else "")
@@ -167,7 +168,7 @@ def counted(target, *args):
 
 
 def all_stand_still(run):
-    enough(run.n("exact") >= 0.99 * run.n("samples") > 100, "too few are exact: %s", run)
+    enough(run.n("exact") >= tolerances.EXACT * run.n("samples") > 100, "too few are exact: %s", run)
     harness.equal(run.counter("late_loop"), 0, "exact samples by the registers alone")
 
 

@@ -5,6 +5,7 @@ import re
 import time
 
 import harness
+import tolerances
 from harness import Recorder, Target, check, each, enough, equal, need_fifo, need_root, not_quick, seconds
 
 RATE, SECONDS = 999, 5
@@ -28,10 +29,10 @@ def record(pid, home, *args):
 def meets_the_issue(run, used):
     """What the first issue promises of the summary."""
     samples, sure = run.n("samples"), run.n("exact")
-    enough(sure >= 0.99 * (samples - run.n("nopython")), "less than 99 %% are exact: %s", run)
-    enough(run.n("nopython") <= 0.05 * samples, "too much is without Python: %s", run)
-    enough(run.n("lost") + run.n("throttled") <= 0.01 * samples, "too many were lost: %s", run)
-    enough(samples >= 0.95 * used * RATE, "%d samples for %.2f CPU seconds at %d Hz: %s", samples, used, RATE, run)
+    enough(sure >= tolerances.EXACT * (samples - run.n("nopython")), "less than 99 %% are exact: %s", run)
+    enough(run.n("nopython") <= tolerances.NO_PYTHON * samples, "too much is without Python: %s", run)
+    enough(run.n("lost") + run.n("throttled") <= tolerances.LOST * samples, "too many were lost: %s", run)
+    enough(samples >= tolerances.COUNTED * used * RATE, "%d samples for %.2f CPU seconds at %d Hz: %s", samples, used, RATE, run)
 
 
 def readable(run, home, functions):

@@ -5,6 +5,7 @@ import os
 import signal
 
 import harness
+import tolerances
 from harness import Recorder, Target, all_right, check, each, each_python, enough, equal, exact, not_quick, one_python, \
     readable, works
 
@@ -16,7 +17,7 @@ def recorder(target, *args, rate=999):
     return Recorder("-p", target.pid, "-F", rate, *STOP, "-o", "a.data", "-o", "a.folded", *args).attached()
 
 
-def is_exact(run, share=0.99):
+def is_exact(run, share=tolerances.EXACT):
     equal(run.summary["capture"], "stop", "capture")
     enough(run.n("exact") >= share * run.n("samples"), "too few are exact: %s", run)
 
@@ -40,7 +41,7 @@ def test_stop_is_right_for(py, script):
     check("unattached=" not in run.err, "threads without events: %s", run)
     equal(harness.left(target.pid), "", "what is left of pysampled")
     all_right(verdict, run)
-    is_exact(run, 0.95)
+    is_exact(run, tolerances.EXACT_STOP)
 
 
 @one_python
@@ -181,7 +182,7 @@ def test_other_signals_arrive_in_order_and_once(py):
         target.process.send_signal(told[turn % len(told)])
         equal(int(target.line("GOT")), told[turn % len(told)], "signal %d" % turn)
     run = record.signal(signal.SIGINT).wait(15).ok()
-    is_exact(run, 0.9)
+    is_exact(run, tolerances.EXACT_SIGNALLED)
 
 
 @one_python
@@ -213,7 +214,7 @@ def test_queued_signals_keep_their_order_their_number_and_what_they_say(py):
             check(came and all(one in all_sent for one in came), "signals %d: %s of %s", number, came, all_sent)
             equal(came, sorted(came), "order of signals %d" % number)
     run = record.signal(signal.SIGINT).wait(15).ok()
-    is_exact(run, 0.9)
+    is_exact(run, tolerances.EXACT_SIGNALLED)
     enough(run.n("exact") > 1000, "few stops while the signals came: %s", run)
 
 
@@ -302,7 +303,7 @@ def test_a_stopped_process_stays_stopped_and_goes_on_when_told(py):
     harness.until(lambda: harness.status(target.pid)["State"][0] == "T", "it is stopped by its SIGSTOP alone")
     target.process.send_signal(signal.SIGCONT)
     harness.runs_on(target.pid)
-    is_exact(run, 0.95)
+    is_exact(run, tolerances.EXACT_STOP)
 
 
 @one_python
@@ -314,7 +315,7 @@ def test_beyond_the_hold_budget_nobody_is_stopped(py):
     equal(run.n("lost"), 0, "lost")
     harness.runs_on(target.pid)
     all_right(harness.judge(harness.read_folded(os.path.join(home, "a.folded")), target.info["truth"]), run)
-    is_exact(run, 0.9)
+    is_exact(run, tolerances.EXACT_SIGNALLED)
     out, _ = harness.perf("script", "-i", os.path.join(home, "a.data"), "-F", "time", home=home)
     times = [float(word.rstrip(":")) for word in out.split()]
     enough(max(times) - min(times) > 2.5, "samples in %.1f s of 4 only", max(times) - min(times))

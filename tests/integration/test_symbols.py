@@ -5,6 +5,7 @@ import stat
 import subprocess
 
 import harness
+import tolerances
 from harness import Target, check, each, enough, need_command, pysampled
 
 SOURCE = """
@@ -24,7 +25,7 @@ def check_leaf(target, name):
     pysampled("-p", target.pid, "-e", "cpu-clock", "-F", 499, "-d", 1, "-o", "a.folded", home=home).ok()
     stacks = harness.read_folded(os.path.join(home, "a.folded"))
     named = sum(n for frames, n in stacks if harness.user_frames(frames)[-1:] == [name])
-    check(named >= 0.9 * harness.total(stacks), "%d of %d samples are in %s: %s", named, harness.total(stacks), name,
+    check(named >= (1 - tolerances.OUTSIDE_LEAF) * harness.total(stacks), "%d of %d samples are in %s: %s", named, harness.total(stacks), name,
           stacks[:3])
     enough(named > 50, "only %d samples are in %s", named, name)
 
@@ -107,7 +108,7 @@ def test_a_library_whose_file_is_now(fate):
     stacks = harness.read_folded(os.path.join(home, "a.folded"))
     name = "libspin.so+0x" if fate == "truncated" else "ns::spin(unsigned long"
     good = sum(n for frames, n in stacks if frames[-1].startswith(name) and frames[1] == "_start")
-    check(good >= 0.9 * harness.total(stacks), "%d of %d samples are whole: %s", good, harness.total(stacks), stacks[:3])
+    check(good >= (1 - tolerances.OUTSIDE_LEAF) * harness.total(stacks), "%d of %d samples are whole: %s", good, harness.total(stacks), stacks[:3])
     enough(good > 50, "only %d samples are whole", good)
 
 

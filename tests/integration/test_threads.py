@@ -4,15 +4,16 @@ import signal
 import time
 
 import harness
+import tolerances
 from harness import Recorder, Target, all_right, check, each, each_python, enough, equal, exact, judge, need_fifo, \
     not_quick, one_python
 from machine import FEW, few_descriptors, need_few
 
 
-def mostly_exact(run, share=0.99):
+def mostly_exact(run, share=tolerances.EXACT):
     """Of the samples that can be: a thread that begins or ends has no Python frames. Fewer if the machine took the readers' CPUs."""
     able = run.n("samples") - run.n("nopython")
-    share = min(share, 0.8 if "a reader got no CPU" in run.err else share)
+    share = min(share, tolerances.READER_WITHOUT_CPU if "a reader got no CPU" in run.err else share)
     enough(run.n("exact") >= share * able > 0, "too few are exact: %s", run)
 
 
@@ -62,7 +63,7 @@ def test_2000_threads_that_live_for_milliseconds(py):
     equal(run.n("lost"), 0, "lost samples")
     if harness.can_fifo():
         all_right(judge(harness.read_folded(os.path.join(home, "out.folded")), target.info["truth"]), run, share=0.2)
-        mostly_exact(run, 0.95)
+        mostly_exact(run, tolerances.EXACT_STOP)
 
 
 def wakes(pid):

@@ -5,6 +5,7 @@ import shutil
 import signal
 
 import harness
+import tolerances
 from harness import NOBODY, Target, check, each, enough, equal, need_root
 
 
@@ -33,7 +34,7 @@ def test_an_ordinary_user_can_record_a_process_of_ones_own(capture):
     enough("cycle" in names, "no Python function: %s", names)
     if capture != "async":
         equal(run.summary["capture"], "stop", "capture")
-        enough(run.n("exact") >= 0.95 * run.n("samples"), "too few are exact: %s", run)
+        enough(run.n("exact") >= tolerances.EXACT_STOP * run.n("samples"), "too few are exact: %s", run)
         out, _ = harness.perf("report", "--header-only", "-i", os.path.join(home, "a.data"), "-f", home=home)
         check(re.search("perf version : .*capture stop" + (": SCHED_FIFO" if capture == "auto" else ""), out),
               "the capture in the header: %s", out)
