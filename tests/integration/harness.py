@@ -24,6 +24,7 @@ import tolerances
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("PYSAMPLED_BUILD", os.path.join(ROOT, "build")))
 PYSAMPLED = os.environ.get("PYSAMPLED", os.path.join(BUILD, "pysampled"))
+PYTHONS = os.path.join(BUILD, "pythons")  # those that matrix.provide() unpacked
 TARGETS = os.path.join(ROOT, "tests", "targets")
 WANTED_PYTHONS = ("3.11", "3.12", "3.13")
 MATRIX_PYTHONS = ("3.14", "3.15")
@@ -81,7 +82,7 @@ def some_python(turn):
 
 
 def one_python(function):
-    """Runs the test for the newest CPython there is, passed as py."""
+    """Runs the test for the newest CPython that needs no chroot, passed as py."""
     return each(py=[newest_python()])(function)
 
 
@@ -175,8 +176,10 @@ def find_pythons():
     for wanted in WANTED_PYTHONS if matrix_pythons() or not debian else WANTED_PYTHONS[1:]:
         there = [(n, p) for n, p in installed if n.startswith(wanted + ".") and os.access(p, os.X_OK)]
         found += [Python(name, path) for name, path in there]
+        path = os.path.join(PYTHONS, wanted)
         if not there:
-            found.append(Python(wanted, None, "no CPython %s with a shared libpython here" % wanted))
+            found.append(Python(wanted, path) if os.access(path, os.X_OK) else
+                         Python(wanted, None, "no CPython %s with a shared libpython here" % wanted))
     found.append(Python("debian3.11", debian, "no %s here" % DEBIAN_PYTHON))
     return found + matrix_pythons()
 
@@ -198,6 +201,11 @@ def matrix_pythons():
     return [Python(version, os.path.join(folder, version)) for version in MATRIX_PYTHONS] if folder else []
 
 
+def absent():
+    """Versions that a default run wants and that are not here."""
+    return [py.tag for py in find_pythons() if not py.path and py.tag in WANTED_PYTHONS]
+
+
 _pythons = []
 
 
@@ -208,7 +216,7 @@ def wanted_pythons():
 
 
 def newest_python():
-    ours = [py for py in wanted_pythons() if not py.tag.startswith("debian") and py.tag not in MATRIX_PYTHONS]
+    ours = [py for py in wanted_pythons() if not py.tag.startswith("debian") and py.tag not in MATRIX_PYTHONS + ("3.13",)]
     there = [py for py in ours if py.path]
     return there[-1] if there else wanted_pythons()[-1]
 

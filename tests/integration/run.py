@@ -131,6 +131,15 @@ class Results:
         self.say(word, "%s (%.1f s)" % (name, took) if word == "ok" else name, text)
 
 
+def unpack_absent():
+    """Gets the CPythons that are not here; {version: reason} of those that can't be had."""
+    versions = harness.absent()
+    if not versions:
+        return {}
+    import matrix
+    return matrix.provide(versions)
+
+
 def main():
     args = parse_args()
     signal.signal(signal.SIGALRM, on_alarm)
@@ -138,6 +147,7 @@ def main():
     if args.matrix:
         import matrix
         matrix.unpack()
+    absent = {} if args.list or args.quick else unpack_absent()
     tests, unknown = chosen(args)
     if args.list:
         print("\n".join(name for name, _, _ in tests))
@@ -152,8 +162,11 @@ def main():
     for name in sorted(results.times, key=results.times.get, reverse=True)[:args.slowest]:
         print("-- %s: %.1f s in all" % (name, results.times[name]))
     print("-- tried again: %d%s" % (len(results.again), "".join("\n   " + name for name in results.again)))
+    for pair in absent.items():
+        print("-- not tested: CPython %s: %s" % pair)
     if args.counts:
-        harness.write_totals(args.counts, results.totals, results.failures, ["again %s\n" % name for name in results.again])
+        harness.write_totals(args.counts, results.totals, results.failures, ["again %s\n" % name for name in results.again] +
+                             ["absent CPython %s: %s\n" % pair for pair in absent.items()])
     return 1 if results.totals["FAIL"] else 0
 
 
