@@ -24,6 +24,7 @@ from guest import ARM64, OLDER, RISCV64, ROOT, Guest, Missing  # noqa: E402
 
 PYTHON = "3.13"
 EXTENSIONS = ["gtspin", "interleave", "probed"]
+NO_MATCH = 5  # tools/test knows this status
 EXCHANGE = "consumers.perf_of_another_machine"
 # An instruction takes so many virtual nanoseconds: 1, so that 100,000 cycles are 100,000 instructions, or 8, about what
 # emulating one takes.
@@ -100,7 +101,7 @@ class Totals:
 
     def __init__(self):
         self.count = {"ok": 0, "FAIL": 0, "SKIP": 0}
-        self.failures = []
+        self.failures, self.again = [], []
 
     def say(self, word, text):
         self.line("%s %s\n" % (word, text))
@@ -113,6 +114,8 @@ class Totals:
             self.count[word] += 1
         if word == "FAIL":
             self.failures.append(text)
+        if word == "again":
+            self.again.append(text.partition(":")[0] + "\n")
 
     def boot(self, guest, script, name, **options):
         """Counts what the guest says; that it came to its end, too."""
@@ -264,8 +267,11 @@ def main():
         return run_scale(args)
     totals = Totals()
     run_all(totals, args.pattern)
+    if not any(totals.count.values()):
+        print("-k %s: no test of a guest has this in its name" % args.pattern)
+        return NO_MATCH
     if args.counts:
-        harness.write_totals(args.counts, totals.count, totals.failures)
+        harness.write_totals(args.counts, totals.count, totals.failures, totals.again)
     return 1 if totals.count["FAIL"] else 0
 
 

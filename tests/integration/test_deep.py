@@ -3,7 +3,8 @@ import os
 import signal
 
 import harness
-from harness import Recorder, Target, check, each, each_python, equal, judge, need_fifo, need_root, not_quick, one_python
+from harness import Recorder, Target, check, each, each_python, enough, equal, judge, need_fifo, need_root, not_quick, \
+    one_python
 
 HELD = 1024  # READER_FRAMES
 DEEP = ("--max-frames", 8000, "--hold-budget", 100, "-v")
@@ -37,10 +38,10 @@ def test_a_deep_stack_is_whole_and_late(py):
              if got != want[:len(got)] or len(got) > HELD and (len(got) < len(want) or not late)]
     check(not wrong, "wrong: neither whole and late nor cut where the hold ended: %s", wrong[:3])
     whole = sum(n for got, want, _, n in in_spins(stacks, target.info["truth"]) if len(got) == len(want))
-    check(whole >= max(30, 0.5 * run.n("samples")), "only %d are whole: %s", whole, run)
     equal(run.counter("old_end_gone"), run.n("truncated"), "stacks that were cut")
+    enough(whole >= max(30, 0.5 * run.n("samples")), "only %d are whole: %s", whole, run)
     if harness.can_fifo():
-        check(run.counter("late_deep") >= 0.9 * run.n("late"), "late_deep is %d: %s", run.counter("late_deep"), run)
+        enough(run.counter("late_deep") >= 0.9 * run.n("late"), "late_deep is %d: %s", run.counter("late_deep"), run)
 
 
 @each_python
@@ -49,9 +50,10 @@ def test_who_wants_exact_stacks_has_them_cut(py):
     target = Target(py, "oldend.py", "--side", 2501, "--common", 1500, "--stay")
     run, stacks = record(target, "--provenance", "exact", seconds=1)
     equal(run.counter("late_deep"), 0, "late_deep")
-    check(run.n("truncated") >= run.n("exact") >= 0.9 * run.n("samples") > 0, "cut: %s", run)
+    check(run.n("truncated") >= run.n("exact"), "not cut: %s", run)
     for got, want, late, _ in in_spins(stacks, target.info["truth"]):
         equal((got, late), (want[:HELD], False), "a stack")
+    enough(run.n("exact") >= 0.9 * run.n("samples") > 0, "too few are exact: %s", run)
 
 
 def possible(got, side, common):
@@ -75,12 +77,12 @@ def test_an_old_end_that_changes_is_never_joined(py, size):
     wrong = sum(n for got, want, _, n in in_spins(stacks, truth) if got != want[:len(got)])
     whole = sum(n for got, want, late, n in in_spins(stacks, truth) if late and len(got) == len(want))
     equal(wrong, 0, "wrong stacks, beside %d right ones that are whole and late" % whole)
-    check(whole >= 5, "only %d stacks are whole: %s", whole, run)  # 13 to 271 here, as the machine goes
     odd = [got for got in (names(frames) for frames, _ in stacks if "[torn]" not in frames)
            if got[-1:] == ["<module>"] and got[-2:-1] == ["begin"] and not possible(got, side, common)]
     check(not odd, "wrong: %d whole stacks are impossible", len(odd))
     equal(run.counter("old_end_gone"), run.n("truncated"), "stacks that were cut")
-    check(run.counter("old_end_gone") > 0, "no old end ever changed: %s", run)
+    enough(whole >= 5, "only %d stacks are whole: %s", whole, run)  # 13 to 271 here, as the machine goes
+    enough(run.counter("old_end_gone") > 0, "no old end ever changed: %s", run)
 
 
 @one_python
@@ -107,8 +109,9 @@ def test_an_old_end_whose_reads_hang_costs_nobody_else(py):
     stacks = harness.read_folded(out)
     # A sample between the trap's end and the quarantine's is torn.
     freed = judge([x for x in harness.of_pid(stacks, hostile.pid) if "[torn]" not in x[0]], hostile.info["truth"])
-    check(freed.right == freed.judged > 0, "after the trap: %s", freed)
+    check(freed.right == freed.judged, "wrong stacks after the trap: %s", freed)
     ours = list(in_spins(harness.of_pid(stacks, innocent.pid), innocent.info["truth"]))
     check(all(got == want[:len(got)] for got, want, _, _ in ours), "wrong stacks")
     whole = sum(n for got, want, _, n in ours if len(got) == len(want))
-    check(whole >= 0.5 * sum(n for *_, n in ours) > 100, "only %d stacks are whole: %s", whole, run)
+    enough(freed.judged > 0, "none was judged after the trap: %s", run)
+    enough(whole >= 0.5 * sum(n for *_, n in ours) > 100, "only %d stacks are whole: %s", whole, run)

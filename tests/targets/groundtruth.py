@@ -1,6 +1,6 @@
 """cycle -> f_KK -> g_KK -> spin_NN, each spin called from one line only; with --depth below that many more frames.
 
-READY's truth: {spin: [[g, line], [f, line], ["cycle", line]]}, so a sample in spin_NN tells its whole stack.
+READY's truth: {spin: [[g, line], [f, line], ["cycle", line]]}, and roots; so a sample in spin_NN tells its whole stack.
 Usage: groundtruth.py --us US [--depth N] [--threads N] [--idle N] [--seconds S] [--progress FILE] [--hook HOOK]
 
 HOOK: what instruments the code all the time, or by turns: settrace, setprofile, monitoring.
@@ -104,14 +104,15 @@ def main():
 
     def work():
         begin.wait()
-        deep(args.depth, lambda: target.forever(body, args.seconds, progress))
+        deep(args.depth, functools.partial(target.forever, body, args.seconds, progress))
 
     others = [threading.Thread(target=work, name="spin-%d" % i, daemon=True) for i in range(1, args.threads)]
     for thread in others:
         thread.start()
     for _ in range(args.idle):
         threading.Thread(target=threading.Event().wait, name="idle", daemon=True).start()
-    target.ready(truth=truth, file=path)
+    below = ([watched] if args.hook else []) + [target.forever] + [deep] * (args.depth + 1) + [work]
+    target.ready(truth=truth, file=path, roots=[target.root(*below, main), target.root_of_thread(*below)])
     begin.set()
     work()
 
