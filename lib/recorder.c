@@ -141,6 +141,7 @@ void recorder_destroy(struct recorder *r)
 	free((void *)(uintptr_t)r->config.last_in);
 	free((void *)(uintptr_t)r->config.last_map);
 	ours_destroy(r->config.ours);
+	ours_destroy(r->config.named);
 	stranger_filter_deinit(&r->filter);
 	if (r->by_table)
 		run_table_deinit(&r->table);
@@ -239,7 +240,7 @@ static void introduce(struct recorder *r, struct target *t, uint64_t time)
 	if (!t || !t->asleep)
 		return;
 	recorder_wakes(r, t);
-	announce_process(&r->own, t->pid, false,
+	announce_process(&r->own, t->pid, false, !r->config.named,
 			 MAX(time, r->session->start_ns + BEFORE_NS) - BEFORE_NS);
 	tracker_wake(&r->tracker, t);
 }
@@ -284,7 +285,7 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 		execed(r, t, m->pid, m->time);
 		break;
 	case CTL_BEGUN:
-		announce_process(&r->own, m->pid, true, m->time);
+		announce_process(&r->own, m->pid, true, !r->config.named, m->time);
 		tracker_new(&r->tracker, m->pid, births_execed(r->config.births, m->pid));
 		break;
 	case CTL_LOOK:
