@@ -26,6 +26,7 @@ enum {
 	FAKE_CPUS = 2,
 	FAKE_RING = 256 << 10,
 	FAKE_TID = 4000031, /* no thread of this machine */
+	FAKE_PAGE = 4096,
 	FAKE_CODES = 256,
 	FAKE_UNITS = 8,
 	FAKE_STACK = 512, /* bytes that come with a sample */
@@ -52,6 +53,7 @@ struct fake {
 	struct perf_event_header side;		  /* the last one's */
 	_Alignas(8) unsigned char last[64 << 10]; /* the last sample */
 	uint64_t stats[sizeof(struct stats) / 8];
+	bool hole[WORLD_BYTES / FAKE_PAGE]; /* pages of the world that are not mapped */
 };
 
 /* Of the last sample that fake_next() told of. */
@@ -300,17 +302,39 @@ static inline void fake_leave(struct fake *f, uint64_t after)
 		    FAKE_TID, after);
 }
 
-/* CPU 0's reader takes what its ring has. */
-static inline void fake_run(struct fake *f)
+/* The page at @at can't be read from now on. */
+static inline raddr fake_hole(struct fake *f, raddr at)
+{
+	at &= ~(raddr)(FAKE_PAGE - 1);
+	munmap(fake_memory(at), FAKE_PAGE);
+	f->hole[(at - WORLD_AT) / FAKE_PAGE] = true;
+	return at;
+}
+
+/* CPU 0's reader begins with what its ring has. */
+static inline void fake_start(struct fake *f)
 {
 	memcpy(f->stats, (void *)&stats, sizeof(f->stats));
-	memcpy(fake_memory(WORLD_AT), f->w->mem, WORLD_BYTES);
+	for (size_t i = 0; i < WORLD_BYTES; i += FAKE_PAGE)
+		if (!f->hole[i / FAKE_PAGE])
+			memcpy(fake_memory(WORLD_AT + i), f->w->mem + i, FAKE_PAGE);
 	f->slots[0].ready = false;
 	assert_int_equal(reader_start(&f->c, &f->slots[0]), 0);
 	while (!f->slots[0].ready)
 		usleep(100);
+}
+
+static inline void fake_stop(struct fake *f)
+{
 	reader_stop(&f->slots[0]);
 	assert_null(f->slots[0].reader);
+}
+
+/* It takes what its ring has. */
+static inline void fake_run(struct fake *f)
+{
+	fake_start(f);
+	fake_stop(f);
 }
 
 /* By how much a counter has grown in the last fake_run(). */
