@@ -32,6 +32,8 @@ enum {
 	FAKE_STACK = 512, /* bytes that come with a sample */
 	FAKE_ID = 600,	  /* of event 0; event 1: one more ... */
 	FAKE_WITNESS = 700,
+	US = 1000, /* ns */
+	IN = 0,	   /* misc of a switch */
 };
 
 struct fake {
@@ -410,5 +412,63 @@ static inline struct ctl_msg fake_control(struct fake *f, uint32_t *type)
 	queue_pop(&f->slots[0].ctl);
 	return m;
 }
+
+/* A fork or an exit: pid, ppid, tid, ptid. */
+static inline void fake_task(struct fake *f, uint32_t type, const uint32_t ids[4],
+			     uint64_t after)
+{
+	struct record r;
+
+	record_begin(&r, type, 0);
+	record_u32(&r, ids[0], ids[1]);
+	record_u32(&r, ids[2], ids[3]);
+	record_u64(&r, f->t + after);
+	record_u32(&r, ids[0], ids[2]);
+	record_u64(&r, f->t + after);
+	record_u32(&r, 0, 0);
+	record_u64(&r, FAKE_ID);
+	fake_write(f, 0, &r);
+}
+
+static inline void fake_expect_control(struct fake *f, uint32_t type, struct ctl_msg m)
+{
+	uint32_t got;
+	struct ctl_msg c = fake_control(f, &got);
+
+	assert_int_equal(got, type);
+	assert_int_equal(c.pid, m.pid);
+	assert_int_equal(c.ppid, m.ppid);
+	assert_int_equal(c.ptid, m.ptid);
+	assert_int_equal(c.time, m.time);
+}
+
+/* Of a test: a thread in a(), called by b(), on CPU 0. */
+static inline int fake_setup(void **state)
+{
+	struct fake *f = fake_create(0x030c);
+
+	f->w->chunk = 8192;
+	fake_python(f, "ab");
+	*state = f;
+	return 0;
+}
+
+/* Its activations lie further than what is read of a stack. */
+static inline int fake_setup_far(void **state)
+{
+	struct fake *f = fake_create(0x030c);
+
+	fake_python(f, "ab");
+	*state = f;
+	return 0;
+}
+
+static inline int fake_teardown(void **state)
+{
+	fake_destroy(*state);
+	return 0;
+}
+
+#define FAKE_TEST(f) cmocka_unit_test_setup_teardown(f, fake_setup, fake_teardown)
 
 #endif
