@@ -391,6 +391,21 @@ static void test_symbol_rules(void **state)
 	free(toy);
 }
 
+/* A symbol without a size reaches to the next one, but not for ever. */
+static void test_without_size(void **state)
+{
+	struct toy *toy = toy_make();
+	struct elfcache_tables t;
+
+	toy_sym(toy, 3, "label", TEXT + 0x200, 0, STB_GLOBAL);
+	toy_read(&t, toy);
+	assert_string_equal("label", elfcache_symbol(&t, TEXT + 0x200));
+	assert_string_equal("label", elfcache_symbol(&t, TEXT + 0x11ff));
+	assert_null(elfcache_symbol(&t, TEXT + 0x1200));
+	elfcache_tables_deinit(&t);
+	free(toy);
+}
+
 /* ---- Damage ---- */
 
 /* The unwind windows of this program, each in its own allocation for ASan. */
