@@ -162,6 +162,17 @@ def line_at(text, at):
     return text.count("\n", 0, at) + 1
 
 
+def statement_lines(code, start, end):
+    """The lines of the statement around code[start:end], for a compiler may count its execution at any of them;
+    None: one that is not executed itself, as an enum."""
+    a = max(code.rfind(c, 0, start) for c in ";{}") + 1
+    a += len(code[a:start]) - len(code[a:start].lstrip())
+    ends = [i for i in (code.find(c, end) for c in ";{}") if i >= 0]
+    if re.search(r"\benum \{[^}]*$", code[:start]):
+        return None
+    return line_at(code, a), line_at(code, min(ends, default=end))
+
+
 def squeeze(text):
     return "\n".join(filter(None, (" ".join(line.split()) for line in text.split("\n"))))
 
@@ -196,7 +207,7 @@ def mutants(name, text):
             if before != after and (function, before, after) not in seen and is_truth(code, a, b):
                 seen.add((function, before, after))
                 yield Mutant(name, function, kind, a, b, new, before, after,
-                             (line_at(text, a), line_at(text, b)))
+                             statement_lines(code, a, b))
 
 
 def key(mutant, seed=""):
@@ -234,4 +245,4 @@ def planted(entry, text):
         raise SystemExit("known.txt: %s (%s): found %d times, not once:\n%s" % (file, why, len(found), before))
     m = found[0]
     return Mutant(file, function, "known", m.start(), m.end(), after, before, after,
-                  (line_at(text, m.start()), line_at(text, m.end())))
+                  statement_lines(blank(text), m.start(), m.end()))
