@@ -4,6 +4,7 @@
  * Python; and threads that are stopped, or left alone for the budget.
  */
 #include <errno.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -156,6 +157,101 @@ static void stopped(void **state)
 	assert_int_equal(f->slots[0].handover.turn, 8);
 }
 
+/* The reader is on CPU 0, as its ring is. */
+static void on_cpu_0(void)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(0, &set);
+	if (sched_setaffinity(0, sizeof(set), &set) < 0)
+		skip();
+}
+
+/* Its thread is read before its stop, and offered; then it stops, with @add in its registers.
+ */
+static const char *read_before_its_stop(struct fake *f, uint64_t add)
+{
+	struct handover *h = &f->slots[0].handover;
+
+	stop_with(f, add);
+	h->turn = 6; /* not yet */
+	f->t = now_ns();
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 1);
+	fake_start(f);
+	for (int i = 0; i < 1000 && !h->offer; i++)
+		usleep(100);
+	assert_int_equal((uint32_t)h->offer, FAKE_TID);
+	handover_give(h, FAKE_TID);
+	assert_true(handover_accepted(h));
+	fake_stop(f);
+	assert_int_equal(h->offer, 0);
+	return fake_next(f);
+}
+
+static void stopped_after_the_read(void **state)
+{
+	struct fake *f = *state;
+
+	on_cpu_0();
+	assert_string_equal(read_before_its_stop(f, 0), "exact a3 b3");
+	assert_string_equal(fake_next(f), "");
+	/* It ran on between sample and stop: what was read is not the sample's. */
+	assert_string_equal(read_before_its_stop(f, 1), "late a3 b3");
+	assert_string_equal(fake_next(f), "");
+}
+
+/* Its stop never came: it was not held. */
+static void never_stopped(void **state)
+{
+	struct fake *f = *state;
+
+	on_cpu_0();
+	stop_with(f, 0);
+	f->slots[0].handover.turn = 6;
+	f->t = now_ns();
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 1);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "late a3 b3");
+	assert_string_equal(fake_next(f), "");
+	assert_int_equal(f->slots[0].handover.offer, 0);
+	/* One that has waited long is not kept waiting: others' stops may come. */
+	f->t = now_ns() - 200000000;
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 1);
+	fake_start(f);
+	assert_string_equal(fake_next(f), "late a3 b3");
+	assert_int_equal(f->page[0].data_tail, f->page[0].data_head);
+	fake_stop(f);
+}
+
+/* A sample that waits for its stop stays in the ring. */
+static void waits_for_its_stop(void **state)
+{
+	struct fake *f = *state;
+
+	stop_with(f, 0);
+	f->slots[0].handover.turn = 6;
+	f->t = now_ns();
+	fake_switch(f, 0, IN, FAKE_TID + 1, 0);
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 1);
+	fake_start(f);
+	assert_string_equal(fake_next(f), "");
+	assert_int_equal(f->page[0].data_tail, 8 + 32); /* only what is before it is gone */
+	f->slots[0].handover.turn = 7;
+	f->slots[0].handover.tid = FAKE_TID;
+	eventfd_write(f->slots[0].ring.fd, 1);
+	for (int i = 0; i < 1000 && f->slots[0].handover.turn == 7; i++)
+		usleep(100);
+	assert_int_equal(f->slots[0].handover.turn, 8);
+	fake_stop(f);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	assert_string_equal(fake_next(f), "");
+}
+
 /* Samples of a time in which nobody is stopped are counted, not read. */
 static void quiet(void **state)
 {
@@ -194,9 +290,15 @@ static void over_budget(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		FAKE_TEST(execed),	 FAKE_TEST(states_of_a_target),
-		FAKE_TEST(forked_child), FAKE_TEST(stopped),
-		FAKE_TEST(quiet),	 FAKE_TEST(over_budget),
+		FAKE_TEST(execed),
+		FAKE_TEST(states_of_a_target),
+		FAKE_TEST(forked_child),
+		FAKE_TEST(stopped),
+		FAKE_TEST(stopped_after_the_read),
+		FAKE_TEST(never_stopped),
+		FAKE_TEST(waits_for_its_stop),
+		FAKE_TEST(quiet),
+		FAKE_TEST(over_budget),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
