@@ -12,6 +12,7 @@
 
 #include "../output/sink.h"
 #include "capture/births.h"
+#include "capture/proof.h"
 #include "clock.h"
 #include "proc.h"
 #include "recorder_int.h"
@@ -287,6 +288,7 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	c->early = r->attach.early;
 	c->filter = r->attach.filter;
 	c->table = r->attach.table;
+	c->switches_hidden = proof_switches_hidden();
 	c->child = r->o.child ? r->o.pids[0] : 0;
 	c->last_in = calloc(LAST_IN, sizeof(*c->last_in));
 	c->ids = &r->attach.ids;

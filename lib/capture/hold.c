@@ -348,6 +348,11 @@ static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
 	w.ran = r->c->capture->stops ? !handover_release(&r->slot->handover, turn) :
 				       ran_since(r, w.tid, t_out ? t_out : t0);
 	w.came_ns = proof_came(r->c, w.tid);
+	if (!w.ran && r->c->switches_hidden && !r->c->capture->stops &&
+	    proof_moved(w.pid, w.tid, r->slot->cpu)) {
+		STATS_ADD(r->c->stats, late_unseen, 1);
+		w.ran = true;
+	}
 	w.t_end = now_ns();
 	if (r->c->capture->holds && t_out && (turn || !r->c->capture->stops))
 		r->held_ns += hold_cost(w.t_end - t_out, w.res.n);

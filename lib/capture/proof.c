@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "proof.h"
 
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "../clock.h"
 #include "../cpus.h"
 #include "../perf_decode.h"
@@ -206,12 +212,52 @@ bool proof_ran_unwatched(struct reader_config *c, pid_t tid, uint64_t since)
 		watched += is_watched(&c->slots[i], since);
 	if (watched == c->cap_slots)
 		return false;
-	if (cpus_of_thread(&may, tid) < 0)
+	/* What a thread may use now, it need not have been able to use before. */
+	if (atomic_load(&c->wanders) || cpus_of_thread(&may, tid) < 0)
 		return true;
 	for (uint32_t i = 0; i < n; i++)
 		if (is_watched(&c->slots[i], since))
 			cpus_del(&may, c->slots[i].cpu);
-	return cpus_next(&may, 0) >= 0;
+	if (cpus_next(&may, 0) < 0)
+		return false;
+	atomic_store(&c->wanders, true);
+	return true;
+}
+
+bool proof_switches_hidden(void)
+{
+	int fd = open("/proc/1/syscall", O_RDONLY | O_CLOEXEC);
+	bool hidden;
+	char c;
+
+	if (fd < 0)
+		return true;
+	hidden = read(fd, &c, 1) < 0;
+	close(fd);
+	return hidden;
+}
+
+/* Field 39 of proc_pid_stat(5); the name in parentheses may hold anything. */
+bool proof_moved(pid_t pid, pid_t tid, int cpu)
+{
+	char path[64], text[1024];
+	const char *at;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return true;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[MAX(n, 0)] = '\0';
+	at = strrchr(text, ')');
+	for (int field = 2; at && field < 39; field++) {
+		at = strchr(at, ' ');
+		at += at != NULL;
+	}
+	return !at || atoi(at) != cpu;
 }
 
 bool proof_mapped(struct reader_config *c, uint64_t *cursors, pid_t tid, uint64_t since)

@@ -38,6 +38,16 @@ void proof_note_birth(struct reader_config *c, const struct cpu_slot *slot, uint
 void proof_look_for_births(struct reader_config *c, const struct cpu_slot *own,
 			   uint64_t *cursors);
 
+/* Does this kernel hide some threads of the machine's own? Guests were met that hide those of
+ * process 1 also from root, from perf, tracepoints and BPF: who comes onto a CPU after such a
+ * thread leaves no record. It shows in that their /proc/1/syscall can't be read; also true for
+ * who lacks the right to. */
+bool proof_switches_hidden(void);
+
+/* Is the thread's CPU another than @cpu by now, or the thread gone? Then it may have run there,
+ * whatever records say. Opens and reads a file of /proc. */
+bool proof_moved(pid_t pid, pid_t tid, int cpu);
+
 /* Has @tid mapped memory after @since? Of the rings what lies before their @cursors was looked
  * at before. Also true when that can't be told. */
 bool proof_mapped(struct reader_config *c, uint64_t *cursors, pid_t tid, uint64_t since);

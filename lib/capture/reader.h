@@ -154,6 +154,7 @@ struct reader_config {
 	const struct stranger_filter *filter; /* told of strangers; or NULL */
 	/* All events are CPUs' and no record tells who comes onto one: this does. Or NULL. */
 	const struct run_table *table;
+	bool switches_hidden;	   /* proof_switches_hidden() */
 	bool early;		   /* threads take samples, and CPUs may do so later: */
 	_Atomic uint64_t over_ns;  /* from then on CPUs do; UINT64_MAX: not yet */
 	_Atomic uint32_t n_births; /* of threads and processes so far */
@@ -166,6 +167,9 @@ struct reader_config {
 	struct births *births;	    /* who became another program, and when */
 	_Atomic uint64_t blind_ns;  /* what ran before it may have left no record */
 	_Atomic pid_t opening;	    /* nor may what this thread does now; 0: none */
+	/* A thread was seen that may use an unwatched CPU: until all that are online are watched,
+	 * no affinity proves where threads have been. */
+	_Atomic bool wanders;
 	struct cpu_slot *slots;	    /* never moves: room for every CPU that is possible */
 	uint32_t cap_slots;
 	_Atomic uint32_t n_slots; /* only grows */

@@ -415,6 +415,9 @@ static void ran_unwatched(void **state)
 		c->slots[c->n_slots].cpu = cpu;
 		c->slots[c->n_slots++].watched_ns = 900;
 	}
+	/* Who may use one for a moment may have come from there. */
+	assert_true(proof_ran_unwatched(c, 0, 1000));
+	c->wanders = false;
 	assert_false(proof_ran_unwatched(c, 0, 1000));
 	assert_true(proof_ran_unwatched(c, INT32_MAX, 1000)); /* it has ended: it ran */
 	/* Watched, but only since it left its CPU. */
@@ -422,11 +425,26 @@ static void ran_unwatched(void **state)
 	assert_true(proof_ran_unwatched(c, 0, 1000));
 	c->slots[0].watched_ns = 0;
 	assert_true(proof_ran_unwatched(c, 0, 1000));
+	c->wanders = false;
 	/* Every CPU there can be: nobody asks where the thread may run. */
 	c->slots[0].watched_ns = 900;
 	c->cap_slots--;
 	assert_false(proof_ran_unwatched(c, INT32_MAX, 1000));
 	free(c->slots);
+}
+
+static void moved(void **state)
+{
+	struct cpus all;
+	int cpu;
+
+	(void)state;
+	assert_int_equal(cpus_of_thread(&all, 0), 0);
+	cpu = cpus_next(&all, 0);
+	assert_int_equal(cpus_pin_thread(cpu), 0);
+	assert_false(proof_moved(getpid(), gettid(), cpu));
+	assert_true(proof_moved(getpid(), gettid(), cpu + 1));
+	assert_true(proof_moved(getpid(), INT32_MAX, cpu)); /* it has ended */
 }
 
 /* Its hotplug thread ran: events that see all of a CPU are gone, until they are opened anew.
@@ -473,6 +491,7 @@ int main(void)
 		TEST(a_full_ring_is_remembered),
 		TEST(ran_unwatched),
 		TEST(mapped),
+		cmocka_unit_test(moved),
 		TEST(a_cpu_goes),
 	};
 
