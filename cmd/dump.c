@@ -250,7 +250,7 @@ static void learn_maps(struct dump *d)
 
 	if (queue_init(&q, 4 << 20) < 0)
 		return;
-	announce_process(&q, d->target.pid, false, 0);
+	announce_process(&q, d->target.pid, false, true, 0);
 	while ((rec = queue_peek(&q))) {
 		if (perf_decode_side((const void *)rec->data, &s) == 0)
 			assembler_side(d->assembler, &s);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "probe.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -19,6 +21,7 @@ struct probe {
 	struct err err;
 	_Atomic int refs; /* the thread's and the owner's */
 	_Atomic bool done;
+	sem_t ended; /* posted once */
 };
 
 static void drop(struct probe *p)
@@ -39,6 +42,7 @@ static void *probe_main(void *arg)
 	p->began_ns = now_ns();
 	p->code = pyfind(p->pid, &m.base, &p->proc, &p->err);
 	atomic_store_explicit(&p->done, true, memory_order_release);
+	sem_post(&p->ended);
 	pthread_mutex_lock(&p->lock);
 	if (p->kick >= 0)
 		eventfd_write(p->kick, 1);
@@ -58,6 +62,7 @@ struct probe *probe_start(pid_t pid, int kick)
 	p->kick = kick;
 	pthread_mutex_init(&p->lock, NULL);
 	atomic_init(&p->refs, 2);
+	sem_init(&p->ended, 0, 0);
 	if (pthread_create(&thread, NULL, probe_main, p)) {
 		free(p);
 		return NULL;
@@ -83,13 +88,16 @@ bool probe_done(struct probe *p, int *code, struct pyproc *ret, struct err *err)
 
 bool probe_wait(struct probe *p, int ms)
 {
-	struct timespec step = { .tv_nsec = 200000 };
+	struct timespec until;
 
-	for (int i = 0; i < ms * 5; i++) {
-		if (atomic_load_explicit(&p->done, memory_order_acquire))
-			return true;
-		nanosleep(&step, NULL);
-	}
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += ms / 1000;
+	until.tv_nsec += ms % 1000 * 1000000l;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	while (!atomic_load_explicit(&p->done, memory_order_acquire) &&
+	       (sem_clockwait(&p->ended, CLOCK_MONOTONIC, &until) == 0 || errno == EINTR))
+		;
 	return atomic_load_explicit(&p->done, memory_order_acquire);
 }
 

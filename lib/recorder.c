@@ -158,6 +158,7 @@ void recorder_destroy(struct recorder *r)
 	free((void *)(uintptr_t)r->config.last_in);
 	free((void *)(uintptr_t)r->config.last_map);
 	ours_destroy(r->config.ours);
+	ours_destroy(r->config.named);
 	stranger_filter_deinit(&r->filter);
 	if (r->by_table)
 		run_table_deinit(&r->table);
@@ -251,7 +252,7 @@ static void execed(struct recorder *r, const struct target *t, pid_t pid, uint64
 
 void recorder_announce(struct recorder *r, pid_t pid, bool execed, uint64_t time)
 {
-	if (announce_process(&r->own, pid, execed, time) == -ENOBUFS)
+	if (announce_process(&r->own, pid, execed, !r->config.named, time) == -ENOBUFS)
 		STATS_ADD(r->session->stats, side_lost, 1);
 }
 

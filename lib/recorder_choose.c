@@ -278,9 +278,9 @@ static bool all_may(const struct session *s)
 static bool all_known(struct recorder *r)
 {
 	struct targets *t = &r->tracker.targets;
-	bool all = true;
+	bool all = true, whole = bpf_knows_all();
 
-	for (size_t i = 0; i < t->n_all; i++)
+	for (size_t i = 0; !whole && i < t->n_all; i++)
 		all = all && (bpf_knows(t->all[i]->pid) || !proc_lives(t->all[i]->pid));
 	return all;
 }

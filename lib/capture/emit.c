@@ -31,16 +31,48 @@ static uint64_t code_mark(const struct reader *r)
 	return emit_mark(r->slot->index, r->slot->generation);
 }
 
-void emit_side(struct reader *r, const struct perf_event_header *h)
+bool emit_side(struct reader *r, const struct perf_event_header *h)
 {
 	void *p = queue_reserve(&r->slot->queue, Q_SIDE, h->size);
 
 	if (!p) {
 		STATS_ADD(r->c->stats, side_lost, 1);
-		return;
+		return false;
 	}
 	memcpy(p, h, h->size);
 	queue_commit(&r->slot->queue);
+	return true;
+}
+
+struct comm_record {
+	struct perf_event_header header;
+	uint32_t pid, tid;
+	char name[RUN_TABLE_NAME];
+	struct {
+		uint32_t pid, tid;
+		uint64_t time, cpu, id;
+	} trailer;
+};
+_Static_assert(sizeof(struct comm_record) == 8 + 8 + RUN_TABLE_NAME + PERF_TRAILER, "no gaps");
+
+/* The thread of @s is called what it was called at its sample: told before its first one, for
+ * nobody has looked at threads that sleep. */
+static void emit_name(struct reader *r, const struct perf_sample *s)
+{
+	struct comm_record c = {
+		.header = { .type = PERF_RECORD_COMM, .size = sizeof(c) },
+		.pid = (uint32_t)s->pid,
+		.tid = (uint32_t)s->tid,
+		.trailer = { .pid = (uint32_t)s->pid,
+			     .tid = (uint32_t)s->tid,
+			     .time = s->time - 1 },
+	};
+
+	if (!r->c->named || ours_has(r->c->named, s->tid) ||
+	    !run_table_name(r->c->table, s->tid, c.name))
+		return;
+	if (emit_side(r, &c.header))
+		ours_set(r->c->named, s->tid, true);
 }
 
 bool emit_copy(struct queue *q, uint64_t id, const struct pycode_copy *c)
@@ -219,6 +251,7 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 
 	if (perf_decode_sample(h, r->c->sample_type, &s) < 0)
 		return;
+	emit_name(r, &s);
 	head.sample = sample_of(r, p, prov, &s);
 	head.user_ip = s.have_user ? s.user_ip : 0;
 	head.undecided = open != NULL;

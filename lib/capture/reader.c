@@ -253,6 +253,9 @@ static void scan_other(struct reader *r, const struct perf_event_header *h, uint
 	emit_side(r, h);
 	if (!known)
 		return;
+	/* Its number may be, or become, another thread's. */
+	if (s.kind == SIDE_FORK || s.kind == SIDE_EXIT)
+		ours_set(r->c->named, s.tid, false);
 	if (s.kind == SIDE_FORK && r->c->early)
 		cpu_events_birth(r);
 	if (r->c->tell_threads)
@@ -403,6 +406,7 @@ static void *reader_main(void *arg)
 	drain(r, 0, false);
 	r->first_pos = r->pos;
 	atomic_store_explicit(&r->slot->ready, true, memory_order_release);
+	sem_post(&r->c->readies);
 	while (!atomic_load_explicit(&r->stop, memory_order_acquire)) {
 		bool away;
 
@@ -474,7 +478,6 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot)
 	r = sparse_alloc(sizeof(*r));
 	if (!r)
 		return -ENOMEM;
-	nudge_init();
 	r->c = c;
 	r->slot = slot;
 	guarded_init(&r->mem, &slot->guard, c->kick);

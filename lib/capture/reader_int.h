@@ -159,8 +159,8 @@ void hold_shed(struct reader *r);
  * that have waited too long for theirs; the others go on waiting. */
 void hold_stopped(struct reader *r, uint32_t turn, pid_t tid);
 
-/* emit.c: a perf record that is no sample. */
-void emit_side(struct reader *r, const struct perf_event_header *h);
+/* emit.c: a perf record that is no sample. False: there was no room, which is counted. */
+bool emit_side(struct reader *r, const struct perf_event_header *h);
 
 /* Of a torn sample that is "nopython" if its program, or that of its process if it is NULL,
  * turns out to have had no interpreter. */
