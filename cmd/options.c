@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../lib/clock.h"
 #include "../lib/base.h"
 #include "../lib/event_resolve.h"
 #include "../lib/native.h"
@@ -288,7 +289,9 @@ static int count_work(struct record_options *o)
 {
 	struct err err;
 
-	if (!o->work && work_count_syscalls(&err) < 0)
+	if (!o->work)
+		o->rec.origin.syscalls_fd = work_count_syscalls(&err);
+	if (!o->work && o->rec.origin.syscalls_fd < 0)
 		fprintf(stderr, "pysampled: system calls are not counted: %s\n", err.text);
 	o->work = true;
 	return 0;
@@ -495,7 +498,8 @@ static void set_defaults(struct record_options *o)
 			 .stack_bytes = 16 << 10,
 			 .kernel = true,
 			 .native = true,
-			 .follow = true },
+			 .follow = true,
+			 .origin = { .ns = now_ns() } },
 		.session_flags = SESSION_LINES,
 	};
 }

@@ -18,7 +18,6 @@
 #include "../lib/offsets/pylayout.h"
 #include "../lib/srcline.h"
 #include "../lib/sparse.h"
-#include "../lib/work.h"
 #include "../lib/xz.h"
 #include "../output/sink.h"
 #include "cmd.h"
@@ -144,7 +143,6 @@ static int print_version(void)
 
 int main(int argc, char **argv)
 {
-	work_begin();
 	/* A closed pipe or a full quota is an error of the write that meets it, not our
 	 * end. */
 	signal(SIGPIPE, SIG_IGN);

@@ -17,6 +17,7 @@ struct assembler_config {
 	bool full;	       /* ... the interpreter's internals too */
 	bool names;	       /* native and kernel frames get their names */
 	bool libunwind;	       /* ... unwound by libunwind */
+	struct stats *stats;   /* borrowed */
 	struct places *places; /* where native frames are noted, borrowed; or NULL */
 };
 

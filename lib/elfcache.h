@@ -115,6 +115,9 @@ struct elfcache *elfcache_create(size_t max_bytes, const struct elfcache_kind *k
 				 void *arg);
 void elfcache_destroy(struct elfcache *c);
 
+/* Of all that its user has done in threads of their own. Borrowed. */
+struct quota *elfcache_quota(const struct elfcache *c);
+
 /* Find or add. NULL when there are too many. */
 struct elfcache_elf *elfcache_get(struct elfcache *c, const struct elfcache_id *id);
 const char *elfcache_path(const struct elfcache_elf *e);

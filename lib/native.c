@@ -5,7 +5,6 @@
 #include "base.h"
 #include "codefile.h"
 #include "fetch.h"
-#include "stats.h"
 #include "unwind/libunwind.h"
 #include "unwind/step.h"
 
@@ -32,6 +31,7 @@ struct native {
 	/* of the sample at hand */
 	const struct native_input *in;
 	uint32_t n_frames, n_runs, n_looks;
+	bool search_ended;
 };
 
 bool native_has_libunwind(void)
@@ -139,6 +139,7 @@ static void unwind_run(struct native *n, const struct unwind_regs *regs)
 	do
 		unwind(n, regs, &s);
 	while (get_code(n, &s));
+	n->search_ended |= s.search_ended;
 	n->n_frames += (uint32_t)s.n;
 	n->run[n->n_runs++] = (struct merge_run){ .to = n->n_frames, .end = s.end };
 }
@@ -185,7 +186,7 @@ static bool find_again(struct native *n, uint64_t from, uint64_t anchor,
 		if (!unwind_return(regs, &n->in->mem, at) || !space_at(sp, regs->pc - 1))
 			continue;
 		if (n->n_looks == MAX_LOOKS) {
-			STATS_ADD(search_ended, 1);
+			n->search_ended = true;
 			return false;
 		}
 		n->n_looks++;
@@ -248,6 +249,7 @@ struct native_stack native_stack(struct native *n, const struct native_input *in
 	n->in = in;
 	take_code(n);
 	n->n_frames = n->n_runs = n->n_looks = 0;
+	n->search_ended = false;
 	if (in->regs)
 		unwind_all(n, in->regs);
 	for (uint32_t i = 0; i < n->n_frames; i++) {
@@ -258,6 +260,7 @@ struct native_stack native_stack(struct native *n, const struct native_input *in
 	}
 	m.n_runs = n->n_runs;
 	ret.n = merge(&m, n->item);
+	ret.search_ended = n->search_ended;
 	return ret;
 }
 

@@ -39,6 +39,7 @@ struct native_stack {
 	size_t n;
 	const struct unwind_frame *frame; /* that MERGE_NATIVE and MERGE_EVAL speak of */
 	const struct symbol *symbol;	  /* of frame[i] */
+	bool search_ended; /* it is cut, for too much on it looked like the way on */
 	bool eval; /* by its name one of them is an activation of the evaluation loop */
 };
 struct native_stack native_stack(struct native *n, const struct native_input *in);

@@ -6,51 +6,50 @@
 #include "pystack_int.h"
 #include "sparse.h"
 
+/* X(field, bytes): the arrays of a struct pystack @p. */
+#define ARRAYS(X)                                           \
+	X(threads, N_THREADS * sizeof(*p->threads))         \
+	X(states, N_LISTS * sizeof(*p->states))             \
+	X(codes, N_CODES * sizeof(*p->codes))               \
+	X(code_index, N_CODES * sizeof(*p->code_index))     \
+	X(walked, PYWALK_MAX_FRAMES * sizeof(*p->walked))   \
+	X(frames, PYWALK_MAX_FRAMES * sizeof(*p->frames))   \
+	X(seen, PYWALK_MAX_FRAMES * sizeof(*p->seen))       \
+	X(anchors, PYWALK_MAX_FRAMES * sizeof(*p->anchors)) \
+	X(copy, PYCODE_COPY_MAX)                            \
+	X(bytes, BATCH_BYTES)
+
+/* Each array begins on a cache line. */
+static size_t room(size_t n)
+{
+	return (n + 63) & ~(size_t)63;
+}
+
 struct pystack *pystack_create(uint32_t max_frames,
 			       void (*new_code)(void *, uint64_t, const struct pycode_copy *),
 			       void *arg)
 {
-	struct pystack *p = calloc(1, sizeof(*p));
+	/* All in one block: each would take system calls of its own. */
+	struct pystack *p = sparse_alloc(pystack_bytes());
+	char *at = (char *)p + room(sizeof(*p));
 
 	if (!p)
 		return NULL;
-	/* Which thread calls matters little: the blocks are touched by who reads stacks. */
+	/* Which thread calls matters little: the block is touched by who reads stacks. */
 	p->max_frames = MIN(max_frames, PYWALK_MAX_FRAMES);
 	p->new_code = new_code;
 	p->next_id = 1;
 	p->arg = arg;
-	p->threads = sparse_alloc(N_THREADS * sizeof(*p->threads));
-	p->states = sparse_alloc(N_LISTS * sizeof(*p->states));
-	p->codes = sparse_alloc(N_CODES * sizeof(*p->codes));
-	p->code_index = sparse_alloc(N_CODES * sizeof(*p->code_index));
-	p->walked = sparse_alloc(PYWALK_MAX_FRAMES * sizeof(*p->walked));
-	p->frames = sparse_alloc(PYWALK_MAX_FRAMES * sizeof(*p->frames));
-	p->seen = sparse_alloc(PYWALK_MAX_FRAMES * sizeof(*p->seen));
-	p->anchors = sparse_alloc(PYWALK_MAX_FRAMES * sizeof(*p->anchors));
-	p->copy = sparse_alloc(PYCODE_COPY_MAX);
-	p->bytes = sparse_alloc(BATCH_BYTES);
-	if (!p->threads || !p->states || !p->codes || !p->walked || !p->frames || !p->seen ||
-	    !p->copy || !p->anchors || !p->bytes || !p->code_index) {
-		pystack_destroy(p);
-		return NULL;
-	}
+#define X(field, n)            \
+	p->field = (void *)at; \
+	at += room(n);
+	ARRAYS(X)
+#undef X
 	return p;
 }
 
 void pystack_destroy(struct pystack *p)
 {
-	if (!p)
-		return;
-	free(p->threads);
-	free(p->states);
-	free(p->codes);
-	free(p->code_index);
-	free(p->walked);
-	free(p->frames);
-	free(p->seen);
-	free(p->anchors);
-	free(p->copy);
-	free(p->bytes);
 	free(p);
 }
 
@@ -58,10 +57,9 @@ size_t pystack_bytes(void)
 {
 	const struct pystack *p = NULL;
 
-	return sizeof(*p) + N_THREADS * sizeof(*p->threads) + N_LISTS * sizeof(*p->states) +
-	       N_CODES * sizeof(*p->codes) + PYCODE_COPY_MAX + BATCH_BYTES +
-	       PYWALK_MAX_FRAMES * (sizeof(*p->walked) + sizeof(*p->frames) +
-				    sizeof(*p->seen) + sizeof(*p->anchors));
+#define X(field, n) +room(n)
+	return room(sizeof(*p)) ARRAYS(X);
+#undef X
 }
 
 struct thread *pystack_thread(struct pystack *p, int program, pid_t tid, uint32_t level)

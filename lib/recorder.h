@@ -30,11 +30,12 @@ struct recorder_options {
 	bool kernel, native, full, libunwind, follow, any;
 	uint32_t max_frames;
 	enum place_wish place; /* where events are to count */
-	unsigned hold_budget; /* percent */
-	bool hold_isolated;   /* by SCHED_FIFO readers on isolated CPUs, too */
+	unsigned hold_budget;  /* percent */
+	bool hold_isolated;    /* by SCHED_FIFO readers on isolated CPUs, too */
 	uint32_t stack_bytes; /* copied with each sample, for native frames; a multiple of 8 */
 	size_t memory;	      /* bytes of rings, queues and readers; 0: struct memory_wants */
 	bool child;	      /* pids[0] is our own child, held before its exec */
+	struct work_origin origin; /* of struct work_moment */
 	struct note note;
 };
 
@@ -52,8 +53,8 @@ struct recorder_work {
 struct recorder_summary {
 	struct recorder_work work;
 	struct resolver_counts counts;
-	double duration, cpu; /* seconds */
-	double rss;	      /* MiB, peak */
+	double duration, cpu; /* seconds; CPU time is the whole process's */
+	double rss;	      /* MiB, peak, the whole process's */
 	uint64_t uncounted;   /* samples that are missing from what the events counted */
 	bool target_ended; /* and all that was followed: neither time nor a person ended it */
 	int child_end;	   /* our own child's, as wait(2) tells it; -1: wait for it */

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "capture/preempt.h"
 #include "events.h"
 #include "memory_plan.h"
 #include "perf_event.h"
@@ -17,17 +16,16 @@
 
 enum { STACK_BYTES = 1024 }; /* hold what the innermost eval loop keeps on the C stack */
 
-static void prepare_preempt(const struct recorder *r)
+static void prepare_preempt(struct recorder *r)
 {
-	struct preempt_targets t = { 0 };
+	struct preempt_targets *t = &r->preempt.targets;
 
-	if (cpuwatch_reach(r->tids, r->n_tids, &t.cpus) < 0)
+	if (cpuwatch_reach(r->tids, r->n_tids, &t->cpus) < 0)
 		return;
 	for (size_t i = 0; i < r->n_tids; i++)
-		realtime_add_thread(&t.rt, r->tids[i]);
+		realtime_add_thread(&t->rt, r->tids[i]);
 	if (!r->o.hold_isolated)
-		cpus_isolated(&t.spared);
-	preempt_prepare(&t);
+		cpus_isolated(&t->spared);
 }
 
 static int choose_events(struct recorder *r, char fallback[256], struct err *err)
@@ -36,12 +34,13 @@ static int choose_events(struct recorder *r, char fallback[256], struct err *err
 			     fallback, err);
 }
 
-static struct capture_want what_is_wanted(const struct recorder *r)
+static struct capture_want what_is_wanted(struct recorder *r)
 {
 	struct capture_want want = {
 		.pids = r->o.pids,
 		.n_pids = r->o.n_pids,
 		.user_only = true,
+		.plan = &r->preempt,
 	};
 
 	for (size_t i = 0; i < r->session->n_events; i++) {
@@ -65,6 +64,7 @@ static int choose_capture(struct recorder *r, const struct capture_want *want, s
 	if (ret < 0)
 		return ret;
 	r->config.capture = r->capture;
+	r->config.plan = &r->preempt;
 	r->session->capture = r->capture->name;
 	r->session->capture_why = r->why.text;
 	r->perf.stack = r->o.native ? r->o.stack_bytes : r->capture->holds ? STACK_BYTES : 0;
@@ -156,7 +156,8 @@ static void note_choice(const struct recorder *r, const char *fallback, bool ker
 			 "--no-follow: this kernel gives the events to children too "
 			 "(Linux 5.13 does not); what they do is ignored");
 	note_strange_files(r);
-	if (r->capture == &capture_preempt && *preempt_caveat(caveat, sizeof(caveat)))
+	if (r->capture == &capture_preempt &&
+	    *preempt_caveat(&r->preempt, caveat, sizeof(caveat)))
 		note_say(&r->o.note, "capture preempt: %s", caveat);
 }
 
@@ -277,9 +278,9 @@ static bool all_may(const struct session *s)
 static bool all_known(struct recorder *r)
 {
 	struct targets *t = &r->tracker.targets;
-	bool all = true;
+	bool all = true, whole = bpf_knows_all();
 
-	for (size_t i = 0; i < t->n_all; i++)
+	for (size_t i = 0; !whole && i < t->n_all; i++)
 		all = all && (bpf_knows(t->all[i]->pid) || !proc_lives(t->all[i]->pid));
 	return all;
 }

@@ -11,6 +11,7 @@
 #include "attach.h"
 #include "attach_plan.h"
 #include "capture/oldend.h"
+#include "capture/preempt.h"
 #include "capture/tracer.h"
 #include "cpuwatch.h"
 #include "event_place.h"
@@ -28,6 +29,7 @@ struct recorder {
 	struct recorder_options o;
 	struct session *session;
 	const struct capture_ops *capture;
+	struct preempt_plan preempt;
 	struct reader_config config;
 	struct tracker tracker;
 	struct attach attach;
@@ -102,6 +104,9 @@ void recorder_balance(const struct recorder *r, struct recorder_summary *ret);
 
 /* recorder_work.c: what the recording took; before its readers are freed. */
 void recorder_work(const struct recorder *r, struct recorder_work *ret);
+
+/* recorder.c: announce_process() for the resolver; what has no room is counted. */
+void recorder_announce(struct recorder *r, pid_t pid, bool execed, uint64_t time);
 
 /* recorder.c: do what readers and the tracer ask for. False: there is more, and it took long
  * enough for now. */

@@ -11,17 +11,17 @@
 #include <time.h>
 
 #include "../output/sink.h"
-#include "announce.h"
 #include "capture/births.h"
 #include "capture/proof.h"
 #include "clock.h"
+#include "nudge.h"
 #include "proc.h"
 #include "recorder_int.h"
 
 enum {
 	QUEUE_BYTES = 2 << 20,
 	CTL_QUEUE_BYTES = 64 << 10,
-	READY_MS = 1000, /* the readers have them to begin */
+	READY_S = 1, /* the readers have them to begin */
 };
 
 /* The CPUs with their queues; the rings come later. */
@@ -131,6 +131,7 @@ static int attach(struct recorder *r, struct err *err)
 		.child_end = &r->child_end,
 		.ctl = &r->traced,
 		.kick = r->config.kick,
+		.work = &r->config.others,
 	};
 
 	r->attach = (struct attach){
@@ -256,7 +257,9 @@ static int claim(struct recorder *r)
 
 	r->config.tids = r->o.tids;
 	r->config.n_tids = r->o.n_tids;
-	r->config.ours = ours_create();
+	r->config.ours = ours_create(NULL);
+	if (r->config.table && r->config.ours)
+		r->config.named = ours_create(r->config.ours);
 	if (r->o.follow)
 		ret = tracker_born(&r->tracker, r->o.pids, r->o.n_pids);
 	for (size_t i = 0; i < r->tracker.targets.n_all; i++)
@@ -335,6 +338,7 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 		.waits = has_questions,
 		.tick_arg = r,
 		.targets = &r->tracker.targets,
+		.work = &r->config.others,
 	};
 
 	r->queues = calloc(r->config.cap_slots + 2, sizeof(*r->queues));
@@ -355,20 +359,23 @@ static void announce_all(struct recorder *r, uint64_t time)
 {
 	for (size_t i = 0; i < r->tracker.targets.n_all; i++)
 		if (!r->tracker.targets.all[i]->asleep)
-			announce_process(&r->own, r->tracker.targets.all[i]->pid, false, time);
+			recorder_announce(r, r->tracker.targets.all[i]->pid, false, time);
 	if (r->config.tape)
 		tracker_tape_all(&r->tracker, &r->own);
 }
 
 /* On a busy machine it is milliseconds until they run for the first time. */
-static void await_readers(const struct recorder *r)
+static void await_readers(struct recorder *r)
 {
-	const struct timespec step = { .tv_nsec = 100000 };
-	uint64_t end = now_ns() + READY_MS * 1000000ull;
+	struct timespec end;
 
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += READY_S;
 	for (size_t i = 0; i < r->config.n_slots; i++)
-		while (!atomic_load(&r->config.slots[i].ready) && now_ns() < end)
-			nanosleep(&step, NULL);
+		while (!atomic_load(&r->config.slots[i].ready) &&
+		       (sem_clockwait(&r->config.readies, CLOCK_MONOTONIC, &end) == 0 ||
+			errno == EINTR))
+			;
 }
 
 /* One that has ended by now has no descriptor. */
@@ -407,6 +414,8 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		r->config.slots[i].watched_ns = r->session->start_ns;
 	announce_all(r, r->session->start_ns);
+	nudge_init();
+	sem_init(&r->config.readies, 0, 0);
 	for (size_t i = 0; ret == 0 && i < r->config.n_slots; i++)
 		ret = reader_start(&r->config, &r->config.slots[i]);
 	if (ret == 0 && r->oldend)

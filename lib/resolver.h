@@ -31,6 +31,7 @@ struct resolver_config {
 	bool (*waits)(void *arg);
 	void *tick_arg;		 /* of both */
 	struct targets *targets; /* of samples that nobody could judge; may be NULL */
+	struct work *work;	 /* where its thread counts what it does; may be NULL */
 };
 
 /* Samples handed to the sinks, by provenance. */

@@ -15,8 +15,9 @@ static int async_possible(const struct capture_want *w, struct err *err)
 	return 0;
 }
 
-static int async_thread_begin(int cpu)
+static int async_thread_begin(const struct preempt_plan *p, int cpu)
 {
+	(void)p;
 	(void)cpu;
 	return 0;
 }

@@ -50,15 +50,18 @@ enum judgement {
 	JUDGE_N,
 };
 
+struct preempt_plan;
+
 /* What a recording wants of its capture. */
 struct capture_want {
 	const pid_t *pids; /* none: in general */
 	size_t n_pids;
-	bool user_only;	  /* no event counts in the kernel */
-	bool kernel_only; /* an event counts nowhere else */
-	bool switches;	  /* an event is the scheduler's own */
-	bool breakpoints; /* an event is one */
-	bool named;	  /* by --capture NAME, not auto's choice */
+	bool user_only;		   /* no event counts in the kernel */
+	bool kernel_only;	   /* an event counts nowhere else */
+	bool switches;		   /* an event is the scheduler's own */
+	bool breakpoints;	   /* an event is one */
+	bool named;		   /* by --capture NAME, not auto's choice */
+	struct preempt_plan *plan; /* the recording's: preempt finds out whether it holds */
 };
 
 struct capture_ops {
@@ -68,8 +71,9 @@ struct capture_ops {
 	bool stops;	  /* ... by the tracer: the user mode of each thread alone */
 	/* Can it work here? 0, or -errno with a sentence that says what is missing. */
 	int (*possible)(const struct capture_want *w, struct err *err);
-	/* Make the calling reader thread fit for @cpu. 0 or -errno. */
-	int (*thread_begin)(int cpu);
+	/* Make the calling reader thread fit for @cpu, @p being the want's plan. 0 or -errno.
+	 */
+	int (*thread_begin)(const struct preempt_plan *p, int cpu);
 	/* Pure. */
 	enum judgement (*judge)(const struct hold *h);
 };

@@ -59,7 +59,7 @@ bool cpu_events_want(struct reader *r, pid_t pid, pid_t tid)
 
 void cpu_events_drop(struct reader *r, pid_t pid)
 {
-	STATS_ADD(foreign, 1);
+	STATS_ADD(r->c->stats, foreign, 1);
 	if (r->c->filter)
 		stranger_filter_add(r->c->filter, pid, now_ns() + SECOND);
 }

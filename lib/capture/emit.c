@@ -13,10 +13,10 @@
 
 enum { CODE_GENERATION_SHIFT = 40, CODE_SLOT_SHIFT = 52 };
 
-void emit_lost(uint64_t n)
+void emit_lost(struct stats *s, uint64_t n)
 {
-	STATS_ADD(lost, n);
-	STATS_ADD(queue_full, n);
+	STATS_ADD(s, lost, n);
+	STATS_ADD(s, queue_full, n);
 }
 
 uint64_t emit_mark(uint32_t index, uint32_t generation)
@@ -31,16 +31,48 @@ static uint64_t code_mark(const struct reader *r)
 	return emit_mark(r->slot->index, r->slot->generation);
 }
 
-void emit_side(struct reader *r, const struct perf_event_header *h)
+bool emit_side(struct reader *r, const struct perf_event_header *h)
 {
 	void *p = queue_reserve(&r->slot->queue, Q_SIDE, h->size);
 
 	if (!p) {
-		STATS_ADD(side_lost, 1);
-		return;
+		STATS_ADD(r->c->stats, side_lost, 1);
+		return false;
 	}
 	memcpy(p, h, h->size);
 	queue_commit(&r->slot->queue);
+	return true;
+}
+
+struct comm_record {
+	struct perf_event_header header;
+	uint32_t pid, tid;
+	char name[RUN_TABLE_NAME];
+	struct {
+		uint32_t pid, tid;
+		uint64_t time, cpu, id;
+	} trailer;
+};
+_Static_assert(sizeof(struct comm_record) == 8 + 8 + RUN_TABLE_NAME + PERF_TRAILER, "no gaps");
+
+/* The thread of @s is called what it was called at its sample: told before its first one, for
+ * nobody has looked at threads that sleep. */
+static void emit_name(struct reader *r, const struct perf_sample *s)
+{
+	struct comm_record c = {
+		.header = { .type = PERF_RECORD_COMM, .size = sizeof(c) },
+		.pid = (uint32_t)s->pid,
+		.tid = (uint32_t)s->tid,
+		.trailer = { .pid = (uint32_t)s->pid,
+			     .tid = (uint32_t)s->tid,
+			     .time = s->time - 1 },
+	};
+
+	if (!r->c->named || ours_has(r->c->named, s->tid) ||
+	    !run_table_name(r->c->table, s->tid, c.name))
+		return;
+	if (emit_side(r, &c.header))
+		ours_set(r->c->named, s->tid, true);
 }
 
 bool emit_copy(struct queue *q, uint64_t id, const struct pycode_copy *c)
@@ -72,7 +104,7 @@ static void tape(struct reader *r, enum tape_type type, const void *head, size_t
 
 	p = queue_reserve(&r->slot->queue, Q_TAPE, sizeof(tag) + head_n + body.n);
 	if (!p) {
-		STATS_ADD(side_lost, 1);
+		STATS_ADD(r->c->stats, side_lost, 1);
 		return;
 	}
 	memcpy(p, tag, sizeof(tag));
@@ -101,7 +133,7 @@ void emit_control(struct reader *r, enum ctl_type type, struct ctl_msg m)
 			atomic_fetch_add(&r->c->asked, 1);
 		queue_commit(&r->slot->ctl);
 	} else {
-		STATS_ADD(side_lost, 1);
+		STATS_ADD(r->c->stats, side_lost, 1);
 	}
 	eventfd_write(r->c->kick, 1);
 }
@@ -219,6 +251,7 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 
 	if (perf_decode_sample(h, r->c->sample_type, &s) < 0)
 		return;
+	emit_name(r, &s);
 	head.sample = sample_of(r, p, prov, &s);
 	head.user_ip = s.have_user ? s.user_ip : 0;
 	head.undecided = open != NULL;
@@ -234,11 +267,11 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 		q_drop_stack(&head);
 	if (head.n_stack && queue_scarce(queue_for(r, deep))) {
 		q_drop_stack(&head);
-		STATS_ADD(stack_dropped, 1);
+		STATS_ADD(r->c->stats, stack_dropped, 1);
 	}
 	q = reserve(r, res, deep, &head);
 	if (!q) {
-		emit_lost(1);
+		emit_lost(r->c->stats, 1);
 		return;
 	}
 	*q = head;
@@ -247,7 +280,7 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 	copy_reads(r, &s, q);
 	rest_copy(r, &s, q);
 	if (truncated && !deep)
-		STATS_ADD(truncated, 1);
+		STATS_ADD(r->c->stats, truncated, 1);
 	count_sample(r);
 	commit(r, deep);
 }

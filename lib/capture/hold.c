@@ -41,7 +41,7 @@ static bool ran_since(struct reader *r, pid_t tid, uint64_t since)
 		return true;
 	if (!proof_ran_unwatched(c, tid, since))
 		return false;
-	STATS_ADD(late_unwatched, 1);
+	STATS_ADD(r->c->stats, late_unwatched, 1);
 	return true;
 }
 
@@ -77,63 +77,63 @@ static void look_at_another(struct reader *r, uint64_t now)
 	r->look = guard_look(&slots[r->look_at].guard);
 }
 
-static void count_judgement(enum judgement j)
+static void count_judgement(struct stats *s, enum judgement j)
 {
 	switch (j) {
 	case JUDGE_BACKLOG:
-		STATS_ADD(late_backlog, 1);
+		STATS_ADD(s, late_backlog, 1);
 		break;
 	case JUDGE_GAP:
-		STATS_ADD(late_gap, 1);
+		STATS_ADD(s, late_gap, 1);
 		break;
 	case JUDGE_VOLUNTARY:
-		STATS_ADD(late_voluntary, 1);
+		STATS_ADD(s, late_voluntary, 1);
 		break;
 	case JUDGE_RAN:
-		STATS_ADD(late_ran, 1);
+		STATS_ADD(s, late_ran, 1);
 		break;
 	case JUDGE_NOSWITCH:
-		STATS_ADD(late_noswitch, 1);
+		STATS_ADD(s, late_noswitch, 1);
 		break;
 	case JUDGE_NOSTOP:
-		STATS_ADD(late_nostop, 1);
+		STATS_ADD(s, late_nostop, 1);
 		break;
 	case JUDGE_CAPTURE:
-		STATS_ADD(late_capture, 1);
+		STATS_ADD(s, late_capture, 1);
 		break;
 	default:
 		break;
 	}
 }
 
-static enum provenance torn(enum pystack_end end)
+static enum provenance torn(struct stats *s, enum pystack_end end)
 {
 	if (end == PYSTACK_FAULT)
-		STATS_ADD(torn_fault, 1);
+		STATS_ADD(s, torn_fault, 1);
 	else if (end == PYSTACK_BROKEN)
-		STATS_ADD(torn_broken, 1);
+		STATS_ADD(s, torn_broken, 1);
 	else if (end == PYSTACK_ELSEWHERE)
-		STATS_ADD(torn_elsewhere, 1);
+		STATS_ADD(s, torn_elsewhere, 1);
 	else
-		STATS_ADD(torn_badcode, 1);
+		STATS_ADD(s, torn_badcode, 1);
 	return PROV_TORN;
 }
 
 /* Also that there is no Python stack was read at some time. */
-static enum provenance provenance_of(struct pending *p, enum judgement j,
+static enum provenance provenance_of(struct stats *s, struct pending *p, enum judgement j,
 				     const struct pystack_result *res, bool unchanged)
 {
 	bool none = res->end == PYSTACK_NOPYTHON;
 
 	if (res->end != PYSTACK_OK && !none)
-		return torn(res->end);
+		return torn(s, res->end);
 	if (j == JUDGE_EXACT)
 		return none ? PROV_NOPYTHON : PROV_EXACT;
 	if (!unchanged) {
-		STATS_ADD(torn_moved, 1);
+		STATS_ADD(s, torn_moved, 1);
 		return PROV_TORN;
 	}
-	count_judgement(j);
+	count_judgement(s, j);
 	return PROV_LATE;
 }
 
@@ -196,7 +196,7 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 	*inner = target_inner_tid(t, tid);
 	if (!*inner) {
 		emit_control(r, CTL_UNKNOWN, (struct ctl_msg){ .pid = pid });
-		STATS_ADD(torn_notready, 1);
+		STATS_ADD(r->c->stats, torn_notready, 1);
 		res.end = PYSTACK_END_N;
 		return res;
 	}
@@ -208,7 +208,7 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 	if (res.number)
 		*inner = res.number; /* a tape knows no other way to it */
 	if (res.end == PYSTACK_NOPYTHON && tid == pid && t->unborn && !t->forker) {
-		STATS_ADD(torn_notready, 1);
+		STATS_ADD(r->c->stats, torn_notready, 1);
 		res.end = PYSTACK_END_N;
 	}
 	rest_read(r, p->pos, pystack_memory(r->ps), &res);
@@ -243,17 +243,17 @@ static void ignore(struct reader *r, pid_t tid)
 	for (uint32_t i = 0; i < r->n_pend; i++) {
 		if (r->pend[i].tid != tid)
 			continue;
-		STATS_ADD(foreign, 1);
+		STATS_ADD(r->c->stats, foreign, 1);
 		r->pend[i].tid = 0;
 	}
 }
 
 /* The samples of an old program are not stacks of the new one. */
-static bool is_older(const struct pending *p, const struct walk *w)
+static bool is_older(struct stats *s, const struct pending *p, const struct walk *w)
 {
 	if (p->time >= w->began_ns)
 		return false;
-	STATS_ADD(torn_exec, 1);
+	STATS_ADD(s, torn_exec, 1);
 	return true;
 }
 
@@ -261,7 +261,7 @@ static void emit(struct reader *r, struct pending *p, const struct walk *w)
 {
 	enum judgement j = judge(r, p, w);
 	enum provenance prov = PROV_TORN;
-	bool older = is_older(p, w), unchanged = w->unchanged && !w->unmapped;
+	bool older = is_older(r->c->stats, p, w), unchanged = w->unchanged && !w->unmapped;
 	struct undecided open = { w->published };
 
 	if (j == JUDGE_EXACT)
@@ -271,9 +271,9 @@ static void emit(struct reader *r, struct pending *p, const struct walk *w)
 	if (!older && w->able == PYSTACK_NOPYTHON)
 		prov = PROV_NOPYTHON;
 	else if (!older && w->res.end != PYSTACK_END_N)
-		prov = provenance_of(p, j, &w->res, unchanged);
+		prov = provenance_of(r->c->stats, p, j, &w->res, unchanged);
 	if (r->code_lost && w->res.n) {
-		emit_lost(1);
+		emit_lost(r->c->stats, 1);
 		return;
 	}
 	emit_sample(r, p, prov, &w->res, w->undecided && !older ? &open : NULL);
@@ -350,7 +350,7 @@ static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
 	w.came_ns = proof_came(r->c, w.tid);
 	if (!w.ran && r->c->switches_hidden && !r->c->capture->stops &&
 	    proof_moved(w.pid, w.tid, r->slot->cpu)) {
-		STATS_ADD(late_unseen, 1);
+		STATS_ADD(r->c->stats, late_unseen, 1);
 		w.ran = true;
 	}
 	w.t_end = now_ns();
@@ -367,7 +367,7 @@ enum witness hold_witness(const struct pending *p, const void *regs)
 		       WITNESS_MOVED;
 }
 
-void hold_counted(struct pending *p, uint64_t instructions)
+void hold_counted(struct stats *s, struct pending *p, uint64_t instructions)
 {
 	/* An interrupt counts as one or two on x86, what a probe stands for as one. */
 	enum { FEW = 8 };
@@ -377,7 +377,7 @@ void hold_counted(struct pending *p, uint64_t instructions)
 	if (ran <= FEW || p->hold.witness == WITNESS_MOVED)
 		return;
 	p->hold.witness = WITNESS_MOVED;
-	STATS_ADD(late_loop, 1);
+	STATS_ADD(s, late_loop, 1);
 }
 
 /* Was the thread stopped with the registers of @p? */
@@ -489,7 +489,7 @@ void hold_shed(struct reader *r)
 {
 	end_early(r);
 	forget_processed(r);
-	STATS_ADD(shed, r->n_pend);
+	STATS_ADD(r->c->stats, shed, r->n_pend);
 	r->n_pend = 0;
 }
 

@@ -96,10 +96,10 @@ static bool pass_joined(struct oldend *o, const struct q_deep *d,
 	q->sample.truncated = rest->truncated;
 	q->sample.late_ns = now_ns() - q->sample.time;
 	if (q->sample.prov == PROV_EXACT)
-		STATS_ADD(late_deep, 1);
+		STATS_ADD(o->c->stats, late_deep, 1);
 	q->sample.prov = PROV_LATE;
 	queue_commit(&o->out);
-	STATS_ADD(truncated, rest->truncated);
+	STATS_ADD(o->c->stats, truncated, rest->truncated);
 	return true;
 }
 
@@ -108,13 +108,13 @@ static void pass_cut(struct oldend *o, const struct q_deep *d)
 	void *q = queue_reserve(&o->out, Q_SAMPLE, q_bytes(&d->q));
 
 	if (!q) {
-		emit_lost(1);
+		emit_lost(o->c->stats, 1);
 		return;
 	}
 	memcpy(q, &d->q, q_bytes(&d->q));
 	queue_commit(&o->out);
-	STATS_ADD(truncated, 1);
-	STATS_ADD(old_end_gone, 1);
+	STATS_ADD(o->c->stats, truncated, 1);
+	STATS_ADD(o->c->stats, old_end_gone, 1);
 }
 
 /* @w NULL: nothing is read any more. */
@@ -143,6 +143,7 @@ static void *worker_main(void *arg)
 	eventfd_t n;
 
 	atomic_store_explicit(&w->tid, gettid(), memory_order_relaxed);
+	work_shared = &o->c->others;
 	while (!last) {
 		last = atomic_load_explicit(&o->stop, memory_order_acquire);
 		take_all(o, w);

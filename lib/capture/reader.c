@@ -100,7 +100,7 @@ static int scan_witness(struct reader *r, const struct perf_event_header *h)
 			continue;
 		p->hold.witness = hold_witness(p, s.regs);
 		if (r->c->counter)
-			hold_counted(p, instructions_of(&s));
+			hold_counted(r->c->stats, p, instructions_of(&s));
 	}
 	if (r->c->table)
 		scan_switch(r, &(struct proof_switch){
@@ -145,7 +145,7 @@ static uint32_t event_of_sample(struct reader *r, const struct perf_event_header
 	if (*early)
 		event -= session_early_number(session, 0);
 	if (event > session->n_events)
-		STATS_ADD(unknown, 1);
+		STATS_ADD(r->c->stats, unknown, 1);
 	return event;
 }
 
@@ -197,10 +197,10 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 	if (!wanted) {
 		cpu_events_drop(r, s.pid);
 	} else if (!in_time) {
-		STATS_ADD(outside, 1);
+		STATS_ADD(r->c->stats, outside, 1);
 	} else if (s.time <
 		   atomic_load_explicit(&r->slot->handover.since, memory_order_relaxed)) {
-		STATS_ADD(shed, 1);
+		STATS_ADD(r->c->stats, shed, 1);
 	} else {
 		r->sampled |= (uint32_t)!early << event;
 		add_pending(r, &s, event, pos);
@@ -253,6 +253,9 @@ static void scan_other(struct reader *r, const struct perf_event_header *h, uint
 	emit_side(r, h);
 	if (!known)
 		return;
+	/* Its number may be, or become, another thread's. */
+	if (s.kind == SIDE_FORK || s.kind == SIDE_EXIT)
+		ours_set(r->c->named, s.tid, false);
 	if (s.kind == SIDE_FORK && r->c->early)
 		cpu_events_birth(r);
 	if (r->c->tell_threads)
@@ -349,7 +352,7 @@ static bool drain(struct reader *r, uint64_t shed_left, bool last)
 	}
 	if (r->n_pend && r->c->capture->pins && !r->unfit &&
 	    r->woke_ns > r->pend[0].time + STALL_NS)
-		STATS_ADD(stalled, 1);
+		STATS_ADD(r->c->stats, stalled, 1);
 	if (stops)
 		hold_stopped(r, turn, tid);
 	else
@@ -361,7 +364,7 @@ static bool drain(struct reader *r, uint64_t shed_left, bool last)
 
 static void begin(struct reader *r)
 {
-	r->unfit = r->c->capture->thread_begin(r->slot->cpu) < 0;
+	r->unfit = r->c->capture->thread_begin(r->c->plan, r->slot->cpu) < 0;
 }
 
 /* A CPU that goes offline, or a cpuset, moves us to another: from there we hold nobody.
@@ -403,6 +406,7 @@ static void *reader_main(void *arg)
 	drain(r, 0, false);
 	r->first_pos = r->pos;
 	atomic_store_explicit(&r->slot->ready, true, memory_order_release);
+	sem_post(&r->c->readies);
 	while (!atomic_load_explicit(&r->stop, memory_order_acquire)) {
 		bool away;
 
@@ -474,7 +478,6 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot)
 	r = sparse_alloc(sizeof(*r));
 	if (!r)
 		return -ENOMEM;
-	nudge_init();
 	r->c = c;
 	r->slot = slot;
 	guarded_init(&r->mem, &slot->guard, c->kick);

@@ -11,6 +11,7 @@
 #define READER_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 
 #include "../counts.h"
@@ -126,8 +127,10 @@ struct ctl_msg {
 /* The settings all readers share; read-only while they run, except where atomic. */
 struct reader_config {
 	const struct capture_ops *capture;
+	const struct preempt_plan *plan; /* of that capture */
 	struct targets *targets;
 	const struct session *session;
+	struct stats *stats; /* the session's */
 	uint32_t max_frames;
 	bool oldends;	      /* deeper stacks than READER_FRAMES are finished by oldend ... */
 	int oldend_kick;      /* ... which waits for this eventfd */
@@ -153,7 +156,9 @@ struct reader_config {
 	/* All events are CPUs' and no record tells who comes onto one: this does. Or NULL. */
 	const struct run_table *table;
 	bool switches_hidden;	   /* proof_switches_hidden() */
-	bool early;		   /* threads take samples, and CPUs may do so later: */
+	struct ours *named; /* threads whose name the queues told of at a sample; NULL: no
+			     * table has the names, and they are told by the control thread */
+	bool early;	    /* threads take samples, and CPUs may do so later: */
 	_Atomic uint64_t over_ns;  /* from then on CPUs do; UINT64_MAX: not yet */
 	_Atomic uint32_t n_births; /* of threads and processes so far */
 	_Atomic bool births_told;  /* CTL_BIRTHS was sent */
@@ -171,7 +176,10 @@ struct reader_config {
 	struct cpu_slot *slots;	    /* never moves: room for every CPU that is possible */
 	uint32_t cap_slots;
 	_Atomic uint32_t n_slots; /* only grows */
+	sem_t readies;		  /* posted by each reader when its slot is ready */
 	_Atomic bool first_seen;  /* a reader writes, or has written, @first */
+	struct work_origin origin;
+	struct work others;	  /* what all threads but the readers have done */
 	struct work_moment first; /* as the first sample was about to be queued */
 };
 enum { LAST_IN = 8192 };
@@ -187,6 +195,7 @@ struct cpu_slot {
 	int cpu;
 	uint32_t index;
 	struct perf_ring ring;
+	void *blocks; /* what lies in the queues */
 	struct queue queue, ctl;
 	struct queue deep;	  /* struct q_deep, if there are any */
 	struct handover handover; /* of a capture that stops threads */

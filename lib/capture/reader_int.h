@@ -130,7 +130,7 @@ void cpu_events_restart(struct reader *r);
 enum witness hold_witness(const struct pending *p, const void *regs);
 
 /* hold.c: the same with what it has executed by then. */
-void hold_counted(struct pending *p, uint64_t instructions);
+void hold_counted(struct stats *s, struct pending *p, uint64_t instructions);
 
 /* program.c: why no walk of a thread of @pid can be tried; PYSTACK_OK: it can, with *@program,
  * which may be another target then. Counts what it finds. *@undecided: as program_ask(). */
@@ -159,8 +159,8 @@ void hold_shed(struct reader *r);
  * that have waited too long for theirs; the others go on waiting. */
 void hold_stopped(struct reader *r, uint32_t turn, pid_t tid);
 
-/* emit.c: a perf record that is no sample. */
-void emit_side(struct reader *r, const struct perf_event_header *h);
+/* emit.c: a perf record that is no sample. False: there was no room, which is counted. */
+bool emit_side(struct reader *r, const struct perf_event_header *h);
 
 /* Of a torn sample that is "nopython" if its program, or that of its process if it is NULL,
  * turns out to have had no interpreter. */
@@ -202,6 +202,6 @@ void emit_read(void *arg, raddr at, const void *bytes, size_t n, int ret);
 void emit_control(struct reader *r, enum ctl_type type, struct ctl_msg m);
 
 /* emit.c: @n samples never reached the queue. */
-void emit_lost(uint64_t n);
+void emit_lost(struct stats *s, uint64_t n);
 
 #endif

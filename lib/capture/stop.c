@@ -112,8 +112,9 @@ static int stop_possible(const struct capture_want *w, struct err *err)
 /* A reader runs on the sample's CPU as soon as the thread has stopped there, while the tracer
  * still wakes up on another. Not before, for then it would delay the signal: SCHED_BATCH
  * preempts nobody. */
-static int stop_thread_begin(int cpu)
+static int stop_thread_begin(const struct preempt_plan *p, int cpu)
 {
+	(void)p;
 	realtime_brief(SCHED_BATCH);
 	cpus_pin_thread(cpu); /* may be refused: what it reads elsewhere is as true */
 	return 0;

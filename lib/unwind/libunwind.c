@@ -190,9 +190,8 @@ static int no_name(unw_addr_space_t as, unw_word_t at, char *buf, size_t n, unw_
 
 struct libunwind *libunwind_create(struct codefile *files)
 {
-	static unw_accessors_t accessors = { find_proc_info, put_unwind_info, no_dyn_info,
-					     access_mem,     access_reg,      no_fpreg,
-					     no_resume,	     no_name };
+	unw_accessors_t accessors = { find_proc_info, put_unwind_info, no_dyn_info, access_mem,
+				      access_reg,     no_fpreg,	       no_resume,   no_name };
 	struct libunwind *u = calloc(1, sizeof(*u));
 
 	if (!u)

@@ -191,3 +191,20 @@ def test_too_few_descriptors_are_refused_with_the_numbers():
     equal(run.rc, 1, "exit status of %s" % run)
     for word in ("50 threads x", "'ulimit -n' allows %d" % FEW, "CAP_PERFMON"):
         check(word in run.err, "no %r in: %s", word, run.err)
+
+
+@each(where=["cpus", "threads"])
+@one_python
+def test_threads_keep_the_names_they_had(py, where):
+    """They slept when the recording began, and have ended when it ends."""
+    need_fifo()
+    harness.need_root()
+    target = Target(py, "named.py")
+    home = harness.folder()
+    recorder = Recorder("-p", target.pid, "-e", "cpu-clock", "-F", 999, "--events-on", where, "--threads", "-o", "out.folded",
+                        home=home).recording()
+    target.say("go")
+    run = recorder.wait(15).ok()
+    stacks = harness.read_folded(os.path.join(home, "out.folded"))
+    roots = {frames[0].rpartition("/")[2].rpartition("-")[0] for frames, _ in stacks}
+    check({"at first", "to the last"} <= roots, "threads are called %s: %s", roots, run)
