@@ -54,7 +54,7 @@ struct fake {
 	size_t n_codes, n_side;
 	struct perf_event_header side;		  /* the last one's */
 	_Alignas(8) unsigned char last[64 << 10]; /* the last sample */
-	uint64_t stats[sizeof(struct stats) / 8];
+	struct stats stats; /* since the last fake_start() */
 	bool hole[WORLD_BYTES / FAKE_PAGE]; /* pages of the world that are not mapped */
 };
 
@@ -74,7 +74,7 @@ static inline enum judgement fake_judge(const struct hold *h)
 	return capture_judge_held(h);
 }
 
-static inline int fake_begin(int cpu)
+static inline int fake_begin(const struct preempt_plan *p, int cpu)
 {
 	return 0;
 }
@@ -115,6 +115,7 @@ static inline void fake_configure(struct fake *f)
 	f->c = (struct reader_config){
 		.capture = &fake_capture,
 		.targets = &f->targets,
+		.stats = &f->stats,
 		.session = &f->session,
 		.max_frames = 512,
 		.oldend_kick = eventfd(0, 0),
@@ -316,7 +317,7 @@ static inline raddr fake_hole(struct fake *f, raddr at)
 /* CPU 0's reader begins with what its ring has. */
 static inline void fake_start(struct fake *f)
 {
-	memcpy(f->stats, (void *)&stats, sizeof(f->stats));
+	memset(&f->stats, 0, sizeof(f->stats));
 	for (size_t i = 0; i < WORLD_BYTES; i += FAKE_PAGE)
 		if (!f->hole[i / FAKE_PAGE])
 			memcpy(fake_memory(WORLD_AT + i), f->w->mem + i, FAKE_PAGE);
@@ -340,8 +341,7 @@ static inline void fake_run(struct fake *f)
 }
 
 /* By how much a counter has grown in the last fake_run(). */
-#define fake_counted(f, name) \
-	(atomic_load(&stats.name) - (f)->stats[offsetof(struct stats, name) / 8])
+#define fake_counted(f, name) STATS_GET(&(f)->stats, name)
 
 static inline const char *fake_text(struct fake *f, const struct q_sample *q)
 {
