@@ -2,7 +2,7 @@
 import os
 
 import harness
-from harness import Target, check, each, each_python, equal, need_fifo, not_quick, one_python
+from harness import Target, check, each, each_python, enough, equal, need_fifo, not_quick, one_python
 
 SIDE, COMMON, DEEPEST = 2501, 1500, 7900
 
@@ -42,7 +42,7 @@ def test_a_deep_stack_is_whole_and_exact(py, capture):
     wrong = [(got[:3], len(got)) for got, want, _, _ in in_spins(stacks, target.info["truth"]) if got != want]
     check(not wrong, "wrong: not the whole stack: %s", wrong[:3])
     whole = sum(n for *_, n in in_spins(stacks, target.info["truth"]))
-    check(whole >= max(30, 0.9 * run.n("samples")), "only %d are exact: %s", whole, run)
+    enough(whole >= max(30, 0.9 * run.n("samples")), "only %d are exact: %s", whole, run)
     equal(run.n("truncated"), 0, "stacks that were cut")
 
 
@@ -59,7 +59,7 @@ def test_a_deep_stack_that_changes_is_never_mixed(py, size):
     wrong = sum(n for got, want, _, n in in_spins(stacks, target.info["truth"]) if got != want)
     whole = sum(n for got, want, _, n in in_spins(stacks, target.info["truth"]) if got == want)
     equal(wrong, 0, "wrong stacks, beside %d right ones" % whole)
-    check(whole >= 30, "only %d stacks are whole: %s", whole, run)
+    enough(whole >= 30, "only %d stacks are whole: %s", whole, run)
 
 
 @one_python
@@ -70,7 +70,7 @@ def test_the_deepest_stack(py):
     target = twosided(py, "--stay", side=DEEPEST, common=50)
     run, stacks = record(target, "--hold-budget", 100, "--stack-size", 65528, seconds=1)
     whole = sum(got == want for got, want, _, _ in in_spins(stacks, target.info["truth"]))
-    check(whole > 0, "no stack is whole: %s", run)
+    enough(whole > 0, "no stack is whole: %s", run)
     equal((run.n("lost"), run.n("truncated")), (0, 0), "lost and cut samples")
 
 
@@ -79,7 +79,7 @@ def test_what_a_deep_hold_costs_falls_under_the_budget(py):
     need_fifo()
     target = twosided(py, "--stay")
     run, _ = record(target, "--hold-budget", 1, "-F", 1999)
-    check(run.n("shed") > 0, "nothing was shed: %s", run)
+    enough(run.n("shed") > 0, "nothing was shed: %s", run)
     check("lower -F or --max-frames (each hold reads the whole stack)" in run.err, "not said: %s", run.err)
 
 

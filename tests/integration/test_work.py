@@ -2,7 +2,7 @@
 import os
 
 import harness
-from harness import Target, check, each, equal, need_fifo, one_python
+from harness import Target, check, each, enough, equal, need_fifo, one_python
 
 NAMES = {"us", "cpu_us", "opens", "reads", "ranges", "records", "rings", "foreign", "wakeups", "samples"}
 TRACEPOINT = "raw_syscalls/sys_enter/id"
@@ -54,7 +54,7 @@ def test_a_proof_takes_the_same_on_any_number_of_cpus(py):
     run, work = record(target, "-F", 499, "--events-on", "cpus", "--hold-budget", 100, "-v")
     all_of, cpus = work["run"], work["bytes"]["cpus"]
     samples, strangers = all_of["samples"], run.counter("foreign") + 10
-    check(samples >= 100, "too few samples: %s", run)
+    enough(samples >= 100, "too few samples: %s", run)
     equal(all_of["opens"], 0, "events opened while it ran")
     check(work["first"]["opens"] <= 12 + 4 * cpus, "events opened: %s", work["first"])
     check(all_of["rings"] <= 1.05 * samples + cpus * strangers, "rings: %s", run)
@@ -69,7 +69,7 @@ def test_what_a_sample_takes_is_bounded(py, options):
     target = Target(py, "groundtruth.py", "--us", 10, "--idle", 50)
     run, work = record(target, "-F", 999, "--hold-budget", 100, "-v", *options)
     half, cpus = work["half"], work["bytes"]["cpus"]
-    check(half["samples"] >= 100, "too few samples: %s", run)
+    enough(half["samples"] >= 100, "too few samples: %s", run)
     for name, most in (("opens", 0), ("reads", 4), ("rings", 1.4 * cpus), ("foreign", 8 * cpus + 8), ("records", 16 * cpus),
                        ("wakeups", 2)):
         check(half[name] <= most * half["samples"], "%s: %.2f a sample, want %g at most: %s", name, half[name] / half["samples"],

@@ -48,6 +48,7 @@ gtspin.calibrate(50)
 forking = "fork" in sys.argv
 if forking:
     threading.Thread(target=forks, daemon=True).start()
-target.ready(truth={"spin_01": [["freed", line_in(freed)]], "spin_02": [["in_child", line_in(in_child)]]})
+target.ready(truth={"spin_01": [["freed", line_in(freed)]], "spin_02": [["in_child", line_in(in_child)]]},
+             roots=[target.root(), target.root_of_thread(forks)])
 snare(frametrap.trap_unlocked if forking else frametrap.trap)
 freed()

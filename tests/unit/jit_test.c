@@ -116,6 +116,8 @@ static void test_forked(void **state)
 	struct symbolizer *s = symbolizer_create();
 	struct side side = { .kind = SIDE_FORK };
 	pid_t me = getpid(), child;
+	char path[64];
+	FILE *file;
 
 	write_map("w", "5000000 10 parents\n");
 	feed(s, me, CODE, "//anon", NULL);
@@ -129,7 +131,18 @@ static void test_forked(void **state)
 	side.pid = side.tid = child;
 	side.u.fork.ppid = me;
 	symbolizer_side(s, &side);
-	until_named(s, child, CODE, "parents");
+	until_named(s, me, CODE, "parents");
+	until_named(s, child, CODE + 8, "parents");
+	/* What it writes itself is its own. */
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", child);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fputs("5000000 8 childs\n5001000 8 known\n", file);
+	assert_int_equal(0, fclose(file));
+	until_named(s, child, CODE + 0x1000, "known");
+	until_named(s, child, CODE, "childs");
+	until_named(s, me, CODE, "parents");
+	unlink(path);
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
 	symbolizer_destroy(s);

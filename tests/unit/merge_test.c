@@ -173,13 +173,48 @@ static void test_coroutine(void **state)
 	check("nEHn", "11", "nE0g1c");	  /* its own base object is no activation */
 }
 
+/* A frame owns what lies from its stack pointer up to its caller's, which is not its own. */
+static void test_owner(void **state)
+{
+	static const struct unwind_frame frame[] = { { .sp = 0x100, .cfa = 0x140 },
+						     { .sp = 0x140, .cfa = 0x140 },
+						     { .sp = 0x140, .cfa = 0x180 } };
+
+	assert_int_equal(3, merge_owner(frame, 0, 3, 0xff));
+	assert_int_equal(0, merge_owner(frame, 0, 3, 0x100));
+	assert_int_equal(0, merge_owner(frame, 0, 3, 0x13f));
+	assert_int_equal(2, merge_owner(frame, 0, 3, 0x140));
+	assert_int_equal(3, merge_owner(frame, 0, 3, 0x180));
+	assert_int_equal(3, merge_owner(frame, 1, 3, 0x100));
+}
+
+/* Two activations in one frame: the compiler may inline the loop that calls itself. */
+static void test_two_in_one(void **state)
+{
+	struct picture p = { 0 };
+	struct merge_item item[128];
+	char got[129];
+
+	p.in = (struct merge_input){
+		.frame = p.frame, .hint = p.hint, .run = p.run, .anchor = p.anchor
+	};
+	draw_native(&p, "nEn", UNWIND_BOTTOM);
+	draw_anchors(&p, "1");
+	p.anchor[1] = (struct pystack_anchor){ .at = p.anchor[0].at + 8, .n = 3 };
+	p.in.n_anchors = 2;
+	p.in.n_python = 3;
+	letters(&p, item, merge(&p.in, item), got);
+	assert_string_equal(got, "nE012n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_whole),	       cmocka_unit_test(test_edges),
 		cmocka_unit_test(test_broken),	       cmocka_unit_test(test_unplaced),
 		cmocka_unit_test(test_one_frame_each), cmocka_unit_test(test_cut_python),
-		cmocka_unit_test(test_coroutine),
+		cmocka_unit_test(test_coroutine),      cmocka_unit_test(test_owner),
+		cmocka_unit_test(test_two_in_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,9 +21,11 @@ static inline struct perf_event_header *record_header(struct record *r)
 
 static inline void record_add(struct record *r, const void *p, size_t n)
 {
+	uint16_t size = (uint16_t)(r->n + n);
+
 	memcpy(r->bytes + r->n, p, n);
 	r->n += n;
-	record_header(r)->size = (uint16_t)r->n;
+	memcpy(r->bytes + offsetof(struct perf_event_header, size), &size, sizeof(size));
 }
 
 static inline void record_u64(struct record *r, uint64_t v)
@@ -47,9 +49,10 @@ static inline void record_str(struct record *r, const char *s)
 
 static inline void record_begin(struct record *r, uint32_t type, uint16_t misc)
 {
-	*r = (struct record){ .n = sizeof(struct perf_event_header) };
-	*record_header(r) = (struct perf_event_header){ .type = type, .misc = misc };
-	record_header(r)->size = (uint16_t)r->n;
+	struct perf_event_header h = { .type = type, .misc = misc, .size = sizeof(h) };
+
+	*r = (struct record){ .n = sizeof(h) };
+	memcpy(r->bytes, &h, sizeof(h)); /* the compiler may not move it before that */
 }
 
 /* Where every record but samples ends: pid 70, tid 71, CPU 3, id 99. */

@@ -88,6 +88,24 @@ static void same_content_is_one_function(void **state)
 	profile_destroy(p);
 }
 
+/* The same bytes as text of one or two bytes a character are other names. */
+static void kinds_of_text(void **state)
+{
+	struct pycode_copy *c = copy_of("aabb", "/x.pyy", 7);
+	struct profile *p = profile_create();
+
+	for (int i = 0; i < 4; i++) {
+		c->name_kind = i & 1 ? 2 : 1;
+		c->file_kind = i & 2 ? 2 : 1;
+		assert_int_equal(profile_code(p, (uint64_t)i + 1, c, pycode_copy_size(c)), 0);
+	}
+	for (uint64_t id = 2; id <= 4; id++)
+		for (uint64_t other = 1; other < id; other++)
+			assert_ptr_not_equal(func(p, id), func(p, other));
+	free(c);
+	profile_destroy(p);
+}
+
 /* Equal lines from another table: one function, each code with its own lines. */
 static void same_function_of_two_codes(void **state)
 {
@@ -221,6 +239,7 @@ int main(void)
 		cmocka_unit_test(tells_function_and_line),
 		cmocka_unit_test(same_content_is_one_function),
 		cmocka_unit_test(same_function_of_two_codes),
+		cmocka_unit_test(kinds_of_text),
 		cmocka_unit_test(unknown_ids),
 		cmocka_unit_test(id_takes_other_code),
 		cmocka_unit_test(damaged_blocks),

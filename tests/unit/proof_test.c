@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 
 #include "capture/proof.h"
@@ -352,6 +353,48 @@ static void a_full_ring_is_remembered(void **state)
 	assert_false(proof_ran_noted(&f->config, TID, now_ns()));
 }
 
+/* While room is made the kernel may drop a record: whoever looks meanwhile can't tell. */
+static void dropped_meanwhile(void **state)
+{
+	struct fake *f = *state;
+	uint64_t cursor = 0;
+
+	ring_at(f, 0, 0);
+	f->slot.dropping = true;
+	assert_true(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
+	f->slot.dropping = false;
+	assert_false(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
+}
+
+static struct perf_event_mmap_page *watched_page;
+static struct cpu_slot *watched_slot;
+static volatile bool was_dropping;
+
+/* The tail is about to be written. */
+static void on_write(int sig)
+{
+	was_dropping = watched_slot->dropping;
+	mprotect(watched_page, PAGE, PROT_READ | PROT_WRITE);
+}
+
+/* That is said before there is room, and no more when all is known. */
+static void says_that_it_drops(void **state)
+{
+	struct fake *f = *state;
+	struct sigaction act = { .sa_handler = on_write }, old;
+
+	watched_slot = &f->slot;
+	watched_page = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	f->slot.ring.page = watched_page;
+	sigaction(SIGSEGV, &act, &old);
+	proof_consume(&f->config, &f->slot, 8);
+	sigaction(SIGSEGV, &old, NULL);
+	assert_int_equal(watched_page->data_tail, 8);
+	assert_true(was_dropping);
+	assert_false(f->slot.dropping);
+	munmap(watched_page, PAGE);
+}
+
 static void ran_unwatched(void **state)
 {
 	struct fake *f = *state;
@@ -440,6 +483,8 @@ int main(void)
 		cmocka_unit_test(noted),
 		cmocka_unit_test(noted_by_two),
 		TEST(a_full_ring_is_remembered),
+		TEST(dropped_meanwhile),
+		TEST(says_that_it_drops),
 		TEST(ran_unwatched),
 		cmocka_unit_test(moved),
 		TEST(a_cpu_goes),

@@ -234,6 +234,7 @@ static void output_is_cut_at_characters(void **state)
 	name(t);
 	assert_int_equal(pycode_name(&t->copy, buf, 6), 4);
 	assert_string_equal(buf, "\xc3\xa4\xc3\xa4");
+	assert_int_equal(pycode_name(&t->copy, buf, 5), 4); /* it just fits */
 	assert_int_equal(pycode_name(&t->copy, buf, 1), 0);
 	assert_string_equal(buf, "");
 	assert_int_equal(pycode_name(&t->copy, NULL, 0), 0);

@@ -1050,8 +1050,24 @@ static void entered_in_an_interpreter(struct fix *f)
 	assert_string_equal(read_stack(f), "a3 b3 c3 d3");
 }
 
+/* A list that could not be read to its end is read again, however few threads were made. */
+static void seen_in_part(struct fix *f)
+{
+	raddr outer = enter_another(f), inner = f->ts, interp = f->w->last_interp;
+
+	stack(f, "ab", NULL);
+	f->ts = outer;
+	stack(f, "cd", NULL);
+	world_put(f->w, inner, f->w->l.tstate.next, WORLD_NOWHERE, 8);
+	assert_string_equal(read_stack(f), "fault");
+	world_put(f->w, inner, f->w->l.tstate.next, 0, 8);
+	world_put(f->w, interp, f->w->l.interp.threads_head, inner, 8);
+	assert_string_equal(read_stack(f), "a3 b3 c3 d3");
+}
+
 static void several_interpreters(void **state)
 {
+	in_every_layout(seen_in_part);
 	in_every_layout(entered_in_an_interpreter);
 	in_every_layout(nested);
 	in_every_layout(made_anew);

@@ -351,6 +351,36 @@ static void test_life(void **state)
 	symbolizer_destroy(s);
 }
 
+/* The same offsets in two files: each has its own names, also where both share a place in the
+ * cache, which some of so many do. */
+static void test_files_apart(void **state)
+{
+	struct symbolizer *s = symbolizer_create(), *alone = symbolizer_create();
+	struct proc_map libc = { 0 }, libm = { 0 };
+	struct proc_maps maps;
+
+	assert_int_equal(0, proc_maps_read(&maps, getpid()));
+	for (size_t i = 0; i < maps.n; i++) {
+		if (maps.map[i].x && strstr(maps.map[i].path, "/libc.so"))
+			libc = maps.map[i];
+		if (maps.map[i].x && strstr(maps.map[i].path, "/libelf"))
+			libm = maps.map[i];
+	}
+	assert_true(libc.start && libm.start);
+	libm.pgoff = libc.pgoff;
+	feed_map(s, getpid(), &libc);
+	feed_map(s, getpid(), &libm);
+	feed_map(alone, getpid(), &libm);
+	for (uint64_t at = 0; at < libm.end - libm.start; at += 4) {
+		symbolize_user(s, getpid(), libc.start + at);
+		assert_string_equal(symbolize_user(s, getpid(), libm.start + at),
+				    symbolize_user(alone, getpid(), libm.start + at));
+	}
+	proc_maps_deinit(&maps);
+	symbolizer_destroy(alone);
+	symbolizer_destroy(s);
+}
+
 /* Names come from the file although the process and the path are gone by then. */
 static void test_gone_file(void **state)
 {
@@ -394,6 +424,7 @@ int main(void)
 		cmocka_unit_test(test_libc_functions), cmocka_unit_test(test_vdso),
 		cmocka_unit_test(test_overlaps),       cmocka_unit_test(test_life),
 		cmocka_unit_test(test_gone_file),      cmocka_unit_test(test_against_libelf),
+		cmocka_unit_test(test_files_apart),    cmocka_unit_test(test_without_size),
 		cmocka_unit_test(test_pythons),	       cmocka_unit_test(test_split_eval),
 		cmocka_unit_test(test_symbol_rules),   cmocka_unit_test(test_aarch64_jumps),
 		cmocka_unit_test(test_riscv64_jumps),  cmocka_unit_test(test_eh_prefixes),

@@ -314,6 +314,86 @@ static void test_debug_frame(void **state)
 	unwind_table_put(t);
 }
 
+/* Both have a CIE at the same place, and they differ. */
+static void test_two_sections(void **state)
+{
+	struct section eh = { 0 }, debug = { .debug = true };
+	struct unwind_table *t;
+
+	put_cie(&eh, "", RA);
+	FDE(&eh, 0x2000, 0x10, "");
+	FDE(&eh, 0x2020, 0x10, "");
+	put_cie(&debug, "", RA);
+	assert_int_equal(8, debug.b[15]); /* cfa = rsp + 8 */
+	debug.b[15] = 24;
+	FDE(&debug, 0x2010, 0x10, "");
+	t = compile(&arch_x86_64, &eh, &debug);
+	assert_int_equal(8, rule_at(t, 0x2000)->cfa_off);
+	assert_int_equal(24, rule_at(t, 0x2010)->cfa_off);
+	assert_int_equal(8, rule_at(t, 0x2020)->cfa_off);
+	unwind_table_put(t);
+}
+
+/* Offsets in units of the CIE's data alignment, -8. */
+static void test_factored(void **state)
+{
+	static const struct {
+		char ops[8];
+		unsigned n;
+		int32_t cfa_off, rbx;
+	} rows[] = {
+		{ "\x12\x07\x7d", 3, 24, 0 },		  /* def_cfa_sf rsp, -3 */
+		{ "\x13\x7c", 2, 32, 0 },		  /* def_cfa_offset_sf -4 */
+		{ "\x0e\x28", 2, 40, 0 },		  /* def_cfa_offset 40: bytes */
+		{ "\x0e\x40\x05\x03\x02", 5, 64, -16 },	  /* offset_extended rbx, 2 */
+		{ "\x0e\x40\x11\x03\x03", 5, 64, -24 },	  /* offset_extended_sf rbx, 3 */
+		{ "\x0e\x40\x2f\x03\x02", 5, 64, 16 },	  /* GNU_negative_offset_... */
+		{ "\x0e\x40\x83\x04", 4, 64, -32 },	  /* offset rbx, 4 */
+		{ "\x0e\x40\x83\x04\x06\x03", 6, 64, 0 }, /* ... restore_extended rbx */
+		{ "\x0e\x40\x83\x04\x08\x03", 6, 64, 0 }, /* ... same_value rbx */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct section s = { 0 };
+		struct unwind_table *t;
+
+		put_cie(&s, "", RA);
+		put_fde(&s, 0x2000, 0x10, rows[i].ops, rows[i].n);
+		t = compile(&arch_x86_64, &s, NULL);
+		assert_int_equal(rows[i].cfa_off, rule_at(t, 0x2000)->cfa_off);
+		assert_int_equal(rows[i].rbx, slot_of(rule_at(t, 0x2000), RBX));
+		unwind_table_put(t);
+	}
+}
+
+/* How far each instruction advances. */
+static void test_advances(void **state)
+{
+	static const struct {
+		char ops[12];
+		unsigned n;
+		uint64_t by;
+	} rows[] = {
+		{ "\x43\x0e\x20", 3, 3 },
+		{ "\x02\x90\x0e\x20", 4, 0x90 },
+		{ "\x03\x34\x12\x0e\x20", 5, 0x1234 },
+		{ "\x04\x45\x23\x01\0\x0e\x20", 7, 0x12345 },
+		{ "\x01\x10\x20\0\0\0\0\0\0\x0e\x20", 11, 0x10 }, /* set_loc 0x2010 */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct section s = { 0 };
+		struct unwind_table *t;
+
+		put_cie(&s, "", RA);
+		put_fde(&s, 0x2000, 0x20000, rows[i].ops, rows[i].n);
+		t = compile(&arch_x86_64, &s, NULL);
+		assert_int_equal(8, rule_at(t, 0x2000 + rows[i].by - 1)->cfa_off);
+		assert_int_equal(0x20, rule_at(t, 0x2000 + rows[i].by)->cfa_off);
+		unwind_table_put(t);
+	}
+}
+
 /* Rows end where an instruction is not understood; other functions are not touched. */
 static void test_damaged_instructions(void **state)
 {

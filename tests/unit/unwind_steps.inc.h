@@ -70,6 +70,12 @@ static void test_step(void **state)
 	r = at_code();
 	r.have &= ~(1u << RBP);
 	assert_int_equal(UNWIND_NO_REG, STEP("\x0c\x06\x10", "", true));
+	/* Only a leaf may have no frame. */
+	r = at_code();
+	assert_int_equal(UNWIND_CUT, STEP("\x0e\x00", "", true));
+	r = at_code();
+	r.returned = true;
+	assert_int_equal(UNWIND_BAD, STEP("\x0e\x00", "", true));
 	r = at_code(); /* gcc's realigned stack: breg6 -8; deref */
 	r.r[RBP] = STACK + 32;
 	{

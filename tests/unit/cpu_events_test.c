@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cpu_events: events that see all of a CPU: whose samples are taken, what is counted in the
+ * books, who came onto a CPU as the kernel's table tells; and programs that are recognised.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "fake_ring.h"
+
+enum { STRANGER = 1, TABLE_PLACES = 1 << 16 };
+
+static void all_of_a_cpu(struct fake *f)
+{
+	f->c.ours = ours_create(NULL);
+	ours_set(f->c.ours, getpid(), true);
+}
+
+static void only_ours(void **state)
+{
+	struct fake *f = *state;
+
+	all_of_a_cpu(f);
+	fake_take(f, (struct fake_event){ .period = 10 });
+	fake_take(f, (struct fake_event){ .pid = STRANGER, .tid = STRANGER, .period = 200 });
+	fake_leave(f, 10 * US);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	assert_string_equal(fake_next(f), "");
+	assert_int_equal(fake_counted(f, foreign), 1);
+	assert_int_equal(f->slots[0].seen[0].n, 2); /* all that the CPU runs */
+	assert_int_equal(f->slots[0].seen[0].period, 210);
+	ours_destroy(f->c.ours);
+}
+
+/* Only the targets' threads leave other records: what strangers do is not in the books. */
+static void only_samples_are_of_all(void **state)
+{
+	struct fake *f = *state;
+
+	all_of_a_cpu(f);
+	f->c.split = true;
+	fake_take(f, (struct fake_event){ .period = 10 });
+	fake_take(f, (struct fake_event){ .pid = STRANGER, .tid = STRANGER, .period = 200 });
+	fake_leave(f, 10 * US);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	assert_string_equal(fake_next(f), "");
+	assert_int_equal(f->slots[0].seen[0].n, 1);
+	assert_int_equal(f->slots[0].seen[0].period, 10);
+	ours_destroy(f->c.ours);
+}
+
+static void only_some_threads(void **state)
+{
+	static const pid_t tids[] = { FAKE_TID + 5, FAKE_TID };
+	struct fake *f = *state;
+
+	all_of_a_cpu(f);
+	f->c.tids = tids;
+	f->c.n_tids = 1;
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "");
+	f->c.n_tids = 2;
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	ours_destroy(f->c.ours);
+}
+
+/* A target's child is one if children are followed, a stranger's is none; also where the
+ * child's number was a target's before. */
+static void children(void **state)
+{
+	struct fake *f = *state;
+	uint32_t me = (uint32_t)getpid();
+
+	all_of_a_cpu(f);
+	f->c.follow = true;
+	fake_task(f, PERF_RECORD_FORK, (const uint32_t[]){ 90, me, 90, me }, 1);
+	fake_task(f, PERF_RECORD_FORK, (const uint32_t[]){ 91, STRANGER, 91, STRANGER }, 1);
+	fake_run(f);
+	assert_true(ours_has(f->c.ours, 90));
+	assert_false(ours_has(f->c.ours, 91));
+	fake_next(f);
+	assert_int_equal(f->n_side, 1); /* the stranger's is nobody's business */
+	fake_expect_control(f, CTL_FORK, (struct ctl_msg){ 90, getpid(), getpid(), f->t + 1 });
+	fake_expect_control(f, 0, (struct ctl_msg){ 0 });
+	fake_task(f, PERF_RECORD_FORK, (const uint32_t[]){ 90, STRANGER, 90, STRANGER }, 2);
+	fake_run(f);
+	assert_false(ours_has(f->c.ours, 90));
+	f->c.follow = false;
+	fake_task(f, PERF_RECORD_FORK, (const uint32_t[]){ 92, me, 92, me }, 3);
+	fake_run(f);
+	assert_false(ours_has(f->c.ours, 92));
+	ours_destroy(f->c.ours);
+}
+
+/* The fork lies in the ring of another CPU, whose reader has not come to it yet. */
+static void born_on_another_cpu(void **state)
+{
+	struct fake *f = *state;
+	uint32_t me = (uint32_t)getpid(), parent = 90;
+	struct record r;
+
+	f->c.ours = ours_create(NULL);
+	ours_set(f->c.ours, (pid_t)parent, true);
+	f->c.split = f->c.follow = true;
+	record_begin(&r, PERF_RECORD_FORK, 0);
+	record_u32(&r, me, parent);
+	record_u32(&r, me, parent);
+	record_u64(&r, f->t - 1);
+	record_trailer(&r, parent, f->t - 1);
+	fake_write(f, 1, &r);
+	f->target->begun_ns = f->t - 1;
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	ours_destroy(f->c.ours);
+}
+
+/* While threads' events give way to CPUs' each moment is sampled by one of them. */
+static void one_of_two(void **state)
+{
+	struct fake *f = *state;
+
+	f->c.early = true;
+	f->c.over_ns = f->t + 10;
+	f->c.witness = true;
+	f->session.how[0].on_cpus = true;
+	event_ids_add(f->ids, 888, (uint8_t)session_early_number(&f->session, 0));
+	fake_take(f, (struct fake_event){ .id = 888, .after = 9 });
+	fake_take(f, (struct fake_event){ .id = FAKE_ID, .after = 9 });
+	fake_take(f, (struct fake_event){ .id = 888, .after = 10 });
+	fake_take(f, (struct fake_event){ .id = FAKE_ID, .after = 10 });
+	fake_leave(f, 10 * US);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	assert_int_equal(fake_sample(f)->sample.time, f->t + 9);
+	assert_int_equal(fake_sample(f)->sample.event, 0);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	assert_int_equal(fake_sample(f)->sample.time, f->t + 10);
+	assert_string_equal(fake_next(f), "");
+	assert_int_equal(fake_counted(f, outside), 2);
+}
+
+/* --- the table of who came when --- */
+
+static _Atomic uint64_t words[4 * TABLE_PLACES];
+
+/* Each thread's task is one that came at @time; or the table knows none. */
+static void came(struct fake *f, struct run_table *t, bool known, uint64_t time)
+{
+	for (size_t i = 0; i < TABLE_PLACES; i++) {
+		words[i] = time;
+		words[TABLE_PLACES + i] = known ? (uint64_t)FAKE_TID << 32 : 0;
+	}
+	*t = (struct run_table){ .n_cpus = FAKE_CPUS, .at = words };
+	f->c.table = t;
+}
+
+static const char *sample_with(struct fake *f)
+{
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	fake_switch(f, 1, IN, FAKE_TID, 20 * US);
+	fake_run(f);
+	f->page[1].data_tail = f->page[1].data_head;
+	return fake_next(f);
+}
+
+/* It is asked after the read; then other rings tell nothing of it. */
+static void as_the_table_tells(void **state)
+{
+	struct fake *f = *state;
+	struct run_table t;
+
+	came(f, &t, true, f->t);
+	assert_string_equal(sample_with(f), "exact a3 b3");
+	came(f, &t, true, f->t + 1);
+	assert_string_equal(sample_with(f), "late a3 b3");
+	assert_int_equal(fake_counted(f, late_ran), 1);
+	came(f, &t, false, 0); /* then nobody knows */
+	assert_string_equal(sample_with(f), "late a3 b3");
+}
+
+/* No record tells that it came back: a second sample does. */
+static void sampled_again(void **state)
+{
+	struct fake *f = *state;
+	struct run_table t;
+
+	came(f, &t, true, f->t);
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	fake_take(f, (struct fake_event){ .after = 20 * US });
+	fake_leave(f, 30 * US);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "late a3 b3");
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	assert_int_equal(fake_counted(f, late_backlog), 1);
+}
+
+/* --- programs that are recognised --- */
+
+enum { MOVED = 0x10000 };
+
+/* Another process runs the interpreter, MOVED lower, from a file that is known. */
+static struct target *known_program(struct fake *f, struct pyfind_code *code)
+{
+	struct target *other = target_create(4711);
+	raddr id = world_take(f->w, 32);
+
+	other->state = TARGET_PYTHON;
+	other->py = f->target->py;
+	other->runtime = f->w->runtime - MOVED;
+	memcpy(world_mem(f->w, id), "0123456789abcdefghij", 20);
+	*code = (struct pyfind_code){ .maj = 8,
+				      .min = 1,
+				      .ino = 555,
+				      .pgoff = 0x3000,
+				      .at = 0x400000,
+				      .build_id_at = id - MOVED,
+				      .build_id_n = 20 };
+	memcpy(code->build_id, "0123456789abcdefghij", 20);
+	births_teach(f->c.births, code, other);
+	return other;
+}
+
+static void note_exec_and_map(struct fake *f, uint64_t at, uint64_t ino)
+{
+	struct record r;
+
+	record_begin(&r, PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC);
+	record_u32(&r, (uint32_t)getpid(), FAKE_TID);
+	record_str(&r, "x");
+	record_u32(&r, (uint32_t)getpid(), FAKE_TID);
+	record_u64(&r, f->t - 10);
+	record_u32(&r, 0, 0);
+	record_u64(&r, 1);
+	fake_write(f, 0, &r);
+	record_begin(&r, PERF_RECORD_MMAP2, 0);
+	record_u32(&r, (uint32_t)getpid(), FAKE_TID);
+	record_u64(&r, at);
+	record_u64(&r, 0x1000);
+	record_u64(&r, 0x3000);
+	record_u32(&r, 8, 1);
+	record_u64(&r, ino);
+	record_u64(&r, 0);
+	record_u32(&r, 5, 2);
+	record_str(&r, "/lib/x");
+	record_u32(&r, (uint32_t)getpid(), FAKE_TID);
+	record_u64(&r, f->t - 5);
+	record_u32(&r, 0, 0);
+	record_u64(&r, 1);
+	fake_write(f, 0, &r);
+}
+
+static const char *sample_of_newborn(struct fake *f, uint64_t at, uint64_t ino)
+{
+	note_exec_and_map(f, at, ino);
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	fake_run(f);
+	f->t += 1000;
+	return fake_next(f);
+}
+
+/* A new program that maps it is read at once, and the control thread looks as well. */
+static void newborn(void **state)
+{
+	struct fake *f = *state;
+	struct pyfind_code code;
+	struct target *other = known_program(f, &code);
+	raddr root = f->w->runtime;
+
+	f->target->state = TARGET_PENDING;
+	memset(&f->target->py, 0, sizeof(f->target->py));
+	assert_string_equal(sample_of_newborn(f, code.at + MOVED, 555), "exact a3 b3");
+	fake_expect_control(f, CTL_EXEC,
+			    (struct ctl_msg){ .pid = getpid(), .time = f->t - 1000 - 10 });
+	fake_expect_control(f, CTL_LOOK,
+			    (struct ctl_msg){ .pid = getpid(), .time = f->t - 1000 });
+	assert_string_equal(sample_of_newborn(f, code.at + MOVED, 556), "torn");
+	assert_true(fake_sample(f)->undecided);
+	/* Elsewhere no build-id lies behind it. */
+	assert_string_equal(sample_of_newborn(f, code.at + MOVED + 0x1000, 555), "torn");
+	assert_int_equal(root, f->w->runtime);
+	free(other);
+}
+
+/* One that began long ago, as the scout saw it: where, and what. */
+static void sleeper(void **state)
+{
+	struct fake *f = *state;
+	struct pyfind_code code;
+	struct target *other = known_program(f, &code);
+
+	f->target->state = TARGET_PENDING;
+	memset(&f->target->py, 0, sizeof(f->target->py));
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "torn");
+	f->target->plain = true;
+	f->target->code_at = code.at + MOVED;
+	f->target->code_number = 1;
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	free(other);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		FAKE_TEST(only_ours),
+		FAKE_TEST(only_samples_are_of_all),
+		FAKE_TEST(only_some_threads),
+		FAKE_TEST(children),
+		FAKE_TEST(born_on_another_cpu),
+		FAKE_TEST(one_of_two),
+		FAKE_TEST(as_the_table_tells),
+		FAKE_TEST(sampled_again),
+		FAKE_TEST(newborn),
+		FAKE_TEST(sleeper),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * reader: whose stack it is: processes that were forked, became another program or have no
+ * Python; and threads that are stopped, or left alone for the budget.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "fake_ring.h"
+
+/* --- what the process is --- */
+
+static const char *sample_now(struct fake *f)
+{
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	fake_run(f);
+	return fake_next(f);
+}
+
+/* It has become another program since the sample, or since it was looked at. */
+static void execed(void **state)
+{
+	struct fake *f = *state;
+	struct record r;
+
+	record_begin(&r, PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC);
+	record_u32(&r, (uint32_t)getpid(), FAKE_TID);
+	record_str(&r, "x");
+	record_u32(&r, (uint32_t)getpid(), FAKE_TID);
+	record_u64(&r, f->t + 5 * US);
+	record_u32(&r, 1, 0);
+	record_u64(&r, 99);
+	/* In another CPU's ring: seen as that is looked into for the thread. */
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	fake_write(f, 1, &r);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "torn");
+	assert_int_equal(fake_counted(f, torn_exec), 1);
+	assert_false(fake_sample(f)->undecided);
+	/* Samples of the new program: nobody has looked at it yet. */
+	f->t += 6 * US;
+	assert_string_equal(sample_now(f), "torn");
+	assert_int_equal(fake_counted(f, torn_exec), 0);
+	assert_true(fake_sample(f)->undecided);
+	assert_ptr_equal(fake_sample(f)->program, f->target);
+	f->target->begun_ns = f->t;
+	assert_string_equal(sample_now(f), "exact a3 b3");
+}
+
+static void states_of_a_target(void **state)
+{
+	struct fake *f = *state;
+
+	f->target->state = TARGET_PENDING;
+	assert_string_equal(sample_now(f), "torn");
+	assert_true(fake_sample(f)->undecided);
+	fake_expect_control(f, CTL_LOOK, (struct ctl_msg){ .pid = getpid(), .time = f->t });
+	assert_int_equal(f->c.asked, 1);
+	assert_string_equal(sample_now(f), "torn"); /* it is asked for once */
+	fake_expect_control(f, 0, (struct ctl_msg){ 0 });
+	f->target->state = TARGET_NOPYTHON;
+	f->target->none_ns = UINT64_MAX;
+	assert_string_equal(sample_now(f), "nopython");
+	/* Since it was looked at nobody may have seen what it maps. */
+	f->target->none_ns = f->t;
+	f->c.blind_ns = f->t;
+	assert_string_equal(sample_now(f), "torn");
+	f->c.blind_ns = f->t - 1;
+	assert_string_equal(sample_now(f), "nopython");
+	f->c.blind_ns = 0;
+	f->target->state = TARGET_QUARANTINED;
+	assert_string_equal(sample_now(f), "torn");
+	assert_int_equal(fake_counted(f, torn_quarantined), 1);
+	f->target->state = TARGET_STARTING;
+	assert_string_equal(sample_now(f), "torn");
+	world_put(f->w, f->w->runtime, f->w->l.runtime.interp_head, 0, 8);
+	assert_string_equal(sample_now(f), "nopython");
+}
+
+/* A sample of a child whose fork the control thread has not heard of: its parent's copy. */
+static void forked_child(void **state)
+{
+	struct fake *f = *state;
+	pid_t child = getpid(), parent = 77;
+
+	assert_int_equal(targets_publish(&f->targets, child, NULL), 0);
+	f->target = target_create(parent);
+	f->target->state = TARGET_PYTHON;
+	f->target->py = (struct pystack_target){
+		.pid = parent, .program = 1, .layout = f->w->l, .walk = f->w->walk
+	};
+	assert_int_equal(targets_publish(&f->targets, parent, f->target), 0);
+	f->c.follow = true;
+	fake_task(f, PERF_RECORD_FORK,
+		  (const uint32_t[]){ (uint32_t)child, (uint32_t)parent, (uint32_t)child,
+				      (uint32_t)parent },
+		  0);
+	assert_string_equal(sample_now(f), "exact a3 b3");
+	/* The parent itself became another program before. */
+	f->target->begun_ns = f->t + 1;
+	f->t += 2;
+	assert_string_equal(sample_now(f), "torn");
+	assert_true(fake_sample(f)->undecided);
+}
+
+/* --- a thread that is stopped --- */
+
+extern const struct capture_ops capture_stop;
+static struct capture_ops stopping;
+
+/* The tracer holds the thread with @add in each register. */
+static void stop_with(struct fake *f, uint64_t add)
+{
+	struct handover *h = &f->slots[0].handover;
+
+	stopping = capture_stop;
+	stopping.thread_begin = fake_begin;
+	stopping.judge = fake_judge;
+	f->c.capture = &stopping;
+	h->tid = FAKE_TID;
+	for (int i = 0; i < arch_host->n_regs; i++)
+		h->regs[i] = i == arch_host->sp ? f->sp : (uint64_t)(1000 + i) + add;
+	h->turn = 7;
+}
+
+static void stopped(void **state)
+{
+	struct fake *f = *state;
+
+	stop_with(f, 0);
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 400 * US);
+	fake_run(f);
+	assert_int_equal(f->slots[0].handover.turn, 8); /* given back, once */
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	stop_with(f, 1);
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 400 * US);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "late a3 b3");
+	assert_int_equal(f->slots[0].handover.turn, 8);
+	/* It holds another thread: ours is read at the end, and was not held. */
+	stop_with(f, 0);
+	f->slots[0].handover.tid = FAKE_TID + 1;
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 400 * US);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "late a3 b3");
+	assert_int_equal(f->slots[0].handover.turn, 8);
+}
+
+/* The reader is on CPU 0, as its ring is. */
+static void on_cpu_0(void)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(0, &set);
+	if (sched_setaffinity(0, sizeof(set), &set) < 0)
+		skip();
+}
+
+/* Its thread is read before its stop, and offered; then it stops, with @add in its registers.
+ */
+static const char *read_before_its_stop(struct fake *f, uint64_t add)
+{
+	struct handover *h = &f->slots[0].handover;
+
+	stop_with(f, add);
+	h->turn = 6; /* not yet */
+	f->t = now_ns();
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 1);
+	fake_start(f);
+	for (int i = 0; i < 1000 && !h->offer; i++)
+		usleep(100);
+	assert_int_equal((uint32_t)h->offer, FAKE_TID);
+	handover_give(h, FAKE_TID);
+	assert_true(handover_accepted(h));
+	fake_stop(f);
+	assert_int_equal(h->offer, 0);
+	return fake_next(f);
+}
+
+static void stopped_after_the_read(void **state)
+{
+	struct fake *f = *state;
+
+	on_cpu_0();
+	assert_string_equal(read_before_its_stop(f, 0), "exact a3 b3");
+	assert_string_equal(fake_next(f), "");
+	/* It ran on between sample and stop: what was read is not the sample's. */
+	assert_string_equal(read_before_its_stop(f, 1), "late a3 b3");
+	assert_string_equal(fake_next(f), "");
+}
+
+/* Its stop never came: it was not held. */
+static void never_stopped(void **state)
+{
+	struct fake *f = *state;
+
+	on_cpu_0();
+	stop_with(f, 0);
+	f->slots[0].handover.turn = 6;
+	f->t = now_ns();
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 1);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "late a3 b3");
+	assert_string_equal(fake_next(f), "");
+	assert_int_equal(f->slots[0].handover.offer, 0);
+	/* One that has waited long is not kept waiting: others' stops may come. */
+	f->t = now_ns() - 200000000;
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 1);
+	fake_start(f);
+	assert_string_equal(fake_next(f), "late a3 b3");
+	assert_int_equal(f->page[0].data_tail, f->page[0].data_head);
+	fake_stop(f);
+}
+
+/* A sample that waits for its stop stays in the ring. */
+static void waits_for_its_stop(void **state)
+{
+	struct fake *f = *state;
+
+	stop_with(f, 0);
+	f->slots[0].handover.turn = 6;
+	f->t = now_ns();
+	fake_switch(f, 0, IN, FAKE_TID + 1, 0);
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 1);
+	fake_start(f);
+	assert_string_equal(fake_next(f), "");
+	assert_int_equal(f->page[0].data_tail, 8 + 32); /* only what is before it is gone */
+	f->slots[0].handover.turn = 7;
+	f->slots[0].handover.tid = FAKE_TID;
+	eventfd_write(f->slots[0].ring.fd, 1);
+	for (int i = 0; i < 1000 && f->slots[0].handover.turn == 7; i++)
+		usleep(100);
+	assert_int_equal(f->slots[0].handover.turn, 8);
+	fake_stop(f);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	assert_string_equal(fake_next(f), "");
+}
+
+/* Samples of a time in which nobody is stopped are counted, not read. */
+static void quiet(void **state)
+{
+	struct fake *f = *state;
+
+	f->slots[0].handover.since = f->t + 1;
+	fake_take(f, (struct fake_event){ 0 });
+	fake_take(f, (struct fake_event){ .after = 1 });
+	fake_leave(f, 10 * US);
+	fake_run(f);
+	assert_int_equal(fake_counted(f, shed), 1);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	assert_int_equal(fake_sample(f)->sample.time, f->t + 1);
+	assert_string_equal(fake_next(f), "");
+}
+
+/* The budget is used up: samples are counted, not read. */
+static void over_budget(void **state)
+{
+	struct fake *f = *state;
+
+	f->c.hold_budget = 0;
+	fake_start(f);
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	while (f->page[0].data_tail != f->page[0].data_head) {
+		eventfd_write(f->slots[0].ring.fd, 1);
+		usleep(1000);
+	}
+	fake_stop(f);
+	assert_string_equal(fake_next(f), "");
+	assert_int_equal(fake_counted(f, shed), 1);
+	assert_true(f->c.over_budget);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		FAKE_TEST(execed),
+		FAKE_TEST(states_of_a_target),
+		FAKE_TEST(forked_child),
+		FAKE_TEST(stopped),
+		FAKE_TEST(stopped_after_the_read),
+		FAKE_TEST(never_stopped),
+		FAKE_TEST(waits_for_its_stop),
+		FAKE_TEST(quiet),
+		FAKE_TEST(over_budget),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,313 @@
+"""Builds the library as one shared object, so that a mutant is one compilation and one link, and runs the fast
+tests against it: those that reach the changed lines, the quickest first, until one fails."""
+import collections
+import concurrent.futures
+import glob
+import hashlib
+import json
+import os
+import re
+import resource
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+Test = collections.namedtuple("Test", "name command")
+
+FUZZ_RUNS = "2000"
+SLOWEST = 20  # seconds more, and ...
+SLOWER = 10  # ... times longer than without a mutant: a test that takes longer hangs
+INCLUDE = re.compile(r'^#include "(?:\w+/)*(\w+\.inc\.h)"$', re.M)
+
+
+class NotBuilt(Exception):
+    pass
+
+
+def kept(path):
+    """What keep() has written there, or None."""
+    if not os.path.exists(path):
+        return None
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+def keep(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def limits():
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))
+
+
+def namespace():
+    """A mutant may signal any process, or leave some behind: where we may, it has processes of its own."""
+    how = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    may = shutil.which(how[0]) and subprocess.run(how + ["true"], capture_output=True).returncode == 0
+    return how + ["sh", "-c", '"$@"; exit $?', "sh"] if may else []  # nor is a test process 1, which few signals end
+
+
+def run(command, env, seconds, cwd):
+    """(exit status, or None if it hung; output)"""
+    with subprocess.Popen(command, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=limits) as p:
+        try:
+            out = p.communicate(timeout=seconds)[0]
+            return p.returncode, out
+        except subprocess.TimeoutExpired:
+            os.killpg(p.pid, signal.SIGKILL)
+            return None, p.communicate()[0]
+
+
+class Lab:
+    """A folder with the objects of the library, the test programs and what each of them executes."""
+
+    def __init__(self, root, folder, jobs):
+        self.root, self.folder, self.jobs = root, os.path.abspath(folder), jobs
+        self.meson = os.path.join(self.folder, "meson")
+        os.makedirs(self.folder, exist_ok=True)
+        self.configure()
+        with open(os.path.join(self.meson, "compile_commands.json"), encoding="utf-8") as f:
+            self.commands = {os.path.relpath(os.path.join(c["directory"], c["file"]), root): c["command"]
+                             for c in json.load(f)}
+        self.sources = sorted(p for p in self.commands if p.startswith(("lib/", "output/")))
+        self.texts = {os.path.basename(p): (p, self.read(p)) for p in self.sources}
+        for path in glob.glob(os.path.join(root, "lib/**/*.inc.h"), recursive=True):
+            self.texts[os.path.basename(path)] = (os.path.relpath(path, root), self.read(path))
+
+    def prepare(self):
+        """Build, and learn what each test executes."""
+        self.own = namespace()
+        self.build()
+        self.tests = self.find_tests()
+        self.learn()
+
+    def read(self, path):
+        with open(os.path.join(self.root, path), encoding="utf-8") as f:
+            return f.read()
+
+    def configure(self):
+        if not os.path.exists(os.path.join(self.meson, "build.ninja")):
+            subprocess.run(["meson", "setup", self.meson, self.root, "-Doptimization=1", "-Ddebug=false"], check=True,
+                           stdout=subprocess.DEVNULL)
+        else:
+            subprocess.run(["ninja", "-C", self.meson, "build.ninja"], check=True, stdout=subprocess.DEVNULL)
+
+    # --- the library ---
+
+    def compiler(self, path):
+        """The command that compiles a source, without its output and input."""
+        words = shlex.split(self.commands[path])
+        words = words[words.index("ccache") + 1:] if "ccache" in words else words
+        result, skip = [], 0
+        for word in words:
+            if skip or word in ("-MQ", "-MF", "-o", "-c"):
+                skip = 0 if skip else 1
+            elif word.startswith("-I"):
+                result.append("-I" + os.path.join(self.meson, word[2:]))
+            elif not word.startswith(("-W", "-MD", "-g", "-fdiagnostics")):
+                result.append(word)
+        return result + ["-fPIC", "-w", "-Werror=int-conversion", "-Werror=incompatible-pointer-types", "-iquote",
+                         os.path.join(self.root, os.path.dirname(path))]
+
+    def compile(self, path, text, at, *flags):
+        """Compile `text` as source `path` in folder `at`: there always under the same name, so that the same code
+        gives the same object."""
+        name = path.replace("/", "_")
+        keep(os.path.join(at, "src", name), text)
+        command = self.compiler(path) + list(flags) + ["-c", "src/" + name, "-o", name + ".o"]
+        done = subprocess.run(command, cwd=at, capture_output=True, text=True)
+        if done.returncode:
+            raise NotBuilt(done.stderr)
+        return os.path.join(at, name + ".o")
+
+    def link_words(self, target):
+        """What meson links with a program, without its own objects and libraries."""
+        out = subprocess.run(["ninja", "-C", self.meson, "-t", "commands", target], check=True, capture_output=True,
+                             text=True).stdout
+        words = shlex.split(out.strip().split("\n")[-1])
+        return [w for w in words[words.index("-o") + 2:] if not w.endswith((".o", ".a"))]
+
+    def link(self, objects, at, *flags):
+        words = [w for w in self.link_words_of_core if w != "-Wl,--no-undefined"]
+        done = subprocess.run(["cc", "-shared", "-Wl,-Bsymbolic", *flags, "-o", os.path.join(at, "libcore.so"),
+                               *objects, *words], capture_output=True, text=True)
+        if done.returncode:
+            raise NotBuilt(done.stderr)
+
+    def headers(self):
+        """Of everything that any object depends on besides its own source."""
+        h = hashlib.sha1()
+        for top in ("lib", "output", "tests/unit", "tests/fuzz"):
+            for path in sorted(glob.glob(os.path.join(self.root, top, "**/*.h"), recursive=True)):
+                with open(path, "rb") as f:
+                    h.update(path.encode() + f.read())
+        return h.hexdigest()
+
+    def compile_kept(self, path, at, *flags):
+        """The object of an unchanged source, kept from the run before if it is still what it would be."""
+        text = self.read(path)
+        key = hashlib.sha1("\0".join([self.headers_now, text, *self.compiler(path), *flags]).encode()).hexdigest()
+        made = os.path.join(at, path.replace("/", "_") + ".o")
+        if not os.path.exists(made) or kept(made + ".key") != key:
+            self.compile(path, text, at, *flags)
+            keep(made + ".key", key)
+        return made, key
+
+    def build(self):
+        """The library twice, as it is and counting what is executed; and the programs."""
+        self.headers_now = self.headers()
+        self.link_words_of_core = self.link_words("pysampled")
+        self.plain, self.counting = (os.path.join(self.folder, n) for n in ("plain", "counting"))
+        for at in (self.plain, self.counting):
+            os.makedirs(os.path.join(at, "tmp"), exist_ok=True)
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            plain = list(pool.map(lambda p: self.compile_kept(p, self.plain), self.sources))
+            self.objects = dict(zip(self.sources, (o for o, _ in plain)))
+            counting = list(pool.map(lambda p: self.compile_kept(p, self.counting, "-O0", "--coverage"),
+                                     self.sources))
+            self.key = hashlib.sha1("".join(k for _, k in plain + counting).encode()).hexdigest()
+            if kept(os.path.join(self.folder, "linked")) != self.key:
+                self.link(self.objects.values(), self.plain)
+                self.link([o for o, _ in counting], self.counting, "--coverage")
+                keep(os.path.join(self.folder, "linked"), self.key)
+            self.program_keys = dict(pool.map(self.build_program, self.programs()))
+
+    def programs(self):
+        """(name, its sources) of each program that a fast test runs."""
+        info = subprocess.run(["meson", "introspect", "--targets", self.meson], check=True, capture_output=True,
+                              text=True).stdout
+        for target in json.loads(info):
+            name = target["name"]
+            if target["type"] == "executable" and (name.endswith("_test") or name.startswith("fuzz_") or
+                                                   name == "replay"):
+                sources = [os.path.relpath(s, self.root) for s in target["target_sources"][0]["sources"]]
+                yield name, sources
+
+    def build_program(self, program):
+        name, sources = program
+        at = os.path.join(self.folder, "programs")
+        objects = [self.compile_kept(p, os.path.join(at, name + ".p")) for p in sources]
+        key = "".join(k for _, k in objects)
+        if kept(os.path.join(at, name + ".key")) != key:
+            subprocess.run(["cc", "-o", os.path.join(at, name), *(o for o, _ in objects), "-L" + self.plain, "-lcore",
+                            *self.link_words(name)], check=True)
+            keep(os.path.join(at, name + ".key"), key)
+        return name, key
+
+    # --- the tests ---
+
+    def find_tests(self):
+        at = os.path.join(self.folder, "programs")
+        tests = [Test(name, [os.path.join(at, name)] + (["-n", FUZZ_RUNS] if name.startswith("fuzz_") else []))
+                 for name, _ in self.programs() if name != "replay"]
+        check = os.path.join(self.root, "tests/tapes/check.py")
+        for tape in sorted(glob.glob(os.path.join(self.root, "tests/tapes/*.tape"))):
+            command = [sys.executable, check, os.path.join(at, "replay"), tape, "--flips", "0"]
+            tests.append(Test(os.path.basename(tape), command))
+        return tests
+
+    def environment(self, library, **more):
+        return {**os.environ, "LD_LIBRARY_PATH": library, "TMPDIR": os.path.join(library, "tmp"), **more}
+
+    def learn_one(self, test):
+        """What learn_new() says, of this or an earlier run."""
+        program = "replay" if test.name.endswith(".tape") else test.name
+        path = os.path.join(self.folder, "learnt", test.name)
+        key = self.key + self.program_keys[program]
+        known = json.loads(kept(path) or "[null]")
+        if known[0] != key:
+            known = [key, *self.learn_new(test)]
+            if known[3] is not None:
+                keep(path, json.dumps(known))
+        return known[1:]
+
+    def learn_new(self, test):
+        """Its name, how long it takes, and the lines of each file that it executes; None and why if it fails."""
+        at = os.path.join(self.folder, "learn", test.name)
+        shutil.rmtree(at, ignore_errors=True)
+        os.makedirs(at)
+        began = time.monotonic()
+        status, out = run(self.own + test.command, self.environment(self.plain), 300, self.meson)
+        took = time.monotonic() - began
+        if status not in (0, 77):
+            return test.name, took, None, out.decode(errors="replace")[-2000:]
+        depth = str(self.counting.count("/"))
+        env = self.environment(self.counting, GCOV_PREFIX=at, GCOV_PREFIX_STRIP=depth)
+        run(self.own + test.command, env, 600, self.meson)
+        data = glob.glob(os.path.join(at, "**/*.gcda"), recursive=True)
+        for path in data:
+            note = os.path.basename(path)[:-len(".gcda")] + ".gcno"
+            link = os.path.join(os.path.dirname(path), note)
+            if not os.path.exists(link):
+                os.symlink(os.path.join(self.counting, note), link)
+        lines = collections.defaultdict(set)
+        shown = subprocess.run(["gcov", "-j", "-t", *data], cwd=at, capture_output=True, text=True).stdout
+        for line in shown.splitlines():
+            for file in json.loads(line)["files"]:
+                name = os.path.basename(file["file"])
+                lines[name].update(x["line_number"] for x in file["lines"] if x["count"])
+        shutil.rmtree(at)
+        flat = {p.replace("/", "_"): os.path.basename(p) for p in self.sources}
+        return test.name, took, {flat.get(n, n): sorted(x) for n, x in lines.items() if x}, ""
+
+    def learn(self):
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            learnt = list(pool.map(self.learn_one, self.tests))
+        self.failing = {name: out for name, _, lines, out in learnt if lines is None}
+        self.took = {name: took for name, took, _, _ in learnt}
+        self.reach = {name: {f: set(x) for f, x in lines.items()} for name, _, lines, _ in learnt if lines}
+
+    def tests_of(self, mutant):
+        """The tests that reach it, the quickest first."""
+        def reaches(test):
+            lines = self.reach.get(test.name, {}).get(mutant.file, set())
+            first, last = mutant.lines or (0, 1 << 30)
+            return any(first <= n <= last for n in lines)
+        return sorted(filter(reaches, self.tests), key=lambda t: self.took[t.name])
+
+    # --- one mutant ---
+
+    def mutated(self, mutant):
+        """The source to compile and its text. A body that is included is put in its place."""
+        path, text = self.texts[mutant.file]
+        text = text[:mutant.start] + mutant.text + text[mutant.end:]
+        if path.endswith(".c"):
+            return path, text
+        for user in self.sources:
+            whole = self.read(user)
+            for m in INCLUDE.finditer(whole):
+                if m.group(1) == mutant.file:
+                    return user, whole[:m.start()] + text + whole[m.end():]
+        raise NotBuilt("nobody includes " + mutant.file)
+
+    def judge(self, mutant, at):
+        """("killed", by what), ("survived", ""), ("same", "") or ("invalid", why)."""
+        shutil.rmtree(at, ignore_errors=True)
+        os.makedirs(os.path.join(at, "tmp"))
+        try:
+            path, text = self.mutated(mutant)
+            made = self.compile(path, text, at)
+            with open(made, "rb") as a, open(self.objects[path], "rb") as b:
+                if a.read() == b.read():
+                    return "same", ""
+            tests = self.tests_of(mutant)
+            if not tests:
+                return "survived", "no test executes it"
+            self.link([made if p == path else o for p, o in self.objects.items()], at)
+        except NotBuilt as why:
+            return "invalid", str(why)
+        for test in tests:
+            seconds = SLOWEST + SLOWER * self.took[test.name]
+            status, _ = run(self.own + test.command, self.environment(at), seconds, self.meson)
+            if status is None:
+                return "killed", test.name + " (hung)"
+            if status not in (0, 77):
+                return "killed", test.name
+        return "survived", "%d tests" % len(tests)
