@@ -20,6 +20,7 @@
 #include "perf_decode.h"
 #include "perf_records.h"
 #include "pyworld.h"
+#include "nudge.h"
 #include "stats.h"
 
 enum {
@@ -321,6 +322,7 @@ static inline void fake_start(struct fake *f)
 	for (size_t i = 0; i < WORLD_BYTES; i += FAKE_PAGE)
 		if (!f->hole[i / FAKE_PAGE])
 			memcpy(fake_memory(WORLD_AT + i), f->w->mem + i, FAKE_PAGE);
+	nudge_init();
 	f->slots[0].ready = false;
 	assert_int_equal(reader_start(&f->c, &f->slots[0]), 0);
 	while (!f->slots[0].ready)
