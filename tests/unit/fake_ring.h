@@ -22,7 +22,6 @@
 #include "perf_decode.h"
 #include "perf_records.h"
 #include "pyworld.h"
-#include "nudge.h"
 #include "stats.h"
 
 enum {
