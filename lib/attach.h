@@ -7,7 +7,7 @@
 #ifndef ATTACH_H
 #define ATTACH_H
 
-#include "capture/reader.h"
+#include "capture/watch.h"
 #include "event_ids.h"
 #include "perf_event.h"
 #include "run_table.h"

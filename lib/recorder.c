@@ -8,6 +8,7 @@
 
 #include "announce.h"
 #include "capture/births.h"
+#include "capture/ours.h"
 #include "capture/preempt.h"
 #include "clock.h"
 #include "proc.h"

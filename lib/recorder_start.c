@@ -13,6 +13,7 @@
 #include "../output/sink.h"
 #include "announce.h"
 #include "capture/births.h"
+#include "capture/ours.h"
 #include "clock.h"
 #include "proc.h"
 #include "recorder_int.h"

@@ -12,6 +12,7 @@
 #include "inbox.h"
 #include "perf_decode.h"
 #include "stats.h"
+#include "target.h"
 
 enum { TICK_MS = 70, HELD_TICKS = 2, WAIT_TICKS = 72 };
 

@@ -5,7 +5,6 @@
 #include <time.h>
 
 #include "capture/births.h"
-#include "capture/reader.h"
 #include "clock.h"
 #include "lookup.h"
 #include "family.h"
@@ -13,6 +12,7 @@
 #include "scout.h"
 #include "stats.h"
 #include "tape.h"
+#include "wire.h"
 
 enum {
 	PROBE_WAIT_MS = 1000, /* at attach */

@@ -7,10 +7,19 @@
 #ifndef READER_INT_H
 #define READER_INT_H
 
+#include <pthread.h>
+
 #include "../arch/arch.h"
 #include "../clock.h"
+#include "../event_ids.h"
 #include "../pystack.h"
 #include "../remote_mem.h"
+#include "../run_table.h"
+#include "../stranger_filter.h"
+#include "../target.h"
+#include "../wire.h"
+#include "capture.h"
+#include "ours.h"
 #include "reader.h"
 
 enum { PEND_MAX = 256, REST_BYTES = 128 << 10, RED_BYTES = 128, NEWBORNS = 16 };

@@ -17,6 +17,7 @@
 #include "../proc.h"
 #include "../realtime.h"
 #include "../stats.h"
+#include "../wire.h"
 
 enum {
 	LET_GO_MS = 1000,

@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "capture/reader.h"
+#include "wire.h"
 #include "inbox.h"
 #include "clock.h"
 #include "perf_decode.h"
