@@ -3,7 +3,7 @@
 #include <sys/eventfd.h>
 
 #include "../lib/recorder.h"
-#include "../output/sink.h"
+#include "../lib/sink.h"
 #include "cmd.h"
 #include "dump_running.h"
 

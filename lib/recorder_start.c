@@ -10,13 +10,13 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "../output/sink.h"
 #include "announce.h"
 #include "capture/births.h"
 #include "capture/ours.h"
 #include "clock.h"
 #include "proc.h"
 #include "recorder_int.h"
+#include "sink.h"
 
 enum {
 	QUEUE_BYTES = 2 << 20,

@@ -6,11 +6,11 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "../output/sink.h"
 #include "assemble.h"
 #include "clock.h"
 #include "inbox.h"
 #include "perf_decode.h"
+#include "sink.h"
 #include "stats.h"
 #include "target.h"
 

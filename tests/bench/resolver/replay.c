@@ -30,7 +30,7 @@
 #include "perf_decode.h"
 #include "resolver.h"
 #include "saved.h"
-#include "sink.h"
+#include "../../../output/sink.h"
 #include "stats.h"
 
 enum {
