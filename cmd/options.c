@@ -11,6 +11,7 @@
 #include "../lib/event_resolve.h"
 #include "../lib/native.h"
 #include "../lib/srcline.h"
+#include "../lib/syscall_count.h"
 #include "../lib/work.h"
 #include "cmd.h"
 
@@ -287,10 +288,16 @@ static int parse_place(struct record_options *o, const char *name)
 static int count_work(struct record_options *o)
 {
 	struct err err;
+	int fd;
 
-	if (!o->work && work_count_syscalls(&err) < 0)
-		fprintf(stderr, "pysampled: system calls are not counted: %s\n", err.text);
+	if (o->work)
+		return 0;
 	o->work = true;
+	fd = syscall_count_open(&err);
+	if (fd < 0)
+		fprintf(stderr, "pysampled: system calls are not counted: %s\n", err.text);
+	else
+		work_count_syscalls(fd);
 	return 0;
 }
 

@@ -13,8 +13,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "err.h"
-
 /* X(name): calls of perf_event_open(2); calls of process_vm_readv(2), and the ranges they
  * read; records that proofs looked at; rings that they looked into; loads of shared words that
  * other CPUs write, on the way of a sample; wake-ups of readers; samples that were queued. */
@@ -66,9 +64,9 @@ struct work_moment {
 /* main() begins. */
 void work_begin(void);
 
-/* Count the system calls of this process's threads from now on, not its children's. 0;
- * -ENOENT, -EACCES or another -errno with the reason. Once in a process. */
-int work_count_syscalls(struct err *err);
+/* @fd tells how many system calls there were (syscall_count_open()), from now on and to the
+ * end. Once in a process. */
+void work_count_syscalls(int fd);
 
 /* What has been done by now, without what is in any reader's own struct. */
 void work_look(struct work_moment *ret);
