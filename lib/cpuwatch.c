@@ -185,7 +185,7 @@ static int watch(struct cpuwatch *w, int cpu, struct err *err)
 	struct cpu_slot *slot = slots_find(w->config, cpu);
 	int r = 0;
 
-	if (w->attach->tracer)
+	if (w->attach->hooks.seize)
 		return err_set(err, -ENOTSUP,
 			       "--capture stop watches those CPUs alone that it began with");
 	if (!slot) {

@@ -155,9 +155,10 @@ static int attach(struct recorder *r, struct err *err)
 	if (c.signal < 0)
 		return c.signal;
 	if (queue_init(&r->traced, CTL_QUEUE_BYTES) == 0)
-		r->tracer = r->attach.tracer = tracer_create(&c);
+		r->tracer = tracer_create(&c);
 	if (!r->tracer)
 		return err_set(err, -ENOMEM, "out of memory");
+	r->attach.hooks = tracer_hooks(r->tracer);
 	return tracer_attach(r->tracer, attach_all, r, err);
 }
 
