@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * capture - which captures there are, and which one is taken.
+ */
 #include "capture.h"
 
 #include <errno.h>
@@ -47,28 +50,4 @@ int capture_pick(const char *name, const struct capture_want *want,
 		add_reason(why, &no);
 	}
 	return 0;
-}
-
-enum judgement capture_judge_held(const struct hold *h)
-{
-	if (h->ending)
-		return JUDGE_EXACT;
-	if (h->backlog)
-		return JUDGE_BACKLOG;
-	if (!h->t_out)
-		return JUDGE_NOSWITCH;
-	if (h->ran)
-		return JUDGE_RAN;
-	if (h->witness == WITNESS_SAME)
-		return JUDGE_EXACT;
-	if (h->witness == WITNESS_MOVED)
-		return JUDGE_GAP;
-	/* A reader that preempts was made runnable before the kernel could return
-	 * to the thread: whatever the kernel still did after the event, no user
-	 * instruction ran before t_out. An event in user code has no such excuse. */
-	if (!h->in_kernel && !h->preempted)
-		return JUDGE_VOLUNTARY;
-	if (!h->in_kernel && h->t_out - h->t0 > h->gap_max_ns)
-		return JUDGE_GAP;
-	return JUDGE_EXACT;
 }

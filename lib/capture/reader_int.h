@@ -103,10 +103,6 @@ struct reader {
 	unsigned char rest[REST_BYTES], red[RED_BYTES];
 };
 
-/* reader.c: the event that a record's id means, n_events for the witness, or
- * EVENT_IDS_UNKNOWN. */
-uint32_t reader_event_of(struct reader *r, uint64_t id);
-
 /* cpu_events.c: is a sample of this thread wanted? What made its process a target may have
  * happened on another CPU, whose reader has not come to it yet: then its ring is looked into.
  */

@@ -107,4 +107,8 @@ static inline uint64_t slot_watched(const struct cpu_slot *s)
 	return atomic_load_explicit(&s->gone_ns, memory_order_acquire) < from ? from : 0;
 }
 
+/* The event that the id of a record in @slot's ring means, n_events for the witness, or
+ * EVENT_IDS_UNKNOWN. The slot's reader only. */
+uint32_t watch_event_of(const struct reader_config *c, struct cpu_slot *slot, uint64_t id);
+
 #endif
