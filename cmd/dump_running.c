@@ -3,8 +3,8 @@
 #include <sys/eventfd.h>
 
 #include "../lib/recorder.h"
+#include "../lib/sink.h"
 #include "../lib/stats.h"
-#include "../output/sink.h"
 #include "cmd.h"
 #include "dump_running.h"
 

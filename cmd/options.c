@@ -12,6 +12,7 @@
 #include "../lib/event_resolve.h"
 #include "../lib/unwind/others.h"
 #include "../lib/srcline.h"
+#include "../lib/syscall_count.h"
 #include "../lib/work.h"
 #include "cmd.h"
 
@@ -292,11 +293,12 @@ static int count_work(struct record_options *o)
 {
 	struct err err;
 
-	if (!o->work)
-		o->rec.origin.syscalls_fd = work_count_syscalls(&err);
-	if (!o->work && o->rec.origin.syscalls_fd < 0)
-		fprintf(stderr, "pysampled: system calls are not counted: %s\n", err.text);
+	if (o->work)
+		return 0;
 	o->work = true;
+	o->rec.origin.syscalls_fd = syscall_count_open(&err);
+	if (o->rec.origin.syscalls_fd < 0)
+		fprintf(stderr, "pysampled: system calls are not counted: %s\n", err.text);
 	return 0;
 }
 

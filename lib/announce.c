@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "capture/reader.h"
 #include "perf_decode.h"
 #include "proc.h"
+#include "wire.h"
 
 enum { ROOM_MS = 1000 };
 

@@ -9,7 +9,6 @@
 #include <sys/ioctl.h>
 
 #include "capture/proof.h"
-#include "capture/tracer.h"
 #include "clock.h"
 #include "forkwatch.h"
 #include "perf_decode.h"
@@ -164,9 +163,10 @@ static int arm(const struct attach *a, const struct attached *t, struct err *err
 {
 	int r = 0;
 
-	for (size_t i = 0; a->tracer && r == 0 && i < attach_per_thread(a); i++)
+	for (size_t i = 0; a->hooks.arm && r == 0 && i < attach_per_thread(a); i++)
 		if (t->fds[i] >= 0)
-			r = tracer_arm(a->tracer, t->tid, i / attach_per_cpu(a), t->fds[i]);
+			r = a->hooks.arm(a->hooks.arg, t->tid, i / attach_per_cpu(a),
+					 t->fds[i]);
 	return r < 0 ? err_set(err, r, "a signal for thread %d: %s", t->tid, strerror(-r)) : 0;
 }
 
@@ -195,7 +195,7 @@ static int open_thread(struct attach *a, pid_t tid, struct err *err)
 
 int attach_thread(struct attach *a, pid_t tid, struct err *err)
 {
-	int r = a->tracer ? tracer_seize(a->tracer, tid, err) : 0;
+	int r = a->hooks.seize ? a->hooks.seize(a->hooks.arg, tid, err) : 0;
 
 	if (r < 0)
 		return r;

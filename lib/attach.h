@@ -7,7 +7,7 @@
 #ifndef ATTACH_H
 #define ATTACH_H
 
-#include "capture/reader.h"
+#include "capture/watch.h"
 #include "event_ids.h"
 #include "perf_event.h"
 #include "run_table.h"
@@ -22,12 +22,22 @@ struct attached {
 	int *fds; /* for each slot, for each event; -1: none */
 };
 
+/* What a tracer does to each thread that gets events. */
+struct attach_hooks {
+	/* Before the first event is opened: 0, -ESRCH, or -errno with a sentence: it gets
+	 * none. NULL: there is no tracer. */
+	int (*seize)(void *arg, pid_t tid, struct err *err);
+	/* @fd is one of its events, on CPU slot @slot. 0 or -errno. */
+	int (*arm)(void *arg, pid_t tid, size_t slot, int fd);
+	void *arg;
+};
+
 struct attach {
 	struct session *session; /* borrowed: events.c has chosen its events */
 	struct cpu_slot *slots;	 /* borrowed: with open rings */
 	size_t n_slots, cap_slots;
 	bool inherit;
-	struct tracer *tracer;	       /* who must seize a thread first, or NULL */
+	struct attach_hooks hooks;     /* who must seize a thread first */
 	struct reader_config *readers; /* told whose events are being opened, or NULL */
 	bool witness; /* each thread and CPU has one event more: perf_event_witness() */
 	bool counter; /* ... and one more, the three being a group: perf_event_instructions()

@@ -4,6 +4,8 @@
  */
 #include "attach_int.h"
 
+#include <unistd.h>
+
 /* What read() of an event gives; a group's others follow. */
 struct reading {
 	uint64_t value, enabled, running, more[2 * SESSION_MAX_EVENTS + 2];

@@ -6,6 +6,7 @@
 #include "attach_int.h"
 
 #include <errno.h>
+#include <unistd.h>
 
 size_t attach_first_early(const struct attach *a)
 {

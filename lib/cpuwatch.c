@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
+#include "capture/capture.h"
 #include "cpuwatch.h"
 
 #include <errno.h>
 
+#include "capture/reader.h"
 #include "clock.h"
 #include "family.h"
 #include "proc.h"
+#include "target.h"
 
 enum { BIRTH_TRIES = 20, LOOK_SHARE = 100 };
 static const uint64_t LOOK_NS = 1000000000;

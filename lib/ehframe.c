@@ -5,7 +5,7 @@
  */
 #include <errno.h>
 
-#include "elfcache.h"
+#include "elfcache_tables.h"
 #include "unwind/frames.h"
 
 enum { ROW_ENC = 0x3b }; /* table rows: datarel | sdata4, what every linker writes */

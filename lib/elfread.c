@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * elfread - an ELF file into the tables of elfcache.h: symbols and functions.
+ * elfread - an ELF file into the tables of elfcache_tables.h: symbols and functions.
  */
 #include <errno.h>
 
 #include "arch/arch.h"
 #include "debugfile.h"
 #include "elfcache.h"
+#include "elfcache_tables.h"
 #include "elfimage.h"
 #include "symnames.h"
 
@@ -427,3 +428,42 @@ int elfcache_tables_read(struct elfcache_tables *t, int fd, struct bytes mem,
 		elfcache_tables_deinit(t);
 	return r;
 }
+
+/* ---- For the cache ---- */
+
+static int symbols_read(int fd, struct bytes image, const struct debugfile_origin *from,
+			void **ret)
+{
+	struct elfcache_tables *t = malloc(sizeof(*t));
+	int r = t ? elfcache_tables_read(t, fd, image, from) : -ENOMEM;
+
+	if (r < 0)
+		free(t);
+	else
+		*ret = t;
+	return r;
+}
+
+static int symbols_make(void *arg, void *read, void **ret, size_t *bytes)
+{
+	const struct elfcache_tables *t = *ret = read;
+
+	(void)arg;
+	*bytes = t->bytes;
+	return 0;
+}
+
+static void symbols_drop(void *read)
+{
+	elfcache_tables_deinit(read);
+	free(read);
+}
+
+static void symbols_free(void *arg, void *made)
+{
+	(void)arg;
+	symbols_drop(made);
+}
+
+const struct elfcache_kind elfcache_symbols = { symbols_read, symbols_make, symbols_drop,
+						symbols_free };

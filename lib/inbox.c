@@ -8,9 +8,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "capture/reader.h"
 #include "chunks.h"
 #include "stats.h"
+#include "wire.h"
 
 enum { NICE = -15 };
 

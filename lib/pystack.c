@@ -1,89 +1,12 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * pystack - finds the thread state of a thread, walks its frames and names them.
+ */
 #include "pystack.h"
 
 #include <errno.h>
 
 #include "pystack_int.h"
-#include "sparse.h"
-
-/* X(field, bytes): the arrays of a struct pystack @p. */
-#define ARRAYS(X)                                           \
-	X(threads, N_THREADS * sizeof(*p->threads))         \
-	X(states, N_LISTS * sizeof(*p->states))             \
-	X(codes, N_CODES * sizeof(*p->codes))               \
-	X(code_index, N_CODES * sizeof(*p->code_index))     \
-	X(walked, PYWALK_MAX_FRAMES * sizeof(*p->walked))   \
-	X(frames, PYWALK_MAX_FRAMES * sizeof(*p->frames))   \
-	X(seen, PYWALK_MAX_FRAMES * sizeof(*p->seen))       \
-	X(anchors, PYWALK_MAX_FRAMES * sizeof(*p->anchors)) \
-	X(copy, PYCODE_COPY_MAX)                            \
-	X(bytes, BATCH_BYTES)
-
-/* Each array begins on a cache line. */
-static size_t room(size_t n)
-{
-	return (n + 63) & ~(size_t)63;
-}
-
-struct pystack *pystack_create(uint32_t max_frames,
-			       void (*new_code)(void *, uint64_t, const struct pycode_copy *),
-			       void *arg)
-{
-	/* All in one block: each would take system calls of its own. */
-	struct pystack *p = sparse_alloc(pystack_bytes());
-	char *at = (char *)p + room(sizeof(*p));
-
-	if (!p)
-		return NULL;
-	/* Which thread calls matters little: the block is touched by who reads stacks. */
-	p->max_frames = MIN(max_frames, PYWALK_MAX_FRAMES);
-	p->new_code = new_code;
-	p->next_id = 1;
-	p->arg = arg;
-#define X(field, n)            \
-	p->field = (void *)at; \
-	at += room(n);
-	ARRAYS(X)
-#undef X
-	return p;
-}
-
-void pystack_destroy(struct pystack *p)
-{
-	free(p);
-}
-
-size_t pystack_bytes(void)
-{
-	const struct pystack *p = NULL;
-
-#define X(field, n) +room(n)
-	return room(sizeof(*p)) ARRAYS(X);
-#undef X
-}
-
-struct thread *pystack_thread(struct pystack *p, int program, pid_t tid, uint32_t level)
-{
-	uint32_t h = (uint32_t)tid * 2654435761u;
-	struct thread *th = &p->threads[((h >> 21) + level) & (N_THREADS - 1)];
-
-	if (th->tid != tid || th->program != program || th->level != level)
-		*th = (struct thread){ .program = program, .tid = tid, .level = level };
-	return th;
-}
-
-void pystack_forget(struct pystack *p, int program)
-{
-	for (size_t i = 0; i < N_THREADS; i++)
-		if (p->threads[i].program == program)
-			p->threads[i] = (struct thread){ 0 };
-	for (size_t i = 0; i < N_LISTS; i++)
-		if (p->states[i].program == program)
-			p->states[i].unique = 0;
-	for (size_t i = 0; i < p->n_codes; i++)
-		if (p->codes[i].program == program)
-			p->codes[i].id = 0;
-}
 
 /* --- the thread state --- */
 
@@ -154,13 +77,6 @@ static bool lasti_of(const struct code *c, raddr instr, uint32_t *ret)
 		off = 0;
 	*ret = (uint32_t)off;
 	return off < c->length;
-}
-
-bool pystack_has_begun(const struct code *c, const struct pyframe *f)
-{
-	int64_t off = (int64_t)(f->instr - (c->at + c->bytecode));
-
-	return (f->frame & PYFRAME_GENERATOR) || off >= 2 * (int64_t)c->firsttraceable;
 }
 
 /* The @n that were walked, behind the *@ret that there are. */

@@ -311,3 +311,10 @@ void codes_verify(struct pystack *p, const struct pystack_target *t, struct thre
 		if (to_verify(&p->seen[i]) && p->seen[i].code->stamp != p->stamp)
 			verify(p, t, th, &p->seen[i], k++ < WHOLE_PRINTS);
 }
+
+bool pystack_has_begun(const struct code *c, const struct pyframe *f)
+{
+	int64_t off = (int64_t)(f->instr - (c->at + c->bytecode));
+
+	return (f->frame & PYFRAME_GENERATOR) || off >= 2 * (int64_t)c->firsttraceable;
+}

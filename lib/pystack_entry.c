@@ -280,8 +280,9 @@ static bool lies_behind(const struct entry *e, raddr at, raddr end)
 	       before + 24 + 8 * top == end;
 }
 
-bool pystack_is_called(struct pystack *p, const struct pystack_target *t, struct thread *th,
-		       const struct pywalk *w)
+/* 3.13: if the newest frame has not begun, is the one behind it its caller's? */
+static bool is_called(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		      const struct pywalk *w)
 {
 	struct pywalk walk = *w;
 	struct entry e = { .p = p, .t = t, .th = th, .w = &walk };
@@ -301,6 +302,16 @@ bool pystack_is_called(struct pystack *p, const struct pystack_target *t, struct
 	/* The thread's first, or cut too short to tell. */
 	return w->end == PYWALK_LIMIT ||
 	       pystack_frame_at(p, 0) == th->chunk + FIRST_CHUNK_DATA;
+}
+
+bool pystack_is_linked(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		       const struct pywalk *w)
+{
+	if (w->end == PYWALK_BROKEN)
+		return false;
+	if (t->walk.cf_frame == PYWALK_NONE)
+		return is_called(p, t, th, w);
+	return pystack_follows(p, t, th, w) && pystack_is_stacked(p, t, th, w);
 }
 
 bool pystack_entering(struct pystack *p, const struct pystack_target *t, struct thread *th,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * pystack_int - what pystack.c (threads, walks), pystack_plan.c, pystack_nest.c and
- * pystack_code.c (code objects and their identity) share, and nobody else sees.
+ * pystack_int - what the files of pystack share, and nobody else sees: pystack.c (threads,
+ * walks), pystack_cache.c, pystack_plan.c, pystack_nest.c, pystack_place.c, pystack_code.c
+ * (code objects and their identity), pystack_live.c, pystack_entry.c.
  */
 #ifndef PYSTACK_INT_H
 #define PYSTACK_INT_H
@@ -148,7 +149,7 @@ void pystack_fetch_chunk(struct pystack *p, const struct pystack_target *t, stru
 void pystack_plan_next(struct thread *th, const struct pystack_target *t,
 		       const struct pyframe *f, const struct pywalk *w);
 
-/* pystack.c: what is known of a state of the thread, the @level'th from the leaf. */
+/* pystack_cache.c: what is known of a state of the thread, the @level'th from the leaf. */
 struct thread *pystack_thread(struct pystack *p, int program, pid_t tid, uint32_t level);
 
 /* pystack_nest.c: more than one interpreter? */
@@ -219,6 +220,11 @@ raddr pystack_end_of(const struct pystack *p, uint32_t i);
 /* pystack_live.c: the first frame from @i on that lies on the data stack; w->n: none. */
 uint32_t pystack_next_function(const struct pystack *p, const struct pywalk *w, uint32_t i);
 
+/* pystack_live.c: where the innermost activation begins, is its predecessor's frame the next?
+ * Up to 3.12. */
+bool pystack_follows(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		     const struct pywalk *w);
+
 /* pystack_live.c: do the newest two frames of functions lie one behind the other, up to the
  * top of the data stack? Up to 3.13. */
 bool pystack_is_stacked(struct pystack *p, const struct pystack_target *t,
@@ -241,12 +247,7 @@ bool pystack_is_exposed(struct pystack *p, const struct pystack_target *t,
 bool pystack_entering(struct pystack *p, const struct pystack_target *t, struct thread *th,
 		      uint32_t cap, struct pywalk *w);
 
-/* pystack_entry.c: 3.13: if the newest frame has not begun, is the one behind it its caller's?
- */
-bool pystack_is_called(struct pystack *p, const struct pystack_target *t, struct thread *th,
-		       const struct pywalk *w);
-
-/* pystack_live.c: after both: is this the thread's stack, with the activations that it is in?
+/* pystack_entry.c: after both: is this the thread's stack, with the activations that it is in?
  */
 bool pystack_is_linked(struct pystack *p, const struct pystack_target *t, struct thread *th,
 		       const struct pywalk *w);
@@ -256,9 +257,9 @@ bool pystack_is_linked(struct pystack *p, const struct pystack_target *t, struct
 bool pystack_is_live(struct pystack *p, const struct pystack_target *t,
 		     const struct thread *th, const struct pywalk *w);
 
-/* pystack.c: CPython's own rule for frames that are not there yet, the newest too: it belongs
- * to the calling line until its first traceable instruction. For 3.12 on it drops the static
- * _Py_InitCleanup below each __init__. */
+/* pystack_code.c: CPython's own rule for frames that are not there yet, the newest too: it
+ * belongs to the calling line until its first traceable instruction. For 3.12 on it drops the
+ * static _Py_InitCleanup below each __init__. */
 bool pystack_has_begun(const struct code *c, const struct pyframe *f);
 
 #endif

@@ -34,9 +34,8 @@ static uint64_t boundary(const struct pystack_target *t)
 	return t->walk.owner_shim ? PYFRAME_SHIM : PYFRAME_ENTRY;
 }
 
-/* Where the innermost activation begins, is its predecessor's frame the next? */
-static bool linked(struct pystack *p, const struct pystack_target *t, struct thread *th,
-		   const struct pywalk *w)
+bool pystack_follows(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		     const struct pywalk *w)
 {
 	const struct pywalk_layout *l = &t->walk;
 	uint32_t i = next_with(p, w, 0, boundary(t));
@@ -142,16 +141,6 @@ static bool has_newest(struct pystack *p, const struct pystack_target *t,
 	       p->seen[0].code && pystack_has_begun(p->seen[0].code, &p->walked[0]) &&
 	       rmem_read_u64(p->mem, th->tstate + pyoff_get(l->tstate.exc_info), &exc) == 0 &&
 	       pystack_is_exc_of(p, t, th, w, exc);
-}
-
-bool pystack_is_linked(struct pystack *p, const struct pystack_target *t, struct thread *th,
-		       const struct pywalk *w)
-{
-	if (w->end == PYWALK_BROKEN)
-		return false;
-	if (t->walk.cf_frame == PYWALK_NONE)
-		return pystack_is_called(p, t, th, w);
-	return linked(p, t, th, w) && pystack_is_stacked(p, t, th, w);
 }
 
 bool pystack_is_live(struct pystack *p, const struct pystack_target *t,

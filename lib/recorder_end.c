@@ -16,7 +16,6 @@
 #include "recorder_int.h"
 
 enum {
-	CATCH_UP_MS = 20,	/* for a ring, before we look at anything else again */
 	TICK_NS = 20000000,	/* a process's age is known to a clock tick */
 	LIST_MAX = 5,		/* of those left, how many are named */
 	SETTLED_NS = 100000000, /* who makes a daemon has ended by then, too */
@@ -87,31 +86,6 @@ static int find_running(struct recorder *r)
 	for (size_t i = r->tracker.targets.n_all; fd < 0 && i--;)
 		fd = open_running(r, r->tracker.targets.all[i]);
 	return fd;
-}
-
-/* Has the reader of @slot read all that its ring held when we came? Records that are no
- * samples wake no reader. */
-static bool catch_up(struct cpu_slot *slot)
-{
-	const struct timespec step = { .tv_nsec = 200000 };
-	uint64_t head = perf_ring_head(&slot->ring), end = now_ns() + CATCH_UP_MS * 1000000;
-
-	while (slot->reader && perf_ring_tail(&slot->ring) < head) {
-		if (now_ns() > end)
-			return false;
-		reader_nudge(slot);
-		nanosleep(&step, NULL);
-	}
-	return true;
-}
-
-bool recorder_catch_up(struct recorder *r)
-{
-	bool all = true;
-
-	for (size_t i = 0; i < r->config.n_slots; i++)
-		all = catch_up(&r->config.slots[i]) && all;
-	return all;
 }
 
 /* "123 (python3), 124 (sh) and 2 more"; how many. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * recorder_int - what the files of a recorder share, and nobody else sees: recorder.c (its
- * life and its loop), recorder_choose.c, recorder_start.c, recorder_end.c.
+ * life and its loop), recorder_choose.c, recorder_start.c, recorder_messages.c,
+ * recorder_end.c.
  */
 #ifndef RECORDER_INT_H
 #define RECORDER_INT_H
@@ -103,15 +104,18 @@ void recorder_balance(const struct recorder *r, struct recorder_summary *ret);
 /* recorder_work.c: what the recording took; before its readers are freed. */
 void recorder_work(const struct recorder *r, struct recorder_work *ret);
 
-/* recorder.c: announce_process() for the resolver; what has no room is counted. */
+/* recorder_messages.c: announce_process() for the resolver; what has no room is counted. */
 void recorder_announce(struct recorder *r, pid_t pid, bool execed, uint64_t time);
 
-/* recorder.c: do what readers and the tracer ask for. False: there is more, and it took long
- * enough for now. */
+/* recorder_messages.c: do what readers and the tracer ask for. False: there is more, and it
+ * took long enough for now. */
 bool recorder_take_messages(struct recorder *r);
 
-/* recorder_end.c: have the readers read what stands in their rings now; records that are no
- * samples wake none. False: one is late. */
+/* recorder_messages.c: what was sampled last is introduced to the sinks as well. */
+void recorder_introduce_rest(struct recorder *r);
+
+/* recorder_messages.c: have the readers read what stands in their rings now; records that are
+ * no samples wake none. False: one is late. */
 bool recorder_catch_up(struct recorder *r);
 
 /* recorder_end.c: have all ended whom the user named, and those who are followed? Who is left

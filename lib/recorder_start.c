@@ -10,13 +10,15 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "../output/sink.h"
+#include "capture/reader.h"
 #include "capture/births.h"
+#include "capture/ours.h"
 #include "capture/proof.h"
 #include "clock.h"
 #include "nudge.h"
 #include "proc.h"
 #include "recorder_int.h"
+#include "sink.h"
 
 enum {
 	QUEUE_BYTES = 2 << 20,

@@ -2,6 +2,7 @@
  *
  * recorder_work - what a recording took: counts, and memory by what it grows with.
  */
+#include "capture/reader.h"
 #include "attach_int.h"
 #include "recorder_int.h"
 #include "slots.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "work.h"
 #include "resolver.h"
 
 #include <errno.h>
@@ -6,12 +7,13 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "../output/sink.h"
 #include "assemble.h"
 #include "clock.h"
 #include "inbox.h"
 #include "perf_decode.h"
+#include "sink.h"
 #include "stats.h"
+#include "target.h"
 
 enum { TICK_MS = 70, HELD_TICKS = 2, WAIT_TICKS = 72 };
 

@@ -8,8 +8,8 @@
 #ifndef RESOLVER_H
 #define RESOLVER_H
 
-#include "capture/reader.h"
 #include "sample.h"
+#include "wire.h"
 
 struct sink;
 struct resolver;

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "attach_plan.h"
+#include "capture/capture.h"
 #include "family.h"
 #include "proc.h"
 #include "sparse.h"

@@ -8,7 +8,7 @@
 #ifndef SLOTS_H
 #define SLOTS_H
 
-#include "capture/reader.h"
+#include "capture/watch.h"
 #include "cpus.h"
 
 /* A slot with queues for each of @cpus, and room for those that are only possible. 0, or

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "clock.h"
+#include "elfcache_tables.h"
 #include "jit.h"
 #include "kallsyms.h"
 #include "places.h"

@@ -6,7 +6,6 @@
 #include <sys/eventfd.h>
 
 #include "capture/births.h"
-#include "capture/reader.h"
 #include "clock.h"
 #include "lookup.h"
 #include "family.h"
@@ -14,6 +13,7 @@
 #include "scout.h"
 #include "stats.h"
 #include "tape.h"
+#include "wire.h"
 
 enum {
 	PROBE_WAIT_MS = 1000, /* at attach */

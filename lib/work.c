@@ -1,37 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * work - what was done up to a moment, and the kernel's count of our system calls.
+ * work - the counters that no reader owns, and what of all of it is told.
  */
 #include "work.h"
 
-#include <errno.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
-#include "perf_event.h"
-#include "tracefs.h"
 
 _Thread_local struct work *work_own, *work_shared;
-
-int work_count_syscalls(struct err *err)
-{
-	struct perf_spec spec = { .name = "raw_syscalls:sys_enter", .n_base = 22 };
-	struct perf_event_attr attr = { .type = PERF_TYPE_TRACEPOINT, .size = sizeof(attr) };
-	const char *events = tracefs_events(err);
-	int r = events ? tracefs_resolve(events, &spec, err) : err->code;
-
-	if (r < 0)
-		return r;
-	attr.config = spec.config;
-	attr.inherit = attr.inherit_thread = 1;
-	r = perf_event_open_fd(&attr, 0, -1);
-	if (r < 0)
-		return err_set(err, r, "%s can't be counted: %s%s", spec.name, strerror(-r),
-			       r == -EINVAL ? " (Linux before 5.13?)" : "");
-	return r;
-}
 
 void work_look(const struct work_origin *origin, struct work_moment *ret)
 {

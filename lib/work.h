@@ -15,8 +15,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "err.h"
-
 /* X(name): calls of perf_event_open(2); calls of process_vm_readv(2), and the ranges they
  * read; records that proofs looked at; rings that they looked into; loads of shared words that
  * other CPUs write, on the way of a sample; wake-ups of readers; samples that were queued. */
@@ -69,20 +67,15 @@ static inline void work_foreign(const struct work *owner, uint64_t n)
 struct work_moment {
 	uint64_t n[WORK_N];
 	uint64_t ns, cpu_ns; /* since the origin's; CPU time of the whole process */
-	uint64_t syscalls;   /* since work_count_syscalls(); UINT64_MAX: not counted */
+	uint64_t syscalls;   /* since syscall_count_open(); UINT64_MAX: not counted */
 };
 
 /* From when on moments are counted. */
 struct work_origin {
 	uint64_t ns;	 /* CLOCK_MONOTONIC */
-	int syscalls_fd; /* work_count_syscalls(); 0 or less: they are not counted */
+	int syscalls_fd; /* syscall_count_open(); 0 or less: they are not counted */
 };
 
-/* Count the system calls that the calling thread and the threads that it will start make from
- * now on, not its children's. A descriptor; -ENOENT, -EACCES or another -errno with the
- * reason.
- */
-int work_count_syscalls(struct err *err);
 
 /* Time and system calls by now, and nothing counted yet: work_add_to(). */
 void work_look(const struct work_origin *origin, struct work_moment *ret);

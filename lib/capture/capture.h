@@ -175,11 +175,11 @@ int capture_pick(const char *name, const struct capture_want *want,
 int capture_stop_signal(const pid_t *pids, size_t n, const pid_t *others, size_t n_others,
 			struct err *err);
 
-/* The rule for a thread that nobody holds: what was read may still be its stack at the
- * sample. */
+/* judge.c: the rule for a thread that nobody holds: what was read may still be its stack at
+ * the sample. */
 enum judgement capture_judge_unheld(const struct hold *h);
 
-/* The rule that every holding capture shares: out of the CPU once and not back, and
+/* judge.c: the rule that every holding capture shares: out of the CPU once and not back, and
  * with the user registers it had at the event. Without a witness: not out by its own
  * will unless the kernel was at work, and soon. */
 enum judgement capture_judge_held(const struct hold *h);

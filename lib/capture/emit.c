@@ -170,7 +170,7 @@ static void copy_reads(struct reader *r, const struct perf_sample *s, struct q_s
 
 		to[i] = (struct counts_read){ .id = id,
 					      .value = load_u64(s->reads + 16 * (size_t)i),
-					      .event = reader_event_of(r, id) };
+					      .event = watch_event_of(r->c, r->slot, id) };
 	}
 }
 

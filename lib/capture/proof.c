@@ -10,7 +10,9 @@
 #include "../clock.h"
 #include "../cpus.h"
 #include "../perf_decode.h"
+#include "../run_table.h"
 #include "births.h"
+#include "ours.h"
 
 bool proof_is_switch(const struct perf_event_header *h, const unsigned char *end,
 		     struct proof_switch *ret)

@@ -8,7 +8,7 @@
 #ifndef PROOF_H
 #define PROOF_H
 
-#include "reader.h"
+#include "watch.h"
 
 /* A context switch record: which thread, when, in or out. */
 struct proof_switch {

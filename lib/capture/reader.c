@@ -19,18 +19,6 @@ enum { JOIN_NS = 50000000, STACK_BYTES = 512 << 10 };
 
 /* --- scanning the ring --- */
 
-uint32_t reader_event_of(struct reader *r, uint64_t id)
-{
-	uint32_t event;
-
-	if (r->c->session->n_events == 1 && !r->c->witness && !r->c->split)
-		return 0;
-	atomic_store(&r->slot->looking, true);
-	event = event_ids_find(atomic_load(r->c->ids), id);
-	atomic_store_explicit(&r->slot->looking, false, memory_order_release);
-	return event;
-}
-
 /* Clock and PMU overflows hit the code they name; other software events and tracepoints happen
  * in the kernel while it works for that code, also those that say user mode (sys_enter_*). */
 static bool event_in_kernel(const struct perf_event_attr *a)
@@ -131,8 +119,8 @@ static uint32_t event_of_sample(struct reader *r, const struct perf_event_header
 				bool *early)
 {
 	const struct session *session = r->c->session;
-	uint32_t event =
-		h->size >= 16 ? reader_event_of(r, load_u64(h + 1)) : EVENT_IDS_UNKNOWN;
+	uint32_t event = h->size >= 16 ? watch_event_of(r->c, r->slot, load_u64(h + 1)) :
+					 EVENT_IDS_UNKNOWN;
 
 	if ((event == session->n_events || event == EVENT_IDS_UNKNOWN) && r->c->witness &&
 	    scan_witness(r, h) == 0)

@@ -7,10 +7,19 @@
 #ifndef READER_INT_H
 #define READER_INT_H
 
+#include <pthread.h>
+
 #include "../arch/arch.h"
 #include "../clock.h"
+#include "../event_ids.h"
 #include "../pystack.h"
 #include "../remote_mem.h"
+#include "../run_table.h"
+#include "../stranger_filter.h"
+#include "../target.h"
+#include "../wire.h"
+#include "capture.h"
+#include "ours.h"
 #include "reader.h"
 
 enum { PEND_MAX = 256, REST_BYTES = 128 << 10, RED_BYTES = 128, NEWBORNS = 16 };
@@ -97,10 +106,6 @@ struct reader {
 	_Alignas(8) unsigned char bounce[PERF_RECORD_BYTES];
 	unsigned char rest[REST_BYTES], red[RED_BYTES];
 };
-
-/* reader.c: the event that a record's id means, n_events for the witness, or
- * EVENT_IDS_UNKNOWN. */
-uint32_t reader_event_of(struct reader *r, uint64_t id);
 
 /* cpu_events.c: is a sample of this thread wanted? What made its process a target may have
  * happened on another CPU, whose reader has not come to it yet: then its ring is looked into.

@@ -332,9 +332,10 @@ static int stop_attach(const struct capture_attach *a, struct err *err)
 	if (a->tracer->signal < 0)
 		return a->tracer->signal;
 	if (queue_init(a->tracer->ctl, CTL_QUEUE_BYTES) == 0)
-		*a->ret_tracer = a->tracer->attach->tracer = tracer_create(a->tracer);
+		*a->ret_tracer = tracer_create(a->tracer);
 	if (!*a->ret_tracer)
 		return err_set(err, -ENOMEM, "out of memory");
+	a->tracer->attach->hooks = tracer_hooks(*a->ret_tracer);
 	return tracer_attach(*a->ret_tracer, a->attach, a->arg, err);
 }
 

@@ -17,6 +17,7 @@
 #include "../proc.h"
 #include "../realtime.h"
 #include "../stats.h"
+#include "../wire.h"
 
 enum {
 	LET_GO_MS = 1000,
@@ -77,8 +78,10 @@ static int explain_seize(pid_t tid, int code, struct err *err)
 		       tid, s.tracer, comm);
 }
 
-int tracer_seize(struct tracer *t, pid_t tid, struct err *err)
+static int seize(void *arg, pid_t tid, struct err *err)
 {
+	const struct tracer *t = arg;
+
 	if (ptrace(PTRACE_SEIZE, tid, NULL, seize_options(t)) == 0)
 		return 0;
 	return explain_seize(tid, -errno, err);
@@ -100,14 +103,21 @@ static int remember_slot(struct tracer *t, size_t fd, size_t slot)
 	return 0;
 }
 
-int tracer_arm(struct tracer *t, pid_t tid, size_t slot, int fd)
+/* Have @fd stop the thread. */
+static int arm(void *arg, pid_t tid, size_t slot, int fd)
 {
+	struct tracer *t = arg;
 	struct f_owner_ex owner = { .type = F_OWNER_TID, .pid = tid };
 
 	if (fcntl(fd, F_SETSIG, t->c.signal) < 0 || fcntl(fd, F_SETOWN_EX, &owner) < 0 ||
 	    fcntl(fd, F_SETFL, O_ASYNC) < 0)
 		return -errno;
 	return remember_slot(t, (size_t)fd, slot);
+}
+
+struct attach_hooks tracer_hooks(struct tracer *t)
+{
+	return (struct attach_hooks){ seize, arm, t };
 }
 
 /* --- what stops --- */

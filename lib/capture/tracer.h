@@ -48,10 +48,7 @@ void tracer_go(struct tracer *t, bool enable);
  * nothing. Returns how many threads block the signal and keep one pending. */
 size_t tracer_stop(struct tracer *t);
 
-/* For attach, on the tracer's thread. Seize @tid: 0, -ESRCH, -EPERM with a sentence. */
-int tracer_seize(struct tracer *t, pid_t tid, struct err *err);
-
-/* Have @fd, an event on @tid and CPU @slot, stop the thread. 0 or -errno. */
-int tracer_arm(struct tracer *t, pid_t tid, size_t slot, int fd);
+/* For attach, on the tracer's thread: it seizes each thread, and has each event stop it. */
+struct attach_hooks tracer_hooks(struct tracer *t);
 
 #endif

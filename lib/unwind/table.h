@@ -14,7 +14,7 @@
 
 #include "arch/arch.h"
 #include "base.h"
-#include "elfcache.h"
+#include "elfcache_tables.h"
 #include "unwind/frames.h"
 
 /* Where a caller's register is. */

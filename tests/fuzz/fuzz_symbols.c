@@ -12,6 +12,7 @@
 #endif
 
 #include "elfcache.h"
+#include "elfcache_tables.h"
 #include "fuzz_elf.h"
 #include "inflate.h"
 #include "symnames.h"

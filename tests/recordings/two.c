@@ -14,7 +14,7 @@
 
 #include "harden.h"
 #include "recorder.h"
-#include "sink.h"
+#include "../../output/sink.h"
 #include "sparse.h"
 #include "stats.h"
 

@@ -9,7 +9,7 @@
 #include <fcntl.h>
 
 #include "../../lib/debugfile.h"
-#include "../../lib/elfcache.h"
+#include "../../lib/elfcache_tables.h"
 #include "../../lib/srcline.h"
 #include "../../lib/symnames.h"
 

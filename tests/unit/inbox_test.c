@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base.h"
-#include "capture/reader.h"
+#include "wire.h"
 #include "inbox.h"
 #include "stats.h"
 

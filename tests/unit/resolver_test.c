@@ -19,6 +19,7 @@
 #include "resolver.h"
 #include "sink.h"
 #include "stats.h"
+#include "target.h"
 
 enum { USER = PERF_RECORD_MISC_USER, KERNEL = PERF_RECORD_MISC_KERNEL };
 

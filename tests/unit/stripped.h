@@ -13,7 +13,7 @@
 #include <fcntl.h>
 
 #include "debugfile.h"
-#include "elfcache.h"
+#include "elfcache_tables.h"
 
 /* A folder that is a process's root, and in it a stripped copy of this program. */
 struct place {

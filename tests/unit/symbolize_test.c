@@ -19,7 +19,7 @@
 #include <time.h>
 
 #include "arch/arch.h"
-#include "elfcache.h"
+#include "elfcache_tables.h"
 #include "kallsyms.h"
 #include "proc.h"
 #include "symbolize.h"
@@ -413,6 +413,7 @@ static void test_gone_file(void **state)
 	symbolizer_destroy(s);
 }
 
+#include "elfcache.h"
 #include "elfcache_cases.inc.h"
 
 int main(void)

@@ -24,13 +24,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "capture/reader.h"
+#include "wire.h"
 #include "inbox.h"
 #include "clock.h"
 #include "perf_decode.h"
 #include "resolver.h"
 #include "saved.h"
-#include "sink.h"
+#include "../../../output/sink.h"
 #include "stats.h"
 
 enum {
