@@ -28,21 +28,21 @@ static bool ran_since(struct reader *r, pid_t tid, uint64_t since)
 {
 	struct reader_config *c = r->c;
 	uint64_t own = r->pos;
+	bool ran;
 
-	if (proof_ran_in_ring(c, r->slot, &own, tid, since))
-		return true;
-	if (c->table)
-		return false;
-	for (uint32_t i = 0; i < c->n_slots; i++)
-		if (i != r->slot->index &&
-		    proof_ran_in_ring(c, &c->slots[i], &r->cursor[i], tid, since))
-			return true;
+	tap_look(r, TAP_RAN, tid);
+	ran = proof_ran_in_ring(c, r->slot, &own, tid, since);
+	for (uint32_t i = 0; !ran && !c->table && i < c->n_slots; i++)
+		ran = i != r->slot->index &&
+		      proof_ran_in_ring(c, &c->slots[i], &r->cursor[i], tid, since);
+	tap_looked(r, TAP_RAN, tid, own);
+	if (ran || c->table)
+		return ran;
 	if (proof_ran_noted(c, tid, since))
 		return true;
-	if (!proof_ran_unwatched(c, tid, since))
-		return false;
-	STATS_ADD(r->c->stats, late_unwatched, 1);
-	return true;
+	ran = tap_answer(r, TAP_UNWATCHED, (uint64_t)tid, proof_ran_unwatched(c, tid, since));
+	STATS_ADD(c->stats, late_unwatched, ran);
+	return ran;
 }
 
 /* What the unread parts of all rings say of other programs is noted. */
@@ -52,10 +52,12 @@ static void see_all_rings(struct reader *r)
 	uint64_t own = r->pos;
 
 	r->saw_all_ns = now_ns();
+	tap_look(r, TAP_ALL, 0);
 	proof_ran_in_ring(c, r->slot, &own, 0, UINT64_MAX);
 	for (uint32_t i = 0; i < c->n_slots; i++)
 		if (i != r->slot->index)
 			proof_ran_in_ring(c, &c->slots[i], &r->cursor[i], 0, UINT64_MAX);
+	tap_looked(r, TAP_ALL, 0, own);
 }
 
 /* Readers look at each other in passing, so that the watchdog need not come often: one
@@ -75,6 +77,28 @@ static void look_at_another(struct reader *r, uint64_t now)
 	r->look_at = (r->look_at + 1) % r->c->n_slots;
 	work_foreign(&slots[r->look_at].work, 1);
 	r->look = guard_look(&slots[r->look_at].guard);
+}
+
+/* What the tracer does, for those who listen, too. */
+uint32_t hold_told_held(struct reader *r, uint32_t turn, pid_t *tid)
+{
+	uint64_t both = turn ? (uint64_t)*tid << 32 | turn : 0;
+
+	both = tap_answer(r, TAP_HELD, 0, both);
+	*tid = (pid_t)(both >> 32);
+	return (uint32_t)both;
+}
+
+static bool release(struct reader *r, uint32_t turn, pid_t tid)
+{
+	bool held = handover_release(&r->slot->handover, turn);
+
+	return tap_answer(r, TAP_RELEASED, (uint64_t)tid, held);
+}
+
+static bool withdraw(struct reader *r)
+{
+	return tap_answer(r, TAP_WITHDRAWN, 0, handover_withdraw(&r->slot->handover));
 }
 
 static void count_judgement(struct stats *s, enum judgement j)
@@ -178,9 +202,9 @@ static void know_stack(struct reader *r, uint64_t pos, pid_t forker,
 }
 
 static struct pystack_result read_stack(struct reader *r, const struct pending *p,
-					struct target *t, const struct walk *w, pid_t *inner)
+					struct target *t, const struct walk *w)
 {
-	pid_t pid = p->pid, tid = p->tid;
+	pid_t pid = p->pid, tid = p->tid, inner;
 	struct pystack_result res = { .end = w->able };
 	uint64_t regs[ARCH_MAX_REGS];
 
@@ -193,8 +217,8 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 	}
 	if (w->able != PYSTACK_OK)
 		return res;
-	*inner = target_inner_tid(t, tid);
-	if (!*inner) {
+	inner = target_inner_tid(t, tid);
+	if (!inner) {
 		emit_control(r, CTL_UNKNOWN, (struct ctl_msg){ .pid = pid });
 		STATS_ADD(r->c->stats, torn_notready, 1);
 		res.end = PYSTACK_END_N;
@@ -203,10 +227,7 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 	guarded_target(&r->mem, pid);
 	r->code_lost = false;
 	know_stack(r, p->pos, t->forker, regs);
-	res = pystack_read(r->ps, &t->py, &r->mem.base, tid, *inner,
-			   r->c->tape ? emit_read : NULL, r);
-	if (res.number)
-		*inner = res.number; /* a tape knows no other way to it */
+	res = pystack_read(r->ps, &t->py, &r->mem.base, tid, inner, NULL, NULL);
 	if (res.end == PYSTACK_NOPYTHON && tid == pid && t->unborn && !t->forker) {
 		STATS_ADD(r->c->stats, torn_notready, 1);
 		res.end = PYSTACK_END_N;
@@ -277,8 +298,8 @@ static void emit(struct reader *r, struct pending *p, const struct walk *w)
 		return;
 	}
 	emit_sample(r, p, prov, &w->res, w->undecided && !older ? &open : NULL);
-	if (r->c->tape)
-		emit_tape(r, p, prov, &w->res, w->tid, w->inner);
+	if (r->tap)
+		r->tap->judged(r, p, (int)prov);
 }
 
 /* The last pending sample that @w serves. */
@@ -296,9 +317,9 @@ static bool walk_thread(struct reader *r, const struct pending *first, struct wa
 {
 	struct target *t = targets_find(r->c->targets, first->pid);
 
-	*w = (struct walk){
-		.pid = first->pid, .tid = first->tid, .inner = first->tid, .unchanged = true
-	};
+	if (r->tap)
+		r->tap->target(r, first->pid, t);
+	*w = (struct walk){ .pid = first->pid, .tid = first->tid, .unchanged = true };
 	if (!t && !r->c->follow) {
 		ignore(r, w->tid);
 		return false;
@@ -309,7 +330,7 @@ static bool walk_thread(struct reader *r, const struct pending *first, struct wa
 	r->sample_ns = first->time;
 	w->able = program_readable(r, &t, w->pid, &w->undecided);
 	w->program = t;
-	w->res = read_stack(r, last_of(r, w), t, w, &w->inner);
+	w->res = read_stack(r, last_of(r, w), t, w);
 	w->unmapped = is_unmapped(r, t, w);
 	return true;
 }
@@ -345,11 +366,12 @@ static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
 	if (!walk_thread(r, &r->pend[first], &w))
 		return;
 	t_out = last_of(r, &w)->hold.t_out;
-	w.ran = r->c->capture->stops ? !handover_release(&r->slot->handover, turn) :
+	w.ran = r->c->capture->stops ? !release(r, turn, w.tid) :
 				       ran_since(r, w.tid, t_out ? t_out : t0);
-	w.came_ns = proof_came(r->c, w.tid);
+	w.came_ns = tap_answer(r, TAP_CAME, (uint64_t)w.tid, proof_came(r->c, w.tid));
 	if (!w.ran && r->c->switches_hidden && !r->c->capture->stops &&
-	    proof_moved(w.pid, w.tid, r->slot->cpu)) {
+	    tap_answer(r, TAP_MOVED, (uint64_t)w.tid,
+		       proof_moved(w.pid, w.tid, r->slot->cpu))) {
 		STATS_ADD(r->c->stats, late_unseen, 1);
 		w.ran = true;
 	}
@@ -423,7 +445,7 @@ static void end_early(struct reader *r)
 
 	if (!r->early.tid)
 		return;
-	if (handover_withdraw(h)) {
+	if (withdraw(r)) {
 		finish_early(r, h->accepted_regs, true, h->accepted_ns);
 		return;
 	}
@@ -455,25 +477,25 @@ static void read_early(struct reader *r)
 	for (uint32_t i = 0; i < r->n_pend; i++)
 		r->pend[i].early = r->pend[i].tid == r->early.tid;
 	handover_offer(h, r->early.tid);
-	turn = handover_held(h, &tid);
+	turn = hold_told_held(r, handover_held(h, &tid), &tid);
 	if (!turn || tid != r->early.tid)
 		return;
 	/* The stop came before the offer. */
-	if (handover_withdraw(h)) {
+	if (withdraw(r)) {
 		finish_early(r, h->accepted_regs, true, h->accepted_ns);
 		return;
 	}
 	memcpy(regs, h->regs, sizeof(regs));
-	held = handover_release(h, turn);
+	held = release(r, turn, tid);
 	finish_early(r, regs, held, now_ns());
 }
 
-static bool early_is_over(const struct reader *r, uint32_t turn, uint64_t old)
+static bool early_is_over(struct reader *r, uint32_t turn, uint64_t old)
 {
 	for (uint32_t i = 0; i < r->n_pend; i++)
 		if (!r->pend[i].early || r->pend[i].time < old)
 			return true;
-	return turn || handover_accepted(&r->slot->handover);
+	return turn || tap_answer(r, TAP_ACCEPTED, 0, handover_accepted(&r->slot->handover));
 }
 
 void hold_flush(struct reader *r)
@@ -507,7 +529,7 @@ void hold_stopped(struct reader *r, uint32_t turn, pid_t tid)
 		}
 	if (first < r->n_pend)
 		process_thread(r, first, turn);
-	handover_release(&r->slot->handover, turn);
+	release(r, turn, tid);
 	for (uint32_t i = 0; i < r->n_pend; i++)
 		if (r->pend[i].tid && r->pend[i].time < old)
 			process_thread(r, i, 0);

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tape_target - what is known of a process, as a chunk of a tape and back.
+ */
+#ifndef TAPE_TARGET_H
+#define TAPE_TARGET_H
+
+#include "tape.h"
+#include "target.h"
+
+/* Append @t, as it is at @time; with its @code, which is the control thread's. */
+void tape_put_target(struct tape_head *h, const struct target *t, bool code, uint64_t time);
+
+/* That the table of targets has none with @pid at @time. */
+void tape_put_no_target(struct tape_head *h, pid_t pid, uint64_t time);
+
+/* Pure: set all that @chunk says of a target; its walk layout, too. @t is new, zeroed, or
+ * holds an earlier chunk's. 0, or -EBADMSG: no layout that can be walked. */
+int tape_get_target(struct bytes chunk, struct target *t);
+
+#endif
