@@ -160,6 +160,7 @@ static void print_stack(struct dump *d, const struct found *f)
 		.prov = !f->stable			  ? PROV_TORN :
 			f->python.end == PYSTACK_NOPYTHON ? PROV_NOPYTHON :
 							    PROV_EXACT,
+		.truncated = f->stable && f->python.truncated,
 		.python = f->python.frames,
 		.native = { .pid = d->target.pid,
 			    .regs = known ? &regs : NULL,
@@ -175,8 +176,6 @@ static void print_stack(struct dump *d, const struct found *f)
 	page_stack(&d->page, &stack);
 	if (in.prov == PROV_NOPYTHON)
 		fputs("    [no Python]\n", d->page.to);
-	if (f->python.truncated)
-		fprintf(d->page.to, "    ... (deeper than %d frames)\n", MAX_FRAMES);
 }
 
 /* @sampled: its stack, if a sample told it. */

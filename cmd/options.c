@@ -10,7 +10,7 @@
 #include "../lib/clock.h"
 #include "../lib/base.h"
 #include "../lib/event_resolve.h"
-#include "../lib/native.h"
+#include "../lib/unwind/others.h"
 #include "../lib/srcline.h"
 #include "../lib/work.h"
 #include "cmd.h"
@@ -35,7 +35,11 @@ static const char help[] =
 	"      --events-on WHERE    auto, cpus, threads: where events count; auto\n"
 	"      --unwinder NAME      of native frames: own, or libunwind; own\n"
 	"Truth\n"
-	"      --capture NAME       auto, preempt, stop, async: how a thread is held; auto\n"
+	"      --capture NAME       auto"
+#define X(name) ", " #name
+#include "captures.inc"
+#undef X
+	": how a thread is held; auto\n"
 	"      --hold-budget PCT    most of a CPU's time that holding may take; 5\n"
 	"      --hold-isolated      also on isolated CPUs (isolcpus, nohz_full)\n"
 	"      --stack-size BYTES   of the C stack copied with each sample; 16384 (up to\n"
@@ -263,11 +267,10 @@ static int parse_native(struct said *s, const char *arg)
 
 static int parse_unwinder(struct record_options *o, const char *name)
 {
-	o->rec.libunwind = !strcmp(name, "libunwind");
-	if (!o->rec.libunwind && strcmp(name, "own") != 0)
-		return usage("--unwinder takes own or libunwind, not '%s'", name);
-	if (o->rec.libunwind && !native_has_libunwind())
-		return usage("this pysampled was built without %s: leave --unwinder out",
+	o->rec.unwinder = unwind_other_find(name);
+	if (!o->rec.unwinder && strcmp(name, "own") != 0)
+		return usage("--unwinder takes own, or libunwind where pysampled was built "
+			     "with it (-V tells), not '%s'",
 			     name);
 	return 0;
 }

@@ -28,7 +28,7 @@ struct assembler *assembler_create(const struct assembler_config *c)
 	a->c = *c;
 	a->profile = profile_create();
 	a->symbols = symbolizer_create();
-	a->native = a->symbols ? native_create(a->symbols, c->libunwind) : NULL;
+	a->native = a->symbols ? native_create(a->symbols, c->unwinder) : NULL;
 	if (!a->profile || !a->native) {
 		assembler_destroy(a);
 		return NULL;
@@ -224,6 +224,8 @@ bool assemble(struct assembler *a, struct assemble_input *in, struct stack *ret)
 	push_kernel(a);
 	whole = push_user(a);
 	push_provenance(a);
+	if (in->truncated)
+		push_marker(a, "[truncated]");
 	*ret = (struct stack){ .n = a->n, .frames = a->frame };
 	return whole;
 }

@@ -183,9 +183,10 @@ static int watch(struct cpuwatch *w, int cpu, struct err *err)
 	struct cpu_slot *slot = slots_find(w->config, cpu);
 	int r = 0;
 
-	if (w->attach->tracer)
+	if (w->config->capture->fixed_cpus)
 		return err_set(err, -ENOTSUP,
-			       "--capture stop watches those CPUs alone that it began with");
+			       "--capture %s watches those CPUs alone that it began with",
+			       w->config->capture->name);
 	if (!slot) {
 		r = slots_add(w->config, cpu, err);
 		if (r < 0)

@@ -444,11 +444,6 @@ const void *elfcache_made(struct elfcache *c, struct elfcache_elf *e)
 	return e->state == ELF_READ ? e->made : NULL;
 }
 
-size_t elfcache_bytes(const struct elfcache *c)
-{
-	return c->bytes;
-}
-
 uint64_t elfcache_dropped(const struct elfcache *c)
 {
 	return c->dropped;

@@ -149,8 +149,7 @@ bool elfcache_pending(const struct elfcache_elf *e);
  * or not yet. */
 const void *elfcache_made(struct elfcache *c, struct elfcache_elf *e);
 
-/* Memory of all tables now, and how often tables had to be dropped. */
-size_t elfcache_bytes(const struct elfcache *c);
+/* How often tables had to be dropped. */
 uint64_t elfcache_dropped(const struct elfcache *c);
 
 #endif

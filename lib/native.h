@@ -10,15 +10,13 @@
 
 #include "merge.h"
 #include "symbolize.h"
+#include "unwind/others.h"
 
 struct native;
 
-/* Was pysampled built with libunwind? */
-bool native_has_libunwind(void);
-
-/* NULL: no memory. @symbols tells where the evaluation loop is; borrowed. With @libunwind it
+/* NULL: no memory. @symbols tells where the evaluation loop is; borrowed. If not NULL, @other
  * unwinds instead of our own unwinder, which only finds stacks again where that breaks. */
-struct native *native_create(struct symbolizer *symbols, bool libunwind);
+struct native *native_create(struct symbolizer *symbols, const struct unwind_other *other);
 void native_destroy(struct native *n);
 
 /* Keep the address spaces up to date; in time order with the samples. */

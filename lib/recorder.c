@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "memory_plan.h"
 #include "recorder_int.h"
 
 #include <errno.h>
@@ -132,7 +133,7 @@ static bool somebody_is_stuck(const struct recorder *r)
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		if (r->config.slots[i].stuck)
 			return true;
-	return oldend_haunted(r->oldend);
+	return false;
 }
 
 void recorder_destroy(struct recorder *r)
@@ -143,7 +144,6 @@ void recorder_destroy(struct recorder *r)
 	free(r->queues);
 	free(r->tids);
 	attach_deinit(&r->attach);
-	oldend_destroy(r->oldend);
 	slots_deinit(&r->config);
 	queue_deinit(&r->own);
 	queue_deinit(&r->traced);
@@ -156,7 +156,6 @@ void recorder_destroy(struct recorder *r)
 	if (r->config.kick >= 0)
 		close(r->config.kick);
 	free((void *)(uintptr_t)r->config.last_in);
-	free((void *)(uintptr_t)r->config.last_map);
 	ours_destroy(r->config.ours);
 	ours_destroy(r->config.named);
 	stranger_filter_deinit(&r->filter);
@@ -415,18 +414,6 @@ static void give_up(struct recorder *r, pid_t pid)
 	tracker_quarantine(&r->tracker, pid);
 }
 
-static void watch_oldend(struct recorder *r)
-{
-	pid_t pid = oldend_stuck(r->oldend), back;
-
-	while ((back = oldend_returned(r->oldend)))
-		tracker_release(&r->tracker, back);
-	if (pid) {
-		give_up(r, pid);
-		oldend_start(r->oldend);
-	}
-}
-
 static void replace_reader(struct recorder *r, struct cpu_slot *slot)
 {
 	int ret = reader_start(&r->config, slot);
@@ -470,25 +457,22 @@ static int watch_readers(struct recorder *r)
 		give_up(r, pid);
 		replace_reader(r, &r->config.slots[i]);
 	}
-	watch_oldend(r);
-	if (oldend_reads(r->oldend))
-		soon = SUSPECT_MS;
 	if (atomic_load(&r->config.over_budget) && !r->warned_budget) {
 		r->warned_budget = true;
 		note_say(
 			&r->o.note,
 			"holding the targets costs more than %u%% of a CPU: samples are shed; "
-			"%s, or raise --hold-budget%s",
+			"%s%s, or raise --hold-budget%s",
 			r->o.hold_budget,
 			r->session->events[0].attr.freq ? "lower -F" : "raise -c",
-			r->capture->stops ?
-				"; the right to preempt ('ulimit -r 1', CAP_SYS_NICE) "
-				"makes it cheaper" :
-				"");
+			r->o.max_frames > MEMORY_FRAMES ?
+				" or --max-frames (each hold reads the whole stack)" :
+				"",
+			r->capture->cheaper);
 	}
 	if (STATS_GET(r->session->stats, stalled) && !r->warned_stall) {
 		r->warned_stall = true;
-		note_say(&r->o.note, "%s", preempt_stall(text, sizeof(text)));
+		note_say(&r->o.note, "%s", r->capture->stall(text, sizeof(text)));
 	}
 	return soon;
 }
@@ -598,7 +582,6 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, 
 	recorder_detach(r);
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		reader_stop(&r->config.slots[i]);
-	oldend_stop(r->oldend);
 	introduce_rest(r);
 	if (r->resolver)
 		resolver_stop(r->resolver, &ret->counts);

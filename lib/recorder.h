@@ -27,11 +27,12 @@ struct recorder_options {
 	uint64_t value;
 	uint64_t duration_ns; /* 0: until stopped */
 	const char *capture;  /* "auto", "preempt", "stop", "async" */
-	bool kernel, native, full, libunwind, follow, any;
+	bool kernel, native, full, follow, any;
 	uint32_t max_frames;
-	enum place_wish place; /* where events are to count */
-	unsigned hold_budget;  /* percent */
-	bool hold_isolated;    /* by SCHED_FIFO readers on isolated CPUs, too */
+	const struct unwind_other *unwinder; /* of native frames, instead of ours; or NULL */
+	enum place_wish place;		     /* where events are to count */
+	unsigned hold_budget;		     /* percent */
+	bool hold_isolated;		     /* by SCHED_FIFO readers on isolated CPUs, too */
 	uint32_t stack_bytes; /* copied with each sample, for native frames; a multiple of 8 */
 	size_t memory;	      /* bytes of rings, queues and readers; 0: struct memory_wants */
 	bool child;	      /* pids[0] is our own child, held before its exec */

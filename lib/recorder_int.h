@@ -10,7 +10,6 @@
 
 #include "attach.h"
 #include "attach_plan.h"
-#include "capture/oldend.h"
 #include "capture/preempt.h"
 #include "capture/tracer.h"
 #include "cpuwatch.h"
@@ -54,8 +53,7 @@ struct recorder {
 	uint64_t noted_ns; /* the last note */
 	uint64_t wake_ns;  /* when readers that sleep are looked at next */
 	struct queue own;  /* the control thread's records for the resolver */
-	struct queue traced;   /* the tracer's messages to the control thread */
-	struct oldend *oldend; /* with more than READER_FRAMES wanted */
+	struct queue traced; /* the tracer's messages to the control thread */
 	struct queue **queues;
 	struct resolver *resolver;
 	int pidfds[RECORDER_MAX_PIDS]; /* of those that the user named; -1: it has ended */

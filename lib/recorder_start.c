@@ -21,16 +21,13 @@
 
 enum {
 	QUEUE_BYTES = 2 << 20,
-	CTL_QUEUE_BYTES = 64 << 10,
 	READY_S = 1, /* the readers have them to begin */
 };
 
 /* The CPUs with their queues; the rings come later. */
 static int make_slots(struct recorder *r, struct err *err)
 {
-	if (r->config.oldends)
-		r->oldend = oldend_create(&r->config);
-	if (queue_init(&r->own, QUEUE_BYTES) < 0 || (r->config.oldends && !r->oldend))
+	if (queue_init(&r->own, QUEUE_BYTES) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	return slots_init(&r->config, &r->cpus, err);
 }
@@ -94,34 +91,11 @@ static int attach_all(void *arg, struct err *err)
 	return ret;
 }
 
-/* It depends on what the processes that are followed handle now. */
-static int choose_signal(struct recorder *r, struct err *err)
+/* On threads: by the thread that the capture says. */
+static int attach_threads(struct recorder *r, struct err *err)
 {
 	size_t n = r->o.follow ? r->tracker.targets.n_all : 0;
-	_cleanup_free_ pid_t *pids = calloc(n + 1, sizeof(*pids));
-	int sig;
-
-	if (!pids)
-		return -ENOMEM;
-	for (size_t i = 0; i < n; i++)
-		pids[i] = r->tracker.targets.all[i]->pid;
-	sig = capture_stop_signal(r->o.pids, r->o.n_pids, pids, n, err);
-	if (sig > 0)
-		note_say(&r->o.note,
-			 "capture stop: SIG%s stops a thread for each of its samples; were "
-			 "pysampled killed (-9) at that moment, a handler that the target has "
-			 "for it by then may be called%s",
-			 sigabbrev_np(sig),
-			 attach_capable(CAP_SYS_PTRACE) ?
-				 "" :
-				 "; a set-user-ID program that a sampled process becomes "
-				 "does not get its rights");
-	return sig;
-}
-
-/* By the thread that may: the tracer's, if there is one. */
-static int attach(struct recorder *r, struct err *err)
-{
+	_cleanup_free_ pid_t *others = calloc(n + 1, sizeof(*others));
 	struct tracer_config c = {
 		.attach = &r->attach,
 		.slots = r->config.slots,
@@ -134,7 +108,27 @@ static int attach(struct recorder *r, struct err *err)
 		.kick = r->config.kick,
 		.work = &r->config.others,
 	};
+	struct capture_attach a = {
+		.attach = attach_all,
+		.arg = r,
+		.pids = r->o.pids,
+		.n_pids = r->o.n_pids,
+		.others = others,
+		.n_others = n,
+		.note = &r->o.note,
+		.tracer = &c,
+		.ret_tracer = &r->tracer,
+	};
 
+	if (!others)
+		return err_set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++)
+		others[i] = r->tracker.targets.all[i]->pid;
+	return r->capture->attach(&a, err);
+}
+
+static int attach(struct recorder *r, struct err *err)
+{
 	r->attach = (struct attach){
 		.session = r->session,
 		.slots = r->config.slots,
@@ -151,16 +145,7 @@ static int attach(struct recorder *r, struct err *err)
 	};
 	if (r->plan.wide)
 		return attach_cpus(&r->attach, err);
-	if (!r->capture->stops)
-		return attach_all(r, err);
-	c.signal = choose_signal(r, err);
-	if (c.signal < 0)
-		return c.signal;
-	if (queue_init(&r->traced, CTL_QUEUE_BYTES) == 0)
-		r->tracer = r->attach.tracer = tracer_create(&c);
-	if (!r->tracer)
-		return err_set(err, -ENOMEM, "out of memory");
-	return tracer_attach(r->tracer, attach_all, r, err);
+	return attach_threads(r, err);
 }
 
 /* Events that had a counter for a part of the time only. */
@@ -280,8 +265,8 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	c->native = r->o.native;
 	c->stack_bytes = r->perf.stack;
 	c->follow = r->o.follow;
-	c->tell_threads =
-		!r->perf.inherit && !r->o.n_tids && !r->capture->stops && !r->plan.wide;
+	c->tell_threads = !r->perf.inherit && !r->o.n_tids && !r->capture->finds_threads &&
+			  !r->plan.wide;
 	for (size_t i = 0; i < n_sinks; i++)
 		if (sinks[i]->ops->needs & SINK_NEEDS_READS)
 			c->tape = true;
@@ -298,9 +283,7 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	c->ids = &r->attach.ids;
 	c->births = births_create();
 	tracker_teach(&r->tracker, c->births);
-	if (c->oldends)
-		c->last_map = calloc(LAST_IN, sizeof(*c->last_map));
-	if (!c->last_in || !c->births || (c->oldends && !c->last_map))
+	if (!c->last_in || !c->births)
 		return -ENOMEM;
 	r->attach.readers = c->tell_threads ? c : NULL;
 	return r->plan.wide || c->split ? claim(r) : 0;
@@ -315,8 +298,6 @@ static void look_at_readers(void *arg)
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		if (guard_look(&r->config.slots[i].guard) & 1)
 			eventfd_write(r->config.kick, 1);
-	if (oldend_reads(r->oldend))
-		eventfd_write(r->config.kick, 1);
 }
 
 static bool has_questions(void *arg)
@@ -334,7 +315,7 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 		.n_sinks = n_sinks,
 		.native = r->o.native,
 		.full = r->o.full,
-		.libunwind = r->o.libunwind,
+		.unwinder = r->o.unwinder,
 		.tick = look_at_readers,
 		.waits = has_questions,
 		.tick_arg = r,
@@ -342,14 +323,12 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 		.work = &r->config.others,
 	};
 
-	r->queues = calloc(r->config.cap_slots + 2, sizeof(*r->queues));
+	r->queues = calloc(r->config.cap_slots + 1, sizeof(*r->queues));
 	if (!r->queues)
 		return -ENOMEM;
 	r->queues[0] = &r->own;
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		r->queues[i + 1] = &r->config.slots[i].queue;
-	if (r->oldend)
-		r->queues[c.n_queues++] = oldend_queue(r->oldend);
 	c.queues = r->queues;
 	memcpy(c.sinks, sinks, n_sinks * sizeof(*sinks));
 	r->resolver = r->cpuwatch.resolver = resolver_create(&c);
@@ -421,8 +400,6 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	sem_init(&r->config.readies, 0, 0);
 	for (size_t i = 0; ret == 0 && i < r->config.n_slots; i++)
 		ret = reader_start(&r->config, &r->config.slots[i]);
-	if (ret == 0 && r->oldend)
-		ret = oldend_start(r->oldend);
 	if (ret == 0)
 		await_readers(r);
 	if (ret < 0)

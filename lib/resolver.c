@@ -51,7 +51,7 @@ struct resolver *resolver_create(const struct resolver_config *c)
 	r->assembler = assembler_create(&(struct assembler_config){
 		.native = c->native,
 		.full = c->full,
-		.libunwind = c->libunwind,
+		.unwinder = c->unwinder,
 		.names = names,
 		.places = c->session->places,
 		.stats = c->session->stats,
@@ -107,6 +107,7 @@ static struct assemble_input input_of(const struct q_sample *q, struct unwind_re
 {
 	struct assemble_input in = {
 		.prov = q->sample.prov,
+		.truncated = q->sample.truncated,
 		.leaf = leaf_of(q),
 		.kernel = q_kernel(q),
 		.n_kernel = q->n_kernel,
@@ -176,6 +177,7 @@ static void give_sample(struct resolver *r, struct q_sample *q)
 	if (!assemble(r->assembler, &in, &stack)) {
 		STATS_ADD(r->c.session->stats, torn_badcode, 1);
 		in.prov = PROV_TORN;
+		in.truncated = false;
 		in.native.n_python = in.native.n_anchors = 0;
 		assemble(r->assembler, &in, &stack);
 	}

@@ -26,9 +26,6 @@ struct stats;
 /* docs/ARCHITECTURE.md, "Why a stack is exact"; README.md, "Reading the result". */
 enum provenance { PROV_EXACT, PROV_LATE, PROV_TORN, PROV_NOPYTHON, PROV_N };
 
-/* "exact", "late", "torn", "nopython". */
-const char *provenance_name(enum provenance p);
-
 /* One sampled event, as it was really opened. */
 struct event_info {
 	char name[256];		     /* as the user wrote it; the fallback's own name */

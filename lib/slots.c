@@ -10,7 +10,6 @@
 
 enum {
 	CTL_QUEUE_BYTES = 64 << 10,
-	DEEP_QUEUE_BYTES = 2 << 20,
 	KTHREADD = 2, /* parent of the kernel's threads */
 };
 
@@ -25,16 +24,13 @@ static void slot_deinit(struct cpu_slot *s)
 /* In one block: each would take system calls of its own. */
 static int place_queues(const struct reader_config *c, struct cpu_slot *s)
 {
-	size_t deep = c->oldends ? MIN(c->queue_bytes, (size_t)DEEP_QUEUE_BYTES) : 0;
-	unsigned char *at = sparse_alloc(c->queue_bytes + CTL_QUEUE_BYTES + deep);
+	unsigned char *at = sparse_alloc(c->queue_bytes + CTL_QUEUE_BYTES);
 
 	s->blocks = at;
 	if (!at)
 		return -ENOMEM;
 	queue_place(&s->queue, at, c->queue_bytes);
 	queue_place(&s->ctl, at + c->queue_bytes, CTL_QUEUE_BYTES);
-	if (deep)
-		queue_place(&s->deep, at + c->queue_bytes + CTL_QUEUE_BYTES, deep);
 	return 0;
 }
 
@@ -47,8 +43,7 @@ static int slot_init(struct reader_config *c, int cpu, struct err *err)
 	s->ring.fd = s->handover.posted = -1;
 	for (size_t e = 0; e < SESSION_MAX_EVENTS; e++)
 		atomic_init(&s->sampler[e], -1);
-	if (place_queues(c, s) == 0 &&
-	    (!c->capture->stops || handover_init(&s->handover, cpu) == 0))
+	if (place_queues(c, s) == 0 && c->capture->slot_begin(s) == 0)
 		return 0;
 	slot_deinit(s);
 	return err_set(err, -ENOMEM, "out of memory");

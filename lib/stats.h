@@ -21,8 +21,6 @@
 	X(throttled, "times the kernel throttled the event")                                 \
 	X(shed, "samples dropped because holding targets would pass the hold budget")        \
 	X(truncated, "stacks cut at --max-frames")                                           \
-	X(old_end_gone,                                                                      \
-	  "of them: where the hold ended; the rest was gone, or not read in time")           \
 	X(search_ended, "native stacks cut: too much on them looked like the way on")        \
 	X(late_backlog, "late: several samples waited when the reader came")                 \
 	X(late_gap, "late: the thread ran on before it was held")                            \
@@ -30,10 +28,9 @@
 	X(late_voluntary, "late: the thread gave up the CPU by itself, not to us")           \
 	X(late_ran, "late: the thread ran again before the walk ended")                      \
 	X(late_unwatched, "of them: maybe, on a CPU that was not watched yet")               \
-	X(late_unseen, "of them: maybe, after a thread that this kernel hides") \
+	X(late_unseen, "of them: maybe, after a thread that this kernel hides")              \
 	X(late_noswitch, "late: no proof that the thread left the CPU")                      \
 	X(late_nostop, "late: the signal that stops the thread did not come")                \
-	X(late_deep, "late: the old end was read after the thread was released")             \
 	X(late_capture, "late: nobody held the thread (capture, or reader elsewhere)")       \
 	X(torn_fault, "torn: a read of the target failed")                                   \
 	X(torn_broken, "torn: the interpreter was in the middle of an update")               \

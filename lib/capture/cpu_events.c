@@ -139,7 +139,7 @@ static uint64_t next_period(struct reader *r, const struct perf_event_attr *a)
 void cpu_events_restart(struct reader *r)
 {
 	const struct session *session = r->c->session;
-	bool held = r->c->capture->holds && !r->unfit;
+	bool held = !r->unfit;
 
 	for (uint32_t e = 0; r->sampled && held && e < session->n_events; e++) {
 		int fd = atomic_load(&r->slot->sampler[e]);

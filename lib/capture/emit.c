@@ -18,16 +18,11 @@ void emit_lost(struct stats *s, uint64_t n)
 	STATS_ADD(s, queue_full, n);
 }
 
-uint64_t emit_mark(uint32_t index, uint32_t generation)
-{
-	uint64_t of_index = (uint64_t)index << CODE_SLOT_SHIFT;
-
-	return of_index | (uint64_t)generation << CODE_GENERATION_SHIFT;
-}
-
+/* What makes the numbers of codes unique over all readers there ever were. */
 static uint64_t code_mark(const struct reader *r)
 {
-	return emit_mark(r->slot->index, r->slot->generation);
+	return (uint64_t)r->slot->index << CODE_SLOT_SHIFT | (uint64_t)r->slot->generation
+								     << CODE_GENERATION_SHIFT;
 }
 
 bool emit_side(struct reader *r, const struct perf_event_header *h)
@@ -74,25 +69,20 @@ static void emit_name(struct reader *r, const struct perf_sample *s)
 		ours_set(r->c->named, s->tid, true);
 }
 
-bool emit_copy(struct queue *q, uint64_t id, const struct pycode_copy *c)
-{
-	size_t n = pycode_copy_size(c);
-	unsigned char *p = queue_reserve(q, Q_CODE, sizeof(id) + n);
-
-	if (!p)
-		return false;
-	memcpy(p, &id, sizeof(id));
-	memcpy(p + sizeof(id), c, n);
-	queue_commit(q);
-	return true;
-}
-
 void emit_code(void *arg, uint64_t id, const struct pycode_copy *c)
 {
 	struct reader *r = arg;
+	size_t n = pycode_copy_size(c);
+	unsigned char *p = queue_reserve(&r->slot->queue, Q_CODE, sizeof(id) + n);
 
-	if (!emit_copy(&r->slot->queue, id | code_mark(r), c))
+	id |= code_mark(r);
+	if (!p) {
 		r->code_lost = true;
+		return;
+	}
+	memcpy(p, &id, sizeof(id));
+	memcpy(p + sizeof(id), c, n);
+	queue_commit(&r->slot->queue);
 }
 
 void emit_control(struct reader *r, enum ctl_type type, struct ctl_msg m)
@@ -127,36 +117,6 @@ static uint32_t copy_kernel(const struct perf_sample *s, uint64_t *to)
 static uint64_t fixed_period(const struct reader *r, const struct pending *p)
 {
 	return r->c->session->events[p->event].attr.sample_period;
-}
-
-/* A sample whose stack can be finished is @deep. */
-static struct queue *queue_for(struct reader *r, bool deep)
-{
-	return deep ? &r->slot->deep : &r->slot->queue;
-}
-
-/* Room for a sample with what @head says: for oldend, if its stack can be finished, else for
- * the resolver. */
-static struct q_sample *reserve(struct reader *r, const struct pystack_result *res, bool deep,
-				const struct q_sample *head)
-{
-	size_t n = q_bytes(head);
-	struct q_deep *d;
-
-	if (!deep)
-		return queue_reserve(queue_for(r, deep), Q_SAMPLE, n);
-	d = queue_reserve(queue_for(r, deep), Q_SAMPLE, sizeof(*d) - sizeof(d->q) + n);
-	if (!d)
-		return NULL;
-	d->junction = res->junction;
-	return &d->q;
-}
-
-static void commit(struct reader *r, bool deep)
-{
-	queue_commit(queue_for(r, deep));
-	if (deep)
-		eventfd_write(r->c->oldend_kick, 1);
 }
 
 static void copy_python(const struct reader *r, const struct pystack_result *res,
@@ -217,7 +177,7 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 		 const struct pystack_result *res, const struct undecided *open)
 {
 	const struct perf_event_header *h = perf_ring_at(&r->slot->ring, p->pos, r->bounce);
-	bool python = prov == PROV_EXACT || prov == PROV_LATE, truncated, deep;
+	bool python = prov == PROV_EXACT || prov == PROV_LATE;
 	struct q_sample head = { 0 }, *q;
 	struct perf_sample s;
 
@@ -232,16 +192,15 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 	head.n_python = python ? res->n : 0;
 	head.n_anchors = python && r->c->native ? res->n_anchors : 0;
 	head.n_reads = r->c->session->how[p->event].read ? s.n_reads : 0;
-	head.sample.truncated = truncated = head.n_python && res->truncated;
-	deep = truncated && r->c->oldends;
+	head.sample.truncated = head.n_python && res->truncated;
 	rest_size(r, &s, res, p->held, &head);
 	if (head.n_python && res->switching)
 		q_drop_stack(&head);
-	if (head.n_stack && queue_scarce(queue_for(r, deep))) {
+	if (head.n_stack && queue_scarce(&r->slot->queue)) {
 		q_drop_stack(&head);
 		STATS_ADD(r->c->stats, stack_dropped, 1);
 	}
-	q = reserve(r, res, deep, &head);
+	q = queue_reserve(&r->slot->queue, Q_SAMPLE, q_bytes(&head));
 	if (!q) {
 		emit_lost(r->c->stats, 1);
 		return;
@@ -251,8 +210,8 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 	copy_python(r, res, q);
 	copy_reads(r, &s, q);
 	rest_copy(r, &s, q);
-	if (truncated && !deep)
+	if (head.sample.truncated)
 		STATS_ADD(r->c->stats, truncated, 1);
 	count_sample(r);
-	commit(r, deep);
+	queue_commit(&r->slot->queue);
 }

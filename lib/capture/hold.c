@@ -3,22 +3,18 @@
  * hold - read the stack of a thread that is held, and judge whether it was.
  */
 #include <errno.h>
-#include <sched.h>
 #include <sys/eventfd.h>
 
 #include "../perf_decode.h"
 #include "../stats.h"
 #include "births.h"
+#include "hold.h"
 #include "proof.h"
-#include "reader_int.h"
 
 /* Without a witness: longest time from an event in user code to the switch. Interrupt,
  * inter-processor interrupt and scheduler take 13 to 34 us even on a virtual machine
  * under load; none of 365 000 samples below 60 us was wrong. */
 enum { GAP_MAX_NS = 40000, LOOK_NS = 10000000, HOLD_MAX_NS = 200000 };
-enum { STOP_MAX_NS = 100000000 }; /* to wait for the signal that stops a thread */
-enum { EARLY_MAX_NS = 1000000 };  /* a read later than this comes after the stop */
-enum { WAKE_MAX_NS = 50000 };	  /* to run on; who waits longer waits for other threads */
 
 /* --- reading and judging --- */
 
@@ -45,8 +41,7 @@ static bool ran_since(struct reader *r, pid_t tid, uint64_t since)
 	return ran;
 }
 
-/* What the unread parts of all rings say of other programs is noted. */
-static void see_all_rings(struct reader *r)
+void hold_see_all_rings(struct reader *r)
 {
 	struct reader_config *c = r->c;
 	uint64_t own = r->pos;
@@ -77,28 +72,6 @@ static void look_at_another(struct reader *r, uint64_t now)
 	r->look_at = (r->look_at + 1) % r->c->n_slots;
 	work_foreign(&slots[r->look_at].work, 1);
 	r->look = guard_look(&slots[r->look_at].guard);
-}
-
-/* What the tracer does, for those who listen, too. */
-uint32_t hold_told_held(struct reader *r, uint32_t turn, pid_t *tid)
-{
-	uint64_t both = turn ? (uint64_t)*tid << 32 | turn : 0;
-
-	both = tap_answer(r, TAP_HELD, 0, both);
-	*tid = (pid_t)(both >> 32);
-	return (uint32_t)both;
-}
-
-static bool release(struct reader *r, uint32_t turn, pid_t tid)
-{
-	bool held = handover_release(&r->slot->handover, turn);
-
-	return tap_answer(r, TAP_RELEASED, (uint64_t)tid, held);
-}
-
-static bool withdraw(struct reader *r)
-{
-	return tap_answer(r, TAP_WITHDRAWN, 0, handover_withdraw(&r->slot->handover));
 }
 
 static void count_judgement(struct stats *s, enum judgement j)
@@ -161,13 +134,13 @@ static enum provenance provenance_of(struct stats *s, struct pending *p, enum ju
 	return PROV_LATE;
 }
 
-/* Who holds nobody may still find that nothing happened. */
+/* A reader off its CPU holds nobody: it judges by the rule for that. */
 static enum judgement judge(const struct reader *r, struct pending *p, const struct walk *w)
 {
 	p->hold.ran = w->ran || w->came_ns > p->time;
 	p->hold.t_end = w->t_end;
 	p->hold.gap_max_ns = GAP_MAX_NS;
-	return (r->unfit ? &capture_async : r->c->capture)->judge(&p->hold);
+	return (r->unfit ? capture_judge_unheld : r->c->capture->judge)(&p->hold);
 }
 
 /* What the other rings said of it after it was looked up, and maybe read. */
@@ -252,11 +225,9 @@ static bool is_unmapped(struct reader *r, const struct target *t, const struct w
 	return code == -EFAULT || (code == -ESRCH && w->tid == t->pid);
 }
 
-/* What a hold cost the CPU. A longer one than any walk was no work of ours: the reader
- * slept in a page fault, or a hypervisor took the CPU. */
-static uint64_t hold_cost(uint64_t ns, uint32_t frames)
+void hold_charge(struct reader *r, uint64_t ns, uint32_t frames)
 {
-	return MIN(ns, HOLD_MAX_NS + 1000 * (uint64_t)frames);
+	r->held_ns += MIN(ns, HOLD_MAX_NS + 1000 * (uint64_t)frames);
 }
 
 static void ignore(struct reader *r, pid_t tid)
@@ -302,8 +273,7 @@ static void emit(struct reader *r, struct pending *p, const struct walk *w)
 		r->tap->judged(r, p, (int)prov);
 }
 
-/* The last pending sample that @w serves. */
-static struct pending *last_of(struct reader *r, const struct walk *w)
+struct pending *hold_last_of(struct reader *r, const struct walk *w)
 {
 	for (uint32_t i = r->n_pend; i-- > 0;)
 		if (r->pend[i].tid == w->tid && r->pend[i].early == w->early)
@@ -311,9 +281,7 @@ static struct pending *last_of(struct reader *r, const struct walk *w)
 	return NULL;
 }
 
-/* Read the thread of @first for all its pending samples: one read serves them, for nothing
- * that Python does lies between several events of one instant. False: it is not ours. */
-static bool walk_thread(struct reader *r, const struct pending *first, struct walk *w)
+bool hold_walk(struct reader *r, const struct pending *first, struct walk *w)
 {
 	struct target *t = targets_find(r->c->targets, first->pid);
 
@@ -325,24 +293,23 @@ static bool walk_thread(struct reader *r, const struct pending *first, struct wa
 		return false;
 	}
 	if (r->c->table && !program_settled(r, t))
-		see_all_rings(r);
+		hold_see_all_rings(r);
 	w->published = t;
 	r->sample_ns = first->time;
 	w->able = program_readable(r, &t, w->pid, &w->undecided);
 	w->program = t;
-	w->res = read_stack(r, last_of(r, w), t, w);
+	w->res = read_stack(r, hold_last_of(r, w), t, w);
 	w->unmapped = is_unmapped(r, t, w);
 	return true;
 }
 
-/* @w->ran and @w->t_end are known now. */
-static void judge_walk(struct reader *r, struct walk *w)
+void hold_judge(struct reader *r, struct walk *w)
 {
-	struct pending *last = last_of(r, w);
+	struct pending *last = hold_last_of(r, w);
 	const struct target *t = w->program;
 
-	if (r->c->capture->stops || (r->c->table && !program_settled(r, t)))
-		see_all_rings(r);
+	if (r->c->table && !program_settled(r, t))
+		hold_see_all_rings(r);
 	look_up_again(r, t, w);
 	w->began_ns = MAX(births_execed(r->c->births, w->pid), t ? t->begun_ns : 0);
 	w->latest = judge(r, last, w);
@@ -357,28 +324,29 @@ static void judge_walk(struct reader *r, struct walk *w)
 			emit(r, &r->pend[i], w);
 }
 
-/* @turn: the tracer holds the thread. */
-static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
+void hold_release(struct reader *r, struct walk *w)
 {
-	uint64_t t0 = r->pend[first].time, t_out;
+	uint64_t t_out = hold_last_of(r, w)->hold.t_out;
+
+	w->ran = ran_since(r, w->tid, t_out ? t_out : r->sample_ns);
+	w->came_ns = tap_answer(r, TAP_CAME, (uint64_t)w->tid, proof_came(r->c, w->tid));
+	if (!w->ran && r->c->switches_hidden &&
+	    tap_answer(r, TAP_MOVED, (uint64_t)w->tid,
+		       proof_moved(w->pid, w->tid, r->slot->cpu))) {
+		STATS_ADD(r->c->stats, late_unseen, 1);
+		w->ran = true;
+	}
+	w->t_end = now_ns();
+}
+
+void hold_thread(struct reader *r, uint32_t first)
+{
 	struct walk w;
 
-	if (!walk_thread(r, &r->pend[first], &w))
+	if (!hold_walk(r, &r->pend[first], &w))
 		return;
-	t_out = last_of(r, &w)->hold.t_out;
-	w.ran = r->c->capture->stops ? !release(r, turn, w.tid) :
-				       ran_since(r, w.tid, t_out ? t_out : t0);
-	w.came_ns = tap_answer(r, TAP_CAME, (uint64_t)w.tid, proof_came(r->c, w.tid));
-	if (!w.ran && r->c->switches_hidden && !r->c->capture->stops &&
-	    tap_answer(r, TAP_MOVED, (uint64_t)w.tid,
-		       proof_moved(w.pid, w.tid, r->slot->cpu))) {
-		STATS_ADD(r->c->stats, late_unseen, 1);
-		w.ran = true;
-	}
-	w.t_end = now_ns();
-	if (r->c->capture->holds && t_out && (turn || !r->c->capture->stops))
-		r->held_ns += hold_cost(w.t_end - t_out, w.res.n);
-	judge_walk(r, &w);
+	r->c->capture->release(r, &w);
+	hold_judge(r, &w);
 }
 
 enum witness hold_witness(const struct pending *p, const void *regs)
@@ -402,13 +370,7 @@ void hold_counted(struct stats *s, struct pending *p, uint64_t instructions)
 	STATS_ADD(s, late_loop, 1);
 }
 
-/* Was the thread stopped with the registers of @p? */
-static void compare_registers(struct pending *p, const uint64_t *regs)
-{
-	p->hold.witness = p->have_regs ? hold_witness(p, regs) : WITNESS_MOVED;
-}
-
-static void forget_processed(struct reader *r)
+void hold_forget_processed(struct reader *r)
 {
 	uint32_t n = 0;
 
@@ -418,123 +380,16 @@ static void forget_processed(struct reader *r)
 	r->n_pend = n;
 }
 
-/* --- reads before the stop --- */
-
-/* The thread stood still from its stop on, with @regs, until it ran on at @resumed. */
-static void finish_early(struct reader *r, const uint64_t *regs, bool held, uint64_t resumed)
-{
-	struct walk *w = &r->early;
-	const struct pending *last = last_of(r, w);
-
-	for (uint32_t i = 0; i < r->n_pend; i++)
-		if (r->pend[i].early)
-			compare_registers(&r->pend[i], regs);
-	if (last->t_in > resumed)
-		resumed = MIN(last->t_in, resumed + WAKE_MAX_NS);
-	if (last->hold.t_out && last->hold.t_out < resumed)
-		r->held_ns += hold_cost(resumed - last->hold.t_out, w->res.n);
-	w->ran = !held;
-	judge_walk(r, w);
-	w->tid = 0;
-}
-
-/* Its samples wait for their stop as if they had not been read; unless it came. */
-static void end_early(struct reader *r)
-{
-	struct handover *h = &r->slot->handover;
-
-	if (!r->early.tid)
-		return;
-	if (withdraw(r)) {
-		finish_early(r, h->accepted_regs, true, h->accepted_ns);
-		return;
-	}
-	for (uint32_t i = 0; i < r->n_pend; i++)
-		r->pend[i].early = false;
-	r->early.tid = 0;
-}
-
-/* Read the thread of the newest sample, whose signal is on its way, and offer that to the
- * tracer: it wakes up meanwhile. */
-static void read_early(struct reader *r)
-{
-	struct handover *h = &r->slot->handover;
-	struct pending *last = r->n_pend ? &r->pend[r->n_pend - 1] : NULL;
-	uint64_t regs[ARCH_MAX_REGS];
-	uint32_t turn;
-	bool held;
-	pid_t tid;
-
-	/* Elsewhere it might run while it is read. */
-	if (!last || r->woke_ns > last->time + EARLY_MAX_NS || sched_getcpu() != r->slot->cpu)
-		return;
-	if (!walk_thread(r, last, &r->early)) {
-		r->early.tid = 0;
-		return;
-	}
-	r->early.early = true;
-	r->early.t_end = now_ns();
-	for (uint32_t i = 0; i < r->n_pend; i++)
-		r->pend[i].early = r->pend[i].tid == r->early.tid;
-	handover_offer(h, r->early.tid);
-	turn = hold_told_held(r, handover_held(h, &tid), &tid);
-	if (!turn || tid != r->early.tid)
-		return;
-	/* The stop came before the offer. */
-	if (withdraw(r)) {
-		finish_early(r, h->accepted_regs, true, h->accepted_ns);
-		return;
-	}
-	memcpy(regs, h->regs, sizeof(regs));
-	held = release(r, turn, tid);
-	finish_early(r, regs, held, now_ns());
-}
-
-static bool early_is_over(struct reader *r, uint32_t turn, uint64_t old)
-{
-	for (uint32_t i = 0; i < r->n_pend; i++)
-		if (!r->pend[i].early || r->pend[i].time < old)
-			return true;
-	return turn || tap_answer(r, TAP_ACCEPTED, 0, handover_accepted(&r->slot->handover));
-}
-
 void hold_flush(struct reader *r)
 {
-	end_early(r);
 	for (uint32_t i = 0; i < r->n_pend; i++)
 		if (r->pend[i].tid)
-			process_thread(r, i, 0);
+			hold_thread(r, i);
 	r->n_pend = 0;
 }
 
 void hold_shed(struct reader *r)
 {
-	end_early(r);
-	forget_processed(r);
 	STATS_ADD(r->c->stats, shed, r->n_pend);
 	r->n_pend = 0;
-}
-
-void hold_stopped(struct reader *r, uint32_t turn, pid_t tid)
-{
-	uint32_t first = r->n_pend;
-	uint64_t old = now_ns() - STOP_MAX_NS;
-
-	if (early_is_over(r, turn, old))
-		end_early(r);
-	for (uint32_t i = r->n_pend; turn && i-- > 0;)
-		if (r->pend[i].tid == tid) {
-			compare_registers(&r->pend[i], r->slot->handover.regs);
-			first = i;
-		}
-	if (first < r->n_pend)
-		process_thread(r, first, turn);
-	release(r, turn, tid);
-	for (uint32_t i = 0; i < r->n_pend; i++)
-		if (r->pend[i].tid && r->pend[i].time < old)
-			process_thread(r, i, 0);
-	forget_processed(r);
-	if (!r->early.tid)
-		read_early(r);
-	forget_processed(r);
 }

@@ -15,7 +15,10 @@
 #include <sys/resource.h>
 
 #include "../perf_event.h"
-#include "capture.h"
+#include "../stats.h"
+#include "hold.h"
+
+enum { STALL_NS = 20000000 }; /* between a sample and the wake-up of its reader */
 
 static int become_fifo(int priority)
 {
@@ -129,7 +132,7 @@ static int preempt_possible(const struct capture_want *w, struct err *err)
 	return 0;
 }
 
-const char *preempt_caveat(const struct preempt_plan *p, char *buf, size_t size)
+static const char *preempt_caveat(const struct preempt_plan *p, char *buf, size_t size)
 {
 	const struct realtime_use *rt = &p->targets.rt;
 	struct cpus not = spared(p);
@@ -161,7 +164,7 @@ const char *preempt_caveat(const struct preempt_plan *p, char *buf, size_t size)
 	return buf;
 }
 
-const char *preempt_stall(char *buf, size_t size)
+static const char *preempt_stall(char *buf, size_t size)
 {
 	char path[300] = "kernel.sched_rt_runtime_us";
 	long budget = realtime_budget(path, sizeof(path));
@@ -183,11 +186,54 @@ static int preempt_thread_begin(const struct preempt_plan *p, int cpu)
 	return r < 0 ? r : become_fifo(p->priority);
 }
 
+/* A CPU that goes offline, or a cpuset, moves a reader to another. Where no witness tells, it
+ * counts too that it might have come back just now. */
+static bool preempt_moved_away(const struct reader *r)
+{
+	struct cpus may;
+
+	if (sched_getcpu() != r->slot->cpu)
+		return true;
+	return !r->c->witness && (cpus_of_thread(&may, 0) < 0 || cpus_count(&may) != 1);
+}
+
+static void preempt_read(struct reader *r)
+{
+	if (r->n_pend && !r->unfit && r->woke_ns > r->pend[0].time + STALL_NS)
+		STATS_ADD(r->c->stats, stalled, 1);
+	hold_flush(r);
+}
+
+static void preempt_release(struct reader *r, struct walk *w)
+{
+	uint64_t t_out = hold_last_of(r, w)->hold.t_out;
+
+	hold_release(r, w);
+	if (t_out)
+		hold_charge(r, w->t_end - t_out, w->res.n);
+}
+
 const struct capture_ops capture_preempt = {
 	.name = "preempt",
-	.pins = true,
-	.holds = true,
+	.promise = "stacks are those at the event's instant",
+	.cheaper = "",
+	.stack_bytes = CAPTURE_STACK_BYTES,
+	.prompt = true,
 	.possible = preempt_possible,
+	.caveat = preempt_caveat,
+	.stall = preempt_stall,
+	.limit = capture_limits_nothing,
+	.slot_begin = capture_slot_as_is,
+	.attach = capture_attach_here,
+	.wait_ms = 200,
 	.thread_begin = preempt_thread_begin,
+	.moved_away = preempt_moved_away,
+	.shed = capture_sleep,
+	.scan = capture_idle,
+	.comes_back = capture_comes_back_never,
+	.read = preempt_read,
+	.flush = hold_flush,
+	.release = preempt_release,
+	.resume = cpu_events_restart,
 	.judge = capture_judge_held,
 };

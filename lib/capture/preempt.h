@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * preempt - what this capture has to know before it is picked, and what it can't do.
+ * preempt - what this capture has to know before it is picked.
  */
 #ifndef PREEMPT_H
 #define PREEMPT_H
@@ -22,12 +22,5 @@ struct preempt_plan {
 	int priority;			/* that readers get; 0: none */
 	struct cpus refused;		/* where they may not run */
 };
-
-/* After it was picked: which samples will be late all the same, a sentence into @buf; "" if
- * none. Returns @buf. */
-const char *preempt_caveat(const struct preempt_plan *p, char *buf, size_t size);
-
-/* Why a reader may have got no CPU for a while. Returns @buf. */
-const char *preempt_stall(char *buf, size_t size);
 
 #endif

@@ -80,27 +80,17 @@ void proof_opening(struct reader_config *c, pid_t tid)
 
 void proof_opened(struct reader_config *c, pid_t tid)
 {
-	uint64_t now = now_ns();
-
-	raise_to(noted(c->last_in, tid), now);
-	if (c->last_map)
-		raise_to(noted(c->last_map, tid), now);
+	raise_to(noted(c->last_in, tid), now_ns());
 	atomic_store(&c->opening, 0);
 }
 
 /* @opening is looked at first: as it ends the time is noted. */
-static bool noted_since(struct reader_config *c, _Atomic uint64_t *table, pid_t tid,
-			uint64_t since)
+bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since)
 {
 	work_add(WORK_foreign, 3);
 	return atomic_load(&c->opening) == tid ||
-	       atomic_load_explicit(noted(table, tid), memory_order_acquire) > since ||
+	       atomic_load_explicit(noted(c->last_in, tid), memory_order_acquire) > since ||
 	       atomic_load_explicit(&c->blind_ns, memory_order_acquire) > since;
-}
-
-bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since)
-{
-	return noted_since(c, c->last_in, tid, since);
 }
 
 uint64_t proof_came(struct reader_config *c, pid_t tid)
@@ -111,21 +101,6 @@ uint64_t proof_came(struct reader_config *c, pid_t tid)
 	/* What was read before counts. */
 	atomic_thread_fence(memory_order_seq_cst);
 	return run_table_came(c->table, tid);
-}
-
-bool proof_is_map(const struct perf_event_header *h)
-{
-	return h->type == PERF_RECORD_MMAP2 && (h->misc & PERF_RECORD_MISC_MMAP_DATA) &&
-	       h->size >= sizeof(*h) + PERF_TRAILER;
-}
-
-void proof_note_map(struct reader_config *c, const unsigned char *end)
-{
-	struct perf_trailer t;
-
-	perf_decode_trailer(end, &t);
-	if (c->last_map)
-		raise_to(noted(c->last_map, t.tid), t.time);
 }
 
 bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t *cursor,
@@ -149,8 +124,6 @@ bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t 
 		if (proof_is_switch(&h, end, &sw) && !sw.out) {
 			proof_note_in(c, slot, sw.tid, sw.time);
 			ran = ran || (sw.tid == tid && sw.time > since);
-		} else if (proof_is_map(&h)) {
-			proof_note_map(c, end);
 		} else {
 			births_note(c->births, &slot->ring, pos, &h, end);
 			if (c->split || c->table)
@@ -258,12 +231,4 @@ bool proof_moved(pid_t pid, pid_t tid, int cpu)
 		at += at != NULL;
 	}
 	return !at || atoi(at) != cpu;
-}
-
-bool proof_mapped(struct reader_config *c, uint64_t *cursors, pid_t tid, uint64_t since)
-{
-	for (uint32_t i = 0; i < c->n_slots; i++)
-		if (proof_ran_in_ring(c, &c->slots[i], &cursors[i], 0, UINT64_MAX))
-			return true;
-	return noted_since(c, c->last_map, tid, since) || proof_ran_unwatched(c, tid, since);
 }

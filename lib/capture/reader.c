@@ -12,11 +12,11 @@
 #include "../sparse.h"
 #include "../stats.h"
 #include "births.h"
+#include "hold.h"
 #include "proof.h"
-#include "reader_int.h"
 #include "taping.h"
 
-enum { STALL_NS = 20000000, JOIN_NS = 50000000, STACK_BYTES = 512 << 10 };
+enum { JOIN_NS = 50000000, STACK_BYTES = 512 << 10 };
 
 /* --- scanning the ring --- */
 
@@ -77,7 +77,7 @@ static void scan_switch(struct reader *r, const struct proof_switch *sw)
 			h->backlog = true;
 			if (h->t_out && !h->preempted && !r->pend[i].t_in)
 				r->pend[i].t_in = sw->time;
-		} else if (!h->t_out || (r->c->capture->stops && h->preempted)) {
+		} else if (!h->t_out || r->c->capture->comes_back(h)) {
 			h->t_out = sw->time;
 			r->way_out = MAX(r->way_out, sw->time - h->t0);
 			h->preempted = sw->preempt;
@@ -120,7 +120,7 @@ static void make_room(struct reader *r)
 {
 	for (uint32_t i = 0; i < r->n_pend; i++)
 		r->pend[i].hold.backlog = true;
-	hold_flush(r);
+	r->c->capture->flush(r);
 }
 
 /* Which event's sample @h is. Where another profiler has a software event of that kind on the
@@ -281,8 +281,6 @@ static uint64_t scan_record(struct reader *r, uint64_t pos)
 		scan_sample(r, h, pos);
 	else if (proof_is_switch(h, (const unsigned char *)h + h->size - PERF_TRAILER, &sw))
 		scan_switch(r, &sw);
-	else if (proof_is_map(h))
-		proof_note_map(r->c, (const unsigned char *)h + h->size - PERF_TRAILER);
 	else if (h->type != PERF_RECORD_SWITCH && h->type != PERF_RECORD_SWITCH_CPU_WIDE)
 		scan_other(r, h, pos);
 	return pos + h->size;
@@ -290,19 +288,7 @@ static uint64_t scan_record(struct reader *r, uint64_t pos)
 
 /* --- the hold budget --- */
 
-enum { SHED_MS = 10, STOPS_MS = 10, BUSY_MS = 200, IDLE_MS = -1, THREADS_MS = 3 };
-
-/* A thread runs on any CPU and is stopped on none: all readers shed together. */
-static void quiet_all(struct reader *r, uint64_t until)
-{
-	for (uint32_t i = 0; i < r->c->n_slots; i++) {
-		struct handover *h = &r->c->slots[i].handover;
-
-		work_foreign(&r->c->slots[i].work, 1);
-		if (!atomic_exchange(&h->quiet_until, until))
-			eventfd_write(h->posted, 1);
-	}
-}
+enum { SHED_MS = 10, IDLE_MS = -1, THREADS_MS = 3 };
 
 /* Nanoseconds left of a second whose budget is used up, else 0. */
 static uint64_t over_budget(struct reader *r)
@@ -325,13 +311,8 @@ static uint64_t over_budget(struct reader *r)
 /* Let the targets run; what is sampled meanwhile is counted, not read. */
 static void shed(struct reader *r, uint64_t left)
 {
-	struct timespec t = { .tv_nsec = (long)MIN(left, SHED_MS * 1000000) };
-
 	atomic_store_explicit(&r->c->over_budget, true, memory_order_relaxed);
-	if (r->c->capture->stops)
-		quiet_all(r, now_ns() + left);
-	else
-		nanosleep(&t, NULL);
+	r->c->capture->shed(r, left);
 	hold_shed(r);
 }
 
@@ -339,31 +320,28 @@ static void shed(struct reader *r, uint64_t left)
 
 bool reader_drain(struct reader *r, uint64_t shed_left, bool last)
 {
-	bool stops = r->c->capture->stops && !last, any;
-	pid_t tid = 0;
-	/* First: the samples of the thread that is held lie before the head then. */
-	uint32_t turn = stops ? handover_held(&r->slot->handover, &tid) : 0;
-	uint64_t head = perf_ring_head(&r->slot->ring);
+	const struct capture_ops *capture = r->c->capture;
+	uint64_t head;
+	bool any;
 
+	/* First: the samples of a thread that is held lie before the head then. */
+	capture->scan(r);
+	head = perf_ring_head(&r->slot->ring);
 	any = r->pos != head;
 	if (r->tap)
 		r->tap->drain(r, head, shed_left, last);
-	if (stops)
-		turn = hold_told_held(r, turn, &tid);
+	tap_held(r);
 	while (r->pos < head) {
 		r->pos = scan_record(r, r->pos);
 		if (shed_left && r->n_pend)
 			hold_shed(r);
 	}
-	if (r->n_pend && r->c->capture->pins && !r->unfit &&
-	    r->woke_ns > r->pend[0].time + STALL_NS)
-		STATS_ADD(r->c->stats, stalled, 1);
-	if (stops)
-		hold_stopped(r, turn, tid);
+	if (last)
+		capture->flush(r);
 	else
-		hold_flush(r);
+		capture->read(r);
 	proof_consume(r->c, r->slot, r->n_pend ? r->pend[0].pos : r->pos);
-	cpu_events_restart(r);
+	capture->resume(r);
 	return any || r->n_pend;
 }
 
@@ -372,24 +350,12 @@ static void begin(struct reader *r)
 	r->unfit = r->c->capture->thread_begin(r->c->plan, r->slot->cpu) < 0;
 }
 
-/* A CPU that goes offline, or a cpuset, moves us to another: from there we hold nobody.
- * Where no witness tells, it counts too that we might have come back just now. */
-static bool moved_away(const struct reader *r)
-{
-	struct cpus may;
-
-	if (!r->c->capture->pins || sched_getcpu() != r->slot->cpu)
-		return r->c->capture->pins;
-	return !r->c->witness && (cpus_of_thread(&may, 0) < 0 || cpus_count(&may) != 1);
-}
-
 /* Switch records do not wake us, nor do samples that stop nobody: look now and then, so that
  * they do not fill the ring. When a look has found nothing the control thread looks instead
  * (reader_wake()), and the kernel wakes us when the ring is half full of whatever. */
 static void wait_for_records(struct reader *r, bool busy, bool shedding)
 {
-	int busy_ms = r->c->capture->stops ? STOPS_MS : BUSY_MS;
-	int ms = r->c->tell_threads ? THREADS_MS : busy ? busy_ms : IDLE_MS;
+	int ms = r->c->tell_threads ? THREADS_MS : busy ? r->c->capture->wait_ms : IDLE_MS;
 	struct epoll_event ev;
 
 	if (shedding)
@@ -417,7 +383,7 @@ static void *reader_main(void *arg)
 
 		wait_for_records(r, busy, left);
 		work_add(WORK_wakeups, 1);
-		away = moved_away(r);
+		away = r->c->capture->moved_away(r);
 		r->unfit = r->unfit || away;
 		left = over_budget(r);
 		if (left)
@@ -426,7 +392,7 @@ static void *reader_main(void *arg)
 		if (away)
 			begin(r);
 	}
-	r->unfit = r->unfit || moved_away(r);
+	r->unfit = r->unfit || r->c->capture->moved_away(r);
 	reader_drain(r, 0, true);
 	return NULL;
 }
@@ -498,7 +464,7 @@ struct reader *reader_create(struct reader_config *c, struct cpu_slot *slot)
 	r->random = now_ns() | 1;
 	r->cursor = calloc(c->cap_slots, sizeof(*r->cursor));
 	r->look_at = slot->index;
-	r->ps = pystack_create(MIN(c->max_frames, READER_FRAMES), emit_code, r);
+	r->ps = pystack_create(c->max_frames, emit_code, r);
 	r->wake = wait_on(slot->ring.fd, slot->handover.posted);
 	slot->generation++;
 	if (r->cursor && r->ps && r->wake >= 0 && (!c->tape || begin_tape(r)))

@@ -69,7 +69,11 @@ struct reader {
 	int n_newborn;
 	uint64_t sample_ns; /* of the thread that is read: its oldest sample that waits */
 	struct guarded mem;
-	struct walk early; /* offered to the tracer; tid 0: none. Whatever it read is here */
+	/* Of capture stop: whom the tracer holds for us, in which turn (0: nobody), and the
+	 * read that is offered to it (tid 0: none; whatever that read is here). */
+	uint32_t turn;
+	pid_t turn_tid;
+	struct walk early;
 	struct pending pend[PEND_MAX];
 	uint32_t n_pend;
 	uint64_t first_pos;	     /* in our ring: where it was emptied for the first time */
@@ -123,6 +127,17 @@ static inline uint64_t tap_answer(struct reader *r, enum tap_answer what, uint64
 	return value;
 }
 
+/* What handover_held() told, in r->turn and r->turn_tid. */
+static inline void tap_held(struct reader *r)
+{
+	uint64_t both = r->turn ? (uint64_t)r->turn_tid << 32 | r->turn : 0;
+
+	both = tap_answer(r, TAP_HELD, 0, both);
+	r->turn = (uint32_t)both;
+	if (both)
+		r->turn_tid = (pid_t)(both >> 32);
+}
+
 /* reader.c: the event that a record's id means, n_events for the witness, or
  * EVENT_IDS_UNKNOWN. */
 uint32_t reader_event_of(struct reader *r, uint64_t id);
@@ -155,12 +170,6 @@ void cpu_events_birth(struct reader *r);
  * since the last call. */
 void cpu_events_restart(struct reader *r);
 
-/* hold.c: does a thread with these registers stand where it stood at @p? */
-enum witness hold_witness(const struct pending *p, const void *regs);
-
-/* hold.c: the same with what it has executed by then. */
-void hold_counted(struct stats *s, struct pending *p, uint64_t instructions);
-
 /* program.c: why no walk of a thread of @pid can be tried; PYSTACK_OK: it can, with *@program,
  * which may be another target then. Counts what it finds. *@undecided: as program_ask(). */
 enum pystack_end program_readable(struct reader *r, struct target **program, pid_t pid,
@@ -177,19 +186,6 @@ enum pystack_end program_ask(struct reader *r, struct target *t, pid_t pid, bool
 /* program.c: is @t a program with Python, and no record that may lie in another ring unread
  * would change that? */
 bool program_settled(struct reader *r, const struct target *t);
-
-/* hold.c: what handover_held() says, past the tap. */
-uint32_t hold_told_held(struct reader *r, uint32_t turn, pid_t *tid);
-
-/* hold.c: read and emit all pending samples. */
-void hold_flush(struct reader *r);
-
-/* hold.c: all pending samples are given up. */
-void hold_shed(struct reader *r);
-
-/* hold.c: those of thread @tid, which the tracer holds for us in @turn (0: none), and those
- * that have waited too long for theirs; the others go on waiting. */
-void hold_stopped(struct reader *r, uint32_t turn, pid_t tid);
 
 /* emit.c: a perf record that is no sample. False: there was no room, which is counted. */
 bool emit_side(struct reader *r, const struct perf_event_header *h);
@@ -215,13 +211,8 @@ void rest_size(const struct reader *r, const struct perf_sample *s,
 	       const struct pystack_result *res, bool held, struct q_sample *q);
 void rest_copy(const struct reader *r, const struct perf_sample *s, struct q_sample *q);
 
-/* emit.c: what makes the numbers of codes unique over all threads there ever were: one for
- * each slot, or its like, and @generation. */
+/* emit.c: the numbers of codes are unique over so many readers of a slot. */
 enum { EMIT_GENERATIONS = 4095 };
-uint64_t emit_mark(uint32_t index, uint32_t generation);
-
-/* emit.c: a code object for the resolver. False: no room. */
-bool emit_copy(struct queue *q, uint64_t id, const struct pycode_copy *c);
 
 /* emit.c: a callback for pystack: a new code object. */
 void emit_code(void *arg, uint64_t id, const struct pycode_copy *c);

@@ -772,19 +772,20 @@ class Truth(dict):
             for root in self.roots)
 
 
-def judge(stacks, truth, most=None):
-    """Compares stacks whose native leaf is in a truth with it, up to the root, or to as many frames as --max-frames keeps."""
+def judge(stacks, truth):
+    """Compares stacks whose native leaf is in a truth with it, up to the root, or to the mark that it was cut."""
     truth = truth if isinstance(truth, Truth) else Truth(truth)
     verdict = Verdict()
     for frames, count in stacks:
         frames = user_frames(frames)
         if not frames or frames[-1] not in truth:
             continue
+        cut = frames[0] == "[truncated]"
         # Native frames may lie between; another mark in between is no frame.
-        got = [(p[0], p[2]) if p else f for f, p in ((f, python_frame(f)) for f in reversed(frames[:-1]))
+        got = [(p[0], p[2]) if p else f for f, p in ((f, python_frame(f)) for f in reversed(frames[cut:-1]))
                if p or f.startswith("[") and f not in NATIVE_ENDS]
         verdict.judged += count
-        if truth.holds(frames[-1], got, most is not None and len(got) + 1 >= most):  # the leaf counts too
+        if truth.holds(frames[-1], got, cut):
             verdict.right += count
         else:
             verdict.wrong.append((frames[-1], got))
@@ -804,7 +805,7 @@ def exact(target, *args, seconds=2, most=None, **options):
     run = pysampled("-p", target.pid, "-d", seconds, "-o", out, "--provenance", "exact", "--hold-budget", 100, *args,
                     *(("--max-frames", most) if most else ()), **options).ok()
     stacks = read_folded(out)
-    return run, judge(stacks, target.info["truth"], most), stacks
+    return run, judge(stacks, target.info["truth"]), stacks
 
 
 # ---- perf ------------------------------------------------------------------------------------------------------------

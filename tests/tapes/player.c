@@ -16,6 +16,7 @@
 #include "capture/births.h"
 #include "capture/ours.h"
 #include "capture/reader_int.h"
+#include "../provenance.h"
 #include "outlet.h"
 #include "tape_target.h"
 #include "world.h"

@@ -19,6 +19,8 @@
 #include "capture/reader_int.h"
 #include "perf_decode.h"
 
+extern const struct capture_ops capture_preempt, capture_stop, capture_async;
+
 /* Flags: k the event was in the kernel, p preempted, b backlog, r ran again; s, m a
  * witness saw the same registers, or others. The sample is at 1000 ns. */
 struct judge_row {
@@ -312,7 +314,7 @@ static void isolated_cpus_are_spared(void **state)
 	assert_int_equal(0, cpus_of_thread(&after, 0));
 	assert_memory_equal(&before, &after, sizeof(before));
 	assert_int_equal(SCHED_OTHER, sched_getscheduler(0));
-	assert_string_equal(preempt_caveat(&plan, text, sizeof(text)),
+	assert_string_equal(capture_preempt.caveat(&plan, text, sizeof(text)),
 			    "samples on CPU 2-3 are late, for it is isolated (isolcpus, "
 			    "nohz_full); --hold-isolated sends SCHED_FIFO readers there too");
 	cpus_add(&t->spared, 1);
@@ -321,7 +323,7 @@ static void isolated_cpus_are_spared(void **state)
 		err.text, "the targets run on CPU 1-3 alone, isolated (isolcpus, nohz_full), "
 			  "where no SCHED_FIFO reader goes unless --hold-isolated is given");
 	t->spared = (struct cpus){ 0 };
-	assert_string_equal("", preempt_caveat(&plan, text, sizeof(text)));
+	assert_string_equal("", capture_preempt.caveat(&plan, text, sizeof(text)));
 }
 
 int main(void)

@@ -113,17 +113,17 @@ static void forked_child(void **state)
 
 /* --- a thread that is stopped --- */
 
-static const struct capture_ops stopping = { .name = "stopping",
-					     .holds = true,
-					     .stops = true,
-					     .thread_begin = fake_begin,
-					     .judge = fake_judge };
+extern const struct capture_ops capture_stop;
+static struct capture_ops stopping;
 
 /* The tracer holds the thread with @add in each register. */
 static void stop_with(struct fake *f, uint64_t add)
 {
 	struct handover *h = &f->slots[0].handover;
 
+	stopping = capture_stop;
+	stopping.thread_begin = fake_begin;
+	stopping.judge = fake_judge;
 	f->c.capture = &stopping;
 	h->tid = FAKE_TID;
 	for (int i = 0; i < arch_host->n_regs; i++)

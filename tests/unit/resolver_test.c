@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "../provenance.h"
 #include "announce.h"
 #include "arch/arch.h"
 #include "perf_records.h"
