@@ -14,6 +14,7 @@
 #include "capture/births.h"
 #include "capture/ours.h"
 #include "capture/proof.h"
+#include "capture/taping.h"
 #include "clock.h"
 #include "nudge.h"
 #include "proc.h"
@@ -341,8 +342,10 @@ static void announce_all(struct recorder *r, uint64_t time)
 	for (size_t i = 0; i < r->tracker.targets.n_all; i++)
 		if (!r->tracker.targets.all[i]->asleep)
 			recorder_announce(r, r->tracker.targets.all[i]->pid, false, time);
-	if (r->config.tape)
+	if (r->config.tape) {
+		taping_begin(&r->config, &r->own);
 		tracker_tape_all(&r->tracker, &r->own);
+	}
 }
 
 /* On a busy machine it is milliseconds until they run for the first time. */

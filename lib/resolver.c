@@ -13,6 +13,7 @@
 #include "perf_decode.h"
 #include "sink.h"
 #include "stats.h"
+#include "tape.h"
 #include "target.h"
 
 enum { TICK_MS = 70, HELD_TICKS = 2, WAIT_TICKS = 72 };
@@ -191,12 +192,35 @@ static void give_sample(struct resolver *r, struct q_sample *q)
 
 /* --- what is not a sample --- */
 
+static void give_raw(struct resolver *r, uint32_t type, struct bytes head, struct bytes body)
+{
+	for (size_t i = 0; i < r->c.n_sinks; i++)
+		if (r->c.sinks[i]->ops->raw)
+			note_failure(r, r->c.sinks[i],
+				     r->c.sinks[i]->ops->raw(r->c.sinks[i], type, head, body));
+}
+
+/* A record of our own making, of no event, is in no ring. */
+static void tape_side(struct resolver *r, const struct perf_event_header *h)
+{
+	struct tape_head head = { .n = 0 };
+	struct perf_trailer t;
+
+	perf_decode_trailer((const unsigned char *)h + h->size - PERF_TRAILER, &t);
+	if (t.id)
+		return;
+	tape_put_body(&head, TAPE_BYTES, h->size);
+	give_raw(r, TAPE_SIDE, tape_head_bytes(&head),
+		 (struct bytes){ (const void *)h, h->size });
+}
+
 static void give_side(struct resolver *r, const struct perf_event_header *h)
 {
 	struct side s;
 
 	if (perf_decode_side(h, &s) < 0)
 		return;
+	tape_side(r, h);
 	if (s.kind == SIDE_LOST)
 		STATS_ADD(r->c.session->stats, lost, s.u.lost.n);
 	else if (s.kind == SIDE_THROTTLE)
@@ -214,14 +238,8 @@ static void give_tape(struct resolver *r, const unsigned char *p, size_t n)
 
 	if (n < 8 || head > n - 8)
 		return;
-	for (size_t i = 0; i < r->c.n_sinks; i++)
-		if (r->c.sinks[i]->ops->raw)
-			note_failure(r, r->c.sinks[i],
-				     r->c.sinks[i]->ops->raw(
-					     r->c.sinks[i], type,
-					     (struct bytes){ .at = p + 8, .n = head },
-					     (struct bytes){ .at = p + 8 + head,
-							     .n = n - 8 - head }));
+	give_raw(r, type, (struct bytes){ .at = p + 8, .n = head },
+		 (struct bytes){ .at = p + 8 + head, .n = n - 8 - head });
 }
 
 static void give(struct resolver *r, const struct inbox_item *in)

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * tape - the stream of chunks and the fields in them.
+ */
 #include "tape.h"
 
 #include <assert.h>
@@ -13,14 +16,14 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 enum {
 	MAGIC_SIZE = 8,
 	HEADER_SIZE = 8,
-	FLUSH_EVERY = 64, /* verdicts: what a killed recording may lose */
+	FLUSH_EVERY = 64, /* samples: what a killed recording may lose */
 	LEVEL = 1,
 	MAX_WINDOW_LOG = 24, /* memory that a hostile stream may ask for */
 	MAX_RECORD = 256 << 20,
 	CHUNK = 64 << 10,
 };
 
-static const char magic[MAGIC_SIZE] = { 'P', 'Y', 'S', 'T', 'A', 'P', 'E', '1' };
+static const char magic[MAGIC_SIZE] = { 'P', 'Y', 'S', 'T', 'A', 'P', 'E', '2' };
 
 static size_t padding(uint64_t n)
 {
@@ -29,10 +32,51 @@ static size_t padding(uint64_t n)
 
 /* ---- Writing ---- */
 
+static void put_header(struct tape_head *h, enum tape_tag tag, size_t n)
+{
+	uint32_t header[2] = { tag, (uint32_t)n };
+
+	memcpy(h->bytes + h->n, header, sizeof(header));
+	h->n += sizeof(header);
+}
+
+void tape_put_bytes(struct tape_head *h, enum tape_tag tag, const void *at, size_t n)
+{
+	size_t room = sizeof(h->bytes) - h->n;
+
+	if (room < HEADER_SIZE || n + padding(n) > room - HEADER_SIZE) {
+		h->full = true;
+		return;
+	}
+	put_header(h, tag, n);
+	memset(h->bytes + h->n + n, 0, padding(n));
+	if (n)
+		memcpy(h->bytes + h->n, at, n);
+	h->n += n + padding(n);
+}
+
+void tape_put(struct tape_head *h, enum tape_tag tag, uint64_t value)
+{
+	tape_put_bytes(h, tag, &value, sizeof(value));
+}
+
+void tape_put_body(struct tape_head *h, enum tape_tag tag, size_t n)
+{
+	if (sizeof(h->bytes) - h->n < HEADER_SIZE)
+		h->full = true;
+	else
+		put_header(h, tag, n);
+}
+
+struct bytes tape_head_bytes(const struct tape_head *h)
+{
+	return (struct bytes){ h->bytes, h->n };
+}
+
 struct tape_writer {
 	FILE *out;
 	ZSTD_CCtx *z;
-	unsigned unflushed; /* verdicts since the last flush */
+	unsigned unflushed; /* samples since the last flush */
 	int failed;	    /* first -errno; nothing is written after it */
 	bool finished;
 	char buf[CHUNK];
@@ -99,7 +143,7 @@ int tape_write(struct tape_writer *w, enum tape_type type, struct bytes head,
 	writer_feed(w, head, ZSTD_e_continue);
 	writer_feed(w, body, ZSTD_e_continue);
 	writer_feed(w, (struct bytes){ zeros, padding(header[1]) }, ZSTD_e_continue);
-	if (type == TAPE_VERDICT && ++w->unflushed >= FLUSH_EVERY)
+	if (type == TAPE_JUDGED && ++w->unflushed >= FLUSH_EVERY)
 		writer_flush(w, ZSTD_e_flush);
 	return w->failed;
 }
@@ -249,19 +293,56 @@ void tape_deinit(struct tape *t)
 	*t = (struct tape){ 0 };
 }
 
-bool tape_next(const struct tape *t, size_t *pos, enum tape_type *type, struct bytes *body)
+bool tape_next(const struct tape *t, size_t *pos, uint32_t *type, struct bytes *chunk)
 {
-	uint32_t kind, n;
+	uint32_t n;
 
 	if (*pos > t->n || t->n - *pos < HEADER_SIZE)
 		return false;
-	kind = load_u32(t->data + *pos);
 	n = load_u32(t->data + *pos + 4);
-	if (kind < TAPE_SESSION || kind > TAPE_VERDICT || n > t->n - *pos - HEADER_SIZE)
+	if (n > t->n - *pos - HEADER_SIZE)
 		return false;
-	*type = (enum tape_type)kind;
-	*body = (struct bytes){ t->data + *pos + HEADER_SIZE, n };
+	*type = load_u32(t->data + *pos);
+	*chunk = (struct bytes){ t->data + *pos + HEADER_SIZE, n };
 	*pos += HEADER_SIZE + n;
 	*pos += MIN(padding(n), t->n - *pos); /* a cut may have taken the padding */
 	return true;
+}
+
+bool tape_field(struct bytes chunk, enum tape_tag tag, struct bytes *ret)
+{
+	*ret = (struct bytes){ 0 };
+	for (size_t pos = 0; chunk.n - pos >= HEADER_SIZE;) {
+		const unsigned char *at = chunk.at + pos;
+		uint32_t n = load_u32(at + 4);
+
+		pos += HEADER_SIZE;
+		if (n > chunk.n - pos)
+			return false;
+		if ((load_u32(at) & 0xffff) == tag) {
+			*ret = (struct bytes){ chunk.at + pos, n };
+			return true;
+		}
+		pos += n;
+		pos += MIN(padding(n), chunk.n - pos);
+	}
+	return false;
+}
+
+uint64_t tape_get(struct bytes chunk, enum tape_tag tag, uint64_t missing)
+{
+	struct bytes b;
+
+	return tape_field(chunk, tag, &b) && b.n == 8 ? load_u64(b.at) : missing;
+}
+
+void tape_get_text(struct bytes chunk, enum tape_tag tag, char *ret, size_t size)
+{
+	struct bytes b;
+
+	tape_field(chunk, tag, &b);
+	b.n = MIN(b.n, size - 1);
+	if (b.n)
+		memcpy(ret, b.at, b.n);
+	ret[b.n] = '\0';
 }

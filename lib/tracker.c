@@ -12,7 +12,7 @@
 #include "proc.h"
 #include "scout.h"
 #include "stats.h"
-#include "tape.h"
+#include "tape_target.h"
 #include "wire.h"
 
 enum {
@@ -119,26 +119,8 @@ static void target_starting(struct target *t, const struct pyproc *p)
 /* A tape needs what the readers know of a process. */
 static void tape_target(const struct tracker *t, const struct target *target)
 {
-	struct tape_target head = {
-		.pid = target->pid,
-		.version = target->version,
-		.runtime = target->runtime,
-		.layout_size = sizeof(target->py.layout),
-	};
-	uint32_t tag[2] = { TAPE_TARGET, sizeof(head) };
-	unsigned char *p;
-
-	if (!t->tape || atomic_load(&target->state) != TARGET_PYTHON)
-		return;
-	p = queue_reserve(t->tape, Q_TAPE,
-			  sizeof(tag) + sizeof(head) + sizeof(target->py.layout));
-	STATS_ADD(t->stats, side_lost, !p);
-	if (!p)
-		return;
-	memcpy(p, tag, sizeof(tag));
-	memcpy(p + sizeof(tag), &head, sizeof(head));
-	memcpy(p + sizeof(tag) + sizeof(head), &target->py.layout, sizeof(target->py.layout));
-	queue_commit(t->tape);
+	if (t->tape)
+		tape_queue_target(target, t->tape, t->stats);
 }
 
 void tracker_teach(struct tracker *t, struct births *births)
@@ -377,6 +359,7 @@ static bool search_ended(struct tracker *t, struct search *s, int code, const st
 	struct target *target = s->target;
 
 	note_none(target, code, p, probe_began(s->probe));
+	tape_target(t, target);
 	if (code == 0) {
 		target_found(target, p);
 		target->code = p->code;

@@ -19,20 +19,34 @@ static int keep_first(struct sink *s, int r)
 	return r;
 }
 
+static int write_event(struct tape_writer *w, const struct session *s, size_t i)
+{
+	const struct event_info *e = &s->events[i];
+	const struct event_how *how = &s->how[i];
+	struct tape_head h = { .n = 0 };
+
+	tape_put(&h, TAPE_INDEX, i);
+	tape_put_bytes(&h, TAPE_NAME, e->name, strlen(e->name));
+	tape_put_bytes(&h, TAPE_ATTR, &e->attr, sizeof(e->attr));
+	tape_put(&h, TAPE_LEADER, how->leader);
+	tape_put(&h, TAPE_FLAGS, s->flags);
+	tape_put(&h, TAPE_HOW,
+		 (how->led ? TAPE_LED : 0u) | (how->read ? TAPE_HOW_READ : 0u) |
+			 (how->probe ? TAPE_PROBE : 0u) | (how->jumps ? TAPE_JUMPS : 0u) |
+			 (how->on_cpus ? TAPE_ON_CPUS : 0u));
+	return tape_write(w, TAPE_EVENT, tape_head_bytes(&h), (struct bytes){ 0 });
+}
+
 static int tape_begin(struct sink *s, struct err *err)
 {
 	struct tape_sink *t = s->priv;
-	const struct session *session = s->session;
-	uint32_t count = (uint32_t)session->n_events;
-	int r;
+	int r = 0;
 
 	t->writer = tape_writer_create(s->out, err);
 	if (!t->writer)
 		return keep_first(s, -ENOMEM);
-	r = tape_write(t->writer, TAPE_SESSION,
-		       (struct bytes){ (const unsigned char *)&count, sizeof(count) },
-		       (struct bytes){ (const unsigned char *)session->events,
-				       session->n_events * sizeof(session->events[0]) });
+	for (size_t i = 0; r == 0 && i < s->session->n_events; i++)
+		r = write_event(t->writer, s->session, i);
 	if (r < 0)
 		err_set(err, r, "%s: %s", s->path, strerror(-r));
 	return keep_first(s, r);

@@ -31,13 +31,20 @@ static void learn_descent(const struct reader_config *c, pid_t pid)
 			ours_set(c->ours, pid, c->follow);
 }
 
+static void look_for_births(struct reader *r)
+{
+	tap_look(r, TAP_BIRTHS, 0);
+	proof_look_for_births(r->c, r->slot, r->cursor);
+	tap_looked(r, TAP_BIRTHS, 0, 0);
+}
+
 void cpu_events_learn(struct reader *r, pid_t pid, uint64_t time)
 {
 	if (!r->c->table || ours_has(r->c->ours, pid))
 		return;
 	if (r->saw_births_ns <= time) {
 		r->saw_births_ns = now_ns();
-		proof_look_for_births(r->c, r->slot, r->cursor);
+		look_for_births(r);
 	}
 	learn_descent(r->c, pid);
 }
@@ -51,7 +58,7 @@ bool cpu_events_want(struct reader *r, pid_t pid, pid_t tid)
 		found = c->tids[i] == tid;
 	if (!found || (!c->split && !c->table) || is_known(c, pid))
 		return found && is_known(c, pid);
-	proof_look_for_births(r->c, r->slot, r->cursor);
+	look_for_births(r);
 	if (c->table)
 		learn_descent(c, pid);
 	return is_known(c, pid);

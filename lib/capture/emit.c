@@ -8,7 +8,6 @@
 #include "../perf_decode.h"
 #include "../slots.h"
 #include "../stats.h"
-#include "../tape.h"
 #include "reader_int.h"
 
 enum { CODE_GENERATION_SHIFT = 40, CODE_SLOT_SHIFT = 52 };
@@ -84,33 +83,6 @@ void emit_code(void *arg, uint64_t id, const struct pycode_copy *c)
 	memcpy(p, &id, sizeof(id));
 	memcpy(p + sizeof(id), c, n);
 	queue_commit(&r->slot->queue);
-}
-
-static void tape(struct reader *r, enum tape_type type, const void *head, size_t head_n,
-		 struct bytes body)
-{
-	uint32_t tag[2] = { type, (uint32_t)head_n };
-	unsigned char *p;
-
-	p = queue_reserve(&r->slot->queue, Q_TAPE, sizeof(tag) + head_n + body.n);
-	if (!p) {
-		STATS_ADD(r->c->stats, side_lost, 1);
-		return;
-	}
-	memcpy(p, tag, sizeof(tag));
-	memcpy(p + sizeof(tag), head, head_n);
-	if (body.n)
-		memcpy(p + sizeof(tag) + head_n, body.at, body.n);
-	queue_commit(&r->slot->queue);
-}
-
-void emit_read(void *arg, raddr at, const void *bytes, size_t n, int ret)
-{
-	struct reader *r = arg;
-	struct tape_read head = { .at = at, .n = n, .ret = ret, .cpu = r->slot->index };
-
-	tape(r, TAPE_READ, &head, sizeof(head),
-	     (struct bytes){ .at = bytes, .n = ret == 0 ? n : 0 });
 }
 
 void emit_control(struct reader *r, enum ctl_type type, struct ctl_msg m)
@@ -242,24 +214,4 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 		STATS_ADD(r->c->stats, truncated, 1);
 	count_sample(r);
 	queue_commit(&r->slot->queue);
-}
-
-void emit_tape(struct reader *r, const struct pending *p, enum provenance prov,
-	       const struct pystack_result *res, pid_t tid, pid_t inner)
-{
-	const struct perf_event_header *h = perf_ring_at(&r->slot->ring, p->pos, r->bounce);
-	struct tape_record rec = { .event = p->event, .cpu = (uint32_t)r->slot->cpu };
-	struct tape_verdict v = {
-		.prov = prov,
-		.truncated = res->truncated,
-		.pid = p->pid,
-		.tid = tid,
-		.tid_inner = inner,
-		.cpu = r->slot->index,
-		.late_ns = p->hold.t_end - p->time,
-	};
-
-	tape(r, TAPE_RECORD, &rec, sizeof(rec),
-	     (struct bytes){ .at = (const void *)h, .n = h->size });
-	tape(r, TAPE_VERDICT, &v, sizeof(v), (struct bytes){ 0 });
 }

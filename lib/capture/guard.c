@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "guard.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -33,6 +34,8 @@ static int guarded_read(struct rmem *base, raddr at, void *buf, size_t n)
 	int ret = rmem_read(&m->below.base, at, buf, n);
 
 	guard_leave(m, turn);
+	if (m->saw)
+		m->saw(m->saw_arg, at, buf, n, ret);
 	return ret;
 }
 
@@ -43,6 +46,8 @@ static size_t guarded_readv(struct rmem *base, const struct rmem_vec *v, size_t 
 	size_t ret = rmem_readv(&m->below.base, v, n);
 
 	guard_leave(m, turn);
+	for (size_t i = 0; m->saw && i < n && i <= ret; i++)
+		m->saw(m->saw_arg, v[i].at, v[i].buf, v[i].n, i < ret ? 0 : -EFAULT);
 	return ret;
 }
 

@@ -30,6 +30,9 @@ struct guarded {
 	struct guard *guard;
 	int kick;	       /* eventfd: written to when an abandoned read has ended */
 	_Atomic bool returned; /* it has */
+	/* What was read, or with -errno what could not be, goes here too; or NULL. */
+	void (*saw)(void *arg, raddr at, const void *bytes, size_t n, int ret);
+	void *saw_arg;
 };
 
 void guarded_init(struct guarded *m, struct guard *g, int kick);

@@ -24,21 +24,21 @@ static bool ran_since(struct reader *r, pid_t tid, uint64_t since)
 {
 	struct reader_config *c = r->c;
 	uint64_t own = r->pos;
+	bool ran;
 
-	if (proof_ran_in_ring(c, r->slot, &own, tid, since))
-		return true;
-	if (c->table)
-		return false;
-	for (uint32_t i = 0; i < c->n_slots; i++)
-		if (i != r->slot->index &&
-		    proof_ran_in_ring(c, &c->slots[i], &r->cursor[i], tid, since))
-			return true;
+	tap_look(r, TAP_RAN, tid);
+	ran = proof_ran_in_ring(c, r->slot, &own, tid, since);
+	for (uint32_t i = 0; !ran && !c->table && i < c->n_slots; i++)
+		ran = i != r->slot->index &&
+		      proof_ran_in_ring(c, &c->slots[i], &r->cursor[i], tid, since);
+	tap_looked(r, TAP_RAN, tid, own);
+	if (ran || c->table)
+		return ran;
 	if (proof_ran_noted(c, tid, since))
 		return true;
-	if (!proof_ran_unwatched(c, tid, since))
-		return false;
-	STATS_ADD(r->c->stats, late_unwatched, 1);
-	return true;
+	ran = tap_answer(r, TAP_UNWATCHED, (uint64_t)tid, proof_ran_unwatched(c, tid, since));
+	STATS_ADD(c->stats, late_unwatched, ran);
+	return ran;
 }
 
 void hold_see_all_rings(struct reader *r)
@@ -47,10 +47,12 @@ void hold_see_all_rings(struct reader *r)
 	uint64_t own = r->pos;
 
 	r->saw_all_ns = now_ns();
+	tap_look(r, TAP_ALL, 0);
 	proof_ran_in_ring(c, r->slot, &own, 0, UINT64_MAX);
 	for (uint32_t i = 0; i < c->n_slots; i++)
 		if (i != r->slot->index)
 			proof_ran_in_ring(c, &c->slots[i], &r->cursor[i], 0, UINT64_MAX);
+	tap_looked(r, TAP_ALL, 0, own);
 }
 
 /* Readers look at each other in passing, so that the watchdog need not come often: one
@@ -173,9 +175,9 @@ static void know_stack(struct reader *r, uint64_t pos, pid_t forker,
 }
 
 static struct pystack_result read_stack(struct reader *r, const struct pending *p,
-					struct target *t, const struct walk *w, pid_t *inner)
+					struct target *t, const struct walk *w)
 {
-	pid_t pid = p->pid, tid = p->tid;
+	pid_t pid = p->pid, tid = p->tid, inner;
 	struct pystack_result res = { .end = w->able };
 	uint64_t regs[ARCH_MAX_REGS];
 
@@ -188,8 +190,8 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 	}
 	if (w->able != PYSTACK_OK)
 		return res;
-	*inner = target_inner_tid(t, tid);
-	if (!*inner) {
+	inner = target_inner_tid(t, tid);
+	if (!inner) {
 		emit_control(r, CTL_UNKNOWN, (struct ctl_msg){ .pid = pid });
 		STATS_ADD(r->c->stats, torn_notready, 1);
 		res.end = PYSTACK_END_N;
@@ -198,10 +200,7 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 	guarded_target(&r->mem, pid);
 	r->code_lost = false;
 	know_stack(r, p->pos, t->forker, regs);
-	res = pystack_read(r->ps, &t->py, &r->mem.base, tid, *inner,
-			   r->c->tape ? emit_read : NULL, r);
-	if (res.number)
-		*inner = res.number; /* a tape knows no other way to it */
+	res = pystack_read(r->ps, &t->py, &r->mem.base, tid, inner, NULL, NULL);
 	if (res.end == PYSTACK_NOPYTHON && tid == pid && t->unborn && !t->forker) {
 		STATS_ADD(r->c->stats, torn_notready, 1);
 		res.end = PYSTACK_END_N;
@@ -270,8 +269,8 @@ static void emit(struct reader *r, struct pending *p, const struct walk *w)
 		return;
 	}
 	emit_sample(r, p, prov, &w->res, w->undecided && !older ? &open : NULL);
-	if (r->c->tape)
-		emit_tape(r, p, prov, &w->res, w->tid, w->inner);
+	if (r->tap)
+		r->tap->judged(r, p, (int)prov);
 }
 
 struct pending *hold_last_of(struct reader *r, const struct walk *w)
@@ -286,9 +285,9 @@ bool hold_walk(struct reader *r, const struct pending *first, struct walk *w)
 {
 	struct target *t = targets_find(r->c->targets, first->pid);
 
-	*w = (struct walk){
-		.pid = first->pid, .tid = first->tid, .inner = first->tid, .unchanged = true
-	};
+	if (r->tap)
+		r->tap->target(r, first->pid, t);
+	*w = (struct walk){ .pid = first->pid, .tid = first->tid, .unchanged = true };
 	if (!t && !r->c->follow) {
 		ignore(r, w->tid);
 		return false;
@@ -299,7 +298,7 @@ bool hold_walk(struct reader *r, const struct pending *first, struct walk *w)
 	r->sample_ns = first->time;
 	w->able = program_readable(r, &t, w->pid, &w->undecided);
 	w->program = t;
-	w->res = read_stack(r, hold_last_of(r, w), t, w, &w->inner);
+	w->res = read_stack(r, hold_last_of(r, w), t, w);
 	w->unmapped = is_unmapped(r, t, w);
 	return true;
 }
@@ -330,8 +329,10 @@ void hold_release(struct reader *r, struct walk *w)
 	uint64_t t_out = hold_last_of(r, w)->hold.t_out;
 
 	w->ran = ran_since(r, w->tid, t_out ? t_out : r->sample_ns);
-	w->came_ns = proof_came(r->c, w->tid);
-	if (!w->ran && r->c->switches_hidden && proof_moved(w->pid, w->tid, r->slot->cpu)) {
+	w->came_ns = tap_answer(r, TAP_CAME, (uint64_t)w->tid, proof_came(r->c, w->tid));
+	if (!w->ran && r->c->switches_hidden &&
+	    tap_answer(r, TAP_MOVED, (uint64_t)w->tid,
+		       proof_moved(w->pid, w->tid, r->slot->cpu))) {
 		STATS_ADD(r->c->stats, late_unseen, 1);
 		w->ran = true;
 	}

@@ -253,11 +253,12 @@ enum pystack_end program_readable(struct reader *r, struct target **program, pid
 	}
 }
 
-bool program_settled(const struct reader *r, const struct target *t)
+bool program_settled(struct reader *r, const struct target *t)
 {
 	return t && !outdated(r, t) &&
 	       atomic_load_explicit(&t->state, memory_order_acquire) == TARGET_PYTHON &&
-	       !run_table_execed(r->c->table, t->pid, r->saw_all_ns);
+	       !tap_answer(r, TAP_EXECED, (uint64_t)t->pid,
+			   run_table_execed(r->c->table, t->pid, r->saw_all_ns));
 }
 
 bool program_stands(struct reader *r, const struct target *t, bool none)

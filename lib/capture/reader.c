@@ -14,6 +14,7 @@
 #include "births.h"
 #include "hold.h"
 #include "proof.h"
+#include "taping.h"
 
 enum { JOIN_NS = 50000000, STACK_BYTES = 512 << 10 };
 
@@ -305,7 +306,7 @@ static void shed(struct reader *r, uint64_t left)
 
 /* --- the thread --- */
 
-static bool drain(struct reader *r, uint64_t shed_left, bool last)
+bool reader_drain(struct reader *r, uint64_t shed_left, bool last)
 {
 	const struct capture_ops *capture = r->c->capture;
 	uint64_t head;
@@ -315,6 +316,9 @@ static bool drain(struct reader *r, uint64_t shed_left, bool last)
 	capture->scan(r);
 	head = perf_ring_head(&r->slot->ring);
 	any = r->pos != head;
+	if (r->tap)
+		r->tap->drain(r, head, shed_left, last);
+	tap_held(r);
 	while (r->pos < head) {
 		r->pos = scan_record(r, r->pos);
 		if (shed_left && r->n_pend)
@@ -358,7 +362,7 @@ static void *reader_main(void *arg)
 	work_own = &r->slot->work;
 	begin(r);
 	/* A ring that is full already wakes nobody. */
-	drain(r, 0, false);
+	reader_drain(r, 0, false);
 	r->first_pos = r->pos;
 	atomic_store_explicit(&r->slot->ready, true, memory_order_release);
 	sem_post(&r->c->readies);
@@ -372,19 +376,20 @@ static void *reader_main(void *arg)
 		left = over_budget(r);
 		if (left)
 			shed(r, left);
-		busy = drain(r, left, false);
+		busy = reader_drain(r, left, false);
 		if (away)
 			begin(r);
 	}
 	r->unfit = r->unfit || r->c->capture->moved_away(r);
-	drain(r, 0, true);
+	reader_drain(r, 0, true);
 	return NULL;
 }
 
-static void reader_destroy(struct reader *r)
+void reader_destroy(struct reader *r)
 {
 	if (!r)
 		return;
+	taping_destroy(r->taping);
 	pystack_destroy(r->ps);
 	if (r->wake >= 0)
 		close(r->wake);
@@ -424,15 +429,22 @@ static int start_thread(struct reader *r)
 	return code;
 }
 
-int reader_start(struct reader_config *c, struct cpu_slot *slot)
+/* It writes down all that it meets. */
+static bool begin_tape(struct reader *r)
 {
-	struct reader *r;
+	r->taping = taping_create();
+	r->tap = &taping_ops;
+	r->mem.saw = taping_saw;
+	r->mem.saw_arg = r;
+	return r->taping;
+}
 
-	if (slot->generation == EMIT_GENERATIONS) /* its code numbers are used up */
-		return -EAGAIN;
-	r = sparse_alloc(sizeof(*r));
+struct reader *reader_create(struct reader_config *c, struct cpu_slot *slot)
+{
+	struct reader *r = sparse_alloc(sizeof(*r));
+
 	if (!r)
-		return -ENOMEM;
+		return NULL;
 	r->c = c;
 	r->slot = slot;
 	guarded_init(&r->mem, &slot->guard, c->kick);
@@ -443,7 +455,22 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot)
 	r->ps = pystack_create(c->max_frames, emit_code, r);
 	r->wake = wait_on(slot->ring.fd, slot->handover.posted);
 	slot->generation++;
-	if (!r->cursor || !r->ps || r->wake < 0 || start_thread(r)) {
+	if (r->cursor && r->ps && r->wake >= 0 && (!c->tape || begin_tape(r)))
+		return r;
+	reader_destroy(r);
+	return NULL;
+}
+
+int reader_start(struct reader_config *c, struct cpu_slot *slot)
+{
+	struct reader *r;
+
+	if (slot->generation == EMIT_GENERATIONS) /* its code numbers are used up */
+		return -EAGAIN;
+	r = reader_create(c, slot);
+	if (!r)
+		return -ENOMEM;
+	if (start_thread(r)) {
 		reader_destroy(r);
 		return -ENOMEM;
 	}

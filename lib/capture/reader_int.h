@@ -21,6 +21,7 @@
 #include "capture.h"
 #include "ours.h"
 #include "reader.h"
+#include "tap.h"
 
 enum { PEND_MAX = 256, REST_BYTES = 128 << 10, RED_BYTES = 128, NEWBORNS = 16 };
 static const uint64_t SECOND = 1000000000; /* ns */
@@ -48,7 +49,7 @@ struct pending {
 struct walk {
 	enum pystack_end able; /* what program_readable() said */
 	struct pystack_result res;
-	pid_t pid, tid, inner;
+	pid_t pid, tid;
 	bool early;	  /* read before the thread's stop was told */
 	uint64_t came_ns; /* proof_came() after the read */
 	bool ran, unchanged;
@@ -98,6 +99,8 @@ struct reader {
 	uint32_t sampled; /* bit e: since the last drain, by this CPU's own event e */
 	uint64_t way_out; /* ns: the longest from such a sample to where its thread was held */
 	uint64_t random;  /* state of a generator */
+	const struct tap_ops *tap; /* who listens; or NULL */
+	struct taping *taping;	   /* what it has written, if it is taping_ops */
 	bool code_lost;
 	raddr rest_at; /* of the stack bytes that did not come with a sample */
 	uint32_t rest_n;
@@ -106,6 +109,43 @@ struct reader {
 	_Alignas(8) unsigned char bounce[PERF_RECORD_BYTES];
 	unsigned char rest[REST_BYTES], red[RED_BYTES];
 };
+
+/* reader.c: a reader of @slot without its thread, and its end. Records are taken out of its
+ * ring, read and judged by reader_drain(): @shed_left: no, they are dropped; @last: no others
+ * will come. NULL: no memory. */
+struct reader *reader_create(struct reader_config *c, struct cpu_slot *slot);
+void reader_destroy(struct reader *r);
+bool reader_drain(struct reader *r, uint64_t shed_left, bool last);
+
+/* The taps, where there are some. */
+static inline void tap_look(struct reader *r, enum tap_look what, pid_t tid)
+{
+	if (r->tap)
+		r->tap->look(r, what, tid);
+}
+static inline void tap_looked(struct reader *r, enum tap_look what, pid_t tid, uint64_t own)
+{
+	if (r->tap)
+		r->tap->looked(r, what, tid, own);
+}
+static inline uint64_t tap_answer(struct reader *r, enum tap_answer what, uint64_t key,
+				  uint64_t value)
+{
+	if (r->tap)
+		r->tap->answer(r, what, key, &value);
+	return value;
+}
+
+/* What handover_held() told, in r->turn and r->turn_tid. */
+static inline void tap_held(struct reader *r)
+{
+	uint64_t both = r->turn ? (uint64_t)r->turn_tid << 32 | r->turn : 0;
+
+	both = tap_answer(r, TAP_HELD, 0, both);
+	r->turn = (uint32_t)both;
+	if (both)
+		r->turn_tid = (pid_t)(both >> 32);
+}
 
 /* cpu_events.c: is a sample of this thread wanted? What made its process a target may have
  * happened on another CPU, whose reader has not come to it yet: then its ring is looked into.
@@ -150,7 +190,7 @@ enum pystack_end program_ask(struct reader *r, struct target *t, pid_t pid, bool
 
 /* program.c: is @t a program with Python, and no record that may lie in another ring unread
  * would change that? */
-bool program_settled(const struct reader *r, const struct target *t);
+bool program_settled(struct reader *r, const struct target *t);
 
 /* emit.c: a perf record that is no sample. False: there was no room, which is counted. */
 bool emit_side(struct reader *r, const struct perf_event_header *h);
@@ -161,12 +201,9 @@ struct undecided {
 	const struct target *program;
 };
 
-/* emit.c: one judged sample, or one that the resolver judges (@open, else NULL); and the same
- * for a tape. */
+/* emit.c: one judged sample, or one that the resolver judges (@open, else NULL). */
 void emit_sample(struct reader *r, const struct pending *p, enum provenance prov,
 		 const struct pystack_result *res, const struct undecided *open);
-void emit_tape(struct reader *r, const struct pending *p, enum provenance prov,
-	       const struct pystack_result *res, pid_t tid, pid_t inner);
 
 /* rest.c: while the thread is held: the part of its stack that unwinding will want and that
  * did not come with the sample at @pos. @red may have the red zone already. */
@@ -182,9 +219,8 @@ void rest_copy(const struct reader *r, const struct perf_sample *s, struct q_sam
 /* emit.c: the numbers of codes are unique over so many readers of a slot. */
 enum { EMIT_GENERATIONS = 4095 };
 
-/* emit.c: callbacks for pystack: a new code object; a read for the tape. */
+/* emit.c: a callback for pystack: a new code object. */
 void emit_code(void *arg, uint64_t id, const struct pycode_copy *c);
-void emit_read(void *arg, raddr at, const void *bytes, size_t n, int ret);
 
 /* emit.c: a message to the control thread. */
 void emit_control(struct reader *r, enum ctl_type type, struct ctl_msg m);

@@ -137,6 +137,19 @@ static enum judgement stop_judge(const struct hold *h)
 	return h->ran ? JUDGE_RAN : JUDGE_EXACT;
 }
 
+/* What the tracer does, for those who listen, too. */
+static bool release(struct reader *r, uint32_t turn, pid_t tid)
+{
+	bool held = handover_release(&r->slot->handover, turn);
+
+	return tap_answer(r, TAP_RELEASED, (uint64_t)tid, held);
+}
+
+static bool withdraw(struct reader *r)
+{
+	return tap_answer(r, TAP_WITHDRAWN, 0, handover_withdraw(&r->slot->handover));
+}
+
 /* Whom the tracer holds for us in @r->turn. */
 static void stop_scan(struct reader *r)
 {
@@ -154,7 +167,7 @@ static void stop_release(struct reader *r, struct walk *w)
 {
 	uint64_t t_out = hold_last_of(r, w)->hold.t_out;
 
-	w->ran = !handover_release(&r->slot->handover, r->turn);
+	w->ran = !release(r, r->turn, w->tid);
 	w->came_ns = 0;
 	w->t_end = now_ns();
 	if (r->turn && t_out)
@@ -194,7 +207,7 @@ static void end_early(struct reader *r)
 
 	if (!r->early.tid)
 		return;
-	if (handover_withdraw(h)) {
+	if (withdraw(r)) {
 		finish_early(r, h->accepted_regs, true, h->accepted_ns);
 		return;
 	}
@@ -226,25 +239,28 @@ static void read_early(struct reader *r)
 	for (uint32_t i = 0; i < r->n_pend; i++)
 		r->pend[i].early = r->pend[i].tid == r->early.tid;
 	handover_offer(h, r->early.tid);
-	turn = handover_held(h, &tid);
+	r->turn = handover_held(h, &r->turn_tid);
+	tap_held(r);
+	turn = r->turn, tid = r->turn_tid;
+	r->turn = 0;
 	if (!turn || tid != r->early.tid)
 		return;
 	/* The stop came before the offer. */
-	if (handover_withdraw(h)) {
+	if (withdraw(r)) {
 		finish_early(r, h->accepted_regs, true, h->accepted_ns);
 		return;
 	}
 	memcpy(regs, h->regs, sizeof(regs));
-	held = handover_release(h, turn);
+	held = release(r, turn, tid);
 	finish_early(r, regs, held, now_ns());
 }
 
-static bool early_is_over(const struct reader *r, uint32_t turn, uint64_t old)
+static bool early_is_over(struct reader *r, uint32_t turn, uint64_t old)
 {
 	for (uint32_t i = 0; i < r->n_pend; i++)
 		if (!r->pend[i].early || r->pend[i].time < old)
 			return true;
-	return turn || handover_accepted(&r->slot->handover);
+	return turn || tap_answer(r, TAP_ACCEPTED, 0, handover_accepted(&r->slot->handover));
 }
 
 /* The samples of the thread that the tracer holds for us, and those that have waited too long
@@ -263,7 +279,7 @@ static void stop_read(struct reader *r)
 		}
 	if (first < r->n_pend)
 		hold_thread(r, first);
-	handover_release(&r->slot->handover, r->turn);
+	release(r, r->turn, r->turn_tid);
 	r->turn = 0;
 	for (uint32_t i = 0; i < r->n_pend; i++)
 		if (r->pend[i].tid && r->pend[i].time < old)

@@ -1,15 +1,20 @@
 #!/usr/bin/env bash
-# Record a tape from target.py: record.sh PYSAMPLED REPLAY NAME PYTHON [ARG...]
-# writes NAME.tape and NAME.expect beside this script. The target is compiled under its bare
-# name, so that the tape holds no path of the machine.
+# Record a tape: record.sh PYSAMPLED REPLAY NAME PREFIX SECONDS "PROGRAM [ARG]" [OPTION...]
+# writes NAME.tape and NAME.expect beside this script, of PROGRAM (target.py, lives.py) run by
+# the Python below PREFIX. As root. So that a tape holds no path of the machine, the target sees
+# that Python as /opt/python and is compiled under its bare name.
 set -eu
-pysampled=$(realpath "$1") replay=$(realpath "$2") name=$3
-shift 3
+pysampled=$(realpath "$1") replay=$(realpath "$2") name=$3 prefix=$(realpath "$4") seconds=$5
+read -r program args <<< "$6"
+shift 6
 cd "$(dirname "$0")"
-exec 3< <(exec "$@" -c "exec(compile(open('target.py').read(), 'target.py', 'exec'))")
+exec 3< <(exec unshare -m bash -c "mount -t tmpfs none /opt && mkdir /opt/python &&
+	mount --bind '$prefix' /opt/python && exec /opt/python/bin/python3 -I -S -c \
+	\"exec(compile(open('$program').read(), '$program', 'exec'))\" $args")
 target=$!
 trap 'kill "$target"' EXIT
 read -r -u 3 _
-"$pysampled" -q -p "$target" --no-native --no-kernel -F 99 -d 3 -o "$name.tape"
+"$pysampled" -p "$target" --no-kernel -d "$seconds" -o "$name.tape" "$@"
+zstd -dqc "$name.tape" | zstd -19q -o "$name.tape.packed"
+mv "$name.tape.packed" "$name.tape"
 "$replay" "$name.tape" > "$name.expect"
-wc -l "$name.expect"

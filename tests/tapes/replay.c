@@ -1,307 +1,233 @@
 /* SPDX-License-Identifier: MIT
  *
- * replay - play a tape through the same code that made it, and print its stacks as
- * sorted lines "COUNT PROVENANCE frame;frame". Also the torture: every prefix and
- * random byte flips of the unpacked tape must end cleanly.
+ * replay - play a tape through the same code that made it, and print what came out. Also the
+ * torture: a cut or damaged tape must play to some end.
  *
- *   replay TAPE              print
- *   replay --torture N TAPE  every prefix and N flips; prints how many stacks came out.
- *                            All prefixes that end inside one record play alike, so one
- *                            is tried for each record, and one at each record's end.
+ *   replay TAPE              print its stacks, folded, and then lines that begin with #: what
+ *                            was judged, asked and counted
+ *   replay --future TAPE     the same with a chunk and a field that nobody knows yet beside
+ *                            each chunk and in it
+ *   replay --torture N TAPE  prefixes and N times flipped bits; prints how many samples came
+ *                            out. All prefixes that end inside one chunk play alike, so one is
+ *                            tried for each chunk, and one at each chunk's end; of a tape of
+ *                            more than the walk, N of them.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-#include "../provenance.h"
-#include "profile.h"
-#include "pystack.h"
-#include "sample.h"
-#include "tape.h"
+#include "arch/arch.h"
+#include "player.h"
+#include "stats.h"
+#include "walk.h"
 
-enum { MAX_TARGETS = 64, MAX_CPUS = 64, MAX_READS = 16384, MAX_TAPE = 256 << 20 };
+enum { MAX_TAPE = 256 << 20, SKIPPED = 77 };
 
-/* What one CPU's reader read for its current sample. */
-struct cpu {
-	struct pystack *stacks;
-	struct player *player;
-	struct rmem_chunk reads[MAX_READS];
-	size_t n_reads;
-	bool served; /* a verdict has used them: the next READ starts anew */
-	uint32_t index;
-};
-
-struct player {
-	struct pystack_target targets[MAX_TARGETS];
-	size_t n_targets;
-	struct cpu *cpus[MAX_CPUS];
-	struct profile *profile;
-	char **lines;
-	size_t n_lines, cap_lines;
-	bool quiet;
-};
-
-static void new_code(void *arg, uint64_t id, const struct pycode_copy *c)
+static bool is_walk(const struct tape *t)
 {
-	struct cpu *cpu = arg;
-
-	profile_code(cpu->player->profile, id | (uint64_t)(cpu->index + 1) << 48, c,
-		     pycode_copy_size(c));
-}
-
-static struct cpu *cpu_of(struct player *p, uint32_t index)
-{
-	if (index >= MAX_CPUS)
-		return NULL;
-	if (!p->cpus[index]) {
-		struct cpu *c = calloc(1, sizeof(*c));
-
-		c->stacks = pystack_create(1024, new_code, c);
-		c->player = p;
-		c->index = index;
-		p->cpus[index] = c;
-	}
-	return p->cpus[index];
-}
-
-static void play_target(struct player *p, struct bytes b)
-{
-	struct pystack_target *t = &p->targets[p->n_targets];
-	struct tape_target head;
-	struct err err;
-
-	if (b.n < sizeof(head) + sizeof(t->layout) || p->n_targets == MAX_TARGETS)
-		return;
-	memcpy(&head, b.at, sizeof(head));
-	memcpy(&t->layout, b.at + sizeof(head), sizeof(t->layout));
-	if (head.layout_size != sizeof(t->layout) || pylayout_check(&t->layout, &err) < 0)
-		return;
-	t->pid = head.pid;
-	pywalk_layout_init(&t->walk, &t->layout, head.runtime);
-	p->n_targets++;
-}
-
-static void play_read(struct player *p, struct bytes b)
-{
-	struct tape_read head;
-	struct cpu *c;
-
-	if (b.n < sizeof(head))
-		return;
-	memcpy(&head, b.at, sizeof(head));
-	c = cpu_of(p, head.cpu);
-	if (!c || (head.ret == 0 && head.n > b.n - sizeof(head)))
-		return;
-	if (c->served)
-		c->n_reads = 0;
-	c->served = false;
-	if (c->n_reads < MAX_READS)
-		c->reads[c->n_reads++] = (struct rmem_chunk){
-			.at = head.at,
-			.n = head.n,
-			.bytes = head.ret == 0 ? b.at + sizeof(head) : NULL,
-		};
-}
-
-static void add_line(struct player *p, char *line)
-{
-	if (p->quiet) {
-		p->n_lines++;
-		free(line);
-		return;
-	}
-	if (p->n_lines == p->cap_lines) {
-		p->cap_lines = p->cap_lines ? p->cap_lines * 2 : 256;
-		p->lines = realloc(p->lines, p->cap_lines * sizeof(*p->lines));
-	}
-	p->lines[p->n_lines++] = line;
-}
-
-static void print_stack(struct player *p, const struct cpu *c, const struct pystack_result *r,
-			const char *what)
-{
-	char *text = NULL;
-	size_t n;
-	FILE *f = open_memstream(&text, &n);
-
-	fprintf(f, "%s ", what);
-	for (uint32_t i = r->n; i-- > 0;) {
-		const struct pyfunc *func;
-		int line = 0;
-
-		func = profile_lookup(p->profile,
-				      r->frames[i].code_id | (uint64_t)(c->index + 1) << 48,
-				      r->frames[i].lasti, &line);
-		fprintf(f, "%s%s (%s:%d)", i + 1 < r->n ? ";" : "",
-			func ? func->qualname : "?", func ? func->file : "?", line);
-	}
-	fclose(f);
-	add_line(p, text);
-}
-
-/* What the walk makes of the reads now must be what it made of them then. */
-static const char *agree(const struct tape_verdict *v, const struct pystack_result *r)
-{
-	if (v->prov == PROV_NOPYTHON && r->end != PYSTACK_NOPYTHON)
-		return "DIFFERS:nopython";
-	if ((v->prov == PROV_EXACT || v->prov == PROV_LATE) && r->end != PYSTACK_OK)
-		return "DIFFERS:ok";
-	return v->prov < PROV_N ? provenance_name((enum provenance)v->prov) : "?";
-}
-
-static void play_verdict(struct player *p, struct bytes b)
-{
-	const struct pystack_target *t = NULL;
-	struct pystack_result r;
-	struct rmem_image image;
-	struct tape_verdict v;
-	struct cpu *c;
-
-	if (b.n < sizeof(v))
-		return;
-	memcpy(&v, b.at, sizeof(v));
-	c = cpu_of(p, v.cpu);
-	for (size_t i = 0; i < p->n_targets; i++)
-		if (p->targets[i].pid == v.pid)
-			t = &p->targets[i];
-	if (!c || !t)
-		return;
-	rmem_image_init(&image, c->reads, c->n_reads);
-	r = pystack_read(c->stacks, t, &image.base, v.tid, v.tid_inner, NULL, NULL);
-	c->served = true;
-	if (v.prov == PROV_TORN)
-		r.n = 0; /* what was thrown away then is not shown now */
-	print_stack(p, c, &r, agree(&v, &r));
-}
-
-static int compare(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static void print_lines(struct player *p)
-{
-	qsort(p->lines, p->n_lines, sizeof(*p->lines), compare);
-	for (size_t i = 0, n; i < p->n_lines; i += n) {
-		for (n = 1; i + n < p->n_lines && !strcmp(p->lines[i], p->lines[i + n]);)
-			n++;
-		printf("%zu %s\n", n, p->lines[i]);
-	}
-}
-
-static struct player *player_create(bool quiet)
-{
-	struct player *p = calloc(1, sizeof(*p));
-
-	p->profile = profile_create();
-	p->quiet = quiet;
-	return p;
-}
-
-static void player_destroy(struct player *p)
-{
-	for (size_t i = 0; !p->quiet && i < p->n_lines; i++)
-		free(p->lines[i]);
-	free(p->lines);
-	for (size_t i = 0; i < MAX_CPUS; i++)
-		if (p->cpus[i]) {
-			pystack_destroy(p->cpus[i]->stacks);
-			free(p->cpus[i]);
-		}
-	profile_destroy(p->profile);
-	free(p);
-}
-
-static void play(struct player *p, const struct tape *t)
-{
-	enum tape_type type;
-	struct bytes body;
+	struct bytes chunk;
+	uint32_t type;
 	size_t pos = 0;
 
-	while (tape_next(t, &pos, &type, &body)) {
-		if (type == TAPE_TARGET)
-			play_target(p, body);
-		else if (type == TAPE_READ)
-			play_read(p, body);
-		else if (type == TAPE_VERDICT)
-			play_verdict(p, body);
-	}
+	while (tape_next(t, &pos, &type, &chunk))
+		if (type == TAPE_WALK || type == TAPE_SETTINGS)
+			return type == TAPE_WALK;
+	return false;
 }
 
-/* Play with what is left of the play before: that only makes it wilder. Begun anew now
- * and then, for damaged names pile up. */
-static void play_again(struct player **p, size_t *round, const struct tape *t)
-{
-	size_t stacks = (*p)->n_lines;
+/* --- print --- */
 
-	if (++*round % 256 == 0) {
-		player_destroy(*p);
-		*p = player_create(true);
-		(*p)->n_lines = stacks;
-	}
-	(*p)->n_targets = 0;
-	for (size_t i = 0; i < MAX_CPUS; i++)
-		if ((*p)->cpus[i])
-			(*p)->cpus[i]->n_reads = 0; /* they point into the last tape */
-	play(*p, t);
+static void print_played(const struct played *r, const struct stats *stats)
+{
+	uint64_t value;
+	const char *name, *text;
+
+	printf("# judged %" PRIu64 "\n", r->judged);
+	if (r->missing)
+		printf("# DIFFERS: %" PRIu64 " samples of the tape are missing\n", r->missing);
+	if (r->others || r->misses)
+		printf("# reads: %" PRIu64 " of another moment, %" PRIu64 " unknown\n",
+		       r->others, r->misses);
+	for (size_t i = 0; i < ARRAY_SIZE(r->control); i++)
+		if (r->control[i])
+			printf("# message %zu: %" PRIu64 "\n", i, r->control[i]);
+	for (size_t i = 0; (name = stats_at(stats, i, &value, &text)); i++)
+		if (value)
+			printf("# %s %" PRIu64 "\n", name, value);
 }
 
-static void play_prefixes(struct player **p, size_t *round, const struct tape *t)
+static int print(const struct tape *t)
 {
+	struct played played;
+	struct script s;
+	int code;
+
+	if (is_walk(t)) {
+		struct walk_player *p = walk_player_create(false);
+
+		walk_play(p, t);
+		walk_print(p);
+		walk_player_destroy(p);
+		return 0;
+	}
+	script_init(&s, t);
+	if (*s.arch && strcmp(s.arch, arch_host->name) != 0) {
+		printf("a tape of %s, this is %s\n", s.arch, arch_host->name);
+		script_deinit(&s);
+		return SKIPPED;
+	}
+	for (uint32_t i = 0; i < s.n_slots; i++)
+		if (s.slots[i].gap)
+			printf("# CPU %d: a part of its ring is missing, and what follows\n",
+			       s.slots[i].cpu);
+	code = play_script(&s, "-", stdout, &played);
+	if (code == 0)
+		print_played(&played, &s.stats);
+	else
+		fprintf(stderr, "nothing to play: %s\n", strerror(-code));
+	script_deinit(&s);
+	return code < 0;
+}
+
+/* --- torture --- */
+
+struct torture {
+	bool walk;
+	struct walk_player *player;
+	size_t rounds, samples;
+};
+
+/* Begun anew now and then, for damaged names pile up. */
+static void play_walk_again(struct torture *x, const struct tape *t)
+{
+	if (++x->rounds % 256 == 0) {
+		walk_player_destroy(x->player);
+		x->player = walk_player_create(true);
+	}
+	walk_play(x->player, t);
+}
+
+static void play_again(struct torture *x, const struct tape *t)
+{
+	struct played played;
+	struct script s;
+
+	if (x->walk) {
+		play_walk_again(x, t);
+		return;
+	}
+	script_init(&s, t);
+	if (play_script(&s, "/dev/null", NULL, &played) == 0)
+		x->samples += played.judged;
+	script_deinit(&s);
+}
+
+static size_t count_chunks(const struct tape *t)
+{
+	struct bytes chunk;
+	uint32_t type;
+	size_t pos = 0, n = 0;
+
+	while (tape_next(t, &pos, &type, &chunk))
+		n++;
+	return n;
+}
+
+static void play_prefixes(struct torture *x, const struct tape *t, size_t most)
+{
+	size_t every = x->walk ? 1 : count_chunks(t) / MAX(most, 1u) + 1, pos = 0, n = 0;
 	struct tape cut = *t;
-	enum tape_type type;
-	struct bytes body;
-	size_t pos = 0;
+	struct bytes chunk;
+	uint32_t type;
 
 	do {
+		if (n++ % every)
+			continue;
 		cut.n = pos;
-		play_again(p, round, &cut);
+		play_again(x, &cut);
 		cut.n = pos ? pos - 1 : 0;
-		play_again(p, round, &cut);
-	} while (tape_next(t, &pos, &type, &body));
+		play_again(x, &cut);
+	} while (tape_next(t, &pos, &type, &chunk));
 }
 
-/* A cut or damaged tape plays to some end. */
-static void torture(const struct tape *t, long flips)
+static void torture(const struct tape *t, size_t flips)
 {
-	struct player *p = player_create(true);
+	struct torture x = { .walk = is_walk(t), .player = walk_player_create(true) };
 	struct tape hurt = *t;
 	uint64_t seed = 42;
-	size_t round = 0;
 
-	play_prefixes(&p, &round, t);
+	play_prefixes(&x, t, flips);
 	hurt.data = malloc(t->n + 1);
-	for (long i = 0; i < flips && t->n; i++) {
+	for (size_t i = 0; i < flips && t->n; i++) {
 		memcpy(hurt.data, t->data, t->n);
-		for (int k = 0; k < 1 + i % 4; k++) {
+		for (size_t k = 0; k < 1 + i % 4; k++) {
 			seed = seed * 6364136223846793005u + 1442695040888963407u;
 			hurt.data[(seed >> 20) % t->n] ^= (unsigned char)(1u << (seed >> 61));
 		}
-		play_again(&p, &round, &hurt);
+		play_again(&x, &hurt);
 	}
 	free(hurt.data);
-	printf("%zu stacks\n", p->n_lines);
-	player_destroy(p);
+	printf("%zu samples\n", x.samples + x.rounds);
+	walk_player_destroy(x.player);
+}
+
+/* --- the future --- */
+
+static void append(struct tape *t, const void *at, size_t n)
+{
+	if (n)
+		memcpy(t->data + t->n, at, n);
+	t->n += n;
+}
+
+static void add_chunk(struct tape *t, uint32_t type, struct bytes chunk)
+{
+	static const uint32_t field[4] = { 0xfffe, 5, 0x5a5a5a5a, 0x5a };
+	uint32_t header[2] = { type, (uint32_t)(sizeof(field) + chunk.n) };
+	static const unsigned char zeros[8];
+
+	append(t, header, sizeof(header));
+	append(t, field, sizeof(field));
+	append(t, chunk.at, chunk.n);
+	append(t, zeros, -chunk.n & 7);
+}
+
+static int print_future(const struct tape *t)
+{
+	struct tape later = { .data = malloc(t->n + 64 * count_chunks(t) + 64) };
+	struct bytes chunk;
+	uint32_t type;
+	size_t pos = 0;
+	int code;
+
+	while (tape_next(t, &pos, &type, &chunk)) {
+		add_chunk(&later, 60000, (struct bytes){ 0 });
+		add_chunk(&later, type, chunk);
+	}
+	code = print(&later);
+	tape_deinit(&later);
+	return code;
 }
 
 int main(int argc, char **argv)
 {
 	bool hurt = argc == 4 && !strcmp(argv[1], "--torture");
+	bool future = argc == 3 && !strcmp(argv[1], "--future");
 	struct tape t;
 	struct err err;
+	int code = 0;
 
-	if (argc != 2 && !hurt)
-		return fprintf(stderr, "replay [--torture N] TAPE\n"), 2;
+	if (argc != 2 && !hurt && !future)
+		return fprintf(stderr, "replay [--torture N | --future] TAPE\n"), 2;
 	if (tape_load_file(&t, argv[argc - 1], MAX_TAPE, &err) < 0)
 		return fprintf(stderr, "%s\n", err.text), 1;
-	if (hurt) {
-		torture(&t, strtol(argv[2], NULL, 10));
-	} else {
-		struct player *p = player_create(false);
-
-		play(p, &t);
-		print_lines(p);
-		player_destroy(p);
-	}
+	if (hurt)
+		torture(&t, strtoul(argv[2], NULL, 10));
+	else if (future)
+		code = print_future(&t);
+	else
+		code = print(&t);
 	tape_deinit(&t);
-	return 0;
+	return code;
 }

@@ -19,6 +19,7 @@
 #include "resolver.h"
 #include "sink.h"
 #include "stats.h"
+#include "tape.h"
 #include "target.h"
 
 enum { USER = PERF_RECORD_MISC_USER, KERNEL = PERF_RECORD_MISC_KERNEL };
@@ -118,8 +119,14 @@ static int log_round(struct sink *s)
 	return 0;
 }
 
+/* What of it goes through is tape_has_own_records()'s to see. */
+static unsigned n_own_records;
+
 static int log_raw(struct sink *s, unsigned type, struct bytes head, struct bytes body)
 {
+	n_own_records += type == TAPE_SIDE;
+	if (type == TAPE_SIDE)
+		return 0;
 	say(s->priv, "raw %u %.*s|%.*s\n", type, (int)head.n, (const char *)head.at,
 	    (int)body.n, (const char *)body.at);
 	return 0;
@@ -501,6 +508,21 @@ static void tape_records_pass_through(void **state)
 	resolve(f, "raw 4 abc|defg\nraw 4 abcdefgh|\n");
 }
 
+/* Records that we made are in no ring; those of the kernel are, and bear an event's number. */
+static void tape_has_own_records(void **state)
+{
+	struct fix *f = *state;
+	struct record r;
+
+	record_comm(&r, 0, "name", 5);
+	n_own_records = 0;
+	put(f, 0, Q_SIDE, r.bytes, r.n);
+	memset(r.bytes + r.n - 8, 0, 8);
+	put(f, 0, Q_SIDE, r.bytes, r.n);
+	resolve(f, "5 side 0\n5 side 0\nround\n");
+	assert_int_equal(1, n_own_records);
+}
+
 static void failing_sink_is_told(void **state)
 {
 	struct fix *f = *state;
@@ -540,6 +562,7 @@ int main(void)
 		TEST(without_names),
 		TEST(lost_and_throttled_are_counted),
 		TEST(tape_records_pass_through),
+		TEST(tape_has_own_records),
 		TEST(failing_sink_is_told),
 		TEST(never_started),
 	};

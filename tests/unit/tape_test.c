@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <zstd.h>
 
-#include "tape.h"
+#include "tape_target.h"
 
 #include "sink.h"
 
@@ -34,60 +34,55 @@ static struct bytes file_bytes(const struct memory_file *m)
 	return (struct bytes){ (const unsigned char *)m->data, m->n };
 }
 
-/* @n samples: a record of 40 + i % 7 bytes, a read with a body, a verdict. */
+/* @n samples: bytes of a ring, a read, a judgement. */
 static void write_samples(struct tape_writer *w, unsigned n)
 {
-	struct tape_verdict v = { 0 };
 	char body[64];
 
 	for (unsigned i = 0; i < n; i++) {
-		struct tape_record r = { .event = i, .cpu = i * 7 };
-		struct tape_read rd = { .at = i, .n = 3 };
+		struct tape_head ring = { .n = 0 }, read = { .n = 0 }, judged = { .n = 0 };
 
 		memset(body, (int)(i * 31), sizeof(body));
-		assert_int_equal(0, tape_write(w, TAPE_RECORD,
-					       (struct bytes){ (void *)&r, sizeof(r) },
+		tape_put(&ring, TAPE_SLOT_INDEX, i * 7);
+		tape_put_body(&ring, TAPE_BYTES, 32 + i % 7);
+		assert_int_equal(0, tape_write(w, TAPE_RING, tape_head_bytes(&ring),
 					       (struct bytes){ (void *)body, 32 + i % 7 }));
-		assert_int_equal(0, tape_write(w, TAPE_READ,
-					       (struct bytes){ (void *)&rd, sizeof(rd) },
-					       text("abc")));
-		v.late_ns = i;
-		assert_int_equal(0, tape_write(w, TAPE_VERDICT,
-					       (struct bytes){ (void *)&v, sizeof(v) },
+		tape_put(&read, TAPE_AT, i);
+		tape_put_bytes(&read, TAPE_BYTES, "abc", 3);
+		assert_int_equal(0, tape_write(w, TAPE_READ, tape_head_bytes(&read),
+					       (struct bytes){ 0 }));
+		tape_put(&judged, TAPE_POS, i);
+		assert_int_equal(0, tape_write(w, TAPE_JUDGED, tape_head_bytes(&judged),
 					       (struct bytes){ 0 }));
 	}
 }
 
-/* Check the records of write_samples() as far as they go; how many there are. */
+/* How many chunks are as they were written. */
 static unsigned check_samples(const struct tape *t)
 {
-	size_t pos = 0, before = 0;
-	enum tape_type type;
-	struct bytes b;
+	struct bytes chunk, b;
+	uint32_t type;
 	unsigned n = 0;
+	size_t pos = 0;
 
-	for (; tape_next(t, &pos, &type, &b); n++) {
+	for (; tape_next(t, &pos, &type, &chunk); n++) {
 		unsigned i = n / 3;
 
-		assert_true(pos > before && pos <= t->n);
-		before = pos;
-		switch (n % 3) {
-		case 0:
-			assert_int_equal(TAPE_RECORD, type);
-			assert_int_equal(sizeof(struct tape_record) + 32 + i % 7, b.n);
-			assert_int_equal(i, load_u32(b.at));
-			assert_int_equal(i * 7, load_u32(b.at + 4));
-			assert_int_equal((i * 31) & 0xff, b.at[b.n - 1]);
-			break;
-		case 1:
+		if (n % 3 == 0) {
+			assert_int_equal(TAPE_RING, type);
+			assert_int_equal(i * 7, tape_get(chunk, TAPE_SLOT_INDEX, 99));
+			assert_true(tape_field(chunk, TAPE_BYTES, &b));
+			assert_int_equal(32 + i % 7, b.n);
+			assert_int_equal((i * 31) & 0xff, b.at[31]);
+		} else if (n % 3 == 1) {
 			assert_int_equal(TAPE_READ, type);
-			assert_int_equal(sizeof(struct tape_read) + 3, b.n);
-			assert_memory_equal("abc", b.at + sizeof(struct tape_read), 3);
-			break;
-		default:
-			assert_int_equal(TAPE_VERDICT, type);
-			assert_int_equal(sizeof(struct tape_verdict), b.n);
-			assert_int_equal(i, load_u64(b.at + b.n - 8));
+			assert_int_equal(i, tape_get(chunk, TAPE_AT, 99));
+			assert_true(tape_field(chunk, TAPE_BYTES, &b));
+			assert_int_equal(3, b.n);
+			assert_memory_equal("abc", b.at, 3);
+		} else {
+			assert_int_equal(TAPE_JUDGED, type);
+			assert_int_equal(i, tape_get(chunk, TAPE_POS, 99));
 		}
 	}
 	return n;
@@ -176,7 +171,7 @@ static void test_flips(void **state)
 	for (unsigned round = 0; round < 3000; round++) {
 		size_t at = (size_t)rand_r(&seed) % m.n;
 		char was = m.data[at];
-		enum tape_type type;
+		uint32_t type;
 		struct bytes b;
 		size_t pos = 0, sum = 0;
 
@@ -206,8 +201,8 @@ static void test_broken_records(void **state)
 		{ TAPE_READ, 8, 16, true },
 		{ TAPE_READ, 9, 16, false },
 		{ TAPE_READ, UINT32_MAX, 16, false },
-		{ 0, 4, 16, false },
-		{ TAPE_VERDICT + 1, 4, 16, false },
+		{ 0, 4, 16, true }, /* of another version, as may be the next */
+		{ 60000, 4, 16, true },
 		{ TAPE_READ, 0, 7, false },
 		{ TAPE_READ, 0, 8, true },
 	};
@@ -215,7 +210,7 @@ static void test_broken_records(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		uint32_t words[4] = { cases[i].type, cases[i].n };
 		struct tape t = { .data = malloc(cases[i].have), .n = cases[i].have };
-		enum tape_type type;
+		uint32_t type;
 		struct bytes b;
 		size_t pos = 0;
 
@@ -232,7 +227,7 @@ static void test_not_a_tape(void **state)
 	char packed[256];
 	struct err err = { 0 };
 	struct tape t;
-	size_t n = ZSTD_compress(packed, sizeof(packed), "PYSTAPE2 and more", 17, 1);
+	size_t n = ZSTD_compress(packed, sizeof(packed), "PYSTAPE9 and more", 17, 1);
 
 	assert_int_equal(-EBADMSG, tape_load(&t, text("hello, world"), BIG, &err));
 	assert_string_equal("not a tape", err.text);
@@ -284,12 +279,10 @@ static void test_disk_full(void **state)
 {
 	FILE *full = fopen("/dev/full", "w");
 	struct tape_writer *w = tape_writer_create(full, NULL);
-	struct tape_verdict v = { 0 };
 	int r = 0;
 
 	for (unsigned i = 0; i < 1000 && r == 0; i++)
-		r = tape_write(w, TAPE_VERDICT, (struct bytes){ (void *)&v, sizeof(v) },
-			       (struct bytes){ 0 });
+		r = tape_write(w, TAPE_JUDGED, text("judged"), (struct bytes){ 0 });
 	assert_int_equal(-ENOSPC, r);
 	assert_int_equal(-ENOSPC, tape_writer_finish(w));
 	tape_writer_destroy(w);
@@ -299,7 +292,12 @@ static void test_disk_full(void **state)
 static void test_sink(void **state)
 {
 	struct session session = { .n_events = 2,
-				   .events = { { .name = "cycles" }, { .name = "faults" } } };
+				   .flags = 5,
+				   .events = { { .name = "cycles" },
+					       { .name = "faults", .attr.config = 7 } },
+				   .how = { { 0 }, { .probe = true, .leader = 3 } } };
+	struct perf_event_attr attr;
+	char name[4];
 	char priv[64] = { 0 };
 	struct memory_file m = { 0 };
 	struct sink s = {
@@ -307,8 +305,8 @@ static void test_sink(void **state)
 	};
 	struct sample smp = { 0 };
 	struct stack stk = { 0 };
-	enum tape_type type;
-	struct bytes b;
+	uint32_t type;
+	struct bytes b, field;
 	struct tape t;
 	size_t pos = 0;
 
@@ -325,16 +323,166 @@ static void test_sink(void **state)
 	fclose(m.f);
 	assert_int_equal(0, tape_load(&t, file_bytes(&m), BIG, NULL));
 	assert_true(tape_next(&t, &pos, &type, &b));
-	assert_int_equal(TAPE_SESSION, type);
-	assert_int_equal(4 + 2 * sizeof(struct event_info), b.n);
-	assert_int_equal(2, load_u32(b.at));
-	assert_memory_equal("faults", b.at + 4 + sizeof(struct event_info), 7);
+	assert_int_equal(TAPE_EVENT, type);
+	assert_true(tape_next(&t, &pos, &type, &b));
+	assert_int_equal(TAPE_EVENT, type);
+	assert_int_equal(1, tape_get(b, TAPE_INDEX, 99));
+	assert_int_equal(5, tape_get(b, TAPE_FLAGS, 99));
+	assert_int_equal(3, tape_get(b, TAPE_LEADER, 99));
+	assert_int_equal(TAPE_PROBE, tape_get(b, TAPE_HOW, 99));
+	tape_get_text(b, TAPE_NAME, name, sizeof(name));
+	assert_string_equal("fau", name);
+	assert_true(tape_field(b, TAPE_ATTR, &field));
+	assert_int_equal(sizeof(attr), field.n);
+	memcpy(&attr, field.at, sizeof(attr));
+	assert_int_equal(7, attr.config);
 	assert_true(tape_next(&t, &pos, &type, &b));
 	assert_int_equal(8, b.n);
 	assert_memory_equal("headbody", b.at, 8);
 	assert_false(tape_next(&t, &pos, &type, &b));
 	tape_deinit(&t);
 	free(m.data);
+}
+
+/* Fields are found by their tag, whatever stands before them; what is missing has its default,
+ * and what is cut ends the chunk. */
+static void test_fields(void **state)
+{
+	struct tape_head h = { .n = 0 };
+	struct bytes chunk, b;
+	unsigned char more[4096] = { 0 };
+
+	tape_put_bytes(&h, (enum tape_tag)60000, "later", 5);
+	tape_put(&h, TAPE_PID, UINT64_C(0x123456789abcdef0));
+	tape_put_bytes(&h, TAPE_NAME, "", 0);
+	tape_put_bytes(&h, TAPE_TID, "four", 4);
+	chunk = tape_head_bytes(&h);
+	assert_true(tape_get(chunk, TAPE_PID, 1) == UINT64_C(0x123456789abcdef0));
+	assert_int_equal(42, tape_get(chunk, TAPE_POS, 42));
+	assert_int_equal(43, tape_get(chunk, TAPE_TID, 43)); /* no number */
+	assert_true(tape_field(chunk, TAPE_NAME, &b));
+	assert_int_equal(0, b.n);
+	assert_false(tape_field(chunk, TAPE_POS, &b));
+	for (size_t n = 0; n < 32; n++) {
+		b = (struct bytes){ chunk.at, n };
+		assert_int_equal(7, tape_get(b, TAPE_PID, 7));
+	}
+	tape_put_bytes(&h, TAPE_BYTES, more, sizeof(more));
+	assert_true(h.full);
+	assert_int_equal(chunk.n, h.n);
+}
+
+static void check_layout(const struct pylayout *l)
+{
+	struct target t = { .pid = 5, .state = TARGET_PYTHON, .runtime = 0x1000 }, ret = { 0 };
+	struct tape_head h = { .n = 0 };
+
+	t.version = (uint32_t)l->version << 16;
+	t.py.layout = *l;
+	tape_put_target(&h, &t, false, 9);
+	assert_false(h.full);
+	assert_int_equal(0, tape_get_target(tape_head_bytes(&h), &ret));
+	assert_memory_equal(l, &ret.py.layout, sizeof(*l));
+	assert_int_equal(TARGET_PYTHON, ret.state);
+	/* Not what the table says, but what the tape does. */
+	t.py.layout.tstate.native_tid.plus1 += 8;
+	t.py.layout.frame.owner.plus1 = 0;
+	t.py.layout.str.ascii_data++;
+	h.n = 0;
+	tape_put_target(&h, &t, false, 9);
+	tape_get_target(tape_head_bytes(&h), &ret);
+	assert_memory_equal(&t.py.layout, &ret.py.layout, sizeof(*l));
+}
+
+static void test_layouts(void **state)
+{
+	const struct pylayout *const *all;
+	size_t n;
+
+	all = pylayout_all(&n);
+	assert_true(n > 3);
+	for (size_t i = 0; i < n; i++)
+		check_layout(all[i]);
+}
+
+static void test_target(void **state)
+{
+	struct target t = { .pid = 5,
+			    .begun_ns = 6,
+			    .plain = true,
+			    .inner_tids = true,
+			    .code_at = 7,
+			    .runtime = 8 },
+		      ret = { 0 };
+	struct tape_head h = { .n = 0 };
+
+	t.py.program = 11;
+	t.none_ns = 12;
+	t.unborn = true;
+	t.forker = 13;
+	t.code_number = 14;
+	t.state = TARGET_NOPYTHON;
+	t.n_tids = 2;
+	t.tids = calloc(2, sizeof(*t.tids));
+	t.tids[1].outer = 15;
+	t.tids[1].inner = 16;
+	t.code = (struct pyfind_code){ .maj = 1, .ino = 2, .at = 3, .build_id_n = 2 };
+	tape_put_target(&h, &t, true, 9);
+	assert_int_equal(0, tape_get_target(tape_head_bytes(&h), &ret));
+	assert_int_equal(5, ret.pid);
+	assert_int_equal(6, ret.begun_ns);
+	assert_int_equal(7, ret.code_at);
+	assert_int_equal(0, ret.runtime); /* it has none: only what was has */
+	assert_int_equal(11, ret.py.program);
+	assert_int_equal(12, ret.none_ns);
+	assert_true(ret.unborn && ret.plain && ret.inner_tids && !ret.nopython);
+	assert_int_equal(13, ret.forker);
+	assert_int_equal(14, ret.code_number);
+	assert_int_equal(TARGET_NOPYTHON, ret.state);
+	assert_int_equal(2, ret.n_tids);
+	assert_int_equal(16, target_inner_tid(&ret, 15));
+	free(t.tids);
+	/* Python, but nobody knows where. */
+	h.n = 0;
+	t.state = TARGET_PYTHON;
+	t.n_tids = 0;
+	t.runtime = 0;
+	tape_put_target(&h, &t, false, 9);
+	assert_int_equal(-EBADMSG, tape_get_target(tape_head_bytes(&h), &ret));
+	assert_int_equal(TARGET_REFUSED, ret.state);
+	assert_null(ret.tids);
+}
+
+/* The file that holds the interpreter goes with what the control thread says, and stays when a
+ * reader says more. */
+static void test_target_code(void **state)
+{
+	struct target t = { .pid = 5, .state = TARGET_PYTHON, .runtime = 0x1000 }, ret = { 0 };
+	struct tape_head h = { .n = 0 };
+
+	t.version = 0x030c0000;
+	t.py.layout = *pylayout_find(0x030c);
+	t.py.root = 1, t.py.code_versions = 2;
+	t.code = (struct pyfind_code){ .maj = 1,
+				       .min = 2,
+				       .ino = 3,
+				       .pgoff = 4,
+				       .at = 5,
+				       .build_id_at = 6,
+				       .build_id_n = 3,
+				       .build_id = { 7, 8, 9 } };
+	tape_put_target(&h, &t, true, 9);
+	assert_int_equal(0, tape_get_target(tape_head_bytes(&h), &ret));
+	assert_memory_equal(&t.code, &ret.code, sizeof(t.code));
+	assert_int_equal(1, ret.py.root);
+	assert_int_equal(2, ret.py.code_versions);
+	assert_memory_equal(&ret.py.walk.interp_head,
+			    &(uint64_t){ 0x1000 + pyoff_get(t.py.layout.runtime.interp_head) },
+			    8);
+	h.n = 0;
+	tape_put_target(&h, &t, false, 10);
+	assert_int_equal(0, tape_get_target(tape_head_bytes(&h), &ret));
+	assert_int_equal(3, ret.code.ino);
 }
 
 int main(void)
@@ -345,6 +493,8 @@ int main(void)
 		cmocka_unit_test(test_broken_records), cmocka_unit_test(test_not_a_tape),
 		cmocka_unit_test(test_too_large),      cmocka_unit_test(test_file),
 		cmocka_unit_test(test_disk_full),      cmocka_unit_test(test_sink),
+		cmocka_unit_test(test_fields),	       cmocka_unit_test(test_layouts),
+		cmocka_unit_test(test_target),	       cmocka_unit_test(test_target_code),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * walk - plays tapes that hold the reads of walks and nothing else.
+ */
+#ifndef WALK_H
+#define WALK_H
+
+#include "tape.h"
+
+struct walk_player;
+
+/* @quiet: stacks are counted only. */
+struct walk_player *walk_player_create(bool quiet);
+void walk_player_destroy(struct walk_player *p);
+
+/* How many stacks came out, of all tapes so far. What is left of the play before makes the
+ * next one only wilder. */
+size_t walk_play(struct walk_player *p, const struct tape *t);
+void walk_print(struct walk_player *p);
+
+#endif
