@@ -17,6 +17,8 @@ import time
 
 Test = collections.namedtuple("Test", "name command")
 
+# A mutant that mixes pointers and numbers is no bug that a person could write: it does not compile.
+STRICT = ("-Werror=int-conversion", "-Werror=incompatible-pointer-types", "-Werror=implicit-function-declaration")
 FUZZ_RUNS = "2000"
 SLOWEST = 20  # seconds more, and ...
 SLOWER = 10  # ... times longer than without a mutant: a test that takes longer hangs
@@ -113,15 +115,15 @@ class Lab:
                 result.append("-I" + os.path.join(self.meson, word[2:]))
             elif not word.startswith(("-W", "-MD", "-g", "-fdiagnostics")):
                 result.append(word)
-        return result + ["-fPIC", "-w", "-Werror=int-conversion", "-Werror=incompatible-pointer-types", "-iquote",
-                         os.path.join(self.root, os.path.dirname(path))]
+        return result + ["-fPIC", "-w", "-iquote", os.path.join(self.root, os.path.dirname(path))]
 
     def compile(self, path, text, at, *flags):
         """Compile `text` as source `path` in folder `at`: there always under the same name, so that the same code
         gives the same object."""
         name = path.replace("/", "_")
         keep(os.path.join(at, "src", name), text)
-        command = self.compiler(path) + list(flags) + ["-c", "src/" + name, "-o", name + ".o"]
+        words = [w for w in self.compiler(path) if flags != STRICT or w != "-w"]
+        command = words + list(flags) + ["-c", "src/" + name, "-o", name + ".o"]
         done = subprocess.run(command, cwd=at, capture_output=True, text=True)
         if done.returncode:
             raise NotBuilt(done.stderr)
@@ -293,7 +295,7 @@ class Lab:
         os.makedirs(os.path.join(at, "tmp"))
         try:
             path, text = self.mutated(mutant)
-            made = self.compile(path, text, at)
+            made = self.compile(path, text, at, *STRICT)
             with open(made, "rb") as a, open(self.objects[path], "rb") as b:
                 if a.read() == b.read():
                     return "same", ""
