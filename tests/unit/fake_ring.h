@@ -272,8 +272,9 @@ static inline void fake_take(struct fake *f, struct fake_event e)
 	if (!e.witness) {
 		record_u64(&r, 0xadd4);
 		record_u32(&r, e.cpu, 0);
-		record_u64(&r, e.period ? e.period : 1000);
 	}
+	if (!e.witness && type & PERF_SAMPLE_PERIOD)
+		record_u64(&r, e.period ? e.period : 1000);
 	if (e.witness ? f->c.counter : type & PERF_SAMPLE_READ)
 		fake_reads(f, &r, e.instructions);
 	if (!e.witness) {

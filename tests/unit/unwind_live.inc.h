@@ -383,57 +383,6 @@ static void test_shared(void **state)
 	unwinder_destroy(u);
 }
 
-/* The two largest files of code that are mapped here, each at an address of its own. */
-static void two_files(struct proc_map ret[2], uint64_t size[2])
-{
-	struct proc_maps maps;
-
-	assert_int_equal(0, proc_maps_read(&maps, getpid()));
-	for (size_t i = 0; i < maps.n; i++) {
-		const struct proc_map *m = &maps.map[i];
-		int to = m->end - m->start > size[0] ? 0 : 1;
-
-		if (!m->x || !strstr(m->path, ".so") || m->end - m->start <= size[to])
-			continue;
-		if (to == 0)
-			ret[1] = ret[0], size[1] = size[0], ret[1].start = 1ull << 41;
-		ret[to] = map_of(m->path, to ? 1ull << 41 : 1ull << 40);
-		size[to] = m->end - m->start;
-		ret[to].pgoff = m->pgoff;
-	}
-	proc_maps_deinit(&maps);
-	assert_true(size[0] && size[1]);
-	for (int i = 0; i < 2; i++)
-		ret[i].end = ret[i].start + size[i], ret[i].pgoff = ret[0].pgoff;
-}
-
-/* The same offsets in two files, one after the other: each has its own rules, also where both
- * share a place in the cache, which some of so many do. */
-static void test_files_apart(void **state)
-{
-	struct unwinder *u = unwinder_create(64 << 20), *alone = unwinder_create(64 << 20);
-	struct proc_map file[2] = { 0 };
-	uint64_t size[2] = { 0 };
-
-	two_files(file, size);
-	feed(u, &file[0]);
-	feed(u, &file[1]);
-	feed(alone, &file[1]);
-	for (uint64_t at = 0; at < size[1]; at += 4) {
-		struct unwind_stack want = stack_at(alone, file[1].start + at);
-		uint64_t cfa = want.frame[0].cfa;
-		struct unwind_stack got;
-
-		stack_at(u, file[0].start + at);
-		got = stack_at(u, file[1].start + at);
-		assert_int_equal(got.end, want.end);
-		assert_int_equal(got.n, want.n);
-		assert_int_equal(got.frame[0].cfa, cfa);
-	}
-	unwinder_destroy(alone);
-	unwinder_destroy(u);
-}
-
 #ifdef __x86_64__
 /* python -X perf: two kinds of trampolines in anonymous memory. */
 static void test_trampolines(void **state)

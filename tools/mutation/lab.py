@@ -143,10 +143,10 @@ class Lab:
         if done.returncode:
             raise NotBuilt(done.stderr)
 
-    def headers(self):
-        """Of everything that any object depends on besides its own source."""
+    def headers(self, *tops):
+        """A sum of the headers below these folders."""
         h = hashlib.sha1()
-        for top in ("lib", "output", "tests/unit", "tests/fuzz"):
+        for top in tops:
             for path in sorted(glob.glob(os.path.join(self.root, top, "**/*.h"), recursive=True)):
                 with open(path, "rb") as f:
                     h.update(path.encode() + f.read())
@@ -155,7 +155,8 @@ class Lab:
     def compile_kept(self, path, at, *flags):
         """The object of an unchanged source, kept from the run before if it is still what it would be."""
         text = self.read(path)
-        key = hashlib.sha1("\0".join([self.headers_now, text, *self.compiler(path), *flags]).encode()).hexdigest()
+        headers = self.own_headers + ("" if path.startswith(("lib", "output")) else self.test_headers)
+        key = hashlib.sha1("\0".join([headers, text, *self.compiler(path), *flags]).encode()).hexdigest()
         made = os.path.join(at, path.replace("/", "_") + ".o")
         if not os.path.exists(made) or kept(made + ".key") != key:
             self.compile(path, text, at, *flags)
@@ -164,7 +165,8 @@ class Lab:
 
     def build(self):
         """The library twice, as it is and counting what is executed; and the programs."""
-        self.headers_now = self.headers()
+        self.own_headers = self.headers("lib", "output")
+        self.test_headers = self.headers("tests/unit", "tests/fuzz")
         self.link_words_of_core = self.link_words("pysampled")
         self.plain, self.counting = (os.path.join(self.folder, n) for n in ("plain", "counting"))
         for at in (self.plain, self.counting):
