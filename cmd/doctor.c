@@ -26,12 +26,7 @@ static void check_captures(struct capture_want want)
 		int r = captures[i]->possible(&want, &err);
 
 		printf("%-3s --capture %s: %s\n", r < 0 ? "no" : "ok", captures[i]->name,
-		       r < 0 ? err.text :
-		       captures[i] == &capture_async ?
-			       "works everywhere; most of its stacks are late" :
-		       captures[i] == &capture_stop ?
-			       "stacks are those at the event's instant; user mode only" :
-			       "stacks are those at the event's instant");
+		       r < 0 ? err.text : captures[i]->promise);
 	}
 }
 
@@ -44,7 +39,7 @@ static void print_choice(const struct capture_want *want)
 
 	if (capture_pick("auto", want, &capture, &why, &err) < 0)
 		return;
-	if (capture == &capture_preempt && *preempt_caveat(caveat, sizeof(caveat)))
+	if (*capture->caveat(want->plan, caveat, sizeof(caveat)))
 		snprintf(why.text, sizeof(why.text), "%s", caveat);
 	printf("--  record would use --capture %s%s%s\n", capture->name,
 	       why.text[0] ? ": " : "", why.text);
@@ -105,17 +100,16 @@ int cmd_doctor(int argc, char **argv)
 		"What this kernel, these rights and this target allow, and what "
 		"to change.",
 		NULL);
-	struct capture_want want = { .pids = &pid };
-	struct preempt_targets targets = { 0 };
+	struct preempt_plan plan = { 0 };
+	struct capture_want want = { .pids = &pid, .plan = &plan };
 
 	if (pid < 0)
 		return process_done(pid);
 	if (pid && proc_exists(pid)) {
 		facts_of_target(&t, pid);
-		targets.cpus = t.cpus;
-		targets.rt = t.rt;
-		cpus_isolated(&targets.spared);
-		preempt_prepare(&targets);
+		plan.targets.cpus = t.cpus;
+		plan.targets.rt = t.rt;
+		cpus_isolated(&plan.targets.spared);
 	} else {
 		t = (struct facts_target){ .pid = pid };
 	}

@@ -15,6 +15,7 @@
 #include "../lib/perf_decode.h"
 #include "../lib/places.h"
 #include "../lib/proc.h"
+#include "../lib/stats.h"
 #include "cmd.h"
 #include "dump_running.h"
 #include "process.h"
@@ -27,6 +28,7 @@ struct dump {
 	struct pystack *stacks;
 	struct assembler *assembler;
 	enum process_native native;
+	struct stats stats;    /* of which nothing is told */
 	struct places *places; /* NULL: without lines */
 	struct page page;
 	struct pystack_frame before[MAX_FRAMES];
@@ -158,6 +160,7 @@ static void print_stack(struct dump *d, const struct found *f)
 		.prov = !f->stable			  ? PROV_TORN :
 			f->python.end == PYSTACK_NOPYTHON ? PROV_NOPYTHON :
 							    PROV_EXACT,
+		.truncated = f->stable && f->python.truncated,
 		.python = f->python.frames,
 		.native = { .pid = d->target.pid,
 			    .regs = known ? &regs : NULL,
@@ -173,8 +176,6 @@ static void print_stack(struct dump *d, const struct found *f)
 	page_stack(&d->page, &stack);
 	if (in.prov == PROV_NOPYTHON)
 		fputs("    [no Python]\n", d->page.to);
-	if (f->python.truncated)
-		fprintf(d->page.to, "    ... (deeper than %d frames)\n", MAX_FRAMES);
 }
 
 /* @sampled: its stack, if a sample told it. */
@@ -248,7 +249,7 @@ static void learn_maps(struct dump *d)
 
 	if (queue_init(&q, 4 << 20) < 0)
 		return;
-	announce_process(&q, d->target.pid, false, 0);
+	announce_process(&q, d->target.pid, false, true, 0);
 	while ((rec = queue_peek(&q))) {
 		if (perf_decode_side((const void *)rec->data, &s) == 0)
 			assembler_side(d->assembler, &s);
@@ -271,11 +272,12 @@ static int dump_one(const struct pyproc *p, const struct process_shows *shows)
 	pywalk_layout_init(&d->target.walk, &p->layout, p->runtime);
 	rmem_live_init(&d->live, p->pid);
 	if (shows->lines)
-		d->places = places_create(shows->debuginfod);
+		d->places = places_create(shows->debuginfod, &d->stats);
 	d->assembler = assembler_create(
 		&(struct assembler_config){ .native = d->native,
 					    .full = d->native == PROCESS_NATIVE_FULL,
 					    .names = true,
+					    .stats = &d->stats,
 					    .places = d->places });
 	d->stacks = pystack_create(MAX_FRAMES, new_code, d);
 	if (d->assembler && d->native)

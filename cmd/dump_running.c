@@ -3,6 +3,7 @@
 #include <sys/eventfd.h>
 
 #include "../lib/recorder.h"
+#include "../lib/stats.h"
 #include "../output/sink.h"
 #include "cmd.h"
 #include "dump_running.h"
@@ -53,7 +54,9 @@ static struct recorder *open_recorder(struct recorder_options *o, struct session
 	if (rec)
 		return rec;
 	o->capture = "async"; /* exact where it can prove it */
-	*session = (struct session){ .flags = session->flags, .places = session->places };
+	*session = (struct session){ .flags = session->flags,
+				     .stats = session->stats,
+				     .places = session->places };
 	return recorder_create(o, session, &err);
 }
 
@@ -73,7 +76,8 @@ void dump_running(pid_t pid, enum process_native native, struct places *places,
 		.hold_budget = 5,
 		.stack_bytes = 16 << 10,
 	};
-	struct session session = { .flags = SESSION_LINES, .places = places };
+	struct stats stats = { 0 };
+	struct session session = { .flags = SESSION_LINES, .stats = &stats, .places = places };
 	struct keeper k = { .r = r, .n = n, .missing = n };
 	struct sink sink = { .ops = &keeper_ops, .session = &session, .priv = &k },
 		    *list = &sink;

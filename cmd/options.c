@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../lib/clock.h"
 #include "../lib/base.h"
 #include "../lib/event_resolve.h"
-#include "../lib/native.h"
+#include "../lib/unwind/others.h"
 #include "../lib/srcline.h"
 #include "../lib/work.h"
 #include "cmd.h"
@@ -34,7 +35,11 @@ static const char help[] =
 	"      --events-on WHERE    auto, cpus, threads: where events count; auto\n"
 	"      --unwinder NAME      of native frames: own, or libunwind; own\n"
 	"Truth\n"
-	"      --capture NAME       auto, preempt, stop, async: how a thread is held; auto\n"
+	"      --capture NAME       auto"
+#define X(name) ", " #name
+#include "captures.inc"
+#undef X
+	": how a thread is held; auto\n"
 	"      --hold-budget PCT    most of a CPU's time that holding may take; 5\n"
 	"      --hold-isolated      also on isolated CPUs (isolcpus, nohz_full)\n"
 	"      --stack-size BYTES   of the C stack copied with each sample; 16384 (up to\n"
@@ -262,11 +267,10 @@ static int parse_native(struct said *s, const char *arg)
 
 static int parse_unwinder(struct record_options *o, const char *name)
 {
-	o->rec.libunwind = !strcmp(name, "libunwind");
-	if (!o->rec.libunwind && strcmp(name, "own") != 0)
-		return usage("--unwinder takes own or libunwind, not '%s'", name);
-	if (o->rec.libunwind && !native_has_libunwind())
-		return usage("this pysampled was built without %s: leave --unwinder out",
+	o->rec.unwinder = unwind_other_find(name);
+	if (!o->rec.unwinder && strcmp(name, "own") != 0)
+		return usage("--unwinder takes own, or libunwind where pysampled was built "
+			     "with it (-V tells), not '%s'",
 			     name);
 	return 0;
 }
@@ -288,7 +292,9 @@ static int count_work(struct record_options *o)
 {
 	struct err err;
 
-	if (!o->work && work_count_syscalls(&err) < 0)
+	if (!o->work)
+		o->rec.origin.syscalls_fd = work_count_syscalls(&err);
+	if (!o->work && o->rec.origin.syscalls_fd < 0)
 		fprintf(stderr, "pysampled: system calls are not counted: %s\n", err.text);
 	o->work = true;
 	return 0;
@@ -495,7 +501,8 @@ static void set_defaults(struct record_options *o)
 			 .stack_bytes = 16 << 10,
 			 .kernel = true,
 			 .native = true,
-			 .follow = true },
+			 .follow = true,
+			 .origin = { .ns = now_ns() } },
 		.session_flags = SESSION_LINES,
 	};
 }

@@ -14,11 +14,10 @@
 #include "../lib/capture/capture.h"
 #include "../lib/demangle.h"
 #include "../lib/inflate.h"
-#include "../lib/native.h"
+#include "../lib/unwind/others.h"
 #include "../lib/offsets/pylayout.h"
 #include "../lib/srcline.h"
 #include "../lib/sparse.h"
-#include "../lib/work.h"
 #include "../lib/xz.h"
 #include "../output/sink.h"
 #include "cmd.h"
@@ -135,16 +134,17 @@ static int print_version(void)
 	printf("\ncaptures:");
 	for (size_t i = 0; captures[i]; i++)
 		printf(" %s", captures[i]->name);
-	printf("\nbuilt with: libelf zstd seccomp%s%s%s%s%s\n",
-	       demangle_built ? " libiberty" : "", xz_built ? " lzma" : "",
-	       inflate_zlib_built ? " zlib" : "", native_has_libunwind() ? " libunwind" : "",
+	printf("\nbuilt with: libelf zstd seccomp%s%s%s%s", demangle_built ? " libiberty" : "",
+	       xz_built ? " lzma" : "", inflate_zlib_built ? " zlib" : "",
 	       srcline_built ? " libdw" : "");
+	for (size_t i = 0; unwind_others[i]; i++)
+		printf(" %s", unwind_others[i]->name);
+	printf("\n");
 	return EXIT_DONE;
 }
 
 int main(int argc, char **argv)
 {
-	work_begin();
 	/* A closed pipe or a full quota is an error of the write that meets it, not our
 	 * end. */
 	signal(SIGPIPE, SIG_IGN);

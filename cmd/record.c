@@ -121,12 +121,12 @@ static int child_status(const struct child *c, const char *name)
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static void print_counters(void)
+static void print_counters(const struct stats *s)
 {
 	const char *text, *name;
 	uint64_t value;
 
-	for (size_t i = 0; (name = stats_at(i, &value, &text)); i++)
+	for (size_t i = 0; (name = stats_at(s, i, &value, &text)); i++)
 		if (value)
 			fprintf(stderr, "pysampled: %s=%" PRIu64 " (%s)\n", name, value, text);
 }
@@ -182,7 +182,7 @@ static void print_summary(const struct record_options *o, const struct session *
 				"CAP_PERFMON would let registers tell");
 		if (session->place)
 			fprintf(stderr, "pysampled: %s\n", session->place);
-		print_counters();
+		print_counters(session->stats);
 	}
 	if (o->verbose > 0 || o->work)
 		print_work(s);
@@ -194,9 +194,9 @@ static void print_summary(const struct record_options *o, const struct session *
 		" nopython=%" PRIu64 " lost=%" PRIu64 " throttled=%" PRIu64 " shed=%" PRIu64
 		" uncounted=%" PRIu64 " truncated=%" PRIu64 " capture=%s event=%s ",
 		n[PROV_EXACT] + n[PROV_LATE] + n[PROV_TORN] + n[PROV_NOPYTHON], n[PROV_EXACT],
-		n[PROV_LATE], n[PROV_TORN], n[PROV_NOPYTHON], STATS_GET(lost),
-		STATS_GET(throttled), STATS_GET(shed), s->uncounted, STATS_GET(truncated),
-		session->capture, events);
+		n[PROV_LATE], n[PROV_TORN], n[PROV_NOPYTHON], STATS_GET(session->stats, lost),
+		STATS_GET(session->stats, throttled), STATS_GET(session->stats, shed),
+		s->uncounted, STATS_GET(session->stats, truncated), session->capture, events);
 	if (session->events[0].attr.freq)
 		fprintf(stderr, "freq=%" PRIu64,
 			(uint64_t)session->events[0].attr.sample_freq);
@@ -207,7 +207,7 @@ static void print_summary(const struct record_options *o, const struct session *
 		s->rss);
 }
 
-static int close_sinks(struct sink *sinks, size_t n)
+static int close_sinks(struct sink *sinks, size_t n, struct stats *stats)
 {
 	struct err err;
 	int ret = EXIT_DONE;
@@ -215,7 +215,8 @@ static int close_sinks(struct sink *sinks, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		if (sink_close(&sinks[i], &err) < 0)
 			ret = cmd_fail(EXIT_FAILED, "%s", err.text);
-		STATS_ADD(truncated, sinks[i].cut); /* more frames than its records hold */
+		STATS_ADD(stats, truncated,
+			  sinks[i].cut); /* more frames than its records hold */
 	}
 	return ret;
 }
@@ -263,12 +264,12 @@ static int run(const struct record_options *o, struct recorder *rec, struct sess
 		if (code < 0)
 			r = cmd_fail(cmd_exit_code(code), "%s", err.text);
 	}
-	code = close_sinks(sinks, n);
-	if (STATS_GET(bad_debug) && o->verbose >= 0)
+	code = close_sinks(sinks, n, session->stats);
+	if (STATS_GET(session->stats, bad_debug) && o->verbose >= 0)
 		fprintf(stderr,
 			"pysampled: lines are missing: debug information could not be read "
 			"to its end, in files: %" PRIu64 "\n",
-			STATS_GET(bad_debug));
+			STATS_GET(session->stats, bad_debug));
 	if (r == EXIT_DONE) {
 		print_summary(o, session, &summary);
 		r = code;
@@ -278,7 +279,10 @@ static int run(const struct record_options *o, struct recorder *rec, struct sess
 
 static int record(struct record_options *o, int argc, char **argv, struct child *child)
 {
-	struct session session = { .argc = argc, .argv = argv, .flags = o->session_flags };
+	struct stats stats = { 0 };
+	struct session session = {
+		.argc = argc, .argv = argv, .flags = o->session_flags, .stats = &stats
+	};
 	struct recorder *rec;
 	bool may_trace = !strcmp(o->rec.capture, "auto") || !strcmp(o->rec.capture, "stop");
 	struct err err;
@@ -288,7 +292,7 @@ static int record(struct record_options *o, int argc, char **argv, struct child 
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	o->rec.note = (struct note){ .take = print_note, .arg = o };
 	if (o->native_lines)
-		session.places = places_create(o->debuginfod);
+		session.places = places_create(o->debuginfod, &stats);
 	if (o->native_lines && !session.places)
 		return cmd_fail(EXIT_FAILED, "out of memory");
 	rec = recorder_create(&o->rec, &session, &err);

@@ -11,7 +11,6 @@
 #include "capture/reader.h"
 #include "perf_decode.h"
 #include "proc.h"
-#include "stats.h"
 
 enum { ROOM_MS = 1000 };
 
@@ -67,7 +66,6 @@ static unsigned char *room(struct queue *q, size_t n)
 
 	while (!(to = queue_reserve(q, Q_SIDE, n)) && left-- > 0)
 		nanosleep(&step, NULL);
-	STATS_ADD(side_lost, !to);
 	return to;
 }
 
@@ -159,13 +157,13 @@ static int announce_maps(struct writer *w, struct queue *q, pid_t pid, uint64_t 
 	return r;
 }
 
-int announce_process(struct queue *q, pid_t pid, bool execed, uint64_t time)
+int announce_process(struct queue *q, pid_t pid, bool execed, bool threads, uint64_t time)
 {
 	uint16_t misc = execed ? PERF_RECORD_MISC_COMM_EXEC : 0;
 	_cleanup_free_ pid_t *tids = NULL;
 	struct writer w;
-	size_t n;
-	int r = proc_tasks(pid, &tids, &n);
+	size_t n = 0;
+	int r = threads ? proc_tasks(pid, &tids, &n) : 0;
 
 	/* The leader's name is the process's: it goes first. */
 	if (r == 0)

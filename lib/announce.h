@@ -12,9 +12,10 @@
 
 #include "queue.h"
 
-/* Queue COMM and MMAP2 records for @pid and its threads, all dated @time, as Q_SIDE; with
+/* Queue COMM and MMAP2 records for @pid, and with @threads COMM records for its other threads,
+ * all dated @time, as Q_SIDE; with
  * @execed they replace what was known of it. 0; -ESRCH; -EACCES where its maps may not be
- * read; -ENOBUFS the queue is full. */
-int announce_process(struct queue *q, pid_t pid, bool execed, uint64_t time);
+ * read; -ENOBUFS the queue is full: one record, and what would follow, is lost. */
+int announce_process(struct queue *q, pid_t pid, bool execed, bool threads, uint64_t time);
 
 #endif

@@ -28,7 +28,7 @@ struct assembler *assembler_create(const struct assembler_config *c)
 	a->c = *c;
 	a->profile = profile_create();
 	a->symbols = symbolizer_create();
-	a->native = a->symbols ? native_create(a->symbols, c->libunwind) : NULL;
+	a->native = a->symbols ? native_create(a->symbols, c->unwinder) : NULL;
 	if (!a->profile || !a->native) {
 		assembler_destroy(a);
 		return NULL;
@@ -179,12 +179,14 @@ static bool push_item(struct assembler *a, const struct native_stack *s,
 
 /* Who stands in the evaluation loop runs Python: no frame of it means that the thread's state
  * was not found, or has not linked its first frame yet. */
-static void check_unseen(struct assemble_input *in, bool eval)
+static void check_unseen(struct assembler *a, bool eval)
 {
+	struct assemble_input *in = a->in;
+
 	if (!eval || in->native.n_python || in->prov == PROV_EXACT || in->prov == PROV_TORN)
 		return;
 	in->prov = PROV_TORN;
-	STATS_ADD(torn_unseen, 1);
+	STATS_ADD(a->c.stats, torn_unseen, 1);
 }
 
 static bool leaf_is_eval(const struct assembler *a)
@@ -199,7 +201,9 @@ static bool push_user(struct assembler *a)
 	struct native_stack s;
 
 	s = native_stack(a->native, &in->native);
-	check_unseen(in, s.eval || (!in->native.regs && leaf_is_eval(a)));
+	if (s.search_ended)
+		STATS_ADD(a->c.stats, search_ended, 1);
+	check_unseen(a, s.eval || (!in->native.regs && leaf_is_eval(a)));
 	/* Native frames are not wanted: for a thread without Python the leaf all the same. */
 	if (!in->native.regs && in->leaf &&
 	    (a->c.native || (!in->native.n_python && in->prov != PROV_TORN)))
@@ -220,6 +224,8 @@ bool assemble(struct assembler *a, struct assemble_input *in, struct stack *ret)
 	push_kernel(a);
 	whole = push_user(a);
 	push_provenance(a);
+	if (in->truncated)
+		push_marker(a, "[truncated]");
 	*ret = (struct stack){ .n = a->n, .frames = a->frame };
 	return whole;
 }

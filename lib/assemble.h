@@ -13,10 +13,11 @@
 #include "sample.h"
 
 struct assembler_config {
-	bool native;	       /* native frames are wanted */
-	bool full;	       /* ... the interpreter's internals too */
-	bool names;	       /* native and kernel frames get their names */
-	bool libunwind;	       /* ... unwound by libunwind */
+	bool native;			     /* native frames are wanted */
+	bool full;			     /* ... the interpreter's internals too */
+	bool names;			     /* native and kernel frames get their names */
+	const struct unwind_other *unwinder; /* of them, instead of ours; or NULL */
+	struct stats *stats;		     /* borrowed */
 	struct places *places; /* where native frames are noted, borrowed; or NULL */
 };
 
@@ -39,6 +40,7 @@ struct assemble_input {
 	const uint64_t *kernel;
 	uint32_t n_kernel;
 	const struct pystack_frame *python; /* native.n_python */
+	bool truncated; /* older ones were not read: "[truncated]" stands in their place */
 	struct native_input native; /* regs NULL: there are no native frames but the leaf */
 };
 

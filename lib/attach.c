@@ -268,7 +268,7 @@ void attach_renamed(struct attach *a, pid_t tid, pid_t to)
 /* The FORK record of @tid in a ring that nobody reads yet. */
 static bool find_record(const struct perf_ring *ring, pid_t tid, struct side *ret)
 {
-	static _Alignas(8) unsigned char bounce[PERF_RECORD_BYTES];
+	_Alignas(8) unsigned char bounce[PERF_RECORD_BYTES];
 	uint64_t pos = perf_ring_tail(ring), head = perf_ring_head(ring);
 
 	while (pos < head) {

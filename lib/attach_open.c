@@ -88,7 +88,7 @@ static int open_one(const struct attach *a, int *ret, pid_t tid, const struct cp
 static void clear_side(struct perf_event_attr *attr)
 {
 	attr->mmap = attr->mmap2 = attr->comm = attr->comm_exec = attr->task = 0;
-	attr->context_switch = attr->mmap_data = 0;
+	attr->context_switch = 0;
 }
 
 /* The records besides samples come with the first event that a thread has on a CPU. */
@@ -100,7 +100,6 @@ static void take_side(struct perf_event_attr *attr, const struct perf_event_attr
 	attr->comm_exec = from->comm_exec;
 	attr->task = from->task;
 	attr->context_switch = from->context_switch;
-	attr->mmap_data = from->mmap_data;
 }
 
 /* It counts and takes no samples. */

@@ -32,6 +32,13 @@ static bool is_initial(const struct stat *ns)
 	return ns->st_ino == (ino_t)(uint32_t)INIT_PID_NS_INO;
 }
 
+bool bpf_knows_all(void)
+{
+	struct stat ours;
+
+	return stat("/proc/self/ns/pid", &ours) == 0 && is_initial(&ours);
+}
+
 bool bpf_knows(pid_t pid)
 {
 	struct stat ours, its;
@@ -40,7 +47,7 @@ bool bpf_knows(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
 	if (stat("/proc/self/ns/pid", &ours) < 0)
 		return false;
-	return is_initial(&ours) || (stat(path, &its) == 0 && its.st_ino == ours.st_ino);
+	return stat(path, &its) == 0 && its.st_ino == ours.st_ino;
 }
 
 int bpf_put_current(struct bpf_code *c, int verdict)

@@ -59,8 +59,9 @@ void bpf_put(struct bpf_code *c, const struct bpf_insn *insn, size_t n);
  * the stack's first 16 bytes. 0 or -errno. */
 int bpf_put_current(struct bpf_code *c, int verdict);
 
-/* Do threads of @pid have a number there? In the initial namespace all have; elsewhere the
- * kernel tells those of just that namespace, not of one inside it. */
+/* Do all threads have a number there? In the initial namespace. Elsewhere, do threads of @pid?
+ * The kernel tells those of just that namespace, not of one inside it. */
+bool bpf_knows_all(void);
 bool bpf_knows(pid_t pid);
 
 /* The system call: a descriptor, 0 or -errno. */

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "codemap.h"
 
-#include <stdatomic.h>
+#include "quota.h"
 
 enum {
 	MAX_NAME = 4096,
 	MAX_BYTES = 64 << 20,
-	MAX_ALL_BYTES = 256 << 20,
 	MAX_CODE = 256 << 20, /* bytes of one function */
 	MAX_NESTING = 16,
 };
@@ -16,24 +15,25 @@ struct codemap_row {
 	uint32_t size, name; /* name: ascending in the order of the file */
 };
 
-static _Atomic size_t all_bytes;
+static void give(struct codemap *m, size_t n)
+{
+	if (m->quota)
+		quota_give(m->quota, QUOTA_JIT_BYTES, n);
+}
 
 void codemap_deinit(struct codemap *m)
 {
-	atomic_fetch_sub(&all_bytes, m->cap * sizeof(*m->row) + m->cap_names);
+	give(m, m->cap * sizeof(*m->row) + m->cap_names);
 	free(m->row);
 	free(m->names);
-	*m = (struct codemap){ 0 };
+	*m = (struct codemap){ .quota = m->quota };
 }
 
 /* Count @more bytes that @m is to have; false: too many. */
 static bool take(struct codemap *m, size_t n, size_t more)
 {
-	if (n > MAX_BYTES || atomic_fetch_add(&all_bytes, more) > MAX_ALL_BYTES - more) {
-		if (n <= MAX_BYTES)
-			atomic_fetch_sub(&all_bytes, more);
+	if (n > MAX_BYTES || (m->quota && !quota_take(m->quota, QUOTA_JIT_BYTES, more)))
 		m->full = true;
-	}
 	return !m->full;
 }
 
@@ -46,7 +46,7 @@ static void *grown(struct codemap *m, void *p, size_t *cap, size_t want, size_t 
 	if (ret) {
 		*cap = n;
 	} else if (!m->full) {
-		atomic_fetch_sub(&all_bytes, more);
+		give(m, more);
 		m->full = true;
 	}
 	return ret;

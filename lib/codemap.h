@@ -12,15 +12,18 @@
 
 #include "base.h"
 
+struct quota;
+
 struct codemap {
 	struct codemap_row *row; /* sorted by codemap_sort() */
 	size_t n, cap, n_sorted;
 	char *names;
 	size_t n_names, cap_names;
-	bool full; /* no more is taken: this one, or all together, are too large */
+	struct quota *quota; /* of all together, borrowed; NULL: none */
+	bool full;	     /* no more is taken: this one, or all together, are too large */
 };
 
-void codemap_deinit(struct codemap *m);
+void codemap_deinit(struct codemap *m); /* but for @quota */
 
 /* The name of the code at @ip, or NULL; where the file names an address more than once, the
  * last that it says. */

@@ -69,12 +69,11 @@ int cpus_system(struct cpus *ret, const char *name)
 {
 	_cleanup_free_ char *text = NULL;
 	char path[64];
-	size_t n;
 	int r;
 
 	*ret = (struct cpus){ 0 };
 	snprintf(path, sizeof(path), "/sys/devices/system/cpu/%s", name);
-	r = proc_read_file(path, &text, &n);
+	r = proc_read_piece(path, &text);
 	return r < 0 ? r : cpus_parse(ret, text);
 }
 

@@ -183,9 +183,10 @@ static int watch(struct cpuwatch *w, int cpu, struct err *err)
 	struct cpu_slot *slot = slots_find(w->config, cpu);
 	int r = 0;
 
-	if (w->attach->tracer)
+	if (w->config->capture->fixed_cpus)
 		return err_set(err, -ENOTSUP,
-			       "--capture stop watches those CPUs alone that it began with");
+			       "--capture %s watches those CPUs alone that it began with",
+			       w->config->capture->name);
 	if (!slot) {
 		r = slots_add(w->config, cpu, err);
 		if (r < 0)
@@ -262,17 +263,20 @@ static void unwatched(struct cpuwatch *w, uint64_t now, struct cpus *ret)
 void cpuwatch_look(struct cpuwatch *w)
 {
 	uint64_t now = now_ns();
+	bool wanders = atomic_load(&w->config->wanders), whole;
 	struct cpus rest, may;
-	bool whole;
 
 	if (now < w->next_ns)
 		return;
 	unwatched(w, now, &rest);
 	whole = cpus_next(&rest, 0) < 0;
-	if (!whole && reach(w, &may) == 0) {
-		cpus_keep(&rest, &may);
+	if (!whole && (wanders || reach(w, &may) == 0)) {
+		if (!wanders)
+			cpus_keep(&rest, &may);
 		whole = watch_all(w, &rest);
 	}
+	if (whole && wanders)
+		atomic_store(&w->config->wanders, false);
 	if (whole)
 		w->whole_ns = now;
 	w->next_ns = now + MAX(LOOK_NS, LOOK_SHARE * (now_ns() - now));

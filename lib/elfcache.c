@@ -5,6 +5,7 @@
 
 #include "debugfile.h"
 #include "later.h"
+#include "quota.h"
 
 enum { MAX_NESTING = 64 /* rows looked back for an enclosing symbol */ };
 enum { MAX_LAZY_FDS = 8, MAX_ELFS = 65536, N_BUCKETS = 1024 };
@@ -151,6 +152,7 @@ struct elfcache {
 		struct elfcache_elf *elf;
 	} slow[MAX_SLOW]; /* devices whose files take too long, and which file did */
 	size_t n_slow;
+	struct quota *quota;
 	const struct elfcache_kind *kind;
 	void *arg;
 };
@@ -159,9 +161,19 @@ struct elfcache *elfcache_create(size_t max_bytes, const struct elfcache_kind *k
 {
 	struct elfcache *c = calloc(1, sizeof(*c));
 
-	if (c)
-		c->max_bytes = max_bytes, c->kind = kind, c->arg = arg;
-	return c;
+	if (!c)
+		return NULL;
+	c->max_bytes = max_bytes, c->kind = kind, c->arg = arg;
+	c->quota = quota_create();
+	if (c->quota)
+		return c;
+	free(c);
+	return NULL;
+}
+
+struct quota *elfcache_quota(const struct elfcache *c)
+{
+	return c->quota;
 }
 
 static void close_both(int fd, int root)
@@ -201,6 +213,7 @@ void elfcache_destroy(struct elfcache *c)
 			elf_destroy(c, e);
 		}
 	}
+	quota_unref(c->quota);
 	free(c);
 }
 
@@ -380,7 +393,7 @@ static void elf_read(struct elfcache *c, struct elfcache_elf *e)
 					     .path = g->path ? g->path : "" };
 	c->n_fds -= fd;
 	e->reading = g;
-	e->later = later_start(reading_run, reading_drop, g);
+	e->later = later_start(c->quota, reading_run, reading_drop, g);
 	e->state = e->later ? ELF_READING : fd ? ELF_NO_FILE : ELF_IMAGE;
 	if (e->later)
 		elf_poll(c, e, PATIENCE_MS);
@@ -429,11 +442,6 @@ const void *elfcache_made(struct elfcache *c, struct elfcache_elf *e)
 	else if (e->state == ELF_READING)
 		elf_poll(c, e, 0);
 	return e->state == ELF_READ ? e->made : NULL;
-}
-
-size_t elfcache_bytes(const struct elfcache *c)
-{
-	return c->bytes;
 }
 
 uint64_t elfcache_dropped(const struct elfcache *c)

@@ -115,6 +115,9 @@ struct elfcache *elfcache_create(size_t max_bytes, const struct elfcache_kind *k
 				 void *arg);
 void elfcache_destroy(struct elfcache *c);
 
+/* Of all that its user has done in threads of their own. Borrowed. */
+struct quota *elfcache_quota(const struct elfcache *c);
+
 /* Find or add. NULL when there are too many. */
 struct elfcache_elf *elfcache_get(struct elfcache *c, const struct elfcache_id *id);
 const char *elfcache_path(const struct elfcache_elf *e);
@@ -146,8 +149,7 @@ bool elfcache_pending(const struct elfcache_elf *e);
  * or not yet. */
 const void *elfcache_made(struct elfcache *c, struct elfcache_elf *e);
 
-/* Memory of all tables now, and how often tables had to be dropped. */
-size_t elfcache_bytes(const struct elfcache *c);
+/* How often tables had to be dropped. */
 uint64_t elfcache_dropped(const struct elfcache *c);
 
 #endif

@@ -18,8 +18,8 @@ enum event_place event_place_choose(const struct place_facts *f, char why[256])
 		       "threads";
 	else if (!f->follows)
 		text = "-t names threads, which are there already";
-	else if (f->stops)
-		text = "capture stop needs the signals of events on threads";
+	else if (f->on_threads)
+		text = f->on_threads;
 	else if (!f->wide)
 		text = "events on CPUs need CAP_PERFMON, or kernel.perf_event_paranoid below "
 		       "1";
@@ -47,7 +47,7 @@ const char *event_place_remedy(const struct place_facts *f, enum event_place pla
 {
 	if (place != PLACE_THREADS || !f->eligible || !f->follows)
 		return "the machine was too busy, or stopped, when samples were due; lower -F";
-	if (f->stops)
+	if (f->on_threads)
 		return "threads ended before their first sample was due; use --capture "
 		       "preempt, as root";
 	if (f->wide && f->filter)

@@ -30,14 +30,15 @@ enum place_wish { PLACE_AUTO, PLACE_ON_THREADS, PLACE_ON_CPUS };
 /* What is known when it is chosen. */
 struct place_facts {
 	enum place_wish wish;
-	bool eligible; /* event_place_may() says so of some event */
-	bool follows;  /* new threads are recorded too */
-	bool stops;    /* the capture stops single threads by their events' signals */
-	bool cgroup;   /* the targets, and nobody else, are in one cgroup */
-	bool wide;     /* events on CPUs are permitted ... */
-	bool filter;   /* ... and so is a filter of strangers' samples */
-	uint64_t many; /* events that threads would need, one on each CPU */
-	uint64_t rate; /* interrupts a second of a CPU that is busy; 0: not known */
+	bool eligible;		/* event_place_may() says so of some event */
+	bool follows;		/* new threads are recorded too */
+	const char *on_threads; /* why the capture wants events on threads, a clause, or NULL
+				 */
+	bool cgroup;		/* the targets, and nobody else, are in one cgroup */
+	bool wide;		/* events on CPUs are permitted ... */
+	bool filter;		/* ... and so is a filter of strangers' samples */
+	uint64_t many;		/* events that threads would need, one on each CPU */
+	uint64_t rate;		/* interrupts a second of a CPU that is busy; 0: not known */
 };
 
 /* Interrupts a second that other processes may have to bear: one costs them up to 30 us in a

@@ -14,7 +14,8 @@
 struct work {
 	const char *devices;
 	struct pmu_core core[PMU_MAX_CORES];
-	size_t n_cores; /* 0: not hybrid */
+	size_t n_cores; /* 0: not hybrid; see kinds_of_core() */
+	bool counted;
 	pid_t pid;
 	struct perf_spec *out;
 	size_t n, cap;
@@ -141,6 +142,15 @@ static int add_run(struct work *w, const struct perf_spec *s, size_t m,
 	return r;
 }
 
+/* Looked for when an event may depend on it: that takes a system call for each PMU. */
+static size_t kinds_of_core(struct work *w)
+{
+	if (!w->counted)
+		w->n_cores = pmu_cores(w->devices, w->core);
+	w->counted = true;
+	return w->n_cores;
+}
+
 static int add_resolved(struct work *w, const struct perf_spec *s, size_t m, struct err *err)
 {
 	bool cores = false;
@@ -148,7 +158,7 @@ static int add_resolved(struct work *w, const struct perf_spec *s, size_t m, str
 
 	for (size_t i = 0; i < m; i++)
 		cores |= is_cores(&s[i]);
-	if (!cores || !w->n_cores)
+	if (!cores || !kinds_of_core(w))
 		return add_run(w, s, m, NULL, err);
 	for (size_t c = 0; r == 0 && c < w->n_cores; c++)
 		r = add_run(w, s, m, &w->core[c], err);
@@ -162,7 +172,7 @@ static int add_word(struct work *w, const struct perf_spec *s, bool *any, struct
 	int r = 0;
 
 	*any = false;
-	for (size_t c = 0; r == 0 && c < w->n_cores; c++) {
+	for (size_t c = 0; r == 0 && c < kinds_of_core(w); c++) {
 		struct perf_spec one = *s;
 		struct err missing;
 		size_t n;
@@ -209,7 +219,6 @@ int event_resolve_in(const char *devices, struct perf_spec *specs, size_t *n, si
 	struct work w = { .devices = devices, .pid = pid, .out = out, .cap = cap };
 	int r = out ? 0 : -ENOMEM;
 
-	w.n_cores = pmu_cores(devices, w.core);
 	for (size_t i = 0, m; r == 0 && i < *n; i += m) {
 		bool any = false;
 

@@ -10,7 +10,8 @@
 #include <sys/types.h>
 
 /* All descendants of @pid (neither itself nor us and ours), parents before their children,
- * from /proc/PID/task/TID/children; *@ret malloc'ed. 0 or -ESRCH. */
+ * from /proc/PID/task/TID/children of each thread, or from each process's parent if there are
+ * fewer of those; *@ret malloc'ed. 0, -ENOMEM or -ESRCH. */
 int family_list(pid_t pid, pid_t **ret, size_t *n);
 
 /* The children of @pid, behind the *@n of a malloc'ed list with room for *@cap. 0, -ENOMEM or

@@ -6,10 +6,13 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "work.h"
+
 struct fetch {
 	pid_t pid;
 	raddr lo;
 	size_t n;
+	struct work work;
 	_Atomic int refs; /* the thread's and the owner's */
 	_Atomic bool done;
 	unsigned char bytes[];
@@ -26,6 +29,7 @@ static void *fetch_main(void *arg)
 	struct fetch *f = arg;
 	struct rmem_live m;
 
+	work_own = &f->work;
 	rmem_live_init(&m, f->pid);
 	if (rmem_read(&m.base, f->lo, f->bytes, f->n) < 0)
 		f->n = 0;
@@ -76,6 +80,8 @@ bool fetch_wait(const struct fetch *f, int ms)
 
 void fetch_release(struct fetch *f)
 {
-	if (f)
-		drop(f);
+	if (!f)
+		return;
+	work_take(&f->work);
+	drop(f);
 }

@@ -37,7 +37,7 @@ enum sight { SIGHT_NONE, SIGHT_USER, SIGHT_FORK };
 /* What the ring has to tell, in its order; a record that was lost may have been a FORK. */
 static enum sight look(struct forkwatch *w, uint64_t opened_ns)
 {
-	static _Alignas(8) unsigned char bounce[PERF_RECORD_BYTES];
+	_Alignas(8) unsigned char bounce[PERF_RECORD_BYTES];
 	uint64_t pos = perf_ring_tail(&w->ring), head = perf_ring_head(&w->ring);
 	enum sight sight = SIGHT_NONE;
 

@@ -27,6 +27,7 @@ struct inbox {
 	size_t n, cap;
 	_Atomic size_t bytes; /* also of what was handed out and is not free yet */
 	uint64_t lost_samples, lost_others;
+	struct stats *stats;
 };
 
 static bool reserve(struct inbox *in)
@@ -67,7 +68,7 @@ static void put(struct inbox *in, const struct queue_record *rec)
 	memcpy(data, rec->data, n);
 	if (cut) {
 		q_drop_stack((void *)data);
-		STATS_ADD(stack_dropped, 1);
+		STATS_ADD(in->stats, stack_dropped, 1);
 	}
 	in->items[in->n++] =
 		(struct inbox_item){ .type = rec->type, .n = (uint32_t)n, .data = data };
@@ -101,13 +102,14 @@ static void *inbox_main(void *arg)
 	return NULL;
 }
 
-struct inbox *inbox_create(struct queue **queues, size_t n)
+struct inbox *inbox_create(struct queue **queues, size_t n, struct stats *stats)
 {
 	struct inbox *in = calloc(1, sizeof(*in));
 
 	if (!in)
 		return NULL;
 	in->queues = queues;
+	in->stats = stats;
 	in->n_queues = n;
 	pthread_mutex_init(&in->lock, NULL);
 	chunks_init(&in->memory);

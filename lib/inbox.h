@@ -30,11 +30,13 @@ enum {
 };
 
 struct inbox;
+struct stats;
 
 /* @queues: borrowed, and told where to hurry; nobody writes to them yet, and nobody any more
- * when it is destroyed. Room for those that are added. NULL: no memory, descriptor or thread.
+ * when it is destroyed. Room for those that are added. @stats: where native stacks that are
+ * cut are counted, borrowed. NULL: no memory, descriptor or thread.
  */
-struct inbox *inbox_create(struct queue **queues, size_t n);
+struct inbox *inbox_create(struct queue **queues, size_t n, struct stats *stats);
 void inbox_destroy(struct inbox *in);
 void inbox_add(struct inbox *in, struct queue *q); /* one queue more; control thread */
 

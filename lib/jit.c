@@ -3,26 +3,22 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdatomic.h>
 #include <sys/stat.h>
 
 #include "clock.h"
 #include "codemap.h"
 #include "later.h"
+#include "quota.h"
 #include "rootfile.h"
 
 enum {
-	MAX_JITS = 256, /* each keeps a descriptor or two */
 	CHUNK = 1 << 20,
 	MAX_CHUNKS = 256, /* at a time */
 	TAIL = 64,
 	PATIENCE_MS = 200,
-	MAX_READINGS = 4, /* that do not end, of all processes */
 };
 
 static const uint64_t min_pause_ns = 1000000, max_pause_ns = 200000000;
-
-static _Atomic int n_jits, n_readings;
 
 /* One file, read up to @at. */
 struct source {
@@ -51,10 +47,12 @@ struct sources {
 	struct source perf, dump;
 	uint64_t took_ns;
 	bool changed;
+	struct quota *quota;
 };
 
 struct reading {
 	struct sources *s;
+	struct quota *quota;
 };
 
 struct jit {
@@ -71,7 +69,7 @@ struct jit {
 static void source_reset(struct source *f)
 {
 	codemap_deinit(&f->map);
-	*f = (struct source){ .parse = f->parse };
+	*f = (struct source){ .parse = f->parse, .map.quota = f->map.quota };
 }
 
 static void source_keep_tail(struct source *f, const unsigned char *p, size_t n)
@@ -151,18 +149,20 @@ static void sources_destroy(struct sources *s)
 	close(s->root);
 	codemap_deinit(&s->perf.map);
 	codemap_deinit(&s->dump.map);
+	quota_give(s->quota, QUOTA_JITS, 1);
 	free(s);
-	atomic_fetch_sub(&n_jits, 1);
 }
 
-static struct sources *sources_create(pid_t pid)
+static struct sources *sources_create(pid_t pid, struct quota *quota)
 {
 	struct sources *s = calloc(1, sizeof(*s));
 	struct proc_status status;
 
-	if (!s)
+	if (!s || !quota_take(quota, QUOTA_JITS, 1)) {
+		free(s);
 		return NULL;
-	atomic_fetch_add(&n_jits, 1);
+	}
+	s->quota = s->perf.map.quota = s->dump.map.quota = quota;
 	s->pid = pid;
 	s->inner = proc_inner_tid(pid, pid);
 	s->root = rootfile_root(pid);
@@ -193,22 +193,23 @@ static void reading_drop(void *arg)
 	struct reading *g = arg;
 
 	sources_destroy(g->s);
+	quota_give(g->quota, QUOTA_JIT_READS, 1);
 	free(g);
-	atomic_fetch_sub(&n_readings, 1);
 }
 
 static void begin(struct jit *j)
 {
-	struct reading *g =
-		atomic_load(&n_readings) < MAX_READINGS ? malloc(sizeof(*g)) : NULL;
+	struct quota *quota = j->s->quota;
+	struct reading *g = malloc(sizeof(*g));
 
-	if (!g)
+	if (!g || !quota_take(quota, QUOTA_JIT_READS, 1)) {
+		free(g);
 		return;
-	atomic_fetch_add(&n_readings, 1);
-	g->s = j->s;
+	}
+	*g = (struct reading){ j->s, quota };
 	g->s->mapped = j->mapped;
 	g->s->mapped.map.path = g->s->mapped.path;
-	j->later = later_start(reading_run, reading_drop, g);
+	j->later = later_start(quota, reading_run, reading_drop, g);
 	if (j->later) {
 		j->s = NULL;
 		j->reading = g;
@@ -262,13 +263,13 @@ const char *jit_name(struct jit *j, uint64_t ip)
 
 /* ---- Life ---- */
 
-struct jit *jit_create(pid_t pid)
+struct jit *jit_create(pid_t pid, struct quota *quota)
 {
-	struct jit *j = atomic_load(&n_jits) < MAX_JITS ? calloc(1, sizeof(*j)) : NULL;
+	struct jit *j = calloc(1, sizeof(*j));
 
 	if (!j)
 		return NULL;
-	j->s = sources_create(pid);
+	j->s = sources_create(pid, quota);
 	if (!j->s) {
 		free(j);
 		return NULL;

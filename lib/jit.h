@@ -16,9 +16,11 @@
 #include "proc.h"
 
 struct jit;
+struct quota;
 
-/* While the process is there: keeps its root folder. NULL: gone, or there are too many. */
-struct jit *jit_create(pid_t pid);
+/* While the process is there: keeps its root folder. @quota: borrowed. NULL: gone, or there
+ * are too many. */
+struct jit *jit_create(pid_t pid, struct quota *quota);
 void jit_destroy(struct jit *j);
 
 /* The process has mapped a file: is it the dump? */

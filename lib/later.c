@@ -6,17 +6,13 @@
 #include <time.h>
 
 #include "base.h"
-
-/* More than those who start them let hang: files being opened and being read, for names and
- * for unwinding, and of JITs. */
-enum { MAX_RUNNING = 40 };
-
-static _Atomic int running;
+#include "quota.h"
 
 struct later {
 	void (*run)(void *arg);
 	void (*drop)(void *arg);
 	void *arg;
+	struct quota *quota;
 	pthread_mutex_t lock;
 	pthread_cond_t ended;
 	bool done;	  /* under the lock */
@@ -27,6 +23,7 @@ static void destroy(struct later *l)
 {
 	pthread_cond_destroy(&l->ended);
 	pthread_mutex_destroy(&l->lock);
+	quota_unref(l->quota);
 	free(l);
 }
 
@@ -43,7 +40,7 @@ static void *later_main(void *arg)
 	struct later *l = arg;
 
 	l->run(l->arg);
-	atomic_fetch_sub(&running, 1);
+	quota_give(l->quota, QUOTA_THREADS, 1);
 	pthread_mutex_lock(&l->lock);
 	l->done = true;
 	pthread_cond_signal(&l->ended);
@@ -69,19 +66,22 @@ static struct later *later_make(void (*run)(void *), void (*drop)(void *), void 
 	return l;
 }
 
-struct later *later_start(void (*run)(void *), void (*drop)(void *), void *arg)
+struct later *later_start(struct quota *quota, void (*run)(void *), void (*drop)(void *),
+			  void *arg)
 {
 	struct later *l = later_make(run, drop, arg);
 	pthread_t thread;
 
 	if (!l)
 		return NULL;
-	if (atomic_fetch_add(&running, 1) < MAX_RUNNING &&
-	    pthread_create(&thread, NULL, later_main, l) == 0) {
-		pthread_detach(thread);
-		return l;
+	l->quota = quota_ref(quota);
+	if (quota_take(quota, QUOTA_THREADS, 1)) {
+		if (pthread_create(&thread, NULL, later_main, l) == 0) {
+			pthread_detach(thread);
+			return l;
+		}
+		quota_give(quota, QUOTA_THREADS, 1);
 	}
-	atomic_fetch_sub(&running, 1);
 	destroy(l);
 	return NULL;
 }

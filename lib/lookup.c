@@ -42,20 +42,21 @@ static int has_ended(pid_t pid, const char *comm, struct err *err)
 
 static int check_process(pid_t pid, struct err *err)
 {
+	pid_t tgid = proc_tgid(pid);
 	char comm[16] = "?", state;
-	pid_t tgid;
+	bool kernel;
 
-	if (!proc_exists(pid))
+	if (tgid < 0)
 		return err_set(err, -ESRCH, "there is no process %d", pid);
-	tgid = proc_tgid(pid);
 	if (tgid != pid)
 		return err_set(err, -ESRCH, "%d is a thread of process %d; use -p %d -t %d",
 			       pid, tgid, tgid, pid);
-	proc_comm(pid, pid, comm);
-	state = proc_state(pid, pid);
+	state = proc_kind(pid, &kernel);
+	if (kernel || state == 'Z' || state == 'X')
+		proc_comm(pid, pid, comm);
 	if (state == 'Z' || state == 'X')
 		return has_ended(pid, comm, err);
-	if (proc_is_kernel(pid))
+	if (kernel)
 		return err_set(err, -ENOEXEC,
 			       "process %d (%s) is a kernel thread: it has no memory of its "
 			       "own and runs no Python; 'pysampled record --any' samples what "

@@ -13,12 +13,22 @@ enum {
 	QUEUE_BYTES = 2 << 20,
 	QUEUE_MAX = 32 << 20,
 	SAMPLE_BYTES = 20 << 10,
+	STACKS_BYTES = 192 << 10, /* of the longest sample besides its frames */
+	FRAME_BYTES = 32,	  /* of a frame and its activation in a queue ... */
+	READ_BYTES = 256,	  /* ... and in a reader, with what was read of it */
 	WAIT_MS = 150,
 };
 
-size_t memory_plan_queue(uint64_t rate, bool native)
+/* Frames and activations of the deepest stack, if it is a deep one. */
+static size_t deep_bytes(uint32_t frames)
 {
-	uint64_t want = native ? rate * SAMPLE_BYTES * WAIT_MS / 1000 : 0;
+	return frames > MEMORY_FRAMES ? (size_t)frames * FRAME_BYTES : 0;
+}
+
+size_t memory_plan_queue(uint64_t rate, bool native, uint32_t frames)
+{
+	uint64_t sample = (native ? SAMPLE_BYTES : 0) + deep_bytes(frames);
+	uint64_t want = rate * sample * WAIT_MS / 1000;
 	size_t n = QUEUE_BYTES;
 
 	while (n < want && n < QUEUE_MAX)
@@ -28,7 +38,18 @@ size_t memory_plan_queue(uint64_t rate, bool native)
 
 static size_t all_bytes(const struct memory_wants *w, size_t pages, size_t queue)
 {
-	return w->cpus * ((pages + 1) * w->page + w->queues * queue + MEMORY_READER);
+	size_t reader = MEMORY_READER + deep_bytes(w->frames) / FRAME_BYTES * READ_BYTES;
+
+	return w->cpus * ((pages + 1) * w->page + queue + reader);
+}
+
+static size_t least_queue(const struct memory_wants *w)
+{
+	size_t n = MEMORY_QUEUE_MIN;
+
+	while (deep_bytes(w->frames) && n < 2 * (STACKS_BYTES + deep_bytes(w->frames)))
+		n *= 2;
+	return n;
 }
 
 /* The larger one is halved, if it can be. False: neither can. */
@@ -36,7 +57,7 @@ static bool shrink(const struct memory_wants *w, size_t *pages, size_t *queue)
 {
 	size_t fewer = attach_plan_fewer_pages(*pages);
 
-	if (*queue > MEMORY_QUEUE_MIN && (!fewer || *queue >= *pages * w->page))
+	if (*queue > least_queue(w) && (!fewer || *queue >= *pages * w->page))
 		*queue /= 2;
 	else if (fewer)
 		*pages = fewer;

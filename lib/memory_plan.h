@@ -20,8 +20,11 @@ enum {
 	/* What a reader and its tables touch: 300 KiB by a program with a thousand code
 	 * objects, and they grow with its code, threads and depth. */
 	MEMORY_READER = 512 << 10,
-	/* Twice the longest sample: 64 KiB of stack, 128 KiB read later, 1024 frames. */
+	/* Twice the longest sample: 64 KiB of stack, 128 KiB read later, MEMORY_FRAMES. */
 	MEMORY_QUEUE_MIN = 512 << 10,
+	/* With more frames than these in a stack, a reader and the longest sample take more.
+	 */
+	MEMORY_FRAMES = 1024,
 };
 
 struct memory_wants {
@@ -30,7 +33,7 @@ struct memory_wants {
 	size_t page;	   /* bytes */
 	size_t ring_pages; /* data pages of a ring, a power of two */
 	size_t queue;	   /* bytes of a queue, a power of two */
-	size_t queues;	   /* a CPU */
+	uint32_t frames;   /* of the deepest stack */
 };
 
 struct memory_plan {
@@ -40,9 +43,9 @@ struct memory_plan {
 };
 
 /* Bytes that a CPU's queue should have: what its samples take at @rate a second, with stack
- * bytes if @native, for as long as a busy machine may keep the inbox's thread waiting; 0: not
- * known. A power of two. */
-size_t memory_plan_queue(uint64_t rate, bool native);
+ * bytes if @native and all @frames if these are many, for as long as a busy machine may keep
+ * the inbox's thread waiting; 0: not known. A power of two. */
+size_t memory_plan_queue(uint64_t rate, bool native, uint32_t frames);
 
 /* 0; -ENOMEM with a sentence: @w->limit is less than the least. */
 int memory_plan_make(const struct memory_wants *w, struct memory_plan *ret, struct err *err);

@@ -5,8 +5,6 @@
 #include "base.h"
 #include "codefile.h"
 #include "fetch.h"
-#include "stats.h"
-#include "unwind/libunwind.h"
 #include "unwind/step.h"
 
 enum {
@@ -20,7 +18,8 @@ enum {
 
 struct native {
 	struct unwinder *unwinder;
-	struct libunwind *libunwind; /* to be used instead, or NULL */
+	const struct unwind_other *other; /* to be used instead, or NULL ... */
+	void *others;			  /* ... and what it made */
 	struct symbolizer *symbols;
 	struct fetch *code; /* being read, or NULL */
 	struct codefile files;
@@ -32,18 +31,10 @@ struct native {
 	/* of the sample at hand */
 	const struct native_input *in;
 	uint32_t n_frames, n_runs, n_looks;
+	bool search_ended;
 };
 
-bool native_has_libunwind(void)
-{
-#ifdef PYSAMPLED_LIBUNWIND
-	return true;
-#else
-	return false;
-#endif
-}
-
-struct native *native_create(struct symbolizer *symbols, bool libunwind)
+struct native *native_create(struct symbolizer *symbols, const struct unwind_other *other)
 {
 	struct native *n = calloc(1, sizeof(*n));
 
@@ -51,11 +42,10 @@ struct native *native_create(struct symbolizer *symbols, bool libunwind)
 		return NULL;
 	n->symbols = symbols;
 	n->unwinder = unwinder_create(MAX_TABLES);
-#ifdef PYSAMPLED_LIBUNWIND
-	if (libunwind)
-		n->libunwind = libunwind_create(&n->files);
-#endif
-	if (!n->unwinder || (libunwind && !n->libunwind)) {
+	n->other = other;
+	if (other)
+		n->others = other->create(&n->files);
+	if (!n->unwinder || (other && !n->others)) {
 		native_destroy(n);
 		return NULL;
 	}
@@ -69,9 +59,8 @@ void native_destroy(struct native *n)
 	fetch_release(n->code);
 	codefile_deinit(&n->files);
 	unwinder_destroy(n->unwinder);
-#ifdef PYSAMPLED_LIBUNWIND
-	libunwind_destroy(n->libunwind);
-#endif
+	if (n->other)
+		n->other->destroy(n->others);
 	free(n);
 }
 
@@ -119,15 +108,12 @@ static int read_code(void *arg, uint64_t at, void *buf, size_t n)
 
 static void unwind(struct native *n, const struct unwind_regs *regs, struct unwind_stack *s)
 {
-#ifdef PYSAMPLED_LIBUNWIND
-	const struct space *sp = symbolizer_space(n->symbols, n->in->pid);
+	const struct space *sp = n->other ? symbolizer_space(n->symbols, n->in->pid) : NULL;
 
-	if (n->libunwind && sp) {
-		libunwind_stack(n->libunwind, sp, regs, &n->in->mem, s);
-		return;
-	}
-#endif
-	unwinder_stack(n->unwinder, n->in->pid, regs, &n->in->mem, read_code, n, s);
+	if (sp)
+		n->other->stack(n->others, sp, regs, &n->in->mem, s);
+	else
+		unwinder_stack(n->unwinder, n->in->pid, regs, &n->in->mem, read_code, n, s);
 }
 
 /* One run of frames from @regs on. */
@@ -139,6 +125,7 @@ static void unwind_run(struct native *n, const struct unwind_regs *regs)
 	do
 		unwind(n, regs, &s);
 	while (get_code(n, &s));
+	n->search_ended |= s.search_ended;
 	n->n_frames += (uint32_t)s.n;
 	n->run[n->n_runs++] = (struct merge_run){ .to = n->n_frames, .end = s.end };
 }
@@ -185,7 +172,7 @@ static bool find_again(struct native *n, uint64_t from, uint64_t anchor,
 		if (!unwind_return(regs, &n->in->mem, at) || !space_at(sp, regs->pc - 1))
 			continue;
 		if (n->n_looks == MAX_LOOKS) {
-			STATS_ADD(search_ended, 1);
+			n->search_ended = true;
 			return false;
 		}
 		n->n_looks++;
@@ -248,6 +235,7 @@ struct native_stack native_stack(struct native *n, const struct native_input *in
 	n->in = in;
 	take_code(n);
 	n->n_frames = n->n_runs = n->n_looks = 0;
+	n->search_ended = false;
 	if (in->regs)
 		unwind_all(n, in->regs);
 	for (uint32_t i = 0; i < n->n_frames; i++) {
@@ -258,6 +246,7 @@ struct native_stack native_stack(struct native *n, const struct native_input *in
 	}
 	m.n_runs = n->n_runs;
 	ret.n = merge(&m, n->item);
+	ret.search_ended = n->search_ended;
 	return ret;
 }
 

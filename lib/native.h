@@ -10,15 +10,13 @@
 
 #include "merge.h"
 #include "symbolize.h"
+#include "unwind/others.h"
 
 struct native;
 
-/* Was pysampled built with libunwind? */
-bool native_has_libunwind(void);
-
-/* NULL: no memory. @symbols tells where the evaluation loop is; borrowed. With @libunwind it
+/* NULL: no memory. @symbols tells where the evaluation loop is; borrowed. If not NULL, @other
  * unwinds instead of our own unwinder, which only finds stacks again where that breaks. */
-struct native *native_create(struct symbolizer *symbols, bool libunwind);
+struct native *native_create(struct symbolizer *symbols, const struct unwind_other *other);
 void native_destroy(struct native *n);
 
 /* Keep the address spaces up to date; in time order with the samples. */
@@ -39,6 +37,7 @@ struct native_stack {
 	size_t n;
 	const struct unwind_frame *frame; /* that MERGE_NATIVE and MERGE_EVAL speak of */
 	const struct symbol *symbol;	  /* of frame[i] */
+	bool search_ended; /* it is cut, for too much on it looked like the way on */
 	bool eval; /* by its name one of them is an activation of the evaluation loop */
 };
 struct native_stack native_stack(struct native *n, const struct native_input *in);

@@ -71,7 +71,6 @@ struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
 	a.sample_stack_user = o->stack;
 	if (o->side)
 		a.mmap = a.mmap2 = a.comm = a.comm_exec = a.task = a.context_switch = 1;
-	a.mmap_data = o->side && o->data_maps;
 	return a;
 }
 

@@ -21,7 +21,6 @@ struct perf_options {
 	uint64_t value;
 	bool kernel;	   /* count in the kernel too, with its call chain */
 	bool side;	   /* this event carries MMAP2, COMM, FORK and SWITCH records */
-	bool data_maps;	   /* ... and MMAP2 ones of memory that is not code */
 	bool inherit;	   /* follow new threads and children */
 	bool threads_only; /* inherit to threads but not to children (5.13+) */
 	bool disabled;	   /* does not start yet */

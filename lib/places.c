@@ -36,6 +36,7 @@ struct file {
 
 struct places {
 	bool debuginfod, resolved;
+	struct stats *stats;
 	struct file file[PLACES_MAX_FILES];
 	size_t n_files;
 	struct place *place; /* place number 1 is the first */
@@ -50,7 +51,7 @@ struct places {
 	size_t n_asked;
 };
 
-struct places *places_create(bool debuginfod)
+struct places *places_create(bool debuginfod, struct stats *stats)
 {
 	struct places *p = calloc(1, sizeof(*p));
 
@@ -59,6 +60,7 @@ struct places *places_create(bool debuginfod)
 		return NULL;
 	}
 	p->debuginfod = debuginfod;
+	p->stats = stats;
 	return p;
 }
 
@@ -209,7 +211,7 @@ static bool ask(struct places *p, size_t n, uint64_t until)
 	r = srcline_ask(&(struct srcline_file){ f->fd, f->root, f->path }, at, n,
 			p->debuginfod, (int)MIN(ms, most), take_answer, p);
 	if (r < 0 && r != -ENOENT)
-		STATS_ADD(bad_debug, 1);
+		STATS_ADD(p->stats, bad_debug, 1);
 	return r != -EINTR;
 }
 
@@ -236,7 +238,7 @@ static void finish(struct places *p, struct place *pl)
 	struct places_frame *last;
 
 	if (!pl->n) {
-		STATS_ADD(no_line, 1);
+		STATS_ADD(p->stats, no_line, 1);
 		frame_add(p, pl, &(struct places_frame){ .function = pl->name });
 		return;
 	}

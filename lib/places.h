@@ -16,11 +16,13 @@
 struct places;
 struct space;
 struct space_map;
+struct stats;
 
 enum { PLACES_MAX_FILES = 128, PLACES_FDS = 2 * PLACES_MAX_FILES /* descriptors, at most */ };
 
-/* @debuginfod: as for srcline_ask(). NULL: no memory. */
-struct places *places_create(bool debuginfod);
+/* @debuginfod: as for srcline_ask(). @stats: where what has no line is counted, borrowed.
+ * NULL: no memory. */
+struct places *places_create(bool debuginfod, struct stats *stats);
 void places_destroy(struct places *p);
 
 /* Code at @vaddr of the file that is mapped at @m of @sp, whose symbol is @name (copied), or

@@ -240,8 +240,9 @@ size_t pmu_cores(const char *devices, struct pmu_core ret[PMU_MAX_CORES])
 		struct pmu_core *c = &ret[n];
 		const char *name = list[i]->d_name;
 
-		if (pmu_type(devices, name, &c->type) == 0 &&
-		    read_cpus(devices, name, "cpus", &c->cpus)) {
+		/* Most have none. */
+		if (read_cpus(devices, name, "cpus", &c->cpus) &&
+		    pmu_type(devices, name, &c->type) == 0) {
 			snprintf(c->name, sizeof(c->name), "%.63s", name);
 			n++;
 		}

@@ -73,7 +73,7 @@ int proc_read_file(const char *path, char **ret, size_t *n)
 
 /* A file that the kernel writes in one piece: what is shorter than the room for it is whole,
  * and no second read has to tell so. */
-static int one_piece(const char *path, char **ret)
+int proc_read_piece(const char *path, char **ret)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	char buf[4096];
@@ -93,7 +93,7 @@ static int task_file(pid_t pid, pid_t tid, const char *name, char **ret)
 	int r;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", pid, tid, name);
-	r = one_piece(path, ret);
+	r = proc_read_piece(path, ret);
 	return r < 0 ? gone(-r) : 0;
 }
 
@@ -304,19 +304,15 @@ static int one_task(pid_t pid, pid_t **ret, size_t *n)
 	return 0;
 }
 
-int proc_tasks(pid_t pid, pid_t **ret, size_t *n)
+/* The names in @path that are numbers, ascending. */
+static int list_numbers(const char *path, pid_t **ret, size_t *n)
 {
 	_cleanup_free_ pid_t *pids = NULL;
 	size_t count = 0, cap = 0;
 	struct dirent *entry;
-	char path[64];
-	DIR *dir;
+	DIR *dir = opendir(path);
 	int r = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	if (has_one_task(path))
-		return one_task(pid, ret, n);
-	dir = opendir(path);
 	if (!dir)
 		return gone(errno);
 	while (r == 0 && (entry = readdir(dir)))
@@ -332,6 +328,26 @@ int proc_tasks(pid_t pid, pid_t **ret, size_t *n)
 	*n = count;
 	pids = NULL;
 	return 0;
+}
+
+int proc_tasks(pid_t pid, pid_t **ret, size_t *n)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	return has_one_task(path) ? one_task(pid, ret, n) : list_numbers(path, ret, n);
+}
+
+int proc_processes(pid_t **ret, size_t *n)
+{
+	return list_numbers("/proc", ret, n);
+}
+
+size_t proc_count(void)
+{
+	struct stat st;
+
+	return stat("/proc", &st) == 0 ? st.st_nlink : SIZE_MAX;
 }
 
 /* The text after "\nNAME:" in a status file, or NULL. The thread's name comes
@@ -412,14 +428,40 @@ static unsigned flags_of(pid_t pid)
 										     UINT_MAX;
 }
 
+/* Field 4. */
+pid_t proc_parent(pid_t pid)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *fields = stat_fields(pid, pid, &text);
+	pid_t parent;
+
+	return fields && sscanf(fields, "%*c %d", &parent) == 1 ? parent : -ESRCH;
+}
+
 bool proc_lives(pid_t pid)
 {
 	return !(flags_of(pid) & EXITING);
 }
 
+char proc_kind(pid_t pid, bool *kernel)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *fields = stat_fields(pid, pid, &text);
+	unsigned flags;
+	char state;
+
+	*kernel = false;
+	if (!fields || sscanf(fields, "%c %*d %*d %*d %*d %*d %u", &state, &flags) != 2)
+		return 0;
+	*kernel = (flags & (KERNEL | EXITING)) == KERNEL;
+	return state;
+}
+
 bool proc_is_kernel(pid_t pid)
 {
-	return (flags_of(pid) & (KERNEL | EXITING)) == KERNEL;
+	bool kernel;
+
+	return proc_kind(pid, &kernel) && kernel;
 }
 
 uint64_t proc_ran_ns(pid_t pid, pid_t tid)
@@ -512,14 +554,14 @@ bool proc_is_process(pid_t pid, pid_t *parent)
 
 bool proc_same_pid_namespace(pid_t pid)
 {
-	static struct stat own;
-	struct stat its;
+	static _Atomic ino_t own; /* all namespaces are files of one file system */
+	struct stat st;
 	char path[64];
 
-	if (!own.st_ino && stat("/proc/self/ns/pid", &own) < 0)
-		return false;
+	if (!own && stat("/proc/self/ns/pid", &st) == 0)
+		own = st.st_ino;
 	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
-	return stat(path, &its) == 0 && own.st_ino == its.st_ino && own.st_dev == its.st_dev;
+	return own && stat(path, &st) == 0 && own == st.st_ino;
 }
 
 static uint64_t status_number(const char *status, const char *name, int base)

@@ -50,6 +50,12 @@ int proc_look_open(int look);
 /* The threads of @pid, ascending; *@ret malloc'ed. 0 or -ESRCH. */
 int proc_tasks(pid_t pid, pid_t **ret, size_t *n);
 
+/* All processes that /proc shows, ascending; *@ret malloc'ed. 0 or -errno. */
+int proc_processes(pid_t **ret, size_t *n);
+
+/* Some more than there are, at the cost of one system call. */
+size_t proc_count(void);
+
 /* @pid behind the *@n of a malloc'ed list with room for *@cap. 0 or -ENOMEM. */
 int proc_push(pid_t **pids, size_t *n, size_t *cap, pid_t pid);
 
@@ -69,6 +75,9 @@ bool proc_lives(pid_t pid);
 /* CPU time that a thread has used, ns; 0 where it is gone, or the kernel does not tell. */
 uint64_t proc_ran_ns(pid_t pid, pid_t tid);
 
+/* As proc_state() of its main thread, and proc_is_kernel(), in one look. */
+char proc_kind(pid_t pid, bool *kernel);
+
 /* Is it a thread of the kernel's, without memory of its own? */
 bool proc_is_kernel(pid_t pid);
 
@@ -82,6 +91,8 @@ uint64_t proc_age_ns(pid_t pid);
 /* Does the process exist, and is @tid a thread that is not the leader? */
 bool proc_exists(pid_t pid);
 pid_t proc_tgid(pid_t tid); /* -ESRCH */
+
+pid_t proc_parent(pid_t pid); /* -ESRCH */
 
 /* Is @pid a process, and no other thread of one? With its parent. */
 bool proc_is_process(pid_t pid, pid_t *parent);
@@ -120,5 +131,8 @@ int proc_wait(pid_t pid, pid_t tid, struct proc_wait *ret);
 
 /* A whole small file as a malloc'ed, NUL-terminated string. 0 or -errno. */
 int proc_read_file(const char *path, char **ret, size_t *n);
+
+/* The same of one that the kernel writes in one piece: a system call less. */
+int proc_read_piece(const char *path, char **ret);
 
 #endif

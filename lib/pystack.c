@@ -6,51 +6,50 @@
 #include "pystack_int.h"
 #include "sparse.h"
 
+/* X(field, bytes): the arrays of a struct pystack @p. */
+#define ARRAYS(X)                                           \
+	X(threads, N_THREADS * sizeof(*p->threads))         \
+	X(states, N_LISTS * sizeof(*p->states))             \
+	X(codes, N_CODES * sizeof(*p->codes))               \
+	X(code_index, N_CODES * sizeof(*p->code_index))     \
+	X(walked, PYWALK_MAX_FRAMES * sizeof(*p->walked))   \
+	X(frames, PYWALK_MAX_FRAMES * sizeof(*p->frames))   \
+	X(seen, PYWALK_MAX_FRAMES * sizeof(*p->seen))       \
+	X(anchors, PYWALK_MAX_FRAMES * sizeof(*p->anchors)) \
+	X(copy, PYCODE_COPY_MAX)                            \
+	X(bytes, BATCH_BYTES)
+
+/* Each array begins on a cache line. */
+static size_t room(size_t n)
+{
+	return (n + 63) & ~(size_t)63;
+}
+
 struct pystack *pystack_create(uint32_t max_frames,
 			       void (*new_code)(void *, uint64_t, const struct pycode_copy *),
 			       void *arg)
 {
-	struct pystack *p = calloc(1, sizeof(*p));
+	/* All in one block: each would take system calls of its own. */
+	struct pystack *p = sparse_alloc(pystack_bytes());
+	char *at = (char *)p + room(sizeof(*p));
 
 	if (!p)
 		return NULL;
-	/* Which thread calls matters little: the blocks are touched by who reads stacks. */
+	/* Which thread calls matters little: the block is touched by who reads stacks. */
 	p->max_frames = MIN(max_frames, PYWALK_MAX_FRAMES);
 	p->new_code = new_code;
 	p->next_id = 1;
 	p->arg = arg;
-	p->threads = sparse_alloc(N_THREADS * sizeof(*p->threads));
-	p->states = sparse_alloc(N_LISTS * sizeof(*p->states));
-	p->codes = sparse_alloc(N_CODES * sizeof(*p->codes));
-	p->code_index = sparse_alloc(N_CODES * sizeof(*p->code_index));
-	p->walked = sparse_alloc(PYWALK_MAX_FRAMES * sizeof(*p->walked));
-	p->frames = sparse_alloc(PYWALK_MAX_FRAMES * sizeof(*p->frames));
-	p->seen = sparse_alloc(PYWALK_MAX_FRAMES * sizeof(*p->seen));
-	p->anchors = sparse_alloc(PYWALK_MAX_FRAMES * sizeof(*p->anchors));
-	p->copy = sparse_alloc(PYCODE_COPY_MAX);
-	p->bytes = sparse_alloc(BATCH_BYTES);
-	if (!p->threads || !p->states || !p->codes || !p->walked || !p->frames || !p->seen ||
-	    !p->copy || !p->anchors || !p->bytes || !p->code_index) {
-		pystack_destroy(p);
-		return NULL;
-	}
+#define X(field, n)            \
+	p->field = (void *)at; \
+	at += room(n);
+	ARRAYS(X)
+#undef X
 	return p;
 }
 
 void pystack_destroy(struct pystack *p)
 {
-	if (!p)
-		return;
-	free(p->threads);
-	free(p->states);
-	free(p->codes);
-	free(p->code_index);
-	free(p->walked);
-	free(p->frames);
-	free(p->seen);
-	free(p->anchors);
-	free(p->copy);
-	free(p->bytes);
 	free(p);
 }
 
@@ -58,10 +57,9 @@ size_t pystack_bytes(void)
 {
 	const struct pystack *p = NULL;
 
-	return sizeof(*p) + N_THREADS * sizeof(*p->threads) + N_LISTS * sizeof(*p->states) +
-	       N_CODES * sizeof(*p->codes) + PYCODE_COPY_MAX + BATCH_BYTES +
-	       PYWALK_MAX_FRAMES * (sizeof(*p->walked) + sizeof(*p->frames) +
-				    sizeof(*p->seen) + sizeof(*p->anchors));
+#define X(field, n) +room(n)
+	return room(sizeof(*p)) ARRAYS(X);
+#undef X
 }
 
 struct thread *pystack_thread(struct pystack *p, int program, pid_t tid, uint32_t level)
@@ -165,13 +163,12 @@ bool pystack_has_begun(const struct code *c, const struct pyframe *f)
 	return (f->frame & PYFRAME_GENERATOR) || off >= 2 * (int64_t)c->firsttraceable;
 }
 
-/* Those walked from number @from on, behind the *@ret that there are. */
-static enum pystack_end name_frames(struct pystack *p, uint32_t from, uint32_t n,
-				    uint32_t *ret)
+/* The @n that were walked, behind the *@ret that there are. */
+static enum pystack_end name_frames(struct pystack *p, uint32_t n, uint32_t *ret)
 {
 	uint32_t k = *ret, lasti;
 
-	for (uint32_t i = from; i < n; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		const struct code *c;
 
 		if (p->walked[i].frame & PYFRAME_SHIM)
@@ -265,16 +262,6 @@ static void begin(struct pystack *p, struct rmem *below,
 	}
 }
 
-static struct pystack_junction junction(const struct pystack *p, const struct pywalk *w,
-					raddr tstate)
-{
-	uint32_t i = w->n - 1, functions = 0;
-
-	while (i > 0 && functions < w->n / 2)
-		functions += !(p->walked[--i].frame & (PYFRAME_GENERATOR | PYFRAME_SHIM));
-	return (struct pystack_junction){ p->walked[w->n - 1], p->walked[i], w->next, tstate };
-}
-
 /* Names the frames that were walked, behind those that there are, if they are the thread's. */
 static enum pystack_end take_walk(struct pystack *p, const struct pystack_target *t,
 				  struct thread *th, const struct pywalk *w,
@@ -288,7 +275,7 @@ static enum pystack_end take_walk(struct pystack *p, const struct pystack_target
 	if (w->end == PYWALK_BROKEN && !pystack_is_exposed(p, t, w))
 		return PYSTACK_BROKEN;
 	codes_verify(p, t, th, w->n);
-	end = name_frames(p, 0, w->n, &named);
+	end = name_frames(p, w->n, &named);
 	if (end == PYSTACK_BADCODE)
 		return end;
 	if (!pystack_is_linked(p, t, th, w)) {
@@ -319,7 +306,7 @@ static enum pystack_end take_caller(struct pystack *p, const struct pystack_targ
 	*w = caller;
 	if (r->n_anchors < PYWALK_MAX_FRAMES)
 		p->anchors[r->n_anchors++] = entered;
-	return name_frames(p, 0, w->n, &r->n);
+	return name_frames(p, w->n, &r->n);
 }
 
 /* One state's frames, behind those that there are. Its plan was fetched. *@at:
@@ -347,8 +334,6 @@ static enum pystack_end read_state(struct pystack *p, const struct pystack_targe
 	if (end != PYSTACK_OK && end != PYSTACK_NOPYTHON)
 		return end;
 	r->truncated = w.end == PYWALK_LIMIT;
-	if (r->truncated && w.n)
-		r->junction = junction(p, &w, th->tstate);
 	if (end == PYSTACK_OK)
 		find_anchors(p, t, th, &w, before, r);
 	return end;
@@ -373,8 +358,6 @@ static enum pystack_end read_nest(struct pystack *p, const struct pystack_target
 
 		if (end != PYSTACK_OK && end != PYSTACK_NOPYTHON)
 			return end;
-		if (r->truncated && i + 1 < n) /* nor does its rest complete the stack */
-			r->junction = (struct pystack_junction){ 0 };
 	}
 	return r->n ? PYSTACK_OK : PYSTACK_NOPYTHON;
 }
@@ -444,58 +427,6 @@ struct pystack_result pystack_read(struct pystack *p, const struct pystack_targe
 	p->place = (struct pystack_place){ 0 };
 	if (r.end != PYSTACK_OK)
 		r.n = r.n_anchors = 0;
-	return r;
-}
-
-static bool same_frame(const struct pyframe *a, const struct pyframe *b)
-{
-	return a->frame == b->frame && a->code == b->code && a->instr == b->instr;
-}
-
-/* Of memory as it is now, not as it was when the walk began. */
-static bool still_joins(const struct pystack_junction *j, const struct pystack_target *t,
-			struct rmem *m)
-{
-	struct pyframe f, upper;
-	struct pywalk w = pyframe_walk_on(m, &t->walk, j->frame.frame, &f, 1);
-
-	return w.end == PYWALK_LIMIT && same_frame(&f, &j->frame) && w.next == j->next &&
-	       pyframe_walk_on(m, &t->walk, j->upper.frame, &upper, 1).n == 1 &&
-	       same_frame(&upper, &j->upper);
-}
-
-struct pystack_result pystack_read_rest(struct pystack *p, const struct pystack_target *t,
-					struct rmem *below, pid_t tid,
-					const struct pystack_junction *j)
-{
-	struct pystack_result r = { .end = PYSTACK_BROKEN, .frames = p->frames };
-	struct thread *th = pystack_thread(p, t->program, tid, 0);
-	struct pywalk w;
-
-	begin(p, below, NULL, NULL);
-	if (th->tstate != j->tstate)
-		*th = (struct thread){ .program = t->program,
-				       .tid = tid,
-				       .tstate = j->tstate };
-	pystack_fetch(p, th);
-	codes_begin(p, t, th);
-	w = pyframe_walk_on(p->mem, &t->walk, j->frame.frame, p->walked, p->max_frames);
-	pystack_plan_next(th, t, p->walked, &w);
-	if (w.end == PYWALK_FAULT)
-		r.end = PYSTACK_FAULT;
-	if (w.end == PYWALK_FAULT || w.end == PYWALK_BROKEN || w.n < 2 ||
-	    !same_frame(&p->walked[0], &j->frame) ||
-	    (p->walked[1].frame & ~(raddr)PYFRAME_BITS) != j->next)
-		return r;
-	codes_verify(p, t, th, w.n);
-	r.end = name_frames(p, 1, w.n, &r.n);
-	r.truncated = w.end == PYWALK_LIMIT;
-	if (r.end == PYSTACK_NOPYTHON) /* below the junction lies nothing but the end */
-		r.end = PYSTACK_OK;
-	if (!still_joins(j, t, below))
-		r.end = PYSTACK_BROKEN;
-	if (r.end != PYSTACK_OK)
-		r.n = 0;
 	return r;
 }
 

@@ -54,19 +54,9 @@ struct pystack_anchor {
 	uint32_t pad;
 };
 
-/* Where a stack was cut: its oldest frame that was read, what lies below, and a frame so far
- * above that half as many frames as were read lie on the data stack between, or else the
- * newest. */
-struct pystack_junction {
-	struct pyframe frame, upper;
-	raddr next;
-	raddr tstate;
-};
-
 struct pystack_result {
 	enum pystack_end end;
-	bool truncated; /* OK, but cut at max_frames: at @junction */
-	struct pystack_junction junction;
+	bool truncated; /* OK, but cut at max_frames */
 	uint32_t n;
 	struct pystack_frame *frames; /* innermost first; valid until the next call */
 	/* Innermost first; frames after the last one's @n belong to activations that were cut
@@ -123,14 +113,6 @@ struct pystack_result pystack_read(struct pystack *p, const struct pystack_targe
 				   struct rmem *below, pid_t tid, pid_t inner,
 				   void (*saw)(void *, raddr, const void *, size_t, int),
 				   void *saw_arg);
-
-/* The frames older than @j's, which another pystack_read() may have cut off and whose thread
- * may run now: at most max_frames - 1 of them. OK, also with no frame, only if the junction
- * stands unchanged after they were read: it was never left, so neither were they, nor their
- * code freed. Else BROKEN, or what pystack_read() may say. */
-struct pystack_result pystack_read_rest(struct pystack *p, const struct pystack_target *t,
-					struct rmem *below, pid_t tid,
-					const struct pystack_junction *j);
 
 /* Does the thread still stand in the frame that the result began with? */
 bool pystack_unchanged(const struct pystack_result *r, const struct pystack_target *t,

@@ -7,10 +7,14 @@
 #include "base.h"
 #include "sparse.h"
 
+void queue_place(struct queue *q, void *bytes, size_t size)
+{
+	*q = (struct queue){ .bytes = bytes, .size = size, .hurry = -1 };
+}
+
 int queue_init(struct queue *q, size_t size)
 {
-	*q = (struct queue){ .size = size, .hurry = -1 };
-	q->bytes = sparse_alloc(size);
+	queue_place(q, sparse_alloc(size), size);
 	return q->bytes ? 0 : -ENOMEM;
 }
 

@@ -45,6 +45,9 @@ struct queue {
 int queue_init(struct queue *q, size_t size); /* 0 or -ENOMEM; without @hurry */
 void queue_deinit(struct queue *q);
 
+/* The same in @size bytes of zeros that are the caller's: without queue_deinit(). */
+void queue_place(struct queue *q, void *bytes, size_t size);
+
 /* Room for @n bytes of data; NULL when full. One reservation at a time. */
 void *queue_reserve(struct queue *q, uint32_t type, size_t n);
 void queue_commit(struct queue *q);

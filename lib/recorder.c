@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "memory_plan.h"
 #include "recorder_int.h"
 
 #include <errno.h>
@@ -68,6 +69,19 @@ static void sort_tids(struct recorder_options *o)
 	o->n_tids = n;
 }
 
+static int create(struct recorder *r, struct err *err)
+{
+	struct work *before = work_shared;
+	int ret;
+
+	work_shared = &r->config.others;
+	ret = find_targets(r, err);
+	if (ret == 0)
+		ret = recorder_choose(r, err);
+	work_shared = before;
+	return ret;
+}
+
 struct recorder *recorder_create(const struct recorder_options *o, struct session *session,
 				 struct err *err)
 {
@@ -77,15 +91,19 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	/* Where nothing else says why. */
 	err_set(err, -ENOMEM, "out of memory or of descriptors");
 	if (!r || kick < 0 || tracker_init(&r->tracker, kick) < 0) {
+		if (kick >= 0)
+			close(kick);
 		free(r);
 		return NULL;
 	}
 	r->o = *o;
 	sort_tids(&r->o);
-	r->session = session;
+	r->session = r->attach.session = session;
 	r->filter.map = r->table.map = -1;
 	r->cgroup = -1;
 	r->config.kick = kick;
+	r->config.origin = o->origin;
+	r->config.stats = r->tracker.stats = session->stats;
 	r->tracker.note = o->note;
 	for (size_t i = 0; i < RECORDER_MAX_PIDS; i++)
 		r->pidfds[i] = -1;
@@ -103,7 +121,7 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 		.note = o->note,
 		.whole_ns = now_ns(),
 	};
-	if (find_targets(r, err) == 0 && recorder_choose(r, err) == 0)
+	if (create(r, err) == 0)
 		return r;
 	recorder_destroy(r);
 	return NULL;
@@ -115,7 +133,7 @@ static bool somebody_is_stuck(const struct recorder *r)
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		if (r->config.slots[i].stuck)
 			return true;
-	return oldend_haunted(r->oldend);
+	return false;
 }
 
 void recorder_destroy(struct recorder *r)
@@ -126,7 +144,6 @@ void recorder_destroy(struct recorder *r)
 	free(r->queues);
 	free(r->tids);
 	attach_deinit(&r->attach);
-	oldend_destroy(r->oldend);
 	slots_deinit(&r->config);
 	queue_deinit(&r->own);
 	queue_deinit(&r->traced);
@@ -139,8 +156,8 @@ void recorder_destroy(struct recorder *r)
 	if (r->config.kick >= 0)
 		close(r->config.kick);
 	free((void *)(uintptr_t)r->config.last_in);
-	free((void *)(uintptr_t)r->config.last_map);
 	ours_destroy(r->config.ours);
+	ours_destroy(r->config.named);
 	stranger_filter_deinit(&r->filter);
 	if (r->by_table)
 		run_table_deinit(&r->table);
@@ -232,6 +249,12 @@ static void execed(struct recorder *r, const struct target *t, pid_t pid, uint64
 		tracker_new(&r->tracker, pid, time);
 }
 
+void recorder_announce(struct recorder *r, pid_t pid, bool execed, uint64_t time)
+{
+	if (announce_process(&r->own, pid, execed, !r->config.named, time) == -ENOBUFS)
+		STATS_ADD(r->session->stats, side_lost, 1);
+}
+
 /* Before the sinks hear of @t for the first time, at @time, they are told what it was. Another
  * thread's sample may be a little older. */
 static void introduce(struct recorder *r, struct target *t, uint64_t time)
@@ -239,8 +262,8 @@ static void introduce(struct recorder *r, struct target *t, uint64_t time)
 	if (!t || !t->asleep)
 		return;
 	recorder_wakes(r, t);
-	announce_process(&r->own, t->pid, false,
-			 MAX(time, r->session->start_ns + BEFORE_NS) - BEFORE_NS);
+	recorder_announce(r, t->pid, false,
+			  MAX(time, r->session->start_ns + BEFORE_NS) - BEFORE_NS);
 	tracker_wake(&r->tracker, t);
 }
 
@@ -284,7 +307,7 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 		execed(r, t, m->pid, m->time);
 		break;
 	case CTL_BEGUN:
-		announce_process(&r->own, m->pid, true, m->time);
+		recorder_announce(r, m->pid, true, m->time);
 		tracker_new(&r->tracker, m->pid, births_execed(r->config.births, m->pid));
 		break;
 	case CTL_LOOK:
@@ -387,20 +410,8 @@ bool recorder_take_messages(struct recorder *r)
 /* Reads of @pid hang. */
 static void give_up(struct recorder *r, pid_t pid)
 {
-	STATS_ADD(stuck_reads, 1);
+	STATS_ADD(r->session->stats, stuck_reads, 1);
 	tracker_quarantine(&r->tracker, pid);
-}
-
-static void watch_oldend(struct recorder *r)
-{
-	pid_t pid = oldend_stuck(r->oldend), back;
-
-	while ((back = oldend_returned(r->oldend)))
-		tracker_release(&r->tracker, back);
-	if (pid) {
-		give_up(r, pid);
-		oldend_start(r->oldend);
-	}
 }
 
 static void replace_reader(struct recorder *r, struct cpu_slot *slot)
@@ -446,25 +457,22 @@ static int watch_readers(struct recorder *r)
 		give_up(r, pid);
 		replace_reader(r, &r->config.slots[i]);
 	}
-	watch_oldend(r);
-	if (oldend_reads(r->oldend))
-		soon = SUSPECT_MS;
 	if (atomic_load(&r->config.over_budget) && !r->warned_budget) {
 		r->warned_budget = true;
 		note_say(
 			&r->o.note,
 			"holding the targets costs more than %u%% of a CPU: samples are shed; "
-			"%s, or raise --hold-budget%s",
+			"%s%s, or raise --hold-budget%s",
 			r->o.hold_budget,
 			r->session->events[0].attr.freq ? "lower -F" : "raise -c",
-			r->capture->stops ?
-				"; the right to preempt ('ulimit -r 1', CAP_SYS_NICE) "
-				"makes it cheaper" :
-				"");
+			r->o.max_frames > MEMORY_FRAMES ?
+				" or --max-frames (each hold reads the whole stack)" :
+				"",
+			r->capture->cheaper);
 	}
-	if (STATS_GET(stalled) && !r->warned_stall) {
+	if (STATS_GET(r->session->stats, stalled) && !r->warned_stall) {
 		r->warned_stall = true;
-		note_say(&r->o.note, "%s", preempt_stall(text, sizeof(text)));
+		note_say(&r->o.note, "%s", r->capture->stall(text, sizeof(text)));
 	}
 	return soon;
 }
@@ -558,8 +566,10 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, 
 		 void (*released)(void *arg), void *arg, struct recorder_summary *ret,
 		 struct err *err)
 {
+	struct work *before = work_shared;
 	int code;
 
+	work_shared = &r->config.others;
 	err_set(err, -ENOMEM, "out of memory");
 	code = recorder_start(r, sinks, n_sinks, err);
 	*ret = (struct recorder_summary){ 0 };
@@ -572,7 +582,6 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, 
 	recorder_detach(r);
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		reader_stop(&r->config.slots[i]);
-	oldend_stop(r->oldend);
 	introduce_rest(r);
 	if (r->resolver)
 		resolver_stop(r->resolver, &ret->counts);
@@ -580,5 +589,6 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, 
 		recorder_balance(r, ret);
 	fill_summary(r, ret);
 	recorder_work(r, &ret->work);
+	work_shared = before;
 	return code;
 }

@@ -27,14 +27,16 @@ struct recorder_options {
 	uint64_t value;
 	uint64_t duration_ns; /* 0: until stopped */
 	const char *capture;  /* "auto", "preempt", "stop", "async" */
-	bool kernel, native, full, libunwind, follow, any;
+	bool kernel, native, full, follow, any;
 	uint32_t max_frames;
-	enum place_wish place; /* where events are to count */
-	unsigned hold_budget; /* percent */
-	bool hold_isolated;   /* by SCHED_FIFO readers on isolated CPUs, too */
+	const struct unwind_other *unwinder; /* of native frames, instead of ours; or NULL */
+	enum place_wish place;		     /* where events are to count */
+	unsigned hold_budget;		     /* percent */
+	bool hold_isolated;		     /* by SCHED_FIFO readers on isolated CPUs, too */
 	uint32_t stack_bytes; /* copied with each sample, for native frames; a multiple of 8 */
 	size_t memory;	      /* bytes of rings, queues and readers; 0: struct memory_wants */
 	bool child;	      /* pids[0] is our own child, held before its exec */
+	struct work_origin origin; /* of struct work_moment */
 	struct note note;
 };
 
@@ -52,8 +54,8 @@ struct recorder_work {
 struct recorder_summary {
 	struct recorder_work work;
 	struct resolver_counts counts;
-	double duration, cpu; /* seconds */
-	double rss;	      /* MiB, peak */
+	double duration, cpu; /* seconds; CPU time is the whole process's */
+	double rss;	      /* MiB, peak, the whole process's */
 	uint64_t uncounted;   /* samples that are missing from what the events counted */
 	bool target_ended; /* and all that was followed: neither time nor a person ended it */
 	int child_end;	   /* our own child's, as wait(2) tells it; -1: wait for it */

@@ -160,7 +160,9 @@ void recorder_balance(const struct recorder *r, struct recorder_summary *ret)
 		books[n] = book_of(r, e);
 		expected += book_expected(&books[n++]);
 	}
-	ret->uncounted = books_uncounted(books, n, STATS_GET(lost) - STATS_GET(queue_full));
+	ret->uncounted = books_uncounted(books, n,
+					 STATS_GET(r->session->stats, lost) -
+						 STATS_GET(r->session->stats, queue_full));
 	if (!is_much((double)ret->uncounted, expected))
 		return;
 	note_say(&r->o.note,

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "capture/preempt.h"
 #include "events.h"
 #include "memory_plan.h"
 #include "perf_event.h"
@@ -15,19 +14,16 @@
 #include "recorder_int.h"
 #include "target_cgroup.h"
 
-enum { STACK_BYTES = 1024 }; /* hold what the innermost eval loop keeps on the C stack */
-
-static void prepare_preempt(const struct recorder *r)
+static void prepare_preempt(struct recorder *r)
 {
-	struct preempt_targets t = { 0 };
+	struct preempt_targets *t = &r->preempt.targets;
 
-	if (cpuwatch_reach(r->tids, r->n_tids, &t.cpus) < 0)
+	if (cpuwatch_reach(r->tids, r->n_tids, &t->cpus) < 0)
 		return;
 	for (size_t i = 0; i < r->n_tids; i++)
-		realtime_add_thread(&t.rt, r->tids[i]);
+		realtime_add_thread(&t->rt, r->tids[i]);
 	if (!r->o.hold_isolated)
-		cpus_isolated(&t.spared);
-	preempt_prepare(&t);
+		cpus_isolated(&t->spared);
 }
 
 static int choose_events(struct recorder *r, char fallback[256], struct err *err)
@@ -36,12 +32,13 @@ static int choose_events(struct recorder *r, char fallback[256], struct err *err
 			     fallback, err);
 }
 
-static struct capture_want what_is_wanted(const struct recorder *r)
+static struct capture_want what_is_wanted(struct recorder *r)
 {
 	struct capture_want want = {
 		.pids = r->o.pids,
 		.n_pids = r->o.n_pids,
 		.user_only = true,
+		.plan = &r->preempt,
 	};
 
 	for (size_t i = 0; i < r->session->n_events; i++) {
@@ -65,13 +62,11 @@ static int choose_capture(struct recorder *r, const struct capture_want *want, s
 	if (ret < 0)
 		return ret;
 	r->config.capture = r->capture;
+	r->config.plan = &r->preempt;
 	r->session->capture = r->capture->name;
 	r->session->capture_why = r->why.text;
-	r->perf.stack = r->o.native ? r->o.stack_bytes : r->capture->holds ? STACK_BYTES : 0;
-	if (r->capture->stops) {
-		r->perf.kernel = r->perf.inherit = false;
-		r->perf.disabled = true;
-	}
+	r->perf.stack = r->o.native ? r->o.stack_bytes : r->capture->stack_bytes;
+	r->capture->limit(&r->perf);
 	return 0;
 }
 
@@ -142,9 +137,10 @@ static void note_choice(const struct recorder *r, const char *fallback, bool ker
 			 "kernel frames are not permitted here (kernel.perf_event_paranoid is "
 			 "%d)",
 			 perf_event_sysctl("perf_event_paranoid", -1));
-	else if (!user_only && r->capture->stops)
+	else if (!user_only && kernel && !r->perf.kernel)
 		note_say(&r->o.note,
-			 "capture stop: what the kernel does for the target is not sampled");
+			 "capture %s: what the kernel does for the target is not sampled",
+			 r->capture->name);
 	if (r->why.text[0])
 		note_say(&r->o.note, "capture %s: %s", r->capture->name, r->why.text);
 	if (has_probe(r))
@@ -156,8 +152,8 @@ static void note_choice(const struct recorder *r, const char *fallback, bool ker
 			 "--no-follow: this kernel gives the events to children too "
 			 "(Linux 5.13 does not); what they do is ignored");
 	note_strange_files(r);
-	if (r->capture == &capture_preempt && *preempt_caveat(caveat, sizeof(caveat)))
-		note_say(&r->o.note, "capture preempt: %s", caveat);
+	if (*r->capture->caveat(&r->preempt, caveat, sizeof(caveat)))
+		note_say(&r->o.note, "capture %s: %s", r->capture->name, caveat);
 }
 
 /* Which events can be had tells which capture can be had, and that how they are opened. */
@@ -168,16 +164,12 @@ static int choose_all(struct recorder *r, struct err *err)
 	bool kernel;
 	int ret;
 
-	/* Who wants exact stacks only has them cut rather than late. */
 	r->config.max_frames = r->o.max_frames;
-	r->config.oldends =
-		r->o.max_frames > READER_FRAMES && !(r->session->flags & SESSION_ONLY_EXACT);
 	r->perf = (struct perf_options){
 		.freq = r->o.freq,
 		.said = r->o.said,
 		.value = r->o.value,
 		.kernel = r->o.kernel,
-		.data_maps = r->config.oldends,
 		.inherit = r->o.n_tids == 0 && !has_probe(r),
 		.threads_only = !r->o.follow,
 		.on_exec = r->o.child,
@@ -211,11 +203,11 @@ static void use_cpu_events(struct recorder *r)
 	}
 }
 
-/* The CPUs that are watched from the beginning. With a tracer none can be added later. */
+/* The CPUs that are watched from the beginning. */
 static int first_cpus(struct recorder *r, struct err *err)
 {
-	int code = r->capture->stops ? cpus_system(&r->cpus, "online") :
-				       cpuwatch_reach(r->tids, r->n_tids, &r->cpus);
+	int code = r->capture->fixed_cpus ? cpus_system(&r->cpus, "online") :
+					    cpuwatch_reach(r->tids, r->n_tids, &r->cpus);
 
 	return code < 0 ? err_set(err, code, "can't tell which CPUs there are: %s",
 				  strerror(-code)) :
@@ -277,14 +269,13 @@ static bool all_may(const struct session *s)
 static bool all_known(struct recorder *r)
 {
 	struct targets *t = &r->tracker.targets;
-	bool all = true;
+	bool all = true, whole = bpf_knows_all();
 
-	for (size_t i = 0; i < t->n_all; i++)
+	for (size_t i = 0; !whole && i < t->n_all; i++)
 		all = all && (bpf_knows(t->all[i]->pid) || !proc_lives(t->all[i]->pid));
 	return all;
 }
 
-/* Old ends are read after the record of their thread's leaving. */
 static bool can_use_table(struct recorder *r)
 {
 	struct stranger_filter filter;
@@ -292,8 +283,7 @@ static bool can_use_table(struct recorder *r)
 	uint32_t n = 0;
 
 	if ((r->place != PLACE_CPUS && r->place != PLACE_CGROUP) || !all_may(r->session) ||
-	    !r->capture->pins || r->config.oldends || !all_known(r) ||
-	    cpus_system(&possible, "possible") < 0)
+	    !r->capture->prompt || !all_known(r) || cpus_system(&possible, "possible") < 0)
 		return false;
 	for (int cpu = cpus_next(&possible, 0); cpu >= 0; cpu = cpus_next(&possible, cpu + 1))
 		n = (uint32_t)cpu + 1;
@@ -316,17 +306,17 @@ static int choose_place(struct recorder *r, bool wide, size_t threads, struct er
 		.wish = r->o.place,
 		.eligible = some_may(s),
 		.follows = !r->o.n_tids && !has_probe(r),
-		.stops = r->capture->stops,
+		.on_threads = r->capture->on_threads,
 		.wide = wide && r->attach.witness,
 		.many = threads * cpus_count(&r->cpus) * s->n_events,
 		.rate = interrupt_rate(s),
 	};
 	char why[256];
 
-	if (f.eligible && f.follows && f.wide && !f.stops && !r->o.child)
+	if (f.eligible && f.follows && f.wide && !f.on_threads && !r->o.child)
 		r->cgroup = own_cgroup(r);
 	f.cgroup = r->cgroup >= 0;
-	if (f.eligible && f.follows && f.wide && !f.stops && !f.cgroup)
+	if (f.eligible && f.follows && f.wide && !f.on_threads && !f.cgroup)
 		f.filter = stranger_filter_init(&r->filter, NULL) == 0;
 	r->place = event_place_choose(&f, why);
 	r->place_facts = f;
@@ -375,8 +365,8 @@ static void add_wants(const struct recorder *r, struct attach_wants *w)
 		w->others += w->cpus * r->o.n_events;
 	w->rate = sample_rate(r->session);
 	w->sample = r->perf.stack;
-	w->prompt = r->capture->pins && r->capture->holds;
-	w->others += r->o.n_pids + (r->capture->stops ? w->cpus : 0); /* pidfds, handovers */
+	w->prompt = r->capture->prompt;
+	w->others += r->o.n_pids + w->cpus * r->capture->cpu_fds; /* the former: pidfds */
 	if (r->session->places)
 		w->others += PLACES_FDS;
 	w->may_add = r->attach.witness && r->place == PLACE_THREADS;
@@ -407,8 +397,9 @@ static int plan_memory(struct recorder *r, size_t cpus, size_t page, struct err 
 		.cpus = cpus,
 		.page = page,
 		.ring_pages = r->plan.ring_pages,
-		.queue = memory_plan_queue(r->o.freq ? r->o.value : 0, r->o.native),
-		.queues = 1 + r->config.oldends,
+		.queue = memory_plan_queue(r->o.freq ? r->o.value : 0, r->o.native,
+					   r->o.max_frames),
+		.frames = r->o.max_frames,
 	};
 	struct memory_plan p;
 	int ret = memory_plan_make(&w, &p, err);
@@ -432,8 +423,9 @@ static int plan(struct recorder *r, struct err *err)
 
 	if (ret < 0)
 		return ret;
-	r->attach.witness = !r->capture->stops && events_can_witness(r->session, r->o.pids[0]);
-	wide = !r->capture->stops && !has_address(r) &&
+	r->attach.witness =
+		!r->capture->sees_registers && events_can_witness(r->session, r->o.pids[0]);
+	wide = !r->capture->on_threads && !has_address(r) &&
 	       events_can_wide(r->session, cpus_next(&r->cpus, 0));
 	ret = choose_place(r, wide, w.threads, err);
 	if (ret < 0)
@@ -455,7 +447,7 @@ static int plan(struct recorder *r, struct err *err)
 	r->attach.counter = r->plan.more && events_can_count(r->session);
 	if (r->attach.counter)
 		r->session->flags |= SESSION_COUNTED;
-	if (r->attach.witness || r->capture->stops)
+	if (r->attach.witness || r->capture->sees_registers)
 		r->session->flags |= SESSION_REGISTERS;
 	attach_reserve(r->config.kick, r->plan.descriptors);
 	return 0;

@@ -10,7 +10,7 @@
 
 #include "attach.h"
 #include "attach_plan.h"
-#include "capture/oldend.h"
+#include "capture/preempt.h"
 #include "capture/tracer.h"
 #include "cpuwatch.h"
 #include "event_place.h"
@@ -28,6 +28,7 @@ struct recorder {
 	struct recorder_options o;
 	struct session *session;
 	const struct capture_ops *capture;
+	struct preempt_plan preempt;
 	struct reader_config config;
 	struct tracker tracker;
 	struct attach attach;
@@ -52,8 +53,7 @@ struct recorder {
 	uint64_t noted_ns; /* the last note */
 	uint64_t wake_ns;  /* when readers that sleep are looked at next */
 	struct queue own;  /* the control thread's records for the resolver */
-	struct queue traced;   /* the tracer's messages to the control thread */
-	struct oldend *oldend; /* with more than READER_FRAMES wanted */
+	struct queue traced; /* the tracer's messages to the control thread */
 	struct queue **queues;
 	struct resolver *resolver;
 	int pidfds[RECORDER_MAX_PIDS]; /* of those that the user named; -1: it has ended */
@@ -102,6 +102,9 @@ void recorder_balance(const struct recorder *r, struct recorder_summary *ret);
 
 /* recorder_work.c: what the recording took; before its readers are freed. */
 void recorder_work(const struct recorder *r, struct recorder_work *ret);
+
+/* recorder.c: announce_process() for the resolver; what has no room is counted. */
+void recorder_announce(struct recorder *r, pid_t pid, bool execed, uint64_t time);
 
 /* recorder.c: do what readers and the tracer ask for. False: there is more, and it took long
  * enough for now. */

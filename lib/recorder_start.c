@@ -11,24 +11,22 @@
 #include <time.h>
 
 #include "../output/sink.h"
-#include "announce.h"
 #include "capture/births.h"
+#include "capture/proof.h"
 #include "clock.h"
+#include "nudge.h"
 #include "proc.h"
 #include "recorder_int.h"
 
 enum {
 	QUEUE_BYTES = 2 << 20,
-	CTL_QUEUE_BYTES = 64 << 10,
-	READY_MS = 1000, /* the readers have them to begin */
+	READY_S = 1, /* the readers have them to begin */
 };
 
 /* The CPUs with their queues; the rings come later. */
 static int make_slots(struct recorder *r, struct err *err)
 {
-	if (r->config.oldends)
-		r->oldend = oldend_create(&r->config);
-	if (queue_init(&r->own, QUEUE_BYTES) < 0 || (r->config.oldends && !r->oldend))
+	if (queue_init(&r->own, QUEUE_BYTES) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	return slots_init(&r->config, &r->cpus, err);
 }
@@ -92,34 +90,11 @@ static int attach_all(void *arg, struct err *err)
 	return ret;
 }
 
-/* It depends on what the processes that are followed handle now. */
-static int choose_signal(struct recorder *r, struct err *err)
+/* On threads: by the thread that the capture says. */
+static int attach_threads(struct recorder *r, struct err *err)
 {
 	size_t n = r->o.follow ? r->tracker.targets.n_all : 0;
-	_cleanup_free_ pid_t *pids = calloc(n + 1, sizeof(*pids));
-	int sig;
-
-	if (!pids)
-		return -ENOMEM;
-	for (size_t i = 0; i < n; i++)
-		pids[i] = r->tracker.targets.all[i]->pid;
-	sig = capture_stop_signal(r->o.pids, r->o.n_pids, pids, n, err);
-	if (sig > 0)
-		note_say(&r->o.note,
-			 "capture stop: SIG%s stops a thread for each of its samples; were "
-			 "pysampled killed (-9) at that moment, a handler that the target has "
-			 "for it by then may be called%s",
-			 sigabbrev_np(sig),
-			 attach_capable(CAP_SYS_PTRACE) ?
-				 "" :
-				 "; a set-user-ID program that a sampled process becomes "
-				 "does not get its rights");
-	return sig;
-}
-
-/* By the thread that may: the tracer's, if there is one. */
-static int attach(struct recorder *r, struct err *err)
-{
+	_cleanup_free_ pid_t *others = calloc(n + 1, sizeof(*others));
 	struct tracer_config c = {
 		.attach = &r->attach,
 		.slots = r->config.slots,
@@ -130,8 +105,29 @@ static int attach(struct recorder *r, struct err *err)
 		.child_end = &r->child_end,
 		.ctl = &r->traced,
 		.kick = r->config.kick,
+		.work = &r->config.others,
+	};
+	struct capture_attach a = {
+		.attach = attach_all,
+		.arg = r,
+		.pids = r->o.pids,
+		.n_pids = r->o.n_pids,
+		.others = others,
+		.n_others = n,
+		.note = &r->o.note,
+		.tracer = &c,
+		.ret_tracer = &r->tracer,
 	};
 
+	if (!others)
+		return err_set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++)
+		others[i] = r->tracker.targets.all[i]->pid;
+	return r->capture->attach(&a, err);
+}
+
+static int attach(struct recorder *r, struct err *err)
+{
 	r->attach = (struct attach){
 		.session = r->session,
 		.slots = r->config.slots,
@@ -148,16 +144,7 @@ static int attach(struct recorder *r, struct err *err)
 	};
 	if (r->plan.wide)
 		return attach_cpus(&r->attach, err);
-	if (!r->capture->stops)
-		return attach_all(r, err);
-	c.signal = choose_signal(r, err);
-	if (c.signal < 0)
-		return c.signal;
-	if (queue_init(&r->traced, CTL_QUEUE_BYTES) == 0)
-		r->tracer = r->attach.tracer = tracer_create(&c);
-	if (!r->tracer)
-		return err_set(err, -ENOMEM, "out of memory");
-	return tracer_attach(r->tracer, attach_all, r, err);
+	return attach_threads(r, err);
 }
 
 /* Events that had a counter for a part of the time only. */
@@ -255,7 +242,9 @@ static int claim(struct recorder *r)
 
 	r->config.tids = r->o.tids;
 	r->config.n_tids = r->o.n_tids;
-	r->config.ours = ours_create();
+	r->config.ours = ours_create(NULL);
+	if (r->config.table && r->config.ours)
+		r->config.named = ours_create(r->config.ours);
 	if (r->o.follow)
 		ret = tracker_born(&r->tracker, r->o.pids, r->o.n_pids);
 	for (size_t i = 0; i < r->tracker.targets.n_all; i++)
@@ -275,8 +264,8 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	c->native = r->o.native;
 	c->stack_bytes = r->perf.stack;
 	c->follow = r->o.follow;
-	c->tell_threads =
-		!r->perf.inherit && !r->o.n_tids && !r->capture->stops && !r->plan.wide;
+	c->tell_threads = !r->perf.inherit && !r->o.n_tids && !r->capture->finds_threads &&
+			  !r->plan.wide;
 	for (size_t i = 0; i < n_sinks; i++)
 		if (sinks[i]->ops->needs & SINK_NEEDS_READS)
 			c->tape = true;
@@ -287,14 +276,13 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	c->early = r->attach.early;
 	c->filter = r->attach.filter;
 	c->table = r->attach.table;
+	c->switches_hidden = proof_switches_hidden();
 	c->child = r->o.child ? r->o.pids[0] : 0;
 	c->last_in = calloc(LAST_IN, sizeof(*c->last_in));
 	c->ids = &r->attach.ids;
 	c->births = births_create();
 	tracker_teach(&r->tracker, c->births);
-	if (c->oldends)
-		c->last_map = calloc(LAST_IN, sizeof(*c->last_map));
-	if (!c->last_in || !c->births || (c->oldends && !c->last_map))
+	if (!c->last_in || !c->births)
 		return -ENOMEM;
 	r->attach.readers = c->tell_threads ? c : NULL;
 	return r->plan.wide || c->split ? claim(r) : 0;
@@ -309,8 +297,6 @@ static void look_at_readers(void *arg)
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		if (guard_look(&r->config.slots[i].guard) & 1)
 			eventfd_write(r->config.kick, 1);
-	if (oldend_reads(r->oldend))
-		eventfd_write(r->config.kick, 1);
 }
 
 static bool has_questions(void *arg)
@@ -328,21 +314,20 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 		.n_sinks = n_sinks,
 		.native = r->o.native,
 		.full = r->o.full,
-		.libunwind = r->o.libunwind,
+		.unwinder = r->o.unwinder,
 		.tick = look_at_readers,
 		.waits = has_questions,
 		.tick_arg = r,
 		.targets = &r->tracker.targets,
+		.work = &r->config.others,
 	};
 
-	r->queues = calloc(r->config.cap_slots + 2, sizeof(*r->queues));
+	r->queues = calloc(r->config.cap_slots + 1, sizeof(*r->queues));
 	if (!r->queues)
 		return -ENOMEM;
 	r->queues[0] = &r->own;
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		r->queues[i + 1] = &r->config.slots[i].queue;
-	if (r->oldend)
-		r->queues[c.n_queues++] = oldend_queue(r->oldend);
 	c.queues = r->queues;
 	memcpy(c.sinks, sinks, n_sinks * sizeof(*sinks));
 	r->resolver = r->cpuwatch.resolver = resolver_create(&c);
@@ -353,20 +338,23 @@ static void announce_all(struct recorder *r, uint64_t time)
 {
 	for (size_t i = 0; i < r->tracker.targets.n_all; i++)
 		if (!r->tracker.targets.all[i]->asleep)
-			announce_process(&r->own, r->tracker.targets.all[i]->pid, false, time);
+			recorder_announce(r, r->tracker.targets.all[i]->pid, false, time);
 	if (r->config.tape)
 		tracker_tape_all(&r->tracker, &r->own);
 }
 
 /* On a busy machine it is milliseconds until they run for the first time. */
-static void await_readers(const struct recorder *r)
+static void await_readers(struct recorder *r)
 {
-	const struct timespec step = { .tv_nsec = 100000 };
-	uint64_t end = now_ns() + READY_MS * 1000000ull;
+	struct timespec end;
 
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += READY_S;
 	for (size_t i = 0; i < r->config.n_slots; i++)
-		while (!atomic_load(&r->config.slots[i].ready) && now_ns() < end)
-			nanosleep(&step, NULL);
+		while (!atomic_load(&r->config.slots[i].ready) &&
+		       (sem_clockwait(&r->config.readies, CLOCK_MONOTONIC, &end) == 0 ||
+			errno == EINTR))
+			;
 }
 
 /* One that has ended by now has no descriptor. */
@@ -405,10 +393,10 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		r->config.slots[i].watched_ns = r->session->start_ns;
 	announce_all(r, r->session->start_ns);
+	nudge_init();
+	sem_init(&r->config.readies, 0, 0);
 	for (size_t i = 0; ret == 0 && i < r->config.n_slots; i++)
 		ret = reader_start(&r->config, &r->config.slots[i]);
-	if (ret == 0 && r->oldend)
-		ret = oldend_start(r->oldend);
 	if (ret == 0)
 		await_readers(r);
 	if (ret < 0)

@@ -10,8 +10,7 @@ static size_t bytes_of_cpu(const struct reader_config *c)
 {
 	const struct cpu_slot *s = &c->slots[0];
 
-	return sizeof(*s) + reader_bytes(c) + s->ring.size + s->queue.size + s->ctl.size +
-	       s->deep.size;
+	return sizeof(*s) + reader_bytes(c) + s->ring.size + s->queue.size + s->ctl.size;
 }
 
 void recorder_work(const struct recorder *r, struct recorder_work *ret)

@@ -20,26 +20,6 @@ size_t rmem_readv(struct rmem *m, const struct rmem_vec *v, size_t n)
 	return n;
 }
 
-int rmem_read_str(struct rmem *m, raddr at, char *buf, size_t cap)
-{
-	size_t n = 0;
-
-	/* Piecewise, so that a string at the end of a mapping is read too. */
-	while (n + 1 < cap) {
-		size_t step = MIN(cap - 1 - n, 64 - ((at + n) & 63));
-
-		if (rmem_read(m, at + n, buf + n, step) < 0) {
-			buf[n] = '\0';
-			return -EFAULT;
-		}
-		if (memchr(buf + n, '\0', step))
-			return 0;
-		n += step;
-	}
-	buf[n] = '\0';
-	return 0;
-}
-
 static int live_read(struct rmem *m, raddr at, void *buf, size_t n)
 {
 	struct rmem_live *live = container_of(m, struct rmem_live, base);
@@ -143,26 +123,5 @@ void rmem_record_init(struct rmem_record *m, struct rmem *below,
 		.below = below,
 		.saw = saw,
 		.arg = arg,
-	};
-}
-
-static int overlay_read(struct rmem *m, raddr at, void *buf, size_t n)
-{
-	struct rmem_overlay *o = container_of(m, struct rmem_overlay, base);
-
-	if (!chunk_covers(&o->over, at, n))
-		return rmem_read(o->below, at, buf, n);
-	memcpy(buf, (const char *)o->over.bytes + (at - o->over.at), n);
-	return 0;
-}
-
-static const struct rmem_ops overlay_ops = { .name = "overlay", .read = overlay_read };
-
-void rmem_overlay_init(struct rmem_overlay *m, struct rmem *below, struct rmem_chunk over)
-{
-	*m = (struct rmem_overlay){
-		.base.ops = &overlay_ops,
-		.below = below,
-		.over = over,
 	};
 }

@@ -3,7 +3,7 @@
  * remote_mem - read the memory of another process.
  *
  * One reader, several sources: the live process, a recorded image, and
- * decorators that record or overlay another reader. Everything above this
+ * a decorator that records another reader. Everything above this
  * header is pure: given the same bytes it gives the same answer.
  *
  * A reader is used by one thread at a time and never allocates. Addresses are
@@ -56,10 +56,6 @@ static inline int rmem_read_u64(struct rmem *m, raddr at, uint64_t *ret)
 enum { RMEM_MAX_VEC = 64 };
 size_t rmem_readv(struct rmem *m, const struct rmem_vec *v, size_t n);
 
-/* A C string of at most @cap - 1 bytes (@cap is not 0), always terminated. 0 or
- * -EFAULT. */
-int rmem_read_str(struct rmem *m, raddr at, char *buf, size_t cap);
-
 /* The live process, by process_vm_readv(2): 1.6 us a call, 0.33 us a further
  * piece, bytes almost free. Owns nothing. */
 struct rmem_live {
@@ -93,14 +89,5 @@ struct rmem_record {
 };
 void rmem_record_init(struct rmem_record *m, struct rmem *below,
 		      void (*saw)(void *, raddr, const void *, size_t, int), void *arg);
-
-/* Decorator: @over where it covers the whole read (stack bytes that the kernel
- * copied at the sample's instant), else @below. */
-struct rmem_overlay {
-	struct rmem base;
-	struct rmem *below; /* borrowed */
-	struct rmem_chunk over;
-};
-void rmem_overlay_init(struct rmem_overlay *m, struct rmem *below, struct rmem_chunk over);
 
 #endif

@@ -50,11 +50,12 @@ struct resolver *resolver_create(const struct resolver_config *c)
 	r->assembler = assembler_create(&(struct assembler_config){
 		.native = c->native,
 		.full = c->full,
-		.libunwind = c->libunwind,
+		.unwinder = c->unwinder,
 		.names = names,
 		.places = c->session->places,
+		.stats = c->session->stats,
 	});
-	r->inbox = inbox_create(c->queues, c->n_queues);
+	r->inbox = inbox_create(c->queues, c->n_queues, c->session->stats);
 	r->reads = counts_create();
 	if (r->assembler && r->inbox && r->reads)
 		return r;
@@ -105,6 +106,7 @@ static struct assemble_input input_of(const struct q_sample *q, struct unwind_re
 {
 	struct assemble_input in = {
 		.prov = q->sample.prov,
+		.truncated = q->sample.truncated,
 		.leaf = leaf_of(q),
 		.kernel = q_kernel(q),
 		.n_kernel = q->n_kernel,
@@ -159,7 +161,7 @@ static void decide(struct resolver *r, struct q_sample *q)
 	if (t && target_had_none(t, s->time))
 		q->sample.prov = PROV_NOPYTHON;
 	else
-		STATS_ADD(torn_notready, 1);
+		STATS_ADD(r->c.session->stats, torn_notready, 1);
 }
 
 static void give_sample(struct resolver *r, struct q_sample *q)
@@ -172,8 +174,9 @@ static void give_sample(struct resolver *r, struct q_sample *q)
 		decide(r, q);
 	in = input_of(q, &regs);
 	if (!assemble(r->assembler, &in, &stack)) {
-		STATS_ADD(torn_badcode, 1);
+		STATS_ADD(r->c.session->stats, torn_badcode, 1);
 		in.prov = PROV_TORN;
+		in.truncated = false;
 		in.native.n_python = in.native.n_anchors = 0;
 		assemble(r->assembler, &in, &stack);
 	}
@@ -193,9 +196,9 @@ static void give_side(struct resolver *r, const struct perf_event_header *h)
 	if (perf_decode_side(h, &s) < 0)
 		return;
 	if (s.kind == SIDE_LOST)
-		STATS_ADD(lost, s.u.lost.n);
+		STATS_ADD(r->c.session->stats, lost, s.u.lost.n);
 	else if (s.kind == SIDE_THROTTLE)
-		STATS_ADD(throttled, 1);
+		STATS_ADD(r->c.session->stats, throttled, 1);
 	assembler_side(r->assembler, &s);
 	for (size_t i = 0; i < r->c.n_sinks; i++)
 		if (r->c.sinks[i]->ops->side)
@@ -292,9 +295,9 @@ static void take(struct resolver *r)
 			inbox_free(r->inbox, &in[i]);
 		}
 	}
-	STATS_ADD(lost, samples);
-	STATS_ADD(queue_full, samples);
-	STATS_ADD(side_lost, others);
+	STATS_ADD(r->c.session->stats, lost, samples);
+	STATS_ADD(r->c.session->stats, queue_full, samples);
+	STATS_ADD(r->c.session->stats, side_lost, others);
 }
 
 static int by_time(const void *a, const void *b)
@@ -351,6 +354,7 @@ static void *resolver_main(void *arg)
 	uint64_t before[HELD_TICKS] = { 0 }, now;
 	bool wait;
 
+	work_shared = r->c.work;
 	/* What a reader took from its ring before the last two ticks began has reached the
 	 * queue by now: older records are complete and can go. */
 	for (size_t i = 0; !atomic_load(&r->stop); i = (i + 1) % HELD_TICKS) {

@@ -22,15 +22,16 @@ struct resolver_config {
 	size_t n_queues;
 	struct sink *sinks[RESOLVER_MAX_SINKS]; /* opened; borrowed */
 	size_t n_sinks;
-	bool native;		 /* the native frame at the sampled address */
-	bool libunwind;		 /* ... unwound by libunwind, which must be built in */
-	bool full;		 /* ... also inside the interpreter's eval loop */
+	bool native;			     /* the native frame at the sampled address */
+	const struct unwind_other *unwinder; /* ... instead of ours; or NULL */
+	bool full;			     /* ... also inside the interpreter's eval loop */
 	void (*tick)(void *arg); /* called every 70 ms on the resolver's thread; may be NULL */
 	/* Is there something queued that the control thread has yet to tell more of? NULL:
 	 * never. */
 	bool (*waits)(void *arg);
 	void *tick_arg;		 /* of both */
 	struct targets *targets; /* of samples that nobody could judge; may be NULL */
+	struct work *work;	 /* where its thread counts what it does; may be NULL */
 };
 
 /* Samples handed to the sinks, by provenance. */

@@ -25,7 +25,13 @@ enum {
 	CAME = 0,
 	TASKS = CAME + PLACES * 8,
 	EXECS = TASKS + PLACES * 8,
-	CPUS = EXECS + PLACES * 8,
+	NAMES = EXECS + PLACES * 8,
+	/* What sampled threads are called: the thread, or 0 while that is written; its name.
+	 */
+	NAME_BITS = 12,
+	NAME_SHIFT = 5,
+	NAME = 8,
+	CPUS = NAMES + (1 << (NAME_BITS + NAME_SHIFT)),
 	/* A row a CPU: 64-bit words. */
 	ROW = 256,
 	ARMED = 0, /* the thread whose leaving gives a record; 0: none's */
@@ -47,6 +53,12 @@ static uint64_t word(const struct run_table *t, size_t at)
 static size_t place_of(size_t part, pid_t number)
 {
 	return part + (size_t)((uint32_t)number * (uint32_t)HASH >> (32 - HASH_BITS)) * 8;
+}
+
+static size_t name_of(pid_t tid)
+{
+	return NAMES +
+	       ((size_t)((uint32_t)tid * (uint32_t)HASH >> (32 - NAME_BITS)) << NAME_SHIFT);
 }
 
 /* --- the programs --- */
@@ -73,11 +85,33 @@ static void put_row(const struct run_table *t, struct bpf_code *c)
 		MULI(BPF_REG_0, ROW), TABLE(t, CPUS), ADD(BPF_REG_1, BPF_REG_0));
 }
 
+/* The 64 bits at R8 become R0, and are seen before what is stored next. */
+static void put_word(const struct run_table *t, struct bpf_code *c)
+{
+	BPF_PUT(c, t->barrier ? XCHG(BPF_REG_8, 0, BPF_REG_0) :
+				STORE(BPF_DW, BPF_REG_8, 0, BPF_REG_0));
+}
+
+/* The thread in R7 has its name in its place. Who reads it meanwhile sees no thread there. */
+static void put_name(const struct run_table *t, struct bpf_code *c)
+{
+	BPF_PUT(c, MOV32(BPF_REG_6, BPF_REG_7), MULI32(BPF_REG_6, HASH),
+		SHRI32(BPF_REG_6, 32 - NAME_BITS), SHLI(BPF_REG_6, NAME_SHIFT),
+		TABLE(t, NAMES), ADD(BPF_REG_1, BPF_REG_6), MOV(BPF_REG_8, BPF_REG_1),
+		MOVI(BPF_REG_0, 0));
+	put_word(t, c);
+	BPF_PUT(c, MOV(BPF_REG_1, BPF_REG_8), ADDI(BPF_REG_1, NAME),
+		MOVI(BPF_REG_2, RUN_TABLE_NAME), CALL(BPF_FUNC_get_current_comm),
+		MOV32(BPF_REG_0, BPF_REG_7));
+	put_word(t, c);
+}
+
 void run_table_arm(const struct run_table *t, struct bpf_code *c)
 {
 	BPF_PUT(c, CALL(BPF_FUNC_get_smp_processor_id));
 	put_row(t, c);
 	BPF_PUT(c, MOV32(BPF_REG_2, BPF_REG_7), STORE(BPF_DW, BPF_REG_1, ARMED, BPF_REG_2));
+	put_name(t, c);
 }
 
 void run_table_drop(const struct run_table *t, struct bpf_code *c, uint32_t e)
@@ -281,6 +315,19 @@ uint64_t run_table_came(const struct run_table *t, pid_t tid)
 bool run_table_execed(const struct run_table *t, pid_t pid, uint64_t since)
 {
 	return word(t, place_of(EXECS, pid)) > since;
+}
+
+bool run_table_name(const struct run_table *t, pid_t tid, char ret[RUN_TABLE_NAME])
+{
+	size_t at = name_of(tid);
+	uint64_t half[RUN_TABLE_NAME / 8];
+	bool its = word(t, at) == (uint32_t)tid;
+
+	for (size_t i = 0; i < ARRAY_SIZE(half); i++)
+		half[i] = word(t, at + NAME + 8 * i);
+	memcpy(ret, half, sizeof(half));
+	ret[RUN_TABLE_NAME - 1] = '\0';
+	return its && word(t, at) == (uint32_t)tid;
 }
 
 uint64_t run_table_hotplug(const struct run_table *t, int cpu)

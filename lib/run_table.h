@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * run_table - a table, kept by BPF programs in the kernel and mapped into our memory, of when
- * each thread last came onto a CPU and when each process became another program.
+ * each thread last came onto a CPU, when each process became another program, and what sampled
+ * threads are called.
  *
  * So whether a thread ran again is a question to one word, however many CPUs there are: a
  * thread that was sampled was running, and if it left its CPU and came onto none since, it
@@ -23,7 +24,7 @@
 
 #include "bpf_code.h"
 
-enum { RUN_TABLE_EVENTS = 16 };
+enum { RUN_TABLE_EVENTS = 16, RUN_TABLE_NAME = 16 };
 
 struct run_table {
 	int map;	 /* -1: there is no table */
@@ -45,8 +46,12 @@ void run_table_deinit(struct run_table *t);
 int run_table_watch(const struct run_table *t, int fd);
 
 /* Append to a program that ends with a sample: the current thread, whose number is in the
- * lower half of R7, is sampled on this CPU now. Uses R0 to R5. */
+ * lower half of R7, is sampled on this CPU now, and has its name. Uses all but R7 and R9. */
 void run_table_arm(const struct run_table *t, struct bpf_code *c);
+
+/* The name that @tid had at its latest sample that passed on any CPU. False: not known, its
+ * place has another thread's. */
+bool run_table_name(const struct run_table *t, pid_t tid, char ret[RUN_TABLE_NAME]);
 
 /* Append to one that drops a sample of event @e: it is counted. Uses R0 to R5. */
 void run_table_drop(const struct run_table *t, struct bpf_code *c, uint32_t e);

@@ -21,12 +21,10 @@
 enum { SESSION_MAX_EVENTS = 16 };
 
 struct places;
+struct stats;
 
 /* docs/ARCHITECTURE.md, "Why a stack is exact"; README.md, "Reading the result". */
 enum provenance { PROV_EXACT, PROV_LATE, PROV_TORN, PROV_NOPYTHON, PROV_N };
-
-/* "exact", "late", "torn", "nopython". */
-const char *provenance_name(enum provenance p);
 
 /* One sampled event, as it was really opened. */
 struct event_info {
@@ -58,6 +56,8 @@ struct session {
 	char **argv;	   /* the command line, for the header */
 	uint64_t start_ns; /* CLOCK_MONOTONIC */
 	unsigned flags;	   /* enum session_flags */
+	/* What befalls samples is counted here. Borrowed, never NULL. */
+	struct stats *stats;
 	/* Where native frames' code is noted, to get its lines; NULL: without. Borrowed. */
 	struct places *places;
 };

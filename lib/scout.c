@@ -9,12 +9,14 @@
 #include <stdatomic.h>
 
 #include "proc.h"
+#include "work.h"
 
 struct scout {
 	_Atomic int refs; /* the thread's and the owner's */
 	_Atomic bool stop;
 	_Atomic size_t n_done;
 	size_t n, n_taken, n_codes;
+	struct work work;
 	struct pyfind_code code[BIRTHS_CODES];
 	struct scout_found *found;
 	pid_t pids[];
@@ -73,6 +75,7 @@ static void *scout_main(void *arg)
 {
 	struct scout *s = arg;
 
+	work_own = &s->work;
 	for (size_t i = 0; i < s->n && !atomic_load(&s->stop); i++) {
 		s->found[i] = look(s, s->pids[i]);
 		atomic_store_explicit(&s->n_done, i + 1, memory_order_release);
@@ -122,5 +125,6 @@ void scout_release(struct scout *s)
 	if (!s)
 		return;
 	atomic_store(&s->stop, true);
+	work_take(&s->work);
 	drop(s);
 }

@@ -6,20 +6,32 @@
 #include "attach_plan.h"
 #include "family.h"
 #include "proc.h"
+#include "sparse.h"
 
 enum {
 	CTL_QUEUE_BYTES = 64 << 10,
-	DEEP_QUEUE_BYTES = 2 << 20,
 	KTHREADD = 2, /* parent of the kernel's threads */
 };
 
 static void slot_deinit(struct cpu_slot *s)
 {
 	perf_ring_close(&s->ring);
-	queue_deinit(&s->queue);
-	queue_deinit(&s->ctl);
-	queue_deinit(&s->deep);
+	free(s->blocks);
+	s->blocks = NULL;
 	handover_deinit(&s->handover);
+}
+
+/* In one block: each would take system calls of its own. */
+static int place_queues(const struct reader_config *c, struct cpu_slot *s)
+{
+	unsigned char *at = sparse_alloc(c->queue_bytes + CTL_QUEUE_BYTES);
+
+	s->blocks = at;
+	if (!at)
+		return -ENOMEM;
+	queue_place(&s->queue, at, c->queue_bytes);
+	queue_place(&s->ctl, at + c->queue_bytes, CTL_QUEUE_BYTES);
+	return 0;
 }
 
 /* Number n_slots, not published yet. */
@@ -31,11 +43,7 @@ static int slot_init(struct reader_config *c, int cpu, struct err *err)
 	s->ring.fd = s->handover.posted = -1;
 	for (size_t e = 0; e < SESSION_MAX_EVENTS; e++)
 		atomic_init(&s->sampler[e], -1);
-	if (queue_init(&s->queue, c->queue_bytes) == 0 &&
-	    queue_init(&s->ctl, CTL_QUEUE_BYTES) == 0 &&
-	    (!c->oldends ||
-	     queue_init(&s->deep, MIN(c->queue_bytes, (size_t)DEEP_QUEUE_BYTES)) == 0) &&
-	    (!c->capture->stops || handover_init(&s->handover, cpu) == 0))
+	if (place_queues(c, s) == 0 && c->capture->slot_begin(s) == 0)
 		return 0;
 	slot_deinit(s);
 	return err_set(err, -ENOMEM, "out of memory");
@@ -127,7 +135,8 @@ void slots_learn_hotplug(struct reader_config *c)
 
 void slots_work(const struct reader_config *c, struct work_moment *ret)
 {
-	work_look(ret);
+	work_look(&c->origin, ret);
+	work_add_to(ret, &c->others);
 	for (uint32_t i = 0; i < c->n_slots; i++)
 		work_add_to(ret, &c->slots[i].work);
 }

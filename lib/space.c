@@ -141,7 +141,7 @@ static void space_fork(struct spaces *s, pid_t child, pid_t parent)
 	to->n = from->n;
 	to->forked_from = parent;
 	if (from->jit)
-		to->jit = jit_create(child);
+		to->jit = jit_create(child, elfcache_quota(s->elfs));
 }
 
 /* ---- Files behind maps ---- */
@@ -257,7 +257,7 @@ static struct later *opening_run_soon(struct spaces *s, struct opening *o,
 		free(o);
 		return NULL;
 	}
-	l = later_start(opening_run, opening_drop, o);
+	l = later_start(elfcache_quota(s->elfs), opening_run, opening_drop, o);
 	if (!l)
 		opening_drop(o);
 	else if (!later_wait(l, PATIENCE_MS)) {
@@ -354,7 +354,7 @@ static void jit_learn(struct space *sp, const struct space_map *m)
 	bool dump = strstr(pm.path, "/jit-") != NULL;
 
 	if (!sp->jit && (dump || jit_is_memory(pm.path)))
-		sp->jit = jit_create(sp->pid);
+		sp->jit = jit_create(sp->pid, elfcache_quota(sp->of->elfs));
 	if (sp->jit && dump)
 		jit_mapped(sp->jit, &pm);
 }

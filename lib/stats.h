@@ -2,7 +2,8 @@
  *
  * stats - one list of counters: every lost, cut or uncertain stack has a name.
  *
- * Written by readers and the resolver with relaxed atomics, read by cmd/.
+ * Each recording has its own: who calls the recorder owns it, all threads of the recording
+ * add to it with relaxed atomics, and anybody may read it at any time.
  */
 #ifndef STATS_H
 #define STATS_H
@@ -12,45 +13,41 @@
 #include <stdint.h>
 
 /* X(name, sentence for -v) */
-#define STATS_LIST                                                                     \
-	X(lost, "samples lost: the kernel's ring or our queue was full")               \
-	X(queue_full, "of them: our queue to the resolver was full")                   \
-	X(stack_dropped, "native stacks cut: our queues had no room for their bytes")  \
-	X(side_lost, "records other than samples lost: a queue of ours was full")      \
-	X(throttled, "times the kernel throttled the event")                           \
-	X(shed, "samples dropped because holding targets would pass the hold budget")  \
-	X(truncated, "stacks cut at --max-frames")                                     \
-	X(old_end_gone,                                                                \
-	  "of them: where the hold ended; the rest was gone, or not read in time")     \
-	X(search_ended, "native stacks cut: too much on them looked like the way on")  \
-	X(late_backlog, "late: several samples waited when the reader came")           \
-	X(late_gap, "late: the thread ran on before it was held")                      \
-	X(late_loop, "of them: in a loop, as counted instructions tell")               \
-	X(late_voluntary, "late: the thread gave up the CPU by itself, not to us")     \
-	X(late_ran, "late: the thread ran again before the walk ended")                \
-	X(late_unwatched, "of them: maybe, on a CPU that was not watched yet")         \
-	X(late_noswitch, "late: no proof that the thread left the CPU")                \
-	X(late_nostop, "late: the signal that stops the thread did not come")          \
-	X(late_deep, "late: the old end was read after the thread was released")       \
-	X(late_capture, "late: nobody held the thread (capture, or reader elsewhere)") \
-	X(torn_fault, "torn: a read of the target failed")                             \
-	X(torn_broken, "torn: the interpreter was in the middle of an update")         \
-	X(torn_badcode, "torn: a frame without a valid code object")                   \
-	X(torn_moved, "torn: the stack changed while it was read")                     \
-	X(torn_elsewhere,                                                              \
-	  "torn: its state's frames lie on a stack not known to be its own")           \
-	X(torn_unseen,                                                                 \
-	  "torn: an evaluation loop on the native stack, but no Python frame")         \
-	X(torn_notready, "torn: process seen before its interpreter was known")        \
-	X(torn_exec, "torn: the process became another program before it was read")    \
-	X(torn_quarantined, "torn: reads of this process hang, it is left alone")      \
-	X(foreign, "samples of other processes, ignored")                              \
-	X(unknown, "samples of events that were closed since, ignored")                \
-	X(unattached, "new threads that could not be given events")                    \
-	X(stuck_reads, "reads that hung and whose reader was replaced")                \
-	X(stalled, "times a reader got no CPU for 20 ms")                              \
-	X(no_line, "addresses of native code for which there is no source line")       \
-	X(bad_debug, "files whose debug information could not be read to its end")     \
+#define STATS_LIST                                                                           \
+	X(lost, "samples lost: the kernel's ring or our queue was full")                     \
+	X(queue_full, "of them: our queue to the resolver was full")                         \
+	X(stack_dropped, "native stacks cut: our queues had no room for their bytes")        \
+	X(side_lost, "records other than samples lost: a queue of ours was full")            \
+	X(throttled, "times the kernel throttled the event")                                 \
+	X(shed, "samples dropped because holding targets would pass the hold budget")        \
+	X(truncated, "stacks cut at --max-frames")                                           \
+	X(search_ended, "native stacks cut: too much on them looked like the way on")        \
+	X(late_backlog, "late: several samples waited when the reader came")                 \
+	X(late_gap, "late: the thread ran on before it was held")                            \
+	X(late_loop, "of them: in a loop, as counted instructions tell")                     \
+	X(late_voluntary, "late: the thread gave up the CPU by itself, not to us")           \
+	X(late_ran, "late: the thread ran again before the walk ended")                      \
+	X(late_unwatched, "of them: maybe, on a CPU that was not watched yet")               \
+	X(late_unseen, "of them: maybe, after a thread that this kernel hides")              \
+	X(late_noswitch, "late: no proof that the thread left the CPU")                      \
+	X(late_nostop, "late: the signal that stops the thread did not come")                \
+	X(late_capture, "late: nobody held the thread (capture, or reader elsewhere)")       \
+	X(torn_fault, "torn: a read of the target failed")                                   \
+	X(torn_broken, "torn: the interpreter was in the middle of an update")               \
+	X(torn_badcode, "torn: a frame without a valid code object")                         \
+	X(torn_moved, "torn: the stack changed while it was read")                           \
+	X(torn_elsewhere, "torn: its state's frames lie on a stack not known to be its own") \
+	X(torn_unseen, "torn: an evaluation loop on the native stack, but no Python frame")  \
+	X(torn_notready, "torn: process seen before its interpreter was known")              \
+	X(torn_exec, "torn: the process became another program before it was read")          \
+	X(torn_quarantined, "torn: reads of this process hang, it is left alone")            \
+	X(foreign, "samples of other processes, ignored")                                    \
+	X(unknown, "samples of events that were closed since, ignored")                      \
+	X(unattached, "new threads that could not be given events")                          \
+	X(stuck_reads, "reads that hung and whose reader was replaced")                      \
+	X(stalled, "times a reader got no CPU for 20 ms")                                    \
+	X(no_line, "addresses of native code for which there is no source line")             \
+	X(bad_debug, "files whose debug information could not be read to its end")           \
 	X(outside, "samples before the recording began or after its end, ignored")
 
 struct stats {
@@ -59,13 +56,11 @@ struct stats {
 #undef X
 };
 
-/* The process's counters. */
-extern struct stats stats;
+#define STATS_ADD(stats, name, n) \
+	atomic_fetch_add_explicit(&(stats)->name, (n), memory_order_relaxed)
+#define STATS_GET(stats, name) atomic_load_explicit(&(stats)->name, memory_order_relaxed)
 
-#define STATS_ADD(name, n) atomic_fetch_add_explicit(&stats.name, (n), memory_order_relaxed)
-#define STATS_GET(name) atomic_load_explicit(&stats.name, memory_order_relaxed)
-
-/* Name, value and sentence of counter @i, or NULL past the end. */
-const char *stats_at(size_t i, uint64_t *value, const char **text);
+/* Name, value and sentence of counter @i of @s, or NULL past the end. */
+const char *stats_at(const struct stats *s, size_t i, uint64_t *value, const char **text);
 
 #endif

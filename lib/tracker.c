@@ -2,7 +2,8 @@
 #include "tracker.h"
 
 #include <errno.h>
-#include <time.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 
 #include "capture/births.h"
 #include "capture/reader.h"
@@ -22,6 +23,7 @@ enum {
 	FRESH_TRIES = 16, /* so for 2 s also without a record that tells to look */
 	AT_ONCE = 8,	  /* so many descendants are looked at before they run */
 	SCOUT_MS = 2,
+	SETTLE_MS = 20,	 /* where no end is told of */
 	DOUBT_TRIES = 5, /* what is wrong in a program's first moments may be half made */
 };
 
@@ -130,7 +132,7 @@ static void tape_target(const struct tracker *t, const struct target *target)
 		return;
 	p = queue_reserve(t->tape, Q_TAPE,
 			  sizeof(tag) + sizeof(head) + sizeof(target->py.layout));
-	STATS_ADD(side_lost, !p);
+	STATS_ADD(t->stats, side_lost, !p);
 	if (!p)
 		return;
 	memcpy(p, tag, sizeof(tag));
@@ -505,13 +507,13 @@ static bool unsettled(const struct tracker *t)
 
 void tracker_settle(struct tracker *t)
 {
-	struct timespec step = { .tv_nsec = 1000000 };
+	struct pollfd ended = { .fd = t->kick, .events = POLLIN };
 	uint64_t end = now_ns() + PROBE_WAIT_MS * 1000000ull;
+	eventfd_t n;
 
-	do {
-		tracker_run(t);
-		nanosleep(&step, NULL);
-	} while (unsettled(t) && now_ns() < end);
+	for (tracker_run(t); unsettled(t) && now_ns() < end; tracker_run(t))
+		if (poll(&ended, 1, tracker_due_ms(t, SETTLE_MS)) > 0)
+			eventfd_read(t->kick, &n);
 }
 
 /* --- at attach --- */

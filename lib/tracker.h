@@ -27,6 +27,7 @@ struct tracker {
 	struct target **scouted; /* whom it was asked about */
 	struct births *births;	 /* taught what is found, or NULL */
 	struct queue *tape;	 /* where TAPE_TARGET records go, or NULL */
+	struct stats *stats;	 /* of the recording: what a tape lacks; NULL: without @tape */
 	struct note note;
 };
 

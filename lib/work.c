@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * work - the counters that no reader owns, and the kernel's count of our system calls.
+ * work - what was done up to a moment, and the kernel's count of our system calls.
  */
 #include "work.h"
 
@@ -13,16 +13,7 @@
 #include "perf_event.h"
 #include "tracefs.h"
 
-struct work work_of_others;
-_Thread_local struct work *work_own;
-
-static uint64_t begun_ns;
-static int syscalls_fd = -1;
-
-void work_begin(void)
-{
-	begun_ns = now_ns();
-}
+_Thread_local struct work *work_own, *work_shared;
 
 int work_count_syscalls(struct err *err)
 {
@@ -39,21 +30,19 @@ int work_count_syscalls(struct err *err)
 	if (r < 0)
 		return err_set(err, r, "%s can't be counted: %s%s", spec.name, strerror(-r),
 			       r == -EINVAL ? " (Linux before 5.13?)" : "");
-	syscalls_fd = r;
-	return 0;
+	return r;
 }
 
-void work_look(struct work_moment *ret)
+void work_look(const struct work_origin *origin, struct work_moment *ret)
 {
 	struct timespec cpu;
 
-	*ret = (struct work_moment){ .ns = now_ns() - begun_ns };
+	*ret = (struct work_moment){ .ns = now_ns() - origin->ns };
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
 	ret->cpu_ns = (uint64_t)cpu.tv_sec * 1000000000 + (uint64_t)cpu.tv_nsec;
-	if (syscalls_fd < 0 ||
-	    read(syscalls_fd, &ret->syscalls, sizeof(ret->syscalls)) != sizeof(ret->syscalls))
+	if (origin->syscalls_fd <= 0 || read(origin->syscalls_fd, &ret->syscalls,
+					     sizeof(ret->syscalls)) != sizeof(ret->syscalls))
 		ret->syscalls = UINT64_MAX;
-	work_add_to(ret, &work_of_others);
 }
 
 void work_add_to(struct work_moment *m, const struct work *w)

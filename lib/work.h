@@ -3,8 +3,10 @@
  * work - what this program itself does, in counts that are the same on a slow machine and on
  * a fast one.
  *
- * A reader counts in its slot, where no other thread writes; all other threads share one
- * struct. Counting never fails and is always on.
+ * A reader counts in its slot, where no other thread writes; all other threads of a recording
+ * share one struct. Those that may outlast the recording, for what they read may hang, count
+ * for themselves, and who takes their answer adds that to its own. Counting never fails and is
+ * always on; a thread that works for no recording does not count.
  */
 #ifndef WORK_H
 #define WORK_H
@@ -28,25 +30,32 @@ enum work_name {
 		WORK_N
 };
 
-/* One writer, any number of readers; but work_of_others has many writers. */
+/* Any number of readers. */
 struct work {
 	_Atomic uint64_t n[WORK_N];
 };
 
-extern struct work work_of_others;
-
-/* The struct that the calling thread alone writes; NULL: it counts in work_of_others. */
-extern _Thread_local struct work *work_own;
+/* Where the calling thread counts: in a struct that it alone writes, else in one that it
+ * shares, else nowhere. The reads and opens below have no other way to know. */
+extern _Thread_local struct work *work_own, *work_shared;
 
 static inline void work_add(enum work_name name, uint64_t n)
 {
 	_Atomic uint64_t *own = work_own ? &work_own->n[name] : NULL;
 
-	if (!own)
-		atomic_fetch_add_explicit(&work_of_others.n[name], n, memory_order_relaxed);
-	else
+	if (own)
 		atomic_store_explicit(own, atomic_load_explicit(own, memory_order_relaxed) + n,
 				      memory_order_relaxed);
+	else if (work_shared)
+		atomic_fetch_add_explicit(&work_shared->n[name], n, memory_order_relaxed);
+}
+
+/* What another thread counted in @w is the calling thread's, too. */
+static inline void work_take(const struct work *w)
+{
+	for (unsigned i = 0; i < WORK_N; i++)
+		work_add((enum work_name)i,
+			 atomic_load_explicit(&w->n[i], memory_order_relaxed));
 }
 
 /* @n loads of words that belong to the thread which counts in @owner. */
@@ -59,19 +68,24 @@ static inline void work_foreign(const struct work *owner, uint64_t n)
 /* All of it up to some moment. */
 struct work_moment {
 	uint64_t n[WORK_N];
-	uint64_t ns, cpu_ns; /* since work_begin(); CPU time of the process */
+	uint64_t ns, cpu_ns; /* since the origin's; CPU time of the whole process */
 	uint64_t syscalls;   /* since work_count_syscalls(); UINT64_MAX: not counted */
 };
 
-/* main() begins. */
-void work_begin(void);
+/* From when on moments are counted. */
+struct work_origin {
+	uint64_t ns;	 /* CLOCK_MONOTONIC */
+	int syscalls_fd; /* work_count_syscalls(); 0 or less: they are not counted */
+};
 
-/* Count the system calls of this process's threads from now on, not its children's. 0;
- * -ENOENT, -EACCES or another -errno with the reason. Once in a process. */
+/* Count the system calls that the calling thread and the threads that it will start make from
+ * now on, not its children's. A descriptor; -ENOENT, -EACCES or another -errno with the
+ * reason.
+ */
 int work_count_syscalls(struct err *err);
 
-/* What has been done by now, without what is in any reader's own struct. */
-void work_look(struct work_moment *ret);
+/* Time and system calls by now, and nothing counted yet: work_add_to(). */
+void work_look(const struct work_origin *origin, struct work_moment *ret);
 
 /* Add what is counted in @w to @m. */
 void work_add_to(struct work_moment *m, const struct work *w);

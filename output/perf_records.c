@@ -329,16 +329,18 @@ static uint64_t frame_ip(struct perf_records *r, const struct frame *f)
 }
 
 /* The chain, with a context marker wherever the kernel is left or entered, and its
- * length before it. Cut at the root where it would be longer than a record. */
+ * length before it. Cut at the root where it would be longer than a record: [truncated] stands
+ * there. */
 static bool put_chain(struct perf_records *r, size_t record, const struct sample *smp,
 		      const struct stack *stk)
 {
+	static const struct frame truncated = { .kind = FRAME_MARKER, .name = "[truncated]" };
 	uint64_t context = 0, want, nr = 0;
 	size_t at = r->buf.n, i;
 	bool kernel;
 
 	buf_u64(&r->buf, 0);
-	for (i = 0; i < stk->n && r->buf.n - record + 16 <= RECORD_MAX; i++) {
+	for (i = 0; i < stk->n && r->buf.n - record + 32 <= RECORD_MAX; i++) {
 		want = stk->frames[i].kind == FRAME_KERNEL ? PERF_CONTEXT_KERNEL :
 							     PERF_CONTEXT_USER;
 		if (want != context)
@@ -346,6 +348,10 @@ static bool put_chain(struct perf_records *r, size_t record, const struct sample
 		context = want;
 		buf_u64(&r->buf, frame_ip(r, &stk->frames[i]));
 	}
+	if (i < stk->n && context != PERF_CONTEXT_USER)
+		buf_u64(&r->buf, PERF_CONTEXT_USER);
+	if (i < stk->n)
+		buf_u64(&r->buf, frame_ip(r, &truncated));
 	if (!stk->n) {
 		kernel =
 			(smp->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;

@@ -6,7 +6,7 @@
  * stayed away until the read was over, is as good as held: exact. Only the witness proves
  * that.
  */
-#include "capture.h"
+#include "hold.h"
 
 static int async_possible(const struct capture_want *w, struct err *err)
 {
@@ -15,29 +15,32 @@ static int async_possible(const struct capture_want *w, struct err *err)
 	return 0;
 }
 
-static int async_thread_begin(int cpu)
+static int async_thread_begin(const struct preempt_plan *p, int cpu)
 {
+	(void)p;
 	(void)cpu;
 	return 0;
 }
 
-static enum judgement async_judge(const struct hold *h)
-{
-#ifdef PYSAMPLED_ASYNC_UNCHECKED
-	(void)h;
-	return JUDGE_EXACT; /* test builds: shows how wrong a plain read is */
-#else
-	/* A thread that ran on may have come back to the same registers, on another path. */
-	if (!h->ending &&
-	    (h->witness != WITNESS_SAME || (!h->counted && h->t_out - h->t0 > h->gap_max_ns)))
-		return JUDGE_CAPTURE;
-	return capture_judge_held(h);
-#endif
-}
-
 const struct capture_ops capture_async = {
 	.name = "async",
+	.promise = "works everywhere; most of its stacks are late",
+	.cheaper = "",
 	.possible = async_possible,
+	.caveat = capture_no_caveat,
+	.stall = capture_says_nothing,
+	.limit = capture_limits_nothing,
+	.slot_begin = capture_slot_as_is,
+	.attach = capture_attach_here,
+	.wait_ms = 200,
 	.thread_begin = async_thread_begin,
-	.judge = async_judge,
+	.moved_away = capture_stays,
+	.shed = capture_sleep,
+	.scan = capture_idle,
+	.comes_back = capture_comes_back_never,
+	.read = hold_flush,
+	.flush = hold_flush,
+	.release = hold_release,
+	.resume = capture_idle,
+	.judge = capture_judge_unheld,
 };

@@ -2,9 +2,10 @@
  *
  * capture - how a thread is held to its sample's instant, and what proves it.
  *
- * A capture is one file, one word in meson.build and one row of captures[]; stop has its
- * tracer and handover besides. It prepares a reader thread and judges, from what the rings
- * say, whether the thread stood still from the event to the end of the read.
+ * A capture is one file and one word in meson.build (docs/ADD_A_CAPTURE.md); stop has its
+ * tracer and handover besides. It says what it demands of a recording, does what is its own on
+ * a reader's thread, and judges, from what the rings say, whether the thread stood still from
+ * the event to the end of the read. Nobody asks which capture it is.
  */
 #ifndef CAPTURE_H
 #define CAPTURE_H
@@ -14,6 +15,7 @@
 #include <sys/types.h>
 
 #include "../err.h"
+#include "../note.h"
 
 /* Did any user instruction run between two looks at a thread's registers? */
 enum witness {
@@ -50,33 +52,115 @@ enum judgement {
 	JUDGE_N,
 };
 
+struct preempt_plan;
+
 /* What a recording wants of its capture. */
 struct capture_want {
 	const pid_t *pids; /* none: in general */
 	size_t n_pids;
-	bool user_only;	  /* no event counts in the kernel */
-	bool kernel_only; /* an event counts nowhere else */
-	bool switches;	  /* an event is the scheduler's own */
-	bool breakpoints; /* an event is one */
-	bool named;	  /* by --capture NAME, not auto's choice */
+	bool user_only;		   /* no event counts in the kernel */
+	bool kernel_only;	   /* an event counts nowhere else */
+	bool switches;		   /* an event is the scheduler's own */
+	bool breakpoints;	   /* an event is one */
+	bool named;		   /* by --capture NAME, not auto's choice */
+	struct preempt_plan *plan; /* the recording's: preempt finds out whether it holds */
 };
 
+struct cpu_slot;
+struct perf_options;
+struct reader;
+struct tracer;
+struct tracer_config;
+struct walk;
+
+/* What the innermost evaluation loop keeps on the C stack lies within so many bytes. */
+enum { CAPTURE_STACK_BYTES = 1024 };
+/* Nobody who is over the hold budget sleeps longer without looking at the ring. */
+enum { CAPTURE_SHED_NS = 10000000 };
+
+/* How the events of the targets' threads are opened. */
+struct capture_attach {
+	int (*attach)(void *arg, struct err *err); /* opens them, in the calling thread */
+	void *arg;
+	const pid_t *pids; /* the targets that the user named ... */
+	size_t n_pids;
+	const pid_t *others; /* ... and all that are followed */
+	size_t n_others;
+	const struct note *note;
+	struct tracer_config *tracer; /* all but its signal; its queue is empty */
+	struct tracer **ret_tracer;   /* stays NULL where there is none */
+};
+
+/* Each function is set; where a capture does nothing of its own it is one of those below. */
 struct capture_ops {
-	const char *name; /* --capture NAME */
-	bool pins;	  /* a reader must be on its CPU, else it holds nobody */
-	bool holds;	  /* keeps threads from running: the hold budget applies */
-	bool stops;	  /* ... by the tracer: the user mode of each thread alone */
-	/* Can it work here? 0, or -errno with a sentence that says what is missing. */
+	const char *name;    /* --capture NAME */
+	const char *promise; /* what its stacks are worth, a clause for doctor */
+	const char *cheaper; /* behind "samples are shed": what else helps, a clause or "" */
+
+	/* What it demands of a recording. */
+	const char *on_threads; /* why events must count on threads, a clause; NULL: no need */
+	uint32_t stack_bytes;	/* of the user stack, with each sample; a multiple of 8 */
+	uint32_t cpu_fds;	/* descriptors for each CPU */
+	bool fixed_cpus;	/* no CPU can be added after the beginning */
+	bool finds_threads;	/* sees new threads itself: readers need not tell of them */
+	bool sees_registers; /* ... and the registers of who is held: no witness is needed */
+	bool prompt;	     /* a reader runs on its CPU as soon as a sample wakes it there */
+
+	/* Control thread: can it work here? 0, or -errno with a sentence that says what is
+	 * missing. */
 	int (*possible)(const struct capture_want *w, struct err *err);
-	/* Make the calling reader thread fit for @cpu. 0 or -errno. */
-	int (*thread_begin)(int cpu);
-	/* Pure. */
+	/* After possible(): which samples will be late all the same, a sentence into @buf; ""
+	 * if none. Returns @buf. */
+	const char *(*caveat)(const struct preempt_plan *p, char *buf, size_t size);
+	/* Why readers got no CPU for a while (stats: stalled), a sentence. Returns @buf. */
+	const char *(*stall)(char *buf, size_t size);
+	/* Restrict how events are opened to what it can sample. */
+	void (*limit)(struct perf_options *o);
+	/* Control thread: a CPU's slot gets what it needs, freed by slots.c. 0 or -errno. */
+	int (*slot_begin)(struct cpu_slot *slot);
+	/* Control thread: have @a->attach() called by the thread that must. Its result. */
+	int (*attach)(const struct capture_attach *a, struct err *err);
+
+	/* A reader's thread, in this order. */
+	int wait_ms; /* how long it sleeps after a look that found something */
+	/* Make the thread fit for @cpu, @p being the want's plan. 0 or -errno: it holds nobody
+	 * then. */
+	int (*thread_begin)(const struct preempt_plan *p, int cpu);
+	/* Has it woken up where it holds nobody, or may just have come back from there? */
+	bool (*moved_away)(const struct reader *r);
+	/* The hold budget is used up for @left_ns: let the targets run meanwhile. */
+	void (*shed)(struct reader *r, uint64_t left_ns);
+	/* Before the ring is scanned. */
+	void (*scan)(struct reader *r);
+	/* The thread of a sample that waits left its CPU at @h->t_out: may it come back
+	 * before it is held? */
+	bool (*comes_back)(const struct hold *h);
+	/* The ring was scanned: read those of the samples that wait whose threads are held
+	 * now. hold.h has what it takes. */
+	void (*read)(struct reader *r);
+	/* Read them all; no thread will be held later. */
+	void (*flush)(struct reader *r);
+	/* A thread was read, and its hold ends: fill in @w->ran, came_ns and t_end, and charge
+	 * what the hold cost. */
+	void (*release)(struct reader *r, struct walk *w);
+	/* What was scanned has left the ring: the targets go on. */
+	void (*resume)(struct reader *r);
+	/* Pure: is what was read the stack at the sample? */
 	enum judgement (*judge)(const struct hold *h);
 };
 
-extern const struct capture_ops capture_preempt, capture_stop, capture_async;
+/* For captures that do nothing of their own. */
+const char *capture_says_nothing(char *buf, size_t size);
+const char *capture_no_caveat(const struct preempt_plan *p, char *buf, size_t size);
+void capture_limits_nothing(struct perf_options *o);
+int capture_slot_as_is(struct cpu_slot *slot);
+int capture_attach_here(const struct capture_attach *a, struct err *err);
+bool capture_stays(const struct reader *r);
+void capture_sleep(struct reader *r, uint64_t left_ns);
+void capture_idle(struct reader *r);
+bool capture_comes_back_never(const struct hold *h);
 
-/* NULL-terminated, best first. */
+/* Best first, NULL-terminated. */
 extern const struct capture_ops *const captures[];
 
 /* @name ("auto" picks the first possible one) into *@ret. *@why says why not a
@@ -90,6 +174,10 @@ int capture_pick(const char *name, const struct capture_want *want,
  * Or -errno with a sentence. */
 int capture_stop_signal(const pid_t *pids, size_t n, const pid_t *others, size_t n_others,
 			struct err *err);
+
+/* The rule for a thread that nobody holds: what was read may still be its stack at the
+ * sample. */
+enum judgement capture_judge_unheld(const struct hold *h);
 
 /* The rule that every holding capture shares: out of the CPU once and not back, and
  * with the user registers it had at the event. Without a witness: not out by its own

@@ -59,7 +59,7 @@ bool cpu_events_want(struct reader *r, pid_t pid, pid_t tid)
 
 void cpu_events_drop(struct reader *r, pid_t pid)
 {
-	STATS_ADD(foreign, 1);
+	STATS_ADD(r->c->stats, foreign, 1);
 	if (r->c->filter)
 		stranger_filter_add(r->c->filter, pid, now_ns() + SECOND);
 }
@@ -132,7 +132,7 @@ static uint64_t next_period(struct reader *r, const struct perf_event_attr *a)
 void cpu_events_restart(struct reader *r)
 {
 	const struct session *session = r->c->session;
-	bool held = r->c->capture->holds && !r->unfit;
+	bool held = !r->unfit;
 
 	for (uint32_t e = 0; r->sampled && held && e < session->n_events; e++) {
 		int fd = atomic_load(&r->slot->sampler[e]);

@@ -13,55 +13,77 @@
 
 enum { CODE_GENERATION_SHIFT = 40, CODE_SLOT_SHIFT = 52 };
 
-void emit_lost(uint64_t n)
+void emit_lost(struct stats *s, uint64_t n)
 {
-	STATS_ADD(lost, n);
-	STATS_ADD(queue_full, n);
+	STATS_ADD(s, lost, n);
+	STATS_ADD(s, queue_full, n);
 }
 
-uint64_t emit_mark(uint32_t index, uint32_t generation)
-{
-	uint64_t of_index = (uint64_t)index << CODE_SLOT_SHIFT;
-
-	return of_index | (uint64_t)generation << CODE_GENERATION_SHIFT;
-}
-
+/* What makes the numbers of codes unique over all readers there ever were. */
 static uint64_t code_mark(const struct reader *r)
 {
-	return emit_mark(r->slot->index, r->slot->generation);
+	return (uint64_t)r->slot->index << CODE_SLOT_SHIFT | (uint64_t)r->slot->generation
+								     << CODE_GENERATION_SHIFT;
 }
 
-void emit_side(struct reader *r, const struct perf_event_header *h)
+bool emit_side(struct reader *r, const struct perf_event_header *h)
 {
 	void *p = queue_reserve(&r->slot->queue, Q_SIDE, h->size);
 
 	if (!p) {
-		STATS_ADD(side_lost, 1);
-		return;
+		STATS_ADD(r->c->stats, side_lost, 1);
+		return false;
 	}
 	memcpy(p, h, h->size);
 	queue_commit(&r->slot->queue);
+	return true;
 }
 
-bool emit_copy(struct queue *q, uint64_t id, const struct pycode_copy *c)
-{
-	size_t n = pycode_copy_size(c);
-	unsigned char *p = queue_reserve(q, Q_CODE, sizeof(id) + n);
+struct comm_record {
+	struct perf_event_header header;
+	uint32_t pid, tid;
+	char name[RUN_TABLE_NAME];
+	struct {
+		uint32_t pid, tid;
+		uint64_t time, cpu, id;
+	} trailer;
+};
+_Static_assert(sizeof(struct comm_record) == 8 + 8 + RUN_TABLE_NAME + PERF_TRAILER, "no gaps");
 
-	if (!p)
-		return false;
-	memcpy(p, &id, sizeof(id));
-	memcpy(p + sizeof(id), c, n);
-	queue_commit(q);
-	return true;
+/* The thread of @s is called what it was called at its sample: told before its first one, for
+ * nobody has looked at threads that sleep. */
+static void emit_name(struct reader *r, const struct perf_sample *s)
+{
+	struct comm_record c = {
+		.header = { .type = PERF_RECORD_COMM, .size = sizeof(c) },
+		.pid = (uint32_t)s->pid,
+		.tid = (uint32_t)s->tid,
+		.trailer = { .pid = (uint32_t)s->pid,
+			     .tid = (uint32_t)s->tid,
+			     .time = s->time - 1 },
+	};
+
+	if (!r->c->named || ours_has(r->c->named, s->tid) ||
+	    !run_table_name(r->c->table, s->tid, c.name))
+		return;
+	if (emit_side(r, &c.header))
+		ours_set(r->c->named, s->tid, true);
 }
 
 void emit_code(void *arg, uint64_t id, const struct pycode_copy *c)
 {
 	struct reader *r = arg;
+	size_t n = pycode_copy_size(c);
+	unsigned char *p = queue_reserve(&r->slot->queue, Q_CODE, sizeof(id) + n);
 
-	if (!emit_copy(&r->slot->queue, id | code_mark(r), c))
+	id |= code_mark(r);
+	if (!p) {
 		r->code_lost = true;
+		return;
+	}
+	memcpy(p, &id, sizeof(id));
+	memcpy(p + sizeof(id), c, n);
+	queue_commit(&r->slot->queue);
 }
 
 static void tape(struct reader *r, enum tape_type type, const void *head, size_t head_n,
@@ -72,7 +94,7 @@ static void tape(struct reader *r, enum tape_type type, const void *head, size_t
 
 	p = queue_reserve(&r->slot->queue, Q_TAPE, sizeof(tag) + head_n + body.n);
 	if (!p) {
-		STATS_ADD(side_lost, 1);
+		STATS_ADD(r->c->stats, side_lost, 1);
 		return;
 	}
 	memcpy(p, tag, sizeof(tag));
@@ -101,7 +123,7 @@ void emit_control(struct reader *r, enum ctl_type type, struct ctl_msg m)
 			atomic_fetch_add(&r->c->asked, 1);
 		queue_commit(&r->slot->ctl);
 	} else {
-		STATS_ADD(side_lost, 1);
+		STATS_ADD(r->c->stats, side_lost, 1);
 	}
 	eventfd_write(r->c->kick, 1);
 }
@@ -123,36 +145,6 @@ static uint32_t copy_kernel(const struct perf_sample *s, uint64_t *to)
 static uint64_t fixed_period(const struct reader *r, const struct pending *p)
 {
 	return r->c->session->events[p->event].attr.sample_period;
-}
-
-/* A sample whose stack can be finished is @deep. */
-static struct queue *queue_for(struct reader *r, bool deep)
-{
-	return deep ? &r->slot->deep : &r->slot->queue;
-}
-
-/* Room for a sample with what @head says: for oldend, if its stack can be finished, else for
- * the resolver. */
-static struct q_sample *reserve(struct reader *r, const struct pystack_result *res, bool deep,
-				const struct q_sample *head)
-{
-	size_t n = q_bytes(head);
-	struct q_deep *d;
-
-	if (!deep)
-		return queue_reserve(queue_for(r, deep), Q_SAMPLE, n);
-	d = queue_reserve(queue_for(r, deep), Q_SAMPLE, sizeof(*d) - sizeof(d->q) + n);
-	if (!d)
-		return NULL;
-	d->junction = res->junction;
-	return &d->q;
-}
-
-static void commit(struct reader *r, bool deep)
-{
-	queue_commit(queue_for(r, deep));
-	if (deep)
-		eventfd_write(r->c->oldend_kick, 1);
 }
 
 static void copy_python(const struct reader *r, const struct pystack_result *res,
@@ -213,12 +205,13 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 		 const struct pystack_result *res, const struct undecided *open)
 {
 	const struct perf_event_header *h = perf_ring_at(&r->slot->ring, p->pos, r->bounce);
-	bool python = prov == PROV_EXACT || prov == PROV_LATE, truncated, deep;
+	bool python = prov == PROV_EXACT || prov == PROV_LATE;
 	struct q_sample head = { 0 }, *q;
 	struct perf_sample s;
 
 	if (perf_decode_sample(h, r->c->sample_type, &s) < 0)
 		return;
+	emit_name(r, &s);
 	head.sample = sample_of(r, p, prov, &s);
 	head.user_ip = s.have_user ? s.user_ip : 0;
 	head.undecided = open != NULL;
@@ -227,18 +220,17 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 	head.n_python = python ? res->n : 0;
 	head.n_anchors = python && r->c->native ? res->n_anchors : 0;
 	head.n_reads = r->c->session->how[p->event].read ? s.n_reads : 0;
-	head.sample.truncated = truncated = head.n_python && res->truncated;
-	deep = truncated && r->c->oldends;
+	head.sample.truncated = head.n_python && res->truncated;
 	rest_size(r, &s, res, p->held, &head);
 	if (head.n_python && res->switching)
 		q_drop_stack(&head);
-	if (head.n_stack && queue_scarce(queue_for(r, deep))) {
+	if (head.n_stack && queue_scarce(&r->slot->queue)) {
 		q_drop_stack(&head);
-		STATS_ADD(stack_dropped, 1);
+		STATS_ADD(r->c->stats, stack_dropped, 1);
 	}
-	q = reserve(r, res, deep, &head);
+	q = queue_reserve(&r->slot->queue, Q_SAMPLE, q_bytes(&head));
 	if (!q) {
-		emit_lost(1);
+		emit_lost(r->c->stats, 1);
 		return;
 	}
 	*q = head;
@@ -246,10 +238,10 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 	copy_python(r, res, q);
 	copy_reads(r, &s, q);
 	rest_copy(r, &s, q);
-	if (truncated && !deep)
-		STATS_ADD(truncated, 1);
+	if (head.sample.truncated)
+		STATS_ADD(r->c->stats, truncated, 1);
 	count_sample(r);
-	commit(r, deep);
+	queue_commit(&r->slot->queue);
 }
 
 void emit_tape(struct reader *r, const struct pending *p, enum provenance prov,

@@ -73,7 +73,7 @@ void handover_give(struct handover *h, pid_t tid)
 
 	if (accept_offer(h, tid))
 		return;
-	h->tid = tid;
+	atomic_store_explicit(&h->tid, tid, memory_order_relaxed);
 	atomic_store(&h->turn, turn);
 	/* The reader sets the offer and looks at the turn, we the other way round. */
 	if (ends_soon(h, turn, tid))
@@ -100,7 +100,7 @@ uint32_t handover_held(const struct handover *h, pid_t *tid)
 {
 	uint32_t turn = atomic_load(&h->turn);
 
-	*tid = h->tid;
+	*tid = atomic_load_explicit(&h->tid, memory_order_relaxed);
 	return turn & 1 ? turn : 0;
 }
 

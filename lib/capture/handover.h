@@ -29,7 +29,7 @@ struct handover {
 	 * stopped again. */
 	_Atomic uint64_t quiet_until;
 	_Atomic uint64_t since; /* ns: samples before it may have stopped nobody */
-	pid_t tid;
+	_Atomic pid_t tid;	/* whose turn it is; a reader may look too early, in vain */
 	uint64_t regs[ARCH_MAX_REGS]; /* as in a sample: arch_host->perf_regs */
 	int cpu;		      /* where the reader runs */
 

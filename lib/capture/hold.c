@@ -3,22 +3,18 @@
  * hold - read the stack of a thread that is held, and judge whether it was.
  */
 #include <errno.h>
-#include <sched.h>
 #include <sys/eventfd.h>
 
 #include "../perf_decode.h"
 #include "../stats.h"
 #include "births.h"
+#include "hold.h"
 #include "proof.h"
-#include "reader_int.h"
 
 /* Without a witness: longest time from an event in user code to the switch. Interrupt,
  * inter-processor interrupt and scheduler take 13 to 34 us even on a virtual machine
  * under load; none of 365 000 samples below 60 us was wrong. */
 enum { GAP_MAX_NS = 40000, LOOK_NS = 10000000, HOLD_MAX_NS = 200000 };
-enum { STOP_MAX_NS = 100000000 }; /* to wait for the signal that stops a thread */
-enum { EARLY_MAX_NS = 1000000 };  /* a read later than this comes after the stop */
-enum { WAKE_MAX_NS = 50000 };	  /* to run on; who waits longer waits for other threads */
 
 /* --- reading and judging --- */
 
@@ -41,12 +37,11 @@ static bool ran_since(struct reader *r, pid_t tid, uint64_t since)
 		return true;
 	if (!proof_ran_unwatched(c, tid, since))
 		return false;
-	STATS_ADD(late_unwatched, 1);
+	STATS_ADD(r->c->stats, late_unwatched, 1);
 	return true;
 }
 
-/* What the unread parts of all rings say of other programs is noted. */
-static void see_all_rings(struct reader *r)
+void hold_see_all_rings(struct reader *r)
 {
 	struct reader_config *c = r->c;
 	uint64_t own = r->pos;
@@ -77,73 +72,73 @@ static void look_at_another(struct reader *r, uint64_t now)
 	r->look = guard_look(&slots[r->look_at].guard);
 }
 
-static void count_judgement(enum judgement j)
+static void count_judgement(struct stats *s, enum judgement j)
 {
 	switch (j) {
 	case JUDGE_BACKLOG:
-		STATS_ADD(late_backlog, 1);
+		STATS_ADD(s, late_backlog, 1);
 		break;
 	case JUDGE_GAP:
-		STATS_ADD(late_gap, 1);
+		STATS_ADD(s, late_gap, 1);
 		break;
 	case JUDGE_VOLUNTARY:
-		STATS_ADD(late_voluntary, 1);
+		STATS_ADD(s, late_voluntary, 1);
 		break;
 	case JUDGE_RAN:
-		STATS_ADD(late_ran, 1);
+		STATS_ADD(s, late_ran, 1);
 		break;
 	case JUDGE_NOSWITCH:
-		STATS_ADD(late_noswitch, 1);
+		STATS_ADD(s, late_noswitch, 1);
 		break;
 	case JUDGE_NOSTOP:
-		STATS_ADD(late_nostop, 1);
+		STATS_ADD(s, late_nostop, 1);
 		break;
 	case JUDGE_CAPTURE:
-		STATS_ADD(late_capture, 1);
+		STATS_ADD(s, late_capture, 1);
 		break;
 	default:
 		break;
 	}
 }
 
-static enum provenance torn(enum pystack_end end)
+static enum provenance torn(struct stats *s, enum pystack_end end)
 {
 	if (end == PYSTACK_FAULT)
-		STATS_ADD(torn_fault, 1);
+		STATS_ADD(s, torn_fault, 1);
 	else if (end == PYSTACK_BROKEN)
-		STATS_ADD(torn_broken, 1);
+		STATS_ADD(s, torn_broken, 1);
 	else if (end == PYSTACK_ELSEWHERE)
-		STATS_ADD(torn_elsewhere, 1);
+		STATS_ADD(s, torn_elsewhere, 1);
 	else
-		STATS_ADD(torn_badcode, 1);
+		STATS_ADD(s, torn_badcode, 1);
 	return PROV_TORN;
 }
 
 /* Also that there is no Python stack was read at some time. */
-static enum provenance provenance_of(struct pending *p, enum judgement j,
+static enum provenance provenance_of(struct stats *s, struct pending *p, enum judgement j,
 				     const struct pystack_result *res, bool unchanged)
 {
 	bool none = res->end == PYSTACK_NOPYTHON;
 
 	if (res->end != PYSTACK_OK && !none)
-		return torn(res->end);
+		return torn(s, res->end);
 	if (j == JUDGE_EXACT)
 		return none ? PROV_NOPYTHON : PROV_EXACT;
 	if (!unchanged) {
-		STATS_ADD(torn_moved, 1);
+		STATS_ADD(s, torn_moved, 1);
 		return PROV_TORN;
 	}
-	count_judgement(j);
+	count_judgement(s, j);
 	return PROV_LATE;
 }
 
-/* Who holds nobody may still find that nothing happened. */
+/* A reader off its CPU holds nobody: it judges by the rule for that. */
 static enum judgement judge(const struct reader *r, struct pending *p, const struct walk *w)
 {
 	p->hold.ran = w->ran || w->came_ns > p->time;
 	p->hold.t_end = w->t_end;
 	p->hold.gap_max_ns = GAP_MAX_NS;
-	return (r->unfit ? &capture_async : r->c->capture)->judge(&p->hold);
+	return (r->unfit ? capture_judge_unheld : r->c->capture->judge)(&p->hold);
 }
 
 /* What the other rings said of it after it was looked up, and maybe read. */
@@ -196,7 +191,7 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 	*inner = target_inner_tid(t, tid);
 	if (!*inner) {
 		emit_control(r, CTL_UNKNOWN, (struct ctl_msg){ .pid = pid });
-		STATS_ADD(torn_notready, 1);
+		STATS_ADD(r->c->stats, torn_notready, 1);
 		res.end = PYSTACK_END_N;
 		return res;
 	}
@@ -208,7 +203,7 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 	if (res.number)
 		*inner = res.number; /* a tape knows no other way to it */
 	if (res.end == PYSTACK_NOPYTHON && tid == pid && t->unborn && !t->forker) {
-		STATS_ADD(torn_notready, 1);
+		STATS_ADD(r->c->stats, torn_notready, 1);
 		res.end = PYSTACK_END_N;
 	}
 	rest_read(r, p->pos, pystack_memory(r->ps), &res);
@@ -231,11 +226,9 @@ static bool is_unmapped(struct reader *r, const struct target *t, const struct w
 	return code == -EFAULT || (code == -ESRCH && w->tid == t->pid);
 }
 
-/* What a hold cost the CPU. A longer one than any walk was no work of ours: the reader
- * slept in a page fault, or a hypervisor took the CPU. */
-static uint64_t hold_cost(uint64_t ns, uint32_t frames)
+void hold_charge(struct reader *r, uint64_t ns, uint32_t frames)
 {
-	return MIN(ns, HOLD_MAX_NS + 1000 * (uint64_t)frames);
+	r->held_ns += MIN(ns, HOLD_MAX_NS + 1000 * (uint64_t)frames);
 }
 
 static void ignore(struct reader *r, pid_t tid)
@@ -243,17 +236,17 @@ static void ignore(struct reader *r, pid_t tid)
 	for (uint32_t i = 0; i < r->n_pend; i++) {
 		if (r->pend[i].tid != tid)
 			continue;
-		STATS_ADD(foreign, 1);
+		STATS_ADD(r->c->stats, foreign, 1);
 		r->pend[i].tid = 0;
 	}
 }
 
 /* The samples of an old program are not stacks of the new one. */
-static bool is_older(const struct pending *p, const struct walk *w)
+static bool is_older(struct stats *s, const struct pending *p, const struct walk *w)
 {
 	if (p->time >= w->began_ns)
 		return false;
-	STATS_ADD(torn_exec, 1);
+	STATS_ADD(s, torn_exec, 1);
 	return true;
 }
 
@@ -261,7 +254,7 @@ static void emit(struct reader *r, struct pending *p, const struct walk *w)
 {
 	enum judgement j = judge(r, p, w);
 	enum provenance prov = PROV_TORN;
-	bool older = is_older(p, w), unchanged = w->unchanged && !w->unmapped;
+	bool older = is_older(r->c->stats, p, w), unchanged = w->unchanged && !w->unmapped;
 	struct undecided open = { w->published };
 
 	if (j == JUDGE_EXACT)
@@ -271,9 +264,9 @@ static void emit(struct reader *r, struct pending *p, const struct walk *w)
 	if (!older && w->able == PYSTACK_NOPYTHON)
 		prov = PROV_NOPYTHON;
 	else if (!older && w->res.end != PYSTACK_END_N)
-		prov = provenance_of(p, j, &w->res, unchanged);
+		prov = provenance_of(r->c->stats, p, j, &w->res, unchanged);
 	if (r->code_lost && w->res.n) {
-		emit_lost(1);
+		emit_lost(r->c->stats, 1);
 		return;
 	}
 	emit_sample(r, p, prov, &w->res, w->undecided && !older ? &open : NULL);
@@ -281,8 +274,7 @@ static void emit(struct reader *r, struct pending *p, const struct walk *w)
 		emit_tape(r, p, prov, &w->res, w->tid, w->inner);
 }
 
-/* The last pending sample that @w serves. */
-static struct pending *last_of(struct reader *r, const struct walk *w)
+struct pending *hold_last_of(struct reader *r, const struct walk *w)
 {
 	for (uint32_t i = r->n_pend; i-- > 0;)
 		if (r->pend[i].tid == w->tid && r->pend[i].early == w->early)
@@ -290,9 +282,7 @@ static struct pending *last_of(struct reader *r, const struct walk *w)
 	return NULL;
 }
 
-/* Read the thread of @first for all its pending samples: one read serves them, for nothing
- * that Python does lies between several events of one instant. False: it is not ours. */
-static bool walk_thread(struct reader *r, const struct pending *first, struct walk *w)
+bool hold_walk(struct reader *r, const struct pending *first, struct walk *w)
 {
 	struct target *t = targets_find(r->c->targets, first->pid);
 
@@ -304,24 +294,23 @@ static bool walk_thread(struct reader *r, const struct pending *first, struct wa
 		return false;
 	}
 	if (r->c->table && !program_settled(r, t))
-		see_all_rings(r);
+		hold_see_all_rings(r);
 	w->published = t;
 	r->sample_ns = first->time;
 	w->able = program_readable(r, &t, w->pid, &w->undecided);
 	w->program = t;
-	w->res = read_stack(r, last_of(r, w), t, w, &w->inner);
+	w->res = read_stack(r, hold_last_of(r, w), t, w, &w->inner);
 	w->unmapped = is_unmapped(r, t, w);
 	return true;
 }
 
-/* @w->ran and @w->t_end are known now. */
-static void judge_walk(struct reader *r, struct walk *w)
+void hold_judge(struct reader *r, struct walk *w)
 {
-	struct pending *last = last_of(r, w);
+	struct pending *last = hold_last_of(r, w);
 	const struct target *t = w->program;
 
-	if (r->c->capture->stops || (r->c->table && !program_settled(r, t)))
-		see_all_rings(r);
+	if (r->c->table && !program_settled(r, t))
+		hold_see_all_rings(r);
 	look_up_again(r, t, w);
 	w->began_ns = MAX(births_execed(r->c->births, w->pid), t ? t->begun_ns : 0);
 	w->latest = judge(r, last, w);
@@ -336,22 +325,27 @@ static void judge_walk(struct reader *r, struct walk *w)
 			emit(r, &r->pend[i], w);
 }
 
-/* @turn: the tracer holds the thread. */
-static void process_thread(struct reader *r, uint32_t first, uint32_t turn)
+void hold_release(struct reader *r, struct walk *w)
 {
-	uint64_t t0 = r->pend[first].time, t_out;
+	uint64_t t_out = hold_last_of(r, w)->hold.t_out;
+
+	w->ran = ran_since(r, w->tid, t_out ? t_out : r->sample_ns);
+	w->came_ns = proof_came(r->c, w->tid);
+	if (!w->ran && r->c->switches_hidden && proof_moved(w->pid, w->tid, r->slot->cpu)) {
+		STATS_ADD(r->c->stats, late_unseen, 1);
+		w->ran = true;
+	}
+	w->t_end = now_ns();
+}
+
+void hold_thread(struct reader *r, uint32_t first)
+{
 	struct walk w;
 
-	if (!walk_thread(r, &r->pend[first], &w))
+	if (!hold_walk(r, &r->pend[first], &w))
 		return;
-	t_out = last_of(r, &w)->hold.t_out;
-	w.ran = r->c->capture->stops ? !handover_release(&r->slot->handover, turn) :
-				       ran_since(r, w.tid, t_out ? t_out : t0);
-	w.came_ns = proof_came(r->c, w.tid);
-	w.t_end = now_ns();
-	if (r->c->capture->holds && t_out && (turn || !r->c->capture->stops))
-		r->held_ns += hold_cost(w.t_end - t_out, w.res.n);
-	judge_walk(r, &w);
+	r->c->capture->release(r, &w);
+	hold_judge(r, &w);
 }
 
 enum witness hold_witness(const struct pending *p, const void *regs)
@@ -362,7 +356,7 @@ enum witness hold_witness(const struct pending *p, const void *regs)
 		       WITNESS_MOVED;
 }
 
-void hold_counted(struct pending *p, uint64_t instructions)
+void hold_counted(struct stats *s, struct pending *p, uint64_t instructions)
 {
 	/* An interrupt counts as one or two on x86, what a probe stands for as one. */
 	enum { FEW = 8 };
@@ -372,16 +366,10 @@ void hold_counted(struct pending *p, uint64_t instructions)
 	if (ran <= FEW || p->hold.witness == WITNESS_MOVED)
 		return;
 	p->hold.witness = WITNESS_MOVED;
-	STATS_ADD(late_loop, 1);
+	STATS_ADD(s, late_loop, 1);
 }
 
-/* Was the thread stopped with the registers of @p? */
-static void compare_registers(struct pending *p, const uint64_t *regs)
-{
-	p->hold.witness = p->have_regs ? hold_witness(p, regs) : WITNESS_MOVED;
-}
-
-static void forget_processed(struct reader *r)
+void hold_forget_processed(struct reader *r)
 {
 	uint32_t n = 0;
 
@@ -391,123 +379,16 @@ static void forget_processed(struct reader *r)
 	r->n_pend = n;
 }
 
-/* --- reads before the stop --- */
-
-/* The thread stood still from its stop on, with @regs, until it ran on at @resumed. */
-static void finish_early(struct reader *r, const uint64_t *regs, bool held, uint64_t resumed)
-{
-	struct walk *w = &r->early;
-	const struct pending *last = last_of(r, w);
-
-	for (uint32_t i = 0; i < r->n_pend; i++)
-		if (r->pend[i].early)
-			compare_registers(&r->pend[i], regs);
-	if (last->t_in > resumed)
-		resumed = MIN(last->t_in, resumed + WAKE_MAX_NS);
-	if (last->hold.t_out && last->hold.t_out < resumed)
-		r->held_ns += hold_cost(resumed - last->hold.t_out, w->res.n);
-	w->ran = !held;
-	judge_walk(r, w);
-	w->tid = 0;
-}
-
-/* Its samples wait for their stop as if they had not been read; unless it came. */
-static void end_early(struct reader *r)
-{
-	struct handover *h = &r->slot->handover;
-
-	if (!r->early.tid)
-		return;
-	if (handover_withdraw(h)) {
-		finish_early(r, h->accepted_regs, true, h->accepted_ns);
-		return;
-	}
-	for (uint32_t i = 0; i < r->n_pend; i++)
-		r->pend[i].early = false;
-	r->early.tid = 0;
-}
-
-/* Read the thread of the newest sample, whose signal is on its way, and offer that to the
- * tracer: it wakes up meanwhile. */
-static void read_early(struct reader *r)
-{
-	struct handover *h = &r->slot->handover;
-	struct pending *last = r->n_pend ? &r->pend[r->n_pend - 1] : NULL;
-	uint64_t regs[ARCH_MAX_REGS];
-	uint32_t turn;
-	bool held;
-	pid_t tid;
-
-	/* Elsewhere it might run while it is read. */
-	if (!last || r->woke_ns > last->time + EARLY_MAX_NS || sched_getcpu() != r->slot->cpu)
-		return;
-	if (!walk_thread(r, last, &r->early)) {
-		r->early.tid = 0;
-		return;
-	}
-	r->early.early = true;
-	r->early.t_end = now_ns();
-	for (uint32_t i = 0; i < r->n_pend; i++)
-		r->pend[i].early = r->pend[i].tid == r->early.tid;
-	handover_offer(h, r->early.tid);
-	turn = handover_held(h, &tid);
-	if (!turn || tid != r->early.tid)
-		return;
-	/* The stop came before the offer. */
-	if (handover_withdraw(h)) {
-		finish_early(r, h->accepted_regs, true, h->accepted_ns);
-		return;
-	}
-	memcpy(regs, h->regs, sizeof(regs));
-	held = handover_release(h, turn);
-	finish_early(r, regs, held, now_ns());
-}
-
-static bool early_is_over(const struct reader *r, uint32_t turn, uint64_t old)
-{
-	for (uint32_t i = 0; i < r->n_pend; i++)
-		if (!r->pend[i].early || r->pend[i].time < old)
-			return true;
-	return turn || handover_accepted(&r->slot->handover);
-}
-
 void hold_flush(struct reader *r)
 {
-	end_early(r);
 	for (uint32_t i = 0; i < r->n_pend; i++)
 		if (r->pend[i].tid)
-			process_thread(r, i, 0);
+			hold_thread(r, i);
 	r->n_pend = 0;
 }
 
 void hold_shed(struct reader *r)
 {
-	end_early(r);
-	forget_processed(r);
-	STATS_ADD(shed, r->n_pend);
+	STATS_ADD(r->c->stats, shed, r->n_pend);
 	r->n_pend = 0;
-}
-
-void hold_stopped(struct reader *r, uint32_t turn, pid_t tid)
-{
-	uint32_t first = r->n_pend;
-	uint64_t old = now_ns() - STOP_MAX_NS;
-
-	if (early_is_over(r, turn, old))
-		end_early(r);
-	for (uint32_t i = r->n_pend; turn && i-- > 0;)
-		if (r->pend[i].tid == tid) {
-			compare_registers(&r->pend[i], r->slot->handover.regs);
-			first = i;
-		}
-	if (first < r->n_pend)
-		process_thread(r, first, turn);
-	handover_release(&r->slot->handover, turn);
-	for (uint32_t i = 0; i < r->n_pend; i++)
-		if (r->pend[i].tid && r->pend[i].time < old)
-			process_thread(r, i, 0);
-	forget_processed(r);
-	if (!r->early.tid)
-		read_early(r);
-	forget_processed(r);
 }

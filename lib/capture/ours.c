@@ -11,9 +11,9 @@ struct ours {
 	_Atomic bool is[]; /* by pid; the kernel makes a page of it on its first use */
 };
 
-struct ours *ours_create(void)
+struct ours *ours_create(const struct ours *like)
 {
-	size_t n = (size_t)perf_event_sysctl("pid_max", 1 << 22);
+	size_t n = like ? like->n : (size_t)perf_event_sysctl("pid_max", 1 << 22);
 	struct ours *o = calloc(1, sizeof(*o) + n * sizeof(o->is[0]));
 
 	if (o)

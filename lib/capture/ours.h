@@ -11,8 +11,9 @@
 
 struct ours;
 
-/* NULL: no memory. */
-struct ours *ours_create(void);
+/* For all numbers that the kernel gives, or as many as @like is for, if that is not NULL. NULL:
+ * no memory. */
+struct ours *ours_create(const struct ours *like);
 void ours_destroy(struct ours *o);
 
 /* With @o NULL all are: events on threads see nothing else. */

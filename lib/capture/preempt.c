@@ -15,25 +15,17 @@
 #include <sys/resource.h>
 
 #include "../perf_event.h"
-#include "capture.h"
+#include "../stats.h"
+#include "hold.h"
 
-/* Set before there are readers, then only read. */
-static struct {
-	struct preempt_targets targets;
-	int priority;	     /* that readers get; 0: none */
-	struct cpus refused; /* where they may not run */
-} plan;
-
-void preempt_prepare(const struct preempt_targets *t)
-{
-	plan.targets = *t;
-}
+enum { STALL_NS = 20000000 }; /* between a sample and the wake-up of its reader */
 
 static int become_fifo(int priority)
 {
-	struct sched_param p = { .sched_priority = priority };
+	struct sched_param param = { .sched_priority = priority };
 
-	return sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &p) < 0 ? -errno : 0;
+	return sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &param) < 0 ? -errno :
+										     0;
 }
 
 /* A reader without sleep would get SIGXCPU at the soft limit. */
@@ -47,25 +39,31 @@ static void allow_running(void)
 	setrlimit(RLIMIT_RTTIME, &l);
 }
 
-/* All is tried for real, by a thread that ends afterwards: cgroups can refuse even root. */
-static void *try_all(void *ret)
-{
-	/* More than the most urgent target, if we may. */
-	int want = plan.targets.rt.priority + 1, max = sched_get_priority_max(SCHED_FIFO);
-	struct cpus cpus = plan.targets.cpus;
-	int *r = ret;
+struct attempt {
+	struct preempt_plan *plan;
+	int result;
+};
 
-	plan.priority = want < max ? want : max;
-	*r = become_fifo(plan.priority);
-	if (*r < 0 && plan.priority > 1) {
-		plan.priority = 1;
-		*r = become_fifo(1);
+/* All is tried for real, by a thread that ends afterwards: cgroups can refuse even root. */
+static void *try_all(void *arg)
+{
+	struct attempt *a = arg;
+	struct preempt_plan *p = a->plan;
+	/* More than the most urgent target, if we may. */
+	int want = p->targets.rt.priority + 1, max = sched_get_priority_max(SCHED_FIFO);
+	struct cpus cpus = p->targets.cpus;
+
+	p->priority = want < max ? want : max;
+	a->result = become_fifo(p->priority);
+	if (a->result < 0 && p->priority > 1) {
+		p->priority = 1;
+		a->result = become_fifo(1);
 	}
-	cpus_drop(&cpus, &plan.targets.spared);
-	plan.refused = (struct cpus){ 0 };
+	cpus_drop(&cpus, &p->targets.spared);
+	p->refused = (struct cpus){ 0 };
 	for (int cpu = cpus_next(&cpus, 0); cpu >= 0; cpu = cpus_next(&cpus, cpu + 1))
 		if (cpus_pin_thread(cpu) < 0)
-			cpus_add(&plan.refused, cpu);
+			cpus_add(&p->refused, cpu);
 	return NULL;
 }
 
@@ -86,68 +84,69 @@ static int explain_refusal(int code, struct err *err)
 }
 
 /* CPUs of the targets that are spared. */
-static struct cpus spared(void)
+static struct cpus spared(const struct preempt_plan *p)
 {
-	struct cpus c = plan.targets.spared;
+	struct cpus c = p->targets.spared;
 
-	cpus_keep(&c, &plan.targets.cpus);
+	cpus_keep(&c, &p->targets.cpus);
 	return c;
 }
 
 static int preempt_possible(const struct capture_want *w, struct err *err)
 {
+	struct attempt a = { .plan = w->plan };
+	struct preempt_plan *p = w->plan;
 	pthread_t thread;
-	struct cpus not = spared();
+	struct cpus not = spared(p);
 	char list[200];
-	int r = 0;
 
-	if (cpus_next(&not, 0) >= 0 && cpus_count(&not ) == cpus_count(&plan.targets.cpus))
+	if (cpus_next(&not, 0) >= 0 && cpus_count(&not ) == cpus_count(&p->targets.cpus))
 		return err_set(
 			err, -EPERM,
 			"the targets run on CPU %s alone, isolated (isolcpus, nohz_full), "
 			"where no SCHED_FIFO reader goes unless --hold-isolated is given",
 			cpus_text(&not, list, sizeof(list)));
-	if (pthread_create(&thread, NULL, try_all, &r))
+	if (pthread_create(&thread, NULL, try_all, &a))
 		return err_set(err, -EAGAIN, "can't start a thread");
 	pthread_join(thread, NULL);
-	if (r < 0)
-		return explain_refusal(r, err);
+	if (a.result < 0)
+		return explain_refusal(a.result, err);
 	/* At the same priority it waits until the target sleeps; it could not even be killed.
 	 */
-	if (plan.targets.rt.priority >= plan.priority)
+	if (p->targets.rt.priority >= p->priority)
 		return err_set(
 			err, -EPERM,
 			"thread %d has real-time priority %d and readers get %d at most: "
 			"%s",
-			plan.targets.rt.tid, plan.targets.rt.priority, plan.priority,
-			plan.targets.rt.priority < sched_get_priority_max(SCHED_FIFO) ?
+			p->targets.rt.tid, p->targets.rt.priority, p->priority,
+			p->targets.rt.priority < sched_get_priority_max(SCHED_FIFO) ?
 				"raise 'ulimit -r', or run as root" :
 				"lower it");
-	if (cpus_next(&plan.refused, 0) >= 0 &&
-	    cpus_count(&plan.refused) + cpus_count(&not ) == cpus_count(&plan.targets.cpus))
+	if (cpus_next(&p->refused, 0) >= 0 &&
+	    cpus_count(&p->refused) + cpus_count(&not ) == cpus_count(&p->targets.cpus))
 		return err_set(err, -EPERM,
 			       "this process may not run on CPU %s, where the targets do: its "
 			       "cpuset (/proc/self/cpuset) must hold them",
-			       cpus_text(&plan.refused, list, sizeof(list)));
+			       cpus_text(&p->refused, list, sizeof(list)));
 	allow_running();
 	return 0;
 }
 
-const char *preempt_caveat(char *buf, size_t size)
+static const char *preempt_caveat(const struct preempt_plan *p, char *buf, size_t size)
 {
-	const struct realtime_use *rt = &plan.targets.rt;
-	struct cpus not = spared();
+	const struct realtime_use *rt = &p->targets.rt;
+	struct cpus not = spared(p);
 	const char *then = "";
 	char list[200];
 	size_t n = 0;
 
 	buf[0] = '\0';
-	if (cpus_next(&plan.refused, 0) >= 0) {
+	if (cpus_next(&p->refused, 0) >= 0) {
 		n += (size_t)snprintf(buf, size,
 				      "samples on CPU %s are late, for this process may not "
 				      "run there; its cpuset (/proc/self/cpuset) must hold "
 				      "what the targets' does",
-				      cpus_text(&plan.refused, list, sizeof(list)));
+				      cpus_text(&p->refused, list, sizeof(list)));
 		then = "; ";
 	} else if (rt->deadline) {
 		n += (size_t)snprintf(
@@ -165,7 +164,7 @@ const char *preempt_caveat(char *buf, size_t size)
 	return buf;
 }
 
-const char *preempt_stall(char *buf, size_t size)
+static const char *preempt_stall(char *buf, size_t size)
 {
 	char path[300] = "kernel.sched_rt_runtime_us";
 	long budget = realtime_budget(path, sizeof(path));
@@ -180,18 +179,61 @@ const char *preempt_stall(char *buf, size_t size)
 	return buf;
 }
 
-static int preempt_thread_begin(int cpu)
+static int preempt_thread_begin(const struct preempt_plan *p, int cpu)
 {
-	int r = cpus_has(&plan.targets.spared, cpu) ? -EACCES : cpus_pin_thread(cpu);
+	int r = cpus_has(&p->targets.spared, cpu) ? -EACCES : cpus_pin_thread(cpu);
 
-	return r < 0 ? r : become_fifo(plan.priority);
+	return r < 0 ? r : become_fifo(p->priority);
+}
+
+/* A CPU that goes offline, or a cpuset, moves a reader to another. Where no witness tells, it
+ * counts too that it might have come back just now. */
+static bool preempt_moved_away(const struct reader *r)
+{
+	struct cpus may;
+
+	if (sched_getcpu() != r->slot->cpu)
+		return true;
+	return !r->c->witness && (cpus_of_thread(&may, 0) < 0 || cpus_count(&may) != 1);
+}
+
+static void preempt_read(struct reader *r)
+{
+	if (r->n_pend && !r->unfit && r->woke_ns > r->pend[0].time + STALL_NS)
+		STATS_ADD(r->c->stats, stalled, 1);
+	hold_flush(r);
+}
+
+static void preempt_release(struct reader *r, struct walk *w)
+{
+	uint64_t t_out = hold_last_of(r, w)->hold.t_out;
+
+	hold_release(r, w);
+	if (t_out)
+		hold_charge(r, w->t_end - t_out, w->res.n);
 }
 
 const struct capture_ops capture_preempt = {
 	.name = "preempt",
-	.pins = true,
-	.holds = true,
+	.promise = "stacks are those at the event's instant",
+	.cheaper = "",
+	.stack_bytes = CAPTURE_STACK_BYTES,
+	.prompt = true,
 	.possible = preempt_possible,
+	.caveat = preempt_caveat,
+	.stall = preempt_stall,
+	.limit = capture_limits_nothing,
+	.slot_begin = capture_slot_as_is,
+	.attach = capture_attach_here,
+	.wait_ms = 200,
 	.thread_begin = preempt_thread_begin,
+	.moved_away = preempt_moved_away,
+	.shed = capture_sleep,
+	.scan = capture_idle,
+	.comes_back = capture_comes_back_never,
+	.read = preempt_read,
+	.flush = hold_flush,
+	.release = preempt_release,
+	.resume = cpu_events_restart,
 	.judge = capture_judge_held,
 };

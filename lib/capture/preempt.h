@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * preempt - what this capture has to know before it is picked, and what it can't do.
+ * preempt - what this capture has to know before it is picked.
  */
 #ifndef PREEMPT_H
 #define PREEMPT_H
@@ -15,14 +15,12 @@ struct preempt_targets {
 	struct realtime_use rt;
 };
 
-/* Before capture_pick(), once; without it nothing is known of targets. */
-void preempt_prepare(const struct preempt_targets *t);
-
-/* After it was picked: which samples will be late all the same, a sentence into @buf; "" if
- * none. Returns @buf. */
-const char *preempt_caveat(char *buf, size_t size);
-
-/* Why a reader may have got no CPU for a while. Returns @buf. */
-const char *preempt_stall(char *buf, size_t size);
+/* A recording's: @targets are filled in before capture_pick(), which finds out the rest; then
+ * its readers share it, and only read. */
+struct preempt_plan {
+	struct preempt_targets targets; /* empty: nothing is known of them */
+	int priority;			/* that readers get; 0: none */
+	struct cpus refused;		/* where they may not run */
+};
 
 #endif

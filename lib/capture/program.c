@@ -245,10 +245,10 @@ enum pystack_end program_readable(struct reader *r, struct target **program, pid
 	case TARGET_QUARANTINED:
 		if (t->nopython)
 			return PYSTACK_NOPYTHON;
-		STATS_ADD(torn_quarantined, 1);
+		STATS_ADD(r->c->stats, torn_quarantined, 1);
 		return PYSTACK_END_N;
 	default:
-		STATS_ADD(torn_notready, 1);
+		STATS_ADD(r->c->stats, torn_notready, 1);
 		return PYSTACK_END_N;
 	}
 }

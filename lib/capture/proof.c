@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "proof.h"
 
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "../clock.h"
 #include "../cpus.h"
 #include "../perf_decode.h"
@@ -74,27 +80,17 @@ void proof_opening(struct reader_config *c, pid_t tid)
 
 void proof_opened(struct reader_config *c, pid_t tid)
 {
-	uint64_t now = now_ns();
-
-	raise_to(noted(c->last_in, tid), now);
-	if (c->last_map)
-		raise_to(noted(c->last_map, tid), now);
+	raise_to(noted(c->last_in, tid), now_ns());
 	atomic_store(&c->opening, 0);
 }
 
 /* @opening is looked at first: as it ends the time is noted. */
-static bool noted_since(struct reader_config *c, _Atomic uint64_t *table, pid_t tid,
-			uint64_t since)
+bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since)
 {
 	work_add(WORK_foreign, 3);
 	return atomic_load(&c->opening) == tid ||
-	       atomic_load_explicit(noted(table, tid), memory_order_acquire) > since ||
+	       atomic_load_explicit(noted(c->last_in, tid), memory_order_acquire) > since ||
 	       atomic_load_explicit(&c->blind_ns, memory_order_acquire) > since;
-}
-
-bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since)
-{
-	return noted_since(c, c->last_in, tid, since);
 }
 
 uint64_t proof_came(struct reader_config *c, pid_t tid)
@@ -105,21 +101,6 @@ uint64_t proof_came(struct reader_config *c, pid_t tid)
 	/* What was read before counts. */
 	atomic_thread_fence(memory_order_seq_cst);
 	return run_table_came(c->table, tid);
-}
-
-bool proof_is_map(const struct perf_event_header *h)
-{
-	return h->type == PERF_RECORD_MMAP2 && (h->misc & PERF_RECORD_MISC_MMAP_DATA) &&
-	       h->size >= sizeof(*h) + PERF_TRAILER;
-}
-
-void proof_note_map(struct reader_config *c, const unsigned char *end)
-{
-	struct perf_trailer t;
-
-	perf_decode_trailer(end, &t);
-	if (c->last_map)
-		raise_to(noted(c->last_map, t.tid), t.time);
 }
 
 bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t *cursor,
@@ -143,8 +124,6 @@ bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t 
 		if (proof_is_switch(&h, end, &sw) && !sw.out) {
 			proof_note_in(c, slot, sw.tid, sw.time);
 			ran = ran || (sw.tid == tid && sw.time > since);
-		} else if (proof_is_map(&h)) {
-			proof_note_map(c, end);
 		} else {
 			births_note(c->births, &slot->ring, pos, &h, end);
 			if (c->split || c->table)
@@ -206,18 +185,50 @@ bool proof_ran_unwatched(struct reader_config *c, pid_t tid, uint64_t since)
 		watched += is_watched(&c->slots[i], since);
 	if (watched == c->cap_slots)
 		return false;
-	if (cpus_of_thread(&may, tid) < 0)
+	/* What a thread may use now, it need not have been able to use before. */
+	if (atomic_load(&c->wanders) || cpus_of_thread(&may, tid) < 0)
 		return true;
 	for (uint32_t i = 0; i < n; i++)
 		if (is_watched(&c->slots[i], since))
 			cpus_del(&may, c->slots[i].cpu);
-	return cpus_next(&may, 0) >= 0;
+	if (cpus_next(&may, 0) < 0)
+		return false;
+	atomic_store(&c->wanders, true);
+	return true;
 }
 
-bool proof_mapped(struct reader_config *c, uint64_t *cursors, pid_t tid, uint64_t since)
+bool proof_switches_hidden(void)
 {
-	for (uint32_t i = 0; i < c->n_slots; i++)
-		if (proof_ran_in_ring(c, &c->slots[i], &cursors[i], 0, UINT64_MAX))
-			return true;
-	return noted_since(c, c->last_map, tid, since) || proof_ran_unwatched(c, tid, since);
+	int fd = open("/proc/1/syscall", O_RDONLY | O_CLOEXEC);
+	bool hidden;
+	char c;
+
+	if (fd < 0)
+		return true;
+	hidden = read(fd, &c, 1) < 0;
+	close(fd);
+	return hidden;
+}
+
+/* Field 39 of proc_pid_stat(5); the name in parentheses may hold anything. */
+bool proof_moved(pid_t pid, pid_t tid, int cpu)
+{
+	char path[64], text[1024];
+	const char *at;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return true;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[MAX(n, 0)] = '\0';
+	at = strrchr(text, ')');
+	for (int field = 2; at && field < 39; field++) {
+		at = strchr(at, ' ');
+		at += at != NULL;
+	}
+	return !at || atoi(at) != cpu;
 }

@@ -21,26 +21,26 @@ struct proof_switch {
 bool proof_is_switch(const struct perf_event_header *h, const unsigned char *end,
 		     struct proof_switch *ret);
 
-/* Is @h the record of a mapping without code (attr.mmap_data)? */
-bool proof_is_map(const struct perf_event_header *h);
-
-/* Remember who maps, from the trailer @end of such a record. */
-void proof_note_map(struct reader_config *c, const unsigned char *end);
-
 /* Take note of the record at @pos of @slot's ring, with header @h, if it tells of a target's
  * new child: with c->follow it is a target, too. */
 void proof_note_birth(struct reader_config *c, const struct cpu_slot *slot, uint64_t pos,
 		      const struct perf_event_header *h);
 
-/* Look through the unread part of all rings but @own for births; @cursors as in
- * proof_mapped(). A FORK record is written before the child runs for the first time, on any
- * CPU. */
+/* Look through the unread part of all rings but @own for births; what
+ * lies before its place in @cursors was looked at before. A FORK record is written before the
+ * child runs for the first time, on any CPU. */
 void proof_look_for_births(struct reader_config *c, const struct cpu_slot *own,
 			   uint64_t *cursors);
 
-/* Has @tid mapped memory after @since? Of the rings what lies before their @cursors was looked
- * at before. Also true when that can't be told. */
-bool proof_mapped(struct reader_config *c, uint64_t *cursors, pid_t tid, uint64_t since);
+/* Does this kernel hide some threads of the machine's own? Guests were met that hide those of
+ * process 1 also from root, from perf, tracepoints and BPF: who comes onto a CPU after such a
+ * thread leaves no record. It shows in that their /proc/1/syscall can't be read; also true for
+ * who lacks the right to. */
+bool proof_switches_hidden(void);
+
+/* Is the thread's CPU another than @cpu by now, or the thread gone? Then it may have run
+ * there, whatever records say. Opens and reads a file of /proc. */
+bool proof_moved(pid_t pid, pid_t tid, int cpu);
 
 /* Remember that @tid was seen coming onto @slot's CPU at @time, for the others. */
 void proof_note_in(struct reader_config *c, struct cpu_slot *slot, pid_t tid, uint64_t time);

@@ -12,10 +12,10 @@
 #include "../sparse.h"
 #include "../stats.h"
 #include "births.h"
+#include "hold.h"
 #include "proof.h"
-#include "reader_int.h"
 
-enum { STALL_NS = 20000000, JOIN_NS = 50000000, STACK_BYTES = 512 << 10 };
+enum { JOIN_NS = 50000000, STACK_BYTES = 512 << 10 };
 
 /* --- scanning the ring --- */
 
@@ -76,7 +76,7 @@ static void scan_switch(struct reader *r, const struct proof_switch *sw)
 			h->backlog = true;
 			if (h->t_out && !h->preempted && !r->pend[i].t_in)
 				r->pend[i].t_in = sw->time;
-		} else if (!h->t_out || (r->c->capture->stops && h->preempted)) {
+		} else if (!h->t_out || r->c->capture->comes_back(h)) {
 			h->t_out = sw->time;
 			r->way_out = MAX(r->way_out, sw->time - h->t0);
 			h->preempted = sw->preempt;
@@ -100,7 +100,7 @@ static int scan_witness(struct reader *r, const struct perf_event_header *h)
 			continue;
 		p->hold.witness = hold_witness(p, s.regs);
 		if (r->c->counter)
-			hold_counted(p, instructions_of(&s));
+			hold_counted(r->c->stats, p, instructions_of(&s));
 	}
 	if (r->c->table)
 		scan_switch(r, &(struct proof_switch){
@@ -119,7 +119,7 @@ static void make_room(struct reader *r)
 {
 	for (uint32_t i = 0; i < r->n_pend; i++)
 		r->pend[i].hold.backlog = true;
-	hold_flush(r);
+	r->c->capture->flush(r);
 }
 
 /* Which event's sample @h is. Where another profiler has a software event of that kind on the
@@ -145,7 +145,7 @@ static uint32_t event_of_sample(struct reader *r, const struct perf_event_header
 	if (*early)
 		event -= session_early_number(session, 0);
 	if (event > session->n_events)
-		STATS_ADD(unknown, 1);
+		STATS_ADD(r->c->stats, unknown, 1);
 	return event;
 }
 
@@ -197,10 +197,10 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 	if (!wanted) {
 		cpu_events_drop(r, s.pid);
 	} else if (!in_time) {
-		STATS_ADD(outside, 1);
+		STATS_ADD(r->c->stats, outside, 1);
 	} else if (s.time <
 		   atomic_load_explicit(&r->slot->handover.since, memory_order_relaxed)) {
-		STATS_ADD(shed, 1);
+		STATS_ADD(r->c->stats, shed, 1);
 	} else {
 		r->sampled |= (uint32_t)!early << event;
 		add_pending(r, &s, event, pos);
@@ -253,6 +253,9 @@ static void scan_other(struct reader *r, const struct perf_event_header *h, uint
 	emit_side(r, h);
 	if (!known)
 		return;
+	/* Its number may be, or become, another thread's. */
+	if (s.kind == SIDE_FORK || s.kind == SIDE_EXIT)
+		ours_set(r->c->named, s.tid, false);
 	if (s.kind == SIDE_FORK && r->c->early)
 		cpu_events_birth(r);
 	if (r->c->tell_threads)
@@ -277,8 +280,6 @@ static uint64_t scan_record(struct reader *r, uint64_t pos)
 		scan_sample(r, h, pos);
 	else if (proof_is_switch(h, (const unsigned char *)h + h->size - PERF_TRAILER, &sw))
 		scan_switch(r, &sw);
-	else if (proof_is_map(h))
-		proof_note_map(r->c, (const unsigned char *)h + h->size - PERF_TRAILER);
 	else if (h->type != PERF_RECORD_SWITCH && h->type != PERF_RECORD_SWITCH_CPU_WIDE)
 		scan_other(r, h, pos);
 	return pos + h->size;
@@ -286,19 +287,7 @@ static uint64_t scan_record(struct reader *r, uint64_t pos)
 
 /* --- the hold budget --- */
 
-enum { SHED_MS = 10, STOPS_MS = 10, BUSY_MS = 200, IDLE_MS = -1, THREADS_MS = 3 };
-
-/* A thread runs on any CPU and is stopped on none: all readers shed together. */
-static void quiet_all(struct reader *r, uint64_t until)
-{
-	for (uint32_t i = 0; i < r->c->n_slots; i++) {
-		struct handover *h = &r->c->slots[i].handover;
-
-		work_foreign(&r->c->slots[i].work, 1);
-		if (!atomic_exchange(&h->quiet_until, until))
-			eventfd_write(h->posted, 1);
-	}
-}
+enum { SHED_MS = 10, IDLE_MS = -1, THREADS_MS = 3 };
 
 /* Nanoseconds left of a second whose budget is used up, else 0. */
 static uint64_t over_budget(struct reader *r)
@@ -321,13 +310,8 @@ static uint64_t over_budget(struct reader *r)
 /* Let the targets run; what is sampled meanwhile is counted, not read. */
 static void shed(struct reader *r, uint64_t left)
 {
-	struct timespec t = { .tv_nsec = (long)MIN(left, SHED_MS * 1000000) };
-
 	atomic_store_explicit(&r->c->over_budget, true, memory_order_relaxed);
-	if (r->c->capture->stops)
-		quiet_all(r, now_ns() + left);
-	else
-		nanosleep(&t, NULL);
+	r->c->capture->shed(r, left);
 	hold_shed(r);
 }
 
@@ -335,44 +319,31 @@ static void shed(struct reader *r, uint64_t left)
 
 static bool drain(struct reader *r, uint64_t shed_left, bool last)
 {
-	bool stops = r->c->capture->stops && !last, any;
-	pid_t tid = 0;
-	/* First: the samples of the thread that is held lie before the head then. */
-	uint32_t turn = stops ? handover_held(&r->slot->handover, &tid) : 0;
-	uint64_t head = perf_ring_head(&r->slot->ring);
+	const struct capture_ops *capture = r->c->capture;
+	uint64_t head;
+	bool any;
 
+	/* First: the samples of a thread that is held lie before the head then. */
+	capture->scan(r);
+	head = perf_ring_head(&r->slot->ring);
 	any = r->pos != head;
 	while (r->pos < head) {
 		r->pos = scan_record(r, r->pos);
 		if (shed_left && r->n_pend)
 			hold_shed(r);
 	}
-	if (r->n_pend && r->c->capture->pins && !r->unfit &&
-	    r->woke_ns > r->pend[0].time + STALL_NS)
-		STATS_ADD(stalled, 1);
-	if (stops)
-		hold_stopped(r, turn, tid);
+	if (last)
+		capture->flush(r);
 	else
-		hold_flush(r);
+		capture->read(r);
 	proof_consume(r->c, r->slot, r->n_pend ? r->pend[0].pos : r->pos);
-	cpu_events_restart(r);
+	capture->resume(r);
 	return any || r->n_pend;
 }
 
 static void begin(struct reader *r)
 {
-	r->unfit = r->c->capture->thread_begin(r->slot->cpu) < 0;
-}
-
-/* A CPU that goes offline, or a cpuset, moves us to another: from there we hold nobody.
- * Where no witness tells, it counts too that we might have come back just now. */
-static bool moved_away(const struct reader *r)
-{
-	struct cpus may;
-
-	if (!r->c->capture->pins || sched_getcpu() != r->slot->cpu)
-		return r->c->capture->pins;
-	return !r->c->witness && (cpus_of_thread(&may, 0) < 0 || cpus_count(&may) != 1);
+	r->unfit = r->c->capture->thread_begin(r->c->plan, r->slot->cpu) < 0;
 }
 
 /* Switch records do not wake us, nor do samples that stop nobody: look now and then, so that
@@ -380,8 +351,7 @@ static bool moved_away(const struct reader *r)
  * (reader_wake()), and the kernel wakes us when the ring is half full of whatever. */
 static void wait_for_records(struct reader *r, bool busy, bool shedding)
 {
-	int busy_ms = r->c->capture->stops ? STOPS_MS : BUSY_MS;
-	int ms = r->c->tell_threads ? THREADS_MS : busy ? busy_ms : IDLE_MS;
+	int ms = r->c->tell_threads ? THREADS_MS : busy ? r->c->capture->wait_ms : IDLE_MS;
 	struct epoll_event ev;
 
 	if (shedding)
@@ -403,12 +373,13 @@ static void *reader_main(void *arg)
 	drain(r, 0, false);
 	r->first_pos = r->pos;
 	atomic_store_explicit(&r->slot->ready, true, memory_order_release);
+	sem_post(&r->c->readies);
 	while (!atomic_load_explicit(&r->stop, memory_order_acquire)) {
 		bool away;
 
 		wait_for_records(r, busy, left);
 		work_add(WORK_wakeups, 1);
-		away = moved_away(r);
+		away = r->c->capture->moved_away(r);
 		r->unfit = r->unfit || away;
 		left = over_budget(r);
 		if (left)
@@ -417,7 +388,7 @@ static void *reader_main(void *arg)
 		if (away)
 			begin(r);
 	}
-	r->unfit = r->unfit || moved_away(r);
+	r->unfit = r->unfit || r->c->capture->moved_away(r);
 	drain(r, 0, true);
 	return NULL;
 }
@@ -474,7 +445,6 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot)
 	r = sparse_alloc(sizeof(*r));
 	if (!r)
 		return -ENOMEM;
-	nudge_init();
 	r->c = c;
 	r->slot = slot;
 	guarded_init(&r->mem, &slot->guard, c->kick);
@@ -482,7 +452,7 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot)
 	r->random = now_ns() | 1;
 	r->cursor = calloc(c->cap_slots, sizeof(*r->cursor));
 	r->look_at = slot->index;
-	r->ps = pystack_create(MIN(c->max_frames, READER_FRAMES), emit_code, r);
+	r->ps = pystack_create(c->max_frames, emit_code, r);
 	r->wake = wait_on(slot->ring.fd, slot->handover.posted);
 	slot->generation++;
 	if (!r->cursor || !r->ps || r->wake < 0 || start_thread(r)) {

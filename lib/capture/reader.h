@@ -11,6 +11,7 @@
 #define READER_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 
 #include "../counts.h"
@@ -96,15 +97,6 @@ static inline void q_drop_stack(struct q_sample *q)
 	q->n_stack = q->n_far = 0;
 }
 
-/* A stack cut at READER_FRAMES, for oldend. */
-struct q_deep {
-	struct pystack_junction junction;
-	struct q_sample q; /* and what follows it */
-};
-
-/* The most frames that are read while a thread is held. */
-enum { READER_FRAMES = 1024 };
-
 /* What a reader or the tracer tells the control thread; queued, then @kick is written to. */
 enum ctl_type {
 	CTL_FORK = 1,
@@ -126,11 +118,11 @@ struct ctl_msg {
 /* The settings all readers share; read-only while they run, except where atomic. */
 struct reader_config {
 	const struct capture_ops *capture;
+	const struct preempt_plan *plan; /* of that capture */
 	struct targets *targets;
 	const struct session *session;
+	struct stats *stats; /* the session's */
 	uint32_t max_frames;
-	bool oldends;	      /* deeper stacks than READER_FRAMES are finished by oldend ... */
-	int oldend_kick;      /* ... which waits for this eventfd */
 	unsigned hold_budget; /* percent of a CPU */
 	uint64_t sample_type; /* of all events */
 	bool witness;	      /* event n_events: perf_event_witness() */
@@ -152,22 +144,30 @@ struct reader_config {
 	const struct stranger_filter *filter; /* told of strangers; or NULL */
 	/* All events are CPUs' and no record tells who comes onto one: this does. Or NULL. */
 	const struct run_table *table;
-	bool early;		   /* threads take samples, and CPUs may do so later: */
+	bool switches_hidden; /* proof_switches_hidden() */
+	struct ours *named;   /* threads whose name the queues told of at a sample; NULL: no
+			       * table has the names, and they are told by the control thread */
+	bool early;	      /* threads take samples, and CPUs may do so later: */
 	_Atomic uint64_t over_ns;  /* from then on CPUs do; UINT64_MAX: not yet */
 	_Atomic uint32_t n_births; /* of threads and processes so far */
 	_Atomic bool births_told;  /* CTL_BIRTHS was sent */
 	pid_t child;		   /* our own, no target before its exec; 0: none */
 	const pid_t *tids;	   /* ... these threads are wanted; none: all */
 	size_t n_tids;
-	_Atomic uint64_t *last_in;  /* LAST_IN slots: when a thread was last seen starting */
-	_Atomic uint64_t *last_map; /* with @oldends the same: when it last mapped memory */
-	struct births *births;	    /* who became another program, and when */
-	_Atomic uint64_t blind_ns;  /* what ran before it may have left no record */
-	_Atomic pid_t opening;	    /* nor may what this thread does now; 0: none */
-	struct cpu_slot *slots;	    /* never moves: room for every CPU that is possible */
+	_Atomic uint64_t *last_in; /* LAST_IN slots: when a thread was last seen starting */
+	struct births *births;	   /* who became another program, and when */
+	_Atomic uint64_t blind_ns; /* what ran before it may have left no record */
+	_Atomic pid_t opening;	   /* nor may what this thread does now; 0: none */
+	/* A thread was seen that may use an unwatched CPU: until all that are online are
+	 * watched, no affinity proves where threads have been. */
+	_Atomic bool wanders;
+	struct cpu_slot *slots; /* never moves: room for every CPU that is possible */
 	uint32_t cap_slots;
 	_Atomic uint32_t n_slots; /* only grows */
+	sem_t readies;		  /* posted by each reader when its slot is ready */
 	_Atomic bool first_seen;  /* a reader writes, or has written, @first */
+	struct work_origin origin;
+	struct work others;	  /* what all threads but the readers have done */
 	struct work_moment first; /* as the first sample was about to be queued */
 };
 enum { LAST_IN = 8192 };
@@ -183,8 +183,8 @@ struct cpu_slot {
 	int cpu;
 	uint32_t index;
 	struct perf_ring ring;
+	void *blocks; /* what lies in the queues */
 	struct queue queue, ctl;
-	struct queue deep;	  /* struct q_deep, if there are any */
 	struct handover handover; /* of a capture that stops threads */
 	struct reader *reader;
 	struct reader *stuck;	     /* abandoned ones, by the control thread */

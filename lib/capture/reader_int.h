@@ -68,7 +68,11 @@ struct reader {
 	int n_newborn;
 	uint64_t sample_ns; /* of the thread that is read: its oldest sample that waits */
 	struct guarded mem;
-	struct walk early; /* offered to the tracer; tid 0: none. Whatever it read is here */
+	/* Of capture stop: whom the tracer holds for us, in which turn (0: nobody), and the
+	 * read that is offered to it (tid 0: none; whatever that read is here). */
+	uint32_t turn;
+	pid_t turn_tid;
+	struct walk early;
 	struct pending pend[PEND_MAX];
 	uint32_t n_pend;
 	uint64_t first_pos;	     /* in our ring: where it was emptied for the first time */
@@ -126,12 +130,6 @@ void cpu_events_birth(struct reader *r);
  * since the last call. */
 void cpu_events_restart(struct reader *r);
 
-/* hold.c: does a thread with these registers stand where it stood at @p? */
-enum witness hold_witness(const struct pending *p, const void *regs);
-
-/* hold.c: the same with what it has executed by then. */
-void hold_counted(struct pending *p, uint64_t instructions);
-
 /* program.c: why no walk of a thread of @pid can be tried; PYSTACK_OK: it can, with *@program,
  * which may be another target then. Counts what it finds. *@undecided: as program_ask(). */
 enum pystack_end program_readable(struct reader *r, struct target **program, pid_t pid,
@@ -149,18 +147,8 @@ enum pystack_end program_ask(struct reader *r, struct target *t, pid_t pid, bool
  * would change that? */
 bool program_settled(const struct reader *r, const struct target *t);
 
-/* hold.c: read and emit all pending samples. */
-void hold_flush(struct reader *r);
-
-/* hold.c: all pending samples are given up. */
-void hold_shed(struct reader *r);
-
-/* hold.c: those of thread @tid, which the tracer holds for us in @turn (0: none), and those
- * that have waited too long for theirs; the others go on waiting. */
-void hold_stopped(struct reader *r, uint32_t turn, pid_t tid);
-
-/* emit.c: a perf record that is no sample. */
-void emit_side(struct reader *r, const struct perf_event_header *h);
+/* emit.c: a perf record that is no sample. False: there was no room, which is counted. */
+bool emit_side(struct reader *r, const struct perf_event_header *h);
 
 /* Of a torn sample that is "nopython" if its program, or that of its process if it is NULL,
  * turns out to have had no interpreter. */
@@ -186,13 +174,8 @@ void rest_size(const struct reader *r, const struct perf_sample *s,
 	       const struct pystack_result *res, bool held, struct q_sample *q);
 void rest_copy(const struct reader *r, const struct perf_sample *s, struct q_sample *q);
 
-/* emit.c: what makes the numbers of codes unique over all threads there ever were: one for
- * each slot, or its like, and @generation. */
+/* emit.c: the numbers of codes are unique over so many readers of a slot. */
 enum { EMIT_GENERATIONS = 4095 };
-uint64_t emit_mark(uint32_t index, uint32_t generation);
-
-/* emit.c: a code object for the resolver. False: no room. */
-bool emit_copy(struct queue *q, uint64_t id, const struct pycode_copy *c);
 
 /* emit.c: callbacks for pystack: a new code object; a read for the tape. */
 void emit_code(void *arg, uint64_t id, const struct pycode_copy *c);
@@ -202,6 +185,6 @@ void emit_read(void *arg, raddr at, const void *bytes, size_t n, int ret);
 void emit_control(struct reader *r, enum ctl_type type, struct ctl_msg m);
 
 /* emit.c: @n samples never reached the queue. */
-void emit_lost(uint64_t n);
+void emit_lost(struct stats *s, uint64_t n);
 
 #endif

@@ -5,19 +5,26 @@
  * signal would end system calls.
  */
 #include <errno.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <time.h>
 
 #include "../arch/arch.h"
+#include "../attach_plan.h"
 #include "../cpus.h"
 #include "../proc.h"
 #include "../realtime.h"
-#include "capture.h"
+#include "hold.h"
+#include "tracer.h"
 
 #define BIT(sig) (UINT64_C(1) << ((sig)-1))
 
-enum { LOOKS = 5 };
+enum { LOOKS = 5, CTL_QUEUE_BYTES = 64 << 10 };
+enum { STOP_MAX_NS = 100000000 }; /* to wait for the signal that stops a thread */
+enum { EARLY_MAX_NS = 1000000 };  /* a read later than this comes after the stop */
+enum { WAKE_MAX_NS = 50000 };	  /* to run on; who waits longer waits for other threads */
 /* They do nothing where nobody handles them. */
 static const uint64_t SAFE = BIT(SIGURG) | BIT(SIGWINCH);
 
@@ -112,8 +119,9 @@ static int stop_possible(const struct capture_want *w, struct err *err)
 /* A reader runs on the sample's CPU as soon as the thread has stopped there, while the tracer
  * still wakes up on another. Not before, for then it would delay the signal: SCHED_BATCH
  * preempts nobody. */
-static int stop_thread_begin(int cpu)
+static int stop_thread_begin(const struct preempt_plan *p, int cpu)
 {
+	(void)p;
 	realtime_brief(SCHED_BATCH);
 	cpus_pin_thread(cpu); /* may be refused: what it reads elsewhere is as true */
 	return 0;
@@ -129,11 +137,232 @@ static enum judgement stop_judge(const struct hold *h)
 	return h->ran ? JUDGE_RAN : JUDGE_EXACT;
 }
 
+/* Whom the tracer holds for us in @r->turn. */
+static void stop_scan(struct reader *r)
+{
+	r->turn = handover_held(&r->slot->handover, &r->turn_tid);
+}
+
+/* It may be preempted on its way to the stop. */
+static bool stop_comes_back(const struct hold *h)
+{
+	return h->preempted;
+}
+
+/* The tracer holds nobody but in a turn. */
+static void stop_release(struct reader *r, struct walk *w)
+{
+	uint64_t t_out = hold_last_of(r, w)->hold.t_out;
+
+	w->ran = !handover_release(&r->slot->handover, r->turn);
+	w->came_ns = 0;
+	w->t_end = now_ns();
+	if (r->turn && t_out)
+		hold_charge(r, w->t_end - t_out, w->res.n);
+	hold_see_all_rings(r);
+}
+
+/* Was the thread stopped with the registers of @p? */
+static void compare_registers(struct pending *p, const uint64_t *regs)
+{
+	p->hold.witness = p->have_regs ? hold_witness(p, regs) : WITNESS_MOVED;
+}
+
+/* The thread stood still from its stop on, with @regs, until it ran on at @resumed. */
+static void finish_early(struct reader *r, const uint64_t *regs, bool held, uint64_t resumed)
+{
+	struct walk *w = &r->early;
+	const struct pending *last = hold_last_of(r, w);
+
+	for (uint32_t i = 0; i < r->n_pend; i++)
+		if (r->pend[i].early)
+			compare_registers(&r->pend[i], regs);
+	if (last->t_in > resumed)
+		resumed = MIN(last->t_in, resumed + WAKE_MAX_NS);
+	if (last->hold.t_out && last->hold.t_out < resumed)
+		hold_charge(r, resumed - last->hold.t_out, w->res.n);
+	w->ran = !held;
+	hold_see_all_rings(r);
+	hold_judge(r, w);
+	w->tid = 0;
+}
+
+/* Its samples wait for their stop as if they had not been read; unless it came. */
+static void end_early(struct reader *r)
+{
+	struct handover *h = &r->slot->handover;
+
+	if (!r->early.tid)
+		return;
+	if (handover_withdraw(h)) {
+		finish_early(r, h->accepted_regs, true, h->accepted_ns);
+		return;
+	}
+	for (uint32_t i = 0; i < r->n_pend; i++)
+		r->pend[i].early = false;
+	r->early.tid = 0;
+}
+
+/* Read the thread of the newest sample, whose signal is on its way, and offer that to the
+ * tracer: it wakes up meanwhile. */
+static void read_early(struct reader *r)
+{
+	struct handover *h = &r->slot->handover;
+	struct pending *last = r->n_pend ? &r->pend[r->n_pend - 1] : NULL;
+	uint64_t regs[ARCH_MAX_REGS];
+	uint32_t turn;
+	bool held;
+	pid_t tid;
+
+	/* Elsewhere it might run while it is read. */
+	if (!last || r->woke_ns > last->time + EARLY_MAX_NS || sched_getcpu() != r->slot->cpu)
+		return;
+	if (!hold_walk(r, last, &r->early)) {
+		r->early.tid = 0;
+		return;
+	}
+	r->early.early = true;
+	r->early.t_end = now_ns();
+	for (uint32_t i = 0; i < r->n_pend; i++)
+		r->pend[i].early = r->pend[i].tid == r->early.tid;
+	handover_offer(h, r->early.tid);
+	turn = handover_held(h, &tid);
+	if (!turn || tid != r->early.tid)
+		return;
+	/* The stop came before the offer. */
+	if (handover_withdraw(h)) {
+		finish_early(r, h->accepted_regs, true, h->accepted_ns);
+		return;
+	}
+	memcpy(regs, h->regs, sizeof(regs));
+	held = handover_release(h, turn);
+	finish_early(r, regs, held, now_ns());
+}
+
+static bool early_is_over(const struct reader *r, uint32_t turn, uint64_t old)
+{
+	for (uint32_t i = 0; i < r->n_pend; i++)
+		if (!r->pend[i].early || r->pend[i].time < old)
+			return true;
+	return turn || handover_accepted(&r->slot->handover);
+}
+
+/* The samples of the thread that the tracer holds for us, and those that have waited too long
+ * for their stop; the others go on waiting. */
+static void stop_read(struct reader *r)
+{
+	uint32_t first = r->n_pend;
+	uint64_t old = now_ns() - STOP_MAX_NS;
+
+	if (early_is_over(r, r->turn, old))
+		end_early(r);
+	for (uint32_t i = r->n_pend; r->turn && i-- > 0;)
+		if (r->pend[i].tid == r->turn_tid) {
+			compare_registers(&r->pend[i], r->slot->handover.regs);
+			first = i;
+		}
+	if (first < r->n_pend)
+		hold_thread(r, first);
+	handover_release(&r->slot->handover, r->turn);
+	r->turn = 0;
+	for (uint32_t i = 0; i < r->n_pend; i++)
+		if (r->pend[i].tid && r->pend[i].time < old)
+			hold_thread(r, i);
+	hold_forget_processed(r);
+	if (!r->early.tid)
+		read_early(r);
+	hold_forget_processed(r);
+}
+
+static void stop_flush(struct reader *r)
+{
+	end_early(r);
+	r->turn = 0;
+	hold_flush(r);
+}
+
+/* A thread runs on any CPU and is stopped on none: all readers shed together. */
+static void stop_shed(struct reader *r, uint64_t left_ns)
+{
+	uint64_t until = now_ns() + left_ns;
+
+	for (uint32_t i = 0; i < r->c->n_slots; i++) {
+		struct handover *h = &r->c->slots[i].handover;
+
+		work_foreign(&r->c->slots[i].work, 1);
+		if (!atomic_exchange(&h->quiet_until, until))
+			eventfd_write(h->posted, 1);
+	}
+	end_early(r);
+	hold_forget_processed(r);
+}
+
+static int stop_slot_begin(struct cpu_slot *slot)
+{
+	return handover_init(&slot->handover, slot->cpu);
+}
+
+static void stop_limit(struct perf_options *o)
+{
+	o->kernel = o->inherit = false;
+	o->disabled = true;
+}
+
+/* Which signal depends on what the processes that are followed handle now. */
+static int choose_signal(const struct capture_attach *a, struct err *err)
+{
+	int sig = capture_stop_signal(a->pids, a->n_pids, a->others, a->n_others, err);
+
+	if (sig > 0)
+		note_say(a->note,
+			 "capture stop: SIG%s stops a thread for each of its samples; were "
+			 "pysampled killed (-9) at that moment, a handler that the target has "
+			 "for it by then may be called%s",
+			 sigabbrev_np(sig),
+			 attach_capable(CAP_SYS_PTRACE) ?
+				 "" :
+				 "; a set-user-ID program that a sampled process becomes "
+				 "does not get its rights");
+	return sig;
+}
+
+static int stop_attach(const struct capture_attach *a, struct err *err)
+{
+	a->tracer->signal = choose_signal(a, err);
+	if (a->tracer->signal < 0)
+		return a->tracer->signal;
+	if (queue_init(a->tracer->ctl, CTL_QUEUE_BYTES) == 0)
+		*a->ret_tracer = a->tracer->attach->tracer = tracer_create(a->tracer);
+	if (!*a->ret_tracer)
+		return err_set(err, -ENOMEM, "out of memory");
+	return tracer_attach(*a->ret_tracer, a->attach, a->arg, err);
+}
+
 const struct capture_ops capture_stop = {
 	.name = "stop",
-	.holds = true,
-	.stops = true,
+	.promise = "stacks are those at the event's instant; user mode only",
+	.cheaper = "; the right to preempt ('ulimit -r 1', CAP_SYS_NICE) makes it cheaper",
+	.on_threads = "capture stop needs the signals of events on threads",
+	.stack_bytes = CAPTURE_STACK_BYTES,
+	.cpu_fds = 1,
+	.fixed_cpus = true,
+	.finds_threads = true,
+	.sees_registers = true,
 	.possible = stop_possible,
+	.caveat = capture_no_caveat,
+	.stall = capture_says_nothing,
+	.limit = stop_limit,
+	.slot_begin = stop_slot_begin,
+	.attach = stop_attach,
+	.wait_ms = 10,
 	.thread_begin = stop_thread_begin,
+	.moved_away = capture_stays,
+	.shed = stop_shed,
+	.scan = stop_scan,
+	.comes_back = stop_comes_back,
+	.read = stop_read,
+	.flush = stop_flush,
+	.release = stop_release,
+	.resume = capture_idle,
 	.judge = stop_judge,
 };

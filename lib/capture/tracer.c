@@ -211,7 +211,7 @@ static void begin_thread(struct tracer *t, pid_t tid)
 	if (r == 0 && t->running)
 		attach_enable(t->c.attach, tid);
 	else if (r != -ESRCH)
-		STATS_ADD(unattached, 1);
+		STATS_ADD(t->c.attach->session->stats, unattached, 1);
 }
 
 /* A program that runs already, and may have threads. */
@@ -226,7 +226,7 @@ static void begin_process(struct tracer *t, pid_t pid)
 	if (t->running)
 		attach_enable(t->c.attach, 0);
 	if (r < 0 && r != -ESRCH)
-		STATS_ADD(unattached, 1);
+		STATS_ADD(t->c.attach->session->stats, unattached, 1);
 }
 
 /* A child that shared its parent's memory until now has exec'ed, or ended. */
@@ -238,7 +238,7 @@ static void begin_program(struct tracer *t, pid_t parent)
 	if (ptrace(PTRACE_GETEVENTMSG, parent, NULL, &pid) < 0 || !proc_lives((pid_t)pid))
 		return;
 	m = queue_reserve(t->c.ctl, CTL_BEGUN, sizeof(*m));
-	STATS_ADD(side_lost, !m);
+	STATS_ADD(t->c.attach->session->stats, side_lost, !m);
 	if (m) {
 		*m = (struct ctl_msg){ .pid = (pid_t)pid, .time = now_ns() };
 		queue_commit(t->c.ctl);
@@ -361,6 +361,7 @@ static void *tracer_main(void *arg)
 	struct timespec pause = { .tv_nsec = STEP_MS * 1000000 };
 	struct tracer *t = arg;
 
+	work_shared = t->c.work;
 	nudge_timer(&t->timer);
 	realtime_brief(SCHED_OTHER);
 	wait_for(&t->begin);

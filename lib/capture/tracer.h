@@ -29,6 +29,7 @@ struct tracer_config {
 	pid_t child;	   /* our own child, or 0: its end is the tracer's to see ... */
 	/* ... and to tell, as wait(2) would. */
 	_Atomic int *child_end;
+	struct work *work; /* where it counts what it does */
 };
 
 struct tracer;

@@ -1,5 +1,10 @@
-/* SPDX-License-Identifier: MIT */
-#include "unwind/libunwind.h"
+/* SPDX-License-Identifier: MIT
+ *
+ * libunwind - the same stacks by libunwind's remote unwinding, some fifty times slower. It
+ * does not tell why a stack ended: that is BOTTOM, NO_CFI (no unwind information, or memory
+ * missing), NO_MAP or LIMIT.
+ */
+#include "unwind/others.h"
 
 #include <elf.h>
 #include <libunwind.h>
@@ -188,11 +193,21 @@ static int no_name(unw_addr_space_t as, unw_word_t at, char *buf, size_t n, unw_
 
 /* --- together --- */
 
-struct libunwind *libunwind_create(struct codefile *files)
+static void destroy(void *arg)
 {
-	static unw_accessors_t accessors = { find_proc_info, put_unwind_info, no_dyn_info,
-					     access_mem,     access_reg,      no_fpreg,
-					     no_resume,	     no_name };
+	struct libunwind *u = arg;
+
+	if (!u)
+		return;
+	if (u->as)
+		unw_destroy_addr_space(u->as);
+	free(u);
+}
+
+static void *create(struct codefile *files)
+{
+	unw_accessors_t accessors = { find_proc_info, put_unwind_info, no_dyn_info, access_mem,
+				      access_reg,     no_fpreg,	       no_resume,   no_name };
 	struct libunwind *u = calloc(1, sizeof(*u));
 
 	if (!u)
@@ -201,17 +216,8 @@ struct libunwind *libunwind_create(struct codefile *files)
 	u->as = unw_create_addr_space(&accessors, 0);
 	if (u->as && unw_set_caching_policy(u->as, UNW_CACHE_GLOBAL) == 0)
 		return u;
-	libunwind_destroy(u);
+	destroy(u);
 	return NULL;
-}
-
-void libunwind_destroy(struct libunwind *u)
-{
-	if (!u)
-		return;
-	if (u->as)
-		unw_destroy_addr_space(u->as);
-	free(u);
 }
 
 /* What it has cached is of one process as it was. */
@@ -242,10 +248,10 @@ static void put_frame(struct unwind_stack *ret, unw_cursor_t *c)
 	ret->n++;
 }
 
-void libunwind_stack(struct libunwind *u, const struct space *sp,
-		     const struct unwind_regs *regs, const struct unwind_memory *mem,
-		     struct unwind_stack *ret)
+static void stack(void *arg, const struct space *sp, const struct unwind_regs *regs,
+		  const struct unwind_memory *mem, struct unwind_stack *ret)
 {
+	struct libunwind *u = arg;
 	unw_cursor_t c;
 	int r = 1;
 
@@ -267,3 +273,10 @@ void libunwind_stack(struct libunwind *u, const struct space *sp,
 		ret->n--;
 	ret->end = r > 0 ? UNWIND_LIMIT : r == 0 ? UNWIND_BOTTOM : UNWIND_NO_CFI;
 }
+
+const struct unwind_other unwind_other_libunwind = {
+	.name = "libunwind",
+	.create = create,
+	.destroy = destroy,
+	.stack = stack,
+};

@@ -5,7 +5,6 @@
 
 #include "clock.h"
 #include "space.h"
-#include "stats.h"
 #include "unwind/expr.h"
 #include "unwind/step.h"
 
@@ -339,6 +338,7 @@ struct walk {
 	struct unwind_regs regs; /* of the frame that comes next */
 	struct unwind_stack *ret;
 	size_t work; /* of guesses */
+	bool search_ended;
 };
 
 static void note_wanted(const struct space *sp, uint64_t pc, struct unwind_stack *ret)
@@ -433,7 +433,7 @@ static bool guess_from(struct walk *w, uint64_t at, unsigned words, unwind_code_
 			return true;
 		w->regs = before.regs;
 		if (w->work > MAX_GUESS_WORK) {
-			STATS_ADD(search_ended, 1);
+			w->search_ended = true;
 			break;
 		}
 	}
@@ -527,4 +527,5 @@ void unwinder_stack(struct unwinder *u, pid_t pid, const struct unwind_regs *reg
 		walk(&w, regs, true);
 	if (to_guess)
 		guess(&w, code, arg);
+	ret->search_ended = w.search_ended;
 }

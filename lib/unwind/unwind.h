@@ -78,6 +78,7 @@ struct unwind_stack {
 	/* With NO_CFI: the anonymous executable memory that the stack ended in and whose
 	 * code is not known (unwinder_code()). hi 0: none. */
 	uint64_t want_lo, want_hi;
+	bool search_ended; /* too many words looked like the way on: the rest was not tried */
 };
 
 /* Bytes of a process's code, for the scan: @n at @at into @buf. 0, or -errno. Not on the

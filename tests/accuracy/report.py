@@ -2,6 +2,7 @@
 """What tools/accuracy found, as Markdown tables, and the place in docs/ACCURACY.md where they stand."""
 import os
 import platform
+import subprocess
 import time
 
 
@@ -60,9 +61,16 @@ def sure(axis, columns, pools, title):
                  [(row, *(cell(pools.get((row, column))) for column in columns)) for row in axis])
 
 
+def commit():
+    """What was measured, with a + where files are not as committed; unknown in a tarball."""
+    done = subprocess.run(["git", "describe", "--always", "--dirty=+", "--exclude=*"], cwd=os.path.dirname(__file__),
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return done.stdout.strip() or "unknown"
+
+
 def machine(command, minutes):
-    return "%s, %d CPUs, Linux %s, %s, in %d minutes:\n\n```\n%s\n```\n" % (
-        time.strftime("%Y-%m-%d"), os.cpu_count(), platform.release().partition("-")[0],
+    return "%s, commit %s, %d CPUs, Linux %s, %s, in %d minutes:\n\n```\n%s\n```\n" % (
+        time.strftime("%Y-%m-%d"), commit(), os.cpu_count(), platform.release().partition("-")[0],
         "root" if os.geteuid() == 0 else "an ordinary user", minutes, command)
 
 

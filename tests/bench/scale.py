@@ -6,7 +6,9 @@ busy. `pysampled --work` tells what it did until the first sample, and in the se
 by the samples. In an emulated machine that counts instructions all CPUs share one clock: with N busy ones everything takes N
 times as long by it (a fixed piece of work beside 16 took 18.7 times as long). There the rate is divided by N and the duration
 multiplied, so that between two samples a CPU executes as much as on a real machine, and times of the start are divided. A
-sample's work is short: as much of it as lies within one turn of a CPU takes no longer, so its time lies in between.
+sample's work is short: as much of it as lies within one turn of a CPU takes no longer, so its time lies in between. What a
+reader executes for a sample is known better: the median of the times that it ran while no other CPU did, by the scheduler's
+trace, in instructions.
 """
 import contextlib
 import os
@@ -16,8 +18,11 @@ import subprocess
 import time
 
 import runs
+from schedtrace import Trace, stints
+from stats import median
 
 PLAIN = ["--no-kernel", "--no-native"]
+INSTRUCTION_NS = 8  # in guests of tests/envs/run.py --scale
 ONCE_S = 12  # in an emulated machine what is done once is done after half of it
 TARGET = """
 import os, signal, sys, threading
@@ -110,13 +115,14 @@ def measure(binary, python, numbers, options, rate, seconds, folder):
     """A Row; raises runs.Failure."""
     slower = min(numbers[2], os.cpu_count()) if is_emulated() else 1
     rate, seconds = max(1, round(rate / slower)), max(seconds * slower, ONCE_S if is_emulated() else 0)
-    with target(python, *numbers) as pid:
+    with target(python, *numbers) as pid, Trace() if is_emulated() else contextlib.nullcontext() as trace:
         process = runs.start([binary, "--work", "-v", "-p", str(pid), "-e", "cpu-clock", "-F", str(rate), "-d", "%.1f" % seconds,
                               *options, "-o", os.path.join(folder, "scale.folded")],
                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         said = process.communicate()[1].decode(errors="replace")
         runs.started.pop(process.pid, None)
-    row = Row(parse(said), slower=slower)
+        alone = stints(trace.read()) if trace else []
+    row = Row(parse(said), slower=slower, reader_instructions=(median(alone) if alone else 0) * 1000 / INSTRUCTION_NS)
     row.update(zip(("processes", "threads", "busy"), numbers))
     row.update(cpus=os.cpu_count(), options=" ".join(options))
     if "half.samples" not in row or "samples" not in row:
@@ -125,7 +131,8 @@ def measure(binary, python, numbers, options, rate, seconds, folder):
 
 
 HEAD = ("CPUs", "processes × threads, busy", "system calls", "opens", "remote reads", "ms", "own CPU, ms",
-        "records", "rings", "foreign loads", "wake-ups", "system calls", "remote reads", "own CPU, µs", "exact", "RSS, MB")
+        "records", "rings", "foreign loads", "wake-ups", "system calls", "remote reads", "own CPU, µs",
+        "reader, 1000 instructions", "exact", "RSS, MB")
 
 
 def between(most, slower):
@@ -144,11 +151,13 @@ def cells(row):
             "%.0f" % (row["first.us"] / 1e3 / slower), "%.0f" % (row["first.cpu_us"] / 1e3 / slower),
             "%.1f" % row.a_sample("records"), "%.1f" % row.a_sample("rings"), "%.1f" % row.a_sample("foreign"),
             "%.2f" % row.a_sample("wakeups"), calls(row.a_sample("syscalls"), "%.1f"), "%.1f" % row.a_sample("reads"),
-            between(row.a_sample("cpu_us"), slower), "%.1f %%" % row.exact(), "%.0f" % (row["bytes.rss"] / 2**20))
+            between(row.a_sample("cpu_us"), slower),
+            "%.1f" % (row["reader_instructions"] / 1e3) if row["reader_instructions"] else "-",
+            "%.1f %%" % row.exact(), "%.0f" % (row["bytes.rss"] / 2**20))
 
 
 def table(rows):
-    lines = ["| | | until the first sample | | | | | for each sample | | | | | | | | |",
+    lines = ["| | | until the first sample | | | | | for each sample | | | | | | | | | |",
              "|" + " --- |" * len(HEAD), "| " + " | ".join(HEAD) + " |"]
     lines += ["| " + " | ".join(cells(row)) + " |" for row in rows]
     return "\n".join(lines) + "\n"

@@ -47,7 +47,7 @@ static void begin(void)
 	struct proc_maps maps;
 
 	symbols = symbolizer_create();
-	native = native_create(symbols, false);
+	native = native_create(symbols, NULL);
 	FUZZ_CHECK(native && proc_maps_read(&maps, getpid()) == 0);
 	for (size_t i = 0; i < maps.n; i++)
 		if (maps.map[i].x && maps.map[i].path[0])

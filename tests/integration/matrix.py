@@ -1,67 +1,118 @@
-"""CPythons that this system has no packages of: unpacked from Debian sid into a folder, run in a chroot of their own.
+"""CPythons that this system has no packages of, unpacked into the build folder: scripts that behave like a python3.
 
-unpack() makes BUILD/matrix/3.14 and 3.15, scripts that behave like a python3: they see the repository and /tmp
-at their usual places, through a mount namespace that ends with the process.
+unpack() makes BUILD/matrix/3.14 and 3.15 of Debian sid; provide() makes those of BUILD/pythons that a plain Debian 12 lacks:
+3.13 of the next Debian, and 3.12, which no Debian has, of a jar that holds a whole CPython. Those of a Debian run in a chroot
+and see the repository and /tmp at their usual places, through a mount namespace that ends with the process.
 """
+import glob
 import os
 import shutil
 import subprocess
+import zipfile
 
 import harness
 
 VERSIONS = harness.MATRIX_PYTHONS
 FOLDER = os.path.join(harness.BUILD, "matrix")
-ROOT = os.path.join(FOLDER, "root")
-PACKAGES = ["python%s" % v for v in VERSIONS] + ["libpython3.15", "base-files", "libc-bin", "dash", "coreutils",
-                                                 "libstdc++6"]
+NEEDED = ["base-files", "libc-bin", "dash", "coreutils"]
+PACKAGES = ["python%s" % v for v in VERSIONS] + ["libpython3.15", "libstdc++6"]
+JARS = {"3.12": "org.bytedeco:cpython:3.12.1-1.5.10:jar:linux-x86_64"}
+NEXT_DEBIAN = {"3.13": "trixie"}
 WRAPPER = """#!/bin/sh
-# Becomes %(python)s of Debian sid, with the repository and /tmp at their usual places.
+# Becomes %(python)s of that Debian, with the repository and /tmp at their usual places.
 exec unshare -m sh -c 'mount --bind "%(repo)s" "%(root)s%(repo)s" && mount --rbind /tmp "%(root)s/tmp" &&
   mount -t proc proc "%(root)s/proc" && exec chroot "%(root)s" /usr/bin/%(python)s "$@"' sh "$@"
+"""
+JAR_WRAPPER = """#!/bin/sh
+export PYTHONHOME="%(home)s" LD_LIBRARY_PATH="%(home)s"
+exec "%(home)s/bin/python%(version)s" "$@"
 """
 
 
 def unpack():
     """Sets PYSAMPLED_MATRIX for the harness; without it those CPythons are skipped, with the reason."""
-    reason = missing() or make_root()
+    reason = make_root(FOLDER, "sid", PACKAGES)
     if reason:
         os.environ["PYSAMPLED_NO_MATRIX"] = reason
         return
-    os.makedirs(ROOT + harness.ROOT, exist_ok=True)  # also in a build folder that was copied
     for version in VERSIONS:
-        write_wrapper(version)
+        write_wrapper(FOLDER, version)
     os.environ["PYSAMPLED_MATRIX"] = FOLDER
 
 
-def missing():
-    if not harness.is_root():
-        return "a chroot needs root"
-    if not shutil.which("mmdebstrap"):
-        subprocess.run(["apt-get", "install", "-q", "-y", "--no-install-recommends", "mmdebstrap"],
+def provide(versions):
+    """{version: why it could not be had} of those that could not."""
+    reasons = {}
+    for version in versions:
+        folder = os.path.join(harness.PYTHONS, version + ".d")
+        reason = unpack_jar(folder, version) if version in JARS else make_root(folder, NEXT_DEBIAN.get(version, "sid"),
+                                                                               ["python" + version])
+        if reason:
+            reasons[version] = reason
+        elif version not in JARS:
+            write_wrapper(folder, version, os.path.join(harness.PYTHONS, version))
+    return reasons
+
+
+def command(name, package):
+    """None, or why there is no such command; it is installed where it may be."""
+    if not shutil.which(name) and harness.is_root() and not os.environ.get("PYSAMPLED_NO_INSTALL") and shutil.which("apt-get"):
+        subprocess.run(["apt-get", "install", "-q", "-y", "--no-install-recommends", package],
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    return None if shutil.which("mmdebstrap") else "no mmdebstrap here"
+    return None if shutil.which(name) else "no %s here" % name
 
 
-def make_root():
-    """None, or why there is none."""
-    done = os.path.join(FOLDER, "complete")
+def make(folder, fill, what):
+    """Fills a folder once, by a command; None, or why not."""
+    done = os.path.join(folder, "complete")
     if os.path.exists(done):
         return None
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    os.makedirs(FOLDER)
-    made = subprocess.run(["mmdebstrap", "--quiet", "--variant=extract", "--include=" + ",".join(PACKAGES),
-                           "--aptopt=APT::Install-Recommends \"false\"",
-                           "--aptopt=Acquire::Check-Valid-Until \"false\"",
-                           "--dpkgopt=path-exclude=/usr/share/doc/*", "sid", ROOT],
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    made = subprocess.run(fill, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if made.returncode != 0:
-        return "Debian sid could not be unpacked: " + " ".join(made.stdout.split())[-300:]
+        return "%s could not be unpacked: %s" % (what, " ".join(made.stdout.split())[-300:])
     open(done, "w").close()
     return None
 
 
-def write_wrapper(version):
-    path = os.path.join(FOLDER, version)
+def make_root(folder, suite, packages):
+    """A Debian in FOLDER/root; None, or why not."""
+    if not harness.is_root():
+        return "a chroot needs root"
+    root = os.path.join(folder, "root")
+    reason = command("mmdebstrap", "mmdebstrap") or make(folder, [
+        "mmdebstrap", "--quiet", "--variant=extract", "--include=" + ",".join(packages + NEEDED),
+        "--aptopt=APT::Install-Recommends \"false\"", "--aptopt=Acquire::Check-Valid-Until \"false\"",
+        "--dpkgopt=path-exclude=/usr/share/doc/*", suite, root], "Debian " + suite)
+    if not reason:
+        os.makedirs(root + harness.ROOT, exist_ok=True)  # also in a build folder that was copied
+    return reason
+
+
+def write_wrapper(folder, version, path=None):
+    write_script(path or os.path.join(folder, version), WRAPPER % {
+        "python": "python" + version, "repo": harness.ROOT, "root": os.path.join(folder, "root")})
+
+
+def write_script(path, text):
     with open(path, "w") as out:
-        out.write(WRAPPER % {"python": "python" + version, "repo": harness.ROOT, "root": ROOT})
+        out.write(text)
     os.chmod(path, 0o755)
+
+
+def unpack_jar(folder, version):
+    """A CPython with a shared libpython, from the jar of it; None, or why not."""
+    reason = command("mvn", "maven") or make(folder, ["mvn", "-q", "-B", "dependency:copy", "-Dartifact=" + JARS[version],
+                                                      "-DoutputDirectory=" + folder], "the jar of CPython " + version)
+    if reason:
+        return reason
+    home = os.path.join(folder, "home")
+    if not os.path.exists(home):
+        with zipfile.ZipFile(glob.glob(os.path.join(folder, "*.jar"))[0]) as jar:
+            jar.extractall(folder + ".new")
+        os.rename(os.path.dirname(glob.glob(folder + ".new/**/libpython*.so.1.0", recursive=True)[0]), home)
+        shutil.rmtree(folder + ".new")
+        os.chmod(os.path.join(home, "bin", "python" + version), 0o755)
+    write_script(os.path.join(harness.PYTHONS, version), JAR_WRAPPER % {"home": home, "version": version})
+    return None

@@ -1,14 +1,13 @@
 """Runs the integration tests: run.py [--quick] [--matrix] [-k PATTERN] [--list] [--slowest N] [--counts FILE].
 
 Prints "ok name (s)", "FAIL name: why" or "SKIP name: reason" for each, and writes "passed failed skipped" into FILE,
-with the failures below.
-A failure that a busy machine can cause is printed as "again name: why" and tried once more.
+with the failures below. A test that has too little to judge by (harness.enough) is printed as "again name: why" and tried
+once more; no other failure is. The last lines say how many were. A PATTERN that no name has is a failure.
 """
 import argparse
 import glob
 import importlib
 import os
-import re
 import signal
 import sys
 import time
@@ -41,10 +40,10 @@ def find_tests():
 
 
 def run_one(function, arguments):
-    """(word, text) of one test."""
+    """(word, text) of one test; "again" if it had too little to judge by."""
     word, text = run_function(function, arguments)
     errors = harness.clean_up()
-    return ("FAIL", "cleaning up: " + "; ".join(errors)) if errors and word == "ok" else (word, text)
+    return ("FAIL", "cleaning up: " + "; ".join(errors)) if errors and word != "FAIL" else (word, text)
 
 
 def run_function(function, arguments):
@@ -58,7 +57,7 @@ def run_function(function, arguments):
     except TimedOut:
         return "FAIL", "no end within %d s" % getattr(function, "limit", 60)
     except AssertionError as error:
-        return "FAIL", "%s (%s)" % (error, where(error))
+        return "again" if isinstance(error, harness.Spoilt) else "FAIL", "%s (%s)" % (error, where(error))
     except Exception as error:
         lines = ", ".join(map(frame, traceback.extract_tb(error.__traceback__)))
         return "FAIL", "%s: %s (%s)" % (type(error).__name__, error, lines)
@@ -66,14 +65,14 @@ def run_function(function, arguments):
         signal.alarm(0)
 
 
-def run_again(name, function, arguments, text):
-    """What a busy machine spoils (too few samples, a slow start) gets a second chance, in the open. A wrong stack,
-    a wrong name, anything about truth or harm does not."""
-    if re.search(r"wrong|TracerPid|pending|stopped|[Ss]anitizer|signal|interrupted|exit status|did not end|goes on|traces|"
-                 r"cleaning up", text):
-        return "FAIL", text
+def run_twice(name, function, arguments):
+    """(word, text, whether it was tried again)."""
+    word, text = run_one(function, arguments)
+    if word != "again":
+        return word, text, False
     print("again %s: %s" % (name, shorter(text)), flush=True)
-    return run_one(function, arguments)
+    word, text = run_one(function, arguments)
+    return "FAIL" if word == "again" else word, text, True
 
 
 def shorter(text, most=1500):
@@ -102,6 +101,45 @@ def parse_args():
     return parser.parse_args()
 
 
+def chosen(args):
+    """The tests to run, and the patterns that none has in its name."""
+    tests = [test for test in find_tests() if not (args.quick and getattr(test[1], "not_quick", False))]
+    patterns = args.patterns or [""]
+    unknown = [p for p in patterns if not any(p in name for name, _, _ in tests)]
+    return [test for test in tests if any(p in test[0] for p in patterns)], unknown
+
+
+class Results:
+    """Counts of ok, FAIL and SKIP, seconds by test, the lines of failures, the names of what was tried again."""
+
+    def __init__(self):
+        self.totals, self.times, self.failures, self.again = {"ok": 0, "FAIL": 0, "SKIP": 0}, {}, [], []
+
+    def say(self, word, name, text):
+        line = "%s %s%s" % (word, name, ": " + shorter(text) if text else "")
+        print(line, flush=True)
+        self.totals[word] += 1
+        self.failures += [line + "\n"] if word == "FAIL" else []
+
+    def test(self, name, function, arguments):
+        begin = time.monotonic()
+        word, text, again = run_twice(name, function, arguments)
+        took = time.monotonic() - begin
+        short = name.partition("[")[0]
+        self.times[short] = self.times.get(short, 0) + took
+        self.again += [name] * again
+        self.say(word, "%s (%.1f s)" % (name, took) if word == "ok" else name, text)
+
+
+def unpack_absent():
+    """Gets the CPythons that are not here; {version: reason} of those that can't be had."""
+    versions = harness.absent()
+    if not versions:
+        return {}
+    import matrix
+    return matrix.provide(versions)
+
+
 def main():
     args = parse_args()
     signal.signal(signal.SIGALRM, on_alarm)
@@ -109,30 +147,27 @@ def main():
     if args.matrix:
         import matrix
         matrix.unpack()
-    for path in [] if args.list else harness.undo_of_the_killed():
+    absent = {} if args.list or args.quick else unpack_absent()
+    tests, unknown = chosen(args)
+    if args.list:
+        print("\n".join(name for name, _, _ in tests))
+        return 1 if unknown else 0
+    for path in harness.undo_of_the_killed():
         print("%s is as it was before a run that was killed" % path, flush=True)
-    totals, times, failures = {"ok": 0, "FAIL": 0, "SKIP": 0}, {}, []
-    for name, function, arguments in find_tests():
-        if not any(p in name for p in args.patterns or [""]) or (args.quick and getattr(function, "not_quick", False)):
-            continue
-        if args.list:
-            print(name)
-            continue
-        begin = time.monotonic()
-        word, text = run_one(function, arguments)
-        if word == "FAIL":
-            word, text = run_again(name, function, arguments, text)
-        totals[word] += 1
-        took = time.monotonic() - begin
-        times[name.partition("[")[0]] = times.get(name.partition("[")[0], 0) + took
-        line = "%s %s%s%s" % (word, name, " (%.1f s)" % took if word == "ok" else "", ": " + shorter(text) if text else "")
-        print(line, flush=True)
-        failures += [line + "\n"] if word == "FAIL" else []
-    for name in sorted(times, key=times.get, reverse=True)[:args.slowest]:
-        print("-- %s: %.1f s in all" % (name, times[name]))
+    results = Results()
+    for pattern in unknown:
+        results.say("FAIL", "-k " + pattern, "no test has this in its name")
+    for test in tests:
+        results.test(*test)
+    for name in sorted(results.times, key=results.times.get, reverse=True)[:args.slowest]:
+        print("-- %s: %.1f s in all" % (name, results.times[name]))
+    print("-- tried again: %d%s" % (len(results.again), "".join("\n   " + name for name in results.again)))
+    for pair in absent.items():
+        print("-- not tested: CPython %s: %s" % pair)
     if args.counts:
-        harness.write_totals(args.counts, totals, failures)
-    return 1 if totals["FAIL"] else 0
+        harness.write_totals(args.counts, results.totals, results.failures, ["again %s\n" % name for name in results.again] +
+                             ["absent CPython %s: %s\n" % pair for pair in absent.items()])
+    return 1 if results.totals["FAIL"] else 0
 
 
 sys.exit(main())

@@ -3,7 +3,7 @@ import os
 import re
 
 import harness
-from harness import Target, check, each, equal, one_python, refused
+from harness import Target, check, each, enough, equal, one_python, refused
 
 OPTIONS = {"--unwinder": "libunwind", "--async": None, "--mode": "wall", "--compress": None, "--log-json": None,
            "--tid": "1", "--threads": None, "--weight": "period", "--folded-lines": "no", "--any": None,
@@ -77,7 +77,7 @@ def test_a_capture_works_or_is_refused(py, name):
 def test_record_is_the_default_command(py):
     target = Target(py, "groundtruth.py", "--us", 50)
     run = harness.pysampled("record", "-p", target.pid, "-d", 1, "-o", "a.data").ok()
-    check(run.n("samples") > 10, "too few samples: %s", run)
+    enough(run.n("samples") > 10, "too few samples: %s", run)
 
 
 @one_python
@@ -86,7 +86,7 @@ def test_the_default_is_perf_data_at_99_hz(py):
     home = harness.folder(0o777)
     run = harness.pysampled("-p", target.pid, "-d", 2, home=home).ok()
     check(os.path.exists(os.path.join(home, "perf.data")), "no perf.data: %s", run)
-    check(40 <= run.n("samples") <= 220, "not 99 Hz: %s", run)
+    enough(40 <= run.n("samples") <= 220, "not 99 Hz: %s", run)
 
 
 @one_python

@@ -1,17 +1,15 @@
-"""Stacks deeper than what is read while their thread is held: the old end is read after it was released."""
+"""Stacks deeper than the usual limit: --max-frames reads them whole while their thread is held."""
 import os
-import signal
 
 import harness
-from harness import Recorder, Target, check, each, each_python, equal, judge, need_fifo, need_root, not_quick, one_python
+from harness import Target, check, each, each_python, enough, equal, need_fifo, not_quick, one_python
 
-HELD = 1024  # READER_FRAMES
-DEEP = ("--max-frames", 8000, "--hold-budget", 100, "-v")
+SIDE, COMMON, DEEPEST = 2501, 1500, 7900
 
 
-def record(target, *args, seconds=2):
+def record(target, *args, frames=8000, seconds=2):
     out = os.path.join(harness.folder(), "out.folded")
-    run = harness.pysampled("-p", target.pid, "-d", seconds, "-F", 499, "-o", out, *DEEP, *args).ok()
+    run = harness.pysampled("-p", target.pid, "-d", seconds, "-F", 499, "-o", out, "--max-frames", frames, "-v", *args).ok()
     equal(sum(run.n(word) for word in ("exact", "late", "torn", "nopython")), run.n("samples"), "exact + late + ...")
     return run, harness.read_folded(out)
 
@@ -22,93 +20,97 @@ def names(frames):
 
 
 def in_spins(stacks, truth):
-    """(names, names that a whole stack has, marked as late, count) of stacks in a spin_NN."""
+    """(names, names that a whole stack has, frames, count) of exact stacks in a spin_NN."""
     for frames, count in stacks:
         want = truth.get(harness.user_frames(frames)[-1])
-        if want and "[torn]" not in frames:
-            yield names(frames), want, "[late]" in frames, count
+        if want and "[torn]" not in frames and "[late]" not in frames:
+            yield names(frames), want, frames, count
 
 
+def twosided(py, *args, side=SIDE, common=COMMON):
+    return Target(py, "twosided.py", "--side", side, "--common", common, *args)
+
+
+@each(capture=["preempt", "stop"])
 @each_python
-def test_a_deep_stack_is_whole_and_late(py):
-    target = Target(py, "oldend.py", "--side", 2501, "--common", 1500, "--stay")
-    run, stacks = record(target)
-    wrong = [got[-9:] for got, want, late, _ in in_spins(stacks, target.info["truth"])
-             if got != want[:len(got)] or len(got) > HELD and (len(got) < len(want) or not late)]
-    check(not wrong, "wrong: neither whole and late nor cut where the hold ended: %s", wrong[:3])
-    whole = sum(n for got, want, _, n in in_spins(stacks, target.info["truth"]) if len(got) == len(want))
-    check(whole >= max(30, 0.5 * run.n("samples")), "only %d are whole: %s", whole, run)
-    equal(run.counter("old_end_gone"), run.n("truncated"), "stacks that were cut")
-    if harness.can_fifo():
-        check(run.counter("late_deep") >= 0.9 * run.n("late"), "late_deep is %d: %s", run.counter("late_deep"), run)
-
-
-@each_python
-def test_who_wants_exact_stacks_has_them_cut(py):
-    need_fifo()
-    target = Target(py, "oldend.py", "--side", 2501, "--common", 1500, "--stay")
-    run, stacks = record(target, "--provenance", "exact", seconds=1)
-    equal(run.counter("late_deep"), 0, "late_deep")
-    check(run.n("truncated") >= run.n("exact") >= 0.9 * run.n("samples") > 0, "cut: %s", run)
-    for got, want, late, _ in in_spins(stacks, target.info["truth"]):
-        equal((got, late), (want[:HELD], False), "a stack")
-
-
-def possible(got, side, common):
-    """Is a whole stack one that the program can have?"""
-    sides = [name for name in got if name.startswith(("left_", "right_"))]
-    n = got.count("common")
-    return (got == ["common"] * n + sides + ["begin", "<module>"] and n <= common and len(sides) <= side
-            and len({name.partition("_")[0] for name in sides}) <= 1 and (len(sides) == side or not n))
+def test_a_deep_stack_is_whole_and_exact(py, capture):
+    if capture == "preempt":
+        need_fifo()
+    target = twosided(py, "--stay")
+    event = ("-e", "cpu-clock:u") if capture == "stop" else ()
+    run, stacks = record(target, "--hold-budget", 100, "--capture", capture, *event)
+    wrong = [(got[:3], len(got)) for got, want, _, _ in in_spins(stacks, target.info["truth"]) if got != want]
+    check(not wrong, "wrong: not the whole stack: %s", wrong[:3])
+    whole = sum(n for *_, n in in_spins(stacks, target.info["truth"]))
+    enough(whole >= max(30, 0.9 * run.n("samples")), "only %d are exact: %s", whole, run)
+    equal(run.n("truncated"), 0, "stacks that were cut")
 
 
 @harness.dealt
 @each(size=["1500 100", "100 1100"])
 @each_python
 @not_quick
-def test_an_old_end_that_changes_is_never_joined(py, size):
-    """Where the newest 1024 frames are the same functions on both sides, the cut stack looks the same, too."""
+def test_a_deep_stack_that_changes_is_never_mixed(py, size):
+    """Where the newest 1024 frames are the same functions on both sides, older ones tell them apart."""
+    need_fifo()
     side, common = map(int, size.split())
-    target = Target(py, "oldend.py", "--side", side, "--common", common, "--us", 100)
-    run, stacks = record(target, "-F", 999, seconds=3)
-    truth = target.info["truth"]
-    wrong = sum(n for got, want, _, n in in_spins(stacks, truth) if got != want[:len(got)])
-    whole = sum(n for got, want, late, n in in_spins(stacks, truth) if late and len(got) == len(want))
-    equal(wrong, 0, "wrong stacks, beside %d right ones that are whole and late" % whole)
-    check(whole >= 5, "only %d stacks are whole: %s", whole, run)  # 13 to 271 here, as the machine goes
-    odd = [got for got in (names(frames) for frames, _ in stacks if "[torn]" not in frames)
-           if got[-1:] == ["<module>"] and got[-2:-1] == ["begin"] and not possible(got, side, common)]
-    check(not odd, "wrong: %d whole stacks are impossible", len(odd))
-    equal(run.counter("old_end_gone"), run.n("truncated"), "stacks that were cut")
-    check(run.counter("old_end_gone") > 0, "no old end ever changed: %s", run)
+    target = twosided(py, "--us", 100, side=side, common=common)
+    run, stacks = record(target, "--hold-budget", 100, seconds=3)
+    wrong = sum(n for got, want, _, n in in_spins(stacks, target.info["truth"]) if got != want)
+    whole = sum(n for got, want, _, n in in_spins(stacks, target.info["truth"]) if got == want)
+    equal(wrong, 0, "wrong stacks, beside %d right ones" % whole)
+    enough(whole >= 30, "only %d stacks are whole: %s", whole, run)
 
 
 @one_python
 @not_quick
-def test_an_old_end_whose_reads_hang_costs_nobody_else(py):
-    need_root()
+def test_the_deepest_stack(py):
+    """Nearly 8000 frames go through the queue, with 64 KiB of stack bytes."""
     need_fifo()
-    hostile = Target(py, "hostile.py", "deep", extensions=("frametrap", "gtspin"))
-    innocent = Target(py, "oldend.py", "--side", 2501, "--common", 1500, "--stay")
-    out = os.path.join(harness.folder(), "out.folded")
-    pids = "%d,%d" % (hostile.pid, innocent.pid)
-    recorder = Recorder("-p", pids, "-F", 499, "-o", out, *DEEP).attached()
-    hostile.say("go")
-    said = hostile.line("TRAPPED")
-    if said == "EPERM":
-        raise harness.Skip("userfaultfd is not permitted here")
-    equal(said, "", "the trap")
-    harness.until(lambda: "hangs" in recorder.text(1), "the hanging read is seen")
-    harness.works(innocent.pid, 1)
-    hostile.say("mend")
-    harness.works(hostile.pid)
-    run = recorder.signal(signal.SIGINT).wait(15).ok()
-    check(run.counter("stuck_reads") >= 1 and run.counter("torn_quarantined") > 0, "nothing hung: %s", run.err)
-    stacks = harness.read_folded(out)
-    # A sample between the trap's end and the quarantine's is torn.
-    freed = judge([x for x in harness.of_pid(stacks, hostile.pid) if "[torn]" not in x[0]], hostile.info["truth"])
-    check(freed.right == freed.judged > 0, "after the trap: %s", freed)
-    ours = list(in_spins(harness.of_pid(stacks, innocent.pid), innocent.info["truth"]))
-    check(all(got == want[:len(got)] for got, want, _, _ in ours), "wrong stacks")
-    whole = sum(n for got, want, _, n in ours if len(got) == len(want))
-    check(whole >= 0.5 * sum(n for *_, n in ours) > 100, "only %d stacks are whole: %s", whole, run)
+    target = twosided(py, "--stay", side=DEEPEST, common=50)
+    run, stacks = record(target, "--hold-budget", 100, "--stack-size", 65528, seconds=1)
+    whole = sum(got == want for got, want, _, _ in in_spins(stacks, target.info["truth"]))
+    enough(whole > 0, "no stack is whole: %s", run)
+    equal((run.n("lost"), run.n("truncated")), (0, 0), "lost and cut samples")
+
+
+@one_python
+def test_what_a_deep_hold_costs_falls_under_the_budget(py):
+    need_fifo()
+    target = twosided(py, "--stay")
+    run, _ = record(target, "--hold-budget", 1, "-F", 1999)
+    enough(run.n("shed") > 0, "nothing was shed: %s", run)
+    check("lower -F or --max-frames (each hold reads the whole stack)" in run.err, "not said: %s", run.err)
+
+
+@each(frames=[5, 1024, 2000])
+@one_python
+def test_a_cut_stack_begins_with_its_mark(py, frames):
+    need_fifo()
+    target = twosided(py, "--stay")
+    run, stacks = record(target, "--hold-budget", 100, frames=frames, seconds=1)
+    equal(run.n("truncated"), run.n("exact") + run.n("late"), "stacks that were cut")
+    for got, want, stack, _ in in_spins(stacks, target.info["truth"]):
+        equal((got, harness.user_frames(stack)[0]), (want[:frames], "[truncated]"), "a stack")
+        equal(stack.count("[truncated]"), 1, "marks")
+
+
+@one_python
+def test_a_cut_stack_begins_with_its_mark_in_perf_data(py):
+    need_fifo()
+    target = twosided(py, "--stay", side=20, common=20)
+    home = harness.folder()
+    data = os.path.join(home, "a.data")
+    harness.pysampled("-p", target.pid, "-d", 1, "-F", 99, "--max-frames", 5, "-o", data).ok()
+    script, _ = harness.perf("script", "-i", data, "-F", "ip,sym", home=home)
+    chains = [chain.split("\n") for chain in script.strip().split("\n\n") if "spin_" in chain]
+    check(chains and all("[truncated]" in chain[-1] for chain in chains), "of %d chains: %s", len(chains), chains[:1])
+    report, _ = harness.perf("report", "-i", data, "--stdio", "-g", "caller", home=home)
+    check("[truncated]" in report, "perf report: %s", report[:2000])
+
+
+@one_python
+def test_a_dump_of_a_cut_stack_ends_with_the_mark(py):
+    target = twosided(py, "--stay")
+    run = harness.pysampled("dump", "-p", target.pid).ok()
+    check("[truncated]" in run.out, "the dump: %s", run.out[-500:])

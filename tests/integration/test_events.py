@@ -6,7 +6,8 @@ import shutil
 import subprocess
 
 import harness
-from harness import Recorder, Target, check, each, each_python, equal, not_quick, one_python, refused
+import tolerances
+from harness import Recorder, Target, check, each, each_python, enough, equal, not_quick, one_python, refused
 
 CYCLES = 300
 MAX_EVENTS = 16  # SESSION_MAX_EVENTS, lib/sample.h
@@ -46,7 +47,7 @@ def record(target, event, *args, cycles=CYCLES):
     return run, harness.read_folded(out)
 
 
-def on_the_line(run, stacks, want, cycles, share=0.99, sure=True):
+def on_the_line(run, stacks, want, cycles, share=tolerances.EXACT, sure=True):
     """At least so many of the samples are on the line, none of the sure ones is elsewhere, and none is missing."""
     if sure:
         stacks = harness.sure(stacks)
@@ -56,8 +57,10 @@ def on_the_line(run, stacks, want, cycles, share=0.99, sure=True):
         got = [(name, line) for name, _, line in reversed(harness.python_frames(frames))]
         check(not sure or got[:2] == want, "%s at %s, want %s: %s", count, got[:2], want, run)
         right += count * (got[:2] == want)
-    check(right >= share * run.n("samples"), "%d are on the line: %s", right, run)
-    check(0.99 * cycles <= run.n("samples") <= cycles, "want %d samples: %s", cycles, run)
+    check(run.n("samples") <= cycles, "more than the %d that happened: %s", cycles, run)
+    missed = tolerances.UPROBES_UNDER_STOP if run.summary["capture"] == "stop" else 0
+    check(run.n("samples") >= (1 - missed) * cycles, "want %d samples: %s", cycles, run)
+    enough(right >= share * run.n("samples"), "%d are on the line: %s", right, run)
     return "%d of %d samples are on the line" % (right, run.n("samples"))
 
 
@@ -89,8 +92,9 @@ def test_a_uprobe_on_any_instruction_is_exact(py, capture):
         events = ["uprobe:%s:%s" % (target.info["file"], name) for name in names[first:first + MAX_EVENTS]]
         _, stacks = record(target, ",".join(events), "--capture", capture)
         sure += sum((collections.Counter({frames[-1]: n}) for frames, n in harness.sure(stacks)), collections.Counter())
-    few = [name for name in names if not 0.8 * CYCLES <= sure[name] <= CYCLES]  # a busy host makes some of each late
-    check(not few, "want %d each: %s", CYCLES, {name: sure[name] for name in few})
+    check(max(sure.values()) <= CYCLES, "more than the %d that happened: %s", CYCLES, sure)
+    few = [name for name in names if sure[name] < tolerances.EXACT_CHILDREN * CYCLES]  # a busy host makes some of each late
+    enough(not few, "want %d each: %s", CYCLES, {name: sure[name] for name in few})
     return "%d functions" % len(names)
 
 
@@ -186,9 +190,10 @@ def on_a_line_each(run, stacks, target, what):
         got = tuple((name, line) for name, _, line in reversed(harness.python_frames(frames)))[:2]
         check(got in wants, "%d at %s: %s", count, got, run)
         wants[got] += count
-    check(sum(wants.values()) >= 0.99 * run.n("exact"), "%s are on the lines: %s", wants, run)
-    check(0.99 * 4 * CYCLES <= run.n("samples") <= 4 * CYCLES, "want %d samples of each: %s", CYCLES, run)
-    check(min(wants.values()) >= 0.9 * CYCLES and max(wants.values()) <= CYCLES, "want %d each: %s", CYCLES, wants)
+    equal(sum(wants.values()), run.n("exact"), "samples on the lines, of those that are exact")
+    equal(run.n("samples"), 4 * CYCLES, "samples of %s" % run)
+    check(max(wants.values()) <= CYCLES, "more than the %d that happened: %s", CYCLES, wants)
+    enough(min(wants.values()) >= tolerances.EXACT_SIGNALLED * CYCLES, "want %d each: %s", CYCLES, wants)
     return "%d of %d samples are on the lines" % (sum(wants.values()), run.n("samples"))
 
 
@@ -205,7 +210,7 @@ def test_sched_switch_lies_on_the_sleeping_line(py):
         got = tuple((name, line) for name, _, line in reversed(harness.python_frames(frames)))[:2]
         native = next(frame for frame in frames if frame.startswith("doze_"))
         equal(got, want[native], "the line of %s" % native)
-    check(harness.total(asleep) >= 4 * 0.8 * CYCLES, "only %d samples of sleeps: %s", harness.total(asleep), run)
+    enough(harness.total(asleep) >= 4 * tolerances.EXACT_CHILDREN * CYCLES, "only %d samples of sleeps: %s", harness.total(asleep), run)
 
 
 @each_python
@@ -234,7 +239,7 @@ def test_a_usdt_probe_of_a_replaced_program(py):
     os.unlink(program)
     shutil.copy(py.path, program)
     run = harness.pysampled("-p", target.pid, "-e", "usdt:python:gc__start", "-d", 0.5, "-o", "a.folded").ok()
-    check(run.n("samples") > 5, "no samples: %s", run)
+    enough(run.n("samples") > 5, "no samples: %s", run)
 
 
 def has_probes(pid):
@@ -297,7 +302,7 @@ def test_threads_and_children_of_a_probed_process(py):
     for frames, count in stacks:
         tasks[frames[0]] = tasks.get(frames[0], 0) + count
     equal(len(tasks), 3, "threads and children with samples: %s" % tasks)
-    check(min(tasks.values()) > 500, "some are not followed from soon on: %s", tasks)
+    enough(min(tasks.values()) > 500, "some are not followed from soon on: %s", tasks)
 
 
 @one_python
@@ -337,7 +342,7 @@ def test_no_timer_stops_its_cpu(py, rate):
     run = harness.pysampled("-p", target.pid, "-e", "cpu-clock", *rate, "-d", 0.5, "-o", "a.folded").ok()
     check("every 20 us" in run.err, "nothing is said: %s", run)
     equal(run.summary["count" if rate[0] == "-c" else "freq"], "20000" if rate[0] == "-c" else "50000", "the rate")
-    check(run.n("samples") > 100, "too few: %s", run)
+    enough(run.n("samples") > 100, "too few: %s", run)
 
 
 STARTS_THREADS = """
@@ -369,8 +374,8 @@ def test_probes_of_new_threads_make_no_other_thread_late(py):
     file = target.stdout.readline().decode().strip()
     run = harness.pysampled("-p", target.pid, "-e", "uprobe:%s:touch_02" % file, "-d", 1, "--hold-budget", 100,
                             "-o", "a.folded").ok()
-    check(run.n("samples") > 100, "too few: %s", run)
-    check(run.n("exact") >= 0.8 * run.n("samples"), "too many are late: %s", run)
+    enough(run.n("samples") > 100, "too few: %s", run)
+    enough(run.n("exact") >= tolerances.READER_WITHOUT_CPU * run.n("samples"), "too many are late: %s", run)
 
 
 @one_python
@@ -401,7 +406,7 @@ def test_terms_of_an_event_alone(py):
     for frames, n in harness.read_folded(os.path.join(home, "a.folded")):
         count[frames[1]] += n
     equal(set(count), {"event:ticks", "event:" + events[1]}, "names")
-    check(1.7 <= count["event:ticks"] / count["event:" + events[1]] <= 3.3, "500 and 200 a second are wanted: %s: %s", count, run)
+    enough(1.7 <= count["event:ticks"] / count["event:" + events[1]] <= 3.3, "500 and 200 a second are wanted: %s: %s", count, run)
     out, _ = harness.perf("evlist", "-v", "-i", os.path.join(home, "a.data"), home=home)
     check("ticks" in out and "2000000" in out and "200," in out, "what perf reads: %s", out)
     refused(2, "-p", target.pid, "-c", 1000, "-e", events[1], about=["freq=", "period"])
@@ -432,7 +437,7 @@ def test_groups_are_counted_at_the_leaders_samples(py):
     out, _ = harness.perf("script", "-i", os.path.join(home, "a.data"), "-F", "event", home=home)
     seen = {event: out.count(event + ":") for event in ("task-clock", "context-switches")}
     equal(sum(seen.values()), run.n("samples"), "samples of both events in perf script")
-    check(min(seen.values()) > 30, "one of them is missing: %s", seen)
+    enough(min(seen.values()) > 30, "one of them is missing: %s", seen)
 
 
 def switches_of(pid):
@@ -457,7 +462,7 @@ def test_perf_knows_them_by_name(py):
     run = recorder.wait().ok()
     out, _ = harness.perf("script", "-i", os.path.join(home, "a.data"), "-F", "event,sym", home=home)
     for name in names:
-        check(out.count(name + ":") >= 40, "%s: %d in perf script: %s", name, out.count(name + ":"), run)
+        enough(out.count(name + ":") >= 40, "%s: %d in perf script: %s", name, out.count(name + ":"), run)
     out, _ = harness.perf("report", "-i", os.path.join(home, "a.data"), "--stdio", home=home)
     for name in names:
         check("of event '%s'" % name in out, "%s is missing in perf report", name)

@@ -4,7 +4,9 @@ import signal
 import threading
 
 import harness
-from harness import Recorder, Target, all_right, check, each, each_python, equal, exact, judge, need_fifo, not_quick, one_python
+import tolerances
+from harness import Recorder, Target, all_right, check, each, each_python, enough, equal, exact, judge, need_fifo, \
+    not_quick, one_python
 
 UNCHECKED = "build-unchecked"
 
@@ -19,7 +21,7 @@ def test_preempt_is_always_right(py, rate, us):
     run, verdict, _ = exact(target, "-F", rate, seconds=1 if rate < 999 else 0.7)
     harness.equal(run.summary["capture"], "preempt", "capture")
     all_right(verdict, run)
-    check(run.n("exact") >= 0.99 * run.n("samples") - 1, "too few are exact: %s", run)
+    enough(run.n("exact") >= tolerances.EXACT * run.n("samples") - 1, "too few are exact: %s", run)
 
 
 @each(us=[2, 100])
@@ -32,7 +34,7 @@ def test_events_on_cpus_are_right(py, rate, us):
     target = Target(py, "groundtruth.py", "--us", us, "--threads", 3)
     run, verdict, _ = exact(target, "-F", rate, "--events-on", "cpus", seconds=2 if rate < 999 else 0.7)
     all_right(verdict, run)
-    check(run.n("exact") >= 0.99 * run.n("samples") - 1, "too few are exact: %s", run)
+    enough(run.n("exact") >= tolerances.EXACT * run.n("samples") - 1, "too few are exact: %s", run)
 
 
 @each(capture=["cpus", "threads"])
@@ -45,8 +47,8 @@ def test_threads_that_migrate_all_the_time_are_right(py, rate, capture):
     target = Target(py, "groundtruth.py", "--us", 2)
     with Moving(harness.tasks(target.pid)) as moving:
         run, verdict, _ = exact(target, "-F", rate, "--events-on", capture, seconds=2)
-    check(moving.n > 200, "moved only %d times", moving.n)
     all_right(verdict, run)
+    enough(moving.n > 200, "moved only %d times", moving.n)
 
 
 @each(where=["cpus", "threads"])
@@ -60,10 +62,10 @@ def test_two_recordings_at_once_do_not_disturb_each_other(py, where):
     run, verdict, _ = exact(one, "-F", 499, "-v", "--events-on", where, seconds=2)
     beside.signal(signal.SIGINT)
     other_run = beside.wait(20).ok()
+    equal(run.counter("unknown"), 0, "records with the id of the other's event")
     all_right(verdict, run)
     for each_run in (run, other_run):
-        check(each_run.n("exact") >= 0.97 * each_run.n("samples"), "too few are exact: %s", each_run)
-    equal(run.counter("unknown"), 0, "records with the id of the other's event")
+        enough(each_run.n("exact") >= tolerances.EXACT_BESIDE * each_run.n("samples"), "too few are exact: %s", each_run)
 
 
 class Moving:
@@ -134,8 +136,8 @@ def test_an_unchecked_read_is_found_wrong(py):
     """The same judge, on the plain read after wake-up: 1 % to 99 % are wrong, as the scheduler places the reader."""
     target = Target(py, "groundtruth.py", "--us", 2)
     run, verdict, _ = exact(target, "-F", 999, "--capture", "async", build=UNCHECKED)
-    check(verdict.judged >= 50, "only %d judged: %s", verdict.judged, run)
-    check(verdict.right < verdict.judged - 2, "the plain read was right: %s", verdict)
+    enough(verdict.judged >= 50, "only %d judged: %s", verdict.judged, run)
+    enough(verdict.right < verdict.judged - 2, "the plain read was right: %s", verdict)
 
 
 @each(depth=[100, 900])
@@ -155,8 +157,8 @@ def test_deep_stacks_are_right_and_whole(py, depth):
 @one_python
 def test_stacks_above_max_frames_are_cut_counted_and_exact(py):
     target = Target(py, "groundtruth.py", "--us", 20, "--depth", 3000)
-    run, verdict, stacks = exact(target, "-F", 199, "--max-frames", 500)
-    check(run.n("truncated") > 0.9 * run.n("exact") > 0, "truncated stacks were not counted: %s", run)
+    run, verdict, stacks = exact(target, "-F", 199, most=500)
+    check(run.n("truncated") > 0.9 * run.n("exact"), "truncated stacks were not counted: %s", run)
     if harness.can_fifo():
         all_right(verdict, run)
     longest = max(len(harness.python_frames(frames)) for frames, _ in stacks)
@@ -172,8 +174,10 @@ def test_a_stack_of_3000_is_whole_with_max_frames_8000(py):
     stacks = harness.read_folded(out)
     all_right(judge(stacks, target.info["truth"]), run)
     harness.equal(run.n("truncated"), 0, "truncated")
+    if harness.can_fifo():
+        check(run.n("exact") >= 0.9 * run.n("samples"), "deep stacks are not exact: %s", run)
     depths = {sum(q == "deep" for q, _, _ in harness.python_frames(frames)) for frames, _ in stacks
-              if frames[-1].startswith("spin_") and "[late]" in frames}
+              if frames[-1].startswith("spin_") and "[late]" not in frames and "[torn]" not in frames}
     harness.equal(depths, {3001}, "frames of deep()")
 
 
@@ -185,7 +189,8 @@ def test_threads_are_kept_apart_and_right(py):
         all_right(verdict, run)
     tids = {int(frames[0].rpartition("-")[2]) for frames, _ in stacks}
     theirs = set(harness.tasks(target.pid))
-    check(tids <= theirs and len(tids) >= 4, "threads %s of %s", tids, theirs)
+    check(tids <= theirs, "threads %s of %s", tids, theirs)
+    enough(len(tids) >= 4, "only threads %s of %s", tids, theirs)
 
 
 @each_python
@@ -223,9 +228,10 @@ def test_where_c_enters_python_the_caller_is_known(py):
                             "-o", out).ok()
     stacks = harness.sure(harness.read_folded(out))
     wrong = entries_wrong(stacks, target.info)
-    check(run.n("exact") > 500 and not wrong, "%d wrong: %s: %s", len(wrong), wrong[:5], run)
+    check(not wrong, "%d wrong: %s: %s", len(wrong), wrong[:5], run)
     torn = sum(run.counter("torn_" + why) for why in ("fault", "broken", "badcode"))
-    check(torn <= 1 + run.n("samples") * 0.0005, "%d torn: %s", torn, run)
+    check(torn <= 1 + tolerances.TORN_AT_ENTRY * run.n("samples"), "%d torn: %s", torn, run)
+    enough(run.n("exact") > 500, "too few are exact: %s", run)
 
 
 @each_python
@@ -267,9 +273,9 @@ def test_page_faults_lie_on_the_faulting_line(py):
     sure = harness.sure(stacks)
     verdict = judge(sure, target.info["truth"])
     faults = 16 * target.info["pages"]
-    check(verdict.judged >= 0.95 * faults, "%d of %d native faults were seen and sure: %s", verdict.judged, faults, run)
     check(verdict.right == verdict.judged, "wrong lines of native faults: %s", verdict)
     check_python_faults(sure, target)
+    enough(verdict.judged >= 0.95 * faults, "%d of %d native faults were seen and sure: %s", verdict.judged, faults, run)
     return "%s, of %d native faults" % (verdict, faults)
 
 
@@ -284,9 +290,9 @@ def test_context_switches_lie_on_the_sleeping_line(py, capture):
     run, verdict, stacks = exact(target, "-e", "context-switches", "-c", 1, "--capture", capture,
                                  seconds=1)
     all_right(verdict, run, share=0.2, least=100)
-    check(capture == "async" or run.n("exact") > 0.9 * run.n("samples"), "too few are exact: %s", run)
+    enough(capture == "async" or run.n("exact") > tolerances.EXACT_SIGNALLED * run.n("samples"), "too few are exact: %s", run)
     asleep = sum(n for frames, n in stacks if user_leaf(frames).startswith("doze_"))
-    check(asleep > 100, "only %d samples of sleeps: %s", asleep, run)
+    enough(asleep > 100, "only %d samples of sleeps: %s", asleep, run)
     return str(verdict)
 
 
@@ -297,7 +303,7 @@ def test_samples_beside_context_switches_keep_their_witness(py):
                                  999, seconds=1)
     all_right(verdict, run)
     seen = {user_leaf(frames)[:5] for frames, _ in stacks}
-    check({"spin_", "doze_"} <= seen, "one of the two events is missing: %s", seen)
+    enough({"spin_", "doze_"} <= seen, "one of the two events is missing: %s", seen)
 
 
 @one_python
@@ -323,10 +329,10 @@ def check_python_faults(stacks, target):
     stores = sum(n for key, n in by_line.items() if key in want)
     others = sum(n for key, n in by_line.items() if key[0].startswith("t_") and key not in want)
     faults = 16 * target.info["pages"]
-    check(stores >= 0.95 * faults, "%d of %d Python faults lie on their line: %s", stores, faults, by_line)
-    check(others <= 0.001 * faults, "%d faults on other lines: %s", others, by_line)
+    equal(others, 0, "faults on other lines than those that fault: %s" % by_line)
     for key in want:
-        check(by_line.get(key, 0) <= target.info["pages"] * 1.001, "%s: too many: %s", key, by_line)
+        check(by_line.get(key, 0) <= target.info["pages"], "%s: too many: %s", key, by_line)
+    enough(stores >= 0.95 * faults, "%d of %d Python faults lie on their line: %s", stores, faults, by_line)
 
 
 def user_leaf(frames):

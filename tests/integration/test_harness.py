@@ -1,13 +1,16 @@
 """The judges can fail: without this a green run proves nothing."""
 import json
 import os
+import shutil
 import signal
+import subprocess
+import sys
 
 import harness
 from harness import check, equal
 
-TRUTH = {"spin_05": [["g_01", 9], ["f_01", 7], ["cycle", 100]]}
-RIGHT = "py-7;<module> (/a/b.py:3);cycle (/a/b.py:100);f_01 (/a/b.py:7);g_01 (/a/b.py:9);spin_05 3\n"
+TRUTH = harness.Truth({"spin_05": [["g_01", 9], ["f_01", 7], ["cycle", 100]]}, [[["forever", [1, 2]], ["<module>", [3]]]])
+RIGHT = "py-7;<module> (/a/b.py:3);forever (/a/b.py:2);cycle (/a/b.py:100);f_01 (/a/b.py:7);g_01 (/a/b.py:9);spin_05 3\n"
 
 
 def verdict(text):
@@ -23,11 +26,17 @@ def test_judge_accepts_kernel_frames_above_the_spin():
 
 
 @harness.each(wrong=["g_01|g_02", ":9|:10", "f_01|f_02", ":7|:8", ":100|:101", "cycle|cyclo",
-                     "g_01 (/a/b.py:9);|", "f_01 (/a/b.py:7);|", "spin_05|[late];spin_05"])
+                     "g_01 (/a/b.py:9);|", "f_01 (/a/b.py:7);|", "spin_05|[late];spin_05", "<module> (/a/b.py:3);|", "forever (/a/b.py:2);|",
+                     "<module> |<modulo> ", ":3|:4", "forever (/a/b.py:2)|forever (/a/b.py:4)",
+                     "<module>|run (/a/b.py:3);<module>"])
 def test_judge_sees(wrong):
     old, _, new = wrong.partition("|")
     got = verdict(RIGHT.replace(old, new))
     equal((got.judged, got.right), (3, 0), "judged, right")
+
+
+def test_judge_accepts_a_cut_stack_only_where_it_may_be_cut():
+    equal([verdict(RIGHT.replace("<module> (/a/b.py:3);", root)).right for root in ("", "[truncated];")], [0, 3], "right")
 
 
 def test_judge_leaves_other_leaves_alone():
@@ -43,6 +52,76 @@ def test_all_right_wants_enough_samples():
         except AssertionError:
             continue
         raise AssertionError("%s samples passed where 30 were wanted" % count)
+
+
+def test_a_wrong_stack_among_too_few_is_a_failure():
+    run = harness.Run([], 0, "", "samples=100 exact=100\n")
+    try:
+        harness.all_right(verdict(RIGHT.replace(":9", ":10")), run)
+    except harness.Spoilt:
+        raise AssertionError("it would be tried again")
+    except AssertionError:
+        return
+    raise AssertionError("accepted")
+
+
+# What a test does, whether it is run twice, what the runner says in the end.
+FAILS = {"too few at first": ("enough(len(open(LOG).readlines()) > 1, 'too few')", 2, "1 0 0"),
+         "always too few": ("enough(False, 'too few')", 2, "0 1 0"),
+         "wrong": ("check(False, 'too few samples')", 1, "0 1 0"),
+         "crash": ("raise OSError('too few')", 1, "0 1 0"),
+         "hang": ("harness.until(lambda: False, 'too few', 0.1)", 1, "0 1 0"),
+         "harm": ("harness.cleanup(check, False, 'killed'); enough(False, 'too few')", 1, "0 1 0")}
+MADE = """import harness
+from harness import check, enough
+LOG = %r
+def test_it():
+    open(LOG, "a").write("x\\n")
+    %s
+"""
+
+
+def run_made(code, *args):
+    """The runner on a test made of this code: (status, how often the test ran, its counts, its output)."""
+    where = harness.folder()
+    for name in "run.py", "harness.py", "tolerances.py":
+        shutil.copy(os.path.join(harness.ROOT, "tests", "integration", name), where)
+    log, counts = os.path.join(where, "log"), os.path.join(where, "counts")
+    harness.write(log, "")
+    harness.write(os.path.join(where, "test_made.py"), MADE % (log, code))
+    done = subprocess.run([sys.executable, os.path.join(where, "run.py"), "--counts", counts, *args], stdout=subprocess.PIPE,
+                          text=True)
+    with open(log) as ran, open(counts) as counted:
+        return done.returncode, len(ran.readlines()), counted.read().splitlines(), done.stdout
+
+
+@harness.each(what=list(FAILS))
+def test_only_too_little_to_judge_by_is_tried_again(what):
+    code, times, totals = FAILS[what]
+    status, ran, counts, said = run_made(code)
+    equal((status, ran, counts[0]), (int(totals == "0 1 0"), times, totals), "status, runs and counts of %s" % said)
+    equal("again made.it" in counts, times == 2, "noted as tried again")
+    check("-- tried again: %d" % (times - 1) in said, "not counted: %s", said)
+
+
+def test_a_pattern_without_a_test_is_a_failure():
+    status, ran, counts, said = run_made("pass", "-k", "made", "-k", "mead")
+    equal((status, ran, counts[0]), (1, 1, "1 1 0"), "status, runs and counts of %s" % said)
+
+
+@harness.each(log=["", "ran", "crashed", "failed"])
+def test_the_units_are_counted(log):
+    """A program that did not run, and a status that no failure explains, are failures."""
+    where = harness.folder()
+    os.mkdir(os.path.join(where, "meson-logs"))
+    result = {"name": "pysampled:unit / one", "result": "FAIL" if log == "failed" else "OK", "stdout": "[  PASSED  ] 3 test(s).\n"}
+    if log:
+        harness.write(os.path.join(where, "meson-logs", "testlog.json"), json.dumps(result) + "\n")
+    counts = os.path.join(where, "counts")
+    subprocess.run([sys.executable, os.path.join(harness.ROOT, "tests", "integration", "meson_counts.py"), where, counts,
+                    "1" if log in ("crashed", "failed") else "0", "one"], stdout=subprocess.DEVNULL, check=True)
+    with open(counts) as file:
+        equal(file.readline().split(), {"": ["0", "1", "0"], "ran": ["3", "0", "0"]}.get(log, ["3", "1", "0"]), "counts")
 
 
 def test_summary_is_the_last_such_line():

@@ -5,7 +5,8 @@ import subprocess
 import time
 
 import harness
-from harness import Recorder, Target, check, each, each_python, judge, need_fifo, need_root, not_quick
+import tolerances
+from harness import Recorder, Target, check, each, each_python, enough, equal, judge, need_fifo, need_root, not_quick
 
 SECONDS = 10  # the one moment until a stuck reader is replaced is less than 1 % of it
 
@@ -25,10 +26,11 @@ def spring(target):
 def innocent_is_exact(run, stacks, innocent):
     ours = harness.of_pid(stacks, innocent.pid)
     unsure = sum(harness.total(harness.marked(ours, marker)) for marker in ("late", "torn"))
-    check(harness.total(ours) >= 0.1 * 999 * SECONDS, "only %d samples: %s", harness.total(ours), run)
-    check(unsure <= 0.01 * harness.total(ours), "%d of %d are late or torn: %s", unsure, harness.total(ours), run)
     verdict = judge(harness.sure(ours), innocent.info["truth"])
-    check(verdict.right == verdict.judged > 0, "wrong stacks: %s", verdict)
+    check(verdict.right == verdict.judged, "wrong stacks: %s", verdict)
+    enough(harness.total(ours) >= 0.1 * 999 * SECONDS, "only %d samples: %s", harness.total(ours), run)
+    enough(unsure <= tolerances.UNSURE_BESIDE_HOSTILE * harness.total(ours), "%d of %d are late or torn: %s", unsure, harness.total(ours), run)
+    enough(verdict.judged > 0, "none could be judged: %s", run)
 
 
 @each(when=["before", "during"])
@@ -60,9 +62,9 @@ def delays_nobody(py, place, when):
         spring(hostile)
     run = recorder.wait(SECONDS + 15).ok()
     took = time.monotonic() - begin
-    check(took < SECONDS + 8, "the record took %.1f s for %d", took, SECONDS)
-    innocent_is_exact(run, harness.read_folded(out), innocent)
+    enough(took < SECONDS + 8, "the record took %.1f s for %d", took, SECONDS)
     check(hostile.alive() and innocent.alive(), "a target ended")
+    innocent_is_exact(run, harness.read_folded(out), innocent)
     harness.runs_on(hostile.pid)
 
 
@@ -85,8 +87,8 @@ def test_reads_go_on_once_they_no_longer_hang(py):
     for pid in (child, hostile.pid):
         stacks = harness.of_pid(harness.read_folded(out), pid)
         verdict = judge(harness.sure(stacks), hostile.info["truth"])
-        check(verdict.judged > 200, "only %d sure samples of %d: %s", verdict.judged, pid, run)
         check(verdict.right == verdict.judged, "wrong stacks: %s", verdict)
+        enough(verdict.judged > 200, "only %d sure samples of %d: %s", verdict.judged, pid, run)
 
 
 @harness.one_python
@@ -102,7 +104,7 @@ def test_a_process_that_hangs_at_attach_is_looked_at_once_it_does_not(py):
     harness.works(hostile.pid, 1)
     run = recorder.signal(signal.SIGINT).wait(15).ok()
     verdict = judge(harness.read_folded(out), hostile.info["truth"])
-    check(verdict.right > 200, "only %d samples have a stack: %s", verdict.right, run)
+    enough(verdict.right > 200, "only %d samples have a stack: %s", verdict.right, run)
 
 
 @harness.one_python
@@ -197,6 +199,6 @@ def test_a_stack_without_python_that_hangs_reads_is_left_alone():
     run = recorder.signal(signal.SIGINT).wait(15).ok()
     stacks = harness.read_folded(out)
     spun = sum(n for frames, n in stacks if frames[-1] == "spin")
-    check(spun == harness.total(stacks) > 200, "%d of %d samples tell where it is: %s", spun,
-          harness.total(stacks), run)
+    equal(spun, harness.total(stacks), "samples that tell where it is, of all")
     check(not harness.marked(stacks, "torn"), "no Python of it can be torn: %s", stacks[:3])
+    enough(spun > 200, "only %d samples: %s", spun, run)

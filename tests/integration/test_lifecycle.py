@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 import harness
-from harness import Recorder, Target, check, each, each_python, equal, one_python, readable
+from harness import Recorder, Target, check, each, each_python, enough, equal, one_python, readable
 from machine import few_descriptors, need_few
 
 
@@ -19,7 +19,7 @@ def test_the_end_of_the_target_ends_the_record(py):
     target = Target(py, "groundtruth.py", "--us", 50, "--seconds", 2)
     record = recorder(target)
     run = record.wait(15).ok()
-    check(run.n("samples") > 30, "too few samples: %s", run)
+    enough(run.n("samples") > 30, "too few samples: %s", run)
     readable(run, record.home)
 
 
@@ -33,7 +33,7 @@ def test_a_target_that_is_killed_leaves_a_whole_record(py, number):
     target.process.send_signal(getattr(signal, number))
     run = record.wait(15).ok()
     stacks = readable(run, record.home)
-    check(harness.total(stacks) > 200, "too few samples: %s", run)
+    enough(harness.total(stacks) > 200, "too few samples: %s", run)
     verdict = harness.judge(harness.sure(stacks), target.info["truth"])
     check(verdict.right == verdict.judged, "wrong stacks: %s", verdict)
 
@@ -51,7 +51,7 @@ def test_one_of_two_targets_ends_and_the_other_goes_on(py):
     run = record.signal(signal.SIGINT).wait(15).ok()
     stacks = readable(run, home)
     for target in (first, second):
-        check(harness.total(harness.of_pid(stacks, target.pid)) > 100, "too few samples of %d: %s", target.pid, run)
+        enough(harness.total(harness.of_pid(stacks, target.pid)) > 100, "too few samples of %d: %s", target.pid, run)
 
 
 @harness.dealt
@@ -72,7 +72,7 @@ def test_forked_children_are_followed_unless_told_otherwise(py, follow):
         if follow == "--no-follow":
             equal(harness.total(theirs), 0, "samples of child %d" % pid)
             continue
-        check(harness.total(theirs) > 50, "too few samples of child %d: %s", pid, run)
+        enough(harness.total(theirs) > 50, "too few samples of child %d: %s", pid, run)
         names = {q for frames, _ in theirs for q, _, _ in harness.python_frames(frames)}
         check("in_child" in names, "no Python stack of child %d: %s", pid, names)
 
@@ -95,7 +95,8 @@ def test_children_forked_while_we_attach_are_followed(py):
         stacks = readable(run, record.home)
         for pid in children:
             n = harness.total(harness.of_pid(stacks, pid))
-            check(30 < n < most[pid], "%d samples of child %d, at most %d: %s", n, pid, most[pid], run)
+            check(n < most[pid], "%d samples of child %d, at most %d: %s", n, pid, most[pid], run)
+            enough(n > 30, "only %d samples of child %d: %s", n, pid, run)
         harness.end(target.process)
 
 
@@ -109,7 +110,7 @@ def test_an_exec_into_another_python_is_followed(py):
     harness.works(target.pid, 1)
     run = record.signal(signal.SIGINT).wait(15).ok()
     names = {q for frames, _ in readable(run, record.home) for q, _, _ in harness.python_frames(frames)}
-    check({"before_exec", "after_exec"} <= names, "functions before and after the exec: %s", names)
+    enough({"before_exec", "after_exec"} <= names, "functions before and after the exec: %s", names)
 
 
 @each_python
@@ -120,7 +121,7 @@ def test_an_exec_into_something_else_ends_well(py):
     target.say("go")
     run = record.wait(20).ok()
     names = {q for frames, _ in readable(run, record.home) for q, _, _ in harness.python_frames(frames)}
-    check("before_exec" in names, "functions before the exec: %s", names)
+    enough("before_exec" in names, "functions before the exec: %s", names)
 
 
 @one_python
@@ -131,7 +132,7 @@ def test_many_threads_that_begin_and_end_are_survived(py):
     harness.works(target.pid, 3)
     run = record.signal(signal.SIGINT).wait(15).ok()
     readable(run, record.home)
-    check(run.n("samples") > 500, "too few samples: %s", run)
+    enough(run.n("samples") > 500, "too few samples: %s", run)
 
 
 @one_python
@@ -162,7 +163,7 @@ def goes_on(run, *words):
 
 def work_of_left(run, home, left):
     theirs = harness.of_pid(readable(run, home), left)
-    check(harness.total(theirs) > 50, "too few samples of %d: %s", left, run)
+    enough(harness.total(theirs) > 50, "too few samples of %d: %s", left, run)
     names = {q for frames, _ in theirs for q, _, _ in harness.python_frames(frames)}
     check("in_left" in names, "no Python stack of %d: %s", left, names)
 

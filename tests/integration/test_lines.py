@@ -7,7 +7,8 @@ import subprocess
 import threading
 
 import harness
-from harness import Target, check, each, equal, need_command, pysampled
+import tolerances
+from harness import Target, check, each, enough, equal, need_command, pysampled
 
 SOURCE = """\
 __attribute__((always_inline)) static inline void leaf(void)
@@ -124,14 +125,14 @@ def record(target, *options):
     stacks = harness.read_folded(os.path.join(home, "a.folded"))
     harness.same_counts(run, stacks)
     equal(len({tuple(frames) for frames, _ in stacks}), len(stacks), "stacks that are on one line")
-    check(harness.total(stacks) > 50, "too few samples: %s", run)
+    enough(harness.total(stacks) > 50, "too few samples: %s", run)
     return run, stacks
 
 
 def check_share(stacks, want):
     """Nearly all end with these frames."""
     n = sum(n for frames, n in stacks if frames[-len(want):] == want)
-    check(n >= 0.9 * harness.total(stacks), "%d of %d samples end with %s: %s", n, harness.total(stacks), want,
+    check(n >= (1 - tolerances.OUTSIDE_LEAF) * harness.total(stacks), "%d of %d samples end with %s: %s", n, harness.total(stacks), want,
           stacks[:3])
 
 

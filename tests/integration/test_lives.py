@@ -6,7 +6,8 @@ import os
 import re
 
 import harness
-from harness import Recorder, Target, check, each, is_root
+import tolerances
+from harness import Recorder, Target, check, each, enough, is_root
 
 TURNS = [("thread", 0.2, 999), ("thread", 3, 499), ("thread", 8, 99), ("thread", 15, 999), ("fork", 8, 499)]
 SECONDS = 4
@@ -47,7 +48,7 @@ def test_shares_do_not_depend_on_how_long_threads_live(turn):
     main, fresh = counts_of(harness.read_folded(os.path.join(record.home, "a.folded")))
     truth = spent["fresh"] / (spent["fresh"] + spent["main"])
     share, n = fresh / max(main + fresh, 1), main + fresh
-    check(n > 50, "only %d samples: %s", n, run)
+    enough(n > 50, "only %d samples: %s", n, run)
     check(abs(share - truth) <= drawn(n, truth), "%.1f %% of %d samples are the fresh ones', %.1f %% of the time: %s",
           100 * share, n, 100 * truth, run)
     check("events on CPUs" in run.err or "events on threads at first" in run.err, "nothing tells where: %s", run)
@@ -91,7 +92,8 @@ def balance(run, want):
     takes, too."""
     told = sum(run.n(key) for key in ("samples", "lost", "shed", "uncounted"))
     noise = 4 * math.sqrt(want) + 3
-    check(0.94 * want - noise <= told <= 1.2 * want + noise, "%d samples and losses of %.0f: %s", told, want, run)
+    least, most = tolerances.BALANCE
+    check(least * want - noise <= told <= most * want + noise, "%d samples and losses of %.0f: %s", told, want, run)
     return "%d samples, %d uncounted, of %.0f" % (run.n("samples"), run.n("uncounted"), want)
 
 
@@ -144,6 +146,6 @@ def test_an_ordinary_user_is_told_what_is_missing():
     with open(SCRIPT) as source:
         harness.write(script, source.read())
     run = Recorder("-e", "cpu-clock", "-F", 499, "-o", "a.folded", "--", py, script, "thread", 0.5, 2, home=home, binary=binary, user=harness.NOBODY).wait().ok()
-    check(run.n("uncounted") > 0.1 * run.n("samples"), "threads of half a millisecond lose nothing: %s", run)
+    enough(run.n("uncounted") > 0.1 * run.n("samples"), "threads of half a millisecond lose nothing: %s", run)
     check("uncounted" in run.err and "CAP_PERFMON" in run.err or "as root" in run.err, "no advice: %s", run)
     return balance(run, spent_in(run)["user"] * 499)

@@ -3,7 +3,8 @@ import os
 import signal
 
 import harness
-from harness import Recorder, Skip, Target, all_right, check, each, each_python, exact, judge, need_fifo, sure
+import tolerances
+from harness import Recorder, Skip, Target, all_right, check, each, each_python, enough, exact, judge, need_fifo, sure
 
 
 @each(where=["thread", "os"])
@@ -22,8 +23,8 @@ def test_both_sides_of_a_fork_have_their_stacks(py, where):
     for pid in (child, target.pid):
         stacks = harness.of_pid(harness.read_folded(out), pid)
         verdict = judge(sure(stacks), target.info["truth"])
-        check(verdict.judged > 0.8 * harness.total(stacks) > 100, "few judged of %d: %s of %s", pid, verdict, run)
         check(verdict.right == verdict.judged, "wrong stacks: %s", verdict)
+        enough(verdict.judged > 0.8 * harness.total(stacks) > 100, "few judged of %d: %s of %s", pid, verdict, run)
 
 
 def impossible(stacks, info):
@@ -52,10 +53,10 @@ def test_no_stack_is_impossible_between_calls(py):
     out = os.path.join(harness.folder(), "out.folded")
     run = harness.pysampled("-p", target.pid, "-d", 2, "-F", 9999, "--hold-budget", 100, "-o", out).ok()
     judged, wrong = impossible(sure(harness.read_folded(out)), target.info)
-    check(judged > 1000, "only %d could be judged: %s", judged, run)
     check(not wrong, "wrong stacks: %d of %d: %s", len(wrong), judged, wrong[:5])
-    check(run.n("torn") < 0.02 * run.n("samples"), "too many torn: %s", run)
+    enough(judged > 1000, "only %d could be judged: %s", judged, run)
     check(run.n("nopython") == 0, "a thread that is never without a frame: %s", run)
+    enough(run.n("torn") < tolerances.TORN_MOVING * run.n("samples"), "too many torn: %s", run)
 
 
 @each_python
@@ -67,11 +68,11 @@ def test_no_stack_is_impossible_whatever_moves(py):
     run = harness.pysampled("-p", target.pid, "-d", 2, "-F", 9999, "--hold-budget", 100, "-o", out).ok()
     stacks = sure(harness.read_folded(out))
     judged, wrong = impossible(stacks, target.info)
-    check(judged > 1000, "only %d could be judged: %s", judged, run)
     check(not wrong, "wrong stacks: %d of %d: %s", len(wrong), judged, wrong[:5])
+    enough(judged > 1000, "only %d could be judged: %s", judged, run)
     seen = {q for frames, _ in stacks for q, _, _ in harness.python_frames(frames)}
-    check(seen >= set(target.info["parts"]), "never seen: %s", set(target.info["parts"]) - seen)
-    check(run.n("torn") < 0.02 * run.n("samples"), "too many torn: %s", run)
+    enough(seen >= set(target.info["parts"]), "never seen: %s", set(target.info["parts"]) - seen)
+    enough(run.n("torn") < tolerances.TORN_MOVING * run.n("samples"), "too many torn: %s", run)
 
 
 @each(hook=["settrace", "setprofile", "monitoring"])
@@ -94,7 +95,7 @@ def test_the_stacks_of_interpreters_are_their_threads(py):
     all_right(verdict, run)
     seen = {f for frames, _ in stacks for f, _, _ in harness.python_frames(frames) if f.startswith("inner_")}
     # 3.11's share one lock, and the one that has it does not see that others want it.
-    check(len(seen) == 4 or "3.11" in py.tag and seen, "interpreters seen: %s", seen)
+    enough(len(seen) == 4 or "3.11" in py.tag and seen, "interpreters seen: %s", seen)
 
 
 @each_python
@@ -110,9 +111,10 @@ def test_the_end_of_an_interpreter_is_recorded_honestly(py):
     harness.equal(target.process.wait(), 0, "status of the target")
     stacks = harness.read_folded(out)
     verdict = judge(sure(stacks), target.info["truth"])
-    check(verdict.right == verdict.judged > 100, "wrong stacks: %s", verdict)
+    check(verdict.right == verdict.judged, "wrong stacks: %s", verdict)
+    enough(verdict.judged > 100, "too few could be judged: %s", verdict)
     leaves = {harness.user_frames(frames)[-1] for frames, _ in sure(stacks) if harness.user_frames(frames)}
-    check({"spin_01", "spin_02", "spin_03"} <= leaves, "never seen in %s", leaves)
+    enough({"spin_01", "spin_02", "spin_03"} <= leaves, "never seen in %s", leaves)
 
 
 @harness.dealt

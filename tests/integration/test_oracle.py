@@ -135,6 +135,35 @@ def test_too_few_exact_fail():
         equal(failures(judge, judge.shares_of_exact), want, "failures of %s, %d" % (argv, sure))
 
 
+@each(capture=["preempt", "async"])
+def test_a_whole_run_that_would_miss_a_rate_that_was_met_fails(capture):
+    for more, argv, want in (0, (), 0), (-1, (), 1), (-1, ("--quick",), 0):
+        module, judge = oracle(*argv)
+        need = module.needed(module.MET[capture])
+        check((1 - module.MET[capture]) ** need <= 0.05 < (1 - module.MET[capture]) ** (0.99 * need), "%d are not 95 %%", need)
+        judge.captures = [capture]
+        tally = grammar.Tally()
+        tally.leaves = need + more
+        judge.pool(tally, capture)
+        equal(failures(judge, judge.visible), want, "failures of %s with %d" % (argv, tally.leaves))
+
+
+def test_a_run_goes_on_until_it_sees_the_rates():
+    module, judge = oracle()
+    judge.captures, tally = ["preempt", "stop", "async"], grammar.Tally()
+    tally.leaves = module.needed(module.MET["preempt"]) // 3
+    asked = []
+
+    def measure(subject, rates, with_others):
+        asked.append((list(judge.captures), rates))
+        judge.pool(tally, *judge.captures)
+    judge.measure = measure
+    judge.see_what_was_met([(None, "tree", 1, 2), (None, "tree", 1, 10)])
+    equal(asked, [(["preempt", "async"], [9999]), (["preempt"], [4999]), (["preempt"], [9999]), (["preempt"], [4999])],
+          "recordings")
+    equal(judge.captures, ["preempt", "stop", "async"], "captures")
+
+
 def test_a_capture_of_which_nothing_is_judged_fails():
     _, judge = oracle()
     equal(failures(judge, judge.shares_of_exact), 1, "failures")

@@ -7,7 +7,8 @@ import sys
 
 import harness
 import test_native
-from harness import Recorder, Target, all_right, check, each, exact, need_fifo, one_python, seconds
+import tolerances
+from harness import Recorder, Target, all_right, check, each, enough, exact, need_fifo, one_python, seconds
 
 sys.path.insert(0, harness.TARGETS)
 import counter  # noqa: E402
@@ -39,8 +40,9 @@ def shares(py, event, period, turns):
         if not is_late_to_see(home, run, want):
             break
     slack = max(2, (0.01 if most == want else 0.02) * want)
-    # One that is not noticed before its thread leaves the CPU is lost (armpmu_start()): tried again, as on a busy machine.
-    check(want - slack <= run.n("samples") <= most + slack, "not as many samples as counted, %g to %g: %s", want, most, run)
+    check(run.n("samples") <= most + slack, "more samples than counted, %g: %s", most, run)
+    # One that is not noticed before its thread leaves the CPU is lost (armpmu_start()).
+    enough(run.n("samples") >= want - slack, "fewer samples than counted, %g: %s", want, run)
     word = "%d samples, %.1f by the target's counter" % (run.n("samples"), want)
     return run, harness.read_folded(os.path.join(home, "a.folded")), word + "; QEMU was late %d times" % again * bool(again)
 
@@ -94,7 +96,7 @@ def in_function(stacks, name):
 def test_cycles_are_where_the_work_is(py):
     run, stacks, word = shares(py, "cycles", CYCLES, 2000)
     heavy, light = in_function(stacks, "heavy"), in_function(stacks, "light")
-    check(heavy + light >= 0.95 * run.n("samples") > 1000, "too few samples in the work: %s", run)
+    enough(heavy + light >= 0.95 * run.n("samples") > 1000, "too few samples in the work: %s", run)
     share = heavy / (heavy + light)
     check(0.73 <= share <= 0.77, "the share of heavy() is %.4f: %s", share, run)
     return "%.2f %% of 75 %% in heavy(); %s" % (100 * share, word)
@@ -105,7 +107,7 @@ def test_cycles_are_where_the_work_is(py):
 def test_instructions_are_counted(py):
     run, stacks, word = shares(py, "instructions", INSTRUCTIONS, 4000)
     work = in_function(stacks, "work")
-    check(work >= 0.95 * run.n("samples") > 20, "too few samples in the work: %s", run)
+    enough(work >= 0.95 * run.n("samples") > 20, "too few samples in the work: %s", run)
     return word
 
 
@@ -118,7 +120,7 @@ def test_cycles_are_exact_and_right(py):
     run, verdict, _ = exact(target, "-e", "cycles", "-c", CYCLES, seconds=1)
     harness.equal(run.summary["event"], "cycles", "the event")
     all_right(verdict, run)
-    check(run.n("exact") >= 0.99 * run.n("samples") - 1, "too few are exact: %s", run)
+    enough(run.n("exact") >= tolerances.EXACT * run.n("samples") - 1, "too few are exact: %s", run)
     return "%s; %d of %d samples are exact" % (verdict, run.n("exact"), run.n("samples"))
 
 
@@ -145,9 +147,9 @@ def test_stacks_of_cycles_reach_the_root(py, kind):
             left[frames[frames.index("[guessed]") + 1].partition("+0x")[0]] += n
         else:
             ends["by rules"] += n
-    check(run.n("samples") > 300, "too few samples: %s", run)
+    enough(run.n("samples") > 300, "too few samples: %s", run)
     merged = run.n("samples") - ends["torn"]
-    check(ends["torn"] <= 0.03 * run.n("samples"), "too many are torn: %s", run)
+    enough(ends["torn"] <= tolerances.TORN_AT_EXEC * run.n("samples"), "too many are torn: %s", run)
     check(ends["by rules"] + ends["guessed"] >= 0.99 * merged, "too few reach the root: %s: %s", dict(ends), lost[:3])
     check(kind not in ("plain", "deep") or ends["by rules"] >= 0.99 * merged, "too many guesses: %s", dict(left))
     return "%s%s" % (dict(ends), ", no rules in %s" % dict(left) if left else "")
@@ -166,7 +168,7 @@ def counted(target, *args):
 
 
 def all_stand_still(run):
-    check(run.n("exact") >= 0.99 * run.n("samples") > 100, "too few are exact: %s", run)
+    enough(run.n("exact") >= tolerances.EXACT * run.n("samples") > 100, "too few are exact: %s", run)
     harness.equal(run.counter("late_loop"), 0, "exact samples by the registers alone")
 
 
@@ -187,7 +189,7 @@ def test_new_threads_are_proven_to_stand_still(py):
 @seconds(240)
 def test_a_loop_without_a_change_is_no_standstill(py):
     run = counted(Target(py, "spinlock.py", extensions=()), "--capture", "async")
-    check(run.counter("late_loop") > 0, "the registers were never the same in a loop: %s", run.err)
+    enough(run.counter("late_loop") > 0, "the registers were never the same in a loop: %s", run.err)
 
 
 @one_python
@@ -228,5 +230,5 @@ def test_tlb_misses_are_where_memory_is_read_at_random(py):
     harness.equal(run.ok().summary["event"], "dTLB-load-misses", "the event")
     stacks = harness.read_folded(out)
     walk, add = in_function(stacks, "walk"), in_function(stacks, "add")
-    check(run.n("samples") >= 50, "too few samples: %s", run)
+    enough(run.n("samples") >= 50, "too few samples: %s", run)
     check(walk >= 0.9 * (run.n("samples") - run.n("nopython")), "%d in walk(), %d in add(): %s", walk, add, run)

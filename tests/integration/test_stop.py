@@ -5,7 +5,9 @@ import os
 import signal
 
 import harness
-from harness import Recorder, Target, all_right, check, each, each_python, equal, exact, not_quick, one_python, readable, works
+import tolerances
+from harness import Recorder, Target, all_right, check, each, each_python, enough, equal, exact, not_quick, one_python, \
+    readable, works
 
 STOP = ("--capture", "stop")
 SI_QUEUE = -1  # asm-generic/siginfo.h
@@ -15,9 +17,9 @@ def recorder(target, *args, rate=999):
     return Recorder("-p", target.pid, "-F", rate, *STOP, "-o", "a.data", "-o", "a.folded", *args).attached()
 
 
-def is_exact(run, share=0.99):
+def is_exact(run, share=tolerances.EXACT):
     equal(run.summary["capture"], "stop", "capture")
-    check(run.n("exact") >= share * run.n("samples"), "too few are exact: %s", run)
+    enough(run.n("exact") >= share * run.n("samples"), "too few are exact: %s", run)
 
 
 @each(us=[2, 100])
@@ -36,10 +38,10 @@ def test_stop_is_always_right(py, rate, us):
 def test_stop_is_right_for(py, script):
     target = Target(py, *script.split())
     run, verdict, _ = exact(target, "-F", 999, *STOP, seconds=1)
-    all_right(verdict, run)
-    is_exact(run, 0.95)
     check("unattached=" not in run.err, "threads without events: %s", run)
     equal(harness.left(target.pid), "", "what is left of pysampled")
+    all_right(verdict, run)
+    is_exact(run, tolerances.EXACT_STOP)
 
 
 @one_python
@@ -50,7 +52,8 @@ def test_events_are_told_apart_in_threads_that_come_later(py):
                             "a.data", home=home).ok()
     out, _ = harness.perf("script", "-i", os.path.join(home, "a.data"), "-F", "event", home=home)
     seen = {event: out.count(event) for event in ("page-faults", "cpu-clock")}
-    check(seen["page-faults"] == 0 and seen["cpu-clock"] == run.n("samples") > 30, "events: %s of %s", seen, run)
+    check(seen["page-faults"] == 0 and seen["cpu-clock"] == run.n("samples"), "events: %s of %s", seen, run)
+    enough(run.n("samples") > 30, "too few samples: %s", run)
 
 
 @each(follow=["--follow", "--no-follow"])
@@ -69,7 +72,8 @@ def test_children_are_followed_unless_told_otherwise(py, follow):
     for pid in children:
         equal(harness.status(pid)["TracerPid"], "0", "TracerPid of child %d afterwards" % pid)
         theirs = harness.of_pid(stacks, pid)
-        check((harness.total(theirs) > 50) == (follow == "--follow"), "samples of child %d: %s", pid, run)
+        check(follow == "--follow" or not theirs, "samples of child %d: %s", pid, run)
+        enough(follow == "--no-follow" or harness.total(theirs) > 50, "too few samples of child %d: %s", pid, run)
 
 
 CLONES = """
@@ -143,7 +147,7 @@ def test_an_exec_is_followed(py):
     works(target.pid, 1)
     run = record.signal(signal.SIGINT).wait(15).ok()
     names = {q for frames, _ in readable(run, record.home) for q, _, _ in harness.python_frames(frames)}
-    check({"before_exec", "after_exec"} <= names, "functions before and after the exec: %s", names)
+    enough({"before_exec", "after_exec"} <= names, "functions before and after the exec: %s", names)
 
 
 EXEC_IN_THREAD = """
@@ -160,7 +164,7 @@ def test_a_command_whose_other_thread_execs_keeps_its_status(py):
     run = harness.pysampled(*STOP, "-F", 999, "-o", "a.data", "-o", "a.folded", "--", *py.command(), "-c",
                             EXEC_IN_THREAD, home=home).ok(9)
     readable(run, home)
-    check(run.n("exact") > 100, "too few after the exec: %s", run)
+    enough(run.n("exact") > 100, "too few after the exec: %s", run)
 
 
 @each(command=["exit 7", "kill -9 $$", "true & wait; exit 3"])
@@ -178,7 +182,7 @@ def test_other_signals_arrive_in_order_and_once(py):
         target.process.send_signal(told[turn % len(told)])
         equal(int(target.line("GOT")), told[turn % len(told)], "signal %d" % turn)
     run = record.signal(signal.SIGINT).wait(15).ok()
-    is_exact(run, 0.9)
+    is_exact(run, tolerances.EXACT_SIGNALLED)
 
 
 @one_python
@@ -210,8 +214,8 @@ def test_queued_signals_keep_their_order_their_number_and_what_they_say(py):
             check(came and all(one in all_sent for one in came), "signals %d: %s of %s", number, came, all_sent)
             equal(came, sorted(came), "order of signals %d" % number)
     run = record.signal(signal.SIGINT).wait(15).ok()
-    is_exact(run, 0.9)
-    check(run.n("exact") > 1000, "few stops while the signals came: %s", run)
+    is_exact(run, tolerances.EXACT_SIGNALLED)
+    enough(run.n("exact") > 1000, "few stops while the signals came: %s", run)
 
 
 @one_python
@@ -296,10 +300,10 @@ def test_a_stopped_process_stays_stopped_and_goes_on_when_told(py):
     works(target.pid, 0.2)
     target.process.send_signal(signal.SIGSTOP)
     run = record.signal(signal.SIGINT).wait(15).ok()
-    is_exact(run, 0.95)
     harness.until(lambda: harness.status(target.pid)["State"][0] == "T", "it is stopped by its SIGSTOP alone")
     target.process.send_signal(signal.SIGCONT)
     harness.runs_on(target.pid)
+    is_exact(run, tolerances.EXACT_STOP)
 
 
 @one_python
@@ -308,13 +312,14 @@ def test_beyond_the_hold_budget_nobody_is_stopped(py):
     home = harness.folder()
     run = harness.pysampled("-p", target.pid, "-F", 9999, "-d", 4, "--hold-budget", 1, *STOP, "-o", "a.data", "-o",
                             "a.folded", "--provenance", "exact", home=home).ok()
+    equal(run.n("lost"), 0, "lost")
+    harness.runs_on(target.pid)
     all_right(harness.judge(harness.read_folded(os.path.join(home, "a.folded")), target.info["truth"]), run)
-    is_exact(run, 0.9)
+    is_exact(run, tolerances.EXACT_SIGNALLED)
     out, _ = harness.perf("script", "-i", os.path.join(home, "a.data"), "-F", "time", home=home)
     times = [float(word.rstrip(":")) for word in out.split()]
-    check(max(times) - min(times) > 2.5, "samples in %.1f s of 4 only", max(times) - min(times))
-    check(run.n("shed") > 0.1 * run.n("samples") and run.n("lost") == 0, "many are shed and none is lost: %s", run)
-    harness.runs_on(target.pid)
+    enough(max(times) - min(times) > 2.5, "samples in %.1f s of 4 only", max(times) - min(times))
+    enough(run.n("shed") > 0.1 * run.n("samples"), "few are shed: %s", run)
 
 
 @one_python

@@ -4,15 +4,17 @@ import signal
 import time
 
 import harness
-from harness import Recorder, Target, all_right, check, each, each_python, equal, exact, judge, need_fifo, not_quick, one_python
+import tolerances
+from harness import Recorder, Target, all_right, check, each, each_python, enough, equal, exact, judge, need_fifo, \
+    not_quick, one_python
 from machine import FEW, few_descriptors, need_few
 
 
-def mostly_exact(run, share=0.99):
+def mostly_exact(run, share=tolerances.EXACT):
     """Of the samples that can be: a thread that begins or ends has no Python frames. Fewer if the machine took the readers' CPUs."""
     able = run.n("samples") - run.n("nopython")
-    share = min(share, 0.8 if "a reader got no CPU" in run.err else share)
-    check(run.n("exact") >= share * able > 0, "too few are exact: %s", run)
+    share = min(share, tolerances.READER_WITHOUT_CPU if "a reader got no CPU" in run.err else share)
+    enough(run.n("exact") >= share * able > 0, "too few are exact: %s", run)
 
 
 def events_of(pid):
@@ -61,7 +63,7 @@ def test_2000_threads_that_live_for_milliseconds(py):
     equal(run.n("lost"), 0, "lost samples")
     if harness.can_fifo():
         all_right(judge(harness.read_folded(os.path.join(home, "out.folded")), target.info["truth"]), run, share=0.2)
-        mostly_exact(run, 0.95)
+        mostly_exact(run, tolerances.EXACT_STOP)
 
 
 def wakes(pid):
@@ -74,7 +76,7 @@ def wakes_per_sample(py, idle):
     harness.works(target.pid, 2)
     count = wakes(recorder.pid)
     run = recorder.signal(signal.SIGINT).wait().ok()
-    check(run.n("samples") > 1000, "too few samples: %s", run)
+    enough(run.n("samples") > 1000, "too few samples: %s", run)
     return count / run.n("samples")
 
 
@@ -82,7 +84,7 @@ def wakes_per_sample(py, idle):
 @not_quick
 def test_idle_threads_wake_nobody(py):
     alone, beside = wakes_per_sample(py, 0), wakes_per_sample(py, 200)
-    check(beside < 1.5 * alone < 5, "%.2f wakes a sample with 200 idle threads, %.2f without", beside, alone)
+    enough(beside < 1.5 * alone < 5, "%.2f wakes a sample with 200 idle threads, %.2f without", beside, alone)
 
 
 def pinned_wakes(pid):
@@ -108,7 +110,7 @@ def test_readers_of_idle_cpus_sleep_for_good(py):
     os.kill(target.pid, signal.SIGCONT)
     harness.works(target.pid, 0.5)
     run = recorder.signal(signal.SIGINT).wait(15).ok()
-    check(run.n("samples") > 10, "too few samples after the sleep: %s", run)
+    enough(run.n("samples") > 10, "too few samples after the sleep: %s", run)
 
 
 # ---- events on CPUs instead of threads -------------------------------------------------------------------------------
@@ -140,11 +142,12 @@ def test_events_on_cpus_keep_to_the_named_threads(py, capture):
     check("are opened on CPUs instead" in run.err, "nothing said about events on CPUs: %s", run)
     seen = {int(frames[0].rpartition("-")[2]) for frames, _ in stacks}
     check(seen <= set(tids), "threads %s, wanted %s", seen, tids)
-    check(len(seen) > 25, "only %d of 50 threads were seen: %s", len(seen), run)
+    check(verdict.right == verdict.judged, "wrong stacks among those marked exact: %s", verdict)
+    enough(len(seen) > 25, "only %d of 50 threads were seen: %s", len(seen), run)
+    enough(verdict.judged >= 30, "only %d could be judged: %s", verdict.judged, run)
     if capture == "preempt":
         all_right(verdict, run, share=0.02)
         mostly_exact(run)
-    check(verdict.right == verdict.judged >= 30, "wrong stacks among those marked exact: %s", verdict)
 
 
 @each(follow=["--follow", "--no-follow"])
@@ -188,3 +191,20 @@ def test_too_few_descriptors_are_refused_with_the_numbers():
     equal(run.rc, 1, "exit status of %s" % run)
     for word in ("50 threads x", "'ulimit -n' allows %d" % FEW, "CAP_PERFMON"):
         check(word in run.err, "no %r in: %s", word, run.err)
+
+
+@each(where=["cpus", "threads"])
+@one_python
+def test_threads_keep_the_names_they_had(py, where):
+    """They slept when the recording began, and have ended when it ends."""
+    need_fifo()
+    harness.need_root()
+    target = Target(py, "named.py")
+    home = harness.folder()
+    recorder = Recorder("-p", target.pid, "-e", "cpu-clock", "-F", 999, "--events-on", where, "--threads", "-o", "out.folded",
+                        home=home).recording()
+    target.say("go")
+    run = recorder.wait(15).ok()
+    stacks = harness.read_folded(os.path.join(home, "out.folded"))
+    roots = {frames[0].rpartition("/")[2].rpartition("-")[0] for frames, _ in stacks}
+    check({"at first", "to the last"} <= roots, "threads are called %s: %s", roots, run)

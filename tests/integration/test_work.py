@@ -2,7 +2,7 @@
 import os
 
 import harness
-from harness import Target, check, each, equal, need_fifo, one_python
+from harness import Target, check, each, enough, equal, need_fifo, one_python
 
 NAMES = {"us", "cpu_us", "opens", "reads", "ranges", "records", "rings", "foreign", "wakeups", "samples"}
 TRACEPOINT = "raw_syscalls/sys_enter/id"
@@ -54,7 +54,7 @@ def test_a_proof_takes_the_same_on_any_number_of_cpus(py):
     run, work = record(target, "-F", 499, "--events-on", "cpus", "--hold-budget", 100, "-v")
     all_of, cpus = work["run"], work["bytes"]["cpus"]
     samples, strangers = all_of["samples"], run.counter("foreign") + 10
-    check(samples >= 100, "too few samples: %s", run)
+    enough(samples >= 100, "too few samples: %s", run)
     equal(all_of["opens"], 0, "events opened while it ran")
     check(work["first"]["opens"] <= 12 + 4 * cpus, "events opened: %s", work["first"])
     check(all_of["rings"] <= 1.05 * samples + cpus * strangers, "rings: %s", run)
@@ -69,7 +69,7 @@ def test_what_a_sample_takes_is_bounded(py, options):
     target = Target(py, "groundtruth.py", "--us", 10, "--idle", 50)
     run, work = record(target, "-F", 999, "--hold-budget", 100, "-v", *options)
     half, cpus = work["half"], work["bytes"]["cpus"]
-    check(half["samples"] >= 100, "too few samples: %s", run)
+    enough(half["samples"] >= 100, "too few samples: %s", run)
     for name, most in (("opens", 0), ("reads", 4), ("rings", 1.4 * cpus), ("foreign", 8 * cpus + 8), ("records", 16 * cpus),
                        ("wakeups", 2)):
         check(half[name] <= most * half["samples"], "%s: %.2f a sample, want %g at most: %s", name, half[name] / half["samples"],
@@ -114,3 +114,52 @@ def test_an_ordinary_user_is_told_what_lacks():
                             user=harness.NOBODY).ok()
     check("system calls are not counted: tracepoints have their numbers in" in run.err, "no reason: %s", run)
     check("syscalls" not in parts(run)["all"], "a number for what is not counted: %s", run)
+
+
+def counted(_, work):
+    if "syscalls" not in work["first"]:
+        raise harness.Skip("system calls are not counted here")
+    return work["first"]["syscalls"]
+
+
+def started(py, idle, least=3):
+    """System calls until the first sample, the least of some recordings: on a busy machine processes are born meanwhile and a
+    start waits more often. And the threads of the target."""
+    target = Target(py, "groundtruth.py", "--us", 10, "--idle", idle)
+    calls = min(counted(*record(target, "--work", "--no-kernel", "--no-native", seconds=1)) for _ in range(least))
+    threads = len(os.listdir("/proc/%d/task" % target.pid))
+    harness.end(target.process)
+    return calls, threads
+
+
+@one_python
+def test_a_start_takes_few_system_calls(py):
+    """Of 2 CPUs some 400 were counted where nothing else ran, and 1.2 a thread: who it is that may run how urgently. Names are
+    told at samples, children by whatever there is less of, threads or processes."""
+    need_fifo()
+    harness.need_root()
+    if not counts_syscalls():
+        raise harness.Skip("system calls are not counted here")
+    run, work = record(Target(py, "groundtruth.py", "--us", 10), "-v", seconds=1)
+    if "events on CPUs" not in run.err or work["bytes"]["threads"]:
+        raise harness.Skip("events on threads here")
+    (few, n_few), (many, n_many) = started(py, 0), started(py, 1500)
+    cpus, processes = work["bytes"]["cpus"], sum(name.isdigit() for name in os.listdir("/proc"))
+    check(n_many - n_few == 1500, "threads: %d and %d", n_few, n_many)
+    check(few <= 500 + 60 * cpus, "%d system calls until the first sample on %d CPUs", few, cpus)
+    more = many - few - 4 * processes  # of each the parent is asked
+    check(more <= 2 * 1500, "%d system calls more for 1500 threads beside %d processes", more, processes)
+
+
+@one_python
+def test_a_process_takes_few_system_calls(py):
+    need_fifo()
+    harness.need_root()
+    if not counts_syscalls():
+        raise harness.Skip("system calls are not counted here")
+    calls = []
+    for workers in (12, 112):  # of the first some are looked at before they run
+        target = Target(py, "workers.py", workers)
+        calls.append(min(counted(*record(target, "--work", "--no-kernel", "--no-native", seconds=1)) for _ in range(3)))
+        harness.end(target.process)
+    check(calls[1] - calls[0] <= 12 * 100, "%d system calls more for 100 processes", calls[1] - calls[0])

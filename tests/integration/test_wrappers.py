@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 import harness
-from harness import Python, Recorder, Target, check, each, each_python, equal, one_python, readable
+from harness import Python, Recorder, Target, check, each, each_python, enough, equal, one_python, readable
 
 # Then some: the shell does not become Python, but waits for it.
 SHELL, LATER = '"$0" "$@"; exit 3', 'read x; "$0" "$@"; exit 3'
@@ -81,7 +81,8 @@ def test_of_several_one_may_be_a_wrapper(py):
     follows(run, target.pid, pid)
     for busy, truth in (pid, target.info["truth"]), (other.pid, other.info["truth"]):
         verdict = harness.judge(harness.sure(harness.of_pid(stacks, busy)), truth)
-        check(verdict.judged > 100 and verdict.right == verdict.judged, "stacks of %d: %s: %s", busy, verdict, run)
+        check(verdict.right == verdict.judged, "wrong stacks of %d: %s: %s", busy, verdict, run)
+        enough(verdict.judged > 100, "too few could be judged of %d: %s: %s", busy, verdict, run)
 
 
 @one_python
@@ -93,7 +94,7 @@ def test_what_a_wrapper_leaves_is_recorded_on(py):
     harness.works(pid)
     os.kill(pid, signal.SIGKILL)
     run = record.wait(15).ok()
-    check(harness.total(harness.of_pid(readable(run, record.home), pid)) > 100, "too few samples: %s", run)
+    enough(harness.total(harness.of_pid(readable(run, record.home), pid)) > 100, "too few samples: %s", run)
 
 
 @one_python
@@ -135,7 +136,7 @@ def test_a_command_in_a_shell(py):
     run = harness.pysampled("-F", 999, "-o", "a.data", "-o", "a.folded", "--", "sh", "-c", SHELL, py.path, "-c", script,
                             home=home).ok(3)
     names = [q for frames, n in readable(run, home) for q, _, _ in harness.python_frames(frames) for _ in range(n)]
-    check(names.count("f") > 300, "too few samples in f(): %s", run)
+    enough(names.count("f") > 300, "too few samples in f(): %s", run)
 
 
 @one_python
@@ -151,7 +152,7 @@ def test_with_any_a_child_that_comes_later_has_python_frames(py):
     harness.works(pid, 0.7)
     run = record.signal(signal.SIGINT).wait(15).ok()
     names = [q for frames, n in readable(run, record.home) for q, _, _ in harness.python_frames(frames) for _ in range(n)]
-    check(names.count("f") > 300, "too few samples in f(): %s", run)
+    enough(names.count("f") > 300, "too few samples in f(): %s", run)
 
 
 @each_python

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "../provenance.h"
 #include "profile.h"
 #include "pystack.h"
 #include "sample.h"

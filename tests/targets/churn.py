@@ -31,7 +31,7 @@ def main():
     namespace = dict(target.spins(), clock=time.monotonic)
     target.generated(text, "churn_generated.py", namespace)
     progress = target.Progress(args.progress) if args.progress else None
-    target.ready(truth=truth)
+    target.ready(truth=truth, roots=[target.root_of_thread()])
     count = 0
     while True:
         batch = []

@@ -116,7 +116,7 @@ int main(int argc, char **argv)
 	alarm(LIFE);
 	Py_InitializeEx(0);
 	call(script);
-	puts("READY {\"truth\": {\"spin_01\": [[\"work\", 3], [\"serve\", 5]]}}");
+	puts("READY {\"truth\": {\"spin_01\": [[\"work\", 3], [\"serve\", 5], [\"<module>\", 1]]}}");
 	fflush(stdout);
 	if (!strcmp(how, "chain")) {
 		pid_t pid = forked();

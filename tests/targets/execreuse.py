@@ -1,7 +1,7 @@
 """Compiles fn_NN, runs it and frees it, 100 names in turn, so that code objects come back at the same addresses.
 
 fn_NN, a function, a generator, a class or a method, lies on line NN + 1 of its source and calls spin_NN. READY's truth:
-{spin_NN: [[name, NN + 1]]}.
+{spin_NN: [[name, NN + 1]]}, of a class with the module of its source.
 Says REUSED N once N code objects have been seen at an address that held another name before.
 """
 import argparse
@@ -18,7 +18,8 @@ KINDS = (  # source, the name of what calls the spin
     ("class fn_{0}: spin_{0}()", "fn_{0}"),
 )
 SOURCE = ["\n" * n + KINDS[n % 4][0].format("%02d" % n) + "\n" for n in range(NAMES)]
-TRUTH = {"spin_%02d" % n: [[KINDS[n % 4][1].format("%02d" % n), n + 1]] for n in range(NAMES)}
+TRUTH = {"spin_%02d" % n: [[KINDS[n % 4][1].format("%02d" % n), n + 1]] + ([["<module>", n + 1]] if n % 4 == 3 else [])
+         for n in range(NAMES)}
 
 
 def run(n, made):
@@ -39,7 +40,7 @@ def main():
     target.live()
     gtspin.calibrate(args.us)
     spins = target.spins()
-    target.ready(truth=TRUTH)
+    target.ready(truth=TRUTH, roots=[target.root(run, main), target.root(main)])
     held = {}
     reused = count = 0
     while True:

@@ -44,7 +44,8 @@ def main(where):
     gtspin.calibrate(50)
     target.ready(truth={"spin_03": [["work", first_line(work, 1)], ["in_child", first_line(in_child, 2)],
                                     ["fork", first_line(fork, 4)]],
-                        "spin_04": [["go_on", first_line(go_on, 2)]]})
+                        "spin_04": [["go_on", first_line(go_on, 2)]]},
+                 roots=[target.root(main), target.root_of_thread()])
     libc = ctypes.PyDLL(None).fork
     sys.stdin.readline()
     if where == "thread":

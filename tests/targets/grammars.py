@@ -217,6 +217,17 @@ async def two_tasks(entries, picks):
     await asyncio.gather(wander(entries, picks), wander(entries, picks))
 
 
+async def called_by_loop():
+    """What stands between a task's entry and run(), by a task of the same depth."""
+    async def look():
+        frame, places = sys._getframe(), [target.place(wander)]
+        while frame.f_back.f_code is not main.__code__:
+            frame = frame.f_back
+            places.append(target.place(frame))
+        return places
+    return (await asyncio.gather(look()))[0]
+
+
 def run(case, entries, picks):
     if case == "task":
         asyncio.run(two_tasks(entries, picks))
@@ -256,7 +267,10 @@ def main():
     for number in range(1, args.threads):
         threading.Thread(target=work, args=(number,), daemon=True).start()
     marked = {number for number, line in enumerate(text.split("\n"), 1) if line.endswith(HERE)}
-    target.ready(lines=lines_of(compile(text, path, "exec"), marked, {}), **facts)
+    below = asyncio.run(called_by_loop()) if args.case == "task" else []
+    roots = [below + rest for rest in (target.root(run, work, main), target.root_of_thread(run, work))]
+    roots += [target.root_of_thread(work)] if args.case == "fault" else []  # its first touches
+    target.ready(lines=lines_of(compile(text, path, "exec"), marked, {}), roots=roots, **facts)
     begin.set()
     work(0)
 

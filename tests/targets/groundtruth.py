@@ -1,12 +1,15 @@
 """cycle -> f_KK -> g_KK -> spin_NN, each spin called from one line only; with --depth below that many more frames.
 
-READY's truth: {spin: [[g, line], [f, line], ["cycle", line]]}, so a sample in spin_NN tells its whole stack.
+READY's truth: {spin: [[g, line], [f, line], ["cycle", line]]}, and roots; so a sample in spin_NN tells its whole stack.
 Usage: groundtruth.py --us US [--depth N] [--threads N] [--idle N] [--seconds S] [--progress FILE] [--hook HOOK]
+                      [--processes N]
 
+With --processes so many are forked before they work; work begins when stdin ends, and they end without finalization.
 HOOK: what instruments the code all the time, or by turns: settrace, setprofile, monitoring.
 """
 import argparse
 import functools
+import os
 import sys
 import threading
 
@@ -90,8 +93,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=target.LIFE)
     parser.add_argument("--progress")
     parser.add_argument("--hook", choices=HOOKS)
+    parser.add_argument("--processes", type=int)
     args = parser.parse_args()
-    target.live()
     sys.setrecursionlimit(args.depth + 1000)
     gtspin.calibrate(args.us)
     text, truth = source()
@@ -100,20 +103,28 @@ def main():
     progress = target.Progress(args.progress) if args.progress else None
     body = functools.partial(watched, args.hook, namespace["cycle"]) if args.hook else namespace["cycle"]
 
+    child = any(os.fork() == 0 for _ in range(1, args.processes or 1))
+    target.live()
     begin = threading.Event()  # 200 threads that fight for the GIL would take minutes to start
 
     def work():
         begin.wait()
-        deep(args.depth, lambda: target.forever(body, args.seconds, progress))
+        deep(args.depth, functools.partial(target.forever, body, args.seconds, progress))
 
     others = [threading.Thread(target=work, name="spin-%d" % i, daemon=True) for i in range(1, args.threads)]
     for thread in others:
         thread.start()
     for _ in range(args.idle):
         threading.Thread(target=threading.Event().wait, name="idle", daemon=True).start()
-    target.ready(truth=truth, file=path)
+    below = ([watched] if args.hook else []) + [target.forever] + [deep] * (args.depth + 1) + [work]
+    if not child:
+        target.ready(truth=truth, file=path, roots=[target.root(*below, main), target.root_of_thread(*below)])
+    if args.processes:
+        sys.stdin.read()
     begin.set()
     work()
+    if args.processes:
+        os._exit(0)
 
 
 main()

@@ -31,7 +31,7 @@ def main():
     line = outer.__code__.co_firstlineno + 1
     truth = {"spin_%02d" % n: [["work_%d" % n, 3], ["inner_%d" % n, 5], ["<module>", 6], ["outer", line]]
              for n in range(COUNT)}
-    target.ready(truth=truth, can=bool(interpreters))
+    target.ready(truth=truth, roots=[target.root_of_thread()], can=bool(interpreters))
     if interpreters:
         made = [interpreters.create() for _ in range(COUNT)]
         for n in range(COUNT):

@@ -1,6 +1,6 @@
 """A target whose frames can't be read for a time: every remote read of them hangs, while it spins on.
 
-Usage: hostile.py [fork|deep]. deep: the frames lie 2000 below the newest. Lines on stdin: any springs the trap (says TRAPPED); fork makes another thread fork a child
+Usage: hostile.py [fork]. Lines on stdin: any springs the trap (says TRAPPED); fork makes another thread fork a child
 that works (says CHILD pid); mend ends it: freed() works. READY's truth: {spin: [[function, line]]}.
 """
 import os
@@ -15,13 +15,6 @@ import target
 
 def snare(trap):
     trap(sys._getframe())
-
-
-def snare_below(trap, frame=None, deeper=2000):
-    if deeper:
-        snare_below(trap, frame or sys._getframe(), deeper - 1)
-    else:
-        trap(frame)
 
 
 def freed():
@@ -55,10 +48,7 @@ gtspin.calibrate(50)
 forking = "fork" in sys.argv
 if forking:
     threading.Thread(target=forks, daemon=True).start()
-target.ready(truth={"spin_01": [["freed", line_in(freed)]], "spin_02": [["in_child", line_in(in_child)]]})
-sys.setrecursionlimit(4000)
-if "deep" in sys.argv:
-    snare_below(frametrap.trap)
-else:
-    snare(frametrap.trap_unlocked if forking else frametrap.trap)
+target.ready(truth={"spin_01": [["freed", line_in(freed)]], "spin_02": [["in_child", line_in(in_child)]]},
+             roots=[target.root(), target.root_of_thread(forks)])
+snare(frametrap.trap_unlocked if forking else frametrap.trap)
 freed()

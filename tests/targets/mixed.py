@@ -13,19 +13,22 @@ import target
 
 target.live()
 SPINS = target.spins()
-TRUTH = {}
+TRUTH, BELOW = {}, []
+LEARNED = 3  # cycles
 
 
 def here(number, depth=3):
-    """Notes the caller's stack as what spin_NUMBER means, the first time; the spin itself."""
+    """Notes the caller's stack as what spin_NUMBER means, in the first cycles, and what stands below; the spin itself."""
     name = "spin_%02d" % number
-    if name not in TRUTH:
+    if LEARNED:
         frame, stack = sys._getframe(1), []
-        while frame and len(stack) < depth and frame.f_code.co_name != "main":  # which calls from two lines
-            code = frame.f_code
-            stack.append([getattr(code, "co_qualname", code.co_name), frame.f_lineno])
+        while frame.f_code.co_name != "main":  # which calls from two lines
+            stack.append([frame.f_code.co_qualname, frame.f_lineno])
             frame = frame.f_back
-        TRUTH[name] = stack
+        TRUTH[name] = stack[:depth]
+        below = [[function, [line]] for function, line in stack[depth:]]
+        if below not in BELOW:
+            BELOW.append(below)
     return SPINS[name]
 
 
@@ -108,8 +111,8 @@ async def ticks():
 
 
 async def awaited():
-    here(18)(); await asyncio.sleep(0)
-    here(19)()
+    here(18, 1)(); await asyncio.sleep(0)  # a task of its own has another caller each time
+    here(19, 1)()
 
 
 async def coroutines():
@@ -127,20 +130,16 @@ def cycle(loop):
     loop.run_until_complete(coroutines())
 
 
-def shallow():
-    """What runs in a task of its own has another caller each time: keep what is always the same."""
-    for name in ("spin_18", "spin_19"):
-        TRUTH[name] = TRUTH[name][:1]
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--us", type=float, default=10)
     gtspin.calibrate(parser.parse_args().us)
     loop = asyncio.new_event_loop()
-    cycle(loop)
-    shallow()
-    target.ready(truth=TRUTH)
+    global LEARNED
+    while LEARNED:
+        cycle(loop)
+        LEARNED -= 1
+    target.ready(truth=TRUTH, roots=[below + target.root(main) for below in BELOW])
     while True:
         cycle(loop)
 

@@ -63,7 +63,7 @@ def main():
     target.generated(text, "pagefaults_generated.py", namespace)
     offsets = [page * PAGE for page in range(args.pages)]
     cycle = namespace["cycle"]
-    target.ready(truth=truth, lines=stores, pages=args.pages)
+    target.ready(truth=truth, roots=[target.root(main)], lines=stores, pages=args.pages)
     sys.stdin.readline()
     for offset in offsets:
         cycle(offset)

@@ -31,7 +31,7 @@ def main():
     gtspin.calibrate(20)
     truth = {"spin_%02d" % n: [["work_%d" % n, 10 * n + 3], ["inner_%d" % n, 10 * n + 4], ["<module>", 10 * n + 5]]
              for n in range(COUNT)}
-    target.ready(truth=truth, can=bool(interpreters))
+    target.ready(truth=truth, roots=[target.root_of_thread(outer)], can=bool(interpreters))
     for n in range(COUNT):
         threading.Thread(target=outer, args=(n,), daemon=True).start()
     time.sleep(target.LIFE)

@@ -1,8 +1,14 @@
-"""What every target does: bound its life, say READY with its facts, and count its progress in a shared file."""
+"""What every target does: bound its life, say READY with its facts, and count its progress in a shared file.
+
+Facts that judges know: truth {native leaf: [[qualname, line], ...]}, leaf first; roots: what can stand below a truth, up to
+the root of the program or of a thread: each a list of [qualname, lines that it can be at], innermost first.
+"""
 import json
 import mmap
 import signal
 import struct
+import sys
+import threading
 
 LIFE = 300  # seconds; nothing is left behind even when a test is killed
 
@@ -13,6 +19,26 @@ def live():
 
 def ready(**info):
     print("READY " + json.dumps(info), flush=True)
+
+
+def place(function):
+    """A function, or a frame, at any of its lines."""
+    code = getattr(function, "__code__", None) or function.f_code
+    return [code.co_qualname, sorted({line for _, _, line in code.co_lines() if line})]
+
+
+def root(*functions):
+    """These functions, innermost first, called by the program's main module."""
+    frame = sys._getframe()
+    while frame.f_back:
+        frame = frame.f_back
+    return [place(function) for function in functions] + [place(frame)]
+
+
+def root_of_thread(*functions):
+    """These functions, innermost first, called by a thread of the module threading."""
+    thread = threading.Thread
+    return [place(function) for function in functions + (thread.run, thread._bootstrap_inner, thread._bootstrap)]
 
 
 class Progress:

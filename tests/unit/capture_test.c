@@ -19,6 +19,8 @@
 #include "capture/reader_int.h"
 #include "perf_decode.h"
 
+extern const struct capture_ops capture_preempt, capture_stop, capture_async;
+
 /* Flags: k the event was in the kernel, p preempted, b backlog, r ran again; s, m a
  * witness saw the same registers, or others. The sample is at 1000 ns. */
 struct judge_row {
@@ -86,7 +88,8 @@ static void judge(void **state)
 	}
 }
 
-static const struct capture_want in_general = { .named = true };
+static struct preempt_plan nothing_known;
+static const struct capture_want in_general = { .named = true, .plan = &nothing_known };
 
 /* Exact by the witness alone, except in the builds that show why. */
 static void async_needs_the_witness(void **state)
@@ -113,7 +116,7 @@ static void async_needs_the_witness(void **state)
 	assert_int_equal(capture_async.judge(&h), JUDGE_BACKLOG);
 #endif
 	assert_int_equal(capture_async.possible(&in_general, NULL), 0);
-	assert_int_equal(capture_async.thread_begin(0), 0);
+	assert_int_equal(capture_async.thread_begin(NULL, 0), 0);
 }
 
 /* The registers at the stop, and that it lasted. */
@@ -295,34 +298,32 @@ static void stack_bytes(void **state)
 /* No right is needed to see that nothing is done there. */
 static void isolated_cpus_are_spared(void **state)
 {
-	struct preempt_targets t = { 0 };
+	struct preempt_plan plan = { 0 };
+	struct preempt_targets *t = &plan.targets;
+	const struct capture_want want = { .plan = &plan };
 	struct cpus before, after;
 	struct err err;
 	char text[700];
 
 	for (int cpu = 1; cpu < 4; cpu++)
-		cpus_add(&t.cpus, cpu);
+		cpus_add(&t->cpus, cpu);
 	for (int cpu = 2; cpu < 8; cpu++)
-		cpus_add(&t.spared, cpu);
-	preempt_prepare(&t);
+		cpus_add(&t->spared, cpu);
 	assert_int_equal(0, cpus_of_thread(&before, 0));
-	assert_int_equal(-EACCES, capture_preempt.thread_begin(3));
+	assert_int_equal(-EACCES, capture_preempt.thread_begin(&plan, 3));
 	assert_int_equal(0, cpus_of_thread(&after, 0));
 	assert_memory_equal(&before, &after, sizeof(before));
 	assert_int_equal(SCHED_OTHER, sched_getscheduler(0));
-	assert_string_equal(preempt_caveat(text, sizeof(text)),
+	assert_string_equal(capture_preempt.caveat(&plan, text, sizeof(text)),
 			    "samples on CPU 2-3 are late, for it is isolated (isolcpus, "
 			    "nohz_full); --hold-isolated sends SCHED_FIFO readers there too");
-	cpus_add(&t.spared, 1);
-	preempt_prepare(&t);
-	assert_int_equal(-EPERM, capture_preempt.possible(&in_general, &err));
+	cpus_add(&t->spared, 1);
+	assert_int_equal(-EPERM, capture_preempt.possible(&want, &err));
 	assert_string_equal(
 		err.text, "the targets run on CPU 1-3 alone, isolated (isolcpus, nohz_full), "
 			  "where no SCHED_FIFO reader goes unless --hold-isolated is given");
-	t.spared = (struct cpus){ 0 };
-	preempt_prepare(&t);
-	assert_string_equal("", preempt_caveat(text, sizeof(text)));
-	preempt_prepare(&(struct preempt_targets){ 0 });
+	t->spared = (struct cpus){ 0 };
+	assert_string_equal("", capture_preempt.caveat(&plan, text, sizeof(text)));
 }
 
 int main(void)

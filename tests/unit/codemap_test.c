@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "codemap.h"
+#include "quota.h"
 #include "jitdump.h"
 
 static size_t parse_perf(struct codemap *m, const char *text)
@@ -217,12 +218,41 @@ static void test_bounded(void **state)
 	free(line);
 }
 
+/* All of one recording together, too; what is let go leaves room again. */
+static void test_bounded_together(void **state)
+{
+	enum { ALL = 256 << 20, LEFT = 100 << 10 };
+	struct quota *quota = quota_create();
+	struct codemap m = { .quota = quota }, other = { .quota = quota }, alone = { 0 };
+
+	assert_true(quota_take(quota, QUOTA_JIT_BYTES, ALL - LEFT));
+	for (int i = 0; i < 20000; i++) {
+		parse_perf(&m, "1000 10 name\n");
+		parse_perf(&other, "1000 10 name\n");
+		parse_perf(&alone, "1000 10 name\n");
+	}
+	assert_true(m.full && m.n && other.full && other.n);
+	assert_true(m.cap_names + other.cap_names < LEFT);
+	assert_false(alone.full);
+	assert_true(alone.cap_names > LEFT);
+	codemap_deinit(&m);
+	codemap_deinit(&other);
+	codemap_deinit(&alone);
+	assert_true(quota_take(quota, QUOTA_JIT_BYTES, LEFT));
+	assert_false(quota_take(quota, QUOTA_JIT_BYTES, 1));
+	quota_unref(quota);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_perf_lines), cmocka_unit_test(test_used_again),
-		cmocka_unit_test(test_dump),	   cmocka_unit_test(test_dump_is_none),
-		cmocka_unit_test(test_flips),	   cmocka_unit_test(test_bounded),
+		cmocka_unit_test(test_perf_lines),
+		cmocka_unit_test(test_used_again),
+		cmocka_unit_test(test_dump),
+		cmocka_unit_test(test_dump_is_none),
+		cmocka_unit_test(test_flips),
+		cmocka_unit_test(test_bounded),
+		cmocka_unit_test(test_bounded_together),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,7 +17,7 @@ enum { STRANGER = 1, TABLE_PLACES = 1 << 16 };
 
 static void all_of_a_cpu(struct fake *f)
 {
-	f->c.ours = ours_create();
+	f->c.ours = ours_create(NULL);
 	ours_set(f->c.ours, getpid(), true);
 }
 
@@ -111,7 +111,7 @@ static void born_on_another_cpu(void **state)
 	uint32_t me = (uint32_t)getpid(), parent = 90;
 	struct record r;
 
-	f->c.ours = ours_create();
+	f->c.ours = ours_create(NULL);
 	ours_set(f->c.ours, (pid_t)parent, true);
 	f->c.split = f->c.follow = true;
 	record_begin(&r, PERF_RECORD_FORK, 0);

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "later.h"
+#include "quota.h"
 #include "rootfile.h"
 #include "xz.h"
 
@@ -250,13 +251,13 @@ static void hang_drop(void *arg)
 	free(h);
 }
 
-static struct later *hang(int fd, int *dropped)
+static struct later *hang(struct quota *quota, int fd, int *dropped)
 {
 	struct hang *h = malloc(sizeof(*h));
 	struct later *l;
 
 	*h = (struct hang){ fd, dropped };
-	l = later_start(hang_run, hang_drop, h);
+	l = later_start(quota, hang_run, hang_drop, h);
 	if (!l)
 		free(h);
 	return l;
@@ -266,30 +267,35 @@ static void test_later(void **state)
 {
 	enum { ENOUGH = 100 };
 	struct later *l[ENOUGH];
+	struct quota *quota = quota_create(), *other = quota_create();
 	static int dropped;
 	int fds[2], n = 0;
 
 	assert_int_equal(0, pipe(fds));
-	l[0] = hang(fds[0], &dropped);
+	l[0] = hang(quota, fds[0], &dropped);
 	assert_false(later_wait(l[0], 0));
 	assert_false(later_wait(l[0], 20));
 	assert_int_equal(1, write(fds[1], "", 1));
 	assert_true(later_wait(l[0], 10000));
 	assert_true(later_wait(l[0], 0));
 	later_release(l[0]);
-	while (n < ENOUGH && (l[n] = hang(fds[0], &dropped)))
+	while (n < ENOUGH && (l[n] = hang(quota, fds[0], &dropped)))
 		n++;
-	assert_in_range(n, 2, ENOUGH - 1); /* some, not any number */
+	assert_in_range(n, 2, ENOUGH - 2); /* some, not any number ... */
+	l[n] = hang(other, fds[0], &dropped);
+	assert_non_null(l[n++]); /* ... of each recording */
 	for (int i = 0; i < n; i++)
 		assert_int_equal(1, write(fds[1], "", 1));
 	for (int i = 0; i < n; i++)
 		assert_true(later_wait(l[i], 10000));
-	l[n] = hang(fds[0], &dropped); /* there is room again */
+	l[n] = hang(quota, fds[0], &dropped); /* there is room again */
 	assert_non_null(l[n]);
 	assert_int_equal(1, write(fds[1], "", 1));
 	assert_true(later_wait(l[n], 10000));
 	for (int i = 0; i <= n; i++)
 		later_release(l[i]);
+	quota_unref(quota);
+	quota_unref(other);
 	close(fds[0]);
 	close(fds[1]);
 }

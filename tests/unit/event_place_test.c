@@ -57,7 +57,7 @@ static void test_what_forbids(void **state)
 	expect(f, PLACE_THREADS, "CAP_BPF");
 	f.wide = false;
 	expect(f, PLACE_THREADS, "CAP_PERFMON");
-	f = all, f.stops = true;
+	f = all, f.on_threads = "capture stop needs them";
 	expect(f, PLACE_THREADS, "capture stop");
 	f = all, f.follows = false;
 	expect(f, PLACE_THREADS, "-t");

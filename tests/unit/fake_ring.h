@@ -14,9 +14,11 @@
 #include <unistd.h>
 
 #include "capture/births.h"
+#include "capture/hold.h"
 #include "capture/reader.h"
 #include "clock.h"
 #include "event_ids.h"
+#include "nudge.h"
 #include "perf_decode.h"
 #include "perf_records.h"
 #include "pyworld.h"
@@ -55,8 +57,8 @@ struct fake {
 	size_t n_codes, n_side;
 	struct perf_event_header side;		  /* the last one's */
 	_Alignas(8) unsigned char last[64 << 10]; /* the last sample */
-	uint64_t stats[sizeof(struct stats) / 8];
-	bool hole[WORLD_BYTES / FAKE_PAGE]; /* pages of the world that are not mapped */
+	struct stats stats;			  /* since the last fake_start() */
+	bool hole[WORLD_BYTES / FAKE_PAGE];	  /* pages of the world that are not mapped */
 };
 
 /* Of the last sample that fake_next() told of. */
@@ -75,13 +77,33 @@ static inline enum judgement fake_judge(const struct hold *h)
 	return capture_judge_held(h);
 }
 
-static inline int fake_begin(int cpu)
+static inline int fake_begin(const struct preempt_plan *p, int cpu)
 {
 	return 0;
 }
 
+static inline void fake_release(struct reader *r, struct walk *w)
+{
+	uint64_t t_out = hold_last_of(r, w)->hold.t_out;
+
+	hold_release(r, w);
+	if (t_out)
+		hold_charge(r, w->t_end - t_out, w->res.n);
+}
+
 static const struct capture_ops fake_capture = {
-	.name = "fake", .holds = true, .thread_begin = fake_begin, .judge = fake_judge
+	.name = "fake",
+	.wait_ms = 200,
+	.thread_begin = fake_begin,
+	.moved_away = capture_stays,
+	.shed = capture_sleep,
+	.scan = capture_idle,
+	.comes_back = capture_comes_back_never,
+	.read = hold_flush,
+	.flush = hold_flush,
+	.release = fake_release,
+	.resume = cpu_events_restart,
+	.judge = fake_judge,
 };
 
 static inline void fake_slot(struct fake *f, uint32_t i)
@@ -101,8 +123,7 @@ static inline void fake_slot(struct fake *f, uint32_t i)
 		s->sampler[e] = -1;
 	assert_int_equal(queue_init(&s->queue, 1 << 20), 0);
 	assert_int_equal(queue_init(&s->ctl, 1 << 16), 0);
-	assert_int_equal(queue_init(&s->deep, 1 << 20), 0);
-	s->queue.hurry = s->ctl.hurry = s->deep.hurry = -1;
+	s->queue.hurry = s->ctl.hurry = -1;
 }
 
 static inline void fake_configure(struct fake *f)
@@ -116,9 +137,9 @@ static inline void fake_configure(struct fake *f)
 	f->c = (struct reader_config){
 		.capture = &fake_capture,
 		.targets = &f->targets,
+		.stats = &f->stats,
 		.session = &f->session,
 		.max_frames = 512,
-		.oldend_kick = eventfd(0, 0),
 		.hold_budget = 100,
 		.sample_type = PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN,
 		.stack_bytes = FAKE_STACK,
@@ -174,10 +195,8 @@ static inline void fake_destroy(struct fake *f)
 		close(f->slots[i].ring.fd);
 		queue_deinit(&f->slots[i].queue);
 		queue_deinit(&f->slots[i].ctl);
-		queue_deinit(&f->slots[i].deep);
 	}
 	close(f->c.kick);
-	close(f->c.oldend_kick);
 	event_ids_destroy(f->ids);
 	births_destroy(f->c.births);
 	targets_deinit(&f->targets);
@@ -318,10 +337,11 @@ static inline raddr fake_hole(struct fake *f, raddr at)
 /* A CPU's reader begins with what its ring has. */
 static inline void fake_start(struct fake *f)
 {
-	memcpy(f->stats, (void *)&stats, sizeof(f->stats));
+	memset(&f->stats, 0, sizeof(f->stats));
 	for (size_t i = 0; i < WORLD_BYTES; i += FAKE_PAGE)
 		if (!f->hole[i / FAKE_PAGE])
 			memcpy(fake_memory(WORLD_AT + i), f->w->mem + i, FAKE_PAGE);
+	nudge_init();
 	f->slots[f->own].ready = false;
 	assert_int_equal(reader_start(&f->c, &f->slots[f->own]), 0);
 	while (!f->slots[f->own].ready)
@@ -342,8 +362,7 @@ static inline void fake_run(struct fake *f)
 }
 
 /* By how much a counter has grown in the last fake_run(). */
-#define fake_counted(f, name) \
-	(atomic_load(&stats.name) - (f)->stats[offsetof(struct stats, name) / 8])
+#define fake_counted(f, name) STATS_GET(&(f)->stats, name)
 
 static inline const char *fake_text(struct fake *f, const struct q_sample *q)
 {

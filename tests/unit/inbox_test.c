@@ -16,6 +16,8 @@
 #include "inbox.h"
 #include "stats.h"
 
+static struct stats stats;
+
 enum { RECORD = 60000, MANY = 300 << 20 };
 
 /* Nobody takes anything: the inbox's thread has to make room. Samples are stack, but for those
@@ -76,7 +78,7 @@ static void bounded(void **state)
 	size_t n, got, bytes;
 
 	assert_int_equal(0, queue_init(&q, 1 << 20));
-	in = inbox_create(queues, 1);
+	in = inbox_create(queues, 1, &stats);
 	assert_non_null(in);
 	n = push_all(&q, Q_SAMPLE, INBOX_STACK_BYTES + INBOX_CPU_BYTES + (16 << 20));
 	for (size_t end = n + 1000; n < end; n++)
@@ -90,7 +92,7 @@ static void bounded(void **state)
 			INBOX_SAMPLE_BYTES + INBOX_CPU_BYTES + 64000);
 	assert_int_equal(samples, n - got);
 	assert_in_range(samples, 400, 500);
-	assert_in_range(STATS_GET(stack_dropped) * RECORD, 15 << 20, 17 << 20);
+	assert_in_range(STATS_GET(&stats, stack_dropped) * RECORD, 15 << 20, 17 << 20);
 	assert_int_equal(others, 1);
 
 	/* There is room again; and for maps and code that of both. */
@@ -111,7 +113,7 @@ static void bounded(void **state)
 /* Who works on what was handed out still has it in memory. */
 static void handed_out_counts(void **state)
 {
-	uint64_t samples, others, dropped = STATS_GET(stack_dropped);
+	uint64_t samples, others, dropped = STATS_GET(&stats, stack_dropped);
 	const size_t most = INBOX_STACK_BYTES + INBOX_CPU_BYTES;
 	struct queue q, *queues[] = { &q };
 	struct inbox_item *items, *more;
@@ -119,16 +121,16 @@ static void handed_out_counts(void **state)
 	size_t n, n_more;
 
 	assert_int_equal(0, queue_init(&q, 1 << 20));
-	in = inbox_create(queues, 1);
+	in = inbox_create(queues, 1, &stats);
 	assert_non_null(in);
 	push_all(&q, Q_SAMPLE, most);
 	push(&q, Q_SAMPLE, 0, RECORD);
 	inbox_take(in, &items, &n);
-	assert_int_equal(STATS_GET(stack_dropped), dropped);
+	assert_int_equal(STATS_GET(&stats, stack_dropped), dropped);
 	push(&q, Q_SAMPLE, 0, RECORD);
 	inbox_take(in, &more, &n_more);
 	assert_int_equal(n_more, 1);
-	assert_int_equal(STATS_GET(stack_dropped), dropped + 1);
+	assert_int_equal(STATS_GET(&stats, stack_dropped), dropped + 1);
 	inbox_free(in, more);
 	free(more);
 	for (size_t i = 0; i < n; i++)
@@ -138,7 +140,7 @@ static void handed_out_counts(void **state)
 	take(in, Q_SAMPLE, &n);
 	inbox_dropped(in, &samples, &others);
 	assert_int_equal(samples + others, 0);
-	assert_int_equal(STATS_GET(stack_dropped), dropped + 1);
+	assert_int_equal(STATS_GET(&stats, stack_dropped), dropped + 1);
 	inbox_destroy(in);
 	queue_deinit(&q);
 }

@@ -88,11 +88,30 @@ static void sizes(void **state)
 
 static void queues_of_rates(void **state)
 {
-	assert_int_equal(memory_plan_queue(0, true), 2 * MIB);
-	assert_int_equal(memory_plan_queue(99, true), 2 * MIB);
-	assert_int_equal(memory_plan_queue(999, true), 4 * MIB);
-	assert_int_equal(memory_plan_queue(999, false), 2 * MIB);
-	assert_int_equal(memory_plan_queue(1000000, true), 32 * MIB);
+	assert_int_equal(memory_plan_queue(0, true, 1024), 2 * MIB);
+	assert_int_equal(memory_plan_queue(99, true, 1024), 2 * MIB);
+	assert_int_equal(memory_plan_queue(999, true, 1024), 4 * MIB);
+	assert_int_equal(memory_plan_queue(999, false, 1024), 2 * MIB);
+	assert_int_equal(memory_plan_queue(1000000, true, 1024), 32 * MIB);
+	/* 250 KiB of frames and activations with each. */
+	assert_int_equal(memory_plan_queue(99, false, 8000), 4 * MIB);
+	assert_int_equal(memory_plan_queue(99, true, 8000), 4 * MIB);
+	assert_int_equal(memory_plan_queue(999, false, 8000), 32 * MIB);
+}
+
+/* The longest sample of a deep stack has room twice, and the reader for what it reads. */
+static void deep_stacks(void **state)
+{
+	struct memory_wants w = { 1, 4, PAGE, 64, 8 * MIB, 8000 };
+	struct memory_plan p;
+	struct err err;
+
+	assert_int_equal(memory_plan_make(&w, &p, &err), -ENOMEM);
+	assert_int_equal(p.queue, MIB);
+	assert_int_equal(p.bytes, 4ul * (33 * PAGE + MIB + MEMORY_READER + 8000 * 256));
+	w.frames = 1025;
+	assert_int_equal(memory_plan_make(&w, &p, &err), -ENOMEM);
+	assert_int_equal(p.queue, MEMORY_QUEUE_MIN);
 }
 
 static void sentences(void **state)
@@ -114,9 +133,8 @@ static void sentences(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(usual_machines),
-		cmocka_unit_test(sizes),
-		cmocka_unit_test(queues_of_rates),
+		cmocka_unit_test(usual_machines),  cmocka_unit_test(sizes),
+		cmocka_unit_test(queues_of_rates), cmocka_unit_test(deep_stacks),
 		cmocka_unit_test(sentences),
 	};
 

@@ -24,7 +24,7 @@ static int pid_max(void)
 
 static void all_pids(void **state)
 {
-	struct ours *o = ours_create();
+	struct ours *o = ours_create(NULL);
 	pid_t last = pid_max() - 1;
 
 	for (pid_t pid = 1; pid <= last; pid += 7)
@@ -40,7 +40,7 @@ static void all_pids(void **state)
 static void no_pids(void **state)
 {
 	const pid_t none[] = { INT32_MIN, -1, 0, pid_max(), INT32_MAX };
-	struct ours *o = ours_create();
+	struct ours *o = ours_create(NULL);
 
 	for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++) {
 		ours_set(o, none[i], true);

@@ -115,7 +115,8 @@ static uint64_t written(const struct resolver_counts *c)
 
 static void books(void **state)
 {
-	static const struct session session;
+	struct stats stats = { 0 };
+	const struct session session = { .stats = &stats };
 	struct queue q[CPUS], *queues[CPUS] = { &q[0], &q[1] };
 	struct sink sink = { .ops = &slow };
 	const struct resolver_config c = { .session = &session,
@@ -142,18 +143,18 @@ static void books(void **state)
 	resolver_destroy(r);
 
 	/* First stack bytes: of those beyond the bound, whose samples are all there. */
-	dropped = STATS_GET(stack_dropped);
+	dropped = STATS_GET(&stats, stack_dropped);
 	assert_int_equal(sink_saw.n[WITH_STACK], n_stacks);
 	assert_in_range((n_stacks - dropped) * RECORD, STACKS_MOST - MORE / 8,
 			STACKS_MOST + RECORD);
 	/* Then samples, each counted; the resolver was given what is in no other book. */
 	assert_in_range(sink_saw.n[WITHOUT] * RECORD, SAMPLES_MOST - STACKS_MOST - MORE / 8,
 			SAMPLES_MOST - STACKS_MOST + RECORD);
-	assert_int_equal(STATS_GET(queue_full), n_without - sink_saw.n[WITHOUT]);
-	assert_int_equal(STATS_GET(lost), STATS_GET(queue_full));
-	assert_int_equal(written(&counts) + STATS_GET(lost), 1 + n_stacks + n_without);
+	assert_int_equal(STATS_GET(&stats, queue_full), n_without - sink_saw.n[WITHOUT]);
+	assert_int_equal(STATS_GET(&stats, lost), STATS_GET(&stats, queue_full));
+	assert_int_equal(written(&counts) + STATS_GET(&stats, lost), 1 + n_stacks + n_without);
 	/* Names and maps last. */
-	assert_int_equal(STATS_GET(side_lost), 0);
+	assert_int_equal(STATS_GET(&stats, side_lost), 0);
 	assert_int_equal(sink_saw.sides, SIDES);
 	queue_deinit(&q[0]);
 	queue_deinit(&q[1]);

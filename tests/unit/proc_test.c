@@ -311,6 +311,62 @@ static void family(void **state)
 	close(to_us[1]);
 }
 
+static void *until_told(void *arg)
+{
+	char byte;
+
+	return (void *)read(*(int *)arg, &byte, 1);
+}
+
+/* A child with @n_threads threads and one child, which it tells of. */
+static void have_child(size_t n_threads, int wait_on, int tell)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	pid_t grandchild;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 64 << 10);
+	for (size_t i = 0; i < n_threads; i++)
+		if (pthread_create(&thread, &attr, until_told, &wait_on))
+			_exit(1);
+	grandchild = fork();
+	if (grandchild && write(tell, &grandchild, sizeof(grandchild)) < 0)
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+/* More threads than there are processes: then it is these that are asked. */
+static void family_of_many_threads(void **state)
+{
+	pid_t child, grandchild, *pids = NULL;
+	int to_us[2], to_child[2], status;
+	size_t n;
+
+	assert_int_equal(pipe(to_us) | pipe(to_child), 0);
+	child = fork();
+	if (child == 0)
+		have_child(proc_count() + 20, to_child[0], to_us[1]);
+	assert_int_equal(read(to_us[0], &grandchild, sizeof(grandchild)), sizeof(grandchild));
+	assert_int_equal(proc_parent(grandchild), child);
+	assert_int_equal(family_list(child, &pids, &n), 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(pids[0], grandchild);
+	free(pids);
+	assert_int_equal(family_list(getpid(), &pids, &n), 0);
+	assert_true(has(pids, n, child) && has(pids, n, grandchild));
+	assert_false(has(pids, n, getpid()));
+	free(pids);
+	kill(grandchild, SIGKILL);
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	for (int i = 0; i < 2; i++) {
+		close(to_us[i]);
+		close(to_child[i]);
+	}
+}
+
 static void gone(void **state)
 {
 	pid_t pid = fork(), *pids;
@@ -360,7 +416,7 @@ int main(void)
 		cmocka_unit_test(own_maps),	   cmocka_unit_test(mapped_files),
 		cmocka_unit_test(no_regular_file), cmocka_unit_test(threads_of_a_process),
 		cmocka_unit_test(family),	   cmocka_unit_test(gone),
-		cmocka_unit_test(whole_files),
+		cmocka_unit_test(whole_files),	   cmocka_unit_test(family_of_many_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,7 +36,6 @@ static int setup(void **state)
 	assert_ptr_not_equal(f->map, MAP_FAILED);
 	assert_int_equal(mprotect(f->map + RING, PAGE, PROT_NONE), 0);
 	f->config.last_in = calloc(LAST_IN, sizeof(*f->config.last_in));
-	f->config.last_map = calloc(LAST_IN, sizeof(*f->config.last_map));
 	f->slot.ring = (struct perf_ring){
 		.fd = -1,
 		.page = &f->page,
@@ -53,7 +52,6 @@ static int teardown(void **state)
 
 	munmap(f->map, RING + PAGE);
 	free(f->config.last_in);
-	free(f->config.last_map);
 	free(f);
 	return 0;
 }
@@ -397,53 +395,6 @@ static void says_that_it_drops(void **state)
 	munmap(watched_page, PAGE);
 }
 
-static void ring_map(struct fake *f, uint16_t misc, uint32_t tid, uint64_t time)
-{
-	struct record r;
-
-	record_begin(&r, PERF_RECORD_MMAP2, misc);
-	record_trailer(&r, tid, time);
-	ring_write(f, r.bytes, r.n);
-}
-
-static void mapped(void **state)
-{
-	struct fake *f = *state;
-	struct reader_config *c = &f->config;
-	unsigned char end[PERF_TRAILER];
-	uint64_t cursor = 0, other = 0;
-	struct record r;
-
-	c->slots = &f->slot;
-	c->cap_slots = 1;
-	c->n_slots = 1;
-	f->slot.watched_ns = 1;
-	ring_switch(f, IN, TID, 1001);
-	ring_map(f, 0, TID, 1001); /* code */
-	ring_map(f, PERF_RECORD_MISC_MMAP_DATA, TID + 1, 1001);
-	ring_map(f, PERF_RECORD_MISC_MMAP_DATA, TID, 1000);
-	assert_false(proof_mapped(c, &cursor, TID, 1000));
-	ring_map(f, PERF_RECORD_MISC_MMAP_DATA, TID, 1001);
-	assert_true(proof_mapped(c, &cursor, TID, 1000));
-	assert_false(proof_mapped(c, &cursor, TID, 1001));
-	assert_true(proof_mapped(c, &other, TID + 1, 1000));
-	/* What a reader takes out it notes. */
-	assert_false(proof_mapped(c, &cursor, TID + 2, 1000));
-	record_begin(&r, PERF_RECORD_MMAP2, PERF_RECORD_MISC_MMAP_DATA);
-	record_trailer(&r, TID + 2, 1001);
-	memcpy(end, r.bytes + r.n - PERF_TRAILER, sizeof(end));
-	proof_note_map(c, end);
-	assert_true(proof_mapped(c, &cursor, TID + 2, 1000));
-	/* Where that can't be told. */
-	f->slot.watched_ns = 1500;
-	assert_true(proof_mapped(c, &cursor, 1, 1400));
-	assert_false(proof_mapped(c, &cursor, 1, 1500));
-	c->blind_ns = 1600;
-	assert_true(proof_mapped(c, &cursor, 1, 1500));
-	ring_at(f, RING, 0);
-	assert_true(proof_mapped(c, &cursor, 1, 1600));
-}
-
 static void ran_unwatched(void **state)
 {
 	struct fake *f = *state;
@@ -458,6 +409,9 @@ static void ran_unwatched(void **state)
 		c->slots[c->n_slots].cpu = cpu;
 		c->slots[c->n_slots++].watched_ns = 900;
 	}
+	/* Who may use one for a moment may have come from there. */
+	assert_true(proof_ran_unwatched(c, 0, 1000));
+	c->wanders = false;
 	assert_false(proof_ran_unwatched(c, 0, 1000));
 	assert_true(proof_ran_unwatched(c, INT32_MAX, 1000)); /* it has ended: it ran */
 	/* Watched, but only since it left its CPU. */
@@ -465,11 +419,26 @@ static void ran_unwatched(void **state)
 	assert_true(proof_ran_unwatched(c, 0, 1000));
 	c->slots[0].watched_ns = 0;
 	assert_true(proof_ran_unwatched(c, 0, 1000));
+	c->wanders = false;
 	/* Every CPU there can be: nobody asks where the thread may run. */
 	c->slots[0].watched_ns = 900;
 	c->cap_slots--;
 	assert_false(proof_ran_unwatched(c, INT32_MAX, 1000));
 	free(c->slots);
+}
+
+static void moved(void **state)
+{
+	struct cpus all;
+	int cpu;
+
+	(void)state;
+	assert_int_equal(cpus_of_thread(&all, 0), 0);
+	cpu = cpus_next(&all, 0);
+	assert_int_equal(cpus_pin_thread(cpu), 0);
+	assert_false(proof_moved(getpid(), gettid(), cpu));
+	assert_true(proof_moved(getpid(), gettid(), cpu + 1));
+	assert_true(proof_moved(getpid(), INT32_MAX, cpu)); /* it has ended */
 }
 
 /* Its hotplug thread ran: events that see all of a CPU are gone, until they are opened anew.
@@ -517,7 +486,7 @@ int main(void)
 		TEST(dropped_meanwhile),
 		TEST(says_that_it_drops),
 		TEST(ran_unwatched),
-		TEST(mapped),
+		cmocka_unit_test(moved),
 		TEST(a_cpu_goes),
 	};
 

@@ -804,170 +804,6 @@ static void truncated(void **state)
 }
 
 /*
- * The rest of a stack that was cut
- */
-
-enum { CUT = 4, JUNCTION = CUT - 1, UPPER = JUNCTION - CUT / 2 };
-
-static struct pystack_junction cut(struct fix *f, const char *codes)
-{
-	struct pystack_result r;
-
-	stack(f, codes, NULL);
-	r = read_result(f);
-	assert_int_equal(r.end, PYSTACK_OK);
-	assert_true(r.truncated);
-	return r.junction;
-}
-
-static struct pystack_result read_rest(struct fix *f, const struct pystack_junction *j)
-{
-	return pystack_read_rest(f->p, &f->t, &f->w->base, TID, j);
-}
-
-static void rest_is_whole(struct fix *f)
-{
-	struct pystack_junction j = cut(f, "abcdef");
-	struct pystack_result r = read_rest(f, &j);
-
-	assert_string_equal(text_of(f, r), "e3 f3");
-	assert_false(r.truncated);
-	assert_int_equal(f->last_id, 6);
-	assert_string_equal(text_of(f, read_rest(f, &j)), "e3 f3");
-	assert_int_equal(f->last_id, 6);
-	j = cut(f, "abcdefghi");
-	r = read_rest(f, &j);
-	assert_string_equal(text_of(f, r), "e3 f3 g3");
-	assert_true(r.truncated);
-	if (!f->w->l.owner_shim)
-		return;
-	j = cut(f, "abcd"); /* and a shim */
-	r = read_rest(f, &j);
-	assert_int_equal(r.end, PYSTACK_OK);
-	assert_int_equal(r.n, 0);
-	assert_false(r.truncated);
-}
-
-/* Another value in a field of frame @i. */
-static void rest_changed(struct fix *f, const struct pystack_junction *j, int i, pyoff field,
-			 uint64_t v)
-{
-	raddr at = f->w->frame[i];
-	uint64_t before = world_get(f->w, at, field);
-
-	world_put(f->w, at, field, v, 8);
-	assert_string_equal(text_of(f, read_rest(f, j)), "broken");
-	world_put(f->w, at, field, before, 8);
-	assert_string_equal(text_of(f, read_rest(f, j)), "e3 f3");
-}
-
-static void rest_without(struct fix *f, int i, pyoff field, uint64_t v)
-{
-	struct pystack_junction j = cut(f, "abcdef");
-
-	rest_changed(f, &j, i, field, v);
-}
-
-static void rest_below_another(struct fix *f)
-{
-	const struct pylayout *l = &f->w->l;
-
-	for (int i = UPPER; i <= JUNCTION; i += JUNCTION - UPPER) {
-		rest_without(f, i, l->frame.code, code_of(f, 'z') | l->code_tag_mask);
-		rest_without(f, i, l->frame.instr, world_instr(f->w, code_of(f, 'a'), 5));
-	}
-	rest_without(f, JUNCTION, l->frame.previous, f->w->frame[JUNCTION + 2]);
-}
-
-/* Generators do not lie on the data stack: the frame above is the newest. */
-static void rest_below_generators(struct fix *f)
-{
-	const struct pylayout *l = &f->w->l;
-	struct pystack_junction j = cut(f, "abcdef");
-
-	for (int i = 0; i < CUT; i++)
-		world_put(f->w, f->w->frame[i], l->frame.owner, l->owner_generator, 1);
-	j = read_result(f).junction;
-	assert_int_equal(j.upper.frame & ~(raddr)PYFRAME_BITS, f->w->frame[0]);
-	assert_string_equal(text_of(f, read_rest(f, &j)), "e3 f3");
-	rest_changed(f, &j, 0, l->frame.instr, world_instr(f->w, code_of(f, 'a'), 5));
-}
-
-/* The world, where a frame changes once it was read @left times. */
-struct meddler {
-	struct rmem base;
-	struct fix *f;
-	int frame, left;
-};
-
-static int meddler_read(struct rmem *m, raddr at, void *buf, size_t n)
-{
-	struct meddler *d = container_of(m, struct meddler, base);
-	struct world *w = d->f->w;
-	int ret = rmem_read(&w->base, at, buf, n);
-
-	if (--d->left == 0)
-		world_put(w, w->frame[d->frame], w->l.frame.instr, 2, 8);
-	return ret;
-}
-
-/* How many reads there are after which frame @i may change unnoticed. */
-static int unnoticed(struct fix *f, int i)
-{
-	static const struct rmem_ops ops = { .name = "meddler", .read = meddler_read };
-	struct meddler d = { .base.ops = &ops, .f = f, .frame = i };
-	int n = 0;
-
-	for (int left = 1; d.left <= 0; left++) {
-		struct pystack_junction j = cut(f, "abcdef");
-		struct pystack_result r;
-
-		d.left = left;
-		r = pystack_read_rest(f->p, &f->t, &d.base, TID, &j);
-		n += d.left <= 0 && r.end == PYSTACK_OK;
-	}
-	return n;
-}
-
-/* The second looks at the junction and above are the last reads. */
-static void rest_that_changes(struct fix *f)
-{
-	assert_int_equal(unnoticed(f, JUNCTION), 2);
-	assert_int_equal(unnoticed(f, UPPER), 1);
-}
-
-static void rest_of_freed_code(struct fix *f)
-{
-	struct pystack_junction j = cut(f, "abcdef");
-
-	world_put(f->w, code_of(f, 'e'), f->w->l.object.type, WORLD_NOWHERE, 8);
-	assert_string_equal(text_of(f, read_rest(f, &j)), "badcode");
-}
-
-static void rest_that_is_gone(struct fix *f)
-{
-	struct pystack_junction j = cut(f, "abcdef");
-
-	world_hole(f->w, f->w->frame[5], f->w->l.frame.size);
-	assert_string_equal(text_of(f, read_rest(f, &j)), "fault");
-}
-
-static void rest_of_a_cut_stack(void **state)
-{
-	static void (*const tests[])(
-		struct fix *) = { rest_is_whole,     rest_below_another, rest_below_generators,
-				  rest_that_changes, rest_of_freed_code, rest_that_is_gone };
-
-	for (size_t i = 0; i < ARRAY_SIZE(tests); i++)
-		for (uint16_t v = 0x030b; v <= 0x030f; v++) {
-			struct fix *f = fix_create_for(pylayout_find(v), CUT);
-
-			tests[i](f);
-			fix_destroy(f);
-		}
-}
-
-/*
  * Calls
  */
 
@@ -1295,7 +1131,7 @@ static void state_with_another_threads_number(void **state)
 	in_every_layout(on_another_stack);
 }
 
-/* A stack that is cut in one interpreter lacks the others' frames: nothing may join it. */
+/* A stack that is cut in one interpreter lacks the others' frames. */
 static void cut_in_an_interpreter(void **state)
 {
 	struct fix *f = fix_create_for(pylayout_find(0x030d), 2);
@@ -1308,8 +1144,6 @@ static void cut_in_an_interpreter(void **state)
 	r = read_result(f);
 	assert_string_equal(text_of(f, r), "a3 b3");
 	assert_true(r.truncated);
-	r = pystack_read_rest(f->p, &f->t, &f->w->base, TID, &r.junction);
-	assert_int_equal(r.end, PYSTACK_BROKEN);
 	fix_destroy(f);
 }
 
@@ -1351,7 +1185,6 @@ int main(void)
 		cmocka_unit_test(entries_of_3_13),
 		cmocka_unit_test(switches),
 		cmocka_unit_test(truncated),
-		cmocka_unit_test(rest_of_a_cut_stack),
 		cmocka_unit_test(second_read_is_one_call),
 		cmocka_unit_test(deep_stacks_take_few_calls),
 		cmocka_unit_test(plan_of_what_is_gone),

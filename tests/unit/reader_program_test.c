@@ -113,17 +113,17 @@ static void forked_child(void **state)
 
 /* --- a thread that is stopped --- */
 
-static const struct capture_ops stopping = { .name = "stopping",
-					     .holds = true,
-					     .stops = true,
-					     .thread_begin = fake_begin,
-					     .judge = fake_judge };
+extern const struct capture_ops capture_stop;
+static struct capture_ops stopping;
 
 /* The tracer holds the thread with @add in each register. */
 static void stop_with(struct fake *f, uint64_t add)
 {
 	struct handover *h = &f->slots[0].handover;
 
+	stopping = capture_stop;
+	stopping.thread_begin = fake_begin;
+	stopping.judge = fake_judge;
 	f->c.capture = &stopping;
 	h->tid = FAKE_TID;
 	for (int i = 0; i < arch_host->n_regs; i++)
@@ -252,15 +252,15 @@ static void waits_for_its_stop(void **state)
 	assert_string_equal(fake_next(f), "");
 }
 
-static const struct capture_ops pinning = { .name = "pinning",
-					    .pins = true,
-					    .holds = true,
-					    .thread_begin = fake_begin,
-					    .judge = fake_judge };
+extern const struct capture_ops capture_preempt;
+static struct capture_ops pinning;
 
 /* A sample that comes while the reader of @cpu sleeps. */
 static const char *sample_on(struct fake *f, int cpu)
 {
+	pinning = capture_preempt;
+	pinning.thread_begin = fake_begin;
+	pinning.judge = fake_judge;
 	f->c.capture = &pinning;
 	f->slots[0].cpu = cpu;
 	fake_start(f);

@@ -247,81 +247,6 @@ static void record_tells_every_read(void **state)
 	}
 }
 
-static void overlay_covers_whole_reads_only(void **state)
-{
-	const struct rmem_chunk over = { .at = 0x1002, .n = 4, .bytes = "STAC" };
-	struct rmem_overlay o;
-	struct rmem_image m;
-	char buf[8];
-
-	rmem_image_init(&m, image_chunks, 1);
-	rmem_overlay_init(&o, &m.base, over);
-	assert_int_equal(rmem_read(&o.base, 0x1002, buf, 4), 0);
-	assert_memory_equal(buf, "STAC", 4);
-	assert_int_equal(rmem_read(&o.base, 0x1005, buf, 1), 0);
-	assert_memory_equal(buf, "C", 1);
-	assert_int_equal(rmem_read(&o.base, 0x1001, buf, 2), 0);
-	assert_memory_equal(buf, "12", 2);
-	assert_int_equal(rmem_read(&o.base, 0x1005, buf, 2), 0);
-	assert_memory_equal(buf, "56", 2);
-	assert_int_equal(rmem_read(&o.base, 0x1002, buf, SIZE_MAX), -EFAULT);
-	assert_int_equal(rmem_read(&o.base, UINT64_MAX, buf, 8), -EFAULT);
-}
-
-/*
- * Strings
- */
-
-static void strings(void **state)
-{
-	static char text[PAGE];
-	const struct rmem_chunk chunk = { .at = 0x5000, .n = PAGE, .bytes = text };
-	struct rmem_image m;
-	char buf[200];
-
-	memset(text, 'x', sizeof(text));
-	strcpy(text + 10, "hello");
-	rmem_image_init(&m, &chunk, 1);
-	assert_int_equal(rmem_read_str(&m.base, 0x500a, buf, sizeof(buf)), 0);
-	assert_string_equal(buf, "hello");
-	assert_int_equal(rmem_read_str(&m.base, 0x500f, buf, sizeof(buf)), 0);
-	assert_string_equal(buf, "");
-	/* Cut at the buffer's end. */
-	memset(buf, 'z', sizeof(buf));
-	assert_int_equal(rmem_read_str(&m.base, 0x5020, buf, 100), 0);
-	assert_int_equal(strlen(buf), 99);
-	assert_int_equal(buf[100], 'z');
-	assert_int_equal(rmem_read_str(&m.base, 0x500a, buf, 4), 0);
-	assert_string_equal(buf, "hel");
-	assert_int_equal(rmem_read_str(&m.base, 0x500a, buf, 1), 0);
-	assert_string_equal(buf, "");
-}
-
-static void string_at_the_end_of_memory(void **state)
-{
-	unsigned char *p = pages_with_hole();
-	struct rmem_live m;
-	char buf[300];
-
-	rmem_live_init(&m, getpid());
-	p[PAGE - 1] = '\0';
-	for (size_t n = 0; n < 200; n++) {
-		memset(buf, 'z', sizeof(buf));
-		assert_int_equal(
-			rmem_read_str(&m.base, addr(p + PAGE - 1 - n), buf, sizeof(buf)), 0);
-		assert_int_equal(strlen(buf), n);
-	}
-	/* It runs into the hole: a fault, and still a string. */
-	p[PAGE - 1] = 'a';
-	memset(buf, 'z', sizeof(buf));
-	assert_int_equal(rmem_read_str(&m.base, addr(p + PAGE - 100), buf, sizeof(buf)),
-			 -EFAULT);
-	assert_int_equal(strlen(buf), 100);
-	assert_int_equal(rmem_read_str(&m.base, 16, buf, sizeof(buf)), -EFAULT);
-	assert_string_equal(buf, "");
-	pages_free(p);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -332,9 +257,6 @@ int main(void)
 		cmocka_unit_test(image_bounds),
 		cmocka_unit_test(image_readv_loops),
 		cmocka_unit_test(record_tells_every_read),
-		cmocka_unit_test(overlay_covers_whole_reads_only),
-		cmocka_unit_test(strings),
-		cmocka_unit_test(string_at_the_end_of_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

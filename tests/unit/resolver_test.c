@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "../provenance.h"
 #include "announce.h"
 #include "arch/arch.h"
 #include "perf_records.h"
@@ -133,9 +134,11 @@ static const struct sink_ops named = {
 };
 static const struct sink_ops nameless = { .name = "log", .sample = log_sample };
 
+static struct stats stats;
+
 static int setup(void **state)
 {
-	static const struct session session;
+	static const struct session session = { .stats = &stats };
 	struct fix *f = calloc(1, sizeof(*f));
 
 	for (size_t i = 0; i < 2; i++) {
@@ -421,7 +424,7 @@ static void stacks(void **state)
 		p.user_ip = ip_of(p.user_ip);
 		f->c.native = !row->no_native;
 		f->c.full = row->full;
-		assert_int_equal(announce_process(&f->queue[1], getpid(), false, 0), 0);
+		assert_int_equal(announce_process(&f->queue[1], getpid(), false, true, 0), 0);
 		put_code(f, 0, 1, 'a');
 		put_code(f, 0, 2, 'b');
 		put_sample(f, 0, &p);
@@ -433,7 +436,7 @@ static void stacks(void **state)
 static void counted_as_given(void **state)
 {
 	struct fix *f = *state;
-	uint64_t before = STATS_GET(torn_badcode);
+	uint64_t before = STATS_GET(&stats, torn_badcode);
 
 	put_code(f, 0, 1, 'a');
 	put_sample(f, 0, &(struct put){ .prov = PROV_EXACT, .python = "1" });
@@ -443,7 +446,7 @@ static void counted_as_given(void **state)
 	assert_int_equal(f->counts.by_prov[PROV_EXACT], 1);
 	assert_int_equal(f->counts.by_prov[PROV_LATE], 1);
 	assert_int_equal(f->counts.by_prov[PROV_TORN], 1);
-	assert_int_equal(STATS_GET(torn_badcode), before + 1);
+	assert_int_equal(STATS_GET(&stats, torn_badcode), before + 1);
 }
 
 /* Names are looked up for sinks that want them. */
@@ -460,7 +463,7 @@ static void without_names(void **state)
 static void lost_and_throttled_are_counted(void **state)
 {
 	struct fix *f = *state;
-	uint64_t lost = STATS_GET(lost), throttled = STATS_GET(throttled);
+	uint64_t lost = STATS_GET(&stats, lost), throttled = STATS_GET(&stats, throttled);
 	struct record r;
 
 	record_begin(&r, PERF_RECORD_LOST_SAMPLES, 0);
@@ -474,8 +477,8 @@ static void lost_and_throttled_are_counted(void **state)
 	record_trailer(&r, 71, 7);
 	put(f, 0, Q_SIDE, r.bytes, r.n);
 	resolve(f, "5 side 4\n6 side 5\nround\n");
-	assert_int_equal(STATS_GET(lost), lost + 17);
-	assert_int_equal(STATS_GET(throttled), throttled + 1);
+	assert_int_equal(STATS_GET(&stats, lost), lost + 17);
+	assert_int_equal(STATS_GET(&stats, throttled), throttled + 1);
 }
 
 static void tape_records_pass_through(void **state)

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -224,6 +225,36 @@ static void who_is_dropped_is_counted(void **state)
 	end(pid);
 }
 
+static bool is_called(struct world *w, pid_t pid, const char *want)
+{
+	char name[RUN_TABLE_NAME];
+
+	return run_table_name(&w->table, pid, name) && !strcmp(name, want);
+}
+
+/* The name at a sample, also of who has ended since. */
+static void who_is_sampled_has_its_name(void **state)
+{
+	struct world *w = *state;
+	char name[RUN_TABLE_NAME];
+	pid_t pid = fork();
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		prctl(PR_SET_NAME, "first name");
+		for (uint64_t until = now_ns() + 200000000; now_ns() < until;)
+			;
+		prctl(PR_SET_NAME, "another, of 15+");
+		for (;;)
+			;
+	}
+	assert_false(run_table_name(&w->table, getpid(), name)); /* we are a stranger */
+	SOON(is_called(w, pid, "first name"));
+	SOON(is_called(w, pid, "another, of 15+"));
+	end(pid);
+	assert_true(is_called(w, pid, "another, of 15+"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -231,6 +262,7 @@ int main(void)
 		cmocka_unit_test(who_came_onto_another_cpu_came_later),
 		cmocka_unit_test(an_exec_is_noted),
 		cmocka_unit_test(who_is_dropped_is_counted),
+		cmocka_unit_test(who_is_sampled_has_its_name),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

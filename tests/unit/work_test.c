@@ -10,27 +10,33 @@
 
 #include <cmocka.h>
 
+#include "clock.h"
 #include "work.h"
 
 /* What is counted by a thread with a struct of its own is there and nowhere else. */
 static void own_and_others(void **state)
 {
-	struct work own = { 0 };
-	struct work_moment before, after;
+	struct work own = { 0 }, shared = { 0 };
+	struct work_moment m = { 0 };
 
-	work_look(&before);
+	work_add(WORK_opens, 7); /* for nobody */
+	work_shared = &shared;
 	work_add(WORK_opens, 2);
 	work_own = &own;
 	work_add(WORK_opens, 3);
 	work_add(WORK_samples, 1);
 	work_own = NULL;
-	work_look(&after);
-	assert_int_equal(after.n[WORK_opens] - before.n[WORK_opens], 2);
-	assert_int_equal(after.n[WORK_samples] - before.n[WORK_samples], 0);
+	assert_int_equal(shared.n[WORK_opens], 2);
+	assert_int_equal(shared.n[WORK_samples], 0);
 	assert_int_equal(own.n[WORK_opens], 3);
-	work_add_to(&after, &own);
-	assert_int_equal(after.n[WORK_opens] - before.n[WORK_opens], 5);
-	assert_int_equal(after.n[WORK_samples] - before.n[WORK_samples], 1);
+	work_add_to(&m, &shared);
+	work_add_to(&m, &own);
+	assert_int_equal(m.n[WORK_opens], 5);
+	assert_int_equal(m.n[WORK_samples], 1);
+	work_take(&own); /* its thread's answer was taken */
+	work_shared = NULL;
+	assert_int_equal(shared.n[WORK_opens], 5);
+	assert_int_equal(shared.n[WORK_samples], 1);
 }
 
 static void what_is_foreign(void **state)
@@ -48,11 +54,11 @@ static void what_is_foreign(void **state)
 
 static void moments(void **state)
 {
+	const struct work_origin origin = { .ns = now_ns() };
 	struct work_moment a, b;
 
-	work_begin();
-	work_look(&a);
-	work_look(&b);
+	work_look(&origin, &a);
+	work_look(&origin, &b);
 	assert_true(a.ns <= b.ns && b.ns < 60 * UINT64_C(1000000000));
 	assert_true(a.cpu_ns <= b.cpu_ns);
 	assert_true(a.syscalls == UINT64_MAX); /* nobody asked for them */

@@ -40,6 +40,8 @@ enum {
 	TURN_BYTES = 64 << 20, /* less than the inbox keeps whole */
 };
 
+static struct stats stats;
+
 struct record {
 	uint32_t type, n;
 	const unsigned char *data;
@@ -144,7 +146,8 @@ static void load(struct replay *p, const char *path)
 		load_record(p, all + at);
 		at += (long)((sizeof(struct saved_record) + p->record[p->n - 1].n + 7) & ~7u);
 	}
-	p->session = (struct session){ .n_events = s.n_events,
+	p->session = (struct session){ .stats = &stats,
+				       .n_events = s.n_events,
 				       .flags = s.flags,
 				       .argv = (char *[]){ NULL } };
 	memcpy(p->session.events, s.events, sizeof(s.events));
@@ -240,10 +243,10 @@ static void push_sample(struct replay *p, const struct record *r, uint32_t copy,
 	struct q_sample *q = room(p, cpu, Q_SAMPLE, n);
 
 	p->pushed++;
-	STATS_ADD(stack_dropped, scarce);
+	STATS_ADD(&stats, stack_dropped, scarce);
 	if (!q) {
-		STATS_ADD(lost, 1);
-		STATS_ADD(queue_full, 1);
+		STATS_ADD(&stats, lost, 1);
+		STATS_ADD(&stats, queue_full, 1);
 		return;
 	}
 	memcpy(q, r->data, n);
@@ -335,7 +338,7 @@ static void play_live(struct replay *p, uint64_t hz, uint64_t seconds)
 		due = past * hz / 1000 * p->cpus / 1000000;
 		push_next(p, &at, &copy, due - p->pushed);
 		if (past < end / 2) /* files are read, too */
-			early = STATS_GET(stack_dropped);
+			early = STATS_GET(&stats, stack_dropped);
 		nanosleep(&step, NULL);
 	}
 	end = now_ns();
@@ -394,8 +397,9 @@ static void report(const struct replay *p, struct used from)
 	       " lost=%" PRIu64 " stack_dropped=%" PRIu64 " side_lost=%" PRIu64
 	       " torn_badcode=%" PRIu64 " rss=%.0fMiB\n",
 	       p->cpus, 100 * (double)p->unwound / n, us, 1e6 / us,
-	       (double)(to.faults - from.faults) / n, p->pushed, written(p), STATS_GET(lost),
-	       STATS_GET(stack_dropped), STATS_GET(side_lost), STATS_GET(torn_badcode),
+	       (double)(to.faults - from.faults) / n, p->pushed, written(p),
+	       STATS_GET(&stats, lost), STATS_GET(&stats, stack_dropped),
+	       STATS_GET(&stats, side_lost), STATS_GET(&stats, torn_badcode),
 	       (double)self.ru_maxrss / 1024);
 }
 

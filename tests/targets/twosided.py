@@ -1,7 +1,7 @@
 """Two sides by turns: begin -> SIDE_ping and SIDE_pong by turns -> common -> spin_NN; then all of it returns.
 
-READY's truth: {spin: [names below it, innermost first]}: of a whole stack, so a sample in spin_NN tells its old end.
-Usage: oldend.py --side N --common N [--us US] [--stay]; --stay: only one side, which never returns.
+READY's truth: {spin: [names below it, innermost first]}: of a whole stack, so a sample in spin_NN tells its root.
+Usage: twosided.py --side N --common N [--us US] [--stay]; --stay: only one side, which never returns.
 """
 import argparse
 import sys

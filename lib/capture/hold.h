@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * hold - reading and judging the threads of the samples that wait, for a capture. All of it on
+ * the reader's thread.
+ */
+#ifndef HOLD_H
+#define HOLD_H
+
+#include "reader_int.h"
+
+/* Read and emit all samples that wait. */
+void hold_flush(struct reader *r);
+
+/* Give them all up: they are counted. */
+void hold_shed(struct reader *r);
+
+/* Read the thread of sample number @first, release it by the capture, judge and emit all its
+ * samples. These bear tid 0 then. */
+void hold_thread(struct reader *r, uint32_t first);
+
+/* The two halves of it. Read the thread of @first for all its samples: one read serves them,
+ * for nothing that Python does lies between several events of one instant. False: it is no
+ * target, and its samples are dropped. */
+bool hold_walk(struct reader *r, const struct pending *first, struct walk *w);
+
+/* Judge and emit; @w->ran, came_ns and t_end are known now. */
+void hold_judge(struct reader *r, struct walk *w);
+
+/* A capture's release() for who holds nobody, or by being on the CPU: whether the thread ran
+ * is told by the records of all CPUs, or by the run table. */
+void hold_release(struct reader *r, struct walk *w);
+
+/* Note what the unread parts of all rings say of other programs. */
+void hold_see_all_rings(struct reader *r);
+
+/* A thread was kept from running for @ns, in which @frames were read: a part of the hold
+ * budget. A longer hold than any walk is charged as one of the longest walks: then the reader
+ * slept in a page fault, or a hypervisor took the CPU. */
+void hold_charge(struct reader *r, uint64_t ns, uint32_t frames);
+
+/* The newest waiting sample that @w serves. */
+struct pending *hold_last_of(struct reader *r, const struct walk *w);
+
+/* Samples with tid 0 no longer wait. */
+void hold_forget_processed(struct reader *r);
+
+/* Does a thread with these registers stand where it stood at @p? */
+enum witness hold_witness(const struct pending *p, const void *regs);
+
+/* @p's thread had executed that many user instructions as it left: the witness counts only if
+ * these are as many as at the sample. */
+void hold_counted(struct stats *s, struct pending *p, uint64_t instructions);
+
+#endif

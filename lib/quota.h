@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * quota - how much one recording may have at a time of what may hang or what a hostile file
+ * can make grow.
+ *
+ * A thread that hangs may outlast its recording and gives back what it has when it ends: so it
+ * holds a reference. Any thread.
+ */
+#ifndef QUOTA_H
+#define QUOTA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum quota_of {
+	QUOTA_THREADS,	 /* of later.h: more than those who start them let hang */
+	QUOTA_JITS,	 /* processes that make code: each keeps a descriptor or two */
+	QUOTA_JIT_READS, /* of their files, that do not end */
+	QUOTA_JIT_BYTES, /* of names, all processes together */
+	QUOTA_N
+};
+
+struct quota;
+
+/* With one reference. NULL: no memory. */
+struct quota *quota_create(void);
+struct quota *quota_ref(struct quota *l); /* returns @l */
+void quota_unref(struct quota *l);	  /* NULL is allowed */
+
+/* Take @n more. False: there are too many, and nothing is taken. */
+bool quota_take(struct quota *l, enum quota_of what, size_t n);
+void quota_give(struct quota *l, enum quota_of what, size_t n);
+
+#endif

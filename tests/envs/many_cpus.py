@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT
+"""Truth on many CPUs, and what makes samples late there: many_cpus.py [--rates 99,999] [--samples N] [--cases busy,...]
+
+Meant for an emulated machine of 8 or 16 CPUs (tests/envs/run.py), root; it runs on a real one, too. The CPUs of an emulated
+machine that counts instructions take turns and share one clock: beside N busy ones everything takes N times as long, so
+99 Hz there are 99 / N Hz by that clock.
+
+    busy            each CPU has a process of two threads
+    moving-cpus     two processes of two threads, which are moved to another CPU all the time, a thousand times a second where
+    moving-threads  the machine can; events on CPUs, or on threads
+
+Wrong stacks among the exact ones fail in each case. In `busy` 99 % must be exact but for those that emulation delayed, by
+the scheduler's own trace: the reader was on its CPU for several times as long as it works, since other CPUs had their
+turns, and one of them meanwhile pulled away the thread that was held.
+"""
+import argparse
+import contextlib
+import os
+import re
+import sys
+import threading
+import time
+from typing import NamedTuple
+
+for name in "integration", "bench":
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), name))
+import harness  # noqa: E402
+import scale  # noqa: E402
+from schedtrace import Trace, stints, ways  # noqa: E402
+from stats import median  # noqa: E402
+from harness import check  # noqa: E402
+
+CASES = {"busy": "cpus", "moving-cpus": "cpus", "moving-threads": "threads"}
+MOVE_S = 0.001
+EXACT = 0.99
+DELAYED = 3  # times as long as a reader takes that no other CPU interrupts
+JUDGED = 0.3  # of the exact ones, at least: those whose native leaf tells the stack
+
+
+# --- samples ---
+
+class Sample(NamedTuple):
+    us: float
+    cpu: int
+    tid: int
+    mark: str  # late, torn, or nothing
+
+
+def samples_of(data, home):
+    """Of a perf.data, in the order of time."""
+    out, _ = harness.perf("script", "-i", data, "-F", "tid,cpu,time,ip,sym", "--ns", home=home, limit=600)
+    found = []
+    for text in out.split("\n\n"):
+        head = re.match(r"\s*(\d+)\s+\[(\d+)\]\s+([\d.]+):", text)
+        mark = re.search(r"\[(late|torn)\]", text[head.end():]) if head else None
+        if head:
+            found.append(Sample(float(head[3]) * 1e6, int(head[2]), int(head[1]), mark[1] if mark else ""))
+    return sorted(found)
+
+
+def told(name, known):
+    """Of the ways of samples, in a sentence."""
+    if not known:
+        return name + " 0"
+    return "%s %d: reader woken after %.0f us, runs after %.0f, done after %.0f (medians), %d pulled to another CPU before" % (
+        name, len(known), *(median([each[i] for each in known]) for i in range(3)), sum(way.pulled for way in known))
+
+
+# --- recordings ---
+
+@contextlib.contextmanager
+def moving(pids, cpus):
+    """Moves their threads from CPU to CPU; yields a list that grows by one for each."""
+    moves, ends = [], threading.Event()
+
+    def move():
+        while not ends.is_set():
+            time.sleep(MOVE_S)
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # some ends
+                for tid in [tid for pid in pids for tid in harness.tasks(pid)]:
+                    os.sched_setaffinity(tid, {cpus[len(moves) % len(cpus)]})
+                    moves.append(tid)
+
+    thread = threading.Thread(target=move)
+    thread.start()
+    try:
+        yield moves
+    finally:
+        ends.set()
+        thread.join()
+
+
+def family(pid):
+    with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
+        return [pid, *map(int, file.read().split())]
+
+
+def record(case, rate, seconds, cpus):
+    """(pysampled's run, what the judge says, samples, what happened, moves)"""
+    target = harness.Target(harness.newest_python(), "groundtruth.py", "--us", 10, "--threads", 2, "--seconds", seconds,
+                            "--processes", len(cpus) if case == "busy" else 2)
+    folder = harness.folder(0o777)
+    outs = [os.path.join(folder, "out." + ending) for ending in ("folded", "data")]
+    with Trace() as trace, contextlib.ExitStack() as stack:
+        recorder = harness.Recorder("-p", target.pid, "-v", "-e", "cpu-clock", "-F", rate, "--no-kernel",
+                                    "--events-on", CASES[case], "--hold-budget", 100, "-o", outs[0], "-o", outs[1],
+                                    home=folder)
+        recorder.recording()
+        target.process.stdin.close()
+        moves = stack.enter_context(moving(family(target.pid), cpus)) if case != "busy" else []
+        run = recorder.wait(3600).ok()
+        happened = trace.read()
+    verdict = harness.judge(harness.sure(harness.read_folded(outs[0])), target.info["truth"])
+    return run, verdict, samples_of(outs[1], folder), happened, len(moves)
+
+
+def judge(case, rate, seconds, cpus):
+    """A sentence; raises AssertionError."""
+    run, verdict, samples, happened, moves = record(case, rate, seconds, cpus)
+    found = list(zip(samples, ways(samples, happened)))
+    sure, late = ([way for sample, way in found if way and bool(sample.mark) == marked] for marked in (False, True))
+    alone = stints(happened)
+    usual_us = median(alone) if alone else 0
+    delayed = sum(way.pulled and way.done_us > DELAYED * usual_us for way in late)
+    text = "%s; %s; %s, %d of them delayed; a reader runs %.0f us at a time (median of %d)" % (
+        verdict, told("exact", sure), told("late or torn", late), delayed, usual_us, len(alone))
+    print("   %s" % "\n   ".join([text, *run.err.strip().splitlines()]), flush=True)
+    check(verdict.right == verdict.judged, "wrong stacks among those marked exact: %s", verdict)
+    check(verdict.judged >= JUDGED * run.n("exact") > 0, "only %d samples could be judged", verdict.judged)
+    if case == "busy":
+        share = (run.n("exact") + run.n("nopython")) / max(1, run.n("samples") - delayed)
+        check(share >= EXACT, "%.1f %% are exact of those that emulation did not delay", 100 * share)
+    else:
+        check(moves > 100 * seconds, "moved only %d times", moves)
+    return text + ("; moved %d times" % moves if moves else "")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rates", default="99,999", help="in Hz of a real machine (%(default)s)")
+    parser.add_argument("--samples", type=int, default=400, help="of each recording, about (%(default)s)")
+    parser.add_argument("--cases", default=",".join(CASES))
+    given = parser.parse_args()
+    cpus, failed = sorted(os.sched_getaffinity(0)), False
+    for case in given.cases.split(","):
+        for rate in map(int, given.rates.split(",")):
+            busy = len(cpus) if case == "busy" else 2
+            slower = busy if scale.is_emulated() else 1
+            seconds = max(1, given.samples / (rate / slower * busy))
+            name = "many_cpus.%s[%d CPUs,%d Hz as %.1f]" % (case, len(cpus), rate, rate / slower)
+            try:
+                print("ok %s %s" % (name, judge(case, max(1, round(rate / slower)), seconds, cpus)), flush=True)
+            except AssertionError as error:
+                print("FAIL %s: %s" % (name, error), flush=True)
+                failed = True
+            harness.clean_up()
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""The tables of the documents: the command that stands above each would still write its columns and its rows."""
+import itertools
+import os
+import re
+import shlex
+import sys
+
+import harness
+from harness import check, each, equal
+from test_oracle import oracle
+
+sys.path.insert(0, os.path.join(harness.ROOT, "tests", "bench"))
+
+import grammar  # noqa: E402
+import scale  # noqa: E402
+
+CPUS = 2  # of the machine that wrote tools/bench --scale
+
+
+def line(*cells):
+    return "| " + " | ".join(cells) + " |"
+
+
+def of_accuracy(options):
+    """Columns, and how each row begins, by its own writers, of recordings without a sample."""
+    module, judge = oracle(*options)
+    given = judge.given
+    judge.captures = module.words(given.captures) or ["preempt", "stop", "async"]
+    cases = [case for case in module.words(given.cases)]
+    for capture, case in itertools.product(judge.captures, cases):
+        judge.pools[capture] = judge.pools[capture, case] = tally = grammar.Tally()
+        tally.paths = dict.fromkeys([(case, ())], 0)
+        judge.shares[case] = {(case, ()): 1.0}
+        for rate, threads in itertools.product(module.numbers(given.rates), module.numbers(given.threads)):
+            judge.pools[capture, rate, threads] = grammar.Tally()
+    lines = [text for text in "\n".join(judge.tables()).split("\n") if text.startswith("|")]
+    heads = [lines[i - 1] for i, text in enumerate(lines) if text.startswith("| --- ")]
+    return heads, ["|".join(text.split("|")[:2]) + "|" for text in lines if text not in heads and "---" not in text]
+
+
+def of_lives(options):
+    module, judge = oracle(*options)
+    rates = module.numbers(judge.given.rates) if judge.given.rates != module.RATES else module.lives.RATES
+    rows = ["| %s, %g ms | %d Hz |" % (kind, ms, rate) for (kind, ms), rate in itertools.product(module.lives.TURNS, rates)]
+    return [line("turns", "rate", *module.lives.PROFILERS)], rows
+
+
+def of_scale(options):
+    rows = ["| %d | %d × %d, %d%s |" % (CPUS, processes, threads, busy, "" if more else " (default)")
+            for processes, threads, busy, more in scale.sets(CPUS, False)]
+    return [line(*scale.HEAD)], rows
+
+
+def of_guests(options):
+    cpus = options[options.index("--cpus") + 1].split(",")
+    heads = [line(*scale.HEAD), "| | slopes | " + " | ".join("%d CPUs, %d busy" % size for size in scale.GUESSED) + " |"]
+    return heads, ["| %s |" % n for n in cpus]
+
+
+TABLES = {"tools/accuracy": ("ACCURACY.md", of_accuracy), "tools/accuracy --lives": ("ACCURACY.md", of_lives),
+          "tools/bench --scale": ("PERFORMANCE.md", of_scale), "tests/envs/run.py --scale": ("PERFORMANCE.md", of_guests)}
+
+
+def blocks(name):
+    with open(os.path.join(harness.ROOT, "docs", name)) as file:
+        return dict(re.findall(r"<!-- (.+) begins -->\n(.*?)<!-- \1 ends -->\n", file.read(), re.DOTALL))
+
+
+@each(part=list(TABLES))
+def test_a_table_is_one_that_its_command_writes(part):
+    document, heads_and_rows = TABLES[part]
+    text = blocks(document)[part]
+    command = re.search(r"```\n(.+)\n```", text)[1]
+    check(command.startswith(part), "another command stands there: %s", command)
+    check(re.match(r"\d{4}-\d\d-\d\d, ", text), "no date: %s", text[:80])
+    heads, rows = heads_and_rows(shlex.split(command)[1:])
+    tables = [found for found in text.split("\n") if found.startswith("|") and "---" not in found]
+    for head in heads:
+        check(head in tables, "its command writes other columns: %s", head)
+    for row in rows:
+        check(any(found.startswith(row) for found in tables), "its command writes a row that is not there: %s", row)
+
+
+def test_all_tables_between_markers_are_known():
+    found = {part for name in os.listdir(os.path.join(harness.ROOT, "docs")) if name.endswith(".md") for part in blocks(name)}
+    equal(found, set(TABLES), "tables")
