@@ -49,7 +49,8 @@ struct fake {
 	_Atomic(struct event_ids *) ids;
 	struct world *w;
 	raddr interp, ts, sp, code['z' + 1];
-	uint64_t t; /* when the sample of the tests happens */
+	uint64_t t;   /* when the sample of the tests happens */
+	uint32_t own; /* the CPU whose reader runs */
 	uint32_t version;
 	uint64_t code_id[FAKE_CODES];
 	char code_name[FAKE_CODES];
@@ -290,8 +291,9 @@ static inline void fake_take(struct fake *f, struct fake_event e)
 	if (!e.witness) {
 		record_u64(&r, 0xadd4);
 		record_u32(&r, e.cpu, 0);
-		record_u64(&r, e.period ? e.period : 1000);
 	}
+	if (!e.witness && type & PERF_SAMPLE_PERIOD)
+		record_u64(&r, e.period ? e.period : 1000);
 	if (e.witness ? f->c.counter : type & PERF_SAMPLE_READ)
 		fake_reads(f, &r, e.instructions);
 	if (!e.witness) {
@@ -332,7 +334,7 @@ static inline raddr fake_hole(struct fake *f, raddr at)
 	return at;
 }
 
-/* CPU 0's reader begins with what its ring has. */
+/* A CPU's reader begins with what its ring has. */
 static inline void fake_start(struct fake *f)
 {
 	memset(&f->stats, 0, sizeof(f->stats));
@@ -340,16 +342,16 @@ static inline void fake_start(struct fake *f)
 		if (!f->hole[i / FAKE_PAGE])
 			memcpy(fake_memory(WORLD_AT + i), f->w->mem + i, FAKE_PAGE);
 	nudge_init();
-	f->slots[0].ready = false;
-	assert_int_equal(reader_start(&f->c, &f->slots[0]), 0);
-	while (!f->slots[0].ready)
+	f->slots[f->own].ready = false;
+	assert_int_equal(reader_start(&f->c, &f->slots[f->own]), 0);
+	while (!f->slots[f->own].ready)
 		usleep(100);
 }
 
 static inline void fake_stop(struct fake *f)
 {
-	reader_stop(&f->slots[0]);
-	assert_null(f->slots[0].reader);
+	reader_stop(&f->slots[f->own]);
+	assert_null(f->slots[f->own].reader);
 }
 
 /* It takes what its ring has. */
@@ -415,7 +417,7 @@ static inline const char *fake_next_of(struct fake *f, struct queue *queue, size
 
 static inline const char *fake_next(struct fake *f)
 {
-	return fake_next_of(f, &f->slots[0].queue, 0);
+	return fake_next_of(f, &f->slots[f->own].queue, 0);
 }
 
 /* The next message to the control thread, its type into *@type (0: none). */

@@ -291,6 +291,34 @@ static void lists_that_can_not_be_read(void **state)
 	free(w);
 }
 
+/* Where there is little room those that run nothing are left out; then the list is not all,
+ * and may be another one soon though no thread was made. */
+static void states_that_are_left_out(void **state)
+{
+	struct world *w = world(0x030e);
+	raddr ts[16], got[4], interp;
+	uint64_t unique;
+	uint32_t n;
+
+	interp = world_interp(w);
+	for (int i = 0; i < 3; i++)
+		ts[i] = world_thread(w, interp, (uint64_t)i + 1, true);
+	assert_int_equal(
+		pyframe_all_states(&w->base, &w->walk, 99, got, ARRAY_SIZE(got), &n, &unique),
+		0);
+	assert_int_equal(n, 2);
+	assert_int_equal(unique, 0);
+	w->chunk = 512;
+	world_stack(w, ts[2], "f", NULL, NULL);
+	assert_int_equal(
+		pyframe_all_states(&w->base, &w->walk, 99, got, ARRAY_SIZE(got), &n, &unique),
+		0);
+	assert_int_equal(n, 3);
+	assert_int_equal(got[2], ts[2]);
+	assert_int_not_equal(unique, 0);
+	free(w);
+}
+
 static uint64_t digest(struct world *w)
 {
 	uint64_t unique;
@@ -377,6 +405,7 @@ int main(void)
 		cmocka_unit_test(frame_at_a_hole),
 		cmocka_unit_test(finds),
 		cmocka_unit_test(lists_that_can_not_be_read),
+		cmocka_unit_test(states_that_are_left_out),
 		cmocka_unit_test(digest_tells_of_new_threads),
 		cmocka_unit_test(nothing_is_sure),
 		cmocka_unit_test(digest_knows_interpreters_apart),

@@ -252,6 +252,62 @@ static void waits_for_its_stop(void **state)
 	assert_string_equal(fake_next(f), "");
 }
 
+extern const struct capture_ops capture_preempt;
+static struct capture_ops pinning;
+
+/* A sample that comes while the reader of @cpu sleeps. */
+static const char *sample_on(struct fake *f, int cpu)
+{
+	pinning = capture_preempt;
+	pinning.thread_begin = fake_begin;
+	pinning.judge = fake_judge;
+	f->c.capture = &pinning;
+	f->slots[0].cpu = cpu;
+	fake_start(f);
+	f->t = now_ns();
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 1);
+	while (f->page[0].data_tail != f->page[0].data_head) {
+		eventfd_write(f->slots[0].ring.fd, 1);
+		usleep(1000);
+	}
+	fake_stop(f); /* which moves it */
+	return fake_next(f);
+}
+
+/* A reader that holds threads by being on their CPU holds none from elsewhere. */
+static void reader_elsewhere(void **state)
+{
+	struct fake *f = *state;
+
+	on_cpu_0();
+	assert_string_equal(sample_on(f, 0), "exact a3 b3");
+	assert_string_equal(sample_on(f, 1), "late a3 b3");
+	assert_int_equal(fake_counted(f, late_capture), 1);
+}
+
+/* Held or not: it became another program after its sample, as another CPU's ring tells. */
+static void stopped_in_another_program(void **state)
+{
+	struct fake *f = *state;
+	struct record r;
+
+	stop_with(f, 0);
+	record_begin(&r, PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC);
+	record_u32(&r, (uint32_t)getpid(), FAKE_TID);
+	record_str(&r, "x");
+	record_u32(&r, (uint32_t)getpid(), FAKE_TID);
+	record_u64(&r, f->t + 5 * US);
+	record_u32(&r, 1, 0);
+	record_u64(&r, 99);
+	fake_write(f, 1, &r);
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "torn");
+	assert_int_equal(fake_counted(f, torn_exec), 1);
+}
+
 /* Samples of a time in which nobody is stopped are counted, not read. */
 static void quiet(void **state)
 {
@@ -297,6 +353,8 @@ int main(void)
 		FAKE_TEST(stopped_after_the_read),
 		FAKE_TEST(never_stopped),
 		FAKE_TEST(waits_for_its_stop),
+		FAKE_TEST(stopped_in_another_program),
+		FAKE_TEST(reader_elsewhere),
 		FAKE_TEST(quiet),
 		FAKE_TEST(over_budget),
 	};

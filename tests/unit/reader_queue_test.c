@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "fake_ring.h"
+#include "tape.h"
 
 /* --- other records --- */
 
@@ -101,6 +102,60 @@ static void outside_of_the_recording(void **state)
 	assert_int_equal(fake_counted(f, outside), 2);
 	assert_int_equal(f->slots[0].seen[0].n, 2);
 	assert_int_equal(f->slots[0].seen[0].period, 2000);
+}
+
+/* A fixed period is not in the samples. */
+static void fixed_period(void **state)
+{
+	struct fake *f = *state;
+
+	f->c.sample_type &= ~(uint64_t)PERF_SAMPLE_PERIOD;
+	f->session.events[0].attr.sample_period = 333;
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	assert_int_equal(fake_sample(f)->sample.period, 333);
+	assert_int_equal(f->slots[0].seen[0].period, 333);
+}
+
+/* A tape gets the reads, then the record and what was found. */
+static void taped(void **state)
+{
+	struct fake *f = *state;
+	const struct queue_record *rec;
+	uint32_t tag[2], n[TAPE_VERDICT + 1] = { 0 };
+	struct tape_verdict v = { 0 };
+	struct tape_read read = { 0 };
+
+	f->c.tape = true;
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	fake_run(f);
+	for (; (rec = queue_peek(&f->slots[0].queue)); queue_pop(&f->slots[0].queue)) {
+		if (rec->type != Q_TAPE)
+			continue;
+		memcpy(tag, rec->data, sizeof(tag));
+		assert_true(tag[0] <= TAPE_VERDICT);
+		n[tag[0]]++;
+		if (tag[0] == TAPE_READ) {
+			memcpy(&read, rec->data + sizeof(tag), sizeof(read));
+			assert_int_equal(read.ret, 0);
+			assert_memory_equal(rec->data + sizeof(tag) + tag[1],
+					    world_mem(f->w, read.at), read.n);
+		}
+		if (tag[0] == TAPE_RECORD)
+			assert_memory_equal(rec->data + sizeof(tag) + tag[1], f->map[0], 64);
+		if (tag[0] == TAPE_VERDICT)
+			memcpy(&v, rec->data + sizeof(tag), sizeof(v));
+	}
+	assert_true(n[TAPE_READ] > 0);
+	assert_int_equal(n[TAPE_RECORD], 1);
+	assert_int_equal(n[TAPE_VERDICT], 1);
+	assert_int_equal(v.prov, PROV_EXACT);
+	assert_int_equal(v.pid, getpid());
+	assert_int_equal(v.tid, FAKE_TID);
+	assert_int_equal(fake_counted(f, side_lost), 0);
 }
 
 static void several_events(void **state)
@@ -257,6 +312,14 @@ static void stack_far_away(void **state)
 	assert_int_equal(q->far_at, (q_anchors(q)->at - (16 << 10)) & ~(raddr)7);
 	assert_int_equal(q->n_far, q_anchors(q)->at + 4096 - q->far_at);
 	assert_memory_equal(q_far(q), world_mem(f->w, q->far_at), q->n_far);
+	/* Where that can't be read it begins nearer. */
+	fake_hole(f, q->far_at);
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	assert_int_equal(q->far_at, (q_anchors(q)->at - (2 << 10)) & ~(raddr)7);
+	assert_int_equal(q->n_far, q_anchors(q)->at + 4096 - q->far_at);
 }
 
 /* A thread without Python: so much more of its stack as can be read. */
@@ -346,6 +409,8 @@ int main(void)
 		FAKE_TEST(lost_records),
 		FAKE_TEST(outside_of_the_recording),
 		FAKE_TEST(several_events),
+		FAKE_TEST(fixed_period),
+		FAKE_TEST(taped),
 		FAKE_TEST(switches_as_event),
 		FAKE_TEST(strangers),
 		FAKE_TEST(very_many),

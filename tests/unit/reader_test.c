@@ -145,6 +145,25 @@ static void ran_elsewhere(void **state)
 	}
 }
 
+/* The same for the reader of the last CPU. */
+static void ran_on_the_first_cpu(void **state)
+{
+	struct fake *f = *state;
+
+	f->own = 1;
+	for (int ran = 0; ran < 2; ran++) {
+		f->t += 1000000;
+		fake_take(f, (struct fake_event){ .cpu = 1 });
+		fake_switch(f, 1,
+			    PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT,
+			    FAKE_TID, 10 * US);
+		fake_switch(f, 0, IN, FAKE_TID + !ran, 20 * US);
+		fake_run(f);
+		assert_string_equal(fake_next(f), ran ? "late a3 b3" : "exact a3 b3");
+		assert_int_equal(fake_sample(f)->sample.cpu, 1);
+	}
+}
+
 /* Another reader has taken the record from its ring already. */
 static void ran_as_noted(void **state)
 {
@@ -158,6 +177,14 @@ static void ran_as_noted(void **state)
 	assert_string_equal(fake_next(f), "late a3 b3");
 	assert_int_equal(fake_counted(f, late_ran), 1);
 	assert_int_equal(fake_counted(f, late_unwatched), 0);
+	/* Before it left. */
+	f->t += 1000000;
+	for (size_t i = 0; i < LAST_IN; i++)
+		f->c.last_in[i] = f->t + 10 * US;
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "exact a3 b3");
 }
 
 /* A CPU whose events are not open yet: nothing would tell. */
@@ -337,6 +364,7 @@ int main(void)
 		FAKE_TEST(back_on_our_cpu),
 		FAKE_TEST(leaves_twice),
 		FAKE_TEST(ran_elsewhere),
+		FAKE_TEST(ran_on_the_first_cpu),
 		FAKE_TEST(ran_as_noted),
 		FAKE_TEST(ran_unwatched),
 		FAKE_TEST(earlier_with_later),

@@ -27,7 +27,9 @@
 
 /* ---- Helpers ---- */
 
-static void feed_map(struct symbolizer *s, pid_t pid, const struct proc_map *m)
+/* @generation: a file of the same number that is another one. */
+static void feed_generation(struct symbolizer *s, pid_t pid, const struct proc_map *m,
+			    uint64_t generation)
 {
 	struct side side = { .kind = SIDE_MMAP, .pid = pid, .tid = pid };
 
@@ -35,11 +37,17 @@ static void feed_map(struct symbolizer *s, pid_t pid, const struct proc_map *m)
 	side.u.mmap.len = m->end - m->start;
 	side.u.mmap.pgoff = m->pgoff;
 	side.u.mmap.ino = m->ino;
+	side.u.mmap.ino_generation = generation;
 	side.u.mmap.maj = m->maj;
 	side.u.mmap.min = m->min;
 	side.u.mmap.prot = PROT_READ | (m->x ? PROT_EXEC : 0);
 	side.u.mmap.path = m->path;
 	symbolizer_side(s, &side);
+}
+
+static void feed_map(struct symbolizer *s, pid_t pid, const struct proc_map *m)
+{
+	feed_generation(s, pid, m, 0);
 }
 
 static void feed(struct symbolizer *s, enum side_kind kind, pid_t pid, pid_t tid, pid_t ppid)
@@ -351,33 +359,43 @@ static void test_life(void **state)
 	symbolizer_destroy(s);
 }
 
-/* The same offsets in two files: each has its own names, also where both share a place in the
- * cache, which some of so many do. */
+/* The same offsets in many files: each has its own names, also where several share a place in
+ * the cache, as some of so many do. */
 static void test_files_apart(void **state)
 {
-	struct symbolizer *s = symbolizer_create(), *alone = symbolizer_create();
-	struct proc_map libc = { 0 }, libm = { 0 };
+	enum { FILES = 200, OFFSETS = 100, STEP = 2432, APART = 1 << 28 };
+	struct symbolizer *s = symbolizer_create();
+	struct proc_map file[2] = { 0 };
 	struct proc_maps maps;
 
 	assert_int_equal(0, proc_maps_read(&maps, getpid()));
 	for (size_t i = 0; i < maps.n; i++) {
 		if (maps.map[i].x && strstr(maps.map[i].path, "/libc.so"))
-			libc = maps.map[i];
+			file[0] = maps.map[i];
 		if (maps.map[i].x && strstr(maps.map[i].path, "/libelf"))
-			libm = maps.map[i];
+			file[1] = maps.map[i];
 	}
-	assert_true(libc.start && libm.start);
-	libm.pgoff = libc.pgoff;
-	feed_map(s, getpid(), &libc);
-	feed_map(s, getpid(), &libm);
-	feed_map(alone, getpid(), &libm);
-	for (uint64_t at = 0; at < libm.end - libm.start; at += 4) {
-		symbolize_user(s, getpid(), libc.start + at);
-		assert_string_equal(symbolize_user(s, getpid(), libm.start + at),
-				    symbolize_user(alone, getpid(), libm.start + at));
+	assert_true(file[0].start && file[1].start);
+	for (uint32_t k = 0; k < FILES; k++) {
+		struct proc_map m = file[k & 1];
+
+		m.start = (k + 1) * (uint64_t)APART, m.end = m.start + OFFSETS * STEP;
+		m.pgoff = file[0].pgoff;
+		feed_generation(s, getpid(), &m, k);
+	}
+	for (uint64_t at = 0; at < OFFSETS * STEP; at += STEP) {
+		const char *want[2] = { NULL };
+
+		for (uint32_t k = 0; k < FILES; k++) {
+			const char *name =
+				symbolize_user(s, getpid(), (k + 1) * (uint64_t)APART + at);
+
+			want[k & 1] = want[k & 1] ? want[k & 1] : name;
+			assert_string_equal(name, want[k & 1]);
+		}
+		assert_string_not_equal(want[0], want[1]);
 	}
 	proc_maps_deinit(&maps);
-	symbolizer_destroy(alone);
 	symbolizer_destroy(s);
 }
 

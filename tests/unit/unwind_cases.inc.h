@@ -314,6 +314,25 @@ static void test_debug_frame(void **state)
 	unwind_table_put(t);
 }
 
+/* Version 4 says how long addresses are: ours are 8 bytes, without segments. */
+static void test_version_4(void **state)
+{
+	static const unsigned char sizes[][2] = { { 8, 0 }, { 4, 0 }, { 8, 1 } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		unsigned char head[] = { 4, 0, sizes[i][0], sizes[i][1], 1, 0x78, RA };
+		struct section s = { 0 };
+		struct unwind_table *t;
+
+		put_record(&s, 0, head, sizeof(head), "\x0c\x07\x08\x90\x01", 5);
+		FDE(&s, 0x2000, 0x10, "\x0e\x20");
+		t = compile(&arch_x86_64, &s, NULL);
+		assert_int_equal(i == 0 ? 0x20 : 0,
+				 rule_at(t, 0x2000) ? rule_at(t, 0x2000)->cfa_off : 0);
+		unwind_table_put(t);
+	}
+}
+
 /* Both have a CIE at the same place, and they differ. */
 static void test_two_sections(void **state)
 {

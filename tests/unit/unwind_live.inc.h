@@ -383,39 +383,6 @@ static void test_shared(void **state)
 	unwinder_destroy(u);
 }
 
-/* The same offsets in two files, one after the other: each has its own rules, also where both
- * share a place in the cache, which some of so many do. */
-static void test_files_apart(void **state)
-{
-	enum { OFFSETS = 60000, FROM = 0x8000 };
-	struct unwinder *u = unwinder_create(64 << 20), *alone = unwinder_create(64 << 20);
-	struct proc_map exe = map_of("/proc/self/exe", 1ull << 40), libc = { 0 };
-	struct proc_maps maps;
-
-	assert_int_equal(0, proc_maps_read(&maps, getpid()));
-	for (size_t i = 0; i < maps.n; i++)
-		if (strstr(maps.map[i].path, "/libc.so"))
-			libc = map_of(maps.map[i].path, 1ull << 41);
-	assert_int_not_equal(libc.start, 0);
-	feed(u, &exe);
-	feed(u, &libc);
-	feed(alone, &libc);
-	for (uint64_t at = FROM; at < FROM + OFFSETS * 8; at += 8) {
-		struct unwind_stack want = stack_at(alone, libc.start + at);
-		uint64_t cfa = want.frame[0].cfa;
-		struct unwind_stack got;
-
-		stack_at(u, exe.start + at);
-		got = stack_at(u, libc.start + at);
-		assert_int_equal(got.end, want.end);
-		assert_int_equal(got.n, want.n);
-		assert_int_equal(got.frame[0].cfa, cfa);
-	}
-	proc_maps_deinit(&maps);
-	unwinder_destroy(alone);
-	unwinder_destroy(u);
-}
-
 #ifdef __x86_64__
 /* python -X perf: two kinds of trampolines in anonymous memory. */
 static void test_trampolines(void **state)

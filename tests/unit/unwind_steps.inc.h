@@ -70,6 +70,15 @@ static void test_step(void **state)
 	r = at_code();
 	r.have &= ~(1u << RBP);
 	assert_int_equal(UNWIND_NO_REG, STEP("\x0c\x06\x10", "", true));
+	/* The return address is in a register (rdx) that is not known, or not in memory. */
+	r = at_code();
+	assert_int_equal(UNWIND_GOES_ON, STEP("\x09\x10\x01", "", true));
+	assert_int_equal(0x101, r.pc);
+	r = at_code();
+	r.have &= ~(uint64_t)2;
+	assert_int_equal(UNWIND_NO_REG, STEP("\x09\x10\x01", "", true));
+	r = at_code(); /* at breg7 + 1024; rbx in rdx, so the rule is a slow one */
+	assert_int_equal(UNWIND_CUT, STEP("\x10\x10\x03\x77\x80\x08\x09\x03\x01", "", true));
 	/* Only a leaf may have no frame. */
 	r = at_code();
 	assert_int_equal(UNWIND_CUT, STEP("\x0e\x00", "", true));

@@ -17,6 +17,8 @@ import time
 
 Test = collections.namedtuple("Test", "name command")
 
+# A mutant that mixes pointers and numbers is no bug that a person could write: it does not compile.
+STRICT = ("-Werror=int-conversion", "-Werror=incompatible-pointer-types", "-Werror=implicit-function-declaration")
 FUZZ_RUNS = "2000"
 SLOWEST = 20  # seconds more, and ...
 SLOWER = 10  # ... times longer than without a mutant: a test that takes longer hangs
@@ -113,15 +115,15 @@ class Lab:
                 result.append("-I" + os.path.join(self.meson, word[2:]))
             elif not word.startswith(("-W", "-MD", "-g", "-fdiagnostics")):
                 result.append(word)
-        return result + ["-fPIC", "-w", "-Werror=int-conversion", "-Werror=incompatible-pointer-types", "-iquote",
-                         os.path.join(self.root, os.path.dirname(path))]
+        return result + ["-fPIC", "-w", "-iquote", os.path.join(self.root, os.path.dirname(path))]
 
     def compile(self, path, text, at, *flags):
         """Compile `text` as source `path` in folder `at`: there always under the same name, so that the same code
         gives the same object."""
         name = path.replace("/", "_")
         keep(os.path.join(at, "src", name), text)
-        command = self.compiler(path) + list(flags) + ["-c", "src/" + name, "-o", name + ".o"]
+        words = [w for w in self.compiler(path) if flags != STRICT or w != "-w"]
+        command = words + list(flags) + ["-c", "src/" + name, "-o", name + ".o"]
         done = subprocess.run(command, cwd=at, capture_output=True, text=True)
         if done.returncode:
             raise NotBuilt(done.stderr)
@@ -141,10 +143,10 @@ class Lab:
         if done.returncode:
             raise NotBuilt(done.stderr)
 
-    def headers(self):
-        """Of everything that any object depends on besides its own source."""
+    def headers(self, *tops):
+        """A sum of the headers below these folders."""
         h = hashlib.sha1()
-        for top in ("lib", "output", "tests/unit", "tests/fuzz"):
+        for top in tops:
             for path in sorted(glob.glob(os.path.join(self.root, top, "**/*.h"), recursive=True)):
                 with open(path, "rb") as f:
                     h.update(path.encode() + f.read())
@@ -153,7 +155,8 @@ class Lab:
     def compile_kept(self, path, at, *flags):
         """The object of an unchanged source, kept from the run before if it is still what it would be."""
         text = self.read(path)
-        key = hashlib.sha1("\0".join([self.headers_now, text, *self.compiler(path), *flags]).encode()).hexdigest()
+        headers = self.own_headers + ("" if path.startswith(("lib", "output")) else self.test_headers)
+        key = hashlib.sha1("\0".join([headers, text, *self.compiler(path), *flags]).encode()).hexdigest()
         made = os.path.join(at, path.replace("/", "_") + ".o")
         if not os.path.exists(made) or kept(made + ".key") != key:
             self.compile(path, text, at, *flags)
@@ -162,7 +165,8 @@ class Lab:
 
     def build(self):
         """The library twice, as it is and counting what is executed; and the programs."""
-        self.headers_now = self.headers()
+        self.own_headers = self.headers("lib", "output")
+        self.test_headers = self.headers("tests/unit", "tests/fuzz")
         self.link_words_of_core = self.link_words("pysampled")
         self.plain, self.counting = (os.path.join(self.folder, n) for n in ("plain", "counting"))
         for at in (self.plain, self.counting):
@@ -293,7 +297,7 @@ class Lab:
         os.makedirs(os.path.join(at, "tmp"))
         try:
             path, text = self.mutated(mutant)
-            made = self.compile(path, text, at)
+            made = self.compile(path, text, at, *STRICT)
             with open(made, "rb") as a, open(self.objects[path], "rb") as b:
                 if a.read() == b.read():
                     return "same", ""

@@ -13,8 +13,8 @@ Mutant = collections.namedtuple("Mutant", "file function kind start end text bef
 # Statements that do not decide what a sample says: what is freed, closed or counted of our own work.
 NO_TRUTH = re.compile(r"\b(free|close|munmap|work_add|work_foreign|work_own|assert|static_assert|\w*alloc|\w+_create|"
                       r"\w+_destroy|\w+_deinit|ENOMEM|prefetch\w*|\w+_attr_\w+)\b")
-# Functions that make and unmake objects: they fail only without memory.
-NO_TRUTH_IN = re.compile(r"_(destroy|deinit|create|init)$|^free_|_free$")
+# Functions that make and unmake objects, which fail only without memory; and those that write sentences.
+NO_TRUTH_IN = re.compile(r"_(destroy|deinit|create|init)$|^free_|_free$|^explain_")
 
 OPERATOR = re.compile(r" (<=|>=|==|!=|<<|>>|&&|\|\||\+=|-=|<|>|\+|-|\*|/|%|&|\|)(?=[ \n])")
 OTHER = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&", "+": "-",
@@ -70,7 +70,7 @@ def operand_begin(code, at):
     depth = 0
     for i in range(at - 1, 0, -1):
         if depth == 0 and (code[i] in ",;?:([{" or code[i - 1:i + 1] in ("&&", "||") or
-                           (code[i] == "=" and code[i - 1] == " ") or code[i - 6:i + 1] == "return "):
+                           (code[i] == "=" and code[i - 1] == " " and code[i + 1] == " ") or code[i - 6:i + 1] == "return "):
             return i + 1
         depth += (code[i] in ")]}") - (code[i] in "([{")
     return 0
@@ -131,6 +131,8 @@ def edits(code, start, end):
         yield "negation", start + m.start(), start + m.end(), ""
     for m in NUMBER.finditer(code, start, end):
         value = int(m.group(1), 0)
+        if code[m.start() - 2:m.end() + 2] == "{ 0 }":
+            continue
         yield "constant", m.start(1), m.end(1), str(value + 1)
     for m in re.finditer(r"\b(MIN|MAX)\(|\breturn (true|false);|\breturn ([^;]+);", code[start:end]):
         if m.group(1):
