@@ -12,7 +12,6 @@
 #include <cmocka.h>
 
 #include "fake_ring.h"
-#include "tape.h"
 
 /* --- other records --- */
 
@@ -117,45 +116,6 @@ static void fixed_period(void **state)
 	assert_string_equal(fake_next(f), "exact a3 b3");
 	assert_int_equal(fake_sample(f)->sample.period, 333);
 	assert_int_equal(f->slots[0].seen[0].period, 333);
-}
-
-/* A tape gets the reads, then the record and what was found. */
-static void taped(void **state)
-{
-	struct fake *f = *state;
-	const struct queue_record *rec;
-	uint32_t tag[2], n[TAPE_VERDICT + 1] = { 0 };
-	struct tape_verdict v = { 0 };
-	struct tape_read read = { 0 };
-
-	f->c.tape = true;
-	fake_take(f, (struct fake_event){ 0 });
-	fake_leave(f, 10 * US);
-	fake_run(f);
-	for (; (rec = queue_peek(&f->slots[0].queue)); queue_pop(&f->slots[0].queue)) {
-		if (rec->type != Q_TAPE)
-			continue;
-		memcpy(tag, rec->data, sizeof(tag));
-		assert_true(tag[0] <= TAPE_VERDICT);
-		n[tag[0]]++;
-		if (tag[0] == TAPE_READ) {
-			memcpy(&read, rec->data + sizeof(tag), sizeof(read));
-			assert_int_equal(read.ret, 0);
-			assert_memory_equal(rec->data + sizeof(tag) + tag[1],
-					    world_mem(f->w, read.at), read.n);
-		}
-		if (tag[0] == TAPE_RECORD)
-			assert_memory_equal(rec->data + sizeof(tag) + tag[1], f->map[0], 64);
-		if (tag[0] == TAPE_VERDICT)
-			memcpy(&v, rec->data + sizeof(tag), sizeof(v));
-	}
-	assert_true(n[TAPE_READ] > 0);
-	assert_int_equal(n[TAPE_RECORD], 1);
-	assert_int_equal(n[TAPE_VERDICT], 1);
-	assert_int_equal(v.prov, PROV_EXACT);
-	assert_int_equal(v.pid, getpid());
-	assert_int_equal(v.tid, FAKE_TID);
-	assert_int_equal(fake_counted(f, side_lost), 0);
 }
 
 static void several_events(void **state)
@@ -410,7 +370,6 @@ int main(void)
 		FAKE_TEST(outside_of_the_recording),
 		FAKE_TEST(several_events),
 		FAKE_TEST(fixed_period),
-		FAKE_TEST(taped),
 		FAKE_TEST(switches_as_event),
 		FAKE_TEST(strangers),
 		FAKE_TEST(very_many),
