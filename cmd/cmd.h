@@ -5,7 +5,7 @@
 #ifndef CMD_H
 #define CMD_H
 
-#include "../lib/err.h"
+#include "base/err.h"
 
 /* Exit codes, contract of the command line (pysampled(1), EXIT STATUS). */
 enum exit_code {

@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "../lib/capture/capture.h"
-#include "../lib/capture/preempt.h"
-#include "../lib/facts.h"
-#include "../lib/proc.h"
+#include "capture/capture.h"
+#include "capture/preempt.h"
+#include "record/facts.h"
+#include "sys/proc.h"
 #include "cmd.h"
 #include "process.h"
 

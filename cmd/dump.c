@@ -9,13 +9,13 @@
 #include <seccomp.h>
 #include <stdio.h>
 
-#include "../lib/announce.h"
-#include "../lib/assemble.h"
-#include "../lib/harden.h"
-#include "../lib/perf_decode.h"
-#include "../lib/places.h"
-#include "../lib/proc.h"
-#include "../lib/stats.h"
+#include "targets/announce.h"
+#include "stacks/assemble.h"
+#include "sys/harden.h"
+#include "sample/perf_decode.h"
+#include "lines/places.h"
+#include "sys/proc.h"
+#include "base/stats.h"
 #include "cmd.h"
 #include "dump_running.h"
 #include "process.h"

@@ -2,9 +2,9 @@
 #include <errno.h>
 #include <sys/eventfd.h>
 
-#include "../lib/recorder.h"
-#include "../lib/sink.h"
-#include "../lib/stats.h"
+#include "record/recorder.h"
+#include "sample/sink.h"
+#include "base/stats.h"
 #include "cmd.h"
 #include "dump_running.h"
 

@@ -7,12 +7,12 @@
 #include <getopt.h>
 #include <stdio.h>
 
-#include "../lib/base.h"
-#include "../lib/event_resolve.h"
-#include "../lib/perf_event.h"
-#include "../lib/pfm.h"
-#include "../lib/pmu.h"
-#include "../lib/tracefs.h"
+#include "base/base.h"
+#include "events/event_resolve.h"
+#include "perf_event.h"
+#include "events/pfm.h"
+#include "events/pmu.h"
+#include "events/tracefs.h"
 #include "cmd.h"
 
 /* What is listed: names that this is a part of. */

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../lib/clock.h"
-#include "../lib/base.h"
-#include "../lib/event_resolve.h"
-#include "../lib/unwind/others.h"
-#include "../lib/srcline.h"
-#include "../lib/syscall_count.h"
-#include "../lib/work.h"
+#include "base/clock.h"
+#include "base/base.h"
+#include "events/event_resolve.h"
+#include "unwind/others.h"
+#include "lines/srcline.h"
+#include "record/syscall_count.h"
+#include "base/work.h"
 #include "cmd.h"
 
 static const char help[] =

@@ -5,7 +5,7 @@
 #ifndef OPTIONS_H
 #define OPTIONS_H
 
-#include "../lib/recorder.h"
+#include "record/recorder.h"
 #include "../output/sink.h"
 
 struct record_options {

@@ -3,9 +3,9 @@
 
 #include <errno.h>
 
-#include "../lib/base.h"
-#include "../lib/places.h"
-#include "../lib/sample.h"
+#include "base/base.h"
+#include "lines/places.h"
+#include "sample/sample.h"
 
 enum { MAX_TEXT = 8192 };
 

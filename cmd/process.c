@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../lib/srcline.h"
+#include "lines/srcline.h"
 #include "cmd.h"
 
 enum { PROBE_MS = 5000, PID_MAX = 1 << 22 };

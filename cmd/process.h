@@ -5,7 +5,7 @@
 #ifndef CMD_PROCESS_H
 #define CMD_PROCESS_H
 
-#include "../lib/lookup.h"
+#include "targets/lookup.h"
 
 enum process_native { PROCESS_NO_NATIVE, PROCESS_NATIVE, PROCESS_NATIVE_FULL };
 

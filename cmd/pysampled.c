@@ -7,15 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../lib/base.h"
-#include "../lib/capture/capture.h"
-#include "../lib/demangle.h"
-#include "../lib/inflate.h"
-#include "../lib/unwind/others.h"
-#include "../lib/offsets/pylayout.h"
-#include "../lib/srcline.h"
-#include "../lib/sparse.h"
-#include "../lib/xz.h"
+#include "base/base.h"
+#include "capture/capture.h"
+#include "names/demangle.h"
+#include "elf/inflate.h"
+#include "unwind/others.h"
+#include "offsets/pylayout.h"
+#include "lines/srcline.h"
+#include "base/sparse.h"
+#include "elf/xz.h"
 #include "../output/sink.h"
 #include "cmd.h"
 

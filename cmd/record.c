@@ -9,10 +9,10 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
-#include "../lib/harden.h"
-#include "../lib/places.h"
-#include "../lib/proc.h"
-#include "../lib/stats.h"
+#include "sys/harden.h"
+#include "lines/places.h"
+#include "sys/proc.h"
+#include "base/stats.h"
 #include "cmd.h"
 #include "options.h"
 

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "arch/arch.h"
-#include "base.h"
-#include "work.h"
+#include "base/base.h"
+#include "base/work.h"
 
 void perf_event_add_read(struct perf_event_attr *attr)
 {

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "err.h"
-#include "perf_names.h"
+#include "base/err.h"
+#include "events/perf_names.h"
 
 struct perf_options {
 	bool freq;	/* value is Hz, else a period */

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#include "base.h"
-#include "work.h"
+#include "base/base.h"
+#include "base/work.h"
 
 size_t rmem_readv(struct rmem *m, const struct rmem_vec *v, size_t n)
 {

@@ -3,13 +3,13 @@
 
 #include <stdbool.h>
 
-#include "clock.h"
-#include "elfcache_tables.h"
-#include "jit.h"
-#include "kallsyms.h"
-#include "places.h"
-#include "space.h"
-#include "symnames.h"
+#include "base/clock.h"
+#include "elf/elfcache_tables.h"
+#include "modules/jit.h"
+#include "names/kallsyms.h"
+#include "lines/places.h"
+#include "modules/space.h"
+#include "names/symnames.h"
 
 enum {
 	N_CACHED = 8192, /* addresses with their names; a power of two */

@@ -9,7 +9,7 @@
 #ifndef SYMBOLIZE_H
 #define SYMBOLIZE_H
 
-#include "sample.h"
+#include "sample/sample.h"
 
 struct symbolizer;
 struct places;

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "../lib/base.h"
+#include "base/base.h"
 
 struct share {
 	unsigned __int128 remainder;

@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-#include "../lib/base.h"
+#include "base/base.h"
 
 void buf_deinit(struct buf *b)
 {

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-#include "../lib/proc.h"
+#include "sys/proc.h"
 
 enum { NOTES_MAX = 64 * 1024, PHDRS_MAX = 256 };
 

@@ -5,7 +5,7 @@
 #ifndef BUILDID_H
 #define BUILDID_H
 
-#include "../lib/base.h"
+#include "base/base.h"
 
 enum { BUILDID_MAX = 20 };
 

@@ -15,13 +15,13 @@
 #include <stdarg.h>
 #include <stdbool.h>
 
-#include "../lib/base.h"
-#include "../lib/perf_event.h"
-#include "../lib/places.h"
-#include "../lib/strtab.h"
+#include "base/base.h"
+#include "perf_event.h"
+#include "lines/places.h"
+#include "base/strtab.h"
 #include "apportion.h"
 #include "buf.h"
-#include "idmap.h"
+#include "base/idmap.h"
 #include "sink.h"
 
 enum { FOLDED_NAME_MAX = 4096 };

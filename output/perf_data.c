@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "../lib/base.h"
+#include "base/base.h"
 #include "perf_file.h"
 #include "perf_records.h"
 #include "sink.h"

@@ -8,8 +8,8 @@
 #include <sys/utsname.h>
 #include <time.h>
 
-#include "../lib/base.h"
-#include "../lib/proc.h"
+#include "base/base.h"
+#include "sys/proc.h"
 
 #ifndef PYSAMPLED_VERSION
 #define PYSAMPLED_VERSION "0.1.0"

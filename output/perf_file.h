@@ -6,7 +6,7 @@
 #ifndef PERF_FILE_H
 #define PERF_FILE_H
 
-#include "../lib/sample.h"
+#include "sample/sample.h"
 #include "buf.h"
 #include "buildid.h"
 

@@ -8,7 +8,7 @@
 #include <limits.h>
 #include <sys/utsname.h>
 
-#include "../lib/proc.h"
+#include "sys/proc.h"
 
 /* Bytes of kernel code, from /proc/iomem; 0: not told to us. */
 static uint64_t code_size(void)

@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
-#include "../lib/base.h"
-#include "../lib/proc.h"
+#include "base/base.h"
+#include "sys/proc.h"
 #include "perf_file.h"
 
 enum {

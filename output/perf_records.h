@@ -5,11 +5,11 @@
 #ifndef PERF_RECORDS_H
 #define PERF_RECORDS_H
 
-#include "../lib/sample.h"
-#include "../lib/strtab.h"
+#include "sample/sample.h"
+#include "base/strtab.h"
 #include "buf.h"
 #include "buildid.h"
-#include "idmap.h"
+#include "base/idmap.h"
 #include "perf_kernel.h"
 #include "pyelf.h"
 

@@ -7,8 +7,8 @@
 #include <elf.h>
 #include <errno.h>
 
-#include "../lib/arch/arch.h"
-#include "../lib/base.h"
+#include "arch/arch.h"
+#include "base/base.h"
 #include "pyelf_dwarf.h"
 
 enum {

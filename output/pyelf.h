@@ -9,7 +9,7 @@
 #ifndef PYELF_H
 #define PYELF_H
 
-#include "../lib/sample.h"
+#include "sample/sample.h"
 
 enum {
 	PYELF_TEXT = 0x10000,	   /* where the text starts, in the file and as address */

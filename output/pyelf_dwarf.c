@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-#include "../lib/base.h"
+#include "base/base.h"
 #include "pyelf.h"
 
 /* What we use of the standard's constants: no need for libdw to write. */

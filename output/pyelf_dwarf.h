@@ -5,7 +5,7 @@
 #ifndef PYELF_DWARF_H
 #define PYELF_DWARF_H
 
-#include "../lib/strtab.h"
+#include "base/strtab.h"
 #include "buf.h"
 
 /* What has addresses: a function, or a marker (no file). Its slots are the lines

@@ -10,7 +10,7 @@
 #include <stdio_ext.h>
 #include <sys/stat.h>
 
-#include "../lib/base.h"
+#include "base/base.h"
 
 enum { SINK_BUFFER = 256 * 1024, SINK_ALIGN = 64 };
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * sink - the outputs that there are, one const sink_ops (lib/sink.h) and one file a format,
+ * sink - the outputs that there are, one const sink_ops (lib/sample/sink.h) and one file a format,
  * opened and closed here; meson writes the list.
  */
 #ifndef OUTPUT_SINK_H
 #define OUTPUT_SINK_H
 
-#include "../lib/sink.h"
+#include "sample/sink.h"
 
 /* NULL-terminated. */
 extern const struct sink_ops *const sink_formats[];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * tape - the sink that keeps what came in, for replay (lib/tape.h).
+ * tape - the sink that keeps what came in, for replay (lib/sample/tape.h).
  */
-#include "../lib/tape.h"
+#include "sample/tape.h"
 
 #include <errno.h>
 

@@ -5,7 +5,7 @@
 #ifndef PROVENANCE_H
 #define PROVENANCE_H
 
-#include "sample.h"
+#include "sample/sample.h"
 
 static inline const char *provenance_name(enum provenance p)
 {

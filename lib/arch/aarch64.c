@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "arch.h"
+#include "arch/arch.h"
 
 #include <elf.h>
 
-#include "../base.h"
+#include "base/base.h"
 
 /* The @n bits of @insn from @at on, signed, in instructions. */
 static int64_t field(uint32_t insn, unsigned at, unsigned n)

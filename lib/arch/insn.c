@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "insn.h"
+#include "arch/insn.h"
 
-#include "arch.h"
+#include "arch/arch.h"
 
 /* What follows each opcode: '.' nothing, m ModRM, b w d bytes of a constant (1, 2, 4), z one
  * of the operand's size but at most 4, M ModRM and b, Z ModRM and z, v the operand's size, o

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "../base.h"
+#include "base/base.h"
 
 /* Bytes of the x86-64 instruction at @p, of which @n can be read; 0: none that is known.
  * Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, appendix A. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "arch.h"
+#include "arch/arch.h"
 
 #include <elf.h>
 
-#include "../base.h"
+#include "base/base.h"
 
 /* The RISC-V Instruction Set Manual, volume I, 2.5.1: jal x0. Branches and compressed jumps
  * reach 4 KiB, so they never leave a function. */

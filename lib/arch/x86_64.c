@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "arch.h"
+#include "arch/arch.h"
 
 #include <elf.h>
 
-#include "../base.h"
+#include "base/base.h"
 
 /* jmp rel32; jcc rel32 */
 static bool jump(const unsigned char *code, size_t n, int64_t *by)

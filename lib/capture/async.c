@@ -6,7 +6,7 @@
  * stayed away until the read was over, is as good as held: exact. Only the witness proves
  * that.
  */
-#include "hold.h"
+#include "capture/hold.h"
 
 static int async_possible(const struct capture_want *w, struct err *err)
 {

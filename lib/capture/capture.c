@@ -2,7 +2,7 @@
  *
  * capture - which captures there are, and which one is taken.
  */
-#include "capture.h"
+#include "capture/capture.h"
 
 #include <errno.h>
 #include <stdio.h>

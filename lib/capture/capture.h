@@ -14,8 +14,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "../err.h"
-#include "../note.h"
+#include "base/err.h"
+#include "base/note.h"
 
 /* Did any user instruction run between two looks at a thread's registers? */
 enum witness {

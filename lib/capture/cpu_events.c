@@ -5,11 +5,11 @@
  */
 #include <sched.h>
 
-#include "../event_place.h"
-#include "../stats.h"
-#include "births.h"
-#include "proof.h"
-#include "reader_int.h"
+#include "attach/event_place.h"
+#include "base/stats.h"
+#include "targets/births.h"
+#include "watch/proof.h"
+#include "capture/reader_int.h"
 
 /* As far as has been noted @pid is a target. Our own child is none before its exec. */
 static bool is_known(const struct reader_config *c, pid_t pid)

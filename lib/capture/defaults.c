@@ -4,7 +4,7 @@
  */
 #include <time.h>
 
-#include "capture.h"
+#include "capture/capture.h"
 
 const char *capture_says_nothing(char *buf, size_t size)
 {

@@ -5,10 +5,10 @@
  */
 #include <sys/eventfd.h>
 
-#include "../perf_decode.h"
-#include "../slots.h"
-#include "../stats.h"
-#include "reader_int.h"
+#include "sample/perf_decode.h"
+#include "capture/slots.h"
+#include "base/stats.h"
+#include "capture/reader_int.h"
 
 enum { CODE_GENERATION_SHIFT = 40, CODE_SLOT_SHIFT = 52 };
 

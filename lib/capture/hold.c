@@ -5,11 +5,11 @@
 #include <errno.h>
 #include <sys/eventfd.h>
 
-#include "../perf_decode.h"
-#include "../stats.h"
-#include "births.h"
-#include "hold.h"
-#include "proof.h"
+#include "sample/perf_decode.h"
+#include "base/stats.h"
+#include "targets/births.h"
+#include "capture/hold.h"
+#include "watch/proof.h"
 
 /* Without a witness: longest time from an event in user code to the switch. Interrupt,
  * inter-processor interrupt and scheduler take 13 to 34 us even on a virtual machine

@@ -6,7 +6,7 @@
 #ifndef HOLD_H
 #define HOLD_H
 
-#include "reader_int.h"
+#include "capture/reader_int.h"
 
 /* Read and emit all samples that wait. */
 void hold_flush(struct reader *r);

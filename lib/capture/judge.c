@@ -2,7 +2,7 @@
  *
  * judge - the rules of judgement that captures share. Pure.
  */
-#include "capture.h"
+#include "capture/capture.h"
 
 enum judgement capture_judge_held(const struct hold *h)
 {

@@ -4,7 +4,7 @@
  * switches the target out before its next user instruction, and while the reader
  * reads, the thread lies frozen in the run queue. No ptrace, no signal.
  */
-#include "preempt.h"
+#include "capture/preempt.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -14,9 +14,9 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "../perf_event.h"
-#include "../stats.h"
-#include "hold.h"
+#include "perf_event.h"
+#include "base/stats.h"
+#include "capture/hold.h"
 
 enum { STALL_NS = 20000000 }; /* between a sample and the wake-up of its reader */
 

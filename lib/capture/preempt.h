@@ -5,8 +5,8 @@
 #ifndef PREEMPT_H
 #define PREEMPT_H
 
-#include "../cpus.h"
-#include "../realtime.h"
+#include "sys/cpus.h"
+#include "sys/realtime.h"
 
 /* Where the targets may run, and how urgent their threads are. No reader goes to a CPU that is
  * spared: what is sampled there is judged as by async. */

@@ -4,9 +4,9 @@
  * record tells otherwise; and the interpreter that a new program has mapped, if it is known
  * from another process.
  */
-#include "../stats.h"
-#include "births.h"
-#include "reader_int.h"
+#include "base/stats.h"
+#include "targets/births.h"
+#include "capture/reader_int.h"
 
 /* The sample can't be judged: the control thread is asked to look at the process, and the
  * resolver will know what it saw. */

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-#include "reader.h"
+#include "capture/reader.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
-#include "../cpus.h"
-#include "../perf_decode.h"
-#include "../nudge.h"
-#include "../sparse.h"
-#include "../stats.h"
-#include "births.h"
-#include "hold.h"
-#include "proof.h"
-#include "taping.h"
+#include "sys/cpus.h"
+#include "sample/perf_decode.h"
+#include "base/nudge.h"
+#include "base/sparse.h"
+#include "base/stats.h"
+#include "targets/births.h"
+#include "capture/hold.h"
+#include "watch/proof.h"
+#include "capture/taping.h"
 
 enum { JOIN_NS = 50000000, STACK_BYTES = 512 << 10 };
 

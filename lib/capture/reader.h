@@ -10,7 +10,7 @@
 #ifndef READER_H
 #define READER_H
 
-#include "watch.h"
+#include "watch/watch.h"
 
 struct reader;
 

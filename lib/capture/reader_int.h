@@ -9,19 +9,19 @@
 
 #include <pthread.h>
 
-#include "../arch/arch.h"
-#include "../clock.h"
-#include "../event_ids.h"
-#include "../pystack.h"
-#include "../remote_mem.h"
-#include "../run_table.h"
-#include "../stranger_filter.h"
-#include "../target.h"
-#include "../wire.h"
-#include "capture.h"
-#include "ours.h"
-#include "reader.h"
-#include "tap.h"
+#include "arch/arch.h"
+#include "base/clock.h"
+#include "watch/event_ids.h"
+#include "python/pystack.h"
+#include "remote_mem.h"
+#include "bpf/run_table.h"
+#include "bpf/stranger_filter.h"
+#include "targets/target.h"
+#include "sample/wire.h"
+#include "capture/capture.h"
+#include "targets/ours.h"
+#include "capture/reader.h"
+#include "capture/tap.h"
 
 enum { PEND_MAX = 256, REST_BYTES = 128 << 10, RED_BYTES = 128, NEWBORNS = 16 };
 static const uint64_t SECOND = 1000000000; /* ns */

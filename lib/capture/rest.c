@@ -10,8 +10,8 @@
  * away, the thread is on a stack for signals, or very deep in C: what is near them is read
  * too.
  */
-#include "../perf_decode.h"
-#include "reader_int.h"
+#include "sample/perf_decode.h"
+#include "capture/reader_int.h"
 
 /* From the outermost activation of the interpreter to the thread's first frame: main(), or
  * what an embedding program has there. */

@@ -11,13 +11,13 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
-#include "../arch/arch.h"
-#include "../attach_plan.h"
-#include "../cpus.h"
-#include "../proc.h"
-#include "../realtime.h"
-#include "hold.h"
-#include "tracer.h"
+#include "arch/arch.h"
+#include "attach/attach_plan.h"
+#include "sys/cpus.h"
+#include "sys/proc.h"
+#include "sys/realtime.h"
+#include "capture/hold.h"
+#include "capture/tracer.h"
 
 #define BIT(sig) (UINT64_C(1) << ((sig)-1))
 

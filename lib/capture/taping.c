@@ -2,14 +2,14 @@
  *
  * taping - writes down what a reader takes from its ring, asks, reads and judges.
  */
-#include "taping.h"
+#include "capture/taping.h"
 
 #include <errno.h>
 
-#include "../perf_decode.h"
-#include "../stats.h"
-#include "../tape_target.h"
-#include "reader_int.h"
+#include "sample/perf_decode.h"
+#include "base/stats.h"
+#include "targets/tape_target.h"
+#include "capture/reader_int.h"
 
 enum { KNOWN_IDS = 512, KNOWN_TARGETS = 256, PIECE = 16 << 10 };
 

@@ -6,8 +6,8 @@
 #ifndef TAPING_H
 #define TAPING_H
 
-#include "reader.h"
-#include "tap.h"
+#include "capture/reader.h"
+#include "capture/tap.h"
 
 /* Before the readers begin: what holds for all of them. Control thread, whose queue @q is. */
 void taping_begin(const struct reader_config *c, struct queue *q);

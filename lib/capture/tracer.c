@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tracer.h"
+#include "capture/tracer.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -12,12 +12,12 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
-#include "../clock.h"
-#include "../nudge.h"
-#include "../proc.h"
-#include "../realtime.h"
-#include "../stats.h"
-#include "../wire.h"
+#include "base/clock.h"
+#include "base/nudge.h"
+#include "sys/proc.h"
+#include "sys/realtime.h"
+#include "base/stats.h"
+#include "sample/wire.h"
 
 enum {
 	LET_GO_MS = 1000,

@@ -15,7 +15,7 @@
 #ifndef TRACER_H
 #define TRACER_H
 
-#include "../attach.h"
+#include "attach/attach.h"
 
 struct tracer_config {
 	struct attach *attach;	/* the tracer's alone until tracer_stop() */

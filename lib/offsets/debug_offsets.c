@@ -6,7 +6,7 @@
  * Byte positions: Include/internal/pycore_runtime.h (3.13: struct _Py_DebugOffsets)
  * and pycore_debug_offsets.h (3.14, 3.15). Every slot is a uint64_t.
  */
-#include "debug_offsets.h"
+#include "offsets/debug_offsets.h"
 
 #include <errno.h>
 

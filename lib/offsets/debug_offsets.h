@@ -9,7 +9,7 @@
 #ifndef DEBUG_OFFSETS_H
 #define DEBUG_OFFSETS_H
 
-#include "pylayout.h"
+#include "offsets/pylayout.h"
 
 enum { DEBUG_OFFSETS_MAX = 1024 }; /* enough bytes for every known version */
 

@@ -2,7 +2,7 @@
  *
  * py3_11 - CPython 3.11 (headers Include/cpython and Include/internal of 3.11).
  */
-#include "pylayout.h"
+#include "offsets/pylayout.h"
 
 const struct pylayout pylayout_3_11 = {
 	.version = 0x030b,

@@ -2,7 +2,7 @@
  *
  * py3_12 - CPython 3.12 (headers Include/cpython and Include/internal of 3.12).
  */
-#include "pylayout.h"
+#include "offsets/pylayout.h"
 
 const struct pylayout pylayout_3_12 = {
 	.version = 0x030c,

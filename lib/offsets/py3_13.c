@@ -5,7 +5,7 @@
  * Offsets are those of the build with a GIL, micro version 0; a running 3.13 tells
  * its own (debug_offsets.c), free-threaded builds too. The meanings are used as is.
  */
-#include "pylayout.h"
+#include "offsets/pylayout.h"
 
 const struct pylayout pylayout_3_13 = {
 	.version = 0x030d,

@@ -2,7 +2,7 @@
  *
  * pylayout - the list of layout tables, and the check every layout must pass.
  */
-#include "pylayout.h"
+#include "offsets/pylayout.h"
 
 #include <errno.h>
 

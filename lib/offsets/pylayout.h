@@ -16,8 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../base.h"
-#include "../err.h"
+#include "base/base.h"
+#include "base/err.h"
 
 typedef struct {
 	uint32_t plus1;

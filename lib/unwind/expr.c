@@ -2,7 +2,7 @@
 #include "unwind/expr.h"
 
 #include "arch/arch.h"
-#include "cursor.h"
+#include "base/cursor.h"
 
 enum { MAX_STACK = 32, MAX_STEPS = 1000 };
 

@@ -6,7 +6,7 @@
 #ifndef UNWIND_OTHERS_H
 #define UNWIND_OTHERS_H
 
-#include "codefile.h"
+#include "modules/codefile.h"
 #include "unwind/unwind.h"
 
 /* One user thread (the resolver). */

@@ -13,9 +13,9 @@
 #include <stdint.h>
 
 #include "arch/arch.h"
-#include "base.h"
-#include "elfcache_tables.h"
-#include "unwind/frames.h"
+#include "base/base.h"
+#include "elf/elfcache_tables.h"
+#include "elf/frames.h"
 
 /* Where a caller's register is. */
 enum unwind_how {

@@ -4,7 +4,7 @@
  */
 #include <errno.h>
 
-#include "elfimage.h"
+#include "elf/elfimage.h"
 #include "unwind/cfi.h"
 
 enum { BUILD_ID = 20 };

@@ -3,8 +3,8 @@
 
 #include <errno.h>
 
-#include "clock.h"
-#include "space.h"
+#include "base/clock.h"
+#include "modules/space.h"
 #include "unwind/expr.h"
 #include "unwind/step.h"
 

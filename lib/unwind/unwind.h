@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base.h"
-#include "sample.h"
+#include "base/base.h"
+#include "sample/sample.h"
 
 /* Why a stack has no more frames. */
 #define UNWIND_ENDS(X)                                                                   \

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "../../lib/base.h"
-#include "../../lib/proc.h"
+#include "base/base.h"
+#include "sys/proc.h"
 #include "../../output/sink.h"
 
 enum { NS_PER_MS = 1000000, CHILD = 1 };

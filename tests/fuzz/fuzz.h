@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base.h"
+#include "base/base.h"
 
 /* As libFuzzer and others call it. @data lies in memory of exactly @n bytes. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

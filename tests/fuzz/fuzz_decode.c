@@ -3,7 +3,7 @@
  * fuzz_decode - perf records of any kind of bytes.
  */
 #include "../unit/perf_records.h"
-#include "capture/proof.h"
+#include "watch/proof.h"
 #include "fuzz.h"
 
 static void check_sample(const struct perf_event_header *h, uint64_t sample_type)

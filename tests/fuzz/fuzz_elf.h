@@ -10,7 +10,7 @@
 #include <fcntl.h>
 #include <link.h>
 
-#include "elfimage.h"
+#include "elf/elfimage.h"
 #include "fuzz.h"
 
 enum { ELF_SECTION_MAX = 2048, ELF_SECTIONS = 12 };

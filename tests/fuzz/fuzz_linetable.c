@@ -4,7 +4,7 @@
  */
 #include "../unit/pycode_fixtures.h"
 #include "fuzz.h"
-#include "profile.h"
+#include "stacks/profile.h"
 
 /* UTF-8 without control characters, as every output relies on. */
 static void check_text(const char *s, size_t n)

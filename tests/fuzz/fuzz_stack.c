@@ -10,8 +10,8 @@
 
 #include "../own_regs.h"
 #include "fuzz.h"
-#include "native.h"
-#include "proc.h"
+#include "stacks/native.h"
+#include "sys/proc.h"
 
 enum { ANCHORS = 4, SNAPSHOT = 8192, NEST = 3 };
 

@@ -11,11 +11,11 @@
 #include <zlib.h>
 #endif
 
-#include "elfcache.h"
-#include "elfcache_tables.h"
+#include "elf/elfcache.h"
+#include "elf/elfcache_tables.h"
 #include "fuzz_elf.h"
-#include "inflate.h"
-#include "symnames.h"
+#include "elf/inflate.h"
+#include "names/symnames.h"
 
 static void check_symbols(const struct elfcache_tables *t)
 {

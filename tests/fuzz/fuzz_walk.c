@@ -8,7 +8,7 @@
 
 #include "../unit/pyworld.h"
 #include "fuzz.h"
-#include "pystack.h"
+#include "python/pystack.h"
 
 enum { TID = 7, FRAMES = 300, CODES = 3 };
 

@@ -10,7 +10,7 @@ import tolerances
 from harness import Recorder, Target, check, each, each_python, enough, equal, not_quick, one_python, refused
 
 CYCLES = 300
-MAX_EVENTS = 16  # SESSION_MAX_EVENTS, lib/sample.h
+MAX_EVENTS = 16  # SESSION_MAX_EVENTS, lib/sample/sample.h
 TRACEFS = "/sys/kernel/tracing/events"
 PMUS = "/sys/bus/event_source/devices"
 

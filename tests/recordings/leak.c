@@ -18,10 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "recorder.h"
-#include "sink.h"
-#include "sparse.h"
-#include "stats.h"
+#include "record/recorder.h"
+#include "sample/sink.h"
+#include "base/sparse.h"
+#include "base/stats.h"
 
 /* ---- What fails: call number @fail_at of the calling thread, if that is not 0 ---- */
 

@@ -12,11 +12,11 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "harden.h"
-#include "recorder.h"
+#include "sys/harden.h"
+#include "record/recorder.h"
 #include "../../output/sink.h"
-#include "sparse.h"
-#include "stats.h"
+#include "base/sparse.h"
+#include "base/stats.h"
 
 enum { MAX = 8, ARGS = 5 };
 

@@ -8,10 +8,10 @@
  */
 #include <fcntl.h>
 
-#include "../../lib/debugfile.h"
-#include "../../lib/elfcache_tables.h"
-#include "../../lib/srcline.h"
-#include "../../lib/symnames.h"
+#include "elf/debugfile.h"
+#include "elf/elfcache_tables.h"
+#include "lines/srcline.h"
+#include "names/symnames.h"
 
 static const char *name_of(const struct elfcache_tables *t, struct symnames *names,
 			   uint64_t at)

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "resolver.h"
+#include "stacks/resolver.h"
 #include "../../output/sink.h"
 #include "world.h"
 

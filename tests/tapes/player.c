@@ -13,12 +13,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "capture/births.h"
-#include "capture/ours.h"
+#include "targets/births.h"
+#include "targets/ours.h"
 #include "capture/reader_int.h"
 #include "../provenance.h"
 #include "outlet.h"
-#include "tape_target.h"
+#include "targets/tape_target.h"
 #include "world.h"
 
 enum { QUEUE_BYTES = 32 << 20, CTL_BYTES = 1 << 20, TABLE_BYTES = 4 << 20 };

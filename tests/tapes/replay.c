@@ -19,7 +19,7 @@
 
 #include "arch/arch.h"
 #include "player.h"
-#include "stats.h"
+#include "base/stats.h"
 #include "walk.h"
 
 enum { MAX_TAPE = 256 << 20, SKIPPED = 77 };

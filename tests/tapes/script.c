@@ -4,7 +4,7 @@
  */
 #include "script.h"
 
-#include "event_ids.h"
+#include "watch/event_ids.h"
 
 #include <stdlib.h>
 

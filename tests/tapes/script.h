@@ -7,8 +7,8 @@
 #define SCRIPT_H
 
 #include "capture/reader.h"
-#include "stats.h"
-#include "tape.h"
+#include "base/stats.h"
+#include "sample/tape.h"
 
 enum { SCRIPT_CPUS = 64 };
 

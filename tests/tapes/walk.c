@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "profile.h"
-#include "pystack.h"
-#include "sample.h"
-#include "tape_target.h"
+#include "stacks/profile.h"
+#include "python/pystack.h"
+#include "sample/sample.h"
+#include "targets/tape_target.h"
 
 enum { MAX_TARGETS = 64, MAX_CPUS = 64, MAX_READS = 16384 };
 

@@ -5,7 +5,7 @@
 #ifndef WALK_H
 #define WALK_H
 
-#include "tape.h"
+#include "sample/tape.h"
 
 struct walk_player;
 

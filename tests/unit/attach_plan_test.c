@@ -14,8 +14,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "attach_plan.h"
-#include "base.h"
+#include "attach/attach_plan.h"
+#include "base/base.h"
 
 enum { PAGE = 4096, KIB = 1024, MIB = 1 << 20 };
 

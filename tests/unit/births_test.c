@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "capture/births.h"
+#include "targets/births.h"
 #include "perf_records.h"
-#include "target.h"
+#include "targets/target.h"
 
 /* Those of record_trailer(). */
 enum { PID = 70, TID = 71, RING = 4096 };

@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base.h"
-#include "books.h"
+#include "base/base.h"
+#include "record/books.h"
 
 static void test_one_event(void **state)
 {

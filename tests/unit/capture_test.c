@@ -13,11 +13,11 @@
 #include <sched.h>
 #include <sys/wait.h>
 
-#include "base.h"
+#include "base/base.h"
 #include "capture/capture.h"
 #include "capture/preempt.h"
 #include "capture/reader_int.h"
-#include "perf_decode.h"
+#include "sample/perf_decode.h"
 
 extern const struct capture_ops capture_preempt, capture_stop, capture_async;
 

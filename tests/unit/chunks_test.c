@@ -11,8 +11,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "base.h"
-#include "chunks.h"
+#include "base/base.h"
+#include "base/chunks.h"
 
 enum { N = 1000, BYTES = 9000, BIG = 1 << 20 };
 

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "codemap.h"
-#include "quota.h"
+#include "modules/codemap.h"
+#include "base/quota.h"
 #include "jitdump.h"
 
 static size_t parse_perf(struct codemap *m, const char *text)

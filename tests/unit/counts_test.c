@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "counts.h"
+#include "sample/counts.h"
 
 static uint64_t since(struct counts *c, pid_t tid, uint64_t id, uint64_t value)
 {

@@ -9,9 +9,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base.h"
-#include "cpus.h"
-#include "realtime.h"
+#include "base/base.h"
+#include "sys/cpus.h"
+#include "sys/realtime.h"
 
 static void lists(void **state)
 {

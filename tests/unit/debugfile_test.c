@@ -9,10 +9,10 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-#include "later.h"
-#include "quota.h"
-#include "rootfile.h"
-#include "xz.h"
+#include "base/later.h"
+#include "base/quota.h"
+#include "sys/rootfile.h"
+#include "elf/xz.h"
 
 static void read_stripped(const struct place *p, struct elfcache_tables *t)
 {

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "demangle.h"
-#include "strtab.h"
-#include "symnames.h"
+#include "names/demangle.h"
+#include "base/strtab.h"
+#include "names/symnames.h"
 
 static void need_demangler(void)
 {

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "event_ids.h"
+#include "watch/event_ids.h"
 
 static void found_again(void **state)
 {

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "event_place.h"
+#include "attach/event_place.h"
 
 static const struct place_facts all = {
 	.eligible = true, .follows = true, .wide = true, .filter = true, .rate = 99

@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <cmocka.h>
 
-#include "base.h"
-#include "event_resolve.h"
-#include "nearest.h"
-#include "pmu.h"
+#include "base/base.h"
+#include "events/event_resolve.h"
+#include "base/nearest.h"
+#include "events/pmu.h"
 
 struct file {
 	const char *path, *text;

@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base.h"
-#include "facts.h"
+#include "base/base.h"
+#include "record/facts.h"
 
 struct said {
 	char text[8000];

@@ -13,16 +13,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "capture/births.h"
+#include "targets/births.h"
 #include "capture/hold.h"
 #include "capture/reader.h"
-#include "clock.h"
-#include "event_ids.h"
-#include "nudge.h"
-#include "perf_decode.h"
+#include "base/clock.h"
+#include "watch/event_ids.h"
+#include "base/nudge.h"
+#include "sample/perf_decode.h"
 #include "perf_records.h"
 #include "pyworld.h"
-#include "stats.h"
+#include "base/stats.h"
 
 enum {
 	FAKE_CPUS = 2,

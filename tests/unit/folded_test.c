@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "../../lib/base.h"
+#include "base/base.h"
 #include "../../output/apportion.h"
 #include "../../output/sink.h"
 

@@ -10,10 +10,10 @@
 #include <cmocka.h>
 #include <unistd.h>
 
-#include "base.h"
-#include "capture/handover.h"
-#include "clock.h"
-#include "cpus.h"
+#include "base/base.h"
+#include "watch/handover.h"
+#include "base/clock.h"
+#include "sys/cpus.h"
 
 /* A CPU on which nobody is. */
 enum { TID = 77, TURNS = 500, PATIENCE_NS = 20000000, CPU = CPUS_MAX };

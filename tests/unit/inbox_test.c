@@ -11,10 +11,10 @@
 #include <time.h>
 #include <cmocka.h>
 
-#include "base.h"
-#include "wire.h"
-#include "inbox.h"
-#include "stats.h"
+#include "base/base.h"
+#include "sample/wire.h"
+#include "stacks/inbox.h"
+#include "base/stats.h"
 
 static struct stats stats;
 

@@ -20,8 +20,8 @@
 #include <time.h>
 
 #include "jitdump.h"
-#include "family.h"
-#include "proc.h"
+#include "sys/family.h"
+#include "sys/proc.h"
 #include "symbolize.h"
 
 enum { CODE = 0x5000000, CODE_SIZE = 0x100000 };

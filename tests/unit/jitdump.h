@@ -5,7 +5,7 @@
 #ifndef JITDUMP_H
 #define JITDUMP_H
 
-#include "base.h"
+#include "base/base.h"
 
 /* A dump in memory. */
 struct dump {

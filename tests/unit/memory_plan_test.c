@@ -10,8 +10,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "base.h"
-#include "memory_plan.h"
+#include "base/base.h"
+#include "attach/memory_plan.h"
 
 enum { KIB = 1024, MIB = 1 << 20, PAGE = 4096, LEAST = 33 * PAGE + (512 + 512) * KIB };
 

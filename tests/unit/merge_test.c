@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "base.h"
-#include "merge.h"
+#include "base/base.h"
+#include "stacks/merge.h"
 
 enum { FRAME = 64, NOWHERE = 8 };
 

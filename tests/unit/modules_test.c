@@ -17,10 +17,10 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "codefile.h"
-#include "demangle.h"
-#include "rootfile.h"
-#include "space.h"
+#include "modules/codefile.h"
+#include "names/demangle.h"
+#include "sys/rootfile.h"
+#include "modules/space.h"
 #include "symbolize.h"
 #include "unwind/unwind.h"
 

@@ -11,9 +11,9 @@
 #include <cmocka.h>
 
 #include "arch/arch.h"
-#include "clock.h"
-#include "native.h"
-#include "proc.h"
+#include "base/clock.h"
+#include "stacks/native.h"
+#include "sys/proc.h"
 
 /* What passes for the evaluation loop here. */
 int _PyEval_EvalFrameDefault(int n);

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 
-#include "capture/ours.h"
+#include "targets/ours.h"
 
 static int pid_max(void)
 {

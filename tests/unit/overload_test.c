@@ -11,12 +11,12 @@
 #include <time.h>
 #include <cmocka.h>
 
-#include "base.h"
-#include "inbox.h"
+#include "base/base.h"
+#include "stacks/inbox.h"
 #include "perf_records.h"
-#include "resolver.h"
-#include "sink.h"
-#include "stats.h"
+#include "stacks/resolver.h"
+#include "sample/sink.h"
+#include "base/stats.h"
 
 enum {
 	CPUS = 2,

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "../../lib/base.h"
+#include "base/base.h"
 #include "../../output/buildid.h"
 #include "../../output/perf_kernel.h"
 #include "../../output/sink.h"

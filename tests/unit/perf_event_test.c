@@ -9,7 +9,7 @@
 #include <time.h>
 #include <cmocka.h>
 
-#include "base.h"
+#include "base/base.h"
 #include "perf_event.h"
 
 static struct perf_event_attr attr_of(const char *name, const struct perf_options *o)

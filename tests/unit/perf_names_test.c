@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base.h"
-#include "perf_names.h"
+#include "base/base.h"
+#include "events/perf_names.h"
 
 enum {
 	HW = PERF_TYPE_HARDWARE,

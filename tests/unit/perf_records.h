@@ -7,7 +7,7 @@
 #define PERF_RECORDS_H
 
 #include "arch/arch.h"
-#include "perf_decode.h"
+#include "sample/perf_decode.h"
 
 struct record {
 	size_t n;

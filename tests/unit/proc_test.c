@@ -18,8 +18,8 @@
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 
-#include "family.h"
-#include "proc.h"
+#include "sys/family.h"
+#include "sys/proc.h"
 
 static const char text[] =
 	"00400000-00a5b000 r-xp 00001000 fe:1f 1234       /usr/bin/a b\n"

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "profile.h"
+#include "stacks/profile.h"
 
 /* A code copy: line @line and the next, one code unit each. */
 static struct pycode_copy *copy_of(const char *name, const char *file, int line)

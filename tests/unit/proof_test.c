@@ -13,9 +13,9 @@
 #include <signal.h>
 #include <sys/mman.h>
 
-#include "capture/proof.h"
-#include "clock.h"
-#include "cpus.h"
+#include "watch/proof.h"
+#include "base/clock.h"
+#include "sys/cpus.h"
 #include "perf_records.h"
 
 enum { RING = 256 << 10, PAGE = 4096, TID = 71, IN = 0, OUT = PERF_RECORD_MISC_SWITCH_OUT };

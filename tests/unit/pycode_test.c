@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "pycode.h"
+#include "python/pycode.h"
 #include "pycode_fixtures.h"
 
 /* A small target: objects at fixed addresses, each a chunk of its own. */

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "../../lib/base.h"
+#include "base/base.h"
 #include "../../output/pyelf.h"
 
 static const unsigned char build_id[PYELF_BUILD_ID] = "0123456789abcdefghi";

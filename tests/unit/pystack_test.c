@@ -12,7 +12,7 @@
 
 #include "debug_offsets_fixtures.h"
 #include "offsets/debug_offsets.h"
-#include "pystack.h"
+#include "python/pystack.h"
 #include "pyworld.h"
 
 enum { PID = 4711, TID = 31, INNER = 7, MAX_IDS = 1 << 15, TRACED = 2, UNITS = 8 };

@@ -6,7 +6,7 @@
 #ifndef PYWORLD_H
 #define PYWORLD_H
 
-#include "pycode.h"
+#include "python/pycode.h"
 #include "pyframe_walk.h"
 #include "remote_mem.h"
 

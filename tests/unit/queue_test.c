@@ -17,9 +17,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base.h"
-#include "queue.h"
-#include "sparse.h"
+#include "base/base.h"
+#include "base/queue.h"
+#include "base/sparse.h"
 
 enum { LARGE = 1 << 20 };
 

@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base.h"
-#include "remote_batch.h"
+#include "base/base.h"
+#include "remote/remote_batch.h"
 
 enum { PAGE = 4096, SIZE = 4 << 20 };
 static const raddr START = 0x7f0000000000;

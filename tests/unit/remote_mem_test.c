@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <sys/mman.h>
 
-#include "base.h"
+#include "base/base.h"
 #include "remote_mem.h"
 
 enum { PAGE = 4096 };

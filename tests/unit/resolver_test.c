@@ -12,15 +12,15 @@
 #include <cmocka.h>
 
 #include "../provenance.h"
-#include "announce.h"
+#include "targets/announce.h"
 #include "arch/arch.h"
 #include "perf_records.h"
-#include "profile.h"
-#include "resolver.h"
-#include "sink.h"
-#include "stats.h"
-#include "tape.h"
-#include "target.h"
+#include "stacks/profile.h"
+#include "stacks/resolver.h"
+#include "sample/sink.h"
+#include "base/stats.h"
+#include "sample/tape.h"
+#include "targets/target.h"
 
 enum { USER = PERF_RECORD_MISC_USER, KERNEL = PERF_RECORD_MISC_KERNEL };
 

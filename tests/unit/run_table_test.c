@@ -16,11 +16,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "cpus.h"
+#include "base/clock.h"
+#include "sys/cpus.h"
 #include "perf_event.h"
-#include "run_table.h"
-#include "stranger_filter.h"
+#include "bpf/run_table.h"
+#include "bpf/stranger_filter.h"
 
 enum { PERIOD_NS = 1000000, SOON_NS = 1000000000 };
 

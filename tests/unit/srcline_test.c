@@ -14,9 +14,9 @@
 
 #include <cmocka.h>
 
-#include "../../lib/base.h"
-#include "../../lib/clock.h"
-#include "../../lib/srcline_int.h"
+#include "base/base.h"
+#include "base/clock.h"
+#include "lines/srcline_int.h"
 
 enum { N = 3, SHORT_MS = 300, LONG_MS = 20000 };
 

@@ -12,9 +12,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "perf_event.h"
-#include "stranger_filter.h"
+#include "bpf/stranger_filter.h"
 
 enum { PERIOD_NS = 200000, BURN_NS = 100000000 };
 

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 #include <fcntl.h>
 
-#include "debugfile.h"
-#include "elfcache_tables.h"
+#include "elf/debugfile.h"
+#include "elf/elfcache_tables.h"
 
 /* A folder that is a process's root, and in it a stripped copy of this program. */
 struct place {

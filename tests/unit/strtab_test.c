@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "../../lib/strtab.h"
+#include "base/strtab.h"
 
 static uint32_t add(struct strtab *t, const char *s)
 {

@@ -19,11 +19,11 @@
 #include <time.h>
 
 #include "arch/arch.h"
-#include "elfcache_tables.h"
-#include "kallsyms.h"
-#include "proc.h"
+#include "elf/elfcache_tables.h"
+#include "names/kallsyms.h"
+#include "sys/proc.h"
 #include "symbolize.h"
-#include "symnames.h"
+#include "names/symnames.h"
 
 /* ---- Helpers ---- */
 
@@ -431,7 +431,7 @@ static void test_gone_file(void **state)
 	symbolizer_destroy(s);
 }
 
-#include "elfcache.h"
+#include "elf/elfcache.h"
 #include "elfcache_cases.inc.h"
 
 int main(void)

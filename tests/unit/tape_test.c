@@ -10,9 +10,9 @@
 #include <errno.h>
 #include <zstd.h>
 
-#include "tape_target.h"
+#include "targets/tape_target.h"
 
-#include "sink.h"
+#include "sample/sink.h"
 
 extern const struct sink_ops sink_tape;
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "target.h"
+#include "targets/target.h"
 
 static struct target *publish(struct targets *t, pid_t pid)
 {

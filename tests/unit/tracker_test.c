@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tracker.h"
+#include "targets/tracker.h"
 
 enum { NOBODY = 999999999, THREAD = 77 };
 

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "unwind/table.h"
 
 enum { X86_64_RBX = 3 };

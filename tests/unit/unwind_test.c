@@ -17,8 +17,8 @@
 #include <cmocka.h>
 
 #include "../own_regs.h"
-#include "elfimage.h"
-#include "proc.h"
+#include "elf/elfimage.h"
+#include "sys/proc.h"
 #include "unwind/cfi.h"
 #include "unwind/expr.h"
 #include "unwind/step.h"

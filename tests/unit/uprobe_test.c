@@ -12,7 +12,7 @@
 
 #include "arch/arch.h"
 #include "arch/insn.h"
-#include "uprobe.h"
+#include "events/uprobe.h"
 
 static unsigned char notes[1024];
 static size_t n_notes;

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "clock.h"
-#include "work.h"
+#include "base/clock.h"
+#include "base/work.h"
 
 /* What is counted by a thread with a struct of its own is there and nowhere else. */
 static void own_and_others(void **state)

@@ -24,14 +24,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "wire.h"
-#include "inbox.h"
-#include "clock.h"
-#include "perf_decode.h"
-#include "resolver.h"
+#include "sample/wire.h"
+#include "stacks/inbox.h"
+#include "base/clock.h"
+#include "sample/perf_decode.h"
+#include "stacks/resolver.h"
 #include "saved.h"
 #include "../../../output/sink.h"
-#include "stats.h"
+#include "base/stats.h"
 
 enum {
 	MAX_CPUS = 1024,

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "inbox.h"
-#include "resolver.h"
+#include "stacks/inbox.h"
+#include "stacks/resolver.h"
 #include "saved.h"
 
 struct resolver *__real_resolver_create(const struct resolver_config *c);

@@ -7,7 +7,7 @@
 #ifndef SAVED_H
 #define SAVED_H
 
-#include "sample.h"
+#include "sample/sample.h"
 
 struct saved_session {
 	size_t n_events;

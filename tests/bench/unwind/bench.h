@@ -5,8 +5,8 @@
 #ifndef BENCH_H
 #define BENCH_H
 
-#include "elfimage.h"
-#include "proc.h"
+#include "elf/elfimage.h"
+#include "sys/proc.h"
 #include "unwind/unwind.h"
 
 enum { MAX_FRAMES = 1024 };

@@ -4,8 +4,8 @@
 #include <sys/ioctl.h>
 
 #include "bench.h"
-#include "clock.h"
-#include "perf_decode.h"
+#include "base/clock.h"
+#include "sample/perf_decode.h"
 #include "perf_event.h"
 
 enum { MAX_THREADS = 64, RING_PAGES = 256, SECONDS = 60 };

@@ -11,7 +11,7 @@
 
 #include "arch/arch.h"
 #include "bench.h"
-#include "clock.h"
+#include "base/clock.h"
 
 enum { TRIES = 4, SHOWN = 5, MAX_BYTES = 256 << 20 };
 

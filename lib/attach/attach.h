@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * attach - events on threads: opening them on every thread and CPU, closing them.
+ *
+ * One thread: the control thread, or the tracer's until tracer_stop().
+ */
+#ifndef ATTACH_H
+#define ATTACH_H
+
+#include "watch/watch.h"
+#include "watch/event_ids.h"
+#include "perf_event.h"
+#include "bpf/run_table.h"
+#include "sample/sample.h"
+#include "bpf/stranger_filter.h"
+
+/* A thread that has events since a moment at which it surely was not forking; all that it
+ * made later inherited them. */
+struct attached {
+	pid_t tid;
+	uint64_t since;
+	int *fds; /* for each slot, for each event; -1: none */
+};
+
+/* What a tracer does to each thread that gets events. */
+struct attach_hooks {
+	/* Before the first event is opened: 0, -ESRCH, or -errno with a sentence: it gets
+	 * none. NULL: there is no tracer. */
+	int (*seize)(void *arg, pid_t tid, struct err *err);
+	/* @fd is one of its events, on CPU slot @slot. 0 or -errno. */
+	int (*arm)(void *arg, pid_t tid, size_t slot, int fd);
+	void *arg;
+};
+
+struct attach {
+	struct session *session; /* borrowed: events.c has chosen its events */
+	struct cpu_slot *slots;	 /* borrowed: with open rings */
+	size_t n_slots, cap_slots;
+	bool inherit;
+	struct attach_hooks hooks;     /* who must seize a thread first */
+	struct reader_config *readers; /* told whose events are being opened, or NULL */
+	bool witness; /* each thread and CPU has one event more: perf_event_witness() */
+	bool counter; /* ... and one more, the three being a group: perf_event_instructions()
+		       */
+	bool split;   /* events that are how.on_cpus are sampled on CPUs, see attach_cpus(); on
+		       * threads they are only counted */
+	bool early;   /* With @split threads sample them too, until attach_end_early(). */
+	bool early_ended;
+	int cgroup;			/* CPUs' events count in it alone; -1: none */
+	struct stranger_filter *filter; /* of CPUs' events, or NULL */
+	/* All events are CPUs', and who runs where stands in it: no thread has events. Or
+	 * NULL. */
+	const struct run_table *table;
+	uint64_t ended_count[SESSION_MAX_EVENTS]; /* by events that were closed before the end
+						   */
+	_Atomic(struct event_ids *) ids; /* with several events; readers look into it */
+	struct attached *attached;	 /* ascending by tid */
+	size_t n_attached;
+	uint64_t until_ns; /* patience ends; 0: not begun */
+};
+
+/* Open events on every slot's CPU, for all that it runs, redirected into the slots' rings:
+ * with
+ * @split those that are how.on_cpus, which count at once, else all of the session's, which
+ * must not inherit. 0, or as perf_event_explain(). */
+int attach_cpus(struct attach *a, struct err *err);
+
+/* Threads take no samples of the events that are how.on_cpus any more. */
+void attach_end_early(struct attach *a);
+
+/* Open the session's events on every thread of @pid (or only on @only, n_only of
+ * them) and every slot's CPU, redirected into the slots' rings. Threads that start
+ * meanwhile are found, those that inherit are left alone. 0; -ESRCH the process is
+ * gone; -EMFILE with the numbers; or as perf_event_explain(). */
+int attach_process(struct attach *a, pid_t pid, const pid_t *only, size_t n_only,
+		   struct err *err);
+
+/* The same for one thread more. 0; -ESRCH it is gone; or as above. */
+int attach_thread(struct attach *a, pid_t tid, struct err *err);
+
+/* Has @tid events? */
+bool attach_has(const struct attach *a, pid_t tid);
+
+/* @tid is gone, or has the number @to now. */
+void attach_forget(struct attach *a, pid_t tid);
+void attach_renamed(struct attach *a, pid_t tid, pid_t to);
+
+/* Do the events of @tid, or of all if it is 0, send their signal? */
+void attach_signal(struct attach *a, pid_t tid, bool send);
+
+/* Start the events of @tid, or of all if it is 0. */
+void attach_enable(struct attach *a, pid_t tid);
+
+/* While the recording runs: events on @tids for one more CPU, slot number @slot, which do not
+ * count yet. 0, or as attach_process(); after a failure some may be open. Then start or close
+ * them all. Not where a tracer attaches. */
+int attach_cpu(struct attach *a, size_t slot, const pid_t *tids, size_t n, struct err *err);
+void attach_enable_cpu(struct attach *a, size_t slot);
+void attach_close_cpu(struct attach *a, size_t slot);
+
+/* Stop the events: no further samples. */
+void attach_disable(struct attach *a);
+/* Of the time that its threads ran, the part in which event @e had a counter. Less than 1:
+ * there were more events than counters, and they took turns. After attach_disable(). */
+double attach_share(const struct attach *a, size_t e);
+
+/* How often event @e has occurred so far: in all threads that have events, or had, and what
+ * they made since; if all of the session's events count on CPUs, there. What it counted while
+ * it had a counter stands for all the time. Reads each descriptor. */
+uint64_t attach_count(const struct attach *a, size_t e);
+
+void attach_deinit(struct attach *a);
+
+#endif

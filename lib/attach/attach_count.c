@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * attach_count - what the events of the attached threads and CPUs counted.
+ */
+#include "attach/attach_int.h"
+
+#include <unistd.h>
+
+/* What read() of an event gives; a group's others follow. */
+struct reading {
+	uint64_t value, enabled, running, more[2 * SESSION_MAX_EVENTS + 2];
+};
+
+/* False: there is none. */
+static bool read_event(int fd, uint64_t read_format, struct reading *ret)
+{
+	if (fd < 0 || read(fd, ret, sizeof(*ret)) < 3 * 8)
+		return false;
+	/* A group's number of values comes first, its leader's value fourth. */
+	if (read_format & PERF_FORMAT_GROUP)
+		ret->value = ret->more[0];
+	return true;
+}
+
+/* True if samples of event @e come from the events of @t, a thread or (ALL) a CPU. */
+static bool samples(const struct attach *a, const struct attached *t, size_t e)
+{
+	return !a->split || a->session->how[e].on_cpus == (t->tid == ALL);
+}
+
+/* True if the events of @t count for the books: threads' do, and CPUs' if there are no others.
+ */
+static bool counts(const struct attach *a, const struct attached *t, size_t e)
+{
+	(void)e;
+	return !a->split || t->tid != ALL;
+}
+
+/* How often event @e occurred in @t, and what it made, by those of its events that are number
+ * @from and the @n - 1 after it. */
+static uint64_t count_of(const struct attach *a, const struct attached *t, size_t e,
+			 size_t from, size_t n)
+{
+	uint64_t count = 0;
+	struct reading now;
+
+	for (size_t i = from; t->fds && counts(a, t, e) && i < from + n; i++)
+		if (i % attach_per_cpu(a) == e &&
+		    read_event(t->fds[i], a->session->events[e].attr.read_format, &now))
+			count += now.value;
+	return count;
+}
+
+void attach_keep_counts(struct attach *a, const struct attached *t, size_t from, size_t n)
+{
+	for (size_t e = 0; e < a->session->n_events; e++)
+		a->ended_count[e] += count_of(a, t, e, from, n);
+}
+
+/* The part of the time in which the events @e of those whom @which chooses had a counter. */
+static double share_of(const struct attach *a, size_t e,
+		       bool (*which)(const struct attach *a, const struct attached *t,
+				     size_t e))
+{
+	uint64_t enabled = 0, running = 0;
+	struct reading now;
+
+	for (size_t t = 0; t < a->n_attached; t++) {
+		const struct attached *at = &a->attached[t];
+		/* That of a thread and a CPU is enabled on whichever CPU the thread is. */
+		uint64_t part = at->tid == ALL ? 1 : a->n_slots;
+
+		for (size_t i = e; which(a, at, e) && i < attach_per_thread(a);
+		     i += attach_per_cpu(a))
+			if (read_event(at->fds[i], 0, &now)) {
+				enabled += now.enabled / part;
+				running += now.running;
+			}
+	}
+	return enabled ? (double)running / (double)enabled : 1;
+}
+
+double attach_share(const struct attach *a, size_t e)
+{
+	return share_of(a, e, samples);
+}
+
+uint64_t attach_count(const struct attach *a, size_t e)
+{
+	bool counter = a->session->events[e].attr.type != PERF_TYPE_SOFTWARE;
+	double share = counter ? share_of(a, e, counts) : 1;
+	uint64_t count = a->ended_count[e];
+
+	for (size_t t = 0; t < a->n_attached; t++)
+		count += count_of(a, &a->attached[t], e, 0, attach_per_thread(a));
+	return share > 0 && share < 1 ? (uint64_t)((double)count / share) : count;
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * attach_open - the events of one thread on one CPU: which there are, their attrs, and opening
+ * them.
+ */
+#include "attach/attach_int.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+size_t attach_first_early(const struct attach *a)
+{
+	return a->session->n_events + a->witness + a->counter;
+}
+
+size_t attach_per_cpu(const struct attach *a)
+{
+	return attach_first_early(a) + (a->early ? a->session->n_events : 0);
+}
+
+enum part attach_part(const struct attach *a, pid_t tid, size_t i, size_t *e)
+{
+	const struct session *s = a->session;
+	bool cpus = tid == ALL, early = i >= attach_first_early(a);
+	bool split;
+
+	*e = early ? i - attach_first_early(a) : i;
+	split = a->split && *e < s->n_events && s->how[*e].on_cpus;
+	if (early)
+		return cpus || !split || a->early_ended ? PART_NONE : PART_SAMPLES;
+	if (cpus && a->split)
+		return split ? PART_SAMPLES : PART_NONE;
+	if (i < s->n_events)
+		return split ? PART_COUNT : PART_SAMPLES;
+	return i == s->n_events && a->witness ? PART_WITNESS : PART_INSTRUCTIONS;
+}
+
+size_t attach_per_thread(const struct attach *a)
+{
+	return a->n_slots * attach_per_cpu(a);
+}
+
+void attach_close_fds(int *fds, size_t n)
+{
+	for (; n--; fds[n] = -1)
+		if (fds[n] >= 0)
+			close(fds[n]);
+}
+
+static const char *name_of(const struct session *s, enum part part, size_t e)
+{
+	return part == PART_WITNESS	 ? "context-switches" :
+	       part == PART_INSTRUCTIONS ? "instructions:u" :
+					   s->events[e].name;
+}
+
+/* The BPF program of a CPU's event @fd. */
+static int add_program(const struct attach *a, enum part part, size_t e, int fd)
+{
+	if (part == PART_SAMPLES && a->filter)
+		return stranger_filter_attach(a->filter, fd, (uint32_t)e);
+	return a->table && part == PART_WITNESS ? run_table_watch(a->table, fd) : 0;
+}
+
+static int open_one(const struct attach *a, int *ret, pid_t tid, const struct cpu_slot *slot,
+		    enum part part, size_t e, const struct perf_event_attr *attr, int leader,
+		    struct err *err)
+{
+	const char *name = name_of(a->session, part, e);
+	bool cgroup = tid == ALL && a->cgroup >= 0 && part == PART_SAMPLES;
+	int fd = cgroup ? perf_event_open_cgroup(attr, a->cgroup, slot->cpu) :
+			  perf_event_open_in(attr, tid, slot->cpu, leader);
+	int r = 0;
+
+	if (fd < 0)
+		return perf_event_explain(fd, name, attr, err);
+	if (tid == ALL)
+		r = add_program(a, part, e, fd);
+	if (r == 0)
+		r = perf_ring_attach(&slot->ring, fd);
+	if (r == 0) {
+		*ret = fd;
+		return 0;
+	}
+	close(fd);
+	return err_set(err, r, "redirecting event '%s': %s", name, strerror(-r));
+}
+
+static void clear_side(struct perf_event_attr *attr)
+{
+	attr->mmap = attr->mmap2 = attr->comm = attr->comm_exec = attr->task = 0;
+	attr->context_switch = 0;
+}
+
+/* The records besides samples come with the first event that a thread has on a CPU. */
+static void take_side(struct perf_event_attr *attr, const struct perf_event_attr *from)
+{
+	attr->mmap = from->mmap;
+	attr->mmap2 = from->mmap2;
+	attr->comm = from->comm;
+	attr->comm_exec = from->comm_exec;
+	attr->task = from->task;
+	attr->context_switch = from->context_switch;
+}
+
+/* It counts and takes no samples. */
+static void make_counting(struct perf_event_attr *attr)
+{
+	attr->freq = 0;
+	attr->sample_period = 0;
+	attr->sample_type &= ~(uint64_t)PERF_SAMPLE_PERIOD;
+	attr->precise_ip = 0; /* of samples alone: x86 refuses it else */
+}
+
+static struct perf_event_attr attr_of(const struct attach *a, pid_t tid, enum part part,
+				      size_t e)
+{
+	const struct perf_event_attr *first = &a->session->events[0].attr;
+	struct perf_event_attr attr =
+		part == PART_WITNESS	  ? perf_event_witness(first, a->counter) :
+		part == PART_INSTRUCTIONS ? perf_event_instructions(first) :
+					    a->session->events[e].attr;
+
+	if (part == PART_COUNT)
+		make_counting(&attr);
+	if (tid == ALL) {
+		attr.inherit = attr.inherit_thread = attr.enable_on_exec = attr.disabled = 0;
+		/* Other events do not happen on an idle CPU, and some PMUs refuse it. */
+		attr.exclude_idle = perf_event_is_clock(&attr);
+	}
+	return attr;
+}
+
+/* Which other number leads the group of number @i; -1: none does. */
+static int leader_of(const struct attach *a, enum part part, size_t i, size_t e)
+{
+	int leader = a->counter		  ? 0 :
+		     part == PART_SAMPLES ? a->session->how[e].leader - 1 :
+					    -1;
+
+	return leader == (int)i ? -1 : leader;
+}
+
+/* Number @i, and with @side the records besides samples. */
+static int open_part(const struct attach *a, pid_t tid, const struct cpu_slot *slot, int *fds,
+		     size_t i, bool side, bool later, struct err *err)
+{
+	const struct perf_event_attr *from = &a->session->events[0].attr;
+	size_t e;
+	enum part part = attach_part(a, tid, i, &e);
+	struct perf_event_attr attr = attr_of(a, tid, part, e);
+	int leader = leader_of(a, part, i, e);
+
+	clear_side(&attr);
+	if (side)
+		take_side(&attr, from);
+	/* Of all that a CPU runs they would be too many, and the table tells. */
+	if (a->table)
+		attr.context_switch = 0;
+	if (later) {
+		attr.disabled = 1;
+		attr.enable_on_exec = 0;
+	}
+	return open_one(a, &fds[i], tid, slot, part, e, &attr, leader < 0 ? -1 : fds[leader],
+			err);
+}
+
+void attach_publish_samplers(const struct attach *a, size_t slot, const int *fds)
+{
+	for (size_t e = 0; e < a->session->n_events; e++)
+		atomic_store(&a->slots[slot].sampler[e], fds ? fds[e] : -1);
+}
+
+int attach_open_on(const struct attach *a, pid_t tid, size_t slot, int *fds, bool later,
+		   struct err *err)
+{
+	const struct session *s = a->session;
+	bool side = tid != ALL || !a->split;
+	int r = 0;
+
+	fds += slot * attach_per_cpu(a);
+	for (size_t i = 0; r == 0 && i < attach_per_cpu(a); i++) {
+		size_t e;
+		enum part part = attach_part(a, tid, i, &e);
+
+		if (part == PART_NONE || (e < s->n_events && s->how[e].some_cpus &&
+					  !cpus_has(&s->how[e].cpus, a->slots[slot].cpu)))
+			continue;
+		r = open_part(a, tid, &a->slots[slot], fds, i, side, later, err);
+		side = false;
+	}
+	if (r < 0)
+		attach_close_fds(fds, attach_per_cpu(a));
+	else if (tid == ALL)
+		attach_publish_samplers(a, slot, fds);
+	return r;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * event_place - the rule, and its reasons in words.
+ */
+#include "attach/event_place.h"
+
+#include <stdio.h>
+
+enum event_place event_place_choose(const struct place_facts *f, char why[256])
+{
+	enum event_place place = PLACE_THREADS;
+	const char *text;
+
+	if (f->wish == PLACE_ON_THREADS)
+		text = "asked for";
+	else if (!f->eligible)
+		text = "each occurrence of these events is a sample, or they belong to "
+		       "threads";
+	else if (!f->follows)
+		text = "-t names threads, which are there already";
+	else if (f->on_threads)
+		text = f->on_threads;
+	else if (!f->wide)
+		text = "events on CPUs need CAP_PERFMON, or kernel.perf_event_paranoid below "
+		       "1";
+	else if (f->cgroup)
+		place = PLACE_CGROUP, text = "those of the targets' own cgroup";
+	else if (!f->filter)
+		text = "events on CPUs need CAP_BPF too, to leave out what other processes do";
+	else if (f->wish == PLACE_ON_CPUS)
+		place = PLACE_CPUS, text = "asked for";
+	else if (f->rate > PLACE_MOST_HZ)
+		text = "events on CPUs cost other processes too much above 1000 Hz";
+	else if (f->rate && f->rate <= PLACE_CHEAP_HZ)
+		place = PLACE_CPUS,
+		text = "so threads that live for less than a period count too";
+	else if (f->many > PLACE_MANY)
+		place = PLACE_CPUS, text = "there are too many threads to open events on each";
+	else
+		place = PLACE_THREADS_FIRST,
+		text = "on CPUs as soon as threads are born often";
+	snprintf(why, 256, "%s", text);
+	return place;
+}
+
+const char *event_place_remedy(const struct place_facts *f, enum event_place place)
+{
+	if (place != PLACE_THREADS || !f->eligible || !f->follows)
+		return "the machine was too busy, or stopped, when samples were due; lower -F";
+	if (f->on_threads)
+		return "threads ended before their first sample was due; use --capture "
+		       "preempt, as root";
+	if (f->wide && f->filter)
+		return "threads ended before their first sample was due; with -F 1000 or less "
+		       "events "
+		       "count on CPUs, which loses none";
+	return "threads ended before their first sample was due; run as root, or with "
+	       "CAP_PERFMON, "
+	       "CAP_BPF and CAP_SYS_NICE: then events count on CPUs, which loses none";
+}
+
+bool event_place_may(const struct event_info *event, const struct event_how *how)
+{
+	const struct perf_event_attr *a = &event->attr;
+
+	return (a->freq || a->sample_period > 1) && !how->leader && !how->probe &&
+	       a->type != PERF_TYPE_BREAKPOINT && a->type != PERF_TYPE_TRACEPOINT;
+}
+
+bool event_place_needed(uint64_t births, uint64_t samples, uint64_t cpu_ns)
+{
+	enum { SOME = 4, ONE_IN = 50 }; /* births that lose 1 % */
+
+	return births >= SOME && births * ONE_IN > samples &&
+	       samples * UINT64_C(1000000000) <= PLACE_MOST_HZ * cpu_ns;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * events - which events can be had on a thread, here and with our rights.
+ */
+#ifndef EVENTS_H
+#define EVENTS_H
+
+#include "perf_event.h"
+#include "sample/sample.h"
+
+/* Find out on thread @tid which of @specs can be had, with @o (whose kernel is
+ * cleared where the kernel may not be counted), and fill session->events. cycles
+ * without a PMU becomes cpu-clock; *@fallback says so then, else it is "". 0, or as
+ * perf_event_explain(). */
+int events_choose(struct session *session, const struct perf_spec *specs, size_t n,
+		  struct perf_options *o, pid_t tid, char fallback[256], struct err *err);
+
+/* May there be a witness on thread @tid? */
+bool events_can_witness(const struct session *session, pid_t tid);
+
+/* Can the samples of the session's event, and its witness, hold a count of user instructions?
+ * If new threads are followed that takes Linux 6.12. Then it is changed to do so: event,
+ * witness and counter are a group. Tried on the caller. */
+bool events_can_count(struct session *session);
+
+/* May events be opened on @cpu for all that it runs? */
+bool events_can_wide(const struct session *session, int cpu);
+
+#endif

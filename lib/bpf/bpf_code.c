@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bpf_code - putting instructions behind each other, and loading them.
+ */
+#include "bpf/bpf_code.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+enum {
+	INIT_PID_NS_INO = 0xEFFFFFFC, /* PROC_PID_INIT_INO, include/linux/proc_ns.h */
+	NUMBERS = -16,		      /* on the program's stack: a struct bpf_pidns_info */
+	TID = NUMBERS,
+	TGID = NUMBERS + 4,
+	MINOR_BITS = 20, /* of a dev_t in the kernel */
+};
+
+void bpf_put(struct bpf_code *c, const struct bpf_insn *insn, size_t n)
+{
+	memcpy(c->insn + c->n, insn, n * sizeof(*insn));
+	c->n += n;
+}
+
+static bool is_initial(const struct stat *ns)
+{
+	return ns->st_ino == (ino_t)(uint32_t)INIT_PID_NS_INO;
+}
+
+bool bpf_knows_all(void)
+{
+	struct stat ours;
+
+	return stat("/proc/self/ns/pid", &ours) == 0 && is_initial(&ours);
+}
+
+bool bpf_knows(pid_t pid)
+{
+	struct stat ours, its;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
+	if (stat("/proc/self/ns/pid", &ours) < 0)
+		return false;
+	return stat(path, &its) == 0 && its.st_ino == ours.st_ino;
+}
+
+int bpf_put_current(struct bpf_code *c, int verdict)
+{
+	struct stat ns;
+	uint64_t dev;
+
+	if (stat("/proc/self/ns/pid", &ns) < 0)
+		return -errno;
+	if (is_initial(&ns)) {
+		BPF_PUT(c, CALL(BPF_FUNC_get_current_pid_tgid));
+		return 0;
+	}
+	dev = (uint64_t)major(ns.st_dev) << MINOR_BITS | minor(ns.st_dev);
+	BPF_PUT(c, WIDE_LO(BPF_REG_1, 0, dev), WIDE_HI(dev), WIDE_LO(BPF_REG_2, 0, ns.st_ino),
+		WIDE_HI(ns.st_ino), MOV(BPF_REG_3, BPF_REG_10), ADDI(BPF_REG_3, NUMBERS),
+		MOVI(BPF_REG_4, sizeof(struct bpf_pidns_info)),
+		CALL(BPF_FUNC_get_ns_current_pid_tgid), IF(BPF_JEQ, BPF_REG_0, 0, 2),
+		MOVI(BPF_REG_0, verdict), EXIT, LOAD(BPF_W, BPF_REG_0, BPF_REG_10, TGID),
+		SHLI(BPF_REG_0, 32), LOAD(BPF_W, BPF_REG_1, BPF_REG_10, TID),
+		ORR(BPF_REG_0, BPF_REG_1));
+	return 0;
+}
+
+/* Kernels before 5.11 take maps and programs for locked memory, root's too. */
+static void lift_memlock(void)
+{
+	struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
+
+	setrlimit(RLIMIT_MEMLOCK, &all);
+}
+
+int bpf_call(int cmd, union bpf_attr *a)
+{
+	long r = syscall(SYS_bpf, cmd, a, sizeof(*a));
+
+	if (r < 0 && errno == EPERM && (cmd == BPF_MAP_CREATE || cmd == BPF_PROG_LOAD)) {
+		lift_memlock();
+		r = syscall(SYS_bpf, cmd, a, sizeof(*a));
+	}
+
+	return r < 0 ? -errno : (int)r;
+}
+
+int bpf_load(const struct bpf_code *c, enum bpf_prog_type type)
+{
+	union bpf_attr a = { .prog_type = type,
+			     .insns = (uintptr_t)c->insn,
+			     .insn_cnt = (uint32_t)c->n,
+			     /* ktime_get_ns() is for programs that say so. */
+			     .license = (uintptr_t) "Dual MIT/GPL" };
+
+	return bpf_call(BPF_PROG_LOAD, &a);
+}

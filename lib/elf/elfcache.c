@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * elfcache - which files there are, which is read just now, and what is dropped when the cache
+ * is full.
+ */
+#include "elf/elfcache.h"
+
+#include <errno.h>
+
+#include "elf/debugfile.h"
+#include "base/later.h"
+#include "base/quota.h"
+
+enum { MAX_LAZY_FDS = 8, MAX_ELFS = 65536, N_BUCKETS = 1024 };
+
+enum { PATIENCE_MS = 2000, MAX_SLOW = 8, MAX_MISSES = 64 };
+
+enum elf_state { ELF_NO_FILE, ELF_FD, ELF_IMAGE, ELF_READING, ELF_READ, ELF_BAD };
+
+struct elfcache_elf {
+	struct elfcache_elf *next; /* in its bucket */
+	struct elfcache_id id;
+	enum elf_state state;
+	int fd, root; /* ELF_FD */
+	struct bytes image;
+	struct later *later; /* ELF_READING */
+	struct reading *reading;
+	void *made;
+	size_t bytes; /* of it */
+	unsigned misses;
+	uint64_t used; /* elfcache.clock at the last lookup */
+};
+
+struct elfcache {
+	struct elfcache_elf *bucket[N_BUCKETS];
+	size_t n_elfs, n_fds, bytes, max_bytes;
+	uint64_t clock, dropped;
+	struct {
+		uint64_t dev;
+		struct elfcache_elf *elf;
+	} slow[MAX_SLOW]; /* devices whose files take too long, and which file did */
+	size_t n_slow;
+	struct quota *quota;
+	const struct elfcache_kind *kind;
+	void *arg;
+};
+
+struct elfcache *elfcache_create(size_t max_bytes, const struct elfcache_kind *kind, void *arg)
+{
+	struct elfcache *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->max_bytes = max_bytes, c->kind = kind, c->arg = arg;
+	c->quota = quota_create();
+	if (c->quota)
+		return c;
+	free(c);
+	return NULL;
+}
+
+struct quota *elfcache_quota(const struct elfcache *c)
+{
+	return c->quota;
+}
+
+static void close_both(int fd, int root)
+{
+	if (fd >= 0)
+		close(fd);
+	if (root >= 0)
+		close(root);
+}
+
+static void elf_forget(struct elfcache *c, struct elfcache_elf *e)
+{
+	if (e->made)
+		c->kind->free(c->arg, e->made);
+	c->bytes -= e->bytes;
+	e->made = NULL;
+	e->bytes = 0;
+}
+
+static void elf_destroy(struct elfcache *c, struct elfcache_elf *e)
+{
+	if (e->state == ELF_FD)
+		close_both(e->fd, e->root);
+	later_release(e->later);
+	elf_forget(c, e);
+	free((void *)(uintptr_t)e->id.path);
+	free(e);
+}
+
+void elfcache_destroy(struct elfcache *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; i < N_BUCKETS; i++) {
+		for (struct elfcache_elf *e = c->bucket[i], *next; e; e = next) {
+			next = e->next;
+			elf_destroy(c, e);
+		}
+	}
+	quota_unref(c->quota);
+	free(c);
+}
+
+static bool id_same(const struct elfcache_id *a, const struct elfcache_id *b)
+{
+	return a->dev == b->dev && a->ino == b->ino &&
+	       (!a->generation || !b->generation || a->generation == b->generation) &&
+	       strcmp(a->path, b->path) == 0;
+}
+
+struct elfcache_elf *elfcache_get(struct elfcache *c, const struct elfcache_id *id)
+{
+	struct elfcache_elf **b = &c->bucket[(id->ino ^ id->dev) % N_BUCKETS], *e;
+
+	for (e = *b; e; e = e->next) {
+		if (!id_same(&e->id, id))
+			continue;
+		if (!e->id.generation)
+			e->id.generation = id->generation;
+		return e;
+	}
+	e = c->n_elfs < MAX_ELFS ? calloc(1, sizeof(*e)) : NULL;
+	if (!e)
+		return NULL;
+	e->id = *id;
+	e->id.path = strdup(id->path);
+	if (!e->id.path) {
+		free(e);
+		return NULL;
+	}
+	e->next = *b;
+	*b = e;
+	c->n_elfs++;
+	return e;
+}
+
+const char *elfcache_path(const struct elfcache_elf *e)
+{
+	return e->id.path;
+}
+
+bool elfcache_wants_file(const struct elfcache_elf *e)
+{
+	return e->state == ELF_NO_FILE && e->misses < MAX_MISSES;
+}
+
+void elfcache_missed(struct elfcache_elf *e)
+{
+	e->misses++;
+}
+
+/* ---- Devices that do not answer ---- */
+
+static size_t slow_find(const struct elfcache *c, uint64_t dev)
+{
+	size_t i = 0;
+
+	while (i < c->n_slow && c->slow[i].dev != dev)
+		i++;
+	return i;
+}
+
+void elfcache_slow(struct elfcache *c, struct elfcache_elf *e, bool slow)
+{
+	size_t i = slow_find(c, e->id.dev);
+
+	if (slow && i == c->n_slow && i < MAX_SLOW)
+		c->slow[c->n_slow].dev = e->id.dev, c->slow[c->n_slow++].elf = e;
+	else if (!slow && i < c->n_slow)
+		c->slow[i] = c->slow[--c->n_slow];
+}
+
+bool elfcache_is_slow(const struct elfcache *c, const struct elfcache_elf *e)
+{
+	return slow_find(c, e->id.dev) < c->n_slow;
+}
+
+bool elfcache_pending(const struct elfcache_elf *e)
+{
+	return e->state == ELF_READING || e->state == ELF_FD;
+}
+
+/* The table that was not asked for longest, other than @keep's. */
+static struct elfcache_elf *find_oldest(const struct elfcache *c,
+					const struct elfcache_elf *keep)
+{
+	struct elfcache_elf *oldest = NULL;
+
+	for (size_t i = 0; i < N_BUCKETS; i++)
+		for (struct elfcache_elf *e = c->bucket[i]; e; e = e->next)
+			if (e != keep && e->state == ELF_READ && e->bytes > 0 &&
+			    (!oldest || e->used < oldest->used))
+				oldest = e;
+	return oldest;
+}
+
+static void make_room(struct elfcache *c, const struct elfcache_elf *keep)
+{
+	struct elfcache_elf *e;
+
+	while (c->bytes > c->max_bytes && (e = find_oldest(c, keep))) {
+		c->dropped++;
+		elf_forget(c, e);
+		e->state = e->image.at ? ELF_IMAGE : ELF_NO_FILE;
+	}
+}
+
+/* ---- Reading, elsewhere ---- */
+
+struct reading {
+	const struct elfcache_kind *kind;
+	int fd;
+	struct bytes image;
+	struct debugfile_origin from;
+	char *path;
+	void *read;
+	int r;
+};
+
+static void reading_run(void *arg)
+{
+	struct reading *g = arg;
+
+	g->r = g->kind->read(g->fd, g->image, &g->from, &g->read);
+}
+
+static void reading_drop(void *arg)
+{
+	struct reading *g = arg;
+
+	close_both(g->fd, g->from.root);
+	if (g->read)
+		g->kind->drop(g->read);
+	free(g->path);
+	free(g);
+}
+
+/* Take what was read, once it was. */
+static void elf_poll(struct elfcache *c, struct elfcache_elf *e, int ms)
+{
+	bool done = later_wait(e->later, ms);
+	struct reading *g = e->reading;
+	int r;
+
+	elfcache_slow(c, e, !done);
+	if (!done)
+		return;
+	r = g->r < 0 ? g->r : c->kind->make(c->arg, g->read, &e->made, &e->bytes);
+	g->read = NULL;
+	later_release(e->later);
+	e->later = NULL;
+	e->state = r < 0 ? ELF_BAD : ELF_READ;
+	c->bytes += e->bytes;
+	make_room(c, e);
+}
+
+/* Files that took too long, and that nobody may ask for again. */
+static void slow_poll(struct elfcache *c)
+{
+	for (size_t i = c->n_slow; i > 0; i--)
+		if (c->slow[i - 1].elf->state == ELF_READING)
+			elf_poll(c, c->slow[i - 1].elf, 0);
+}
+
+static void elf_read(struct elfcache *c, struct elfcache_elf *e)
+{
+	bool fd = e->state == ELF_FD;
+	struct reading *g = fd && elfcache_is_slow(c, e) ? NULL : calloc(1, sizeof(*g));
+
+	if (!g)
+		return;
+	*g = (struct reading){ .kind = c->kind,
+			       .fd = fd ? e->fd : -1,
+			       .image = e->image,
+			       .path = strdup(e->id.path) };
+	g->from = (struct debugfile_origin){ .root = fd ? e->root : -1,
+					     .path = g->path ? g->path : "" };
+	c->n_fds -= fd;
+	e->reading = g;
+	e->later = later_start(c->quota, reading_run, reading_drop, g);
+	e->state = e->later ? ELF_READING : fd ? ELF_NO_FILE : ELF_IMAGE;
+	if (e->later)
+		elf_poll(c, e, PATIENCE_MS);
+	else
+		reading_drop(g);
+}
+
+void elfcache_give_fd(struct elfcache *c, struct elfcache_elf *e, int fd, int root)
+{
+	if (e->state != ELF_NO_FILE) {
+		close_both(fd, root);
+		return;
+	}
+	e->fd = fd;
+	e->root = root;
+	e->state = ELF_FD;
+	e->used = ++c->clock;
+	if (++c->n_fds > MAX_LAZY_FDS)
+		elf_read(c, e);
+}
+
+void elfcache_give_image(struct elfcache *c, struct elfcache_elf *e, struct bytes image)
+{
+	if (e->state != ELF_NO_FILE)
+		return;
+	e->image = image;
+	e->state = ELF_IMAGE;
+}
+
+void elfcache_give_made(struct elfcache *c, struct elfcache_elf *e, void *made, size_t bytes)
+{
+	e->state = ELF_READ;
+	e->made = made;
+	e->bytes = bytes;
+	e->used = ++c->clock;
+	c->bytes += bytes;
+	make_room(c, e);
+}
+
+const void *elfcache_made(struct elfcache *c, struct elfcache_elf *e)
+{
+	e->used = ++c->clock;
+	slow_poll(c);
+	if (e->state == ELF_FD || e->state == ELF_IMAGE)
+		elf_read(c, e);
+	else if (e->state == ELF_READING)
+		elf_poll(c, e, 0);
+	return e->state == ELF_READ ? e->made : NULL;
+}
+
+uint64_t elfcache_dropped(const struct elfcache *c)
+{
+	return c->dropped;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * elfcache_tables - lookups in the sorted rows of one ELF file.
+ */
+#include "elf/elfcache_tables.h"
+
+enum { MAX_NESTING = 64 /* rows looked back for an enclosing symbol */ };
+
+void elfcache_tables_deinit(struct elfcache_tables *t)
+{
+	free(t->sym);
+	free(t->names);
+	free(t->func);
+	*t = (struct elfcache_tables){ 0 };
+}
+
+bool elfcache_vaddr(const struct elfcache_tables *t, uint64_t offset, uint64_t *ret)
+{
+	for (size_t i = 0; i < t->n_loads; i++) {
+		if (offset - t->load[i].offset < t->load[i].size) {
+			*ret = offset - t->load[i].offset + t->load[i].vaddr;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* How many of @n rows of @each bytes, beginning with a start, start at or below @x. */
+static size_t rows_below(const void *rows, size_t n, size_t each, uint64_t x)
+{
+	size_t lo = 0;
+
+	while (n > 0) {
+		size_t half = n / 2;
+
+		if (load_u32((const char *)rows + (lo + half) * each) <= x) {
+			lo += half + 1;
+			n -= half + 1;
+		} else {
+			n = half;
+		}
+	}
+	return lo;
+}
+
+const char *elfcache_symbol(const struct elfcache_tables *t, uint64_t vaddr)
+{
+	uint64_t x = vaddr - t->base;
+	size_t i = rows_below(t->sym, t->n_syms, sizeof(*t->sym), x);
+
+	for (size_t k = 0; k < MAX_NESTING && k < i; k++) {
+		const struct elfcache_sym *s = &t->sym[i - 1 - k];
+
+		if (x - s->start < s->size)
+			return t->names + s->name;
+	}
+	return NULL;
+}
+
+const struct elfcache_func *elfcache_row(const struct elfcache_tables *t, uint64_t x)
+{
+	size_t i = rows_below(t->func, t->n_funcs, sizeof(*t->func), x);
+
+	if (i == 0 || x - t->func[i - 1].start >= t->func[i - 1].size)
+		return NULL;
+	return &t->func[i - 1];
+}
+
+bool elfcache_function(const struct elfcache_tables *t, uint64_t vaddr, uint64_t *start)
+{
+	const struct elfcache_func *f = elfcache_row(t, vaddr - t->base);
+
+	if (f)
+		*start = t->base + f->start;
+	return f;
+}
+
+bool elfcache_is_eval_rest(const struct elfcache_tables *t, uint64_t vaddr)
+{
+	return vaddr - t->base - t->eval_rest.start < t->eval_rest.size;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+#include "elf/elfimage.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "elf/inflate.h"
+
+enum { MAX_PHDRS = 256 };
+
+static int image_read(const struct elfimage *im, uint64_t offset, void *buf, size_t n)
+{
+	size_t got = 0;
+
+	if (offset > im->size || n > im->size - offset)
+		return -ENOEXEC;
+	if (im->fd < 0) {
+		memcpy(buf, im->mem.at + offset, n);
+		return 0;
+	}
+	while (got < n) {
+		ssize_t k = pread(im->fd, (char *)buf + got, n - got, (off_t)(offset + got));
+
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k <= 0)
+			return -EIO;
+		got += (size_t)k;
+	}
+	return 0;
+}
+
+struct bytes elfimage_part(const struct elfimage *im, uint64_t offset, uint64_t n)
+{
+	unsigned char *p;
+
+	if (n == 0 || n > ELFIMAGE_MAX_PART || offset > im->size || n > im->size - offset)
+		return (struct bytes){ 0 };
+	p = malloc(n + 1);
+	if (!p || image_read(im, offset, p, n) < 0) {
+		free(p);
+		return (struct bytes){ 0 };
+	}
+	p[n] = '\0';
+	return (struct bytes){ p, n };
+}
+
+static void *image_table(const struct elfimage *im, uint64_t offset, size_t n, size_t each)
+{
+	return n ? (void *)(uintptr_t)elfimage_part(im, offset, n * each).at : NULL;
+}
+
+int elfimage_init(struct elfimage *im, int fd, struct bytes mem)
+{
+	Elf64_Ehdr eh;
+	struct stat st;
+
+	*im = (struct elfimage){ .fd = fd, .mem = mem, .size = mem.n };
+	if (fd >= 0) {
+		if (fstat(fd, &st) < 0)
+			return -EIO;
+		if (!S_ISREG(st.st_mode))
+			return -ENOEXEC;
+		im->size = st.st_size > 0 ? (uint64_t)st.st_size : 0;
+	}
+	if (image_read(im, 0, &eh, sizeof(eh)) < 0)
+		return -ENOEXEC;
+	if (memcmp(eh.e_ident, ELFMAG, SELFMAG) != 0 || eh.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    eh.e_ident[EI_DATA] != ELFDATA2LSB)
+		return -ENOEXEC;
+	if (eh.e_phentsize == sizeof(Elf64_Phdr) && eh.e_phnum <= MAX_PHDRS)
+		im->ph = image_table(im, eh.e_phoff, eh.e_phnum, sizeof(Elf64_Phdr));
+	if (eh.e_shentsize == sizeof(Elf64_Shdr))
+		im->sh = image_table(im, eh.e_shoff, eh.e_shnum, sizeof(Elf64_Shdr));
+	im->machine = eh.e_machine;
+	im->sh_names = eh.e_shstrndx;
+	im->n_ph = im->ph ? eh.e_phnum : 0;
+	im->n_sh = im->sh ? eh.e_shnum : 0;
+	return 0;
+}
+
+void elfimage_deinit(struct elfimage *im)
+{
+	free(im->ph);
+	free(im->sh);
+}
+
+void elfimage_free(const struct bytes *b)
+{
+	free((void *)(uintptr_t)b->at);
+}
+
+struct bytes elfimage_rest(const struct elfimage *im, uint64_t vaddr)
+{
+	for (size_t i = 0; i < im->n_ph; i++) {
+		const Elf64_Phdr *p = &im->ph[i];
+		uint64_t off = vaddr - p->p_vaddr;
+
+		if (p->p_type == PT_LOAD && off < p->p_filesz)
+			return elfimage_part(im, p->p_offset + off,
+					     MIN(p->p_filesz - off, ELFIMAGE_MAX_PART));
+	}
+	return (struct bytes){ 0 };
+}
+
+struct bytes elfimage_bytes(const struct elfimage *im, const Elf64_Shdr *sh)
+{
+	_cleanup_bytes_ struct bytes packed = { 0 };
+
+	if (!sh || sh->sh_type == SHT_NOBITS)
+		return (struct bytes){ 0 };
+	if (!(sh->sh_flags & SHF_COMPRESSED))
+		return elfimage_part(im, sh->sh_offset, sh->sh_size);
+	packed = elfimage_part(im, sh->sh_offset, sh->sh_size);
+	return inflate_section(packed, ELFIMAGE_MAX_PART);
+}
+
+const Elf64_Shdr *elfimage_section(const struct elfimage *im, const char *name)
+{
+	_cleanup_bytes_ struct bytes text = { 0 };
+
+	if (im->sh_names < im->n_sh)
+		text = elfimage_bytes(im, &im->sh[im->sh_names]);
+	for (size_t i = 0; text.at && i < im->n_sh; i++)
+		if (im->sh[i].sh_name < text.n &&
+		    strcmp((const char *)text.at + im->sh[i].sh_name, name) == 0)
+			return &im->sh[i];
+	return NULL;
+}
+
+static uint64_t padded(uint64_t n)
+{
+	return (n + 3) & ~(uint64_t)3;
+}
+
+/* Of notes: sizes of name and contents, type, name, contents, both padded to 4 bytes (gABI,
+ * "Note Section"). */
+static size_t find_id(struct bytes notes, unsigned char ret[ELFIMAGE_MAX_ID])
+{
+	Elf64_Nhdr nh;
+
+	while (notes.n >= sizeof(nh)) {
+		uint64_t desc, next;
+
+		memcpy(&nh, notes.at, sizeof(nh));
+		desc = sizeof(nh) + padded(nh.n_namesz);
+		next = desc + padded(nh.n_descsz);
+		if (desc + nh.n_descsz > notes.n)
+			break;
+		if (nh.n_type == NT_GNU_BUILD_ID && nh.n_namesz == 4 &&
+		    nh.n_descsz <= ELFIMAGE_MAX_ID &&
+		    memcmp(notes.at + sizeof(nh), "GNU", 4) == 0) {
+			memcpy(ret, notes.at + desc, nh.n_descsz);
+			return nh.n_descsz;
+		}
+		next = MIN(next, notes.n);
+		notes.at += next;
+		notes.n -= next;
+	}
+	return 0;
+}
+
+size_t elfimage_build_id(const struct elfimage *im, unsigned char ret[ELFIMAGE_MAX_ID])
+{
+	size_t n = 0;
+
+	/* By section: in a debug file the segments are not where the headers say. */
+	for (size_t i = 0; i < im->n_sh && n == 0; i++) {
+		_cleanup_bytes_ struct bytes notes = { 0 };
+
+		if (im->sh[i].sh_type != SHT_NOTE)
+			continue;
+		notes = elfimage_bytes(im, &im->sh[i]);
+		n = find_id(notes, ret);
+	}
+	for (size_t i = 0; im->n_sh == 0 && i < im->n_ph && n == 0; i++) {
+		_cleanup_bytes_ struct bytes notes = { 0 };
+
+		if (im->ph[i].p_type != PT_NOTE)
+			continue;
+		notes = elfimage_part(im, im->ph[i].p_offset, im->ph[i].p_filesz);
+		n = find_id(notes, ret);
+	}
+	return n;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * elfimage - an ELF file by its parts: the only reader of untrusted files. Format: elf(5).
+ *
+ * By pread, never mapped: a file that shrinks under a mapping would kill us.
+ */
+#ifndef ELFIMAGE_H
+#define ELFIMAGE_H
+
+#include <elf.h>
+
+#include "base/base.h"
+
+enum {
+	ELFIMAGE_MAX_PART = 256 << 20, /* bytes of one part */
+	ELFIMAGE_MAX_ID = 64,	       /* bytes of a build-id */
+};
+
+struct elfimage {
+	int fd;
+	struct bytes mem;
+	uint64_t size;
+	Elf64_Phdr *ph;
+	size_t n_ph;
+	Elf64_Shdr *sh;
+	size_t n_sh, sh_names; /* the section with the names of sections */
+	unsigned machine;
+};
+
+/* An open file, which must be a regular one, or (@fd < 0) an image in memory; either is
+ * borrowed. 0; -ENOEXEC when it is no 64-bit little-endian ELF; -EIO. To be emptied in any
+ * case. */
+int elfimage_init(struct elfimage *im, int fd, struct bytes mem);
+void elfimage_deinit(struct elfimage *im);
+
+/* A part of the file as malloc'ed bytes with a NUL behind; empty when damaged or too large. */
+struct bytes elfimage_part(const struct elfimage *im, uint64_t offset, uint64_t n);
+void elfimage_free(const struct bytes *b);
+#define _cleanup_bytes_ __attribute__((__cleanup__(elfimage_free)))
+
+/* The same from @vaddr to the end of its segment. */
+struct bytes elfimage_rest(const struct elfimage *im, uint64_t vaddr);
+
+/* The first section of this name, NULL where there is none. */
+const Elf64_Shdr *elfimage_section(const struct elfimage *im, const char *name);
+
+/* A section's bytes, unpacked; empty for NULL, and for one that only says how large it was. */
+struct bytes elfimage_bytes(const struct elfimage *im, const Elf64_Shdr *sh);
+
+/* The build-id, up to ELFIMAGE_MAX_ID bytes; how many, 0: none. */
+size_t elfimage_build_id(const struct elfimage *im, unsigned char ret[ELFIMAGE_MAX_ID]);
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+#include "events/event_resolve.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+
+#include "base/base.h"
+#include "base/nearest.h"
+#include "events/pfm.h"
+#include "events/pmu.h"
+#include "events/tracefs.h"
+#include "events/uprobe.h"
+
+struct work {
+	const char *devices;
+	struct pmu_core core[PMU_MAX_CORES];
+	size_t n_cores; /* 0: not hybrid; see kinds_of_core() */
+	bool counted;
+	pid_t pid;
+	struct perf_spec *out;
+	size_t n, cap;
+};
+
+/* --- one name --- */
+
+static void offer_pmu(void *near, const char *name)
+{
+	char word[NEAREST_NAME];
+	const char *event = strchr(name, '/') + 1;
+
+	snprintf(word, sizeof(word), "%.*s", (int)strcspn(event, "/"), event);
+	nearest_offer(near, word);
+}
+
+static int resolve_word(const struct work *w, struct perf_spec *s, struct err *err)
+{
+	char word[256], text[500];
+	struct nearest near = { .want = word };
+	const char *name;
+	uint32_t type;
+	uint64_t config;
+	int r = pmu_resolve_word(w->devices, s, err);
+
+	if (r != -ENOENT)
+		return r;
+	snprintf(word, sizeof(word), "%.*s", (int)s->n_base, s->name);
+	r = pfm_resolve(word, s);
+	if (r == 0)
+		return 0;
+	for (size_t i = 0; (name = perf_names_at(i, &type, &config)); i++)
+		nearest_offer(&near, name);
+	pmu_each(w->devices, offer_pmu, &near);
+	return err_set(err, -ENOENT,
+		       "there is no event '%s'%s; 'pysampled events' lists what there is",
+		       s->name, nearest_text(&near, text, sizeof(text)));
+}
+
+static int resolve_one(const struct work *w, struct perf_spec *s, struct err *err)
+{
+	const char *events;
+
+	switch (s->kind) {
+	case PERF_KIND_WORD:
+		return resolve_word(w, s, err);
+	case PERF_KIND_PMU:
+		return pmu_resolve(w->devices, s, err);
+	case PERF_KIND_TRACEPOINT:
+		if (pfm_resolve(s->name, s) == 0) /* EVENT:UNIT */
+			return 0;
+		events = tracefs_events(err);
+		return events ? tracefs_resolve(events, s, err) : err->code;
+	case PERF_KIND_UPROBE:
+	case PERF_KIND_URETPROBE:
+		return uprobe_resolve(w->devices, s, err);
+	default:
+		return 0;
+	}
+}
+
+static int check_mode(const struct perf_spec *s, struct err *err)
+{
+	if (s->user && !s->kernel && perf_names_in_kernel(s))
+		return err_set(err, -EINVAL,
+			       "event '%s' lies in the kernel, with :u none is ever counted",
+			       s->name);
+	return 0;
+}
+
+/* --- several events of one name --- */
+
+static int add(struct work *w, const struct perf_spec *s, struct err *err)
+{
+	if (w->n == w->cap)
+		return err_set(err, -EINVAL, "at most %zu events at once", w->cap);
+	w->out[w->n++] = *s;
+	return 0;
+}
+
+/* Does each kind of core count it by itself? */
+static bool is_cores(const struct perf_spec *s)
+{
+	return !s->some_cpus && (s->type == PERF_TYPE_HARDWARE ||
+				 s->type == PERF_TYPE_HW_CACHE || s->type == PERF_TYPE_RAW);
+}
+
+/* On one kind of core: PERF_PMU_TYPE_SHIFT of linux/perf_event.h (5.13) for generic events,
+ * the PMU's own number for raw ones. */
+static void put_on_core(struct perf_spec *s, const struct pmu_core *c)
+{
+	char name[sizeof(s->name)];
+	bool cores = is_cores(s);
+	int n = (int)s->n_base;
+
+	s->some_cpus = true;
+	s->cpus = c->cpus;
+	if (!cores)
+		return;
+	if (s->type == PERF_TYPE_RAW)
+		s->type = c->type;
+	else
+		s->config |= (uint64_t)c->type << 32;
+	snprintf(name, sizeof(name), "%s/%.*s/%s", c->name, n, s->name,
+		 s->name + n + (s->name[n] == ':'));
+	memcpy(s->name, name, sizeof(name));
+}
+
+/* @m events, which are one group if they are several. */
+static int add_run(struct work *w, const struct perf_spec *s, size_t m,
+		   const struct pmu_core *core, struct err *err)
+{
+	size_t first = w->n;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < m; i++) {
+		r = add(w, &s[i], err);
+		if (r < 0)
+			break;
+		w->out[first + i].leader = s[i].leader ? (uint8_t)(first + 1) : 0;
+		if (core)
+			put_on_core(&w->out[first + i], core);
+	}
+	return r;
+}
+
+/* Looked for when an event may depend on it: that takes a system call for each PMU. */
+static size_t kinds_of_core(struct work *w)
+{
+	if (!w->counted)
+		w->n_cores = pmu_cores(w->devices, w->core);
+	w->counted = true;
+	return w->n_cores;
+}
+
+static int add_resolved(struct work *w, const struct perf_spec *s, size_t m, struct err *err)
+{
+	bool cores = false;
+	int r = 0;
+
+	for (size_t i = 0; i < m; i++)
+		cores |= is_cores(&s[i]);
+	if (!cores || !kinds_of_core(w))
+		return add_run(w, s, m, NULL, err);
+	for (size_t c = 0; r == 0 && c < w->n_cores; c++)
+		r = add_run(w, s, m, &w->core[c], err);
+	return r;
+}
+
+/* One of sysfs's words on each kind of core that has it; *@any: on one at least. */
+static int add_word(struct work *w, const struct perf_spec *s, bool *any, struct err *err)
+{
+	const char *behind = s->name + s->n_base + (s->name[s->n_base] == ':');
+	int r = 0;
+
+	*any = false;
+	for (size_t c = 0; r == 0 && c < kinds_of_core(w); c++) {
+		struct perf_spec one = *s;
+		struct err missing;
+		size_t n;
+
+		snprintf(one.name, sizeof(one.name), "%s/%.*s/", w->core[c].name,
+			 (int)s->n_base, s->name);
+		n = one.n_base = strlen(one.name);
+		if (pmu_resolve(w->devices, &one, &missing) < 0)
+			continue;
+		snprintf(one.name + n, sizeof(one.name) - n, "%s", behind);
+		*any = true;
+		r = add(w, &one, err);
+	}
+	return r;
+}
+
+static int add_usdt(struct work *w, const struct perf_spec *s, struct err *err)
+{
+	size_t n = 0;
+	int r;
+
+	if (s->leader)
+		return err_set(err, -EINVAL, "event '%s': a USDT probe can't be in a group",
+			       s->name);
+	r = uprobe_usdt(w->devices, s, w->pid, w->out + w->n, w->cap - w->n, &n, err);
+	w->n += n;
+	return r;
+}
+
+/* How many from @s on belong together. */
+static size_t run_length(const struct perf_spec *s, size_t left)
+{
+	size_t m = 1;
+
+	while (s->leader && m < left && s[m].leader == s->leader)
+		m++;
+	return m;
+}
+
+int event_resolve_in(const char *devices, struct perf_spec *specs, size_t *n, size_t cap,
+		     pid_t pid, struct err *err)
+{
+	_cleanup_free_ struct perf_spec *out = calloc(cap, sizeof(*out));
+	struct work w = { .devices = devices, .pid = pid, .out = out, .cap = cap };
+	int r = out ? 0 : -ENOMEM;
+
+	for (size_t i = 0, m; r == 0 && i < *n; i += m) {
+		bool any = false;
+
+		m = run_length(&specs[i], *n - i);
+		if (m == 1 && specs[i].kind == PERF_KIND_WORD)
+			r = add_word(&w, &specs[i], &any, err);
+		if (any)
+			continue;
+		for (size_t k = i; r == 0 && k < i + m; k++) {
+			r = resolve_one(&w, &specs[k], err);
+			if (r == 0)
+				r = check_mode(&specs[k], err);
+		}
+		if (r == 0)
+			r = specs[i].kind == PERF_KIND_USDT ?
+				    add_usdt(&w, &specs[i], err) :
+				    add_resolved(&w, &specs[i], m, err);
+	}
+	if (r < 0)
+		return r;
+	memcpy(specs, out, w.n * sizeof(*out));
+	*n = w.n;
+	return 0;
+}
+
+int event_resolve(struct perf_spec *specs, size_t *n, size_t cap, pid_t pid, struct err *err)
+{
+	return event_resolve_in(PMU_DEVICES, specs, n, cap, pid, err);
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * srcline_main - the process that reads DWARF: the only user of libdw.
+ */
+#include <dlfcn.h>
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <errno.h>
+#include <grp.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include "elf/debugfile.h"
+#include "elf/elfplain.h"
+#include "lines/srcline_int.h"
+
+#if defined(__has_feature)
+#define HAS_ASAN __has_feature(address_sanitizer)
+#elif defined(__SANITIZE_ADDRESS__)
+#define HAS_ASAN 1
+#else
+#define HAS_ASAN 0
+#endif
+
+enum { CPU_SECONDS = 60, NOBODY = 65534 };
+
+#define MAX_SPACE ((rlim_t)8 << 30) /* of addresses: files are mapped */
+#define MAX_MEMORY ((rlim_t)1 << 30)
+
+static void limit(int what, rlim_t n)
+{
+	setrlimit((__rlimit_resource_t)what, &(struct rlimit){ n, n });
+}
+
+static void limits(void)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	limit(RLIMIT_CORE, 0);
+	limit(RLIMIT_CPU, CPU_SECONDS);
+	if (HAS_ASAN) /* which takes terabytes of addresses */
+		return;
+	limit(RLIMIT_AS, MAX_SPACE);
+	limit(RLIMIT_DATA, MAX_MEMORY);
+}
+
+/* libdw sees strangers' bytes: from there on with nobody's rights, where we have the choice.
+ */
+static void drop_rights(void)
+{
+	if (geteuid() != 0 || setgroups(0, NULL) < 0)
+		return;
+	if (setresgid(NOBODY, NOBODY, NOBODY) == 0 && setresuid(NOBODY, NOBODY, NOBODY) == 0)
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* which that has cleared */
+}
+
+/* --- the file with the DWARF --- */
+
+static bool has_debug(int fd)
+{
+	struct elfimage im;
+	const Elf64_Shdr *sh = NULL;
+	bool ret;
+
+	if (elfimage_init(&im, fd, (struct bytes){ 0 }) == 0)
+		sh = elfimage_section(&im, ".debug_info");
+	if (!sh && im.n_sh)
+		sh = elfimage_section(&im, ".zdebug_info");
+	ret = sh && sh->sh_type != SHT_NOBITS;
+	elfimage_deinit(&im);
+	return ret;
+}
+
+/* From a server that the user's DEBUGINFOD_URLS names. debuginfod_find_debuginfo(3). */
+static int fetch(const struct elfimage *im)
+{
+	void *lib = dlopen("libdebuginfod.so.1", RTLD_NOW), *client;
+	unsigned char id[ELFIMAGE_MAX_ID];
+	size_t n = elfimage_build_id(im, id);
+	void *(*begin)(void);
+	int (*find)(void *client, const unsigned char *id, int n, char **path);
+
+	if (!lib || n == 0)
+		return -ENOENT;
+	begin = (void *(*)(void))dlsym(lib, "debuginfod_begin");
+	find = (int (*)(void *, const unsigned char *, int, char **))dlsym(
+		lib, "debuginfod_find_debuginfo");
+	client = begin && find ? begin() : NULL;
+	return client ? find(client, id, (int)n, NULL) : -ENOENT;
+}
+
+static int open_other(const struct srcline_question *q)
+{
+	struct debugfile_origin from = { .root = q->has_root ? SRCLINE_ROOT : -1,
+					 .path = q->path };
+	struct elfimage im;
+	int fd = -ENOENT;
+
+	if (elfimage_init(&im, SRCLINE_FILE, (struct bytes){ 0 }) == 0)
+		fd = debugfile_open(&im, &from);
+	if (fd >= 0 && !has_debug(fd)) {
+		close(fd);
+		fd = -ENOENT;
+	}
+	if (fd < 0 && q->debuginfod)
+		fd = fetch(&im);
+	elfimage_deinit(&im);
+	return fd;
+}
+
+/* --- what libdw knows --- */
+
+/* A function, an inlined one or a block; those around it. */
+struct scope {
+	Dwarf_Die die;
+	struct scope *in, *next;
+};
+
+struct asked {
+	const uint64_t *at;
+	size_t n;
+	bool *answered;
+	/* of the unit at hand */
+	Dwarf_Die lines, code; /* two with split DWARF */
+	struct scope **inner;  /* of each address, innermost; NULL: none */
+	struct scope *scopes;  /* all */
+};
+
+enum { MAX_DEPTH = 500 };
+
+/* As elfutils' tools name functions. */
+static const char *name_of(Dwarf_Die *die)
+{
+	Dwarf_Attribute a;
+	const char *name = dwarf_formstring(dwarf_attr_integrate(die, DW_AT_linkage_name, &a));
+
+	if (!name)
+		name = dwarf_formstring(
+			dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &a));
+	return name ? name : dwarf_diename(die);
+}
+
+/* Where the inlined function @die was called. */
+static struct srcline call_of(Dwarf_Die *die, Dwarf_Files *files)
+{
+	struct srcline s = { 0 };
+	Dwarf_Attribute a;
+	Dwarf_Word v;
+
+	if (files && dwarf_formudata(dwarf_attr(die, DW_AT_call_file, &a), &v) == 0)
+		s.file = dwarf_filesrc(files, v, NULL, NULL);
+	if (dwarf_formudata(dwarf_attr(die, DW_AT_call_line, &a), &v) == 0)
+		s.line = (uint32_t)v;
+	return s;
+}
+
+/* Calls @f for each of the addresses that @die has code at, until it returns false. */
+static void each_at(struct asked *a, Dwarf_Die *die,
+		    bool (*f)(struct asked *a, size_t i, void *arg), void *arg)
+{
+	Dwarf_Addr base = 0, lo, hi;
+	ptrdiff_t at = 0;
+
+	while ((at = dwarf_ranges(die, at, &base, &lo, &hi)) > 0) {
+		/* What begins at 0 is code that the linker left out. */
+		size_t i = lo ? rows_up_to(a->at, a->n, sizeof(*a->at), lo - 1) : a->n;
+
+		for (; i < a->n && a->at[i] < hi; i++)
+			if (!f(a, i, arg))
+				return;
+	}
+}
+
+/* A scope that is not made before an address is found in it. */
+struct maybe_scope {
+	const Dwarf_Die *die;
+	struct scope *in, *made;
+};
+
+static bool enter(struct asked *a, size_t i, void *arg)
+{
+	struct maybe_scope *m = arg;
+
+	if (a->inner[i] != m->in) /* as dwarf_getscopes(): the first of two that overlap */
+		return true;
+	if (!m->made) {
+		m->made = malloc(sizeof(*m->made));
+		if (!m->made)
+			return false;
+		*m->made = (struct scope){ *m->die, m->in, a->scopes };
+		a->scopes = m->made;
+	}
+	a->inner[i] = m->made;
+	return true;
+}
+
+/* Find the scopes inside @die, for all addresses in one pass: dwarf_getscopes() makes one for
+ * each. */
+static void find_scopes(struct asked *a, Dwarf_Die *die, struct scope *in, unsigned depth)
+{
+	Dwarf_Die child;
+
+	if (depth > MAX_DEPTH || dwarf_child(die, &child) != 0)
+		return;
+	do {
+		struct maybe_scope m = { .die = &child, .in = in };
+
+		switch (dwarf_tag(&child)) {
+		case DW_TAG_namespace:
+		case DW_TAG_class_type:
+		case DW_TAG_structure_type:
+			find_scopes(a, &child, in, depth + 1);
+			break;
+		case DW_TAG_subprogram:
+		case DW_TAG_inlined_subroutine:
+		case DW_TAG_lexical_block:
+		case DW_TAG_try_block:
+		case DW_TAG_catch_block:
+		case DW_TAG_with_stmt:
+		case DW_TAG_entry_point:
+		case DW_TAG_module:
+			each_at(a, &child, enter, &m);
+			if (m.made)
+				find_scopes(a, &child, m.made, depth + 1);
+			break;
+		}
+	} while (dwarf_siblingof(&child, &child) == 0);
+}
+
+/* --- answers --- */
+
+/* What the unit calls its files by may be relative to @folder. */
+static void put(size_t i, const struct srcline *s, const char *folder)
+{
+	const char *function = s->function ? s->function : "", *file = s->file ? s->file : "";
+	bool whole = !*file || *file == '/' || !folder;
+	char path[SRCLINE_MAX_TEXT + 1];
+	struct srcline_record rec = { (uint32_t)i, s->line,
+				      (uint16_t)strnlen(function, SRCLINE_MAX_TEXT), 0 };
+
+	snprintf(path, sizeof(path), "%s%s%s", whole ? "" : folder, whole ? "" : "/", file);
+	rec.n_file = (uint16_t)strlen(path);
+	fwrite(&rec, sizeof(rec), 1, stdout);
+	fwrite(function, 1, rec.n_function, stdout);
+	fwrite(path, 1, rec.n_file, stdout);
+}
+
+/* The functions at address @i, innermost first; each was called at a line of the next. */
+static bool answer(struct asked *a, size_t i, void *arg)
+{
+	struct srcline s = { 0 };
+	Dwarf_Attribute attr;
+	const char *folder;
+	Dwarf_Line *line;
+	int number, tag;
+
+	if (a->answered[i])
+		return true;
+	a->answered[i] = true;
+	folder = dwarf_formstring(dwarf_attr(&a->lines, DW_AT_comp_dir, &attr));
+	line = dwarf_getsrc_die(&a->lines, a->at[i]);
+	if (line && dwarf_lineno(line, &number) == 0)
+		s = (struct srcline){ .file = dwarf_linesrc(line, NULL, NULL),
+				      .line = (uint32_t)number };
+	for (struct scope *in = a->inner[i]; in; in = in->in) {
+		tag = dwarf_tag(&in->die);
+		if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram)
+			continue;
+		s.function = name_of(&in->die);
+		if (tag == DW_TAG_subprogram)
+			break;
+		put(i, &s, folder);
+		s = call_of(&in->die, arg);
+	}
+	if (s.file || s.function)
+		put(i, &s, folder);
+	return true;
+}
+
+static bool say_yes(struct asked *a, size_t i, void *arg)
+{
+	*(bool *)arg = true;
+	return false;
+}
+
+static void answer_unit(struct asked *a)
+{
+	Dwarf_Files *files;
+	bool any = false;
+
+	each_at(a, &a->lines, say_yes, &any);
+	if (!any)
+		return;
+	if (dwarf_getsrcfiles(&a->lines, &files, NULL) < 0)
+		files = NULL;
+	memset(a->inner, 0, a->n * sizeof(*a->inner));
+	find_scopes(a, &a->code, NULL, 0);
+	each_at(a, &a->lines, answer, files);
+	for (struct scope *s; (s = a->scopes);) {
+		a->scopes = s->next;
+		free(s);
+	}
+	fflush(stdout); /* should a later unit be our end */
+}
+
+static void answer_all(struct asked *a, Dwarf *dw)
+{
+	Dwarf_CU *unit = NULL;
+	Dwarf_Die split;
+	uint8_t type;
+
+	while (dwarf_get_units(dw, unit, &unit, NULL, &type, &a->lines, &split) == 0) {
+		if (type != DW_UT_compile && type != DW_UT_skeleton)
+			continue;
+		a->code = type == DW_UT_skeleton && split.addr ? split : a->lines;
+		answer_unit(a);
+	}
+}
+
+static bool read_question(struct srcline_question *q, struct asked *a)
+{
+	uint64_t *at;
+
+	if (fread(q, sizeof(*q), 1, stdin) != 1 || q->n > UINT32_MAX)
+		return false;
+	at = calloc(q->n, sizeof(*at));
+	*a = (struct asked){ .at = at,
+			     .n = q->n,
+			     .answered = calloc(q->n, sizeof(bool)),
+			     .inner = calloc(q->n, sizeof(*a->inner)) };
+	return at && a->answered && a->inner && fread(at, sizeof(*at), q->n, stdin) == q->n;
+}
+
+static int run(void)
+{
+	struct srcline_question q;
+	struct asked a;
+	Dwarf *dw;
+	int fd = SRCLINE_FILE;
+
+	limits();
+	if (!read_question(&q, &a))
+		return SRCLINE_FAILED;
+	if (!has_debug(fd))
+		fd = open_other(&q);
+	if (fd < 0)
+		return SRCLINE_NO_DEBUG;
+	drop_rights();
+	fd = elfplain_open(fd);
+	dw = fd < 0 ? NULL : dwarf_begin(fd, DWARF_C_READ);
+	if (!dw)
+		return SRCLINE_FAILED;
+	answer_all(&a, dw);
+	return fflush(stdout) == 0 ? 0 : SRCLINE_FAILED;
+}
+
+int srcline_main(void)
+{
+	_exit(run()); /* the kernel frees it all, and faster */
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+#include "modules/jit.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "modules/codemap.h"
+#include "base/later.h"
+#include "base/quota.h"
+#include "sys/rootfile.h"
+
+enum {
+	CHUNK = 1 << 20,
+	MAX_CHUNKS = 256, /* at a time */
+	TAIL = 64,
+	PATIENCE_MS = 200,
+};
+
+static const uint64_t min_pause_ns = 1000000, max_pause_ns = 200000000;
+
+/* One file, read up to @at. */
+struct source {
+	codemap_parse_fn *parse;
+	struct codemap map;
+	struct stat st; /* of when it was read to its end */
+	uint64_t at;
+	/* The last bytes read: if they have changed, the file was written anew. */
+	unsigned char tail[TAIL];
+	size_t n_tail;
+	uint64_t tail_at;
+};
+
+/* The dump, as it is mapped. */
+struct mapped {
+	struct proc_map map; /* ino 0: none */
+	char path[PATH_MAX];
+};
+
+/* What the reading thread has to itself while it reads. */
+struct sources {
+	pid_t pid, inner; /* inner: its number in its own PID namespace */
+	uid_t euid;
+	int root, dump_fd;
+	struct mapped mapped;
+	struct source perf, dump;
+	uint64_t took_ns;
+	bool changed;
+	struct quota *quota;
+};
+
+struct reading {
+	struct sources *s;
+	struct quota *quota;
+};
+
+struct jit {
+	struct sources *s;   /* NULL while they are read */
+	struct later *later; /* ... by this */
+	struct reading *reading;
+	uint64_t next_ns, pause_ns;
+	pid_t inner;
+	struct mapped mapped; /* for the next reading */
+};
+
+/* ---- Files ---- */
+
+static void source_reset(struct source *f)
+{
+	codemap_deinit(&f->map);
+	*f = (struct source){ .parse = f->parse, .map.quota = f->map.quota };
+}
+
+static void source_keep_tail(struct source *f, const unsigned char *p, size_t n)
+{
+	f->n_tail = MIN(n, TAIL);
+	f->tail_at = f->at + n - f->n_tail;
+	memcpy(f->tail, p + n - f->n_tail, f->n_tail);
+}
+
+static bool source_is_same(const struct source *f, int fd)
+{
+	unsigned char now[TAIL];
+
+	return pread(fd, now, f->n_tail, (off_t)f->tail_at) == (ssize_t)f->n_tail &&
+	       memcmp(now, f->tail, f->n_tail) == 0;
+}
+
+/* Read what is new. True: there was something. */
+static bool source_read(struct source *f, int fd)
+{
+	_cleanup_free_ unsigned char *buf = NULL;
+	struct stat st;
+	size_t used = 1;
+
+	if (fstat(fd, &st) < 0 ||
+	    (st.st_size == f->st.st_size && st.st_ino == f->st.st_ino &&
+	     st.st_dev == f->st.st_dev && st.st_mtim.tv_sec == f->st.st_mtim.tv_sec &&
+	     st.st_mtim.tv_nsec == f->st.st_mtim.tv_nsec))
+		return false;
+	if (f->at &&
+	    (st.st_ino != f->st.st_ino || st.st_dev != f->st.st_dev || !source_is_same(f, fd)))
+		source_reset(f);
+	buf = malloc(CHUNK);
+	for (int i = 0; buf && i < MAX_CHUNKS && used && !f->map.full; i++) {
+		ssize_t n = pread(fd, buf, CHUNK, (off_t)f->at);
+
+		used = n > 0 ? f->parse(&f->map, (struct bytes){ buf, (size_t)n }, f->at) : 0;
+		if (used)
+			source_keep_tail(f, buf, MIN(used, (size_t)n));
+		f->at += used;
+	}
+	codemap_sort(&f->map);
+	f->st = st;
+	if (used && !f->map.full)
+		f->st.st_size = -1; /* there is more */
+	return true;
+}
+
+/* perf's own rule: nobody else's file. */
+static bool is_theirs(const struct sources *s, int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && (st.st_uid == 0 || st.st_uid == s->euid);
+}
+
+static void sources_read(struct sources *s)
+{
+	_cleanup_close_ int fd = -1;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", s->inner);
+	fd = rootfile_open(s->root, path);
+	s->changed = fd >= 0 && is_theirs(s, fd) && source_read(&s->perf, fd);
+	if (s->dump_fd < 0 && s->mapped.map.ino)
+		s->dump_fd = proc_map_open(s->pid, &s->mapped.map);
+	if (s->dump_fd >= 0 && source_read(&s->dump, s->dump_fd))
+		s->changed = true;
+}
+
+static void sources_destroy(struct sources *s)
+{
+	if (!s)
+		return;
+	if (s->dump_fd >= 0)
+		close(s->dump_fd);
+	close(s->root);
+	codemap_deinit(&s->perf.map);
+	codemap_deinit(&s->dump.map);
+	quota_give(s->quota, QUOTA_JITS, 1);
+	free(s);
+}
+
+static struct sources *sources_create(pid_t pid, struct quota *quota)
+{
+	struct sources *s = calloc(1, sizeof(*s));
+	struct proc_status status;
+
+	if (!s || !quota_take(quota, QUOTA_JITS, 1)) {
+		free(s);
+		return NULL;
+	}
+	s->quota = s->perf.map.quota = s->dump.map.quota = quota;
+	s->pid = pid;
+	s->inner = proc_inner_tid(pid, pid);
+	s->root = rootfile_root(pid);
+	s->dump_fd = -1;
+	s->perf.parse = codemap_parse_perf;
+	s->dump.parse = codemap_parse_dump;
+	if (s->inner > 0 && s->root >= 0 && proc_status(pid, &status) == 0) {
+		s->euid = status.euid;
+		return s;
+	}
+	sources_destroy(s);
+	return NULL;
+}
+
+/* ---- When ---- */
+
+static void reading_run(void *arg)
+{
+	struct sources *s = ((struct reading *)arg)->s;
+	uint64_t t = now_ns();
+
+	sources_read(s);
+	s->took_ns = now_ns() - t;
+}
+
+static void reading_drop(void *arg)
+{
+	struct reading *g = arg;
+
+	sources_destroy(g->s);
+	quota_give(g->quota, QUOTA_JIT_READS, 1);
+	free(g);
+}
+
+static void begin(struct jit *j)
+{
+	struct quota *quota = j->s->quota;
+	struct reading *g = malloc(sizeof(*g));
+
+	if (!g || !quota_take(quota, QUOTA_JIT_READS, 1)) {
+		free(g);
+		return;
+	}
+	*g = (struct reading){ j->s, quota };
+	g->s->mapped = j->mapped;
+	g->s->mapped.map.path = g->s->mapped.path;
+	j->later = later_start(quota, reading_run, reading_drop, g);
+	if (j->later) {
+		j->s = NULL;
+		j->reading = g;
+	} else {
+		g->s = NULL; /* stay here */
+		reading_drop(g);
+	}
+}
+
+/* Have the sources back, if they were read within @ms. */
+static void end(struct jit *j, int ms)
+{
+	if (!later_wait(j->later, ms))
+		return;
+	j->s = j->reading->s;
+	j->reading->s = NULL;
+	later_release(j->later);
+	j->later = NULL;
+	/* A JIT that writes on and on costs a tenth of our time; one that never wrote costs
+	 * nothing. */
+	if (j->s->changed)
+		j->pause_ns = MAX(min_pause_ns, 10 * j->s->took_ns);
+	else
+		j->pause_ns = MIN(MAX(min_pause_ns, 2 * j->pause_ns), max_pause_ns);
+	/* A dump that was mapped meanwhile has not been looked at. */
+	j->next_ns = j->mapped.map.ino == j->s->mapped.map.ino ? now_ns() + j->pause_ns : 0;
+}
+
+static const char *find(const struct jit *j, uint64_t ip)
+{
+	const char *name = j->s ? codemap_find(&j->s->dump.map, ip) : NULL;
+
+	return name || !j->s ? name : codemap_find(&j->s->perf.map, ip);
+}
+
+const char *jit_name(struct jit *j, uint64_t ip)
+{
+	const char *name = find(j, ip);
+
+	if (name)
+		return name;
+	if (j->later) {
+		end(j, 0);
+	} else if (now_ns() >= j->next_ns) {
+		begin(j);
+		if (j->later)
+			end(j, PATIENCE_MS);
+	}
+	return find(j, ip);
+}
+
+/* ---- Life ---- */
+
+struct jit *jit_create(pid_t pid, struct quota *quota)
+{
+	struct jit *j = calloc(1, sizeof(*j));
+
+	if (!j)
+		return NULL;
+	j->s = sources_create(pid, quota);
+	if (!j->s) {
+		free(j);
+		return NULL;
+	}
+	j->inner = j->s->inner;
+	return j;
+}
+
+void jit_destroy(struct jit *j)
+{
+	if (!j)
+		return;
+	sources_destroy(j->s);
+	later_release(j->later);
+	free(j);
+}
+
+void jit_mapped(struct jit *j, const struct proc_map *m)
+{
+	const char *base = strrchr(m->path, '/');
+	char want[64];
+
+	if (!base || strlen(m->path) >= PATH_MAX || j->mapped.map.ino)
+		return;
+	snprintf(want, sizeof(want), "/jit-%d.dump", j->inner);
+	if (strcmp(base, want) != 0)
+		return;
+	j->mapped.map = *m;
+	strcpy(j->mapped.path, m->path);
+	j->next_ns = 0;
+}
+
+bool jit_is_memory(const char *path)
+{
+	static const char *const prefixes[] = { "//anon",  "[anon:",	    "[heap]",
+						"[stack]", "/memfd:",	    "/dev/zero",
+						"/SYSV",   "/anon_hugepage" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
+		if (strncmp(path, prefixes[i], strlen(prefixes[i])) == 0)
+			return true;
+	return path[0] == '\0';
+}
+
+bool jit_is_trampoline(const char *name)
+{
+	return strncmp(name, "py::", 4) == 0;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * jit - what a process wrote down about the code that it makes: /tmp/perf-PID.map in its own
+ * root and under its own number, and jit-PID.dump, which it maps to say where that is.
+ *
+ * Files are read in a thread of their own (later.h) when a name is missing, and again when
+ * they have changed; only what is new of them. One user thread.
+ */
+#ifndef JIT_H
+#define JIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "sys/proc.h"
+
+struct jit;
+struct quota;
+
+/* While the process is there: keeps its root folder. @quota: borrowed. NULL: gone, or there
+ * are too many. */
+struct jit *jit_create(pid_t pid, struct quota *quota);
+void jit_destroy(struct jit *j);
+
+/* The process has mapped a file: is it the dump? */
+void jit_mapped(struct jit *j, const struct proc_map *m);
+
+/* The name of the code at @ip as the process wrote it (any bytes but NUL), valid until the
+ * next call; NULL: none now, perhaps one the next time. */
+const char *jit_name(struct jit *j, uint64_t ip);
+
+/* Is a map of this name where a JIT puts its code: memory that is of no file that one could
+ * open? */
+bool jit_is_memory(const char *path);
+
+/* Is that name one of the trampolines of python -X perf, of which each runs one Python
+ * function? */
+bool jit_is_trampoline(const char *name);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * space - what executable memory each process has, and of which files.
+ *
+ * Follows side records, has mapped files opened while the process is there. One user
+ * thread.
+ */
+#ifndef SPACE_H
+#define SPACE_H
+
+#include "elf/elfcache.h"
+#include "sample/sample.h"
+
+struct space_map {
+	uint64_t lo, hi, pgoff;
+	uint32_t maj, min; /* to open the file again after its tables were dropped */
+	uint64_t ino;
+	struct elfcache_elf *elf; /* NULL: too many files */
+};
+
+/* One process's executable maps, sorted, disjoint. */
+struct space {
+	struct space *next;
+	pid_t pid;
+	uint64_t gen; /* unique; new with every change, so that cached answers expire */
+	struct space_map *map;
+	size_t n, cap;
+	struct spaces *of;
+	struct jit *jit;   /* has memory for code that is in no file; NULL: none, or gone */
+	pid_t forked_from; /* 0: not known */
+};
+
+enum { SPACE_BUCKETS = 1024, SPACE_MAX_STUCK = 8 };
+
+struct spaces {
+	struct space *bucket[SPACE_BUCKETS];
+	size_t n;
+	uint64_t last_gen;
+	uint64_t n_opened; /* files; what was answered before may have lacked one */
+	uint64_t retry_ns; /* none is opened before: descriptors had run out */
+	struct elfcache *elfs;
+	bool jits;
+	struct {
+		struct later *later;
+		struct elfcache_elf *elf;
+	} stuck[SPACE_MAX_STUCK]; /* files that are still being opened */
+	size_t n_stuck;
+};
+
+/* @elfs is borrowed. @jits: find what processes write about the code that they make, too. */
+void spaces_init(struct spaces *s, struct elfcache *elfs, bool jits);
+void spaces_deinit(struct spaces *s);
+
+/* MMAP, FORK (copy), COMM with exec (forget), EXIT of the leader. Others are ignored. */
+void spaces_side(struct spaces *s, const struct side *side);
+
+struct space *spaces_find(struct spaces *s, pid_t pid); /* or NULL */
+
+/* The map that holds @addr, or NULL. */
+struct space_map *space_at(const struct space *sp, uint64_t addr);
+
+/* Open the file behind a map (elf is not NULL) and, in @root, the root of its process, -1 if
+ * that is ours. In a thread of its own, so that it takes at most a second. A descriptor;
+ * -EAGAIN: too slow, or no descriptors left, now; -errno. */
+int space_open(const struct space *sp, const struct space_map *m, int *root);
+
+/* Up to @n bytes at @at of the file behind a map (elf is not NULL) into @buf, read in a thread
+ * of its own, so that it takes at most a second. How many; -EAGAIN: too slow, now; -errno. */
+ssize_t space_read(const struct space *sp, const struct space_map *m, uint64_t at, void *buf,
+		   size_t n);
+
+/* What is made of the map's file, opened again if need be; NULL: no file, or it can't be
+ * read any more, or not yet. Valid until the next call. */
+const void *space_made(const struct space *sp, const struct space_map *m);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+#include "names/kallsyms.h"
+
+#include "sys/proc.h"
+
+static const char nameless[] = "[kernel]_[k]";
+
+struct kallsym {
+	uint64_t start; /* first: rows_up_to() */
+	uint32_t name;	/* offset in kallsyms.names */
+} __attribute__((__packed__));
+
+/* One line "ffffffff81000000 T name\t[module]" of kallsyms at *@at, which moves to
+ * the next. False for data and for hidden addresses. */
+static bool kallsyms_line(char **at, uint64_t *start, char **name)
+{
+	char *line = *at, *end = strchrnul(line, '\n'), *p;
+
+	*at = *end ? end + 1 : end;
+	*end = '\0';
+	*start = strtoull(line, &p, 16);
+	if (p == line || p[0] != ' ' || !p[1] || !strchr("tTwW", p[1]) || p[2] != ' ')
+		return false;
+	*name = p + 3;
+	(*name)[strcspn(*name, "\t ")] = '\0';
+	return *start && **name;
+}
+
+static int kallsyms_cmp(const void *a, const void *b)
+{
+	const struct kallsym *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return x->name < y->name ? -1 : x->name > y->name;
+}
+
+/* The kernel's own are, and often there is nothing behind them. */
+static bool is_sorted(const struct kallsyms *k)
+{
+	for (size_t i = 1; i < k->n; i++)
+		if (k->sym[i].start < k->sym[i - 1].start)
+			return false;
+	return true;
+}
+
+/* By address; of several names for one the kernel's first. */
+static void kallsyms_sort(struct kallsyms *k)
+{
+	size_t n = 0;
+
+	if (!is_sorted(k))
+		qsort(k->sym, k->n, sizeof(*k->sym), kallsyms_cmp);
+	for (size_t i = 0; i < k->n; i++)
+		if (n == 0 || k->sym[n - 1].start != k->sym[i].start)
+			k->sym[n++] = k->sym[i];
+	k->n = n;
+}
+
+/* Rows, and names moved together at the front of @text. */
+void kallsyms_parse(struct kallsyms *k, char *text)
+{
+	size_t cap = 0, used = 0, len;
+	char *at = text, *name;
+	uint64_t start;
+
+	k->names = text;
+	while (*at) {
+		if (!kallsyms_line(&at, &start, &name))
+			continue;
+		if (k->n == cap) {
+			struct kallsym *more;
+
+			cap = cap ? cap * 2 : 1 << 16;
+			more = reallocarray(k->sym, cap, sizeof(*more));
+			if (!more)
+				break;
+			k->sym = more;
+		}
+		len = strlen(name) + 1;
+		memmove(text + used, name, len);
+		k->sym[k->n++] = (struct kallsym){ start, (uint32_t)used };
+		used += len;
+	}
+	kallsyms_sort(k);
+	text = realloc(k->names, used + 1);
+	k->names = text ? text : k->names;
+}
+
+static void kallsyms_load(struct kallsyms *k)
+{
+	char *text;
+	size_t n;
+
+	k->loaded = true;
+	if (proc_read_file("/proc/kallsyms", &text, &n) < 0)
+		return;
+	if (n < UINT32_MAX)
+		kallsyms_parse(k, text);
+	else
+		free(text);
+}
+
+void kallsyms_deinit(struct kallsyms *k)
+{
+	free(k->sym);
+	free(k->names);
+}
+
+const char *kallsyms_name(struct kallsyms *k, struct symnames *names, uint64_t ip)
+{
+	char symbol[SYMNAMES_MAX], buf[SYMNAMES_MAX + 8];
+	size_t n;
+
+	if (!k->loaded)
+		kallsyms_load(k);
+	n = rows_up_to(k->sym, k->n, sizeof(*k->sym), ip);
+	if (n == 0)
+		return nameless;
+	symnames_clean(symbol, sizeof(symbol), k->names + k->sym[n - 1].name);
+	symnames_cut(symbol);
+	snprintf(buf, sizeof(buf), "%s_[k]", symbol);
+	return symnames_intern(names, buf);
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+#include "names/symnames.h"
+
+#include <ctype.h>
+#include <errno.h>
+
+#include "names/demangle.h"
+#include "base/strtab.h"
+
+enum {
+	MAX_NAME_BYTES = 128 << 20, /* all interned names */
+	NAME_OVERHEAD = 32,
+};
+
+const char symnames_unknown[] = "[unknown]";
+
+int symnames_init(struct symnames *t)
+{
+	*t = (struct symnames){ .tab = strtab_create(), .mangled = strtab_create() };
+	if (t->tab && t->mangled)
+		return 0;
+	symnames_deinit(t);
+	return -ENOMEM;
+}
+
+void symnames_deinit(struct symnames *t)
+{
+	strtab_destroy(t->tab);
+	strtab_destroy(t->mangled);
+	free(t->plain);
+	*t = (struct symnames){ 0 };
+}
+
+const char *symnames_intern(struct symnames *t, const char *name)
+{
+	uint32_t count = strtab_count(t->tab), id;
+	size_t n = strlen(name);
+
+	if (t->bytes > MAX_NAME_BYTES)
+		return symnames_unknown;
+	id = strtab_add(t->tab, name, n);
+	if (id == STRTAB_NONE)
+		return symnames_unknown;
+	if (id == count)
+		t->bytes += n + NAME_OVERHEAD;
+	return strtab_get(t->tab, id);
+}
+
+/* Bytes of the UTF-8 character at @s, 0 when it is none or a control character. */
+static size_t printable(const unsigned char *s)
+{
+	size_t n = s[0] < 0x80 ? 1 :
+		   s[0] < 0xc2 ? 0 :
+		   s[0] < 0xe0 ? 2 :
+		   s[0] < 0xf0 ? 3 :
+		   s[0] < 0xf5 ? 4 :
+				 0;
+
+	if (n == 1)
+		return s[0] >= 0x20 && s[0] != 0x7f;
+	for (size_t i = 1; i < n; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	if ((s[0] == 0xc2 && s[1] < 0xa0) || (s[0] == 0xe0 && s[1] < 0xa0) ||
+	    (s[0] == 0xed && s[1] >= 0xa0) || (s[0] == 0xf0 && s[1] < 0x90) ||
+	    (s[0] == 0xf4 && s[1] >= 0x90))
+		return 0;
+	return n;
+}
+
+void symnames_clean(char *buf, size_t cap, const char *s)
+{
+	size_t k = 0;
+
+	while (*s) {
+		size_t n = printable((const unsigned char *)s);
+
+		if (k + MAX(n, 1) >= cap)
+			break;
+		if (n == 0)
+			buf[k] = '?';
+		else
+			memcpy(buf + k, *s == ';' ? ":" : s, n);
+		k += MAX(n, 1);
+		s += MAX(n, 1);
+	}
+	buf[k] = '\0';
+}
+
+/* The slot for what @raw means, NULL there: not looked at yet. NULL: no room to keep it. */
+static const char **plain_slot(struct symnames *t, const char *raw)
+{
+	uint32_t count = strtab_count(t->mangled), id;
+	size_t n = strlen(raw);
+
+	if (t->bytes > MAX_NAME_BYTES)
+		return NULL;
+	if (count == t->cap_plain) {
+		uint32_t cap = count * 2 + 256;
+		const char **more = reallocarray(t->plain, cap, sizeof(*more));
+
+		if (!more)
+			return NULL;
+		t->plain = more;
+		t->cap_plain = cap;
+	}
+	id = strtab_add(t->mangled, raw, n);
+	if (id == STRTAB_NONE)
+		return NULL;
+	if (id == count) {
+		t->plain[id] = NULL;
+		t->bytes += n + NAME_OVERHEAD;
+	}
+	return &t->plain[id];
+}
+
+/* What @raw means, also of a stub. False: nothing else. */
+static bool plain_name(const char *raw, char ret[static SYMNAMES_MAX])
+{
+	size_t n = strcspn(raw, "@");
+	char name[SYMNAMES_MAX];
+
+	if (!raw[n])
+		return demangle(raw, ret, SYMNAMES_MAX);
+	snprintf(name, sizeof(name), "%.*s", (int)MIN(n, sizeof(name) - 1), raw);
+	if (!demangle(name, ret, SYMNAMES_MAX))
+		return false;
+	n = strlen(ret);
+	snprintf(ret + n, SYMNAMES_MAX - n, "%s", raw + strlen(name));
+	return true;
+}
+
+const char *symnames_symbol(struct symnames *t, const char *raw)
+{
+	bool mangled = demangle_built && demangle_wanted(raw);
+	const char **slot = mangled ? plain_slot(t, raw) : NULL, *ret;
+	char plain[SYMNAMES_MAX], clean[SYMNAMES_MAX];
+
+	if (slot && *slot)
+		return *slot;
+	if (!mangled || !plain_name(raw, plain))
+		symnames_clean(clean, sizeof(clean), raw);
+	else
+		symnames_clean(clean, sizeof(clean), plain);
+	ret = symnames_intern(t, clean);
+	if (slot)
+		*slot = ret;
+	return ret;
+}
+
+static bool is_part_word(const char *s, size_t n)
+{
+	static const char *const words[] = { "cold", "constprop", "part",
+					     "isra", "lto_priv",  "llvm" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (strlen(words[i]) == n && memcmp(words[i], s, n) == 0)
+			return true;
+	return false;
+}
+
+void symnames_cut(char *name)
+{
+	char *at = strchr(name, '@');
+	size_t n;
+
+	if (at && !strcmp(at, SYMNAMES_STUB))
+		return;
+	if (at && at > name)
+		*at = '\0';
+	for (n = strlen(name); n > 0;) {
+		size_t end = n, dot;
+
+		while (end > 0 && isdigit((unsigned char)name[end - 1]))
+			end--;
+		/* ".word.123": step over the number's dot; ".word": there is none. */
+		end = end < n && end > 0 && name[end - 1] == '.' ? end - 1 : n;
+		for (dot = end; dot > 0 && name[dot - 1] != '.'; dot--)
+			;
+		if (dot < 2 || !is_part_word(name + dot, end - dot))
+			break;
+		n = dot - 1;
+		name[n] = '\0';
+	}
+}
+
+bool symnames_is_eval(const char *name)
+{
+	static const char eval[] = "_PyEval_EvalFrameDefault", tail[] = "_TAIL_CALL_";
+	size_t n = sizeof(eval) - 1;
+
+	return strncmp(name, tail, sizeof(tail) - 1) == 0 ||
+	       (strncmp(name, eval, n) == 0 && strchr(".@", name[n]) &&
+		strcmp(name + n, SYMNAMES_STUB) != 0);
+}
+
+bool symnames_is_call(const char *name)
+{
+	static const char *const prefixes[] = {
+		"PyEval_Eval",	     "_PyEval_",	   "PyObject_Call",
+		"_PyObject_Call",    "_PyObject_MakeTp",   "PyObject_Vectorcall",
+		"_PyObject_Vector",  "PyVectorcall_",	   "_PyVectorcall_",
+		"_PyFunction_Vect",  "_PyObject_FastCall", "PyCFunction_Call",
+		"method_vectorcall", "cfunction_call",	   "cfunction_vectorcall",
+		"vectorcall_",	     "object_vacall",	   "gen_send_ex",
+		"gen_iternext",	     "PyGen_am_send",	   "slot_",
+		"py_trampoline_ev",
+	};
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
+			return true;
+	return false;
+}

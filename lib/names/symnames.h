@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * symnames - symbols' names as people see them: cleaned, without the compiler's suffixes,
+ * one copy of each.
+ */
+#ifndef SYMNAMES_H
+#define SYMNAMES_H
+
+#include <stdbool.h>
+
+#include "base/base.h"
+
+enum {
+	SYMNAMES_MAX = 512,  /* bytes of a name, with its NUL */
+	SYMNAMES_RAW = 4096, /* ... as a symbol table has it */
+};
+
+#define SYMNAMES_STUB "@plt" /* behind the name of what a stub calls */
+
+struct symnames {
+	struct strtab *tab;
+	size_t bytes;
+	/* Names that were demangled once: plain[id in mangled]. */
+	struct strtab *mangled;
+	const char **plain;
+	uint32_t cap_plain;
+};
+
+int symnames_init(struct symnames *t); /* 0 or -ENOMEM */
+void symnames_deinit(struct symnames *t);
+
+extern const char symnames_unknown[]; /* "[unknown]" */
+
+/* The one copy of @name; symnames_unknown when there is no room for more names. It stays
+ * as long as the strtab. */
+const char *symnames_intern(struct symnames *t, const char *name);
+
+/* The name that people know a symbol by: demangled (once), clean. @raw was cut. Interned. */
+const char *symnames_symbol(struct symnames *t, const char *raw);
+
+/* Copy what may stand in an output: at most @cap - 1 bytes, whole UTF-8 characters; ';'
+ * becomes ':', control characters become '?'. */
+void symnames_clean(char *buf, size_t cap, const char *s);
+
+/* Cut what compilers and linkers append: "@@VERSION", ".cold", ".isra.0.part.1"; not
+ * SYMNAMES_STUB. */
+void symnames_cut(char *name);
+
+/* Is a function of CPython the eval loop, or on the way from a caller, Python or C, into it?
+ */
+bool symnames_is_eval(const char *name);
+bool symnames_is_call(const char *name);
+
+#endif

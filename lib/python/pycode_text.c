@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pycode_text - the pure half of pycode: lines and text of a copied code object.
+ * The copy may come from a tape: nothing in it is believed.
+ */
+#include <limits.h>
+
+#include "base/base.h"
+#include "python/pycode.h"
+
+static bool kind_valid(uint8_t kind, uint32_t n)
+{
+	return (kind == 1 || kind == 2 || kind == 4) && n % kind == 0;
+}
+
+bool pycode_copy_valid(const struct pycode_copy *c, size_t n)
+{
+	return n >= sizeof(*c) && c->name_n <= PYCODE_NAME_MAX &&
+	       c->file_n <= PYCODE_FILE_MAX && c->table_n <= PYCODE_TABLE_MAX &&
+	       n >= pycode_copy_size(c) && kind_valid(c->name_kind, c->name_n) &&
+	       kind_valid(c->file_kind, c->file_n) && c->linetable == PY_LOCATIONS_311;
+}
+
+/*
+ * Line tables, PEP 626 and 657 as CPython 3.11+ keeps them (Objects/locations.md,
+ * Include/cpython/code.h enum _PyCodeLocationInfoKind). An entry is a byte
+ * 1cccclll (code, length - 1 in code units) and bytes whose top bit is clear.
+ */
+enum {
+	CODE_ONE_LINE = 10, /* 10, 11, 12: line delta 0, 1, 2, two column bytes */
+	CODE_NO_COLUMNS = 13,
+	CODE_LONG = 14,
+	CODE_NONE = 15,
+};
+
+struct line_iter {
+	const unsigned char *at, *end;
+	uint32_t start, stop; /* bytes of bytecode */
+	int64_t computed;
+	int line; /* of this entry, 0 none */
+};
+
+static void line_iter_init(struct line_iter *it, const struct pycode_copy *c)
+{
+	*it = (struct line_iter){
+		.at = c->data + c->name_n + c->file_n,
+		.computed = c->firstlineno,
+	};
+	it->end = it->at + (c->linetable == PY_LOCATIONS_311 ? c->table_n : 0);
+}
+
+/* A signed variable-length integer: 6 bits a byte, lowest first, bit 6 continues,
+ * the sign is the lowest bit of the whole. Nothing beyond 32 bits counts. */
+static int64_t scan_svarint(const unsigned char *at, const unsigned char *end)
+{
+	uint64_t v = 0;
+
+	for (unsigned shift = 0; at < end && shift < 36; shift += 6) {
+		v |= (uint64_t)(*at & 63) << shift;
+		if (!(*at++ & 64))
+			break;
+	}
+	return v & 1 ? -(int64_t)(v >> 1) : (int64_t)(v >> 1);
+}
+
+static bool line_next(struct line_iter *it)
+{
+	unsigned char first;
+	unsigned code;
+
+	if (it->at >= it->end || !(*it->at & 128))
+		return false;
+	first = *it->at++;
+	code = (first >> 3) & 15;
+	it->start = it->stop;
+	it->stop += ((first & 7u) + 1) * 2;
+	if (code == CODE_LONG || code == CODE_NO_COLUMNS)
+		it->computed += scan_svarint(it->at, it->end);
+	else if (code >= CODE_ONE_LINE && code < CODE_NO_COLUMNS)
+		it->computed += code - CODE_ONE_LINE;
+	it->line = code != CODE_NONE && it->computed > 0 && it->computed <= INT_MAX ?
+			   (int)it->computed :
+			   0;
+	while (it->at < it->end && !(*it->at & 128))
+		it->at++;
+	return true;
+}
+
+int pycode_line(const struct pycode_copy *c, uint32_t lasti)
+{
+	struct line_iter it;
+
+	line_iter_init(&it, c);
+	while (line_next(&it))
+		if (lasti < it.stop)
+			return it.line;
+	return 0;
+}
+
+void pycode_line_range(const struct pycode_copy *c, int *min, int *max)
+{
+	struct line_iter it;
+
+	*min = 0;
+	*max = 0;
+	line_iter_init(&it, c);
+	while (line_next(&it)) {
+		if (!it.line)
+			continue;
+		*min = *min ? MIN(*min, it.line) : it.line;
+		*max = MAX(*max, it.line);
+	}
+	if (!*max)
+		*min = *max = MAX(c->firstlineno, 0);
+}
+
+/*
+ * Text
+ */
+
+static uint32_t char_load(const unsigned char *at, uint8_t kind)
+{
+	uint16_t v;
+
+	if (kind == 1)
+		return *at;
+	if (kind == 4)
+		return load_u32(at);
+	memcpy(&v, at, sizeof(v));
+	return v;
+}
+
+/* Not for people, or for the line-based outputs: C0, DEL, C1, the separators of
+ * lines and paragraphs, surrogates (os.fsdecode leaves them) and what is no
+ * character at all. */
+static bool char_ok(uint32_t c)
+{
+	return c >= 0x20 && !(c >= 0x7f && c < 0xa0) && c != 0x2028 && c != 0x2029 &&
+	       !(c >= 0xd800 && c < 0xe000) && c <= 0x10ffff;
+}
+
+static size_t char_utf8(uint32_t c, unsigned char out[4])
+{
+	size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+	static const unsigned char lead[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
+
+	for (size_t i = n; i-- > 1; c >>= 6)
+		out[i] = (unsigned char)(0x80 | (c & 63));
+	out[0] = (unsigned char)(lead[n] | c);
+	return n;
+}
+
+static size_t text_utf8(const unsigned char *at, size_t n, uint8_t kind, char *buf, size_t cap)
+{
+	unsigned char out[4];
+	size_t len = 0;
+
+	for (; cap && n >= kind; at += kind, n -= kind) {
+		uint32_t c = char_load(at, kind);
+		size_t more = char_utf8(char_ok(c) ? c : '?', out);
+
+		if (more > cap - 1 - len)
+			break;
+		memcpy(buf + len, out, more);
+		len += more;
+	}
+	if (cap)
+		buf[len] = '\0';
+	return len;
+}
+
+size_t pycode_name(const struct pycode_copy *c, char *buf, size_t cap)
+{
+	return text_utf8(c->data, c->name_n, c->name_kind, buf, cap);
+}
+
+size_t pycode_file(const struct pycode_copy *c, char *buf, size_t cap)
+{
+	return text_utf8(c->data + c->name_n, c->file_n, c->file_kind, buf, cap);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pyfind - is this process a CPython, which one, and where is its runtime?
+ *
+ * Looks at the mapped ELF files (through /proc/PID/root and map_files, so that
+ * containers and deleted files work; never opens a FIFO or a device), finds
+ * _PyRuntime (.PyRuntime section, dynsym or symtab), the version (DebugOffsets,
+ * Py_Version, soname, Py_GetVersion text), picks the layout and proves it on
+ * the live process before anybody trusts it.
+ */
+#ifndef PYFIND_H
+#define PYFIND_H
+
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "offsets/pylayout.h"
+#include "remote_mem.h"
+
+/* The mapped code of an interpreter's file, by which the same file is known in another
+ * process: there all lies as far from it as here. */
+struct pyfind_code {
+	uint32_t maj, min;
+	uint64_t ino, pgoff;
+	raddr at;
+	raddr build_id_at;   /* the note as it lies in memory */
+	uint32_t build_id_n; /* 0: there is none, so the file can't be known again */
+	unsigned char build_id[64];
+};
+
+struct pyproc {
+	pid_t pid;
+	uint32_t version;	/* PY_VERSION_HEX; micro 0xff.. unknown bits zero */
+	raddr runtime;		/* address of _PyRuntime */
+	raddr code_versions;	/* address of its count of code objects where that is a
+				 * global variable with a symbol, else 0 */
+	struct pylayout layout; /* this process's own copy */
+	bool partly;		/* with -ENOEXEC: a file that holds one is mapped in part */
+	bool unborn; /* no interpreter was ever made in it yet, so no frame either */
+	struct pyfind_code code;
+	char module[256]; /* file that holds the interpreter, for messages */
+	char build[64];	  /* "static, stripped", "shared", "free-threaded" ... */
+};
+
+/* Find the interpreter of @pid, reading its memory through @m. All reads of
+ * /proc and of files happen here. 0; -ESRCH no such process; -EPERM/-EACCES not
+ * allowed; -ENOEXEC no CPython is mapped; -EAGAIN one is mapped but its runtime
+ * is not initialised yet (or is finalising), then @ret is what it will be (where the same
+ * file was proven before in another process that is 0, too); -ENOTSUP a CPython that we have
+ * no table for, or whose layout failed the self-check. A sentence in @err. */
+int pyfind(pid_t pid, struct rmem *m, struct pyproc *ret, struct err *err);
+
+/* The structural self-check alone: runtime -> interpreter -> thread -> frame ->
+ * a code object whose type is named "code" and whose names decode. 0, -EAGAIN
+ * (no interpreter or no thread yet), -EBADMSG with a sentence. */
+int pyfind_selfcheck(const struct pyproc *p, struct rmem *m, struct err *err);
+
+#endif

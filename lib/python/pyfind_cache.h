@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pyfind_cache - what the files that were looked at hold: processes map the same ones again
+ * and again, and to look into one takes milliseconds.
+ *
+ * Any thread.
+ */
+#ifndef PYFIND_CACHE_H
+#define PYFIND_CACHE_H
+
+#include <sys/stat.h>
+
+#include "python/pyfind_elf.h"
+
+/* One content of one file. */
+struct pyfind_file {
+	dev_t dev;
+	ino_t ino;
+	off_t size;
+	struct timespec mtim, ctim;
+};
+
+/* pyfind_elf_read(), once for each content of a file; *@file tells which it is. */
+int pyfind_cache_read(int fd, struct pyfind_elf *ret, struct pyfind_file *file);
+
+/* The interpreter in @file was proven to have the layout that pyfind() takes for it. */
+void pyfind_cache_prove(const struct pyfind_file *file);
+bool pyfind_cache_proven(const struct pyfind_file *file);
+
+#endif

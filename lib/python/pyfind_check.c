@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pyfind_check - does the layout fit the live process? Follows runtime,
+ * interpreter, thread, frame and code object, and believes nothing on the way.
+ */
+#include <errno.h>
+#include <time.h>
+
+#include "base/base.h"
+#include "python/pycode.h"
+#include "python/pyfind.h"
+
+enum {
+	MAX_INTERPS = 64,
+	MAX_THREADS = 256, /* an interpreter; more are as good as these */
+	MAX_FRAMES = 64,
+	FRAME_BYTES = 128, /* pylayout_check() keeps frame.size below */
+	ATTEMPTS = 40,	   /* the target runs while we read */
+	ATTEMPT_NS = 500 * 1000,
+	PID_MAX = 1 << 22,
+};
+
+struct check {
+	const struct pyproc *p;
+	struct rmem *m;
+	struct pycode_copy *copy; /* PYCODE_COPY_MAX bytes */
+	uint32_t idle;		  /* threads whose state is right and that have no frame */
+	uint32_t proven;	  /* ... whose innermost frame's code is right */
+	char wrong[256];	  /* the last thing that was not right */
+};
+
+#define wrong(check, ...) snprintf((check)->wrong, sizeof((check)->wrong), __VA_ARGS__)
+
+static uint64_t frame_u64(const unsigned char *frame, pyoff o)
+{
+	return load_u64(frame + pyoff_get(o));
+}
+
+/* The numbers that no code object has wrong: they prove the offsets at its end. */
+static bool code_numbers(struct check *c, const unsigned char *head, raddr code, raddr instr)
+{
+	const struct pylayout *l = &c->p->layout;
+	uint64_t units = load_u64(head + pyoff_get(l->object.type) + 8); /* ob_size */
+	raddr bytecode = code + pyoff_get(l->code.bytecode);
+
+	if (units == 0 || units > INT32_MAX || c->copy->firsttraceable >= units) {
+		wrong(c, "a code object has %llu instructions, the first traced one is %u",
+		      (unsigned long long)units, c->copy->firsttraceable);
+		return false;
+	}
+	if (c->copy->firstlineno < 0) {
+		wrong(c, "a code object begins at line %d", c->copy->firstlineno);
+		return false;
+	}
+	/* Free-threaded 3.14+: each thread has its own copy of the bytecode, elsewhere.
+	 * 3.11, 3.12: prev_instr is one before the first at the start. */
+	if (!l->free_threaded && instr - bytecode + 2 > units * 2 + 2) {
+		wrong(c, "an instruction pointer is outside its code object");
+		return false;
+	}
+	return true;
+}
+
+static bool check_code(struct check *c, raddr code, raddr instr)
+{
+	const struct pylayout *l = &c->p->layout;
+	unsigned char head[PYCODE_HEAD_MAX];
+	char name[PYCODE_NAME_MAX], file[PYCODE_FILE_MAX];
+	int r = rmem_read(c->m, code, head, l->code.size);
+
+	if (r == 0)
+		r = pycode_copy(c->m, l, code, head, c->copy);
+	if (r == -EBADMSG) {
+		wrong(c, "a frame's code is of another type than \"code\"");
+		return false;
+	}
+	if (r < 0) {
+		wrong(c, "a frame's code object cannot be read");
+		return false;
+	}
+	if (!pycode_name(c->copy, name, sizeof(name)) ||
+	    !pycode_file(c->copy, file, sizeof(file))) {
+		wrong(c, "a code object has no name or no file");
+		return false;
+	}
+	return code_numbers(c, head, code, instr);
+}
+
+/* The innermost frame that runs code. */
+static void check_frames(struct check *c, raddr frame)
+{
+	const struct pylayout *l = &c->p->layout;
+	unsigned char buf[FRAME_BYTES];
+
+	for (int i = 0; frame && i < MAX_FRAMES; i++) {
+		if (rmem_read(c->m, frame, buf, l->frame.size) < 0) {
+			wrong(c, "a frame cannot be read");
+			return;
+		}
+		if (l->owner_shim && buf[pyoff_get(l->frame.owner)] >= l->owner_shim) {
+			frame = frame_u64(buf, l->frame.previous);
+			continue;
+		}
+		if (check_code(c, frame_u64(buf, l->frame.code) & ~(raddr)l->code_tag_mask,
+			       frame_u64(buf, l->frame.instr)))
+			c->proven++;
+		return;
+	}
+	c->idle += !frame;
+}
+
+/* Returns the next thread, 0 at the end of the list or where it breaks. */
+static raddr check_thread(struct check *c, raddr interp, raddr ts)
+{
+	const struct pylayout *l = &c->p->layout;
+	bool by_cframe = pyoff_has(l->tstate.cframe);
+	uint64_t owner, next, tid, frame;
+	const struct rmem_vec v[] = {
+		{ ts + pyoff_get(l->tstate.interp), &owner, 8 },
+		{ ts + pyoff_get(l->tstate.next), &next, 8 },
+		{ ts + pyoff_get(l->tstate.native_tid), &tid, 8 },
+		{ ts + pyoff_get(by_cframe ? l->tstate.cframe : l->tstate.frame), &frame, 8 },
+	};
+
+	if (rmem_readv(c->m, v, ARRAY_SIZE(v)) != ARRAY_SIZE(v)) {
+		wrong(c, "a thread state cannot be read");
+		return 0;
+	}
+	if (owner != interp || tid > PID_MAX) {
+		wrong(c, "a thread state does not belong to its interpreter");
+		return 0;
+	}
+	if (by_cframe && frame &&
+	    rmem_read_u64(c->m, frame + pyoff_get(l->cframe.current_frame), &frame) < 0) {
+		wrong(c, "a C frame cannot be read");
+		return next;
+	}
+	check_frames(c, frame);
+	return next;
+}
+
+/* -EAGAIN where there is no thread at all. */
+static int check_interps(struct check *c, raddr interp)
+{
+	const struct pylayout *l = &c->p->layout;
+	raddr ts, next;
+	bool any = false;
+
+	for (int i = 0; interp && i < MAX_INTERPS && !c->proven; i++, interp = next) {
+		const struct rmem_vec v[] = {
+			{ interp + pyoff_get(l->interp.threads_head), &ts, 8 },
+			{ interp + pyoff_get(l->interp.next), &next, 8 },
+		};
+
+		if (rmem_readv(c->m, v, ARRAY_SIZE(v)) != ARRAY_SIZE(v)) {
+			wrong(c, "an interpreter state cannot be read");
+			return -EBADMSG;
+		}
+		any |= ts != 0;
+		for (int j = 0; ts && j < MAX_THREADS && !c->proven; j++)
+			ts = check_thread(c, interp, ts);
+	}
+	return any ? 0 : -EAGAIN;
+}
+
+/* One look: 0 good, -EAGAIN no thread yet, -EBADMSG c->wrong tells. */
+static int check_once(struct check *c)
+{
+	const struct pylayout *l = &c->p->layout;
+	uint64_t interp, finalizing = 0;
+	int r;
+
+	c->idle = 0;
+	c->wrong[0] = '\0';
+	r = rmem_read_u64(c->m, c->p->runtime + pyoff_get(l->runtime.interp_head), &interp);
+	if (r == 0 && pyoff_has(l->runtime.finalizing))
+		r = rmem_read_u64(c->m, c->p->runtime + pyoff_get(l->runtime.finalizing),
+				  &finalizing);
+	if (r < 0) {
+		wrong(c, "_PyRuntime cannot be read");
+		return r == -ESRCH || r == -EPERM ? r : -EBADMSG;
+	}
+	if (!interp || finalizing)
+		return -EAGAIN;
+	r = check_interps(c, interp);
+	if (r < 0 || c->proven)
+		return r;
+	return c->idle && !c->wrong[0] ? 0 : -EBADMSG;
+}
+
+int pyfind_selfcheck(const struct pyproc *p, struct rmem *m, struct err *err)
+{
+	const struct timespec pause = { .tv_nsec = ATTEMPT_NS };
+	_cleanup_free_ struct pycode_copy *copy = malloc(PYCODE_COPY_MAX);
+	struct check c = { .p = p, .m = m, .copy = copy };
+	int r = -EBADMSG;
+
+	if (!copy)
+		return err_set(err, -ENOMEM, "out of memory");
+	if (pylayout_check(&p->layout, err) < 0)
+		return -EBADMSG;
+	for (int i = 0; i < ATTEMPTS && r == -EBADMSG; i++) {
+		if (i)
+			nanosleep(&pause, NULL);
+		r = check_once(&c);
+	}
+	if (r == -EAGAIN)
+		return err_set(err, r, "its Python is starting or ending: no thread yet");
+	if (r < 0)
+		return err_set(err, r, "%s", c.wrong[0] ? c.wrong : "nothing could be proven");
+	return 0;
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pystack - finds the thread state of a thread, walks its frames and names them.
+ */
+#include "python/pystack.h"
+
+#include <errno.h>
+
+#include "python/pystack_int.h"
+
+/* --- the thread state --- */
+
+static bool bears(struct pystack *p, const struct pystack_target *t, const struct thread *th)
+{
+	uint64_t id;
+
+	return rmem_read_u64(p->mem, th->tstate + t->walk.ts_tid, &id) == 0 &&
+	       id == th->number;
+}
+
+/* The state that bears @number. 0, -ESRCH or -errno. */
+static int find_number(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		       pid_t number)
+{
+	int r = pyframe_find_thread(p->mem, &t->walk, (uint64_t)number, FIND_MAX, &th->tstate,
+				    &th->none_unique);
+
+	th->number = (uint64_t)number;
+	th->pthread = 0;
+	if (r < 0)
+		th->tstate = 0;
+	else if (t->walk.ts_thread != PYWALK_NONE)
+		rmem_read_u64(p->mem, th->tstate + t->walk.ts_thread, &th->pthread);
+	return r;
+}
+
+/* PYSTACK_OK: th->tstate is known to be this thread's, or bears its number, and the plan's
+ * reads are there. */
+static enum pystack_end find_tstate(struct pystack *p, const struct pystack_target *t,
+				    struct thread *th, pid_t inner, enum nest_search *how)
+{
+	uint64_t unique;
+	int r;
+
+	*how = NEST_QUICK;
+	if (th->tstate) {
+		pystack_fetch(p, th);
+		if (bears(p, t, th))
+			return PYSTACK_OK;
+		*th = (struct thread){ .program = th->program,
+				       .pid = th->pid,
+				       .tid = th->tid };
+		rmem_batch_reset(&p->batch);
+	}
+	if (th->none && pyframe_threads_unique(p->mem, &t->walk, &unique) == 0 &&
+	    unique == th->none_unique)
+		return PYSTACK_NOPYTHON;
+	*how = NEST_DEEP;
+	r = find_number(p, t, th, inner);
+	/* A main thread may be a child's: its state gets its number some time after the fork
+	 * (PyOS_AfterFork_Child()), and no count tells when; or never. */
+	if (r == -ESRCH && th->tid == th->pid && p->place.forker)
+		r = find_number(p, t, th, p->place.forker);
+	th->none = r == -ESRCH && th->none_unique && th->tid != th->pid;
+	if (r == -ESRCH)
+		return PYSTACK_NOPYTHON;
+	return r < 0 ? PYSTACK_FAULT : PYSTACK_OK;
+}
+
+/* Bytes into the bytecode. Before the first instruction prev_instr stands one
+ * unit below it (3.11, 3.12): that is the function's first line. */
+static bool lasti_of(const struct code *c, raddr instr, uint32_t *ret)
+{
+	uint64_t off = instr - (c->at + c->bytecode);
+
+	if (off == (uint64_t)-2)
+		off = 0;
+	*ret = (uint32_t)off;
+	return off < c->length;
+}
+
+/* The @n that were walked, behind the *@ret that there are. */
+static enum pystack_end name_frames(struct pystack *p, uint32_t n, uint32_t *ret)
+{
+	uint32_t k = *ret, lasti;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct code *c;
+
+		if (p->walked[i].frame & PYFRAME_SHIM)
+			continue;
+		c = p->seen[i].code;
+		if (!c || c->bad || !lasti_of(c, p->walked[i].instr, &lasti))
+			return PYSTACK_BADCODE;
+		if (!pystack_has_begun(c, &p->walked[i]))
+			continue;
+		p->frames[k++] = (struct pystack_frame){ .code_id = c->id, .lasti = lasti };
+	}
+	if (k == *ret)
+		return PYSTACK_NOPYTHON;
+	*ret = k;
+	return PYSTACK_OK;
+}
+
+/* --- where the interpreter's activations lie --- */
+
+/* 3.11: from one activation's _PyCFrame to that of the one before it. */
+static raddr previous_cframe(struct pystack *p, const struct pystack_target *t,
+			     struct thread *th, raddr cframe)
+{
+	raddr before;
+
+	if (!cframe || rmem_read_u64(p->mem, cframe + t->walk.cf_prev, &before) < 0)
+		return 0;
+	pystack_plan(th, before, before + CFRAME_BYTES);
+	return before;
+}
+
+/* After name_frames(), which counted on from @k. */
+static void find_anchors(struct pystack *p, const struct pystack_target *t, struct thread *th,
+			 const struct pywalk *w, uint32_t k, struct pystack_result *r)
+{
+	raddr cframe = w->cframe;
+
+	for (uint32_t i = 0; i < w->n && r->n_anchors < PYWALK_MAX_FRAMES; i++) {
+		const struct pyframe *f = &p->walked[i];
+		struct pystack_anchor a = { .at = f->frame & ~(raddr)PYFRAME_BITS };
+
+		k += !(f->frame & PYFRAME_SHIM) && pystack_has_begun(p->seen[i].code, f);
+		if (!(f->frame & (PYFRAME_SHIM | PYFRAME_ENTRY)))
+			continue;
+		a.n = k;
+		if (!(f->frame & PYFRAME_SHIM)) {
+			a.at = cframe;
+			cframe = previous_cframe(p, t, th, cframe);
+		}
+		p->anchors[r->n_anchors++] = a;
+	}
+}
+
+/* --- together --- */
+
+void pystack_know(struct pystack *p, raddr at, struct bytes bytes)
+{
+	p->known_at = at;
+	p->known = bytes;
+}
+
+void pystack_want(struct pystack *p, raddr at, size_t n)
+{
+	p->want_at = at;
+	p->want_n = n;
+}
+
+struct rmem *pystack_memory(struct pystack *p)
+{
+	return &p->batch.base;
+}
+
+void pystack_stands(struct pystack *p, const struct pystack_place *place)
+{
+	p->place = *place;
+}
+
+static void begin(struct pystack *p, struct rmem *below,
+		  void (*saw)(void *, raddr, const void *, size_t, int), void *saw_arg)
+{
+	p->stamp++;
+	rmem_batch_init(&p->batch, below, p->bytes);
+	rmem_batch_put(&p->batch, p->known_at, p->known);
+	p->stack_at = p->known_at;
+	p->stack = p->known;
+	p->known = (struct bytes){ 0 };
+	p->mem = &p->batch.base;
+	if (saw) {
+		rmem_record_init(&p->record, &p->batch.base, saw, saw_arg);
+		p->mem = &p->record.base;
+	}
+}
+
+/* Names the frames that were walked, behind those that there are, if they are the thread's. */
+static enum pystack_end take_walk(struct pystack *p, const struct pystack_target *t,
+				  struct thread *th, const struct pywalk *w,
+				  struct pystack_result *r)
+{
+	uint32_t named = r->n;
+	enum pystack_end end;
+
+	if (w->end == PYWALK_FAULT)
+		return PYSTACK_FAULT;
+	if (w->end == PYWALK_BROKEN && !pystack_is_exposed(p, t, w))
+		return PYSTACK_BROKEN;
+	codes_verify(p, t, th, w->n);
+	end = name_frames(p, w->n, &named);
+	if (end == PYSTACK_BADCODE)
+		return end;
+	if (!pystack_is_linked(p, t, th, w)) {
+		if (!pystack_is_live(p, t, th, w))
+			return PYSTACK_BROKEN;
+		r->switching = true;
+	}
+	r->n = named;
+	return end;
+}
+
+/* The same of the caller's frames, where an activation was published that is not filled in.
+ * @end: what became of the walk from there. */
+static enum pystack_end take_caller(struct pystack *p, const struct pystack_target *t,
+				    struct thread *th, enum pystack_end end, struct pywalk *w,
+				    struct pystack_result *r)
+{
+	struct pystack_anchor entered = { .at = w->cframe, .n = r->n };
+	struct pywalk caller = *w;
+
+	if (!pystack_entering(p, t, th, p->max_frames - r->n, &caller))
+		return end;
+	if (t->walk.cf_frame == PYWALK_NONE) { /* its shim, and it is linked already */
+		entered.at = caller.cframe;
+		entered.n +=
+			p->seen[0].code && pystack_has_begun(p->seen[0].code, &p->walked[0]);
+	}
+	*w = caller;
+	if (r->n_anchors < PYWALK_MAX_FRAMES)
+		p->anchors[r->n_anchors++] = entered;
+	return name_frames(p, w->n, &r->n);
+}
+
+/* One state's frames, behind those that there are. Its plan was fetched. *@at:
+ * place_of_walk(). */
+static enum pystack_end read_state(struct pystack *p, const struct pystack_target *t,
+				   struct thread *th, struct pystack_result *r, raddr *at)
+{
+	uint32_t before = r->n;
+	enum pystack_end end;
+	struct pywalk w;
+
+	pystack_fetch_chunk(p, t, th);
+	codes_begin(p, t, th);
+	w = pyframe_walk(p->mem, &t->walk, th->tstate, p->walked, p->max_frames - before);
+	*at = place_of_walk(p, t, th->tstate, &w);
+	if (!th->level) {
+		r->tstate = th->tstate;
+		r->first = w.first;
+		r->number = (pid_t)th->number;
+	}
+	pystack_plan_next(th, t, p->walked, &w);
+	end = take_walk(p, t, th, &w, r);
+	if (end != PYSTACK_OK && end != PYSTACK_NOPYTHON)
+		end = take_caller(p, t, th, end, &w, r);
+	if (end != PYSTACK_OK && end != PYSTACK_NOPYTHON)
+		return end;
+	r->truncated = w.end == PYWALK_LIMIT;
+	if (end == PYSTACK_OK)
+		find_anchors(p, t, th, &w, before, r);
+	return end;
+}
+
+/* All states that run on the thread: the stack of each one below that of the next. */
+static enum pystack_end read_nest(struct pystack *p, const struct pystack_target *t,
+				  struct thread *th0, pid_t inner, enum nest_search how,
+				  struct pystack_result *r)
+{
+	pid_t tid = th0->tid;
+	int n = nest_states(p, t, th0, inner, how);
+
+	if (n == -EXDEV)
+		return PYSTACK_ELSEWHERE;
+	if (n < 0)
+		return n == -EFAULT ? PYSTACK_FAULT : PYSTACK_BROKEN;
+	for (int i = 0; i < n && !r->truncated; i++) {
+		struct thread *th = pystack_thread(p, t->program, tid, (uint32_t)i);
+		raddr at;
+		enum pystack_end end = read_state(p, t, th, r, &at);
+
+		if (end != PYSTACK_OK && end != PYSTACK_NOPYTHON)
+			return end;
+	}
+	return r->n ? PYSTACK_OK : PYSTACK_NOPYTHON;
+}
+
+/* The state that was known, or that bears the number; if it does not run here, any other. */
+static enum pystack_end read_one(struct pystack *p, const struct pystack_target *t,
+				 struct thread *th, pid_t inner, struct pystack_result *r)
+{
+	const struct state_row row = { .number = th->number, .pthread = th->pthread };
+	enum pystack_end end, other;
+	enum place place;
+	raddr at;
+
+	end = read_state(p, t, th, r, &at);
+	if (end == PYSTACK_NOPYTHON)
+		return read_nest(p, t, th, inner, NEST_QUICK, r);
+	place = at || place_is_number(p, th, th->number, inner) ?
+			place_of(p, t, th, &row, at, inner) :
+			PLACE_OURS;
+	if (place == PLACE_OURS)
+		return end;
+	*r = (struct pystack_result){ .frames = p->frames, .anchors = p->anchors };
+	other = read_nest(p, t, th, inner, NEST_DEEP, r);
+	return other == PYSTACK_NOPYTHON && place == PLACE_UNKNOWN ? PYSTACK_ELSEWHERE : other;
+}
+
+static enum pystack_end read_thread(struct pystack *p, const struct pystack_target *t,
+				    struct thread *th, pid_t inner, struct pystack_result *r)
+{
+	enum nest_search how;
+	enum pystack_end end = find_tstate(p, t, th, inner, &how);
+
+	if (end == PYSTACK_NOPYTHON)
+		return read_nest(p, t, th, inner, how, r);
+	if (end != PYSTACK_OK)
+		return end;
+	return nest_wanted(p, t, th) ? read_nest(p, t, th, inner, NEST_ALL, r) :
+				       read_one(p, t, th, inner, r);
+}
+
+/* A state that was freed may look as it did, without a frame; the thread may have another. */
+static bool is_outdated(struct pystack *p, const struct pystack_target *t, struct thread *th)
+{
+	uint64_t unique;
+
+	return !th->none_unique || pyframe_threads_unique(p->mem, &t->walk, &unique) < 0 ||
+	       unique != th->none_unique;
+}
+
+struct pystack_result pystack_read(struct pystack *p, const struct pystack_target *t,
+				   struct rmem *below, pid_t tid, pid_t inner,
+				   void (*saw)(void *, raddr, const void *, size_t, int),
+				   void *saw_arg)
+{
+	struct pystack_result r = { .frames = p->frames, .anchors = p->anchors };
+	struct thread *th = pystack_thread(p, t->program, tid, 0);
+	raddr known = th->tstate;
+
+	th->pid = t->pid;
+	begin(p, below, saw, saw_arg);
+	r.end = read_thread(p, t, th, inner, &r);
+	if (r.end == PYSTACK_NOPYTHON && known && th->tstate == known &&
+	    is_outdated(p, t, th)) {
+		th->tstate = 0;
+		r.end = read_thread(p, t, th, inner, &r);
+	}
+	p->place = (struct pystack_place){ 0 };
+	if (r.end != PYSTACK_OK)
+		r.n = r.n_anchors = 0;
+	return r;
+}
+
+bool pystack_unchanged(const struct pystack_result *r, const struct pystack_target *t,
+		       struct rmem *m)
+{
+	raddr at;
+
+	if (!r->tstate)
+		return true;
+	if (rmem_read_u64(m, r->tstate + t->walk.ts_frame, &at) < 0)
+		return false;
+	if (t->walk.cf_frame != PYWALK_NONE &&
+	    rmem_read_u64(m, at + t->walk.cf_frame, &at) < 0)
+		return false;
+	return at == r->first;
+}

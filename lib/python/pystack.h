@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pystack - one held thread -> its Python frames with code identities.
+ *
+ * The hot path: finds the thread's PyThreadState (cached, checked at each use),
+ * brings everything the walk will need in one batched read planned from the
+ * thread's last walk, walks, and makes sure that each frame's code object still
+ * is the one whose name is known, by fingerprint. A code object seen first is
+ * copied at once, while the thread is held.
+ *
+ * One struct pystack a reader thread; it allocates only in pystack_create.
+ */
+#ifndef PYSTACK_H
+#define PYSTACK_H
+
+#include "python/pycode.h"
+#include "pyframe_walk.h"
+#include "remote/remote_batch.h"
+
+/* A process's interpreter, as the readers need it. Immutable once published. */
+struct pystack_target {
+	pid_t pid;
+	int program; /* a number that no other has: whose threads and codes are known */
+	struct pylayout layout;
+	struct pywalk_layout walk;
+	raddr code_versions; /* struct pyproc */
+	raddr root; /* where the stack of the process's first thread ends; 0: not known */
+};
+
+/* One frame for the resolver. */
+struct pystack_frame {
+	uint64_t code_id; /* of a copy handed to new_code() */
+	uint32_t lasti;	  /* bytes into the bytecode */
+	uint32_t pad;
+};
+
+/* Why there are no frames, or that there are. */
+enum pystack_end {
+	PYSTACK_OK,
+	PYSTACK_NOPYTHON,  /* a complete search found no thread state or no frame */
+	PYSTACK_FAULT,	   /* a read failed */
+	PYSTACK_BROKEN,	   /* caught in mid-update: not a whole stack */
+	PYSTACK_BADCODE,   /* a frame without a valid code object or instruction */
+	PYSTACK_ELSEWHERE, /* the state's frames are on a stack not known to be the thread's */
+	PYSTACK_END_N,
+};
+
+/* An activation of the evaluation loop: something of it lies at @at, inside its native
+ * frame on the C stack, whatever the symbols say (3.12 on: its entry frame; 3.11: its
+ * _PyCFrame). It runs the frames from the one before's @n up to its own. */
+struct pystack_anchor {
+	raddr at; /* 0: could not be read */
+	uint32_t n;
+	uint32_t pad;
+};
+
+struct pystack_result {
+	enum pystack_end end;
+	bool truncated; /* OK, but cut at max_frames */
+	uint32_t n;
+	struct pystack_frame *frames; /* innermost first; valid until the next call */
+	/* Innermost first; frames after the last one's @n belong to activations that were cut
+	 * off. Valid as long. */
+	const struct pystack_anchor *anchors;
+	uint32_t n_anchors;
+	/* greenlet moves the thread to another C stack: the frames are those that it moves
+	 * away from, whatever lies on the stack. */
+	bool switching;
+	raddr tstate, first; /* for pystack_unchanged() */
+	pid_t number;	     /* that the innermost state bears; 0: no state */
+};
+
+struct pystack;
+
+/* @new_code gets each fresh copy, before the result that uses its @id. */
+struct pystack *pystack_create(uint32_t max_frames,
+			       void (*new_code)(void *arg, uint64_t id,
+						const struct pycode_copy *c),
+			       void *arg);
+void pystack_destroy(struct pystack *p);
+
+/* Bytes that each takes, most of which are touched only as they are needed. */
+size_t pystack_bytes(void);
+
+/* Where the thread stands: what proves a thread state to be its own, whatever number the state
+ * bears. */
+struct pystack_place {
+	raddr sp;	      /* its stack pointer; 0: not known */
+	const uint64_t *regs; /* its registers, borrowed until the next pystack_read() ends */
+	uint32_t n_regs;
+	pid_t forker; /* of a process's first thread: what number its state may bear until
+		       * PyOS_AfterFork_Child(); 0: not known */
+};
+
+/* Of the next pystack_read(). */
+void pystack_stands(struct pystack *p, const struct pystack_place *place);
+
+/* Memory that is known already, as it is at the sample: the next pystack_read() does not
+ * read it. @bytes: borrowed until then. */
+void pystack_know(struct pystack *p, raddr at, struct bytes bytes);
+
+/* Bring these bytes too with the next pystack_read(); then they can be had from
+ * pystack_memory(), which asks the process for what was not brought. It stays as it is
+ * until the next pystack_read(). */
+void pystack_want(struct pystack *p, raddr at, size_t n);
+struct rmem *pystack_memory(struct pystack *p);
+
+/* Read the stack of thread @tid (@inner: its id in the target's own PID
+ * namespace) through @below: of all interpreters that it is in. If @saw is set, every read is
+ * reported to it, failed ones too (see struct rmem_record). Never fails: the result says it
+ * all. */
+struct pystack_result pystack_read(struct pystack *p, const struct pystack_target *t,
+				   struct rmem *below, pid_t tid, pid_t inner,
+				   void (*saw)(void *, raddr, const void *, size_t, int),
+				   void *saw_arg);
+
+/* Does the thread still stand in the frame that the result began with? */
+bool pystack_unchanged(const struct pystack_result *r, const struct pystack_target *t,
+		       struct rmem *m);
+
+/* Forget what is known of a program's threads and codes. */
+void pystack_forget(struct pystack *p, int program);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pystack_cache - what is remembered from sample to sample: its memory, and a thread's entry.
+ */
+#include "python/pystack_int.h"
+#include "base/sparse.h"
+
+/* X(field, bytes): the arrays of a struct pystack @p. */
+#define ARRAYS(X)                                           \
+	X(threads, N_THREADS * sizeof(*p->threads))         \
+	X(states, N_LISTS * sizeof(*p->states))             \
+	X(codes, N_CODES * sizeof(*p->codes))               \
+	X(code_index, N_CODES * sizeof(*p->code_index))     \
+	X(walked, PYWALK_MAX_FRAMES * sizeof(*p->walked))   \
+	X(frames, PYWALK_MAX_FRAMES * sizeof(*p->frames))   \
+	X(seen, PYWALK_MAX_FRAMES * sizeof(*p->seen))       \
+	X(anchors, PYWALK_MAX_FRAMES * sizeof(*p->anchors)) \
+	X(copy, PYCODE_COPY_MAX)                            \
+	X(bytes, BATCH_BYTES)
+
+/* Each array begins on a cache line. */
+static size_t room(size_t n)
+{
+	return (n + 63) & ~(size_t)63;
+}
+
+struct pystack *pystack_create(uint32_t max_frames,
+			       void (*new_code)(void *, uint64_t, const struct pycode_copy *),
+			       void *arg)
+{
+	/* All in one block: each would take system calls of its own. */
+	struct pystack *p = sparse_alloc(pystack_bytes());
+	char *at = (char *)p + room(sizeof(*p));
+
+	if (!p)
+		return NULL;
+	/* Which thread calls matters little: the block is touched by who reads stacks. */
+	p->max_frames = MIN(max_frames, PYWALK_MAX_FRAMES);
+	p->new_code = new_code;
+	p->next_id = 1;
+	p->arg = arg;
+#define X(field, n)            \
+	p->field = (void *)at; \
+	at += room(n);
+	ARRAYS(X)
+#undef X
+	return p;
+}
+
+void pystack_destroy(struct pystack *p)
+{
+	free(p);
+}
+
+size_t pystack_bytes(void)
+{
+	const struct pystack *p = NULL;
+
+#define X(field, n) +room(n)
+	return room(sizeof(*p)) ARRAYS(X);
+#undef X
+}
+
+struct thread *pystack_thread(struct pystack *p, int program, pid_t tid, uint32_t level)
+{
+	uint32_t h = (uint32_t)tid * 2654435761u;
+	struct thread *th = &p->threads[((h >> 21) + level) & (N_THREADS - 1)];
+
+	if (th->tid != tid || th->program != program || th->level != level)
+		*th = (struct thread){ .program = program, .tid = tid, .level = level };
+	return th;
+}
+
+void pystack_forget(struct pystack *p, int program)
+{
+	for (size_t i = 0; i < N_THREADS; i++)
+		if (p->threads[i].program == program)
+			p->threads[i] = (struct thread){ 0 };
+	for (size_t i = 0; i < N_LISTS; i++)
+		if (p->states[i].program == program)
+			p->states[i].unique = 0;
+	for (size_t i = 0; i < p->n_codes; i++)
+		if (p->codes[i].program == program)
+			p->codes[i].id = 0;
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pystack_code - is this code object still the one whose name is known?
+ *
+ * Code addresses are reused, so each walk asks, while the thread is held. Cheapest first:
+ * the interpreter made no code object since (3.12 on); the very same function still holds
+ * it (3.11); the fingerprint is the same. Else it is copied anew.
+ */
+#include "python/pystack_int.h"
+
+/* Where the count of code objects ever made lies; 0: nowhere. A tape does without,
+ * so that each of its samples holds all that it rests on. */
+static raddr versions_at(const struct pystack *p, const struct pystack_target *t,
+			 const struct thread *th)
+{
+	if (th->distrust || p->mem == &p->record.base)
+		return 0;
+	if (t->code_versions)
+		return t->code_versions;
+	if (!th->interp || !pyoff_has(t->layout.interp.code_versions))
+		return 0;
+	return th->interp + pyoff_get(t->layout.interp.code_versions);
+}
+
+/* While that count stands still, no address can have become another code's, and what
+ * was verified stays true. */
+void codes_begin(struct pystack *p, const struct pystack_target *t, struct thread *th)
+{
+	raddr interp = 0, at;
+	uint32_t now = 0;
+
+	if (rmem_read_u64(p->mem, th->tstate + pyoff_get(t->layout.tstate.interp), &interp) <
+	    0)
+		interp = 0;
+	th->interp = interp;
+	at = versions_at(p, t, th);
+	if (!at || rmem_read(p->mem, at, &now, sizeof(now)) < 0)
+		now = 0;
+	th->versions = now;
+	if (at)
+		pystack_plan(th, at, at + sizeof(now));
+	if (p->n_codes > N_CODES / 2) {
+		memset(p->codes, 0, p->n_codes * sizeof(*p->codes));
+		memset(p->code_index, 0, N_CODES * sizeof(*p->code_index));
+		p->n_codes = 0;
+	}
+}
+
+static struct code *code_slot(struct pystack *p, int program, raddr at)
+{
+	uint64_t h = (at >> 4 ^ (uint64_t)program << 40) * 0x9e3779b97f4a7c15u;
+	uint32_t i = (uint32_t)(h >> 49) & (N_CODES - 1);
+	struct code *c;
+
+	for (; p->code_index[i]; i = (i + 1) & (N_CODES - 1)) {
+		c = &p->codes[p->code_index[i] - 1];
+		if (c->at == at && c->program == program)
+			return c;
+	}
+	c = &p->codes[p->n_codes++];
+	p->code_index[i] = (uint16_t)p->n_codes;
+	*c = (struct code){ .at = at, .program = program };
+	return c;
+}
+
+/* --- functions (3.11) --- */
+
+/* From its code pointer to its version, one range. */
+static size_t function_span(const struct pylayout *l)
+{
+	return pyoff_get(l->func.version) + 4 - pyoff_get(l->func.code);
+}
+
+/* The function in frame @i; 0 where there is none, or where it told nothing lately. A tape
+ * does without, so that each of its samples holds all that it rests on. */
+static raddr function_at(struct pystack *p, const struct pystack_target *t, uint32_t i)
+{
+	raddr frame = p->walked[i].frame & ~(raddr)PYFRAME_BITS, func;
+	struct code *c = p->seen[i].code;
+
+	if (!pyoff_has(t->layout.frame.func) || p->mem == &p->record.base)
+		return 0;
+	if (c->func_skip) {
+		c->func_skip--;
+		return 0;
+	}
+	if (rmem_read_u64(p->mem, frame + pyoff_get(t->layout.frame.func), &func) < 0)
+		return 0;
+	return func;
+}
+
+static void read_function(struct pystack *p, const struct pylayout *l, struct thread *th,
+			  struct seen *s)
+{
+	struct function *f = &s->func;
+	raddr from = f->at + pyoff_get(l->func.code);
+
+	if (!f->at)
+		return;
+	if (rmem_read(p->mem, f->at + pyoff_get(l->func.version), &f->version, 4) < 0 ||
+	    rmem_read_u64(p->mem, from, &f->code) < 0)
+		f->version = 0;
+	if (f->version)
+		pystack_plan(th, from, from + function_span(l));
+	else
+		s->code->func_skip = FUNC_SKIP;
+}
+
+static void look_at_functions(struct pystack *p, const struct pystack_target *t,
+			      struct thread *th, uint32_t n)
+{
+	const struct pylayout *l = &t->layout;
+
+	if (!pyoff_has(l->frame.func))
+		return;
+	for (uint32_t i = 0; i < n; i++) {
+		if (!p->seen[i].code)
+			continue;
+		p->seen[i].func.at = function_at(p, t, i);
+		if (p->seen[i].func.at)
+			rmem_batch_want(&p->batch,
+					p->seen[i].func.at + pyoff_get(l->func.code),
+					function_span(l));
+	}
+	rmem_batch_fetch(&p->batch);
+	for (uint32_t i = 0; i < n; i++)
+		if (p->seen[i].code)
+			read_function(p, l, th, &p->seen[i]);
+}
+
+/* --- fingerprints --- */
+
+/* Nothing that could have become another code since it was verified. */
+static bool still_verified(const struct seen *s, const struct thread *th)
+{
+	const struct code *c = s->code;
+
+	if (!c->id || c->bad)
+		return false;
+	if (c->versions && c->versions == th->versions && c->interp == th->interp)
+		return true;
+	return s->func.version && s->func.version == c->func_version && s->func.at == c->func;
+}
+
+static void copy_code(struct pystack *p, const struct pystack_target *t, struct code *c,
+		      const unsigned char *head)
+{
+	c->bad = pycode_copy(p->mem, &t->layout, c->at, head, p->copy) < 0;
+	if (c->bad)
+		return;
+	c->print = p->copy->print;
+	if (pycode_fingerprint_name(p->mem, &t->layout, head, &c->name_print) < 0)
+		c->name_print = (struct pycode_print){ 0 };
+	c->bytecode = p->copy->bytecode;
+	c->firsttraceable = p->copy->firsttraceable;
+	c->table_n = p->copy->table_n;
+	c->frame_size = pycode_frame_size(&t->layout, head);
+	/* ob_size, in code units, follows ob_type. */
+	c->length = 2 * load_u32(head + pyoff_get(t->layout.object.type) + 8);
+	c->id = p->next_id++;
+	p->new_code(p->arg, c->id, p->copy);
+}
+
+/* A code object's own number is below the count, or the count is none. */
+static void note_versions(const struct pystack_target *t, struct thread *th, struct code *c,
+			  const unsigned char *head, const struct function *f)
+{
+	if (th->versions && pyoff_has(t->layout.code.version) &&
+	    load_u32(head + pyoff_get(t->layout.code.version)) >= th->versions) {
+		th->distrust = true;
+		th->versions = 0;
+	}
+	c->versions = th->versions;
+	c->interp = th->interp;
+	c->func = f->at;
+	c->func_version = f->code == c->at ? f->version : 0;
+}
+
+/* What the fingerprint of a code reads besides its head: where the version has no
+ * counter, name, file and line table; only the last one's length is not guessed well.
+ * With @whole false the name alone. */
+static size_t contents_of(const struct pylayout *l, const struct code *c,
+			  const unsigned char *head, bool whole,
+			  struct rmem_vec v[PYCODE_PARTS])
+{
+	size_t n = pycode_fingerprint_reads(l, head, v);
+
+	if (n && c->id)
+		v[n - 1].n = MAX(v[n - 1].n, pyoff_get(l->bytes.data) + c->table_n);
+	return whole ? n : MIN(n, 1);
+}
+
+static void want_contents(struct pystack *p, const struct pylayout *l, const struct code *c,
+			  bool whole)
+{
+	unsigned char head[PYCODE_HEAD_MAX];
+	struct rmem_vec v[PYCODE_PARTS];
+	size_t n;
+
+	if (!rmem_batch_holds(&p->batch, c->at, l->code.size) ||
+	    rmem_read(&p->batch.base, c->at, head, l->code.size) < 0)
+		return;
+	n = contents_of(l, c, head, whole, v);
+	for (size_t i = 0; i < n; i++)
+		rmem_batch_want(&p->batch, v[i].at, v[i].n);
+}
+
+static void plan_code(struct thread *th, const struct pylayout *l, const struct code *c,
+		      const unsigned char *head, bool whole)
+{
+	struct rmem_vec v[PYCODE_PARTS];
+	size_t n = contents_of(l, c, head, whole, v);
+
+	pystack_plan(th, c->at, c->at + l->code.size);
+	for (size_t i = 0; i < n; i++)
+		pystack_plan(th, v[i].at, v[i].at + v[i].n);
+}
+
+static bool same(const struct pycode_print *a, const struct pycode_print *b)
+{
+	return a->a == b->a && a->b == b->b;
+}
+
+static bool fingerprint_holds(struct pystack *p, const struct pylayout *l,
+			      const struct code *c, const unsigned char *head, bool whole)
+{
+	struct pycode_print now;
+
+	if (!c->id)
+		return false;
+	if (whole)
+		return pycode_fingerprint(p->mem, l, head, &now) == 0 && same(&now, &c->print);
+	return pycode_fingerprint_name(p->mem, l, head, &now) == 0 &&
+	       same(&now, &c->name_print);
+}
+
+static void verify(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		   const struct seen *s, bool whole)
+{
+	const struct pylayout *l = &t->layout;
+	unsigned char head[PYCODE_HEAD_MAX];
+	struct code *c = s->code;
+
+	c->stamp = p->stamp;
+	if (rmem_read(p->mem, c->at, head, l->code.size) < 0) {
+		c->bad = true;
+		return;
+	}
+	plan_code(th, l, c, head, whole);
+	if (fingerprint_holds(p, l, c, head, whole))
+		c->bad = false;
+	else
+		copy_code(p, t, c, head);
+	note_versions(t, th, c, head, &s->func);
+}
+
+/* --- together --- */
+
+static void look_up(struct pystack *p, const struct pystack_target *t, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct code *before = p->seen[i].code; /* most stacks resemble the last */
+		raddr at = p->walked[i].code;
+
+		p->seen[i] = (struct seen){ 0 };
+		if ((p->walked[i].frame & PYFRAME_SHIM) || !at || (at & 7))
+			continue;
+		if (before && before->at == at && before->program == t->program)
+			p->seen[i].code = before;
+		else
+			p->seen[i].code = code_slot(p, t->program, at);
+	}
+}
+
+static bool to_verify(const struct seen *s)
+{
+	return s->code && !s->verified;
+}
+
+/* The heads that are not held yet, in one call; then, where the version needs them, the
+ * contents that they point to, in another. */
+static void fetch(struct pystack *p, const struct pystack_target *t, uint32_t n)
+{
+	const struct pylayout *l = &t->layout;
+	uint32_t k = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (to_verify(&p->seen[i]))
+			rmem_batch_want(&p->batch, p->seen[i].code->at, l->code.size);
+	rmem_batch_fetch(&p->batch);
+	if (pyoff_has(l->code.version))
+		return;
+	for (uint32_t i = 0; i < n; i++)
+		if (to_verify(&p->seen[i]))
+			want_contents(p, l, p->seen[i].code, k++ < WHOLE_PRINTS);
+	rmem_batch_fetch(&p->batch);
+}
+
+void codes_verify(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		  uint32_t n)
+{
+	uint32_t k = 0;
+
+	look_up(p, t, n);
+	look_at_functions(p, t, th, n);
+	for (uint32_t i = 0; i < n; i++)
+		if (p->seen[i].code)
+			p->seen[i].verified = still_verified(&p->seen[i], th);
+	fetch(p, t, n);
+	for (uint32_t i = 0; i < n; i++)
+		if (to_verify(&p->seen[i]) && p->seen[i].code->stamp != p->stamp)
+			verify(p, t, th, &p->seen[i], k++ < WHOLE_PRINTS);
+}
+
+bool pystack_has_begun(const struct code *c, const struct pyframe *f)
+{
+	int64_t off = (int64_t)(f->instr - (c->at + c->bytecode));
+
+	return (f->frame & PYFRAME_GENERATOR) || off >= 2 * (int64_t)c->firsttraceable;
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pystack_nest - which thread states run on a thread: several if it is in several interpreters
+ * at once, for Python code that runs code in another interpreter does so on the same C stack;
+ * and those that bear another thread's number.
+ *
+ * Which state is active tells little: without the GIL none is. But each has something on the
+ * C stack while it runs a frame, and the innermost lies lowest.
+ */
+#include <errno.h>
+
+#include "python/pystack_int.h"
+
+enum {
+	MINE_MAX = 64,	/* states that run on one thread */
+	WIDE_MAX = 128, /* states that are all looked at; of more those that the stack names */
+	FEW = 16,	/* the same where each means a walk */
+	ROW_BYTES = 256,
+};
+
+bool nest_wanted(struct pystack *p, const struct pystack_target *t, struct thread *th)
+{
+	const struct pywalk_layout *l = &t->walk;
+	raddr head, next;
+
+	if (rmem_read_u64(p->mem, l->interp_head, &head) < 0 ||
+	    rmem_read_u64(p->mem, head + l->interp_next, &next) < 0)
+		return false;
+	pystack_plan(th, l->interp_head, l->interp_head + sizeof(head));
+	pystack_plan(th, head + l->interp_next, head + l->interp_next + sizeof(next));
+	return next;
+}
+
+/* --- all states of a process --- */
+
+static void sort(raddr *at, uint32_t n)
+{
+	for (uint32_t gap = n / 2; gap > 0; gap /= 2)
+		for (uint32_t i = gap; i < n; i++) {
+			raddr v = at[i];
+			uint32_t k = i;
+
+			for (; k >= gap && at[k - gap] > v; k -= gap)
+				at[k] = at[k - gap];
+			at[k] = v;
+		}
+}
+
+static int find_states(struct pystack *p, const struct pystack_target *t, struct states **ret)
+{
+	struct states *s = &p->states[(uint32_t)t->pid & (N_LISTS - 1)];
+	uint64_t unique;
+	int r;
+
+	*ret = s;
+	if (s->program == t->program && s->unique &&
+	    pyframe_threads_unique(p->mem, &t->walk, &unique) == 0 && unique == s->unique)
+		return 0;
+	s->program = t->program;
+	r = pyframe_all_states(p->mem, &t->walk, FIND_MAX, s->at, N_STATES, &s->n, &s->unique);
+	if (r < 0) { /* not all were seen */
+		s->unique = 0;
+		return r;
+	}
+	sort(s->at, s->n);
+	return 0;
+}
+
+/* --- those that run on the thread --- */
+
+/* What a row needs lies in [*lo, the result) of a thread state. */
+static uint32_t row_span(const struct pywalk_layout *l, uint32_t *lo)
+{
+	uint32_t hi = l->ts_frame;
+
+	*lo = l->ts_frame;
+	if (l->ts_thread != PYWALK_NONE) {
+		*lo = MIN(*lo, l->ts_thread);
+		hi = MAX(hi, l->ts_thread);
+	}
+	*lo = MIN(*lo, l->ts_tid);
+	return MAX(hi, l->ts_tid) + 8;
+}
+
+/* Rows of states [from, from + n), n at most RMEM_MAX_VEC; of those that can't be read any
+ * more the frame is 0. */
+static void read_rows(struct pystack *p, const struct pywalk_layout *l, const struct states *s,
+		      uint32_t from, uint32_t n, struct state_row *row)
+{
+	unsigned char bytes[RMEM_MAX_VEC][ROW_BYTES];
+	struct rmem_vec v[RMEM_MAX_VEC];
+	uint32_t lo, hi = row_span(l, &lo);
+
+	for (uint32_t i = 0; i < n; i++)
+		v[i] = (struct rmem_vec){ s->at[from + i] + lo, bytes[i], hi - lo };
+	memset(row, 0, n * sizeof(*row));
+	for (uint32_t i = 0; i < n && hi - lo <= ROW_BYTES; i++) {
+		size_t got = rmem_readv(p->mem, v + i, n - i);
+
+		for (; got; got--, i++)
+			row[i] = (struct state_row){
+				.at = s->at[from + i],
+				.number = load_u64(bytes[i] + l->ts_tid - lo),
+				.frame = load_u64(bytes[i] + l->ts_frame - lo),
+				.pthread = l->ts_thread == PYWALK_NONE ?
+						   0 :
+						   load_u64(bytes[i] + l->ts_thread - lo),
+			};
+	}
+}
+
+/* Those that run, lowest first. */
+struct mine {
+	uint32_t n;
+	bool unknown; /* there is one that may run on the thread */
+	bool broken;  /* or of which that can't be told just now */
+	struct state_row row[MINE_MAX];
+	raddr lies[MINE_MAX];
+};
+
+static void add(struct mine *m, const struct state_row *row, raddr lies)
+{
+	uint32_t k = m->n;
+
+	if (m->n == MINE_MAX)
+		return;
+	for (; k > 0 && m->lies[k - 1] > lies; k--) {
+		m->lies[k] = m->lies[k - 1];
+		m->row[k] = m->row[k - 1];
+	}
+	m->lies[k] = lies;
+	m->row[k] = *row;
+	m->n++;
+}
+
+static void look_at(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		    pid_t inner, const struct state_row *row, struct mine *m)
+{
+	bool cframe = t->walk.cf_frame != PYWALK_NONE;
+	enum place place;
+	raddr lies, at;
+
+	if (!row->frame || (!cframe && !pyframe_runs(p->mem, &t->walk, row->at)))
+		return;
+	lies = place_innermost(p, t, row->at, row->frame);
+	if (!lies) {
+		m->broken |= !cframe && place_is_number(p, th, row->number, inner);
+		return;
+	}
+	at = place_on_stack(p, t, row->at, lies);
+	place = place_of(p, t, th, row, at, inner);
+	if (place == PLACE_OTHERS || (cframe && !pyframe_runs(p->mem, &t->walk, row->at)))
+		return;
+	if (place == PLACE_OURS)
+		add(m, row, lies);
+	m->unknown |= place == PLACE_UNKNOWN;
+}
+
+/* What a state that may run on thread @th shows before its frames are looked at: the thread's
+ * number, or its address on the thread's stack; or that of a struct pthread which fork() has
+ * made the thread's. */
+static bool is_likely(struct pystack *p, const struct thread *th, pid_t inner,
+		      const struct state_row *row, bool seen, bool deep)
+{
+	return seen || place_is_number(p, th, row->number, inner) ||
+	       (deep && th->tid == th->pid && place_is_pthread(p, row->pthread, inner));
+}
+
+/* Of few states all are looked at: of more where that is cheap, up to 3.12. */
+static void look_at_all(struct pystack *p, const struct pystack_target *t, struct thread *th,
+			pid_t inner, struct states *s, enum nest_search how, struct mine *m)
+{
+	bool wide = s->n <= (t->walk.cf_frame != PYWALK_NONE ? WIDE_MAX : FEW) || !p->place.sp;
+	bool deep = how == NEST_DEEP || (how == NEST_ALL && !wide);
+	struct state_row row[RMEM_MAX_VEC];
+
+	if (!wide)
+		place_scan(p, s, deep);
+	for (uint32_t from = 0; from < s->n; from += RMEM_MAX_VEC) {
+		uint32_t n = MIN(s->n - from, (uint32_t)RMEM_MAX_VEC);
+
+		read_rows(p, &t->walk, s, from, n, row);
+		for (uint32_t i = 0; i < n; i++)
+			if (wide || is_likely(p, th, inner, &row[i], s->seen[from + i], deep))
+				look_at(p, t, th, inner, &row[i], m);
+	}
+}
+
+/* Is there any among them that the stack names? Only these need a look. */
+static bool stack_names(struct pystack *p, struct states *s)
+{
+	place_scan(p, s, false);
+	for (uint32_t i = 0; i < s->n; i++)
+		if (s->seen[i])
+			return true;
+	return false;
+}
+
+/* What is known of each, in a struct thread of its level. */
+static void note_levels(struct pystack *p, const struct pystack_target *t, struct thread *th,
+			const struct mine *m)
+{
+	struct thread home = *th;
+
+	for (uint32_t i = 0; i < m->n; i++) {
+		struct thread *level = pystack_thread(p, t->program, home.tid, i);
+
+		if (level->tstate != m->row[i].at)
+			*level = (struct thread){ .program = t->program,
+						  .pid = t->pid,
+						  .tid = home.tid,
+						  .level = i,
+						  .tstate = m->row[i].at };
+		level->number = m->row[i].number;
+		level->pthread = m->row[i].pthread;
+		level->stack_lo = home.stack_lo;
+		level->stack_hi = home.stack_hi;
+	}
+	th->levels = m->n;
+}
+
+int nest_states(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		pid_t inner, enum nest_search how)
+{
+	struct mine m = { 0 };
+	struct states *s;
+	int r;
+
+	if (how != NEST_ALL && !p->place.sp && th->tid != th->pid)
+		return 0;
+	r = find_states(p, t, &s);
+	if (r < 0 || (how == NEST_QUICK && !stack_names(p, s)))
+		return r;
+	for (uint32_t i = 1; i < th->levels; i++)
+		pystack_fetch(p, pystack_thread(p, t->program, th->tid, i));
+	look_at_all(p, t, th, inner, s, how, &m);
+	if (m.broken)
+		return -ELOOP;
+	if (m.n)
+		note_levels(p, t, th, &m);
+	return m.n || !m.unknown ? (int)m.n : -EXDEV;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * books - what is counted against what is sampled.
+ */
+#include "record/books.h"
+
+double book_expected(const struct book *b)
+{
+	if (b->seen && b->stands_for)
+		return (double)b->counted * (double)b->seen / (double)b->stands_for;
+	return b->period ? (double)b->counted / (double)b->period : 0;
+}
+
+uint64_t books_uncounted(const struct book *b, uint64_t n, uint64_t lost)
+{
+	double missing = -(double)lost;
+
+	for (uint64_t i = 0; i < n; i++)
+		missing += book_expected(&b[i]) - (double)b[i].seen;
+	return missing > 0 ? (uint64_t)(missing + 0.5) : 0;
+}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * recorder - the life of a recording, and the loop of the control thread.
+ */
+#include "record/recorder_int.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+
+#include "targets/births.h"
+#include "targets/ours.h"
+#include "capture/preempt.h"
+#include "capture/reader.h"
+#include "base/clock.h"
+#include "attach/memory_plan.h"
+#include "sys/proc.h"
+#include "capture/slots.h"
+#include "base/stats.h"
+
+enum {
+	LEFT_MS = 50,	 /* until it is told who is left when the named ones have ended */
+	WATCH_MS = 1000, /* who sees a reader inside a read kicks the control thread before */
+	NOTE_NS = 500000000,
+	NICE = -10,
+	SUSPECT_MS = 10, /* a reader was inside a read: still the same one? */
+};
+
+/* Those that -t names are the targets'. */
+static int check_tids(struct recorder *r, struct err *err)
+{
+	for (size_t i = 0; i < r->o.n_tids; i++) {
+		pid_t tid = r->o.tids[i], pid = proc_tgid(tid);
+
+		if (pid < 0)
+			return err_set(err, -ESRCH, "thread %d is not there", tid);
+		if (!targets_find(&r->tracker.targets, pid))
+			return err_set(err, -ESRCH,
+				       "thread %d is one of process %d, not of %d", tid, pid,
+				       r->o.pids[0]);
+	}
+	return 0;
+}
+
+static int find_targets(struct recorder *r, struct err *err)
+{
+	int ret = 0;
+
+	if (r->o.child)
+		return tracker_new(&r->tracker, r->o.pids[0], 0);
+	for (size_t i = 0; ret == 0 && i < r->o.n_pids; i++)
+		ret = tracker_root(&r->tracker, r->o.pids[i], r->o.any, r->o.follow, err);
+	if (ret == 0 && r->o.follow)
+		ret = tracker_descendants(&r->tracker, r->o.pids, r->o.n_pids);
+	if (ret < 0)
+		return ret;
+	tracker_settle(&r->tracker);
+	return check_tids(r, err);
+}
+
+/* Ascending, each one once. */
+static void sort_tids(struct recorder_options *o)
+{
+	size_t n = 0;
+
+	qsort(o->tids, o->n_tids, sizeof(*o->tids), proc_compare_pids);
+	for (size_t i = 0; i < o->n_tids; i++)
+		if (!n || o->tids[n - 1] != o->tids[i])
+			o->tids[n++] = o->tids[i];
+	o->n_tids = n;
+}
+
+static int create(struct recorder *r, struct err *err)
+{
+	struct work *before = work_shared;
+	int ret;
+
+	work_shared = &r->config.others;
+	ret = find_targets(r, err);
+	if (ret == 0)
+		ret = recorder_choose(r, err);
+	work_shared = before;
+	return ret;
+}
+
+struct recorder *recorder_create(const struct recorder_options *o, struct session *session,
+				 struct err *err)
+{
+	struct recorder *r = calloc(1, sizeof(*r));
+	int kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	/* Where nothing else says why. */
+	err_set(err, -ENOMEM, "out of memory or of descriptors");
+	if (!r || kick < 0 || tracker_init(&r->tracker, kick) < 0) {
+		if (kick >= 0)
+			close(kick);
+		free(r);
+		return NULL;
+	}
+	r->o = *o;
+	sort_tids(&r->o);
+	r->session = r->attach.session = session;
+	r->filter.map = r->table.map = -1;
+	r->cgroup = -1;
+	r->config.kick = kick;
+	r->config.origin = o->origin;
+	r->config.stats = r->tracker.stats = session->stats;
+	r->tracker.note = o->note;
+	for (size_t i = 0; i < RECORDER_MAX_PIDS; i++)
+		r->pidfds[i] = -1;
+	r->last = -1;
+	atomic_init(&r->child_end, -1);
+	r->config.targets = &r->tracker.targets;
+	r->cpuwatch = (struct cpuwatch){
+		.config = &r->config,
+		.attach = &r->attach,
+		.pids = r->o.pids,
+		.n_pids = o->n_pids,
+		.tids = r->o.tids,
+		.n_tids = o->n_tids,
+		.follow = o->follow,
+		.note = o->note,
+		.whole_ns = now_ns(),
+	};
+	if (create(r, err) == 0)
+		return r;
+	recorder_destroy(r);
+	return NULL;
+}
+
+/* A reader whose read still hangs may come back at any time. */
+static bool somebody_is_stuck(const struct recorder *r)
+{
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		if (r->config.slots[i].stuck)
+			return true;
+	return false;
+}
+
+void recorder_destroy(struct recorder *r)
+{
+	if (!r || somebody_is_stuck(r))
+		return;
+	resolver_destroy(r->resolver);
+	free(r->queues);
+	free(r->tids);
+	attach_deinit(&r->attach);
+	slots_deinit(&r->config);
+	queue_deinit(&r->own);
+	queue_deinit(&r->traced);
+	tracker_deinit(&r->tracker);
+	for (size_t i = 0; i < RECORDER_MAX_PIDS; i++)
+		if (r->pidfds[i] >= 0)
+			close(r->pidfds[i]);
+	if (r->last >= 0)
+		close(r->last);
+	if (r->config.kick >= 0)
+		close(r->config.kick);
+	free((void *)(uintptr_t)r->config.last_in);
+	ours_destroy(r->config.ours);
+	ours_destroy(r->config.named);
+	stranger_filter_deinit(&r->filter);
+	if (r->by_table)
+		run_table_deinit(&r->table);
+	if (r->cgroup >= 0)
+		close(r->cgroup);
+	births_destroy(r->config.births);
+	free(r);
+}
+
+/* Reads of @pid hang. */
+static void give_up(struct recorder *r, pid_t pid)
+{
+	STATS_ADD(r->session->stats, stuck_reads, 1);
+	tracker_quarantine(&r->tracker, pid);
+}
+
+static void replace_reader(struct recorder *r, struct cpu_slot *slot)
+{
+	int ret = reader_start(&r->config, slot);
+
+	if (ret < 0)
+		note_say(&r->o.note,
+			 "CPU %d is not sampled any more: no new reader in place of the "
+			 "one that hangs: %s",
+			 slot->cpu, strerror(-ret));
+}
+
+/* Records that are no samples wake no reader. In how many ms to do it again. */
+static int wake_readers(struct recorder *r)
+{
+	uint64_t now = now_ns();
+
+	if (now >= r->wake_ns) {
+		r->wake_ns = now + WATCH_MS * 1000000ull;
+		for (size_t i = 0; i < r->config.n_slots; i++)
+			reader_wake(&r->config.slots[i]);
+	}
+	return (int)((r->wake_ns - now) / 1000000) + 1;
+}
+
+/* How soon to look again, in ms. */
+static int watch_readers(struct recorder *r)
+{
+	int soon = tracker_due_ms(&r->tracker, WATCH_MS);
+	char text[500];
+	pid_t back;
+
+	for (size_t i = 0; i < r->config.n_slots; i++) {
+		pid_t pid = r->config.slots[i].reader ? reader_stuck(&r->config.slots[i]) : 0;
+
+		while ((back = reader_returned(&r->config.slots[i])))
+			tracker_release(&r->tracker, back);
+		if (r->config.slots[i].guard.watch & 1)
+			soon = SUSPECT_MS;
+		if (!pid)
+			continue;
+		give_up(r, pid);
+		replace_reader(r, &r->config.slots[i]);
+	}
+	if (atomic_load(&r->config.over_budget) && !r->warned_budget) {
+		r->warned_budget = true;
+		note_say(
+			&r->o.note,
+			"holding the targets costs more than %u%% of a CPU: samples are shed; "
+			"%s%s, or raise --hold-budget%s",
+			r->o.hold_budget,
+			r->session->events[0].attr.freq ? "lower -F" : "raise -c",
+			r->o.max_frames > MEMORY_FRAMES ?
+				" or --max-frames (each hold reads the whole stack)" :
+				"",
+			r->capture->cheaper);
+	}
+	if (STATS_GET(r->session->stats, stalled) && !r->warned_stall) {
+		r->warned_stall = true;
+		note_say(&r->o.note, "%s", r->capture->stall(text, sizeof(text)));
+	}
+	return soon;
+}
+
+/* Half of the duration is over: what is done once, such as reading symbols, is done by then.
+ * When to look again. */
+static uint64_t note_half(struct recorder *r, uint64_t now, uint64_t end)
+{
+	uint64_t half = r->session->start_ns + r->o.duration_ns / 2;
+
+	if (!r->o.duration_ns || r->half.ns)
+		return end;
+	if (now < half)
+		return half;
+	slots_work(&r->config, &r->half);
+	return end;
+}
+
+static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
+{
+	struct pollfd fds[RECORDER_MAX_PIDS + 3];
+	size_t n = r->o.n_pids;
+	int soon = 0;
+	uint64_t end = r->o.duration_ns ? r->session->start_ns + r->o.duration_ns : UINT64_MAX;
+
+	if (r->config.ours && !r->config.table)
+		slots_learn_hotplug(&r->config);
+	/* Where the targets want many times what there is, samples would wait for seconds for
+	 * what we say of new processes. */
+	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+	tracker_scout(&r->tracker);
+	for (;;) {
+		uint64_t now = now_ns();
+		int timeout;
+
+		if (now >= end || resolver_failed(r->resolver))
+			return;
+		timeout =
+			(int)MIN((note_half(r, now, end) - now) / 1000000 + 1, (uint64_t)soon);
+		for (size_t i = 0; i < n; i++)
+			fds[i] = (struct pollfd){ .fd = r->pidfds[i], .events = POLLIN };
+		fds[n] = (struct pollfd){ .fd = stop_fd, .events = POLLIN };
+		fds[n + 1] = (struct pollfd){ .fd = r->config.kick, .events = POLLIN };
+		fds[n + 2] = (struct pollfd){ .fd = r->last, .events = POLLIN };
+		if (poll(fds, n + 3, timeout) < 0)
+			continue;
+		if (fds[n].revents)
+			return;
+		recorder_take_messages(r);
+		if (recorder_over(r, fds)) {
+			ret->target_ended = true;
+			return;
+		}
+		tracker_run(&r->tracker);
+		soon = MIN(watch_readers(r), wake_readers(r));
+		if (r->last >= 0 && !r->told_left)
+			soon = MIN(soon, LEFT_MS);
+		cpuwatch_look(&r->cpuwatch);
+		if (now > r->noted_ns + NOTE_NS) {
+			recorder_note_ticks(r);
+			r->noted_ns = now;
+		}
+	}
+}
+
+/* In MiB. Not from getrusage(): that still knows what was before our exec. */
+static double peak_rss(void)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *p = NULL;
+	size_t n;
+
+	if (proc_read_file("/proc/self/status", &text, &n) == 0)
+		p = strstr(text, "VmHWM:");
+	return p ? strtod(p + 6, NULL) / 1024 : 0;
+}
+
+static void fill_summary(const struct recorder *r, struct recorder_summary *ret)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	ret->duration = (double)(now_ns() - r->session->start_ns) / 1e9;
+	ret->cpu = (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+		   (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+	ret->rss = peak_rss();
+	ret->child_end = atomic_load(&r->child_end);
+}
+
+int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, int stop_fd,
+		 void (*released)(void *arg), void *arg, struct recorder_summary *ret,
+		 struct err *err)
+{
+	struct work *before = work_shared;
+	int code;
+
+	work_shared = &r->config.others;
+	err_set(err, -ENOMEM, "out of memory");
+	code = recorder_start(r, sinks, n_sinks, err);
+	*ret = (struct recorder_summary){ 0 };
+	if (code == 0) {
+		if (released)
+			released(arg);
+		loop(r, stop_fd, ret);
+		slots_work(&r->config, &r->end);
+	}
+	recorder_detach(r);
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		reader_stop(&r->config.slots[i]);
+	recorder_introduce_rest(r);
+	if (r->resolver)
+		resolver_stop(r->resolver, &ret->counts);
+	if (code == 0)
+		recorder_balance(r, ret);
+	fill_summary(r, ret);
+	recorder_work(r, &ret->work);
+	work_shared = before;
+	return code;
+}

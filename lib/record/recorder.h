@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * recorder - a whole recording: attach, run, stop. The control thread is the
+ * caller's; readers, resolver and probes are threads below it.
+ */
+#ifndef RECORDER_H
+#define RECORDER_H
+
+#include "capture/capture.h"
+#include "attach/event_place.h"
+#include "base/note.h"
+#include "events/perf_names.h"
+#include "stacks/resolver.h"
+#include "base/work.h"
+
+enum { RECORDER_MAX_PIDS = 256 };
+
+struct recorder_options {
+	pid_t pids[RECORDER_MAX_PIDS];
+	size_t n_pids;
+	pid_t tids[RECORDER_MAX_PIDS]; /* only these threads; 0: all */
+	size_t n_tids;
+	struct perf_spec events[SESSION_MAX_EVENTS];
+	size_t n_events;
+	bool freq; /* value is Hz, else a period */
+	bool said; /* ... by the user */
+	uint64_t value;
+	uint64_t duration_ns; /* 0: until stopped */
+	const char *capture;  /* "auto", "preempt", "stop", "async" */
+	bool kernel, native, full, follow, any;
+	uint32_t max_frames;
+	const struct unwind_other *unwinder; /* of native frames, instead of ours; or NULL */
+	enum place_wish place;		     /* where events are to count */
+	unsigned hold_budget;		     /* percent */
+	bool hold_isolated;		     /* by SCHED_FIFO readers on isolated CPUs, too */
+	uint32_t stack_bytes; /* copied with each sample, for native frames; a multiple of 8 */
+	size_t memory;	      /* bytes of rings, queues and readers; 0: struct memory_wants */
+	bool child;	      /* pids[0] is our own child, held before its exec */
+	struct work_origin origin; /* of struct work_moment */
+	struct note note;
+};
+
+/* What a recording took. */
+struct recorder_work {
+	/* As the first sample was about to be queued (ns 0: there was none), after half of the
+	 * duration (ns 0: none was given), as the loop ended, now. */
+	struct work_moment first, half, end, all;
+	size_t cpus, processes, threads; /* watched; followed; with events of their own */
+	/* Of memory, for each of these: ring, queues and reader; what is known of a process;
+	 * descriptors' numbers. The kernel's own is not in it. */
+	size_t cpu_bytes, process_bytes, thread_bytes;
+};
+
+struct recorder_summary {
+	struct recorder_work work;
+	struct resolver_counts counts;
+	double duration, cpu; /* seconds; CPU time is the whole process's */
+	double rss;	      /* MiB, peak, the whole process's */
+	uint64_t uncounted;   /* samples that are missing from what the events counted */
+	bool target_ended; /* and all that was followed: neither time nor a person ended it */
+	int child_end;	   /* our own child's, as wait(2) tells it; -1: wait for it */
+};
+
+struct recorder;
+
+/* Check rights, find the interpreters, choose events and capture, and fill
+ * @session (events, capture). Nothing is opened on the targets' threads yet. NULL
+ * with a sentence; err->code: -ESRCH, -ENOEXEC (not Python), -ENOTSUP, -EACCES,
+ * -ENOENT (event), -EMFILE ... */
+struct recorder *recorder_create(const struct recorder_options *o, struct session *session,
+				 struct err *err);
+
+/* Attach, and record into @sinks (opened) until the duration is over, the targets and all
+ * that is followed ended, @stop_fd becomes readable or a sink fails. @released (may be NULL)
+ * is called when everything is attached: a child may exec. 0 or -errno with a sentence; the
+ * summary is filled in either case. */
+int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, int stop_fd,
+		 void (*released)(void *arg), void *arg, struct recorder_summary *ret,
+		 struct err *err);
+
+void recorder_destroy(struct recorder *r);
+
+#endif

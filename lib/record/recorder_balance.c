@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * recorder_balance - at the end of a recording: do its samples stand for all that its events
+ * counted?
+ */
+#include <sys/resource.h>
+
+#include "record/books.h"
+#include "sys/proc.h"
+#include "record/recorder_int.h"
+#include "base/stats.h"
+
+static void add_ticks(struct cpu_ticks *sum, pid_t pid, const struct target *t)
+{
+	uint64_t user, kernel;
+
+	if (proc_times(pid, &user, &kernel) < 0)
+		return;
+	sum->user += user - (t ? t->slept_user : 0);
+	sum->kernel += kernel - (t ? t->slept_kernel : 0);
+}
+
+void recorder_wakes(const struct recorder *r, struct target *t)
+{
+	if (r->needs_ticks)
+		proc_times(t->pid, &t->slept_user, &t->slept_kernel);
+}
+
+/* What our own child has used, by its end as well: a zombie is no target any more. */
+static void add_child(struct cpu_ticks *sum, pid_t pid)
+{
+	uint64_t a_second = (uint64_t)sysconf(_SC_CLK_TCK);
+	struct rusage u;
+
+	if (proc_exists(pid)) {
+		add_ticks(sum, pid, NULL);
+	} else if (getrusage(RUSAGE_CHILDREN, &u) == 0) {
+		sum->user += (uint64_t)u.ru_utime.tv_sec * a_second +
+			     (uint64_t)u.ru_utime.tv_usec * a_second / 1000000;
+		sum->kernel += (uint64_t)u.ru_stime.tv_sec * a_second +
+			       (uint64_t)u.ru_stime.tv_usec * a_second / 1000000;
+	}
+}
+
+/* By all that are targets now and have run, and by children of theirs that have ended. */
+static struct cpu_ticks ticks_now(struct recorder *r)
+{
+	struct targets *t = &r->tracker.targets;
+	struct cpu_ticks sum = { 0 };
+
+	for (size_t i = 0; r->needs_ticks && i < t->n_all; i++)
+		if (!t->all[i]->asleep && targets_find(t, t->all[i]->pid) == t->all[i])
+			add_ticks(&sum, t->all[i]->pid, t->all[i]);
+	if (r->o.child && !targets_find(t, r->o.pids[0]))
+		add_child(&sum, r->o.pids[0]);
+	return sum;
+}
+
+/* A CPU's own clock also counts what others run there, and idleness; or not who left a cgroup.
+ */
+static bool runs_for_others(const struct recorder *r, const struct perf_event_attr *a)
+{
+	return r->by_table && perf_event_is_clock(a);
+}
+
+static uint64_t dropped(const struct recorder *r, size_t e)
+{
+	return r->by_table ? run_table_dropped(&r->table, (uint32_t)e) : 0;
+}
+
+void recorder_begin_counting(struct recorder *r)
+{
+	for (size_t e = 0; e < r->session->n_events; e++) {
+		const struct perf_event_attr *a = &r->session->events[e].attr;
+
+		r->counted_before[e] = attach_count(&r->attach, e);
+		r->dropped_before[e] = dropped(r, e);
+		r->needs_ticks =
+			r->needs_ticks || runs_for_others(r, a) ||
+			(perf_event_is_clock(a) && (a->exclude_kernel || a->exclude_user));
+	}
+	r->ticks_before = r->ticks_after = ticks_now(r);
+}
+
+void recorder_note_ticks(struct recorder *r)
+{
+	struct cpu_ticks now;
+
+	if (!r->needs_ticks)
+		return;
+	now = ticks_now(r);
+	/* Who has ended and was waited for elsewhere is missing. */
+	if (now.user + now.kernel > r->ticks_after.user + r->ticks_after.kernel)
+		r->ticks_after = now;
+}
+
+/* What the scheduler says that a clock would have counted in the targets. */
+static uint64_t scheduled(const struct recorder *r, const struct perf_event_attr *a)
+{
+	uint64_t user = r->ticks_after.user - r->ticks_before.user;
+	uint64_t kernel = r->ticks_after.kernel - r->ticks_before.kernel;
+	uint64_t ticks = (a->exclude_user ? 0 : user) + (a->exclude_kernel ? 0 : kernel);
+
+	return (int64_t)ticks > 0 ? ticks * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK)) : 0;
+}
+
+/* A clock counts in the kernel too, also where it is to take no samples there: the part of
+ * what it counted that was in user mode, as the scheduler's ticks tell. */
+static double sampled_part(const struct recorder *r, const struct perf_event_attr *a)
+{
+	uint64_t user = r->ticks_after.user - r->ticks_before.user;
+	uint64_t kernel = r->ticks_after.kernel - r->ticks_before.kernel;
+
+	if (!perf_event_is_clock(a) || (!a->exclude_kernel && !a->exclude_user) ||
+	    user + kernel == 0 || (int64_t)user < 0 || (int64_t)kernel < 0)
+		return 1;
+	return (double)(a->exclude_user ? kernel : user) / (double)(user + kernel);
+}
+
+/* What was counted since the begin, and what samples there are of it. */
+static struct book book_of(const struct recorder *r, size_t e)
+{
+	const struct perf_event_attr *a = &r->session->events[e].attr;
+	uint64_t counted = attach_count(&r->attach, e) - r->counted_before[e];
+	struct book b = { .counted = (uint64_t)((double)counted * sampled_part(r, a)) };
+
+	if (runs_for_others(r, a))
+		b.counted = scheduled(r, a);
+	else
+		b.seen = dropped(r, e) - r->dropped_before[e];
+	b.period = !a->freq		  ? a->sample_period :
+		   perf_event_is_clock(a) ? 1000000000 / a->sample_freq :
+					    0;
+	for (size_t i = 0; i < r->config.n_slots; i++) {
+		b.seen += atomic_load(&r->config.slots[i].seen[e].n);
+		b.stands_for += atomic_load(&r->config.slots[i].seen[e].period);
+	}
+	return b;
+}
+
+/* More than 2 %, and more than chance: periods on CPUs are drawn from half to one and a half
+ * of the mean, so numbers of samples scatter by the root of a twelfth. */
+static bool is_much(double uncounted, double expected)
+{
+	enum { SIGMAS = 3 };
+	double more = uncounted - 0.02 * expected;
+
+	return more > 0 && more * more > SIGMAS * SIGMAS * (expected / 12 + 1);
+}
+
+void recorder_balance(const struct recorder *r, struct recorder_summary *ret)
+{
+	struct book books[SESSION_MAX_EVENTS] = { 0 };
+	double expected = 0;
+	size_t n = 0;
+
+	for (size_t e = 0; e < r->session->n_events; e++) {
+		if (r->session->how[e].led)
+			continue;
+		books[n] = book_of(r, e);
+		expected += book_expected(&books[n++]);
+	}
+	ret->uncounted = books_uncounted(books, n,
+					 STATS_GET(r->session->stats, lost) -
+						 STATS_GET(r->session->stats, queue_full));
+	if (!is_much((double)ret->uncounted, expected))
+		return;
+	note_say(&r->o.note,
+		 "no sample stands for %.1f %% of what the events counted (uncounted): %s",
+		 100 * (double)ret->uncounted / expected,
+		 event_place_remedy(&r->place_facts, r->place));
+}

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * recorder_choose - what of the wishes can be had here: events, a capture, descriptors.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "attach/events.h"
+#include "attach/memory_plan.h"
+#include "perf_event.h"
+#include "lines/places.h"
+#include "sys/proc.h"
+#include "record/recorder_int.h"
+#include "targets/target_cgroup.h"
+
+static void prepare_preempt(struct recorder *r)
+{
+	struct preempt_targets *t = &r->preempt.targets;
+
+	if (cpuwatch_reach(r->tids, r->n_tids, &t->cpus) < 0)
+		return;
+	for (size_t i = 0; i < r->n_tids; i++)
+		realtime_add_thread(&t->rt, r->tids[i]);
+	if (!r->o.hold_isolated)
+		cpus_isolated(&t->spared);
+}
+
+static int choose_events(struct recorder *r, char fallback[256], struct err *err)
+{
+	return events_choose(r->session, r->o.events, r->o.n_events, &r->perf, r->o.pids[0],
+			     fallback, err);
+}
+
+static struct capture_want what_is_wanted(struct recorder *r)
+{
+	struct capture_want want = {
+		.pids = r->o.pids,
+		.n_pids = r->o.n_pids,
+		.user_only = true,
+		.plan = &r->preempt,
+	};
+
+	for (size_t i = 0; i < r->session->n_events; i++) {
+		const struct perf_event_attr *a = &r->session->events[i].attr;
+
+		want.user_only = want.user_only && a->exclude_kernel;
+		want.kernel_only =
+			want.kernel_only || a->exclude_user || a->type == PERF_TYPE_TRACEPOINT;
+		want.switches = want.switches || perf_event_is_switch(a);
+		want.breakpoints = want.breakpoints || a->type == PERF_TYPE_BREAKPOINT;
+	}
+	return want;
+}
+
+static int choose_capture(struct recorder *r, const struct capture_want *want, struct err *err)
+{
+	int ret;
+
+	prepare_preempt(r);
+	ret = capture_pick(r->o.capture, want, &r->capture, &r->why, err);
+	if (ret < 0)
+		return ret;
+	r->config.capture = r->capture;
+	r->config.plan = &r->preempt;
+	r->session->capture = r->capture->name;
+	r->session->capture_why = r->why.text;
+	r->perf.stack = r->o.native ? r->o.stack_bytes : r->capture->stack_bytes;
+	r->capture->limit(&r->perf);
+	return 0;
+}
+
+/* Their events would be taken up in the child's context, as its own, and fail: so would
+ * fork(). */
+static bool has_probe(const struct recorder *r)
+{
+	bool probe = false;
+
+	for (size_t i = 0; i < r->o.n_events; i++)
+		probe |= *r->o.events[i].file;
+	return probe;
+}
+
+/* Events that mean something in the targets alone. */
+static bool has_address(const struct recorder *r)
+{
+	bool breakpoint = false;
+
+	for (size_t i = 0; i < r->o.n_events; i++)
+		breakpoint |= r->o.events[i].type == PERF_TYPE_BREAKPOINT;
+	return breakpoint || has_probe(r);
+}
+
+/* True also where that can't be told. */
+static bool has_mapped(pid_t pid, const struct stat *file)
+{
+	struct proc_maps maps;
+	bool found = false;
+
+	if (proc_maps_read(&maps, pid) < 0)
+		return true;
+	for (size_t i = 0; !found && i < maps.n; i++)
+		found = maps.map[i].ino == file->st_ino;
+	proc_maps_deinit(&maps);
+	return found;
+}
+
+/* Another copy of the file than the one that the targets run. */
+static void note_strange_files(const struct recorder *r)
+{
+	for (size_t i = 0; !r->o.child && i < r->o.n_events; i++) {
+		const struct perf_spec *s = &r->o.events[i];
+		bool found = false;
+		struct stat st;
+
+		if (!*s->file || stat(s->file, &st) < 0)
+			continue;
+		for (size_t p = 0; !found && p < r->tracker.targets.n_all; p++)
+			found = has_mapped(r->tracker.targets.all[p]->pid, &st);
+		if (!found)
+			note_say(&r->o.note,
+				 "event '%s': no target seems to have mapped that file; "
+				 "/proc/PID/maps tells which it has",
+				 s->name);
+	}
+}
+
+static void note_choice(const struct recorder *r, const char *fallback, bool kernel,
+			bool user_only)
+{
+	char caveat[700];
+
+	if (fallback[0])
+		note_say(&r->o.note, "%s", fallback);
+	if (r->o.kernel && !kernel)
+		note_say(&r->o.note,
+			 "kernel frames are not permitted here (kernel.perf_event_paranoid is "
+			 "%d)",
+			 perf_event_sysctl("perf_event_paranoid", -1));
+	else if (!user_only && kernel && !r->perf.kernel)
+		note_say(&r->o.note,
+			 "capture %s: what the kernel does for the target is not sampled",
+			 r->capture->name);
+	if (r->why.text[0])
+		note_say(&r->o.note, "capture %s: %s", r->capture->name, r->why.text);
+	if (has_probe(r))
+		note_say(&r->o.note, "the kernel puts a breakpoint into the code of the "
+				     "targets for each uprobe, until the recording ends");
+	if (r->perf.inherit && r->perf.threads_only &&
+	    !r->session->events[0].attr.inherit_thread)
+		note_say(&r->o.note,
+			 "--no-follow: this kernel gives the events to children too "
+			 "(Linux 5.13 does not); what they do is ignored");
+	note_strange_files(r);
+	if (*r->capture->caveat(&r->preempt, caveat, sizeof(caveat)))
+		note_say(&r->o.note, "capture %s: %s", r->capture->name, caveat);
+}
+
+/* Which events can be had tells which capture can be had, and that how they are opened. */
+static int choose_all(struct recorder *r, struct err *err)
+{
+	struct capture_want want;
+	char fallback[256];
+	bool kernel;
+	int ret;
+
+	r->config.max_frames = r->o.max_frames;
+	r->perf = (struct perf_options){
+		.freq = r->o.freq,
+		.said = r->o.said,
+		.value = r->o.value,
+		.kernel = r->o.kernel,
+		.inherit = r->o.n_tids == 0 && !has_probe(r),
+		.threads_only = !r->o.follow,
+		.on_exec = r->o.child,
+	};
+	ret = choose_events(r, fallback, err);
+	if (ret < 0)
+		return ret;
+	kernel = r->perf.kernel;
+	want = what_is_wanted(r);
+	ret = choose_capture(r, &want, err);
+	if (ret == 0)
+		ret = choose_events(r, fallback, err);
+	if (ret < 0)
+		return ret;
+	for (size_t i = 0; i < r->o.n_events; i++)
+		if (!r->session->events[i].attr.exclude_kernel)
+			r->session->flags |= SESSION_KERNEL;
+	note_choice(r, fallback, kernel, want.user_only);
+	return 0;
+}
+
+static void use_cpu_events(struct recorder *r)
+{
+	r->perf.inherit = false;
+	r->cpuwatch.wide = true;
+	for (size_t i = 0; i < r->session->n_events; i++) {
+		struct perf_event_attr *a = &r->session->events[i].attr;
+
+		a->inherit = a->inherit_thread = 0;
+		a->exclude_idle = perf_event_is_clock(a);
+	}
+}
+
+/* The CPUs that are watched from the beginning. */
+static int first_cpus(struct recorder *r, struct err *err)
+{
+	int code = r->capture->fixed_cpus ? cpus_system(&r->cpus, "online") :
+					    cpuwatch_reach(r->tids, r->n_tids, &r->cpus);
+
+	return code < 0 ? err_set(err, code, "can't tell which CPUs there are: %s",
+				  strerror(-code)) :
+			  0;
+}
+
+/* Interrupts a second on a busy CPU by the events that may count there; 0: not known. */
+static uint64_t interrupt_rate(const struct session *s)
+{
+	uint64_t rate = 0;
+
+	for (size_t i = 0; i < s->n_events; i++) {
+		const struct perf_event_attr *a = &s->events[i].attr;
+		bool clock = perf_event_is_clock(a);
+
+		if (!event_place_may(&s->events[i], &s->how[i]))
+			continue;
+		if (!a->freq && !clock)
+			return 0;
+		rate += a->freq ? a->sample_freq : 1000000000 / a->sample_period;
+	}
+	return rate;
+}
+
+static bool some_may(const struct session *s)
+{
+	for (size_t i = 0; i < s->n_events; i++)
+		if (event_place_may(&s->events[i], &s->how[i]))
+			return true;
+	return false;
+}
+
+/* The cgroup that the targets have to themselves, if they have one. */
+static int own_cgroup(struct recorder *r)
+{
+	struct targets *t = &r->tracker.targets;
+	_cleanup_free_ pid_t *pids = calloc(t->n_all + 1, sizeof(*pids));
+	size_t n = 0;
+
+	for (size_t i = 0; pids && i < t->n_all; i++)
+		if (targets_find(t, t->all[i]->pid) == t->all[i])
+			pids[n++] = t->all[i]->pid;
+	if (n)
+		qsort(pids, n, sizeof(*pids), proc_compare_pids);
+	return n ? target_cgroup_open(pids, n) : -ENOENT;
+}
+
+static bool all_may(const struct session *s)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < s->n_events; i++)
+		all = all && event_place_may(&s->events[i], &s->how[i]) &&
+		      !perf_event_is_switch(&s->events[i].attr);
+	return all;
+}
+
+/* Those of a PID namespace inside ours are not in the table, so nothing of theirs is exact. */
+static bool all_known(struct recorder *r)
+{
+	struct targets *t = &r->tracker.targets;
+	bool all = true, whole = bpf_knows_all();
+
+	for (size_t i = 0; !whole && i < t->n_all; i++)
+		all = all && (bpf_knows(t->all[i]->pid) || !proc_lives(t->all[i]->pid));
+	return all;
+}
+
+static bool can_use_table(struct recorder *r)
+{
+	struct stranger_filter filter;
+	struct cpus possible;
+	uint32_t n = 0;
+
+	if ((r->place != PLACE_CPUS && r->place != PLACE_CGROUP) || !all_may(r->session) ||
+	    !r->capture->prompt || !all_known(r) || cpus_system(&possible, "possible") < 0)
+		return false;
+	for (int cpu = cpus_next(&possible, 0); cpu >= 0; cpu = cpus_next(&possible, cpu + 1))
+		n = (uint32_t)cpu + 1;
+	if (run_table_init(&r->table, n) < 0)
+		return false;
+	if (stranger_filter_init(&filter, &r->table) < 0) {
+		run_table_deinit(&r->table);
+		return false;
+	}
+	stranger_filter_deinit(&r->filter);
+	r->filter = filter;
+	return true;
+}
+
+/* Which events count on CPUs, before it is planned what all of them need. */
+static int choose_place(struct recorder *r, bool wide, size_t threads, struct err *err)
+{
+	struct session *s = r->session;
+	struct place_facts f = {
+		.wish = r->o.place,
+		.eligible = some_may(s),
+		.follows = !r->o.n_tids && !has_probe(r),
+		.on_threads = r->capture->on_threads,
+		.wide = wide && r->attach.witness,
+		.many = threads * cpus_count(&r->cpus) * s->n_events,
+		.rate = interrupt_rate(s),
+	};
+	char why[256];
+
+	if (f.eligible && f.follows && f.wide && !f.on_threads && !r->o.child)
+		r->cgroup = own_cgroup(r);
+	f.cgroup = r->cgroup >= 0;
+	if (f.eligible && f.follows && f.wide && !f.on_threads && !f.cgroup)
+		f.filter = stranger_filter_init(&r->filter, NULL) == 0;
+	r->place = event_place_choose(&f, why);
+	r->place_facts = f;
+	r->by_table = can_use_table(r);
+	snprintf(r->place_why, sizeof(r->place_why), "%s: %s",
+		 r->place == PLACE_THREADS	 ? "events on threads" :
+		 r->place == PLACE_THREADS_FIRST ? "events on threads at first" :
+						   "events on CPUs",
+		 why);
+	s->place = r->place_why;
+	for (size_t i = 0; r->place != PLACE_THREADS && i < s->n_events; i++)
+		s->how[i].on_cpus = event_place_may(&s->events[i], &s->how[i]);
+	return f.wish == PLACE_ON_CPUS && r->place == PLACE_THREADS ?
+		       err_set(err, -EPERM, "--events-on cpus: %s", why) :
+		       0;
+}
+
+/* Samples a second on a busy CPU. 0: not known, for events that come in bursts too. */
+static size_t sample_rate(const struct session *s)
+{
+	size_t rate = 0;
+
+	for (size_t i = 0; i < s->n_events; i++) {
+		const struct perf_event_attr *a = &s->events[i].attr;
+		bool clock = perf_event_is_clock(a);
+
+		if (!clock &&
+		    (!a->freq || a->type == PERF_TYPE_SOFTWARE ||
+		     a->type == PERF_TYPE_TRACEPOINT || a->type == PERF_TYPE_BREAKPOINT))
+			return 0;
+		rate += a->freq ? a->sample_freq : 1000000000 / MAX(a->sample_period, 1ull);
+	}
+	return rate;
+}
+
+/* What a thread needs on a CPU, and what CPUs need besides. */
+static void add_wants(const struct recorder *r, struct attach_wants *w)
+{
+	w->cpus = (size_t)cpus_count(&r->cpus);
+	w->events = r->o.n_events + r->attach.witness;
+	if (r->place == PLACE_THREADS_FIRST)
+		w->events += r->o.n_events;
+	if (r->by_table)
+		w->threads = 1;
+	else if (r->place != PLACE_THREADS)
+		w->others += w->cpus * r->o.n_events;
+	w->rate = sample_rate(r->session);
+	w->sample = r->perf.stack;
+	w->prompt = r->capture->prompt;
+	w->others += r->o.n_pids + w->cpus * r->capture->cpu_fds; /* the former: pidfds */
+	if (r->session->places)
+		w->others += PLACES_FDS;
+	w->may_add = r->attach.witness && r->place == PLACE_THREADS;
+}
+
+/* Counting on threads besides needs more descriptors than there are: do without. */
+static void give_up_place(struct recorder *r)
+{
+	r->place = PLACE_THREADS;
+	snprintf(r->place_why, sizeof(r->place_why), "%s",
+		 "events on CPUs only: threads would need too many descriptors");
+	for (size_t i = 0; i < r->session->n_events; i++)
+		r->session->how[i].on_cpus = false;
+	stranger_filter_deinit(&r->filter);
+	if (r->by_table)
+		run_table_deinit(&r->table);
+	r->by_table = false;
+	if (r->cgroup >= 0)
+		close(r->cgroup);
+	r->cgroup = -1;
+}
+
+/* How large rings and queues may be, after the former can be locked. */
+static int plan_memory(struct recorder *r, size_t cpus, size_t page, struct err *err)
+{
+	struct memory_wants w = {
+		.limit = r->o.memory,
+		.cpus = cpus,
+		.page = page,
+		.ring_pages = r->plan.ring_pages,
+		.queue = memory_plan_queue(r->o.freq ? r->o.value : 0, r->o.native,
+					   r->o.max_frames),
+		.frames = r->o.max_frames,
+	};
+	struct memory_plan p;
+	int ret = memory_plan_make(&w, &p, err);
+
+	if (ret < 0)
+		return ret;
+	if (*p.why)
+		note_say(&r->o.note, "%s", p.why);
+	r->plan.ring_pages = p.ring_pages;
+	r->config.queue_bytes = p.queue;
+	return 0;
+}
+
+/* Before there are threads that share the descriptors. */
+static int plan(struct recorder *r, struct err *err)
+{
+	struct attach_wants w = { .threads = r->n_tids };
+	struct attach_limits limits;
+	int ret = first_cpus(r, err);
+	bool wide;
+
+	if (ret < 0)
+		return ret;
+	r->attach.witness =
+		!r->capture->sees_registers && events_can_witness(r->session, r->o.pids[0]);
+	wide = !r->capture->on_threads && !has_address(r) &&
+	       events_can_wide(r->session, cpus_next(&r->cpus, 0));
+	ret = choose_place(r, wide, w.threads, err);
+	if (ret < 0)
+		return ret;
+	add_wants(r, &w);
+	limits = attach_limits_now(wide && !r->o.child);
+	ret = attach_plan_make(&w, &limits, &r->plan, err);
+	if (ret == 0)
+		ret = plan_memory(r, w.cpus, limits.page, err);
+	if (ret < 0)
+		return ret;
+	if (r->plan.wide) {
+		note_say(&r->o.note, "%s", r->plan.why);
+		give_up_place(r);
+	}
+	r->plan.wide = r->plan.wide || r->by_table;
+	if (r->plan.wide)
+		use_cpu_events(r);
+	r->attach.counter = r->plan.more && events_can_count(r->session);
+	if (r->attach.counter)
+		r->session->flags |= SESSION_COUNTED;
+	if (r->attach.witness || r->capture->sees_registers)
+		r->session->flags |= SESSION_REGISTERS;
+	attach_reserve(r->config.kick, r->plan.descriptors);
+	return 0;
+}
+
+int recorder_choose(struct recorder *r, struct err *err)
+{
+	int ret = cpuwatch_threads(&r->cpuwatch, &r->tids, &r->n_tids);
+
+	if (ret == 0)
+		ret = choose_all(r, err);
+	return ret < 0 ? ret : plan(r, err);
+}

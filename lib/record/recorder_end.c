@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * recorder_end - is there nobody left to record?
+ *
+ * A daemon forks and ends: while processes that are followed run, the recording goes on. Who
+ * they are is known from the records of their forks, and those are read late, so before the
+ * recording ends the readers read all that was written by then.
+ */
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "sys/proc.h"
+#include "record/recorder_int.h"
+
+enum {
+	TICK_NS = 20000000,	/* a process's age is known to a clock tick */
+	LIST_MAX = 5,		/* of those left, how many are named */
+	SETTLED_NS = 100000000, /* who makes a daemon has ended by then, too */
+};
+
+/* Also a zombie has. */
+static bool has_ended(int pidfd)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+/* From here on their numbers may be those of strangers. True: all have ended. */
+static bool named_ended(struct recorder *r, const struct pollfd *fds)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < r->o.n_pids; i++) {
+		if (r->pidfds[i] >= 0 && (fds[i].revents & POLLIN)) {
+			close(r->pidfds[i]);
+			r->pidfds[i] = -1;
+		}
+		all = all && r->pidfds[i] < 0;
+	}
+	if (all && r->o.follow)
+		r->cpuwatch.n_pids = 0;
+	return all;
+}
+
+/* With -t: does one of those threads still run in @pid? */
+static bool is_wanted(const struct recorder *r, pid_t pid)
+{
+	for (size_t i = 0; i < r->o.n_tids; i++) {
+		char state =
+			proc_tgid(r->o.tids[i]) == pid ? proc_state(pid, r->o.tids[i]) : 0;
+
+		if (state && state != 'Z' && state != 'X')
+			return true;
+	}
+	return r->o.n_tids == 0;
+}
+
+/* The process of a target, if it runs: its descriptor, else -1. */
+static int open_running(struct recorder *r, const struct target *t)
+{
+	uint64_t known = now_ns() - t->since_ns;
+	int fd;
+
+	/* Replaced, gone, or without events. */
+	if (targets_find(&r->tracker.targets, t->pid) != t || t->unwatched)
+		return -1;
+	fd = (int)syscall(SYS_pidfd_open, t->pid, 0);
+	if (fd < 0)
+		return -1;
+	/* Younger than what we know of it: another one that has its number. */
+	if (!has_ended(fd) && proc_age_ns(t->pid) + TICK_NS >= known && is_wanted(r, t->pid))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* A process that is followed and runs; the youngest live longest. -1: none. */
+static int find_running(struct recorder *r)
+{
+	int fd = -1;
+
+	for (size_t i = r->tracker.targets.n_all; fd < 0 && i--;)
+		fd = open_running(r, r->tracker.targets.all[i]);
+	return fd;
+}
+
+/* "123 (python3), 124 (sh) and 2 more"; how many. */
+static size_t list_running(struct recorder *r, char *to, size_t size)
+{
+	size_t found = 0, n = 0;
+
+	for (size_t i = 0; i < r->tracker.targets.n_all; i++) {
+		const struct target *t = r->tracker.targets.all[i];
+		char comm[16] = "?";
+		int fd = open_running(r, t);
+
+		if (fd < 0)
+			continue;
+		close(fd);
+		proc_comm(t->pid, t->pid, comm);
+		if (found++ < LIST_MAX)
+			n += (size_t)snprintf(to + n, size - n, "%s%d (%s)", n ? ", " : "",
+					      t->pid, comm);
+	}
+	if (found > LIST_MAX)
+		snprintf(to + n, size - n, " and %zu more", found - LIST_MAX);
+	return found;
+}
+
+static void tell_left(struct recorder *r)
+{
+	char who[64] = "the processes named have ended", list[400] = "";
+	size_t n;
+
+	if (r->told_left || now_ns() - r->last_ns < SETTLED_NS)
+		return;
+	n = list_running(r, list, sizeof(list));
+	if (!n)
+		return;
+	r->told_left = true;
+	if (r->o.child)
+		snprintf(who, sizeof(who), "the command has ended");
+	else if (r->o.n_pids == 1)
+		snprintf(who, sizeof(who), "process %d has ended", r->o.pids[0]);
+	note_say(&r->o.note,
+		 "the recording goes on: %s, but %zu followed %s still run%s: %s; Ctrl-C ends "
+		 "it",
+		 who, n, n > 1 ? "processes" : "process", n > 1 ? "" : "s", list);
+}
+
+bool recorder_over(struct recorder *r, const struct pollfd *fds)
+{
+	bool whole = true;
+	size_t known;
+
+	if (!named_ended(r, fds))
+		return false;
+	if (!r->o.follow)
+		return true;
+	if (r->last >= 0 && !has_ended(r->last)) {
+		tell_left(r);
+		return false;
+	}
+	if (r->last >= 0)
+		close(r->last);
+	/* What the dead have forked stands in the rings; and who is found there may be dead,
+	 * too. */
+	do {
+		known = r->tracker.targets.n_all;
+		r->last = find_running(r);
+		if (r->last < 0)
+			whole = recorder_catch_up(r);
+		while (r->last < 0 && !recorder_take_messages(r))
+			;
+	} while (r->last < 0 && r->tracker.targets.n_all > known);
+	r->last_ns = now_ns();
+	if (!whole)
+		eventfd_write(r->config.kick, 1);
+	return r->last < 0 && whole;
+}

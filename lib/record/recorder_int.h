@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * recorder_int - what the files of a recorder share, and nobody else sees: recorder.c (its
+ * life and its loop), recorder_choose.c, recorder_start.c, recorder_messages.c,
+ * recorder_end.c.
+ */
+#ifndef RECORDER_INT_H
+#define RECORDER_INT_H
+
+#include <poll.h>
+
+#include "attach/attach.h"
+#include "attach/attach_plan.h"
+#include "capture/preempt.h"
+#include "capture/tracer.h"
+#include "record/cpuwatch.h"
+#include "attach/event_place.h"
+#include "record/recorder.h"
+#include "targets/tracker.h"
+
+/* CPU time of the targets, in clock ticks. */
+struct cpu_ticks {
+	uint64_t user, kernel;
+};
+
+enum { RECORDER_UNKNOWN = 16 };
+
+struct recorder {
+	struct recorder_options o;
+	struct session *session;
+	const struct capture_ops *capture;
+	struct preempt_plan preempt;
+	struct reader_config config;
+	struct tracker tracker;
+	struct attach attach;
+	struct attach_plan plan;
+	struct tracer *tracer; /* of a capture that stops threads */
+	struct perf_options perf;
+	pid_t *tids; /* the threads that there were when it was chosen */
+	size_t n_tids;
+	struct cpus cpus; /* watched from the beginning */
+	struct cpuwatch cpuwatch;
+	enum event_place place;
+	struct place_facts place_facts;
+	char place_why[300];
+	bool by_table; /* all events are CPUs', and the table tells who ran */
+	struct run_table table;
+	struct stranger_filter filter;		     /* of events on CPUs */
+	int cgroup;				     /* the folder of the targets' own; -1 */
+	uint64_t counted_before[SESSION_MAX_EVENTS]; /* occurrences before the begin */
+	uint64_t dropped_before[SESSION_MAX_EVENTS];
+	struct cpu_ticks ticks_before, ticks_after; /* at the begin, and when last noted */
+	bool needs_ticks;  /* a clock's events do not tell what they are to be compared with */
+	uint64_t noted_ns; /* the last note */
+	uint64_t wake_ns;  /* when readers that sleep are looked at next */
+	struct queue own;  /* the control thread's records for the resolver */
+	struct queue traced; /* the tracer's messages to the control thread */
+	struct queue **queues;
+	struct resolver *resolver;
+	int pidfds[RECORDER_MAX_PIDS]; /* of those that the user named; -1: it has ended */
+	int last; /* of a process that is followed, once all of those have; -1: none known */
+	uint64_t last_ns; /* ... since when it is that one */
+	/* A sample told of them; it may be that the record of their fork was not read yet. */
+	pid_t unknown[RECORDER_UNKNOWN];
+	size_t n_unknown;
+	_Atomic int child_end; /* what the tracer saw of our own child's end; -1: nothing */
+	bool told_left;	       /* ... and a person was told */
+	struct err why;	       /* why not a better capture */
+	struct work_moment half, end; /* of the time that was asked for, and of the loop */
+	bool warned_budget, warned_stall, warned_new, child_ran;
+	size_t n_missed;  /* threads that had ended before they got events of their own */
+	size_t n_late;	  /* ... and those that had run by then, ... */
+	uint64_t late_ns; /* ... so long in all */
+};
+
+/* recorder_choose.c: session, capture, perf, plan and cpus. 0 or -errno with a sentence. */
+int recorder_choose(struct recorder *r, struct err *err);
+
+/* recorder_start.c: on return samples are taken, but for our own child's, whose begin with its
+ * exec. 0 or -errno with a sentence; recorder_detach() is due in either case. */
+int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
+		   struct err *err);
+
+/* recorder_start.c: from now on CPUs take the samples that threads took. */
+void recorder_go_over(struct recorder *r);
+
+/* recorder_start.c: nothing is sampled any more, and nobody held. */
+void recorder_detach(struct recorder *r);
+
+/* recorder_balance.c: what occurred before is no part of the recording. */
+void recorder_begin_counting(struct recorder *r);
+
+/* recorder_balance.c: @t has been asleep: what it used by now is no part of what is noted. */
+void recorder_wakes(const struct recorder *r, struct target *t);
+
+/* recorder_balance.c: keep in mind what CPU time the targets have used, if that is of
+ * interest: now and then, for who ends can't be asked any more, and at the end. */
+void recorder_note_ticks(struct recorder *r);
+
+/* recorder_balance.c: after the readers have ended: fills in what is uncounted, and says what
+ * to do if it is much. */
+void recorder_balance(const struct recorder *r, struct recorder_summary *ret);
+
+/* recorder_work.c: what the recording took; before its readers are freed. */
+void recorder_work(const struct recorder *r, struct recorder_work *ret);
+
+/* recorder_messages.c: announce_process() for the resolver; what has no room is counted. */
+void recorder_announce(struct recorder *r, pid_t pid, bool execed, uint64_t time);
+
+/* recorder_messages.c: do what readers and the tracer ask for. False: there is more, and it
+ * took long enough for now. */
+bool recorder_take_messages(struct recorder *r);
+
+/* recorder_messages.c: what was sampled last is introduced to the sinks as well. */
+void recorder_introduce_rest(struct recorder *r);
+
+/* recorder_messages.c: have the readers read what stands in their rings now; records that are
+ * no samples wake none. False: one is late. */
+bool recorder_catch_up(struct recorder *r);
+
+/* recorder_end.c: have all ended whom the user named, and those who are followed? Who is left
+ * is told once. @fds: what poll() said of r->pidfds, which lose those that have ended. Call
+ * again when r->last or r->config.kick gets readable. */
+bool recorder_over(struct recorder *r, const struct pollfd *fds);
+
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * recorder_messages - what the control thread does when readers and the tracer tell it of
+ * forks, execs, ends and processes that nobody knows.
+ */
+#include "base/stats.h"
+#include "record/recorder_int.h"
+
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include "targets/announce.h"
+#include "targets/births.h"
+#include "targets/ours.h"
+#include "capture/reader.h"
+#include "base/clock.h"
+#include "sys/proc.h"
+#include "sample/wire.h"
+
+enum {
+	CATCH_UP_MS = 20,      /* for a ring, before we look at anything else again */
+	TAKE_MS = 50,	       /* for messages */
+	BEFORE_NS = 120000000, /* less than the resolver waits */
+};
+
+/* Has the reader of @slot read all that its ring held when we came? Records that are no
+ * samples wake no reader. */
+static bool catch_up(struct cpu_slot *slot)
+{
+	const struct timespec step = { .tv_nsec = 200000 };
+	uint64_t head = perf_ring_head(&slot->ring), end = now_ns() + CATCH_UP_MS * 1000000;
+
+	while (slot->reader && perf_ring_tail(&slot->ring) < head) {
+		if (now_ns() > end)
+			return false;
+		reader_nudge(slot);
+		nanosleep(&step, NULL);
+	}
+	return true;
+}
+
+bool recorder_catch_up(struct recorder *r)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		all = catch_up(&r->config.slots[i]) && all;
+	return all;
+}
+
+/* A main thread may end before the others. */
+static bool others_live(pid_t pid)
+{
+	_cleanup_free_ pid_t *tids = NULL;
+	size_t n = 0;
+
+	return proc_tasks(pid, &tids, &n) == 0 && n > 1;
+}
+
+static void take_up(struct recorder *r, pid_t pid, bool unborn)
+{
+	struct target *t;
+
+	uint64_t execed = births_execed(r->config.births, pid);
+
+	tracker_new(&r->tracker, pid, execed);
+	t = targets_find(&r->tracker.targets, pid);
+	if (t) /* a program of its own has nothing of who forked it */
+		t->unborn = unborn && !execed;
+}
+
+/* Threads of @pid without events that got theirs by now: they had run before. */
+static void count_late(struct recorder *r, pid_t pid, const pid_t *tids, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint64_t ran = attach_has(&r->attach, tids[i]) ? proc_ran_ns(pid, tids[i]) : 0;
+
+		r->n_late += ran > 0;
+		r->late_ns += ran;
+	}
+}
+
+/* The threads of @pid that have no events. *@ret malloc'ed, or NULL. */
+static size_t without_events(const struct recorder *r, pid_t pid, pid_t **ret)
+{
+	size_t n = 0, k = 0;
+
+	*ret = NULL;
+	if (proc_tasks(pid, ret, &n) < 0)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		if (!attach_has(&r->attach, (*ret)[i]))
+			(*ret)[k++] = (*ret)[i];
+	return k;
+}
+
+/* Events that are not inherited: open them on what is new in @pid, such as @tid. */
+static void attach_new(struct recorder *r, pid_t pid, pid_t tid)
+{
+	_cleanup_free_ pid_t *tids = NULL;
+	struct err err;
+	size_t n;
+	int ret;
+
+	if (!r->config.tell_threads || !targets_find(&r->tracker.targets, pid))
+		return;
+	n = without_events(r, pid, &tids);
+	ret = attach_process(&r->attach, pid, NULL, 0, &err);
+	r->n_missed += !attach_has(&r->attach, tid);
+	count_late(r, pid, tids, n);
+	if (ret < 0 && ret != -ESRCH && !r->warned_new) {
+		r->warned_new = true;
+		note_say(&r->o.note, "new threads are not sampled: %s", err.text);
+	}
+}
+
+/* From its exec on nothing has to wait for it. */
+static void start_at_once(struct recorder *r)
+{
+	for (size_t i = 0; r->config.tell_threads && i < r->session->n_events; i++)
+		r->session->events[i].attr.disabled =
+			r->session->events[i].attr.enable_on_exec = 0;
+}
+
+/* A new program since @time, if we don't know it yet: messages of several readers may tell of
+ * the same one, and the older one last. */
+static void execed(struct recorder *r, const struct target *t, pid_t pid, uint64_t time)
+{
+	if (t && time > t->begun_ns)
+		tracker_new(&r->tracker, pid, time);
+}
+
+void recorder_announce(struct recorder *r, pid_t pid, bool execed, uint64_t time)
+{
+	if (announce_process(&r->own, pid, execed, !r->config.named, time) == -ENOBUFS)
+		STATS_ADD(r->session->stats, side_lost, 1);
+}
+
+/* Before the sinks hear of @t for the first time, at @time, they are told what it was. Another
+ * thread's sample may be a little older. */
+static void introduce(struct recorder *r, struct target *t, uint64_t time)
+{
+	if (!t || !t->asleep)
+		return;
+	recorder_wakes(r, t);
+	recorder_announce(r, t->pid, false,
+			  MAX(time, r->session->start_ns + BEFORE_NS) - BEFORE_NS);
+	tracker_wake(&r->tracker, t);
+}
+
+/* It may have execed already, by a record that lies in another ring. */
+static void forked(struct recorder *r, const struct ctl_msg *m)
+{
+	uint64_t time = births_execed(r->config.births, m->pid);
+	const struct target *t = targets_find(&r->tracker.targets, m->pid);
+
+	if (time < m->time)
+		tracker_forked(&r->tracker, m->pid, m->ppid, m->ptid, m->time);
+	else if (t)
+		execed(r, t, m->pid, time);
+	else if (targets_find(&r->tracker.targets, m->ppid))
+		tracker_new(&r->tracker, m->pid, time);
+}
+
+static void handle_message(struct recorder *r, uint32_t type, const struct ctl_msg *m)
+{
+	struct target *t = targets_find(&r->tracker.targets, m->pid);
+
+	switch (type) {
+	case CTL_FORK:
+		introduce(r, targets_find(&r->tracker.targets, m->ppid), m->time);
+		if (r->o.follow)
+			forked(r, m);
+		attach_new(r, m->pid, m->pid);
+		break;
+	case CTL_THREAD:
+		attach_new(r, m->pid, m->ptid);
+		break;
+	case CTL_ENDED:
+		attach_forget(&r->attach, m->ptid);
+		break;
+	case CTL_EXEC:
+		/* Our own child's first exec is what we started it for. */
+		if (r->o.child && m->pid == r->o.pids[0] && !r->child_ran) {
+			r->child_ran = true;
+			start_at_once(r);
+		}
+		execed(r, t, m->pid, m->time);
+		break;
+	case CTL_BEGUN:
+		recorder_announce(r, m->pid, true, m->time);
+		tracker_new(&r->tracker, m->pid, births_execed(r->config.births, m->pid));
+		break;
+	case CTL_LOOK:
+		introduce(r, t, m->time);
+		atomic_fetch_add(&r->config.answered, 1);
+		execed(r, t, m->pid, births_execed(r->config.births, m->pid));
+		tracker_look(&r->tracker, m->pid);
+		break;
+	case CTL_EXIT:
+		if (!others_live(m->pid)) {
+			tracker_gone(&r->tracker, m->pid);
+			ours_set(r->config.ours, m->pid, false);
+		}
+		break;
+	case CTL_BIRTHS:
+		recorder_go_over(r);
+		break;
+	case CTL_UNKNOWN:
+		/* A process never seen, or in a PID namespace a thread never seen. */
+		if (t && t->inner_tids && atomic_load(&t->state) == TARGET_PYTHON)
+			take_up(r, m->pid, false);
+		else if (!t && r->o.follow && r->n_unknown < RECORDER_UNKNOWN)
+			r->unknown[r->n_unknown++] = m->pid;
+		break;
+	}
+}
+
+/* Until then: opening and closing uprobes takes the kernel tens of milliseconds. False: there
+ * is more. */
+static bool take_from(struct recorder *r, struct queue *q, uint64_t until)
+{
+	const struct queue_record *rec;
+
+	while ((rec = queue_peek(q))) {
+		if (now_ns() > until) {
+			eventfd_write(r->config.kick, 1);
+			return false;
+		}
+		handle_message(r, rec->type, (const struct ctl_msg *)rec->data);
+		queue_pop(q);
+	}
+	return true;
+}
+
+void recorder_introduce_rest(struct recorder *r)
+{
+	for (size_t i = 0; i < r->config.n_slots; i++) {
+		struct queue *q = &r->config.slots[i].ctl;
+		const struct queue_record *rec;
+
+		for (; (rec = queue_peek(q)); queue_pop(q)) {
+			const struct ctl_msg *m = (const void *)rec->data;
+			pid_t pid = rec->type == CTL_FORK ? m->ppid : m->pid;
+
+			if (rec->type == CTL_FORK || rec->type == CTL_LOOK)
+				introduce(r, targets_find(&r->tracker.targets, pid), m->time);
+		}
+	}
+}
+
+static bool take_all(struct recorder *r, uint64_t until)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		all = take_from(r, &r->config.slots[i].ctl, until) && all;
+	if (r->tracer)
+		all = take_from(r, &r->traced, until) && all;
+	return all;
+}
+
+/* Samples of processes that nobody has told of. The records of their forks lie in rings that
+ * are read now and then only, those of their names and maps before them. */
+static void take_unknown(struct recorder *r, uint64_t until)
+{
+	if (!r->n_unknown)
+		return;
+	recorder_catch_up(r);
+	take_all(r, until);
+	for (size_t i = 0; i < r->n_unknown; i++)
+		if (!targets_find(&r->tracker.targets, r->unknown[i]) &&
+		    proc_exists(r->unknown[i]))
+			take_up(r, r->unknown[i], true);
+	r->n_unknown = 0;
+}
+
+bool recorder_take_messages(struct recorder *r)
+{
+	uint64_t until = now_ns() + TAKE_MS * 1000000;
+	eventfd_t n;
+	bool all;
+
+	eventfd_read(r->config.kick, &n);
+	all = take_all(r, until);
+	take_unknown(r, until);
+	return all;
+}

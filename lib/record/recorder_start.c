@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * recorder_start - rings, events, readers and the resolver: in the order in which nothing is
+ * lost.
+ */
+#include <errno.h>
+#include <linux/capability.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "capture/reader.h"
+#include "targets/births.h"
+#include "targets/ours.h"
+#include "watch/proof.h"
+#include "capture/taping.h"
+#include "base/clock.h"
+#include "base/nudge.h"
+#include "sys/proc.h"
+#include "record/recorder_int.h"
+#include "sample/sink.h"
+
+enum {
+	QUEUE_BYTES = 2 << 20,
+	READY_S = 1, /* the readers have them to begin */
+};
+
+/* The CPUs with their queues; the rings come later. */
+static int make_slots(struct recorder *r, struct err *err)
+{
+	if (queue_init(&r->own, QUEUE_BYTES) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	return slots_init(&r->config, &r->cpus, err);
+}
+
+/* @pid can't be attached to, for @code: then a child is left alone, and so is one of several
+ * that the user named, who is told. 0, or @code: that was all. */
+static int go_without(struct recorder *r, pid_t pid, int code, const struct err *err)
+{
+	struct target *t = targets_find(&r->tracker.targets, pid);
+	struct recorder_options *o = &r->o;
+	size_t i = 0;
+
+	if (code != -ESRCH && code != -EACCES && code != -EPERM)
+		return code;
+	while (i < o->n_pids && o->pids[i] != pid)
+		i++;
+	if (i == o->n_pids) {
+		if (t)
+			t->unwatched = true;
+		return 0;
+	}
+	if (o->n_pids == 1)
+		return code;
+	note_say(&r->o.note, "without process %d: %s", pid, err->text);
+	tracker_gone(&r->tracker, pid);
+	r->cpuwatch.n_pids = --o->n_pids;
+	memmove(&o->pids[i], &o->pids[i + 1], (o->n_pids - i) * sizeof(*o->pids));
+	return 0;
+}
+
+/* Attach to the targets from number *@done on, which moves to their end. */
+static int attach_targets(struct recorder *r, size_t *done, struct err *err)
+{
+	int ret = 0;
+
+	for (; ret == 0 && *done < r->tracker.targets.n_all; (*done)++) {
+		pid_t pid = r->tracker.targets.all[*done]->pid;
+
+		ret = attach_process(&r->attach, pid, r->o.tids, r->o.n_tids, err);
+		if (ret < 0)
+			ret = go_without(r, pid, ret, err);
+	}
+	return ret;
+}
+
+/* A child forked before its parent had events, but after the list of children was
+ * made, is in neither: list again until no new one shows up. */
+static int attach_all(void *arg, struct err *err)
+{
+	struct recorder *r = arg;
+	size_t done = 0;
+	int ret;
+
+	do {
+		ret = attach_targets(r, &done, err);
+		if (ret == 0 && r->o.follow)
+			ret = tracker_born(&r->tracker, r->o.pids, r->o.n_pids);
+	} while (ret == 0 && done < r->tracker.targets.n_all);
+	if (ret == 0 && r->o.n_tids && r->attach.n_attached < r->o.n_tids)
+		ret = err_set(err, -ESRCH, "a thread that -t names has ended");
+	return ret;
+}
+
+/* On threads: by the thread that the capture says. */
+static int attach_threads(struct recorder *r, struct err *err)
+{
+	size_t n = r->o.follow ? r->tracker.targets.n_all : 0;
+	_cleanup_free_ pid_t *others = calloc(n + 1, sizeof(*others));
+	struct tracer_config c = {
+		.attach = &r->attach,
+		.slots = r->config.slots,
+		.n_slots = r->config.n_slots,
+		.threads = r->o.n_tids == 0,
+		.children = r->o.n_tids == 0 && r->o.follow,
+		.child = r->o.child ? r->o.pids[0] : 0,
+		.child_end = &r->child_end,
+		.ctl = &r->traced,
+		.kick = r->config.kick,
+		.work = &r->config.others,
+	};
+	struct capture_attach a = {
+		.attach = attach_all,
+		.arg = r,
+		.pids = r->o.pids,
+		.n_pids = r->o.n_pids,
+		.others = others,
+		.n_others = n,
+		.note = &r->o.note,
+		.tracer = &c,
+		.ret_tracer = &r->tracer,
+	};
+
+	if (!others)
+		return err_set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++)
+		others[i] = r->tracker.targets.all[i]->pid;
+	return r->capture->attach(&a, err);
+}
+
+static int attach(struct recorder *r, struct err *err)
+{
+	r->attach = (struct attach){
+		.session = r->session,
+		.slots = r->config.slots,
+		.n_slots = r->config.n_slots,
+		.cap_slots = r->config.cap_slots,
+		.inherit = r->perf.inherit,
+		.witness = r->attach.witness,
+		.counter = r->attach.counter,
+		.split = r->place != PLACE_THREADS && !r->by_table,
+		.early = r->place == PLACE_THREADS_FIRST,
+		.cgroup = r->cgroup,
+		.filter = r->filter.map >= 0 ? &r->filter : NULL,
+		.table = r->by_table ? &r->table : NULL,
+	};
+	if (r->plan.wide)
+		return attach_cpus(&r->attach, err);
+	return attach_threads(r, err);
+}
+
+/* Events that had a counter for a part of the time only. */
+static void tell_shares(const struct recorder *r)
+{
+	char list[1600] = "";
+
+	for (size_t e = 0; e < r->session->n_events; e++) {
+		const struct event_info *event = &r->session->events[e];
+		bool counter = event->attr.type != PERF_TYPE_SOFTWARE;
+		size_t n = strlen(list);
+		double share;
+
+		if (!counter || r->session->how[e].some_cpus)
+			continue;
+		share = attach_share(&r->attach, e);
+		if (share < 0.95)
+			snprintf(list + n, sizeof(list) - n,
+				 "%s%.60s %.1f %% of the time (x %.2f)", n ? ", " : "",
+				 event->name, 100 * share, share > 0 ? 1 / share : 0);
+	}
+	if (*list)
+		note_say(&r->o.note,
+			 "more events than counters, they took turns: %s; numbers are not "
+			 "scaled, name fewer events",
+			 list);
+}
+
+static void tell_missed(const struct recorder *r)
+{
+	if (r->n_missed)
+		note_say(&r->o.note,
+			 "%zu new threads or processes had ended before probes could be put "
+			 "into them: what they did is missing",
+			 r->n_missed);
+	if (r->n_late)
+		note_say(&r->o.note,
+			 "%zu new threads or processes had run for %.1f ms of CPU time in all "
+			 "before probes were put into them: what they did then is missing",
+			 r->n_late, (double)r->late_ns / 1e6);
+}
+
+/* Nothing is sampled any more, and nobody held. */
+void recorder_detach(struct recorder *r)
+{
+	size_t blocked;
+
+	/* Switching off many events takes a while, and proves nothing of what it still lets
+	 * through. */
+	atomic_store(&r->config.end_ns, now_ns());
+	blocked = tracer_stop(r->tracer);
+	r->tracer = NULL;
+	if (blocked)
+		note_say(&r->o.note,
+			 "%zu threads block the signal of capture stop and have one pending",
+			 blocked);
+	/* Who runs from here on leaves no record of it: nothing is exact any more. */
+	atomic_store(&r->config.blind_ns, UINT64_MAX);
+	attach_disable(&r->attach);
+	recorder_note_ticks(r);
+	tell_shares(r);
+	tell_missed(r);
+}
+
+/* Threads take the samples until CPUs do, so that none is taken twice. */
+static int start_on_cpus(struct recorder *r, struct err *err)
+{
+	int ret = attach_cpus(&r->attach, err);
+
+	if (ret == 0)
+		atomic_store(&r->config.over_ns, now_ns());
+	return ret;
+}
+
+void recorder_go_over(struct recorder *r)
+{
+	struct err err;
+
+	if (start_on_cpus(r, &err) < 0) {
+		note_say(&r->o.note, "events stay on threads: %s", err.text);
+		return;
+	}
+	attach_end_early(&r->attach);
+	note_say(&r->o.note,
+		 "threads are born often, and would be sampled too rarely by events of their "
+		 "own: "
+		 "from now on events count on CPUs, at the cost of an interrupt a period to "
+		 "whatever runs there");
+}
+
+/* Events that see all: what is there belongs to us, children since the last look too. */
+static int claim(struct recorder *r)
+{
+	int ret = 0;
+
+	r->config.tids = r->o.tids;
+	r->config.n_tids = r->o.n_tids;
+	r->config.ours = ours_create(NULL);
+	if (r->config.table && r->config.ours)
+		r->config.named = ours_create(r->config.ours);
+	if (r->o.follow)
+		ret = tracker_born(&r->tracker, r->o.pids, r->o.n_pids);
+	for (size_t i = 0; i < r->tracker.targets.n_all; i++)
+		ours_set(r->config.ours, r->tracker.targets.all[i]->pid, true);
+	return r->config.ours ? ret : -ENOMEM;
+}
+
+static int fill_config(struct recorder *r, const struct sink *const *sinks, size_t n_sinks)
+{
+	struct reader_config *c = &r->config;
+
+	c->session = r->session;
+	c->hold_budget = r->o.hold_budget;
+	c->sample_type = r->session->events[0].attr.sample_type;
+	c->witness = r->attach.witness;
+	c->counter = r->attach.counter;
+	c->native = r->o.native;
+	c->stack_bytes = r->perf.stack;
+	c->follow = r->o.follow;
+	c->tell_threads = !r->perf.inherit && !r->o.n_tids && !r->capture->finds_threads &&
+			  !r->plan.wide;
+	for (size_t i = 0; i < n_sinks; i++)
+		if (sinks[i]->ops->needs & SINK_NEEDS_READS)
+			c->tape = true;
+	atomic_init(&c->start_ns, UINT64_MAX);
+	atomic_init(&c->end_ns, UINT64_MAX);
+	atomic_init(&c->over_ns, UINT64_MAX);
+	c->split = r->attach.split;
+	c->early = r->attach.early;
+	c->filter = r->attach.filter;
+	c->table = r->attach.table;
+	c->switches_hidden = proof_switches_hidden();
+	c->child = r->o.child ? r->o.pids[0] : 0;
+	c->last_in = calloc(LAST_IN, sizeof(*c->last_in));
+	c->ids = &r->attach.ids;
+	c->births = births_create();
+	tracker_teach(&r->tracker, c->births);
+	if (!c->last_in || !c->births)
+		return -ENOMEM;
+	r->attach.readers = c->tell_threads ? c : NULL;
+	return r->plan.wide || c->split ? claim(r) : 0;
+}
+
+/* On the resolver's thread, which wakes up anyway: a reader inside a read is worth a look
+ * of the control thread. */
+static void look_at_readers(void *arg)
+{
+	struct recorder *r = arg;
+
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		if (guard_look(&r->config.slots[i].guard) & 1)
+			eventfd_write(r->config.kick, 1);
+}
+
+static bool has_questions(void *arg)
+{
+	struct recorder *r = arg;
+
+	return atomic_load(&r->config.asked) != atomic_load(&r->config.answered);
+}
+
+static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t n_sinks)
+{
+	struct resolver_config c = {
+		.session = r->session,
+		.n_queues = r->config.n_slots + 1,
+		.n_sinks = n_sinks,
+		.native = r->o.native,
+		.full = r->o.full,
+		.unwinder = r->o.unwinder,
+		.tick = look_at_readers,
+		.waits = has_questions,
+		.tick_arg = r,
+		.targets = &r->tracker.targets,
+		.work = &r->config.others,
+	};
+
+	r->queues = calloc(r->config.cap_slots + 1, sizeof(*r->queues));
+	if (!r->queues)
+		return -ENOMEM;
+	r->queues[0] = &r->own;
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		r->queues[i + 1] = &r->config.slots[i].queue;
+	c.queues = r->queues;
+	memcpy(c.sinks, sinks, n_sinks * sizeof(*sinks));
+	r->resolver = r->cpuwatch.resolver = resolver_create(&c);
+	return r->resolver ? resolver_start(r->resolver) : -ENOMEM;
+}
+
+static void announce_all(struct recorder *r, uint64_t time)
+{
+	for (size_t i = 0; i < r->tracker.targets.n_all; i++)
+		if (!r->tracker.targets.all[i]->asleep)
+			recorder_announce(r, r->tracker.targets.all[i]->pid, false, time);
+	if (r->config.tape) {
+		taping_begin(&r->config, &r->own);
+		tracker_tape_all(&r->tracker, &r->own);
+	}
+}
+
+/* On a busy machine it is milliseconds until they run for the first time. */
+static void await_readers(struct recorder *r)
+{
+	struct timespec end;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += READY_S;
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		while (!atomic_load(&r->config.slots[i].ready) &&
+		       (sem_clockwait(&r->config.readies, CLOCK_MONOTONIC, &end) == 0 ||
+			errno == EINTR))
+			;
+}
+
+/* One that has ended by now has no descriptor. */
+static int watch_ends(struct recorder *r, struct err *err)
+{
+	for (size_t i = 0; i < r->o.n_pids; i++) {
+		r->pidfds[i] = (int)syscall(SYS_pidfd_open, r->o.pids[i], 0);
+		if (r->pidfds[i] < 0 && errno != ESRCH)
+			return err_set(err, -errno, "can't see process %d end: %s",
+				       r->o.pids[i], strerror(errno));
+	}
+	return 0;
+}
+
+/* What takes time comes first: once events are open their rings fill, and nobody reads
+ * them until the readers run. */
+int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
+		   struct err *err)
+{
+	int ret = make_slots(r, err);
+
+	if (ret < 0)
+		return ret;
+	ret = start_resolver(r, sinks, n_sinks);
+	if (ret < 0)
+		return err_set(err, ret, "%s", strerror(-ret));
+	ret = slots_open_rings(&r->config, r->plan.ring_pages, err);
+	if (ret == 0)
+		ret = attach(r, err);
+	if (ret < 0)
+		return ret;
+	ret = fill_config(r, (const struct sink *const *)sinks, n_sinks);
+	if (ret < 0)
+		return err_set(err, ret, "%s", strerror(-ret));
+	r->session->start_ns = now_ns();
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		r->config.slots[i].watched_ns = r->session->start_ns;
+	announce_all(r, r->session->start_ns);
+	nudge_init();
+	sem_init(&r->config.readies, 0, 0);
+	for (size_t i = 0; ret == 0 && i < r->config.n_slots; i++)
+		ret = reader_start(&r->config, &r->config.slots[i]);
+	if (ret == 0)
+		await_readers(r);
+	if (ret < 0)
+		return err_set(err, ret, "can't start the readers: %s", strerror(-ret));
+	if (r->attach.split && !r->attach.early)
+		ret = start_on_cpus(r, err);
+	if (ret < 0)
+		return ret;
+	recorder_begin_counting(r);
+	/* Only from here on can a thread be held at its sample: what came before
+	 * belongs to the attaching, not to the recording. */
+	r->session->start_ns = now_ns();
+	atomic_store(&r->config.start_ns, r->session->start_ns);
+	ret = watch_ends(r, err);
+	if (ret == 0 && r->tracer)
+		tracer_go(r->tracer, !r->o.child);
+	return ret;
+}

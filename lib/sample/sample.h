@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sample - the values that flow through the program, left to right.
+ *
+ * A sample is decoded from the ring (perf_decode), gets its Python frames and
+ * provenance while the thread is held (capture), becomes a stack of named frames
+ * in the resolver, and is handed to the sinks. Everything a sink sees is
+ * borrowed for the call.
+ */
+#ifndef SAMPLE_H
+#define SAMPLE_H
+
+#include <linux/perf_event.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "sys/cpus.h"
+#include "remote_mem.h"
+
+enum { SESSION_MAX_EVENTS = 16 };
+
+struct places;
+struct stats;
+
+/* docs/ARCHITECTURE.md, "Why a stack is exact"; README.md, "Reading the result". */
+enum provenance { PROV_EXACT, PROV_LATE, PROV_TORN, PROV_NOPYTHON, PROV_N };
+
+/* One sampled event, as it was really opened. */
+struct event_info {
+	char name[256];		     /* as the user wrote it; the fallback's own name */
+	struct perf_event_attr attr; /* what was passed to perf_event_open */
+};
+
+/* How one is opened, besides its attr. */
+struct event_how {
+	uint8_t leader; /* of its group: index + 1, also the leader's own; 0: no group */
+	bool led;	/* takes no samples: counted at those of the leader */
+	bool read;	/* ... and that leader */
+	bool probe;	/* an instruction of the target's that is a breakpoint meanwhile */
+	bool jumps;	/* ... that goes elsewhere */
+	bool some_cpus; /* only on these */
+	bool on_cpus;	/* its samples come from an event on each CPU; threads only count it */
+	struct cpus cpus;
+};
+
+/* What is true for the whole recording. Lives as long as the sinks. */
+struct session {
+	struct event_info events[SESSION_MAX_EVENTS];
+	struct event_how how[SESSION_MAX_EVENTS];
+	size_t n_events;
+	const char *capture;	 /* "preempt", "stop", "async" */
+	const char *capture_why; /* why not a better one, or "" */
+	const char *place;	 /* where events count, and why: a sentence for -v */
+	int argc;
+	char **argv;	   /* the command line, for the header */
+	uint64_t start_ns; /* CLOCK_MONOTONIC */
+	unsigned flags;	   /* enum session_flags */
+	/* What befalls samples is counted here. Borrowed, never NULL. */
+	struct stats *stats;
+	/* Where native frames' code is noted, to get its lines; NULL: without. Borrowed. */
+	struct places *places;
+};
+/* The number that event_ids has for samples of event @e which threads take although CPUs will;
+ * the witness's is n_events. */
+static inline uint32_t session_early_number(const struct session *s, size_t e)
+{
+	return (uint32_t)(s->n_events + 1 + e);
+}
+
+enum session_flags {
+	SESSION_LINES = 1 << 0,	     /* folded: file:line, else file */
+	SESSION_THREADS = 1 << 1,    /* keep threads apart */
+	SESSION_PERIOD = 1 << 2,     /* folded: weight is the period */
+	SESSION_KERNEL = 1 << 3,     /* kernel frames were asked for and allowed */
+	SESSION_ONLY_EXACT = 1 << 4, /* text outputs keep exact samples only */
+	SESSION_ONLY_LATE = 1 << 5,  /* ... late ones only */
+	SESSION_COUNTED = 1 << 6,    /* a counter proves that no user instruction ran */
+	SESSION_REGISTERS =
+		1 << 7, /* ... or a thread's registers as it is stopped or leaves */
+};
+
+/* One kernel sample, decoded, and what capture found. */
+struct sample {
+	uint64_t time;	 /* CLOCK_MONOTONIC, ns */
+	uint64_t period; /* event counts this sample stands for */
+	uint64_t ip, addr;
+	pid_t pid, tid;
+	uint32_t cpu, event; /* event: index into session.events */
+	uint16_t misc;	     /* perf_event_header.misc: cpumode */
+	enum provenance prov;
+	bool truncated;	  /* Python part cut by --max-frames */
+	uint64_t late_ns; /* from @time to the end of the walk */
+};
+
+/* A Python function, interned for the whole recording: equal (qualname, file,
+ * firstline, min, max) is one pointer. Strings are UTF-8 without control
+ * characters, owned by the table that made it. */
+struct pyfunc {
+	const char *qualname, *file; /* file as co_filename has it, or absolute */
+	int firstline;		     /* co_firstlineno */
+	int min, max;		     /* lines of its code, min <= max, both >= 0 */
+	uint32_t index;		     /* 0, 1, 2 ... in the order of first sight */
+};
+
+enum frame_kind { FRAME_KERNEL, FRAME_NATIVE, FRAME_PYTHON, FRAME_MARKER };
+
+struct frame {
+	enum frame_kind kind;
+	uint64_t ip;		   /* KERNEL, NATIVE: the address */
+	const struct pyfunc *func; /* PYTHON */
+	int line;		   /* PYTHON: 0 unknown */
+	/* MARKER: "[late]"; KERNEL, NATIVE: symbol if a sink SINK_NEEDS_NAMES, else NULL. The
+	 * same pointer is the same text for the whole recording. */
+	const char *name;
+	uint32_t place; /* NATIVE: in session.places, 0: not there */
+};
+
+/* Innermost first: kernel frames, then user frames. */
+struct stack {
+	size_t n;
+	const struct frame *frames;
+};
+
+/* What else happens in the target, in time order with the samples. */
+enum side_kind { SIDE_COMM, SIDE_MMAP, SIDE_FORK, SIDE_EXIT, SIDE_LOST, SIDE_THROTTLE };
+
+struct side {
+	enum side_kind kind;
+	uint64_t time;
+	pid_t pid, tid;
+	uint32_t cpu;
+	union {
+		struct {
+			const char *name;
+			bool exec;
+		} comm;
+		struct {
+			uint64_t addr, len, pgoff, ino, ino_generation;
+			uint32_t maj, min, prot, flags;
+			const char *path; /* as the target sees it; "[vdso]", "//anon" */
+			bool kernel;	  /* the kernel's or a module's own map (pid -1) */
+			const unsigned char *build_id; /* or NULL */
+			size_t build_id_n;
+		} mmap;
+		struct {
+			pid_t ppid, ptid;
+		} fork; /* FORK and EXIT */
+		struct {
+			uint64_t n; /* samples lost */
+		} lost;
+	} u;
+};
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sink - where stacks go: what an output is for those who feed it.
+ *
+ * Everything passed in is borrowed for the call. All sinks are used by one thread (the
+ * resolver); a sink never prints.
+ */
+#ifndef SINK_H
+#define SINK_H
+
+#include <stdio.h>
+
+#include "base/base.h"
+#include "base/err.h"
+#include "sample/sample.h"
+
+struct sink;
+
+enum sink_needs {
+	SINK_NEEDS_NAMES = 1 << 0, /* native and kernel frames come with names */
+	SINK_NEEDS_FILE = 1 << 1,  /* cannot go to stdout: refused at start */
+	SINK_NEEDS_READS = 1 << 2, /* wants the raw remote reads (tape) */
+};
+
+struct sink_ops {
+	const char *name;	       /* --format NAME */
+	const char *const *extensions; /* ".folded", NULL-terminated */
+	const char *help;
+	unsigned needs;
+	size_t priv_size; /* allocated and zeroed by sink_open() */
+
+	/* Called once, before anything else. */
+	int (*begin)(struct sink *s, struct err *err);
+	/* May be NULL: not interested. 0 or -errno (the output failed). */
+	int (*side)(struct sink *s, const struct side *side);
+	int (*sample)(struct sink *s, const struct sample *smp, const struct stack *stk);
+	/* Everything up to here is in time order and complete. May be NULL. */
+	int (*round)(struct sink *s);
+	/* Raw material for a tape: @type is enum tape_type. NULL for others. */
+	int (*raw)(struct sink *s, unsigned type, struct bytes head, struct bytes body);
+	/* Write what is left; @s->out stays open. Also called after an error, so
+	 * that a recording cut short is readable. */
+	int (*end)(struct sink *s, struct err *err);
+};
+
+struct sink {
+	const struct sink_ops *ops;
+	const struct session *session; /* borrowed */
+	const char *path;	       /* "-" is stdout */
+	FILE *out;		       /* large buffer, owned */
+	void *priv;
+	uint64_t samples; /* written so far; kept by the format */
+	uint64_t cut;	  /* ... whose root side the format had no room for */
+	int failed;	  /* first -errno of a write, 0 while all is well */
+};
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+#include "stacks/inbox.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/chunks.h"
+#include "base/stats.h"
+#include "sample/wire.h"
+
+enum { NICE = -15 };
+
+struct inbox {
+	struct queue **queues;
+	_Atomic size_t n_queues;
+	int hurry;
+	_Atomic bool stop;
+	bool started;
+	pthread_t thread;
+	pthread_mutex_t lock; /* the queues' tails, and all below */
+	struct chunks memory; /* of the items' data */
+	struct inbox_item *items;
+	size_t n, cap;
+	_Atomic size_t bytes; /* also of what was handed out and is not free yet */
+	uint64_t lost_samples, lost_others;
+	struct stats *stats;
+};
+
+static bool reserve(struct inbox *in)
+{
+	size_t cap = in->cap ? in->cap * 2 : 1024;
+	struct inbox_item *items;
+
+	if (in->n < in->cap)
+		return true;
+	items = reallocarray(in->items, cap, sizeof(*items));
+	if (!items)
+		return false;
+	in->items = items;
+	in->cap = cap;
+	return true;
+}
+
+static size_t held_by(size_t n)
+{
+	return n + sizeof(struct inbox_item);
+}
+
+static void put(struct inbox *in, const struct queue_record *rec)
+{
+	bool sample = rec->type == Q_SAMPLE, first = sample || rec->type == Q_TAPE;
+	const struct q_sample *q = sample ? (const void *)rec->data : NULL;
+	size_t bytes = atomic_load(&in->bytes), share = in->n_queues * INBOX_CPU_BYTES;
+	bool cut = sample && q->n_stack && bytes > INBOX_STACK_BYTES + share;
+	size_t n = cut ? (size_t)(q_stack(q) - rec->data) : rec->n - sizeof(*rec);
+	size_t most = share + (first ? INBOX_SAMPLE_BYTES : INBOX_BYTES);
+	bool full = bytes + held_by(n) > most;
+	unsigned char *data = !full && reserve(in) ? chunks_get(&in->memory, n) : NULL;
+
+	if (!data) {
+		*(sample ? &in->lost_samples : &in->lost_others) += 1;
+		return;
+	}
+	memcpy(data, rec->data, n);
+	if (cut) {
+		q_drop_stack((void *)data);
+		STATS_ADD(in->stats, stack_dropped, 1);
+	}
+	in->items[in->n++] =
+		(struct inbox_item){ .type = rec->type, .n = (uint32_t)n, .data = data };
+	atomic_fetch_add(&in->bytes, held_by(n));
+}
+
+static void drain(struct inbox *in)
+{
+	const struct queue_record *rec;
+
+	for (size_t i = 0; i < in->n_queues; i++)
+		while ((rec = queue_peek(in->queues[i]))) {
+			put(in, rec);
+			queue_pop(in->queues[i]);
+		}
+}
+
+static void *inbox_main(void *arg)
+{
+	struct inbox *in = arg;
+	eventfd_t n;
+
+	/* Beside busy targets it comes too late; it works for less than a millisecond. */
+	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+
+	while (eventfd_read(in->hurry, &n) == 0 && !atomic_load(&in->stop)) {
+		pthread_mutex_lock(&in->lock);
+		drain(in);
+		pthread_mutex_unlock(&in->lock);
+	}
+	return NULL;
+}
+
+struct inbox *inbox_create(struct queue **queues, size_t n, struct stats *stats)
+{
+	struct inbox *in = calloc(1, sizeof(*in));
+
+	if (!in)
+		return NULL;
+	in->queues = queues;
+	in->stats = stats;
+	in->n_queues = n;
+	pthread_mutex_init(&in->lock, NULL);
+	chunks_init(&in->memory);
+	in->hurry = eventfd(0, EFD_CLOEXEC);
+	in->started = in->hurry >= 0 && pthread_create(&in->thread, NULL, inbox_main, in) == 0;
+	for (size_t i = 0; i < n; i++)
+		queues[i]->hurry = in->hurry;
+	if (in->started)
+		return in;
+	inbox_destroy(in);
+	return NULL;
+}
+
+void inbox_destroy(struct inbox *in)
+{
+	if (!in)
+		return;
+	if (in->started) {
+		atomic_store(&in->stop, true);
+		eventfd_write(in->hurry, 1);
+		pthread_join(in->thread, NULL);
+	}
+	for (size_t i = 0; i < in->n_queues; i++)
+		in->queues[i]->hurry = -1;
+	if (in->hurry >= 0)
+		close(in->hurry);
+	for (size_t i = 0; i < in->n; i++)
+		inbox_free(in, &in->items[i]);
+	free(in->items);
+	chunks_deinit(&in->memory);
+	pthread_mutex_destroy(&in->lock);
+	free(in);
+}
+
+void inbox_add(struct inbox *in, struct queue *q)
+{
+	q->hurry = in->hurry;
+	in->queues[in->n_queues] = q;
+	in->n_queues++;
+}
+
+void inbox_take(struct inbox *in, struct inbox_item **items, size_t *n)
+{
+	pthread_mutex_lock(&in->lock);
+	drain(in);
+	*items = in->items;
+	*n = in->n;
+	in->items = NULL;
+	in->n = in->cap = 0;
+	pthread_mutex_unlock(&in->lock);
+	chunks_age(&in->memory);
+}
+
+void inbox_free(struct inbox *in, const struct inbox_item *it)
+{
+	atomic_fetch_sub(&in->bytes, held_by(it->n));
+	chunks_put(&in->memory, it->data);
+}
+
+void inbox_dropped(struct inbox *in, uint64_t *samples, uint64_t *others)
+{
+	pthread_mutex_lock(&in->lock);
+	*samples = in->lost_samples;
+	*others = in->lost_others;
+	in->lost_samples = in->lost_others = 0;
+	pthread_mutex_unlock(&in->lock);
+}

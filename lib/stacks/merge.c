@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+#include "stacks/merge.h"
+
+/* Where we are. */
+struct merger {
+	const struct merge_input *in;
+	struct merge_item *ret;
+	size_t n;
+	uint32_t n_frames;
+	uint32_t python; /* the next Python frame */
+	uint32_t anchor; /* the next one that some frame from here on owns, or n_anchors */
+	uint32_t anchor_owner; /* ... this one */
+};
+
+uint32_t merge_owner(const struct unwind_frame *frame, uint32_t from, uint32_t n, uint64_t at)
+{
+	uint32_t i = from;
+
+	while (i < n && !(frame[i].sp <= at && at < frame[i].cfa))
+		i++;
+	return i;
+}
+
+static void put(struct merger *m, enum merge_kind kind, uint32_t i)
+{
+	m->ret[m->n++] = (struct merge_item){ .kind = kind, .i = i };
+}
+
+static void put_python(struct merger *m, uint32_t to)
+{
+	while (m->python < to)
+		put(m, MERGE_PYTHON, m->python++);
+}
+
+/* The next anchor from @a on that a frame from @from on owns. An anchor that none owns (one on
+ * another stack) leaves its Python frames to the next one that has an owner. */
+static void next_anchor(struct merger *m, uint32_t a, uint32_t from)
+{
+	for (; a < m->in->n_anchors; a++) {
+		m->anchor_owner =
+			merge_owner(m->in->frame, from, m->n_frames, m->in->anchor[a].at);
+		if (m->anchor_owner < m->n_frames)
+			break;
+	}
+	m->anchor = a;
+}
+
+/* A frame, and the Python frames of the activations in it. */
+static void put_frame(struct merger *m, uint32_t i)
+{
+	bool owns = m->anchor < m->in->n_anchors && m->anchor_owner == i;
+
+	/* What a coroutine library keeps in its own frames runs no Python itself. */
+	put(m, owns && m->in->hint[i] != MERGE_IS_COROUTINE ? MERGE_EVAL : MERGE_NATIVE, i);
+	while (m->anchor < m->in->n_anchors && m->anchor_owner == i) {
+		put_python(m, MIN(m->in->anchor[m->anchor].n, m->in->n_python));
+		next_anchor(m, m->anchor + 1, i);
+	}
+}
+
+/* Python frames beyond the last anchor: the walk was cut, and which activation runs them is
+ * not known. */
+static bool is_cut(const struct merger *m)
+{
+	const struct merge_input *in = m->in;
+	uint32_t placed = in->n_anchors ? in->anchor[in->n_anchors - 1].n : 0;
+
+	return m->anchor == in->n_anchors && m->python == placed && placed < in->n_python;
+}
+
+/* True: there is nothing more to say about the frames from @i on. */
+static bool ends_before(struct merger *m, uint32_t i)
+{
+	if (!is_cut(m) || m->in->hint[i] != MERGE_IS_EVAL)
+		return false;
+	put(m, MERGE_EVAL, i);
+	put_python(m, m->in->n_python);
+	put(m, MERGE_END, UNWIND_LIMIT);
+	return true;
+}
+
+static bool ends_behind(struct merger *m, uint32_t i)
+{
+	const struct merge_input *in = m->in;
+
+	if (!in->n_anchors || m->anchor < in->n_anchors || m->python < in->n_python ||
+	    in->hint[i] != MERGE_IS_COROUTINE)
+		return false;
+	put(m, MERGE_END, UNWIND_COROUTINE);
+	return true;
+}
+
+static bool put_run(struct merger *m, uint32_t from, const struct merge_run *run)
+{
+	for (uint32_t i = from; i < run->to; i++) {
+		if (ends_before(m, i))
+			return true;
+		put_frame(m, i);
+		if (ends_behind(m, i))
+			return true;
+	}
+	if (run->end != UNWIND_BOTTOM)
+		put(m, MERGE_END, run->end);
+	return run->end == UNWIND_BOTTOM;
+}
+
+size_t merge(const struct merge_input *in, struct merge_item *ret)
+{
+	struct merger m = { .in = in, .ret = ret };
+	uint32_t from = 0;
+	bool whole = false;
+
+	m.n_frames = in->n_runs ? in->run[in->n_runs - 1].to : 0;
+	next_anchor(&m, 0, 0);
+	for (uint32_t r = 0; r < in->n_runs && !whole; r++) {
+		whole = put_run(&m, from, &in->run[r]);
+		from = in->run[r].to;
+	}
+	if (m.python < in->n_python && whole && ret[m.n - 1].kind != MERGE_END)
+		put(&m, MERGE_UNPLACED, 0);
+	put_python(&m, in->n_python);
+	return m.n;
+}

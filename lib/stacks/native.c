@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+#include "stacks/native.h"
+
+#include "arch/arch.h"
+#include "base/base.h"
+#include "modules/codefile.h"
+#include "remote/fetch.h"
+#include "unwind/step.h"
+
+enum {
+	MAX_FRAMES = 4096,
+	MAX_RUNS = 16,
+	MAX_LOOKS = 2048, /* at words of one stack that are addresses of code */
+	CODE_MS = 20,
+	MAX_ITEMS = MAX_FRAMES + PYWALK_MAX_FRAMES + MAX_RUNS + 2,
+	MAX_TABLES = 256 << 20, /* bytes of unwind tables */
+};
+
+struct native {
+	struct unwinder *unwinder;
+	const struct unwind_other *other; /* to be used instead, or NULL ... */
+	void *others;			  /* ... and what it made */
+	struct symbolizer *symbols;
+	struct fetch *code; /* being read, or NULL */
+	struct codefile files;
+	struct unwind_frame frame[MAX_FRAMES];
+	struct symbol symbol[MAX_FRAMES];
+	enum merge_hint hint[MAX_FRAMES];
+	struct merge_run run[MAX_RUNS];
+	struct merge_item item[MAX_ITEMS];
+	/* of the sample at hand */
+	const struct native_input *in;
+	uint32_t n_frames, n_runs, n_looks;
+	bool search_ended;
+};
+
+struct native *native_create(struct symbolizer *symbols, const struct unwind_other *other)
+{
+	struct native *n = calloc(1, sizeof(*n));
+
+	if (!n)
+		return NULL;
+	n->symbols = symbols;
+	n->unwinder = unwinder_create(MAX_TABLES);
+	n->other = other;
+	if (other)
+		n->others = other->create(&n->files);
+	if (!n->unwinder || (other && !n->others)) {
+		native_destroy(n);
+		return NULL;
+	}
+	return n;
+}
+
+void native_destroy(struct native *n)
+{
+	if (!n)
+		return;
+	fetch_release(n->code);
+	codefile_deinit(&n->files);
+	unwinder_destroy(n->unwinder);
+	if (n->other)
+		n->other->destroy(n->others);
+	free(n);
+}
+
+void native_side(struct native *n, const struct side *side)
+{
+	unwinder_side(n->unwinder, side);
+}
+
+/* --- unwinding --- */
+
+/* Code that some stack ended in, and that had to be read. */
+static void take_code(struct native *n)
+{
+	struct bytes code;
+	pid_t pid;
+	raddr lo;
+
+	if (!n->code || !fetch_done(n->code, &pid, &lo, &code))
+		return;
+	unwinder_code(n->unwinder, pid, lo, code);
+	fetch_release(n->code);
+	n->code = NULL;
+}
+
+/* Read the code that @s ended in. False: it takes too long to wait for; later stacks will
+ * have it. */
+static bool get_code(struct native *n, const struct unwind_stack *s)
+{
+	if (!s->want_hi || n->code)
+		return false;
+	n->code = fetch_start(n->in->pid, s->want_lo, s->want_hi);
+	if (!n->code || !fetch_wait(n->code, CODE_MS))
+		return false;
+	take_code(n);
+	return true;
+}
+
+static int read_code(void *arg, uint64_t at, void *buf, size_t n)
+{
+	struct native *nat = arg;
+
+	return codefile_read(&nat->files, symbolizer_space(nat->symbols, nat->in->pid), at,
+			     buf, n);
+}
+
+static void unwind(struct native *n, const struct unwind_regs *regs, struct unwind_stack *s)
+{
+	const struct space *sp = n->other ? symbolizer_space(n->symbols, n->in->pid) : NULL;
+
+	if (sp)
+		n->other->stack(n->others, sp, regs, &n->in->mem, s);
+	else
+		unwinder_stack(n->unwinder, n->in->pid, regs, &n->in->mem, read_code, n, s);
+}
+
+/* One run of frames from @regs on. */
+static void unwind_run(struct native *n, const struct unwind_regs *regs)
+{
+	struct unwind_stack s = { .frame = n->frame + n->n_frames,
+				  .cap = MAX_FRAMES - n->n_frames };
+
+	do
+		unwind(n, regs, &s);
+	while (get_code(n, &s));
+	n->search_ended |= s.search_ended;
+	n->n_frames += (uint32_t)s.n;
+	n->run[n->n_runs++] = (struct merge_run){ .to = n->n_frames, .end = s.end };
+}
+
+void native_regs(struct unwind_regs *ret, uint64_t pc, uint64_t sp)
+{
+	*ret = (struct unwind_regs){ .pc = pc, .have = (uint64_t)1 << arch_host->dwarf_sp };
+	ret->r[arch_host->dwarf_sp] = sp;
+}
+
+/* Does the function of @regs own @at? */
+static bool owns(struct native *n, const struct unwind_regs *regs, uint64_t at)
+{
+	struct unwind_frame two[2];
+	struct unwind_stack s = { .frame = two, .cap = 2 };
+
+	unwinder_stack(n->unwinder, n->in->pid, regs, &n->in->mem, NULL, NULL, &s);
+	return s.n > 1 && two[0].sp <= at && at < two[0].cfa;
+}
+
+static const struct unwind_piece *piece_with(const struct native *n, uint64_t at)
+{
+	for (unsigned i = 0; i < UNWIND_PIECES; i++) {
+		const struct unwind_piece *p = &n->in->mem.piece[i];
+
+		if (at - p->at < p->bytes.n)
+			return p;
+	}
+	return NULL;
+}
+
+/* Unwinding broke. The evaluation loop around the next anchor was left by a call whose return
+ * address lies below the anchor: the first word that returns into the loop, and whose frame
+ * holds the anchor, is it. */
+static bool find_again(struct native *n, uint64_t from, uint64_t anchor,
+		       struct unwind_regs *regs)
+{
+	const struct space *sp = symbolizer_space(n->symbols, n->in->pid);
+	const struct unwind_piece *p = sp ? piece_with(n, anchor) : NULL;
+	uint64_t at = p ? MAX((from + 7) & ~(uint64_t)7, p->at) : anchor;
+
+	for (; at < anchor && at - p->at + 8 <= p->bytes.n; at += 8) {
+		regs->have = 0;
+		if (!unwind_return(regs, &n->in->mem, at) || !space_at(sp, regs->pc - 1))
+			continue;
+		if (n->n_looks == MAX_LOOKS) {
+			n->search_ended = true;
+			return false;
+		}
+		n->n_looks++;
+		if (symbolize_is_eval(n->symbols, n->in->pid, regs->pc - 1) &&
+		    owns(n, regs, anchor))
+			return true;
+	}
+	return false;
+}
+
+/* The next anchor above what has been unwound. */
+static uint64_t anchor_above(const struct native *n, uint64_t sp)
+{
+	const struct pystack_anchor *a = n->in->anchor;
+
+	for (uint32_t i = 0; i < n->in->n_anchors; i++)
+		if (a[i].at > sp)
+			return a[i].at;
+	return 0;
+}
+
+static void unwind_all(struct native *n, const struct unwind_regs *first)
+{
+	struct unwind_regs regs = *first;
+	uint64_t from, anchor;
+
+	for (;;) {
+		unwind_run(n, &regs);
+		if (!n->n_frames || n->n_runs == MAX_RUNS || n->n_frames + 2 >= MAX_FRAMES ||
+		    n->run[n->n_runs - 1].end == UNWIND_BOTTOM)
+			return;
+		from = n->frame[n->n_frames - 1].sp;
+		anchor = anchor_above(n, from);
+		if (!anchor || !find_again(n, from, anchor, &regs))
+			return;
+	}
+}
+
+/* --- together --- */
+
+static enum merge_hint hint_of(enum symbol_kind kind)
+{
+	return kind == SYMBOL_EVAL	? MERGE_IS_EVAL :
+	       kind == SYMBOL_COROUTINE ? MERGE_IS_COROUTINE :
+					  MERGE_PLAIN;
+}
+
+struct native_stack native_stack(struct native *n, const struct native_input *in)
+{
+	struct merge_input m = {
+		.frame = n->frame,
+		.hint = n->hint,
+		.run = n->run,
+		.anchor = in->anchor,
+		.n_anchors = in->n_anchors,
+		.n_python = in->n_python,
+	};
+	struct native_stack ret = { .item = n->item, .frame = n->frame, .symbol = n->symbol };
+
+	n->in = in;
+	take_code(n);
+	n->n_frames = n->n_runs = n->n_looks = 0;
+	n->search_ended = false;
+	if (in->regs)
+		unwind_all(n, in->regs);
+	for (uint32_t i = 0; i < n->n_frames; i++) {
+		n->symbol[i] =
+			symbolize(n->symbols, in->pid, n->frame[i].pc - n->frame[i].returned);
+		n->hint[i] = hint_of(n->symbol[i].kind);
+		ret.eval |= n->hint[i] == MERGE_IS_EVAL;
+	}
+	m.n_runs = n->n_runs;
+	ret.n = merge(&m, n->item);
+	ret.search_ended = n->search_ended;
+	return ret;
+}
+
+const char *native_end_name(enum unwind_end end)
+{
+	static const char *const names[UNWIND_N_ENDS] = {
+		[UNWIND_BOTTOM] = "[bottom]", [UNWIND_NO_CFI] = "[no CFI]",
+		[UNWIND_NO_MAP] = "[no map]", [UNWIND_NO_REG] = "[no register]",
+		[UNWIND_CUT] = "[cut]",	      [UNWIND_LIMIT] = "[limit]",
+		[UNWIND_BAD] = "[bad stack]", [UNWIND_COROUTINE] = "[coroutine root]",
+	};
+
+	return names[end];
+}

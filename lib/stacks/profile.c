@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+#include "stacks/profile.h"
+
+#include <errno.h>
+
+enum { LINE_CACHE = 1 << 14 };
+
+struct pcode {
+	uint64_t hash;
+	const struct pyfunc *func;
+	struct pycode_copy *copy;
+};
+
+/* id -> code; open addressing, 0 is free. */
+struct id_slot {
+	uint64_t id;
+	struct pcode *code;
+};
+
+struct profile {
+	struct id_slot *ids;
+	size_t n_ids, cap_ids; /* cap: power of two */
+	struct pcode **codes;  /* by content hash, open addressing */
+	size_t n_codes, cap_codes;
+	struct pyfunc **funcs; /* by name, file and lines, open addressing */
+	size_t n_funcs, cap_funcs;
+	/* (code, lasti) -> line: decoding a line table is slow. */
+	struct {
+		const struct pcode *code;
+		uint32_t lasti;
+		int line;
+	} lines[LINE_CACHE];
+};
+
+struct profile *profile_create(void)
+{
+	struct profile *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->cap_ids = p->cap_codes = p->cap_funcs = 1024;
+	p->ids = calloc(p->cap_ids, sizeof(*p->ids));
+	p->codes = calloc(p->cap_codes, sizeof(struct pcode *));
+	p->funcs = calloc(p->cap_funcs, sizeof(struct pyfunc *));
+	if (p->ids && p->codes && p->funcs)
+		return p;
+	profile_destroy(p);
+	return NULL;
+}
+
+static void code_free(struct pcode *c)
+{
+	free(c->copy);
+	free(c);
+}
+
+static void func_free(struct pyfunc *f)
+{
+	free((char *)(uintptr_t)f->qualname);
+	free((char *)(uintptr_t)f->file);
+	free(f);
+}
+
+void profile_destroy(struct profile *p)
+{
+	if (!p)
+		return;
+	for (size_t i = 0; p->codes && i < p->cap_codes; i++)
+		if (p->codes[i])
+			code_free(p->codes[i]);
+	for (size_t i = 0; p->funcs && i < p->cap_funcs; i++)
+		if (p->funcs[i])
+			func_free(p->funcs[i]);
+	free(p->funcs);
+	free(p->codes);
+	free(p->ids);
+	free(p);
+}
+
+static uint64_t mix(uint64_t h)
+{
+	h ^= h >> 29;
+	h *= 0xbf58476d1ce4e5b9u;
+	return h ^ h >> 32;
+}
+
+/* FNV-1a over everything that decides names and lines. */
+static uint64_t content_hash(const struct pycode_copy *c)
+{
+	size_t n = (size_t)c->name_n + c->file_n + c->table_n;
+	uint64_t h = 0xcbf29ce484222325u ^ mix((uint64_t)(uint32_t)c->firstlineno << 32 |
+					       c->name_n << 16 | c->file_n);
+
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ c->data[i]) * 0x100000001b3u;
+	return h ? h : 1;
+}
+
+static bool same_content(const struct pycode_copy *a, const struct pycode_copy *b)
+{
+	return a->name_n == b->name_n && a->file_n == b->file_n && a->table_n == b->table_n &&
+	       a->firstlineno == b->firstlineno && a->name_kind == b->name_kind &&
+	       a->file_kind == b->file_kind && a->linetable == b->linetable &&
+	       !memcmp(a->data, b->data, (size_t)a->name_n + a->file_n + a->table_n);
+}
+
+static size_t code_place(const struct profile *p, uint64_t hash, const struct pycode_copy *c)
+{
+	size_t i = mix(hash) & (p->cap_codes - 1);
+
+	while (p->codes[i] &&
+	       (p->codes[i]->hash != hash || (c && !same_content(p->codes[i]->copy, c))))
+		i = (i + 1) & (p->cap_codes - 1);
+	return i;
+}
+
+static int grow_codes(struct profile *p)
+{
+	struct pcode **old = p->codes;
+	size_t n = p->cap_codes;
+
+	if (p->n_codes * 2 < n)
+		return 0;
+	p->codes = calloc(n * 2, sizeof(struct pcode *));
+	if (!p->codes) {
+		p->codes = old;
+		return -ENOMEM;
+	}
+	p->cap_codes = n * 2;
+	for (size_t i = 0; i < n; i++)
+		if (old[i])
+			p->codes[code_place(p, old[i]->hash, old[i]->copy)] = old[i];
+	free(old);
+	return 0;
+}
+
+static size_t id_place(const struct profile *p, uint64_t id)
+{
+	size_t i = mix(id) & (p->cap_ids - 1);
+
+	while (p->ids[i].id && p->ids[i].id != id)
+		i = (i + 1) & (p->cap_ids - 1);
+	return i;
+}
+
+static int grow_ids(struct profile *p)
+{
+	struct id_slot *old = p->ids;
+	size_t n = p->cap_ids;
+
+	if (p->n_ids * 2 < n)
+		return 0;
+	p->ids = calloc(n * 2, sizeof(*p->ids));
+	if (!p->ids) {
+		p->ids = old;
+		return -ENOMEM;
+	}
+	p->cap_ids = n * 2;
+	for (size_t i = 0; i < n; i++)
+		if (old[i].id)
+			p->ids[id_place(p, old[i].id)] = old[i];
+	free(old);
+	return 0;
+}
+
+/* --- functions --- */
+
+static uint64_t string_hash(uint64_t h, const char *s)
+{
+	for (; *s; s++)
+		h = (h ^ (unsigned char)*s) * 0x100000001b3u;
+	return mix(h);
+}
+
+static size_t func_place(const struct profile *p, const struct pyfunc *f)
+{
+	uint64_t h = string_hash(string_hash((uint64_t)f->firstline, f->qualname), f->file);
+	size_t i = h & (p->cap_funcs - 1);
+
+	for (; p->funcs[i]; i = (i + 1) & (p->cap_funcs - 1)) {
+		const struct pyfunc *g = p->funcs[i];
+
+		if (g->firstline == f->firstline && g->min == f->min && g->max == f->max &&
+		    !strcmp(g->qualname, f->qualname) && !strcmp(g->file, f->file))
+			break;
+	}
+	return i;
+}
+
+static int grow_funcs(struct profile *p)
+{
+	struct pyfunc **old = p->funcs;
+	size_t n = p->cap_funcs;
+
+	if (p->n_funcs * 2 < n)
+		return 0;
+	p->funcs = calloc(n * 2, sizeof(struct pyfunc *));
+	if (!p->funcs) {
+		p->funcs = old;
+		return -ENOMEM;
+	}
+	p->cap_funcs = n * 2;
+	for (size_t i = 0; i < n; i++)
+		if (old[i])
+			p->funcs[func_place(p, old[i])] = old[i];
+	free(old);
+	return 0;
+}
+
+/* The interned function of a code copy; NULL when out of memory. */
+static const struct pyfunc *func_of(struct profile *p, const struct pycode_copy *c)
+{
+	char name[PYCODE_NAME_MAX * 3 + 1], file[PYCODE_FILE_MAX * 3 + 1];
+	struct pyfunc key = { .qualname = name, .file = file, .firstline = c->firstlineno };
+	struct pyfunc *f;
+	size_t i;
+
+	if (grow_funcs(p) < 0)
+		return NULL;
+	pycode_name(c, name, sizeof(name));
+	pycode_file(c, file, sizeof(file));
+	pycode_line_range(c, &key.min, &key.max);
+	i = func_place(p, &key);
+	if (p->funcs[i])
+		return p->funcs[i];
+	f = malloc(sizeof(*f));
+	if (!f)
+		return NULL;
+	*f = key;
+	f->qualname = strdup(name);
+	f->file = strdup(file);
+	f->index = (uint32_t)p->n_funcs;
+	if (!f->qualname || !f->file) {
+		func_free(f);
+		return NULL;
+	}
+	p->n_funcs++;
+	return p->funcs[i] = f;
+}
+
+static struct pcode *code_create(struct profile *p, const struct pycode_copy *c, uint64_t hash)
+{
+	struct pcode *code = calloc(1, sizeof(*code));
+
+	if (!code)
+		return NULL;
+	code->hash = hash;
+	code->func = func_of(p, c);
+	code->copy = malloc(pycode_copy_size(c));
+	if (!code->func || !code->copy) {
+		code_free(code);
+		return NULL;
+	}
+	memcpy(code->copy, c, pycode_copy_size(c));
+	return code;
+}
+
+int profile_code(struct profile *p, uint64_t id, const struct pycode_copy *c, size_t n)
+{
+	uint64_t hash;
+	size_t i, k;
+
+	if (!pycode_copy_valid(c, n))
+		return -EBADMSG;
+	if (grow_codes(p) < 0 || grow_ids(p) < 0)
+		return -ENOMEM;
+	hash = content_hash(c);
+	i = code_place(p, hash, c);
+	if (!p->codes[i]) {
+		p->codes[i] = code_create(p, c, hash);
+		if (!p->codes[i])
+			return -ENOMEM;
+		p->n_codes++;
+	}
+	k = id_place(p, id);
+	p->n_ids += !p->ids[k].id;
+	p->ids[k] = (struct id_slot){ .id = id, .code = p->codes[i] };
+	return 0;
+}
+
+const struct pyfunc *profile_lookup(struct profile *p, uint64_t id, uint32_t lasti, int *line)
+{
+	struct pcode *code = p->ids[id_place(p, id)].code;
+	uint64_t at;
+
+	if (!code)
+		return NULL;
+	at = mix((uintptr_t)code ^ (uint64_t)lasti << 40) & (LINE_CACHE - 1);
+	if (p->lines[at].code != code || p->lines[at].lasti != lasti) {
+		p->lines[at].code = code;
+		p->lines[at].lasti = lasti;
+		p->lines[at].line = pycode_line(code->copy, lasti);
+	}
+	*line = p->lines[at].line;
+	return code->func;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * profile - Python functions and lines, interned: from code copies to frames.
+ *
+ * One user thread (the resolver). Copies of the same code from several readers, or
+ * of code that was freed and made again, share one entry.
+ */
+#ifndef PROFILE_H
+#define PROFILE_H
+
+#include "python/pycode.h"
+#include "sample/sample.h"
+
+struct profile;
+
+struct profile *profile_create(void);
+void profile_destroy(struct profile *p);
+
+/* Take note that @id (unique over all readers) stands for the code in @c, which is
+ * copied. 0, -ENOMEM, or -EBADMSG for a block that is not whole. */
+int profile_code(struct profile *p, uint64_t id, const struct pycode_copy *c, size_t n);
+
+/* The function that @id stands for and the line of @lasti (0: none); NULL for an id
+ * that was never noted. */
+const struct pyfunc *profile_lookup(struct profile *p, uint64_t id, uint32_t lasti, int *line);
+
+#endif

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/work.h"
+#include "stacks/resolver.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "stacks/assemble.h"
+#include "base/clock.h"
+#include "stacks/inbox.h"
+#include "sample/perf_decode.h"
+#include "sample/sink.h"
+#include "base/stats.h"
+#include "sample/tape.h"
+#include "targets/target.h"
+
+enum { TICK_MS = 70, HELD_TICKS = 2, WAIT_TICKS = 72 };
+
+/* A queued record that waits for its place in time. */
+struct item {
+	uint64_t time, seq;
+	struct inbox_item in;
+};
+
+struct resolver {
+	struct resolver_config c;
+	struct inbox *inbox;
+	struct assembler *assembler;
+	struct item *items;
+	size_t n_items, cap_items;
+	uint64_t seq;
+	pthread_t thread;
+	bool started;
+	_Atomic bool stop;
+	_Atomic int failed;
+	int n_waits; /* cycles in a row */
+	struct resolver_counts counts;
+	struct counts *reads; /* of groups */
+};
+
+struct resolver *resolver_create(const struct resolver_config *c)
+{
+	struct resolver *r = calloc(1, sizeof(*r));
+	bool names = false;
+
+	if (!r)
+		return NULL;
+	r->c = *c;
+	for (size_t i = 0; i < c->n_sinks; i++)
+		names |= c->sinks[i]->ops->needs & SINK_NEEDS_NAMES;
+	r->assembler = assembler_create(&(struct assembler_config){
+		.native = c->native,
+		.full = c->full,
+		.unwinder = c->unwinder,
+		.names = names,
+		.places = c->session->places,
+		.stats = c->session->stats,
+	});
+	r->inbox = inbox_create(c->queues, c->n_queues, c->session->stats);
+	r->reads = counts_create();
+	if (r->assembler && r->inbox && r->reads)
+		return r;
+	resolver_destroy(r);
+	return NULL;
+}
+
+void resolver_destroy(struct resolver *r)
+{
+	if (!r)
+		return;
+	for (size_t i = 0; i < r->n_items; i++)
+		inbox_free(r->inbox, &r->items[i].in);
+	free(r->items);
+	inbox_destroy(r->inbox);
+	counts_destroy(r->reads);
+	assembler_destroy(r->assembler);
+	free(r);
+}
+
+void resolver_add_queue(struct resolver *r, struct queue *q)
+{
+	inbox_add(r->inbox, q);
+}
+
+int resolver_failed(const struct resolver *r)
+{
+	return atomic_load(&r->failed);
+}
+
+static void note_failure(struct resolver *r, const struct sink *s, int ret)
+{
+	if (ret < 0 || s->failed)
+		atomic_store(&r->failed, s->failed ? s->failed : ret);
+}
+
+/* --- one sample --- */
+
+/* The innermost address is the event's, where it was in user code. */
+static uint64_t leaf_of(const struct q_sample *q)
+{
+	bool user = (q->sample.misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER;
+
+	return user ? q->sample.ip : q->user_ip;
+}
+
+static struct assemble_input input_of(const struct q_sample *q, struct unwind_regs *regs)
+{
+	struct assemble_input in = {
+		.prov = q->sample.prov,
+		.truncated = q->sample.truncated,
+		.leaf = leaf_of(q),
+		.kernel = q_kernel(q),
+		.n_kernel = q->n_kernel,
+		.python = q_python(q),
+		.native = { .pid = q->sample.pid,
+			    .mem.piece[0] = { .at = q->stack_at,
+					      .bytes = { q_stack(q), q->n_stack } },
+			    .mem.piece[1] = { .at = q->far_at,
+					      .bytes = { q_far(q), q->n_far } },
+			    .anchor = q_anchors(q),
+			    .n_anchors = q->n_anchors,
+			    .n_python = q->n_python },
+	};
+
+	if (q->n_regs) {
+		unwind_regs_perf(regs, q_regs(q));
+		in.native.regs = regs;
+	}
+	return in;
+}
+
+static void give_one(struct resolver *r, const struct sample *s, const struct stack *stack)
+{
+	r->counts.by_prov[s->prov]++;
+	for (size_t i = 0; i < r->c.n_sinks; i++)
+		note_failure(r, r->c.sinks[i],
+			     r->c.sinks[i]->ops->sample(r->c.sinks[i], s, stack));
+}
+
+/* The leader's sample is one of each member that has counted anything since. */
+static void give_group(struct resolver *r, const struct q_sample *q, const struct stack *stack)
+{
+	for (uint32_t i = 0; i < q->n_reads; i++) {
+		const struct counts_read *read = &q_reads(q)[i];
+		struct sample s = q->sample;
+
+		s.event = (uint32_t)read->event;
+		s.period = counts_since(r->reads, s.tid, read);
+		if (s.period && read->event < r->c.session->n_events)
+			give_one(r, &s, stack);
+	}
+}
+
+/* By now it is known whether the program had an interpreter then. */
+static void decide(struct resolver *r, struct q_sample *q)
+{
+	const struct sample *s = &q->sample;
+	const struct target *t = q->program;
+
+	if (!t && r->c.targets)
+		t = targets_find(r->c.targets, s->pid);
+	if (t && target_had_none(t, s->time))
+		q->sample.prov = PROV_NOPYTHON;
+	else
+		STATS_ADD(r->c.session->stats, torn_notready, 1);
+}
+
+static void give_sample(struct resolver *r, struct q_sample *q)
+{
+	struct unwind_regs regs;
+	struct assemble_input in;
+	struct stack stack = { 0 };
+
+	if (q->undecided)
+		decide(r, q);
+	in = input_of(q, &regs);
+	if (!assemble(r->assembler, &in, &stack)) {
+		STATS_ADD(r->c.session->stats, torn_badcode, 1);
+		in.prov = PROV_TORN;
+		in.truncated = false;
+		in.native.n_python = in.native.n_anchors = 0;
+		assemble(r->assembler, &in, &stack);
+	}
+	q->sample.prov = in.prov;
+	if (q->n_reads)
+		give_group(r, q, &stack);
+	else
+		give_one(r, &q->sample, &stack);
+}
+
+/* --- what is not a sample --- */
+
+static void give_raw(struct resolver *r, uint32_t type, struct bytes head, struct bytes body)
+{
+	for (size_t i = 0; i < r->c.n_sinks; i++)
+		if (r->c.sinks[i]->ops->raw)
+			note_failure(r, r->c.sinks[i],
+				     r->c.sinks[i]->ops->raw(r->c.sinks[i], type, head, body));
+}
+
+/* A record of our own making, of no event, is in no ring. */
+static void tape_side(struct resolver *r, const struct perf_event_header *h)
+{
+	struct tape_head head = { .n = 0 };
+	struct perf_trailer t;
+
+	perf_decode_trailer((const unsigned char *)h + h->size - PERF_TRAILER, &t);
+	if (t.id)
+		return;
+	tape_put_body(&head, TAPE_BYTES, h->size);
+	give_raw(r, TAPE_SIDE, tape_head_bytes(&head),
+		 (struct bytes){ (const void *)h, h->size });
+}
+
+static void give_side(struct resolver *r, const struct perf_event_header *h)
+{
+	struct side s;
+
+	if (perf_decode_side(h, &s) < 0)
+		return;
+	tape_side(r, h);
+	if (s.kind == SIDE_LOST)
+		STATS_ADD(r->c.session->stats, lost, s.u.lost.n);
+	else if (s.kind == SIDE_THROTTLE)
+		STATS_ADD(r->c.session->stats, throttled, 1);
+	assembler_side(r->assembler, &s);
+	for (size_t i = 0; i < r->c.n_sinks; i++)
+		if (r->c.sinks[i]->ops->side)
+			note_failure(r, r->c.sinks[i],
+				     r->c.sinks[i]->ops->side(r->c.sinks[i], &s));
+}
+
+static void give_tape(struct resolver *r, const unsigned char *p, size_t n)
+{
+	uint32_t type = load_u32(p), head = load_u32(p + 4);
+
+	if (n < 8 || head > n - 8)
+		return;
+	give_raw(r, type, (struct bytes){ .at = p + 8, .n = head },
+		 (struct bytes){ .at = p + 8 + head, .n = n - 8 - head });
+}
+
+static void give(struct resolver *r, const struct inbox_item *in)
+{
+	if (in->type == Q_SAMPLE)
+		give_sample(r, (struct q_sample *)(void *)in->data);
+	else
+		give_side(r, (const struct perf_event_header *)(void *)in->data);
+}
+
+/* --- order --- */
+
+static uint64_t time_of(uint32_t type, const unsigned char *data)
+{
+	struct side s;
+
+	if (type == Q_SAMPLE)
+		return ((const struct q_sample *)(const void *)data)->sample.time;
+	return perf_decode_side((const void *)data, &s) < 0 ? 0 : s.time;
+}
+
+/* Room for @n more items. */
+static bool reserve(struct resolver *r, size_t n)
+{
+	size_t cap = MAX(r->n_items + n, r->cap_items * 2);
+	struct item *items;
+
+	if (r->n_items + n <= r->cap_items)
+		return true;
+	items = reallocarray(r->items, cap, sizeof(*items));
+	if (!items)
+		return false;
+	r->items = items;
+	r->cap_items = cap;
+	return true;
+}
+
+/* Takes it over. */
+static void take_item(struct resolver *r, const struct inbox_item *it)
+{
+	switch (it->type) {
+	case Q_CODE:
+		profile_code(assembler_profile(r->assembler), load_u64(it->data),
+			     (const void *)(it->data + 8), it->n - 8);
+		inbox_free(r->inbox, it);
+		break;
+	case Q_TAPE:
+		give_tape(r, it->data, it->n);
+		inbox_free(r->inbox, it);
+		break;
+	default:
+		r->items[r->n_items++] = (struct item){ .time = time_of(it->type, it->data),
+							.seq = r->seq++,
+							.in = *it };
+	}
+}
+
+/* Everything that was queued. */
+static void take(struct resolver *r)
+{
+	_cleanup_free_ struct inbox_item *in = NULL;
+	uint64_t samples, others;
+	size_t n;
+
+	inbox_take(r->inbox, &in, &n);
+	inbox_dropped(r->inbox, &samples, &others);
+	if (reserve(r, n)) {
+		for (size_t i = 0; i < n; i++)
+			take_item(r, &in[i]);
+	} else {
+		for (size_t i = 0; i < n; i++) {
+			*(in[i].type == Q_SAMPLE ? &samples : &others) += 1;
+			inbox_free(r->inbox, &in[i]);
+		}
+	}
+	STATS_ADD(r->c.session->stats, lost, samples);
+	STATS_ADD(r->c.session->stats, queue_full, samples);
+	STATS_ADD(r->c.session->stats, side_lost, others);
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct item *x = a, *y = b;
+
+	if (x->time != y->time)
+		return x->time < y->time ? -1 : 1;
+	return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+/* Hand on everything older than @horizon. */
+static void release(struct resolver *r, uint64_t horizon)
+{
+	size_t n = 0;
+
+	if (r->n_items)
+		qsort(r->items, r->n_items, sizeof(*r->items), by_time);
+	while (n < r->n_items && r->items[n].time < horizon) {
+		give(r, &r->items[n].in);
+		inbox_free(r->inbox, &r->items[n++].in);
+	}
+	if (!n)
+		return;
+	r->n_items -= n;
+	memmove(r->items, r->items + n, r->n_items * sizeof(*r->items));
+	for (size_t i = 0; i < r->c.n_sinks; i++)
+		if (r->c.sinks[i]->ops->round)
+			note_failure(r, r->c.sinks[i],
+				     r->c.sinks[i]->ops->round(r->c.sinks[i]));
+}
+
+/* The time at @ns is there at once where the work has taken longer. */
+static void sleep_until(uint64_t ns)
+{
+	const struct timespec t = { .tv_sec = (time_t)(ns / 1000000000),
+				    .tv_nsec = (long)(ns % 1000000000) };
+
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+}
+
+/* Who is busy elsewhere is not waited for for ever. */
+static bool must_wait(struct resolver *r)
+{
+	bool wait = r->c.waits && r->c.waits(r->c.tick_arg) && r->n_waits < WAIT_TICKS;
+
+	r->n_waits = wait ? r->n_waits + 1 : 0;
+	return wait;
+}
+
+static void *resolver_main(void *arg)
+{
+	struct resolver *r = arg;
+	uint64_t before[HELD_TICKS] = { 0 }, now;
+	bool wait;
+
+	work_shared = r->c.work;
+	/* What a reader took from its ring before the last two ticks began has reached the
+	 * queue by now: older records are complete and can go. */
+	for (size_t i = 0; !atomic_load(&r->stop); i = (i + 1) % HELD_TICKS) {
+		now = now_ns();
+		wait = must_wait(r);
+		take(r);
+		/* A reader that comes late may have asked just now. */
+		if (!wait && !must_wait(r))
+			release(r, before[i]);
+		before[i] = now;
+		sleep_until(now + TICK_MS * 1000000ull);
+		if (r->c.tick)
+			r->c.tick(r->c.tick_arg);
+	}
+	take(r);
+	release(r, UINT64_MAX);
+	return NULL;
+}
+
+int resolver_start(struct resolver *r)
+{
+	int e = pthread_create(&r->thread, NULL, resolver_main, r);
+
+	r->started = e == 0;
+	return -e;
+}
+
+void resolver_stop(struct resolver *r, struct resolver_counts *ret)
+{
+	if (r->started) {
+		atomic_store(&r->stop, true);
+		pthread_join(r->thread, NULL);
+		r->started = false;
+	}
+	*ret = r->counts;
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * family - the descendants of a process, and who was born since they were listed.
+ */
+#include "sys/family.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "sys/proc.h"
+
+enum {
+	STILL = 5,	 /* readings of a list that changes meanwhile */
+	BORN_MAX = 1024, /* numbers that are looked at one by one */
+	MANY = 16,	 /* threads, before it is asked what else listing would cost */
+};
+
+/* A child that ends while the kernel writes the list makes it leave another one out: two
+ * readings that are alike tell that none did. */
+static int children_text(pid_t pid, pid_t tid, char **ret)
+{
+	_cleanup_free_ char *last = NULL;
+	char path[80];
+	size_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, tid);
+	for (int i = 0; i < STILL; i++) {
+		char *text;
+		int r = proc_read_file(path, &text, &n);
+
+		if (r < 0)
+			return r;
+		if (!n || (last && !strcmp(text, last))) {
+			*ret = text;
+			return 0;
+		}
+		free(last);
+		last = text;
+	}
+	*ret = last;
+	last = NULL;
+	return 0;
+}
+
+/* Threads that were asked for their children, and processes on the machine (0: not counted).
+ */
+struct asked {
+	size_t n, processes;
+};
+
+/* Does asking each process for its parent take less than asking the @n threads of a process,
+ * and those of @more processes that may have as many? */
+static bool too_many(struct asked *a, size_t n, size_t more)
+{
+	size_t all = a->n + n * (1 + more);
+
+	a->n += n;
+	if (all > MANY && !a->processes)
+		a->processes = proc_count();
+	return all > MANY && all > a->processes;
+}
+
+/* With @asked -E2BIG if too_many(), and @more. */
+static int add_children(pid_t pid, pid_t **pids, size_t *n, size_t *cap, struct asked *asked,
+			size_t more)
+{
+	_cleanup_free_ pid_t *tasks = NULL;
+	pid_t us = getpid();
+	size_t n_tasks;
+	int r = proc_tasks(pid, &tasks, &n_tasks);
+
+	if (r == 0 && asked && too_many(asked, n_tasks, more))
+		return -E2BIG;
+	for (size_t i = 0; r == 0 && i < n_tasks; i++) {
+		_cleanup_free_ char *text = NULL;
+
+		if (children_text(pid, tasks[i], &text) < 0)
+			continue; /* the thread ended meanwhile */
+		for (char *p = text, *end; r == 0; p = end) {
+			long child = strtol(p, &end, 10);
+
+			if (end == p)
+				break;
+			if (child != us)
+				r = proc_push(pids, n, cap, (pid_t)child);
+		}
+	}
+	return r;
+}
+
+int family_children(pid_t pid, pid_t **pids, size_t *n, size_t *cap)
+{
+	return add_children(pid, pids, n, cap, NULL, 0);
+}
+
+static int by_parent(const void *a, const void *b)
+{
+	const struct family_birth *x = a, *y = b;
+
+	return x->parent != y->parent ? (x->parent > y->parent) - (x->parent < y->parent) :
+					(x->pid > y->pid) - (x->pid < y->pid);
+}
+
+/* All processes with their parents, by parent. */
+static int list_all(struct family_birth **ret, size_t *n)
+{
+	_cleanup_free_ pid_t *pids = NULL;
+	pid_t us = getpid();
+	size_t n_pids;
+	int r = proc_processes(&pids, &n_pids);
+
+	if (r < 0)
+		return r;
+	*n = 0;
+	*ret = calloc(n_pids, sizeof(**ret));
+	for (size_t i = 0; *ret && i < n_pids; i++) {
+		pid_t parent = proc_parent(pids[i]);
+
+		if (parent >= 0 && pids[i] != us)
+			(*ret)[(*n)++] = (struct family_birth){ pids[i], parent };
+	}
+	if (*ret)
+		qsort(*ret, *n, sizeof(**ret), by_parent);
+	return *ret ? 0 : -ENOMEM;
+}
+
+/* The first of @all whose parent is not below @parent. */
+static size_t first_of(const struct family_birth *all, size_t n, pid_t parent)
+{
+	size_t lo = 0, hi = n;
+
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+
+		if (all[mid].parent < parent)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* Who was born while this looks may be missing: family_born() tells of those. */
+static int list_by_parents(pid_t pid, pid_t **pids, size_t *n, size_t *cap)
+{
+	_cleanup_free_ struct family_birth *all = NULL;
+	pid_t parent = pid;
+	size_t n_all;
+	int r = list_all(&all, &n_all);
+
+	for (size_t i = 0; r == 0; parent = (*pids)[i++]) {
+		for (size_t k = first_of(all, n_all, parent);
+		     r == 0 && k < n_all && all[k].parent == parent; k++)
+			r = proc_push(pids, n, cap, all[k].pid);
+		if (i == *n)
+			break;
+	}
+	return r;
+}
+
+int family_list(pid_t pid, pid_t **ret, size_t *n)
+{
+	_cleanup_free_ pid_t *pids = NULL;
+	struct asked asked = { 0 };
+	size_t count = 0, cap = 0;
+	int r = add_children(pid, &pids, &count, &cap, &asked, 0);
+
+	/* The list is its own queue; what ended meanwhile is a leaf. */
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		r = add_children(pids[i], &pids, &count, &cap, &asked, count - i - 1);
+		if (r != -E2BIG && r != -ENOMEM)
+			r = 0;
+	}
+	if (r == -E2BIG) {
+		count = 0;
+		r = list_by_parents(pid, &pids, &count, &cap);
+	}
+	if (r < 0)
+		return r;
+	*ret = pids;
+	*n = count;
+	pids = NULL;
+	return 0;
+}
+
+/* The last word of /proc/loadavg. */
+pid_t family_newest(void)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *last;
+
+	if (proc_read_piece("/proc/loadavg", &text) < 0)
+		return 0;
+	last = strrchr(text, ' ');
+	return last ? (pid_t)strtol(last, NULL, 10) : 0;
+}
+
+bool family_born(pid_t *since, struct family_birth **ret, size_t *n)
+{
+	pid_t now = family_newest(), from = *since + 1, parent;
+	size_t most = now >= *since ? (size_t)(now - *since) : SIZE_MAX;
+
+	*n = 0;
+	*ret = NULL;
+	if (!*since || !now || most > BORN_MAX)
+		return false;
+	*since = now;
+	*ret = calloc(most + 1, sizeof(**ret));
+	for (pid_t pid = from; *ret && pid <= now; pid++)
+		if (proc_is_process(pid, &parent) && parent != getpid())
+			(*ret)[(*n)++] = (struct family_birth){ pid, parent };
+	return *ret;
+}

@@ -1,0 +1,627 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * proc - what /proc says about processes and threads.
+ */
+#include "sys/proc.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+
+enum {
+	PROC_FILE_MAX = 256 << 20, /* no file of /proc that we read is longer */
+	PROC_MAX_FAMILY = 1 << 20, /* pids in a list: a bound, not an expectation */
+	EXITING = 4,		   /* PF_EXITING of the kernel's task flags */
+	KERNEL = 0x200000,	   /* PF_KTHREAD */
+};
+
+/* A process that is gone has no directory: say so, in the caller's terms. */
+static int gone(int err)
+{
+	return err == ENOENT ? -ESRCH : -err;
+}
+
+static int fd_read_all(int fd, char **ret, size_t *n)
+{
+	_cleanup_free_ char *buf = NULL;
+	size_t len = 0, cap = 4096;
+	ssize_t got;
+
+	buf = malloc(cap);
+	if (!buf)
+		return -ENOMEM;
+	for (;;) {
+		got = read(fd, buf + len, cap - len - 1);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -errno;
+		if (got == 0)
+			break;
+		len += (size_t)got;
+		if (cap - len > 1)
+			continue;
+		cap *= 2;
+		if (cap > PROC_FILE_MAX)
+			return -EFBIG;
+		char *grown = realloc(buf, cap);
+		if (!grown)
+			return -ENOMEM;
+		buf = grown;
+	}
+	buf[len] = '\0';
+	*ret = buf;
+	buf = NULL;
+	if (n)
+		*n = len;
+	return 0;
+}
+
+int proc_read_file(const char *path, char **ret, size_t *n)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
+	if (fd < 0)
+		return -errno;
+	return fd_read_all(fd, ret, n);
+}
+
+/* A file that the kernel writes in one piece: what is shorter than the room for it is whole,
+ * and no second read has to tell so. */
+int proc_read_piece(const char *path, char **ret)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	char buf[4096];
+	ssize_t n = fd < 0 ? -1 : read(fd, buf, sizeof(buf));
+
+	if (n < 0)
+		return -errno;
+	if ((size_t)n == sizeof(buf))
+		return proc_read_file(path, ret, NULL);
+	*ret = strndup(buf, (size_t)n);
+	return *ret ? 0 : -ENOMEM;
+}
+
+static int task_file(pid_t pid, pid_t tid, const char *name, char **ret)
+{
+	char path[80];
+	int r;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", pid, tid, name);
+	r = proc_read_piece(path, ret);
+	return r < 0 ? gone(-r) : 0;
+}
+
+/* A number in @base at *@at, then the character @end, which is stepped over. */
+static bool scan_u64(const char **at, int base, char end, uint64_t *ret)
+{
+	const char *p = *at;
+	uint64_t v = 0;
+
+	for (; isxdigit((unsigned char)*p); p++) {
+		int digit = isdigit((unsigned char)*p) ? *p - '0' : (*p | 0x20) - 'a' + 10;
+
+		if (digit >= base || v >> 60)
+			return false;
+		v = v * (uint64_t)base + (uint64_t)digit;
+	}
+	if (p == *at || *p != end)
+		return false;
+	*at = p + 1;
+	*ret = v;
+	return true;
+}
+
+static bool scan_perms(const char **at, struct proc_map *m)
+{
+	const char *p = *at;
+
+	if (strnlen(p, 5) < 5 || p[4] != ' ')
+		return false;
+	m->r = p[0] == 'r';
+	m->w = p[1] == 'w';
+	m->x = p[2] == 'x';
+	m->shared = p[3] == 's';
+	*at = p + 5;
+	return true;
+}
+
+/* "55d0c000-55d0d000 r-xp 00001000 fe:01 1234      /usr/bin/x (deleted)" */
+static bool map_parse(struct proc_map *ret, char *line)
+{
+	static const char deleted[] = " (deleted)";
+	const char *p = line, *end = line + strlen(line);
+	uint64_t maj, min;
+	size_t n;
+
+	*ret = (struct proc_map){ 0 };
+	if (!scan_u64(&p, 16, '-', &ret->start) || !scan_u64(&p, 16, ' ', &ret->end) ||
+	    !scan_perms(&p, ret) || !scan_u64(&p, 16, ' ', &ret->pgoff) ||
+	    !scan_u64(&p, 16, ':', &maj) || !scan_u64(&p, 16, ' ', &min))
+		return false;
+	/* Nothing, not even a blank, need follow an anonymous map's inode. */
+	if (!scan_u64(&p, 10, ' ', &ret->ino) && !scan_u64(&p, 10, '\0', &ret->ino))
+		return false;
+	if (ret->start >= ret->end)
+		return false;
+	ret->maj = (uint32_t)maj;
+	ret->min = (uint32_t)min;
+	while (p < end && *p == ' ')
+		p++;
+	n = p < end ? (size_t)(end - p) : 0;
+	ret->path = n ? p : "";
+	if (n >= sizeof(deleted) && !strcmp(p + n - sizeof(deleted) + 1, deleted)) {
+		line[(size_t)(p - line) + n - sizeof(deleted) + 1] = '\0';
+		ret->deleted = true;
+	}
+	return true;
+}
+
+int proc_maps_parse(struct proc_maps *ret, char *text, size_t n)
+{
+	size_t lines = 1;
+
+	*ret = (struct proc_maps){ .text = text };
+	for (size_t i = 0; i < n; i++)
+		lines += text[i] == '\n';
+	ret->map = calloc(lines, sizeof(*ret->map));
+	if (!ret->map) {
+		proc_maps_deinit(ret);
+		return -ENOMEM;
+	}
+	for (char *line = text, *next; line < text + n; line = next) {
+		next = memchr(line, '\n', (size_t)(text + n - line));
+		if (next)
+			*next++ = '\0';
+		else
+			next = text + n;
+		if (map_parse(&ret->map[ret->n], line))
+			ret->n++;
+	}
+	return 0;
+}
+
+int proc_maps_read(struct proc_maps *ret, pid_t pid)
+{
+	char path[64], *text;
+	size_t n;
+	int r;
+
+	*ret = (struct proc_maps){ 0 };
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	r = proc_read_file(path, &text, &n);
+	return r < 0 ? gone(-r) : proc_maps_parse(ret, text, n);
+}
+
+void proc_maps_deinit(struct proc_maps *m)
+{
+	free(m->map);
+	free(m->text);
+	*m = (struct proc_maps){ 0 };
+}
+
+/* @path without opening what it names: a device or FIFO would notice. */
+static int path_look(const char *path, struct stat *st)
+{
+	int fd = open(path, O_PATH | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, st) < 0 || !S_ISREG(st->st_mode)) {
+		close(fd);
+		return -EINVAL;
+	}
+	return fd;
+}
+
+int proc_look_open(int look)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", look);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	return fd < 0 ? -errno : fd;
+}
+
+int proc_map_open(pid_t pid, const struct proc_map *m)
+{
+	_cleanup_close_ int by_path = -1, by_map = -1;
+	char path[PATH_MAX + 64];
+	struct stat st = { 0 }, unused;
+
+	if (!m->ino)
+		return -EINVAL;
+	if (m->path[0] == '/' && !m->deleted) {
+		snprintf(path, sizeof(path), "/proc/%d/root%s", pid, m->path);
+		by_path = path_look(path, &st);
+		if (by_path >= 0 && st.st_ino == m->ino &&
+		    st.st_dev == makedev(m->maj, m->min))
+			return proc_look_open(by_path);
+	}
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", pid,
+		 (unsigned long long)m->start, (unsigned long long)m->end);
+	by_map = path_look(path, &unused);
+	if (by_map >= 0)
+		return proc_look_open(by_map);
+	/* map_files wants privileges. btrfs and overlayfs show another device in
+	 * maps than stat() tells, the inode is the same. */
+	if (by_path >= 0 && st.st_ino == m->ino)
+		return proc_look_open(by_path);
+	/* The process is gone: the same file where we are, if it is the same one. */
+	if (by_path < 0 && m->path[0] == '/' && !m->deleted) {
+		by_path = path_look(m->path, &st);
+		if (by_path >= 0 && st.st_ino == m->ino &&
+		    st.st_dev == makedev(m->maj, m->min))
+			return proc_look_open(by_path);
+	}
+	return by_path >= 0 ? -ESTALE : by_map;
+}
+
+int proc_push(pid_t **pids, size_t *n, size_t *cap, pid_t pid)
+{
+	if (*n == *cap) {
+		size_t more = *cap ? *cap * 2 : 16;
+		pid_t *grown =
+			more > PROC_MAX_FAMILY ? NULL : realloc(*pids, more * sizeof(**pids));
+
+		if (!grown)
+			return -ENOMEM;
+		*pids = grown;
+		*cap = more;
+	}
+	(*pids)[(*n)++] = pid;
+	return 0;
+}
+
+int proc_compare_pids(const void *a, const void *b)
+{
+	pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The kernel counts the threads as links of the folder. */
+static bool has_one_task(const char *folder)
+{
+	struct stat st;
+
+	return stat(folder, &st) == 0 && st.st_nlink == 3;
+}
+
+static int one_task(pid_t pid, pid_t **ret, size_t *n)
+{
+	*ret = malloc(sizeof(**ret));
+	if (!*ret)
+		return -ENOMEM;
+	**ret = pid;
+	*n = 1;
+	return 0;
+}
+
+/* The names in @path that are numbers, ascending. */
+static int list_numbers(const char *path, pid_t **ret, size_t *n)
+{
+	_cleanup_free_ pid_t *pids = NULL;
+	size_t count = 0, cap = 0;
+	struct dirent *entry;
+	DIR *dir = opendir(path);
+	int r = 0;
+
+	if (!dir)
+		return gone(errno);
+	while (r == 0 && (entry = readdir(dir)))
+		if (isdigit((unsigned char)entry->d_name[0]))
+			r = proc_push(&pids, &count, &cap, atoi(entry->d_name));
+	closedir(dir);
+	if (r < 0)
+		return r;
+	if (!count)
+		return -ESRCH;
+	qsort(pids, count, sizeof(*pids), proc_compare_pids);
+	*ret = pids;
+	*n = count;
+	pids = NULL;
+	return 0;
+}
+
+int proc_tasks(pid_t pid, pid_t **ret, size_t *n)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	return has_one_task(path) ? one_task(pid, ret, n) : list_numbers(path, ret, n);
+}
+
+int proc_processes(pid_t **ret, size_t *n)
+{
+	return list_numbers("/proc", ret, n);
+}
+
+size_t proc_count(void)
+{
+	struct stat st;
+
+	return stat("/proc", &st) == 0 ? st.st_nlink : SIZE_MAX;
+}
+
+/* The text after "\nNAME:" in a status file, or NULL. The thread's name comes
+ * first and is the thread's own choice, but the kernel escapes its newlines. */
+static const char *status_field(const char *status, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *line = status; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (!strncmp(line, name, n) && line[n] == ':')
+			return line + n + 1;
+	}
+	return NULL;
+}
+
+pid_t proc_inner_tid(pid_t pid, pid_t tid)
+{
+	_cleanup_free_ char *status = NULL;
+	const char *at;
+	pid_t last = tid;
+	int r = task_file(pid, tid, "status", &status);
+
+	if (r < 0)
+		return r;
+	at = status_field(status, "NSpid");
+	while (at && (*at == ' ' || *at == '\t')) {
+		char *end;
+		long v = strtol(at, &end, 10);
+
+		if (end == at)
+			break;
+		last = (pid_t)v;
+		at = end;
+	}
+	return last;
+}
+
+int proc_comm(pid_t pid, pid_t tid, char buf[16])
+{
+	_cleanup_free_ char *text = NULL;
+	int r = task_file(pid, tid, "comm", &text);
+
+	if (r < 0)
+		return r;
+	text[strcspn(text, "\n")] = '\0';
+	snprintf(buf, 16, "%s", text);
+	return 0;
+}
+
+/* proc_pid_stat(5) from field 3, the state, on; NULL: gone. *@text is the caller's to free. */
+static const char *stat_fields(pid_t pid, pid_t tid, char **text)
+{
+	const char *p;
+
+	if (task_file(pid, tid, "stat", text) < 0)
+		return NULL;
+	p = strrchr(*text, ')'); /* the name in parentheses may hold anything */
+	return p && p[1] == ' ' ? p + 2 : NULL;
+}
+
+char proc_state(pid_t pid, pid_t tid)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *fields = stat_fields(pid, tid, &text);
+
+	return fields ? *fields : 0;
+}
+
+/* Field 9; all flags are set where the process is gone. */
+static unsigned flags_of(pid_t pid)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *fields = stat_fields(pid, pid, &text);
+	unsigned flags;
+
+	return fields && sscanf(fields, "%*c %*d %*d %*d %*d %*d %u", &flags) == 1 ? flags :
+										     UINT_MAX;
+}
+
+/* Field 4. */
+pid_t proc_parent(pid_t pid)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *fields = stat_fields(pid, pid, &text);
+	pid_t parent;
+
+	return fields && sscanf(fields, "%*c %d", &parent) == 1 ? parent : -ESRCH;
+}
+
+bool proc_lives(pid_t pid)
+{
+	return !(flags_of(pid) & EXITING);
+}
+
+char proc_kind(pid_t pid, bool *kernel)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *fields = stat_fields(pid, pid, &text);
+	unsigned flags;
+	char state;
+
+	*kernel = false;
+	if (!fields || sscanf(fields, "%c %*d %*d %*d %*d %*d %u", &state, &flags) != 2)
+		return 0;
+	*kernel = (flags & (KERNEL | EXITING)) == KERNEL;
+	return state;
+}
+
+bool proc_is_kernel(pid_t pid)
+{
+	bool kernel;
+
+	return proc_kind(pid, &kernel) && kernel;
+}
+
+uint64_t proc_ran_ns(pid_t pid, pid_t tid)
+{
+	_cleanup_free_ char *text = NULL;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", pid, tid);
+	return proc_read_file(path, &text, NULL) < 0 ? 0 : strtoull(text, NULL, 10);
+}
+
+/* Field 28. */
+uint64_t proc_stack_root(pid_t pid)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *at = stat_fields(pid, pid, &text);
+
+	for (int field = 3; at && field < 28; field++) {
+		at = strchr(at, ' ');
+		at = at ? at + 1 : NULL;
+	}
+	return at ? strtoull(at, NULL, 10) : 0;
+}
+
+/* Field 22. */
+int proc_times(pid_t pid, uint64_t *user, uint64_t *kernel)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *fields = stat_fields(pid, pid, &text);
+	unsigned long long u, k, cu, ck;
+
+	/* Fields 14 to 17: utime, stime, cutime, cstime. */
+	if (!fields || sscanf(fields, "%*c%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%llu%llu%llu%llu", &u,
+			      &k, &cu, &ck) != 4)
+		return -ESRCH;
+	*user = u + cu;
+	*kernel = k + ck;
+	return 0;
+}
+
+uint64_t proc_age_ns(pid_t pid)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *fields = stat_fields(pid, pid, &text);
+	unsigned long long began;
+	struct timespec now;
+
+	if (!fields ||
+	    sscanf(fields, "%*c%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%llu",
+		   &began) != 1)
+		return UINT64_MAX;
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec -
+	       began * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
+bool proc_exists(pid_t pid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	return access(path, F_OK) == 0;
+}
+
+pid_t proc_tgid(pid_t tid)
+{
+	_cleanup_free_ char *status = NULL;
+	const char *at;
+	int r = task_file(tid, tid, "status", &status);
+
+	/* /proc/TID/task/TID exists for any thread, TID need not be a leader. */
+	if (r < 0)
+		return r;
+	at = status_field(status, "Tgid");
+	return at ? (pid_t)strtol(at, NULL, 10) : -ESRCH;
+}
+
+bool proc_is_process(pid_t pid, pid_t *parent)
+{
+	_cleanup_free_ char *status = NULL;
+	const char *tgid, *ppid;
+
+	if (task_file(pid, pid, "status", &status) < 0)
+		return false;
+	tgid = status_field(status, "Tgid");
+	ppid = status_field(status, "PPid");
+	*parent = ppid ? (pid_t)strtol(ppid, NULL, 10) : 0;
+	return tgid && strtol(tgid, NULL, 10) == pid;
+}
+
+bool proc_same_pid_namespace(pid_t pid)
+{
+	static _Atomic ino_t own; /* all namespaces are files of one file system */
+	struct stat st;
+	char path[64];
+
+	if (!own && stat("/proc/self/ns/pid", &st) == 0)
+		own = st.st_ino;
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
+	return own && stat(path, &st) == 0 && own == st.st_ino;
+}
+
+static uint64_t status_number(const char *status, const char *name, int base)
+{
+	const char *at = status_field(status, name);
+
+	return at ? strtoull(at, NULL, base) : 0;
+}
+
+int proc_status(pid_t tid, struct proc_status *ret)
+{
+	_cleanup_free_ char *status = NULL;
+	const char *state, *uid;
+	int r = task_file(tid, tid, "status", &status);
+
+	if (r < 0)
+		return r;
+	state = status_field(status, "State");
+	uid = status_field(status, "Uid"); /* real, effective */
+	if (uid)
+		uid = strpbrk(uid + strspn(uid, "\t"), "\t");
+	*ret = (struct proc_status){
+		.state = state && state[0] == '\t' ? state[1] : '\0',
+		.euid = uid ? (uid_t)strtoul(uid, NULL, 10) : (uid_t)-1,
+		.tracer = (pid_t)status_number(status, "TracerPid", 10),
+		.uid = (uid_t)status_number(status, "Uid", 10),
+		.seccomp = (unsigned)status_number(status, "Seccomp", 10),
+		.pending = status_number(status, "SigPnd", 16),
+		.blocked = status_number(status, "SigBlk", 16),
+		.caught = status_number(status, "SigCgt", 16),
+	};
+	return 0;
+}
+
+/* "NR ARG1 ... ARG6 SP PC", "-1 SP PC" or "running". */
+static int parse_syscall(const char *text, struct proc_wait *ret)
+{
+	char *end;
+	const char *sp;
+
+	if (strncmp(text, "running", 7) == 0)
+		return -EAGAIN;
+	ret->syscall = (int)strtol(text, &end, 10);
+	sp = end;
+	for (int i = 0; ret->syscall != -1 && i < 6; i++, sp = end)
+		strtoull(sp, &end, 16);
+	ret->sp = strtoull(sp, &end, 16);
+	ret->pc = strtoull(end, NULL, 16);
+	return ret->pc ? 0 : -EAGAIN;
+}
+
+int proc_wait(pid_t pid, pid_t tid, struct proc_wait *ret)
+{
+	_cleanup_free_ char *text = NULL, *wchan = NULL;
+	int r = task_file(pid, tid, "syscall", &text);
+
+	*ret = (struct proc_wait){ .syscall = -1 };
+	if (r == 0)
+		r = parse_syscall(text, ret);
+	if (r == 0 && task_file(pid, tid, "wchan", &wchan) == 0 && strcmp(wchan, "0") != 0)
+		snprintf(ret->wchan, sizeof(ret->wchan), "%s", wchan);
+	return r;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * proc - what /proc says about processes and threads.
+ *
+ * Parsers are pure (bytes in, structs out); openers are thin. Nothing here holds
+ * a file open after it returns, except where it returns the descriptor.
+ */
+#ifndef PROC_H
+#define PROC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/base.h"
+#include "base/err.h"
+
+/* One line of /proc/PID/maps. */
+struct proc_map {
+	uint64_t start, end, pgoff, ino;
+	uint32_t maj, min;
+	bool r, w, x, shared;
+	bool deleted;	  /* the path ended in " (deleted)", which is cut off */
+	const char *path; /* "" for anonymous; owned by struct proc_maps */
+};
+
+struct proc_maps {
+	struct proc_map *map;
+	size_t n;
+	char *text; /* owns the paths */
+};
+
+/* Pure: parse the text of a maps file. @text is taken over (malloc'ed, n bytes
+ * and a NUL). Lines that do not parse are skipped. 0 or -ENOMEM. */
+int proc_maps_parse(struct proc_maps *ret, char *text, size_t n);
+int proc_maps_read(struct proc_maps *ret, pid_t pid); /* 0, -ESRCH, -EACCES, ... */
+void proc_maps_deinit(struct proc_maps *m);
+
+/* Open the file behind a map for reading, whatever happened to its path: first
+ * /proc/PID/root/PATH if it still is the same (dev, inode), else
+ * /proc/PID/map_files/LO-HI, and for a process that is gone PATH itself if it is the
+ * same file. Regular files only, O_NONBLOCK first, never a FIFO
+ * or device. A descriptor or -errno. */
+int proc_map_open(pid_t pid, const struct proc_map *m);
+
+/* Open for reading what an O_PATH descriptor of a regular file names. A descriptor or -errno.
+ */
+int proc_look_open(int look);
+
+/* The threads of @pid, ascending; *@ret malloc'ed. 0 or -ESRCH. */
+int proc_tasks(pid_t pid, pid_t **ret, size_t *n);
+
+/* All processes that /proc shows, ascending; *@ret malloc'ed. 0 or -errno. */
+int proc_processes(pid_t **ret, size_t *n);
+
+/* Some more than there are, at the cost of one system call. */
+size_t proc_count(void);
+
+/* @pid behind the *@n of a malloc'ed list with room for *@cap. 0 or -ENOMEM. */
+int proc_push(pid_t **pids, size_t *n, size_t *cap, pid_t pid);
+
+/* The id of thread @tid in its own innermost PID namespace (last field of
+ * NSpid), @tid itself where the kernel does not tell; -ESRCH. */
+pid_t proc_inner_tid(pid_t pid, pid_t tid);
+
+/* Thread (or with tid == pid, process) name without the newline. 0 or -ESRCH. */
+int proc_comm(pid_t pid, pid_t tid, char buf[16]);
+
+/* One character of state ('R', 'S', 'D', 'T', 't', 'Z' ...), 0 when gone. */
+char proc_state(pid_t pid, pid_t tid);
+
+/* Does the process run, and is not about to end? */
+bool proc_lives(pid_t pid);
+
+/* CPU time that a thread has used, ns; 0 where it is gone, or the kernel does not tell. */
+uint64_t proc_ran_ns(pid_t pid, pid_t tid);
+
+/* As proc_state() of its main thread, and proc_is_kernel(), in one look. */
+char proc_kind(pid_t pid, bool *kernel);
+
+/* Is it a thread of the kernel's, without memory of its own? */
+bool proc_is_kernel(pid_t pid);
+
+/* Where its first thread's stack began, at exec: near that stack's end; 0: not known, or not
+ * allowed to. */
+uint64_t proc_stack_root(pid_t pid);
+
+/* How long ago it began, as exact as a clock tick, 10 ms; UINT64_MAX: it is gone. */
+uint64_t proc_age_ns(pid_t pid);
+
+/* Does the process exist, and is @tid a thread that is not the leader? */
+bool proc_exists(pid_t pid);
+pid_t proc_tgid(pid_t tid); /* -ESRCH */
+
+pid_t proc_parent(pid_t pid); /* -ESRCH */
+
+/* Is @pid a process, and no other thread of one? With its parent. */
+bool proc_is_process(pid_t pid, pid_t *parent);
+
+/* Do its threads have the same numbers for itself as for us? False also where that can't be
+ * told. Control thread. */
+bool proc_same_pid_namespace(pid_t pid);
+
+/* For qsort() and bsearch() of numbers of processes, ascending. */
+int proc_compare_pids(const void *a, const void *b);
+
+/* CPU time of a process and of its children that have ended and were waited for, in clock
+ * ticks (sysconf(_SC_CLK_TCK)): in user mode and in the kernel. 0 or -ESRCH. */
+int proc_times(pid_t pid, uint64_t *user, uint64_t *kernel);
+
+/* Of /proc/TID/status; a set of signals has bit N - 1 for signal N. */
+struct proc_status {
+	char state;
+	pid_t tracer;	  /* 0: none */
+	uid_t uid, euid;  /* the real one, the effective one */
+	unsigned seccomp; /* 2: a filter */
+	uint64_t pending, blocked, caught;
+};
+
+int proc_status(pid_t tid, struct proc_status *ret); /* 0 or -ESRCH */
+
+/* Where a thread waits in the kernel: /proc/PID/task/TID/syscall and wchan. */
+struct proc_wait {
+	int syscall;	 /* its number, -1: none (a page fault, a stop) */
+	uint64_t sp, pc; /* of its user registers */
+	char wchan[64];	 /* the kernel function that it sleeps in, or "" */
+};
+
+/* 0; -EAGAIN it runs; -ESRCH; -EACCES. */
+int proc_wait(pid_t pid, pid_t tid, struct proc_wait *ret);
+
+/* A whole small file as a malloc'ed, NUL-terminated string. 0 or -errno. */
+int proc_read_file(const char *path, char **ret, size_t *n);
+
+/* The same of one that the kernel writes in one piece: a system call less. */
+int proc_read_piece(const char *path, char **ret);
+
+#endif

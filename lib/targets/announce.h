@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * announce - what a process was before the recording began, as perf records: the
+ * names of its threads and its executable mappings.
+ */
+#ifndef ANNOUNCE_H
+#define ANNOUNCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/queue.h"
+
+/* Queue COMM and MMAP2 records for @pid, and with @threads COMM records for its other threads,
+ * all dated @time, as Q_SIDE; with
+ * @execed they replace what was known of it. 0; -ESRCH; -EACCES where its maps may not be
+ * read; -ENOBUFS the queue is full: one record, and what would follow, is lost. */
+int announce_process(struct queue *q, pid_t pid, bool execed, bool threads, uint64_t time);
+
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * births - a table of what the rings told of each process, by its number.
+ */
+#include "targets/births.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sample/perf_decode.h"
+
+struct birth {
+	_Atomic uint64_t execed, mapped;
+	/* When code of an interpreter was mapped last, and which, where: struct births's index
+	 * + 1 in 4 bits, the page's number in 36, and the time's mark, for several readers
+	 * write both words. */
+	_Atomic uint64_t known, where;
+	/* When it was forked; and by whom: the thread's number, its process's, and the rest a
+	 * mark of the time and the process. */
+	_Atomic uint64_t forked, by;
+	_Atomic uint64_t ended; /* a thread: its number, and above it when, in microseconds */
+};
+
+struct births {
+	_Atomic uint32_t n_codes;
+	struct births_code code[BIRTHS_CODES];
+	struct birth of[BIRTHS];
+};
+
+enum { PAGE_BITS = 12, INDEX_BITS = 4, WHERE_BITS = 40, PID_BITS = 22 };
+
+static uint64_t mark_of(uint64_t time)
+{
+	return time * 0x9e3779b97f4a7c15u >> WHERE_BITS << WHERE_BITS;
+}
+
+struct births *births_create(void)
+{
+	return calloc(1, sizeof(struct births));
+}
+
+void births_destroy(struct births *b)
+{
+	free(b);
+}
+
+static struct birth *birth_of(struct births *b, pid_t pid)
+{
+	return &b->of[(uint32_t)pid % BIRTHS];
+}
+
+/* Several readers may note the same record, and one an older one than another has noted. */
+static void raise_to(_Atomic uint64_t *p, uint64_t time)
+{
+	uint64_t old = atomic_load_explicit(p, memory_order_relaxed);
+
+	while (old < time && !atomic_compare_exchange_weak(p, &old, time))
+		;
+}
+
+/* A PERF_RECORD_MMAP2 as far as it is of use here. */
+struct mapped {
+	struct perf_event_header h;
+	uint32_t pid, tid;
+	uint64_t at, len, pgoff;
+	uint32_t maj, min;
+	uint64_t ino;
+};
+
+/* A mapping of code that belongs to a file, not of code that the process wrote itself. */
+static bool maps_file(const struct perf_ring *ring, uint64_t pos,
+		      const struct perf_event_header *h, struct mapped *ret)
+{
+	if (h->type != PERF_RECORD_MMAP2 ||
+	    (h->misc & (PERF_RECORD_MISC_MMAP_DATA | PERF_RECORD_MISC_MMAP_BUILD_ID)) ||
+	    h->size < sizeof(*ret) + PERF_TRAILER)
+		return false;
+	/* Records begin at multiples of 8 bytes: none of their words wraps. */
+	for (size_t i = 0; i < sizeof(*ret); i += 8)
+		memcpy((char *)ret + i, ring->data + ((pos + i) & (ring->size - 1)), 8);
+	return ret->ino;
+}
+
+/* Notes that @m is code of a known interpreter, if it is. */
+static void note_known(struct births *b, struct birth *of, const struct mapped *m,
+		       uint64_t time)
+{
+	uint32_t n = atomic_load_explicit(&b->n_codes, memory_order_acquire);
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct pyfind_code *c = &b->code[i].code;
+
+		if (c->ino != m->ino || c->maj != m->maj || c->min != m->min ||
+		    c->pgoff != m->pgoff ||
+		    atomic_load_explicit(&of->known, memory_order_relaxed) >= time)
+			continue;
+		atomic_store(&of->where, mark_of(time) |
+						 (m->at >> PAGE_BITS << INDEX_BITS &
+						  ((UINT64_C(1) << WHERE_BITS) - 1)) |
+						 (i + 1));
+		raise_to(&of->known, time);
+	}
+}
+
+/* Numbers of processes are below 1 << PID_BITS (PID_MAX_LIMIT, include/linux/threads.h). */
+static uint64_t by_of(pid_t pid, const struct births_fork *f)
+{
+	uint64_t mark = (f->time ^ (uint64_t)pid) * 0x9e3779b97f4a7c15u;
+
+	return mark >> 2 * PID_BITS << 2 * PID_BITS | (uint64_t)f->ppid << PID_BITS |
+	       (uint64_t)f->ptid;
+}
+
+/* A PERF_RECORD_FORK, or a PERF_RECORD_EXIT. */
+struct forked {
+	struct perf_event_header h;
+	uint32_t pid, ppid, tid, ptid;
+	uint64_t time;
+};
+
+static void note_fork(struct births *b, const struct perf_ring *ring, uint64_t pos)
+{
+	struct forked r;
+	struct births_fork f;
+
+	for (size_t i = 0; i < sizeof(r); i += 8)
+		memcpy((char *)&r + i, ring->data + ((pos + i) & (ring->size - 1)), 8);
+	f = (struct births_fork){ r.time, (pid_t)r.ppid, (pid_t)r.ptid };
+	atomic_thread_fence(memory_order_acquire);
+	/* Nobody has taken it from the ring meanwhile, so it was not overwritten. */
+	if (perf_ring_tail(ring) > pos || (r.ppid | r.ptid | r.tid) >> PID_BITS)
+		return;
+	if (r.h.type == PERF_RECORD_EXIT) {
+		atomic_store(&birth_of(b, (pid_t)r.tid)->ended,
+			     r.time / 1000 << PID_BITS | r.tid);
+		return;
+	}
+	if (r.pid == r.ppid)
+		return;
+	atomic_store(&birth_of(b, (pid_t)r.pid)->by, by_of((pid_t)r.pid, &f));
+	raise_to(&birth_of(b, (pid_t)r.pid)->forked, r.time);
+}
+
+static bool fork_of(struct births *b, pid_t pid, struct births_fork *ret)
+{
+	struct birth *of = b ? birth_of(b, pid) : NULL;
+	uint64_t time = of ? atomic_load_explicit(&of->forked, memory_order_acquire) : 0;
+	uint64_t by = time ? atomic_load_explicit(&of->by, memory_order_acquire) : 0;
+	uint64_t mask = (UINT64_C(1) << PID_BITS) - 1;
+
+	*ret = (struct births_fork){ time, (pid_t)(by >> PID_BITS & mask),
+				     (pid_t)(by & mask) };
+	return time && by == by_of(pid, ret);
+}
+
+bool births_forked(struct births *b, pid_t pid, struct births_fork *ret)
+{
+	return fork_of(b, pid, ret) && births_execed(b, pid) < ret->time;
+}
+
+pid_t births_parent(struct births *b, pid_t pid)
+{
+	struct births_fork f, parent;
+
+	if (!fork_of(b, pid, &f))
+		return 0;
+	return fork_of(b, f.ppid, &parent) && parent.time > f.time ? 0 : f.ppid;
+}
+
+void births_note(struct births *b, const struct perf_ring *ring, uint64_t pos,
+		 const struct perf_event_header *h, const unsigned char *trailer)
+{
+	bool execed = h->type == PERF_RECORD_COMM && (h->misc & PERF_RECORD_MISC_COMM_EXEC);
+	struct perf_trailer t;
+	struct mapped m;
+
+	if (b && (h->type == PERF_RECORD_FORK || h->type == PERF_RECORD_EXIT) &&
+	    h->size == sizeof(struct forked) + PERF_TRAILER)
+		note_fork(b, ring, pos);
+	if (!b || h->size < sizeof(*h) + PERF_TRAILER ||
+	    (!execed && !maps_file(ring, pos, h, &m)))
+		return;
+	perf_decode_trailer(trailer, &t);
+	raise_to(execed ? &birth_of(b, t.pid)->execed : &birth_of(b, t.pid)->mapped, t.time);
+	if (!execed)
+		note_known(b, birth_of(b, t.pid), &m, t.time);
+}
+
+void births_teach(struct births *b, const struct pyfind_code *code,
+		  const struct target *target)
+{
+	uint32_t n = b ? atomic_load(&b->n_codes) : BIRTHS_CODES;
+
+	for (uint32_t i = 0; i < n && b; i++)
+		if (!memcmp(b->code[i].code.build_id, code->build_id, code->build_id_n) &&
+		    b->code[i].code.ino == code->ino && b->code[i].code.min == code->min)
+			return;
+	if (n == BIRTHS_CODES || !code->build_id_n)
+		return;
+	b->code[n] = (struct births_code){ *code, target };
+	atomic_store_explicit(&b->n_codes, n + 1, memory_order_release);
+}
+
+const struct births_code *births_known(struct births *b, uint32_t i)
+{
+	uint32_t n = b ? atomic_load_explicit(&b->n_codes, memory_order_acquire) : 0;
+
+	return i < n ? &b->code[i] : NULL;
+}
+
+const struct births_code *births_interpreter(struct births *b, pid_t pid, uint64_t since,
+					     uint64_t *at)
+{
+	struct birth *of = b ? birth_of(b, pid) : NULL;
+	uint64_t time = of ? atomic_load_explicit(&of->known, memory_order_acquire) : 0;
+	uint64_t where = time ? atomic_load_explicit(&of->where, memory_order_acquire) : 0;
+
+	if (!time || time <= since || where >> WHERE_BITS != mark_of(time) >> WHERE_BITS)
+		return NULL;
+	*at = (where & ((UINT64_C(1) << WHERE_BITS) - 1)) >> INDEX_BITS << PAGE_BITS;
+	return &b->code[(where & ((1 << INDEX_BITS) - 1)) - 1];
+}
+
+bool births_ending(struct births *b, pid_t tid, uint64_t time)
+{
+	enum { SOON_US = 1000000 }; /* later it may be another thread's number */
+	uint64_t ended =
+		b ? atomic_load_explicit(&birth_of(b, tid)->ended, memory_order_acquire) : 0;
+	uint64_t mask = (UINT64_C(1) << PID_BITS) - 1, at = ended >> PID_BITS,
+		 now = time / 1000;
+
+	return ended && (ended & mask) == (uint64_t)tid && at <= now && now - at < SOON_US;
+}
+
+uint64_t births_execed(struct births *b, pid_t pid)
+{
+	return b ? atomic_load_explicit(&birth_of(b, pid)->execed, memory_order_acquire) : 0;
+}
+
+uint64_t births_mapped(struct births *b, pid_t pid)
+{
+	return b ? atomic_load_explicit(&birth_of(b, pid)->mapped, memory_order_acquire) : 0;
+}

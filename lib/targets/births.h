@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * births - who forked processes, when they became other programs, and when they mapped code,
+ * as the rings say.
+ *
+ * A record lies in the ring of the CPU that its process was on; the process's next sample may
+ * lie in another, whose reader comes first. So each reader notes what it takes out of its own
+ * ring and what it sees in the others'. Any thread.
+ *
+ * Processes whose numbers are BIRTHS apart share a place: then one's exec looks like the
+ * other's, and the control thread finds out (CTL_LOOK).
+ */
+#ifndef BIRTHS_H
+#define BIRTHS_H
+
+#include <linux/perf_event.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "perf_event.h"
+#include "python/pyfind.h"
+
+enum { BIRTHS = 1 << 15, BIRTHS_CODES = 15 };
+
+struct births;
+struct target;
+
+/* An interpreter that was proven in a process: @target's, whose code lies where @code says. */
+struct births_code {
+	struct pyfind_code code;
+	const struct target *target;
+};
+
+struct births *births_create(void); /* NULL: no memory */
+void births_destroy(struct births *b);
+
+/* Control thread: processes that map that code from now on run that interpreter. What is known
+ * already is not added again; @target must live as long as @b. Some are remembered. */
+void births_teach(struct births *b, const struct pyfind_code *code,
+		  const struct target *target);
+
+/* The interpreters that were taught, from @i = 0 on; NULL: no more. */
+const struct births_code *births_known(struct births *b, uint32_t i);
+
+/* The interpreter whose code @pid has mapped since it became another program at @since, and
+ * where. NULL: none, or it can't be told. */
+const struct births_code *births_interpreter(struct births *b, pid_t pid, uint64_t since,
+					     uint64_t *at);
+
+/* Note the record at @pos of @ring, whose first bytes are @h and last ones @trailer, if it
+ * tells of an exec, of a process being forked, of a thread's end or of code of a file being
+ * mapped. @b may be NULL. */
+void births_note(struct births *b, const struct perf_ring *ring, uint64_t pos,
+		 const struct perf_event_header *h, const unsigned char *trailer);
+
+/* Which thread of which process forked @pid, and when. */
+struct births_fork {
+	uint64_t time;
+	pid_t ppid, ptid;
+};
+
+/* False: that was not noted, or @pid has become another program since. */
+bool births_forked(struct births *b, pid_t pid, struct births_fork *ret);
+
+/* The process that forked @pid; 0: not noted, or its number is a later one's by now. */
+pid_t births_parent(struct births *b, pid_t pid);
+
+/* Is thread @tid about to end at @time: it works on in the kernel, and runs no instruction of
+ * its own any more? Its events end before that (perf_event_exit_task()), a CPU's own do not.
+ */
+bool births_ending(struct births *b, pid_t tid, uint64_t time);
+
+/* When @pid last became another program, or last mapped code of a file; 0: not since the
+ * recording began. */
+uint64_t births_execed(struct births *b, pid_t pid);
+uint64_t births_mapped(struct births *b, pid_t pid);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * lookup - a process that the user named: what is it, and do it or its children run Python?
+ */
+#include "targets/lookup.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "sys/family.h"
+#include "sys/proc.h"
+
+enum {
+	AT_ONCE = 32,	       /* probes of children */
+	CHILD_MS = 1000,       /* for all of those together */
+	YOUNG_NS = 1000000000, /* a shell may be about to start Python, and Python to begin */
+	AGAIN_NS = 20000000,
+	LIST_MAX = 8,
+};
+
+/* --- what it is, without a look into its memory --- */
+
+/* Its leader is a zombie. */
+static int has_ended(pid_t pid, const char *comm, struct err *err)
+{
+	_cleanup_free_ pid_t *tids = NULL;
+	size_t n = 0;
+
+	if (proc_tasks(pid, &tids, &n) == 0 && n > 1)
+		return err_set(err, -ENOEXEC,
+			       "the main thread of process %d (%s) has ended, and without it "
+			       "the memory of the others can't be read; 'pysampled record "
+			       "--any' samples them natively",
+			       pid, comm);
+	return err_set(
+		err, -ESRCH,
+		"process %d (%s) has ended: it is a zombie, its parent has not asked for "
+		"its exit status yet",
+		pid, comm);
+}
+
+static int check_process(pid_t pid, struct err *err)
+{
+	pid_t tgid = proc_tgid(pid);
+	char comm[16] = "?", state;
+	bool kernel;
+
+	if (tgid < 0)
+		return err_set(err, -ESRCH, "there is no process %d", pid);
+	if (tgid != pid)
+		return err_set(err, -ESRCH, "%d is a thread of process %d; use -p %d -t %d",
+			       pid, tgid, tgid, pid);
+	state = proc_kind(pid, &kernel);
+	if (kernel || state == 'Z' || state == 'X')
+		proc_comm(pid, pid, comm);
+	if (state == 'Z' || state == 'X')
+		return has_ended(pid, comm, err);
+	if (kernel)
+		return err_set(err, -ENOEXEC,
+			       "process %d (%s) is a kernel thread: it has no memory of its "
+			       "own and runs no Python; 'pysampled record --any' samples what "
+			       "the kernel does in it",
+			       pid, comm);
+	return 0;
+}
+
+/* --- its memory --- */
+
+static int look(struct lookup *l, pid_t pid, struct err *err)
+{
+	struct probe *probe = probe_start(pid, l->kick);
+	int code;
+
+	if (!probe)
+		return err_set(err, -ENOMEM, "out of memory");
+	if (!probe_wait(probe, l->wait_ms)) {
+		l->hanging = probe;
+		return err_set(err, -EINPROGRESS, "reading the memory of process %d hangs",
+			       pid);
+	}
+	probe_done(probe, &code, &l->python, err);
+	l->began = probe_began(probe);
+	probe_release(probe);
+	return code;
+}
+
+/* What the probe of a child says; why it can't be read goes to @why. */
+static int take_child(struct lookup *l, pid_t pid, struct probe *probe, struct err *why)
+{
+	struct pyproc *grown, p;
+	struct err err;
+	int code;
+
+	if (!probe_done(probe, &code, &p, &err))
+		return 0;
+	if (code == -EACCES || code == -EPERM || code == -ENOTSUP)
+		*why = err;
+	if (code < 0 && code != -EAGAIN)
+		return 0;
+	grown = realloc(l->child, (l->n_child + 1) * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	l->child = grown;
+	grown[l->n_child++] = code == 0 ? p : (struct pyproc){ .pid = pid };
+	return 0;
+}
+
+static int look_at_some(struct lookup *l, const pid_t *pids, size_t n, uint64_t end,
+			struct err *why)
+{
+	struct probe *probes[AT_ONCE];
+	int r = 0;
+
+	for (size_t i = 0; i < n; i++)
+		probes[i] = probe_start(pids[i], -1);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t now = now_ns();
+
+		if (probes[i] && now < end)
+			probe_wait(probes[i], (int)((end - now) / 1000000));
+		if (probes[i] && r == 0)
+			r = take_child(l, pids[i], probes[i], why);
+		probe_release(probes[i]);
+	}
+	return r;
+}
+
+/* *@young: has one of them been born just now? */
+static int look_at_children(struct lookup *l, pid_t pid, bool *young, struct err *why)
+{
+	uint64_t end = now_ns() + CHILD_MS * 1000000ull;
+	_cleanup_free_ pid_t *pids = NULL;
+	size_t n = 0;
+	int r = 0;
+
+	if (family_list(pid, &pids, &n) < 0)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		*young = *young || proc_age_ns(pids[i]) < YOUNG_NS;
+	for (size_t i = 0; r == 0 && i < n; i += AT_ONCE)
+		r = look_at_some(l, pids + i, MIN(n - i, (size_t)AT_ONCE), end, why);
+	return r;
+}
+
+/* --- together --- */
+
+/* Neither it nor a child; @why: one that can't be read. */
+static int no_python(const struct lookup *l, pid_t pid, const struct err *why, struct err *err)
+{
+	struct err own = *err;
+	char comm[16] = "?";
+
+	/* It may have ended meanwhile. */
+	if (check_process(pid, err) < 0)
+		return err->code;
+	proc_comm(pid, pid, comm);
+	if (why->code)
+		return err_set(err, why->code,
+			       "process %d (%s) is no Python, and of its children: %.250s",
+			       pid, comm, why->text);
+	return err_set(err, -ENOEXEC, "%.250s%s; 'pysampled record --any' samples it natively",
+		       own.text, l->children ? ", nor has it a Python child" : "");
+}
+
+int lookup(struct lookup *l, pid_t pid, struct err *err)
+{
+	const struct timespec pause = { .tv_nsec = AGAIN_NS };
+	uint64_t end = now_ns() + YOUNG_NS;
+	int code = check_process(pid, err);
+
+	while (code == 0) {
+		bool young = proc_age_ns(pid) < YOUNG_NS;
+		struct err why = { 0 };
+
+		code = look(l, pid, err);
+		if ((code != -ENOEXEC && code != -EAGAIN) || l->any)
+			break;
+		l->starts = code == -EAGAIN;
+		code = l->children ? look_at_children(l, pid, &young, &why) : 0;
+		if (code < 0)
+			return err_set(err, code, "out of memory");
+		if (l->n_child)
+			return LOOKUP_WRAPPER;
+		if (l->starts)
+			return -EAGAIN;
+		if (!young || now_ns() >= end)
+			return no_python(l, pid, &why, err);
+		nanosleep(&pause, NULL);
+		code = check_process(pid, err);
+	}
+	return code;
+}
+
+const char *lookup_list(const struct lookup *l, char *to, size_t size)
+{
+	size_t n = 0;
+
+	to[0] = '\0';
+	for (size_t i = 0; i < l->n_child && i < LIST_MAX; i++)
+		n += (size_t)snprintf(to + n, size - n, "%s%d", i ? ", " : "",
+				      l->child[i].pid);
+	if (l->n_child > LIST_MAX)
+		snprintf(to + n, size - n, " and %zu more", l->n_child - LIST_MAX);
+	return to;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+#include "targets/probe.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/work.h"
+
+struct probe {
+	pid_t pid;
+	pthread_mutex_t lock; /* of @kick: its owner may close it once it has let us go */
+	int kick, code;
+	uint64_t began_ns;
+	struct work work;
+	struct pyproc proc;
+	struct err err;
+	_Atomic int refs; /* the thread's and the owner's */
+	_Atomic bool done;
+	sem_t ended; /* posted once */
+};
+
+static void drop(struct probe *p)
+{
+	if (atomic_fetch_sub(&p->refs, 1) != 1)
+		return;
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+}
+
+static void *probe_main(void *arg)
+{
+	struct probe *p = arg;
+	struct rmem_live m;
+
+	work_own = &p->work;
+	rmem_live_init(&m, p->pid);
+	p->began_ns = now_ns();
+	p->code = pyfind(p->pid, &m.base, &p->proc, &p->err);
+	atomic_store_explicit(&p->done, true, memory_order_release);
+	sem_post(&p->ended);
+	pthread_mutex_lock(&p->lock);
+	if (p->kick >= 0)
+		eventfd_write(p->kick, 1);
+	pthread_mutex_unlock(&p->lock);
+	drop(p);
+	return NULL;
+}
+
+struct probe *probe_start(pid_t pid, int kick)
+{
+	struct probe *p = calloc(1, sizeof(*p));
+	pthread_t thread;
+
+	if (!p)
+		return NULL;
+	p->pid = pid;
+	p->kick = kick;
+	pthread_mutex_init(&p->lock, NULL);
+	atomic_init(&p->refs, 2);
+	sem_init(&p->ended, 0, 0);
+	if (pthread_create(&thread, NULL, probe_main, p)) {
+		free(p);
+		return NULL;
+	}
+	pthread_detach(thread);
+	return p;
+}
+
+uint64_t probe_began(const struct probe *p)
+{
+	return p->began_ns;
+}
+
+bool probe_done(struct probe *p, int *code, struct pyproc *ret, struct err *err)
+{
+	if (!atomic_load_explicit(&p->done, memory_order_acquire))
+		return false;
+	*code = p->code;
+	*ret = p->proc;
+	*err = p->err;
+	return true;
+}
+
+bool probe_wait(struct probe *p, int ms)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += ms / 1000;
+	until.tv_nsec += ms % 1000 * 1000000l;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	while (!atomic_load_explicit(&p->done, memory_order_acquire) &&
+	       (sem_clockwait(&p->ended, CLOCK_MONOTONIC, &until) == 0 || errno == EINTR))
+		;
+	return atomic_load_explicit(&p->done, memory_order_acquire);
+}
+
+void probe_release(struct probe *p)
+{
+	if (!p)
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->kick = -1;
+	pthread_mutex_unlock(&p->lock);
+	work_take(&p->work);
+	drop(p);
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+#include "watch/proof.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "sys/cpus.h"
+#include "sample/perf_decode.h"
+#include "bpf/run_table.h"
+#include "targets/births.h"
+#include "targets/ours.h"
+
+bool proof_is_switch(const struct perf_event_header *h, const unsigned char *end,
+		     struct proof_switch *ret)
+{
+	struct perf_trailer t;
+
+	/* CPU_WIDE also names the other thread; the trailer is of the same one. */
+	if ((h->type != PERF_RECORD_SWITCH && h->type != PERF_RECORD_SWITCH_CPU_WIDE) ||
+	    h->size < sizeof(*h) + PERF_TRAILER)
+		return false;
+	perf_decode_trailer(end, &t);
+	ret->tid = t.tid;
+	ret->time = t.time;
+	ret->out = h->misc & PERF_RECORD_MISC_SWITCH_OUT;
+	ret->preempt = h->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT;
+	return true;
+}
+
+/* Threads that share a slot make each other look like having run: that errs on
+ * the side of "late". */
+static _Atomic uint64_t *noted(_Atomic uint64_t *table, pid_t tid)
+{
+	return &table[(uint32_t)tid * 2654435761u >> 19 & (LAST_IN - 1)];
+}
+
+/* Readers do it at the same time: what is older never takes the place of what is newer. */
+static void raise_to(_Atomic uint64_t *p, uint64_t time)
+{
+	uint64_t old = atomic_load_explicit(p, memory_order_relaxed);
+
+	while (old < time && !atomic_compare_exchange_weak(p, &old, time))
+		;
+}
+
+/* A ring with less room than the longest record needs may have dropped any. */
+static bool may_have_dropped(const struct perf_ring *r, uint64_t tail, uint64_t head)
+{
+	return head - tail > r->size - PERF_RECORD_BYTES;
+}
+
+/* A CPU that goes offline loses the events that see all it runs (perf_event_exit_cpu()), and
+ * its hotplug thread does that. */
+void proof_note_in(struct reader_config *c, struct cpu_slot *slot, pid_t tid, uint64_t time)
+{
+	raise_to(noted(c->last_in, tid), time);
+	if (tid && tid == slot->hotplug)
+		raise_to(&slot->gone_ns, time);
+}
+
+void proof_consume(struct reader_config *c, struct cpu_slot *slot, uint64_t to)
+{
+	uint64_t tail = perf_ring_tail(&slot->ring);
+
+	atomic_store(&slot->dropping, true);
+	perf_ring_consume(&slot->ring, to);
+	/* Until there was room; so the head is looked at after that. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (may_have_dropped(&slot->ring, tail, perf_ring_head(&slot->ring)))
+		raise_to(&c->blind_ns, now_ns());
+	atomic_store(&slot->dropping, false);
+}
+
+void proof_opening(struct reader_config *c, pid_t tid)
+{
+	atomic_store(&c->opening, tid);
+}
+
+void proof_opened(struct reader_config *c, pid_t tid)
+{
+	raise_to(noted(c->last_in, tid), now_ns());
+	atomic_store(&c->opening, 0);
+}
+
+/* @opening is looked at first: as it ends the time is noted. */
+bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since)
+{
+	work_add(WORK_foreign, 3);
+	return atomic_load(&c->opening) == tid ||
+	       atomic_load_explicit(noted(c->last_in, tid), memory_order_acquire) > since ||
+	       atomic_load_explicit(&c->blind_ns, memory_order_acquire) > since;
+}
+
+uint64_t proof_came(struct reader_config *c, pid_t tid)
+{
+	if (!c->table)
+		return 0;
+	work_add(WORK_foreign, 2);
+	/* What was read before counts. */
+	atomic_thread_fence(memory_order_seq_cst);
+	return run_table_came(c->table, tid);
+}
+
+bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t *cursor,
+		       pid_t tid, uint64_t since)
+{
+	uint64_t tail = perf_ring_tail(&slot->ring), head = perf_ring_head(&slot->ring);
+	uint64_t from = MAX(*cursor, tail), pos;
+	unsigned char end[PERF_TRAILER];
+	struct proof_switch sw;
+	bool ran = false;
+
+	work_add(WORK_rings, 1);
+	work_foreign(&slot->work, 4); /* tail, head twice, dropping */
+	for (pos = from; pos < head;) {
+		struct perf_event_header h =
+			perf_ring_peek(&slot->ring, pos, end, sizeof(end));
+
+		work_add(WORK_records, 1);
+		if (h.size < sizeof(h) || h.size % 8)
+			return true;
+		if (proof_is_switch(&h, end, &sw) && !sw.out) {
+			proof_note_in(c, slot, sw.tid, sw.time);
+			ran = ran || (sw.tid == tid && sw.time > since);
+		} else {
+			births_note(c->births, &slot->ring, pos, &h, end);
+			if (c->split || c->table)
+				proof_note_birth(c, slot, pos, &h);
+		}
+		pos += h.size;
+	}
+	*cursor = head;
+	/* A ring near full may have dropped the very record we look for; or its owner
+	 * moved on meanwhile and the kernel wrote over what we read. */
+	head = perf_ring_head(&slot->ring);
+	return ran || may_have_dropped(&slot->ring, tail, head) ||
+	       head - from > slot->ring.size || atomic_load(&slot->dropping);
+}
+
+void proof_note_birth(struct reader_config *c, const struct cpu_slot *slot, uint64_t pos,
+		      const struct perf_event_header *h)
+{
+	/* Behind the header of a PERF_RECORD_FORK. */
+	struct {
+		uint32_t pid, ppid, tid, ptid;
+		uint64_t time;
+		unsigned char trailer[PERF_TRAILER];
+	} fork;
+
+	if (h->type != PERF_RECORD_FORK || h->size != sizeof(*h) + sizeof(fork))
+		return;
+	perf_ring_peek(&slot->ring, pos, &fork, sizeof(fork));
+	atomic_thread_fence(memory_order_acquire);
+	/* Nobody has taken it from the ring meanwhile, so it was not overwritten. */
+	if (fork.pid == fork.ppid || perf_ring_tail(&slot->ring) > pos)
+		return;
+	if (c->split || ours_has(c->ours, (pid_t)fork.ppid))
+		ours_set(c->ours, (pid_t)fork.pid, c->follow);
+}
+
+void proof_look_for_births(struct reader_config *c, const struct cpu_slot *own,
+			   uint64_t *cursors)
+{
+	for (uint32_t i = 0; i < c->n_slots; i++)
+		if (&c->slots[i] != own)
+			proof_ran_in_ring(c, &c->slots[i], &cursors[i], 0, UINT64_MAX);
+}
+
+static bool is_watched(const struct cpu_slot *s, uint64_t since)
+{
+	uint64_t from = slot_watched(s);
+
+	work_foreign(&s->work, 2);
+	return from && from <= since;
+}
+
+bool proof_ran_unwatched(struct reader_config *c, pid_t tid, uint64_t since)
+{
+	uint32_t watched = 0, n = c->n_slots;
+	struct cpus may;
+
+	for (uint32_t i = 0; i < n; i++)
+		watched += is_watched(&c->slots[i], since);
+	if (watched == c->cap_slots)
+		return false;
+	/* What a thread may use now, it need not have been able to use before. */
+	if (atomic_load(&c->wanders) || cpus_of_thread(&may, tid) < 0)
+		return true;
+	for (uint32_t i = 0; i < n; i++)
+		if (is_watched(&c->slots[i], since))
+			cpus_del(&may, c->slots[i].cpu);
+	if (cpus_next(&may, 0) < 0)
+		return false;
+	atomic_store(&c->wanders, true);
+	return true;
+}
+
+bool proof_switches_hidden(void)
+{
+	int fd = open("/proc/1/syscall", O_RDONLY | O_CLOEXEC);
+	bool hidden;
+	char c;
+
+	if (fd < 0)
+		return true;
+	hidden = read(fd, &c, 1) < 0;
+	close(fd);
+	return hidden;
+}
+
+/* Field 39 of proc_pid_stat(5); the name in parentheses may hold anything. */
+bool proof_moved(pid_t pid, pid_t tid, int cpu)
+{
+	char path[64], text[1024];
+	const char *at;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return true;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[MAX(n, 0)] = '\0';
+	at = strrchr(text, ')');
+	for (int field = 2; at && field < 39; field++) {
+		at = strchr(at, ' ');
+		at += at != NULL;
+	}
+	return !at || atoi(at) != cpu;
+}
