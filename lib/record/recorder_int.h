@@ -7,6 +7,7 @@
 #ifndef RECORDER_INT_H
 #define RECORDER_INT_H
 
+#include <errno.h>
 #include <poll.h>
 
 #include "attach/attach.h"
@@ -16,6 +17,8 @@
 #include "record/cpuwatch.h"
 #include "attach/event_place.h"
 #include "record/recorder.h"
+#include "base/stats.h"
+#include "targets/announce.h"
 #include "targets/tracker.h"
 
 /* CPU time of the targets, in clock ticks. */
@@ -104,8 +107,12 @@ void recorder_balance(const struct recorder *r, struct recorder_summary *ret);
 /* recorder_work.c: what the recording took; before its readers are freed. */
 void recorder_work(const struct recorder *r, struct recorder_work *ret);
 
-/* recorder_messages.c: announce_process() for the resolver; what has no room is counted. */
-void recorder_announce(struct recorder *r, pid_t pid, bool execed, uint64_t time);
+/* announce_process() for the resolver; what has no room is counted. */
+static inline void recorder_announce(struct recorder *r, pid_t pid, bool execed, uint64_t time)
+{
+	if (announce_process(&r->own, pid, execed, !r->config.named, time) == -ENOBUFS)
+		STATS_ADD(r->session->stats, side_lost, 1);
+}
 
 /* recorder_messages.c: do what readers and the tracer ask for. False: there is more, and it
  * took long enough for now. */

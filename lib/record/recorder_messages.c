@@ -131,12 +131,6 @@ static void execed(struct recorder *r, const struct target *t, pid_t pid, uint64
 		tracker_new(&r->tracker, pid, time);
 }
 
-void recorder_announce(struct recorder *r, pid_t pid, bool execed, uint64_t time)
-{
-	if (announce_process(&r->own, pid, execed, !r->config.named, time) == -ENOBUFS)
-		STATS_ADD(r->session->stats, side_lost, 1);
-}
-
 /* Before the sinks hear of @t for the first time, at @time, they are told what it was. Another
  * thread's sample may be a little older. */
 static void introduce(struct recorder *r, struct target *t, uint64_t time)
