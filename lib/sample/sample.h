@@ -23,7 +23,7 @@ enum { SESSION_MAX_EVENTS = 16 };
 struct places;
 struct stats;
 
-/* docs/ARCHITECTURE.md, "Why a stack is exact"; README.md, "Reading the result". */
+/* docs/EXACTNESS.md, "Why a stack is exact"; README.md, "Reading the result". */
 enum provenance { PROV_EXACT, PROV_LATE, PROV_TORN, PROV_NOPYTHON, PROV_N };
 
 /* One sampled event, as it was really opened. */

@@ -236,9 +236,11 @@ int main(int argc, char **argv)
 	target = atoi(argv[1]);
 	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++)
 		grew |= repeat(&ways[i], strtoul(argv[2], NULL, 10));
-	grew |= each_failure(&ways[0], 1) | each_failure(&ways[1], 1);
-	for (size_t i = 0; i < sizeof(runs) / sizeof(*runs); i++)
-		grew |= repeat(&runs[i], strtoul(argv[3], NULL, 10)) |
-			each_failure(&runs[i], strtoul(argv[3], NULL, 10) < 20 ? 5 : 1);
+	grew |= each_failure(&ways[0], 1);
+	grew |= each_failure(&ways[1], 1);
+	for (size_t i = 0; i < sizeof(runs) / sizeof(*runs); i++) {
+		grew |= repeat(&runs[i], strtoul(argv[3], NULL, 10));
+		grew |= each_failure(&runs[i], strtoul(argv[3], NULL, 10) < 20 ? 5 : 1);
+	}
 	return grew;
 }
