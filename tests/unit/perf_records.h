@@ -23,7 +23,8 @@ static inline void record_add(struct record *r, const void *p, size_t n)
 {
 	uint16_t size = (uint16_t)(r->n + n);
 
-	memcpy(r->bytes + r->n, p, n);
+	if (n)
+		memcpy(r->bytes + r->n, p, n);
 	r->n += n;
 	memcpy(r->bytes + offsetof(struct perf_event_header, size), &size, sizeof(size));
 }
