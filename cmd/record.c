@@ -245,12 +245,12 @@ static int stop_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+/* @stop is readable as soon as the recording shall end. */
 static int run(const struct record_options *o, struct recorder *rec, struct session *session,
-	       struct child *child)
+	       struct child *child, int stop)
 {
 	struct sink sinks[RESOLVER_MAX_SINKS], *list[RESOLVER_MAX_SINKS];
 	struct recorder_summary summary;
-	_cleanup_close_ int stop = stop_signals();
 	struct err err;
 	size_t n;
 	int r = open_sinks(o, session, sinks, &n), code;
@@ -283,6 +283,8 @@ static int record(struct record_options *o, int argc, char **argv, struct child 
 	struct session session = {
 		.argc = argc, .argv = argv, .flags = o->session_flags, .stats = &stats
 	};
+	/* Before anything is opened or any thread begins: no signal ends us by its default. */
+	_cleanup_close_ int stop = stop_signals();
 	struct recorder *rec;
 	bool may_trace = !strcmp(o->rec.capture, "auto") || !strcmp(o->rec.capture, "stop");
 	struct err err;
@@ -296,7 +298,7 @@ static int record(struct record_options *o, int argc, char **argv, struct child 
 	if (o->native_lines && !session.places)
 		return cmd_fail(EXIT_FAILED, "out of memory");
 	rec = recorder_create(&o->rec, &session, &err);
-	r = rec ? run(o, rec, &session, child) :
+	r = rec ? run(o, rec, &session, child, stop) :
 		  cmd_fail(cmd_exit_code(err.code), "%s", err.text);
 	recorder_destroy(rec);
 	places_destroy(session.places);
