@@ -179,7 +179,7 @@ def test_a_tracepoint_lies_on_the_calling_line(py, event):
     need_tracepoints()
     harness.need_fifo()
     target = Target(py, "triggers.py")
-    run, stacks = record(target, event)
+    run, stacks = record(target, event, "-v")
     return on_a_line_each(run, stacks, target, "ask" if event.endswith("getppid") else "doze")
 
 
@@ -193,7 +193,9 @@ def on_a_line_each(run, stacks, target, what):
     equal(sum(wants.values()), run.n("exact"), "samples on the lines, of those that are exact")
     equal(run.n("samples"), 4 * CYCLES, "samples of %s" % run)
     check(max(wants.values()) <= CYCLES, "more than the %d that happened: %s", CYCLES, wants)
-    enough(min(wants.values()) >= tolerances.EXACT_SIGNALLED * CYCLES, "want %d each: %s", CYCLES, wants)
+    # Where the kernel hides threads, who wakes up elsewhere right behind the read is late, too.
+    unseen = run.counter("late_unseen")
+    enough(min(wants.values()) + unseen >= tolerances.EXACT_SIGNALLED * CYCLES, "want %d each: %s", CYCLES, wants)
     return "%d of %d samples are on the lines" % (sum(wants.values()), run.n("samples"))
 
 
@@ -203,14 +205,16 @@ def test_sched_switch_lies_on_the_sleeping_line(py):
     need_tracepoints()
     harness.need_fifo()
     target = Target(py, "triggers.py")
-    run, stacks = record(target, "sched:sched_switch")
+    run, stacks = record(target, "sched:sched_switch", "-v")
     asleep = [(f, n) for f, n in harness.sure(stacks) if any(frame.startswith("doze_") for frame in f)]
     want = {name: tuple(map(tuple, lines)) for name, lines in target.info["lines"].items()}
     for frames, count in asleep:
         got = tuple((name, line) for name, _, line in reversed(harness.python_frames(frames)))[:2]
         native = next(frame for frame in frames if frame.startswith("doze_"))
         equal(got, want[native], "the line of %s" % native)
-    enough(harness.total(asleep) >= 4 * tolerances.EXACT_CHILDREN * CYCLES, "only %d samples of sleeps: %s", harness.total(asleep), run)
+    unseen = run.counter("late_unseen")  # see on_a_line_each()
+    enough(harness.total(asleep) + unseen >= 4 * tolerances.EXACT_CHILDREN * CYCLES, "only %d samples of sleeps: %s",
+           harness.total(asleep), run)
 
 
 @each_python
