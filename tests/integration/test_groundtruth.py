@@ -24,6 +24,7 @@ def test_preempt_is_always_right(py, rate, us):
     enough(run.n("exact") >= tolerances.EXACT * run.n("samples") - 1, "too few are exact: %s", run)
 
 
+@harness.dealt
 @each(us=[2, 100])
 @each(rate=[99, 1999])
 @each_python

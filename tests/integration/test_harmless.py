@@ -118,6 +118,7 @@ def test_sleeps_of_the_target_are_whole(py, sigurg):
     equal(said, "200 early=0 interrupted=0 handled=0", "sleeps")
 
 
+@harness.dealt
 @each(capture=["preempt", "stop", "async"])
 @each(sigurg=["handled", "ignored"])
 @one_python

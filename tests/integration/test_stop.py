@@ -22,6 +22,7 @@ def is_exact(run, share=tolerances.EXACT):
     enough(run.n("exact") >= share * run.n("samples"), "too few are exact: %s", run)
 
 
+@harness.dealt
 @each(us=[2, 100])
 @each(rate=[999, 9999])
 @each_python
@@ -33,6 +34,7 @@ def test_stop_is_always_right(py, rate, us):
     is_exact(run)
 
 
+@harness.dealt
 @each(script=["groundtruth.py --us 100 --threads 8", "mixed.py --us 20", "churn.py", "execreuse.py --us 100"])
 @each_python
 def test_stop_is_right_for(py, script):
