@@ -36,7 +36,7 @@ struct place_facts {
 				 */
 	bool cgroup;		/* the targets, and nobody else, are in one cgroup */
 	bool wide;		/* events on CPUs are permitted ... */
-	bool filter;		/* ... and so is a filter of strangers' samples */
+	bool filter;		/* a BPF filter can drop strangers' samples */
 	uint64_t many;		/* events that threads would need, one on each CPU */
 	uint64_t rate;		/* interrupts a second of a CPU that is busy; 0: not known */
 };

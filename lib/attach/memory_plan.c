@@ -14,8 +14,8 @@ enum {
 	QUEUE_MAX = 32 << 20,
 	SAMPLE_BYTES = 20 << 10,
 	STACKS_BYTES = 192 << 10, /* of the longest sample besides its frames */
-	FRAME_BYTES = 32,	  /* of a frame and its activation in a queue ... */
-	READ_BYTES = 256,	  /* ... and in a reader, with what was read of it */
+	FRAME_BYTES = 32,	  /* of a queue, for each frame and its activation */
+	READ_BYTES = 256,	  /* of a reader, for each frame that it may read */
 	WAIT_MS = 150,
 };
 

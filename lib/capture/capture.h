@@ -82,9 +82,9 @@ enum { CAPTURE_SHED_NS = 10000000 };
 struct capture_attach {
 	int (*attach)(void *arg, struct err *err); /* opens them, in the calling thread */
 	void *arg;
-	const pid_t *pids; /* the targets that the user named ... */
+	const pid_t *pids; /* the targets that the user named */
 	size_t n_pids;
-	const pid_t *others; /* ... and all that are followed */
+	const pid_t *others; /* the processes that are followed */
 	size_t n_others;
 	const struct note *note;
 	struct tracer_config *tracer; /* all but its signal; its queue is empty */
@@ -103,7 +103,7 @@ struct capture_ops {
 	uint32_t cpu_fds;	/* descriptors for each CPU */
 	bool fixed_cpus;	/* no CPU can be added after the beginning */
 	bool finds_threads;	/* sees new threads itself: readers need not tell of them */
-	bool sees_registers; /* ... and the registers of who is held: no witness is needed */
+	bool sees_registers; /* sees the held thread's registers: needs no witness */
 	bool prompt;	     /* a reader runs on its CPU as soon as a sample wakes it there */
 
 	/* Control thread: can it work here? 0, or -errno with a sentence that says what is
@@ -126,7 +126,7 @@ struct capture_ops {
 	/* Make the thread fit for @cpu, @p being the want's plan. 0 or -errno: it holds nobody
 	 * then. */
 	int (*thread_begin)(const struct preempt_plan *p, int cpu);
-	/* Has it woken up where it holds nobody, or may just have come back from there? */
+	/* True if the reader woke up on a CPU where it holds nobody, or may have been there. */
 	bool (*moved_away)(const struct reader *r);
 	/* The hold budget is used up for @left_ns: let the targets run meanwhile. */
 	void (*shed)(struct reader *r, uint64_t left_ns);
@@ -145,7 +145,7 @@ struct capture_ops {
 	void (*release)(struct reader *r, struct walk *w);
 	/* What was scanned has left the ring: the targets go on. */
 	void (*resume)(struct reader *r);
-	/* Pure: is what was read the stack at the sample? */
+	/* Judge whether what was read is the stack at the sample. Pure. */
 	enum judgement (*judge)(const struct hold *h);
 };
 
