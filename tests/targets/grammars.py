@@ -269,7 +269,8 @@ def main():
     marked = {number for number, line in enumerate(text.split("\n"), 1) if line.endswith(HERE)}
     below = asyncio.run(called_by_loop()) if args.case == "task" else []
     roots = [below + rest for rest in (target.root(run, work, main), target.root_of_thread(run, work))]
-    roots += [target.root_of_thread(work)] if args.case == "fault" else []  # its first touches
+    if args.case == "fault":  # the first touches
+        roots += target.root(work, main), target.root_of_thread(work)
     target.ready(lines=lines_of(compile(text, path, "exec"), marked, {}), roots=roots, **facts)
     begin.set()
     work(0)
