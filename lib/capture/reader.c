@@ -394,6 +394,7 @@ void reader_destroy(struct reader *r)
 		return;
 	taping_destroy(r->taping);
 	pystack_destroy(r->ps);
+	proof_stat_files_close(&r->stat_files);
 	if (r->wake >= 0)
 		close(r->wake);
 	free(r->cursor);
