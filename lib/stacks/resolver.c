@@ -43,18 +43,19 @@ struct resolver {
 struct resolver *resolver_create(const struct resolver_config *c)
 {
 	struct resolver *r = calloc(1, sizeof(*r));
-	bool names = false;
+	unsigned needs = 0;
 
 	if (!r)
 		return NULL;
 	r->c = *c;
 	for (size_t i = 0; i < c->n_sinks; i++)
-		names |= c->sinks[i]->ops->needs & SINK_NEEDS_NAMES;
+		needs |= c->sinks[i]->ops->needs;
 	r->assembler = assembler_create(&(struct assembler_config){
 		.native = c->native,
 		.full = c->full,
 		.unwinder = c->unwinder,
-		.names = names,
+		.names = needs & SINK_NEEDS_NAMES,
+		.ids = needs & SINK_NEEDS_IDS,
 		.places = c->session->places,
 		.stats = c->session->stats,
 	});
