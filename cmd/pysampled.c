@@ -79,7 +79,7 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return print_help(stderr), EXIT_USAGE;
 	if (!strcmp(argv[1], SRCLINE_COMMAND))
-		return srcline_main();
+		return srcline_main(argc > 2);
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
 		return print_help(stdout);
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))
