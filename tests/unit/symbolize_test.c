@@ -372,7 +372,7 @@ static void test_files_apart(void **state)
 	for (size_t i = 0; i < maps.n; i++) {
 		if (maps.map[i].x && strstr(maps.map[i].path, "/libc.so"))
 			file[0] = maps.map[i];
-		if (maps.map[i].x && strstr(maps.map[i].path, "/libelf"))
+		if (maps.map[i].x && strstr(maps.map[i].path, "/libcmocka"))
 			file[1] = maps.map[i];
 	}
 	assert_true(file[0].start && file[1].start);
