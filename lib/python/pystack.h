@@ -66,15 +66,17 @@ struct pystack_result {
 	/* greenlet moves the thread to another C stack: the frames are those that it moves
 	 * away from, whatever lies on the stack. */
 	bool switching;
+	bool code_lost;	     /* new_code() would not have one that the frames may use */
 	raddr tstate, first; /* for pystack_unchanged() */
 	pid_t number;	     /* that the innermost state bears; 0: no state */
 };
 
 struct pystack;
 
-/* @new_code gets each fresh copy, before the result that uses its @id. */
+/* @new_code gets each fresh copy, before the result that uses its @id. False: it has no room.
+ */
 struct pystack *pystack_create(uint32_t max_frames,
-			       void (*new_code)(void *arg, uint64_t id,
+			       bool (*new_code)(void *arg, uint64_t id,
 						const struct pycode_copy *c),
 			       void *arg);
 void pystack_destroy(struct pystack *p);

@@ -29,7 +29,7 @@ struct fix {
 	char name[MAX_IDS];
 };
 
-static void new_code(void *arg, uint64_t id, const struct pycode_copy *c)
+static bool new_code(void *arg, uint64_t id, const struct pycode_copy *c)
 {
 	struct fix *f = arg;
 	char name[8];
@@ -39,6 +39,7 @@ static void new_code(void *arg, uint64_t id, const struct pycode_copy *c)
 	assert_int_equal(pycode_name(c, name, sizeof(name)), 1);
 	f->last_id = id;
 	f->name[id] = name[0];
+	return true;
 }
 
 static struct fix *fix_create_for(const struct pylayout *l, uint32_t max_frames)
