@@ -35,7 +35,8 @@ struct resolver {
 	bool started;
 	_Atomic bool stop;
 	_Atomic int failed;
-	int n_waits; /* cycles in a row */
+	int n_waits;		 /* cycles in a row */
+	struct epoch_user holds; /* targets, by samples that wait */
 	struct resolver_counts counts;
 	struct counts *reads; /* of groups */
 };
@@ -58,6 +59,10 @@ struct resolver *resolver_create(const struct resolver_config *c)
 		.places = c->session->places,
 		.stats = c->session->stats,
 	});
+	if (c->targets) {
+		epoch_join(&c->targets->epoch, &r->holds);
+		epoch_enter(&c->targets->epoch, &r->holds);
+	}
 	r->inbox = inbox_create(c->queues, c->n_queues, c->session->stats);
 	r->reads = counts_create();
 	if (r->assembler && r->inbox && r->reads)
@@ -368,23 +373,40 @@ static bool must_wait(struct resolver *r)
 	return wait;
 }
 
+/* Targets of samples that are taken from now on are above that (epoch.h). */
+static uint64_t held_by_readers(const struct resolver *r)
+{
+	return r->c.targets ? epoch_safe(&r->c.targets->epoch, &r->holds) : 0;
+}
+
+/* The samples that still wait were taken after that was @held. */
+static void hold_from(struct resolver *r, uint64_t held)
+{
+	if (held)
+		epoch_move(&r->holds, held);
+}
+
 static void *resolver_main(void *arg)
 {
 	struct resolver *r = arg;
-	uint64_t before[HELD_TICKS] = { 0 }, now;
+	uint64_t before[HELD_TICKS] = { 0 }, held[HELD_TICKS] = { 0 }, now, holds;
 	bool wait;
 
 	work_shared = r->c.work;
 	/* What a reader took from its ring before the last two ticks began has reached the
 	 * queue by now: older records are complete and can go. */
 	for (size_t i = 0; !atomic_load(&r->stop); i = (i + 1) % HELD_TICKS) {
+		holds = held_by_readers(r);
 		now = now_ns();
 		wait = must_wait(r);
 		take(r);
 		/* A reader that comes late may have asked just now. */
-		if (!wait && !must_wait(r))
+		if (!wait && !must_wait(r)) {
 			release(r, before[i]);
+			hold_from(r, held[i]);
+		}
 		before[i] = now;
+		held[i] = holds;
 		sleep_until(now + TICK_MS * 1000000ull);
 		if (r->c.tick)
 			r->c.tick(r->c.tick_arg);

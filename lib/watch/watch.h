@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "perf_event.h"
+#include "base/epoch.h"
 #include "base/queue.h"
 #include "sample/sample.h"
 #include "base/work.h"
@@ -96,6 +97,7 @@ struct cpu_slot {
 	uint32_t generation;	     /* readers started so far */
 	_Atomic bool ready;	     /* the first one has emptied the ring and waits */
 	struct guard guard;	     /* of the reader's remote reads */
+	struct epoch_user targets;   /* the reader holds targets */
 	_Atomic bool looking;	     /* the reader is inside a table of event ids */
 	_Atomic bool dropping;	     /* the ring gets room, and blind_ns does not tell yet */
 	_Atomic uint64_t watched_ns; /* since then all threads have events here; 0: not yet */
