@@ -331,8 +331,10 @@ bool reader_drain(struct reader *r, uint64_t shed_left, bool last)
 		capture->read(r);
 	proof_consume(r->c, r->slot, r->n_pend ? r->pend[0].pos : r->pos);
 	capture->resume(r);
-	if (!r->early.tid) /* else it is judged in a later drain */
+	if (!r->early.tid) { /* else it is judged in a later drain */
 		epoch_leave(&r->slot->targets);
+		emit_codes_gone(r);
+	}
 	return any || r->n_pend;
 }
 

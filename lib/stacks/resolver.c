@@ -247,10 +247,18 @@ static void give_tape(struct resolver *r, const unsigned char *p, size_t n)
 		 (struct bytes){ .at = p + 8 + head, .n = n - 8 - head });
 }
 
+/* All samples that had them were given. */
+static void forget_codes(struct resolver *r, const struct q_codes_gone *q)
+{
+	profile_forget(assembler_profile(r->assembler), q->from, q->below);
+}
+
 static void give(struct resolver *r, const struct inbox_item *in)
 {
 	if (in->type == Q_SAMPLE)
 		give_sample(r, (struct q_sample *)(void *)in->data);
+	else if (in->type == Q_CODES_GONE)
+		forget_codes(r, (const void *)in->data);
 	else
 		give_side(r, (const struct perf_event_header *)(void *)in->data);
 }
@@ -263,6 +271,8 @@ static uint64_t time_of(uint32_t type, const unsigned char *data)
 
 	if (type == Q_SAMPLE)
 		return ((const struct q_sample *)(const void *)data)->sample.time;
+	if (type == Q_CODES_GONE)
+		return ((const struct q_codes_gone *)(const void *)data)->time;
 	return perf_decode_side((const void *)data, &s) < 0 ? 0 : s.time;
 }
 
@@ -282,6 +292,13 @@ static bool reserve(struct resolver *r, size_t n)
 	return true;
 }
 
+static void keep_code(struct resolver *r, const struct inbox_item *it)
+{
+	const struct q_code_kept *q = (const void *)it->data;
+
+	profile_same(assembler_profile(r->assembler), q->id, q->was);
+}
+
 /* Takes it over. */
 static void take_item(struct resolver *r, const struct inbox_item *it)
 {
@@ -289,6 +306,10 @@ static void take_item(struct resolver *r, const struct inbox_item *it)
 	case Q_CODE:
 		profile_code(assembler_profile(r->assembler), load_u64(it->data),
 			     (const void *)(it->data + 8), it->n - 8);
+		inbox_free(r->inbox, it);
+		break;
+	case Q_CODE_KEPT:
+		keep_code(r, it);
 		inbox_free(r->inbox, it);
 		break;
 	case Q_TAPE:

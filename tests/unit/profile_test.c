@@ -125,6 +125,42 @@ static void same_function_of_two_codes(void **state)
 	profile_destroy(p);
 }
 
+/* What no number stands for any more is freed; functions stay what they are. */
+static void forgets(void **state)
+{
+	enum { MANY = 20000, READER = 1 << 30, STEP = 1000 };
+	struct profile *p = profile_create();
+	const struct pyfunc *of_a, *of_b;
+	size_t most = 0;
+
+	note(p, 1, "a", "/x.py", 7);
+	note(p, READER + 1, "a", "/x.py", 7);
+	of_a = func(p, 1);
+	profile_forget(p, 0, 2);
+	assert_null(func(p, 1));
+	assert_ptr_equal(func(p, READER + 1), of_a); /* another reader's number */
+	assert_int_equal(profile_same(p, READER + 2, READER + 1), 0);
+	assert_int_equal(profile_same(p, READER + 3, 1), -ENOENT);
+	profile_forget(p, READER, READER + 2);
+	assert_null(func(p, READER + 1));
+	assert_ptr_equal(func(p, READER + 2), of_a);
+	profile_forget(p, READER, READER + 3);
+	assert_int_equal(profile_codes(p), 0);
+	for (uint64_t i = 1; i <= MANY; i++) {
+		note(p, i, "b", "/x.py", (int)i);
+		if (i % STEP == 0) {
+			of_b = func(p, i);
+			profile_forget(p, 0, i);
+			assert_ptr_equal(func(p, i), of_b);
+		}
+		most = profile_codes(p) > most ? profile_codes(p) : most;
+	}
+	assert_int_equal(most, STEP + 1);
+	note(p, MANY + 1, "a", "/x.py", 7);
+	assert_ptr_equal(func(p, MANY + 1), of_a);
+	profile_destroy(p);
+}
+
 static void unknown_ids(void **state)
 {
 	struct profile *p = profile_create();
@@ -240,6 +276,7 @@ int main(void)
 		cmocka_unit_test(same_content_is_one_function),
 		cmocka_unit_test(same_function_of_two_codes),
 		cmocka_unit_test(kinds_of_text),
+		cmocka_unit_test(forgets),
 		cmocka_unit_test(unknown_ids),
 		cmocka_unit_test(id_takes_other_code),
 		cmocka_unit_test(damaged_blocks),
