@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <stdbool.h>
 
-enum { LINE_CACHE = 1 << 14, CAP_MIN = 1024 };
+#include "base/stats.h"
+
+enum { LINE_CACHE = 1 << 14, CAP_MIN = 1024, FUNC_BYTES = 256 };
 
 struct pcode {
 	uint64_t hash;
@@ -26,6 +28,8 @@ struct profile {
 	size_t n_codes, cap_codes;
 	struct pyfunc **funcs; /* by name, file and lines, open addressing */
 	size_t n_funcs, cap_funcs;
+	size_t func_bytes, max_bytes; /* profile_limit() */
+	struct stats *stats;
 	/* (code, lasti) -> line: decoding a line table is slow. */
 	struct {
 		const struct pcode *code;
@@ -41,6 +45,7 @@ struct profile *profile_create(void)
 	if (!p)
 		return NULL;
 	p->cap_ids = p->cap_codes = p->cap_funcs = CAP_MIN;
+	p->max_bytes = SIZE_MAX;
 	p->ids = calloc(p->cap_ids, sizeof(*p->ids));
 	p->codes = calloc(p->cap_codes, sizeof(struct pcode *));
 	p->funcs = calloc(p->cap_funcs, sizeof(struct pyfunc *));
@@ -77,6 +82,12 @@ void profile_destroy(struct profile *p)
 	free(p->codes);
 	free(p->ids);
 	free(p);
+}
+
+void profile_limit(struct profile *p, size_t bytes, struct stats *stats)
+{
+	p->max_bytes = bytes;
+	p->stats = stats;
 }
 
 static uint64_t mix(uint64_t h)
@@ -218,35 +229,61 @@ static int grow_funcs(struct profile *p)
 	return 0;
 }
 
+static struct pyfunc *func_create(const struct pyfunc *key)
+{
+	struct pyfunc *f = malloc(sizeof(*f));
+
+	if (!f)
+		return NULL;
+	*f = *key;
+	f->qualname = strdup(key->qualname);
+	f->file = strdup(key->file);
+	if (f->qualname && f->file)
+		return f;
+	func_free(f);
+	return NULL;
+}
+
+/* What a function takes: here, and again in a symbol file. */
+static size_t func_cost(const struct pyfunc *f)
+{
+	return FUNC_BYTES + 2 * (strlen(f->qualname) + strlen(f->file));
+}
+
+/* The function like @key. NULL: no memory. */
+static const struct pyfunc *func_intern(struct profile *p, struct pyfunc *key)
+{
+	static const struct pyfunc unnamed = { .qualname = "[unnamed]", .file = "" };
+	size_t i = func_place(p, key);
+
+	if (!p->funcs[i] && p->func_bytes + func_cost(key) > p->max_bytes) {
+		STATS_ADD(p->stats, unnamed, 1);
+		*key = unnamed;
+		i = func_place(p, key);
+	}
+	if (p->funcs[i])
+		return p->funcs[i];
+	key->index = (uint32_t)p->n_funcs;
+	p->funcs[i] = func_create(key);
+	if (!p->funcs[i])
+		return NULL;
+	p->n_funcs++;
+	p->func_bytes += func_cost(key);
+	return p->funcs[i];
+}
+
 /* The interned function of a code copy; NULL when out of memory. */
 static const struct pyfunc *func_of(struct profile *p, const struct pycode_copy *c)
 {
 	char name[PYCODE_NAME_MAX * 3 + 1], file[PYCODE_FILE_MAX * 3 + 1];
 	struct pyfunc key = { .qualname = name, .file = file, .firstline = c->firstlineno };
-	struct pyfunc *f;
-	size_t i;
 
 	if (grow_funcs(p) < 0)
 		return NULL;
 	pycode_name(c, name, sizeof(name));
 	pycode_file(c, file, sizeof(file));
 	pycode_line_range(c, &key.min, &key.max);
-	i = func_place(p, &key);
-	if (p->funcs[i])
-		return p->funcs[i];
-	f = malloc(sizeof(*f));
-	if (!f)
-		return NULL;
-	*f = key;
-	f->qualname = strdup(name);
-	f->file = strdup(file);
-	f->index = (uint32_t)p->n_funcs;
-	if (!f->qualname || !f->file) {
-		func_free(f);
-		return NULL;
-	}
-	p->n_funcs++;
-	return p->funcs[i] = f;
+	return func_intern(p, &key);
 }
 
 static struct pcode *code_create(struct profile *p, const struct pycode_copy *c, uint64_t hash)

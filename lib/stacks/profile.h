@@ -12,9 +12,14 @@
 #include "sample/sample.h"
 
 struct profile;
+struct stats;
 
 struct profile *profile_create(void);
 void profile_destroy(struct profile *p);
+
+/* From now on functions take so many bytes here and in the outputs, roughly: new ones beyond
+ * are all called "[unnamed]", and counted in @stats (unnamed), which is borrowed. */
+void profile_limit(struct profile *p, size_t bytes, struct stats *stats);
 
 /* Take note that @id (unique over all readers) stands for the code in @c, which is
  * copied. 0, -ENOMEM, or -EBADMSG for a block that is not whole. */

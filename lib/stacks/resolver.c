@@ -16,7 +16,7 @@
 #include "sample/tape.h"
 #include "targets/target.h"
 
-enum { TICK_MS = 70, HELD_TICKS = 2, WAIT_TICKS = 72 };
+enum { TICK_MS = 70, HELD_TICKS = 2, WAIT_TICKS = 72, NAMES_SHARE = 2 };
 
 /* A queued record that waits for its place in time. */
 struct item {
@@ -58,6 +58,7 @@ struct resolver *resolver_create(const struct resolver_config *c)
 		.names = names,
 		.places = c->session->places,
 		.stats = c->session->stats,
+		.names_bytes = c->session->memory / NAMES_SHARE,
 	});
 	if (c->targets) {
 		epoch_join(&c->targets->epoch, &r->holds);

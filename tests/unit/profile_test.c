@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/stats.h"
 #include "stacks/profile.h"
 
 /* A code copy: line @line and the next, one code unit each. */
@@ -155,9 +156,32 @@ static void forgets(void **state)
 		}
 		most = profile_codes(p) > most ? profile_codes(p) : most;
 	}
-	assert_int_equal(most, STEP + 1);
+	assert_int_equal(most, STEP);
 	note(p, MANY + 1, "a", "/x.py", 7);
 	assert_ptr_equal(func(p, MANY + 1), of_a);
+	profile_destroy(p);
+}
+
+/* New functions beyond the bound are one; known ones stay what they are. */
+static void unnamed_beyond_the_bound(void **state)
+{
+	enum { MANY = 1000, BYTES = 30000 };
+	struct stats stats = { .lost = 0 };
+	struct profile *p = profile_create();
+	size_t named = 0;
+
+	profile_limit(p, BYTES, &stats);
+	for (uint64_t i = 1; i <= MANY; i++)
+		note(p, i, "f", "/x.py", (int)i);
+	for (uint64_t i = 1; i <= MANY; i++)
+		named += strcmp(func(p, i)->qualname, "f") == 0;
+	assert_true(named > BYTES / 400 && named < BYTES / 256);
+	assert_int_equal(STATS_GET(&stats, unnamed), MANY - named);
+	assert_string_equal(func(p, MANY)->qualname, "[unnamed]");
+	assert_int_equal(func(p, MANY)->index, named);
+	assert_ptr_equal(func(p, MANY), func(p, MANY - 1));
+	note(p, MANY + 1, "f", "/x.py", 5);
+	assert_ptr_equal(func(p, MANY + 1), func(p, 5));
 	profile_destroy(p);
 }
 
@@ -277,6 +301,7 @@ int main(void)
 		cmocka_unit_test(same_function_of_two_codes),
 		cmocka_unit_test(kinds_of_text),
 		cmocka_unit_test(forgets),
+		cmocka_unit_test(unnamed_beyond_the_bound),
 		cmocka_unit_test(unknown_ids),
 		cmocka_unit_test(id_takes_other_code),
 		cmocka_unit_test(damaged_blocks),
