@@ -273,6 +273,8 @@ static int parse_unwinder(struct record_options *o, const char *name)
 		return usage("--unwinder takes own, or libunwind where pysampled was built "
 			     "with it (-V tells), not '%s'",
 			     name);
+	if (o->rec.unwinder && !unwind_other_here(o->rec.unwinder))
+		return usage("--unwinder: %s is not installed", o->rec.unwinder->library);
 	return 0;
 }
 

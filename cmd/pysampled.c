@@ -59,7 +59,7 @@ static int print_version(void)
 	printf("\ncaptures:");
 	for (size_t i = 0; captures[i]; i++)
 		printf(" %s", captures[i]->name);
-	printf("\nbuilt with: libelf zstd seccomp%s%s%s%s", demangle_built ? " libiberty" : "",
+	printf("\nbuilt with: zstd seccomp%s%s%s%s", demangle_built ? " libiberty" : "",
 	       xz_built ? " lzma" : "", inflate_zlib_built ? " zlib" : "",
 	       srcline_built ? " libdw" : "");
 	for (size_t i = 0; unwind_others[i]; i++)

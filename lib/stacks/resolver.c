@@ -44,18 +44,19 @@ struct resolver {
 struct resolver *resolver_create(const struct resolver_config *c)
 {
 	struct resolver *r = calloc(1, sizeof(*r));
-	bool names = false;
+	unsigned needs = 0;
 
 	if (!r)
 		return NULL;
 	r->c = *c;
 	for (size_t i = 0; i < c->n_sinks; i++)
-		names |= c->sinks[i]->ops->needs & SINK_NEEDS_NAMES;
+		needs |= c->sinks[i]->ops->needs;
 	r->assembler = assembler_create(&(struct assembler_config){
 		.native = c->native,
 		.full = c->full,
 		.unwinder = c->unwinder,
-		.names = names,
+		.names = needs & SINK_NEEDS_NAMES,
+		.ids = needs & SINK_NEEDS_IDS,
 		.places = c->session->places,
 		.stats = c->session->stats,
 		.names_bytes = c->session->memory / NAMES_SHARE,
@@ -386,10 +387,11 @@ static void sleep_until(uint64_t ns)
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
 }
 
-/* Who is busy elsewhere is not waited for for ever. */
-static bool must_wait(struct resolver *r)
+/* Must what is held and older than @until stay? Who is busy elsewhere is not waited for for
+ * ever. */
+static bool must_wait(struct resolver *r, uint64_t until)
 {
-	bool wait = r->c.waits && r->c.waits(r->c.tick_arg) && r->n_waits < WAIT_TICKS;
+	bool wait = r->c.waits && r->c.waits(r->c.tick_arg, until) && r->n_waits < WAIT_TICKS;
 
 	r->n_waits = wait ? r->n_waits + 1 : 0;
 	return wait;
@@ -416,14 +418,14 @@ static void *resolver_main(void *arg)
 
 	work_shared = r->c.work;
 	/* What a reader took from its ring before the last two ticks began has reached the
-	 * queue by now: older records are complete and can go. */
+	 * queue by now: older records are complete and can go, if no ring holds any. */
 	for (size_t i = 0; !atomic_load(&r->stop); i = (i + 1) % HELD_TICKS) {
 		holds = held_by_readers(r);
 		now = now_ns();
-		wait = must_wait(r);
+		wait = !r->n_items || must_wait(r, before[i]); /* nothing is old yet */
 		take(r);
 		/* A reader that comes late may have asked just now. */
-		if (!wait && !must_wait(r)) {
+		if (!wait && !must_wait(r, before[i])) {
 			release(r, before[i]);
 			hold_from(r, held[i]);
 		}

@@ -2,20 +2,21 @@
  *
  * libunwind - the same stacks by libunwind's remote unwinding, some fifty times slower. It
  * does not tell why a stack ended: that is BOTTOM, NO_CFI (no unwind information, or memory
- * missing), NO_MAP or LIMIT.
+ * missing), NO_MAP or LIMIT. The library is loaded by who asks for it, not by each start.
  */
 #include "unwind/others.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <libunwind.h>
 #include <sys/auxv.h>
 
 #include "arch/arch.h"
 
-enum { N_MODULES = 256, MAX_LOADS = 8, HDR_BYTES = 12, RIP = 16 };
+enum { N_OBJECTS = 256, MAX_LOADS = 8, HDR_BYTES = 12, RIP = 16 };
 
 /* A mapped file: its addresses in the process less @bias are its own. */
-struct module {
+struct object {
 	pid_t pid; /* 0: not used */
 	struct space_map map;
 	uint64_t bias, hdr_at;
@@ -24,7 +25,26 @@ struct module {
 	Elf64_Phdr load[MAX_LOADS];
 };
 
+#define LIBRARY "libunwind-x86_64.so.8"
+/* Its functions that we call, by their names without the prefix. */
+#define LIBUNWIND_CALLS                                                        \
+	X(create_addr_space)                                                   \
+	X(destroy_addr_space)                                                  \
+	X(set_caching_policy) X(flush_cache) X(init_remote) X(step) X(get_reg) \
+		X(is_signal_frame) X(dwarf_search_unwind_table)
+
+/* Declared by no header, and there for debuggers. */
+extern int UNW_OBJ(dwarf_search_unwind_table)(unw_addr_space_t, unw_word_t, unw_dyn_info_t *,
+					      unw_proc_info_t *, int, void *);
+
+struct calls {
+#define X(name) __typeof__(UNW_OBJ(name)) *name;
+	LIBUNWIND_CALLS
+#undef X
+};
+
 struct libunwind {
+	struct calls unw;
 	unw_addr_space_t as;
 	pid_t pid;    /* whose frames it has cached */
 	uint64_t gen; /* and of what maps */
@@ -32,16 +52,16 @@ struct libunwind {
 	const struct space *sp;
 	const struct unwind_regs *regs;
 	const struct unwind_memory *mem;
-	struct module module[N_MODULES];
+	struct object object[N_OBJECTS];
 	size_t next; /* to be replaced */
 };
 
-static bool is_vdso(const struct module *m)
+static bool is_vdso(const struct object *m)
 {
 	return strcmp(elfcache_path(m->map.elf), "[vdso]") == 0;
 }
 
-static bool file_read(const struct libunwind *u, const struct module *m, uint64_t offset,
+static bool file_read(const struct libunwind *u, const struct object *m, uint64_t offset,
 		      void *buf, size_t n)
 {
 	const char *ours = (const char *)getauxval(AT_SYSINFO_EHDR);
@@ -54,7 +74,7 @@ static bool file_read(const struct libunwind *u, const struct module *m, uint64_
 }
 
 /* @vaddr: the file's own address. */
-static bool module_read(const struct libunwind *u, const struct module *m, uint64_t vaddr,
+static bool object_read(const struct libunwind *u, const struct object *m, uint64_t vaddr,
 			void *buf, size_t n)
 {
 	for (size_t i = 0; i < m->n_loads; i++) {
@@ -66,7 +86,7 @@ static bool module_read(const struct libunwind *u, const struct module *m, uint6
 	return false;
 }
 
-static void read_headers(const struct libunwind *u, struct module *m)
+static void read_headers(const struct libunwind *u, struct object *m)
 {
 	Elf64_Ehdr eh;
 	Elf64_Phdr ph;
@@ -85,17 +105,17 @@ static void read_headers(const struct libunwind *u, struct module *m)
 		if (ph.p_type == PT_GNU_EH_FRAME)
 			m->hdr_at = ph.p_vaddr;
 	}
-	if (m->hdr_at && !module_read(u, m, m->hdr_at + 8, &m->hdr_rows, sizeof(m->hdr_rows)))
+	if (m->hdr_at && !object_read(u, m, m->hdr_at + 8, &m->hdr_rows, sizeof(m->hdr_rows)))
 		m->hdr_at = 0;
 }
 
-static const struct module *module_at(struct libunwind *u, uint64_t at)
+static const struct object *object_at(struct libunwind *u, uint64_t at)
 {
 	const struct space_map *map = space_at(u->sp, at);
-	struct module *m = u->module, fresh = { .pid = u->sp->pid };
+	struct object *m = u->object, fresh = { .pid = u->sp->pid };
 
 	/* Unwind information lies in other segments, which have no map here. */
-	for (size_t i = 0; i < N_MODULES; i++)
+	for (size_t i = 0; i < N_OBJECTS; i++)
 		if (m[i].pid == u->sp->pid &&
 		    at - m[i].bias - m[i].load[0].p_vaddr <
 			    m[i].load[m[i].n_loads - 1].p_vaddr +
@@ -108,20 +128,18 @@ static const struct module *module_at(struct libunwind *u, uint64_t at)
 	read_headers(u, &fresh);
 	if (!fresh.n_loads)
 		return NULL;
-	m += u->next++ % N_MODULES;
+	m += u->next++ % N_OBJECTS;
 	*m = fresh;
 	return m;
 }
 
 /* --- what libunwind asks for --- */
 
-extern int _Ux86_64_dwarf_search_unwind_table(unw_addr_space_t, unw_word_t, unw_dyn_info_t *,
-					      unw_proc_info_t *, int, void *);
-
 static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *pi, int need,
 			  void *arg)
 {
-	const struct module *m = module_at(arg, ip);
+	struct libunwind *u = arg;
+	const struct object *m = object_at(u, ip);
 	unw_dyn_info_t di = { .format = UNW_INFO_FORMAT_REMOTE_TABLE };
 
 	if (!m || !m->hdr_at)
@@ -131,7 +149,7 @@ static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *p
 	di.u.rti.segbase = m->hdr_at + m->bias;
 	di.u.rti.table_data = m->hdr_at + m->bias + HDR_BYTES;
 	di.u.rti.table_len = m->hdr_rows;
-	return _Ux86_64_dwarf_search_unwind_table(as, ip, &di, pi, need, arg);
+	return u->unw.dwarf_search_unwind_table(as, ip, &di, pi, need, arg);
 }
 
 static void put_unwind_info(unw_addr_space_t as, unw_proc_info_t *pi, void *arg)
@@ -146,7 +164,7 @@ static int no_dyn_info(unw_addr_space_t as, unw_word_t *at, void *arg)
 static int access_mem(unw_addr_space_t as, unw_word_t at, unw_word_t *v, int write, void *arg)
 {
 	struct libunwind *u = arg;
-	const struct module *m;
+	const struct object *m;
 
 	if (write)
 		return -UNW_EINVAL;
@@ -159,8 +177,8 @@ static int access_mem(unw_addr_space_t as, unw_word_t at, unw_word_t *v, int wri
 			return 0;
 		}
 	}
-	m = module_at(u, at);
-	return m && module_read(u, m, at - m->bias, v, sizeof(*v)) ? 0 : -UNW_EINVAL;
+	m = object_at(u, at);
+	return m && object_read(u, m, at - m->bias, v, sizeof(*v)) ? 0 : -UNW_EINVAL;
 }
 
 static int access_reg(unw_addr_space_t as, unw_regnum_t reg, unw_word_t *v, int write,
@@ -200,8 +218,28 @@ static void destroy(void *arg)
 	if (!u)
 		return;
 	if (u->as)
-		unw_destroy_addr_space(u->as);
+		u->unw.destroy_addr_space(u->as);
 	free(u);
+}
+
+/* False: the library is not installed. It stays loaded. */
+static bool load(struct calls *ret)
+{
+	static const char *const names[] = {
+#define X(name) "_Ux86_64_" #name,
+		LIBUNWIND_CALLS
+#undef X
+	};
+	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	bool all = library;
+
+	for (size_t i = 0; all && i < ARRAY_SIZE(names); i++) {
+		void *at = dlsym(library, names[i]);
+
+		memcpy((char *)ret + i * sizeof(at), &at, sizeof(at));
+		all = at;
+	}
+	return all;
 }
 
 static void *create(struct codefile *files)
@@ -213,8 +251,8 @@ static void *create(struct codefile *files)
 	if (!u)
 		return NULL;
 	u->files = files;
-	u->as = unw_create_addr_space(&accessors, 0);
-	if (u->as && unw_set_caching_policy(u->as, UNW_CACHE_GLOBAL) == 0)
+	u->as = load(&u->unw) ? u->unw.create_addr_space(&accessors, 0) : NULL;
+	if (u->as && u->unw.set_caching_policy(u->as, UNW_CACHE_GLOBAL) == 0)
 		return u;
 	destroy(u);
 	return NULL;
@@ -225,24 +263,24 @@ static void settle(struct libunwind *u)
 {
 	if (u->pid == u->sp->pid && u->gen == u->sp->gen)
 		return;
-	unw_flush_cache(u->as, 0, 0);
-	for (size_t i = 0; i < N_MODULES; i++)
-		if (u->module[i].pid == u->sp->pid)
-			u->module[i].pid = 0;
+	u->unw.flush_cache(u->as, 0, 0);
+	for (size_t i = 0; i < N_OBJECTS; i++)
+		if (u->object[i].pid == u->sp->pid)
+			u->object[i].pid = 0;
 	u->pid = u->sp->pid;
 	u->gen = u->sp->gen;
 }
 
-static void put_frame(struct unwind_stack *ret, unw_cursor_t *c)
+static void put_frame(const struct calls *unw, struct unwind_stack *ret, unw_cursor_t *c)
 {
 	struct unwind_frame *f = &ret->frame[ret->n];
 	unw_word_t pc = 0, sp = 0;
 
-	unw_get_reg(c, UNW_REG_IP, &pc);
-	unw_get_reg(c, UNW_REG_SP, &sp);
+	unw->get_reg(c, UNW_REG_IP, &pc);
+	unw->get_reg(c, UNW_REG_SP, &sp);
 	*f = (struct unwind_frame){ .pc = pc,
 				    .sp = sp,
-				    .returned = ret->n && unw_is_signal_frame(c) <= 0 };
+				    .returned = ret->n && unw->is_signal_frame(c) <= 0 };
 	if (ret->n)
 		f[-1].cfa = sp;
 	ret->n++;
@@ -262,11 +300,11 @@ static void stack(void *arg, const struct space *sp, const struct unwind_regs *r
 	ret->n = 0;
 	ret->want_lo = ret->want_hi = 0;
 	ret->end = UNWIND_NO_MAP;
-	if (unw_init_remote(&c, u->as, u) < 0)
+	if (u->unw.init_remote(&c, u->as, u) < 0)
 		return;
 	while (r > 0 && ret->n < ret->cap) {
-		put_frame(ret, &c);
-		r = unw_step(&c);
+		put_frame(&u->unw, ret, &c);
+		r = u->unw.step(&c);
 	}
 	/* Its own sign of a thread's start is a frame without a return address. */
 	if (r == 0 && ret->n > 1 && ret->frame[ret->n - 1].pc == 0)
@@ -276,6 +314,7 @@ static void stack(void *arg, const struct space *sp, const struct unwind_regs *r
 
 const struct unwind_other unwind_other_libunwind = {
 	.name = "libunwind",
+	.library = LIBRARY,
 	.create = create,
 	.destroy = destroy,
 	.stack = stack,
