@@ -301,6 +301,7 @@ bool reader_drain(struct reader *r, uint64_t shed_left, bool last)
 	uint64_t head;
 	bool any;
 
+	epoch_enter(&r->c->targets->epoch, &r->slot->targets);
 	/* First: the samples of a thread that is held lie before the head then. */
 	capture->scan(r);
 	head = perf_ring_head(&r->slot->ring);
@@ -319,6 +320,10 @@ bool reader_drain(struct reader *r, uint64_t shed_left, bool last)
 		capture->read(r);
 	proof_consume(r->c, r->slot, r->n_pend ? r->pend[0].pos : r->pos);
 	capture->resume(r);
+	if (!r->early.tid) { /* else it is judged in a later drain */
+		epoch_leave(&r->slot->targets);
+		emit_codes_gone(r);
+	}
 	return any || r->n_pend;
 }
 
@@ -449,6 +454,7 @@ struct reader *reader_create(struct reader_config *c, struct cpu_slot *slot)
 	r->ps = pystack_create(c->max_frames, emit_code, r);
 	r->wake = wait_on(slot->ring.fd, slot->handover.posted);
 	slot->generation++;
+	epoch_join(&c->targets->epoch, &slot->targets);
 	if (r->cursor && r->ps && r->wake >= 0 && (!c->tape || begin_tape(r)))
 		return r;
 	reader_destroy(r);
@@ -532,6 +538,8 @@ pid_t reader_stuck(struct cpu_slot *slot)
 
 	if (!pid)
 		return 0;
+	/* When its read returns it ends, without another look at a target. */
+	epoch_leave(&slot->targets);
 	/* Its memory stays: the kernel may still write into it. */
 	slot->reader->next = slot->stuck;
 	slot->stuck = slot->reader;

@@ -222,6 +222,10 @@ enum { EMIT_GENERATIONS = 4095 };
 /* emit.c: a callback for pystack: a new code object. */
 bool emit_code(void *arg, uint64_t id, const struct pycode_copy *c);
 
+/* emit.c: between samples: codes that were not met for long are forgotten, here and by the
+ * resolver. */
+void emit_codes_gone(struct reader *r);
+
 /* emit.c: a message to the control thread. */
 void emit_control(struct reader *r, enum ctl_type type, struct ctl_msg m);
 

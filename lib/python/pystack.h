@@ -120,6 +120,13 @@ struct pystack_result pystack_read(struct pystack *p, const struct pystack_targe
 bool pystack_unchanged(const struct pystack_result *r, const struct pystack_target *t,
 		       struct rmem *m);
 
+/* Between samples: forget codes that were not met for long, if many were copied since the last
+ * time; without it what is remembered is bounded too, but their numbers never end. The others
+ * go on with new numbers, which @keep is told of (false: it can't keep that one). 0: nothing
+ * was done; else results have no number below that any more. */
+uint64_t pystack_age_codes(struct pystack *p,
+			   bool (*keep)(void *arg, uint64_t id, uint64_t was), void *arg);
+
 /* Forget what is known of a program's threads and codes. */
 void pystack_forget(struct pystack *p, int program);
 
