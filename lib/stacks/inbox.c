@@ -92,7 +92,7 @@ static void *inbox_main(void *arg)
 	eventfd_t n;
 
 	/* Beside busy targets it comes too late; it works for less than a millisecond. */
-	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+	setpriority(PRIO_PROCESS, 0, NICE);
 
 	while (eventfd_read(in->hurry, &n) == 0 && !atomic_load(&in->stop)) {
 		pthread_mutex_lock(&in->lock);
