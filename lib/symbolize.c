@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 #include "base/clock.h"
-#include "elf/elfcache_tables.h"
+#include "elf/module.h"
 #include "modules/jit.h"
 #include "names/kallsyms.h"
 #include "lines/places.h"
@@ -13,8 +13,7 @@
 
 enum {
 	N_CACHED = 8192, /* addresses with their names; a power of two */
-	MAX_ELF_BYTES = 256 << 20,
-	MAX_FORKS = 4, /* looked back for who made the code */
+	MAX_FORKS = 4,	 /* looked back for who made the code */
 };
 
 #define NOT_KEPT UINT64_MAX /* an @of for an answer that may be another one soon */
@@ -33,8 +32,7 @@ struct recent_map {
 };
 
 struct symbolizer {
-	struct elfcache *elfs;
-	struct spaces spaces;
+	struct spaces *spaces;
 	uint64_t n_opened; /* spaces.n_opened when the cached were answered */
 	struct symnames names;
 	struct kallsyms kernel;
@@ -42,9 +40,9 @@ struct symbolizer {
 	struct answer cached[N_CACHED];
 };
 
-void symbolizer_side(struct symbolizer *s, const struct side *side)
+struct spaces *symbolizer_spaces(const struct symbolizer *s)
 {
-	spaces_side(&s->spaces, side);
+	return s->spaces;
 }
 
 /* ---- User addresses ---- */
@@ -76,7 +74,7 @@ static bool answer_jit(struct symbolizer *s, const struct space *sp, uint64_t ip
 	for (int i = 0; !name && sp && i < MAX_FORKS; i++) {
 		if (sp->jit)
 			name = jit_name(sp->jit, ip);
-		sp = spaces_find(&s->spaces, sp->forked_from);
+		sp = spaces_find(s->spaces, sp->forked_from);
 	}
 	if (!name) {
 		a->of = NOT_KEPT;
@@ -90,13 +88,13 @@ static bool answer_jit(struct symbolizer *s, const struct space *sp, uint64_t ip
 }
 
 /* The file's code at @at, where @t are its tables. */
-static struct symbol symbol_in_file(struct symbolizer *s, const struct elfcache_tables *t,
+static struct symbol symbol_in_file(struct symbolizer *s, const struct module *t,
 				    const char *path, uint64_t at)
 {
-	const char *sym = elfcache_symbol(t, at);
-	struct symbol ret = { .kind = elfcache_is_eval_rest(t, at) ? SYMBOL_EVAL :
-				      strstr(path, "/_greenlet.")  ? SYMBOL_COROUTINE :
-								     SYMBOL_OTHER };
+	const char *sym = module_symbol(t, at);
+	struct symbol ret = { .kind = module_is_eval_rest(t, at)  ? SYMBOL_EVAL :
+				      strstr(path, "/_greenlet.") ? SYMBOL_COROUTINE :
+								    SYMBOL_OTHER };
 	char name[SYMNAMES_RAW];
 	uint64_t start;
 
@@ -104,7 +102,7 @@ static struct symbol symbol_in_file(struct symbolizer *s, const struct elfcache_
 		/* Of a stripped interpreter's own functions none is worth telling apart. */
 		if (ret.kind == SYMBOL_OTHER && t->exports_python && t->stripped)
 			ret.kind = SYMBOL_CALL;
-		start = elfcache_function(t, at, &start) ? start : at;
+		start = module_function(t, at, &start) ? start : at;
 		ret.name = name_offset(s, path, start);
 		return ret;
 	}
@@ -122,14 +120,14 @@ static struct answer answer_map(struct symbolizer *s, const struct space *sp,
 				const struct space_map *m, uint64_t ip)
 {
 	struct answer a = { .of = sp->gen, .at = ip };
-	const struct elfcache_tables *t = space_made(sp, m);
+	const struct module *t = space_module(sp, m);
 	const char *path = elfcache_path(m->elf);
 	uint64_t at = ip - m->lo + m->pgoff, vaddr;
 
-	if (elfcache_pending(m->elf) || elfcache_is_slow(s->elfs, m->elf) ||
-	    now_ns() < s->spaces.retry_ns)
+	if (elfcache_pending(m->elf) || elfcache_is_slow(s->spaces->elfs, m->elf) ||
+	    now_ns() < s->spaces->retry_ns)
 		a.of = NOT_KEPT;
-	if (t && elfcache_vaddr(t, at, &vaddr)) {
+	if (t && !t->memory && module_vaddr(t, at, &vaddr)) {
 		if (a.of != NOT_KEPT)
 			a = (struct answer){ .of = (uintptr_t)m->elf, .at = at };
 		a.symbol = symbol_in_file(s, t, path, vaddr);
@@ -169,16 +167,16 @@ static const struct space_map *map_at(struct symbolizer *s, const struct space *
 struct symbol symbolize(struct symbolizer *s, pid_t pid, uint64_t ip)
 {
 	static const struct symbol nothing = { .name = symnames_unknown };
-	const struct space *sp = spaces_find(&s->spaces, pid);
+	const struct space *sp = spaces_find(s->spaces, pid);
 	const struct space_map *m = sp ? map_at(s, sp, ip) : NULL;
 	const struct symbol *kept;
 	struct answer a;
 
 	if (!m || !m->elf)
 		return nothing;
-	if (s->n_opened != s->spaces.n_opened)
+	if (s->n_opened != s->spaces->n_opened)
 		memset(s->cached, 0, sizeof(s->cached)); /* answered without some file */
-	s->n_opened = s->spaces.n_opened;
+	s->n_opened = s->spaces->n_opened;
 	kept = answer_kept(s, (uintptr_t)m->elf, ip - m->lo + m->pgoff);
 	if (!kept)
 		kept = answer_kept(s, sp->gen, ip);
@@ -187,11 +185,6 @@ struct symbol symbolize(struct symbolizer *s, pid_t pid, uint64_t ip)
 	a = answer_map(s, sp, m, ip);
 	*answer_slot(s, a.of, a.at) = a;
 	return a.symbol;
-}
-
-const struct space *symbolizer_space(struct symbolizer *s, pid_t pid)
-{
-	return spaces_find(&s->spaces, pid);
 }
 
 const char *symbolize_user(struct symbolizer *s, pid_t pid, uint64_t ip)
@@ -207,29 +200,29 @@ enum symbol_kind symbolize_kind(struct symbolizer *s, pid_t pid, uint64_t ip)
 uint32_t symbolize_place(struct symbolizer *s, struct places *places, pid_t pid, uint64_t ip,
 			 bool plain)
 {
-	const struct space *sp = spaces_find(&s->spaces, pid);
+	const struct space *sp = spaces_find(s->spaces, pid);
 	const struct space_map *m = sp ? space_at(sp, ip) : NULL;
-	const struct elfcache_tables *t = m ? space_made(sp, m) : NULL;
+	const struct module *t = m ? space_module(sp, m) : NULL;
 	uint64_t at;
 
-	if (!t || !elfcache_vaddr(t, ip - m->lo + m->pgoff, &at))
+	if (!t || !module_vaddr(t, ip - m->lo + m->pgoff, &at))
 		return 0;
-	return places_add(places, sp, m, at, symbolize_user(s, pid, ip),
-			  elfcache_symbol(t, at), plain && t->exports_python);
+	return places_add(places, sp, m, at, symbolize_user(s, pid, ip), module_symbol(t, at),
+			  plain && t->exports_python);
 }
 
 bool symbolize_is_eval(struct symbolizer *s, pid_t pid, uint64_t ip)
 {
-	const struct space *sp = spaces_find(&s->spaces, pid);
+	const struct space *sp = spaces_find(s->spaces, pid);
 	const struct space_map *m = sp ? space_at(sp, ip) : NULL;
-	const struct elfcache_tables *t = m ? space_made(sp, m) : NULL;
+	const struct module *t = m ? space_module(sp, m) : NULL;
 	const char *sym;
 	uint64_t at;
 
-	if (!t || !elfcache_vaddr(t, ip - m->lo + m->pgoff, &at))
+	if (!t || !module_vaddr(t, ip - m->lo + m->pgoff, &at))
 		return false;
-	sym = elfcache_symbol(t, at);
-	return elfcache_is_eval_rest(t, at) || (sym && symnames_is_eval(sym));
+	sym = module_symbol(t, at);
+	return module_is_eval_rest(t, at) || (sym && symnames_is_eval(sym));
 }
 
 const char *symbolize_kernel(struct symbolizer *s, uint64_t ip)
@@ -243,15 +236,14 @@ const char *symbolize_kernel(struct symbolizer *s, uint64_t ip)
 	return slot->symbol.name;
 }
 
-struct symbolizer *symbolizer_create(void)
+struct symbolizer *symbolizer_create(struct spaces *spaces)
 {
 	struct symbolizer *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
-	s->elfs = elfcache_create(MAX_ELF_BYTES, &elfcache_symbols, NULL);
-	spaces_init(&s->spaces, s->elfs, true);
-	if (symnames_init(&s->names) < 0 || !s->elfs) {
+	s->spaces = spaces;
+	if (symnames_init(&s->names) < 0) {
 		symbolizer_destroy(s);
 		return NULL;
 	}
@@ -262,8 +254,6 @@ void symbolizer_destroy(struct symbolizer *s)
 {
 	if (!s)
 		return;
-	spaces_deinit(&s->spaces);
-	elfcache_destroy(s->elfs);
 	kallsyms_deinit(&s->kernel);
 	symnames_deinit(&s->names);
 	free(s);

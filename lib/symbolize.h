@@ -2,9 +2,8 @@
  *
  * symbolize - native and kernel addresses to names, for outputs that carry names.
  *
- * Follows the targets' maps (first /proc/PID/maps, then the MMAP records), loads
- * each ELF once by (dev, inode) through /proc/PID/root or map_files, keeps sorted
- * symbol tables. One user thread (the resolver). Memory is bounded.
+ * Looks up in the modules of each process's memory (modules/space.h) and keeps answers. One
+ * user thread (the resolver). Memory is bounded.
  */
 #ifndef SYMBOLIZE_H
 #define SYMBOLIZE_H
@@ -13,14 +12,12 @@
 
 struct symbolizer;
 struct places;
-struct space;
+struct spaces;
 
-struct symbolizer *symbolizer_create(void);
+/* @spaces: borrowed; what is mapped where. NULL: no memory. */
+struct symbolizer *symbolizer_create(struct spaces *spaces);
 void symbolizer_destroy(struct symbolizer *s);
-
-/* Keep the address space of a process up to date. MMAP, FORK (copy), COMM with
- * exec (forget), EXIT of the leader. Others are ignored. */
-void symbolizer_side(struct symbolizer *s, const struct side *side);
+struct spaces *symbolizer_spaces(const struct symbolizer *s); /* @spaces */
 
 enum symbol_kind {
 	SYMBOL_OTHER,
@@ -60,8 +57,5 @@ const char *symbolize_kernel(struct symbolizer *s, uint64_t ip);
 
 /* Is that SYMBOL_EVAL? Keeps nothing, so that it can be asked of any number of addresses. */
 bool symbolize_is_eval(struct symbolizer *s, pid_t pid, uint64_t ip);
-
-/* The executable memory of a process; NULL: none known. */
-const struct space *symbolizer_space(struct symbolizer *s, pid_t pid);
 
 #endif

@@ -332,7 +332,7 @@ void hold_release(struct reader *r, struct walk *w)
 	w->came_ns = tap_answer(r, TAP_CAME, (uint64_t)w->tid, proof_came(r->c, w->tid));
 	if (!w->ran && r->c->switches_hidden &&
 	    tap_answer(r, TAP_MOVED, (uint64_t)w->tid,
-		       proof_moved(w->pid, w->tid, r->slot->cpu))) {
+		       proof_moved(&r->stat_files, w->pid, w->tid, r->slot->cpu))) {
 		STATS_ADD(r->c->stats, late_unseen, 1);
 		w->ran = true;
 	}

@@ -12,6 +12,7 @@
 #include "arch/arch.h"
 #include "base/clock.h"
 #include "watch/event_ids.h"
+#include "watch/proof.h"
 #include "python/pystack.h"
 #include "remote_mem.h"
 #include "bpf/run_table.h"
@@ -100,6 +101,7 @@ struct reader {
 	uint32_t sampled; /* bit e: since the last drain, by this CPU's own event e */
 	uint64_t way_out; /* ns: the longest from such a sample to where its thread was held */
 	uint64_t random;  /* state of a generator */
+	struct proof_stat_files stat_files;
 	const struct tap_ops *tap; /* who listens; or NULL */
 	struct taping *taping;	   /* what it has written, if it is taping_ops */
 	bool code_lost;

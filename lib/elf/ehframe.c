@@ -5,12 +5,12 @@
  */
 #include <errno.h>
 
-#include "elf/elfcache_tables.h"
+#include "elf/module.h"
 #include "elf/frames.h"
 
 enum { ROW_ENC = 0x3b }; /* table rows: datarel | sdata4, what every linker writes */
 
-int elfcache_eh_hdr(struct elfcache_eh_hdr *ret, struct bytes hdr, uint64_t hdr_at)
+int ehframe_hdr(struct ehframe_hdr *ret, struct bytes hdr, uint64_t hdr_at)
 {
 	struct cursor c = { .b = hdr };
 	unsigned version = cursor_u8(&c), ptr = cursor_u8(&c), count = cursor_u8(&c);
@@ -61,7 +61,7 @@ static uint64_t fde_size(const struct frames_section *s, uint64_t at, struct las
 
 static int func_cmp(const void *a, const void *b)
 {
-	const struct elfcache_func *x = a, *y = b;
+	const struct module_func *x = a, *y = b;
 
 	return x->start != y->start ? (x->start < y->start ? -1 : 1) :
 				      (x->size > y->size ? -1 : x->size < y->size);
@@ -69,7 +69,7 @@ static int func_cmp(const void *a, const void *b)
 
 /* Sort (a linker did that already), drop doubles, cut overlaps, and let a function
  * of unknown size reach to the next. */
-static size_t funcs_tidy(struct elfcache_func *f, size_t n)
+static size_t funcs_tidy(struct module_func *f, size_t n)
 {
 	size_t k = 0;
 
@@ -90,16 +90,15 @@ static size_t funcs_tidy(struct elfcache_func *f, size_t n)
 	return k;
 }
 
-size_t elfcache_eh_functions(struct bytes hdr, uint64_t hdr_at, struct bytes frame,
-			     uint64_t frame_at, uint64_t base, struct elfcache_func *ret,
-			     size_t cap)
+size_t ehframe_functions(struct bytes hdr, uint64_t hdr_at, struct bytes frame,
+			 uint64_t frame_at, uint64_t base, struct module_func *ret, size_t cap)
 {
 	struct frames_section s = { .b = frame, .at = frame_at };
 	struct last_cie last = { .cie.at = SIZE_MAX };
-	struct elfcache_eh_hdr h;
+	struct ehframe_hdr h;
 	size_t n = 0;
 
-	if (elfcache_eh_hdr(&h, hdr, hdr_at) < 0)
+	if (ehframe_hdr(&h, hdr, hdr_at) < 0)
 		return 0;
 	for (size_t i = 0; i < h.n_rows && n < cap; i++) {
 		const unsigned char *row = hdr.at + h.rows_at + 8 * i;
@@ -110,7 +109,7 @@ size_t elfcache_eh_functions(struct bytes hdr, uint64_t hdr_at, struct bytes fra
 		if (start > UINT32_MAX)
 			continue;
 		size = MIN(size, UINT32_MAX - start);
-		ret[n++] = (struct elfcache_func){ (uint32_t)start, (uint32_t)size };
+		ret[n++] = (struct module_func){ (uint32_t)start, (uint32_t)size };
 	}
 	return funcs_tidy(ret, n);
 }

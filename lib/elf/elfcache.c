@@ -7,9 +7,12 @@
 
 #include <errno.h>
 
-#include "elf/debugfile.h"
+#include "base/clock.h"
 #include "base/later.h"
 #include "base/quota.h"
+#include "elf/debugfile.h"
+#include "elf/module.h"
+#include "elf/table.h"
 
 enum { MAX_LAZY_FDS = 8, MAX_ELFS = 65536, N_BUCKETS = 1024 };
 
@@ -25,8 +28,7 @@ struct elfcache_elf {
 	struct bytes image;
 	struct later *later; /* ELF_READING */
 	struct reading *reading;
-	void *made;
-	size_t bytes; /* of it */
+	struct module *module; /* ELF_READ; NULL: dropped, or nothing could be made */
 	unsigned misses;
 	uint64_t used; /* elfcache.clock at the last lookup */
 };
@@ -34,24 +36,24 @@ struct elfcache_elf {
 struct elfcache {
 	struct elfcache_elf *bucket[N_BUCKETS];
 	size_t n_elfs, n_fds, bytes, max_bytes;
-	uint64_t clock, dropped;
+	uint64_t clock;
+	struct elfcache_facts facts;
 	struct {
 		uint64_t dev;
 		struct elfcache_elf *elf;
 	} slow[MAX_SLOW]; /* devices whose files take too long, and which file did */
 	size_t n_slow;
 	struct quota *quota;
-	const struct elfcache_kind *kind;
-	void *arg;
+	bool rows;
 };
 
-struct elfcache *elfcache_create(size_t max_bytes, const struct elfcache_kind *kind, void *arg)
+struct elfcache *elfcache_create(size_t max_bytes, bool rows)
 {
 	struct elfcache *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return NULL;
-	c->max_bytes = max_bytes, c->kind = kind, c->arg = arg;
+	c->max_bytes = max_bytes, c->rows = rows;
 	c->quota = quota_create();
 	if (c->quota)
 		return c;
@@ -74,11 +76,9 @@ static void close_both(int fd, int root)
 
 static void elf_forget(struct elfcache *c, struct elfcache_elf *e)
 {
-	if (e->made)
-		c->kind->free(c->arg, e->made);
-	c->bytes -= e->bytes;
-	e->made = NULL;
-	e->bytes = 0;
+	c->bytes -= e->module ? e->module->bytes : 0;
+	module_free(e->module);
+	e->module = NULL;
 }
 
 static void elf_destroy(struct elfcache *c, struct elfcache_elf *e)
@@ -184,7 +184,7 @@ bool elfcache_pending(const struct elfcache_elf *e)
 	return e->state == ELF_READING || e->state == ELF_FD;
 }
 
-/* The table that was not asked for longest, other than @keep's. */
+/* The module that was not asked for longest, other than @keep's. */
 static struct elfcache_elf *find_oldest(const struct elfcache *c,
 					const struct elfcache_elf *keep)
 {
@@ -192,7 +192,7 @@ static struct elfcache_elf *find_oldest(const struct elfcache *c,
 
 	for (size_t i = 0; i < N_BUCKETS; i++)
 		for (struct elfcache_elf *e = c->bucket[i]; e; e = e->next)
-			if (e != keep && e->state == ELF_READ && e->bytes > 0 &&
+			if (e != keep && e->state == ELF_READ && e->module &&
 			    (!oldest || e->used < oldest->used))
 				oldest = e;
 	return oldest;
@@ -203,7 +203,7 @@ static void make_room(struct elfcache *c, const struct elfcache_elf *keep)
 	struct elfcache_elf *e;
 
 	while (c->bytes > c->max_bytes && (e = find_oldest(c, keep))) {
-		c->dropped++;
+		c->facts.dropped++;
 		elf_forget(c, e);
 		e->state = e->image.at ? ELF_IMAGE : ELF_NO_FILE;
 	}
@@ -212,20 +212,26 @@ static void make_room(struct elfcache *c, const struct elfcache_elf *keep)
 /* ---- Reading, elsewhere ---- */
 
 struct reading {
-	const struct elfcache_kind *kind;
+	bool rows;
 	int fd;
 	struct bytes image;
 	struct debugfile_origin from;
 	char *path;
-	void *read;
-	int r;
+	struct module *module; /* NULL: it could not be read */
+	uint64_t ns;	       /* that it took */
 };
 
 static void reading_run(void *arg)
 {
 	struct reading *g = arg;
+	struct module *m = malloc(sizeof(*m));
+	uint64_t start = now_ns();
 
-	g->r = g->kind->read(g->fd, g->image, &g->from, &g->read);
+	if (m && module_read(m, g->fd, g->image, &g->from, g->rows) == 0)
+		g->module = m;
+	else
+		free(m);
+	g->ns = now_ns() - start;
 }
 
 static void reading_drop(void *arg)
@@ -233,10 +239,39 @@ static void reading_drop(void *arg)
 	struct reading *g = arg;
 
 	close_both(g->fd, g->from.root);
-	if (g->read)
-		g->kind->drop(g->read);
+	module_free(g->module);
 	free(g->path);
 	free(g);
+}
+
+/* Copies of one file are several files: they share one's rows. */
+static void share_rows(struct elfcache *c, struct module *m)
+{
+	const struct elfcache_elf *e;
+	struct unwind_table *same;
+
+	for (size_t i = 0; i < N_BUCKETS; i++)
+		for (e = c->bucket[i]; e; e = e->next) {
+			same = e->module ? e->module->rows : NULL;
+			if (!same || memcmp(same->id, m->rows->id, sizeof(same->id)) != 0)
+				continue;
+			unwind_table_put(m->rows);
+			m->rows = same;
+			same->refs++;
+			c->facts.shared++;
+			return;
+		}
+}
+
+static void take_module(struct elfcache *c, struct elfcache_elf *e, struct module *m)
+{
+	if (m && m->rows && !m->memory)
+		share_rows(c, m);
+	e->module = m;
+	e->state = m ? ELF_READ : ELF_BAD;
+	c->bytes += m ? m->bytes : 0;
+	c->facts.read += m != NULL;
+	make_room(c, e);
 }
 
 /* Take what was read, once it was. */
@@ -244,18 +279,17 @@ static void elf_poll(struct elfcache *c, struct elfcache_elf *e, int ms)
 {
 	bool done = later_wait(e->later, ms);
 	struct reading *g = e->reading;
-	int r;
+	struct module *m;
 
 	elfcache_slow(c, e, !done);
 	if (!done)
 		return;
-	r = g->r < 0 ? g->r : c->kind->make(c->arg, g->read, &e->made, &e->bytes);
-	g->read = NULL;
+	m = g->module;
+	g->module = NULL;
+	c->facts.ns += g->ns;
 	later_release(e->later);
 	e->later = NULL;
-	e->state = r < 0 ? ELF_BAD : ELF_READ;
-	c->bytes += e->bytes;
-	make_room(c, e);
+	take_module(c, e, m);
 }
 
 /* Files that took too long, and that nobody may ask for again. */
@@ -273,7 +307,7 @@ static void elf_read(struct elfcache *c, struct elfcache_elf *e)
 
 	if (!g)
 		return;
-	*g = (struct reading){ .kind = c->kind,
+	*g = (struct reading){ .rows = c->rows,
 			       .fd = fd ? e->fd : -1,
 			       .image = e->image,
 			       .path = strdup(e->id.path) };
@@ -311,17 +345,13 @@ void elfcache_give_image(struct elfcache *c, struct elfcache_elf *e, struct byte
 	e->state = ELF_IMAGE;
 }
 
-void elfcache_give_made(struct elfcache *c, struct elfcache_elf *e, void *made, size_t bytes)
+void elfcache_give_module(struct elfcache *c, struct elfcache_elf *e, struct module *m)
 {
-	e->state = ELF_READ;
-	e->made = made;
-	e->bytes = bytes;
 	e->used = ++c->clock;
-	c->bytes += bytes;
-	make_room(c, e);
+	take_module(c, e, m);
 }
 
-const void *elfcache_made(struct elfcache *c, struct elfcache_elf *e)
+const struct module *elfcache_module(struct elfcache *c, struct elfcache_elf *e)
 {
 	e->used = ++c->clock;
 	slow_poll(c);
@@ -329,10 +359,10 @@ const void *elfcache_made(struct elfcache *c, struct elfcache_elf *e)
 		elf_read(c, e);
 	else if (e->state == ELF_READING)
 		elf_poll(c, e, 0);
-	return e->state == ELF_READ ? e->made : NULL;
+	return e->module;
 }
 
-uint64_t elfcache_dropped(const struct elfcache *c)
+const struct elfcache_facts *elfcache_facts(const struct elfcache *c)
 {
-	return c->dropped;
+	return &c->facts;
 }

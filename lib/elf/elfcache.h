@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * elfcache - what was made of ELF files, kept by the files' identity and bounded.
+ * elfcache - the modules of files, kept by the files' identity and bounded.
  *
- * A file is read once, by its descriptor, which is closed then, and in a thread of its own.
- * What is made of it is the kind's matter. One user thread.
+ * A file is read once, by its descriptor, which is closed then, and in a thread of its own,
+ * which may take long and outlive the cache (later.h). One user thread.
  */
 #ifndef ELFCACHE_H
 #define ELFCACHE_H
@@ -13,9 +13,7 @@
 
 #include "base/base.h"
 
-struct debugfile_origin;
-
-/* A file by its identity. Lives as long as the cache; its tables may be dropped
+/* A file by its identity. Lives as long as the cache; its module may be dropped
  * when the cache is full. */
 struct elfcache_id {
 	uint64_t dev, ino, generation; /* generation 0: not known, matches any */
@@ -24,22 +22,10 @@ struct elfcache_id {
 
 struct elfcache;
 struct elfcache_elf;
+struct module;
 
-/* What a cache makes of its files; 0 or -errno. */
-struct elfcache_kind {
-	/* In a thread of its own, which may take long and outlive the cache (later.h): what
-	 * the file says. @fd, or -1 and an image in memory; all borrowed. */
-	int (*read)(int fd, struct bytes image, const struct debugfile_origin *from,
-		    void **ret);
-	/* In the cache's thread: makes of what was read, and takes over, what is kept, and
-	 * tells how many bytes that holds. */
-	int (*make)(void *arg, void *read, void **ret, size_t *bytes);
-	void (*drop)(void *read); /* what was read and is not wanted any more */
-	void (*free)(void *arg, void *made);
-};
-
-struct elfcache *elfcache_create(size_t max_bytes, const struct elfcache_kind *kind,
-				 void *arg);
+/* @rows: modules get their unwind rows too. NULL: no memory. */
+struct elfcache *elfcache_create(size_t max_bytes, bool rows);
 void elfcache_destroy(struct elfcache *c);
 
 /* Of all that its user has done in threads of their own. Borrowed. */
@@ -49,7 +35,7 @@ struct quota *elfcache_quota(const struct elfcache *c);
 struct elfcache_elf *elfcache_get(struct elfcache *c, const struct elfcache_id *id);
 const char *elfcache_path(const struct elfcache_elf *e);
 
-/* Has it no descriptor and no tables: never given, or dropped since? No longer after many
+/* Has it no descriptor and no module: never given, or dropped since? No longer after many
  * misses. */
 bool elfcache_wants_file(const struct elfcache_elf *e);
 void elfcache_missed(struct elfcache_elf *e);
@@ -60,8 +46,8 @@ void elfcache_missed(struct elfcache_elf *e);
 void elfcache_give_fd(struct elfcache *c, struct elfcache_elf *e, int fd, int root);
 void elfcache_give_image(struct elfcache *c, struct elfcache_elf *e, struct bytes image);
 
-/* Or give what was made elsewhere, of @bytes (NULL: nothing could be). */
-void elfcache_give_made(struct elfcache *c, struct elfcache_elf *e, void *made, size_t bytes);
+/* Or give a module that was made elsewhere, which is taken over; NULL: nothing could be. */
+void elfcache_give_module(struct elfcache *c, struct elfcache_elf *e, struct module *m);
 
 /* Something takes too long with this file: it and its whole device are left alone, until it no
  * longer does. */
@@ -72,11 +58,16 @@ bool elfcache_is_slow(const struct elfcache *c, const struct elfcache_elf *e);
  * or for ever where the mount is dead. */
 bool elfcache_pending(const struct elfcache_elf *e);
 
-/* What was made of the file, valid until the next call; NULL where there is no readable ELF,
- * or not yet. */
-const void *elfcache_made(struct elfcache *c, struct elfcache_elf *e);
+/* The file's module, valid until the next call; NULL where there is no readable ELF, or not
+ * yet. */
+const struct module *elfcache_module(struct elfcache *c, struct elfcache_elf *e);
 
-/* How often tables had to be dropped. */
-uint64_t elfcache_dropped(const struct elfcache *c);
+/* Since it was created. Modules are dropped where there are too many. */
+struct elfcache_facts {
+	uint64_t read, dropped;
+	uint64_t shared; /* of @read: whose unwind rows another one had too */
+	uint64_t ns;	 /* that reading took */
+};
+const struct elfcache_facts *elfcache_facts(const struct elfcache *c);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * elfread - an ELF file into the tables of elfcache_tables.h: symbols and functions.
+ * elfread - an ELF file into a module: symbols and functions, and what tableread makes of it.
  */
 #include <errno.h>
 
 #include "arch/arch.h"
 #include "elf/debugfile.h"
-#include "elf/elfcache.h"
-#include "elf/elfcache_tables.h"
+#include "elf/module.h"
 #include "elf/elfimage.h"
+#include "elf/table.h"
 #include "names/symnames.h"
 
 enum {
@@ -20,7 +20,7 @@ enum {
 	MIN_EVAL = 32 << 10, /* the eval loop is 38 to 84 KB in every build seen */
 };
 
-static void read_loads(struct elfcache_tables *t, const struct elfimage *im)
+void module_read_loads(struct module *t, const struct elfimage *im)
 {
 	t->base = UINT64_MAX;
 	for (size_t i = 0; i < im->n_ph; i++) {
@@ -29,14 +29,14 @@ static void read_loads(struct elfcache_tables *t, const struct elfimage *im)
 		if (p->p_type != PT_LOAD)
 			continue;
 		t->base = MIN(t->base, p->p_vaddr);
-		if ((p->p_flags & PF_X) && t->n_loads < ELFCACHE_MAX_LOADS)
+		if ((p->p_flags & PF_X) && t->n_loads < MODULE_MAX_LOADS)
 			t->load[t->n_loads++] =
-				(struct elfcache_load){ p->p_offset, p->p_vaddr, p->p_filesz };
+				(struct module_load){ p->p_offset, p->p_vaddr, p->p_filesz };
 	}
 }
 
 /* The executable segment that holds @vaddr. */
-static const struct elfcache_load *find_load(const struct elfcache_tables *t, uint64_t vaddr)
+static const struct module_load *find_load(const struct module *t, uint64_t vaddr)
 {
 	for (size_t i = 0; i < t->n_loads; i++)
 		if (vaddr - t->load[i].vaddr < t->load[i].size)
@@ -44,22 +44,34 @@ static const struct elfcache_load *find_load(const struct elfcache_tables *t, ui
 	return NULL;
 }
 
-static int read_funcs(struct elfcache_tables *t, const struct elfimage *im,
-		      const Elf64_Phdr *p)
+/* @eh: .eh_frame, if it was read already. */
+static int read_hdr(struct module *t, const struct elfimage *im, const Elf64_Phdr *p,
+		    const struct frames_section *eh)
 {
 	_cleanup_bytes_ struct bytes hdr = elfimage_part(im, p->p_offset, p->p_filesz);
-	_cleanup_bytes_ struct bytes frame = { 0 };
-	struct elfcache_eh_hdr h;
+	_cleanup_bytes_ struct bytes rest = { 0 };
+	struct bytes frame = eh->b;
+	struct ehframe_hdr h;
 
-	if (!hdr.at || elfcache_eh_hdr(&h, hdr, p->p_vaddr) < 0 || h.n_rows == 0)
+	if (!hdr.at || ehframe_hdr(&h, hdr, p->p_vaddr) < 0 || h.n_rows == 0)
 		return 0;
-	frame = elfimage_rest(im, h.frame_at);
+	if (!frame.at || eh->at != h.frame_at)
+		frame = rest = elfimage_rest(im, h.frame_at);
 	t->func = malloc(h.n_rows * sizeof(*t->func));
 	if (!t->func)
 		return -ENOMEM;
-	t->n_funcs = elfcache_eh_functions(hdr, p->p_vaddr, frame, h.frame_at, t->base,
-					   t->func, h.n_rows);
+	t->n_funcs = ehframe_functions(hdr, p->p_vaddr, frame, h.frame_at, t->base, t->func,
+				       h.n_rows);
 	t->bytes += h.n_rows * sizeof(*t->func);
+	return 0;
+}
+
+static int read_funcs(struct module *t, const struct elfimage *im,
+		      const struct frames_section *eh)
+{
+	for (size_t i = 0; i < im->n_ph; i++)
+		if (im->ph[i].p_type == PT_GNU_EH_FRAME)
+			return read_hdr(t, im, &im->ph[i], eh);
 	return 0;
 }
 
@@ -123,7 +135,7 @@ static int cand_cmp(const void *a, const void *b)
 }
 
 /* A function's definition in code of this file, with a name of sane length. */
-static bool sym_usable(const struct elfcache_tables *t, const Elf64_Sym *s, struct bytes names)
+static bool sym_usable(const struct module *t, const Elf64_Sym *s, struct bytes names)
 {
 	unsigned type = ELF64_ST_TYPE(s->st_info);
 	size_t len;
@@ -135,21 +147,20 @@ static bool sym_usable(const struct elfcache_tables *t, const Elf64_Sym *s, stru
 	return len > 0 && len < MAX_NAME;
 }
 
-static void note_python(struct elfcache_tables *t, const Elf64_Sym *s, const char *name)
+static void note_python(struct module *t, const Elf64_Sym *s, const char *name)
 {
 	bool eval = strcmp(name, "_PyEval_EvalFrameDefault") == 0;
 
 	if (eval)
-		t->eval =
-			(struct elfcache_func){ (uint32_t)(s->st_value - t->base),
+		t->eval = (struct module_func){ (uint32_t)(s->st_value - t->base),
 						(uint32_t)MIN(s->st_size, ELFIMAGE_MAX_PART) };
 	if (eval || strcmp(name, "Py_BytesMain") == 0)
 		t->exports_python = true;
 }
 
 /* The functions of one symbol section. */
-static int read_symbols(struct elfcache_tables *t, const struct elfimage *im,
-			const Elf64_Shdr *sh, struct cands *c)
+static int read_symbols(struct module *t, const struct elfimage *im, const Elf64_Shdr *sh,
+			struct cands *c)
 {
 	_cleanup_bytes_ struct bytes syms = elfimage_bytes(im, sh);
 	struct bytes *names = &c->strings[c->n_strings++];
@@ -178,9 +189,9 @@ static int read_symbols(struct elfcache_tables *t, const struct elfimage *im,
 }
 
 /* How far candidate @i reaches: its size, or to the next one. */
-static uint32_t cand_reach(const struct elfcache_tables *t, const struct cands *c, size_t i)
+static uint32_t cand_reach(const struct module *t, const struct cands *c, size_t i)
 {
-	const struct elfcache_load *l = find_load(t, c->at[i].start);
+	const struct module_load *l = find_load(t, c->at[i].start);
 	uint64_t room = l->vaddr + l->size - c->at[i].start;
 
 	if (c->at[i].size == 0) {
@@ -198,7 +209,7 @@ static size_t cand_length(const struct cand *c)
 }
 
 /* Sorted candidates to rows with their own copy of the names. */
-static int pack_symbols(struct elfcache_tables *t, struct cands *c)
+static int pack_symbols(struct module *t, struct cands *c)
 {
 	size_t k = 0, n_names = 0, len;
 
@@ -222,8 +233,8 @@ static int pack_symbols(struct elfcache_tables *t, struct cands *c)
 		return -ENOMEM;
 	n_names = 0;
 	for (size_t i = 0; i < k; i++) {
-		t->sym[i] = (struct elfcache_sym){ (uint32_t)(c->at[i].start - t->base),
-						   cand_reach(t, c, i), (uint32_t)n_names };
+		t->sym[i] = (struct module_sym){ (uint32_t)(c->at[i].start - t->base),
+						 cand_reach(t, c, i), (uint32_t)n_names };
 		len = cand_length(&c->at[i]) + 1;
 		snprintf(t->names + n_names, len, "%s%s", c->at[i].name,
 			 c->at[i].stub ? SYMNAMES_STUB : "");
@@ -235,7 +246,7 @@ static int pack_symbols(struct elfcache_tables *t, struct cands *c)
 }
 
 /* The first .symtab and .dynsym of one image. */
-static int read_image(struct elfcache_tables *t, const struct elfimage *im, struct cands *c)
+static int read_image(struct module *t, const struct elfimage *im, struct cands *c)
 {
 	bool seen[2] = { false };
 	int r = 0;
@@ -254,7 +265,7 @@ static int read_image(struct elfcache_tables *t, const struct elfimage *im, stru
 	return r;
 }
 
-static int push_stub(const struct elfcache_tables *t, struct cands *c, uint64_t at,
+static int push_stub(const struct module *t, struct cands *c, uint64_t at,
 		     const unsigned char *rela, struct bytes syms, struct bytes names)
 {
 	uint64_t sym = ELF64_R_SYM(load_u64(rela + offsetof(Elf64_Rela, r_info)));
@@ -274,7 +285,7 @@ static int push_stub(const struct elfcache_tables *t, struct cands *c, uint64_t 
 
 /* The stubs through which a file calls functions: one for each row of .rela.plt, at the end of
  * .plt.sec if there is one, else of .plt (the psABIs of x86-64 and aarch64). */
-static int read_stubs(struct elfcache_tables *t, const struct elfimage *im, struct cands *c)
+static int read_stubs(struct module *t, const struct elfimage *im, struct cands *c)
 {
 	enum { MAX_FIRST = 32, ROW = sizeof(Elf64_Rela) };
 	const Elf64_Shdr *sec = elfimage_section(im, ".plt.sec");
@@ -299,7 +310,7 @@ static int read_stubs(struct elfcache_tables *t, const struct elfimage *im, stru
 	return r;
 }
 
-static int read_other(struct elfcache_tables *t, int fd, struct bytes mem, struct cands *c)
+static int read_other(struct module *t, int fd, struct bytes mem, struct cands *c)
 {
 	struct elfimage im;
 	int r = elfimage_init(&im, fd, mem) < 0 ? 0 : read_image(t, &im, c);
@@ -309,7 +320,7 @@ static int read_other(struct elfcache_tables *t, int fd, struct bytes mem, struc
 }
 
 /* What was stripped from @im, from where it was put. */
-static int read_stripped(struct elfcache_tables *t, const struct elfimage *im,
+static int read_stripped(struct module *t, const struct elfimage *im,
 			 const struct debugfile_origin *from, struct cands *c)
 {
 	_cleanup_bytes_ struct bytes mini = { 0 };
@@ -324,7 +335,7 @@ static int read_stripped(struct elfcache_tables *t, const struct elfimage *im,
 	return mini.at ? read_other(t, -1, mini, c) : 0;
 }
 
-static int read_all_symbols(struct elfcache_tables *t, const struct elfimage *im,
+static int read_all_symbols(struct module *t, const struct elfimage *im,
 			    const struct debugfile_origin *from)
 {
 	struct cands c = { 0 };
@@ -348,15 +359,14 @@ static int read_all_symbols(struct elfcache_tables *t, const struct elfimage *im
 
 /* The row that most of @code's jumps out of @self go into, past its start: where
  * the compiler put the rest of a function it split. A tail call goes to a start. */
-static struct elfcache_func find_split(const struct elfcache_tables *t,
-				       const struct arch *arch, struct bytes code,
-				       struct elfcache_func self)
+static struct module_func find_split(const struct module *t, const struct arch *arch,
+				     struct bytes code, struct module_func self)
 {
-	struct elfcache_func best = { 0 };
+	struct module_func best = { 0 };
 	int lead = 0, n = 0;
 
 	for (size_t i = 0; i < code.n; i += arch->code_align) {
-		const struct elfcache_func *f;
+		const struct module_func *f;
 		int64_t by;
 		uint32_t to;
 
@@ -365,7 +375,7 @@ static struct elfcache_func find_split(const struct elfcache_tables *t,
 		to = (uint32_t)(self.start + i) + (uint32_t)by;
 		if (to - self.start < self.size)
 			continue;
-		f = elfcache_row(t, to);
+		f = module_row(t, to);
 		if (!f || f->start == to)
 			continue;
 		/* Majority vote: one candidate, counted up and down. */
@@ -374,16 +384,16 @@ static struct elfcache_func find_split(const struct elfcache_tables *t,
 			best = *f;
 		lead += best.start == f->start ? 1 : -1;
 	}
-	return lead * 2 > n && lead >= MIN_SPLIT_JUMPS ? best : (struct elfcache_func){ 0 };
+	return lead * 2 > n && lead >= MIN_SPLIT_JUMPS ? best : (struct module_func){ 0 };
 }
 
 /* GCC's PGO builds keep little of _PyEval_EvalFrameDefault under its symbol and
  * the loop in a nameless part elsewhere (or the reverse). Its jumps tell which; of a hidden
  * symbol the largest function is it. */
-static void find_eval_rest(struct elfcache_tables *t, const struct elfimage *im)
+static void find_eval_rest(struct module *t, const struct elfimage *im)
 {
 	const struct arch *arch = arch_of(im->machine);
-	struct elfcache_func largest = { 0 };
+	struct module_func largest = { 0 };
 
 	if (!t->exports_python || !t->stripped)
 		return;
@@ -401,69 +411,43 @@ static void find_eval_rest(struct elfcache_tables *t, const struct elfimage *im)
 		t->eval_rest = largest;
 }
 
-int elfcache_tables_read(struct elfcache_tables *t, int fd, struct bytes mem,
-			 const struct debugfile_origin *from)
+static int read_parts(struct module *t, const struct elfimage *im,
+		      const struct debugfile_origin *from, bool rows)
+{
+	struct unwind_source source = { 0 };
+	int r;
+
+	rows = rows && im->machine == arch_host->elf_machine;
+	module_read_loads(t, im);
+	r = read_all_symbols(t, im, from);
+	if (rows)
+		unwind_source_read(&source, arch_host, im, t);
+	if (r == 0)
+		r = read_funcs(t, im, &source.eh);
+	if (r == 0)
+		find_eval_rest(t, im);
+	if (r == 0 && rows)
+		unwind_table_make(&t->rows, arch_host, &source);
+	unwind_source_deinit(&source);
+	return r;
+}
+
+int module_read(struct module *t, int fd, struct bytes mem,
+		const struct debugfile_origin *from, bool rows)
 {
 	struct elfimage im;
 	int r;
 
-	*t = (struct elfcache_tables){ 0 };
+	*t = (struct module){ 0 };
 	r = elfimage_init(&im, fd, mem);
 	if (r == 0 && im.n_ph == 0)
 		r = -ENOEXEC;
-	if (r == 0) {
-		read_loads(t, &im);
-		r = read_all_symbols(t, &im, from);
-	}
-	for (size_t i = 0; i < im.n_ph && r == 0; i++) {
-		if (im.ph[i].p_type != PT_GNU_EH_FRAME)
-			continue;
-		r = read_funcs(t, &im, &im.ph[i]);
-		break;
-	}
 	if (r == 0)
-		find_eval_rest(t, &im);
+		r = read_parts(t, &im, from, rows);
 	elfimage_deinit(&im);
 	if (r < 0)
-		elfcache_tables_deinit(t);
+		module_deinit(t);
+	else if (t->rows)
+		t->bytes += t->rows->bytes;
 	return r;
 }
-
-/* ---- For the cache ---- */
-
-static int symbols_read(int fd, struct bytes image, const struct debugfile_origin *from,
-			void **ret)
-{
-	struct elfcache_tables *t = malloc(sizeof(*t));
-	int r = t ? elfcache_tables_read(t, fd, image, from) : -ENOMEM;
-
-	if (r < 0)
-		free(t);
-	else
-		*ret = t;
-	return r;
-}
-
-static int symbols_make(void *arg, void *read, void **ret, size_t *bytes)
-{
-	const struct elfcache_tables *t = *ret = read;
-
-	(void)arg;
-	*bytes = t->bytes;
-	return 0;
-}
-
-static void symbols_drop(void *read)
-{
-	elfcache_tables_deinit(read);
-	free(read);
-}
-
-static void symbols_free(void *arg, void *made)
-{
-	(void)arg;
-	symbols_drop(made);
-}
-
-const struct elfcache_kind elfcache_symbols = { symbols_read, symbols_make, symbols_drop,
-						symbols_free };

@@ -381,7 +381,7 @@ static void side_mmap(struct spaces *s, const struct side *side)
 	if (keep)
 		m.elf = elfcache_get(s->elfs, &id);
 	space_insert(sp, &m, keep);
-	if (m.elf && s->jits)
+	if (m.elf)
 		jit_learn(sp, &m);
 	if (!m.elf || !elfcache_wants_file(m.elf))
 		return;
@@ -391,7 +391,7 @@ static void side_mmap(struct spaces *s, const struct side *side)
 		map_open(sp, &m);
 	/* Some ms that are sure to be needed: before the samples rather than among them. */
 	if (is_interpreter(id.path))
-		elfcache_made(s->elfs, m.elf);
+		elfcache_module(s->elfs, m.elf);
 }
 
 void spaces_side(struct spaces *s, const struct side *side)
@@ -418,18 +418,30 @@ void spaces_side(struct spaces *s, const struct side *side)
 	}
 }
 
-void spaces_init(struct spaces *s, struct elfcache *elfs, bool jits)
+struct spaces *spaces_create(size_t max_bytes, bool rows)
 {
-	*s = (struct spaces){ .elfs = elfs, .jits = jits };
+	struct spaces *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->elfs = elfcache_create(max_bytes, rows);
+	if (s->elfs)
+		return s;
+	free(s);
+	return NULL;
 }
 
-void spaces_deinit(struct spaces *s)
+void spaces_destroy(struct spaces *s)
 {
+	if (!s)
+		return;
 	for (size_t i = 0; i < SPACE_BUCKETS; i++)
 		while (s->bucket[i])
 			space_drop(s, s->bucket[i]->pid);
 	while (s->n_stuck > 0)
 		later_release(s->stuck[--s->n_stuck].later);
+	elfcache_destroy(s->elfs);
+	free(s);
 }
 
 struct space *spaces_find(struct spaces *s, pid_t pid)
@@ -444,11 +456,11 @@ struct space_map *space_at(const struct space *sp, uint64_t addr)
 	return i < sp->n && sp->map[i].lo <= addr ? &sp->map[i] : NULL;
 }
 
-const void *space_made(const struct space *sp, const struct space_map *m)
+const struct module *space_module(const struct space *sp, const struct space_map *m)
 {
 	if (!m->elf)
 		return NULL;
 	if (elfcache_wants_file(m->elf))
 		map_open(sp, m);
-	return elfcache_made(sp->of->elfs, m->elf);
+	return elfcache_module(sp->of->elfs, m->elf);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * space - what executable memory each process has, and of which files.
+ * space - what executable memory each process has, and of which modules.
  *
- * Follows side records, has mapped files opened while the process is there. One user
- * thread.
+ * Follows side records (first /proc/PID/maps, then the MMAP records), has mapped files opened
+ * while the process is there, each once, and owns their modules. One user thread, the
+ * resolver: what may hang is done in threads of their own, which see nothing of this.
  */
 #ifndef SPACE_H
 #define SPACE_H
@@ -39,7 +40,6 @@ struct spaces {
 	uint64_t n_opened; /* files; what was answered before may have lacked one */
 	uint64_t retry_ns; /* none is opened before: descriptors had run out */
 	struct elfcache *elfs;
-	bool jits;
 	struct {
 		struct later *later;
 		struct elfcache_elf *elf;
@@ -47,9 +47,10 @@ struct spaces {
 	size_t n_stuck;
 };
 
-/* @elfs is borrowed. @jits: find what processes write about the code that they make, too. */
-void spaces_init(struct spaces *s, struct elfcache *elfs, bool jits);
-void spaces_deinit(struct spaces *s);
+/* @max_bytes: of all modules together; those unused for longest are dropped and made again
+ * when needed. @rows: modules have unwind rows. NULL: no memory. */
+struct spaces *spaces_create(size_t max_bytes, bool rows);
+void spaces_destroy(struct spaces *s);
 
 /* MMAP, FORK (copy), COMM with exec (forget), EXIT of the leader. Others are ignored. */
 void spaces_side(struct spaces *s, const struct side *side);
@@ -69,8 +70,8 @@ int space_open(const struct space *sp, const struct space_map *m, int *root);
 ssize_t space_read(const struct space *sp, const struct space_map *m, uint64_t at, void *buf,
 		   size_t n);
 
-/* What is made of the map's file, opened again if need be; NULL: no file, or it can't be
- * read any more, or not yet. Valid until the next call. */
-const void *space_made(const struct space *sp, const struct space_map *m);
+/* The module of the map's file, opened again if need be; NULL: no file, or it can't be read
+ * any more, or not yet. Valid until the next call. */
+const struct module *space_module(const struct space *sp, const struct space_map *m);
 
 #endif

@@ -3,12 +3,17 @@
 
 #include "base/base.h"
 #include "base/stats.h"
+#include "modules/space.h"
 
-enum { MAX_STACK = PYWALK_MAX_FRAMES + 8192 };
+enum {
+	MAX_STACK = PYWALK_MAX_FRAMES + 8192,
+	MAX_MODULES = 256 << 20, /* bytes */
+};
 
 struct assembler {
 	struct assembler_config c;
 	struct profile *profile;
+	struct spaces *spaces;
 	struct symbolizer *symbols;
 	struct native *native;
 	/* the stack at hand */
@@ -27,7 +32,8 @@ struct assembler *assembler_create(const struct assembler_config *c)
 		return NULL;
 	a->c = *c;
 	a->profile = profile_create();
-	a->symbols = symbolizer_create();
+	a->spaces = spaces_create(MAX_MODULES, c->native);
+	a->symbols = a->spaces ? symbolizer_create(a->spaces) : NULL;
 	a->native = a->symbols ? native_create(a->symbols, c->unwinder) : NULL;
 	if (!a->profile || !a->native) {
 		assembler_destroy(a);
@@ -43,6 +49,7 @@ void assembler_destroy(struct assembler *a)
 	native_destroy(a->native);
 	profile_destroy(a->profile);
 	symbolizer_destroy(a->symbols);
+	spaces_destroy(a->spaces);
 	free(a);
 }
 
@@ -53,8 +60,7 @@ struct profile *assembler_profile(struct assembler *a)
 
 void assembler_side(struct assembler *a, const struct side *side)
 {
-	symbolizer_side(a->symbols, side);
-	native_side(a->native, side);
+	spaces_side(a->spaces, side);
 }
 
 static void push(struct assembler *a, struct frame f)

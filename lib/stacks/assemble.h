@@ -3,7 +3,8 @@
  * assemble - a stack of frames as outputs get it: kernel, native and Python frames, named,
  * without the interpreter's internals, marked where it is not the whole truth.
  *
- * Owns what names them: profile (Python), symbolizer and unwinder (native). One user thread.
+ * Owns what names them: profile (Python), spaces, symbolizer and unwinder (native). One user
+ * thread.
  */
 #ifndef ASSEMBLE_H
 #define ASSEMBLE_H

@@ -13,13 +13,13 @@ enum {
 	MAX_LOOKS = 2048, /* at words of one stack that are addresses of code */
 	CODE_MS = 20,
 	MAX_ITEMS = MAX_FRAMES + PYWALK_MAX_FRAMES + MAX_RUNS + 2,
-	MAX_TABLES = 256 << 20, /* bytes of unwind tables */
 };
 
 struct native {
 	struct unwinder *unwinder;
 	const struct unwind_other *other; /* to be used instead, or NULL ... */
 	void *others;			  /* ... and what it made */
+	struct spaces *spaces;
 	struct symbolizer *symbols;
 	struct fetch *code; /* being read, or NULL */
 	struct codefile files;
@@ -40,8 +40,9 @@ struct native *native_create(struct symbolizer *symbols, const struct unwind_oth
 
 	if (!n)
 		return NULL;
+	n->spaces = symbolizer_spaces(symbols);
 	n->symbols = symbols;
-	n->unwinder = unwinder_create(MAX_TABLES);
+	n->unwinder = unwinder_create(n->spaces);
 	n->other = other;
 	if (other)
 		n->others = other->create(&n->files);
@@ -62,11 +63,6 @@ void native_destroy(struct native *n)
 	if (n->other)
 		n->other->destroy(n->others);
 	free(n);
-}
-
-void native_side(struct native *n, const struct side *side)
-{
-	unwinder_side(n->unwinder, side);
 }
 
 /* --- unwinding --- */
@@ -102,13 +98,12 @@ static int read_code(void *arg, uint64_t at, void *buf, size_t n)
 {
 	struct native *nat = arg;
 
-	return codefile_read(&nat->files, symbolizer_space(nat->symbols, nat->in->pid), at,
-			     buf, n);
+	return codefile_read(&nat->files, spaces_find(nat->spaces, nat->in->pid), at, buf, n);
 }
 
 static void unwind(struct native *n, const struct unwind_regs *regs, struct unwind_stack *s)
 {
-	const struct space *sp = n->other ? symbolizer_space(n->symbols, n->in->pid) : NULL;
+	const struct space *sp = n->other ? spaces_find(n->spaces, n->in->pid) : NULL;
 
 	if (sp)
 		n->other->stack(n->others, sp, regs, &n->in->mem, s);
@@ -163,7 +158,7 @@ static const struct unwind_piece *piece_with(const struct native *n, uint64_t at
 static bool find_again(struct native *n, uint64_t from, uint64_t anchor,
 		       struct unwind_regs *regs)
 {
-	const struct space *sp = symbolizer_space(n->symbols, n->in->pid);
+	const struct space *sp = spaces_find(n->spaces, n->in->pid);
 	const struct unwind_piece *p = sp ? piece_with(n, anchor) : NULL;
 	uint64_t at = p ? MAX((from + 7) & ~(uint64_t)7, p->at) : anchor;
 

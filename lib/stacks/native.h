@@ -14,13 +14,11 @@
 
 struct native;
 
-/* NULL: no memory. @symbols tells where the evaluation loop is; borrowed. If not NULL, @other
- * unwinds instead of our own unwinder, which only finds stacks again where that breaks. */
+/* NULL: no memory. @symbols tells where the evaluation loop is, and its spaces where there is
+ * code; borrowed. If not NULL, @other unwinds instead of our own unwinder, which only finds
+ * stacks again where that breaks. */
 struct native *native_create(struct symbolizer *symbols, const struct unwind_other *other);
 void native_destroy(struct native *n);
-
-/* Keep the address spaces up to date; in time order with the samples. */
-void native_side(struct native *n, const struct side *side);
 
 /* What a thread's user frames are made of. All borrowed. */
 struct native_input {

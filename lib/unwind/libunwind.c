@@ -13,10 +13,10 @@
 
 #include "arch/arch.h"
 
-enum { N_MODULES = 256, MAX_LOADS = 8, HDR_BYTES = 12, RIP = 16 };
+enum { N_OBJECTS = 256, MAX_LOADS = 8, HDR_BYTES = 12, RIP = 16 };
 
 /* A mapped file: its addresses in the process less @bias are its own. */
-struct module {
+struct object {
 	pid_t pid; /* 0: not used */
 	struct space_map map;
 	uint64_t bias, hdr_at;
@@ -52,16 +52,16 @@ struct libunwind {
 	const struct space *sp;
 	const struct unwind_regs *regs;
 	const struct unwind_memory *mem;
-	struct module module[N_MODULES];
+	struct object object[N_OBJECTS];
 	size_t next; /* to be replaced */
 };
 
-static bool is_vdso(const struct module *m)
+static bool is_vdso(const struct object *m)
 {
 	return strcmp(elfcache_path(m->map.elf), "[vdso]") == 0;
 }
 
-static bool file_read(const struct libunwind *u, const struct module *m, uint64_t offset,
+static bool file_read(const struct libunwind *u, const struct object *m, uint64_t offset,
 		      void *buf, size_t n)
 {
 	const char *ours = (const char *)getauxval(AT_SYSINFO_EHDR);
@@ -74,7 +74,7 @@ static bool file_read(const struct libunwind *u, const struct module *m, uint64_
 }
 
 /* @vaddr: the file's own address. */
-static bool module_read(const struct libunwind *u, const struct module *m, uint64_t vaddr,
+static bool object_read(const struct libunwind *u, const struct object *m, uint64_t vaddr,
 			void *buf, size_t n)
 {
 	for (size_t i = 0; i < m->n_loads; i++) {
@@ -86,7 +86,7 @@ static bool module_read(const struct libunwind *u, const struct module *m, uint6
 	return false;
 }
 
-static void read_headers(const struct libunwind *u, struct module *m)
+static void read_headers(const struct libunwind *u, struct object *m)
 {
 	Elf64_Ehdr eh;
 	Elf64_Phdr ph;
@@ -105,17 +105,17 @@ static void read_headers(const struct libunwind *u, struct module *m)
 		if (ph.p_type == PT_GNU_EH_FRAME)
 			m->hdr_at = ph.p_vaddr;
 	}
-	if (m->hdr_at && !module_read(u, m, m->hdr_at + 8, &m->hdr_rows, sizeof(m->hdr_rows)))
+	if (m->hdr_at && !object_read(u, m, m->hdr_at + 8, &m->hdr_rows, sizeof(m->hdr_rows)))
 		m->hdr_at = 0;
 }
 
-static const struct module *module_at(struct libunwind *u, uint64_t at)
+static const struct object *object_at(struct libunwind *u, uint64_t at)
 {
 	const struct space_map *map = space_at(u->sp, at);
-	struct module *m = u->module, fresh = { .pid = u->sp->pid };
+	struct object *m = u->object, fresh = { .pid = u->sp->pid };
 
 	/* Unwind information lies in other segments, which have no map here. */
-	for (size_t i = 0; i < N_MODULES; i++)
+	for (size_t i = 0; i < N_OBJECTS; i++)
 		if (m[i].pid == u->sp->pid &&
 		    at - m[i].bias - m[i].load[0].p_vaddr <
 			    m[i].load[m[i].n_loads - 1].p_vaddr +
@@ -128,7 +128,7 @@ static const struct module *module_at(struct libunwind *u, uint64_t at)
 	read_headers(u, &fresh);
 	if (!fresh.n_loads)
 		return NULL;
-	m += u->next++ % N_MODULES;
+	m += u->next++ % N_OBJECTS;
 	*m = fresh;
 	return m;
 }
@@ -139,7 +139,7 @@ static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *p
 			  void *arg)
 {
 	struct libunwind *u = arg;
-	const struct module *m = module_at(u, ip);
+	const struct object *m = object_at(u, ip);
 	unw_dyn_info_t di = { .format = UNW_INFO_FORMAT_REMOTE_TABLE };
 
 	if (!m || !m->hdr_at)
@@ -164,7 +164,7 @@ static int no_dyn_info(unw_addr_space_t as, unw_word_t *at, void *arg)
 static int access_mem(unw_addr_space_t as, unw_word_t at, unw_word_t *v, int write, void *arg)
 {
 	struct libunwind *u = arg;
-	const struct module *m;
+	const struct object *m;
 
 	if (write)
 		return -UNW_EINVAL;
@@ -177,8 +177,8 @@ static int access_mem(unw_addr_space_t as, unw_word_t at, unw_word_t *v, int wri
 			return 0;
 		}
 	}
-	m = module_at(u, at);
-	return m && module_read(u, m, at - m->bias, v, sizeof(*v)) ? 0 : -UNW_EINVAL;
+	m = object_at(u, at);
+	return m && object_read(u, m, at - m->bias, v, sizeof(*v)) ? 0 : -UNW_EINVAL;
 }
 
 static int access_reg(unw_addr_space_t as, unw_regnum_t reg, unw_word_t *v, int write,
@@ -264,9 +264,9 @@ static void settle(struct libunwind *u)
 	if (u->pid == u->sp->pid && u->gen == u->sp->gen)
 		return;
 	u->unw.flush_cache(u->as, 0, 0);
-	for (size_t i = 0; i < N_MODULES; i++)
-		if (u->module[i].pid == u->sp->pid)
-			u->module[i].pid = 0;
+	for (size_t i = 0; i < N_OBJECTS; i++)
+		if (u->object[i].pid == u->sp->pid)
+			u->object[i].pid = 0;
 	u->pid = u->sp->pid;
 	u->gen = u->sp->gen;
 }

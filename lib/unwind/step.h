@@ -5,7 +5,7 @@
 #ifndef UNWIND_STEP_H
 #define UNWIND_STEP_H
 
-#include "unwind/table.h"
+#include "elf/table.h"
 #include "unwind/unwind.h"
 
 /* By the rule of the instruction, one of @t. UNWIND_GOES_ON: @regs are the caller's; with

@@ -43,11 +43,10 @@ static void add_rows(struct unwind_maker *m, const struct arch_trampoline *t, si
 
 int unwind_trampolines(struct unwind_table **ret, const struct arch *arch, struct bytes code)
 {
-	struct unwind_table head = { .load[0] = { 0, 0, code.n }, .n_loads = 1 };
 	const struct arch_trampoline *t;
 	struct unwind_maker m;
 	size_t found = 0;
-	int r = unwind_maker_init(&m, arch, &head);
+	int r = unwind_maker_init(&m, arch, 0);
 
 	for (size_t at = 0; r == 0 && at < code.n;) {
 		t = trampoline_at(arch, code, at);

@@ -3,7 +3,8 @@
 
 #include <errno.h>
 
-#include "base/clock.h"
+#include "elf/module.h"
+#include "elf/table.h"
 #include "modules/space.h"
 #include "unwind/expr.h"
 #include "unwind/step.h"
@@ -27,10 +28,7 @@ struct cached {
 };
 
 struct unwinder {
-	struct elfcache *elfs;
-	struct spaces spaces;
-	struct unwind_table *tables; /* all there are, by next */
-	struct unwinder_facts facts;
+	struct spaces *spaces;
 	uint64_t n_dropped; /* when the cached were valid */
 	struct cached cached[N_CACHED];
 };
@@ -62,168 +60,42 @@ void unwind_regs_perf(struct unwind_regs *ret, const unsigned char *regs)
 	}
 }
 
-/* ---- Tables, shared by files with equal contents ---- */
-
-static struct unwind_table *find_equal(const struct unwinder *u, const struct unwind_table *t)
-{
-	for (struct unwind_table *at = u->tables; at; at = at->next)
-		if (memcmp(at->id, t->id, sizeof(t->id)) == 0)
-			return at;
-	return NULL;
-}
-
-static void table_add(struct unwinder *u, struct unwind_table *t)
-{
-	t->next = u->tables;
-	u->tables = t;
-	u->facts.made++;
-	u->facts.tables++;
-	u->facts.rows += t->n_rows;
-	u->facts.bytes += t->bytes;
-}
-
-static void table_remove(struct unwinder *u, struct unwind_table *t)
-{
-	struct unwind_table **p = &u->tables;
-
-	while (*p != t)
-		p = &(*p)->next;
-	*p = t->next;
-	u->facts.tables--;
-	u->facts.rows -= t->n_rows;
-	u->facts.bytes -= t->bytes;
-}
-
-/* What a file says, before it is known whether there is a table of the same. */
-struct table_text {
-	struct unwind_source source;
-	uint64_t took_ns;
-};
-
-static void text_drop(void *read)
-{
-	struct table_text *x = read;
-
-	unwind_source_deinit(&x->source);
-	free(x);
-}
-
-static int text_read(int fd, struct bytes image, const struct debugfile_origin *from,
-		     void **ret)
-{
-	struct table_text *x = calloc(1, sizeof(*x));
-	uint64_t start = now_ns();
-	int r = x ? unwind_source_read(&x->source, arch_host, fd, image) : -ENOMEM;
-
-	(void)from;
-	if (r < 0) {
-		free(x);
-		return r;
-	}
-	x->took_ns = now_ns() - start;
-	*ret = x;
-	return 0;
-}
-
-static int table_make(void *arg, void *read, void **ret, size_t *bytes)
-{
-	uint64_t start = now_ns();
-	struct table_text *x = read;
-	struct unwinder *u = arg;
-	struct unwind_table *t = find_equal(u, &x->source.head);
-	int r = 0;
-
-	if (t) {
-		t->refs++;
-		u->facts.shared++;
-	} else if ((r = unwind_table_make(&t, arch_host, &x->source)) == 0) {
-		table_add(u, t);
-	}
-	u->facts.build_ns += x->took_ns + now_ns() - start;
-	text_drop(x);
-	if (r < 0)
-		return r;
-	*ret = t;
-	*bytes = t->bytes; /* also of a shared one: at most too much is counted */
-	return 0;
-}
-
-static void table_free(void *arg, void *made)
-{
-	struct unwind_table *t = made;
-
-	if (t->refs == 1)
-		table_remove(arg, t);
-	unwind_table_put(t);
-}
-
-static const struct elfcache_kind kind = { text_read, table_make, text_drop, table_free };
-
-struct unwinder *unwinder_create(size_t max_bytes)
+struct unwinder *unwinder_create(struct spaces *spaces)
 {
 	struct unwinder *u = calloc(1, sizeof(*u));
 
-	if (!u)
-		return NULL;
-	u->elfs = elfcache_create(max_bytes, &kind, u);
-	if (!u->elfs) {
-		free(u);
-		return NULL;
-	}
-	spaces_init(&u->spaces, u->elfs, false);
+	if (u)
+		u->spaces = spaces;
 	return u;
 }
 
 void unwinder_destroy(struct unwinder *u)
 {
-	if (!u)
-		return;
-	spaces_deinit(&u->spaces);
-	elfcache_destroy(u->elfs);
 	free(u);
 }
 
-/* Rules that are cached may be of tables that were dropped: after all that may drop some. */
+/* Rules that are cached may be of modules that were dropped: after all that may drop some. */
 static void forget_dropped(struct unwinder *u)
 {
-	if (u->n_dropped != elfcache_dropped(u->elfs))
+	uint64_t dropped = elfcache_facts(u->spaces->elfs)->dropped;
+
+	if (u->n_dropped != dropped)
 		memset(u->cached, 0, sizeof(u->cached));
-	u->n_dropped = elfcache_dropped(u->elfs);
-}
-
-void unwinder_side(struct unwinder *u, const struct side *side)
-{
-	spaces_side(&u->spaces, side);
-	forget_dropped(u);
-}
-
-void unwinder_facts(const struct unwinder *u, struct unwinder_facts *ret)
-{
-	*ret = u->facts;
-	ret->dropped = elfcache_dropped(u->elfs);
+	u->n_dropped = dropped;
 }
 
 /* ---- The rule of an address ---- */
 
-/* The table of @m with @vaddr of @pc in it, or NULL. */
+/* The rows of @m, with @vaddr of @pc, or NULL. */
 static const struct unwind_table *table_at(struct unwinder *u, const struct space *sp,
 					   const struct space_map *m, uint64_t pc,
 					   uint64_t *vaddr)
 {
-	const struct unwind_table *t = m ? space_made(sp, m) : NULL;
-	uint64_t offset;
+	const struct module *module = m ? space_module(sp, m) : NULL;
 
 	forget_dropped(u);
-	if (!t)
-		return NULL;
-	offset = pc - m->lo + m->pgoff;
-	for (size_t i = 0; i < t->n_loads; i++) {
-		if (offset - t->load[i].offset < t->load[i].size) {
-			*vaddr = offset - t->load[i].offset + t->load[i].vaddr;
-			return t;
-		}
-	}
-	return NULL;
+	return module && module_vaddr(module, pc - m->lo + m->pgoff, vaddr) ? module->rows :
+									      NULL;
 }
 
 /* The map of @pc: mostly the one that was asked for last, *@recent. */
@@ -252,10 +124,8 @@ static const struct cached *find_rule(struct unwinder *u, const struct space *sp
 	const struct unwind_table *t;
 	const struct unwind_row *row;
 
-	u->facts.lookups++;
 	if (c->rule && c->elf == elf && c->offset == offset)
 		return c;
-	u->facts.misses++;
 	t = table_at(u, sp, m, pc, &vaddr);
 	row = t ? unwind_table_row(t, vaddr) : NULL;
 	*end = m ? UNWIND_NO_CFI : UNWIND_NO_MAP;
@@ -263,22 +133,6 @@ static const struct cached *find_rule(struct unwinder *u, const struct space *sp
 		return NULL;
 	*c = (struct cached){ elf, offset, t, unwind_row_rule(t, row) };
 	return c;
-}
-
-bool unwinder_function(struct unwinder *u, pid_t pid, uint64_t pc, uint64_t *start,
-		       uint64_t *end)
-{
-	const struct space *sp = spaces_find(&u->spaces, pid);
-	const struct space_map *m = sp ? space_at(sp, pc) : NULL;
-	const struct unwind_table *t;
-	uint64_t vaddr;
-
-	t = table_at(u, sp, m, pc, &vaddr);
-	if (!t || !unwind_table_function(t, vaddr, start, end))
-		return false;
-	*start += pc - vaddr;
-	*end += pc - vaddr;
-	return true;
 }
 
 /* ---- Anonymous code ---- */
@@ -297,33 +151,44 @@ static uint64_t sum_code(struct bytes code)
 	return sum;
 }
 
+/* The trampolines in @code; NULL: there are none, or no memory. */
+static struct module *trampolines_in(struct bytes code)
+{
+	struct module *m = calloc(1, sizeof(*m));
+
+	if (!m || unwind_trampolines(&m->rows, arch_host, code) < 0) {
+		free(m);
+		return NULL;
+	}
+	m->memory = true;
+	m->load[m->n_loads++].size = code.n;
+	m->bytes = m->rows->bytes;
+	return m;
+}
+
 int unwinder_code(struct unwinder *u, pid_t pid, uint64_t at, struct bytes code)
 {
 	struct elfcache_id id = { .dev = UINT64_MAX, .path = "//anon" };
-	struct space *sp = spaces_find(&u->spaces, pid);
+	struct space *sp = spaces_find(u->spaces, pid);
 	struct space_map *m = sp ? space_at(sp, at) : NULL;
-	struct unwind_table *t = NULL;
+	struct module *found;
 	int r;
 
 	if (!m || m->lo != at || !map_is_anonymous(m))
 		return -ESRCH;
-	r = unwind_trampolines(&t, arch_host, code);
+	found = trampolines_in(code);
+	r = found ? 0 : -ENOENT;
 	/* Code in which nothing is known is all the same one: JITs make it without end. */
-	if (r == 0)
+	if (found)
 		id.ino = sum_code(code);
-	m->elf = elfcache_get(u->elfs, &id);
+	m->elf = elfcache_get(u->spaces->elfs, &id);
 	m->pgoff = 0;
-	sp->gen = ++u->spaces.last_gen;
-	if (!m->elf || !elfcache_wants_file(m->elf)) {
-		if (t)
-			unwind_table_put(t);
-		return m->elf ? r : -ENOMEM;
-	}
-	if (r == 0)
-		table_add(u, t);
-	elfcache_give_made(u->elfs, m->elf, t, t ? t->bytes : 0);
-	forget_dropped(u);
-	return r;
+	sp->gen = ++u->spaces->last_gen;
+	if (m->elf && elfcache_wants_file(m->elf))
+		elfcache_give_module(u->spaces->elfs, m->elf, found);
+	else
+		module_free(found);
+	return m->elf ? r : -ENOMEM;
 }
 
 /* ---- Stacks ---- */
@@ -515,10 +380,11 @@ void unwinder_stack(struct unwinder *u, pid_t pid, const struct unwind_regs *reg
 		    struct unwind_stack *ret)
 {
 	static const struct space nothing;
-	const struct space *sp = spaces_find(&u->spaces, pid);
+	const struct space *sp = spaces_find(u->spaces, pid);
 	struct walk w = { .u = u, .sp = sp ? sp : &nothing, .mem = mem, .ret = ret };
 	bool to_guess;
 
+	forget_dropped(u);
 	walk(&w, regs, false);
 	to_guess = code && lacks_rule(ret) && !ret->want_hi && ret->n <= MAX_GUESS_FRAMES &&
 		   ret->n < ret->cap;

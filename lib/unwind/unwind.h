@@ -3,7 +3,7 @@
  * unwind - the native frames of a stopped thread, from its registers and stack bytes.
  *
  * Each mapped file's .eh_frame and .debug_frame are compiled once into sorted rows
- * (unwind/table.h), on first use, in the caller's thread; processes share them. Nothing
+ * (elf/table.h), on first use, in the caller's thread; processes share them. Nothing
  * here reads a target's memory. One user thread (the resolver), never a sampler.
  */
 #ifndef UNWIND_UNWIND_H
@@ -85,20 +85,14 @@ struct unwind_stack {
  * hot path. */
 typedef int unwind_code_fn(void *arg, uint64_t at, void *buf, size_t n);
 
+struct spaces;
 struct unwinder;
 
-/* @max_bytes: of all tables together; those unused for longest are dropped and made
- * again when needed. NULL: no memory. */
-struct unwinder *unwinder_create(size_t max_bytes);
+/* @spaces: borrowed, whose modules have unwind rows. NULL: no memory. */
+struct unwinder *unwinder_create(struct spaces *spaces);
 void unwinder_destroy(struct unwinder *u);
 
-/* Keep the address space of a process up to date: MMAP (also where a recording begins,
- * from /proc/PID/maps), FORK (copy), COMM with exec (forget), EXIT of the leader. Others
- * are ignored. Opens mapped files while the process is there (proc_map_open()), at most a
- * few descriptors at a time. */
-void unwinder_side(struct unwinder *u, const struct side *side);
-
-/* Frames of a thread of @pid. Always at least one. Tables that are missing are made
+/* Frames of a thread of @pid. Always at least one. Modules that are missing are read
  * now (1 to 50 ms for a file). @code may be NULL: then frames without unwind information
  * end the stack, and nothing is guessed. */
 void unwinder_stack(struct unwinder *u, pid_t pid, const struct unwind_regs *regs,
@@ -109,18 +103,5 @@ void unwinder_stack(struct unwinder *u, pid_t pid, const struct unwind_regs *reg
  * python -X perf are recognised in it. It is not kept. 0; -ENOENT: nothing in it that
  * is known (not asked for again); -ESRCH: no such memory; -ENOMEM. */
 int unwinder_code(struct unwinder *u, pid_t pid, uint64_t at, struct bytes code);
-
-/* The function around @pc as its FDE has it: the identity of a function that has no
- * name. False where there is none. */
-bool unwinder_function(struct unwinder *u, pid_t pid, uint64_t pc, uint64_t *start,
-		       uint64_t *end);
-
-struct unwinder_facts {
-	size_t tables, rows, bytes; /* now */
-	uint64_t made, shared, dropped;
-	uint64_t build_ns;	  /* of all made */
-	uint64_t lookups, misses; /* of the cache of addresses */
-};
-void unwinder_facts(const struct unwinder *u, struct unwinder_facts *ret);
 
 #endif

@@ -212,21 +212,47 @@ bool proof_switches_hidden(void)
 	return hidden;
 }
 
-/* Field 39 of proc_pid_stat(5); the name in parentheses may hold anything. */
-bool proof_moved(pid_t pid, pid_t tid, int cpu)
+/* -1: there is no such thread. */
+static int open_stat(pid_t pid, pid_t tid)
 {
-	char path[64], text[1024];
-	const char *at;
-	ssize_t n;
-	int fd;
+	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return true;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[MAX(n, 0)] = '\0';
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* The thread's stat in @text, 0 bytes when it is gone. A file that was kept may be that of
+ * another thread, which has ended, with the same number. */
+static size_t read_stat(struct proof_stat_files *files, pid_t pid, pid_t tid, char *text,
+			size_t size)
+{
+	typeof(files->of[0]) *kept = &files->of[(uint32_t)tid % PROOF_STAT_FILES];
+	ssize_t n = kept->tid == tid ? pread(kept->fd, text, size, 0) : 0;
+
+	if (n > 0)
+		return (size_t)n;
+	if (kept->tid)
+		close(kept->fd);
+	kept->fd = open_stat(pid, tid);
+	kept->tid = kept->fd < 0 ? 0 : tid;
+	return kept->tid ? (size_t)MAX(pread(kept->fd, text, size, 0), 0) : 0;
+}
+
+void proof_stat_files_close(struct proof_stat_files *files)
+{
+	for (size_t i = 0; i < PROOF_STAT_FILES; i++)
+		if (files->of[i].tid)
+			close(files->of[i].fd);
+	*files = (struct proof_stat_files){ 0 };
+}
+
+/* Field 39 of proc_pid_stat(5); the name in parentheses may hold anything. */
+bool proof_moved(struct proof_stat_files *files, pid_t pid, pid_t tid, int cpu)
+{
+	char text[1024];
+	const char *at;
+
+	text[read_stat(files, pid, tid, text, sizeof(text) - 1)] = '\0';
 	at = strrchr(text, ')');
 	for (int field = 2; at && field < 39; field++) {
 		at = strchr(at, ' ');

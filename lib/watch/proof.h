@@ -38,9 +38,19 @@ void proof_look_for_births(struct reader_config *c, const struct cpu_slot *own,
  * who lacks the right to. */
 bool proof_switches_hidden(void);
 
+/* A reader keeps the threads' files open that proof_moved() read last; 0: none. */
+enum { PROOF_STAT_FILES = 16 };
+struct proof_stat_files {
+	struct {
+		pid_t tid;
+		int fd;
+	} of[PROOF_STAT_FILES];
+};
+void proof_stat_files_close(struct proof_stat_files *files);
+
 /* Is the thread's CPU another than @cpu by now, or the thread gone? Then it may have run
- * there, whatever records say. Opens and reads a file of /proc. */
-bool proof_moved(pid_t pid, pid_t tid, int cpu);
+ * there, whatever records say. Reads a file of /proc, one of @files or opened for it. */
+bool proof_moved(struct proof_stat_files *files, pid_t pid, pid_t tid, int cpu);
 
 /* Remember that @tid was seen coming onto @slot's CPU at @time, for the others. */
 void proof_note_in(struct reader_config *c, struct cpu_slot *slot, pid_t tid, uint64_t time);

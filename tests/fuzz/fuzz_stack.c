@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 
 #include "../own_regs.h"
+#include "../own_spaces.h"
 #include "fuzz.h"
 #include "stacks/native.h"
 #include "sys/proc.h"
@@ -38,15 +39,14 @@ static void feed(const struct proc_map *m)
 	side.u.mmap.min = m->min;
 	side.u.mmap.prot = 5;
 	side.u.mmap.path = m->path[0] ? m->path : "//anon";
-	symbolizer_side(symbols, &side);
-	native_side(native, &side);
+	spaces_side(symbolizer_spaces(symbols), &side);
 }
 
 static void begin(void)
 {
 	struct proc_maps maps;
 
-	symbols = symbolizer_create();
+	symbols = own_symbolizer(true);
 	native = native_create(symbols, NULL);
 	FUZZ_CHECK(native && proc_maps_read(&maps, getpid()) == 0);
 	for (size_t i = 0; i < maps.n; i++)

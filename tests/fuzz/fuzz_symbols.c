@@ -12,26 +12,26 @@
 #endif
 
 #include "elf/elfcache.h"
-#include "elf/elfcache_tables.h"
+#include "elf/module.h"
 #include "fuzz_elf.h"
 #include "elf/inflate.h"
 #include "names/symnames.h"
 
-static void check_symbols(const struct elfcache_tables *t)
+static void check_symbols(const struct module *t)
 {
 	struct symnames names;
 	char raw[SYMNAMES_RAW];
 
 	FUZZ_CHECK(symnames_init(&names) == 0);
 	for (size_t i = 0; i < t->n_syms; i++) {
-		const struct elfcache_sym *s = &t->sym[i];
+		const struct module_sym *s = &t->sym[i];
 		const char *clean;
 
 		FUZZ_CHECK(i == 0 || t->sym[i - 1].start < s->start);
 		snprintf(raw, sizeof(raw), "%s", t->names + s->name);
 		FUZZ_CHECK(raw[0]);
 		if (s->size)
-			FUZZ_CHECK(elfcache_symbol(t, t->base + s->start));
+			FUZZ_CHECK(module_symbol(t, t->base + s->start));
 		symnames_cut(raw);
 		clean = symnames_symbol(&names, raw);
 		for (; *clean; clean++)
@@ -42,10 +42,10 @@ static void check_symbols(const struct elfcache_tables *t)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-	struct elfcache_tables t;
+	struct module t;
 	struct elfimage im;
 
-	if (elfcache_tables_read(&t, -1, (struct bytes){ data, n }, NULL) < 0)
+	if (module_read(&t, -1, (struct bytes){ data, n }, NULL, false) < 0)
 		return 0;
 	check_symbols(&t);
 	for (size_t i = 0; i < t.n_funcs; i++) {
@@ -54,9 +54,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		FUZZ_CHECK(i == 0 ||
 			   t.func[i - 1].start + t.func[i - 1].size <= t.func[i].start);
 		if (t.func[i].size)
-			FUZZ_CHECK(elfcache_function(&t, t.base + t.func[i].start, &start));
+			FUZZ_CHECK(module_function(&t, t.base + t.func[i].start, &start));
 	}
-	elfcache_tables_deinit(&t);
+	module_deinit(&t);
 	if (elfimage_init(&im, -1, (struct bytes){ data, n }) == 0) {
 		struct bytes b = elfimage_bytes(&im, elfimage_section(&im, ".packed"));
 

@@ -8,6 +8,7 @@
 
 #include "fuzz_elf.h"
 #include "unwind/step.h"
+#include "../unwind_function.h"
 
 enum { SEED_BYTES = 8192, SECTION_AT = 0x40000000, STACK = 0x7000, STEPS = 64 };
 
@@ -76,7 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	struct unwind_table *t;
 
 	if (n >= SELFMAG && memcmp(data, ELFMAG, SELFMAG) == 0) {
-		if (unwind_source_read(&s, arch_host, -1, (struct bytes){ data, n }) < 0)
+		if (source_of_elf(&s, arch_host, -1, (struct bytes){ data, n }) < 0)
 			return 0;
 		FUZZ_CHECK(unwind_table_make(&t, arch_host, &s) == 0);
 		unwind_source_deinit(&s);
@@ -104,7 +105,7 @@ static size_t seed_file(const char *path, uint8_t *buf, size_t cap)
 	struct unwind_source s;
 	size_t n = 0;
 
-	if (fd < 0 || unwind_source_read(&s, arch_host, fd, (struct bytes){ 0 }) < 0)
+	if (fd < 0 || source_of_elf(&s, arch_host, fd, (struct bytes){ 0 }) < 0)
 		return fuzz_bytes(buf, cap, "", 1);
 	buf[0] = 0;
 	n = 1 + fuzz_bytes(buf + 1, cap - 1, s.eh.b.at, MIN(s.eh.b.n, SEED_BYTES));

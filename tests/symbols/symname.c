@@ -9,14 +9,13 @@
 #include <fcntl.h>
 
 #include "elf/debugfile.h"
-#include "elf/elfcache_tables.h"
+#include "elf/module.h"
 #include "lines/srcline.h"
 #include "names/symnames.h"
 
-static const char *name_of(const struct elfcache_tables *t, struct symnames *names,
-			   uint64_t at)
+static const char *name_of(const struct module *t, struct symnames *names, uint64_t at)
 {
-	const char *symbol = elfcache_symbol(t, at);
+	const char *symbol = module_symbol(t, at);
 	static char raw[SYMNAMES_RAW];
 
 	if (!symbol)
@@ -32,17 +31,17 @@ static int names(int argc, char **argv)
 	struct debugfile_origin from = { .root = -1, .path = path };
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 	bool pretty = argc == 3 && strcmp(argv[1], "-C") == 0;
-	struct elfcache_tables t;
+	struct module t;
 	struct symnames names;
 	char line[64];
 
-	if (fd < 0 || elfcache_tables_read(&t, fd, (struct bytes){ 0 }, &from) < 0 ||
+	if (fd < 0 || module_read(&t, fd, (struct bytes){ 0 }, &from, false) < 0 ||
 	    symnames_init(&names) < 0)
 		return 1;
 	while (fgets(line, sizeof(line), stdin))
 		puts(name_of(&t, pretty ? &names : NULL, strtoull(line, NULL, 16)));
 	symnames_deinit(&names);
-	elfcache_tables_deinit(&t);
+	module_deinit(&t);
 	return 0;
 }
 

@@ -14,23 +14,23 @@
 #include "sys/rootfile.h"
 #include "elf/xz.h"
 
-static void read_stripped(const struct place *p, struct elfcache_tables *t)
+static void read_stripped(const struct place *p, struct module *t)
 {
 	struct debugfile_origin from = { .root = p->fd, .path = "/opt/app/prog" };
 	_cleanup_close_ int fd = rootfile_open(p->fd, from.path);
 
 	assert_true(fd >= 0);
-	assert_int_equal(0, elfcache_tables_read(t, fd, (struct bytes){ 0 }, &from));
+	assert_int_equal(0, module_read(t, fd, (struct bytes){ 0 }, &from, false));
 }
 
-static unsigned differ(const struct place *p, const struct elfcache_tables *t)
+static unsigned differ(const struct place *p, const struct module *t)
 {
 	unsigned seed = 17, n = 0;
 
 	for (unsigned i = 0; i < 20000; i++) {
 		uint64_t at = p->whole.load[0].vaddr +
 			      (uint64_t)rand_r(&seed) % p->whole.load[0].size;
-		const char *a = elfcache_symbol(&p->whole, at), *b = elfcache_symbol(t, at);
+		const char *a = module_symbol(&p->whole, at), *b = module_symbol(t, at);
 
 		n += (a == NULL) != (b == NULL) || (a && strcmp(a, b) != 0);
 	}
@@ -40,7 +40,7 @@ static unsigned differ(const struct place *p, const struct elfcache_tables *t)
 /* Has the stripped program all names, or those of .dynsym at most? */
 static void check(const struct place *p, bool found)
 {
-	struct elfcache_tables t;
+	struct module t;
 
 	read_stripped(p, &t);
 	assert_int_equal(!found, t.stripped);
@@ -48,7 +48,7 @@ static void check(const struct place *p, bool found)
 		assert_int_equal(0, differ(p, &t));
 	else
 		assert_true(differ(p, &t) > 5000);
-	elfcache_tables_deinit(&t);
+	module_deinit(&t);
 }
 
 /* ---- Where they are found ---- */
@@ -168,7 +168,7 @@ static void flip_round(const unsigned char *good, size_t n, size_t from, size_t 
 {
 	size_t cut = rand_r(seed) % 4 ? n : from + (size_t)rand_r(seed) % span;
 	unsigned char *bad = malloc(cut + 1);
-	struct elfcache_tables t;
+	struct module t;
 
 	memcpy(bad, good, cut);
 	for (int k = 0; k < 1 + rand_r(seed) % 4; k++) {
@@ -177,10 +177,10 @@ static void flip_round(const unsigned char *good, size_t n, size_t from, size_t 
 		if (at < cut)
 			bad[at] ^= (unsigned char)(1 << rand_r(seed) % 8);
 	}
-	if (elfcache_tables_read(&t, -1, (struct bytes){ bad, cut }, NULL) == 0) {
+	if (module_read(&t, -1, (struct bytes){ bad, cut }, NULL, false) == 0) {
 		for (unsigned i = 0; i < 50; i++)
-			elfcache_symbol(&t, t.base + (uint64_t)rand_r(seed) % 0x80000);
-		elfcache_tables_deinit(&t);
+			module_symbol(&t, t.base + (uint64_t)rand_r(seed) % 0x80000);
+		module_deinit(&t);
 	}
 	free(bad);
 }

@@ -38,30 +38,30 @@ static bool elf_scan(Elf *elf, uint64_t vaddr, const char *name, bool *any)
 static void compare_with_libelf(const char *path, unsigned rounds)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct elfcache_tables t;
+	struct module t;
 	unsigned seed = 7, named = 0;
 	Elf *elf;
 
 	assert_true(fd >= 0);
 	elf = elf_begin(fd, ELF_C_READ, NULL);
 	assert_non_null(elf);
-	assert_int_equal(0, elfcache_tables_read(&t, fd, (struct bytes){ 0 }, NULL));
+	assert_int_equal(0, module_read(&t, fd, (struct bytes){ 0 }, NULL, false));
 	assert_true(t.n_syms > 20 && t.n_funcs > 20);
 	for (unsigned i = 0; i < rounds; i++) {
-		const struct elfcache_load *l = &t.load[0];
+		const struct module_load *l = &t.load[0];
 		uint64_t vaddr = l->vaddr + (uint64_t)rand_r(&seed) % l->size, start;
-		const char *name = elfcache_symbol(&t, vaddr);
+		const char *name = module_symbol(&t, vaddr);
 		bool any, same = elf_scan(elf, vaddr, name, &any);
 
 		if (any != same && any)
 			print_message("%s: %#jx: %s\n", path, (uintmax_t)vaddr, name);
 		assert_true(same || !any);
 		named += same;
-		if (elfcache_function(&t, vaddr, &start))
+		if (module_function(&t, vaddr, &start))
 			assert_true(start <= vaddr);
 	}
 	assert_true(named > rounds / 8);
-	elfcache_tables_deinit(&t);
+	module_deinit(&t);
 	elf_end(elf);
 }
 
@@ -102,14 +102,14 @@ static void eval_module(const char *exe, char path[static 4096])
 static void check_python(const char *path)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct symbolizer *s = symbolizer_create();
-	struct elfcache_tables t;
+	struct symbolizer *s = own_symbolizer(false);
+	struct module t;
 	struct proc_map m = { .x = true, .path = path };
 	size_t eval = 0, total = 0;
 	struct stat st;
 
 	assert_int_equal(0, fstat(fd, &st));
-	assert_int_equal(0, elfcache_tables_read(&t, fd, (struct bytes){ 0 }, NULL));
+	assert_int_equal(0, module_read(&t, fd, (struct bytes){ 0 }, NULL, false));
 	m.start = 1ull << 40, m.end = m.start + t.load[0].size, m.pgoff = t.load[0].offset;
 	m.ino = st.st_ino, m.maj = major(st.st_dev), m.min = minor(st.st_dev);
 	feed_map(s, getpid(), &m);
@@ -121,8 +121,8 @@ static void check_python(const char *path)
 	}
 	print_message("%s: eval %zu of %zu bytes\n", path, eval, total);
 	assert_true(eval > 30000 && eval < 200000);
-	elfcache_tables_deinit(&t);
-	symbolizer_destroy(s);
+	module_deinit(&t);
+	own_symbolizer_destroy(s);
 }
 
 static void test_pythons(void **state)
@@ -255,18 +255,18 @@ static void toy_jump(struct toy *t, uint32_t from, uint32_t to)
 	memcpy(&t->text[from - TEXT + 1], &rel, 4);
 }
 
-static void toy_read(struct elfcache_tables *t, const struct toy *toy)
+static void toy_read(struct module *t, const struct toy *toy)
 {
-	assert_int_equal(
-		0, elfcache_tables_read(
-			   t, -1, (struct bytes){ (const void *)toy, sizeof(*toy) }, NULL));
+	assert_int_equal(0,
+			 module_read(t, -1, (struct bytes){ (const void *)toy, sizeof(*toy) },
+				     NULL, false));
 }
 
 /* Most jumps of the loop lead into one other function. */
 static void check_split(unsigned machine)
 {
 	struct toy *toy = toy_make();
-	struct elfcache_tables t;
+	struct module t;
 
 	toy->eh.e_machine = (Elf64_Half)machine;
 	for (uint32_t i = 0; i < 3; i++)
@@ -276,26 +276,26 @@ static void check_split(unsigned machine)
 	assert_int_equal(3, t.n_funcs);
 	assert_int_equal(0x100, t.eval.size);
 	assert_int_equal(0, t.eval_rest.size); /* three jumps could be chance */
-	elfcache_tables_deinit(&t);
+	module_deinit(&t);
 
 	toy_jump(toy, TEXT + 0x130, TEXT + 0x1500);
 	toy_read(&t, toy);
-	assert_true(elfcache_is_eval_rest(&t, TEXT + 0x1000));
-	assert_true(elfcache_is_eval_rest(&t, TEXT + 0x1fff));
-	assert_false(elfcache_is_eval_rest(&t, TEXT + 0x2000));
-	assert_false(elfcache_is_eval_rest(&t, TEXT + 0x100));
-	elfcache_tables_deinit(&t);
+	assert_true(module_is_eval_rest(&t, TEXT + 0x1000));
+	assert_true(module_is_eval_rest(&t, TEXT + 0x1fff));
+	assert_false(module_is_eval_rest(&t, TEXT + 0x2000));
+	assert_false(module_is_eval_rest(&t, TEXT + 0x100));
+	module_deinit(&t);
 
 	toy->sh[0].sh_type = SHT_SYMTAB; /* not stripped: names tell */
 	toy_read(&t, toy);
 	assert_int_equal(0, t.eval_rest.size);
-	elfcache_tables_deinit(&t);
+	module_deinit(&t);
 
 	toy->sh[0].sh_type = 0;
 	toy->eh.e_machine = EM_SPARC; /* no jumps read: only a large function will do */
 	toy_read(&t, toy);
 	assert_int_equal(0, t.eval_rest.size);
-	elfcache_tables_deinit(&t);
+	module_deinit(&t);
 	free(toy);
 }
 
@@ -366,7 +366,7 @@ static void test_riscv64_jumps(void **state)
 static void test_symbol_rules(void **state)
 {
 	struct toy *toy = toy_make();
-	struct elfcache_tables t;
+	struct module t;
 	uint64_t start = 0;
 
 	toy_sym(toy, 3, "__weak_alias", TEXT + 0x1000, 0x20, STB_WEAK);
@@ -374,20 +374,20 @@ static void test_symbol_rules(void **state)
 	toy_sym(toy, 5, "local", TEXT + 0x1000, 0x20, STB_LOCAL);
 	toy_sym(toy, 6, "inner", TEXT + 0x110, 0x10, STB_GLOBAL);
 	toy_read(&t, toy);
-	assert_string_equal("main", elfcache_symbol(&t, TEXT + 0xff)); /* up to the next */
-	assert_string_equal("_PyEval_EvalFrameDefault", elfcache_symbol(&t, TEXT + 0x10f));
-	assert_string_equal("inner", elfcache_symbol(&t, TEXT + 0x11f));
-	assert_string_equal("_PyEval_EvalFrameDefault", elfcache_symbol(&t, TEXT + 0x120));
-	assert_null(elfcache_symbol(&t, TEXT + 0x200));
-	assert_string_equal("alias", elfcache_symbol(&t, TEXT + 0x101f));
-	assert_null(elfcache_symbol(&t, TEXT + 0x1020));
-	assert_null(elfcache_symbol(&t, 0));
-	assert_null(elfcache_symbol(&t, UINT64_MAX));
-	assert_true(elfcache_function(&t, TEXT + 0x1fff, &start));
+	assert_string_equal("main", module_symbol(&t, TEXT + 0xff)); /* up to the next */
+	assert_string_equal("_PyEval_EvalFrameDefault", module_symbol(&t, TEXT + 0x10f));
+	assert_string_equal("inner", module_symbol(&t, TEXT + 0x11f));
+	assert_string_equal("_PyEval_EvalFrameDefault", module_symbol(&t, TEXT + 0x120));
+	assert_null(module_symbol(&t, TEXT + 0x200));
+	assert_string_equal("alias", module_symbol(&t, TEXT + 0x101f));
+	assert_null(module_symbol(&t, TEXT + 0x1020));
+	assert_null(module_symbol(&t, 0));
+	assert_null(module_symbol(&t, UINT64_MAX));
+	assert_true(module_function(&t, TEXT + 0x1fff, &start));
 	assert_int_equal(TEXT + 0x1000, start);
-	assert_false(elfcache_function(&t, TEXT + 0x80, &start));
-	assert_false(elfcache_function(&t, TEXT - 1, &start));
-	elfcache_tables_deinit(&t);
+	assert_false(module_function(&t, TEXT + 0x80, &start));
+	assert_false(module_function(&t, TEXT - 1, &start));
+	module_deinit(&t);
 	free(toy);
 }
 
@@ -395,14 +395,14 @@ static void test_symbol_rules(void **state)
 static void test_without_size(void **state)
 {
 	struct toy *toy = toy_make();
-	struct elfcache_tables t;
+	struct module t;
 
 	toy_sym(toy, 3, "label", TEXT + 0x200, 0, STB_GLOBAL);
 	toy_read(&t, toy);
-	assert_string_equal("label", elfcache_symbol(&t, TEXT + 0x200));
-	assert_string_equal("label", elfcache_symbol(&t, TEXT + 0x11ff));
-	assert_null(elfcache_symbol(&t, TEXT + 0x1200));
-	elfcache_tables_deinit(&t);
+	assert_string_equal("label", module_symbol(&t, TEXT + 0x200));
+	assert_string_equal("label", module_symbol(&t, TEXT + 0x11ff));
+	assert_null(module_symbol(&t, TEXT + 0x1200));
+	module_deinit(&t);
 	free(toy);
 }
 
@@ -410,7 +410,7 @@ static void test_without_size(void **state)
 
 /* The unwind windows of this program, each in its own allocation for ASan. */
 static size_t eh_rows(const struct toy *toy, size_t n_hdr, size_t n_frame,
-		      struct elfcache_func *rows, size_t cap)
+		      struct module_func *rows, size_t cap)
 {
 	size_t hdr_at = offsetof(struct toy, hdr), frame_at = offsetof(struct toy, cie), n;
 	struct bytes hdr = { malloc(n_hdr + 1), n_hdr };
@@ -420,7 +420,7 @@ static size_t eh_rows(const struct toy *toy, size_t n_hdr, size_t n_frame,
 	frame.at = realloc((void *)(uintptr_t)frame.at, n_frame ? n_frame : 1);
 	memcpy((void *)(uintptr_t)hdr.at, &toy->hdr, n_hdr);
 	memcpy((void *)(uintptr_t)frame.at, &toy->cie, n_frame);
-	n = elfcache_eh_functions(hdr, hdr_at, frame, frame_at, 0, rows, cap);
+	n = ehframe_functions(hdr, hdr_at, frame, frame_at, 0, rows, cap);
 	free((void *)(uintptr_t)hdr.at);
 	free((void *)(uintptr_t)frame.at);
 	return n;
@@ -431,7 +431,7 @@ enum { FRAME_SIZE = offsetof(struct toy, gap) - offsetof(struct toy, cie) };
 static void test_eh_prefixes(void **state)
 {
 	struct toy *toy = toy_make();
-	struct elfcache_func rows[N_FDES];
+	struct module_func rows[N_FDES];
 
 	for (size_t n = 0; n <= sizeof(toy->hdr); n++)
 		assert_int_equal(n < 12 ? 0 : (n - 12) / 8,
@@ -454,7 +454,7 @@ static void test_eh_flips(void **state)
 	for (unsigned round = 0; round < 50000; round++) {
 		size_t from = offsetof(struct toy, hdr);
 		size_t span = offsetof(struct toy, gap) - from, n;
-		struct elfcache_func rows[N_FDES];
+		struct module_func rows[N_FDES];
 
 		memcpy(bad, toy, sizeof(*bad));
 		for (int k = 0; k < 1 + rand_r(&seed) % 4; k++)
@@ -470,17 +470,17 @@ static void test_eh_flips(void **state)
 	free(toy);
 }
 
-static void look_around(const struct elfcache_tables *t, unsigned *seed)
+static void look_around(const struct module *t, unsigned *seed)
 {
 	for (unsigned i = 0; i < 50; i++) {
 		uint64_t v = t->base + (uint64_t)rand_r(seed) % 0x8000, start;
-		const char *name = elfcache_symbol(t, v);
+		const char *name = module_symbol(t, v);
 
 		if (name)
 			assert_true(strlen(name) > 0);
-		elfcache_function(t, v, &start);
-		elfcache_vaddr(t, v, &start);
-		elfcache_is_eval_rest(t, v);
+		module_function(t, v, &start);
+		module_vaddr(t, v, &start);
+		module_is_eval_rest(t, v);
 	}
 }
 
@@ -489,7 +489,7 @@ static void test_damaged_files(void **state)
 {
 	struct toy *toy = toy_make();
 	unsigned seed = 5, good = 0;
-	struct elfcache_tables t;
+	struct module t;
 
 	for (uint32_t i = 0; i < 8; i++)
 		toy_jump(toy, TEXT + 0x110 + 8 * i, TEXT + 0x1010 + i);
@@ -501,10 +501,10 @@ static void test_damaged_files(void **state)
 		for (int k = 0; n && k < 1 + rand_r(&seed) % 6; k++)
 			bad[(size_t)rand_r(&seed) % MIN(n, offsetof(struct toy, gap))] ^=
 				(unsigned char)(1 << rand_r(&seed) % 8);
-		if (elfcache_tables_read(&t, -1, (struct bytes){ bad, n }, NULL) == 0) {
+		if (module_read(&t, -1, (struct bytes){ bad, n }, NULL, false) == 0) {
 			good++;
 			look_around(&t, &seed);
-			elfcache_tables_deinit(&t);
+			module_deinit(&t);
 		}
 		free(bad);
 	}
@@ -517,8 +517,7 @@ static void test_damaged_files(void **state)
 static void test_bounded(void **state)
 {
 	struct toy *toy = toy_make();
-	struct elfcache *c =
-		elfcache_create(100, &elfcache_symbols, NULL); /* one toy's tables, not two */
+	struct elfcache *c = elfcache_create(100, false); /* one toy's tables, not two */
 	struct elfcache_elf *e[3];
 	struct elfcache_id id = { .dev = 1, .ino = 1, .generation = 4, .path = "/a" };
 	struct bytes image = { (const void *)toy, sizeof(*toy) };
@@ -535,19 +534,18 @@ static void test_bounded(void **state)
 	id.generation = 5;
 	assert_ptr_not_equal(e[0], elfcache_get(c, &id));
 	for (unsigned i = 0; i < 9; i++) {
-		const struct elfcache_tables *t = elfcache_made(c, e[i % 3]);
+		const struct module *t = elfcache_module(c, e[i % 3]);
 
 		assert_non_null(t);
-		assert_string_equal("main", elfcache_symbol(t, TEXT));
+		assert_string_equal("main", module_symbol(t, TEXT));
 	}
-	assert_int_equal(8, elfcache_dropped(c));
+	assert_int_equal(8, elfcache_facts(c)->dropped);
 	elfcache_destroy(c);
 
-	c = elfcache_create(10, &elfcache_symbols,
-			    NULL); /* too small for any: the one in use stays */
+	c = elfcache_create(10, false); /* too small for any: the one in use stays */
 	e[0] = elfcache_get(c, &id);
 	elfcache_give_image(c, e[0], image);
-	assert_non_null(elfcache_made(c, e[0]));
+	assert_non_null(elfcache_module(c, e[0]));
 	elfcache_destroy(c);
 	free(toy);
 }

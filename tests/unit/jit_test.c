@@ -22,7 +22,7 @@
 #include "jitdump.h"
 #include "sys/family.h"
 #include "sys/proc.h"
-#include "symbolize.h"
+#include "../own_spaces.h"
 
 enum { CODE = 0x5000000, CODE_SIZE = 0x100000 };
 
@@ -34,7 +34,7 @@ static void feed_range(struct symbolizer *s, pid_t pid, uint64_t from, uint64_t 
 	side.u.mmap.len = to - from;
 	side.u.mmap.prot = PROT_EXEC;
 	side.u.mmap.path = "//anon";
-	symbolizer_side(s, &side);
+	spaces_side(symbolizer_spaces(s), &side);
 }
 
 static void feed(struct symbolizer *s, pid_t pid, uint64_t addr, const char *path,
@@ -50,7 +50,7 @@ static void feed(struct symbolizer *s, pid_t pid, uint64_t addr, const char *pat
 		side.u.mmap.ino = st->st_ino;
 		side.u.mmap.maj = major(st->st_dev), side.u.mmap.min = minor(st->st_dev);
 	}
-	symbolizer_side(s, &side);
+	spaces_side(symbolizer_spaces(s), &side);
 }
 
 static const char *map_path(void)
@@ -88,7 +88,7 @@ static int remove_map(void **state)
 
 static void test_own_map(void **state)
 {
-	struct symbolizer *s = symbolizer_create();
+	struct symbolizer *s = own_symbolizer(false);
 	pid_t me = getpid();
 
 	feed(s, me, CODE, "//anon", NULL);
@@ -107,13 +107,13 @@ static void test_own_map(void **state)
 		  "than what was there before\n");
 	until_named(s, me, CODE + 0x3000, "another file altogether");
 	assert_string_equal("[unknown]", symbolize_user(s, me, CODE + CODE_SIZE));
-	symbolizer_destroy(s);
+	own_symbolizer_destroy(s);
 }
 
 /* A child has what its parent made, and then its own. */
 static void test_forked(void **state)
 {
-	struct symbolizer *s = symbolizer_create();
+	struct symbolizer *s = own_symbolizer(false);
 	struct side side = { .kind = SIDE_FORK };
 	pid_t me = getpid(), child;
 	char path[64];
@@ -130,7 +130,7 @@ static void test_forked(void **state)
 	}
 	side.pid = side.tid = child;
 	side.u.fork.ppid = me;
-	symbolizer_side(s, &side);
+	spaces_side(symbolizer_spaces(s), &side);
 	until_named(s, me, CODE, "parents");
 	until_named(s, child, CODE + 8, "parents");
 	/* What it writes itself is its own. */
@@ -145,13 +145,13 @@ static void test_forked(void **state)
 	unlink(path);
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
-	symbolizer_destroy(s);
+	own_symbolizer_destroy(s);
 }
 
 /* Others may write to /tmp too. */
 static void test_not_theirs(void **state)
 {
-	struct symbolizer *s = symbolizer_create();
+	struct symbolizer *s = own_symbolizer(false);
 
 	if (geteuid() != 0)
 		skip();
@@ -161,12 +161,12 @@ static void test_not_theirs(void **state)
 	assert_string_equal("[anon]", symbolize_user(s, getpid(), CODE));
 	assert_int_equal(0, chown(map_path(), geteuid(), 0));
 	until_named(s, getpid(), CODE, "forged");
-	symbolizer_destroy(s);
+	own_symbolizer_destroy(s);
 }
 
 static void test_no_file(void **state)
 {
-	struct symbolizer *s = symbolizer_create();
+	struct symbolizer *s = own_symbolizer(false);
 
 	assert_int_equal(0, mkfifo(map_path(), 0600));
 	feed(s, getpid(), CODE, "//anon", NULL);
@@ -174,13 +174,13 @@ static void test_no_file(void **state)
 	unlink(map_path());
 	assert_int_equal(0, symlink("/dev/zero", map_path()));
 	assert_string_equal("[anon]", symbolize_user(s, getpid(), CODE));
-	symbolizer_destroy(s);
+	own_symbolizer_destroy(s);
 }
 
 static void test_own_dump(void **state)
 {
 	char folder[] = "/tmp/pysampled-jit-XXXXXX", path[128];
-	struct symbolizer *s = symbolizer_create();
+	struct symbolizer *s = own_symbolizer(false);
 	pid_t me = getpid();
 	struct dump d;
 	struct stat st;
@@ -204,14 +204,14 @@ static void test_own_dump(void **state)
 	close(fd);
 	unlink(path);
 	rmdir(folder);
-	symbolizer_destroy(s);
+	own_symbolizer_destroy(s);
 }
 
 /* The dump is mapped while the other file, on a file system that does not answer, is read. */
 static void test_dump_meanwhile(void **state)
 {
 	char folder[] = "/tmp/pysampled-jit-XXXXXX", path[128], options[64];
-	struct symbolizer *s = symbolizer_create();
+	struct symbolizer *s = own_symbolizer(false);
 	int fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC), fd;
 	pid_t me = getpid();
 	struct dump d;
@@ -247,7 +247,7 @@ static void test_dump_meanwhile(void **state)
 	assert_int_equal(0, umount2(path, MNT_DETACH));
 	rmdir(path);
 	rmdir(folder);
-	symbolizer_destroy(s);
+	own_symbolizer_destroy(s);
 }
 
 /* ---- python -X perf ---- */
@@ -299,7 +299,7 @@ static pid_t start_python(const char *prefix, FILE **ret)
 /* Each function that its file tells has that name. */
 static void check_python(const char *prefix)
 {
-	struct symbolizer *s = symbolizer_create();
+	struct symbolizer *s = own_symbolizer(false);
 	char path[128], line[4096], name[4000];
 	unsigned long long start;
 	struct proc_maps maps;
@@ -327,7 +327,7 @@ static void check_python(const char *prefix)
 	unlink(path);
 	kill(pid, SIGKILL);
 	pclose(python);
-	symbolizer_destroy(s);
+	own_symbolizer_destroy(s);
 	assert_true(seen > 20);
 }
 

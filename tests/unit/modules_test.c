@@ -21,7 +21,7 @@
 #include "names/demangle.h"
 #include "sys/rootfile.h"
 #include "modules/space.h"
-#include "symbolize.h"
+#include "../own_spaces.h"
 #include "unwind/unwind.h"
 
 /* A C++ function as greenlet has them. */
@@ -50,10 +50,10 @@ static struct side mapping(const struct place *p, pid_t pid, const char *path,
 static uint64_t feed_for(struct symbolizer *s, const struct place *p, pid_t pid,
 			 const char *path, const struct stat *st, const char *symbol)
 {
-	const struct elfcache_tables *t = &p->whole;
+	const struct module *t = &p->whole;
 	struct side side = mapping(p, pid, path, st);
 
-	symbolizer_side(s, &side);
+	spaces_side(symbolizer_spaces(s), &side);
 	for (size_t i = 0; i < t->n_syms; i++)
 		if (strcmp(t->names + t->sym[i].name, symbol) == 0)
 			return side.u.mmap.addr + t->base + t->sym[i].start - t->load[0].vaddr;
@@ -80,7 +80,7 @@ static void test_modules(void **state)
 
 	snprintf(path, sizeof(path), "%.60s/prog", p->root);
 	for (size_t i = 0; i < ARRAY_SIZE(makes); i++) {
-		struct symbolizer *s = symbolizer_create();
+		struct symbolizer *s = own_symbolizer(true);
 		const char *name;
 
 		if (geteuid() != 0 && strstr(makes[i], "mknod"))
@@ -93,23 +93,23 @@ static void test_modules(void **state)
 			assert_string_equal("test_modules", name);
 		else
 			assert_memory_equal("prog+0x", name, 7);
-		symbolizer_destroy(s);
+		own_symbolizer_destroy(s);
 	}
 	sh("cd %s && cp whole prog", p->root); /* mapped, and then cut */
 	assert_int_equal(0, stat(path, &st));
-	struct symbolizer *s = symbolizer_create();
+	struct symbolizer *s = own_symbolizer(true);
 	uint64_t at = feed(s, p, getpid(), path, &st);
 
 	assert_int_equal(0, truncate(path, 5000));
 	assert_memory_equal("prog+0x", symbolize_user(s, getpid(), at), 7);
-	symbolizer_destroy(s);
+	own_symbolizer_destroy(s);
 }
 
 /* Whoever asked often while descriptors had run out has its file once there are some. */
 static void test_no_descriptors(void **state)
 {
 	struct place *p = *state;
-	struct symbolizer *s = symbolizer_create();
+	struct symbolizer *s = own_symbolizer(true);
 	struct timespec step = { .tv_nsec = 1000000 };
 	struct rlimit old, none;
 	char path[128];
@@ -123,21 +123,22 @@ static void test_no_descriptors(void **state)
 	assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &none));
 	for (int i = 0; i < 100; i++) {
 		at = feed(s, p, getpid(), path, &st);
-		symbolizer_space(s, getpid())->of->retry_ns = 0; /* time goes by */
+		spaces_find(symbolizer_spaces(s), getpid())->of->retry_ns =
+			0; /* time goes by */
 	}
 	assert_memory_equal("whole+0x", symbolize_user(s, getpid(), at), 8);
 	assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &old));
 	for (int i = 0; i < 10000 && strchr(symbolize_user(s, getpid(), at), '+'); i++)
 		nanosleep(&step, NULL);
 	assert_string_equal("test_modules", symbolize_user(s, getpid(), at));
-	symbolizer_destroy(s);
+	own_symbolizer_destroy(s);
 }
 
 /* Greenlet's functions are told by their file, whatever they are called. */
 static void test_greenlet(void **state)
 {
 	struct place *p = *state;
-	struct symbolizer *s = symbolizer_create();
+	struct symbolizer *s = own_symbolizer(true);
 	char path[128];
 	struct stat st;
 	uint64_t at;
@@ -150,7 +151,7 @@ static void test_greenlet(void **state)
 					     "_ZN8greenlet8g_switchEv",
 			    symbolize_user(s, getpid(), at));
 	assert_int_equal(SYMBOL_COROUTINE, symbolize_kind(s, getpid(), at));
-	symbolizer_destroy(s);
+	own_symbolizer_destroy(s);
 }
 
 /* A process with another root: its stripped module, and the debug file that lies in that root.
@@ -158,7 +159,7 @@ static void test_greenlet(void **state)
 static void test_container(void **state)
 {
 	struct place *p = *state;
-	struct symbolizer *s = symbolizer_create();
+	struct symbolizer *s = own_symbolizer(true);
 	struct stat st;
 	char path[128];
 	int ready[2];
@@ -187,7 +188,7 @@ static void test_container(void **state)
 	kill(child, SIGKILL); /* what was opened stays */
 	waitpid(child, NULL, 0);
 	assert_string_equal("test_modules", symbolize_user(s, child, at));
-	symbolizer_destroy(s);
+	own_symbolizer_destroy(s);
 	close(ready[0]);
 	close(ready[1]);
 }
@@ -196,7 +197,7 @@ static void test_container(void **state)
 static void test_code(void **state)
 {
 	struct place *p = *state;
-	struct symbolizer *s = symbolizer_create();
+	struct symbolizer *s = own_symbolizer(true);
 	struct codefile code = { 0 };
 	unsigned char want[64], got[64];
 	const struct space *sp;
@@ -211,8 +212,8 @@ static void test_code(void **state)
 	side = mapping(p, getpid(), path, &st);
 	side.u.mmap.pgoff = 4096;
 	side.u.mmap.len = 1 << 24;
-	symbolizer_side(s, &side);
-	sp = symbolizer_space(s, getpid());
+	spaces_side(symbolizer_spaces(s), &side);
+	sp = spaces_find(symbolizer_spaces(s), getpid());
 	for (off_t at = 4096; at + 64 < st.st_size; at += 4001) {
 		assert_int_equal(64, pread(fd, want, 64, at));
 		assert_int_equal(0, codefile_read(&code, sp,
@@ -226,7 +227,7 @@ static void test_code(void **state)
 				       got, 64));
 	close(fd);
 	codefile_deinit(&code);
-	symbolizer_destroy(s);
+	own_symbolizer_destroy(s);
 }
 
 /* A file system whose server never answers. Closing the descriptor ends all waits. */
@@ -247,7 +248,7 @@ static int mount_dead(const char *path)
 static void test_dead_mount(void **state)
 {
 	struct place *p = *state;
-	struct symbolizer *s = symbolizer_create();
+	struct symbolizer *s = own_symbolizer(true);
 	struct timespec step = { .tv_nsec = 1000000 };
 	char path[128], self[256] = "";
 	struct stat st, dead;
@@ -278,20 +279,26 @@ static void test_dead_mount(void **state)
 	for (int i = 0; i < 10000 && strchr(symbolize_user(s, getpid(), at), '+'); i++)
 		nanosleep(&step, NULL);
 	assert_string_equal("test_modules", symbolize_user(s, getpid(), at));
-	symbolizer_destroy(s);
+	own_symbolizer_destroy(s);
+}
+
+static bool rows_at(struct symbolizer *s, uint64_t at)
+{
+	const struct space *sp = spaces_find(symbolizer_spaces(s), getpid());
+	const struct module *m = space_module(sp, space_at(sp, at));
+
+	return m && m->rows;
 }
 
 /* Neither unwinding nor looking at code waits for it. */
 static void test_dead_mount_unwinding(void **state)
 {
 	struct place *p = *state;
-	struct symbolizer *s = symbolizer_create();
-	struct unwinder *u = unwinder_create(1 << 20);
+	struct symbolizer *s = own_symbolizer(true);
 	struct timespec step = { .tv_nsec = 1000000 };
 	struct codefile code = { 0 };
-	uint64_t at, start, end;
+	uint64_t at;
 	unsigned char byte;
-	struct side side;
 	char path[128];
 	struct stat st;
 	int fuse;
@@ -302,20 +309,17 @@ static void test_dead_mount_unwinding(void **state)
 	fuse = mount_dead(p->at);
 	if (fuse < 0)
 		skip();
-	side = mapping(p, getpid(), path, &st);
-	unwinder_side(u, &side);
 	at = feed(s, p, getpid(), path, &st);
-	assert_false(unwinder_function(u, getpid(), at, &start, &end));
+	assert_false(rows_at(s, at));
 	assert_int_equal(-EFAULT,
-			 codefile_read(&code, symbolizer_space(s, getpid()), at, &byte, 1));
+			 codefile_read(&code, spaces_find(symbolizer_spaces(s), getpid()), at,
+				       &byte, 1));
 	close(fuse);
 	assert_int_equal(0, umount2(p->at, MNT_DETACH));
-	for (int i = 0; i < 10000 && !unwinder_function(u, getpid(), at, &start, &end); i++)
+	for (int i = 0; i < 10000 && !rows_at(s, at); i++)
 		nanosleep(&step, NULL);
-	assert_int_equal(at, start);
 	codefile_deinit(&code);
-	unwinder_destroy(u);
-	symbolizer_destroy(s);
+	own_symbolizer_destroy(s);
 }
 
 /* A file system with one file, "prog" of 1 MiB, that can be opened but never read. */
@@ -391,7 +395,7 @@ static pid_t mount_unread(const char *path)
 static void test_unread(void **state)
 {
 	struct place *p = *state;
-	struct symbolizer *s = symbolizer_create();
+	struct symbolizer *s = own_symbolizer(true);
 	struct codefile code = { 0 };
 	pid_t server = mount_unread(p->at);
 	unsigned char byte;
@@ -404,23 +408,24 @@ static void test_unread(void **state)
 	snprintf(path, sizeof(path), "%s/prog", p->at);
 	assert_int_equal(0, stat(path, &st));
 	side = mapping(p, getpid(), path, &st);
-	symbolizer_side(s, &side);
-	assert_int_equal(-EFAULT, codefile_read(&code, symbolizer_space(s, getpid()),
-						side.u.mmap.addr, &byte, 1));
+	spaces_side(symbolizer_spaces(s), &side);
+	assert_int_equal(-EFAULT,
+			 codefile_read(&code, spaces_find(symbolizer_spaces(s), getpid()),
+				       side.u.mmap.addr, &byte, 1));
 	/* Not waited for again. */
 	assert_memory_equal("prog+0x", symbolize_user(s, getpid(), side.u.mmap.addr), 7);
 	kill(server, SIGKILL);
 	waitpid(server, NULL, 0);
 	assert_int_equal(0, umount2(p->at, MNT_DETACH));
 	codefile_deinit(&code);
-	symbolizer_destroy(s);
+	own_symbolizer_destroy(s);
 }
 
 /* The debug files lie on it: no names now, but later if it comes to life (here: is gone). */
 static void test_dead_debug_files(void **state)
 {
 	struct place *p = *state;
-	struct elfcache *c = elfcache_create(1 << 20, &elfcache_symbols, NULL);
+	struct elfcache *c = elfcache_create(1 << 20, false);
 	struct elfcache_id id = { .dev = 1, .ino = 1, .path = "/opt/app/prog" };
 	struct elfcache_elf *e = elfcache_get(c, &id);
 	struct timespec step = { .tv_nsec = 1000000 };
@@ -435,12 +440,12 @@ static void test_dead_debug_files(void **state)
 	if (fuse < 0)
 		skip();
 	elfcache_give_fd(c, e, rootfile_open(p->fd, id.path), dup(p->fd));
-	assert_null(elfcache_made(c, e));
+	assert_null(elfcache_module(c, e));
 	assert_true(elfcache_pending(e));
 	close(fuse);
-	for (int i = 0; i < 10000 && !elfcache_made(c, e); i++)
+	for (int i = 0; i < 10000 && !elfcache_module(c, e); i++)
 		nanosleep(&step, NULL);
-	assert_non_null(elfcache_made(c, e));
+	assert_non_null(elfcache_module(c, e));
 	assert_false(elfcache_pending(e));
 	assert_int_equal(0, umount2(path, MNT_DETACH));
 	elfcache_destroy(c);

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <cmocka.h>
 
+#include "../own_spaces.h"
 #include "arch/arch.h"
 #include "base/clock.h"
 #include "stacks/native.h"
@@ -32,7 +33,7 @@ static int setup(void **state)
 {
 	struct proc_maps maps;
 
-	symbols = symbolizer_create();
+	symbols = own_symbolizer(true);
 	native = native_create(symbols, NULL);
 	assert_int_equal(0, proc_maps_read(&maps, getpid()));
 	for (size_t i = 0; i < maps.n; i++) {
@@ -45,8 +46,7 @@ static int setup(void **state)
 		side.u.mmap.pgoff = m->pgoff, side.u.mmap.ino = m->ino;
 		side.u.mmap.maj = m->maj, side.u.mmap.min = m->min;
 		side.u.mmap.prot = PROT_READ | PROT_EXEC, side.u.mmap.path = m->path;
-		symbolizer_side(symbols, &side);
-		native_side(native, &side);
+		spaces_side(symbolizer_spaces(symbols), &side);
 	}
 	proc_maps_deinit(&maps);
 	return 0;
@@ -55,7 +55,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	native_destroy(native);
-	symbolizer_destroy(symbols);
+	own_symbolizer_destroy(symbols);
 	return 0;
 }
 

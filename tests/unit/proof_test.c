@@ -4,6 +4,7 @@
  * come onto a CPU, or can't that be told?
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -429,6 +430,7 @@ static void ran_unwatched(void **state)
 
 static void moved(void **state)
 {
+	struct proof_stat_files files = { 0 };
 	struct cpus all;
 	int cpu;
 
@@ -436,9 +438,66 @@ static void moved(void **state)
 	assert_int_equal(cpus_of_thread(&all, 0), 0);
 	cpu = cpus_next(&all, 0);
 	assert_int_equal(cpus_pin_thread(cpu), 0);
-	assert_false(proof_moved(getpid(), gettid(), cpu));
-	assert_true(proof_moved(getpid(), gettid(), cpu + 1));
-	assert_true(proof_moved(getpid(), INT32_MAX, cpu)); /* it has ended */
+	assert_false(proof_moved(&files, getpid(), gettid(), cpu));
+	assert_true(proof_moved(&files, getpid(), gettid(), cpu + 1));
+	assert_true(proof_moved(&files, getpid(), INT32_MAX, cpu)); /* it has ended */
+	proof_stat_files_close(&files);
+}
+
+struct short_thread {
+	int ends[2]; /* of a pipe */
+	pthread_barrier_t barrier;
+};
+
+/* Tells its number, and waits to end. */
+static void *say_tid(void *arg)
+{
+	struct short_thread *t = arg;
+	pid_t tid = gettid();
+
+	assert_int_equal(write(t->ends[1], &tid, sizeof(tid)), sizeof(tid));
+	pthread_barrier_wait(&t->barrier);
+	return NULL;
+}
+
+/* A file that is kept open is that of a thread, not of a number. */
+static void moved_by_a_kept_file(void **state)
+{
+	struct short_thread shared;
+	struct proof_stat_files files = { 0 };
+	int cpu, mine = gettid() % PROOF_STAT_FILES, fd;
+	pthread_t thread;
+	struct cpus all;
+	pid_t tid;
+
+	(void)state;
+	assert_int_equal(cpus_of_thread(&all, 0), 0);
+	cpu = cpus_next(&all, 0);
+	assert_int_equal(cpus_pin_thread(cpu), 0);
+	assert_int_equal(pipe(shared.ends), 0);
+	pthread_barrier_init(&shared.barrier, NULL, 2);
+	assert_int_equal(pthread_create(&thread, NULL, say_tid, &shared), 0);
+	assert_int_equal(read(shared.ends[0], &tid, sizeof(tid)), sizeof(tid));
+	assert_false(proof_moved(&files, getpid(), tid, cpu));
+	fd = files.of[tid % PROOF_STAT_FILES].fd;
+	assert_int_equal(files.of[tid % PROOF_STAT_FILES].tid, tid);
+	/* Again, by the same file. */
+	assert_false(proof_moved(&files, getpid(), tid, cpu));
+	assert_int_equal(files.of[tid % PROOF_STAT_FILES].fd, fd);
+	fd = dup(fd);
+	pthread_barrier_wait(&shared.barrier);
+	pthread_join(thread, NULL);
+	assert_true(proof_moved(&files, getpid(), tid, cpu));
+	assert_int_equal(files.of[tid % PROOF_STAT_FILES].tid, 0);
+	/* Were its number ours, we are not taken for ended. */
+	files.of[mine].tid = gettid(), files.of[mine].fd = fd;
+	assert_false(proof_moved(&files, getpid(), gettid(), cpu));
+	/* Two that share a place. */
+	assert_true(proof_moved(&files, getpid(), gettid() + PROOF_STAT_FILES * 1000000, cpu));
+	assert_false(proof_moved(&files, getpid(), gettid(), cpu));
+	proof_stat_files_close(&files);
+	assert_int_equal(fcntl(fd, F_GETFD), -1);
+	close(shared.ends[0]), close(shared.ends[1]);
 }
 
 /* Its hotplug thread ran: events that see all of a CPU are gone, until they are opened anew.
@@ -487,6 +546,7 @@ int main(void)
 		TEST(says_that_it_drops),
 		TEST(ran_unwatched),
 		cmocka_unit_test(moved),
+		cmocka_unit_test(moved_by_a_kept_file),
 		TEST(a_cpu_goes),
 	};
 

@@ -13,13 +13,13 @@
 #include <fcntl.h>
 
 #include "elf/debugfile.h"
-#include "elf/elfcache_tables.h"
+#include "elf/module.h"
 
 /* A folder that is a process's root, and in it a stripped copy of this program. */
 struct place {
 	char root[64], at[96], id[2 * ELFIMAGE_MAX_ID + 1];
 	int fd;
-	struct elfcache_tables whole;
+	struct module whole;
 };
 
 static inline __attribute__((__format__(printf, 1, 2))) void sh(const char *fmt, ...)
@@ -59,7 +59,7 @@ static inline int setup(void **state)
 	sh("mkdir -p %s/.debug && cp -L /proc/%d/exe %s/whole", p->at, getpid(), p->root);
 	p->fd = open(p->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	assert_true(p->fd >= 0);
-	assert_int_equal(0, elfcache_tables_read(&p->whole, self, (struct bytes){ 0 }, NULL));
+	assert_int_equal(0, module_read(&p->whole, self, (struct bytes){ 0 }, NULL, false));
 	assert_int_equal(0, elfimage_init(&im, self, (struct bytes){ 0 }));
 	n = elfimage_build_id(&im, id);
 	for (size_t i = 0; i < n; i++)
@@ -75,7 +75,7 @@ static inline int teardown(void **state)
 	sh("umount -l %s %s/usr/lib/debug 2>/dev/null; rm -rf --one-file-system %s", p->at,
 	   p->root, p->root);
 	close(p->fd);
-	elfcache_tables_deinit(&p->whole);
+	module_deinit(&p->whole);
 	return 0;
 }
 

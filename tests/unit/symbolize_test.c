@@ -19,10 +19,10 @@
 #include <time.h>
 
 #include "arch/arch.h"
-#include "elf/elfcache_tables.h"
+#include "elf/module.h"
 #include "names/kallsyms.h"
 #include "sys/proc.h"
-#include "symbolize.h"
+#include "../own_spaces.h"
 #include "names/symnames.h"
 
 /* ---- Helpers ---- */
@@ -42,7 +42,7 @@ static void feed_generation(struct symbolizer *s, pid_t pid, const struct proc_m
 	side.u.mmap.min = m->min;
 	side.u.mmap.prot = PROT_READ | (m->x ? PROT_EXEC : 0);
 	side.u.mmap.path = m->path;
-	symbolizer_side(s, &side);
+	spaces_side(symbolizer_spaces(s), &side);
 }
 
 static void feed_map(struct symbolizer *s, pid_t pid, const struct proc_map *m)
@@ -60,13 +60,13 @@ static void feed(struct symbolizer *s, enum side_kind kind, pid_t pid, pid_t tid
 	} else {
 		side.u.fork.ppid = ppid;
 	}
-	symbolizer_side(s, &side);
+	spaces_side(symbolizer_spaces(s), &side);
 }
 
 /* A symbolizer that knows this process. */
 static struct symbolizer *of_self(void)
 {
-	struct symbolizer *s = symbolizer_create();
+	struct symbolizer *s = own_symbolizer(false);
 	struct proc_maps maps;
 
 	assert_non_null(s);
@@ -202,7 +202,7 @@ static void test_kernel_text(void **state)
 /* Every text symbol that stands alone at its address is found by that address. */
 static void test_kernel_here(void **state)
 {
-	struct symbolizer *s = symbolizer_create();
+	struct symbolizer *s = own_symbolizer(false);
 	FILE *f = fopen("/proc/kallsyms", "r");
 	unsigned long long at, last = 0;
 	size_t same = 0, seen = 0;
@@ -225,7 +225,7 @@ static void test_kernel_here(void **state)
 		assert_string_equal("[kernel]_[k]", symbolize_kernel(s, 0xffffffff81000000));
 	else
 		assert_true(same * 100 >= seen * 90); /* the rest are aliases */
-	symbolizer_destroy(s);
+	own_symbolizer_destroy(s);
 }
 
 /* ---- This process ---- */
@@ -246,7 +246,7 @@ static void test_own_functions(void **state)
 		     SYMBOL_EVAL);
 	assert_string_equal("[unknown]", symbolize_user(s, getpid(), 16));
 	assert_string_equal("[unknown]", symbolize_user(s, 0, (uintptr_t)&a_static_function));
-	symbolizer_destroy(s);
+	own_symbolizer_destroy(s);
 }
 
 /* The name given to a libc function is, by dlsym(), a name of that very address. */
@@ -266,7 +266,7 @@ static void test_libc_functions(void **state)
 			print_message("%s: %s\n", names[i], got);
 		assert_ptr_equal(at, back);
 	}
-	symbolizer_destroy(s);
+	own_symbolizer_destroy(s);
 }
 
 static void test_vdso(void **state)
@@ -289,14 +289,14 @@ static void test_vdso(void **state)
 	}
 	assert_true(seen == 0 || named > 0);
 	proc_maps_deinit(&maps);
-	symbolizer_destroy(s);
+	own_symbolizer_destroy(s);
 }
 
 /* ---- Address spaces ---- */
 
 static void test_overlaps(void **state)
 {
-	struct symbolizer *s = symbolizer_create();
+	struct symbolizer *s = own_symbolizer(false);
 	struct proc_map file = { .start = 0x10000,
 				 .end = 0x18000,
 				 .pgoff = 0x1000,
@@ -326,12 +326,12 @@ static void test_overlaps(void **state)
 	feed_map(s, 1, &anon);
 	assert_string_equal("[anon]", symbolize_user(s, 1, 0x17fff)); /* asked before */
 	assert_string_equal("[anon]", symbolize_user(s, 1, 0x20000));
-	symbolizer_destroy(s);
+	own_symbolizer_destroy(s);
 }
 
 static void test_life(void **state)
 {
-	struct symbolizer *s = symbolizer_create();
+	struct symbolizer *s = own_symbolizer(false);
 	struct proc_map a = {
 		.start = 0x1000, .end = 0x2000, .ino = 5, .x = true, .path = "/no/a"
 	};
@@ -356,7 +356,7 @@ static void test_life(void **state)
 	feed(s, SIDE_EXIT, 1, 1, 1);
 	assert_string_equal("[unknown]", symbolize_user(s, 1, 0x1000));
 	assert_string_equal("a+0x0", symbolize_user(s, 2, 0x1000));
-	symbolizer_destroy(s);
+	own_symbolizer_destroy(s);
 }
 
 /* The same offsets in many files: each has its own names, also where several share a place in
@@ -364,7 +364,7 @@ static void test_life(void **state)
 static void test_files_apart(void **state)
 {
 	enum { FILES = 200, OFFSETS = 100, STEP = 2432, APART = 1 << 28 };
-	struct symbolizer *s = symbolizer_create();
+	struct symbolizer *s = own_symbolizer(false);
 	struct proc_map file[2] = { 0 };
 	struct proc_maps maps;
 
@@ -396,17 +396,17 @@ static void test_files_apart(void **state)
 		assert_string_not_equal(want[0], want[1]);
 	}
 	proc_maps_deinit(&maps);
-	symbolizer_destroy(s);
+	own_symbolizer_destroy(s);
 }
 
 /* Names come from the file although the process and the path are gone by then. */
 static void test_gone_file(void **state)
 {
 	char copy[] = "/tmp/pysampled-elf-XXXXXX", self[4096];
-	struct symbolizer *s = symbolizer_create();
+	struct symbolizer *s = own_symbolizer(false);
 	int fd = mkstemp(copy);
 	struct proc_map m = { .x = true, .path = copy };
-	struct elfcache_tables t;
+	struct module t;
 	struct stat st;
 	unsigned char *data;
 	size_t n;
@@ -415,7 +415,7 @@ static void test_gone_file(void **state)
 	data = read_file(self, &n);
 	assert_int_equal(n, write(fd, data, n));
 	assert_int_equal(0, fstat(fd, &st));
-	assert_int_equal(0, elfcache_tables_read(&t, fd, (struct bytes){ 0 }, NULL));
+	assert_int_equal(0, module_read(&t, fd, (struct bytes){ 0 }, NULL, false));
 	close(fd);
 	m.start = 0x7000000, m.end = m.start + t.load[0].size;
 	m.pgoff = t.load[0].offset;
@@ -426,9 +426,9 @@ static void test_gone_file(void **state)
 		if (strcmp(t.names + t.sym[i].name, "a_static_function") == 0)
 			m.start += t.base + t.sym[i].start - t.load[0].vaddr;
 	assert_string_equal("a_static_function", symbolize_user(s, getpid(), m.start + 1));
-	elfcache_tables_deinit(&t);
+	module_deinit(&t);
 	free(data);
-	symbolizer_destroy(s);
+	own_symbolizer_destroy(s);
 }
 
 #include "elf/elfcache.h"

@@ -181,7 +181,7 @@ static struct unwind_table *compile(const struct arch *arch, const struct sectio
 	struct unwind_source src = { .debug.debug = true };
 	struct unwind_table *t;
 
-	src.head.base = 0x1000;
+	src.base = 0x1000;
 	if (eh)
 		src.eh.b = (struct bytes){ eh->b, eh->n };
 	if (debug)
@@ -471,7 +471,7 @@ static void test_aarch64(void **state)
 static void test_aarch64_known_code(void **state)
 {
 	struct unwind_source src = {
-		.head.base = 0x1000, .sigreturn = 0x2044, .plt_lo = 0x1800, .plt_hi = 0x1840
+		.base = 0x1000, .sigreturn = 0x2044, .plt_lo = 0x1800, .plt_hi = 0x1840
 	};
 	struct section s = { 0 };
 	struct unwind_table *t;
@@ -543,7 +543,7 @@ static void test_riscv64_trampolines(void **state)
 /* What a handler of signals returns to: the pc lies where x0 would. */
 static void test_riscv64_known_code(void **state)
 {
-	struct unwind_source src = { .head.base = 0x1000, .sigreturn = 0x2044 };
+	struct unwind_source src = { .base = 0x1000, .sigreturn = 0x2044 };
 	struct unwind_table *t;
 
 	assert_int_equal(0, unwind_table_make(&t, &arch_riscv64, &src));

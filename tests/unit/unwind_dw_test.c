@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "unwind/table.h"
+#include "../unwind_function.h"
 
 enum { X86_64_RBX = 3 };
 
@@ -123,17 +123,17 @@ static void check_address(const struct unwind_table *t, Dwarf_CFI *cfi, uint64_t
 /* Every function of .eh_frame_hdr begins a row. */
 static void check_functions(const struct unwind_table *t, int fd)
 {
-	struct elfcache_tables e;
-	uint64_t start, end;
+	struct module e;
+	uint64_t start = 0, end = 0;
 
-	assert_int_equal(0, elfcache_tables_read(&e, fd, (struct bytes){ 0 }, NULL));
+	assert_int_equal(0, module_read(&e, fd, (struct bytes){ 0 }, NULL, false));
 	assert_true(e.n_funcs > 0);
 	for (size_t i = 0; i < e.n_funcs; i++) {
 		assert_true(unwind_table_function(t, e.base + e.func[i].start, &start, &end));
 		assert_int_equal(e.base + e.func[i].start, start);
 		assert_true(end - start >= e.func[i].size);
 	}
-	elfcache_tables_deinit(&e);
+	module_deinit(&e);
 }
 
 static void check_file(const char *path)
@@ -148,7 +148,7 @@ static void check_file(const char *path)
 	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
 
 	arch = arch_of(gelf_getehdr(elf, &ehdr)->e_machine);
-	assert_int_equal(0, unwind_source_read(&s, arch, fd, (struct bytes){ 0 }));
+	assert_int_equal(0, source_of_elf(&s, arch, fd, (struct bytes){ 0 }));
 	start = now_ns();
 	assert_int_equal(0, unwind_table_make(&t, arch, &s));
 	built = now_ns() - start;

@@ -3,9 +3,38 @@
  * unwind_live - the part of unwind_test.c that unwinds this program's own stacks.
  */
 
+static struct spaces *spaces;
 static struct unwinder *unwinder;
 
-static void feed(struct unwinder *u, const struct proc_map *m)
+static struct unwinder *own_unwinder(size_t max_bytes)
+{
+	spaces = spaces_create(max_bytes, true);
+	return unwinder_create(spaces);
+}
+
+static void drop(struct unwinder *u)
+{
+	unwinder_destroy(u);
+	spaces_destroy(spaces);
+}
+
+/* The function of this process around @pc, by its module's rows. */
+static bool function_at(uint64_t pc, uint64_t *start, uint64_t *end)
+{
+	const struct space *sp = spaces_find(spaces, getpid());
+	const struct space_map *m = sp ? space_at(sp, pc) : NULL;
+	const struct module *module = m ? space_module(sp, m) : NULL;
+	uint64_t at;
+
+	if (!module || !module->rows || !module_vaddr(module, pc - m->lo + m->pgoff, &at) ||
+	    !unwind_table_function(module->rows, at, start, end))
+		return false;
+	*start += pc - at;
+	*end += pc - at;
+	return true;
+}
+
+static void feed(const struct proc_map *m)
 {
 	struct side side = { .kind = SIDE_MMAP, .pid = getpid(), .tid = getpid() };
 
@@ -17,7 +46,7 @@ static void feed(struct unwinder *u, const struct proc_map *m)
 	side.u.mmap.min = m->min;
 	side.u.mmap.prot = PROT_READ | (m->x ? PROT_EXEC : 0);
 	side.u.mmap.path = m->path[0] ? m->path : "//anon";
-	unwinder_side(u, &side);
+	spaces_side(spaces, &side);
 }
 
 /* The memory around @p, copied: sanitizers mark bytes on stacks that are not ours. */
@@ -43,38 +72,36 @@ __attribute__((__no_sanitize__("address"))) static struct unwind_piece copy_from
 
 /* Have all tables made, on however busy a machine: a file that is not read within 200 ms is
  * one without unwind information until it was. */
-static void make_tables(struct unwinder *u, const struct proc_maps *maps)
+static void make_tables(const struct proc_maps *maps)
 {
 	struct timespec step = { .tv_nsec = 1000000 };
-	struct unwinder_facts facts = { 0 };
+	const struct elfcache_facts *facts = elfcache_facts(spaces->elfs);
 	size_t n_files = 0;
 	uint64_t start, end;
 
 	for (size_t i = 0; i < maps->n; i++)
 		n_files += maps->map[i].x && maps->map[i].path[0] == '/';
-	for (int k = 0; k < 10000 && facts.made + facts.shared < n_files; k++) {
+	for (int k = 0; k < 10000 && facts->read < n_files; k++) {
 		for (size_t i = 0; i < maps->n; i++)
 			if (maps->map[i].x)
-				unwinder_function(u, getpid(), maps->map[i].start, &start,
-						  &end);
-		unwinder_facts(u, &facts);
+				function_at(maps->map[i].start, &start, &end);
 		if (k > 0)
 			nanosleep(&step, NULL);
 	}
-	assert_true(facts.made + facts.shared >= n_files);
+	assert_true(facts->read >= n_files);
 }
 
 static struct unwinder *unwinder_of_us(size_t max_bytes)
 {
-	struct unwinder *u = unwinder_create(max_bytes);
+	struct unwinder *u = own_unwinder(max_bytes);
 	struct proc_maps maps;
 
 	assert_non_null(u);
 	assert_int_equal(0, proc_maps_read(&maps, getpid()));
 	for (size_t i = 0; i < maps.n; i++)
 		if (maps.map[i].x)
-			feed(u, &maps.map[i]);
-	make_tables(u, &maps);
+			feed(&maps.map[i]);
+	make_tables(&maps);
 	proc_maps_deinit(&maps);
 	return u;
 }
@@ -138,7 +165,7 @@ static void check_seen(void)
 		assert_int_equal(seen.frame[i - 1].cfa, seen.frame[i].sp);
 		assert_false(seen.frame[i].guessed);
 	}
-	unwinder_destroy(unwinder);
+	drop(unwinder);
 }
 
 __attribute__((__noinline__)) static int recurse(int n)
@@ -249,14 +276,14 @@ static void test_live_cut_and_limit(void **state)
 	assert_int_equal(11, seen.stack.n); /* whose return address is behind the end */
 	assert_int_equal(seen.frame[0].sp + upto, seen.frame[10].sp);
 	assert_true(seen.frame[10].cfa > seen.frame[10].sp);
-	unwinder_destroy(unwinder);
+	drop(unwinder);
 	begin();
 	seen.stack.cap = 5;
 	recurse(20);
 	assert_int_equal(UNWIND_LIMIT, seen.stack.end);
 	assert_int_equal(5, seen.stack.n);
 	assert_true(seen.frame[4].cfa > seen.frame[4].sp);
-	unwinder_destroy(unwinder);
+	drop(unwinder);
 }
 
 #ifdef __x86_64__
@@ -284,12 +311,12 @@ static void check_guess(void (*f)(void (*)(void)))
 	assert_int_equal(UNWIND_NO_CFI, seen.stack.end);
 	assert_int_equal(2, seen.stack.n);
 	assert_int_equal(0, seen.frame[1].cfa);
-	unwinder_destroy(unwinder);
+	drop(unwinder);
 	begin();
 	look();
 	n_exact = seen.stack.n;
 	assert_int_equal(UNWIND_BOTTOM, seen.stack.end);
-	unwinder_destroy(unwinder);
+	drop(unwinder);
 	begin();
 	seen.code = true;
 	f(look);
@@ -298,7 +325,7 @@ static void check_guess(void (*f)(void (*)(void)))
 	assert_false(seen.frame[1].guessed);
 	for (size_t i = 2; i < seen.stack.n; i++)
 		assert_true(seen.frame[i].guessed);
-	unwinder_destroy(unwinder);
+	drop(unwinder);
 }
 
 static void test_live_guess(void **state)
@@ -313,17 +340,17 @@ static void test_live_guess(void **state)
 /* Tables that do not fit are dropped, and made again when needed. */
 static void test_live_memory_bound(void **state)
 {
-	struct unwinder_facts f;
+	const struct elfcache_facts *f;
 
 	for (int i = 0; i < 3; i++) {
 		begin();
-		unwinder_destroy(unwinder);
+		drop(unwinder);
 		unwinder = unwinder_of_us(1);
 		recurse(3);
 		recurse(3);
-		unwinder_facts(unwinder, &f);
-		assert_true(f.dropped > 0);
-		assert_int_equal(1, f.tables);
+		f = elfcache_facts(spaces->elfs);
+		assert_true(f->dropped > 0);
+		assert_int_equal(1, f->read - f->dropped);
 		check_seen();
 	}
 }
@@ -359,10 +386,10 @@ static struct unwind_stack stack_at(struct unwinder *u, uint64_t pc)
 /* Two copies of one file are two files with one table. */
 static void test_shared(void **state)
 {
-	struct unwinder *u = unwinder_create(64 << 20);
+	struct unwinder *u = own_unwinder(64 << 20);
 	char copy[] = "/tmp/unwind_test.XXXXXX", cmd[128];
 	struct proc_map a, b;
-	struct unwinder_facts f;
+	const struct elfcache_facts *f;
 	int fd = mkstemp(copy);
 
 	assert_true(fd >= 0);
@@ -371,16 +398,15 @@ static void test_shared(void **state)
 	assert_int_equal(0, system(cmd));
 	a = map_of("/proc/self/exe", 1ull << 40);
 	b = map_of(copy, 1ull << 41);
-	feed(u, &a);
-	feed(u, &b);
+	feed(&a);
+	feed(&b);
 	unlink(copy); /* opened when it was mapped */
 	stack_at(u, a.start + 0x8000);
 	stack_at(u, b.start + 0x8000);
-	unwinder_facts(u, &f);
-	assert_int_equal(1, f.made);
-	assert_int_equal(1, f.shared);
-	assert_int_equal(1, f.tables);
-	unwinder_destroy(u);
+	f = elfcache_facts(spaces->elfs);
+	assert_int_equal(2, f->read);
+	assert_int_equal(1, f->shared);
+	drop(u);
 }
 
 #ifdef __x86_64__
@@ -391,7 +417,7 @@ static void test_trampolines(void **state)
 					     0x48, 0x83, 0xc4, 8, 0xc3 };
 	static const unsigned char new[] = { 0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x48,
 					     0x89, 0xe5, 0xff, 0xd1, 0x5d, 0xc3 };
-	struct unwinder *u = unwinder_create(64 << 20);
+	struct unwinder *u = own_unwinder(64 << 20);
 	struct proc_map m = {
 		.start = 1ull << 40, .end = (1ull << 40) + 4096, .x = true, .path = ""
 	};
@@ -399,7 +425,7 @@ static void test_trampolines(void **state)
 	struct unwind_stack s;
 	uint64_t start, end;
 
-	feed(u, &m);
+	feed(&m);
 	memcpy(code, old, sizeof(old));
 	memcpy(code + 16, new, sizeof(new));
 	s = stack_at(u, m.start + 4);
@@ -419,23 +445,23 @@ static void test_trampolines(void **state)
 	assert_int_equal(0x7008, stack_at(u, m.start + 20).frame[0].cfa);
 	assert_int_equal(0x7010, stack_at(u, m.start + 26).frame[0].cfa);
 	assert_int_equal(0x7008, stack_at(u, m.start + 27).frame[0].cfa);
-	assert_true(unwinder_function(u, getpid(), m.start + 26, &start, &end));
+	assert_true(function_at(m.start + 26, &start, &end));
 	assert_int_equal(m.start + 16, start);
 	assert_int_equal(m.start + 28, end);
 	s = stack_at(u, m.start + 100);
 	assert_int_equal(UNWIND_NO_CFI, s.end);
 	assert_int_equal(0, s.want_hi);
-	unwinder_destroy(u);
+	drop(u);
 
-	u = unwinder_create(64 << 20); /* nothing in it that is known */
-	feed(u, &m);
+	u = own_unwinder(64 << 20); /* nothing in it that is known */
+	feed(&m);
 	memset(code, 0x90, sizeof(code));
 	assert_int_equal(-ENOENT,
 			 unwinder_code(u, getpid(), m.start, (struct bytes){ code, 64 }));
 	s = stack_at(u, m.start + 4);
 	assert_int_equal(UNWIND_NO_CFI, s.end);
 	assert_int_equal(0, s.want_hi);
-	unwinder_destroy(u);
+	drop(u);
 }
 #else
 #define test_trampolines test_step_signal
@@ -444,7 +470,7 @@ static void test_trampolines(void **state)
 /* A JIT that makes code again and again leaves room for other files. */
 static void test_code_without_end(void **state)
 {
-	struct unwinder *u = unwinder_create(64 << 20);
+	struct unwinder *u = own_unwinder(64 << 20);
 	struct proc_map m = {
 		.start = 1ull << 40, .end = (1ull << 40) + 4096, .x = true, .path = ""
 	};
@@ -452,7 +478,7 @@ static void test_code_without_end(void **state)
 	struct proc_maps maps;
 	uint64_t start, end;
 
-	feed(u, &m);
+	feed(&m);
 	for (uint32_t i = 0; i < 70000; i++) {
 		memcpy(code, &i, sizeof(i));
 		assert_int_equal(-ENOENT, unwinder_code(u, getpid(), m.start,
@@ -461,18 +487,18 @@ static void test_code_without_end(void **state)
 	assert_int_equal(0, proc_maps_read(&maps, getpid()));
 	for (size_t i = 0; i < maps.n; i++)
 		if (maps.map[i].x)
-			feed(u, &maps.map[i]);
-	make_tables(u, &maps);
+			feed(&maps.map[i]);
+	make_tables(&maps);
 	proc_maps_deinit(&maps);
-	assert_true(unwinder_function(u, getpid(), (uintptr_t)&look, &start, &end));
+	assert_true(function_at((uintptr_t)&look, &start, &end));
 	assert_int_equal((uintptr_t)&look, start);
-	unwinder_destroy(u);
+	drop(u);
 }
 
 /* Mapped files that are gone, or are something else by now, and what is no ELF. */
 static void test_odd_files(void **state)
 {
-	struct unwinder *u = unwinder_create(64 << 20);
+	struct unwinder *u = own_unwinder(64 << 20);
 	char dir[] = "/tmp/unwind_test.XXXXXX", fifo[64], text[64], empty[64];
 	struct proc_map m, zero = map_of("/dev/zero", 1ull << 43);
 	FILE *f;
@@ -483,23 +509,23 @@ static void test_odd_files(void **state)
 	snprintf(empty, sizeof(empty), "%s/empty", dir);
 	assert_int_equal(0, mkfifo(fifo, 0600));
 	m = map_of(fifo, 1ull << 40);
-	feed(u, &m); /* would wait for a writer */
+	feed(&m); /* would wait for a writer */
 	f = fopen(text, "we");
 	assert_non_null(f);
 	for (int i = 0; i < 100; i++)
 		fprintf(f, "\177ELF%d\n", i);
 	fclose(f);
 	m = map_of(text, 1ull << 41);
-	feed(u, &m);
+	feed(&m);
 	f = fopen(empty, "we");
 	fclose(f);
 	m = map_of(empty, 1ull << 42);
-	feed(u, &m);
+	feed(&m);
 	unlink(fifo), unlink(text), unlink(empty), rmdir(dir);
-	feed(u, &zero);
+	feed(&zero);
 	for (int i = 40; i < 44; i++)
 		assert_int_equal(UNWIND_NO_CFI, stack_at(u, (1ull << i) + 64).end);
 	assert_int_equal(UNWIND_NO_MAP, stack_at(u, 1ull << 44).end);
 	assert_int_equal(UNWIND_NO_MAP, stack_at(u, 0).end);
-	unwinder_destroy(u);
+	drop(u);
 }

@@ -17,9 +17,11 @@
 #include <cmocka.h>
 
 #include "../own_regs.h"
+#include "../unwind_function.h"
 #include "elf/elfimage.h"
+#include "modules/space.h"
 #include "sys/proc.h"
-#include "unwind/cfi.h"
+#include "elf/cfi.h"
 #include "unwind/expr.h"
 #include "unwind/step.h"
 

@@ -12,10 +12,12 @@
 #include "arch/arch.h"
 #include "bench.h"
 #include "base/clock.h"
+#include "modules/space.h"
 
 enum { TRIES = 4, SHOWN = 5, MAX_BYTES = 256 << 20 };
 
 static struct bench_samples samples;
+static struct spaces *spaces;
 static struct unwinder *unwinder;
 static struct unwind_frame frames[MAX_FRAMES];
 static struct rmem_live live;
@@ -46,7 +48,7 @@ static void feed(pid_t pid, const struct proc_map *m)
 	side.u.mmap.min = m->min;
 	side.u.mmap.prot = PROT_READ | PROT_EXEC;
 	side.u.mmap.path = m->path[0] ? m->path : "//anon";
-	unwinder_side(unwinder, &side);
+	spaces_side(spaces, &side);
 }
 
 /* Trampolines that stacks ended in. */
@@ -104,7 +106,7 @@ static double time_all(const struct bench_peer *peer, size_t *n_frames)
 static double time_ours(void)
 {
 	size_t ends[UNWIND_N_ENDS] = { 0 }, guessed = 0;
-	struct unwinder_facts f;
+	const struct elfcache_facts *f = elfcache_facts(spaces->elfs);
 	size_t n;
 	double best = time_all(NULL, &n);
 
@@ -114,13 +116,10 @@ static double time_ours(void)
 		ends[s.end]++;
 		guessed += s.frame[s.n - 1].guessed;
 	}
-	unwinder_facts(unwinder, &f);
 	printf("samples %zu, frames a stack %.1f\n", samples.n, (double)n / (double)samples.n);
-	printf("tables %zu, rows %zu, bytes %zu (%.2f a row), build %.1f ms\n", f.tables,
-	       f.rows, f.bytes, (double)f.bytes / (double)f.rows, (double)f.build_ns / 1e6);
-	printf("ours %.3f us a stack, %.1f ns a frame, %.2f %% of addresses cached\n", best,
-	       best * 1000 * (double)samples.n / (double)n,
-	       100 - 100 * (double)f.misses / (double)f.lookups);
+	printf("files %" PRIu64 ", read in %.1f ms\n", f->read, (double)f->ns / 1e6);
+	printf("ours %.3f us a stack, %.1f ns a frame\n", best,
+	       best * 1000 * (double)samples.n / (double)n);
 	printf("ends:");
 	for (int i = 0; i < UNWIND_N_ENDS; i++)
 		if (ends[i])
@@ -200,7 +199,8 @@ int main(int argc, char **argv)
 			  argc > 4 ? strtoul(argv[4], NULL, 0) : 500) < 0 ||
 	    proc_maps_read(&maps, pid) < 0 || !samples.n)
 		return fprintf(stderr, "%s: %d can't be sampled\n", *argv, pid), 1;
-	unwinder = unwinder_create(MAX_BYTES);
+	spaces = spaces_create(MAX_BYTES, true);
+	unwinder = unwinder_create(spaces);
 	rmem_live_init(&live, pid);
 	for (size_t i = 0; i < maps.n; i++)
 		if (maps.map[i].x)
@@ -217,6 +217,7 @@ int main(int argc, char **argv)
 		peers[i]->done();
 	}
 	unwinder_destroy(unwinder);
+	spaces_destroy(spaces);
 	proc_maps_deinit(&maps);
 	bench_samples_free(&samples);
 	return 0;

@@ -2,7 +2,7 @@
  *
  * Instructions: DWARF 5, 6.4.2; GNU's and the processors' own: binutils include/dwarf2.def.
  */
-#include "unwind/cfi.h"
+#include "elf/cfi.h"
 
 #include <errno.h>
 

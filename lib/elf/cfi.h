@@ -5,7 +5,7 @@
 #ifndef UNWIND_CFI_H
 #define UNWIND_CFI_H
 
-#include "unwind/table.h"
+#include "elf/table.h"
 
 /* Rows of all that @s has; any part may be missing. Where several know a function .eh_frame
  * counts, then .debug_frame, then what is known without them: stubs of .plt, sigreturn.

@@ -1,20 +1,30 @@
 /* SPDX-License-Identifier: MIT
  *
- * elfcache_tables - lookups in the sorted rows of one ELF file.
+ * module - lookups in what was read of one ELF file.
  */
-#include "elf/elfcache_tables.h"
+#include "elf/module.h"
+
+#include "elf/table.h"
 
 enum { MAX_NESTING = 64 /* rows looked back for an enclosing symbol */ };
 
-void elfcache_tables_deinit(struct elfcache_tables *t)
+void module_deinit(struct module *t)
 {
 	free(t->sym);
 	free(t->names);
 	free(t->func);
-	*t = (struct elfcache_tables){ 0 };
+	unwind_table_put(t->rows);
+	*t = (struct module){ 0 };
 }
 
-bool elfcache_vaddr(const struct elfcache_tables *t, uint64_t offset, uint64_t *ret)
+void module_free(struct module *t)
+{
+	if (t)
+		module_deinit(t);
+	free(t);
+}
+
+bool module_vaddr(const struct module *t, uint64_t offset, uint64_t *ret)
 {
 	for (size_t i = 0; i < t->n_loads; i++) {
 		if (offset - t->load[i].offset < t->load[i].size) {
@@ -43,13 +53,13 @@ static size_t rows_below(const void *rows, size_t n, size_t each, uint64_t x)
 	return lo;
 }
 
-const char *elfcache_symbol(const struct elfcache_tables *t, uint64_t vaddr)
+const char *module_symbol(const struct module *t, uint64_t vaddr)
 {
 	uint64_t x = vaddr - t->base;
 	size_t i = rows_below(t->sym, t->n_syms, sizeof(*t->sym), x);
 
 	for (size_t k = 0; k < MAX_NESTING && k < i; k++) {
-		const struct elfcache_sym *s = &t->sym[i - 1 - k];
+		const struct module_sym *s = &t->sym[i - 1 - k];
 
 		if (x - s->start < s->size)
 			return t->names + s->name;
@@ -57,7 +67,7 @@ const char *elfcache_symbol(const struct elfcache_tables *t, uint64_t vaddr)
 	return NULL;
 }
 
-const struct elfcache_func *elfcache_row(const struct elfcache_tables *t, uint64_t x)
+const struct module_func *module_row(const struct module *t, uint64_t x)
 {
 	size_t i = rows_below(t->func, t->n_funcs, sizeof(*t->func), x);
 
@@ -66,16 +76,16 @@ const struct elfcache_func *elfcache_row(const struct elfcache_tables *t, uint64
 	return &t->func[i - 1];
 }
 
-bool elfcache_function(const struct elfcache_tables *t, uint64_t vaddr, uint64_t *start)
+bool module_function(const struct module *t, uint64_t vaddr, uint64_t *start)
 {
-	const struct elfcache_func *f = elfcache_row(t, vaddr - t->base);
+	const struct module_func *f = module_row(t, vaddr - t->base);
 
 	if (f)
 		*start = t->base + f->start;
 	return f;
 }
 
-bool elfcache_is_eval_rest(const struct elfcache_tables *t, uint64_t vaddr)
+bool module_is_eval_rest(const struct module *t, uint64_t vaddr)
 {
 	return vaddr - t->base - t->eval_rest.start < t->eval_rest.size;
 }

@@ -14,7 +14,6 @@
 
 #include "arch/arch.h"
 #include "base/base.h"
-#include "elf/elfcache_tables.h"
 #include "elf/frames.h"
 
 /* Where a caller's register is. */
@@ -67,27 +66,27 @@ struct unwind_table {
 	uint64_t *rules;
 	unsigned char *exprs;
 	size_t n_rows, n_words, n_exprs;
-	struct elfcache_load load[ELFCACHE_MAX_LOADS]; /* executable segments */
-	size_t n_loads;
 	/* Equal in files with the same unwind information: build-id and a sum of it. */
 	unsigned char id[UNWIND_ID];
 	size_t bytes; /* of memory held */
 	unsigned refs;
-	struct unwind_table *next; /* for its owner */
 };
 
 /* What a file's tables are made of, read but not yet compiled. */
 struct unwind_source {
 	struct frames_section eh, debug;
-	uint64_t sigreturn;	  /* where arch->sigreturn is; 0: nowhere */
-	uint64_t plt_lo, plt_hi;  /* the stubs of arch->plt_first */
-	struct unwind_table head; /* base, load and id */
+	uint64_t sigreturn;	 /* where arch->sigreturn is; 0: nowhere */
+	uint64_t plt_lo, plt_hi; /* the stubs of arch->plt_first */
+	uint64_t base;
+	unsigned char id[UNWIND_ID];
 };
 
-/* From an open regular file, or (@fd < 0) an image in memory. 0; -ENOEXEC when it is no
- * ELF of @arch; -EIO. A file without unwind information has empty sections. */
-int unwind_source_read(struct unwind_source *s, const struct arch *arch, int fd,
-		       struct bytes image);
+struct elfimage;
+struct module;
+
+/* Of an ELF of @arch, whose loads are in @m. What is not there, or damaged, is empty. */
+void unwind_source_read(struct unwind_source *s, const struct arch *arch,
+			const struct elfimage *im, const struct module *m);
 void unwind_source_deinit(struct unwind_source *s);
 
 /* Compile. *@ret has one reference. 0, -ENOMEM, or -E2BIG: more than is sane. */
@@ -105,10 +104,6 @@ static inline const struct unwind_rule *unwind_row_rule(const struct unwind_tabl
 {
 	return (const void *)&t->rules[row->rule & ROW_RULE];
 }
-
-/* The function around @vaddr. False where there is none. */
-bool unwind_table_function(const struct unwind_table *t, uint64_t vaddr, uint64_t *start,
-			   uint64_t *end);
 
 /* ---- Making one, for cfi.c and trampoline.c ---- */
 
@@ -137,8 +132,7 @@ struct unwind_maker {
 	int error; /* the first; later calls do nothing */
 };
 
-int unwind_maker_init(struct unwind_maker *m, const struct arch *arch,
-		      const struct unwind_table *head);
+int unwind_maker_init(struct unwind_maker *m, const struct arch *arch, uint64_t base);
 /* From @vaddr on @s holds. Addresses must not fall. */
 void unwind_maker_row(struct unwind_maker *m, uint64_t vaddr, const struct unwind_state *s,
 		      bool start);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "unwind/table.h"
+#include "elf/table.h"
 
 #include <errno.h>
 
@@ -34,28 +34,6 @@ const struct unwind_row *unwind_table_row(const struct unwind_table *t, uint64_t
 		n -= half;
 	}
 	return row;
-}
-
-static bool row_is_gap(const struct unwind_row *row)
-{
-	return (row->rule & ROW_RULE) == NO_RULE;
-}
-
-bool unwind_table_function(const struct unwind_table *t, uint64_t vaddr, uint64_t *start,
-			   uint64_t *end)
-{
-	const struct unwind_row *row = unwind_table_row(t, vaddr), *past;
-
-	if (!row || row_is_gap(row))
-		return false;
-	for (past = row + 1; past < t->row + t->n_rows; past++)
-		if (row_is_gap(past) || (past->rule & ROW_START))
-			break;
-	while (!(row->rule & ROW_START) && row > t->row)
-		row--;
-	*start = t->base + row->pc;
-	*end = past < t->row + t->n_rows ? t->base + past->pc : vaddr + 1;
-	return true;
 }
 
 /* ---- Making ---- */
@@ -306,15 +284,14 @@ void unwind_maker_sigreturn(struct unwind_maker *m, uint64_t at)
 	unwind_maker_row(m, at, &s, true);
 }
 
-int unwind_maker_init(struct unwind_maker *m, const struct arch *arch,
-		      const struct unwind_table *head)
+int unwind_maker_init(struct unwind_maker *m, const struct arch *arch, uint64_t base)
 {
 	struct unwind_rule none = { .flags = RULE_NONE };
 
-	*m = (struct unwind_maker){ .arch = arch, .t = malloc(sizeof(*m->t)) };
+	*m = (struct unwind_maker){ .arch = arch, .t = calloc(1, sizeof(*m->t)) };
 	if (!m->t)
 		return -ENOMEM;
-	*m->t = *head;
+	m->t->base = base;
 	m->t->refs = 1;
 	if (maker_reserve(m, (void **)&m->t->rules, &m->cap_words, 0, 2, 8)) {
 		memcpy(m->t->rules, &none, sizeof(none));

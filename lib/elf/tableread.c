@@ -2,27 +2,11 @@
  *
  * tableread - where an ELF file keeps its unwind information.
  */
-#include <errno.h>
-
+#include "elf/cfi.h"
 #include "elf/elfimage.h"
-#include "unwind/cfi.h"
+#include "elf/module.h"
 
 enum { BUILD_ID = 20 };
-
-static void read_loads(struct unwind_table *t, const struct elfimage *im)
-{
-	t->base = UINT64_MAX;
-	for (size_t i = 0; i < im->n_ph; i++) {
-		const Elf64_Phdr *p = &im->ph[i];
-
-		if (p->p_type != PT_LOAD)
-			continue;
-		t->base = MIN(t->base, p->p_vaddr);
-		if ((p->p_flags & PF_X) && t->n_loads < ELFCACHE_MAX_LOADS)
-			t->load[t->n_loads++] =
-				(struct elfcache_load){ p->p_offset, p->p_vaddr, p->p_filesz };
-	}
-}
 
 /* A section by name; empty where the file has none, or only says how large it was. */
 static void read_section(struct frames_section *s, const struct elfimage *im, const char *name)
@@ -36,7 +20,7 @@ static void read_section(struct frames_section *s, const struct elfimage *im, co
 /* .eh_frame of a file without section headers: .eh_frame_hdr points to it. */
 static void read_by_header(struct frames_section *s, const struct elfimage *im)
 {
-	struct elfcache_eh_hdr h;
+	struct ehframe_hdr h;
 
 	for (size_t i = 0; i < im->n_ph && !s->b.at; i++) {
 		const Elf64_Phdr *p = &im->ph[i];
@@ -45,7 +29,7 @@ static void read_by_header(struct frames_section *s, const struct elfimage *im)
 		if (p->p_type != PT_GNU_EH_FRAME)
 			continue;
 		hdr = elfimage_part(im, p->p_offset, p->p_filesz);
-		if (!hdr.at || elfcache_eh_hdr(&h, hdr, p->p_vaddr) < 0)
+		if (!hdr.at || ehframe_hdr(&h, hdr, p->p_vaddr) < 0)
 			continue;
 		s->at = h.frame_at;
 		s->b = elfimage_rest(im, h.frame_at);
@@ -53,13 +37,13 @@ static void read_by_header(struct frames_section *s, const struct elfimage *im)
 }
 
 /* Only the vdso has it, which comes as an image. */
-static uint64_t find_sigreturn(const struct arch *arch, const struct unwind_table *t,
+static uint64_t find_sigreturn(const struct arch *arch, const struct module *t,
 			       struct bytes image)
 {
 	size_t n = sizeof(arch->sigreturn);
 
 	for (size_t i = 0; arch->sigreturn[0] && i < t->n_loads; i++) {
-		const struct elfcache_load *l = &t->load[i];
+		const struct module_load *l = &t->load[i];
 		uint64_t end = MIN(l->offset + l->size, image.n);
 
 		for (uint64_t at = l->offset; at + n <= end; at += arch->code_align)
@@ -91,40 +75,30 @@ static uint64_t sum_bytes(uint64_t sum, const void *at, size_t n)
 	return sum;
 }
 
-static void sum_source(struct unwind_source *s, const struct elfimage *im)
+static void sum_source(struct unwind_source *s, const struct elfimage *im,
+		       const struct module *m)
 {
-	uint64_t sum = s->eh.at ^ s->debug.at << 32 ^ s->eh.b.n ^ s->head.base;
+	uint64_t sum = s->eh.at ^ s->debug.at << 32 ^ s->eh.b.n ^ s->base;
 	unsigned char id[ELFIMAGE_MAX_ID];
 
-	memcpy(s->head.id, id, MIN(elfimage_build_id(im, id), BUILD_ID));
-	sum = sum_bytes(sum, s->head.load, sizeof(s->head.load));
+	memcpy(s->id, id, MIN(elfimage_build_id(im, id), BUILD_ID));
+	sum = sum_bytes(sum, m->load, sizeof(m->load));
 	sum = sum_bytes(sum, s->eh.b.at, s->eh.b.n);
 	sum = sum_bytes(sum, s->debug.b.at, s->debug.b.n);
-	memcpy(s->head.id + UNWIND_ID - sizeof(sum), &sum, sizeof(sum));
+	memcpy(s->id + UNWIND_ID - sizeof(sum), &sum, sizeof(sum));
 }
 
-int unwind_source_read(struct unwind_source *s, const struct arch *arch, int fd,
-		       struct bytes image)
+void unwind_source_read(struct unwind_source *s, const struct arch *arch,
+			const struct elfimage *im, const struct module *m)
 {
-	struct elfimage im;
-	int r;
-
-	*s = (struct unwind_source){ .debug.debug = true };
-	r = elfimage_init(&im, fd, image);
-	if (r == 0 && (im.n_ph == 0 || im.machine != arch->elf_machine))
-		r = -ENOEXEC;
-	if (r == 0) {
-		read_loads(&s->head, &im);
-		read_section(&s->eh, &im, ".eh_frame");
-		if (!s->eh.b.at)
-			read_by_header(&s->eh, &im);
-		read_section(&s->debug, &im, ".debug_frame");
-		find_plt(s, arch, &im);
-		s->sigreturn = fd < 0 ? find_sigreturn(arch, &s->head, image) : 0;
-		sum_source(s, &im);
-	}
-	elfimage_deinit(&im);
-	return r;
+	*s = (struct unwind_source){ .debug.debug = true, .base = m->base };
+	read_section(&s->eh, im, ".eh_frame");
+	if (!s->eh.b.at)
+		read_by_header(&s->eh, im);
+	read_section(&s->debug, im, ".debug_frame");
+	find_plt(s, arch, im);
+	s->sigreturn = im->fd < 0 ? find_sigreturn(arch, m, im->mem) : 0;
+	sum_source(s, im, m);
 }
 
 void unwind_source_deinit(struct unwind_source *s)
@@ -138,9 +112,12 @@ int unwind_table_make(struct unwind_table **ret, const struct arch *arch,
 		      const struct unwind_source *s)
 {
 	struct unwind_maker m;
-	int r = unwind_maker_init(&m, arch, &s->head);
+	int r = unwind_maker_init(&m, arch, s->base);
 
+	if (!m.t)
+		return r;
+	memcpy(m.t->id, s->id, sizeof(s->id));
 	if (r == 0)
 		cfi_compile(&m, s);
-	return m.t ? unwind_maker_done(&m, ret) : r;
+	return unwind_maker_done(&m, ret);
 }
