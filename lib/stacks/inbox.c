@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "stacks/inbox.h"
+#include "sys/harden.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -91,6 +92,7 @@ static void *inbox_main(void *arg)
 	struct inbox *in = arg;
 	eventfd_t n;
 
+	harden_thread(HARDEN_INBOX, 0);
 	/* Beside busy targets it comes too late; it works for less than a millisecond. */
 	setpriority(PRIO_PROCESS, 0, NICE);
 
