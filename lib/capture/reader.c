@@ -388,12 +388,10 @@ void reader_destroy(struct reader *r)
 	if (!r)
 		return;
 	taping_destroy(r->taping);
-	pystack_destroy(r->ps);
 	proof_stat_files_close(&r->stat_files);
 	if (r->wake >= 0)
 		close(r->wake);
-	free(r->cursor);
-	free(r);
+	free(r->block);
 }
 
 /* Edge-triggered epoll asks a ring once for each wake-up, poll() twice. -1: none. */
@@ -410,9 +408,15 @@ static int wait_on(int ready, int posted)
 	return fd;
 }
 
+static size_t room(size_t n)
+{
+	return (n + 63) & ~(size_t)63;
+}
+
 size_t reader_bytes(const struct reader_config *c)
 {
-	return sizeof(struct reader) + pystack_bytes() + c->cap_slots * sizeof(uint64_t);
+	return room(sizeof(struct reader)) + room(c->cap_slots * sizeof(uint64_t)) +
+	       pystack_bytes();
 }
 
 /* Not the 8 MiB of a shell's limit, of which a kernel may make 2 MiB resident at once. */
@@ -440,22 +444,27 @@ static bool begin_tape(struct reader *r)
 
 struct reader *reader_create(struct reader_config *c, struct cpu_slot *slot)
 {
-	struct reader *r = sparse_alloc(sizeof(*r));
+	/* One that was given up may still use the slot's. */
+	void *own = slot->room ? NULL : sparse_alloc(reader_bytes(c));
+	struct reader *r = slot->room ? slot->room : own;
 
+	slot->room = NULL;
 	if (!r)
 		return NULL;
+	r->block = own;
+	r->cursor = (void *)((char *)r + room(sizeof(*r)));
 	r->c = c;
 	r->slot = slot;
 	guarded_init(&r->mem, &slot->guard, c->kick);
 	r->pos = perf_ring_tail(&slot->ring);
 	r->random = now_ns() | 1;
-	r->cursor = calloc(c->cap_slots, sizeof(*r->cursor));
 	r->look_at = slot->index;
-	r->ps = pystack_create(c->max_frames, emit_code, r);
+	r->ps = pystack_place((char *)r->cursor + room(c->cap_slots * sizeof(*r->cursor)),
+			      c->max_frames, emit_code, r);
 	r->wake = wait_on(slot->ring.fd, slot->handover.posted);
 	slot->generation++;
 	epoch_join(&c->targets->epoch, &slot->targets);
-	if (r->cursor && r->ps && r->wake >= 0 && (!c->tape || begin_tape(r)))
+	if (r->wake >= 0 && (!c->tape || begin_tape(r)))
 		return r;
 	reader_destroy(r);
 	return NULL;

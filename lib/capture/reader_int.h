@@ -81,6 +81,7 @@ struct reader {
 	struct cpu_slot *slot;
 	pthread_t thread;
 	_Atomic int tid; /* 0: not running yet */
+	void *block;	 /* all that it lies in; NULL: the slot's */
 	int wake;	 /* epoll on our ring, or on our handover */
 	_Atomic bool stop;
 	_Atomic bool asleep; /* waits for a sample, however long */

@@ -121,7 +121,6 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 		.n_tids = o->n_tids,
 		.follow = o->follow,
 		.note = o->note,
-		.whole_ns = now_ns(),
 	};
 	if (create(r, err) == 0)
 		return r;
