@@ -8,6 +8,7 @@
 #include "capture/capture.h"
 #include "capture/preempt.h"
 #include "record/facts.h"
+#include "sys/harden.h"
 #include "sys/proc.h"
 #include "cmd.h"
 #include "process.h"
@@ -96,6 +97,7 @@ int cmd_doctor(int argc, char **argv)
 {
 	struct facts_machine m;
 	struct facts_target t;
+	struct err err;
 	pid_t pid = process_option(
 		argc, argv,
 		"Usage: pysampled doctor [-p PID]\n"
@@ -107,6 +109,8 @@ int cmd_doctor(int argc, char **argv)
 
 	if (pid < 0)
 		return process_done(pid);
+	if (harden_process(HARDEN_LOOK, 0, &err) < 0)
+		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	if (pid && proc_exists(pid)) {
 		facts_of_target(&t, pid);
 		plan.targets.cpus = t.cpus;

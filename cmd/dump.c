@@ -14,6 +14,7 @@
 #include "sys/harden.h"
 #include "sample/perf_decode.h"
 #include "lines/places.h"
+#include "lines/srcline.h"
 #include "sys/proc.h"
 #include "base/stats.h"
 #include "cmd.h"
@@ -347,7 +348,7 @@ static int dump_one(const struct pyproc *p, const struct process_shows *shows)
 	d->same_numbers = proc_same_pid_namespace(p->pid);
 	rmem_live_init(&d->live, p->pid);
 	if (shows->lines)
-		d->places = places_create(shows->debuginfod, &d->stats);
+		d->places = places_create(shows->source, shows->debuginfod, &d->stats);
 	d->assembler = assembler_create(
 		&(struct assembler_config){ .native = d->native,
 					    .full = d->native == PROCESS_NATIVE_FULL,
@@ -410,6 +411,7 @@ int cmd_dump(int argc, char **argv)
 {
 	struct process_shows shows = { .native = PROCESS_NATIVE };
 	struct err err;
+	int r;
 	pid_t pid = process_option(
 		argc, argv,
 		"Usage: pysampled dump -p PID [--native[=full] | --no-native]\n"
@@ -423,7 +425,11 @@ int cmd_dump(int argc, char **argv)
 		return process_done(pid);
 	if (!pid)
 		return cmd_fail(EXIT_USAGE, "dump takes one process: dump -p PID");
-	if (harden_read_only(false, &err) < 0)
+	if (shows.lines)
+		shows.source = srcline_start(shows.debuginfod);
+	if (harden_process(HARDEN_LOOK, 0, &err) < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
-	return dump(pid, &shows);
+	r = dump(pid, &shows);
+	srcline_end(shows.source);
+	return r;
 }

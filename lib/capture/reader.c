@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/reader.h"
+#include "sys/harden.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -360,6 +361,7 @@ static void *reader_main(void *arg)
 
 	atomic_store_explicit(&r->tid, gettid(), memory_order_relaxed);
 	work_own = &r->slot->work;
+	harden_thread(HARDEN_READER, 0);
 	begin(r);
 	/* A ring that is full already wakes nobody. */
 	since = now_ns();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/tracer.h"
+#include "sys/harden.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -372,6 +373,7 @@ static void *tracer_main(void *arg)
 	struct tracer *t = arg;
 
 	work_shared = t->c.work;
+	harden_thread(HARDEN_TRACER, 0);
 	nudge_timer(&t->timer);
 	realtime_brief(SCHED_OTHER);
 	wait_for(&t->begin);

@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/base.h"
 #include "sys/cpus.h"
 #include "remote_mem.h"
 
@@ -142,6 +143,7 @@ struct side {
 			bool kernel;	  /* the kernel's or a module's own map (pid -1) */
 			const unsigned char *build_id; /* or NULL */
 			size_t build_id_n;
+			struct bytes file_id; /* the file's, where a sink needs it; or empty */
 		} mmap;
 		struct {
 			pid_t ppid, ptid;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/work.h"
 #include "stacks/resolver.h"
+#include "sys/harden.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -43,18 +44,19 @@ struct resolver {
 struct resolver *resolver_create(const struct resolver_config *c)
 {
 	struct resolver *r = calloc(1, sizeof(*r));
-	bool names = false;
+	unsigned needs = 0;
 
 	if (!r)
 		return NULL;
 	r->c = *c;
 	for (size_t i = 0; i < c->n_sinks; i++)
-		names |= c->sinks[i]->ops->needs & SINK_NEEDS_NAMES;
+		needs |= c->sinks[i]->ops->needs;
 	r->assembler = assembler_create(&(struct assembler_config){
 		.native = c->native,
 		.full = c->full,
 		.unwinder = c->unwinder,
-		.names = names,
+		.names = needs & SINK_NEEDS_NAMES,
+		.ids = needs & SINK_NEEDS_IDS,
 		.places = c->session->places,
 		.stats = c->session->stats,
 	});
@@ -376,6 +378,7 @@ static void *resolver_main(void *arg)
 	bool wait;
 
 	work_shared = r->c.work;
+	harden_thread(HARDEN_RESOLVER, 0);
 	/* What a reader took from its ring before the last two ticks began has reached the
 	 * queue by now: older records are complete and can go, if no ring holds any. */
 	for (size_t i = 0; !atomic_load(&r->stop); i = (i + 1) % HELD_TICKS) {
