@@ -114,6 +114,12 @@ void pystack_know(struct pystack *p, raddr at, struct bytes bytes);
 void pystack_want(struct pystack *p, raddr at, size_t n);
 struct rmem *pystack_memory(struct pystack *p);
 
+/* The state at @tstate bore number @inner, which is thread @tid's, and was the only one, while
+ * the lists of states had the digest @unique (see pyframe_all_states()): it is looked at
+ * before any search. @tstate 0: there was none. */
+void pystack_suggest(struct pystack *p, const struct pystack_target *t, pid_t tid, pid_t inner,
+		     raddr tstate, uint64_t unique);
+
 /* Read the stack of thread @tid (@inner: its id in the target's own PID
  * namespace) through @below: of all interpreters that it is in. If @saw is set, every read is
  * reported to it, failed ones too (see struct rmem_record). Never fails: the result says it
