@@ -355,14 +355,16 @@ static void wait_for_records(struct reader *r, bool busy, bool shedding)
 static void *reader_main(void *arg)
 {
 	struct reader *r = arg;
-	uint64_t left = 0;
+	uint64_t left = 0, since;
 	bool busy = true;
 
 	atomic_store_explicit(&r->tid, gettid(), memory_order_relaxed);
 	work_own = &r->slot->work;
 	begin(r);
 	/* A ring that is full already wakes nobody. */
+	since = now_ns();
 	reader_drain(r, 0, false);
+	atomic_store_explicit(&r->slot->drained_ns, since, memory_order_release);
 	r->first_pos = r->pos;
 	atomic_store_explicit(&r->slot->ready, true, memory_order_release);
 	sem_post(&r->c->readies);
@@ -377,6 +379,7 @@ static void *reader_main(void *arg)
 		if (left)
 			shed(r, left);
 		busy = reader_drain(r, left, false);
+		atomic_store_explicit(&r->slot->drained_ns, r->woke_ns, memory_order_release);
 		if (away)
 			begin(r);
 	}
@@ -517,6 +520,7 @@ void reader_stop(struct cpu_slot *slot)
 			return;
 	reader_destroy(r);
 	slot->reader = NULL;
+	atomic_store(&slot->drained_ns, UINT64_MAX);
 }
 
 void reader_nudge(struct cpu_slot *slot)
@@ -542,6 +546,7 @@ pid_t reader_stuck(struct cpu_slot *slot)
 	slot->reader->next = slot->stuck;
 	slot->stuck = slot->reader;
 	slot->reader = NULL;
+	atomic_store(&slot->drained_ns, UINT64_MAX);
 	return pid;
 }
 

@@ -187,12 +187,13 @@ static void replace_reader(struct recorder *r, struct cpu_slot *slot)
 			 slot->cpu, strerror(-ret));
 }
 
-/* Records that are no samples wake no reader. In how many ms to do it again. */
+/* Records that are no samples wake no reader: now and then, or when the resolver waits for
+ * them. In how many ms to do it again. */
 static int wake_readers(struct recorder *r)
 {
 	uint64_t now = now_ns();
 
-	if (now >= r->wake_ns) {
+	if (atomic_exchange(&r->wake_wanted, false) || now >= r->wake_ns) {
 		r->wake_ns = now + WATCH_MS * 1000000ull;
 		for (size_t i = 0; i < r->config.n_slots; i++)
 			reader_wake(&r->config.slots[i]);

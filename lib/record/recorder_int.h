@@ -56,8 +56,9 @@ struct recorder {
 	bool needs_ticks;  /* a clock's events do not tell what they are to be compared with */
 	uint64_t noted_ns; /* the last note */
 	uint64_t wake_ns;  /* when readers that sleep are looked at next */
-	struct queue own;  /* the control thread's records for the resolver */
-	struct queue traced; /* the tracer's messages to the control thread */
+	_Atomic bool wake_wanted; /* ... or now */
+	struct queue own;	  /* the control thread's records for the resolver */
+	struct queue traced;	  /* the tracer's messages to the control thread */
 	struct queue **queues;
 	struct resolver *resolver;
 	int pidfds[RECORDER_MAX_PIDS]; /* of those that the user named; -1: it has ended */

@@ -302,11 +302,24 @@ static void look_at_readers(void *arg)
 			eventfd_write(r->config.kick, 1);
 }
 
-static bool has_questions(void *arg)
+/* A ring holds what came before @until. Its reader may sleep: no record but a sample wakes it.
+ */
+static bool is_behind(struct cpu_slot *s, uint64_t until)
+{
+	return atomic_load_explicit(&s->drained_ns, memory_order_acquire) < until &&
+	       perf_ring_head(&s->ring) != perf_ring_tail(&s->ring);
+}
+
+static bool is_incomplete(void *arg, uint64_t until)
 {
 	struct recorder *r = arg;
+	bool behind = false;
 
-	return atomic_load(&r->config.asked) != atomic_load(&r->config.answered);
+	for (size_t i = 0; !behind && i < r->config.n_slots; i++)
+		behind = is_behind(&r->config.slots[i], until);
+	if (behind && !atomic_exchange(&r->wake_wanted, true))
+		eventfd_write(r->config.kick, 1);
+	return behind || atomic_load(&r->config.asked) != atomic_load(&r->config.answered);
 }
 
 static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t n_sinks)
@@ -319,7 +332,7 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 		.full = r->o.full,
 		.unwinder = r->o.unwinder,
 		.tick = look_at_readers,
-		.waits = has_questions,
+		.waits = is_incomplete,
 		.tick_arg = r,
 		.targets = &r->tracker.targets,
 		.work = &r->config.others,

@@ -359,10 +359,11 @@ static void sleep_until(uint64_t ns)
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
 }
 
-/* Who is busy elsewhere is not waited for for ever. */
-static bool must_wait(struct resolver *r)
+/* Must what is held and older than @until stay? Who is busy elsewhere is not waited for for
+ * ever. */
+static bool must_wait(struct resolver *r, uint64_t until)
 {
-	bool wait = r->c.waits && r->c.waits(r->c.tick_arg) && r->n_waits < WAIT_TICKS;
+	bool wait = r->c.waits && r->c.waits(r->c.tick_arg, until) && r->n_waits < WAIT_TICKS;
 
 	r->n_waits = wait ? r->n_waits + 1 : 0;
 	return wait;
@@ -376,13 +377,13 @@ static void *resolver_main(void *arg)
 
 	work_shared = r->c.work;
 	/* What a reader took from its ring before the last two ticks began has reached the
-	 * queue by now: older records are complete and can go. */
+	 * queue by now: older records are complete and can go, if no ring holds any. */
 	for (size_t i = 0; !atomic_load(&r->stop); i = (i + 1) % HELD_TICKS) {
 		now = now_ns();
-		wait = must_wait(r);
+		wait = !r->n_items || must_wait(r, before[i]); /* nothing is old yet */
 		take(r);
 		/* A reader that comes late may have asked just now. */
-		if (!wait && !must_wait(r))
+		if (!wait && !must_wait(r, before[i]))
 			release(r, before[i]);
 		before[i] = now;
 		sleep_until(now + TICK_MS * 1000000ull);

@@ -26,9 +26,9 @@ struct resolver_config {
 	const struct unwind_other *unwinder; /* ... instead of ours; or NULL */
 	bool full;			     /* ... also inside the interpreter's eval loop */
 	void (*tick)(void *arg); /* called every 70 ms on the resolver's thread; may be NULL */
-	/* Is there something queued that the control thread has yet to tell more of? NULL:
-	 * never. */
-	bool (*waits)(void *arg);
+	/* Is something from before @until not queued yet, or queued and the control thread has
+	 * yet to tell more of it? NULL: never. */
+	bool (*waits)(void *arg, uint64_t until);
 	void *tick_arg;		 /* of both */
 	struct targets *targets; /* of samples that nobody could judge; may be NULL */
 	struct work *work;	 /* where its thread counts what it does; may be NULL */

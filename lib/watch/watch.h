@@ -92,9 +92,11 @@ struct cpu_slot {
 	struct queue queue, ctl;
 	struct handover handover; /* of a capture that stops threads */
 	struct reader *reader;
-	struct reader *stuck;	     /* abandoned ones, by the control thread */
-	uint32_t generation;	     /* readers started so far */
-	_Atomic bool ready;	     /* the first one has emptied the ring and waits */
+	struct reader *stuck; /* abandoned ones, by the control thread */
+	uint32_t generation;  /* readers started so far */
+	_Atomic bool ready;   /* the first one has emptied the ring and waits */
+	/* What lay in the ring by then is queued; UINT64_MAX: nobody reads the ring. */
+	_Atomic uint64_t drained_ns;
 	struct guard guard;	     /* of the reader's remote reads */
 	_Atomic bool looking;	     /* the reader is inside a table of event ids */
 	_Atomic bool dropping;	     /* the ring gets room, and blind_ns does not tell yet */

@@ -60,6 +60,8 @@ struct fix {
 	struct resolver_counts counts;
 	int fail;   /* what sample() returns */
 	bool quiet; /* about sides */
+	int asked;  /* whether to wait */
+	_Atomic int rounds;
 	char log[4096];
 	size_t n;
 };
@@ -115,7 +117,10 @@ static int log_side(struct sink *s, const struct side *side)
 
 static int log_round(struct sink *s)
 {
-	say(s->priv, "round\n");
+	struct fix *f = s->priv;
+
+	say(f, "round\n");
+	f->rounds++;
 	return 0;
 }
 
@@ -523,6 +528,36 @@ static void tape_has_own_records(void **state)
 	assert_int_equal(1, n_own_records);
 }
 
+enum { LOOKS = 5 }; /* more than what is queued would be held for */
+
+/* A record that its reader leaves in the ring for so long. */
+static bool lies_in_a_ring(void *arg, uint64_t until)
+{
+	struct fix *f = arg;
+
+	(void)until;
+	if (++f->asked == LOOKS)
+		put_comm(f, 1, 2);
+	return f->asked < LOOKS;
+}
+
+static void waits_for_the_rings(void **state)
+{
+	struct fix *f = *state;
+	struct resolver *r;
+
+	f->c.waits = lies_in_a_ring;
+	f->c.tick_arg = f;
+	put_sample(f, 0, &(struct put){ 3, PROV_TORN, USER, 0, 0, 0, NULL });
+	r = resolver_create(&f->c);
+	assert_int_equal(resolver_start(r), 0);
+	while (!f->rounds)
+		usleep(1000);
+	resolver_stop(r, &f->counts);
+	resolver_destroy(r);
+	assert_string_equal(f->log, "2 side 0\n3 torn: [torn]\nround\n");
+}
+
 static void failing_sink_is_told(void **state)
 {
 	struct fix *f = *state;
@@ -563,6 +598,7 @@ int main(void)
 		TEST(lost_and_throttled_are_counted),
 		TEST(tape_records_pass_through),
 		TEST(tape_has_own_records),
+		TEST(waits_for_the_rings),
 		TEST(failing_sink_is_told),
 		TEST(never_started),
 	};
