@@ -200,7 +200,7 @@ static struct pystack_result read_stack(struct reader *r, const struct pending *
 	guarded_target(&r->mem, pid);
 	r->code_lost = false;
 	know_stack(r, p->pos, t->forker, regs);
-	res = pystack_read(r->ps, &t->py, &r->mem.base, tid, inner, NULL, NULL);
+	res = pystack_read(r->ps, &t->py, &r->mem.base, tid, inner);
 	if (res.end == PYSTACK_NOPYTHON && tid == pid && t->unborn && !t->forker) {
 		STATS_ADD(r->c->stats, torn_notready, 1);
 		res.end = PYSTACK_END_N;
