@@ -29,9 +29,9 @@ struct elfcache_elf {
 	struct later *later; /* ELF_READING */
 	struct reading *reading;
 	struct module *module; /* ELF_READ; NULL: dropped, or nothing could be made */
+	size_t bytes;	       /* of it, as counted last */
 	unsigned char build_id[ELFIMAGE_MAX_ID];
 	size_t n_id;
-	size_t bytes;	       /* of it, as counted last */
 	unsigned misses;
 	uint64_t used; /* elfcache.clock at the last lookup */
 };
