@@ -198,7 +198,7 @@ static bool preempt_moved_away(const struct reader *r)
 
 static void preempt_read(struct reader *r)
 {
-	if (r->n_pend && !r->unfit && r->woke_ns > r->pend[0].time + STALL_NS)
+	if (r->n_pend && !r->unfit && r->woke_ns > r->pend[0].s.time + STALL_NS)
 		STATS_ADD(r->c->stats, stalled, 1);
 	hold_flush(r);
 }

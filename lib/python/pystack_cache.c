@@ -25,7 +25,7 @@ static size_t room(size_t n)
 }
 
 struct pystack *pystack_create(uint32_t max_frames,
-			       void (*new_code)(void *, uint64_t, const struct pycode_copy *),
+			       bool (*new_code)(void *, uint64_t, const struct pycode_copy *),
 			       void *arg)
 {
 	void *block = sparse_alloc(pystack_bytes());

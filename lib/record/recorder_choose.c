@@ -387,6 +387,9 @@ static void give_up_place(struct recorder *r)
 	r->cgroup = -1;
 }
 
+/* Of --memory, what names and stacks may take: one part in so many. */
+enum { NAMES_PART = 2 };
+
 /* How large rings and queues may be, after the former can be locked. */
 static int plan_memory(struct recorder *r, size_t cpus, size_t page, struct err *err)
 {
@@ -408,6 +411,7 @@ static int plan_memory(struct recorder *r, size_t cpus, size_t page, struct err 
 		note_say(&r->o.note, "%s", p.why);
 	r->plan.ring_pages = p.ring_pages;
 	r->config.queue_bytes = p.queue;
+	r->session->memory = (w.limit ? w.limit : MEMORY_DEFAULT) / NAMES_PART;
 	return 0;
 }
 

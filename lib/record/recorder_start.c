@@ -46,7 +46,8 @@ static int go_without(struct recorder *r, pid_t pid, int code, const struct err 
 	struct recorder_options *o = &r->o;
 	size_t i = 0;
 
-	if (code != -ESRCH && code != -EACCES && code != -EPERM)
+	/* -EAGAIN: the tracer will have it when its exec is over. */
+	if (code != -ESRCH && code != -EACCES && code != -EPERM && code != -EAGAIN)
 		return code;
 	while (i < o->n_pids && o->pids[i] != pid)
 		i++;

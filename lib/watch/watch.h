@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "perf_event.h"
+#include "base/epoch.h"
 #include "base/queue.h"
 #include "sample/sample.h"
 #include "base/work.h"
@@ -101,6 +102,7 @@ struct cpu_slot {
 	/* What lay in the ring by then is queued; UINT64_MAX: nobody reads the ring. */
 	_Atomic uint64_t drained_ns;
 	struct guard guard;	     /* of the reader's remote reads */
+	struct epoch_user targets;   /* the reader holds targets */
 	_Atomic bool looking;	     /* the reader is inside a table of event ids */
 	_Atomic bool dropping;	     /* the ring gets room, and blind_ns does not tell yet */
 	_Atomic uint64_t watched_ns; /* since then all threads have events here; 0: not yet */
