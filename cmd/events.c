@@ -25,7 +25,7 @@ struct list {
 
 static void print_line(const char *name, const char *kind, const char *no)
 {
-	printf("%-28s %-10s %s%s\n", name, kind, *no ? "no: " : "yes", no);
+	cmd_line(stdout, "%-28s %-10s %s%s", name, kind, *no ? "no: " : "yes", no);
 }
 
 /* 0, or why it can't be opened on ourselves. */

@@ -31,7 +31,7 @@ static void print_note(void *arg, const char *text)
 
 	/* What was found is for -v; what went differently from the asked is for all. */
 	if (o->verbose > 0 || (o->verbose == 0 && strncmp(text, "process ", 8) != 0))
-		fprintf(stderr, "pysampled: %s\n", text);
+		cmd_say("%s", text);
 }
 
 static void child_main(char **command, int go, int failed)
@@ -184,7 +184,7 @@ static void print_summary(const struct record_options *o, const struct session *
 				"none but the time from event to switch, at most 40 us; "
 				"CAP_PERFMON would let registers tell");
 		if (session->place)
-			fprintf(stderr, "pysampled: %s\n", session->place);
+			cmd_say("%s", session->place);
 		print_counters(session->stats);
 	}
 	if (o->verbose > 0 || o->work)

@@ -28,9 +28,13 @@ enum {
 /* The CPUs with their queues; the rings come later. */
 static int make_slots(struct recorder *r, struct err *err)
 {
+	struct reader_config *c = &r->config;
+
 	if (queue_init(&r->own, QUEUE_BYTES) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
-	return slots_init(&r->config, &r->cpus, err);
+	c->cap_slots = (uint32_t)MAX(cpus_count(&r->possible), cpus_count(&r->cpus));
+	c->room_bytes = reader_bytes(c);
+	return slots_init(c, &r->cpus, err);
 }
 
 /* @pid can't be attached to, for @code: then a child is left alone, and so is one of several
@@ -466,6 +470,7 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	 * belongs to the attaching, not to the recording. */
 	r->session->start_ns = now_ns();
 	atomic_store(&r->config.start_ns, r->session->start_ns);
+	cpuwatch_begin(&r->cpuwatch, r->session->start_ns);
 	if (r->tracer)
 		tracer_go(r->tracer, !r->o.child);
 	return 0;
