@@ -140,7 +140,7 @@ def test_who_reads_debug_information_has_no_rights(kind, user):
     ways = Ways(home)
     wrapper = []
     if user == "ambient":
-        rights = "+sys_ptrace,+perfmon,+dac_override"
+        rights = "+sys_ptrace,+perfmon,+dac_override,+sys_nice"
         wrapper = [harness.need_command("setpriv"), "--reuid", str(NOBODY), "--inh-caps", rights, "--ambient-caps", rights]
         os.chmod(os.path.dirname(os.environ.get("DEBUGINFOD_CACHE_PATH", home + "/x")), 0o777)
     run = harness.pysampled("dump", "-p", target.pid, *options, home=home, wrapper=wrapper).ok()
