@@ -29,6 +29,8 @@ struct elfcache_elf {
 	struct later *later; /* ELF_READING */
 	struct reading *reading;
 	struct module *module; /* ELF_READ; NULL: dropped, or nothing could be made */
+	unsigned char build_id[ELFIMAGE_MAX_ID];
+	size_t n_id;
 	unsigned misses;
 	uint64_t used; /* elfcache.clock at the last lookup */
 };
@@ -151,6 +153,17 @@ bool elfcache_wants_file(const struct elfcache_elf *e)
 void elfcache_missed(struct elfcache_elf *e)
 {
 	e->misses++;
+}
+
+void elfcache_note_id(struct elfcache_elf *e, struct bytes id)
+{
+	e->n_id = MIN(id.n, sizeof(e->build_id));
+	memcpy(e->build_id, id.at, e->n_id);
+}
+
+struct bytes elfcache_build_id(const struct elfcache_elf *e)
+{
+	return (struct bytes){ e->build_id, e->n_id };
 }
 
 /* ---- Devices that do not answer ---- */

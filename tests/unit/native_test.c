@@ -33,7 +33,7 @@ static int setup(void **state)
 {
 	struct proc_maps maps;
 
-	symbols = own_symbolizer(true);
+	symbols = own_symbolizer(SPACES_ROWS);
 	native = native_create(symbols, NULL);
 	assert_int_equal(0, proc_maps_read(&maps, getpid()));
 	for (size_t i = 0; i < maps.n; i++) {

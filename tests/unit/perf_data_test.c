@@ -16,6 +16,7 @@
 
 #include "base/base.h"
 #include "../../output/buildid.h"
+#include "elf/elfimage.h"
 #include "../../output/perf_kernel.h"
 #include "../../output/sink.h"
 
@@ -425,6 +426,8 @@ static void features_and_symbol_file(void **state)
 	struct bytes b;
 	unsigned char *so;
 	struct stat st;
+	unsigned char id[ELFIMAGE_MAX_ID];
+	struct elfimage im;
 	size_t n;
 	int fd;
 
@@ -441,7 +444,10 @@ static void features_and_symbol_file(void **state)
 	b = feature(&f, 2);
 	assert_string_equal((const char *)b.at + 36, f.symbols);
 	fd = open(f.symbols, O_RDONLY | O_CLOEXEC);
-	assert_memory_equal(b.at + 12, buildid_of_elf(fd).at, BUILDID_MAX);
+	assert_int_equal(0, elfimage_init(&im, fd, (struct bytes){ 0 }));
+	assert_int_equal(BUILDID_MAX, elfimage_build_id(&im, id));
+	elfimage_deinit(&im);
+	assert_memory_equal(b.at + 12, id, BUILDID_MAX);
 	close(fd);
 	b = feature(&f, 11);
 	assert_int_equal(load_u32(b.at), 3);
@@ -631,20 +637,20 @@ static void build_id_is_found_in_notes(void **state)
 	unsigned char notes[64] = { 4,	 0,   0, 0, 1, 0, 0,   0,   9,	 0, 0,	  0,	'G',
 				    'N', 'U', 0, 7, 0, 0, 0,   4,   0,	 0, 0,	  3,	0,
 				    0,	 0,   3, 0, 0, 0, 'G', 'N', 'U', 0, 0xaa, 0xbb, 0xcc };
-	struct buildid id = buildid_in_notes((struct bytes){ notes, sizeof(notes) });
+	unsigned char id[ELFIMAGE_MAX_ID];
 
-	assert_int_equal(id.n, 3);
-	assert_memory_equal(id.at, "\xaa\xbb\xcc", 3);
+	assert_int_equal(3, elfimage_id_in_notes((struct bytes){ notes, sizeof(notes) }, id));
+	assert_memory_equal(id, "\xaa\xbb\xcc", 3);
 	/* every prefix ends cleanly, and only whole ids count */
 	for (size_t n = 0; n < 39; n++) {
 		unsigned char *copy = malloc(n + 1);
 
 		memcpy(copy, notes, n);
-		assert_int_equal(buildid_in_notes((struct bytes){ copy, n }).n, 0);
+		assert_int_equal(elfimage_id_in_notes((struct bytes){ copy, n }, id), 0);
 		free(copy);
 	}
 	memset(notes, 0xff, sizeof(notes));
-	assert_int_equal(buildid_in_notes((struct bytes){ notes, sizeof(notes) }).n, 0);
+	assert_int_equal(elfimage_id_in_notes((struct bytes){ notes, sizeof(notes) }, id), 0);
 }
 
 int main(void)

@@ -29,7 +29,7 @@ struct fix {
 	char name[MAX_IDS];
 };
 
-static void new_code(void *arg, uint64_t id, const struct pycode_copy *c)
+static bool new_code(void *arg, uint64_t id, const struct pycode_copy *c)
 {
 	struct fix *f = arg;
 	char name[8];
@@ -39,6 +39,7 @@ static void new_code(void *arg, uint64_t id, const struct pycode_copy *c)
 	assert_int_equal(pycode_name(c, name, sizeof(name)), 1);
 	f->last_id = id;
 	f->name[id] = name[0];
+	return true;
 }
 
 static struct fix *fix_create_for(const struct pylayout *l, uint32_t max_frames)
@@ -79,6 +80,12 @@ static void put_code(struct fix *f, raddr at, char letter)
 	world_take(f->w, 8192);
 	if (f->count)
 		world_put(f->w, f->count, (pyoff)AT(0), f->version + 1, 4);
+}
+
+/* The same function, made anew at the same place. */
+static void put_code_again(struct fix *f, char letter)
+{
+	world_put(f->w, f->code[(unsigned char)letter], f->w->l.code.version, ++f->version, 4);
 }
 
 static raddr code_of(struct fix *f, char letter)
@@ -172,6 +179,70 @@ static void names_once(struct fix *f)
 static void code_is_copied_once(void **state)
 {
 	in_every_layout(names_once);
+}
+
+struct ageing {
+	struct fix *f;
+	unsigned n;	/* codes that were kept */
+	char forgotten; /* the one that can't be kept */
+};
+
+static bool keep(void *arg, uint64_t id, uint64_t was)
+{
+	struct ageing *a = arg;
+
+	assert_true(was <= a->f->last_id && id > a->f->last_id && id < MAX_IDS);
+	if (a->f->name[was] == a->forgotten)
+		return false;
+	a->f->name[id] = a->f->name[was];
+	a->f->last_id = id;
+	a->n++;
+	return true;
+}
+
+/* Function a is made anew for each sample, until codes are forgotten; all numbers are new
+ * then. */
+static void grow_old(struct fix *f, struct ageing *a)
+{
+	uint64_t below, before;
+
+	stack(f, "ab", NULL);
+	do {
+		put_code_again(f, 'a');
+		assert_string_equal(read_stack(f), "a3 b3");
+		before = f->last_id;
+		below = pystack_age_codes(f->p, keep, a);
+	} while (!below);
+	assert_int_equal(below, before + 1);
+	assert_int_equal(pystack_age_codes(f->p, keep, a), 0);
+	before = f->last_id;
+	assert_string_equal(read_stack(f), "a3 b3");
+	assert_true(read_result(f).frames[1].code_id >= below);
+	assert_int_equal(f->last_id, before + (a->forgotten != 0)); /* nothing copied again */
+}
+
+/* Who compiles all the time gets no more numbers than it has code. */
+static void codes_are_forgotten(void **state)
+{
+	struct fix *f = fix_create(0x030c);
+	struct ageing a = { .f = f };
+	uint64_t before;
+
+	assert_int_equal(pystack_age_codes(f->p, keep, &a), 0);
+	stack(f, "d", NULL);
+	assert_string_equal(read_stack(f), "d3");
+	grow_old(f, &a);
+	assert_int_equal(a.n, 3); /* d was met since the beginning */
+	a.n = 0;
+	grow_old(f, &a);
+	assert_int_equal(a.n, 2);
+	before = f->last_id;
+	stack(f, "da", NULL);
+	assert_string_equal(read_stack(f), "d3 a3");
+	assert_int_equal(f->last_id, before + 1);
+	a.forgotten = 'b'; /* is copied anew when it is met */
+	grow_old(f, &a);
+	fix_destroy(f);
 }
 
 /* Freed, and other code at the same address. */
@@ -1211,6 +1282,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(code_is_copied_once),
 		cmocka_unit_test(replaced_code_is_another),
+		cmocka_unit_test(codes_are_forgotten),
 		cmocka_unit_test(replaced_contents),
 		cmocka_unit_test(count_of_codes),
 		cmocka_unit_test(free_threaded),

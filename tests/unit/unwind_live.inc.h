@@ -8,7 +8,7 @@ static struct unwinder *unwinder;
 
 static struct unwinder *own_unwinder(size_t max_bytes)
 {
-	spaces = spaces_create(max_bytes, true);
+	spaces = spaces_create(max_bytes, SPACES_ROWS);
 	return unwinder_create(spaces);
 }
 
