@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 
 #include "capture/slots.h"
+#include "base/clock.h"
 #include "base/stats.h"
 #include "capture/reader_int.h"
 
@@ -81,6 +82,36 @@ bool emit_code(void *arg, uint64_t id, const struct pycode_copy *c)
 	memcpy(p + sizeof(id), c, n);
 	queue_commit(&r->slot->queue);
 	return true;
+}
+
+static bool keep_code(void *arg, uint64_t id, uint64_t was)
+{
+	struct reader *r = arg;
+	uint64_t mark = code_mark(r);
+	struct q_code_kept *q = queue_reserve(&r->slot->queue, Q_CODE_KEPT, sizeof(*q));
+
+	if (!q)
+		return false;
+	*q = (struct q_code_kept){ .id = id | mark, .was = was | mark };
+	queue_commit(&r->slot->queue);
+	return true;
+}
+
+void emit_codes_gone(struct reader *r)
+{
+	uint64_t below = pystack_age_codes(r->ps, keep_code, r);
+	struct q_codes_gone *q;
+
+	if (!below)
+		return;
+	q = queue_reserve(&r->slot->queue, Q_CODES_GONE, sizeof(*q));
+	if (!q) /* the next time tells of these as well */
+		return;
+	/* Those of earlier readers of the slot, too. */
+	*q = (struct q_codes_gone){ .time = now_ns(),
+				    .from = (uint64_t)r->slot->index << CODE_SLOT_SHIFT,
+				    .below = below | code_mark(r) };
+	queue_commit(&r->slot->queue);
 }
 
 void emit_control(struct reader *r, enum ctl_type type, struct ctl_msg m)

@@ -56,9 +56,9 @@ static struct target alike(const struct target *t, const struct births_code *kno
 {
 	struct target n = { .pid = t->pid,
 			    .state = TARGET_PYTHON,
-			    .py = known->target->py,
-			    .version = known->target->version,
-			    .runtime = known->target->runtime + moved };
+			    .py = known->py,
+			    .version = known->version,
+			    .runtime = known->runtime + moved };
 
 	n.py.pid = t->pid;
 	pywalk_layout_init(&n.py.walk, &n.py.layout, n.runtime);
@@ -78,8 +78,12 @@ static struct target *newborn(struct reader *r, const struct target *t)
 
 	if (!known || !since)
 		return NULL;
-	if (n->pid == t->pid && n->begun_ns == since && n->code.at == at)
+	if (n->pid == t->pid && n->begun_ns == since && n->code.at == at) {
+		/* What they were copied from may be gone. */
+		n->tids = t->tids;
+		n->n_tids = t->n_tids;
 		return n;
+	}
 	moved = at - known->code.at;
 	if (!is_there(r, t->pid, known, moved))
 		return NULL;
@@ -89,12 +93,12 @@ static struct target *newborn(struct reader *r, const struct target *t)
 			      .inner_tids = t->inner_tids,
 			      .tids = t->tids,
 			      .n_tids = t->n_tids,
-			      .py = known->target->py };
+			      .py = known->py };
 	n->code.at = at;
 	n->py.pid = t->pid;
 	n->py.root = 0;			/* its stack lies elsewhere */
 	n->py.program = --r->n_newborn; /* the control thread's are positive */
-	pywalk_layout_init(&n->py.walk, &n->py.layout, known->target->runtime + moved);
+	pywalk_layout_init(&n->py.walk, &n->py.layout, known->runtime + moved);
 	if (n->py.code_versions)
 		n->py.code_versions += moved;
 	return n;
@@ -131,7 +135,7 @@ static struct target *sleeper(struct reader *r, const struct target *t)
 	if (n->pid == t->pid && n->begun_ns == t->begun_ns)
 		return n;
 	known = recognise(r, t, &moved);
-	if (!known || known->target->inner_tids)
+	if (!known || known->inner_tids)
 		return NULL;
 	*n = alike(t, known, moved);
 	n->begun_ns = t->begun_ns;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/reader.h"
+#include "sys/harden.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -300,6 +301,7 @@ bool reader_drain(struct reader *r, uint64_t shed_left, bool last)
 	uint64_t head;
 	bool any;
 
+	epoch_enter(&r->c->targets->epoch, &r->slot->targets);
 	/* First: the samples of a thread that is held lie before the head then. */
 	capture->scan(r);
 	head = perf_ring_head(&r->slot->ring);
@@ -318,6 +320,10 @@ bool reader_drain(struct reader *r, uint64_t shed_left, bool last)
 		capture->read(r);
 	proof_consume(r->c, r->slot, r->n_pend ? r->pend[0].pos : r->pos);
 	capture->resume(r);
+	if (!r->early.tid) { /* else it is judged in a later drain */
+		epoch_leave(&r->slot->targets);
+		emit_codes_gone(r);
+	}
 	return any || r->n_pend;
 }
 
@@ -348,6 +354,7 @@ static void *reader_main(void *arg)
 
 	atomic_store_explicit(&r->tid, gettid(), memory_order_relaxed);
 	work_own = &r->slot->work;
+	harden_thread(HARDEN_READER, 0);
 	begin(r);
 	/* A ring that is full already wakes nobody. */
 	since = now_ns();
@@ -381,12 +388,10 @@ void reader_destroy(struct reader *r)
 	if (!r)
 		return;
 	taping_destroy(r->taping);
-	pystack_destroy(r->ps);
 	proof_stat_files_close(&r->stat_files);
 	if (r->wake >= 0)
 		close(r->wake);
-	free(r->cursor);
-	free(r);
+	free(r->block);
 }
 
 /* Edge-triggered epoll asks a ring once for each wake-up, poll() twice. -1: none. */
@@ -403,9 +408,15 @@ static int wait_on(int ready, int posted)
 	return fd;
 }
 
+static size_t room(size_t n)
+{
+	return (n + 63) & ~(size_t)63;
+}
+
 size_t reader_bytes(const struct reader_config *c)
 {
-	return sizeof(struct reader) + pystack_bytes() + c->cap_slots * sizeof(uint64_t);
+	return room(sizeof(struct reader)) + room(c->cap_slots * sizeof(uint64_t)) +
+	       pystack_bytes();
 }
 
 /* Not the 8 MiB of a shell's limit, of which a kernel may make 2 MiB resident at once. */
@@ -433,21 +444,27 @@ static bool begin_tape(struct reader *r)
 
 struct reader *reader_create(struct reader_config *c, struct cpu_slot *slot)
 {
-	struct reader *r = sparse_alloc(sizeof(*r));
+	/* One that was given up may still use the slot's. */
+	void *own = slot->room ? NULL : sparse_alloc(reader_bytes(c));
+	struct reader *r = slot->room ? slot->room : own;
 
+	slot->room = NULL;
 	if (!r)
 		return NULL;
+	r->block = own;
+	r->cursor = (void *)((char *)r + room(sizeof(*r)));
 	r->c = c;
 	r->slot = slot;
 	guarded_init(&r->mem, &slot->guard, c->kick);
 	r->pos = perf_ring_tail(&slot->ring);
 	r->random = now_ns() | 1;
-	r->cursor = calloc(c->cap_slots, sizeof(*r->cursor));
 	r->look_at = slot->index;
-	r->ps = pystack_create(c->max_frames, emit_code, r);
+	r->ps = pystack_place((char *)r->cursor + room(c->cap_slots * sizeof(*r->cursor)),
+			      c->max_frames, emit_code, r);
 	r->wake = wait_on(slot->ring.fd, slot->handover.posted);
 	slot->generation++;
-	if (r->cursor && r->ps && r->wake >= 0 && (!c->tape || begin_tape(r)))
+	epoch_join(&c->targets->epoch, &slot->targets);
+	if (r->wake >= 0 && (!c->tape || begin_tape(r)))
 		return r;
 	reader_destroy(r);
 	return NULL;
@@ -530,6 +547,8 @@ pid_t reader_stuck(struct cpu_slot *slot)
 
 	if (!pid)
 		return 0;
+	/* When its read returns it ends, without another look at a target. */
+	epoch_leave(&slot->targets);
 	/* Its memory stays: the kernel may still write into it. */
 	slot->reader->next = slot->stuck;
 	slot->stuck = slot->reader;

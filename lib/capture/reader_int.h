@@ -81,6 +81,7 @@ struct reader {
 	struct cpu_slot *slot;
 	pthread_t thread;
 	_Atomic int tid; /* 0: not running yet */
+	void *block;	 /* all that it lies in; NULL: the slot's */
 	int wake;	 /* epoll on our ring, or on our handover */
 	_Atomic bool stop;
 	_Atomic bool asleep; /* waits for a sample, however long */
@@ -221,6 +222,10 @@ enum { EMIT_GENERATIONS = 4095 };
 
 /* emit.c: a callback for pystack: a new code object. */
 bool emit_code(void *arg, uint64_t id, const struct pycode_copy *c);
+
+/* emit.c: between samples: codes that were not met for long are forgotten, here and by the
+ * resolver. */
+void emit_codes_gone(struct reader *r);
 
 /* emit.c: a message to the control thread. */
 void emit_control(struct reader *r, enum ctl_type type, struct ctl_msg m);

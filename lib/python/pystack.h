@@ -81,6 +81,13 @@ struct pystack *pystack_create(uint32_t max_frames,
 			       void *arg);
 void pystack_destroy(struct pystack *p);
 
+/* The same in pystack_bytes() of zeroed memory at @block, which is the caller's; not to be
+ * destroyed. */
+struct pystack *pystack_place(void *block, uint32_t max_frames,
+			      void (*new_code)(void *arg, uint64_t id,
+					       const struct pycode_copy *c),
+			      void *arg);
+
 /* Bytes that each takes, most of which are touched only as they are needed. */
 size_t pystack_bytes(void);
 
@@ -107,6 +114,12 @@ void pystack_know(struct pystack *p, raddr at, struct bytes bytes);
 void pystack_want(struct pystack *p, raddr at, size_t n);
 struct rmem *pystack_memory(struct pystack *p);
 
+/* The state at @tstate bore number @inner, which is thread @tid's, and was the only one, while
+ * the lists of states had the digest @unique (see pyframe_all_states()): it is looked at
+ * before any search. @tstate 0: there was none. */
+void pystack_suggest(struct pystack *p, const struct pystack_target *t, pid_t tid, pid_t inner,
+		     raddr tstate, uint64_t unique);
+
 /* Read the stack of thread @tid (@inner: its id in the target's own PID
  * namespace) through @below: of all interpreters that it is in. If @saw is set, every read is
  * reported to it, failed ones too (see struct rmem_record). Never fails: the result says it
@@ -119,6 +132,13 @@ struct pystack_result pystack_read(struct pystack *p, const struct pystack_targe
 /* Does the thread still stand in the frame that the result began with? */
 bool pystack_unchanged(const struct pystack_result *r, const struct pystack_target *t,
 		       struct rmem *m);
+
+/* Between samples: forget codes that were not met for long, if many were copied since the last
+ * time; without it what is remembered is bounded too, but their numbers never end. The others
+ * go on with new numbers, which @keep is told of (false: it can't keep that one). 0: nothing
+ * was done; else results have no number below that any more. */
+uint64_t pystack_age_codes(struct pystack *p,
+			   bool (*keep)(void *arg, uint64_t id, uint64_t was), void *arg);
 
 /* Forget what is known of a program's threads and codes. */
 void pystack_forget(struct pystack *p, int program);
