@@ -300,7 +300,7 @@ static int count_work(struct record_options *o)
 	o->work = true;
 	o->rec.origin.syscalls_fd = syscall_count_open(&err);
 	if (o->rec.origin.syscalls_fd < 0)
-		fprintf(stderr, "pysampled: system calls are not counted: %s\n", err.text);
+		cmd_say("system calls are not counted: %s", err.text);
 	return 0;
 }
 

@@ -18,6 +18,7 @@
 #include "base/base.h"
 #include "perf_event.h"
 #include "lines/places.h"
+#include "base/printable.h"
 #include "base/stats.h"
 #include "base/strtab.h"
 #include "apportion.h"
@@ -55,15 +56,10 @@ struct folded {
 static uint32_t name_add(struct folded *f, const char *text)
 {
 	char buf[FOLDED_NAME_MAX];
-	size_t n = 0;
+	size_t n = printable(buf, sizeof(buf), f->full ? UNNAMED : text);
 
-	if (f->full)
-		text = UNNAMED;
-	for (; text[n] && n < sizeof(buf); n++) {
-		unsigned char c = (unsigned char)text[n];
-
-		buf[n] = c == ';' ? ':' : c < ' ' || c == 0x7f ? '?' : (char)c;
-	}
+	for (char *c = buf; (c = strchr(c, ';'));)
+		*c = ':';
 	return strtab_add(f->names, buf, n);
 }
 

@@ -169,6 +169,11 @@ int sink_close(struct sink *s, struct err *err)
 		s->failed = -errno;
 	if (s->failed && s->out != stdout)
 		sink_cut_line(s);
+	if (s->failed && s->out == stdout) {
+		/* it is told here, and not again by who flushes it next */
+		__fpurge(stdout);
+		clearerr(stdout);
+	}
 	if (s->out != stdout && fclose(s->out) && !s->failed)
 		s->failed = -errno;
 	s->out = NULL;

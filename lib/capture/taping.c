@@ -274,16 +274,16 @@ static void taping_found(struct reader *r, pid_t pid, const struct target *t)
 	put_head(r, TAPE_TARGET, &h);
 }
 
-static void taping_judged(struct reader *r, const struct pending *p, int prov)
+static void taping_judged(struct reader *r, const struct pending *p)
 {
 	static const char *const names[PROV_N] = { "exact", "late", "torn", "nopython" };
-	const char *name = names[prov];
+	const char *name = names[p->prov];
 	struct tape_head h;
 
 	h.n = 0;
 	h.full = false;
 	tape_put(&h, TAPE_SLOT_INDEX, r->slot->index);
-	tape_put(&h, TAPE_TIME, p->time);
+	tape_put(&h, TAPE_TIME, p->s.time);
 	tape_put(&h, TAPE_POS, p->pos);
 	tape_put(&h, TAPE_EVENT_INDEX, p->event);
 	tape_put_bytes(&h, TAPE_PROV, name, strlen(name));

@@ -34,6 +34,20 @@ static int find_number(struct pystack *p, const struct pystack_target *t, struct
 	return r;
 }
 
+void pystack_suggest(struct pystack *p, const struct pystack_target *t, pid_t tid, pid_t inner,
+		     raddr tstate, uint64_t unique)
+{
+	struct thread *th = pystack_thread(p, t->program, tid, 0);
+
+	if (th->tstate)
+		return;
+	th->pid = t->pid;
+	th->tstate = tstate;
+	th->number = (uint64_t)inner;
+	th->none_unique = unique;
+	th->none = !tstate && unique && tid != t->pid;
+}
+
 /* PYSTACK_OK: th->tstate is known to be this thread's, or bears its number, and the plan's
  * reads are there. */
 static enum pystack_end find_tstate(struct pystack *p, const struct pystack_target *t,
@@ -333,6 +347,7 @@ struct pystack_result pystack_read(struct pystack *p, const struct pystack_targe
 	raddr known = th->tstate;
 
 	th->pid = t->pid;
+	p->code_lost = false;
 	begin(p, below, saw, saw_arg);
 	r.end = read_thread(p, t, th, inner, &r);
 	if (r.end == PYSTACK_NOPYTHON && known && th->tstate == known &&
@@ -341,6 +356,7 @@ struct pystack_result pystack_read(struct pystack *p, const struct pystack_targe
 		r.end = read_thread(p, t, th, inner, &r);
 	}
 	p->place = (struct pystack_place){ 0 };
+	r.code_lost = p->code_lost;
 	if (r.end != PYSTACK_OK)
 		r.n = r.n_anchors = 0;
 	return r;

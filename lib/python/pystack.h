@@ -66,18 +66,27 @@ struct pystack_result {
 	/* greenlet moves the thread to another C stack: the frames are those that it moves
 	 * away from, whatever lies on the stack. */
 	bool switching;
+	bool code_lost;	     /* new_code() would not have one that the frames may use */
 	raddr tstate, first; /* for pystack_unchanged() */
 	pid_t number;	     /* that the innermost state bears; 0: no state */
 };
 
 struct pystack;
 
-/* @new_code gets each fresh copy, before the result that uses its @id. */
+/* @new_code gets each fresh copy, before the result that uses its @id. False: it has no room.
+ */
 struct pystack *pystack_create(uint32_t max_frames,
-			       void (*new_code)(void *arg, uint64_t id,
+			       bool (*new_code)(void *arg, uint64_t id,
 						const struct pycode_copy *c),
 			       void *arg);
 void pystack_destroy(struct pystack *p);
+
+/* The same in pystack_bytes() of zeroed memory at @block, which is the caller's; not to be
+ * destroyed. */
+struct pystack *pystack_place(void *block, uint32_t max_frames,
+			      void (*new_code)(void *arg, uint64_t id,
+					       const struct pycode_copy *c),
+			      void *arg);
 
 /* Bytes that each takes, most of which are touched only as they are needed. */
 size_t pystack_bytes(void);
@@ -104,6 +113,12 @@ void pystack_know(struct pystack *p, raddr at, struct bytes bytes);
  * until the next pystack_read(). */
 void pystack_want(struct pystack *p, raddr at, size_t n);
 struct rmem *pystack_memory(struct pystack *p);
+
+/* The state at @tstate bore number @inner, which is thread @tid's, and was the only one, while
+ * the lists of states had the digest @unique (see pyframe_all_states()): it is looked at
+ * before any search. @tstate 0: there was none. */
+void pystack_suggest(struct pystack *p, const struct pystack_target *t, pid_t tid, pid_t inner,
+		     raddr tstate, uint64_t unique);
 
 /* Read the stack of thread @tid (@inner: its id in the target's own PID
  * namespace) through @below: of all interpreters that it is in. If @saw is set, every read is

@@ -198,7 +198,7 @@ static void copy_code(struct pystack *p, const struct pystack_target *t, struct 
 	/* ob_size, in code units, follows ob_type. */
 	c->length = 2 * load_u32(head + pyoff_get(t->layout.object.type) + 8);
 	c->id = p->next_id++;
-	p->new_code(p->arg, c->id, p->copy);
+	p->code_lost |= !p->new_code(p->arg, c->id, p->copy);
 }
 
 /* A code object's own number is below the count, or the count is none. */

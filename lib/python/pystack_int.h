@@ -123,8 +123,9 @@ struct pystack {
 	struct bytes stack;
 	raddr want_at; /* pystack_want() */
 	size_t want_n;
-	void (*new_code)(void *arg, uint64_t id, const struct pycode_copy *c);
+	bool (*new_code)(void *arg, uint64_t id, const struct pycode_copy *c);
 	void *arg;
+	bool code_lost; /* by this read */
 	uint32_t max_frames, stamp, n_codes;
 	uint64_t next_id;
 	/* pystack_age_codes(): next_id then, the sample then, and how many later again. */

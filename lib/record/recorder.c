@@ -121,7 +121,6 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 		.n_tids = o->n_tids,
 		.follow = o->follow,
 		.note = o->note,
-		.whole_ns = now_ns(),
 	};
 	if (create(r, err) == 0)
 		return r;
@@ -282,7 +281,7 @@ static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 		slots_learn_hotplug(&r->config);
 	/* Where the targets want many times what there is, samples would wait for seconds for
 	 * what we say of new processes. */
-	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+	setpriority(PRIO_PROCESS, 0, NICE);
 	tracker_scout(&r->tracker);
 	for (;;) {
 		uint64_t now = now_ns();

@@ -41,7 +41,8 @@ struct recorder {
 	struct perf_options perf;
 	pid_t *tids; /* the threads that there were when it was chosen */
 	size_t n_tids;
-	struct cpus cpus; /* watched from the beginning */
+	struct cpus cpus;     /* watched from the beginning */
+	struct cpus possible; /* those that may come online, too */
 	struct cpuwatch cpuwatch;
 	enum event_place place;
 	struct place_facts place_facts;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/work.h"
 #include "stacks/resolver.h"
+#include "sys/harden.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -417,6 +418,7 @@ static void *resolver_main(void *arg)
 	bool wait;
 
 	work_shared = r->c.work;
+	harden_thread(HARDEN_RESOLVER, 0);
 	/* What a reader took from its ring before the last two ticks began has reached the
 	 * queue by now: older records are complete and can go, if no ring holds any. */
 	for (size_t i = 0; !atomic_load(&r->stop); i = (i + 1) % HELD_TICKS) {

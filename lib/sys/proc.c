@@ -613,14 +613,20 @@ static int parse_syscall(const char *text, struct proc_wait *ret)
 	return ret->pc ? 0 : -EAGAIN;
 }
 
-int proc_wait(pid_t pid, pid_t tid, struct proc_wait *ret)
+int proc_syscall(pid_t pid, pid_t tid, struct proc_wait *ret)
 {
-	_cleanup_free_ char *text = NULL, *wchan = NULL;
+	_cleanup_free_ char *text = NULL;
 	int r = task_file(pid, tid, "syscall", &text);
 
 	*ret = (struct proc_wait){ .syscall = -1 };
-	if (r == 0)
-		r = parse_syscall(text, ret);
+	return r == 0 ? parse_syscall(text, ret) : r;
+}
+
+int proc_wait(pid_t pid, pid_t tid, struct proc_wait *ret)
+{
+	_cleanup_free_ char *wchan = NULL;
+	int r = proc_syscall(pid, tid, ret);
+
 	if (r == 0 && task_file(pid, tid, "wchan", &wchan) == 0 && strcmp(wchan, "0") != 0)
 		snprintf(ret->wchan, sizeof(ret->wchan), "%s", wchan);
 	return r;

@@ -129,6 +129,9 @@ struct proc_wait {
 /* 0; -EAGAIN it runs; -ESRCH; -EACCES. */
 int proc_wait(pid_t pid, pid_t tid, struct proc_wait *ret);
 
+/* The same without wchan. */
+int proc_syscall(pid_t pid, pid_t tid, struct proc_wait *ret);
+
 /* A whole small file as a malloc'ed, NUL-terminated string. 0 or -errno. */
 int proc_read_file(const char *path, char **ret, size_t *n);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "targets/probe.h"
+#include "sys/harden.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -38,6 +39,7 @@ static void *probe_main(void *arg)
 	struct rmem_live m;
 
 	work_own = &p->work;
+	harden_thread(HARDEN_PROBE, 0);
 	rmem_live_init(&m, p->pid);
 	p->began_ns = now_ns();
 	p->code = pyfind(p->pid, &m.base, &p->proc, &p->err);

@@ -113,6 +113,20 @@ static void lines_are_left_out(void **state)
 				     "?-10;spin (/srv/work.py:8) 1\n");
 }
 
+/* Functions of one name, at one line of two files. */
+static void names_in_several_files(void **state)
+{
+	const struct pyfunc twin = { spin.qualname, "/srv/other.py", 5, 5, 14, 7 };
+	struct frame other = { .kind = FRAME_PYTHON, .func = &twin, .line = 7 };
+	struct fixture f;
+
+	begin(&f, SESSION_LINES, 1);
+	put(&f, sample, plain, 1);
+	put(&f, sample, &other, 1);
+	assert_string_equal(end(&f), "?-10;spin (/srv/work.py:7) 1\n"
+				     "?-10;spin (/srv/other.py:7) 1\n");
+}
+
 static void threads_have_their_names(void **state)
 {
 	struct sample leader = sample, child = sample, forked = sample;
@@ -324,6 +338,7 @@ int main(void)
 		cmocka_unit_test(stacks_are_added_up),
 		cmocka_unit_test(bounded),
 		cmocka_unit_test(lines_are_left_out),
+		cmocka_unit_test(names_in_several_files),
 		cmocka_unit_test(threads_have_their_names),
 		cmocka_unit_test(events_are_not_mixed),
 		cmocka_unit_test(provenance_is_filtered),

@@ -1,0 +1,96 @@
+"""What goes to files and terminals, whoever chose the names and whoever else writes where they lie."""
+import os
+import shutil
+
+import harness
+from harness import Target, check, equal, need_root, pysampled
+
+EVIL = b"\x1b]0;PWNED\x07\x9b5m"
+CONTROLS = set(range(32)) - {10} | {127} | set(range(0x80, 0xa0))
+
+NAMED = """
+import ctypes, threading, time
+name = %r
+def leaf():
+    ctypes.CDLL(None).prctl(15, name, 0, 0, 0)
+    while True:
+        pass
+exec("def leaf\\u009b(): leaf()" if False else "outer = leaf")
+threading.Thread(target=outer, daemon=True).start()
+ctypes.CDLL(None).prctl(15, name, 0, 0, 0)
+print("READY", flush=True)
+while True:
+    time.sleep(0.01)
+"""
+
+
+def is_plain(text, where):
+    bad = sorted({hex(ord(c)) for c in text if ord(c) in CONTROLS or c == "\ufffd"})
+    check(not bad, "%s has %s: %r", where, bad, text[:400])
+
+
+@harness.one_python
+def test_names_of_targets_reach_no_terminal_raw(py):
+    home = harness.folder()
+    target = harness.start([py.path, "-c", NAMED % EVIL], stdout=-1)
+    equal(target.stdout.readline(), b"READY\n", "the target")
+    run = pysampled("dump", "-p", target.pid)
+    check('"?]0;PWNED??5m"' in run.out, "the name is not there: %s", run)
+    is_plain(run.out + run.err, "dump")
+    out = os.path.join(home, "out.folded")
+    run = pysampled("-p", target.pid, "-F", 99, "-d", 0.5, "--threads", "-o", out)
+    is_plain(run.err, "record's messages")
+    with open(out, errors="replace") as f:
+        text = f.read()
+    check("?]0:PWNED??5m-" in text, "the name is not in the file: %r", text[:300])
+    is_plain(text, "folded")
+    wrapper = os.path.join(os.fsencode(home), EVIL)
+    shutil.copy("/bin/sleep", wrapper)
+    sleeper = harness.start([wrapper, "100"])
+    harness.until(lambda: b"PWNED" in open("/proc/%d/comm" % sleeper.pid, "rb").read(), "the sleeper's name")
+    for command in (["doctor", "-p", sleeper.pid], ["-p", sleeper.pid, "-o", out], ["dump", "-p", sleeper.pid]):
+        run = pysampled(*command)
+        check("PWNED" in run.out + run.err, "the name is not there: %s", run)
+        is_plain(run.out + run.err, command[0])
+
+
+@harness.one_python
+def test_a_full_device_is_told(py):
+    target = Target(py, "groundtruth.py")
+    for command in (["dump", "-p", target.pid], ["doctor"], ["events"], ["--help"], ["-V"], ["record", "--help"],
+                    ["-p", target.pid, "-d", 0.2, "-o", "-"]):
+        run = pysampled(*command, wrapper=("sh", "-c", 'exec "$@" >/dev/full', "sh"))
+        equal(run.rc, 1, "the exit code of %s" % command)
+        check(run.err.count("No space left on device") == 1, "%s says: %s", command, run.err)
+
+
+THREADS = """
+import sys, threading
+threading.stack_size(1 << 16)
+wait = threading.Event()
+for i in range(int(sys.argv[1])):
+    threading.Thread(target=wait.wait, daemon=True).start()
+print("READY", flush=True)
+wait.wait()
+"""
+
+
+@harness.one_python
+def test_a_dump_is_linear_in_its_threads(py):
+    harness.need_command("strace")
+    calls = {}
+    for n in (200, 800):
+        target = harness.start([py.path, "-c", THREADS, str(n)], stdout=-1)
+        equal(target.stdout.readline(), b"READY\n", "the target")
+        log = os.path.join(harness.folder(), "strace")
+        traced = harness.start(["strace", "-f", "-o", log, "-e", "trace=process_vm_readv,openat,write", harness.PYSAMPLED,
+                                "dump", "-p", str(target.pid)], stdout=-1)
+        text = traced.communicate(timeout=100)[0]
+        equal(text.count(b"\nThread "), n + 1, "threads")
+        with open(log) as f:
+            lines = f.readlines()
+        calls[n] = len(lines)
+        writes = [i for i, line in enumerate(lines) if "write(1," in line]
+        check(len(writes) > n, "it does not print as it goes: %d writes", len(writes))
+        harness.end(target)
+    check(calls[800] < 5 * calls[200], "system calls by threads: %s", calls)
