@@ -3,7 +3,8 @@
 [--threads HZ] [--life S]
 
 --idle children that sleep; so many forks, compilations of a function and new threads a second. Functions have one of --names
-names (0: each its own) of --long more letters, and --lines lines each. READY when the children are there.
+names (0: each its own) of --long more letters, and --lines lines each, one of
+them at another place each time. READY when the children are there.
 """
 import argparse
 import itertools
@@ -30,8 +31,10 @@ def fork(then):
 
 
 def source(number, args):
+    gap = number % args.lines if args.lines else 0  # the same lines in all, elsewhere
     number = number % args.names if args.names else number
-    return "def made_%s%d(end):\n    while clock() < end:\n        pass\n%s    return end\n" % (args.long * "x", number, "\n" * args.lines)
+    return "def made_%s%d(end):\n%s    while clock() < end:\n        pass\n%s    return end\n" % (
+        args.long * "x", number, "\n" * gap, "\n" * (args.lines - gap))
 
 
 def compile_one(number, args):
