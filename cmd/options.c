@@ -47,7 +47,7 @@ static const char help[] =
 	"                           65528)\n"
 	"      --max-frames N       cut deeper stacks; 1024, up to 8000\n"
 	"      --provenance WHICH   exact, late or all: what text outputs keep; all\n"
-	"      --memory SIZE        bound of rings, queues and readers of all CPUs; 256M\n"
+	"      --memory SIZE        bound of rings, queues, readers, names, stacks; 256M\n"
 	"Output\n"
 	"  -o, --output FILE        perf.data; '-' is stdout; may be given several times\n"
 	"      --format NAME        perf, folded, tape; default: by FILE's extension\n"
