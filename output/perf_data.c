@@ -33,6 +33,8 @@ struct perf_data {
 	uint64_t first_ns, last_ns;
 	size_t pyelf_next; /* functions that make the next copy */
 	char *pyelf_path;
+	const char *pyelf_name; /* its last part, in @folder */
+	int folder;		/* of the sink; -1 */
 };
 
 static const uint64_t no_features[PERF_FILE_BITS / 64];
@@ -80,13 +82,14 @@ static int write_pyelf(struct perf_data *d)
 	_cleanup_close_ int fd = -1;
 	int ret;
 
-	unlink(d->pyelf_path);
-	fd = open(d->pyelf_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	unlinkat(d->folder, d->pyelf_name, 0);
+	fd = openat(d->folder, d->pyelf_name,
+		    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return -errno;
 	ret = pyelf_write(d->rec.pyelf, fd);
 	if (ret)
-		unlink(d->pyelf_path);
+		unlinkat(d->folder, d->pyelf_name, 0);
 	return ret;
 }
 
@@ -106,6 +109,7 @@ static int name_pyelf(struct perf_data *d, const char *out)
 	n = asprintf(&d->pyelf_path, "%s/%s.pyframes.so", strcmp(real, "/") ? real : "", base);
 	if (n < 0)
 		d->pyelf_path = NULL;
+	d->pyelf_name = n < 0 ? NULL : strrchr(d->pyelf_path, '/') + 1;
 	return n < 0 ? -ENOMEM : n >= PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
@@ -206,6 +210,7 @@ static int begin_file(struct sink *s)
 	int ret;
 
 	d->fd = fileno(s->out);
+	d->folder = s->folder;
 	d->regular = !fstat(d->fd, &st) && S_ISREG(st.st_mode);
 	d->pyelf_next = PYELF_FIRST;
 	ret = name_pyelf(d, s->path);
@@ -254,7 +259,7 @@ static void make_room(struct perf_data *d)
 /* Append the symbol file to the recording, at @off. */
 static int embed_pyelf(const struct perf_data *d, uint64_t off)
 {
-	_cleanup_close_ int in = open(d->pyelf_path, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int in = openat(d->folder, d->pyelf_name, O_RDONLY | O_CLOEXEC);
 	struct buf block = {};
 	int ret = in < 0 ? -errno : 0;
 
@@ -318,7 +323,7 @@ static int perf_data_end(struct sink *s, struct err *err)
 		make_room(d);
 	if (d->regular) {
 		pyelf = write_pyelf(d);
-		if (!pyelf && !stat(d->pyelf_path, &st))
+		if (!pyelf && !fstatat(d->folder, d->pyelf_name, &st, 0))
 			buildid_cache_add(d->pyelf_path, d->rec.id);
 	}
 	fail(s, write_end(s, (uint64_t)st.st_size));
