@@ -190,3 +190,47 @@ def test_devices_and_fifos_are_named_on_purpose(py):
         run = recorded(target, path, "--format", "folded", "--no-native").ok()
         check("spin" in run.out or ";" in run.out, "%s got nothing: %s", path, run)
     recorded(target, "/dev/null", "--format", "folded").ok()
+
+
+FUNCTIONS = """
+source = "\\n".join("def function_with_a_name_%d(n):\\n for i in range(300): n += i\\n return n" % i for i in range(1000))
+names = {}
+exec(compile(source, "/many.py", "exec"), names)
+functions = [names["function_with_a_name_%d" % i] for i in range(1000)]
+print("READY", flush=True)
+while True:
+    for f in functions:
+        f(1)
+"""
+
+
+@harness.each(kb=[64, 200, 400])
+@harness.one_python
+def test_names_are_the_last_thing_that_a_full_disk_takes(py, kb):
+    need_root()
+    harness.need_command("perf")
+    target = harness.start([py.path, "-c", FUNCTIONS], stdout=-1)
+    equal(target.stdout.readline(), b"READY\n", "the target")
+    disk = harness.folder()
+    harness.subprocess.check_call(["mount", "-t", "tmpfs", "-o", "size=%dk" % kb, "none", disk])
+    harness.cleanup(harness.subprocess.call, ["umount", disk])
+    data = os.path.join(disk, "perf.data")
+    run = pysampled("-p", target.pid, "-F", 4000, "-d", 2, "-o", data)
+    text, _ = harness.perf("script", "-i", data, "-F", "ip,sym", home=harness.folder())
+    if "names of Python functions are lost" not in run.err:
+        check("py::" in text, "no name, and no line says so: %s", run)
+    harness.enough(run.rc == 1 or kb == 400, "the disk did not fill: %s", run)
+
+
+@harness.one_python
+def test_too_few_descriptors_are_told(py):
+    need_root()
+    target = Target(py, "groundtruth.py")
+    said = 0
+    for limit in range(4, 12):
+        run = pysampled("dump", "-p", target.pid, wrapper=("sh", "-c", 'ulimit -n %d; exec "$@"' % limit, "sh"))
+        check("holds an interpreter" not in run.err, "at %d descriptors: %s", limit, run)
+        if "no descriptors left" in run.err:
+            equal(run.rc, 1, "the exit code")
+            said += 1
+    check(said > 0, "no limit was low enough")
