@@ -61,11 +61,11 @@ struct found {
 	struct bytes stack; /* from wait.sp up */
 };
 
-static void new_code(void *arg, uint64_t id, const struct pycode_copy *c)
+static bool new_code(void *arg, uint64_t id, const struct pycode_copy *c)
 {
 	struct dump *d = arg;
 
-	profile_code(assembler_profile(d->assembler), id, c, pycode_copy_size(c));
+	return profile_code(assembler_profile(d->assembler), id, c, pycode_copy_size(c)) == 0;
 }
 
 /* --- reading --- */

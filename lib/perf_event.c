@@ -14,6 +14,7 @@
 #include "arch/arch.h"
 #include "base/base.h"
 #include "base/work.h"
+#include "sys/proc.h"
 
 void perf_event_add_read(struct perf_event_attr *attr)
 {
@@ -182,18 +183,15 @@ bool perf_event_have_pmu(void)
 
 int perf_event_sysctl(const char *name, int missing)
 {
-	char path[128];
-	int value = missing;
-	FILE *f;
+	_cleanup_free_ char *text = NULL;
+	char path[128], *end;
+	long value;
 
 	snprintf(path, sizeof(path), "/proc/sys/kernel/%s", name);
-	f = fopen(path, "re");
-	if (!f)
+	if (proc_read_piece(path, &text) < 0)
 		return missing;
-	if (fscanf(f, "%d", &value) != 1)
-		value = missing;
-	fclose(f);
-	return value;
+	value = strtol(text, &end, 10);
+	return end == text ? missing : (int)value;
 }
 
 int perf_event_max_rate(void)

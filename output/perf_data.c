@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "base/base.h"
+#include "base/stats.h"
 #include "perf_file.h"
 #include "perf_records.h"
 #include "sink.h"
@@ -34,6 +35,7 @@ struct perf_data {
 	uint64_t next_mark; /* the value of @n from which on there is another */
 	uint64_t patched_ms;
 	uint64_t first_ns, last_ns;
+	size_t unlined;	   /* functions that are counted as such */
 	size_t pyelf_next; /* functions that make the next copy */
 	char *pyelf_path;
 	const char *pyelf_name; /* its last part, in @folder */
@@ -152,6 +154,16 @@ static int perf_data_sample(struct sink *s, const struct sample *smp, const stru
 	return 0;
 }
 
+static void count_unlined(struct sink *s)
+{
+	struct perf_data *d = s->priv;
+	size_t n = pyelf_unlined(d->rec.pyelf);
+
+	if (n > d->unlined)
+		STATS_ADD(s->session->stats, unlined, n - d->unlined);
+	d->unlined = n;
+}
+
 static uint64_t now_ms(void)
 {
 	struct timespec ts;
@@ -172,6 +184,7 @@ static int perf_data_round(struct sink *s)
 	if (ret || now - d->patched_ms < PATCH_MS)
 		return ret;
 	d->patched_ms = now;
+	count_unlined(s);
 	ret = flush(s);
 	if (!ret)
 		ret = fail(s, patch_head(s, no_features));
@@ -351,6 +364,7 @@ static int perf_data_end(struct sink *s, struct err *err)
 	struct stat st = {};
 	int ret = flush(s), pyelf = 0;
 
+	count_unlined(s);
 	if (d->regular) {
 		if (ret) /* of a record that is half written */
 			ret = ftruncate(d->fd, (off_t)(d->start + d->n));

@@ -25,7 +25,7 @@ struct attached {
 /* What a tracer does to each thread that gets events. */
 struct attach_hooks {
 	/* Before the first event is opened: 0, -ESRCH, or -errno with a sentence: it gets
-	 * none. NULL: there is no tracer. */
+	 * none; -EAGAIN: not now. NULL: there is no tracer. */
 	int (*seize)(void *arg, pid_t tid, struct err *err);
 	/* @fd is one of its events, on CPU slot @slot. 0 or -errno. */
 	int (*arm)(void *arg, pid_t tid, size_t slot, int fd);

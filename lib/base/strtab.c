@@ -22,6 +22,7 @@ struct strtab_entry {
 
 struct strtab {
 	struct strtab_chunk *chunk; /* the newest first */
+	size_t text_bytes;	    /* of all chunks */
 	struct strtab_entry *entry;
 	uint32_t n, cap;
 	uint32_t *slot;	  /* id + 1, 0 is free */
@@ -70,6 +71,7 @@ static const char *strtab_keep(struct strtab *t, const char *s, size_t n)
 			return NULL;
 		*c = (struct strtab_chunk){ .next = t->chunk, .cap = cap };
 		t->chunk = c;
+		t->text_bytes += cap;
 	}
 	ret = c->text + c->n;
 	memcpy(ret, s, n);
@@ -152,4 +154,9 @@ size_t strtab_len(const struct strtab *t, uint32_t id)
 uint32_t strtab_count(const struct strtab *t)
 {
 	return t->n;
+}
+
+size_t strtab_bytes(const struct strtab *t)
+{
+	return t->text_bytes + t->cap * sizeof(*t->entry) + t->n_slots * sizeof(*t->slot);
 }

@@ -347,6 +347,7 @@ struct pystack_result pystack_read(struct pystack *p, const struct pystack_targe
 	raddr known = th->tstate;
 
 	th->pid = t->pid;
+	p->code_lost = false;
 	begin(p, below, saw, saw_arg);
 	r.end = read_thread(p, t, th, inner, &r);
 	if (r.end == PYSTACK_NOPYTHON && known && th->tstate == known &&
@@ -355,6 +356,7 @@ struct pystack_result pystack_read(struct pystack *p, const struct pystack_targe
 		r.end = read_thread(p, t, th, inner, &r);
 	}
 	p->place = (struct pystack_place){ 0 };
+	r.code_lost = p->code_lost;
 	if (r.end != PYSTACK_OK)
 		r.n = r.n_anchors = 0;
 	return r;

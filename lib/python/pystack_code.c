@@ -46,21 +46,61 @@ void codes_begin(struct pystack *p, const struct pystack_target *t, struct threa
 	}
 }
 
-static struct code *code_slot(struct pystack *p, int program, raddr at)
+/* Where the number of the code stands, or would. */
+static uint16_t *index_of(struct pystack *p, int program, raddr at)
 {
 	uint64_t h = (at >> 4 ^ (uint64_t)program << 40) * 0x9e3779b97f4a7c15u;
 	uint32_t i = (uint32_t)(h >> 49) & (N_CODES - 1);
-	struct code *c;
 
 	for (; p->code_index[i]; i = (i + 1) & (N_CODES - 1)) {
-		c = &p->codes[p->code_index[i] - 1];
+		const struct code *c = &p->codes[p->code_index[i] - 1];
+
 		if (c->at == at && c->program == program)
-			return c;
+			break;
 	}
+	return &p->code_index[i];
+}
+
+static struct code *code_slot(struct pystack *p, int program, raddr at)
+{
+	uint16_t *index = index_of(p, program, at);
+	struct code *c;
+
+	if (*index)
+		return &p->codes[*index - 1];
 	c = &p->codes[p->n_codes++];
-	p->code_index[i] = (uint16_t)p->n_codes;
+	*index = (uint16_t)p->n_codes;
 	*c = (struct code){ .at = at, .program = program };
 	return c;
+}
+
+uint64_t pystack_age_codes(struct pystack *p,
+			   bool (*keep)(void *arg, uint64_t id, uint64_t was), void *arg)
+{
+	uint64_t below = p->next_id;
+	uint32_t n = 0, before = p->n_codes;
+
+	if (below - p->aged_id < MAX(p->age_after, (uint64_t)CODES_AGE))
+		return 0;
+	memset(p->code_index, 0, N_CODES * sizeof(*p->code_index));
+	p->n_codes = 0;
+	for (uint32_t i = 0; i < before; i++) {
+		struct code c = p->codes[i];
+
+		if (!c.id || c.bad || (int32_t)(c.met - p->aged_stamp) <= 0 ||
+		    !keep(arg, p->next_id, c.id))
+			continue;
+		c.id = p->next_id++;
+		p->codes[n++] = c;
+		*index_of(p, c.program, c.at) = (uint16_t)n;
+	}
+	memset(p->codes + n, 0, (before - n) * sizeof(*p->codes));
+	p->n_codes = n;
+	p->aged_id = below;
+	p->aged_stamp = p->stamp;
+	/* A large program is not looked through for each few that it has more. */
+	p->age_after = 2 * (uint64_t)n;
+	return below;
 }
 
 /* --- functions (3.11) --- */
@@ -158,7 +198,7 @@ static void copy_code(struct pystack *p, const struct pystack_target *t, struct 
 	/* ob_size, in code units, follows ob_type. */
 	c->length = 2 * load_u32(head + pyoff_get(t->layout.object.type) + 8);
 	c->id = p->next_id++;
-	p->new_code(p->arg, c->id, p->copy);
+	p->code_lost |= !p->new_code(p->arg, c->id, p->copy);
 }
 
 /* A code object's own number is below the count, or the count is none. */
@@ -269,6 +309,7 @@ static void look_up(struct pystack *p, const struct pystack_target *t, uint32_t 
 			p->seen[i].code = before;
 		else
 			p->seen[i].code = code_slot(p, t->program, at);
+		p->seen[i].code->met = p->stamp;
 	}
 }
 

@@ -121,7 +121,6 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 		.n_tids = o->n_tids,
 		.follow = o->follow,
 		.note = o->note,
-		.whole_ns = now_ns(),
 	};
 	if (create(r, err) == 0)
 		return r;
@@ -199,6 +198,23 @@ static int wake_readers(struct recorder *r)
 			reader_wake(&r->config.slots[i]);
 	}
 	return (int)((r->wake_ns - now) / 1000000) + 1;
+}
+
+/* A table that targets feed is full: a person is told once. */
+static void tell_limits(struct recorder *r)
+{
+	if (STATS_GET(r->session->stats, unnamed) && !r->warned_unnamed) {
+		r->warned_unnamed = true;
+		note_say(&r->o.note,
+			 "names and stacks have used up their part of --memory: new ones are "
+			 "[unnamed] from here on (raise --memory)");
+	}
+	if (STATS_GET(r->session->stats, unlined) && !r->warned_unlined) {
+		r->warned_unlined = true;
+		note_say(&r->o.note,
+			 "Python functions say that they have more lines than perf.data has "
+			 "room for: some have no lines from here on");
+	}
 }
 
 /* How soon to look again, in ms. */
@@ -291,6 +307,7 @@ static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 		}
 		tracker_run(&r->tracker);
 		soon = MIN(watch_readers(r), wake_readers(r));
+		tell_limits(r);
 		if (r->last >= 0 && !r->told_left)
 			soon = MIN(soon, LEFT_MS);
 		cpuwatch_look(&r->cpuwatch);

@@ -29,9 +29,13 @@ enum {
 /* The CPUs with their queues; the rings come later. */
 static int make_slots(struct recorder *r, struct err *err)
 {
+	struct reader_config *c = &r->config;
+
 	if (queue_init(&r->own, QUEUE_BYTES) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
-	return slots_init(&r->config, &r->cpus, err);
+	c->cap_slots = (uint32_t)MAX(cpus_count(&r->possible), cpus_count(&r->cpus));
+	c->room_bytes = reader_bytes(c);
+	return slots_init(c, &r->cpus, err);
 }
 
 /* @pid can't be attached to, for @code: then a child is left alone, and so is one of several
@@ -42,7 +46,8 @@ static int go_without(struct recorder *r, pid_t pid, int code, const struct err 
 	struct recorder_options *o = &r->o;
 	size_t i = 0;
 
-	if (code != -ESRCH && code != -EACCES && code != -EPERM)
+	/* -EAGAIN: the tracer will have it when its exec is over. */
+	if (code != -ESRCH && code != -EACCES && code != -EPERM && code != -EAGAIN)
 		return code;
 	while (i < o->n_pids && o->pids[i] != pid)
 		i++;
@@ -428,6 +433,7 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	 * belongs to the attaching, not to the recording. */
 	r->session->start_ns = now_ns();
 	atomic_store(&r->config.start_ns, r->session->start_ns);
+	cpuwatch_begin(&r->cpuwatch, r->session->start_ns);
 	ret = watch_ends(r, err);
 	if (ret == 0 && r->tracer)
 		tracer_go(r->tracer, !r->o.child);

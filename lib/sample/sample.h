@@ -57,6 +57,9 @@ struct session {
 	char **argv;	   /* the command line, for the header */
 	uint64_t start_ns; /* CLOCK_MONOTONIC */
 	unsigned flags;	   /* enum session_flags */
+	/* Bytes that names and stacks may take in memory, roughly; 0: no bound. What is
+	 * sampled first when it is reached is shown as "[unnamed]". */
+	size_t memory;
 	/* What befalls samples is counted here. Borrowed, never NULL. */
 	struct stats *stats;
 	/* Where native frames' code is noted, to get its lines; NULL: without. Borrowed. */

@@ -40,6 +40,8 @@ struct assembler *assembler_create(const struct assembler_config *c)
 		assembler_destroy(a);
 		return NULL;
 	}
+	if (c->names_bytes)
+		profile_limit(a->profile, c->names_bytes, c->stats);
 	return a;
 }
 

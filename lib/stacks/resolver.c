@@ -17,7 +17,7 @@
 #include "sample/tape.h"
 #include "targets/target.h"
 
-enum { TICK_MS = 70, HELD_TICKS = 2, WAIT_TICKS = 72 };
+enum { TICK_MS = 70, HELD_TICKS = 2, WAIT_TICKS = 72, NAMES_SHARE = 2 };
 
 /* A queued record that waits for its place in time. */
 struct item {
@@ -36,7 +36,8 @@ struct resolver {
 	bool started;
 	_Atomic bool stop;
 	_Atomic int failed;
-	int n_waits; /* cycles in a row */
+	int n_waits;		 /* cycles in a row */
+	struct epoch_user holds; /* targets, by samples that wait */
 	struct resolver_counts counts;
 	struct counts *reads; /* of groups */
 };
@@ -59,7 +60,12 @@ struct resolver *resolver_create(const struct resolver_config *c)
 		.ids = needs & SINK_NEEDS_IDS,
 		.places = c->session->places,
 		.stats = c->session->stats,
+		.names_bytes = c->session->memory / NAMES_SHARE,
 	});
+	if (c->targets) {
+		epoch_join(&c->targets->epoch, &r->holds);
+		epoch_enter(&c->targets->epoch, &r->holds);
+	}
 	r->inbox = inbox_create(c->queues, c->n_queues, c->session->stats);
 	r->reads = counts_create();
 	if (r->assembler && r->inbox && r->reads)
@@ -244,10 +250,18 @@ static void give_tape(struct resolver *r, const unsigned char *p, size_t n)
 		 (struct bytes){ .at = p + 8 + head, .n = n - 8 - head });
 }
 
+/* All samples that had them were given. */
+static void forget_codes(struct resolver *r, const struct q_codes_gone *q)
+{
+	profile_forget(assembler_profile(r->assembler), q->from, q->below);
+}
+
 static void give(struct resolver *r, const struct inbox_item *in)
 {
 	if (in->type == Q_SAMPLE)
 		give_sample(r, (struct q_sample *)(void *)in->data);
+	else if (in->type == Q_CODES_GONE)
+		forget_codes(r, (const void *)in->data);
 	else
 		give_side(r, (const struct perf_event_header *)(void *)in->data);
 }
@@ -260,6 +274,8 @@ static uint64_t time_of(uint32_t type, const unsigned char *data)
 
 	if (type == Q_SAMPLE)
 		return ((const struct q_sample *)(const void *)data)->sample.time;
+	if (type == Q_CODES_GONE)
+		return ((const struct q_codes_gone *)(const void *)data)->time;
 	return perf_decode_side((const void *)data, &s) < 0 ? 0 : s.time;
 }
 
@@ -279,6 +295,13 @@ static bool reserve(struct resolver *r, size_t n)
 	return true;
 }
 
+static void keep_code(struct resolver *r, const struct inbox_item *it)
+{
+	const struct q_code_kept *q = (const void *)it->data;
+
+	profile_same(assembler_profile(r->assembler), q->id, q->was);
+}
+
 /* Takes it over. */
 static void take_item(struct resolver *r, const struct inbox_item *it)
 {
@@ -286,6 +309,10 @@ static void take_item(struct resolver *r, const struct inbox_item *it)
 	case Q_CODE:
 		profile_code(assembler_profile(r->assembler), load_u64(it->data),
 			     (const void *)(it->data + 8), it->n - 8);
+		inbox_free(r->inbox, it);
+		break;
+	case Q_CODE_KEPT:
+		keep_code(r, it);
 		inbox_free(r->inbox, it);
 		break;
 	case Q_TAPE:
@@ -371,10 +398,23 @@ static bool must_wait(struct resolver *r, uint64_t until)
 	return wait;
 }
 
+/* Targets of samples that are taken from now on are above that (epoch.h). */
+static uint64_t held_by_readers(const struct resolver *r)
+{
+	return r->c.targets ? epoch_safe(&r->c.targets->epoch, &r->holds) : 0;
+}
+
+/* The samples that still wait were taken after that was @held. */
+static void hold_from(struct resolver *r, uint64_t held)
+{
+	if (held)
+		epoch_move(&r->holds, held);
+}
+
 static void *resolver_main(void *arg)
 {
 	struct resolver *r = arg;
-	uint64_t before[HELD_TICKS] = { 0 }, now;
+	uint64_t before[HELD_TICKS] = { 0 }, held[HELD_TICKS] = { 0 }, now, holds;
 	bool wait;
 
 	work_shared = r->c.work;
@@ -382,13 +422,17 @@ static void *resolver_main(void *arg)
 	/* What a reader took from its ring before the last two ticks began has reached the
 	 * queue by now: older records are complete and can go, if no ring holds any. */
 	for (size_t i = 0; !atomic_load(&r->stop); i = (i + 1) % HELD_TICKS) {
+		holds = held_by_readers(r);
 		now = now_ns();
 		wait = !r->n_items || must_wait(r, before[i]); /* nothing is old yet */
 		take(r);
 		/* A reader that comes late may have asked just now. */
-		if (!wait && !must_wait(r, before[i]))
+		if (!wait && !must_wait(r, before[i])) {
 			release(r, before[i]);
+			hold_from(r, held[i]);
+		}
 		before[i] = now;
+		held[i] = holds;
 		sleep_until(now + TICK_MS * 1000000ull);
 		if (r->c.tick)
 			r->c.tick(r->c.tick_arg);

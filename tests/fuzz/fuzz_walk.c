@@ -14,7 +14,7 @@ enum { TID = 7, FRAMES = 300, CODES = 3 };
 
 static uint64_t last_id;
 
-static void new_code(void *arg, uint64_t id, const struct pycode_copy *c)
+static bool new_code(void *arg, uint64_t id, const struct pycode_copy *c)
 {
 	char name[PYCODE_NAME_MAX * 3 + 1];
 	int min, max;
@@ -26,6 +26,7 @@ static void new_code(void *arg, uint64_t id, const struct pycode_copy *c)
 	pycode_name(c, name, sizeof(name));
 	pycode_line_range(c, &min, &max);
 	FUZZ_CHECK(min <= max);
+	return true;
 }
 
 static void check_walk(struct rmem *m, const struct pywalk_layout *l)

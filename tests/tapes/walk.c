@@ -35,12 +35,13 @@ struct walk_player {
 	bool quiet;
 };
 
-static void new_code(void *arg, uint64_t id, const struct pycode_copy *c)
+static bool new_code(void *arg, uint64_t id, const struct pycode_copy *c)
 {
 	struct cpu *cpu = arg;
 
 	profile_code(cpu->player->profile, id | (uint64_t)(cpu->index + 1) << 48, c,
 		     pycode_copy_size(c));
+	return true;
 }
 
 static struct cpu *cpu_of(struct walk_player *p, uint32_t index)

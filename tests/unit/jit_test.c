@@ -271,7 +271,8 @@ static const char *find_python(void)
 	return path;
 }
 
-/* Run it behind @prefix; its number here, once it runs its functions. */
+/* Run it behind @prefix; its number here, once it runs its functions. Its file begins empty:
+ * it adds to what another process of its number has left, as those of find_python() do. */
 static pid_t start_python(const char *prefix, FILE **ret)
 {
 	char cmd[2048], line[64] = "", comm[16];
@@ -279,7 +280,8 @@ static pid_t start_python(const char *prefix, FILE **ret)
 	size_t n;
 
 	snprintf(cmd, sizeof(cmd),
-		 "exec %s %s -X perf -c 'def f(): pass\nf(); import signal, sys\n"
+		 "exec %s sh -c 'rm -f /tmp/perf-$$.map; exec \"$@\"' sh "
+		 "%s -X perf -c 'def f(): pass\nf(); import signal, sys\n"
 		 "print(\"READY\", flush=True); sys.stdout.close(); signal.pause()' "
 		 "2>/dev/null",
 		 prefix, find_python());

@@ -345,6 +345,10 @@ static void side_events_are_kept(void **state)
 	map.u.mmap.build_id = id;
 	map.u.mmap.build_id_n = 20;
 	put_side(&f, map);
+	map.u.mmap.path = "/bin/data";
+	map.u.mmap.addr |= PROT_EXEC; /* which says nothing of what it is for */
+	map.u.mmap.prot = PROT_READ;
+	put_side(&f, map);
 	map.u.mmap.kernel = true;
 	map.u.mmap.path = "[nfs]";
 	put_side(&f, map);
@@ -360,6 +364,10 @@ static void side_events_are_kept(void **state)
 	rec = record(&f, PERF_RECORD_MMAP2, 2);
 	assert_int_equal(rec[40], 20);
 	assert_memory_equal(rec + 44, id, 20);
+	assert_int_equal(misc_of(rec), PERF_RECORD_MISC_USER | PERF_RECORD_MISC_MMAP_BUILD_ID);
+	rec = record(&f, PERF_RECORD_MMAP2, 3);
+	assert_int_equal(misc_of(rec), PERF_RECORD_MISC_USER | PERF_RECORD_MISC_MMAP_BUILD_ID |
+					       PERF_RECORD_MISC_MMAP_DATA);
 	rec = record(&f, PERF_RECORD_MMAP, 0);
 	assert_int_equal(misc_of(rec), PERF_RECORD_MISC_KERNEL);
 	assert_int_equal(load_u32(rec + 8), UINT32_MAX);

@@ -72,8 +72,10 @@ static int process(void)
 		fwrite(&q, sizeof(struct srcline_record) / 2, 1, stdout);
 		return 0;
 	}
-	if (!strcmp(q.path, "interrupted"))
+	if (!strcmp(q.path, "interrupted")) {
+		signal(SIGINT, SIG_DFL); /* a shell's background job ignores it */
 		raise(SIGINT);
+	}
 	if (!strcmp(q.path, "fail"))
 		return SRCLINE_FAILED;
 	while (!strcmp(q.path, "hang"))

@@ -329,6 +329,36 @@ static void test_overlaps(void **state)
 	own_symbolizer_destroy(s);
 }
 
+/* Memory that has no file. */
+static void test_memory(void **state)
+{
+	struct proc_map m = {
+		.start = 0x10000, .end = 0x11000, .x = true, .path = "/dev/zero"
+	};
+	struct symbolizer *s = own_symbolizer(false);
+
+	feed_map(s, 1, &m);
+	assert_string_equal("[anon]", symbolize_user(s, 1, 0x10010));
+	own_symbolizer_destroy(s);
+}
+
+/* More maps than the kernel lets a process have are somebody's attempt on our memory. */
+static void test_many_maps(void **state)
+{
+	enum { MOST = 65536 };
+	struct symbolizer *s = own_symbolizer(false);
+	struct proc_map m = { .x = true, .path = "//anon" };
+	struct space *sp;
+
+	for (uint64_t i = 0; i < 2 * MOST; i++) {
+		m.start = 0x10000 + i * 0x2000, m.end = m.start + 0x1000;
+		feed_map(s, 1, &m);
+	}
+	sp = spaces_find(symbolizer_spaces(s), 1);
+	assert_in_range(sp->n, MOST, 2 * MOST - 1);
+	own_symbolizer_destroy(s);
+}
+
 static void test_life(void **state)
 {
 	struct symbolizer *s = own_symbolizer(0);
@@ -441,7 +471,8 @@ int main(void)
 		cmocka_unit_test(test_copy_clean),     cmocka_unit_test(test_kernel_text),
 		cmocka_unit_test(test_kernel_here),    cmocka_unit_test(test_own_functions),
 		cmocka_unit_test(test_libc_functions), cmocka_unit_test(test_vdso),
-		cmocka_unit_test(test_overlaps),       cmocka_unit_test(test_life),
+		cmocka_unit_test(test_overlaps),       cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_many_maps),      cmocka_unit_test(test_life),
 		cmocka_unit_test(test_gone_file),      cmocka_unit_test(test_against_libelf),
 		cmocka_unit_test(test_files_apart),    cmocka_unit_test(test_without_size),
 		cmocka_unit_test(test_pythons),	       cmocka_unit_test(test_split_eval),
