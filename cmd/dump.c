@@ -160,7 +160,7 @@ static void read_once(struct dump *d, pid_t tid, pid_t inner, uint32_t n, struct
 		place.sp = f->wait.sp;
 	f->waits = f->waits && d->native;
 	pystack_stands(d->stacks, &place);
-	f->python = pystack_read(d->stacks, &d->target, &d->live.base, tid, inner, NULL, NULL);
+	f->python = pystack_read(d->stacks, &d->target, &d->live.base, tid, inner);
 	if (f->python.end != PYSTACK_OK && f->python.end != PYSTACK_NOPYTHON)
 		return;
 	if (f->waits) {

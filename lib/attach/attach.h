@@ -37,6 +37,7 @@ struct attach {
 	struct cpu_slot *slots;	 /* borrowed: with open rings */
 	size_t n_slots, cap_slots;
 	bool inherit;
+	bool begun;		       /* events that were to wait for an exec begin at once */
 	struct attach_hooks hooks;     /* who must seize a thread first */
 	struct reader_config *readers; /* told whose events are being opened, or NULL */
 	bool witness; /* each thread and CPU has one event more: perf_event_witness() */

@@ -192,7 +192,7 @@ static void read_stack(struct reader *r, const struct perf_sample *s, struct wal
 	}
 	guarded_target(&r->mem, w->pid);
 	know_stack(r, s, t->forker, regs);
-	w->res = pystack_read(r->ps, &t->py, &r->mem.base, w->tid, inner, NULL, NULL);
+	w->res = pystack_read(r->ps, &t->py, &r->mem.base, w->tid, inner);
 	if (w->res.end == PYSTACK_NOPYTHON && w->tid == w->pid && t->unborn && !t->forker) {
 		STATS_ADD(r->c->stats, torn_notready, 1);
 		w->res.end = PYSTACK_END_N;

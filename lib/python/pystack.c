@@ -176,8 +176,7 @@ void pystack_stands(struct pystack *p, const struct pystack_place *place)
 	p->place = *place;
 }
 
-static void begin(struct pystack *p, struct rmem *below,
-		  void (*saw)(void *, raddr, const void *, size_t, int), void *saw_arg)
+static void begin(struct pystack *p, struct rmem *below)
 {
 	p->stamp++;
 	rmem_batch_init(&p->batch, below, p->bytes);
@@ -186,10 +185,6 @@ static void begin(struct pystack *p, struct rmem *below,
 	p->stack = p->known;
 	p->known = (struct bytes){ 0 };
 	p->mem = &p->batch.base;
-	if (saw) {
-		rmem_record_init(&p->record, &p->batch.base, saw, saw_arg);
-		p->mem = &p->record.base;
-	}
 }
 
 /* Names the frames that were walked, behind those that there are, if they are the thread's. */
@@ -338,9 +333,7 @@ static bool is_outdated(struct pystack *p, const struct pystack_target *t, struc
 }
 
 struct pystack_result pystack_read(struct pystack *p, const struct pystack_target *t,
-				   struct rmem *below, pid_t tid, pid_t inner,
-				   void (*saw)(void *, raddr, const void *, size_t, int),
-				   void *saw_arg)
+				   struct rmem *below, pid_t tid, pid_t inner)
 {
 	struct pystack_result r = { .frames = p->frames, .anchors = p->anchors };
 	struct thread *th = pystack_thread(p, t->program, tid, 0);
@@ -348,7 +341,7 @@ struct pystack_result pystack_read(struct pystack *p, const struct pystack_targe
 
 	th->pid = t->pid;
 	p->code_lost = false;
-	begin(p, below, saw, saw_arg);
+	begin(p, below);
 	r.end = read_thread(p, t, th, inner, &r);
 	if (r.end == PYSTACK_NOPYTHON && known && th->tstate == known &&
 	    is_outdated(p, t, th)) {

@@ -121,13 +121,10 @@ void pystack_suggest(struct pystack *p, const struct pystack_target *t, pid_t ti
 		     raddr tstate, uint64_t unique);
 
 /* Read the stack of thread @tid (@inner: its id in the target's own PID
- * namespace) through @below: of all interpreters that it is in. If @saw is set, every read is
- * reported to it, failed ones too (see struct rmem_record). Never fails: the result says it
- * all. */
+ * namespace) through @below: of all interpreters that it is in. Never fails: the result says
+ * it all. */
 struct pystack_result pystack_read(struct pystack *p, const struct pystack_target *t,
-				   struct rmem *below, pid_t tid, pid_t inner,
-				   void (*saw)(void *, raddr, const void *, size_t, int),
-				   void *saw_arg);
+				   struct rmem *below, pid_t tid, pid_t inner);
 
 /* Does the thread still stand in the frame that the result began with? */
 bool pystack_unchanged(const struct pystack_result *r, const struct pystack_target *t,

@@ -8,12 +8,10 @@
  */
 #include "python/pystack_int.h"
 
-/* Where the count of code objects ever made lies; 0: nowhere. A tape does without,
- * so that each of its samples holds all that it rests on. */
-static raddr versions_at(const struct pystack *p, const struct pystack_target *t,
-			 const struct thread *th)
+/* Where the count of code objects ever made lies; 0: nowhere. */
+static raddr versions_at(const struct pystack_target *t, const struct thread *th)
 {
-	if (th->distrust || p->mem == &p->record.base)
+	if (th->distrust)
 		return 0;
 	if (t->code_versions)
 		return t->code_versions;
@@ -33,7 +31,7 @@ void codes_begin(struct pystack *p, const struct pystack_target *t, struct threa
 	    0)
 		interp = 0;
 	th->interp = interp;
-	at = versions_at(p, t, th);
+	at = versions_at(t, th);
 	if (!at || rmem_read(p->mem, at, &now, sizeof(now)) < 0)
 		now = 0;
 	th->versions = now;
@@ -111,14 +109,13 @@ static size_t function_span(const struct pylayout *l)
 	return pyoff_get(l->func.version) + 4 - pyoff_get(l->func.code);
 }
 
-/* The function in frame @i; 0 where there is none, or where it told nothing lately. A tape
- * does without, so that each of its samples holds all that it rests on. */
+/* The function in frame @i; 0 where there is none, or where it told nothing lately. */
 static raddr function_at(struct pystack *p, const struct pystack_target *t, uint32_t i)
 {
 	raddr frame = p->walked[i].frame & ~(raddr)PYFRAME_BITS, func;
 	struct code *c = p->seen[i].code;
 
-	if (!pyoff_has(t->layout.frame.func) || p->mem == &p->record.base)
+	if (!pyoff_has(t->layout.frame.func))
 		return 0;
 	if (c->func_skip) {
 		c->func_skip--;

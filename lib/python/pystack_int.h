@@ -114,7 +114,6 @@ struct seen {
 
 struct pystack {
 	struct rmem_batch batch;
-	struct rmem_record record;
 	struct rmem *mem; /* what this sample reads through */
 	raddr known_at;	  /* pystack_know() */
 	struct bytes known;

@@ -43,10 +43,28 @@ static int check_tids(struct recorder *r, struct err *err)
 	return 0;
 }
 
+/* From here on it is known whether the named numbers are still those processes'. One that has
+ * ended already has no descriptor. */
+static int open_named(struct recorder *r, struct err *err)
+{
+	for (size_t i = 0; i < r->o.n_pids; i++) {
+		int fd = proc_pidfd(r->o.pids[i]);
+
+		r->pidfds[i] = MAX(fd, -1);
+		/* Otherwise there is no such process, of which the look tells. */
+		if (fd == -EMFILE || fd == -ENFILE || fd == -ENOSYS || fd == -EPERM)
+			return err_set(err, fd, "can't see process %d end: %s", r->o.pids[i],
+				       strerror(-fd));
+	}
+	return 0;
+}
+
 static int find_targets(struct recorder *r, struct err *err)
 {
-	int ret = 0;
+	int ret = open_named(r, err);
 
+	if (ret < 0)
+		return ret;
 	if (r->o.child)
 		return tracker_new(&r->tracker, r->o.pids[0], 0);
 	for (size_t i = 0; ret == 0 && i < r->o.n_pids; i++)

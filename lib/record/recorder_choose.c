@@ -197,12 +197,6 @@ static void use_cpu_events(struct recorder *r)
 {
 	r->perf.inherit = false;
 	r->cpuwatch.wide = true;
-	for (size_t i = 0; i < r->session->n_events; i++) {
-		struct perf_event_attr *a = &r->session->events[i].attr;
-
-		a->inherit = a->inherit_thread = 0;
-		a->exclude_idle = perf_event_is_clock(a);
-	}
 }
 
 /* Interrupts a second on a busy CPU by the events that may count there; 0: not known. */

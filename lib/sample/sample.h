@@ -30,7 +30,7 @@ enum provenance { PROV_EXACT, PROV_LATE, PROV_TORN, PROV_NOPYTHON, PROV_N };
 /* One sampled event, as it was really opened. */
 struct event_info {
 	char name[256];		     /* as the user wrote it; the fallback's own name */
-	struct perf_event_attr attr; /* what was passed to perf_event_open */
+	struct perf_event_attr attr; /* as chosen; perf_event_final() makes what is opened */
 };
 
 /* How one is opened, besides its attr. */

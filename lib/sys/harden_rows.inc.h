@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * harden_rows - the system calls that are allowed: ALLOW(NAME, ROLES, CHECKS...). All checks of
- * a row must hold; a call may have several rows. What is called most stands first. A call of
- * which no row holds fails with EPERM, one that is not here with ENOSYS, as in a kernel that does
- * not have it: libc then takes an older one whose arguments a filter can see.
+ * harden_rows - the system calls that are allowed: ALLOW(NAME, ROLES, CHECKS...). All checks
+ * of a row must hold; a call may have several rows. What is called most stands first. A call
+ * of which no row holds fails with EPERM, one that is not here with ENOSYS, as in a kernel
+ * that does not have it: libc then takes an older one whose arguments a filter can see.
  *
  * Not here, because a filter can't see what they do: clone3, openat2, io_uring, execve.
  */
@@ -160,8 +160,9 @@ ALLOW(select, ALL)
 ALLOW(epoll_wait, ALL)
 #endif
 
-/* Files are opened for reading. Only what is new is opened for writing, and a process's memory is
- * not; but outputs that were named, such as a FIFO, until a recording runs, and by who downloads. */
+/* Files are opened for reading. Only what is new is opened for writing, and a process's memory
+ * is not; but outputs that were named, such as a FIFO, until a recording runs, and by who
+ * downloads. */
 ALLOW(openat, OPENERS, IN(2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY))
 ALLOW(openat, WRITERS, HAS(2, O_CREAT | O_EXCL))
 ALLOW(openat, HARDEN_RECORD | HARDEN_FETCH)

@@ -9,9 +9,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <time.h>
+
+#include "base/clock.h"
 
 enum {
 	PROC_FILE_MAX = 256 << 20, /* no file of /proc that we read is longer */
@@ -516,6 +520,29 @@ uint64_t proc_age_ns(pid_t pid)
 	clock_gettime(CLOCK_BOOTTIME, &now);
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec -
 	       began * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
+int proc_pidfd(pid_t pid)
+{
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	return fd < 0 ? -errno : fd;
+}
+
+bool proc_has_ended(int pidfd)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+bool proc_was_there(pid_t pid, uint64_t ns)
+{
+	enum { TICK_NS = 20000000 };
+
+	uint64_t age = proc_age_ns(pid);
+
+	return age != UINT64_MAX && age + TICK_NS >= now_ns() - ns;
 }
 
 bool proc_exists(pid_t pid)

@@ -140,14 +140,13 @@ def test_who_reads_debug_information_has_no_rights(kind, user):
     ways = Ways(home)
     wrapper = []
     if user == "ambient":
-        rights = "+sys_ptrace,+perfmon,+dac_override"
+        rights = "+sys_ptrace,+perfmon,+dac_override,+sys_nice"
         wrapper = [harness.need_command("setpriv"), "--reuid", str(NOBODY), "--inh-caps", rights, "--ambient-caps", rights]
         os.chmod(os.path.dirname(os.environ.get("DEBUGINFOD_CACHE_PATH", home + "/x")), 0o777)
     run = harness.pysampled("dump", "-p", target.pid, *options, home=home, wrapper=wrapper).ok()
-    check(any(line in run.out for line in lines.values()), "no line was found: %s", run.out)
-    tried = ways.tried("lines") + ways.tried("fetch")
-    check(len(ways.tried("fetch")) >= (kind == "server"), "no server was asked")
-    check(ways.tried("lines"), "no debug information was read")
-    for place, _, found, rights in tried:
+    for place, _, found, rights in ways.tried("lines") + ways.tried("fetch"):
         no_rights(rights, user)
         equal(open_ways(found), {"socket"} if place == "fetch" else set(), "ways of " + place)
+    # It is in the library most of the time.
+    enough(any(line in run.out for line in lines.values()), "no line was found: %s", run.out)
+    enough(len(ways.tried("fetch")) >= (kind == "server") and ways.tried("lines"), "no debug information was read")

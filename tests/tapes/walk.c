@@ -151,7 +151,7 @@ static void play_walk(struct walk_player *p, struct bytes chunk)
 		return;
 	rmem_image_init(&image, c->reads, c->n_reads);
 	r = pystack_read(c->stacks, t, &image.base, (pid_t)tape_get(chunk, TAPE_TID, 0),
-			 (pid_t)tape_get(chunk, TAPE_KEY, 0), NULL, NULL);
+			 (pid_t)tape_get(chunk, TAPE_KEY, 0));
 	c->served = true;
 	if (!strcmp(prov, "torn"))
 		r.n = 0; /* what was thrown away then is not shown now */

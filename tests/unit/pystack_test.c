@@ -123,7 +123,7 @@ static void stack(struct fix *f, const char *codes, const int *unit)
 static struct pystack_result read_result(struct fix *f)
 {
 	f->w->calls = 0;
-	return pystack_read(f->p, &f->t, &f->w->base, TID, INNER, NULL, NULL);
+	return pystack_read(f->p, &f->t, &f->w->base, TID, INNER);
 }
 
 /* "a3 b0": names and code units, innermost first; or why there are none. */
@@ -1015,46 +1015,6 @@ static void processes_are_apart(void **state)
 	fix_destroy(f);
 }
 
-struct reads {
-	struct rmem_chunk row[64];
-	size_t n;
-};
-
-static void saw(void *arg, raddr at, const void *bytes, size_t n, int ret)
-{
-	struct reads *reads = arg;
-	void *copy = ret == 0 ? memcpy(malloc(n), bytes, n) : NULL;
-
-	assert_true(reads->n < ARRAY_SIZE(reads->row));
-	reads->row[reads->n++] = (struct rmem_chunk){ at, n, copy };
-}
-
-/* What a read reports is all that another read needs: so tapes play. */
-static void replay(struct fix *f)
-{
-	struct reads reads = { .n = 0 };
-	struct pystack_result r;
-	struct rmem_image image;
-
-	stack(f, "abc", NULL);
-	r = pystack_read(f->p, &f->t, &f->w->base, TID, INNER, saw, &reads);
-	assert_int_equal(r.end, PYSTACK_OK);
-	rmem_image_init(&image, reads.row, reads.n);
-	pystack_forget(f->p, PID);
-	r = pystack_read(f->p, &f->t, &image.base, TID, INNER, NULL, NULL);
-	assert_int_equal(r.end, PYSTACK_OK);
-	assert_int_equal(r.n, 3);
-	for (uint32_t i = 0; i < 3; i++)
-		assert_int_equal(f->name[r.frames[i].code_id], "abc"[i]);
-	for (size_t i = 0; i < reads.n; i++)
-		free((void *)(uintptr_t)reads.row[i].bytes);
-}
-
-static void reads_are_reported(void **state)
-{
-	in_every_layout(replay);
-}
-
 /* The fixture's thread has one more state, in an interpreter of its own; the old one. */
 static raddr enter_another(struct fix *f)
 {
@@ -1302,7 +1262,6 @@ int main(void)
 		cmocka_unit_test(second_look_sees_change),
 		cmocka_unit_test(forgotten_is_copied_again),
 		cmocka_unit_test(processes_are_apart),
-		cmocka_unit_test(reads_are_reported),
 		cmocka_unit_test(several_interpreters),
 		cmocka_unit_test(state_with_another_threads_number),
 		cmocka_unit_test(cut_in_an_interpreter),

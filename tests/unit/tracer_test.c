@@ -145,6 +145,7 @@ static void open_slots(struct fix *f)
 				       .stats = &f->stats,
 				       .queue_bytes = 1 << 16 };
 	assert_int_equal(cpus_system(&cpus, "online"), 0);
+	f->c.cap_slots = (uint32_t)cpus_count(&cpus);
 	assert_int_equal(slots_init(&f->c, &cpus, &err), 0);
 	assert_int_equal(slots_open_rings(&f->c, 8, &err), 0);
 	f->attach = (struct attach){ .session = &f->session,
