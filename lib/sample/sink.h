@@ -48,6 +48,7 @@ struct sink {
 	const struct sink_ops *ops;
 	const struct session *session; /* borrowed */
 	const char *path;	       /* "-" is stdout */
+	int folder;		       /* where @path's file is; O_PATH, owned; -1: none */
 	FILE *out;		       /* large buffer, owned */
 	void *priv;
 	uint64_t samples; /* written so far; kept by the format */

@@ -559,9 +559,9 @@ static void readable_when_the_disk_is_full(void **state)
 	assert_int_equal(access(f.symbols, R_OK), 0);
 	drop(&f);
 
-	/* too few for that: they are kept, up to the last whole one */
+	/* too few for a copy of the symbols: some made room for the features */
 	fill_disk(&f, 200000);
-	assert_int_equal(count(&f, PERF_RECORD_SAMPLE), 200000 / 8072);
+	assert_in_range(count(&f, PERF_RECORD_SAMPLE), 200000 / 8072 / 2, 200000 / 8072);
 	assert_int_equal(access(f.symbols, R_OK), 0);
 	drop(&f);
 }
