@@ -84,7 +84,7 @@ void pystack_destroy(struct pystack *p);
 /* The same in pystack_bytes() of zeroed memory at @block, which is the caller's; not to be
  * destroyed. */
 struct pystack *pystack_place(void *block, uint32_t max_frames,
-			      void (*new_code)(void *arg, uint64_t id,
+			      bool (*new_code)(void *arg, uint64_t id,
 					       const struct pycode_copy *c),
 			      void *arg);
 

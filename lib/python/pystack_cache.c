@@ -34,7 +34,7 @@ struct pystack *pystack_create(uint32_t max_frames,
 }
 
 struct pystack *pystack_place(void *block, uint32_t max_frames,
-			      void (*new_code)(void *, uint64_t, const struct pycode_copy *),
+			      bool (*new_code)(void *, uint64_t, const struct pycode_copy *),
 			      void *arg)
 {
 	struct pystack *p = block;
