@@ -31,7 +31,10 @@ enum {
 	NAME_BITS = 12,
 	NAME_SHIFT = 5,
 	NAME = 8,
-	CPUS = NAMES + (1 << (NAME_BITS + NAME_SHIFT)),
+	/* When a task last left a CPU, with that CPU's number in the last LEFT_BITS. */
+	LEFT = NAMES + (1 << (NAME_BITS + NAME_SHIFT)),
+	LEFT_BITS = 12,
+	CPUS = LEFT + PLACES * 8,
 	/* A row a CPU: 64-bit words. */
 	ROW = 256,
 	ARMED = 0, /* the thread whose leaving gives a record; 0: none's */
@@ -154,12 +157,23 @@ static int load_leaves(const struct run_table *t)
 	return bpf_load(&c, BPF_PROG_TYPE_PERF_EVENT);
 }
 
+/* The task in R7 has left this CPU now. */
+static void put_left(const struct run_table *t, struct bpf_code *c)
+{
+	BPF_PUT(c, SHRI(BPF_REG_7, TASK_BITS), PLACE(BPF_REG_7), SHLI(BPF_REG_7, 3),
+		CALL(BPF_FUNC_get_smp_processor_id), MOV32(BPF_REG_9, BPF_REG_0),
+		CALL(BPF_FUNC_ktime_get_ns), SHRI(BPF_REG_0, LEFT_BITS),
+		SHLI(BPF_REG_0, LEFT_BITS), ORR(BPF_REG_0, BPF_REG_9), TABLE(t, LEFT),
+		ADD(BPF_REG_1, BPF_REG_7), STORE(BPF_DW, BPF_REG_1, 0, BPF_REG_0));
+}
+
 /* Arguments: preempted, the task that leaves, the one that comes. A time that was read before
  * another task's, and stored after it, gives way to the time now. */
 static int load_came(const struct run_table *t)
 {
 	struct bpf_code c = { 0 };
 
+	BPF_PUT(&c, LOAD(BPF_DW, BPF_REG_7, BPF_REG_1, 8));
 	BPF_PUT(&c, LOAD(BPF_DW, BPF_REG_6, BPF_REG_1, 16), SHRI(BPF_REG_6, TASK_BITS),
 		PLACE(BPF_REG_6), SHLI(BPF_REG_6, 3), CALL(BPF_FUNC_ktime_get_ns),
 		MOV(BPF_REG_8, BPF_REG_0), TABLE(t, CAME), ADD(BPF_REG_1, BPF_REG_6));
@@ -174,6 +188,8 @@ static int load_came(const struct run_table *t)
 	} else {
 		BPF_PUT(&c, STORE(BPF_DW, BPF_REG_1, 0, BPF_REG_0));
 	}
+	if (t->notes_left)
+		put_left(t, &c);
 	BPF_PUT(&c, MOVI(BPF_REG_0, 0), EXIT);
 	return bpf_load(&c, BPF_PROG_TYPE_RAW_TRACEPOINT);
 }
@@ -263,11 +279,15 @@ static int make_table(struct run_table *t)
 	return 0;
 }
 
-int run_table_init(struct run_table *t, uint32_t n_cpus)
+int run_table_init(struct run_table *t, uint32_t n_cpus, bool notes_left)
 {
 	int r;
 
-	*t = (struct run_table){ .map = -1, .leaves = -1, .link = { -1, -1, -1 }, n_cpus };
+	*t = (struct run_table){ .map = -1,
+				 .leaves = -1,
+				 .link = { -1, -1, -1 },
+				 n_cpus,
+				 .notes_left = notes_left };
 	r = knows_order() ? make_table(t) : -ENOTSUP;
 	if (r == 0)
 		r = load_all(t);
@@ -310,6 +330,17 @@ uint64_t run_table_came(const struct run_table *t, pid_t tid)
 
 	return task >> 32 == (uint32_t)tid ? word(t, CAME + (size_t)(uint32_t)task * 8) :
 					     UINT64_MAX;
+}
+
+bool run_table_left_another(const struct run_table *t, pid_t tid, int cpu, uint64_t since)
+{
+	const uint64_t cpus = (1 << LEFT_BITS) - 1;
+	uint64_t task = word(t, place_of(TASKS, tid)), left;
+
+	if (task >> 32 != (uint32_t)tid)
+		return false;
+	left = word(t, LEFT + (size_t)(uint32_t)task * 8);
+	return (left & cpus) != ((uint64_t)cpu & cpus) && (left | cpus) > since;
 }
 
 bool run_table_execed(const struct run_table *t, pid_t pid, uint64_t since)

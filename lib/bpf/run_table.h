@@ -33,12 +33,14 @@ struct run_table {
 	uint32_t n_cpus; /* numbers below */
 	_Atomic uint64_t *at;
 	bool barrier; /* the kernel has BPF_XCHG */
+	bool notes_left;
 };
 
-/* Make it for CPUs with numbers below @n_cpus, and load the programs. 0; -EPERM: CAP_BPF and
- * CAP_PERFMON are needed; -ENOTSUP: this kernel's tracepoint is unknown; or another -errno
- * (Linux 5.5 is needed). After a failure there is none. */
-int run_table_init(struct run_table *t, uint32_t n_cpus);
+/* Make it for CPUs with numbers below @n_cpus, and load the programs; with @notes_left also
+ * for run_table_left_another(). 0; -EPERM: CAP_BPF and CAP_PERFMON are needed; -ENOTSUP: this
+ * kernel's tracepoint is unknown; or another -errno (Linux 5.5 is needed). After a failure
+ * there is none. */
+int run_table_init(struct run_table *t, uint32_t n_cpus, bool notes_left);
 void run_table_deinit(struct run_table *t);
 
 /* A CPU's context-switches event @fd gives a record of a thread's first leaving after
@@ -62,6 +64,10 @@ uint64_t run_table_dropped(const struct run_table *t, uint32_t e);
 /* When @tid, which has given a record of its leaving, last came onto a CPU; UINT64_MAX where
  * that can't be told. Any thread, as all below. */
 uint64_t run_table_came(const struct run_table *t, pid_t tid);
+
+/* Has @tid, which has given a record of its leaving, left another CPU than @cpu since then?
+ * Its last leaving counts. */
+bool run_table_left_another(const struct run_table *t, pid_t tid, int cpu, uint64_t since);
 
 /* May @pid have become another program after @since? */
 bool run_table_execed(const struct run_table *t, pid_t pid, uint64_t since);

@@ -322,15 +322,20 @@ void hold_judge(struct reader *r, struct walk *w)
 			emit(r, &r->pend[i], w);
 }
 
+/* Where switches are hidden it may be on another CPU now, or it has come back from there: that
+ * shows in what was seen after it was found to be here. */
 void hold_release(struct reader *r, struct walk *w)
 {
 	uint64_t t_out = hold_last_of(r, w)->hold.t_out;
+	uint64_t since = t_out ? t_out : w->sample_ns;
+	bool moved = r->c->switches_hidden &&
+		     proof_moved(&r->stat_files, w->pid, w->tid, r->slot->cpu);
 
-	w->ran = ran_since(r, w->tid, t_out ? t_out : w->sample_ns);
+	w->ran = ran_since(r, w->tid, since);
 	w->came_ns = tap_answer(r, TAP_CAME, (uint64_t)w->tid, proof_came(r->c, w->tid));
 	if (!w->ran && r->c->switches_hidden &&
 	    tap_answer(r, TAP_MOVED, (uint64_t)w->tid,
-		       proof_moved(&r->stat_files, w->pid, w->tid, r->slot->cpu))) {
+		       moved || proof_left_another(r->c, r->slot, w->tid, since))) {
 		STATS_ADD(r->c->stats, late_unseen, 1);
 		w->ran = true;
 	}

@@ -48,7 +48,9 @@ static uint32_t twin_of_witness(const struct session *session)
 
 static void scan_switch(struct reader *r, const struct proof_switch *sw)
 {
-	if (!sw->out)
+	if (sw->out)
+		proof_note_out(r->c, r->slot, sw->tid, sw->time);
+	else
 		proof_note_in(r->c, r->slot, sw->tid, sw->time);
 	for (uint32_t i = 0; i < r->n_pend; i++) {
 		struct hold *h = &r->pend[i].hold;

@@ -175,6 +175,7 @@ void recorder_destroy(struct recorder *r)
 	if (r->config.kick >= 0)
 		close(r->config.kick);
 	free((void *)(uintptr_t)r->config.last_in);
+	free((void *)(uintptr_t)r->config.last_out);
 	ours_destroy(r->config.ours);
 	ours_destroy(r->config.named);
 	stranger_filter_deinit(&r->filter);

@@ -13,6 +13,7 @@
 #include "sys/proc.h"
 #include "record/recorder_int.h"
 #include "targets/target_cgroup.h"
+#include "watch/proof.h"
 
 static void prepare_preempt(struct recorder *r)
 {
@@ -272,7 +273,7 @@ static bool load_table(struct recorder *r, enum event_place place)
 	for (int cpu = cpus_next(&r->possible, 0); cpu >= 0;
 	     cpu = cpus_next(&r->possible, cpu + 1))
 		n = (uint32_t)cpu + 1;
-	if (run_table_init(&r->table, n) < 0)
+	if (run_table_init(&r->table, n, proof_switches_hidden()) < 0)
 		return false;
 	if (stranger_filter_init(&r->filter, &r->table) == 0)
 		return true;

@@ -319,10 +319,12 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	c->switches_hidden = proof_switches_hidden();
 	c->child = r->o.child ? r->o.pids[0] : 0;
 	c->last_in = calloc(LAST_IN, sizeof(*c->last_in));
+	if (c->switches_hidden && !c->table)
+		c->last_out = calloc(LAST_IN, sizeof(*c->last_out));
 	c->ids = &r->attach.ids;
 	c->births = births_create();
 	tracker_teach(&r->tracker, c->births);
-	if (!c->last_in || !c->births)
+	if (!c->last_in || !c->births || (c->switches_hidden && !c->table && !c->last_out))
 		return -ENOMEM;
 	r->attach.readers = c->tell_threads ? c : NULL;
 	return r->plan.wide || c->split ? claim(r) : 0;

@@ -38,6 +38,9 @@ static _Atomic uint64_t *noted(_Atomic uint64_t *table, pid_t tid)
 	return &table[(uint32_t)tid * 2654435761u >> 19 & (LAST_IN - 1)];
 }
 
+/* The last bits of a time of leaving are the CPU's. */
+static const uint64_t OUT_CPUS = (1 << 12) - 1;
+
 /* Readers do it at the same time: what is older never takes the place of what is newer. */
 static void raise_to(_Atomic uint64_t *p, uint64_t time)
 {
@@ -60,6 +63,28 @@ void proof_note_in(struct reader_config *c, struct cpu_slot *slot, pid_t tid, ui
 	raise_to(noted(c->last_in, tid), time);
 	if (tid && tid == slot->hotplug)
 		raise_to(&slot->gone_ns, time);
+}
+
+void proof_note_out(struct reader_config *c, const struct cpu_slot *slot, pid_t tid,
+		    uint64_t time)
+{
+	if (c->last_out)
+		raise_to(noted(c->last_out, tid),
+			 (time & ~OUT_CPUS) | ((uint64_t)slot->cpu & OUT_CPUS));
+}
+
+bool proof_left_another(struct reader_config *c, const struct cpu_slot *slot, pid_t tid,
+			uint64_t since)
+{
+	uint64_t out;
+
+	if (c->table)
+		return run_table_left_another(c->table, tid, slot->cpu, since);
+	if (!c->last_out)
+		return false;
+	out = atomic_load_explicit(noted(c->last_out, tid), memory_order_acquire);
+	return (out & OUT_CPUS) != ((uint64_t)slot->cpu & OUT_CPUS) &&
+	       (out | OUT_CPUS) > since;
 }
 
 void proof_consume(struct reader_config *c, struct cpu_slot *slot, uint64_t to)
@@ -123,7 +148,9 @@ bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t 
 		work_add(WORK_records, 1);
 		if (h.size < sizeof(h) || h.size % 8)
 			return true;
-		if (proof_is_switch(&h, end, &sw) && !sw.out) {
+		if (proof_is_switch(&h, end, &sw) && sw.out) {
+			proof_note_out(c, slot, sw.tid, sw.time);
+		} else if (proof_is_switch(&h, end, &sw)) {
 			proof_note_in(c, slot, sw.tid, sw.time);
 			ran = ran || (sw.tid == tid && sw.time > since);
 		} else {

@@ -55,15 +55,25 @@ bool proof_moved(struct proof_stat_files *files, pid_t pid, pid_t tid, int cpu);
 /* Remember that @tid was seen coming onto @slot's CPU at @time, for the others. */
 void proof_note_in(struct reader_config *c, struct cpu_slot *slot, pid_t tid, uint64_t time);
 
+/* ... leaving it; where switches are hidden. */
+void proof_note_out(struct reader_config *c, const struct cpu_slot *slot, pid_t tid,
+		    uint64_t time);
+
+/* Where switches are hidden: has @tid, which was on @slot's CPU, left another one after
+ * @since? Its leaving is seen also where its coming is not. It had come back before
+ * proof_moved() was asked only if this is true afterwards, when all rings were looked at. */
+bool proof_left_another(struct reader_config *c, const struct cpu_slot *slot, pid_t tid,
+			uint64_t since);
+
 /* Give the ring's records up to @to back to the kernel. If it had to drop some, then nobody
  * knows who came onto this CPU until now: noted for all threads. */
 void proof_consume(struct reader_config *c, struct cpu_slot *slot, uint64_t to);
 
 /* Has @tid come onto @slot's CPU after @since, as far as the unread part of its ring from
  * *@cursor on can tell? *@cursor moves to the end of what was looked at, which is not looked
- * at again for any thread: so all that came onto the CPU is noted, as by proof_note_in(), and
- * what births_note() notes.
- * Also true when that can't be told (records overwritten). */
+ * at again for any thread: so all that came onto the CPU or left it is noted, as by
+ * proof_note_in(), and what births_note() notes. Also true when that can't be told (records
+ * overwritten). */
 bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t *cursor,
 		       pid_t tid, uint64_t since);
 

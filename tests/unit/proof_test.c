@@ -173,6 +173,33 @@ static void records_over_the_end(void **state)
 	}
 }
 
+/* Where switches are hidden: it was on the CPU of the ring, as its leaving tells. */
+static void leaving_another_cpu(void **state)
+{
+	struct fake *f = *state;
+	const struct cpu_slot own = { .cpu = 3 };
+	enum { US = 1000 };
+	uint64_t cursor = 0;
+
+	f->slot.cpu = 2;
+	ring_switch(f, OUT, TID, 500 * US);
+	assert_false(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 400 * US));
+	assert_false(
+		proof_left_another(&f->config, &own, TID, 400 * US)); /* nothing is hidden */
+	f->config.last_out = calloc(LAST_IN, sizeof(*f->config.last_out));
+	cursor = 0;
+	assert_false(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 400 * US));
+	assert_true(proof_left_another(&f->config, &own, TID, 400 * US));
+	assert_false(proof_left_another(&f->config, &own, TID, 510 * US));
+	assert_false(proof_left_another(&f->config, &own, TID + 1, 400 * US));
+	assert_false(proof_left_another(&f->config, &f->slot, TID, 400 * US)); /* its own */
+	proof_note_out(&f->config, &own, TID, 600 * US);
+	assert_false(proof_left_another(&f->config, &own, TID, 400 * US));
+	proof_note_out(&f->config, &f->slot, TID, 590 * US); /* older */
+	assert_false(proof_left_another(&f->config, &own, TID, 400 * US));
+	free((void *)(uintptr_t)f->config.last_out);
+}
+
 static void empty_ring(void **state)
 {
 	struct fake *f = *state;
@@ -533,6 +560,7 @@ int main(void)
 		cmocka_unit_test(switch_records),
 		TEST(switch_in_another_ring),
 		TEST(records_over_the_end),
+		TEST(leaving_another_cpu),
 		TEST(empty_ring),
 		TEST(taken_out_is_skipped),
 		TEST(near_full_ring),

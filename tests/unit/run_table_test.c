@@ -78,7 +78,7 @@ static int setup(void **state)
 	assert_int_equal(cpus_system(&online, "online"), 0);
 	w.cpu[0] = cpus_next(&online, 0);
 	w.cpu[1] = cpus_next(&online, w.cpu[0] + 1);
-	if (w.cpu[1] < 0 || run_table_init(&w.table, (uint32_t)w.cpu[1] + 1) < 0)
+	if (w.cpu[1] < 0 || run_table_init(&w.table, (uint32_t)w.cpu[1] + 1, true) < 0)
 		_exit(77);
 	assert_int_equal(stranger_filter_init(&w.filter, &w.table), 0);
 	watch(&w, 0);
@@ -194,6 +194,13 @@ static void who_came_onto_another_cpu_came_later(void **state)
 	     run_table_came(&w->table, pid) <= now && now_ns() < until;)
 		;
 	assert_true(run_table_came(&w->table, pid) > now);
+	/* Back again, where it waits for us: that it was away shows. */
+	assert_false(run_table_left_another(&w->table, pid, w->cpu[0], now));
+	pin(pid, w->cpu[0]);
+	assert_true(run_table_left_another(&w->table, pid, w->cpu[0], now));
+	assert_false(run_table_left_another(&w->table, pid, w->cpu[0], now_ns()));
+	assert_false(run_table_left_another(&w->table, pid, w->cpu[1], now));
+	assert_false(run_table_left_another(&w->table, INT32_MAX, w->cpu[0], 0));
 	over(pid);
 }
 
