@@ -1138,13 +1138,13 @@ static const char *read_placed(struct fix *f, raddr sp)
 	return read_stack(f);
 }
 
-/* Where its innermost activation lies. */
-static raddr innermost(struct fix *f)
+/* Where the innermost activation lies of a stack of @n frames. */
+static raddr innermost(struct fix *f, size_t n)
 {
 	const struct pylayout *l = &f->w->l;
 
 	return pyoff_has(l->tstate.cframe) ? world_get(f->w, f->ts, l->tstate.cframe) :
-					     f->w->frame[2];
+					     f->w->frame[n];
 }
 
 static void placed(struct fix *f)
@@ -1156,7 +1156,7 @@ static void placed(struct fix *f)
 	if (pyoff_has(f->w->l.tstate.base_frame)) /* it has nothing on the C stack */
 		return;
 	assert_string_equal(read_stack(f), "nopython");
-	assert_string_equal(read_placed(f, innermost(f) + 64), "nopython");
+	assert_string_equal(read_placed(f, innermost(f, 2) + 64), "nopython");
 	assert_string_equal(read_placed(f, sp), "a3 b3");
 	assert_string_equal(read_placed(f, sp), "a3 b3"); /* known by now */
 	world_put(f->w, f->ts, f->w->l.tstate.native_tid, INNER + 2, 8);
@@ -1190,7 +1190,7 @@ static void on_its_stacks_last_page(struct fix *f)
 	stack(f, "a", NULL);
 	if (pyoff_has(f->w->l.tstate.base_frame))
 		return;
-	world_hole(f->w, (innermost(f) & ~(raddr)4095) + 4096, 4096);
+	world_hole(f->w, (innermost(f, 1) & ~(raddr)4095) + 4096, 4096);
 	assert_string_equal(read_placed(f, sp), "a3");
 }
 
