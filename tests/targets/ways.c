@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,50 +92,50 @@ static long try_fork(void)
 	return child;
 }
 
-#define WAYS(X)                                                                                \
-	X(process_vm_writev, syscall(SYS_process_vm_writev, pid, &from, 1, &to, 1, 0))         \
-	X(mem_rdwr, try_open(O_RDWR, "mem"))                                                   \
-	X(mem_wronly, try_open(O_WRONLY, "mem"))                                               \
-	X(mem_openat2, try_openat2())                                                          \
-	X(clear_refs, try_open(O_WRONLY, "clear_refs"))                                        \
-	X(oom_score_adj, try_open(O_WRONLY, "oom_score_adj"))                                  \
-	X(attach, syscall(SYS_ptrace, PTRACE_ATTACH, NONE, 0, 0))   \
-	X(seize_exitkill, syscall(SYS_ptrace, PTRACE_SEIZE, NONE, 0, PTRACE_O_EXITKILL))       \
-	X(poke, syscall(SYS_ptrace, PTRACE_POKEDATA, NONE, at, 1))                             \
-	X(setregset, syscall(SYS_ptrace, PTRACE_SETREGSET, NONE, 1, &from))                    \
-	X(setoptions, syscall(SYS_ptrace, PTRACE_SETOPTIONS, NONE, 0, PTRACE_O_EXITKILL))      \
-	X(setsiginfo, syscall(SYS_ptrace, PTRACE_SETSIGINFO, NONE, 0, &from))                  \
-	X(interrupt, syscall(SYS_ptrace, PTRACE_INTERRUPT, NONE, 0, 0))                        \
-	X(ptrace_kill, syscall(SYS_ptrace, PTRACE_KILL, NONE, 0, 0))                           \
-	X(pidfd_getfd, syscall(SYS_pidfd_getfd, NONE, 0, 0))                                   \
-	X(process_madvise, syscall(SYS_process_madvise, NONE, &to, 1, MADV_COLD, 0))           \
-	X(process_mrelease, syscall(SYS_process_mrelease, NONE, 0))                            \
-	X(move_pages, syscall(SYS_move_pages, pid, 1, NULL, NULL, NULL, 0))                    \
-	X(kill, syscall(SYS_kill, pid, 0))                                                     \
-	X(tkill, syscall(SYS_tkill, pid, 0))                                                   \
-	X(tgkill, syscall(SYS_tgkill, pid, pid, 0))                                            \
-	X(sigqueue, syscall(SYS_rt_sigqueueinfo, pid, SIGWINCH, NULL))                         \
-	X(tgsigqueue, syscall(SYS_rt_tgsigqueueinfo, pid, pid, SIGWINCH, NULL))                \
-	X(pidfd_signal, syscall(SYS_pidfd_send_signal, NONE, SIGWINCH, NULL, 0))               \
-	X(setsig_kill, syscall(SYS_fcntl, NONE, F_SETSIG, SIGKILL))                            \
-	X(setown, syscall(SYS_fcntl, NONE, F_SETOWN, pid))                                     \
-	X(fiosetown, syscall(SYS_ioctl, NONE, 0x8901, &pid))                                \
-	X(tiocsti, syscall(SYS_ioctl, NONE, TIOCSTI, "W"))                                     \
-	X(prlimit, try_limit())                                                                \
-	X(setpriority, syscall(SYS_setpriority, PRIO_PROCESS, NONE, 0))                        \
-	X(prctl_sched_core, syscall(SYS_prctl, 62, 99, pid, 0, 0))                             \
-	X(bpf_load, try_bpf())                                                                 \
-	X(userfaultfd, syscall(SYS_userfaultfd, O_CLOEXEC | 1))                                \
-	X(io_uring, syscall(SYS_io_uring_setup, 0, NULL))                                      \
-	X(execve, try_exec())                                                                  \
-	X(fork, try_fork())                                                                    \
-	X(setns, syscall(SYS_setns, NONE, 0))                                                  \
+#define WAYS(X)                                                                           \
+	X(process_vm_writev, syscall(SYS_process_vm_writev, pid, &from, 1, &to, 1, 0))    \
+	X(mem_rdwr, try_open(O_RDWR, "mem"))                                              \
+	X(mem_wronly, try_open(O_WRONLY, "mem"))                                          \
+	X(mem_openat2, try_openat2())                                                     \
+	X(clear_refs, try_open(O_WRONLY, "clear_refs"))                                   \
+	X(oom_score_adj, try_open(O_WRONLY, "oom_score_adj"))                             \
+	X(attach, syscall(SYS_ptrace, PTRACE_ATTACH, NONE, 0, 0))                         \
+	X(seize_exitkill, syscall(SYS_ptrace, PTRACE_SEIZE, NONE, 0, PTRACE_O_EXITKILL))  \
+	X(poke, syscall(SYS_ptrace, PTRACE_POKEDATA, NONE, at, 1))                        \
+	X(setregset, syscall(SYS_ptrace, PTRACE_SETREGSET, NONE, 1, &from))               \
+	X(setoptions, syscall(SYS_ptrace, PTRACE_SETOPTIONS, NONE, 0, PTRACE_O_EXITKILL)) \
+	X(setsiginfo, syscall(SYS_ptrace, PTRACE_SETSIGINFO, NONE, 0, &from))             \
+	X(interrupt, syscall(SYS_ptrace, PTRACE_INTERRUPT, NONE, 0, 0))                   \
+	X(ptrace_kill, syscall(SYS_ptrace, PTRACE_KILL, NONE, 0, 0))                      \
+	X(pidfd_getfd, syscall(SYS_pidfd_getfd, NONE, 0, 0))                              \
+	X(process_madvise, syscall(SYS_process_madvise, NONE, &to, 1, MADV_COLD, 0))      \
+	X(process_mrelease, syscall(SYS_process_mrelease, NONE, 0))                       \
+	X(move_pages, syscall(SYS_move_pages, pid, 1, NULL, NULL, NULL, 0))               \
+	X(kill, syscall(SYS_kill, pid, 0))                                                \
+	X(tkill, syscall(SYS_tkill, pid, 0))                                              \
+	X(tgkill, syscall(SYS_tgkill, pid, pid, 0))                                       \
+	X(sigqueue, syscall(SYS_rt_sigqueueinfo, pid, SIGWINCH, NULL))                    \
+	X(tgsigqueue, syscall(SYS_rt_tgsigqueueinfo, pid, pid, SIGWINCH, NULL))           \
+	X(pidfd_signal, syscall(SYS_pidfd_send_signal, NONE, SIGWINCH, NULL, 0))          \
+	X(setsig_kill, syscall(SYS_fcntl, NONE, F_SETSIG, SIGKILL))                       \
+	X(setown, syscall(SYS_fcntl, NONE, F_SETOWN, pid))                                \
+	X(fiosetown, syscall(SYS_ioctl, NONE, 0x8901, &pid))                              \
+	X(tiocsti, syscall(SYS_ioctl, NONE, TIOCSTI, "W"))                                \
+	X(prlimit, try_limit())                                                           \
+	X(setpriority, syscall(SYS_setpriority, PRIO_PROCESS, NONE, 0))                   \
+	X(prctl_sched_core, syscall(SYS_prctl, 62, 99, pid, 0, 0))                        \
+	X(bpf_load, try_bpf())                                                            \
+	X(userfaultfd, syscall(SYS_userfaultfd, O_CLOEXEC | 1))                           \
+	X(io_uring, syscall(SYS_io_uring_setup, 0, NULL))                                 \
+	X(execve, try_exec())                                                             \
+	X(fork, try_fork())                                                               \
+	X(setns, syscall(SYS_setns, NONE, 0))                                             \
 	X(socket, syscall(SYS_socket, 2, 2, 0))
 
 /* What /proc says of its rights. */
 static size_t rights(char *buf, size_t size)
 {
-	static const char *const names[] = { "CapInh", "CapPrm", "CapEff", "CapBnd",
+	static const char *const names[] = { "CapInh", "CapPrm",     "CapEff", "CapBnd",
 					     "CapAmb", "NoNewPrivs", "Uid" };
 	char text[4096] = "";
 	int fd = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
@@ -164,9 +165,10 @@ static void try_all(const char *where)
 	if (out < 0)
 		return;
 	n = (size_t)snprintf(buf, sizeof(buf), "%s %d:", where, gettid());
-#define X(name, expr)                                                                          \
-	errno = 0;                                                                             \
-	n += (size_t)snprintf(buf + n, sizeof(buf) - n, " " #name "=%d", (expr) < 0 ? errno : 0);
+#define X(name, expr)                                                    \
+	errno = 0;                                                       \
+	n += (size_t)snprintf(buf + n, sizeof(buf) - n, " " #name "=%d", \
+			      (expr) < 0 ? errno : 0);
 	WAYS(X)
 #undef X
 	n += rights(buf + n, sizeof(buf) - n);
@@ -211,18 +213,26 @@ int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*f)(void *),
 	return real(t, attr, f, arg);
 }
 
-void *dwarf_begin(int fd, int cmd)
+/* libelf asks so for each file that libdw begins to read, also where it is linked statically.
+ */
+int fcntl(int fd, int cmd, ...)
 {
-	void *(*real)(int, int) = (void *(*)(int, int))dlsym(RTLD_NEXT, "dwarf_begin");
+	int (*real)(int, int, ...) = (int (*)(int, int, ...))dlsym(RTLD_NEXT, "fcntl");
+	va_list ap;
+	long arg;
 
-	try_all("lines");
-	return real(fd, cmd);
+	va_start(ap, cmd);
+	arg = va_arg(ap, long);
+	va_end(ap);
+	if (cmd == F_GETFD)
+		try_all("lines");
+	return real(fd, cmd, arg);
 }
 
 void *dlopen(const char *name, int flags)
 {
-	void *(*real)(const char *, int) = (void *(*)(const char *, int))dlsym(RTLD_NEXT,
-									       "dlopen");
+	void *(*real)(const char *, int) =
+		(void *(*)(const char *, int))dlsym(RTLD_NEXT, "dlopen");
 
 	if (name && strstr(name, "debuginfod"))
 		try_all("fetch");
