@@ -4,10 +4,10 @@ import signal
 import time
 
 import harness
-from harness import Recorder, Target, check, each, enough, equal, need_root, not_quick, one_python, seconds
+from harness import Recorder, Target, check, enough, equal, need_root, not_quick, one_python, seconds
 
 KB = 1024
-WARM_S, STEP_S = 15, 0.5
+WARM_S, LONG_S, STEP_S = 10, 15, 0.5
 SOAK_S = int(os.environ.get("PYSAMPLED_SOAK_S", "0"))  # set by tools/test --soak
 
 
@@ -41,7 +41,7 @@ def watch(recorder, warm, long):
     return points, fds
 
 
-def record(target, *args, warm=WARM_S, long=25, home=None):
+def record(target, *args, warm=WARM_S, long=LONG_S, home=None):
     recorder = Recorder("-p", target.pid, *args, home=home).attached()
     points, fds = watch(recorder, warm, long)
     run = recorder.signal(signal.SIGINT).wait(30).ok()
@@ -59,14 +59,12 @@ def test_forks_beside_many_idle_children_leave_nothing(py):
     check(points[-1][1] < 40 << 20, "%d KB: %s", points[-1][1] // KB, run)
 
 
-@each(out=["out.data", "out.folded"])
 @one_python
 @seconds(120)
-def test_who_compiles_the_same_all_the_time_takes_no_more(py, out):
-    """It was 500 KB a second: each new code object's number and line table were kept."""
+def test_who_compiles_the_same_all_the_time_takes_no_more(py):
     need_root()
     target = Target(py, "restless.py", "--compiles", 1000, "--names", 50, "--lines", 2000)
-    run, points, _ = record(target, "-F", 999, "--hold-budget", 100, "-o", out)
+    run, points, _ = record(target, "-F", 999, "--hold-budget", 100, "-o", "out.data")
     check(slope(points) < 60 * KB, "%.0f KB a second: %s", slope(points) / KB, run)
     enough(run.n("samples") > 2000, "too few samples: %s", run)
 
@@ -77,9 +75,9 @@ def test_many_lines_take_no_memory_and_the_end_does_not_wait_for_them(py):
     """It was 1.1 GB for 82 samples, as the symbol file was written."""
     need_root()
     target = Target(py, "restless.py", "--compiles", 20, "--lines", 2000000)
-    run, _, _ = record(target, "-F", 99, "-v", "-o", "out.data", warm=0, long=20)
+    run, _, _ = record(target, "-F", 99, "-v", "-o", "out.data", warm=0, long=12)
     check(float(run.summary["rss"].rstrip("MiB")) < 100, "much memory at the end: %s", run)
-    enough(run.n("samples") > 300, "too few samples: %s", run)
+    enough(run.n("samples") > 150, "too few samples: %s", run)
     check("have no lines from here on" in run.err, "not a word of it: %s", run)
     check(run.counter("unlined") > 0, "not counted: %s", run)
 
@@ -90,7 +88,7 @@ def test_new_functions_are_unnamed_when_memory_is_used_up(py):
     need_root()
     target = Target(py, "restless.py", "--compiles", 1000, "--long", 900)
     home = harness.folder()
-    run, _, _ = record(target, "-F", 999, "--hold-budget", 100, "-v", "--memory", "4M", "-o", "out.folded", warm=0, long=25,
+    run, _, _ = record(target, "-F", 999, "--hold-budget", 100, "-v", "--memory", "4M", "-o", "out.folded", warm=0, long=15,
                        home=home)
     enough(run.n("samples") > 2000, "too few samples: %s", run)
     check("[unnamed] from here on" in run.err, "not a word of it: %s", run)
