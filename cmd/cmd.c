@@ -7,20 +7,68 @@
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/base.h"
+#include "base/printable.h"
+
+static void print_line(FILE *to, const char *before, const char *fmt, va_list ap)
+{
+	_cleanup_free_ char *text = NULL;
+
+	if (vasprintf(&text, fmt, ap) < 0) {
+		text = NULL;
+		fputs("pysampled: out of memory\n", stderr);
+		return;
+	}
+	printable(text, strlen(text) + 1, text);
+	fprintf(to, "%s%s\n", before, text);
+}
+
+void cmd_line(FILE *to, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	print_line(to, "", fmt, ap);
+	va_end(ap);
+}
+
+void cmd_say(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	print_line(stderr, "pysampled: ", fmt, ap);
+	va_end(ap);
+}
 
 int cmd_fail(int code, const char *fmt, ...)
 {
 	va_list ap;
 
-	fputs("pysampled: ", stderr);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	print_line(stderr, "pysampled: ", fmt, ap);
 	va_end(ap);
-	fputc('\n', stderr);
 	return code;
+}
+
+int cmd_flush(int code)
+{
+	bool failed = ferror(stdout);
+	int why = 0;
+
+	if (fflush(stdout) || failed)
+		why = errno;
+	if (!why && !failed)
+		return code;
+	cmd_say("writing standard output: %s",
+		why ? strerror(why) : "not all could be written");
+	clearerr(stdout);
+	return code == EXIT_DONE ? EXIT_FAILED : code;
 }
 
 int cmd_exit_code(int code)

@@ -5,6 +5,8 @@
 #ifndef CMD_H
 #define CMD_H
 
+#include <stdio.h>
+
 #include "base/err.h"
 
 /* Exit codes, contract of the command line (pysampled(1), EXIT STATUS). */
@@ -26,7 +28,18 @@ int cmd_dump(int argc, char **argv);
 int cmd_events(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 
-/* "pysampled: " and the sentence on stderr. Returns @code. */
+/* One line on @to. Names that came from targets may be in it: see base/printable.h. All that
+ * commands print but their own constant texts goes through these. */
+void cmd_line(FILE *to, const char *fmt, ...) __attribute__((__format__(__printf__, 2, 3)));
+
+/* "pysampled: " and the sentence on stderr. */
+void cmd_say(const char *fmt, ...) __attribute__((__format__(__printf__, 1, 2)));
+
+/* Write out what standard output still holds. @code, or EXIT_FAILED after a sentence if any
+ * write of it ever failed. */
+int cmd_flush(int code);
+
+/* cmd_say(). Returns @code. */
 int cmd_fail(int code, const char *fmt, ...) __attribute__((__format__(__printf__, 2, 3)));
 
 /* The exit code for a library's -errno (err.code). */

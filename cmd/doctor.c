@@ -8,6 +8,7 @@
 #include "capture/capture.h"
 #include "capture/preempt.h"
 #include "record/facts.h"
+#include "sys/harden.h"
 #include "sys/proc.h"
 #include "cmd.h"
 #include "process.h"
@@ -15,7 +16,7 @@
 static void print_line(void *arg, const char *mark, const char *text)
 {
 	(void)arg;
-	printf("%-3s %s\n", mark, text);
+	cmd_line(stdout, "%-3s %s", mark, text);
 }
 
 static void check_captures(struct capture_want want)
@@ -25,8 +26,8 @@ static void check_captures(struct capture_want want)
 		struct err err;
 		int r = captures[i]->possible(&want, &err);
 
-		printf("%-3s --capture %s: %s\n", r < 0 ? "no" : "ok", captures[i]->name,
-		       r < 0 ? err.text : captures[i]->promise);
+		cmd_line(stdout, "%-3s --capture %s: %s", r < 0 ? "no" : "ok",
+			 captures[i]->name, r < 0 ? err.text : captures[i]->promise);
 	}
 }
 
@@ -41,18 +42,18 @@ static void print_choice(const struct capture_want *want)
 		return;
 	if (*capture->caveat(want->plan, caveat, sizeof(caveat)))
 		snprintf(why.text, sizeof(why.text), "%s", caveat);
-	printf("--  record would use --capture %s%s%s\n", capture->name,
-	       why.text[0] ? ": " : "", why.text);
+	cmd_line(stdout, "--  record would use --capture %s%s%s", capture->name,
+		 why.text[0] ? ": " : "", why.text);
 }
 
 static void print_python(const struct pyproc *p)
 {
 	if (p->version)
-		printf("ok  process %d is CPython %u.%u.%u (%s), in %s\n", p->pid,
-		       p->version >> 24 & 0xff, p->version >> 16 & 0xff,
-		       p->version >> 8 & 0xff, p->build, p->module);
+		cmd_line(stdout, "ok  process %d is CPython %u.%u.%u (%s), in %s", p->pid,
+			 p->version >> 24 & 0xff, p->version >> 16 & 0xff,
+			 p->version >> 8 & 0xff, p->build, p->module);
 	else
-		printf("--  process %d is just starting Python\n", p->pid);
+		cmd_line(stdout, "--  process %d is just starting Python", p->pid);
 }
 
 static void print_wrapper(pid_t pid, const struct lookup *l)
@@ -60,9 +61,11 @@ static void print_wrapper(pid_t pid, const struct lookup *l)
 	char comm[16] = "?", list[200];
 
 	proc_comm(pid, pid, comm);
-	printf("--  process %d (%s) runs no Python itself; record follows its Python child%s: "
-	       "%s\n",
-	       pid, comm, l->n_child > 1 ? "ren" : "", lookup_list(l, list, sizeof(list)));
+	cmd_line(stdout,
+		 "--  process %d (%s) runs no Python itself; record follows its Python "
+		 "child%s: "
+		 "%s",
+		 pid, comm, l->n_child > 1 ? "ren" : "", lookup_list(l, list, sizeof(list)));
 	for (size_t i = 0; i < l->n_child; i++)
 		print_python(&l->child[i]);
 }
@@ -77,7 +80,7 @@ static int check_target(const struct facts_machine *m, const struct facts_target
 	if (code == -ESRCH)
 		return cmd_fail(EXIT_NO_PROCESS, "%s", err.text);
 	if (code < 0)
-		printf("no  %s\n", err.text);
+		cmd_line(stdout, "no  %s", err.text);
 	else if (code == LOOKUP_WRAPPER)
 		print_wrapper(t->pid, &l);
 	else
@@ -94,9 +97,10 @@ int cmd_doctor(int argc, char **argv)
 {
 	struct facts_machine m;
 	struct facts_target t;
+	struct err err;
 	pid_t pid = process_option(
 		argc, argv,
-		"Usage: pysampled doctor [-p PID]\n\n"
+		"Usage: pysampled doctor [-p PID]\n"
 		"What this kernel, these rights and this target allow, and what "
 		"to change.",
 		NULL);
@@ -105,6 +109,8 @@ int cmd_doctor(int argc, char **argv)
 
 	if (pid < 0)
 		return process_done(pid);
+	if (harden_process(HARDEN_LOOK, 0, &err) < 0)
+		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	if (pid && proc_exists(pid)) {
 		facts_of_target(&t, pid);
 		plan.targets.cpus = t.cpus;

@@ -14,13 +14,26 @@
 #include "sys/harden.h"
 #include "sample/perf_decode.h"
 #include "lines/places.h"
+#include "lines/srcline.h"
 #include "sys/proc.h"
 #include "base/stats.h"
 #include "cmd.h"
 #include "dump_running.h"
 #include "process.h"
 
-enum { TRIES = 20, MAX_FRAMES = 1024, STACK_BYTES = 256 << 10, PAGE = 4096 };
+enum {
+	TRIES = 20,
+	MAX_FRAMES = 1024,
+	STACK_BYTES = 256 << 10,
+	PAGE = 4096,
+	MAX_STATES = 1 << 16
+};
+
+/* A thread state, and the number of the thread that it says is its own. */
+struct state {
+	uint64_t number;
+	raddr at;
+};
 
 struct dump {
 	struct pystack_target target;
@@ -28,9 +41,13 @@ struct dump {
 	struct pystack *stacks;
 	struct assembler *assembler;
 	enum process_native native;
+	bool same_numbers;     /* the target's threads know themselves by the numbers we use */
 	struct stats stats;    /* of which nothing is told */
 	struct places *places; /* NULL: without lines */
 	struct page page;
+	struct state *state; /* by number */
+	size_t n_states;
+	uint64_t unique; /* of the lists that they were in */
 	struct pystack_frame before[MAX_FRAMES];
 	unsigned char stack[STACK_BYTES];
 };
@@ -44,35 +61,87 @@ struct found {
 	struct bytes stack; /* from wait.sp up */
 };
 
-static void new_code(void *arg, uint64_t id, const struct pycode_copy *c)
+static bool new_code(void *arg, uint64_t id, const struct pycode_copy *c)
 {
 	struct dump *d = arg;
 
-	profile_code(assembler_profile(d->assembler), id, c, pycode_copy_size(c));
+	return profile_code(assembler_profile(d->assembler), id, c, pycode_copy_size(c)) == 0;
 }
 
 /* --- reading --- */
 
 static struct bytes read_c_stack(struct dump *d, uint64_t sp)
 {
-	size_t n = 0;
+	struct rmem_vec v[RMEM_MAX_VEC];
+	size_t n = 0, got = RMEM_MAX_VEC;
 
-	while (n < STACK_BYTES) {
+	/* a call reads whole pieces, up to the first that can't be read */
+	while (n < STACK_BYTES && got == RMEM_MAX_VEC) {
 		uint64_t at = sp + n;
-		size_t piece = MIN(PAGE - at % PAGE, STACK_BYTES - n);
+		size_t k = 0, to = n;
 
-		if (rmem_read(&d->live.base, at, d->stack + n, piece) < 0)
-			break;
-		n += piece;
+		for (; k < RMEM_MAX_VEC && to < STACK_BYTES; k++) {
+			size_t piece = MIN(PAGE - at % PAGE, STACK_BYTES - to);
+
+			v[k] = (struct rmem_vec){ at, d->stack + to, piece };
+			at += piece;
+			to += piece;
+		}
+		got = rmem_readv(&d->live.base, v, k);
+		for (size_t i = 0; i < got; i++)
+			n += v[i].n;
 	}
 	return (struct bytes){ .at = d->stack, .n = n };
+}
+
+static int compare_states(const void *a, const void *b)
+{
+	const struct state *x = a, *y = b;
+
+	return (x->number > y->number) - (x->number < y->number);
+}
+
+/* All thread states at once: each thread's own search would go through all of them. Where they
+ * can't be had, each thread is searched for. */
+static void find_states(struct dump *d)
+{
+	_cleanup_free_ raddr *at = calloc(MAX_STATES, sizeof(*at));
+	struct state *state;
+	uint32_t n = 0;
+
+	if (!at || pyframe_all_states(&d->live.base, &d->target.walk, MAX_STATES, at,
+				      MAX_STATES, &n, &d->unique) < 0)
+		return;
+	state = d->state = calloc(n + 1, sizeof(*state));
+	for (uint32_t i = 0; state && i < n; i++) {
+		state->at = at[i];
+		if (rmem_read_u64(&d->live.base, at[i] + d->target.walk.ts_tid,
+				  &state->number) < 0)
+			return;
+		state++;
+	}
+	d->n_states = (size_t)(state - d->state);
+	qsort(d->state, d->n_states, sizeof(*state), compare_states);
+}
+
+static void suggest_state(struct dump *d, pid_t tid, pid_t inner)
+{
+	const struct state key = { .number = (uint64_t)inner };
+	const struct state *end = d->state + d->n_states,
+			   *s = bsearch(&key, d->state, d->n_states, sizeof(key),
+					compare_states);
+	bool several = s && ((s > d->state && s[-1].number == key.number) ||
+			     (s + 1 < end && s[1].number == key.number));
+
+	if (d->state && !several)
+		pystack_suggest(d->stacks, &d->target, tid, inner, s ? s->at : 0, d->unique);
 }
 
 static bool waits_still(const struct dump *d, pid_t tid, const struct proc_wait *before)
 {
 	struct proc_wait now;
 
-	return proc_wait(d->target.pid, tid, &now) == 0 && now.sp == before->sp &&
+	return proc_syscall(d->target.pid, tid, &now) == 0 && now.sp == before->sp &&
 	       now.pc == before->pc && now.syscall == before->syscall;
 }
 
@@ -91,7 +160,7 @@ static void read_once(struct dump *d, pid_t tid, pid_t inner, uint32_t n, struct
 		place.sp = f->wait.sp;
 	f->waits = f->waits && d->native;
 	pystack_stands(d->stacks, &place);
-	f->python = pystack_read(d->stacks, &d->target, &d->live.base, tid, inner, NULL, NULL);
+	f->python = pystack_read(d->stacks, &d->target, &d->live.base, tid, inner);
 	if (f->python.end != PYSTACK_OK && f->python.end != PYSTACK_NOPYTHON)
 		return;
 	if (f->waits) {
@@ -106,10 +175,11 @@ static void read_once(struct dump *d, pid_t tid, pid_t inner, uint32_t n, struct
 
 static struct found find(struct dump *d, pid_t tid)
 {
-	pid_t inner = proc_inner_tid(d->target.pid, tid);
+	pid_t inner = d->same_numbers ? tid : proc_inner_tid(d->target.pid, tid);
 	struct found f = { 0 };
 	uint32_t n = UINT32_MAX;
 
+	suggest_state(d, tid, inner);
 	for (int i = 0; i < TRIES && !f.stable; i++) {
 		read_once(d, tid, inner, n, &f);
 		if (f.python.end != PYSTACK_OK)
@@ -147,8 +217,8 @@ static void print_wait(struct dump *d, const struct found *f)
 									    f->wait.syscall);
 
 	if (name || f->wait.wchan[0])
-		fprintf(d->page.to, "    [waits in %s%s%s]\n", name ? name : "",
-			name && f->wait.wchan[0] ? ", " : "", f->wait.wchan);
+		cmd_line(d->page.to, "    [waits in %s%s%s]", name ? name : "",
+			 name && f->wait.wchan[0] ? ", " : "", f->wait.wchan);
 	free(name);
 }
 
@@ -187,7 +257,7 @@ static void print_thread(struct dump *d, pid_t tid, struct page *sampled)
 
 	if (proc_comm(d->target.pid, tid, comm) < 0)
 		return;
-	fprintf(d->page.to, "Thread %d (%s): \"%s\"\n", tid, state_name(state), comm);
+	cmd_line(d->page.to, "Thread %d (%s): \"%s\"", tid, state_name(state), comm);
 	if (sampled) {
 		page_add(&d->page, sampled);
 		return;
@@ -219,19 +289,24 @@ static int print_process(struct dump *d, const struct pyproc *p)
 
 	if (proc_tasks(p->pid, &tids, &n) < 0)
 		return cmd_fail(EXIT_NO_PROCESS, "process %d is gone", p->pid);
-	fprintf(d->page.to, "Process %d: CPython %u.%u.%u (%s), %s\n", p->pid,
-		p->version >> 24 & 0xff, p->version >> 16 & 0xff, p->version >> 8 & 0xff,
-		p->build, p->module);
+	cmd_line(d->page.to, "Process %d: CPython %u.%u.%u (%s), %s", p->pid,
+		 p->version >> 24 & 0xff, p->version >> 16 & 0xff, p->version >> 8 & 0xff,
+		 p->build, p->module);
 	r = calloc(n, sizeof(*r));
 	if (r)
 		k = sample_running(d, tids, n, r);
-	for (size_t i = 0; i < n; i++) {
+	find_states(d);
+	for (size_t i = 0; i < n && !ferror(stdout); i++) {
 		bool sampled = next < k && r[next].tid == tids[i];
 
 		print_thread(d, tids[i], sampled && r[next].found ? &r[next].page : NULL);
 		if (sampled)
 			page_deinit(&r[next++].page);
+		if (!d->places)
+			page_print(&d->page, NULL);
 	}
+	while (next < k)
+		page_deinit(&r[next++].page);
 	if (d->places)
 		places_resolve(d->places);
 	page_print(&d->page, d->places);
@@ -270,9 +345,10 @@ static int dump_one(const struct pyproc *p, const struct process_shows *shows)
 	d->target.layout = p->layout;
 	d->target.root = proc_stack_root(p->pid);
 	pywalk_layout_init(&d->target.walk, &p->layout, p->runtime);
+	d->same_numbers = proc_same_pid_namespace(p->pid);
 	rmem_live_init(&d->live, p->pid);
 	if (shows->lines)
-		d->places = places_create(shows->debuginfod, &d->stats);
+		d->places = places_create(shows->source, shows->debuginfod, &d->stats);
 	d->assembler = assembler_create(
 		&(struct assembler_config){ .native = d->native,
 					    .full = d->native == PROCESS_NATIVE_FULL,
@@ -290,6 +366,7 @@ static int dump_one(const struct pyproc *p, const struct process_shows *shows)
 	assembler_destroy(d->assembler);
 	places_destroy(d->places);
 	page_deinit(&d->page);
+	free(d->state);
 	free(d);
 	return r;
 }
@@ -301,9 +378,8 @@ static int dump_children(pid_t pid, const struct lookup *l, const struct process
 	int ret = EXIT_NO_PROCESS;
 
 	proc_comm(pid, pid, comm);
-	fprintf(stderr,
-		"pysampled: process %d (%s) runs no Python itself; its Python child%s: %s\n",
-		pid, comm, l->n_child > 1 ? "ren" : "", lookup_list(l, list, sizeof(list)));
+	cmd_say("process %d (%s) runs no Python itself; its Python child%s: %s", pid, comm,
+		l->n_child > 1 ? "ren" : "", lookup_list(l, list, sizeof(list)));
 	for (size_t i = 0; i < l->n_child; i++) {
 		int r = l->child[i].version ?
 				dump_one(&l->child[i], shows) :
@@ -335,6 +411,7 @@ int cmd_dump(int argc, char **argv)
 {
 	struct process_shows shows = { .native = PROCESS_NATIVE };
 	struct err err;
+	int r;
 	pid_t pid = process_option(
 		argc, argv,
 		"Usage: pysampled dump -p PID [--native[=full] | --no-native]\n"
@@ -348,7 +425,11 @@ int cmd_dump(int argc, char **argv)
 		return process_done(pid);
 	if (!pid)
 		return cmd_fail(EXIT_USAGE, "dump takes one process: dump -p PID");
-	if (harden_read_only(false, &err) < 0)
+	if (shows.lines)
+		shows.source = srcline_start(shows.debuginfod);
+	if (harden_process(HARDEN_LOOK, 0, &err) < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
-	return dump(pid, &shows);
+	r = dump(pid, &shows);
+	srcline_end(shows.source);
+	return r;
 }

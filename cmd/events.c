@@ -13,6 +13,7 @@
 #include "events/pfm.h"
 #include "events/pmu.h"
 #include "events/tracefs.h"
+#include "sys/harden.h"
 #include "cmd.h"
 
 /* What is listed: names that this is a part of. */
@@ -24,7 +25,7 @@ struct list {
 
 static void print_line(const char *name, const char *kind, const char *no)
 {
-	printf("%-28s %-10s %s%s\n", name, kind, *no ? "no: " : "yes", no);
+	cmd_line(stdout, "%-28s %-10s %s%s", name, kind, *no ? "no: " : "yes", no);
 }
 
 /* 0, or why it can't be opened on ourselves. */
@@ -167,6 +168,7 @@ int cmd_events(int argc, char **argv)
 {
 	static const struct option options[] = { { "help", no_argument, NULL, 'h' }, { 0 } };
 	struct list l = { .word = "" };
+	struct err err;
 	int opt;
 
 	while ((opt = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
@@ -180,6 +182,8 @@ int cmd_events(int argc, char **argv)
 	if (optind < argc)
 		return cmd_fail(EXIT_USAGE, "events takes one word, not '%s' too",
 				argv[optind]);
+	if (harden_process(HARDEN_LOOK, 0, &err) < 0)
+		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	print_generic(&l);
 	print_cache_events(&l);
 	pmu_each(PMU_DEVICES, print_pmu_event, &l);

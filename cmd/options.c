@@ -47,7 +47,7 @@ static const char help[] =
 	"                           65528)\n"
 	"      --max-frames N       cut deeper stacks; 1024, up to 8000\n"
 	"      --provenance WHICH   exact, late or all: what text outputs keep; all\n"
-	"      --memory SIZE        bound of rings, queues and readers of all CPUs; 256M\n"
+	"      --memory SIZE        bound of rings, queues, readers, names, stacks; 256M\n"
 	"Output\n"
 	"  -o, --output FILE        perf.data; '-' is stdout; may be given several times\n"
 	"      --format NAME        perf, folded, tape; default: by FILE's extension\n"
@@ -273,6 +273,8 @@ static int parse_unwinder(struct record_options *o, const char *name)
 		return usage("--unwinder takes own, or libunwind where pysampled was built "
 			     "with it (-V tells), not '%s'",
 			     name);
+	if (o->rec.unwinder && !unwind_other_here(o->rec.unwinder))
+		return usage("--unwinder: %s is not installed", o->rec.unwinder->library);
 	return 0;
 }
 
@@ -298,7 +300,7 @@ static int count_work(struct record_options *o)
 	o->work = true;
 	o->rec.origin.syscalls_fd = syscall_count_open(&err);
 	if (o->rec.origin.syscalls_fd < 0)
-		fprintf(stderr, "pysampled: system calls are not counted: %s\n", err.text);
+		cmd_say("system calls are not counted: %s", err.text);
 	return 0;
 }
 

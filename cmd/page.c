@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "lines/places.h"
 #include "sample/sample.h"
+#include "cmd.h"
 
 enum { MAX_TEXT = 8192 };
 
@@ -41,11 +42,11 @@ static void add_frame(struct page *p, const struct frame *f)
 		fflush(p->to);
 		add_spot(p, p->size, f->place);
 	} else if (f->kind != FRAME_PYTHON) {
-		fprintf(p->to, "    %s\n", f->name);
+		cmd_line(p->to, "    %s", f->name);
 	} else if (f->line) {
-		fprintf(p->to, "    %s (%s:%d)\n", f->func->qualname, f->func->file, f->line);
+		cmd_line(p->to, "    %s (%s:%d)", f->func->qualname, f->func->file, f->line);
 	} else {
-		fprintf(p->to, "    %s (%s)\n", f->func->qualname, f->func->file);
+		cmd_line(p->to, "    %s (%s)", f->func->qualname, f->func->file);
 	}
 }
 
@@ -72,7 +73,7 @@ static void print_place(const struct places *places, uint32_t place)
 
 	for (size_t i = 0; i < n; i++) {
 		places_text(&f[i], true, text, sizeof(text));
-		printf("    %s%s\n", text, f[i].inlined ? " (inlined)" : "");
+		cmd_line(stdout, "    %s%s", text, f[i].inlined ? " (inlined)" : "");
 	}
 }
 
@@ -87,4 +88,7 @@ void page_print(struct page *p, const struct places *places)
 		print_place(places, p->spot[i].place);
 	}
 	fwrite(p->text + at, 1, p->size - at, stdout);
+	fflush(stdout);
+	p->n_spots = 0;
+	rewind(p->to);
 }

@@ -33,7 +33,8 @@ void page_stack(struct page *p, const struct stack *s);
 /* Add all of @from. */
 void page_add(struct page *p, struct page *from);
 
-/* Print it on standard output, once @places (NULL: there are none) are resolved. */
+/* Print it on standard output at once, when @places (NULL: there are none) are resolved; then
+ * it is empty. */
 void page_print(struct page *p, const struct places *places);
 
 #endif

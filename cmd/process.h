@@ -9,10 +9,13 @@
 
 enum process_native { PROCESS_NO_NATIVE, PROCESS_NATIVE, PROCESS_NATIVE_FULL };
 
+struct srcline;
+
 /* What of native frames is shown. */
 struct process_shows {
 	enum process_native native; /* --native[=full], --no-native */
 	bool lines, debuginfod;	    /* --native-lines, --debuginfod */
+	struct srcline *source;	    /* who is asked for lines */
 };
 
 /* -p PID and --help, and where @shows is set its options; @help is printed for --help. The

@@ -59,7 +59,7 @@ static int print_version(void)
 	printf("\ncaptures:");
 	for (size_t i = 0; captures[i]; i++)
 		printf(" %s", captures[i]->name);
-	printf("\nbuilt with: libelf zstd seccomp%s%s%s%s", demangle_built ? " libiberty" : "",
+	printf("\nbuilt with: zstd seccomp%s%s%s%s", demangle_built ? " libiberty" : "",
 	       xz_built ? " lzma" : "", inflate_zlib_built ? " zlib" : "",
 	       srcline_built ? " libdw" : "");
 	for (size_t i = 0; unwind_others[i]; i++)
@@ -68,18 +68,12 @@ static int print_version(void)
 	return EXIT_DONE;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-	/* A closed pipe or a full quota is an error of the write that meets it, not our
-	 * end. */
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);
-	opterr = 0;
-	sparse_init();
 	if (argc < 2)
 		return print_help(stderr), EXIT_USAGE;
 	if (!strcmp(argv[1], SRCLINE_COMMAND))
-		return srcline_main();
+		return srcline_main(argc > 2);
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
 		return print_help(stdout);
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))
@@ -90,4 +84,15 @@ int main(int argc, char **argv)
 	if (argv[1][0] == '-')
 		return cmd_record(argc, argv);
 	return cmd_fail(EXIT_USAGE, "there is no command '%s'; see --help", argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+	/* A closed pipe or a full quota is an error of the write that meets it, not our
+	 * end. */
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	opterr = 0;
+	sparse_init();
+	return cmd_flush(run(argc, argv));
 }

@@ -11,6 +11,7 @@
 
 #include "sys/harden.h"
 #include "lines/places.h"
+#include "lines/srcline.h"
 #include "sys/proc.h"
 #include "base/stats.h"
 #include "cmd.h"
@@ -30,7 +31,7 @@ static void print_note(void *arg, const char *text)
 
 	/* What was found is for -v; what went differently from the asked is for all. */
 	if (o->verbose > 0 || (o->verbose == 0 && strncmp(text, "process ", 8) != 0))
-		fprintf(stderr, "pysampled: %s\n", text);
+		cmd_say("%s", text);
 }
 
 static void child_main(char **command, int go, int failed)
@@ -72,11 +73,13 @@ static int start_child(struct child *c, char **command)
 	return 0;
 }
 
-static void release_child(void *arg)
+/* The recording runs: what only its start needs is given up, and the command may begin. */
+static void started(void *arg)
 {
 	const struct child *c = arg;
 
-	if (write(c->go, "x", 1) < 0)
+	harden_thread(HARDEN_CONTROL, c->pid);
+	if (c->pid && write(c->go, "x", 1) < 0)
 		kill(c->pid, SIGTERM);
 }
 
@@ -181,7 +184,7 @@ static void print_summary(const struct record_options *o, const struct session *
 				"none but the time from event to switch, at most 40 us; "
 				"CAP_PERFMON would let registers tell");
 		if (session->place)
-			fprintf(stderr, "pysampled: %s\n", session->place);
+			cmd_say("%s", session->place);
 		print_counters(session->stats);
 	}
 	if (o->verbose > 0 || o->work)
@@ -258,8 +261,7 @@ static int run(const struct record_options *o, struct recorder *rec, struct sess
 	if (r == EXIT_DONE) {
 		for (size_t i = 0; i < n; i++)
 			list[i] = &sinks[i];
-		code = recorder_run(rec, list, n, stop, o->command ? release_child : NULL,
-				    child, &summary, &err);
+		code = recorder_run(rec, list, n, stop, started, child, &summary, &err);
 		child->end = summary.child_end;
 		if (code < 0)
 			r = cmd_fail(cmd_exit_code(code), "%s", err.text);
@@ -287,14 +289,16 @@ static int record(struct record_options *o, int argc, char **argv, struct child 
 	_cleanup_close_ int stop = stop_signals();
 	struct recorder *rec;
 	bool may_trace = !strcmp(o->rec.capture, "auto") || !strcmp(o->rec.capture, "stop");
+	struct srcline *lines = o->native_lines ? srcline_start(o->debuginfod) : NULL;
 	struct err err;
-	int r = harden_read_only(may_trace, &err);
+	int r = harden_process(HARDEN_RECORD | (may_trace ? HARDEN_TRACER : 0), child->pid,
+			       &err);
 
 	if (r < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	o->rec.note = (struct note){ .take = print_note, .arg = o };
 	if (o->native_lines)
-		session.places = places_create(o->debuginfod, &stats);
+		session.places = places_create(lines, o->debuginfod, &stats);
 	if (o->native_lines && !session.places)
 		return cmd_fail(EXIT_FAILED, "out of memory");
 	rec = recorder_create(&o->rec, &session, &err);
@@ -302,6 +306,7 @@ static int record(struct record_options *o, int argc, char **argv, struct child 
 		  cmd_fail(cmd_exit_code(err.code), "%s", err.text);
 	recorder_destroy(rec);
 	places_destroy(session.places);
+	srcline_end(lines);
 	return r;
 }
 

@@ -14,6 +14,7 @@
 #include "arch/arch.h"
 #include "base/base.h"
 #include "base/work.h"
+#include "sys/proc.h"
 
 void perf_event_add_read(struct perf_event_attr *attr)
 {
@@ -69,8 +70,30 @@ struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
 	if (o->stack)
 		a.sample_type |= PERF_SAMPLE_STACK_USER;
 	a.sample_stack_user = o->stack;
-	if (o->side)
-		a.mmap = a.mmap2 = a.comm = a.comm_exec = a.task = a.context_switch = 1;
+	return a;
+}
+
+struct perf_event_attr perf_event_final(const struct perf_event_attr *chosen,
+					const struct perf_use *use)
+{
+	struct perf_event_attr a = *chosen;
+
+	if (use->counts) {
+		a.freq = 0;
+		a.sample_period = 0;
+		a.sample_type &= ~(uint64_t)PERF_SAMPLE_PERIOD;
+		a.precise_ip = 0; /* of samples alone: x86 refuses it else */
+	}
+	if (use->cpu || !use->inherit)
+		a.inherit = a.inherit_thread = 0;
+	/* Other events do not happen on an idle CPU, and some PMUs refuse it. */
+	a.exclude_idle = use->cpu && perf_event_is_clock(&a);
+	if (use->cpu || use->begins)
+		a.disabled = a.enable_on_exec = 0;
+	if (use->later)
+		a.disabled = 1, a.enable_on_exec = 0;
+	a.mmap = a.mmap2 = a.comm = a.comm_exec = a.task = use->side;
+	a.context_switch = use->side && use->switches;
 	return a;
 }
 
@@ -182,18 +205,15 @@ bool perf_event_have_pmu(void)
 
 int perf_event_sysctl(const char *name, int missing)
 {
-	char path[128];
-	int value = missing;
-	FILE *f;
+	_cleanup_free_ char *text = NULL;
+	char path[128], *end;
+	long value;
 
 	snprintf(path, sizeof(path), "/proc/sys/kernel/%s", name);
-	f = fopen(path, "re");
-	if (!f)
+	if (proc_read_piece(path, &text) < 0)
 		return missing;
-	if (fscanf(f, "%d", &value) != 1)
-		value = missing;
-	fclose(f);
-	return value;
+	value = strtol(text, &end, 10);
+	return end == text ? missing : (int)value;
 }
 
 int perf_event_max_rate(void)

@@ -20,7 +20,6 @@ struct perf_options {
 	bool said;	/* by the user; else of triggers each one is a sample */
 	uint64_t value;
 	bool kernel;	   /* count in the kernel too, with its call chain */
-	bool side;	   /* this event carries MMAP2, COMM, FORK and SWITCH records */
 	bool inherit;	   /* follow new threads and children */
 	bool threads_only; /* inherit to threads but not to children (5.13+) */
 	bool disabled;	   /* does not start yet */
@@ -36,6 +35,22 @@ struct perf_options {
  * it. It borrows @spec->file. */
 struct perf_event_attr perf_event_attr_of(const struct perf_spec *spec,
 					  const struct perf_options *o);
+
+/* What one opening of an event is for. */
+struct perf_use {
+	bool counts;   /* it takes no samples */
+	bool cpu;      /* of all that a CPU runs, else of one thread */
+	bool inherit;  /* new threads and children get it, if it was chosen so */
+	bool begins;   /* at once, whatever was chosen; of a CPU it always does */
+	bool later;    /* not before it is told to */
+	bool side;     /* it carries MMAP2, COMM and FORK records */
+	bool switches; /* ... and SWITCH */
+};
+
+/* The attr that is passed to perf_event_open(2): nothing changes it any more. @chosen: of a
+ * session's event, the witness or the instructions. */
+struct perf_event_attr perf_event_final(const struct perf_event_attr *chosen,
+					const struct perf_use *use);
 
 /* Have its samples hold the counts of its group: READ. */
 void perf_event_add_read(struct perf_event_attr *attr);

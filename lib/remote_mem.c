@@ -103,25 +103,3 @@ void rmem_image_init(struct rmem_image *m, const struct rmem_chunk *chunks, size
 		.n_chunks = n_chunks,
 	};
 }
-
-static int record_read(struct rmem *m, raddr at, void *buf, size_t n)
-{
-	struct rmem_record *rec = container_of(m, struct rmem_record, base);
-	int r = rmem_read(rec->below, at, buf, n);
-
-	rec->saw(rec->arg, at, r < 0 ? NULL : buf, n, r);
-	return r;
-}
-
-static const struct rmem_ops record_ops = { .name = "record", .read = record_read };
-
-void rmem_record_init(struct rmem_record *m, struct rmem *below,
-		      void (*saw)(void *, raddr, const void *, size_t, int), void *arg)
-{
-	*m = (struct rmem_record){
-		.base.ops = &record_ops,
-		.below = below,
-		.saw = saw,
-		.arg = arg,
-	};
-}

@@ -79,15 +79,4 @@ struct rmem_image {
 };
 void rmem_image_init(struct rmem_image *m, const struct rmem_chunk *chunks, size_t n_chunks);
 
-/* Decorator: reads through @below and reports every read to @saw: good ones
- * with @ret 0 and the bytes, failed ones with -errno and NULL. */
-struct rmem_record {
-	struct rmem base;
-	struct rmem *below; /* borrowed */
-	void (*saw)(void *arg, raddr at, const void *bytes, size_t n, int ret);
-	void *arg;
-};
-void rmem_record_init(struct rmem_record *m, struct rmem *below,
-		      void (*saw)(void *, raddr, const void *, size_t, int), void *arg);
-
 #endif

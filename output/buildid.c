@@ -6,79 +6,31 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <gelf.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 
+#include "elf/elfimage.h"
 #include "sys/proc.h"
-
-enum { NOTES_MAX = 64 * 1024, PHDRS_MAX = 256 };
-
-struct buildid buildid_in_notes(struct bytes notes)
-{
-	struct buildid ret = {};
-	Elf64_Nhdr nh;
-
-	while (notes.n >= sizeof(nh)) {
-		uint64_t name, size;
-
-		memcpy(&nh, notes.at, sizeof(nh));
-		name = sizeof(nh) + (((uint64_t)nh.n_namesz + 3) & ~3ull);
-		size = name + (((uint64_t)nh.n_descsz + 3) & ~3ull);
-		if (name + nh.n_descsz > notes.n)
-			break;
-		if (nh.n_type == NT_GNU_BUILD_ID && nh.n_namesz == 4 && nh.n_descsz &&
-		    !memcmp(notes.at + sizeof(nh), "GNU", 4)) {
-			ret.n = MIN((size_t)nh.n_descsz, (size_t)BUILDID_MAX);
-			memcpy(ret.at, notes.at + name, ret.n);
-			break;
-		}
-		size = MIN(size, notes.n);
-		notes.at += size;
-		notes.n -= size;
-	}
-	return ret;
-}
 
 struct buildid buildid_of_notes_file(const char *path)
 {
-	struct buildid ret = {};
 	_cleanup_free_ char *text = NULL;
+	unsigned char id[ELFIMAGE_MAX_ID];
 	size_t n = 0;
 
-	if (!proc_read_file(path, &text, &n))
-		ret = buildid_in_notes((struct bytes){ (unsigned char *)text, n });
-	return ret;
+	if (proc_read_file(path, &text, &n) < 0)
+		return (struct buildid){};
+	n = elfimage_id_in_notes((struct bytes){ (unsigned char *)text, n }, id);
+	return buildid_from((struct bytes){ id, n });
 }
 
-static struct buildid buildid_of_segment(int fd, const GElf_Phdr *ph)
+struct buildid buildid_from(struct bytes id)
 {
-	struct buildid ret = {};
-	size_t n = MIN(ph->p_filesz, (GElf_Xword)NOTES_MAX);
-	_cleanup_free_ unsigned char *notes = malloc(n + 1);
-	ssize_t got = notes ? pread(fd, notes, n, (off_t)ph->p_offset) : -1;
+	struct buildid ret = { .n = MIN(id.n, (size_t)BUILDID_MAX) };
 
-	if (got > 0)
-		ret = buildid_in_notes((struct bytes){ notes, (size_t)got });
-	return ret;
-}
-
-struct buildid buildid_of_elf(int fd)
-{
-	struct buildid ret = {};
-	size_t n = 0;
-	GElf_Phdr ph;
-	Elf *elf;
-
-	elf_version(EV_CURRENT);
-	/* read, not mapped: the file may be cut under our feet */
-	elf = elf_begin(fd, ELF_C_READ, NULL);
-	if (elf && elf_kind(elf) == ELF_K_ELF && !elf_getphdrnum(elf, &n))
-		for (int i = 0; i < (int)MIN(n, (size_t)PHDRS_MAX) && !ret.n; i++)
-			if (gelf_getphdr(elf, i, &ph) && ph.p_type == PT_NOTE)
-				ret = buildid_of_segment(fd, &ph);
-	elf_end(elf);
+	if (ret.n)
+		memcpy(ret.at, id.at, ret.n);
 	return ret;
 }
 

@@ -14,12 +14,11 @@ struct buildid {
 	size_t n; /* 0: none */
 };
 
-/* Pure: the NT_GNU_BUILD_ID among ELF notes. */
-struct buildid buildid_in_notes(struct bytes notes);
+/* As much of @id as perf keeps. */
+struct buildid buildid_from(struct bytes id);
 
-/* Of a file that consists of notes (/sys/kernel/notes), of an ELF file. */
+/* Of a file that consists of notes (/sys/kernel/notes). */
 struct buildid buildid_of_notes_file(const char *path);
-struct buildid buildid_of_elf(int fd);
 
 /* Add the ELF file at @path (absolute) to perf's build-id cache, as perf record
  * does. Best effort: nobody is told when it can't be done. */

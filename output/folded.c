@@ -18,6 +18,8 @@
 #include "base/base.h"
 #include "perf_event.h"
 #include "lines/places.h"
+#include "base/printable.h"
+#include "base/stats.h"
 #include "base/strtab.h"
 #include "apportion.h"
 #include "buf.h"
@@ -26,6 +28,7 @@
 
 enum { FOLDED_NAME_MAX = 4096 };
 
+#define UNNAMED "[unnamed]"
 #define IS_PLACE (1u << 31) /* in an id; ids of names are below */
 
 struct folded_stack {
@@ -45,19 +48,18 @@ struct folded {
 	uint64_t samples[SESSION_MAX_EVENTS];
 	uint32_t *slot; /* stack + 1, 0 is free */
 	size_t n_slots; /* a power of two */
+	/* No room for new names and stacks any more (session.memory): they are "[unnamed]". */
+	bool full;
 };
 
 /* Add the text to the names, fit for the format. */
 static uint32_t name_add(struct folded *f, const char *text)
 {
 	char buf[FOLDED_NAME_MAX];
-	size_t n = 0;
+	size_t n = printable(buf, sizeof(buf), f->full ? UNNAMED : text);
 
-	for (; text[n] && n < sizeof(buf); n++) {
-		unsigned char c = (unsigned char)text[n];
-
-		buf[n] = c == ';' ? ':' : c < ' ' || c == 0x7f ? '?' : (char)c;
-	}
+	for (char *c = buf; (c = strchr(c, ';'));)
+		*c = ':';
 	return strtab_add(f->names, buf, n);
 }
 
@@ -82,8 +84,10 @@ static const char *comm_of(const struct folded *f, pid_t tid)
 }
 
 /* Keep that @key means @id. */
-static uint32_t remember(struct idmap *m, uint64_t key, uint32_t id)
+static uint32_t remember(const struct folded *f, struct idmap *m, uint64_t key, uint32_t id)
 {
+	if (f->full)
+		return id;
 	return idmap_set(m, key, id) ? (uint32_t)STRTAB_NONE : id;
 }
 
@@ -94,7 +98,7 @@ static uint32_t process_name(struct folded *f, pid_t pid)
 
 	if (id != IDMAP_NONE)
 		return id;
-	return remember(&f->roots, key, name_format(f, "%s-%d", comm_of(f, pid), pid));
+	return remember(f, &f->roots, key, name_format(f, "%s-%d", comm_of(f, pid), pid));
 }
 
 static uint32_t root_name(struct sink *s, const struct sample *smp)
@@ -123,14 +127,15 @@ static uint32_t python_name(struct sink *s, const struct pyfunc *func, int line)
 		id = name_format(f, "%s (%s:%d)", func->qualname, func->file, line);
 	else
 		id = name_format(f, "%s (%s)", func->qualname, func->file);
-	return remember(&f->lines, key, id);
+	return remember(f, &f->lines, key, id);
 }
 
 static uint32_t kept_name(struct folded *f, const char *name)
 {
 	uint32_t id = idmap_get(&f->kept, (uintptr_t)name);
 
-	return id != IDMAP_NONE ? id : remember(&f->kept, (uintptr_t)name, name_add(f, name));
+	return id != IDMAP_NONE ? id :
+				  remember(f, &f->kept, (uintptr_t)name, name_add(f, name));
 }
 
 static uint32_t frame_name(struct sink *s, const struct frame *fr)
@@ -180,33 +185,67 @@ static int grow_slots(struct folded *f)
 	return 0;
 }
 
+/* The slot of the stack whose ids were just put at the end of @f->ids, or a free one. */
+static uint32_t *slot_of(const struct folded *f, const struct folded_stack *st)
+{
+	size_t i = st->hash & (f->n_slots - 1);
+
+	for (; f->slot[i]; i = (i + 1) & (f->n_slots - 1)) {
+		const struct folded_stack *old = stack_at(f, f->slot[i] - 1);
+
+		if (old->hash == st->hash && old->n == st->n && old->event == st->event &&
+		    memcmp(f->ids.at + old->at, f->ids.at + st->at, 4 * st->n) == 0)
+			break;
+	}
+	return &f->slot[i];
+}
+
+static struct folded_stack last_stack(const struct folded *f, size_t start, uint32_t event)
+{
+	size_t n = (f->ids.n - start) / 4;
+
+	return (struct folded_stack){
+		.hash = stack_hash(f->ids.at + start, n), .at = start, .n = n, .event = event
+	};
+}
+
 /* Count the stack whose ids were just put at the end of @f->ids. If it is known
  * they are taken off again. */
 static int count_stack(struct folded *f, size_t start, uint32_t event, uint64_t weight)
 {
-	size_t n = (f->ids.n - start) / 4,
-	       n_stacks = f->stacks.n / sizeof(struct folded_stack);
-	uint64_t hash = stack_hash(f->ids.at + start, n);
-	struct folded_stack st = {
-		.hash = hash, .count = weight, .at = start, .n = n, .event = event
-	};
-	size_t i;
+	size_t n_stacks = f->stacks.n / sizeof(struct folded_stack);
+	struct folded_stack st = last_stack(f, start, event);
+	uint32_t *slot;
 
 	if (2 * (n_stacks + 1) > f->n_slots && grow_slots(f))
 		return -ENOMEM;
-	for (i = hash & (f->n_slots - 1); f->slot[i]; i = (i + 1) & (f->n_slots - 1)) {
-		struct folded_stack *old = stack_at(f, f->slot[i] - 1);
-
-		if (old->hash != hash || old->n != n || old->event != event ||
-		    memcmp(f->ids.at + old->at, f->ids.at + start, 4 * n) != 0)
-			continue;
-		old->count += weight;
+	slot = slot_of(f, &st);
+	if (*slot) {
+		stack_at(f, *slot - 1)->count += weight;
 		f->ids.n = start;
 		return 0;
 	}
+	st.count = weight;
 	buf_put(&f->stacks, &st, sizeof(st));
-	f->slot[i] = (uint32_t)n_stacks + 1;
+	*slot = (uint32_t)n_stacks + 1;
 	return f->stacks.oom ? -ENOMEM : 0;
+}
+
+/* A new stack for which there is no room becomes "[unnamed]", and with several events the
+ * event's name. */
+static bool cut_unnamed(struct sink *s, size_t start, uint32_t event)
+{
+	struct folded *f = s->priv;
+	struct folded_stack st = last_stack(f, start, event);
+	uint32_t id;
+
+	if (!f->full || *slot_of(f, &st))
+		return true;
+	STATS_ADD(s->session->stats, unnamed, 1);
+	id = name_add(f, UNNAMED);
+	memcpy(f->ids.at + start, &id, sizeof(id));
+	f->ids.n = start + (s->session->n_events > 1 ? 8 : 4);
+	return id != STRTAB_NONE;
 }
 
 static bool is_kept(const struct sink *s, const struct sample *smp)
@@ -241,6 +280,20 @@ static uint64_t weight_of(const struct session *session, const struct sample *sm
 	return period ? smp->period : 1;
 }
 
+static size_t bytes_of(const struct folded *f)
+{
+	return f->ids.cap + f->stacks.cap + f->n_slots * sizeof(*f->slot) +
+	       strtab_bytes(f->names);
+}
+
+static void look_at_room(struct sink *s)
+{
+	struct folded *f = s->priv;
+
+	if (s->session->memory && f->n_slots && bytes_of(f) > s->session->memory / 2)
+		f->full = true;
+}
+
 static int folded_sample(struct sink *s, const struct sample *smp, const struct stack *stk)
 {
 	const struct session *session = s->session;
@@ -251,12 +304,14 @@ static int folded_sample(struct sink *s, const struct sample *smp, const struct 
 
 	if (s->failed || !is_kept(s, smp))
 		return s->failed;
+	look_at_room(s);
 	ok = put_name(f, root_name(s, smp));
 	if (session->n_events > 1)
 		ok = ok &&
 		     put_name(f, name_format(f, "event:%s", session->events[smp->event].name));
 	for (size_t i = stk->n; i-- && ok;)
 		ok = put_name(f, frame_name(s, &stk->frames[i]));
+	ok = ok && cut_unnamed(s, start, smp->event);
 	ret = ok ? count_stack(f, start, smp->event, weight_of(session, smp)) : -ENOMEM;
 	if (ret) {
 		s->failed = ret;
@@ -360,6 +415,7 @@ static int name_all_places(struct sink *s)
 	f->ids = f->stacks = (struct buf){};
 	f->slot = NULL;
 	f->n_slots = 0;
+	f->full = false; /* there are no more stacks than before */
 	for (size_t i = 0; !ret && i < old.stacks.n / sizeof(struct folded_stack); i++)
 		ret = name_places(s, &old, stack_at(&old, i));
 	buf_deinit(&old.ids);

@@ -9,30 +9,37 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 
 #include "base/base.h"
+#include "base/stats.h"
 #include "perf_file.h"
 #include "perf_records.h"
 #include "sink.h"
 
 enum {
 	FLUSH_BYTES = 256 * 1024,
-	PATCH_MS = 200,		 /* a recording that is killed loses no more */
-	ROOM_BYTES = 256 * 1024, /* for the features, when the disk is full */
-	PYELF_FIRST = 1,	 /* functions that make the first copy of the symbol file */
+	PATCH_MS = 200,		/* a recording that is killed loses no more */
+	ROOM_BYTES = 16 * 1024, /* for the features, when the disk is full */
+	PAGE_BYTES = 4096,	/* what a file system takes at least */
+	PYELF_FIRST = 1,	/* functions that make the first copy of the symbol file */
 };
 
 struct perf_data {
 	int fd;
 	bool regular; /* a regular file: it has a symbol file, and can be cut */
 	struct perf_records rec;
-	uint64_t start, n; /* where records start in the file, and how many bytes */
-	struct buf marks;  /* u64 each: values of @n on the way */
+	uint64_t start, n;  /* where records start in the file, and how many bytes */
+	struct buf marks;   /* u64 each: values of @n on the way, where it may end */
+	uint64_t next_mark; /* the value of @n from which on there is another */
 	uint64_t patched_ms;
 	uint64_t first_ns, last_ns;
+	size_t unlined;	   /* functions that are counted as such */
 	size_t pyelf_next; /* functions that make the next copy */
 	char *pyelf_path;
+	const char *pyelf_name; /* its last part, in @folder */
+	int folder;		/* of the sink; -1 */
 };
 
 static const uint64_t no_features[PERF_FILE_BITS / 64];
@@ -47,7 +54,6 @@ static int fail(struct sink *s, int ret)
 static int flush(struct sink *s)
 {
 	struct perf_data *d = s->priv;
-	uint64_t before = d->n;
 	size_t done;
 	int ret;
 
@@ -56,8 +62,10 @@ static int flush(struct sink *s)
 	ret = buf_pwrite(&d->rec.buf, d->fd, d->start + d->n, &done);
 	d->n += ret ? perf_records_whole(&d->rec.buf, done) : done;
 	d->rec.buf.n = 0;
-	if (d->n / FLUSH_BYTES != before / FLUSH_BYTES)
+	if (d->n > d->next_mark) { /* sparser as it grows */
 		buf_u64(&d->marks, d->n);
+		d->next_mark = d->n + MAX((uint64_t)PAGE_BYTES, d->n / 64);
+	}
 	return fail(s, ret);
 }
 
@@ -80,13 +88,14 @@ static int write_pyelf(struct perf_data *d)
 	_cleanup_close_ int fd = -1;
 	int ret;
 
-	unlink(d->pyelf_path);
-	fd = open(d->pyelf_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	unlinkat(d->folder, d->pyelf_name, 0);
+	fd = openat(d->folder, d->pyelf_name,
+		    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return -errno;
 	ret = pyelf_write(d->rec.pyelf, fd);
 	if (ret)
-		unlink(d->pyelf_path);
+		unlinkat(d->folder, d->pyelf_name, 0);
 	return ret;
 }
 
@@ -106,6 +115,7 @@ static int name_pyelf(struct perf_data *d, const char *out)
 	n = asprintf(&d->pyelf_path, "%s/%s.pyframes.so", strcmp(real, "/") ? real : "", base);
 	if (n < 0)
 		d->pyelf_path = NULL;
+	d->pyelf_name = n < 0 ? NULL : strrchr(d->pyelf_path, '/') + 1;
 	return n < 0 ? -ENOMEM : n >= PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
@@ -144,6 +154,16 @@ static int perf_data_sample(struct sink *s, const struct sample *smp, const stru
 	return 0;
 }
 
+static void count_unlined(struct sink *s)
+{
+	struct perf_data *d = s->priv;
+	size_t n = pyelf_unlined(d->rec.pyelf);
+
+	if (n > d->unlined)
+		STATS_ADD(s->session->stats, unlined, n - d->unlined);
+	d->unlined = n;
+}
+
 static uint64_t now_ms(void)
 {
 	struct timespec ts;
@@ -164,6 +184,7 @@ static int perf_data_round(struct sink *s)
 	if (ret || now - d->patched_ms < PATCH_MS)
 		return ret;
 	d->patched_ms = now;
+	count_unlined(s);
 	ret = flush(s);
 	if (!ret)
 		ret = fail(s, patch_head(s, no_features));
@@ -206,6 +227,7 @@ static int begin_file(struct sink *s)
 	int ret;
 
 	d->fd = fileno(s->out);
+	d->folder = s->folder;
 	d->regular = !fstat(d->fd, &st) && S_ISREG(st.st_mode);
 	d->pyelf_next = PYELF_FIRST;
 	ret = name_pyelf(d, s->path);
@@ -231,30 +253,52 @@ static int perf_data_begin(struct sink *s, struct err *err)
 	return err_set(err, ret, "writing %s: %s", s->path, strerror(-ret));
 }
 
-/* The disk is full: give back the last records for the symbols and the features. */
-static void make_room(struct perf_data *d)
+/* End the recording at an earlier mark, an eighth before where it ends. False: it can't. */
+static bool give_back(struct perf_data *d)
 {
-	uint64_t need = 2 * pyelf_size(d->rec.pyelf) + d->rec.build_ids.n + ROOM_BYTES;
-	uint64_t keep = d->n > need ? d->n - need : 0;
-	uint64_t best = 0;
+	uint64_t most = d->n - d->n / 8, best = 0;
 
 	for (size_t i = 0; i < d->marks.n; i += 8) {
 		uint64_t mark = load_u64(d->marks.at + i);
 
-		if (mark <= keep)
+		if (mark < d->n && mark <= most)
 			best = mark;
 	}
-	/* a short recording is worth more than its symbols */
-	if (best)
-		d->n = best;
-	if (ftruncate(d->fd, (off_t)(d->start + d->n)))
-		return;
+	if (!best)
+		return false;
+	d->n = best;
+	return ftruncate(d->fd, (off_t)(d->start + d->n)) == 0;
+}
+
+static bool is_full(int ret)
+{
+	return ret == -ENOSPC || ret == -EDQUOT || ret == -EFBIG;
+}
+
+/* Would there be room for the symbols if all records were given back? */
+static bool can_have_room(const struct perf_data *d)
+{
+	struct statvfs fs;
+
+	return !fstatvfs(d->fd, &fs) && (uint64_t)fs.f_bavail * fs.f_frsize + d->n >
+						pyelf_size(d->rec.pyelf) + PAGE_BYTES;
+}
+
+/* Where the disk is full, the last records are given back for the symbols, as many as it
+ * takes: without them a record of Python says nothing. */
+static int write_last_pyelf(struct perf_data *d)
+{
+	int ret = write_pyelf(d);
+
+	while (is_full(ret) && can_have_room(d) && give_back(d))
+		ret = write_pyelf(d);
+	return ret;
 }
 
 /* Append the symbol file to the recording, at @off. */
 static int embed_pyelf(const struct perf_data *d, uint64_t off)
 {
-	_cleanup_close_ int in = open(d->pyelf_path, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int in = openat(d->folder, d->pyelf_name, O_RDONLY | O_CLOEXEC);
 	struct buf block = {};
 	int ret = in < 0 ? -errno : 0;
 
@@ -293,17 +337,23 @@ static int write_features(struct sink *s, uint64_t pyelf_n)
 	return ret ? ret : patch_head(s, bits);
 }
 
-/* The best end that the disk has room for. */
+/* The best end that the disk has room for: records are given back for features, and for a copy
+ * of the symbols where that costs a small part of them. */
 static int write_end(struct sink *s, uint64_t pyelf_n)
 {
 	struct perf_data *d = s->priv;
-	int first = write_features(s, pyelf_n);
+	int first = write_features(s, pyelf_n), ret = first;
 
-	if (!first)
-		return 0;
-	if (pyelf_n && !write_features(s, 0))
-		return first;
-	if (!ftruncate(d->fd, (off_t)(d->start + d->n)))
+	while (is_full(ret)) {
+		bool copy = pyelf_n && 4 * pyelf_n < d->n;
+
+		if (ftruncate(d->fd, (off_t)(d->start + d->n)) || (copy && !give_back(d)))
+			break;
+		ret = write_features(s, copy ? pyelf_n : 0);
+		if (is_full(ret) && !copy && !give_back(d))
+			break;
+	}
+	if (ret)
 		patch_head(s, no_features);
 	return first;
 }
@@ -314,17 +364,25 @@ static int perf_data_end(struct sink *s, struct err *err)
 	struct stat st = {};
 	int ret = flush(s), pyelf = 0;
 
-	if (ret && d->regular)
-		make_room(d);
+	count_unlined(s);
 	if (d->regular) {
-		pyelf = write_pyelf(d);
-		if (!pyelf && !stat(d->pyelf_path, &st))
+		if (ret) /* of a record that is half written */
+			ret = ftruncate(d->fd, (off_t)(d->start + d->n));
+		pyelf = write_last_pyelf(d);
+		if (!pyelf && !fstatat(d->folder, d->pyelf_name, &st, 0))
 			buildid_cache_add(d->pyelf_path, d->rec.id);
 	}
 	fail(s, write_end(s, (uint64_t)st.st_size));
-	if (pyelf && !s->failed)
-		err_set(err, pyelf, "writing %s: %s", d->pyelf_path, strerror(-pyelf));
 	fail(s, pyelf);
+	if (pyelf)
+		err_set(err, s->failed,
+			"writing %s: %s: the names of Python functions are lost",
+			d->pyelf_path, strerror(-pyelf));
+	else if (s->failed && d->regular)
+		err_set(err, s->failed,
+			"writing %s: %s: the recording ends early; its Python functions have "
+			"their names",
+			s->path, strerror(-s->failed));
 	perf_data_free(d);
 	return s->failed;
 }
@@ -335,7 +393,7 @@ const struct sink_ops sink_perf_data = {
 	.name = "perf",
 	.extensions = extensions,
 	.help = "perf.data, for perf, hotspot, samply and others",
-	.needs = SINK_NEEDS_FILE,
+	.needs = SINK_NEEDS_FILE | SINK_NEEDS_IDS,
 	.priv_size = sizeof(struct perf_data),
 	.begin = perf_data_begin,
 	.side = perf_data_side,

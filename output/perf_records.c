@@ -10,7 +10,6 @@
 #include <sys/random.h>
 
 #include "base/base.h"
-#include "sys/proc.h"
 #include "perf_file.h"
 
 enum {
@@ -193,35 +192,19 @@ static int side_comm(struct perf_records *r, const struct side *side)
 	return ret ? ret : map_pyelf(r, side);
 }
 
-/* hotspot knows only build-ids from the table: read each file's, once. */
+/* hotspot knows only build-ids from the table: each file's is put there, once. */
 static void note_build_id(struct perf_records *r, const struct side *side)
 {
 	const char *path = side->u.mmap.path;
 	uint32_t known = strtab_count(r->dsos);
-	struct proc_map map = {
-		.start = side->u.mmap.addr,
-		.end = side->u.mmap.addr + side->u.mmap.len,
-		.ino = side->u.mmap.ino,
-		.maj = side->u.mmap.maj,
-		.min = side->u.mmap.min,
-		.path = path,
-	};
-	struct buildid id = {};
-	int fd;
+	struct buildid id;
 
 	if (*path != '/' || !(side->u.mmap.prot & PROT_EXEC) ||
 	    strtab_add(r->dsos, path, strlen(path)) != known)
 		return;
-	if (side->u.mmap.build_id) {
-		id.n = MIN(side->u.mmap.build_id_n, (size_t)BUILDID_MAX);
-		memcpy(id.at, side->u.mmap.build_id, id.n);
-	} else {
-		fd = proc_map_open(side->pid, &map);
-		if (fd >= 0) {
-			id = buildid_of_elf(fd);
-			close(fd);
-		}
-	}
+	id = buildid_from(side->u.mmap.build_id ? (struct bytes){ side->u.mmap.build_id,
+								  side->u.mmap.build_id_n } :
+						  side->u.mmap.file_id);
 	if (id.n)
 		perf_file_build_id(&r->build_ids, path, -1, PERF_RECORD_MISC_USER, id);
 }

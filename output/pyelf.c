@@ -37,6 +37,7 @@ struct pyelf {
 	size_t n, cap;
 	uint64_t text;	  /* bytes of text allotted */
 	uint64_t lines;	  /* in all functions */
+	size_t unlined;	  /* functions without some of theirs */
 	struct buf names; /* .strtab */
 	struct strtab *files;
 	uint32_t marker[MAX_MARKERS]; /* which functions are markers */
@@ -163,6 +164,17 @@ void pyelf_destroy(struct pyelf *e)
 	free(e);
 }
 
+/* A target says what it likes about its lines: they take memory when the file is written. */
+static uint32_t lines_of(struct pyelf *e, int first, int last)
+{
+	uint64_t want = (uint64_t)((int64_t)last - first) + 1;
+	uint64_t room = MIN((uint64_t)PYELF_MAX_LINES, PYELF_ALL_LINES - e->lines);
+	uint64_t n = want <= room ? want : room == PYELF_MAX_LINES ? room : 0;
+
+	e->unlined += n < want;
+	return (uint32_t)n;
+}
+
 static uint32_t allot_func(struct pyelf *e, const struct pyfunc *func)
 {
 	const char *file = *func->file ? func->file : "?";
@@ -171,7 +183,7 @@ static uint32_t allot_func(struct pyelf *e, const struct pyfunc *func)
 	struct pyelf_func f = {
 		.file = strtab_add(e->files, file, strlen(file)),
 		.first = (uint32_t)first,
-		.n_lines = (uint32_t)MIN((int64_t)last - first + 1, PYELF_MAX_LINES),
+		.n_lines = lines_of(e, first, last),
 		.decl = (uint32_t)MAX(1, func->firstline),
 	};
 	char name[NAME_MAX_BYTES];
@@ -231,6 +243,11 @@ uint64_t pyelf_marker(struct pyelf *e, const char *name)
 size_t pyelf_count(const struct pyelf *e)
 {
 	return e->n - 1;
+}
+
+size_t pyelf_unlined(const struct pyelf *e)
+{
+	return e->unlined;
 }
 
 /* The end symbol, and whole pages. */

@@ -15,7 +15,8 @@ enum {
 	PYELF_TEXT = 0x10000,	   /* where the text starts, in the file and as address */
 	PYELF_SPAN = 1 << 30,	   /* what a map of the text must cover */
 	PYELF_SLOT = 4,		   /* bytes a line */
-	PYELF_MAX_LINES = 1000000, /* of one function; lines beyond are unknown */
+	PYELF_MAX_LINES = 1 << 17, /* of one function; lines beyond are unknown */
+	PYELF_ALL_LINES = 1 << 23, /* of all; functions beyond have a name only */
 	PYELF_MAX_FUNCS = 1 << 20,
 	PYELF_BUILD_ID = 20,
 };
@@ -38,6 +39,9 @@ uint64_t pyelf_marker(struct pyelf *e, const char *name);
 
 /* Functions and markers that have an address. */
 size_t pyelf_count(const struct pyelf *e);
+
+/* Functions that have no place for all their lines. */
+size_t pyelf_unlined(const struct pyelf *e);
 
 /* An upper bound of the size of the file, for what is known now. */
 uint64_t pyelf_size(const struct pyelf *e);

@@ -184,16 +184,17 @@ static void put_sequence(struct buf *b, const struct pyelf_func *f)
 	buf_u8(b, DW_LNE_set_address);
 	buf_u64(b, f->addr);
 	buf_u8(b, DW_LNS_advance_line);
-	buf_sleb(b, (int64_t)f->first - 1);
+	buf_sleb(b, (f->n_lines ? (int64_t)f->first : 0) - 1);
 	buf_u8(b, DW_LNS_copy);
 	for (uint32_t i = 1; i < f->n_lines; i++)
 		buf_u8(b, LINE_STEP);
-	/* the slot of the unknown line */
-	buf_u8(b, DW_LNS_advance_pc);
-	buf_uleb(b, PYELF_SLOT);
-	buf_u8(b, DW_LNS_advance_line);
-	buf_sleb(b, -last);
-	buf_u8(b, DW_LNS_copy);
+	if (f->n_lines) { /* the slot of the unknown line, which may be the only one */
+		buf_u8(b, DW_LNS_advance_pc);
+		buf_uleb(b, PYELF_SLOT);
+		buf_u8(b, DW_LNS_advance_line);
+		buf_sleb(b, -last);
+		buf_u8(b, DW_LNS_copy);
+	}
 	buf_u8(b, DW_LNS_advance_pc);
 	buf_uleb(b, PYELF_SLOT);
 	buf_u8(b, 0);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/base.h"
+#include "outfile.h"
 
 enum { SINK_BUFFER = 256 * 1024, SINK_ALIGN = 64 };
 
@@ -64,21 +65,21 @@ static mode_t sink_mode(const struct sink_ops *ops)
 
 static int sink_open_file(struct sink *s, void *buffer, struct err *err)
 {
-	int fd, why;
+	const char *name;
+	int fd;
 
 	if (!strcmp(s->path, "-")) {
 		s->out = stdout;
 		return 0;
 	}
+	s->folder = outfile_folder(s->path, &name, err);
+	if (s->folder < 0)
+		return s->folder;
 	/* readable too: perf.data is patched at the end */
-	fd = open(s->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY,
-		  sink_mode(s->ops));
-	why = errno;
-	/* A device or a pipe that only takes writing. */
-	if (fd < 0 && (why == EACCES || why == EINVAL || why == ENXIO))
-		fd = open(s->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+	fd = outfile_open(s->folder, name, s->path, sink_mode(s->ops),
+			  s->ops->needs & SINK_NEEDS_FILE, err);
 	if (fd < 0)
-		return err_set(err, -why, "opening %s: %s", s->path, strerror(why));
+		return fd;
 	s->out = fdopen(fd, "w");
 	if (!s->out) {
 		close(fd);
@@ -88,26 +89,14 @@ static int sink_open_file(struct sink *s, void *buffer, struct err *err)
 	return 0;
 }
 
-/* perf moves its last recording out of the way, and so do we. */
-static void sink_keep_old(const struct sink *s)
-{
-	_cleanup_free_ char *old = NULL;
-	struct stat st;
-
-	if (!(s->ops->needs & SINK_NEEDS_FILE) || stat(s->path, &st) || !S_ISREG(st.st_mode) ||
-	    !st.st_size)
-		return;
-	if (asprintf(&old, "%s.old", s->path) < 0)
-		old = NULL;
-	if (old && rename(s->path, old))
-		unlink(s->path);
-}
-
 static void sink_free(struct sink *s)
 {
 	if (s->out && s->out != stdout)
 		fclose(s->out);
+	if (s->folder >= 0)
+		close(s->folder);
 	free(s->priv);
+	s->folder = -1;
 	s->out = NULL;
 	s->priv = NULL;
 }
@@ -118,12 +107,11 @@ int sink_open(struct sink *s, const struct sink_ops *ops, const char *path,
 	size_t priv = (ops->priv_size + SINK_ALIGN) / SINK_ALIGN * SINK_ALIGN;
 	int ret;
 
-	*s = (struct sink){ .ops = ops, .session = session, .path = path };
+	*s = (struct sink){ .ops = ops, .session = session, .path = path, .folder = -1 };
 	if (ops->needs & SINK_NEEDS_FILE && !strcmp(path, "-"))
 		return err_set(err, -EINVAL,
 			       "the format %s needs a file: it cannot go to standard output",
 			       ops->name);
-	sink_keep_old(s);
 	s->priv = calloc(1, priv + SINK_BUFFER);
 	if (!s->priv)
 		return err_set(err, -ENOMEM, "opening %s: out of memory", path);
@@ -169,6 +157,11 @@ int sink_close(struct sink *s, struct err *err)
 		s->failed = -errno;
 	if (s->failed && s->out != stdout)
 		sink_cut_line(s);
+	if (s->failed && s->out == stdout) {
+		/* it is told here, and not again by who flushes it next */
+		__fpurge(stdout);
+		clearerr(stdout);
+	}
 	if (s->out != stdout && fclose(s->out) && !s->failed)
 		s->failed = -errno;
 	s->out = NULL;

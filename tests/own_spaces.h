@@ -8,9 +8,9 @@
 #include "modules/space.h"
 #include "symbolize.h"
 
-static inline struct symbolizer *own_symbolizer(bool rows)
+static inline struct symbolizer *own_symbolizer(unsigned needs)
 {
-	return symbolizer_create(spaces_create(256 << 20, rows));
+	return symbolizer_create(spaces_create(256 << 20, needs));
 }
 
 static inline void own_symbolizer_destroy(struct symbolizer *s)

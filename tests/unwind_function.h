@@ -10,28 +10,32 @@
 
 #include "elf/elfimage.h"
 #include "elf/module.h"
-#include "elf/table.h"
+#include "elf/rows.h"
 
-static inline bool row_is_gap(const struct unwind_row *row)
+/* The row that holds at @vaddr, NULL where there is none; *@t: its table. */
+static inline const struct unwind_row *row_at(struct rows *rows, uint64_t vaddr,
+					      const struct unwind_table **t)
 {
-	return (row->rule & ROW_RULE) == 0;
+	*t = rows_at(rows, vaddr);
+	return *t ? unwind_table_row(*t, vaddr) : NULL;
 }
 
-static inline bool unwind_table_function(const struct unwind_table *t, uint64_t vaddr,
-					 uint64_t *start, uint64_t *end)
+static inline bool rows_function(struct rows *rows, uint64_t vaddr, uint64_t *start,
+				 uint64_t *end)
 {
-	const struct unwind_row *row = unwind_table_row(t, vaddr), *past;
+	const struct unwind_table *t;
+	const struct unwind_row *row = row_at(rows, vaddr, &t);
 
-	if (!row || row_is_gap(row))
+	if (!row || unwind_row_rule(t, row)->flags & RULE_NONE)
 		return false;
-	for (past = row + 1; past < t->row + t->n_rows; past++)
-		if (row_is_gap(past) || (past->rule & ROW_START))
-			break;
-	while (!(row->rule & ROW_START) && row > t->row)
-		row--;
-	*start = t->base + row->pc;
-	*end = past < t->row + t->n_rows ? t->base + past->pc : vaddr + 1;
-	return true;
+	for (const struct rows_function *f = rows->function; f < rows->function + rows->n;
+	     f++) {
+		*start = rows->source.base + f->lo;
+		*end = rows->source.base + f->hi;
+		if (f->made == t)
+			return true;
+	}
+	return false;
 }
 
 /* From a descriptor, or (-1) an image. 0; -errno: no ELF of @arch. */

@@ -1,6 +1,6 @@
 # Sourced by tools/test and tools/demo: what Debian packages are needed, and how to get them.
 
-BUILD_PACKAGES=(meson ninja-build gcc clang pkg-config libelf-dev libdw-dev libzstd-dev zlib1g-dev
+BUILD_PACKAGES=(meson ninja-build gcc clang pkg-config libelf-dev libdw-dev libzstd-dev zlib1g-dev libbz2-dev
   libcmocka-dev libseccomp-dev libcap-ng-dev libiberty-dev liblzma-dev libunwind-dev)
 TEST_PACKAGES=(linux-perf strace binutils elfutils libdebuginfod1 xz-utils python3 python3-venv python3-dev)
 

@@ -25,7 +25,7 @@ struct attached {
 /* What a tracer does to each thread that gets events. */
 struct attach_hooks {
 	/* Before the first event is opened: 0, -ESRCH, or -errno with a sentence: it gets
-	 * none. NULL: there is no tracer. */
+	 * none; -EAGAIN: not now. NULL: there is no tracer. */
 	int (*seize)(void *arg, pid_t tid, struct err *err);
 	/* @fd is one of its events, on CPU slot @slot. 0 or -errno. */
 	int (*arm)(void *arg, pid_t tid, size_t slot, int fd);
@@ -37,6 +37,7 @@ struct attach {
 	struct cpu_slot *slots;	 /* borrowed: with open rings */
 	size_t n_slots, cap_slots;
 	bool inherit;
+	bool begun;		       /* events that were to wait for an exec begin at once */
 	struct attach_hooks hooks;     /* who must seize a thread first */
 	struct reader_config *readers; /* told whose events are being opened, or NULL */
 	bool witness; /* each thread and CPU has one event more: perf_event_witness() */

@@ -86,49 +86,24 @@ static int open_one(const struct attach *a, int *ret, pid_t tid, const struct cp
 	return err_set(err, r, "redirecting event '%s': %s", name, strerror(-r));
 }
 
-static void clear_side(struct perf_event_attr *attr)
-{
-	attr->mmap = attr->mmap2 = attr->comm = attr->comm_exec = attr->task = 0;
-	attr->context_switch = 0;
-}
-
-/* The records besides samples come with the first event that a thread has on a CPU. */
-static void take_side(struct perf_event_attr *attr, const struct perf_event_attr *from)
-{
-	attr->mmap = from->mmap;
-	attr->mmap2 = from->mmap2;
-	attr->comm = from->comm;
-	attr->comm_exec = from->comm_exec;
-	attr->task = from->task;
-	attr->context_switch = from->context_switch;
-}
-
-/* It counts and takes no samples. */
-static void make_counting(struct perf_event_attr *attr)
-{
-	attr->freq = 0;
-	attr->sample_period = 0;
-	attr->sample_type &= ~(uint64_t)PERF_SAMPLE_PERIOD;
-	attr->precise_ip = 0; /* of samples alone: x86 refuses it else */
-}
-
+/* The records besides samples come with the first event that a thread has on a CPU, @side;
+ * those of switches of all that a CPU runs would be too many where the table tells. */
 static struct perf_event_attr attr_of(const struct attach *a, pid_t tid, enum part part,
-				      size_t e)
+				      size_t e, bool side, bool later)
 {
 	const struct perf_event_attr *first = &a->session->events[0].attr;
-	struct perf_event_attr attr =
+	const struct perf_event_attr chosen =
 		part == PART_WITNESS	  ? perf_event_witness(first, a->counter) :
 		part == PART_INSTRUCTIONS ? perf_event_instructions(first) :
 					    a->session->events[e].attr;
 
-	if (part == PART_COUNT)
-		make_counting(&attr);
-	if (tid == ALL) {
-		attr.inherit = attr.inherit_thread = attr.enable_on_exec = attr.disabled = 0;
-		/* Other events do not happen on an idle CPU, and some PMUs refuse it. */
-		attr.exclude_idle = perf_event_is_clock(&attr);
-	}
-	return attr;
+	return perf_event_final(&chosen, &(struct perf_use){ .counts = part == PART_COUNT,
+							     .cpu = tid == ALL,
+							     .inherit = a->inherit,
+							     .begins = a->begun,
+							     .later = later,
+							     .side = side,
+							     .switches = !a->table });
 }
 
 /* Which other number leads the group of number @i; -1: none does. */
@@ -145,22 +120,11 @@ static int leader_of(const struct attach *a, enum part part, size_t i, size_t e)
 static int open_part(const struct attach *a, pid_t tid, const struct cpu_slot *slot, int *fds,
 		     size_t i, bool side, bool later, struct err *err)
 {
-	const struct perf_event_attr *from = &a->session->events[0].attr;
 	size_t e;
 	enum part part = attach_part(a, tid, i, &e);
-	struct perf_event_attr attr = attr_of(a, tid, part, e);
+	struct perf_event_attr attr = attr_of(a, tid, part, e, side, later);
 	int leader = leader_of(a, part, i, e);
 
-	clear_side(&attr);
-	if (side)
-		take_side(&attr, from);
-	/* Of all that a CPU runs they would be too many, and the table tells. */
-	if (a->table)
-		attr.context_switch = 0;
-	if (later) {
-		attr.disabled = 1;
-		attr.enable_on_exec = 0;
-	}
 	return open_one(a, &fds[i], tid, slot, part, e, &attr, leader < 0 ? -1 : fds[leader],
 			err);
 }

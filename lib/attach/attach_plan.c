@@ -136,32 +136,41 @@ bool attach_capable(unsigned cap)
 size_t attach_raise_nofile(void)
 {
 	size_t nr_open = (size_t)perf_event_sysctl("../fs/nr_open", 0);
-	struct rlimit l;
+	struct rlimit was, l;
 
-	if (getrlimit(RLIMIT_NOFILE, &l) < 0)
+	if (getrlimit(RLIMIT_NOFILE, &was) < 0)
 		return 1024;
-	if (attach_capable(CAP_SYS_RESOURCE) && nr_open > l.rlim_max)
+	l = was;
+	if (nr_open > l.rlim_max && attach_capable(CAP_SYS_RESOURCE))
 		l.rlim_max = nr_open;
 	l.rlim_cur = l.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &l);
-	getrlimit(RLIMIT_NOFILE, &l);
-	return l.rlim_cur;
+	return setrlimit(RLIMIT_NOFILE, &l) < 0 ? was.rlim_cur : l.rlim_cur;
+}
+
+/* Who may lock any amount is not asked for how much. */
+static void memory_limits(struct attach_limits *l)
+{
+	struct rlimit memlock = { 0 };
+
+	l->lock_any = attach_capable(CAP_IPC_LOCK) ||
+		      perf_event_sysctl("perf_event_paranoid", 2) < 0;
+	if (l->lock_any)
+		return;
+	getrlimit(RLIMIT_MEMLOCK, &memlock);
+	l->memlock = memlock.rlim_cur;
+	l->mlock_kb = (size_t)perf_event_sysctl("perf_event_mlock_kb", 516);
 }
 
 struct attach_limits attach_limits_now(bool wide)
 {
-	struct rlimit memlock = { 0 };
-
-	getrlimit(RLIMIT_MEMLOCK, &memlock);
-	return (struct attach_limits){
+	struct attach_limits l = {
 		.nofile = attach_raise_nofile(),
 		.page = (size_t)sysconf(_SC_PAGESIZE),
-		.mlock_kb = (size_t)perf_event_sysctl("perf_event_mlock_kb", 516),
-		.memlock = memlock.rlim_cur,
-		.lock_any = attach_capable(CAP_IPC_LOCK) ||
-			    perf_event_sysctl("perf_event_paranoid", 2) < 0,
 		.wide = wide,
 	};
+
+	memory_limits(&l);
+	return l;
 }
 
 void attach_reserve(int fd, size_t n)

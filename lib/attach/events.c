@@ -252,7 +252,6 @@ int events_choose(struct session *session, const struct perf_spec *specs, size_t
 			if (r < 0)
 				return r;
 			slow_down(&one, &specs[i], fallback);
-			one.side = i == 0;
 			r = choose_one(&session->events[i], &specs[i], &one, tid, fallback,
 				       err);
 			if (r < 0)
@@ -328,8 +327,8 @@ bool events_can_count(struct session *session)
 
 bool events_can_wide(const struct session *session, int cpu)
 {
-	struct perf_event_attr a = session->events[0].attr;
+	struct perf_event_attr a =
+		perf_event_final(&session->events[0].attr, &(struct perf_use){ .cpu = true });
 
-	a.inherit = a.inherit_thread = 0;
 	return perf_event_try(&a, -1, cpu) == 0;
 }

@@ -65,32 +65,34 @@ static inline uint64_t cursor_u64(struct cursor *c)
 }
 
 /* Bits above the 64th are dropped. */
-static inline uint64_t cursor_uleb(struct cursor *c)
+/* The seven bits of each byte; *@shift: behind them; *@last: the last byte. */
+static inline uint64_t cursor_leb(struct cursor *c, unsigned *shift, unsigned *last)
 {
 	uint64_t v = 0;
-	unsigned byte, shift = 0;
 
+	*shift = 0;
 	do {
-		byte = cursor_u8(c);
-		if (shift < 64)
-			v |= (uint64_t)(byte & 0x7f) << shift;
-		shift += 7;
-	} while (byte & 0x80 && !c->bad);
+		*last = cursor_u8(c);
+		if (*shift < 64)
+			v |= (uint64_t)(*last & 0x7f) << *shift;
+		*shift += 7;
+	} while (*last & 0x80 && !c->bad);
 	return v;
+}
+
+static inline uint64_t cursor_uleb(struct cursor *c)
+{
+	unsigned shift, last;
+
+	return cursor_leb(c, &shift, &last);
 }
 
 static inline int64_t cursor_sleb(struct cursor *c)
 {
-	uint64_t v = 0;
-	unsigned byte, shift = 0;
+	unsigned shift, last;
+	uint64_t v = cursor_leb(c, &shift, &last);
 
-	do {
-		byte = cursor_u8(c);
-		if (shift < 64)
-			v |= (uint64_t)(byte & 0x7f) << shift;
-		shift += 7;
-	} while (byte & 0x80 && !c->bad);
-	if (shift < 64 && byte & 0x40)
+	if (shift < 64 && last & 0x40)
 		v |= ~(uint64_t)0 << shift;
 	return (int64_t)v;
 }

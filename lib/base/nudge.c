@@ -6,14 +6,23 @@
 #include <stddef.h>
 #include <unistd.h>
 
-static void nothing(int sig)
+/* A timer of a limit says whose. */
+static void on_nudge(int sig, siginfo_t *si, void *context)
 {
-	(void)sig;
+	struct nudge_limit *l = si->si_code == SI_TIMER ? si->si_value.sival_ptr : NULL;
+
+	(void)sig, (void)context;
+	if (l && l->on) {
+		l->on = 0;
+		siglongjmp(l->back, 1);
+	}
 }
 
 void nudge_init(void)
 {
-	struct sigaction act = { .sa_handler = nothing };
+	/* A handler that is left by a jump must not leave its signal blocked. */
+	struct sigaction act = { .sa_sigaction = on_nudge,
+				 .sa_flags = SA_SIGINFO | SA_NODEFER };
 	sigset_t set;
 
 	sigaction(SIGUSR2, &act, NULL);
@@ -34,4 +43,48 @@ int nudge_timer(timer_t *ret)
 
 	ev._sigev_un._tid = gettid();
 	return timer_create(CLOCK_MONOTONIC, &ev, ret) < 0 ? -errno : 0;
+}
+
+int nudge_limit_init(struct nudge_limit *l)
+{
+	struct sigevent ev = { .sigev_notify = SIGEV_THREAD_ID,
+			       .sigev_signo = SIGUSR2,
+			       .sigev_value.sival_ptr = l };
+
+	l->on = 0;
+	ev._sigev_un._tid = gettid();
+	return timer_create(CLOCK_MONOTONIC, &ev, &l->timer) < 0 ? -errno : 0;
+}
+
+void nudge_limit_deinit(struct nudge_limit *l)
+{
+	timer_delete(l->timer);
+}
+
+static void set_timer(struct nudge_limit *l, unsigned ms, bool again)
+{
+	struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
+	struct itimerspec at = { .it_value = t };
+
+	if (again)
+		at.it_interval = t;
+	timer_settime(l->timer, 0, &at, NULL);
+}
+
+bool nudge_limited(struct nudge_limit *l, unsigned ms, void (*call)(void *arg), void *arg)
+{
+	if (sigsetjmp(l->back, 0) == 0) {
+		l->on = 1;
+		set_timer(l, ms, false);
+		call(arg);
+		l->on = 0;
+		set_timer(l, 0, false);
+		return true;
+	}
+	return false;
+}
+
+void nudge_limit_again(struct nudge_limit *l, unsigned ms)
+{
+	set_timer(l, ms, true);
 }

@@ -6,6 +6,9 @@
 #define NUDGE_H
 
 #include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <time.h>
 
 /* Before any nudge(). */
@@ -17,5 +20,23 @@ void nudge(pthread_t thread);
 
 /* A timer (timer_settime(2), CLOCK_MONOTONIC) that nudges the calling thread. 0 or -errno. */
 int nudge_timer(timer_t *ret);
+
+/* For system calls that even a nudge does not end, because the kernel begins them again. */
+struct nudge_limit {
+	timer_t timer;
+	sigjmp_buf back;
+	volatile sig_atomic_t on;
+};
+
+/* On the thread that will use it, after nudge_init(). 0 or -errno. */
+int nudge_limit_init(struct nudge_limit *l);
+void nudge_limit_deinit(struct nudge_limit *l);
+
+/* Have @call(@arg) make one system call, and nothing else, for @ms at most. False: it was
+ * abandoned, maybe just after it was done. */
+bool nudge_limited(struct nudge_limit *l, unsigned ms, void (*call)(void *arg), void *arg);
+
+/* Nudge this thread each @ms from now on until nudge_limited(); 0: no more. */
+void nudge_limit_again(struct nudge_limit *l, unsigned ms);
 
 #endif

@@ -10,12 +10,16 @@
 
 #include "base/base.h"
 
-enum { LARGE = 128 << 10 };
+enum { LARGE = 128 << 10, HEAP_STEP = 1 << 20 };
 
 void sparse_init(void)
 {
 	/* By default it grows with what is freed; then calloc() has to clear old pages. */
 	mallopt(M_MMAP_THRESHOLD, LARGE);
+	/* Readers do not allocate, and the other threads share one heap: one of its own would
+	 * take each some system calls, and memory. */
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_TOP_PAD, HEAP_STEP);
 }
 
 void *sparse_alloc(size_t n)

@@ -48,6 +48,8 @@
 	X(stalled, "times a reader got no CPU for 20 ms")                                    \
 	X(no_line, "addresses of native code for which there is no source line")             \
 	X(bad_debug, "files whose debug information could not be read to its end")           \
+	X(unnamed, "Python functions shown as [unnamed], or stacks: --memory was used up")   \
+	X(unlined, "Python functions without some of their lines in perf.data: too many")    \
 	X(outside, "samples before the recording began or after its end, ignored")
 
 struct stats {

@@ -4,6 +4,8 @@
  */
 #include "base/strtab.h"
 
+#include <sys/random.h>
+
 #include "base/base.h"
 
 enum { STRTAB_CHUNK = 64 * 1024, STRTAB_MAX_IDS = 1 << 28 };
@@ -21,25 +23,33 @@ struct strtab_entry {
 };
 
 struct strtab {
+	uint64_t seed;
 	struct strtab_chunk *chunk; /* the newest first */
+	size_t text_bytes;	    /* of all chunks */
 	struct strtab_entry *entry;
 	uint32_t n, cap;
 	uint32_t *slot;	  /* id + 1, 0 is free */
 	uint32_t n_slots; /* a power of two, more than 2 * n */
 };
 
-static uint64_t strtab_hash(const char *s, size_t n)
+/* Texts are chosen by targets: a random factor keeps them from choosing equal hashes. */
+static uint64_t strtab_hash(const struct strtab *t, const char *s, size_t n)
 {
-	uint64_t h = 0xcbf29ce484222325;
+	uint64_t h = t->seed;
 
 	for (size_t i = 0; i < n; i++)
-		h = (h ^ (unsigned char)s[i]) * 0x100000001b3;
+		h = (h ^ (unsigned char)s[i]) * (t->seed | 1), h ^= h >> 32;
 	return h ^ h >> 29;
 }
 
 struct strtab *strtab_create(void)
 {
-	return calloc(1, sizeof(struct strtab));
+	struct strtab *t = calloc(1, sizeof(*t));
+
+	/* short of random bytes the texts are found all the same */
+	if (t && getrandom(&t->seed, sizeof(t->seed), GRND_NONBLOCK) != sizeof(t->seed))
+		t->seed = (uintptr_t)t * 0x9e3779b97f4a7c15;
+	return t;
 }
 
 void strtab_destroy(struct strtab *t)
@@ -70,6 +80,7 @@ static const char *strtab_keep(struct strtab *t, const char *s, size_t n)
 			return NULL;
 		*c = (struct strtab_chunk){ .next = t->chunk, .cap = cap };
 		t->chunk = c;
+		t->text_bytes += cap;
 	}
 	ret = c->text + c->n;
 	memcpy(ret, s, n);
@@ -120,7 +131,7 @@ static int strtab_grow(struct strtab *t)
 
 uint32_t strtab_add(struct strtab *t, const char *s, size_t n)
 {
-	uint64_t hash = strtab_hash(s, n);
+	uint64_t hash = strtab_hash(t, s, n);
 	const char *text;
 	uint32_t *slot;
 
@@ -152,4 +163,9 @@ size_t strtab_len(const struct strtab *t, uint32_t id)
 uint32_t strtab_count(const struct strtab *t)
 {
 	return t->n;
+}
+
+size_t strtab_bytes(const struct strtab *t)
+{
+	return t->text_bytes + t->cap * sizeof(*t->entry) + t->n_slots * sizeof(*t->slot);
 }

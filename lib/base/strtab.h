@@ -27,4 +27,7 @@ size_t strtab_len(const struct strtab *t, uint32_t id);
 
 uint32_t strtab_count(const struct strtab *t);
 
+/* Memory that it takes. */
+size_t strtab_bytes(const struct strtab *t);
+
 #endif

@@ -5,8 +5,8 @@
  */
 #include <sys/eventfd.h>
 
-#include "sample/perf_decode.h"
 #include "capture/slots.h"
+#include "base/clock.h"
 #include "base/stats.h"
 #include "capture/reader_int.h"
 
@@ -69,19 +69,48 @@ static void emit_name(struct reader *r, const struct perf_sample *s)
 		ours_set(r->c->named, s->tid, true);
 }
 
-void emit_code(void *arg, uint64_t id, const struct pycode_copy *c)
+bool emit_code(void *arg, uint64_t id, const struct pycode_copy *c)
 {
 	struct reader *r = arg;
 	size_t n = pycode_copy_size(c);
 	unsigned char *p = queue_reserve(&r->slot->queue, Q_CODE, sizeof(id) + n);
 
 	id |= code_mark(r);
-	if (!p) {
-		r->code_lost = true;
-		return;
-	}
+	if (!p)
+		return false;
 	memcpy(p, &id, sizeof(id));
 	memcpy(p + sizeof(id), c, n);
+	queue_commit(&r->slot->queue);
+	return true;
+}
+
+static bool keep_code(void *arg, uint64_t id, uint64_t was)
+{
+	struct reader *r = arg;
+	uint64_t mark = code_mark(r);
+	struct q_code_kept *q = queue_reserve(&r->slot->queue, Q_CODE_KEPT, sizeof(*q));
+
+	if (!q)
+		return false;
+	*q = (struct q_code_kept){ .id = id | mark, .was = was | mark };
+	queue_commit(&r->slot->queue);
+	return true;
+}
+
+void emit_codes_gone(struct reader *r)
+{
+	uint64_t below = pystack_age_codes(r->ps, keep_code, r);
+	struct q_codes_gone *q;
+
+	if (!below)
+		return;
+	q = queue_reserve(&r->slot->queue, Q_CODES_GONE, sizeof(*q));
+	if (!q) /* the next time tells of these as well */
+		return;
+	/* Those of earlier readers of the slot, too. */
+	*q = (struct q_codes_gone){ .time = now_ns(),
+				    .from = (uint64_t)r->slot->index << CODE_SLOT_SHIFT,
+				    .below = below | code_mark(r) };
 	queue_commit(&r->slot->queue);
 }
 
@@ -146,9 +175,10 @@ static void copy_reads(struct reader *r, const struct perf_sample *s, struct q_s
 	}
 }
 
-static struct sample sample_of(const struct reader *r, const struct pending *p,
-			       enum provenance prov, const struct perf_sample *s)
+static struct sample sample_of(const struct reader *r, const struct pending *p)
 {
+	const struct perf_sample *s = &p->s;
+
 	return (struct sample){ .time = s->time,
 				.period = s->period ? s->period : fixed_period(r, p),
 				.ip = s->ip,
@@ -158,7 +188,7 @@ static struct sample sample_of(const struct reader *r, const struct pending *p,
 				.cpu = s->cpu,
 				.event = p->event,
 				.misc = s->misc,
-				.prov = prov,
+				.prov = p->prov,
 				.late_ns = p->hold.t_end - s->time };
 }
 
@@ -173,27 +203,24 @@ static void count_sample(struct reader *r)
 	work_add(WORK_samples, 1);
 }
 
-void emit_sample(struct reader *r, const struct pending *p, enum provenance prov,
-		 const struct pystack_result *res, const struct undecided *open)
+void emit_sample(struct reader *r, const struct pending *p, const struct walk *w)
 {
-	const struct perf_event_header *h = perf_ring_at(&r->slot->ring, p->pos, r->bounce);
-	bool python = prov == PROV_EXACT || prov == PROV_LATE;
+	bool python = p->prov == PROV_EXACT || p->prov == PROV_LATE;
+	const struct pystack_result *res = &w->res;
+	const struct perf_sample *s = &p->s;
 	struct q_sample head = { 0 }, *q;
-	struct perf_sample s;
 
-	if (perf_decode_sample(h, r->c->sample_type, &s) < 0)
-		return;
-	emit_name(r, &s);
-	head.sample = sample_of(r, p, prov, &s);
-	head.user_ip = s.have_user ? s.user_ip : 0;
-	head.undecided = open != NULL;
-	head.program = open ? open->program : NULL;
-	head.n_kernel = s.n_kchain;
+	emit_name(r, s);
+	head.sample = sample_of(r, p);
+	head.user_ip = s->have_user ? s->user_ip : 0;
+	head.undecided = p->open;
+	head.program = p->open ? w->published : NULL;
+	head.n_kernel = s->n_kchain;
 	head.n_python = python ? res->n : 0;
 	head.n_anchors = python && r->c->native ? res->n_anchors : 0;
-	head.n_reads = r->c->session->how[p->event].read ? s.n_reads : 0;
+	head.n_reads = r->c->session->how[p->event].read ? s->n_reads : 0;
 	head.sample.truncated = head.n_python && res->truncated;
-	rest_size(r, &s, res, p->held, &head);
+	rest_size(r, p, w, &head);
 	if (head.n_python && res->switching)
 		q_drop_stack(&head);
 	if (head.n_stack && queue_scarce(&r->slot->queue)) {
@@ -206,10 +233,10 @@ void emit_sample(struct reader *r, const struct pending *p, enum provenance prov
 		return;
 	}
 	*q = head;
-	q->n_kernel = copy_kernel(&s, q_kernel(q));
+	q->n_kernel = copy_kernel(s, q_kernel(q));
 	copy_python(r, res, q);
-	copy_reads(r, &s, q);
-	rest_copy(r, &s, q);
+	copy_reads(r, s, q);
+	rest_copy(r, s, q);
 	if (head.sample.truncated)
 		STATS_ADD(r->c->stats, truncated, 1);
 	count_sample(r);

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <sys/eventfd.h>
 
-#include "sample/perf_decode.h"
 #include "base/stats.h"
 #include "targets/births.h"
 #include "capture/hold.h"
@@ -137,7 +136,7 @@ static enum provenance provenance_of(struct stats *s, struct pending *p, enum ju
 /* A reader off its CPU holds nobody: it judges by the rule for that. */
 static enum judgement judge(const struct reader *r, struct pending *p, const struct walk *w)
 {
-	p->hold.ran = w->ran || w->came_ns > p->time;
+	p->hold.ran = w->ran || w->came_ns > p->s.time;
 	p->hold.t_end = w->t_end;
 	p->hold.gap_max_ns = GAP_MAX_NS;
 	return (r->unfit ? capture_judge_unheld : r->c->capture->judge)(&p->hold);
@@ -148,73 +147,66 @@ static void look_up_again(struct reader *r, const struct target *t, struct walk 
 {
 	if (!t || w->undecided || program_stands(r, t, w->able == PYSTACK_NOPYTHON))
 		return;
-	w->able = w->res.end = program_ask(r, w->published, t->pid, &w->undecided);
+	w->able = w->res.end = program_ask(r, w->published, w);
 	w->res.n = w->res.n_anchors = 0;
 }
 
 /* The thread's stack came with its sample: a page less to read, and it tells which states are
  * the thread's. @regs: room for its registers. */
-static void know_stack(struct reader *r, uint64_t pos, pid_t forker,
+static void know_stack(struct reader *r, const struct perf_sample *s, pid_t forker,
 		       uint64_t regs[static ARCH_MAX_REGS])
 {
-	struct pystack_place place = { .regs = regs, .forker = forker };
-	const struct perf_event_header *h = perf_ring_at(&r->slot->ring, pos, r->bounce);
-	struct perf_sample s;
+	struct pystack_place place = { .regs = regs, .forker = forker, .sp = s->user_sp };
 
-	if (perf_decode_sample(h, r->c->sample_type, &s) < 0)
-		return;
-	place.sp = s.user_sp;
-	if (s.regs) {
+	if (s->regs) {
 		place.n_regs = arch_host->n_regs;
-		memcpy(regs, s.regs, place.n_regs * sizeof(*regs));
+		memcpy(regs, s->regs, place.n_regs * sizeof(*regs));
 	}
 	pystack_stands(r->ps, &place);
-	pystack_know(r->ps, s.user_sp, s.stack);
-	if (r->c->native && s.regs)
-		pystack_want(r->ps, s.user_sp - RED_BYTES, RED_BYTES);
+	pystack_know(r->ps, s->user_sp, s->stack);
+	if (r->c->native && s->regs)
+		pystack_want(r->ps, s->user_sp - RED_BYTES, RED_BYTES);
 }
 
-static struct pystack_result read_stack(struct reader *r, const struct pending *p,
-					struct target *t, const struct walk *w)
+/* @s: the newest sample. */
+static void read_stack(struct reader *r, const struct perf_sample *s, struct walk *w)
 {
-	pid_t pid = p->pid, tid = p->tid, inner;
-	struct pystack_result res = { .end = w->able };
+	struct target *t = w->program;
 	uint64_t regs[ARCH_MAX_REGS];
+	pid_t inner;
 
-	r->rest_n = 0;
-	r->far_sp = r->red_end = 0;
+	w->res.end = w->able;
 	if (w->undecided ||
 	    (w->able == PYSTACK_NOPYTHON && atomic_load(&t->state) != TARGET_QUARANTINED)) {
-		guarded_target(&r->mem, pid);
-		rest_read(r, p->pos, &r->mem.base, &res);
+		guarded_target(&r->mem, w->pid);
+		rest_read(r, s, &r->mem.base, w);
 	}
 	if (w->able != PYSTACK_OK)
-		return res;
-	inner = target_inner_tid(t, tid);
+		return;
+	inner = target_inner_tid(t, w->tid);
 	if (!inner) {
-		emit_control(r, CTL_UNKNOWN, (struct ctl_msg){ .pid = pid });
+		emit_control(r, CTL_UNKNOWN, (struct ctl_msg){ .pid = w->pid });
 		STATS_ADD(r->c->stats, torn_notready, 1);
-		res.end = PYSTACK_END_N;
-		return res;
+		w->res.end = PYSTACK_END_N;
+		return;
 	}
-	guarded_target(&r->mem, pid);
-	r->code_lost = false;
-	know_stack(r, p->pos, t->forker, regs);
-	res = pystack_read(r->ps, &t->py, &r->mem.base, tid, inner, NULL, NULL);
-	if (res.end == PYSTACK_NOPYTHON && tid == pid && t->unborn && !t->forker) {
+	guarded_target(&r->mem, w->pid);
+	know_stack(r, s, t->forker, regs);
+	w->res = pystack_read(r->ps, &t->py, &r->mem.base, w->tid, inner);
+	if (w->res.end == PYSTACK_NOPYTHON && w->tid == w->pid && t->unborn && !t->forker) {
 		STATS_ADD(r->c->stats, torn_notready, 1);
-		res.end = PYSTACK_END_N;
+		w->res.end = PYSTACK_END_N;
 	}
-	rest_read(r, p->pos, pystack_memory(r->ps), &res);
-	if (r->code_lost)
+	rest_read(r, s, pystack_memory(r->ps), w);
+	if (w->res.code_lost)
 		pystack_forget(r->ps, t->py.program);
-	return res;
 }
 
 /* In exec and at its end a process drops its memory, and works on in the kernel: its
  * interpreter is gone then, with all frames. */
-static bool is_unmapped(struct reader *r, const struct target *t, const struct walk *w)
+static bool is_unmapped(struct reader *r, const struct walk *w)
 {
+	const struct target *t = w->program;
 	uint64_t head;
 	int code;
 
@@ -230,20 +222,25 @@ void hold_charge(struct reader *r, uint64_t ns, uint32_t frames)
 	r->held_ns += MIN(ns, HOLD_MAX_NS + 1000 * (uint64_t)frames);
 }
 
+static bool is_of(const struct pending *p, pid_t tid, bool early)
+{
+	return !p->done && p->s.tid == tid && p->early == early;
+}
+
 static void ignore(struct reader *r, pid_t tid)
 {
 	for (uint32_t i = 0; i < r->n_pend; i++) {
-		if (r->pend[i].tid != tid)
+		if (!is_of(&r->pend[i], tid, r->pend[i].early))
 			continue;
 		STATS_ADD(r->c->stats, foreign, 1);
-		r->pend[i].tid = 0;
+		r->pend[i].done = true;
 	}
 }
 
 /* The samples of an old program are not stacks of the new one. */
 static bool is_older(struct stats *s, const struct pending *p, const struct walk *w)
 {
-	if (p->time >= w->began_ns)
+	if (p->s.time >= w->began_ns)
 		return false;
 	STATS_ADD(s, torn_exec, 1);
 	return true;
@@ -252,54 +249,55 @@ static bool is_older(struct stats *s, const struct pending *p, const struct walk
 static void emit(struct reader *r, struct pending *p, const struct walk *w)
 {
 	enum judgement j = judge(r, p, w);
-	enum provenance prov = PROV_TORN;
 	bool older = is_older(r->c->stats, p, w), unchanged = w->unchanged && !w->unmapped;
-	struct undecided open = { w->published };
 
 	if (j == JUDGE_EXACT)
 		j = w->latest;
-	p->tid = 0;
+	p->done = true;
 	p->held = j == JUDGE_EXACT;
+	p->open = w->undecided && !older;
+	p->prov = PROV_TORN;
 	if (!older && w->able == PYSTACK_NOPYTHON)
-		prov = PROV_NOPYTHON;
+		p->prov = PROV_NOPYTHON;
 	else if (!older && w->res.end != PYSTACK_END_N)
-		prov = provenance_of(r->c->stats, p, j, &w->res, unchanged);
-	if (r->code_lost && w->res.n) {
+		p->prov = provenance_of(r->c->stats, p, j, &w->res, unchanged);
+	if (w->res.code_lost && w->res.n) {
 		emit_lost(r->c->stats, 1);
 		return;
 	}
-	emit_sample(r, p, prov, &w->res, w->undecided && !older ? &open : NULL);
+	emit_sample(r, p, w);
 	if (r->tap)
-		r->tap->judged(r, p, (int)prov);
+		r->tap->judged(r, p);
 }
 
 struct pending *hold_last_of(struct reader *r, const struct walk *w)
 {
 	for (uint32_t i = r->n_pend; i-- > 0;)
-		if (r->pend[i].tid == w->tid && r->pend[i].early == w->early)
+		if (is_of(&r->pend[i], w->tid, w->early))
 			return &r->pend[i];
 	return NULL;
 }
 
 bool hold_walk(struct reader *r, const struct pending *first, struct walk *w)
 {
-	struct target *t = targets_find(r->c->targets, first->pid);
+	struct target *t = targets_find(r->c->targets, first->s.pid);
 
+	*w = (struct walk){ .pid = first->s.pid,
+			    .tid = first->s.tid,
+			    .sample_ns = first->s.time,
+			    .published = t,
+			    .unchanged = true };
 	if (r->tap)
-		r->tap->target(r, first->pid, t);
-	*w = (struct walk){ .pid = first->pid, .tid = first->tid, .unchanged = true };
+		r->tap->target(r, w->pid, t);
 	if (!t && !r->c->follow) {
 		ignore(r, w->tid);
 		return false;
 	}
 	if (r->c->table && !program_settled(r, t))
 		hold_see_all_rings(r);
-	w->published = t;
-	r->sample_ns = first->time;
-	w->able = program_readable(r, &t, w->pid, &w->undecided);
-	w->program = t;
-	w->res = read_stack(r, hold_last_of(r, w), t, w);
-	w->unmapped = is_unmapped(r, t, w);
+	program_readable(r, w);
+	read_stack(r, &hold_last_of(r, w)->s, w);
+	w->unmapped = is_unmapped(r, w);
 	return true;
 }
 
@@ -320,7 +318,7 @@ void hold_judge(struct reader *r, struct walk *w)
 		w->res.end = PYSTACK_NOPYTHON;
 	look_at_another(r, w->t_end);
 	for (uint32_t i = 0; i < r->n_pend; i++)
-		if (r->pend[i].tid == w->tid && r->pend[i].early == w->early)
+		if (is_of(&r->pend[i], w->tid, w->early))
 			emit(r, &r->pend[i], w);
 }
 
@@ -328,7 +326,7 @@ void hold_release(struct reader *r, struct walk *w)
 {
 	uint64_t t_out = hold_last_of(r, w)->hold.t_out;
 
-	w->ran = ran_since(r, w->tid, t_out ? t_out : r->sample_ns);
+	w->ran = ran_since(r, w->tid, t_out ? t_out : w->sample_ns);
 	w->came_ns = tap_answer(r, TAP_CAME, (uint64_t)w->tid, proof_came(r->c, w->tid));
 	if (!w->ran && r->c->switches_hidden &&
 	    tap_answer(r, TAP_MOVED, (uint64_t)w->tid,
@@ -351,17 +349,23 @@ void hold_thread(struct reader *r, uint32_t first)
 
 enum witness hold_witness(const struct pending *p, const void *regs)
 {
-	return arch_same_place(p->regs, regs, p->hold.in_kernel) ||
-			       (p->probe && arch_at_probe(p->regs, regs, p->jumps)) ?
+	return arch_same_place(p->s.regs, regs, p->hold.in_kernel) ||
+			       (p->probe && arch_at_probe(p->s.regs, regs, p->jumps)) ?
 		       WITNESS_SAME :
 		       WITNESS_MOVED;
 }
 
-void hold_counted(struct stats *s, struct pending *p, uint64_t instructions)
+/* What a thread had executed of user code: the last event of the group. */
+static uint64_t instructions_of(const struct perf_sample *s)
+{
+	return s->n_reads ? load_u64(s->reads + 16 * ((size_t)s->n_reads - 1)) : 0;
+}
+
+void hold_counted(struct stats *s, struct pending *p, const struct perf_sample *left)
 {
 	/* An interrupt counts as one or two on x86, what a probe stands for as one. */
 	enum { FEW = 8 };
-	uint64_t ran = instructions - p->instructions;
+	uint64_t ran = instructions_of(left) - instructions_of(&p->s);
 
 	p->hold.counted = true;
 	if (ran <= FEW || p->hold.witness == WITNESS_MOVED)
@@ -375,7 +379,7 @@ void hold_forget_processed(struct reader *r)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < r->n_pend; i++)
-		if (r->pend[i].tid)
+		if (!r->pend[i].done)
 			r->pend[n++] = r->pend[i];
 	r->n_pend = n;
 }
@@ -383,7 +387,7 @@ void hold_forget_processed(struct reader *r)
 void hold_flush(struct reader *r)
 {
 	for (uint32_t i = 0; i < r->n_pend; i++)
-		if (r->pend[i].tid)
+		if (!r->pend[i].done)
 			hold_thread(r, i);
 	r->n_pend = 0;
 }

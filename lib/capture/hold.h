@@ -15,7 +15,7 @@ void hold_flush(struct reader *r);
 void hold_shed(struct reader *r);
 
 /* Read the thread of sample number @first, release it by the capture, judge and emit all its
- * samples. These bear tid 0 then. */
+ * samples. These are done then. */
 void hold_thread(struct reader *r, uint32_t first);
 
 /* The two halves of it. Read the thread of @first for all its samples: one read serves them,
@@ -41,14 +41,14 @@ void hold_charge(struct reader *r, uint64_t ns, uint32_t frames);
 /* The newest waiting sample that @w serves. */
 struct pending *hold_last_of(struct reader *r, const struct walk *w);
 
-/* Samples with tid 0 no longer wait. */
+/* Samples that are done no longer wait. */
 void hold_forget_processed(struct reader *r);
 
 /* Does a thread with these registers stand where it stood at @p? */
 enum witness hold_witness(const struct pending *p, const void *regs);
 
-/* @p's thread had executed that many user instructions as it left: the witness counts only if
- * these are as many as at the sample. */
-void hold_counted(struct stats *s, struct pending *p, uint64_t instructions);
+/* @left: what was counted of @p's thread as it left. The witness counts only if it had
+ * executed as many user instructions as at the sample. */
+void hold_counted(struct stats *s, struct pending *p, const struct perf_sample *left);
 
 #endif

@@ -60,10 +60,9 @@ static void *try_all(void *arg)
 		a->result = become_fifo(1);
 	}
 	cpus_drop(&cpus, &p->targets.spared);
-	p->refused = (struct cpus){ 0 };
-	for (int cpu = cpus_next(&cpus, 0); cpu >= 0; cpu = cpus_next(&cpus, cpu + 1))
-		if (cpus_pin_thread(cpu) < 0)
-			cpus_add(&p->refused, cpu);
+	p->refused = cpus;
+	if (cpus_keep_thread(&cpus) == 0)
+		cpus_drop(&p->refused, &cpus);
 	return NULL;
 }
 
@@ -199,7 +198,7 @@ static bool preempt_moved_away(const struct reader *r)
 
 static void preempt_read(struct reader *r)
 {
-	if (r->n_pend && !r->unfit && r->woke_ns > r->pend[0].time + STALL_NS)
+	if (r->n_pend && !r->unfit && r->woke_ns > r->pend[0].s.time + STALL_NS)
 		STATS_ADD(r->c->stats, stalled, 1);
 	hold_flush(r);
 }

@@ -10,14 +10,14 @@
 
 /* The sample can't be judged: the control thread is asked to look at the process, and the
  * resolver will know what it saw. */
-enum pystack_end program_ask(struct reader *r, struct target *t, pid_t pid, bool *undecided)
+enum pystack_end program_ask(struct reader *r, struct target *t, struct walk *w)
 {
-	*undecided = true;
+	w->undecided = true;
 	if (!t)
-		emit_control(r, CTL_UNKNOWN, (struct ctl_msg){ .pid = pid });
+		emit_control(r, CTL_UNKNOWN, (struct ctl_msg){ .pid = w->pid });
 	else if (!atomic_exchange(&t->asked, true))
 		emit_control(r, CTL_LOOK,
-			     (struct ctl_msg){ .pid = pid, .time = r->sample_ns });
+			     (struct ctl_msg){ .pid = w->pid, .time = w->sample_ns });
 	return PYSTACK_END_N;
 }
 
@@ -56,9 +56,9 @@ static struct target alike(const struct target *t, const struct births_code *kno
 {
 	struct target n = { .pid = t->pid,
 			    .state = TARGET_PYTHON,
-			    .py = known->target->py,
-			    .version = known->target->version,
-			    .runtime = known->target->runtime + moved };
+			    .py = known->py,
+			    .version = known->version,
+			    .runtime = known->runtime + moved };
 
 	n.py.pid = t->pid;
 	pywalk_layout_init(&n.py.walk, &n.py.layout, n.runtime);
@@ -78,15 +78,19 @@ static struct target *newborn(struct reader *r, const struct target *t)
 
 	if (!known || !since)
 		return NULL;
-	if (n->pid == t->pid && n->begun_ns == since && n->code.at == at)
+	if (n->pid == t->pid && n->begun_ns == since && n->code.at == at) {
+		/* What they were copied from may be gone. */
+		n->tids = t->tids;
+		n->n_tids = t->n_tids;
 		return n;
+	}
 	moved = at - known->code.at;
 	if (!is_there(r, t->pid, known, moved))
 		return NULL;
 	*n = (struct target){ .pid = t->pid,
 			      .state = TARGET_PYTHON,
 			      .begun_ns = since,
-			      .py = known->target->py };
+			      .py = known->py };
 	if (target_state_learnt(atomic_load_explicit(&t->state, memory_order_acquire))) {
 		n->inner_tids = t->inner_tids;
 		n->tids = t->tids;
@@ -96,7 +100,7 @@ static struct target *newborn(struct reader *r, const struct target *t)
 	n->py.pid = t->pid;
 	n->py.root = 0;			/* its stack lies elsewhere */
 	n->py.program = --r->n_newborn; /* the control thread's are positive */
-	pywalk_layout_init(&n->py.walk, &n->py.layout, known->target->runtime + moved);
+	pywalk_layout_init(&n->py.walk, &n->py.layout, known->runtime + moved);
 	if (n->py.code_versions)
 		n->py.code_versions += moved;
 	return n;
@@ -133,7 +137,7 @@ static struct target *sleeper(struct reader *r, const struct target *t)
 	if (n->pid == t->pid && n->begun_ns == t->begun_ns)
 		return n;
 	known = recognise(r, t, &moved);
-	if (!known || known->target->inner_tids)
+	if (!known || known->inner_tids)
 		return NULL;
 	*n = alike(t, known, moved);
 	n->begun_ns = t->begun_ns;
@@ -210,15 +214,12 @@ static bool may_be_newborn(const struct reader *r, const struct target *t)
 	       (state == TARGET_NOPYTHON && !still_none(r, t));
 }
 
-/* Why no walk can be tried; PYSTACK_OK: it can, with *@program, which may be
- * another then. Counts what it finds. */
-enum pystack_end program_readable(struct reader *r, struct target **program, pid_t pid,
-				  bool *undecided)
+static enum pystack_end readable(struct reader *r, struct walk *w)
 {
-	struct target *t = *program;
+	struct target *t = w->program;
 
-	if (!t && (t = forked(r, pid, GENERATIONS))) {
-		*program = t;
+	if (!t && (t = forked(r, w->pid, GENERATIONS))) {
+		w->program = t;
 		return PYSTACK_OK;
 	}
 	if (t && may_be_newborn(r, t)) {
@@ -226,25 +227,25 @@ enum pystack_end program_readable(struct reader *r, struct target **program, pid
 
 		n = n ? n : sleeper(r, t);
 		if (n) {
-			*program = n;
+			w->program = n;
 			if (!atomic_exchange(&t->asked, true))
-				emit_control(
-					r, CTL_LOOK,
-					(struct ctl_msg){ .pid = pid, .time = r->sample_ns });
+				emit_control(r, CTL_LOOK,
+					     (struct ctl_msg){ .pid = w->pid,
+							       .time = w->sample_ns });
 			return PYSTACK_OK;
 		}
 	}
 	if (!t || outdated(r, t))
-		return program_ask(r, t, pid, undecided);
+		return program_ask(r, t, w);
 	switch (atomic_load_explicit(&t->state, memory_order_acquire)) {
 	case TARGET_PYTHON:
 		return PYSTACK_OK;
 	case TARGET_NOPYTHON:
-		return still_none(r, t) ? PYSTACK_NOPYTHON : program_ask(r, t, pid, undecided);
+		return still_none(r, t) ? PYSTACK_NOPYTHON : program_ask(r, t, w);
 	case TARGET_STARTING:
-		return not_begun(r, t) ? PYSTACK_NOPYTHON : program_ask(r, t, pid, undecided);
+		return not_begun(r, t) ? PYSTACK_NOPYTHON : program_ask(r, t, w);
 	case TARGET_PENDING:
-		return program_ask(r, t, pid, undecided);
+		return program_ask(r, t, w);
 	case TARGET_QUARANTINED:
 		if (t->nopython)
 			return PYSTACK_NOPYTHON;
@@ -254,6 +255,12 @@ enum pystack_end program_readable(struct reader *r, struct target **program, pid
 		STATS_ADD(r->c->stats, torn_notready, 1);
 		return PYSTACK_END_N;
 	}
+}
+
+void program_readable(struct reader *r, struct walk *w)
+{
+	w->program = w->published;
+	w->able = readable(r, w);
 }
 
 bool program_settled(struct reader *r, const struct target *t)

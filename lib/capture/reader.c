@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/reader.h"
+#include "sys/harden.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -7,7 +8,6 @@
 #include <sys/eventfd.h>
 
 #include "sys/cpus.h"
-#include "sample/perf_decode.h"
 #include "base/nudge.h"
 #include "base/sparse.h"
 #include "base/stats.h"
@@ -46,12 +46,6 @@ static uint32_t twin_of_witness(const struct session *session)
 	return event;
 }
 
-/* What a thread had executed of user code: the last event of the group. */
-static uint64_t instructions_of(const struct perf_sample *s)
-{
-	return s->n_reads ? load_u64(s->reads + 16 * ((size_t)s->n_reads - 1)) : 0;
-}
-
 static void scan_switch(struct reader *r, const struct proof_switch *sw)
 {
 	if (!sw->out)
@@ -59,7 +53,7 @@ static void scan_switch(struct reader *r, const struct proof_switch *sw)
 	for (uint32_t i = 0; i < r->n_pend; i++) {
 		struct hold *h = &r->pend[i].hold;
 
-		if (r->pend[i].tid != sw->tid)
+		if (r->pend[i].s.tid != sw->tid)
 			continue;
 		if (!sw->out) {
 			h->backlog = true;
@@ -84,12 +78,12 @@ static int scan_witness(struct reader *r, const struct perf_event_header *h)
 	for (uint32_t i = 0; i < r->n_pend; i++) {
 		struct pending *p = &r->pend[i];
 
-		if (p->tid != s.tid || p->hold.witness != WITNESS_NONE || !p->have_regs ||
+		if (p->s.tid != s.tid || p->hold.witness != WITNESS_NONE || !p->s.regs ||
 		    !s.regs)
 			continue;
 		p->hold.witness = hold_witness(p, s.regs);
 		if (r->c->counter)
-			hold_counted(r->c->stats, p, instructions_of(&s));
+			hold_counted(r->c->stats, p, &s);
 	}
 	if (r->c->table)
 		scan_switch(r, &(struct proof_switch){
@@ -149,11 +143,10 @@ static void add_pending(struct reader *r, const struct perf_sample *s, uint32_t 
 		make_room(r);
 	/* The thread ran since, and no record told of its coming back. */
 	for (uint32_t i = 0; i < r->n_pend; i++)
-		if (r->pend[i].tid == s->tid && r->pend[i].hold.t_out && r->c->table)
+		if (r->pend[i].s.tid == s->tid && r->pend[i].hold.t_out && r->c->table)
 			r->pend[i].hold.backlog = true;
 	p = &r->pend[r->n_pend++];
-	*p = (struct pending){ .pos = pos, .pid = s->pid, .tid = s->tid, .time = s->time };
-	p->event = event;
+	*p = (struct pending){ .pos = pos, .s = *s, .event = event };
 	p->hold.t0 = s->time;
 	p->hold.in_kernel =
 		(s->misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_USER ||
@@ -163,10 +156,6 @@ static void add_pending(struct reader *r, const struct perf_sample *s, uint32_t 
 	p->hold.ending = p->hold.in_kernel && births_ending(r->c->births, s->tid, s->time);
 	p->probe = session->how[event].probe;
 	p->jumps = session->how[event].jumps;
-	p->instructions = instructions_of(s);
-	p->have_regs = s->regs;
-	if (s->regs)
-		memcpy(p->regs, s->regs, arch_host->n_regs * 8u);
 }
 
 static void scan_sample(struct reader *r, const struct perf_event_header *h, uint64_t pos)
@@ -314,6 +303,7 @@ bool reader_drain(struct reader *r, uint64_t shed_left, bool last)
 	uint64_t head;
 	bool any;
 
+	epoch_enter(&r->c->targets->epoch, &r->slot->targets);
 	/* First: the samples of a thread that is held lie before the head then. */
 	capture->scan(r);
 	head = perf_ring_head(&r->slot->ring);
@@ -332,6 +322,10 @@ bool reader_drain(struct reader *r, uint64_t shed_left, bool last)
 		capture->read(r);
 	proof_consume(r->c, r->slot, r->n_pend ? r->pend[0].pos : r->pos);
 	capture->resume(r);
+	if (!r->early.tid) { /* else it is judged in a later drain */
+		epoch_leave(&r->slot->targets);
+		emit_codes_gone(r);
+	}
 	return any || r->n_pend;
 }
 
@@ -362,6 +356,7 @@ static void *reader_main(void *arg)
 
 	atomic_store_explicit(&r->tid, gettid(), memory_order_relaxed);
 	work_own = &r->slot->work;
+	harden_thread(HARDEN_READER, 0);
 	begin(r);
 	/* A ring that is full already wakes nobody. */
 	since = now_ns();
@@ -395,12 +390,10 @@ void reader_destroy(struct reader *r)
 	if (!r)
 		return;
 	taping_destroy(r->taping);
-	pystack_destroy(r->ps);
 	proof_stat_files_close(&r->stat_files);
 	if (r->wake >= 0)
 		close(r->wake);
-	free(r->cursor);
-	free(r);
+	free(r->block);
 }
 
 /* Edge-triggered epoll asks a ring once for each wake-up, poll() twice. -1: none. */
@@ -417,9 +410,15 @@ static int wait_on(int ready, int posted)
 	return fd;
 }
 
+static size_t room(size_t n)
+{
+	return (n + 63) & ~(size_t)63;
+}
+
 size_t reader_bytes(const struct reader_config *c)
 {
-	return sizeof(struct reader) + pystack_bytes() + c->cap_slots * sizeof(uint64_t);
+	return room(sizeof(struct reader)) + room(c->cap_slots * sizeof(uint64_t)) +
+	       pystack_bytes();
 }
 
 /* Not the 8 MiB of a shell's limit, of which a kernel may make 2 MiB resident at once. */
@@ -447,21 +446,27 @@ static bool begin_tape(struct reader *r)
 
 struct reader *reader_create(struct reader_config *c, struct cpu_slot *slot)
 {
-	struct reader *r = sparse_alloc(sizeof(*r));
+	/* One that was given up may still use the slot's. */
+	void *own = slot->room ? NULL : sparse_alloc(reader_bytes(c));
+	struct reader *r = slot->room ? slot->room : own;
 
+	slot->room = NULL;
 	if (!r)
 		return NULL;
+	r->block = own;
+	r->cursor = (void *)((char *)r + room(sizeof(*r)));
 	r->c = c;
 	r->slot = slot;
 	guarded_init(&r->mem, &slot->guard, c->kick);
 	r->pos = perf_ring_tail(&slot->ring);
 	r->random = now_ns() | 1;
-	r->cursor = calloc(c->cap_slots, sizeof(*r->cursor));
 	r->look_at = slot->index;
-	r->ps = pystack_create(c->max_frames, emit_code, r);
+	r->ps = pystack_place((char *)r->cursor + room(c->cap_slots * sizeof(*r->cursor)),
+			      c->max_frames, emit_code, r);
 	r->wake = wait_on(slot->ring.fd, slot->handover.posted);
 	slot->generation++;
-	if (r->cursor && r->ps && r->wake >= 0 && (!c->tape || begin_tape(r)))
+	epoch_join(&c->targets->epoch, &slot->targets);
+	if (r->wake >= 0 && (!c->tape || begin_tape(r)))
 		return r;
 	reader_destroy(r);
 	return NULL;
@@ -544,6 +549,8 @@ pid_t reader_stuck(struct cpu_slot *slot)
 
 	if (!pid)
 		return 0;
+	/* When its read returns it ends, without another look at a target. */
+	epoch_leave(&slot->targets);
 	/* Its memory stays: the kernel may still write into it. */
 	slot->reader->next = slot->stuck;
 	slot->stuck = slot->reader;

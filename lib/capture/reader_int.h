@@ -18,6 +18,7 @@
 #include "bpf/run_table.h"
 #include "bpf/stranger_filter.h"
 #include "targets/target.h"
+#include "sample/perf_decode.h"
 #include "sample/wire.h"
 #include "capture/capture.h"
 #include "targets/ours.h"
@@ -27,32 +28,43 @@
 enum { PEND_MAX = 256, REST_BYTES = 128 << 10, RED_BYTES = 128, NEWBORNS = 16 };
 static const uint64_t SECOND = 1000000000; /* ns */
 
-struct perf_sample;
-
-/* A sample that waits for its thread to be read. */
+/* A sample, from its record to the queue: decoded once, then what is learnt is added. What is
+ * the same for all samples of one thread is in its struct walk. */
 struct pending {
-	uint64_t pos; /* of its record in the ring */
-	pid_t pid, tid;
-	uint64_t time;
+	uint64_t pos;	      /* of its record in the ring */
+	struct perf_sample s; /* views into the ring, where it stays until it was emitted */
 	uint32_t event;
-	bool have_regs;
-	bool probe;	       /* an instruction of the thread's own was a breakpoint */
-	bool jumps;	       /* ... that goes elsewhere */
-	bool held;	       /* what was read later is as it was at the sample */
-	uint64_t t_in;	       /* it ran on after its stop; 0: no record of it */
-	bool early;	       /* read, but its stop has not come yet: see struct reader */
-	uint64_t instructions; /* of user mode that the thread had executed, if counted */
-	uint64_t regs[ARCH_MAX_REGS];
+	bool probe;    /* an instruction of the thread's own was a breakpoint */
+	bool jumps;    /* ... that goes elsewhere */
+	bool early;    /* read, but its stop has not come yet: see struct reader */
+	bool done;     /* emitted, or nobody wants it */
+	uint64_t t_in; /* it ran on after its stop; 0: no record of it */
 	struct hold hold;
+	/* As it was judged: */
+	enum provenance prov;
+	bool held; /* what was read later is as it was at the sample */
+	bool open; /* torn, but "nopython" if its program turns out to have had no interpreter
+		    */
 };
 
-/* What all pending samples of a thread share. */
+/* What was read of a thread's stack besides what its sample has. The bytes are in reader.rest
+ * and reader.red until the next walk. */
+struct rest {
+	raddr at; /* of @n bytes in reader.rest */
+	uint32_t n;
+	raddr far_sp;  /* they lie elsewhere, for a sample with this stack pointer; or 0 */
+	raddr red_end; /* of reader.red: the stack pointer it was read for; 0: it was not */
+};
+
+/* What all pending samples of a thread share: what it is, what was read, whether it held. */
 struct walk {
 	enum pystack_end able; /* what program_readable() said */
 	struct pystack_result res;
+	struct rest rest;
 	pid_t pid, tid;
-	bool early;	  /* read before the thread's stop was told */
-	uint64_t came_ns; /* proof_came() after the read */
+	uint64_t sample_ns; /* of its oldest sample that waits */
+	bool early;	    /* read before the thread's stop was told */
+	uint64_t came_ns;   /* proof_came() after the read */
 	bool ran, unchanged;
 	bool unmapped;	/* nor is the interpreter there that the walk began in */
 	bool undecided; /* what is known of the program may be outdated: who looks again
@@ -69,6 +81,7 @@ struct reader {
 	struct cpu_slot *slot;
 	pthread_t thread;
 	_Atomic int tid; /* 0: not running yet */
+	void *block;	 /* all that it lies in; NULL: the slot's */
 	int wake;	 /* epoll on our ring, or on our handover */
 	_Atomic bool stop;
 	_Atomic bool asleep; /* waits for a sample, however long */
@@ -77,7 +90,6 @@ struct reader {
 	struct pystack *ps;
 	struct target newborn[NEWBORNS]; /* that the control thread may not know yet */
 	int n_newborn;
-	uint64_t sample_ns; /* of the thread that is read: its oldest sample that waits */
 	struct guarded mem;
 	/* Of capture stop: whom the tracer holds for us, in which turn (0: nobody), and the
 	 * read that is offered to it (tid 0: none; whatever that read is here). */
@@ -103,11 +115,6 @@ struct reader {
 	struct proof_stat_files stat_files;
 	const struct tap_ops *tap; /* who listens; or NULL */
 	struct taping *taping;	   /* what it has written, if it is taping_ops */
-	bool code_lost;
-	raddr rest_at; /* of the stack bytes that did not come with a sample */
-	uint32_t rest_n;
-	raddr far_sp;  /* they lie elsewhere, for a sample with this stack pointer; or 0 */
-	raddr red_end; /* of @red: the stack pointer it was read for; 0: it was not */
 	_Alignas(8) unsigned char bounce[PERF_RECORD_BYTES];
 	unsigned char rest[REST_BYTES], red[RED_BYTES];
 };
@@ -177,18 +184,17 @@ void cpu_events_birth(struct reader *r);
  * since the last call. */
 void cpu_events_restart(struct reader *r);
 
-/* program.c: why no walk of a thread of @pid can be tried; PYSTACK_OK: it can, with *@program,
- * which may be another target then. Counts what it finds. *@undecided: as program_ask(). */
-enum pystack_end program_readable(struct reader *r, struct target **program, pid_t pid,
-				  bool *undecided);
+/* program.c: can a walk of a thread of @w->pid be tried, as @w->published or another target?
+ * Sets @w->able, PYSTACK_OK or why not, and @w->program. Counts what it finds. */
+void program_readable(struct reader *r, struct walk *w);
 
 /* program.c: is @t still what the process is, by all records that were noted; with @none, has
  * it mapped no code since it was looked at? */
 bool program_stands(struct reader *r, const struct target *t, bool none);
 
-/* program.c: a sample can't be judged: the control thread is asked to look at the process, @t
- * or not known, and the resolver will know what it saw. */
-enum pystack_end program_ask(struct reader *r, struct target *t, pid_t pid, bool *undecided);
+/* program.c: @w's samples can't be judged: the control thread is asked to look at the process,
+ * @t or not known, and the resolver will know what it saw. */
+enum pystack_end program_ask(struct reader *r, struct target *t, struct walk *w);
 
 /* program.c: is @t a program with Python, and no record that may lie in another ring unread
  * would change that? */
@@ -197,32 +203,29 @@ bool program_settled(struct reader *r, const struct target *t);
 /* emit.c: a perf record that is no sample. False: there was no room, which is counted. */
 bool emit_side(struct reader *r, const struct perf_event_header *h);
 
-/* Of a torn sample that is "nopython" if its program, or that of its process if it is NULL,
- * turns out to have had no interpreter. */
-struct undecided {
-	const struct target *program;
-};
-
-/* emit.c: one judged sample, or one that the resolver judges (@open, else NULL). */
-void emit_sample(struct reader *r, const struct pending *p, enum provenance prov,
-		 const struct pystack_result *res, const struct undecided *open);
+/* emit.c: one judged sample, or one that the resolver judges. */
+void emit_sample(struct reader *r, const struct pending *p, const struct walk *w);
 
 /* rest.c: while the thread is held: the part of its stack that unwinding will want and that
- * did not come with the sample at @pos. @red may have the red zone already. */
-void rest_read(struct reader *r, uint64_t pos, struct rmem *red,
-	       const struct pystack_result *res);
+ * did not come with sample @s, to @w->rest. @red may have the red zone already. */
+void rest_read(struct reader *r, const struct perf_sample *s, struct rmem *red,
+	       struct walk *w);
 
 /* rest.c: how many registers and stack bytes of a sample go to the resolver, into @q; and
- * these, behind @q. What was read later goes only if the thread was @held. */
-void rest_size(const struct reader *r, const struct perf_sample *s,
-	       const struct pystack_result *res, bool held, struct q_sample *q);
+ * these, behind @q. What was read later goes only if the thread was held. */
+void rest_size(const struct reader *r, const struct pending *p, const struct walk *w,
+	       struct q_sample *q);
 void rest_copy(const struct reader *r, const struct perf_sample *s, struct q_sample *q);
 
 /* emit.c: the numbers of codes are unique over so many readers of a slot. */
 enum { EMIT_GENERATIONS = 4095 };
 
 /* emit.c: a callback for pystack: a new code object. */
-void emit_code(void *arg, uint64_t id, const struct pycode_copy *c);
+bool emit_code(void *arg, uint64_t id, const struct pycode_copy *c);
+
+/* emit.c: between samples: codes that were not met for long are forgotten, here and by the
+ * resolver. */
+void emit_codes_gone(struct reader *r);
 
 /* emit.c: a message to the control thread. */
 void emit_control(struct reader *r, enum ctl_type type, struct ctl_msg m);

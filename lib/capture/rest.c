@@ -10,7 +10,6 @@
  * away, the thread is on a stack for signals, or very deep in C: what is near them is read
  * too.
  */
-#include "sample/perf_decode.h"
 #include "capture/reader_int.h"
 
 /* From the outermost activation of the interpreter to the thread's first frame: main(), or
@@ -30,26 +29,28 @@ static raddr wanted_end(raddr sp, const struct pystack_result *res)
 	return top ? top + ROOT_BYTES : 0;
 }
 
-void rest_size(const struct reader *r, const struct perf_sample *s,
-	       const struct pystack_result *res, bool held, struct q_sample *q)
+void rest_size(const struct reader *r, const struct pending *p, const struct walk *w,
+	       struct q_sample *q)
 {
+	const struct perf_sample *s = &p->s;
+	const struct rest *rest = &w->rest;
 	/* Activations of another moment don't tell how far the stack of this one goes. */
-	raddr end = held ? wanted_end(s->user_sp, res) : 0;
+	raddr end = p->held ? wanted_end(s->user_sp, &w->res) : 0;
 
 	if (!r->c->native || !s->regs)
 		return;
 	q->n_regs = arch_host->n_regs;
 	q->n_stack = (uint32_t)(end ? MIN(end - s->user_sp, s->stack.n) : s->stack.n);
 	q->stack_at = s->user_sp;
-	if (!held || !q->n_stack)
+	if (!p->held || !q->n_stack)
 		return;
-	if (s->user_sp == r->far_sp) {
-		q->far_at = r->rest_at;
-		q->n_far = r->rest_n;
-	} else if (s->user_sp + q->n_stack == r->rest_at) {
-		q->n_stack += r->rest_n;
+	if (s->user_sp == rest->far_sp) {
+		q->far_at = rest->at;
+		q->n_far = rest->n;
+	} else if (s->user_sp + q->n_stack == rest->at) {
+		q->n_stack += rest->n;
 	}
-	if (s->user_sp == r->red_end) {
+	if (s->user_sp == rest->red_end) {
 		q->stack_at -= RED_BYTES;
 		q->n_stack += RED_BYTES;
 	}
@@ -95,39 +96,39 @@ static uint32_t read_pages(struct reader *r, raddr at, raddr end)
 
 /* Around the activations of the interpreter, which are not above @sp: from what the innermost
  * one may have called on. */
-static void read_far(struct reader *r, raddr sp, const struct pystack_result *res)
+static void read_far(struct reader *r, raddr sp, struct walk *w)
 {
-	for (raddr above = ABOVE_BYTES; above && !r->rest_n; above /= 8) {
-		r->rest_at = (res->anchors[0].at - above) & ~(raddr)7;
-		r->rest_n =
-			read_pages(r, r->rest_at,
-				   MIN(wanted_end(r->rest_at, res), r->rest_at + REST_BYTES));
+	struct rest *rest = &w->rest;
+
+	for (raddr above = ABOVE_BYTES; above && !rest->n; above /= 8) {
+		rest->at = (w->res.anchors[0].at - above) & ~(raddr)7;
+		rest->n =
+			read_pages(r, rest->at,
+				   MIN(wanted_end(rest->at, &w->res), rest->at + REST_BYTES));
 	}
-	r->far_sp = sp;
+	rest->far_sp = sp;
 }
 
-void rest_read(struct reader *r, uint64_t pos, struct rmem *red,
-	       const struct pystack_result *res)
+void rest_read(struct reader *r, const struct perf_sample *s, struct rmem *red, struct walk *w)
 {
-	const struct perf_event_header *h = perf_ring_at(&r->slot->ring, pos, r->bounce);
-	struct perf_sample s;
+	struct rest *rest = &w->rest;
 	raddr end;
 
-	if (!r->c->native || perf_decode_sample(h, r->c->sample_type, &s) < 0 || !s.regs)
+	if (!r->c->native || !s->regs)
 		return;
-	if (rmem_read(red, s.user_sp - RED_BYTES, r->red, RED_BYTES) == 0)
-		r->red_end = s.user_sp;
-	end = wanted_end(s.user_sp, res);
-	if (!end && res->end == PYSTACK_OK && res->n_anchors &&
-	    res->anchors[0].at > ABOVE_BYTES) {
-		read_far(r, s.user_sp, res);
+	if (rmem_read(red, s->user_sp - RED_BYTES, r->red, RED_BYTES) == 0)
+		rest->red_end = s->user_sp;
+	end = wanted_end(s->user_sp, &w->res);
+	if (!end && w->res.end == PYSTACK_OK && w->res.n_anchors &&
+	    w->res.anchors[0].at > ABOVE_BYTES) {
+		read_far(r, s->user_sp, w);
 		return;
 	}
-	r->rest_at = s.user_sp + s.stack.n;
+	rest->at = s->user_sp + s->stack.n;
 	/* Of a thread without Python it is not known how far: OpenBLAS has frames of 16 KiB.
 	 */
 	if (!end)
-		end = r->rest_at + UNKNOWN_BYTES;
-	if (end > r->rest_at)
-		r->rest_n = read_pages(r, r->rest_at, MIN(end, r->rest_at + REST_BYTES));
+		end = rest->at + UNKNOWN_BYTES;
+	if (end > rest->at)
+		rest->n = read_pages(r, rest->at, MIN(end, rest->at + REST_BYTES));
 }

@@ -17,54 +17,54 @@ enum {
 static void slot_deinit(struct cpu_slot *s)
 {
 	perf_ring_close(&s->ring);
-	free(s->blocks);
-	s->blocks = NULL;
+	free(s->block);
+	s->block = s->room = NULL;
 	handover_deinit(&s->handover);
 }
 
-/* In one block: each would take system calls of its own. */
-static int place_queues(const struct reader_config *c, struct cpu_slot *s)
+/* Of a slot: its queues, and its first reader. CPUs share no page. */
+static size_t slot_bytes(const struct reader_config *c)
 {
-	unsigned char *at = sparse_alloc(c->queue_bytes + CTL_QUEUE_BYTES);
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t n = c->queue_bytes + CTL_QUEUE_BYTES + c->room_bytes;
 
-	s->blocks = at;
-	if (!at)
-		return -ENOMEM;
-	queue_place(&s->queue, at, c->queue_bytes);
-	queue_place(&s->ctl, at + c->queue_bytes, CTL_QUEUE_BYTES);
-	return 0;
+	return (n + page - 1) & ~(page - 1);
 }
 
-/* Number n_slots, not published yet. */
-static int slot_init(struct reader_config *c, int cpu, struct err *err)
+/* Number n_slots, not published yet, with slot_bytes() of memory at @at. */
+static int slot_init(struct reader_config *c, int cpu, void *at, struct err *err)
 {
 	struct cpu_slot *s = &c->slots[c->n_slots];
+	unsigned char *ctl = (unsigned char *)at + c->queue_bytes;
 
 	*s = (struct cpu_slot){ .cpu = cpu, .index = c->n_slots };
 	s->ring.fd = s->handover.posted = -1;
 	for (size_t e = 0; e < SESSION_MAX_EVENTS; e++)
 		atomic_init(&s->sampler[e], -1);
-	if (place_queues(c, s) == 0 && c->capture->slot_begin(s) == 0)
+	queue_place(&s->queue, at, c->queue_bytes);
+	queue_place(&s->ctl, ctl, CTL_QUEUE_BYTES);
+	s->room = ctl + CTL_QUEUE_BYTES;
+	if (c->capture->slot_begin(s) == 0)
 		return 0;
 	slot_deinit(s);
 	return err_set(err, -ENOMEM, "out of memory");
 }
 
+/* In one block: each would take system calls of its own. */
 int slots_init(struct reader_config *c, const struct cpus *cpus, struct err *err)
 {
-	struct cpus possible;
+	char *at;
 	int r = 0;
 
-	if (cpus_system(&possible, "possible") < 0)
-		possible = *cpus;
-	c->cap_slots = (uint32_t)MAX(cpus_count(&possible), cpus_count(cpus));
 	c->slots = calloc(c->cap_slots, sizeof(*c->slots));
-	if (!c->slots)
+	c->block = at = sparse_alloc(cpus_count(cpus) * slot_bytes(c));
+	if (!c->slots || !at)
 		return err_set(err, -ENOMEM, "out of memory");
 	for (int cpu = cpus_next(cpus, 0); r == 0 && cpu >= 0;
 	     cpu = cpus_next(cpus, cpu + 1)) {
-		r = slot_init(c, cpu, err);
+		r = slot_init(c, cpu, at, err);
 		c->n_slots += r == 0;
+		at += slot_bytes(c);
 	}
 	return r;
 }
@@ -74,7 +74,8 @@ void slots_deinit(struct reader_config *c)
 	for (uint32_t i = 0; i < c->n_slots; i++)
 		slot_deinit(&c->slots[i]);
 	free(c->slots);
-	c->slots = NULL;
+	free(c->block);
+	c->slots = c->block = NULL;
 	c->n_slots = 0;
 }
 
@@ -97,10 +98,17 @@ int slots_add(struct reader_config *c, int cpu, struct err *err)
 {
 	struct cpu_slot *s = &c->slots[c->n_slots];
 	size_t pages = c->slots[0].ring.size / (size_t)sysconf(_SC_PAGESIZE);
-	int r = c->n_slots < c->cap_slots ? slot_init(c, cpu, err) : -ENOSPC;
+	void *block = c->n_slots < c->cap_slots ? sparse_alloc(slot_bytes(c)) : NULL;
+	int r;
 
-	if (r < 0)
+	if (!block)
+		return err_set(err, -ENOMEM, "out of memory");
+	r = slot_init(c, cpu, block, err);
+	if (r < 0) {
+		free(block);
 		return r;
+	}
+	s->block = block;
 	r = perf_ring_open(&s->ring, cpu, pages, err);
 	if (r < 0) {
 		slot_deinit(s);

@@ -11,8 +11,8 @@
 #include "watch/watch.h"
 #include "sys/cpus.h"
 
-/* A slot with queues for each of @cpus, and room for those that are only possible. 0, or
- * -ENOMEM with a sentence. */
+/* A slot with queues and a reader's room for each of @cpus. @c has cap_slots, queue_bytes and
+ * room_bytes. 0, or -ENOMEM with a sentence. */
 int slots_init(struct reader_config *c, const struct cpus *cpus, struct err *err);
 void slots_deinit(struct reader_config *c);
 

@@ -178,7 +178,7 @@ static void stop_release(struct reader *r, struct walk *w)
 /* Was the thread stopped with the registers of @p? */
 static void compare_registers(struct pending *p, const uint64_t *regs)
 {
-	p->hold.witness = p->have_regs ? hold_witness(p, regs) : WITNESS_MOVED;
+	p->hold.witness = p->s.regs ? hold_witness(p, regs) : WITNESS_MOVED;
 }
 
 /* The thread stood still from its stop on, with @regs, until it ran on at @resumed. */
@@ -228,7 +228,8 @@ static void read_early(struct reader *r)
 	pid_t tid;
 
 	/* Elsewhere it might run while it is read. */
-	if (!last || r->woke_ns > last->time + EARLY_MAX_NS || sched_getcpu() != r->slot->cpu)
+	if (!last || r->woke_ns > last->s.time + EARLY_MAX_NS ||
+	    sched_getcpu() != r->slot->cpu)
 		return;
 	if (!hold_walk(r, last, &r->early)) {
 		r->early.tid = 0;
@@ -237,7 +238,7 @@ static void read_early(struct reader *r)
 	r->early.early = true;
 	r->early.t_end = now_ns();
 	for (uint32_t i = 0; i < r->n_pend; i++)
-		r->pend[i].early = r->pend[i].tid == r->early.tid;
+		r->pend[i].early = r->pend[i].s.tid == r->early.tid;
 	handover_offer(h, r->early.tid);
 	r->turn = handover_held(h, &r->turn_tid);
 	tap_held(r);
@@ -258,7 +259,7 @@ static void read_early(struct reader *r)
 static bool early_is_over(struct reader *r, uint32_t turn, uint64_t old)
 {
 	for (uint32_t i = 0; i < r->n_pend; i++)
-		if (!r->pend[i].early || r->pend[i].time < old)
+		if (!r->pend[i].early || r->pend[i].s.time < old)
 			return true;
 	return turn || tap_answer(r, TAP_ACCEPTED, 0, handover_accepted(&r->slot->handover));
 }
@@ -273,7 +274,7 @@ static void stop_read(struct reader *r)
 	if (early_is_over(r, r->turn, old))
 		end_early(r);
 	for (uint32_t i = r->n_pend; r->turn && i-- > 0;)
-		if (r->pend[i].tid == r->turn_tid) {
+		if (r->pend[i].s.tid == r->turn_tid) {
 			compare_registers(&r->pend[i], r->slot->handover.regs);
 			first = i;
 		}
@@ -282,7 +283,7 @@ static void stop_read(struct reader *r)
 	release(r, r->turn, r->turn_tid);
 	r->turn = 0;
 	for (uint32_t i = 0; i < r->n_pend; i++)
-		if (r->pend[i].tid && r->pend[i].time < old)
+		if (!r->pend[i].done && r->pend[i].s.time < old)
 			hold_thread(r, i);
 	hold_forget_processed(r);
 	if (!r->early.tid)

@@ -48,8 +48,8 @@ struct tap_ops {
 	void (*target)(struct reader *r, pid_t pid, const struct target *t);
 	/* It was told *@value, which a player changes to what was told then. */
 	void (*answer)(struct reader *r, enum tap_answer what, uint64_t key, uint64_t *value);
-	/* It has judged @p, whose provenance is @prov. */
-	void (*judged)(struct reader *r, const struct pending *p, int prov);
+	/* It has judged @p. */
+	void (*judged)(struct reader *r, const struct pending *p);
 };
 
 #endif

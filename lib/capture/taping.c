@@ -16,7 +16,7 @@ enum { KNOWN_IDS = 512, KNOWN_TARGETS = 256, PIECE = 16 << 10 };
 /* What was written last of a process. */
 struct known_target {
 	pid_t pid;
-	const struct target *target;
+	int program; /* its number; 0: the process is not known */
 	int state;
 	uint64_t none_ns;
 	pid_t forker;
@@ -243,15 +243,16 @@ static bool is_known(struct taping *tape, pid_t pid, const struct target *t)
 {
 	struct known_target *known = &tape->targets[(uint32_t)pid % KNOWN_TARGETS], now;
 
-	now = (struct known_target){ .pid = pid, .target = t };
+	now = (struct known_target){ .pid = pid };
 	if (t) {
+		now.program = t->py.program;
 		now.state = atomic_load(&t->state);
 		now.none_ns = atomic_load(&t->none_ns);
 		now.forker = atomic_load(&t->forker);
 		now.unborn = atomic_load(&t->unborn);
 		now.code_number = atomic_load(&t->code_number);
 	}
-	if (known->pid == pid && known->target == t && known->state == now.state &&
+	if (known->pid == pid && known->program == now.program && known->state == now.state &&
 	    known->none_ns == now.none_ns && known->forker == now.forker &&
 	    known->unborn == now.unborn && known->code_number == now.code_number)
 		return true;
@@ -273,16 +274,16 @@ static void taping_found(struct reader *r, pid_t pid, const struct target *t)
 	put_head(r, TAPE_TARGET, &h);
 }
 
-static void taping_judged(struct reader *r, const struct pending *p, int prov)
+static void taping_judged(struct reader *r, const struct pending *p)
 {
 	static const char *const names[PROV_N] = { "exact", "late", "torn", "nopython" };
-	const char *name = names[prov];
+	const char *name = names[p->prov];
 	struct tape_head h;
 
 	h.n = 0;
 	h.full = false;
 	tape_put(&h, TAPE_SLOT_INDEX, r->slot->index);
-	tape_put(&h, TAPE_TIME, p->time);
+	tape_put(&h, TAPE_TIME, p->s.time);
 	tape_put(&h, TAPE_POS, p->pos);
 	tape_put(&h, TAPE_EVENT_INDEX, p->event);
 	tape_put_bytes(&h, TAPE_PROV, name, strlen(name));

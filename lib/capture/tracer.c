@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/tracer.h"
+#include "sys/harden.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -13,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "capture/seize.h"
 #include "base/nudge.h"
 #include "sys/proc.h"
 #include "sys/realtime.h"
@@ -42,6 +44,7 @@ struct tracer {
 	uint64_t quiet_until; /* 0: no thread is quiet */
 	timer_t timer;	      /* goes off then */
 	size_t blocked;
+	struct seizer seizer;
 };
 
 /* --- for attach --- */
@@ -57,34 +60,11 @@ static long seize_options(const struct tracer *t)
 	return o;
 }
 
-static int explain_seize(pid_t tid, int code, struct err *err)
-{
-	struct proc_status s;
-	char comm[16] = "?";
-
-	if (code == -ESRCH || proc_status(tid, &s) < 0 || s.state == 'Z' || s.state == 'X')
-		return -ESRCH;
-	if (s.tracer == gettid())
-		return 0; /* it was born seized */
-	if (!s.tracer)
-		return err_set(err, -EPERM,
-			       "not permitted to trace thread %d (%s): run as root or as its "
-			       "user, and see kernel.yama.ptrace_scope",
-			       tid, strerror(-code));
-	proc_comm(s.tracer, s.tracer, comm);
-	return err_set(err, -EPERM,
-		       "thread %d is traced by process %d (%s) already, so --capture stop "
-		       "can't have it",
-		       tid, s.tracer, comm);
-}
-
 static int seize(void *arg, pid_t tid, struct err *err)
 {
-	const struct tracer *t = arg;
+	struct tracer *t = arg;
 
-	if (ptrace(PTRACE_SEIZE, tid, NULL, seize_options(t)) == 0)
-		return 0;
-	return explain_seize(tid, -errno, err);
+	return seizer_seize(&t->seizer, tid, err);
 }
 
 static int remember_slot(struct tracer *t, size_t fd, size_t slot)
@@ -235,26 +215,43 @@ static void begin_process(struct tracer *t, pid_t pid)
 	r = attach_process(t->c.attach, pid, NULL, 0, &err);
 	if (t->running)
 		attach_enable(t->c.attach, 0);
-	if (r < 0 && r != -ESRCH)
+	if (r < 0 && r != -ESRCH && r != -EAGAIN)
 		STATS_ADD(t->c.attach->session->stats, unattached, 1);
 }
 
-/* A child that shared its parent's memory until now has exec'ed, or ended. */
-static void begin_program(struct tracer *t, pid_t parent)
+/* A process of which no record told what it runs. */
+static void begin_program(struct tracer *t, pid_t pid)
 {
-	unsigned long pid;
 	struct ctl_msg *m;
 
-	if (ptrace(PTRACE_GETEVENTMSG, parent, NULL, &pid) < 0 || !proc_lives((pid_t)pid))
+	if (!proc_lives(pid))
 		return;
 	m = queue_reserve(t->c.ctl, CTL_BEGUN, sizeof(*m));
 	STATS_ADD(t->c.attach->session->stats, side_lost, !m);
 	if (m) {
-		*m = (struct ctl_msg){ .pid = (pid_t)pid, .time = now_ns() };
+		*m = (struct ctl_msg){ .pid = pid, .time = now_ns() };
 		queue_commit(t->c.ctl);
 		eventfd_write(t->c.kick, 1);
 	}
-	begin_process(t, (pid_t)pid);
+	begin_process(t, pid);
+}
+
+/* A child that shared its parent's memory until now has exec'ed, or ended. */
+static void begin_vforked(struct tracer *t, pid_t parent)
+{
+	unsigned long pid;
+
+	if (ptrace(PTRACE_GETEVENTMSG, parent, NULL, &pid) == 0)
+		begin_program(t, (pid_t)pid);
+}
+
+/* Whose exec has come to its end. */
+static void begin_later(struct tracer *t)
+{
+	pid_t pid;
+
+	while ((pid = seizer_next(&t->seizer)))
+		begin_program(t, pid);
 }
 
 /* With --no-follow still seized: a process made by clone(2) with another signal than SIGCHLD
@@ -269,7 +266,7 @@ static void stopped(struct tracer *t, pid_t tid, int sig, int event)
 	if (event == PTRACE_EVENT_EXEC)
 		execed(t, tid);
 	if (event == PTRACE_EVENT_VFORK_DONE)
-		begin_program(t, tid);
+		begin_vforked(t, tid);
 	if (!attach_has(t->c.attach, tid)) {
 		if (!t->c.children && is_child(tid, event)) {
 			ptrace(PTRACE_DETACH, tid, NULL, NULL);
@@ -372,7 +369,9 @@ static void *tracer_main(void *arg)
 	struct tracer *t = arg;
 
 	work_shared = t->c.work;
+	harden_thread(HARDEN_TRACER, 0);
 	nudge_timer(&t->timer);
+	seizer_init(&t->seizer, seize_options(t));
 	realtime_brief(SCHED_OTHER);
 	wait_for(&t->begin);
 	if (t->attach)
@@ -386,11 +385,14 @@ static void *tracer_main(void *arg)
 	t->running = true;
 	if (t->enable)
 		attach_enable(t->c.attach, 0);
-	while (!atomic_load_explicit(&t->stop, memory_order_acquire) && step(t, 0) >= 0)
+	while (!atomic_load_explicit(&t->stop, memory_order_acquire) && step(t, 0) >= 0) {
 		if (t->quiet_until && now_ns() >= t->quiet_until)
 			end_quiet(t);
+		begin_later(t);
+	}
 	let_go(t);
 	timer_delete(t->timer);
+	seizer_deinit(&t->seizer);
 	return NULL;
 }
 

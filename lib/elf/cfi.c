@@ -8,8 +8,7 @@
 
 enum {
 	MAX_REMEMBERED = 8,
-	MAX_CIE_OPS = 1024, /* run for each FDE whose CIE is not the one before */
-	MAX_PADDING = 15,   /* between functions: no gap worth a row */
+	MAX_CIE_OPS = 1024, /* run for each function that is compiled */
 	MAX_SECTION = 128 << 20,
 	NO_REG = 0xff,
 };
@@ -51,15 +50,13 @@ enum {
 struct run {
 	struct unwind_maker *m;
 	struct frames_cie cie;
-	bool cie_debug;
-	int cie_bad;
 	struct cursor c;
 	uint64_t ops_at; /* address of c.b */
 	struct unwind_state s, initial;
 	struct unwind_state remembered[MAX_REMEMBERED];
 	unsigned n_remembered;
 	/* Of an FDE; a CIE has none and makes no rows. */
-	bool rows, start, dirty;
+	bool rows, dirty;
 	uint64_t pc, hi;
 };
 
@@ -117,8 +114,8 @@ static bool advance_to(struct run *r, uint64_t to)
 		return false;
 	}
 	if (to > r->pc && r->dirty) {
-		unwind_maker_row(r->m, r->pc, &r->s, r->start);
-		r->start = r->dirty = false;
+		unwind_maker_row(r->m, r->pc, &r->s);
+		r->dirty = false;
 	}
 	r->pc = to;
 	return to < r->hi;
@@ -313,74 +310,74 @@ static void run_fde(struct run *r, const struct frames_fde *fde, uint64_t hi)
 	r->pc = fde->lo;
 	r->hi = hi;
 	r->n_remembered = 0;
-	r->rows = r->start = r->dirty = true;
+	r->rows = r->dirty = true;
 	while (r->c.at < r->c.b.n && run_one(r))
 		;
 	if (r->c.bad)
 		unwind_maker_gap(r->m, r->pc);
 	else if (r->pc < r->hi && r->dirty)
-		unwind_maker_row(r->m, r->pc, &r->s, r->start);
+		unwind_maker_row(r->m, r->pc, &r->s);
 }
 
-/* ---- All functions in order ---- */
+/* ---- Functions ---- */
 
-struct entry {
-	uint64_t lo, hi;
-	size_t record;
-	/* The first of several counts. */
-	enum { IN_EH, IN_DEBUG, IS_PLT, IS_SIGRETURN } from;
-};
-
-struct entries {
-	struct entry *e;
+struct functions {
+	struct rows_function *f;
 	size_t n, cap;
+	uint64_t base;
 };
 
-static int entries_push(struct entries *all, struct entry e)
+/* Address 0: the linker threw the function away. */
+static int functions_push(struct functions *all, uint64_t lo, uint64_t hi, size_t record,
+			  enum rows_from from)
 {
+	uint64_t x = lo - all->base;
+
+	if (lo == 0 || lo < all->base || hi <= lo || x > UINT32_MAX)
+		return 0;
 	if (all->n == all->cap) {
-		size_t cap = all->cap ? all->cap * 2 : 4096;
-		struct entry *more = reallocarray(all->e, cap, sizeof(*more));
+		size_t cap = all->cap ? all->cap * 2 : 1024;
+		struct rows_function *more = reallocarray(all->f, cap, sizeof(*more));
 
 		if (!more)
 			return -ENOMEM;
-		all->e = more;
+		all->f = more;
 		all->cap = cap;
 	}
-	all->e[all->n++] = e;
+	all->f[all->n++] = (struct rows_function){
+		.lo = (uint32_t)x,
+		.hi = (uint32_t)MIN(hi - all->base, UINT32_MAX),
+		.record = (uint32_t)record,
+		.from = from,
+	};
 	return 0;
 }
 
-static int entries_add(struct entries *all, const struct unwind_maker *m,
-		       const struct frames_section *s)
+static int functions_add(struct functions *all, const struct frames_section *s)
 {
-	int from = s->debug ? IN_DEBUG : IN_EH, bad = 0, r = 0;
+	enum rows_from from = s->debug ? ROWS_DEBUG : ROWS_EH;
 	struct frames_cie cie = { .at = SIZE_MAX };
 	struct frames_record rec;
+	int bad = 0, r = 0;
 
 	if (s->b.n > MAX_SECTION)
 		return -E2BIG;
 	for (size_t at = 0; r == 0 && frames_record(&rec, s, at) == 0; at = rec.end) {
 		struct frames_fde fde;
-		uint64_t hi;
 
 		if (rec.is_cie)
 			continue;
 		if (cie.at != rec.cie)
 			bad = frames_cie(&cie, s, rec.cie);
-		if (bad || frames_fde(&fde, s, &rec, &cie) < 0)
-			continue;
-		hi = fde.lo + fde.size;
-		/* Address 0: the linker threw the function away. */
-		if (fde.lo && fde.lo >= m->t->base && hi > fde.lo)
-			r = entries_push(all, (struct entry){ fde.lo, hi, at, from });
+		if (!bad && frames_fde(&fde, s, &rec, &cie) == 0)
+			r = functions_push(all, fde.lo, fde.lo + fde.size, at, from);
 	}
 	return r;
 }
 
-static int entry_cmp(const void *a, const void *b)
+static int function_cmp(const void *a, const void *b)
 {
-	const struct entry *x = a, *y = b;
+	const struct rows_function *x = a, *y = b;
 
 	if (x->lo != y->lo)
 		return x->lo < y->lo ? -1 : 1;
@@ -390,100 +387,86 @@ static int entry_cmp(const void *a, const void *b)
 }
 
 /* By address, one for each, none reaching into the next. */
-static void entries_tidy(struct entries *all)
+static void functions_tidy(struct functions *all)
 {
 	size_t k = 0;
 
 	for (size_t i = 1; i < all->n; i++) {
-		if (entry_cmp(&all->e[i - 1], &all->e[i]) > 0) {
-			qsort(all->e, all->n, sizeof(*all->e), entry_cmp);
+		if (function_cmp(&all->f[i - 1], &all->f[i]) > 0) {
+			qsort(all->f, all->n, sizeof(*all->f), function_cmp);
 			break;
 		}
 	}
 	for (size_t i = 0; i < all->n; i++)
-		if (k == 0 || all->e[k - 1].lo != all->e[i].lo)
-			all->e[k++] = all->e[i];
+		if (k == 0 || all->f[k - 1].lo != all->f[i].lo)
+			all->f[k++] = all->f[i];
 	all->n = k;
 	for (size_t i = 1; i < k; i++)
-		all->e[i - 1].hi = MIN(all->e[i - 1].hi, all->e[i].lo);
-}
-
-/* Rows of entry @e; the CIE read last is remembered. */
-static void compile_entry(struct run *r, const struct frames_section *s, const struct entry *e)
-{
-	struct frames_record rec;
-	struct frames_fde fde;
-
-	if (frames_record(&rec, s, e->record) < 0)
-		return;
-	if (r->cie.at != rec.cie || r->cie_debug != s->debug) {
-		r->cie_bad = frames_cie(&r->cie, s, rec.cie);
-		if (!r->cie_bad)
-			r->cie_bad = run_cie(r);
-		r->cie_debug = s->debug;
-	}
-	if (r->cie_bad || frames_fde(&fde, s, &rec, &r->cie) < 0)
-		unwind_maker_gap(r->m, e->lo);
-	else
-		run_fde(r, &fde, e->hi);
-}
-
-static void compile_all(struct unwind_maker *m, struct run *r, const struct entries *all,
-			const struct unwind_source *s)
-{
-	uint64_t end = 0;
-
-	for (size_t i = 0; i < all->n && m->error == 0; i++) {
-		const struct entry *e = &all->e[i];
-
-		if (end && e->lo - end > MAX_PADDING)
-			unwind_maker_gap(m, end);
-		if (e->from == IS_PLT)
-			unwind_maker_plt(m, e->lo);
-		else if (e->from == IS_SIGRETURN)
-			unwind_maker_sigreturn(m, e->lo);
-		else
-			compile_entry(r, e->from == IN_DEBUG ? &s->debug : &s->eh, e);
-		end = e->hi;
-	}
-	if (end)
-		unwind_maker_gap(m, end);
+		all->f[i - 1].hi = MIN(all->f[i - 1].hi, all->f[i].lo);
 }
 
 /* What no section tells. Unwinders look sigreturn up by the address before. */
-static int entries_add_known(struct entries *all, const struct unwind_maker *m,
-			     const struct unwind_source *s)
+static int functions_add_known(struct functions *all, const struct arch *arch,
+			       const struct unwind_source *s)
 {
-	uint64_t end = s->sigreturn + sizeof(m->arch->sigreturn);
+	uint64_t end = s->sigreturn + sizeof(arch->sigreturn);
 	int r = 0;
 
 	if (s->plt_lo)
-		r = entries_push(all, (struct entry){ s->plt_lo, s->plt_hi, 0, IS_PLT });
+		r = functions_push(all, s->plt_lo, s->plt_hi, 0, ROWS_PLT);
 	if (r == 0 && s->sigreturn)
-		r = entries_push(all,
-				 (struct entry){ s->sigreturn - 4, end, 0, IS_SIGRETURN });
+		r = functions_push(all, s->sigreturn - 4, end, 0, ROWS_SIGRETURN);
 	return r;
 }
 
-void cfi_compile(struct unwind_maker *m, const struct unwind_source *s)
+int cfi_functions(struct rows_function **ret, size_t *n, const struct arch *arch,
+		  const struct unwind_source *s)
 {
-	_cleanup_free_ struct run *r = calloc(1, sizeof(*r));
-	struct entries all = { 0 };
+	struct functions all = { .base = s->base };
+	int r = functions_add(&all, &s->eh);
 
-	if (!r) {
-		m->error = -ENOMEM;
-		return;
+	if (r == 0)
+		r = functions_add(&all, &s->debug);
+	if (r == 0)
+		r = functions_add_known(&all, arch, s);
+	if (r < 0) {
+		free(all.f);
+		return r;
 	}
-	*r = (struct run){ .m = m, .cie.at = SIZE_MAX };
-	if (m->error == 0)
-		m->error = entries_add(&all, m, &s->eh);
-	if (m->error == 0)
-		m->error = entries_add(&all, m, &s->debug);
-	if (m->error == 0)
-		m->error = entries_add_known(&all, m, s);
-	if (m->error == 0) {
-		entries_tidy(&all);
-		compile_all(m, r, &all, s);
-	}
-	free(all.e);
+	functions_tidy(&all);
+	*ret = all.f;
+	*n = all.n;
+	return 0;
+}
+
+static void compile_record(struct unwind_maker *m, const struct unwind_source *source,
+			   const struct rows_function *f)
+{
+	const struct frames_section *s = f->from == ROWS_DEBUG ? &source->debug : &source->eh;
+	struct run r = { .m = m };
+	struct frames_record rec;
+	struct frames_fde fde;
+
+	if (frames_record(&rec, s, f->record) < 0 || frames_cie(&r.cie, s, rec.cie) < 0 ||
+	    run_cie(&r) < 0 || frames_fde(&fde, s, &rec, &r.cie) < 0)
+		unwind_maker_gap(m, m->t->base + f->lo);
+	else
+		run_fde(&r, &fde, m->t->base + f->hi);
+}
+
+int cfi_compile(struct unwind_table **ret, const struct arch *arch,
+		const struct unwind_source *s, const struct rows_function *f)
+{
+	struct unwind_maker m;
+	int r = unwind_maker_init(&m, arch, s->base);
+
+	if (!m.t)
+		return r;
+	if (f->from == ROWS_PLT)
+		unwind_maker_plt(&m, s->base + f->lo);
+	else if (f->from == ROWS_SIGRETURN)
+		unwind_maker_sigreturn(&m, s->base + f->lo);
+	else
+		compile_record(&m, s, f);
+	return unwind_maker_done(&m, ret);
 }

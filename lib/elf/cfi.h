@@ -5,11 +5,16 @@
 #ifndef UNWIND_CFI_H
 #define UNWIND_CFI_H
 
-#include "elf/table.h"
+#include "elf/rows.h"
 
-/* Rows of all that @s has; any part may be missing. Where several know a function .eh_frame
- * counts, then .debug_frame, then what is known without them: stubs of .plt, sigreturn.
- * Mistakes end up as gaps or in m->error. */
-void cfi_compile(struct unwind_maker *m, const struct unwind_source *s);
+/* The functions that @s knows, by address; any part may be missing. Where several know one
+ * .eh_frame counts, then .debug_frame, then what is known without them: stubs of .plt,
+ * sigreturn. 0; -ENOMEM; -E2BIG: more than is sane. */
+int cfi_functions(struct rows_function **ret, size_t *n, const struct arch *arch,
+		  const struct unwind_source *s);
+
+/* The rows of one of them. Mistakes end up as gaps. 0, -ENOMEM, -E2BIG. */
+int cfi_compile(struct unwind_table **ret, const struct arch *arch,
+		const struct unwind_source *s, const struct rows_function *f);
 
 #endif

@@ -12,7 +12,7 @@
 #include "base/quota.h"
 #include "elf/debugfile.h"
 #include "elf/module.h"
-#include "elf/table.h"
+#include "elf/rows.h"
 
 enum { MAX_LAZY_FDS = 8, MAX_ELFS = 65536, N_BUCKETS = 1024 };
 
@@ -29,6 +29,9 @@ struct elfcache_elf {
 	struct later *later; /* ELF_READING */
 	struct reading *reading;
 	struct module *module; /* ELF_READ; NULL: dropped, or nothing could be made */
+	size_t bytes;	       /* of it, as counted last */
+	unsigned char build_id[ELFIMAGE_MAX_ID];
+	size_t n_id;
 	unsigned misses;
 	uint64_t used; /* elfcache.clock at the last lookup */
 };
@@ -76,7 +79,8 @@ static void close_both(int fd, int root)
 
 static void elf_forget(struct elfcache *c, struct elfcache_elf *e)
 {
-	c->bytes -= e->module ? e->module->bytes : 0;
+	c->bytes -= e->bytes;
+	e->bytes = 0;
 	module_free(e->module);
 	e->module = NULL;
 }
@@ -151,6 +155,17 @@ bool elfcache_wants_file(const struct elfcache_elf *e)
 void elfcache_missed(struct elfcache_elf *e)
 {
 	e->misses++;
+}
+
+void elfcache_note_id(struct elfcache_elf *e, struct bytes id)
+{
+	e->n_id = MIN(id.n, sizeof(e->build_id));
+	memcpy(e->build_id, id.at, e->n_id);
+}
+
+struct bytes elfcache_build_id(const struct elfcache_elf *e)
+{
+	return (struct bytes){ e->build_id, e->n_id };
 }
 
 /* ---- Devices that do not answer ---- */
@@ -248,19 +263,31 @@ static void reading_drop(void *arg)
 static void share_rows(struct elfcache *c, struct module *m)
 {
 	const struct elfcache_elf *e;
-	struct unwind_table *same;
+	struct rows *same;
 
 	for (size_t i = 0; i < N_BUCKETS; i++)
 		for (e = c->bucket[i]; e; e = e->next) {
 			same = e->module ? e->module->rows : NULL;
-			if (!same || memcmp(same->id, m->rows->id, sizeof(same->id)) != 0)
+			if (!same || memcmp(same->source.id, m->rows->source.id, ROWS_ID) != 0)
 				continue;
-			unwind_table_put(m->rows);
+			rows_put(m->rows);
 			m->rows = same;
 			same->refs++;
 			c->facts.shared++;
 			return;
 		}
+}
+
+/* A module's rows grow. */
+static void count_bytes(struct elfcache *c, struct elfcache_elf *e)
+{
+	size_t bytes = e->module ? module_bytes(e->module) : 0;
+
+	if (bytes == e->bytes)
+		return;
+	c->bytes += bytes - e->bytes;
+	e->bytes = bytes;
+	make_room(c, e);
 }
 
 static void take_module(struct elfcache *c, struct elfcache_elf *e, struct module *m)
@@ -269,9 +296,8 @@ static void take_module(struct elfcache *c, struct elfcache_elf *e, struct modul
 		share_rows(c, m);
 	e->module = m;
 	e->state = m ? ELF_READ : ELF_BAD;
-	c->bytes += m ? m->bytes : 0;
 	c->facts.read += m != NULL;
-	make_room(c, e);
+	count_bytes(c, e);
 }
 
 /* Take what was read, once it was. */
@@ -359,6 +385,7 @@ const struct module *elfcache_module(struct elfcache *c, struct elfcache_elf *e)
 		elf_read(c, e);
 	else if (e->state == ELF_READING)
 		elf_poll(c, e, 0);
+	count_bytes(c, e);
 	return e->module;
 }
 

@@ -49,6 +49,10 @@ void elfcache_give_image(struct elfcache *c, struct elfcache_elf *e, struct byte
 /* Or give a module that was made elsewhere, which is taken over; NULL: nothing could be. */
 void elfcache_give_module(struct elfcache *c, struct elfcache_elf *e, struct module *m);
 
+/* Its build-id, for whoever asks: copied; empty where none was noted. */
+void elfcache_note_id(struct elfcache_elf *e, struct bytes id);
+struct bytes elfcache_build_id(const struct elfcache_elf *e);
+
 /* Something takes too long with this file: it and its whole device are left alone, until it no
  * longer does. */
 void elfcache_slow(struct elfcache *c, struct elfcache_elf *e, bool slow);

@@ -6,7 +6,11 @@
 
 #include "elf/inflate.h"
 
-enum { MAX_PHDRS = 256 };
+enum {
+	MAX_PHDRS = 256,
+	MAX_NOTES = 64 << 10, /* bytes of notes */
+	MAX_LOOKS = 64,	      /* sections of notes that may have a build-id */
+};
 
 static int image_read(const struct elfimage *im, uint64_t offset, void *buf, size_t n)
 {
@@ -73,9 +77,11 @@ int elfimage_init(struct elfimage *im, int fd, struct bytes mem)
 	if (eh.e_shentsize == sizeof(Elf64_Shdr))
 		im->sh = image_table(im, eh.e_shoff, eh.e_shnum, sizeof(Elf64_Shdr));
 	im->machine = eh.e_machine;
-	im->sh_names = eh.e_shstrndx;
+	im->type = eh.e_type;
 	im->n_ph = im->ph ? eh.e_phnum : 0;
 	im->n_sh = im->sh ? eh.e_shnum : 0;
+	if (eh.e_shstrndx < im->n_sh)
+		im->sh_names = elfimage_bytes(im, &im->sh[eh.e_shstrndx]);
 	return 0;
 }
 
@@ -83,6 +89,7 @@ void elfimage_deinit(struct elfimage *im)
 {
 	free(im->ph);
 	free(im->sh);
+	elfimage_free(&im->sh_names);
 }
 
 void elfimage_free(const struct bytes *b)
@@ -115,15 +122,15 @@ struct bytes elfimage_bytes(const struct elfimage *im, const Elf64_Shdr *sh)
 	return inflate_section(packed, ELFIMAGE_MAX_PART);
 }
 
+const char *elfimage_name(const struct elfimage *im, const Elf64_Shdr *sh)
+{
+	return sh->sh_name < im->sh_names.n ? (const char *)im->sh_names.at + sh->sh_name : "";
+}
+
 const Elf64_Shdr *elfimage_section(const struct elfimage *im, const char *name)
 {
-	_cleanup_bytes_ struct bytes text = { 0 };
-
-	if (im->sh_names < im->n_sh)
-		text = elfimage_bytes(im, &im->sh[im->sh_names]);
-	for (size_t i = 0; text.at && i < im->n_sh; i++)
-		if (im->sh[i].sh_name < text.n &&
-		    strcmp((const char *)text.at + im->sh[i].sh_name, name) == 0)
+	for (size_t i = 0; i < im->n_sh; i++)
+		if (strcmp(elfimage_name(im, &im->sh[i]), name) == 0)
 			return &im->sh[i];
 	return NULL;
 }
@@ -135,7 +142,7 @@ static uint64_t padded(uint64_t n)
 
 /* Of notes: sizes of name and contents, type, name, contents, both padded to 4 bytes (gABI,
  * "Note Section"). */
-static size_t find_id(struct bytes notes, unsigned char ret[ELFIMAGE_MAX_ID])
+size_t elfimage_id_in_notes(struct bytes notes, unsigned char ret[ELFIMAGE_MAX_ID])
 {
 	Elf64_Nhdr nh;
 
@@ -160,26 +167,29 @@ static size_t find_id(struct bytes notes, unsigned char ret[ELFIMAGE_MAX_ID])
 	return 0;
 }
 
+/* The build-id in @n bytes of notes at @offset: real ones are a few hundred bytes. */
+static size_t read_id(const struct elfimage *im, uint64_t offset, uint64_t n,
+		      unsigned char ret[ELFIMAGE_MAX_ID])
+{
+	_cleanup_bytes_ struct bytes notes = { 0 };
+
+	if (n <= MAX_NOTES)
+		notes = elfimage_part(im, offset, n);
+	return elfimage_id_in_notes(notes, ret);
+}
+
 size_t elfimage_build_id(const struct elfimage *im, unsigned char ret[ELFIMAGE_MAX_ID])
 {
-	size_t n = 0;
+	size_t n = 0, looks = 0;
 
 	/* By section: in a debug file the segments are not where the headers say. */
-	for (size_t i = 0; i < im->n_sh && n == 0; i++) {
-		_cleanup_bytes_ struct bytes notes = { 0 };
-
-		if (im->sh[i].sh_type != SHT_NOTE)
-			continue;
-		notes = elfimage_bytes(im, &im->sh[i]);
-		n = find_id(notes, ret);
-	}
-	for (size_t i = 0; im->n_sh == 0 && i < im->n_ph && n == 0; i++) {
-		_cleanup_bytes_ struct bytes notes = { 0 };
-
-		if (im->ph[i].p_type != PT_NOTE)
-			continue;
-		notes = elfimage_part(im, im->ph[i].p_offset, im->ph[i].p_filesz);
-		n = find_id(notes, ret);
-	}
+	for (size_t i = 0; i < im->n_sh && n == 0 && looks < MAX_LOOKS; i++)
+		if (im->sh[i].sh_type == SHT_NOTE) {
+			n = read_id(im, im->sh[i].sh_offset, im->sh[i].sh_size, ret);
+			looks++;
+		}
+	for (size_t i = 0; im->n_sh == 0 && i < im->n_ph && n == 0; i++)
+		if (im->ph[i].p_type == PT_NOTE)
+			n = read_id(im, im->ph[i].p_offset, im->ph[i].p_filesz, ret);
 	return n;
 }

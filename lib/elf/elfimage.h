@@ -23,8 +23,9 @@ struct elfimage {
 	Elf64_Phdr *ph;
 	size_t n_ph;
 	Elf64_Shdr *sh;
-	size_t n_sh, sh_names; /* the section with the names of sections */
-	unsigned machine;
+	size_t n_sh;
+	struct bytes sh_names; /* of sections */
+	unsigned machine, type;
 };
 
 /* An open file, which must be a regular one, or (@fd < 0) an image in memory; either is
@@ -41,13 +42,19 @@ void elfimage_free(const struct bytes *b);
 /* The same from @vaddr to the end of its segment. */
 struct bytes elfimage_rest(const struct elfimage *im, uint64_t vaddr);
 
+/* A section's name, "" where it has none. */
+const char *elfimage_name(const struct elfimage *im, const Elf64_Shdr *sh);
+
 /* The first section of this name, NULL where there is none. */
 const Elf64_Shdr *elfimage_section(const struct elfimage *im, const char *name);
 
 /* A section's bytes, unpacked; empty for NULL, and for one that only says how large it was. */
 struct bytes elfimage_bytes(const struct elfimage *im, const Elf64_Shdr *sh);
 
-/* The build-id, up to ELFIMAGE_MAX_ID bytes; how many, 0: none. */
+/* The build-id among notes, up to ELFIMAGE_MAX_ID bytes; how many, 0: none. Pure. */
+size_t elfimage_id_in_notes(struct bytes notes, unsigned char ret[ELFIMAGE_MAX_ID]);
+
+/* The same of the file. */
 size_t elfimage_build_id(const struct elfimage *im, unsigned char ret[ELFIMAGE_MAX_ID]);
 
 #endif

@@ -8,7 +8,7 @@
 #include "elf/debugfile.h"
 #include "elf/module.h"
 #include "elf/elfimage.h"
-#include "elf/table.h"
+#include "elf/rows.h"
 #include "names/symnames.h"
 
 enum {
@@ -235,10 +235,10 @@ static int pack_symbols(struct module *t, struct cands *c)
 	for (size_t i = 0; i < k; i++) {
 		t->sym[i] = (struct module_sym){ (uint32_t)(c->at[i].start - t->base),
 						 cand_reach(t, c, i), (uint32_t)n_names };
-		len = cand_length(&c->at[i]) + 1;
-		snprintf(t->names + n_names, len, "%s%s", c->at[i].name,
-			 c->at[i].stub ? SYMNAMES_STUB : "");
-		n_names += len;
+		len = strlen(c->at[i].name);
+		memcpy(t->names + n_names, c->at[i].name, len);
+		strcpy(t->names + n_names + len, c->at[i].stub ? SYMNAMES_STUB : "");
+		n_names += cand_length(&c->at[i]) + 1;
 	}
 	t->n_syms = k;
 	t->bytes += k * sizeof(*t->sym) + n_names;
@@ -427,7 +427,7 @@ static int read_parts(struct module *t, const struct elfimage *im,
 	if (r == 0)
 		find_eval_rest(t, im);
 	if (r == 0 && rows)
-		unwind_table_make(&t->rows, arch_host, &source);
+		rows_make(&t->rows, arch_host, &source);
 	unwind_source_deinit(&source);
 	return r;
 }
@@ -447,7 +447,5 @@ int module_read(struct module *t, int fd, struct bytes mem,
 	elfimage_deinit(&im);
 	if (r < 0)
 		module_deinit(t);
-	else if (t->rows)
-		t->bytes += t->rows->bytes;
 	return r;
 }

@@ -4,7 +4,7 @@
  */
 #include "elf/module.h"
 
-#include "elf/table.h"
+#include "elf/rows.h"
 
 enum { MAX_NESTING = 64 /* rows looked back for an enclosing symbol */ };
 
@@ -13,8 +13,13 @@ void module_deinit(struct module *t)
 	free(t->sym);
 	free(t->names);
 	free(t->func);
-	unwind_table_put(t->rows);
+	rows_put(t->rows);
 	*t = (struct module){ 0 };
+}
+
+size_t module_bytes(const struct module *t)
+{
+	return t->bytes + (t->rows ? t->rows->bytes : 0);
 }
 
 void module_free(struct module *t)

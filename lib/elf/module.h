@@ -46,11 +46,11 @@ struct module {
 	/* What the symbol _PyEval_EvalFrameDefault covers, if exported; and in a stripped
 	 * file the nameless part that the compiler split off. Size 0: none. */
 	struct module_func eval, eval_rest;
-	bool stripped;		   /* no .symtab, here or in a debug file */
-	bool exports_python;	   /* defines CPython's main or eval loop for others */
-	struct unwind_table *rows; /* NULL: not wanted, for another processor, too many */
-	bool memory;		   /* it is no file but trampolines in memory: @rows alone */
-	size_t bytes;		   /* of memory held */
+	bool stripped;	     /* no .symtab, here or in a debug file */
+	bool exports_python; /* defines CPython's main or eval loop for others */
+	struct rows *rows;   /* NULL: not wanted, for another processor, too many */
+	bool memory;	     /* it is no file but trampolines in memory: @rows alone */
+	size_t bytes;	     /* of memory held, but for @rows */
 };
 
 struct debugfile_origin;
@@ -63,7 +63,8 @@ struct elfimage;
 int module_read(struct module *t, int fd, struct bytes image,
 		const struct debugfile_origin *from, bool rows);
 void module_deinit(struct module *t);
-void module_free(struct module *t); /* one that was malloc'ed; NULL does nothing */
+size_t module_bytes(const struct module *t); /* of memory held by now */
+void module_free(struct module *t);	     /* one that was malloc'ed; NULL does nothing */
 
 /* elfread.c: @t->base and executable segments alone. */
 void module_read_loads(struct module *t, const struct elfimage *im);

@@ -9,9 +9,9 @@ enum {
 	NO_RULE = 0, /* word of the rule of gaps */
 };
 
-void unwind_table_put(struct unwind_table *t)
+void unwind_table_free(struct unwind_table *t)
 {
-	if (!t || --t->refs > 0)
+	if (!t)
 		return;
 	free(t->row);
 	free(t->rules);
@@ -42,7 +42,7 @@ const struct unwind_row *unwind_table_row(const struct unwind_table *t, uint64_t
 static bool maker_reserve(struct unwind_maker *m, void **at, size_t *cap, size_t used,
 			  size_t n, size_t each)
 {
-	size_t more = MAX(used + n, *cap + *cap / 2 + 512);
+	size_t more = MAX(used + n, *cap + *cap / 2 + 16);
 	void *p;
 
 	if (m->error || used + n <= *cap)
@@ -176,7 +176,7 @@ static size_t rule_hash(const uint64_t *w, size_t n)
 
 static bool maker_grow_seen(struct unwind_maker *m)
 {
-	size_t n = MAX(m->n_seen * 2, 1024);
+	size_t n = MAX(m->n_seen * 2, 32);
 	uint32_t *seen = calloc(n, sizeof(*seen));
 
 	if (!seen) {
@@ -241,22 +241,19 @@ static void maker_push(struct unwind_maker *m, uint64_t vaddr, uint32_t rule)
 	if (pc > UINT32_MAX || (last && pc < last->pc))
 		return;
 	if (last && last->pc == pc) {
-		/* The last word on an address counts; that it is a start stays. */
-		last->rule = rule | ((rule & ROW_RULE) ? last->rule & ROW_START : 0);
+		/* The last word on an address counts. */
+		last->rule = rule;
 		return;
 	}
-	if (last && last->rule << 1 == rule << 1 && !(rule & ROW_START))
+	if (last && last->rule == rule)
 		return;
 	if (maker_reserve(m, (void **)&t->row, &m->cap_rows, t->n_rows, 1, sizeof(*t->row)))
 		t->row[t->n_rows++] = (struct unwind_row){ (uint32_t)pc, rule };
 }
 
-void unwind_maker_row(struct unwind_maker *m, uint64_t vaddr, const struct unwind_state *s,
-		      bool start)
+void unwind_maker_row(struct unwind_maker *m, uint64_t vaddr, const struct unwind_state *s)
 {
-	uint32_t rule = m->error ? NO_RULE : maker_rule(m, s);
-
-	maker_push(m, vaddr, rule | (start && rule ? ROW_START : 0));
+	maker_push(m, vaddr, m->error ? NO_RULE : maker_rule(m, s));
 }
 
 void unwind_maker_gap(struct unwind_maker *m, uint64_t vaddr)
@@ -268,7 +265,7 @@ void unwind_maker_plt(struct unwind_maker *m, uint64_t at)
 {
 	struct unwind_state s = { .cfa_reg = m->arch->dwarf_sp };
 
-	unwind_maker_row(m, at, &s, true);
+	unwind_maker_row(m, at, &s);
 }
 
 void unwind_maker_sigreturn(struct unwind_maker *m, uint64_t at)
@@ -281,7 +278,7 @@ void unwind_maker_sigreturn(struct unwind_maker *m, uint64_t at)
 			.how = HOW_AT, .off = m->arch->sigframe + 8 * (int64_t)reg
 		};
 	}
-	unwind_maker_row(m, at, &s, true);
+	unwind_maker_row(m, at, &s);
 }
 
 int unwind_maker_init(struct unwind_maker *m, const struct arch *arch, uint64_t base)
@@ -292,7 +289,6 @@ int unwind_maker_init(struct unwind_maker *m, const struct arch *arch, uint64_t 
 	if (!m->t)
 		return -ENOMEM;
 	m->t->base = base;
-	m->t->refs = 1;
 	if (maker_reserve(m, (void **)&m->t->rules, &m->cap_words, 0, 2, 8)) {
 		memcpy(m->t->rules, &none, sizeof(none));
 		m->t->n_words = 2;
@@ -312,7 +308,7 @@ static void shrink(void **at, size_t n)
 void unwind_maker_abort(struct unwind_maker *m)
 {
 	free(m->seen);
-	unwind_table_put(m->t);
+	unwind_table_free(m->t);
 }
 
 int unwind_maker_done(struct unwind_maker *m, struct unwind_table **ret)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * table - one file's unwind information as sorted 8-byte rows.
+ * table - unwind information as sorted 8-byte rows: of one function, or of code in memory.
  *
  * A row says from which address on which rule holds: how to get from a frame to its
- * caller. Few rules differ, so each is kept once; so are DWARF expressions. Immutable
+ * caller. Rules that do not differ are kept once; so are DWARF expressions. Immutable
  * once made.
  */
 #ifndef UNWIND_TABLE_H
@@ -14,7 +14,6 @@
 
 #include "arch/arch.h"
 #include "base/base.h"
-#include "elf/frames.h"
 
 /* Where a caller's register is. */
 enum unwind_how {
@@ -51,14 +50,10 @@ struct unwind_rule {
 	struct unwind_slot slot[]; /* those first */
 };
 
-enum { ROW_START = 1u << 31, /* a function begins here */ ROW_RULE = ROW_START - 1 };
-
 struct unwind_row {
 	uint32_t pc;   /* less unwind_table.base */
-	uint32_t rule; /* word in unwind_table.rules, and ROW_START */
+	uint32_t rule; /* word in unwind_table.rules */
 };
-
-enum { UNWIND_ID = 32 };
 
 struct unwind_table {
 	uint64_t base; /* lowest address of the file */
@@ -66,35 +61,10 @@ struct unwind_table {
 	uint64_t *rules;
 	unsigned char *exprs;
 	size_t n_rows, n_words, n_exprs;
-	/* Equal in files with the same unwind information: build-id and a sum of it. */
-	unsigned char id[UNWIND_ID];
 	size_t bytes; /* of memory held */
-	unsigned refs;
 };
 
-/* What a file's tables are made of, read but not yet compiled. */
-struct unwind_source {
-	struct frames_section eh, debug;
-	uint64_t sigreturn;	 /* where arch->sigreturn is; 0: nowhere */
-	uint64_t plt_lo, plt_hi; /* the stubs of arch->plt_first */
-	uint64_t base;
-	unsigned char id[UNWIND_ID];
-};
-
-struct elfimage;
-struct module;
-
-/* Of an ELF of @arch, whose loads are in @m. What is not there, or damaged, is empty. */
-void unwind_source_read(struct unwind_source *s, const struct arch *arch,
-			const struct elfimage *im, const struct module *m);
-void unwind_source_deinit(struct unwind_source *s);
-
-/* Compile. *@ret has one reference. 0, -ENOMEM, or -E2BIG: more than is sane. */
-int unwind_table_make(struct unwind_table **ret, const struct arch *arch,
-		      const struct unwind_source *s);
-
-/* Take a reference away; the last frees. NULL is fine. */
-void unwind_table_put(struct unwind_table *t);
+void unwind_table_free(struct unwind_table *t); /* NULL is fine */
 
 /* The row that holds at address @vaddr, NULL before the first. */
 const struct unwind_row *unwind_table_row(const struct unwind_table *t, uint64_t vaddr);
@@ -102,7 +72,7 @@ const struct unwind_row *unwind_table_row(const struct unwind_table *t, uint64_t
 static inline const struct unwind_rule *unwind_row_rule(const struct unwind_table *t,
 							const struct unwind_row *row)
 {
-	return (const void *)&t->rules[row->rule & ROW_RULE];
+	return (const void *)&t->rules[row->rule];
 }
 
 /* ---- Making one, for cfi.c and trampoline.c ---- */
@@ -134,13 +104,13 @@ struct unwind_maker {
 
 int unwind_maker_init(struct unwind_maker *m, const struct arch *arch, uint64_t base);
 /* From @vaddr on @s holds. Addresses must not fall. */
-void unwind_maker_row(struct unwind_maker *m, uint64_t vaddr, const struct unwind_state *s,
-		      bool start);
+void unwind_maker_row(struct unwind_maker *m, uint64_t vaddr, const struct unwind_state *s);
 void unwind_maker_gap(struct unwind_maker *m, uint64_t vaddr);
 
 /* Rows of stubs of .plt, and of what handlers of signals return to. */
 void unwind_maker_plt(struct unwind_maker *m, uint64_t at);
 void unwind_maker_sigreturn(struct unwind_maker *m, uint64_t at);
+/* *@ret: what was made; 0, -ENOMEM, or -E2BIG: more than is sane. */
 int unwind_maker_done(struct unwind_maker *m, struct unwind_table **ret);
 void unwind_maker_abort(struct unwind_maker *m);
 

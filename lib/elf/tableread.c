@@ -2,9 +2,9 @@
  *
  * tableread - where an ELF file keeps its unwind information.
  */
-#include "elf/cfi.h"
 #include "elf/elfimage.h"
 #include "elf/module.h"
+#include "elf/rows.h"
 
 enum { BUILD_ID = 20 };
 
@@ -85,7 +85,7 @@ static void sum_source(struct unwind_source *s, const struct elfimage *im,
 	sum = sum_bytes(sum, m->load, sizeof(m->load));
 	sum = sum_bytes(sum, s->eh.b.at, s->eh.b.n);
 	sum = sum_bytes(sum, s->debug.b.at, s->debug.b.n);
-	memcpy(s->id + UNWIND_ID - sizeof(sum), &sum, sizeof(sum));
+	memcpy(s->id + ROWS_ID - sizeof(sum), &sum, sizeof(sum));
 }
 
 void unwind_source_read(struct unwind_source *s, const struct arch *arch,
@@ -106,18 +106,4 @@ void unwind_source_deinit(struct unwind_source *s)
 	elfimage_free(&s->eh.b);
 	elfimage_free(&s->debug.b);
 	*s = (struct unwind_source){ 0 };
-}
-
-int unwind_table_make(struct unwind_table **ret, const struct arch *arch,
-		      const struct unwind_source *s)
-{
-	struct unwind_maker m;
-	int r = unwind_maker_init(&m, arch, s->base);
-
-	if (!m.t)
-		return r;
-	memcpy(m.t->id, s->id, sizeof(s->id));
-	if (r == 0)
-		cfi_compile(&m, s);
-	return unwind_maker_done(&m, ret);
 }

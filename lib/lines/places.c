@@ -35,6 +35,7 @@ struct file {
 };
 
 struct places {
+	struct srcline *lines; /* who is asked */
 	bool debuginfod, resolved;
 	struct stats *stats;
 	struct file file[PLACES_MAX_FILES];
@@ -51,7 +52,7 @@ struct places {
 	size_t n_asked;
 };
 
-struct places *places_create(bool debuginfod, struct stats *stats)
+struct places *places_create(struct srcline *lines, bool debuginfod, struct stats *stats)
 {
 	struct places *p = calloc(1, sizeof(*p));
 
@@ -59,6 +60,7 @@ struct places *places_create(bool debuginfod, struct stats *stats)
 		free(p);
 		return NULL;
 	}
+	p->lines = lines;
 	p->debuginfod = debuginfod;
 	p->stats = stats;
 	return p;
@@ -175,7 +177,7 @@ static bool frame_add(struct places *p, struct place *pl, const struct places_fr
 	return true;
 }
 
-static void take_answer(void *arg, size_t i, const struct srcline *s)
+static void take_answer(void *arg, size_t i, const struct srcline_text *s)
 {
 	char file[SYMNAMES_RAW];
 	struct places *p = arg;
@@ -208,7 +210,7 @@ static bool ask(struct places *p, size_t n, uint64_t until)
 	for (size_t i = 0; i < n; i++)
 		at[i] = p->place[p->order[p->from + i]].vaddr;
 	p->n_asked = n;
-	r = srcline_ask(&(struct srcline_file){ f->fd, f->root, f->path }, at, n,
+	r = srcline_ask(p->lines, &(struct srcline_file){ f->fd, f->root, f->path }, at, n,
 			p->debuginfod, (int)MIN(ms, most), take_answer, p);
 	if (r < 0 && r != -ENOENT)
 		STATS_ADD(p->stats, bad_debug, 1);

@@ -16,13 +16,14 @@
 struct places;
 struct space;
 struct space_map;
+struct srcline;
 struct stats;
 
 enum { PLACES_MAX_FILES = 128, PLACES_FDS = 2 * PLACES_MAX_FILES /* descriptors, at most */ };
 
-/* @debuginfod: as for srcline_ask(). @stats: where what has no line is counted, borrowed.
- * NULL: no memory. */
-struct places *places_create(bool debuginfod, struct stats *stats);
+/* @lines: whom to ask; NULL: nobody, all are without lines. @debuginfod: as for srcline_ask().
+ * @stats: where what has no line is counted. Both are borrowed. NULL: no memory. */
+struct places *places_create(struct srcline *lines, bool debuginfod, struct stats *stats);
 void places_destroy(struct places *p);
 
 /* Code at @vaddr of the file that is mapped at @m of @sp, whose symbol is @name (copied), or

@@ -7,82 +7,96 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "base/base.h"
 #include "base/clock.h"
 #include "lines/srcline_int.h"
 
-enum { BUFFER = 64 << 10 };
+enum { BUFFER = 64 << 10, LINGER_MS = 2000 };
+
+struct srcline {
+	int socket; /* -1: it is lost */
+	pid_t pid;
+};
+
+/* Its process takes no signal that a terminal sends: it serves until its socket is closed. */
+static int start(struct srcline *s, int socket, bool debuginfod)
+{
+	char name[] = "pysampled", command[] = SRCLINE_COMMAND, more[] = "debuginfod",
+	     *argv[] = { name, command, debuginfod ? more : NULL, NULL };
+	posix_spawn_file_actions_t files;
+	int e;
+
+	posix_spawn_file_actions_init(&files);
+	posix_spawn_file_actions_adddup2(&files, socket, 0);
+	e = posix_spawn(&s->pid, "/proc/self/exe", &files, NULL, argv, environ);
+	posix_spawn_file_actions_destroy(&files);
+	return -e;
+}
+
+struct srcline *srcline_start(bool debuginfod)
+{
+	struct srcline *s = calloc(1, sizeof(*s));
+	int ends[2], r;
+
+	if (!s || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0) {
+		free(s);
+		return NULL;
+	}
+	r = start(s, ends[1], debuginfod);
+	close(ends[1]);
+	s->socket = ends[0];
+	if (r == 0)
+		return s;
+	close(ends[0]);
+	free(s);
+	return NULL;
+}
+
+void srcline_end(struct srcline *s)
+{
+	if (!s)
+		return;
+	if (s->socket >= 0)
+		close(s->socket);
+	waitpid(s->pid, NULL, WNOHANG); /* who hangs is left to whoever comes after us */
+	free(s);
+}
 
 /* The question as a file, to be read from its beginning. */
-static int question_open(const struct srcline_file *f, const uint64_t *at, size_t n,
-			 bool debuginfod)
+static int question_open(const struct srcline_question *q, const uint64_t *at)
 {
-	struct srcline_question q = { .n = n,
-				      .has_root = f->root >= 0,
-				      .debuginfod = debuginfod };
 	int fd = memfd_create("srcline", MFD_CLOEXEC);
+	size_t n = q->n * sizeof(*at);
 
-	snprintf(q.path, sizeof(q.path), "%s", f->path);
 	if (fd < 0)
 		return -errno;
-	if (write(fd, &q, sizeof(q)) == sizeof(q) &&
-	    write(fd, at, n * sizeof(*at)) == (ssize_t)(n * sizeof(*at)) &&
+	if (write(fd, q, sizeof(*q)) == sizeof(*q) && write(fd, at, n) == (ssize_t)n &&
 	    lseek(fd, 0, SEEK_SET) == 0)
 		return fd;
 	close(fd);
 	return -EIO;
 }
 
-/* Its process. It takes the signals that a terminal sends, whatever we do with them. */
-static int start(const int fds[SRCLINE_END], pid_t *ret)
+/* Give it the descriptors that it needs. */
+static int hand_over(const struct srcline *s, const int *fds, size_t n)
 {
-	char name[] = "pysampled", command[] = SRCLINE_COMMAND,
-	     *argv[] = { name, command, NULL };
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attr;
-	sigset_t none;
-	int e;
+	_Alignas(struct cmsghdr) char space[CMSG_SPACE(SRCLINE_END * sizeof(int))] = { 0 };
+	char byte = 0;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = space,
+			    .msg_controllen = CMSG_SPACE(n * sizeof(int)) };
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 
-	sigemptyset(&none);
-	posix_spawn_file_actions_init(&files);
-	posix_spawnattr_init(&attr);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
-	for (int i = 0; i < SRCLINE_END; i++)
-		if (fds[i] >= 0)
-			posix_spawn_file_actions_adddup2(&files, fds[i], i);
-	e = posix_spawn(ret, "/proc/self/exe", &files, &attr, argv, environ);
-	posix_spawn_file_actions_destroy(&files);
-	posix_spawnattr_destroy(&attr);
-	return -e;
-}
-
-/* The same with descriptors that are not among those of the process. */
-static int start_high(int question, int answer, const struct srcline_file *f, pid_t *ret)
-{
-	int fds[SRCLINE_END] = { [SRCLINE_QUESTION] = question,
-				 [SRCLINE_ANSWER] = answer,
-				 [2] = -1,
-				 [SRCLINE_FILE] = f->fd,
-				 [SRCLINE_ROOT] = f->root };
-	int r = 0;
-
-	for (int i = 0; i < SRCLINE_END; i++) {
-		int fd = fds[i];
-
-		if (fd >= 0)
-			fds[i] = fcntl(fd, F_DUPFD_CLOEXEC, SRCLINE_END);
-		if (fd >= 0 && fds[i] < 0)
-			r = -errno;
-	}
-	if (r == 0)
-		r = start(fds, ret);
-	for (int i = 0; i < SRCLINE_END; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
-	return r;
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(n * sizeof(int));
+	memcpy(CMSG_DATA(c), fds, n * sizeof(int));
+	return sendmsg(s->socket, &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
 static size_t take_text(char *to, const char *from, size_t n)
@@ -108,7 +122,7 @@ static ssize_t take(const char *p, size_t n, srcline_answer *answer, void *arg)
 		at += sizeof(rec);
 		at += take_text(function, p + at, rec.n_function);
 		at += take_text(file, p + at, rec.n_file);
-		answer(arg, rec.i, &(struct srcline){ function, file, rec.line });
+		answer(arg, rec.i, &(struct srcline_text){ function, file, rec.line });
 	}
 	return (ssize_t)at;
 }
@@ -141,45 +155,62 @@ static int take_all(int fd, uint64_t until, srcline_answer *answer, void *arg)
 	return -ENOMEM;
 }
 
-/* How it ended. */
-static int end(pid_t pid)
+/* How it ended. One that does not end is lost, with all that serves. */
+static int end(struct srcline *s)
 {
+	struct pollfd p = { .fd = s->socket, .events = POLLIN };
 	int status, sig;
 
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
+	if (poll(&p, 1, LINGER_MS) <= 0 ||
+	    read(s->socket, &status, sizeof(status)) != sizeof(status)) {
+		close(s->socket);
+		s->socket = -1;
+		return -EIO;
+	}
 	sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 	if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP)
 		return -EINTR;
+	if (sig == SIGALRM)
+		return -ETIMEDOUT;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == SRCLINE_NO_DEBUG)
 		return -ENOENT;
 	return status ? -EIO : 0;
 }
 
-int srcline_ask(const struct srcline_file *f, const uint64_t *at, size_t n, bool debuginfod,
-		int ms, srcline_answer *answer, void *arg)
+static int ask(struct srcline *s, const struct srcline_file *f, int question, uint64_t until,
+	       srcline_answer *answer, void *arg)
 {
-	_cleanup_close_ int question = question_open(f, at, n, debuginfod);
-	uint64_t until = now_ns() + (uint64_t)ms * 1000000;
 	int ends[2], r, how;
-	pid_t pid;
 
-	if (question < 0)
-		return question;
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -errno;
-	r = start_high(question, ends[1], f, &pid);
+	r = hand_over(s, (int[]){ question, ends[1], f->fd, f->root }, f->root < 0 ? 3 : 4);
 	close(ends[1]);
 	if (r == 0) {
 		r = take_all(ends[0], until, answer, arg);
-		if (r < 0)
-			kill(pid, SIGKILL);
-		how = end(pid);
-		r = r < 0 ? r : how;
+		close(ends[0]); /* who still talks ends */
+		how = end(s);
+		return r < 0 && how != -EINTR ? r : how;
 	}
 	close(ends[0]);
 	return r;
+}
+
+int srcline_ask(struct srcline *s, const struct srcline_file *f, const uint64_t *at, size_t n,
+		bool debuginfod, int ms, srcline_answer *answer, void *arg)
+{
+	uint64_t until = now_ns() + (uint64_t)ms * 1000000;
+	struct srcline_question q = { .n = n,
+				      .ms = ms > 0 ? (uint32_t)ms : 1,
+				      .has_root = f->root >= 0,
+				      .debuginfod = debuginfod };
+	_cleanup_close_ int question = -1;
+
+	if (!s || s->socket < 0)
+		return -EIO;
+	snprintf(q.path, sizeof(q.path), "%s", f->path);
+	question = question_open(&q, at);
+	return question < 0 ? question : ask(s, f, question, until, answer, arg);
 }
 
 #ifdef PYSAMPLED_LIBDW
@@ -187,8 +218,9 @@ const bool srcline_built = true;
 #else
 const bool srcline_built = false;
 
-int srcline_main(void)
+int srcline_main(bool debuginfod)
 {
+	(void)debuginfod;
 	return SRCLINE_FAILED;
 }
 #endif

@@ -2,9 +2,10 @@
  *
  * srcline - source lines and inlined functions of native code, from the DWARF of its file.
  *
- * libdw reads it in a process of its own, one a file: our program once more, which has the
- * open files, limits and, where we are root, no rights. What libdw allocates ends with it, and
- * so does what a hostile file makes of it.
+ * libdw reads it in processes of their own, one a file, which have the open files, limits and
+ * no rights. They are the children of one that begins before the filter (harden.h) and serves
+ * until it is let go: our program once more. What libdw allocates ends with them, and so does
+ * what a hostile file makes of it.
  */
 #ifndef SRCLINE_H
 #define SRCLINE_H
@@ -14,7 +15,7 @@
 #include <stdint.h>
 
 /* One function at an address. */
-struct srcline {
+struct srcline_text {
 	const char *function; /* as the file has it, maybe mangled; "": not known */
 	const char *file;     /* with its folder, as eu-addr2line prints it; "": not known */
 	uint32_t line;	      /* 0: none */
@@ -27,19 +28,26 @@ struct srcline_file {
 };
 
 /* Called for each function at address @i, innermost first; the last one is not inlined. */
-typedef void srcline_answer(void *arg, size_t i, const struct srcline *s);
+typedef void srcline_answer(void *arg, size_t i, const struct srcline_text *s);
+
+struct srcline;
+
+/* Start the process that serves; before harden_process(), which forbids it. @debuginfod: it
+ * may be asked to. NULL: it can't be had. */
+struct srcline *srcline_start(bool debuginfod);
+void srcline_end(struct srcline *s);
 
 /* Have the lines of @n addresses of @f (as its segments have them, ascending) found, in @ms at
  * most. @debuginfod: fetch its debug file where it is not on this machine. 0; -ENOENT: there
  * is no debug information; -EINTR: a signal to our process group ended it; -ETIMEDOUT; -EIO:
  * it can't be read; -errno. What was answered until then is good. */
-int srcline_ask(const struct srcline_file *f, const uint64_t *at, size_t n, bool debuginfod,
-		int ms, srcline_answer *answer, void *arg);
+int srcline_ask(struct srcline *s, const struct srcline_file *f, const uint64_t *at, size_t n,
+		bool debuginfod, int ms, srcline_answer *answer, void *arg);
 
-/* The main() of that process, which a program that asks must run for argv[1]
- * SRCLINE_COMMAND. */
+/* The main() of the process that serves, which a program that asks must run for argv[1]
+ * SRCLINE_COMMAND; @debuginfod: there is an argv[2]. */
 #define SRCLINE_COMMAND "--internal-srcline"
-int srcline_main(void);
+int srcline_main(bool debuginfod);
 
 /* Was libdw there when pysampled was built? */
 extern const bool srcline_built;

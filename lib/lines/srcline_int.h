@@ -9,19 +9,37 @@
 
 #include "lines/srcline.h"
 
-/* Descriptors of the process; SRCLINE_ROOT is open if the question says so. */
-enum { SRCLINE_QUESTION, SRCLINE_ANSWER, SRCLINE_FILE = 3, SRCLINE_ROOT, SRCLINE_END };
+/* Descriptors of the process that answers; SRCLINE_ROOT and SRCLINE_DEBUG are open if the
+ * question says so. */
+enum {
+	SRCLINE_QUESTION,
+	SRCLINE_ANSWER,
+	SRCLINE_FILE = 3,
+	SRCLINE_ROOT,
+	SRCLINE_DEBUG, /* its debug file, from a server */
+	SRCLINE_END
+};
 
-enum { SRCLINE_MAX_TEXT = 4096 }; /* bytes of a name */
+enum { SRCLINE_MAX_TEXT = 4096, SRCLINE_MAX_ID = 64 }; /* bytes of a name, of a build-id */
 
 /* What it exits with, besides 0. */
-enum { SRCLINE_FAILED = 1, SRCLINE_NO_DEBUG };
+enum {
+	SRCLINE_FAILED = 1,
+	SRCLINE_NO_DEBUG,
+	SRCLINE_WANTED /* ... but a server may have it */
+};
 
 /* @n addresses (uint64_t) follow. */
 struct srcline_question {
 	uint64_t n;
-	bool has_root, debuginfod;
+	uint32_t ms;
+	bool has_root, has_debug, debuginfod;
 	char path[PATH_MAX];
+	/* Its answer to the process that serves, with SRCLINE_WANTED: what a server knows it
+	 * by; and of who asked the server: the file it got. */
+	uint32_t n_id;
+	unsigned char id[SRCLINE_MAX_ID];
+	char debug[PATH_MAX];
 };
 
 /* The texts follow, without a NUL. */
@@ -29,5 +47,11 @@ struct srcline_record {
 	uint32_t i, line;
 	uint16_t n_function, n_file;
 };
+
+/* The main() of the process that srcline_start() starts: for each question a process that runs
+ * @answer and exits with what it returns; and, if that is SRCLINE_WANTED, one that runs @fetch
+ * and then another that runs @answer. All of them have no rights. @debuginfod: there may be
+ * questions to a server. */
+int srcline_serve(bool debuginfod, int (*answer)(void), int (*fetch)(void));
 
 #endif

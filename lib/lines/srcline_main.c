@@ -6,53 +6,14 @@
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <errno.h>
-#include <grp.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
+#include <fcntl.h>
+#include <linux/landlock.h>
+#include <sys/syscall.h>
 
 #include "elf/debugfile.h"
 #include "elf/elfplain.h"
 #include "lines/srcline_int.h"
-
-#if defined(__has_feature)
-#define HAS_ASAN __has_feature(address_sanitizer)
-#elif defined(__SANITIZE_ADDRESS__)
-#define HAS_ASAN 1
-#else
-#define HAS_ASAN 0
-#endif
-
-enum { CPU_SECONDS = 60, NOBODY = 65534 };
-
-#define MAX_SPACE ((rlim_t)8 << 30) /* of addresses: files are mapped */
-#define MAX_MEMORY ((rlim_t)1 << 30)
-
-static void limit(int what, rlim_t n)
-{
-	setrlimit((__rlimit_resource_t)what, &(struct rlimit){ n, n });
-}
-
-static void limits(void)
-{
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	limit(RLIMIT_CORE, 0);
-	limit(RLIMIT_CPU, CPU_SECONDS);
-	if (HAS_ASAN) /* which takes terabytes of addresses */
-		return;
-	limit(RLIMIT_AS, MAX_SPACE);
-	limit(RLIMIT_DATA, MAX_MEMORY);
-}
-
-/* libdw sees strangers' bytes: from there on with nobody's rights, where we have the choice.
- */
-static void drop_rights(void)
-{
-	if (geteuid() != 0 || setgroups(0, NULL) < 0)
-		return;
-	if (setresgid(NOBODY, NOBODY, NOBODY) == 0 && setresuid(NOBODY, NOBODY, NOBODY) == 0)
-		prctl(PR_SET_PDEATHSIG, SIGKILL); /* which that has cleared */
-}
+#include "sys/harden.h"
 
 /* --- the file with the DWARF --- */
 
@@ -72,30 +33,80 @@ static bool has_debug(int fd)
 }
 
 /* From a server that the user's DEBUGINFOD_URLS names. debuginfod_find_debuginfo(3). */
-static int fetch(const struct elfimage *im)
+static int find_debug(const struct srcline_question *q, char **path)
 {
 	void *lib = dlopen("libdebuginfod.so.1", RTLD_NOW), *client;
-	unsigned char id[ELFIMAGE_MAX_ID];
-	size_t n = elfimage_build_id(im, id);
 	void *(*begin)(void);
 	int (*find)(void *client, const unsigned char *id, int n, char **path);
 
-	if (!lib || n == 0)
+	if (!lib || q->n_id == 0 || q->n_id > sizeof(q->id))
 		return -ENOENT;
 	begin = (void *(*)(void))dlsym(lib, "debuginfod_begin");
 	find = (int (*)(void *, const unsigned char *, int, char **))dlsym(
 		lib, "debuginfod_find_debuginfo");
 	client = begin && find ? begin() : NULL;
-	return client ? find(client, id, (int)n, NULL) : -ENOENT;
+	return client ? find(client, q->id, (int)q->n_id, path) : -ENOENT;
 }
 
-static int open_other(const struct srcline_question *q)
+/* From here on only what is below @folder can be written, where the kernel has Landlock. */
+static void write_only_below(const char *folder)
+{
+#ifdef SYS_landlock_create_ruleset
+	struct landlock_ruleset_attr rules = { .handled_access_fs =
+						       LANDLOCK_ACCESS_FS_WRITE_FILE |
+						       LANDLOCK_ACCESS_FS_REMOVE_DIR |
+						       LANDLOCK_ACCESS_FS_REMOVE_FILE |
+						       LANDLOCK_ACCESS_FS_MAKE_DIR |
+						       LANDLOCK_ACCESS_FS_MAKE_REG };
+	struct landlock_path_beneath_attr below = { .allowed_access =
+							    rules.handled_access_fs };
+	int fd = (int)syscall(SYS_landlock_create_ruleset, &rules, sizeof(rules), 0);
+
+	if (fd < 0)
+		return;
+	below.parent_fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	syscall(SYS_landlock_add_rule, fd, LANDLOCK_RULE_PATH_BENEATH, &below, 0);
+	syscall(SYS_landlock_restrict_self, fd, 0);
+	close(below.parent_fd);
+	close(fd);
+#endif
+}
+
+/* The process that asks a server: it sees no file of a target, but the number of one. */
+static int fetch(void)
+{
+	const char *cache = getenv("DEBUGINFOD_CACHE_PATH");
+	struct srcline_question q;
+	char *path = NULL;
+
+	write_only_below(cache ? cache : "/nonexistent");
+	if (harden_thread(HARDEN_FETCH, 0) < 0 ||
+	    pread(SRCLINE_QUESTION, &q, sizeof(q), 0) != sizeof(q) ||
+	    find_debug(&q, &path) < 0 || !path)
+		return SRCLINE_NO_DEBUG;
+	snprintf(q.debug, sizeof(q.debug), "%s", path);
+	return pwrite(SRCLINE_QUESTION, &q, sizeof(q), 0) == sizeof(q) ? 0 : SRCLINE_FAILED;
+}
+
+/* Have a server asked for the debug file of @im. */
+static void want(struct srcline_question *q, const struct elfimage *im)
+{
+	_Static_assert((int)ELFIMAGE_MAX_ID <= (int)SRCLINE_MAX_ID, "a build-id fits");
+
+	q->n_id = (uint32_t)elfimage_build_id(im, q->id);
+	if (q->n_id && pwrite(SRCLINE_QUESTION, q, sizeof(*q), 0) == sizeof(*q))
+		_exit(SRCLINE_WANTED);
+}
+
+static int open_other(struct srcline_question *q)
 {
 	struct debugfile_origin from = { .root = q->has_root ? SRCLINE_ROOT : -1,
 					 .path = q->path };
 	struct elfimage im;
 	int fd = -ENOENT;
 
+	if (q->has_debug)
+		return SRCLINE_DEBUG;
 	if (elfimage_init(&im, SRCLINE_FILE, (struct bytes){ 0 }) == 0)
 		fd = debugfile_open(&im, &from);
 	if (fd >= 0 && !has_debug(fd)) {
@@ -103,7 +114,7 @@ static int open_other(const struct srcline_question *q)
 		fd = -ENOENT;
 	}
 	if (fd < 0 && q->debuginfod)
-		fd = fetch(&im);
+		want(q, &im);
 	elfimage_deinit(&im);
 	return fd;
 }
@@ -141,9 +152,9 @@ static const char *name_of(Dwarf_Die *die)
 }
 
 /* Where the inlined function @die was called. */
-static struct srcline call_of(Dwarf_Die *die, Dwarf_Files *files)
+static struct srcline_text call_of(Dwarf_Die *die, Dwarf_Files *files)
 {
-	struct srcline s = { 0 };
+	struct srcline_text s = { 0 };
 	Dwarf_Attribute a;
 	Dwarf_Word v;
 
@@ -230,7 +241,7 @@ static void find_scopes(struct asked *a, Dwarf_Die *die, struct scope *in, unsig
 /* --- answers --- */
 
 /* What the unit calls its files by may be relative to @folder. */
-static void put(size_t i, const struct srcline *s, const char *folder)
+static void put(size_t i, const struct srcline_text *s, const char *folder)
 {
 	const char *function = s->function ? s->function : "", *file = s->file ? s->file : "";
 	bool whole = !*file || *file == '/' || !folder;
@@ -248,7 +259,7 @@ static void put(size_t i, const struct srcline *s, const char *folder)
 /* The functions at address @i, innermost first; each was called at a line of the next. */
 static bool answer(struct asked *a, size_t i, void *arg)
 {
-	struct srcline s = { 0 };
+	struct srcline_text s = { 0 };
 	Dwarf_Attribute attr;
 	const char *folder;
 	Dwarf_Line *line;
@@ -260,8 +271,8 @@ static bool answer(struct asked *a, size_t i, void *arg)
 	folder = dwarf_formstring(dwarf_attr(&a->lines, DW_AT_comp_dir, &attr));
 	line = dwarf_getsrc_die(&a->lines, a->at[i]);
 	if (line && dwarf_lineno(line, &number) == 0)
-		s = (struct srcline){ .file = dwarf_linesrc(line, NULL, NULL),
-				      .line = (uint32_t)number };
+		s = (struct srcline_text){ .file = dwarf_linesrc(line, NULL, NULL),
+					   .line = (uint32_t)number };
 	for (struct scope *in = a->inner[i]; in; in = in->in) {
 		tag = dwarf_tag(&in->die);
 		if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram)
@@ -338,14 +349,12 @@ static int run(void)
 	Dwarf *dw;
 	int fd = SRCLINE_FILE;
 
-	limits();
-	if (!read_question(&q, &a))
+	if (harden_thread(HARDEN_LINES, 0) < 0 || !read_question(&q, &a))
 		return SRCLINE_FAILED;
 	if (!has_debug(fd))
 		fd = open_other(&q);
 	if (fd < 0)
 		return SRCLINE_NO_DEBUG;
-	drop_rights();
 	fd = elfplain_open(fd);
 	dw = fd < 0 ? NULL : dwarf_begin(fd, DWARF_C_READ);
 	if (!dw)
@@ -354,7 +363,7 @@ static int run(void)
 	return fflush(stdout) == 0 ? 0 : SRCLINE_FAILED;
 }
 
-int srcline_main(void)
+int srcline_main(bool debuginfod)
 {
-	_exit(run()); /* the kernel frees it all, and faster */
+	return srcline_serve(debuginfod, run, fetch);
 }

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "modules/jit.h"
 #include "base/later.h"
+#include "elf/elfimage.h"
 #include "sys/rootfile.h"
 
 enum {
@@ -165,11 +166,23 @@ struct opening {
 	struct proc_map map;
 	char path[PATH_MAX];
 	int fd, root;
+	bool wants_id;
+	unsigned char id[ELFIMAGE_MAX_ID];
+	size_t n_id;
 	uint64_t at;
 	size_t n; /* 0: the root is wanted */
 	ssize_t got;
 	unsigned char bytes[];
 };
+
+static void read_id(struct opening *o)
+{
+	struct elfimage im;
+
+	if (elfimage_init(&im, o->fd, (struct bytes){ 0 }) == 0)
+		o->n_id = elfimage_build_id(&im, o->id);
+	elfimage_deinit(&im);
+}
 
 static void opening_run(void *arg)
 {
@@ -183,6 +196,8 @@ static void opening_run(void *arg)
 		o->got = pread(o->fd, o->bytes, o->n, (off_t)o->at);
 		return;
 	}
+	if (o->wants_id)
+		read_id(o);
 	o->root = rootfile_root(o->pid);
 	if (o->root >= 0 && stat("/", &ours) == 0 && fstat(o->root, &its) == 0 &&
 	    ours.st_dev == its.st_dev && ours.st_ino == its.st_ino) {
@@ -298,12 +313,17 @@ int space_open(const struct space *sp, const struct space_map *m, int *root)
 {
 	bool pause = now_ns() < sp->of->retry_ns || !map_has_file(m);
 	struct opening *o = pause ? NULL : opening_make(sp->pid, m, 0, 0);
-	struct later *l = opening_run_soon(sp->of, o, m->elf);
+	struct later *l;
 	int fd;
 
+	if (o)
+		o->wants_id = sp->of->ids;
+	l = opening_run_soon(sp->of, o, m->elf);
 	if (!l)
 		return -EAGAIN;
 	fd = o->fd;
+	if (o->n_id)
+		elfcache_note_id(m->elf, (struct bytes){ o->id, o->n_id });
 	*root = o->root;
 	o->fd = o->root = -1;
 	later_release(l);
@@ -359,7 +379,7 @@ static void jit_learn(struct space *sp, const struct space_map *m)
 		jit_mapped(sp->jit, &pm);
 }
 
-static void side_mmap(struct spaces *s, const struct side *side)
+static void side_mmap(struct spaces *s, struct side *side)
 {
 	struct elfcache_id id = { .dev = makedev(side->u.mmap.maj, side->u.mmap.min),
 				  .ino = side->u.mmap.ino,
@@ -383,18 +403,21 @@ static void side_mmap(struct spaces *s, const struct side *side)
 	space_insert(sp, &m, keep);
 	if (m.elf)
 		jit_learn(sp, &m);
-	if (!m.elf || !elfcache_wants_file(m.elf))
-		return;
-	if (strcmp(id.path, "[vdso]") == 0)
-		vdso_give(s, m.elf);
-	else
-		map_open(sp, &m);
-	/* Some ms that are sure to be needed: before the samples rather than among them. */
-	if (is_interpreter(id.path))
-		elfcache_module(s->elfs, m.elf);
+	if (m.elf && elfcache_wants_file(m.elf)) {
+		if (strcmp(id.path, "[vdso]") == 0)
+			vdso_give(s, m.elf);
+		else
+			map_open(sp, &m);
+		/* Some ms that are sure to be needed: before the samples rather than among
+		 * them. */
+		if (is_interpreter(id.path))
+			elfcache_module(s->elfs, m.elf);
+	}
+	if (m.elf)
+		side->u.mmap.file_id = elfcache_build_id(m.elf);
 }
 
-void spaces_side(struct spaces *s, const struct side *side)
+void spaces_side(struct spaces *s, struct side *side)
 {
 	switch (side->kind) {
 	case SIDE_MMAP:
@@ -418,13 +441,14 @@ void spaces_side(struct spaces *s, const struct side *side)
 	}
 }
 
-struct spaces *spaces_create(size_t max_bytes, bool rows)
+struct spaces *spaces_create(size_t max_bytes, unsigned needs)
 {
 	struct spaces *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
-	s->elfs = elfcache_create(max_bytes, rows);
+	s->elfs = elfcache_create(max_bytes, needs & SPACES_ROWS);
+	s->ids = needs & SPACES_IDS;
 	if (s->elfs)
 		return s;
 	free(s);

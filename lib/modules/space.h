@@ -40,6 +40,7 @@ struct spaces {
 	uint64_t n_opened; /* files; what was answered before may have lacked one */
 	uint64_t retry_ns; /* none is opened before: descriptors had run out */
 	struct elfcache *elfs;
+	bool ids;
 	struct {
 		struct later *later;
 		struct elfcache_elf *elf;
@@ -47,13 +48,19 @@ struct spaces {
 	size_t n_stuck;
 };
 
+enum spaces_need {
+	SPACES_ROWS = 1 << 0, /* modules have unwind rows */
+	SPACES_IDS = 1 << 1,  /* mapped files' build-ids are told */
+};
+
 /* @max_bytes: of all modules together; those unused for longest are dropped and made again
- * when needed. @rows: modules have unwind rows. NULL: no memory. */
-struct spaces *spaces_create(size_t max_bytes, bool rows);
+ * when needed. NULL: no memory. */
+struct spaces *spaces_create(size_t max_bytes, unsigned needs);
 void spaces_destroy(struct spaces *s);
 
-/* MMAP, FORK (copy), COMM with exec (forget), EXIT of the leader. Others are ignored. */
-void spaces_side(struct spaces *s, const struct side *side);
+/* MMAP, FORK (copy), COMM with exec (forget), EXIT of the leader. Others are ignored. With
+ * SPACES_IDS an MMAP gets its file's build-id, which lives as long as @s. */
+void spaces_side(struct spaces *s, struct side *side);
 
 struct space *spaces_find(struct spaces *s, pid_t pid); /* or NULL */
 

@@ -328,6 +328,11 @@ static int module_try(struct search *s, const struct module *mod, struct pyproc 
 	uint64_t bias;
 	int r, fd = proc_map_open(s->pid, mod->map);
 
+	if (fd == -EMFILE || fd == -ENFILE)
+		return err_set(err, fd,
+			       "process %d (%s): its files can't be read, for there are no "
+			       "descriptors left: raise the limit (ulimit -n)",
+			       s->pid, s->comm);
 	if (fd < 0)
 		return -ENOEXEC;
 	r = pyfind_cache_read(fd, &elf, &file);

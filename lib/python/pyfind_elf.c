@@ -5,38 +5,29 @@
 #include "python/pyfind_elf.h"
 
 #include <errno.h>
-#include <gelf.h>
 #include <string.h>
 
 #include "arch/arch.h"
 #include "base/base.h"
+#include "elf/elfimage.h"
 
-/* Larger string and symbol tables than this are no interpreter's. */
-enum { TABLE_MAX = 256 << 20 };
-
-static int read_loads(Elf *elf, struct pyfind_elf *ret)
+static void read_loads(const struct elfimage *im, struct pyfind_elf *ret)
 {
-	size_t n;
+	ret->program = im->type == ET_EXEC;
+	for (size_t i = 0; i < im->n_ph; i++) {
+		const Elf64_Phdr *p = &im->ph[i];
 
-	if (elf_getphdrnum(elf, &n) < 0)
-		return -ENOEXEC;
-	for (size_t i = 0; i < n && i < 256; i++) {
-		GElf_Phdr ph;
-
-		if (!gelf_getphdr(elf, (int)i, &ph))
-			return -ENOEXEC;
-		ret->program |= ph.p_type == PT_INTERP;
-		if (ph.p_type != PT_LOAD || ret->n_loads == PYFIND_ELF_LOADS)
+		ret->program |= p->p_type == PT_INTERP;
+		if (p->p_type != PT_LOAD || ret->n_loads == PYFIND_ELF_LOADS)
 			continue;
-		ret->load[ret->n_loads].offset = ph.p_offset;
-		ret->load[ret->n_loads].vaddr = ph.p_vaddr;
-		ret->load[ret->n_loads].filesz = ph.p_filesz;
+		ret->load[ret->n_loads].offset = p->p_offset;
+		ret->load[ret->n_loads].vaddr = p->p_vaddr;
+		ret->load[ret->n_loads].filesz = p->p_filesz;
 		ret->n_loads++;
 	}
-	return 0;
 }
 
-static void look_at_symbol(struct pyfind_elf *ret, const char *name, const GElf_Sym *sym)
+static void look_at_symbol(struct pyfind_elf *ret, const char *name, const Elf64_Sym *sym)
 {
 	static const char *const api[] = { "Py_GetVersion", "PyEval_EvalFrameEx",
 					   "_PyThreadState_Current" };
@@ -53,84 +44,70 @@ static void look_at_symbol(struct pyfind_elf *ret, const char *name, const GElf_
 		ret->python |= !strcmp(name, api[i]);
 }
 
-static void read_symbols(Elf *elf, Elf_Scn *scn, const GElf_Shdr *sh, struct pyfind_elf *ret)
+static void read_symbols(const struct elfimage *im, const Elf64_Shdr *sh,
+			 struct pyfind_elf *ret)
 {
-	Elf_Data *data;
+	_cleanup_bytes_ struct bytes syms = elfimage_bytes(im, sh), names = { 0 };
 
-	if (sh->sh_size > TABLE_MAX || !sh->sh_entsize)
-		return;
-	data = elf_getdata(scn, NULL);
-	for (size_t i = 0; data && i < sh->sh_size / sh->sh_entsize && i < INT32_MAX; i++) {
+	if (sh->sh_link < im->n_sh)
+		names = elfimage_bytes(im, &im->sh[sh->sh_link]);
+	for (size_t i = 0; i < syms.n / sizeof(Elf64_Sym); i++) {
 		const char *name;
-		GElf_Sym sym;
+		Elf64_Sym sym;
 
-		if (!gelf_getsym(data, (int)i, &sym))
-			return;
-		if (sym.st_shndx == SHN_UNDEF || !sym.st_value)
+		memcpy(&sym, syms.at + i * sizeof(sym), sizeof(sym));
+		if (sym.st_shndx == SHN_UNDEF || !sym.st_value || sym.st_name >= names.n)
 			continue;
-		name = elf_strptr(elf, sh->sh_link, sym.st_name);
-		if (name && strpbrk(name, "Pp"))
+		name = (const char *)names.at + sym.st_name;
+		if (strpbrk(name, "Pp"))
 			look_at_symbol(ret, name, &sym);
 	}
 }
 
-/* The exported symbols tell most; the full table is read of interpreters only. */
-static void read_sections(Elf *elf, struct pyfind_elf *ret)
+/* The first of a type; files have one of each. */
+static const Elf64_Shdr *section_of_type(const struct elfimage *im, uint32_t type)
 {
-	Elf_Scn *scn = NULL, *symtab = NULL;
-	uint64_t section = 0;
-	GElf_Shdr sh, symtab_sh = { 0 };
-	size_t names;
+	for (size_t i = 0; i < im->n_sh; i++)
+		if (im->sh[i].sh_type == type)
+			return &im->sh[i];
+	return NULL;
+}
 
-	if (elf_getshdrstrndx(elf, &names) < 0)
-		return;
-	while ((scn = elf_nextscn(elf, scn))) {
-		const char *name;
+/* The exported symbols tell most; the full table is read of interpreters only. */
+static void read_sections(const struct elfimage *im, struct pyfind_elf *ret)
+{
+	const Elf64_Shdr *dynsym = section_of_type(im, SHT_DYNSYM);
+	const Elf64_Shdr *symtab = section_of_type(im, SHT_SYMTAB);
+	const Elf64_Shdr *id = elfimage_section(im, ".note.gnu.build-id");
+	/* Include/internal/pycore_runtime.h puts _PyRuntime here, alone. */
+	const Elf64_Shdr *section = elfimage_section(im, ".PyRuntime");
 
-		if (!gelf_getshdr(scn, &sh))
-			return;
-		name = elf_strptr(elf, names, sh.sh_name);
-		if (sh.sh_type == SHT_DYNSYM)
-			read_symbols(elf, scn, &sh, ret);
-		if (sh.sh_type == SHT_SYMTAB) {
-			symtab = scn;
-			symtab_sh = sh;
-		}
-		if (name && !strcmp(name, ".note.gnu.build-id") && (sh.sh_flags & SHF_ALLOC)) {
-			ret->build_id = sh.sh_addr;
-			ret->build_id_n = (uint32_t)MIN(sh.sh_size, (uint64_t)UINT32_MAX);
-		}
-		/* Include/internal/pycore_runtime.h puts _PyRuntime here, alone. */
-		if (name && !strcmp(name, ".PyRuntime"))
-			section = sh.sh_addr;
+	if (dynsym)
+		read_symbols(im, dynsym, ret);
+	if (id && (id->sh_flags & SHF_ALLOC)) {
+		ret->build_id = id->sh_addr;
+		ret->build_id_n = (uint32_t)MIN(id->sh_size, (uint64_t)UINT32_MAX);
 	}
 	ret->stripped = !symtab;
 	if (symtab && (section || (ret->program && (!ret->runtime || !ret->py_version))))
-		read_symbols(elf, symtab, &symtab_sh, ret);
-	if (!ret->runtime)
-		ret->runtime = section;
+		read_symbols(im, symtab, ret);
+	if (!ret->runtime && section)
+		ret->runtime = section->sh_addr;
 }
 
 int pyfind_elf_read(int fd, struct pyfind_elf *ret)
 {
-	GElf_Ehdr eh;
-	Elf *elf;
-	int r = -ENOEXEC;
+	struct elfimage im;
+	int r = elfimage_init(&im, fd, (struct bytes){ 0 });
 
 	*ret = (struct pyfind_elf){ 0 };
-	if (elf_version(EV_CURRENT) == EV_NONE)
-		return -ENOEXEC;
-	elf = elf_begin(fd, ELF_C_READ, NULL);
-	if (!elf)
-		return -ENOEXEC;
-	if (elf_kind(elf) == ELF_K_ELF && gelf_getehdr(elf, &eh) &&
-	    eh.e_ident[EI_CLASS] == ELFCLASS64 && eh.e_machine == arch_host->elf_machine &&
-	    (eh.e_type == ET_EXEC || eh.e_type == ET_DYN)) {
-		ret->program = eh.e_type == ET_EXEC;
-		r = read_loads(elf, ret);
-		if (r == 0)
-			read_sections(elf, ret);
+	if (r == 0 && (im.machine != arch_host->elf_machine ||
+		       (im.type != ET_EXEC && im.type != ET_DYN)))
+		r = -ENOEXEC;
+	if (r == 0) {
+		read_loads(&im, ret);
+		read_sections(&im, ret);
 	}
-	elf_end(elf);
+	elfimage_deinit(&im);
 	return r;
 }

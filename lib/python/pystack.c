@@ -34,6 +34,20 @@ static int find_number(struct pystack *p, const struct pystack_target *t, struct
 	return r;
 }
 
+void pystack_suggest(struct pystack *p, const struct pystack_target *t, pid_t tid, pid_t inner,
+		     raddr tstate, uint64_t unique)
+{
+	struct thread *th = pystack_thread(p, t->program, tid, 0);
+
+	if (th->tstate)
+		return;
+	th->pid = t->pid;
+	th->tstate = tstate;
+	th->number = (uint64_t)inner;
+	th->none_unique = unique;
+	th->none = !tstate && unique && tid != t->pid;
+}
+
 /* PYSTACK_OK: th->tstate is known to be this thread's, or bears its number, and the plan's
  * reads are there. */
 static enum pystack_end find_tstate(struct pystack *p, const struct pystack_target *t,
@@ -162,8 +176,7 @@ void pystack_stands(struct pystack *p, const struct pystack_place *place)
 	p->place = *place;
 }
 
-static void begin(struct pystack *p, struct rmem *below,
-		  void (*saw)(void *, raddr, const void *, size_t, int), void *saw_arg)
+static void begin(struct pystack *p, struct rmem *below)
 {
 	p->stamp++;
 	rmem_batch_init(&p->batch, below, p->bytes);
@@ -172,10 +185,6 @@ static void begin(struct pystack *p, struct rmem *below,
 	p->stack = p->known;
 	p->known = (struct bytes){ 0 };
 	p->mem = &p->batch.base;
-	if (saw) {
-		rmem_record_init(&p->record, &p->batch.base, saw, saw_arg);
-		p->mem = &p->record.base;
-	}
 }
 
 /* Names the frames that were walked, behind those that there are, if they are the thread's. */
@@ -324,16 +333,15 @@ static bool is_outdated(struct pystack *p, const struct pystack_target *t, struc
 }
 
 struct pystack_result pystack_read(struct pystack *p, const struct pystack_target *t,
-				   struct rmem *below, pid_t tid, pid_t inner,
-				   void (*saw)(void *, raddr, const void *, size_t, int),
-				   void *saw_arg)
+				   struct rmem *below, pid_t tid, pid_t inner)
 {
 	struct pystack_result r = { .frames = p->frames, .anchors = p->anchors };
 	struct thread *th = pystack_thread(p, t->program, tid, 0);
 	raddr known = th->tstate;
 
 	th->pid = t->pid;
-	begin(p, below, saw, saw_arg);
+	p->code_lost = false;
+	begin(p, below);
 	r.end = read_thread(p, t, th, inner, &r);
 	if (r.end == PYSTACK_NOPYTHON && known && th->tstate == known &&
 	    is_outdated(p, t, th)) {
@@ -341,6 +349,7 @@ struct pystack_result pystack_read(struct pystack *p, const struct pystack_targe
 		r.end = read_thread(p, t, th, inner, &r);
 	}
 	p->place = (struct pystack_place){ 0 };
+	r.code_lost = p->code_lost;
 	if (r.end != PYSTACK_OK)
 		r.n = r.n_anchors = 0;
 	return r;

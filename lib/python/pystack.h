@@ -66,18 +66,27 @@ struct pystack_result {
 	/* greenlet moves the thread to another C stack: the frames are those that it moves
 	 * away from, whatever lies on the stack. */
 	bool switching;
+	bool code_lost;	     /* new_code() would not have one that the frames may use */
 	raddr tstate, first; /* for pystack_unchanged() */
 	pid_t number;	     /* that the innermost state bears; 0: no state */
 };
 
 struct pystack;
 
-/* @new_code gets each fresh copy, before the result that uses its @id. */
+/* @new_code gets each fresh copy, before the result that uses its @id. False: it has no room.
+ */
 struct pystack *pystack_create(uint32_t max_frames,
-			       void (*new_code)(void *arg, uint64_t id,
+			       bool (*new_code)(void *arg, uint64_t id,
 						const struct pycode_copy *c),
 			       void *arg);
 void pystack_destroy(struct pystack *p);
+
+/* The same in pystack_bytes() of zeroed memory at @block, which is the caller's; not to be
+ * destroyed. */
+struct pystack *pystack_place(void *block, uint32_t max_frames,
+			      bool (*new_code)(void *arg, uint64_t id,
+					       const struct pycode_copy *c),
+			      void *arg);
 
 /* Bytes that each takes, most of which are touched only as they are needed. */
 size_t pystack_bytes(void);
@@ -105,18 +114,28 @@ void pystack_know(struct pystack *p, raddr at, struct bytes bytes);
 void pystack_want(struct pystack *p, raddr at, size_t n);
 struct rmem *pystack_memory(struct pystack *p);
 
+/* The state at @tstate bore number @inner, which is thread @tid's, and was the only one, while
+ * the lists of states had the digest @unique (see pyframe_all_states()): it is looked at
+ * before any search. @tstate 0: there was none. */
+void pystack_suggest(struct pystack *p, const struct pystack_target *t, pid_t tid, pid_t inner,
+		     raddr tstate, uint64_t unique);
+
 /* Read the stack of thread @tid (@inner: its id in the target's own PID
- * namespace) through @below: of all interpreters that it is in. If @saw is set, every read is
- * reported to it, failed ones too (see struct rmem_record). Never fails: the result says it
- * all. */
+ * namespace) through @below: of all interpreters that it is in. Never fails: the result says
+ * it all. */
 struct pystack_result pystack_read(struct pystack *p, const struct pystack_target *t,
-				   struct rmem *below, pid_t tid, pid_t inner,
-				   void (*saw)(void *, raddr, const void *, size_t, int),
-				   void *saw_arg);
+				   struct rmem *below, pid_t tid, pid_t inner);
 
 /* Does the thread still stand in the frame that the result began with? */
 bool pystack_unchanged(const struct pystack_result *r, const struct pystack_target *t,
 		       struct rmem *m);
+
+/* Between samples: forget codes that were not met for long, if many were copied since the last
+ * time; without it what is remembered is bounded too, but their numbers never end. The others
+ * go on with new numbers, which @keep is told of (false: it can't keep that one). 0: nothing
+ * was done; else results have no number below that any more. */
+uint64_t pystack_age_codes(struct pystack *p,
+			   bool (*keep)(void *arg, uint64_t id, uint64_t was), void *arg);
 
 /* Forget what is known of a program's threads and codes. */
 void pystack_forget(struct pystack *p, int program);

@@ -25,15 +25,21 @@ static size_t room(size_t n)
 }
 
 struct pystack *pystack_create(uint32_t max_frames,
-			       void (*new_code)(void *, uint64_t, const struct pycode_copy *),
+			       bool (*new_code)(void *, uint64_t, const struct pycode_copy *),
 			       void *arg)
 {
-	/* All in one block: each would take system calls of its own. */
-	struct pystack *p = sparse_alloc(pystack_bytes());
+	void *block = sparse_alloc(pystack_bytes());
+
+	return block ? pystack_place(block, max_frames, new_code, arg) : NULL;
+}
+
+struct pystack *pystack_place(void *block, uint32_t max_frames,
+			      bool (*new_code)(void *, uint64_t, const struct pycode_copy *),
+			      void *arg)
+{
+	struct pystack *p = block;
 	char *at = (char *)p + room(sizeof(*p));
 
-	if (!p)
-		return NULL;
 	/* Which thread calls matters little: the block is touched by who reads stacks. */
 	p->max_frames = MIN(max_frames, PYWALK_MAX_FRAMES);
 	p->new_code = new_code;

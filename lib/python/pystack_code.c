@@ -8,12 +8,10 @@
  */
 #include "python/pystack_int.h"
 
-/* Where the count of code objects ever made lies; 0: nowhere. A tape does without,
- * so that each of its samples holds all that it rests on. */
-static raddr versions_at(const struct pystack *p, const struct pystack_target *t,
-			 const struct thread *th)
+/* Where the count of code objects ever made lies; 0: nowhere. */
+static raddr versions_at(const struct pystack_target *t, const struct thread *th)
 {
-	if (th->distrust || p->mem == &p->record.base)
+	if (th->distrust)
 		return 0;
 	if (t->code_versions)
 		return t->code_versions;
@@ -33,7 +31,7 @@ void codes_begin(struct pystack *p, const struct pystack_target *t, struct threa
 	    0)
 		interp = 0;
 	th->interp = interp;
-	at = versions_at(p, t, th);
+	at = versions_at(t, th);
 	if (!at || rmem_read(p->mem, at, &now, sizeof(now)) < 0)
 		now = 0;
 	th->versions = now;
@@ -46,21 +44,61 @@ void codes_begin(struct pystack *p, const struct pystack_target *t, struct threa
 	}
 }
 
-static struct code *code_slot(struct pystack *p, int program, raddr at)
+/* Where the number of the code stands, or would. */
+static uint16_t *index_of(struct pystack *p, int program, raddr at)
 {
 	uint64_t h = (at >> 4 ^ (uint64_t)program << 40) * 0x9e3779b97f4a7c15u;
 	uint32_t i = (uint32_t)(h >> 49) & (N_CODES - 1);
-	struct code *c;
 
 	for (; p->code_index[i]; i = (i + 1) & (N_CODES - 1)) {
-		c = &p->codes[p->code_index[i] - 1];
+		const struct code *c = &p->codes[p->code_index[i] - 1];
+
 		if (c->at == at && c->program == program)
-			return c;
+			break;
 	}
+	return &p->code_index[i];
+}
+
+static struct code *code_slot(struct pystack *p, int program, raddr at)
+{
+	uint16_t *index = index_of(p, program, at);
+	struct code *c;
+
+	if (*index)
+		return &p->codes[*index - 1];
 	c = &p->codes[p->n_codes++];
-	p->code_index[i] = (uint16_t)p->n_codes;
+	*index = (uint16_t)p->n_codes;
 	*c = (struct code){ .at = at, .program = program };
 	return c;
+}
+
+uint64_t pystack_age_codes(struct pystack *p,
+			   bool (*keep)(void *arg, uint64_t id, uint64_t was), void *arg)
+{
+	uint64_t below = p->next_id;
+	uint32_t n = 0, before = p->n_codes;
+
+	if (below - p->aged_id < MAX(p->age_after, (uint64_t)CODES_AGE))
+		return 0;
+	memset(p->code_index, 0, N_CODES * sizeof(*p->code_index));
+	p->n_codes = 0;
+	for (uint32_t i = 0; i < before; i++) {
+		struct code c = p->codes[i];
+
+		if (!c.id || c.bad || (int32_t)(c.met - p->aged_stamp) <= 0 ||
+		    !keep(arg, p->next_id, c.id))
+			continue;
+		c.id = p->next_id++;
+		p->codes[n++] = c;
+		*index_of(p, c.program, c.at) = (uint16_t)n;
+	}
+	memset(p->codes + n, 0, (before - n) * sizeof(*p->codes));
+	p->n_codes = n;
+	p->aged_id = below;
+	p->aged_stamp = p->stamp;
+	/* A large program is not looked through for each few that it has more. */
+	p->age_after = 2 * (uint64_t)n;
+	return below;
 }
 
 /* --- functions (3.11) --- */
@@ -71,14 +109,13 @@ static size_t function_span(const struct pylayout *l)
 	return pyoff_get(l->func.version) + 4 - pyoff_get(l->func.code);
 }
 
-/* The function in frame @i; 0 where there is none, or where it told nothing lately. A tape
- * does without, so that each of its samples holds all that it rests on. */
+/* The function in frame @i; 0 where there is none, or where it told nothing lately. */
 static raddr function_at(struct pystack *p, const struct pystack_target *t, uint32_t i)
 {
 	raddr frame = p->walked[i].frame & ~(raddr)PYFRAME_BITS, func;
 	struct code *c = p->seen[i].code;
 
-	if (!pyoff_has(t->layout.frame.func) || p->mem == &p->record.base)
+	if (!pyoff_has(t->layout.frame.func))
 		return 0;
 	if (c->func_skip) {
 		c->func_skip--;
@@ -158,7 +195,7 @@ static void copy_code(struct pystack *p, const struct pystack_target *t, struct 
 	/* ob_size, in code units, follows ob_type. */
 	c->length = 2 * load_u32(head + pyoff_get(t->layout.object.type) + 8);
 	c->id = p->next_id++;
-	p->new_code(p->arg, c->id, p->copy);
+	p->code_lost |= !p->new_code(p->arg, c->id, p->copy);
 }
 
 /* A code object's own number is below the count, or the count is none. */
@@ -269,6 +306,7 @@ static void look_up(struct pystack *p, const struct pystack_target *t, uint32_t 
 			p->seen[i].code = before;
 		else
 			p->seen[i].code = code_slot(p, t->program, at);
+		p->seen[i].code->met = p->stamp;
 	}
 }
 

@@ -13,6 +13,7 @@
 enum {
 	N_THREADS = 2048, /* power of two; entries that collide are replaced */
 	N_CODES = 32768, /* power of two, in 16 bits; emptied between samples when half full */
+	CODES_AGE = 4096, /* copies after which codes that were not met are forgotten */
 	N_REGIONS = 120,
 	PAGE_SHIFT = 12,
 	REGION_MAX = 64 << 10,
@@ -82,6 +83,7 @@ struct state_row {
 struct code {
 	int program;
 	uint32_t stamp; /* the sample that verified it */
+	uint32_t met;	/* the last sample that had it */
 	raddr at;
 	struct pycode_print print;
 	uint64_t id;
@@ -112,7 +114,6 @@ struct seen {
 
 struct pystack {
 	struct rmem_batch batch;
-	struct rmem_record record;
 	struct rmem *mem; /* what this sample reads through */
 	raddr known_at;	  /* pystack_know() */
 	struct bytes known;
@@ -121,10 +122,14 @@ struct pystack {
 	struct bytes stack;
 	raddr want_at; /* pystack_want() */
 	size_t want_n;
-	void (*new_code)(void *arg, uint64_t id, const struct pycode_copy *c);
+	bool (*new_code)(void *arg, uint64_t id, const struct pycode_copy *c);
 	void *arg;
+	bool code_lost; /* by this read */
 	uint32_t max_frames, stamp, n_codes;
 	uint64_t next_id;
+	/* pystack_age_codes(): next_id then, the sample then, and how many later again. */
+	uint64_t aged_id, age_after;
+	uint32_t aged_stamp;
 	struct thread *threads;
 	struct states *states;
 	struct code *codes;   /* n_codes of them, one behind the other: few pages */

@@ -263,6 +263,12 @@ static void unwatched(struct cpuwatch *w, uint64_t now, struct cpus *ret)
 	}
 }
 
+void cpuwatch_begin(struct cpuwatch *w, uint64_t now)
+{
+	w->whole_ns = now;
+	w->next_ns = now + LOOK_NS;
+}
+
 void cpuwatch_look(struct cpuwatch *w)
 {
 	uint64_t now = now_ns();

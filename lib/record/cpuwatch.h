@@ -39,6 +39,9 @@ int cpuwatch_threads(const struct cpuwatch *w, pid_t **ret, size_t *n);
  * -errno. */
 int cpuwatch_reach(const pid_t *tids, size_t n, struct cpus *ret);
 
+/* All CPUs of the beginning are watched, as of @now. */
+void cpuwatch_begin(struct cpuwatch *w, uint64_t now);
+
 /* Called at any time: once a second, or as seldom as takes 1 % of a CPU, it looks whether
  * there is a CPU more to watch, or one whose events are gone, and watches it. */
 void cpuwatch_look(struct cpuwatch *w);

@@ -43,10 +43,28 @@ static int check_tids(struct recorder *r, struct err *err)
 	return 0;
 }
 
+/* From here on it is known whether the named numbers are still those processes'. One that has
+ * ended already has no descriptor. */
+static int open_named(struct recorder *r, struct err *err)
+{
+	for (size_t i = 0; i < r->o.n_pids; i++) {
+		int fd = proc_pidfd(r->o.pids[i]);
+
+		r->pidfds[i] = MAX(fd, -1);
+		/* Otherwise there is no such process, of which the look tells. */
+		if (fd == -EMFILE || fd == -ENFILE || fd == -ENOSYS || fd == -EPERM)
+			return err_set(err, fd, "can't see process %d end: %s", r->o.pids[i],
+				       strerror(-fd));
+	}
+	return 0;
+}
+
 static int find_targets(struct recorder *r, struct err *err)
 {
-	int ret = 0;
+	int ret = open_named(r, err);
 
+	if (ret < 0)
+		return ret;
 	if (r->o.child)
 		return tracker_new(&r->tracker, r->o.pids[0], 0);
 	for (size_t i = 0; ret == 0 && i < r->o.n_pids; i++)
@@ -121,7 +139,6 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 		.n_tids = o->n_tids,
 		.follow = o->follow,
 		.note = o->note,
-		.whole_ns = now_ns(),
 	};
 	if (create(r, err) == 0)
 		return r;
@@ -201,6 +218,23 @@ static int wake_readers(struct recorder *r)
 	return (int)((r->wake_ns - now) / 1000000) + 1;
 }
 
+/* A table that targets feed is full: a person is told once. */
+static void tell_limits(struct recorder *r)
+{
+	if (STATS_GET(r->session->stats, unnamed) && !r->warned_unnamed) {
+		r->warned_unnamed = true;
+		note_say(&r->o.note,
+			 "names and stacks have used up their part of --memory: new ones are "
+			 "[unnamed] from here on (raise --memory)");
+	}
+	if (STATS_GET(r->session->stats, unlined) && !r->warned_unlined) {
+		r->warned_unlined = true;
+		note_say(&r->o.note,
+			 "Python functions say that they have more lines than perf.data has "
+			 "room for: some have no lines from here on");
+	}
+}
+
 /* How soon to look again, in ms. */
 static int watch_readers(struct recorder *r)
 {
@@ -265,7 +299,7 @@ static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 		slots_learn_hotplug(&r->config);
 	/* Where the targets want many times what there is, samples would wait for seconds for
 	 * what we say of new processes. */
-	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+	setpriority(PRIO_PROCESS, 0, NICE);
 	tracker_scout(&r->tracker);
 	for (;;) {
 		uint64_t now = now_ns();
@@ -291,6 +325,7 @@ static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 		}
 		tracker_run(&r->tracker);
 		soon = MIN(watch_readers(r), wake_readers(r));
+		tell_limits(r);
 		if (r->last >= 0 && !r->told_left)
 			soon = MIN(soon, LEFT_MS);
 		cpuwatch_look(&r->cpuwatch);

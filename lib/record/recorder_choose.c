@@ -18,8 +18,7 @@ static void prepare_preempt(struct recorder *r)
 {
 	struct preempt_targets *t = &r->preempt.targets;
 
-	if (cpuwatch_reach(r->tids, r->n_tids, &t->cpus) < 0)
-		return;
+	t->cpus = r->cpus;
 	for (size_t i = 0; i < r->n_tids; i++)
 		realtime_add_thread(&t->rt, r->tids[i]);
 	if (!r->o.hold_isolated)
@@ -55,8 +54,11 @@ static struct capture_want what_is_wanted(struct recorder *r)
 
 static int choose_capture(struct recorder *r, const struct capture_want *want, struct err *err)
 {
-	int ret;
+	int ret = cpuwatch_reach(r->tids, r->n_tids, &r->cpus);
 
+	if (ret < 0)
+		return err_set(err, ret, "can't tell which CPUs there are: %s",
+			       strerror(-ret));
 	prepare_preempt(r);
 	ret = capture_pick(r->o.capture, want, &r->capture, &r->why, err);
 	if (ret < 0)
@@ -195,23 +197,6 @@ static void use_cpu_events(struct recorder *r)
 {
 	r->perf.inherit = false;
 	r->cpuwatch.wide = true;
-	for (size_t i = 0; i < r->session->n_events; i++) {
-		struct perf_event_attr *a = &r->session->events[i].attr;
-
-		a->inherit = a->inherit_thread = 0;
-		a->exclude_idle = perf_event_is_clock(a);
-	}
-}
-
-/* The CPUs that are watched from the beginning. */
-static int first_cpus(struct recorder *r, struct err *err)
-{
-	int code = r->capture->fixed_cpus ? cpus_system(&r->cpus, "online") :
-					    cpuwatch_reach(r->tids, r->n_tids, &r->cpus);
-
-	return code < 0 ? err_set(err, code, "can't tell which CPUs there are: %s",
-				  strerror(-code)) :
-			  0;
 }
 
 /* Interrupts a second on a busy CPU by the events that may count there; 0: not known. */
@@ -276,26 +261,34 @@ static bool all_known(struct recorder *r)
 	return all;
 }
 
-static bool can_use_table(struct recorder *r)
+/* Where events would be at @place: the table, and the filter that goes with it. */
+static bool load_table(struct recorder *r, enum event_place place)
 {
-	struct stranger_filter filter;
-	struct cpus possible;
 	uint32_t n = 0;
 
-	if ((r->place != PLACE_CPUS && r->place != PLACE_CGROUP) || !all_may(r->session) ||
-	    !r->capture->prompt || !all_known(r) || cpus_system(&possible, "possible") < 0)
+	if ((place != PLACE_CPUS && place != PLACE_CGROUP) || !all_may(r->session) ||
+	    !r->capture->prompt || !all_known(r))
 		return false;
-	for (int cpu = cpus_next(&possible, 0); cpu >= 0; cpu = cpus_next(&possible, cpu + 1))
+	for (int cpu = cpus_next(&r->possible, 0); cpu >= 0;
+	     cpu = cpus_next(&r->possible, cpu + 1))
 		n = (uint32_t)cpu + 1;
 	if (run_table_init(&r->table, n) < 0)
 		return false;
-	if (stranger_filter_init(&filter, &r->table) < 0) {
-		run_table_deinit(&r->table);
-		return false;
-	}
-	stranger_filter_deinit(&r->filter);
-	r->filter = filter;
-	return true;
+	if (stranger_filter_init(&r->filter, &r->table) == 0)
+		return true;
+	run_table_deinit(&r->table);
+	return false;
+}
+
+/* The BPF programs of events on CPUs. A cgroup of their own needs no filter. */
+static void load_programs(struct recorder *r, struct place_facts *f)
+{
+	char why[256];
+
+	f->filter = !f->cgroup;
+	r->by_table = load_table(r, event_place_choose(f, why));
+	if (!r->by_table && !f->cgroup)
+		f->filter = stranger_filter_init(&r->filter, NULL) == 0;
 }
 
 /* Which events count on CPUs, before it is planned what all of them need. */
@@ -316,11 +309,10 @@ static int choose_place(struct recorder *r, bool wide, size_t threads, struct er
 	if (f.eligible && f.follows && f.wide && !f.on_threads && !r->o.child)
 		r->cgroup = own_cgroup(r);
 	f.cgroup = r->cgroup >= 0;
-	if (f.eligible && f.follows && f.wide && !f.on_threads && !f.cgroup)
-		f.filter = stranger_filter_init(&r->filter, NULL) == 0;
+	if (f.eligible && f.follows && f.wide && !f.on_threads)
+		load_programs(r, &f);
 	r->place = event_place_choose(&f, why);
 	r->place_facts = f;
-	r->by_table = can_use_table(r);
 	snprintf(r->place_why, sizeof(r->place_why), "%s: %s",
 		 r->place == PLACE_THREADS	 ? "events on threads" :
 		 r->place == PLACE_THREADS_FIRST ? "events on threads at first" :
@@ -389,6 +381,9 @@ static void give_up_place(struct recorder *r)
 	r->cgroup = -1;
 }
 
+/* Of --memory, what names and stacks may take: one part in so many. */
+enum { NAMES_PART = 2 };
+
 /* How large rings and queues may be, after the former can be locked. */
 static int plan_memory(struct recorder *r, size_t cpus, size_t page, struct err *err)
 {
@@ -410,6 +405,7 @@ static int plan_memory(struct recorder *r, size_t cpus, size_t page, struct err 
 		note_say(&r->o.note, "%s", p.why);
 	r->plan.ring_pages = p.ring_pages;
 	r->config.queue_bytes = p.queue;
+	r->session->memory = (w.limit ? w.limit : MEMORY_DEFAULT) / NAMES_PART;
 	return 0;
 }
 
@@ -418,11 +414,13 @@ static int plan(struct recorder *r, struct err *err)
 {
 	struct attach_wants w = { .threads = r->n_tids };
 	struct attach_limits limits;
-	int ret = first_cpus(r, err);
 	bool wide;
+	int ret;
 
-	if (ret < 0)
-		return ret;
+	if (r->capture->fixed_cpus)
+		cpus_system(&r->cpus, "online");
+	if (cpus_system(&r->possible, "possible") < 0)
+		r->possible = r->cpus;
 	r->attach.witness =
 		!r->capture->sees_registers && events_can_witness(r->session, r->o.pids[0]);
 	wide = !r->capture->on_threads && !has_address(r) &&

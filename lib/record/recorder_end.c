@@ -8,7 +8,6 @@
  */
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -16,18 +15,9 @@
 #include "record/recorder_int.h"
 
 enum {
-	TICK_NS = 20000000,	/* a process's age is known to a clock tick */
 	LIST_MAX = 5,		/* of those left, how many are named */
 	SETTLED_NS = 100000000, /* who makes a daemon has ended by then, too */
 };
-
-/* Also a zombie has. */
-static bool has_ended(int pidfd)
-{
-	struct pollfd p = { .fd = pidfd, .events = POLLIN };
-
-	return poll(&p, 1, 0) > 0;
-}
 
 /* From here on their numbers may be those of strangers. True: all have ended. */
 static bool named_ended(struct recorder *r, const struct pollfd *fds)
@@ -62,17 +52,16 @@ static bool is_wanted(const struct recorder *r, pid_t pid)
 /* The process of a target, if it runs: its descriptor, else -1. */
 static int open_running(struct recorder *r, const struct target *t)
 {
-	uint64_t known = now_ns() - t->since_ns;
 	int fd;
 
 	/* Replaced, gone, or without events. */
 	if (targets_find(&r->tracker.targets, t->pid) != t || t->unwatched)
 		return -1;
-	fd = (int)syscall(SYS_pidfd_open, t->pid, 0);
+	fd = proc_pidfd(t->pid);
 	if (fd < 0)
 		return -1;
 	/* Younger than what we know of it: another one that has its number. */
-	if (!has_ended(fd) && proc_age_ns(t->pid) + TICK_NS >= known && is_wanted(r, t->pid))
+	if (!proc_has_ended(fd) && proc_was_there(t->pid, t->since_ns) && is_wanted(r, t->pid))
 		return fd;
 	close(fd);
 	return -1;
@@ -141,7 +130,7 @@ bool recorder_over(struct recorder *r, const struct pollfd *fds)
 		return false;
 	if (!r->o.follow)
 		return true;
-	if (r->last >= 0 && !has_ended(r->last)) {
+	if (r->last >= 0 && !proc_has_ended(r->last)) {
 		tell_left(r);
 		return false;
 	}

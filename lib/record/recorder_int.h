@@ -41,7 +41,8 @@ struct recorder {
 	struct perf_options perf;
 	pid_t *tids; /* the threads that there were when it was chosen */
 	size_t n_tids;
-	struct cpus cpus; /* watched from the beginning */
+	struct cpus cpus;     /* watched from the beginning */
+	struct cpus possible; /* those that may come online, too */
 	struct cpuwatch cpuwatch;
 	enum event_place place;
 	struct place_facts place_facts;
@@ -71,7 +72,8 @@ struct recorder {
 	bool told_left;	       /* ... and a person was told */
 	struct err why;	       /* why not a better capture */
 	struct work_moment half, end; /* of the time that was asked for, and of the loop */
-	bool warned_budget, warned_stall, warned_new, child_ran;
+	bool warned_budget, warned_stall, warned_new, warned_unnamed, warned_unlined,
+		child_ran;
 	size_t n_missed;  /* threads that had ended before they got events of their own */
 	size_t n_late;	  /* ... and those that had run by then, ... */
 	uint64_t late_ns; /* ... so long in all */

@@ -115,14 +115,6 @@ static void attach_new(struct recorder *r, pid_t pid, pid_t tid)
 	}
 }
 
-/* From its exec on nothing has to wait for it. */
-static void start_at_once(struct recorder *r)
-{
-	for (size_t i = 0; r->config.tell_threads && i < r->session->n_events; i++)
-		r->session->events[i].attr.disabled =
-			r->session->events[i].attr.enable_on_exec = 0;
-}
-
 /* A new program since @time, if we don't know it yet: messages of several readers may tell of
  * the same one, and the older one last. */
 static void execed(struct recorder *r, const struct target *t, pid_t pid, uint64_t time)
@@ -178,7 +170,7 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 		/* Our own child's first exec is what we started it for. */
 		if (r->o.child && m->pid == r->o.pids[0] && !r->child_ran) {
 			r->child_ran = true;
-			start_at_once(r);
+			r->attach.begun = r->config.tell_threads; /* nothing waits for it */
 		}
 		execed(r, t, m->pid, m->time);
 		break;

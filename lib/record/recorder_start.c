@@ -7,7 +7,6 @@
 #include <linux/capability.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 #include "capture/reader.h"
@@ -29,9 +28,13 @@ enum {
 /* The CPUs with their queues; the rings come later. */
 static int make_slots(struct recorder *r, struct err *err)
 {
+	struct reader_config *c = &r->config;
+
 	if (queue_init(&r->own, QUEUE_BYTES) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
-	return slots_init(&r->config, &r->cpus, err);
+	c->cap_slots = (uint32_t)MAX(cpus_count(&r->possible), cpus_count(&r->cpus));
+	c->room_bytes = reader_bytes(c);
+	return slots_init(c, &r->cpus, err);
 }
 
 /* @pid can't be attached to, for @code: then a child is left alone, and so is one of several
@@ -42,7 +45,8 @@ static int go_without(struct recorder *r, pid_t pid, int code, const struct err 
 	struct recorder_options *o = &r->o;
 	size_t i = 0;
 
-	if (code != -ESRCH && code != -EACCES && code != -EPERM)
+	/* -EAGAIN: the tracer will have it when its exec is over. */
+	if (code != -ESRCH && code != -EACCES && code != -EPERM && code != -EAGAIN)
 		return code;
 	while (i < o->n_pids && o->pids[i] != pid)
 		i++;
@@ -57,7 +61,35 @@ static int go_without(struct recorder *r, pid_t pid, int code, const struct err 
 	tracker_gone(&r->tracker, pid);
 	r->cpuwatch.n_pids = --o->n_pids;
 	memmove(&o->pids[i], &o->pids[i + 1], (o->n_pids - i) * sizeof(*o->pids));
+	if (r->pidfds[i] >= 0)
+		close(r->pidfds[i]);
+	memmove(&r->pidfds[i], &r->pidfds[i + 1], (o->n_pids - i) * sizeof(*r->pidfds));
+	r->pidfds[o->n_pids] = -1;
 	return 0;
+}
+
+/* Its number may be another process's. */
+static bool has_ended(const struct recorder *r, const struct target *t)
+{
+	for (size_t i = 0; i < r->o.n_pids; i++)
+		if (r->o.pids[i] == t->pid)
+			return r->pidfds[i] < 0 || proc_has_ended(r->pidfds[i]);
+	return !proc_was_there(t->pid, t->since_ns);
+}
+
+/* Attach to @t, or to nobody. */
+static int attach_target(struct recorder *r, const struct target *t, struct err *err)
+{
+	_cleanup_free_ pid_t *tids = NULL;
+	size_t n = 0;
+	int ret = attach_process(&r->attach, t->pid, r->o.tids, r->o.n_tids, err);
+
+	if (ret < 0 || !has_ended(r, t))
+		return ret;
+	if (proc_tasks(t->pid, &tids, &n) == 0)
+		for (size_t i = 0; i < n; i++)
+			attach_forget(&r->attach, tids[i]);
+	return err_set(err, -ESRCH, "process %d has ended", t->pid);
 }
 
 /* Attach to the targets from number *@done on, which moves to their end. */
@@ -68,7 +100,7 @@ static int attach_targets(struct recorder *r, size_t *done, struct err *err)
 	for (; ret == 0 && *done < r->tracker.targets.n_all; (*done)++) {
 		pid_t pid = r->tracker.targets.all[*done]->pid;
 
-		ret = attach_process(&r->attach, pid, r->o.tids, r->o.n_tids, err);
+		ret = attach_target(r, r->tracker.targets.all[*done], err);
 		if (ret < 0)
 			ret = go_without(r, pid, ret, err);
 	}
@@ -250,8 +282,13 @@ static int claim(struct recorder *r)
 		r->config.named = ours_create(r->config.ours);
 	if (r->o.follow)
 		ret = tracker_born(&r->tracker, r->o.pids, r->o.n_pids);
-	for (size_t i = 0; i < r->tracker.targets.n_all; i++)
-		ours_set(r->config.ours, r->tracker.targets.all[i]->pid, true);
+	for (size_t i = 0; i < r->tracker.targets.n_all; i++) {
+		const struct target *t = r->tracker.targets.all[i];
+
+		/* Not who is gone, and whose number somebody else may have. */
+		if (targets_find(&r->tracker.targets, t->pid) == t)
+			ours_set(r->config.ours, t->pid, true);
+	}
 	return r->config.ours ? ret : -ENOMEM;
 }
 
@@ -375,16 +412,20 @@ static void await_readers(struct recorder *r)
 			;
 }
 
-/* One that has ended by now has no descriptor. */
-static int watch_ends(struct recorder *r, struct err *err)
+/* Whose number a named process had that has ended meanwhile is nobody of ours. */
+static void drop_ended(struct recorder *r)
 {
 	for (size_t i = 0; i < r->o.n_pids; i++) {
-		r->pidfds[i] = (int)syscall(SYS_pidfd_open, r->o.pids[i], 0);
-		if (r->pidfds[i] < 0 && errno != ESRCH)
-			return err_set(err, -errno, "can't see process %d end: %s",
-				       r->o.pids[i], strerror(errno));
+		pid_t pid = r->o.pids[i];
+
+		if (r->pidfds[i] >= 0 && !proc_has_ended(r->pidfds[i]))
+			continue;
+		tracker_gone(&r->tracker, pid);
+		if (r->config.ours)
+			ours_set(r->config.ours, pid, false);
+		if (r->config.named)
+			ours_set(r->config.named, pid, false);
 	}
-	return 0;
 }
 
 /* What takes time comes first: once events are open their rings fill, and nobody reads
@@ -423,13 +464,14 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 		ret = start_on_cpus(r, err);
 	if (ret < 0)
 		return ret;
+	drop_ended(r);
 	recorder_begin_counting(r);
 	/* Only from here on can a thread be held at its sample: what came before
 	 * belongs to the attaching, not to the recording. */
 	r->session->start_ns = now_ns();
 	atomic_store(&r->config.start_ns, r->session->start_ns);
-	ret = watch_ends(r, err);
-	if (ret == 0 && r->tracer)
+	cpuwatch_begin(&r->cpuwatch, r->session->start_ns);
+	if (r->tracer)
 		tracer_go(r->tracer, !r->o.child);
-	return ret;
+	return 0;
 }

@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/base.h"
 #include "sys/cpus.h"
 #include "remote_mem.h"
 
@@ -29,7 +30,7 @@ enum provenance { PROV_EXACT, PROV_LATE, PROV_TORN, PROV_NOPYTHON, PROV_N };
 /* One sampled event, as it was really opened. */
 struct event_info {
 	char name[256];		     /* as the user wrote it; the fallback's own name */
-	struct perf_event_attr attr; /* what was passed to perf_event_open */
+	struct perf_event_attr attr; /* as chosen; perf_event_final() makes what is opened */
 };
 
 /* How one is opened, besides its attr. */
@@ -56,6 +57,9 @@ struct session {
 	char **argv;	   /* the command line, for the header */
 	uint64_t start_ns; /* CLOCK_MONOTONIC */
 	unsigned flags;	   /* enum session_flags */
+	/* Bytes that names and stacks may take in memory, roughly; 0: no bound. What is
+	 * sampled first when it is reached is shown as "[unnamed]". */
+	size_t memory;
 	/* What befalls samples is counted here. Borrowed, never NULL. */
 	struct stats *stats;
 	/* Where native frames' code is noted, to get its lines; NULL: without. Borrowed. */
@@ -142,6 +146,7 @@ struct side {
 			bool kernel;	  /* the kernel's or a module's own map (pid -1) */
 			const unsigned char *build_id; /* or NULL */
 			size_t build_id_n;
+			struct bytes file_id; /* the file's, where a sink needs it; or empty */
 		} mmap;
 		struct {
 			pid_t ppid, ptid;

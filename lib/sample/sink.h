@@ -20,6 +20,7 @@ enum sink_needs {
 	SINK_NEEDS_NAMES = 1 << 0, /* native and kernel frames come with names */
 	SINK_NEEDS_FILE = 1 << 1,  /* cannot go to stdout: refused at start */
 	SINK_NEEDS_READS = 1 << 2, /* wants the raw remote reads (tape) */
+	SINK_NEEDS_IDS = 1 << 3,   /* mapped files come with their build-ids */
 };
 
 struct sink_ops {
@@ -47,6 +48,7 @@ struct sink {
 	const struct sink_ops *ops;
 	const struct session *session; /* borrowed */
 	const char *path;	       /* "-" is stdout */
+	int folder;		       /* where @path's file is; O_PATH, owned; -1: none */
 	FILE *out;		       /* large buffer, owned */
 	void *priv;
 	uint64_t samples; /* written so far; kept by the format */

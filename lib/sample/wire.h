@@ -14,10 +14,22 @@ struct target;
 
 /* What a reader queues for the resolver. */
 enum q_type {
-	Q_SIDE = 1, /* a perf record as it came */
-	Q_CODE,	    /* uint64_t id, then a struct pycode_copy */
-	Q_SAMPLE,   /* struct q_sample */
-	Q_TAPE,	    /* uint32_t enum tape_type, uint32_t head bytes, then a tape record */
+	Q_SIDE = 1,   /* a perf record as it came */
+	Q_CODE,	      /* uint64_t id, then a struct pycode_copy */
+	Q_CODE_KEPT,  /* struct q_code_kept */
+	Q_CODES_GONE, /* struct q_codes_gone */
+	Q_SAMPLE,     /* struct q_sample */
+	Q_TAPE,	      /* uint32_t enum tape_type, uint32_t head bytes, then a tape record */
+};
+
+/* @id is one more number of the code @was. */
+struct q_code_kept {
+	uint64_t id, was;
+};
+
+/* No sample after @time has a code with a number from @from on, below @below. */
+struct q_codes_gone {
+	uint64_t time, from, below;
 };
 
 struct q_sample {

@@ -32,13 +32,16 @@ struct assembler *assembler_create(const struct assembler_config *c)
 		return NULL;
 	a->c = *c;
 	a->profile = profile_create();
-	a->spaces = spaces_create(MAX_MODULES, c->native);
+	a->spaces = spaces_create(MAX_MODULES,
+				  (c->native ? SPACES_ROWS : 0u) | (c->ids ? SPACES_IDS : 0u));
 	a->symbols = a->spaces ? symbolizer_create(a->spaces) : NULL;
 	a->native = a->symbols ? native_create(a->symbols, c->unwinder) : NULL;
 	if (!a->profile || !a->native) {
 		assembler_destroy(a);
 		return NULL;
 	}
+	if (c->names_bytes)
+		profile_limit(a->profile, c->names_bytes, c->stats);
 	return a;
 }
 
@@ -58,7 +61,7 @@ struct profile *assembler_profile(struct assembler *a)
 	return a->profile;
 }
 
-void assembler_side(struct assembler *a, const struct side *side)
+void assembler_side(struct assembler *a, struct side *side)
 {
 	spaces_side(a->spaces, side);
 }

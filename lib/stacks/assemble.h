@@ -17,8 +17,10 @@ struct assembler_config {
 	bool native;			     /* native frames are wanted */
 	bool full;			     /* ... the interpreter's internals too */
 	bool names;			     /* native and kernel frames get their names */
+	bool ids;			     /* mapped files get their build-ids */
 	const struct unwind_other *unwinder; /* of them, instead of ours; or NULL */
 	struct stats *stats;		     /* borrowed */
+	size_t names_bytes;		     /* profile_limit(); 0: none */
 	struct places *places; /* where native frames are noted, borrowed; or NULL */
 };
 
@@ -31,8 +33,8 @@ void assembler_destroy(struct assembler *a);
 /* Where code copies go. */
 struct profile *assembler_profile(struct assembler *a);
 
-/* Keep the address spaces up to date; in time order with the samples. */
-void assembler_side(struct assembler *a, const struct side *side);
+/* Keep the address spaces up to date, in time order with the samples; as spaces_side(). */
+void assembler_side(struct assembler *a, struct side *side);
 
 /* What a stack is made of. All borrowed. */
 struct assemble_input {

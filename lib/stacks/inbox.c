@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "stacks/inbox.h"
+#include "sys/harden.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -91,8 +92,9 @@ static void *inbox_main(void *arg)
 	struct inbox *in = arg;
 	eventfd_t n;
 
+	harden_thread(HARDEN_INBOX, 0);
 	/* Beside busy targets it comes too late; it works for less than a millisecond. */
-	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+	setpriority(PRIO_PROCESS, 0, NICE);
 
 	while (eventfd_read(in->hurry, &n) == 0 && !atomic_load(&in->stop)) {
 		pthread_mutex_lock(&in->lock);

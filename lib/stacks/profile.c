@@ -2,13 +2,17 @@
 #include "stacks/profile.h"
 
 #include <errno.h>
+#include <stdbool.h>
 
-enum { LINE_CACHE = 1 << 14 };
+#include "base/stats.h"
+
+enum { LINE_CACHE = 1 << 14, CAP_MIN = 1024, FUNC_BYTES = 256 };
 
 struct pcode {
 	uint64_t hash;
 	const struct pyfunc *func;
 	struct pycode_copy *copy;
+	bool used; /* profile_forget(): a number stands for it */
 };
 
 /* id -> code; open addressing, 0 is free. */
@@ -24,6 +28,8 @@ struct profile {
 	size_t n_codes, cap_codes;
 	struct pyfunc **funcs; /* by name, file and lines, open addressing */
 	size_t n_funcs, cap_funcs;
+	size_t func_bytes, max_bytes; /* profile_limit() */
+	struct stats *stats;
 	/* (code, lasti) -> line: decoding a line table is slow. */
 	struct {
 		const struct pcode *code;
@@ -38,7 +44,8 @@ struct profile *profile_create(void)
 
 	if (!p)
 		return NULL;
-	p->cap_ids = p->cap_codes = p->cap_funcs = 1024;
+	p->cap_ids = p->cap_codes = p->cap_funcs = CAP_MIN;
+	p->max_bytes = SIZE_MAX;
 	p->ids = calloc(p->cap_ids, sizeof(*p->ids));
 	p->codes = calloc(p->cap_codes, sizeof(struct pcode *));
 	p->funcs = calloc(p->cap_funcs, sizeof(struct pyfunc *));
@@ -75,6 +82,12 @@ void profile_destroy(struct profile *p)
 	free(p->codes);
 	free(p->ids);
 	free(p);
+}
+
+void profile_limit(struct profile *p, size_t bytes, struct stats *stats)
+{
+	p->max_bytes = bytes;
+	p->stats = stats;
 }
 
 static uint64_t mix(uint64_t h)
@@ -163,6 +176,15 @@ static int grow_ids(struct profile *p)
 	return 0;
 }
 
+/* There is room for it. */
+static void put_id(struct profile *p, uint64_t id, struct pcode *code)
+{
+	size_t i = id_place(p, id);
+
+	p->n_ids += !p->ids[i].id;
+	p->ids[i] = (struct id_slot){ .id = id, .code = code };
+}
+
 /* --- functions --- */
 
 static uint64_t string_hash(uint64_t h, const char *s)
@@ -207,35 +229,61 @@ static int grow_funcs(struct profile *p)
 	return 0;
 }
 
+static struct pyfunc *func_create(const struct pyfunc *key)
+{
+	struct pyfunc *f = malloc(sizeof(*f));
+
+	if (!f)
+		return NULL;
+	*f = *key;
+	f->qualname = strdup(key->qualname);
+	f->file = strdup(key->file);
+	if (f->qualname && f->file)
+		return f;
+	func_free(f);
+	return NULL;
+}
+
+/* What a function takes: here, and again in a symbol file. */
+static size_t func_cost(const struct pyfunc *f)
+{
+	return FUNC_BYTES + 2 * (strlen(f->qualname) + strlen(f->file));
+}
+
+/* The function like @key. NULL: no memory. */
+static const struct pyfunc *func_intern(struct profile *p, struct pyfunc *key)
+{
+	static const struct pyfunc unnamed = { .qualname = "[unnamed]", .file = "" };
+	size_t i = func_place(p, key);
+
+	if (!p->funcs[i] && p->func_bytes + func_cost(key) > p->max_bytes) {
+		STATS_ADD(p->stats, unnamed, 1);
+		*key = unnamed;
+		i = func_place(p, key);
+	}
+	if (p->funcs[i])
+		return p->funcs[i];
+	key->index = (uint32_t)p->n_funcs;
+	p->funcs[i] = func_create(key);
+	if (!p->funcs[i])
+		return NULL;
+	p->n_funcs++;
+	p->func_bytes += func_cost(key);
+	return p->funcs[i];
+}
+
 /* The interned function of a code copy; NULL when out of memory. */
 static const struct pyfunc *func_of(struct profile *p, const struct pycode_copy *c)
 {
 	char name[PYCODE_NAME_MAX * 3 + 1], file[PYCODE_FILE_MAX * 3 + 1];
 	struct pyfunc key = { .qualname = name, .file = file, .firstline = c->firstlineno };
-	struct pyfunc *f;
-	size_t i;
 
 	if (grow_funcs(p) < 0)
 		return NULL;
 	pycode_name(c, name, sizeof(name));
 	pycode_file(c, file, sizeof(file));
 	pycode_line_range(c, &key.min, &key.max);
-	i = func_place(p, &key);
-	if (p->funcs[i])
-		return p->funcs[i];
-	f = malloc(sizeof(*f));
-	if (!f)
-		return NULL;
-	*f = key;
-	f->qualname = strdup(name);
-	f->file = strdup(file);
-	f->index = (uint32_t)p->n_funcs;
-	if (!f->qualname || !f->file) {
-		func_free(f);
-		return NULL;
-	}
-	p->n_funcs++;
-	return p->funcs[i] = f;
+	return func_intern(p, &key);
 }
 
 static struct pcode *code_create(struct profile *p, const struct pycode_copy *c, uint64_t hash)
@@ -258,7 +306,7 @@ static struct pcode *code_create(struct profile *p, const struct pycode_copy *c,
 int profile_code(struct profile *p, uint64_t id, const struct pycode_copy *c, size_t n)
 {
 	uint64_t hash;
-	size_t i, k;
+	size_t i;
 
 	if (!pycode_copy_valid(c, n))
 		return -EBADMSG;
@@ -272,10 +320,93 @@ int profile_code(struct profile *p, uint64_t id, const struct pycode_copy *c, si
 			return -ENOMEM;
 		p->n_codes++;
 	}
-	k = id_place(p, id);
-	p->n_ids += !p->ids[k].id;
-	p->ids[k] = (struct id_slot){ .id = id, .code = p->codes[i] };
+	put_id(p, id, p->codes[i]);
 	return 0;
+}
+
+int profile_same(struct profile *p, uint64_t id, uint64_t was)
+{
+	struct pcode *code = p->ids[id_place(p, was)].code;
+
+	if (!code)
+		return -ENOENT;
+	if (grow_ids(p) < 0)
+		return -ENOMEM;
+	put_id(p, id, code);
+	return 0;
+}
+
+/* A table for as many entries as @p has of a kind. */
+static void *table_for(size_t n, size_t size, size_t *cap)
+{
+	*cap = CAP_MIN;
+	while (*cap < 4 * n)
+		*cap *= 2;
+	return calloc(*cap, size);
+}
+
+/* What is left of the numbers, in a table of its own; their code is used. */
+static int keep_ids(struct profile *p, uint64_t from, uint64_t below)
+{
+	size_t n = p->cap_ids, kept = 0, cap;
+	struct id_slot *old = p->ids, *ids;
+
+	for (size_t i = 0; i < n; i++)
+		kept += old[i].id && (old[i].id < from || old[i].id >= below);
+	ids = table_for(kept, sizeof(*ids), &cap);
+	if (!ids)
+		return -ENOMEM;
+	p->ids = ids;
+	p->cap_ids = cap;
+	p->n_ids = 0;
+	for (size_t i = 0; i < n; i++)
+		if (old[i].id && (old[i].id < from || old[i].id >= below)) {
+			put_id(p, old[i].id, old[i].code);
+			old[i].code->used = true;
+		}
+	free(old);
+	return 0;
+}
+
+/* Code that is used, in a table of its own; the rest is freed. */
+static void keep_codes(struct profile *p)
+{
+	size_t n = p->cap_codes, kept = 0, cap;
+	struct pcode **old = p->codes, **codes;
+
+	for (size_t i = 0; i < n; i++)
+		kept += old[i] && old[i]->used;
+	codes = table_for(kept, sizeof(struct pcode *), &cap);
+	if (!codes)
+		return;
+	p->codes = codes;
+	p->cap_codes = cap;
+	p->n_codes = kept;
+	for (size_t i = 0; i < n; i++) {
+		if (!old[i])
+			continue;
+		if (!old[i]->used)
+			code_free(old[i]);
+		else
+			codes[code_place(p, old[i]->hash, old[i]->copy)] = old[i];
+	}
+	free(old);
+	/* They may be of code that is freed. */
+	memset(p->lines, 0, sizeof(p->lines));
+}
+
+void profile_forget(struct profile *p, uint64_t from, uint64_t below)
+{
+	for (size_t i = 0; i < p->cap_codes; i++)
+		if (p->codes[i])
+			p->codes[i]->used = false;
+	if (keep_ids(p, from, below) == 0)
+		keep_codes(p);
+}
+
+size_t profile_codes(const struct profile *p)
+{
+	return p->n_codes;
 }
 
 const struct pyfunc *profile_lookup(struct profile *p, uint64_t id, uint32_t lasti, int *line)

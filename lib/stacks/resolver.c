@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/work.h"
 #include "stacks/resolver.h"
+#include "sys/harden.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -16,7 +17,7 @@
 #include "sample/tape.h"
 #include "targets/target.h"
 
-enum { TICK_MS = 70, HELD_TICKS = 2, WAIT_TICKS = 72 };
+enum { TICK_MS = 70, HELD_TICKS = 2, WAIT_TICKS = 72, NAMES_SHARE = 2 };
 
 /* A queued record that waits for its place in time. */
 struct item {
@@ -35,7 +36,8 @@ struct resolver {
 	bool started;
 	_Atomic bool stop;
 	_Atomic int failed;
-	int n_waits; /* cycles in a row */
+	int n_waits;		 /* cycles in a row */
+	struct epoch_user holds; /* targets, by samples that wait */
 	struct resolver_counts counts;
 	struct counts *reads; /* of groups */
 };
@@ -43,21 +45,27 @@ struct resolver {
 struct resolver *resolver_create(const struct resolver_config *c)
 {
 	struct resolver *r = calloc(1, sizeof(*r));
-	bool names = false;
+	unsigned needs = 0;
 
 	if (!r)
 		return NULL;
 	r->c = *c;
 	for (size_t i = 0; i < c->n_sinks; i++)
-		names |= c->sinks[i]->ops->needs & SINK_NEEDS_NAMES;
+		needs |= c->sinks[i]->ops->needs;
 	r->assembler = assembler_create(&(struct assembler_config){
 		.native = c->native,
 		.full = c->full,
 		.unwinder = c->unwinder,
-		.names = names,
+		.names = needs & SINK_NEEDS_NAMES,
+		.ids = needs & SINK_NEEDS_IDS,
 		.places = c->session->places,
 		.stats = c->session->stats,
+		.names_bytes = c->session->memory / NAMES_SHARE,
 	});
+	if (c->targets) {
+		epoch_join(&c->targets->epoch, &r->holds);
+		epoch_enter(&c->targets->epoch, &r->holds);
+	}
 	r->inbox = inbox_create(c->queues, c->n_queues, c->session->stats);
 	r->reads = counts_create();
 	if (r->assembler && r->inbox && r->reads)
@@ -242,10 +250,18 @@ static void give_tape(struct resolver *r, const unsigned char *p, size_t n)
 		 (struct bytes){ .at = p + 8 + head, .n = n - 8 - head });
 }
 
+/* All samples that had them were given. */
+static void forget_codes(struct resolver *r, const struct q_codes_gone *q)
+{
+	profile_forget(assembler_profile(r->assembler), q->from, q->below);
+}
+
 static void give(struct resolver *r, const struct inbox_item *in)
 {
 	if (in->type == Q_SAMPLE)
 		give_sample(r, (struct q_sample *)(void *)in->data);
+	else if (in->type == Q_CODES_GONE)
+		forget_codes(r, (const void *)in->data);
 	else
 		give_side(r, (const struct perf_event_header *)(void *)in->data);
 }
@@ -258,6 +274,8 @@ static uint64_t time_of(uint32_t type, const unsigned char *data)
 
 	if (type == Q_SAMPLE)
 		return ((const struct q_sample *)(const void *)data)->sample.time;
+	if (type == Q_CODES_GONE)
+		return ((const struct q_codes_gone *)(const void *)data)->time;
 	return perf_decode_side((const void *)data, &s) < 0 ? 0 : s.time;
 }
 
@@ -277,6 +295,13 @@ static bool reserve(struct resolver *r, size_t n)
 	return true;
 }
 
+static void keep_code(struct resolver *r, const struct inbox_item *it)
+{
+	const struct q_code_kept *q = (const void *)it->data;
+
+	profile_same(assembler_profile(r->assembler), q->id, q->was);
+}
+
 /* Takes it over. */
 static void take_item(struct resolver *r, const struct inbox_item *it)
 {
@@ -284,6 +309,10 @@ static void take_item(struct resolver *r, const struct inbox_item *it)
 	case Q_CODE:
 		profile_code(assembler_profile(r->assembler), load_u64(it->data),
 			     (const void *)(it->data + 8), it->n - 8);
+		inbox_free(r->inbox, it);
+		break;
+	case Q_CODE_KEPT:
+		keep_code(r, it);
 		inbox_free(r->inbox, it);
 		break;
 	case Q_TAPE:
@@ -369,23 +398,41 @@ static bool must_wait(struct resolver *r, uint64_t until)
 	return wait;
 }
 
+/* Targets of samples that are taken from now on are above that (epoch.h). */
+static uint64_t held_by_readers(const struct resolver *r)
+{
+	return r->c.targets ? epoch_safe(&r->c.targets->epoch, &r->holds) : 0;
+}
+
+/* The samples that still wait were taken after that was @held. */
+static void hold_from(struct resolver *r, uint64_t held)
+{
+	if (held)
+		epoch_move(&r->holds, held);
+}
+
 static void *resolver_main(void *arg)
 {
 	struct resolver *r = arg;
-	uint64_t before[HELD_TICKS] = { 0 }, now;
+	uint64_t before[HELD_TICKS] = { 0 }, held[HELD_TICKS] = { 0 }, now, holds;
 	bool wait;
 
 	work_shared = r->c.work;
+	harden_thread(HARDEN_RESOLVER, 0);
 	/* What a reader took from its ring before the last two ticks began has reached the
 	 * queue by now: older records are complete and can go, if no ring holds any. */
 	for (size_t i = 0; !atomic_load(&r->stop); i = (i + 1) % HELD_TICKS) {
+		holds = held_by_readers(r);
 		now = now_ns();
 		wait = !r->n_items || must_wait(r, before[i]); /* nothing is old yet */
 		take(r);
 		/* A reader that comes late may have asked just now. */
-		if (!wait && !must_wait(r, before[i]))
+		if (!wait && !must_wait(r, before[i])) {
 			release(r, before[i]);
+			hold_from(r, held[i]);
+		}
 		before[i] = now;
+		held[i] = holds;
 		sleep_until(now + TICK_MS * 1000000ull);
 		if (r->c.tick)
 			r->c.tick(r->c.tick_arg);

@@ -100,14 +100,27 @@ int cpus_of_thread(struct cpus *ret, pid_t tid)
 		       0;
 }
 
+static int run_on(const struct cpus *c)
+{
+	return sched_setaffinity(0, sizeof(c->bits),
+				 (const cpu_set_t *)(const void *)c->bits) < 0 ?
+		       -errno :
+		       0;
+}
+
+int cpus_keep_thread(struct cpus *c)
+{
+	int r = run_on(c);
+
+	return r < 0 ? r : cpus_of_thread(c, 0);
+}
+
 int cpus_pin_thread(int cpu)
 {
 	struct cpus one = { 0 };
 
 	cpus_add(&one, cpu);
-	return sched_setaffinity(0, sizeof(one.bits), (cpu_set_t *)(void *)one.bits) < 0 ?
-		       -errno :
-		       0;
+	return run_on(&one);
 }
 
 void cpus_add_thread(struct cpus *c, pid_t tid)

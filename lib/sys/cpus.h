@@ -64,6 +64,10 @@ void cpus_isolated(struct cpus *ret);
 /* Where thread @tid may run now: CPUs that are offline are not among them. 0 or -errno. */
 int cpus_of_thread(struct cpus *ret, pid_t tid);
 
+/* Let the calling thread run on @c alone, of which those that it may not use are dropped. 0,
+ * or -errno: it may use none. */
+int cpus_keep_thread(struct cpus *c);
+
 /* Let the calling thread run on @cpu alone. 0 or -errno. */
 int cpus_pin_thread(int cpu);
 

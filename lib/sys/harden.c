@@ -2,64 +2,193 @@
 #include "sys/harden.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/bpf.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
 #include <seccomp.h>
-#include <stdint.h>
-#include <string.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "base/base.h"
 
-/* ptrace requests from @lo to @hi fail. A filter compares an argument once in a rule, so the
- * range is cut into aligned powers of two. */
-static int forbid_requests(scmp_filter_ctx f, uint64_t lo, uint64_t hi)
-{
-	int r = 0;
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41 /* Linux 5.17: names of memory, for malloc */
+#endif
 
-	while (r == 0 && lo <= hi) {
-		uint64_t size = 1;
+enum {
+	CHECKS = 3,	 /* in a row */
+	HIGH_HALF = 8,	 /* of argument N: N + HIGH_HALF */
+	MAX_CODE = 2048, /* instructions of a filter */
+	SEIZE_OPTIONS = PTRACE_O_TRACEEXEC | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK |
+			PTRACE_O_TRACEVFORKDONE,
+};
 
-		while (!(lo & (2 * size - 1)) && lo + 2 * size - 1 <= hi && size < 1u << 31)
-			size *= 2;
-		r = seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ptrace), 1,
-				     SCMP_A0(SCMP_CMP_MASKED_EQ, ~(size - 1), lo));
-		lo += size;
+/* (argument & mask) == value, of its lower half; the value may be known only now. */
+struct check {
+	uint8_t arg;
+	enum { CHECK_NONE, CHECK_VALUE, CHECK_US, CHECK_CHILD } kind;
+	uint32_t mask, value;
+};
+
+struct row {
+	uint32_t nr;
+	uint16_t roles;
+	struct check check[CHECKS];
+};
+
+#define IN(arg, mask, value)                                          \
+	{                                                             \
+		arg, CHECK_VALUE, (uint32_t)(mask), (uint32_t)(value) \
 	}
-	return r;
+#define IS(arg, value) IN(arg, UINT32_MAX, value)
+#define HAS(arg, bits) IN(arg, bits, bits)
+#define HIGH(arg, value) IS(HIGH_HALF + (arg), value)
+#define IS_US(arg)                           \
+	{                                    \
+		arg, CHECK_US, UINT32_MAX, 0 \
+	}
+#define IS_CHILD(arg)                           \
+	{                                       \
+		arg, CHECK_CHILD, UINT32_MAX, 0 \
+	}
+#define ALLOW(name, roles, ...) { __NR_##name, roles, { __VA_ARGS__ } },
+
+static const struct row rows[] = {
+#include "sys/harden_rows.inc.h"
+};
+
+struct code {
+	struct sock_filter insn[MAX_CODE];
+	unsigned short n;
+};
+
+static void put(struct code *c, struct sock_filter insn)
+{
+	if (c->n < MAX_CODE)
+		c->insn[c->n] = insn;
+	c->n++;
 }
 
-static int forbid_other_requests(scmp_filter_ctx f)
+static void put_load(struct code *c, size_t at)
 {
-	static const uint64_t allowed[] = { PTRACE_CONT,	PTRACE_DETACH,
-					    PTRACE_GETEVENTMSG, PTRACE_GETSIGINFO,
-					    PTRACE_GETREGSET,	PTRACE_SEIZE,
-					    PTRACE_LISTEN };
-	uint64_t lo = 0;
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(allowed); i++) {
-		r = forbid_requests(f, lo, allowed[i] - 1);
-		lo = allowed[i] + 1;
-	}
-	if (r == 0)
-		r = seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ptrace), 1,
-				     SCMP_A0(SCMP_CMP_GE, lo));
-	return r;
+	put(c, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)at));
 }
 
-int harden_read_only(bool trace, struct err *err)
+static void put_return(struct code *c, uint32_t verdict)
 {
-	scmp_filter_ctx f = seccomp_init(SCMP_ACT_ALLOW);
-	int r = f ? 0 : -ENOMEM;
+	put(c, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict));
+}
 
-	if (r == 0)
-		r = seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(process_vm_writev), 0);
-	if (r == 0)
-		r = trace ? forbid_other_requests(f) :
-			    seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ptrace), 0);
-	if (r == 0)
-		r = seccomp_load(f);
-	seccomp_release(f);
+/* Unless what is loaded is @value, skip @skip instructions. */
+static void put_unless(struct code *c, uint32_t value, uint8_t skip)
+{
+	put(c, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, skip));
+}
+
+static uint32_t value_of(const struct check *k, pid_t child)
+{
+	switch (k->kind) {
+	case CHECK_US:
+		return (uint32_t)getpid();
+	case CHECK_CHILD:
+		return child ? (uint32_t)child : UINT32_MAX;
+	default:
+		return k->value;
+	}
+}
+
+static size_t place_of(const struct check *k)
+{
+	size_t at = offsetof(struct seccomp_data, args) + 8u * (k->arg % HIGH_HALF);
+
+	return k->arg < HIGH_HALF ? at : at + 4;
+}
+
+static uint8_t n_checks(const struct row *r)
+{
+	uint8_t n = 0;
+
+	while (n < CHECKS && r->check[n].kind != CHECK_NONE)
+		n++;
+	return n;
+}
+
+/* The number of the call is loaded, before and after. */
+static void put_row(struct code *c, const struct row *r, pid_t child)
+{
+	enum { A_CHECK = 3 }; /* instructions */
+	uint8_t n = n_checks(r);
+
+	put_unless(c, r->nr, n ? (uint8_t)(A_CHECK * n + 2) : 1);
+	for (uint8_t i = 0; i < n; i++) {
+		const struct check *k = &r->check[i];
+
+		put_load(c, place_of(k));
+		put(c, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, k->mask));
+		put_unless(c, value_of(k, child), (uint8_t)(A_CHECK * (n - 1 - i) + 1));
+	}
+	put_return(c, SECCOMP_RET_ALLOW);
+	if (n)
+		put_load(c, offsetof(struct seccomp_data, nr));
+}
+
+/* A call that is allowed with other arguments is not permitted; others do not exist. */
+static void put_refusals(struct code *c, unsigned roles)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (rows[i].roles & roles && n_checks(&rows[i])) {
+			put_unless(c, rows[i].nr, 1);
+			put_return(c, SECCOMP_RET_ERRNO | EPERM);
+		}
+	put_return(c, SECCOMP_RET_ERRNO | ENOSYS);
+}
+
+static void make(struct code *c, unsigned roles, pid_t child)
+{
+	c->n = 0;
+	put_load(c, offsetof(struct seccomp_data, arch));
+	put_unless(c, seccomp_arch_native(), 1); /* libseccomp has the kernel's numbers */
+	put(c, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 1));
+	put_return(c, SECCOMP_RET_ERRNO | ENOSYS);
+	put_load(c, offsetof(struct seccomp_data, nr));
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (rows[i].roles & roles)
+			put_row(c, &rows[i], child);
+	put_refusals(c, roles);
+}
+
+static int load(unsigned roles, pid_t child, unsigned flags)
+{
+	struct code c;
+	struct sock_fprog p;
+
+	make(&c, roles, child);
+	if (c.n > MAX_CODE)
+		return -E2BIG;
+	p = (struct sock_fprog){ .len = c.n, .filter = c.insn };
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &p) < 0)
+		return -errno;
+	return 0;
+}
+
+int harden_process(unsigned roles, pid_t child, struct err *err)
+{
+	int r = load(roles, child, SECCOMP_FILTER_FLAG_TSYNC);
+
 	if (r < 0)
 		return err_set(err, r, "can't load the seccomp filter: %s", strerror(-r));
 	return 0;
+}
+
+int harden_thread(enum harden_role role, pid_t child)
+{
+	return load(role, child, 0);
 }

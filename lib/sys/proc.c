@@ -9,9 +9,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <time.h>
+
+#include "base/clock.h"
 
 enum {
 	PROC_FILE_MAX = 256 << 20, /* no file of /proc that we read is longer */
@@ -518,6 +522,29 @@ uint64_t proc_age_ns(pid_t pid)
 	       began * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
+int proc_pidfd(pid_t pid)
+{
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	return fd < 0 ? -errno : fd;
+}
+
+bool proc_has_ended(int pidfd)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+bool proc_was_there(pid_t pid, uint64_t ns)
+{
+	enum { TICK_NS = 20000000 };
+
+	uint64_t age = proc_age_ns(pid);
+
+	return age != UINT64_MAX && age + TICK_NS >= now_ns() - ns;
+}
+
 bool proc_exists(pid_t pid)
 {
 	char path[64];
@@ -613,14 +640,20 @@ static int parse_syscall(const char *text, struct proc_wait *ret)
 	return ret->pc ? 0 : -EAGAIN;
 }
 
-int proc_wait(pid_t pid, pid_t tid, struct proc_wait *ret)
+int proc_syscall(pid_t pid, pid_t tid, struct proc_wait *ret)
 {
-	_cleanup_free_ char *text = NULL, *wchan = NULL;
+	_cleanup_free_ char *text = NULL;
 	int r = task_file(pid, tid, "syscall", &text);
 
 	*ret = (struct proc_wait){ .syscall = -1 };
-	if (r == 0)
-		r = parse_syscall(text, ret);
+	return r == 0 ? parse_syscall(text, ret) : r;
+}
+
+int proc_wait(pid_t pid, pid_t tid, struct proc_wait *ret)
+{
+	_cleanup_free_ char *wchan = NULL;
+	int r = proc_syscall(pid, tid, ret);
+
 	if (r == 0 && task_file(pid, tid, "wchan", &wchan) == 0 && strcmp(wchan, "0") != 0)
 		snprintf(ret->wchan, sizeof(ret->wchan), "%s", wchan);
 	return r;

@@ -90,6 +90,16 @@ uint64_t proc_age_ns(pid_t pid);
 
 /* Does the process exist, and is @tid a thread that is not the leader? */
 bool proc_exists(pid_t pid);
+
+/* A descriptor that means this process for good, whoever gets its number later; -errno. It has
+ * ended: also a zombie has. While it has not, all that was done with its number since the
+ * descriptor was opened was done with it. Any thread. */
+int proc_pidfd(pid_t pid);
+bool proc_has_ended(int pidfd);
+
+/* Is the process that has number @pid one that was there at @ns (now_ns())? To 20 ms: its age
+ * is known to a clock tick. */
+bool proc_was_there(pid_t pid, uint64_t ns);
 pid_t proc_tgid(pid_t tid); /* -ESRCH */
 
 pid_t proc_parent(pid_t pid); /* -ESRCH */
@@ -128,6 +138,9 @@ struct proc_wait {
 
 /* 0; -EAGAIN it runs; -ESRCH; -EACCES. */
 int proc_wait(pid_t pid, pid_t tid, struct proc_wait *ret);
+
+/* The same without wchan. */
+int proc_syscall(pid_t pid, pid_t tid, struct proc_wait *ret);
 
 /* A whole small file as a malloc'ed, NUL-terminated string. 0 or -errno. */
 int proc_read_file(const char *path, char **ret, size_t *n);

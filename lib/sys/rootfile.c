@@ -3,12 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
+#include <limits.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include "base/base.h"
 #include "sys/proc.h"
+
+enum { MAX_DEPTH = 64, MAX_LINKS = 40 };
 
 int rootfile_root(pid_t pid)
 {
@@ -20,16 +21,105 @@ int rootfile_root(pid_t pid)
 	return fd < 0 ? -errno : fd;
 }
 
+/* A path as it is followed: the folders from the root down to where it is, and what is left.
+ */
+struct walk {
+	int at[MAX_DEPTH];
+	size_t depth; /* at[0] is the root, which is borrowed */
+	int links;
+	char rest[2 * PATH_MAX];
+};
+
+static void go_up(struct walk *w, size_t depth)
+{
+	while (w->depth > depth)
+		close(w->at[--w->depth]);
+}
+
+/* The next name of the path, taken off its rest; NULL: it is at its end. */
+static char *next_name(struct walk *w, char name[NAME_MAX + 1])
+{
+	const char *p = w->rest + strspn(w->rest, "/");
+	size_t n = strcspn(p, "/");
+
+	if (n == 0 || n > NAME_MAX)
+		return NULL;
+	memcpy(name, p, n);
+	name[n] = '\0';
+	memmove(w->rest, p + n, strlen(p + n) + 1);
+	return name;
+}
+
+/* What the link @fd says comes before the rest. */
+static int follow(struct walk *w, int fd)
+{
+	char text[2 * PATH_MAX];
+	ssize_t n = readlinkat(fd, "", text, PATH_MAX);
+
+	if (n <= 0 || ++w->links > MAX_LINKS)
+		return n < 0 ? -errno : -ELOOP;
+	if (text[0] == '/')
+		go_up(w, 1);
+	if (snprintf(text + n, sizeof(text) - (size_t)n, "/%s", w->rest) >= PATH_MAX)
+		return -ENAMETOOLONG;
+	memcpy(w->rest, text, strlen(text) + 1);
+	return 0;
+}
+
+/* One name further. A descriptor of what is at the end, -EAGAIN: go on, or -errno. */
+static int step(struct walk *w, const char *name)
+{
+	bool last = !w->rest[strspn(w->rest, "/")];
+	struct stat st;
+	int fd, r;
+
+	if (!strcmp(name, "."))
+		return -EAGAIN;
+	if (!strcmp(name, "..")) {
+		go_up(w, w->depth > 1 ? w->depth - 1 : 1);
+		return -EAGAIN;
+	}
+	fd = openat(w->at[w->depth - 1], name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	r = fstat(fd, &st) < 0 ? -errno : 0;
+	if (r == 0 && !S_ISLNK(st.st_mode) && last)
+		return fd;
+	if (r == 0 && S_ISDIR(st.st_mode) && w->depth < MAX_DEPTH) {
+		w->at[w->depth++] = fd;
+		return -EAGAIN;
+	}
+	r = r == 0 && S_ISLNK(st.st_mode) ? follow(w, fd) : r < 0 ? r : -ENOTDIR;
+	close(fd);
+	return r < 0 ? r : -EAGAIN;
+}
+
+/* As openat2() with RESOLVE_IN_ROOT would, whose flags a seccomp filter can't see. */
+static int look_in(int root, const char *path)
+{
+	struct walk w = { .at = { root }, .depth = 1 };
+	char name[NAME_MAX + 1];
+	int r = -EAGAIN;
+
+	if (snprintf(w.rest, sizeof(w.rest), "%s", path) >= PATH_MAX)
+		return -ENAMETOOLONG;
+	while (r == -EAGAIN)
+		r = next_name(&w, name) ? step(&w, name) : -EISDIR;
+	go_up(&w, 1);
+	return r;
+}
+
 int rootfile_open(int root, const char *path)
 {
-	struct open_how how = { .flags = O_PATH | O_CLOEXEC,
-				.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
 	_cleanup_close_ int look =
-		root < 0 ? open(path, O_PATH | O_CLOEXEC) :
-			   (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+		root < 0 ? open(path, O_PATH | O_CLOEXEC) : look_in(root, path);
 	struct stat st;
 
-	if (look < 0 || fstat(look, &st) < 0)
+	if (root < 0 && look < 0)
+		return -errno;
+	if (look < 0)
+		return look;
+	if (fstat(look, &st) < 0)
 		return -errno;
 	/* Of no size are files of the kernel, some of which notice that they are read. */
 	return S_ISREG(st.st_mode) && st.st_size > 0 ? proc_look_open(look) : -EINVAL;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "sample/perf_decode.h"
+#include "targets/target.h"
 
 struct birth {
 	_Atomic uint64_t execed, mapped;
@@ -197,7 +198,11 @@ void births_teach(struct births *b, const struct pyfind_code *code,
 			return;
 	if (n == BIRTHS_CODES || !code->build_id_n)
 		return;
-	b->code[n] = (struct births_code){ *code, target };
+	b->code[n] = (struct births_code){ .code = *code,
+					   .py = target->py,
+					   .version = target->version,
+					   .runtime = target->runtime,
+					   .inner_tids = target->inner_tids };
 	atomic_store_explicit(&b->n_codes, n + 1, memory_order_release);
 }
 

@@ -21,23 +21,28 @@
 
 #include "perf_event.h"
 #include "python/pyfind.h"
+#include "python/pystack.h"
 
 enum { BIRTHS = 1 << 15, BIRTHS_CODES = 15 };
 
 struct births;
 struct target;
 
-/* An interpreter that was proven in a process: @target's, whose code lies where @code says. */
+/* An interpreter that was proven in a process, and what that process was: where its code lies,
+ * and how it is read. */
 struct births_code {
 	struct pyfind_code code;
-	const struct target *target;
+	struct pystack_target py;
+	uint32_t version; /* PY_VERSION_HEX */
+	raddr runtime;
+	bool inner_tids; /* the process lives in a PID namespace of its own */
 };
 
 struct births *births_create(void); /* NULL: no memory */
 void births_destroy(struct births *b);
 
-/* Control thread: processes that map that code from now on run that interpreter. What is known
- * already is not added again; @target must live as long as @b. Some are remembered. */
+/* Control thread: processes that map @code from now on run the interpreter of @target, which
+ * is not kept. What is known already is not added again. Some are remembered. */
 void births_teach(struct births *b, const struct pyfind_code *code,
 		  const struct target *target);
 

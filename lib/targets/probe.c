@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "targets/probe.h"
+#include "sys/harden.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -9,10 +10,12 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "sys/proc.h"
 #include "base/work.h"
 
 struct probe {
 	pid_t pid;
+	uint64_t since_ns;
 	pthread_mutex_t lock; /* of @kick: its owner may close it once it has let us go */
 	int kick, code;
 	uint64_t began_ns;
@@ -32,15 +35,30 @@ static void drop(struct probe *p)
 	free(p);
 }
 
+/* What was read was the process's that is meant, or it does not count. */
+static int look(struct probe *p, struct rmem *m)
+{
+	_cleanup_close_ int fd = proc_pidfd(p->pid);
+	int code;
+
+	if (fd < 0 || !proc_was_there(p->pid, p->since_ns))
+		return err_set(&p->err, fd < 0 ? fd : -ESRCH, "process %d has ended", p->pid);
+	code = pyfind(p->pid, m, &p->proc, &p->err);
+	if (proc_has_ended(fd))
+		return err_set(&p->err, -ESRCH, "process %d has ended", p->pid);
+	return code;
+}
+
 static void *probe_main(void *arg)
 {
 	struct probe *p = arg;
 	struct rmem_live m;
 
 	work_own = &p->work;
+	harden_thread(HARDEN_PROBE, 0);
 	rmem_live_init(&m, p->pid);
 	p->began_ns = now_ns();
-	p->code = pyfind(p->pid, &m.base, &p->proc, &p->err);
+	p->code = look(p, &m.base);
 	atomic_store_explicit(&p->done, true, memory_order_release);
 	sem_post(&p->ended);
 	pthread_mutex_lock(&p->lock);
@@ -51,7 +69,7 @@ static void *probe_main(void *arg)
 	return NULL;
 }
 
-struct probe *probe_start(pid_t pid, int kick)
+struct probe *probe_start(pid_t pid, uint64_t since_ns, int kick)
 {
 	struct probe *p = calloc(1, sizeof(*p));
 	pthread_t thread;
@@ -59,6 +77,7 @@ struct probe *probe_start(pid_t pid, int kick)
 	if (!p)
 		return NULL;
 	p->pid = pid;
+	p->since_ns = since_ns;
 	p->kick = kick;
 	pthread_mutex_init(&p->lock, NULL);
 	atomic_init(&p->refs, 2);

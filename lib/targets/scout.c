@@ -4,6 +4,7 @@
  * another process.
  */
 #include "targets/scout.h"
+#include "sys/harden.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -76,6 +77,7 @@ static void *scout_main(void *arg)
 	struct scout *s = arg;
 
 	work_own = &s->work;
+	harden_thread(HARDEN_PROBE, 0);
 	for (size_t i = 0; i < s->n && !atomic_load(&s->stop); i++) {
 		s->found[i] = look(s, s->pids[i]);
 		atomic_store_explicit(&s->n_done, i + 1, memory_order_release);

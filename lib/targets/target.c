@@ -3,41 +3,77 @@
 
 #include <errno.h>
 
+#include "base/base.h"
 #include "base/clock.h"
 
-static struct target_table *table_create(uint32_t cap)
-{
-	struct target_table *tab = calloc(1, sizeof(*tab));
+enum { SLOTS_MIN = 16, ALL_MIN = 64 };
 
-	if (!tab)
-		return NULL;
-	tab->mask = 15;
-	while (tab->mask < cap * 2)
-		tab->mask = tab->mask * 2 + 1;
-	tab->slot = calloc(tab->mask + 1, sizeof(*tab->slot));
-	if (tab->slot)
-		return tab;
-	free(tab);
-	return NULL;
+/* Where a target was removed: no target lies there, and a search goes on. */
+#define TARGET_REMOVED ((struct target *)1)
+
+static struct target_table *table_create(size_t n)
+{
+	uint32_t mask = SLOTS_MIN - 1;
+	struct target_table *tab;
+
+	/* As many again can be added before it is made anew. */
+	while (mask < n * 4)
+		mask = mask * 2 + 1;
+	tab = calloc(1, sizeof(*tab) + (mask + 1) * sizeof(tab->slot[0]));
+	if (tab)
+		tab->mask = mask;
+	return tab;
 }
 
-static void table_add(struct target_table *tab, struct target *t)
+static struct target *slot_get(const struct target_table *tab, uint32_t i)
 {
-	uint32_t i = (uint32_t)t->pid * 2654435761u & tab->mask;
+	return atomic_load(&tab->slot[i]);
+}
 
-	while (tab->slot[i])
-		i = (i + 1) & tab->mask;
-	tab->slot[i] = t;
-	tab->n++;
+/* The target with @pid, and its slot; NULL, and the first that is free for it. */
+static struct target *look_up(const struct target_table *tab, pid_t pid, uint32_t *slot)
+{
+	uint32_t i = (uint32_t)pid * 2654435761u & tab->mask;
+	bool gap = false;
+	struct target *at;
+
+	for (; (at = slot_get(tab, i)); i = (i + 1) & tab->mask) {
+		if (at != TARGET_REMOVED && at->pid == pid)
+			break;
+		if (at == TARGET_REMOVED && !gap) {
+			*slot = i;
+			gap = true;
+		}
+	}
+	if (at || !gap)
+		*slot = i;
+	return at;
+}
+
+/* Visible at once to all. */
+static void table_put(struct target_table *tab, struct target *t)
+{
+	uint32_t i;
+
+	look_up(tab, t->pid, &i);
+	tab->used += !slot_get(tab, i);
+	atomic_store(&tab->slot[i], t);
 }
 
 int targets_init(struct targets *t)
 {
-	struct target_table *tab = table_create(8);
+	struct target_table *tab = table_create(0);
 
 	memset(t, 0, sizeof(*t));
+	epoch_init(&t->epoch);
 	atomic_store(&t->table, tab);
 	return tab ? 0 : -ENOMEM;
+}
+
+static void target_free(struct target *t)
+{
+	free(t->tids);
+	free(t);
 }
 
 void targets_deinit(struct targets *t)
@@ -47,26 +83,19 @@ void targets_deinit(struct targets *t)
 	while (tab) {
 		struct target_table *older = tab->older;
 
-		free(tab->slot);
 		free(tab);
 		tab = older;
 	}
-	for (size_t i = 0; i < t->n_all; i++) {
-		free(t->all[i]->tids);
-		free(t->all[i]);
-	}
+	for (size_t i = 0; i < t->n_all; i++)
+		target_free(t->all[i]);
 	free(t->all);
 }
 
 struct target *targets_find(struct targets *t, pid_t pid)
 {
-	struct target_table *tab = atomic_load_explicit(&t->table, memory_order_acquire);
-	uint32_t i = (uint32_t)pid * 2654435761u & tab->mask;
+	uint32_t slot;
 
-	for (; tab->slot[i]; i = (i + 1) & tab->mask)
-		if (tab->slot[i]->pid == pid)
-			return tab->slot[i];
-	return NULL;
+	return look_up(atomic_load(&t->table), pid, &slot);
 }
 
 struct target *targets_latest(struct targets *t, pid_t pid)
@@ -79,68 +108,144 @@ struct target *targets_latest(struct targets *t, pid_t pid)
 	return found;
 }
 
-static int own(struct targets *t, struct target *const *add, size_t n)
+/* Room in the list of all for @n more. */
+static int reserve_all(struct targets *t, size_t n)
 {
-	struct target **all = realloc(t->all, (t->n_all + n) * sizeof(*all));
+	size_t cap = MAX(MAX(t->n_all + n, t->cap_all * 2), (size_t)ALL_MIN);
+	struct target **all;
 
+	if (t->n_all + n <= t->cap_all)
+		return 0;
+	all = reallocarray(t->all, cap, sizeof(*all));
 	if (!all)
 		return -ENOMEM;
 	t->all = all;
-	memcpy(t->all + t->n_all, add, n * sizeof(*add));
-	t->n_all += n;
+	t->cap_all = cap;
 	return 0;
 }
 
-static struct target_table *larger(struct targets *t, struct target *const *add, size_t n)
+/* Room in the table for @n more: if need be in a new one, which takes the old one's place. */
+static int reserve_slots(struct targets *t, size_t n)
 {
-	struct target_table *old = atomic_load(&t->table);
-	struct target_table *tab = table_create(old->n + (uint32_t)n);
+	struct target_table *old = atomic_load(&t->table), *tab;
 
-	if (!tab)
-		return NULL;
-	if (n && own(t, add, n) < 0) {
-		free(tab->slot);
-		free(tab);
-		return NULL;
-	}
-	tab->older = old;
-	return tab;
-}
-
-int targets_publish(struct targets *t, pid_t pid, struct target *add)
-{
-	struct target_table *tab = larger(t, &add, add ? 1 : 0), *old;
-
+	if ((old->used + n) * 2 <= old->mask)
+		return 0;
+	tab = table_create(t->n + n);
 	if (!tab)
 		return -ENOMEM;
-	old = tab->older;
-	for (uint32_t i = 0; i <= old->mask; i++) {
-		if (!old->slot[i])
-			continue;
-		if (old->slot[i]->pid != pid)
-			table_add(tab, old->slot[i]);
-		else if (add)
-			atomic_store(&old->slot[i]->next, add);
-	}
-	if (add)
-		table_add(tab, add);
-	atomic_store_explicit(&t->table, tab, memory_order_release);
+	for (uint32_t i = 0; i <= old->mask; i++)
+		if (slot_get(old, i) && slot_get(old, i) != TARGET_REMOVED)
+			table_put(tab, slot_get(old, i));
+	tab->older = old;
+	atomic_store(&t->table, tab);
+	old->retired = epoch_retire(&t->epoch);
 	return 0;
+}
+
+/* It is not to be found any more. */
+static void retire(struct targets *t, struct target *target)
+{
+	target->retired = epoch_retire(&t->epoch);
+	t->n_retired++;
+	t->n--;
+}
+
+static void publish(struct targets *t, struct target *add)
+{
+	struct target *old = targets_find(t, add->pid);
+
+	t->all[t->n_all++] = add;
+	t->n++;
+	if (old)
+		atomic_store(&old->next, add);
+	table_put(atomic_load(&t->table), add);
+	if (old)
+		retire(t, old);
+}
+
+static void withdraw(struct targets *t, pid_t pid)
+{
+	struct target_table *tab = atomic_load(&t->table);
+	uint32_t slot;
+	struct target *old = look_up(tab, pid, &slot);
+
+	if (!old)
+		return;
+	atomic_store(&tab->slot[slot], TARGET_REMOVED);
+	retire(t, old);
 }
 
 int targets_publish_new(struct targets *t, struct target *const *add, size_t n)
 {
-	struct target_table *tab = n ? larger(t, add, n) : NULL;
-
-	if (!tab)
-		return n ? -ENOMEM : 0;
-	for (uint32_t i = 0; i <= tab->older->mask; i++)
-		if (tab->older->slot[i])
-			table_add(tab, tab->older->slot[i]);
+	if (reserve_all(t, n) < 0 || reserve_slots(t, n) < 0)
+		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
-		table_add(tab, add[i]);
-	atomic_store_explicit(&t->table, tab, memory_order_release);
+		publish(t, add[i]);
 	return 0;
+}
+
+int targets_publish(struct targets *t, pid_t pid, struct target *add)
+{
+	if (add)
+		return targets_publish_new(t, &add, 1);
+	withdraw(t, pid);
+	return 0;
+}
+
+/* --- the end of what was retired --- */
+
+static void reap_tables(struct targets *t, uint64_t safe)
+{
+	struct target_table *tab = atomic_load(&t->table);
+
+	while (tab->older && tab->older->retired > safe)
+		tab = tab->older;
+	/* Older ones were retired before. */
+	for (struct target_table *old = tab->older; old; old = tab->older) {
+		tab->older = old->older;
+		free(old);
+	}
+}
+
+static bool goes(const struct target *t, uint64_t until)
+{
+	return t && t->retired && t->retired <= until && !t->holds;
+}
+
+/* One that is held may stay longer than the one that took its place. */
+static void forget_next(struct target *t, uint64_t until)
+{
+	if (goes(atomic_load(&t->next), until))
+		atomic_store(&t->next, NULL);
+}
+
+static void reap_targets(struct targets *t, uint64_t until)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n_all; i++)
+		forget_next(t->all[i], until);
+	for (size_t i = 0; i < t->n_all; i++)
+		if (goes(t->all[i], until))
+			target_free(t->all[i]);
+		else
+			t->all[n++] = t->all[i];
+	t->n_retired -= t->n_all - n;
+	t->n_all = n;
+}
+
+void targets_reap(struct targets *t)
+{
+	uint64_t now = atomic_load(&t->epoch.now), safe;
+
+	if (t->n_retired < t->reap_at || now < 2 * TARGETS_RETIRED)
+		return;
+	safe = epoch_safe(&t->epoch, NULL);
+	reap_tables(t, safe);
+	reap_targets(t, MIN(safe, now - TARGETS_RETIRED));
+	/* Seldom, for it looks at all. */
+	t->reap_at = t->n_retired + TARGETS_RETIRED;
 }
 
 struct target *target_create(pid_t pid)

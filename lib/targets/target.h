@@ -2,15 +2,17 @@
  *
  * target - the processes being profiled, as reader threads may look at them.
  *
- * The control thread makes targets and publishes immutable tables of them by one
- * atomic pointer; readers look up and never lock. Only a target's state changes
- * in place. Old tables live until targets_deinit().
+ * The control thread publishes targets in a table that readers look into without a lock. A
+ * target that was replaced or has ended is retired: it is freed when no thread that may have
+ * found it still can use it (base/epoch.h), but the newest TARGETS_RETIRED are kept, for what
+ * they forked may be told of late.
  */
 #ifndef TARGET_H
 #define TARGET_H
 
 #include <stdatomic.h>
 
+#include "base/epoch.h"
 #include "python/pyfind.h"
 #include "python/pystack.h"
 
@@ -51,6 +53,8 @@ struct target {
 	raddr runtime;
 	struct pyfind_code code; /* of the process in which it was proven; control thread */
 	uint64_t slept_user, slept_kernel; /* recorder_wakes() */
+	uint64_t retired; /* its number, from epoch_retire(); 0: it is published */
+	uint32_t holds;	  /* targets_hold(); control thread */
 	char why[256];
 	/* inner_tids only: (outer, inner) pairs, sorted by outer. */
 	size_t n_tids;
@@ -59,35 +63,52 @@ struct target {
 	} * tids;
 };
 
+/* Open addressing by pid. A target that was removed leaves TARGET_REMOVED in its place. */
 struct target_table {
-	struct target_table *older; /* for targets_deinit() */
-	uint32_t n, mask;
-	struct target **slot; /* open addressing by pid */
+	struct target_table *older; /* not freed yet */
+	uint64_t retired;
+	uint32_t used, mask; /* slots that were ever filled; number of slots - 1 */
+	_Atomic(struct target *) slot[];
 };
+
+enum { TARGETS_RETIRED = 1024 };
 
 struct targets {
 	_Atomic(struct target_table *) table;
-	struct target **all; /* every target ever made; control thread only */
-	size_t n_all;
+	struct epoch epoch; /* of targets and tables */
+	/* Control thread only: */
+	struct target **all; /* every target that is not freed, in the order of publishing */
+	size_t n_all, cap_all;
+	size_t n; /* ... of those, how many are published */
+	size_t n_retired,
+		reap_at; /* when so many are retired, targets_reap() does something */
 };
 
 int targets_init(struct targets *t);
 void targets_deinit(struct targets *t);
 
-/* The target with @pid, or NULL. Any thread. */
+/* The target with @pid, or NULL. A thread other than the control thread is a user of
+ * @t->epoch, and inside; the target is there until it leaves. */
 struct target *targets_find(struct targets *t, pid_t pid);
 
-/* The newest target with @pid, also one that is not published any more, or NULL. Control
- * thread. */
+/* The newest target with @pid, also one that was retired lately, or NULL. Control thread. */
 struct target *targets_latest(struct targets *t, pid_t pid);
 
 /* Publish @add (owned from now on), replacing a target of the same pid, or with
  * @add NULL remove @pid. Control thread. 0 or -ENOMEM. */
 int targets_publish(struct targets *t, pid_t pid, struct target *add);
 
-/* Publish @n targets (owned from now on), whose pids are not published, by one table. Control
- * thread. 0 or -ENOMEM. */
+/* Publish @n targets (owned from now on), all or none. Control thread. 0 or -ENOMEM. */
 int targets_publish_new(struct targets *t, struct target *const *add, size_t n);
+
+/* A target that is held (+1) is not freed before it is held no more (-1). Control thread. */
+static inline void targets_hold(struct target *t, int n)
+{
+	t->holds += (uint32_t)n;
+}
+
+/* Free what can be freed, if that is much. Changes @t->all. Control thread. */
+void targets_reap(struct targets *t);
 
 /* A new one; what else is to be known is set before it is published. */
 struct target *target_create(pid_t pid);

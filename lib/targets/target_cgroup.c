@@ -18,11 +18,13 @@
 
 enum { DEPTH = 64 };
 
-/* The path of @pid's cgroup in the hierarchy of perf_event (v1) or, with @v2, in cgroup v2. */
-static bool path_in(pid_t pid, bool v2, char *ret, size_t size)
+/* The path of @pid's cgroup in the hierarchy that has perf_event: v1's, or else v2's, wherever
+ * their lines stand. */
+static bool path_of(pid_t pid, bool *v2, char *ret, size_t size)
 {
 	_cleanup_free_ char *text = NULL;
 	char file[64], *save = NULL;
+	bool found = false;
 	size_t n;
 
 	snprintf(file, sizeof(file), "/proc/%d/cgroup", pid);
@@ -31,16 +33,18 @@ static bool path_in(pid_t pid, bool v2, char *ret, size_t size)
 	for (char *line = strtok_r(text, "\n", &save); line;
 	     line = strtok_r(NULL, "\n", &save)) {
 		char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
+		bool unified = !strncmp(line, "0:", 2);
 
-		if (!path)
+		if (!path || (found && unified))
 			continue;
 		*path++ = '\0';
-		if (v2 ? strcmp(line, "0:") != 0 : !strstr(names, "perf_event"))
+		if (!unified && !strstr(names, "perf_event"))
 			continue;
 		snprintf(ret, size, "%s", path);
-		return true;
+		*v2 = unified;
+		found = true;
 	}
-	return false;
+	return found;
 }
 
 /* Where that hierarchy is mounted. */
@@ -115,11 +119,11 @@ static bool is_own(const char *path, const pid_t *pids, size_t n)
 int target_cgroup_open(const pid_t *pids, size_t n)
 {
 	char mount[PATH_MAX / 2], path[PATH_MAX / 2], folder[PATH_MAX];
-	bool v2 = !mount_of(false, mount, sizeof(mount));
+	bool v2;
 	int fd;
 
-	if (!n || (v2 && !mount_of(true, mount, sizeof(mount))) ||
-	    !path_in(pids[0], v2, path, sizeof(path)) || !strcmp(path, "/"))
+	if (!n || !path_of(pids[0], &v2, path, sizeof(path)) || !strcmp(path, "/") ||
+	    !mount_of(v2, mount, sizeof(mount)))
 		return -ENOENT;
 	snprintf(folder, sizeof(folder), "%s%s", mount, path);
 	if (!is_own(folder, pids, n))

@@ -176,6 +176,7 @@ static int begin_search(struct tracker *t, struct target *target, bool fresh)
 	if (!s)
 		return -ENOMEM;
 	t->searches = s;
+	targets_hold(target, 1);
 	s[t->n_searches++] = (struct search){
 		.target = target,
 		.fresh = fresh,
@@ -404,7 +405,7 @@ static bool step_search(struct tracker *t, struct search *s)
 			/* What is asked for from here on wants another look. */
 			atomic_store(&s->target->asked, false);
 			s->again = false;
-			s->probe = probe_start(s->target->pid, t->kick);
+			s->probe = probe_start(s->target->pid, s->target->since_ns, t->kick);
 		}
 		return false;
 	}
@@ -433,6 +434,9 @@ void tracker_scout(struct tracker *t)
 	}
 	if (n && births_known(t->births, 0))
 		t->scout = scout_start(t->births, pids, n);
+	t->n_scouted = t->scout ? n : 0;
+	for (size_t i = 0; i < t->n_scouted; i++)
+		targets_hold(t->scouted[i], 1);
 }
 
 static void take_scouted(struct tracker *t)
@@ -449,6 +453,8 @@ static void take_scouted(struct tracker *t)
 		return;
 	scout_release(t->scout);
 	t->scout = NULL;
+	while (t->n_scouted)
+		targets_hold(t->scouted[--t->n_scouted], -1);
 }
 
 void tracker_run(struct tracker *t)
@@ -460,8 +466,10 @@ void tracker_run(struct tracker *t)
 			continue;
 		}
 		probe_release(t->searches[i].probe);
+		targets_hold(t->searches[i].target, -1);
 		t->searches[i] = t->searches[--t->n_searches];
 	}
+	targets_reap(&t->targets);
 }
 
 int tracker_due_ms(const struct tracker *t, int most)

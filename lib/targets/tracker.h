@@ -25,9 +25,10 @@ struct tracker {
 	int kick;		 /* eventfd: written to when a search ends */
 	struct scout *scout;	 /* at work, or NULL */
 	struct target **scouted; /* whom it was asked about */
-	struct births *births;	 /* taught what is found, or NULL */
-	struct queue *tape;	 /* where TAPE_TARGET records go, or NULL */
-	struct stats *stats;	 /* of the recording: what a tape lacks; NULL: without @tape */
+	size_t n_scouted;
+	struct births *births; /* taught what is found, or NULL */
+	struct queue *tape;    /* where TAPE_TARGET records go, or NULL */
+	struct stats *stats;   /* of the recording: what a tape lacks; NULL: without @tape */
 	struct note note;
 };
 
@@ -68,7 +69,8 @@ void tracker_gone(struct tracker *t, pid_t pid);
 void tracker_quarantine(struct tracker *t, pid_t pid);
 void tracker_release(struct tracker *t, pid_t pid);
 
-/* Take up what ended, start what is due. Call often; cheap when nothing is up. */
+/* Take up what ended, start what is due, free targets that have ended. Call often; cheap when
+ * nothing is up. */
 void tracker_run(struct tracker *t);
 
 /* Milliseconds until tracker_run() has something to do by itself, at most @most. */

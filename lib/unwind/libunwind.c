@@ -2,10 +2,11 @@
  *
  * libunwind - the same stacks by libunwind's remote unwinding, some fifty times slower. It
  * does not tell why a stack ended: that is BOTTOM, NO_CFI (no unwind information, or memory
- * missing), NO_MAP or LIMIT.
+ * missing), NO_MAP or LIMIT. The library is loaded by who asks for it, not by each start.
  */
 #include "unwind/others.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <libunwind.h>
 #include <sys/auxv.h>
@@ -24,7 +25,26 @@ struct object {
 	Elf64_Phdr load[MAX_LOADS];
 };
 
+#define LIBRARY "libunwind-x86_64.so.8"
+/* Its functions that we call, by their names without the prefix. */
+#define LIBUNWIND_CALLS                                                        \
+	X(create_addr_space)                                                   \
+	X(destroy_addr_space)                                                  \
+	X(set_caching_policy) X(flush_cache) X(init_remote) X(step) X(get_reg) \
+		X(is_signal_frame) X(dwarf_search_unwind_table)
+
+/* Declared by no header, and there for debuggers. */
+extern int UNW_OBJ(dwarf_search_unwind_table)(unw_addr_space_t, unw_word_t, unw_dyn_info_t *,
+					      unw_proc_info_t *, int, void *);
+
+struct calls {
+#define X(name) __typeof__(UNW_OBJ(name)) *name;
+	LIBUNWIND_CALLS
+#undef X
+};
+
 struct libunwind {
+	struct calls unw;
 	unw_addr_space_t as;
 	pid_t pid;    /* whose frames it has cached */
 	uint64_t gen; /* and of what maps */
@@ -115,13 +135,11 @@ static const struct object *object_at(struct libunwind *u, uint64_t at)
 
 /* --- what libunwind asks for --- */
 
-extern int _Ux86_64_dwarf_search_unwind_table(unw_addr_space_t, unw_word_t, unw_dyn_info_t *,
-					      unw_proc_info_t *, int, void *);
-
 static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *pi, int need,
 			  void *arg)
 {
-	const struct object *m = object_at(arg, ip);
+	struct libunwind *u = arg;
+	const struct object *m = object_at(u, ip);
 	unw_dyn_info_t di = { .format = UNW_INFO_FORMAT_REMOTE_TABLE };
 
 	if (!m || !m->hdr_at)
@@ -131,7 +149,7 @@ static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *p
 	di.u.rti.segbase = m->hdr_at + m->bias;
 	di.u.rti.table_data = m->hdr_at + m->bias + HDR_BYTES;
 	di.u.rti.table_len = m->hdr_rows;
-	return _Ux86_64_dwarf_search_unwind_table(as, ip, &di, pi, need, arg);
+	return u->unw.dwarf_search_unwind_table(as, ip, &di, pi, need, arg);
 }
 
 static void put_unwind_info(unw_addr_space_t as, unw_proc_info_t *pi, void *arg)
@@ -200,8 +218,28 @@ static void destroy(void *arg)
 	if (!u)
 		return;
 	if (u->as)
-		unw_destroy_addr_space(u->as);
+		u->unw.destroy_addr_space(u->as);
 	free(u);
+}
+
+/* False: the library is not installed. It stays loaded. */
+static bool load(struct calls *ret)
+{
+	static const char *const names[] = {
+#define X(name) "_Ux86_64_" #name,
+		LIBUNWIND_CALLS
+#undef X
+	};
+	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	bool all = library;
+
+	for (size_t i = 0; all && i < ARRAY_SIZE(names); i++) {
+		void *at = dlsym(library, names[i]);
+
+		memcpy((char *)ret + i * sizeof(at), &at, sizeof(at));
+		all = at;
+	}
+	return all;
 }
 
 static void *create(struct codefile *files)
@@ -213,8 +251,8 @@ static void *create(struct codefile *files)
 	if (!u)
 		return NULL;
 	u->files = files;
-	u->as = unw_create_addr_space(&accessors, 0);
-	if (u->as && unw_set_caching_policy(u->as, UNW_CACHE_GLOBAL) == 0)
+	u->as = load(&u->unw) ? u->unw.create_addr_space(&accessors, 0) : NULL;
+	if (u->as && u->unw.set_caching_policy(u->as, UNW_CACHE_GLOBAL) == 0)
 		return u;
 	destroy(u);
 	return NULL;
@@ -225,7 +263,7 @@ static void settle(struct libunwind *u)
 {
 	if (u->pid == u->sp->pid && u->gen == u->sp->gen)
 		return;
-	unw_flush_cache(u->as, 0, 0);
+	u->unw.flush_cache(u->as, 0, 0);
 	for (size_t i = 0; i < N_OBJECTS; i++)
 		if (u->object[i].pid == u->sp->pid)
 			u->object[i].pid = 0;
@@ -233,16 +271,16 @@ static void settle(struct libunwind *u)
 	u->gen = u->sp->gen;
 }
 
-static void put_frame(struct unwind_stack *ret, unw_cursor_t *c)
+static void put_frame(const struct calls *unw, struct unwind_stack *ret, unw_cursor_t *c)
 {
 	struct unwind_frame *f = &ret->frame[ret->n];
 	unw_word_t pc = 0, sp = 0;
 
-	unw_get_reg(c, UNW_REG_IP, &pc);
-	unw_get_reg(c, UNW_REG_SP, &sp);
+	unw->get_reg(c, UNW_REG_IP, &pc);
+	unw->get_reg(c, UNW_REG_SP, &sp);
 	*f = (struct unwind_frame){ .pc = pc,
 				    .sp = sp,
-				    .returned = ret->n && unw_is_signal_frame(c) <= 0 };
+				    .returned = ret->n && unw->is_signal_frame(c) <= 0 };
 	if (ret->n)
 		f[-1].cfa = sp;
 	ret->n++;
@@ -262,11 +300,11 @@ static void stack(void *arg, const struct space *sp, const struct unwind_regs *r
 	ret->n = 0;
 	ret->want_lo = ret->want_hi = 0;
 	ret->end = UNWIND_NO_MAP;
-	if (unw_init_remote(&c, u->as, u) < 0)
+	if (u->unw.init_remote(&c, u->as, u) < 0)
 		return;
 	while (r > 0 && ret->n < ret->cap) {
-		put_frame(ret, &c);
-		r = unw_step(&c);
+		put_frame(&u->unw, ret, &c);
+		r = u->unw.step(&c);
 	}
 	/* Its own sign of a thread's start is a frame without a return address. */
 	if (r == 0 && ret->n > 1 && ret->frame[ret->n - 1].pc == 0)
@@ -276,6 +314,7 @@ static void stack(void *arg, const struct space *sp, const struct unwind_regs *r
 
 const struct unwind_other unwind_other_libunwind = {
 	.name = "libunwind",
+	.library = LIBRARY,
 	.create = create,
 	.destroy = destroy,
 	.stack = stack,

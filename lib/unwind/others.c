@@ -4,6 +4,7 @@
  */
 #include "unwind/others.h"
 
+#include <dlfcn.h>
 #include <string.h>
 
 /* One row a word of meson.build's unwinders. */
@@ -24,4 +25,9 @@ const struct unwind_other *unwind_other_find(const char *name)
 		if (!strcmp(name, unwind_others[i]->name))
 			return unwind_others[i];
 	return NULL;
+}
+
+bool unwind_other_here(const struct unwind_other *o)
+{
+	return dlopen(o->library, RTLD_NOW | RTLD_LOCAL);
 }

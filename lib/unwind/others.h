@@ -12,7 +12,8 @@
 /* One user thread (the resolver). */
 struct unwind_other {
 	const char *name;
-	/* NULL: no memory. @files is borrowed. */
+	const char *library; /* create() loads it; unwind_other_here() */
+	/* NULL: no memory, or no library. @files is borrowed. */
 	void *(*create)(struct codefile *files);
 	void (*destroy)(void *u); /* NULL does nothing */
 	/* As unwinder_stack(), for the process of @sp. */
@@ -22,6 +23,9 @@ struct unwind_other {
 
 /* Those that are built in; NULL-terminated. */
 extern const struct unwind_other *const unwind_others[];
+
+/* Is its library installed? Then it stays loaded. */
+bool unwind_other_here(const struct unwind_other *o);
 
 /* NULL: there is none of that name. */
 const struct unwind_other *unwind_other_find(const char *name);

@@ -36,7 +36,7 @@ static void add_rows(struct unwind_maker *m, const struct arch_trampoline *t, si
 			save(&s, m->arch->dwarf_ra, -8);
 		if (t->step[i].saved == ARCH_SAVED_BOTH)
 			save(&s, m->arch->dwarf_fp, -16);
-		unwind_maker_row(m, at + t->step[i].at - (i == 0 ? before : 0), &s, i == 0);
+		unwind_maker_row(m, at + t->step[i].at - (i == 0 ? before : 0), &s);
 	}
 	unwind_maker_gap(m, at + t->n);
 }

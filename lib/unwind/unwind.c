@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "elf/module.h"
-#include "elf/table.h"
+#include "elf/rows.h"
 #include "modules/space.h"
 #include "unwind/expr.h"
 #include "unwind/step.h"
@@ -86,7 +86,7 @@ static void forget_dropped(struct unwinder *u)
 
 /* ---- The rule of an address ---- */
 
-/* The rows of @m, with @vaddr of @pc, or NULL. */
+/* The rows of @m around @pc, with its @vaddr, or NULL. */
 static const struct unwind_table *table_at(struct unwinder *u, const struct space *sp,
 					   const struct space_map *m, uint64_t pc,
 					   uint64_t *vaddr)
@@ -94,8 +94,9 @@ static const struct unwind_table *table_at(struct unwinder *u, const struct spac
 	const struct module *module = m ? space_module(sp, m) : NULL;
 
 	forget_dropped(u);
-	return module && module_vaddr(module, pc - m->lo + m->pgoff, vaddr) ? module->rows :
-									      NULL;
+	return module && module->rows && module_vaddr(module, pc - m->lo + m->pgoff, vaddr) ?
+		       rows_at(module->rows, *vaddr) :
+		       NULL;
 }
 
 /* The map of @pc: mostly the one that was asked for last, *@recent. */
@@ -155,14 +156,17 @@ static uint64_t sum_code(struct bytes code)
 static struct module *trampolines_in(struct bytes code)
 {
 	struct module *m = calloc(1, sizeof(*m));
+	struct unwind_table *t = NULL;
 
-	if (!m || unwind_trampolines(&m->rows, arch_host, code) < 0) {
+	if (m && unwind_trampolines(&t, arch_host, code) == 0)
+		m->rows = rows_of_table(t);
+	if (!m || !m->rows) {
+		unwind_table_free(t);
 		free(m);
 		return NULL;
 	}
 	m->memory = true;
 	m->load[m->n_loads++].size = code.n;
-	m->bytes = m->rows->bytes;
 	return m;
 }
 

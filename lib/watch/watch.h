@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "perf_event.h"
+#include "base/epoch.h"
 #include "base/queue.h"
 #include "sample/sample.h"
 #include "base/work.h"
@@ -36,6 +37,7 @@ struct reader_config {
 	bool native;			   /* what unwinding needs goes to the resolver */
 	uint32_t stack_bytes;		   /* asked for with each sample */
 	size_t queue_bytes;		   /* of each reader's queue, a power of two */
+	size_t room_bytes;		   /* reader_bytes() */
 	bool follow;			   /* unknown processes are children to take up */
 	bool tell_threads;		   /* events are not inherited: tell of new threads */
 	int kick;			   /* eventfd */
@@ -67,6 +69,7 @@ struct reader_config {
 	 * watched, no affinity proves where threads have been. */
 	_Atomic bool wanders;
 	struct cpu_slot *slots; /* never moves: room for every CPU that is possible */
+	void *block;		/* the memory of those that were there from the beginning */
 	uint32_t cap_slots;
 	_Atomic uint32_t n_slots; /* only grows */
 	sem_t readies;		  /* posted by each reader when its slot is ready */
@@ -88,7 +91,8 @@ struct cpu_slot {
 	int cpu;
 	uint32_t index;
 	struct perf_ring ring;
-	void *blocks; /* what lies in the queues */
+	void *block; /* what lies in the queues, and room; NULL: a part of the config's */
+	void *room;  /* zeroed memory for one reader, until one takes it */
 	struct queue queue, ctl;
 	struct handover handover; /* of a capture that stops threads */
 	struct reader *reader;
@@ -98,6 +102,7 @@ struct cpu_slot {
 	/* What lay in the ring by then is queued; UINT64_MAX: nobody reads the ring. */
 	_Atomic uint64_t drained_ns;
 	struct guard guard;	     /* of the reader's remote reads */
+	struct epoch_user targets;   /* the reader holds targets */
 	_Atomic bool looking;	     /* the reader is inside a table of event ids */
 	_Atomic bool dropping;	     /* the ring gets room, and blind_ns does not tell yet */
 	_Atomic uint64_t watched_ns; /* since then all threads have events here; 0: not yet */

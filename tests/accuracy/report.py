@@ -31,12 +31,14 @@ def table(head, rows):
     return "\n".join(lines) + "\n"
 
 
+HEAD = "", "samples", "called right", "failed", "not what the native leaf tells", "impossible stacks", "wrong lines"
+
+
 def by_profiler(pools):
     """pools: {profiler: Tally}"""
     rows = [(name, many(t.samples), part(t.sure, t.samples), many(round(t.failed)) if t.failed else "0",
              of(t.wrong, t.leaves), of(t.impossible, t.judged), of(t.line, t.judged)) for name, t in pools.items()]
-    return table(("", "samples", "called right", "failed", "not what the native leaf tells", "impossible stacks",
-                  "wrong lines"), rows)
+    return table(HEAD, rows)
 
 
 def by_case(cases, names, pools):
@@ -68,10 +70,14 @@ def commit():
     return done.stdout.strip() or "unknown"
 
 
-def machine(command, minutes):
-    return "%s, commit %s, %d CPUs, Linux %s, %s, in %d minutes:\n\n```\n%s\n```\n" % (
-        time.strftime("%Y-%m-%d"), commit(), os.cpu_count(), platform.release().partition("-")[0],
-        "root" if os.geteuid() == 0 else "an ordinary user", minutes, command)
+def head(where, command):
+    """When and what was measured, and how."""
+    return "%s, commit %s, %s:\n\n```\n%s\n```\n" % (time.strftime("%Y-%m-%d"), commit(), where, command)
+
+
+def machine():
+    return "%d CPUs, Linux %s, %s" % (os.cpu_count(), platform.release().partition("-")[0],
+                                      "root" if os.geteuid() == 0 else "an ordinary user")
 
 
 def write(path, text, part="tools/accuracy"):

@@ -49,15 +49,24 @@ def instructions(replay, saved, folder, *options):
     return (totals[1] - totals[0]) / int(re.search(r"played=(\d+)", text).group(1))
 
 
+PLAN = "native and Python, folded", "native and Python, perf.data", "Python only, folded"
+
+
 def measure(tools, python, folder, say):
+    """{name of PLAN: {CPUs: us a sample, "instructions": of a sample}}"""
     saved, summary = record(tools, python, folder)
     replay = os.path.join(tools, "resolver_replay")
     say("recorded: " + summary.splitlines()[-1])
     out = {name: os.path.join(folder, "out." + name) for name in ("folded", "data")}
-    plan = [("folded", ("-o", out["folded"])), ("perf.data", ("-o", out["data"])), ("Python only, folded", ("-p", "-o", out["folded"]))]
-    for name, options in plan:
+    seen = {}
+    for name, options in zip(PLAN, (("-o", out["folded"]), ("-o", out["data"]), ("-p", "-o", out["folded"]))):
         say("\n" + name)
+        row = seen[name] = {}
         for cpus in CPUS:
-            say("  " + output([replay, saved, "-c", str(cpus), *options]))
+            text = output([replay, saved, "-c", str(cpus), *options])
+            say("  " + text)
+            row[cpus] = float(re.search(r"([\d.]+) us", text)[1])
         if shutil.which("valgrind"):
-            say("  %d CPUs: %.0f instructions a sample" % (COUNTED_CPUS, instructions(replay, saved, folder, *options)))
+            row["instructions"] = instructions(replay, saved, folder, *options)
+            say("  %d CPUs: %.0f instructions a sample" % (COUNTED_CPUS, row["instructions"]))
+    return seen

@@ -233,14 +233,6 @@ def larger(rows):
     return "\n".join(lines) + "\n"
 
 
-def document(rows, where, command):
-    """What stands in docs/PERFORMANCE.md."""
-    commit = subprocess.run(["git", "-C", os.path.dirname(os.path.abspath(__file__)), "describe", "--always", "--dirty"],
-                            stdout=subprocess.PIPE, text=True).stdout.strip()
-    return "%s, commit %s, %s:\n\n```\n%s\n```\n\n%s" % (time.strftime("%Y-%m-%d"), commit or "unknown", where, command,
-                                                          table(rows))
-
-
 def run(binary, python, quick, rate, seconds, folder, each):
     """Calls each() with the Row of each set of this machine, or a Failure."""
     for processes, threads, busy, options in sets(os.cpu_count(), quick):

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "base/base.h"
+#include "modules/space.h"
 #include "sys/proc.h"
 #include "../../output/sink.h"
 
@@ -66,6 +67,7 @@ static void set_events(size_t n, bool kernel)
 static void put_process(struct sink *s, uint64_t t)
 {
 	struct side side = { .kind = SIDE_COMM, .time = t, .pid = getpid(), .tid = getpid() };
+	struct spaces *spaces = spaces_create(1 << 20, SPACES_IDS);
 	struct proc_maps maps;
 
 	side.u.comm.name = "python3";
@@ -73,7 +75,7 @@ static void put_process(struct sink *s, uint64_t t)
 	side.tid = getpid() + CHILD;
 	side.u.comm.name = "worker";
 	s->ops->side(s, &side);
-	if (proc_maps_read(&maps, getpid()))
+	if (!spaces || proc_maps_read(&maps, getpid()))
 		exit(1);
 	for (size_t i = 0; i < maps.n; i++) {
 		const struct proc_map *m = &maps.map[i];
@@ -92,8 +94,10 @@ static void put_process(struct sink *s, uint64_t t)
 		map.u.mmap.prot = 5;
 		map.u.mmap.flags = 2;
 		map.u.mmap.path = m->path;
+		spaces_side(spaces, &map);
 		s->ops->side(s, &map);
 	}
+	spaces_destroy(spaces);
 	proc_maps_deinit(&maps);
 }
 

@@ -248,7 +248,7 @@ def run_scale(given):
     flat = sum(rows, [])
     where = "guests of Linux " + guest.machine.name.partition("-")[2]
     command = shlex.join(["tests/envs/run.py", *sys.argv[1:]])
-    text = scale.document(flat, where, command) + "\n" + scale.larger(flat) if flat else ""
+    text = "\n".join([report.head(where, command), scale.table(flat), scale.larger(flat)]) if flat else ""
     if given.write and flat:
         report.write(given.write, text, SCALE_PART)
     print(text)

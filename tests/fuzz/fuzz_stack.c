@@ -46,7 +46,7 @@ static void begin(void)
 {
 	struct proc_maps maps;
 
-	symbols = own_symbolizer(true);
+	symbols = own_symbolizer(SPACES_ROWS);
 	native = native_create(symbols, NULL);
 	FUZZ_CHECK(native && proc_maps_read(&maps, getpid()) == 0);
 	for (size_t i = 0; i < maps.n; i++)

@@ -51,48 +51,60 @@ static void check_step(const struct unwind_table *t, const struct unwind_rule *r
 		FUZZ_CHECK(r->flags & RULE_SIGNAL || cfa >= STACK);
 }
 
-static void check_table(const struct unwind_table *t)
+static void check_table(struct rows *rows, const struct unwind_table *t)
 {
-	uint64_t start, end;
-
 	for (size_t i = 0; i < t->n_rows; i++) {
 		const struct unwind_rule *r = unwind_row_rule(t, &t->row[i]);
 		uint64_t pc = t->base + t->row[i].pc;
 
-		FUZZ_CHECK((t->row[i].rule & ROW_RULE) < t->n_words);
+		FUZZ_CHECK(t->row[i].rule < t->n_words);
 		FUZZ_CHECK(i == 0 || t->row[i].pc > t->row[i - 1].pc);
 		FUZZ_CHECK(unwind_table_row(t, pc) == &t->row[i]);
+		FUZZ_CHECK(rows_at(rows, pc) == t);
 		check_rule(t, r);
-		if (i < STEPS) {
+		if (i < STEPS)
 			check_step(t, r);
-			if (unwind_table_function(t, pc, &start, &end))
-				FUZZ_CHECK(start <= pc && pc < end);
-		}
+	}
+}
+
+static void check_rows(struct rows *rows)
+{
+	for (size_t i = 0; i < rows->n; i++) {
+		const struct rows_function *f = &rows->function[i];
+		const struct unwind_table *t = rows_at(rows, rows->source.base + f->lo);
+
+		FUZZ_CHECK(f->lo < f->hi && f->tried && t == f->made);
+		FUZZ_CHECK(i == 0 || rows->function[i - 1].hi <= f->lo);
+		if (t)
+			check_table(rows, t);
 	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	struct unwind_source s = { 0 };
-	struct unwind_table *t;
+	struct rows *rows;
 
 	if (n >= SELFMAG && memcmp(data, ELFMAG, SELFMAG) == 0) {
 		if (source_of_elf(&s, arch_host, -1, (struct bytes){ data, n }) < 0)
 			return 0;
-		FUZZ_CHECK(unwind_table_make(&t, arch_host, &s) == 0);
-		unwind_source_deinit(&s);
 	} else {
 		struct frames_section *to = n && data[0] & 1 ? &s.debug : &s.eh;
+		unsigned char *copy = malloc(n);
 
 		s.debug.debug = true;
-		if (n > 0)
-			*to = (struct frames_section){ { data + 1, n - 1 },
+		if (n > 0) {
+			memcpy(copy, data + 1, n - 1);
+			*to = (struct frames_section){ { copy, n - 1 },
 						       SECTION_AT,
 						       data[0] & 1 };
-		FUZZ_CHECK(unwind_table_make(&t, arch_host, &s) == 0);
+		} else {
+			free(copy);
+		}
 	}
-	check_table(t);
-	unwind_table_put(t);
+	FUZZ_CHECK(rows_make(&rows, arch_host, &s) == 0);
+	check_rows(rows);
+	rows_put(rows);
 	return 0;
 }
 

@@ -14,7 +14,7 @@ enum { TID = 7, FRAMES = 300, CODES = 3 };
 
 static uint64_t last_id;
 
-static void new_code(void *arg, uint64_t id, const struct pycode_copy *c)
+static bool new_code(void *arg, uint64_t id, const struct pycode_copy *c)
 {
 	char name[PYCODE_NAME_MAX * 3 + 1];
 	int min, max;
@@ -26,6 +26,7 @@ static void new_code(void *arg, uint64_t id, const struct pycode_copy *c)
 	pycode_name(c, name, sizeof(name));
 	pycode_line_range(c, &min, &max);
 	FUZZ_CHECK(min <= max);
+	return true;
 }
 
 static void check_walk(struct rmem *m, const struct pywalk_layout *l)
@@ -57,14 +58,14 @@ static void check_stack(struct rmem *m, const struct pystack_target *t)
 
 	if (!p)
 		p = pystack_create(FRAMES, new_code, NULL);
-	r = pystack_read(p, t, m, TID, TID, NULL, NULL);
+	r = pystack_read(p, t, m, TID, TID);
 	FUZZ_CHECK(r.n <= FRAMES && (r.end == PYSTACK_OK) == (r.n > 0));
 	for (uint32_t i = 0; i < r.n; i++)
 		FUZZ_CHECK(r.frames[i].code_id && r.frames[i].code_id <= last_id);
 	memcpy(first, r.frames, r.n * sizeof(*first));
 	n = r.n;
 	FUZZ_CHECK(r.end != PYSTACK_OK || pystack_unchanged(&r, t, m));
-	r = pystack_read(p, t, m, TID, TID, NULL, NULL);
+	r = pystack_read(p, t, m, TID, TID);
 	FUZZ_CHECK(r.n == n);
 	for (uint32_t i = 0; i < n; i++)
 		FUZZ_CHECK(r.frames[i].lasti == first[i].lasti);

@@ -336,3 +336,43 @@ def test_frames_that_hang_leave_no_thread_stopped(py):
     run = record.signal(signal.SIGINT).wait(15).ok()
     check("hangs" in run.err and run.n("torn") > 0, "no word of the hanging read: %s", run)
     harness.runs_on(target.pid)
+
+
+def seize(tid):
+    """This thread traces @tid, and will not notice its end."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.ptrace(0x4206, tid, None, None) < 0:  # PTRACE_SEIZE
+        raise harness.Skip("can't trace: " + os.strerror(ctypes.get_errno()))
+
+
+def stuck_in_exec(py):
+    """A target and a child of it whose execve(2) waits for a thread of its own that we trace and do not bury: (target, child,
+    thread)."""
+    target = Target(py, "stuckexec.py")
+    child, other = map(int, target.line("CHILD").split())
+    harness.cleanup(os.kill, child, signal.SIGKILL)
+    seize(other)
+    target.say("exec")
+    harness.until(lambda: harness.status(child, other)["State"].startswith("Z"), "the exec hangs")
+    return target, child, other
+
+
+@one_python
+def test_an_exec_that_does_not_return_is_not_waited_for(py):
+    """Though all wait who would trace that process."""
+    target, child, _ = stuck_in_exec(py)
+    record = recorder(target)
+    works(target.pid)
+    run = record.signal(signal.SIGINT).wait(15).ok()
+    enough(run.n("exact") > 10, "too few samples: %s", run)
+    equal(harness.status(child)["TracerPid"], "0", "TracerPid of the child")
+
+
+@one_python
+def test_a_program_whose_exec_returned_late_is_traced(py):
+    target, child, other = stuck_in_exec(py)
+    record = recorder(target)
+    works(target.pid)
+    equal(os.waitpid(other, 0x40000000)[0], other, "who is buried")  # __WALL
+    harness.until(lambda: harness.status(child)["TracerPid"] != "0", "the child is traced", 5)
+    record.signal(signal.SIGINT).wait(15).ok()

@@ -1,4 +1,6 @@
 """The tables of the documents: the command that stands above each would still write its columns and its rows."""
+import importlib.machinery
+import importlib.util
 import itertools
 import os
 import re
@@ -12,7 +14,9 @@ from test_oracle import oracle
 sys.path.insert(0, os.path.join(harness.ROOT, "tests", "bench"))
 
 import grammar  # noqa: E402
+import report  # noqa: E402
 import scale  # noqa: E402
+import tables as written  # noqa: E402
 
 CPUS = 2  # of the machine that wrote tools/bench --scale
 
@@ -57,8 +61,58 @@ def of_guests(options):
     return heads, ["| %s |" % n for n in cpus]
 
 
+def bench(options):
+    """Its module, and what it makes of its options."""
+    loader = importlib.machinery.SourceFileLoader("bench", os.path.join(harness.ROOT, "tools", "bench"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("bench", loader))
+    loader.exec_module(module)
+    return module, module.options(options)
+
+
+def head_of(columns):
+    return report.table(columns, []).split("\n")[0]
+
+
+def of_bench(options):
+    """The rows of pysampled and the peer that it is compared with, at each rate; the others need not be there."""
+    module, given = bench(options)
+    reference = module.PY_SPY_NATIVE if given.native else "austin"
+    heads = [head_of(written.heading(written.COMPARED, reference))]
+    rows = ["| pysampled |", "| %s " % reference, *(["| stop "] if not given.only else [])]
+    if given.pairs:
+        heads.append(head_of(written.TARGET))
+        rows += ["| %s |" % what for _, what in written.TARGET_ROWS]
+    return heads, rows
+
+
+def of_idle(options):
+    _, given = bench(options)
+    return [head_of(written.heading(written.IDLE, given.idle))], ["| pysampled |", "| py-spy |"]
+
+
+def of_resolver(options):
+    return [head_of(written.RESOLVER)], ["| %s |" % name for name in written.resolve.PLAN]
+
+
+def of_parts(options):
+    module, _ = bench(options)
+    return [head_of(written.PARTS)], ["| %s: %s |" % pair for pair in itertools.product(module.parts.OPTIONS, module.parts.NAMES)]
+
+
+def of_peers(options):
+    """The judges of peers write what those of captures do; who is not there has no row."""
+    module, _ = oracle(*options)
+    return [head_of(module.report.HEAD)], ["| async, unchecked |"]
+
+
 TABLES = {"tools/accuracy": ("ACCURACY.md", of_accuracy), "tools/accuracy --lives": ("ACCURACY.md", of_lives),
-          "tools/bench --scale": ("PERFORMANCE.md", of_scale), "tests/envs/run.py --scale": ("PERFORMANCE.md", of_guests)}
+          "tools/accuracy --peers only": ("ACCURACY.md", of_peers),
+          "tools/bench": ("PERFORMANCE.md", of_bench), "tools/bench --native": ("PERFORMANCE.md", of_bench),
+          "tools/bench --idle": ("PERFORMANCE.md", of_idle), "tools/bench --parts": ("PERFORMANCE.md", of_parts),
+          "tools/bench --resolver": ("PERFORMANCE.md", of_resolver), "tools/bench --scale": ("PERFORMANCE.md", of_scale),
+          "tests/envs/run.py --scale": ("PERFORMANCE.md", of_guests)}
+EXPLAINING = {"| test | what |", "| program | what is hard about it |", "| | |",  # tables without figures, and one whose command stands above it
+              "| for | calls | which |"}
 
 
 def blocks(name):
@@ -84,3 +138,12 @@ def test_a_table_is_one_that_its_command_writes(part):
 def test_all_tables_between_markers_are_known():
     found = {part for name in os.listdir(os.path.join(harness.ROOT, "docs")) if name.endswith(".md") for part in blocks(name)}
     equal(found, set(TABLES), "tables")
+
+
+def test_no_table_of_figures_is_without_its_command():
+    """Numbers stand in tables that a command writes; other tables explain."""
+    for name in "ACCURACY.md", "PERFORMANCE.md":
+        with open(os.path.join(harness.ROOT, "docs", name)) as file:
+            text = re.sub(r"<!-- (.+) begins -->\n.*?<!-- \1 ends -->\n", "", file.read(), flags=re.DOTALL)
+        heads = set(re.findall(r"(?:^|\n)(\|.*\|)\n\|[-| ]+\|\n", text))
+        check(heads <= EXPLAINING, "%s has other tables outside of marks: %s", name, heads - EXPLAINING)

@@ -115,7 +115,8 @@ int main(int argc, char **argv)
 	int ret = 0;
 
 	sparse_init();
-	if (argc < 2 || !n || n > MAX || harden_read_only(true, &err) < 0)
+	if (argc < 2 || !n || n > MAX ||
+	    harden_process(HARDEN_RECORD | HARDEN_TRACER, 0, &err) < 0)
 		return 2;
 	pthread_barrier_init(&begin, NULL, (unsigned)n);
 	for (size_t i = 0; i < n; i++) {

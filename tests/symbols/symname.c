@@ -45,7 +45,7 @@ static int names(int argc, char **argv)
 	return 0;
 }
 
-static void print_line(void *arg, size_t i, const struct srcline *s)
+static void print_line(void *arg, size_t i, const struct srcline_text *s)
 {
 	char function[SYMNAMES_RAW], file[SYMNAMES_RAW];
 
@@ -59,13 +59,15 @@ static int lines(const char *path)
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 	static uint64_t at[1 << 20];
 	char line[64];
+	struct srcline *s = srcline_start(false);
 	size_t n = 0;
 	int r;
 
 	while (n < ARRAY_SIZE(at) && fgets(line, sizeof(line), stdin))
 		at[n++] = strtoull(line, NULL, 16);
-	r = srcline_ask(&(struct srcline_file){ fd, -1, path }, at, n, false, 60000,
+	r = srcline_ask(s, &(struct srcline_file){ fd, -1, path }, at, n, false, 60000,
 			print_line, NULL);
+	srcline_end(s);
 	fflush(stdout);
 	fprintf(stderr, "%s\n", strerror(-r));
 	return r < 0;
@@ -74,7 +76,7 @@ static int lines(const char *path)
 int main(int argc, char **argv)
 {
 	if (argc > 1 && !strcmp(argv[1], SRCLINE_COMMAND))
-		return srcline_main();
+		return srcline_main(false);
 	if (argc > 2 && !strcmp(argv[1], "--lines"))
 		return lines(argv[2]);
 	return names(argc, argv);

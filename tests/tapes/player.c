@@ -219,12 +219,12 @@ static void tell(struct lane *l, const struct pending *p, const char *was, const
 	if (l->p->tell)
 		fprintf(l->p->tell,
 			"# DIFFERS: CPU %d, sample at %" PRIu64 ": was %s, is %s\n",
-			l->slot->cpu, p->time, was, is);
+			l->slot->cpu, p->s.time, was, is);
 }
 
-static void player_judged(struct reader *r, const struct pending *p, int prov)
+static void player_judged(struct reader *r, const struct pending *p)
 {
-	const char *is = provenance_name((enum provenance)prov);
+	const char *is = provenance_name(p->prov);
 	struct lane *l = current;
 
 	l->judged++;

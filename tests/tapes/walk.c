@@ -35,12 +35,13 @@ struct walk_player {
 	bool quiet;
 };
 
-static void new_code(void *arg, uint64_t id, const struct pycode_copy *c)
+static bool new_code(void *arg, uint64_t id, const struct pycode_copy *c)
 {
 	struct cpu *cpu = arg;
 
 	profile_code(cpu->player->profile, id | (uint64_t)(cpu->index + 1) << 48, c,
 		     pycode_copy_size(c));
+	return true;
 }
 
 static struct cpu *cpu_of(struct walk_player *p, uint32_t index)
@@ -150,7 +151,7 @@ static void play_walk(struct walk_player *p, struct bytes chunk)
 		return;
 	rmem_image_init(&image, c->reads, c->n_reads);
 	r = pystack_read(c->stacks, t, &image.base, (pid_t)tape_get(chunk, TAPE_TID, 0),
-			 (pid_t)tape_get(chunk, TAPE_KEY, 0), NULL, NULL);
+			 (pid_t)tape_get(chunk, TAPE_KEY, 0));
 	c->served = true;
 	if (!strcmp(prov, "torn"))
 		r.n = 0; /* what was thrown away then is not shown now */

@@ -113,7 +113,7 @@ static void known_interpreter(void **state)
 	struct pyfind_code code = {
 		.maj = 8, .min = 1, .ino = 9, .pgoff = 0x3000, .at = 0x5000, .build_id_n = 20
 	};
-	struct target target = { .pid = 1 };
+	struct target target = { .pid = 1, .runtime = 0x4711, .inner_tids = true };
 	const struct births_code *known;
 	struct fix *f = *state;
 	uint64_t at;
@@ -128,7 +128,8 @@ static void known_interpreter(void **state)
 	note_map(f, 0, 0x1000, 9, 19);	 /* an older one */
 	known = births_interpreter(f->b, PID, 100, &at);
 	assert_non_null(known);
-	assert_ptr_equal(known->target, &target);
+	assert_int_equal(known->runtime, 0x4711);
+	assert_true(known->inner_tids);
 	assert_int_equal(at, 0x7f0000000000 + (219ull << 12));
 	assert_null(births_interpreter(f->b, PID, 219, &at)); /* the old program's */
 	assert_null(births_interpreter(f->b, PID + 1, 0, &at));

@@ -269,10 +269,12 @@ static void stack_bytes(void **state)
 {
 	enum { SP = 0x7000, STACK = 64, GUARD = 256 };
 	static struct reader_config c = { .native = true };
-	static struct reader r = { .c = &c, .red_end = SP };
+	static struct reader r = { .c = &c };
 	unsigned char regs[8 * ARCH_MAX_REGS], stack[STACK];
-	struct perf_sample s = { .user_sp = SP, .regs = regs, .stack = { stack, STACK } };
-	const struct pystack_result res = { .end = PYSTACK_NOPYTHON };
+	const struct pending p = {
+		.s = { .user_sp = SP, .regs = regs, .stack = { stack, STACK } }, .held = true
+	};
+	const struct walk w = { .res.end = PYSTACK_NOPYTHON, .rest.red_end = SP };
 	_Alignas(8) unsigned char buf[4096];
 	struct q_sample *q = (void *)buf;
 
@@ -282,11 +284,11 @@ static void stack_bytes(void **state)
 	for (int drop = 0; drop < 2; drop++) {
 		memset(buf, 0xee, sizeof(buf));
 		*q = (struct q_sample){ 0 };
-		rest_size(&r, &s, &res, true, q);
+		rest_size(&r, &p, &w, q);
 		assert_int_equal(RED_BYTES + STACK, q->n_stack);
 		if (drop)
 			q_drop_stack(q);
-		rest_copy(&r, &s, q);
+		rest_copy(&r, &p.s, q);
 		assert_int_equal(1, q_regs(q)[8 * q->n_regs - 1]);
 		assert_int_equal(drop ? 0xee : 2, q_stack(q)[0]);
 		assert_int_equal(drop ? 0xee : 3, q_stack(q)[RED_BYTES + STACK - 1]);

@@ -11,7 +11,10 @@
 #include <stdio.h>
 #include <cmocka.h>
 
+#include <sys/ioctl.h>
+
 #include "fake_ring.h"
+#include "sys/cpus.h"
 
 enum { STRANGER = 1, TABLE_PLACES = 1 << 16 };
 
@@ -141,16 +144,104 @@ static void one_of_two(void **state)
 	fake_take(f, (struct fake_event){ .id = 888, .after = 9 });
 	fake_take(f, (struct fake_event){ .id = FAKE_ID, .after = 9 });
 	fake_take(f, (struct fake_event){ .id = 888, .after = 10 });
-	fake_take(f, (struct fake_event){ .id = FAKE_ID, .after = 10 });
+	fake_take(f, (struct fake_event){ .id = FAKE_ID, .after = 11 });
 	fake_leave(f, 10 * US);
 	fake_run(f);
 	assert_string_equal(fake_next(f), "exact a3 b3");
 	assert_int_equal(fake_sample(f)->sample.time, f->t + 9);
 	assert_int_equal(fake_sample(f)->sample.event, 0);
 	assert_string_equal(fake_next(f), "exact a3 b3");
-	assert_int_equal(fake_sample(f)->sample.time, f->t + 10);
+	assert_int_equal(fake_sample(f)->sample.time, f->t + 11);
 	assert_string_equal(fake_next(f), "");
 	assert_int_equal(fake_counted(f, outside), 2);
+}
+
+/* --- periods --- */
+
+enum { SAMPLER = 12345 };
+
+static uint64_t period_set; /* 0: none was */
+static int samplers_periods;
+
+/* Instead of the C library's: no other descriptor is controlled here. */
+int ioctl(int fd, unsigned long request, ...)
+{
+	va_list ap;
+
+	va_start(ap, request);
+	if (fd == SAMPLER && request == PERF_EVENT_IOC_PERIOD) {
+		period_set = *va_arg(ap, uint64_t *);
+		samplers_periods++;
+	}
+	va_end(ap);
+	return 0;
+}
+
+/* What the reader of the CPU where it runs sets after a sample; then its period is drawn from
+ * half to one and a half of what was asked for. Of a clock's a part is gone already. */
+static void next_periods(void **state)
+{
+	static const struct {
+		struct perf_event_attr attr;
+		uint64_t least, most;
+	} rows[] = {
+		{ { .type = PERF_TYPE_SOFTWARE,
+		    .config = PERF_COUNT_SW_CPU_CLOCK,
+		    .sample_period = 1000000 },
+		  500000 - 10 * US,
+		  1500000 - 10 * US },
+		{ { .type = PERF_TYPE_HARDWARE, .sample_period = 1000 }, 500, 1500 },
+		{ { .type = PERF_TYPE_HARDWARE, .freq = 1, .sample_freq = 99 }, 99, 99 },
+		/* The very next fault would be a sample. */
+		{ { .type = PERF_TYPE_SOFTWARE,
+		    .config = PERF_COUNT_SW_PAGE_FAULTS,
+		    .sample_period = 1000 },
+		  0,
+		  0 },
+	};
+	struct fake *f = *state;
+
+	cpus_pin_thread(0);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		f->session.events[0].attr = rows[i].attr;
+		f->slots[0].sampler[0] = SAMPLER;
+		period_set = 0;
+		fake_take(f, (struct fake_event){ 0 });
+		fake_leave(f, 10 * US);
+		fake_run(f);
+		while (*fake_next(f))
+			;
+		assert_in_range(period_set, rows[i].least, rows[i].most);
+	}
+	assert_int_equal(samplers_periods, 3);
+}
+
+/* Few births: threads' events may stay where they are. */
+static void few_births(void **state)
+{
+	struct fake *f = *state;
+	uint32_t me = (uint32_t)getpid(), type;
+
+	fake_task(f, PERF_RECORD_FORK, (const uint32_t[]){ me, me, FAKE_TID + 1, me }, 1);
+	f->c.early = true;
+	f->c.start_ns = now_ns() + 1000000000; /* not begun yet */
+	fake_run(f);
+	assert_int_equal(f->c.n_births, 1);
+	do {
+		fake_control(f, &type);
+		assert_int_not_equal(type, CTL_BIRTHS);
+	} while (type);
+}
+
+/* The thread that takes a CPU's events away when it goes offline came onto it. */
+static void hotplug_comes(void **state)
+{
+	struct fake *f = *state;
+
+	f->slots[0].hotplug = FAKE_TID + 9;
+	fake_switch(f, 0, IN, FAKE_TID + 9, 5 * US);
+	fake_run(f);
+	assert_int_equal(f->slots[0].gone_ns, f->t + 5 * US);
 }
 
 /* --- the table of who came when --- */
@@ -330,6 +421,9 @@ int main(void)
 		FAKE_TEST(children),
 		FAKE_TEST(born_on_another_cpu),
 		FAKE_TEST(one_of_two),
+		FAKE_TEST(next_periods),
+		FAKE_TEST(few_births),
+		FAKE_TEST(hotplug_comes),
 		FAKE_TEST(as_the_table_tells),
 		FAKE_TEST(sampled_again),
 		FAKE_TEST(newborn),

@@ -67,6 +67,15 @@ static void test_names(void **state)
 	symnames_deinit(&t);
 }
 
+/* All digits: what stands before the name is not looked at. */
+static void test_cut_number(void **state)
+{
+	char text[] = "x.12";
+
+	symnames_cut(text + 2);
+	assert_string_equal(text, "x.12");
+}
+
 /* Each name is decoded once: the answer is kept by the symbol. */
 static void test_once(void **state)
 {
@@ -164,9 +173,8 @@ static void test_flips(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_once),
-		cmocka_unit_test(test_bombs),
+		cmocka_unit_test(test_names), cmocka_unit_test(test_cut_number),
+		cmocka_unit_test(test_once),  cmocka_unit_test(test_bombs),
 		cmocka_unit_test(test_flips),
 	};
 

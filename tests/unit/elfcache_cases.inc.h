@@ -102,7 +102,7 @@ static void eval_module(const char *exe, char path[static 4096])
 static void check_python(const char *path)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct symbolizer *s = own_symbolizer(false);
+	struct symbolizer *s = own_symbolizer(0);
 	struct module t;
 	struct proc_map m = { .x = true, .path = path };
 	size_t eval = 0, total = 0;

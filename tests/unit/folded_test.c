@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/base.h"
+#include "base/stats.h"
 #include "../../output/apportion.h"
 #include "../../output/sink.h"
 
@@ -110,6 +111,20 @@ static void lines_are_left_out(void **state)
 	put(&f, sample, &other, 1);
 	assert_string_equal(end(&f), "?-10;spin (/srv/work.py) 1\n"
 				     "?-10;spin (/srv/work.py:8) 1\n");
+}
+
+/* Functions of one name, at one line of two files. */
+static void names_in_several_files(void **state)
+{
+	const struct pyfunc twin = { spin.qualname, "/srv/other.py", 5, 5, 14, 7 };
+	struct frame other = { .kind = FRAME_PYTHON, .func = &twin, .line = 7 };
+	struct fixture f;
+
+	begin(&f, SESSION_LINES, 1);
+	put(&f, sample, plain, 1);
+	put(&f, sample, &other, 1);
+	assert_string_equal(end(&f), "?-10;spin (/srv/work.py:7) 1\n"
+				     "?-10;spin (/srv/other.py:7) 1\n");
 }
 
 static void threads_have_their_names(void **state)
@@ -278,11 +293,52 @@ static void shares_are_whole(void **state)
 	assert_true(huge[0] == 500 && huge[1] == 500);
 }
 
+/* Without room for more a stack that is known is counted on, a new one is "[unnamed]". */
+static void bounded(void **state)
+{
+	enum { MANY = 200000, BYTES = 2 << 20 };
+	static char text[4 << 20];
+	struct frame one = plain[0];
+	struct stats stats = { .lost = 0 };
+	struct fixture f;
+	struct err err;
+	const char *at;
+	FILE *in;
+	size_t n;
+
+	begin(&f, SESSION_LINES, 1);
+	f.session.memory = BYTES;
+	f.session.stats = &stats;
+	comm(&f, 7, 7, "a");
+	for (one.line = 1; one.line <= MANY; one.line++)
+		put(&f, (struct sample){ .pid = 7, .tid = 7 }, &one, 1);
+	one.line = 1;
+	put(&f, (struct sample){ .pid = 7, .tid = 7 }, &one, 1);
+	assert_int_equal(sink_close(&f.sink, &err), 0);
+	in = fopen(f.path, "r");
+	assert_non_null(in);
+	n = fread(text, 1, sizeof(text) - 1, in);
+	text[n] = '\0';
+	fclose(in);
+	unlink(f.path);
+	assert_true(n > BYTES / 16 && n < BYTES);
+	assert_memory_equal(text, "a-7;spin (/srv/work.py:1) 2\n", 28);
+	at = strstr(text, "\n[unnamed] ");
+	assert_non_null(at);
+	assert_int_equal(strtoul(at + 11, NULL, 10), STATS_GET(&stats, unnamed));
+	n = 0;
+	for (at = text; (at = strstr(at, "a-7;")); at++)
+		n++;
+	assert_int_equal(n + STATS_GET(&stats, unnamed), MANY);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stacks_are_added_up),
+		cmocka_unit_test(bounded),
 		cmocka_unit_test(lines_are_left_out),
+		cmocka_unit_test(names_in_several_files),
 		cmocka_unit_test(threads_have_their_names),
 		cmocka_unit_test(events_are_not_mixed),
 		cmocka_unit_test(provenance_is_filtered),

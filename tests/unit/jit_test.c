@@ -88,7 +88,7 @@ static int remove_map(void **state)
 
 static void test_own_map(void **state)
 {
-	struct symbolizer *s = own_symbolizer(false);
+	struct symbolizer *s = own_symbolizer(0);
 	pid_t me = getpid();
 
 	feed(s, me, CODE, "//anon", NULL);
@@ -113,7 +113,7 @@ static void test_own_map(void **state)
 /* A child has what its parent made, and then its own. */
 static void test_forked(void **state)
 {
-	struct symbolizer *s = own_symbolizer(false);
+	struct symbolizer *s = own_symbolizer(0);
 	struct side side = { .kind = SIDE_FORK };
 	pid_t me = getpid(), child;
 	char path[64];
@@ -151,7 +151,7 @@ static void test_forked(void **state)
 /* Others may write to /tmp too. */
 static void test_not_theirs(void **state)
 {
-	struct symbolizer *s = own_symbolizer(false);
+	struct symbolizer *s = own_symbolizer(0);
 
 	if (geteuid() != 0)
 		skip();
@@ -166,7 +166,7 @@ static void test_not_theirs(void **state)
 
 static void test_no_file(void **state)
 {
-	struct symbolizer *s = own_symbolizer(false);
+	struct symbolizer *s = own_symbolizer(0);
 
 	assert_int_equal(0, mkfifo(map_path(), 0600));
 	feed(s, getpid(), CODE, "//anon", NULL);
@@ -180,7 +180,7 @@ static void test_no_file(void **state)
 static void test_own_dump(void **state)
 {
 	char folder[] = "/tmp/pysampled-jit-XXXXXX", path[128];
-	struct symbolizer *s = own_symbolizer(false);
+	struct symbolizer *s = own_symbolizer(0);
 	pid_t me = getpid();
 	struct dump d;
 	struct stat st;
@@ -211,7 +211,7 @@ static void test_own_dump(void **state)
 static void test_dump_meanwhile(void **state)
 {
 	char folder[] = "/tmp/pysampled-jit-XXXXXX", path[128], options[64];
-	struct symbolizer *s = own_symbolizer(false);
+	struct symbolizer *s = own_symbolizer(0);
 	int fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC), fd;
 	pid_t me = getpid();
 	struct dump d;
@@ -271,7 +271,8 @@ static const char *find_python(void)
 	return path;
 }
 
-/* Run it behind @prefix; its number here, once it runs its functions. */
+/* Run it behind @prefix; its number here, once it runs its functions. Its file begins empty:
+ * it adds to what another process of its number has left, as those of find_python() do. */
 static pid_t start_python(const char *prefix, FILE **ret)
 {
 	char cmd[2048], line[64] = "", comm[16];
@@ -279,7 +280,8 @@ static pid_t start_python(const char *prefix, FILE **ret)
 	size_t n;
 
 	snprintf(cmd, sizeof(cmd),
-		 "exec %s %s -X perf -c 'def f(): pass\nf(); import signal, sys\n"
+		 "exec %s sh -c 'rm -f /tmp/perf-$$.map; exec \"$@\"' sh "
+		 "%s -X perf -c 'def f(): pass\nf(); import signal, sys\n"
 		 "print(\"READY\", flush=True); sys.stdout.close(); signal.pause()' "
 		 "2>/dev/null",
 		 prefix, find_python());
@@ -299,7 +301,7 @@ static pid_t start_python(const char *prefix, FILE **ret)
 /* Each function that its file tells has that name. */
 static void check_python(const char *prefix)
 {
-	struct symbolizer *s = own_symbolizer(false);
+	struct symbolizer *s = own_symbolizer(0);
 	char path[128], line[4096], name[4000];
 	unsigned long long start;
 	struct proc_maps maps;

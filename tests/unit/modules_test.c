@@ -80,7 +80,7 @@ static void test_modules(void **state)
 
 	snprintf(path, sizeof(path), "%.60s/prog", p->root);
 	for (size_t i = 0; i < ARRAY_SIZE(makes); i++) {
-		struct symbolizer *s = own_symbolizer(true);
+		struct symbolizer *s = own_symbolizer(SPACES_ROWS);
 		const char *name;
 
 		if (geteuid() != 0 && strstr(makes[i], "mknod"))
@@ -97,7 +97,7 @@ static void test_modules(void **state)
 	}
 	sh("cd %s && cp whole prog", p->root); /* mapped, and then cut */
 	assert_int_equal(0, stat(path, &st));
-	struct symbolizer *s = own_symbolizer(true);
+	struct symbolizer *s = own_symbolizer(SPACES_ROWS);
 	uint64_t at = feed(s, p, getpid(), path, &st);
 
 	assert_int_equal(0, truncate(path, 5000));
@@ -109,7 +109,7 @@ static void test_modules(void **state)
 static void test_no_descriptors(void **state)
 {
 	struct place *p = *state;
-	struct symbolizer *s = own_symbolizer(true);
+	struct symbolizer *s = own_symbolizer(SPACES_ROWS);
 	struct timespec step = { .tv_nsec = 1000000 };
 	struct rlimit old, none;
 	char path[128];
@@ -138,7 +138,7 @@ static void test_no_descriptors(void **state)
 static void test_greenlet(void **state)
 {
 	struct place *p = *state;
-	struct symbolizer *s = own_symbolizer(true);
+	struct symbolizer *s = own_symbolizer(SPACES_ROWS);
 	char path[128];
 	struct stat st;
 	uint64_t at;
@@ -159,7 +159,7 @@ static void test_greenlet(void **state)
 static void test_container(void **state)
 {
 	struct place *p = *state;
-	struct symbolizer *s = own_symbolizer(true);
+	struct symbolizer *s = own_symbolizer(SPACES_ROWS);
 	struct stat st;
 	char path[128];
 	int ready[2];
@@ -193,11 +193,44 @@ static void test_container(void **state)
 	close(ready[1]);
 }
 
+/* Who asks for it is told a mapped file's build-id. */
+static void test_build_id(void **state)
+{
+	struct place *p = *state;
+	struct symbolizer *s = own_symbolizer(SPACES_IDS), *other = own_symbolizer(0);
+	unsigned char id[ELFIMAGE_MAX_ID];
+	struct elfimage im;
+	struct side side;
+	char path[128];
+	struct stat st;
+	size_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "%.60s/whole", p->root);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(0, fstat(fd, &st));
+	assert_int_equal(0, elfimage_init(&im, fd, (struct bytes){ 0 }));
+	n = elfimage_build_id(&im, id);
+	assert_true(n >= 8);
+	for (int i = 0; i < 2; i++) { /* opened, and known */
+		side = mapping(p, getpid(), path, &st);
+		spaces_side(symbolizer_spaces(s), &side);
+		assert_int_equal(n, side.u.mmap.file_id.n);
+		assert_memory_equal(id, side.u.mmap.file_id.at, n);
+	}
+	spaces_side(symbolizer_spaces(other), &side);
+	assert_int_equal(0, side.u.mmap.file_id.n);
+	elfimage_deinit(&im);
+	close(fd);
+	own_symbolizer_destroy(s);
+	own_symbolizer_destroy(other);
+}
+
 /* Code is what the file has, also where the blocks that are read meet; and only that. */
 static void test_code(void **state)
 {
 	struct place *p = *state;
-	struct symbolizer *s = own_symbolizer(true);
+	struct symbolizer *s = own_symbolizer(SPACES_ROWS);
 	struct codefile code = { 0 };
 	unsigned char want[64], got[64];
 	const struct space *sp;
@@ -248,7 +281,7 @@ static int mount_dead(const char *path)
 static void test_dead_mount(void **state)
 {
 	struct place *p = *state;
-	struct symbolizer *s = own_symbolizer(true);
+	struct symbolizer *s = own_symbolizer(SPACES_ROWS);
 	struct timespec step = { .tv_nsec = 1000000 };
 	char path[128], self[256] = "";
 	struct stat st, dead;
@@ -294,7 +327,7 @@ static bool rows_at(struct symbolizer *s, uint64_t at)
 static void test_dead_mount_unwinding(void **state)
 {
 	struct place *p = *state;
-	struct symbolizer *s = own_symbolizer(true);
+	struct symbolizer *s = own_symbolizer(SPACES_ROWS);
 	struct timespec step = { .tv_nsec = 1000000 };
 	struct codefile code = { 0 };
 	uint64_t at;
@@ -395,7 +428,7 @@ static pid_t mount_unread(const char *path)
 static void test_unread(void **state)
 {
 	struct place *p = *state;
-	struct symbolizer *s = own_symbolizer(true);
+	struct symbolizer *s = own_symbolizer(SPACES_IDS);
 	struct codefile code = { 0 };
 	pid_t server = mount_unread(p->at);
 	unsigned char byte;
@@ -417,6 +450,7 @@ static void test_unread(void **state)
 	kill(server, SIGKILL);
 	waitpid(server, NULL, 0);
 	assert_int_equal(0, umount2(p->at, MNT_DETACH));
+	assert_int_equal(0, side.u.mmap.file_id.n);
 	codefile_deinit(&code);
 	own_symbolizer_destroy(s);
 }
@@ -458,6 +492,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_no_descriptors, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_greenlet, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_container, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_build_id, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_code, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dead_mount, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dead_mount_unwinding, setup, teardown),

@@ -33,7 +33,7 @@ static int setup(void **state)
 {
 	struct proc_maps maps;
 
-	symbols = own_symbolizer(true);
+	symbols = own_symbolizer(SPACES_ROWS);
 	native = native_create(symbols, NULL);
 	assert_int_equal(0, proc_maps_read(&maps, getpid()));
 	for (size_t i = 0; i < maps.n; i++) {
@@ -143,6 +143,9 @@ static void given_up(void **state)
 	for (size_t i = 0; i < WORDS; i++)
 		words[i] = (uint64_t)(uintptr_t)&memcpy + i;
 	all_given_up("anywhere in code");
+	words[0] = into_loop();
+	s = stack(0); /* the next one has its own search */
+	assert_false(s.search_ended);
 }
 
 #ifdef __x86_64__

@@ -86,12 +86,45 @@ static void tracepoints_lie_in_the_kernel(void **state)
 	assert_true(perf_event_attr_of(&s, &o).exclude_kernel);
 }
 
+/* Where and when an event is opened decides the rest of its attr. */
+static void openings_differ(void **state)
+{
+	struct perf_options o = { .freq = true,
+				  .value = 99,
+				  .inherit = true,
+				  .threads_only = true,
+				  .on_exec = true };
+	const struct perf_event_attr chosen = attr_of("cpu-clock", &o);
+	const struct perf_event_attr faults = attr_of("faults", &o);
+	struct perf_event_attr a =
+		perf_event_final(&chosen, &(struct perf_use){ .inherit = true, .side = true });
+
+	assert_true(a.inherit && a.inherit_thread && a.disabled && a.enable_on_exec);
+	assert_true(a.mmap && a.comm_exec && a.task && !a.context_switch && !a.exclude_idle);
+	assert_true(a.freq && a.sample_freq == 99);
+	a = perf_event_final(&chosen, &(struct perf_use){ .begins = true, .switches = true });
+	assert_false(a.inherit || a.inherit_thread || a.disabled || a.enable_on_exec);
+	assert_false(a.mmap || a.context_switch);
+	a = perf_event_final(&chosen, &(struct perf_use){ .later = true, .counts = true });
+	assert_true(a.disabled && !a.enable_on_exec);
+	assert_true(!a.freq && !a.sample_period && !(a.sample_type & PERF_SAMPLE_PERIOD));
+	a = perf_event_final(&chosen, &(struct perf_use){ .cpu = true,
+							  .inherit = true,
+							  .side = true,
+							  .switches = true });
+	assert_false(a.inherit || a.disabled || a.enable_on_exec);
+	assert_true(a.exclude_idle && a.context_switch);
+	assert_false(
+		perf_event_final(&faults, &(struct perf_use){ .cpu = true }).exclude_idle);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(samples_are_immediate),
 		cmocka_unit_test(triggers_take_each),
 		cmocka_unit_test(members_are_read),
+		cmocka_unit_test(openings_differ),
 		cmocka_unit_test(tracepoints_lie_in_the_kernel),
 	};
 

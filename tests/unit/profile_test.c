@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/stats.h"
 #include "stacks/profile.h"
 
 /* A code copy: line @line and the next, one code unit each. */
@@ -122,6 +123,65 @@ static void same_function_of_two_codes(void **state)
 	profile_lookup(p, 2, 2, &line);
 	assert_int_equal(line, 7);
 	free(c);
+	profile_destroy(p);
+}
+
+/* What no number stands for any more is freed; functions stay what they are. */
+static void forgets(void **state)
+{
+	enum { MANY = 20000, READER = 1 << 30, STEP = 1000 };
+	struct profile *p = profile_create();
+	const struct pyfunc *of_a, *of_b;
+	size_t most = 0;
+
+	note(p, 1, "a", "/x.py", 7);
+	note(p, READER + 1, "a", "/x.py", 7);
+	of_a = func(p, 1);
+	profile_forget(p, 0, 2);
+	assert_null(func(p, 1));
+	assert_ptr_equal(func(p, READER + 1), of_a); /* another reader's number */
+	assert_int_equal(profile_same(p, READER + 2, READER + 1), 0);
+	assert_int_equal(profile_same(p, READER + 3, 1), -ENOENT);
+	profile_forget(p, READER, READER + 2);
+	assert_null(func(p, READER + 1));
+	assert_ptr_equal(func(p, READER + 2), of_a);
+	profile_forget(p, READER, READER + 3);
+	assert_int_equal(profile_codes(p), 0);
+	for (uint64_t i = 1; i <= MANY; i++) {
+		note(p, i, "b", "/x.py", (int)i);
+		if (i % STEP == 0) {
+			of_b = func(p, i);
+			profile_forget(p, 0, i);
+			assert_ptr_equal(func(p, i), of_b);
+		}
+		most = profile_codes(p) > most ? profile_codes(p) : most;
+	}
+	assert_int_equal(most, STEP);
+	note(p, MANY + 1, "a", "/x.py", 7);
+	assert_ptr_equal(func(p, MANY + 1), of_a);
+	profile_destroy(p);
+}
+
+/* New functions beyond the bound are one; known ones stay what they are. */
+static void unnamed_beyond_the_bound(void **state)
+{
+	enum { MANY = 1000, BYTES = 30000 };
+	struct stats stats = { .lost = 0 };
+	struct profile *p = profile_create();
+	size_t named = 0;
+
+	profile_limit(p, BYTES, &stats);
+	for (uint64_t i = 1; i <= MANY; i++)
+		note(p, i, "f", "/x.py", (int)i);
+	for (uint64_t i = 1; i <= MANY; i++)
+		named += strcmp(func(p, i)->qualname, "f") == 0;
+	assert_true(named > BYTES / 400 && named < BYTES / 256);
+	assert_int_equal(STATS_GET(&stats, unnamed), MANY - named);
+	assert_string_equal(func(p, MANY)->qualname, "[unnamed]");
+	assert_int_equal(func(p, MANY)->index, named);
+	assert_ptr_equal(func(p, MANY), func(p, MANY - 1));
+	note(p, MANY + 1, "f", "/x.py", 5);
+	assert_ptr_equal(func(p, MANY + 1), func(p, 5));
 	profile_destroy(p);
 }
 
@@ -240,6 +300,8 @@ int main(void)
 		cmocka_unit_test(same_content_is_one_function),
 		cmocka_unit_test(same_function_of_two_codes),
 		cmocka_unit_test(kinds_of_text),
+		cmocka_unit_test(forgets),
+		cmocka_unit_test(unnamed_beyond_the_bound),
 		cmocka_unit_test(unknown_ids),
 		cmocka_unit_test(id_takes_other_code),
 		cmocka_unit_test(damaged_blocks),

@@ -258,6 +258,11 @@ static void long_ones_are_cut(void **state)
 	assert_memory_equal(t->copy.data + t->copy.name_n + t->copy.file_n, big,
 			    PYCODE_TABLE_MAX);
 	assert_true(same(print(t), t->copy.print));
+	/* What fills its room is whole. */
+	put_name(t, big, PYCODE_NAME_MAX, 1, COMPACT);
+	put_table(t, big, PYCODE_TABLE_MAX);
+	assert_int_equal(copy(t), 0);
+	assert_int_equal(t->copy.cut, 0);
 	/* Sizes that would wrap. */
 	put(t->name, t->l->str.length, INT64_MAX, 8);
 	assert_int_equal(copy(t), 0);

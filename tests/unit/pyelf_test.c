@@ -236,7 +236,7 @@ static void crazy_functions_are_bounded(void **state)
 {
 	struct pyelf *e = pyelf_create(0, build_id);
 	struct pyfunc f = { "f", "", 1, 0, INT32_MAX, 0 };
-	uint64_t first = pyelf_line(e, &f, 1), at = 0;
+	uint64_t first = pyelf_line(e, &f, 1), at = 0, last = 0;
 	struct file file;
 
 	/* lines beyond the bound are unknown, not another function's */
@@ -245,10 +245,14 @@ static void crazy_functions_are_bounded(void **state)
 			 first + (PYELF_MAX_LINES - 1) * PYELF_SLOT);
 	for (f.index = 1; f.index < 1000; f.index++) {
 		at = pyelf_line(e, &f, INT32_MAX);
-		assert_in_range(at, PYELF_TEXT, PYELF_TEXT + PYELF_SPAN - PYELF_SLOT);
+		assert_in_range(at, last + 1, PYELF_TEXT + PYELF_SPAN - PYELF_SLOT);
+		last = at;
 	}
-	/* out of space: all are the one function at the start */
-	assert_int_equal(at, PYELF_TEXT + 2);
+	/* names stay when lines have no room any more */
+	assert_int_equal(pyelf_line(e, &(struct pyfunc){ "g", "", 1, 0, 20, 1000 }, 7),
+			 last + PYELF_SLOT);
+	assert_int_equal(pyelf_unlined(e), 1001);
+	assert_true(pyelf_size(e) < 64 << 20);
 	f.index = UINT32_MAX;
 	assert_int_equal(pyelf_line(e, &f, 1), PYELF_TEXT + 2);
 	pyelf_destroy(e);

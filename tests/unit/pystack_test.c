@@ -12,7 +12,7 @@
 
 #include "debug_offsets_fixtures.h"
 #include "offsets/debug_offsets.h"
-#include "python/pystack.h"
+#include "python/pystack_int.h"
 #include "pyworld.h"
 
 enum { PID = 4711, TID = 31, INNER = 7, MAX_IDS = 1 << 15, TRACED = 2, UNITS = 8 };
@@ -29,7 +29,7 @@ struct fix {
 	char name[MAX_IDS];
 };
 
-static void new_code(void *arg, uint64_t id, const struct pycode_copy *c)
+static bool new_code(void *arg, uint64_t id, const struct pycode_copy *c)
 {
 	struct fix *f = arg;
 	char name[8];
@@ -39,6 +39,7 @@ static void new_code(void *arg, uint64_t id, const struct pycode_copy *c)
 	assert_int_equal(pycode_name(c, name, sizeof(name)), 1);
 	f->last_id = id;
 	f->name[id] = name[0];
+	return true;
 }
 
 static struct fix *fix_create_for(const struct pylayout *l, uint32_t max_frames)
@@ -81,6 +82,12 @@ static void put_code(struct fix *f, raddr at, char letter)
 		world_put(f->w, f->count, (pyoff)AT(0), f->version + 1, 4);
 }
 
+/* The same function, made anew at the same place. */
+static void put_code_again(struct fix *f, char letter)
+{
+	world_put(f->w, f->code[(unsigned char)letter], f->w->l.code.version, ++f->version, 4);
+}
+
 static raddr code_of(struct fix *f, char letter)
 {
 	raddr *code = &f->code[(unsigned char)letter];
@@ -116,7 +123,7 @@ static void stack(struct fix *f, const char *codes, const int *unit)
 static struct pystack_result read_result(struct fix *f)
 {
 	f->w->calls = 0;
-	return pystack_read(f->p, &f->t, &f->w->base, TID, INNER, NULL, NULL);
+	return pystack_read(f->p, &f->t, &f->w->base, TID, INNER);
 }
 
 /* "a3 b0": names and code units, innermost first; or why there are none. */
@@ -172,6 +179,70 @@ static void names_once(struct fix *f)
 static void code_is_copied_once(void **state)
 {
 	in_every_layout(names_once);
+}
+
+struct ageing {
+	struct fix *f;
+	unsigned n;	/* codes that were kept */
+	char forgotten; /* the one that can't be kept */
+};
+
+static bool keep(void *arg, uint64_t id, uint64_t was)
+{
+	struct ageing *a = arg;
+
+	assert_true(was <= a->f->last_id && id > a->f->last_id && id < MAX_IDS);
+	if (a->f->name[was] == a->forgotten)
+		return false;
+	a->f->name[id] = a->f->name[was];
+	a->f->last_id = id;
+	a->n++;
+	return true;
+}
+
+/* Function a is made anew for each sample, until codes are forgotten; all numbers are new
+ * then. */
+static void grow_old(struct fix *f, struct ageing *a)
+{
+	uint64_t below, before;
+
+	stack(f, "ab", NULL);
+	do {
+		put_code_again(f, 'a');
+		assert_string_equal(read_stack(f), "a3 b3");
+		before = f->last_id;
+		below = pystack_age_codes(f->p, keep, a);
+	} while (!below);
+	assert_int_equal(below, before + 1);
+	assert_int_equal(pystack_age_codes(f->p, keep, a), 0);
+	before = f->last_id;
+	assert_string_equal(read_stack(f), "a3 b3");
+	assert_true(read_result(f).frames[1].code_id >= below);
+	assert_int_equal(f->last_id, before + (a->forgotten != 0)); /* nothing copied again */
+}
+
+/* Who compiles all the time gets no more numbers than it has code. */
+static void codes_are_forgotten(void **state)
+{
+	struct fix *f = fix_create(0x030c);
+	struct ageing a = { .f = f };
+	uint64_t before;
+
+	assert_int_equal(pystack_age_codes(f->p, keep, &a), 0);
+	stack(f, "d", NULL);
+	assert_string_equal(read_stack(f), "d3");
+	grow_old(f, &a);
+	assert_int_equal(a.n, 3); /* d was met since the beginning */
+	a.n = 0;
+	grow_old(f, &a);
+	assert_int_equal(a.n, 2);
+	before = f->last_id;
+	stack(f, "da", NULL);
+	assert_string_equal(read_stack(f), "d3 a3");
+	assert_int_equal(f->last_id, before + 1);
+	a.forgotten = 'b'; /* is copied anew when it is met */
+	grow_old(f, &a);
+	fix_destroy(f);
 }
 
 /* Freed, and other code at the same address. */
@@ -477,6 +548,11 @@ static void put_top(struct fix *f, raddr top)
 	world_put(f->w, f->ts, (pyoff)AT(chunk + 8), top, 8);
 }
 
+static void put_chunk(struct fix *f, raddr at)
+{
+	world_put(f->w, f->ts, f->w->l.tstate.datastack_chunk, at, 8);
+}
+
 /* Whole stacks, all of them, but not the thread's. */
 static void stale_walks(struct fix *f)
 {
@@ -663,6 +739,13 @@ static void enters_unproven(struct fix *f)
 	assert_string_equal(read_stack(f), "fault"); /* it runs */
 	world_put(f->w, e.frame, l->frame.instr, world_instr(f->w, code_of(f, 'e'), 0), 8);
 	assert_string_equal(read_stack(f), "a3 b3");
+	world_put(f->w, e.frame, l->frame.owner, l->owner_generator, 1);
+	assert_string_equal(read_stack(f), "fault"); /* a generator's, which lies elsewhere */
+	world_put(f->w, e.frame, l->frame.owner, 0, 1);
+	put_chunk(f, f->w->stack - CHUNK_MAX - 8); /* no data stack is so large */
+	assert_string_equal(read_stack(f), "fault");
+	put_chunk(f, f->w->stack - CHUNK_MAX);
+	assert_string_equal(read_stack(f), "a3 b3");
 	put_cframe(f, e.before, f->w->frame[1], 0); /* b's may be what called */
 	assert_string_equal(read_stack(f), "fault");
 	world_put(f->w, f->ts, l->tstate.exc_info, WORLD_NOWHERE, 8);
@@ -796,6 +879,15 @@ static void truncated(void **state)
 	assert_string_equal(read_stack(f), "a3 b3 c3");
 	r = read_result(f);
 	assert_true(r.truncated);
+	world_stack(f->w, f->ts, "ffsffs",
+		    (raddr[]){ code_of(f, 'a'), code_of(f, 'b'), 0, code_of(f, 'c'),
+			       code_of(f, 'd'), 0 },
+		    (raddr[]){ world_instr(f->w, code_of(f, 'a'), 3),
+			       world_instr(f->w, code_of(f, 'b'), 3), 0,
+			       world_instr(f->w, code_of(f, 'c'), 3),
+			       world_instr(f->w, code_of(f, 'd'), 3), 0 });
+	assert_string_equal(read_stack(f), "a3 b3"); /* cut behind the first activation */
+	assert_false(read_result(f).switching);
 	stack(f, "ab", NULL); /* and a shim */
 	r = read_result(f);
 	assert_int_equal(r.n, 2);
@@ -923,46 +1015,6 @@ static void processes_are_apart(void **state)
 	fix_destroy(f);
 }
 
-struct reads {
-	struct rmem_chunk row[64];
-	size_t n;
-};
-
-static void saw(void *arg, raddr at, const void *bytes, size_t n, int ret)
-{
-	struct reads *reads = arg;
-	void *copy = ret == 0 ? memcpy(malloc(n), bytes, n) : NULL;
-
-	assert_true(reads->n < ARRAY_SIZE(reads->row));
-	reads->row[reads->n++] = (struct rmem_chunk){ at, n, copy };
-}
-
-/* What a read reports is all that another read needs: so tapes play. */
-static void replay(struct fix *f)
-{
-	struct reads reads = { .n = 0 };
-	struct pystack_result r;
-	struct rmem_image image;
-
-	stack(f, "abc", NULL);
-	r = pystack_read(f->p, &f->t, &f->w->base, TID, INNER, saw, &reads);
-	assert_int_equal(r.end, PYSTACK_OK);
-	rmem_image_init(&image, reads.row, reads.n);
-	pystack_forget(f->p, PID);
-	r = pystack_read(f->p, &f->t, &image.base, TID, INNER, NULL, NULL);
-	assert_int_equal(r.end, PYSTACK_OK);
-	assert_int_equal(r.n, 3);
-	for (uint32_t i = 0; i < 3; i++)
-		assert_int_equal(f->name[r.frames[i].code_id], "abc"[i]);
-	for (size_t i = 0; i < reads.n; i++)
-		free((void *)(uintptr_t)reads.row[i].bytes);
-}
-
-static void reads_are_reported(void **state)
-{
-	in_every_layout(replay);
-}
-
 /* The fixture's thread has one more state, in an interpreter of its own; the old one. */
 static raddr enter_another(struct fix *f)
 {
@@ -986,6 +1038,8 @@ static void nested(struct fix *f)
 	third = f->ts;
 	r = read_result(f);
 	assert_string_equal(text_of(f, r), "a3 b3 c3 d3");
+	read_result(f);
+	assert_in_range(f->w->calls, 1, 18); /* which states there are is known by now */
 	assert_int_equal(r.anchors[r.n_anchors - 1].n, 4);
 	assert_int_equal(r.tstate, inner);
 	stack(f, "e", NULL);
@@ -1125,8 +1179,24 @@ static void on_another_stack(struct fix *f)
 	assert_string_equal(read_placed(f, sp), "nopython");
 }
 
+/* The page behind the activation, which is its stack's last, can't be read either. */
+static void on_its_stacks_last_page(struct fix *f)
+{
+	raddr sp;
+
+	world_put(f->w, f->ts, f->w->l.tstate.native_tid, INNER + 1, 8);
+	code_of(f, 'a');
+	sp = world_take(f->w, 64);
+	stack(f, "a", NULL);
+	if (pyoff_has(f->w->l.tstate.base_frame))
+		return;
+	world_hole(f->w, (innermost(f) & ~(raddr)4095) + 4096, 4096);
+	assert_string_equal(read_placed(f, sp), "a3");
+}
+
 static void state_with_another_threads_number(void **state)
 {
+	in_every_layout(on_its_stacks_last_page);
 	in_every_layout(placed);
 	in_every_layout(on_another_stack);
 }
@@ -1172,6 +1242,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(code_is_copied_once),
 		cmocka_unit_test(replaced_code_is_another),
+		cmocka_unit_test(codes_are_forgotten),
 		cmocka_unit_test(replaced_contents),
 		cmocka_unit_test(count_of_codes),
 		cmocka_unit_test(free_threaded),
@@ -1191,7 +1262,6 @@ int main(void)
 		cmocka_unit_test(second_look_sees_change),
 		cmocka_unit_test(forgotten_is_copied_again),
 		cmocka_unit_test(processes_are_apart),
-		cmocka_unit_test(reads_are_reported),
 		cmocka_unit_test(several_interpreters),
 		cmocka_unit_test(state_with_another_threads_number),
 		cmocka_unit_test(cut_in_an_interpreter),

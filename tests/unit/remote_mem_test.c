@@ -194,59 +194,6 @@ static void image_readv_loops(void **state)
 	assert_string_equal(c, "old");
 }
 
-/*
- * Decorators
- */
-
-struct seen {
-	raddr at;
-	size_t n;
-	int ret;
-	char first; /* byte, 0 without bytes */
-};
-struct seen_list {
-	struct seen row[8];
-	size_t n;
-};
-
-static void saw(void *arg, raddr at, const void *bytes, size_t n, int ret)
-{
-	struct seen_list *s = arg;
-
-	s->row[s->n++] = (struct seen){ at, n, ret, bytes ? *(const char *)bytes : '\0' };
-}
-
-static void record_tells_every_read(void **state)
-{
-	static const struct seen want[] = {
-		{ 0x1001, 2, 0, '1' },
-		{ 0x3000, 8, -EFAULT, 0 },
-		{ 0x1008, 1, 0, '8' },
-		{ 0x100c, 2, -EFAULT, 0 },
-	};
-	struct seen_list seen = { .n = 0 };
-	struct rmem_record rec;
-	struct rmem_image m;
-	char buf[8];
-	const struct rmem_vec v[] = { { 0x1008, buf, 1 },
-				      { 0x100c, buf, 2 },
-				      { 0x1000, buf, 1 } };
-
-	rmem_image_init(&m, image_chunks, ARRAY_SIZE(image_chunks));
-	rmem_record_init(&rec, &m.base, saw, &seen);
-	assert_int_equal(rmem_read(&rec.base, 0x1001, buf, 2), 0);
-	assert_memory_equal(buf, "12", 2);
-	assert_int_equal(rmem_read(&rec.base, 0x3000, buf, 8), -EFAULT);
-	assert_int_equal(rmem_readv(&rec.base, v, 3), 1);
-	assert_int_equal(seen.n, ARRAY_SIZE(want));
-	for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
-		assert_int_equal(seen.row[i].at, want[i].at);
-		assert_int_equal(seen.row[i].n, want[i].n);
-		assert_int_equal(seen.row[i].ret, want[i].ret);
-		assert_int_equal(seen.row[i].first, want[i].first);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -256,7 +203,6 @@ int main(void)
 		cmocka_unit_test(live_readv_takes_64),
 		cmocka_unit_test(image_bounds),
 		cmocka_unit_test(image_readv_loops),
-		cmocka_unit_test(record_tells_every_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -322,6 +322,23 @@ static void time_order(void **state)
 	assert_int_equal(f->counts.by_prov[PROV_NOPYTHON], 4);
 }
 
+/* Numbers of codes are forgotten when all samples before are named; other numbers of the same
+ * code are not. */
+static void codes_are_forgotten_in_time(void **state)
+{
+	const struct q_codes_gone gone = { .time = 20, .from = 0, .below = 2 };
+	const struct q_code_kept kept = { .id = 2, .was = 1 };
+	struct fix *f = *state;
+
+	put_code(f, 0, 1, 'a');
+	put_sample(f, 0, &(struct put){ .time = 10, .prov = PROV_EXACT, .python = "1" });
+	put(f, 0, Q_CODE_KEPT, &kept, sizeof(kept));
+	put(f, 0, Q_CODES_GONE, &gone, sizeof(gone));
+	put_sample(f, 0, &(struct put){ .time = 30, .prov = PROV_EXACT, .python = "2" });
+	put_sample(f, 0, &(struct put){ .time = 40, .prov = PROV_EXACT, .python = "1" });
+	resolve(f, "10 exact: p:a11\n30 exact: p:a11\n40 torn: [torn]\nround\n");
+}
+
 /* Of one time: as they came. */
 static void equal_times(void **state)
 {
@@ -590,6 +607,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(time_order),
 		TEST(undecided),
+		TEST(codes_are_forgotten_in_time),
 		TEST(equal_times),
 		TEST(codes_first),
 		TEST(stacks),

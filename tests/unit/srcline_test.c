@@ -72,8 +72,10 @@ static int process(void)
 		fwrite(&q, sizeof(struct srcline_record) / 2, 1, stdout);
 		return 0;
 	}
-	if (!strcmp(q.path, "interrupted"))
+	if (!strcmp(q.path, "interrupted")) {
+		signal(SIGINT, SIG_DFL); /* a shell's background job ignores it */
 		raise(SIGINT);
+	}
 	if (!strcmp(q.path, "fail"))
 		return SRCLINE_FAILED;
 	while (!strcmp(q.path, "hang"))
@@ -81,6 +83,15 @@ static int process(void)
 	while (!strcmp(q.path, "talk"))
 		say(0, "", "", 1);
 	return 0;
+}
+
+/* As exit() would, which it is not ended by. */
+static int process_flushed(void)
+{
+	int ret = process();
+
+	fflush(stdout);
+	return ret;
 }
 
 /* --- we --- */
@@ -91,7 +102,7 @@ struct answers {
 	char function[64], file[64];
 };
 
-static void take(void *arg, size_t i, const struct srcline *s)
+static void take(void *arg, size_t i, const struct srcline_text *s)
 {
 	struct answers *a = arg;
 
@@ -103,6 +114,8 @@ static void take(void *arg, size_t i, const struct srcline *s)
 	}
 }
 
+static struct srcline *lines;
+
 static int ask(const char *path, int root, int ms, struct answers *ret)
 {
 	static const uint64_t at[N] = { 10, 20, 30 };
@@ -110,7 +123,7 @@ static int ask(const char *path, int root, int ms, struct answers *ret)
 	struct srcline_file f = { fd, root, path };
 
 	*ret = (struct answers){ 0 };
-	return srcline_ask(&f, at, N, false, ms, take, ret);
+	return srcline_ask(lines, &f, at, N, false, ms, take, ret);
 }
 
 static void questions_are_answered(void **state)
@@ -173,7 +186,7 @@ static void descriptors_do_not_collide(void **state)
 	dup3(root_high, SRCLINE_FILE, O_CLOEXEC);
 	dup3(file_high, SRCLINE_ROOT, O_CLOEXEC);
 	close(0); /* a pipe of ours gets its number */
-	assert_int_equal(srcline_ask(&f, &at, 1, false, LONG_MS, take, &a), 0);
+	assert_int_equal(srcline_ask(lines, &f, &at, 1, false, LONG_MS, take, &a), 0);
 	assert_int_equal(a.n, 1);
 	dup2(in, 0);
 	close(in);
@@ -191,6 +204,10 @@ int main(int argc, char **argv)
 	};
 
 	if (argc > 1 && !strcmp(argv[1], SRCLINE_COMMAND))
-		return process();
+		return srcline_serve(false, process_flushed, NULL);
+	/* Not at a number that a test takes. */
+	while (dup(0) < SRCLINE_END)
+		;
+	lines = srcline_start(false);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

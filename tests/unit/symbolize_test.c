@@ -66,7 +66,7 @@ static void feed(struct symbolizer *s, enum side_kind kind, pid_t pid, pid_t tid
 /* A symbolizer that knows this process. */
 static struct symbolizer *of_self(void)
 {
-	struct symbolizer *s = own_symbolizer(false);
+	struct symbolizer *s = own_symbolizer(0);
 	struct proc_maps maps;
 
 	assert_non_null(s);
@@ -202,7 +202,7 @@ static void test_kernel_text(void **state)
 /* Every text symbol that stands alone at its address is found by that address. */
 static void test_kernel_here(void **state)
 {
-	struct symbolizer *s = own_symbolizer(false);
+	struct symbolizer *s = own_symbolizer(0);
 	FILE *f = fopen("/proc/kallsyms", "r");
 	unsigned long long at, last = 0;
 	size_t same = 0, seen = 0;
@@ -296,7 +296,7 @@ static void test_vdso(void **state)
 
 static void test_overlaps(void **state)
 {
-	struct symbolizer *s = own_symbolizer(false);
+	struct symbolizer *s = own_symbolizer(0);
 	struct proc_map file = { .start = 0x10000,
 				 .end = 0x18000,
 				 .pgoff = 0x1000,
@@ -329,9 +329,39 @@ static void test_overlaps(void **state)
 	own_symbolizer_destroy(s);
 }
 
+/* Memory that has no file. */
+static void test_memory(void **state)
+{
+	struct proc_map m = {
+		.start = 0x10000, .end = 0x11000, .x = true, .path = "/dev/zero"
+	};
+	struct symbolizer *s = own_symbolizer(false);
+
+	feed_map(s, 1, &m);
+	assert_string_equal("[anon]", symbolize_user(s, 1, 0x10010));
+	own_symbolizer_destroy(s);
+}
+
+/* More maps than the kernel lets a process have are somebody's attempt on our memory. */
+static void test_many_maps(void **state)
+{
+	enum { MOST = 65536 };
+	struct symbolizer *s = own_symbolizer(false);
+	struct proc_map m = { .x = true, .path = "//anon" };
+	struct space *sp;
+
+	for (uint64_t i = 0; i < 2 * MOST; i++) {
+		m.start = 0x10000 + i * 0x2000, m.end = m.start + 0x1000;
+		feed_map(s, 1, &m);
+	}
+	sp = spaces_find(symbolizer_spaces(s), 1);
+	assert_in_range(sp->n, MOST, 2 * MOST - 1);
+	own_symbolizer_destroy(s);
+}
+
 static void test_life(void **state)
 {
-	struct symbolizer *s = own_symbolizer(false);
+	struct symbolizer *s = own_symbolizer(0);
 	struct proc_map a = {
 		.start = 0x1000, .end = 0x2000, .ino = 5, .x = true, .path = "/no/a"
 	};
@@ -364,7 +394,7 @@ static void test_life(void **state)
 static void test_files_apart(void **state)
 {
 	enum { FILES = 200, OFFSETS = 100, STEP = 2432, APART = 1 << 28 };
-	struct symbolizer *s = own_symbolizer(false);
+	struct symbolizer *s = own_symbolizer(0);
 	struct proc_map file[2] = { 0 };
 	struct proc_maps maps;
 
@@ -372,7 +402,7 @@ static void test_files_apart(void **state)
 	for (size_t i = 0; i < maps.n; i++) {
 		if (maps.map[i].x && strstr(maps.map[i].path, "/libc.so"))
 			file[0] = maps.map[i];
-		if (maps.map[i].x && strstr(maps.map[i].path, "/libelf"))
+		if (maps.map[i].x && strstr(maps.map[i].path, "/libcmocka"))
 			file[1] = maps.map[i];
 	}
 	assert_true(file[0].start && file[1].start);
@@ -403,7 +433,7 @@ static void test_files_apart(void **state)
 static void test_gone_file(void **state)
 {
 	char copy[] = "/tmp/pysampled-elf-XXXXXX", self[4096];
-	struct symbolizer *s = own_symbolizer(false);
+	struct symbolizer *s = own_symbolizer(0);
 	int fd = mkstemp(copy);
 	struct proc_map m = { .x = true, .path = copy };
 	struct module t;
@@ -441,7 +471,8 @@ int main(void)
 		cmocka_unit_test(test_copy_clean),     cmocka_unit_test(test_kernel_text),
 		cmocka_unit_test(test_kernel_here),    cmocka_unit_test(test_own_functions),
 		cmocka_unit_test(test_libc_functions), cmocka_unit_test(test_vdso),
-		cmocka_unit_test(test_overlaps),       cmocka_unit_test(test_life),
+		cmocka_unit_test(test_overlaps),       cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_many_maps),      cmocka_unit_test(test_life),
 		cmocka_unit_test(test_gone_file),      cmocka_unit_test(test_against_libelf),
 		cmocka_unit_test(test_files_apart),    cmocka_unit_test(test_without_size),
 		cmocka_unit_test(test_pythons),	       cmocka_unit_test(test_split_eval),

@@ -51,12 +51,12 @@ static void replaced_and_removed(void **state)
 	b = publish(&t, 7);
 	assert_ptr_equal(targets_find(&t, 7), b);
 	assert_int_equal(a->pid, 7);
-	assert_int_equal(atomic_load(&t.table)->n, 2);
+	assert_int_equal(t.n, 2);
 	assert_int_equal(targets_publish(&t, 7, NULL), 0);
 	assert_null(targets_find(&t, 7));
 	assert_non_null(targets_find(&t, 8));
 	assert_int_equal(targets_publish(&t, 99, NULL), 0); /* was never there */
-	assert_int_equal(atomic_load(&t.table)->n, 1);
+	assert_int_equal(t.n, 1);
 	assert_int_equal(t.n_all, 3);
 	targets_deinit(&t);
 }
@@ -83,6 +83,7 @@ static void many(void **state)
 
 struct look {
 	struct targets *t;
+	struct epoch_user user;
 	_Atomic bool stop;
 	unsigned long seen, wrong;
 };
@@ -92,10 +93,14 @@ static void *look(void *arg)
 	struct look *l = arg;
 
 	while (!atomic_load(&l->stop)) {
-		struct target *always = targets_find(l->t, 1), *p = targets_find(l->t, 2);
+		struct target *always, *p;
 
+		epoch_enter(&l->t->epoch, &l->user);
+		always = targets_find(l->t, 1);
+		p = targets_find(l->t, 2);
 		l->seen += p != NULL;
 		l->wrong += !always || always->pid != 1 || (p && p->pid != 2);
+		epoch_leave(&l->user);
 	}
 	return NULL;
 }
@@ -107,16 +112,72 @@ static void found_while_others_change(void **state)
 	pthread_t thread;
 
 	assert_int_equal(targets_init(&t), 0);
+	epoch_join(&t.epoch, &l.user);
 	publish(&t, 1);
 	assert_int_equal(pthread_create(&thread, NULL, look, &l), 0);
-	for (int i = 0; i < 2000; i++) {
+	for (int i = 0; i < 10 * TARGETS_RETIRED; i++) {
 		publish(&t, 2);
 		publish(&t, 3 + i % 50);
 		assert_int_equal(targets_publish(&t, 2, NULL), 0);
+		targets_reap(&t);
 	}
+	assert_true(t.n_all < 20 * TARGETS_RETIRED);
 	atomic_store(&l.stop, true);
 	pthread_join(thread, NULL);
 	assert_int_equal(l.wrong, 0);
+	targets_deinit(&t);
+}
+
+/* What is published, replaced and removed for ever takes no more memory; who holds what was
+ * found keeps it. */
+static void retired_are_freed(void **state)
+{
+	enum { TURNS = 20 * TARGETS_RETIRED, STAY = 300 };
+	struct epoch_user user = { 0 };
+	struct target *held, *seen;
+	size_t tables = 0, most = 0;
+	struct targets t;
+
+	assert_int_equal(targets_init(&t), 0);
+	epoch_join(&t.epoch, &user);
+	for (pid_t pid = 1; pid <= STAY; pid++)
+		publish(&t, pid);
+	held = publish(&t, STAY + 1);
+	targets_hold(held, 1);
+	publish(&t, STAY + 1);
+	publish(&t, STAY + 1);
+	seen = publish(&t, STAY + 2);
+	for (int i = 0; i < TURNS; i++) {
+		pid_t pid = 1000 + i % 5000;
+
+		if (i == TURNS / 2) {
+			epoch_enter(&t.epoch, &user);
+			assert_ptr_equal(targets_find(&t, STAY + 2), seen);
+			assert_int_equal(targets_publish(&t, STAY + 2, NULL), 0);
+		}
+		if (i == TURNS * 3 / 4) {
+			assert_int_equal(seen->pid, STAY + 2);
+			assert_true(t.n_all > TURNS / 4); /* it may hold them, too */
+			epoch_leave(&user);
+		}
+		publish(&t, pid);
+		assert_int_equal(targets_publish(&t, pid, NULL), 0);
+		targets_reap(&t);
+		if (i < TURNS / 2)
+			most = t.n_all > most ? t.n_all : most;
+	}
+	assert_true(most <= STAY + 4 + 2 * TARGETS_RETIRED);
+	assert_true(t.n_all <= STAY + 4 + 2 * TARGETS_RETIRED);
+	assert_true(t.n_all >= STAY + TARGETS_RETIRED); /* the newest are kept */
+	assert_int_equal(t.n, STAY + 1);
+	assert_int_equal(held->pid, STAY + 1);
+	assert_null(atomic_load(&held->next)); /* nobody held that one */
+	for (struct target_table *tab = atomic_load(&t.table); tab; tab = tab->older)
+		tables++;
+	assert_true(tables <= 3);
+	assert_true(atomic_load(&t.table)->mask < 16 * STAY);
+	assert_ptr_equal(targets_latest(&t, 1000 + (TURNS - 1) % 5000),
+			 t.all[t.n_all - 1]); /* ended just now */
 	targets_deinit(&t);
 }
 
@@ -179,6 +240,7 @@ int main(void)
 		cmocka_unit_test(replaced_and_removed),
 		cmocka_unit_test(many),
 		cmocka_unit_test(found_while_others_change),
+		cmocka_unit_test(retired_are_freed),
 		cmocka_unit_test(inner_tids),
 		cmocka_unit_test(had_none),
 	};

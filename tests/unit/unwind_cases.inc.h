@@ -175,26 +175,44 @@ static void put_fde(struct section *s, uint64_t lo, uint64_t size, const char *o
 
 #define FDE(s, lo, size, ops) put_fde(s, lo, size, ops, sizeof(ops) - 1)
 
-static struct unwind_table *compile(const struct arch *arch, const struct section *eh,
-				    const struct section *debug)
+/* A copy that can be freed. */
+static struct bytes section_bytes(const struct section *s)
+{
+	unsigned char *p = malloc(s->n);
+
+	assert_non_null(p);
+	memcpy(p, s->b, s->n);
+	return (struct bytes){ p, s->n };
+}
+
+static struct rows *compile(const struct arch *arch, const struct section *eh,
+			    const struct section *debug)
 {
 	struct unwind_source src = { .debug.debug = true };
-	struct unwind_table *t;
+	struct rows *t;
 
 	src.base = 0x1000;
 	if (eh)
-		src.eh.b = (struct bytes){ eh->b, eh->n };
+		src.eh.b = section_bytes(eh);
 	if (debug)
-		src.debug.b = (struct bytes){ debug->b, debug->n };
-	assert_int_equal(0, unwind_table_make(&t, arch, &src));
+		src.debug.b = section_bytes(debug);
+	assert_int_equal(0, rows_make(&t, arch, &src));
 	return t;
 }
 
-static const struct unwind_rule *rule_at(const struct unwind_table *t, uint64_t pc)
+static const struct unwind_rule *rule_at(struct rows *rows, uint64_t pc)
 {
-	const struct unwind_row *row = unwind_table_row(t, pc);
+	const struct unwind_table *t;
+	const struct unwind_row *row = row_at(rows, pc, &t);
 
 	return row ? unwind_row_rule(t, row) : NULL;
+}
+
+static bool no_rule_at(struct rows *rows, uint64_t pc)
+{
+	const struct unwind_rule *r = rule_at(rows, pc);
+
+	return !r || r->flags & RULE_NONE;
 }
 
 static int32_t slot_of(const struct unwind_rule *r, unsigned reg)
@@ -211,13 +229,13 @@ static const char framed[] = "\x41\x0e\x10\x86\x02\x43\x0d\x06\x02\x20\x0c\x07\x
 static void test_rows(void **state)
 {
 	struct section s = { 0 };
-	struct unwind_table *t;
+	struct rows *t;
 	uint64_t start, end;
 
 	put_cie(&s, "zR", RA);
 	put_fde(&s, 0x2000, 0x40, framed, sizeof(framed) - 1);
 	t = compile(&arch_x86_64, &s, NULL);
-	assert_int_equal(5, t->n_rows); /* with the gap behind */
+	assert_int_equal(4, rows_at(t, 0x2000)->n_rows);
 	assert_null(rule_at(t, 0x1fff));
 	assert_int_equal(8, rule_at(t, 0x2000)->cfa_off);
 	assert_int_equal(RSP, rule_at(t, 0x2000)->cfa_reg);
@@ -228,32 +246,57 @@ static void test_rows(void **state)
 	assert_int_equal(RSP, rule_at(t, 0x2003)->cfa_reg);
 	assert_int_equal(RBP, rule_at(t, 0x2004)->cfa_reg);
 	assert_int_equal(RSP, rule_at(t, 0x2024)->cfa_reg);
-	assert_true(rule_at(t, 0x2040)->flags & RULE_NONE);
-	assert_true(unwind_table_function(t, 0x2010, &start, &end));
+	assert_true(no_rule_at(t, 0x2040));
+	assert_true(rows_function(t, 0x2010, &start, &end));
 	assert_int_equal(0x2000, start);
 	assert_int_equal(0x2040, end);
-	assert_false(unwind_table_function(t, 0x2040, &start, &end));
-	unwind_table_put(t);
+	assert_false(rows_function(t, 0x2040, &start, &end));
+	rows_put(t);
+}
+
+/* Rows of a function are made once somebody asks for them, and count then. */
+static void test_rows_of_what_is_asked_for(void **state)
+{
+	const struct unwind_table *made;
+	struct section s = { 0 };
+	struct rows *t;
+	size_t before;
+
+	put_cie(&s, "", RA);
+	FDE(&s, 0x2000, 0x10, "");
+	FDE(&s, 0x2010, 0x10, "\x0e\x20");
+	t = compile(&arch_x86_64, &s, NULL);
+	assert_int_equal(2, t->n);
+	before = t->bytes;
+	assert_true(before > s.n);
+	made = rows_at(t, 0x201f);
+	assert_non_null(made);
+	assert_int_equal(1, made->n_rows);
+	assert_int_equal(before + made->bytes, t->bytes);
+	assert_ptr_equal(made, rows_at(t, 0x2010));
+	assert_int_equal(before + made->bytes, t->bytes);
+	assert_false(t->function[0].tried);
+	rows_put(t);
 }
 
 /* Compilers say "rbp at cfa - 16" of the ret behind pop %rbp, where cfa = rsp + 8. */
 static void test_popped_register(void **state)
 {
 	struct section s = { 0 };
-	struct unwind_table *t;
+	struct rows *t;
 
 	put_cie(&s, "", RA);
 	put_fde(&s, 0x2000, 0x40, framed, sizeof(framed) - 1);
 	t = compile(&arch_x86_64, &s, NULL);
 	assert_int_equal(-16, slot_of(rule_at(t, 0x2020), RBP));
 	assert_int_equal(0, slot_of(rule_at(t, 0x2024), RBP));
-	unwind_table_put(t);
+	rows_put(t);
 }
 
 static void test_remembered(void **state)
 {
 	struct section s = { 0 };
-	struct unwind_table *t;
+	struct rows *t;
 
 	put_cie(&s, "", RA);
 	/* cfa 16, rbx saved; remember; cfa 8, rbx back; restore */
@@ -264,13 +307,13 @@ static void test_remembered(void **state)
 	assert_int_equal(0, slot_of(rule_at(t, 0x2005), RBX));
 	assert_int_equal(16, rule_at(t, 0x2006)->cfa_off);
 	assert_int_equal(-16, slot_of(rule_at(t, 0x2006), RBX));
-	unwind_table_put(t);
+	rows_put(t);
 }
 
 static void test_gaps_and_overlaps(void **state)
 {
 	struct section s = { 0 };
-	struct unwind_table *t;
+	struct rows *t;
 	uint64_t start, end;
 
 	put_cie(&s, "", RA);
@@ -284,21 +327,21 @@ static void test_gaps_and_overlaps(void **state)
 	FDE(&s, 0xfffffffffffffff0, 0x20, ""); /* over the end */
 	t = compile(&arch_x86_64, &s, NULL);
 	assert_int_equal(8, rule_at(t, 0x201f)->cfa_off);
-	assert_true(unwind_table_function(t, 0x2020, &start, &end));
+	assert_true(rows_function(t, 0x2020, &start, &end));
 	assert_int_equal(0x2020, start);
-	assert_true(rule_at(t, 0x2030)->flags & RULE_NONE);
+	assert_true(no_rule_at(t, 0x2030));
 	assert_int_equal(16, rule_at(t, 0x207f)->cfa_off);
 	assert_int_equal(8, rule_at(t, 0x2080)->cfa_off);
-	assert_true(rule_at(t, 0x20a0)->flags & RULE_NONE);
+	assert_true(no_rule_at(t, 0x20a0));
 	assert_int_equal(RULE_BOTTOM, rule_at(t, 0x3001)->flags);
-	assert_true(rule_at(t, 0x3010)->flags & RULE_NONE);
-	unwind_table_put(t);
+	assert_true(no_rule_at(t, 0x3010));
+	rows_put(t);
 }
 
 static void test_debug_frame(void **state)
 {
 	struct section eh = { 0 }, debug = { .debug = true };
-	struct unwind_table *t;
+	struct rows *t;
 
 	put_cie(&eh, "", RA);
 	FDE(&eh, 0x2000, 0x10, "");
@@ -308,10 +351,10 @@ static void test_debug_frame(void **state)
 	t = compile(&arch_x86_64, &eh, &debug);
 	assert_int_equal(8, rule_at(t, 0x2000)->cfa_off);
 	assert_int_equal(0x30, rule_at(t, 0x2010)->cfa_off);
-	unwind_table_put(t);
+	rows_put(t);
 	t = compile(&arch_x86_64, NULL, &debug);
 	assert_int_equal(0x20, rule_at(t, 0x2000)->cfa_off);
-	unwind_table_put(t);
+	rows_put(t);
 }
 
 /* Version 4 says how long addresses are: ours are 8 bytes, without segments. */
@@ -322,14 +365,14 @@ static void test_version_4(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
 		unsigned char head[] = { 4, 0, sizes[i][0], sizes[i][1], 1, 0x78, RA };
 		struct section s = { 0 };
-		struct unwind_table *t;
+		struct rows *t;
 
 		put_record(&s, 0, head, sizeof(head), "\x0c\x07\x08\x90\x01", 5);
 		FDE(&s, 0x2000, 0x10, "\x0e\x20");
 		t = compile(&arch_x86_64, &s, NULL);
 		assert_int_equal(i == 0 ? 0x20 : 0,
 				 rule_at(t, 0x2000) ? rule_at(t, 0x2000)->cfa_off : 0);
-		unwind_table_put(t);
+		rows_put(t);
 	}
 }
 
@@ -337,7 +380,7 @@ static void test_version_4(void **state)
 static void test_two_sections(void **state)
 {
 	struct section eh = { 0 }, debug = { .debug = true };
-	struct unwind_table *t;
+	struct rows *t;
 
 	put_cie(&eh, "", RA);
 	FDE(&eh, 0x2000, 0x10, "");
@@ -350,7 +393,7 @@ static void test_two_sections(void **state)
 	assert_int_equal(8, rule_at(t, 0x2000)->cfa_off);
 	assert_int_equal(24, rule_at(t, 0x2010)->cfa_off);
 	assert_int_equal(8, rule_at(t, 0x2020)->cfa_off);
-	unwind_table_put(t);
+	rows_put(t);
 }
 
 /* Offsets in units of the CIE's data alignment, -8. */
@@ -374,14 +417,14 @@ static void test_factored(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct section s = { 0 };
-		struct unwind_table *t;
+		struct rows *t;
 
 		put_cie(&s, "", RA);
 		put_fde(&s, 0x2000, 0x10, rows[i].ops, rows[i].n);
 		t = compile(&arch_x86_64, &s, NULL);
 		assert_int_equal(rows[i].cfa_off, rule_at(t, 0x2000)->cfa_off);
 		assert_int_equal(rows[i].rbx, slot_of(rule_at(t, 0x2000), RBX));
-		unwind_table_put(t);
+		rows_put(t);
 	}
 }
 
@@ -402,14 +445,14 @@ static void test_advances(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct section s = { 0 };
-		struct unwind_table *t;
+		struct rows *t;
 
 		put_cie(&s, "", RA);
 		put_fde(&s, 0x2000, 0x20000, rows[i].ops, rows[i].n);
 		t = compile(&arch_x86_64, &s, NULL);
 		assert_int_equal(8, rule_at(t, 0x2000 + rows[i].by - 1)->cfa_off);
 		assert_int_equal(0x20, rule_at(t, 0x2000 + rows[i].by)->cfa_off);
-		unwind_table_put(t);
+		rows_put(t);
 	}
 }
 
@@ -430,16 +473,16 @@ static void test_damaged_instructions(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		struct section s = { 0 };
-		struct unwind_table *t;
+		struct rows *t;
 
 		put_cie(&s, "", RA);
 		put_fde(&s, 0x2000, 0x10, bad[i].ops, bad[i].n);
 		FDE(&s, 0x2010, 0x10, "");
 		t = compile(&arch_x86_64, &s, NULL);
 		assert_int_equal(8, rule_at(t, 0x2003)->cfa_off);
-		assert_true(rule_at(t, 0x2004)->flags & RULE_NONE);
+		assert_true(no_rule_at(t, 0x2004));
 		assert_int_equal(8, rule_at(t, 0x2010)->cfa_off);
-		unwind_table_put(t);
+		rows_put(t);
 	}
 }
 
@@ -447,7 +490,7 @@ static void test_damaged_instructions(void **state)
 static void test_aarch64(void **state)
 {
 	struct section s = { 0 };
-	struct unwind_table *t;
+	struct rows *t;
 
 	put_cie(&s, "", 30);
 	/* cfa = sp; paciasp; x29 and x30 saved at cfa - 16, cfa = sp + 16; ldp, autiasp */
@@ -464,7 +507,7 @@ static void test_aarch64(void **state)
 	assert_int_equal(2, rule_at(t, 0x2008)->n_first);
 	assert_int_equal(0, rule_at(t, 0x2010)->n);
 	assert_int_equal(0, rule_at(t, 0x2014)->flags);
-	unwind_table_put(t);
+	rows_put(t);
 }
 
 /* Stubs of .plt; what a handler returns to: its caller's registers lie on the stack. */
@@ -474,17 +517,17 @@ static void test_aarch64_known_code(void **state)
 		.base = 0x1000, .sigreturn = 0x2044, .plt_lo = 0x1800, .plt_hi = 0x1840
 	};
 	struct section s = { 0 };
-	struct unwind_table *t;
+	struct rows *t;
 
 	put_cie(&s, "", 30);
 	FDE(&s, 0x2000, 0x40, "\x0c\x1f\x00");
 	FDE(&s, 0x2080, 0x40, "\x0c\x1f\x10");
-	src.eh.b = (struct bytes){ s.b, s.n };
-	assert_int_equal(0, unwind_table_make(&t, &arch_aarch64, &src));
+	src.eh.b = section_bytes(&s);
+	assert_int_equal(0, rows_make(&t, &arch_aarch64, &src));
 	assert_null(rule_at(t, 0x17fc));
 	assert_int_equal(0, rule_at(t, 0x1800)->n);
 	assert_int_equal(0, rule_at(t, 0x183c)->cfa_off);
-	assert_true(rule_at(t, 0x1840)->flags & RULE_NONE);
+	assert_true(no_rule_at(t, 0x1840));
 	assert_int_equal(0, rule_at(t, 0x203c)->flags);
 	for (uint64_t pc = 0x2040; pc < 0x204c; pc += 4) {
 		assert_int_equal(RULE_SIGNAL, rule_at(t, pc)->flags);
@@ -492,9 +535,9 @@ static void test_aarch64_known_code(void **state)
 		assert_int_equal(312 + 8 * 31, slot_of(rule_at(t, pc), 31));
 		assert_int_equal(312 + 8 * 32, slot_of(rule_at(t, pc), 32)); /* the pc */
 	}
-	assert_true(rule_at(t, 0x204c)->flags & RULE_NONE);
+	assert_true(no_rule_at(t, 0x204c));
 	assert_int_equal(16, rule_at(t, 0x2080)->cfa_off);
-	unwind_table_put(t);
+	rows_put(t);
 }
 
 /* python -X perf: plain, and behind a landing pad with a signed return address. */
@@ -504,52 +547,58 @@ static void test_aarch64_trampolines(void **state)
 					   0xd65f03c0, 0,	   0xd503245f, 0xd503233f,
 					   0xa9bf7bfd, 0x910003fd, 0xd63f0060, 0xa8c17bfd,
 					   0xd50323bf, 0xd65f03c0 };
-	struct unwind_table *t;
+	struct unwind_table *made;
+	struct rows *t;
 
-	assert_int_equal(0, unwind_trampolines(&t, &arch_aarch64,
+	assert_int_equal(0, unwind_trampolines(&made, &arch_aarch64,
 					       (struct bytes){ (const void *)code, 64 }));
+	t = rows_of_table(made);
+	assert_non_null(t);
 	assert_int_equal(0, rule_at(t, 0)->n);
 	assert_int_equal(0, rule_at(t, 0)->cfa_off);
 	assert_int_equal(16, rule_at(t, 4)->cfa_off);
 	assert_int_equal(-8, slot_of(rule_at(t, 12), 30));
 	assert_int_equal(-16, slot_of(rule_at(t, 12), 29));
 	assert_int_equal(0, rule_at(t, 16)->cfa_off);
-	assert_true(rule_at(t, 20)->flags & RULE_NONE);
+	assert_true(no_rule_at(t, 20));
 	assert_int_equal(0, rule_at(t, 24)->cfa_off);
 	assert_int_equal(0, rule_at(t, 32)->cfa_off);
 	assert_int_equal(16, rule_at(t, 36)->cfa_off);
 	assert_int_equal(-8, slot_of(rule_at(t, 44), 30));
 	assert_int_equal(0, rule_at(t, 52)->n);
-	assert_true(rule_at(t, 56)->flags & RULE_NONE);
-	unwind_table_put(t);
+	assert_true(no_rule_at(t, 56));
+	rows_put(t);
 }
 
 static void test_riscv64_trampolines(void **state)
 {
 	static const uint16_t code[8] = { 0x1141, 0xe406, 0x9682, 0x60a2, 0x0141, 0x8082 };
-	struct unwind_table *t;
+	struct unwind_table *made;
+	struct rows *t;
 
-	assert_int_equal(0, unwind_trampolines(&t, &arch_riscv64,
+	assert_int_equal(0, unwind_trampolines(&made, &arch_riscv64,
 					       (struct bytes){ (const void *)code, 16 }));
+	t = rows_of_table(made);
+	assert_non_null(t);
 	assert_int_equal(0, rule_at(t, 0)->cfa_off);
 	assert_int_equal(16, rule_at(t, 2)->cfa_off);
 	assert_int_equal(0, rule_at(t, 2)->n);
 	assert_int_equal(-8, slot_of(rule_at(t, 6), 1));
 	assert_int_equal(0, rule_at(t, 10)->cfa_off);
-	assert_true(rule_at(t, 12)->flags & RULE_NONE);
-	unwind_table_put(t);
+	assert_true(no_rule_at(t, 12));
+	rows_put(t);
 }
 
 /* What a handler of signals returns to: the pc lies where x0 would. */
 static void test_riscv64_known_code(void **state)
 {
 	struct unwind_source src = { .base = 0x1000, .sigreturn = 0x2044 };
-	struct unwind_table *t;
+	struct rows *t;
 
-	assert_int_equal(0, unwind_table_make(&t, &arch_riscv64, &src));
+	assert_int_equal(0, rows_make(&t, &arch_riscv64, &src));
 	assert_true(rule_at(t, 0x2044)->flags & RULE_SIGNAL);
 	assert_int_equal(304, slot_of(rule_at(t, 0x2044), 0));
 	assert_int_equal(304 + 8, slot_of(rule_at(t, 0x2044), 1));
 	assert_int_equal(304 + 8 * 31, slot_of(rule_at(t, 0x2044), 31));
-	unwind_table_put(t);
+	rows_put(t);
 }

@@ -22,6 +22,7 @@ enum { X86_64_RBX = 3 };
 static const struct arch *arch; /* of the file */
 
 struct checked {
+	size_t all;
 	size_t rows, popped, exprs, none;
 };
 
@@ -90,10 +91,11 @@ static void check_register(const struct unwind_rule *r, Dwarf_Frame *frame, unsi
 
 /* @padding: @pc may lie behind its function, whose rule padding takes over, or among stubs of
  * .plt that have none. */
-static void check_address(const struct unwind_table *t, Dwarf_CFI *cfi, uint64_t pc,
-			  bool padding, struct checked *n)
+static void check_address(struct rows *rows, Dwarf_CFI *cfi, uint64_t pc, bool padding,
+			  struct checked *n)
 {
-	const struct unwind_row *row = unwind_table_row(t, pc);
+	const struct unwind_table *t;
+	const struct unwind_row *row = row_at(rows, pc, &t);
 	const struct unwind_rule *r = unwind_row_rule(t, row);
 	Dwarf_Frame *frame = NULL;
 	Dwarf_Op mem[3], *ops;
@@ -121,7 +123,7 @@ static void check_address(const struct unwind_table *t, Dwarf_CFI *cfi, uint64_t
 }
 
 /* Every function of .eh_frame_hdr begins a row. */
-static void check_functions(const struct unwind_table *t, int fd)
+static void check_functions(struct rows *rows, int fd)
 {
 	struct module e;
 	uint64_t start = 0, end = 0;
@@ -129,11 +131,38 @@ static void check_functions(const struct unwind_table *t, int fd)
 	assert_int_equal(0, module_read(&e, fd, (struct bytes){ 0 }, NULL, false));
 	assert_true(e.n_funcs > 0);
 	for (size_t i = 0; i < e.n_funcs; i++) {
-		assert_true(unwind_table_function(t, e.base + e.func[i].start, &start, &end));
+		assert_true(rows_function(rows, e.base + e.func[i].start, &start, &end));
 		assert_int_equal(e.base + e.func[i].start, start);
 		assert_true(end - start >= e.func[i].size);
 	}
 	module_deinit(&e);
+}
+
+/* Each row of a function, and that there is nothing behind it where we have nothing. */
+static void check_function(struct rows *rows, const struct rows_function *f, Dwarf_CFI *cfi,
+			   struct checked *n)
+{
+	const struct unwind_table *t = rows_at(rows, rows->source.base + f->lo);
+	uint64_t base = rows->source.base, end = base + f->hi;
+	Dwarf_Frame *frame;
+
+	assert_non_null(t);
+	for (size_t i = 0; i < t->n_rows; i++) {
+		uint64_t from = base + t->row[i].pc,
+			 to = i + 1 < t->n_rows ? base + t->row[i + 1].pc : end;
+
+		if (unwind_row_rule(t, &t->row[i])->flags & RULE_NONE) {
+			assert_int_not_equal(0, dwarf_cfi_addrframe(cfi, from, &frame));
+			continue;
+		}
+		check_address(rows, cfi, from, f->from == ROWS_PLT, n);
+		check_address(rows, cfi, to - 1, true, n);
+	}
+	n->all += t->n_rows;
+	if (rows_at(rows, end))
+		check_address(rows, cfi, end, true, n);
+	else
+		assert_int_not_equal(0, dwarf_cfi_addrframe(cfi, end, &frame));
 }
 
 static void check_file(const char *path)
@@ -141,7 +170,7 @@ static void check_file(const char *path)
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct checked n = { 0 };
 	struct unwind_source s;
-	struct unwind_table *t;
+	struct rows *rows;
 	uint64_t start, built, theirs;
 	Dwarf_CFI *cfi;
 	GElf_Ehdr ehdr;
@@ -150,36 +179,25 @@ static void check_file(const char *path)
 	arch = arch_of(gelf_getehdr(elf, &ehdr)->e_machine);
 	assert_int_equal(0, source_of_elf(&s, arch, fd, (struct bytes){ 0 }));
 	start = now_ns();
-	assert_int_equal(0, unwind_table_make(&t, arch, &s));
+	assert_int_equal(0, rows_make(&rows, arch, &s));
 	built = now_ns() - start;
 	cfi = dwarf_getcfi_elf(elf);
 	assert_non_null(cfi);
-	assert_true(t->n_rows > 10);
-	check_functions(t, fd);
+	check_functions(rows, fd);
 	start = now_ns();
-	for (size_t i = 0; i + 1 < t->n_rows; i++) {
-		uint64_t from = t->base + t->row[i].pc, to = t->base + t->row[i + 1].pc;
-
-		if (unwind_row_rule(t, &t->row[i])->flags & RULE_NONE) {
-			Dwarf_Frame *frame;
-
-			assert_int_not_equal(0, dwarf_cfi_addrframe(cfi, from, &frame));
-			continue;
-		}
-		check_address(t, cfi, from, from - s.plt_lo < s.plt_hi - s.plt_lo, &n);
-		check_address(t, cfi, to - 1, true, &n);
-	}
+	for (size_t i = 0; i < rows->n; i++)
+		check_function(rows, &rows->function[i], cfi, &n);
+	assert_true(n.all > 10);
 	theirs = now_ns() - start;
 	print_message(
 		"%s: %zu rows, %zu addresses equal (%zu expressions, %zu popped), %zu in "
-		"padding; made in %.1f ms, checked in %.0f\n",
-		path, t->n_rows, n.rows, n.exprs, n.popped, n.none, (double)built / 1e6,
+		"padding; functions found in %.1f ms, rows made and checked in %.0f\n",
+		path, n.all, n.rows, n.exprs, n.popped, n.none, (double)built / 1e6,
 		(double)theirs / 1e6);
 	assert_true(n.rows > n.none);
 	dwarf_cfi_end(cfi);
 	elf_end(elf);
-	unwind_source_deinit(&s);
-	unwind_table_put(t);
+	rows_put(rows);
 }
 
 static size_t check_glob(const char *pattern)

@@ -13,7 +13,7 @@ static enum unwind_end step(const char *ops, size_t n, const char *aug, struct u
 	struct unwind_memory mem = { .piece[0] = { STACK,
 						   { (const void *)stack, n_stack * 8 } } };
 	struct section s = { 0 };
-	struct unwind_table *t;
+	struct rows *t;
 	enum unwind_end end;
 	bool second = false;
 
@@ -21,8 +21,8 @@ static enum unwind_end step(const char *ops, size_t n, const char *aug, struct u
 	put_fde(&s, CODE, 0x100, ops, n);
 	t = compile(&arch_x86_64, &s, NULL);
 	*cfa = 0;
-	end = unwind_step(t, rule_at(t, CODE), r, &mem, all, cfa, &second);
-	unwind_table_put(t);
+	end = unwind_step(rows_at(t, CODE), rule_at(t, CODE), r, &mem, all, cfa, &second);
+	rows_put(t);
 	return end;
 }
 

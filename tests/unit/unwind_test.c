@@ -38,6 +38,7 @@ int main(void)
 		cmocka_unit_test(test_expressions),
 		cmocka_unit_test(test_bad_expressions),
 		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_rows_of_what_is_asked_for),
 		cmocka_unit_test(test_popped_register),
 		cmocka_unit_test(test_remembered),
 		cmocka_unit_test(test_gaps_and_overlaps),

@@ -11,10 +11,10 @@ import re
 Mutant = collections.namedtuple("Mutant", "file function kind start end text before after lines")
 
 # Statements that do not decide what a sample says: what is freed, closed or counted of our own work.
-NO_TRUTH = re.compile(r"\b(free|close|munmap|work_add|work_foreign|work_own|assert|static_assert|\w*alloc|\w+_create|"
+NO_TRUTH = re.compile(r"\b((?:\w+_)?free|close|munmap|work_add|work_foreign|work_own|assert|static_assert|\w*alloc|\w+_create|"
                       r"\w+_destroy|\w+_deinit|ENOMEM|prefetch\w*|\w+_attr_\w+)\b")
 # Functions that make and unmake objects, which fail only without memory; and those that write sentences.
-NO_TRUTH_IN = re.compile(r"_(destroy|deinit|create|init)$|^free_|_free$|^explain_")
+NO_TRUTH_IN = re.compile(r"_(destroy|deinit|create|init)$|^free_|_free$|^close_|^explain_")
 
 OPERATOR = re.compile(r" (<=|>=|==|!=|<<|>>|&&|\|\||\+=|-=|<|>|\+|-|\*|/|%|&|\|)(?=[ \n])")
 OTHER = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&", "+": "-",

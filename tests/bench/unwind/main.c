@@ -199,7 +199,7 @@ int main(int argc, char **argv)
 			  argc > 4 ? strtoul(argv[4], NULL, 0) : 500) < 0 ||
 	    proc_maps_read(&maps, pid) < 0 || !samples.n)
 		return fprintf(stderr, "%s: %d can't be sampled\n", *argv, pid), 1;
-	spaces = spaces_create(MAX_BYTES, true);
+	spaces = spaces_create(MAX_BYTES, SPACES_ROWS);
 	unwinder = unwinder_create(spaces);
 	rmem_live_init(&live, pid);
 	for (size_t i = 0; i < maps.n; i++)

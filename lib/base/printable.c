@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * printable - a decoder of UTF-8 that takes the shortest forms of characters only.
+ */
+#include "base/printable.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* The bytes of the valid character at @s, or 0; *@c is what it stands for. */
+static size_t decode(const unsigned char *s, uint32_t *c)
+{
+	static const uint32_t least[] = { 0, 0x80, 0x800, 0x10000 };
+	size_t more = *s < 0x80 ? 0 : *s < 0xc0 ? 4 : *s < 0xe0 ? 1 : *s < 0xf0 ? 2 : 3;
+
+	if (more == 4 || *s > 0xf4)
+		return 0;
+	*c = more ? *s & (0x3fu >> more) : *s;
+	for (size_t i = 1; i <= more; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+		*c = *c << 6 | (s[i] & 0x3fu);
+	}
+	if (*c < least[more] || *c > 0x10ffff || (*c >= 0xd800 && *c < 0xe000))
+		return 0;
+	return more + 1;
+}
+
+size_t printable(char *to, size_t size, const char *from)
+{
+	const unsigned char *s = (const unsigned char *)from;
+	size_t n = 0;
+
+	while (*s) {
+		uint32_t c = 0;
+		size_t len = decode(s, &c);
+		bool plain = len && c >= ' ' && (c < 0x7f || c > 0x9f);
+		size_t room = plain ? len : 1;
+
+		if (room >= size - n)
+			break;
+		if (plain)
+			memmove(to + n, s, len);
+		else
+			to[n] = '?';
+		n += room;
+		s += len ? len : 1;
+	}
+	to[n] = '\0';
+	return n;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * printable - text of any origin, fit for a terminal: the one filter of all outputs and
+ * messages.
+ */
+#ifndef PRINTABLE_H
+#define PRINTABLE_H
+
+#include <stddef.h>
+
+/* Copy the text @from into the @size bytes at @to, with a NUL. Each control character (C0, DEL
+ * and C1: a newline too) and each byte that is no part of valid UTF-8 becomes '?'; what does
+ * not fit is cut between characters. @to may be @from. Returns the bytes before the NUL. */
+size_t printable(char *to, size_t size, const char *from);
+
+#endif

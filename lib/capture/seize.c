@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/seize.h"
+
+#include <errno.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+
+#include "sys/proc.h"
+
+enum {
+	SEIZE_MS = 20,	/* an exec takes less, most are not in one */
+	LATER_MS = 100, /* until it is looked at again */
+};
+
+int seizer_init(struct seizer *s, long options)
+{
+	*s = (struct seizer){ .options = options };
+	return nudge_limit_init(&s->limit);
+}
+
+void seizer_deinit(struct seizer *s)
+{
+	nudge_limit_deinit(&s->limit);
+	free(s->later);
+}
+
+static int explain(pid_t tid, int code, struct err *err)
+{
+	struct proc_status s;
+	char comm[16] = "?";
+
+	if (code == -ESRCH || proc_status(tid, &s) < 0 || s.state == 'Z' || s.state == 'X')
+		return -ESRCH;
+	if (s.tracer == gettid())
+		return 0; /* it was born seized, or was so as the time was up */
+	if (code == -EAGAIN)
+		return err_set(err, code,
+			       "process %d is in an execve(2) that does not return, so "
+			       "--capture stop can't have it",
+			       tid);
+	if (!s.tracer)
+		return err_set(err, -EPERM,
+			       "not permitted to trace thread %d (%s): run as root or as its "
+			       "user, and see kernel.yama.ptrace_scope",
+			       tid, strerror(-code));
+	proc_comm(s.tracer, s.tracer, comm);
+	return err_set(err, -EPERM,
+		       "thread %d is traced by process %d (%s) already, so --capture stop "
+		       "can't have it",
+		       tid, s.tracer, comm);
+}
+
+struct call {
+	pid_t tid;
+	long options;
+	int ret;
+};
+
+static void seize(void *arg)
+{
+	struct call *c = arg;
+
+	c->ret = ptrace(PTRACE_SEIZE, c->tid, NULL, c->options) < 0 ? -errno : 0;
+}
+
+static int remember(struct seizer *s, pid_t tid)
+{
+	pid_t pid = proc_tgid(tid);
+
+	return pid < 0 ? pid : proc_push(&s->later, &s->n_later, &s->cap_later, pid);
+}
+
+int seizer_seize(struct seizer *s, pid_t tid, struct err *err)
+{
+	struct call c = { .tid = tid, .options = s->options };
+	int r;
+
+	if (!nudge_limited(&s->limit, SEIZE_MS, seize, &c))
+		c.ret = -EAGAIN;
+	if (c.ret == 0)
+		return 0;
+	r = explain(tid, c.ret, err);
+	if (r == -EAGAIN && remember(s, tid) == 0)
+		nudge_limit_again(&s->limit, LATER_MS);
+	return r;
+}
+
+static bool is_in_exec(pid_t pid)
+{
+	_cleanup_free_ pid_t *tids = NULL;
+	struct proc_wait w;
+	size_t n = 0;
+	bool found = false;
+
+	if (proc_tasks(pid, &tids, &n) < 0)
+		return false;
+	for (size_t i = 0; i < n && !found; i++)
+		found = proc_wait(pid, tids[i], &w) == 0 &&
+			(w.syscall == SYS_execve || w.syscall == SYS_execveat);
+	return found;
+}
+
+pid_t seizer_next(struct seizer *s)
+{
+	for (size_t i = 0; i < s->n_later; i++) {
+		pid_t pid = s->later[i];
+
+		if (is_in_exec(pid))
+			continue;
+		s->later[i] = s->later[--s->n_later];
+		nudge_limit_again(&s->limit, s->n_later ? LATER_MS : 0);
+		return pid;
+	}
+	return 0;
+}

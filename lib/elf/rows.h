@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rows - the functions that one file's unwind information knows, and the rows of those that
+ * somebody asked for.
+ *
+ * Of a program's functions few are ever on a stack: finding them all takes a tenth of what
+ * compiling them all does. The file's sections are kept for that.
+ */
+#ifndef ROWS_H
+#define ROWS_H
+
+#include "elf/frames.h"
+#include "elf/table.h"
+
+enum { ROWS_ID = 32 };
+
+/* What a file says. */
+struct unwind_source {
+	struct frames_section eh, debug; /* owned */
+	uint64_t sigreturn;		 /* where arch->sigreturn is; 0: nowhere */
+	uint64_t plt_lo, plt_hi;	 /* the stubs of arch->plt_first */
+	uint64_t base;			 /* lowest address of the file */
+	/* Equal in files with the same unwind information: build-id and a sum of it. */
+	unsigned char id[ROWS_ID];
+};
+
+struct elfimage;
+struct module;
+
+/* tableread.c: of an ELF of @arch, whose loads are in @m. What is not there, or damaged, is
+ * empty. */
+void unwind_source_read(struct unwind_source *s, const struct arch *arch,
+			const struct elfimage *im, const struct module *m);
+void unwind_source_deinit(struct unwind_source *s);
+
+/* Addresses are less unwind_source.base. None reaches into the next. */
+struct rows_function {
+	uint32_t lo, hi;
+	uint32_t record; /* offset in its section */
+	/* The first of several at one address counts. */
+	enum rows_from { ROWS_EH, ROWS_DEBUG, ROWS_PLT, ROWS_SIGRETURN } from : 8;
+	bool tried;
+	struct unwind_table *made; /* NULL: not tried yet, or it could not be */
+};
+
+struct rows {
+	const struct arch *arch;
+	struct unwind_source source;
+	struct rows_function *function; /* by address */
+	size_t n;
+	size_t bytes; /* of memory held: grows */
+	unsigned refs;
+};
+
+/* Finds the functions, and takes over what @s owns. *@ret has one reference. 0, -ENOMEM, or
+ * -E2BIG: more than is sane. */
+int rows_make(struct rows **ret, const struct arch *arch, struct unwind_source *s);
+
+/* Of code in memory whose rows are known, all in @t, which is taken over. NULL: no memory. */
+struct rows *rows_of_table(struct unwind_table *t);
+
+/* Take a reference away; the last frees. NULL is fine. */
+void rows_put(struct rows *rows);
+
+/* The rows around @vaddr, NULL where there are none. They stay as long as @rows. */
+const struct unwind_table *rows_at(struct rows *rows, uint64_t vaddr);
+
+#endif

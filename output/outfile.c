@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * outfile - walks a path folder by folder, so that nobody swaps one after it was looked at.
+ */
+#include "outfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "base/base.h"
+
+enum { MAX_LINKS = 40, TRIES = 100 };
+
+static bool is_ours(const struct stat *st)
+{
+	return st->st_uid == geteuid();
+}
+
+/* Can others than we and root write in it? */
+static bool is_shared(const struct stat *st)
+{
+	return (!is_ours(st) && st->st_uid != 0) || (st->st_mode & (S_IWGRP | S_IWOTH));
+}
+
+/* --- the folder --- */
+
+/* Where a walk stands: @left is to be walked from @fd on. */
+struct walk {
+	int fd;
+	unsigned links;
+	char left[2 * PATH_MAX];
+};
+
+static int step_to(struct walk *w, int fd)
+{
+	if (fd < 0)
+		return -errno;
+	close(w->fd);
+	w->fd = fd;
+	return 0;
+}
+
+/* The part @name is a link, @link: what it holds comes before what is left. */
+static int follow(struct walk *w, int link, const char *name, const struct stat *st)
+{
+	char rest[PATH_MAX], to[PATH_MAX];
+	struct stat folder;
+	struct statfs fs;
+	ssize_t n;
+
+	if (fstat(w->fd, &folder) || fstatfs(w->fd, &fs))
+		return -errno;
+	if (is_shared(&folder) && !is_ours(st) && st->st_uid != 0)
+		return -EPERM;
+	if (++w->links > MAX_LINKS)
+		return -ELOOP;
+	if (fs.f_type == PROC_SUPER_MAGIC) /* its links may hold no paths */
+		return step_to(w, openat(w->fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC));
+	n = readlinkat(link, "", to, sizeof(to) - 1);
+	if (n < 0)
+		return -errno;
+	to[n] = '\0';
+	if (snprintf(rest, sizeof(rest), "%s", w->left) >= (int)sizeof(rest))
+		return -ENAMETOOLONG;
+	snprintf(w->left, sizeof(w->left), "%s/%s", to, rest);
+	return *to == '/' ? step_to(w, open("/", O_PATH | O_CLOEXEC)) : 0;
+}
+
+/* Take the first part off what is left. */
+static int walk_part(struct walk *w)
+{
+	char *part = w->left + strspn(w->left, "/"), name[NAME_MAX + 1];
+	size_t n = strcspn(part, "/");
+	_cleanup_close_ int fd = -1;
+	struct stat st;
+	int ret;
+
+	if (n > NAME_MAX)
+		return -ENAMETOOLONG;
+	snprintf(name, sizeof(name), "%.*s", (int)n, part);
+	memmove(w->left, part + n, strlen(part + n) + 1);
+	if (!n)
+		return 0;
+	fd = openat(w->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st))
+		return -errno;
+	if (S_ISLNK(st.st_mode))
+		return follow(w, fd, name, &st);
+	if (!S_ISDIR(st.st_mode))
+		return -ENOTDIR;
+	ret = step_to(w, fd);
+	fd = -1;
+	return ret;
+}
+
+int outfile_folder(const char *path, const char **name, struct err *err)
+{
+	const char *slash = strrchr(path, '/');
+	struct walk w = { .fd = -1 };
+	int ret = 0, why;
+
+	*name = slash ? slash + 1 : path;
+	if (!**name)
+		return err_set(err, -EISDIR, "opening %s: it names a folder", path);
+	if (*name - path >= PATH_MAX)
+		return err_set(err, -ENAMETOOLONG, "opening %s: %s", path,
+			       strerror(ENAMETOOLONG));
+	snprintf(w.left, sizeof(w.left), "%.*s", (int)(*name - path), path);
+	w.fd = open(*path == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (w.fd < 0)
+		ret = -errno;
+	while (!ret && *w.left)
+		ret = walk_part(&w);
+	if (!ret)
+		return w.fd;
+	why = -ret;
+	if (w.fd >= 0)
+		close(w.fd);
+	return err_set(err, ret, "opening %s: %s", path,
+		       why == EPERM ?
+			       "a folder on its way is a link made by another user, where "
+			       "others can write" :
+			       strerror(why));
+}
+
+/* --- the file --- */
+
+/* A path below /dev, in a folder that only root can write: what it names is meant. */
+static int open_device(int folder, const char *name)
+{
+	int fd = openat(folder, name, O_RDWR | O_TRUNC | O_CLOEXEC | O_NOCTTY);
+
+	/* A device or a pipe that only takes writing. */
+	if (fd < 0 && (errno == EACCES || errno == EINVAL || errno == ENXIO))
+		fd = openat(folder, name, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+	return fd < 0 ? -errno : fd;
+}
+
+/* A file of another name takes the old one's place: nobody else has that open, or linked. */
+static int replace(int folder, const char *name, mode_t mode)
+{
+	char other[NAME_MAX + 1];
+	int fd = -1, why;
+
+	for (unsigned i = 0; i < TRIES && fd < 0; i++) {
+		snprintf(other, sizeof(other), ".%.200s.%d.%u", name, getpid(), i);
+		fd = openat(folder, other, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+			    mode);
+		if (fd < 0 && errno != EEXIST)
+			return -errno;
+	}
+	if (fd < 0)
+		return -EEXIST;
+	if (renameat(folder, other, folder, name) == 0)
+		return fd;
+	why = errno;
+	unlinkat(folder, other, 0);
+	close(fd);
+	return -why;
+}
+
+static int open_regular(int folder, const char *name, mode_t mode, bool shared)
+{
+	int fd;
+
+	if (shared)
+		return replace(folder, name, mode);
+	fd = openat(folder, name, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Why what stands there is not overwritten; NULL: it is. */
+static const char *refusal(const struct stat *st, bool shared)
+{
+	if (S_ISDIR(st->st_mode))
+		return strerror(EISDIR);
+	if (S_ISLNK(st->st_mode))
+		return "it is a link: name the file itself";
+	if (!S_ISREG(st->st_mode))
+		return "it is no regular file: a FIFO or a device is named by /dev/...";
+	if (shared && !is_ours(st))
+		return "it is another user's file, where others can write";
+	return NULL;
+}
+
+/* perf moves its last recording out of the way, and so do we. */
+static void move_old(int folder, const char *name)
+{
+	char old[NAME_MAX + 1];
+
+	if (snprintf(old, sizeof(old), "%s.old", name) >= (int)sizeof(old) ||
+	    renameat(folder, name, folder, old))
+		unlinkat(folder, name, 0);
+}
+
+int outfile_open(int folder, const char *name, const char *path, mode_t mode, bool keep_old,
+		 struct err *err)
+{
+	struct stat dir, st;
+	const char *why = NULL;
+	bool shared, is_there;
+	int fd;
+
+	if (fstat(folder, &dir))
+		return err_set(err, -errno, "opening %s: %s", path, strerror(errno));
+	shared = is_shared(&dir);
+	is_there = fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+	if (is_there && !shared && !strncmp(path, "/dev/", 5) && !S_ISREG(st.st_mode)) {
+		fd = open_device(folder, name);
+	} else {
+		why = is_there ? refusal(&st, shared) : NULL;
+		if (why)
+			return err_set(err, -EPERM, "opening %s: %s", path, why);
+		if (keep_old && is_there && st.st_size)
+			move_old(folder, name);
+		fd = open_regular(folder, name, mode, shared);
+	}
+	return fd < 0 ? err_set(err, fd, "opening %s: %s", path, strerror(-fd)) : fd;
+}

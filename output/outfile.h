@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * outfile - opens the file that an output goes to, whoever else can write in the folders on
+ * its way.
+ *
+ * A shared folder is one that others than we and root can write, like /tmp. There, a link that
+ * others made is not followed, and what stands in the way is replaced only if it is a regular
+ * file of ours. A link in the file's own place is followed nowhere, and a FIFO or a device is
+ * opened nowhere, but by a path that begins with /dev/, in folders that nobody shares.
+ */
+#ifndef OUTPUT_OUTFILE_H
+#define OUTPUT_OUTFILE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/* The folder of @path, opened with O_PATH, and in *@name (part of @path) the file's name
+ * there; or -errno with a sentence. */
+int outfile_folder(const char *path, const char **name, struct err *err);
+
+/* Open the file @name in @folder, empty, for reading too where that is possible; a regular
+ * file is created with @mode less the umask. With @keep_old, what is not empty there becomes
+ * NAME.old.
+ * @path is for sentences. A descriptor, or -errno with a sentence. */
+int outfile_open(int folder, const char *name, const char *path, mode_t mode, bool keep_old,
+		 struct err *err);
+
+#endif

@@ -1,0 +1,152 @@
+"""Nothing that pysampled runs can write into another process: each way that the kernel has is tried from inside each part."""
+import ctypes
+import errno
+import os
+import re
+import signal
+import subprocess
+
+import harness
+import test_lines
+from harness import NOBODY, Recorder, Target, check, each, enough, equal, one_python
+
+WAYS_SIGNAL = 50
+REFUSED = {errno.EPERM, errno.ENOSYS, errno.EACCES}
+# What a process may open and load until it records: ways.c tries that before each thread it creates.
+AT_FIRST = {"mem_rdwr", "mem_wronly", "clear_refs", "oom_score_adj", "bpf_load"}
+
+
+class Ways:
+    """pysampled's environment with ways.c in it, and what it wrote down."""
+
+    def __init__(self, where, mode=0o755):
+        harness.need_command("cc")
+        library = os.path.join(where, "ways.so")
+        subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror",
+                        os.path.join(harness.TARGETS, "ways.c"), "-o", library], check=True)
+        self.log = os.path.join(where, "ways.log")
+        with open(self.log, "w"):
+            os.chmod(self.log, 0o666)
+        self.memory = ctypes.create_string_buffer(b"untouched")
+        self.set("LD_PRELOAD", library)
+        self.set("WAYS_LOG", self.log)
+        self.victim(os.getpid())
+        self.set("WAYS_AT", str(ctypes.addressof(self.memory)))
+
+    def victim(self, pid):
+        self.set("WAYS_PID", str(pid))
+        return self
+
+    def set(self, key, value):
+        os.environ[key] = value
+        harness.cleanup(os.environ.pop, key, None)
+
+    def tried(self, where=None):
+        """[(where, tid, {way: errno}, {right: value})]"""
+        found = []
+        with open(self.log) as file:
+            for line in file:
+                place, tid, rest = re.fullmatch(r"(\w+) (\d+): (.*)\n", line).groups()
+                words = dict(word.split("=") for word in rest.split())
+                ways = {k: int(v) for k, v in words.items() if k.islower()}
+                if where in (None, place):
+                    found.append((place, int(tid), ways, {k: v for k, v in words.items() if k not in ways}))
+        return found
+
+
+def open_ways(ways):
+    return {name for name, number in ways.items() if number not in REFUSED}
+
+
+def in_each_thread(recorder, ways):
+    """Has each of its threads try; they are all that it has."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    tids = set(harness.tasks(recorder.pid))
+    for tid in tids:
+        libc.tgkill(recorder.pid, tid, WAYS_SIGNAL)
+    harness.until(lambda: {tid for _, tid, _, _ in ways.tried("thread")} >= tids & set(harness.tasks(recorder.pid)),
+                  "all threads have tried")
+    return [(tid, open_ways(found)) for _, tid, found, _ in ways.tried("thread")]
+
+
+def test_the_ways_are_open_without_a_filter():
+    """So that each could be found open."""
+    harness.need_root()
+    ways = Ways(harness.folder())
+    harness.pysampled("-V").ok()
+    (_, _, found, _), = ways.tried("end")
+    refused = {name: number for name, number in found.items() if number in REFUSED}
+    equal({name for name in refused if name not in ("io_uring", "userfaultfd", "process_mrelease")}, set(), "ways refused")
+    check(ways.memory.value != b"untouched", "nothing was written: %s", ways.memory.value)
+
+
+@each(user=["root", "nobody"])
+@each(capture=["auto", "stop", "async"])
+@one_python
+def test_no_thread_of_a_recording_can_write(py, capture, user):
+    home = harness.folder(0o777)
+    options = {}
+    if user == "nobody":
+        harness.need_root()
+        harness.need_events_for_all()
+        binary, home = harness.for_nobody()
+        options = dict(user=NOBODY, binary=binary)
+        py = harness.debian_python()
+    target = Target(py, "groundtruth.py", "--us", 50, "--threads", 2, user=options.get("user"))
+    ways = Ways(home)
+    if user == "nobody":
+        ways.victim(target.pid).set("WAYS_AT", "4096")
+    recorder = Recorder("-p", target.pid, "-F", 199, "--capture", capture, "-o", "a.data", "-o", "a.folded", home=home,
+                        **options).attached()
+    harness.works(target.pid, 0.2)
+    found = in_each_thread(recorder, ways)
+    recorder.signal(signal.SIGINT).wait().ok()
+    for tid, is_open in found:
+        equal(is_open, set(), "ways that thread %d has, of %d threads" % (tid, len(found)))
+    enough(len(found) >= 4, "only %d threads", len(found))
+    for _, tid, tried, _ in ways.tried("create"):
+        check(open_ways(tried) <= AT_FIRST, "at first thread %d has %s", tid, open_ways(tried) - AT_FIRST)
+    for _, _, tried, _ in ways.tried("end"):
+        equal(open_ways(tried), set(), "ways at the end")
+    equal(ways.memory.value, b"untouched" if user == "nobody" else ways.memory.value, "what was written to")
+
+
+@each(command=["dump", "doctor", "events"])
+@one_python
+def test_no_command_can_write(py, command):
+    target = Target(py, "groundtruth.py", "--us", 50)
+    ways = Ways(harness.folder())
+    harness.pysampled(command, *([] if command == "events" else ["-p", target.pid])).ok()
+    for place, tid, tried, _ in ways.tried():
+        check(open_ways(tried) <= {"bpf_load"}, "%s of thread %d: %s", place, tid, open_ways(tried))
+    enough(ways.tried("end"), "nothing was tried")
+    equal(ways.memory.value, b"untouched", "what was written to")
+
+
+def no_rights(rights, user):
+    for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+        equal(int(rights[name], 16), 0, name)
+    equal(rights["NoNewPrivs"], "1", "NoNewPrivs")
+    if user == "root":
+        equal((int(rights["CapBnd"], 16), rights["Uid"]), (0, str(NOBODY)), "what root's helper is bounded by, and who it is")
+
+
+@each(user=["root", "ambient"])
+@each(kind=["whole", "server"])
+def test_who_reads_debug_information_has_no_rights(kind, user):
+    harness.need_root()
+    target, lines, options = test_lines.start(kind)
+    home = harness.folder(0o777)
+    ways = Ways(home)
+    wrapper = []
+    if user == "ambient":
+        rights = "+sys_ptrace,+perfmon,+dac_override,+sys_nice"
+        wrapper = [harness.need_command("setpriv"), "--reuid", str(NOBODY), "--inh-caps", rights, "--ambient-caps", rights]
+        os.chmod(os.path.dirname(os.environ.get("DEBUGINFOD_CACHE_PATH", home + "/x")), 0o777)
+    run = harness.pysampled("dump", "-p", target.pid, *options, home=home, wrapper=wrapper).ok()
+    for place, _, found, rights in ways.tried("lines") + ways.tried("fetch"):
+        no_rights(rights, user)
+        equal(open_ways(found), {"socket"} if place == "fetch" else set(), "ways of " + place)
+    # It is in the library most of the time.
+    enough(any(line in run.out for line in lines.values()), "no line was found: %s", run.out)
+    enough(len(ways.tried("fetch")) >= (kind == "server") and ways.tried("lines"), "no debug information was read")

@@ -1,0 +1,113 @@
+"""What a recorder holds does not grow with what its targets do for ever: counted in bytes, with bounds many times what is needed."""
+import os
+import signal
+import time
+
+import harness
+from harness import Recorder, Target, check, each, enough, equal, need_root, not_quick, one_python, seconds
+
+KB = 1024
+WARM_S, STEP_S = 15, 0.5
+SOAK_S = int(os.environ.get("PYSAMPLED_SOAK_S", "0"))  # set by tools/test --soak
+
+
+def held(pid):
+    """Bytes of memory that are its own alone."""
+    return int(harness.status(pid)["RssAnon"].split()[0]) * KB
+
+
+def descriptors(pid):
+    return len(os.listdir("/proc/%d/fd" % pid))
+
+
+def slope(points):
+    """Of (time, value), by least squares: value a second."""
+    n = len(points)
+    mean_t, mean_v = sum(t for t, _ in points) / n, sum(v for _, v in points) / n
+    return sum((t - mean_t) * (v - mean_v) for t, v in points) / sum((t - mean_t) ** 2 for t, _ in points)
+
+
+def watch(recorder, warm, long):
+    """[(time, bytes)] and [descriptors] of a recorder that is attached, after it has been at it for so long."""
+    begin = time.monotonic()
+    points, fds = [], []
+    while time.monotonic() < begin + warm + long:
+        time.sleep(STEP_S)
+        check(recorder.process.poll() is None, "pysampled ended early: %s", recorder.text(1))
+        now = time.monotonic()
+        if now > begin + warm:
+            points.append((now, held(recorder.pid)))
+            fds.append(descriptors(recorder.pid))
+    return points, fds
+
+
+def record(target, *args, warm=WARM_S, long=25, home=None):
+    recorder = Recorder("-p", target.pid, *args, home=home).attached()
+    points, fds = watch(recorder, warm, long)
+    run = recorder.signal(signal.SIGINT).wait(30).ok()
+    return run, points, fds
+
+
+@one_python
+@seconds(120)
+def test_forks_beside_many_idle_children_leave_nothing(py):
+    """It was 1,200 KB a second: a copy of the table of all targets at each fork and each end, and all targets."""
+    need_root()
+    target = Target(py, "restless.py", "--idle", 200, "--forks", 100)
+    run, points, _ = record(target, "-F", 99, "-o", "out.data")
+    check(slope(points) < 150 * KB, "%.0f KB a second: %s", slope(points) / KB, run)
+    check(points[-1][1] < 40 << 20, "%d KB: %s", points[-1][1] // KB, run)
+
+
+@each(out=["out.data", "out.folded"])
+@one_python
+@seconds(120)
+def test_who_compiles_the_same_all_the_time_takes_no_more(py, out):
+    """It was 500 KB a second: each new code object's number and line table were kept."""
+    need_root()
+    target = Target(py, "restless.py", "--compiles", 1000, "--names", 50, "--lines", 2000)
+    run, points, _ = record(target, "-F", 999, "--hold-budget", 100, "-o", out)
+    check(slope(points) < 60 * KB, "%.0f KB a second: %s", slope(points) / KB, run)
+    enough(run.n("samples") > 2000, "too few samples: %s", run)
+
+
+@one_python
+@seconds(120)
+def test_many_lines_take_no_memory_and_the_end_does_not_wait_for_them(py):
+    """It was 1.1 GB for 82 samples, as the symbol file was written."""
+    need_root()
+    target = Target(py, "restless.py", "--compiles", 20, "--lines", 2000000)
+    run, _, _ = record(target, "-F", 99, "-v", "-o", "out.data", warm=0, long=20)
+    check(float(run.summary["rss"].rstrip("MiB")) < 100, "much memory at the end: %s", run)
+    enough(run.n("samples") > 300, "too few samples: %s", run)
+    check("have no lines from here on" in run.err, "not a word of it: %s", run)
+    check(run.counter("unlined") > 0, "not counted: %s", run)
+
+
+@one_python
+@seconds(120)
+def test_new_functions_are_unnamed_when_memory_is_used_up(py):
+    need_root()
+    target = Target(py, "restless.py", "--compiles", 1000, "--long", 900)
+    home = harness.folder()
+    run, _, _ = record(target, "-F", 999, "--hold-budget", 100, "-v", "--memory", "4M", "-o", "out.folded", warm=0, long=25,
+                       home=home)
+    enough(run.n("samples") > 2000, "too few samples: %s", run)
+    check("[unnamed] from here on" in run.err, "not a word of it: %s", run)
+    check(run.counter("unnamed") > 0, "not counted: %s", run)
+    equal(harness.total(harness.read_folded(os.path.join(home, "out.folded"))), run.n("samples"), "samples in the output")
+
+
+@one_python
+@not_quick
+@seconds(4000)
+def test_soak(py):
+    """Code, threads and processes come and go; --soak: for an hour."""
+    need_root()
+    if not SOAK_S:
+        raise harness.Skip("tools/test --soak runs it")
+    target = Target(py, "restless.py", "--idle", 20, "--forks", 100, "--compiles", 200, "--names", 500, "--threads", 50,
+                    "--life", SOAK_S + 300)
+    run, points, fds = record(target, "-F", 999, "--hold-budget", 100, "-o", "out.data", warm=60, long=SOAK_S - 60)
+    check(60 * slope(points) < 1 << 20, "%.0f KB a minute: %s", 60 * slope(points) / KB, run)
+    check(max(fds[-20:]) <= max(fds[:20]) + 20, "descriptors: %s at first, %s at last", fds[:20], fds[-20:])

@@ -1,0 +1,236 @@
+"""What goes to files and terminals, whoever chose the names and whoever else writes where they lie."""
+import os
+import shutil
+
+import harness
+from harness import Target, check, equal, need_root, pysampled
+
+EVIL = b"\x1b]0;PWNED\x07\x9b5m"
+CONTROLS = set(range(32)) - {10} | {127} | set(range(0x80, 0xa0))
+
+NAMED = """
+import ctypes, threading, time
+name = %r
+def leaf():
+    ctypes.CDLL(None).prctl(15, name, 0, 0, 0)
+    while True:
+        pass
+exec("def leaf\\u009b(): leaf()" if False else "outer = leaf")
+threading.Thread(target=outer, daemon=True).start()
+ctypes.CDLL(None).prctl(15, name, 0, 0, 0)
+print("READY", flush=True)
+while True:
+    time.sleep(0.01)
+"""
+
+
+def is_plain(text, where):
+    bad = sorted({hex(ord(c)) for c in text if ord(c) in CONTROLS or c == "\ufffd"})
+    check(not bad, "%s has %s: %r", where, bad, text[:400])
+
+
+@harness.one_python
+def test_names_of_targets_reach_no_terminal_raw(py):
+    home = harness.folder()
+    target = harness.start([py.path, "-c", NAMED % EVIL], stdout=-1)
+    equal(target.stdout.readline(), b"READY\n", "the target")
+    run = pysampled("dump", "-p", target.pid)
+    check('"?]0;PWNED??5m"' in run.out, "the name is not there: %s", run)
+    is_plain(run.out + run.err, "dump")
+    out = os.path.join(home, "out.folded")
+    run = pysampled("-p", target.pid, "-F", 99, "-d", 0.5, "--threads", "-o", out)
+    is_plain(run.err, "record's messages")
+    with open(out, errors="replace") as f:
+        text = f.read()
+    check("?]0:PWNED??5m-" in text, "the name is not in the file: %r", text[:300])
+    is_plain(text, "folded")
+    wrapper = os.path.join(os.fsencode(home), EVIL)
+    shutil.copy("/bin/sleep", wrapper)
+    sleeper = harness.start([wrapper, "100"])
+    harness.until(lambda: b"PWNED" in open("/proc/%d/comm" % sleeper.pid, "rb").read(), "the sleeper's name")
+    for command in (["doctor", "-p", sleeper.pid], ["-p", sleeper.pid, "-o", out], ["dump", "-p", sleeper.pid]):
+        run = pysampled(*command)
+        check("PWNED" in run.out + run.err, "the name is not there: %s", run)
+        is_plain(run.out + run.err, command[0])
+
+
+@harness.one_python
+def test_a_full_device_is_told(py):
+    target = Target(py, "groundtruth.py")
+    for command in (["dump", "-p", target.pid], ["doctor"], ["events"], ["--help"], ["-V"], ["record", "--help"],
+                    ["-p", target.pid, "-d", 0.2, "-o", "-"]):
+        run = pysampled(*command, wrapper=("sh", "-c", 'exec "$@" >/dev/full', "sh"))
+        equal(run.rc, 1, "the exit code of %s" % command)
+        check(run.err.count("No space left on device") == 1, "%s says: %s", command, run.err)
+
+
+THREADS = """
+import sys, threading
+threading.stack_size(1 << 16)
+wait = threading.Event()
+for i in range(int(sys.argv[1])):
+    threading.Thread(target=wait.wait, daemon=True).start()
+print("READY", flush=True)
+wait.wait()
+"""
+
+
+@harness.one_python
+def test_a_dump_is_linear_in_its_threads(py):
+    harness.need_command("strace")
+    calls = {}
+    for n in (200, 800):
+        target = harness.start([py.path, "-c", THREADS, str(n)], stdout=-1)
+        equal(target.stdout.readline(), b"READY\n", "the target")
+        log = os.path.join(harness.folder(), "strace")
+        traced = harness.start(["strace", "-f", "-o", log, "-e", "trace=process_vm_readv,openat,write", harness.PYSAMPLED,
+                                "dump", "-p", str(target.pid)], stdout=-1)
+        text = traced.communicate(timeout=100)[0]
+        equal(text.count(b"\nThread "), n + 1, "threads")
+        with open(log) as f:
+            lines = f.readlines()
+        calls[n] = len(lines)
+        writes = [i for i, line in enumerate(lines) if "write(1," in line]
+        check(len(writes) > n, "it does not print as it goes: %d writes", len(writes))
+        harness.end(target)
+    check(calls[800] < 5 * calls[200], "system calls by threads: %s", calls)
+
+
+def recorded(target, path, *more):
+    return pysampled("-p", target.pid, "-F", 99, "-d", 0.2, "-o", path, *more)
+
+
+def refuses(target, path, word, *more):
+    run = recorded(target, path, *more)
+    check(run.rc == 1 and word in run.err, "not refused: %s", run)
+
+
+def holds(path, text):
+    with open(path) as f:
+        equal(f.read(), text, path)
+
+
+def owned(path, uid):
+    os.lchown(path, uid, uid)
+    return path
+
+
+@harness.one_python
+def test_no_output_goes_where_another_user_led_it(py):
+    """As root in a folder like /tmp: links, FIFOs, others' files, and links among the parents."""
+    need_root()
+    target = Target(py, "groundtruth.py")
+    mine, shared = harness.folder(0o755), harness.folder(0o755)
+    os.chmod(shared, 0o1777)
+    victim = os.path.join(mine, "victim")
+    for kind in ("folded", "data"):
+        harness.write(victim, "precious")
+        path = os.path.join(shared, "link." + kind)
+        os.symlink(victim, path)
+        owned(path, 65534)
+        refuses(target, path, "link")
+        holds(victim, "precious")
+        path = os.path.join(mine, "link." + kind)
+        os.symlink(victim, path)
+        refuses(target, path, "link")
+        holds(victim, "precious")
+        path = os.path.join(shared, "fifo." + kind)
+        os.mkfifo(path)
+        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        refuses(target, path, "regular")
+        equal(os.read(reader, 100), b"", "what the FIFO got")
+        os.close(reader)
+        path = os.path.join(shared, "theirs." + kind)
+        harness.write(path, "theirs")
+        refuses(target, owned(path, 65534), "another user")
+        holds(path, "theirs")
+        path = os.path.join(shared, "hard." + kind)
+        os.link(victim, path)
+        recorded(target, path).ok()
+        holds(victim, "precious")
+        check(os.stat(path).st_nlink == 1 and not os.path.samefile(path, victim), "%s is not a file of its own", path)
+        folder = os.path.join(shared, "way-" + kind)
+        os.symlink(mine, folder)
+        owned(folder, 65534)
+        refuses(target, os.path.join(folder, "new." + kind), "link")
+        refuses(target, os.path.join(folder, "..", "x." + kind), "link")
+        check(not os.path.exists(os.path.join(mine, "new." + kind)), "it was written through a link")
+        os.symlink(mine, os.path.join(mine, "way-" + kind))
+        recorded(target, os.path.join(mine, "way-" + kind, "new." + kind)).ok()
+        for _ in range(2):  # its own file, again
+            recorded(target, os.path.join(shared, "plain." + kind)).ok()
+    left = [name for name in os.listdir(shared) if name.startswith(".")]
+    equal(left, [], "files left behind")
+    check(os.path.exists(os.path.join(shared, "plain.data.old")), "no recording was kept")
+
+
+@harness.one_python
+def test_a_link_in_the_place_of_the_old_recording_is_replaced(py):
+    need_root()
+    target = Target(py, "groundtruth.py")
+    mine, shared = harness.folder(0o755), harness.folder(0o755)
+    os.chmod(shared, 0o1777)
+    victim, data = os.path.join(mine, "victim"), os.path.join(shared, "perf.data")
+    harness.write(victim, "precious")
+    for name in ("perf.data.old", "perf.data.pyframes.so"):
+        os.symlink(victim, os.path.join(shared, name))
+        owned(os.path.join(shared, name), 65534)
+    harness.write(data, "an old one")
+    recorded(target, data).ok()
+    holds(victim, "precious")
+    holds(os.path.join(shared, "perf.data.old"), "an old one")
+    for name in ("perf.data.old", "perf.data.pyframes.so"):
+        check(not os.path.islink(os.path.join(shared, name)), "%s still is a link", name)
+
+
+@harness.one_python
+def test_devices_and_fifos_are_named_on_purpose(py):
+    target = Target(py, "groundtruth.py")
+    for path in ("/dev/stdout", "/dev/fd/1"):
+        run = recorded(target, path, "--format", "folded", "--no-native").ok()
+        check("spin" in run.out or ";" in run.out, "%s got nothing: %s", path, run)
+    recorded(target, "/dev/null", "--format", "folded").ok()
+
+
+FUNCTIONS = """
+source = "\\n".join("def function_with_a_name_%d(n):\\n for i in range(300): n += i\\n return n" % i for i in range(1000))
+names = {}
+exec(compile(source, "/many.py", "exec"), names)
+functions = [names["function_with_a_name_%d" % i] for i in range(1000)]
+print("READY", flush=True)
+while True:
+    for f in functions:
+        f(1)
+"""
+
+
+@harness.each(kb=[64, 200, 400])
+@harness.one_python
+def test_names_are_the_last_thing_that_a_full_disk_takes(py, kb):
+    need_root()
+    harness.need_command("perf")
+    target = harness.start([py.path, "-c", FUNCTIONS], stdout=-1)
+    equal(target.stdout.readline(), b"READY\n", "the target")
+    disk = harness.folder()
+    harness.subprocess.check_call(["mount", "-t", "tmpfs", "-o", "size=%dk" % kb, "none", disk])
+    harness.cleanup(harness.subprocess.call, ["umount", disk])
+    data = os.path.join(disk, "perf.data")
+    run = pysampled("-p", target.pid, "-F", 4000, "-d", 2, "-o", data)
+    text, _ = harness.perf("script", "-i", data, "-F", "ip,sym", home=harness.folder())
+    if "names of Python functions are lost" not in run.err:
+        check("py::" in text, "no name, and no line says so: %s", run)
+    harness.enough(run.rc == 1 or kb == 400, "the disk did not fill: %s", run)
+
+
+@harness.one_python
+def test_too_few_descriptors_are_told(py):
+    need_root()
+    target = Target(py, "groundtruth.py")
+    said = 0
+    for limit in range(4, 12):
+        run = pysampled("dump", "-p", target.pid, wrapper=("sh", "-c", 'ulimit -n %d; exec "$@"' % limit, "sh"))
+        check("holds an interpreter" not in run.err, "at %d descriptors: %s", limit, run)
+        if "no descriptors left" in run.err:
+            equal(run.rc, 1, "the exit code")
+            said += 1
+    check(said > 0, "no limit was low enough")

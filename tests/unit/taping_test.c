@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * taping: what a reader writes down of what it takes, is told, reads and judges.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "fake_ring.h"
+#include "sample/tape.h"
+#include "capture/taping.h"
+
+enum { MISSING = 99, TYPES = 64 };
+
+/* The last chunk of each type, and how many there are. */
+struct chunks {
+	_Alignas(8) unsigned char at[TYPES][8192];
+	struct bytes last[TYPES];
+	unsigned n[TYPES];
+};
+
+/* Q_TAPE: the type, how long the head is, the chunk. */
+static void sort(struct chunks *c, const struct queue_record *rec)
+{
+	uint32_t type = load_u32(rec->data);
+	size_t n = rec->n - sizeof(*rec) - 8;
+
+	assert_true(type < TYPES);
+	c->n[type]++;
+	n = MIN(n, sizeof(c->at[0]));
+	memcpy(c->at[type], rec->data + 8, n);
+	c->last[type] = (struct bytes){ c->at[type], n };
+}
+
+static struct chunks *tape(struct fake *f)
+{
+	struct chunks *c = calloc(1, sizeof(*c));
+	const struct queue_record *rec;
+
+	f->c.tape = true;
+	taping_begin(&f->c, &f->slots[0].queue);
+	fake_run(f);
+	for (; (rec = queue_peek(&f->slots[0].queue)); queue_pop(&f->slots[0].queue))
+		if (rec->type == Q_TAPE)
+			sort(c, rec);
+	return c;
+}
+
+static void settings(void **state)
+{
+	struct fake *f = *state;
+	struct chunks *c;
+	char name[16];
+
+	f->c.witness = f->c.native = f->c.split = true;
+	c = tape(f);
+	assert_int_equal(c->n[TAPE_SETTINGS], 1);
+	assert_int_equal(tape_get(c->last[TAPE_SETTINGS], TAPE_SET, 0),
+			 TAPE_WITNESS | TAPE_NATIVE | TAPE_SPLIT);
+	assert_int_equal(tape_get(c->last[TAPE_SETTINGS], TAPE_MAX_FRAMES, 0), 512);
+	tape_get_text(c->last[TAPE_SETTINGS], TAPE_CAPTURE, name, sizeof(name));
+	assert_string_equal(name, "fake");
+	assert_int_equal(tape_get(c->last[TAPE_SLOT], TAPE_CPU, MISSING), 0);
+	assert_int_equal(tape_get(c->last[TAPE_SLOT], TAPE_N, 0), FAKE_RING);
+	free(c);
+}
+
+/* Each event's number once, however its samples come. */
+static void events(void **state)
+{
+	struct fake *f = *state;
+	struct chunks *c;
+
+	f->session.n_events = 2;
+	for (uint64_t i = 0; i < 4; i++)
+		fake_take(f, (struct fake_event){ .id = FAKE_ID + i % 2, .after = i });
+	c = tape(f);
+	assert_int_equal(c->n[TAPE_EVENT_ID], 2);
+	assert_int_equal(tape_get(c->last[TAPE_EVENT_ID], TAPE_KEY, 0), FAKE_ID + 1);
+	assert_int_equal(tape_get(c->last[TAPE_EVENT_ID], TAPE_INDEX, MISSING), 1);
+	free(c);
+}
+
+static void a_sample(void **state)
+{
+	struct fake *f = *state;
+	struct chunks *c;
+	struct bytes b;
+	char name[16];
+
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	c = tape(f);
+	assert_true(tape_field(c->last[TAPE_RING], TAPE_BYTES, &b));
+	assert_int_equal(b.n, f->page[0].data_head);
+	assert_memory_equal(b.at, f->map[0], b.n);
+	assert_int_equal(tape_get(c->last[TAPE_DRAIN], TAPE_HEAD, 0), f->page[0].data_head);
+	assert_int_equal(tape_get(c->last[TAPE_LOOK], TAPE_TID, 0), FAKE_TID);
+	assert_true(tape_field(c->last[TAPE_LOOK], TAPE_HEADS, &b));
+	assert_int_equal(b.n, FAKE_CPUS * 8);
+	assert_int_equal(load_u64(b.at), f->page[0].data_head);
+	assert_true(c->n[TAPE_READ] > 1);
+	assert_int_equal(tape_get(c->last[TAPE_READ], TAPE_PID, 0), getpid());
+	assert_true(tape_field(c->last[TAPE_READ], TAPE_BYTES, &b));
+	assert_int_equal(b.n, tape_get(c->last[TAPE_READ], TAPE_N, 0));
+	assert_memory_equal(b.at, fake_memory(tape_get(c->last[TAPE_READ], TAPE_AT, WORLD_AT)),
+			    b.n);
+	assert_int_equal(tape_get(c->last[TAPE_TARGET], TAPE_PID, 0), getpid());
+	assert_int_equal(tape_get(c->last[TAPE_JUDGED], TAPE_TIME, 0), f->t);
+	tape_get_text(c->last[TAPE_JUDGED], TAPE_PROV, name, sizeof(name));
+	assert_string_equal(name, "exact");
+	assert_true(c->n[TAPE_ANSWER] > 0);
+	assert_int_not_equal(tape_get(c->last[TAPE_ANSWER], TAPE_KEY, MISSING), MISSING);
+	assert_int_not_equal(tape_get(c->last[TAPE_ANSWER], TAPE_VALUE, MISSING), MISSING);
+	free(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		FAKE_TEST(settings),
+		FAKE_TEST(events),
+		FAKE_TEST(a_sample),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tracer: a process that runs is stopped at its samples and handed over, and so are its
+ * threads, its children and what it execs; afterwards nothing of us is left in it.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/stats.h"
+#include "capture/capture.h"
+#include "capture/slots.h"
+#include "capture/tracer.h"
+#include "sample/wire.h"
+
+extern const struct capture_ops capture_stop;
+
+enum { PATIENCE_S = 20, SOME = 3, NOT_YET = -1 };
+
+/* --- the target --- */
+
+/* What the target and the test tell each other. */
+struct shared {
+	_Atomic int what;      /* the target shall do: a letter of act() */
+	_Atomic uint64_t spun; /* by all that spin */
+	_Atomic pid_t child;   /* that it made */
+};
+
+static struct shared *shared;
+
+static void spin(void)
+{
+	for (;;)
+		atomic_fetch_add_explicit(&shared->spun, 1, memory_order_relaxed);
+}
+
+/* This program once more: it spins. */
+static void exec_spinner(void)
+{
+	execl("/proc/self/exe", "spinner", NULL);
+	_exit(1);
+}
+
+static void *exec_in_thread(void *arg)
+{
+	exec_spinner();
+	return NULL;
+}
+
+static void act(int what)
+{
+	pthread_t thread;
+	pid_t pid;
+
+	switch (what) {
+	case 'f': /* a child */
+		pid = fork();
+		if (pid == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			spin();
+		}
+		shared->child = pid;
+		break;
+	case 'v': /* a child that shares its memory until its exec */
+		pid = vfork();
+		if (pid == 0)
+			exec_spinner();
+		shared->child = pid;
+		break;
+	case 'e': /* another thread than the first one becomes another program */
+		pthread_create(&thread, NULL, exec_in_thread, NULL);
+		break;
+	}
+	for (;;)
+		pause();
+}
+
+static pid_t start_target(void)
+{
+	pid_t pid;
+
+	*shared = (struct shared){ 0 };
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (!shared->what)
+		atomic_fetch_add_explicit(&shared->spun, 1, memory_order_relaxed);
+	act(shared->what);
+	return 0;
+}
+
+/* --- the recording --- */
+
+struct fix {
+	struct reader_config c;
+	struct session session;
+	struct stats stats;
+	struct attach attach;
+	struct queue ctl;
+	struct tracer *tracer;
+	_Atomic int child_end;
+	pid_t pid;
+};
+
+static int attach_target(void *arg, struct err *err)
+{
+	struct fix *f = arg;
+
+	return attach_process(&f->attach, f->pid, NULL, 0, err);
+}
+
+static void open_slots(struct fix *f)
+{
+	struct cpus cpus;
+	struct err err;
+
+	f->session = (struct session){ .n_events = 1, .stats = &f->stats };
+	f->session.events[0].attr = (struct perf_event_attr){
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(struct perf_event_attr),
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.sample_period = 1000000,
+		.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME,
+		.disabled = 1,
+		.exclude_kernel = 1,
+		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
+		.sample_id_all = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+		.wakeup_events = 1,
+	};
+	f->c = (struct reader_config){ .capture = &capture_stop,
+				       .session = &f->session,
+				       .stats = &f->stats,
+				       .queue_bytes = 1 << 16 };
+	assert_int_equal(cpus_system(&cpus, "online"), 0);
+	f->c.cap_slots = (uint32_t)cpus_count(&cpus);
+	assert_int_equal(slots_init(&f->c, &cpus, &err), 0);
+	assert_int_equal(slots_open_rings(&f->c, 8, &err), 0);
+	f->attach = (struct attach){ .session = &f->session,
+				     .slots = f->c.slots,
+				     .n_slots = f->c.n_slots,
+				     .cap_slots = f->c.cap_slots,
+				     .cgroup = -1 };
+}
+
+static void begin(struct fix *f)
+{
+	struct err err = { 0 };
+
+	memset(f, 0, sizeof(*f));
+	open_slots(f);
+	assert_int_equal(queue_init(&f->ctl, 1 << 16), 0);
+	f->ctl.hurry = -1;
+	f->child_end = NOT_YET;
+	f->pid = start_target();
+	f->tracer = tracer_create(&(struct tracer_config){ .attach = &f->attach,
+							   .slots = f->c.slots,
+							   .n_slots = f->c.n_slots,
+							   .signal = SIGURG,
+							   .threads = true,
+							   .children = true,
+							   .ctl = &f->ctl,
+							   .kick = eventfd(0, 0),
+							   .child = f->pid,
+							   .child_end = &f->child_end,
+							   .work = &f->c.others });
+	f->attach.hooks = tracer_hooks(f->tracer);
+	assert_int_equal(tracer_attach(f->tracer, attach_target, f, &err), 0);
+	tracer_go(f->tracer, true);
+}
+
+static void end(struct fix *f)
+{
+	kill(f->pid, SIGKILL);
+	waitpid(f->pid, NULL, 0);
+	attach_deinit(&f->attach);
+	slots_deinit(&f->c);
+	queue_deinit(&f->ctl);
+}
+
+/* As a reader does: whose thread is held, which then is given back; 0: none is. */
+static pid_t take_held(struct fix *f)
+{
+	for (uint32_t i = 0; i < f->c.n_slots; i++) {
+		struct handover *h = &f->c.slots[i].handover;
+		pid_t tid;
+		uint32_t turn = handover_held(h, &tid);
+
+		if (turn && handover_release(h, turn))
+			return tid;
+	}
+	usleep(100);
+	return 0;
+}
+
+/* Until @tid was held @times. What takes a minute hangs. */
+static void until_held(struct fix *f, pid_t tid, int times)
+{
+	time_t begin = time(NULL);
+
+	while (times > 0) {
+		times -= take_held(f) == tid;
+		assert_true(time(NULL) - begin < PATIENCE_S);
+	}
+}
+
+#define until(f, condition)                                          \
+	for (time_t begin_ = time(NULL); !(condition); take_held(f)) \
+	assert_true(time(NULL) - begin_ < PATIENCE_S)
+
+/* --- tests --- */
+
+/* What a signal's default action is, a sample is never the end of it; and after us no sample
+ * is taken, however long it runs on. */
+static void held_and_let_go(void **state)
+{
+	struct fix f;
+	uint64_t count, spun;
+
+	begin(&f);
+	until_held(&f, f.pid, SOME);
+	assert_int_equal(f.child_end, NOT_YET);
+	assert_int_equal(tracer_stop(f.tracer), 0);
+	count = attach_count(&f.attach, 0);
+	assert_true(count > 0);
+	spun = shared->spun;
+	until(&f, shared->spun > spun + 20000000);
+	assert_int_equal(attach_count(&f.attach, 0), count);
+	end(&f);
+}
+
+static void children_too(void **state)
+{
+	struct fix f;
+
+	begin(&f);
+	shared->what = 'f';
+	until(&f, shared->child);
+	until_held(&f, shared->child, SOME);
+	assert_int_equal(f.child_end, NOT_YET);
+	kill(f.pid, SIGKILL);
+	until(&f, f.child_end != NOT_YET);
+	assert_int_equal(WTERMSIG(f.child_end), SIGKILL);
+	tracer_stop(f.tracer);
+	end(&f);
+}
+
+/* What it ran before its exec was its parent's; the control thread is told. */
+static void child_of_vfork(void **state)
+{
+	const struct queue_record *rec;
+	struct ctl_msg m;
+	struct fix f;
+
+	begin(&f);
+	shared->what = 'v';
+	until(&f, shared->child);
+	until_held(&f, shared->child, SOME);
+	rec = queue_peek(&f.ctl);
+	assert_non_null(rec);
+	assert_int_equal(rec->type, CTL_BEGUN);
+	memcpy(&m, rec->data, sizeof(m));
+	assert_int_equal(m.pid, shared->child);
+	assert_int_equal(f.stats.side_lost, 0);
+	tracer_stop(f.tracer);
+	kill(shared->child, SIGKILL);
+	end(&f);
+}
+
+/* The thread that calls exec gets the process's number, and the first one is gone: of both the
+ * events of one are left. */
+static void exec_by_another_thread(void **state)
+{
+	struct fix f;
+
+	begin(&f);
+	until_held(&f, f.pid, 1);
+	shared->what = 'e';
+	until(&f, shared->child == f.pid); /* the new program says so */
+	until_held(&f, f.pid, SOME);
+	tracer_stop(f.tracer);
+	assert_int_equal(f.attach.n_attached, 1);
+	assert_int_equal(f.attach.attached[0].tid, f.pid);
+	end(&f);
+}
+
+enum { SHARED_FD = 200 };
+
+static void map_shared(void)
+{
+	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, SHARED_FD, 0);
+	if (shared == MAP_FAILED)
+		_exit(1);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(held_and_let_go),
+		cmocka_unit_test(children_too),
+		cmocka_unit_test(child_of_vfork),
+		cmocka_unit_test(exec_by_another_thread),
+	};
+	int fd;
+
+	if (!strcmp(argv[0], "spinner")) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		map_shared();
+		shared->child = getpid();
+		spin();
+	}
+	fd = memfd_create("shared", 0);
+	if (fd < 0 || ftruncate(fd, 4096) < 0 || dup2(fd, SHARED_FD) < 0)
+		return 1;
+	close(fd);
+	map_shared();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
