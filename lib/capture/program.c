@@ -90,10 +90,12 @@ static struct target *newborn(struct reader *r, const struct target *t)
 	*n = (struct target){ .pid = t->pid,
 			      .state = TARGET_PYTHON,
 			      .begun_ns = since,
-			      .inner_tids = t->inner_tids,
-			      .tids = t->tids,
-			      .n_tids = t->n_tids,
 			      .py = known->py };
+	if (target_state_learnt(atomic_load_explicit(&t->state, memory_order_acquire))) {
+		n->inner_tids = t->inner_tids;
+		n->tids = t->tids;
+		n->n_tids = t->n_tids;
+	}
 	n->code.at = at;
 	n->py.pid = t->pid;
 	n->py.root = 0;			/* its stack lies elsewhere */
@@ -185,11 +187,12 @@ static const struct target *parent_of(struct reader *r, const struct births_fork
 
 	if (!parent)
 		parent = depth ? forked(r, f->ppid, depth - 1) : NULL;
-	/* In a PID namespace of its own the threads' numbers would have to be looked up. */
-	if (!parent || parent->inner_tids || parent->begun_ns > f->time || outdated(r, parent))
+	if (!parent || parent->begun_ns > f->time || outdated(r, parent))
 		return NULL;
+	/* What else is known of it stands once it is Python. In a PID namespace of its own the
+	 * threads' numbers would have to be looked up. */
 	if (atomic_load_explicit(&parent->state, memory_order_acquire) == TARGET_PYTHON)
-		return parent;
+		return parent->inner_tids ? NULL : parent;
 	return sleeper(r, parent);
 }
 

@@ -230,7 +230,9 @@ static void scan_other(struct reader *r, const struct perf_event_header *h, uint
 		return;
 	if (known && !concerns(r, &s))
 		return;
-	emit_side(r, h);
+	/* What the kernel lost is in the books also where the queue has no room for the record. */
+	if (!emit_side(r, h) && known && s.kind == SIDE_LOST)
+		STATS_ADD(r->c->stats, lost, s.u.lost.n);
 	if (!known)
 		return;
 	/* Its number may be, or become, another thread's. */

@@ -146,6 +146,7 @@ void tape_put_target(struct tape_head *h, const struct target *t, bool code, uin
 {
 	int now = atomic_load_explicit(&t->state, memory_order_acquire);
 	const char *state = state_names[now];
+	bool learnt = target_state_learnt(now);
 
 	tape_put(h, TAPE_TIME, time);
 	tape_put(h, TAPE_PID, (uint64_t)t->pid);
@@ -156,13 +157,13 @@ void tape_put_target(struct tape_head *h, const struct target *t, bool code, uin
 	tape_put(h, TAPE_IS,
 		 (atomic_load(&t->unborn) ? TAPE_UNBORN : 0u) | (t->plain ? TAPE_PLAIN : 0u) |
 			 (atomic_load(&t->nopython) ? TAPE_NOPYTHON : 0u) |
-			 (t->inner_tids ? TAPE_INNER : 0u));
+			 (learnt && t->inner_tids ? TAPE_INNER : 0u));
 	tape_put(h, TAPE_FORKER, (uint64_t)atomic_load(&t->forker));
 	tape_put(h, TAPE_CODE_NUMBER, atomic_load(&t->code_number));
 	tape_put(h, TAPE_CODE_AT, t->code_at);
-	put_inner_tids(h, t);
-	if (now == TARGET_PENDING || now == TARGET_NOPYTHON || now == TARGET_REFUSED ||
-	    !t->runtime)
+	if (learnt)
+		put_inner_tids(h, t);
+	if (!learnt || !t->runtime)
 		return;
 	tape_put(h, TAPE_VERSION, t->version);
 	tape_put(h, TAPE_RUNTIME, t->runtime);

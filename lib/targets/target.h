@@ -117,6 +117,14 @@ struct target *target_create(pid_t pid);
  * Any thread. */
 bool target_had_none(const struct target *t, uint64_t time);
 
+/* Has a target whose state was @state (read with acquire) the fields of its interpreter,
+ * inner_tids and tids among them? Before, the control thread may be writing them. */
+static inline bool target_state_learnt(int state)
+{
+	return state == TARGET_STARTING || state == TARGET_PYTHON ||
+	       state == TARGET_QUARANTINED;
+}
+
 /* @tid as the target itself numbers it; 0: not known yet. */
 pid_t target_inner_tid(const struct target *t, pid_t tid);
 

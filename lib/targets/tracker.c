@@ -104,6 +104,7 @@ static void target_found(struct target *t, const struct pyproc *p)
 	/* Readers that see a runtime that is about to start read it already. */
 	if (atomic_load(&t->state) != TARGET_STARTING || t->runtime != p->runtime)
 		target_learn(t, p);
+	t->code = p->code;
 	atomic_store_explicit(&t->state, TARGET_PYTHON, memory_order_release);
 }
 
@@ -363,7 +364,6 @@ static bool search_ended(struct tracker *t, struct search *s, int code, const st
 	tape_target(t, target);
 	if (code == 0) {
 		target_found(target, p);
-		target->code = p->code;
 		births_teach(t->births, &target->code, target);
 		tape_target(t, target);
 		return true;
@@ -538,7 +538,6 @@ static int judge_root(struct tracker *t, pid_t pid, bool any, int code, const st
 		return err_set(err, -ENOMEM, "out of memory");
 	if (code == 0) {
 		target_found(target, p);
-		target->code = p->code;
 		note_say(&t->note, "process %d: CPython %u.%u.%u, %s, %s", target->pid,
 			 p->version >> 24 & 0xff, p->version >> 16 & 0xff,
 			 p->version >> 8 & 0xff, p->build, p->module);
