@@ -273,7 +273,7 @@ static bool load_table(struct recorder *r, enum event_place place)
 	for (int cpu = cpus_next(&r->possible, 0); cpu >= 0;
 	     cpu = cpus_next(&r->possible, cpu + 1))
 		n = (uint32_t)cpu + 1;
-	if (run_table_init(&r->table, n, proof_switches_hidden()) < 0)
+	if (run_table_init(&r->table, n, r->config.switches_hidden) < 0)
 		return false;
 	if (stranger_filter_init(&r->filter, &r->table) == 0)
 		return true;
@@ -456,6 +456,7 @@ int recorder_choose(struct recorder *r, struct err *err)
 {
 	int ret = cpuwatch_threads(&r->cpuwatch, &r->tids, &r->n_tids);
 
+	r->config.switches_hidden = proof_switches_hidden();
 	if (ret == 0)
 		ret = choose_all(r, err);
 	return ret < 0 ? ret : plan(r, err);

@@ -57,7 +57,7 @@ struct recorder {
 	bool needs_ticks;  /* a clock's events do not tell what they are to be compared with */
 	uint64_t noted_ns; /* the last note */
 	uint64_t wake_ns;  /* when readers that sleep are looked at next */
-	_Atomic bool wake_wanted; /* ... or now */
+	_Atomic bool wake_wanted; /* the resolver waits for readers that sleep */
 	struct queue own;	  /* the control thread's records for the resolver */
 	struct queue traced;	  /* the tracer's messages to the control thread */
 	struct queue **queues;

@@ -12,7 +12,6 @@
 #include "capture/reader.h"
 #include "targets/births.h"
 #include "targets/ours.h"
-#include "watch/proof.h"
 #include "capture/taping.h"
 #include "base/clock.h"
 #include "base/nudge.h"
@@ -316,7 +315,6 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	c->early = r->attach.early;
 	c->filter = r->attach.filter;
 	c->table = r->attach.table;
-	c->switches_hidden = proof_switches_hidden();
 	c->child = r->o.child ? r->o.pids[0] : 0;
 	c->last_in = calloc(LAST_IN, sizeof(*c->last_in));
 	if (c->switches_hidden && !c->table)
