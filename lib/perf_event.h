@@ -44,7 +44,7 @@ struct perf_use {
 	bool begins;   /* at once, whatever was chosen; of a CPU it always does */
 	bool later;    /* not before it is told to */
 	bool side;     /* it carries MMAP2, COMM and FORK records */
-	bool switches; /* ... and SWITCH */
+	bool switches; /* it carries SWITCH records */
 };
 
 /* The attr that is passed to perf_event_open(2): nothing changes it any more. @chosen: of a

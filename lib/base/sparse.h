@@ -8,6 +8,12 @@
 
 #include <stddef.h>
 
+/* What @n bytes take of a block in which each part begins on a cache line. */
+static inline size_t sparse_room(size_t n)
+{
+	return (n + 63) & ~(size_t)63;
+}
+
 /* Call once, before there are threads: large blocks are the kernel's fresh pages from then
  * on, never what was used and freed before. */
 void sparse_init(void);

@@ -230,7 +230,8 @@ static void scan_other(struct reader *r, const struct perf_event_header *h, uint
 		return;
 	if (known && !concerns(r, &s))
 		return;
-	/* What the kernel lost is in the books also where the queue has no room for the record. */
+	/* What the kernel lost is in the books also where the queue has no room for the
+	 * record. */
 	if (!emit_side(r, h) && known && s.kind == SIDE_LOST)
 		STATS_ADD(r->c->stats, lost, s.u.lost.n);
 	if (!known)
@@ -412,15 +413,10 @@ static int wait_on(int ready, int posted)
 	return fd;
 }
 
-static size_t room(size_t n)
-{
-	return (n + 63) & ~(size_t)63;
-}
-
 size_t reader_bytes(const struct reader_config *c)
 {
-	return room(sizeof(struct reader)) + room(c->cap_slots * sizeof(uint64_t)) +
-	       pystack_bytes();
+	return sparse_room(sizeof(struct reader)) +
+	       sparse_room(c->cap_slots * sizeof(uint64_t)) + pystack_bytes();
 }
 
 /* Not the 8 MiB of a shell's limit, of which a kernel may make 2 MiB resident at once. */
@@ -456,14 +452,15 @@ struct reader *reader_create(struct reader_config *c, struct cpu_slot *slot)
 	if (!r)
 		return NULL;
 	r->block = own;
-	r->cursor = (void *)((char *)r + room(sizeof(*r)));
+	r->cursor = (void *)((char *)r + sparse_room(sizeof(*r)));
 	r->c = c;
 	r->slot = slot;
 	guarded_init(&r->mem, &slot->guard, c->kick);
 	r->pos = perf_ring_tail(&slot->ring);
 	r->random = now_ns() | 1;
 	r->look_at = slot->index;
-	r->ps = pystack_place((char *)r->cursor + room(c->cap_slots * sizeof(*r->cursor)),
+	r->ps = pystack_place((char *)r->cursor +
+				      sparse_room(c->cap_slots * sizeof(*r->cursor)),
 			      c->max_frames, emit_code, r);
 	r->wake = wait_on(slot->ring.fd, slot->handover.posted);
 	slot->generation++;

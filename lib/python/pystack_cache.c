@@ -18,12 +18,6 @@
 	X(copy, PYCODE_COPY_MAX)                            \
 	X(bytes, BATCH_BYTES)
 
-/* Each array begins on a cache line. */
-static size_t room(size_t n)
-{
-	return (n + 63) & ~(size_t)63;
-}
-
 struct pystack *pystack_create(uint32_t max_frames,
 			       bool (*new_code)(void *, uint64_t, const struct pycode_copy *),
 			       void *arg)
@@ -38,7 +32,7 @@ struct pystack *pystack_place(void *block, uint32_t max_frames,
 			      void *arg)
 {
 	struct pystack *p = block;
-	char *at = (char *)p + room(sizeof(*p));
+	char *at = (char *)p + sparse_room(sizeof(*p));
 
 	/* Which thread calls matters little: the block is touched by who reads stacks. */
 	p->max_frames = MIN(max_frames, PYWALK_MAX_FRAMES);
@@ -47,7 +41,7 @@ struct pystack *pystack_place(void *block, uint32_t max_frames,
 	p->arg = arg;
 #define X(field, n)            \
 	p->field = (void *)at; \
-	at += room(n);
+	at += sparse_room(n);
 	ARRAYS(X)
 #undef X
 	return p;
@@ -62,8 +56,8 @@ size_t pystack_bytes(void)
 {
 	const struct pystack *p = NULL;
 
-#define X(field, n) +room(n)
-	return room(sizeof(*p)) ARRAYS(X);
+#define X(field, n) +sparse_room(n)
+	return sparse_room(sizeof(*p)) ARRAYS(X);
 #undef X
 }
 

@@ -30,7 +30,7 @@ enum harden_role {
 	HARDEN_PROBE = 1 << 6,	/* looks at one process */
 	HARDEN_TRACER = 1 << 7, /* the only one with ptrace */
 	HARDEN_LINES = 1 << 8,	/* the process that reads DWARF */
-	HARDEN_FETCH = 1 << 9,	/* ... and may ask debuginfod servers for it */
+	HARDEN_FETCH = 1 << 9,	/* the process that asks debuginfod servers */
 };
 
 /* For all threads of this process and those to come: what @roles may, a set of enum

@@ -62,9 +62,10 @@ struct reader_config {
 	const pid_t *tids;	   /* ... these threads are wanted; none: all */
 	size_t n_tids;
 	_Atomic uint64_t *last_in; /* LAST_IN slots: when a thread was last seen starting */
-	_Atomic uint64_t
-		*last_out;     /* ... and leaving, and what CPU; NULL: no switch is hidden */
-	struct births *births; /* who became another program, and when */
+	/* LAST_IN slots: when a thread last left a CPU, and which; NULL: no switch is hidden
+	 */
+	_Atomic uint64_t *last_out;
+	struct births *births;	   /* who became another program, and when */
 	_Atomic uint64_t blind_ns; /* what ran before it may have left no record */
 	_Atomic pid_t opening;	   /* nor may what this thread does now; 0: none */
 	/* A thread was seen that may use an unwatched CPU: until all that are online are

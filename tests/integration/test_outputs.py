@@ -110,6 +110,13 @@ def holds(path, text):
         equal(f.read(), text, path)
 
 
+def folder_for_all():
+    """Like /tmp."""
+    path = harness.folder(0o755)
+    os.chmod(path, 0o1777)
+    return path
+
+
 def owned(path, uid):
     os.lchown(path, uid, uid)
     return path
@@ -120,8 +127,7 @@ def test_no_output_goes_where_another_user_led_it(py):
     """As root in a folder like /tmp: links, FIFOs, others' files, and links among the parents."""
     need_root()
     target = Target(py, "groundtruth.py")
-    mine, shared = harness.folder(0o755), harness.folder(0o755)
-    os.chmod(shared, 0o1777)
+    mine, shared = harness.folder(0o755), folder_for_all()
     victim = os.path.join(mine, "victim")
     for kind in ("folded", "data"):
         harness.write(victim, "precious")
@@ -168,8 +174,7 @@ def test_no_output_goes_where_another_user_led_it(py):
 def test_a_link_in_the_place_of_the_old_recording_is_replaced(py):
     need_root()
     target = Target(py, "groundtruth.py")
-    mine, shared = harness.folder(0o755), harness.folder(0o755)
-    os.chmod(shared, 0o1777)
+    mine, shared = harness.folder(0o755), folder_for_all()
     victim, data = os.path.join(mine, "victim"), os.path.join(shared, "perf.data")
     harness.write(victim, "precious")
     for name in ("perf.data.old", "perf.data.pyframes.so"):
