@@ -274,7 +274,7 @@ static void stop_read(struct reader *r)
 	if (early_is_over(r, r->turn, old))
 		end_early(r);
 	for (uint32_t i = r->n_pend; r->turn && i-- > 0;)
-		if (r->pend[i].s.tid == r->turn_tid) {
+		if (!r->pend[i].done && r->pend[i].s.tid == r->turn_tid) {
 			compare_registers(&r->pend[i], r->slot->handover.regs);
 			first = i;
 		}

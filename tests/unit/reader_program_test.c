@@ -202,6 +202,33 @@ static void stopped_after_the_read(void **state)
 	assert_string_equal(fake_next(f), "");
 }
 
+/* Its stop ended the read, and before the reader sees that it is stopped for another event,
+ * whose sample is still to come: nothing is left to read, it is let go. */
+static void stopped_again_after_the_read(void **state)
+{
+	struct fake *f = *state;
+	struct handover *h = &f->slots[0].handover;
+
+	on_cpu_0();
+	stop_with(f, 0);
+	h->turn = 6;
+	f->t = now_ns();
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 1);
+	fake_start(f);
+	for (int i = 0; i < 1000 && !h->offer; i++)
+		usleep(100);
+	handover_give(h, FAKE_TID);
+	h->turn = 7;
+	eventfd_write(f->slots[0].ring.fd, 1);
+	for (int i = 0; i < 1000 && h->turn == 7; i++)
+		usleep(100);
+	assert_int_equal(h->turn, 8);
+	fake_stop(f);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	assert_string_equal(fake_next(f), "");
+}
+
 /* Its stop never came: it was not held. */
 static void never_stopped(void **state)
 {
@@ -351,6 +378,7 @@ int main(void)
 		FAKE_TEST(forked_child),
 		FAKE_TEST(stopped),
 		FAKE_TEST(stopped_after_the_read),
+		FAKE_TEST(stopped_again_after_the_read),
 		FAKE_TEST(never_stopped),
 		FAKE_TEST(waits_for_its_stop),
 		FAKE_TEST(stopped_in_another_program),
