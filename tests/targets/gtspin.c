@@ -79,7 +79,7 @@ static volatile int running = -1;
 	PyObject *doze_##n(PyObject *self, PyObject *unused)           \
 	{                                                              \
 		(void)self, (void)unused;                              \
-		struct timespec ts = { 0, 20000 };                     \
+		struct timespec ts = { 0, 500000 };                     \
 		running = 0x##n;                                       \
 		SLEEP(&ts);                                            \
 		Py_RETURN_NONE;                                        \
