@@ -4,6 +4,8 @@
  * toy of elfcache_cases.inc.h, changed.
  */
 #include "base/quota.h"
+#include "base/stats.h"
+#include "lines/places.h"
 #include "names/symnames.h"
 
 /* Program headers come in any order. */
@@ -130,6 +132,48 @@ static void test_hidden_eval(void **state)
 {
 	check_hidden_eval(32 << 10, true);
 	check_hidden_eval((32 << 10) - 1, false);
+}
+
+/* ---- Places ---- */
+
+/* The toy as a file, mapped. */
+static uint64_t map_toy(struct symbolizer *s, char path[])
+{
+	struct proc_map m = { .start = 1ull << 40, .x = true, .path = path };
+	struct toy *toy = toy_make();
+	int fd = mkstemp(path);
+	struct stat st;
+
+	assert_int_equal(sizeof(*toy), write(fd, toy, sizeof(*toy)));
+	assert_int_equal(0, fstat(fd, &st));
+	m.end = m.start + sizeof(*toy);
+	m.ino = st.st_ino, m.maj = major(st.st_dev), m.min = minor(st.st_dev);
+	feed_map(s, getpid(), &m);
+	close(fd);
+	free(toy);
+	return m.start;
+}
+
+/* What is inlined at one place is told twice, once without the interpreter's internals; but a
+ * file that is no interpreter has none. */
+static void test_places(void **state)
+{
+	uint64_t own = (uintptr_t)&a_static_function, toy;
+	char path[] = "/tmp/pysampled-elf-XXXXXX";
+	struct symbolizer *s = of_self();
+	struct stats stats = { 0 };
+	struct places *p = places_create(NULL, false, &stats);
+
+	toy = map_toy(s, path) + TEXT;
+	assert_true(symbolize_place(s, p, getpid(), own, false) > 0);
+	assert_int_equal(symbolize_place(s, p, getpid(), own, true),
+			 symbolize_place(s, p, getpid(), own, false));
+	assert_true(symbolize_place(s, p, getpid(), toy, false) > 0);
+	assert_int_not_equal(symbolize_place(s, p, getpid(), toy, true),
+			     symbolize_place(s, p, getpid(), toy, false));
+	unlink(path);
+	places_destroy(p);
+	own_symbolizer_destroy(s);
 }
 
 /* ---- Reading ---- */

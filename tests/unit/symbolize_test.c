@@ -503,6 +503,7 @@ int main(void)
 		cmocka_unit_test(test_eh_frame_is_found),
 		cmocka_unit_test(test_hidden_eval),
 		cmocka_unit_test(test_no_thread_is_left),
+		cmocka_unit_test(test_places),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
