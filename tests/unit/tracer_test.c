@@ -29,7 +29,7 @@
 
 extern const struct capture_ops capture_stop;
 
-enum { PATIENCE_S = 20, SOME = 3, NOT_YET = -1 };
+enum { PATIENCE_S = 20, SOME = 3, MANY = 30, PERIOD_NS = 1000000, NOT_YET = -1 };
 
 /* --- the target --- */
 
@@ -140,7 +140,7 @@ static void configure(struct fix *f)
 		.type = PERF_TYPE_SOFTWARE,
 		.size = sizeof(struct perf_event_attr),
 		.config = PERF_COUNT_SW_CPU_CLOCK,
-		.sample_period = 1000000,
+		.sample_period = PERIOD_NS,
 		.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME,
 		.disabled = 1,
 		.exclude_kernel = 1,
@@ -298,19 +298,20 @@ static void child_of_vfork(void **state)
 }
 
 /* The thread that calls exec gets the process's number, and the first one is gone: of both the
- * events of one are left. */
+ * events of one are left, and what both have counted. */
 static void exec_by_another_thread(void **state)
 {
 	struct fix f;
 
 	begin(&f);
-	until_held(&f, f.pid, 1);
+	until_held(&f, f.pid, MANY);
 	shared->what = 'e';
 	until(&f, shared->child == f.pid); /* the new program says so */
 	until_held(&f, f.pid, SOME);
 	tracer_stop(f.tracer);
 	assert_int_equal(f.attach.n_attached, 1);
 	assert_int_equal(f.attach.attached[0].tid, f.pid);
+	assert_true(attach_count(&f.attach, 0) >= (uint64_t)MANY * PERIOD_NS);
 	end(&f);
 }
 
