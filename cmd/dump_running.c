@@ -95,7 +95,7 @@ void dump_running(pid_t pid, enum process_native native, struct places *places,
 	o.stop = &stop;
 	rec = open_recorder(&o, &session);
 	if (rec)
-		recorder_run(rec, &list, 1, NULL, NULL, &summary, &err);
+		recorder_run(rec, &list, 1, NULL, &summary, &err);
 	recorder_destroy(rec);
 	close(k.done);
 }
