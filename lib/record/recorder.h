@@ -9,6 +9,7 @@
 #include "capture/capture.h"
 #include "attach/event_place.h"
 #include "base/note.h"
+#include "base/stop.h"
 #include "events/perf_names.h"
 #include "stacks/resolver.h"
 #include "base/work.h"
@@ -36,6 +37,9 @@ struct recorder_options {
 	uint32_t stack_bytes; /* copied with each sample, for native frames; a multiple of 8 */
 	size_t memory;	      /* bytes of rings, queues and readers; 0: struct memory_wants */
 	bool child;	      /* pids[0] is our own child, held before its exec */
+	/* Borrowed, or NULL. If it is asked for before the recording begins, that begins with
+	 * what has been looked at and attached to by then, and ends. */
+	const struct stop *stop;
 	struct work_origin origin; /* of struct work_moment */
 	struct note note;
 };
@@ -63,6 +67,13 @@ struct recorder_summary {
 
 struct recorder;
 
+/* What the caller of recorder_run() does meanwhile, on its thread; each may be NULL. */
+struct recorder_hooks {
+	void (*attached)(void *arg); /* everything is: a child may exec */
+	void (*second)(void *arg);   /* about one is over */
+	void *arg;
+};
+
 /* Check rights, find the interpreters, choose events and capture, and fill
  * @session (events, capture). Nothing is opened on the targets' threads yet. NULL
  * with a sentence; err->code: -ESRCH, -ENOEXEC (not Python), -ENOTSUP, -EACCES,
@@ -71,12 +82,14 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 				 struct err *err);
 
 /* Attach, and record into @sinks (opened) until the duration is over, the targets and all
- * that is followed ended, @stop_fd becomes readable or a sink fails. @released (may be NULL)
- * is called when everything is attached: a child may exec. 0 or -errno with a sentence; the
- * summary is filled in either case. */
-int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, int stop_fd,
-		 void (*released)(void *arg), void *arg, struct recorder_summary *ret,
+ * that is followed ended, the end is asked for or a sink fails. @hooks may be NULL.
+ * 0 or -errno with a sentence; the summary is filled in either case. */
+int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
+		 const struct recorder_hooks *hooks, struct recorder_summary *ret,
 		 struct err *err);
+
+/* How many processes and threads there are to sample. From recorder_hooks.attached on. */
+void recorder_attached(const struct recorder *r, size_t *processes, size_t *threads);
 
 void recorder_destroy(struct recorder *r);
 

@@ -26,7 +26,7 @@ struct cpu_ticks {
 	uint64_t user, kernel;
 };
 
-enum { RECORDER_UNKNOWN = 16 };
+enum { RECORDER_UNKNOWN = 16, RECORDER_NICE = -10 /* of the control thread */ };
 
 struct recorder {
 	struct recorder_options o;
@@ -56,7 +56,8 @@ struct recorder {
 	struct cpu_ticks ticks_before, ticks_after; /* at the begin, and when last noted */
 	bool needs_ticks;  /* a clock's events do not tell what they are to be compared with */
 	uint64_t noted_ns; /* the last note */
-	uint64_t wake_ns;  /* when readers that sleep are looked at next */
+	uint64_t second_ns;	  /* the last of recorder_hooks.second */
+	uint64_t wake_ns;	  /* when readers that sleep are looked at next */
 	_Atomic bool wake_wanted; /* the resolver waits for readers that sleep */
 	struct queue own;	  /* the control thread's records for the resolver */
 	struct queue traced;	  /* the tracer's messages to the control thread */
@@ -70,6 +71,9 @@ struct recorder {
 	size_t n_unknown;
 	_Atomic int child_end; /* what the tracer saw of our own child's end; -1: nothing */
 	bool told_left;	       /* ... and a person was told */
+	int nice;	       /* the user's, before the control thread took a better one */
+	uint64_t begun_ns;     /* recorder_create() */
+	bool told_progress;    /* of the attaching */
 	struct err why;	       /* why not a better capture */
 	struct work_moment half, end; /* of the time that was asked for, and of the loop */
 	bool warned_budget, warned_stall, warned_new, warned_unnamed, warned_unlined,
