@@ -21,6 +21,8 @@
 
 enum {
 	LOOK_MS = 10,	/* between looks while threads are born */
+	FIRST_MS = 40,	/* until the first: a start has other things to do, and samples wait
+			   longer */
 	ALERT_MS = 200, /* so long after the last birth */
 	CALM_MS = 500,	/* between looks otherwise: for new names of old threads */
 	SHARE = 50,	/* of the time one part is spent looking, at most */
@@ -266,6 +268,7 @@ static void *namer_main(void *arg)
 
 	work_own = &n->work;
 	harden_thread(HARDEN_PROBE, 0);
+	rest(n, FIRST_MS);
 	while (!over) {
 		uint64_t began = now_ns(), took;
 
