@@ -13,7 +13,17 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/nearest.h"
 #include "base/printable.h"
+
+static bool live; /* a line that is to be replaced stands on the terminal */
+
+void cmd_live(const char *text)
+{
+	if (text || live)
+		fprintf(stderr, "\r\033[K%s", text ? text : "");
+	live = text;
+}
 
 static void print_line(FILE *to, const char *before, const char *fmt, va_list ap)
 {
@@ -25,6 +35,7 @@ static void print_line(FILE *to, const char *before, const char *fmt, va_list ap
 		return;
 	}
 	printable(text, strlen(text) + 1, text);
+	cmd_live(NULL);
 	fprintf(to, "%s%s\n", before, text);
 }
 
@@ -118,8 +129,25 @@ long cmd_size(const char *s)
 	return unit ? v << 10 * (unit - units + 1) : v;
 }
 
-int cmd_bad_option(int argc, char **argv, int result)
+/* The options whose names are near @word, "--NAME" or "--NAME=VALUE". */
+static void near_options(const char *word, const struct option *options, struct nearest *n,
+			 char *want, size_t size)
 {
+	snprintf(want, size, "%.*s", (int)strcspn(word, "="), word);
+	*n = (struct nearest){ .want = want };
+	for (; options->name; options++) {
+		char name[NEAREST_NAME];
+
+		snprintf(name, sizeof(name), "--%s", options->name);
+		if (strncmp(word, "--", 2) == 0 && strcmp(name, want) != 0)
+			nearest_offer(n, name);
+	}
+}
+
+int cmd_bad_option(int argc, char **argv, const struct option *options, int result)
+{
+	struct nearest near;
+	char want[NEAREST_NAME], text[512];
 	const char *word = optind > 0 && optind <= argc ? argv[optind - 1] : "";
 	char one[3] = { '-', (char)optopt, 0 };
 
@@ -127,6 +155,8 @@ int cmd_bad_option(int argc, char **argv, int result)
 		word = one;
 	if (result == ':')
 		return cmd_fail(EXIT_USAGE, "option %s needs a value; see --help", word);
+	near_options(word, options, &near, want, sizeof(want));
 	return cmd_fail(EXIT_USAGE,
-			"there is no option %s (or not with this value); see --help", word);
+			"there is no option %s (or not with this value)%s; see --help", word,
+			nearest_text(&near, text, sizeof(text)));
 }

@@ -35,6 +35,10 @@ void cmd_line(FILE *to, const char *fmt, ...) __attribute__((__format__(__printf
 /* "pysampled: " and the sentence on stderr. */
 void cmd_say(const char *fmt, ...) __attribute__((__format__(__printf__, 1, 2)));
 
+/* @text on a line of the terminal that the next one, or the next sentence, replaces; NULL:
+ * none any more. Standard error is a terminal. */
+void cmd_live(const char *text);
+
 /* Write out what standard output still holds. @code, or EXIT_FAILED after a sentence if any
  * write of it ever failed. */
 int cmd_flush(int code);
@@ -52,7 +56,13 @@ long cmd_number(const char *s, long max);
  * else. */
 long cmd_size(const char *s);
 
-/* What getopt_long() found wrong, as a sentence; returns EXIT_USAGE. */
-int cmd_bad_option(int argc, char **argv, int result);
+struct option;
+
+/* What getopt_long() found wrong, with the nearest of @options, as a sentence; returns
+ * EXIT_USAGE. */
+int cmd_bad_option(int argc, char **argv, const struct option *options, int result);
+
+/* -V: the version and what is built in. EXIT_DONE. */
+int cmd_version(void);
 
 #endif

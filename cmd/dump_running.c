@@ -94,7 +94,7 @@ void dump_running(pid_t pid, enum process_native native, struct places *places,
 	if (!rec)
 		return;
 	k.done = eventfd(0, EFD_CLOEXEC);
-	recorder_run(rec, &list, 1, k.done, NULL, NULL, &summary, &err);
+	recorder_run(rec, &list, 1, k.done, NULL, &summary, &err);
 	recorder_destroy(rec);
 	close(k.done);
 }

@@ -166,14 +166,18 @@ static const char help[] =
 
 int cmd_events(int argc, char **argv)
 {
-	static const struct option options[] = { { "help", no_argument, NULL, 'h' }, { 0 } };
+	static const struct option options[] = { { "help", no_argument, NULL, 'h' },
+						 { "version", no_argument, NULL, 'V' },
+						 { 0 } };
 	struct list l = { .word = "" };
 	struct err err;
 	int opt;
 
-	while ((opt = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+	while ((opt = getopt_long(argc, argv, ":hV", options, NULL)) != -1) {
+		if (opt == 'V')
+			return cmd_version();
 		if (opt != 'h')
-			return cmd_bad_option(argc, argv, opt);
+			return cmd_bad_option(argc, argv, options, opt);
 		fputs(help, stdout);
 		return EXIT_DONE;
 	}

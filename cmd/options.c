@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "options.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -10,11 +11,14 @@
 #include "base/clock.h"
 #include "base/base.h"
 #include "events/event_resolve.h"
+#include "perf_event.h"
 #include "unwind/others.h"
 #include "lines/srcline.h"
 #include "record/syscall_count.h"
 #include "base/work.h"
 #include "cmd.h"
+#include "outputs.h"
+#include "process.h"
 
 static const char help[] =
 	"Usage: pysampled [record] -p PID[,PID...] [options]\n"
@@ -60,7 +64,8 @@ static const char help[] =
 	"  -q, --quiet              errors and the summary only\n"
 	"  -v, --verbose            every counter, and what was found\n"
 	"      --work               what pysampled itself did, in counts\n"
-	"  -h, --help\n";
+	"  -h, --help\n"
+	"  -V, --version\n";
 
 enum {
 	OPT_FORMAT = 256,
@@ -99,6 +104,7 @@ static const struct option options[] = {
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
 	{ "format", required_argument, NULL, OPT_FORMAT },
 	{ "capture", required_argument, NULL, OPT_CAPTURE },
 	{ "native", optional_argument, NULL, OPT_NATIVE },
@@ -128,10 +134,8 @@ static const struct option options[] = {
 /* What was said, before contradictions are looked for. */
 struct said {
 	struct record_options *o;
-	const char *format;
-	const char *formats[RESOLVER_MAX_SINKS]; /* the --format that follows an -o */
 	bool freq, count, native, full, no_native, kernel, no_kernel, follow, no_follow;
-	bool help;
+	bool help, version;
 };
 
 static int usage(const char *fmt, const char *what)
@@ -148,7 +152,11 @@ static int parse_ids(const char *s, pid_t *ret, size_t *n, const char *what)
 		char *end;
 		long v = strtol(s, &end, 10);
 
-		if (end == s || v < 1 || v > 1 << 22 || (*end && *end != ','))
+		if (end == s && isalpha((unsigned char)*s))
+			return usage("'%s' is not a process or thread number; pgrep -f "
+				     "finds those of a command line",
+				     what);
+		if (end == s || v < 1 || v > PROCESS_MAX || (*end && *end != ','))
 			return usage("'%s' is not a list of process or thread numbers", what);
 		if (*n == RECORDER_MAX_PIDS)
 			return usage("too many numbers in '%s'", what);
@@ -159,14 +167,24 @@ static int parse_ids(const char *s, pid_t *ret, size_t *n, const char *what)
 	}
 }
 
+/* Seconds, or with a unit: 90, 1.5m. */
 static int parse_duration(const char *s, uint64_t *ret)
 {
+	static const struct {
+		const char *unit;
+		double seconds;
+	} units[] = { { "", 1 }, { "s", 1 }, { "ms", 1e-3 }, { "m", 60 }, { "h", 3600 } };
 	char *end;
-	double v = strtod(s, &end);
+	double v = strtod(s, &end), seconds = 0;
 
-	if (end == s || *end || !(v > 0) || v > 1e9)
-		return usage("-d takes a number of seconds above 0, not '%s'", s);
-	*ret = (uint64_t)(v * 1e9);
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+		if (!strcmp(end, units[i].unit))
+			seconds = v * units[i].seconds;
+	if (end == s || !(seconds > 0) || seconds > 1e9)
+		return usage("-d takes a time above 0 in seconds, or as in 500ms, 2m, 1h; not "
+			     "'%s'",
+			     s);
+	*ret = (uint64_t)(seconds * 1e9);
 	return 0;
 }
 
@@ -174,11 +192,13 @@ static int parse_value(struct said *s, char opt, const char *arg)
 {
 	long v = cmd_number(arg, opt == 'F' ? 1000000 : 1L << 60);
 
+	if (v < 0 && opt == 'F')
+		return cmd_fail(EXIT_USAGE,
+				"-F takes a frequency from 1 to %d Hz "
+				"(kernel.perf_event_max_sample_rate), not '%.100s'",
+				perf_event_max_rate(), arg);
 	if (v < 0)
-		return usage(opt == 'F' ?
-				     "-F takes a frequency from 1 to 1000000 Hz, not '%s'" :
-				     "-c takes a period of at least 1, not '%s'",
-			     arg);
+		return usage("-c takes a period of at least 1, not '%s'", arg);
 	*(opt == 'F' ? &s->freq : &s->count) = true;
 	s->o->rec.freq = opt == 'F';
 	s->o->rec.value = (uint64_t)v;
@@ -187,7 +207,7 @@ static int parse_value(struct said *s, char opt, const char *arg)
 
 static int parse_output(struct said *s, const char *arg)
 {
-	if (s->o->n_outputs == RESOLVER_MAX_SINKS)
+	if (s->o->n_outputs == RESOLVER_MAX_SINKS - 1) /* one is record's own */
 		return usage("too many outputs, at '%s'", arg);
 	s->o->path[s->o->n_outputs++] = arg;
 	return 0;
@@ -315,7 +335,7 @@ static int parse_long(struct said *s, int opt, const char *arg)
 		*on = true;
 	switch (opt) {
 	case OPT_FORMAT:
-		*(o->n_outputs ? &s->formats[o->n_outputs - 1] : &s->format) = arg;
+		*(o->n_outputs ? &o->asked[o->n_outputs - 1] : &o->asked_first) = arg;
 		break;
 	case OPT_CAPTURE:
 		o->rec.capture = arg;
@@ -323,13 +343,17 @@ static int parse_long(struct said *s, int opt, const char *arg)
 	case OPT_NATIVE:
 		return parse_native(s, arg);
 	case OPT_THREADS:
+		o->text_option = "--threads";
 		o->session_flags |= SESSION_THREADS;
 		break;
 	case OPT_PROVENANCE:
+		o->text_option = "--provenance";
 		return parse_provenance(o, arg);
 	case OPT_LINES:
+		o->text_option = "--folded-lines";
 		return parse_lines(o, arg);
 	case OPT_WEIGHT:
+		o->text_option = "--weight";
 		return parse_weight(o, arg);
 	case OPT_HOLD_BUDGET:
 		r = parse_limit("--hold-budget", arg, 100, &v);
@@ -409,6 +433,12 @@ static int parse_short(struct said *s, int opt, const char *arg)
 	case 'h':
 		s->help = true;
 		break;
+	case 'V':
+		s->version = true;
+		break;
+	case 'g':
+		cmd_say("-g is implied: each sample has its stack");
+		break;
 	}
 	return 0;
 }
@@ -430,67 +460,6 @@ static int contradictions(const struct said *s)
 		return usage("-p and -- CMD contradict each other%s", "");
 	if (s->o->rec.n_tids && s->o->rec.n_pids != 1)
 		return usage("-t goes with one -p%s", "");
-	return 0;
-}
-
-/* Formats of the contract that are not built yet must not become another one. */
-static bool is_reserved(const char *path)
-{
-	static const char *const ends[] = { ".pb.gz",	   ".speedscope.json",
-					    ".gecko.json", ".gecko.json.gz",
-					    ".svg",	   ".html" };
-	size_t n = strlen(path);
-
-	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
-		if (n > strlen(ends[i]) && !strcmp(path + n - strlen(ends[i]), ends[i]))
-			return true;
-	return false;
-}
-
-static int pick_formats(struct said *s)
-{
-	struct record_options *o = s->o;
-
-	if (!o->n_outputs)
-		o->path[o->n_outputs++] = "perf.data";
-	for (size_t i = 0; i < o->n_outputs; i++) {
-		const char *name = s->formats[i] ? s->formats[i] : s->format;
-
-		if (!name && is_reserved(o->path[i]))
-			return usage("the format that '%s' ends in is not built into this "
-				     "version; there are perf, folded, tape",
-				     o->path[i]);
-		o->format[i] = sink_pick(name, o->path[i]);
-		if (!o->format[i])
-			return usage(
-				"there is no output format '%s'; there are perf, folded, tape",
-				name ? name : o->path[i]);
-		if (!strcmp(o->path[i], "-") && (o->format[i]->needs & SINK_NEEDS_FILE))
-			return usage("format '%s' can't go to stdout; name a file",
-				     o->format[i]->name);
-		for (size_t k = 0; k < i; k++)
-			if (!strcmp(o->path[i], o->path[k]))
-				return usage("output '%s' is named twice", o->path[i]);
-	}
-	return 0;
-}
-
-/* After the outputs are known. */
-static int check_lines(const struct record_options *o)
-{
-	bool text = false;
-
-	for (size_t i = 0; i < o->n_outputs; i++)
-		text |= o->format[i]->needs & SINK_NEEDS_NAMES;
-	if (o->debuginfod && !o->native_lines)
-		return usage("--debuginfod goes with --native-lines%s", "");
-	if (o->native_lines && !srcline_built)
-		return usage("this pysampled was built without %s: leave --native-lines out",
-			     "libdw");
-	if (o->native_lines && (!text || !o->rec.native))
-		return usage("--native-lines is for the native frames of a folded output, "
-			     "and there %s none",
-			     text ? "are" : "is");
 	return 0;
 }
 
@@ -518,9 +487,9 @@ int options_parse(struct record_options *o, int argc, char **argv)
 
 	set_defaults(o);
 	while (r == 0 &&
-	       (opt = getopt_long(argc, argv, "+:p:t:e:F:c:d:o:qvh", options, NULL)) != -1) {
+	       (opt = getopt_long(argc, argv, "+:p:t:e:F:c:d:o:gqvhV", options, NULL)) != -1) {
 		if (opt == '?' || opt == ':')
-			return cmd_bad_option(argc, argv, opt) + 1;
+			return cmd_bad_option(argc, argv, options, opt) + 1;
 		r = opt < 256 ? parse_short(&s, opt, optarg) : parse_long(&s, opt, optarg);
 	}
 	if (r)
@@ -529,6 +498,8 @@ int options_parse(struct record_options *o, int argc, char **argv)
 		fputs(help, stdout);
 		return EXIT_DONE + 1;
 	}
+	if (s.version)
+		return cmd_version() + 1;
 	if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
 		return usage("'%s' is not an option; a command to start follows '--'",
 			     argv[optind]) +
@@ -540,9 +511,7 @@ int options_parse(struct record_options *o, int argc, char **argv)
 	o->rec.follow = !s.no_follow;
 	r = contradictions(&s);
 	if (r == 0)
-		r = pick_formats(&s);
-	if (r == 0)
-		r = check_lines(o);
+		r = outputs_pick(o);
 	if (r == 0 && !o->rec.n_events)
 		r = parse_events(o, "cycles");
 	o->rec.said = s.freq || s.count;

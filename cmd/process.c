@@ -9,7 +9,7 @@
 #include "lines/srcline.h"
 #include "cmd.h"
 
-enum { PROBE_MS = 5000, PID_MAX = 1 << 22 };
+enum { PROBE_MS = 5000 };
 
 static pid_t done(int code)
 {
@@ -23,14 +23,14 @@ int process_done(pid_t answer)
 
 static const struct option plain[] = { { "pid", required_argument, NULL, 'p' },
 				       { "help", no_argument, NULL, 'h' },
+				       { "version", no_argument, NULL, 'V' },
 				       { 0 } };
-static const struct option with_native[] = { { "pid", required_argument, NULL, 'p' },
-					     { "help", no_argument, NULL, 'h' },
-					     { "native", optional_argument, NULL, 'n' },
-					     { "no-native", no_argument, NULL, 'N' },
-					     { "native-lines", no_argument, NULL, 'l' },
-					     { "debuginfod", no_argument, NULL, 'd' },
-					     { 0 } };
+static const struct option with_native[] = {
+	{ "pid", required_argument, NULL, 'p' },  { "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },	  { "native", optional_argument, NULL, 'n' },
+	{ "no-native", no_argument, NULL, 'N' },  { "native-lines", no_argument, NULL, 'l' },
+	{ "debuginfod", no_argument, NULL, 'd' }, { 0 }
+};
 
 /* 0, or the exit code after a sentence. */
 static int parse_native(struct process_shows *shows, const char *arg)
@@ -59,7 +59,7 @@ pid_t process_option(int argc, char **argv, const char *help, struct process_sho
 	long pid = 0;
 	int opt, r = 0;
 
-	while (r == 0 && (opt = getopt_long(argc, argv, ":p:h", shows ? with_native : plain,
+	while (r == 0 && (opt = getopt_long(argc, argv, ":p:hV", shows ? with_native : plain,
 					    NULL)) != -1) {
 		switch (opt) {
 		case 'n':
@@ -77,14 +77,16 @@ pid_t process_option(int argc, char **argv, const char *help, struct process_sho
 		case 'h':
 			puts(help);
 			return done(EXIT_DONE);
+		case 'V':
+			return done(cmd_version());
 		case 'p':
-			pid = cmd_number(optarg, PID_MAX);
+			pid = cmd_number(optarg, PROCESS_MAX);
 			if (pid < 0)
 				r = cmd_fail(EXIT_USAGE, "'%s' is not a process number",
 					     optarg);
 			break;
 		default:
-			r = cmd_bad_option(argc, argv, opt);
+			r = cmd_bad_option(argc, argv, shows ? with_native : plain, opt);
 		}
 	}
 	if (r == 0 && optind < argc)

@@ -7,6 +7,8 @@
 
 #include "targets/lookup.h"
 
+enum { PROCESS_MAX = 1 << 22 }; /* process numbers are below */
+
 enum process_native { PROCESS_NO_NATIVE, PROCESS_NATIVE, PROCESS_NATIVE_FULL };
 
 struct srcline;

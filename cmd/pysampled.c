@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/nearest.h"
 #include "capture/capture.h"
 #include "names/demangle.h"
 #include "elf/inflate.h"
@@ -18,6 +19,8 @@
 #include "elf/xz.h"
 #include "../output/sink.h"
 #include "cmd.h"
+#include "process.h"
+#include "program.h"
 
 static const struct {
 	const char *name;
@@ -39,12 +42,13 @@ static int print_help(FILE *f)
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		fprintf(f, "  %-8s %s\n", commands[i].name, commands[i].help);
 	fprintf(f,
+		"\n  -h, --help\n  -V, --version\n"
 		"\n'pysampled COMMAND --help' tells a command's options; man pysampled tells "
 		"all.\n");
 	return EXIT_DONE;
 }
 
-static int print_version(void)
+int cmd_version(void)
 {
 	const struct pylayout *const *l;
 	size_t n;
@@ -68,6 +72,28 @@ static int print_version(void)
 	return EXIT_DONE;
 }
 
+/* What was probably meant by a first word that is no command. */
+static int no_command(int argc, char **argv)
+{
+	struct nearest near = { .want = argv[1] };
+	char text[512];
+
+	if (cmd_number(argv[1], PROCESS_MAX) > 0)
+		return cmd_fail(EXIT_USAGE,
+				"there is no command '%s'; to sample that process: "
+				"pysampled -p %s",
+				argv[1], argv[1]);
+	if (program_find(argv[1]) == 0)
+		return cmd_fail(EXIT_USAGE,
+				"there is no command '%s'; to run that program and sample it: "
+				"pysampled -- %s%s",
+				argv[1], argv[1], argc > 2 ? " ..." : "");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		nearest_offer(&near, commands[i].name);
+	return cmd_fail(EXIT_USAGE, "there is no command '%s'%s; see --help", argv[1],
+			nearest_text(&near, text, sizeof(text)));
+}
+
 static int run(int argc, char **argv)
 {
 	if (argc < 2)
@@ -77,13 +103,13 @@ static int run(int argc, char **argv)
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
 		return print_help(stdout);
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))
-		return print_version();
+		return cmd_version();
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		if (!strcmp(argv[1], commands[i].name))
 			return commands[i].run(argc - 1, argv + 1);
 	if (argv[1][0] == '-')
 		return cmd_record(argc, argv);
-	return cmd_fail(EXIT_USAGE, "there is no command '%s'; see --help", argv[1]);
+	return no_command(argc, argv);
 }
 
 int main(int argc, char **argv)

@@ -13,9 +13,13 @@
 #include "lines/places.h"
 #include "lines/srcline.h"
 #include "sys/proc.h"
+#include "base/clock.h"
 #include "base/stats.h"
 #include "cmd.h"
+#include "hottest.h"
 #include "options.h"
+#include "program.h"
+#include "summary.h"
 
 /* A command that waits, started and held before its exec. */
 struct child {
@@ -73,14 +77,36 @@ static int start_child(struct child *c, char **command)
 	return 0;
 }
 
+struct begun {
+	const struct record_options *o;
+	const struct session *session;
+	const struct recorder *rec;
+	const struct child *child;
+	const struct sink *hottest;
+	bool told; /* what a person wants to see is printed */
+};
+
 /* The recording runs: what only its start needs is given up, and the command may begin. */
 static void started(void *arg)
 {
-	const struct child *c = arg;
+	const struct begun *b = arg;
+	const struct child *c = b->child;
 
+	summary_begin(b->o, b->session, b->rec);
 	harden_thread(HARDEN_CONTROL, c->pid);
 	if (c->pid && write(c->go, "x", 1) < 0)
 		kill(c->pid, SIGTERM);
+}
+
+/* On a terminal. */
+static void second(void *arg)
+{
+	const struct begun *b = arg;
+	char text[100];
+
+	snprintf(text, sizeof(text), "%" PRIu64 " samples in %.0f s",
+		 hottest_samples(b->hottest), (double)(now_ns() - b->session->start_ns) / 1e9);
+	cmd_live(text);
 }
 
 static pid_t stopping; /* who gets the signals that reach us now */
@@ -107,107 +133,30 @@ static void forward_stop(const struct child *c)
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
+static int cant_run(const char *name, int e)
+{
+	return cmd_fail(e == ENOENT ? EXIT_NOT_FOUND : EXIT_CANT_RUN, "can't run '%s': %s",
+			name, strerror(e));
+}
+
 /* The command's own end, as a shell would tell it. */
-static int child_status(const struct child *c, const char *name)
+static int child_status(const struct child *c, const char *name, int verbose)
 {
 	int status = c->end, e;
 
 	close(c->go);
-	if (status < 0)
+	if (status < 0) {
 		forward_stop(c);
+		if (verbose >= 0)
+			cmd_say("the recording is over; waiting for '%s', process %d, to end",
+				name, c->pid);
+	}
 	while (status < 0 && waitpid(c->pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return EXIT_OWN_FAILURE;
 	if (read(c->failed, &e, sizeof(e)) == sizeof(e))
-		return cmd_fail(e == ENOENT ? EXIT_NOT_FOUND : EXIT_CANT_RUN,
-				"can't run '%s': %s", name, strerror(e));
+		return cant_run(name, e);
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-static void print_counters(const struct stats *s)
-{
-	const char *text, *name;
-	uint64_t value;
-
-	for (size_t i = 0; (name = stats_at(s, i, &value, &text)); i++)
-		if (value)
-			fprintf(stderr, "pysampled: %s=%" PRIu64 " (%s)\n", name, value, text);
-}
-
-/* Of the work between two moments; @from may be NULL. */
-static void print_part(const char *part, const struct work_moment *from,
-		       const struct work_moment *to)
-{
-	struct work_moment none = { 0 };
-	const char *name;
-
-	from = from ? from : &none;
-	fprintf(stderr, "work: part=%s us=%" PRIu64 " cpu_us=%" PRIu64, part,
-		(to->ns - from->ns) / 1000, (to->cpu_ns - from->cpu_ns) / 1000);
-	if (to->syscalls != UINT64_MAX)
-		fprintf(stderr, " syscalls=%" PRIu64, to->syscalls - from->syscalls);
-	for (unsigned i = 0; (name = work_name(i)); i++)
-		fprintf(stderr, " %s=%" PRIu64, name, to->n[i] - from->n[i]);
-	fputc('\n', stderr);
-}
-
-static void print_work(const struct recorder_summary *s)
-{
-	const struct recorder_work *w = &s->work;
-
-	if (w->first.ns) {
-		print_part("first", NULL, &w->first);
-		print_part("run", &w->first, &w->end);
-	}
-	if (w->half.ns)
-		print_part("half", &w->half, &w->end);
-	print_part("all", NULL, &w->all);
-	fprintf(stderr,
-		"work: part=bytes rss=%.0f cpus=%zu processes=%zu threads=%zu cpu=%zu "
-		"process=%zu thread=%zu\n",
-		s->rss * (1 << 20), w->cpus, w->processes, w->threads, w->cpu_bytes,
-		w->process_bytes, w->thread_bytes);
-}
-
-static void print_summary(const struct record_options *o, const struct session *session,
-			  const struct recorder_summary *s)
-{
-	const uint64_t *n = s->counts.by_prov;
-	char events[1024] = "";
-
-	if (o->verbose > 0) {
-		fprintf(stderr, "pysampled: proof of exactness: %s\n",
-			session->flags & SESSION_COUNTED ?
-				"registers and counted user instructions" :
-			session->flags & SESSION_REGISTERS ?
-				"registers" :
-				"none but the time from event to switch, at most 40 us; "
-				"CAP_PERFMON would let registers tell");
-		if (session->place)
-			cmd_say("%s", session->place);
-		print_counters(session->stats);
-	}
-	if (o->verbose > 0 || o->work)
-		print_work(s);
-	for (size_t i = 0; i < session->n_events; i++)
-		snprintf(events + strlen(events), sizeof(events) - strlen(events), "%s%s",
-			 i ? "," : "", session->events[i].name);
-	fprintf(stderr,
-		"samples=%" PRIu64 " exact=%" PRIu64 " late=%" PRIu64 " torn=%" PRIu64
-		" nopython=%" PRIu64 " lost=%" PRIu64 " throttled=%" PRIu64 " shed=%" PRIu64
-		" uncounted=%" PRIu64 " truncated=%" PRIu64 " capture=%s event=%s ",
-		n[PROV_EXACT] + n[PROV_LATE] + n[PROV_TORN] + n[PROV_NOPYTHON], n[PROV_EXACT],
-		n[PROV_LATE], n[PROV_TORN], n[PROV_NOPYTHON], STATS_GET(session->stats, lost),
-		STATS_GET(session->stats, throttled), STATS_GET(session->stats, shed),
-		s->uncounted, STATS_GET(session->stats, truncated), session->capture, events);
-	if (session->events[0].attr.freq)
-		fprintf(stderr, "freq=%" PRIu64,
-			(uint64_t)session->events[0].attr.sample_freq);
-	else
-		fprintf(stderr, "freq=0 count=%" PRIu64,
-			(uint64_t)session->events[0].attr.sample_period);
-	fprintf(stderr, " duration=%.3fs cpu=%.3fs rss=%.1fMiB\n", s->duration, s->cpu,
-		s->rss);
 }
 
 static int close_sinks(struct sink *sinks, size_t n, struct stats *stats)
@@ -253,6 +202,11 @@ static int run(const struct record_options *o, struct recorder *rec, struct sess
 	       struct child *child, int stop)
 {
 	struct sink sinks[RESOLVER_MAX_SINKS], *list[RESOLVER_MAX_SINKS];
+	struct sink hottest = hottest_sink(session);
+	struct begun begun = { o,     session,	rec,
+			       child, &hottest, o->verbose >= 0 && hottest.priv };
+	const struct recorder_hooks hooks = { started, begun.told && isatty(2) ? second : NULL,
+					      &begun };
 	struct recorder_summary summary;
 	struct err err;
 	size_t n;
@@ -261,7 +215,9 @@ static int run(const struct record_options *o, struct recorder *rec, struct sess
 	if (r == EXIT_DONE) {
 		for (size_t i = 0; i < n; i++)
 			list[i] = &sinks[i];
-		code = recorder_run(rec, list, n, stop, started, child, &summary, &err);
+		list[n] = &hottest;
+		code = recorder_run(rec, list, n + begun.told, stop, &hooks, &summary, &err);
+		cmd_live(NULL);
 		child->end = summary.child_end;
 		if (code < 0)
 			r = cmd_fail(cmd_exit_code(code), "%s", err.text);
@@ -273,9 +229,11 @@ static int run(const struct record_options *o, struct recorder *rec, struct sess
 			"to its end, in files: %" PRIu64 "\n",
 			STATS_GET(session->stats, bad_debug));
 	if (r == EXIT_DONE) {
-		print_summary(o, session, &summary);
+		hottest_print(&hottest, stderr);
+		summary_end(o, session, &summary);
 		r = code;
 	}
+	hottest_deinit(&hottest);
 	return r;
 }
 
@@ -320,6 +278,9 @@ int cmd_record(int argc, char **argv)
 		return r - 1;
 	if (!o.command)
 		return record(&o, argc, argv, &child);
+	r = program_find(o.command[0]);
+	if (r < 0)
+		return cant_run(o.command[0], -r);
 	/* Before the seccomp filter, which children inherit. */
 	r = start_child(&child, o.command);
 	if (r < 0)
@@ -332,5 +293,5 @@ int cmd_record(int argc, char **argv)
 		waitpid(child.pid, NULL, WNOHANG);
 		return EXIT_OWN_FAILURE;
 	}
-	return child_status(&child, o.command[0]);
+	return child_status(&child, o.command[0], o.verbose);
 }

@@ -15,6 +15,7 @@
 #include "base/base.h"
 #include "base/work.h"
 #include "sys/proc.h"
+#include "sys/rights.h"
 
 void perf_event_add_read(struct perf_event_attr *attr)
 {
@@ -269,24 +270,25 @@ static bool is_probe(const char *name)
 static int explain_right(const char *name, const struct perf_event_attr *attr, struct err *err)
 {
 	int paranoid = perf_event_sysctl("perf_event_paranoid", -1);
+	char wanted[200];
 
+	rights_wanted(wanted, sizeof(wanted), "CAP_PERFMON");
 	if (!attr->exclude_kernel)
 		return err_set(
 			err, -EACCES,
-			"not permitted to open event '%s', which lies in the kernel; run "
-			"as root, or with CAP_PERFMON, or set kernel.perf_event_paranoid "
-			"(%d) to 1",
-			name, paranoid);
+			"not permitted to open event '%s', which lies in the kernel; %s, "
+			"or set kernel.perf_event_paranoid (%d) to 1",
+			name, wanted, paranoid);
 	if (is_probe(name))
 		return err_set(err, -EACCES,
-			       "not permitted to open event '%s', which changes code; run as "
-			       "root, or with CAP_PERFMON",
-			       name);
-	return err_set(err, -EACCES,
-		       "not permitted to open event '%s' on this process "
-		       "(kernel.perf_event_paranoid is %d); run as root, or with CAP_PERFMON "
-		       "and CAP_SYS_PTRACE, or on a process of your own",
-		       name, paranoid);
+			       "not permitted to open event '%s', which changes code; %s",
+			       name, wanted);
+	rights_wanted(wanted, sizeof(wanted), "CAP_PERFMON and CAP_SYS_PTRACE");
+	return err_set(
+		err, -EACCES,
+		"not permitted to open event '%s' on this process "
+		"(kernel.perf_event_paranoid is %d); %s, or sample a process of your own",
+		name, paranoid, wanted);
 }
 
 static int explain_einval(const char *name, const struct perf_event_attr *attr,

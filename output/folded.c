@@ -514,6 +514,7 @@ static const char *const extensions[] = { ".folded", ".txt", NULL };
 const struct sink_ops sink_folded = {
 	.name = "folded",
 	.extensions = extensions,
+	.next = "flamegraph.pl ",
 	.help = "one line a stack, for flame graphs",
 	.needs = SINK_NEEDS_NAMES,
 	.priv_size = sizeof(struct folded),

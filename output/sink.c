@@ -49,7 +49,7 @@ const struct sink_ops *sink_pick(const char *name, const char *path)
 		for (const char *const *x = sink_formats[i]->extensions; x && *x; x++)
 			if (ends_with(path, *x))
 				return sink_formats[i];
-	return sink_by_name(strcmp(path, "-") ? "perf" : "folded");
+	return strcmp(path, "-") ? NULL : sink_by_name("folded");
 }
 
 static const char *sink_called(const struct sink *s)

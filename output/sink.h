@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * sink - the outputs that there are, one const sink_ops (lib/sample/sink.h) and one file a format,
- * opened and closed here; meson writes the list.
+ * sink - the outputs that there are, one const sink_ops (lib/sample/sink.h) and one file a
+ * format, opened and closed here; meson writes the list.
  */
 #ifndef OUTPUT_SINK_H
 #define OUTPUT_SINK_H
@@ -12,7 +12,7 @@
 extern const struct sink_ops *const sink_formats[];
 
 /* The format for --format @name, or by @path's extension when @name is NULL, or
- * folded for "-", or perf. NULL: no such format. */
+ * folded for "-". NULL: no such format. */
 const struct sink_ops *sink_pick(const char *name, const char *path);
 
 /* Open @path ("-" is stdout) and begin. Text is created 0666 less the umask, all

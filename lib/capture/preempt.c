@@ -17,6 +17,7 @@
 #include "perf_event.h"
 #include "base/stats.h"
 #include "capture/hold.h"
+#include "sys/rights.h"
 
 enum { STALL_NS = 20000000 }; /* between a sample and the wake-up of its reader */
 
@@ -68,7 +69,7 @@ static void *try_all(void *arg)
 
 static int explain_refusal(int code, struct err *err)
 {
-	char path[400];
+	char path[400], wanted[200];
 
 	if (realtime_budget(path, sizeof(path)) == 0)
 		return err_set(err, -EPERM,
@@ -76,10 +77,8 @@ static int explain_refusal(int code, struct err *err)
 			       "real-time budget: write one, 100000 say, into %s (and those "
 			       "above it), or leave the cgroup",
 			       path);
-	return err_set(err, -EPERM,
-		       "SCHED_FIFO is not granted (%s): run as root, or give "
-		       "CAP_SYS_NICE or 'ulimit -r 1'",
-		       strerror(-code));
+	return err_set(err, -EPERM, "SCHED_FIFO is not granted (%s): %s or 'ulimit -r 1'",
+		       strerror(-code), rights_wanted(wanted, sizeof(wanted), "CAP_SYS_NICE"));
 }
 
 /* CPUs of the targets that are spared. */

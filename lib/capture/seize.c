@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 
 #include "sys/proc.h"
+#include "sys/rights.h"
 
 enum {
 	SEIZE_MS = 20,	/* an exec takes less, most are not in one */
@@ -27,7 +28,7 @@ void seizer_deinit(struct seizer *s)
 static int explain(pid_t tid, int code, struct err *err)
 {
 	struct proc_status s;
-	char comm[16] = "?";
+	char comm[16] = "?", wanted[200];
 
 	if (code == -ESRCH || proc_status(tid, &s) < 0 || s.state == 'Z' || s.state == 'X')
 		return -ESRCH;
@@ -40,9 +41,10 @@ static int explain(pid_t tid, int code, struct err *err)
 			       tid);
 	if (!s.tracer)
 		return err_set(err, -EPERM,
-			       "not permitted to trace thread %d (%s): run as root or as its "
-			       "user, and see kernel.yama.ptrace_scope",
-			       tid, strerror(-code));
+			       "not permitted to trace thread %d (%s): %s, or run as its user, "
+			       "and see kernel.yama.ptrace_scope",
+			       tid, strerror(-code),
+			       rights_wanted(wanted, sizeof(wanted), "CAP_SYS_PTRACE"));
 	proc_comm(s.tracer, s.tracer, comm);
 	return err_set(err, -EPERM,
 		       "thread %d is traced by process %d (%s) already, so --capture stop "

@@ -360,9 +360,20 @@ static int parse_group(const char *s, size_t len, struct perf_spec *ret, size_t 
 	return r;
 }
 
+/* Does @ret[@n] name an event that stands before it, outside of groups? */
+static bool is_repeated(const struct perf_spec *ret, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!ret[i].leader && !strcmp(ret[i].name, ret[n].name))
+			return true;
+	return false;
+}
+
 static int parse_list(const char *s, const char *end, struct perf_spec *ret, size_t cap,
 		      size_t *n, struct err *err)
 {
+	bool in_group = *end == '}';
+
 	for (;;) {
 		size_t len = item_length(s, end);
 		int r;
@@ -375,7 +386,7 @@ static int parse_list(const char *s, const char *end, struct perf_spec *ret, siz
 			r = parse_one(s, len, &ret[*n], err);
 		if (r < 0)
 			return r;
-		*n += *s != '{';
+		*n += *s != '{' && (in_group || !is_repeated(ret, *n));
 		if (s + len == end)
 			return 0;
 		s += len + 1;

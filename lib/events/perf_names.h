@@ -48,8 +48,8 @@ struct perf_spec {
 };
 
 /* The comma list @list (commas inside {} and // do not split) into at most @cap
- * specs, after the *@n that are there. 0; -ENOENT there is no such event; -EINVAL malformed;
- * with a sentence naming the item. */
+ * specs, after the *@n that are there; one that is named again outside of groups is one. 0;
+ * -ENOENT there is no such event; -EINVAL malformed; with a sentence naming the item. */
 int perf_names_parse(const char *list, struct perf_spec *ret, size_t cap, size_t *n,
 		     struct err *err);
 

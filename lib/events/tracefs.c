@@ -8,9 +8,11 @@
 #include "base/base.h"
 #include "base/nearest.h"
 #include "sys/proc.h"
+#include "sys/rights.h"
 
 const char *tracefs_events(struct err *err)
 {
+	char wanted[200];
 	static const char *const places[] = { "/sys/kernel/tracing/events",
 					      "/sys/kernel/debug/tracing/events" };
 
@@ -20,8 +22,9 @@ const char *tracefs_events(struct err *err)
 		if (errno == EACCES) {
 			err_set(err, -EACCES,
 				"tracepoints have their numbers in %s, which only root may "
-				"read; run as root, or let root remount it with gid=GROUP",
-				places[i]);
+				"read; %s, or let root remount it with gid=GROUP",
+				places[i],
+				rights_wanted(wanted, sizeof(wanted), "CAP_DAC_READ_SEARCH"));
 			return NULL;
 		}
 	}

@@ -9,6 +9,7 @@
 
 #include "offsets/debug_offsets.h"
 #include "sys/proc.h"
+#include "sys/rights.h"
 #include "python/pyfind_cache.h"
 
 /* A file that is mapped, once, however many mappings it has. */
@@ -51,20 +52,20 @@ static const char *supported(char buf[32])
 static int denied(const struct search *s, int code, struct err *err)
 {
 	_cleanup_free_ char *yama = NULL;
+	char wanted[200];
 	int scope = 0;
 
+	rights_wanted(wanted, sizeof(wanted), "CAP_SYS_PTRACE");
 	if (proc_read_file("/proc/sys/kernel/yama/ptrace_scope", &yama, NULL) == 0)
 		scope = atoi(yama);
 	if (scope > 0)
 		return err_set(err, code,
-			       "not allowed to read the memory of process %d (%s): run as "
-			       "root or with CAP_SYS_PTRACE, or set "
-			       "kernel.yama.ptrace_scope (now %d) to 0",
-			       s->pid, s->comm, scope);
+			       "not allowed to read the memory of process %d (%s): %s, or "
+			       "set kernel.yama.ptrace_scope (now %d) to 0",
+			       s->pid, s->comm, wanted, scope);
 	return err_set(err, code,
-		       "not allowed to read the memory of process %d (%s): run as root, "
-		       "as its user, or with CAP_SYS_PTRACE",
-		       s->pid, s->comm);
+		       "not allowed to read the memory of process %d (%s): %s, or run as its user",
+		       s->pid, s->comm, wanted);
 }
 
 static int no_process(pid_t pid, struct err *err)

@@ -23,6 +23,7 @@ enum {
 	LEFT_MS = 50,	 /* until it is told who is left when the named ones have ended */
 	WATCH_MS = 1000, /* who sees a reader inside a read kicks the control thread before */
 	NOTE_NS = 500000000,
+	SECOND_NS = 1000000000,
 	NICE = -10,
 	SUSPECT_MS = 10, /* a reader was inside a read: still the same one? */
 };
@@ -293,13 +294,15 @@ static uint64_t note_half(struct recorder *r, uint64_t now, uint64_t end)
 	return end;
 }
 
-static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
+static void loop(struct recorder *r, int stop_fd, const struct recorder_hooks *hooks,
+		 struct recorder_summary *ret)
 {
 	struct pollfd fds[RECORDER_MAX_PIDS + 3];
 	size_t n = r->o.n_pids;
 	int soon = 0;
 	uint64_t end = r->o.duration_ns ? r->session->start_ns + r->o.duration_ns : UINT64_MAX;
 
+	r->second_ns = r->session->start_ns;
 	if (r->config.ours && !r->config.table)
 		slots_learn_hotplug(&r->config);
 	/* Where the targets want many times what there is, samples would wait for seconds for
@@ -334,6 +337,10 @@ static void loop(struct recorder *r, int stop_fd, struct recorder_summary *ret)
 		if (r->last >= 0 && !r->told_left)
 			soon = MIN(soon, LEFT_MS);
 		cpuwatch_look(&r->cpuwatch);
+		if (hooks && hooks->second && now > r->second_ns + SECOND_NS) {
+			hooks->second(hooks->arg);
+			r->second_ns = now;
+		}
 		if (now > r->noted_ns + NOTE_NS) {
 			recorder_note_ticks(r);
 			r->noted_ns = now;
@@ -366,7 +373,7 @@ static void fill_summary(const struct recorder *r, struct recorder_summary *ret)
 }
 
 int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, int stop_fd,
-		 void (*released)(void *arg), void *arg, struct recorder_summary *ret,
+		 const struct recorder_hooks *hooks, struct recorder_summary *ret,
 		 struct err *err)
 {
 	struct work *before = work_shared;
@@ -377,9 +384,9 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, 
 	code = recorder_start(r, sinks, n_sinks, err);
 	*ret = (struct recorder_summary){ 0 };
 	if (code == 0) {
-		if (released)
-			released(arg);
-		loop(r, stop_fd, ret);
+		if (hooks && hooks->attached)
+			hooks->attached(hooks->arg);
+		loop(r, stop_fd, hooks, ret);
 		slots_work(&r->config, &r->end);
 	}
 	recorder_detach(r);

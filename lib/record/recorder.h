@@ -63,6 +63,13 @@ struct recorder_summary {
 
 struct recorder;
 
+/* What the caller of recorder_run() does meanwhile, on its thread; each may be NULL. */
+struct recorder_hooks {
+	void (*attached)(void *arg); /* everything is: a child may exec */
+	void (*second)(void *arg);   /* about one is over */
+	void *arg;
+};
+
 /* Check rights, find the interpreters, choose events and capture, and fill
  * @session (events, capture). Nothing is opened on the targets' threads yet. NULL
  * with a sentence; err->code: -ESRCH, -ENOEXEC (not Python), -ENOTSUP, -EACCES,
@@ -71,12 +78,14 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 				 struct err *err);
 
 /* Attach, and record into @sinks (opened) until the duration is over, the targets and all
- * that is followed ended, @stop_fd becomes readable or a sink fails. @released (may be NULL)
- * is called when everything is attached: a child may exec. 0 or -errno with a sentence; the
- * summary is filled in either case. */
+ * that is followed ended, @stop_fd becomes readable or a sink fails. @hooks may be NULL.
+ * 0 or -errno with a sentence; the summary is filled in either case. */
 int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, int stop_fd,
-		 void (*released)(void *arg), void *arg, struct recorder_summary *ret,
+		 const struct recorder_hooks *hooks, struct recorder_summary *ret,
 		 struct err *err);
+
+/* How many processes and threads there are to sample. From recorder_hooks.attached on. */
+void recorder_attached(const struct recorder *r, size_t *processes, size_t *threads);
 
 void recorder_destroy(struct recorder *r);
 

@@ -57,7 +57,8 @@ struct recorder {
 	struct cpu_ticks ticks_before, ticks_after; /* at the begin, and when last noted */
 	bool needs_ticks;  /* a clock's events do not tell what they are to be compared with */
 	uint64_t noted_ns; /* the last note */
-	uint64_t wake_ns;  /* when readers that sleep are looked at next */
+	uint64_t second_ns;	  /* the last of recorder_hooks.second */
+	uint64_t wake_ns;	  /* when readers that sleep are looked at next */
 	_Atomic bool wake_wanted; /* the resolver waits for readers that sleep */
 	struct queue own;	  /* the control thread's records for the resolver */
 	struct queue traced;	  /* the tracer's messages to the control thread */

@@ -14,6 +14,12 @@ static size_t bytes_of_cpu(const struct reader_config *c)
 	return sizeof(*s) + reader_bytes(c) + s->ring.size + s->queue.size + s->ctl.size;
 }
 
+void recorder_attached(const struct recorder *r, size_t *processes, size_t *threads)
+{
+	*processes = r->tracker.targets.n_all;
+	*threads = r->n_tids;
+}
+
 void recorder_work(const struct recorder *r, struct recorder_work *ret)
 {
 	const struct attach *a = &r->attach;

@@ -104,7 +104,7 @@ def test_wrong_usage_without_a_target(options):
 @each(output=["/nonexistent/folder/a.data", "/proc/a.data", "/"])
 @one_python
 def test_an_unwritable_output(py, output):
-    harness.refused(1, "-p", spinning(py).pid, "-e", "cpu-clock", "-d", 1, "-o", output, about=[output])
+    harness.refused(1, "-p", spinning(py).pid, "-e", "cpu-clock", "-d", 1, "--format", "perf", "-o", output, about=[output])
 
 
 @one_python

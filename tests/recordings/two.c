@@ -78,7 +78,7 @@ static void *run(void *arg)
 		r->failed = "open";
 	pthread_barrier_wait(r->begin);
 	if (!r->failed &&
-	    recorder_run(rec, &list, 1, stop, NULL, NULL, &r->summary, &r->err) < 0)
+	    recorder_run(rec, &list, 1, stop, NULL, &r->summary, &r->err) < 0)
 		r->failed = "run";
 	if (!r->failed && sink_close(&sink, &r->err) < 0)
 		r->failed = "close";

@@ -398,6 +398,7 @@ static int record(const char *capture, const char *path)
 		.note = { .take = say, .arg = (void *)(uintptr_t)capture },
 	};
 	struct begun begun = { .stop = eventfd(0, EFD_CLOEXEC) };
+	const struct recorder_hooks hooks = { .attached = released, .arg = &begun };
 	struct sink sink = { 0 }, *list = &sink;
 	struct recorder_summary summary;
 	struct recorder *r;
@@ -409,7 +410,7 @@ static int record(const char *capture, const char *path)
 	r = recorder_create(&o, &session, &err);
 	if (!r || sink_open(&sink, sink_pick(NULL, path), path, &session, &err) < 0)
 		return fprintf(stderr, "%s\n", err.text), 2;
-	code = recorder_run(r, &list, 1, begun.stop, released, &begun, &summary, &err);
+	code = recorder_run(r, &list, 1, begun.stop, &hooks, &summary, &err);
 	if (code < 0)
 		return fprintf(stderr, "%s\n", err.text), 2;
 	pthread_join(begun.thread, NULL);

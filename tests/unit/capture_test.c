@@ -10,7 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "base/base.h"
@@ -328,6 +330,92 @@ static void isolated_cpus_are_spared(void **state)
 	assert_string_equal("", capture_preempt.caveat(&plan, text, sizeof(text)));
 }
 
+/* By a process that is gone afterwards. */
+static bool may_be_fifo(void)
+{
+	struct sched_param param = { .sched_priority = 3 };
+	pid_t child = fork();
+	int status;
+
+	if (child == 0)
+		_exit(sched_setscheduler(0, SCHED_FIFO, &param) < 0);
+	return waitpid(child, &status, 0) == child && status == 0;
+}
+
+static void *be_reader(void *arg)
+{
+	const struct preempt_plan *plan = arg;
+	struct sched_param param;
+	struct cpus cpus;
+
+	assert_int_equal(0, capture_preempt.thread_begin(plan, 0));
+	assert_int_equal(SCHED_FIFO | SCHED_RESET_ON_FORK, sched_getscheduler(0));
+	assert_int_equal(0, sched_getparam(0, &param));
+	assert_int_equal(plan->priority, param.sched_priority);
+	assert_int_equal(0, cpus_of_thread(&cpus, 0));
+	assert_int_equal(1, cpus_count(&cpus));
+	assert_true(cpus_has(&cpus, 0));
+	return NULL;
+}
+
+/* A reader is pinned to its CPU and more urgent than all targets. */
+static void readers_are_urgent(void **state)
+{
+	struct preempt_plan plan = { .targets.rt = { .priority = 2 } };
+	const struct capture_want want = { .plan = &plan };
+	pthread_t thread;
+	struct cpus own;
+	struct err err;
+
+	assert_int_equal(0, cpus_of_thread(&own, 0));
+	if (!may_be_fifo() || !cpus_has(&own, 0))
+		skip();
+	assert_int_equal(0, capture_preempt.possible(&want, &err));
+	assert_int_equal(3, plan.priority);
+	assert_int_equal(0, pthread_create(&thread, NULL, be_reader, &plan));
+	pthread_join(thread, NULL);
+}
+
+/* Readers can't go where the targets run, but for CPUs that are spared. */
+static void all_cpus_are_refused(void **state)
+{
+	enum { NONE = CPUS_MAX - 2 }; /* no machine has it */
+	struct preempt_plan plan = { 0 };
+	const struct capture_want want = { .plan = &plan };
+	struct err err;
+
+	if (!may_be_fifo())
+		skip();
+	for (int spared = 0; spared < 2; spared++) {
+		cpus_add(&plan.targets.cpus, NONE + spared);
+		if (spared)
+			cpus_add(&plan.targets.spared, NONE + spared);
+		assert_int_equal(-EPERM, capture_preempt.possible(&want, &err));
+		assert_non_null(strstr(err.text, "this process may not run on CPU 8190,"));
+	}
+	cpus_add(&plan.targets.cpus, 0);
+	assert_int_equal(0, capture_preempt.possible(&want, &err));
+}
+
+/* A reader that never sleeps is not ended by the soft limit on that. */
+static void limit_on_running_is_raised(void **state)
+{
+	struct preempt_plan plan = { 0 };
+	const struct capture_want want = { .plan = &plan };
+	struct rlimit before, low, after;
+	struct err err;
+
+	assert_int_equal(0, getrlimit(RLIMIT_RTTIME, &before));
+	low = (struct rlimit){ .rlim_cur = 1000000, .rlim_max = before.rlim_max };
+	if (!may_be_fifo() || before.rlim_max <= low.rlim_cur)
+		skip();
+	assert_int_equal(0, setrlimit(RLIMIT_RTTIME, &low));
+	assert_int_equal(0, capture_preempt.possible(&want, &err));
+	assert_int_equal(0, getrlimit(RLIMIT_RTTIME, &after));
+	assert_int_equal(before.rlim_max, after.rlim_cur);
+	setrlimit(RLIMIT_RTTIME, &before);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -342,6 +430,9 @@ int main(void)
 		cmocka_unit_test(pick_errors),
 		cmocka_unit_test(stack_bytes),
 		cmocka_unit_test(isolated_cpus_are_spared),
+		cmocka_unit_test(readers_are_urgent),
+		cmocka_unit_test(all_cpus_are_refused),
+		cmocka_unit_test(limit_on_running_is_raised),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,8 +11,11 @@
 #include <stdio.h>
 #include <cmocka.h>
 
+#include <linux/bpf.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 
+#include "bpf/stranger_filter.h"
 #include "fake_ring.h"
 #include "sys/cpus.h"
 
@@ -38,6 +41,43 @@ static void only_ours(void **state)
 	assert_int_equal(fake_counted(f, foreign), 1);
 	assert_int_equal(f->slots[0].seen[0].n, 2); /* all that the CPU runs */
 	assert_int_equal(f->slots[0].seen[0].period, 210);
+	ours_destroy(f->c.ours);
+}
+
+/* Until when the samples of @pid are dropped; 0: they are not. */
+static uint64_t dropped_until(const struct stranger_filter *filter, pid_t pid)
+{
+	uint32_t key = (uint32_t)pid;
+	uint64_t until = 0;
+	union bpf_attr a = { .map_fd = (uint32_t)filter->map,
+			     .key = (uintptr_t)&key,
+			     .value = (uintptr_t)&until };
+
+	syscall(SYS_bpf, BPF_MAP_LOOKUP_ELEM, &a, sizeof(a));
+	return until;
+}
+
+/* Whoever is a stranger is dropped by the kernel for a while. */
+static void strangers_are_filtered(void **state)
+{
+	struct fake *f = *state;
+	struct stranger_filter filter;
+	uint64_t began = now_ns();
+
+	if (stranger_filter_init(&filter, NULL) < 0)
+		skip();
+	all_of_a_cpu(f);
+	f->c.filter = &filter;
+	fake_take(f, (struct fake_event){ 0 });
+	fake_take(f, (struct fake_event){ .pid = STRANGER, .tid = STRANGER });
+	fake_leave(f, 10 * US);
+	assert_int_equal(dropped_until(&filter, STRANGER), 0);
+	stranger_filter_add(&filter, getpid(), 0);
+	fake_run(f);
+	assert_true(dropped_until(&filter, STRANGER) > began);
+	assert_true(dropped_until(&filter, STRANGER) < now_ns() + 10 * 1000000000ull);
+	assert_int_equal(dropped_until(&filter, getpid()), 0);
+	stranger_filter_deinit(&filter);
 	ours_destroy(f->c.ours);
 }
 
@@ -284,6 +324,42 @@ static void as_the_table_tells(void **state)
 	assert_string_equal(sample_with(f), "late a3 b3");
 }
 
+/* How many records of other kinds than samples were queued. */
+static size_t sides_of_sample(struct fake *f, pid_t tid)
+{
+	f->n_side = 0;
+	fake_take(f, (struct fake_event){ .tid = tid });
+	fake_run(f);
+	assert_string_not_equal(fake_next(f), "");
+	return f->n_side;
+}
+
+/* What a thread is called is told before its first sample; and when its number may have become
+ * another thread's. */
+static void as_the_table_names(void **state)
+{
+	enum { NAMES = 3 * TABLE_PLACES, ROW = 4, TID = 4242 };
+	struct fake *f = *state;
+	uint32_t me = (uint32_t)getpid();
+	struct run_table t;
+
+	came(f, &t, true, f->t);
+	for (size_t i = NAMES; i < ARRAY_SIZE(words); i += ROW) {
+		words[i] = TID;
+		words[i + 1] = 0x72656b726f77; /* "worker" */
+	}
+	assert_int_equal(sides_of_sample(f, TID), 0); /* others tell */
+	f->c.named = ours_create(NULL);
+	assert_int_equal(sides_of_sample(f, TID + 1), 0); /* nobody knows */
+	assert_int_equal(sides_of_sample(f, TID), 1);
+	assert_int_equal(f->side.type, PERF_RECORD_COMM);
+	assert_int_equal(sides_of_sample(f, TID), 0);
+	fake_task(f, PERF_RECORD_EXIT, (const uint32_t[]){ me, me, TID, me }, 0);
+	assert_int_equal(sides_of_sample(f, TID), 2);
+	assert_int_equal(f->side.type, PERF_RECORD_COMM);
+	ours_destroy(f->c.named);
+}
+
 /* No record tells that it came back: a second sample does. */
 static void sampled_again(void **state)
 {
@@ -416,6 +492,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		FAKE_TEST(only_ours),
+		FAKE_TEST(strangers_are_filtered),
 		FAKE_TEST(only_samples_are_of_all),
 		FAKE_TEST(only_some_threads),
 		FAKE_TEST(children),
@@ -425,6 +502,7 @@ int main(void)
 		FAKE_TEST(few_births),
 		FAKE_TEST(hotplug_comes),
 		FAKE_TEST(as_the_table_tells),
+		FAKE_TEST(as_the_table_names),
 		FAKE_TEST(sampled_again),
 		FAKE_TEST(newborn),
 		FAKE_TEST(sleeper),

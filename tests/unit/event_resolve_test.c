@@ -258,7 +258,7 @@ static void hybrid_events(void **state)
 	assert_true(cpus_has(&s[1].cpus, 2) && !cpus_has(&s[1].cpus, 0));
 	assert_string_equal(s[2].name, "cpu_core/mem-loads/u");
 	assert_true(s[2].type == 4 && s[2].config == 0xcd);
-	assert_int_equal(resolve("cycles,cycles,cycles,cycles,cycles", s, 8, &n, &err),
+	assert_int_equal(resolve("cycles,cycles:u,cycles:k,branches,instructions", s, 8, &n, &err),
 			 -EINVAL);
 	end();
 }

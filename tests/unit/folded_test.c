@@ -234,7 +234,8 @@ static void formats_are_picked(void **state)
 	assert_string_equal(sink_pick(NULL, "a.folded")->name, "folded");
 	assert_string_equal(sink_pick(NULL, "a.txt")->name, "folded");
 	assert_string_equal(sink_pick(NULL, "a.data")->name, "perf");
-	assert_string_equal(sink_pick(NULL, "whatever")->name, "perf");
+	assert_null(sink_pick(NULL, "whatever"));
+	assert_null(sink_pick(NULL, ".data"));
 	assert_string_equal(sink_pick("folded", "a.data")->name, "folded");
 	assert_null(sink_pick("nope", "a.data"));
 }

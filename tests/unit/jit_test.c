@@ -148,6 +148,27 @@ static void test_forked(void **state)
 	own_symbolizer_destroy(s);
 }
 
+/* A copy of a copy has that too, up to a few generations. */
+static void test_generations(void **state)
+{
+	enum { NOBODY = 4190000, MOST = 3 };
+	struct symbolizer *s = own_symbolizer(0);
+	struct side side = { .kind = SIDE_FORK, .u.fork.ppid = getpid() };
+
+	write_map("w", "5000000 10 parents\n");
+	feed(s, getpid(), CODE, "//anon", NULL);
+	until_named(s, getpid(), CODE, "parents");
+	for (pid_t pid = NOBODY; pid <= NOBODY + MOST; pid++) {
+		side.pid = side.tid = pid;
+		spaces_side(symbolizer_spaces(s), &side);
+		side.u.fork.ppid = pid;
+	}
+	until_named(s, NOBODY, CODE, "parents");
+	until_named(s, NOBODY + MOST - 1, CODE, "parents");
+	assert_string_equal("[anon]", symbolize_user(s, NOBODY + MOST, CODE));
+	own_symbolizer_destroy(s);
+}
+
 /* Others may write to /tmp too. */
 static void test_not_theirs(void **state)
 {
@@ -363,6 +384,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(test_own_map, remove_map),
 		cmocka_unit_test_teardown(test_forked, remove_map),
+		cmocka_unit_test_teardown(test_generations, remove_map),
 		cmocka_unit_test_teardown(test_not_theirs, remove_map),
 		cmocka_unit_test_teardown(test_no_file, remove_map),
 		cmocka_unit_test(test_own_dump),

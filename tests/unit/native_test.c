@@ -165,6 +165,35 @@ static void guesses_end(void **state)
 	assert_int_equal(0, evals(&s));
 	assert_true(s.search_ended);
 }
+
+/* A trampoline in memory that no file has (python -X perf): its code is read, and then it is
+ * no end. */
+static void code_without_a_file(void **state)
+{
+	static const unsigned char trampoline[] = { 0x48, 0x83, 0xec, 8, 0xff, 0xd1,
+						    0x48, 0x83, 0xc4, 8, 0xc3 };
+	unsigned char *page =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct side side = { .kind = SIDE_MMAP, .pid = getpid(), .tid = getpid() };
+	struct native_input in = { .pid = getpid(),
+				   .mem.piece[0] = { SP, { (void *)words, sizeof(words) } } };
+	struct native_stack s = { 0 };
+	struct unwind_regs regs;
+
+	memcpy(page, trampoline, sizeof(trampoline));
+	side.u.mmap.addr = (uint64_t)(uintptr_t)page, side.u.mmap.len = 4096;
+	side.u.mmap.prot = PROT_EXEC, side.u.mmap.path = "//anon";
+	spaces_side(symbolizer_spaces(symbols), &side);
+	words[1] = into_loop();
+	native_regs(&regs, side.u.mmap.addr + 4, SP);
+	in.regs = &regs;
+	/* On a busy machine the first ones don't wait until it is read. */
+	for (int i = 0; i < 1000 && (i == 0 || s.frame[0].cfa != SP + 16); i++)
+		s = native_stack(native, &in);
+	assert_int_equal(SP + 16, s.frame[0].cfa);
+	assert_int_equal(into_loop(), s.frame[1].pc);
+	munmap(page, 4096);
+}
 #endif
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -176,6 +205,7 @@ int main(void)
 		TEST(given_up),
 #ifdef __x86_64__
 		TEST(guesses_end),
+		TEST(code_without_a_file),
 #endif
 	};
 

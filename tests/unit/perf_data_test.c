@@ -420,6 +420,35 @@ static struct bytes feature(const struct fixture *f, unsigned bit)
 	return ret;
 }
 
+/* The table of build-ids has each mapped program, but no data. */
+static void build_ids_of_programs(void **state)
+{
+	static const unsigned char id[20] = "an id of twenty byte";
+	struct side map = { .kind = SIDE_MMAP, .time = 5, .pid = 10, .tid = 10 };
+	struct fixture f;
+	struct bytes b;
+	const unsigned char *at;
+
+	map.u.mmap.addr = 0x400000;
+	map.u.mmap.len = 0x1000;
+	map.u.mmap.build_id = id;
+	map.u.mmap.build_id_n = 20;
+	begin(&f, 1);
+	map.u.mmap.prot = PROT_READ | PROT_EXEC;
+	map.u.mmap.path = "/bin/program";
+	put_side(&f, map);
+	map.u.mmap.prot = PROT_READ;
+	map.u.mmap.path = "/bin/data";
+	put_side(&f, map);
+	end(&f);
+	b = feature(&f, 2);
+	at = memmem(b.at, b.n, "/bin/program", 13);
+	assert_non_null(at);
+	assert_memory_equal(at - 24, id, 20);
+	assert_null(memmem(b.at, b.n, "/bin/data", 10));
+	drop(&f);
+}
+
 static void features_and_symbol_file(void **state)
 {
 	struct fixture f;
@@ -671,6 +700,7 @@ int main(void)
 		cmocka_unit_test(stdout_is_refused),
 		cmocka_unit_test(kernel_and_modules_are_found),
 		cmocka_unit_test(build_id_is_found_in_notes),
+		cmocka_unit_test(build_ids_of_programs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -144,7 +144,7 @@ static const struct bad_row bad_rows[] = {
 	{ "{cs,{cs}}", -EINVAL, "{A,B,...}", 0 },
 	{ "{cs,faults}:Sx", -EINVAL, "modifiers", 2 },
 	{ "faults,{cs,cs,cs,cs}", -EINVAL, "4 events", 4 },
-	{ "cs,cs,cs,cs,cs", -EINVAL, "4 events", 4 },
+	{ "cs,faults,cs:u,cs:k,r1", -EINVAL, "4 events", 4 },
 };
 
 static void bad_names(void **state)
@@ -288,6 +288,14 @@ static void lists(void **state)
 	assert_string_equal(s[3].name, "faults");
 	assert_int_equal(perf_names_parse("faults", s, 4, &n, &err), -EINVAL);
 	assert_int_equal(n, 4);
+	/* Named again outside of groups it is one. */
+	n = 0;
+	assert_int_equal(perf_names_parse("cs,faults,cs,cs:u", s, 4, &n, &err), 0);
+	assert_int_equal(n, 3);
+	assert_string_equal(s[2].name, "cs:u");
+	n = 0;
+	assert_int_equal(perf_names_parse("cs,{cs,faults}", s, 4, &n, &err), 0);
+	assert_int_equal(n, 3);
 }
 
 /* What "pysampled events" lists can be asked for. */

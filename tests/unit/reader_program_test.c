@@ -4,7 +4,9 @@
  * Python; and threads that are stopped, or left alone for the budget.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -109,6 +111,66 @@ static void forked_child(void **state)
 	f->t += 2;
 	assert_string_equal(sample_now(f), "torn");
 	assert_true(fake_sample(f)->undecided);
+	/* Nobody has looked at the parent yet: what is noted of it is nothing. */
+	f->target->begun_ns = 0;
+	f->target->state = TARGET_PENDING;
+	fake_task(f, PERF_RECORD_FORK,
+		  (const uint32_t[]){ (uint32_t)child, (uint32_t)parent, (uint32_t)child,
+				      (uint32_t)parent },
+		  0);
+	f->t += 2;
+	assert_string_equal(sample_now(f), "torn");
+	assert_true(fake_sample(f)->undecided);
+}
+
+/* --- a thread whose switches are hidden --- */
+
+/* The reader is on CPU 0, as its ring is. */
+static void on_cpu_0(void)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(0, &set);
+	if (sched_setaffinity(0, sizeof(set), &set) < 0)
+		skip();
+}
+
+static sem_t told, rested;
+
+/* A thread that was on CPU 0 last. */
+static void *rest(void *arg)
+{
+	*(pid_t *)arg = gettid();
+	sem_post(&told);
+	sem_wait(&rested);
+	return NULL;
+}
+
+/* Where the kernel hides switches, a thread is held that is still where it was. */
+static void switches_are_hidden(void **state)
+{
+	struct fake *f = *state;
+	pthread_t thread;
+	pid_t tid;
+
+	f->c.switches_hidden = true;
+	assert_string_equal(sample_now(f), "late a3 b3"); /* no such thread: nobody knows */
+	assert_int_equal(fake_counted(f, late_unseen), 1);
+	on_cpu_0();
+	sem_init(&told, 0, 0);
+	sem_init(&rested, 0, 0);
+	assert_int_equal(pthread_create(&thread, NULL, rest, &tid), 0);
+	sem_wait(&told);
+	f->ts = world_thread(f->w, f->interp, (uint64_t)tid, true);
+	fake_python(f, "ab");
+	fake_take(f, (struct fake_event){ .tid = tid });
+	fake_switch(f, 0, PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT,
+		    tid, 10 * US);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	sem_post(&rested);
+	pthread_join(thread, NULL);
 }
 
 /* --- a thread that is stopped --- */
@@ -155,17 +217,6 @@ static void stopped(void **state)
 	fake_run(f);
 	assert_string_equal(fake_next(f), "late a3 b3");
 	assert_int_equal(f->slots[0].handover.turn, 8);
-}
-
-/* The reader is on CPU 0, as its ring is. */
-static void on_cpu_0(void)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(0, &set);
-	if (sched_setaffinity(0, sizeof(set), &set) < 0)
-		skip();
 }
 
 /* Its thread is read before its stop, and offered; then it stops, with @add in its registers.
@@ -370,12 +421,40 @@ static void over_budget(void **state)
 	assert_true(f->c.over_budget);
 }
 
+/* --- the end --- */
+
+static _Atomic bool judged;
+
+static void judge_slowly(void)
+{
+	uint64_t end = now_ns() + 200000000;
+
+	while (now_ns() < end)
+		;
+	judged = true;
+}
+
+/* A reader is ended when it has dealt with all, however long that takes. */
+static void end_is_waited_for(void **state)
+{
+	struct fake *f = *state;
+
+	fake_on_judge = judge_slowly;
+	fake_start(f);
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	fake_stop(f);
+	assert_true(judged);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		FAKE_TEST(execed),
 		FAKE_TEST(states_of_a_target),
 		FAKE_TEST(forked_child),
+		FAKE_TEST(switches_are_hidden),
 		FAKE_TEST(stopped),
 		FAKE_TEST(stopped_after_the_read),
 		FAKE_TEST(stopped_again_after_the_read),
@@ -385,6 +464,7 @@ int main(void)
 		FAKE_TEST(reader_elsewhere),
 		FAKE_TEST(quiet),
 		FAKE_TEST(over_budget),
+		FAKE_TEST(end_is_waited_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -361,6 +361,38 @@ static void full_queue(void **state)
 	assert_true(lost > 0 && dropped > 0 && cut > 0);
 }
 
+/* Nor for a code. */
+static void no_room_at_all(void **state)
+{
+	struct fake *f = *state;
+
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	queue_deinit(&f->slots[0].queue);
+	assert_int_equal(queue_init(&f->slots[0].queue, 128), 0);
+	f->slots[0].queue.hurry = -1;
+	fake_run(f);
+	assert_string_equal(fake_next(f), "");
+	assert_int_equal(fake_counted(f, lost), 1);
+}
+
+/* Codes that were met just now are not told to be gone. */
+static void codes_stay(void **state)
+{
+	const struct queue_record *rec;
+	struct fake *f = *state;
+	unsigned n = 0;
+
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	fake_run(f);
+	for (; (rec = queue_peek(&f->slots[0].queue)); queue_pop(&f->slots[0].queue)) {
+		assert_int_not_equal(rec->type, Q_CODES_GONE);
+		n += rec->type == Q_CODE;
+	}
+	assert_int_equal(n, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -379,6 +411,8 @@ int main(void)
 		FAKE_TEST(stack_without_python),
 		FAKE_TEST(truncated),
 		FAKE_TEST(full_queue),
+		FAKE_TEST(no_room_at_all),
+		FAKE_TEST(codes_stay),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

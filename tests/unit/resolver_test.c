@@ -24,8 +24,10 @@
 
 enum { USER = PERF_RECORD_MISC_USER, KERNEL = PERF_RECORD_MISC_KERNEL };
 
-/* The two places where the thread may be: in the eval loop and elsewhere. */
+/* The places where the thread may be: in the eval loop, in what it calls with, and elsewhere.
+ * This program exports them, as an interpreter does. */
 int _PyEval_EvalFrameDefault(int n);
+int PyObject_Call(int n);
 int plain_leaf(int n);
 
 __attribute__((__noinline__)) int _PyEval_EvalFrameDefault(int n)
@@ -38,6 +40,11 @@ __attribute__((__noinline__)) int plain_leaf(int n)
 	return n * 5 + 2;
 }
 
+__attribute__((__noinline__)) int PyObject_Call(int n)
+{
+	return n * 7 + 3;
+}
+
 static uint64_t eval_ip(void)
 {
 	return (uint64_t)(uintptr_t)&_PyEval_EvalFrameDefault;
@@ -46,6 +53,11 @@ static uint64_t eval_ip(void)
 static uint64_t plain_ip(void)
 {
 	return (uint64_t)(uintptr_t)&plain_leaf;
+}
+
+static uint64_t call_ip(void)
+{
+	return (uint64_t)(uintptr_t)&PyObject_Call;
 }
 
 /*
@@ -386,7 +398,7 @@ struct stack_row {
 	const char *want;
 };
 
-/* In ip and user_ip: 1 is the eval loop, 2 another function. */
+/* In ip and user_ip: 1 is the eval loop, 2 another function, 3 one that it calls with. */
 static const struct stack_row stack_rows[] = {
 	{ { 1, PROV_EXACT, USER, 1, 0, 0, "12" }, .want = "1 exact: p:a11 p:b11" },
 	{ { 1, PROV_EXACT, USER, 2, 0, 0, "12" },
@@ -397,6 +409,9 @@ static const struct stack_row stack_rows[] = {
 	{ { 1, PROV_EXACT, USER, 2, 0, 0, "12" },
 	  .no_native = true,
 	  .want = "1 exact: p:a11 p:b11" },
+	/* How the loop calls is shown where the event was. */
+	{ { 1, PROV_EXACT, USER, 3, 0, 0, "12" },
+	  .want = "1 exact: n:PyObject_Call p:a11 p:b11" },
 	/* In the kernel: its frames, then where it was entered. */
 	{ { 1, PROV_EXACT, KERNEL, 7, 2, 2, "1" },
 	  .want = "1 exact: k1 k2 n:plain_leaf p:a11" },
@@ -437,7 +452,7 @@ static const struct stack_row stack_rows[] = {
 
 static uint64_t ip_of(uint64_t row)
 {
-	return row == 1 ? eval_ip() : row == 2 ? plain_ip() : row;
+	return row == 1 ? eval_ip() : row == 2 ? plain_ip() : row == 3 ? call_ip() : row;
 }
 
 static void stacks(void **state)

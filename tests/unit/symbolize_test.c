@@ -143,6 +143,11 @@ static void test_cut_suffixes(void **state)
 		symnames_cut(buf);
 		assert_string_equal(cases[i][1], buf);
 	}
+	/* What stands before the name is none of its business. */
+	char around[] = "f.cold.7";
+
+	symnames_cut(strchr(around, '7'));
+	assert_string_equal("f.cold.7", around);
 }
 
 static void test_eval_names(void **state)
@@ -463,23 +468,42 @@ static void test_gone_file(void **state)
 
 #include "elf/elfcache.h"
 #include "elfcache_cases.inc.h"
+#include "elfread_cases.inc.h"
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_eval_names),     cmocka_unit_test(test_cut_suffixes),
-		cmocka_unit_test(test_copy_clean),     cmocka_unit_test(test_kernel_text),
-		cmocka_unit_test(test_kernel_here),    cmocka_unit_test(test_own_functions),
-		cmocka_unit_test(test_libc_functions), cmocka_unit_test(test_vdso),
-		cmocka_unit_test(test_overlaps),       cmocka_unit_test(test_memory),
-		cmocka_unit_test(test_many_maps),      cmocka_unit_test(test_life),
-		cmocka_unit_test(test_gone_file),      cmocka_unit_test(test_against_libelf),
-		cmocka_unit_test(test_files_apart),    cmocka_unit_test(test_without_size),
-		cmocka_unit_test(test_pythons),	       cmocka_unit_test(test_split_eval),
-		cmocka_unit_test(test_symbol_rules),   cmocka_unit_test(test_aarch64_jumps),
-		cmocka_unit_test(test_riscv64_jumps),  cmocka_unit_test(test_eh_prefixes),
-		cmocka_unit_test(test_eh_flips),       cmocka_unit_test(test_damaged_files),
+		cmocka_unit_test(test_eval_names),
+		cmocka_unit_test(test_cut_suffixes),
+		cmocka_unit_test(test_copy_clean),
+		cmocka_unit_test(test_kernel_text),
+		cmocka_unit_test(test_kernel_here),
+		cmocka_unit_test(test_own_functions),
+		cmocka_unit_test(test_libc_functions),
+		cmocka_unit_test(test_vdso),
+		cmocka_unit_test(test_overlaps),
+		cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_many_maps),
+		cmocka_unit_test(test_life),
+		cmocka_unit_test(test_gone_file),
+		cmocka_unit_test(test_against_libelf),
+		cmocka_unit_test(test_files_apart),
+		cmocka_unit_test(test_without_size),
+		cmocka_unit_test(test_pythons),
+		cmocka_unit_test(test_split_eval),
+		cmocka_unit_test(test_symbol_rules),
+		cmocka_unit_test(test_aarch64_jumps),
+		cmocka_unit_test(test_riscv64_jumps),
+		cmocka_unit_test(test_eh_prefixes),
+		cmocka_unit_test(test_eh_flips),
+		cmocka_unit_test(test_damaged_files),
 		cmocka_unit_test(test_bounded),
+		cmocka_unit_test(test_headers_in_any_order),
+		cmocka_unit_test(test_stubs),
+		cmocka_unit_test(test_eh_frame_is_found),
+		cmocka_unit_test(test_hidden_eval),
+		cmocka_unit_test(test_no_thread_is_left),
+		cmocka_unit_test(test_places),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
  * tracer: a process that runs is stopped at its samples and handed over, and so are its
  * threads, its children and what it execs; afterwards nothing of us is left in it.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,18 +14,22 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/stats.h"
 #include "capture/capture.h"
+#include "capture/seize.h"
 #include "capture/slots.h"
 #include "capture/tracer.h"
 #include "sample/wire.h"
+#include "sys/proc.h"
 
 extern const struct capture_ops capture_stop;
 
-enum { PATIENCE_S = 20, SOME = 3, NOT_YET = -1 };
+enum { PATIENCE_S = 20, SOME = 3, MANY = 30, PERIOD_NS = 1000000, NOT_YET = -1 };
 
 /* --- the target --- */
 
@@ -59,6 +64,7 @@ static void *exec_in_thread(void *arg)
 static void act(int what)
 {
 	pthread_t thread;
+	sigset_t set;
 	pid_t pid;
 
 	switch (what) {
@@ -75,6 +81,13 @@ static void act(int what)
 		if (pid == 0)
 			exec_spinner();
 		shared->child = pid;
+		break;
+	case 'b': /* it blocks the signal of samples */
+		sigemptyset(&set);
+		sigaddset(&set, SIGURG);
+		sigprocmask(SIG_BLOCK, &set, NULL);
+		shared->child = getpid();
+		spin();
 		break;
 	case 'e': /* another thread than the first one becomes another program */
 		pthread_create(&thread, NULL, exec_in_thread, NULL);
@@ -120,17 +133,14 @@ static int attach_target(void *arg, struct err *err)
 	return attach_process(&f->attach, f->pid, NULL, 0, err);
 }
 
-static void open_slots(struct fix *f)
+static void configure(struct fix *f)
 {
-	struct cpus cpus;
-	struct err err;
-
 	f->session = (struct session){ .n_events = 1, .stats = &f->stats };
 	f->session.events[0].attr = (struct perf_event_attr){
 		.type = PERF_TYPE_SOFTWARE,
 		.size = sizeof(struct perf_event_attr),
 		.config = PERF_COUNT_SW_CPU_CLOCK,
-		.sample_period = 1000000,
+		.sample_period = PERIOD_NS,
 		.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME,
 		.disabled = 1,
 		.exclude_kernel = 1,
@@ -144,6 +154,14 @@ static void open_slots(struct fix *f)
 				       .session = &f->session,
 				       .stats = &f->stats,
 				       .queue_bytes = 1 << 16 };
+}
+
+static void open_slots(struct fix *f)
+{
+	struct cpus cpus;
+	struct err err;
+
+	configure(f);
 	assert_int_equal(cpus_system(&cpus, "online"), 0);
 	f->c.cap_slots = (uint32_t)cpus_count(&cpus);
 	assert_int_equal(slots_init(&f->c, &cpus, &err), 0);
@@ -280,20 +298,122 @@ static void child_of_vfork(void **state)
 }
 
 /* The thread that calls exec gets the process's number, and the first one is gone: of both the
- * events of one are left. */
+ * events of one are left, and what both have counted. */
 static void exec_by_another_thread(void **state)
 {
 	struct fix f;
 
 	begin(&f);
-	until_held(&f, f.pid, 1);
+	until_held(&f, f.pid, MANY);
 	shared->what = 'e';
 	until(&f, shared->child == f.pid); /* the new program says so */
 	until_held(&f, f.pid, SOME);
 	tracer_stop(f.tracer);
 	assert_int_equal(f.attach.n_attached, 1);
 	assert_int_equal(f.attach.attached[0].tid, f.pid);
+	assert_true(attach_count(&f.attach, 0) >= (uint64_t)MANY * PERIOD_NS);
 	end(&f);
+}
+
+static bool is_pending(pid_t tid)
+{
+	struct proc_status s;
+
+	assert_int_equal(proc_status(tid, &s), 0);
+	return s.pending >> (SIGURG - 1) & 1;
+}
+
+/* A thread that will not take our signal keeps it: that is told. */
+static void signal_is_blocked(void **state)
+{
+	struct fix f;
+
+	begin(&f);
+	shared->what = 'b';
+	until(&f, shared->child == f.pid);
+	until(&f, is_pending(f.pid));
+	assert_int_equal(tracer_stop(f.tracer), 1);
+	end(&f);
+}
+
+/* One that only can't take it yet does not block it. */
+static void signal_is_on_its_way(void **state)
+{
+	struct proc_status s = { 0 };
+	struct fix f;
+
+	begin(&f);
+	kill(f.pid, SIGSTOP);
+	until(&f, proc_status(f.pid, &s) == 0 && (s.state == 't' || s.state == 'T') &&
+			  !take_held(&f));
+	assert_int_equal(syscall(SYS_tgkill, f.pid, f.pid, SIGURG), 0);
+	assert_int_equal(tracer_stop(f.tracer), 0);
+	end(&f);
+}
+
+/* Another one traces it: whose, and which it is, is said. */
+static void traced_by_another(void **state)
+{
+	pid_t target = fork(), other;
+	char want[64];
+	struct seizer s;
+	struct err err;
+	int told[2];
+	char c;
+
+	if (target == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	assert_int_equal(pipe(told), 0);
+	other = fork();
+	if (other == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		c = ptrace(PTRACE_SEIZE, target, NULL, 0) == 0;
+		for (;;)
+			if (write(told[1], &c, 1) == 1)
+				pause();
+	}
+	assert_int_equal(read(told[0], &c, 1), 1);
+	assert_int_equal(c, 1);
+	assert_int_equal(seizer_init(&s, 0), 0);
+	assert_int_equal(seizer_seize(&s, target, &err), -EPERM);
+	snprintf(want, sizeof(want), "thread %d is traced by process %d (", target, other);
+	assert_non_null(strstr(err.text, want));
+	kill(other, SIGKILL);
+	waitpid(other, NULL, 0);
+	assert_int_equal(seizer_seize(&s, target, &err), 0);
+	seizer_deinit(&s);
+	kill(target, SIGKILL);
+	waitpid(target, NULL, 0);
+	close(told[0]);
+	close(told[1]);
+}
+
+/* A CPU that comes online has a ring like the others'. */
+static void slot_of_another_cpu(void **state)
+{
+	struct cpus cpus, first = { 0 };
+	struct fix f = { 0 };
+	struct err err;
+	int last = 0;
+
+	assert_int_equal(cpus_system(&cpus, "online"), 0);
+	for (int cpu = 0; (cpu = cpus_next(&cpus, cpu)) >= 0; cpu++)
+		last = cpu;
+	cpus_add(&first, cpus_next(&cpus, 0));
+	configure(&f);
+	f.c.cap_slots = 2;
+	assert_int_equal(slots_init(&f.c, &first, &err), 0);
+	assert_int_equal(slots_open_rings(&f.c, 8, &err), 0);
+	assert_int_equal(slots_add(&f.c, last, &err), 0);
+	assert_int_equal(f.c.n_slots, 2);
+	assert_int_equal(f.c.slots[1].cpu, last);
+	assert_int_equal(f.c.slots[1].ring.cpu, last);
+	assert_int_equal(f.c.slots[1].ring.size, f.c.slots[0].ring.size);
+	assert_int_equal(slots_add(&f.c, last, &err), -ENOMEM); /* no room is left */
+	slots_deinit(&f.c);
 }
 
 enum { SHARED_FD = 200 };
@@ -308,10 +428,10 @@ static void map_shared(void)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(held_and_let_go),
-		cmocka_unit_test(children_too),
-		cmocka_unit_test(child_of_vfork),
-		cmocka_unit_test(exec_by_another_thread),
+		cmocka_unit_test(held_and_let_go),   cmocka_unit_test(children_too),
+		cmocka_unit_test(child_of_vfork),    cmocka_unit_test(exec_by_another_thread),
+		cmocka_unit_test(signal_is_blocked), cmocka_unit_test(signal_is_on_its_way),
+		cmocka_unit_test(traced_by_another), cmocka_unit_test(slot_of_another_cpu),
 	};
 	int fd;
 

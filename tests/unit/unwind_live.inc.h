@@ -409,6 +409,65 @@ static void test_shared(void **state)
 	drop(u);
 }
 
+/* A module that was dropped since is read again: of its rules none is remembered. */
+static void test_dropped_is_forgotten(void **state)
+{
+	struct unwinder *u = unwinder_of_us(1); /* there is room for one module */
+	const struct elfcache_facts *f = elfcache_facts(spaces->elfs);
+	uint64_t start, end, read;
+
+	stack_at(u, (uintptr_t)&look);
+	read = f->read;
+	stack_at(u, (uintptr_t)&look);
+	assert_int_equal(read, f->read);
+	assert_true(function_at((uintptr_t)&qsort, &start, &end));
+	assert_int_equal(read + 1, f->read);
+	stack_at(u, (uintptr_t)&look);
+	assert_int_equal(read + 2, f->read);
+	drop(u);
+}
+
+/* The same offsets in many files: each has its own rules, also where several share a place in
+ * the cache, as some of so many do. */
+static void test_rules_apart(void **state)
+{
+	enum { FILES = 100, OFFSETS = 100, STEP = 2432, APART = 1 << 28 };
+	static const char *const names[] = { "/libc.so", "/libcmocka" };
+	struct unwinder *u = own_unwinder(256 << 20);
+	struct proc_map file[2] = { 0 };
+	struct proc_maps maps;
+	unsigned differ = 0;
+
+	assert_int_equal(0, proc_maps_read(&maps, getpid()));
+	for (size_t i = 0; i < 2 * maps.n; i++)
+		if (maps.map[i / 2].x && strstr(maps.map[i / 2].path, names[i & 1]))
+			file[i & 1] = maps.map[i / 2];
+	for (uint32_t k = 0; k < FILES; k++) {
+		struct proc_map m = file[k & 1];
+
+		assert_true(m.start > 0);
+		m.start = (k + 1) * (uint64_t)APART, m.end = m.start + OFFSETS * STEP;
+		m.pgoff = file[0].pgoff;
+		m.min += k << 8; /* another one of the same content */
+		feed(&m);
+	}
+	for (uint64_t at = 0; at < OFFSETS * STEP; at += STEP) {
+		uint64_t cfa[2] = { 0 };
+
+		for (uint32_t k = 0; k < FILES; k++) {
+			struct unwind_stack s = stack_at(u, (k + 1) * (uint64_t)APART + at);
+
+			if (k < 2)
+				cfa[k] = s.frame[0].cfa;
+			assert_int_equal(cfa[k & 1], s.frame[0].cfa);
+		}
+		differ += cfa[0] != cfa[1];
+	}
+	assert_true(differ > OFFSETS / 4);
+	proc_maps_deinit(&maps);
+	drop(u);
+}
+
 #ifdef __x86_64__
 /* python -X perf: two kinds of trampolines in anonymous memory. */
 static void test_trampolines(void **state)

@@ -66,6 +66,8 @@ int main(void)
 		cmocka_unit_test(test_live_guess),
 		cmocka_unit_test(test_live_memory_bound),
 		cmocka_unit_test(test_shared),
+		cmocka_unit_test(test_dropped_is_forgotten),
+		cmocka_unit_test(test_rules_apart),
 		cmocka_unit_test(test_trampolines),
 		cmocka_unit_test(test_code_without_end),
 		cmocka_unit_test(test_odd_files),

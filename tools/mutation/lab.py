@@ -96,7 +96,8 @@ class Lab:
 
     def configure(self):
         if not os.path.exists(os.path.join(self.meson, "build.ninja")):
-            subprocess.run(["meson", "setup", self.meson, self.root, "-Doptimization=1", "-Ddebug=false"], check=True,
+            subprocess.run(["meson", "setup", self.meson, self.root, "-Doptimization=1", "-Ddebug=false",
+                            "-Dprefer_static=false"], check=True,
                            stdout=subprocess.DEVNULL)
         else:
             subprocess.run(["ninja", "-C", self.meson, "build.ninja"], check=True, stdout=subprocess.DEVNULL)
@@ -115,7 +116,7 @@ class Lab:
                 result.append("-I" + os.path.join(self.meson, word[2:]))
             elif not word.startswith(("-W", "-MD", "-g", "-fdiagnostics")):
                 result.append(word)
-        return result + ["-fPIC", "-w", "-iquote", os.path.join(self.root, os.path.dirname(path))]
+        return result + ["-fPIC", "-w", "-ftrivial-auto-var-init=pattern", "-iquote", os.path.join(self.root, os.path.dirname(path))]
 
     def compile(self, path, text, at, *flags):
         """Compile `text` as source `path` in folder `at`: there always under the same name, so that the same code

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+#include "hottest.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "cmd.h"
+
+enum { ROWS = 10 };
+
+struct row {
+	const struct pyfunc *func; /* NULL: never met */
+	uint64_t self, total;
+	uint64_t last; /* the sample that it was last counted for */
+};
+
+struct hottest {
+	struct row *rows; /* [func->index] */
+	size_t n;
+	_Atomic uint64_t samples; /* of the first event */
+};
+
+static struct row *row_of(struct hottest *h, const struct pyfunc *func)
+{
+	if (func->index >= h->n) {
+		size_t n = MAX((size_t)func->index + 1, h->n * 2);
+		struct row *rows = reallocarray(h->rows, n, sizeof(*rows));
+
+		if (!rows)
+			return NULL;
+		memset(rows + h->n, 0, (n - h->n) * sizeof(*rows));
+		h->rows = rows;
+		h->n = n;
+	}
+	h->rows[func->index].func = func;
+	return &h->rows[func->index];
+}
+
+uint64_t hottest_samples(const struct sink *s)
+{
+	const struct hottest *h = s->priv;
+
+	return atomic_load_explicit(&h->samples, memory_order_relaxed);
+}
+
+static int hottest_sample(struct sink *s, const struct sample *smp, const struct stack *stk)
+{
+	struct hottest *h = s->priv;
+	uint64_t number = hottest_samples(s) + 1;
+	bool inner = true;
+
+	if (smp->event)
+		return 0;
+	atomic_store_explicit(&h->samples, number, memory_order_relaxed);
+	for (size_t i = 0; i < stk->n; i++) {
+		struct row *row;
+
+		if (stk->frames[i].kind != FRAME_PYTHON)
+			continue;
+		row = row_of(h, stk->frames[i].func);
+		if (!row)
+			return -ENOMEM;
+		row->self += inner;
+		row->total += row->last != number;
+		row->last = number;
+		inner = false;
+	}
+	return 0;
+}
+
+static const struct sink_ops ops = { .name = "hottest", .sample = hottest_sample };
+
+struct sink hottest_sink(const struct session *session)
+{
+	return (struct sink){ .ops = &ops,
+			      .session = session,
+			      .folder = -1,
+			      .priv = calloc(1, sizeof(struct hottest)) };
+}
+
+static int by_self(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+
+	return x->self != y->self ? (x->self < y->self) - (x->self > y->self) :
+				    (x->total < y->total) - (x->total > y->total);
+}
+
+void hottest_print(const struct sink *s, FILE *to)
+{
+	struct hottest *h = s->priv;
+	uint64_t samples = h ? hottest_samples(s) : 0;
+	size_t n = 0;
+
+	for (size_t i = 0; h && i < h->n; i++)
+		if (h->rows[i].func)
+			h->rows[n++] = h->rows[i];
+	if (!n)
+		return;
+	h->n = n;
+	qsort(h->rows, n, sizeof(*h->rows), by_self);
+	fprintf(to, "  self  total  of %" PRIu64 " samples of %s, by Python function\n",
+		samples, s->session->events[0].name);
+	for (size_t i = 0; i < MIN(n, (size_t)ROWS); i++)
+		cmd_line(to, "%5.1f%% %5.1f%%  %s (%s:%d)",
+			 100 * (double)h->rows[i].self / (double)samples,
+			 100 * (double)h->rows[i].total / (double)samples,
+			 h->rows[i].func->qualname, h->rows[i].func->file,
+			 h->rows[i].func->firstline);
+}
+
+void hottest_deinit(struct sink *s)
+{
+	struct hottest *h = s->priv;
+
+	if (h)
+		free(h->rows);
+	free(h);
+	s->priv = NULL;
+}

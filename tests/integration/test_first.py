@@ -1,0 +1,110 @@
+"""The first five minutes: what a stranger types, and what is said then."""
+import os
+import signal
+
+import harness
+from harness import Target, check, each, equal, one_python
+
+
+def spinning(py):
+    return Target(py, "groundtruth.py", "--us", 50)
+
+
+@each(words=[("4711", "pysampled -p 4711"), ("sh x.sh", "pysampled -- sh ..."), ("recrod", "nearest: record"),
+             ("-p 1 --provenence all", "nearest: --provenance"), ("-p postgres", "pgrep -f"), ("-p 1 -F 0", "max_sample_rate"),
+             ("-p 1 -d 5x", "500ms, 2m, 1h")])
+def test_what_was_probably_meant_is_said(words):
+    harness.refused(2, *words[0].split(), about=[words[1]])
+
+
+@each(output=["out.json", "out.xyz", "out", ".data"])
+@one_python
+def test_an_output_without_a_format_is_refused(py, output):
+    home = harness.folder()
+    run = harness.pysampled("-p", spinning(py).pid, "-d", 1, "-o", output, home=home)
+    equal(run.rc, 2, "exit status of %s" % run)
+    check("--format" in run.err, "no way out is named: %s", run)
+    equal(os.listdir(home), [], "files")
+
+
+@each(option=["--threads", "--provenance=exact", "--folded-lines=no", "--weight=period"])
+@one_python
+def test_an_option_that_no_output_honours_is_refused(py, option):
+    pid = spinning(py).pid
+    harness.refused(2, "-p", pid, "-d", 1, option, about=[option.split("=")[0], "folded"])
+    harness.pysampled("-p", pid, "-d", 0.2, option, "-o", "a.data", "-o", "a.folded", home=harness.folder()).ok()
+
+
+@each(command=["pyhton3", "/nonexistent", "/etc/passwd", "script"])
+def test_a_command_that_cant_run_touches_no_file(command):
+    home = harness.folder()
+    for name in ("perf.data", "perf.data.old"):
+        with open(os.path.join(home, name), "w") as file:
+            file.write(name)
+    if command == "script":
+        command = os.path.join(home, "script")
+        with open(command, "w") as file:
+            file.write("#!/nonexistent/interpreter\n")
+        os.chmod(command, 0o755)
+    before = sorted(os.listdir(home))
+    run = harness.pysampled("--", command, home=home)
+    equal(run.rc, 126 if command == "/etc/passwd" else 127, "exit status of %s" % run)
+    equal(sorted(os.listdir(home)), before, "files")
+    for name in ("perf.data", "perf.data.old"):
+        with open(os.path.join(home, name)) as file:
+            equal(file.read(), name, name)
+
+
+@one_python
+def test_the_first_run_answers(py):
+    """Who is sampled, which functions are hottest, which files there are."""
+    target = Target(py, "groundtruth.py", "--us", 50, "--threads", 2)
+    home = harness.folder()
+    run = harness.pysampled("-p", target.pid, "-F", 999, "-d", 2, "-o", "a.data", "-o", "a.folded", home=home).ok()
+    check("attached to %d: sampling " % target.pid in run.err and "of 1 process at 999 Hz" in run.err, "%s", run)
+    for name in ("a.data", "a.data.pyframes.so", "a.folded"):
+        size = "%s (%.1f KB)" % (name, os.path.getsize(os.path.join(home, name)) / 1e3)
+        check(size in run.err, "want '%s': %s", size, run)
+    rows = [line.split(None, 2) for line in run.err.splitlines() if line[:6].strip().endswith("%")]
+    own, total, samples = {}, {}, 0
+    for frames, count in harness.read_folded(os.path.join(home, "a.folded")):
+        names = [q for q, _, _ in harness.python_frames(frames)]
+        samples += count
+        if names:
+            own[names[-1]] = own.get(names[-1], 0) + count
+        for name in set(names):
+            total[name] = total.get(name, 0) + count
+    check(rows and len(rows) <= 10, "%d rows: %s", len(rows), run)
+    for self_share, total_share, what in rows:
+        name = what.split(" (")[0]
+        equal(self_share, "%.1f%%" % (100 * own.get(name, 0) / samples), "self of %s in %s" % (name, run))
+        equal(total_share, "%.1f%%" % (100 * total[name] / samples), "total of %s in %s" % (name, run))
+    equal(rows[0][2].split(" (")[0] in own, True, "the first row is a leaf: %s" % run)
+
+
+@one_python
+def test_quiet_says_the_summary_alone(py):
+    run = harness.pysampled("-p", spinning(py).pid, "-d", 0.5, "-q", home=harness.folder()).ok()
+    equal(run.err.count("\n"), 1, "lines of %s" % run)
+
+
+@one_python
+def test_why_there_are_no_samples(py):
+    target = harness.start(py.command() + ["-c", "import time; print('READY', flush=True); time.sleep(600)"],
+                           stdout=harness.subprocess.PIPE)
+    target.stdout.readline()
+    run = harness.pysampled("-p", target.pid, "-d", 0.5, "-e", "cpu-clock:u", "--capture", "async",
+                            home=harness.folder()).ok()
+    equal(run.n("samples"), 0, "samples of %s" % run)
+    check("pysampled dump -p %d" % target.pid in run.err, "%s", run)
+    target.send_signal(signal.SIGSTOP)
+    run = harness.pysampled("-p", target.pid, "-d", 0.5, "-e", "cpu-clock:u", "--capture", "async",
+                            home=harness.folder()).ok()
+    check("is stopped; kill -CONT %d" % target.pid in run.err, "%s", run)
+
+
+@one_python
+def test_an_event_named_twice_is_one(py):
+    run = harness.pysampled("-p", spinning(py).pid, "-d", 0.5, "-e", "cpu-clock,cpu-clock", "-e", "cpu-clock",
+                            home=harness.folder()).ok()
+    equal(run.summary["event"], "cpu-clock", "events of %s" % run)
