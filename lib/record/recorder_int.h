@@ -27,7 +27,7 @@ struct cpu_ticks {
 	uint64_t user, kernel;
 };
 
-enum { RECORDER_UNKNOWN = 16 };
+enum { RECORDER_UNKNOWN = 16, RECORDER_NICE = -10 /* of the control thread */ };
 
 struct recorder {
 	struct recorder_options o;
@@ -75,6 +75,9 @@ struct recorder {
 	size_t n_unknown;
 	_Atomic int child_end; /* what the tracer saw of our own child's end; -1: nothing */
 	bool told_left;	       /* ... and a person was told */
+	int nice;	       /* the user's, before the control thread took a better one */
+	uint64_t begun_ns;     /* recorder_create() */
+	bool told_progress;    /* of the attaching */
 	struct err why;	       /* why not a better capture */
 	struct work_moment half, end; /* of the time that was asked for, and of the loop */
 	bool warned_budget, warned_stall, warned_new, warned_unnamed, warned_unlined,

@@ -7,6 +7,7 @@
 #include <linux/capability.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "capture/reader.h"
@@ -22,8 +23,9 @@
 enum {
 	QUEUE_BYTES = 2 << 20,
 	NAMES_BYTES = 256 << 10,
-	READY_S = 1,	/* the readers have them to begin */
-	OWN_QUEUES = 2, /* that are no reader's */
+	READY_S = 1,		  /* the readers have them to begin */
+	OWN_QUEUES = 2,		  /* that are no reader's */
+	PATIENCE_NS = 1000000000, /* until a person is told why nothing is sampled yet */
 };
 
 /* The CPUs with their queues; the rings come later. */
@@ -94,14 +96,28 @@ static int attach_target(struct recorder *r, const struct target *t, struct err 
 	return err_set(err, -ESRCH, "process %d has ended", t->pid);
 }
 
+/* Once, where the start takes long. */
+static void tell_progress(struct recorder *r, size_t done)
+{
+	if (r->told_progress || now_ns() < r->begun_ns + PATIENCE_NS)
+		return;
+	r->told_progress = true;
+	note_say(&r->o.note,
+		 "still attaching, to %zu of %zu processes so far; Ctrl-C ends the recording "
+		 "with what there is",
+		 done, r->tracker.targets.n_all);
+}
+
 /* Attach to the targets from number *@done on, which moves to their end. */
 static int attach_targets(struct recorder *r, size_t *done, struct err *err)
 {
 	int ret = 0;
 
-	for (; ret == 0 && *done < r->tracker.targets.n_all; (*done)++) {
+	for (; ret == 0 && *done < r->tracker.targets.n_all && !stop_asked(r->o.stop);
+	     (*done)++) {
 		pid_t pid = r->tracker.targets.all[*done]->pid;
 
+		tell_progress(r, *done);
 		ret = attach_target(r, r->tracker.targets.all[*done], err);
 		if (ret < 0)
 			ret = go_without(r, pid, ret, err);
@@ -121,8 +137,9 @@ static int attach_all(void *arg, struct err *err)
 		ret = attach_targets(r, &done, err);
 		if (ret == 0 && r->o.follow)
 			ret = tracker_born(&r->tracker, r->o.pids, r->o.n_pids);
-	} while (ret == 0 && done < r->tracker.targets.n_all);
-	if (ret == 0 && r->o.n_tids && r->attach.n_attached < r->o.n_tids)
+	} while (ret == 0 && done < r->tracker.targets.n_all && !stop_asked(r->o.stop));
+	if (ret == 0 && !stop_asked(r->o.stop) && r->o.n_tids &&
+	    r->attach.n_attached < r->o.n_tids)
 		ret = err_set(err, -ESRCH, "a thread that -t names has ended");
 	return ret;
 }
@@ -178,6 +195,7 @@ static int attach(struct recorder *r, struct err *err)
 		.cgroup = r->cgroup,
 		.filter = r->filter.map >= 0 ? &r->filter : NULL,
 		.table = r->by_table ? &r->table : NULL,
+		.stop = r->o.stop,
 	};
 	if (r->plan.wide)
 		return attach_cpus(&r->attach, err);
@@ -393,9 +411,11 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 
 static void announce_all(struct recorder *r, uint64_t time)
 {
-	for (size_t i = 0; i < r->tracker.targets.n_all; i++)
+	for (size_t i = 0; i < r->tracker.targets.n_all && !stop_asked(r->o.stop); i++) {
+		tell_progress(r, i);
 		if (!r->tracker.targets.all[i]->asleep)
 			recorder_announce(r, r->tracker.targets.all[i]->pid, false, time);
+	}
 	if (r->config.tape) {
 		taping_begin(&r->config, &r->own);
 		tracker_tape_all(&r->tracker, &r->own);
@@ -441,7 +461,10 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 
 	if (ret < 0)
 		return ret;
+	/* Threads inherit it: neither resolver nor readers go before others for good. */
+	setpriority(PRIO_PROCESS, 0, r->nice);
 	ret = start_resolver(r, sinks, n_sinks);
+	setpriority(PRIO_PROCESS, 0, RECORDER_NICE);
 	if (ret < 0)
 		return err_set(err, ret, "%s", strerror(-ret));
 	ret = slots_open_rings(&r->config, r->plan.ring_pages, err);
@@ -458,8 +481,10 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	announce_all(r, r->session->start_ns);
 	nudge_init();
 	sem_init(&r->config.readies, 0, 0);
+	setpriority(PRIO_PROCESS, 0, r->nice);
 	for (size_t i = 0; ret == 0 && i < r->config.n_slots; i++)
 		ret = reader_start(&r->config, &r->config.slots[i]);
+	setpriority(PRIO_PROCESS, 0, RECORDER_NICE);
 	if (ret == 0)
 		await_readers(r);
 	if (ret < 0)

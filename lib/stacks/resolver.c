@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "stacks/assemble.h"
@@ -18,7 +19,7 @@
 #include "sample/tape.h"
 #include "targets/target.h"
 
-enum { TICK_MS = 70, HELD_TICKS = 2, WAIT_TICKS = 72, NAMES_SHARE = 2 };
+enum { TICK_MS = 70, HELD_TICKS = 2, WAIT_TICKS = 72, NAMES_SHARE = 2, LAST_NICE = -10 };
 
 /* A queued record that waits for its place in time. */
 struct item {
@@ -449,6 +450,8 @@ static void *resolver_main(void *arg)
 		if (r->c.tick)
 			r->c.tick(r->c.tick_arg);
 	}
+	/* Somebody waits for the end. */
+	setpriority(PRIO_PROCESS, 0, LAST_NICE);
 	take(r);
 	release(r, UINT64_MAX);
 	return NULL;
