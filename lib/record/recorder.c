@@ -130,6 +130,7 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	r->filter.map = r->table.map = -1;
 	r->cgroup = -1;
 	r->config.kick = kick;
+	r->config.namer_kick = -1;
 	r->config.origin = o->origin;
 	r->config.stats = r->tracker.stats = session->stats;
 	r->tracker.note = o->note;
@@ -174,6 +175,7 @@ void recorder_destroy(struct recorder *r)
 	attach_deinit(&r->attach);
 	slots_deinit(&r->config);
 	queue_deinit(&r->own);
+	queue_deinit(&r->names);
 	queue_deinit(&r->traced);
 	tracker_deinit(&r->tracker);
 	for (size_t i = 0; i < RECORDER_MAX_PIDS; i++)
@@ -183,6 +185,8 @@ void recorder_destroy(struct recorder *r)
 		close(r->last);
 	if (r->config.kick >= 0)
 		close(r->config.kick);
+	if (r->config.namer_kick >= 0)
+		close(r->config.namer_kick);
 	free((void *)(uintptr_t)r->config.last_in);
 	free((void *)(uintptr_t)r->config.last_out);
 	ours_destroy(r->config.ours);
@@ -395,6 +399,7 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		reader_stop(&r->config.slots[i]);
 	recorder_introduce_rest(r);
+	namer_stop(r->namer);
 	if (r->resolver)
 		resolver_stop(r->resolver, &ret->counts);
 	if (code == 0)
