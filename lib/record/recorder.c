@@ -52,7 +52,9 @@ static int open_named(struct recorder *r, struct err *err)
 
 		r->pidfds[i] = MAX(fd, -1);
 		/* Otherwise there is no such process, of which the look tells. */
-		if (fd == -EMFILE || fd == -ENFILE || fd == -ENOSYS || fd == -EPERM)
+		if (proc_is_short(fd))
+			return proc_short(r->o.pids[i], fd, err);
+		if (fd == -ENOSYS || fd == -EPERM)
 			return err_set(err, fd, "can't see process %d end: %s", r->o.pids[i],
 				       strerror(-fd));
 	}
@@ -114,7 +116,7 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	int kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
 	/* Where nothing else says why. */
-	err_set(err, -ENOMEM, "out of memory or of descriptors");
+	err_set(err, -ENOMEM, "out of memory, or of descriptors: raise the limit (ulimit -n)");
 	if (!r || kick < 0 || tracker_init(&r->tracker, kick) < 0) {
 		if (kick >= 0)
 			close(kick);
