@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "base/hash.h"
 #include "base/clock.h"
 #include "modules/jit.h"
 #include "base/later.h"
@@ -24,7 +25,7 @@ enum {
 
 static struct space **space_slot(struct spaces *s, pid_t pid)
 {
-	struct space **p = &s->bucket[(uint32_t)pid % SPACE_BUCKETS];
+	struct space **p = &s->bucket[hash_u64((uint32_t)pid) % SPACE_BUCKETS];
 
 	while (*p && (*p)->pid != pid)
 		p = &(*p)->next;
