@@ -115,7 +115,7 @@ static void find_states(struct dump *d)
 	state = d->state = calloc(n + 1, sizeof(*state));
 	for (uint32_t i = 0; state && i < n; i++) {
 		state->at = at[i];
-		if (rmem_read_u64(&d->live.base, at[i] + d->target.walk.ts_tid,
+		if (pyframe_state_number(&d->live.base, &d->target.walk, at[i],
 				  &state->number) < 0)
 			return;
 		state++;

@@ -45,7 +45,9 @@ static const char *supported(char buf[32])
 	size_t n;
 	const struct pylayout *const *all = pylayout_all(&n);
 
-	snprintf(buf, 32, "3.%u to 3.%u", all[0]->version & 0xff, all[n - 1]->version & 0xff);
+	snprintf(buf, 32, "%u.%u, %u.%u to %u.%u", all[0]->version >> 8,
+		 all[0]->version & 0xff, all[1]->version >> 8, all[1]->version & 0xff,
+		 all[n - 1]->version >> 8, all[n - 1]->version & 0xff);
 	return buf;
 }
 
@@ -74,25 +76,25 @@ static int no_process(pid_t pid, struct err *err)
 }
 
 /* "3.8" of "libpython3.8.so.1.0" or "python3.8"; "" where the name does not tell. */
-static const char *version_in_name(const char *path, unsigned *minor, char buf[16])
+static const char *version_in_name(const char *path, unsigned *major, unsigned *minor,
+				   char buf[16])
 {
 	const char *at = strstr(base_name(path), "python");
-	unsigned major;
 
 	buf[0] = '\0';
-	*minor = 0;
-	if (at && sscanf(at, "python%1u.%2u", &major, minor) == 2)
-		snprintf(buf, 16, " %u.%u", major, *minor);
+	*major = *minor = 0;
+	if (at && sscanf(at, "python%1u.%2u", major, minor) == 2)
+		snprintf(buf, 16, " %u.%u", *major, *minor);
 	return buf;
 }
 
 static int too_old(const struct search *s, const char *path, struct err *err)
 {
 	char name[16], range[32];
-	unsigned minor;
+	unsigned major, minor;
 
 	return err_set(err, -ENOTSUP, "process %d (%s) runs CPython%s (%s): supported are %s",
-		       s->pid, s->comm, version_in_name(path, &minor, name), base_name(path),
+		       s->pid, s->comm, version_in_name(path, &major, &minor, name), base_name(path),
 		       supported(range));
 }
 
@@ -189,7 +191,7 @@ static int version_read(const struct search *s, const struct pyfind_elf *elf,
 			const struct module *mod, uint64_t bias, uint32_t *ret)
 {
 	uint64_t version;
-	unsigned minor;
+	unsigned major, minor;
 	char name[16];
 
 	if (elf->py_version && rmem_read_u64(s->m, bias + elf->py_version, &version) == 0 &&
@@ -198,8 +200,8 @@ static int version_read(const struct search *s, const struct pyfind_elf *elf,
 		return 0;
 	}
 	/* No symbols at all: the name decides which table the self-check tries. */
-	if (*version_in_name(mod->map->path, &minor, name) && minor < 13) {
-		*ret = 0x03000000 | (uint32_t)minor << 16;
+	if (*version_in_name(mod->map->path, &major, &minor, name) && minor < 13) {
+		*ret = (uint32_t)major << 24 | (uint32_t)minor << 16;
 		return 0;
 	}
 	return -ENOENT;
