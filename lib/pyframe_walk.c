@@ -168,7 +168,8 @@ bool pyframe_runs(struct rmem *m, const struct pywalk_layout *l, raddr ts)
 	return frame != base || (w.out.cframe && w.out.cframe - ts >= l->ts_size);
 }
 
-int pyframe_state_number(struct rmem *m, const struct pywalk_layout *l, raddr ts, uint64_t *ret)
+int pyframe_state_number(struct rmem *m, const struct pywalk_layout *l, raddr ts,
+			 uint64_t *ret)
 {
 	uint64_t pthread;
 	uint32_t tid;

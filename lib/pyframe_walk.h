@@ -35,7 +35,7 @@ struct pywalk_layout {
 
 /* One frame. @frame's low bits hold PYFRAME_SHIM and PYFRAME_ENTRY. */
 struct pyframe {
-	raddr code;  /* code object, tags cleared; 0 for a C-stack anchor */
+	raddr code; /* code object, tags cleared; 0 for a C-stack anchor */
 	/* prev_instr (3.11, 3.12) or instr_ptr (3.13+). Up to 3.10 f_lasti in bytes, as if the
 	 * bytecode lay at @code; 2 below where the frame has not begun. */
 	raddr instr;
@@ -84,10 +84,11 @@ struct pywalk pyframe_walk_on(struct rmem *m, const struct pywalk_layout *l, rad
 int pyframe_find_thread(struct rmem *m, const struct pywalk_layout *l, uint64_t tid,
 			uint32_t max, raddr *ret, uint64_t *unique);
 
-/* The number of the thread that the state @ts is bound to, as the target's own PID namespace has
- * it. Up to 3.10 a state keeps only the address of a struct pthread; the C library has the number
- * there. 0: unknown. 0 or a read error. */
-int pyframe_state_number(struct rmem *m, const struct pywalk_layout *l, raddr ts, uint64_t *ret);
+/* The number of the thread that the state @ts is bound to, as the target's own PID namespace
+ * has it. Up to 3.10 a state keeps only the address of a struct pthread; the C library has the
+ * number there. 0: unknown. 0 or a read error. */
+int pyframe_state_number(struct rmem *m, const struct pywalk_layout *l, raddr ts,
+			 uint64_t *ret);
 
 /* Does the thread state @ts have a frame, running or not; or, up to 3.12, an activation that
  * may not hold its frame yet? */

@@ -222,7 +222,8 @@ static int check_age(const struct pylayout *l, struct err *err)
 	if (l->lasti_unit) {
 		if (l->lasti_unit > 2 || !pyoff_has(l->code.instructions) ||
 		    !pyoff_has(l->tstate.thread_id) || pyoff_has(l->code.bytecode))
-			return err_set(err, -EBADMSG, "layout: a PyFrameObject without its code");
+			return err_set(err, -EBADMSG,
+				       "layout: a PyFrameObject without its code");
 		return 0;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(since); i++)

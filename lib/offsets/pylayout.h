@@ -78,8 +78,8 @@ struct pylayout {
 		pyoff current_frame, previous;
 	} cframe; /* 3.11 and 3.12 only */
 	struct {
-		/* Up to 3.10 a PyFrameObject, of which the first bytes are read, up to f_lasti,
-		 * which is instr, and a word behind it. */
+		/* Up to 3.10 a PyFrameObject, of which the first bytes are read, up to
+		 * f_lasti, which is instr, and a word behind it. */
 		uint32_t size;
 		pyoff code, previous, instr, localsplus, owner, is_entry;
 		pyoff func;	/* 3.11: the PyFunctionObject */
@@ -123,7 +123,8 @@ struct pylayout {
 	uint8_t active_bit;    /* number of the bit set in the active tstate.status, 0: none */
 	/* Shift and bit numbers in the u32 at str.state; kind is 3 bits. */
 	uint8_t str_kind_shift, str_compact_bit, str_ascii_bit;
-	uint8_t lasti_unit; /* up to 3.10: frame.instr counts so many bytes; 0: it is a pointer */
+	uint8_t lasti_unit; /* up to 3.10: frame.instr counts so many bytes; 0: it is a pointer
+			     */
 	bool free_threaded;
 	enum py_linetable linetable;
 };

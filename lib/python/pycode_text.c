@@ -37,7 +37,7 @@ struct line_iter {
 	const unsigned char *at, *end;
 	uint32_t start, stop; /* bytes of bytecode */
 	int64_t computed;
-	int line; /* of this entry, 0 none */
+	int line;     /* of this entry, 0 none */
 	uint8_t kind; /* enum py_linetable */
 };
 
@@ -143,7 +143,7 @@ int pycode_line(const struct pycode_copy *c, uint32_t lasti)
 {
 	struct line_iter it;
 
-	if (lasti == PYCODE_BEGINS)
+	if (lasti == PYCODE_BEGINS && c->linetable != PY_LOCATIONS_311)
 		return MAX(c->firstlineno, 0);
 	line_iter_init(&it, c);
 	while (line_next(&it))

@@ -65,9 +65,10 @@ static int denied(const struct search *s, int code, struct err *err)
 			       "not allowed to read the memory of process %d (%s): %s, or "
 			       "set kernel.yama.ptrace_scope (now %d) to 0",
 			       s->pid, s->comm, wanted, scope);
-	return err_set(err, code,
-		       "not allowed to read the memory of process %d (%s): %s, or run as its user",
-		       s->pid, s->comm, wanted);
+	return err_set(
+		err, code,
+		"not allowed to read the memory of process %d (%s): %s, or run as its user",
+		s->pid, s->comm, wanted);
 }
 
 static int no_process(pid_t pid, struct err *err)
@@ -94,8 +95,8 @@ static int too_old(const struct search *s, const char *path, struct err *err)
 	unsigned major, minor;
 
 	return err_set(err, -ENOTSUP, "process %d (%s) runs CPython%s (%s): supported are %s",
-		       s->pid, s->comm, version_in_name(path, &major, &minor, name), base_name(path),
-		       supported(range));
+		       s->pid, s->comm, version_in_name(path, &major, &minor, name),
+		       base_name(path), supported(range));
 }
 
 /*

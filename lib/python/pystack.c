@@ -144,6 +144,11 @@ static void find_anchors(struct pystack *p, const struct pystack_target *t, stru
 		const struct pyframe *f = &p->walked[i];
 		struct pystack_anchor a = { .at = f->frame & ~(raddr)PYFRAME_BITS };
 
+		if (t->walk.lasti_unit) {
+			p->anchors[r->n_anchors++] =
+				(struct pystack_anchor){ .at = PYSTACK_IN_LOOP, .n = ++k };
+			continue;
+		}
 		k += !(f->frame & PYFRAME_SHIM) && pystack_has_begun(p->seen[i].code, f);
 		if (!(f->frame & (PYFRAME_SHIM | PYFRAME_ENTRY)))
 			continue;

@@ -367,5 +367,6 @@ bool pystack_has_begun(const struct code *c, const struct pyframe *f)
 	int64_t off = (int64_t)(f->instr - (c->at + c->bytecode));
 
 	/* Up to 3.10 a frame is there from the moment that it is linked. */
-	return !c->bytecode || (f->frame & PYFRAME_GENERATOR) || off >= 2 * (int64_t)c->firsttraceable;
+	return !c->bytecode || (f->frame & PYFRAME_GENERATOR) ||
+	       off >= 2 * (int64_t)c->firsttraceable;
 }

@@ -108,7 +108,10 @@ static void read_rows(struct pystack *p, const struct pywalk_layout *l, const st
 						   0 :
 						   load_u64(bytes[i] + l->ts_thread - lo),
 			};
-			pyframe_state_number(p->mem, l, row[i].at, &row[i].number);
+			if (l->ts_tid != PYWALK_NONE)
+				row[i].number = load_u64(bytes[i] + l->ts_tid - lo);
+			else
+				pyframe_state_number(p->mem, l, row[i].at, &row[i].number);
 		}
 	}
 }
