@@ -24,6 +24,15 @@ def test_preempt_is_always_right(py, rate, us):
     enough(run.n("exact") >= tolerances.EXACT * run.n("samples") - 1, "too few are exact: %s", run)
 
 
+@each(py=harness.older_pythons())
+def test_pythons_before_3_11_are_right(py):
+    need_fifo()
+    target = Target(py, "groundtruth.py", "--us", 10, "--depth", 50)
+    run, verdict, _ = exact(target, "-F", 999, seconds=0.7)
+    all_right(verdict, run)
+    enough(run.n("exact") >= tolerances.EXACT * run.n("samples") - 1, "too few are exact: %s", run)
+
+
 @harness.dealt
 @each(us=[2, 100])
 @each(rate=[99, 1999])
