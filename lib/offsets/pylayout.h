@@ -44,6 +44,14 @@ enum py_linetable {
 	PY_LNOTAB_UNSIGNED, /* 2.7 */
 };
 
+/* Where an object whose type says so keeps its attributes, before the object or behind it. */
+enum py_attrs {
+	PY_ATTRS_NONE,	 /* not known */
+	PY_ATTRS_BEFORE, /* 3.11: a pointer to their values, and one to a dict */
+	PY_ATTRS_TAGGED, /* 3.12: either of them, values by a tag */
+	PY_ATTRS_INLINE, /* 3.13 on: values behind the object, a pointer to a dict before it */
+};
+
 struct pylayout {
 	uint16_t version;	      /* 0x030c is 3.12 */
 	uint8_t micro_min, micro_max; /* verified against these micro versions */
@@ -62,6 +70,7 @@ struct pylayout {
 		pyoff code_versions;
 		/* 3.12: no field but the variable _Py_next_func_version. */
 		bool code_versions_global;
+		pyoff modules; /* sys.modules; absent: names of threads are not read */
 	} interp;
 	struct {
 		uint32_t size;
@@ -106,7 +115,22 @@ struct pylayout {
 	} code;
 	struct {
 		pyoff type, type_name, type_flags;
+		/* tp_basicsize and ht_cached_keys: of types whose objects have attributes. */
+		pyoff type_size, type_keys;
 	} object;
+	/* Dicts, their keys, modules, small integers: to read what threads are called. */
+	struct {
+		pyoff keys, values;
+	} dict;
+	struct {
+		pyoff index_log2, kind, n, entries;
+	} dictkeys;
+	struct {
+		pyoff dict;
+	} module;
+	struct {
+		pyoff digit;
+	} integer;
 	/* 2.7: no state; what names code is a byte string. */
 	struct {
 		pyoff length, state, hash;
@@ -126,6 +150,9 @@ struct pylayout {
 	uint8_t lasti_unit; /* up to 3.10: frame.instr counts so many bytes; 0: it is a pointer
 			     */
 	bool free_threaded;
+	enum py_attrs attrs;
+	uint8_t attrs_first; /* bytes before the first of such values */
+	uint8_t int_one;     /* the word before integer.digit of a positive int of one digit */
 	enum py_linetable linetable;
 };
 
