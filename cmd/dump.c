@@ -343,12 +343,12 @@ static int print_process(struct dump *d, const struct pyproc *p)
 	_cleanup_free_ struct running *r = NULL;
 	_cleanup_free_ pid_t *tids = NULL;
 	size_t n, k = 0, next = 0;
+	char version[16];
 
 	if (proc_tasks(p->pid, &tids, &n) < 0)
 		return cmd_fail(EXIT_NO_PROCESS, "process %d is gone", p->pid);
-	cmd_line(d->page.to, "Process %d: CPython %u.%u.%u (%s), %s", p->pid,
-		 p->version >> 24 & 0xff, p->version >> 16 & 0xff, p->version >> 8 & 0xff,
-		 p->build, p->module);
+	cmd_line(d->page.to, "Process %d: CPython %s (%s), %s", p->pid,
+		 pyproc_version(p, version), p->build, p->module);
 	r = calloc(n, sizeof(*r));
 	if (r)
 		k = sample_running(d, tids, n, r);

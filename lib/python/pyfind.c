@@ -282,9 +282,19 @@ static void describe(struct pyproc *p, const struct pyfind_elf *elf)
 		 p->layout.free_threaded ? ", free-threaded" : "");
 }
 
+const char *pyproc_version(const struct pyproc *p, char buf[16])
+{
+	snprintf(buf, 16, "%u.%u", p->version >> 24 & 0xff, p->version >> 16 & 0xff);
+	/* The low byte of a release is not 0 where it was read. */
+	if (p->version & 0xffff)
+		snprintf(buf + strlen(buf), 16 - strlen(buf), ".%u", p->version >> 8 & 0xff);
+	return buf;
+}
+
 static int prove(const struct search *s, struct pyproc *p, struct err *err)
 {
 	struct err why = { 0 };
+	char version[16];
 	int r = pyfind_selfcheck(p, s->m, &why);
 
 	if (r == -ESRCH)
@@ -295,10 +305,9 @@ static int prove(const struct search *s, struct pyproc *p, struct err *err)
 		return err_set(err, r, "process %d (%s): %.200s", s->pid, s->comm, why.text);
 	if (r < 0)
 		return err_set(err, -ENOTSUP,
-			       "process %d (%s) runs CPython %u.%u.%u, but not as this "
-			       "program knows it: %.200s",
-			       s->pid, s->comm, p->version >> 24, p->version >> 16 & 0xff,
-			       p->version >> 8 & 0xff, why.text);
+			       "process %d (%s) runs CPython %s, but not as this program "
+			       "knows it: %.200s",
+			       s->pid, s->comm, pyproc_version(p, version), why.text);
 	return 0;
 }
 

@@ -22,13 +22,22 @@ def ready(**info):
     print("READY " + json.dumps(info), flush=True)
 
 
+def name_of(code):
+    """Up to 3.10 a code object has no qualified name."""
+    return getattr(code, "co_qualname", code.co_name)
+
+
+def lines_of(code):
+    """Up to 3.9 it has no co_lines()."""
+    lines = (line for _, _, line in code.co_lines()) if hasattr(code, "co_lines") else \
+        (line for _, line in dis.findlinestarts(code))
+    return {line for line in lines if line}
+
+
 def place(function):
     """A function, or a frame, at any of its lines."""
     code = getattr(function, "__code__", None) or function.f_code
-    # Up to 3.10 a code object has no other name; up to 3.9 no co_lines().
-    lines = (line for _, _, line in code.co_lines()) if hasattr(code, "co_lines") else \
-        (line for _, line in dis.findlinestarts(code))
-    return [getattr(code, "co_qualname", code.co_name), sorted({line for line in lines if line})]
+    return [name_of(code), sorted(lines_of(code))]
 
 
 def root(*functions):
