@@ -198,6 +198,12 @@ def older_pythons():
     return found or [Python("3.10", None, "no CPython of before 3.11 here")]
 
 
+def python_2_7():
+    there = [(name, os.path.join(os.path.dirname(path), "python2.7")) for name, path in pyenv_versions()]
+    found = [Python(name, path) for name, path in there if name.startswith("2.7.") and os.access(path, os.X_OK)]
+    return found[0] if found else Python("2.7", None, "no CPython 2.7 here")
+
+
 def tag_of(path):
     code = "import platform; print(platform.python_version())"
     try:
