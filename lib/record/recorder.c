@@ -52,7 +52,9 @@ static int open_named(struct recorder *r, struct err *err)
 
 		r->pidfds[i] = MAX(fd, -1);
 		/* Otherwise there is no such process, of which the look tells. */
-		if (fd == -EMFILE || fd == -ENFILE || fd == -ENOSYS || fd == -EPERM)
+		if (proc_is_short(fd))
+			return proc_short(r->o.pids[i], fd, err);
+		if (fd == -ENOSYS || fd == -EPERM)
 			return err_set(err, fd, "can't see process %d end: %s", r->o.pids[i],
 				       strerror(-fd));
 	}
@@ -114,7 +116,7 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	int kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
 	/* Where nothing else says why. */
-	err_set(err, -ENOMEM, "out of memory or of descriptors");
+	err_set(err, -ENOMEM, "out of memory, or of descriptors: raise the limit (ulimit -n)");
 	if (!r || kick < 0 || tracker_init(&r->tracker, kick) < 0) {
 		if (kick >= 0)
 			close(kick);
@@ -300,6 +302,19 @@ static uint64_t note_half(struct recorder *r, uint64_t now, uint64_t end)
 	return end;
 }
 
+/* poll(2), also of more descriptors than a limit allows that was lowered meanwhile. */
+static int poll_all(struct pollfd *fds, nfds_t n, int timeout)
+{
+	int r = poll(fds, n, timeout);
+
+	if (r >= 0 || errno != EINVAL)
+		return r;
+	poll(NULL, 0, MIN(timeout, (int)SUSPECT_MS));
+	for (nfds_t i = 0; i < n; i++)
+		poll(&fds[i], 1, 0);
+	return 0;
+}
+
 static void loop(struct recorder *r, const struct recorder_hooks *hooks,
 		 struct recorder_summary *ret)
 {
@@ -326,7 +341,7 @@ static void loop(struct recorder *r, const struct recorder_hooks *hooks,
 					  .events = POLLIN };
 		fds[n + 1] = (struct pollfd){ .fd = r->config.kick, .events = POLLIN };
 		fds[n + 2] = (struct pollfd){ .fd = r->last, .events = POLLIN };
-		if (poll(fds, n + 3, timeout) < 0)
+		if (poll_all(fds, n + 3, timeout) < 0)
 			continue;
 		if (fds[n].revents)
 			return;

@@ -1,6 +1,7 @@
 """Bad input ends with the exit code of the contract and one clear sentence."""
 import os
 import re
+import resource
 import signal
 import subprocess
 
@@ -160,3 +161,30 @@ def test_a_recording_cut_short_is_whole_up_to_there(py, number):
     out, err = harness.perf("report", "--stdio", "-i", data, home=recorder.home)
     equal(err.strip(), "", "what perf report warns")
     check("py::g_00" in out, "no Python function: %s", out[:2000])
+
+
+@each(most=[4, 5, 6, 7, 8])
+@each(command=["record", "dump", "doctor"])
+@one_python
+def test_too_few_descriptors_to_look_at_a_process_are_told(py, command, most):
+    """It said that no such process was there, or no Python, and exit 3."""
+    target = harness.Target(py, "groundtruth.py")
+
+    wrapper = ["sh", "-c", "ulimit -n %d; exec \"$0\" \"$@\"" % most]
+    run = harness.pysampled(command, "-p", target.pid, *["-d", "0.1", "-o", "a.folded"][:4 * (command == "record")],
+                            wrapper=wrapper)
+    if run.rc != 0 or command == "record":
+        equal(run.rc, 1, "exit status of %s" % run)
+        check("ulimit -n" in run.err + run.out, "it does not say what to do: %s", run)
+
+
+@one_python
+def test_a_limit_that_is_lowered_meanwhile(py):
+    """A recording that can't open anything any more goes on with what it has, and ends when it is told to."""
+    need_root()
+    target = spinning(py)
+    recorder = Recorder("-p", target.pid, "-F", 999, "-o", "a.folded").recording()
+    resource.prlimit(recorder.pid, resource.RLIMIT_NOFILE, (2, 2))
+    harness.works(target.pid, 1)
+    run = recorder.signal(signal.SIGINT).wait(20).ok()
+    enough(run.n("samples") > 200, "too few samples: %s", run)
