@@ -14,6 +14,7 @@
 #include "sys/harden.h"
 #include "sample/perf_decode.h"
 #include "lines/places.h"
+#include "python/pynames.h"
 #include "lines/srcline.h"
 #include "sys/proc.h"
 #include "base/stats.h"
@@ -35,6 +36,12 @@ struct state {
 	raddr at;
 };
 
+/* What the program calls a thread. */
+struct called {
+	uint32_t number; /* of the thread, for the program itself */
+	char name[PYNAME_MAX];
+};
+
 struct dump {
 	struct pystack_target target;
 	struct rmem_live live;
@@ -47,6 +54,8 @@ struct dump {
 	struct page page;
 	struct state *state; /* by number */
 	size_t n_states;
+	struct called *called;
+	size_t n_called, cap_called;
 	uint64_t unique; /* of the lists that they were in */
 	struct pystack_frame before[MAX_FRAMES];
 	unsigned char stack[STACK_BYTES];
@@ -122,6 +131,38 @@ static void find_states(struct dump *d)
 	}
 	d->n_states = (size_t)(state - d->state);
 	qsort(d->state, d->n_states, sizeof(*state), compare_states);
+}
+
+static void keep_name(void *arg, uint32_t number, const char *name)
+{
+	struct dump *d = arg;
+	struct called *c = &d->called[d->n_called];
+
+	if (d->n_called == d->cap_called) {
+		size_t cap = d->cap_called ? 2 * d->cap_called : 64;
+
+		c = reallocarray(d->called, cap, sizeof(*c));
+		if (!c)
+			return;
+		d->called = c;
+		d->cap_called = cap;
+		c += d->n_called;
+	}
+	c->number = number;
+	snprintf(c->name, sizeof(c->name), "%s", name);
+	d->n_called++;
+}
+
+static void find_names(struct dump *d, const struct pyproc *p)
+{
+	struct pynames names = { 0 };
+
+	for (int i = 0; i < TRIES; i++) {
+		d->n_called = 0;
+		if (pynames_look(&d->live.base, &p->layout, p->runtime, &names, true,
+				 keep_name, d) != PYNAMES_TORN)
+			break;
+	}
 }
 
 static void suggest_state(struct dump *d, pid_t tid, pid_t inner)
@@ -248,16 +289,32 @@ static void print_stack(struct dump *d, const struct found *f)
 		fputs("    [no Python]\n", d->page.to);
 }
 
+/* What the program calls it, or else the kernel. False: it has ended. */
+static bool name_of(const struct dump *d, pid_t tid, char name[PYNAME_MAX])
+{
+	pid_t inner = d->same_numbers ? tid : proc_inner_tid(d->target.pid, tid);
+
+	if (proc_comm(d->target.pid, tid, name) < 0)
+		return false;
+	/* The main interpreter's names come last. */
+	for (size_t i = d->n_called; i--;)
+		if (d->called[i].number == (uint32_t)inner) {
+			memcpy(name, d->called[i].name, PYNAME_MAX);
+			break;
+		}
+	return true;
+}
+
 /* @sampled: its stack, if a sample told it. */
 static void print_thread(struct dump *d, pid_t tid, struct page *sampled)
 {
-	char comm[16];
+	char name[PYNAME_MAX];
 	struct found f;
 	char state = sampled ? 'R' : proc_state(d->target.pid, tid);
 
-	if (proc_comm(d->target.pid, tid, comm) < 0)
+	if (!name_of(d, tid, name))
 		return;
-	cmd_line(d->page.to, "Thread %d (%s): \"%s\"", tid, state_name(state), comm);
+	cmd_line(d->page.to, "Thread %d (%s): \"%s\"", tid, state_name(state), name);
 	if (sampled) {
 		page_add(&d->page, sampled);
 		return;
@@ -296,6 +353,7 @@ static int print_process(struct dump *d, const struct pyproc *p)
 	if (r)
 		k = sample_running(d, tids, n, r);
 	find_states(d);
+	find_names(d, p);
 	for (size_t i = 0; i < n && !ferror(stdout); i++) {
 		bool sampled = next < k && r[next].tid == tids[i];
 
@@ -367,6 +425,7 @@ static int dump_one(const struct pyproc *p, const struct process_shows *shows)
 	places_destroy(d->places);
 	page_deinit(&d->page);
 	free(d->state);
+	free(d->called);
 	free(d);
 	return r;
 }

@@ -82,6 +82,7 @@ void dump_running(pid_t pid, enum process_native native, struct places *places,
 	struct sink sink = { .ops = &keeper_ops, .session = &session, .priv = &k },
 		    *list = &sink;
 	struct recorder_summary summary;
+	struct stop stop;
 	struct recorder *rec;
 	struct err err;
 
@@ -90,11 +91,11 @@ void dump_running(pid_t pid, enum process_native native, struct places *places,
 	if (!n ||
 	    perf_names_parse("cpu-clock", o.events, SESSION_MAX_EVENTS, &o.n_events, &err))
 		return;
+	k.done = stop.fd = eventfd(0, EFD_CLOEXEC);
+	o.stop = &stop;
 	rec = open_recorder(&o, &session);
-	if (!rec)
-		return;
-	k.done = eventfd(0, EFD_CLOEXEC);
-	recorder_run(rec, &list, 1, k.done, NULL, &summary, &err);
+	if (rec)
+		recorder_run(rec, &list, 1, NULL, &summary, &err);
 	recorder_destroy(rec);
 	close(k.done);
 }

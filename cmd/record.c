@@ -185,7 +185,7 @@ static int open_sinks(const struct record_options *o, const struct session *sess
 }
 
 /* SIGINT, SIGTERM and SIGHUP end the recording, not the program. */
-static int stop_signals(void)
+static int open_stop(void)
 {
 	sigset_t set;
 
@@ -197,9 +197,8 @@ static int stop_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* @stop is readable as soon as the recording shall end. */
 static int run(const struct record_options *o, struct recorder *rec, struct session *session,
-	       struct child *child, int stop)
+	       struct child *child)
 {
 	struct sink sinks[RESOLVER_MAX_SINKS], *list[RESOLVER_MAX_SINKS];
 	struct sink hottest = hottest_sink(session);
@@ -216,7 +215,7 @@ static int run(const struct record_options *o, struct recorder *rec, struct sess
 		for (size_t i = 0; i < n; i++)
 			list[i] = &sinks[i];
 		list[n] = &hottest;
-		code = recorder_run(rec, list, n + begun.told, stop, &hooks, &summary, &err);
+		code = recorder_run(rec, list, n + begun.told, &hooks, &summary, &err);
 		cmd_live(NULL);
 		child->end = summary.child_end;
 		if (code < 0)
@@ -243,8 +242,6 @@ static int record(struct record_options *o, int argc, char **argv, struct child 
 	struct session session = {
 		.argc = argc, .argv = argv, .flags = o->session_flags, .stats = &stats
 	};
-	/* Before anything is opened or any thread begins: no signal ends us by its default. */
-	_cleanup_close_ int stop = stop_signals();
 	struct recorder *rec;
 	bool may_trace = !strcmp(o->rec.capture, "auto") || !strcmp(o->rec.capture, "stop");
 	struct srcline *lines = o->native_lines ? srcline_start(o->debuginfod) : NULL;
@@ -260,7 +257,7 @@ static int record(struct record_options *o, int argc, char **argv, struct child 
 	if (o->native_lines && !session.places)
 		return cmd_fail(EXIT_FAILED, "out of memory");
 	rec = recorder_create(&o->rec, &session, &err);
-	r = rec ? run(o, rec, &session, child, stop) :
+	r = rec ? run(o, rec, &session, child) :
 		  cmd_fail(cmd_exit_code(err.code), "%s", err.text);
 	recorder_destroy(rec);
 	places_destroy(session.places);
@@ -272,10 +269,13 @@ int cmd_record(int argc, char **argv)
 {
 	struct record_options o;
 	struct child child = { .go = -1, .failed = -1, .end = -1 };
+	/* First of all: no signal ends us by its default. */
+	struct stop stop = { .fd = open_stop() };
 	int r = options_parse(&o, argc, argv);
 
 	if (r)
 		return r - 1;
+	o.rec.stop = &stop;
 	if (!o.command)
 		return record(&o, argc, argv, &child);
 	r = program_find(o.command[0]);

@@ -30,6 +30,8 @@ FIELDS = [
     ("interp.threads_unique", "O(PyInterpreterState, threads.next_unique_id)", 11, 99),
     ("interp.size", "sizeof(PyInterpreterState)", 12, 99),
     ("interp.code_versions", "O(PyInterpreterState, func_state.next_version)", 13, 99),
+    ("interp.modules", "O(PyInterpreterState, modules)", 11, 11),
+    ("interp.modules", "O(PyInterpreterState, imports.modules)", 12, 13),
     ("tstate.size", "sizeof(PyThreadState)", 11, 99),
     ("tstate.next", "O(PyThreadState, next)", 11, 99),
     ("tstate.prev", "O(PyThreadState, prev)", 11, 99),
@@ -76,6 +78,18 @@ FIELDS = [
     ("object.type", "O(PyObject, ob_type)", 11, 99),
     ("object.type_name", "O(PyTypeObject, tp_name)", 11, 99),
     ("object.type_flags", "O(PyTypeObject, tp_flags)", 11, 99),
+    ("object.type_size", "O(PyTypeObject, tp_basicsize)", 11, 13),
+    ("object.type_keys", "O(PyHeapTypeObject, ht_cached_keys)", 11, 13),
+    ("dict.keys", "O(PyDictObject, ma_keys)", 11, 13),
+    ("dict.values", "O(PyDictObject, ma_values)", 11, 13),
+    ("dictkeys.index_log2", "O(PyDictKeysObject, dk_log2_index_bytes)", 11, 13),
+    ("dictkeys.kind", "O(PyDictKeysObject, dk_kind)", 11, 13),
+    ("dictkeys.n", "O(PyDictKeysObject, dk_nentries)", 11, 13),
+    ("dictkeys.entries", "O(PyDictKeysObject, dk_indices)", 11, 13),
+    ("module.dict", "O(PyModuleObject, md_dict)", 11, 13),
+    ("integer.digit", "O(PyLongObject, ob_digit)", 11, 11),
+    ("integer.digit", "O(PyLongObject, long_value.ob_digit)", 12, 13),
+    ("attrs_first", "O(PyDictValues, values)", 13, 13),
     ("str.length", "O(PyASCIIObject, length)", 11, 99),
     ("str.hash", "O(PyASCIIObject, hash)", 11, 99),
     ("str.state", "O(PyASCIIObject, state)", 11, 99),
@@ -102,6 +116,8 @@ HEAD = """
 #include "internal/pycore_interp.h"
 #include "internal/pycore_frame.h"
 #include "internal/pycore_code.h"
+#include "internal/pycore_dict.h"
+#include "internal/pycore_moduleobject.h"
 #if PY_VERSION_HEX >= 0x030e0000
 #include "internal/pycore_interpframe_structs.h"
 #endif

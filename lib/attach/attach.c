@@ -319,7 +319,7 @@ static int attach_pass(struct attach *a, pid_t pid, const pid_t *only, size_t n_
 	*opened = 0;
 	if (r < 0)
 		return err_set(err, -ESRCH, "process %d is gone", pid);
-	for (size_t i = 0; r == 0 && i < n; i++) {
+	for (size_t i = 0; r == 0 && i < n && !stop_asked(a->stop); i++) {
 		if (!wanted(tids[i], only, n_only) || find_attached(a, tids[i]) ||
 		    inherited(a, tids[i]))
 			continue;

@@ -7,6 +7,7 @@
 #ifndef ATTACH_H
 #define ATTACH_H
 
+#include "base/stop.h"
 #include "watch/watch.h"
 #include "watch/event_ids.h"
 #include "perf_event.h"
@@ -57,7 +58,8 @@ struct attach {
 	_Atomic(struct event_ids *) ids; /* with several events; readers look into it */
 	struct attached *attached;	 /* ascending by tid */
 	size_t n_attached;
-	uint64_t until_ns; /* patience ends; 0: not begun */
+	uint64_t until_ns;	 /* patience ends; 0: not begun */
+	const struct stop *stop; /* no more threads get events once it is asked for; or NULL */
 };
 
 /* Open events on every slot's CPU, for all that it runs, redirected into the slots' rings:

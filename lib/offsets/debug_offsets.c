@@ -17,6 +17,7 @@ enum slot {
 	INTERP_ID,
 	INTERP_NEXT,
 	INTERP_THREADS,
+	INTERP_MODULES,
 	TSTATE_SIZE,
 	TSTATE_PREV,
 	TSTATE_NEXT,
@@ -69,6 +70,7 @@ static const struct minor minors[] = { {
 	.at = {
 		[RUNTIME_FINALIZING] = 32, [RUNTIME_HEAD] = 40,
 		[INTERP_SIZE] = 48, [INTERP_ID] = 56, [INTERP_NEXT] = 64, [INTERP_THREADS] = 72,
+		[INTERP_MODULES] = 88,
 		[TSTATE_SIZE] = 152, [TSTATE_PREV] = 160, [TSTATE_NEXT] = 168,
 		[TSTATE_INTERP] = 176, [TSTATE_FRAME] = 184,
 		[TSTATE_THREAD_ID] = 192, [TSTATE_NATIVE_TID] = 200,
@@ -283,6 +285,8 @@ int debug_offsets_parse(struct bytes raw, const struct pylayout *meanings,
 		l.interp.code_versions = (pyoff){ 0 };
 	l.interp.size = v[INTERP_SIZE];
 	fill_threads(&l, v);
+	if (pyoff_has(l.interp.modules))
+		set(&l.interp.modules, v[INTERP_MODULES]);
 	l.tstate.base_frame = (pyoff){ 0 };
 	if (minor->at[TSTATE_BASE_FRAME])
 		set(&l.tstate.base_frame, v[TSTATE_BASE_FRAME]);
@@ -292,6 +296,7 @@ int debug_offsets_parse(struct bytes raw, const struct pylayout *meanings,
 	if (l.free_threaded) {
 		/* Not told, and elsewhere than in the table. */
 		l.tstate.exc_info = l.code.stacksize = l.code.nlocalsplus = (pyoff){ 0 };
+		l.interp.modules = l.object.type_size = l.object.type_keys = (pyoff){ 0 };
 		l.str_kind_shift = minor->ft_kind_shift;
 		l.str_compact_bit = (uint8_t)(minor->ft_kind_shift + 3);
 		l.str_ascii_bit = (uint8_t)(minor->ft_kind_shift + 4);

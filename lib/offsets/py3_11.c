@@ -19,6 +19,7 @@ const struct pylayout pylayout_3_11 = {
 		.id = AT(48),
 		.threads_head = AT(16),
 		.threads_unique = AT(8),
+		.modules = AT(888),
 	},
 	.tstate = {
 		.size = 360,
@@ -58,7 +59,22 @@ const struct pylayout pylayout_3_11 = {
 		.nlocalsplus = AT(76),
 		.bytecode = AT(184),
 	},
-	.object = { .type = AT(8), .type_name = AT(24), .type_flags = AT(168) },
+	.object = {
+		.type = AT(8),
+		.type_name = AT(24),
+		.type_flags = AT(168),
+		.type_size = AT(32),
+		.type_keys = AT(872),
+	},
+	.dict = { .keys = AT(32), .values = AT(40) },
+	.dictkeys = {
+		.index_log2 = AT(9),
+		.kind = AT(10),
+		.n = AT(24),
+		.entries = AT(32),
+	},
+	.module = { .dict = AT(16) },
+	.integer = { .digit = AT(24) },
 	.str = {
 		.length = AT(16),
 		.hash = AT(24),
@@ -74,5 +90,7 @@ const struct pylayout pylayout_3_11 = {
 	.str_kind_shift = 2,
 	.str_compact_bit = 5,
 	.str_ascii_bit = 6,
+	.attrs = PY_ATTRS_BEFORE,
+	.int_one = 1, /* ob_size */
 	.linetable = PY_LOCATIONS_311,
 };

@@ -21,6 +21,7 @@ const struct pylayout pylayout_3_12 = {
 		.threads_head = AT(72),
 		.threads_unique = AT(64),
 		.code_versions_global = true,
+		.modules = AT(944),
 	},
 	.tstate = {
 		.size = 288,
@@ -60,7 +61,22 @@ const struct pylayout pylayout_3_12 = {
 		.nlocalsplus = AT(72),
 		.bytecode = AT(192),
 	},
-	.object = { .type = AT(8), .type_name = AT(24), .type_flags = AT(168) },
+	.object = {
+		.type = AT(8),
+		.type_name = AT(24),
+		.type_flags = AT(168),
+		.type_size = AT(32),
+		.type_keys = AT(880),
+	},
+	.dict = { .keys = AT(32), .values = AT(40) },
+	.dictkeys = {
+		.index_log2 = AT(9),
+		.kind = AT(10),
+		.n = AT(24),
+		.entries = AT(32),
+	},
+	.module = { .dict = AT(16) },
+	.integer = { .digit = AT(24) },
 	.str = {
 		.length = AT(16),
 		.hash = AT(24),
@@ -77,5 +93,7 @@ const struct pylayout pylayout_3_12 = {
 	.str_kind_shift = 2,
 	.str_compact_bit = 5,
 	.str_ascii_bit = 6,
+	.attrs = PY_ATTRS_TAGGED,
+	.int_one = 8, /* lv_tag: one digit above three bits, 0 of them the sign */
 	.linetable = PY_LOCATIONS_311,
 };

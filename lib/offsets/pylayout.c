@@ -39,11 +39,27 @@ enum {
 	TSTATE_MAX = 64 << 10,
 	FRAME_MAX = 128, /* PYWALK_FRAME_BYTES */
 	CODE_MAX = 256,	 /* PYCODE_HEAD_MAX */
-	OBJECT_MAX = 512,
+	OBJECT_MAX = 1024,
 	HEADER_MAX = 128, /* of a string or bytes object, and of a _PyCFrame */
 };
 
-enum group { RUNTIME, INTERP, TSTATE, CFRAME, FRAME, GEN, CODE, OBJECT, TYPE, STR, BYTES };
+enum group {
+	RUNTIME,
+	INTERP,
+	TSTATE,
+	CFRAME,
+	FRAME,
+	GEN,
+	CODE,
+	OBJECT,
+	TYPE,
+	STR,
+	BYTES,
+	DICT,
+	DICTKEYS,
+	MODULE,
+	INTEGER
+};
 
 enum need { OPTIONAL, NEEDED };
 
@@ -68,6 +84,7 @@ static const struct field fields[] = {
 	FIELD(INTERP, interp.id, 8, NEEDED),
 	FIELD(INTERP, interp.threads_head, 8, NEEDED),
 	FIELD(INTERP, interp.threads_unique, 8, NEEDED),
+	FIELD(INTERP, interp.modules, 8, OPTIONAL),
 	FIELD(TSTATE, tstate.next, 8, NEEDED),
 	FIELD(TSTATE, tstate.prev, 8, OPTIONAL),
 	FIELD(TSTATE, tstate.interp, 8, NEEDED),
@@ -104,6 +121,16 @@ static const struct field fields[] = {
 	FIELD(OBJECT, object.type, 8, NEEDED),
 	FIELD(TYPE, object.type_name, 8, NEEDED),
 	FIELD(TYPE, object.type_flags, 8, OPTIONAL),
+	FIELD(TYPE, object.type_size, 8, OPTIONAL),
+	FIELD(TYPE, object.type_keys, 8, OPTIONAL),
+	FIELD(DICT, dict.keys, 8, OPTIONAL),
+	FIELD(DICT, dict.values, 8, OPTIONAL),
+	FIELD(DICTKEYS, dictkeys.index_log2, 1, OPTIONAL),
+	FIELD(DICTKEYS, dictkeys.kind, 1, OPTIONAL),
+	FIELD(DICTKEYS, dictkeys.n, 8, OPTIONAL),
+	FIELD(DICTKEYS, dictkeys.entries, 8, OPTIONAL),
+	FIELD(MODULE, module.dict, 8, OPTIONAL),
+	FIELD(INTEGER, integer.digit, 4, OPTIONAL),
 	FIELD(STR, str.length, 8, NEEDED),
 	FIELD(STR, str.hash, 8, OPTIONAL),
 	FIELD(STR, str.state, 4, NEEDED),
@@ -140,6 +167,10 @@ static uint32_t group_size(const struct pylayout *l, enum group group)
 		return OBJECT_MAX;
 	case CFRAME:
 	case BYTES:
+	case DICT:
+	case DICTKEYS:
+	case MODULE:
+	case INTEGER:
 		return HEADER_MAX;
 	}
 	return 0;

@@ -37,6 +37,14 @@ static inline uint32_t pyoff_get(pyoff o)
 	return o.plus1 - 1;
 }
 
+/* Where an object whose type says so keeps its attributes, before the object or behind it. */
+enum py_attrs {
+	PY_ATTRS_NONE,	 /* not known */
+	PY_ATTRS_BEFORE, /* 3.11: a pointer to their values, and one to a dict */
+	PY_ATTRS_TAGGED, /* 3.12: either of them, values by a tag */
+	PY_ATTRS_INLINE, /* 3.13 on: values behind the object, a pointer to a dict before it */
+};
+
 enum py_linetable { PY_LNOTAB, PY_LINETABLE_310, PY_LOCATIONS_311 };
 
 struct pylayout {
@@ -57,6 +65,7 @@ struct pylayout {
 		pyoff code_versions;
 		/* 3.12: no field but the variable _Py_next_func_version. */
 		bool code_versions_global;
+		pyoff modules; /* sys.modules; absent: names of threads are not read */
 	} interp;
 	struct {
 		uint32_t size;
@@ -98,7 +107,22 @@ struct pylayout {
 	} code;
 	struct {
 		pyoff type, type_name, type_flags;
+		/* tp_basicsize and ht_cached_keys: of types whose objects have attributes. */
+		pyoff type_size, type_keys;
 	} object;
+	/* Dicts, their keys, modules, small integers: to read what threads are called. */
+	struct {
+		pyoff keys, values;
+	} dict;
+	struct {
+		pyoff index_log2, kind, n, entries;
+	} dictkeys;
+	struct {
+		pyoff dict;
+	} module;
+	struct {
+		pyoff digit;
+	} integer;
 	struct {
 		pyoff length, state, hash;
 		uint32_t ascii_data, compact_data; /* header sizes; characters follow */
@@ -115,6 +139,9 @@ struct pylayout {
 	/* Shift and bit numbers in the u32 at str.state; kind is 3 bits. */
 	uint8_t str_kind_shift, str_compact_bit, str_ascii_bit;
 	bool free_threaded;
+	enum py_attrs attrs;
+	uint8_t attrs_first; /* bytes before the first of such values */
+	uint8_t int_one;     /* the word before integer.digit of a positive int of one digit */
 	enum py_linetable linetable;
 };
 

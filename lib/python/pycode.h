@@ -95,4 +95,7 @@ void pycode_line_range(const struct pycode_copy *c, int *min, int *max);
 size_t pycode_name(const struct pycode_copy *c, char *buf, size_t cap);
 size_t pycode_file(const struct pycode_copy *c, char *buf, size_t cap);
 
+/* Pure. The same of @n bytes at @at, characters of @kind bytes each (1, 2 or 4). */
+size_t pycode_utf8(const unsigned char *at, size_t n, uint8_t kind, char *buf, size_t cap);
+
 #endif

@@ -150,7 +150,7 @@ static size_t char_utf8(uint32_t c, unsigned char out[4])
 	return n;
 }
 
-static size_t text_utf8(const unsigned char *at, size_t n, uint8_t kind, char *buf, size_t cap)
+size_t pycode_utf8(const unsigned char *at, size_t n, uint8_t kind, char *buf, size_t cap)
 {
 	unsigned char out[4];
 	size_t len = 0;
@@ -171,10 +171,10 @@ static size_t text_utf8(const unsigned char *at, size_t n, uint8_t kind, char *b
 
 size_t pycode_name(const struct pycode_copy *c, char *buf, size_t cap)
 {
-	return text_utf8(c->data, c->name_n, c->name_kind, buf, cap);
+	return pycode_utf8(c->data, c->name_n, c->name_kind, buf, cap);
 }
 
 size_t pycode_file(const struct pycode_copy *c, char *buf, size_t cap)
 {
-	return text_utf8(c->data + c->name_n, c->file_n, c->file_kind, buf, cap);
+	return pycode_utf8(c->data + c->name_n, c->file_n, c->file_kind, buf, cap);
 }

@@ -24,7 +24,6 @@ enum {
 	WATCH_MS = 1000, /* who sees a reader inside a read kicks the control thread before */
 	NOTE_NS = 500000000,
 	SECOND_NS = 1000000000,
-	NICE = -10,
 	SUSPECT_MS = 10, /* a reader was inside a read: still the same one? */
 };
 
@@ -68,14 +67,14 @@ static int find_targets(struct recorder *r, struct err *err)
 		return ret;
 	if (r->o.child)
 		return tracker_new(&r->tracker, r->o.pids[0], 0);
-	for (size_t i = 0; ret == 0 && i < r->o.n_pids; i++)
+	for (size_t i = 0; ret == 0 && i < r->o.n_pids && !stop_asked(r->o.stop); i++)
 		ret = tracker_root(&r->tracker, r->o.pids[i], r->o.any, r->o.follow, err);
 	if (ret == 0 && r->o.follow)
 		ret = tracker_descendants(&r->tracker, r->o.pids, r->o.n_pids);
 	if (ret < 0)
 		return ret;
 	tracker_settle(&r->tracker);
-	return check_tids(r, err);
+	return stop_asked(r->o.stop) ? 0 : check_tids(r, err);
 }
 
 /* Ascending, each one once. */
@@ -96,6 +95,11 @@ static int create(struct recorder *r, struct err *err)
 	int ret;
 
 	work_shared = &r->config.others;
+	/* Where the targets want many times what there is, we would need seconds for what is
+	 * looked up in milliseconds, and samples would wait for what we say of new processes.
+	 */
+	r->nice = getpriority(PRIO_PROCESS, 0);
+	setpriority(PRIO_PROCESS, 0, RECORDER_NICE);
 	ret = find_targets(r, err);
 	if (ret == 0)
 		ret = recorder_choose(r, err);
@@ -118,14 +122,17 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 		return NULL;
 	}
 	r->o = *o;
+	r->begun_ns = now_ns();
 	sort_tids(&r->o);
 	r->session = r->attach.session = session;
 	r->filter.map = r->table.map = -1;
 	r->cgroup = -1;
 	r->config.kick = kick;
+	r->config.namer_kick = -1;
 	r->config.origin = o->origin;
 	r->config.stats = r->tracker.stats = session->stats;
 	r->tracker.note = o->note;
+	r->tracker.stop = o->stop;
 	for (size_t i = 0; i < RECORDER_MAX_PIDS; i++)
 		r->pidfds[i] = -1;
 	r->last = -1;
@@ -166,6 +173,7 @@ void recorder_destroy(struct recorder *r)
 	attach_deinit(&r->attach);
 	slots_deinit(&r->config);
 	queue_deinit(&r->own);
+	queue_deinit(&r->names);
 	queue_deinit(&r->traced);
 	tracker_deinit(&r->tracker);
 	for (size_t i = 0; i < RECORDER_MAX_PIDS; i++)
@@ -175,6 +183,8 @@ void recorder_destroy(struct recorder *r)
 		close(r->last);
 	if (r->config.kick >= 0)
 		close(r->config.kick);
+	if (r->config.namer_kick >= 0)
+		close(r->config.namer_kick);
 	free((void *)(uintptr_t)r->config.last_in);
 	free((void *)(uintptr_t)r->config.last_out);
 	ours_destroy(r->config.ours);
@@ -290,7 +300,7 @@ static uint64_t note_half(struct recorder *r, uint64_t now, uint64_t end)
 	return end;
 }
 
-static void loop(struct recorder *r, int stop_fd, const struct recorder_hooks *hooks,
+static void loop(struct recorder *r, const struct recorder_hooks *hooks,
 		 struct recorder_summary *ret)
 {
 	struct pollfd fds[RECORDER_MAX_PIDS + 3];
@@ -301,9 +311,6 @@ static void loop(struct recorder *r, int stop_fd, const struct recorder_hooks *h
 	r->second_ns = r->session->start_ns;
 	if (r->config.ours && !r->config.table)
 		slots_learn_hotplug(&r->config);
-	/* Where the targets want many times what there is, samples would wait for seconds for
-	 * what we say of new processes. */
-	setpriority(PRIO_PROCESS, 0, NICE);
 	tracker_scout(&r->tracker);
 	for (;;) {
 		uint64_t now = now_ns();
@@ -315,7 +322,8 @@ static void loop(struct recorder *r, int stop_fd, const struct recorder_hooks *h
 			(int)MIN((note_half(r, now, end) - now) / 1000000 + 1, (uint64_t)soon);
 		for (size_t i = 0; i < n; i++)
 			fds[i] = (struct pollfd){ .fd = r->pidfds[i], .events = POLLIN };
-		fds[n] = (struct pollfd){ .fd = stop_fd, .events = POLLIN };
+		fds[n] = (struct pollfd){ .fd = r->o.stop ? r->o.stop->fd : -1,
+					  .events = POLLIN };
 		fds[n + 1] = (struct pollfd){ .fd = r->config.kick, .events = POLLIN };
 		fds[n + 2] = (struct pollfd){ .fd = r->last, .events = POLLIN };
 		if (poll(fds, n + 3, timeout) < 0)
@@ -368,7 +376,7 @@ static void fill_summary(const struct recorder *r, struct recorder_summary *ret)
 	ret->child_end = atomic_load(&r->child_end);
 }
 
-int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, int stop_fd,
+int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 		 const struct recorder_hooks *hooks, struct recorder_summary *ret,
 		 struct err *err)
 {
@@ -382,13 +390,14 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, 
 	if (code == 0) {
 		if (hooks && hooks->attached)
 			hooks->attached(hooks->arg);
-		loop(r, stop_fd, hooks, ret);
+		loop(r, hooks, ret);
 		slots_work(&r->config, &r->end);
 	}
 	recorder_detach(r);
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		reader_stop(&r->config.slots[i]);
 	recorder_introduce_rest(r);
+	namer_stop(r->namer);
 	if (r->resolver)
 		resolver_stop(r->resolver, &ret->counts);
 	if (code == 0)

@@ -9,6 +9,7 @@
 #include "capture/capture.h"
 #include "attach/event_place.h"
 #include "base/note.h"
+#include "base/stop.h"
 #include "events/perf_names.h"
 #include "stacks/resolver.h"
 #include "base/work.h"
@@ -36,6 +37,9 @@ struct recorder_options {
 	uint32_t stack_bytes; /* copied with each sample, for native frames; a multiple of 8 */
 	size_t memory;	      /* bytes of rings, queues and readers; 0: struct memory_wants */
 	bool child;	      /* pids[0] is our own child, held before its exec */
+	/* Borrowed, or NULL. If it is asked for before the recording begins, that begins with
+	 * what has been looked at and attached to by then, and ends. */
+	const struct stop *stop;
 	struct work_origin origin; /* of struct work_moment */
 	struct note note;
 };
@@ -78,9 +82,9 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 				 struct err *err);
 
 /* Attach, and record into @sinks (opened) until the duration is over, the targets and all
- * that is followed ended, @stop_fd becomes readable or a sink fails. @hooks may be NULL.
+ * that is followed ended, the end is asked for or a sink fails. @hooks may be NULL.
  * 0 or -errno with a sentence; the summary is filled in either case. */
-int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks, int stop_fd,
+int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 		 const struct recorder_hooks *hooks, struct recorder_summary *ret,
 		 struct err *err);
 

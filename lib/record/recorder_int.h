@@ -19,6 +19,7 @@
 #include "record/recorder.h"
 #include "base/stats.h"
 #include "targets/announce.h"
+#include "targets/namer.h"
 #include "targets/tracker.h"
 
 /* CPU time of the targets, in clock ticks. */
@@ -26,7 +27,7 @@ struct cpu_ticks {
 	uint64_t user, kernel;
 };
 
-enum { RECORDER_UNKNOWN = 16 };
+enum { RECORDER_UNKNOWN = 16, RECORDER_NICE = -10 /* of the control thread */ };
 
 struct recorder {
 	struct recorder_options o;
@@ -61,6 +62,9 @@ struct recorder {
 	_Atomic bool wake_wanted; /* the resolver waits for readers that sleep */
 	struct queue own;	  /* the control thread's records for the resolver */
 	struct queue traced;	  /* the tracer's messages to the control thread */
+	struct queue names;	  /* the namer's */
+	struct namer *namer;
+	struct epoch_user namer_user;
 	struct queue **queues;
 	struct resolver *resolver;
 	int pidfds[RECORDER_MAX_PIDS]; /* of those that the user named; -1: it has ended */
@@ -71,6 +75,9 @@ struct recorder {
 	size_t n_unknown;
 	_Atomic int child_end; /* what the tracer saw of our own child's end; -1: nothing */
 	bool told_left;	       /* ... and a person was told */
+	int nice;	       /* the user's, before the control thread took a better one */
+	uint64_t begun_ns;     /* recorder_create() */
+	bool told_progress;    /* of the attaching */
 	struct err why;	       /* why not a better capture */
 	struct work_moment half, end; /* of the time that was asked for, and of the loop */
 	bool warned_budget, warned_stall, warned_new, warned_unnamed, warned_unlined,

@@ -22,6 +22,7 @@ enum {
 	CATCH_UP_MS = 20,      /* for a ring, before we look at anything else again */
 	TAKE_MS = 50,	       /* for messages */
 	BEFORE_NS = 120000000, /* less than the resolver waits */
+	REST_NS = 200000000,   /* for all that is introduced at the end */
 };
 
 /* Has the reader of @slot read all that its ring held when we came? Records that are no
@@ -222,6 +223,8 @@ static bool take_from(struct recorder *r, struct queue *q, uint64_t until)
 
 void recorder_introduce_rest(struct recorder *r)
 {
+	uint64_t until = now_ns() + REST_NS;
+
 	for (size_t i = 0; i < r->config.n_slots; i++) {
 		struct queue *q = &r->config.slots[i].ctl;
 		const struct queue_record *rec;
@@ -230,7 +233,11 @@ void recorder_introduce_rest(struct recorder *r)
 			const struct ctl_msg *m = (const void *)rec->data;
 			pid_t pid = rec->type == CTL_FORK ? m->ppid : m->pid;
 
-			if (rec->type == CTL_FORK || rec->type == CTL_LOOK)
+			if (rec->type != CTL_FORK && rec->type != CTL_LOOK)
+				continue;
+			if (now_ns() > until)
+				STATS_ADD(r->session->stats, side_lost, 1);
+			else
 				introduce(r, targets_find(&r->tracker.targets, pid), m->time);
 		}
 	}

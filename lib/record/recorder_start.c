@@ -7,6 +7,7 @@
 #include <linux/capability.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "capture/reader.h"
@@ -21,7 +22,10 @@
 
 enum {
 	QUEUE_BYTES = 2 << 20,
-	READY_S = 1, /* the readers have them to begin */
+	NAMES_BYTES = 256 << 10,
+	READY_S = 1,		  /* the readers have them to begin */
+	OWN_QUEUES = 2,		  /* that are no reader's */
+	PATIENCE_NS = 1000000000, /* until a person is told why nothing is sampled yet */
 };
 
 /* The CPUs with their queues; the rings come later. */
@@ -29,7 +33,8 @@ static int make_slots(struct recorder *r, struct err *err)
 {
 	struct reader_config *c = &r->config;
 
-	if (queue_init(&r->own, QUEUE_BYTES) < 0)
+	r->config.namer_kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (queue_init(&r->own, QUEUE_BYTES) < 0 || queue_init(&r->names, NAMES_BYTES) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	c->cap_slots = (uint32_t)MAX(cpus_count(&r->possible), cpus_count(&r->cpus));
 	c->room_bytes = reader_bytes(c);
@@ -91,14 +96,28 @@ static int attach_target(struct recorder *r, const struct target *t, struct err 
 	return err_set(err, -ESRCH, "process %d has ended", t->pid);
 }
 
+/* Once, where the start takes long. */
+static void tell_progress(struct recorder *r, size_t done)
+{
+	if (r->told_progress || now_ns() < r->begun_ns + PATIENCE_NS)
+		return;
+	r->told_progress = true;
+	note_say(&r->o.note,
+		 "still attaching, to %zu of %zu processes so far; Ctrl-C ends the recording "
+		 "with what there is",
+		 done, r->tracker.targets.n_all);
+}
+
 /* Attach to the targets from number *@done on, which moves to their end. */
 static int attach_targets(struct recorder *r, size_t *done, struct err *err)
 {
 	int ret = 0;
 
-	for (; ret == 0 && *done < r->tracker.targets.n_all; (*done)++) {
+	for (; ret == 0 && *done < r->tracker.targets.n_all && !stop_asked(r->o.stop);
+	     (*done)++) {
 		pid_t pid = r->tracker.targets.all[*done]->pid;
 
+		tell_progress(r, *done);
 		ret = attach_target(r, r->tracker.targets.all[*done], err);
 		if (ret < 0)
 			ret = go_without(r, pid, ret, err);
@@ -118,8 +137,9 @@ static int attach_all(void *arg, struct err *err)
 		ret = attach_targets(r, &done, err);
 		if (ret == 0 && r->o.follow)
 			ret = tracker_born(&r->tracker, r->o.pids, r->o.n_pids);
-	} while (ret == 0 && done < r->tracker.targets.n_all);
-	if (ret == 0 && r->o.n_tids && r->attach.n_attached < r->o.n_tids)
+	} while (ret == 0 && done < r->tracker.targets.n_all && !stop_asked(r->o.stop));
+	if (ret == 0 && !stop_asked(r->o.stop) && r->o.n_tids &&
+	    r->attach.n_attached < r->o.n_tids)
 		ret = err_set(err, -ESRCH, "a thread that -t names has ended");
 	return ret;
 }
@@ -175,6 +195,7 @@ static int attach(struct recorder *r, struct err *err)
 		.cgroup = r->cgroup,
 		.filter = r->filter.map >= 0 ? &r->filter : NULL,
 		.table = r->by_table ? &r->table : NULL,
+		.stop = r->o.stop,
 	};
 	if (r->plan.wide)
 		return attach_cpus(&r->attach, err);
@@ -363,7 +384,7 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 {
 	struct resolver_config c = {
 		.session = r->session,
-		.n_queues = r->config.n_slots + 1,
+		.n_queues = r->config.n_slots + OWN_QUEUES,
 		.n_sinks = n_sinks,
 		.native = r->o.native,
 		.full = r->o.full,
@@ -375,12 +396,13 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 		.work = &r->config.others,
 	};
 
-	r->queues = calloc(r->config.cap_slots + 1, sizeof(*r->queues));
+	r->queues = calloc(r->config.cap_slots + OWN_QUEUES, sizeof(*r->queues));
 	if (!r->queues)
 		return -ENOMEM;
 	r->queues[0] = &r->own;
+	r->queues[1] = &r->names;
 	for (size_t i = 0; i < r->config.n_slots; i++)
-		r->queues[i + 1] = &r->config.slots[i].queue;
+		r->queues[i + OWN_QUEUES] = &r->config.slots[i].queue;
 	c.queues = r->queues;
 	memcpy(c.sinks, sinks, n_sinks * sizeof(*sinks));
 	r->resolver = r->cpuwatch.resolver = resolver_create(&c);
@@ -389,9 +411,11 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 
 static void announce_all(struct recorder *r, uint64_t time)
 {
-	for (size_t i = 0; i < r->tracker.targets.n_all; i++)
+	for (size_t i = 0; i < r->tracker.targets.n_all && !stop_asked(r->o.stop); i++) {
+		tell_progress(r, i);
 		if (!r->tracker.targets.all[i]->asleep)
 			recorder_announce(r, r->tracker.targets.all[i]->pid, false, time);
+	}
 	if (r->config.tape) {
 		taping_begin(&r->config, &r->own);
 		tracker_tape_all(&r->tracker, &r->own);
@@ -437,7 +461,10 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 
 	if (ret < 0)
 		return ret;
+	/* Threads inherit it: neither resolver nor readers go before others for good. */
+	setpriority(PRIO_PROCESS, 0, r->nice);
 	ret = start_resolver(r, sinks, n_sinks);
+	setpriority(PRIO_PROCESS, 0, RECORDER_NICE);
 	if (ret < 0)
 		return err_set(err, ret, "%s", strerror(-ret));
 	ret = slots_open_rings(&r->config, r->plan.ring_pages, err);
@@ -454,8 +481,10 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	announce_all(r, r->session->start_ns);
 	nudge_init();
 	sem_init(&r->config.readies, 0, 0);
+	setpriority(PRIO_PROCESS, 0, r->nice);
 	for (size_t i = 0; ret == 0 && i < r->config.n_slots; i++)
 		ret = reader_start(&r->config, &r->config.slots[i]);
+	setpriority(PRIO_PROCESS, 0, RECORDER_NICE);
 	if (ret == 0)
 		await_readers(r);
 	if (ret < 0)
@@ -473,5 +502,7 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	cpuwatch_begin(&r->cpuwatch, r->session->start_ns);
 	if (r->tracer)
 		tracer_go(r->tracer, !r->o.child);
+	r->namer = namer_start(&r->tracker.targets, &r->namer_user, &r->names,
+			       r->config.namer_kick, &r->config.named_due);
 	return 0;
 }

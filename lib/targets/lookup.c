@@ -17,6 +17,7 @@ enum {
 	YOUNG_NS = 1000000000, /* a shell may be about to start Python, and Python to begin */
 	AGAIN_NS = 20000000,
 	LIST_MAX = 8,
+	STEP_MS = 50, /* how often it is asked for ->stop while a probe is at work */
 };
 
 /* --- what it is, without a look into its memory --- */
@@ -67,6 +68,15 @@ static int check_process(pid_t pid, struct err *err)
 
 /* --- its memory --- */
 
+/* True: it has ended. */
+static bool await(const struct lookup *l, struct probe *probe, int ms)
+{
+	for (; !stop_asked(l->stop) && ms > 0; ms -= STEP_MS)
+		if (probe_wait(probe, MIN(ms, (int)STEP_MS)))
+			return true;
+	return false;
+}
+
 static int look(struct lookup *l, pid_t pid, struct err *err)
 {
 	struct probe *probe = probe_start(pid, now_ns(), l->kick);
@@ -74,7 +84,7 @@ static int look(struct lookup *l, pid_t pid, struct err *err)
 
 	if (!probe)
 		return err_set(err, -ENOMEM, "out of memory");
-	if (!probe_wait(probe, l->wait_ms)) {
+	if (!await(l, probe, l->wait_ms)) {
 		l->hanging = probe;
 		return err_set(err, -EINPROGRESS, "reading the memory of process %d hangs",
 			       pid);
@@ -118,7 +128,7 @@ static int look_at_some(struct lookup *l, const pid_t *pids, size_t n, uint64_t 
 		uint64_t now = now_ns();
 
 		if (probes[i] && now < end)
-			probe_wait(probes[i], (int)((end - now) / 1000000));
+			await(l, probes[i], (int)((end - now) / 1000000));
 		if (probes[i] && r == 0)
 			r = take_child(l, pids[i], probes[i], why);
 		probe_release(probes[i]);
@@ -138,7 +148,7 @@ static int look_at_children(struct lookup *l, pid_t pid, bool *young, struct err
 		return 0;
 	for (size_t i = 0; i < n; i++)
 		*young = *young || proc_age_ns(pids[i]) < YOUNG_NS;
-	for (size_t i = 0; r == 0 && i < n; i += AT_ONCE)
+	for (size_t i = 0; r == 0 && i < n && !stop_asked(l->stop); i += AT_ONCE)
 		r = look_at_some(l, pids + i, MIN(n - i, (size_t)AT_ONCE), end, why);
 	return r;
 }
@@ -182,7 +192,7 @@ int lookup(struct lookup *l, pid_t pid, struct err *err)
 			return err_set(err, code, "out of memory");
 		if (l->n_child)
 			return LOOKUP_WRAPPER;
-		if (l->starts)
+		if (l->starts || stop_asked(l->stop))
 			return -EAGAIN;
 		if (!young || now_ns() >= end)
 			return no_python(l, pid, &why, err);

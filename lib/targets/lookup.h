@@ -8,15 +8,17 @@
 #ifndef LOOKUP_H
 #define LOOKUP_H
 
+#include "base/stop.h"
 #include "targets/probe.h"
 
 struct lookup {
 	int kick;    /* as of probe_start() */
 	int wait_ms; /* for the memory of @pid to be read */
 	bool any;    /* a process without Python is welcome, and its children are not asked */
-	bool children; /* without Python it will do with children that have one */
+	const struct stop *stop; /* once it is asked for nothing is waited for; or NULL */
+	bool children;		 /* without Python it will do with children that have one */
 	/* What was found. */
-	uint64_t began; /* probe_began() of the look at @pid itself */
+	uint64_t began;	      /* probe_began() of the look at @pid itself */
 	struct pyproc python; /* of @pid itself, or ... */
 	struct pyproc *child; /* ... of its children, theirs and so on; malloc'ed */
 	size_t n_child;	      /* one whose version is 0 has only begun to start */
@@ -28,7 +30,8 @@ struct lookup {
 enum { LOOKUP_WRAPPER = 1 };
 
 /* Fill the lower half of @l. 0: ->python. LOOKUP_WRAPPER: it runs no Python, but has those
- * in ->child. -EINPROGRESS: reading its memory takes too long, ->hanging still tries. Else
+ * in ->child. -EINPROGRESS: reading its memory takes too long, or ->stop was asked for, and
+ * ->hanging still tries. Else
  * with a sentence: -ESRCH it is not there, has ended or is a thread; -ENOEXEC it is no
  * Python and has no Python children, also where it is the kernel's; or as pyfind(). A process
  * that was born within the last second gets that second to become one. */

@@ -16,15 +16,16 @@
 #include "sample/wire.h"
 
 enum {
-	PROBE_WAIT_MS = 1000, /* at attach */
+	PROBE_WAIT_MS = 1000, /* at attach, for those that the user named */
+	SETTLE_MS = 200,      /* ... and for descendants */
 	RETRY_MS = 10,	      /* doubled each time, to RETRY_MAX_MS */
 	RETRY_MAX_MS = 200,
 	JUST_NS = 1000000000,
 	FRESH_TRIES = 16, /* so for 2 s also without a record that tells to look */
 	AT_ONCE = 8,	  /* so many descendants are looked at before they run */
 	SCOUT_MS = 2,
-	SETTLE_MS = 20,	 /* where no end is told of */
-	DOUBT_TRIES = 5, /* what is wrong in a program's first moments may be half made */
+	SETTLE_STEP_MS = 20, /* where no end is told of */
+	DOUBT_TRIES = 5,     /* what is wrong in a program's first moments may be half made */
 };
 
 /* A process whose interpreter is being looked for. */
@@ -496,15 +497,29 @@ static bool unsettled(const struct tracker *t)
 	return false;
 }
 
+/* A look at it takes long, as where it has many maps: it waits until the process runs. */
+static void sleep_on(struct search *s)
+{
+	s->dropped = true;
+	s->target->asleep = true;
+}
+
 void tracker_settle(struct tracker *t)
 {
-	struct pollfd ended = { .fd = t->kick, .events = POLLIN };
-	uint64_t end = now_ns() + PROBE_WAIT_MS * 1000000ull;
+	struct pollfd fds[] = {
+		{ .fd = t->kick, .events = POLLIN },
+		{ .fd = t->stop ? t->stop->fd : -1, .events = POLLIN },
+	};
+	uint64_t end = now_ns() + SETTLE_MS * 1000000ull;
 	eventfd_t n;
 
-	for (tracker_run(t); unsettled(t) && now_ns() < end; tracker_run(t))
-		if (poll(&ended, 1, tracker_due_ms(t, SETTLE_MS)) > 0)
+	for (tracker_run(t); unsettled(t) && now_ns() < end && !fds[1].revents; tracker_run(t))
+		if (poll(fds, ARRAY_SIZE(fds), tracker_due_ms(t, SETTLE_STEP_MS)) > 0 &&
+		    fds[0].revents)
 			eventfd_read(t->kick, &n);
+	for (size_t i = 0; i < t->n_searches; i++)
+		if (!t->searches[i].fresh)
+			sleep_on(&t->searches[i]);
 }
 
 /* --- at attach --- */
@@ -521,7 +536,8 @@ static int root_hangs(struct tracker *t, pid_t pid, struct probe *probe)
 	}
 	t->searches[t->n_searches - 1].probe = probe;
 	t->searches[t->n_searches - 1].tries = 1;
-	tracker_quarantine(t, pid);
+	if (!stop_asked(t->stop))
+		tracker_quarantine(t, pid);
 	return 0;
 }
 
@@ -574,6 +590,7 @@ int tracker_root(struct tracker *t, pid_t pid, bool any, bool follow, struct err
 		.wait_ms = PROBE_WAIT_MS,
 		.any = any,
 		.children = follow,
+		.stop = t->stop,
 	};
 	int code = lookup(&l, pid, err);
 

@@ -10,6 +10,7 @@
 
 #include "base/note.h"
 #include "base/queue.h"
+#include "base/stop.h"
 #include "targets/target.h"
 
 struct scout;
@@ -26,9 +27,10 @@ struct tracker {
 	struct scout *scout;	 /* at work, or NULL */
 	struct target **scouted; /* whom it was asked about */
 	size_t n_scouted;
-	struct births *births; /* taught what is found, or NULL */
-	struct queue *tape;    /* where TAPE_TARGET records go, or NULL */
-	struct stats *stats;   /* of the recording: what a tape lacks; NULL: without @tape */
+	struct births *births;	 /* taught what is found, or NULL */
+	struct queue *tape;	 /* where TAPE_TARGET records go, or NULL */
+	struct stats *stats;	 /* of the recording: what a tape lacks; NULL: without @tape */
+	const struct stop *stop; /* waits end when it is asked for; or NULL */
 	struct note note;
 };
 
@@ -41,7 +43,8 @@ void tracker_deinit(struct tracker *t);
 int tracker_root(struct tracker *t, pid_t pid, bool any, bool follow, struct err *err);
 
 /* All descendants of @pids. A few are looked at, and tracker_settle() waits until each of them
- * was so once; many are pending until tracker_look(). 0 or -ENOMEM. */
+ * was so once; many are pending until tracker_look(), and so are those of which
+ * tracker_settle() learnt nothing in time. 0 or -ENOMEM. */
 int tracker_descendants(struct tracker *t, const pid_t *pids, size_t n);
 void tracker_settle(struct tracker *t);
 

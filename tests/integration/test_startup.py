@@ -66,3 +66,62 @@ def test_who_slept_at_the_start_is_sampled_from_its_first_moment_on(py, how):
         enough(any("work (" in frame for frames, _ in own for frame in frames), "no sample of %d in work: %s", pid, run)
     enough(run.n("torn") <= tolerances.TORN_MOVING * run.n("samples"), "torn: %s", run)
     return "%d samples, %d exact, %d torn" % (run.n("samples"), run.n("exact"), run.n("torn"))
+
+
+THREADS = "import threading, time\nfor i in range(150): threading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n" \
+    "print('READY', flush=True)\ntime.sleep(600)"
+
+
+def interrupted(target, call, nth, *args):
+    """A recording that gets SIGINT at the nth such call of its main thread; and its later calls."""
+    strace = harness.need_command("strace")
+    home = harness.folder()
+    run = harness.pysampled("-p", target, *args, "-o", "a.folded", "-o", "a.data", home=home,
+                            wrapper=[strace, "-f", "-o", os.path.join(home, "calls"), "-e", "signal=SIGINT",
+                                     "-e", "trace=perf_event_open,%s" % call,
+                                     "-e", "inject=%s:signal=INT:when=%d" % (call, nth)])
+    with open(os.path.join(home, "calls"), errors="replace") as file:
+        calls = file.read().splitlines()
+    after = [i for i, line in enumerate(calls) if call in line][nth - 1:]
+    check(after, "%s was not called %d times: %s", call, nth, run)
+    return run, home, calls[after[0] + 1:]
+
+
+@each(call=["signalfd4", "pidfd_open", "perf_event_open"])
+@one_python
+def test_an_interrupt_before_the_first_sample_ends_the_recording_well(py, call):
+    target = harness.Target(py, "groundtruth.py", "--us", 50)
+    run, home, _ = interrupted(target.pid, call, 1, "-F", 99)
+    run.ok()
+    harness.readable(run, home)
+    check(target.alive(), "the target ended")
+
+
+@one_python
+def test_an_interrupt_while_it_attaches_ends_the_attaching(py):
+    """It attached to all before it looked."""
+    harness.need_root()
+    target = harness.start(py.command() + ["-c", THREADS], stdout=subprocess.PIPE, text=True)
+    equal(target.stdout.readline(), "READY\n", "what the target says")
+    run, home, after = interrupted(target.pid, "perf_event_open", 60, "-F", 99, "--events-on", "threads")
+    run.ok()
+    harness.readable(run, home)
+    opened = sum("perf_event_open(" in line for line in after)
+    check(opened < 60, "%d events were opened after the signal: %s", opened, run)
+    equal(harness.left(target.pid), "", "what is left in the target")
+
+
+@each(work=["idle", "busy"])
+@one_python
+@harness.seconds(120)
+@harness.not_quick
+def test_children_with_many_maps_hold_up_nothing(py, work):
+    """It was not started after 30 s, for all that was read and told of their maps before the first sample."""
+    harness.need_root()
+    home = harness.folder()
+    target = harness.Target(py, "mapped.py", 100, 20000, *["idle"][:work == "idle"])
+    recorder = Recorder("-p", target.pid, "-e", "cpu-clock", "-F", 99, "-o", "a.folded", home=home)
+    harness.until(lambda: os.path.exists(os.path.join(home, "a.folded")), "it is about to attach", limit=30)
+    run = recorder.signal(2).wait(15).ok()
+    check(float(run.summary["rss"].rstrip("MiB")) < 100, "much memory: %s", run)
+    return "%(duration)s, %(rss)s" % run.summary

@@ -113,7 +113,7 @@ static int once(const struct way *w)
 	r = recorder_create(&o, &session, &err);
 	fail_at = at;
 	if (r && w->run)
-		ret = recorder_run(r, &list, 1, -1, NULL, &summary, &err);
+		ret = recorder_run(r, &list, 1, NULL, &summary, &err);
 	fail_at = 0;
 	if (r)
 		recorder_destroy(r);

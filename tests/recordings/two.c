@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 #include "sys/harden.h"
 #include "record/recorder.h"
@@ -69,7 +68,6 @@ static void *run(void *arg)
 	struct recording *r = arg;
 	struct recorder *rec = create(r);
 	struct sink sink = { 0 }, *list = &sink;
-	int stop = eventfd(0, EFD_CLOEXEC);
 
 	if (!rec)
 		r->failed = "create";
@@ -77,13 +75,11 @@ static void *run(void *arg)
 			   &r->err) < 0)
 		r->failed = "open";
 	pthread_barrier_wait(r->begin);
-	if (!r->failed &&
-	    recorder_run(rec, &list, 1, stop, NULL, &r->summary, &r->err) < 0)
+	if (!r->failed && recorder_run(rec, &list, 1, NULL, &r->summary, &r->err) < 0)
 		r->failed = "run";
 	if (!r->failed && sink_close(&sink, &r->err) < 0)
 		r->failed = "close";
 	recorder_destroy(rec);
-	close(stop);
 	return NULL;
 }
 

@@ -397,7 +397,8 @@ static int record(const char *capture, const char *path)
 		.stack_bytes = 16 << 10,
 		.note = { .take = say, .arg = (void *)(uintptr_t)capture },
 	};
-	struct begun begun = { .stop = eventfd(0, EFD_CLOEXEC) };
+	struct stop stop = { .fd = eventfd(0, EFD_CLOEXEC) };
+	struct begun begun = { .stop = stop.fd };
 	const struct recorder_hooks hooks = { .attached = released, .arg = &begun };
 	struct sink sink = { 0 }, *list = &sink;
 	struct recorder_summary summary;
@@ -405,12 +406,13 @@ static int record(const char *capture, const char *path)
 	struct err err;
 	int code;
 
+	o.stop = &stop;
 	if (perf_names_parse("cpu-clock", o.events, SESSION_MAX_EVENTS, &o.n_events, &err) < 0)
 		return say(&o, err.text), 2;
 	r = recorder_create(&o, &session, &err);
 	if (!r || sink_open(&sink, sink_pick(NULL, path), path, &session, &err) < 0)
 		return fprintf(stderr, "%s\n", err.text), 2;
-	code = recorder_run(r, &list, 1, begun.stop, &hooks, &summary, &err);
+	code = recorder_run(r, &list, 1, &hooks, &summary, &err);
 	if (code < 0)
 		return fprintf(stderr, "%s\n", err.text), 2;
 	pthread_join(begun.thread, NULL);

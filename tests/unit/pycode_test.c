@@ -312,12 +312,16 @@ static void counter_needs_no_reads(void **state)
 {
 	struct target *t = target_create(0x030e);
 	struct pycode_print p = print(t);
+	struct rmem_vec v[PYCODE_PARTS];
 
 	assert_int_equal(t->calls, 0);
+	assert_int_equal(pycode_fingerprint_reads(t->l, t->head, v), 0);
 	assert_int_equal(copy(t), 0);
 	assert_true(same(p, t->copy.print));
 	/* Without its counter (it ran over) the contents count. */
 	put(t->head, t->l->code.version, 0, 4);
+	assert_int_equal(pycode_fingerprint_reads(t->l, t->head, v), PYCODE_PARTS);
+	assert_int_equal(v[0].at, NAME);
 	p = print(t);
 	assert_true(t->calls > 0);
 	assert_int_equal(copy(t), 0);

@@ -391,6 +391,80 @@ static void traced_by_another(void **state)
 	close(told[1]);
 }
 
+static void *rest(void *arg)
+{
+	shared->child = gettid();
+	for (;;)
+		pause();
+	return arg;
+}
+
+/* Becomes another program when it is told to, which ends its other thread. */
+static pid_t start_execer(void)
+{
+	pthread_t thread;
+	pid_t pid;
+
+	*shared = (struct shared){ 0 };
+	pid = fork();
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	pthread_create(&thread, NULL, rest, NULL);
+	while (!shared->what)
+		usleep(100);
+	exec_spinner();
+	return 0;
+}
+
+/* Traces @tid, and has it stopped as it ends. */
+static pid_t start_holder(pid_t tid)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	shared->spun = 1 + (ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACEEXIT) == 0);
+	for (;;)
+		pause();
+	return 0;
+}
+
+#define patiently_until(condition)                                  \
+	for (time_t begin_ = time(NULL); !(condition); usleep(100)) \
+	assert_true(time(NULL) - begin_ < PATIENCE_S)
+
+/* An exec waits for a thread that another tracer holds: nobody can be seized there until it is
+ * over, and nobody waits for that. */
+static void in_an_exec(void **state)
+{
+	pid_t pid = start_execer(), holder;
+	struct proc_wait w = { 0 };
+	struct seizer s;
+	struct err err;
+
+	nudge_init();
+	assert_int_equal(seizer_init(&s, 0), 0);
+	patiently_until(shared->child);
+	holder = start_holder(shared->child);
+	patiently_until(shared->spun);
+	assert_int_equal(shared->spun, 2);
+	shared->what = 'x';
+	patiently_until(proc_wait(pid, pid, &w) == 0 && w.syscall == SYS_execve);
+	assert_int_equal(seizer_seize(&s, pid, &err), -EAGAIN);
+	assert_int_equal(seizer_next(&s), 0);
+	kill(holder, SIGKILL);
+	waitpid(holder, NULL, 0);
+	patiently_until(shared->child == pid); /* the new program says so */
+	assert_int_equal(seizer_next(&s), pid);
+	assert_int_equal(seizer_next(&s), 0); /* once */
+	assert_int_equal(seizer_seize(&s, pid, &err), 0);
+	seizer_deinit(&s);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
 /* A CPU that comes online has a ring like the others'. */
 static void slot_of_another_cpu(void **state)
 {
@@ -428,10 +502,15 @@ static void map_shared(void)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(held_and_let_go),   cmocka_unit_test(children_too),
-		cmocka_unit_test(child_of_vfork),    cmocka_unit_test(exec_by_another_thread),
-		cmocka_unit_test(signal_is_blocked), cmocka_unit_test(signal_is_on_its_way),
-		cmocka_unit_test(traced_by_another), cmocka_unit_test(slot_of_another_cpu),
+		cmocka_unit_test(held_and_let_go),
+		cmocka_unit_test(children_too),
+		cmocka_unit_test(child_of_vfork),
+		cmocka_unit_test(exec_by_another_thread),
+		cmocka_unit_test(signal_is_blocked),
+		cmocka_unit_test(signal_is_on_its_way),
+		cmocka_unit_test(traced_by_another),
+		cmocka_unit_test(in_an_exec),
+		cmocka_unit_test(slot_of_another_cpu),
 	};
 	int fd;
 

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pynames - what the threads of a Python process are called: threading.Thread.name, of those
+ * in threading._active.
+ *
+ * For a thread of ours that may wait, never while one of the target's is held: it takes tens
+ * of reads. A name is the target's own word, of any length and with any character: here it is
+ * UTF-8 without control characters, cut to PYNAME_MAX.
+ */
+#ifndef PYNAMES_H
+#define PYNAMES_H
+
+#include "python/pydict.h"
+
+enum {
+	PYNAME_MAX = 128,    /* bytes of a name with its NUL */
+	PYNAMES_INTERPS = 8, /* interpreters that are looked at */
+	PYNAMES_THREADS = 16384,
+};
+
+/* What is remembered of one interpreter from look to look. */
+struct pynames_interp {
+	raddr interp;
+	struct pydict modules; /* sys.modules as it was without threading */
+	raddr slot;	       /* where threading keeps _active; 0: not known */
+	raddr active_at;       /* the dict that was there */
+	struct pydict active;  /* as it was at the last look */
+};
+
+/* Of one process; zero at first. */
+struct pynames {
+	struct pynames_interp of[PYNAMES_INTERPS];
+};
+
+/* Is there a way to read names in this build? */
+bool pynames_known(const struct pylayout *l);
+
+enum pynames_answer {
+	PYNAMES_SAME,  /* no thread has come since the last look: nothing was read */
+	PYNAMES_WHOLE, /* all names were found */
+	PYNAMES_TORN,  /* something was in change: look again for the rest */
+};
+
+/* Look at the process's interpreters, with the runtime at @runtime, and call @found for each
+ * thread that has a name, if a thread may have come or with @all, since names may change: the
+ * main interpreter's last. @native: Thread.native_id, the thread's number for the process
+ * itself, as it says. */
+enum pynames_answer pynames_look(struct rmem *m, const struct pylayout *l, raddr runtime,
+				 struct pynames *p, bool all,
+				 void (*found)(void *arg, uint32_t native, const char *name),
+				 void *arg);
+
+#endif

@@ -1,0 +1,62 @@
+"""Threads with names of all kinds work until the end of stdin and tell what they are called.
+
+READY's names: {thread id: name}. A line "rename" renames them; a line "short NAME" makes a thread of that name work for 50 ms
+of its CPU time, and says ENDED when it has.
+"""
+import sys
+import threading
+import time
+
+import target
+
+NAMES = ["plain", "söme-名前-🐍", "four KB " + "x" * 4096, "semi;colon", "new\nline", "escape\x1b[31m", "nul\0byte", "lone\ud800",
+         "c1\x9b31m", "  spaces  ", None]
+
+
+class Own(threading.Thread):
+    """A subclass with more attributes and a dict of its own."""
+
+    def __init__(self, **options):
+        self.before = 1
+        super().__init__(**options)
+        self.__dict__["after"] = 2
+
+
+def work(end):
+    while not end.is_set():
+        sum(range(2000))
+
+
+def work_shortly():
+    end = time.thread_time() + 0.05
+    while time.thread_time() < end:
+        sum(range(200))
+
+
+def named(threads):
+    return {str(thread.native_id): thread.name.encode(errors="replace").decode() for thread in threads}
+
+
+def main():
+    target.live()
+    end = threading.Event()
+    threads = [Own(target=work, args=(end,), name=name, daemon=True) if i % 2 else
+               threading.Thread(target=work, args=(end,), name=name, daemon=True) for i, name in enumerate(NAMES)]
+    for thread in threads:
+        thread.start()
+    target.ready(names=named(threads), main=threading.current_thread().name)
+    for line in sys.stdin:
+        word, _, name = line.strip().partition(" ")
+        if word == "rename":
+            for i, thread in enumerate(threads):
+                thread.name = "renamed-%d" % i
+            print("RENAMED", flush=True)
+        else:
+            thread = threading.Thread(target=work_shortly, name=name)
+            thread.start()
+            thread.join()
+            print("ENDED", flush=True)
+    end.set()
+
+
+main()
