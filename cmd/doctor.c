@@ -71,13 +71,16 @@ static void print_wrapper(pid_t pid, const struct lookup *l)
 		print_python(&l->child[i]);
 }
 
-static int check_target(const struct facts_machine *m, const struct facts_target *t,
+/* @pidfd: of the process before anything was asked of it, or -errno. */
+static int check_target(const struct facts_machine *m, const struct facts_target *t, int pidfd,
 			const struct capture_want *want)
 {
 	struct lookup l;
 	struct err err;
 	int code = process_find(t->pid, &l, &err);
 
+	if (code != -ESRCH && pidfd >= 0 && proc_has_ended(pidfd))
+		code = err_set(&err, -ESRCH, "process %d has ended", t->pid);
 	if (code == -ESRCH)
 		return cmd_fail(EXIT_NO_PROCESS, "%s", err.text);
 	if (code < 0)
@@ -107,11 +110,13 @@ int cmd_doctor(int argc, char **argv)
 		NULL);
 	struct preempt_plan plan = { 0 };
 	struct capture_want want = { .pids = &pid, .plan = &plan };
+	_cleanup_close_ int fd = -1;
 
 	if (pid < 0)
 		return process_done(pid);
 	if (harden_process(HARDEN_LOOK, 0, &err) < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
+	fd = pid ? proc_pidfd(pid) : -ESRCH;
 	if (pid && proc_exists(pid)) {
 		facts_of_target(&t, pid);
 		plan.targets.cpus = t.cpus;
@@ -125,5 +130,5 @@ int cmd_doctor(int argc, char **argv)
 	want.n_pids = pid != 0;
 	want.user_only = !m.perfmon && m.paranoid > 1;
 	check_captures(want);
-	return pid ? check_target(&m, &t, &want) : EXIT_DONE;
+	return pid ? check_target(&m, &t, fd, &want) : EXIT_DONE;
 }

@@ -17,6 +17,7 @@
 #include "python/pynames.h"
 #include "lines/srcline.h"
 #include "sys/proc.h"
+#include "base/clock.h"
 #include "base/stats.h"
 #include "cmd.h"
 #include "dump_running.h"
@@ -44,6 +45,7 @@ struct called {
 
 struct dump {
 	struct pystack_target target;
+	int pidfd; /* of its process */
 	struct rmem_live live;
 	struct pystack *stacks;
 	struct assembler *assembler;
@@ -274,6 +276,7 @@ static void print_stack(struct dump *d, const struct found *f)
 		.truncated = f->stable && f->python.truncated,
 		.python = f->python.frames,
 		.native = { .pid = d->target.pid,
+			    .time = now_ns(),
 			    .regs = known ? &regs : NULL,
 			    .mem.piece[0] = { .at = f->wait.sp, .bytes = f->stack },
 			    .anchor = f->python.anchors,
@@ -360,11 +363,16 @@ static int print_process(struct dump *d, const struct pyproc *p)
 		print_thread(d, tids[i], sampled && r[next].found ? &r[next].page : NULL);
 		if (sampled)
 			page_deinit(&r[next++].page);
+		/* Its number may be another's from here on, and what was read that one's. */
+		if (proc_has_ended(d->pidfd))
+			break;
 		if (!d->places)
 			page_print(&d->page, NULL);
 	}
 	while (next < k)
 		page_deinit(&r[next++].page);
+	if (proc_has_ended(d->pidfd))
+		return cmd_fail(EXIT_NO_PROCESS, "process %d has ended", p->pid);
 	if (d->places)
 		places_resolve(d->places);
 	page_print(&d->page, d->places);
@@ -391,7 +399,8 @@ static void learn_maps(struct dump *d)
 	queue_deinit(&q);
 }
 
-static int dump_one(const struct pyproc *p, const struct process_shows *shows)
+/* @pidfd: of the process that @p was found in. */
+static int dump_one(const struct pyproc *p, int pidfd, const struct process_shows *shows)
 {
 	struct dump *d = calloc(1, sizeof(*d));
 	int r;
@@ -400,6 +409,7 @@ static int dump_one(const struct pyproc *p, const struct process_shows *shows)
 		return cmd_fail(EXIT_FAILED, "out of memory");
 	d->native = shows->native;
 	d->target.pid = p->pid;
+	d->pidfd = pidfd;
 	d->target.layout = p->layout;
 	d->target.root = proc_stack_root(p->pid);
 	pywalk_layout_init(&d->target.walk, &p->layout, p->runtime);
@@ -430,6 +440,18 @@ static int dump_one(const struct pyproc *p, const struct process_shows *shows)
 	return r;
 }
 
+static int dump_child(const struct pyproc *p, uint64_t began,
+		      const struct process_shows *shows)
+{
+	_cleanup_close_ int fd = proc_pidfd(p->pid);
+
+	if (!p->version)
+		return cmd_fail(EXIT_NO_PROCESS, "process %d is just starting Python", p->pid);
+	if (fd < 0 || !proc_was_there(p->pid, began))
+		return cmd_fail(EXIT_NO_PROCESS, "process %d has ended", p->pid);
+	return dump_one(p, fd, shows);
+}
+
 /* A wrapper's Python children; one of them is enough. */
 static int dump_children(pid_t pid, const struct lookup *l, const struct process_shows *shows)
 {
@@ -440,10 +462,7 @@ static int dump_children(pid_t pid, const struct lookup *l, const struct process
 	cmd_say("process %d (%s) runs no Python itself; its Python child%s: %s", pid, comm,
 		l->n_child > 1 ? "ren" : "", lookup_list(l, list, sizeof(list)));
 	for (size_t i = 0; i < l->n_child; i++) {
-		int r = l->child[i].version ?
-				dump_one(&l->child[i], shows) :
-				cmd_fail(EXIT_NO_PROCESS, "process %d is just starting Python",
-					 l->child[i].pid);
+		int r = dump_child(&l->child[i], l->began, shows);
 
 		ret = r == EXIT_DONE ? r : ret;
 	}
@@ -452,14 +471,19 @@ static int dump_children(pid_t pid, const struct lookup *l, const struct process
 
 static int dump(pid_t pid, const struct process_shows *shows)
 {
+	_cleanup_close_ int fd =
+		proc_pidfd(pid); /* before the look, so that both are of one */
 	struct lookup l;
 	struct err err;
 	int code = process_find(pid, &l, &err), r;
 
+	if (code >= 0 && fd < 0)
+		code = proc_is_short(fd) ? proc_short(pid, fd, &err) :
+					   err_set(&err, -ESRCH, "process %d has ended", pid);
 	if (code == LOOKUP_WRAPPER)
 		r = dump_children(pid, &l, shows);
 	else if (code == 0)
-		r = dump_one(&l.python, shows);
+		r = dump_one(&l.python, fd, shows);
 	else
 		r = cmd_fail(cmd_exit_code(code), "%s", err.text);
 	free(l.child);

@@ -278,6 +278,18 @@ struct pending *hold_last_of(struct reader *r, const struct walk *w)
 	return NULL;
 }
 
+/* Is what was read at another moment than the event's still the same, and the same process's?
+ * Nobody takes the number of one that has a thread which has not run since. */
+static bool is_unchanged(struct reader *r, const struct walk *w)
+{
+	const struct target *t = w->program;
+
+	if (w->res.end == PYSTACK_OK && t && !pystack_unchanged(&w->res, &t->py, &r->mem.base))
+		return false;
+	return !tap_answer(r, TAP_LEFT, (uint64_t)w->pid,
+			   target_left(w->published, w->pid, w->sample_ns));
+}
+
 bool hold_walk(struct reader *r, const struct pending *first, struct walk *w)
 {
 	struct target *t = targets_find(r->c->targets, first->s.pid);
@@ -314,8 +326,7 @@ void hold_judge(struct reader *r, struct walk *w)
 	w->began_ns = MAX(births_execed(r->c->births, w->pid), t ? t->begun_ns : 0);
 	w->latest = judge(r, last, w);
 	if (w->latest != JUDGE_EXACT)
-		w->unchanged = w->res.end != PYSTACK_OK || !t ||
-			       pystack_unchanged(&w->res, &t->py, &r->mem.base);
+		w->unchanged = is_unchanged(r, w);
 	else if (w->unmapped && !w->undecided)
 		w->res.end = PYSTACK_NOPYTHON;
 	look_at_another(r, w->t_end);

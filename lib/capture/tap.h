@@ -34,6 +34,7 @@ enum tap_answer {
 	TAP_ACCEPTED = 6,  /* handover_accepted() */
 	TAP_WITHDRAWN = 7, /* handover_withdraw() */
 	TAP_MOVED = 8,	   /* proof_moved() of thread @key */
+	TAP_LEFT = 9,	   /* target_left() of process @key */
 };
 
 struct tap_ops {

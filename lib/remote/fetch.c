@@ -7,9 +7,11 @@
 #include <time.h>
 
 #include "base/work.h"
+#include "sys/proc.h"
 
 struct fetch {
 	pid_t pid;
+	uint64_t since_ns;
 	raddr lo;
 	size_t n;
 	struct work work;
@@ -24,6 +26,15 @@ static void drop(struct fetch *f)
 		free(f);
 }
 
+/* What was read was the process's that is meant, or it does not count. */
+static bool get(struct fetch *f, struct rmem *m)
+{
+	_cleanup_close_ int fd = proc_pidfd(f->pid);
+
+	return fd >= 0 && proc_was_there(f->pid, f->since_ns) &&
+	       rmem_read(m, f->lo, f->bytes, f->n) == 0 && !proc_has_ended(fd);
+}
+
 static void *fetch_main(void *arg)
 {
 	struct fetch *f = arg;
@@ -31,14 +42,14 @@ static void *fetch_main(void *arg)
 
 	work_own = &f->work;
 	rmem_live_init(&m, f->pid);
-	if (rmem_read(&m.base, f->lo, f->bytes, f->n) < 0)
+	if (!get(f, &m.base))
 		f->n = 0;
 	atomic_store_explicit(&f->done, true, memory_order_release);
 	drop(f);
 	return NULL;
 }
 
-struct fetch *fetch_start(pid_t pid, raddr lo, raddr hi)
+struct fetch *fetch_start(pid_t pid, uint64_t since_ns, raddr lo, raddr hi)
 {
 	size_t n = hi - lo < FETCH_MAX ? hi - lo : FETCH_MAX;
 	struct fetch *f = malloc(sizeof(*f) + n);
@@ -46,7 +57,7 @@ struct fetch *fetch_start(pid_t pid, raddr lo, raddr hi)
 
 	if (!f)
 		return NULL;
-	*f = (struct fetch){ .pid = pid, .lo = lo, .n = n };
+	*f = (struct fetch){ .pid = pid, .since_ns = since_ns, .lo = lo, .n = n };
 	atomic_init(&f->refs, 2);
 	if (pthread_create(&thread, NULL, fetch_main, f)) {
 		free(f);

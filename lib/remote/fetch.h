@@ -13,8 +13,9 @@ struct fetch;
 
 enum { FETCH_MAX = 4 << 20 };
 
-/* Start reading [@lo, @hi) of @pid, at most FETCH_MAX bytes. NULL: no memory or thread. */
-struct fetch *fetch_start(pid_t pid, raddr lo, raddr hi);
+/* Start reading [@lo, @hi) of the process that was @pid at @since_ns, at most FETCH_MAX bytes.
+ * NULL: no memory or thread. */
+struct fetch *fetch_start(pid_t pid, uint64_t since_ns, raddr lo, raddr hi);
 
 /* Has it ended? Then *@ret is what was read, empty if that failed; valid until
  * fetch_release(). */

@@ -87,7 +87,7 @@ static bool get_code(struct native *n, const struct unwind_stack *s)
 {
 	if (!s->want_hi || n->code)
 		return false;
-	n->code = fetch_start(n->in->pid, s->want_lo, s->want_hi);
+	n->code = fetch_start(n->in->pid, n->in->time, s->want_lo, s->want_hi);
 	if (!n->code || !fetch_wait(n->code, CODE_MS))
 		return false;
 	take_code(n);

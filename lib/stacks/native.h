@@ -23,6 +23,7 @@ void native_destroy(struct native *n);
 /* What a thread's user frames are made of. All borrowed. */
 struct native_input {
 	pid_t pid;
+	uint64_t time; /* when it was @pid */
 	const struct unwind_regs *regs;
 	struct unwind_memory mem; /* piece[0] begins at the stack pointer */
 	const struct pystack_anchor *anchor;

@@ -127,6 +127,7 @@ static struct assemble_input input_of(const struct q_sample *q, struct unwind_re
 		.n_kernel = q->n_kernel,
 		.python = q_python(q),
 		.native = { .pid = q->sample.pid,
+			    .time = q->sample.time,
 			    .mem.piece[0] = { .at = q->stack_at,
 					      .bytes = { q_stack(q), q->n_stack } },
 			    .mem.piece[1] = { .at = q->far_at,

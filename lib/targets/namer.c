@@ -183,6 +183,19 @@ static pid_t outer_tid(const struct process *p, uint32_t number)
 	return 0;
 }
 
+/* Are names that were read from its memory its own? Under the lock, and not stopped. */
+static bool is_still(struct namer *n, const struct process *p)
+{
+	const struct target *t;
+	bool still;
+
+	epoch_enter(&n->targets->epoch, n->user);
+	t = targets_find(n->targets, p->pid);
+	still = t && t->py.program == p->program && !target_left(t, p->pid, p->looked_ns);
+	epoch_leave(n->user);
+	return still;
+}
+
 static void tell(struct look *l, uint32_t number, const char *name)
 {
 	struct namer *n = l->namer;
@@ -191,7 +204,7 @@ static void tell(struct look *l, uint32_t number, const char *name)
 	if (!tid)
 		return;
 	pthread_mutex_lock(&n->lock);
-	if (!n->stopped)
+	if (!n->stopped && is_still(n, l->p))
 		announce_name(n->q, l->p->pid, tid, name, l->p->looked_ns, now_ns());
 	pthread_mutex_unlock(&n->lock);
 }

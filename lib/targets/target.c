@@ -2,11 +2,20 @@
 #include "targets/target.h"
 
 #include <errno.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "sys/proc.h"
 
-enum { SLOTS_MIN = 16, ALL_MIN = 64 };
+enum {
+	SLOTS_MIN = 16,
+	ALL_MIN = 64,
+	PIDFDS_PART =
+		8, /* of all descriptors that there may be, targets hold one in so many */
+	PIDFDS_RETIRED = 32
+};
 
 /* Where a target was removed: no target lies there, and a search goes on. */
 #define TARGET_REMOVED ((struct target *)1)
@@ -72,6 +81,8 @@ int targets_init(struct targets *t)
 
 static void target_free(struct target *t)
 {
+	if (t->pidfd >= 0)
+		close(t->pidfd);
 	free(t->tids);
 	free(t);
 }
@@ -159,6 +170,7 @@ static int reserve_slots(struct targets *t, size_t n)
 static void retire(struct targets *t, struct target *target)
 {
 	target->retired = epoch_retire(&t->epoch);
+	t->n_pidfds_retired += target->pidfd >= 0;
 	t->n_retired++;
 	t->n--;
 }
@@ -205,7 +217,46 @@ int targets_publish(struct targets *t, pid_t pid, struct target *add)
 	return 0;
 }
 
+/* --- processes behind numbers --- */
+
+void targets_open(struct targets *t, struct target *target)
+{
+	struct rlimit most;
+
+	if (target->pidfd >= 0 || getrlimit(RLIMIT_NOFILE, &most) < 0 ||
+	    t->n_pidfds >= most.rlim_cur / PIDFDS_PART)
+		return;
+	target->pidfd = proc_pidfd(target->pid);
+	t->n_pidfds += target->pidfd >= 0;
+}
+
+bool target_left(const struct target *t, pid_t pid, uint64_t ns)
+{
+	int fd = t ? atomic_load(&t->pidfd) : -EBADF;
+
+	if (fd >= 0)
+		return proc_has_ended(fd);
+	return fd == -ESRCH || !proc_was_there(pid, ns);
+}
+
 /* --- the end of what was retired --- */
+
+/* Targets that are kept need their descriptors no more. */
+static void close_retired(struct targets *t)
+{
+	uint64_t safe = epoch_safe(&t->epoch, NULL);
+
+	for (size_t i = 0; i < t->n_all; i++) {
+		struct target *target = t->all[i];
+
+		if (target->pidfd < 0 || !target->retired || target->retired > safe)
+			continue;
+		close(target->pidfd);
+		target->pidfd = -ESRCH;
+		t->n_pidfds_retired--;
+		t->n_pidfds--;
+	}
+}
 
 static void reap_tables(struct targets *t, uint64_t safe)
 {
@@ -232,6 +283,13 @@ static void forget_next(struct target *t, uint64_t until)
 		atomic_store(&t->next, NULL);
 }
 
+static void reap(struct targets *t, struct target *target)
+{
+	t->n_pidfds -= target->pidfd >= 0;
+	t->n_pidfds_retired -= target->pidfd >= 0;
+	target_free(target);
+}
+
 static void reap_targets(struct targets *t, uint64_t until)
 {
 	size_t n = 0;
@@ -240,7 +298,7 @@ static void reap_targets(struct targets *t, uint64_t until)
 		forget_next(t->all[i], until);
 	for (size_t i = 0; i < t->n_all; i++)
 		if (goes(t->all[i], until))
-			target_free(t->all[i]);
+			reap(t, t->all[i]);
 		else
 			t->all[n++] = t->all[i];
 	t->n_retired -= t->n_all - n;
@@ -251,6 +309,8 @@ void targets_reap(struct targets *t)
 {
 	uint64_t now = atomic_load(&t->epoch.now), safe;
 
+	if (t->n_pidfds_retired >= PIDFDS_RETIRED)
+		close_retired(t);
 	if (t->n_retired < t->reap_at || now < 2 * TARGETS_RETIRED)
 		return;
 	safe = epoch_safe(&t->epoch, NULL);
@@ -266,6 +326,7 @@ struct target *target_create(pid_t pid)
 
 	if (t) {
 		t->pid = pid;
+		atomic_init(&t->pidfd, -EBADF);
 		t->since_ns = now_ns();
 	}
 	return t;

@@ -37,8 +37,9 @@ struct target {
 	_Atomic(struct target *) next; /* of the same pid, published in its place */
 	bool inner_tids;	       /* lives in a PID namespace of its own */
 	uint64_t since_ns;	       /* it was there by then */
-	bool unwatched;		       /* it can't have events; control thread only */
-	bool asleep; /* not looked at, nor announced, until it runs; control thread */
+	_Atomic int pidfd; /* or -ESRCH: it had ended; else -errno: none is held. Owned */
+	bool unwatched;	   /* it can't have events; control thread only */
+	bool asleep;	   /* not looked at, nor announced, until it runs; control thread */
 	/* Forked before the recording, and its threads bear for itself the numbers that they
 	 * have here: it may be a copy of a process that is known (program.c). */
 	bool plain;
@@ -83,6 +84,8 @@ struct targets {
 	size_t n; /* ... of those, how many are published */
 	size_t n_retired,
 		reap_at; /* when so many are retired, targets_reap() does something */
+	size_t n_pidfds; /* held, of the published and of ... */
+	size_t n_pidfds_retired;
 };
 
 int targets_init(struct targets *t);
@@ -105,6 +108,15 @@ int targets_publish(struct targets *t, pid_t pid, struct target *add);
 
 /* Publish @n targets (owned from now on), all or none. Control thread. 0 or -ENOMEM. */
 int targets_publish_new(struct targets *t, struct target *const *add, size_t n);
+
+/* Hold a descriptor of @target's process from now on, so that another that takes its number
+ * over is told from it. Where descriptors are few, none is held. Control thread. */
+void targets_open(struct targets *t, struct target *target);
+
+/* Is @pid the number of another process than it was at @ns, or of none? @t: the target that
+ * it was then, or NULL. Without a descriptor of it that is not told of one that began within
+ * 20 ms. Any thread, as targets_find(). */
+bool target_left(const struct target *t, pid_t pid, uint64_t ns);
 
 /* A target that is held (+1) is not freed before it is held no more (-1). Control thread. */
 static inline void targets_hold(struct target *t, int n)

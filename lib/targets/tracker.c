@@ -165,8 +165,10 @@ static struct target *add_target(struct tracker *t, pid_t pid, uint64_t begun_ns
 
 	if (!target)
 		return NULL;
-	if (targets_publish(&t->targets, pid, target) == 0)
+	if (targets_publish(&t->targets, pid, target) == 0) {
+		targets_open(&t->targets, target);
 		return target;
+	}
 	free(target);
 	return NULL;
 }
@@ -244,6 +246,7 @@ void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid, uint64
 		free(child);
 		return;
 	}
+	targets_open(&t->targets, child);
 	tape_target(t, child);
 	if (state == TARGET_PENDING || state == TARGET_STARTING ||
 	    (state == TARGET_NOPYTHON && !child->none_ns))
@@ -275,6 +278,7 @@ int tracker_wake(struct tracker *t, struct target *target)
 	uint64_t age = proc_age_ns(target->pid), known = now_ns() - target->since_ns;
 
 	target->asleep = false;
+	targets_open(&t->targets, target);
 	/* If it was forked just before it was listed, nobody knows by which thread. */
 	target->unborn = age < JUST_NS + known;
 	return begin_search(t, target, false);

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/uio.h>
 
+#include "base/clock.h"
 #include "../own_regs.h"
 #include "../own_spaces.h"
 #include "fuzz.h"
@@ -74,7 +75,7 @@ static void check_items(const struct native_stack *s, uint32_t n_python)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-	struct native_input in = { .pid = getpid() };
+	struct native_input in = { .pid = getpid(), .time = now_ns() };
 	struct native_stack s;
 	struct head h;
 	size_t far;

@@ -27,15 +27,15 @@ def take_over(target):
     harness.works(target.pid, 0.1)
 
 
-def recorder_that_waits(*args):
+def recorder_that_waits(*args, begin=Recorder):
     """It has looked at its targets, and goes on when the second of what is returned is closed."""
     said, say = os.pipe()
-    go, begin = os.pipe()
+    go, end = os.pipe()
     ours = {"LD_PRELOAD": build("waits", "-shared", "-fPIC"), "WAITS_SAY": str(say), "WAITS_GO": str(go)}
     for key, value in ours.items():
         os.environ[key] = value
     try:
-        record = Recorder(*args, pass_fds=(say, go))
+        record = begin(*args, pass_fds=(say, go))
     finally:
         for key in ours:
             del os.environ[key]
@@ -43,7 +43,7 @@ def recorder_that_waits(*args):
     os.close(go)
     equal(os.read(said, 1), b"", "what it says")
     os.close(said)
-    return record, begin
+    return record, end
 
 
 @each(capture=["auto", "stop", "async"])
@@ -71,3 +71,20 @@ def test_the_only_number_that_is_taken_over(py):
     run = record.wait()
     equal(run.rc, 3, "exit status of %s" % run)
     check("process %d has ended" % target.pid in run.err, "it does not say why: %s", run)
+
+
+def begin_dump(*args, pass_fds):
+    return harness.start([harness.PYSAMPLED, "dump", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=pass_fds)
+
+
+@one_python
+def test_dump_of_a_number_that_is_taken_over(py):
+    """Before it samples what runs it waits."""
+    harness.need_root()
+    target = Target(py, "groundtruth.py", "--us", 50)
+    dump, begin = recorder_that_waits("-p", str(target.pid), begin=begin_dump)
+    take_over(target)
+    os.close(begin)
+    out, err = dump.communicate(timeout=30)
+    equal((dump.returncode, out.count(b"Thread"), out.count(b"stranger")), (3, 0, 0), "exit status and threads of %r" % out)
+    check(b"process %d has ended" % target.pid in err, "it does not say why: %r", err)

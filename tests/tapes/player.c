@@ -211,6 +211,9 @@ static void player_answer(struct reader *r, enum tap_answer what, uint64_t key,
 		ho->accepted_ns = tape_get(it->chunk, TAPE_END, ho->accepted_ns);
 		return;
 	}
+	/* Older tapes don't tell it, and here the process is not. */
+	if (what == TAP_LEFT)
+		*value = 0;
 }
 
 static void tell(struct lane *l, const struct pending *p, const char *was, const char *is)

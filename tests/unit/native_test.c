@@ -76,6 +76,7 @@ static struct native_stack stack(size_t owner)
 	return native_stack(
 		native, &(struct native_input){
 				.pid = getpid(),
+				.time = now_ns(),
 				.regs = &regs,
 				.mem.piece[0] = { .at = SP,
 						  .bytes = { (void *)words, sizeof(words) } },
@@ -176,6 +177,7 @@ static void code_without_a_file(void **state)
 		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct side side = { .kind = SIDE_MMAP, .pid = getpid(), .tid = getpid() };
 	struct native_input in = { .pid = getpid(),
+				   .time = now_ns(),
 				   .mem.piece[0] = { SP, { (void *)words, sizeof(words) } } };
 	struct native_stack s = { 0 };
 	struct unwind_regs regs;

@@ -11,7 +11,10 @@
 #include <stdio.h>
 #include <cmocka.h>
 
+#include <sys/wait.h>
+
 #include "fake_ring.h"
+#include "sys/proc.h"
 
 /* --- what is exact --- */
 
@@ -200,6 +203,29 @@ static void ran_unwatched(void **state)
 	assert_int_equal(fake_counted(f, late_unwatched), 1);
 }
 
+/* What is read after the target has ended may be of another with its number. A thread that is
+ * held lives, so nobody asks then. */
+static void number_may_be_another_s(void **state)
+{
+	struct fake *f = *state;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(0);
+	f->target->pidfd = proc_pidfd(pid);
+	assert_true(f->target->pidfd >= 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	fake_take(f, (struct fake_event){ 0 });
+	fake_switch(f, 0, PERF_RECORD_MISC_SWITCH_OUT, FAKE_TID, 10 * US);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "torn");
+	assert_int_equal(fake_counted(f, torn_moved), 1);
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 30 * US);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+}
+
 /* One read serves both: the earlier is not exact if the thread moved before the later. */
 static void earlier_with_later(void **state)
 {
@@ -361,6 +387,7 @@ int main(void)
 		FAKE_TEST(gap_in_kernel),
 		FAKE_TEST(no_switch),
 		FAKE_TEST(left_by_itself),
+		FAKE_TEST(number_may_be_another_s),
 		FAKE_TEST(back_on_our_cpu),
 		FAKE_TEST(leaves_twice),
 		FAKE_TEST(ran_elsewhere),

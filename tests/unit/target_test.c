@@ -9,7 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "targets/target.h"
 
 static struct target *publish(struct targets *t, pid_t pid)
@@ -233,6 +239,71 @@ static void had_none(void **state)
 	targets_deinit(&t);
 }
 
+/* A process that waits for its end, with the number @pid if that is not 0. */
+static pid_t start(pid_t pid)
+{
+	struct clone_args a = { .exit_signal = SIGCHLD,
+				.set_tid = pid ? (uintptr_t)&pid : 0,
+				.set_tid_size = pid != 0 };
+	pid_t got = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
+
+	while (got == 0)
+		pause();
+	return got;
+}
+
+static void end(pid_t pid)
+{
+	assert_true(pid > 1);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void number_is_taken_over(void **state)
+{
+	uint64_t began = now_ns();
+	pid_t pid = start(0), taken;
+	struct target *target;
+	struct targets t;
+
+	assert_int_equal(targets_init(&t), 0);
+	target = publish(&t, pid);
+	assert_false(target_left(target, pid, now_ns())); /* none is held yet */
+	assert_true(pid > 1);
+	targets_open(&t, target);
+	assert_true(target->pidfd >= 0);
+	assert_false(target_left(target, pid, began));
+	end(pid);
+	assert_true(target_left(target, pid, began));
+	assert_true(target_left(NULL, pid, began));
+	taken = start(pid);
+	if (taken < 0) /* it takes rights, or somebody was faster */
+		skip();
+	assert_int_equal(taken, pid);
+	assert_true(target_left(target, pid, began));
+	assert_false(target_left(publish(&t, pid), pid, now_ns()));
+	end(pid);
+	targets_deinit(&t);
+}
+
+/* None is held of what was retired, even if much of that is kept. */
+static void descriptors_are_closed(void **state)
+{
+	pid_t pid = start(0);
+	struct targets t;
+
+	assert_int_equal(targets_init(&t), 0);
+	for (int i = 0; i < 100; i++) {
+		targets_open(&t, publish(&t, pid));
+		targets_reap(&t);
+		assert_true(t.n_pidfds >= 1 && t.n_pidfds <= 33);
+	}
+	assert_true(targets_find(&t, pid)->pidfd >= 0);
+	assert_int_equal(t.n_all, 100);
+	end(pid);
+	targets_deinit(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -243,6 +314,8 @@ int main(void)
 		cmocka_unit_test(retired_are_freed),
 		cmocka_unit_test(inner_tids),
 		cmocka_unit_test(had_none),
+		cmocka_unit_test(number_is_taken_over),
+		cmocka_unit_test(descriptors_are_closed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
