@@ -160,7 +160,7 @@ static void find_names(struct dump *d, const struct pyproc *p)
 	for (int i = 0; i < TRIES; i++) {
 		d->n_called = 0;
 		if (pynames_look(&d->live.base, &p->layout, p->runtime, &names, true,
-				 keep_name, d))
+				 keep_name, d) != PYNAMES_TORN)
 			break;
 	}
 }

@@ -188,13 +188,15 @@ static int open_sinks(const struct record_options *o, const struct session *sess
 static int open_stop(void)
 {
 	sigset_t set;
+	int fd;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return fd < 0 ? -errno : fd;
 }
 
 static int run(const struct record_options *o, struct recorder *rec, struct session *session,
@@ -275,6 +277,11 @@ int cmd_record(int argc, char **argv)
 
 	if (r)
 		return r - 1;
+	if (stop.fd < 0)
+		return cmd_fail(o.command ? EXIT_OWN_FAILURE : EXIT_FAILED,
+				"can't wait for signals: %s; raise the limit of descriptors "
+				"(ulimit -n)",
+				strerror(-stop.fd));
 	o.rec.stop = &stop;
 	if (!o.command)
 		return record(&o, argc, argv, &child);

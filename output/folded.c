@@ -40,6 +40,7 @@ struct folded_stack {
 struct folded {
 	struct strtab *names;
 	struct idmap comms; /* tid to name; a process's is its leader's */
+	struct idmap named; /* ... of threads that the program has named */
 	struct idmap lines; /* function and line to name */
 	struct idmap roots; /* process and its name to the name of both */
 	struct idmap kept;  /* where a frame's name is to name */
@@ -101,13 +102,20 @@ static uint32_t process_name(struct folded *f, pid_t pid)
 	return remember(f, &f->roots, key, name_format(f, "%s-%d", comm_of(f, pid), pid));
 }
 
+static const char *thread_name(const struct folded *f, pid_t tid)
+{
+	uint32_t id = idmap_get(&f->named, (uint32_t)tid);
+
+	return id == IDMAP_NONE ? comm_of(f, tid) : strtab_get(f->names, id);
+}
+
 static uint32_t root_name(struct sink *s, const struct sample *smp)
 {
 	struct folded *f = s->priv;
 
 	if (s->session->flags & SESSION_THREADS)
 		return name_format(f, "%s-%d/%s-%d", comm_of(f, smp->pid), smp->pid,
-				   comm_of(f, smp->tid), smp->tid);
+				   thread_name(f, smp->tid), smp->tid);
 	return process_name(f, smp->pid);
 }
 
@@ -327,6 +335,22 @@ static int set_comm(struct folded *f, pid_t tid, uint32_t name)
 	return name == STRTAB_NONE ? -ENOMEM : idmap_set(&f->comms, (uint32_t)tid, name);
 }
 
+static int set_name(struct folded *f, pid_t tid, uint32_t name)
+{
+	return name == STRTAB_NONE ? -ENOMEM : idmap_set(&f->named, (uint32_t)tid, name);
+}
+
+static int side_comm(struct folded *f, const struct side *side)
+{
+	uint32_t name = name_add(f, side->u.comm.name);
+
+	if (side->u.comm.thread)
+		return set_name(f, side->tid, name);
+	if (side->u.comm.exec)
+		idmap_set(&f->named, (uint32_t)side->tid, IDMAP_NONE);
+	return set_comm(f, side->tid, name);
+}
+
 static int folded_side(struct sink *s, const struct side *side)
 {
 	struct folded *f = s->priv;
@@ -334,12 +358,14 @@ static int folded_side(struct sink *s, const struct side *side)
 
 	switch (side->kind) {
 	case SIDE_COMM:
-		ret = set_comm(f, side->tid, name_add(f, side->u.comm.name));
+		ret = side_comm(f, side);
 		break;
 	case SIDE_FORK: /* until it is given another name */
+		idmap_set(&f->named, (uint32_t)side->tid, IDMAP_NONE);
 		ret = set_comm(f, side->tid, name_add(f, comm_of(f, side->u.fork.ptid)));
 		break;
 	case SIDE_EXIT:
+		idmap_set(&f->named, (uint32_t)side->tid, IDMAP_NONE);
 		/* other threads may outlive the leader, and carry its name */
 		if (side->tid != side->pid)
 			ret = idmap_set(&f->comms, (uint32_t)side->tid, IDMAP_NONE);
@@ -473,6 +499,7 @@ static int folded_end(struct sink *s, struct err *err)
 	}
 	strtab_destroy(f->names);
 	idmap_deinit(&f->comms);
+	idmap_deinit(&f->named);
 	idmap_deinit(&f->lines);
 	idmap_deinit(&f->roots);
 	idmap_deinit(&f->kept);

@@ -15,6 +15,8 @@
 enum {
 	RECORD_MAX = 65528,
 	RECORD_FINISHED_ROUND = 68,
+	COMM_MAX = 16,	       /* the kernel's */
+	THREAD_NAME_MAX = 128, /* the program's */
 };
 
 /* The text of the symbol file in every process: no user address of any machine. */
@@ -179,11 +181,16 @@ static int map_pyelf(struct perf_records *r, const struct side *at)
 static int side_comm(struct perf_records *r, const struct side *side)
 {
 	unsigned misc = side->u.comm.exec ? PERF_RECORD_MISC_COMM_EXEC : 0;
-	size_t start = begin_record(r, PERF_RECORD_COMM, misc);
-	char name[16];
+	size_t start;
+	char name[THREAD_NAME_MAX];
+	size_t most = side->u.comm.thread ? sizeof(name) : COMM_MAX;
 	int ret;
 
-	snprintf(name, sizeof(name), "%s", side->u.comm.name);
+	/* perf calls the process what its leader is called: the kernel's word. */
+	if (side->u.comm.thread && side->tid == side->pid)
+		return 0;
+	snprintf(name, most, "%s", side->u.comm.name);
+	start = begin_record(r, PERF_RECORD_COMM, misc);
 	put_ids(r, side->pid, side->tid);
 	put_path(r, name);
 	ret = end_record_id(r, start, side);

@@ -218,6 +218,12 @@ static void tell_of_thread(struct reader *r, const struct side *s)
 		emit_control(r, CTL_ENDED, (struct ctl_msg){ .pid = s->pid, .ptid = s->tid });
 }
 
+static void wake_namer(struct reader_config *c)
+{
+	if (c->namer_kick > 0 && !atomic_exchange(&c->named_due, true))
+		eventfd_write(c->namer_kick, 1);
+}
+
 static void scan_other(struct reader *r, const struct perf_event_header *h, uint64_t pos)
 {
 	struct side s;
@@ -239,6 +245,8 @@ static void scan_other(struct reader *r, const struct perf_event_header *h, uint
 	/* Its number may be, or become, another thread's. */
 	if (s.kind == SIDE_FORK || s.kind == SIDE_EXIT)
 		ours_set(r->c->named, s.tid, false);
+	if (s.kind == SIDE_FORK)
+		wake_namer(r->c);
 	if (s.kind == SIDE_FORK && r->c->early)
 		cpu_events_birth(r);
 	if (r->c->tell_threads)

@@ -63,9 +63,10 @@ static int denied(const struct search *s, int code, struct err *err)
 			       "not allowed to read the memory of process %d (%s): %s, or "
 			       "set kernel.yama.ptrace_scope (now %d) to 0",
 			       s->pid, s->comm, wanted, scope);
-	return err_set(err, code,
-		       "not allowed to read the memory of process %d (%s): %s, or run as its user",
-		       s->pid, s->comm, wanted);
+	return err_set(
+		err, code,
+		"not allowed to read the memory of process %d (%s): %s, or run as its user",
+		s->pid, s->comm, wanted);
 }
 
 static int no_process(pid_t pid, struct err *err)
@@ -329,11 +330,8 @@ static int module_try(struct search *s, const struct module *mod, struct pyproc 
 	uint64_t bias;
 	int r, fd = proc_map_open(s->pid, mod->map);
 
-	if (fd == -EMFILE || fd == -ENFILE)
-		return err_set(err, fd,
-			       "process %d (%s): its files can't be read, for there are no "
-			       "descriptors left: raise the limit (ulimit -n)",
-			       s->pid, s->comm);
+	if (proc_is_short(fd))
+		return proc_short(s->pid, fd, err);
 	if (fd < 0)
 		return -ENOEXEC;
 	r = pyfind_cache_read(fd, &elf, &file);
@@ -431,10 +429,15 @@ int pyfind(pid_t pid, struct rmem *m, struct pyproc *ret, struct err *err)
 		return err_set(err, -ENOMEM, "out of memory");
 	s->pid = pid;
 	s->m = m;
-	if (proc_comm(pid, pid, s->comm) < 0)
+	r = proc_comm(pid, pid, s->comm);
+	if (proc_is_short(r))
+		return proc_short(pid, r, err);
+	if (r < 0)
 		return no_process(pid, err);
 	exe_read(s);
 	r = proc_maps_read(&s->maps, pid);
+	if (proc_is_short(r))
+		return proc_short(pid, r, err);
 	if (r == -ESRCH)
 		return no_process(pid, err);
 	if (r == -EPERM || r == -EACCES)

@@ -131,41 +131,51 @@ static void find_active(struct look *k, struct pynames_interp *p)
 		p->slot = 0;
 }
 
-static void look_at(struct look *k, struct pynames_interp *p, bool all)
+/* Where its threads are now. True: one may have come since the last look. */
+static bool has_changed(struct look *k, struct pynames_interp *p)
 {
-	struct pydict d;
+	struct pydict d = { 0 };
 	raddr at;
+	bool changed;
 
 	if (p->slot && (rmem_read_u64(k->m, p->slot, &at) < 0 || at != p->active_at))
 		*p = (struct pynames_interp){ .interp = p->interp };
 	if (!p->slot)
 		find_active(k, p);
-	if (!p->slot || !p->active_at || pydict_read(k->m, k->l, p->active_at, &d) < 0 ||
-	    (!all && same_keys(&d, &p->active)))
-		return;
-	read_threads(k, &d);
+	if (!p->slot || !p->active_at || pydict_read(k->m, k->l, p->active_at, &d) < 0)
+		d = (struct pydict){ 0 };
+	changed = !same_keys(&d, &p->active);
 	p->active = d;
-	if (!k->whole)
-		p->active.keys = 0;
+	return changed;
 }
 
-bool pynames_look(struct rmem *m, const struct pylayout *l, raddr runtime, struct pynames *p,
-		  bool all, void (*found)(void *arg, uint32_t native, const char *name),
-		  void *arg)
+enum pynames_answer pynames_look(struct rmem *m, const struct pylayout *l, raddr runtime,
+				 struct pynames *p, bool all,
+				 void (*found)(void *arg, uint32_t native, const char *name),
+				 void *arg)
 {
 	struct look k = { .m = m, .l = l, .found = found, .arg = arg, .whole = true };
 	raddr interp = 0;
+	size_t n = 0;
 
 	if (!pynames_known(l) ||
 	    rmem_read_u64(m, runtime + pyoff_get(l->runtime.interp_head), &interp) < 0)
-		return true;
-	/* The newest interpreter comes first; what the main one calls a thread counts. */
-	for (size_t i = 0; interp && i < PYNAMES_INTERPS; i++) {
-		if (p->of[i].interp != interp)
-			p->of[i] = (struct pynames_interp){ .interp = interp };
-		look_at(&k, &p->of[i], all);
+		return PYNAMES_SAME;
+	for (; interp && n < PYNAMES_INTERPS; n++) {
+		if (p->of[n].interp != interp)
+			p->of[n] = (struct pynames_interp){ .interp = interp };
+		all = has_changed(&k, &p->of[n]) || all;
 		if (rmem_read_u64(m, interp + pyoff_get(l->interp.next), &interp) < 0)
-			break;
+			interp = 0;
 	}
-	return k.whole;
+	if (!all)
+		return PYNAMES_SAME;
+	/* The newest interpreter comes first; what the main one calls a thread counts. */
+	for (size_t i = 0; i < n; i++)
+		read_threads(&k, &p->of[i].active);
+	if (k.whole)
+		return PYNAMES_WHOLE;
+	for (size_t i = 0; i < n; i++)
+		p->of[i].active = (struct pydict){ 0 };
+	return PYNAMES_TORN;
 }

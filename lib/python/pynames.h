@@ -13,8 +13,8 @@
 #include "python/pydict.h"
 
 enum {
-	PYNAME_MAX = 128,     /* bytes of a name with its NUL */
-	PYNAMES_INTERPS = 16, /* interpreters that are looked at */
+	PYNAME_MAX = 128,    /* bytes of a name with its NUL */
+	PYNAMES_INTERPS = 8, /* interpreters that are looked at */
 	PYNAMES_THREADS = 16384,
 };
 
@@ -35,12 +35,19 @@ struct pynames {
 /* Is there a way to read names in this build? */
 bool pynames_known(const struct pylayout *l);
 
-/* Look at the process's interpreters, with the runtime at @runtime, and call @found for its
- * named threads: of those interpreters where a thread may have come, with @all of each, since
- * a name may have changed. @native: Thread.native_id, the thread's number for the process
- * itself, as it says. False: something was in change, look again. */
-bool pynames_look(struct rmem *m, const struct pylayout *l, raddr runtime, struct pynames *p,
-		  bool all, void (*found)(void *arg, uint32_t native, const char *name),
-		  void *arg);
+enum pynames_answer {
+	PYNAMES_SAME,  /* no thread has come since the last look: nothing was read */
+	PYNAMES_WHOLE, /* all names were found */
+	PYNAMES_TORN,  /* something was in change: look again for the rest */
+};
+
+/* Look at the process's interpreters, with the runtime at @runtime, and call @found for each
+ * thread that has a name, if a thread may have come or with @all, since names may change: the
+ * main interpreter's last. @native: Thread.native_id, the thread's number for the process
+ * itself, as it says. */
+enum pynames_answer pynames_look(struct rmem *m, const struct pylayout *l, raddr runtime,
+				 struct pynames *p, bool all,
+				 void (*found)(void *arg, uint32_t native, const char *name),
+				 void *arg);
 
 #endif

@@ -52,7 +52,9 @@ static int open_named(struct recorder *r, struct err *err)
 
 		r->pidfds[i] = MAX(fd, -1);
 		/* Otherwise there is no such process, of which the look tells. */
-		if (fd == -EMFILE || fd == -ENFILE || fd == -ENOSYS || fd == -EPERM)
+		if (proc_is_short(fd))
+			return proc_short(r->o.pids[i], fd, err);
+		if (fd == -ENOSYS || fd == -EPERM)
 			return err_set(err, fd, "can't see process %d end: %s", r->o.pids[i],
 				       strerror(-fd));
 	}
@@ -114,7 +116,7 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	int kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
 	/* Where nothing else says why. */
-	err_set(err, -ENOMEM, "out of memory or of descriptors");
+	err_set(err, -ENOMEM, "out of memory, or of descriptors: raise the limit (ulimit -n)");
 	if (!r || kick < 0 || tracker_init(&r->tracker, kick) < 0) {
 		if (kick >= 0)
 			close(kick);
@@ -128,6 +130,7 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	r->filter.map = r->table.map = -1;
 	r->cgroup = -1;
 	r->config.kick = kick;
+	r->config.namer_kick = -1;
 	r->config.origin = o->origin;
 	r->config.stats = r->tracker.stats = session->stats;
 	r->tracker.note = o->note;
@@ -172,6 +175,7 @@ void recorder_destroy(struct recorder *r)
 	attach_deinit(&r->attach);
 	slots_deinit(&r->config);
 	queue_deinit(&r->own);
+	queue_deinit(&r->names);
 	queue_deinit(&r->traced);
 	tracker_deinit(&r->tracker);
 	for (size_t i = 0; i < RECORDER_MAX_PIDS; i++)
@@ -181,6 +185,8 @@ void recorder_destroy(struct recorder *r)
 		close(r->last);
 	if (r->config.kick >= 0)
 		close(r->config.kick);
+	if (r->config.namer_kick >= 0)
+		close(r->config.namer_kick);
 	free((void *)(uintptr_t)r->config.last_in);
 	free((void *)(uintptr_t)r->config.last_out);
 	ours_destroy(r->config.ours);
@@ -393,6 +399,7 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		reader_stop(&r->config.slots[i]);
 	recorder_introduce_rest(r);
+	namer_stop(r->namer);
 	if (r->resolver)
 		resolver_stop(r->resolver, &ret->counts);
 	if (code == 0)

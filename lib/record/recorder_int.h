@@ -19,6 +19,7 @@
 #include "record/recorder.h"
 #include "base/stats.h"
 #include "targets/announce.h"
+#include "targets/namer.h"
 #include "targets/tracker.h"
 
 /* CPU time of the targets, in clock ticks. */
@@ -61,6 +62,9 @@ struct recorder {
 	_Atomic bool wake_wanted; /* the resolver waits for readers that sleep */
 	struct queue own;	  /* the control thread's records for the resolver */
 	struct queue traced;	  /* the tracer's messages to the control thread */
+	struct queue names;	  /* the namer's */
+	struct namer *namer;
+	struct epoch_user namer_user;
 	struct queue **queues;
 	struct resolver *resolver;
 	int pidfds[RECORDER_MAX_PIDS]; /* of those that the user named; -1: it has ended */

@@ -22,7 +22,9 @@
 
 enum {
 	QUEUE_BYTES = 2 << 20,
+	NAMES_BYTES = 256 << 10,
 	READY_S = 1,		  /* the readers have them to begin */
+	OWN_QUEUES = 2,		  /* that are no reader's */
 	PATIENCE_NS = 1000000000, /* until a person is told why nothing is sampled yet */
 };
 
@@ -31,7 +33,8 @@ static int make_slots(struct recorder *r, struct err *err)
 {
 	struct reader_config *c = &r->config;
 
-	if (queue_init(&r->own, QUEUE_BYTES) < 0)
+	r->config.namer_kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (queue_init(&r->own, QUEUE_BYTES) < 0 || queue_init(&r->names, NAMES_BYTES) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	c->cap_slots = (uint32_t)MAX(cpus_count(&r->possible), cpus_count(&r->cpus));
 	c->room_bytes = reader_bytes(c);
@@ -381,7 +384,7 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 {
 	struct resolver_config c = {
 		.session = r->session,
-		.n_queues = r->config.n_slots + 1,
+		.n_queues = r->config.n_slots + OWN_QUEUES,
 		.n_sinks = n_sinks,
 		.native = r->o.native,
 		.full = r->o.full,
@@ -393,12 +396,13 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 		.work = &r->config.others,
 	};
 
-	r->queues = calloc(r->config.cap_slots + 1, sizeof(*r->queues));
+	r->queues = calloc(r->config.cap_slots + OWN_QUEUES, sizeof(*r->queues));
 	if (!r->queues)
 		return -ENOMEM;
 	r->queues[0] = &r->own;
+	r->queues[1] = &r->names;
 	for (size_t i = 0; i < r->config.n_slots; i++)
-		r->queues[i + 1] = &r->config.slots[i].queue;
+		r->queues[i + OWN_QUEUES] = &r->config.slots[i].queue;
 	c.queues = r->queues;
 	memcpy(c.sinks, sinks, n_sinks * sizeof(*sinks));
 	r->resolver = r->cpuwatch.resolver = resolver_create(&c);
@@ -498,5 +502,7 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	cpuwatch_begin(&r->cpuwatch, r->session->start_ns);
 	if (r->tracer)
 		tracer_go(r->tracer, !r->o.child);
+	r->namer = namer_start(&r->tracker.targets, &r->namer_user, &r->names,
+			       r->config.namer_kick, &r->config.named_due);
 	return 0;
 }

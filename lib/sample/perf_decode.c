@@ -213,6 +213,8 @@ static int decode_body(struct cursor *c, const struct perf_event_header *h, stru
 		s->tid = (pid_t)take_u32(c);
 		s->u.comm.exec = h->misc & PERF_RECORD_MISC_COMM_EXEC;
 		s->u.comm.name = take_string(c);
+		s->u.comm.thread = h->misc & PERF_MISC_THREAD_NAME;
+		s->u.comm.until = s->u.comm.thread ? take_u64(c) : 0;
 		return 0;
 	case PERF_RECORD_FORK:
 		decode_task(c, SIDE_FORK, s);

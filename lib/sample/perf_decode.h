@@ -36,6 +36,10 @@ struct perf_trailer {
 };
 enum { PERF_TRAILER = 32 };
 
+/* misc of a COMM record that we made (announce_name): what the program calls the thread.
+ * Behind the name stands a u64: when it was read. */
+enum { PERF_MISC_THREAD_NAME = 1 << 12 };
+
 /* @sample_type: the events'; with or without CALLCHAIN, READ and PERIOD (0 then). 0,
  * or -EBADMSG. */
 int perf_decode_sample(const struct perf_event_header *h, uint64_t sample_type,

@@ -138,6 +138,10 @@ struct side {
 		struct {
 			const char *name;
 			bool exec;
+			/* What the program calls the thread: the one that had the number at
+			 * @until, and may have begun since the record's time. */
+			bool thread;
+			uint64_t until;
 		} comm;
 		struct {
 			uint64_t addr, len, pgoff, ino, ino_generation;

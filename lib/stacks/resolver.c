@@ -12,6 +12,7 @@
 #include "stacks/assemble.h"
 #include "base/clock.h"
 #include "stacks/inbox.h"
+#include "stacks/thread_names.h"
 #include "sample/perf_decode.h"
 #include "sample/sink.h"
 #include "base/stats.h"
@@ -41,6 +42,7 @@ struct resolver {
 	struct epoch_user holds; /* targets, by samples that wait */
 	struct resolver_counts counts;
 	struct counts *reads; /* of groups */
+	struct thread_names names;
 };
 
 struct resolver *resolver_create(const struct resolver_config *c)
@@ -84,6 +86,7 @@ void resolver_destroy(struct resolver *r)
 	free(r->items);
 	inbox_destroy(r->inbox);
 	counts_destroy(r->reads);
+	thread_names_deinit(&r->names);
 	assembler_destroy(r->assembler);
 	free(r);
 }
@@ -223,9 +226,18 @@ static void tape_side(struct resolver *r, const struct perf_event_header *h)
 		 (struct bytes){ (const void *)h, h->size });
 }
 
+static void give_sinks(struct resolver *r, const struct side *s)
+{
+	for (size_t i = 0; i < r->c.n_sinks; i++)
+		if (r->c.sinks[i]->ops->side)
+			note_failure(r, r->c.sinks[i],
+				     r->c.sinks[i]->ops->side(r->c.sinks[i], s));
+}
+
 static void give_side(struct resolver *r, const struct perf_event_header *h)
 {
-	struct side s;
+	struct side s, then;
+	bool more;
 
 	if (perf_decode_side(h, &s) < 0)
 		return;
@@ -235,10 +247,10 @@ static void give_side(struct resolver *r, const struct perf_event_header *h)
 	else if (s.kind == SIDE_THROTTLE)
 		STATS_ADD(r->c.session->stats, throttled, 1);
 	assembler_side(r->assembler, &s);
-	for (size_t i = 0; i < r->c.n_sinks; i++)
-		if (r->c.sinks[i]->ops->side)
-			note_failure(r, r->c.sinks[i],
-				     r->c.sinks[i]->ops->side(r->c.sinks[i], &s));
+	if (thread_names_side(&r->names, &s, &then, &more))
+		give_sinks(r, &s);
+	if (more)
+		give_sinks(r, &then);
 }
 
 static void give_tape(struct resolver *r, const unsigned char *p, size_t n)

@@ -529,6 +529,14 @@ int proc_pidfd(pid_t pid)
 	return fd < 0 ? -errno : fd;
 }
 
+int proc_short(pid_t pid, int code, struct err *err)
+{
+	return err_set(err, code,
+		       "process %d can't be looked at, for there are no descriptors left: "
+		       "raise the limit (ulimit -n)",
+		       pid);
+}
+
 bool proc_has_ended(int pidfd)
 {
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };

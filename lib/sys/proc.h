@@ -8,6 +8,7 @@
 #ifndef PROC_H
 #define PROC_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -96,6 +97,16 @@ bool proc_exists(pid_t pid);
  * descriptor was opened was done with it. Any thread. */
 int proc_pidfd(pid_t pid);
 bool proc_has_ended(int pidfd);
+
+/* Is @code the want of descriptors, ours or the machine's? */
+static inline bool proc_is_short(int code)
+{
+	return code == -EMFILE || code == -ENFILE;
+}
+
+/* @code, for want of descriptors @pid can't be looked at, with a sentence that says what to
+ * do. */
+int proc_short(pid_t pid, int code, struct err *err);
 
 /* Is the process that has number @pid one that was there at @ns (now_ns())? To 20 ms: its age
  * is known to a clock tick. */

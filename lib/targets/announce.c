@@ -101,6 +101,17 @@ static int announce_thread(struct writer *w, struct queue *q, pid_t pid, pid_t t
 	return end(w, q, pid, tid, time);
 }
 
+int announce_name(struct queue *q, pid_t pid, pid_t tid, const char *name, uint64_t from,
+		  uint64_t until)
+{
+	struct writer w;
+
+	begin(&w, PERF_RECORD_COMM, PERF_MISC_THREAD_NAME, pid, tid);
+	put_string(&w, name);
+	put_u64(&w, until);
+	return end(&w, q, pid, tid, from);
+}
+
 static bool is_file_of(const struct proc_map *m, const char *path)
 {
 	struct stat st;

@@ -47,6 +47,8 @@ static int check_process(pid_t pid, struct err *err)
 	char comm[16] = "?", state;
 	bool kernel;
 
+	if (proc_is_short(tgid))
+		return proc_short(pid, tgid, err);
 	if (tgid < 0)
 		return err_set(err, -ESRCH, "there is no process %d", pid);
 	if (tgid != pid)

@@ -41,8 +41,16 @@ static int look(struct probe *p, struct rmem *m)
 	_cleanup_close_ int fd = proc_pidfd(p->pid);
 	int code;
 
-	if (fd < 0 || !proc_was_there(p->pid, p->since_ns))
-		return err_set(&p->err, fd < 0 ? fd : -ESRCH, "process %d has ended", p->pid);
+	if (proc_is_short(fd))
+		return proc_short(p->pid, fd, &p->err);
+	if (fd < 0)
+		return err_set(&p->err, fd, "process %d has ended", p->pid);
+	if (!proc_was_there(p->pid, p->since_ns)) {
+		/* The file that tells could not be opened. */
+		if (proc_age_ns(p->pid) == UINT64_MAX && !proc_has_ended(fd))
+			return proc_short(p->pid, -EMFILE, &p->err);
+		return err_set(&p->err, -ESRCH, "process %d has ended", p->pid);
+	}
 	code = pyfind(p->pid, m, &p->proc, &p->err);
 	if (proc_has_ended(fd))
 		return err_set(&p->err, -ESRCH, "process %d has ended", p->pid);

@@ -98,6 +98,18 @@ struct target *targets_find(struct targets *t, pid_t pid)
 	return look_up(atomic_load(&t->table), pid, &slot);
 }
 
+void targets_each(struct targets *t, void (*each)(void *arg, struct target *target), void *arg)
+{
+	struct target_table *tab = atomic_load(&t->table);
+
+	for (uint32_t i = 0; tab && i <= tab->mask; i++) {
+		struct target *at = slot_get(tab, i);
+
+		if (at && at != TARGET_REMOVED)
+			each(arg, at);
+	}
+}
+
 struct target *targets_latest(struct targets *t, pid_t pid)
 {
 	struct target *found = targets_find(t, pid);

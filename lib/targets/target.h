@@ -91,6 +91,10 @@ void targets_deinit(struct targets *t);
  * @t->epoch, and inside; the target is there until it leaves. */
 struct target *targets_find(struct targets *t, pid_t pid);
 
+/* Call @each for every published target. As targets_find(). */
+void targets_each(struct targets *t, void (*each)(void *arg, struct target *target),
+		  void *arg);
+
 /* The newest target with @pid, also one that was retired lately, or NULL. Control thread. */
 struct target *targets_latest(struct targets *t, pid_t pid);
 

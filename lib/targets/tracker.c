@@ -36,6 +36,7 @@ struct search {
 	bool fresh; /* just started: its interpreter may not be mapped yet */
 	bool again; /* asked for while the probe was looking */
 	bool dropped;
+	bool told_short; /* a person knows that descriptors did not suffice */
 	uint64_t next_ns;
 };
 
@@ -350,6 +351,10 @@ static bool look_again(const struct search *s, int code, const struct pyproc *p)
 		return s->again || p->partly || (s->fresh && s->tries < FRESH_TRIES);
 	case -ENOTSUP:
 		return s->fresh && s->tries < DOUBT_TRIES;
+	case -EMFILE:
+	case -ENFILE:
+	case -ENOMEM:
+		return true;
 	default:
 		return false;
 	}
@@ -368,6 +373,10 @@ static bool search_ended(struct tracker *t, struct search *s, int code, const st
 		births_teach(t->births, &target->code, target);
 		tape_target(t, target);
 		return true;
+	}
+	if (proc_is_short(code) && !s->told_short) {
+		s->told_short = true;
+		note_say(&t->note, "%s; it is tried again", err->text);
 	}
 	if (look_again(s, code, p) && proc_exists(target->pid))
 		return false;

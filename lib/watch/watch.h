@@ -57,6 +57,8 @@ struct reader_config {
 	bool early;	      /* threads take samples, and CPUs may do so later: */
 	_Atomic uint64_t over_ns;  /* from then on CPUs do; UINT64_MAX: not yet */
 	_Atomic uint32_t n_births; /* of threads and processes so far */
+	_Atomic bool named_due;	   /* a thread was born: the namer shall look; ... */
+	int namer_kick;		   /* ... the eventfd that it waits for; 0 or less: none */
 	_Atomic bool births_told;  /* CTL_BIRTHS was sent */
 	pid_t child;		   /* our own, no target before its exec; 0: none */
 	const pid_t *tids;	   /* ... these threads are wanted; none: all */

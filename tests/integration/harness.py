@@ -94,6 +94,12 @@ def seconds(limit):
     return mark
 
 
+def beside(function):
+    """Waits for most of its time and judges nothing that others' CPU time changes: runs beside others of its kind."""
+    function.beside = True
+    return function
+
+
 def not_quick(function):
     """Leaves the test out of a --quick run."""
     function.not_quick = True

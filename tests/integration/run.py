@@ -8,6 +8,8 @@ import argparse
 import glob
 import importlib
 import os
+import pickle
+import select
 import signal
 import sys
 import time
@@ -15,6 +17,9 @@ import traceback
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness  # noqa: E402
+
+
+BESIDE = 3
 
 
 class TimedOut(Exception):
@@ -122,13 +127,52 @@ class Results:
         self.failures += [line + "\n"] if word == "FAIL" else []
 
     def test(self, name, function, arguments):
-        begin = time.monotonic()
-        word, text, again = run_twice(name, function, arguments)
-        took = time.monotonic() - begin
+        self.take(name, *timed(name, function, arguments))
+
+    def take(self, name, word, text, again, took):
         short = name.partition("[")[0]
         self.times[short] = self.times.get(short, 0) + took
         self.again += [name] * again
         self.say(word, "%s (%.1f s)" % (name, took) if word == "ok" else name, text)
+
+
+def timed(name, function, arguments):
+    begin = time.monotonic()
+    return (*run_twice(name, function, arguments), time.monotonic() - begin)
+
+
+def in_a_child(test):
+    """(process, pipe that brings what timed() says of it)."""
+    out, into = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(out)
+        with open(into, "wb") as file:
+            pickle.dump(timed(*test), file)
+        sys.stdout.flush()
+        os._exit(0)
+    os.close(into)
+    return pid, open(out, "rb")
+
+
+def run_beside(results, tests):
+    """Several at once, each in a process of its own."""
+    waiting, running = list(tests), {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < BESIDE:
+                test = waiting.pop(0)
+                pid, pipe = in_a_child(test)
+                running[pipe] = test[0], pid
+            for pipe in select.select(list(running), [], [])[0]:
+                said = pipe.read()
+                name, pid = running.pop(pipe)
+                pipe.close()
+                os.waitpid(pid, 0)
+                results.take(name, *(pickle.loads(said) if said else ("FAIL", "its process died", False, 0)))
+    finally:
+        for _, pid in running.values():
+            os.kill(pid, signal.SIGTERM)
 
 
 def unpack_absent():
@@ -157,8 +201,10 @@ def main():
     results = Results()
     for pattern in unknown:
         results.say("FAIL", "-k " + pattern, "no test has this in its name")
-    for test in tests:
+    apart = [test for test in tests if not getattr(test[1], "beside", False)]
+    for test in apart:
         results.test(*test)
+    run_beside(results, [test for test in tests if test not in apart])
     for name in sorted(results.times, key=results.times.get, reverse=True)[:args.slowest]:
         print("-- %s: %.1f s in all" % (name, results.times[name]))
     print("-- tried again: %d%s" % (len(results.again), "".join("\n   " + name for name in results.again)))

@@ -160,3 +160,18 @@ def test_a_recording_cut_short_is_whole_up_to_there(py, number):
     out, err = harness.perf("report", "--stdio", "-i", data, home=recorder.home)
     equal(err.strip(), "", "what perf report warns")
     check("py::g_00" in out, "no Python function: %s", out[:2000])
+
+
+@each(most=[4, 5, 6, 7, 8])
+@each(command=["record", "dump", "doctor"])
+@one_python
+def test_too_few_descriptors_to_look_at_a_process_are_told(py, command, most):
+    """It said that no such process was there, or no Python, and exit 3."""
+    target = harness.Target(py, "groundtruth.py")
+
+    wrapper = ["sh", "-c", "ulimit -n %d; exec \"$0\" \"$@\"" % most]
+    run = harness.pysampled(command, "-p", target.pid, *["-d", "0.1", "-o", "a.folded"][:4 * (command == "record")],
+                            wrapper=wrapper)
+    if run.rc != 0 or command == "record":
+        equal(run.rc, 1, "exit status of %s" % run)
+        check("ulimit -n" in run.err + run.out, "it does not say what to do: %s", run)

@@ -4,7 +4,7 @@ import signal
 import time
 
 import harness
-from harness import Recorder, Target, check, enough, equal, need_root, not_quick, one_python, seconds
+from harness import Recorder, Target, beside, check, enough, equal, need_root, not_quick, one_python, seconds
 
 KB = 1024
 WARM_S, LONG_S, STEP_S = 10, 15, 0.5
@@ -49,6 +49,7 @@ def record(target, *args, warm=WARM_S, long=LONG_S, home=None):
 
 
 @one_python
+@beside
 @seconds(120)
 def test_forks_beside_many_idle_children_leave_nothing(py):
     """It was 1,200 KB a second: a copy of the table of all targets at each fork and each end, and all targets."""
@@ -60,6 +61,7 @@ def test_forks_beside_many_idle_children_leave_nothing(py):
 
 
 @one_python
+@beside
 @seconds(120)
 def test_who_compiles_the_same_all_the_time_takes_no_more(py):
     need_root()
@@ -70,6 +72,7 @@ def test_who_compiles_the_same_all_the_time_takes_no_more(py):
 
 
 @one_python
+@beside
 @seconds(120)
 def test_many_lines_take_no_memory_and_the_end_does_not_wait_for_them(py):
     """It was 1.1 GB for 82 samples, as the symbol file was written."""
@@ -83,6 +86,7 @@ def test_many_lines_take_no_memory_and_the_end_does_not_wait_for_them(py):
 
 
 @one_python
+@beside
 @seconds(120)
 def test_new_functions_are_unnamed_when_memory_is_used_up(py):
     need_root()

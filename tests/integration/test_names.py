@@ -1,5 +1,8 @@
 """Threads are called what the program calls them, in every output: threading.Thread.name."""
+import collections
+import os
 import re
+import signal
 
 import harness
 from harness import Target, check, each_python, equal
@@ -29,3 +32,36 @@ def test_dump_tells_the_names_of_threads(py):
     target.line("RENAMED")
     run = harness.pysampled("dump", "-p", target.pid).ok()
     check(all(dumped_names(run.out)[tid].startswith("renamed-") for tid in target.info["names"]), "old names: %s", run.out)
+
+
+@each_python
+def test_a_recording_tells_the_names_of_threads(py):
+    """Of those that are there, are renamed, and live for 50 ms of CPU time; in each output."""
+    home = harness.folder()
+    target = Target(py, "threadnames.py")
+    recorder = harness.Recorder("-p", target.pid, "-e", "cpu-clock", "-F", 997, "--threads", "-o", "a.folded", "-o", "a.data",
+                                home=home).recording()
+    harness.works(target.pid, 0.5)
+    brief = ["brief-%d" % i for i in range(8)]
+    for name in brief:
+        target.say("short " + name)
+        target.line("ENDED")
+    target.say("rename")
+    target.line("RENAMED")
+    harness.works(target.pid, 2)
+    recorder.signal(signal.SIGINT).wait().ok()
+    folded = collections.defaultdict(set)
+    for frames, _ in harness.read_folded(os.path.join(home, "a.folded")):
+        name, _, tid = frames[0].partition("/")[2].rpartition("-")
+        folded[tid].add(name)
+    lines = harness.perf("script", "-i", os.path.join(home, "a.data"), "-F", "comm,tid", home=home)[0].splitlines()
+    perf = {tuple(line.strip().rsplit(None, 1)) for line in lines if line.strip()}
+    names = {name for of_thread in folded.values() for name in of_thread}
+    for tid, name in target.info["names"].items():
+        check(folded[tid] <= {shown(name).replace(";", ":"), *("renamed-%d" % i for i in range(len(target.info["names"])))},
+              "thread %s, %s, is called %s", tid, shown(name), folded[tid])
+        harness.enough(len(folded[tid]) == 2, "thread %s is called %s alone", tid, folded[tid])
+        check((shown(name).strip(), tid) in perf, "no comm %s of %s in perf script: %s", shown(name), tid, perf)
+    harness.enough(len(names & set(brief)) >= len(brief) - 2, "threads of 50 ms are called %s", names)
+    check({n for n, _ in perf} >= names & set(brief), "perf script lacks names: %s", perf)
+    check("MainThread" not in {name for name, _ in perf}, "the process lost its name: %s", perf)

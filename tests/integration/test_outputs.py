@@ -11,6 +11,7 @@ CONTROLS = set(range(32)) - {10} | {127} | set(range(0x80, 0xa0))
 NAMED = """
 import ctypes, threading, time
 name = %r
+threading.current_thread().name = name.decode(errors="surrogateescape")
 def leaf():
     ctypes.CDLL(None).prctl(15, name, 0, 0, 0)
     while True:

@@ -1,4 +1,5 @@
-"""named.py: threads of its own names wait; a line on stdin lets each work for 0.2 s and end."""
+"""named.py: threads that the kernel knows by names and the module threading does not know wait; a line on stdin lets each work for 0.2 s and end."""
+import _thread
 import ctypes
 import sys
 import threading
@@ -18,13 +19,16 @@ def work(name):
     end = time.monotonic() + 0.2
     while time.monotonic() < end:
         gtspin.spin_00()
+    named.release()
 
 
 target.live()
 named = threading.Semaphore(0)
 for name in NAMES:
-    threading.Thread(target=work, args=(name,)).start()
+    _thread.start_new_thread(work, (name,))
     named.acquire()
 target.ready()
 sys.stdin.readline()
 go.set()
+for name in NAMES:
+    named.acquire()

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * namer - one table of names told per process, by the thread's own number.
+ */
+#include "targets/namer.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/idmap.h"
+#include "base/work.h"
+#include "python/pynames.h"
+#include "sys/harden.h"
+#include "sys/proc.h"
+#include "targets/announce.h"
+
+enum {
+	LOOK_MS = 10,	/* between looks while threads are born */
+	FIRST_MS = 40,	/* until the first: a start has other things to do, and samples wait
+			   longer */
+	ALERT_MS = 200, /* so long after the last birth */
+	CALM_MS = 500,	/* between looks otherwise: for new names of old threads */
+	SHARE = 50,	/* of the time one part is spent looking, at most */
+	STOP_MS = 200,
+};
+
+/* A process as it was found in the table. */
+struct process {
+	pid_t pid;
+	int program;
+	bool there, inner_tids;
+	raddr runtime;
+	struct pylayout layout;
+	uint64_t looked_ns; /* names that are new are no older */
+	struct pynames names;
+	struct idmap told; /* the thread's own number to its name's hash */
+};
+
+struct namer {
+	pthread_mutex_t lock; /* what is the owner's: used under it, unless @stopped */
+	bool stopped;
+	_Atomic bool stopping;
+	struct targets *targets;
+	struct queue *q;
+	int kick;
+	_Atomic bool *due;
+	struct epoch_user *user;
+	struct process **all;
+	size_t n, cap;
+	struct work work;
+	sem_t ended;
+	_Atomic int refs; /* the thread's and the owner's */
+};
+
+/* One look at one process. */
+struct look {
+	struct namer *namer;
+	struct process *p;
+	struct idmap told; /* now */
+};
+
+static void process_free(struct process *p)
+{
+	idmap_deinit(&p->told);
+	free(p);
+}
+
+static void drop(struct namer *n)
+{
+	if (atomic_fetch_sub(&n->refs, 1) != 1)
+		return;
+	for (size_t i = 0; i < n->n; i++)
+		process_free(n->all[i]);
+	free(n->all);
+	sem_destroy(&n->ended);
+	pthread_mutex_destroy(&n->lock);
+	free(n);
+}
+
+/* --- which processes --- */
+
+static struct process *process_add(struct namer *n)
+{
+	struct process **all;
+
+	if (n->n == n->cap) {
+		size_t cap = n->cap ? 2 * n->cap : 16;
+
+		all = reallocarray(n->all, cap, sizeof(*all));
+		if (!all)
+			return NULL;
+		n->all = all;
+		n->cap = cap;
+	}
+	n->all[n->n] = calloc(1, sizeof(struct process));
+	return n->all[n->n] ? n->all[n->n++] : NULL;
+}
+
+static void note_target(void *arg, struct target *t)
+{
+	struct namer *n = arg;
+	struct process *p;
+
+	if (atomic_load_explicit(&t->state, memory_order_acquire) != TARGET_PYTHON ||
+	    !pynames_known(&t->py.layout))
+		return;
+	for (size_t i = 0; i < n->n; i++)
+		if (n->all[i]->program == t->py.program && n->all[i]->pid == t->pid) {
+			n->all[i]->there = true;
+			return;
+		}
+	p = process_add(n);
+	if (p)
+		*p = (struct process){ .pid = t->pid,
+				       .program = t->py.program,
+				       .there = true,
+				       .inner_tids = t->inner_tids,
+				       .runtime = t->runtime,
+				       .layout = t->py.layout,
+				       .looked_ns = MAX(t->begun_ns, t->since_ns) };
+}
+
+/* Those that are targets now. False: it is over. */
+static bool list_targets(struct namer *n)
+{
+	bool go_on;
+
+	for (size_t i = 0; i < n->n; i++)
+		n->all[i]->there = false;
+	pthread_mutex_lock(&n->lock);
+	go_on = !n->stopped;
+	if (go_on) {
+		epoch_enter(&n->targets->epoch, n->user);
+		targets_each(n->targets, note_target, n);
+		epoch_leave(n->user);
+	}
+	pthread_mutex_unlock(&n->lock);
+	for (size_t i = 0; i < n->n;)
+		if (n->all[i]->there) {
+			i++;
+		} else {
+			process_free(n->all[i]);
+			n->all[i] = n->all[--n->n];
+		}
+	return go_on;
+}
+
+/* --- names --- */
+
+static uint32_t hash_of(const char *s)
+{
+	uint32_t h = 2166136261;
+
+	while (*s)
+		h = (h ^ (unsigned char)*s++) * 16777619;
+	return h >> 1; /* IDMAP_NONE apart */
+}
+
+/* The number that the thread has here; 0: it is none of the process's. */
+static pid_t outer_tid(const struct process *p, uint32_t number)
+{
+	_cleanup_free_ pid_t *tids = NULL;
+	char comm[16];
+	size_t n = 0;
+
+	if (!p->inner_tids)
+		return proc_comm(p->pid, (pid_t)number, comm) == 0 ? (pid_t)number : 0;
+	if (proc_tasks(p->pid, &tids, &n) == 0)
+		for (size_t i = 0; i < n; i++)
+			if (proc_inner_tid(p->pid, tids[i]) == (pid_t)number)
+				return tids[i];
+	return 0;
+}
+
+static void tell(struct look *l, uint32_t number, const char *name)
+{
+	struct namer *n = l->namer;
+	pid_t tid = outer_tid(l->p, number);
+
+	if (!tid)
+		return;
+	pthread_mutex_lock(&n->lock);
+	if (!n->stopped)
+		announce_name(n->q, l->p->pid, tid, name, l->p->looked_ns, now_ns());
+	pthread_mutex_unlock(&n->lock);
+}
+
+static void found(void *arg, uint32_t number, const char *name)
+{
+	struct look *l = arg;
+	uint32_t hash = hash_of(name);
+
+	if (idmap_get(&l->p->told, number) != hash && idmap_get(&l->told, number) != hash)
+		tell(l, number, name);
+	idmap_set(&l->told, number, hash);
+}
+
+static void look_at(struct namer *n, struct process *p, bool all)
+{
+	struct look l = { .namer = n, .p = p };
+	struct rmem_live m;
+	uint64_t began = now_ns();
+
+	rmem_live_init(&m, p->pid);
+	switch (pynames_look(&m.base, &p->layout, p->runtime, &p->names, all, found, &l)) {
+	case PYNAMES_WHOLE: /* who was not found has ended */
+		idmap_deinit(&p->told);
+		p->told = l.told;
+		p->looked_ns = began;
+		break;
+	case PYNAMES_TORN: /* who was missed is told by the next look, and as new as now */
+		idmap_deinit(&l.told);
+		break;
+	case PYNAMES_SAME:
+		p->looked_ns = began;
+		break;
+	}
+}
+
+/* --- when --- */
+
+/* Until the next look, or a birth. True: a thread was born. */
+static bool await(struct namer *n, uint64_t ms)
+{
+	struct pollfd fd = { .fd = n->kick, .events = POLLIN };
+	eventfd_t value;
+
+	if (poll(&fd, 1, (int)ms) <= 0 || !(fd.revents & POLLIN))
+		return false;
+	eventfd_read(n->kick, &value);
+	atomic_store(n->due, false);
+	return true;
+}
+
+static void rest(const struct namer *n, uint64_t ms)
+{
+	const struct timespec t = { .tv_nsec = LOOK_MS * 1000000 };
+
+	for (uint64_t i = 0; i < ms && !atomic_load(&n->stopping); i += LOOK_MS)
+		nanosleep(&t, NULL);
+}
+
+/* @last_ns: when all names were read last. */
+static bool look_at_all(struct namer *n, uint64_t *last_ns)
+{
+	uint64_t now = now_ns();
+	bool all = atomic_load(&n->stopping) || now - *last_ns > CALM_MS * 1000000ull;
+
+	if (!list_targets(n))
+		return false;
+	for (size_t i = 0; i < n->n; i++)
+		look_at(n, n->all[i], all);
+	if (all)
+		*last_ns = now;
+	return true;
+}
+
+static void *namer_main(void *arg)
+{
+	struct namer *n = arg;
+	uint64_t last_ns = 0, born_ns = now_ns();
+	bool over = false;
+
+	work_own = &n->work;
+	harden_thread(HARDEN_PROBE, 0);
+	rest(n, FIRST_MS);
+	while (!over) {
+		uint64_t began = now_ns(), took;
+
+		over = atomic_load(&n->stopping);
+		if (!look_at_all(n, &last_ns) || over)
+			break;
+		took = (now_ns() - began) / 1000000 * SHARE;
+		rest(n, MIN(MAX(took, (uint64_t)LOOK_MS), (uint64_t)CALM_MS));
+		if (await(n, now_ns() - born_ns > ALERT_MS * 1000000ull ? CALM_MS : 0))
+			born_ns = now_ns();
+	}
+	sem_post(&n->ended);
+	drop(n);
+	return NULL;
+}
+
+struct namer *namer_start(struct targets *targets, struct epoch_user *user, struct queue *q,
+			  int kick, _Atomic bool *due)
+{
+	struct namer *n = calloc(1, sizeof(*n));
+	pthread_t thread;
+
+	if (!n)
+		return NULL;
+	n->targets = targets;
+	n->user = user;
+	n->q = q;
+	n->kick = kick;
+	n->due = due;
+	epoch_join(&targets->epoch, user);
+	pthread_mutex_init(&n->lock, NULL);
+	sem_init(&n->ended, 0, 0);
+	atomic_init(&n->refs, 2);
+	if (pthread_create(&thread, NULL, namer_main, n)) {
+		atomic_store(&n->refs, 1);
+		drop(n);
+		return NULL;
+	}
+	pthread_detach(thread);
+	return n;
+}
+
+void namer_stop(struct namer *n)
+{
+	struct timespec until;
+
+	if (!n)
+		return;
+	atomic_store(&n->stopping, true);
+	eventfd_write(n->kick, 1);
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += STOP_MS * 1000000l;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	sem_clockwait(&n->ended, CLOCK_MONOTONIC, &until);
+	pthread_mutex_lock(&n->lock);
+	n->stopped = true;
+	pthread_mutex_unlock(&n->lock);
+	work_take(&n->work);
+	drop(n);
+}
