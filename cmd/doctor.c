@@ -48,10 +48,11 @@ static void print_choice(const struct capture_want *want)
 
 static void print_python(const struct pyproc *p)
 {
+	char version[16];
+
 	if (p->version)
-		cmd_line(stdout, "ok  process %d is CPython %u.%u.%u (%s), in %s", p->pid,
-			 p->version >> 24 & 0xff, p->version >> 16 & 0xff,
-			 p->version >> 8 & 0xff, p->build, p->module);
+		cmd_line(stdout, "ok  process %d is CPython %s (%s), in %s", p->pid,
+			 pyproc_version(p, version), p->build, p->module);
 	else
 		cmd_line(stdout, "--  process %d is just starting Python", p->pid);
 }

@@ -126,8 +126,8 @@ static void find_states(struct dump *d)
 	state = d->state = calloc(n + 1, sizeof(*state));
 	for (uint32_t i = 0; state && i < n; i++) {
 		state->at = at[i];
-		if (rmem_read_u64(&d->live.base, at[i] + d->target.walk.ts_tid,
-				  &state->number) < 0)
+		if (pyframe_state_number(&d->live.base, &d->target.walk, at[i],
+					 &state->number) < 0)
 			return;
 		state++;
 	}
@@ -346,12 +346,12 @@ static int print_process(struct dump *d, const struct pyproc *p)
 	_cleanup_free_ struct running *r = NULL;
 	_cleanup_free_ pid_t *tids = NULL;
 	size_t n, k = 0, next = 0;
+	char version[16];
 
 	if (proc_tasks(p->pid, &tids, &n) < 0)
 		return cmd_fail(EXIT_NO_PROCESS, "process %d is gone", p->pid);
-	cmd_line(d->page.to, "Process %d: CPython %u.%u.%u (%s), %s", p->pid,
-		 p->version >> 24 & 0xff, p->version >> 16 & 0xff, p->version >> 8 & 0xff,
-		 p->build, p->module);
+	cmd_line(d->page.to, "Process %d: CPython %s (%s), %s", p->pid,
+		 pyproc_version(p, version), p->build, p->module);
 	r = calloc(n, sizeof(*r));
 	if (r)
 		k = sample_running(d, tids, n, r);

@@ -6,6 +6,8 @@
 
 #include <errno.h>
 
+#include "arch/arch.h"
+
 struct walk_state {
 	_Alignas(8) unsigned char buf[PYWALK_FRAME_BYTES];
 	struct rmem *mem;
@@ -18,9 +20,17 @@ struct walk_state {
 #define WALK_READ(w, dst, n, addr) rmem_read((w)->mem, addr, dst, n)
 #include "pyframe_walk.inc.h"
 
+enum { PID_TOP = 1 << 22 }; /* no thread has a number above */
+#define NONE32 UINT32_MAX   /* no such field */
+
 static uint16_t off16(pyoff o)
 {
 	return pyoff_has(o) ? (uint16_t)pyoff_get(o) : PYWALK_NONE;
+}
+
+static uint32_t off32(pyoff o)
+{
+	return pyoff_has(o) ? pyoff_get(o) : NONE32;
 }
 
 void pywalk_layout_init(struct pywalk_layout *ret, const struct pylayout *l, raddr runtime)
@@ -29,9 +39,9 @@ void pywalk_layout_init(struct pywalk_layout *ret, const struct pylayout *l, rad
 		.interp_head = runtime + pyoff_get(l->runtime.interp_head),
 		.code_mask = ~(uint64_t)l->code_tag_mask,
 		.interp_next = pyoff_get(l->interp.next),
-		.interp_id = pyoff_get(l->interp.id),
+		.interp_id = off32(l->interp.id),
 		.interp_threads = pyoff_get(l->interp.threads_head),
-		.interp_unique = pyoff_get(l->interp.threads_unique),
+		.interp_unique = off32(l->interp.threads_unique),
 		.ts_next = off16(l->tstate.next),
 		.ts_tid = off16(l->tstate.native_tid),
 		.ts_thread = off16(l->tstate.thread_id),
@@ -51,7 +61,9 @@ void pywalk_layout_init(struct pywalk_layout *ret, const struct pylayout *l, rad
 		.owner_shim = l->owner_shim,
 		.owner_generator = l->owner_generator,
 		.active_bit = l->active_bit,
+		.lasti_unit = l->lasti_unit,
 	};
+	memcpy(ret->pthread_tid, arch_host->pthread_tid, sizeof(ret->pthread_tid));
 	if (!pyoff_has(l->tstate.cframe))
 		ret->cf_frame = ret->cf_prev = PYWALK_NONE;
 }
@@ -84,9 +96,10 @@ static uint64_t mixed(uint64_t digest, uint64_t v)
 static int enter_interp(struct rmem *m, const struct pywalk_layout *l, raddr interp,
 			uint64_t *unique, raddr *threads)
 {
-	uint64_t made;
+	uint64_t made = 0;
 
-	if (rmem_read_u64(m, interp + l->interp_unique, &made) < 0 ||
+	if ((l->interp_unique != NONE32 &&
+	     rmem_read_u64(m, interp + l->interp_unique, &made) < 0) ||
 	    rmem_read_u64(m, interp + l->interp_threads, threads) < 0)
 		return -EFAULT;
 	*unique = mixed(*unique, made);
@@ -102,7 +115,8 @@ static int leave_interp(struct rmem *m, const struct pywalk_layout *l, raddr *in
 	uint64_t id = 0;
 
 	if (rmem_read_u64(m, at + l->interp_next, interp) < 0 ||
-	    ((i || *interp) && rmem_read_u64(m, at + l->interp_id, &id) < 0))
+	    ((i || *interp) && l->interp_id != NONE32 &&
+	     rmem_read_u64(m, at + l->interp_id, &id) < 0))
 		return -EFAULT;
 	*unique = mixed(*unique, id);
 	return 0;
@@ -154,6 +168,26 @@ bool pyframe_runs(struct rmem *m, const struct pywalk_layout *l, raddr ts)
 	return frame != base || (w.out.cframe && w.out.cframe - ts >= l->ts_size);
 }
 
+int pyframe_state_number(struct rmem *m, const struct pywalk_layout *l, raddr ts,
+			 uint64_t *ret)
+{
+	uint64_t pthread;
+	uint32_t tid;
+
+	if (l->ts_tid != PYWALK_NONE)
+		return rmem_read_u64(m, ts + l->ts_tid, ret);
+	*ret = 0;
+	if (rmem_read_u64(m, ts + l->ts_thread, &pthread) < 0)
+		return -EFAULT;
+	/* Its thread may have ended, and its stack be gone. */
+	for (size_t i = 0; pthread && !*ret && i < ARRAY_SIZE(l->pthread_tid); i++)
+		if (l->pthread_tid[i] &&
+		    rmem_read(m, pthread + l->pthread_tid[i], &tid, sizeof(tid)) == 0 &&
+		    tid <= PID_TOP)
+			*ret = tid;
+	return 0;
+}
+
 /* A list being searched, for a thread's active state, or for all that there are. */
 struct find {
 	uint64_t tid;
@@ -188,7 +222,7 @@ static int search_list(struct rmem *m, const struct pywalk_layout *l, raddr ts, 
 	for (; ts; f->left--) {
 		if (f->left == 0)
 			return -ELOOP;
-		if (rmem_read_u64(m, ts + l->ts_tid, &id) < 0)
+		if (pyframe_state_number(m, l, ts, &id) < 0)
 			return -EFAULT;
 		f->unbound |= id == 0;
 		r = f->state || id == f->tid ? take_state(m, l, ts, f) : 0;
@@ -229,8 +263,8 @@ int pyframe_find_thread(struct rmem *m, const struct pywalk_layout *l, uint64_t 
 	struct find f = { .tid = tid, .left = max };
 	int r = search_all(m, l, &f, unique);
 
-	/* 3.11 has no unbound states to tell by. */
-	if (f.unbound || l->fr_entry != PYWALK_NONE)
+	/* Up to 3.11 there are no unbound states to tell by. */
+	if (f.unbound || !l->owner_shim)
 		*unique = 0;
 	*ret = f.found;
 	if (r < 0)
@@ -244,7 +278,7 @@ int pyframe_all_states(struct rmem *m, const struct pywalk_layout *l, uint32_t m
 	struct find f = { .left = max, .state = ret, .cap = cap };
 	int r = search_all(m, l, &f, unique);
 
-	if (f.seen > f.n)
+	if (f.seen > f.n || l->interp_unique == NONE32)
 		*unique = 0;
 	*n = f.n;
 	return r;

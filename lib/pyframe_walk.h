@@ -28,13 +28,17 @@ struct pywalk_layout {
 	uint16_t ts_size;
 	uint16_t cf_frame, cf_prev; /* _PyCFrame (3.11, 3.12), or PYWALK_NONE */
 	uint16_t fr_size, fr_code, fr_prev, fr_instr, fr_owner, fr_entry;
+	uint16_t pthread_tid[2]; /* see pyframe_state_number() */
 	uint8_t owner_shim, owner_generator, active_bit;
+	uint8_t lasti_unit; /* 0: fr_instr is a pointer */
 };
 
 /* One frame. @frame's low bits hold PYFRAME_SHIM and PYFRAME_ENTRY. */
 struct pyframe {
-	raddr code;  /* code object, tags cleared; 0 for a C-stack anchor */
-	raddr instr; /* prev_instr (3.11, 3.12) or instr_ptr (3.13+) */
+	raddr code; /* code object, tags cleared; 0 for a C-stack anchor */
+	/* prev_instr (3.11, 3.12) or instr_ptr (3.13+). Up to 3.10 f_lasti in bytes, as if the
+	 * bytecode lay at @code; 2 below where the frame has not begun. */
+	raddr instr;
 	raddr frame;
 };
 enum {
@@ -79,6 +83,12 @@ struct pywalk pyframe_walk_on(struct rmem *m, const struct pywalk_layout *l, rad
  * @max threads; or a read error. */
 int pyframe_find_thread(struct rmem *m, const struct pywalk_layout *l, uint64_t tid,
 			uint32_t max, raddr *ret, uint64_t *unique);
+
+/* The number of the thread that the state @ts is bound to, as the target's own PID namespace
+ * has it. Up to 3.10 a state keeps only the address of a struct pthread; the C library has the
+ * number there. 0: unknown. 0 or a read error. */
+int pyframe_state_number(struct rmem *m, const struct pywalk_layout *l, raddr ts,
+			 uint64_t *ret);
 
 /* Does the thread state @ts have a frame, running or not; or, up to 3.12, an activation that
  * may not hold its frame yet? */

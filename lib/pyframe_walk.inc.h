@@ -15,6 +15,7 @@
 
 #define WALK_U64(w, off) (*(const uint64_t *)((w)->buf + ((off)&0x78)))
 #define WALK_U8(w, off) ((w)->buf[(off)&0x7f])
+#define WALK_I32(w, off) (*(const int32_t *)((w)->buf + ((off)&0x7c)))
 
 /* tstate -> its innermost frame. 3.11 and 3.12 put a _PyCFrame between. */
 WALK_FN int walk_first(struct walk_state *w, const struct pywalk_layout *l, uint64_t ts,
@@ -40,6 +41,14 @@ WALK_FN void walk_emit(struct walk_state *w, const struct pywalk_layout *l, uint
 	uint64_t bits = 0;
 	uint8_t owner = WALK_U8(w, l->fr_owner);
 
+	if (l->lasti_unit) {
+		int64_t lasti = WALK_I32(w, l->fr_instr);
+
+		f->code = WALK_U64(w, l->fr_code);
+		f->instr = f->code + (uint64_t)(lasti < 0 ? -2 : lasti * l->lasti_unit);
+		f->frame = at;
+		return;
+	}
 	if (l->owner_shim && owner >= l->owner_shim)
 		bits = PYFRAME_SHIM;
 	else if (owner == l->owner_generator)
@@ -54,9 +63,12 @@ WALK_FN void walk_emit(struct walk_state *w, const struct pywalk_layout *l, uint
 /* Where does a whole stack end? 3.12 on: in a shim without a predecessor (3.15:
  * in the base frame that is part of the thread state). 3.11: in an entry frame
  * that no generator owns, for a generator that returns is unlinked a moment
- * before the thread moves on. Elsewhere the thread was caught in mid-update. */
+ * before the thread moves on. Elsewhere the thread was caught in mid-update. Up to
+ * 3.10 one store links or unlinks a frame that is whole: each end is one. */
 WALK_FN bool walk_whole(const struct pywalk_layout *l, uint64_t last)
 {
+	if (l->lasti_unit)
+		return true;
 	if (l->owner_shim)
 		return last & PYFRAME_SHIM;
 	return (last & PYFRAME_ENTRY) && !(last & PYFRAME_GENERATOR);

@@ -154,7 +154,8 @@ static void note_python(struct module *t, const Elf64_Sym *s, const char *name)
 	if (eval)
 		t->eval = (struct module_func){ (uint32_t)(s->st_value - t->base),
 						(uint32_t)MIN(s->st_size, ELFIMAGE_MAX_PART) };
-	if (eval || strcmp(name, "Py_BytesMain") == 0)
+	if (eval || strcmp(name, "Py_BytesMain") == 0 ||
+	    strcmp(name, "PyEval_EvalFrameEx") == 0)
 		t->exports_python = true;
 }
 

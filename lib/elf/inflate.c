@@ -34,7 +34,7 @@ static bool by_zlib(unsigned char *to, size_t n, struct bytes from)
 
 struct bytes inflate_section(struct bytes section, size_t max)
 {
-	struct bytes from = { section.at + sizeof(Elf64_Chdr), 0 };
+	struct bytes from;
 	unsigned char *to;
 	Elf64_Chdr ch;
 	bool good;
@@ -42,7 +42,7 @@ struct bytes inflate_section(struct bytes section, size_t max)
 	if (section.n < sizeof(ch))
 		return (struct bytes){ 0 };
 	memcpy(&ch, section.at, sizeof(ch));
-	from.n = section.n - sizeof(ch);
+	from = (struct bytes){ section.at + sizeof(ch), section.n - sizeof(ch) };
 	if (ch.ch_size == 0 || ch.ch_size > max)
 		return (struct bytes){ 0 };
 	to = malloc(ch.ch_size + 1);

@@ -106,8 +106,7 @@ static size_t take_text(char *to, const char *from, size_t n)
 	return n;
 }
 
-/* Give what is whole in the @n bytes at @p; how many bytes that were, or -EIO. */
-static ssize_t take(const char *p, size_t n, srcline_answer *answer, void *arg)
+ssize_t srcline_take(const char *p, size_t n, srcline_answer *answer, void *arg)
 {
 	char function[SRCLINE_MAX_TEXT + 1], file[SRCLINE_MAX_TEXT + 1];
 	struct srcline_record rec;
@@ -146,7 +145,7 @@ static int take_all(int fd, uint64_t until, srcline_answer *answer, void *arg)
 		if (got <= 0)
 			return got < 0 ? -errno : n ? -EIO : 0;
 		n += (size_t)got;
-		got = take(buf, n, answer, arg);
+		got = srcline_take(buf, n, answer, arg);
 		if (got < 0)
 			return -EIO;
 		n -= (size_t)got;

@@ -6,6 +6,7 @@
 #define SRCLINE_INT_H
 
 #include <limits.h>
+#include <sys/types.h>
 
 #include "lines/srcline.h"
 
@@ -47,6 +48,10 @@ struct srcline_record {
 	uint32_t i, line;
 	uint16_t n_function, n_file;
 };
+
+/* Give @answer what is whole in the @n bytes at @p, which the process wrote. How many bytes
+ * that were; -EIO: that is no answer. Pure. */
+ssize_t srcline_take(const char *p, size_t n, srcline_answer *answer, void *arg);
 
 /* The main() of the process that srcline_start() starts: for each question a process that runs
  * @answer and exits with what it returns; and, if that is SRCLINE_WANTED, one that runs @fetch

@@ -189,6 +189,9 @@ bool symnames_is_eval(const char *name)
 	static const char eval[] = "_PyEval_EvalFrameDefault", tail[] = "_TAIL_CALL_";
 	size_t n = sizeof(eval) - 1;
 
+	/* 2.7's; in 3.6 to 3.10 what jumps to the other. */
+	if (strcmp(name, "PyEval_EvalFrameEx") == 0)
+		return true;
 	return strncmp(name, tail, sizeof(tail) - 1) == 0 ||
 	       (strncmp(name, eval, n) == 0 && strchr(".@", name[n]) &&
 		strcmp(name + n, SYMNAMES_STUB) != 0);

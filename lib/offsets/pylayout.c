@@ -81,15 +81,15 @@ static const struct field fields[] = {
 	FIELD(RUNTIME, runtime.main_thread, 8, OPTIONAL),
 	FIELD(RUNTIME, runtime.finalizing, 8, OPTIONAL),
 	FIELD(INTERP, interp.next, 8, NEEDED),
-	FIELD(INTERP, interp.id, 8, NEEDED),
+	FIELD(INTERP, interp.id, 8, OPTIONAL),
 	FIELD(INTERP, interp.threads_head, 8, NEEDED),
-	FIELD(INTERP, interp.threads_unique, 8, NEEDED),
+	FIELD(INTERP, interp.threads_unique, 8, OPTIONAL),
 	FIELD(INTERP, interp.modules, 8, OPTIONAL),
 	FIELD(TSTATE, tstate.next, 8, NEEDED),
 	FIELD(TSTATE, tstate.prev, 8, OPTIONAL),
 	FIELD(TSTATE, tstate.interp, 8, NEEDED),
 	FIELD(TSTATE, tstate.thread_id, 8, OPTIONAL),
-	FIELD(TSTATE, tstate.native_tid, 8, NEEDED),
+	FIELD(TSTATE, tstate.native_tid, 8, OPTIONAL),
 	FIELD(TSTATE, tstate.frame, 8, OPTIONAL),
 	FIELD(TSTATE, tstate.cframe, 8, OPTIONAL),
 	FIELD(TSTATE, tstate.datastack_chunk, 8, OPTIONAL),
@@ -101,7 +101,7 @@ static const struct field fields[] = {
 	FIELD(FRAME, frame.code, 8, NEEDED),
 	FIELD(FRAME, frame.previous, 8, NEEDED),
 	FIELD(FRAME, frame.instr, 8, NEEDED),
-	FIELD(FRAME, frame.owner, 1, NEEDED),
+	FIELD(FRAME, frame.owner, 1, OPTIONAL),
 	FIELD(FRAME, frame.is_entry, 1, OPTIONAL),
 	FIELD(FRAME, frame.object, 8, OPTIONAL),
 	FIELD(FRAME, frame.stacktop, 4, OPTIONAL),
@@ -115,7 +115,8 @@ static const struct field fields[] = {
 	FIELD(CODE, code.firstlineno, 4, NEEDED),
 	FIELD(CODE, code.flags, 4, NEEDED),
 	FIELD(CODE, code.version, 4, OPTIONAL),
-	FIELD(CODE, code.firsttraceable, 4, NEEDED),
+	FIELD(CODE, code.firsttraceable, 4, OPTIONAL),
+	FIELD(CODE, code.instructions, 8, OPTIONAL),
 	FIELD(CODE, code.stacksize, 4, OPTIONAL),
 	FIELD(CODE, code.nlocalsplus, 4, OPTIONAL),
 	FIELD(OBJECT, object.type, 8, NEEDED),
@@ -133,7 +134,7 @@ static const struct field fields[] = {
 	FIELD(INTEGER, integer.digit, 4, OPTIONAL),
 	FIELD(STR, str.length, 8, NEEDED),
 	FIELD(STR, str.hash, 8, OPTIONAL),
-	FIELD(STR, str.state, 4, NEEDED),
+	FIELD(STR, str.state, 4, OPTIONAL),
 	FIELD(BYTES, bytes.size, 8, NEEDED),
 	FIELD(BYTES, bytes.data, 1, NEEDED),
 };
@@ -233,6 +234,39 @@ static int check_overlap(const struct pylayout *l, const struct field *a, struct
 	return 0;
 }
 
+/* Fields that came with 3.11, and those that went. */
+static int check_age(const struct pylayout *l, struct err *err)
+{
+	const struct {
+		const char *name;
+		pyoff at;
+	} since[] = {
+		{ "interp.id", l->interp.id },
+		{ "interp.threads_unique", l->interp.threads_unique },
+		{ "tstate.native_tid", l->tstate.native_tid },
+		{ "frame.owner", l->frame.owner },
+		{ "code.firsttraceable", l->code.firsttraceable },
+		{ "code.bytecode", l->code.bytecode },
+		{ "str.state", l->str.state },
+	};
+
+	if (l->lasti_unit) {
+		if (l->lasti_unit > 2 || !pyoff_has(l->code.instructions) ||
+		    !pyoff_has(l->tstate.thread_id) || pyoff_has(l->code.bytecode))
+			return err_set(err, -EBADMSG,
+				       "layout: a PyFrameObject without its code");
+		return 0;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(since); i++)
+		if (!pyoff_has(since[i].at))
+			return err_set(err, -EBADMSG, "layout: %s is missing", since[i].name);
+	if (pyoff_get(l->code.bytecode) != l->code.size)
+		return err_set(err, -EBADMSG, "layout: code.bytecode is not code.size");
+	if (!l->owner_shim && !pyoff_has(l->frame.is_entry))
+		return err_set(err, -EBADMSG, "layout: neither shims nor entry frames");
+	return 0;
+}
+
 /* What one field says about another. */
 static int check_relations(const struct pylayout *l, struct err *err)
 {
@@ -240,19 +274,15 @@ static int check_relations(const struct pylayout *l, struct err *err)
 		return err_set(err, -EBADMSG, "layout: tstate.frame or .cframe, not both");
 	if (pyoff_has(l->tstate.cframe) && !pyoff_has(l->cframe.current_frame))
 		return err_set(err, -EBADMSG, "layout: cframe.current_frame is missing");
-	if (pyoff_get(l->code.bytecode) != l->code.size)
-		return err_set(err, -EBADMSG, "layout: code.bytecode is not code.size");
 	if (pyoff_has(l->frame.localsplus) &&
 	    (pyoff_get(l->frame.localsplus) > l->frame.size ||
 	     pyoff_get(l->frame.localsplus) % 8))
 		return err_set(err, -EBADMSG, "layout: frame.localsplus is %u",
 			       pyoff_get(l->frame.localsplus));
-	if (!l->owner_shim && !pyoff_has(l->frame.is_entry))
-		return err_set(err, -EBADMSG, "layout: neither shims nor entry frames");
 	if (l->active_bit && (l->active_bit > 31 || !pyoff_has(l->tstate.status)))
 		return err_set(err, -EBADMSG, "layout: active bit without a status");
 	if (l->str_kind_shift > 28 || l->str_compact_bit > 31 || l->str_ascii_bit > 31 ||
-	    l->str_compact_bit == l->str_ascii_bit)
+	    (pyoff_has(l->str.state) && l->str_compact_bit == l->str_ascii_bit))
 		return err_set(err, -EBADMSG, "layout: string state bits");
 	return 0;
 }
@@ -265,5 +295,7 @@ int pylayout_check(const struct pylayout *l, struct err *err)
 		r = check_field(l, &fields[i], err);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(fields); i++)
 		r = check_overlap(l, &fields[i], err);
-	return r < 0 ? r : check_relations(l, err);
+	if (r == 0)
+		r = check_relations(l, err);
+	return r < 0 ? r : check_age(l, err);
 }

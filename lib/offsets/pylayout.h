@@ -37,6 +37,13 @@ static inline uint32_t pyoff_get(pyoff o)
 	return o.plus1 - 1;
 }
 
+enum py_linetable {
+	PY_LNOTAB, /* 3.6 to 3.9: pairs of bytes, the line's one signed */
+	PY_LINETABLE_310,
+	PY_LOCATIONS_311,
+	PY_LNOTAB_UNSIGNED, /* 2.7 */
+};
+
 /* Where an object whose type says so keeps its attributes, before the object or behind it. */
 enum py_attrs {
 	PY_ATTRS_NONE,	 /* not known */
@@ -44,8 +51,6 @@ enum py_attrs {
 	PY_ATTRS_TAGGED, /* 3.12: either of them, values by a tag */
 	PY_ATTRS_INLINE, /* 3.13 on: values behind the object, a pointer to a dict before it */
 };
-
-enum py_linetable { PY_LNOTAB, PY_LINETABLE_310, PY_LOCATIONS_311 };
 
 struct pylayout {
 	uint16_t version;	      /* 0x030c is 3.12 */
@@ -57,7 +62,7 @@ struct pylayout {
 	} runtime;
 	struct {
 		uint32_t size;
-		pyoff next, id, threads_head;
+		pyoff next, id, threads_head; /* id: 3.7 on */
 		pyoff threads_unique; /* threads.next_unique_id: grows with each new thread */
 		/* func_state.next_version, u32 (3.12 on): grows with each new code object,
 		 * until it would overflow, then it is 0 for good. Not told by a target, so
@@ -82,6 +87,8 @@ struct pylayout {
 		pyoff current_frame, previous;
 	} cframe; /* 3.11 and 3.12 only */
 	struct {
+		/* Up to 3.10 a PyFrameObject, of which the first bytes are read, up to
+		 * f_lasti, which is instr, and a word behind it. */
 		uint32_t size;
 		pyoff code, previous, instr, localsplus, owner, is_entry;
 		pyoff func;	/* 3.11: the PyFunctionObject */
@@ -103,6 +110,7 @@ struct pylayout {
 		uint32_t size; /* up to and without the bytecode */
 		pyoff filename, name, qualname, linetable, firstlineno, flags;
 		pyoff version, firsttraceable, bytecode;
+		pyoff instructions; /* up to 3.10: the bytes object with the bytecode */
 		pyoff stacksize, nlocalsplus; /* up to 3.13: the size of a frame */
 	} code;
 	struct {
@@ -123,6 +131,7 @@ struct pylayout {
 	struct {
 		pyoff digit;
 	} integer;
+	/* 2.7: no state; what names code is a byte string. */
 	struct {
 		pyoff length, state, hash;
 		uint32_t ascii_data, compact_data; /* header sizes; characters follow */
@@ -138,6 +147,8 @@ struct pylayout {
 	uint8_t active_bit;    /* number of the bit set in the active tstate.status, 0: none */
 	/* Shift and bit numbers in the u32 at str.state; kind is 3 bits. */
 	uint8_t str_kind_shift, str_compact_bit, str_ascii_bit;
+	uint8_t lasti_unit; /* up to 3.10: frame.instr counts so many bytes; 0: it is a pointer
+			     */
 	bool free_threaded;
 	enum py_attrs attrs;
 	uint8_t attrs_first; /* bytes before the first of such values */

@@ -76,26 +76,6 @@ static void part_length(struct part *p, uint64_t length)
 	p->n = (uint32_t)(MIN(length, max) * p->kind);
 }
 
-static int part_str(struct rmem *m, const struct pylayout *l, struct part *p)
-{
-	uint64_t length = load_u64(p->head + pyoff_get(l->str.length));
-	uint32_t state = load_u32(p->head + pyoff_get(l->str.state));
-	uint32_t kind = (state >> l->str_kind_shift) & 7;
-	bool compact = (state >> l->str_compact_bit) & 1;
-	bool ascii = (state >> l->str_ascii_bit) & 1;
-
-	if ((kind != 1 && kind != 2 && kind != 4) || (ascii && kind != 1) ||
-	    length > INT64_MAX)
-		return -EBADMSG;
-	p->kind = (uint8_t)kind;
-	part_length(p, length);
-	/* PyUnicodeObject.data: instances of subclasses of str keep it elsewhere. */
-	if (!compact)
-		return rmem_read_u64(m, p->at + l->str.compact_data, &p->data);
-	p->data = p->at + (ascii ? l->str.ascii_data : l->str.compact_data);
-	return 0;
-}
-
 static int part_bytes(const struct pylayout *l, struct part *p)
 {
 	uint64_t length = load_u64(p->head + pyoff_get(l->bytes.size));
@@ -105,6 +85,31 @@ static int part_bytes(const struct pylayout *l, struct part *p)
 	p->kind = 1;
 	part_length(p, length);
 	p->data = p->at + pyoff_get(l->bytes.data);
+	return 0;
+}
+
+static int part_str(struct rmem *m, const struct pylayout *l, struct part *p)
+{
+	uint64_t length;
+	uint32_t state, kind;
+	bool compact, ascii;
+
+	if (!pyoff_has(l->str.state))
+		return part_bytes(l, p);
+	length = load_u64(p->head + pyoff_get(l->str.length));
+	state = load_u32(p->head + pyoff_get(l->str.state));
+	kind = (state >> l->str_kind_shift) & 7;
+	compact = (state >> l->str_compact_bit) & 1;
+	ascii = (state >> l->str_ascii_bit) & 1;
+	if ((kind != 1 && kind != 2 && kind != 4) || (ascii && kind != 1) ||
+	    length > INT64_MAX)
+		return -EBADMSG;
+	p->kind = (uint8_t)kind;
+	part_length(p, length);
+	/* PyUnicodeObject.data: instances of subclasses of str keep it elsewhere. */
+	if (!compact)
+		return rmem_read_u64(m, p->at + l->str.compact_data, &p->data);
+	p->data = p->at + (ascii ? l->str.ascii_data : l->str.compact_data);
 	return 0;
 }
 
@@ -339,7 +344,7 @@ static void fill(struct pycode_copy *c, const struct pylayout *l, raddr code,
 		.at = code,
 		.firstlineno = (int32_t)code_u32(head, l->code.firstlineno),
 		.flags = code_u32(head, l->code.flags),
-		.bytecode = pyoff_get(l->code.bytecode),
+		.bytecode = pyoff_has(l->code.bytecode) ? pyoff_get(l->code.bytecode) : 0,
 		.firsttraceable = code_u32(head, l->code.firsttraceable),
 		.name_n = parts[NAME].n,
 		.file_n = parts[FILENAME].n,

@@ -82,6 +82,9 @@ int pycode_copy(struct rmem *m, const struct pylayout *l, raddr code,
 /* Is the block whole and consistent (for blocks that came from a tape)? */
 bool pycode_copy_valid(const struct pycode_copy *c, size_t n);
 
+/* Instead of lasti, up to 3.10: nothing of the code ran yet. Its line is the first one. */
+#define PYCODE_BEGINS UINT32_MAX
+
 /* Pure. Line of the instruction at @lasti bytes into the bytecode; 0 where the
  * table says "no line" or ends early. */
 int pycode_line(const struct pycode_copy *c, uint32_t lasti);

@@ -18,7 +18,7 @@ bool pycode_copy_valid(const struct pycode_copy *c, size_t n)
 	return n >= sizeof(*c) && c->name_n <= PYCODE_NAME_MAX &&
 	       c->file_n <= PYCODE_FILE_MAX && c->table_n <= PYCODE_TABLE_MAX &&
 	       n >= pycode_copy_size(c) && kind_valid(c->name_kind, c->name_n) &&
-	       kind_valid(c->file_kind, c->file_n) && c->linetable == PY_LOCATIONS_311;
+	       kind_valid(c->file_kind, c->file_n) && c->linetable <= PY_LNOTAB_UNSIGNED;
 }
 
 /*
@@ -37,7 +37,8 @@ struct line_iter {
 	const unsigned char *at, *end;
 	uint32_t start, stop; /* bytes of bytecode */
 	int64_t computed;
-	int line; /* of this entry, 0 none */
+	int line;     /* of this entry, 0 none */
+	uint8_t kind; /* enum py_linetable */
 };
 
 static void line_iter_init(struct line_iter *it, const struct pycode_copy *c)
@@ -45,8 +46,9 @@ static void line_iter_init(struct line_iter *it, const struct pycode_copy *c)
 	*it = (struct line_iter){
 		.at = c->data + c->name_n + c->file_n,
 		.computed = c->firstlineno,
+		.kind = c->linetable,
 	};
-	it->end = it->at + (c->linetable == PY_LOCATIONS_311 ? c->table_n : 0);
+	it->end = it->at + c->table_n;
 }
 
 /* A signed variable-length integer: 6 bits a byte, lowest first, bit 6 continues,
@@ -63,7 +65,7 @@ static int64_t scan_svarint(const unsigned char *at, const unsigned char *end)
 	return v & 1 ? -(int64_t)(v >> 1) : (int64_t)(v >> 1);
 }
 
-static bool line_next(struct line_iter *it)
+static bool locations_next(struct line_iter *it)
 {
 	unsigned char first;
 	unsigned code;
@@ -86,10 +88,63 @@ static bool line_next(struct line_iter *it)
 	return true;
 }
 
+static int line_of(int64_t computed)
+{
+	return computed > 0 && computed <= INT_MAX ? (int)computed : 0;
+}
+
+/* 3.10: bytes of code, and how far the line is from the last one; -128: there is none. */
+static bool linetable_next(struct line_iter *it)
+{
+	int8_t delta;
+
+	if (it->end - it->at < 2)
+		return false;
+	delta = (int8_t)it->at[1];
+	it->start = it->stop;
+	it->stop += it->at[0];
+	it->at += 2;
+	if (delta != INT8_MIN)
+		it->computed += delta;
+	it->line = delta == INT8_MIN || it->start == it->stop ? 0 : line_of(it->computed);
+	return true;
+}
+
+/* Before 3.10: bytes of code that the line so far still has, and how far the next one is. */
+static bool lnotab_next(struct line_iter *it)
+{
+	if (it->stop == UINT32_MAX)
+		return false;
+	it->start = it->stop;
+	it->stop = it->end - it->at < 2 ? UINT32_MAX : it->stop + it->at[0];
+	it->line = it->start == it->stop ? 0 : line_of(it->computed);
+	if (it->stop == UINT32_MAX)
+		return true;
+	it->computed += it->kind == PY_LNOTAB ? (int8_t)it->at[1] : it->at[1];
+	it->at += 2;
+	return true;
+}
+
+static bool line_next(struct line_iter *it)
+{
+	switch ((enum py_linetable)it->kind) {
+	case PY_LNOTAB:
+	case PY_LNOTAB_UNSIGNED:
+		return lnotab_next(it);
+	case PY_LINETABLE_310:
+		return linetable_next(it);
+	case PY_LOCATIONS_311:
+		return locations_next(it);
+	}
+	return false;
+}
+
 int pycode_line(const struct pycode_copy *c, uint32_t lasti)
 {
 	struct line_iter it;
 
+	if (lasti == PYCODE_BEGINS && c->linetable != PY_LOCATIONS_311)
+		return MAX(c->firstlineno, 0);
 	line_iter_init(&it, c);
 	while (line_next(&it))
 		if (lasti < it.stop)

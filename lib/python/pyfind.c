@@ -45,7 +45,9 @@ static const char *supported(char buf[32])
 	size_t n;
 	const struct pylayout *const *all = pylayout_all(&n);
 
-	snprintf(buf, 32, "3.%u to 3.%u", all[0]->version & 0xff, all[n - 1]->version & 0xff);
+	snprintf(buf, 32, "%u.%u, %u.%u to %u.%u", all[0]->version >> 8,
+		 all[0]->version & 0xff, all[1]->version >> 8, all[1]->version & 0xff,
+		 all[n - 1]->version >> 8, all[n - 1]->version & 0xff);
 	return buf;
 }
 
@@ -75,26 +77,26 @@ static int no_process(pid_t pid, struct err *err)
 }
 
 /* "3.8" of "libpython3.8.so.1.0" or "python3.8"; "" where the name does not tell. */
-static const char *version_in_name(const char *path, unsigned *minor, char buf[16])
+static const char *version_in_name(const char *path, unsigned *major, unsigned *minor,
+				   char buf[16])
 {
 	const char *at = strstr(base_name(path), "python");
-	unsigned major;
 
 	buf[0] = '\0';
-	*minor = 0;
-	if (at && sscanf(at, "python%1u.%2u", &major, minor) == 2)
-		snprintf(buf, 16, " %u.%u", major, *minor);
+	*major = *minor = 0;
+	if (at && sscanf(at, "python%1u.%2u", major, minor) == 2)
+		snprintf(buf, 16, " %u.%u", *major, *minor);
 	return buf;
 }
 
 static int too_old(const struct search *s, const char *path, struct err *err)
 {
 	char name[16], range[32];
-	unsigned minor;
+	unsigned major, minor;
 
 	return err_set(err, -ENOTSUP, "process %d (%s) runs CPython%s (%s): supported are %s",
-		       s->pid, s->comm, version_in_name(path, &minor, name), base_name(path),
-		       supported(range));
+		       s->pid, s->comm, version_in_name(path, &major, &minor, name),
+		       base_name(path), supported(range));
 }
 
 /*
@@ -190,7 +192,7 @@ static int version_read(const struct search *s, const struct pyfind_elf *elf,
 			const struct module *mod, uint64_t bias, uint32_t *ret)
 {
 	uint64_t version;
-	unsigned minor;
+	unsigned major, minor;
 	char name[16];
 
 	if (elf->py_version && rmem_read_u64(s->m, bias + elf->py_version, &version) == 0 &&
@@ -199,8 +201,8 @@ static int version_read(const struct search *s, const struct pyfind_elf *elf,
 		return 0;
 	}
 	/* No symbols at all: the name decides which table the self-check tries. */
-	if (*version_in_name(mod->map->path, &minor, name) && minor < 13) {
-		*ret = 0x03000000 | (uint32_t)minor << 16;
+	if (*version_in_name(mod->map->path, &major, &minor, name) && minor < 13) {
+		*ret = (uint32_t)major << 24 | (uint32_t)minor << 16;
 		return 0;
 	}
 	return -ENOENT;
@@ -280,9 +282,19 @@ static void describe(struct pyproc *p, const struct pyfind_elf *elf)
 		 p->layout.free_threaded ? ", free-threaded" : "");
 }
 
+const char *pyproc_version(const struct pyproc *p, char buf[16])
+{
+	snprintf(buf, 16, "%u.%u", p->version >> 24 & 0xff, p->version >> 16 & 0xff);
+	/* The low byte of a release is not 0 where it was read. */
+	if (p->version & 0xffff)
+		snprintf(buf + strlen(buf), 16 - strlen(buf), ".%u", p->version >> 8 & 0xff);
+	return buf;
+}
+
 static int prove(const struct search *s, struct pyproc *p, struct err *err)
 {
 	struct err why = { 0 };
+	char version[16];
 	int r = pyfind_selfcheck(p, s->m, &why);
 
 	if (r == -ESRCH)
@@ -293,10 +305,9 @@ static int prove(const struct search *s, struct pyproc *p, struct err *err)
 		return err_set(err, r, "process %d (%s): %.200s", s->pid, s->comm, why.text);
 	if (r < 0)
 		return err_set(err, -ENOTSUP,
-			       "process %d (%s) runs CPython %u.%u.%u, but not as this "
-			       "program knows it: %.200s",
-			       s->pid, s->comm, p->version >> 24, p->version >> 16 & 0xff,
-			       p->version >> 8 & 0xff, why.text);
+			       "process %d (%s) runs CPython %s, but not as this program "
+			       "knows it: %.200s",
+			       s->pid, s->comm, pyproc_version(p, version), why.text);
 	return 0;
 }
 

@@ -50,6 +50,9 @@ struct pyproc {
  * no table for, or whose layout failed the self-check. A sentence in @err. */
 int pyfind(pid_t pid, struct rmem *m, struct pyproc *ret, struct err *err);
 
+/* "3.13.0", or "3.8" where only the name of its file told which it is. Returns @buf. */
+const char *pyproc_version(const struct pyproc *p, char buf[16]);
+
 /* The structural self-check alone: runtime -> interpreter -> thread -> frame ->
  * a code object whose type is named "code" and whose names decode. 0, -EAGAIN
  * (no interpreter or no thread yet), -EBADMSG with a sentence. */

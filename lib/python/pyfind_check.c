@@ -36,13 +36,36 @@ static uint64_t frame_u64(const unsigned char *frame, pyoff o)
 	return load_u64(frame + pyoff_get(o));
 }
 
+/* The same up to 3.10: does f_lasti (in bytes, -2 at the start) lie in the bytecode? */
+static bool lasti_fits(struct check *c, const unsigned char *head, uint64_t lasti)
+{
+	const struct pylayout *l = &c->p->layout;
+	raddr bytes = load_u64(head + pyoff_get(l->code.instructions));
+	uint64_t n;
+
+	if (rmem_read_u64(c->m, bytes + pyoff_get(l->bytes.size), &n) < 0 || n == 0 ||
+	    n > INT32_MAX || (lasti >= n && lasti != (uint64_t)-2)) {
+		wrong(c, "an instruction is outside its code object");
+		return false;
+	}
+	if (c->copy->firstlineno < 0) {
+		wrong(c, "a code object begins at line %d", c->copy->firstlineno);
+		return false;
+	}
+	return true;
+}
+
 /* The numbers that no code object has wrong: they prove the offsets at its end. */
 static bool code_numbers(struct check *c, const unsigned char *head, raddr code, raddr instr)
 {
 	const struct pylayout *l = &c->p->layout;
-	uint64_t units = load_u64(head + pyoff_get(l->object.type) + 8); /* ob_size */
-	raddr bytecode = code + pyoff_get(l->code.bytecode);
+	uint64_t units; /* ob_size */
+	raddr bytecode;
 
+	if (l->lasti_unit)
+		return lasti_fits(c, head, instr - code);
+	units = load_u64(head + pyoff_get(l->object.type) + 8);
+	bytecode = code + pyoff_get(l->code.bytecode);
 	if (units == 0 || units > INT32_MAX || c->copy->firsttraceable >= units) {
 		wrong(c, "a code object has %llu instructions, the first traced one is %u",
 		      (unsigned long long)units, c->copy->firsttraceable);
@@ -86,6 +109,18 @@ static bool check_code(struct check *c, raddr code, raddr instr)
 	return code_numbers(c, head, code, instr);
 }
 
+/* As struct pyframe has it. */
+static raddr instr_of(const struct pylayout *l, const unsigned char *frame)
+{
+	int32_t lasti;
+
+	if (!l->lasti_unit)
+		return frame_u64(frame, l->frame.instr);
+	memcpy(&lasti, frame + pyoff_get(l->frame.instr), sizeof(lasti));
+	return frame_u64(frame, l->frame.code) +
+	       (uint64_t)(lasti < 0 ? -2 : (int64_t)lasti * l->lasti_unit);
+}
+
 /* The innermost frame that runs code. */
 static void check_frames(struct check *c, raddr frame)
 {
@@ -102,7 +137,7 @@ static void check_frames(struct check *c, raddr frame)
 			continue;
 		}
 		if (check_code(c, frame_u64(buf, l->frame.code) & ~(raddr)l->code_tag_mask,
-			       frame_u64(buf, l->frame.instr)))
+			       instr_of(l, buf)))
 			c->proven++;
 		return;
 	}
@@ -114,15 +149,16 @@ static raddr check_thread(struct check *c, raddr interp, raddr ts)
 {
 	const struct pylayout *l = &c->p->layout;
 	bool by_cframe = pyoff_has(l->tstate.cframe);
-	uint64_t owner, next, tid, frame;
+	uint64_t owner, next, tid = 0, frame;
 	const struct rmem_vec v[] = {
 		{ ts + pyoff_get(l->tstate.interp), &owner, 8 },
 		{ ts + pyoff_get(l->tstate.next), &next, 8 },
-		{ ts + pyoff_get(l->tstate.native_tid), &tid, 8 },
 		{ ts + pyoff_get(by_cframe ? l->tstate.cframe : l->tstate.frame), &frame, 8 },
+		{ ts + (l->lasti_unit ? 0 : pyoff_get(l->tstate.native_tid)), &tid, 8 },
 	};
+	size_t n = ARRAY_SIZE(v) - (l->lasti_unit != 0);
 
-	if (rmem_readv(c->m, v, ARRAY_SIZE(v)) != ARRAY_SIZE(v)) {
+	if (rmem_readv(c->m, v, n) != n) {
 		wrong(c, "a thread state cannot be read");
 		return 0;
 	}

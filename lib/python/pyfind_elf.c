@@ -38,6 +38,8 @@ static void look_at_symbol(struct pyfind_elf *ret, const char *name, const Elf64
 		ret->py_version = sym->st_value;
 	else if (!strcmp(name, "_Py_next_func_version"))
 		ret->func_version = sym->st_value;
+	else if (!strcmp(name, "interp_head"))
+		ret->interp_head = sym->st_value;
 	else if (!strcmp(name, "rpython_startup_code") || !strcmp(name, "pypy_main_startup"))
 		ret->pypy = true;
 	for (size_t i = 0; i < ARRAY_SIZE(api); i++)
@@ -89,10 +91,15 @@ static void read_sections(const struct elfimage *im, struct pyfind_elf *ret)
 		ret->build_id_n = (uint32_t)MIN(id->sh_size, (uint64_t)UINT32_MAX);
 	}
 	ret->stripped = !symtab;
-	if (symtab && (section || (ret->program && (!ret->runtime || !ret->py_version))))
+	if (symtab && (section || (ret->python && !ret->runtime) ||
+		       (ret->program && (!ret->runtime || !ret->py_version))))
 		read_symbols(im, symtab, ret);
 	if (!ret->runtime && section)
 		ret->runtime = section->sh_addr;
+	if (!ret->runtime && ret->python) {
+		ret->runtime = ret->interp_head;
+		ret->by_head = ret->interp_head != 0;
+	}
 }
 
 int pyfind_elf_read(int fd, struct pyfind_elf *ret)

@@ -14,7 +14,7 @@ static bool bears(struct pystack *p, const struct pystack_target *t, const struc
 {
 	uint64_t id;
 
-	return rmem_read_u64(p->mem, th->tstate + t->walk.ts_tid, &id) == 0 &&
+	return pyframe_state_number(p->mem, &t->walk, th->tstate, &id) == 0 &&
 	       id == th->number;
 }
 
@@ -87,6 +87,10 @@ static bool lasti_of(const struct code *c, raddr instr, uint32_t *ret)
 {
 	uint64_t off = instr - (c->at + c->bytecode);
 
+	if (off == (uint64_t)-2 && !c->bytecode) {
+		*ret = PYCODE_BEGINS;
+		return true;
+	}
 	if (off == (uint64_t)-2)
 		off = 0;
 	*ret = (uint32_t)off;
@@ -140,6 +144,11 @@ static void find_anchors(struct pystack *p, const struct pystack_target *t, stru
 		const struct pyframe *f = &p->walked[i];
 		struct pystack_anchor a = { .at = f->frame & ~(raddr)PYFRAME_BITS };
 
+		if (t->walk.lasti_unit) {
+			p->anchors[r->n_anchors++] =
+				(struct pystack_anchor){ .at = PYSTACK_IN_LOOP, .n = ++k };
+			continue;
+		}
 		k += !(f->frame & PYFRAME_SHIM) && pystack_has_begun(p->seen[i].code, f);
 		if (!(f->frame & (PYFRAME_SHIM | PYFRAME_ENTRY)))
 			continue;

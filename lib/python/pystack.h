@@ -48,8 +48,11 @@ enum pystack_end {
 /* An activation of the evaluation loop: something of it lies at @at, inside its native
  * frame on the C stack, whatever the symbols say (3.12 on: its entry frame; 3.11: its
  * _PyCFrame). It runs the frames from the one before's @n up to its own. */
+enum { PYSTACK_IN_LOOP = 1 };
 struct pystack_anchor {
-	raddr at; /* 0: could not be read */
+	/* 0: could not be read. PYSTACK_IN_LOOP, up to 3.10: each evaluation loop runs one
+	 * frame, and nothing of known place tells which. */
+	raddr at;
 	uint32_t n;
 	uint32_t pad;
 };

@@ -179,6 +179,19 @@ static bool still_verified(const struct seen *s, const struct thread *th)
 	return s->func.version && s->func.version == c->func_version && s->func.at == c->func;
 }
 
+/* In bytes. ob_size, in code units, follows ob_type; up to 3.10 the bytecode is an object. */
+static uint32_t bytecode_length(struct pystack *p, const struct pylayout *l,
+				const unsigned char *head)
+{
+	raddr bytes;
+	uint32_t n;
+
+	if (!pyoff_has(l->code.instructions))
+		return 2 * load_u32(head + pyoff_get(l->object.type) + 8);
+	bytes = load_u64(head + pyoff_get(l->code.instructions));
+	return rmem_read(p->mem, bytes + pyoff_get(l->bytes.size), &n, sizeof(n)) < 0 ? 0 : n;
+}
+
 static void copy_code(struct pystack *p, const struct pystack_target *t, struct code *c,
 		      const unsigned char *head)
 {
@@ -192,8 +205,7 @@ static void copy_code(struct pystack *p, const struct pystack_target *t, struct 
 	c->firsttraceable = p->copy->firsttraceable;
 	c->table_n = p->copy->table_n;
 	c->frame_size = pycode_frame_size(&t->layout, head);
-	/* ob_size, in code units, follows ob_type. */
-	c->length = 2 * load_u32(head + pyoff_get(t->layout.object.type) + 8);
+	c->length = bytecode_length(p, &t->layout, head);
 	c->id = p->next_id++;
 	p->code_lost |= !p->new_code(p->arg, c->id, p->copy);
 }
@@ -354,5 +366,7 @@ bool pystack_has_begun(const struct code *c, const struct pyframe *f)
 {
 	int64_t off = (int64_t)(f->instr - (c->at + c->bytecode));
 
-	return (f->frame & PYFRAME_GENERATOR) || off >= 2 * (int64_t)c->firsttraceable;
+	/* Up to 3.10 a frame is there from the moment that it is linked. */
+	return !c->bytecode || (f->frame & PYFRAME_GENERATOR) ||
+	       off >= 2 * (int64_t)c->firsttraceable;
 }

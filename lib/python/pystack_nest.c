@@ -78,8 +78,11 @@ static uint32_t row_span(const struct pywalk_layout *l, uint32_t *lo)
 		*lo = MIN(*lo, l->ts_thread);
 		hi = MAX(hi, l->ts_thread);
 	}
-	*lo = MIN(*lo, l->ts_tid);
-	return MAX(hi, l->ts_tid) + 8;
+	if (l->ts_tid != PYWALK_NONE) {
+		*lo = MIN(*lo, l->ts_tid);
+		hi = MAX(hi, l->ts_tid);
+	}
+	return hi + 8;
 }
 
 /* Rows of states [from, from + n), n at most RMEM_MAX_VEC; of those that can't be read any
@@ -97,15 +100,19 @@ static void read_rows(struct pystack *p, const struct pywalk_layout *l, const st
 	for (uint32_t i = 0; i < n && hi - lo <= ROW_BYTES; i++) {
 		size_t got = rmem_readv(p->mem, v + i, n - i);
 
-		for (; got; got--, i++)
+		for (; got; got--, i++) {
 			row[i] = (struct state_row){
 				.at = s->at[from + i],
-				.number = load_u64(bytes[i] + l->ts_tid - lo),
 				.frame = load_u64(bytes[i] + l->ts_frame - lo),
 				.pthread = l->ts_thread == PYWALK_NONE ?
 						   0 :
 						   load_u64(bytes[i] + l->ts_thread - lo),
 			};
+			if (l->ts_tid != PYWALK_NONE)
+				row[i].number = load_u64(bytes[i] + l->ts_tid - lo);
+			else
+				pyframe_state_number(p->mem, l, row[i].at, &row[i].number);
+		}
 	}
 }
 

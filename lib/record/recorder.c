@@ -308,6 +308,19 @@ static uint64_t note_half(struct recorder *r, uint64_t now, uint64_t end)
 	return end;
 }
 
+/* poll(2), also of more descriptors than a limit allows that was lowered meanwhile. */
+static int poll_all(struct pollfd *fds, nfds_t n, int timeout)
+{
+	int r = poll(fds, n, timeout);
+
+	if (r >= 0 || errno != EINVAL)
+		return r;
+	poll(NULL, 0, MIN(timeout, (int)SUSPECT_MS));
+	for (nfds_t i = 0; i < n; i++)
+		poll(&fds[i], 1, 0);
+	return 0;
+}
+
 static void loop(struct recorder *r, const struct recorder_hooks *hooks,
 		 struct recorder_summary *ret)
 {
@@ -334,7 +347,7 @@ static void loop(struct recorder *r, const struct recorder_hooks *hooks,
 					  .events = POLLIN };
 		fds[n + 1] = (struct pollfd){ .fd = r->config.kick, .events = POLLIN };
 		fds[n + 2] = (struct pollfd){ .fd = r->last, .events = POLLIN };
-		if (poll(fds, n + 3, timeout) < 0)
+		if (poll_all(fds, n + 3, timeout) < 0)
 			continue;
 		if (fds[n].revents)
 			return;

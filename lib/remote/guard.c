@@ -72,13 +72,16 @@ pid_t guard_stuck(struct guard *g, pid_t tid)
 {
 	uint64_t turn = atomic_load_explicit(&g->turn, memory_order_acquire);
 	pid_t pid;
+	char state;
 
 	if (!(turn & 1) || turn != g->watch) {
 		g->watch = turn;
 		return 0;
 	}
-	/* One that waits for its CPU does not hang. */
-	if (proc_state(getpid(), tid) == 'R')
+	/* One that waits for its CPU does not hang, nor does one whose state can't be read for
+	 * want of descriptors. */
+	state = proc_state(getpid(), tid);
+	if (state == 'R' || !state)
 		return 0;
 	pid = atomic_load_explicit(&g->reading, memory_order_relaxed);
 	/* To an even value that the stuck thread does not expect. */

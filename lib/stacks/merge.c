@@ -32,10 +32,44 @@ static void put_python(struct merger *m, uint32_t to)
 		put(m, MERGE_PYTHON, m->python++);
 }
 
+static bool by_loops(const struct merge_input *in)
+{
+	return in->n_anchors && in->anchor[0].at == PYSTACK_IN_LOOP;
+}
+
+/* The first evaluation loop from @from on. */
+static uint32_t loop_from(const struct merger *m, uint32_t from)
+{
+	while (from < m->n_frames && m->in->hint[from] != MERGE_IS_EVAL)
+		from++;
+	return from;
+}
+
+/* Up to 3.10, of a whole stack: where does the loop of the newest frame begin to be looked
+ * for? A loop that is being entered or left has no frame: it is one more. With any other
+ * number nobody knows which loop runs which frame. */
+static uint32_t first_loop(const struct merger *m, bool whole)
+{
+	uint32_t loops = 0;
+
+	for (uint32_t i = 0; i < m->n_frames; i++)
+		loops += m->in->hint[i] == MERGE_IS_EVAL;
+	if (!whole && loops <= m->in->n_anchors)
+		return 0;
+	if (loops == m->in->n_anchors)
+		return 0;
+	return loops == m->in->n_anchors + 1 ? loop_from(m, 0) + 1 : m->n_frames;
+}
+
 /* The next anchor from @a on that a frame from @from on owns. An anchor that none owns (one on
  * another stack) leaves its Python frames to the next one that has an owner. */
 static void next_anchor(struct merger *m, uint32_t a, uint32_t from)
 {
+	if (by_loops(m->in)) {
+		m->anchor_owner = loop_from(m, from);
+		m->anchor = m->anchor_owner < m->n_frames ? a : m->in->n_anchors;
+		return;
+	}
 	for (; a < m->in->n_anchors; a++) {
 		m->anchor_owner =
 			merge_owner(m->in->frame, from, m->n_frames, m->in->anchor[a].at);
@@ -54,7 +88,7 @@ static void put_frame(struct merger *m, uint32_t i)
 	put(m, owns && m->in->hint[i] != MERGE_IS_COROUTINE ? MERGE_EVAL : MERGE_NATIVE, i);
 	while (m->anchor < m->in->n_anchors && m->anchor_owner == i) {
 		put_python(m, MIN(m->in->anchor[m->anchor].n, m->in->n_python));
-		next_anchor(m, m->anchor + 1, i);
+		next_anchor(m, m->anchor + 1, by_loops(m->in) ? i + 1 : i);
 	}
 }
 
@@ -108,10 +142,12 @@ size_t merge(const struct merge_input *in, struct merge_item *ret)
 {
 	struct merger m = { .in = in, .ret = ret };
 	uint32_t from = 0;
-	bool whole = false;
+	bool whole = false, whole_runs = in->n_runs;
 
 	m.n_frames = in->n_runs ? in->run[in->n_runs - 1].to : 0;
-	next_anchor(&m, 0, 0);
+	for (uint32_t r = 0; r < in->n_runs; r++)
+		whole_runs &= in->run[r].end == UNWIND_BOTTOM;
+	next_anchor(&m, 0, by_loops(in) ? first_loop(&m, whole_runs) : 0);
 	for (uint32_t r = 0; r < in->n_runs && !whole; r++) {
 		whole = put_run(&m, from, &in->run[r]);
 		from = in->run[r].to;

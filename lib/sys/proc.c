@@ -606,16 +606,11 @@ static uint64_t status_number(const char *status, const char *name, int base)
 	return at ? strtoull(at, NULL, base) : 0;
 }
 
-int proc_status(pid_t tid, struct proc_status *ret)
+void proc_status_parse(const char *status, struct proc_status *ret)
 {
-	_cleanup_free_ char *status = NULL;
-	const char *state, *uid;
-	int r = task_file(tid, tid, "status", &status);
+	const char *state = status_field(status, "State");
+	const char *uid = status_field(status, "Uid"); /* real, effective */
 
-	if (r < 0)
-		return r;
-	state = status_field(status, "State");
-	uid = status_field(status, "Uid"); /* real, effective */
 	if (uid)
 		uid = strpbrk(uid + strspn(uid, "\t"), "\t");
 	*ret = (struct proc_status){
@@ -628,11 +623,19 @@ int proc_status(pid_t tid, struct proc_status *ret)
 		.blocked = status_number(status, "SigBlk", 16),
 		.caught = status_number(status, "SigCgt", 16),
 	};
-	return 0;
 }
 
-/* "NR ARG1 ... ARG6 SP PC", "-1 SP PC" or "running". */
-static int parse_syscall(const char *text, struct proc_wait *ret)
+int proc_status(pid_t tid, struct proc_status *ret)
+{
+	_cleanup_free_ char *status = NULL;
+	int r = task_file(tid, tid, "status", &status);
+
+	if (r == 0)
+		proc_status_parse(status, ret);
+	return r;
+}
+
+int proc_syscall_parse(const char *text, struct proc_wait *ret)
 {
 	char *end;
 	const char *sp;
@@ -654,7 +657,7 @@ int proc_syscall(pid_t pid, pid_t tid, struct proc_wait *ret)
 	int r = task_file(pid, tid, "syscall", &text);
 
 	*ret = (struct proc_wait){ .syscall = -1 };
-	return r == 0 ? parse_syscall(text, ret) : r;
+	return r == 0 ? proc_syscall_parse(text, ret) : r;
 }
 
 int proc_wait(pid_t pid, pid_t tid, struct proc_wait *ret)

@@ -140,12 +140,19 @@ struct proc_status {
 
 int proc_status(pid_t tid, struct proc_status *ret); /* 0 or -ESRCH */
 
+/* Pure: from the text of a status file. What it lacks is 0, @euid -1. */
+void proc_status_parse(const char *status, struct proc_status *ret);
+
 /* Where a thread waits in the kernel: /proc/PID/task/TID/syscall and wchan. */
 struct proc_wait {
 	int syscall;	 /* its number, -1: none (a page fault, a stop) */
 	uint64_t sp, pc; /* of its user registers */
 	char wchan[64];	 /* the kernel function that it sleeps in, or "" */
 };
+
+/* Pure: from the text of a syscall file, "NR ARG1 ... ARG6 SP PC", "-1 SP PC" or "running": 0,
+ * or -EAGAIN. */
+int proc_syscall_parse(const char *text, struct proc_wait *ret);
 
 /* 0; -EAGAIN it runs; -ESRCH; -EACCES. */
 int proc_wait(pid_t pid, pid_t tid, struct proc_wait *ret);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * namer - one table of names told per process, by the thread's own number.
+ * namer - one table of names told per sampled process, by the thread's own number.
  */
 #include "targets/namer.h"
 
@@ -34,6 +34,7 @@ struct process {
 	pid_t pid;
 	int program;
 	bool there, inner_tids;
+	bool due; /* it was sampled since it was looked at */
 	raddr runtime;
 	struct pylayout layout;
 	uint64_t looked_ns; /* names that are new are no older */
@@ -105,20 +106,25 @@ static void note_target(void *arg, struct target *t)
 {
 	struct namer *n = arg;
 	struct process *p;
+	bool due;
 
 	if (atomic_load_explicit(&t->state, memory_order_acquire) != TARGET_PYTHON ||
 	    !pynames_known(&t->py.layout))
 		return;
+	/* Who does not run costs nothing. */
+	due = atomic_exchange_explicit(&t->sampled, false, memory_order_relaxed);
 	for (size_t i = 0; i < n->n; i++)
 		if (n->all[i]->program == t->py.program && n->all[i]->pid == t->pid) {
 			n->all[i]->there = true;
+			n->all[i]->due |= due;
 			return;
 		}
-	p = process_add(n);
+	p = due ? process_add(n) : NULL;
 	if (p)
 		*p = (struct process){ .pid = t->pid,
 				       .program = t->py.program,
 				       .there = true,
+				       .due = true,
 				       .inner_tids = t->inner_tids,
 				       .runtime = t->runtime,
 				       .layout = t->py.layout,
@@ -228,6 +234,7 @@ static void look_at(struct namer *n, struct process *p, bool all)
 		break;
 	case PYNAMES_TORN: /* who was missed is told by the next look, and as new as now */
 		idmap_deinit(&l.told);
+		p->due = true;
 		break;
 	case PYNAMES_SAME:
 		p->looked_ns = began;
@@ -267,7 +274,10 @@ static bool look_at_all(struct namer *n, uint64_t *last_ns)
 	if (!list_targets(n))
 		return false;
 	for (size_t i = 0; i < n->n; i++)
-		look_at(n, n->all[i], all);
+		if (n->all[i]->due) {
+			n->all[i]->due = false;
+			look_at(n, n->all[i], all);
+		}
 	if (all)
 		*last_ns = now;
 	return true;

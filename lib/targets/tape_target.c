@@ -29,7 +29,7 @@
 						X(code.qualname) X(code.linetable) X(code.firstlineno) X(             \
 							code.flags) X(code                                            \
 									      .version) X(code.firsttraceable)        \
-							X(code.bytecode) X(code.stacksize) X(code.nlocalsplus) X(     \
+							X(code.bytecode) X(code.instructions) X(code.stacksize) X(code.nlocalsplus) X(     \
 								object.type) X(object.type_name) X(object.type_flags) \
 								X(str.length) X(str.state) X(str.hash) X(             \
 									str.ascii_data) X(str.compact_data)           \
@@ -39,7 +39,7 @@
 											active_bit) X(str_kind_shift) \
 											X(str_compact_bit) X(         \
 												str_ascii_bit)        \
-												X(free_threaded)      \
+												X(lasti_unit) X(free_threaded)      \
 													X(linetable)
 
 static const struct layout_field {

@@ -33,6 +33,7 @@ struct target {
 	uint64_t begun_ns;
 	_Atomic uint64_t none_ns; /* from begun_ns until then it surely had no interpreter */
 	_Atomic bool asked;	  /* a reader has asked for another look, which is due */
+	_Atomic bool sampled;	  /* a reader met it since names of its threads were read */
 	_Atomic(struct target *) next; /* of the same pid, published in its place */
 	bool inner_tids;	       /* lives in a PID namespace of its own */
 	uint64_t since_ns;	       /* it was there by then */

@@ -559,6 +559,7 @@ static int judge_root(struct tracker *t, pid_t pid, bool any, int code, const st
 		      uint64_t began, struct err *err)
 {
 	struct target *target;
+	char version[16];
 
 	if (code < 0 && code != -EAGAIN && !(any && (code == -ENOEXEC || code == -ENOTSUP)))
 		return code;
@@ -567,9 +568,8 @@ static int judge_root(struct tracker *t, pid_t pid, bool any, int code, const st
 		return err_set(err, -ENOMEM, "out of memory");
 	if (code == 0) {
 		target_found(target, p);
-		note_say(&t->note, "process %d: CPython %u.%u.%u, %s, %s", target->pid,
-			 p->version >> 24 & 0xff, p->version >> 16 & 0xff,
-			 p->version >> 8 & 0xff, p->build, p->module);
+		note_say(&t->note, "process %d: CPython %s, %s, %s", target->pid,
+			 pyproc_version(p, version), p->build, p->module);
 		return 0;
 	}
 	note_none(target, code, p, began);

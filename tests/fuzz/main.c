@@ -6,6 +6,7 @@
  *   fuzz_X FILE...     play these
  *   fuzz_X -n COUNT    play the seeds and mutations 0 ... COUNT - 1
  *   fuzz_X -i NUMBER   play one mutation
+ *   fuzz_X -w FOLDER   write the seeds there, a file each, for tools/fuzz
  *
  * PYSAMPLED_FUZZ=long in the environment makes COUNT 50 times as large.
  */
@@ -159,6 +160,22 @@ static void play_seeds(uint8_t *buf)
 	}
 }
 
+static int write_seeds(const char *folder, uint8_t *buf)
+{
+	char path[4096];
+	size_t n;
+
+	for (unsigned i = 0; i < MAX_SEEDS && (n = fuzz_seed(i, buf, INPUT_MAX)); i++) {
+		_cleanup_fclose_ FILE *f = NULL;
+
+		snprintf(path, sizeof(path), "%s/seed-%u", folder, i);
+		f = fopen(path, "wb");
+		if (!f || fwrite(buf, 1, n, f) != n)
+			return perror(path), 1;
+	}
+	return 0;
+}
+
 static int play_file(const char *path, uint8_t *buf)
 {
 	FILE *f = fopen(path, "rb");
@@ -190,7 +207,12 @@ int main(int argc, char **argv)
 	if (&__sanitizer_set_death_callback)
 		__sanitizer_set_death_callback(tell);
 	if (argc < 2)
-		return fprintf(stderr, "usage: %s FILE... | -n COUNT | -i NUMBER\n", *argv), 2;
+		return fprintf(stderr,
+			       "usage: %s FILE... | -n COUNT | -i NUMBER | -w FOLDER\n",
+			       *argv),
+		       2;
+	if (argc == 3 && !strcmp(argv[1], "-w"))
+		return write_seeds(argv[2], buf);
 	if (!counted && strcmp(argv[1], "-i")) {
 		for (int i = 1; i < argc; i++)
 			r |= play_file(argv[i], buf);

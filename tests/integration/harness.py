@@ -27,6 +27,7 @@ PYSAMPLED = os.environ.get("PYSAMPLED", os.path.join(BUILD, "pysampled"))
 PYTHONS = os.path.join(BUILD, "pythons")  # those that matrix.provide() unpacked
 TARGETS = os.path.join(ROOT, "tests", "targets")
 WANTED_PYTHONS = ("3.11", "3.12", "3.13")
+OLDER_PYTHONS = ("3.6.", "3.7.", "3.8.", "3.9.", "3.10.")
 MATRIX_PYTHONS = ("3.14", "3.15")
 DEBIAN_PYTHON = "/usr/bin/python3.11"
 NOBODY = 65534
@@ -188,6 +189,19 @@ def find_pythons():
                          Python(wanted, None, "no CPython %s with a shared libpython here" % wanted))
     found.append(Python("debian3.11", debian, "no %s here" % DEBIAN_PYTHON))
     return found + matrix_pythons()
+
+
+def older_pythons():
+    """Those of before 3.11, whose frames are objects; without any, one that is not here."""
+    found = [Python(name, path) for name, path in pyenv_versions()
+             if name.startswith(OLDER_PYTHONS) and os.access(path, os.X_OK)]
+    return found or [Python("3.10", None, "no CPython of before 3.11 here")]
+
+
+def python_2_7():
+    there = [(name, os.path.join(os.path.dirname(path), "python2.7")) for name, path in pyenv_versions()]
+    found = [Python(name, path) for name, path in there if name.startswith("2.7.") and os.access(path, os.X_OK)]
+    return found[0] if found else Python("2.7", None, "no CPython 2.7 here")
 
 
 def tag_of(path):

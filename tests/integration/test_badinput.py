@@ -1,6 +1,7 @@
 """Bad input ends with the exit code of the contract and one clear sentence."""
 import os
 import re
+import resource
 import signal
 import subprocess
 
@@ -175,3 +176,15 @@ def test_too_few_descriptors_to_look_at_a_process_are_told(py, command, most):
     if run.rc != 0 or command == "record":
         equal(run.rc, 1, "exit status of %s" % run)
         check("ulimit -n" in run.err + run.out, "it does not say what to do: %s", run)
+
+
+@one_python
+def test_a_limit_that_is_lowered_meanwhile(py):
+    """A recording that can't open anything any more goes on with what it has, and ends when it is told to."""
+    need_root()
+    target = spinning(py)
+    recorder = Recorder("-p", target.pid, "-F", 999, "-o", "a.folded").recording()
+    resource.prlimit(recorder.pid, resource.RLIMIT_NOFILE, (2, 2))
+    harness.works(target.pid, 1)
+    run = recorder.signal(signal.SIGINT).wait(20).ok()
+    enough(run.n("samples") > 200, "too few samples: %s", run)

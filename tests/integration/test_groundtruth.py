@@ -24,6 +24,39 @@ def test_preempt_is_always_right(py, rate, us):
     enough(run.n("exact") >= tolerances.EXACT * run.n("samples") - 1, "too few are exact: %s", run)
 
 
+@each(py=harness.older_pythons())
+def test_pythons_before_3_11_are_right(py):
+    need_fifo()
+    target = Target(py, "groundtruth.py", "--us", 10, "--depth", 50)
+    run, verdict, _ = exact(target, "-F", 999, seconds=0.7)
+    all_right(verdict, run)
+    enough(run.n("exact") >= tolerances.EXACT * run.n("samples") - 1, "too few are exact: %s", run)
+
+
+@each(py=[harness.python_2_7()])
+def test_python_2_7_is_right(py):
+    """Each leaf has one caller, each line of a caller one leaf."""
+    need_fifo()
+    target = harness.start(py.command() + [os.path.join(harness.TARGETS, "pairs27.py")], stdout=harness.subprocess.PIPE)
+    truth = harness.json.loads(target.stdout.readline().decode().partition(" ")[2])["truth"]
+    home = harness.folder()
+    run = harness.pysampled("-p", target.pid, "-F", 1999, "-d", 2, "-o", "a.folded", "--provenance", "exact", home=home).ok()
+    judged = 0
+    for frames, count in harness.read_folded(os.path.join(home, "a.folded")):
+        got = [(name, line) for name, _, line in reversed(harness.python_frames(frames))]
+        if not got[0][0].startswith("leaf_"):
+            check(got[0][0] in ("run", "Random.randrange", "randrange", "<module>") or got[0][0].startswith("call_"), "%s", got)
+            continue
+        (first, last), caller, root = truth[got[0][0]]
+        check(first <= got[0][1] <= last, "line of %s", got)
+        equal(got[1:3], [(got[0][0].replace("leaf", "call"), caller), ("run", root)], "callers of %s in %s" % (got, run))
+        equal([name for name, _ in got[3:]], ["<module>"], "root of %s" % got)
+        judged += count
+    enough(judged > 500, "only %d of their leaf: %s", judged, run)
+    enough(run.n("exact") >= tolerances.EXACT * run.n("samples") - 1, "too few are exact: %s", run)
+    return "%d stacks" % judged
+
+
 @harness.dealt
 @each(us=[2, 100])
 @each(rate=[99, 1999])

@@ -4,7 +4,7 @@ import signal
 import time
 
 import harness
-from harness import Recorder, Target, beside, check, enough, equal, need_root, not_quick, one_python, seconds
+from harness import Recorder, Target, beside, check, each, enough, equal, need_root, not_quick, one_python, seconds
 
 KB = 1024
 WARM_S, LONG_S, STEP_S = 10, 15, 0.5
@@ -101,15 +101,18 @@ def test_new_functions_are_unnamed_when_memory_is_used_up(py):
 
 
 @one_python
+@each(out=("out.data", "out.folded"))
 @not_quick
 @seconds(4000)
-def test_soak(py):
+def test_soak(py, out):
     """Code, threads and processes come and go; --soak: for an hour."""
     need_root()
     if not SOAK_S:
         raise harness.Skip("tools/test --soak runs it")
     target = Target(py, "restless.py", "--idle", 20, "--forks", 100, "--compiles", 200, "--names", 500, "--threads", 50,
                     "--life", SOAK_S + 300)
-    run, points, fds = record(target, "-F", 999, "--hold-budget", 100, "-o", "out.data", warm=60, long=SOAK_S - 60)
+    run, points, fds = record(target, "-F", 999, "--hold-budget", 100, "-v", "-o", out, warm=60, long=SOAK_S - 60)
     check(60 * slope(points) < 1 << 20, "%.0f KB a minute: %s", 60 * slope(points) / KB, run)
     check(max(fds[-20:]) <= max(fds[:20]) + 20, "descriptors: %s at first, %s at last", fds[:20], fds[-20:])
+    return "%.0f KB a minute, %d KB at last, %d descriptors, side_lost=%d" % (
+        60 * slope(points) / KB, points[-1][1] // KB, max(fds), run.counter("side_lost"))

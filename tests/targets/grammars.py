@@ -158,7 +158,7 @@ class Facts:
             frame = frame.f_back
         ours = [code.co_filename == self.path for code, _ in frames]
         outermost = len(ours) - ours[::-1].index(True) if True in ours else 0
-        return [(code.co_qualname, line) for code, line in reversed(frames[:outermost])]
+        return [(target.name_of(code), line) for code, line in reversed(frames[:outermost])]
 
     def hook(self, frame, event, what):
         if event == "return" and self.inmost:
@@ -184,8 +184,8 @@ def lines_of(code, marked, found):
     """{qualname: lines} of all functions and classes in a module's code."""
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
-            lines = {line for _, _, line in inner.co_lines() if line is not None} | {inner.co_firstlineno}
-            found.setdefault(inner.co_qualname, set()).update(lines & marked or lines)
+            lines = target.lines_of(inner) | {inner.co_firstlineno}
+            found.setdefault(target.name_of(inner), set()).update(lines & marked or lines)
             lines_of(inner, marked, found)
     return {name: sorted(lines) for name, lines in found.items()}
 
@@ -247,7 +247,7 @@ def main():
     ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)  # or khugepaged causes faults on any line
     namespace = dict(target.spins(), **target.spins("touch_"), **target.spins("doze_"), asyncio=asyncio,
                      functools=functools, marshal=marshal, types=types, PATTERN=re.compile("x"), fresh=fresh,
-                     address_of=address_of, DROP=mmap.MADV_DONTNEED)
+                     address_of=address_of, DROP=getattr(mmap, "MADV_DONTNEED", 4))
     text = "\n".join(CASES[args.case]()) + "\n"
     path = target.generated(text, "%s_generated.py" % args.case, namespace)
     wanted = re.compile(ENTRIES.get(args.case, args.case + r"_\d\d"))

@@ -197,7 +197,9 @@ static struct PyModuleDef module = {
 
 PyMODINIT_FUNC PyInit_gtspin(void)
 {
+#if PY_VERSION_HEX >= 0x030b0000 /* before there is no Py_Version */
 	if (Py_Version >= 0x030c0000)
 		slots[0] = (PyModuleDef_Slot){ 3, (void *)2 };
+#endif
 	return PyModuleDef_Init(&module);
 }

@@ -3,6 +3,7 @@
 Facts that judges know: truth {native leaf: [[qualname, line], ...]}, leaf first; roots: what can stand below a truth, up to
 the root of the program or of a thread: each a list of [qualname, lines that it can be at], innermost first.
 """
+import dis
 import json
 import mmap
 import signal
@@ -21,10 +22,22 @@ def ready(**info):
     print("READY " + json.dumps(info), flush=True)
 
 
+def name_of(code):
+    """Up to 3.10 a code object has no qualified name."""
+    return getattr(code, "co_qualname", code.co_name)
+
+
+def lines_of(code):
+    """Up to 3.9 it has no co_lines()."""
+    lines = (line for _, _, line in code.co_lines()) if hasattr(code, "co_lines") else \
+        (line for _, line in dis.findlinestarts(code))
+    return {line for line in lines if line}
+
+
 def place(function):
     """A function, or a frame, at any of its lines."""
     code = getattr(function, "__code__", None) or function.f_code
-    return [code.co_qualname, sorted({line for _, _, line in code.co_lines() if line})]
+    return [name_of(code), sorted(lines_of(code))]
 
 
 def root(*functions):

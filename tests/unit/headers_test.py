@@ -44,7 +44,10 @@ def main():
         tables = os.path.join(ROOT, "lib", "offsets")
         name = os.path.basename(include).removeprefix("python").removesuffix("t")
         table = os.path.join(tables, f"py{name.replace('.', '_')}.c")
-        if not os.path.exists(os.path.join(include, "internal", "pycore_code.h")) or \
+        # tools/mklayout.py does not read those of before 3.11.
+        if not os.path.exists(os.path.join(include, "internal", "pycore_interp.h")) or \
+                int(name.rstrip("m").partition(".")[2] or 0) < 11 or \
+                not os.path.exists(os.path.join(include, "internal", "pycore_code.h")) or \
                 not os.path.exists(table):
             continue
         run = subprocess.run([sys.executable, os.path.join(ROOT, "tools", "mklayout.py"),

@@ -3,7 +3,7 @@
  * Stacks as letters, innermost first. Native: 'n' a frame, 'E' one that holds an anchor, 'e'
  * the evaluation loop without one, 'G' greenlet's, 'H' greenlet's with an anchor in it; a
  * blank ends a run. Anchors: how many Python frames each runs; '-' before one that lies in no
- * frame. Merged: n, g for native frames, E for an activation, digits for Python frames, '!'
+ * frame; 'o' that each evaluation loop runs one frame. Merged: n, g for native frames, E for an activation, digits for Python frames, '!'
  * where native frames are missing, 'c' for a coroutine's root, '?' before unplaced ones.
  */
 #include <setjmp.h>
@@ -57,12 +57,13 @@ static void draw_anchors(struct picture *p, const char *anchors)
 
 	for (const char *c = anchors; *c; c++) {
 		struct pystack_anchor *a = &p->anchor[p->in.n_anchors++];
-		bool nowhere = *c == '-';
+		bool nowhere = *c == '-', loop = *c == 'o';
 
 		c += nowhere;
-		total += (uint32_t)(*c - '0');
+		total += loop ? 1 : (uint32_t)(*c - '0');
 		*a = (struct pystack_anchor){ .n = total };
-		a->at = nowhere ? NOWHERE : p->holder[holder++];
+		a->at = loop	? PYSTACK_IN_LOOP :
+			nowhere ? NOWHERE : p->holder[holder++];
 	}
 	p->in.n_python = total;
 }
@@ -150,6 +151,15 @@ static void test_unplaced(void **state)
 
 /* Up to 3.10 each activation runs one Python frame: an anchor each, whether it is the CFrame
  * of 3.10 or, where there is none, the place of an evaluation loop that was counted. */
+static void test_counted_loops(void **state)
+{
+	check("enenn", "oo", "E0nE1nn");
+	check("nenen", "o", "nnnE0n"); /* the newest has no frame yet, or none any more */
+	check("eenen", "o", "nnnnn?0"); /* which one? */
+	check("nen", "oo", "nnn?01");
+	check_with("nene", UNWIND_CUT, "ooo", 0, "nE0nE1!2");
+}
+
 static void test_one_frame_each(void **state)
 {
 	check("EEnE", "111", "E0E1nE2");
@@ -213,7 +223,7 @@ int main(void)
 		cmocka_unit_test(test_whole),	       cmocka_unit_test(test_edges),
 		cmocka_unit_test(test_broken),	       cmocka_unit_test(test_unplaced),
 		cmocka_unit_test(test_one_frame_each), cmocka_unit_test(test_cut_python),
-		cmocka_unit_test(test_coroutine),      cmocka_unit_test(test_owner),
+		cmocka_unit_test(test_counted_loops), cmocka_unit_test(test_coroutine),      cmocka_unit_test(test_owner),
 		cmocka_unit_test(test_two_in_one),
 	};
 

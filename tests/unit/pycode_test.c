@@ -447,6 +447,38 @@ static const struct lines_row lines_rows[] = {
 	ROWS_3_11 ROWS_3_12 ROWS_3_13 ROWS_3_14 ROWS_3_15
 };
 
+/* Tables of before 3.11, by hand after Objects/lnotab_notes.txt. */
+static void older_tables(void **state)
+{
+	/* Two bytes of line 5, a jump back that only 3.6 and later can say, a long one. */
+	static const unsigned char lnotab[] = { 2, 1, 4, 0xfe, 0, 127, 2, 10 };
+	static const unsigned char table_310[] = { 2, 1, 4, 0x80, 0, 127, 2, 10 };
+	static const struct {
+		enum py_linetable kind;
+		const unsigned char *table;
+		int line[5]; /* at 0, 2, 4, 6, 8 */
+		int min, max;
+	} row[] = {
+		{ PY_LNOTAB, lnotab, { 5, 6, 6, 131, 141 }, 5, 141 },
+		{ PY_LNOTAB_UNSIGNED, lnotab, { 5, 6, 6, 387, 397 }, 5, 397 },
+		{ PY_LINETABLE_310, table_310, { 6, 0, 0, 143, 0 }, 6, 143 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct pycode_copy *c = table_copy(row[i].table, 8, 5);
+		int min, max;
+
+		c->linetable = (uint8_t)row[i].kind;
+		for (uint32_t k = 0; k < 5; k++)
+			assert_int_equal(pycode_line(c, 2 * k), row[i].line[k]);
+		assert_int_equal(pycode_line(c, PYCODE_BEGINS), 5);
+		pycode_line_range(c, &min, &max);
+		assert_int_equal(min, row[i].min);
+		assert_int_equal(max, row[i].max);
+		free(c);
+	}
+}
+
 static void check_lines(const struct lines_row *row)
 {
 	struct pycode_copy *c = table_copy(row->table, row->n_table, row->first);
@@ -541,7 +573,7 @@ int main(void)
 		cmocka_unit_test(contents_count_in_3_11),
 		cmocka_unit_test(print_ignores_the_rest),
 		cmocka_unit_test(blocks_from_tapes),
-		cmocka_unit_test(lines_are_co_lines),
+		cmocka_unit_test(older_tables), cmocka_unit_test(lines_are_co_lines),
 		cmocka_unit_test(lines_without_columns),
 		cmocka_unit_test(empty_and_damaged_tables),
 	};

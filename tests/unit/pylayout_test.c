@@ -106,6 +106,9 @@ static void damage_is_noticed(void **state)
 	REFUSES(str.compact_data, 32, "compact_data");
 	REFUSES(str_kind_shift, 30, "bits");
 	REFUSES(owner_shim, 0, "entry");
+	REFUSES(lasti_unit, 1, "PyFrameObject");
+	REFUSES(str.state, ABSENT, "str.state is missing");
+	REFUSES(frame.owner, ABSENT, "frame.owner is missing");
 }
 
 int main(void)

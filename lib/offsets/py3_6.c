@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * py3_6 - CPython 3.6 (its headers; Python/pystate.c for struct _is).
+ */
+#include "offsets/pylayout.h"
+
+const struct pylayout pylayout_3_6 = {
+	.version = 0x0306,
+	.micro_min = 15,
+	.micro_max = 15,
+
+	.runtime = {
+		.interp_head = AT(0), /* the variable itself: there is no _PyRuntime */
+	},
+	.interp = {
+		.next = AT(0),
+		.threads_head = AT(8),
+	},
+	.tstate = {
+		.size = 2272,
+		.next = AT(8),
+		.prev = AT(0),
+		.interp = AT(16),
+		.thread_id = AT(152),
+		.frame = AT(24),
+	},
+	.frame = {
+		.size = 128,
+		.code = AT(32),
+		.previous = AT(24),
+		.instr = AT(120),
+	},
+	.code = {
+		.size = 144,
+		.filename = AT(96),
+		.qualname = AT(104), /* co_name: there is no other */
+		.linetable = AT(112),
+		.firstlineno = AT(36),
+		.flags = AT(32),
+		.instructions = AT(40),
+	},
+	.object = { .type = AT(8), .type_name = AT(24), .type_flags = AT(168) },
+	.str = {
+		.length = AT(16),
+		.hash = AT(24),
+		.state = AT(32),
+		.ascii_data = 48, /* sizeof(PyASCIIObject) */
+		.compact_data = 72, /* sizeof(PyCompactUnicodeObject) */
+	},
+	.bytes = { .size = AT(16), .data = AT(32) },
+
+	/* struct PyASCIIObject.state: interned:2, kind:3, compact:1, ascii:1. */
+	.str_kind_shift = 2,
+	.str_compact_bit = 5,
+	.str_ascii_bit = 6,
+	.lasti_unit = 1, /* f_lasti counts bytes */
+	.linetable = PY_LNOTAB,
+};

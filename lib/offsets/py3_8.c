@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * py3_8 - CPython 3.8 (its headers; Include/internal too).
+ */
+#include "offsets/pylayout.h"
+
+const struct pylayout pylayout_3_8 = {
+	.version = 0x0308,
+	.micro_min = 18,
+	.micro_max = 18,
+
+	.runtime = {
+		.interp_head = AT(32),
+		.main_thread = AT(72),
+		.finalizing = AT(16),
+	},
+	.interp = {
+		.next = AT(0),
+		.id = AT(16),
+		.threads_head = AT(8),
+	},
+	.tstate = {
+		.size = 264,
+		.next = AT(8),
+		.prev = AT(0),
+		.interp = AT(16),
+		.thread_id = AT(176),
+		.frame = AT(24),
+	},
+	.frame = {
+		.size = 112,
+		.code = AT(32),
+		.previous = AT(24),
+		.instr = AT(104),
+	},
+	.code = {
+		.size = 176,
+		.filename = AT(104),
+		.qualname = AT(112), /* co_name: there is no other */
+		.linetable = AT(120),
+		.firstlineno = AT(40),
+		.flags = AT(36),
+		.instructions = AT(48),
+	},
+	.object = { .type = AT(8), .type_name = AT(24), .type_flags = AT(168) },
+	.str = {
+		.length = AT(16),
+		.hash = AT(24),
+		.state = AT(32),
+		.ascii_data = 48, /* sizeof(PyASCIIObject) */
+		.compact_data = 72, /* sizeof(PyCompactUnicodeObject) */
+	},
+	.bytes = { .size = AT(16), .data = AT(32) },
+
+	/* struct PyASCIIObject.state: interned:2, kind:3, compact:1, ascii:1. */
+	.str_kind_shift = 2,
+	.str_compact_bit = 5,
+	.str_ascii_bit = 6,
+	.lasti_unit = 1, /* f_lasti counts bytes */
+	.linetable = PY_LNOTAB,
+};
