@@ -23,6 +23,7 @@
 #include "perf_records.h"
 #include "pyworld.h"
 #include "base/stats.h"
+#include "sys/proc.h"
 
 enum {
 	FAKE_CPUS = 2,
@@ -177,6 +178,8 @@ static inline struct fake *fake_create(uint16_t version)
 	fake_configure(f);
 	assert_int_equal(targets_init(&f->targets), 0);
 	f->target = target_create(getpid());
+	/* It lives, however old the samples are that are made up for it. */
+	f->target->pidfd = proc_pidfd(getpid());
 	f->target->state = TARGET_PYTHON;
 	f->target->py = (struct pystack_target){
 		.pid = getpid(), .program = 1, .layout = f->w->l, .walk = f->w->walk
