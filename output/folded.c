@@ -15,6 +15,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 
+#include "base/hash.h"
 #include "base/base.h"
 #include "perf_event.h"
 #include "lines/places.h"
@@ -162,11 +163,7 @@ static struct folded_stack *stack_at(const struct folded *f, size_t i)
 
 static uint64_t stack_hash(const unsigned char *ids, size_t n)
 {
-	uint64_t h = n;
-
-	for (size_t i = 0; i < n; i++)
-		h = (h ^ load_u32(ids + 4 * i)) * 0x9e3779b97f4a7c15;
-	return h ^ h >> 32;
+	return hash_bytes(hash_seed.begin, ids, 4 * n);
 }
 
 /* Twice as many slots. */

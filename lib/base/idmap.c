@@ -2,6 +2,7 @@
  *
  * idmap - open addressing; a forgotten key keeps its place until the next growth.
  */
+#include "base/hash.h"
 #include "base/idmap.h"
 
 #include <errno.h>
@@ -25,7 +26,7 @@ void idmap_deinit(struct idmap *m)
 static struct idmap_entry *idmap_find(const struct idmap *m, uint64_t key)
 {
 	uint32_t mask = m->cap - 1;
-	uint32_t i = (uint32_t)((key * 0x9e3779b97f4a7c15) >> 32) & mask;
+	uint32_t i = (uint32_t)hash_u64(key) & mask;
 
 	while (m->at[i].used && m->at[i].key != key)
 		i = (i + 1) & mask;

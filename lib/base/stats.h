@@ -49,6 +49,7 @@
 	X(no_line, "addresses of native code for which there is no source line")             \
 	X(bad_debug, "files whose debug information could not be read to its end")           \
 	X(unnamed, "Python functions shown as [unnamed], or stacks: --memory was used up")   \
+	X(unmapped, "maps of code that were not kept: --memory was used up, no names there") \
 	X(unlined, "Python functions without some of their lines in perf.data: too many")    \
 	X(outside, "samples before the recording began or after its end, ignored")
 

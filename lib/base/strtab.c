@@ -2,9 +2,8 @@
  *
  * strtab - an arena of strings and an open-addressed table of their ids.
  */
+#include "base/hash.h"
 #include "base/strtab.h"
-
-#include <sys/random.h>
 
 #include "base/base.h"
 
@@ -23,7 +22,6 @@ struct strtab_entry {
 };
 
 struct strtab {
-	uint64_t seed;
 	struct strtab_chunk *chunk; /* the newest first */
 	size_t text_bytes;	    /* of all chunks */
 	struct strtab_entry *entry;
@@ -32,24 +30,14 @@ struct strtab {
 	uint32_t n_slots; /* a power of two, more than 2 * n */
 };
 
-/* Texts are chosen by targets: a random factor keeps them from choosing equal hashes. */
-static uint64_t strtab_hash(const struct strtab *t, const char *s, size_t n)
+static uint64_t strtab_hash(const char *s, size_t n)
 {
-	uint64_t h = t->seed;
-
-	for (size_t i = 0; i < n; i++)
-		h = (h ^ (unsigned char)s[i]) * (t->seed | 1), h ^= h >> 32;
-	return h ^ h >> 29;
+	return hash_bytes(hash_seed.begin, s, n);
 }
 
 struct strtab *strtab_create(void)
 {
-	struct strtab *t = calloc(1, sizeof(*t));
-
-	/* short of random bytes the texts are found all the same */
-	if (t && getrandom(&t->seed, sizeof(t->seed), GRND_NONBLOCK) != sizeof(t->seed))
-		t->seed = (uintptr_t)t * 0x9e3779b97f4a7c15;
-	return t;
+	return calloc(1, sizeof(struct strtab));
 }
 
 void strtab_destroy(struct strtab *t)
@@ -131,7 +119,7 @@ static int strtab_grow(struct strtab *t)
 
 uint32_t strtab_add(struct strtab *t, const char *s, size_t n)
 {
-	uint64_t hash = strtab_hash(t, s, n);
+	uint64_t hash = strtab_hash(s, n);
 	const char *text;
 	uint32_t *slot;
 

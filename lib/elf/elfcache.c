@@ -7,6 +7,7 @@
 
 #include <errno.h>
 
+#include "base/hash.h"
 #include "base/clock.h"
 #include "base/later.h"
 #include "base/quota.h"
@@ -118,7 +119,7 @@ static bool id_same(const struct elfcache_id *a, const struct elfcache_id *b)
 
 struct elfcache_elf *elfcache_get(struct elfcache *c, const struct elfcache_id *id)
 {
-	struct elfcache_elf **b = &c->bucket[(id->ino ^ id->dev) % N_BUCKETS], *e;
+	struct elfcache_elf **b = &c->bucket[hash_pair(id->ino, id->dev) % N_BUCKETS], *e;
 
 	for (e = *b; e; e = e->next) {
 		if (!id_same(&e->id, id))

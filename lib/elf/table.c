@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "elf/table.h"
+#include "base/hash.h"
 
 #include <errno.h>
 
@@ -167,11 +168,7 @@ static size_t rule_words(const struct unwind_rule *r)
 
 static size_t rule_hash(const uint64_t *w, size_t n)
 {
-	uint64_t h = n;
-
-	for (size_t i = 0; i < n; i++)
-		h = (h ^ w[i]) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
-	return h;
+	return hash_bytes(hash_seed.begin, w, n * sizeof(*w));
 }
 
 static bool maker_grow_seen(struct unwind_maker *m)

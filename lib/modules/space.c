@@ -9,9 +9,11 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "base/hash.h"
 #include "base/clock.h"
 #include "modules/jit.h"
 #include "base/later.h"
+#include "base/stats.h"
 #include "elf/elfimage.h"
 #include "sys/rootfile.h"
 
@@ -24,7 +26,7 @@ enum {
 
 static struct space **space_slot(struct spaces *s, pid_t pid)
 {
-	struct space **p = &s->bucket[(uint32_t)pid % SPACE_BUCKETS];
+	struct space **p = &s->bucket[hash_u64((uint32_t)pid) % SPACE_BUCKETS];
 
 	while (*p && (*p)->pid != pid)
 		p = &(*p)->next;
@@ -54,6 +56,7 @@ static void space_drop(struct spaces *s, pid_t pid)
 		return;
 	*p = gone->next;
 	jit_destroy(gone->jit);
+	s->map_bytes -= gone->cap * sizeof(*gone->map);
 	free(gone->map);
 	free(gone);
 	s->n--;
@@ -77,18 +80,24 @@ static size_t space_find(const struct space *sp, uint64_t addr)
 
 static int space_reserve(struct space *sp, size_t n)
 {
-	size_t cap = MAX(n, sp->cap + sp->cap / 2 + 16);
+	size_t cap = MAX(n, sp->cap + sp->cap / 2 + 16), add;
+	struct spaces *s = sp->of;
 	struct space_map *more;
 
 	if (n <= sp->cap)
 		return 0;
-	if (n > MAX_MAPS)
+	add = (cap - sp->cap) * sizeof(*more);
+	if (n > MAX_MAPS || (s->max_map_bytes && add > s->max_map_bytes - s->map_bytes)) {
+		if (s->stats)
+			STATS_ADD(s->stats, unmapped, 1);
 		return -E2BIG;
+	}
 	more = reallocarray(sp->map, cap, sizeof(*more));
 	if (!more)
 		return -ENOMEM;
 	sp->map = more;
 	sp->cap = cap;
+	s->map_bytes += add;
 	return 0;
 }
 
@@ -102,16 +111,21 @@ static void space_splice(struct space *sp, size_t from, size_t to,
 	sp->n = sp->n + n - (to - from);
 }
 
-/* Put @m over whatever was mapped there; with @keep false only cut the hole. */
+/* Put @m over whatever was mapped there; with @keep false only cut the hole. Without room all
+ * that was there goes: it has no name then, rather than one of what was there before. */
 static void space_insert(struct space *sp, const struct space_map *m, bool keep)
 {
 	size_t from = space_find(sp, m->lo), to = from, n = 0;
 	struct space_map with[3];
 
-	if (m->lo >= m->hi || space_reserve(sp, sp->n + 2) < 0)
+	if (m->lo >= m->hi)
 		return;
 	while (to < sp->n && sp->map[to].lo < m->hi)
 		to++;
+	if (space_reserve(sp, sp->n + 2) < 0) {
+		space_splice(sp, from, to, NULL, 0);
+		return;
+	}
 	if (from < to && sp->map[from].lo < m->lo) {
 		with[n] = sp->map[from];
 		with[n++].hi = m->lo;
@@ -466,6 +480,12 @@ void spaces_destroy(struct spaces *s)
 		later_release(s->stuck[--s->n_stuck].later);
 	elfcache_destroy(s->elfs);
 	free(s);
+}
+
+void spaces_limit(struct spaces *s, size_t bytes, struct stats *stats)
+{
+	s->max_map_bytes = bytes;
+	s->stats = stats;
 }
 
 struct space *spaces_find(struct spaces *s, pid_t pid)

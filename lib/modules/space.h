@@ -36,6 +36,8 @@ enum { SPACE_BUCKETS = 1024, SPACE_MAX_STUCK = 8 };
 struct spaces {
 	struct space *bucket[SPACE_BUCKETS];
 	size_t n;
+	size_t map_bytes, max_map_bytes; /* of all processes' maps; the latter 0: no bound */
+	struct stats *stats;		 /* borrowed; or NULL */
 	uint64_t last_gen;
 	uint64_t n_opened; /* files; what was answered before may have lacked one */
 	uint64_t retry_ns; /* none is opened before: descriptors had run out */
@@ -57,6 +59,10 @@ enum spaces_need {
  * when needed. NULL: no memory. */
 struct spaces *spaces_create(size_t max_bytes, unsigned needs);
 void spaces_destroy(struct spaces *s);
+
+/* The maps of all processes together take at most @bytes. Those beyond it are not kept, so
+ * that code there has no name, and counted in @stats (unmapped), which is borrowed. */
+void spaces_limit(struct spaces *s, size_t bytes, struct stats *stats);
 
 /* MMAP, FORK (copy), COMM with exec (forget), EXIT of the leader. Others are ignored. With
  * SPACES_IDS an MMAP gets its file's build-id, which lives as long as @s. */

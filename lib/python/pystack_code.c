@@ -7,6 +7,7 @@
  * it (3.11); the fingerprint is the same. Else it is copied anew.
  */
 #include "python/pystack_int.h"
+#include "base/hash.h"
 
 /* Where the count of code objects ever made lies; 0: nowhere. */
 static raddr versions_at(const struct pystack_target *t, const struct thread *th)
@@ -47,8 +48,7 @@ void codes_begin(struct pystack *p, const struct pystack_target *t, struct threa
 /* Where the number of the code stands, or would. */
 static uint16_t *index_of(struct pystack *p, int program, raddr at)
 {
-	uint64_t h = (at >> 4 ^ (uint64_t)program << 40) * 0x9e3779b97f4a7c15u;
-	uint32_t i = (uint32_t)(h >> 49) & (N_CODES - 1);
+	uint32_t i = (uint32_t)hash_pair(at, (uint64_t)program) & (N_CODES - 1);
 
 	for (; p->code_index[i]; i = (i + 1) & (N_CODES - 1)) {
 		const struct code *c = &p->codes[p->code_index[i] - 1];

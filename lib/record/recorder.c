@@ -241,6 +241,12 @@ static void tell_limits(struct recorder *r)
 			 "names and stacks have used up their part of --memory: new ones are "
 			 "[unnamed] from here on (raise --memory)");
 	}
+	if (STATS_GET(r->session->stats, unmapped) && !r->warned_unmapped) {
+		r->warned_unmapped = true;
+		note_say(&r->o.note, "processes have more maps than their part of --memory "
+				     "has room for: code "
+				     "in further ones has no native names (raise --memory)");
+	}
 	if (STATS_GET(r->session->stats, unlined) && !r->warned_unlined) {
 		r->warned_unlined = true;
 		note_say(&r->o.note,

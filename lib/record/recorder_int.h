@@ -80,8 +80,8 @@ struct recorder {
 	bool told_progress;    /* of the attaching */
 	struct err why;	       /* why not a better capture */
 	struct work_moment half, end; /* of the time that was asked for, and of the loop */
-	bool warned_budget, warned_stall, warned_new, warned_unnamed, warned_unlined,
-		child_ran;
+	bool warned_budget, warned_stall, warned_new, warned_unnamed, warned_unmapped,
+		warned_unlined, child_ran;
 	size_t n_missed;  /* threads that had ended before they got events of their own */
 	size_t n_late;	  /* ... and those that had run by then, ... */
 	uint64_t late_ns; /* ... so long in all */

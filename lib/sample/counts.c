@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 
+#include "base/hash.h"
 #include "base/base.h"
 
 struct row {
@@ -40,7 +41,7 @@ void counts_destroy(struct counts *c)
 
 static struct row *place_of(struct row *rows, size_t cap, pid_t tid, uint64_t id)
 {
-	uint64_t hash = (id * 31 + (uint64_t)tid) * 0x9e3779b97f4a7c15u >> 32;
+	uint64_t hash = hash_pair(id, (uint64_t)tid);
 	size_t at = hash & (cap - 1);
 
 	while (rows[at].id && (rows[at].id != id || rows[at].tid != tid))

@@ -58,7 +58,8 @@ struct session {
 	uint64_t start_ns; /* CLOCK_MONOTONIC */
 	unsigned flags;	   /* enum session_flags */
 	/* Bytes that names and stacks may take in memory, roughly; 0: no bound. What is
-	 * sampled first when it is reached is shown as "[unnamed]". */
+	 * sampled first when it is reached is shown as "[unnamed]". Maps of code may take a
+	 * quarter as many besides. */
 	size_t memory;
 	/* What befalls samples is counted here. Borrowed, never NULL. */
 	struct stats *stats;

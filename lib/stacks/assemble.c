@@ -42,6 +42,7 @@ struct assembler *assembler_create(const struct assembler_config *c)
 	}
 	if (c->names_bytes)
 		profile_limit(a->profile, c->names_bytes, c->stats);
+	spaces_limit(a->spaces, c->maps_bytes, c->stats);
 	return a;
 }
 

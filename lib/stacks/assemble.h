@@ -21,6 +21,7 @@ struct assembler_config {
 	const struct unwind_other *unwinder; /* of them, instead of ours; or NULL */
 	struct stats *stats;		     /* borrowed */
 	size_t names_bytes;		     /* profile_limit(); 0: none */
+	size_t maps_bytes;		     /* spaces_limit(); 0: none */
 	struct places *places; /* where native frames are noted, borrowed; or NULL */
 };
 

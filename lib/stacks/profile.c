@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdbool.h>
 
+#include "base/hash.h"
 #include "base/stats.h"
 
 enum { LINE_CACHE = 1 << 14, CAP_MIN = 1024, FUNC_BYTES = 256 };
@@ -90,22 +91,13 @@ void profile_limit(struct profile *p, size_t bytes, struct stats *stats)
 	p->stats = stats;
 }
 
-static uint64_t mix(uint64_t h)
-{
-	h ^= h >> 29;
-	h *= 0xbf58476d1ce4e5b9u;
-	return h ^ h >> 32;
-}
-
-/* FNV-1a over everything that decides names and lines. */
+/* Over everything that decides names and lines. */
 static uint64_t content_hash(const struct pycode_copy *c)
 {
 	size_t n = (size_t)c->name_n + c->file_n + c->table_n;
-	uint64_t h = 0xcbf29ce484222325u ^ mix((uint64_t)(uint32_t)c->firstlineno << 32 |
-					       c->name_n << 16 | c->file_n);
+	uint64_t h = hash_pair((uint32_t)c->firstlineno, c->name_n << 16 | c->file_n);
 
-	for (size_t i = 0; i < n; i++)
-		h = (h ^ c->data[i]) * 0x100000001b3u;
+	h = hash_bytes(h, c->data, n);
 	return h ? h : 1;
 }
 
@@ -119,7 +111,7 @@ static bool same_content(const struct pycode_copy *a, const struct pycode_copy *
 
 static size_t code_place(const struct profile *p, uint64_t hash, const struct pycode_copy *c)
 {
-	size_t i = mix(hash) & (p->cap_codes - 1);
+	size_t i = hash & (p->cap_codes - 1);
 
 	while (p->codes[i] &&
 	       (p->codes[i]->hash != hash || (c && !same_content(p->codes[i]->copy, c))))
@@ -149,7 +141,7 @@ static int grow_codes(struct profile *p)
 
 static size_t id_place(const struct profile *p, uint64_t id)
 {
-	size_t i = mix(id) & (p->cap_ids - 1);
+	size_t i = hash_u64(id) & (p->cap_ids - 1);
 
 	while (p->ids[i].id && p->ids[i].id != id)
 		i = (i + 1) & (p->cap_ids - 1);
@@ -189,14 +181,13 @@ static void put_id(struct profile *p, uint64_t id, struct pcode *code)
 
 static uint64_t string_hash(uint64_t h, const char *s)
 {
-	for (; *s; s++)
-		h = (h ^ (unsigned char)*s) * 0x100000001b3u;
-	return mix(h);
+	return hash_bytes(h, s, strlen(s));
 }
 
 static size_t func_place(const struct profile *p, const struct pyfunc *f)
 {
-	uint64_t h = string_hash(string_hash((uint64_t)f->firstline, f->qualname), f->file);
+	uint64_t h = string_hash(string_hash(hash_u64((uint64_t)f->firstline), f->qualname),
+				 f->file);
 	size_t i = h & (p->cap_funcs - 1);
 
 	for (; p->funcs[i]; i = (i + 1) & (p->cap_funcs - 1)) {
@@ -416,7 +407,7 @@ const struct pyfunc *profile_lookup(struct profile *p, uint64_t id, uint32_t las
 
 	if (!code)
 		return NULL;
-	at = mix((uintptr_t)code ^ (uint64_t)lasti << 40) & (LINE_CACHE - 1);
+	at = hash_pair((uintptr_t)code, (uint64_t)lasti) & (LINE_CACHE - 1);
 	if (p->lines[at].code != code || p->lines[at].lasti != lasti) {
 		p->lines[at].code = code;
 		p->lines[at].lasti = lasti;

@@ -19,7 +19,14 @@
 #include "sample/tape.h"
 #include "targets/target.h"
 
-enum { TICK_MS = 70, HELD_TICKS = 2, WAIT_TICKS = 72, NAMES_SHARE = 2, LAST_NICE = -10 };
+enum {
+	TICK_MS = 70,
+	HELD_TICKS = 2,
+	WAIT_TICKS = 72,
+	NAMES_SHARE = 2,
+	MAPS_SHARE = 4,
+	LAST_NICE = -10
+};
 
 /* A queued record that waits for its place in time. */
 struct item {
@@ -64,6 +71,7 @@ struct resolver *resolver_create(const struct resolver_config *c)
 		.places = c->session->places,
 		.stats = c->session->stats,
 		.names_bytes = c->session->memory / NAMES_SHARE,
+		.maps_bytes = c->session->memory / MAPS_SHARE,
 	});
 	if (c->targets) {
 		epoch_join(&c->targets->epoch, &r->holds);

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/base.h"
 #include "base/clock.h"
 #include "sys/proc.h"
@@ -42,7 +43,7 @@ static struct target *slot_get(const struct target_table *tab, uint32_t i)
 /* The target with @pid, and its slot; NULL, and the first that is free for it. */
 static struct target *look_up(const struct target_table *tab, pid_t pid, uint32_t *slot)
 {
-	uint32_t i = (uint32_t)pid * 2654435761u & tab->mask;
+	uint32_t i = (uint32_t)hash_u64((uint32_t)pid) & tab->mask;
 	bool gap = false;
 	struct target *at;
 

@@ -101,6 +101,21 @@ def test_new_functions_are_unnamed_when_memory_is_used_up(py):
 
 
 @one_python
+@beside
+def test_maps_are_not_kept_when_memory_is_used_up(py):
+    need_root()
+    target = harness.start(py.command() + [os.path.join(harness.TARGETS, "manymaps.py"), "20000"], stdout=-1)
+    equal(target.stdout.readline(), b"READY\n", "what it says")
+    home = harness.folder()
+    run = harness.Recorder("-p", target.pid, "-F", 199, "-d", 2, "-v", "--memory", "4M", "-o", "out.folded", home=home).wait().ok()
+    check("in further ones has no native names" in run.err, "not a word of it: %s", run)
+    check(run.counter("unmapped") > 0, "not counted: %s", run)
+    stacks = harness.read_folded(os.path.join(home, "out.folded"))
+    enough(harness.total(stacks) > 50, "too few samples: %s", run)
+    check(any("manymaps.py" in str(s) for s in stacks), "no Python names: %s", stacks)
+
+
+@one_python
 @each(out=("out.data", "out.folded"))
 @not_quick
 @seconds(4000)

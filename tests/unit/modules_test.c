@@ -18,6 +18,7 @@
 #include <time.h>
 
 #include "modules/codefile.h"
+#include "base/stats.h"
 #include "names/demangle.h"
 #include "sys/rootfile.h"
 #include "modules/space.h"
@@ -485,9 +486,55 @@ static void test_dead_debug_files(void **state)
 	elfcache_destroy(c);
 }
 
+static void map_at(struct spaces *s, pid_t pid, uint64_t page)
+{
+	struct side side = { .kind = SIDE_MMAP, .pid = pid, .tid = pid };
+
+	side.u.mmap.addr = page << 12;
+	side.u.mmap.len = 4096;
+	side.u.mmap.prot = PROT_EXEC;
+	side.u.mmap.path = "//anon";
+	spaces_side(s, &side);
+}
+
+/* All processes' maps have one bound; what one gives back another may have. */
+static void maps_of_all_are_bounded(void **state)
+{
+	enum { BYTES = 1 << 20, FIRST = 1000, PROCESSES = 100, MAPS = 1000 };
+	struct spaces *s = spaces_create(1 << 20, 0);
+	struct side end = { .kind = SIDE_EXIT };
+	struct stats stats = { 0 };
+	struct space *sp;
+	uint64_t page;
+
+	spaces_limit(s, BYTES, &stats);
+	for (pid_t pid = FIRST; pid < FIRST + PROCESSES; pid++)
+		for (page = 1; page <= MAPS; page++)
+			map_at(s, pid, 2 * page);
+	assert_true(s->map_bytes <= BYTES && s->map_bytes > BYTES / 2);
+	assert_true(STATS_GET(&stats, unmapped) > 0);
+	assert_non_null(space_at(spaces_find(s, FIRST), 4 << 12));
+	assert_null(space_at(spaces_find(s, FIRST + PROCESSES - 1), 4 << 12));
+	/* No room for what may split: no name, rather than the one of what was there. */
+	sp = spaces_find(s, FIRST);
+	for (page = MAPS + 1; sp->n + 2 <= sp->cap; page++)
+		map_at(s, FIRST, 2 * page);
+	map_at(s, FIRST, 2);
+	assert_null(space_at(sp, 2 << 12));
+	for (pid_t pid = FIRST; pid < FIRST + PROCESSES; pid++) {
+		end.pid = end.tid = pid;
+		spaces_side(s, &end);
+	}
+	assert_int_equal(s->map_bytes, 0);
+	map_at(s, FIRST, 1);
+	assert_non_null(space_at(spaces_find(s, FIRST), 1 << 12));
+	spaces_destroy(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(maps_of_all_are_bounded),
 		cmocka_unit_test_setup_teardown(test_modules, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_descriptors, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_greenlet, setup, teardown),

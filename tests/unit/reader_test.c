@@ -212,6 +212,7 @@ static void number_may_be_another_s(void **state)
 
 	if (pid == 0)
 		_exit(0);
+	close(f->target->pidfd);
 	f->target->pidfd = proc_pidfd(pid);
 	assert_true(f->target->pidfd >= 0);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);

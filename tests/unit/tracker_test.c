@@ -6,8 +6,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <cmocka.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,6 +37,13 @@ static void end(pid_t pid)
 {
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static char told[300]; /* to a person, at last */
+
+static void tell(void *arg, const char *text)
+{
+	snprintf(told, sizeof(told), "%s", text);
 }
 
 /* Another CPU's ring told before that the forker has ended. */
@@ -78,11 +89,55 @@ static void forker_is_not_known_yet(void **state)
 	end(parent);
 }
 
+/* Look until somebody was told, or the search is over. False: it takes too long. */
+static bool run_until_told(struct tracker *t)
+{
+	for (int i = 0; i < 2000 && t->n_searches && !told[0]; i++) {
+		poll(NULL, 0, 5);
+		tracker_run(t);
+	}
+	return told[0] || !t->n_searches;
+}
+
+/* A look that lacked a descriptor is taken again, and one line says so. */
+static void short_of_descriptors(void **state)
+{
+	pid_t pid = start();
+	struct target *target;
+	struct rlimit was, none;
+	struct tracker t;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_int_equal(tracker_init(&t, -1), 0);
+	t.note = (struct note){ .take = tell };
+	assert_int_equal(tracker_new(&t, pid, 0), 0);
+	target = targets_find(&t.targets, pid);
+	none = was;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_true(run_until_told(&t));
+	assert_non_null(strstr(told, "no descriptors left"));
+	assert_int_equal(atomic_load(&target->state), TARGET_PENDING);
+	assert_int_equal(t.n_searches, 1);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	told[0] = '\0';
+	for (int i = 0; i < 2000 && t.n_searches; i++) {
+		poll(NULL, 0, 5);
+		tracker_run(&t);
+	}
+	assert_int_equal(t.n_searches, 0);
+	assert_int_equal(atomic_load(&target->state), TARGET_NOPYTHON);
+	assert_string_equal(told, "");
+	tracker_deinit(&t);
+	end(pid);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(forker_has_ended),
 		cmocka_unit_test(forker_is_not_known_yet),
+		cmocka_unit_test(short_of_descriptors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
