@@ -123,7 +123,8 @@ static void space_insert(struct space *sp, const struct space_map *m, bool keep)
 	while (to < sp->n && sp->map[to].lo < m->hi)
 		to++;
 	if (space_reserve(sp, sp->n + 2) < 0) {
-		space_splice(sp, from, to, NULL, 0);
+		if (from < to)
+			space_splice(sp, from, to, NULL, 0);
 		return;
 	}
 	if (from < to && sp->map[from].lo < m->lo) {

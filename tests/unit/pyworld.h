@@ -6,6 +6,7 @@
 #ifndef PYWORLD_H
 #define PYWORLD_H
 
+#include "arch/arch.h"
 #include "python/pycode.h"
 #include "pyframe_walk.h"
 #include "remote_mem.h"
@@ -76,7 +77,7 @@ static inline void world_put(struct world *w, raddr at, pyoff field, uint64_t v,
 
 static inline uint64_t world_get(struct world *w, raddr at, pyoff field)
 {
-	return load_u64(world_mem(w, at + pyoff_get(field)));
+	return pyoff_has(field) ? load_u64(world_mem(w, at + pyoff_get(field))) : 0;
 }
 
 /* A hole: nothing there can be read. */
@@ -121,6 +122,15 @@ static inline raddr world_interp(struct world *w)
 	return w->last_interp = at;
 }
 
+/* What the C library has of a thread. */
+static inline raddr world_pthread(struct world *w, uint64_t tid)
+{
+	raddr at = world_take(w, 4096);
+
+	world_put(w, at, (pyoff)AT(arch_host->pthread_tid[0]), tid, 4);
+	return at;
+}
+
 /* One more thread at the end of its interpreter's list. */
 static inline raddr world_thread(struct world *w, raddr interp, uint64_t tid, bool active)
 {
@@ -128,7 +138,10 @@ static inline raddr world_thread(struct world *w, raddr interp, uint64_t tid, bo
 	uint64_t made = world_get(w, interp, w->l.interp.threads_unique);
 
 	world_put(w, ts, w->l.tstate.interp, interp, 8);
-	world_put(w, ts, w->l.tstate.native_tid, tid, 8);
+	if (pyoff_has(w->l.tstate.native_tid))
+		world_put(w, ts, w->l.tstate.native_tid, tid, 8);
+	else
+		world_put(w, ts, w->l.tstate.thread_id, world_pthread(w, tid), 8);
 	world_put(w, ts, w->l.tstate.exc_info, ts + 16, 8); /* inside: no generator runs */
 	world_put(w, ts, w->l.tstate.status, active ? 1u << w->l.active_bit : 0, 4);
 	world_put(w, interp, w->l.interp.threads_unique, made + 1, 8);
@@ -176,6 +189,15 @@ static inline raddr world_table(struct world *w, const struct world_code *c)
 	return at;
 }
 
+/* Up to 3.10 the bytecode is an object. */
+static inline raddr world_bytecode(struct world *w, uint32_t units)
+{
+	raddr at = world_take(w, pyoff_get(w->l.bytes.data) + 2 * units + 1);
+
+	world_put(w, at, w->l.bytes.size, 2 * units, 8);
+	return at;
+}
+
 static inline void world_code_put(struct world *w, raddr at, const struct world_code *c)
 {
 	const struct pylayout *l = &w->l;
@@ -185,6 +207,8 @@ static inline void world_code_put(struct world *w, raddr at, const struct world_
 	world_put(w, at, l->code.qualname, world_str(w, c->name), 8);
 	world_put(w, at, l->code.filename, world_str(w, c->file), 8);
 	world_put(w, at, l->code.linetable, world_table(w, c), 8);
+	if (pyoff_has(l->code.instructions))
+		world_put(w, at, l->code.instructions, world_bytecode(w, c->units), 8);
 	world_put(w, at, l->code.firstlineno, c->line, 4);
 	world_put(w, at, l->code.flags, 3, 4);
 	world_put(w, at, l->code.version, c->version, 4);
@@ -200,9 +224,11 @@ static inline raddr world_code(struct world *w, const struct world_code *c)
 	return at;
 }
 
-/* The address of code unit @unit as a frame's instruction pointer. */
+/* The address of code unit @unit as a frame's instruction pointer; up to 3.10 its f_lasti. */
 static inline raddr world_instr(const struct world *w, raddr code, uint32_t unit)
 {
+	if (w->l.lasti_unit)
+		return 2 * unit / w->l.lasti_unit;
 	return code + w->l.code.size + 2 * unit;
 }
 
