@@ -238,6 +238,14 @@ static struct attached take_out(struct attach *a, pid_t tid)
 	return t;
 }
 
+/* Its events end, what they counted does not. */
+static void let_go(struct attach *a, struct attached *t)
+{
+	attach_keep_counts(a, t, 0, attach_per_thread(a));
+	attach_close_fds(t->fds, attach_per_thread(a));
+	free(t->fds);
+}
+
 void attach_forget(struct attach *a, pid_t tid)
 {
 	struct attached t;
@@ -245,9 +253,7 @@ void attach_forget(struct attach *a, pid_t tid)
 	if (!attach_has(a, tid))
 		return;
 	t = take_out(a, tid);
-	attach_keep_counts(a, &t, 0, attach_per_thread(a));
-	attach_close_fds(t.fds, attach_per_thread(a));
-	free(t.fds);
+	let_go(a, &t);
 }
 
 void attach_renamed(struct attach *a, pid_t tid, pid_t to)
@@ -259,10 +265,8 @@ void attach_renamed(struct attach *a, pid_t tid, pid_t to)
 		return;
 	t = take_out(a, tid);
 	t.tid = to;
-	if (arm(a, &t, NULL) < 0 || add_attached(a, t) < 0) {
-		attach_close_fds(t.fds, attach_per_thread(a));
-		free(t.fds);
-	}
+	if (arm(a, &t, NULL) < 0 || add_attached(a, t) < 0)
+		let_go(a, &t);
 }
 
 /* The FORK record of @tid in a ring that nobody reads yet. */
