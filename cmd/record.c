@@ -147,7 +147,7 @@ static int child_status(const struct child *c, const char *name, int verbose)
 	close(c->go);
 	if (status < 0) {
 		forward_stop(c);
-		if (verbose >= 0)
+		if (verbose >= 0 && waitpid(c->pid, &status, WNOHANG) == 0)
 			cmd_say("the recording is over; waiting for '%s', process %d, to end",
 				name, c->pid);
 	}
