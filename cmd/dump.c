@@ -138,7 +138,7 @@ static void find_states(struct dump *d)
 static void keep_name(void *arg, uint32_t number, const char *name)
 {
 	struct dump *d = arg;
-	struct called *c = &d->called[d->n_called];
+	struct called *c;
 
 	if (d->n_called == d->cap_called) {
 		size_t cap = d->cap_called ? 2 * d->cap_called : 64;
@@ -148,11 +148,10 @@ static void keep_name(void *arg, uint32_t number, const char *name)
 			return;
 		d->called = c;
 		d->cap_called = cap;
-		c += d->n_called;
 	}
+	c = &d->called[d->n_called++];
 	c->number = number;
 	snprintf(c->name, sizeof(c->name), "%s", name);
-	d->n_called++;
 }
 
 static void find_names(struct dump *d, const struct pyproc *p)

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * hottest - counts Python functions in samples, and prints the first ten.
+ */
 #include "hottest.h"
 
 #include <errno.h>

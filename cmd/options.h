@@ -13,7 +13,7 @@ struct record_options {
 	const char *path[RESOLVER_MAX_SINKS];
 	const struct sink_ops *format[RESOLVER_MAX_SINKS];
 	const char *asked[RESOLVER_MAX_SINKS]; /* the --format that follows an -o */
-	const char *asked_first;	       /* ... that stands before any, for all others */
+	const char *asked_first; /* the --format before all -o: of those without one */
 	size_t n_outputs;
 	const char *text_option; /* one that was given and that only text outputs honour */
 	unsigned session_flags;

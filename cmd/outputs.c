@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * outputs - picks the format of each output, and refuses what none can do.
+ */
 #include "outputs.h"
 
 #include <string.h>
@@ -9,13 +12,6 @@
 
 #define BUILT "perf (.data), folded (.folded, .txt), tape (.tape)"
 
-static bool ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s), m = strlen(end);
-
-	return n > m && !strcmp(s + n - m, end);
-}
-
 /* Formats of the contract that are not built yet must not become another one. */
 static bool is_reserved(const char *path)
 {
@@ -24,7 +20,7 @@ static bool is_reserved(const char *path)
 					    ".svg",	   ".html" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
-		if (ends_with(path, ends[i]))
+		if (sink_ends_with(path, ends[i]))
 			return true;
 	return false;
 }

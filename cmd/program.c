@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * program - looks along PATH, and into a script for its interpreter.
+ */
 #include "program.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * summary - the lines before and after a recording, from its counters and files.
+ */
 #include "summary.h"
 
 #include <inttypes.h>

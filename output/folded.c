@@ -327,14 +327,9 @@ static int folded_sample(struct sink *s, const struct sample *smp, const struct 
 	return 0;
 }
 
-static int set_comm(struct folded *f, pid_t tid, uint32_t name)
+static int set_name(struct idmap *names, pid_t tid, uint32_t name)
 {
-	return name == STRTAB_NONE ? -ENOMEM : idmap_set(&f->comms, (uint32_t)tid, name);
-}
-
-static int set_name(struct folded *f, pid_t tid, uint32_t name)
-{
-	return name == STRTAB_NONE ? -ENOMEM : idmap_set(&f->named, (uint32_t)tid, name);
+	return name == STRTAB_NONE ? -ENOMEM : idmap_set(names, (uint32_t)tid, name);
 }
 
 static int side_comm(struct folded *f, const struct side *side)
@@ -342,10 +337,10 @@ static int side_comm(struct folded *f, const struct side *side)
 	uint32_t name = name_add(f, side->u.comm.name);
 
 	if (side->u.comm.thread)
-		return set_name(f, side->tid, name);
+		return set_name(&f->named, side->tid, name);
 	if (side->u.comm.exec)
 		idmap_set(&f->named, (uint32_t)side->tid, IDMAP_NONE);
-	return set_comm(f, side->tid, name);
+	return set_name(&f->comms, side->tid, name);
 }
 
 static int folded_side(struct sink *s, const struct side *side)
@@ -359,7 +354,8 @@ static int folded_side(struct sink *s, const struct side *side)
 		break;
 	case SIDE_FORK: /* until it is given another name */
 		idmap_set(&f->named, (uint32_t)side->tid, IDMAP_NONE);
-		ret = set_comm(f, side->tid, name_add(f, comm_of(f, side->u.fork.ptid)));
+		ret = set_name(&f->comms, side->tid,
+			       name_add(f, comm_of(f, side->u.fork.ptid)));
 		break;
 	case SIDE_EXIT:
 		idmap_set(&f->named, (uint32_t)side->tid, IDMAP_NONE);

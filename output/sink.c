@@ -34,7 +34,7 @@ static const struct sink_ops *sink_by_name(const char *name)
 	return NULL;
 }
 
-static bool ends_with(const char *s, const char *end)
+bool sink_ends_with(const char *s, const char *end)
 {
 	size_t n = strlen(s), m = strlen(end);
 
@@ -47,7 +47,7 @@ const struct sink_ops *sink_pick(const char *name, const char *path)
 		return sink_by_name(name);
 	for (size_t i = 0; sink_formats[i]; i++)
 		for (const char *const *x = sink_formats[i]->extensions; x && *x; x++)
-			if (ends_with(path, *x))
+			if (sink_ends_with(path, *x))
 				return sink_formats[i];
 	return strcmp(path, "-") ? NULL : sink_by_name("folded");
 }

@@ -11,6 +11,9 @@
 /* NULL-terminated. */
 extern const struct sink_ops *const sink_formats[];
 
+/* Does @s end with @end, and is it more than that? */
+bool sink_ends_with(const char *s, const char *end);
+
 /* The format for --format @name, or by @path's extension when @name is NULL, or
  * folded for "-". NULL: no such format. */
 const struct sink_ops *sink_pick(const char *name, const char *path);

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * rights - words the advice by who asks: root is not told to become root.
+ */
 #include "sys/rights.h"
 
 #include <stdio.h>
