@@ -2,17 +2,22 @@
 # SPDX-License-Identifier: MIT
 """Opens made-up recordings with the programs that read perf.data and folded stacks.
 
-usage: check.py MKPERFDATA. Prints "ok", "FAIL" or "SKIP" and a name a line; exits 1 if
+usage: check.py MKPERFDATA [NAME]. Prints "ok", "FAIL" or "SKIP" and a name a line; exits 1 if
 anything failed, 77 if perf is missing.
 """
+import functools
+import http.server
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 
 MKPERFDATA = os.path.abspath(sys.argv[1])
+ONLY = sys.argv[2] if len(sys.argv) > 2 else ""
 SPIN, HANDLE = "py::spin:%s/work.py", "py::Server.handle.<locals>.<lambda>:%s/main.py"
 ODD = r"py::gr\xf6\xdfe\x3b\x28x\x29:<frozen_importlib._bootstrap>"
 passed, failed, skipped = [], [], []
@@ -226,6 +231,90 @@ def test_pprof():
     assert "py::spin" in text, text
 
 
+def pprof(*arguments):
+    """Of Go's own tool."""
+    need("go")
+    return run("go", "tool", "pprof", *arguments)[0]
+
+
+def flat_and_cum(text):
+    """{function: (flat, cum)} of pprof -top."""
+    rows = re.findall(r"^ +(\d+) +[\d.]+% +[\d.]+% +(\d+) +[\d.]+%  (.*)$", text, re.M)
+    return {name: (int(flat), int(cum)) for flat, cum, name in rows}
+
+
+def folded_counts(path):
+    """{function: (self, total)} of folded stacks, and the sum."""
+    own, total = {}, {}
+    with open(path) as file:
+        for line in file:
+            stack, n = line.rsplit(" ", 1)
+            names = [re.sub(r" \(\S+\)$", "", frame) for frame in stack.split(";")[1:]]
+            own[names[-1]] = own.get(names[-1], 0) + int(n)
+            for name in set(names):
+                total[name] = total.get(name, 0) + int(n)
+    return {name: (own.get(name, 0), n) for name, n in total.items()}
+
+
+def test_pprof_of_ours():
+    record("a.pb.gz")
+    record("a.folded")
+    got = flat_and_cum(pprof("-top", "a.pb.gz"))
+    assert got == folded_counts("a.folded") and got["spin"][1] == 101, got
+    assert re.search(r"^ +\. +50 +5:# source line 5$", pprof("-list", "^spin$", "a.pb.gz"), re.M)
+    text = pprof("-traces", "a.pb.gz")
+    assert len(re.findall(r"spin\n +Server.handle.<locals>.<lambda>\n +<module>", text)) > 3, text
+    text = pprof("-tags", "a.pb.gz")
+    assert re.search(r"14 \(.*late", text) and re.search(r"10 \(.*worker", text), text
+
+
+def test_pprof_events():
+    record("e.pb.gz", "--events", "3")
+    text = pprof("-top", "-sample_index=page-faults", "e.pb.gz")
+    assert "Total samples = 33" in text.replace("33000", "33"), text
+
+
+def test_pprof_odd_names_and_deep_stacks():
+    record("d.pb.gz", "--deep", "7990", "--samples", "10")
+    text = pprof("-top", "d.pb.gz")
+    assert flat_and_cum(text)["gr\xf6\xdfe;(x)"] == (0, 10), text
+
+
+def browse(address, *more):
+    """A page's elements after its scripts have run, in headless Chromium; and what they said."""
+    need("chromium")
+    return run("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+               "--dump-dom", *more, address)
+
+
+def test_speedscope():
+    record("a.speedscope.json")
+    record("d.speedscope.json", "--deep", "7990", "--samples", "3")
+    with open("a.speedscope.json") as file:
+        profile = json.load(file)
+    names = {p["name"].split("/")[1].rsplit("-", 1)[0]: sum(p["weights"]) for p in profile["profiles"][:2]}
+    assert names == {"python3": 90, "worker": 10}, names
+    home = os.environ.get("PYSAMPLED_SPEEDSCOPE", "")
+    if not os.path.exists(home + "/index.html"):
+        raise Skip("PYSAMPLED_SPEEDSCOPE is not speedscope's dist/release (npm)")
+    for name in ("a", "d"):
+        shutil.copytree(home, name + ".page")
+        shutil.copy(name + ".speedscope.json", name + ".page/profile.json")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory="."))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for name in ("a", "d"):
+        base = "http://127.0.0.1:%d/%s.page/" % (server.server_port, name)
+        _, said = browse(base + "index.html#profileURL=" + base + "profile.json", "--timeout=8000",
+                         "--enable-unsafe-swiftshader", "--use-gl=swiftshader")
+        assert '"Importing as speedscope json file"' in said and '"import: ' in said, said[-2000:]
+    server.shutdown()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *arguments):
+        pass
+
+
 def check(name, function):
     try:
         function()
@@ -251,6 +340,8 @@ if not shutil.which("perf"):
     sys.exit(77)
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
+    # built once, not for each new home
+    os.environ.setdefault("GOCACHE", os.path.expanduser("~/.cache/go-build"))
     os.environ.update(HOME=folder, LC_ALL="C", PAGER="cat")
     os.environ.pop("DEBUGINFOD_URLS", None)
     write_sources()
@@ -258,7 +349,7 @@ with tempfile.TemporaryDirectory() as folder:
     record("a.data")
     record("e.data", "--events", "3")
     for name, function in list(globals().items()):
-        if name.startswith("test_"):
+        if name.startswith("test_") and name[5:].startswith(ONLY):
             check(name[5:], function)
     os.chdir("/")
 # counted as cmocka's are
