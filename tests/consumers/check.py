@@ -6,6 +6,7 @@ usage: check.py MKPERFDATA [NAME]. Prints "ok", "FAIL" or "SKIP" and a name a li
 anything failed, 77 if perf is missing.
 """
 import functools
+import html
 import http.server
 import json
 import os
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import xml.etree.ElementTree
 
 MKPERFDATA = os.path.abspath(sys.argv[1])
 ONLY = sys.argv[2] if len(sys.argv) > 2 else ""
@@ -304,10 +306,67 @@ def test_speedscope():
     threading.Thread(target=server.serve_forever, daemon=True).start()
     for name in ("a", "d"):
         base = "http://127.0.0.1:%d/%s.page/" % (server.server_port, name)
-        _, said = browse(base + "index.html#profileURL=" + base + "profile.json", "--timeout=8000",
+        _, said = browse(base + "index.html#profileURL=" + base + "profile.json", "--timeout=20000",
                          "--enable-unsafe-swiftshader", "--use-gl=swiftshader")
         assert '"Importing as speedscope json file"' in said and '"import: ' in said, said[-2000:]
     server.shutdown()
+
+
+# What a person does with the page, and what is there then.
+ACTS = """<script>
+const texts = () => [...document.querySelectorAll('#graph button')].map(e => e.title);
+const key = k => dispatchEvent(new KeyboardEvent('keydown', { key: k, bubbles: true }));
+const seen = { all: texts() };
+$('search').value = '^spin'; $('search').dispatchEvent(new Event('input'));
+seen.matched = $('matched').textContent;
+seen.found = document.querySelectorAll('#graph button.found').length;
+[...$('graph').children].find(e => e.title.startsWith('spin')).click();
+seen.zoomed = texts(); key('0'); seen.out = texts().length; key('r'); seen.reversed = texts(); key('i');
+$('thread').value = 1; $('thread').dispatchEvent(new Event('change')); seen.worker = texts()[0];
+$('thread').value = -1; key('s'); seen.source = $('graph').innerText;
+document.body.textContent = 'SEEN' + JSON.stringify(seen) + 'END';
+</script>"""
+
+
+def act(path):
+    """What the page at @path has after ACTS. It must have nothing to say, and ask for nothing."""
+    with open(path) as file:
+        text = file.read()
+    assert not re.search(r"(src|href)=.?(http|//)", text)
+    with open("act.html", "w") as file:
+        file.write(text + ACTS)
+    dom, said = browse("file://" + os.path.abspath("act.html"), "--window-size=1200,700")
+    assert "CONSOLE" not in said, said
+    return json.loads(html.unescape(re.search(r"SEEN(.*)END", dom, re.S)[1]))
+
+
+def test_page():
+    need("chromium")
+    record("a.html")
+    seen = act("a.html")
+    assert seen["all"][0] == "all: 101 samples, 100.0 %, 0 of its own", seen["all"]
+    assert "spin (%s/work.py:5): 50 samples, 49.5 %%, 0 of its own" % SRC in seen["all"], seen["all"]
+    assert seen["matched"] == "101 of 101 samples" and seen["found"] == 3, seen
+    assert len(seen["zoomed"]) < len(seen["all"]) == seen["out"], seen
+    assert any(t.startswith("put_sample: 75 samples") for t in seen["reversed"]), seen["reversed"]
+    assert seen["worker"].startswith("all: 10 samples"), seen["worker"]
+    assert re.search(r"0.9.*\D14$|1.0 %.*\D14$", seen["source"], re.M), seen["source"]
+
+
+def test_page_with_deep_stacks_and_events():
+    need("chromium")
+    record("d.html", "--deep", "7990", "--samples", "30", "--events", "3")
+    seen = act("d.html")
+    assert 10 < len(seen["all"]) < 500, len(seen["all"])
+    assert "page-faults self" in seen["source"], seen["source"][:300]
+
+
+def test_image():
+    record("a.svg")
+    image = xml.etree.ElementTree.parse("a.svg")
+    titles = [t.text for t in image.iter("{http://www.w3.org/2000/svg}title")]
+    assert titles[0] == "all: 101 samples, 100.0 %", titles
+    assert "spin (%s/work.py:5): 50 samples, 49.5 %%" % SRC in titles, titles
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
