@@ -253,9 +253,16 @@ static int write_image(struct sink *s)
 	return 0;
 }
 
+static bool is_page(const char *path)
+{
+	const char *dot = strrchr(path, '.');
+
+	return dot && !strcmp(dot, ".html");
+}
+
 static int flamegraph_end(struct sink *s, struct err *err)
 {
-	return tree_end(s, sink_ends_with(s->path, ".html") ? write_page : write_image);
+	return tree_end(s, is_page(s->path) ? write_page : write_image);
 }
 
 static const char *const extensions[] = { ".html", ".svg", NULL };
