@@ -247,6 +247,12 @@ static void tell_limits(struct recorder *r)
 				     "has room for: code "
 				     "in further ones has no native names (raise --memory)");
 	}
+	if (STATS_GET(r->session->stats, unread) && !r->warned_unread) {
+		r->warned_unread = true;
+		note_say(&r->o.note,
+			 "memory, descriptors or threads ran out: some stacks lack names "
+			 "(unread= with -v)");
+	}
 	if (STATS_GET(r->session->stats, unlined) && !r->warned_unlined) {
 		r->warned_unlined = true;
 		note_say(&r->o.note,
@@ -421,6 +427,7 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 	namer_stop(r->namer);
 	if (r->resolver)
 		resolver_stop(r->resolver, &ret->counts);
+	tell_limits(r);
 	if (code == 0)
 		recorder_balance(r, ret);
 	fill_summary(r, ret);
