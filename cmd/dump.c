@@ -295,12 +295,17 @@ static void print_stack(struct dump *d, const struct found *f)
 }
 
 /* What the program calls it, or else the kernel. False: it has ended. */
-static bool name_of(const struct dump *d, pid_t tid, char name[PYNAME_MAX])
+static bool name_of(struct dump *d, pid_t tid, char name[PYNAME_MAX])
 {
 	pid_t inner = d->same_numbers ? tid : proc_inner_tid(d->target.pid, tid);
+	int r = proc_comm(d->target.pid, tid, name);
 
-	if (proc_comm(d->target.pid, tid, name) < 0)
+	if (proc_is_short(r)) {
+		STATS_ADD(&d->stats, unread, 1);
+		snprintf(name, PYNAME_MAX, "?");
+	} else if (r < 0) {
 		return false;
+	}
 	/* The main interpreter's names come last. */
 	for (size_t i = d->n_called; i--;)
 		if (d->called[i].number == (uint32_t)inner) {

@@ -68,7 +68,7 @@ void page_add(struct page *p, struct page *from)
 	p->cut |= from->cut || ferror(from->to);
 }
 
-static void print_place(const struct places *places, uint32_t place)
+static void print_place(struct places *places, uint32_t place)
 {
 	size_t n;
 	const struct places_frame *f = places_frames(places, place, &n);
@@ -80,7 +80,7 @@ static void print_place(const struct places *places, uint32_t place)
 	}
 }
 
-void page_print(struct page *p, const struct places *places)
+void page_print(struct page *p, struct places *places)
 {
 	size_t at = 0;
 

@@ -37,6 +37,6 @@ void page_add(struct page *p, struct page *from);
 
 /* Print it on standard output at once, when @places (NULL: there are none) are resolved; then
  * it is empty. What is missing is told. */
-void page_print(struct page *p, const struct places *places);
+void page_print(struct page *p, struct places *places);
 
 #endif

@@ -80,11 +80,11 @@ struct recorder {
 	bool told_progress;    /* of the attaching */
 	struct err why;	       /* why not a better capture */
 	struct work_moment half, end; /* of the time that was asked for, and of the loop */
-	bool warned_budget, warned_stall, warned_new, warned_unnamed, warned_unmapped,
-		warned_unlined, warned_unread, child_ran;
-	size_t n_missed;  /* threads that had ended before they got events of their own */
-	size_t n_late;	  /* ... and those that had run by then, ... */
-	uint64_t late_ns; /* ... so long in all */
+	bool warned_budget, warned_stall, warned_new, child_ran;
+	unsigned told_limits; /* a bit for each of those in recorder.c */
+	size_t n_missed;      /* threads that had ended before they got events of their own */
+	size_t n_late;	      /* ... and those that had run by then, ... */
+	uint64_t late_ns;     /* ... so long in all */
 };
 
 /* recorder_choose.c: session, capture, perf, plan and cpus. 0 or -errno with a sentence. */
