@@ -304,6 +304,13 @@ def test_all_formats_count_the_same(py):
     harness.enough(len(folded) > 3, "too few functions: %s", folded)
     equal(speedscope_counts(outs[1]), folded, "speedscope")
     equal(page_counts(outs[2]), folded, "the page")
+    for end, read in (("folded", folded_counts), ("speedscope.json", speedscope_counts), ("html", page_counts)):
+        made = os.path.join(home, "made." + end)
+        pysampled("convert", outs[0], "-o", made).ok()
+        equal(read(made), folded, "converted to " + end)
+    for bad in ("made.data", "made.xyz"):
+        pysampled("convert", outs[0], "-o", os.path.join(home, bad)).ok(2)
+        check(not os.path.exists(os.path.join(home, bad)), "%s was touched", bad)
     if not shutil.which("go"):
         raise harness.Skip("go is not installed: pprof is not compared")
     text = harness.subprocess.run(["go", "tool", "pprof", "-top", outs[3]], stdout=-1, stderr=-1, text=True).stdout
