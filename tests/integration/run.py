@@ -5,6 +5,7 @@ with the failures below. A test that has too little to judge by (harness.enough)
 once more; no other failure is. The last lines say how many were. A PATTERN that no name has is a failure.
 """
 import argparse
+import contextlib
 import glob
 import importlib
 import os
@@ -176,7 +177,8 @@ def run_beside(results, tests):
                     results.take(test, *became)
     finally:
         for _, pid in running.values():
-            os.kill(pid, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
     for test, became in alone:
         results.take(test, *became)
 
