@@ -124,7 +124,7 @@ TABLES = {"tools/coverage": ("COVERAGE.md", of_coverage), "tools/accuracy": ("AC
           "tools/bench --resolver": ("PERFORMANCE.md", of_resolver), "tools/bench --scale": ("PERFORMANCE.md", of_scale),
           "tests/envs/run.py --scale": ("PERFORMANCE.md", of_guests)}
 EXPLAINING = {"| test | what |", "| program | what is hard about it |", "| | |",  # tables without figures, and one whose command stands above it
-              "| for | calls | which |"}
+              "| for | calls | which |", "| part | what | when it is used up |"}
 
 
 def blocks(name):
