@@ -19,8 +19,9 @@ WHOLE = os.environ.get("PYSAMPLED_FAULTS") == "all"  # set by tools/test --fault
 TRIES = 4  # of each kind, unless all are tried
 EVER = 1 << 40
 FEW = 20  # samples, of which one may have no such names
+BRIEF_S, LONG_S = 0.25, 8  # of a recording, on an idle machine and on a very busy one
 FORM = struct.Struct("=8Q24Q")
-HERE = ("-F", 1999, "-d", 0.25, "--hold-budget", 100)
+HERE = ("-F", 1999, "--hold-budget", 100)
 COMMANDS = {"data": ("-o", "a.data"), "folded": ("-o", "a.folded"), "stop": ("--capture", "stop", "-o", "a.folded"),
             "lines": ("--native-lines", "-o", "a.data", "-o", "a.folded"), "dump": ("dump",)}
 
@@ -47,11 +48,11 @@ class Fault:
         return "%s call %d of %d, %d failed, at %s" % (self.kind, self.first, calls, failed, " < ".join(filter(None, names)))
 
 
-def run(fault, target, command, home):
+def run(fault, target, command, home, took=BRIEF_S):
     wrapper = ["env", "FAULTS=" + fault.path, "LD_PRELOAD=" + LIBRARY]
     args = COMMANDS[command]
-    args = ["dump", "-p", target.pid] if command == "dump" else ["-p", target.pid, *HERE, *args]
-    return harness.pysampled(*args, home=home, wrapper=wrapper, limit=20)
+    args = ["dump", "-p", target.pid] if command == "dump" else ["-p", target.pid, "-d", took, *HERE, *args]
+    return harness.pysampled(*args, home=home, wrapper=wrapper, limit=40)
 
 
 def plain(err):
@@ -82,9 +83,9 @@ def missing(command, ended, home):
     return [what for what, pattern in wanted.items() if not re.search(pattern, text)]
 
 
-def judge(fault, target, command, home, usual):
+def judge(fault, target, command, home, usual, took):
     empty(home)
-    ended = run(fault, target, command, home)
+    ended = run(fault, target, command, home, took)
     calls, failed, _ = fault.seen()
     check(ended.rc in (0, 1, 5), "%s", ended)
     said = plain(ended.err) - usual
@@ -136,10 +137,14 @@ def test_a_call_that_fails(py, kind, command):
     target = spinning(py)
     home = harness.folder(0o777)
     count = Fault(kind)
-    usual = plain(run(count, target, command, home).ok().err)
+    usual, took = plain(run(count, target, command, home).ok().err), BRIEF_S
     calls, chance = count.seen()[0], random.Random(command + kind)
     empty(home)
-    ended = run(Fault(kind), target, command, home).ok()
+    ended = run(Fault(kind), target, command, home, took).ok()
+    while command != "dump" and ended.n("samples") < 2 * FEW and took < LONG_S:
+        took *= 4
+        empty(home)
+        ended = run(Fault(kind), target, command, home, took).ok()
     usual |= plain(ended.err)
     enough(command == "dump" or ended.n("samples") >= FEW, "too few samples: %s", ended)
     equal(missing(command, ended, home), [], "what is missing without a fault")
@@ -150,7 +155,7 @@ def test_a_call_that_fails(py, kind, command):
             target = spinning(py)  # they don't live for ever
         fault = Fault(kind, first, 1 if first % 2 else EVER)
         try:
-            statuses.append(judge(fault, target, command, home, usual))
+            statuses.append(judge(fault, target, command, home, usual, took))
         except AssertionError as error:
             wrong.append("%s: %s" % (fault, error))
     check(not wrong, "%d of %d: %s", len(wrong), len(wrong) + len(statuses), "\n".join(wrong))
