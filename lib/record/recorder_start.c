@@ -429,11 +429,9 @@ static void await_readers(struct recorder *r)
 
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	end.tv_sec += READY_S;
-	for (size_t i = 0; i < r->config.n_slots; i++)
-		while (!atomic_load(&r->config.slots[i].ready) &&
-		       (sem_clockwait(&r->config.readies, CLOCK_MONOTONIC, &end) == 0 ||
-			errno == EINTR))
-			;
+	while (sem_clockwait(&r->config.all_ready, CLOCK_MONOTONIC, &end) < 0 &&
+	       errno == EINTR)
+		;
 }
 
 /* Whose number a named process had that has ended meanwhile is nobody of ours. */
@@ -481,7 +479,7 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 		r->config.slots[i].watched_ns = r->session->start_ns;
 	announce_all(r, r->session->start_ns);
 	nudge_init();
-	sem_init(&r->config.readies, 0, 0);
+	sem_init(&r->config.all_ready, 0, 0);
 	setpriority(PRIO_PROCESS, 0, r->nice);
 	for (size_t i = 0; ret == 0 && i < r->config.n_slots; i++)
 		ret = reader_start(&r->config, &r->config.slots[i]);

@@ -118,6 +118,9 @@ pid_t proc_parent(pid_t pid); /* -ESRCH */
 /* Is @pid a process, and no other thread of one? With its parent. */
 bool proc_is_process(pid_t pid, pid_t *parent);
 
+/* The file of our PID namespace, of the calling thread's first look on. 0 or -errno. */
+int proc_own_pid_namespace(dev_t *dev, ino_t *ino);
+
 /* Do its threads have the same numbers for itself as for us? False also where that can't be
  * told. Control thread. */
 bool proc_same_pid_namespace(pid_t pid);
