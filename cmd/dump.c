@@ -357,8 +357,13 @@ static int print_process(struct dump *d, const struct pyproc *p)
 	_cleanup_free_ pid_t *tids = NULL;
 	size_t n, k = 0, next = 0;
 	char version[16];
+	int ret;
 
-	if (proc_tasks(p->pid, &tids, &n) < 0)
+	ret = proc_tasks(p->pid, &tids, &n);
+	if (proc_is_short(ret))
+		return cmd_fail(EXIT_FAILED, "the threads of process %d can't be listed: %s",
+				p->pid, strerror(-ret));
+	if (ret < 0)
 		return cmd_fail(EXIT_NO_PROCESS, "process %d is gone", p->pid);
 	cmd_line(d->page.to, "Process %d: CPython %s (%s), %s", p->pid,
 		 pyproc_version(p, version), p->build, p->module);

@@ -351,6 +351,8 @@ static int module_try(struct search *s, const struct module *mod, struct pyproc 
 		return -ENOEXEC;
 	r = pyfind_cache_read(fd, &elf, &file);
 	close(fd);
+	if (proc_is_short(r))
+		return proc_short(s->pid, r, err);
 	if (r < 0)
 		return -ENOEXEC;
 	if (elf.pypy)
