@@ -386,8 +386,9 @@ static void give_up_place(struct recorder *r)
 	r->cgroup = -1;
 }
 
-/* Of --memory, what names and stacks may take: one part in so many. */
-enum { NAMES_PART = 2 };
+/* Of --memory, what names and stacks may take, and of that source lines: one part in so many.
+ */
+enum { NAMES_PART = 2, LINES_PART = 8 };
 
 /* How large rings and queues may be, after the former can be locked. */
 static int plan_memory(struct recorder *r, size_t cpus, size_t page, struct err *err)
@@ -411,6 +412,8 @@ static int plan_memory(struct recorder *r, size_t cpus, size_t page, struct err 
 	r->plan.ring_pages = p.ring_pages;
 	r->config.queue_bytes = p.queue;
 	r->session->memory = (w.limit ? w.limit : MEMORY_DEFAULT) / NAMES_PART;
+	if (r->session->places)
+		places_limit(r->session->places, r->session->memory / LINES_PART);
 	return 0;
 }
 

@@ -463,8 +463,9 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	setpriority(PRIO_PROCESS, 0, r->nice);
 	ret = start_resolver(r, sinks, n_sinks);
 	setpriority(PRIO_PROCESS, 0, RECORDER_NICE);
-	if (ret < 0)
-		return err_set(err, ret, "%s", strerror(-ret));
+	if (ret < 0) /* whatever it is, the target is not to blame */
+		return err_set(err, -ENOMEM, "can't start the thread that names stacks: %s",
+			       strerror(-ret));
 	ret = slots_open_rings(&r->config, r->plan.ring_pages, err);
 	if (ret == 0)
 		ret = attach(r, err);
@@ -502,5 +503,8 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 		tracer_go(r->tracer, !r->o.child);
 	r->namer = namer_start(&r->tracker.targets, &r->namer_user, &r->names,
 			       r->config.namer_kick, &r->config.named_due);
+	if (!r->namer)
+		note_say(&r->o.note, "no thread or memory to read what programs call their "
+				     "threads: they keep the kernel's names");
 	return 0;
 }

@@ -531,6 +531,8 @@ int proc_pidfd(pid_t pid)
 
 int proc_short(pid_t pid, int code, struct err *err)
 {
+	if (code == -ENOMEM)
+		return err_set(err, code, "process %d can't be looked at: out of memory", pid);
 	return err_set(err, code,
 		       "process %d can't be looked at, for there are no descriptors left: "
 		       "raise the limit (ulimit -n)",

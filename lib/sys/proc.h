@@ -98,14 +98,14 @@ bool proc_exists(pid_t pid);
 int proc_pidfd(pid_t pid);
 bool proc_has_ended(int pidfd);
 
-/* Is @code the want of descriptors, ours or the machine's? */
+/* Is @code the want of descriptors or memory, ours or the machine's? */
 static inline bool proc_is_short(int code)
 {
-	return code == -EMFILE || code == -ENFILE;
+	return code == -EMFILE || code == -ENFILE || code == -ENOMEM;
 }
 
-/* @code, for want of descriptors @pid can't be looked at, with a sentence that says what to
- * do. */
+/* @code, for want of descriptors or memory @pid can't be looked at, with a sentence that says
+ * what to do. */
 int proc_short(pid_t pid, int code, struct err *err);
 
 /* Is the process that has number @pid one that was there at @ns (now_ns())? To 20 ms: its age

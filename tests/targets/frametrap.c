@@ -41,6 +41,8 @@ static int register_hole(void *page)
 	return 0; /* the descriptor stays open, unread, until mend_hole() */
 }
 
+/* Until the hole is registered nobody may read it: the kernel would put a page of zeros there, and
+ * then no read hangs. */
 static int make_hole(void *page)
 {
 	hole = page;
@@ -50,9 +52,12 @@ static int make_hole(void *page)
 	if (mremap(page, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, away) == MAP_FAILED)
 		return -errno;
 	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
-	if (mmap(page, PAGE, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
+	if (mmap(page, PAGE, PROT_NONE, flags, -1, 0) == MAP_FAILED)
 		return -errno;
-	return register_hole(page);
+	int ret = register_hole(page);
+	if (ret == 0 && mprotect(page, PAGE, PROT_READ | PROT_WRITE))
+		ret = -errno;
+	return ret;
 }
 
 /* Those who wait for the page get it. */
