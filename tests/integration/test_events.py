@@ -62,6 +62,7 @@ def on_the_line(run, stacks, want, cycles, share=tolerances.EXACT, sure=True):
     return "%d of %d samples are on the line" % (right, run.n("samples"))
 
 
+@harness.dealt
 @each(capture=["preempt", "stop"])
 @each_python
 def test_a_uprobe_lies_on_the_calling_line(py, capture):
@@ -155,6 +156,7 @@ def test_a_return_lies_on_the_calling_line(py):
     return on_the_line(run, stacks, target.info["lines"]["touch_01"], CYCLES)
 
 
+@harness.dealt
 @each(capture=["preempt", "stop"])
 @each_python
 def test_a_breakpoint_lies_on_the_writing_line(py, capture):
@@ -170,6 +172,7 @@ def test_a_breakpoint_lies_on_the_writing_line(py, capture):
     return on_the_line(run, stacks, target.info["lines"]["touch_03"], CYCLES)
 
 
+@harness.dealt
 @each(event=["syscalls:sys_enter_nanosleep", "syscalls:sys_exit_nanosleep", "syscalls:sys_enter_getppid"])
 @each_python
 def test_a_tracepoint_lies_on_the_calling_line(py, event):

@@ -107,6 +107,27 @@ static void kinds_of_text(void **state)
 	profile_destroy(p);
 }
 
+/* The same in all but the lowest or the highest line. */
+static void functions_of_other_lines(void **state)
+{
+	struct pycode_copy *c = copy_of("f", "/a.py", 40);
+	unsigned char *table = c->data + c->name_n + c->file_n;
+	struct profile *p = profile_create();
+
+	note(p, 1, "f", "/a.py", 40); /* 40 to 41 */
+	table[1] = 3, table[3] = 4;   /* one less, two more: 39 to 41 */
+	assert_int_equal(profile_code(p, 2, c, pycode_copy_size(c)), 0);
+	table[3] = 2; /* 39 to 40 */
+	assert_int_equal(profile_code(p, 3, c, pycode_copy_size(c)), 0);
+	assert_int_equal(func(p, 2)->min, 39);
+	assert_int_equal(func(p, 2)->max, 41);
+	assert_ptr_not_equal(func(p, 1), func(p, 2));
+	assert_ptr_not_equal(func(p, 2), func(p, 3));
+	assert_ptr_not_equal(func(p, 1), func(p, 3));
+	free(c);
+	profile_destroy(p);
+}
+
 /* Equal lines from another table: one function, each code with its own lines. */
 static void same_function_of_two_codes(void **state)
 {
@@ -318,6 +339,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tells_function_and_line),
 		cmocka_unit_test(same_content_is_one_function),
+		cmocka_unit_test(functions_of_other_lines),
 		cmocka_unit_test(same_function_of_two_codes),
 		cmocka_unit_test(kinds_of_text),
 		cmocka_unit_test(forgets),
