@@ -291,7 +291,8 @@ def browse(address, *more):
 
 def test_speedscope():
     record("a.speedscope.json")
-    record("d.speedscope.json", "--deep", "7990", "--samples", "3")
+    # as deep as records are by default: of 8000 frames speedscope says "Maximum call stack size exceeded"
+    record("d.speedscope.json", "--deep", "1000", "--samples", "3")
     with open("a.speedscope.json") as file:
         profile = json.load(file)
     names = {p["name"].split("/")[1].rsplit("-", 1)[0]: sum(p["weights"]) for p in profile["profiles"][:2]}
@@ -306,8 +307,11 @@ def test_speedscope():
     threading.Thread(target=server.serve_forever, daemon=True).start()
     for name in ("a", "d"):
         base = "http://127.0.0.1:%d/%s.page/" % (server.server_port, name)
-        _, said = browse(base + "index.html#profileURL=" + base + "profile.json", "--timeout=20000",
-                         "--enable-unsafe-swiftshader", "--use-gl=swiftshader")
+        for patience in 10, 40, 100: # until it has read the file, however busy the machine is
+            _, said = browse(base + "index.html#profileURL=" + base + "profile.json",
+                             "--timeout=%d000" % patience, "--enable-unsafe-swiftshader", "--use-gl=swiftshader")
+            if '"import: ' in said:
+                break
         assert '"Importing as speedscope json file"' in said and '"import: ' in said, said[-2000:]
     server.shutdown()
 
