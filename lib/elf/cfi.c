@@ -333,7 +333,7 @@ static int functions_push(struct functions *all, uint64_t lo, uint64_t hi, size_
 {
 	uint64_t x = lo - all->base;
 
-	if (lo == 0 || lo < all->base || hi <= lo || x > UINT32_MAX)
+	if (lo == 0 || lo < all->base || hi <= lo || x >= UINT32_MAX)
 		return 0;
 	if (all->n == all->cap) {
 		size_t cap = all->cap ? all->cap * 2 : 1024;
