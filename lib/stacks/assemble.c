@@ -47,6 +47,8 @@ struct assembler *assembler_create(const struct assembler_config *c)
 	}
 	if (c->names_bytes)
 		profile_limit(a->profile, c->names_bytes, c->stats);
+	if (c->files)
+		spaces_elsewhere(a->spaces, c->files);
 	spaces_limit(a->spaces, c->maps_bytes, c->stats);
 	return a;
 }

@@ -22,6 +22,7 @@ struct assembler_config {
 	struct stats *stats;		     /* borrowed */
 	size_t names_bytes;		     /* profile_limit(); 0: none */
 	size_t maps_bytes;		     /* spaces_limit(); 0: none */
+	const char *files;     /* spaces_elsewhere(); NULL: as the processes see them */
 	struct places *places; /* where native frames are noted, borrowed; or NULL */
 };
 

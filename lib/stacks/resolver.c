@@ -69,6 +69,7 @@ struct resolver *resolver_create(const struct resolver_config *c)
 		.names = needs & SINK_NEEDS_NAMES,
 		.ids = needs & SINK_NEEDS_IDS,
 		.places = c->session->places,
+		.files = c->files,
 		.stats = c->session->stats,
 		.names_bytes = c->session->memory / NAMES_SHARE,
 		.maps_bytes = c->session->memory / MAPS_SHARE,
