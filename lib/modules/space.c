@@ -31,14 +31,17 @@ static struct space *space_get(struct spaces *s, pid_t pid)
 {
 	struct space **p = space_slot(s, pid);
 
-	if (*p || s->n == MAX_SPACES)
+	if (*p)
 		return *p;
-	*p = calloc(1, sizeof(**p));
-	if (*p) {
-		(*p)->pid = pid;
-		(*p)->of = s;
-		s->n++;
+	if (s->n < MAX_SPACES)
+		*p = calloc(1, sizeof(**p));
+	if (!*p) {
+		space_note_unread(s);
+		return NULL;
 	}
+	(*p)->pid = pid;
+	(*p)->of = s;
+	s->n++;
 	return *p;
 }
 
@@ -87,8 +90,10 @@ static int space_reserve(struct space *sp, size_t n)
 		return -E2BIG;
 	}
 	more = reallocarray(sp->map, cap, sizeof(*more));
-	if (!more)
+	if (!more) {
+		space_note_unread(s);
 		return -ENOMEM;
+	}
 	sp->map = more;
 	sp->cap = cap;
 	s->map_bytes += add;
@@ -221,8 +226,11 @@ static void side_mmap(struct spaces *s, struct side *side)
 	if (!sp)
 		return;
 	sp->gen = ++s->last_gen;
-	if (keep)
+	if (keep) {
 		m.elf = elfcache_get(s->elfs, &id);
+		if (!m.elf)
+			space_note_unread(s);
+	}
 	space_insert(sp, &m, keep);
 	if (m.elf)
 		jit_learn(sp, &m);
@@ -295,6 +303,7 @@ void spaces_limit(struct spaces *s, size_t bytes, struct stats *stats)
 {
 	s->max_map_bytes = bytes;
 	s->stats = stats;
+	elfcache_count(s->elfs, stats);
 }
 
 void spaces_elsewhere(struct spaces *s, const char *root)

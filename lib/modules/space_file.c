@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/later.h"
+#include "base/stats.h"
 #include "elf/elfimage.h"
 #include "sys/rootfile.h"
 
@@ -20,6 +21,12 @@ enum {
 	PATIENCE_MS = 1000, /* for a file to be opened, on a busy machine */
 	RETRY_NS = 100000000,
 };
+
+void space_note_unread(struct spaces *s)
+{
+	if (s->stats)
+		STATS_ADD(s->stats, unread, 1);
+}
 
 struct proc_map space_proc_map(const struct space_map *m, const char *path)
 {
@@ -224,6 +231,7 @@ int space_open(const struct space *sp, const struct space_map *m, int *root)
 	later_release(l);
 	if (!is_our_fault(fd))
 		return fd;
+	space_note_unread(sp->of);
 	sp->of->retry_ns = now_ns() + RETRY_NS;
 	return -EAGAIN;
 }

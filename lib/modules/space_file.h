@@ -19,6 +19,9 @@ int space_open(const struct space *sp, const struct space_map *m, int *root);
 ssize_t space_read(const struct space *sp, const struct space_map *m, uint64_t at, void *buf,
 		   size_t n);
 
+/* Something has no names now for want of memory or descriptors: it is counted. */
+void space_note_unread(struct spaces *s);
+
 /* The map as /proc/PID/maps would tell it, of file @path, which is borrowed. */
 struct proc_map space_proc_map(const struct space_map *m, const char *path);
 

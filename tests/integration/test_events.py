@@ -57,9 +57,7 @@ def on_the_line(run, stacks, want, cycles, share=tolerances.EXACT, sure=True):
         got = [(name, line) for name, _, line in reversed(harness.python_frames(frames))]
         check(not sure or got[:2] == want, "%s at %s, want %s: %s", count, got[:2], want, run)
         right += count * (got[:2] == want)
-    check(run.n("samples") <= cycles, "more than the %d that happened: %s", cycles, run)
-    missed = tolerances.UPROBES_UNDER_STOP if run.summary["capture"] == "stop" else 0
-    check(run.n("samples") >= (1 - missed) * cycles, "want %d samples: %s", cycles, run)
+    equal(run.n("samples"), cycles, "samples of %s" % run)
     enough(right >= share * run.n("samples"), "%d are on the line: %s", right, run)
     return "%d of %d samples are on the line" % (right, run.n("samples"))
 

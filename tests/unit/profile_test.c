@@ -61,7 +61,7 @@ static void tells_function_and_line(void **state)
 	assert_int_equal(f->firstline, 40);
 	assert_int_equal(f->min, 40);
 	assert_int_equal(f->max, 41);
-	assert_int_equal(f->index, 0);
+	assert_int_equal(f->index, 1);
 	assert_int_equal(line, 40);
 	assert_ptr_equal(profile_lookup(p, 1, 2, &line), f);
 	assert_int_equal(line, 41);
@@ -85,7 +85,7 @@ static void same_content_is_one_function(void **state)
 	for (uint64_t id = 2; id <= 4; id++)
 		for (uint64_t other = 1; other < id; other++)
 			assert_ptr_not_equal(func(p, id), func(p, other));
-	assert_int_equal(func(p, 4)->index, 3);
+	assert_int_equal(func(p, 4)->index, 4);
 	profile_destroy(p);
 }
 
@@ -178,10 +178,30 @@ static void unnamed_beyond_the_bound(void **state)
 	assert_true(named > BYTES / 400 && named < BYTES / 256);
 	assert_int_equal(STATS_GET(&stats, unnamed), MANY - named);
 	assert_string_equal(func(p, MANY)->qualname, "[unnamed]");
-	assert_int_equal(func(p, MANY)->index, named);
+	assert_int_equal(func(p, MANY)->index, 0);
 	assert_ptr_equal(func(p, MANY), func(p, MANY - 1));
 	note(p, MANY + 1, "f", "/x.py", 5);
 	assert_ptr_equal(func(p, MANY + 1), func(p, 5));
+	profile_destroy(p);
+}
+
+/* What there is no room for stands for something all the same: stacks that it is on keep their
+ * other frames. */
+static void unnamed_without_a_copy(void **state)
+{
+	struct stats stats = { .lost = 0 };
+	struct profile *p = profile_create();
+	int line = -1;
+
+	profile_limit(p, 0, &stats);
+	note(p, 1, "f", "/x.py", 7);
+	assert_string_equal(profile_lookup(p, 1, 0, &line)->qualname, "[unnamed]");
+	assert_int_equal(line, 0);
+	assert_int_equal(profile_codes(p), 0);
+	assert_int_equal(profile_same(p, 2, 1), 0);
+	profile_forget(p, 1, 2);
+	assert_null(profile_lookup(p, 1, 0, &line));
+	assert_string_equal(func(p, 2)->qualname, "[unnamed]");
 	profile_destroy(p);
 }
 
@@ -239,7 +259,7 @@ static void many(void **state)
 		snprintf(name, sizeof(name), "f%d", i);
 		note(p, (uint64_t)i + 1, name, "/a.py", i + 1);
 		f[i] = func(p, (uint64_t)i + 1);
-		assert_int_equal(f[i]->index, i);
+		assert_int_equal(f[i]->index, i + 1);
 	}
 	for (int i = 0; i < N; i++) {
 		snprintf(name, sizeof(name), "f%d", i);
@@ -262,7 +282,7 @@ static void same_name_in_many_files(void **state)
 	for (int i = 0; i < N; i++) {
 		snprintf(file, sizeof(file), "/f%d.py", i);
 		note(p, (uint64_t)i + 1, "main", file, 1);
-		assert_int_equal(func(p, (uint64_t)i + 1)->index, i);
+		assert_int_equal(func(p, (uint64_t)i + 1)->index, i + 1);
 		assert_string_equal(func(p, (uint64_t)i + 1)->file, file);
 	}
 	profile_destroy(p);
@@ -302,6 +322,7 @@ int main(void)
 		cmocka_unit_test(kinds_of_text),
 		cmocka_unit_test(forgets),
 		cmocka_unit_test(unnamed_beyond_the_bound),
+		cmocka_unit_test(unnamed_without_a_copy),
 		cmocka_unit_test(unknown_ids),
 		cmocka_unit_test(id_takes_other_code),
 		cmocka_unit_test(damaged_blocks),
