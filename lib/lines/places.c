@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/idmap.h"
-#include "modules/space.h"
+#include "modules/space_file.h"
 #include "lines/srcline.h"
 #include "base/stats.h"
 #include "names/symnames.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "modules/codefile.h"
 
+#include "modules/space_file.h"
+
 #include <errno.h>
 
 #include "base/clock.h"

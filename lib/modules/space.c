@@ -2,26 +2,20 @@
 #include "modules/space.h"
 
 #include <elf.h>
-#include <limits.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 #include "base/hash.h"
-#include "base/clock.h"
 #include "modules/jit.h"
-#include "base/later.h"
 #include "base/stats.h"
-#include "elf/elfimage.h"
-#include "sys/rootfile.h"
+#include "modules/space_file.h"
 
 enum {
 	MAX_SPACES = 32768,
-	MAX_MAPS = 65536,   /* the kernel's own limit a process */
-	PATIENCE_MS = 1000, /* for a file to be opened, on a busy machine */
-	RETRY_NS = 100000000,
+	MAX_MAPS = 65536, /* the kernel's own limit a process */
 };
 
 static struct space **space_slot(struct spaces *s, pid_t pid)
@@ -33,13 +27,6 @@ static struct space **space_slot(struct spaces *s, pid_t pid)
 	return p;
 }
 
-/* Something has no names now for want of memory or descriptors. */
-static void note_unread(struct spaces *s)
-{
-	if (s->stats)
-		STATS_ADD(s->stats, unread, 1);
-}
-
 static struct space *space_get(struct spaces *s, pid_t pid)
 {
 	struct space **p = space_slot(s, pid);
@@ -49,7 +36,7 @@ static struct space *space_get(struct spaces *s, pid_t pid)
 	if (s->n < MAX_SPACES)
 		*p = calloc(1, sizeof(**p));
 	if (!*p) {
-		note_unread(s);
+		space_note_unread(s);
 		return NULL;
 	}
 	(*p)->pid = pid;
@@ -104,7 +91,7 @@ static int space_reserve(struct space *sp, size_t n)
 	}
 	more = reallocarray(sp->map, cap, sizeof(*more));
 	if (!more) {
-		note_unread(s);
+		space_note_unread(s);
 		return -ENOMEM;
 	}
 	sp->map = more;
@@ -174,193 +161,6 @@ static void space_fork(struct spaces *s, pid_t child, pid_t parent)
 
 /* ---- Files behind maps ---- */
 
-static struct proc_map map_as_proc(const struct space_map *m, const char *path)
-{
-	return (struct proc_map){ .start = m->lo,
-				  .end = m->hi,
-				  .pgoff = m->pgoff,
-				  .ino = m->ino,
-				  .maj = m->maj,
-				  .min = m->min,
-				  .r = true,
-				  .x = true,
-				  .path = path };
-}
-
-/* Opening a file, and reading some of it if that is wanted: both may hang. */
-struct opening {
-	pid_t pid;
-	struct proc_map map;
-	char path[PATH_MAX];
-	int fd, root;
-	bool wants_id;
-	unsigned char id[ELFIMAGE_MAX_ID];
-	size_t n_id;
-	uint64_t at;
-	size_t n; /* 0: the root is wanted */
-	ssize_t got;
-	unsigned char bytes[];
-};
-
-static void read_id(struct opening *o)
-{
-	struct elfimage im;
-
-	if (elfimage_init(&im, o->fd, (struct bytes){ 0 }) == 0)
-		o->n_id = elfimage_build_id(&im, o->id);
-	elfimage_deinit(&im);
-}
-
-static void opening_run(void *arg)
-{
-	struct opening *o = arg;
-	struct stat ours, its;
-
-	o->fd = proc_map_open(o->pid, &o->map);
-	if (o->fd < 0)
-		return;
-	if (o->n) {
-		o->got = pread(o->fd, o->bytes, o->n, (off_t)o->at);
-		return;
-	}
-	if (o->wants_id)
-		read_id(o);
-	o->root = rootfile_root(o->pid);
-	if (o->root >= 0 && stat("/", &ours) == 0 && fstat(o->root, &its) == 0 &&
-	    ours.st_dev == its.st_dev && ours.st_ino == its.st_ino) {
-		close(o->root);
-		o->root = -1;
-	}
-}
-
-static void opening_drop(void *arg)
-{
-	struct opening *o = arg;
-
-	if (o->fd >= 0)
-		close(o->fd);
-	if (o->root >= 0)
-		close(o->root);
-	free(o);
-}
-
-static bool map_has_file(const struct space_map *m)
-{
-	const char *path = elfcache_path(m->elf);
-
-	return m->ino && path[0] == '/' && path[1] != '/' && strlen(path) < PATH_MAX;
-}
-
-static struct opening *opening_make(pid_t pid, const struct space_map *m, uint64_t at,
-				    size_t n_bytes)
-{
-	static const char gone[] = " (deleted)";
-	const char *path = elfcache_path(m->elf);
-	size_t n = strlen(path), cut = sizeof(gone) - 1;
-	struct opening *o;
-
-	o = calloc(1, sizeof(*o) + n_bytes);
-	if (!o)
-		return NULL;
-	o->pid = pid;
-	o->at = at;
-	o->n = n_bytes;
-	o->fd = o->root = -1;
-	o->map = map_as_proc(m, o->path);
-	memcpy(o->path, path, n + 1);
-	o->map.deleted = n > cut && strcmp(path + n - cut, gone) == 0;
-	if (o->map.deleted)
-		o->path[n - cut] = '\0';
-	return o;
-}
-
-/* Files that took too long and now are open: theirs may be tried again. */
-static void stuck_poll(struct spaces *s)
-{
-	for (size_t i = 0; i < s->n_stuck;) {
-		if (!later_wait(s->stuck[i].later, 0)) {
-			i++;
-			continue;
-		}
-		elfcache_slow(s->elfs, s->stuck[i].elf, false);
-		later_release(s->stuck[i].later);
-		s->stuck[i] = s->stuck[--s->n_stuck];
-	}
-}
-
-/* Have it done, soon. NULL: it was not, or can't be now. */
-static struct later *opening_run_soon(struct spaces *s, struct opening *o,
-				      struct elfcache_elf *elf)
-{
-	struct later *l;
-
-	stuck_poll(s);
-	if (!o || elfcache_is_slow(s->elfs, elf) || s->n_stuck == SPACE_MAX_STUCK) {
-		free(o);
-		return NULL;
-	}
-	l = later_start(elfcache_quota(s->elfs), opening_run, opening_drop, o);
-	if (!l)
-		opening_drop(o);
-	else if (!later_wait(l, PATIENCE_MS)) {
-		elfcache_slow(s->elfs, elf, true);
-		s->stuck[s->n_stuck].later = l, s->stuck[s->n_stuck++].elf = elf;
-		l = NULL;
-	}
-	return l;
-}
-
-ssize_t space_read(const struct space *sp, const struct space_map *m, uint64_t at, void *buf,
-		   size_t n)
-{
-	struct opening *o;
-	struct later *l;
-	ssize_t got;
-
-	if (!map_has_file(m))
-		return -ENOENT;
-	o = opening_make(sp->pid, m, at, n);
-	l = opening_run_soon(sp->of, o, m->elf);
-	if (!l)
-		return -EAGAIN;
-	got = o->fd < 0 ? o->fd : o->got < 0 ? -EIO : o->got;
-	if (got > 0)
-		memcpy(buf, o->bytes, (size_t)got);
-	later_release(l);
-	return got;
-}
-
-/* It was we who had no descriptor or memory left. */
-static bool is_our_fault(int r)
-{
-	return r == -EMFILE || r == -ENFILE || r == -ENOMEM;
-}
-
-int space_open(const struct space *sp, const struct space_map *m, int *root)
-{
-	bool pause = now_ns() < sp->of->retry_ns || !map_has_file(m);
-	struct opening *o = pause ? NULL : opening_make(sp->pid, m, 0, 0);
-	struct later *l;
-	int fd;
-
-	if (o)
-		o->wants_id = sp->of->ids;
-	l = opening_run_soon(sp->of, o, m->elf);
-	if (!l)
-		return -EAGAIN;
-	fd = o->fd;
-	if (o->n_id)
-		elfcache_note_id(m->elf, (struct bytes){ o->id, o->n_id });
-	*root = o->root;
-	o->fd = o->root = -1;
-	later_release(l);
-	if (!is_our_fault(fd))
-		return fd;
-	note_unread(sp->of);
-	sp->of->retry_ns = now_ns() + RETRY_NS;
-	return -EAGAIN;
-}
-
 /* Let @elf have its file, while the process is there. */
 static void map_open(const struct space *sp, const struct space_map *m)
 {
@@ -398,7 +198,7 @@ static bool is_interpreter(const char *path)
 
 static void jit_learn(struct space *sp, const struct space_map *m)
 {
-	const struct proc_map pm = map_as_proc(m, elfcache_path(m->elf));
+	const struct proc_map pm = space_proc_map(m, elfcache_path(m->elf));
 	bool dump = strstr(pm.path, "/jit-") != NULL;
 
 	if (!sp->jit && (dump || jit_is_memory(pm.path)))
@@ -429,13 +229,13 @@ static void side_mmap(struct spaces *s, struct side *side)
 	if (keep) {
 		m.elf = elfcache_get(s->elfs, &id);
 		if (!m.elf)
-			note_unread(s);
+			space_note_unread(s);
 	}
 	space_insert(sp, &m, keep);
 	if (m.elf)
 		jit_learn(sp, &m);
 	if (m.elf && elfcache_wants_file(m.elf)) {
-		if (strcmp(id.path, "[vdso]") == 0)
+		if (strcmp(id.path, "[vdso]") == 0 && !s->elsewhere)
 			vdso_give(s, m.elf);
 		else
 			map_open(sp, &m);
@@ -480,6 +280,7 @@ struct spaces *spaces_create(size_t max_bytes, unsigned needs)
 		return NULL;
 	s->elfs = elfcache_create(max_bytes, needs & SPACES_ROWS);
 	s->ids = needs & SPACES_IDS;
+	s->root = -1;
 	if (s->elfs)
 		return s;
 	free(s);
@@ -493,8 +294,7 @@ void spaces_destroy(struct spaces *s)
 	for (size_t i = 0; i < SPACE_BUCKETS; i++)
 		while (s->bucket[i])
 			space_drop(s, s->bucket[i]->pid);
-	while (s->n_stuck > 0)
-		later_release(s->stuck[--s->n_stuck].later);
+	space_file_deinit(s);
 	elfcache_destroy(s->elfs);
 	free(s);
 }
@@ -504,6 +304,12 @@ void spaces_limit(struct spaces *s, size_t bytes, struct stats *stats)
 	s->max_map_bytes = bytes;
 	s->stats = stats;
 	elfcache_count(s->elfs, stats);
+}
+
+void spaces_elsewhere(struct spaces *s, const char *root)
+{
+	s->elsewhere = true;
+	s->root = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
 struct space *spaces_find(struct spaces *s, pid_t pid)

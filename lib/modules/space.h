@@ -43,6 +43,8 @@ struct spaces {
 	uint64_t retry_ns; /* none is opened before: descriptors had run out */
 	struct elfcache *elfs;
 	bool ids;
+	bool elsewhere; /* spaces_elsewhere(): files lie below @root */
+	int root;	/* ... a folder, or < 0: there are none */
 	struct {
 		struct later *later;
 		struct elfcache_elf *elf;
@@ -65,6 +67,10 @@ void spaces_destroy(struct spaces *s);
  * counted too what has no names because memory or descriptors ran out (unread). */
 void spaces_limit(struct spaces *s, size_t bytes, struct stats *stats);
 
+/* What was mapped, the vdso too, was another machine's: its files are those below folder @root
+ * that have their paths, none where that can't be opened. For replay. */
+void spaces_elsewhere(struct spaces *s, const char *root);
+
 /* MMAP, FORK (copy), COMM with exec (forget), EXIT of the leader. Others are ignored. With
  * SPACES_IDS an MMAP gets its file's build-id, which lives as long as @s. */
 void spaces_side(struct spaces *s, struct side *side);
@@ -73,16 +79,6 @@ struct space *spaces_find(struct spaces *s, pid_t pid); /* or NULL */
 
 /* The map that holds @addr, or NULL. */
 struct space_map *space_at(const struct space *sp, uint64_t addr);
-
-/* Open the file behind a map (elf is not NULL) and, in @root, the root of its process, -1 if
- * that is ours. In a thread of its own, so that it takes at most a second. A descriptor;
- * -EAGAIN: too slow, or no descriptors left, now; -errno. */
-int space_open(const struct space *sp, const struct space_map *m, int *root);
-
-/* Up to @n bytes at @at of the file behind a map (elf is not NULL) into @buf, read in a thread
- * of its own, so that it takes at most a second. How many; -EAGAIN: too slow, now; -errno. */
-ssize_t space_read(const struct space *sp, const struct space_map *m, uint64_t at, void *buf,
-		   size_t n);
 
 /* The module of the map's file, opened again if need be; NULL: no file, or it can't be read
  * any more, or not yet. Valid until the next call. */

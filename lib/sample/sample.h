@@ -73,6 +73,7 @@ static inline uint32_t session_early_number(const struct session *s, size_t e)
 	return (uint32_t)(s->n_events + 1 + e);
 }
 
+/* The numbers are on tapes. */
 enum session_flags {
 	SESSION_LINES = 1 << 0,	     /* folded: file:line, else file */
 	SESSION_THREADS = 1 << 1,    /* keep threads apart */

@@ -27,12 +27,17 @@ struct assembler {
 	struct spaces *spaces;
 	struct symbolizer *symbols;
 	struct native *native;
-	/* the stack at hand */
+	struct frame frame[MAX_STACK]; /* scratch memory: of the last stack that was made */
+};
+
+/* A stack that is being made. */
+struct building {
+	struct assembler *a;
 	struct assemble_input *in;
-	uint32_t n_python; /* of its Python frames, those that are there already */
-	bool marked, guessed;
-	size_t n;
-	struct frame frame[MAX_STACK];
+	size_t n;	   /* frames in the assembler's scratch memory */
+	uint32_t n_python; /* Python frames among them */
+	bool marked;	   /* the sample's provenance is among them */
+	bool guessed;	   /* the last native frame was guessed */
 };
 
 static size_t modules_bytes(size_t memory)
@@ -56,6 +61,8 @@ struct assembler *assembler_create(const struct assembler_config *c)
 		assembler_destroy(a);
 		return NULL;
 	}
+	if (c->files)
+		spaces_elsewhere(a->spaces, c->files);
 	spaces_limit(a->spaces, c->memory / MAPS_SHARE, c->stats);
 	if (!c->memory)
 		return a;
@@ -86,121 +93,123 @@ void assembler_side(struct assembler *a, struct side *side)
 	spaces_side(a->spaces, side);
 }
 
-static void push(struct assembler *a, struct frame f)
+static void push(struct building *b, struct frame f)
 {
-	if (a->n < MAX_STACK)
-		a->frame[a->n++] = f;
+	if (b->n < MAX_STACK)
+		b->a->frame[b->n++] = f;
 }
 
-static void push_kernel(struct assembler *a)
+static void push_kernel(struct building *b)
 {
-	for (uint32_t i = 0; i < a->in->n_kernel; i++) {
-		uint64_t ip = a->in->kernel[i];
+	for (uint32_t i = 0; i < b->in->n_kernel; i++) {
+		uint64_t ip = b->in->kernel[i];
 
-		push(a, (struct frame){
+		push(b, (struct frame){
 				.kind = FRAME_KERNEL,
 				.ip = ip,
-				.name = a->c.names ? symbolize_kernel(a->symbols, ip) : NULL,
+				.name = b->a->c.names ? symbolize_kernel(b->a->symbols, ip) :
+							NULL,
 			});
 	}
 }
 
-static void push_marker(struct assembler *a, const char *name)
+static void push_marker(struct building *b, const char *name)
 {
-	push(a, (struct frame){ .kind = FRAME_MARKER, .name = name });
+	push(b, (struct frame){ .kind = FRAME_MARKER, .name = name });
 }
 
 /* The mark of a sample that is not exact, where its Python frames stand. */
-static void push_provenance(struct assembler *a)
+static void push_provenance(struct building *b)
 {
-	enum provenance prov = a->in->prov;
+	enum provenance prov = b->in->prov;
 
-	if (a->marked || (prov != PROV_LATE && prov != PROV_TORN))
+	if (b->marked || (prov != PROV_LATE && prov != PROV_TORN))
 		return;
-	push_marker(a, prov == PROV_LATE ? "[late]" : "[torn]");
-	a->marked = true;
+	push_marker(b, prov == PROV_LATE ? "[late]" : "[torn]");
+	b->marked = true;
 }
 
-static bool push_python(struct assembler *a, uint32_t i)
+static bool push_python(struct building *b, uint32_t i)
 {
-	const struct pystack_frame *f = &a->in->python[i];
+	const struct pystack_frame *f = &b->in->python[i];
 	struct frame frame = { .kind = FRAME_PYTHON };
 
-	frame.func = profile_lookup(a->profile, f->code_id, f->lasti, &frame.line);
+	frame.func = profile_lookup(b->a->profile, f->code_id, f->lasti, &frame.line);
 	if (!frame.func)
 		return false;
-	push(a, frame);
-	if (++a->n_python == a->in->native.n_python)
-		push_provenance(a);
+	push(b, frame);
+	if (++b->n_python == b->in->native.n_python)
+		push_provenance(b);
 	return true;
 }
 
 /* Python frames stand for the evaluation loop and for trampolines into it; how it calls is not
  * shown either, unless the event was there: @leaf. */
-static bool is_hidden(const struct assembler *a, enum symbol_kind kind, bool leaf)
+static bool is_hidden(const struct building *b, enum symbol_kind kind, bool leaf)
 {
-	uint32_t total = a->in->native.n_python;
+	uint32_t total = b->in->native.n_python;
 
-	if (a->c.full || !total)
+	if (b->a->c.full || !total)
 		return false;
 	return kind == SYMBOL_EVAL || kind == SYMBOL_TRAMPOLINE ||
-	       (kind == SYMBOL_CALL && !leaf && a->n_python < total);
+	       (kind == SYMBOL_CALL && !leaf && b->n_python < total);
 }
 
 /* @at: what to look up, which is @symbol; before a return address stands the call. */
-static void push_native(struct assembler *a, uint64_t ip, uint64_t at, struct symbol symbol)
+static void push_native(struct building *b, uint64_t ip, uint64_t at, struct symbol symbol)
 {
 	struct frame f = { .kind = FRAME_NATIVE, .ip = ip };
 
-	if (!is_hidden(a, symbol.kind, ip == at)) {
-		if (a->c.places)
-			f.place = symbolize_place(a->symbols, a->c.places, a->in->native.pid,
-						  at, is_hidden(a, SYMBOL_CALL, ip == at));
-		if (a->c.names)
+	if (!is_hidden(b, symbol.kind, ip == at)) {
+		if (b->a->c.places)
+			f.place = symbolize_place(b->a->symbols, b->a->c.places,
+						  b->in->native.pid, at,
+						  is_hidden(b, SYMBOL_CALL, ip == at));
+		if (b->a->c.names)
 			f.name = symbol.name;
-		push(a, f);
+		push(b, f);
 	}
-	if (symbol.kind == SYMBOL_EVAL && a->in->prov == PROV_TORN)
-		push_provenance(a);
+	if (symbol.kind == SYMBOL_EVAL && b->in->prov == PROV_TORN)
+		push_provenance(b);
 }
 
-static struct symbol symbol_at(const struct assembler *a, uint64_t at)
+static struct symbol symbol_at(const struct building *b, uint64_t at)
 {
-	return symbolize(a->symbols, a->in->native.pid, at);
+	return symbolize(b->a->symbols, b->in->native.pid, at);
 }
 
-static void push_frame(struct assembler *a, const struct native_stack *s,
+static void push_frame(struct building *b, const struct native_stack *s,
 		       const struct merge_item *it)
 {
 	const struct unwind_frame *f = &s->frame[it->i];
-	uint64_t ip = it->i || !a->in->leaf ? f->pc : a->in->leaf;
-	struct symbol symbol = ip == f->pc ? s->symbol[it->i] : symbol_at(a, ip - f->returned);
+	uint64_t ip = it->i || !b->in->leaf ? f->pc : b->in->leaf;
+	struct symbol symbol = ip == f->pc ? s->symbol[it->i] : symbol_at(b, ip - f->returned);
 
-	if (f->guessed && !a->guessed)
-		push_marker(a, "[guessed]");
-	a->guessed = f->guessed;
+	if (f->guessed && !b->guessed)
+		push_marker(b, "[guessed]");
+	b->guessed = f->guessed;
 	/* Of a late sample the activations were found at another moment, when another
 	 * frame may have lain there. */
-	if (it->kind == MERGE_EVAL && a->in->prov == PROV_EXACT)
+	if (it->kind == MERGE_EVAL && b->in->prov == PROV_EXACT)
 		symbol.kind = SYMBOL_EVAL;
-	push_native(a, ip, ip - f->returned, symbol);
+	push_native(b, ip, ip - f->returned, symbol);
 }
 
-static bool push_item(struct assembler *a, const struct native_stack *s,
+static bool push_item(struct building *b, const struct native_stack *s,
 		      const struct merge_item *it)
 {
 	switch (it->kind) {
 	case MERGE_PYTHON:
-		return push_python(a, it->i);
+		return push_python(b, it->i);
 	case MERGE_NATIVE:
 	case MERGE_EVAL:
-		push_frame(a, s, it);
+		push_frame(b, s, it);
 		break;
 	case MERGE_END:
-		push_marker(a, native_end_name((enum unwind_end)it->i));
+		push_marker(b, native_end_name((enum unwind_end)it->i));
 		break;
 	case MERGE_UNPLACED:
-		push_marker(a, "[unplaced]");
+		push_marker(b, "[unplaced]");
 		break;
 	}
 	return true;
@@ -208,53 +217,51 @@ static bool push_item(struct assembler *a, const struct native_stack *s,
 
 /* Who stands in the evaluation loop runs Python: no frame of it means that the thread's state
  * was not found, or has not linked its first frame yet. */
-static void check_unseen(struct assembler *a, bool eval)
+static void check_unseen(struct building *b, bool eval)
 {
-	struct assemble_input *in = a->in;
+	struct assemble_input *in = b->in;
 
 	if (!eval || in->native.n_python || in->prov == PROV_EXACT || in->prov == PROV_TORN)
 		return;
 	in->prov = PROV_TORN;
-	STATS_ADD(a->c.stats, torn_unseen, 1);
+	STATS_ADD(b->a->c.stats, torn_unseen, 1);
 }
 
-static bool leaf_is_eval(const struct assembler *a)
+static bool leaf_is_eval(const struct building *b)
 {
-	return a->in->leaf &&
-	       symbolize_kind(a->symbols, a->in->native.pid, a->in->leaf) == SYMBOL_EVAL;
+	return b->in->leaf &&
+	       symbolize_kind(b->a->symbols, b->in->native.pid, b->in->leaf) == SYMBOL_EVAL;
 }
 
-static bool push_user(struct assembler *a)
+static bool push_user(struct building *b)
 {
-	struct assemble_input *in = a->in;
+	struct assemble_input *in = b->in;
 	struct native_stack s;
 
-	s = native_stack(a->native, &in->native);
+	s = native_stack(b->a->native, &in->native);
 	if (s.search_ended)
-		STATS_ADD(a->c.stats, search_ended, 1);
-	check_unseen(a, s.eval || (!in->native.regs && leaf_is_eval(a)));
+		STATS_ADD(b->a->c.stats, search_ended, 1);
+	check_unseen(b, s.eval || (!in->native.regs && leaf_is_eval(b)));
 	/* Native frames are not wanted: for a thread without Python the leaf all the same. */
 	if (!in->native.regs && in->leaf &&
-	    (a->c.native || (!in->native.n_python && in->prov != PROV_TORN)))
-		push_native(a, in->leaf, in->leaf, symbol_at(a, in->leaf));
+	    (b->a->c.native || (!in->native.n_python && in->prov != PROV_TORN)))
+		push_native(b, in->leaf, in->leaf, symbol_at(b, in->leaf));
 	for (size_t i = 0; i < s.n; i++)
-		if (!push_item(a, &s, &s.item[i]))
+		if (!push_item(b, &s, &s.item[i]))
 			return false;
 	return true;
 }
 
 bool assemble(struct assembler *a, struct assemble_input *in, struct stack *ret)
 {
+	struct building b = { .a = a, .in = in };
 	bool whole;
 
-	a->in = in;
-	a->n = a->n_python = 0;
-	a->marked = a->guessed = false;
-	push_kernel(a);
-	whole = push_user(a);
-	push_provenance(a);
+	push_kernel(&b);
+	whole = push_user(&b);
+	push_provenance(&b);
 	if (in->truncated)
-		push_marker(a, "[truncated]");
-	*ret = (struct stack){ .n = a->n, .frames = a->frame };
+		push_marker(&b, "[truncated]");
+	*ret = (struct stack){ .n = b.n, .frames = a->frame };
 	return whole;
 }

@@ -23,15 +23,21 @@ struct native {
 	struct symbolizer *symbols;
 	struct fetch *code; /* being read, or NULL */
 	struct codefile files;
+	/* scratch memory: of the last stack that was unwound */
 	struct unwind_frame frame[MAX_FRAMES];
 	struct symbol symbol[MAX_FRAMES];
 	enum merge_hint hint[MAX_FRAMES];
 	struct merge_run run[MAX_RUNS];
 	struct merge_item item[MAX_ITEMS];
-	/* of the sample at hand */
+};
+
+/* A stack that is being unwound. */
+struct unwinding {
+	struct native *n;
 	const struct native_input *in;
-	uint32_t n_frames, n_runs, n_looks;
-	bool search_ended;
+	uint32_t n_frames, n_runs; /* in the scratch memory of @n */
+	uint32_t n_looks;	   /* at words that are addresses of code */
+	bool search_ended;	   /* there were more of these than are looked at */
 };
 
 struct native *native_create(struct symbolizer *symbols, const struct unwind_other *other)
@@ -83,46 +89,46 @@ static void take_code(struct native *n)
 
 /* Read the code that @s ended in. False: it takes too long to wait for; later stacks will
  * have it. */
-static bool get_code(struct native *n, const struct unwind_stack *s)
+static bool get_code(struct unwinding *u, const struct unwind_stack *s)
 {
-	if (!s->want_hi || n->code)
+	if (!s->want_hi || u->n->code)
 		return false;
-	n->code = fetch_start(n->in->pid, n->in->time, s->want_lo, s->want_hi);
-	if (!n->code || !fetch_wait(n->code, CODE_MS))
+	u->n->code = fetch_start(u->in->pid, u->in->time, s->want_lo, s->want_hi);
+	if (!u->n->code || !fetch_wait(u->n->code, CODE_MS))
 		return false;
-	take_code(n);
+	take_code(u->n);
 	return true;
 }
 
 static int read_code(void *arg, uint64_t at, void *buf, size_t n)
 {
-	struct native *nat = arg;
+	const struct unwinding *u = arg;
 
-	return codefile_read(&nat->files, spaces_find(nat->spaces, nat->in->pid), at, buf, n);
+	return codefile_read(&u->n->files, spaces_find(u->n->spaces, u->in->pid), at, buf, n);
 }
 
-static void unwind(struct native *n, const struct unwind_regs *regs, struct unwind_stack *s)
+static void unwind(struct unwinding *u, const struct unwind_regs *regs, struct unwind_stack *s)
 {
-	const struct space *sp = n->other ? spaces_find(n->spaces, n->in->pid) : NULL;
+	const struct space *sp = u->n->other ? spaces_find(u->n->spaces, u->in->pid) : NULL;
 
 	if (sp)
-		n->other->stack(n->others, sp, regs, &n->in->mem, s);
+		u->n->other->stack(u->n->others, sp, regs, &u->in->mem, s);
 	else
-		unwinder_stack(n->unwinder, n->in->pid, regs, &n->in->mem, read_code, n, s);
+		unwinder_stack(u->n->unwinder, u->in->pid, regs, &u->in->mem, read_code, u, s);
 }
 
 /* One run of frames from @regs on. */
-static void unwind_run(struct native *n, const struct unwind_regs *regs)
+static void unwind_run(struct unwinding *u, const struct unwind_regs *regs)
 {
-	struct unwind_stack s = { .frame = n->frame + n->n_frames,
-				  .cap = MAX_FRAMES - n->n_frames };
+	struct unwind_stack s = { .frame = u->n->frame + u->n_frames,
+				  .cap = MAX_FRAMES - u->n_frames };
 
 	do
-		unwind(n, regs, &s);
-	while (get_code(n, &s));
-	n->search_ended |= s.search_ended;
-	n->n_frames += (uint32_t)s.n;
-	n->run[n->n_runs++] = (struct merge_run){ .to = n->n_frames, .end = s.end };
+		unwind(u, regs, &s);
+	while (get_code(u, &s));
+	u->search_ended |= s.search_ended;
+	u->n_frames += (uint32_t)s.n;
+	u->n->run[u->n_runs++] = (struct merge_run){ .to = u->n_frames, .end = s.end };
 }
 
 void native_regs(struct unwind_regs *ret, uint64_t pc, uint64_t sp)
@@ -132,19 +138,19 @@ void native_regs(struct unwind_regs *ret, uint64_t pc, uint64_t sp)
 }
 
 /* Does the function of @regs own @at? */
-static bool owns(struct native *n, const struct unwind_regs *regs, uint64_t at)
+static bool owns(struct unwinding *u, const struct unwind_regs *regs, uint64_t at)
 {
 	struct unwind_frame two[2];
 	struct unwind_stack s = { .frame = two, .cap = 2 };
 
-	unwinder_stack(n->unwinder, n->in->pid, regs, &n->in->mem, NULL, NULL, &s);
+	unwinder_stack(u->n->unwinder, u->in->pid, regs, &u->in->mem, NULL, NULL, &s);
 	return s.n > 1 && two[0].sp <= at && at < two[0].cfa;
 }
 
-static const struct unwind_piece *piece_with(const struct native *n, uint64_t at)
+static const struct unwind_piece *piece_with(const struct unwinding *u, uint64_t at)
 {
 	for (unsigned i = 0; i < UNWIND_PIECES; i++) {
-		const struct unwind_piece *p = &n->in->mem.piece[i];
+		const struct unwind_piece *p = &u->in->mem.piece[i];
 
 		if (at - p->at < p->bytes.n)
 			return p;
@@ -155,53 +161,53 @@ static const struct unwind_piece *piece_with(const struct native *n, uint64_t at
 /* Unwinding broke. The evaluation loop around the next anchor was left by a call whose return
  * address lies below the anchor: the first word that returns into the loop, and whose frame
  * holds the anchor, is it. */
-static bool find_again(struct native *n, uint64_t from, uint64_t anchor,
+static bool find_again(struct unwinding *u, uint64_t from, uint64_t anchor,
 		       struct unwind_regs *regs)
 {
-	const struct space *sp = spaces_find(n->spaces, n->in->pid);
-	const struct unwind_piece *p = sp ? piece_with(n, anchor) : NULL;
+	const struct space *sp = spaces_find(u->n->spaces, u->in->pid);
+	const struct unwind_piece *p = sp ? piece_with(u, anchor) : NULL;
 	uint64_t at = p ? MAX((from + 7) & ~(uint64_t)7, p->at) : anchor;
 
 	for (; at < anchor && at - p->at + 8 <= p->bytes.n; at += 8) {
 		regs->have = 0;
-		if (!unwind_return(regs, &n->in->mem, at) || !space_at(sp, regs->pc - 1))
+		if (!unwind_return(regs, &u->in->mem, at) || !space_at(sp, regs->pc - 1))
 			continue;
-		if (n->n_looks == MAX_LOOKS) {
-			n->search_ended = true;
+		if (u->n_looks == MAX_LOOKS) {
+			u->search_ended = true;
 			return false;
 		}
-		n->n_looks++;
-		if (symbolize_is_eval(n->symbols, n->in->pid, regs->pc - 1) &&
-		    owns(n, regs, anchor))
+		u->n_looks++;
+		if (symbolize_is_eval(u->n->symbols, u->in->pid, regs->pc - 1) &&
+		    owns(u, regs, anchor))
 			return true;
 	}
 	return false;
 }
 
 /* The next anchor above what has been unwound. */
-static uint64_t anchor_above(const struct native *n, uint64_t sp)
+static uint64_t anchor_above(const struct unwinding *u, uint64_t sp)
 {
-	const struct pystack_anchor *a = n->in->anchor;
+	const struct pystack_anchor *a = u->in->anchor;
 
-	for (uint32_t i = 0; i < n->in->n_anchors; i++)
+	for (uint32_t i = 0; i < u->in->n_anchors; i++)
 		if (a[i].at > sp)
 			return a[i].at;
 	return 0;
 }
 
-static void unwind_all(struct native *n, const struct unwind_regs *first)
+static void unwind_all(struct unwinding *u, const struct unwind_regs *first)
 {
 	struct unwind_regs regs = *first;
 	uint64_t from, anchor;
 
 	for (;;) {
-		unwind_run(n, &regs);
-		if (!n->n_frames || n->n_runs == MAX_RUNS || n->n_frames + 2 >= MAX_FRAMES ||
-		    n->run[n->n_runs - 1].end == UNWIND_BOTTOM)
+		unwind_run(u, &regs);
+		if (!u->n_frames || u->n_runs == MAX_RUNS || u->n_frames + 2 >= MAX_FRAMES ||
+		    u->n->run[u->n_runs - 1].end == UNWIND_BOTTOM)
 			return;
-		from = n->frame[n->n_frames - 1].sp;
-		anchor = anchor_above(n, from);
-		if (!anchor || !find_again(n, from, anchor, &regs))
+		from = u->n->frame[u->n_frames - 1].sp;
+		anchor = anchor_above(u, from);
+		if (!anchor || !find_again(u, from, anchor, &regs))
 			return;
 	}
 }
@@ -217,6 +223,7 @@ static enum merge_hint hint_of(enum symbol_kind kind)
 
 struct native_stack native_stack(struct native *n, const struct native_input *in)
 {
+	struct unwinding u = { .n = n, .in = in };
 	struct merge_input m = {
 		.frame = n->frame,
 		.hint = n->hint,
@@ -227,21 +234,18 @@ struct native_stack native_stack(struct native *n, const struct native_input *in
 	};
 	struct native_stack ret = { .item = n->item, .frame = n->frame, .symbol = n->symbol };
 
-	n->in = in;
 	take_code(n);
-	n->n_frames = n->n_runs = n->n_looks = 0;
-	n->search_ended = false;
 	if (in->regs)
-		unwind_all(n, in->regs);
-	for (uint32_t i = 0; i < n->n_frames; i++) {
+		unwind_all(&u, in->regs);
+	for (uint32_t i = 0; i < u.n_frames; i++) {
 		n->symbol[i] =
 			symbolize(n->symbols, in->pid, n->frame[i].pc - n->frame[i].returned);
 		n->hint[i] = hint_of(n->symbol[i].kind);
 		ret.eval |= n->hint[i] == MERGE_IS_EVAL;
 	}
-	m.n_runs = n->n_runs;
+	m.n_runs = u.n_runs;
 	ret.n = merge(&m, n->item);
-	ret.search_ended = n->search_ended;
+	ret.search_ended = u.search_ended;
 	return ret;
 }
 

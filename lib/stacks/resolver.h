@@ -31,6 +31,7 @@ struct resolver_config {
 	bool (*waits)(void *arg, uint64_t until);
 	void *tick_arg;		 /* of both */
 	struct targets *targets; /* of samples that nobody could judge; may be NULL */
+	const char *files;	 /* assembler_config's; NULL but in a replay */
 	struct work *work;	 /* where its thread counts what it does; may be NULL */
 };
 

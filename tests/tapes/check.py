@@ -1,10 +1,12 @@
 """Play a tape and compare: check.py REPLAY TAPE [--flips N]. What comes out must be TAPE's
-.expect, also with chunks and fields of a later version in it, and what is judged must be what was
+.expect, played with the files that its .sh makes, if there is one, also with chunks and fields of a later version in it, and what is judged must be what was
 judged when it was recorded; prefixes and N byte flips must end cleanly (of a tape of readers,
 whose every play is a recording, a fiftieth); with 0 it is only compared. Prints totals as cmocka
 does."""
+import os
 import subprocess
 import sys
+import tempfile
 
 SKIPPED = 77
 
@@ -36,6 +38,17 @@ def torture(tape, replay, flips):
     return None if samples > 500 else "only %d samples came out" % samples
 
 
+def with_files(tape, replay, folder):
+    """Without the files it must be something else, or they would prove nothing."""
+    if compare(tape, replay) is None:
+        return "its .expect can be had without files"
+    made = run(tape[:-len(".tape")] + ".sh", folder)
+    if made.returncode != 0:
+        return "its files can't be made: " + made.stderr[:2000]
+    return compare(tape, replay, "--files", folder) or \
+        compare(tape, replay, "--files", folder, "--future")
+
+
 def main():
     replay, tape = sys.argv[1:3]
     flips = int(sys.argv[4]) if len(sys.argv) > 4 else 200
@@ -46,6 +59,9 @@ def main():
               ("future", lambda: compare(tape, replay, "--future")),
               ("torture", lambda: torture(tape, replay, few))]
     checks = checks[:2] if flips == 0 else checks
+    if os.path.exists(tape[:-len(".tape")] + ".sh"):
+        folder = tempfile.TemporaryDirectory()
+        checks[:2] = [("files", lambda: with_files(tape, replay, folder.name))]
     failed = 0
     for name, check in checks:
         why = check()

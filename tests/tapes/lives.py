@@ -1,7 +1,7 @@
 """What the tapes of readers were recorded from: lives.py MODE, no file but this one and
 target.py. threads: several take turns. moving: they go from CPU to CPU. chased: another process
 sends it there, also while it is held. forks: short children. execs: children that become a new
-Python."""
+Python. native: in functions of /opt/native.so (native.S)."""
 import _thread
 import os
 import sys
@@ -82,6 +82,18 @@ def chased():
         deep(300)
 
 
+def native():
+    import ctypes
+    call = ctypes.CDLL("/opt/native.so").native_outer
+    call.argtypes = [ctypes.c_long]
+    while True:
+        call_native(call, 30000)
+
+
+def call_native(call, n):
+    return call(n) and spin(100)
+
+
 for n in (100, 1000, 10000):
     if MODE == "threads":
         _thread.start_new_thread(forever, (n,))
@@ -89,4 +101,5 @@ for n in (100, 1000, 10000):
         _thread.start_new_thread(move, (n,))
 print("ready", flush=True)
 {"threads": lambda: forever(300), "moving": lambda: move(300), "forks": lambda: breed(child),
- "execs": lambda: breed(become), "chased": chased}[MODE]()
+ "execs": lambda: breed(become), "chased": chased,
+ "native": native}[MODE]()

@@ -31,7 +31,8 @@ static void queue_sides(const struct script *s, struct queue *own)
 	}
 }
 
-int outlet_write(const struct script *s, struct reader_config *c, const char *out)
+int outlet_write(const struct script *s, struct reader_config *c, const char *files,
+		 const char *out)
 {
 	struct queue own, *queues[SCRIPT_CPUS + 1] = { &own };
 	struct resolver_counts counts;
@@ -49,12 +50,14 @@ int outlet_write(const struct script *s, struct reader_config *c, const char *ou
 						       .n_queues = c->n_slots + 1,
 						       .sinks = { &sink },
 						       .n_sinks = 1,
+						       .native = files && c->native,
+						       .files = files ? files : "",
 						       .targets = c->targets });
-	world_without_files(true);
+	world_without_system(true);
 	if (!r || resolver_start(r) < 0)
 		abort();
 	resolver_stop(r, &counts);
-	world_without_files(false);
+	world_without_system(false);
 	resolver_destroy(r);
 	queue_deinit(&own);
 	return sink_close(&sink, &err);

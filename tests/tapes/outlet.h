@@ -8,7 +8,9 @@
 #include "script.h"
 
 /* All that is in the queues of @c's slots, and the records that were made by us, into file
- * @out. 0 or -errno. */
-int outlet_write(const struct script *s, struct reader_config *c, const char *out);
+ * @out. Mapped files are those below folder @files, and native frames come only with that;
+ * NULL: there are none. 0 or -errno. */
+int outlet_write(const struct script *s, struct reader_config *c, const char *files,
+		 const char *out);
 
 #endif

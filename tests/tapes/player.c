@@ -446,7 +446,8 @@ static void sum_up(const struct player *p, struct played *ret)
 	}
 }
 
-int play_script(struct script *s, const char *out, FILE *tell, struct played *ret)
+int play_script(struct script *s, const char *files, const char *out, FILE *tell,
+		struct played *ret)
 {
 	struct player p = { .s = s,
 			    .tell = tell,
@@ -468,7 +469,7 @@ int play_script(struct script *s, const char *out, FILE *tell, struct played *re
 	for (uint32_t i = 0; i < s->n_slots; i++)
 		open_lane(&p, i);
 	run_lanes(&p);
-	code = outlet_write(s, &p.config, out);
+	code = outlet_write(s, &p.config, files, out);
 	sum_up(&p, ret);
 	for (uint32_t i = 0; i < s->n_slots; i++)
 		close_lane(&p.lanes[i]);

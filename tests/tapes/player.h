@@ -16,8 +16,10 @@ struct played {
 	uint64_t control[16]; /* messages to the control thread, by enum ctl_type */
 };
 
-/* Play @s into @out, folded. With @tell (may be NULL) what differs from the tape is said
- * there. 0, or -EBADMSG: there is nothing in it to play. */
-int play_script(struct script *s, const char *out, FILE *tell, struct played *ret);
+/* Play @s into @out, folded, with the mapped files below folder @files (outlet.h). With @tell
+ * (may be NULL) what differs from the tape is said there. 0, or -EBADMSG: there is nothing in
+ * it to play. */
+int play_script(struct script *s, const char *files, const char *out, FILE *tell,
+		struct played *ret);
 
 #endif

@@ -8,8 +8,8 @@ pysampled=$(realpath "$1") replay=$(realpath "$2") name=$3 prefix=$(realpath "$4
 read -r program args <<< "$6"
 shift 6
 cd "$(dirname "$0")"
-exec 3< <(exec unshare -m bash -c "mount -t tmpfs none /opt && mkdir /opt/python &&
-	mount --bind '$prefix' /opt/python && exec /opt/python/bin/python3 -I -S -c \
+exec 3< <(exec unshare -m bash -c "mount -t tmpfs none /opt && mkdir /opt/python && ./native.sh / &&
+	mount --bind '$prefix' /opt/python && exec env -i LD_LIBRARY_PATH=/opt/python/lib /opt/python/bin/python3 -I -S -c \
 	\"exec(compile(open('$program').read(), '$program', 'exec'))\" $args")
 target=$!
 trap 'kill "$target"' EXIT
@@ -17,4 +17,11 @@ read -r -u 3 _
 "$pysampled" -p "$target" --no-kernel -d "$seconds" -o "$name.tape" "$@"
 zstd -dqc "$name.tape" | zstd -19q -o "$name.tape.packed"
 mv "$name.tape.packed" "$name.tape"
-"$replay" "$name.tape" > "$name.expect"
+files=()
+if [ -e "$name.sh" ]; then
+	root=$(mktemp -d)
+	trap 'kill "$target"; rm -r "$root"' EXIT
+	"./$name.sh" "$root"
+	files=(--files "$root")
+fi
+"$replay" "${files[@]}" "$name.tape" > "$name.expect"

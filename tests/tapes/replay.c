@@ -5,6 +5,9 @@
  *
  *   replay TAPE              print its stacks, folded, and then lines that begin with #: what
  *                            was judged, asked and counted
+ *   replay --files ROOT TAPE also with native frames, of the mapped files that lie below
+ * folder ROOT by the paths that they had (gather.py puts them there); also before --future
+ *   replay --maps TAPE       print the paths of the mapped files and their inodes
  *   replay --future TAPE     the same with a chunk and a field that nobody knows yet beside
  *                            each chunk and in it
  *   replay --torture N TAPE  prefixes and N times flipped bits; prints how many samples came
@@ -16,10 +19,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "arch/arch.h"
 #include "player.h"
 #include "base/stats.h"
+#include "sample/perf_decode.h"
 #include "walk.h"
 
 enum { MAX_TAPE = 256 << 20, SKIPPED = 77 };
@@ -57,7 +62,7 @@ static void print_played(const struct played *r, const struct stats *stats)
 			printf("# %s %" PRIu64 "\n", name, value);
 }
 
-static int print(const struct tape *t)
+static int print(const struct tape *t, const char *files)
 {
 	struct played played;
 	struct script s;
@@ -81,7 +86,7 @@ static int print(const struct tape *t)
 		if (s.slots[i].gap)
 			printf("# CPU %d: a part of its ring is missing, and what follows\n",
 			       s.slots[i].cpu);
-	code = play_script(&s, "-", stdout, &played);
+	code = play_script(&s, files, "-", stdout, &played);
 	if (code == 0)
 		print_played(&played, &s.stats);
 	else
@@ -118,7 +123,7 @@ static void play_again(struct torture *x, const struct tape *t)
 		return;
 	}
 	script_init(&s, t);
-	if (play_script(&s, "/dev/null", NULL, &played) == 0)
+	if (play_script(&s, NULL, "/dev/null", NULL, &played) == 0)
 		x->samples += played.judged;
 	script_deinit(&s);
 }
@@ -193,7 +198,7 @@ static void add_chunk(struct tape *t, uint32_t type, struct bytes chunk)
 	append(t, zeros, -chunk.n & 7);
 }
 
-static int print_future(const struct tape *t)
+static int print_future(const struct tape *t, const char *files)
 {
 	struct tape later = { .data = malloc(t->n + 64 * count_chunks(t) + 64) };
 	struct bytes chunk;
@@ -205,29 +210,91 @@ static int print_future(const struct tape *t)
 		add_chunk(&later, 60000, (struct bytes){ 0 });
 		add_chunk(&later, type, chunk);
 	}
-	code = print(&later);
+	code = print(&later, files);
 	tape_deinit(&later);
 	return code;
 }
 
+/* --- the files that were mapped --- */
+
+static void print_map(const struct perf_event_header *h)
+{
+	struct side side;
+
+	if (perf_decode_side(h, &side) == 0 && side.kind == SIDE_MMAP && !side.u.mmap.kernel &&
+	    side.u.mmap.prot & PROT_EXEC && side.u.mmap.path && side.u.mmap.path[0] == '/')
+		printf("%" PRIu64 "\t%s\n", side.u.mmap.ino, side.u.mmap.path);
+}
+
+static void print_ring(const struct script_slot *slot)
+{
+	const struct perf_event_header *h;
+
+	for (uint64_t at = 0; slot->n_ring - at >= sizeof(*h); at += h->size) {
+		h = (const void *)(slot->ring + at);
+		if (h->size < sizeof(*h) || h->size > slot->n_ring - at)
+			return;
+		print_map(h);
+	}
+}
+
+static int print_maps(const struct tape *t)
+{
+	struct script s;
+
+	script_init(&s, t);
+	for (size_t i = 0; i < s.n_sides; i++)
+		if (s.sides[i].n >= sizeof(struct perf_event_header) &&
+		    ((const struct perf_event_header *)(const void *)s.sides[i].at)->size ==
+			    s.sides[i].n)
+			print_map((const void *)s.sides[i].at);
+	for (uint32_t i = 0; i < s.n_slots; i++)
+		print_ring(&s.slots[i]);
+	script_deinit(&s);
+	return 0;
+}
+
+/* Take option @name from the front of the arguments; with @value its value, too. */
+static bool take_option(int *argc, char ***argv, const char *name, const char **value)
+{
+	int n = value ? 2 : 1;
+
+	if (*argc <= n || strcmp((*argv)[1], name) != 0)
+		return false;
+	if (value)
+		*value = (*argv)[2];
+	*argc -= n;
+	*argv += n;
+	return true;
+}
+
 int main(int argc, char **argv)
 {
-	bool hurt = argc == 4 && !strcmp(argv[1], "--torture");
-	bool future = argc == 3 && !strcmp(argv[1], "--future");
+	const char *files = NULL, *flips = NULL;
+	bool future, maps;
 	struct tape t;
 	struct err err;
 	int code = 0;
 
-	if (argc != 2 && !hurt && !future)
-		return fprintf(stderr, "replay [--torture N | --future] TAPE\n"), 2;
-	if (tape_load_file(&t, argv[argc - 1], MAX_TAPE, &err) < 0)
+	take_option(&argc, &argv, "--files", &files);
+	take_option(&argc, &argv, "--torture", &flips);
+	future = take_option(&argc, &argv, "--future", NULL);
+	maps = take_option(&argc, &argv, "--maps", NULL);
+	if (argc != 2)
+		return fprintf(stderr,
+			       "replay [--files ROOT] [--torture N | --future | --maps] "
+			       "TAPE\n"),
+		       2;
+	if (tape_load_file(&t, argv[1], MAX_TAPE, &err) < 0)
 		return fprintf(stderr, "%s\n", err.text), 1;
-	if (hurt)
-		torture(&t, strtoul(argv[2], NULL, 10));
+	if (maps)
+		code = print_maps(&t);
+	else if (flips)
+		torture(&t, strtoul(flips, NULL, 10));
 	else if (future)
-		code = print_future(&t);
+		code = print_future(&t, files);
 	else
-		code = print(&t);
+		code = print(&t, files);
 	tape_deinit(&t);
 	return code;
 }

@@ -29,8 +29,9 @@ struct world {
 /* NULL: it is no reader any more. */
 void world_enter(struct world *w);
 
-/* From now on no file can be opened, by no thread: those of the machine that was recorded are
- * not here, and what has their names and numbers is something else. */
-void world_without_files(bool without);
+/* From now on no thread can open a file by its path or read another process: those of the
+ * machine that was recorded are not here, and what has their names and numbers is something
+ * else. What lies below a folder that is open can be opened. */
+void world_without_system(bool without);
 
 #endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * space_file - opens and reads the files behind maps, in threads of their own.
+ */
+#include "modules/space_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/later.h"
+#include "base/stats.h"
+#include "elf/elfimage.h"
+#include "sys/rootfile.h"
+
+enum {
+	PATIENCE_MS = 1000, /* for a file to be opened, on a busy machine */
+	RETRY_NS = 100000000,
+};
+
+void space_note_unread(struct spaces *s)
+{
+	if (s->stats)
+		STATS_ADD(s->stats, unread, 1);
+}
+
+struct proc_map space_proc_map(const struct space_map *m, const char *path)
+{
+	return (struct proc_map){ .start = m->lo,
+				  .end = m->hi,
+				  .pgoff = m->pgoff,
+				  .ino = m->ino,
+				  .maj = m->maj,
+				  .min = m->min,
+				  .r = true,
+				  .x = true,
+				  .path = path };
+}
+
+/* Opening a file, and reading some of it if that is wanted: both may hang. */
+struct opening {
+	pid_t pid;
+	struct proc_map map;
+	char path[PATH_MAX];
+	bool elsewhere; /* below @root, whoever mapped it */
+	int fd, root;	/* root: of its process; -1: ours */
+	bool wants_id;
+	unsigned char id[ELFIMAGE_MAX_ID];
+	size_t n_id;
+	uint64_t at;
+	size_t n; /* 0: the root is wanted */
+	ssize_t got;
+	unsigned char bytes[];
+};
+
+static void read_id(struct opening *o)
+{
+	struct elfimage im;
+
+	if (elfimage_init(&im, o->fd, (struct bytes){ 0 }) == 0)
+		o->n_id = elfimage_build_id(&im, o->id);
+	elfimage_deinit(&im);
+}
+
+static void find_root(struct opening *o)
+{
+	struct stat ours, its;
+
+	o->root = rootfile_root(o->pid);
+	if (o->root >= 0 && stat("/", &ours) == 0 && fstat(o->root, &its) == 0 &&
+	    ours.st_dev == its.st_dev && ours.st_ino == its.st_ino) {
+		close(o->root);
+		o->root = -1;
+	}
+}
+
+static void opening_run(void *arg)
+{
+	struct opening *o = arg;
+
+	if (!o->elsewhere)
+		o->fd = proc_map_open(o->pid, &o->map);
+	else if (o->root >= 0)
+		o->fd = rootfile_open(o->root, o->path);
+	if (o->fd < 0)
+		return;
+	if (o->n) {
+		o->got = pread(o->fd, o->bytes, o->n, (off_t)o->at);
+		return;
+	}
+	if (o->wants_id)
+		read_id(o);
+	if (!o->elsewhere)
+		find_root(o);
+}
+
+static void opening_drop(void *arg)
+{
+	struct opening *o = arg;
+
+	if (o->fd >= 0)
+		close(o->fd);
+	if (o->root >= 0)
+		close(o->root);
+	free(o);
+}
+
+/* Elsewhere the vdso is a file, too. */
+static bool map_has_file(const struct spaces *s, const struct space_map *m)
+{
+	const char *path = elfcache_path(m->elf);
+
+	if (s->elsewhere && strcmp(path, "[vdso]") == 0)
+		return true;
+	return m->ino && path[0] == '/' && path[1] != '/' && strlen(path) < PATH_MAX;
+}
+
+static struct opening *opening_make(const struct space *sp, const struct space_map *m,
+				    uint64_t at, size_t n_bytes)
+{
+	static const char gone[] = " (deleted)";
+	const char *path = elfcache_path(m->elf);
+	size_t n = strlen(path), cut = sizeof(gone) - 1;
+	struct opening *o;
+
+	o = calloc(1, sizeof(*o) + n_bytes);
+	if (!o)
+		return NULL;
+	o->pid = sp->pid;
+	o->at = at;
+	o->n = n_bytes;
+	o->elsewhere = sp->of->elsewhere;
+	o->root = sp->of->root < 0 ? -1 : fcntl(sp->of->root, F_DUPFD_CLOEXEC, 0);
+	o->fd = -ENOENT;
+	o->map = space_proc_map(m, o->path);
+	memcpy(o->path, path, n + 1);
+	o->map.deleted = n > cut && strcmp(path + n - cut, gone) == 0;
+	if (o->map.deleted)
+		o->path[n - cut] = '\0';
+	return o;
+}
+
+/* Files that took too long and now are open: theirs may be tried again. */
+static void stuck_poll(struct spaces *s)
+{
+	for (size_t i = 0; i < s->n_stuck;) {
+		if (!later_wait(s->stuck[i].later, 0)) {
+			i++;
+			continue;
+		}
+		elfcache_slow(s->elfs, s->stuck[i].elf, false);
+		later_release(s->stuck[i].later);
+		s->stuck[i] = s->stuck[--s->n_stuck];
+	}
+}
+
+/* Have it done, soon. NULL: it was not, or can't be now. */
+static struct later *opening_run_soon(struct spaces *s, struct opening *o,
+				      struct elfcache_elf *elf)
+{
+	struct later *l;
+
+	stuck_poll(s);
+	if (!o)
+		return NULL;
+	if (elfcache_is_slow(s->elfs, elf) || s->n_stuck == SPACE_MAX_STUCK) {
+		opening_drop(o);
+		return NULL;
+	}
+	l = later_start(elfcache_quota(s->elfs), opening_run, opening_drop, o);
+	if (!l)
+		opening_drop(o);
+	else if (!later_wait(l, PATIENCE_MS)) {
+		elfcache_slow(s->elfs, elf, true);
+		s->stuck[s->n_stuck].later = l, s->stuck[s->n_stuck++].elf = elf;
+		l = NULL;
+	}
+	return l;
+}
+
+ssize_t space_read(const struct space *sp, const struct space_map *m, uint64_t at, void *buf,
+		   size_t n)
+{
+	struct opening *o;
+	struct later *l;
+	ssize_t got;
+
+	if (!map_has_file(sp->of, m))
+		return -ENOENT;
+	o = opening_make(sp, m, at, n);
+	l = opening_run_soon(sp->of, o, m->elf);
+	if (!l)
+		return -EAGAIN;
+	got = o->fd < 0 ? o->fd : o->got < 0 ? -EIO : o->got;
+	if (got > 0)
+		memcpy(buf, o->bytes, (size_t)got);
+	later_release(l);
+	return got;
+}
+
+/* It was we who had no descriptor or memory left. */
+static bool is_our_fault(int r)
+{
+	return r == -EMFILE || r == -ENFILE || r == -ENOMEM;
+}
+
+int space_open(const struct space *sp, const struct space_map *m, int *root)
+{
+	bool pause = now_ns() < sp->of->retry_ns || !map_has_file(sp->of, m);
+	struct opening *o = pause ? NULL : opening_make(sp, m, 0, 0);
+	struct later *l;
+	int fd;
+
+	if (o)
+		o->wants_id = sp->of->ids;
+	l = opening_run_soon(sp->of, o, m->elf);
+	if (!l)
+		return -EAGAIN;
+	fd = o->fd;
+	if (o->n_id)
+		elfcache_note_id(m->elf, (struct bytes){ o->id, o->n_id });
+	*root = -1;
+	if (fd >= 0) {
+		*root = o->root;
+		o->fd = o->root = -1;
+	}
+	later_release(l);
+	if (!is_our_fault(fd))
+		return fd;
+	space_note_unread(sp->of);
+	sp->of->retry_ns = now_ns() + RETRY_NS;
+	return -EAGAIN;
+}
+
+void space_file_deinit(struct spaces *s)
+{
+	while (s->n_stuck > 0)
+		later_release(s->stuck[--s->n_stuck].later);
+	if (s->root >= 0)
+		close(s->root);
+}
