@@ -27,6 +27,7 @@ int cmd_record(int argc, char **argv);
 int cmd_dump(int argc, char **argv);
 int cmd_events(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_convert(int argc, char **argv);
 
 /* One line on @to. Names that came from targets may be in it: see base/printable.h. All that
  * commands print but their own constant texts goes through these. */

@@ -6,6 +6,7 @@
  * the reads. One that runs is sampled; where that is not permitted, its Python stack counts
  * when two reads agree and it still stands where they began. Else it is said to be torn.
  */
+#include <errno.h>
 #include <seccomp.h>
 #include <stdio.h>
 
@@ -51,7 +52,7 @@ struct dump {
 	struct assembler *assembler;
 	enum process_native native;
 	bool same_numbers;     /* the target's threads know themselves by the numbers we use */
-	struct stats stats;    /* of which nothing is told */
+	struct stats stats;    /* of which only what is unread is told */
 	struct places *places; /* NULL: without lines */
 	struct page page;
 	struct state *state; /* by number */
@@ -144,8 +145,10 @@ static void keep_name(void *arg, uint32_t number, const char *name)
 		size_t cap = d->cap_called ? 2 * d->cap_called : 64;
 
 		c = reallocarray(d->called, cap, sizeof(*c));
-		if (!c)
+		if (!c) {
+			STATS_ADD(&d->stats, unread, 1);
 			return;
+		}
 		d->called = c;
 		d->cap_called = cap;
 	}
@@ -292,12 +295,17 @@ static void print_stack(struct dump *d, const struct found *f)
 }
 
 /* What the program calls it, or else the kernel. False: it has ended. */
-static bool name_of(const struct dump *d, pid_t tid, char name[PYNAME_MAX])
+static bool name_of(struct dump *d, pid_t tid, char name[PYNAME_MAX])
 {
 	pid_t inner = d->same_numbers ? tid : proc_inner_tid(d->target.pid, tid);
+	int r = proc_comm(d->target.pid, tid, name);
 
-	if (proc_comm(d->target.pid, tid, name) < 0)
+	if (proc_is_short(r)) {
+		STATS_ADD(&d->stats, unread, 1);
+		snprintf(name, PYNAME_MAX, "?");
+	} else if (r < 0) {
 		return false;
+	}
 	/* The main interpreter's names come last. */
 	for (size_t i = d->n_called; i--;)
 		if (d->called[i].number == (uint32_t)inner) {
@@ -327,15 +335,18 @@ static void print_thread(struct dump *d, pid_t tid, struct page *sampled)
 	print_stack(d, &f);
 }
 
-/* Sample those that run now. */
+/* Sample those that run now, or of which that can't be told. */
 static size_t sample_running(const struct dump *d, const pid_t *tids, size_t n,
 			     struct running *r)
 {
 	size_t k = 0;
 
-	for (size_t i = 0; i < n; i++)
-		if (proc_state(d->target.pid, tids[i]) == 'R')
+	for (size_t i = 0; i < n; i++) {
+		char state = proc_state(d->target.pid, tids[i]);
+
+		if (state == 'R' || !state)
 			r[k++].tid = tids[i];
+	}
 	dump_running(d->target.pid, d->native, d->places, r, k);
 	return k;
 }
@@ -346,14 +357,20 @@ static int print_process(struct dump *d, const struct pyproc *p)
 	_cleanup_free_ pid_t *tids = NULL;
 	size_t n, k = 0, next = 0;
 	char version[16];
+	int ret;
 
-	if (proc_tasks(p->pid, &tids, &n) < 0)
+	ret = proc_tasks(p->pid, &tids, &n);
+	if (proc_is_short(ret))
+		return cmd_fail(EXIT_FAILED, "the threads of process %d can't be listed: %s",
+				p->pid, strerror(-ret));
+	if (ret < 0)
 		return cmd_fail(EXIT_NO_PROCESS, "process %d is gone", p->pid);
 	cmd_line(d->page.to, "Process %d: CPython %s (%s), %s", p->pid,
 		 pyproc_version(p, version), p->build, p->module);
 	r = calloc(n, sizeof(*r));
-	if (r)
-		k = sample_running(d, tids, n, r);
+	if (!r)
+		return cmd_fail(EXIT_FAILED, "out of memory");
+	k = sample_running(d, tids, n, r);
 	find_states(d);
 	find_names(d, p);
 	for (size_t i = 0; i < n && !ferror(stdout); i++) {
@@ -375,6 +392,8 @@ static int print_process(struct dump *d, const struct pyproc *p)
 	if (d->places)
 		places_resolve(d->places);
 	page_print(&d->page, d->places);
+	if (STATS_GET(&d->stats, unread))
+		cmd_say("memory, descriptors or threads ran out: some stacks lack names");
 	return EXIT_DONE;
 }
 
@@ -386,10 +405,15 @@ static void learn_maps(struct dump *d)
 	const struct queue_record *rec;
 	struct queue q;
 	struct side s;
+	int ret;
 
-	if (queue_init(&q, 4 << 20) < 0)
+	if (queue_init(&q, 4 << 20) < 0) {
+		STATS_ADD(&d->stats, unread, 1);
 		return;
-	announce_process(&q, d->target.pid, false, true, 0);
+	}
+	ret = announce_process(&q, d->target.pid, false, true, 0);
+	if (ret < 0 && ret != -ESRCH)
+		STATS_ADD(&d->stats, unread, 1);
 	while ((rec = queue_peek(&q))) {
 		if (perf_decode_side((const void *)rec->data, &s) == 0)
 			assembler_side(d->assembler, &s);

@@ -44,20 +44,20 @@ static const struct sink_ops keeper_ops = {
 	.sample = keep,
 };
 
-static struct recorder *open_recorder(struct recorder_options *o, struct session *session)
+static struct recorder *open_recorder(struct recorder_options *o, struct session *session,
+				      struct err *err)
 {
 	struct recorder *rec;
-	struct err err;
 
 	o->capture = "preempt";
-	rec = recorder_create(o, session, &err);
+	rec = recorder_create(o, session, err);
 	if (rec)
 		return rec;
 	o->capture = "async"; /* exact where it can prove it */
 	*session = (struct session){ .flags = session->flags,
 				     .stats = session->stats,
 				     .places = session->places };
-	return recorder_create(o, session, &err);
+	return recorder_create(o, session, err);
 }
 
 void dump_running(pid_t pid, enum process_native native, struct places *places,
@@ -93,9 +93,11 @@ void dump_running(pid_t pid, enum process_native native, struct places *places,
 		return;
 	k.done = stop.fd = eventfd(0, EFD_CLOEXEC);
 	o.stop = &stop;
-	rec = open_recorder(&o, &session);
-	if (rec)
-		recorder_run(rec, &list, 1, NULL, &summary, &err);
+	rec = open_recorder(&o, &session, &err);
+	if (!rec || recorder_run(rec, &list, 1, NULL, &summary, &err) < 0)
+		cmd_say("threads that run could not be sampled, they lack native frames: %s",
+			err.text);
 	recorder_destroy(rec);
-	close(k.done);
+	if (k.done >= 0)
+		close(k.done);
 }

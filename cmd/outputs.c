@@ -10,35 +10,36 @@
 #include "cmd.h"
 #include "options.h"
 
-#define BUILT "perf (.data), folded (.folded, .txt), tape (.tape)"
-
-/* Formats of the contract that are not built yet must not become another one. */
-static bool is_reserved(const char *path)
+/* "perf (.data), folded (.folded, .txt)". */
+static const char *formats_text(char *buf, size_t cap)
 {
-	static const char *const ends[] = { ".pb.gz",	   ".speedscope.json",
-					    ".gecko.json", ".gecko.json.gz",
-					    ".svg",	   ".html" };
+	size_t n = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
-		if (sink_ends_with(path, ends[i]))
-			return true;
-	return false;
+	*buf = '\0';
+	for (size_t i = 0; sink_formats[i] && n < cap; i++) {
+		const char *const *x = sink_formats[i]->extensions;
+
+		n += (size_t)snprintf(buf + n, cap - n, "%s%s (", i ? ", " : "",
+				      sink_formats[i]->name);
+		for (size_t k = 0; x[k] && n < cap; k++)
+			n += (size_t)snprintf(buf + n, cap - n, "%s%s", k ? ", " : "", x[k]);
+		n += n < cap ? (size_t)snprintf(buf + n, cap - n, ")") : 0;
+	}
+	return buf;
 }
 
 static int no_format(const char *name, const char *path)
 {
+	char built[512];
+
+	formats_text(built, sizeof(built));
 	if (name)
-		return cmd_fail(EXIT_USAGE, "there is no output format '%s'; there are " BUILT,
-				name);
-	if (is_reserved(path))
-		return cmd_fail(EXIT_USAGE,
-				"the format that '%s' ends in is not built into this version; "
-				"there are " BUILT,
-				path);
+		return cmd_fail(EXIT_USAGE, "there is no output format '%s'; there are %s",
+				name, built);
 	return cmd_fail(EXIT_USAGE,
-			"no format is known by the end of '%s': there are " BUILT
-			"; or give --format",
-			path);
+			"no format is known by the end of '%s': there are %s; or give "
+			"--format",
+			path, built);
 }
 
 static int pick_one(struct record_options *o, size_t i)
@@ -65,21 +66,22 @@ static int check_text(const struct record_options *o)
 	for (size_t i = 0; i < o->n_outputs; i++)
 		text |= o->format[i]->needs & SINK_NEEDS_NAMES;
 	if (o->text_option && !text)
-		return cmd_fail(
-			EXIT_USAGE,
-			"%s is for a folded output, and there is none: perf.data keeps "
-			"all, and perf's own options choose",
-			o->text_option);
+		return cmd_fail(EXIT_USAGE,
+				"%s is for outputs with names, such as folded, and there is "
+				"none: perf.data keeps "
+				"all, and perf's own options choose",
+				o->text_option);
 	if (o->debuginfod && !o->native_lines)
 		return cmd_fail(EXIT_USAGE, "--debuginfod goes with --native-lines");
 	if (o->native_lines && !srcline_built)
 		return cmd_fail(EXIT_USAGE, "this pysampled was built without libdw: leave "
 					    "--native-lines out");
 	if (o->native_lines && (!text || !o->rec.native))
-		return cmd_fail(EXIT_USAGE,
-				"--native-lines is for the native frames of a folded output, "
-				"and there %s none",
-				text ? "are" : "is");
+		return cmd_fail(
+			EXIT_USAGE,
+			"--native-lines is for the native frames of outputs with names, "
+			"and there %s none",
+			text ? "are" : "is");
 	return 0;
 }
 

@@ -30,8 +30,10 @@ static void add_spot(struct page *p, size_t at, uint32_t place)
 {
 	struct page_spot *more = reallocarray(p->spot, p->n_spots + 1, sizeof(*more));
 
-	if (!more)
+	if (!more) {
+		p->cut = true;
 		return;
+	}
 	p->spot = more;
 	p->spot[p->n_spots++] = (struct page_spot){ at, place };
 }
@@ -63,9 +65,10 @@ void page_add(struct page *p, struct page *from)
 	for (size_t i = 0; i < from->n_spots; i++)
 		add_spot(p, p->size + from->spot[i].at, from->spot[i].place);
 	fwrite(from->text, 1, from->size, p->to);
+	p->cut |= from->cut || ferror(from->to);
 }
 
-static void print_place(const struct places *places, uint32_t place)
+static void print_place(struct places *places, uint32_t place)
 {
 	size_t n;
 	const struct places_frame *f = places_frames(places, place, &n);
@@ -77,7 +80,7 @@ static void print_place(const struct places *places, uint32_t place)
 	}
 }
 
-void page_print(struct page *p, const struct places *places)
+void page_print(struct page *p, struct places *places)
 {
 	size_t at = 0;
 
@@ -89,6 +92,9 @@ void page_print(struct page *p, const struct places *places)
 	}
 	fwrite(p->text + at, 1, p->size - at, stdout);
 	fflush(stdout);
+	if (p->cut || ferror(p->to))
+		cmd_say("out of memory: some frames are not shown");
+	p->cut = false;
 	p->n_spots = 0;
-	rewind(p->to);
+	rewind(p->to); /* forgets errors too */
 }

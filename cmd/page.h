@@ -5,6 +5,7 @@
 #ifndef CMD_PAGE_H
 #define CMD_PAGE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -21,6 +22,7 @@ struct page {
 		uint32_t place;
 	} * spot;
 	size_t n_spots;
+	bool cut; /* memory ran out: some of it is missing */
 };
 
 /* -ENOMEM or 0. */
@@ -34,7 +36,7 @@ void page_stack(struct page *p, const struct stack *s);
 void page_add(struct page *p, struct page *from);
 
 /* Print it on standard output at once, when @places (NULL: there are none) are resolved; then
- * it is empty. */
-void page_print(struct page *p, const struct places *places);
+ * it is empty. What is missing is told. */
+void page_print(struct page *p, struct places *places);
 
 #endif

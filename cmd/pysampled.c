@@ -29,6 +29,7 @@ static const struct {
 } commands[] = {
 	{ "record", cmd_record, "sample a process into a file (the default command)" },
 	{ "dump", cmd_dump, "print the stack of every thread now" },
+	{ "convert", cmd_convert, "write folded stacks in another format" },
 	{ "events", cmd_events, "list what can be sampled here, and why not where it can't" },
 	{ "doctor", cmd_doctor, "what this kernel, these rights and this target allow" },
 };

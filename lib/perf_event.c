@@ -153,24 +153,34 @@ bool perf_event_is_clock(const struct perf_event_attr *attr)
 						    attr->config == PERF_COUNT_SW_TASK_CLOCK);
 }
 
-int perf_event_open_in(const struct perf_event_attr *attr, pid_t tid, int cpu, int leader)
+static int open_event(const struct perf_event_attr *attr, pid_t task, int cpu, int other,
+		      unsigned long flags)
 {
 	long fd;
 
 	work_add(WORK_opens, 1);
-	fd = syscall(SYS_perf_event_open, attr, tid, cpu, leader, PERF_FLAG_FD_CLOEXEC);
-
+	fd = syscall(SYS_perf_event_open, attr, task, cpu, other,
+		     PERF_FLAG_FD_CLOEXEC | flags);
 	return fd < 0 ? -errno : (int)fd;
+}
+
+int perf_event_open_in(const struct perf_event_attr *attr, pid_t tid, int cpu, int leader)
+{
+	return open_event(attr, tid, cpu, leader, 0);
 }
 
 int perf_event_open_cgroup(const struct perf_event_attr *attr, int cgroup, int cpu)
 {
-	long fd;
+	return open_event(attr, cgroup, cpu, -1, PERF_FLAG_PID_CGROUP);
+}
 
-	work_add(WORK_opens, 1);
-	fd = syscall(SYS_perf_event_open, attr, cgroup, cpu, -1,
-		     PERF_FLAG_FD_CLOEXEC | PERF_FLAG_PID_CGROUP);
-	return fd < 0 ? -errno : (int)fd;
+/* perf_event_open(2) calls the flag broken since 2.6.35. It is for events of no CPU: the
+ * kernel compares their contexts, and the new event has none yet (perf_event_set_output()). */
+int perf_ring_open_into(const struct perf_ring *r, const struct perf_event_attr *attr,
+			pid_t tid)
+{
+	return open_event(attr, tid, r->cpu, r->fd,
+			  PERF_FLAG_FD_OUTPUT | PERF_FLAG_FD_NO_GROUP);
 }
 
 int perf_event_open_fd(const struct perf_event_attr *attr, pid_t tid, int cpu)

@@ -121,7 +121,11 @@ int perf_ring_map(struct perf_ring *r, const struct perf_event_attr *attr, pid_t
  * frequency the kernel adapts, else a period. Fast on the CPU that the event counts on. */
 void perf_event_restart(int fd, uint64_t value);
 
-/* Redirect event @fd into @r. 0 or -errno. */
+/* As perf_event_open_fd(), on the CPU of @r, and its records go into @r. */
+int perf_ring_open_into(const struct perf_ring *r, const struct perf_event_attr *attr,
+			pid_t tid);
+
+/* The same for event @fd that is open already: one of a group, or of a cgroup. 0 or -errno. */
 int perf_ring_attach(const struct perf_ring *r, int fd);
 
 uint64_t perf_ring_head(const struct perf_ring *r);	  /* acquire */

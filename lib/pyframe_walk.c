@@ -150,7 +150,7 @@ static bool is_active(struct rmem *m, const struct pywalk_layout *l, raddr ts)
 	raddr frame = 0;
 	uint32_t status;
 
-	if (!l->active_bit || l->ts_status == PYWALK_NONE)
+	if (!l->active_bit)
 		return walk_first(&w, l, ts, &frame) == 0 && frame;
 	return rmem_read(m, ts + l->ts_status, &status, sizeof(status)) == 0 &&
 	       (status >> l->active_bit) & 1;

@@ -4,6 +4,8 @@
 #include <stdbool.h>
 
 #include "base/clock.h"
+#include "base/quota.h"
+#include "base/stats.h"
 #include "elf/module.h"
 #include "modules/jit.h"
 #include "names/kallsyms.h"
@@ -35,6 +37,7 @@ struct symbolizer {
 	struct spaces *spaces;
 	uint64_t n_opened; /* spaces.n_opened when the cached were answered */
 	struct symnames names;
+	struct stats *stats; /* or NULL */
 	struct kallsyms kernel;
 	struct recent_map recent;
 	struct answer cached[N_CACHED];
@@ -77,6 +80,9 @@ static bool answer_jit(struct symbolizer *s, const struct space *sp, uint64_t ip
 		sp = spaces_find(s->spaces, sp->forked_from);
 	}
 	if (!name) {
+		if (s->stats &&
+		    quota_refused(elfcache_quota(s->spaces->elfs), QUOTA_JIT_BYTES))
+			STATS_ADD(s->stats, nameless, 1);
 		a->of = NOT_KEPT;
 		return false;
 	}
@@ -248,6 +254,14 @@ struct symbolizer *symbolizer_create(struct spaces *spaces)
 		return NULL;
 	}
 	return s;
+}
+
+void symbolizer_limit(struct symbolizer *s, size_t bytes, size_t jit_bytes,
+		      struct stats *stats)
+{
+	s->stats = stats;
+	symnames_limit(&s->names, bytes, stats);
+	quota_limit(elfcache_quota(s->spaces->elfs), QUOTA_JIT_BYTES, jit_bytes);
 }
 
 void symbolizer_destroy(struct symbolizer *s)

@@ -13,10 +13,16 @@
 struct symbolizer;
 struct places;
 struct spaces;
+struct stats;
 
 /* @spaces: borrowed; what is mapped where. NULL: no memory. */
 struct symbolizer *symbolizer_create(struct spaces *spaces);
 void symbolizer_destroy(struct symbolizer *s);
+/* From now on names take about @bytes, and those that processes write down of their own code
+ * @jit_bytes: new ones beyond are "[unknown]" or "[anon]", and counted in @stats (nameless),
+ * which is borrowed. */
+void symbolizer_limit(struct symbolizer *s, size_t bytes, size_t jit_bytes,
+		      struct stats *stats);
 struct spaces *symbolizer_spaces(const struct symbolizer *s); /* @spaces */
 
 enum symbol_kind {

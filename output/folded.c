@@ -27,7 +27,10 @@
 #include "base/idmap.h"
 #include "sink.h"
 
-enum { FOLDED_NAME_MAX = 4096 };
+enum {
+	FOLDED_NAME_MAX = 4096,
+	MEMORY_SHARE = 4, /* of session.memory, one part in so many for names and stacks */
+};
 
 #define UNNAMED "[unnamed]"
 #define IS_PLACE (1u << 31) /* in an id; ids of names are below */
@@ -288,14 +291,16 @@ static uint64_t weight_of(const struct session *session, const struct sample *sm
 static size_t bytes_of(const struct folded *f)
 {
 	return f->ids.cap + f->stacks.cap + f->n_slots * sizeof(*f->slot) +
-	       strtab_bytes(f->names);
+	       strtab_bytes(f->names) + idmap_bytes(&f->comms) + idmap_bytes(&f->named) +
+	       idmap_bytes(&f->lines) + idmap_bytes(&f->roots) + idmap_bytes(&f->kept);
 }
 
 static void look_at_room(struct sink *s)
 {
 	struct folded *f = s->priv;
 
-	if (s->session->memory && f->n_slots && bytes_of(f) > s->session->memory / 2)
+	if (s->session->memory && f->n_slots &&
+	    bytes_of(f) > s->session->memory / MEMORY_SHARE)
 		f->full = true;
 }
 

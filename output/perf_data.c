@@ -286,12 +286,15 @@ static bool can_have_room(const struct perf_data *d)
 
 /* Where the disk is full, the last records are given back for the symbols, as many as it
  * takes: without them a record of Python says nothing. */
-static int write_last_pyelf(struct perf_data *d)
+static int write_last_pyelf(struct sink *s)
 {
-	int ret = write_pyelf(d);
+	struct perf_data *d = s->priv;
+	int first = write_pyelf(d), ret = first;
 
 	while (is_full(ret) && can_have_room(d) && give_back(d))
 		ret = write_pyelf(d);
+	if (first && !ret)
+		fail(s, first); /* the recording ends early */
 	return ret;
 }
 
@@ -368,7 +371,7 @@ static int perf_data_end(struct sink *s, struct err *err)
 	if (d->regular) {
 		if (ret) /* of a record that is half written */
 			ret = ftruncate(d->fd, (off_t)(d->start + d->n));
-		pyelf = write_last_pyelf(d);
+		pyelf = write_last_pyelf(s);
 		if (!pyelf && !fstatat(d->folder, d->pyelf_name, &st, 0))
 			buildid_cache_add(d->pyelf_path, d->rec.id);
 	}

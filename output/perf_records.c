@@ -240,8 +240,9 @@ static int side_fork_exit(struct perf_records *r, const struct side *side)
 
 	if (side->kind == SIDE_EXIT && side->pid == side->tid)
 		idmap_set(&r->pids, (uint32_t)side->pid, IDMAP_NONE);
-	/* a child inherits the maps, if it is a child of a process that we know */
-	if (side->kind == SIDE_FORK && side->pid != side->u.fork.ppid)
+	/* a child inherits the maps, if it is a child of a process that we know; a thread has
+	 * them */
+	if (side->kind == SIDE_FORK)
 		idmap_set(&r->pids, (uint32_t)side->pid,
 			  idmap_get(&r->pids, (uint32_t)side->u.fork.ppid));
 	start = begin_record(r, type, 0);

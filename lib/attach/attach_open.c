@@ -68,7 +68,9 @@ static int open_one(const struct attach *a, int *ret, pid_t tid, const struct cp
 {
 	const char *name = name_of(a->session, part, e);
 	bool cgroup = tid == ALL && a->cgroup >= 0 && part == PART_SAMPLES;
+	bool alone = !cgroup && leader < 0;
 	int fd = cgroup ? perf_event_open_cgroup(attr, a->cgroup, slot->cpu) :
+		 alone	? perf_ring_open_into(&slot->ring, attr, tid) :
 			  perf_event_open_in(attr, tid, slot->cpu, leader);
 	int r = 0;
 
@@ -76,7 +78,7 @@ static int open_one(const struct attach *a, int *ret, pid_t tid, const struct cp
 		return perf_event_explain(fd, name, attr, err);
 	if (tid == ALL)
 		r = add_program(a, part, e, fd);
-	if (r == 0)
+	if (r == 0 && !alone)
 		r = perf_ring_attach(&slot->ring, fd);
 	if (r == 0) {
 		*ret = fd;

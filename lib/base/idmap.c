@@ -22,6 +22,11 @@ void idmap_deinit(struct idmap *m)
 	*m = (struct idmap){};
 }
 
+size_t idmap_bytes(const struct idmap *m)
+{
+	return m->cap * sizeof(*m->at);
+}
+
 /* The entry of @key, or the free one where it would stand. */
 static struct idmap_entry *idmap_find(const struct idmap *m, uint64_t key)
 {

@@ -5,6 +5,7 @@
 #ifndef IDMAP_H
 #define IDMAP_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum { IDMAP_NONE = 0x7fffffff };
@@ -15,6 +16,8 @@ struct idmap {
 };
 
 void idmap_deinit(struct idmap *m);
+
+size_t idmap_bytes(const struct idmap *m); /* that it takes */
 
 /* The value of @key, or IDMAP_NONE. */
 uint32_t idmap_get(const struct idmap *m, uint64_t key);

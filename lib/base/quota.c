@@ -9,10 +9,10 @@
 
 struct quota {
 	_Atomic int refs;
-	_Atomic size_t used[QUOTA_N];
+	_Atomic size_t used[QUOTA_N], most[QUOTA_N], refused[QUOTA_N];
 };
 
-static const size_t most[QUOTA_N] = {
+static const size_t default_most[QUOTA_N] = {
 	[QUOTA_THREADS] = 40,
 	[QUOTA_JITS] = 256,
 	[QUOTA_JIT_READS] = 4,
@@ -23,8 +23,11 @@ struct quota *quota_create(void)
 {
 	struct quota *l = calloc(1, sizeof(*l));
 
-	if (l)
-		atomic_init(&l->refs, 1);
+	if (!l)
+		return NULL;
+	atomic_init(&l->refs, 1);
+	for (size_t i = 0; i < QUOTA_N; i++)
+		atomic_init(&l->most[i], default_most[i]);
 	return l;
 }
 
@@ -42,12 +45,25 @@ void quota_unref(struct quota *l)
 
 bool quota_take(struct quota *l, enum quota_of what, size_t n)
 {
-	if (n > most[what])
-		return false;
-	if (atomic_fetch_add(&l->used[what], n) <= most[what] - n)
-		return true;
-	quota_give(l, what, n);
+	size_t most = atomic_load(&l->most[what]);
+
+	if (n <= most) {
+		if (atomic_fetch_add(&l->used[what], n) <= most - n)
+			return true;
+		quota_give(l, what, n);
+	}
+	atomic_fetch_add(&l->refused[what], 1);
 	return false;
+}
+
+void quota_limit(struct quota *l, enum quota_of what, size_t n)
+{
+	atomic_store(&l->most[what], n);
+}
+
+size_t quota_refused(const struct quota *l, enum quota_of what)
+{
+	return atomic_load(&l->refused[what]);
 }
 
 void quota_give(struct quota *l, enum quota_of what, size_t n)

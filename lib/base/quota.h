@@ -31,4 +31,8 @@ void quota_unref(struct quota *l);	  /* NULL is allowed */
 bool quota_take(struct quota *l, enum quota_of what, size_t n);
 void quota_give(struct quota *l, enum quota_of what, size_t n);
 
+/* From now on there may be @n of it. How often there were too many. */
+void quota_limit(struct quota *l, enum quota_of what, size_t n);
+size_t quota_refused(const struct quota *l, enum quota_of what);
+
 #endif

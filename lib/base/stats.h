@@ -50,6 +50,10 @@
 	X(bad_debug, "files whose debug information could not be read to its end")           \
 	X(unnamed, "Python functions shown as [unnamed], or stacks: --memory was used up")   \
 	X(unmapped, "maps of code that were not kept: --memory was used up, no names there") \
+	X(unplaced, "native frames without source lines: --memory was used up")              \
+	X(nameless, "native names shown as [unknown] or [anon]: --memory was used up")       \
+	X(unread,                                                                            \
+	  "files and maps that had to go without names: no memory, descriptors or threads")  \
 	X(unlined, "Python functions without some of their lines in perf.data: too many")    \
 	X(outside, "samples before the recording began or after its end, ignored")
 

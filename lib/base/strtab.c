@@ -117,6 +117,13 @@ static int strtab_grow(struct strtab *t)
 	return 0;
 }
 
+uint32_t strtab_find(const struct strtab *t, const char *s, size_t n)
+{
+	uint32_t slot = t->n_slots ? *strtab_slot(t, strtab_hash(s, n), s, n) : 0;
+
+	return slot ? slot - 1 : STRTAB_NONE;
+}
+
 uint32_t strtab_add(struct strtab *t, const char *s, size_t n)
 {
 	uint64_t hash = strtab_hash(s, n);

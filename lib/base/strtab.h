@@ -21,6 +21,9 @@ void strtab_destroy(struct strtab *t);
 /* The id of the @n bytes at @s, which hold no NUL. STRTAB_NONE: no memory. */
 uint32_t strtab_add(struct strtab *t, const char *s, size_t n);
 
+/* Its id if it was added, or STRTAB_NONE. */
+uint32_t strtab_find(const struct strtab *t, const char *s, size_t n);
+
 /* The text of an id that strtab_add() returned, with a NUL; and its length. */
 const char *strtab_get(const struct strtab *t, uint32_t id);
 size_t strtab_len(const struct strtab *t, uint32_t id);

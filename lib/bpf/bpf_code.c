@@ -13,6 +13,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "sys/proc.h"
+
 enum {
 	INIT_PID_NS_INO = 0xEFFFFFFC, /* PROC_PID_INIT_INO, include/linux/proc_ns.h */
 	NUMBERS = -16,		      /* on the program's stack: a struct bpf_pidns_info */
@@ -27,43 +29,40 @@ void bpf_put(struct bpf_code *c, const struct bpf_insn *insn, size_t n)
 	c->n += n;
 }
 
-static bool is_initial(const struct stat *ns)
+static bool is_initial(ino_t ns)
 {
-	return ns->st_ino == (ino_t)(uint32_t)INIT_PID_NS_INO;
+	return ns == (ino_t)(uint32_t)INIT_PID_NS_INO;
 }
 
 bool bpf_knows_all(void)
 {
-	struct stat ours;
+	dev_t dev;
+	ino_t ours;
 
-	return stat("/proc/self/ns/pid", &ours) == 0 && is_initial(&ours);
+	return proc_own_pid_namespace(&dev, &ours) == 0 && is_initial(ours);
 }
 
 bool bpf_knows(pid_t pid)
 {
-	struct stat ours, its;
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
-	if (stat("/proc/self/ns/pid", &ours) < 0)
-		return false;
-	return stat(path, &its) == 0 && its.st_ino == ours.st_ino;
+	return proc_same_pid_namespace(pid);
 }
 
 int bpf_put_current(struct bpf_code *c, int verdict)
 {
-	struct stat ns;
 	uint64_t dev;
+	dev_t ns_dev;
+	ino_t ns;
+	int r = proc_own_pid_namespace(&ns_dev, &ns);
 
-	if (stat("/proc/self/ns/pid", &ns) < 0)
-		return -errno;
-	if (is_initial(&ns)) {
+	if (r < 0)
+		return r;
+	if (is_initial(ns)) {
 		BPF_PUT(c, CALL(BPF_FUNC_get_current_pid_tgid));
 		return 0;
 	}
-	dev = (uint64_t)major(ns.st_dev) << MINOR_BITS | minor(ns.st_dev);
-	BPF_PUT(c, WIDE_LO(BPF_REG_1, 0, dev), WIDE_HI(dev), WIDE_LO(BPF_REG_2, 0, ns.st_ino),
-		WIDE_HI(ns.st_ino), MOV(BPF_REG_3, BPF_REG_10), ADDI(BPF_REG_3, NUMBERS),
+	dev = (uint64_t)major(ns_dev) << MINOR_BITS | minor(ns_dev);
+	BPF_PUT(c, WIDE_LO(BPF_REG_1, 0, dev), WIDE_HI(dev), WIDE_LO(BPF_REG_2, 0, ns),
+		WIDE_HI(ns), MOV(BPF_REG_3, BPF_REG_10), ADDI(BPF_REG_3, NUMBERS),
 		MOVI(BPF_REG_4, sizeof(struct bpf_pidns_info)),
 		CALL(BPF_FUNC_get_ns_current_pid_tgid), IF(BPF_JEQ, BPF_REG_0, 0, 2),
 		MOVI(BPF_REG_0, verdict), EXIT, LOAD(BPF_W, BPF_REG_0, BPF_REG_10, TGID),

@@ -359,9 +359,8 @@ static void wait_for_records(struct reader *r, bool busy, bool shedding)
 	epoll_wait(r->wake, &ev, 1, ms);
 }
 
-static void *reader_main(void *arg)
+static void read_until_stopped(struct reader *r)
 {
-	struct reader *r = arg;
 	uint64_t left = 0, since;
 	bool busy = true;
 
@@ -374,8 +373,8 @@ static void *reader_main(void *arg)
 	reader_drain(r, 0, false);
 	atomic_store_explicit(&r->slot->drained_ns, since, memory_order_release);
 	r->first_pos = r->pos;
-	atomic_store_explicit(&r->slot->ready, true, memory_order_release);
-	sem_post(&r->c->readies);
+	if (atomic_fetch_add(&r->c->n_ready, 1) + 1 == r->c->n_slots)
+		sem_post(&r->c->all_ready);
 	while (!atomic_load_explicit(&r->stop, memory_order_acquire)) {
 		bool away;
 
@@ -393,6 +392,16 @@ static void *reader_main(void *arg)
 	}
 	r->unfit = r->unfit || r->c->capture->moved_away(r);
 	reader_drain(r, 0, true);
+}
+
+static void *reader_main(void *arg)
+{
+	struct reader *r = arg;
+	jmp_buf end;
+
+	r->mem.end = &end;
+	if (setjmp(end) == 0) /* else abandoned: @r is gone, or will be */
+		read_until_stopped(r);
 	return NULL;
 }
 

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/later.h"
 #include "base/quota.h"
+#include "base/stats.h"
 #include "elf/debugfile.h"
 #include "elf/module.h"
 #include "elf/rows.h"
@@ -48,6 +49,7 @@ struct elfcache {
 	} slow[MAX_SLOW]; /* devices whose files take too long, and which file did */
 	size_t n_slow;
 	struct quota *quota;
+	struct stats *stats; /* or NULL */
 	bool rows;
 };
 
@@ -63,6 +65,11 @@ struct elfcache *elfcache_create(size_t max_bytes, bool rows)
 		return c;
 	free(c);
 	return NULL;
+}
+
+void elfcache_count(struct elfcache *c, struct stats *stats)
+{
+	c->stats = stats;
 }
 
 struct quota *elfcache_quota(const struct elfcache *c)
@@ -234,19 +241,25 @@ struct reading {
 	struct debugfile_origin from;
 	char *path;
 	struct module *module; /* NULL: it could not be read */
+	bool short_of;	       /* ... whole: memory or descriptors had run out */
 	uint64_t ns;	       /* that it took */
 };
 
 static void reading_run(void *arg)
 {
 	struct reading *g = arg;
-	struct module *m = malloc(sizeof(*m));
 	uint64_t start = now_ns();
+	struct module *m;
 
+	/* What is left out of a module for want of memory is left out like what a file does
+	 * not have: only errno tells. */
+	errno = 0;
+	m = malloc(sizeof(*m));
 	if (m && module_read(m, g->fd, g->image, &g->from, g->rows) == 0)
 		g->module = m;
 	else
 		free(m);
+	g->short_of = errno == ENOMEM || errno == EMFILE || errno == ENFILE;
 	g->ns = now_ns() - start;
 }
 
@@ -301,22 +314,42 @@ static void take_module(struct elfcache *c, struct elfcache_elf *e, struct modul
 	count_bytes(c, e);
 }
 
+static void note_unread(struct elfcache *c)
+{
+	if (c->stats)
+		STATS_ADD(c->stats, unread, 1);
+}
+
+/* It is opened and read again when it is asked for next, a few times at most. */
+static void read_again(struct elfcache *c, struct elfcache_elf *e)
+{
+	note_unread(c);
+	e->misses++;
+	e->state = e->image.at ? ELF_IMAGE : ELF_NO_FILE;
+}
+
 /* Take what was read, once it was. */
 static void elf_poll(struct elfcache *c, struct elfcache_elf *e, int ms)
 {
 	bool done = later_wait(e->later, ms);
 	struct reading *g = e->reading;
+	bool short_of;
 	struct module *m;
 
 	elfcache_slow(c, e, !done);
 	if (!done)
 		return;
-	m = g->module;
-	g->module = NULL;
+	short_of = g->short_of && e->misses < MAX_MISSES;
+	m = short_of ? NULL : g->module;
+	if (!short_of)
+		g->module = NULL;
 	c->facts.ns += g->ns;
 	later_release(e->later);
 	e->later = NULL;
-	take_module(c, e, m);
+	if (short_of)
+		read_again(c, e);
+	else
+		take_module(c, e, m);
 }
 
 /* Files that took too long, and that nobody may ask for again. */
@@ -330,10 +363,15 @@ static void slow_poll(struct elfcache *c)
 static void elf_read(struct elfcache *c, struct elfcache_elf *e)
 {
 	bool fd = e->state == ELF_FD;
-	struct reading *g = fd && elfcache_is_slow(c, e) ? NULL : calloc(1, sizeof(*g));
+	struct reading *g;
 
-	if (!g)
+	if (fd && elfcache_is_slow(c, e))
 		return;
+	g = calloc(1, sizeof(*g));
+	if (!g) {
+		note_unread(c);
+		return;
+	}
 	*g = (struct reading){ .rows = c->rows,
 			       .fd = fd ? e->fd : -1,
 			       .image = e->image,
@@ -344,10 +382,12 @@ static void elf_read(struct elfcache *c, struct elfcache_elf *e)
 	e->reading = g;
 	e->later = later_start(c->quota, reading_run, reading_drop, g);
 	e->state = e->later ? ELF_READING : fd ? ELF_NO_FILE : ELF_IMAGE;
-	if (e->later)
+	if (e->later) {
 		elf_poll(c, e, PATIENCE_MS);
-	else
-		reading_drop(g);
+		return;
+	}
+	reading_drop(g);
+	note_unread(c);
 }
 
 void elfcache_give_fd(struct elfcache *c, struct elfcache_elf *e, int fd, int root)

@@ -23,10 +23,14 @@ struct elfcache_id {
 struct elfcache;
 struct elfcache_elf;
 struct module;
+struct stats;
 
 /* @rows: modules get their unwind rows too. NULL: no memory. */
 struct elfcache *elfcache_create(size_t max_bytes, bool rows);
 void elfcache_destroy(struct elfcache *c);
+
+/* Files that memory or descriptors ran out for are counted there (unread), and read again. */
+void elfcache_count(struct elfcache *c, struct stats *stats);
 
 /* Of all that its user has done in threads of their own. Borrowed. */
 struct quota *elfcache_quota(const struct elfcache *c);

@@ -12,18 +12,12 @@ enum {
 	MAX_LOOKS = 64,	      /* sections of notes that may have a build-id */
 };
 
-static int image_read(const struct elfimage *im, uint64_t offset, void *buf, size_t n)
+static int file_read(int fd, uint64_t offset, void *buf, size_t n)
 {
 	size_t got = 0;
 
-	if (offset > im->size || n > im->size - offset)
-		return -ENOEXEC;
-	if (im->fd < 0) {
-		memcpy(buf, im->mem.at + offset, n);
-		return 0;
-	}
 	while (got < n) {
-		ssize_t k = pread(im->fd, (char *)buf + got, n - got, (off_t)(offset + got));
+		ssize_t k = pread(fd, (char *)buf + got, n - got, (off_t)(offset + got));
 
 		if (k < 0 && errno == EINTR)
 			continue;
@@ -32,6 +26,40 @@ static int image_read(const struct elfimage *im, uint64_t offset, void *buf, siz
 		got += (size_t)k;
 	}
 	return 0;
+}
+
+/* What is small lies beside what is wanted next: headers in the beginning, those of sections
+ * and their names at the end. False: the file is another by now, or there is no memory. */
+static bool window_read(const struct elfimage *im, uint64_t offset, void *buf, size_t n)
+{
+	struct elfimage_window *w = im->window;
+	uint64_t last = im->size - MIN(im->size, (uint64_t)sizeof(w->at));
+
+	if (!w)
+		return false;
+	if (offset < w->offset || offset + n > w->offset + w->n) {
+		w->offset = MIN(offset, last);
+		w->n = (size_t)MIN(im->size, (uint64_t)sizeof(w->at));
+		if (file_read(im->fd, w->offset, w->at, w->n) < 0)
+			w->n = 0;
+	}
+	if (offset + n > w->offset + w->n)
+		return false;
+	memcpy(buf, w->at + (offset - w->offset), n);
+	return true;
+}
+
+static int image_read(const struct elfimage *im, uint64_t offset, void *buf, size_t n)
+{
+	if (offset > im->size || n > im->size - offset)
+		return -ENOEXEC;
+	if (im->fd < 0) {
+		memcpy(buf, im->mem.at + offset, n);
+		return 0;
+	}
+	if (n <= ELFIMAGE_WINDOW / 2 && window_read(im, offset, buf, n))
+		return 0;
+	return file_read(im->fd, offset, buf, n);
 }
 
 struct bytes elfimage_part(const struct elfimage *im, uint64_t offset, uint64_t n)
@@ -66,6 +94,9 @@ int elfimage_init(struct elfimage *im, int fd, struct bytes mem)
 		if (!S_ISREG(st.st_mode))
 			return -ENOEXEC;
 		im->size = st.st_size > 0 ? (uint64_t)st.st_size : 0;
+		im->window = malloc(sizeof(*im->window));
+		if (im->window)
+			im->window->offset = im->window->n = 0;
 	}
 	if (image_read(im, 0, &eh, sizeof(eh)) < 0)
 		return -ENOEXEC;
@@ -90,6 +121,7 @@ void elfimage_deinit(struct elfimage *im)
 	free(im->ph);
 	free(im->sh);
 	elfimage_free(&im->sh_names);
+	free(im->window);
 }
 
 void elfimage_free(const struct bytes *b)

@@ -14,11 +14,20 @@
 enum {
 	ELFIMAGE_MAX_PART = 256 << 20, /* bytes of one part */
 	ELFIMAGE_MAX_ID = 64,	       /* bytes of a build-id */
+	ELFIMAGE_WINDOW = 32 << 10,
+};
+
+/* What was read of a file last. */
+struct elfimage_window {
+	uint64_t offset;
+	size_t n;
+	unsigned char at[ELFIMAGE_WINDOW];
 };
 
 struct elfimage {
 	int fd;
 	struct bytes mem;
+	struct elfimage_window *window; /* of the file; NULL: none */
 	uint64_t size;
 	Elf64_Phdr *ph;
 	size_t n_ph;

@@ -24,6 +24,7 @@ struct place {
 	uint32_t file;
 	uint32_t first, n; /* of places.frame */
 	bool is_symbol, plain;
+	bool cut; /* no room for all its frames: it has none */
 	const char *name;
 };
 
@@ -50,6 +51,8 @@ struct places {
 	uint32_t *order; /* of places, by file and vaddr */
 	size_t from;	 /* the file's first in it */
 	size_t n_asked;
+	size_t max_bytes;	   /* places_limit() */
+	struct places_frame alone; /* of a place that there was no room for more of */
 };
 
 struct places *places_create(struct srcline *lines, bool debuginfod, struct stats *stats)
@@ -63,7 +66,21 @@ struct places *places_create(struct srcline *lines, bool debuginfod, struct stat
 	p->lines = lines;
 	p->debuginfod = debuginfod;
 	p->stats = stats;
+	p->max_bytes = SIZE_MAX;
 	return p;
+}
+
+void places_limit(struct places *p, size_t bytes)
+{
+	p->max_bytes = bytes;
+	symnames_limit(&p->names, bytes / 2, p->stats);
+}
+
+static bool is_full(const struct places *p)
+{
+	return p->cap * sizeof(*p->place) + p->cap_frames * sizeof(*p->frame) +
+		       p->names.bytes + idmap_bytes(&p->numbers) >
+	       p->max_bytes;
 }
 
 static void file_close(struct file *f)
@@ -145,8 +162,10 @@ uint32_t places_add(struct places *p, const struct space *sp, const struct space
 	number = idmap_get(&p->numbers, key);
 	if (number != IDMAP_NONE)
 		return number;
-	if (p->n == MAX_PLACES)
+	if (p->n == MAX_PLACES || is_full(p)) {
+		STATS_ADD(p->stats, unplaced, 1);
 		return 0;
+	}
 	number = place_add(p, &(struct place){ .vaddr = vaddr,
 					       .file = (uint32_t)file,
 					       .is_symbol = is_symbol,
@@ -161,6 +180,8 @@ uint32_t places_add(struct places *p, const struct space *sp, const struct space
 
 static bool frame_add(struct places *p, struct place *pl, const struct places_frame *f)
 {
+	if (is_full(p))
+		return false;
 	if (p->n_frames == p->cap_frames) {
 		uint32_t cap = p->cap_frames ? 2 * p->cap_frames : 1024;
 		struct places_frame *more = reallocarray(p->frame, cap, sizeof(*more));
@@ -184,16 +205,21 @@ static void take_answer(void *arg, size_t i, const struct srcline_text *s)
 	struct place *pl = i < p->n_asked ? &p->place[p->order[p->from + i]] : NULL;
 
 	/* One after the other, or it is not one of ours that answers. */
-	if (!pl || (pl->n && pl->first + pl->n != p->n_frames))
+	if (!pl || pl->cut || (pl->n && pl->first + pl->n != p->n_frames))
 		return;
 	symnames_clean(file, sizeof(file), s->file);
-	frame_add(p, pl,
-		  &(struct places_frame){
-			  .function = *s->function ? symnames_symbol(&p->names, s->function) :
-						     NULL,
-			  .file = *file ? symnames_intern(&p->names, file) : NULL,
-			  .line = s->line,
-		  });
+	pl->cut = !frame_add(
+		p, pl,
+		&(struct places_frame){
+			.function =
+				*s->function ? symnames_symbol(&p->names, s->function) : NULL,
+			.file = *file ? symnames_intern(&p->names, file) : NULL,
+			.line = s->line,
+		});
+	if (pl->cut) {
+		pl->n = 0;
+		STATS_ADD(p->stats, unplaced, 1);
+	}
 }
 
 /* False: the user has no patience. */
@@ -239,9 +265,8 @@ static void finish(struct places *p, struct place *pl)
 {
 	struct places_frame *last;
 
-	if (!pl->n) {
+	if (!pl->n) { /* it is its name: places_frames() */
 		STATS_ADD(p->stats, no_line, 1);
-		frame_add(p, pl, &(struct places_frame){ .function = pl->name });
 		return;
 	}
 	for (uint32_t i = 0; i + 1 < pl->n; i++)
@@ -299,12 +324,15 @@ void places_resolve(struct places *p)
 		file_close(&p->file[i]);
 }
 
-const struct places_frame *places_frames(const struct places *p, uint32_t place, size_t *n)
+const struct places_frame *places_frames(struct places *p, uint32_t place, size_t *n)
 {
 	const struct place *pl = place - 1 < p->n ? &p->place[place - 1] : NULL;
 
-	*n = pl ? pl->n : 0;
-	return *n ? p->frame + pl->first : NULL;
+	*n = pl && pl->n ? pl->n : 1;
+	if (pl && pl->n)
+		return p->frame + pl->first;
+	p->alone = (struct places_frame){ .function = pl ? pl->name : NULL };
+	return &p->alone;
 }
 
 void places_text(const struct places_frame *f, bool lines, char *buf, size_t cap)

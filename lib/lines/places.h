@@ -26,6 +26,10 @@ enum { PLACES_MAX_FILES = 128, PLACES_FDS = 2 * PLACES_MAX_FILES /* descriptors,
 struct places *places_create(struct srcline *lines, bool debuginfod, struct stats *stats);
 void places_destroy(struct places *p);
 
+/* From now on they take at most @bytes, with what is found of them. Native frames beyond have
+ * names without lines, and are counted (unplaced). */
+void places_limit(struct places *p, size_t bytes);
+
 /* Code at @vaddr of the file that is mapped at @m of @sp, whose symbol is @name (copied), or
  * which has none and is called so. @plain: leave the interpreter's internals out of what is
  * inlined there. Its number; 0: it has no file, that can't be opened, or
@@ -48,9 +52,9 @@ struct places_frame {
 	bool inlined;	   /* into the next one */
 };
 
-/* The functions at a place, innermost first; after places_resolve(). At least one, unless
- * memory ran out. */
-const struct places_frame *places_frames(const struct places *p, uint32_t place, size_t *n);
+/* The functions at a place, innermost first; after places_resolve(). At least one. Valid until
+ * the next call. */
+const struct places_frame *places_frames(struct places *p, uint32_t place, size_t *n);
 
 /* One frame as text, "symbol (file.c:123)", at most @cap - 1 bytes; @lines: with its line. */
 void places_text(const struct places_frame *f, bool lines, char *buf, size_t cap);

@@ -80,7 +80,7 @@ static int fetch(void)
 	char *path = NULL;
 
 	write_only_below(cache ? cache : "/nonexistent");
-	if (harden_thread(HARDEN_FETCH, 0) < 0 ||
+	if (harden_process(HARDEN_FETCH, 0, NULL) < 0 ||
 	    pread(SRCLINE_QUESTION, &q, sizeof(q), 0) != sizeof(q) ||
 	    find_debug(&q, &path) < 0 || !path)
 		return SRCLINE_NO_DEBUG;
@@ -349,7 +349,7 @@ static int run(void)
 	Dwarf *dw;
 	int fd = SRCLINE_FILE;
 
-	if (harden_thread(HARDEN_LINES, 0) < 0 || !read_question(&q, &a))
+	if (harden_process(HARDEN_LINES, 0, NULL) < 0 || !read_question(&q, &a))
 		return SRCLINE_FAILED;
 	if (!has_debug(fd))
 		fd = open_other(&q);

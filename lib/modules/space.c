@@ -33,18 +33,28 @@ static struct space **space_slot(struct spaces *s, pid_t pid)
 	return p;
 }
 
+/* Something has no names now for want of memory or descriptors. */
+static void note_unread(struct spaces *s)
+{
+	if (s->stats)
+		STATS_ADD(s->stats, unread, 1);
+}
+
 static struct space *space_get(struct spaces *s, pid_t pid)
 {
 	struct space **p = space_slot(s, pid);
 
-	if (*p || s->n == MAX_SPACES)
+	if (*p)
 		return *p;
-	*p = calloc(1, sizeof(**p));
-	if (*p) {
-		(*p)->pid = pid;
-		(*p)->of = s;
-		s->n++;
+	if (s->n < MAX_SPACES)
+		*p = calloc(1, sizeof(**p));
+	if (!*p) {
+		note_unread(s);
+		return NULL;
 	}
+	(*p)->pid = pid;
+	(*p)->of = s;
+	s->n++;
 	return *p;
 }
 
@@ -93,8 +103,10 @@ static int space_reserve(struct space *sp, size_t n)
 		return -E2BIG;
 	}
 	more = reallocarray(sp->map, cap, sizeof(*more));
-	if (!more)
+	if (!more) {
+		note_unread(s);
 		return -ENOMEM;
+	}
 	sp->map = more;
 	sp->cap = cap;
 	s->map_bytes += add;
@@ -344,6 +356,7 @@ int space_open(const struct space *sp, const struct space_map *m, int *root)
 	later_release(l);
 	if (!is_our_fault(fd))
 		return fd;
+	note_unread(sp->of);
 	sp->of->retry_ns = now_ns() + RETRY_NS;
 	return -EAGAIN;
 }
@@ -413,8 +426,11 @@ static void side_mmap(struct spaces *s, struct side *side)
 	if (!sp)
 		return;
 	sp->gen = ++s->last_gen;
-	if (keep)
+	if (keep) {
 		m.elf = elfcache_get(s->elfs, &id);
+		if (!m.elf)
+			note_unread(s);
+	}
 	space_insert(sp, &m, keep);
 	if (m.elf)
 		jit_learn(sp, &m);
@@ -487,6 +503,7 @@ void spaces_limit(struct spaces *s, size_t bytes, struct stats *stats)
 {
 	s->max_map_bytes = bytes;
 	s->stats = stats;
+	elfcache_count(s->elfs, stats);
 }
 
 struct space *spaces_find(struct spaces *s, pid_t pid)

@@ -61,7 +61,8 @@ struct spaces *spaces_create(size_t max_bytes, unsigned needs);
 void spaces_destroy(struct spaces *s);
 
 /* The maps of all processes together take at most @bytes. Those beyond it are not kept, so
- * that code there has no name, and counted in @stats (unmapped), which is borrowed. */
+ * that code there has no name, and counted in @stats (unmapped), which is borrowed. There is
+ * counted too what has no names because memory or descriptors ran out (unread). */
 void spaces_limit(struct spaces *s, size_t bytes, struct stats *stats);
 
 /* MMAP, FORK (copy), COMM with exec (forget), EXIT of the leader. Others are ignored. With

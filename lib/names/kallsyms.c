@@ -73,8 +73,11 @@ void kallsyms_parse(struct kallsyms *k, char *text)
 
 			cap = cap ? cap * 2 : 1 << 16;
 			more = reallocarray(k->sym, cap, sizeof(*more));
-			if (!more)
+			if (!more) {
+				/* What follows would be named after the last one. */
+				k->n = 0;
 				break;
+			}
 			k->sym = more;
 		}
 		len = strlen(name) + 1;

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "names/demangle.h"
+#include "base/stats.h"
 #include "base/strtab.h"
 
 enum {
@@ -16,7 +17,9 @@ const char symnames_unknown[] = "[unknown]";
 
 int symnames_init(struct symnames *t)
 {
-	*t = (struct symnames){ .tab = strtab_create(), .mangled = strtab_create() };
+	*t = (struct symnames){ .tab = strtab_create(),
+				.mangled = strtab_create(),
+				.max_bytes = MAX_NAME_BYTES };
 	if (t->tab && t->mangled)
 		return 0;
 	symnames_deinit(t);
@@ -31,16 +34,28 @@ void symnames_deinit(struct symnames *t)
 	*t = (struct symnames){ 0 };
 }
 
+void symnames_limit(struct symnames *t, size_t bytes, struct stats *stats)
+{
+	t->max_bytes = MIN(bytes, (size_t)MAX_NAME_BYTES);
+	t->stats = stats;
+}
+
+static bool is_full(const struct symnames *t)
+{
+	return t->bytes > t->max_bytes;
+}
+
 const char *symnames_intern(struct symnames *t, const char *name)
 {
 	uint32_t count = strtab_count(t->tab), id;
 	size_t n = strlen(name);
 
-	if (t->bytes > MAX_NAME_BYTES)
+	id = is_full(t) ? strtab_find(t->tab, name, n) : strtab_add(t->tab, name, n);
+	if (id == STRTAB_NONE) {
+		if (t->stats)
+			STATS_ADD(t->stats, nameless, 1);
 		return symnames_unknown;
-	id = strtab_add(t->tab, name, n);
-	if (id == STRTAB_NONE)
-		return symnames_unknown;
+	}
 	if (id == count)
 		t->bytes += n + NAME_OVERHEAD;
 	return strtab_get(t->tab, id);
@@ -93,7 +108,7 @@ static const char **plain_slot(struct symnames *t, const char *raw)
 	uint32_t count = strtab_count(t->mangled), id;
 	size_t n = strlen(raw);
 
-	if (t->bytes > MAX_NAME_BYTES)
+	if (is_full(t))
 		return NULL;
 	if (count == t->cap_plain) {
 		uint32_t cap = count * 2 + 256;

@@ -17,9 +17,12 @@ enum {
 
 #define SYMNAMES_STUB "@plt" /* behind the name of what a stub calls */
 
+struct stats;
+
 struct symnames {
 	struct strtab *tab;
-	size_t bytes;
+	size_t bytes, max_bytes; /* of all names; symnames_limit() */
+	struct stats *stats;	 /* or NULL */
 	/* Names that were demangled once: plain[id in mangled]. */
 	struct strtab *mangled;
 	const char **plain;
@@ -28,6 +31,10 @@ struct symnames {
 
 int symnames_init(struct symnames *t); /* 0 or -ENOMEM */
 void symnames_deinit(struct symnames *t);
+
+/* New names beyond @bytes are symnames_unknown, and counted in @stats (nameless), which is
+ * borrowed. */
+void symnames_limit(struct symnames *t, size_t bytes, struct stats *stats);
 
 extern const char symnames_unknown[]; /* "[unknown]" */
 

@@ -15,7 +15,7 @@
 /* A file that is mapped, once, however many mappings it has. */
 struct module {
 	const struct proc_map *map; /* its first */
-	int rank;		    /* 0 the program, 1 named python, 2 the rest */
+	int rank;		    /* 0 the program, 1 named like libpython, 2 the rest */
 	size_t order;
 };
 
@@ -107,7 +107,11 @@ static int module_rank(const struct search *s, const struct proc_map *map)
 {
 	if (!strcmp(map->path, s->exe))
 		return 0;
-	return strstr(base_name(map->path), "python") ? 1 : 2;
+	/* Extension modules are many, and seldom hold an interpreter: json.cpython-313.so. */
+	return strstr(base_name(map->path), "python") &&
+			       !strstr(base_name(map->path), ".cpython-") ?
+		       1 :
+		       2;
 }
 
 static int module_compare(const void *a, const void *b)
@@ -347,6 +351,8 @@ static int module_try(struct search *s, const struct module *mod, struct pyproc 
 		return -ENOEXEC;
 	r = pyfind_cache_read(fd, &elf, &file);
 	close(fd);
+	if (proc_is_short(r))
+		return proc_short(s->pid, r, err);
 	if (r < 0)
 		return -ENOEXEC;
 	if (elf.pypy)

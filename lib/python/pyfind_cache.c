@@ -78,7 +78,11 @@ int pyfind_cache_read(int fd, struct pyfind_elf *ret, struct pyfind_file *file)
 	if (lookup(file, ret, &code))
 		return code;
 	/* Reading it may hang: not with the lock. */
+	errno = 0;
 	code = pyfind_elf_read(fd, ret);
+	/* What was left out for want of memory looks like what the file does not have. */
+	if (errno == ENOMEM)
+		return -ENOMEM;
 	add(file, ret, code);
 	return code;
 }

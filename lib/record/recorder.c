@@ -232,26 +232,41 @@ static int wake_readers(struct recorder *r)
 	return (int)((r->wake_ns - now) / 1000000) + 1;
 }
 
-/* A table that targets feed is full: a person is told once. */
+/* What is told once, when the counter is not zero any more. */
+static const struct {
+	size_t counter; /* in struct stats */
+	const char *text;
+} limits[] = {
+	{ offsetof(struct stats, unnamed),
+	  "names and stacks have used up their part of --memory: new ones are [unnamed] from "
+	  "here on (raise --memory)" },
+	{ offsetof(struct stats, nameless),
+	  "native names have used up their part of --memory: new ones are [unknown] or [anon] "
+	  "from here on (raise --memory)" },
+	{ offsetof(struct stats, unplaced),
+	  "source lines of native frames have used up their part of --memory: further ones "
+	  "have names only (raise --memory)" },
+	{ offsetof(struct stats, unmapped),
+	  "processes have more maps than their part of --memory has room for: code in further "
+	  "ones has no native names (raise --memory)" },
+	{ offsetof(struct stats, unlined),
+	  "Python functions say that they have more lines than perf.data has room for: some "
+	  "have no lines from here on" },
+	{ offsetof(struct stats, unread),
+	  "memory, descriptors or threads ran out: some stacks lack names (unread= with -v)" },
+};
+
+/* A table that targets feed is full, or names could not be had: a person is told once. */
 static void tell_limits(struct recorder *r)
 {
-	if (STATS_GET(r->session->stats, unnamed) && !r->warned_unnamed) {
-		r->warned_unnamed = true;
-		note_say(&r->o.note,
-			 "names and stacks have used up their part of --memory: new ones are "
-			 "[unnamed] from here on (raise --memory)");
-	}
-	if (STATS_GET(r->session->stats, unmapped) && !r->warned_unmapped) {
-		r->warned_unmapped = true;
-		note_say(&r->o.note, "processes have more maps than their part of --memory "
-				     "has room for: code "
-				     "in further ones has no native names (raise --memory)");
-	}
-	if (STATS_GET(r->session->stats, unlined) && !r->warned_unlined) {
-		r->warned_unlined = true;
-		note_say(&r->o.note,
-			 "Python functions say that they have more lines than perf.data has "
-			 "room for: some have no lines from here on");
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		const char *counter = (const char *)r->session->stats + limits[i].counter;
+
+		if (r->told_limits >> i & 1 ||
+		    !atomic_load((const _Atomic uint64_t *)(const void *)counter))
+			continue;
+		r->told_limits |= 1u << i;
+		note_say(&r->o.note, "%s", limits[i].text);
 	}
 }
 
@@ -421,6 +436,7 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 	namer_stop(r->namer);
 	if (r->resolver)
 		resolver_stop(r->resolver, &ret->counts);
+	tell_limits(r);
 	if (code == 0)
 		recorder_balance(r, ret);
 	fill_summary(r, ret);

@@ -163,6 +163,7 @@ static void note_choice(const struct recorder *r, const char *fallback, bool ker
 static int choose_all(struct recorder *r, struct err *err)
 {
 	struct capture_want want;
+	struct perf_options tried;
 	char fallback[256];
 	bool kernel;
 	int ret;
@@ -176,14 +177,17 @@ static int choose_all(struct recorder *r, struct err *err)
 		.inherit = r->o.n_tids == 0 && !has_probe(r),
 		.threads_only = !r->o.follow,
 		.on_exec = r->o.child,
+		.stack = r->o.native ? r->o.stack_bytes : CAPTURE_STACK_BYTES,
 	};
+	memcpy(&tried, &r->perf, sizeof(tried));
 	ret = choose_events(r, fallback, err);
 	if (ret < 0)
 		return ret;
 	kernel = r->perf.kernel;
 	want = what_is_wanted(r);
 	ret = choose_capture(r, &want, err);
-	if (ret == 0)
+	/* Mostly the capture takes what there is. */
+	if (ret == 0 && memcmp(&tried, &r->perf, sizeof(tried)))
 		ret = choose_events(r, fallback, err);
 	if (ret < 0)
 		return ret;
@@ -382,8 +386,9 @@ static void give_up_place(struct recorder *r)
 	r->cgroup = -1;
 }
 
-/* Of --memory, what names and stacks may take: one part in so many. */
-enum { NAMES_PART = 2 };
+/* Of --memory, what names and stacks may take, and of that source lines: one part in so many.
+ */
+enum { NAMES_PART = 2, LINES_PART = 8 };
 
 /* How large rings and queues may be, after the former can be locked. */
 static int plan_memory(struct recorder *r, size_t cpus, size_t page, struct err *err)
@@ -407,6 +412,8 @@ static int plan_memory(struct recorder *r, size_t cpus, size_t page, struct err 
 	r->plan.ring_pages = p.ring_pages;
 	r->config.queue_bytes = p.queue;
 	r->session->memory = (w.limit ? w.limit : MEMORY_DEFAULT) / NAMES_PART;
+	if (r->session->places)
+		places_limit(r->session->places, r->session->memory / LINES_PART);
 	return 0;
 }
 

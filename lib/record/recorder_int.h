@@ -80,11 +80,11 @@ struct recorder {
 	bool told_progress;    /* of the attaching */
 	struct err why;	       /* why not a better capture */
 	struct work_moment half, end; /* of the time that was asked for, and of the loop */
-	bool warned_budget, warned_stall, warned_new, warned_unnamed, warned_unmapped,
-		warned_unlined, child_ran;
-	size_t n_missed;  /* threads that had ended before they got events of their own */
-	size_t n_late;	  /* ... and those that had run by then, ... */
-	uint64_t late_ns; /* ... so long in all */
+	bool warned_budget, warned_stall, warned_new, child_ran;
+	unsigned told_limits; /* a bit for each of those in recorder.c */
+	size_t n_missed;      /* threads that had ended before they got events of their own */
+	size_t n_late;	      /* ... and those that had run by then, ... */
+	uint64_t late_ns;     /* ... so long in all */
 };
 
 /* recorder_choose.c: session, capture, perf, plan and cpus. 0 or -errno with a sentence. */
@@ -121,7 +121,11 @@ void recorder_work(const struct recorder *r, struct recorder_work *ret);
 /* announce_process() for the resolver; what has no room is counted. */
 static inline void recorder_announce(struct recorder *r, pid_t pid, bool execed, uint64_t time)
 {
-	if (announce_process(&r->own, pid, execed, !r->config.named, time) == -ENOBUFS)
+	int ret = announce_process(&r->own, pid, execed, !r->config.named, time);
+
+	if (ret < 0 && ret != -ENOBUFS && ret != -ESRCH && ret != -EACCES)
+		STATS_ADD(r->session->stats, unread, 1);
+	if (ret == -ENOBUFS)
 		STATS_ADD(r->session->stats, side_lost, 1);
 }
 

@@ -429,11 +429,9 @@ static void await_readers(struct recorder *r)
 
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	end.tv_sec += READY_S;
-	for (size_t i = 0; i < r->config.n_slots; i++)
-		while (!atomic_load(&r->config.slots[i].ready) &&
-		       (sem_clockwait(&r->config.readies, CLOCK_MONOTONIC, &end) == 0 ||
-			errno == EINTR))
-			;
+	while (sem_clockwait(&r->config.all_ready, CLOCK_MONOTONIC, &end) < 0 &&
+	       errno == EINTR)
+		;
 }
 
 /* Whose number a named process had that has ended meanwhile is nobody of ours. */
@@ -465,8 +463,9 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	setpriority(PRIO_PROCESS, 0, r->nice);
 	ret = start_resolver(r, sinks, n_sinks);
 	setpriority(PRIO_PROCESS, 0, RECORDER_NICE);
-	if (ret < 0)
-		return err_set(err, ret, "%s", strerror(-ret));
+	if (ret < 0) /* whatever it is, the target is not to blame */
+		return err_set(err, -ENOMEM, "can't start the thread that names stacks: %s",
+			       strerror(-ret));
 	ret = slots_open_rings(&r->config, r->plan.ring_pages, err);
 	if (ret == 0)
 		ret = attach(r, err);
@@ -480,7 +479,7 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 		r->config.slots[i].watched_ns = r->session->start_ns;
 	announce_all(r, r->session->start_ns);
 	nudge_init();
-	sem_init(&r->config.readies, 0, 0);
+	sem_init(&r->config.all_ready, 0, 0);
 	setpriority(PRIO_PROCESS, 0, r->nice);
 	for (size_t i = 0; ret == 0 && i < r->config.n_slots; i++)
 		ret = reader_start(&r->config, &r->config.slots[i]);
@@ -504,5 +503,8 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 		tracer_go(r->tracer, !r->o.child);
 	r->namer = namer_start(&r->tracker.targets, &r->namer_user, &r->names,
 			       r->config.namer_kick, &r->config.named_due);
+	if (!r->namer)
+		note_say(&r->o.note, "no thread or memory to read what programs call their "
+				     "threads: they keep the kernel's names");
 	return 0;
 }

@@ -2,7 +2,6 @@
 #include "remote/guard.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -19,12 +18,15 @@ static uint64_t guard_enter(struct guard *g)
 
 static void guard_leave(struct guarded *m, uint64_t turn)
 {
+	jmp_buf *end;
+
 	if (atomic_compare_exchange_strong(&m->guard->turn, &turn, turn + 1))
 		return;
 	/* Abandoned: another thread owns the guard now. */
+	end = m->end;
 	atomic_store_explicit(&m->returned, true, memory_order_release);
 	eventfd_write(m->kick, 1);
-	pthread_exit(NULL);
+	longjmp(*end, 1);
 }
 
 static int guarded_read(struct rmem *base, raddr at, void *buf, size_t n)

@@ -10,6 +10,7 @@
 #ifndef GUARD_H
 #define GUARD_H
 
+#include <setjmp.h>
 #include <stdatomic.h>
 
 #include "remote_mem.h"
@@ -28,6 +29,9 @@ struct guarded {
 	struct rmem base;
 	struct rmem_live below;
 	struct guard *guard;
+	/* Where the thread goes on when it was abandoned, to end: its own setjmp(). libc's
+	 * pthread_exit() would have to load a library. */
+	jmp_buf *end;
 	int kick;	       /* eventfd: written to when an abandoned read has ended */
 	_Atomic bool returned; /* it has */
 	/* What was read, or with -errno what could not be, goes here too; or NULL. */

@@ -8,6 +8,17 @@
 enum {
 	MAX_STACK = PYWALK_MAX_FRAMES + 8192,
 	MAX_MODULES = 256 << 20, /* bytes */
+	MIN_MODULES = 16 << 20,	 /* with less, each stack would have its files read again */
+};
+
+/* Of assembler_config.memory, one part in so many. Modules are read again where there is no
+ * room for all; the others fall by name, the native ones first. */
+enum {
+	FUNCTIONS_SHARE = 4,
+	MAPS_SHARE = 8,
+	MODULES_SHARE = 2,
+	SYMBOLS_SHARE = 8,
+	JIT_SHARE = 4
 };
 
 struct assembler {
@@ -24,6 +35,11 @@ struct assembler {
 	struct frame frame[MAX_STACK];
 };
 
+static size_t modules_bytes(size_t memory)
+{
+	return memory ? MAX(memory / MODULES_SHARE, (size_t)MIN_MODULES) : (size_t)MAX_MODULES;
+}
+
 struct assembler *assembler_create(const struct assembler_config *c)
 {
 	struct assembler *a = calloc(1, sizeof(*a));
@@ -32,7 +48,7 @@ struct assembler *assembler_create(const struct assembler_config *c)
 		return NULL;
 	a->c = *c;
 	a->profile = profile_create();
-	a->spaces = spaces_create(MAX_MODULES,
+	a->spaces = spaces_create(modules_bytes(c->memory),
 				  (c->native ? SPACES_ROWS : 0u) | (c->ids ? SPACES_IDS : 0u));
 	a->symbols = a->spaces ? symbolizer_create(a->spaces) : NULL;
 	a->native = a->symbols ? native_create(a->symbols, c->unwinder) : NULL;
@@ -40,9 +56,12 @@ struct assembler *assembler_create(const struct assembler_config *c)
 		assembler_destroy(a);
 		return NULL;
 	}
-	if (c->names_bytes)
-		profile_limit(a->profile, c->names_bytes, c->stats);
-	spaces_limit(a->spaces, c->maps_bytes, c->stats);
+	spaces_limit(a->spaces, c->memory / MAPS_SHARE, c->stats);
+	if (!c->memory)
+		return a;
+	profile_limit(a->profile, c->memory / FUNCTIONS_SHARE, c->stats);
+	symbolizer_limit(a->symbols, c->memory / SYMBOLS_SHARE, c->memory / JIT_SHARE,
+			 c->stats);
 	return a;
 }
 

@@ -20,8 +20,7 @@ struct assembler_config {
 	bool ids;			     /* mapped files get their build-ids */
 	const struct unwind_other *unwinder; /* of them, instead of ours; or NULL */
 	struct stats *stats;		     /* borrowed */
-	size_t names_bytes;		     /* profile_limit(); 0: none */
-	size_t maps_bytes;		     /* spaces_limit(); 0: none */
+	size_t memory;			     /* that all this may take, roughly; 0: no bound */
 	struct places *places; /* where native frames are noted, borrowed; or NULL */
 };
 

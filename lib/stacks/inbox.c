@@ -26,6 +26,7 @@ struct inbox {
 	struct chunks memory; /* of the items' data */
 	struct inbox_item *items;
 	size_t n, cap;
+	size_t most_stack, most_samples, most_all, most_share; /* inbox_limit() */
 	_Atomic size_t bytes; /* also of what was handed out and is not free yet */
 	uint64_t lost_samples, lost_others;
 	struct stats *stats;
@@ -55,10 +56,11 @@ static void put(struct inbox *in, const struct queue_record *rec)
 {
 	bool sample = rec->type == Q_SAMPLE, first = sample || rec->type == Q_TAPE;
 	const struct q_sample *q = sample ? (const void *)rec->data : NULL;
-	size_t bytes = atomic_load(&in->bytes), share = in->n_queues * INBOX_CPU_BYTES;
-	bool cut = sample && q->n_stack && bytes > INBOX_STACK_BYTES + share;
+	size_t bytes = atomic_load(&in->bytes);
+	size_t share = MIN(in->n_queues * INBOX_CPU_BYTES, in->most_share);
+	bool cut = sample && q->n_stack && bytes > in->most_stack + share;
 	size_t n = cut ? (size_t)(q_stack(q) - rec->data) : rec->n - sizeof(*rec);
-	size_t most = share + (first ? INBOX_SAMPLE_BYTES : INBOX_BYTES);
+	size_t most = share + (first ? in->most_samples : in->most_all);
 	bool full = bytes + held_by(n) > most;
 	unsigned char *data = !full && reserve(in) ? chunks_get(&in->memory, n) : NULL;
 
@@ -104,6 +106,14 @@ static void *inbox_main(void *arg)
 	return NULL;
 }
 
+void inbox_limit(struct inbox *in, size_t bytes)
+{
+	in->most_stack = MIN((size_t)INBOX_STACK_BYTES, bytes / 2);
+	in->most_samples = MIN((size_t)INBOX_SAMPLE_BYTES, bytes / 4 * 3);
+	in->most_all = MIN((size_t)INBOX_BYTES, bytes / 2 * 3);
+	in->most_share = bytes / 4;
+}
+
 struct inbox *inbox_create(struct queue **queues, size_t n, struct stats *stats)
 {
 	struct inbox *in = calloc(1, sizeof(*in));
@@ -114,6 +124,7 @@ struct inbox *inbox_create(struct queue **queues, size_t n, struct stats *stats)
 	in->stats = stats;
 	in->n_queues = n;
 	pthread_mutex_init(&in->lock, NULL);
+	inbox_limit(in, SIZE_MAX);
 	chunks_init(&in->memory);
 	in->hurry = eventfd(0, EFD_CLOEXEC);
 	in->started = in->hurry >= 0 && pthread_create(&in->thread, NULL, inbox_main, in) == 0;

@@ -38,6 +38,8 @@ struct stats;
  */
 struct inbox *inbox_create(struct queue **queues, size_t n, struct stats *stats);
 void inbox_destroy(struct inbox *in);
+/* From now on it keeps about @bytes of samples, and half as much more of other records. */
+void inbox_limit(struct inbox *in, size_t bytes);
 void inbox_add(struct inbox *in, struct queue *q); /* one queue more; control thread */
 
 /* Empty the queues and hand out all that came since the last call: of each queue in order.

@@ -12,8 +12,8 @@ enum { LINE_CACHE = 1 << 14, CAP_MIN = 1024, FUNC_BYTES = 256 };
 struct pcode {
 	uint64_t hash;
 	const struct pyfunc *func;
-	struct pycode_copy *copy;
-	bool used; /* profile_forget(): a number stands for it */
+	struct pycode_copy *copy; /* NULL: of profile.unnamed */
+	bool used;		  /* profile_forget(): a number stands for it */
 };
 
 /* id -> code; open addressing, 0 is free. */
@@ -31,6 +31,7 @@ struct profile {
 	size_t n_funcs, cap_funcs;
 	size_t func_bytes, max_bytes; /* profile_limit() */
 	struct stats *stats;
+	struct pcode unnamed; /* stands for code that there is no room for */
 	/* (code, lasti) -> line: decoding a line table is slow. */
 	struct {
 		const struct pcode *code;
@@ -38,23 +39,6 @@ struct profile {
 		int line;
 	} lines[LINE_CACHE];
 };
-
-struct profile *profile_create(void)
-{
-	struct profile *p = calloc(1, sizeof(*p));
-
-	if (!p)
-		return NULL;
-	p->cap_ids = p->cap_codes = p->cap_funcs = CAP_MIN;
-	p->max_bytes = SIZE_MAX;
-	p->ids = calloc(p->cap_ids, sizeof(*p->ids));
-	p->codes = calloc(p->cap_codes, sizeof(struct pcode *));
-	p->funcs = calloc(p->cap_funcs, sizeof(struct pyfunc *));
-	if (p->ids && p->codes && p->funcs)
-		return p;
-	profile_destroy(p);
-	return NULL;
-}
 
 static void code_free(struct pcode *c)
 {
@@ -148,6 +132,7 @@ static size_t id_place(const struct profile *p, uint64_t id)
 	return i;
 }
 
+/* Room for one more, in a table that is better half empty. */
 static int grow_ids(struct profile *p)
 {
 	struct id_slot *old = p->ids;
@@ -158,7 +143,7 @@ static int grow_ids(struct profile *p)
 	p->ids = calloc(n * 2, sizeof(*p->ids));
 	if (!p->ids) {
 		p->ids = old;
-		return -ENOMEM;
+		return p->n_ids + 1 < n ? 0 : -ENOMEM;
 	}
 	p->cap_ids = n * 2;
 	for (size_t i = 0; i < n; i++)
@@ -241,19 +226,15 @@ static size_t func_cost(const struct pyfunc *f)
 	return FUNC_BYTES + 2 * (strlen(f->qualname) + strlen(f->file));
 }
 
-/* The function like @key. NULL: no memory. */
+/* The function like @key. NULL: no room. */
 static const struct pyfunc *func_intern(struct profile *p, struct pyfunc *key)
 {
-	static const struct pyfunc unnamed = { .qualname = "[unnamed]", .file = "" };
 	size_t i = func_place(p, key);
 
-	if (!p->funcs[i] && p->func_bytes + func_cost(key) > p->max_bytes) {
-		STATS_ADD(p->stats, unnamed, 1);
-		*key = unnamed;
-		i = func_place(p, key);
-	}
 	if (p->funcs[i])
 		return p->funcs[i];
+	if (p->func_bytes + func_cost(key) > p->max_bytes)
+		return NULL;
 	key->index = (uint32_t)p->n_funcs;
 	p->funcs[i] = func_create(key);
 	if (!p->funcs[i])
@@ -263,7 +244,29 @@ static const struct pyfunc *func_intern(struct profile *p, struct pyfunc *key)
 	return p->funcs[i];
 }
 
-/* The interned function of a code copy; NULL when out of memory. */
+struct profile *profile_create(void)
+{
+	struct profile *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->cap_ids = p->cap_codes = p->cap_funcs = CAP_MIN;
+	p->max_bytes = SIZE_MAX;
+	p->ids = calloc(p->cap_ids, sizeof(*p->ids));
+	p->codes = calloc(p->cap_codes, sizeof(struct pcode *));
+	p->funcs = calloc(p->cap_funcs, sizeof(struct pyfunc *));
+	if (p->ids && p->codes && p->funcs) {
+		struct pyfunc key = { .qualname = "[unnamed]", .file = "" };
+
+		p->unnamed.func = func_intern(p, &key);
+	}
+	if (p->unnamed.func)
+		return p;
+	profile_destroy(p);
+	return NULL;
+}
+
+/* The interned function of a code copy; NULL: no room. */
 static const struct pyfunc *func_of(struct profile *p, const struct pycode_copy *c)
 {
 	char name[PYCODE_NAME_MAX * 3 + 1], file[PYCODE_FILE_MAX * 3 + 1];
@@ -294,24 +297,33 @@ static struct pcode *code_create(struct profile *p, const struct pycode_copy *c,
 	return code;
 }
 
+/* The code of a copy, or what stands for all that there is no room for. */
+static struct pcode *code_intern(struct profile *p, const struct pycode_copy *c)
+{
+	uint64_t hash = content_hash(c);
+	size_t i = code_place(p, hash, c);
+	struct pcode *code = p->codes[i];
+
+	if (!code && grow_codes(p) == 0) {
+		code = code_create(p, c, hash);
+		i = code_place(p, hash, c);
+		p->codes[i] = code;
+		p->n_codes += code != NULL;
+	}
+	if (code)
+		return code;
+	if (p->stats)
+		STATS_ADD(p->stats, unnamed, 1);
+	return &p->unnamed;
+}
+
 int profile_code(struct profile *p, uint64_t id, const struct pycode_copy *c, size_t n)
 {
-	uint64_t hash;
-	size_t i;
-
 	if (!pycode_copy_valid(c, n))
 		return -EBADMSG;
-	if (grow_codes(p) < 0 || grow_ids(p) < 0)
+	if (grow_ids(p) < 0)
 		return -ENOMEM;
-	hash = content_hash(c);
-	i = code_place(p, hash, c);
-	if (!p->codes[i]) {
-		p->codes[i] = code_create(p, c, hash);
-		if (!p->codes[i])
-			return -ENOMEM;
-		p->n_codes++;
-	}
-	put_id(p, id, p->codes[i]);
+	put_id(p, id, code_intern(p, c));
 	return 0;
 }
 
@@ -411,7 +423,7 @@ const struct pyfunc *profile_lookup(struct profile *p, uint64_t id, uint32_t las
 	if (p->lines[at].code != code || p->lines[at].lasti != lasti) {
 		p->lines[at].code = code;
 		p->lines[at].lasti = lasti;
-		p->lines[at].line = pycode_line(code->copy, lasti);
+		p->lines[at].line = code->copy ? pycode_line(code->copy, lasti) : 0;
 	}
 	*line = p->lines[at].line;
 	return code->func;

@@ -17,12 +17,14 @@ struct stats;
 struct profile *profile_create(void);
 void profile_destroy(struct profile *p);
 
-/* From now on functions take so many bytes here and in the outputs, roughly: new ones beyond
- * are all called "[unnamed]", and counted in @stats (unnamed), which is borrowed. */
+/* From now on functions take so many bytes here and in the outputs, roughly. New ones beyond,
+ * and those that there is no memory for, are all called "[unnamed]", and their code is counted
+ * in @stats (unnamed), which is borrowed. */
 void profile_limit(struct profile *p, size_t bytes, struct stats *stats);
 
 /* Take note that @id (unique over all readers) stands for the code in @c, which is
- * copied. 0, -ENOMEM, or -EBADMSG for a block that is not whole. */
+ * copied. 0, -ENOMEM, or -EBADMSG for a block that is not whole. Without room for the code
+ * alone it is the function "[unnamed]" that @id stands for. */
 int profile_code(struct profile *p, uint64_t id, const struct pycode_copy *c, size_t n);
 
 /* @id stands for what @was stands for. 0, -ENOMEM, or -ENOENT: that was never noted. */

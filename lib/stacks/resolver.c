@@ -19,14 +19,7 @@
 #include "sample/tape.h"
 #include "targets/target.h"
 
-enum {
-	TICK_MS = 70,
-	HELD_TICKS = 2,
-	WAIT_TICKS = 72,
-	NAMES_SHARE = 2,
-	MAPS_SHARE = 4,
-	LAST_NICE = -10
-};
+enum { TICK_MS = 70, HELD_TICKS = 2, WAIT_TICKS = 72, LAST_NICE = -10 };
 
 /* A queued record that waits for its place in time. */
 struct item {
@@ -70,14 +63,15 @@ struct resolver *resolver_create(const struct resolver_config *c)
 		.ids = needs & SINK_NEEDS_IDS,
 		.places = c->session->places,
 		.stats = c->session->stats,
-		.names_bytes = c->session->memory / NAMES_SHARE,
-		.maps_bytes = c->session->memory / MAPS_SHARE,
+		.memory = c->session->memory,
 	});
 	if (c->targets) {
 		epoch_join(&c->targets->epoch, &r->holds);
 		epoch_enter(&c->targets->epoch, &r->holds);
 	}
 	r->inbox = inbox_create(c->queues, c->n_queues, c->session->stats);
+	if (r->inbox && c->session->memory)
+		inbox_limit(r->inbox, c->session->memory);
 	r->reads = counts_create();
 	if (r->assembler && r->inbox && r->reads)
 		return r;

@@ -67,6 +67,8 @@ static const struct row rows[] = {
 struct code {
 	struct sock_filter insn[MAX_CODE];
 	unsigned short n;
+	bool process; /* else of a thread, on top of the process's, which has looked at
+			 CHECK_US */
 };
 
 static void put(struct code *c, struct sock_filter insn)
@@ -111,11 +113,12 @@ static size_t place_of(const struct check *k)
 	return k->arg < HIGH_HALF ? at : at + 4;
 }
 
-static uint8_t n_checks(const struct row *r)
+static uint8_t n_checks(const struct code *c, const struct row *r)
 {
 	uint8_t n = 0;
 
-	while (n < CHECKS && r->check[n].kind != CHECK_NONE)
+	while (n < CHECKS && r->check[n].kind != CHECK_NONE &&
+	       (c->process || r->check[n].kind != CHECK_US))
 		n++;
 	return n;
 }
@@ -124,7 +127,7 @@ static uint8_t n_checks(const struct row *r)
 static void put_row(struct code *c, const struct row *r, pid_t child)
 {
 	enum { A_CHECK = 3 }; /* instructions */
-	uint8_t n = n_checks(r);
+	uint8_t n = n_checks(c, r);
 
 	put_unless(c, r->nr, n ? (uint8_t)(A_CHECK * n + 2) : 1);
 	for (uint8_t i = 0; i < n; i++) {
@@ -143,7 +146,7 @@ static void put_row(struct code *c, const struct row *r, pid_t child)
 static void put_refusals(struct code *c, unsigned roles)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (rows[i].roles & roles && n_checks(&rows[i])) {
+		if (rows[i].roles & roles && n_checks(c, &rows[i])) {
 			put_unless(c, rows[i].nr, 1);
 			put_return(c, SECCOMP_RET_ERRNO | EPERM);
 		}
@@ -152,7 +155,6 @@ static void put_refusals(struct code *c, unsigned roles)
 
 static void make(struct code *c, unsigned roles, pid_t child)
 {
-	c->n = 0;
 	put_load(c, offsetof(struct seccomp_data, arch));
 	put_unless(c, seccomp_arch_native(), 1); /* libseccomp has the kernel's numbers */
 	put(c, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 1));
@@ -164,24 +166,22 @@ static void make(struct code *c, unsigned roles, pid_t child)
 	put_refusals(c, roles);
 }
 
-static int load(unsigned roles, pid_t child, unsigned flags)
+static int load(unsigned roles, pid_t child, bool process)
 {
-	struct code c;
+	struct code c = { .process = process };
+	unsigned flags = process ? SECCOMP_FILTER_FLAG_TSYNC : 0;
 	struct sock_fprog p;
 
 	make(&c, roles, child);
 	if (c.n > MAX_CODE)
 		return -E2BIG;
 	p = (struct sock_fprog){ .len = c.n, .filter = c.insn };
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &p) < 0)
-		return -errno;
-	return 0;
+	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &p) < 0 ? -errno : 0;
 }
 
 int harden_process(unsigned roles, pid_t child, struct err *err)
 {
-	int r = load(roles, child, SECCOMP_FILTER_FLAG_TSYNC);
+	int r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : load(roles, child, true);
 
 	if (r < 0)
 		return err_set(err, r, "can't load the seccomp filter: %s", strerror(-r));
@@ -190,5 +190,5 @@ int harden_process(unsigned roles, pid_t child, struct err *err)
 
 int harden_thread(enum harden_role role, pid_t child)
 {
-	return load(role, child, 0);
+	return load(role, child, false);
 }

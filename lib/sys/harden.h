@@ -38,8 +38,8 @@ enum harden_role {
  * inherit it: start commands before. 0 or -errno with a sentence. */
 int harden_process(unsigned roles, pid_t child, struct err *err);
 
-/* For the calling thread, and those that it creates. Where the process is hardened already
- * this can only fail for lack of memory; then the process's own filter still stands. */
+/* For the calling thread, and those that it creates, of a process that is hardened already:
+ * then this can only fail for lack of memory, and the process's own filter still stands. */
 int harden_thread(enum harden_role role, pid_t child);
 
 #endif

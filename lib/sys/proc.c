@@ -531,6 +531,8 @@ int proc_pidfd(pid_t pid)
 
 int proc_short(pid_t pid, int code, struct err *err)
 {
+	if (code == -ENOMEM)
+		return err_set(err, code, "process %d can't be looked at: out of memory", pid);
 	return err_set(err, code,
 		       "process %d can't be looked at, for there are no descriptors left: "
 		       "raise the limit (ulimit -n)",
@@ -587,16 +589,33 @@ bool proc_is_process(pid_t pid, pid_t *parent)
 	return tgid && strtol(tgid, NULL, 10) == pid;
 }
 
+int proc_own_pid_namespace(dev_t *dev, ino_t *ino)
+{
+	static _Atomic ino_t own;
+	static _Atomic dev_t own_dev;
+	struct stat st;
+
+	if (!own) {
+		if (stat("/proc/self/ns/pid", &st) < 0)
+			return -errno;
+		own_dev = st.st_dev;
+		own = st.st_ino;
+	}
+	*dev = own_dev;
+	*ino = own;
+	return 0;
+}
+
 bool proc_same_pid_namespace(pid_t pid)
 {
-	static _Atomic ino_t own; /* all namespaces are files of one file system */
 	struct stat st;
 	char path[64];
+	ino_t own;
+	dev_t dev;
 
-	if (!own && stat("/proc/self/ns/pid", &st) == 0)
-		own = st.st_ino;
 	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
-	return own && stat(path, &st) == 0 && own == st.st_ino;
+	return proc_own_pid_namespace(&dev, &own) == 0 && stat(path, &st) == 0 &&
+	       own == st.st_ino; /* all namespaces are files of one file system */
 }
 
 static uint64_t status_number(const char *status, const char *name, int base)

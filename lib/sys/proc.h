@@ -98,14 +98,14 @@ bool proc_exists(pid_t pid);
 int proc_pidfd(pid_t pid);
 bool proc_has_ended(int pidfd);
 
-/* Is @code the want of descriptors, ours or the machine's? */
+/* Is @code the want of descriptors or memory, ours or the machine's? */
 static inline bool proc_is_short(int code)
 {
-	return code == -EMFILE || code == -ENFILE;
+	return code == -EMFILE || code == -ENFILE || code == -ENOMEM;
 }
 
-/* @code, for want of descriptors @pid can't be looked at, with a sentence that says what to
- * do. */
+/* @code, for want of descriptors or memory @pid can't be looked at, with a sentence that says
+ * what to do. */
 int proc_short(pid_t pid, int code, struct err *err);
 
 /* Is the process that has number @pid one that was there at @ns (now_ns())? To 20 ms: its age
@@ -117,6 +117,9 @@ pid_t proc_parent(pid_t pid); /* -ESRCH */
 
 /* Is @pid a process, and no other thread of one? With its parent. */
 bool proc_is_process(pid_t pid, pid_t *parent);
+
+/* The file of our PID namespace, of the calling thread's first look on. 0 or -errno. */
+int proc_own_pid_namespace(dev_t *dev, ino_t *ino);
 
 /* Do its threads have the same numbers for itself as for us? False also where that can't be
  * told. Control thread. */

@@ -182,13 +182,15 @@ int lookup(struct lookup *l, pid_t pid, struct err *err)
 	int code = check_process(pid, err);
 
 	while (code == 0) {
-		bool young = proc_age_ns(pid) < YOUNG_NS;
+		uint64_t looked = now_ns();
 		struct err why = { 0 };
+		bool young;
 
 		code = look(l, pid, err);
 		if ((code != -ENOEXEC && code != -EAGAIN) || l->any)
 			break;
 		l->starts = code == -EAGAIN;
+		young = proc_age_ns(pid) < YOUNG_NS + (now_ns() - looked);
 		code = l->children ? look_at_children(l, pid, &young, &why) : 0;
 		if (code < 0)
 			return err_set(err, code, "out of memory");

@@ -4,6 +4,7 @@
  */
 #include "targets/namer.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -55,6 +56,7 @@ struct namer {
 	size_t n, cap;
 	struct work work;
 	sem_t ended;
+	sem_t stop;	  /* posted once, with stopping */
 	_Atomic int refs; /* the thread's and the owner's */
 };
 
@@ -257,12 +259,14 @@ static bool await(struct namer *n, uint64_t ms)
 	return true;
 }
 
-static void rest(const struct namer *n, uint64_t ms)
+/* For @sem, @ms at most. */
+static void wait_for(sem_t *sem, uint64_t ms)
 {
-	const struct timespec t = { .tv_nsec = LOOK_MS * 1000000 };
+	uint64_t end = now_ns() + ms * 1000000;
+	const struct timespec until = { (time_t)(end / 1000000000), (long)(end % 1000000000) };
 
-	for (uint64_t i = 0; i < ms && !atomic_load(&n->stopping); i += LOOK_MS)
-		nanosleep(&t, NULL);
+	while (sem_clockwait(sem, CLOCK_MONOTONIC, &until) < 0 && errno == EINTR)
+		;
 }
 
 /* @last_ns: when all names were read last. */
@@ -291,7 +295,7 @@ static void *namer_main(void *arg)
 
 	work_own = &n->work;
 	harden_thread(HARDEN_PROBE, 0);
-	rest(n, FIRST_MS);
+	wait_for(&n->stop, FIRST_MS);
 	while (!over) {
 		uint64_t began = now_ns(), took;
 
@@ -299,7 +303,8 @@ static void *namer_main(void *arg)
 		if (!look_at_all(n, &last_ns) || over)
 			break;
 		took = (now_ns() - began) / 1000000 * SHARE;
-		rest(n, MIN(MAX(took, (uint64_t)LOOK_MS), (uint64_t)CALM_MS));
+		/* Births don't shorten it, only the end does. */
+		wait_for(&n->stop, MIN(MAX(took, (uint64_t)LOOK_MS), (uint64_t)CALM_MS));
 		if (await(n, now_ns() - born_ns > ALERT_MS * 1000000ull ? CALM_MS : 0))
 			born_ns = now_ns();
 	}
@@ -324,6 +329,7 @@ struct namer *namer_start(struct targets *targets, struct epoch_user *user, stru
 	epoch_join(&targets->epoch, user);
 	pthread_mutex_init(&n->lock, NULL);
 	sem_init(&n->ended, 0, 0);
+	sem_init(&n->stop, 0, 0);
 	atomic_init(&n->refs, 2);
 	if (pthread_create(&thread, NULL, namer_main, n)) {
 		atomic_store(&n->refs, 1);
@@ -336,17 +342,12 @@ struct namer *namer_start(struct targets *targets, struct epoch_user *user, stru
 
 void namer_stop(struct namer *n)
 {
-	struct timespec until;
-
 	if (!n)
 		return;
 	atomic_store(&n->stopping, true);
+	sem_post(&n->stop);
 	eventfd_write(n->kick, 1);
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += STOP_MS * 1000000l;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
-	sem_clockwait(&n->ended, CLOCK_MONOTONIC, &until);
+	wait_for(&n->ended, STOP_MS);
 	pthread_mutex_lock(&n->lock);
 	n->stopped = true;
 	pthread_mutex_unlock(&n->lock);

@@ -45,8 +45,8 @@ static int look(struct probe *p, struct rmem *m)
 		return proc_short(p->pid, fd, &p->err);
 	if (fd < 0)
 		return err_set(&p->err, fd, "process %d has ended", p->pid);
-	if (!proc_was_there(p->pid, p->since_ns)) {
-		/* The file that tells could not be opened. */
+	/* Twice: for the file that tells there may have been no descriptor or memory. */
+	if (!proc_was_there(p->pid, p->since_ns) && !proc_was_there(p->pid, p->since_ns)) {
 		if (proc_age_ns(p->pid) == UINT64_MAX && !proc_has_ended(fd))
 			return proc_short(p->pid, -EMFILE, &p->err);
 		return err_set(&p->err, -ESRCH, "process %d has ended", p->pid);

@@ -68,7 +68,8 @@ static int compare_pairs(const void *a, const void *b)
 /* In a PID namespace of its own a process numbers its threads differently. */
 static int learn_inner_tids(struct target *t)
 {
-	pid_t own = proc_inner_tid(t->pid, t->pid);
+	bool same = proc_same_pid_namespace(t->pid);
+	pid_t own = same ? t->pid : proc_inner_tid(t->pid, t->pid);
 	_cleanup_free_ pid_t *tids = NULL;
 	size_t n;
 

@@ -77,7 +77,8 @@ struct reader_config {
 	void *block;		/* the memory of those that were there from the beginning */
 	uint32_t cap_slots;
 	_Atomic uint32_t n_slots; /* only grows */
-	sem_t readies;		  /* posted by each reader when its slot is ready */
+	_Atomic uint32_t n_ready; /* readers that have emptied their ring and wait */
+	sem_t all_ready;	  /* posted by the last of them */
 	_Atomic bool first_seen;  /* a reader writes, or has written, @first */
 	struct work_origin origin;
 	struct work others;	  /* what all threads but the readers have done */
@@ -103,7 +104,6 @@ struct cpu_slot {
 	struct reader *reader;
 	struct reader *stuck; /* abandoned ones, by the control thread */
 	uint32_t generation;  /* readers started so far */
-	_Atomic bool ready;   /* the first one has emptied the ring and waits */
 	/* What lay in the ring by then is queued; UINT64_MAX: nobody reads the ring. */
 	_Atomic uint64_t drained_ns;
 	struct guard guard;	     /* of the reader's remote reads */

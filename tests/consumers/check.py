@@ -2,17 +2,24 @@
 # SPDX-License-Identifier: MIT
 """Opens made-up recordings with the programs that read perf.data and folded stacks.
 
-usage: check.py MKPERFDATA. Prints "ok", "FAIL" or "SKIP" and a name a line; exits 1 if
+usage: check.py MKPERFDATA [NAME]. Prints "ok", "FAIL" or "SKIP" and a name a line; exits 1 if
 anything failed, 77 if perf is missing.
 """
+import functools
+import html
+import http.server
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import xml.etree.ElementTree
 
 MKPERFDATA = os.path.abspath(sys.argv[1])
+ONLY = sys.argv[2] if len(sys.argv) > 2 else ""
 SPIN, HANDLE = "py::spin:%s/work.py", "py::Server.handle.<locals>.<lambda>:%s/main.py"
 ODD = r"py::gr\xf6\xdfe\x3b\x28x\x29:<frozen_importlib._bootstrap>"
 passed, failed, skipped = [], [], []
@@ -226,6 +233,147 @@ def test_pprof():
     assert "py::spin" in text, text
 
 
+def pprof(*arguments):
+    """Of Go's own tool."""
+    need("go")
+    return run("go", "tool", "pprof", *arguments)[0]
+
+
+def flat_and_cum(text):
+    """{function: (flat, cum)} of pprof -top."""
+    rows = re.findall(r"^ +(\d+) +[\d.]+% +[\d.]+% +(\d+) +[\d.]+%  (.*)$", text, re.M)
+    return {name: (int(flat), int(cum)) for flat, cum, name in rows}
+
+
+def folded_counts(path):
+    """{function: (self, total)} of folded stacks, and the sum."""
+    own, total = {}, {}
+    with open(path) as file:
+        for line in file:
+            stack, n = line.rsplit(" ", 1)
+            names = [re.sub(r" \(\S+\)$", "", frame) for frame in stack.split(";")[1:]]
+            own[names[-1]] = own.get(names[-1], 0) + int(n)
+            for name in set(names):
+                total[name] = total.get(name, 0) + int(n)
+    return {name: (own.get(name, 0), n) for name, n in total.items()}
+
+
+def test_pprof_of_ours():
+    record("a.pb.gz")
+    record("a.folded")
+    got = flat_and_cum(pprof("-top", "a.pb.gz"))
+    assert got == folded_counts("a.folded") and got["spin"][1] == 101, got
+    assert re.search(r"^ +\. +50 +5:# source line 5$", pprof("-list", "^spin$", "a.pb.gz"), re.M)
+    text = pprof("-traces", "a.pb.gz")
+    assert len(re.findall(r"spin\n +Server.handle.<locals>.<lambda>\n +<module>", text)) > 3, text
+    text = pprof("-tags", "a.pb.gz")
+    assert re.search(r"14 \(.*late", text) and re.search(r"10 \(.*worker", text), text
+
+
+def test_pprof_events():
+    record("e.pb.gz", "--events", "3")
+    text = pprof("-top", "-sample_index=page-faults", "e.pb.gz")
+    assert "Total samples = 33" in text.replace("33000", "33"), text
+
+
+def test_pprof_odd_names_and_deep_stacks():
+    record("d.pb.gz", "--deep", "7990", "--samples", "10")
+    text = pprof("-top", "d.pb.gz")
+    assert flat_and_cum(text)["gr\xf6\xdfe;(x)"] == (0, 10), text
+
+
+def browse(address, *more):
+    """A page's elements after its scripts have run, in headless Chromium; and what they said."""
+    need("chromium")
+    return run("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+               "--dump-dom", *more, address)
+
+
+def test_speedscope():
+    record("a.speedscope.json")
+    record("d.speedscope.json", "--deep", "7990", "--samples", "3")
+    with open("a.speedscope.json") as file:
+        profile = json.load(file)
+    names = {p["name"].split("/")[1].rsplit("-", 1)[0]: sum(p["weights"]) for p in profile["profiles"][:2]}
+    assert names == {"python3": 90, "worker": 10}, names
+    home = os.environ.get("PYSAMPLED_SPEEDSCOPE", "")
+    if not os.path.exists(home + "/index.html"):
+        raise Skip("PYSAMPLED_SPEEDSCOPE is not speedscope's dist/release (npm)")
+    for name in ("a", "d"):
+        shutil.copytree(home, name + ".page")
+        shutil.copy(name + ".speedscope.json", name + ".page/profile.json")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory="."))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for name in ("a", "d"):
+        base = "http://127.0.0.1:%d/%s.page/" % (server.server_port, name)
+        _, said = browse(base + "index.html#profileURL=" + base + "profile.json", "--timeout=20000",
+                         "--enable-unsafe-swiftshader", "--use-gl=swiftshader")
+        assert '"Importing as speedscope json file"' in said and '"import: ' in said, said[-2000:]
+    server.shutdown()
+
+
+# What a person does with the page, and what is there then.
+ACTS = """<script>
+const texts = () => [...document.querySelectorAll('#graph button')].map(e => e.title);
+const key = k => dispatchEvent(new KeyboardEvent('keydown', { key: k, bubbles: true }));
+const seen = { all: texts() };
+$('search').value = '^spin'; $('search').dispatchEvent(new Event('input'));
+seen.matched = $('matched').textContent;
+seen.found = document.querySelectorAll('#graph button.found').length;
+[...$('graph').children].find(e => e.title.startsWith('spin')).click();
+seen.zoomed = texts(); key('0'); seen.out = texts().length; key('r'); seen.reversed = texts(); key('i');
+$('thread').value = 1; $('thread').dispatchEvent(new Event('change')); seen.worker = texts()[0];
+$('thread').value = -1; key('s'); seen.source = $('graph').innerText;
+document.body.textContent = 'SEEN' + JSON.stringify(seen) + 'END';
+</script>"""
+
+
+def act(path):
+    """What the page at @path has after ACTS. It must have nothing to say, and ask for nothing."""
+    with open(path) as file:
+        text = file.read()
+    assert not re.search(r"(src|href)=.?(http|//)", text)
+    with open("act.html", "w") as file:
+        file.write(text + ACTS)
+    dom, said = browse("file://" + os.path.abspath("act.html"), "--window-size=1200,700")
+    assert "CONSOLE" not in said, said
+    return json.loads(html.unescape(re.search(r"SEEN(.*)END", dom, re.S)[1]))
+
+
+def test_page():
+    need("chromium")
+    record("a.html")
+    seen = act("a.html")
+    assert seen["all"][0] == "all: 101 samples, 100.0 %, 0 of its own", seen["all"]
+    assert "spin (%s/work.py:5): 50 samples, 49.5 %%, 0 of its own" % SRC in seen["all"], seen["all"]
+    assert seen["matched"] == "101 of 101 samples" and seen["found"] == 3, seen
+    assert len(seen["zoomed"]) < len(seen["all"]) == seen["out"], seen
+    assert any(t.startswith("put_sample: 75 samples") for t in seen["reversed"]), seen["reversed"]
+    assert seen["worker"].startswith("all: 10 samples"), seen["worker"]
+    assert re.search(r"0.9.*\D14$|1.0 %.*\D14$", seen["source"], re.M), seen["source"]
+
+
+def test_page_with_deep_stacks_and_events():
+    need("chromium")
+    record("d.html", "--deep", "7990", "--samples", "30", "--events", "3")
+    seen = act("d.html")
+    assert 10 < len(seen["all"]) < 500, len(seen["all"])
+    assert "page-faults self" in seen["source"], seen["source"][:300]
+
+
+def test_image():
+    record("a.svg")
+    image = xml.etree.ElementTree.parse("a.svg")
+    titles = [t.text for t in image.iter("{http://www.w3.org/2000/svg}title")]
+    assert titles[0] == "all: 101 samples, 100.0 %", titles
+    assert "spin (%s/work.py:5): 50 samples, 49.5 %%" % SRC in titles, titles
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *arguments):
+        pass
+
+
 def check(name, function):
     try:
         function()
@@ -251,6 +399,8 @@ if not shutil.which("perf"):
     sys.exit(77)
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
+    # built once, not for each new home
+    os.environ.setdefault("GOCACHE", os.path.expanduser("~/.cache/go-build"))
     os.environ.update(HOME=folder, LC_ALL="C", PAGER="cat")
     os.environ.pop("DEBUGINFOD_URLS", None)
     write_sources()
@@ -258,7 +408,7 @@ with tempfile.TemporaryDirectory() as folder:
     record("a.data")
     record("e.data", "--events", "3")
     for name, function in list(globals().items()):
-        if name.startswith("test_"):
+        if name.startswith("test_") and name[5:].startswith(ONLY):
             check(name[5:], function)
     os.chdir("/")
 # counted as cmocka's are

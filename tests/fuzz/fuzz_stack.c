@@ -194,3 +194,24 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 	return sizeof(seed.h) +
 	       fuzz_bytes(buf + sizeof(seed.h), cap - sizeof(seed.h), seed.stack, seed.n);
 }
+
+/* Seeds hold addresses of the program that made them: under libFuzzer this one writes its own,
+ * into the folder FUZZ_SEEDS, before they are read. */
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	static uint8_t buf[sizeof(struct head) + sizeof(seed.stack)];
+	const char *folder = getenv("FUZZ_SEEDS");
+	char path[4096];
+	size_t n;
+
+	(void)argc, (void)argv;
+	for (unsigned i = 0; folder && (n = fuzz_seed(i, buf, sizeof(buf))); i++) {
+		_cleanup_fclose_ FILE *f = NULL;
+
+		snprintf(path, sizeof(path), "%s/seed-%u", folder, i);
+		f = fopen(path, "wb");
+		FUZZ_CHECK(f && fwrite(buf, 1, n, f) == n);
+	}
+	return 0;
+}

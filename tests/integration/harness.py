@@ -96,7 +96,8 @@ def seconds(limit):
 
 
 def beside(function):
-    """Waits for most of its time and judges nothing that others' CPU time changes: runs beside others of its kind."""
+    """Waits for most of its time and judges nothing that others' CPU time changes: runs beside others of its kind. BESIDE = True
+    in a test_*.py says so of all its tests."""
     function.beside = True
     return function
 

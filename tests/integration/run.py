@@ -5,6 +5,7 @@ with the failures below. A test that has too little to judge by (harness.enough)
 once more; no other failure is. The last lines say how many were. A PATTERN that no name has is a failure.
 """
 import argparse
+import contextlib
 import glob
 import importlib
 import os
@@ -40,6 +41,7 @@ def find_tests():
         module = importlib.import_module(os.path.basename(path)[:-3])
         for name, function in list(vars(module).items()):
             if name.startswith("test_") and callable(function) and function.__module__ == module.__name__:
+                function.beside = getattr(function, "beside", getattr(module, "BESIDE", False))
                 for arguments, suffix in harness.cases(function):
                     yield "%s.%s%s" % (module.__name__[5:], name[5:], suffix), function, arguments
 
@@ -70,14 +72,10 @@ def run_function(function, arguments):
         signal.alarm(0)
 
 
-def run_twice(name, function, arguments):
-    """(word, text, whether it was tried again)."""
+def run_last(function, arguments):
+    """(word, text) of a test that is not tried again."""
     word, text = run_one(function, arguments)
-    if word != "again":
-        return word, text, False
-    print("again %s: %s" % (name, shorter(text)), flush=True)
-    word, text = run_one(function, arguments)
-    return "FAIL" if word == "again" else word, text, True
+    return "FAIL" if word == "again" else word, text
 
 
 def shorter(text, most=1500):
@@ -126,29 +124,32 @@ class Results:
         self.totals[word] += 1
         self.failures += [line + "\n"] if word == "FAIL" else []
 
-    def test(self, name, function, arguments):
-        self.take(name, *timed(name, function, arguments))
-
-    def take(self, name, word, text, again, took):
+    def take(self, test, word, text, took):
+        """What became of a test. One that had too little to judge by is tried again, alone."""
+        name, function, arguments = test
         short = name.partition("[")[0]
         self.times[short] = self.times.get(short, 0) + took
-        self.again += [name] * again
-        self.say(word, "%s (%.1f s)" % (name, took) if word == "ok" else name, text)
+        if word == "again":
+            print("again %s: %s" % (name, shorter(text)), flush=True)
+            self.again.append(name)
+            self.take(test, *timed(run_last, function, arguments))
+        else:
+            self.say(word, "%s (%.1f s)" % (name, took) if word == "ok" else name, text)
 
 
-def timed(name, function, arguments):
+def timed(run, function, arguments):
     begin = time.monotonic()
-    return (*run_twice(name, function, arguments), time.monotonic() - begin)
+    return (*run(function, arguments), time.monotonic() - begin)
 
 
-def in_a_child(test):
+def in_a_child(function, arguments):
     """(process, pipe that brings what timed() says of it)."""
     out, into = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(out)
         with open(into, "wb") as file:
-            pickle.dump(timed(*test), file)
+            pickle.dump(timed(run_one, function, arguments), file)
         sys.stdout.flush()
         os._exit(0)
     os.close(into)
@@ -156,23 +157,30 @@ def in_a_child(test):
 
 
 def run_beside(results, tests):
-    """Several at once, each in a process of its own."""
-    waiting, running = list(tests), {}
+    """Several at once, each in a process of its own; those that had too little to judge by afterwards, alone."""
+    waiting, running, alone = list(tests), {}, []
     try:
         while waiting or running:
             while waiting and len(running) < BESIDE:
                 test = waiting.pop(0)
-                pid, pipe = in_a_child(test)
-                running[pipe] = test[0], pid
+                pid, pipe = in_a_child(*test[1:])
+                running[pipe] = test, pid
             for pipe in select.select(list(running), [], [])[0]:
                 said = pipe.read()
-                name, pid = running.pop(pipe)
+                test, pid = running.pop(pipe)
                 pipe.close()
                 os.waitpid(pid, 0)
-                results.take(name, *(pickle.loads(said) if said else ("FAIL", "its process died", False, 0)))
+                became = pickle.loads(said) if said else ("FAIL", "its process died", 0)
+                if became[0] == "again":
+                    alone.append((test, became))
+                else:
+                    results.take(test, *became)
     finally:
         for _, pid in running.values():
-            os.kill(pid, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+    for test, became in alone:
+        results.take(test, *became)
 
 
 def unpack_absent():
@@ -203,7 +211,7 @@ def main():
         results.say("FAIL", "-k " + pattern, "no test has this in its name")
     apart = [test for test in tests if not getattr(test[1], "beside", False)]
     for test in apart:
-        results.test(*test)
+        results.take(test, *timed(run_one, *test[1:]))
     run_beside(results, [test for test in tests if test not in apart])
     for name in sorted(results.times, key=results.times.get, reverse=True)[:args.slowest]:
         print("-- %s: %.1f s in all" % (name, results.times[name]))

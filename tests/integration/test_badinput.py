@@ -8,6 +8,8 @@ import subprocess
 import harness
 from harness import NOBODY, Recorder, Target, check, each, each_python, enough, equal, need_root, one_python
 
+BESIDE = True
+
 
 def spinning(py):
     return Target(py, "groundtruth.py", "--us", 50)

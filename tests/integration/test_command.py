@@ -4,6 +4,8 @@ import os
 import harness
 from harness import check, each, equal, one_python
 
+BESIDE = True
+
 
 def started(*command):
     home = harness.folder()

@@ -8,6 +8,8 @@ import re
 import harness
 from harness import Target, check, each, each_python, enough, equal, not_quick, one_python
 
+BESIDE = True
+
 
 def record(py, home, *args):
     """(run, home, target) of a recording into home/a.data and home/a.folded."""

@@ -5,6 +5,8 @@ import re
 import harness
 from harness import Target, check, each, enough, equal, one_python, refused
 
+BESIDE = True
+
 OPTIONS = {"--unwinder": "libunwind", "--async": None, "--mode": "wall", "--compress": None, "--log-json": None,
            "--tid": "1", "--threads": None, "--weight": "period", "--folded-lines": "no", "--any": None,
            "--native": "full", "--no-kernel": None, "--no-follow": None, "--one-thread": None}

@@ -31,6 +31,7 @@ def twosided(py, *args, side=SIDE, common=COMMON):
     return Target(py, "twosided.py", "--side", side, "--common", common, *args)
 
 
+@harness.dealt
 @each(capture=["preempt", "stop"])
 @each_python
 def test_a_deep_stack_is_whole_and_exact(py, capture):

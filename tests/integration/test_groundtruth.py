@@ -313,6 +313,7 @@ def test_page_faults_lie_on_the_faulting_line(py):
     return "%s, of %d native faults" % (verdict, faults)
 
 
+@harness.dealt
 @each(capture=["preempt", "async"])
 @each_python
 def test_context_switches_lie_on_the_sleeping_line(py, capture):

@@ -3,10 +3,14 @@ import os
 import random
 import re
 import signal
+import struct
 
 import harness
 import tolerances
 from harness import Recorder, Target, check, each, each_python, enough, equal, one_python
+
+
+ALL_FAULTS = os.environ.get("PYSAMPLED_FAULTS") == "all"  # set by tools/test --faults
 
 
 def untouched(target, path):
@@ -31,20 +35,40 @@ def test_a_handler_is_never_called_for_us(py, capture):
     equal(int(target.line("GOT")), signal.SIGUSR1, "the first signal handled")
 
 
+DATA_SIZE_AT = 48  # in the header of perf.data
+
+
+def records(path):
+    """Bytes of records that a perf.data says it has; 0: none yet, as in the first 70 ms."""
+    if not os.path.exists(path) or os.path.getsize(path) < DATA_SIZE_AT + 8:
+        return 0
+    with open(path, "rb") as file:
+        return struct.unpack_from("=Q", file.read(DATA_SIZE_AT + 8), DATA_SIZE_AT)[0]
+
+
 @harness.dealt
 @each(capture=["preempt", "stop", "async"])
 @each_python
-@harness.seconds(120)
+@harness.seconds(600 if ALL_FAULTS else 120)
 def test_sigkill_of_pysampled_leaves_the_target_running(py, capture):
     if capture == "preempt":
         harness.need_fifo()
     home = harness.folder()
     path = os.path.join(home, "progress")
     target = Target(py, "groundtruth.py", "--us", 10, "--threads", 3, "--progress", path)
-    chance = random.Random(3)
-    for _ in range(13):
+    policies = harness.of_tasks(target.pid, os.sched_getscheduler)
+    chance, samples = random.Random(3), 0
+    if ALL_FAULTS:
+        harness.keep_busy()
+    data = os.path.join(home, "a.data")
+    for i in range(30 if ALL_FAULTS else 13):
         rate = chance.choice([1000, 5000])
+        if os.path.exists(data):
+            os.unlink(data)
         recorder = Recorder("-p", target.pid, "-F", rate, "--capture", capture, "-o", "a.data", home=home)
+        if i % 3 == 0:
+            first = harness.until(lambda: records(data), "it has written what is mapped")
+            harness.until(lambda: records(data) > first, "it has written samples")
         try:
             recorder.process.wait(chance.uniform(0.01, 0.3))
             raise AssertionError("pysampled ended by itself: %s" % recorder.wait())
@@ -53,8 +77,12 @@ def test_sigkill_of_pysampled_leaves_the_target_running(py, capture):
         recorder.signal(signal.SIGKILL)
         recorder.process.wait()
         untouched(target, path)
+        equal(harness.of_tasks(target.pid, os.sched_getscheduler), policies, "how its threads are scheduled")
+        samples += harness.perf_samples(data, home) if records(data) else 0
     left = [name for name in os.listdir(home) if not name.startswith(("a.data", "progress", ".debug"))]
     equal(left, [], "files left behind")
+    enough(samples > 0, "no killed recording had come to a sample")
+    return "%d samples left" % samples
 
 
 @one_python

@@ -9,6 +9,8 @@ import harness
 from harness import Recorder, Target, check, each, each_python, enough, equal, one_python, readable
 from machine import few_descriptors, need_few
 
+BESIDE = True
+
 
 def recorder(target, *args):
     return Recorder("-p", target.pid, "-F", 999, "-o", "a.data", "-o", "a.folded", *args).attached()

@@ -10,6 +10,8 @@ import harness
 import tolerances
 from harness import Target, check, each, enough, equal, need_command, pysampled
 
+BESIDE = True
+
 SOURCE = """\
 __attribute__((always_inline)) static inline void leaf(void)
 {

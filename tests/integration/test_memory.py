@@ -92,12 +92,28 @@ def test_new_functions_are_unnamed_when_memory_is_used_up(py):
     need_root()
     target = Target(py, "restless.py", "--compiles", 1000, "--long", 900)
     home = harness.folder()
-    run, _, _ = record(target, "-F", 999, "--hold-budget", 100, "-v", "--memory", "4M", "-o", "out.folded", warm=0, long=15,
-                       home=home)
+    run, points, _ = record(target, "-F", 999, "--hold-budget", 100, "-v", "--memory", "4M", "-o", "out.folded", warm=0,
+                            long=15, home=home)
+    check(max(n for _, n in points) < 20 << 20, "%d KB: %s", max(n for _, n in points) // KB, run)
     enough(run.n("samples") > 2000, "too few samples: %s", run)
     check("[unnamed] from here on" in run.err, "not a word of it: %s", run)
     check(run.counter("unnamed") > 0, "not counted: %s", run)
     equal(harness.total(harness.read_folded(os.path.join(home, "out.folded"))), run.n("samples"), "samples in the output")
+
+
+@each(out=("out.data", "out.folded"))
+@one_python
+@beside
+@seconds(120)
+def test_native_names_by_the_megabyte_stay_below_memory(py, out):
+    """It was 55 MB of a perf map's names under --memory 16M, and up to 128 MB of native names under any."""
+    need_root()
+    target = Target(py, "sled.py", "--names", 100000, "--long", 400)
+    harness.cleanup(os.unlink, "/tmp/perf-%d.map" % target.pid)
+    run, points, _ = record(target, "-F", 999, "--hold-budget", 100, "-v", "--memory", "20M", "-o", out, warm=0, long=12)
+    check(max(n for _, n in points) < 20 << 20, "%d KB: %s", max(n for _, n in points) // KB, run)
+    enough(run.n("samples") > 100 and run.counter("nameless") > 0, "too few samples: %s", run)
+    check("[unknown] or [anon] from here on" in run.err, "not a word of it: %s", run)
 
 
 @one_python

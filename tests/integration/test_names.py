@@ -7,6 +7,8 @@ import signal
 import harness
 from harness import Target, check, each, equal
 
+BESIDE = True
+
 NAME_BYTES = 127
 BAD = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 

@@ -1,5 +1,7 @@
 """What goes to files and terminals, whoever chose the names and whoever else writes where they lie."""
+import json
 import os
+import re
 import shutil
 
 import harness
@@ -10,6 +12,8 @@ CONTROLS = set(range(32)) - {10} | {127} | set(range(0x80, 0xa0))
 
 NAMED = """
 import ctypes, threading, time
+
+BESIDE = True
 name = %r
 threading.current_thread().name = name.decode(errors="surrogateescape")
 def leaf():
@@ -210,7 +214,7 @@ while True:
 """
 
 
-@harness.each(kb=[64, 200, 400])
+@harness.each(kb=[64, 100, 200, 400, 1000])
 @harness.one_python
 def test_names_are_the_last_thing_that_a_full_disk_takes(py, kb):
     need_root()
@@ -225,7 +229,8 @@ def test_names_are_the_last_thing_that_a_full_disk_takes(py, kb):
     text, _ = harness.perf("script", "-i", data, "-F", "ip,sym", home=harness.folder())
     if "names of Python functions are lost" not in run.err:
         check("py::" in text, "no name, and no line says so: %s", run)
-    harness.enough(run.rc == 1 or kb == 400, "the disk did not fill: %s", run)
+    check(run.rc == 1 or harness.perf_samples(data, harness.folder()) == run.n("samples"), "samples are lost, and no word: %s", run)
+    harness.enough(run.rc == 1 or kb >= 200, "the disk did not fill: %s", run)
 
 
 @harness.one_python
@@ -240,3 +245,79 @@ def test_too_few_descriptors_are_told(py):
             equal(run.rc, 1, "the exit code")
             said += 1
     check(said > 0, "no limit was low enough")
+
+
+def folded_counts(path):
+    """{(name, file): [self, total]} of Python functions."""
+    ret = {}
+    with open(path) as file:
+        for line in file:
+            stack, n = line.rsplit(" ", 1)
+            put(ret, [split(frame) for frame in stack.split(";")[1:]], int(n))
+    return ret
+
+
+def split(frame):
+    m = re.fullmatch(r"(.*) \((.*?)(:\d+)?\)", frame)
+    return m and (m[1], m[2])
+
+
+def put(ret, frames, n):
+    """Count one stack, root first; what is no Python function is None."""
+    for f in set(frames) - {None}:
+        ret.setdefault(f, [0, 0])[1] += n
+    if frames and frames[-1]:
+        ret[frames[-1]][0] += n
+
+
+def speedscope_counts(path):
+    with open(path) as file:
+        profile = json.load(file)
+    frames, ret = [(f["name"], f.get("file")) for f in profile["shared"]["frames"]], {}
+    for p in profile["profiles"]:
+        equal(p["endValue"], sum(p["weights"]), "the end")
+        for stack, n in zip(p["samples"], p["weights"]):
+            put(ret, [frames[i] if frames[i][1] else None for i in stack], n)
+    return ret
+
+
+def page_counts(path):
+    with open(path) as file:
+        data = json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', file.read(), re.S)[1])
+    ret = {}
+    for node, _thread, _event, _prov, n in data["rows"]:
+        frames = []
+        while node:
+            name, where, kind = data["funcs"][data["frames"][data["nodes"][2 * node + 1]][0]]
+            frames.insert(0, (name, where) if kind == "python" else None)
+            node = data["nodes"][2 * node]
+        put(ret, frames, n)
+    return ret
+
+
+@harness.one_python
+def test_all_formats_count_the_same(py):
+    home = harness.folder()
+    target = Target(py, "groundtruth.py")
+    outs = [os.path.join(home, "out." + end) for end in ("folded", "speedscope.json", "html", "pb.gz")]
+    run = pysampled("-p", target.pid, "-F", 499, "-d", 1, *[word for out in outs for word in ("-o", out)])
+    run.ok()
+    folded = folded_counts(outs[0])
+    harness.enough(len(folded) > 3, "too few functions: %s", folded)
+    equal(speedscope_counts(outs[1]), folded, "speedscope")
+    equal(page_counts(outs[2]), folded, "the page")
+    for end, read in (("folded", folded_counts), ("speedscope.json", speedscope_counts), ("html", page_counts)):
+        made = os.path.join(home, "made." + end)
+        pysampled("convert", outs[0], "-o", made).ok()
+        equal(read(made), folded, "converted to " + end)
+    for bad in ("made.data", "made.xyz"):
+        pysampled("convert", outs[0], "-o", os.path.join(home, bad)).ok(2)
+        check(not os.path.exists(os.path.join(home, bad)), "%s was touched", bad)
+    if not shutil.which("go"):
+        raise harness.Skip("go is not installed: pprof is not compared")
+    text = harness.subprocess.run(["go", "tool", "pprof", "-top", outs[3]], stdout=-1, stderr=-1, text=True).stdout
+    rows = {m[3]: [int(m[1]), int(m[2])] for m in
+            re.finditer(r"^ +(\d+) +[\d.]+% +[\d.]+% +(\d+) +[\d.]+%  (.*)$", text, re.M)}
+    for (name, _), counts in folded.items():
+        if [n for n, _ in folded].count(name) == 1:
+            equal(rows.get(name), counts, "pprof's %s" % name)

@@ -148,8 +148,8 @@ def test_the_demo_runs_and_leaves_its_files():
                                   stdin=harness.subprocess.DEVNULL, stdout=harness.subprocess.PIPE,
                                   stderr=harness.subprocess.STDOUT, text=True)
     check(done.returncode == 0, "tools/demo: exit %d: %s", done.returncode, done.stdout[-3000:])
-    for name in ("perf.data", "perf.folded", "flamegraph.svg"):
+    for name in ("perf.data", "perf.folded", "flamegraph.html", "profile.pb.gz"):
         check(os.path.getsize(os.path.join(home, name)) > 1000, "%s is empty", name)
         check(os.path.join(home, name) in done.stdout, "it does not say where %s lies: %s", name, done.stdout)
-    top = re.findall(r"^ +\d+\.\d% +\d+ +\S+", done.stdout, re.M)
-    equal(len(top), 5, "top functions in %s" % done.stdout)
+    top = re.findall(r"^ *\d+\.\d% +\d+\.\d% +\S+", done.stdout, re.M)
+    equal(len(top), 10, "top functions in %s" % done.stdout)

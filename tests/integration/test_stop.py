@@ -58,6 +58,7 @@ def test_events_are_told_apart_in_threads_that_come_later(py):
     enough(run.n("samples") > 30, "too few samples: %s", run)
 
 
+@harness.dealt
 @each(follow=["--follow", "--no-follow"])
 @each_python
 def test_children_are_followed_unless_told_otherwise(py, follow):

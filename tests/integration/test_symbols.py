@@ -8,6 +8,8 @@ import harness
 import tolerances
 from harness import Target, check, each, enough, need_command, pysampled
 
+BESIDE = True
+
 SOURCE = """
 namespace ns {
 __attribute__((noinline)) static void spin(unsigned long n, const char *why)

@@ -61,11 +61,17 @@ def of_guests(options):
     return heads, ["| %s |" % n for n in cpus]
 
 
+def tool(name):
+    """tools/NAME as a module."""
+    loader = importlib.machinery.SourceFileLoader(name, os.path.join(harness.ROOT, "tools", name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
+
+
 def bench(options):
     """Its module, and what it makes of its options."""
-    loader = importlib.machinery.SourceFileLoader("bench", os.path.join(harness.ROOT, "tools", "bench"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("bench", loader))
-    loader.exec_module(module)
+    module = tool("bench")
     return module, module.options(options)
 
 
@@ -105,14 +111,20 @@ def of_peers(options):
     return [head_of(module.report.HEAD)], ["| async, unchecked |"]
 
 
-TABLES = {"tools/accuracy": ("ACCURACY.md", of_accuracy), "tools/accuracy --lives": ("ACCURACY.md", of_lives),
+def of_coverage(options):
+    """A row a room."""
+    module = tool("coverage")
+    return [line(*module.HEAD)], ["| %s |" % name for name in [*module.rooms(), "all"]]
+
+
+TABLES = {"tools/coverage": ("COVERAGE.md", of_coverage), "tools/accuracy": ("ACCURACY.md", of_accuracy), "tools/accuracy --lives": ("ACCURACY.md", of_lives),
           "tools/accuracy --peers only": ("ACCURACY.md", of_peers),
           "tools/bench": ("PERFORMANCE.md", of_bench), "tools/bench --native": ("PERFORMANCE.md", of_bench),
           "tools/bench --idle": ("PERFORMANCE.md", of_idle), "tools/bench --parts": ("PERFORMANCE.md", of_parts),
           "tools/bench --resolver": ("PERFORMANCE.md", of_resolver), "tools/bench --scale": ("PERFORMANCE.md", of_scale),
           "tests/envs/run.py --scale": ("PERFORMANCE.md", of_guests)}
 EXPLAINING = {"| test | what |", "| program | what is hard about it |", "| | |",  # tables without figures, and one whose command stands above it
-              "| for | calls | which |"}
+              "| for | calls | which |", "| part | what | when it is used up |"}
 
 
 def blocks(name):

@@ -8,6 +8,8 @@ import subprocess
 import harness
 from harness import Python, Recorder, Target, check, each, each_python, enough, equal, one_python, readable
 
+BESIDE = True
+
 # Then some: the shell does not become Python, but waits for it.
 SHELL, LATER = '"$0" "$@"; exit 3', 'read x; "$0" "$@"; exit 3'
 
@@ -59,6 +61,7 @@ def follows(run, wrapped, *pids):
     check(len(said) == 1 and all(str(pid) in said[0] for pid in (wrapped,) + pids), "lines about %d: %s", wrapped, run)
 
 
+@harness.dealt
 @each(depth=[1, 2])
 @each_python
 def test_the_python_child_of_a_shell_is_followed(py, depth):

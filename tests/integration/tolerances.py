@@ -41,10 +41,6 @@ OUTSIDE_LEAF = 0.1  # in Python's loop that calls the function, or in the kernel
 JUDGED = 0.3  # of the exact ones; the others lie in the interpreter's own code
 NO_PYTHON = 0.05  # threads that begin or end
 
-# ---- a defect -----------------------------------------------------------------------------------------------------------
-
-UPROBES_UNDER_STOP = 0.01  # 299 of 300 calls were sampled once, and no counter told of the other: why is not known yet
-
 # ---- counts of the kernel's clocks, which a hypervisor and other processes disturb --------------------------------------
 
 LOST = 0.01  # rings are as large as they are

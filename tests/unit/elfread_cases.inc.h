@@ -106,6 +106,22 @@ static void test_stubs(void **state)
 	free(toy);
 }
 
+/* A section of stubs that nothing is known of. */
+static void test_stubs_without_rows(void **state)
+{
+	struct toy *toy = toy_make();
+	struct toy_stubs *s = (void *)(toy->text + 0x2000);
+	struct module t;
+
+	toy_stubs(toy);
+	s->sh[3].sh_size = STUB;
+	s->sh[4].sh_name = 0;
+	toy_read(&t, toy);
+	assert_null(module_symbol(&t, STUBS));
+	module_deinit(&t);
+	free(toy);
+}
+
 /* ---- The evaluation loop ---- */
 
 /* An interpreter that hides the loop's name: its largest function is it, if that is as large

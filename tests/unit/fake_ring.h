@@ -347,9 +347,9 @@ static inline void fake_start(struct fake *f)
 		if (!f->hole[i / FAKE_PAGE])
 			memcpy(fake_memory(WORLD_AT + i), f->w->mem + i, FAKE_PAGE);
 	nudge_init();
-	f->slots[f->own].ready = false;
+	f->c.n_ready = 0;
 	assert_int_equal(reader_start(&f->c, &f->slots[f->own]), 0);
-	while (!f->slots[f->own].ready)
+	while (!f->c.n_ready)
 		usleep(100);
 }
 

@@ -322,7 +322,7 @@ static void bounded(void **state)
 	text[n] = '\0';
 	fclose(in);
 	unlink(f.path);
-	assert_true(n > BYTES / 16 && n < BYTES);
+	assert_true(n > BYTES / 64 && n < BYTES / 2);
 	assert_memory_equal(text, "a-7;spin (/srv/work.py:1) 2\n", 28);
 	at = strstr(text, "\n[unnamed] ");
 	assert_non_null(at);

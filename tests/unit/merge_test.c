@@ -179,6 +179,7 @@ static void test_cut_python(void **state)
 static void test_coroutine(void **state)
 {
 	check("nEnGGnEn", "1", "nE0ngc"); /* what is further out belongs to others */
+	check("nEnGnEn", "10", "nE0ngnEn"); /* not while it runs something further out */
 	check("GnEn", "1", "gnE0n");	  /* the main stack, switching away */
 	check("nEHn", "11", "nE0g1c");	  /* its own base object is no activation */
 }

@@ -61,7 +61,7 @@ static void tells_function_and_line(void **state)
 	assert_int_equal(f->firstline, 40);
 	assert_int_equal(f->min, 40);
 	assert_int_equal(f->max, 41);
-	assert_int_equal(f->index, 0);
+	assert_int_equal(f->index, 1);
 	assert_int_equal(line, 40);
 	assert_ptr_equal(profile_lookup(p, 1, 2, &line), f);
 	assert_int_equal(line, 41);
@@ -85,7 +85,7 @@ static void same_content_is_one_function(void **state)
 	for (uint64_t id = 2; id <= 4; id++)
 		for (uint64_t other = 1; other < id; other++)
 			assert_ptr_not_equal(func(p, id), func(p, other));
-	assert_int_equal(func(p, 4)->index, 3);
+	assert_int_equal(func(p, 4)->index, 4);
 	profile_destroy(p);
 }
 
@@ -103,6 +103,27 @@ static void kinds_of_text(void **state)
 	for (uint64_t id = 2; id <= 4; id++)
 		for (uint64_t other = 1; other < id; other++)
 			assert_ptr_not_equal(func(p, id), func(p, other));
+	free(c);
+	profile_destroy(p);
+}
+
+/* The same in all but the lowest or the highest line. */
+static void functions_of_other_lines(void **state)
+{
+	struct pycode_copy *c = copy_of("f", "/a.py", 40);
+	unsigned char *table = c->data + c->name_n + c->file_n;
+	struct profile *p = profile_create();
+
+	note(p, 1, "f", "/a.py", 40); /* 40 to 41 */
+	table[1] = 3, table[3] = 4;   /* one less, two more: 39 to 41 */
+	assert_int_equal(profile_code(p, 2, c, pycode_copy_size(c)), 0);
+	table[3] = 2; /* 39 to 40 */
+	assert_int_equal(profile_code(p, 3, c, pycode_copy_size(c)), 0);
+	assert_int_equal(func(p, 2)->min, 39);
+	assert_int_equal(func(p, 2)->max, 41);
+	assert_ptr_not_equal(func(p, 1), func(p, 2));
+	assert_ptr_not_equal(func(p, 2), func(p, 3));
+	assert_ptr_not_equal(func(p, 1), func(p, 3));
 	free(c);
 	profile_destroy(p);
 }
@@ -178,10 +199,30 @@ static void unnamed_beyond_the_bound(void **state)
 	assert_true(named > BYTES / 400 && named < BYTES / 256);
 	assert_int_equal(STATS_GET(&stats, unnamed), MANY - named);
 	assert_string_equal(func(p, MANY)->qualname, "[unnamed]");
-	assert_int_equal(func(p, MANY)->index, named);
+	assert_int_equal(func(p, MANY)->index, 0);
 	assert_ptr_equal(func(p, MANY), func(p, MANY - 1));
 	note(p, MANY + 1, "f", "/x.py", 5);
 	assert_ptr_equal(func(p, MANY + 1), func(p, 5));
+	profile_destroy(p);
+}
+
+/* What there is no room for stands for something all the same: stacks that it is on keep their
+ * other frames. */
+static void unnamed_without_a_copy(void **state)
+{
+	struct stats stats = { .lost = 0 };
+	struct profile *p = profile_create();
+	int line = -1;
+
+	profile_limit(p, 0, &stats);
+	note(p, 1, "f", "/x.py", 7);
+	assert_string_equal(profile_lookup(p, 1, 0, &line)->qualname, "[unnamed]");
+	assert_int_equal(line, 0);
+	assert_int_equal(profile_codes(p), 0);
+	assert_int_equal(profile_same(p, 2, 1), 0);
+	profile_forget(p, 1, 2);
+	assert_null(profile_lookup(p, 1, 0, &line));
+	assert_string_equal(func(p, 2)->qualname, "[unnamed]");
 	profile_destroy(p);
 }
 
@@ -239,7 +280,7 @@ static void many(void **state)
 		snprintf(name, sizeof(name), "f%d", i);
 		note(p, (uint64_t)i + 1, name, "/a.py", i + 1);
 		f[i] = func(p, (uint64_t)i + 1);
-		assert_int_equal(f[i]->index, i);
+		assert_int_equal(f[i]->index, i + 1);
 	}
 	for (int i = 0; i < N; i++) {
 		snprintf(name, sizeof(name), "f%d", i);
@@ -262,7 +303,7 @@ static void same_name_in_many_files(void **state)
 	for (int i = 0; i < N; i++) {
 		snprintf(file, sizeof(file), "/f%d.py", i);
 		note(p, (uint64_t)i + 1, "main", file, 1);
-		assert_int_equal(func(p, (uint64_t)i + 1)->index, i);
+		assert_int_equal(func(p, (uint64_t)i + 1)->index, i + 1);
 		assert_string_equal(func(p, (uint64_t)i + 1)->file, file);
 	}
 	profile_destroy(p);
@@ -298,10 +339,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tells_function_and_line),
 		cmocka_unit_test(same_content_is_one_function),
+		cmocka_unit_test(functions_of_other_lines),
 		cmocka_unit_test(same_function_of_two_codes),
 		cmocka_unit_test(kinds_of_text),
 		cmocka_unit_test(forgets),
 		cmocka_unit_test(unnamed_beyond_the_bound),
+		cmocka_unit_test(unnamed_without_a_copy),
 		cmocka_unit_test(unknown_ids),
 		cmocka_unit_test(id_takes_other_code),
 		cmocka_unit_test(damaged_blocks),

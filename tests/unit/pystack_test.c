@@ -812,11 +812,58 @@ static void enters_before_its_shim(struct fix *f)
 	assert_string_equal(read_stack(f), "fault");
 }
 
+/* More words than are tried look like frames, and are none of the caller's place. */
+static void enters_among_other_words(struct fix *f)
+{
+	enum { OTHERS = 40 };
+	raddr shim = world_take(f->w, 128), words = world_take(f->w, 8 * (OTHERS + 1)), e;
+
+	stack(f, "abc", NULL);
+	e = world_frame_room(f->w, 'f');
+	world_frame(f->w, e, 'f', code_of(f, 'e'), world_instr(f->w, code_of(f, 'e'), 0),
+		    shim);
+	put_top(f, f->w->stack);
+	world_top(f->w, f->ts, e);
+	world_frame(f->w, shim, 's', 0, 0, f->w->frame[1]);
+	for (uint32_t i = 0; i < OTHERS; i++)
+		world_put(f->w, words, (pyoff)AT(8 * i), f->w->frame[1 + i % 2], 8);
+	world_put(f->w, words, (pyoff)AT(8 * OTHERS), f->w->frame[0], 8);
+	pystack_know(f->p, words, (struct bytes){ world_mem(f->w, words), 8 * (OTHERS + 1) });
+	assert_string_equal(read_stack(f), "a3 b3 c3");
+}
+
+/* A call that began a new chunk of the data stack: its caller's frame ends the one before. */
+static void called_into_a_new_chunk(struct fix *f)
+{
+	const struct pylayout *l = &f->w->l;
+	raddr old, chunk = world_take(f->w, 1024), e = chunk + 24;
+
+	stack(f, "ab", NULL);
+	old = world_get(f->w, f->ts, l->tstate.datastack_chunk);
+	put_exc(f, f->ts + 16);
+	world_frame(f->w, e, 'f', code_of(f, 'e'), world_instr(f->w, code_of(f, 'e'), 0),
+		    f->w->frame[0]);
+	world_put(f->w, chunk, (pyoff)AT(0), old, 8);
+	world_put(f->w, old, (pyoff)AT(16), (f->w->stack - old - 24) / 8, 8);
+	put_chunk(f, chunk);
+	put_top(f, e + 120);
+	world_top(f->w, f->ts, e);
+	assert_string_equal(read_stack(f), "a3 b3"); /* e has not begun */
+	world_put(f->w, old, (pyoff)AT(16), (f->w->stack - old - 24) / 8 + 1, 8);
+	assert_string_equal(read_stack(f), "broken"); /* another one lies there */
+}
+
 static void entries_of_3_13(void **state)
 {
 	struct fix *f = fix_create(0x030d);
 
 	enters_before_its_shim(f);
+	fix_destroy(f);
+	f = fix_create(0x030d);
+	enters_among_other_words(f);
+	fix_destroy(f);
+	f = fix_create(0x030d);
+	called_into_a_new_chunk(f);
 	fix_destroy(f);
 }
 
@@ -1194,10 +1241,29 @@ static void on_its_stacks_last_page(struct fix *f)
 	assert_string_equal(read_placed(f, sp), "a3");
 }
 
+/* The bytes that came with the sample need no memory any more. */
+static void on_a_stack_that_was_copied(struct fix *f)
+{
+	raddr sp, hole;
+
+	world_put(f->w, f->ts, f->w->l.tstate.native_tid, INNER + 1, 8);
+	code_of(f, 'a');
+	sp = world_take(f->w, 4096);
+	hole = world_take(f->w, 3 * 4096) + 4096;
+	stack(f, "a", NULL);
+	if (pyoff_has(f->w->l.tstate.base_frame))
+		return;
+	hole &= ~(raddr)4095;
+	pystack_know(f->p, sp, (struct bytes){ world_mem(f->w, sp), hole + 4096 - sp });
+	world_hole(f->w, hole, 4096);
+	assert_string_equal(read_placed(f, sp), "a3");
+}
+
 static void state_with_another_threads_number(void **state)
 {
 	in_every_layout(on_its_stacks_last_page);
 	in_every_layout(placed);
+	in_every_layout(on_a_stack_that_was_copied);
 	in_every_layout(on_another_stack);
 }
 

@@ -13,6 +13,7 @@
 
 #include <sys/wait.h>
 
+#include "capture/reader_int.h"
 #include "fake_ring.h"
 #include "sys/proc.h"
 
@@ -380,6 +381,61 @@ static void memory_is_gone(void **state)
 	assert_string_equal(fake_next(f), "torn");
 }
 
+/* --- what lasts --- */
+
+/* A CPU's next reader gives codes other numbers: those of the one before may still be queued.
+ */
+static void codes_of_the_next_reader(void **state)
+{
+	struct fake *f = *state;
+	size_t n;
+
+	fake_take(f, (struct fake_event){ 0 });
+	fake_run(f);
+	fake_next(f);
+	n = f->n_codes;
+	assert_int_equal(n, 2);
+	fake_take(f, (struct fake_event){ 0 });
+	fake_run(f);
+	fake_next(f);
+	assert_int_equal(f->n_codes, 2 * n);
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = n; k < 2 * n; k++)
+			assert_int_not_equal(f->code_id[i], f->code_id[k]);
+}
+
+/* Of capture @early_capture, at the beginning of each drain. */
+static struct {
+	_Atomic unsigned drains;
+	uint64_t in[2]; /* what may be seen in the first two is above that */
+} early;
+
+static void early_scan(struct reader *r)
+{
+	if (early.drains < ARRAY_SIZE(early.in))
+		early.in[early.drains] = r->slot->targets.in;
+	r->early.tid = early.drains == 0 ? FAKE_TID : 0;
+	epoch_retire(&r->c->targets->epoch);
+	early.drains++;
+}
+
+/* A stack that waits for its thread's stop keeps what it was read by, into the next drain. */
+static void keeps_what_waits(void **state)
+{
+	struct capture_ops waits = fake_capture;
+	struct fake *f = *state;
+
+	waits.scan = early_scan;
+	f->c.capture = &waits;
+	memset(&early, 0, sizeof(early));
+	fake_start(f);
+	fake_stop(f);
+	assert_true(early.drains >= 2);
+	assert_int_not_equal(early.in[0], 0);
+	assert_int_equal(early.in[0], early.in[1]);
+	assert_int_equal(f->slots[0].targets.in, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -402,6 +458,8 @@ int main(void)
 		FAKE_TEST(without_state),
 		FAKE_TEST(faulty),
 		FAKE_TEST(memory_is_gone),
+		FAKE_TEST(codes_of_the_next_reader),
+		FAKE_TEST(keeps_what_waits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

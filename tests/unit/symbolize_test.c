@@ -500,6 +500,7 @@ int main(void)
 		cmocka_unit_test(test_bounded),
 		cmocka_unit_test(test_headers_in_any_order),
 		cmocka_unit_test(test_stubs),
+		cmocka_unit_test(test_stubs_without_rows),
 		cmocka_unit_test(test_eh_frame_is_found),
 		cmocka_unit_test(test_hidden_eval),
 		cmocka_unit_test(test_no_thread_is_left),

@@ -119,12 +119,60 @@ static void a_sample(void **state)
 	free(c);
 }
 
+static void change(struct target *t, unsigned field)
+{
+	switch (field) {
+	case 0:
+		t->none_ns++;
+		break;
+	case 1:
+		t->forker++;
+		break;
+	case 2:
+		t->unborn = !t->unborn;
+		break;
+	case 3:
+		t->code_number++;
+		break;
+	}
+}
+
+/* What readers judge by is written again when it changed, whatever it is, and only then. */
+static void a_process_that_changes(void **state)
+{
+	enum { FIELDS = 4 };
+	struct fake *f = *state;
+	struct chunks *c = calloc(1, sizeof(*c));
+	const struct queue_record *rec;
+
+	f->c.tape = true;
+	for (unsigned field = 0; field <= FIELDS; field++) {
+		memset(c, 0, sizeof(*c));
+		fake_take(f, (struct fake_event){ 0 });
+		taping_begin(&f->c, &f->slots[0].queue);
+		fake_start(f);
+		while (atomic_load((_Atomic uint64_t *)&f->page[0].data_tail) !=
+		       f->page[0].data_head)
+			usleep(100);
+		change(f->target, field);
+		f->t += 1000000;
+		fake_take(f, (struct fake_event){ 0 });
+		fake_stop(f);
+		for (; (rec = queue_peek(&f->slots[0].queue)); queue_pop(&f->slots[0].queue))
+			if (rec->type == Q_TAPE)
+				sort(c, rec);
+		assert_int_equal(c->n[TAPE_TARGET], field < FIELDS ? 2 : 1);
+	}
+	free(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		FAKE_TEST(settings),
 		FAKE_TEST(events),
 		FAKE_TEST(a_sample),
+		FAKE_TEST(a_process_that_changes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,7 +29,7 @@
 
 extern const struct capture_ops capture_stop;
 
-enum { PATIENCE_S = 20, SOME = 3, MANY = 30, PERIOD_NS = 1000000, NOT_YET = -1 };
+enum { PATIENCE_S = 20, SOME = 3, MANY = 30, PERIOD_NS = 1000000, NOT_YET = -1, STATUS = 7 };
 
 /* --- the target --- */
 
@@ -89,6 +89,8 @@ static void act(int what)
 		shared->child = getpid();
 		spin();
 		break;
+	case 'q': /* it ends by itself */
+		_exit(STATUS);
 	case 'e': /* another thread than the first one becomes another program */
 		pthread_create(&thread, NULL, exec_in_thread, NULL);
 		break;
@@ -271,6 +273,20 @@ static void children_too(void **state)
 	kill(f.pid, SIGKILL);
 	until(&f, f.child_end != NOT_YET);
 	assert_int_equal(WTERMSIG(f.child_end), SIGKILL);
+	tracer_stop(f.tracer);
+	end(&f);
+}
+
+static void ends_by_itself(void **state)
+{
+	struct fix f;
+
+	begin(&f);
+	until_held(&f, f.pid, SOME);
+	shared->what = 'q';
+	until(&f, f.child_end != NOT_YET);
+	assert_true(WIFEXITED(f.child_end));
+	assert_int_equal(WEXITSTATUS(f.child_end), STATUS);
 	tracer_stop(f.tracer);
 	end(&f);
 }
@@ -504,6 +520,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(held_and_let_go),
 		cmocka_unit_test(children_too),
+		cmocka_unit_test(ends_by_itself),
 		cmocka_unit_test(child_of_vfork),
 		cmocka_unit_test(exec_by_another_thread),
 		cmocka_unit_test(signal_is_blocked),

@@ -84,6 +84,28 @@ static void test_expressions(void **state)
 /* Of a PLT: how much is pushed depends on where in its 16 bytes the pc is. */
 static const char plt[] = "\x77\x08\x80\x00\x3f\x1a\x3b\x2a\x33\x24\x22";
 
+/* Each register has an operation of its own. */
+static void test_expressions_of_registers(void **state)
+{
+	struct unwind_regs r = registers();
+	struct unwind_memory mem = memory();
+	uint64_t v;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(r.r); i++)
+		r.r[i] = 0x100 * (i + 1);
+	for (unsigned i = 0; i < RA; i++) {
+		const unsigned char code[] = { (unsigned char)(0x70 + i), 5 };
+
+		r.have = 1u << i;
+		assert_int_equal(UNWIND_GOES_ON, unwind_expr((struct bytes){ code, 2 }, &r,
+							     &mem, NULL, NULL, &v));
+		assert_int_equal(0x100 * (i + 1) + 5, v);
+		r.have = ~(1u << i);
+		assert_int_not_equal(UNWIND_GOES_ON, unwind_expr((struct bytes){ code, 2 },
+								 &r, &mem, NULL, NULL, &v));
+	}
+}
+
 static void test_bad_expressions(void **state)
 {
 	struct unwind_regs r = registers();

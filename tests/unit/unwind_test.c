@@ -36,6 +36,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_expressions),
+		cmocka_unit_test(test_expressions_of_registers),
 		cmocka_unit_test(test_bad_expressions),
 		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_rows_of_what_is_asked_for),

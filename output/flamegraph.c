@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * flamegraph - pictures of stacks: a page that searches, zooms and filters by itself
+ * (flamegraph.html, to which the data is added here), or one SVG image.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+#include "tree.h"
+
+static const char page[] = {
+#include "flamegraph_page.inc"
+};
+
+/* --- the page --- */
+
+static void begin_list(FILE *out, const char *key)
+{
+	fprintf(out, ",\n\"%s\":[", key);
+}
+
+static void put_funcs(const struct tree *t, FILE *out)
+{
+	begin_list(out, "funcs");
+	for (uint32_t i = 0; i < tree_n_funcs(t); i++) {
+		const struct tree_func *f = tree_func(t, i);
+
+		fputs(i ? ",\n[" : "\n[", out);
+		json_string(out, tree_text(t, f->name));
+		putc(',', out);
+		json_string(out, tree_text(t, f->file));
+		fprintf(out, ",\"%s\"]", tree_kind(t, i));
+	}
+	fputs("]", out);
+}
+
+static void put_numbers(const struct tree *t, FILE *out)
+{
+	bool more = false;
+
+	begin_list(out, "frames");
+	for (uint32_t i = 0; i < tree_n_frames(t); i++)
+		fprintf(out, "%s[%" PRIu32 ",%d]", i ? "," : "", tree_frame(t, i)->func,
+			tree_frame(t, i)->line);
+	fputs("],\n\"nodes\":[", out);
+	for (uint32_t i = 0; i < tree_n_nodes(t); i++)
+		fprintf(out, "%s%" PRIu32 ",%" PRIu32, i ? "," : "", tree_node(t, i)->parent,
+			tree_node(t, i)->frame);
+	fputs("],\n\"rows\":[", out);
+	for (size_t i = 0; i < tree_n_rows(t); i++) {
+		const struct tree_row *r = tree_row(t, i);
+
+		if (!r->count)
+			continue;
+		fprintf(out, "%s[%" PRIu32 ",%" PRIu32 ",%" PRIu32 ",%d,%" PRIu64 "]",
+			more ? ",\n" : "", r->node, r->thread, r->event, (int)r->prov,
+			r->count);
+		more = true;
+	}
+	fputs("]", out);
+}
+
+static void put_threads(const struct tree *t, FILE *out)
+{
+	char name[600];
+
+	begin_list(out, "threads");
+	for (uint32_t i = 0; i < tree_n_threads(t); i++) {
+		tree_thread_text(t, i, name, sizeof(name));
+		fputs(i ? "," : "", out);
+		json_string(out, name);
+	}
+	fputs("]", out);
+}
+
+static uint64_t event_total(const struct tree *t, uint32_t event)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < tree_n_rows(t); i++)
+		n += tree_row(t, i)->event == event ? tree_row(t, i)->count : 0;
+	return n;
+}
+
+static int write_page(struct sink *s)
+{
+	static const char mark[] = "/*DATA*/";
+	const char *at = strstr(page, mark);
+	const struct tree *t = s->priv;
+	char title[600];
+
+	snprintf(title, sizeof(title), "pysampled: %" PRIu64 " samples of %s",
+		 event_total(t, 0), s->session->events[0].name);
+	fwrite(page, 1, (size_t)(at - page), s->out);
+	fputs("{\"title\":", s->out);
+	json_string(s->out, title);
+	begin_list(s->out, "events");
+	for (size_t i = 0; i < s->session->n_events; i++) {
+		fputs(i ? "," : "", s->out);
+		json_string(s->out, s->session->events[i].name);
+	}
+	fputs("]", s->out);
+	put_threads(t, s->out);
+	put_funcs(t, s->out);
+	put_numbers(t, s->out);
+	fputs("}", s->out);
+	fputs(at + strlen(mark), s->out);
+	return 0;
+}
+
+/* --- the image --- */
+
+enum { WIDTH = 1200, ROW_HEIGHT = 17, MARGIN = 10, HEAD = 50 };
+#define LEAST 0.3  /* narrower boxes, in pixels, are left out */
+#define LETTER 6.7 /* a letter's width */
+
+struct box {
+	uint64_t n, x, next; /* samples; those to the left; ... of its next child */
+	uint32_t depth;
+};
+
+static const char svg_head[] =
+	"<style>text{font:11px monospace;pointer-events:none}rect:hover{stroke:#000}"
+	".python rect{fill:#f2b35e}.native rect{fill:#8fb8e8}.kernel rect{fill:#e58a7b}"
+	".gc rect{fill:#b7a0e0}.marker rect{fill:#c8c8c8}</style>\n"
+	"<script><![CDATA[\n"
+	"function zoom(g){var r=g.querySelector('rect'),x0=+r.dataset.x,w0=+r.dataset.w;\n"
+	"document.querySelectorAll('g.f').forEach(function(g){\n"
+	"var "
+	"r=g.querySelector('rect'),t=g.querySelector('text'),x=(+r.dataset.x-x0)/w0*1180,\n"
+	"e=Math.min(x+r.dataset.w/w0*1180,1180);x=Math.max(x,0);var w=e-x;\n"
+	"g.style.display=w>.1?'':'none';if(w<=.1)return;\n"
+	"r.setAttribute('x',10+x);r.setAttribute('width',w);\n"
+	"var n=Math.floor((w-4)/6.7),s=t.dataset.n;t.setAttribute('x',12+x);\n"
+	"t.textContent=n<3?'':s.length<=n?s:s.slice(0,n-2)+'..'})}\n"
+	"]]></script>\n";
+
+/* Text of XML: what it can't hold becomes '?'. At most @max letters. */
+static void put_xml(FILE *out, const char *text, size_t max)
+{
+	for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+		if ((*c & 0xc0) != 0x80 && !max--)
+			break;
+		if (*c == '<' || *c == '&' || *c == '"')
+			fprintf(out, "&#%d;", *c);
+		else
+			putc(*c < ' ' || *c == 0x7f ? '?' : *c, out);
+	}
+}
+
+static struct box *make_boxes(const struct tree *t)
+{
+	size_t n = tree_n_nodes(t);
+	struct box *box = calloc(n, sizeof(*box));
+
+	if (!box)
+		return NULL;
+	for (size_t i = 0; i < tree_n_rows(t); i++)
+		if (tree_row(t, i)->event == 0)
+			box[tree_row(t, i)->node].n += tree_row(t, i)->count;
+	for (uint32_t i = (uint32_t)n; --i > 0;)
+		box[tree_node(t, i)->parent].n += box[i].n;
+	for (uint32_t i = 1; i < n; i++) {
+		struct box *up = &box[tree_node(t, i)->parent];
+
+		box[i].x = box[i].next = up->next;
+		box[i].depth = up->depth + 1;
+		up->next += box[i].n;
+	}
+	return box;
+}
+
+/* "spin (/srv/work.py:7)". */
+static void frame_text(const struct tree *t, uint32_t node, char *buf, size_t cap)
+{
+	const struct tree_frame *fr = tree_frame(t, tree_node(t, node)->frame);
+	const struct tree_func *f = tree_func(t, fr->func);
+	const char *file = tree_text(t, f->file);
+	char line[16] = "";
+
+	if (fr->line)
+		snprintf(line, sizeof(line), ":%d", fr->line);
+	if (*file)
+		snprintf(buf, cap, "%s (%s%s)", tree_text(t, f->name), file, line);
+	else
+		snprintf(buf, cap, "%s", tree_text(t, f->name));
+}
+
+static void put_box(const struct tree *t, FILE *out, const struct box *all, uint32_t i,
+		    uint32_t deepest)
+{
+	const struct box *b = &all[i];
+	double unit = (double)(WIDTH - 2 * MARGIN) / (double)all->n, w = (double)b->n * unit;
+	double x = MARGIN + (double)b->x * unit;
+	uint32_t y = HEAD + (deepest - b->depth) * ROW_HEIGHT;
+	char text[9000];
+
+	if (w < LEAST)
+		return;
+	if (i)
+		frame_text(t, i, text, sizeof(text));
+	else
+		strcpy(text, "all");
+	fprintf(out, "<g class=\"f %s\" onclick=\"zoom(this)\"><title>",
+		i ? tree_kind(t, tree_frame(t, tree_node(t, i)->frame)->func) : "marker");
+	put_xml(out, text, SIZE_MAX);
+	fprintf(out,
+		": %" PRIu64 " samples, %.1f %%</title><rect x=\"%.1f\" y=\"%" PRIu32
+		"\" width=\"%.1f\" height=\"16\" data-x=\"%" PRIu64 "\" data-w=\"%" PRIu64
+		"\"/><text x=\"%.1f\" y=\"%" PRIu32 "\" data-n=\"",
+		b->n, 100 * (double)b->n / (double)all->n, x, y, w, b->x, b->n, x + 2, y + 12);
+	put_xml(out, text, WIDTH / (size_t)LETTER);
+	fputs("\">", out);
+	put_xml(out, w > 3 * LETTER ? text : "", (size_t)((w - 4) / LETTER));
+	fputs("</text></g>\n", out);
+}
+
+static void put_legend(FILE *out)
+{
+	static const char *const kinds[] = { "python", "native", "kernel", "gc", "marker" };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(kinds); i++)
+		fprintf(out,
+			"<g class=\"%s\"><rect x=\"%u\" y=\"30\" width=\"60\" height=\"14\"/>"
+			"<text x=\"%u\" y=\"41\">%s</text></g>\n",
+			kinds[i], MARGIN + 70 * i, MARGIN + 4 + 70 * i, kinds[i]);
+}
+
+static int write_image(struct sink *s)
+{
+	const struct tree *t = s->priv;
+	_cleanup_free_ struct box *box = make_boxes(t);
+	uint32_t deepest = 0;
+
+	if (!box)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < tree_n_nodes(t); i++)
+		deepest = MAX(deepest, box[i].depth);
+	fprintf(s->out,
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%" PRIu32
+		"\">\n%s<text x=\"10\" y=\"20\">%" PRIu64 " samples of ",
+		WIDTH, HEAD + (deepest + 1) * ROW_HEIGHT + MARGIN, svg_head, box->n);
+	put_xml(s->out, s->session->events[0].name, SIZE_MAX);
+	fprintf(s->out, "%s</text>\n",
+		s->session->n_events > 1 ? "; other events are in an .html output" : "");
+	put_legend(s->out);
+	for (uint32_t i = 0; box->n && i < tree_n_nodes(t); i++)
+		put_box(t, s->out, box, i, deepest);
+	fputs("</svg>\n", s->out);
+	return 0;
+}
+
+static bool is_page(const char *path)
+{
+	const char *dot = strrchr(path, '.');
+
+	return dot && !strcmp(dot, ".html");
+}
+
+static int flamegraph_end(struct sink *s, struct err *err)
+{
+	return tree_end(s, is_page(s->path) ? write_page : write_image);
+}
+
+static const char *const extensions[] = { ".html", ".svg", NULL };
+
+const struct sink_ops sink_flamegraph = {
+	.name = "flamegraph",
+	.extensions = extensions,
+	.next = "open it in a browser: ",
+	.help = "a page that searches and zooms (.html), or an image (.svg)",
+	.needs = SINK_NEEDS_NAMES,
+	.priv_size = sizeof(struct tree),
+	.begin = tree_begin,
+	.side = tree_side,
+	.sample = tree_sample,
+	.end = flamegraph_end,
+};

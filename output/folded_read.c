@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * folded_read - takes lines apart: "COMM-PID/THREAD-TID;frame;frame COUNT".
+ */
+#include "folded_read.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/idmap.h"
+#include "base/strtab.h"
+
+struct folded_reader {
+	struct sink *sink;
+	struct strtab *names;
+	struct idmap func_of; /* name and file to a number in @func */
+	struct pyfunc **func;
+	size_t n_func;
+	struct frame *frames; /* of the line that is read */
+	size_t n, cap;
+};
+
+static const char *keep(const struct folded_reader *r, const char *text, size_t n,
+			uint32_t *id)
+{
+	*id = strtab_add(r->names, text, n);
+	return *id == STRTAB_NONE ? NULL : strtab_get(r->names, *id);
+}
+
+static const struct pyfunc *func_of(struct folded_reader *r, const char *name, size_t name_n,
+				    const char *file, size_t file_n)
+{
+	struct pyfunc f = { .index = (uint32_t)r->n_func }, *copy, **more;
+	uint32_t a, b, known;
+
+	f.qualname = keep(r, name, name_n, &a);
+	f.file = keep(r, file, file_n, &b);
+	if (!f.qualname || !f.file)
+		return NULL;
+	known = idmap_get(&r->func_of, (uint64_t)a << 32 | b);
+	if (known != IDMAP_NONE)
+		return r->func[known];
+	more = reallocarray(r->func, r->n_func + 1, sizeof(struct pyfunc *));
+	if (!more)
+		return NULL;
+	r->func = more;
+	copy = malloc(sizeof(f));
+	if (!copy || idmap_set(&r->func_of, (uint64_t)a << 32 | b, f.index)) {
+		free(copy);
+		return NULL;
+	}
+	*copy = f;
+	return r->func[r->n_func++] = copy;
+}
+
+/* The digits before @end, which follow @mark; *@at is where @mark stands. -1: there are none.
+ */
+static int number_before(const char *begin, const char *end, char mark, const char **at)
+{
+	const char *p = end;
+
+	while (p > begin && p[-1] >= '0' && p[-1] <= '9')
+		p--;
+	if (p == end || end - p > 9 || p == begin || p[-1] != mark)
+		return -1;
+	*at = p - 1;
+	return atoi(p);
+}
+
+/* "name (file.py:7)", "name (<string>)": the only frames that are Python's for sure. */
+static bool python_frame(struct folded_reader *r, const char *text, size_t n, struct frame *fr)
+{
+	const char *open = text + n - 1, *file, *end = text + n - 1;
+
+	if (n < 5 || *end != ')')
+		return false;
+	while (open > text && (open[0] != '(' || open[-1] != ' '))
+		open--;
+	if (open == text)
+		return false;
+	file = open + 1;
+	fr->line = MAX(0, number_before(file, end, ':', &end));
+	if (end - file < 3 || (memcmp(end - 3, ".py", 3) && !(*file == '<' && end[-1] == '>')))
+		return false;
+	fr->kind = FRAME_PYTHON;
+	fr->func = func_of(r, text, (size_t)(open - 1 - text), file, (size_t)(end - file));
+	return true;
+}
+
+static int add_frame(struct folded_reader *r, const char *text, size_t n)
+{
+	struct frame fr = { .kind = FRAME_NATIVE };
+	uint32_t id;
+
+	if (r->n == r->cap) {
+		size_t cap = MAX((size_t)256, 2 * r->cap);
+		struct frame *more = reallocarray(r->frames, cap, sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		r->frames = more;
+		r->cap = cap;
+	}
+	if (n > 4 && !memcmp(text + n - 4, "_[k]", 4))
+		fr.kind = FRAME_KERNEL;
+	else if (n > 2 && *text == '[' && text[n - 1] == ']')
+		fr.kind = FRAME_MARKER;
+	if (!python_frame(r, text, n, &fr))
+		fr.name = keep(r, text, n, &id);
+	r->frames[r->n++] = fr;
+	return fr.name || fr.func ? 0 : -ENOMEM;
+}
+
+static int tell_name(const struct folded_reader *r, pid_t pid, pid_t tid, const char *text,
+		     size_t n)
+{
+	struct side side = { .kind = SIDE_COMM, .pid = pid, .tid = tid };
+	uint32_t id;
+
+	side.u.comm.name = keep(r, text, n, &id);
+	return side.u.comm.name ? r->sink->ops->side(r->sink, &side) : -ENOMEM;
+}
+
+/* "COMM-PID", "COMM-PID/THREAD-TID"; of other tools, any text: that is a frame. */
+static int read_root(struct folded_reader *r, const char *text, size_t n, struct sample *smp)
+{
+	const char *end = text + n, *at = NULL, *slash = NULL;
+	int id = number_before(text, end, '-', &at), ret;
+
+	if (id < 0)
+		return add_frame(r, text, n);
+	smp->pid = smp->tid = id;
+	for (const char *p = text + 1; p < at && !slash; p++) {
+		const char *dash;
+		int pid = *p == '/' ? number_before(text, p, '-', &dash) : -1;
+
+		if (pid < 0)
+			continue;
+		smp->pid = pid;
+		slash = p;
+		ret = tell_name(r, pid, pid, text, (size_t)(dash - text));
+		if (ret)
+			return ret;
+	}
+	if (slash && smp->pid == smp->tid)
+		return 0;
+	text = slash ? slash + 1 : text;
+	return tell_name(r, smp->pid, smp->tid, text, (size_t)(at - text));
+}
+
+/* Sinks want the innermost frame first. */
+static void turn(struct folded_reader *r)
+{
+	for (size_t i = 0; i < r->n / 2; i++) {
+		struct frame fr = r->frames[i];
+
+		r->frames[i] = r->frames[r->n - 1 - i];
+		r->frames[r->n - 1 - i] = fr;
+	}
+}
+
+static int read_line(struct folded_reader *r, char *line)
+{
+	struct sample smp = { 0 };
+	char *count = strrchr(line, ' '), *end, *next = line;
+	int ret = 0;
+
+	if (!count)
+		return -EBADMSG;
+	errno = 0;
+	smp.period = strtoull(count + 1, &end, 10);
+	if (errno || end == count + 1 || *end || count[1] == '-')
+		return -EBADMSG;
+	*count = '\0';
+	r->n = 0;
+	for (size_t i = 0; !ret && next; i++) {
+		char *text = strsep(&next, ";");
+
+		ret = i ? add_frame(r, text, strlen(text)) :
+			  read_root(r, text, strlen(text), &smp);
+	}
+	turn(r);
+	return ret ? ret :
+		     r->sink->ops->sample(r->sink, &smp, &(struct stack){ r->n, r->frames });
+}
+
+int folded_read(FILE *in, struct sink *s, size_t *line)
+{
+	struct folded_reader r = { .sink = s, .names = strtab_create() };
+	_cleanup_free_ char *text = NULL;
+	size_t cap = 0;
+	ssize_t n;
+	int ret = r.names ? 0 : -ENOMEM;
+
+	for (*line = 1; !ret && (n = getline(&text, &cap, in)) > 0; *line += !ret) {
+		if (text[n - 1] == '\n')
+			text[--n] = '\0';
+		if (n)
+			ret = strlen(text) == (size_t)n ? read_line(&r, text) : -EBADMSG;
+	}
+	for (size_t i = 0; i < r.n_func; i++)
+		free(r.func[i]);
+	free(r.func);
+	free(r.frames);
+	idmap_deinit(&r.func_of);
+	strtab_destroy(r.names);
+	return ret;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * json - escapes what JSON, and scripts in pages, can't hold.
+ */
+#include "json.h"
+
+#include <string.h>
+
+#include "base/printable.h"
+
+/* The bytes of the valid character at @s; 0: there is none. */
+static size_t character(const char *s)
+{
+	char one[8], copy[8];
+
+	for (size_t n = 2; n <= 4 && memchr(s, 0, n) == NULL; n++) {
+		memcpy(one, s, n);
+		one[n] = '\0';
+		if (printable(copy, sizeof(copy), one) == n && !memcmp(one, copy, n))
+			return n;
+	}
+	return 0;
+}
+
+static const char *escaped(const char *s, size_t n)
+{
+	if (n == 3 && !memcmp(s, "\342\200\250", 3))
+		return "\\u2028";
+	if (n == 3 && !memcmp(s, "\342\200\251", 3))
+		return "\\u2029";
+	return n ? NULL : "\\ufffd";
+}
+
+/* A character beyond ASCII. Returns its bytes. */
+static size_t put_far(FILE *out, const char *s)
+{
+	size_t n = character(s);
+	unsigned char next = (unsigned char)s[1];
+	const char *instead;
+
+	if (!n && (unsigned char)*s == 0xc2 && next >= 0x80 && next < 0xa0) {
+		fprintf(out, "\\u%04x", next); /* C1 */
+		return 2;
+	}
+	instead = escaped(s, n);
+	if (instead)
+		fputs(instead, out);
+	else
+		fwrite(s, 1, n, out);
+	return n ? n : 1;
+}
+
+void json_string(FILE *out, const char *s)
+{
+	putc_unlocked('"', out);
+	while (*s) {
+		unsigned char c = (unsigned char)*s;
+
+		if (c >= 0x80) {
+			s += put_far(out, s);
+			continue;
+		}
+		if (c < ' ' || c == 0x7f || c == '<')
+			fprintf(out, "\\u%04x", c);
+		else if (c == '"' || c == '\\')
+			fprintf(out, "\\%c", c);
+		else
+			putc_unlocked(c, out);
+		s++;
+	}
+	putc_unlocked('"', out);
+}

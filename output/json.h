@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * json - text of any origin as a JSON string.
+ */
+#ifndef OUTPUT_JSON_H
+#define OUTPUT_JSON_H
+
+#include <stdio.h>
+
+/* In quotes. Control characters, '<' (so that it can stand in a page's script) and what ends
+ * lines in scripts are escaped; a byte that is no part of valid UTF-8 becomes one U+FFFD. */
+void json_string(FILE *out, const char *text);
+
+#endif

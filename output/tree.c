@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tree - adds stacks up, each frame below its caller's.
+ */
+#include "tree.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "apportion.h"
+#include "base/stats.h"
+#include "lines/places.h"
+#include "perf_event.h"
+
+#define UNNAMED "[unnamed]"
+#define UNKNOWN "[unknown]"
+
+enum { NONE = IDMAP_NONE, PLACE_TEXT = 4096 };
+
+size_t tree_n_funcs(const struct tree *t)
+{
+	return t->funcs.n / sizeof(struct tree_func);
+}
+
+size_t tree_n_frames(const struct tree *t)
+{
+	return t->frames.n / sizeof(struct tree_frame);
+}
+
+size_t tree_n_nodes(const struct tree *t)
+{
+	return t->nodes.n / sizeof(struct tree_node);
+}
+
+size_t tree_n_threads(const struct tree *t)
+{
+	return t->threads.n / sizeof(struct tree_thread);
+}
+
+size_t tree_n_rows(const struct tree *t)
+{
+	return t->rows.n / sizeof(struct tree_row);
+}
+
+static uint32_t intern(const struct tree *t, const char *text)
+{
+	return strtab_add(t->strings, text, strlen(text));
+}
+
+/* Append @n bytes, the value of the number @index, and keep that @key means it. */
+static uint32_t add(struct idmap *m, uint64_t key, struct buf *b, const void *p, size_t n)
+{
+	uint32_t index = (uint32_t)(b->n / n);
+
+	buf_put(b, p, n);
+	return b->oom || idmap_set(m, key, index) ? (uint32_t)NONE : index;
+}
+
+/* --- frames --- */
+
+static uint32_t python_func(struct tree *t, const struct pyfunc *func)
+{
+	uint32_t i = idmap_get(&t->python, func->index);
+	struct tree_func f = { .first = func->firstline, .kind = FRAME_PYTHON };
+
+	if (i != NONE)
+		return i;
+	f.name = intern(t, func->qualname);
+	f.file = intern(t, func->file);
+	if (f.name == STRTAB_NONE || f.file == STRTAB_NONE)
+		return NONE;
+	return add(&t->python, func->index, &t->funcs, &f, sizeof(f));
+}
+
+static uint32_t other_func(struct tree *t, enum frame_kind kind, const char *name,
+			   const char *file)
+{
+	struct tree_func f = { intern(t, name), intern(t, file), 0, kind };
+	uint64_t key = ((uint64_t)f.name << 32 | f.file) ^ (uint64_t)kind << 63;
+	uint32_t i;
+
+	if (f.name == STRTAB_NONE || f.file == STRTAB_NONE)
+		return NONE;
+	i = idmap_get(&t->others, key);
+	return i != NONE ? i : add(&t->others, key, &t->funcs, &f, sizeof(f));
+}
+
+static uint32_t line_frame(struct tree *t, uint32_t func, int line, bool inlined)
+{
+	uint64_t key = (uint64_t)func << 32 | (uint64_t)inlined << 31 | (uint32_t)line;
+	struct tree_frame f = { .func = func, .line = line, .inlined = inlined };
+	uint32_t i;
+
+	if (func == NONE)
+		return NONE;
+	i = idmap_get(&t->lines, key);
+	return i != NONE ? i : add(&t->lines, key, &t->frames, &f, sizeof(f));
+}
+
+/* Code whose lines are looked for at the end. */
+static uint32_t place_frame(struct tree *t, uint32_t place)
+{
+	struct tree_frame f = { .place = place };
+	uint32_t i = idmap_get(&t->placed, place);
+
+	return i != NONE ? i : add(&t->placed, place, &t->frames, &f, sizeof(f));
+}
+
+static uint32_t named_frame(struct tree *t, const struct frame *fr)
+{
+	uint32_t i = fr->name ? idmap_get(&t->named, (uintptr_t)fr->name) : NONE;
+	const char *name = fr->name && *fr->name ? fr->name : UNKNOWN;
+
+	if (i != NONE)
+		return i;
+	i = line_frame(t, other_func(t, fr->kind, name, ""), 0, false);
+	if (i != NONE && fr->name && idmap_set(&t->named, (uintptr_t)fr->name, i))
+		return NONE;
+	return i;
+}
+
+static uint32_t frame_of(struct sink *s, const struct frame *fr)
+{
+	bool lines = s->session->flags & SESSION_LINES;
+
+	if (fr->kind == FRAME_PYTHON)
+		return line_frame(s->priv, python_func(s->priv, fr->func),
+				  lines && fr->line > 0 ? fr->line : 0, false);
+	return fr->place ? place_frame(s->priv, fr->place) : named_frame(s->priv, fr);
+}
+
+static uint32_t child_of(struct tree *t, uint32_t parent, uint32_t frame)
+{
+	uint64_t key = (uint64_t)parent << 32 | frame;
+	struct tree_node n = { parent, frame };
+	uint32_t i;
+
+	if (parent == NONE || frame == NONE)
+		return NONE;
+	i = idmap_get(&t->node_of, key);
+	return i != NONE ? i : add(&t->node_of, key, &t->nodes, &n, sizeof(n));
+}
+
+/* --- threads --- */
+
+static uint32_t comm_of(const struct tree *t, pid_t tid)
+{
+	uint32_t id = idmap_get(&t->comms, (uint32_t)tid);
+
+	return id == NONE ? intern(t, "?") : id;
+}
+
+static uint32_t thread_of(struct tree *t, const struct sample *smp)
+{
+	uint32_t title = idmap_get(&t->titles, (uint32_t)smp->tid);
+	struct tree_thread th = { smp->pid, smp->tid, comm_of(t, smp->pid),
+				  title != NONE ? title : comm_of(t, smp->tid) };
+	uint64_t key = (uint64_t)smp->pid << 32 | (uint32_t)smp->tid;
+	uint32_t i = idmap_get(&t->thread_of, key);
+	const struct tree_thread *old = i == NONE ? NULL : tree_thread(t, i);
+
+	if (th.process == STRTAB_NONE || th.name == STRTAB_NONE)
+		return NONE;
+	if (old && old->name == th.name && old->process == th.process)
+		return i;
+	return add(&t->thread_of, key, &t->threads, &th, sizeof(th));
+}
+
+static int set_name(struct tree *t, struct idmap *names, pid_t tid, uint32_t name)
+{
+	return name == STRTAB_NONE ? -ENOMEM : idmap_set(names, (uint32_t)tid, name);
+}
+
+static int side_comm(struct tree *t, const struct side *side)
+{
+	uint32_t name = t->full ? t->empty : intern(t, side->u.comm.name);
+
+	if (side->u.comm.thread)
+		return set_name(t, &t->titles, side->tid, name);
+	if (side->u.comm.exec)
+		idmap_set(&t->titles, (uint32_t)side->tid, NONE);
+	return set_name(t, &t->comms, side->tid, name);
+}
+
+int tree_side(struct sink *s, const struct side *side)
+{
+	struct tree *t = s->priv;
+	int ret = 0;
+
+	if (side->kind == SIDE_COMM)
+		ret = side_comm(t, side);
+	if (side->kind == SIDE_FORK || side->kind == SIDE_EXIT)
+		idmap_set(&t->titles, (uint32_t)side->tid, NONE);
+	if (side->kind == SIDE_FORK)
+		ret = set_name(t, &t->comms, side->tid, comm_of(t, side->u.fork.ptid));
+	/* other threads may outlive the leader, and carry its name */
+	if (side->kind == SIDE_EXIT && side->tid != side->pid)
+		idmap_set(&t->comms, (uint32_t)side->tid, NONE);
+	if (ret && !s->failed)
+		s->failed = ret;
+	return ret;
+}
+
+/* --- samples --- */
+
+static bool is_kept(const struct sink *s, const struct sample *smp)
+{
+	unsigned flags = s->session->flags;
+
+	return !(flags & SESSION_ONLY_EXACT && smp->prov != PROV_EXACT) &&
+	       !(flags & SESSION_ONLY_LATE && smp->prov != PROV_LATE);
+}
+
+static size_t bytes_of(const struct tree *t)
+{
+	size_t maps = (t->node_of.cap + t->row_of.cap + t->lines.cap) * (size_t)16;
+
+	return maps + t->funcs.cap + t->frames.cap + t->nodes.cap + t->rows.cap +
+	       t->threads.cap + strtab_bytes(t->strings);
+}
+
+/* The node of the stack. Where there is no room for new ones, that of "[unnamed]". */
+static uint32_t node_of(struct sink *s, const struct stack *stk)
+{
+	const struct frame unnamed = { .kind = FRAME_MARKER, .name = UNNAMED };
+	struct tree *t = s->priv;
+	uint32_t node = 0;
+
+	t->full |= s->session->memory && bytes_of(t) > s->session->memory / 2;
+	if (t->full) {
+		if (!t->unnamed)
+			t->unnamed = child_of(t, 0, named_frame(t, &unnamed));
+		STATS_ADD(s->session->stats, unnamed, 1);
+		return t->unnamed;
+	}
+	for (size_t i = stk->n; i-- && node != NONE;)
+		node = child_of(t, node, frame_of(s, &stk->frames[i]));
+	return node;
+}
+
+/* Does the kernel adapt the period, so that samples stand for different numbers? */
+static bool adapts(const struct session *session, uint32_t event)
+{
+	const struct perf_event_attr *a = &session->events[event].attr;
+
+	return a->freq && !perf_event_is_clock(a);
+}
+
+static int count(struct sink *s, const struct sample *smp, uint32_t node, uint32_t thread)
+{
+	struct tree *t = s->priv;
+	bool period = s->session->flags & SESSION_PERIOD || adapts(s->session, smp->event);
+	uint64_t key =
+		(uint64_t)node << 32 | (uint64_t)thread << 6 | smp->event << 2 | smp->prov;
+	struct tree_row row = { .node = node,
+				.thread = thread,
+				.event = smp->event,
+				.prov = smp->prov,
+				.time = smp->time };
+	uint32_t i = idmap_get(&t->row_of, key);
+
+	if (i == NONE)
+		i = add(&t->row_of, key, &t->rows, &row, sizeof(row));
+	if (i == NONE)
+		return -ENOMEM;
+	tree_row(t, i)->count += period ? smp->period : 1;
+	tree_row(t, i)->period += smp->period;
+	return 0;
+}
+
+int tree_sample(struct sink *s, const struct sample *smp, const struct stack *stk)
+{
+	struct tree *t = s->priv;
+	uint32_t node, thread;
+	int ret;
+
+	if (s->failed || !is_kept(s, smp))
+		return s->failed;
+	node = node_of(s, stk);
+	thread = thread_of(t, smp);
+	ret = node == NONE || thread == NONE ? -ENOMEM : count(s, smp, node, thread);
+	if (ret) {
+		s->failed = ret;
+		return ret;
+	}
+	t->first_ns = s->samples ? MIN(t->first_ns, smp->time) : smp->time;
+	t->last_ns = MAX(t->last_ns, smp->time);
+	t->samples[smp->event]++;
+	s->samples++;
+	return 0;
+}
+
+/* --- begin and end --- */
+
+int tree_begin(struct sink *s, struct err *err)
+{
+	struct tree *t = s->priv;
+	const struct tree_node root = { 0, 0 };
+
+	t->strings = strtab_create();
+	t->empty = t->strings ? intern(t, "") : STRTAB_NONE;
+	buf_put(&t->nodes, &root, sizeof(root));
+	if (t->empty != STRTAB_NONE && !t->nodes.oom)
+		return 0;
+	tree_deinit(t);
+	return err_set(err, -ENOMEM, "writing %s: out of memory", s->path);
+}
+
+void tree_deinit(struct tree *t)
+{
+	struct buf *const bufs[] = { &t->funcs, &t->frames, &t->nodes, &t->threads, &t->rows };
+	struct idmap *const maps[] = { &t->python, &t->others,	&t->lines,  &t->named,
+				       &t->placed, &t->node_of, &t->row_of, &t->thread_of,
+				       &t->comms,  &t->titles };
+
+	strtab_destroy(t->strings);
+	t->strings = NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(bufs); i++)
+		buf_deinit(bufs[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
+		idmap_deinit(maps[i]);
+}
+
+/* The node of all frames at a place below @parent: the outermost first, then what is inlined.
+ */
+static uint32_t place_node(struct sink *s, uint32_t parent, uint32_t place)
+{
+	struct tree *t = s->priv;
+	size_t n;
+	const struct places_frame *fr = places_frames(s->session->places, place, &n);
+
+	while (n--) {
+		uint32_t func =
+			other_func(t, FRAME_NATIVE, fr[n].function ? fr[n].function : UNKNOWN,
+				   fr[n].file ? fr[n].file : "");
+		bool lines = s->session->flags & SESSION_LINES;
+
+		parent = child_of(
+			t, parent,
+			line_frame(t, func, lines ? (int)fr[n].line : 0, fr[n].inlined));
+	}
+	return parent;
+}
+
+/* Make the nodes anew, with the frames at their places; rows follow. */
+static int name_places(struct sink *s)
+{
+	struct tree *t = s->priv;
+	const struct tree_node root = { 0, 0 };
+	struct buf old = t->nodes;
+	size_t n = tree_n_nodes(t);
+	_cleanup_free_ uint32_t *now = calloc(n, sizeof(*now));
+
+	places_resolve(s->session->places);
+	t->nodes = (struct buf){};
+	idmap_deinit(&t->node_of);
+	t->node_of = (struct idmap){};
+	buf_put(&t->nodes, &root, sizeof(root));
+	for (size_t i = 1; now && i < n; i++) {
+		const struct tree_node *node = (struct tree_node *)(void *)old.at + i;
+		uint32_t place = tree_frame(t, node->frame)->place;
+
+		now[i] = place ? place_node(s, now[node->parent], place) :
+				 child_of(t, now[node->parent], node->frame);
+		if (now[i] == NONE)
+			break;
+	}
+	buf_deinit(&old);
+	if (!now || t->nodes.oom || (n > 1 && (now[n - 1] == NONE || !now[n - 1])))
+		return -ENOMEM;
+	for (size_t i = 0; i < tree_n_rows(t); i++)
+		tree_row(t, i)->node = now[tree_row(t, i)->node];
+	return 0;
+}
+
+/* What rows of @event stand for becomes numbers of samples in the same proportion. */
+static int count_samples(struct tree *t, uint32_t event)
+{
+	size_t n = tree_n_rows(t), k = 0;
+	_cleanup_free_ uint64_t *weight = calloc(n + 1, sizeof(*weight));
+	int ret;
+
+	if (!weight)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		if (tree_row(t, i)->event == event)
+			weight[k++] = tree_row(t, i)->count;
+	ret = apportion(weight, k, t->samples[event]);
+	k = 0;
+	for (size_t i = 0; !ret && i < n; i++)
+		if (tree_row(t, i)->event == event)
+			tree_row(t, i)->count = weight[k++];
+	return ret;
+}
+
+int tree_finish(struct sink *s)
+{
+	struct tree *t = s->priv;
+	int ret = s->session->places ? name_places(s) : 0;
+
+	for (uint32_t e = 0; !ret && e < s->session->n_events; e++)
+		if (adapts(s->session, e) && !(s->session->flags & SESSION_PERIOD))
+			ret = count_samples(t, e);
+	return ret;
+}
+
+int tree_end(struct sink *s, int (*write)(struct sink *s))
+{
+	int ret = tree_finish(s);
+
+	errno = 0;
+	if (!ret)
+		ret = write(s);
+	if (!ret && ferror(s->out))
+		ret = errno ? -errno : -EIO;
+	tree_deinit(s->priv);
+	return ret;
+}
+
+/* --- reading --- */
+
+size_t tree_path(const struct tree *t, uint32_t i, struct buf *ids)
+{
+	ids->n = 0;
+	for (; i; i = tree_node(t, i)->parent)
+		buf_u32(ids, tree_node(t, i)->frame);
+	return ids->oom ? 0 : ids->n / 4;
+}
+
+void tree_thread_text(const struct tree *t, uint32_t thread, char *buf, size_t cap)
+{
+	const struct tree_thread *th = tree_thread(t, thread);
+
+	snprintf(buf, cap, "%s-%d/%s-%d", tree_text(t, th->process), th->pid,
+		 tree_text(t, th->name), th->tid);
+}
+
+const char *tree_kind(const struct tree *t, uint32_t func)
+{
+	static const char *const kinds[] = { [FRAME_KERNEL] = "kernel",
+					     [FRAME_NATIVE] = "native",
+					     [FRAME_PYTHON] = "python",
+					     [FRAME_MARKER] = "marker" };
+	const struct tree_func *f = tree_func(t, func);
+	const char *name = tree_text(t, f->name);
+
+	if (f->kind == FRAME_NATIVE && (strstr(name, "gc_collect") || strstr(name, "_PyGC_")))
+		return "gc";
+	return kinds[f->kind];
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tree - stacks added up in memory as a tree of frames, for the formats that are written at
+ * the end of a recording.
+ *
+ * Memory grows with distinct frames, branches and threads, not with samples. A format's
+ * private data is a struct tree: its callbacks are tree_begin, tree_side and tree_sample, and
+ * its end calls tree_end() with what writes the file. Resolver's thread.
+ */
+#ifndef OUTPUT_TREE_H
+#define OUTPUT_TREE_H
+
+#include "base/idmap.h"
+#include "base/strtab.h"
+#include "buf.h"
+#include "sink.h"
+
+/* A function: Python's, or one with the name that a symbol or marker has. */
+struct tree_func {
+	uint32_t name, file; /* in @strings; @file may be the empty string */
+	int first;	     /* the line that it begins at; 0: not known */
+	enum frame_kind kind;
+};
+
+/* A function at one of its lines. */
+struct tree_frame {
+	uint32_t func;	/* in @funcs */
+	int line;	/* 0: not known */
+	uint32_t place; /* in session.places until tree_end(), then 0 */
+	bool inlined;	/* into its caller */
+};
+
+/* A frame below those of its ancestors. A parent's number is lower than its children's. */
+struct tree_node {
+	uint32_t parent; /* 0: the caller is the root, node 0, which is no frame */
+	uint32_t frame;	 /* in @frames */
+};
+
+/* A thread under one name. */
+struct tree_thread {
+	pid_t pid, tid;
+	uint32_t process, name; /* in @strings: the leader's name, and the thread's own */
+};
+
+/* Samples of equal stack, thread, event and provenance, in the order of first sight. */
+struct tree_row {
+	uint32_t node, thread, event;
+	enum provenance prov;
+	uint64_t count;	 /* samples, or with SESSION_PERIOD what they stand for */
+	uint64_t period; /* occurrences of the event that they stand for */
+	uint64_t time;	 /* of the first, ns */
+};
+
+struct tree {
+	struct strtab *strings;
+	uint32_t empty; /* the empty string */
+	struct buf funcs, frames, nodes, threads, rows;
+	struct idmap python, others;	   /* pyfunc.index, and name and file, to function */
+	struct idmap lines, named, placed; /* function and line, name, place, to frame */
+	struct idmap node_of, row_of, thread_of;
+	struct idmap comms, titles; /* thread to its name; to what the program calls it */
+	uint64_t samples[SESSION_MAX_EVENTS]; /* kept ones, by event */
+	uint64_t first_ns, last_ns;	      /* times of samples */
+	uint32_t unnamed; /* the node that stands for all without room; 0: not yet */
+	bool full;
+};
+
+static inline const struct tree_func *tree_func(const struct tree *t, uint32_t i)
+{
+	return (const struct tree_func *)(const void *)t->funcs.at + i;
+}
+
+static inline const struct tree_frame *tree_frame(const struct tree *t, uint32_t i)
+{
+	return (const struct tree_frame *)(const void *)t->frames.at + i;
+}
+
+static inline struct tree_node *tree_node(const struct tree *t, uint32_t i)
+{
+	return (struct tree_node *)(void *)t->nodes.at + i;
+}
+
+static inline struct tree_row *tree_row(const struct tree *t, size_t i)
+{
+	return (struct tree_row *)(void *)t->rows.at + i;
+}
+
+static inline const struct tree_thread *tree_thread(const struct tree *t, uint32_t i)
+{
+	return (const struct tree_thread *)(const void *)t->threads.at + i;
+}
+
+static inline const char *tree_text(const struct tree *t, uint32_t id)
+{
+	return strtab_get(t->strings, id);
+}
+
+size_t tree_n_funcs(const struct tree *t);
+size_t tree_n_frames(const struct tree *t);
+size_t tree_n_nodes(const struct tree *t);
+size_t tree_n_threads(const struct tree *t);
+size_t tree_n_rows(const struct tree *t);
+
+int tree_begin(struct sink *s, struct err *err);
+int tree_side(struct sink *s, const struct side *side);
+int tree_sample(struct sink *s, const struct sample *smp, const struct stack *stk);
+
+/* Give places their lines and rows their counts, have @write put all into @s->out, and free
+ * the tree. 0 or -errno. */
+int tree_end(struct sink *s, int (*write)(struct sink *s));
+
+/* The first half of that: a tree that stays. 0 or -errno. */
+int tree_finish(struct sink *s);
+void tree_deinit(struct tree *t);
+
+/* The frames of the node @i, leaf first, in *@ids, which grows as needed; how many. 0 also
+ * when memory is out (@ids->oom). */
+size_t tree_path(const struct tree *t, uint32_t i, struct buf *ids);
+
+/* "event: thread" as people tell them apart: "python3-10/worker-11". At most @cap - 1 bytes.
+ */
+void tree_thread_text(const struct tree *t, uint32_t thread, char *buf, size_t cap);
+
+/* One word for the frame's kind: "python", "native", "kernel", "gc", "marker". */
+const char *tree_kind(const struct tree *t, uint32_t func);
+
+#endif
