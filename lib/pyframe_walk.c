@@ -168,23 +168,31 @@ bool pyframe_runs(struct rmem *m, const struct pywalk_layout *l, raddr ts)
 	return frame != base || (w.out.cframe && w.out.cframe - ts >= l->ts_size);
 }
 
+int pyframe_pthread_number(struct rmem *m, const uint16_t at[2], raddr pthread, uint64_t *ret)
+{
+	uint32_t tid;
+
+	/* Its thread may have ended, and its stack be gone. */
+	for (size_t i = 0; pthread && i < 2; i++)
+		if (at[i] && rmem_read(m, pthread + at[i], &tid, sizeof(tid)) == 0 && tid &&
+		    tid <= PID_TOP) {
+			*ret = tid;
+			return 0;
+		}
+	return -ESRCH;
+}
+
 int pyframe_state_number(struct rmem *m, const struct pywalk_layout *l, raddr ts,
 			 uint64_t *ret)
 {
 	uint64_t pthread;
-	uint32_t tid;
 
 	if (l->ts_tid != PYWALK_NONE)
 		return rmem_read_u64(m, ts + l->ts_tid, ret);
 	*ret = 0;
 	if (rmem_read_u64(m, ts + l->ts_thread, &pthread) < 0)
 		return -EFAULT;
-	/* Its thread may have ended, and its stack be gone. */
-	for (size_t i = 0; pthread && !*ret && i < ARRAY_SIZE(l->pthread_tid); i++)
-		if (l->pthread_tid[i] &&
-		    rmem_read(m, pthread + l->pthread_tid[i], &tid, sizeof(tid)) == 0 &&
-		    tid <= PID_TOP)
-			*ret = tid;
+	pyframe_pthread_number(m, l->pthread_tid, pthread, ret);
 	return 0;
 }
 

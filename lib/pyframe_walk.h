@@ -90,6 +90,10 @@ int pyframe_find_thread(struct rmem *m, const struct pywalk_layout *l, uint64_t 
 int pyframe_state_number(struct rmem *m, const struct pywalk_layout *l, raddr ts,
 			 uint64_t *ret);
 
+/* The number that the C library keeps in the struct pthread at @pthread, at one of @at (0: no
+ * place). 0, or -ESRCH: it has none. */
+int pyframe_pthread_number(struct rmem *m, const uint16_t at[2], raddr pthread, uint64_t *ret);
+
 /* Does the thread state @ts have a frame, running or not; or, up to 3.12, an activation that
  * may not hold its frame yet? */
 bool pyframe_runs(struct rmem *m, const struct pywalk_layout *l, raddr ts);

@@ -15,6 +15,7 @@ const struct pylayout pylayout_2_7 = {
 	.interp = {
 		.next = AT(0),
 		.threads_head = AT(8),
+		.modules = AT(16),
 	},
 	.tstate = {
 		.size = 168,
@@ -38,11 +39,21 @@ const struct pylayout pylayout_2_7 = {
 		.flags = AT(28),
 		.instructions = AT(32),
 	},
-	.object = { .type = AT(8), .type_name = AT(24), .type_flags = AT(168) },
+	.object = {
+		.type = AT(8),
+		.type_name = AT(24),
+		.type_flags = AT(168),
+		.type_dict = AT(288),
+	},
+	.dict = { .keys = AT(40), .mask = AT(32), .fill = AT(16) },
+	.module = { .dict = AT(16) },
+	.integer = { .digit = AT(16) }, /* PyIntObject */
 	/* PyStringObject: no state. */
 	.str = { .length = AT(16), .ascii_data = 40, .compact_data = 40 },
 	.bytes = { .size = AT(16), .data = AT(36) },
 
 	.lasti_unit = 1, /* f_lasti counts bytes */
+	.attrs = PY_ATTRS_DICT,
+	.thread_attrs = PY_THREAD_27,
 	.linetable = PY_LNOTAB_UNSIGNED,
 };

@@ -18,6 +18,7 @@ const struct pylayout pylayout_3_10 = {
 		.next = AT(0),
 		.id = AT(24),
 		.threads_head = AT(8),
+		.modules = AT(856),
 	},
 	.tstate = {
 		.size = 280,
@@ -42,7 +43,16 @@ const struct pylayout pylayout_3_10 = {
 		.flags = AT(36),
 		.instructions = AT(48),
 	},
-	.object = { .type = AT(8), .type_name = AT(24), .type_flags = AT(168) },
+	.object = {
+		.type = AT(8),
+		.type_name = AT(24),
+		.type_flags = AT(168),
+		.type_dict = AT(288),
+	},
+	.dict = { .keys = AT(32), .values = AT(40) },
+	.dictkeys = { .size = AT(8), .n = AT(32), .entries = AT(40) },
+	.module = { .dict = AT(16) },
+	.integer = { .digit = AT(24) },
 	.str = {
 		.length = AT(16),
 		.hash = AT(24),
@@ -57,5 +67,7 @@ const struct pylayout pylayout_3_10 = {
 	.str_compact_bit = 5,
 	.str_ascii_bit = 6,
 	.lasti_unit = 2, /* f_lasti counts code units */
+	.attrs = PY_ATTRS_DICT,
+	.int_one = 1, /* ob_size */
 	.linetable = PY_LINETABLE_310,
 };

@@ -17,6 +17,7 @@ const struct pylayout pylayout_3_7 = {
 		.next = AT(0),
 		.id = AT(16),
 		.threads_head = AT(8),
+		.modules = AT(40),
 	},
 	.tstate = {
 		.size = 280,
@@ -41,7 +42,16 @@ const struct pylayout pylayout_3_7 = {
 		.flags = AT(32),
 		.instructions = AT(40),
 	},
-	.object = { .type = AT(8), .type_name = AT(24), .type_flags = AT(168) },
+	.object = {
+		.type = AT(8),
+		.type_name = AT(24),
+		.type_flags = AT(168),
+		.type_dict = AT(288),
+	},
+	.dict = { .keys = AT(32), .values = AT(40) },
+	.dictkeys = { .size = AT(8), .n = AT(32), .entries = AT(40) },
+	.module = { .dict = AT(16) },
+	.integer = { .digit = AT(24) },
 	.str = {
 		.length = AT(16),
 		.hash = AT(24),
@@ -56,5 +66,8 @@ const struct pylayout pylayout_3_7 = {
 	.str_compact_bit = 5,
 	.str_ascii_bit = 6,
 	.lasti_unit = 1, /* f_lasti counts bytes */
+	.attrs = PY_ATTRS_DICT,
+	.int_one = 1, /* ob_size */
+	.thread_attrs = PY_THREAD_IDENT,
 	.linetable = PY_LNOTAB,
 };

@@ -50,6 +50,14 @@ enum py_attrs {
 	PY_ATTRS_BEFORE, /* 3.11: a pointer to their values, and one to a dict */
 	PY_ATTRS_TAGGED, /* 3.12: either of them, values by a tag */
 	PY_ATTRS_INLINE, /* 3.13 on: values behind the object, a pointer to a dict before it */
+	PY_ATTRS_DICT,	 /* up to 3.10: a pointer to a dict, where its type says */
+};
+
+/* Which attributes of a threading.Thread tell the thread's number and its name. */
+enum py_thread_attrs {
+	PY_THREAD_NATIVE, /* 3.8 on: _native_id is the number */
+	PY_THREAD_IDENT,  /* 3.6, 3.7: _ident is the address of its struct pthread */
+	PY_THREAD_27,	  /* 2.7: the same, of private names */
 };
 
 struct pylayout {
@@ -117,13 +125,18 @@ struct pylayout {
 		pyoff type, type_name, type_flags;
 		/* tp_basicsize and ht_cached_keys: of types whose objects have attributes. */
 		pyoff type_size, type_keys;
+		pyoff type_dict; /* tp_dictoffset (up to 3.10) */
 	} object;
 	/* Dicts, their keys, modules, small integers: to read what threads are called. */
 	struct {
 		pyoff keys, values;
+		/* 2.7: keys is the table itself; its size less one, and how many entries
+		 * were ever used. */
+		pyoff mask, fill;
 	} dict;
 	struct {
 		pyoff index_log2, kind, n, entries;
+		pyoff size; /* up to 3.10, whose entries are all general: of the index */
 	} dictkeys;
 	struct {
 		pyoff dict;
@@ -152,7 +165,9 @@ struct pylayout {
 	bool free_threaded;
 	enum py_attrs attrs;
 	uint8_t attrs_first; /* bytes before the first of such values */
-	uint8_t int_one;     /* the word before integer.digit of a positive int of one digit */
+	uint8_t int_one;     /* the word before integer.digit of a positive int of one digit;
+				0: an int is a C long at integer.digit */
+	enum py_thread_attrs thread_attrs;
 	enum py_linetable linetable;
 };
 

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "base/printable.h"
 #include "python/pycode.h"
 
 enum {
@@ -14,11 +15,42 @@ enum {
 	KIND_SPLIT,	     /* the same; values are elsewhere */
 	HAS_INLINE = 1 << 2, /* of a type's flags */
 	HAS_DICT = 1 << 4,
+	IS_BYTES = 1 << 27,
 	STR_HEAD =
 		64, /* bytes before a string's characters: 56, with the length and the state */
 	STR_BYTES = 512,
 	KEY_MAX = 32,
+	GENERAL_BYTES = 24, /* of an entry with a hash */
+	DIGIT_BITS = 30,
+	OBJECT_MAX = 1 << 16,
 };
+
+/* Bytes before a string's characters, if all of them are ASCII. */
+static uint32_t text_offset(const struct pylayout *l)
+{
+	return pyoff_has(l->str.state) ? l->str.ascii_data : pyoff_get(l->bytes.data);
+}
+
+/* Up to 3.10. */
+static int read_general_keys(struct rmem *m, const struct pylayout *l, struct pydict *d)
+{
+	uint64_t size, n;
+	const struct rmem_vec v[] = {
+		{ d->keys + pyoff_get(l->dictkeys.size), &size, 8 },
+		{ d->keys + pyoff_get(l->dictkeys.n), &n, 8 },
+	};
+
+	if (rmem_readv(m, v, ARRAY_SIZE(v)) < ARRAY_SIZE(v))
+		return -EFAULT;
+	if (size > 1 << 24 || n > PYDICT_MAX || n > size)
+		return -EBADMSG;
+	d->n = (uint32_t)n;
+	d->stride = GENERAL_BYTES;
+	/* The index's elements have as few bytes as can number its entries. */
+	size *= size <= 0xff ? 1 : size <= 0xffff ? 2 : 4;
+	d->entries = d->keys + pyoff_get(l->dictkeys.entries) + size + 8;
+	return 0;
+}
 
 /* @n entries at most, for more is no dict that we look into. */
 static int read_keys(struct rmem *m, const struct pylayout *l, struct pydict *d)
@@ -26,6 +58,9 @@ static int read_keys(struct rmem *m, const struct pylayout *l, struct pydict *d)
 	raddr k = d->keys;
 	uint64_t n;
 	uint8_t log2, kind;
+
+	if (pyoff_has(l->dictkeys.size))
+		return read_general_keys(m, l, d);
 	const struct rmem_vec v[] = {
 		{ k + pyoff_get(l->dictkeys.index_log2), &log2, 1 },
 		{ k + pyoff_get(l->dictkeys.kind), &kind, 1 },
@@ -37,14 +72,39 @@ static int read_keys(struct rmem *m, const struct pylayout *l, struct pydict *d)
 	if (kind > KIND_SPLIT || log2 > 24 || n > PYDICT_MAX)
 		return -EBADMSG;
 	d->n = (uint32_t)n;
-	d->stride = kind == KIND_GENERAL ? 24 : 16;
+	d->stride = kind == KIND_GENERAL ? GENERAL_BYTES : 16;
 	d->entries = k + pyoff_get(l->dictkeys.entries) + (1ull << log2) +
 		     (kind == KIND_GENERAL ? 8 : 0);
 	return 0;
 }
 
+/* 2.7: a table of entries, of which not all are used. */
+static int read_table(struct rmem *m, const struct pylayout *l, raddr at, struct pydict *ret)
+{
+	uint64_t mask, fill;
+	const struct rmem_vec v[] = {
+		{ at + pyoff_get(l->dict.keys), &ret->keys, 8 },
+		{ at + pyoff_get(l->dict.mask), &mask, 8 },
+		{ at + pyoff_get(l->dict.fill), &fill, 8 },
+	};
+
+	if (rmem_readv(m, v, ARRAY_SIZE(v)) < ARRAY_SIZE(v))
+		return -EFAULT;
+	if (mask >= PYDICT_MAX || fill > mask + 1)
+		return -EBADMSG;
+	ret->values = 0;
+	ret->n = (uint32_t)mask + 1;
+	ret->fill = (uint32_t)fill;
+	ret->stride = GENERAL_BYTES;
+	ret->entries = ret->keys + 8;
+	return 0;
+}
+
 int pydict_read(struct rmem *m, const struct pylayout *l, raddr at, struct pydict *ret)
 {
+	ret->fill = 0;
+	if (pyoff_has(l->dict.mask))
+		return read_table(m, l, at, ret);
 	const struct rmem_vec v[] = {
 		{ at + pyoff_get(l->dict.keys), &ret->keys, 8 },
 		{ at + pyoff_get(l->dict.values), &ret->values, 8 },
@@ -76,10 +136,28 @@ static int find_values(const struct pylayout *l, raddr at, const uint64_t before
 		if (!*dict && flags & HAS_INLINE)
 			*values = at + size + l->attrs_first;
 		break;
+	case PY_ATTRS_DICT:
 	case PY_ATTRS_NONE:
 		break;
 	}
 	return *values || *dict ? 0 : -ENOENT;
+}
+
+/* Up to 3.10. */
+static int read_dict_of(struct rmem *m, const struct pylayout *l, raddr at, struct pydict *ret)
+{
+	raddr type, dict;
+	uint64_t offset;
+
+	if (rmem_read_u64(m, at + pyoff_get(l->object.type), &type) < 0 ||
+	    rmem_read_u64(m, type + pyoff_get(l->object.type_dict), &offset) < 0)
+		return -EFAULT;
+	/* Negative is that of an object of variable size. */
+	if (!offset || offset > OBJECT_MAX || offset % 8)
+		return -ENOENT;
+	if (rmem_read_u64(m, at + offset, &dict) < 0)
+		return -EFAULT;
+	return dict ? pydict_read(m, l, dict, ret) : -ENOENT;
 }
 
 int pydict_of_object(struct rmem *m, const struct pylayout *l, raddr at, struct pydict *ret)
@@ -87,6 +165,9 @@ int pydict_of_object(struct rmem *m, const struct pylayout *l, raddr at, struct 
 	uint64_t type, size, flags, keys, before[2];
 	raddr dict;
 	int r;
+
+	if (l->attrs == PY_ATTRS_DICT)
+		return read_dict_of(m, l, at, ret);
 	const struct rmem_vec object[] = {
 		{ at + pyoff_get(l->object.type), &type, 8 },
 		{ at - 32, before, 16 },
@@ -141,11 +222,12 @@ static uint32_t find_key(struct rmem *m, const struct pylayout *l, const raddr k
 	unsigned char head[PYDICT_PIECE][STR_HEAD + KEY_MAX];
 	struct rmem_vec v[PYDICT_PIECE];
 	uint32_t which[PYDICT_PIECE], k = 0, len = (uint32_t)strlen(name);
+	uint32_t text = text_offset(l);
 
 	for (uint32_t i = 0; i < n; i++)
 		if (key[i]) {
 			which[k] = i;
-			v[k] = (struct rmem_vec){ key[i], head[k], l->str.ascii_data + len };
+			v[k] = (struct rmem_vec){ key[i], head[k], text + len };
 			k++;
 		}
 	for (uint32_t done = 0; done < k; done++) {
@@ -153,7 +235,7 @@ static uint32_t find_key(struct rmem *m, const struct pylayout *l, const raddr k
 
 		for (uint32_t i = done; i < done + got; i++)
 			if (load_u64(head[i] + pyoff_get(l->str.length)) == len &&
-			    memcmp(head[i] + l->str.ascii_data, name, len) == 0)
+			    memcmp(head[i] + text, name, len) == 0)
 				return which[i];
 		done += got; /* the one there can't be read */
 	}
@@ -181,14 +263,41 @@ int pydict_find(struct rmem *m, const struct pylayout *l, const struct pydict *d
 	return -ENOENT;
 }
 
+/* 2.7's str: bytes. A unicode has its length where that has it, but its size is another. */
+static int read_bytes(struct rmem *m, const struct pylayout *l, raddr at, char *buf,
+		      size_t cap)
+{
+	char text[STR_BYTES + 1];
+	uint64_t length, type, flags;
+	size_t n;
+
+	if (rmem_read_u64(m, at + pyoff_get(l->object.type), &type) < 0 ||
+	    rmem_read_u64(m, type + pyoff_get(l->object.type_flags), &flags) < 0 ||
+	    rmem_read_u64(m, at + pyoff_get(l->bytes.size), &length) < 0)
+		return -EFAULT;
+	if (!(flags & IS_BYTES))
+		return -EBADMSG;
+	n = MIN((size_t)length, (size_t)STR_BYTES);
+	if (rmem_read(m, at + pyoff_get(l->bytes.data), text, n) < 0)
+		return -EFAULT;
+	for (size_t i = 0; i < n; i++)
+		text[i] = text[i] ? text[i] : '?';
+	text[n] = '\0';
+	printable(buf, cap, text);
+	return 0;
+}
+
 int pydict_text(struct rmem *m, const struct pylayout *l, raddr at, char *buf, size_t cap)
 {
 	unsigned char head[STR_HEAD], data[STR_BYTES];
 	uint64_t length;
 	uint32_t state, kind, ascii;
 	size_t n;
-	int r = rmem_read(m, at, head, l->str.ascii_data);
+	int r;
 
+	if (!pyoff_has(l->str.state))
+		return read_bytes(m, l, at, buf, cap);
+	r = rmem_read(m, at, head, l->str.ascii_data);
 	if (r < 0)
 		return r;
 	length = load_u64(head + pyoff_get(l->str.length));
@@ -205,15 +314,31 @@ int pydict_text(struct rmem *m, const struct pylayout *l, raddr at, char *buf, s
 	return r;
 }
 
-int pydict_int(struct rmem *m, const struct pylayout *l, raddr at, uint32_t *ret)
+int pydict_int(struct rmem *m, const struct pylayout *l, raddr at, uint64_t *ret)
 {
+	raddr digits = at + pyoff_get(l->integer.digit);
 	uint64_t size;
+	uint32_t digit[2];
 	const struct rmem_vec v[] = {
-		{ at + pyoff_get(l->integer.digit) - 8, &size, 8 },
-		{ at + pyoff_get(l->integer.digit), ret, 4 },
+		{ digits - 8, &size, 8 },
+		{ digits, digit, 4 },
 	};
 
+	if (!l->int_one) {
+		if (rmem_read_u64(m, digits, ret) < 0)
+			return -EFAULT;
+		return *ret >> 2 * DIGIT_BITS ? -EBADMSG : 0;
+	}
 	if (rmem_readv(m, v, ARRAY_SIZE(v)) < ARRAY_SIZE(v))
 		return -EFAULT;
-	return size == l->int_one ? 0 : -EBADMSG;
+	*ret = digit[0];
+	if (size == l->int_one)
+		return 0;
+	/* The word counts the digits: alone up to 3.11, from bit 3 on in 3.12. */
+	if (size != (l->int_one == 1 ? 2u : l->int_one * 2u))
+		return -EBADMSG;
+	if (rmem_read(m, digits, digit, 8) < 0)
+		return -EFAULT;
+	*ret = digit[0] | (uint64_t)digit[1] << DIGIT_BITS;
+	return 0;
 }

@@ -21,6 +21,7 @@ struct pydict {
 	raddr entries;
 	uint32_t n;	 /* entries, also those that were deleted */
 	uint32_t stride; /* bytes of an entry */
+	uint32_t fill;	 /* 2.7: entries that were ever used, for n is its table's size */
 };
 
 /* The dict at @at. 0, -EBADMSG, or a read error. */
@@ -46,7 +47,7 @@ raddr pydict_slot(const struct pydict *d, uint32_t i);
  * -EBADMSG: no str, or an instance of a subclass; or a read error. */
 int pydict_text(struct rmem *m, const struct pylayout *l, raddr at, char *buf, size_t cap);
 
-/* The small int at @at, positive and below 2^30. As above. */
-int pydict_int(struct rmem *m, const struct pylayout *l, raddr at, uint32_t *ret);
+/* The int at @at, positive and below 2^60. As above. */
+int pydict_int(struct rmem *m, const struct pylayout *l, raddr at, uint64_t *ret);
 
 #endif

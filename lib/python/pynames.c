@@ -6,7 +6,18 @@
 
 #include <errno.h>
 
+#include "arch/arch.h"
 #include "base/base.h"
+#include "pyframe_walk.h"
+
+/* The attributes of a Thread, by enum py_thread_attrs. */
+static const struct {
+	const char *name, *number;
+} attributes[] = {
+	[PY_THREAD_NATIVE] = { "_name", "_native_id" },
+	[PY_THREAD_IDENT] = { "_name", "_ident" },
+	[PY_THREAD_27] = { "_Thread__name", "_Thread__ident" },
+};
 
 /* One look. */
 struct look {
@@ -17,7 +28,7 @@ struct look {
 	bool whole;
 	/* Where a class's objects keep the two: found once for all threads of a class. */
 	raddr keys;
-	uint32_t name, native;
+	uint32_t name, number;
 };
 
 bool pynames_known(const struct pylayout *l)
@@ -30,14 +41,28 @@ bool pynames_known(const struct pylayout *l)
 
 static bool find_attributes(struct look *k, const struct pydict *d)
 {
-	if (k->keys == d->keys && k->name < d->n && k->native < d->n)
+	if (k->keys == d->keys && k->name < d->n && k->number < d->n)
 		return true;
 	k->keys = 0;
-	if (pydict_find(k->m, k->l, d, 0, "_name", &k->name) < 0 ||
-	    pydict_find(k->m, k->l, d, 0, "_native_id", &k->native) < 0)
+	if (pydict_find(k->m, k->l, d, 0, attributes[k->l->thread_attrs].name, &k->name) < 0 ||
+	    pydict_find(k->m, k->l, d, 0, attributes[k->l->thread_attrs].number, &k->number) <
+		    0)
 		return false;
 	k->keys = d->keys;
 	return true;
+}
+
+/* The thread's number, from the int at @at. 0: it has none, or it can't be had. */
+static uint32_t read_number(struct look *k, raddr at)
+{
+	uint64_t number;
+
+	if (pydict_int(k->m, k->l, at, &number) < 0)
+		return 0;
+	if (k->l->thread_attrs != PY_THREAD_NATIVE &&
+	    pyframe_pthread_number(k->m, arch_host->pthread_tid, number, &number) < 0)
+		return 0;
+	return number <= UINT32_MAX ? (uint32_t)number : 0;
 }
 
 /* A Thread, which the value at @slot still is after all was read. */
@@ -45,8 +70,8 @@ static void read_thread(struct look *k, raddr thread, raddr slot)
 {
 	struct pydict d;
 	char text[PYNAME_MAX];
-	uint64_t name, native, again[3];
-	uint32_t number;
+	uint64_t name, number, again[3];
+	uint32_t tid;
 
 	if (pydict_of_object(k->m, k->l, thread, &d) < 0 || !find_attributes(k, &d)) {
 		k->whole = false;
@@ -54,17 +79,17 @@ static void read_thread(struct look *k, raddr thread, raddr slot)
 	}
 	const struct rmem_vec first[] = {
 		{ pydict_slot(&d, k->name), &name, 8 },
-		{ pydict_slot(&d, k->native), &native, 8 },
+		{ pydict_slot(&d, k->number), &number, 8 },
 	}, second[] = {
 		{ pydict_slot(&d, k->name), &again[0], 8 },
-		{ pydict_slot(&d, k->native), &again[1], 8 },
+		{ pydict_slot(&d, k->number), &again[1], 8 },
 		{ slot, &again[2], 8 },
 	};
-	if (rmem_readv(k->m, first, 2) == 2 && name && native &&
+	if (rmem_readv(k->m, first, 2) == 2 && name && number &&
 	    pydict_text(k->m, k->l, name, text, sizeof(text)) == 0 &&
-	    pydict_int(k->m, k->l, native, &number) == 0 && rmem_readv(k->m, second, 3) == 3 &&
-	    again[0] == name && again[1] == native && again[2] == thread)
-		k->found(k->arg, number, text);
+	    (tid = read_number(k, number)) && rmem_readv(k->m, second, 3) == 3 &&
+	    again[0] == name && again[1] == number && again[2] == thread)
+		k->found(k->arg, tid, text);
 	else
 		k->whole = false;
 }
@@ -91,7 +116,7 @@ static void read_threads(struct look *k, const struct pydict *active)
 
 static bool same_keys(const struct pydict *a, const struct pydict *b)
 {
-	return a->keys == b->keys && a->n == b->n;
+	return a->keys == b->keys && a->n == b->n && a->fill == b->fill;
 }
 
 /* The value of @name in the dict at @dict: where it stands, and what. */
@@ -119,7 +144,8 @@ static void find_active(struct look *k, struct pynames_interp *p)
 	if (rmem_read_u64(k->m, p->interp + pyoff_get(k->l->interp.modules), &modules) < 0 ||
 	    !modules || pydict_read(k->m, k->l, modules, &d) < 0 || same_keys(&d, &p->modules))
 		return;
-	from = d.keys == p->modules.keys ? MIN(p->modules.n, d.n) : 0;
+	/* 2.7 has its entries in no order. */
+	from = d.keys == p->modules.keys && !d.fill ? MIN(p->modules.n, d.n) : 0;
 	if (pydict_find(k->m, k->l, &d, from, "threading", &i) < 0) {
 		p->modules = d;
 		return;
@@ -144,7 +170,8 @@ static bool has_changed(struct look *k, struct pynames_interp *p)
 		find_active(k, p);
 	if (!p->slot || !p->active_at || pydict_read(k->m, k->l, p->active_at, &d) < 0)
 		d = (struct pydict){ 0 };
-	changed = !same_keys(&d, &p->active);
+	/* In 2.7 a new thread may take the entry of one that has ended. */
+	changed = !same_keys(&d, &p->active) || pyoff_has(k->l->dict.mask);
 	p->active = d;
 	return changed;
 }

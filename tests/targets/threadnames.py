@@ -3,12 +3,14 @@
 READY's names: {thread id: name}. A line "rename" renames them; a line "short NAME" makes a thread of that name work for 50 ms
 of its CPU time, and says ENDED when it has.
 """
+import os
 import sys
 import threading
 import time
 
 import target
 
+numbers = {}  # of threads, as the kernel has them
 NAMES = ["plain", "söme-名前-🐍", "four KB " + "x" * 4096, "semi;colon", "new\nline", "escape\x1b[31m", "nul\0byte", "lone\ud800",
          "c1\x9b31m", "  spaces  ", None]
 
@@ -23,18 +25,21 @@ class Own(threading.Thread):
 
 
 def work(end):
+    numbers[threading.current_thread()] = os.readlink("/proc/thread-self").rpartition("/")[2]
     while not end.is_set():
         sum(range(2000))
 
 
 def work_shortly():
-    end = time.thread_time() + 0.05
-    while time.thread_time() < end:
+    end = time.clock_gettime(time.CLOCK_THREAD_CPUTIME_ID) + 0.05
+    while time.clock_gettime(time.CLOCK_THREAD_CPUTIME_ID) < end:
         sum(range(200))
 
 
 def named(threads):
-    return {str(thread.native_id): thread.name.encode(errors="replace").decode() for thread in threads}
+    while len(numbers) < len(threads):
+        time.sleep(0.01)
+    return {numbers[thread]: thread.name.encode(errors="replace").decode() for thread in threads}
 
 
 def main():
