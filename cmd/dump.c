@@ -332,6 +332,8 @@ static void print_thread(struct dump *d, pid_t tid, struct page *sampled)
 	f = find(d, tid);
 	if (f.waits)
 		print_wait(d, &f);
+	if (d->native && !(f.waits && f.stable))
+		cmd_line(d->page.to, "    [native frames unknown: it ran, and was not sampled]");
 	print_stack(d, &f);
 }
 
