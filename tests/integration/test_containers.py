@@ -7,8 +7,6 @@ from harness import check, each_python, need_root
 
 PROGRAM = """
 import sys, threading, time
-
-BESIDE = True
 def spin():
     while True:
         sum(range(3000))

@@ -12,8 +12,6 @@ CONTROLS = set(range(32)) - {10} | {127} | set(range(0x80, 0xa0))
 
 NAMED = """
 import ctypes, threading, time
-
-BESIDE = True
 name = %r
 threading.current_thread().name = name.decode(errors="surrogateescape")
 def leaf():
