@@ -231,7 +231,7 @@ static const char *read_before_its_stop(struct fake *f, uint64_t add)
 	fake_take(f, (struct fake_event){ 0 });
 	fake_leave(f, 1);
 	fake_start(f);
-	for (int i = 0; i < 1000 && !h->offer; i++)
+	for (int i = 0; i < 100000 && !h->offer; i++)
 		usleep(100);
 	assert_int_equal((uint32_t)h->offer, FAKE_TID);
 	handover_give(h, FAKE_TID);
@@ -267,12 +267,12 @@ static void stopped_again_after_the_read(void **state)
 	fake_take(f, (struct fake_event){ 0 });
 	fake_leave(f, 1);
 	fake_start(f);
-	for (int i = 0; i < 1000 && !h->offer; i++)
+	for (int i = 0; i < 100000 && !h->offer; i++)
 		usleep(100);
 	handover_give(h, FAKE_TID);
 	h->turn = 7;
 	eventfd_write(f->slots[0].ring.fd, 1);
-	for (int i = 0; i < 1000 && h->turn == 7; i++)
+	for (int i = 0; i < 100000 && h->turn == 7; i++)
 		usleep(100);
 	assert_int_equal(h->turn, 8);
 	fake_stop(f);
@@ -322,7 +322,7 @@ static void waits_for_its_stop(void **state)
 	f->slots[0].handover.turn = 7;
 	f->slots[0].handover.tid = FAKE_TID;
 	eventfd_write(f->slots[0].ring.fd, 1);
-	for (int i = 0; i < 1000 && f->slots[0].handover.turn == 7; i++)
+	for (int i = 0; i < 100000 && f->slots[0].handover.turn == 7; i++)
 		usleep(100);
 	assert_int_equal(f->slots[0].handover.turn, 8);
 	fake_stop(f);
