@@ -5,6 +5,7 @@
 #include "cmd.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -112,6 +113,14 @@ long cmd_number(const char *s, long max)
 	errno = 0;
 	v = strtol(s, &end, 10);
 	return errno || *end || end == s || v < 1 || v > max ? -1 : v;
+}
+
+int cmd_rows(const char *s, size_t *rows)
+{
+	long n = strcmp(s, "0") ? cmd_number(s, INT_MAX) : 0;
+
+	*rows = (size_t)n;
+	return n < 0 ? cmd_fail(EXIT_USAGE, "-n takes a number, not '%s'", s) : EXIT_DONE;
 }
 
 long cmd_size(const char *s)

@@ -28,6 +28,9 @@ int cmd_dump(int argc, char **argv);
 int cmd_events(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
+int cmd_report(int argc, char **argv);
+int cmd_diff(int argc, char **argv);
+int cmd_unpack(int argc, char **argv);
 
 /* One line on @to. Names that came from targets may be in it: see base/printable.h. All that
  * commands print but their own constant texts goes through these. */
@@ -56,6 +59,9 @@ long cmd_number(const char *s, long max);
 /* A positive number of bytes, with K, M or G as its last letter or not; -1 if @s is anything
  * else. */
 long cmd_size(const char *s);
+
+/* What -n says: a number of rows, 0: all. EXIT_DONE, or EXIT_USAGE after a sentence. */
+int cmd_rows(const char *s, size_t *rows);
 
 struct option;
 

@@ -159,14 +159,16 @@ static void keep_name(void *arg, uint32_t number, const char *name)
 
 static void find_names(struct dump *d, const struct pyproc *p)
 {
+	const struct pynames_look look = { .all = true, .found = keep_name, .arg = d };
 	struct pynames names = { 0 };
 
 	for (int i = 0; i < TRIES; i++) {
 		d->n_called = 0;
-		if (pynames_look(&d->live.base, &p->layout, p->runtime, &names, true,
-				 keep_name, d) != PYNAMES_TORN)
+		if (pynames_look(&d->live.base, &p->layout, p->runtime, &names, &look) !=
+		    PYNAMES_TORN)
 			break;
 	}
+	pynames_deinit(&names);
 }
 
 static void suggest_state(struct dump *d, pid_t tid, pid_t inner)
@@ -182,12 +184,21 @@ static void suggest_state(struct dump *d, pid_t tid, pid_t inner)
 		pystack_suggest(d->stacks, &d->target, tid, inner, s ? s->at : 0, d->unique);
 }
 
-static bool waits_still(const struct dump *d, pid_t tid, const struct proc_wait *before)
+/* Some stacks lack names where @r says that memory or descriptors ran out. */
+static void note_short(struct dump *d, int r)
+{
+	if (proc_is_short(r))
+		STATS_ADD(&d->stats, unread, 1);
+}
+
+static bool waits_still(struct dump *d, pid_t tid, const struct proc_wait *before)
 {
 	struct proc_wait now;
+	int r = proc_syscall(d->target.pid, tid, &now);
 
-	return proc_syscall(d->target.pid, tid, &now) == 0 && now.sp == before->sp &&
-	       now.pc == before->pc && now.syscall == before->syscall;
+	note_short(d, r);
+	return r == 0 && now.sp == before->sp && now.pc == before->pc &&
+	       now.syscall == before->syscall;
 }
 
 static bool same(const struct dump *d, const struct pystack_result *r, uint32_t n)
@@ -199,8 +210,10 @@ static bool same(const struct dump *d, const struct pystack_result *r, uint32_t 
 static void read_once(struct dump *d, pid_t tid, pid_t inner, uint32_t n, struct found *f)
 {
 	struct pystack_place place = { 0 };
+	int r = proc_wait(d->target.pid, tid, &f->wait);
 
-	f->waits = proc_wait(d->target.pid, tid, &f->wait) == 0;
+	note_short(d, r);
+	f->waits = r == 0;
 	if (f->waits)
 		place.sp = f->wait.sp;
 	f->waits = f->waits && d->native;
@@ -300,8 +313,8 @@ static bool name_of(struct dump *d, pid_t tid, char name[PYNAME_MAX])
 	pid_t inner = d->same_numbers ? tid : proc_inner_tid(d->target.pid, tid);
 	int r = proc_comm(d->target.pid, tid, name);
 
+	note_short(d, r);
 	if (proc_is_short(r)) {
-		STATS_ADD(&d->stats, unread, 1);
 		snprintf(name, PYNAME_MAX, "?");
 	} else if (r < 0) {
 		return false;
@@ -333,7 +346,8 @@ static void print_thread(struct dump *d, pid_t tid, struct page *sampled)
 	if (f.waits)
 		print_wait(d, &f);
 	if (d->native && !(f.waits && f.stable))
-		cmd_line(d->page.to, "    [native frames unknown: it ran, and was not sampled]");
+		cmd_line(d->page.to,
+			 "    [native frames unknown: it ran, and was not sampled]");
 	print_stack(d, &f);
 }
 
@@ -522,11 +536,18 @@ int cmd_dump(int argc, char **argv)
 	int r;
 	pid_t pid = process_option(
 		argc, argv,
-		"Usage: pysampled dump -p PID [--native[=full] | --no-native]\n"
-		"                      [--native-lines [--debuginfod]]\n\n"
-		"Print the stack of every thread, Python and native frames, innermost first.\n"
-		"--native-lines adds source lines and inlined functions to the native ones,\n"
-		"with --debuginfod also from the servers in DEBUGINFOD_URLS.",
+		"Usage: pysampled dump -p PID [options]\n\n"
+		"Print the stack of every thread, Python and native frames, innermost "
+		"first.\n\n"
+		"  -p, --pid PID\n"
+		"      --native[=full], --no-native\n"
+		"                      native frames; full shows the interpreter's internals\n"
+		"                      too; default --native\n"
+		"      --native-lines  native frames with source lines, and inlined "
+		"functions\n"
+		"      --debuginfod    ... also from the servers in DEBUGINFOD_URLS\n"
+		"  -h, --help\n"
+		"  -V, --version",
 		&shows);
 
 	if (pid < 0)

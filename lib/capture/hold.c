@@ -305,8 +305,8 @@ bool hold_walk(struct reader *r, const struct pending *first, struct walk *w)
 		ignore(r, w->tid);
 		return false;
 	}
-	if (t && !atomic_load_explicit(&t->sampled, memory_order_relaxed))
-		atomic_store_explicit(&t->sampled, true, memory_order_relaxed);
+	if (t)
+		target_note_ran(t, first->s.tid);
 	if (r->c->table && !program_settled(r, t))
 		hold_see_all_rings(r);
 	program_readable(r, w);

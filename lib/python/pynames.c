@@ -5,6 +5,7 @@
 #include "python/pynames.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "arch/arch.h"
 #include "base/base.h"
@@ -23,13 +24,31 @@ static const struct {
 struct look {
 	struct rmem *m;
 	const struct pylayout *l;
-	void (*found)(void *arg, uint32_t native, const char *name);
-	void *arg;
+	const struct pynames_look *ask;
 	bool whole;
 	/* Where a class's objects keep the two: found once for all threads of a class. */
 	raddr keys;
 	uint32_t name, number;
 };
+
+static void forget_threads(struct pynames_interp *p)
+{
+	free(p->thread);
+	p->thread = NULL;
+	p->n_threads = 0;
+}
+
+static void forget(struct pynames_interp *p, raddr interp)
+{
+	forget_threads(p);
+	*p = (struct pynames_interp){ .interp = interp };
+}
+
+void pynames_deinit(struct pynames *p)
+{
+	for (size_t i = 0; i < PYNAMES_INTERPS; i++)
+		forget_threads(&p->of[i]);
+}
 
 bool pynames_known(const struct pylayout *l)
 {
@@ -65,18 +84,15 @@ static uint32_t read_number(struct look *k, raddr at)
 	return number <= UINT32_MAX ? (uint32_t)number : 0;
 }
 
-/* A Thread, which the value at @slot still is after all was read. */
-static void read_thread(struct look *k, raddr thread, raddr slot)
+/* The Thread @t, which the value at @slot still is after all was read. True: it was. */
+static bool read_thread(struct look *k, struct pynames_thread *t, raddr slot)
 {
 	struct pydict d;
 	char text[PYNAME_MAX];
 	uint64_t name, number, again[3];
-	uint32_t tid;
 
-	if (pydict_of_object(k->m, k->l, thread, &d) < 0 || !find_attributes(k, &d)) {
-		k->whole = false;
-		return;
-	}
+	if (pydict_of_object(k->m, k->l, t->at, &d) < 0 || !find_attributes(k, &d))
+		return false;
 	const struct rmem_vec first[] = {
 		{ pydict_slot(&d, k->name), &name, 8 },
 		{ pydict_slot(&d, k->number), &number, 8 },
@@ -85,31 +101,64 @@ static void read_thread(struct look *k, raddr thread, raddr slot)
 		{ pydict_slot(&d, k->number), &again[1], 8 },
 		{ slot, &again[2], 8 },
 	};
-	if (rmem_readv(k->m, first, 2) == 2 && name && number &&
-	    pydict_text(k->m, k->l, name, text, sizeof(text)) == 0 &&
-	    (tid = read_number(k, number)) && rmem_readv(k->m, second, 3) == 3 &&
-	    again[0] == name && again[1] == number && again[2] == thread)
-		k->found(k->arg, tid, text);
-	else
-		k->whole = false;
+	if (rmem_readv(k->m, first, 2) != 2 || !name || !number ||
+	    pydict_text(k->m, k->l, name, text, sizeof(text)) < 0 ||
+	    !(t->number = read_number(k, number)) || rmem_readv(k->m, second, 3) != 3 ||
+	    again[0] != name || again[1] != number || again[2] != t->at)
+		return false;
+	k->ask->found(k->ask->arg, t->number, text);
+	return true;
 }
 
-static void read_threads(struct look *k, const struct pydict *active)
+/* Entry @i of _active. */
+static void look_at_thread(struct look *k, struct pynames_interp *p, uint32_t i)
 {
-	raddr key[PYDICT_PIECE], value[PYDICT_PIECE];
-	uint32_t end = MIN(active->n, (uint32_t)PYNAMES_THREADS);
+	struct pynames_thread *t = &p->thread[i];
+	const struct pynames_look *ask = k->ask;
+	const raddr slot = pydict_slot(&p->active, i);
+	raddr now;
 
-	for (uint32_t from = 0; from < end; from += PYDICT_PIECE) {
-		uint32_t n = MIN(end - from, (uint32_t)PYDICT_PIECE);
-
-		if (pydict_entries(k->m, active, from, n, key, value) < 0) {
-			k->whole = false;
-			return;
-		}
-		for (uint32_t i = 0; i < n; i++)
-			if (value[i])
-				read_thread(k, value[i], pydict_slot(active, from + i));
+	if (t->number && ask->may_differ && !ask->may_differ(ask->arg, t->number)) {
+		ask->found(ask->arg, t->number, NULL);
+	} else if (t->number && rmem_read_u64(k->m, slot, &now) == 0 && !now) {
+		t->at = 0; /* it has ended */
+	} else if (!read_thread(k, t, slot)) {
+		t->number = 0;
+		k->whole = false;
 	}
+}
+
+/* Which Threads _active has. */
+static bool read_active(struct look *k, struct pynames_interp *p)
+{
+	uint32_t n = MIN(p->active.n, (uint32_t)PYNAMES_THREADS);
+	raddr key[PYDICT_PIECE], value[PYDICT_PIECE];
+
+	p->thread = calloc(n, sizeof(*p->thread));
+	if (!p->thread)
+		return n == 0;
+	for (; p->n_threads < n; p->n_threads += PYDICT_PIECE) {
+		uint32_t from = p->n_threads, piece = MIN(n - from, (uint32_t)PYDICT_PIECE);
+
+		if (pydict_entries(k->m, &p->active, from, piece, key, value) < 0)
+			return false;
+		for (uint32_t i = 0; i < piece; i++)
+			p->thread[from + i].at = value[i];
+	}
+	p->n_threads = n;
+	return true;
+}
+
+static void look_at_threads(struct look *k, struct pynames_interp *p)
+{
+	if (!p->thread && !read_active(k, p)) {
+		forget_threads(p);
+		k->whole = false;
+		return;
+	}
+	for (uint32_t i = 0; i < p->n_threads; i++)
+		if (p->thread[i].at)
+			look_at_thread(k, p, i);
 }
 
 /* --- an interpreter --- */
@@ -165,23 +214,24 @@ static bool has_changed(struct look *k, struct pynames_interp *p)
 	bool changed;
 
 	if (p->slot && (rmem_read_u64(k->m, p->slot, &at) < 0 || at != p->active_at))
-		*p = (struct pynames_interp){ .interp = p->interp };
+		forget(p, p->interp);
 	if (!p->slot)
 		find_active(k, p);
 	if (!p->slot || !p->active_at || pydict_read(k->m, k->l, p->active_at, &d) < 0)
 		d = (struct pydict){ 0 };
 	/* In 2.7 a new thread may take the entry of one that has ended. */
 	changed = !same_keys(&d, &p->active) || pyoff_has(k->l->dict.mask);
+	if (changed)
+		forget_threads(p);
 	p->active = d;
 	return changed;
 }
 
 enum pynames_answer pynames_look(struct rmem *m, const struct pylayout *l, raddr runtime,
-				 struct pynames *p, bool all,
-				 void (*found)(void *arg, uint32_t native, const char *name),
-				 void *arg)
+				 struct pynames *p, const struct pynames_look *look)
 {
-	struct look k = { .m = m, .l = l, .found = found, .arg = arg, .whole = true };
+	struct look k = { .m = m, .l = l, .ask = look, .whole = true };
+	bool any = look->all;
 	raddr interp = 0;
 	size_t n = 0;
 
@@ -190,16 +240,16 @@ enum pynames_answer pynames_look(struct rmem *m, const struct pylayout *l, raddr
 		return PYNAMES_SAME;
 	for (; interp && n < PYNAMES_INTERPS; n++) {
 		if (p->of[n].interp != interp)
-			p->of[n] = (struct pynames_interp){ .interp = interp };
-		all = has_changed(&k, &p->of[n]) || all;
+			forget(&p->of[n], interp);
+		any = has_changed(&k, &p->of[n]) || any;
 		if (rmem_read_u64(m, interp + pyoff_get(l->interp.next), &interp) < 0)
 			interp = 0;
 	}
-	if (!all)
+	if (!any)
 		return PYNAMES_SAME;
 	/* The newest interpreter comes first; what the main one calls a thread counts. */
 	for (size_t i = 0; i < n; i++)
-		read_threads(&k, &p->of[i].active);
+		look_at_threads(&k, &p->of[i]);
 	if (k.whole)
 		return PYNAMES_WHOLE;
 	for (size_t i = 0; i < n; i++)

@@ -25,12 +25,21 @@ struct pynames_interp {
 	raddr slot;	       /* where threading keeps _active; 0: not known */
 	raddr active_at;       /* the dict that was there */
 	struct pydict active;  /* as it was at the last look */
+	/* Its entries since: a Thread (0: none, it has ended) and its number (0: not known).
+	 * Owned; NULL: to be read. */
+	struct pynames_thread {
+		raddr at;
+		uint32_t number;
+	} * thread;
+	uint32_t n_threads;
 };
 
 /* Of one process; zero at first. */
 struct pynames {
 	struct pynames_interp of[PYNAMES_INTERPS];
 };
+
+void pynames_deinit(struct pynames *p);
 
 /* Is there a way to read names in this build? */
 bool pynames_known(const struct pylayout *l);
@@ -41,13 +50,22 @@ enum pynames_answer {
 	PYNAMES_TORN,  /* something was in change: look again for the rest */
 };
 
-/* Look at the process's interpreters, with the runtime at @runtime, and call @found for each
- * thread that has a name, if a thread may have come or with @all, since names may change: the
- * main interpreter's last. @native: Thread.native_id, the thread's number for the process
- * itself, as it says. */
+/* Who looks, and at what. */
+struct pynames_look {
+	/* Look if no thread has come, too: names may change. */
+	bool all;
+	/* May thread @native have another name than at the last look, which found it? NULL:
+	 * each may. */
+	bool (*may_differ)(void *arg, uint32_t native);
+	/* Called for each thread that has a name. @native: Thread.native_id, the thread's
+	 * number for the process itself, as it says. @name NULL: as it was. */
+	void (*found)(void *arg, uint32_t native, const char *name);
+	void *arg;
+};
+
+/* Look at the process's interpreters, with the runtime at @runtime; the main interpreter's
+ * threads come last. */
 enum pynames_answer pynames_look(struct rmem *m, const struct pylayout *l, raddr runtime,
-				 struct pynames *p, bool all,
-				 void (*found)(void *arg, uint32_t native, const char *name),
-				 void *arg);
+				 struct pynames *p, const struct pynames_look *look);
 
 #endif

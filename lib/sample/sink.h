@@ -27,7 +27,7 @@ struct sink_ops {
 	const char *name;	       /* --format NAME */
 	const char *const *extensions; /* ".folded", NULL-terminated */
 	const char *help;
-	const char *beside; /* PATH with this at its end is written, too; or NULL */
+	const char *beside; /* ".FOLDER/FILE": PATH.FOLDER/FILE is written, too; or NULL */
 	const char *next;   /* the command that takes PATH next, up to it; or NULL */
 	unsigned needs;
 	size_t priv_size; /* allocated and zeroed by sink_open() */

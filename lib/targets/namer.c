@@ -9,24 +9,27 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/idmap.h"
 #include "base/work.h"
 #include "python/pynames.h"
+#include "remote/guard.h"
 #include "sys/harden.h"
 #include "sys/proc.h"
 #include "targets/announce.h"
 
 enum {
-	LOOK_MS = 10,	/* between looks while threads are born */
-	FIRST_MS = 40,	/* until the first: a start has other things to do, and samples wait
-			   longer */
-	ALERT_MS = 200, /* so long after the last birth */
-	CALM_MS = 500,	/* between looks otherwise: for new names of old threads */
-	SHARE = 50,	/* of the time one part is spent looking, at most */
+	LOOK_MS = 10,	 /* between looks while threads are born */
+	ALERT_MS = 200,	 /* so long after the last birth */
+	CALM_MS = 500,	 /* between looks otherwise: for new names of old threads */
+	SHARE = 50,	 /* of the time one part is spent looking, at most */
+	LONG_MS = 10000, /* between looks at most */
+	LATE_MS = 20,	 /* so much later a reader may tell that a thread ran */
 	STOP_MS = 200,
 };
 
@@ -35,12 +38,23 @@ struct process {
 	pid_t pid;
 	int program;
 	bool there, inner_tids;
-	bool due; /* it was sampled since it was looked at */
+	bool due;			/* it was sampled since it was looked at */
+	uint64_t ran[TARGET_RAN_WORDS]; /* ... these of its threads (target.h) */
+	bool born; /* a thread was, in some process, since all names were read */
 	raddr runtime;
 	struct pylayout layout;
 	uint64_t looked_ns; /* names that are new are no older */
 	struct pynames names;
-	struct idmap told; /* the thread's own number to its name's hash */
+	struct idmap told;  /* the thread's own number to its name's hash */
+	struct idmap outer; /* ... to the number that it has here, with inner_tids */
+	struct idmap inner; /* and back */
+};
+
+/* One look at one process. */
+struct look {
+	struct namer *namer;
+	struct process *p;
+	struct idmap told; /* now */
 };
 
 struct namer {
@@ -52,24 +66,25 @@ struct namer {
 	int kick;
 	_Atomic bool *due;
 	struct epoch_user *user;
+	uint64_t listed_ns; /* when the targets were */
 	struct process **all;
 	size_t n, cap;
 	struct work work;
 	sem_t ended;
 	sem_t stop;	  /* posted once, with stopping */
 	_Atomic int refs; /* the thread's and the owner's */
-};
-
-/* One look at one process. */
-struct look {
-	struct namer *namer;
-	struct process *p;
-	struct idmap told; /* now */
+	struct look look;
+	struct guard guard;
+	struct guarded mem;
+	_Atomic pid_t tid;
 };
 
 static void process_free(struct process *p)
 {
+	pynames_deinit(&p->names);
 	idmap_deinit(&p->told);
+	idmap_deinit(&p->outer);
+	idmap_deinit(&p->inner);
 	free(p);
 }
 
@@ -80,6 +95,7 @@ static void drop(struct namer *n)
 	for (size_t i = 0; i < n->n; i++)
 		process_free(n->all[i]);
 	free(n->all);
+	idmap_deinit(&n->look.told); /* of a look that was given up */
 	sem_destroy(&n->ended);
 	pthread_mutex_destroy(&n->lock);
 	free(n);
@@ -108,17 +124,21 @@ static void note_target(void *arg, struct target *t)
 {
 	struct namer *n = arg;
 	struct process *p;
+	uint64_t ran[TARGET_RAN_WORDS];
 	bool due;
 
 	if (atomic_load_explicit(&t->state, memory_order_acquire) != TARGET_PYTHON ||
+	    atomic_load_explicit(&t->names_hang, memory_order_relaxed) ||
 	    !pynames_known(&t->py.layout))
 		return;
 	/* Who does not run costs nothing. */
-	due = atomic_exchange_explicit(&t->sampled, false, memory_order_relaxed);
+	due = target_take_ran(t, ran);
 	for (size_t i = 0; i < n->n; i++)
 		if (n->all[i]->program == t->py.program && n->all[i]->pid == t->pid) {
 			n->all[i]->there = true;
 			n->all[i]->due |= due;
+			for (size_t k = 0; k < TARGET_RAN_WORDS; k++)
+				n->all[i]->ran[k] |= ran[k];
 			return;
 		}
 	p = due ? process_add(n) : NULL;
@@ -138,6 +158,7 @@ static bool list_targets(struct namer *n)
 {
 	bool go_on;
 
+	n->listed_ns = now_ns();
 	for (size_t i = 0; i < n->n; i++)
 		n->all[i]->there = false;
 	pthread_mutex_lock(&n->lock);
@@ -169,20 +190,40 @@ static uint32_t hash_of(const char *s)
 	return h >> 1; /* IDMAP_NONE apart */
 }
 
-/* The number that the thread has here; 0: it is none of the process's. */
-static pid_t outer_tid(const struct process *p, uint32_t number)
+/* Learn the numbers of the threads that have come, and forget those that have ended. */
+static void learn_numbers(struct process *p)
 {
 	_cleanup_free_ pid_t *tids = NULL;
-	char comm[16];
+	struct idmap outer = { 0 }, inner = { 0 };
 	size_t n = 0;
 
-	if (!p->inner_tids)
-		return proc_comm(p->pid, (pid_t)number, comm) == 0 ? (pid_t)number : 0;
-	if (proc_tasks(p->pid, &tids, &n) == 0)
-		for (size_t i = 0; i < n; i++)
-			if (proc_inner_tid(p->pid, tids[i]) == (pid_t)number)
-				return tids[i];
-	return 0;
+	if (proc_tasks(p->pid, &tids, &n) < 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		uint32_t tid = (uint32_t)tids[i], number = idmap_get(&p->inner, tid);
+
+		if (number == IDMAP_NONE)
+			number = (uint32_t)proc_inner_tid(p->pid, tids[i]);
+		if ((int32_t)number > 0 && idmap_set(&outer, number, tid) == 0)
+			idmap_set(&inner, tid, number);
+	}
+	idmap_deinit(&p->outer);
+	idmap_deinit(&p->inner);
+	p->outer = outer;
+	p->inner = inner;
+}
+
+/* The number that the thread has here; 0: it is none of the process's. */
+static pid_t outer_tid(struct process *p, uint32_t number)
+{
+	uint32_t tid = number;
+	char comm[16];
+
+	if (p->inner_tids && (tid = idmap_get(&p->outer, number)) == IDMAP_NONE) {
+		learn_numbers(p);
+		tid = idmap_get(&p->outer, number);
+	}
+	return tid != IDMAP_NONE && proc_comm(p->pid, (pid_t)tid, comm) == 0 ? (pid_t)tid : 0;
 }
 
 /* Are names that were read from its memory its own? Under the lock, and not stopped. */
@@ -211,42 +252,58 @@ static void tell(struct look *l, uint32_t number, const char *name)
 	pthread_mutex_unlock(&n->lock);
 }
 
+/* Did it run, perhaps? */
+static bool may_differ(void *arg, uint32_t number)
+{
+	const struct process *p = ((struct look *)arg)->p;
+	uint32_t tid = p->inner_tids ? idmap_get(&p->outer, number) : number;
+
+	return tid == IDMAP_NONE || target_ran(p->ran, (pid_t)tid);
+}
+
 static void found(void *arg, uint32_t number, const char *name)
 {
 	struct look *l = arg;
-	uint32_t hash = hash_of(name);
+	uint32_t was = idmap_get(&l->p->told, number), hash = name ? hash_of(name) : was;
 
-	if (idmap_get(&l->p->told, number) != hash && idmap_get(&l->told, number) != hash)
+	if (was != hash && idmap_get(&l->told, number) != hash)
 		tell(l, number, name);
 	idmap_set(&l->told, number, hash);
 }
 
 static void look_at(struct namer *n, struct process *p, bool all)
 {
-	struct look l = { .namer = n, .p = p };
-	struct rmem_live m;
-	uint64_t began = now_ns();
+	struct look *l = &n->look;
+	const struct pynames_look look = {
+		.all = all, .may_differ = p->born ? NULL : may_differ, .found = found, .arg = l
+	};
 
-	rmem_live_init(&m, p->pid);
-	switch (pynames_look(&m.base, &p->layout, p->runtime, &p->names, all, found, &l)) {
+	*l = (struct look){ .namer = n, .p = p };
+	guarded_target(&n->mem, p->pid);
+	switch (pynames_look(&n->mem.base, &p->layout, p->runtime, &p->names, &look)) {
 	case PYNAMES_WHOLE: /* who was not found has ended */
 		idmap_deinit(&p->told);
-		p->told = l.told;
-		p->looked_ns = began;
+		p->told = l->told;
+		l->told = (struct idmap){ 0 };
 		break;
 	case PYNAMES_TORN: /* who was missed is told by the next look, and as new as now */
-		idmap_deinit(&l.told);
+		idmap_deinit(&l->told);
 		p->due = true;
-		break;
-	case PYNAMES_SAME:
-		p->looked_ns = began;
+		return;
+	case PYNAMES_SAME: /* no thread came; that one has another name is not known yet */
+		p->due |= !all;
+		if (!all)
+			return;
 		break;
 	}
+	p->born &= !all;
+	memset(p->ran, 0, sizeof(p->ran));
+	p->looked_ns = n->listed_ns - LATE_MS * 1000000ull;
 }
 
 /* --- when --- */
 
-/* Until the next look, or a birth. True: a thread was born. */
+/* Until the next look, or a birth. True: a thread was born, somewhere. */
 static bool await(struct namer *n, uint64_t ms)
 {
 	struct pollfd fd = { .fd = n->kick, .events = POLLIN };
@@ -255,7 +312,10 @@ static bool await(struct namer *n, uint64_t ms)
 	if (poll(&fd, 1, (int)ms) <= 0 || !(fd.revents & POLLIN))
 		return false;
 	eventfd_read(n->kick, &value);
-	atomic_store(n->due, false);
+	if (!atomic_exchange(n->due, false))
+		return false; /* it is to end */
+	for (size_t i = 0; i < n->n; i++)
+		n->all[i]->born = true;
 	return true;
 }
 
@@ -287,15 +347,11 @@ static bool look_at_all(struct namer *n, uint64_t *last_ns)
 	return true;
 }
 
-static void *namer_main(void *arg)
+static void look_until_stopped(struct namer *n)
 {
-	struct namer *n = arg;
 	uint64_t last_ns = 0, born_ns = now_ns();
 	bool over = false;
 
-	work_own = &n->work;
-	harden_thread(HARDEN_PROBE, 0);
-	wait_for(&n->stop, FIRST_MS);
 	while (!over) {
 		uint64_t began = now_ns(), took;
 
@@ -304,10 +360,23 @@ static void *namer_main(void *arg)
 			break;
 		took = (now_ns() - began) / 1000000 * SHARE;
 		/* Births don't shorten it, only the end does. */
-		wait_for(&n->stop, MIN(MAX(took, (uint64_t)LOOK_MS), (uint64_t)CALM_MS));
+		wait_for(&n->stop, MIN(MAX(took, (uint64_t)LOOK_MS), (uint64_t)LONG_MS));
 		if (await(n, now_ns() - born_ns > ALERT_MS * 1000000ull ? CALM_MS : 0))
 			born_ns = now_ns();
 	}
+}
+
+static void *namer_main(void *arg)
+{
+	struct namer *n = arg;
+	jmp_buf end;
+
+	work_own = &n->work;
+	atomic_store(&n->tid, gettid());
+	harden_thread(HARDEN_PROBE, 0);
+	n->mem.end = &end;
+	if (setjmp(end) == 0) /* else it was given up */
+		look_until_stopped(n);
 	sem_post(&n->ended);
 	drop(n);
 	return NULL;
@@ -326,11 +395,11 @@ struct namer *namer_start(struct targets *targets, struct epoch_user *user, stru
 	n->q = q;
 	n->kick = kick;
 	n->due = due;
-	epoch_join(&targets->epoch, user);
 	pthread_mutex_init(&n->lock, NULL);
 	sem_init(&n->ended, 0, 0);
 	sem_init(&n->stop, 0, 0);
 	atomic_init(&n->refs, 2);
+	guarded_init(&n->mem, &n->guard, -1);
 	if (pthread_create(&thread, NULL, namer_main, n)) {
 		atomic_store(&n->refs, 1);
 		drop(n);
@@ -338,6 +407,30 @@ struct namer *namer_start(struct targets *targets, struct epoch_user *user, stru
 	}
 	pthread_detach(thread);
 	return n;
+}
+
+/* The owner needs it no more; its thread may go on, or hang. */
+static void let_go(struct namer *n)
+{
+	pthread_mutex_lock(&n->lock);
+	n->stopped = true;
+	pthread_mutex_unlock(&n->lock);
+	work_take(&n->work);
+	drop(n);
+}
+
+bool namer_hangs(struct namer *n, pid_t *pid)
+{
+	struct target *t;
+
+	*pid = guard_stuck(&n->guard, atomic_load(&n->tid));
+	if (!*pid)
+		return false;
+	t = targets_find(n->targets, *pid);
+	if (t)
+		atomic_store(&t->names_hang, true);
+	let_go(n);
+	return true;
 }
 
 void namer_stop(struct namer *n)
@@ -348,9 +441,5 @@ void namer_stop(struct namer *n)
 	sem_post(&n->stop);
 	eventfd_write(n->kick, 1);
 	wait_for(&n->ended, STOP_MS);
-	pthread_mutex_lock(&n->lock);
-	n->stopped = true;
-	pthread_mutex_unlock(&n->lock);
-	work_take(&n->work);
-	drop(n);
+	let_go(n);
 }

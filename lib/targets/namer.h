@@ -14,12 +14,17 @@
 
 struct namer;
 
-/* Start to look at the @targets as @user of their epoch, which must live as long as they do;
+/* Start to look at the @targets as @user, who has joined their epoch;
  * names go into @q, whose producer it is. @kick: an eventfd that readers write to when they
  * have set *@due. All are used until namer_stop(). NULL: no memory or no thread. Control
  * thread. */
 struct namer *namer_start(struct targets *targets, struct epoch_user *user, struct queue *q,
 			  int kick, _Atomic bool *due);
+
+/* Control thread, at intervals: is it inside the same read as at the last call? Then that
+ * process's names are not read again (target.names_hang), @n is left where it is, and is not
+ * to be used any more. @pid: the process. */
+bool namer_hangs(struct namer *n, pid_t *pid);
 
 /* A last look, then its thread ends; one that hangs is left where it is, and uses nothing of
  * the caller's any more. Frees @n. NULL is allowed. Control thread. */

@@ -224,8 +224,11 @@ void targets_open(struct targets *t, struct target *target)
 {
 	struct rlimit most;
 
-	if (target->pidfd >= 0 || getrlimit(RLIMIT_NOFILE, &most) < 0 ||
-	    t->n_pidfds >= most.rlim_cur / PIDFDS_PART)
+	if (target->pidfd >= 0)
+		return;
+	if (t->n_pidfds >= t->most_pidfds && getrlimit(RLIMIT_NOFILE, &most) == 0)
+		t->most_pidfds = most.rlim_cur / PIDFDS_PART;
+	if (t->n_pidfds >= t->most_pidfds)
 		return;
 	target->pidfd = proc_pidfd(target->pid);
 	t->n_pidfds += target->pidfd >= 0;
@@ -331,6 +334,19 @@ struct target *target_create(pid_t pid)
 		t->since_ns = now_ns();
 	}
 	return t;
+}
+
+bool target_take_ran(struct target *t, uint64_t ran[TARGET_RAN_WORDS])
+{
+	uint64_t any = 0;
+
+	for (size_t i = 0; i < TARGET_RAN_WORDS; i++) {
+		ran[i] = atomic_load_explicit(&t->ran[i], memory_order_relaxed);
+		if (ran[i])
+			ran[i] = atomic_exchange_explicit(&t->ran[i], 0, memory_order_relaxed);
+		any |= ran[i];
+	}
+	return any;
 }
 
 bool target_had_none(const struct target *t, uint64_t time)

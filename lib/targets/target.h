@@ -25,6 +25,9 @@ enum target_state {
 	TARGET_QUARANTINED, /* a read of it hangs: none until that ends */
 };
 
+/* A set of threads that may hold more than were put into it: a bit for each some. */
+enum { TARGET_RAN_WORDS = 4 };
+
 struct target {
 	pid_t pid;
 	_Atomic int state;
@@ -33,10 +36,10 @@ struct target {
 	uint64_t begun_ns;
 	_Atomic uint64_t none_ns; /* from begun_ns until then it surely had no interpreter */
 	_Atomic bool asked;	  /* a reader has asked for another look, which is due */
-	_Atomic bool sampled;	  /* a reader met it since names of its threads were read */
-	_Atomic(struct target *) next; /* of the same pid, published in its place */
-	bool inner_tids;	       /* lives in a PID namespace of its own */
-	uint64_t since_ns;	       /* it was there by then */
+	_Atomic uint64_t ran[TARGET_RAN_WORDS]; /* target_note_ran() */
+	_Atomic(struct target *) next;		/* of the same pid, published in its place */
+	bool inner_tids;			/* lives in a PID namespace of its own */
+	uint64_t since_ns;			/* it was there by then */
 	_Atomic int pidfd; /* or -ESRCH: it had ended; else -errno: none is held. Owned */
 	bool unwatched;	   /* it can't have events; control thread only */
 	bool asleep;	   /* not looked at, nor announced, until it runs; control thread */
@@ -46,17 +49,20 @@ struct target {
 	/* One of births_known(), from 1 on, that the scout saw in it, and where; 0: none. */
 	raddr code_at;
 	_Atomic uint32_t code_number;
-	_Atomic bool unborn;   /* a sample of it, or we, came before the record of its fork */
-	bool hung;	       /* a person was told */
-	_Atomic bool nopython; /* in quarantine: looked at before, no CPython is mapped */
-	_Atomic pid_t forker;  /* its parent's thread that forked it (inner), 0: not known */
+	_Atomic bool unborn; /* a sample of it, or we, came before the record of its fork */
+	bool hung;	     /* a person was told */
+	_Atomic bool names_hang; /* a read of its threads' names did not end */
+	_Atomic bool nopython;	 /* in quarantine: looked at before, no CPython is mapped */
+	_Atomic pid_t forker;	 /* its parent's thread that forked it (inner), 0: not known */
 	struct pystack_target py;
 	uint32_t version; /* PY_VERSION_HEX */
 	raddr runtime;
 	struct pyfind_code code; /* of the process in which it was proven; control thread */
 	uint64_t slept_user, slept_kernel; /* recorder_wakes() */
-	uint64_t retired; /* its number, from epoch_retire(); 0: it is published */
-	uint32_t holds;	  /* targets_hold(); control thread */
+	uint64_t doubted_ns; /* since then it may end, or have ended, untold; 0: it will be
+				told */
+	uint64_t retired;    /* its number, from epoch_retire(); 0: it is published */
+	uint32_t holds;	     /* targets_hold(); control thread */
 	char why[256];
 	/* inner_tids only: (outer, inner) pairs, sorted by outer. */
 	size_t n_tids;
@@ -86,6 +92,7 @@ struct targets {
 		reap_at; /* when so many are retired, targets_reap() does something */
 	size_t n_pidfds; /* held, of the published and of ... */
 	size_t n_pidfds_retired;
+	size_t most_pidfds; /* as the limit was when that many were held */
 };
 
 int targets_init(struct targets *t);
@@ -108,6 +115,25 @@ int targets_publish(struct targets *t, pid_t pid, struct target *add);
 
 /* Publish @n targets (owned from now on), all or none. Control thread. 0 or -ENOMEM. */
 int targets_publish_new(struct targets *t, struct target *const *add, size_t n);
+
+/* A reader met a sample of @t's thread @tid. Any thread. */
+static inline void target_note_ran(struct target *t, pid_t tid)
+{
+	_Atomic uint64_t *word = &t->ran[tid / 64 % TARGET_RAN_WORDS];
+	uint64_t bit = 1ull << (tid % 64);
+
+	if (!(atomic_load_explicit(word, memory_order_relaxed) & bit))
+		atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
+}
+
+/* The threads noted since the last time, into @ran. False: none. One thread. */
+bool target_take_ran(struct target *t, uint64_t ran[TARGET_RAN_WORDS]);
+
+/* Is @tid, or a thread that shares its bit, in @ran? */
+static inline bool target_ran(const uint64_t ran[TARGET_RAN_WORDS], pid_t tid)
+{
+	return ran[tid / 64 % TARGET_RAN_WORDS] >> (tid % 64) & 1;
+}
 
 /* Hold a descriptor of @target's process from now on, so that another that takes its number
  * over is told from it. Where descriptors are few, none is held. Control thread. */

@@ -92,6 +92,28 @@ def test_reads_go_on_once_they_no_longer_hang(py):
 
 
 @harness.one_python
+def test_a_name_that_hangs_takes_no_other_names_away(py):
+    need_root()
+    need_fifo()
+    hostile = trapped(py, None, "name")
+    other = Target(py, "threadnames.py")
+    spring(hostile)
+    out = os.path.join(harness.folder(), "out.folded")
+    recorder = Recorder("-p", "%d,%d" % (hostile.pid, other.pid), "-F", 999, "--threads", "-v", "-o", out).attached()
+    harness.until(lambda: "names of its threads" in recorder.text(1), "the hanging read is seen")
+    check(str(hostile.pid) in recorder.text(1), "the process is not named: %s", recorder.text(1))
+    other.say("rename")
+    other.line("RENAMED")
+    harness.works(other.pid, 2)
+    run = recorder.signal(signal.SIGINT).wait(15).ok()
+    equal(run.counter("stuck_reads"), 1, "reads that hang")
+    stacks = harness.read_folded(out)
+    names = {frames[0].partition("/")[2].rpartition("-")[0] for frames, _ in stacks}
+    enough(harness.total(harness.of_pid(stacks, hostile.pid)) > 100, "too few samples of the process: %s", run)
+    check(any(name.startswith("renamed-") for name in names), "no new name of the other process: %s", names)
+
+
+@harness.one_python
 def test_a_process_that_hangs_at_attach_is_looked_at_once_it_does_not(py):
     need_root()
     need_fifo()

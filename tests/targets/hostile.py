@@ -1,6 +1,6 @@
 """A target whose frames can't be read for a time: every remote read of them hangs, while it spins on.
 
-Usage: hostile.py [fork]. Lines on stdin: any springs the trap (says TRAPPED); fork makes another thread fork a child
+Usage: hostile.py [fork | name]. With "name" it is not frames but the name of a thread that can't be read. Lines on stdin: any springs the trap (says TRAPPED); fork makes another thread fork a child
 that works (says CHILD pid); mend ends it: freed() works. READY's truth: {spin: [[function, line]]}.
 """
 import os
@@ -38,6 +38,14 @@ def forks():
     print("CHILD %d" % pid, flush=True)
 
 
+def lose_name():
+    """A str so long has its pages for itself."""
+    name = "n" * (1 << 20)
+    threading.Thread(target=threading.Event().wait, name=name, daemon=True).start()
+    frametrap.trap_object(name)
+    freed()
+
+
 def line_in(function):
     """The line below the one with the loop."""
     return function.__code__.co_firstlineno + 2
@@ -50,5 +58,7 @@ if forking:
     threading.Thread(target=forks, daemon=True).start()
 target.ready(truth={"spin_01": [["freed", line_in(freed)]], "spin_02": [["in_child", line_in(in_child)]]},
              roots=[target.root(), target.root_of_thread(forks)])
+if "name" in sys.argv:
+    lose_name()
 snare(frametrap.trap_unlocked if forking else frametrap.trap)
 freed()
