@@ -24,8 +24,9 @@ enum {
 	FRESH_TRIES = 16, /* so for 2 s also without a record that tells to look */
 	AT_ONCE = 8,	  /* so many descendants are looked at before they run */
 	SCOUT_MS = 2,
-	SETTLE_STEP_MS = 20, /* where no end is told of */
-	DOUBT_TRIES = 5,     /* what is wrong in a program's first moments may be half made */
+	DOUBT_NS = 1000000000, /* its last samples have been read by then */
+	SETTLE_STEP_MS = 20,   /* where no end is told of */
+	DOUBT_TRIES = 5, /* what is wrong in a program's first moments may be half made */
 };
 
 /* A process whose interpreter is being looked for. */
@@ -148,6 +149,62 @@ void tracker_tape_all(struct tracker *t, struct queue *tape)
 		tape_target(t, t->targets.all[i]);
 }
 
+/* --- those whose end nobody may tell --- */
+
+static bool has_ended(const struct target *target)
+{
+	int fd = atomic_load(&target->pidfd);
+
+	return fd >= 0 ? proc_has_ended(fd) : !proc_exists(target->pid);
+}
+
+static void doubt(struct tracker *t, struct target *target)
+{
+	target->doubted_ns = now_ns();
+	t->doubts = true;
+}
+
+/* One that has ended by now may have been told of before it was known. */
+static void open_target(struct tracker *t, struct target *target)
+{
+	targets_open(&t->targets, target);
+	if (has_ended(target))
+		doubt(t, target);
+}
+
+void tracker_leader_ended(struct tracker *t, pid_t pid)
+{
+	struct target *target = targets_find(&t->targets, pid);
+
+	if (target)
+		doubt(t, target);
+}
+
+pid_t tracker_left(struct tracker *t)
+{
+	uint64_t now = now_ns();
+	bool more = false;
+
+	if (!t->doubts || now < t->doubts_ns)
+		return 0;
+	for (size_t i = 0; i < t->targets.n_all; i++) {
+		struct target *target = t->targets.all[i];
+
+		if (target->retired || !target->doubted_ns)
+			continue;
+		if (now - target->doubted_ns > DOUBT_NS && has_ended(target)) {
+			tracker_gone(t, target->pid);
+			return target->pid;
+		}
+		more = true;
+	}
+	t->doubts = more;
+	t->doubts_ns = now + DOUBT_NS;
+	return 0;
+}
+
+/* --- targets --- */
+
 static struct target *new_target(struct tracker *t, pid_t pid, uint64_t begun_ns)
 {
 	struct target *target = target_create(pid);
@@ -167,7 +224,7 @@ static struct target *add_target(struct tracker *t, pid_t pid, uint64_t begun_ns
 	if (!target)
 		return NULL;
 	if (targets_publish(&t->targets, pid, target) == 0) {
-		targets_open(&t->targets, target);
+		open_target(t, target);
 		return target;
 	}
 	free(target);
@@ -247,7 +304,7 @@ void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid, uint64
 		free(child);
 		return;
 	}
-	targets_open(&t->targets, child);
+	open_target(t, child);
 	tape_target(t, child);
 	if (state == TARGET_PENDING || state == TARGET_STARTING ||
 	    (state == TARGET_NOPYTHON && !child->none_ns))
@@ -279,7 +336,7 @@ int tracker_wake(struct tracker *t, struct target *target)
 	uint64_t age = proc_age_ns(target->pid), known = now_ns() - target->since_ns;
 
 	target->asleep = false;
-	targets_open(&t->targets, target);
+	open_target(t, target);
 	/* If it was forked just before it was listed, nobody knows by which thread. */
 	target->unborn = age < JUST_NS + known;
 	return begin_search(t, target, false);
@@ -672,13 +729,47 @@ int tracker_descendants(struct tracker *t, const pid_t *pids, size_t n)
 	return r;
 }
 
+/* Does it take less to ask the targets for their children than to look at @n numbers? Not
+ * those with several threads: one that ends leaves its children to another, which was asked
+ * before. */
+static bool should_ask(const struct tracker *t, size_t n)
+{
+	enum { A_TARGET = 5 }; /* system calls */
+	bool single = n > A_TARGET * t->targets.n_all;
+
+	for (size_t i = 0; single && i < t->targets.n_all; i++)
+		single = proc_count_tasks(t->targets.all[i]->pid) == 1;
+	return single;
+}
+
+/* Also those of targets that this finds. */
+static int ask_targets(struct tracker *t)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < t->targets.n_all; i++) {
+		struct target *target = t->targets.all[i];
+		_cleanup_free_ pid_t *pids = NULL;
+		size_t n = 0, cap = 0;
+
+		if (targets_find(&t->targets, target->pid) == target &&
+		    family_children(target->pid, &pids, &n, &cap) == 0)
+			r = add_descendants(t, pids, n);
+	}
+	return r;
+}
+
 int tracker_born(struct tracker *t, const pid_t *pids, size_t n)
 {
 	_cleanup_free_ struct family_birth *born = NULL;
+	pid_t since = t->newest, now = family_newest();
 	size_t n_born;
 	int r = 0;
 
-	if (!family_born(&t->newest, &born, &n_born))
+	t->newest = now;
+	if (since && now > since && should_ask(t, (size_t)(now - since)))
+		return ask_targets(t);
+	if (!family_born(since, now, &born, &n_born))
 		return tracker_descendants(t, pids, n);
 	/* Parents are before their children. */
 	for (size_t i = 0; r == 0 && i < n_born; i++)

@@ -31,6 +31,8 @@ struct tracker {
 	struct queue *tape;	 /* where TAPE_TARGET records go, or NULL */
 	struct stats *stats;	 /* of the recording: what a tape lacks; NULL: without @tape */
 	const struct stop *stop; /* waits end when it is asked for; or NULL */
+	bool doubts;		 /* a target may end untold */
+	uint64_t doubts_ns;	 /* when to look for that again */
 	struct note note;
 };
 
@@ -67,6 +69,13 @@ void tracker_look(struct tracker *t, pid_t pid);
 int tracker_wake(struct tracker *t, struct target *target);
 
 void tracker_gone(struct tracker *t, pid_t pid);
+
+/* Its first thread has ended, and others have not: nobody tells when they do. */
+void tracker_leader_ended(struct tracker *t, pid_t pid);
+
+/* A process that was taken for one that lives, and is gone now; 0: none, or not looked for
+ * yet. To be called until it says so, now and then. */
+pid_t tracker_left(struct tracker *t);
 
 /* A read of @pid hangs: its samples are torn until it ends. */
 void tracker_quarantine(struct tracker *t, pid_t pid);

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sys/proc.h"
 #include "targets/tracker.h"
 
 enum { NOBODY = 999999999, THREAD = 77 };
@@ -44,6 +45,56 @@ static char told[300]; /* to a person, at last */
 static void tell(void *arg, const char *text)
 {
 	snprintf(told, sizeof(told), "%s", text);
+}
+
+/* Another CPU's ring told before that the child has ended: nobody tells it again. */
+static void child_has_ended(void **state)
+{
+	pid_t parent = start(), pid = start();
+	struct tracker t;
+	pid_t left = 0;
+
+	assert_int_equal(tracker_init(&t, -1), 0);
+	assert_int_equal(tracker_new(&t, parent, 0), 0);
+	atomic_store(&targets_find(&t.targets, parent)->state, TARGET_NOPYTHON);
+	assert_int_equal(tracker_left(&t), 0);
+	kill(pid, SIGKILL); /* not waited for yet */
+	while (proc_state(pid, pid) != 'Z')
+		poll(NULL, 0, 10);
+	tracker_gone(&t, pid);
+	tracker_forked(&t, pid, parent, THREAD, 1);
+	assert_non_null(targets_find(&t.targets, pid));
+	for (int i = 0; i < 1000 && !left; i++) {
+		poll(NULL, 0, 10);
+		left = tracker_left(&t);
+	}
+	assert_int_equal(left, pid);
+	assert_null(targets_find(&t.targets, pid));
+	assert_non_null(targets_find(&t.targets, parent));
+	assert_int_equal(tracker_left(&t), 0);
+	assert_false(t.doubts);
+	tracker_deinit(&t);
+	end(pid);
+	end(parent);
+}
+
+/* Its other threads end later, and the record of a thread's end tells of no process. */
+static void leader_has_ended(void **state)
+{
+	pid_t pid = start();
+	struct tracker t;
+
+	assert_int_equal(tracker_init(&t, -1), 0);
+	assert_int_equal(tracker_new(&t, pid, 0), 0);
+	tracker_leader_ended(&t, pid);
+	assert_int_equal(tracker_left(&t), 0);
+	end(pid);
+	for (int i = 0; i < 1000 && targets_find(&t.targets, pid); i++) {
+		poll(NULL, 0, 10);
+		tracker_left(&t);
+	}
+	assert_null(targets_find(&t.targets, pid));
+	tracker_deinit(&t);
 }
 
 /* Another CPU's ring told before that the forker has ended. */
@@ -135,6 +186,8 @@ static void short_of_descriptors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(child_has_ended),
+		cmocka_unit_test(leader_has_ended),
 		cmocka_unit_test(forker_has_ended),
 		cmocka_unit_test(forker_is_not_known_yet),
 		cmocka_unit_test(short_of_descriptors),
