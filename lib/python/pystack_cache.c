@@ -38,6 +38,7 @@ struct pystack *pystack_place(void *block, uint32_t max_frames,
 	p->max_frames = MIN(max_frames, PYWALK_MAX_FRAMES);
 	p->new_code = new_code;
 	p->next_id = 1;
+	p->thread_mask = N_THREADS_FIRST - 1;
 	p->arg = arg;
 #define X(field, n)            \
 	p->field = (void *)at; \
@@ -61,11 +62,39 @@ size_t pystack_bytes(void)
 #undef X
 }
 
+static void count_anew(struct pystack *p)
+{
+	memset(p->left, 0, sizeof(p->left));
+	p->n_left = p->n_back = 0;
+}
+
+/* The thread @tid takes the entry of @old. New numbers are given in a row, so their last bits
+ * tell them apart. */
+static void replace(struct pystack *p, pid_t tid, pid_t old)
+{
+	uint32_t come = (uint32_t)tid % N_THREADS, gone = (uint32_t)old % N_THREADS;
+
+	p->n_back += (uint32_t)(p->left[come / 64] >> come % 64 & 1);
+	if (old)
+		p->left[gone / 64] |= 1ull << gone % 64;
+	p->n_left += old != 0;
+	if (p->n_back > MOST_BACK && p->thread_mask + 1 < N_THREADS) {
+		p->thread_mask = 2 * p->thread_mask + 1;
+		count_anew(p);
+	} else if (p->n_left > N_LEFT) {
+		count_anew(p);
+	}
+}
+
 struct thread *pystack_thread(struct pystack *p, int program, pid_t tid, uint32_t level)
 {
-	uint32_t h = (uint32_t)tid * 2654435761u;
-	struct thread *th = &p->threads[((h >> 21) + level) & (N_THREADS - 1)];
+	uint32_t h = (uint32_t)tid * 2654435761u >> 21;
+	struct thread *th = &p->threads[(h + level) & p->thread_mask];
 
+	if (level == 0 && th->tid != tid) {
+		replace(p, tid, th->tid);
+		th = &p->threads[h & p->thread_mask];
+	}
 	if (th->tid != tid || th->program != program || th->level != level)
 		*th = (struct thread){ .program = program, .tid = tid, .level = level };
 	return th;
@@ -73,7 +102,7 @@ struct thread *pystack_thread(struct pystack *p, int program, pid_t tid, uint32_
 
 void pystack_forget(struct pystack *p, int program)
 {
-	for (size_t i = 0; i < N_THREADS; i++)
+	for (size_t i = 0; i <= p->thread_mask; i++)
 		if (p->threads[i].program == program)
 			p->threads[i] = (struct thread){ 0 };
 	for (size_t i = 0; i < N_LISTS; i++)

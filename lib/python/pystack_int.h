@@ -11,7 +11,10 @@
 #include "python/pystack.h"
 
 enum {
-	N_THREADS = 2048, /* power of two; entries that collide are replaced */
+	N_THREADS = 2048, /* power of two, at most; entries that collide are replaced */
+	N_THREADS_FIRST = 256,
+	N_LEFT = 1536,	 /* replaced entries after which it is counted anew who came back */
+	MOST_BACK = 128, /* of them, before there are twice as many entries */
 	N_CODES = 32768, /* power of two, in 16 bits; emptied between samples when half full */
 	CODES_AGE = 4096, /* copies after which codes that were not met are forgotten */
 	N_REGIONS = 120,
@@ -131,6 +134,11 @@ struct pystack {
 	uint64_t aged_id, age_after;
 	uint32_t aged_stamp;
 	struct thread *threads;
+	/* Of them thread_mask + 1 are in use: more only where threads come back that had to
+	 * leave, for each takes a page, and where processes are forked all the time ever new
+	 * threads come. @left: the last bits of those that left lately. */
+	uint32_t thread_mask, n_left, n_back;
+	uint64_t left[N_THREADS / 64];
 	struct states *states;
 	struct code *codes;   /* n_codes of them, one behind the other: few pages */
 	uint16_t *code_index; /* by hash: a number in codes + 1; 0: free */

@@ -146,6 +146,7 @@ def test_soak(py, out):
     # Folded stacks, and the names in them, are kept to the end, or until --memory says stop.
     most = 1 << 20 if out.endswith(".data") else 2 << 20
     check(60 * slope(points) < most, "%.0f KB a minute: %s", 60 * slope(points) / KB, run)
-    check(max(fds[-20:]) <= max(fds[:20]) + 20, "descriptors: %s at first, %s at last", fds[:20], fds[-20:])
+    check(max(fds[-20:]) <= max(fds[:20]) + 20, "descriptors: %s at first, %s at last; %.0f KB a minute", fds[:20], fds[-20:],
+          60 * slope(points) / KB)
     return "%.0f KB a minute, %d KB at last, %d descriptors, side_lost=%d" % (
         60 * slope(points) / KB, points[-1][1] // KB, max(fds), run.counter("side_lost"))

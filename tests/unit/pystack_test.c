@@ -1306,9 +1306,30 @@ static void many_codes(void **state)
 	fix_destroy(f);
 }
 
+/* Threads that never come back take the entries of those before; others get their own. */
+static void entries_follow_the_threads_that_come_back(void **state)
+{
+	struct pystack *p = pystack_create(10, NULL, NULL);
+	uint32_t kept = 0;
+
+	(void)state;
+	for (pid_t tid = 1000; tid < 101000; tid++)
+		pystack_thread(p, 1, tid, 0);
+	assert_int_equal(p->thread_mask, N_THREADS_FIRST - 1);
+	for (int round = 0; round < 20; round++)
+		for (pid_t tid = 1; tid <= 1000; tid++)
+			pystack_thread(p, 2, tid, 0)->walks = (uint32_t)tid;
+	assert_true(p->thread_mask + 1 >= 1000);
+	for (pid_t tid = 1; tid <= 1000; tid++)
+		kept += pystack_thread(p, 2, tid, 0)->walks == (uint32_t)tid;
+	assert_true(kept > 600);
+	pystack_destroy(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(entries_follow_the_threads_that_come_back),
 		cmocka_unit_test(code_is_copied_once),
 		cmocka_unit_test(replaced_code_is_another),
 		cmocka_unit_test(codes_are_forgotten),
