@@ -262,7 +262,8 @@ static size_t read_stat(struct proof_stat_files *files, pid_t pid, pid_t tid, ch
 		close(kept->fd);
 	kept->fd = open_stat(pid, tid);
 	kept->tid = kept->fd < 0 ? 0 : tid;
-	return kept->tid ? (size_t)MAX(pread(kept->fd, text, size, 0), 0) : 0;
+	n = kept->tid ? pread(kept->fd, text, size, 0) : 0;
+	return n > 0 ? (size_t)n : 0;
 }
 
 void proof_stat_files_close(struct proof_stat_files *files)

@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include "watch/proof.h"
 #include "base/clock.h"
@@ -527,6 +528,37 @@ static void moved_by_a_kept_file(void **state)
 	close(shared.ends[0]), close(shared.ends[1]);
 }
 
+static int preads_left = INT32_MAX; /* later ones fail, as those of a thread that has ended */
+
+ssize_t pread(int fd, void *buf, size_t n, off_t at)
+{
+	if (preads_left-- > 0)
+		return syscall(SYS_pread64, fd, buf, n, at);
+	errno = ESRCH;
+	return -1;
+}
+
+/* A thread that ends once its file was opened, or once that was read. */
+static void moved_and_ended(void **state)
+{
+	struct proof_stat_files files = { 0 };
+	struct cpus all;
+	int cpu;
+
+	assert_int_equal(cpus_of_thread(&all, 0), 0);
+	cpu = cpus_next(&all, 0);
+	assert_int_equal(cpus_pin_thread(cpu), 0);
+	preads_left = 0;
+	assert_true(proof_moved(&files, getpid(), gettid(), cpu));
+	proof_stat_files_close(&files);
+	preads_left = 1;
+	assert_false(proof_moved(&files, getpid(), gettid(), cpu));
+	assert_int_equal(preads_left, 0);
+	preads_left = INT32_MAX;
+	proof_stat_files_close(&files);
+	(void)state;
+}
+
 /* Its hotplug thread ran: events that see all of a CPU are gone, until they are opened anew.
  */
 static void a_cpu_goes(void **state)
@@ -575,6 +607,7 @@ int main(void)
 		TEST(ran_unwatched),
 		cmocka_unit_test(moved),
 		cmocka_unit_test(moved_by_a_kept_file),
+		cmocka_unit_test(moved_and_ended),
 		TEST(a_cpu_goes),
 	};
 
