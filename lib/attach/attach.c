@@ -321,6 +321,8 @@ static int attach_pass(struct attach *a, pid_t pid, const pid_t *only, size_t n_
 	int r = proc_tasks(pid, &tids, &n);
 
 	*opened = 0;
+	if (proc_is_short(r))
+		return proc_short(pid, r, err);
 	if (r < 0)
 		return err_set(err, -ESRCH, "process %d is gone", pid);
 	for (size_t i = 0; r == 0 && i < n && !stop_asked(a->stop); i++) {

@@ -133,16 +133,24 @@ bool attach_capable(unsigned cap)
 	       data[cap / 32].effective >> cap % 32 & 1;
 }
 
-size_t attach_raise_nofile(void)
+/* The hard limit is in the way, and may be raised. */
+static void raise_hard_limit(struct rlimit *l)
 {
 	size_t nr_open = (size_t)perf_event_sysctl("../fs/nr_open", 0);
+
+	if (nr_open > l->rlim_max && attach_capable(CAP_SYS_RESOURCE))
+		l->rlim_max = nr_open;
+}
+
+size_t attach_raise_nofile(size_t enough)
+{
 	struct rlimit was, l;
 
 	if (getrlimit(RLIMIT_NOFILE, &was) < 0)
 		return 1024;
 	l = was;
-	if (nr_open > l.rlim_max && attach_capable(CAP_SYS_RESOURCE))
-		l.rlim_max = nr_open;
+	if (l.rlim_max < enough)
+		raise_hard_limit(&l);
 	l.rlim_cur = l.rlim_max;
 	return setrlimit(RLIMIT_NOFILE, &l) < 0 ? was.rlim_cur : l.rlim_cur;
 }
@@ -161,10 +169,10 @@ static void memory_limits(struct attach_limits *l)
 	l->mlock_kb = (size_t)perf_event_sysctl("perf_event_mlock_kb", 516);
 }
 
-struct attach_limits attach_limits_now(bool wide)
+struct attach_limits attach_limits_now(bool wide, size_t enough)
 {
 	struct attach_limits l = {
-		.nofile = attach_raise_nofile(),
+		.nofile = attach_raise_nofile(enough),
 		.page = (size_t)sysconf(_SC_PAGESIZE),
 		.wide = wide,
 	};

@@ -61,14 +61,15 @@ int attach_plan_make(const struct attach_wants *w, const struct attach_limits *l
 /* The next smaller rings. 0: there are none. */
 size_t attach_plan_fewer_pages(size_t pages);
 
-/* This process's; @wide is the caller's to tell. */
-struct attach_limits attach_limits_now(bool wide);
+/* This process's; @wide is the caller's to tell, @enough as for attach_raise_nofile(). */
+struct attach_limits attach_limits_now(bool wide, size_t enough);
 
 /* Has the calling thread this capability (linux/capability.h)? */
 bool attach_capable(unsigned cap);
 
-/* Raise RLIMIT_NOFILE as far as allowed. Returns the limit. */
-size_t attach_raise_nofile(void);
+/* Raise RLIMIT_NOFILE to its hard limit, and where that is below @enough descriptors as far as
+ * the kernel allows. Returns the limit. */
+size_t attach_raise_nofile(size_t enough);
 
 /* Make the table of descriptors big enough for @n at once: where threads share it, each
  * growth waits for a grace period of RCU, which a busy machine may not grant for seconds.

@@ -51,9 +51,10 @@ const char *event_place_remedy(const struct place_facts *f, enum event_place pla
 		return "threads ended before their first sample was due; use --capture "
 		       "preempt, as root";
 	if (f->wide && f->filter)
-		return "threads ended before their first sample was due; with -F 1000 or less "
-		       "events "
-		       "count on CPUs, which loses none";
+		return "the machine was too busy when samples were due, or threads ended "
+		       "before "
+		       "their first was; lower -F: up to 1000 Hz events count on CPUs, which "
+		       "loses no thread";
 	return "threads ended before their first sample was due; run as root, or with "
 	       "CAP_PERFMON, "
 	       "CAP_BPF and CAP_SYS_NICE: then events count on CPUs, which loses none";

@@ -7,7 +7,6 @@
 #include "capture/preempt.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,12 +20,11 @@
 
 enum { STALL_NS = 20000000 }; /* between a sample and the wake-up of its reader */
 
-static int become_fifo(int priority)
+static int become_fifo(int priority, int flags)
 {
 	struct sched_param param = { .sched_priority = priority };
 
-	return sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &param) < 0 ? -errno :
-										     0;
+	return sched_setscheduler(0, SCHED_FIFO | flags, &param) < 0 ? -errno : 0;
 }
 
 /* A reader without sleep would get SIGXCPU at the soft limit. */
@@ -40,31 +38,52 @@ static void allow_running(void)
 	setrlimit(RLIMIT_RTTIME, &l);
 }
 
-struct attempt {
-	struct preempt_plan *plan;
-	int result;
-};
-
-/* All is tried for real, by a thread that ends afterwards: cgroups can refuse even root. */
-static void *try_all(void *arg)
+/* More than the most urgent target, if we may. */
+static int try_fifo(struct preempt_plan *p, int flags)
 {
-	struct attempt *a = arg;
-	struct preempt_plan *p = a->plan;
-	/* More than the most urgent target, if we may. */
-	int want = p->targets.rt.priority + 1, max = sched_get_priority_max(SCHED_FIFO);
-	struct cpus cpus = p->targets.cpus;
+	int want = p->targets.rt.priority + 1;
+	int ret;
 
-	p->priority = want < max ? want : max;
-	a->result = become_fifo(p->priority);
-	if (a->result < 0 && p->priority > 1) {
-		p->priority = 1;
-		a->result = become_fifo(1);
-	}
+	p->priority = want > 1 ? MIN(want, sched_get_priority_max(SCHED_FIFO)) : want;
+	ret = become_fifo(p->priority, flags);
+	if (ret == 0 || p->priority == 1)
+		return ret;
+	p->priority = 1;
+	return become_fifo(1, flags);
+}
+
+/* On which CPUs of the targets this process may not run. */
+static struct cpus try_cpus(const struct preempt_plan *p)
+{
+	struct cpus cpus = p->targets.cpus, refused, was;
+
 	cpus_drop(&cpus, &p->targets.spared);
-	p->refused = cpus;
+	refused = cpus;
+	if (cpus_of_thread(&was, 0) < 0)
+		return refused;
+	cpus_drop(&refused, &was);
+	if (cpus_next(&refused, 0) < 0) /* it runs on all of them as it is */
+		return refused;
+	refused = cpus;
 	if (cpus_keep_thread(&cpus) == 0)
-		cpus_drop(&p->refused, &cpus);
-	return NULL;
+		cpus_drop(&refused, &cpus);
+	cpus_keep_thread(&was);
+	return refused;
+}
+
+/* All is tried for real, for cgroups can refuse even root, and taken back at once: a thread
+ * for it would cost more system calls than that. */
+static int try_all(struct preempt_plan *p)
+{
+	struct sched_param param = { 0 };
+	int policy = sched_getscheduler(0), ret;
+
+	sched_getparam(0, &param);
+	ret = try_fifo(p, policy & SCHED_RESET_ON_FORK);
+	if (ret == 0)
+		sched_setscheduler(0, policy, &param);
+	p->refused = try_cpus(p);
+	return ret;
 }
 
 static int explain_refusal(int code, struct err *err)
@@ -92,11 +111,10 @@ static struct cpus spared(const struct preempt_plan *p)
 
 static int preempt_possible(const struct capture_want *w, struct err *err)
 {
-	struct attempt a = { .plan = w->plan };
 	struct preempt_plan *p = w->plan;
-	pthread_t thread;
 	struct cpus not = spared(p);
 	char list[200];
+	int ret;
 
 	if (cpus_next(&not, 0) >= 0 && cpus_count(&not ) == cpus_count(&p->targets.cpus))
 		return err_set(
@@ -104,11 +122,9 @@ static int preempt_possible(const struct capture_want *w, struct err *err)
 			"the targets run on CPU %s alone, isolated (isolcpus, nohz_full), "
 			"where no SCHED_FIFO reader goes unless --hold-isolated is given",
 			cpus_text(&not, list, sizeof(list)));
-	if (pthread_create(&thread, NULL, try_all, &a))
-		return err_set(err, -EAGAIN, "can't start a thread");
-	pthread_join(thread, NULL);
-	if (a.result < 0)
-		return explain_refusal(a.result, err);
+	ret = try_all(p);
+	if (ret < 0)
+		return explain_refusal(ret, err);
 	/* At the same priority it waits until the target sleeps; it could not even be killed.
 	 */
 	if (p->targets.rt.priority >= p->priority)
@@ -181,7 +197,7 @@ static int preempt_thread_begin(const struct preempt_plan *p, int cpu)
 {
 	int r = cpus_has(&p->targets.spared, cpu) ? -EACCES : cpus_pin_thread(cpu);
 
-	return r < 0 ? r : become_fifo(p->priority);
+	return r < 0 ? r : become_fifo(p->priority, SCHED_RESET_ON_FORK);
 }
 
 /* A CPU that goes offline, or a cpuset, moves a reader to another. Where no witness tells, it

@@ -33,13 +33,19 @@ static int add_signals(pid_t pid, uint64_t *used, struct err *err)
 {
 	_cleanup_free_ pid_t *tids = NULL;
 	size_t n = 0;
+	int r = proc_tasks(pid, &tids, &n);
 
-	if (proc_tasks(pid, &tids, &n) < 0)
+	if (proc_is_short(r))
+		return proc_short(pid, r, err);
+	if (r < 0)
 		return err_set(err, -ESRCH, "there is no process %d", pid);
 	for (size_t i = 0; i < n; i++) {
 		struct proc_status s;
 
-		if (proc_status(tids[i], &s) < 0)
+		r = proc_status(tids[i], &s);
+		if (proc_is_short(r))
+			return proc_short(pid, r, err);
+		if (r < 0)
 			continue;
 		if (s.tracer)
 			return err_set(err, -EPERM,

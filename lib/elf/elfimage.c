@@ -37,6 +37,7 @@ static bool window_read(const struct elfimage *im, uint64_t offset, void *buf, s
 
 	if (!w)
 		return false;
+	w += offset >= sizeof(w->at);
 	if (offset < w->offset || offset + n > w->offset + w->n) {
 		w->offset = MIN(offset, last);
 		w->n = (size_t)MIN(im->size, (uint64_t)sizeof(w->at));
@@ -57,7 +58,7 @@ static int image_read(const struct elfimage *im, uint64_t offset, void *buf, siz
 		memcpy(buf, im->mem.at + offset, n);
 		return 0;
 	}
-	if (n <= ELFIMAGE_WINDOW / 2 && window_read(im, offset, buf, n))
+	if (n <= ELFIMAGE_WINDOW && window_read(im, offset, buf, n))
 		return 0;
 	return file_read(im->fd, offset, buf, n);
 }
@@ -94,9 +95,9 @@ int elfimage_init(struct elfimage *im, int fd, struct bytes mem)
 		if (!S_ISREG(st.st_mode))
 			return -ENOEXEC;
 		im->size = st.st_size > 0 ? (uint64_t)st.st_size : 0;
-		im->window = malloc(sizeof(*im->window));
-		if (im->window)
-			im->window->offset = im->window->n = 0;
+		im->window = malloc(2 * sizeof(*im->window));
+		for (size_t i = 0; im->window && i < 2; i++)
+			im->window[i].offset = im->window[i].n = 0;
 	}
 	if (image_read(im, 0, &eh, sizeof(eh)) < 0)
 		return -ENOEXEC;

@@ -14,10 +14,10 @@
 enum {
 	ELFIMAGE_MAX_PART = 256 << 20, /* bytes of one part */
 	ELFIMAGE_MAX_ID = 64,	       /* bytes of a build-id */
-	ELFIMAGE_WINDOW = 32 << 10,
+	ELFIMAGE_WINDOW = 128 << 10,
 };
 
-/* What was read of a file last. */
+/* What was read last of a file's beginning, or of what is behind that. */
 struct elfimage_window {
 	uint64_t offset;
 	size_t n;
@@ -27,7 +27,7 @@ struct elfimage_window {
 struct elfimage {
 	int fd;
 	struct bytes mem;
-	struct elfimage_window *window; /* of the file; NULL: none */
+	struct elfimage_window *window; /* two, of the file; NULL: none */
 	uint64_t size;
 	Elf64_Phdr *ph;
 	size_t n_ph;

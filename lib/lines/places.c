@@ -73,14 +73,14 @@ struct places *places_create(struct srcline *lines, bool debuginfod, struct stat
 void places_limit(struct places *p, size_t bytes)
 {
 	p->max_bytes = bytes;
-	symnames_limit(&p->names, bytes / 2, p->stats);
+	symnames_limit(&p->names, bytes / 4, p->stats);
 }
 
-static bool is_full(const struct places *p)
+static bool is_full(const struct places *p, size_t most)
 {
 	return p->cap * sizeof(*p->place) + p->cap_frames * sizeof(*p->frame) +
 		       p->names.bytes + idmap_bytes(&p->numbers) >
-	       p->max_bytes;
+	       most;
 }
 
 static void file_close(struct file *f)
@@ -162,7 +162,8 @@ uint32_t places_add(struct places *p, const struct space *sp, const struct space
 	number = idmap_get(&p->numbers, key);
 	if (number != IDMAP_NONE)
 		return number;
-	if (p->n == MAX_PLACES || is_full(p)) {
+	/* Half is for their lines, which come later. */
+	if (p->n == MAX_PLACES || is_full(p, p->max_bytes / 2)) {
 		STATS_ADD(p->stats, unplaced, 1);
 		return 0;
 	}
@@ -180,7 +181,7 @@ uint32_t places_add(struct places *p, const struct space *sp, const struct space
 
 static bool frame_add(struct places *p, struct place *pl, const struct places_frame *f)
 {
-	if (is_full(p))
+	if (is_full(p, p->max_bytes))
 		return false;
 	if (p->n_frames == p->cap_frames) {
 		uint32_t cap = p->cap_frames ? 2 * p->cap_frames : 1024;

@@ -28,6 +28,14 @@ void space_note_unread(struct spaces *s)
 		STATS_ADD(s->stats, unread, 1);
 }
 
+/* We had no thread, descriptor or memory left: a stack lacks names, and it is tried again
+ * later. */
+static void ran_out(struct spaces *s)
+{
+	space_note_unread(s);
+	s->retry_ns = now_ns() + RETRY_NS;
+}
+
 struct proc_map space_proc_map(const struct space_map *m, const char *path)
 {
 	return (struct proc_map){ .start = m->lo,
@@ -172,9 +180,10 @@ static struct later *opening_run_soon(struct spaces *s, struct opening *o,
 		return NULL;
 	}
 	l = later_start(elfcache_quota(s->elfs), opening_run, opening_drop, o);
-	if (!l)
+	if (!l) {
 		opening_drop(o);
-	else if (!later_wait(l, PATIENCE_MS)) {
+		ran_out(s);
+	} else if (!later_wait(l, PATIENCE_MS)) {
 		elfcache_slow(s->elfs, elf, true);
 		s->stuck[s->n_stuck].later = l, s->stuck[s->n_stuck++].elf = elf;
 		l = NULL;
@@ -231,8 +240,7 @@ int space_open(const struct space *sp, const struct space_map *m, int *root)
 	later_release(l);
 	if (!is_our_fault(fd))
 		return fd;
-	space_note_unread(sp->of);
-	sp->of->retry_ns = now_ns() + RETRY_NS;
+	ran_out(sp->of);
 	return -EAGAIN;
 }
 

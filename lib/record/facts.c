@@ -45,7 +45,7 @@ static void limits(struct facts_machine *m)
 {
 	struct rlimit l;
 
-	m->nofile = attach_raise_nofile();
+	m->nofile = attach_raise_nofile(SIZE_MAX);
 	if (getrlimit(RLIMIT_RTTIME, &l) == 0 && l.rlim_max != RLIM_INFINITY)
 		m->rt_time = l.rlim_max;
 }

@@ -270,10 +270,45 @@ static void tell_limits(struct recorder *r)
 	}
 }
 
+static void replace_namer(struct recorder *r, pid_t pid)
+{
+	STATS_ADD(r->session->stats, stuck_reads, 1);
+	note_say(&r->o.note,
+		 "a read of process %d hangs: the names of its threads are not read any more",
+		 pid);
+	recorder_start_namer(r);
+}
+
+/* One that reads names begins soon after the start, and is replaced when it hangs. In how many
+ * ms to look again. */
+static int watch_namer(struct recorder *r)
+{
+	uint64_t now = now_ns();
+	pid_t pid;
+
+	if (now < r->namer_ns)
+		return (int)((r->namer_ns - now) / 1000000) + 1;
+	r->namer_ns = now + WATCH_MS * 1000000ull;
+	if (!r->namer_begun)
+		recorder_start_namer(r);
+	else if (r->namer && namer_hangs(r->namer, &pid))
+		replace_namer(r, pid);
+	return WATCH_MS;
+}
+
+/* Another CPU's ring may tell of a process's end before its fork is read. */
+static void drop_left(struct recorder *r)
+{
+	pid_t pid;
+
+	while ((pid = tracker_left(&r->tracker)))
+		ours_set(r->config.ours, pid, false);
+}
+
 /* How soon to look again, in ms. */
 static int watch_readers(struct recorder *r)
 {
-	int soon = tracker_due_ms(&r->tracker, WATCH_MS);
+	int soon = tracker_due_ms(&r->tracker, WATCH_MS), namer;
 	char text[500];
 	pid_t back;
 
@@ -289,6 +324,8 @@ static int watch_readers(struct recorder *r)
 		give_up(r, pid);
 		replace_reader(r, &r->config.slots[i]);
 	}
+	namer = watch_namer(r);
+	soon = MIN(soon, namer);
 	if (atomic_load(&r->config.over_budget) && !r->warned_budget) {
 		r->warned_budget = true;
 		note_say(
@@ -350,7 +387,7 @@ static void loop(struct recorder *r, const struct recorder_hooks *hooks,
 	tracker_scout(&r->tracker);
 	for (;;) {
 		uint64_t now = now_ns();
-		int timeout;
+		int timeout, wake;
 
 		if (now >= end || resolver_failed(r->resolver))
 			return;
@@ -372,7 +409,10 @@ static void loop(struct recorder *r, const struct recorder_hooks *hooks,
 			return;
 		}
 		tracker_run(&r->tracker);
-		soon = MIN(watch_readers(r), wake_readers(r));
+		drop_left(r);
+		soon = watch_readers(r);
+		wake = wake_readers(r);
+		soon = MIN(soon, wake);
 		tell_limits(r);
 		if (r->last >= 0 && !r->told_left)
 			soon = MIN(soon, LEFT_MS);
@@ -433,6 +473,8 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		reader_stop(&r->config.slots[i]);
 	recorder_introduce_rest(r);
+	if (code == 0 && !r->namer_begun)
+		recorder_start_namer(r);
 	namer_stop(r->namer);
 	if (r->resolver)
 		resolver_stop(r->resolver, &ret->counts);

@@ -417,6 +417,9 @@ static int plan_memory(struct recorder *r, size_t cpus, size_t page, struct err 
 	return 0;
 }
 
+/* Events on CPUs need some descriptors a CPU, and a target has one where there are many. */
+enum { CPUS_FDS = 16 << 10 };
+
 /* Before there are threads that share the descriptors. */
 static int plan(struct recorder *r, struct err *err)
 {
@@ -437,7 +440,7 @@ static int plan(struct recorder *r, struct err *err)
 	if (ret < 0)
 		return ret;
 	add_wants(r, &w);
-	limits = attach_limits_now(wide && !r->o.child);
+	limits = attach_limits_now(wide && !r->o.child, r->by_table ? CPUS_FDS : SIZE_MAX);
 	ret = attach_plan_make(&w, &limits, &r->plan, err);
 	if (ret == 0)
 		ret = plan_memory(r, w.cpus, limits.page, err);

@@ -64,6 +64,8 @@ struct recorder {
 	struct queue traced;	  /* the tracer's messages to the control thread */
 	struct queue names;	  /* the namer's */
 	struct namer *namer;
+	bool namer_begun;
+	uint64_t namer_ns; /* when to begin it, and then to see whether it hangs */
 	struct epoch_user namer_user;
 	struct queue **queues;
 	struct resolver *resolver;
@@ -94,6 +96,9 @@ int recorder_choose(struct recorder *r, struct err *err);
  * exec. 0 or -errno with a sentence; recorder_detach() is due in either case. */
 int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 		   struct err *err);
+
+/* Start to read what programs call their threads, also in place of a namer that hangs. */
+void recorder_start_namer(struct recorder *r);
 
 /* recorder_start.c: from now on CPUs take the samples that threads took. */
 void recorder_go_over(struct recorder *r);

@@ -186,10 +186,12 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 		tracker_look(&r->tracker, m->pid);
 		break;
 	case CTL_EXIT:
-		if (!others_live(m->pid)) {
-			tracker_gone(&r->tracker, m->pid);
-			ours_set(r->config.ours, m->pid, false);
+		if (others_live(m->pid)) {
+			tracker_leader_ended(&r->tracker, m->pid);
+			break;
 		}
+		tracker_gone(&r->tracker, m->pid);
+		ours_set(r->config.ours, m->pid, false);
 		break;
 	case CTL_BIRTHS:
 		recorder_go_over(r);

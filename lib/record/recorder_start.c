@@ -25,6 +25,7 @@ enum {
 	NAMES_BYTES = 256 << 10,
 	READY_S = 1,		  /* the readers have them to begin */
 	OWN_QUEUES = 2,		  /* that are no reader's */
+	NAMER_NS = 40000000,	  /* until names are read: samples wait longer for them */
 	PATIENCE_NS = 1000000000, /* until a person is told why nothing is sampled yet */
 };
 
@@ -380,7 +381,7 @@ static bool is_incomplete(void *arg, uint64_t until)
 	return behind || atomic_load(&r->config.asked) != atomic_load(&r->config.answered);
 }
 
-static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t n_sinks)
+static int make_resolver(struct recorder *r, struct sink *const *sinks, size_t n_sinks)
 {
 	struct resolver_config c = {
 		.session = r->session,
@@ -394,6 +395,7 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 		.tick_arg = r,
 		.targets = &r->tracker.targets,
 		.work = &r->config.others,
+		.nice = r->nice,
 	};
 
 	r->queues = calloc(r->config.cap_slots + OWN_QUEUES, sizeof(*r->queues));
@@ -406,7 +408,7 @@ static int start_resolver(struct recorder *r, struct sink *const *sinks, size_t 
 	c.queues = r->queues;
 	memcpy(c.sinks, sinks, n_sinks * sizeof(*sinks));
 	r->resolver = r->cpuwatch.resolver = resolver_create(&c);
-	return r->resolver ? resolver_start(r->resolver) : -ENOMEM;
+	return r->resolver ? 0 : -ENOMEM;
 }
 
 static void announce_all(struct recorder *r, uint64_t time)
@@ -450,6 +452,23 @@ static void drop_ended(struct recorder *r)
 	}
 }
 
+void recorder_start_namer(struct recorder *r)
+{
+	r->namer_begun = true;
+	r->namer = namer_start(&r->tracker.targets, &r->namer_user, &r->names,
+			       r->config.namer_kick, &r->config.named_due);
+	if (!r->namer)
+		note_say(&r->o.note, "no thread or memory to read what programs call their "
+				     "threads: they keep the kernel's names");
+}
+
+/* Whatever it is, the target is not to blame. */
+static int no_resolver(int code, struct err *err)
+{
+	return err_set(err, -ENOMEM, "can't start the thread that names stacks: %s",
+		       strerror(-code));
+}
+
 /* What takes time comes first: once events are open their rings fill, and nobody reads
  * them until the readers run. */
 int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
@@ -459,13 +478,9 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 
 	if (ret < 0)
 		return ret;
-	/* Threads inherit it: neither resolver nor readers go before others for good. */
-	setpriority(PRIO_PROCESS, 0, r->nice);
-	ret = start_resolver(r, sinks, n_sinks);
-	setpriority(PRIO_PROCESS, 0, RECORDER_NICE);
-	if (ret < 0) /* whatever it is, the target is not to blame */
-		return err_set(err, -ENOMEM, "can't start the thread that names stacks: %s",
-			       strerror(-ret));
+	ret = make_resolver(r, sinks, n_sinks);
+	if (ret < 0)
+		return no_resolver(ret, err);
 	ret = slots_open_rings(&r->config, r->plan.ring_pages, err);
 	if (ret == 0)
 		ret = attach(r, err);
@@ -474,12 +489,17 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	ret = fill_config(r, (const struct sink *const *)sinks, n_sinks);
 	if (ret < 0)
 		return err_set(err, ret, "%s", strerror(-ret));
+	/* Not before it was asked who was born: threads of ours have numbers too. */
+	ret = resolver_start(r->resolver);
+	if (ret < 0)
+		return no_resolver(ret, err);
 	r->session->start_ns = now_ns();
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		r->config.slots[i].watched_ns = r->session->start_ns;
 	announce_all(r, r->session->start_ns);
 	nudge_init();
 	sem_init(&r->config.all_ready, 0, 0);
+	/* Threads inherit it: readers do not go before others for good. */
 	setpriority(PRIO_PROCESS, 0, r->nice);
 	for (size_t i = 0; ret == 0 && i < r->config.n_slots; i++)
 		ret = reader_start(&r->config, &r->config.slots[i]);
@@ -501,10 +521,7 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	cpuwatch_begin(&r->cpuwatch, r->session->start_ns);
 	if (r->tracer)
 		tracer_go(r->tracer, !r->o.child);
-	r->namer = namer_start(&r->tracker.targets, &r->namer_user, &r->names,
-			       r->config.namer_kick, &r->config.named_due);
-	if (!r->namer)
-		note_say(&r->o.note, "no thread or memory to read what programs call their "
-				     "threads: they keep the kernel's names");
+	epoch_join(&r->tracker.targets.epoch, &r->namer_user);
+	r->namer_ns = now_ns() + NAMER_NS;
 	return 0;
 }

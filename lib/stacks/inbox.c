@@ -127,13 +127,20 @@ struct inbox *inbox_create(struct queue **queues, size_t n, struct stats *stats)
 	inbox_limit(in, SIZE_MAX);
 	chunks_init(&in->memory);
 	in->hurry = eventfd(0, EFD_CLOEXEC);
-	in->started = in->hurry >= 0 && pthread_create(&in->thread, NULL, inbox_main, in) == 0;
 	for (size_t i = 0; i < n; i++)
 		queues[i]->hurry = in->hurry;
-	if (in->started)
+	if (in->hurry >= 0)
 		return in;
 	inbox_destroy(in);
 	return NULL;
+}
+
+int inbox_start(struct inbox *in)
+{
+	int e = pthread_create(&in->thread, NULL, inbox_main, in);
+
+	in->started = e == 0;
+	return -e;
 }
 
 void inbox_destroy(struct inbox *in)

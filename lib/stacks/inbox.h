@@ -34,9 +34,10 @@ struct stats;
 
 /* @queues: borrowed, and told where to hurry; nobody writes to them yet, and nobody any more
  * when it is destroyed. Room for those that are added. @stats: where native stacks that are
- * cut are counted, borrowed. NULL: no memory, descriptor or thread.
+ * cut are counted, borrowed. NULL: no memory or descriptor.
  */
 struct inbox *inbox_create(struct queue **queues, size_t n, struct stats *stats);
+int inbox_start(struct inbox *in); /* its thread, once; 0 or -errno */
 void inbox_destroy(struct inbox *in);
 /* From now on it keeps about @bytes of samples, and half as much more of other records. */
 void inbox_limit(struct inbox *in, size_t bytes);

@@ -43,6 +43,7 @@ struct resolver {
 	struct resolver_counts counts;
 	struct counts *reads; /* of groups */
 	struct thread_names names;
+	uint64_t given_ns; /* all that is older was given, or comes too late */
 };
 
 struct resolver *resolver_create(const struct resolver_config *c)
@@ -251,8 +252,11 @@ static void give_side(struct resolver *r, const struct perf_event_header *h)
 	else if (s.kind == SIDE_THROTTLE)
 		STATS_ADD(r->c.session->stats, throttled, 1);
 	assembler_side(r->assembler, &s);
-	if (thread_names_side(&r->names, &s, &then, &more))
+	if (thread_names_side(&r->names, &s, &then, &more)) {
+		/* A name is dated back; what sinks were given in time order stays so. */
+		s.time = MAX(s.time, r->given_ns);
 		give_sinks(r, &s);
+	}
 	if (more)
 		give_sinks(r, &then);
 }
@@ -386,6 +390,7 @@ static void release(struct resolver *r, uint64_t horizon)
 		give(r, &r->items[n].in);
 		inbox_free(r->inbox, &r->items[n++].in);
 	}
+	r->given_ns = horizon;
 	if (!n)
 		return;
 	r->n_items -= n;
@@ -436,6 +441,7 @@ static void *resolver_main(void *arg)
 
 	work_shared = r->c.work;
 	harden_thread(HARDEN_RESOLVER, 0);
+	setpriority(PRIO_PROCESS, 0, r->c.nice);
 	/* What a reader took from its ring before the last two ticks began has reached the
 	 * queue by now: older records are complete and can go, if no ring holds any. */
 	for (size_t i = 0; !atomic_load(&r->stop); i = (i + 1) % HELD_TICKS) {
@@ -463,8 +469,11 @@ static void *resolver_main(void *arg)
 
 int resolver_start(struct resolver *r)
 {
-	int e = pthread_create(&r->thread, NULL, resolver_main, r);
+	int e = inbox_start(r->inbox);
 
+	if (e < 0)
+		return e;
+	e = pthread_create(&r->thread, NULL, resolver_main, r);
 	r->started = e == 0;
 	return -e;
 }

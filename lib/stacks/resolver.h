@@ -33,6 +33,7 @@ struct resolver_config {
 	struct targets *targets; /* of samples that nobody could judge; may be NULL */
 	const char *files;	 /* assembler_config's; NULL but in a replay */
 	struct work *work;	 /* where its thread counts what it does; may be NULL */
+	int nice;		 /* its thread's, whatever the one that starts it has */
 };
 
 /* Samples handed to the sinks, by provenance. */

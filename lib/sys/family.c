@@ -195,19 +195,18 @@ pid_t family_newest(void)
 	return last ? (pid_t)strtol(last, NULL, 10) : 0;
 }
 
-bool family_born(pid_t *since, struct family_birth **ret, size_t *n)
+bool family_born(pid_t since, pid_t now, struct family_birth **ret, size_t *n)
 {
-	pid_t now = family_newest(), from = *since + 1, parent;
-	size_t most = now >= *since ? (size_t)(now - *since) : SIZE_MAX;
+	size_t most = now >= since ? (size_t)(now - since) : SIZE_MAX;
+	pid_t us = getpid(), parent;
 
 	*n = 0;
 	*ret = NULL;
-	if (!*since || !now || most > BORN_MAX)
+	if (!since || !now || most > BORN_MAX)
 		return false;
-	*since = now;
 	*ret = calloc(most + 1, sizeof(**ret));
-	for (pid_t pid = from; *ret && pid <= now; pid++)
-		if (proc_is_process(pid, &parent) && parent != getpid())
+	for (pid_t pid = since + 1; *ret && pid <= now; pid++)
+		if (proc_is_process(pid, &parent) && parent != us)
 			(*ret)[(*n)++] = (struct family_birth){ pid, parent };
 	return *ret;
 }

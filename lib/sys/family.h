@@ -27,9 +27,10 @@ struct family_birth {
  * ascending order, until the highest one. */
 pid_t family_newest(void);
 
-/* The processes that were born after family_newest() said *@since, which moves on; not us and
- * not ours; *@ret malloc'ed. False: that can't be told, or would take more than listing does.
+/* The processes that were born after family_newest() said @since, and until it said @now; not
+ * us and not ours; *@ret malloc'ed. False: that can't be told, or would take more than listing
+ * does.
  */
-bool family_born(pid_t *since, struct family_birth **ret, size_t *n);
+bool family_born(pid_t since, pid_t now, struct family_birth **ret, size_t *n);
 
 #endif

@@ -298,6 +298,15 @@ static bool has_one_task(const char *folder)
 	return stat(folder, &st) == 0 && st.st_nlink == 3;
 }
 
+size_t proc_count_tasks(pid_t pid)
+{
+	struct stat st;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	return stat(path, &st) == 0 && st.st_nlink > 2 ? st.st_nlink - 2 : 0;
+}
+
 static int one_task(pid_t pid, pid_t **ret, size_t *n)
 {
 	*ret = malloc(sizeof(**ret));
@@ -461,13 +470,6 @@ char proc_kind(pid_t pid, bool *kernel)
 	return state;
 }
 
-bool proc_is_kernel(pid_t pid)
-{
-	bool kernel;
-
-	return proc_kind(pid, &kernel) && kernel;
-}
-
 uint64_t proc_ran_ns(pid_t pid, pid_t tid)
 {
 	_cleanup_free_ char *text = NULL;
@@ -563,7 +565,7 @@ bool proc_exists(pid_t pid)
 	return access(path, F_OK) == 0;
 }
 
-pid_t proc_tgid(pid_t tid)
+pid_t proc_tgid_memory(pid_t tid, bool *memory)
 {
 	_cleanup_free_ char *status = NULL;
 	const char *at;
@@ -572,8 +574,16 @@ pid_t proc_tgid(pid_t tid)
 	/* /proc/TID/task/TID exists for any thread, TID need not be a leader. */
 	if (r < 0)
 		return r;
+	*memory = status_field(status, "VmSize");
 	at = status_field(status, "Tgid");
 	return at ? (pid_t)strtol(at, NULL, 10) : -ESRCH;
+}
+
+pid_t proc_tgid(pid_t tid)
+{
+	bool memory;
+
+	return proc_tgid_memory(tid, &memory);
 }
 
 bool proc_is_process(pid_t pid, pid_t *parent)

@@ -57,6 +57,9 @@ int proc_processes(pid_t **ret, size_t *n);
 /* Some more than there are, at the cost of one system call. */
 size_t proc_count(void);
 
+/* How many threads @pid has; 0: it is gone. */
+size_t proc_count_tasks(pid_t pid);
+
 /* @pid behind the *@n of a malloc'ed list with room for *@cap. 0 or -ENOMEM. */
 int proc_push(pid_t **pids, size_t *n, size_t *cap, pid_t pid);
 
@@ -76,11 +79,9 @@ bool proc_lives(pid_t pid);
 /* CPU time that a thread has used, ns; 0 where it is gone, or the kernel does not tell. */
 uint64_t proc_ran_ns(pid_t pid, pid_t tid);
 
-/* As proc_state() of its main thread, and proc_is_kernel(), in one look. */
+/* As proc_state() of its main thread. @kernel: it is a thread of the kernel's, without memory
+ * of its own. */
 char proc_kind(pid_t pid, bool *kernel);
-
-/* Is it a thread of the kernel's, without memory of its own? */
-bool proc_is_kernel(pid_t pid);
 
 /* Where its first thread's stack began, at exec: near that stack's end; 0: not known, or not
  * allowed to. */
@@ -112,6 +113,10 @@ int proc_short(pid_t pid, int code, struct err *err);
  * is known to a clock tick. */
 bool proc_was_there(pid_t pid, uint64_t ns);
 pid_t proc_tgid(pid_t tid); /* -ESRCH */
+
+/* As proc_tgid(). *@memory: it has memory of its own, so it is neither a thread of the
+ * kernel's nor a zombie. */
+pid_t proc_tgid_memory(pid_t tid, bool *memory);
 
 pid_t proc_parent(pid_t pid); /* -ESRCH */
 

@@ -43,9 +43,9 @@ static int has_ended(pid_t pid, const char *comm, struct err *err)
 
 static int check_process(pid_t pid, struct err *err)
 {
-	pid_t tgid = proc_tgid(pid);
+	bool memory, kernel;
+	pid_t tgid = proc_tgid_memory(pid, &memory);
 	char comm[16] = "?", state;
-	bool kernel;
 
 	if (proc_is_short(tgid))
 		return proc_short(pid, tgid, err);
@@ -54,6 +54,8 @@ static int check_process(pid_t pid, struct err *err)
 	if (tgid != pid)
 		return err_set(err, -ESRCH, "%d is a thread of process %d; use -p %d -t %d",
 			       pid, tgid, tgid, pid);
+	if (memory)
+		return 0;
 	state = proc_kind(pid, &kernel);
 	if (kernel || state == 'Z' || state == 'X')
 		proc_comm(pid, pid, comm);

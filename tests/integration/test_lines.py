@@ -240,3 +240,36 @@ def test_lines_of_nothing_are_refused(options):
 def test_dump_of_lines_of_nothing_is_refused(options):
     need_libdw()
     harness.refused(2, "dump", "-p", os.getpid(), *options.split())
+
+
+SLED = """\
+#define LINE __asm__ volatile(".rept 50\\n nop\\n.endr");
+#define LINES LINE LINE LINE LINE
+#define F(n) __attribute__((noinline)) void f_##n(void) { LINES LINES LINES LINES }
+%s
+void enter(void)
+{
+	for (;;) { %s }
+}
+"""
+
+
+def test_lines_have_a_share_of_memory():
+    """Each address that is sampled takes some, and what has no room for lines keeps its name."""
+    need_libdw()
+    need_command("cc")
+    where = harness.folder()
+    numbers = range(1000)
+    harness.write(os.path.join(where, "lib.c"), SLED % ("\n".join("F(%d)" % n for n in numbers), " ".join("f_%d();" % n for n in numbers)))
+    subprocess.run("cc -g -O1 -fPIC -shared lib.c -o lib.so", shell=True, cwd=where, check=True)
+    target = Target(harness.newest_python(), "natives.py", "lib", os.path.join(where, "lib.so"))
+    run = pysampled("-p", target.pid, "-e", "cpu-clock:u", "-F", 4999, "--hold-budget", 100, "-d", 8, "-v", "--memory", "3M",
+                    "--native-lines", "-o", "a.folded", home=where).ok()
+    stacks = harness.read_folded(os.path.join(where, "a.folded"))
+    harness.same_counts(run, stacks)
+    enough(run.n("samples") > 4000 or run.counter("unplaced") > 0, "too few samples: %s", run)
+    check("source lines of native frames have used up their part of --memory" in run.err, "not a word of it: %s", run)
+    check(run.counter("unplaced") > 0, "not counted: %s", run)
+    leaves = [frames[-1] for frames, _ in stacks if frames[-1].startswith("f_")]
+    check(any("lib.c:" in leaf for leaf in leaves), "none has a line: %s", leaves[:5])
+    check(any("lib.c:" not in leaf for leaf in leaves), "all have lines: %s", leaves[:5])

@@ -77,6 +77,19 @@ def test_what_a_sample_takes_is_bounded(py, options):
               most, run)
 
 
+@one_python
+def test_threads_that_wait_cost_nothing_once_they_are_known(py):
+    """Their names too are read once, not twice a second: 1,000 of them took 80 system calls a sample."""
+    if not counts_syscalls():
+        raise harness.Skip("no tracefs, or not readable: system calls are not counted")
+    target = Target(py, "groundtruth.py", "--us", 10, "--idle", 1000)
+    run, work = record(target, "--work", "--no-kernel", "--no-native", seconds=6)
+    half = work["half"]
+    enough(half["samples"] >= 50, "too few samples: %s", run)
+    check(half["syscalls"] <= 12 * half["samples"], "system calls a sample, beside 1,000 threads that wait: %.1f: %s",
+          half["syscalls"] / half["samples"], run)
+
+
 @each(where=["cpus", "threads"])
 @one_python
 def test_a_start_opens_what_threads_and_cpus_need(py, where):
@@ -135,7 +148,7 @@ def started(py, idle, least=3):
 
 @one_python
 def test_a_start_takes_few_system_calls(py):
-    """Of 2 CPUs some 330 were counted, of which 25 a CPU, and 1.2 a thread: who it is that may run how urgently. Names are told
+    """Of 2 CPUs some 310 were counted, of which 25 a CPU, and 1.2 a thread: who it is that may run how urgently. Names are told
     at samples, children by whatever there is less of, threads or processes."""
     need_fifo()
     harness.need_root()
@@ -147,7 +160,7 @@ def test_a_start_takes_few_system_calls(py):
     (few, n_few), (many, n_many) = started(py, 0), started(py, 1500)
     cpus, processes = work["bytes"]["cpus"], sum(name.isdigit() for name in os.listdir("/proc"))
     check(n_many - n_few == 1500, "threads: %d and %d", n_few, n_many)
-    check(few <= 400 + 28 * cpus, "%d system calls until the first sample on %d CPUs", few, cpus)
+    check(few <= 375 + 28 * cpus, "%d system calls until the first sample on %d CPUs", few, cpus)
     more = many - few - 4 * processes  # of each the parent is asked
     check(more <= 2 * 1500, "%d system calls more for 1500 threads beside %d processes", more, processes)
 
@@ -199,5 +212,5 @@ def test_a_start_takes_these_system_calls_and_no_more(py):
     with open(os.path.join(home, "calls")) as file:
         names, n = calls_until_attached(file, target.pid)
     cpus = parts(run)["bytes"]["cpus"]
-    check(n <= 256 + 24 * cpus, "%d system calls on %d CPUs: %s", n, cpus,
+    check(n <= 262 + 24 * cpus, "%d system calls on %d CPUs: %s", n, cpus,
           sorted(((names.count(name), name) for name in set(names)), reverse=True))

@@ -259,7 +259,7 @@ static void all_page_counts(void **state)
 static void reserve(void **state)
 {
 	int before = open("/dev/null", O_RDONLY | O_CLOEXEC), after;
-	struct attach_limits l = attach_limits_now(false);
+	struct attach_limits l = attach_limits_now(false, SIZE_MAX);
 	char line[64] = "";
 	size_t size = 0;
 	FILE *f;

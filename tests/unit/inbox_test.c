@@ -80,6 +80,7 @@ static void bounded(void **state)
 	assert_int_equal(0, queue_init(&q, 1 << 20));
 	in = inbox_create(queues, 1, &stats);
 	assert_non_null(in);
+	assert_int_equal(0, inbox_start(in));
 	n = push_all(&q, Q_SAMPLE, INBOX_STACK_BYTES + INBOX_CPU_BYTES + (16 << 20));
 	for (size_t end = n + 1000; n < end; n++)
 		push_as(&q, Q_SAMPLE, n, RECORD, true);
@@ -123,6 +124,7 @@ static void handed_out_counts(void **state)
 	assert_int_equal(0, queue_init(&q, 1 << 20));
 	in = inbox_create(queues, 1, &stats);
 	assert_non_null(in);
+	assert_int_equal(0, inbox_start(in));
 	push_all(&q, Q_SAMPLE, most);
 	push(&q, Q_SAMPLE, 0, RECORD);
 	inbox_take(in, &items, &n);

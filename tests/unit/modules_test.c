@@ -18,6 +18,7 @@
 #include <time.h>
 
 #include "modules/codefile.h"
+#include "base/quota.h"
 #include "base/stats.h"
 #include "names/demangle.h"
 #include "sys/rootfile.h"
@@ -131,6 +132,35 @@ static void test_no_descriptors(void **state)
 	assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &old));
 	for (int i = 0; i < 10000 && strchr(symbolize_user(s, getpid(), at), '+'); i++)
 		nanosleep(&step, NULL);
+	assert_string_equal("test_modules", symbolize_user(s, getpid(), at));
+	own_symbolizer_destroy(s);
+}
+
+/* That no thread can be made to open a file is counted, and tried again, but not at each
+ * sample. */
+static void test_no_threads(void **state)
+{
+	struct place *p = *state;
+	struct symbolizer *s = own_symbolizer(SPACES_ROWS);
+	struct spaces *spaces = symbolizer_spaces(s);
+	struct quota *quota = elfcache_quota(spaces->elfs);
+	struct stats stats = { 0 };
+	size_t taken = 0;
+	char path[128];
+	struct stat st;
+	uint64_t at;
+
+	spaces->stats = &stats;
+	snprintf(path, sizeof(path), "%.60s/whole", p->root);
+	assert_int_equal(0, stat(path, &st));
+	while (quota_take(quota, QUOTA_THREADS, 1))
+		taken++;
+	at = feed(s, p, getpid(), path, &st);
+	for (int i = 0; i < 100; i++)
+		assert_memory_equal("whole+0x", symbolize_user(s, getpid(), at), 8);
+	assert_in_range(STATS_GET(&stats, unread), 1, 50);
+	quota_give(quota, QUOTA_THREADS, taken);
+	spaces->retry_ns = 0; /* time goes by */
 	assert_string_equal("test_modules", symbolize_user(s, getpid(), at));
 	own_symbolizer_destroy(s);
 }
@@ -544,6 +574,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_dead_mount, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dead_mount_unwinding, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unread, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_threads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dead_debug_files, setup, teardown),
 	};
 

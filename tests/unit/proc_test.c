@@ -272,6 +272,7 @@ static void check_age(pid_t pid)
 static void family(void **state)
 {
 	pid_t child, grandchild, *pids = NULL;
+	bool kernel;
 	int to_us[2], status;
 	size_t n;
 
@@ -299,7 +300,8 @@ static void family(void **state)
 	assert_false(has(pids, n, getpid()) || has(pids, n, child));
 	free(pids);
 	pids = NULL;
-	assert_false(proc_is_kernel(child));
+	assert_true(proc_kind(child, &kernel));
+	assert_false(kernel);
 	check_age(child);
 	assert_int_equal(family_list(grandchild, &pids, &n), 0);
 	assert_int_equal(n, 0);
@@ -372,6 +374,7 @@ static void gone(void **state)
 	pid_t pid = fork(), *pids;
 	struct proc_maps m;
 	char comm[16];
+	bool kernel;
 	size_t n;
 
 	if (pid == 0)
@@ -379,7 +382,8 @@ static void gone(void **state)
 	assert_true(proc_exists(getpid()));
 	waitpid(pid, NULL, 0);
 	assert_false(proc_exists(pid));
-	assert_false(proc_is_kernel(pid));
+	assert_int_equal(proc_kind(pid, &kernel), 0);
+	assert_false(kernel);
 	assert_int_equal(proc_maps_read(&m, pid), -ESRCH);
 	assert_int_equal(proc_tasks(pid, &pids, &n), -ESRCH);
 	assert_int_equal(family_list(pid, &pids, &n), -ESRCH);

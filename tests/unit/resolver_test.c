@@ -590,6 +590,24 @@ static void waits_for_the_rings(void **state)
 	assert_string_equal(f->log, "2 side 0\n3 torn: [torn]\nround\n");
 }
 
+/* A name is dated back to when it may have been given, also behind what sinks have. */
+static void comes_too_late(void **state)
+{
+	struct fix *f = *state;
+	struct resolver *r = resolver_create(&f->c);
+	unsigned long long time = 0;
+
+	put_sample(f, 0, &(struct put){ 3, PROV_TORN, USER, 0, 0, 0, NULL });
+	assert_int_equal(resolver_start(r), 0);
+	while (!f->rounds)
+		usleep(1000);
+	put_comm(f, 0, 2);
+	resolver_stop(r, &f->counts);
+	resolver_destroy(r);
+	assert_int_equal(1, sscanf(f->log, "3 torn: [torn]\nround\n%llu side 0\n", &time));
+	assert_true(time > 3);
+}
+
 static void failing_sink_is_told(void **state)
 {
 	struct fix *f = *state;
@@ -632,6 +650,7 @@ int main(void)
 		TEST(tape_records_pass_through),
 		TEST(tape_has_own_records),
 		TEST(waits_for_the_rings),
+		TEST(comes_too_late),
 		TEST(failing_sink_is_told),
 		TEST(never_started),
 	};
