@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Print the layout table of one CPython from its headers.
+"""Print the layout table of one CPython from its headers or its debug info.
 
-A tiny C program with offsetof() is compiled against INCLUDE, the directory with
-Python.h (and internal/). Usage:
+From 3.11 on headers tell all: a tiny C program with offsetof() is compiled against
+INCLUDE, the directory with Python.h (and internal/). Before, some structs are in no
+header: gdb reads them from the DWARF of FILE, a python or libpython whose name has its
+version. FILE works for later versions too. Usage:
 
-  mklayout.py INCLUDE                     the table's offsets, as C
-  mklayout.py --check py3_12.c INCLUDE    compare a table with the headers
-  mklayout.py --debug-offsets INCLUDE     what _Py_DebugOffsets holds (3.13+)
+  mklayout.py INCLUDE|FILE                   the table's offsets, as C
+  mklayout.py --check py3_12.c INCLUDE|FILE  compare a table with them
+  mklayout.py --debug-offsets INCLUDE        what _Py_DebugOffsets holds (3.13+)
 
 --free-threaded compiles as a free-threaded build would.
 """
@@ -106,8 +108,84 @@ FIELDS = [
     ("str_compact_bit", "BIT(PyASCIIObject, state.compact, state)", 11, 99),
     ("str_ascii_bit", "BIT(PyASCIIObject, state.ascii, state)", 11, 99),
 ]
+# The same of what comes before 3.11; minor 0 is 2.7.
+OLD_FIELDS = [
+    ("runtime.interp_head", "O(_PyRuntimeState, interpreters.head)", 7, 10),
+    ("runtime.main_thread", "O(_PyRuntimeState, main_thread)", 8, 10),
+    ("runtime.finalizing", "O(_PyRuntimeState, finalizing)", 7, 8),
+    ("runtime.finalizing", "O(_PyRuntimeState, _finalizing)", 9, 10),
+    ("interp.next", "O(PyInterpreterState, next)", 0, 10),
+    ("interp.id", "O(PyInterpreterState, id)", 7, 10),
+    ("interp.threads_head", "O(PyInterpreterState, tstate_head)", 0, 10),
+    ("interp.modules", "O(PyInterpreterState, modules)", 0, 10),
+    ("tstate.size", "sizeof(PyThreadState)", 0, 10),
+    ("tstate.next", "O(PyThreadState, next)", 0, 10),
+    ("tstate.prev", "O(PyThreadState, prev)", 6, 10),
+    ("tstate.interp", "O(PyThreadState, interp)", 0, 10),
+    ("tstate.thread_id", "O(PyThreadState, thread_id)", 0, 10),
+    ("tstate.frame", "O(PyThreadState, frame)", 0, 10),
+    ("frame.size", "O(PyFrameObject, f_lasti) + 8", 0, 10),  # and a word behind it
+    ("frame.code", "O(PyFrameObject, f_code)", 0, 10),
+    ("frame.previous", "O(PyFrameObject, f_back)", 0, 10),
+    ("frame.instr", "O(PyFrameObject, f_lasti)", 0, 10),
+    ("code.size", "sizeof(PyCodeObject)", 0, 10),
+    ("code.filename", "O(PyCodeObject, co_filename)", 0, 10),
+    ("code.qualname", "O(PyCodeObject, co_name)", 0, 10),
+    ("code.linetable", "O(PyCodeObject, co_lnotab)", 0, 9),
+    ("code.linetable", "O(PyCodeObject, co_linetable)", 10, 10),
+    ("code.firstlineno", "O(PyCodeObject, co_firstlineno)", 0, 10),
+    ("code.flags", "O(PyCodeObject, co_flags)", 0, 10),
+    ("code.instructions", "O(PyCodeObject, co_code)", 0, 10),
+    ("object.type", "O(PyObject, ob_type)", 0, 10),
+    ("object.type_name", "O(PyTypeObject, tp_name)", 0, 10),
+    ("object.type_flags", "O(PyTypeObject, tp_flags)", 0, 10),
+    ("object.type_dict", "O(PyTypeObject, tp_dictoffset)", 0, 10),
+    ("dict.keys", "O(PyDictObject, ma_table)", 0, 0),
+    ("dict.mask", "O(PyDictObject, ma_mask)", 0, 0),
+    ("dict.fill", "O(PyDictObject, ma_fill)", 0, 0),
+    ("dict.keys", "O(PyDictObject, ma_keys)", 6, 10),
+    ("dict.values", "O(PyDictObject, ma_values)", 6, 10),
+    ("dictkeys.size", "O(PyDictKeysObject, dk_size)", 6, 10),
+    ("dictkeys.n", "O(PyDictKeysObject, dk_nentries)", 6, 10),
+    ("dictkeys.entries", "O(PyDictKeysObject, dk_indices)", 6, 10),
+    ("module.dict", "O(PyModuleObject, md_dict)", 0, 10),
+    ("integer.digit", "O(PyIntObject, ob_ival)", 0, 0),
+    ("integer.digit", "O(PyLongObject, ob_digit)", 6, 10),
+    ("str.length", "O(PyStringObject, ob_size)", 0, 0),
+    ("str.length", "O(PyASCIIObject, length)", 6, 10),
+    ("str.hash", "O(PyASCIIObject, hash)", 6, 10),
+    ("str.state", "O(PyASCIIObject, state)", 6, 10),
+    ("str.ascii_data", "sizeof(PyStringObject)", 0, 0),
+    ("str.compact_data", "sizeof(PyStringObject)", 0, 0),
+    ("str.ascii_data", "sizeof(PyASCIIObject)", 6, 10),
+    ("str.compact_data", "sizeof(PyCompactUnicodeObject)", 6, 10),
+    ("bytes.size", "O(PyStringObject, ob_size)", 0, 0),
+    ("bytes.data", "O(PyStringObject, ob_sval)", 0, 0),
+    ("bytes.size", "O(PyBytesObject, ob_base.ob_size)", 6, 10),
+    ("bytes.data", "O(PyBytesObject, ob_sval)", 6, 10),
+    ("str_kind_shift", "BIT(PyASCIIObject, state.kind, state)", 6, 10),
+    ("str_compact_bit", "BIT(PyASCIIObject, state.compact, state)", 6, 10),
+    ("str_ascii_bit", "BIT(PyASCIIObject, state.ascii, state)", 6, 10),
+]
 # Sizes and meanings are plain numbers in a table, the others AT(offset).
 PLAIN = ("interp.size", "tstate.size", "frame.size", "code.size", "str.ascii_data", "str.compact_data")
+
+# Runs inside gdb.
+GDB = """
+import re
+def number(expr):
+    expr = re.sub(r"O\\((\\w+), ([^)]*)\\)", r"(unsigned long)&((\\1 *)0)->\\2", expr)
+    bit = re.fullmatch(r"BIT\\((\\w+), (\\w+)\\.(\\w+), .*\\)", expr)
+    if bit:
+        t = gdb.lookup_type(bit.group(1)).strip_typedefs()
+        return t[bit.group(2)].type.strip_typedefs()[bit.group(3)].bitpos
+    return int(gdb.parse_and_eval(expr))
+for name, expr in wanted:
+    try:
+        print("FIELD", name, number(expr))
+    except (gdb.error, KeyError) as e:
+        print("FAILED", name, e)
+"""
 
 HEAD = """
 #define Py_BUILD_CORE 1
@@ -143,11 +221,27 @@ unsigned long n __attribute__((section("size"))) = sizeof(struct _Py_DebugOffset
 """
 
 
-def minor_version(include):
-    with open(os.path.join(include, "patchlevel.h")) as f:
+def version(source):
+    """(major, minor, micro) of headers or of a file."""
+    if os.path.isfile(source):
+        major, minor = re.search(r"python(\d)\.(\d+)", os.path.basename(source)).groups()
+        with open(source, "rb") as f:
+            micro = re.search(rb"%s\.%s\.(\d+)\+?\0" % (major.encode(), minor.encode()),
+                              f.read())
+        if not micro:
+            sys.exit(f"mklayout: {source} does not tell its version")
+        return int(major), int(minor), int(micro[1])
+    with open(os.path.join(source, "patchlevel.h")) as f:
         text = f.read()
     part = {k: int(v) for k, v in re.findall(r"#define PY_(M\w+)_VERSION\s+(\d+)", text)}
-    return part["MINOR"], part["MICRO"]
+    return part["MAJOR"], part["MINOR"], part["MICRO"]
+
+
+def fields(major, minor):
+    """(name, expression) of each field of that version."""
+    minor = minor if major == 3 else 0
+    return [(name, expr) for name, expr, first, last in OLD_FIELDS + FIELDS
+            if first <= minor <= last]
 
 
 def compile_c(source, out, include, args, *more):
@@ -164,11 +258,26 @@ def compile_c(source, out, include, args, *more):
         sys.exit(f"mklayout: {include}: {run.stderr.strip()[:2000]}")
 
 
+def layout_of_file(path):
+    """{field: value} as the DWARF of @path says."""
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
+        script.write(f"wanted = {fields(*version(path)[:2])!r}\n{GDB}")
+        script.flush()
+        run = subprocess.run(["gdb", "-nx", "-batch", "-iex", "set debuginfod enabled off",
+                              "-x", script.name, path], capture_output=True, text=True)
+    failed = re.findall(r"^FAILED (.*)", run.stdout, re.M)
+    found = {k: int(v) for k, v in re.findall(r"^FIELD (\S+) (\d+)", run.stdout, re.M)}
+    if failed or not found:
+        sys.exit(f"mklayout: {path}: {'; '.join(failed) or run.stderr.strip()[:2000]}")
+    return found
+
+
 def layout(include, args):
     """{field: value} as the headers say."""
-    minor = minor_version(include)[0]
+    if os.path.isfile(include):
+        return layout_of_file(include)
     lines = [f'printf("{name} %zu\\n", (size_t)({expr}));'
-             for name, expr, first, last in FIELDS if first <= minor <= last]
+             for name, expr in fields(*version(include)[:2])]
     source = HEAD + "int main(void) {\n" + "\n".join(lines) + "\nreturn 0; }\n"
     with tempfile.TemporaryDirectory() as tmp:
         exe = os.path.join(tmp, "layout")
@@ -199,22 +308,22 @@ def table(path):
 def check(path, include, args):
     """Sentences about what differs."""
     want, got = layout(include, args), table(path)
-    minor = minor_version(include)[0]
-    if minor >= 13:  # such a target tells its own; the size grew within 3.13
+    major, minor, micro = version(include)
+    if (major, minor) >= (3, 13):  # such a target tells its own; the size grew within 3.13
         got["tstate.size"] = want["tstate.size"]
-    if got.get("version") != 0x0300 | minor:
-        return [f"{path} is not the table of 3.{minor}"]
-    wrong = [f"{k}: headers {v}, table {got.get(k, 'absent')}"
+    if got.get("version") != major << 8 | minor:
+        return [f"{path} is not the table of {major}.{minor}"]
+    wrong = [f"{k}: {include} {v}, table {got.get(k, 'absent')}"
              for k, v in want.items() if got.get(k) != v]
-    known = {name for name, *_ in FIELDS}
-    wrong += [f"{k}: table {v}, not in these headers" for k, v in got.items()
+    known = {name for name, *_ in OLD_FIELDS + FIELDS}
+    wrong += [f"{k}: table {v}, not in {include}" for k, v in got.items()
               if k in known and k not in want and v]
     return wrong
 
 
-def print_table(values, minor, micro):
-    print(f"/* From the headers of 3.{minor}.{micro}. */")
-    print(f"\t.version = 0x{0x0300 | minor:04x},\n\t.micro_min = {micro},"
+def print_table(values, major, minor, micro):
+    print(f"/* From {major}.{minor}.{micro}. */")
+    print(f"\t.version = 0x{major << 8 | minor:04x},\n\t.micro_min = {micro},"
           f"\n\t.micro_max = {micro},")
     group = None
     for name, value in values.items():
@@ -243,16 +352,16 @@ def main():
     p.add_argument("--check", metavar="TABLE.c")
     p.add_argument("--debug-offsets", action="store_true")
     p.add_argument("--free-threaded", action="store_true")
-    p.add_argument("include")
+    p.add_argument("include", metavar="INCLUDE|FILE")
     args = p.parse_args()
     if args.check:
         wrong = check(args.check, args.include, args)
-        print("\n".join(wrong) or f"{args.check}: as the headers say")
+        print("\n".join(wrong) or f"{args.check}: as {args.include} says")
         sys.exit(bool(wrong))
     if args.debug_offsets:
         print(", ".join(str(v) for v in debug_offsets(args.include, args)))
         return
-    print_table(layout(args.include, args), *minor_version(args.include))
+    print_table(layout(args.include, args), *version(args.include))
 
 
 if __name__ == "__main__":

@@ -285,6 +285,9 @@ static int check_relations(const struct pylayout *l, struct err *err)
 			       pyoff_get(l->frame.localsplus));
 	if (l->active_bit && (l->active_bit > 31 || !pyoff_has(l->tstate.status)))
 		return err_set(err, -EBADMSG, "layout: active bit without a status");
+	if (pyoff_get(l->bytes.size) == pyoff_get(l->object.type) ||
+	    pyoff_get(l->str.length) == pyoff_get(l->object.type))
+		return err_set(err, -EBADMSG, "layout: a length where the type is");
 	if (l->str_kind_shift > 28 || l->str_compact_bit > 31 || l->str_ascii_bit > 31 ||
 	    (pyoff_has(l->str.state) && l->str_compact_bit == l->str_ascii_bit))
 		return err_set(err, -EBADMSG, "layout: string state bits");

@@ -295,11 +295,11 @@ const char *pyproc_version(const struct pyproc *p, char buf[16])
 	return buf;
 }
 
-static int prove(const struct search *s, struct pyproc *p, struct err *err)
+static int prove(const struct search *s, struct pyproc *p, bool known, struct err *err)
 {
 	struct err why = { 0 };
 	char version[16];
-	int r = pyfind_selfcheck(p, s->m, &why);
+	int r = pyfind_selfcheck(p, s->m, known, &why);
 
 	if (r == -ESRCH)
 		return no_process(s->pid, err);
@@ -373,7 +373,7 @@ static int module_try(struct search *s, const struct module *mod, struct pyproc 
 		p->code_versions = bias + elf.func_version;
 	describe(p, &elf);
 	learn_code(s, mod, &elf, bias, &p->code);
-	r = prove(s, p, err);
+	r = prove(s, p, pyfind_cache_proven(&file), err);
 	if (r == 0)
 		pyfind_cache_prove(&file);
 	/* What was proven of the same file in one process is true in all, also before there

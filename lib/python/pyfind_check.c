@@ -6,23 +6,32 @@
 #include <errno.h>
 #include <time.h>
 
+#include "arch/arch.h"
 #include "base/base.h"
+#include "pyframe_walk.h"
 #include "python/pycode.h"
 #include "python/pyfind.h"
+#include "python/pyfind_types.h"
 
 enum {
 	MAX_INTERPS = 64,
 	MAX_THREADS = 256, /* an interpreter; more are as good as these */
 	MAX_FRAMES = 64,
+	FRAMES_PROVEN = 4, /* of a thread, from the innermost on, where it has as many */
 	FRAME_BYTES = 128, /* pylayout_check() keeps frame.size below */
 	ATTEMPTS = 40,	   /* the target runs while we read */
 	ATTEMPT_NS = 500 * 1000,
 	PID_MAX = 1 << 22,
+	CHUNK_UNIT = 4096, /* bytes */
+	OWNER_MAX = 8,	   /* frame owners; 3.15 has five */
 };
+
+#define UNIQUE_MAX (1ull << 40)
 
 struct check {
 	const struct pyproc *p;
 	struct rmem *m;
+	bool known;		  /* the layout was proven of the same file */
 	struct pycode_copy *copy; /* PYCODE_COPY_MAX bytes */
 	uint32_t idle;		  /* threads whose state is right and that have no frame */
 	uint32_t proven;	  /* ... whose innermost frame's code is right */
@@ -84,6 +93,13 @@ static bool code_numbers(struct check *c, const unsigned char *head, raddr code,
 	return true;
 }
 
+/* Names and files hold no NUL: one that does is longer than its text. */
+static bool texts_fit(const struct pycode_copy *copy)
+{
+	return (copy->name_kind != 1 || !memchr(copy->data, 0, copy->name_n)) &&
+	       (copy->file_kind != 1 || !memchr(copy->data + copy->name_n, 0, copy->file_n));
+}
+
 static bool check_code(struct check *c, raddr code, raddr instr)
 {
 	const struct pylayout *l = &c->p->layout;
@@ -102,7 +118,7 @@ static bool check_code(struct check *c, raddr code, raddr instr)
 		return false;
 	}
 	if (!pycode_name(c->copy, name, sizeof(name)) ||
-	    !pycode_file(c->copy, file, sizeof(file))) {
+	    !pycode_file(c->copy, file, sizeof(file)) || !texts_fit(c->copy)) {
 		wrong(c, "a code object has no name or no file");
 		return false;
 	}
@@ -121,31 +137,169 @@ static raddr instr_of(const struct pylayout *l, const unsigned char *frame)
 	       (uint64_t)(lasti < 0 ? -2 : (int64_t)lasti * l->lasti_unit);
 }
 
-/* The innermost frame that runs code. */
-static void check_frames(struct check *c, raddr frame)
+/* Does byte @at hold one of 0 to @max? */
+static bool small(const unsigned char *frame, pyoff at, unsigned max)
+{
+	return !pyoff_has(at) || frame[pyoff_get(at)] <= max;
+}
+
+static bool check_frame(struct check *c, raddr frame, const unsigned char *buf, bool innermost)
+{
+	const struct pylayout *l = &c->p->layout;
+	raddr code = frame_u64(buf, l->frame.code) & ~(raddr)l->code_tag_mask;
+	struct err err = { 0 };
+
+	if (!check_code(c, code, instr_of(l, buf)))
+		return false;
+	if (!small(buf, l->frame.owner, OWNER_MAX) || !small(buf, l->frame.is_entry, 1)) {
+		wrong(c, "a frame has an owner that there is not");
+		return false;
+	}
+	if (innermost && pyfind_types(c->m, l, code, frame, &err) < 0) {
+		wrong(c, "%.200s", err.text);
+		return false;
+	}
+	return true;
+}
+
+/* The innermost frames that run code. From 3.12 on the outermost one is a shim, in 3.11 it
+ * says that it is an entry. */
+static bool check_frames(struct check *c, raddr frame)
 {
 	const struct pylayout *l = &c->p->layout;
 	unsigned char buf[FRAME_BYTES];
+	bool outermost = true;
+	int good = 0;
 
 	for (int i = 0; frame && i < MAX_FRAMES; i++) {
 		if (rmem_read(c->m, frame, buf, l->frame.size) < 0) {
 			wrong(c, "a frame cannot be read");
-			return;
+			return false;
 		}
-		if (l->owner_shim && buf[pyoff_get(l->frame.owner)] >= l->owner_shim) {
-			frame = frame_u64(buf, l->frame.previous);
-			continue;
+		outermost = l->owner_shim ? buf[pyoff_get(l->frame.owner)] >= l->owner_shim :
+					    !pyoff_has(l->frame.is_entry) ||
+						    buf[pyoff_get(l->frame.is_entry)];
+		if (!(l->owner_shim && outermost) && good < FRAMES_PROVEN) {
+			if (!check_frame(c, frame, buf, good == 0 && !c->known))
+				return false;
+			good++;
+			if (c->known)
+				return true;
 		}
-		if (check_code(c, frame_u64(buf, l->frame.code) & ~(raddr)l->code_tag_mask,
-			       instr_of(l, buf)))
-			c->proven++;
-		return;
+		frame = frame_u64(buf, l->frame.previous);
 	}
-	c->idle += !frame;
+	if (!frame && !outermost) {
+		wrong(c, "a thread's frames end too early");
+		return false;
+	}
+	c->idle += !frame && !good;
+	return good > 0;
+}
+
+/* Does the thread state @ts, which runs code, say which thread that is? */
+static bool check_ids(struct check *c, raddr ts, uint64_t native)
+{
+	const struct pylayout *l = &c->p->layout;
+	uint64_t pthread = 1, number = native;
+
+	if (pyoff_has(l->tstate.thread_id) &&
+	    (rmem_read_u64(c->m, ts + pyoff_get(l->tstate.thread_id), &pthread) < 0 ||
+	     !pthread))
+		number = 0;
+	else if (l->lasti_unit &&
+		 pyframe_pthread_number(c->m, arch_host->pthread_tid, pthread, &number) < 0)
+		number = 0;
+	if (number == 0 || number > PID_MAX)
+		wrong(c, "a thread state has no thread");
+	return number != 0 && number <= PID_MAX;
+}
+
+/* Does the list lead back? @last: the state before @ts, 0 for the first one. */
+static bool check_prev(struct check *c, raddr ts, raddr last)
+{
+	pyoff prev = c->p->layout.tstate.prev;
+	raddr back;
+
+	if (!pyoff_has(prev) ||
+	    (rmem_read_u64(c->m, ts + pyoff_get(prev), &back) == 0 && back == last))
+		return true;
+	wrong(c, "the list of thread states does not lead back");
+	return false;
+}
+
+/* struct _PyStackChunk { previous, size, top }: is the thread's newest one whole pages? */
+static bool check_chunk(struct check *c, raddr ts)
+{
+	pyoff at = c->p->layout.tstate.datastack_chunk;
+	uint64_t chunk, size;
+
+	if (!pyoff_has(at))
+		return true;
+	if (rmem_read_u64(c->m, ts + pyoff_get(at), &chunk) == 0 &&
+	    (!chunk ||
+	     (rmem_read_u64(c->m, chunk + 8, &size) == 0 && size && size % CHUNK_UNIT == 0)))
+		return true;
+	wrong(c, "a thread's frames lie in no chunk");
+	return false;
+}
+
+/* Generators that run are a list from exc_info on, to what lies in the thread state. */
+static bool check_exc_info(struct check *c, raddr ts)
+{
+	const struct pylayout *l = &c->p->layout;
+	uint64_t item;
+
+	if (!pyoff_has(l->tstate.exc_info) || !pyoff_has(l->gen.exc_state))
+		return true;
+	if (rmem_read_u64(c->m, ts + pyoff_get(l->tstate.exc_info), &item) == 0)
+		for (int i = 0; item && i < MAX_FRAMES; i++) {
+			if (item > ts && item - ts < l->tstate.size)
+				return true;
+			if (rmem_read_u64(c->m,
+					  item + pyoff_get(l->gen.exc_previous) -
+						  pyoff_get(l->gen.exc_state),
+					  &item) < 0)
+				break;
+		}
+	wrong(c, "a thread's generators do not lead to its state");
+	return false;
+}
+
+/* 3.12, 3.13: is a state that has frames initialized, bound and not unbound? */
+static bool check_status(struct check *c, raddr ts)
+{
+	const struct pylayout *l = &c->p->layout;
+	uint32_t status;
+
+	if (!l->active_bit || l->version >= 0x030e)
+		return true;
+	if (rmem_read(c->m, ts + pyoff_get(l->tstate.status), &status, sizeof(status)) == 0 &&
+	    (status & 7) == 3)
+		return true;
+	wrong(c, "a thread state that runs was not initialized");
+	return false;
+}
+
+static bool check_state(struct check *c, raddr ts, raddr last)
+{
+	return check_prev(c, ts, last) && check_chunk(c, ts) && check_exc_info(c, ts);
+}
+
+/* How many thread states there ever were: some, and no address. */
+static bool check_unique(struct check *c, raddr interp)
+{
+	pyoff at = c->p->layout.interp.threads_unique;
+	uint64_t unique;
+
+	if (!pyoff_has(at) || (rmem_read_u64(c->m, interp + pyoff_get(at), &unique) == 0 &&
+			       unique && unique < UNIQUE_MAX))
+		return true;
+	wrong(c, "an interpreter has no count of its threads");
+	return false;
 }
 
 /* Returns the next thread, 0 at the end of the list or where it breaks. */
-static raddr check_thread(struct check *c, raddr interp, raddr ts)
+static raddr check_thread(struct check *c, raddr interp, raddr ts, raddr last)
 {
 	const struct pylayout *l = &c->p->layout;
 	bool by_cframe = pyoff_has(l->tstate.cframe);
@@ -166,12 +320,15 @@ static raddr check_thread(struct check *c, raddr interp, raddr ts)
 		wrong(c, "a thread state does not belong to its interpreter");
 		return 0;
 	}
-	if (by_cframe && frame &&
+	if (by_cframe &&
 	    rmem_read_u64(c->m, frame + pyoff_get(l->cframe.current_frame), &frame) < 0) {
 		wrong(c, "a C frame cannot be read");
 		return next;
 	}
-	check_frames(c, frame);
+	if (c->known ? check_frames(c, frame) :
+		       check_state(c, ts, last) && check_frames(c, frame) &&
+			       check_ids(c, ts, tid) && check_status(c, ts))
+		c->proven++;
 	return next;
 }
 
@@ -179,7 +336,7 @@ static raddr check_thread(struct check *c, raddr interp, raddr ts)
 static int check_interps(struct check *c, raddr interp)
 {
 	const struct pylayout *l = &c->p->layout;
-	raddr ts, next;
+	raddr ts, next, last, following;
 	bool any = false;
 
 	for (int i = 0; interp && i < MAX_INTERPS && !c->proven; i++, interp = next) {
@@ -193,8 +350,14 @@ static int check_interps(struct check *c, raddr interp)
 			return -EBADMSG;
 		}
 		any |= ts != 0;
-		for (int j = 0; ts && j < MAX_THREADS && !c->proven; j++)
-			ts = check_thread(c, interp, ts);
+		if (ts && !check_unique(c, interp))
+			return -EBADMSG;
+		last = 0;
+		for (int j = 0; ts && j < MAX_THREADS && !c->proven; j++) {
+			following = check_thread(c, interp, ts, last);
+			last = ts;
+			ts = following;
+		}
 	}
 	return any ? 0 : -EAGAIN;
 }
@@ -224,11 +387,11 @@ static int check_once(struct check *c)
 	return c->idle && !c->wrong[0] ? 0 : -EBADMSG;
 }
 
-int pyfind_selfcheck(const struct pyproc *p, struct rmem *m, struct err *err)
+int pyfind_selfcheck(const struct pyproc *p, struct rmem *m, bool known, struct err *err)
 {
 	const struct timespec pause = { .tv_nsec = ATTEMPT_NS };
 	_cleanup_free_ struct pycode_copy *copy = malloc(PYCODE_COPY_MAX);
-	struct check c = { .p = p, .m = m, .copy = copy };
+	struct check c = { .p = p, .m = m, .known = known, .copy = copy };
 	int r = -EBADMSG;
 
 	if (!copy)

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""headers: each layout table says what the headers of that CPython say.
+"""headers: each layout table says what the headers and the debug info of that CPython say.
 
-Headers are those of the interpreters in PYSAMPLED_TEST_PYTHONS (paths, separated by
+They are those of the interpreters in PYSAMPLED_TEST_PYTHONS (paths, separated by
 colons), else of pyenv's and of the system's; PYSAMPLED_TEST_INCLUDES adds directories
-with a Python.h. Exit code 77: there are none.
+with a Python.h. Before 3.11 headers hide some structs: those tables are compared with
+debug info alone, by gdb. What is left out is named. Exit code 77: nothing was compared.
 """
 import glob
 import os
+import re
+import shutil
 import subprocess
 import sys
 
@@ -20,41 +23,70 @@ def pythons():
     found = ["python3"]
     try:
         run = subprocess.run(["pyenv", "root"], capture_output=True, text=True, check=True)
-        found += glob.glob(os.path.join(run.stdout.strip(), "versions", "*", "bin", "python3"))
+        found += glob.glob(os.path.join(run.stdout.strip(), "versions", "*", "bin", "python"))
     except (OSError, subprocess.CalledProcessError):
         pass
     return found + glob.glob("/usr/bin/python3.*[0-9]")
 
 
-def includes():
+ASK = """
+import os, sys, sysconfig
+get = sysconfig.get_config_var
+shared = os.path.join(get("LIBDIR") or "", get("INSTSONAME") or "")
+print(sysconfig.get_paths()["include"])
+print(shared if get("Py_ENABLE_SHARED") and os.path.exists(shared) else sys.executable)
+"""
+
+
+def sources():
+    """Include directories and files with code, of each Python."""
     for python in pythons():
-        code = "import sysconfig; print(sysconfig.get_paths()['include'])"
         try:
-            run = subprocess.run([python, "-c", code], capture_output=True, text=True)
+            run = subprocess.run([python, "-c", ASK], capture_output=True, text=True)
         except OSError:
             continue
         if run.returncode == 0:
-            yield run.stdout.strip()
+            yield from run.stdout.splitlines()
     yield from filter(None, os.environ.get("PYSAMPLED_TEST_INCLUDES", "").split(":"))
+
+
+def has_debug_info(path):
+    run = subprocess.run(["readelf", "-SW", path], capture_output=True, text=True)
+    return ".debug_info" in run.stdout
+
+
+def why_not(source, table):
+    """Why @source can't be compared with @table, or None."""
+    if not os.path.exists(table):
+        return "no table"
+    if os.path.isfile(source):
+        if not shutil.which("gdb"):
+            return "no gdb"
+        return None if has_debug_info(source) else "no debug info"
+    if int(re.search(r"_(\d+)\.c$", table)[1]) < 11 or "py2_" in table:
+        return "structs are hidden"
+    inside = os.path.join(source, "internal", "pycore_code.h")
+    return None if os.path.exists(inside) else "no internal headers"
 
 
 def main():
     bad = n = 0
-    for include in sorted(set(os.path.realpath(i) for i in includes())):
-        tables = os.path.join(ROOT, "lib", "offsets")
-        name = os.path.basename(include).removeprefix("python").removesuffix("t")
-        table = os.path.join(tables, f"py{name.replace('.', '_')}.c")
-        # tools/mklayout.py does not read those of before 3.11.
-        if not os.path.exists(os.path.join(include, "internal", "pycore_interp.h")) or \
-                int(name.rstrip("m").partition(".")[2] or 0) < 11 or \
-                not os.path.exists(os.path.join(include, "internal", "pycore_code.h")) or \
-                not os.path.exists(table):
+    for source in sorted(set(os.path.realpath(i) for i in sources())):
+        version = re.search(r"python(\d)\.(\d+)", os.path.basename(source))
+        if not version:
+            print(f"{source}: skipped: no version in its name", flush=True)
+            continue
+        table = os.path.join(ROOT, "lib", "offsets", f"py{version[1]}_{version[2]}.c")
+        skip = why_not(source, table)
+        if skip:
+            print(f"{source}: skipped: {skip}", flush=True)
             continue
         run = subprocess.run([sys.executable, os.path.join(ROOT, "tools", "mklayout.py"),
-                              "--check", table, include])
-        print(f"{include}: {'differs' if run.returncode else 'ok'}", flush=True)
+                              "--check", table, source])
+        print(f"{source}: {'differs' if run.returncode else 'ok'}", flush=True)
         bad += run.returncode != 0
         n += 1
+    print(f"{n} compared, {bad} differ")
     sys.exit(1 if bad else 0 if n else 77)
 
 

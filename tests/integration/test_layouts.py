@@ -1,0 +1,74 @@
+"""The self-check at attach refuses a layout with one field changed."""
+import os
+import sys
+
+import harness
+from harness import Target, check, each
+
+sys.path.insert(0, os.path.join(harness.ROOT, "tools"))
+import mklayout  # noqa: E402
+
+BESIDE = True
+
+# Fields that a process gives no proof of at attach. Only the test `headers` holds them.
+UNPROVEN = {
+    "runtime.interp_head": "the next field points to the same interpreter where there is one",
+    "runtime.main_thread": "no stack depends on it",
+    "runtime.finalizing": "its neighbours are 0, too",
+    "interp.next": "0 where there is one interpreter",
+    "interp.id": "0 where there is one interpreter",
+    "interp.code_versions": "a number like others",
+    "interp.threads_unique<>interp.code_versions": "both are counts",
+    "tstate.thread_id": "up to 3.10 a neighbour may lead to a number",
+    "tstate.frame": "a thread may have no frame",
+    "tstate.datastack_chunk": "a thread may have none",
+    "cframe.previous": "0 in the outermost one",
+    "frame.instr": "3.10: a neighbour is a small number, too",
+    "3.11 frame.owner": "no shim is on those stacks, and a neighbour is 0, too",
+    "3.14 frame.owner": "a parked thread's neighbouring bytes may do; the process tells its offset",
+    "3.15 frame.owner": "as in 3.14",
+    "3.15 tstate.base_frame": "not looked at: a walk that never meets it ends elsewhere",
+    "3.14 tstate.status": "not looked at from 3.14 on; the process tells its offset",
+    "3.15 tstate.status": "not looked at from 3.14 on; the process tells its offset",
+    "frame.localsplus": "a parked thread does not tell",
+    "frame.func": "a parked thread does not tell",
+    "frame.object": "0 in most frames",
+    "frame.stacktop": "-1 only while a frame executes",
+    "func.code": "a parked thread does not tell",
+    "func.version": "a number like others",
+    "code.version": "a number like others",
+    "code.firsttraceable": "a number like others",
+    "code.nlocalsplus": "a number like others",
+}
+# What names of threads alone are read by: pynames compares texts ("threading", "_active") on its way.
+NAMES_ONLY = ("interp.modules", "dict.", "dictkeys.", "module.", "integer.", "object.type_keys")
+# Who switches between generators is asked only while one does.
+GENERATORS = ("gen.",)
+
+
+def is_proven(field, how, py):
+    version = ".".join(py.tag.replace("debian", "").split(".")[:2])
+    return not ({field, field + how, version + " " + field} & set(UNPROVEN) or field.startswith(NAMES_ONLY + GENERATORS) or
+                (field == "str.length" and py.tag.startswith("2.")))
+
+
+def offsets_in_table(py):
+    """Fields with an offset; a table's other numbers are sizes and meanings."""
+    path = os.path.join(harness.ROOT, "lib", "offsets", "py%s_%s.c" % tuple(py.tag.replace("debian", "").split(".")[:2]))
+    return {name for name in mklayout.table(path) if "." in name and name not in mklayout.PLAIN and name != "attrs_first"}
+
+
+@each(py=harness.wanted_pythons() + harness.older_pythons() + [harness.python_2_7()])
+def test_the_self_check_refuses_a_changed_field(py):
+    target = Target(py, "parked.py", extensions=())
+    harness.until(lambda: len(harness.tasks(target.pid)) == 4, "four threads")
+    run = harness.subprocess.run([os.path.join(harness.BUILD, "change"), str(target.pid)], text=True,
+                                 stdout=harness.subprocess.PIPE, stderr=harness.subprocess.PIPE)
+    check(run.returncode == 0, "change: %s", run.stderr)
+    tried = [line.split(None, 3)[:3] for line in run.stdout.splitlines()]
+    check(tried[0] == ["nothing", "+0", "taken"], "the layout itself is refused: %s", run.stdout[:200])
+    left_out = offsets_in_table(py) - {field for field, _, _ in tried} - {"interp.code_versions"}  # not in each process's own layout
+    check(not left_out, "never changed: %s", left_out)
+    taken = [(field, how) for field, how, what in tried[1:] if what == "taken" and is_proven(field, how, py)]
+    check(not taken, "taken though changed: %s", taken)
+    return "%d changes, %d refused" % (len(tried) - 1, sum(what == "refused" for _, _, what in tried))
