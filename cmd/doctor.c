@@ -104,9 +104,12 @@ int cmd_doctor(int argc, char **argv)
 	struct err err;
 	pid_t pid = process_option(
 		argc, argv,
-		"Usage: pysampled doctor [-p PID]\n"
+		"Usage: pysampled doctor [-p PID]\n\n"
 		"What this kernel, these rights and this target allow, and what "
-		"to change.",
+		"to change.\n\n"
+		"  -p, --pid PID\n"
+		"  -h, --help\n"
+		"  -V, --version",
 		NULL);
 	struct preempt_plan plan = { 0 };
 	struct capture_want want = { .pids = &pid, .plan = &plan };

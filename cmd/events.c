@@ -162,7 +162,9 @@ static const char help[] =
 	"List the events that can be sampled here, and why not where they can't. With\n"
 	"WORD those whose name it is a part of, tracepoints too.\n"
 	"Raw events are written rNNNN (hexadecimal), what a PMU has PMU/TERM=VALUE,.../,\n"
-	"groups {A,B} and {A,B}:S, modifiers :u :k :h :p :pp :ppp.\n";
+	"groups {A,B} and {A,B}:S, modifiers :u :k :h :p :pp :ppp.\n\n"
+	"  -h, --help\n"
+	"  -V, --version\n";
 
 int cmd_events(int argc, char **argv)
 {

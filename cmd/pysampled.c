@@ -29,7 +29,11 @@ static const struct {
 } commands[] = {
 	{ "record", cmd_record, "sample a process into a file (the default command)" },
 	{ "dump", cmd_dump, "print the stack of every thread now" },
-	{ "convert", cmd_convert, "write folded stacks in another format" },
+	{ "report", cmd_report, "tell in text where a recording's samples were" },
+	{ "diff", cmd_diff, "tell what grew and what shrank from one recording to another" },
+	{ "convert", cmd_convert, "write a recording in another format" },
+	{ "unpack", cmd_unpack,
+	  "let perf name the functions of a recording from another machine" },
 	{ "events", cmd_events, "list what can be sampled here, and why not where it can't" },
 	{ "doctor", cmd_doctor, "what this kernel, these rights and this target allow" },
 };

@@ -72,6 +72,7 @@ static int number_before(const char *begin, const char *end, char mark, const ch
 static bool python_frame(struct folded_reader *r, const char *text, size_t n, struct frame *fr)
 {
 	const char *open = text + n - 1, *file, *end = text + n - 1;
+	int line;
 
 	if (n < 5 || *end != ')')
 		return false;
@@ -80,7 +81,8 @@ static bool python_frame(struct folded_reader *r, const char *text, size_t n, st
 	if (open == text)
 		return false;
 	file = open + 1;
-	fr->line = MAX(0, number_before(file, end, ':', &end));
+	line = number_before(file, end, ':', &end);
+	fr->line = MAX(0, line);
 	if (end - file < 3 || (memcmp(end - 3, ".py", 3) && !(*file == '<' && end[-1] == '>')))
 		return false;
 	fr->kind = FRAME_PYTHON;

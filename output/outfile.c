@@ -187,18 +187,86 @@ static const char *refusal(const struct stat *st, bool shared)
 	return NULL;
 }
 
+/* --- the folder of the file beside --- */
+
+static bool beside_folder(char buf[NAME_MAX + 1], const char *name, const char *beside)
+{
+	return snprintf(buf, NAME_MAX + 1, "%s%.*s", name, (int)strcspn(beside, "/"),
+			beside) <= NAME_MAX;
+}
+
+/* Why the folder @name is not taken; NULL: it is, or there is none. */
+static const char *beside_refusal(int folder, const char *name, const char *beside,
+				  bool shared)
+{
+	char other[NAME_MAX + 1];
+	struct stat st;
+
+	if (!beside_folder(other, name, beside))
+		return strerror(ENAMETOOLONG);
+	if (fstatat(folder, other, &st, AT_SYMLINK_NOFOLLOW))
+		return NULL;
+	if (!S_ISDIR(st.st_mode))
+		return "what stands where the folder of its symbols goes is no folder";
+	if (shared && !is_ours(&st))
+		return "the folder of its symbols is another user's, where others can write";
+	return NULL;
+}
+
+static int open_ours(int folder, const char *name)
+{
+	int fd = openat(folder, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), why;
+	struct stat st;
+
+	if (fd < 0)
+		return -errno;
+	why = fstat(fd, &st) ? errno : is_ours(&st) ? 0 : EPERM;
+	if (!why)
+		return fd;
+	close(fd);
+	return -why;
+}
+
+int outfile_beside(int folder, const char *name, const char *beside)
+{
+	char other[NAME_MAX + 1];
+
+	if (!beside_folder(other, name, beside))
+		return -ENAMETOOLONG;
+	if (mkdirat(folder, other, 0700) && errno != EEXIST)
+		return -errno;
+	return open_ours(folder, other);
+}
+
+/* The last but one goes, and the last one takes its place. */
+static void move_old_beside(int folder, const char *name, const char *old, const char *beside)
+{
+	char from[NAME_MAX + 1], to[NAME_MAX + 1];
+	_cleanup_close_ int last = -1;
+
+	if (!beside_folder(from, name, beside) || !beside_folder(to, old, beside))
+		return;
+	last = open_ours(folder, to);
+	if (last >= 0)
+		unlinkat(last, strchr(beside, '/') + 1, 0);
+	unlinkat(folder, to, AT_REMOVEDIR);
+	renameat(folder, from, folder, to);
+}
+
 /* perf moves its last recording out of the way, and so do we. */
-static void move_old(int folder, const char *name)
+static void move_old(int folder, const char *name, const char *beside)
 {
 	char old[NAME_MAX + 1];
 
 	if (snprintf(old, sizeof(old), "%s.old", name) >= (int)sizeof(old) ||
 	    renameat(folder, name, folder, old))
 		unlinkat(folder, name, 0);
+	else if (beside)
+		move_old_beside(folder, name, old, beside);
 }
 
 int outfile_open(int folder, const char *name, const char *path, mode_t mode, bool keep_old,
-		 struct err *err)
+		 const char *beside, struct err *err)
 {
 	struct stat dir, st;
 	const char *why = NULL;
@@ -213,10 +281,12 @@ int outfile_open(int folder, const char *name, const char *path, mode_t mode, bo
 		fd = open_device(folder, name);
 	} else {
 		why = is_there ? refusal(&st, shared) : NULL;
+		if (!why && beside)
+			why = beside_refusal(folder, name, beside, shared);
 		if (why)
 			return err_set(err, -EPERM, "opening %s: %s", path, why);
 		if (keep_old && is_there && st.st_size)
-			move_old(folder, name);
+			move_old(folder, name, beside);
 		fd = open_regular(folder, name, mode, shared);
 	}
 	return fd < 0 ? err_set(err, fd, "opening %s: %s", path, strerror(-fd)) : fd;

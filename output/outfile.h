@@ -22,9 +22,14 @@ int outfile_folder(const char *path, const char **name, struct err *err);
 
 /* Open the file @name in @folder, empty, for reading too where that is possible; a regular
  * file is created with @mode less the umask. With @keep_old, what is not empty there becomes
- * NAME.old.
+ * NAME.old. @beside: ".FOLDER/FILE" of the file that goes with it, in the folder NAME.FOLDER,
+ * which becomes NAME.old.FOLDER; or NULL.
  * @path is for sentences. A descriptor, or -errno with a sentence. */
 int outfile_open(int folder, const char *name, const char *path, mode_t mode, bool keep_old,
-		 struct err *err);
+		 const char *beside, struct err *err);
+
+/* The folder of @beside, as above: made for us alone where there is none. A descriptor
+ * (O_PATH) of a folder of ours, or -errno. */
+int outfile_beside(int folder, const char *name, const char *beside);
 
 #endif

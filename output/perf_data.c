@@ -14,6 +14,7 @@
 
 #include "base/base.h"
 #include "base/stats.h"
+#include "outfile.h"
 #include "perf_file.h"
 #include "perf_records.h"
 #include "sink.h"
@@ -38,8 +39,7 @@ struct perf_data {
 	size_t unlined;	   /* functions that are counted as such */
 	size_t pyelf_next; /* functions that make the next copy */
 	char *pyelf_path;
-	const char *pyelf_name; /* its last part, in @folder */
-	int folder;		/* of the sink; -1 */
+	int pyelf_folder; /* where PYELF_NAME is; -1: it has none */
 };
 
 static const uint64_t no_features[PERF_FILE_BITS / 64];
@@ -82,24 +82,21 @@ static int patch_head(struct sink *s, const uint64_t bits[PERF_FILE_BITS / 64])
 	return ret;
 }
 
-/* A new file each time: the old one may be in the build-id cache, or mapped. */
 static int write_pyelf(struct perf_data *d)
 {
-	_cleanup_close_ int fd = -1;
+	_cleanup_close_ int fd = pyelf_new_file(d->pyelf_folder);
 	int ret;
 
-	unlinkat(d->folder, d->pyelf_name, 0);
-	fd = openat(d->folder, d->pyelf_name,
-		    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	ret = pyelf_write(d->rec.pyelf, fd);
 	if (ret)
-		unlinkat(d->folder, d->pyelf_name, 0);
+		unlinkat(d->pyelf_folder, PYELF_NAME, 0);
 	return ret;
 }
 
-/* OUT.pyframes.so beside OUT, absolute. */
+/* OUT.pyframes/pyframes.so, absolute: perf diff pairs functions of files that are called
+ * alike. */
 static int name_pyelf(struct perf_data *d, const char *out)
 {
 	const char *base = strrchr(out, '/');
@@ -112,10 +109,10 @@ static int name_pyelf(struct perf_data *d, const char *out)
 		return -ENAMETOOLONG;
 	if (!realpath(dir, real))
 		return -errno;
-	n = asprintf(&d->pyelf_path, "%s/%s.pyframes.so", strcmp(real, "/") ? real : "", base);
+	n = asprintf(&d->pyelf_path, "%s/%s" PYELF_BESIDE, strcmp(real, "/") ? real : "",
+		     base);
 	if (n < 0)
 		d->pyelf_path = NULL;
-	d->pyelf_name = n < 0 ? NULL : strrchr(d->pyelf_path, '/') + 1;
 	return n < 0 ? -ENOMEM : n >= PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
@@ -218,21 +215,28 @@ static void perf_data_free(struct perf_data *d)
 	perf_records_deinit(&d->rec);
 	buf_deinit(&d->marks);
 	free(d->pyelf_path);
+	if (d->pyelf_folder >= 0)
+		close(d->pyelf_folder);
 }
 
 static int begin_file(struct sink *s)
 {
 	struct perf_data *d = s->priv;
+	const char *slash = strrchr(s->path, '/');
 	struct stat st;
 	int ret;
 
 	d->fd = fileno(s->out);
-	d->folder = s->folder;
 	d->regular = !fstat(d->fd, &st) && S_ISREG(st.st_mode);
 	d->pyelf_next = PYELF_FIRST;
+	d->pyelf_folder = -1;
 	ret = name_pyelf(d, s->path);
-	if (!ret)
-		ret = perf_records_init(&d->rec, s->session, d->pyelf_path);
+	if (!ret && d->regular)
+		ret = d->pyelf_folder =
+			outfile_beside(s->folder, slash ? slash + 1 : s->path, PYELF_BESIDE);
+	if (ret < 0)
+		return ret;
+	ret = perf_records_init(&d->rec, s->session, d->pyelf_path);
 	return ret ? ret : patch_head(s, no_features);
 }
 
@@ -301,7 +305,7 @@ static int write_last_pyelf(struct sink *s)
 /* Append the symbol file to the recording, at @off. */
 static int embed_pyelf(const struct perf_data *d, uint64_t off)
 {
-	_cleanup_close_ int in = openat(d->folder, d->pyelf_name, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int in = openat(d->pyelf_folder, PYELF_NAME, O_RDONLY | O_CLOEXEC);
 	struct buf block = {};
 	int ret = in < 0 ? -errno : 0;
 
@@ -372,7 +376,7 @@ static int perf_data_end(struct sink *s, struct err *err)
 		if (ret) /* of a record that is half written */
 			ret = ftruncate(d->fd, (off_t)(d->start + d->n));
 		pyelf = write_last_pyelf(s);
-		if (!pyelf && !fstatat(d->folder, d->pyelf_name, &st, 0))
+		if (!pyelf && !fstatat(d->pyelf_folder, PYELF_NAME, &st, 0))
 			buildid_cache_add(d->pyelf_path, d->rec.id);
 	}
 	fail(s, write_end(s, (uint64_t)st.st_size));
@@ -395,7 +399,7 @@ static const char *const extensions[] = { ".data", NULL };
 const struct sink_ops sink_perf_data = {
 	.name = "perf",
 	.extensions = extensions,
-	.beside = ".pyframes.so",
+	.beside = PYELF_BESIDE,
 	.next = "perf report -i ",
 	.help = "perf.data, for perf, hotspot, samply and others",
 	.needs = SINK_NEEDS_FILE | SINK_NEEDS_IDS,

@@ -19,9 +19,6 @@ enum {
 	THREAD_NAME_MAX = 128, /* the program's */
 };
 
-/* The text of the symbol file in every process: no user address of any machine. */
-static const uint64_t PYELF_BASE = 1ull << 51;
-
 int perf_records_init(struct perf_records *r, const struct session *s, const char *pyelf_path)
 {
 	*r = (struct perf_records){

@@ -6,6 +6,8 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "arch/arch.h"
 #include "base/base.h"
@@ -23,7 +25,9 @@ enum {
 	SEC_SYMTAB,
 	SEC_STRTAB,
 	SEC_DWARF,
-	SEC_SHSTRTAB = SEC_DWARF + DWARF_N,
+	SEC_FUNCS = SEC_DWARF + DWARF_N,
+	SEC_STRINGS,
+	SEC_SHSTRTAB,
 	SEC_N,
 	N_PHDRS = 3,
 	NOTE_OFF = sizeof(Elf64_Ehdr) + N_PHDRS * sizeof(Elf64_Phdr),
@@ -40,6 +44,7 @@ struct pyelf {
 	size_t unlined;	  /* functions without some of theirs */
 	struct buf names; /* .strtab */
 	struct strtab *files;
+	struct strtab *raw;	      /* names as programs have them */
 	uint32_t marker[MAX_MARKERS]; /* which functions are markers */
 	size_t n_markers;
 	uint32_t *by_index; /* pyfunc.index to a function + 1 */
@@ -105,12 +110,12 @@ size_t pyelf_name(char *buf, size_t n, const char *qualname, const char *file)
 }
 
 /* A place of @n_lines + 1 slots with a name. Its number, or OVERFLOW_FUNC. */
-static uint32_t allot(struct pyelf *e, const char *name, struct pyelf_func f)
+static uint32_t allot(struct pyelf *e, const char *name, const char *raw, struct pyelf_func f)
 {
 	uint64_t bytes = ((uint64_t)f.n_lines + 1) * PYELF_SLOT;
 	size_t names = e->names.n;
 
-	if (e->n >= PYELF_MAX_FUNCS || names > NAMES_MAX_BYTES ||
+	if (e->n >= PYELF_MAX_FUNCS || names + strtab_bytes(e->raw) > NAMES_MAX_BYTES ||
 	    bytes > PYELF_SPAN - PAGE - END_BYTES - e->text)
 		return OVERFLOW_FUNC;
 	if (e->n == e->cap) {
@@ -122,6 +127,9 @@ static uint32_t allot(struct pyelf *e, const char *name, struct pyelf_func f)
 		e->func = func;
 		e->cap = cap;
 	}
+	f.raw = strtab_add(e->raw, raw, strlen(raw));
+	if (f.raw == STRTAB_NONE)
+		return OVERFLOW_FUNC;
 	buf_str(&e->names, name);
 	if (e->names.oom) {
 		e->names.oom = false;
@@ -136,6 +144,16 @@ static uint32_t allot(struct pyelf *e, const char *name, struct pyelf_func f)
 	return (uint32_t)e->n++;
 }
 
+int pyelf_new_file(int folder)
+{
+	int fd;
+
+	unlinkat(folder, PYELF_NAME, 0);
+	fd = openat(folder, PYELF_NAME, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+		    0600);
+	return fd < 0 ? -errno : fd;
+}
+
 struct pyelf *pyelf_create(unsigned machine, const unsigned char build_id[PYELF_BUILD_ID])
 {
 	struct pyelf *e = calloc(1, sizeof(*e));
@@ -145,8 +163,11 @@ struct pyelf *pyelf_create(unsigned machine, const unsigned char build_id[PYELF_
 	e->arch = machine ? arch_of(machine) : arch_host;
 	memcpy(e->build_id, build_id, PYELF_BUILD_ID);
 	e->files = strtab_create();
+	e->raw = strtab_create();
 	buf_u8(&e->names, 0);
-	allot(e, "py::<too_many_functions>", (struct pyelf_func){ .file = STRTAB_NONE });
+	if (e->raw)
+		allot(e, "py::<too_many_functions>", "<too many functions>",
+		      (struct pyelf_func){ .file = STRTAB_NONE });
 	if (e->arch && e->files && e->n == OVERFLOW_FUNC + 1)
 		return e;
 	pyelf_destroy(e);
@@ -159,6 +180,7 @@ void pyelf_destroy(struct pyelf *e)
 		return;
 	buf_deinit(&e->names);
 	strtab_destroy(e->files);
+	strtab_destroy(e->raw);
 	free(e->by_index);
 	free(e->func);
 	free(e);
@@ -191,7 +213,7 @@ static uint32_t allot_func(struct pyelf *e, const struct pyfunc *func)
 	if (f.file == STRTAB_NONE)
 		return OVERFLOW_FUNC;
 	pyelf_name(name, sizeof(name), func->qualname, file);
-	return allot(e, name, f);
+	return allot(e, name, func->qualname, f);
 }
 
 /* Where the number of the function @index is kept. NULL: no memory. */
@@ -234,7 +256,7 @@ uint64_t pyelf_marker(struct pyelf *e, const char *name)
 		if (!strcmp((char *)e->names.at + e->func[e->marker[i]].name, name))
 			return e->func[e->marker[i]].addr + PYELF_SLOT / 2;
 	if (i < MAX_MARKERS)
-		f = allot(e, name, (struct pyelf_func){ .file = STRTAB_NONE });
+		f = allot(e, name, name, (struct pyelf_func){ .file = STRTAB_NONE });
 	if (f != OVERFLOW_FUNC)
 		e->marker[e->n_markers++] = f;
 	return e->func[f].addr + PYELF_SLOT / 2;
@@ -261,10 +283,10 @@ uint64_t pyelf_size(const struct pyelf *e)
 	uint64_t units = 0;
 
 	for (uint32_t i = 0; i < strtab_count(e->files); i++)
-		units += 2 * strtab_len(e->files, i) + 200;
+		units += 3 * strtab_len(e->files, i) + 200;
 	/* symbol, DIE, two ranges and the fixed part of a line sequence */
-	return PYELF_TEXT + text_size(e) + 2 * e->names.n + e->lines + units +
-	       e->n * (sizeof(Elf64_Sym) + 25 + 32 + 40) + PAGE;
+	return PYELF_TEXT + text_size(e) + 3 * e->names.n + e->lines + units +
+	       e->n * (sizeof(Elf64_Sym) + 25 + 32 + 40 + sizeof(struct pyelf_entry)) + PAGE;
 }
 
 /* The file after the text: sections, then their headers. */
@@ -330,6 +352,37 @@ static int put_dwarf(struct tail *t, const struct pyelf *e)
 	return ret;
 }
 
+/* Each file's name once, then each function's. */
+static int put_entries(struct tail *t, const struct pyelf *e)
+{
+	_cleanup_free_ uint32_t *file = calloc(strtab_count(e->files) + 1, sizeof(*file));
+	struct buf funcs = {}, strings = {};
+
+	for (uint32_t i = 0; file && i < strtab_count(e->files); i++) {
+		file[i] = (uint32_t)strings.n;
+		buf_str(&strings, strtab_get(e->files, i));
+	}
+	for (size_t i = 0; file && i < e->n; i++) {
+		const struct pyelf_func *f = &e->func[i];
+		struct pyelf_entry entry = { .addr = f->addr,
+					     .first = f->first,
+					     .n_lines = f->n_lines,
+					     .decl = f->decl,
+					     .name = (uint32_t)strings.n,
+					     .file = f->file == STRTAB_NONE ? UINT32_MAX :
+									      file[f->file] };
+
+		buf_str(&strings, strtab_get(e->raw, f->raw));
+		buf_put(&funcs, &entry, sizeof(entry));
+	}
+	put_section(t, SEC_FUNCS, PYELF_FUNCS, &funcs);
+	put_section(t, SEC_STRINGS, PYELF_STRINGS, &strings);
+	t->buf.oom |= funcs.oom || strings.oom;
+	buf_deinit(&funcs);
+	buf_deinit(&strings);
+	return file ? 0 : -ENOMEM;
+}
+
 static void set_section_headers(struct tail *t, const struct pyelf *e)
 {
 	for (int i = 1; i < SEC_N; i++) {
@@ -367,6 +420,8 @@ static int build_tail(struct tail *t, const struct pyelf *e, uint64_t *shoff)
 	put_section(t, SEC_TEXT, ".text", NULL);
 	put_symbols(t, e);
 	ret = put_dwarf(t, e);
+	if (!ret)
+		ret = put_entries(t, e);
 	t->sh[SEC_SHSTRTAB].sh_name = (uint32_t)names->n;
 	buf_str(names, ".shstrtab");
 	buf_align(&t->buf, 8);

@@ -19,7 +19,31 @@ enum {
 	PYELF_ALL_LINES = 1 << 23, /* of all; functions beyond have a name only */
 	PYELF_MAX_FUNCS = 1 << 20,
 	PYELF_BUILD_ID = 20,
+	PYELF_MAX_BYTES = 1 << 30, /* of a file that is read */
 };
+
+/* The file of a recording's functions: in the folder OUT.pyframes. */
+#define PYELF_NAME "pyframes.so"
+#define PYELF_BESIDE ".pyframes/" PYELF_NAME
+
+/* The text of the symbol file in every process: no user address of any machine. */
+#define PYELF_BASE (1ull << 51)
+
+/* What our own reader (pyelf_read) finds in the file besides, for tools' symbols are escaped
+ * and cut: the functions, in the order of their addresses, and their strings. */
+#define PYELF_FUNCS ".pysampled.functions"
+#define PYELF_STRINGS ".pysampled.strings"
+struct pyelf_entry {
+	uint64_t addr;
+	uint32_t first, n_lines; /* its slots; n_lines 0: a marker, or no lines are known */
+	uint32_t decl;
+	uint32_t name, file; /* offsets in the strings; file UINT32_MAX: a marker */
+	uint32_t zero;
+};
+
+/* A new PYELF_NAME in @folder, for writing: the old one may be in the build-id cache, or
+ * mapped. A descriptor or -errno. */
+int pyelf_new_file(int folder);
 
 struct pyelf;
 

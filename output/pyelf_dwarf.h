@@ -17,6 +17,7 @@ struct pyelf_func {
 	uint32_t first;	  /* >= 1 */
 	uint32_t n_lines; /* 0: a marker */
 	uint32_t decl;	  /* the line of the definition */
+	uint32_t raw;	  /* the name as the program has it, in pyelf's own strings */
 };
 
 /* In the order in which they are written. */

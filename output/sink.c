@@ -34,13 +34,6 @@ static const struct sink_ops *sink_by_name(const char *name)
 	return NULL;
 }
 
-bool sink_ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s), m = strlen(end);
-
-	return n > m && !strcmp(s + n - m, end);
-}
-
 const struct sink_ops *sink_pick(const char *name, const char *path)
 {
 	if (name)
@@ -77,7 +70,7 @@ static int sink_open_file(struct sink *s, void *buffer, struct err *err)
 		return s->folder;
 	/* readable too: perf.data is patched at the end */
 	fd = outfile_open(s->folder, name, s->path, sink_mode(s->ops),
-			  s->ops->needs & SINK_NEEDS_FILE, err);
+			  s->ops->needs & SINK_NEEDS_FILE, s->ops->beside, err);
 	if (fd < 0)
 		return fd;
 	s->out = fdopen(fd, "w");

@@ -12,7 +12,12 @@
 extern const struct sink_ops *const sink_formats[];
 
 /* Does @s end with @end, and is it more than that? */
-bool sink_ends_with(const char *s, const char *end);
+static inline bool sink_ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+
+	return n > m && !strcmp(s + n - m, end);
+}
 
 /* The format for --format @name, or by @path's extension when @name is NULL, or
  * folded for "-". NULL: no such format. */

@@ -265,6 +265,7 @@ static int count(struct sink *s, const struct sample *smp, uint32_t node, uint32
 		return -ENOMEM;
 	tree_row(t, i)->count += period ? smp->period : 1;
 	tree_row(t, i)->period += smp->period;
+	t->last_row = i;
 	return 0;
 }
 
@@ -292,20 +293,6 @@ int tree_sample(struct sink *s, const struct sample *smp, const struct stack *st
 
 /* --- begin and end --- */
 
-int tree_begin(struct sink *s, struct err *err)
-{
-	struct tree *t = s->priv;
-	const struct tree_node root = { 0, 0 };
-
-	t->strings = strtab_create();
-	t->empty = t->strings ? intern(t, "") : STRTAB_NONE;
-	buf_put(&t->nodes, &root, sizeof(root));
-	if (t->empty != STRTAB_NONE && !t->nodes.oom)
-		return 0;
-	tree_deinit(t);
-	return err_set(err, -ENOMEM, "writing %s: out of memory", s->path);
-}
-
 void tree_deinit(struct tree *t)
 {
 	struct buf *const bufs[] = { &t->funcs, &t->frames, &t->nodes, &t->threads, &t->rows };
@@ -319,6 +306,20 @@ void tree_deinit(struct tree *t)
 		buf_deinit(bufs[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
 		idmap_deinit(maps[i]);
+}
+
+int tree_begin(struct sink *s, struct err *err)
+{
+	struct tree *t = s->priv;
+	const struct tree_node root = { 0, 0 };
+
+	t->strings = strtab_create();
+	t->empty = t->strings ? intern(t, "") : STRTAB_NONE;
+	buf_put(&t->nodes, &root, sizeof(root));
+	if (t->empty != STRTAB_NONE && !t->nodes.oom)
+		return 0;
+	tree_deinit(t);
+	return err_set(err, -ENOMEM, "writing %s: out of memory", s->path);
 }
 
 /* The node of all frames at a place below @parent: the outermost first, then what is inlined.
@@ -393,6 +394,7 @@ static int count_samples(struct tree *t, uint32_t event)
 	return ret;
 }
 
+/* Places get their lines, rows their counts. */
 int tree_finish(struct sink *s)
 {
 	struct tree *t = s->priv;

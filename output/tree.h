@@ -61,6 +61,7 @@ struct tree {
 	struct idmap comms, titles; /* thread to its name; to what the program calls it */
 	uint64_t samples[SESSION_MAX_EVENTS]; /* kept ones, by event */
 	uint64_t first_ns, last_ns;	      /* times of samples */
+	uint32_t last_row;		      /* that the last sample was added to */
 	uint32_t unnamed; /* the node that stands for all without room; 0: not yet */
 	bool full;
 };
@@ -108,7 +109,6 @@ int tree_sample(struct sink *s, const struct sample *smp, const struct stack *st
 /* Give places their lines and rows their counts, have @write put all into @s->out, and free
  * the tree. 0 or -errno. */
 int tree_end(struct sink *s, int (*write)(struct sink *s));
-
 /* The first half of that: a tree that stays. 0 or -errno. */
 int tree_finish(struct sink *s);
 void tree_deinit(struct tree *t);

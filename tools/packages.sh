@@ -2,7 +2,7 @@
 
 BUILD_PACKAGES=(meson ninja-build gcc clang pkg-config libelf-dev libdw-dev libzstd-dev zlib1g-dev libbz2-dev
   libcmocka-dev libseccomp-dev libcap-ng-dev libiberty-dev liblzma-dev libunwind-dev)
-TEST_PACKAGES=(linux-perf strace binutils elfutils libdebuginfod1 xz-utils python3 python3-venv python3-dev)
+TEST_PACKAGES=(linux-perf strace binutils elfutils libdebuginfod1 xz-utils zsh fish python3 python3-venv python3-dev)
 
 missing_packages() {
   local package

@@ -86,7 +86,7 @@ def test_report_finds_every_frame_of_the_chains():
 
 
 def test_report_by_line():
-    text = report("a.data", "--no-children", "--sort", "srcline", "--comm", "python3", "--dso", "a.data.pyframes.so")
+    text = report("a.data", "--no-children", "--sort", "srcline", "--comm", "python3", "--dso", "pyframes.so")
     assert "work.py:14" in text, text
 
 
@@ -144,16 +144,23 @@ def test_several_events_are_apart():
 def test_build_ids():
     text = perf("buildid-list", "-i", "a.data")
     assert MKPERFDATA in text and "/libc.so" in text, text
-    m = re.search(r"^([0-9a-f]{40}) %s$" % re.escape(os.path.realpath("a.data.pyframes.so")), text, re.M)
+    m = re.search(r"^([0-9a-f]{40}) %s$" % re.escape(os.path.realpath("a.data.pyframes/pyframes.so")), text, re.M)
     assert m, text
-    notes, _ = run("readelf", "-n", "a.data.pyframes.so")
+    notes, _ = run("readelf", "-n", "a.data.pyframes/pyframes.so")
     assert m[1] in notes, notes
+
+
+def test_diff_pairs_python_functions():
+    record("b.data")
+    text = perf("diff", "a.data", "b.data")
+    pairs = re.findall(r"^ +[\d.]+% +[+-][\d.]+% +pyframes\.so +\[\.\] (py::\S+)$", text, re.M)
+    assert SPIN % SRC in pairs, text
 
 
 def test_symbols_survive_in_the_cache():
     os.mkdir("gone")
     record("gone/c.data")
-    os.unlink("gone/c.data.pyframes.so")
+    os.unlink("gone/c.data.pyframes/pyframes.so")
     text = perf("script", "-i", "gone/c.data", "-F", "ip,sym")
     assert text.count(SPIN % SRC) == 101, text[:1000]
 
@@ -184,13 +191,13 @@ def test_killed_recording_is_readable():
 
 def test_elf_is_clean():
     need("llvm-dwarfdump")
-    text, err = run("llvm-dwarfdump", "--verify", "a.data.pyframes.so")
+    text, err = run("llvm-dwarfdump", "--verify", "a.data.pyframes/pyframes.so")
     assert "No errors." in text and "warning" not in text + err, text + err
 
 
 def test_readelf_is_clean():
     need("readelf")
-    for file in ("a.data.pyframes.so", "d.data.pyframes.so"):
+    for file in ("a.data.pyframes/pyframes.so", "d.data.pyframes/pyframes.so"):
         _, err = run("readelf", "-a", "-w", "-W", file)
         assert not err.strip(), err
 

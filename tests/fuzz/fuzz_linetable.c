@@ -22,12 +22,14 @@ static void check_text(const char *s, size_t n)
 
 static void check_lines(const struct pycode_copy *c)
 {
+	/* Not many: each reads the whole table. */
+	static const uint32_t at[] = { 0, 2, 6, 20, 54, 110, 220, 398 };
 	int min, max, far;
 
 	pycode_line_range(c, &min, &max);
 	FUZZ_CHECK(min >= 0 && min <= max);
-	for (uint32_t at = 0; at < 400; at += 2) {
-		int line = pycode_line(c, at);
+	for (size_t i = 0; i < ARRAY_SIZE(at); i++) {
+		int line = pycode_line(c, at[i]);
 
 		FUZZ_CHECK(line == 0 || (line >= min && line <= max));
 	}

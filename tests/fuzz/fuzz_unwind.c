@@ -10,7 +10,7 @@
 #include "unwind/step.h"
 #include "../unwind_function.h"
 
-enum { SEED_BYTES = 8192, SECTION_AT = 0x40000000, STACK = 0x7000, STEPS = 64 };
+enum { SEED_BYTES = 1024, SECTION_AT = 0x40000000, STACK = 0x7000, STEPS = 8 };
 
 static void check_rule(const struct unwind_table *t, const struct unwind_rule *r)
 {

@@ -1,4 +1,5 @@
 """What goes to files and terminals, whoever chose the names and whoever else writes where they lie."""
+import gzip
 import json
 import os
 import re
@@ -180,15 +181,35 @@ def test_a_link_in_the_place_of_the_old_recording_is_replaced(py):
     mine, shared = harness.folder(0o755), folder_for_all()
     victim, data = os.path.join(mine, "victim"), os.path.join(shared, "perf.data")
     harness.write(victim, "precious")
-    for name in ("perf.data.old", "perf.data.pyframes.so"):
-        os.symlink(victim, os.path.join(shared, name))
-        owned(os.path.join(shared, name), 65534)
+    old, symbols = data + ".old", data + ".pyframes"
+    for name, to in ((old, victim), (symbols, mine)):
+        os.symlink(to, name)
+        owned(name, 65534)
     harness.write(data, "an old one")
+    refuses(target, data, "symbols")
+    holds(data, "an old one")
+    os.unlink(symbols)
+    os.mkdir(symbols)
+    refuses(target, owned(symbols, 65534) and data, "another user")
+    os.rmdir(symbols)
     recorded(target, data).ok()
+    equal(sorted(os.listdir(mine)), ["victim"], "files behind the link")
     holds(victim, "precious")
-    holds(os.path.join(shared, "perf.data.old"), "an old one")
-    for name in ("perf.data.old", "perf.data.pyframes.so"):
-        check(not os.path.islink(os.path.join(shared, name)), "%s still is a link", name)
+    holds(old, "an old one")
+    check(not os.path.islink(old), "%s still is a link", old)
+    equal(os.stat(symbols).st_mode & 0o777, 0o700, "mode of the folder of symbols")
+
+
+@harness.one_python
+def test_the_old_recording_keeps_its_symbols(py):
+    target, data = Target(py, "groundtruth.py"), os.path.join(harness.folder(), "a.data")
+    ids = []
+    for _ in range(3):
+        recorded(target, data).ok()
+        with open(data + ".pyframes/pyframes.so", "rb") as file:
+            ids.append(file.read())
+    with open(data + ".old.pyframes/pyframes.so", "rb") as file:
+        check(file.read() == ids[1], "the old recording has other symbols than it was written with")
 
 
 @harness.one_python
@@ -294,20 +315,112 @@ def page_counts(path):
 
 
 @harness.one_python
+def test_a_recording_from_another_machine_is_unpacked(py):
+    """There is neither the file beside it nor what perf keeps of it."""
+    here, there = harness.folder(), harness.folder()
+    target = Target(py, "groundtruth.py")
+    pysampled("-p", target.pid, "-F", 499, "-d", 1, "-o", "a.data", home=here).ok()
+    moved = os.path.join(there, "a.data")
+    os.rename(os.path.join(here, "a.data"), moved)
+    shutil.rmtree(os.path.join(here, "a.data.pyframes"))
+
+    def names():
+        return re.findall(r"py::(\w+)", harness.perf("report", "--stdio", "-g", "none", "-i", moved, home=there)[0])
+    equal(names(), [], "names before")
+    pysampled("unpack", moved, home=there).ok()
+    check("g_01" in names() and "f_01" in names(), "perf has no names: %s", names())
+    check(os.path.exists(moved + ".pyframes/pyframes.so"), "nothing beside it")
+    with open(moved, "r+b") as file:
+        file.truncate(os.path.getsize(moved) // 2)
+    pysampled("unpack", moved, home=there).ok(1)
+    pysampled("unpack", os.path.join(there, "nix")).ok(1)
+    pysampled("unpack").ok(2)
+
+
+def test_a_diff_tells_what_grew_and_what_shrank():
+    """By shares, for recordings of any length; functions are paired by name and file, wherever they begin."""
+    home = harness.folder(0o777)
+    paths = [os.path.join(home, name) for name in ("a.folded", "b.folded")]
+    for path, text in zip(paths, ("p-1;main (/a.py:1);f (/a.py:5) 30\np-1;main (/a.py:1);g (/a.py:9) 70\n",
+                                  "p-1;main (/a.py:2);f (/a.py:6) 120\np-1;main (/a.py:2);g (/a.py:9) 40\np-1;h (/b.py:2) 40\n")):
+        with open(path, "w") as file:
+            file.write(text)
+
+    def rows(*more):
+        lines = pysampled("diff", *paths, *more).ok().out.splitlines()
+        return [line.split(None, 3) for line in lines if not line.startswith("#")]
+    equal(rows(), [["+30.00%", "30.00%", "60.00%", "f (/a.py)"], ["+20.00%", "0.00%", "20.00%", "h (/b.py)"],
+                   ["+0.00%", "0.00%", "0.00%", "main (/a.py)"], ["-50.00%", "70.00%", "20.00%", "g (/a.py)"]], "rows")
+    equal([row[3] for row in rows("-n", 2)], ["f (/a.py)", "g (/a.py)"], "both ends")
+    equal([row[0] for row in rows("--by", "file")], ["+20.00%", "-20.00%"], "files")
+    equal([row[3] for row in rows("--by", "line") if row[0] != "+0.00%"],
+          ["f (/a.py:6)", "h (/b.py:2)", "f (/a.py:5)", "g (/a.py:9)"], "lines")
+    for wrong in ((paths[0],), (*paths, "--by", "thread"), (*paths, "-e", "nix")):
+        pysampled("diff", *wrong).ok(2)
+    pysampled("diff", paths[0], os.path.join(home, "nix")).ok(1)
+
+
+TABLES = {"stackTable": {"prefix": "stackTable", "frame": "frameTable"}, "frameTable": {"func": "funcTable"},
+          "funcTable": {"name": None, "fileName": None}, "resourceTable": {}, "nativeSymbols": {}}
+
+
+def check_tables(track):
+    """Each column as long as its table says, and each number in it that of a row; None is the array of strings."""
+    tables = {**{name: track[name]["length"] for name in TABLES}, None: len(track["stringArray"]), "samples": track["samples"]["length"]}
+    for name, refers in {**TABLES, "samples": {"stack": "stackTable"}}.items():
+        for column, cells in track[name].items():
+            if isinstance(cells, list):
+                equal(len(cells), tables[name], "cells of %s.%s" % (name, column))
+            if column in refers:
+                check(all(i is None or 0 <= i < tables[refers[column]] for i in cells), "%s.%s: no such row", name, column)
+    check(all(prefix is None or prefix < i for i, prefix in enumerate(track["stackTable"]["prefix"])), "a caller stands behind its callee")
+    times = track["samples"]["time"]
+    check(times == sorted(times), "samples are not in the order of time")
+
+
+def gecko_counts(path):
+    with (gzip.open if path.endswith(".gz") else open)(path, "rt") as file:
+        profile = json.load(file)
+    ret = {}
+    equal(profile["meta"]["preprocessedProfileVersion"], 48, "version of the format")
+    for track in profile["threads"]:
+        check_tables(track)
+        stacks, of_frame, funcs, text = track["stackTable"], track["frameTable"]["func"], track["funcTable"], track["stringArray"]
+        for node, n in zip(track["samples"]["stack"], track["samples"]["weight"]):
+            frames = []
+            while node is not None:
+                func = of_frame[stacks["frame"][node]]
+                file = funcs["fileName"][func]
+                frames.insert(0, (text[funcs["name"][func]], text[file]) if file is not None else None)
+                node = stacks["prefix"][node]
+            put(ret, frames, n)
+    return ret
+
+
+@harness.one_python
 def test_all_formats_count_the_same(py):
     home = harness.folder()
     target = Target(py, "groundtruth.py")
-    outs = [os.path.join(home, "out." + end) for end in ("folded", "speedscope.json", "html", "pb.gz")]
+    outs = [os.path.join(home, "out." + end) for end in ("folded", "speedscope.json", "html", "pb.gz", "data", "gecko.json",
+                                                         "gecko.json.gz")]
     run = pysampled("-p", target.pid, "-F", 499, "-d", 1, *[word for out in outs for word in ("-o", out)])
     run.ok()
     folded = folded_counts(outs[0])
     harness.enough(len(folded) > 3, "too few functions: %s", folded)
     equal(speedscope_counts(outs[1]), folded, "speedscope")
     equal(page_counts(outs[2]), folded, "the page")
-    for end, read in (("folded", folded_counts), ("speedscope.json", speedscope_counts), ("html", page_counts)):
+    for path in outs[5:]:
+        equal(gecko_counts(path), folded, os.path.basename(path))
+    for end, read in (("folded", folded_counts), ("speedscope.json", speedscope_counts), ("html", page_counts),
+                      ("gecko.json", gecko_counts)):
         made = os.path.join(home, "made." + end)
-        pysampled("convert", outs[0], "-o", made).ok()
-        equal(read(made), folded, "converted to " + end)
+        for recording in outs[0], outs[4]:
+            pysampled("convert", recording, "-o", made).ok()
+            equal(read(made), folded, "%s converted to %s" % (recording, end))
+    for recording in outs[0], outs[4]:
+        rows = json.loads(pysampled("report", recording, "--json").ok().out)["rows"]
+        got = {(r["name"], r["file"]): [r["self"], r["total"]] for r in rows if r["kind"] == "python"}
+        equal(got, folded, "report of " + recording)
     for bad in ("made.data", "made.xyz"):
         pysampled("convert", outs[0], "-o", os.path.join(home, bad)).ok(2)
         check(not os.path.exists(os.path.join(home, bad)), "%s was touched", bad)

@@ -63,7 +63,7 @@ static void open_sink(struct fixture *f)
 	assert_non_null(mkdtemp(f->dir));
 	setenv("PYSAMPLED_BUILDID_DIR", f->dir, 1);
 	snprintf(f->path, sizeof(f->path), "%s/a.data", f->dir);
-	snprintf(f->symbols, sizeof(f->symbols), "%s.pyframes.so", f->path);
+	snprintf(f->symbols, sizeof(f->symbols), "%s.pyframes/pyframes.so", f->path);
 	assert_int_equal(
 		sink_open(&f->sink, sink_pick(NULL, f->path), f->path, &f->session, &err), 0);
 }

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * diff - tells what took more, and what less, in one recording than in another.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd.h"
+#include "tally.h"
+
+enum { OPT_BY = 256, DEFAULT_ROWS = 20 };
+
+static const char help[] =
+	"Usage: pysampled diff A B [options]\n\n"
+	"A and B are each a perf.data of pysampled, or hold folded stacks. Shares of samples\n"
+	"are compared (self): what grew most from A to B comes first, what shrank most "
+	"last.\n\n"
+	"      --by WHAT        function (default), line or file\n"
+	"  -e, --event NAME     of several events this one, not the first\n"
+	"  -n, --rows N         so many rows, not 20: of both ends; 0: all\n"
+	"  -h, --help\n"
+	"  -V, --version\n";
+
+static const struct option options[] = {
+	{ "by", required_argument, NULL, OPT_BY }, { "event", required_argument, NULL, 'e' },
+	{ "rows", required_argument, NULL, 'n' },  { "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },	   { 0 },
+};
+
+struct diff_options {
+	const char *event;
+	enum tally_by by;
+	size_t rows;
+};
+
+/* What both recordings, or one, tell of a function, line or file. */
+struct pair {
+	struct tally_row row;
+	double share[2]; /* self, in parts of all samples */
+};
+
+struct diff {
+	const struct diff_options *o;
+	struct recording r[2];
+	struct tally t[2];
+	struct pair *pairs;
+	size_t n;
+};
+
+/* Functions of one name and file are one: code above them may have come or gone. */
+static int by_key(const void *a, const void *b, void *by)
+{
+	const struct tally_row *x = &((const struct pair *)a)->row,
+			       *y = &((const struct pair *)b)->row;
+	int ret = strcmp(x->name, y->name);
+
+	if (!ret)
+		ret = strcmp(x->file, y->file);
+	if (!ret)
+		ret = strcmp(x->kind, y->kind);
+	if (!ret && *(const enum tally_by *)by == TALLY_LINE)
+		ret = (x->line > y->line) - (x->line < y->line);
+	return ret;
+}
+
+static double change(const struct pair *p)
+{
+	return p->share[1] - p->share[0];
+}
+
+static int by_change(const void *a, const void *b)
+{
+	double x = change(a), y = change(b);
+
+	if (x != y)
+		return x < y ? 1 : -1;
+	return strcmp(((const struct pair *)a)->row.name, ((const struct pair *)b)->row.name);
+}
+
+static int make_pairs(struct diff *d)
+{
+	enum tally_by by = d->o->by;
+	size_t n = 0;
+
+	d->pairs = calloc(d->t[0].n + d->t[1].n + 1, sizeof(*d->pairs));
+	if (!d->pairs)
+		return -ENOMEM;
+	for (size_t side = 0; side < 2; side++)
+		for (size_t i = 0; i < d->t[side].n; i++) {
+			d->pairs[n].row = d->t[side].rows[i];
+			d->pairs[n++].share[side] =
+				(double)d->t[side].rows[i].self / (double)d->t[side].samples;
+		}
+	qsort_r(d->pairs, n, sizeof(*d->pairs), by_key, &by);
+	for (size_t i = 0; i < n; i++)
+		if (d->n && !by_key(&d->pairs[d->n - 1], &d->pairs[i], &by)) {
+			d->pairs[d->n - 1].share[0] += d->pairs[i].share[0];
+			d->pairs[d->n - 1].share[1] += d->pairs[i].share[1];
+		} else {
+			d->pairs[d->n++] = d->pairs[i];
+		}
+	qsort(d->pairs, d->n, sizeof(*d->pairs), by_change);
+	return 0;
+}
+
+static void print_pair(const struct diff *d, const struct pair *p)
+{
+	char where[PATH_MAX + 32] = "";
+
+	if (*p->row.file && d->o->by == TALLY_LINE)
+		snprintf(where, sizeof(where), " (%s:%d)", p->row.file, p->row.line);
+	else if (*p->row.file)
+		snprintf(where, sizeof(where), " (%s)", p->row.file);
+	cmd_line(stdout, "%+7.2f%% %6.2f%% %6.2f%%  %s%s", 100 * change(p), 100 * p->share[0],
+		 100 * p->share[1], p->row.name, where);
+}
+
+static void print_diff(const struct diff *d)
+{
+	size_t most = d->o->rows && d->o->rows < d->n ? d->o->rows : d->n;
+	size_t first = (most + 1) / 2;
+
+	cmd_line(stdout, "# A: %" PRIu64 " samples of %s", d->t[0].samples, d->r[0].path);
+	cmd_line(stdout, "# B: %" PRIu64 " samples of %s", d->t[1].samples, d->r[1].path);
+	cmd_line(stdout, "# change  self A  self B  %s", tally_names[d->o->by]);
+	for (size_t i = 0; i < first; i++)
+		print_pair(d, &d->pairs[i]);
+	if (most < d->n)
+		cmd_line(stdout, "# and %zu between: -n 0 shows all", d->n - most);
+	for (size_t i = d->n - (most - first); i < d->n; i++)
+		print_pair(d, &d->pairs[i]);
+}
+
+/* EXIT_DONE, or an exit code after a sentence. */
+static int read_side(struct diff *d, size_t side, const char *path)
+{
+	int code = recording_open(&d->r[side], path), event;
+
+	if (code)
+		return code;
+	event = recording_event(&d->r[side], d->o->event);
+	if (event < 0)
+		return cmd_fail(EXIT_USAGE, "%s has no event '%s'", path, d->o->event);
+	code = tally_read(&d->t[side], &d->r[side], d->o->by, event);
+	if (!code && !d->t[side].samples)
+		code = cmd_fail(EXIT_FAILED, "%s has no samples", path);
+	return code;
+}
+
+static int diff(const struct diff_options *o, char **paths)
+{
+	struct diff d = { .o = o };
+	int code = read_side(&d, 0, paths[0]);
+
+	if (!code)
+		code = read_side(&d, 1, paths[1]);
+	if (!code && make_pairs(&d) < 0)
+		code = cmd_fail(EXIT_FAILED, "out of memory");
+	if (!code)
+		print_diff(&d);
+	free(d.pairs);
+	for (size_t side = 0; side < 2; side++) {
+		tally_deinit(&d.t[side]);
+		recording_close(&d.r[side]);
+	}
+	return code;
+}
+
+/* EXIT_DONE, or an exit code after a sentence. */
+static int take_option(struct diff_options *o, int opt)
+{
+	if (opt == 'e') {
+		o->event = optarg;
+		return EXIT_DONE;
+	}
+	if (opt == 'n')
+		return cmd_rows(optarg, &o->rows);
+	for (o->by = TALLY_FUNCTION; o->by <= TALLY_FILE; o->by++)
+		if (!strcmp(optarg, tally_names[o->by]))
+			return EXIT_DONE;
+	return cmd_fail(EXIT_USAGE, "--by can't be '%s'; see --help", optarg);
+}
+
+int cmd_diff(int argc, char **argv)
+{
+	struct diff_options o = { .rows = DEFAULT_ROWS };
+	int opt, code;
+
+	while ((opt = getopt_long(argc, argv, ":e:n:hV", options, NULL)) != -1) {
+		if (opt == 'h')
+			return fputs(help, stdout), EXIT_DONE;
+		if (opt == 'V')
+			return cmd_version();
+		if (opt == '?' || opt == ':')
+			return cmd_bad_option(argc, argv, options, opt);
+		code = take_option(&o, opt);
+		if (code)
+			return code;
+	}
+	if (optind + 2 != argc)
+		return cmd_fail(EXIT_USAGE, "diff takes two FILEs; see --help");
+	return diff(&o, argv + optind);
+}

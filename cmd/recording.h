@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * recording - a file that holds samples, whatever its format: perf.data or folded stacks.
+ */
+#ifndef RECORDING_H
+#define RECORDING_H
+
+#include <stdio.h>
+
+#include "base/stats.h"
+#include "sample/sink.h"
+
+struct perf_reader;
+
+struct recording {
+	const char *path; /* borrowed */
+	FILE *in;
+	struct perf_reader *perf; /* NULL: folded stacks, of this session */
+	struct session session;
+	struct stats stats;
+};
+
+/* An exit code, not EXIT_DONE after a sentence. To be closed in any case. */
+int recording_open(struct recording *r, const char *path);
+void recording_close(struct recording *r);
+
+/* What outputs must know; lives as long as @r. */
+struct session *recording_session(struct recording *r);
+
+/* The number of the event called @name, NULL: of the first; -1: there is none. */
+int recording_event(struct recording *r, const char *name);
+
+/* Feed @s all samples, once. An exit code, not EXIT_DONE after a sentence; a sentence also for
+ * what has no names. */
+int recording_feed(struct recording *r, struct sink *s);
+
+#endif

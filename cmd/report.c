@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * report - tells of a recording in text or JSON: self and total of what it is asked for.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+
+#include "../output/json.h"
+#include "cmd.h"
+#include "source.h"
+#include "tally.h"
+
+enum { OPT_BY = 256, OPT_CHILDREN, OPT_SORT, OPT_JSON, OPT_ANNOTATE, DEFAULT_ROWS = 20 };
+
+static const char help[] =
+	"Usage: pysampled report FILE [options]\n\n"
+	"FILE is a perf.data of pysampled, or holds folded stacks.\n\n"
+	"      --by WHAT        function (default), line, file, thread, process or event\n"
+	"      --sort WHAT      self (default) or total\n"
+	"      --children       as --sort total\n"
+	"  -e, --event NAME     of several events this one, not the first\n"
+	"  -n, --rows N         so many rows, not 20; 0: all\n"
+	"      --annotate FUNC  the source of a Python function, each line with its shares\n"
+	"      --json           all rows as JSON, with numbers of samples\n"
+	"  -h, --help\n"
+	"  -V, --version\n";
+
+static const struct option options[] = {
+	{ "by", required_argument, NULL, OPT_BY },
+	{ "sort", required_argument, NULL, OPT_SORT },
+	{ "children", no_argument, NULL, OPT_CHILDREN },
+	{ "event", required_argument, NULL, 'e' },
+	{ "rows", required_argument, NULL, 'n' },
+	{ "annotate", required_argument, NULL, OPT_ANNOTATE },
+	{ "json", no_argument, NULL, OPT_JSON },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
+	{ 0 },
+};
+
+struct report_options {
+	const char *path, *event, *annotate;
+	enum tally_by by;
+	bool total, json, by_given;
+	size_t rows;
+};
+
+static double share(uint64_t n, uint64_t of)
+{
+	return of ? 100 * (double)n / (double)of : 0;
+}
+
+static void print_row(const struct tally *t, const struct tally_row *r)
+{
+	char where[PATH_MAX + 32] = "";
+
+	if (*r->file && r->line)
+		snprintf(where, sizeof(where), " (%s:%d)", r->file, r->line);
+	else if (*r->file)
+		snprintf(where, sizeof(where), " (%s)", r->file);
+	cmd_line(stdout, "%6.2f%% %6.2f%% %8" PRIu64 "  %s%s", share(r->self, t->samples),
+		 share(r->total, t->samples), r->self, r->name, where);
+}
+
+static void print_text(const struct report_options *o, const struct tally *t,
+		       const char *event)
+{
+	size_t n = o->rows ? MIN(o->rows, t->n) : t->n;
+
+	cmd_line(stdout, "# %" PRIu64 " samples of %s, by %s", t->samples, event,
+		 tally_names[o->by]);
+	cmd_line(stdout, "#  self   total     self  %s", tally_names[o->by]);
+	for (size_t i = 0; i < n; i++)
+		print_row(t, &t->rows[i]);
+	if (n < t->n)
+		cmd_line(stdout, "# and %zu more: -n 0 shows all", t->n - n);
+}
+
+static void print_json(const struct tally *t, const struct session *s)
+{
+	fputs("{\"events\":[", stdout);
+	for (size_t i = 0; i < s->n_events; i++) {
+		fputs(i ? "," : "", stdout);
+		json_string(stdout, s->events[i].name);
+	}
+	fputs("],\"rows\":[", stdout);
+	for (size_t i = 0; i < t->n; i++) {
+		const struct tally_row *r = &t->rows[i];
+
+		fputs(i ? ",\n{\"name\":" : "\n{\"name\":", stdout);
+		json_string(stdout, r->name);
+		fputs(",\"file\":", stdout);
+		if (*r->file)
+			json_string(stdout, r->file);
+		else
+			fputs("null", stdout);
+		if (r->line)
+			printf(",\"line\":%d", r->line);
+		else
+			fputs(",\"line\":null", stdout);
+		printf(",\"self\":%" PRIu64 ",\"total\":%" PRIu64 ",\"kind\":\"%s\"}", r->self,
+		       r->total, r->kind);
+	}
+	fputs("\n]}\n", stdout);
+}
+
+static int report(const struct report_options *o, struct recording *r)
+{
+	const struct session *s = recording_session(r);
+	int event = recording_event(r, o->event), code;
+	struct tally t;
+
+	if (event < 0)
+		return cmd_fail(EXIT_USAGE,
+				"%s has no event '%s'; --by event tells those it has", o->path,
+				o->event);
+	code = tally_read(&t, r, o->by, o->by == TALLY_EVENT ? -1 : event);
+	tally_sort(&t, o->total);
+	if (t.tree.strings && o->annotate)
+		code = code ? code : source_print(&t, o->annotate);
+	else if (t.tree.strings && o->json)
+		print_json(&t, s);
+	else if (t.tree.strings)
+		print_text(o, &t,
+			   o->by == TALLY_EVENT || !s->n_events ? "all events" :
+								  s->events[event].name);
+	tally_deinit(&t);
+	return code;
+}
+
+static int take_word(const char *word, const char *const *words, size_t n, const char *option)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(word, words[i]))
+			return (int)i;
+	cmd_fail(EXIT_USAGE, "%s can't be '%s'; see --help", option, word);
+	return -1;
+}
+
+/* EXIT_DONE, or an exit code after a sentence. */
+static int take_option(struct report_options *o, int opt)
+{
+	static const char *const sorts[] = { "self", "total" };
+	int i;
+
+	switch (opt) {
+	case OPT_BY:
+		i = take_word(optarg, tally_names, TALLY_N, "--by");
+		o->by = i < 0 ? o->by : (enum tally_by)i;
+		o->by_given = true;
+		return i < 0 ? EXIT_USAGE : EXIT_DONE;
+	case OPT_SORT:
+		i = take_word(optarg, sorts, 2, "--sort");
+		o->total = i > 0;
+		return i < 0 ? EXIT_USAGE : EXIT_DONE;
+	case OPT_CHILDREN:
+		o->total = true;
+		return EXIT_DONE;
+	case OPT_JSON:
+		o->json = true;
+		return EXIT_DONE;
+	case OPT_ANNOTATE:
+		o->annotate = optarg;
+		return EXIT_DONE;
+	case 'e':
+		o->event = optarg;
+		return EXIT_DONE;
+	default:
+		return cmd_rows(optarg, &o->rows);
+	}
+}
+
+static int run(struct report_options *o)
+{
+	struct recording r;
+	int code;
+
+	if (o->annotate && (o->json || o->by_given))
+		return cmd_fail(EXIT_USAGE, "--annotate shows lines: --json and --by don't go "
+					    "with it");
+	if (o->annotate)
+		o->by = TALLY_LINE;
+	code = recording_open(&r, o->path);
+	if (!code)
+		code = report(o, &r);
+	recording_close(&r);
+	return code;
+}
+
+int cmd_report(int argc, char **argv)
+{
+	struct report_options o = { .rows = DEFAULT_ROWS };
+	int opt, code;
+
+	while ((opt = getopt_long(argc, argv, ":e:n:hV", options, NULL)) != -1) {
+		if (opt == 'h')
+			return fputs(help, stdout), EXIT_DONE;
+		if (opt == 'V')
+			return cmd_version();
+		if (opt == '?' || opt == ':')
+			return cmd_bad_option(argc, argv, options, opt);
+		code = take_option(&o, opt);
+		if (code)
+			return code;
+	}
+	if (optind + 1 != argc)
+		return cmd_fail(EXIT_USAGE, "report takes one FILE; see --help");
+	o.path = argv[optind];
+	return run(&o);
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tally - adds up the rows of a tree by a key.
+ */
+#include "tally.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd.h"
+
+const char *const tally_names[TALLY_N] = { "function", "line",	  "file",
+					   "thread",   "process", "event" };
+
+/* What is counted, and where. */
+struct counting {
+	struct tally *t;
+	const struct session *session;
+	enum tally_by by;
+	struct idmap row_of; /* key to a number in @t->rows */
+	struct buf path;
+};
+
+static const char *keep(struct tally *t, const char *text)
+{
+	uint32_t id = strtab_add(t->names, text, strlen(text));
+
+	return id == STRTAB_NONE ? NULL : strtab_get(t->names, id);
+}
+
+static uint64_t key_of_frame(const struct counting *c, uint32_t frame)
+{
+	const struct tree *t = &c->t->tree;
+	const struct tree_frame *f = tree_frame(t, frame);
+	const struct tree_func *func = tree_func(t, f->func);
+
+	switch (c->by) {
+	case TALLY_LINE:
+		return (uint64_t)f->func << 32 | (uint32_t)f->line;
+	case TALLY_FILE:
+		return (uint64_t)func->file << 2 | func->kind;
+	default:
+		return f->func;
+	}
+}
+
+static struct tally_row row_of_frame(const struct counting *c, uint32_t frame)
+{
+	const struct tree *t = &c->t->tree;
+	const struct tree_frame *f = tree_frame(t, frame);
+	const struct tree_func *func = tree_func(t, f->func);
+	const char *kind = tree_kind(t, f->func);
+
+	return (struct tally_row){
+		.name = c->by == TALLY_FILE ? kind : tree_text(t, func->name),
+		.file = tree_text(t, func->file),
+		.kind = kind,
+		.line = c->by == TALLY_LINE ? f->line :
+			c->by == TALLY_FILE ? 0 :
+					      func->first,
+	};
+}
+
+/* Of what is no frame: the thread, process or event. */
+static struct tally_row row_of_whole(const struct counting *c, const struct tree_row *r)
+{
+	const struct tree *t = &c->t->tree;
+	const struct tree_thread *th = tree_thread(t, r->thread);
+	char text[512];
+
+	tree_thread_text(t, r->thread, text, sizeof(text));
+	if (c->by == TALLY_PROCESS)
+		snprintf(text, sizeof(text), "%s-%d", tree_text(t, th->process), th->pid);
+	if (c->by == TALLY_EVENT)
+		snprintf(text, sizeof(text), "%s", c->session->events[r->event].name);
+	return (struct tally_row){ .name = keep(c->t, text),
+				   .file = "",
+				   .kind = tally_names[c->by] };
+}
+
+/* The row of @key, which is @fresh if there was none. NULL: no memory. */
+static struct tally_row *row_at(struct counting *c, uint64_t key, struct tally_row fresh)
+{
+	struct tally *t = c->t;
+	uint32_t i = idmap_get(&c->row_of, key);
+
+	if (i != IDMAP_NONE)
+		return &t->rows[i];
+	if (t->n == t->cap) {
+		size_t cap = MAX((size_t)256, 2 * t->cap);
+		struct tally_row *more = reallocarray(t->rows, cap, sizeof(*more));
+
+		if (!more)
+			return NULL;
+		t->rows = more;
+		t->cap = cap;
+	}
+	if (!fresh.name || idmap_set(&c->row_of, key, (uint32_t)t->n))
+		return NULL;
+	t->rows[t->n] = fresh;
+	return &t->rows[t->n++];
+}
+
+static int count_frames(struct counting *c, const struct tree_row *r, uint64_t number)
+{
+	size_t n = tree_path(&c->t->tree, r->node, &c->path);
+
+	for (size_t i = 0; i < n; i++) {
+		uint32_t frame = load_u32(c->path.at + 4 * i);
+		struct tally_row *row =
+			row_at(c, key_of_frame(c, frame), row_of_frame(c, frame));
+
+		if (!row)
+			return -ENOMEM;
+		row->self += i ? 0 : r->count;
+		row->total += row->last != number ? r->count : 0;
+		row->last = number;
+	}
+	return c->path.oom ? -ENOMEM : 0;
+}
+
+static int count_whole(struct counting *c, const struct tree_row *r)
+{
+	const struct tree_thread *th = tree_thread(&c->t->tree, r->thread);
+	uint64_t key = c->by == TALLY_THREAD ? r->thread :
+		       c->by == TALLY_EVENT  ? r->event :
+					       (uint64_t)th->process << 32 | (uint32_t)th->pid;
+	struct tally_row *row = row_at(c, key, row_of_whole(c, r));
+
+	if (!row)
+		return -ENOMEM;
+	row->self += r->count;
+	row->total += r->count;
+	return 0;
+}
+
+static int count_rows(struct counting *c, int event)
+{
+	const struct tree *t = &c->t->tree;
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < tree_n_rows(t); i++) {
+		const struct tree_row *r = tree_row(t, i);
+
+		if (event >= 0 && r->event != (uint32_t)event)
+			continue;
+		c->t->samples += r->count;
+		ret = c->by < TALLY_THREAD ? count_frames(c, r, i + 1) : count_whole(c, r);
+	}
+	return ret;
+}
+
+static const struct sink_ops ops = {
+	.name = "tally",
+	.needs = SINK_NEEDS_NAMES,
+	.side = tree_side,
+	.sample = tree_sample,
+};
+
+int tally_read(struct tally *t, struct recording *r, enum tally_by by, int event)
+{
+	struct sink sink = { .ops = &ops,
+			     .session = recording_session(r),
+			     .path = r->path,
+			     .folder = -1,
+			     .priv = &t->tree };
+	struct counting c = { .t = t, .session = sink.session, .by = by };
+	struct err err;
+	int code, ret;
+
+	*t = (struct tally){ .names = strtab_create() };
+	if (tree_begin(&sink, &err) < 0 || !t->names)
+		return cmd_fail(EXIT_FAILED, "out of memory");
+	code = recording_feed(r, &sink);
+	ret = tree_finish(&sink);
+	if (!ret)
+		ret = count_rows(&c, event);
+	idmap_deinit(&c.row_of);
+	buf_deinit(&c.path);
+	return ret ? cmd_fail(EXIT_FAILED, "%s", strerror(-ret)) : code;
+}
+
+void tally_deinit(struct tally *t)
+{
+	if (t->tree.strings)
+		tree_deinit(&t->tree);
+	strtab_destroy(t->names);
+	free(t->rows);
+	*t = (struct tally){ 0 };
+}
+
+static int by_name(const struct tally_row *x, const struct tally_row *y)
+{
+	int ret = strcmp(x->name, y->name);
+
+	if (!ret)
+		ret = strcmp(x->file, y->file);
+	return ret ? ret : (x->line > y->line) - (x->line < y->line);
+}
+
+static int by_self(const void *a, const void *b)
+{
+	const struct tally_row *x = a, *y = b;
+
+	if (x->self != y->self)
+		return x->self < y->self ? 1 : -1;
+	if (x->total != y->total)
+		return x->total < y->total ? 1 : -1;
+	return by_name(x, y);
+}
+
+static int by_total(const void *a, const void *b)
+{
+	const struct tally_row *x = a, *y = b;
+
+	if (x->total != y->total)
+		return x->total < y->total ? 1 : -1;
+	return by_self(a, b);
+}
+
+void tally_sort(struct tally *t, bool total)
+{
+	if (t->n)
+		qsort(t->rows, t->n, sizeof(*t->rows), total ? by_total : by_self);
+}

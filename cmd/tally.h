@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tally - self and total of functions, lines, files, threads, processes or events.
+ */
+#ifndef TALLY_H
+#define TALLY_H
+
+#include "../output/tree.h"
+#include "recording.h"
+
+enum tally_by {
+	TALLY_FUNCTION,
+	TALLY_LINE,
+	TALLY_FILE,
+	TALLY_THREAD,
+	TALLY_PROCESS,
+	TALLY_EVENT,
+	TALLY_N
+};
+extern const char *const tally_names[TALLY_N];
+
+struct tally_row {
+	const char *name; /* function, thread, process or event; of a file: its kind of code */
+	const char *file; /* "" where there is none */
+	const char *kind;
+	int line; /* that a function begins at, or the line; 0: not known */
+	uint64_t self, total;
+	uint64_t last; /* the row of the tree that it was last counted for */
+};
+
+struct tally {
+	struct tree tree;
+	struct strtab *names; /* of threads and processes */
+	struct tally_row *rows;
+	size_t n, cap;
+	uint64_t samples; /* of the event */
+};
+
+/* Read all of @r and count what @event (an index; -1: all events) says. An exit code, not
+ * EXIT_DONE after a sentence. To be emptied in any case. */
+int tally_read(struct tally *t, struct recording *r, enum tally_by by, int event);
+void tally_deinit(struct tally *t);
+
+/* Most first; equal ones by name. */
+void tally_sort(struct tally *t, bool by_total);
+
+#endif

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * perf_head - takes the header, the attrs and the features apart; perf_file writes them.
+ */
+#include "perf_head.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/printable.h"
+#include "perf_file.h"
+#include "pyelf.h"
+
+enum {
+	HEAD_BYTES = 104,
+	BITS_AT = 72,
+	FEAT_BUILD_ID = 2,
+	FEAT_EVENT_DESC = 12,
+	MAX_PART = 64 << 20, /* bytes of a feature that is read whole */
+	BUILD_ID_PATH = 36,  /* where a build-id's path stands in its entry */
+	BUILD_ID_SIZE = 20,
+	MAX_ATTR = 4096,
+};
+
+/* All that our records have, and nothing else but ADDR. */
+static const uint64_t SAMPLE_TYPE = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
+				    PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD |
+				    PERF_SAMPLE_CALLCHAIN;
+
+int perf_head_bytes(FILE *in, uint64_t at, void *buf, size_t n)
+{
+	if (at > INT64_MAX || fseeko(in, (off_t)at, SEEK_SET))
+		return -EBADMSG;
+	if (fread(buf, 1, n, in) == n)
+		return 0;
+	return ferror(in) ? -EIO : -EBADMSG;
+}
+
+/* Those of the @n bytes at @at that the file has. */
+static struct perf_stretch stretch(uint64_t size, uint64_t at, uint64_t n)
+{
+	return at > size ? (struct perf_stretch){ 0 } :
+			   (struct perf_stretch){ at, MIN(n, size - at) };
+}
+
+static int read_part(FILE *in, struct perf_stretch where, struct bytes *ret)
+{
+	unsigned char *p;
+	int r;
+
+	if (!where.n || where.n > MAX_PART)
+		return 0;
+	p = malloc(where.n + 1);
+	if (!p)
+		return -ENOMEM;
+	r = perf_head_bytes(in, where.at, p, where.n);
+	if (r) {
+		free(p);
+		return r;
+	}
+	p[where.n] = '\0';
+	*ret = (struct bytes){ p, where.n };
+	return 0;
+}
+
+static int read_attr(struct perf_head *h, FILE *in, uint64_t at, size_t entry)
+{
+	unsigned char bytes[MAX_ATTR];
+	struct event_info *e = &h->events[h->n_events];
+	uint64_t id_at;
+	int ret = perf_head_bytes(in, at, bytes, entry);
+
+	if (ret)
+		return ret;
+	memcpy(&e->attr, bytes, MIN(entry - 16, sizeof(e->attr)));
+	snprintf(e->name, sizeof(e->name), "event%zu", h->n_events);
+	id_at = load_u64(bytes + entry - 16);
+	if ((e->attr.sample_type & ~(uint64_t)PERF_SAMPLE_ADDR) != SAMPLE_TYPE ||
+	    load_u64(bytes + entry - 8) != 8 || !e->attr.sample_id_all)
+		return -ENOTSUP;
+	if (h->n_events && e->attr.sample_type != h->sample_type)
+		return -ENOTSUP;
+	h->sample_type = e->attr.sample_type;
+	return perf_head_bytes(in, id_at, &h->ids[h->n_events++], 8);
+}
+
+static int read_attrs(struct perf_head *h, FILE *in, const unsigned char *head)
+{
+	uint64_t entry = load_u64(head + 16), at = load_u64(head + 24),
+		 n = load_u64(head + 32);
+	int ret = 0;
+
+	if (entry < PERF_ATTR_SIZE_VER0 + 16 || entry > MAX_ATTR || n < entry)
+		return -EBADMSG;
+	if (n / entry > SESSION_MAX_EVENTS)
+		return -ENOTSUP;
+	for (uint64_t i = 0; !ret && i < n / entry; i++)
+		ret = read_attr(h, in, at + i * entry, entry);
+	return ret;
+}
+
+/* The events' names; what is damaged has none. */
+static void take_names(struct perf_head *h, struct bytes b)
+{
+	uint64_t at = 8, n_events, attr;
+
+	if (b.n < at)
+		return;
+	n_events = load_u32(b.at);
+	attr = load_u32(b.at + 4);
+	for (size_t i = 0; i < MIN(n_events, h->n_events); i++) {
+		uint64_t ids, len;
+
+		at += attr;
+		if (b.n < 8 || at > b.n - 8)
+			return;
+		ids = load_u32(b.at + at);
+		len = load_u32(b.at + at + 4);
+		at += 8;
+		if (!len || len > b.n - at || b.at[at + len - 1])
+			return;
+		printable(h->events[i].name, sizeof(h->events[i].name),
+			  (const char *)b.at + at);
+		at += len + 8 * ids;
+	}
+}
+
+static int read_feature(struct perf_head *h, FILE *in, unsigned bit, struct perf_stretch where)
+{
+	struct bytes names = { 0 };
+	int ret = 0;
+
+	if (bit == PERF_FILE_PYELF)
+		h->pyelf = where;
+	else if (bit == FEAT_BUILD_ID)
+		ret = read_part(in, where, &h->build_ids);
+	else if (bit == FEAT_EVENT_DESC)
+		ret = read_part(in, where, &names);
+	take_names(h, names);
+	free((void *)(uintptr_t)names.at);
+	return ret;
+}
+
+static int read_features(struct perf_head *h, FILE *in, const unsigned char *head,
+			 uint64_t size)
+{
+	uint64_t at = h->records.at + h->records.n;
+	unsigned char entry[16];
+	int ret = 0;
+
+	for (unsigned bit = 0; !ret && bit < PERF_FILE_BITS; bit++) {
+		if (!(head[BITS_AT + bit / 8] >> bit % 8 & 1))
+			continue;
+		ret = perf_head_bytes(in, at, entry, sizeof(entry));
+		at += sizeof(entry);
+		if (!ret)
+			ret = read_feature(
+				h, in, bit,
+				stretch(size, load_u64(entry), load_u64(entry + 8)));
+	}
+	return ret;
+}
+
+int perf_head_read(struct perf_head *h, FILE *in)
+{
+	unsigned char head[HEAD_BYTES];
+	uint64_t size;
+	int ret;
+
+	*h = (struct perf_head){ 0 };
+	if (fseeko(in, 0, SEEK_END) || ftello(in) < 0)
+		return -errno;
+	size = (uint64_t)ftello(in);
+	ret = perf_head_bytes(in, 0, head, sizeof(head));
+	if (ret || memcmp(head, "PERFILE2", 8) || load_u64(head + 8) != HEAD_BYTES)
+		return ret ? ret : -EBADMSG;
+	ret = read_attrs(h, in, head);
+	if (ret)
+		return ret;
+	h->records = stretch(size, load_u64(head + 40), load_u64(head + 48));
+	return read_features(h, in, head, size);
+}
+
+void perf_head_deinit(struct perf_head *h)
+{
+	free((void *)(uintptr_t)h->build_ids.at);
+	h->build_ids = (struct bytes){ 0 };
+}
+
+struct bytes perf_head_build_id(const struct perf_head *h, const char *path)
+{
+	const unsigned char *p = h->build_ids.at;
+	size_t left = h->build_ids.n, n;
+
+	for (; left > BUILD_ID_PATH; p += n, left -= n) {
+		n = (size_t)p[6] | (size_t)p[7] << 8;
+		if (n <= BUILD_ID_PATH || n > left)
+			break;
+		if (strnlen((const char *)p + BUILD_ID_PATH, n - BUILD_ID_PATH) ==
+			    strlen(path) &&
+		    !memcmp(p + BUILD_ID_PATH, path, strlen(path)))
+			return (struct bytes){ p + 12, MIN(p[32], BUILD_ID_SIZE) };
+	}
+	return (struct bytes){ 0 };
+}
+
+int perf_head_pyelf(const struct perf_head *h, FILE *in, struct bytes *ret)
+{
+	unsigned char *image;
+	int r;
+
+	if (!h->pyelf.n || h->pyelf.n > PYELF_MAX_BYTES)
+		return -ENOENT;
+	image = malloc(h->pyelf.n);
+	r = image ? perf_head_bytes(in, h->pyelf.at, image, h->pyelf.n) : -ENOMEM;
+	if (r)
+		free(image);
+	else
+		*ret = (struct bytes){ image, h->pyelf.n };
+	return r;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * perf_head - what stands around the records of a perf.data, read: events and features.
+ *
+ * The file may be anybody's: every byte is taken for hostile.
+ */
+#ifndef PERF_HEAD_H
+#define PERF_HEAD_H
+
+#include <stdio.h>
+
+#include "sample/sample.h"
+
+/* A stretch of the file, which has it whole. */
+struct perf_stretch {
+	uint64_t at, n;
+};
+
+struct perf_head {
+	struct event_info events[SESSION_MAX_EVENTS];
+	uint64_t ids[SESSION_MAX_EVENTS]; /* of each event's samples */
+	size_t n_events;
+	uint64_t sample_type; /* of all events */
+	struct perf_stretch records, pyelf;
+	struct bytes build_ids; /* the table; malloc'ed */
+};
+
+/* 0; -EBADMSG: it is no perf.data, or damaged; -ENOTSUP: not one as we write them; -ENOMEM;
+ * -EIO. To be emptied in any case. */
+int perf_head_read(struct perf_head *h, FILE *in);
+void perf_head_deinit(struct perf_head *h);
+
+/* The build-id that the table has for @path; empty: none. */
+struct bytes perf_head_build_id(const struct perf_head *h, const char *path);
+
+/* The symbol file in the recording, malloc'ed. 0; -ENOENT: there is none; -ENOMEM; or as
+ * perf_head_bytes(). */
+int perf_head_pyelf(const struct perf_head *h, FILE *in, struct bytes *ret);
+
+/* @n bytes at @at of @in. 0, -EBADMSG: it ends before; -EIO. */
+int perf_head_bytes(FILE *in, uint64_t at, void *buf, size_t n);
+
+#endif

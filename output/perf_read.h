@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * perf_read - a perf.data of ours back into samples with names, for a sink.
+ *
+ * Python functions have the names that stand in the file, or in the symbol file beside it;
+ * native ones those that the mapped files have, where they still have the build-ids of then;
+ * the kernel's where the same one runs. The file may be anybody's. One user thread.
+ */
+#ifndef PERF_READ_H
+#define PERF_READ_H
+
+#include <stdio.h>
+
+#include "base/err.h"
+#include "sample/sink.h"
+
+struct perf_reader;
+
+/* @in: the file, which can be sought in; borrowed. @path: its name, for sentences and to find
+ * the symbol file beside it; borrowed. 0, or -errno with a sentence. */
+int perf_reader_open(struct perf_reader **ret, FILE *in, const char *path, struct err *err);
+void perf_reader_close(struct perf_reader *r);
+
+/* Events, and SESSION_LINES: what the caller wants besides, it sets. */
+struct session *perf_reader_session(struct perf_reader *r);
+
+/* Feed @s all records, once. 0; the sink's error; -EBADMSG: the records are damaged after
+ * those that @s got; -ENOMEM; -EIO. */
+int perf_reader_run(struct perf_reader *r, struct sink *s);
+
+/* What is missing in what @s got, as a sentence; NULL: nothing. */
+const char *perf_reader_missing(struct perf_reader *r);
+
+#endif

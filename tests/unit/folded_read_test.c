@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * folded_read_test - lines in, samples out.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../output/folded_read.h"
+
+/* What the sink was told, a line each. */
+struct told {
+	char text[4096];
+	size_t n;
+	int fails; /* each sample does */
+};
+
+static void tell(struct told *t, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+static void tell(struct told *t, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	t->n += (size_t)vsnprintf(t->text + t->n, sizeof(t->text) - t->n, format, args);
+	va_end(args);
+	assert_true(t->n < sizeof(t->text));
+}
+
+static int take_side(struct sink *s, const struct side *side)
+{
+	assert_int_equal(side->kind, SIDE_COMM);
+	tell(s->priv, "%d/%d is %s\n", side->pid, side->tid, side->u.comm.name);
+	return 0;
+}
+
+static int take_sample(struct sink *s, const struct sample *smp, const struct stack *stk)
+{
+	struct told *t = s->priv;
+
+	tell(t, "%d/%d %llu:", smp->pid, smp->tid, (unsigned long long)smp->period);
+	for (size_t i = 0; i < stk->n; i++) {
+		const struct frame *fr = &stk->frames[i];
+
+		if (fr->kind == FRAME_PYTHON)
+			tell(t, " P%u{%s|%s|%d}", fr->func->index, fr->func->qualname,
+			     fr->func->file, fr->line);
+		else
+			tell(t, " %c{%s}", "KNPM"[fr->kind], fr -> name);
+	}
+	tell(t, "\n");
+	return t->fails;
+}
+
+static const struct sink_ops ops = { .side = take_side, .sample = take_sample };
+
+static int read_bytes(struct told *t, const char *text, size_t n, size_t *line)
+{
+	struct sink s = { .ops = &ops, .priv = t };
+	FILE *in = fmemopen((void *)(uintptr_t)text, n, "r");
+	int ret = folded_read(in, &s, line);
+
+	fclose(in);
+	return ret;
+}
+
+/* All of @text is read, and is this. */
+static void reads(const char *text, const char *expect)
+{
+	struct told t = { .n = 0 };
+	size_t line;
+
+	assert_int_equal(read_bytes(&t, text, strlen(text), &line), 0);
+	assert_string_equal(t.text, expect);
+}
+
+static void frames_have_their_kinds(void **state)
+{
+	reads("main (/a.py:7);f (<string>:2);g (<frozen x>);nap;[late];sys_[k] 12\n",
+	      "0/0 12: K{sys_[k]} M{[late]} N{nap} P2{g|<frozen x>|0} P1{f|<string>|2}"
+	      " P0{main|/a.py|7}\n");
+	(void)state;
+}
+
+/* Only what ends like a Python file is Python's. */
+static void others_look_similar(void **state)
+{
+	reads("r;f(int) (.cold) 1\n", "0/0 1: N{f(int) (.cold)} N{r}\n");
+	reads("r;f (x.pyc:3) 1\n", "0/0 1: N{f (x.pyc:3)} N{r}\n");
+	reads("r;f(a.py) 1\n", "0/0 1: N{f(a.py)} N{r}\n");
+	reads("r;f (<a) 1\n", "0/0 1: N{f (<a)} N{r}\n");
+	reads("r;f (py) 1\n", "0/0 1: N{f (py)} N{r}\n");
+	reads("r;[];_[k];[x 1\n", "0/0 1: N{[x} N{_[k]} N{[]} N{r}\n");
+	reads("r;f (g) (a.py:3) 1\n", "0/0 1: P0{f (g)|a.py|3} N{r}\n");
+	(void)state;
+}
+
+/* One function is one number, whatever its line; one of another file is another. */
+static void functions_are_told_apart(void **state)
+{
+	reads("r;f (a.py:1);f (a.py:2) 1\nr;f (b.py:1);g (a.py:1);f (a.py:1) 2\n",
+	      "0/0 1: P0{f|a.py|2} P0{f|a.py|1} N{r}\n"
+	      "0/0 2: P0{f|a.py|1} P2{g|a.py|1} P1{f|b.py|1} N{r}\n");
+	(void)state;
+}
+
+static void roots_name_threads(void **state)
+{
+	reads("py-10;f 1\n", "10/10 is py\n10/10 1: N{f}\n");
+	reads("py-10/work-er-11;f 1\n", "10/10 is py\n10/11 is work-er\n10/11 1: N{f}\n");
+	reads("py-10/py-10;f 1\n", "10/10 is py\n10/10 1: N{f}\n");
+	reads("a/b-10;f 1\n", "10/10 is a/b\n10/10 1: N{f}\n");
+	reads("py-10/kworker/1:2-11 1\n", "10/10 is py\n10/11 is kworker/1:2\n10/11 1:\n");
+	reads("py-1234567890;f 1\n", "0/0 1: N{f} N{py-1234567890}\n");
+	reads("12;f 1\n", "0/0 1: N{f} N{12}\n");
+	(void)state;
+}
+
+/* More frames than there is room for at first. */
+static void deep_stacks_are_whole(void **state)
+{
+	static char text[4096];
+	struct told t = { .n = 0 };
+	size_t n = 0, line, frames = 0;
+
+	for (int i = 0; i < 600; i++)
+		n += (size_t)sprintf(text + n, "%c%c;", i ? 'f' : 'r', 'a' + i % 26);
+	sprintf(text + n - 1, " 3\n");
+	assert_int_equal(read_bytes(&t, text, strlen(text), &line), 0);
+	for (const char *p = t.text; (p = strchr(p, '{')); p++)
+		frames++;
+	assert_int_equal(frames, 600);
+	assert_string_equal(t.text + t.n - 6, "N{ra}\n");
+	(void)state;
+}
+
+/* The number of the line that is no stack; those before were given on. */
+static void bad_lines_are_told(void **state)
+{
+	static const char *const bad[] = { "r;f",    "r;f x",  "r;f ",
+					   "r;f 1x", "r;f -1", "r;f 99999999999999999999" };
+	struct told t = { .n = 0 };
+	size_t line;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		char text[128];
+
+		t = (struct told){ .n = 0 };
+		sprintf(text, "r 1\n\n%s\nr 2\n", bad[i]);
+		assert_int_equal(read_bytes(&t, text, strlen(text), &line), -EBADMSG);
+		assert_int_equal(line, 3);
+		assert_string_equal(t.text, "0/0 1: N{r}\n");
+	}
+	assert_int_equal(read_bytes(&t, "r;a\0b 1\n", 8, &line), -EBADMSG);
+	assert_int_equal(line, 1);
+	(void)state;
+}
+
+static void what_the_sink_says_ends_it(void **state)
+{
+	struct told t = { .fails = -ENOSPC };
+	size_t line;
+
+	assert_int_equal(read_bytes(&t, "r 1\nr 2\n", 8, &line), -ENOSPC);
+	assert_string_equal(t.text, "0/0 1: N{r}\n");
+	(void)state;
+}
+
+static void last_line_needs_no_end(void **state)
+{
+	reads("a b 1\nc 18446744073709551615",
+	      "0/0 1: N{a b}\n0/0 18446744073709551615: N{c}\n");
+	(void)state;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(frames_have_their_kinds),
+		cmocka_unit_test(others_look_similar),
+		cmocka_unit_test(functions_are_told_apart),
+		cmocka_unit_test(roots_name_threads),
+		cmocka_unit_test(deep_stacks_are_whole),
+		cmocka_unit_test(bad_lines_are_told),
+		cmocka_unit_test(what_the_sink_says_ends_it),
+		cmocka_unit_test(last_line_needs_no_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

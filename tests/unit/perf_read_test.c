@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * perf_read_test - what went into a perf.data comes out of it again.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "../../output/perf_read.h"
+#include "../../output/sink.h"
+
+enum { BITS_AT = 72, HELL_BYTES = 1000 };
+
+static char hell[HELL_BYTES + 1];
+static const struct pyfunc funcs[] = {
+	{ "a b;c(d)\\e", "/srv/a b.py", 5, 5, 14, 0 },
+	{ "gr\303\266\303\237e<locals>.\360\237\220\215", "<string>", 1, 1, 1, 1 },
+	{ hell, "", 7, 7, 7, 2 },
+};
+
+struct fixture {
+	char dir[64], path[96];
+	struct stats *stats;
+};
+
+/* Two events; a sample with every kind of frame, one that is late, and one without Python. */
+static void write_recording(struct fixture *f)
+{
+	static struct session session = { .n_events = 2 };
+	const struct frame frames[] = {
+		{ .kind = FRAME_NATIVE, .ip = 0x1234 },
+		{ .kind = FRAME_PYTHON, .func = &funcs[0], .line = 6 },
+		{ .kind = FRAME_PYTHON, .func = &funcs[1], .line = 0 },
+		{ .kind = FRAME_PYTHON, .func = &funcs[2], .line = 7 },
+		{ .kind = FRAME_MARKER, .name = "[late]" },
+	};
+	struct sample smp = { .pid = 10, .tid = 11, .time = 1000, .period = 7, .addr = 99 };
+	struct side comm = {
+		.kind = SIDE_COMM, .pid = 10, .tid = 11, .u.comm.name = "wor\nker"
+	};
+	struct err err = {};
+	struct sink s;
+
+	memset(hell, 'x', HELL_BYTES);
+	strcpy(session.events[0].name, "cpu-clock");
+	strcpy(session.events[1].name, "page-faults");
+	session.events[1].attr.sample_type = PERF_SAMPLE_ADDR;
+	strcpy(f->dir, "/tmp/perf_read_test.XXXXXX");
+	assert_non_null(mkdtemp(f->dir));
+	setenv("PYSAMPLED_BUILDID_DIR", f->dir, 1);
+	snprintf(f->path, sizeof(f->path), "%s/a.data", f->dir);
+	assert_int_equal(sink_open(&s, sink_pick(NULL, f->path), f->path, &session, &err), 0);
+	s.ops->side(&s, &comm);
+	s.ops->sample(&s, &smp, &(struct stack){ 4, frames });
+	smp.event = 1;
+	s.ops->sample(&s, &smp, &(struct stack){ 5, frames });
+	s.ops->sample(&s, &smp, &(struct stack){ 1, frames });
+	assert_int_equal(sink_close(&s, &err), 0);
+}
+
+/* What a reader tells, as text. */
+static char told[16384];
+
+static int tell_side(struct sink *s, const struct side *side)
+{
+	if (side->kind == SIDE_COMM)
+		snprintf(told + strlen(told), sizeof(told) - strlen(told), "%d/%d=%s\n",
+			 side->pid, side->tid, side->u.comm.name);
+	return 0;
+}
+
+static int tell_sample(struct sink *s, const struct sample *smp, const struct stack *stk)
+{
+	char *at = told + strlen(told), *end = told + sizeof(told);
+
+	at += snprintf(at, (size_t)(end - at), "%d/%d %u at=%d n=%d prov=%d addr=%d", smp->pid,
+		       smp->tid, smp->event, (int)smp->time, (int)smp->period, smp->prov,
+		       (int)smp->addr);
+	for (size_t i = 0; i < stk->n; i++) {
+		const struct frame *f = &stk->frames[i];
+
+		if (f->func)
+			at += snprintf(at, (size_t)(end - at), "|%s:%s:%d:%d",
+				       f->func->qualname, f->func->file, f->func->firstline,
+				       f->line);
+		else
+			at += snprintf(at, (size_t)(end - at), "|%s", f->name);
+	}
+	snprintf(at, (size_t)(end - at), "\n");
+	return 0;
+}
+
+static const struct sink_ops ops = { .side = tell_side, .sample = tell_sample };
+
+/* Read it into @told. What is missing: true. */
+static bool read_recording(const struct fixture *f, int want)
+{
+	FILE *in = fopen(f->path, "r");
+	struct sink s = { .ops = &ops };
+	struct perf_reader *r;
+	struct err err = {};
+	bool ret;
+
+	*told = '\0';
+	assert_non_null(in);
+	assert_int_equal(perf_reader_open(&r, in, f->path, &err), 0);
+	s.session = perf_reader_session(r);
+	assert_int_equal(s.session->n_events, 2);
+	assert_int_equal(perf_reader_run(r, &s), want);
+	ret = perf_reader_missing(r);
+	perf_reader_close(r);
+	fclose(in);
+	return ret;
+}
+
+static void put_bytes(const struct fixture *f, const char *path, long at, const void *p,
+		      size_t n)
+{
+	FILE *out = fopen(path, "r+");
+
+	assert_non_null(out);
+	fseek(out, at, SEEK_SET);
+	assert_int_equal(fwrite(p, 1, n, out), n);
+	fclose(out);
+}
+
+static void drop(const struct fixture *f)
+{
+	char cmd[96];
+
+	snprintf(cmd, sizeof(cmd), "rm -rf %s", f->dir);
+	assert_int_equal(system(cmd), 0);
+}
+
+static void expect_all(void)
+{
+	char want[3 * 4096], python[4096];
+
+	snprintf(python, sizeof(python),
+		 "|[unknown]|a b;c(d)\\e:/srv/a b.py:5:6"
+		 "|gr\303\266\303\237e<locals>.\360\237\220\215:<string>:1:0|%s:?:7:7",
+		 hell);
+	snprintf(want, sizeof(want),
+		 "10/11=wor?ker\n10/11 0 at=1000 n=7 prov=%d addr=99%s\n"
+		 "10/11 1 at=1000 n=7 prov=%d addr=99%s|[late]\n"
+		 "10/11 1 at=1000 n=7 prov=%d addr=99|[unknown]\n",
+		 PROV_EXACT, python, PROV_LATE, python, PROV_NOPYTHON);
+	assert_string_equal(told, want);
+}
+
+static void names_come_back_whole(void **state)
+{
+	struct fixture f;
+
+	write_recording(&f);
+	assert_false(read_recording(&f, 0));
+	expect_all();
+	drop(&f);
+}
+
+/* As after a kill: no features. */
+static void names_come_from_the_file_beside(void **state)
+{
+	static const unsigned char none[32];
+	char symbols[128];
+	struct fixture f;
+
+	write_recording(&f);
+	put_bytes(&f, f.path, BITS_AT, none, sizeof(none));
+	assert_false(read_recording(&f, 0));
+	expect_all();
+	snprintf(symbols, sizeof(symbols), "%s.pyframes/pyframes.so", f.path);
+	put_bytes(&f, symbols, 64 + 3 * 56 + 16, none,
+		  20); /* of another recording, by its id */
+	assert_true(read_recording(&f, 0));
+	assert_null(strstr(told, "srv"));
+	assert_non_null(strstr(told, "[unnamed]"));
+	drop(&f);
+}
+
+static void damage_is_told(void **state)
+{
+	static const unsigned char small[2] = { 4, 0 };
+	struct fixture f;
+
+	write_recording(&f);
+	/* the size of the first record: head, ids and attrs stand before it */
+	put_bytes(&f, f.path, 104 + 2 * 8 + 2 * 136 + 6, small, sizeof(small));
+	read_recording(&f, -EBADMSG);
+	assert_string_equal(told, "");
+	drop(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(names_come_back_whole),
+		cmocka_unit_test(names_come_from_the_file_beside),
+		cmocka_unit_test(damage_is_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

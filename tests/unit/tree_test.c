@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tree_test - stacks in, a tree of frames with counts out.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/stats.h"
+#include "../../output/tree.h"
+
+static const struct pyfunc spin = { "spin", "/srv/work.py", 5, 5, 14, 0 };
+static const struct pyfunc twin = { "spin", "/srv/other.py", 6, 6, 14, 1 };
+
+struct fixture {
+	struct session session;
+	struct stats stats;
+	struct tree tree;
+	struct sink sink;
+	char text[2048];
+};
+
+static void begin(struct fixture *f, unsigned flags)
+{
+	struct err err;
+
+	*f = (struct fixture){ .session = { .flags = flags, .n_events = 2 } };
+	f->session.stats = &f->stats;
+	f->sink.session = &f->session;
+	f->sink.priv = &f->tree;
+	f->sink.path = "-";
+	assert_int_equal(tree_begin(&f->sink, &err), 0);
+}
+
+static void put(struct fixture *f, struct sample smp, const struct frame *fr, size_t n)
+{
+	assert_int_equal(tree_sample(&f->sink, &smp, &(struct stack){ n, fr }), 0);
+}
+
+static void side(struct fixture *f, struct side s)
+{
+	assert_int_equal(tree_side(&f->sink, &s), 0);
+}
+
+static struct side comm(pid_t pid, pid_t tid, const char *name)
+{
+	struct side s = { .kind = SIDE_COMM, .pid = pid, .tid = tid };
+
+	s.u.comm.name = name;
+	return s;
+}
+
+static int add(struct fixture *f, int n, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+static int add(struct fixture *f, int n, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	n += vsnprintf(f->text + n, sizeof(f->text) - (size_t)n, format, args);
+	va_end(args);
+	return n;
+}
+
+/* The rows, a line each: thread, frames from the leaf, count and period. */
+static const char *rows(struct fixture *f)
+{
+	const struct tree *t = &f->tree;
+	struct buf ids = { 0 };
+	char who[64];
+	int n = 0;
+
+	assert_int_equal(tree_finish(&f->sink), 0);
+	for (size_t i = 0; i < tree_n_rows(t); i++) {
+		const struct tree_row *row = tree_row(t, i);
+		size_t depth = tree_path(t, row->node, &ids);
+
+		tree_thread_text(t, row->thread, who, sizeof(who));
+		n = add(f, n, "%s", who);
+		for (size_t k = 0; k < depth; k++) {
+			uint32_t id = ((const uint32_t *)(const void *)ids.at)[k];
+			const struct tree_frame *fr = tree_frame(t, id);
+			const struct tree_func *func = tree_func(t, fr->func);
+
+			n = add(f, n, " %s|%s:%d:%s", tree_text(t, func->name),
+				tree_text(t, func->file), fr->line, tree_kind(t, fr->func));
+		}
+		n = add(f, n, " = e%u p%d %llu %llu\n", row->event, (int)row->prov,
+			(unsigned long long)row->count, (unsigned long long)row->period);
+	}
+	buf_deinit(&ids);
+	return f->text;
+}
+
+static void is(struct fixture *f, const char *expect)
+{
+	assert_string_equal(rows(f), expect);
+	tree_deinit(&f->tree);
+}
+
+static const struct sample sample = { .pid = 10, .tid = 11, .period = 1000, .time = 5 };
+static const struct frame python[] = { { .kind = FRAME_PYTHON, .func = &spin, .line = 7 },
+				       { .kind = FRAME_PYTHON, .func = &twin, .line = 9 } };
+
+static void equal_stacks_are_one_row(void **state)
+{
+	struct sample later = sample, other = sample;
+	struct fixture f;
+
+	later.time = 9;
+	other.event = 1;
+	begin(&f, SESSION_LINES);
+	put(&f, later, python, 2);
+	put(&f, sample, python, 2);
+	put(&f, other, python, 2);
+	put(&f, sample, python + 1, 1);
+	put(&f, sample, NULL, 0);
+	assert_int_equal(f.sink.samples, 5);
+	assert_int_equal(f.tree.first_ns, 5);
+	assert_int_equal(f.tree.last_ns, 9);
+	assert_int_equal(f.tree.samples[0], 4);
+	assert_int_equal(f.tree.last_row, 3);
+	assert_int_equal(tree_n_nodes(&f.tree), 3);
+	assert_int_equal(tree_n_frames(&f.tree), 2);
+	assert_int_equal(tree_n_funcs(&f.tree), 2);
+	assert_int_equal(tree_row(&f.tree, 0)->time, 9);
+	is(&f,
+	   "?-10/?-11 spin|/srv/work.py:7:python spin|/srv/other.py:9:python = e0 p0 2 2000\n"
+	   "?-10/?-11 spin|/srv/work.py:7:python spin|/srv/other.py:9:python = e1 p0 1 1000\n"
+	   "?-10/?-11 spin|/srv/other.py:9:python = e0 p0 1 1000\n"
+	   "?-10/?-11 = e0 p0 1 1000\n");
+	(void)state;
+}
+
+static void lines_and_periods_are_asked_for(void **state)
+{
+	struct frame other = { .kind = FRAME_PYTHON, .func = &spin, .line = 8 };
+	struct fixture f;
+
+	begin(&f, SESSION_PERIOD);
+	put(&f, sample, python, 1);
+	put(&f, sample, &other, 1);
+	is(&f, "?-10/?-11 spin|/srv/work.py:0:python = e0 p0 2000 2000\n");
+	(void)state;
+}
+
+/* One name of several kinds; none; the collector's. */
+static void names_have_their_kinds(void **state)
+{
+	static const char name[] = "x", same[] = "x", gc[] = "gc_collect_main";
+	const struct frame fr[] = { { .kind = FRAME_NATIVE, .name = name },
+				    { .kind = FRAME_NATIVE, .name = same },
+				    { .kind = FRAME_KERNEL, .name = same },
+				    { .kind = FRAME_MARKER, .name = "[late]" },
+				    { .kind = FRAME_NATIVE },
+				    { .kind = FRAME_NATIVE, .name = gc } };
+	struct fixture f;
+
+	begin(&f, 0);
+	put(&f, sample, fr, 2);
+	put(&f, sample, fr + 3, 3);
+	assert_int_equal(tree_n_funcs(&f.tree), 4);
+	is(&f, "?-10/?-11 x|:0:native x|:0:native = e0 p0 1 1000\n"
+	       "?-10/?-11 [late]|:0:marker [unknown]|:0:native gc_collect_main|:0:gc"
+	       " = e0 p0 1 1000\n");
+	begin(&f, 0);
+	put(&f, sample, fr + 2, 1);
+	is(&f, "?-10/?-11 x|:0:kernel = e0 p0 1 1000\n");
+	(void)state;
+}
+
+static void provenance_is_told_apart(void **state)
+{
+	struct sample late = sample;
+	struct fixture f;
+
+	late.prov = PROV_LATE;
+	begin(&f, 0);
+	put(&f, sample, NULL, 0);
+	put(&f, late, NULL, 0);
+	is(&f, "?-10/?-11 = e0 p0 1 1000\n?-10/?-11 = e0 p1 1 1000\n");
+	begin(&f, SESSION_ONLY_EXACT);
+	put(&f, sample, NULL, 0);
+	put(&f, late, NULL, 0);
+	is(&f, "?-10/?-11 = e0 p0 1 1000\n");
+	begin(&f, SESSION_ONLY_LATE);
+	put(&f, sample, NULL, 0);
+	put(&f, late, NULL, 0);
+	is(&f, "?-10/?-11 = e0 p1 1 1000\n");
+	(void)state;
+}
+
+/* A thread under each of its names; what the program calls it is stronger than the kernel's,
+ * until it ends or is another. */
+static void threads_have_their_names(void **state)
+{
+	struct side title = comm(10, 11, "Thread-1"),
+		    end = { .kind = SIDE_EXIT, .pid = 10, .tid = 11 };
+	struct side fork = { .kind = SIDE_FORK, .pid = 20, .tid = 20, .u.fork = { 10, 10 } };
+	struct sample child = sample;
+	struct fixture f;
+
+	title.u.comm.thread = true;
+	child.pid = child.tid = 20;
+	begin(&f, 0);
+	side(&f, comm(10, 10, "py"));
+	side(&f, comm(10, 11, "work"));
+	put(&f, sample, NULL, 0);
+	put(&f, sample, NULL, 0);
+	side(&f, title);
+	put(&f, sample, NULL, 0);
+	side(&f, end);
+	put(&f, sample, NULL, 0);
+	side(&f, fork);
+	put(&f, child, NULL, 0);
+	assert_int_equal(tree_n_threads(&f.tree), 4);
+	is(&f, "py-10/work-11 = e0 p0 2 2000\n"
+	       "py-10/Thread-1-11 = e0 p0 1 1000\n"
+	       "py-10/?-11 = e0 p0 1 1000\n"
+	       "py-20/py-20 = e0 p0 1 1000\n");
+	(void)state;
+}
+
+/* Where the kernel adapts the period, a row's share of samples is that of what it stands for.
+ */
+static void samples_follow_an_adapted_period(void **state)
+{
+	struct sample large = sample;
+	struct fixture f;
+
+	large.period = 3000;
+	begin(&f, 0);
+	f.session.events[0].attr =
+		(struct perf_event_attr){ .freq = 1, .type = PERF_TYPE_HARDWARE };
+	for (int i = 0; i < 2; i++) {
+		put(&f, sample, python, 1);
+		put(&f, large, python + 1, 1);
+	}
+	is(&f, "?-10/?-11 spin|/srv/work.py:0:python = e0 p0 1 2000\n"
+	       "?-10/?-11 spin|/srv/other.py:0:python = e0 p0 3 6000\n");
+	(void)state;
+}
+
+static void samples_of_a_fixed_period_are_counted(void **state)
+{
+	struct sample large = sample;
+	struct fixture f;
+
+	large.period = 9000;
+	begin(&f, 0);
+	put(&f, sample, python, 1);
+	put(&f, large, python + 1, 1);
+	is(&f, "?-10/?-11 spin|/srv/work.py:0:python = e0 p0 1 1000\n"
+	       "?-10/?-11 spin|/srv/other.py:0:python = e0 p0 1 9000\n");
+	(void)state;
+}
+
+/* Each sample without room is counted, and keeps its thread and number. */
+static void no_room_is_told(void **state)
+{
+	struct fixture f;
+
+	begin(&f, 0);
+	put(&f, sample, python, 2);
+	f.session.memory = 1;
+	put(&f, sample, python, 1);
+	put(&f, sample, python, 2);
+	assert_int_equal(atomic_load(&f.stats.unnamed), 2);
+	is(&f,
+	   "?-10/?-11 spin|/srv/work.py:0:python spin|/srv/other.py:0:python = e0 p0 1 1000\n"
+	   "?-10/?-11 [unnamed]|:0:marker = e0 p0 2 2000\n");
+	(void)state;
+}
+
+static int write_fails(struct sink *s)
+{
+	assert_int_equal(tree_n_rows(s->priv), 1);
+	return -ENOSPC;
+}
+
+static void the_end_says_what_failed(void **state)
+{
+	struct fixture f;
+
+	begin(&f, 0);
+	put(&f, sample, NULL, 0);
+	assert_int_equal(tree_end(&f.sink, write_fails), -ENOSPC);
+	assert_null(f.tree.strings);
+	(void)state;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(equal_stacks_are_one_row),
+		cmocka_unit_test(lines_and_periods_are_asked_for),
+		cmocka_unit_test(names_have_their_kinds),
+		cmocka_unit_test(provenance_is_told_apart),
+		cmocka_unit_test(threads_have_their_names),
+		cmocka_unit_test(samples_follow_an_adapted_period),
+		cmocka_unit_test(samples_of_a_fixed_period_are_counted),
+		cmocka_unit_test(no_room_is_told),
+		cmocka_unit_test(the_end_says_what_failed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
