@@ -173,7 +173,7 @@ def quiet_console(argv):
             'mount --bind /dev/null /dev/console; exec "$@"', "sh", *argv]
 
 
-def austin(folder, sid):
+def austin(folder, sid, *extra):
     argv = [in_venv(folder, "austin")]
     try:
         version = version_of([*argv, "--version"])
@@ -184,12 +184,12 @@ def austin(folder, sid):
         version = version_of([*argv, "--version"]) + " by sid's loader"
 
     def command(pid, hz, out):
-        return quiet_console([*argv, "-i", str(1_000_000 // hz), "-p", str(pid), "-o", out])
+        return quiet_console([*argv, "-i", str(1_000_000 // hz), "-p", str(pid), "-o", out, *extra])
 
     def count(out, _log):
         return mojo.count(out, WORK)
 
-    return Profiler("austin", version, command, count)
+    return Profiler(" ".join(["austin", *extra]), version, command, count)
 
 
 # ---------------------------------------------------------------- Tachyon, from Debian sid

@@ -14,7 +14,8 @@ TARGET_ROWS = (("event", "bare event beyond nothing, CPU"), ("jumps of event", "
 IDLE = ("profiler", "% of a CPU, busy thread alone", "beside %d idle ones", "ratio")
 RESOLVER = ("µs a sample", *("%d CPUs" % cpus if cpus > 1 else "1 CPU" for cpus in resolve.CPUS), "instructions")
 PARTS = ("", "CPU before the first sample, ms", "CPU, µs a sample", "system calls a sample")
-OPTIONS = "native", "idle", "scale", "resolver", "parts"
+MANY = ("processes × threads, busy", "profiler", "CPU of the first %d s, ms", "then % of a CPU", "samples/s")
+OPTIONS = "native", "idle", "scale", "resolver", "parts", "many"
 
 
 def part(given):
@@ -64,6 +65,15 @@ def idle(seen):
     rows = [(name, "%.2f" % median(steady(name, 0)), "%.2f" % median(steady(name, count)),
              "%.2f" % median([b / a for a, b in zip(steady(name, 0), steady(name, count))])) for name in names]
     return report.table(heading(IDLE, count), rows)
+
+
+def many(seen, seconds):
+    """What many.measure() gave."""
+    def cells(windows):
+        return ["-"] * 3 if not windows else [form % median([window[key] / per for window in windows]) for form, key, per in (
+            ("%.0f", "before", 1), ("%.1f", "steady", 1), ("%.0f", "samples", 2 * seconds))]
+    rows = [("%d × %d, %d" % numbers, name, *cells(windows)) for numbers, of in seen.items() for name, windows in of.items()]
+    return report.table([column.replace("%d", str(seconds)) for column in MANY], rows)
 
 
 def resolver(seen):

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Tests of other machines and kernels, in guests: run.py [--counts FILE] [-k PATTERN]; or with --scale what a recording takes
 on machines of more CPUs: run.py --scale [--cpus 2,8,16] [--write FILE].
 
