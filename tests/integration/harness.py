@@ -6,6 +6,7 @@ each(name=values, ...) runs it once for each combination; each_python once for e
 """
 import atexit
 import contextlib
+import fcntl
 import glob
 import itertools
 import json
@@ -558,9 +559,21 @@ def works(pid, seconds=0.3):
     until(lambda: cpu_seconds([pid]) >= used + seconds, "work of %d" % pid)
 
 
+def works_for_a_while(pid, seconds, limit):
+    """Until a process has used so much more CPU time, or so long at the most: whether it was enough is the test's to judge."""
+    used, begin = cpu_seconds([pid]), time.monotonic()
+    until(lambda: cpu_seconds([pid]) >= used + seconds or time.monotonic() > begin + limit, "work of %d" % pid, 2 * limit)
+
+
 def venv(py, *packages):
     """The Python of a virtual environment with packages from PyPI, made once and kept in the build folder."""
     path = os.path.join(BUILD, "venv-%s-%s" % (py.tag, packages[0]))
+    with open(path + ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests that run beside one another may want the same
+        return made_venv(py, path, packages)
+
+
+def made_venv(py, path, packages):
     python = os.path.join(path, "bin", "python3")
     done = os.path.join(path, "complete")
     if not os.path.exists(done):

@@ -4,6 +4,8 @@ import os
 import harness
 from harness import Target, check, each, each_python, enough, equal, need_fifo, not_quick, one_python
 
+BESIDE = True
+
 SIDE, COMMON, DEEPEST = 2501, 1500, 7900
 
 

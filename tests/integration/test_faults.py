@@ -6,6 +6,7 @@ Whatever fails, pysampled ends in time with a status of the contract, what it wr
 import os
 import random
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -99,14 +100,15 @@ def judge(fault, target, command, home, usual, took):
     elif command != "dump" and ended.summary:
         missing(command, ended, home)
     equal(harness.left(target.pid), "", "what is left of pysampled")
-    left = set(os.listdir(home)) - {".debug", "a.data", "a.data.pyframes.so", "a.folded"}
+    left = set(os.listdir(home)) - {".debug", "a.data", "a.data.pyframes", "a.folded"}
     equal(left, set(), "files left: %s" % ended)
     return ended.rc
 
 
 def empty(home):
     for name in set(os.listdir(home)) - {".debug"}:
-        os.unlink(os.path.join(home, name))
+        path = os.path.join(home, name)
+        shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
 
 
 def spinning(py):

@@ -62,7 +62,7 @@ def test_the_first_run_answers(py):
     home = harness.folder()
     run = harness.pysampled("-p", target.pid, "-F", 999, "-d", 2, "-o", "a.data", "-o", "a.folded", home=home).ok()
     check("attached to %d: sampling " % target.pid in run.err and "of 1 process at 999 Hz" in run.err, "%s", run)
-    for name in ("a.data", "a.data.pyframes.so", "a.folded"):
+    for name in ("a.data", "a.data.pyframes/pyframes.so", "a.folded"):
         size = "%s (%.1f KB)" % (name, os.path.getsize(os.path.join(home, name)) / 1e3)
         check(size in run.err, "want '%s': %s", size, run)
     rows = [line.split(None, 2) for line in run.err.splitlines() if line[:6].strip().endswith("%")]

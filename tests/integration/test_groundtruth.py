@@ -8,6 +8,8 @@ import tolerances
 from harness import Recorder, Target, all_right, check, each, each_python, enough, equal, exact, judge, need_fifo, \
     not_quick, one_python
 
+BESIDE = True
+
 UNCHECKED = "build-unchecked"
 
 

@@ -6,6 +6,8 @@ import harness
 import tolerances
 from harness import Recorder, Skip, Target, all_right, check, each, each_python, enough, exact, judge, need_fifo, sure
 
+BESIDE = True
+
 
 @each(where=["thread", "os"])
 @each_python

@@ -105,6 +105,12 @@ def of_parts(options):
     return [head_of(written.PARTS)], ["| %s: %s |" % pair for pair in itertools.product(module.parts.OPTIONS, module.parts.NAMES)]
 
 
+def of_many(options):
+    module, _ = bench(options)
+    head = [column.replace("%d", str(module.MANY_S)) for column in written.MANY]
+    return [head_of(head)], ["| %d × %d, %d | pysampled |" % numbers for numbers in module.many.TARGETS]
+
+
 def of_peers(options):
     """The judges of peers write what those of captures do; who is not there has no row."""
     module, _ = oracle(*options)
@@ -121,6 +127,7 @@ TABLES = {"tools/coverage": ("COVERAGE.md", of_coverage), "tools/accuracy": ("AC
           "tools/accuracy --peers only": ("ACCURACY.md", of_peers),
           "tools/bench": ("PERFORMANCE.md", of_bench), "tools/bench --native": ("PERFORMANCE.md", of_bench),
           "tools/bench --idle": ("PERFORMANCE.md", of_idle), "tools/bench --parts": ("PERFORMANCE.md", of_parts),
+          "tools/bench --many": ("PERFORMANCE.md", of_many),
           "tools/bench --resolver": ("PERFORMANCE.md", of_resolver), "tools/bench --scale": ("PERFORMANCE.md", of_scale),
           "tests/envs/run.py --scale": ("PERFORMANCE.md", of_guests)}
 EXPLAINING = {"| test | what |", "| program | what is hard about it |", "| | |",  # tables without figures, and one whose command stands above it

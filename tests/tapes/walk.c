@@ -198,17 +198,20 @@ void walk_player_destroy(struct walk_player *p)
 	free(p);
 }
 
-size_t walk_play(struct walk_player *p, const struct tape *t)
+void walk_begin(struct walk_player *p)
 {
-	struct bytes chunk;
-	uint32_t type;
-	size_t pos = 0;
-
 	for (size_t i = 0; i < MAX_CPUS; i++)
 		if (p->cpus[i])
 			p->cpus[i]->n_reads = 0; /* they point into the tape before */
 	p->n_targets = 0;
-	while (tape_next(t, &pos, &type, &chunk)) {
+}
+
+void walk_go_on(struct walk_player *p, const struct tape *t, size_t *pos)
+{
+	struct bytes chunk;
+	uint32_t type;
+
+	while (tape_next(t, pos, &type, &chunk)) {
 		if (type == TAPE_TARGET)
 			play_target(p, chunk);
 		else if (type == TAPE_WALK_READ)
@@ -216,5 +219,13 @@ size_t walk_play(struct walk_player *p, const struct tape *t)
 		else if (type == TAPE_WALK)
 			play_walk(p, chunk);
 	}
+}
+
+size_t walk_play(struct walk_player *p, const struct tape *t)
+{
+	size_t pos = 0;
+
+	walk_begin(p);
+	walk_go_on(p, t, &pos);
 	return p->n_lines;
 }

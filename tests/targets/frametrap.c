@@ -41,8 +41,8 @@ static int register_hole(void *page)
 	return 0; /* the descriptor stays open, unread, until mend_hole() */
 }
 
-/* Until the hole is registered nobody may read it: the kernel would put a page of zeros there, and
- * then no read hangs. */
+/* Until the hole is registered nobody may read it: the kernel would put a page of zeros there,
+ * and then no read hangs. */
 static int make_hole(void *page)
 {
 	hole = page;
@@ -147,6 +147,14 @@ static PyObject *trap_unlocked(PyObject *self, PyObject *frame)
 	Py_RETURN_NONE;
 }
 
+/* trap_object(object): the same with the object's first page. */
+static PyObject *trap_object(PyObject *self, PyObject *object)
+{
+	(void)self;
+	trapped((void *)((uintptr_t)object & ~(uintptr_t)(PAGE - 1)));
+	Py_RETURN_NONE;
+}
+
 static PyObject *fork_asked(PyObject *self, PyObject *unused)
 {
 	(void)self, (void)unused;
@@ -155,6 +163,7 @@ static PyObject *fork_asked(PyObject *self, PyObject *unused)
 
 static PyMethodDef methods[] = { { "trap", trap, METH_O, "Returns once told so." },
 				 { "trap_unlocked", trap_unlocked, METH_O, NULL },
+				 { "trap_object", trap_object, METH_O, NULL },
 				 { "fork_asked", fork_asked, METH_NOARGS, NULL },
 				 { NULL, NULL, 0, NULL } };
 

@@ -168,6 +168,9 @@ class Lab:
         """The library twice, as it is and counting what is executed; and the programs."""
         self.own_headers = self.headers("lib", "output")
         self.test_headers = self.headers("tests/unit", "tests/fuzz")
+        made = [os.path.relpath(f, self.meson) for t in self.targets() if t["type"] == "custom"
+                for f in t["filename"] if f.endswith(".inc")]
+        subprocess.run(["ninja", "-C", self.meson, *made], check=True, stdout=subprocess.DEVNULL)
         self.link_words_of_core = self.link_words("pysampled")
         self.plain, self.counting = (os.path.join(self.folder, n) for n in ("plain", "counting"))
         for at in (self.plain, self.counting):
@@ -184,11 +187,13 @@ class Lab:
                 keep(os.path.join(self.folder, "linked"), self.key)
             self.program_keys = dict(pool.map(self.build_program, self.programs()))
 
+    def targets(self):
+        return json.loads(subprocess.run(["meson", "introspect", "--targets", self.meson], check=True,
+                                         capture_output=True, text=True).stdout)
+
     def programs(self):
         """(name, its sources) of each program that a fast test runs."""
-        info = subprocess.run(["meson", "introspect", "--targets", self.meson], check=True, capture_output=True,
-                              text=True).stdout
-        for target in json.loads(info):
+        for target in self.targets():
             name = target["name"]
             if target["type"] == "executable" and (name.endswith("_test") or name.startswith("fuzz_") or
                                                    name == "replay"):
