@@ -25,7 +25,8 @@
 #include "process.h"
 
 enum {
-	TRIES = 20,
+	TRIES = 20,	   /* of each thread, and then ... */
+	MORE_TRIES = 5000, /* ... of all of those that run on */
 	MAX_FRAMES = 1024,
 	STACK_BYTES = 256 << 10,
 	PAGE = 4096,
@@ -60,6 +61,7 @@ struct dump {
 	struct called *called;
 	size_t n_called, cap_called;
 	uint64_t unique; /* of the lists that they were in */
+	int more;	 /* of MORE_TRIES */
 	struct pystack_frame before[MAX_FRAMES];
 	unsigned char stack[STACK_BYTES];
 };
@@ -238,7 +240,8 @@ static struct found find(struct dump *d, pid_t tid)
 	uint32_t n = UINT32_MAX;
 
 	suggest_state(d, tid, inner);
-	for (int i = 0; i < TRIES && !f.stable; i++) {
+	for (int i = 0; !f.stable && (i < TRIES || d->more > 0); i++) {
+		d->more -= i >= TRIES;
 		read_once(d, tid, inner, n, &f);
 		if (f.python.end != PYSTACK_OK)
 			continue;
@@ -449,6 +452,7 @@ static int dump_one(const struct pyproc *p, int pidfd, const struct process_show
 	d->native = shows->native;
 	d->target.pid = p->pid;
 	d->pidfd = pidfd;
+	d->more = MORE_TRIES;
 	d->target.layout = p->layout;
 	d->target.root = proc_stack_root(p->pid);
 	pywalk_layout_init(&d->target.walk, &p->layout, p->runtime);
