@@ -59,10 +59,10 @@ struct target {
 	raddr runtime;
 	struct pyfind_code code; /* of the process in which it was proven; control thread */
 	uint64_t slept_user, slept_kernel; /* recorder_wakes() */
-	uint64_t doubted_ns; /* since then it may end, or have ended, untold; 0: it will be
-				told */
-	uint64_t retired;    /* its number, from epoch_retire(); 0: it is published */
-	uint32_t holds;	     /* targets_hold(); control thread */
+	uint64_t doubt_ns; /* when to look whether it has ended untold; 0: need not */
+	uint64_t doubt_pause_ns;
+	uint64_t retired; /* its number, from epoch_retire(); 0: it is published */
+	uint32_t holds;	  /* targets_hold(); control thread */
 	char why[256];
 	/* inner_tids only: (outer, inner) pairs, sorted by outer. */
 	size_t n_tids;

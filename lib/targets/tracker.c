@@ -15,6 +15,8 @@
 #include "targets/tape_target.h"
 #include "sample/wire.h"
 
+#define DOUBT_MAX_NS (16ull * DOUBT_NS)
+
 enum {
 	PROBE_WAIT_MS = 1000, /* at attach, for those that the user named */
 	SETTLE_MS = 200,      /* ... and for descendants */
@@ -24,7 +26,7 @@ enum {
 	FRESH_TRIES = 16, /* so for 2 s also without a record that tells to look */
 	AT_ONCE = 8,	  /* so many descendants are looked at before they run */
 	SCOUT_MS = 2,
-	DOUBT_NS = 1000000000, /* its last samples have been read by then */
+	DOUBT_NS = 1000000000, /* its last samples have been read by then; doubled each time */
 	SETTLE_STEP_MS = 20,   /* where no end is told of */
 	DOUBT_TRIES = 5, /* what is wrong in a program's first moments may be half made */
 };
@@ -160,16 +162,16 @@ static bool has_ended(const struct target *target)
 
 static void doubt(struct tracker *t, struct target *target)
 {
-	target->doubted_ns = now_ns();
+	target->doubt_ns = now_ns() + DOUBT_NS;
+	target->doubt_pause_ns = DOUBT_NS;
 	t->doubts = true;
 }
 
-/* One that has ended by now may have been told of before it was known. */
+/* Of its end may be told before it is known, and while it still ends: two CPUs' rings. */
 static void open_target(struct tracker *t, struct target *target)
 {
 	targets_open(&t->targets, target);
-	if (has_ended(target))
-		doubt(t, target);
+	doubt(t, target);
 }
 
 void tracker_leader_ended(struct tracker *t, pid_t pid)
@@ -178,6 +180,18 @@ void tracker_leader_ended(struct tracker *t, pid_t pid)
 
 	if (target)
 		doubt(t, target);
+}
+
+/* Is it due to be looked at, and has it ended? */
+static bool has_left(struct target *target, uint64_t now)
+{
+	if (now < target->doubt_ns)
+		return false;
+	if (has_ended(target))
+		return true;
+	target->doubt_pause_ns = MIN(2 * target->doubt_pause_ns, DOUBT_MAX_NS);
+	target->doubt_ns = now + target->doubt_pause_ns;
+	return false;
 }
 
 pid_t tracker_left(struct tracker *t)
@@ -190,9 +204,9 @@ pid_t tracker_left(struct tracker *t)
 	for (size_t i = 0; i < t->targets.n_all; i++) {
 		struct target *target = t->targets.all[i];
 
-		if (target->retired || !target->doubted_ns)
+		if (target->retired || !target->doubt_ns)
 			continue;
-		if (now - target->doubted_ns > DOUBT_NS && has_ended(target)) {
+		if (has_left(target, now)) {
 			tracker_gone(t, target->pid);
 			return target->pid;
 		}

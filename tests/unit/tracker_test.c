@@ -47,8 +47,16 @@ static void tell(void *arg, const char *text)
 	snprintf(told, sizeof(told), "%s", text);
 }
 
-/* Another CPU's ring told before that the child has ended: nobody tells it again. */
-static void child_has_ended(void **state)
+static void end_unseen(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	while (proc_state(pid, pid) != 'Z') /* not waited for yet */
+		poll(NULL, 0, 10);
+}
+
+/* Another CPU's ring told before that the child has ended, or is at it: nobody tells it again.
+ */
+static void child_ends(bool when_known)
 {
 	pid_t parent = start(), pid = start();
 	struct tracker t;
@@ -58,12 +66,13 @@ static void child_has_ended(void **state)
 	assert_int_equal(tracker_new(&t, parent, 0), 0);
 	atomic_store(&targets_find(&t.targets, parent)->state, TARGET_NOPYTHON);
 	assert_int_equal(tracker_left(&t), 0);
-	kill(pid, SIGKILL); /* not waited for yet */
-	while (proc_state(pid, pid) != 'Z')
-		poll(NULL, 0, 10);
+	if (!when_known)
+		end_unseen(pid);
 	tracker_gone(&t, pid);
 	tracker_forked(&t, pid, parent, THREAD, 1);
 	assert_non_null(targets_find(&t.targets, pid));
+	if (when_known)
+		end_unseen(pid);
 	for (int i = 0; i < 1000 && !left; i++) {
 		poll(NULL, 0, 10);
 		left = tracker_left(&t);
@@ -72,10 +81,19 @@ static void child_has_ended(void **state)
 	assert_null(targets_find(&t.targets, pid));
 	assert_non_null(targets_find(&t.targets, parent));
 	assert_int_equal(tracker_left(&t), 0);
-	assert_false(t.doubts);
 	tracker_deinit(&t);
 	end(pid);
 	end(parent);
+}
+
+static void child_has_ended(void **state)
+{
+	child_ends(false);
+}
+
+static void child_that_ends(void **state)
+{
+	child_ends(true);
 }
 
 /* Its other threads end later, and the record of a thread's end tells of no process. */
@@ -187,6 +205,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(child_has_ended),
+		cmocka_unit_test(child_that_ends),
 		cmocka_unit_test(leader_has_ended),
 		cmocka_unit_test(forker_has_ended),
 		cmocka_unit_test(forker_is_not_known_yet),
