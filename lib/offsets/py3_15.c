@@ -24,6 +24,13 @@ const struct pylayout pylayout_3_15 = {
 		.threads_head = AT(7336),
 		.threads_unique = AT(7328),
 		.code_versions = AT(14264),
+		.gil = AT(16),
+	},
+	.gil = {
+		.size = 208,
+		.holder = AT(8),
+		.locked = AT(16),
+		.switches = AT(24),
 	},
 	.tstate = {
 		.size = 888,
