@@ -17,9 +17,10 @@ enum {
 	MAX_INTERPS = 64,
 	MAX_THREADS = 256, /* an interpreter; more are as good as these */
 	MAX_FRAMES = 64,
-	FRAMES_PROVEN = 4, /* of a thread, from the innermost on, where it has as many */
-	FRAME_BYTES = 128, /* pylayout_check() keeps frame.size below */
-	ATTEMPTS = 40,	   /* the target runs while we read */
+	MAX_GENERATORS = 10000, /* one in another; more are as good as these */
+	FRAMES_PROVEN = 4,	/* of a thread, from the innermost on, where it has as many */
+	FRAME_BYTES = 128,	/* pylayout_check() keeps frame.size below */
+	ATTEMPTS = 40,		/* the target runs while we read */
 	ATTEMPT_NS = 500 * 1000,
 	PID_MAX = 1 << 22,
 	CHUNK_UNIT = 4096, /* bytes */
@@ -252,8 +253,8 @@ static bool check_exc_info(struct check *c, raddr ts)
 	if (!pyoff_has(l->tstate.exc_info) || !pyoff_has(l->gen.exc_state))
 		return true;
 	if (rmem_read_u64(c->m, ts + pyoff_get(l->tstate.exc_info), &item) == 0)
-		for (int i = 0; item && i < MAX_FRAMES; i++) {
-			if (item > ts && item - ts < l->tstate.size)
+		for (int i = 0; item; i++) {
+			if ((item > ts && item - ts < l->tstate.size) || i == MAX_GENERATORS)
 				return true;
 			if (rmem_read_u64(c->m,
 					  item + pyoff_get(l->gen.exc_previous) -

@@ -65,6 +65,17 @@ def test_a_deep_stack_that_changes_is_never_mixed(py, size):
     enough(whole >= 30, "only %d stacks are whole: %s", whole, run)
 
 
+@harness.dealt
+@each(depth=[100, 1000])
+@each_python
+def test_generators_that_run_in_each_other(py, depth):
+    """The self-check follows all of them, and refused a process with more than 64."""
+    target = Target(py, "generators.py", depth)
+    run, stacks = record(target, "--hold-budget", 100, "--capture", "async", seconds=1)
+    equal([stack for stack, _ in stacks if names(stack) != depth * ["nest"] + ["<module>"]], [], "other stacks")
+    enough(stacks, "no sample: %s", run)
+
+
 @one_python
 @not_quick
 def test_the_deepest_stack(py):
