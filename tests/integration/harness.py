@@ -491,10 +491,11 @@ def progress(path):
 
 
 def write_totals(path, counts, failures, notes=()):
-    """What tools/test adds up: "passed failed skipped", and below it the lines of the failures, and those that begin with
+    """What tools/test adds up: "passed failed skipped", and below it a line for each failure, and those that begin with
     "again" or "absent" for its last lines."""
+    lines = [failure.rstrip("\n").replace("\n", " | ")[:2000] + "\n" for failure in failures]
     with open(path, "w") as out:
-        out.write("%(ok)d %(FAIL)d %(SKIP)d\n" % counts + "".join(failures) + "".join(notes))
+        out.write("%(ok)d %(FAIL)d %(SKIP)d\n" % counts + "".join(lines) + "".join(notes))
 
 
 def tasks(pid):

@@ -77,7 +77,7 @@ def test_an_ordinary_user_can_dump_a_process_of_ones_own():
     target = own_target("--us", 50)
     binary, home = harness.for_nobody()
     run = harness.pysampled("dump", "-p", target.pid, binary=binary, home=home, user=NOBODY).ok()
-    check("forever" in run.out, "no stack: %s", run)
+    check("forever" in run.out, "no stack: %s\n%s", run, run.out)
 
 
 @each(command=["doctor", "events"])
