@@ -146,7 +146,7 @@ static int print_process(struct dump *d, const struct pyproc *p, struct order *o
 	ended = proc_has_ended(d->pidfd);
 	if (ended && !out)
 		return cmd_fail(EXIT_NO_PROCESS, "process %d has ended", p->pid);
-	dump_print_end(d);
+	dump_print_end(d, p);
 	if (d->places)
 		places_resolve(d->places);
 	page_print(&d->page, d->places);
@@ -217,6 +217,7 @@ static int dump_one(const struct pyproc *p, int pidfd, struct order *o)
 	if (!d)
 		return cmd_fail(EXIT_FAILED, "out of memory");
 	d->native = shows->native;
+	d->async = shows->async;
 	d->target.pid = p->pid;
 	d->pidfd = pidfd;
 	d->more = DUMP_MORE_TRIES;
@@ -326,6 +327,7 @@ int cmd_dump(int argc, char **argv)
 		"      --native-lines  native frames with source lines, and inlined "
 		"functions\n"
 		"      --debuginfod    ... also from the servers in DEBUGINFOD_URLS\n"
+		"      --async         asyncio tasks too, each with its await chain\n"
 		"  -h, --help\n"
 		"  -V, --version",
 		&o.shows);

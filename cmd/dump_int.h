@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * dump_int - what the parts of dump share: dump.c (the command), dump_read.c (a thread's
- * stack), dump_print.c (text and JSON).
+ * stack), dump_print.c (text and JSON), dump_tasks.c (those of asyncio, by dump_async.c).
  */
 #ifndef CMD_DUMP_INT_H
 #define CMD_DUMP_INT_H
@@ -47,6 +47,7 @@ struct dump {
 	struct pystack *stacks;
 	struct assembler *assembler;
 	enum process_native native;
+	bool async;	       /* tasks are wanted */
 	struct stats stats;    /* of which only what is unread is told */
 	struct places *places; /* NULL: without lines */
 	struct page page;
@@ -107,12 +108,21 @@ const char *dump_name(const struct dump *d, pid_t inner);
 
 /* --- dump_print.c --- */
 
-/* What begins, and with JSON ends, a process. @several: it is not the first. */
+/* What begins, and what ends a process: its tasks, and with JSON what follows them. @several:
+ * it is not the first. */
 void dump_print_process(struct dump *d, const struct pyproc *p, bool several);
-void dump_print_end(struct dump *d);
+void dump_print_end(struct dump *d, const struct pyproc *p);
+
+/* In JSON: a key that is not the first, and its text; NULL: null. */
+void dump_put_text(FILE *to, const char *key, const char *text);
 
 /* A thread whose kernel name is @comm. @first: of its process. */
 void dump_print_thread(struct dump *d, const struct dump_thread *t, const char *comm,
 		       const struct dump_found *f, bool first);
+
+/* --- dump_tasks.c --- */
+
+/* The asyncio tasks; with JSON their key too. */
+void dump_print_tasks(struct dump *d, const struct pyproc *p);
 
 #endif

@@ -112,7 +112,7 @@ static void print_text(struct dump *d, const struct dump_thread *t, const char *
 
 /* --- JSON --- */
 
-static void put_text(FILE *to, const char *key, const char *text)
+void dump_put_text(FILE *to, const char *key, const char *text)
 {
 	fprintf(to, ",\"%s\":", key);
 	if (text)
@@ -134,11 +134,11 @@ static void print_json(struct dump *d, const struct dump_thread *t, const char *
 	char *in = f->asleep ? syscall_name(f) : NULL;
 
 	fprintf(to, "\n{\"tid\":%d", t->tid);
-	put_text(to, "name", dump_name(d, t->inner));
-	put_text(to, "os_name", comm);
-	put_text(to, "state", states[state_of(d, f)].json);
+	dump_put_text(to, "name", dump_name(d, t->inner));
+	dump_put_text(to, "os_name", comm);
+	dump_put_text(to, "state", states[state_of(d, f)].json);
 	fprintf(to, ",\"gil\":%s", answers[f->gil]);
-	put_text(to, "waits_in", in);
+	dump_put_text(to, "waits_in", in);
 	fputs(",\"frames\":[", to);
 	page_list(&d->page);
 	add_frames(d, f);
@@ -170,8 +170,8 @@ void dump_print_process(struct dump *d, const struct pyproc *p, bool several)
 		return;
 	}
 	fprintf(d->page.to, "%s{\"pid\":%d", several ? ",\n" : "[", p->pid);
-	put_text(d->page.to, "python", pyproc_version(p, version));
-	put_text(d->page.to, "exe", exe_of(p->pid, exe));
+	dump_put_text(d->page.to, "python", pyproc_version(p, version));
+	dump_put_text(d->page.to, "exe", exe_of(p->pid, exe));
 	fputs(",\"threads\":[", d->page.to);
 }
 
@@ -187,9 +187,13 @@ void dump_print_thread(struct dump *d, const struct dump_thread *t, const char *
 	print_json(d, t, comm, f);
 }
 
-void dump_print_end(struct dump *d)
+void dump_print_end(struct dump *d, const struct pyproc *p)
 {
-	/* What is not read yet is null, as every value that can't be had. */
 	if (d->page.form.json)
-		fputs("],\"tasks\":null,\"greenlets\":null}", d->page.to);
+		putc(']', d->page.to);
+	if (d->async || d->page.form.json)
+		dump_print_tasks(d, p);
+	/* What is not read is null, as every value that can't be had. */
+	if (d->page.form.json)
+		fputs(",\"greenlets\":null}", d->page.to);
 }

@@ -25,15 +25,13 @@ static const struct option plain[] = { { "pid", required_argument, NULL, 'p' },
 				       { "help", no_argument, NULL, 'h' },
 				       { "version", no_argument, NULL, 'V' },
 				       { 0 } };
-static const struct option with_native[] = { { "pid", required_argument, NULL, 'p' },
-					     { "help", no_argument, NULL, 'h' },
-					     { "version", no_argument, NULL, 'V' },
-					     { "native", optional_argument, NULL, 'n' },
-					     { "no-native", no_argument, NULL, 'N' },
-					     { "native-lines", no_argument, NULL, 'l' },
-					     { "debuginfod", no_argument, NULL, 'd' },
-					     { "json", no_argument, NULL, 'j' },
-					     { 0 } };
+static const struct option with_native[] = {
+	{ "pid", required_argument, NULL, 'p' },  { "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },	  { "native", optional_argument, NULL, 'n' },
+	{ "no-native", no_argument, NULL, 'N' },  { "native-lines", no_argument, NULL, 'l' },
+	{ "debuginfod", no_argument, NULL, 'd' }, { "json", no_argument, NULL, 'j' },
+	{ "async", no_argument, NULL, 'a' },	  { 0 }
+};
 
 /* 0, or the exit code after a sentence. */
 static int parse_native(struct process_shows *shows, const char *arg)
@@ -116,6 +114,9 @@ pid_t process_option(int argc, char **argv, const char *help, struct process_sho
 			return done(cmd_version());
 		case 'j':
 			shows->json = true;
+			break;
+		case 'a':
+			shows->async = true;
 			break;
 		case 'p':
 			if (shows) {

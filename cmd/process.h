@@ -23,6 +23,7 @@ struct process_shows {
 	bool json;		    /* --json */
 	enum process_native native; /* --native[=full], --no-native */
 	bool lines, debuginfod;	    /* --native-lines, --debuginfod */
+	bool async;		    /* --async */
 	struct srcline *source;	    /* who is asked for lines */
 };
 
