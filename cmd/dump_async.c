@@ -11,7 +11,11 @@
 #include "base/clock.h"
 #include "python/pyfind.h"
 
-enum { TRIES = 20 }; /* of each task */
+enum {
+	TRIES = 20, /* of each task */
+	SECONDS_MAX =
+		20 /* of all: a process may have any number of them, in chains of any length */
+};
 
 /* A task, and what it is sorted by. */
 struct listed {
@@ -23,6 +27,7 @@ struct looking {
 	const struct dump_async *d;
 	struct dump_async_end end;
 	struct pytask now, again;
+	uint64_t until_ns;
 	struct listed *list;
 	size_t n;
 	struct pytask_ref *lost; /* that could not be read */
@@ -47,6 +52,15 @@ static int read_task(const struct looking *k, const struct pytask_ref *at, struc
 	const struct dump_async *d = k->d;
 
 	return pytasks_read(d->m, &d->process->layout, &d->target->walk, at, ret);
+}
+
+/* What there is no time for is missing. */
+static bool has_time(struct looking *k)
+{
+	if (now_ns() < k->until_ns)
+		return true;
+	k->end.whole = false;
+	return false;
 }
 
 /* --- one --- */
@@ -118,11 +132,13 @@ static void look_at(struct looking *k, const struct pytask_ref *at)
 	const struct pystack_result none = { 0 };
 	int r = 0;
 
-	for (int i = 0; i < TRIES; i++) {
+	for (int i = 0; i < TRIES && has_time(k); i++) {
 		r = read_task(k, at, &k->now);
 		if (r == -ENOENT || (r == 0 && tell_stack(k, at)))
 			return;
 	}
+	if (!has_time(k))
+		return;
 	if (r == 0)
 		tell(k, &k->now, &none, 0, true);
 	else
@@ -141,7 +157,7 @@ static int compare(const void *a, const void *b)
 
 static void list(struct looking *k, const struct pytasks *t)
 {
-	for (size_t i = 0; i < t->n; i++) {
+	for (size_t i = 0; i < t->n && has_time(k); i++) {
 		struct listed *l = &k->list[k->n++];
 
 		l->at = t->task[i];
@@ -196,6 +212,7 @@ struct dump_async_end dump_async(const struct dump_async *d)
 	if (k && end.known) {
 		k->d = d;
 		k->end = end;
+		k->until_ns = now_ns() + SECONDS_MAX * 1000000000ull;
 		k->end.whole = pytasks_find(d->m, &d->process->layout, d->process->runtime,
 					    &t) == 0 &&
 			       !t.cut;

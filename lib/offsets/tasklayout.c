@@ -39,8 +39,8 @@ static const struct tasklayout tasks[] = {
 	  .name = AT(128) },
 };
 
-/* The second RESUME is what the interpreter makes of the first: of code that is hot, in 3.11, or
- * that is watched, in 3.12. */
+/* The second RESUME is what the interpreter makes of the first: of code that is hot, in 3.11,
+ * or that is watched, in 3.12. */
 enum { YIELD_FROM = 72, RESUME = 151, RESUME_QUICK = 150, INSTRUMENTED_RESUME = 240 };
 
 static const struct genlayout gens[] = {

@@ -129,8 +129,9 @@ void pystack_suggest(struct pystack *p, const struct pystack_target *t, pid_t ti
 struct pystack_result pystack_read(struct pystack *p, const struct pystack_target *t,
 				   struct rmem *below, pid_t tid, pid_t inner);
 
-/* The @n frames at @f, outermost first, which are no thread's: as if a thread stood in the last
- * one. They must not change meanwhile. PYSTACK_OK, _BADCODE, or _NOPYTHON: there is none. */
+/* The @n frames at @f, outermost first, which are no thread's: as if a thread stood in the
+ * last one. They must not change meanwhile. PYSTACK_OK, _BADCODE, or _NOPYTHON: there is none.
+ */
 struct pystack_result pystack_read_parked(struct pystack *p, const struct pystack_target *t,
 					  struct rmem *below, const struct pyframe *f,
 					  uint32_t n);
