@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "python/pyfind.h"
+#include "remote/remote_pages.h"
 
 enum {
 	TRIES = 20, /* of each task */
@@ -26,6 +27,7 @@ struct listed {
 struct looking {
 	const struct dump_async *d;
 	struct dump_async_end end;
+	struct rmem_pages pages; /* of one look at a task */
 	struct pytask now, again;
 	uint64_t until_ns;
 	struct listed *list;
@@ -47,11 +49,11 @@ const char *dump_async_state(enum pytask_state s)
 	return "?";
 }
 
-static int read_task(const struct looking *k, const struct pytask_ref *at, struct pytask *ret)
+static int read_task(struct looking *k, const struct pytask_ref *at, struct pytask *ret)
 {
 	const struct dump_async *d = k->d;
 
-	return pytasks_read(d->m, &d->process->layout, &d->target->walk, at, ret);
+	return pytasks_read(&k->pages.base, &d->process->layout, &d->target->walk, at, ret);
 }
 
 /* What there is no time for is missing. */
@@ -116,10 +118,11 @@ static bool tell_stack(struct looking *k, const struct pytask_ref *at)
 		if (!n)
 			return false;
 	} else if (t->state == PYTASK_WAITING && t->has_coroutine) {
-		r = pystack_read_parked(d->stacks, d->target, d->m, t->chain.frame,
+		r = pystack_read_parked(d->stacks, d->target, &k->pages.base, t->chain.frame,
 					t->chain.n);
 		n = r.n;
 	}
+	rmem_pages_forget(&k->pages);
 	if (t->state != PYTASK_RUNNING &&
 	    (read_task(k, at, &k->again) < 0 || !pytasks_same(t, &k->again)))
 		return false;
@@ -133,6 +136,7 @@ static void look_at(struct looking *k, const struct pytask_ref *at)
 	int r = 0;
 
 	for (int i = 0; i < TRIES && has_time(k); i++) {
+		rmem_pages_forget(&k->pages);
 		r = read_task(k, at, &k->now);
 		if (r == -ENOENT || (r == 0 && tell_stack(k, at)))
 			return;
@@ -155,6 +159,7 @@ static int compare(const void *a, const void *b)
 	return r ? r : (x->at.at > y->at.at) - (x->at.at < y->at.at);
 }
 
+/* For the order alone, so pages may be old. */
 static void list(struct looking *k, const struct pytasks *t)
 {
 	for (size_t i = 0; i < t->n && has_time(k); i++) {
@@ -212,6 +217,7 @@ struct dump_async_end dump_async(const struct dump_async *d)
 	if (k && end.known) {
 		k->d = d;
 		k->end = end;
+		rmem_pages_init(&k->pages, d->m);
 		k->until_ns = now_ns() + SECONDS_MAX * 1000000000ull;
 		k->end.whole = pytasks_find(d->m, &d->process->layout, d->process->runtime,
 					    &t) == 0 &&

@@ -15,6 +15,7 @@
 #include "offsets/tasklayout.h"
 #include "python/pytasks.h"
 #include "pyworld.h"
+#include "remote/remote_pages.h"
 
 enum {
 	UNITS = 8,
@@ -235,6 +236,13 @@ static int read_it(struct made *m, struct pytask *ret)
 	return pytasks_read(&m->w->base, &m->w->l, &m->w->walk, &at, ret);
 }
 
+static int read_by_pages(struct made *m, struct rmem_pages *p, struct pytask *ret)
+{
+	const struct pytask_ref at = { m->task, m->slot };
+
+	return pytasks_read(&p->base, &m->w->l, &m->w->walk, &at, ret);
+}
+
 static struct pytask *new_task(void)
 {
 	return calloc(1, sizeof(struct pytask));
@@ -280,6 +288,36 @@ static void is_whole(struct made *m, struct pytask *t)
 static void test_whole(void **state)
 {
 	each(is_whole);
+}
+
+/* By pages it is the same, in fewer reads, and as it was until they are forgotten. */
+static void is_whole_by_pages(struct made *m, struct pytask *t)
+{
+	struct rmem_pages *p = malloc(sizeof(*p));
+	struct pytask *by_pages = new_task();
+	int calls;
+
+	m->w->calls = 0;
+	assert_int_equal(read_it(m, t), 0);
+	calls = m->w->calls;
+	m->w->calls = 0;
+	rmem_pages_init(p, &m->w->base);
+	assert_int_equal(read_by_pages(m, p, by_pages), 0);
+	assert_true(pytasks_same(t, by_pages));
+	assert_true(m->w->calls * 2 < calls);
+	put(m->w, m->slot, 0, 8);
+	assert_int_equal(read_by_pages(m, p, by_pages), 0);
+	rmem_pages_forget(p);
+	assert_int_equal(read_by_pages(m, p, by_pages), -ENOENT);
+	assert_int_equal(rmem_read(&p->base, WORLD_AT + WORLD_BYTES - 4, &calls, 4), 0);
+	assert_true(rmem_read(&p->base, WORLD_AT + WORLD_BYTES - 4, t, 8) < 0);
+	free(by_pages);
+	free(p);
+}
+
+static void test_pages(void **state)
+{
+	each(is_whole_by_pages);
 }
 
 static void put_state(struct made *m, int8_t told, uint8_t running)
@@ -496,11 +534,17 @@ static void test_noise(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_whole),	 cmocka_unit_test(test_runs),
-		cmocka_unit_test(test_done),	 cmocka_unit_test(test_circle),
-		cmocka_unit_test(test_no_await), cmocka_unit_test(test_types_in_a_circle),
-		cmocka_unit_test(test_size),	 cmocka_unit_test(test_garbage),
-		cmocka_unit_test(test_set),	 cmocka_unit_test(test_noise),
+		cmocka_unit_test(test_whole),
+		cmocka_unit_test(test_pages),
+		cmocka_unit_test(test_runs),
+		cmocka_unit_test(test_done),
+		cmocka_unit_test(test_circle),
+		cmocka_unit_test(test_no_await),
+		cmocka_unit_test(test_types_in_a_circle),
+		cmocka_unit_test(test_size),
+		cmocka_unit_test(test_garbage),
+		cmocka_unit_test(test_set),
+		cmocka_unit_test(test_noise),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
