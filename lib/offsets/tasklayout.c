@@ -37,6 +37,19 @@ static const struct tasklayout tasks[] = {
 	  .state = 96,
 	  .coro = 120,
 	  .name = AT(128) },
+	{ .from = 0x030e,
+	  .to = 0x030f,
+	  .size = 168,
+	  .state = 104,
+	  .coro = 128,
+	  .name = AT(136),
+	  .node = AT(152) },
+};
+
+/* 3.14.10 and 3.15.2 of Debian: section .AsyncioDebug of the file that has the module. */
+static const struct tasklists lists[] = {
+	{ .version = 0x030e, .interp_size = 225864, .in_interp = 10880, .in_tstate = 880 },
+	{ .version = 0x030f, .interp_size = 226240, .in_interp = 10856, .in_tstate = 1048 },
 };
 
 /* The second RESUME is what the interpreter makes of the first: of code that is hot, in 3.11,
@@ -77,6 +90,20 @@ static const struct genlayout gens[] = {
 	  .opcode = { RESUME, INSTRUMENTED_RESUME },
 	  .argument = 2 },
 	{ .version = 0x030d, .frame = 72, .qualname = 32, .state = AT(67), .waits = -1 },
+	{ .version = 0x030e,
+	  .frame = 72,
+	  .qualname = 32,
+	  .state = AT(67),
+	  .top = AT(64),
+	  .waits = -1 },
+	{ .version = 0x030f,
+	  .frame = 72,
+	  .qualname = 32,
+	  .state = AT(67),
+	  .top = AT(64),
+	  .waits = 2,
+	  .runs = 4,
+	  .above = 1 },
 };
 
 const struct tasklayout *tasklayout_find(uint16_t version, uint64_t size)
@@ -85,6 +112,23 @@ const struct tasklayout *tasklayout_find(uint16_t version, uint64_t size)
 		if (version >= tasks[i].from && version <= tasks[i].to &&
 		    size == tasks[i].size)
 			return &tasks[i];
+	return NULL;
+}
+
+const struct tasklayout *tasklayout_of_lists(uint16_t version)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(tasks); i++)
+		if (version >= tasks[i].from && version <= tasks[i].to &&
+		    pyoff_has(tasks[i].node))
+			return &tasks[i];
+	return NULL;
+}
+
+const struct tasklists *tasklists_find(uint16_t version, uint32_t interp_size)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+		if (lists[i].version == version && lists[i].interp_size == interp_size)
+			return &lists[i];
 	return NULL;
 }
 

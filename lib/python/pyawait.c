@@ -117,9 +117,11 @@ static int read_state(const struct look *k, struct one *o)
 	if (rmem_read(k->m, (k->l->lasti_unit ? o->frame : o->object) + pyoff_get(g->state),
 		      &o->told, 1) < 0)
 		return -EFAULT;
-	if (o->told < -3 || o->told > 4)
+	if (o->told < -3 || o->told > 5)
 		return -EBADMSG;
-	o->state = o->told > 0 ? PYAWAIT_ENDED : o->told ? PYAWAIT_WAITS : PYAWAIT_RUNS;
+	o->state = o->told > g->runs  ? PYAWAIT_ENDED :
+		   o->told == g->runs ? PYAWAIT_RUNS :
+					PYAWAIT_WAITS;
 	return 0;
 }
 
@@ -192,18 +194,27 @@ static int stands_in_await(const struct look *k, const struct one *o)
 		       -ENOENT;
 }
 
-/* From 3.11 on values follow the locals. */
+/* From 3.11 on values follow the locals; up to 3.13 it is counted from the first of these. */
 static int find_top(const struct look *k, const struct one *o, raddr *ret)
 {
 	const struct pylayout *l = k->l;
-	int32_t top, locals;
+	raddr locals = o->frame + pyoff_get(l->frame.localsplus), top;
+	int32_t n_top, n_locals;
 
-	if (rmem_read(k->m, o->frame + pyoff_get(l->frame.stacktop), &top, 4) < 0 ||
-	    rmem_read(k->m, o->f.code + pyoff_get(l->code.nlocalsplus), &locals, 4) < 0)
+	if (pyoff_has(k->g->top)) {
+		if (rmem_read_u64(k->m, o->frame + pyoff_get(k->g->top), &top) < 0)
+			return -EFAULT;
+		if (top - locals > 8 * VALUES_MAX || top - locals < 8 + 8ull * k->g->above)
+			return -EBADMSG;
+		*ret = top - 8 - 8ull * k->g->above;
+		return 0;
+	}
+	if (rmem_read(k->m, o->frame + pyoff_get(l->frame.stacktop), &n_top, 4) < 0 ||
+	    rmem_read(k->m, o->f.code + pyoff_get(l->code.nlocalsplus), &n_locals, 4) < 0)
 		return -EFAULT;
-	if (top > VALUES_MAX || locals < 0 || top <= locals)
+	if (n_top > VALUES_MAX || n_locals < 0 || n_top <= n_locals)
 		return -EBADMSG;
-	*ret = o->frame + pyoff_get(l->frame.localsplus) + 8ull * (uint32_t)(top - 1);
+	*ret = locals + 8ull * (uint32_t)(n_top - 1);
 	return 0;
 }
 
@@ -241,6 +252,7 @@ static int follow(const struct look *k, struct one *o)
 		return r;
 	if (rmem_read_u64(k->m, at, &o->object) < 0)
 		return -EFAULT;
+	o->object &= ~(raddr)k->l->code_tag_mask; /* a _PyStackRef, too */
 	return find_frame_owner(k, &o->object);
 }
 

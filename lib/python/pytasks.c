@@ -2,7 +2,8 @@
  *
  * pytasks - the way there: interpreter, sys.modules, asyncio.tasks, its sets, their entries.
  * Up to 3.11 one set of weak references, _all_tasks; then _scheduled_tasks, and a plain set of
- * tasks that run eagerly, _eager_tasks.
+ * tasks that run eagerly, _eager_tasks. From 3.14 on C's tasks are in lists: of each thread,
+ * and of each interpreter.
  */
 #include "python/pytasks.h"
 
@@ -20,11 +21,13 @@ enum {
 	TASK_NAME = sizeof("_asyncio.Task"),
 	STATE_MAX = 16, /* of Python's own tasks: a word */
 	TRIES = 20,
+	THREADS_MAX = 1 << 16,
 };
 
 struct look {
 	struct rmem *m;
 	const struct pylayout *l;
+	const struct tasklayout *in_lists; /* of tasks in lists; NULL: they are in sets */
 };
 
 /* Of an object, up to its own fields. */
@@ -41,7 +44,8 @@ void pytasks_deinit(struct pytasks *t)
 
 bool pytasks_known(const struct pylayout *l)
 {
-	return pynames_known(l) && pyawait_known(l);
+	return pyawait_known(l) &&
+	       (pynames_known(l) || tasklists_find(l->version, l->interp.size));
 }
 
 /* --- which there are --- */
@@ -198,6 +202,45 @@ static int read_interpreter(const struct look *k, raddr interp, struct pytasks *
 	return r < 0 ? r : read_sets(k, &d, ret);
 }
 
+/* --- lists --- */
+
+/* The list at @head, whose nodes know each other. */
+static int read_list(const struct look *k, raddr head, struct pytasks *ret)
+{
+	uint32_t in_task = pyoff_get(k->in_lists->node);
+	uint64_t node[2]; /* next, previous */
+	raddr at = head, before;
+
+	if (rmem_read(k->m, head, node, sizeof(node)) < 0)
+		return -EFAULT;
+	while (node[0] != head && !ret->cut) {
+		before = at;
+		at = node[0];
+		if (rmem_read(k->m, at, node, sizeof(node)) < 0 || node[1] != before)
+			return -EAGAIN;
+		add(ret, at - in_task, at);
+	}
+	return 0;
+}
+
+static int read_lists(const struct look *k, raddr interp, struct pytasks *ret)
+{
+	const struct tasklists *l = tasklists_find(k->l->version, k->l->interp.size);
+	raddr ts;
+	int r = read_list(k, interp + l->in_interp, ret);
+
+	if (r == 0)
+		r = rmem_read_u64(k->m, interp + pyoff_get(k->l->interp.threads_head), &ts);
+	for (int i = 0; r == 0 && ts; i++) {
+		if (i == THREADS_MAX)
+			return -EAGAIN;
+		r = read_list(k, ts + l->in_tstate, ret);
+		if (r == 0)
+			r = rmem_read_u64(k->m, ts + pyoff_get(k->l->tstate.next), &ts);
+	}
+	return r;
+}
+
 static int find_once(const struct look *k, raddr runtime, struct pytasks *ret)
 {
 	raddr interp;
@@ -208,7 +251,8 @@ static int find_once(const struct look *k, raddr runtime, struct pytasks *ret)
 			ret->cut = true;
 			break;
 		}
-		r = read_interpreter(k, interp, ret);
+		r = k->in_lists ? read_lists(k, interp, ret) :
+				  read_interpreter(k, interp, ret);
 		if (rmem_read_u64(k->m, interp + pyoff_get(k->l->interp.next), &interp) < 0)
 			return -EFAULT;
 	}
@@ -217,7 +261,7 @@ static int find_once(const struct look *k, raddr runtime, struct pytasks *ret)
 
 int pytasks_find(struct rmem *m, const struct pylayout *l, raddr runtime, struct pytasks *ret)
 {
-	const struct look k = { m, l };
+	const struct look k = { m, l, tasklayout_of_lists(l->version) };
 	int r = -EBADMSG;
 
 	*ret = (struct pytasks){ 0 };
@@ -355,7 +399,7 @@ static int read_parts(const struct look *k, raddr at, struct parts *ret)
 	r = find_row(k, type, &t);
 	if (r == 0)
 		return read_parts_of_c(k, t, at, ret);
-	if (r == -ENOENT)
+	if (r == -ENOENT && !k->in_lists)
 		r = read_parts_of_python(k, at, ret);
 	return r == -ENOENT ? -ENOTSUP : r;
 }
@@ -385,15 +429,26 @@ static int read_task(const struct look *k, const struct pywalk_layout *walk, rad
 	return r;
 }
 
+static bool is_there(const struct look *k, const struct pytask_ref *ref)
+{
+	raddr at, back;
+
+	if (rmem_read_u64(k->m, ref->slot, &at) < 0)
+		return false;
+	if (!k->in_lists)
+		return at == ref->at;
+	/* Out of the list its next is 0. */
+	return at && rmem_read_u64(k->m, at + 8, &back) == 0 && back == ref->slot;
+}
+
 int pytasks_read(struct rmem *m, const struct pylayout *l, const struct pywalk_layout *walk,
 		 const struct pytask_ref *at, struct pytask *ret)
 {
-	const struct look k = { m, l };
-	raddr there;
+	const struct look k = { m, l, tasklayout_of_lists(l->version) };
 	int r = read_task(&k, walk, at->at, ret);
 
 	ret->at = at->at;
-	return rmem_read_u64(m, at->slot, &there) < 0 || there != at->at ? -ENOENT : r;
+	return is_there(&k, at) ? r : -ENOENT;
 }
 
 bool pytasks_same(const struct pytask *a, const struct pytask *b)

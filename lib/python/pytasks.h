@@ -30,7 +30,8 @@ struct pytask {
 
 /* Where a task is, and where it is said so: what is there no more may look as it did. */
 struct pytask_ref {
-	raddr at, slot;
+	raddr at;
+	raddr slot; /* of the pointer to it; from 3.14 on, its place in a list */
 };
 
 /* The tasks that there are, to be read one by one. */

@@ -13,8 +13,7 @@ HEADER = re.compile(r'Task(?: "(.*)")? \((\w+)\): coroutine (.*)')
 
 def read_tasks():
     """3.7 on."""
-    return [py for py in harness.wanted_pythons() if py.tag not in harness.MATRIX_PYTHONS] + \
-        [py for py in harness.older_pythons() if not py.tag.startswith("3.6")]
+    return harness.wanted_pythons() + [py for py in harness.older_pythons() if not py.tag.startswith("3.6")]
 
 
 def shown(name):
@@ -39,23 +38,26 @@ def in_order(tasks):
     return sorted(tasks, key=lambda task: (task[0] or "",) + task[1:])
 
 
-def true_tasks(target):
+def true_tasks(py, target):
+    """From 3.14 on C's tasks are in lists until they are done; Python's are not read."""
+    tasks = [task for task in target.info["tasks"] if py.tag not in harness.MATRIX_PYTHONS or
+             (task["of_c"] and task["state"] != "done")]
     return in_order([(shown(task["name"]), task["state"], task["coroutine"], [tuple(frame) for frame in task["frames"]])
-                     for task in target.info["tasks"]])
+                     for task in tasks])
 
 
 @each(py=read_tasks())
 def test_dump_tells_tasks_and_what_they_await(py):
     target = Target(py, "tasks.py", extensions=())
     run = harness.pysampled("dump", "-p", target.pid, "--async").ok()
-    equal(dumped_tasks(run.out), true_tasks(target), "tasks")
+    equal(dumped_tasks(run.out), true_tasks(py, target), "tasks")
 
 
 @each(py=read_tasks())
 def test_tasks_that_move_are_whole(py):
     """While tasks come and go, each chain that is told is one that there was."""
     target = Target(py, "tasks.py", extensions=())
-    still = [task for task in true_tasks(target) if task[1] == "waiting" and task[2] != "outer"]
+    still = [task for task in true_tasks(py, target) if task[1] == "waiting" and task[2] != "outer"]
     target.say("go")
     target.line("CHURNS")
     seen = moved = 0

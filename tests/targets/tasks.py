@@ -80,7 +80,7 @@ def truth(tasks, asks):
         state = "done" if task.done() else "running" if runs else "waiting"
         frames = running(asks, coro.cr_frame) if runs else [] if task.done() else chain(coro)[::-1]
         told_of.append({"name": task.get_name().encode(errors="replace").decode() if NAMED else None, "state": state,
-                        "coroutine": coro.__qualname__, "frames": frames})
+                        "coroutine": coro.__qualname__, "frames": frames, "of_c": isinstance(task, asyncio.Task)})
     return told_of
 
 
@@ -316,4 +316,4 @@ async def main():
 
 
 target.live()
-asyncio.get_event_loop_policy().new_event_loop().run_until_complete(main())
+asyncio.new_event_loop().run_until_complete(main())

@@ -39,8 +39,10 @@ struct made {
 	raddr code;
 };
 
-static const uint16_t versions[] = { 0x0307, 0x0308, 0x0309, 0x030a, 0x030b, 0x030c, 0x030d };
-static const uint16_t sizes[] = { 136, 144, 184, 192, 176, 176, 144 };
+static const uint16_t versions[] = { 0x0307, 0x0308, 0x0309, 0x030a, 0x030b,
+				     0x030c, 0x030d, 0x030e, 0x030f };
+static const uint16_t sizes[] = { 136, 144, 184, 192, 176, 176, 144, 168, 168 };
+static const uint32_t interp_sizes[ARRAY_SIZE(versions)] = { [7] = 225864, [8] = 226240 };
 
 static void put(struct world *w, raddr at, uint64_t v, size_t n)
 {
@@ -145,8 +147,11 @@ static raddr a_coroutine(struct made *m, uint32_t unit)
 	put(w, at + m->g->qualname, a_str(m, "made.up"), 8);
 	world_frame(w, frame, 'g', m->code, world_instr(w, m->code, unit), 0);
 	world_put(w, frame, w->l.frame.stacktop, LOCALS + 1, 4);
+	if (!w->l.lasti_unit)
+		world_put(w, frame, m->g->top, top_of(m, at) + 8 + 8 * m->g->above, 8);
 	if (pyoff_has(m->g->state))
-		world_put(w, w->l.lasti_unit ? frame : at, m->g->state, 0xff, 1);
+		world_put(w, w->l.lasti_unit ? frame : at, m->g->state,
+			  m->g->opcode[0] ? 0xff : (uint8_t)m->g->waits, 1);
 	return at;
 }
 
@@ -192,6 +197,25 @@ static void make_sets(struct made *m, raddr interp)
 		  8);
 }
 
+/* In a thread's list, behind one that has none. */
+static void make_lists(struct made *m, raddr interp)
+{
+	struct world *w = m->w;
+	const struct tasklists *l = tasklists_find(w->l.version, w->l.interp.size);
+	raddr of_interp = interp + l->in_interp, of_thread;
+
+	world_take(w, 8192); /* the interpreter is so large */
+	of_thread = world_thread(w, interp, 1, true) + l->in_tstate;
+	world_take(w, 1024);
+	m->slot = m->task + pyoff_get(m->t->node);
+	put(w, of_interp, of_interp, 8);
+	put(w, of_interp + 8, of_interp, 8);
+	put(w, of_thread, m->slot, 8);
+	put(w, of_thread + 8, m->slot, 8);
+	put(w, m->slot, of_thread, 8);
+	put(w, m->slot + 8, of_thread, 8);
+}
+
 static void make_task(struct made *m, size_t version)
 {
 	struct world *w = m->w;
@@ -210,6 +234,8 @@ static void make(struct made *m, size_t version)
 	};
 
 	m->w = world_create(pylayout_find(versions[version]));
+	if (interp_sizes[version])
+		m->w->l.interp.size = interp_sizes[version];
 	m->g = genlayout_find(versions[version]);
 	m->t = tasklayout_find(versions[version], sizes[version]);
 	assert_non_null(m->g);
@@ -226,7 +252,10 @@ static void make(struct made *m, size_t version)
 	/* The last one awaits something else. */
 	put(m->w, top_of(m, m->coro[2]), of_type(m->w, take(m->w, 64), m->none), 8);
 	make_task(m, version);
-	make_sets(m, world_interp(m->w));
+	if (pyoff_has(m->t->node))
+		make_lists(m, world_interp(m->w));
+	else
+		make_sets(m, world_interp(m->w));
 }
 
 static int read_it(struct made *m, struct pytask *ret)
@@ -337,7 +366,7 @@ static void runs(struct made *m, struct pytask *t)
 {
 	raddr frame = m->coro[0] + m->g->frame;
 
-	put_state(m, 0, 1);
+	put_state(m, m->g->runs, 1);
 	assert_int_equal(read_it(m, t), 0);
 	assert_int_equal(t->state, PYTASK_RUNNING);
 	assert_int_equal(t->chain.n, 0);
@@ -412,7 +441,8 @@ static void stands_elsewhere(struct made *m, struct pytask *t)
 	put_opcodes(m, 9);
 	if (!m->g->opcode[0])
 		for (size_t i = 0; i < 3; i++)
-			world_put(m->w, m->coro[i], m->g->state, 0xfe, 1);
+			world_put(m->w, m->coro[i], m->g->state, (uint8_t)(m->g->waits - 1),
+				  1);
 	assert_int_equal(read_it(m, t), 0);
 	assert_int_equal(t->chain.n, 1);
 }
@@ -464,6 +494,28 @@ static void test_garbage(void **state)
 	each(has_garbage);
 }
 
+/* A list must end where it began, by nodes that know each other. */
+static void has_a_strange_list(struct made *m)
+{
+	static const raddr strange[] = { 0, 1, WORLD_AT, WORLD_NOWHERE, UINT64_MAX };
+
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(strange); i++) {
+		raddr at = m->slot + 8 * (i % 2);
+		uint64_t was = load_u64(world_mem(m->w, at));
+		struct pytasks all;
+
+		put(m->w, at, strange[i / 2], 8);
+		assert_true(pytasks_find(&m->w->base, &m->w->l, m->w->runtime, &all) < 0);
+		assert_true(all.n <= 1);
+		pytasks_deinit(&all);
+		put(m->w, at, was, 8);
+	}
+	/* Of another build. */
+	m->w->l.interp.size += 8;
+	assert_false(pytasks_known(&m->w->l));
+	m->w->l.interp.size -= 8;
+}
+
 static void has_a_strange_set(struct made *m, struct pytask *t)
 {
 	static const struct {
@@ -477,6 +529,11 @@ static void has_a_strange_set(struct made *m, struct pytask *t)
 			{ 32, (8ull << 16) * 2 - 1 },
 			{ 40, WORLD_NOWHERE } };
 
+	if (pyoff_has(m->t->node)) {
+		has_a_strange_list(m);
+		is_whole(m, t);
+		return;
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(strange); i++) {
 		uint64_t was = load_u64(world_mem(m->w, m->set + strange[i].at));
 		struct pytasks all;
