@@ -1,4 +1,5 @@
 """dump --async tells the asyncio tasks as the target itself does."""
+import json
 import re
 
 import harness
@@ -34,6 +35,12 @@ def dumped_tasks(text):
     return in_order(tasks[tasks.index(next(t for t in tasks if t[1] != "no task")):])
 
 
+def tasks_of_json(tasks):
+    return in_order([(task["name"], task["state"], task["coroutine"],
+                      [(f["name"], f["file"], f["line"]) if f["kind"] == "python" else f["name"] for f in task["frames"]])
+                     for task in tasks])
+
+
 def in_order(tasks):
     return sorted(tasks, key=lambda task: (task[0] or "",) + task[1:])
 
@@ -51,6 +58,9 @@ def test_dump_tells_tasks_and_what_they_await(py):
     target = Target(py, "tasks.py", extensions=())
     run = harness.pysampled("dump", "-p", target.pid, "--async").ok()
     equal(dumped_tasks(run.out), true_tasks(py, target), "tasks")
+    process, = json.loads(harness.pysampled("dump", "-p", target.pid, "--json", "--no-native").ok().out)
+    equal(tasks_of_json(process["tasks"]), true_tasks(py, target), "tasks in JSON")
+    check(process["greenlets"] is None, "greenlets: %s", process["greenlets"])
 
 
 @each(py=read_tasks())
@@ -86,3 +96,5 @@ def test_a_process_without_asyncio_has_no_tasks(py):
     target = Target(py, "threadnames.py", extensions=())
     run = harness.pysampled("dump", "-p", target.pid, "--async").ok()
     check(not re.search(r"^(Task|\[)", run.out, re.M), "tasks: %s", run.out)
+    process, = json.loads(harness.pysampled("dump", "-p", target.pid, "--json").ok().out)
+    equal(process["tasks"], [], "tasks in JSON")
