@@ -13,6 +13,7 @@ enum { RATE = 997, LONGEST_MS = 300 };
 /* The sink that keeps the first exact stack of each thread. */
 struct keeper {
 	struct running *r;
+	const struct page_form *form;
 	size_t n, missing;
 	int done; /* eventfd */
 };
@@ -26,12 +27,12 @@ static int keep(struct sink *s, const struct sample *smp, const struct stack *st
 		if (r->tid != smp->tid || r->found || smp->prov == PROV_LATE ||
 		    smp->prov == PROV_TORN)
 			continue;
-		if (page_init(&r->page) < 0)
+		if (page_init(&r->page, k->form) < 0)
 			return -ENOMEM;
 		r->found = true;
 		page_stack(&r->page, stack);
 		if (smp->prov == PROV_NOPYTHON)
-			fputs("    [no Python]\n", r->page.to);
+			page_mark(&r->page, "[no Python]");
 		if (--k->missing == 0)
 			eventfd_write(k->done, 1);
 	}
@@ -61,7 +62,7 @@ static struct recorder *open_recorder(struct recorder_options *o, struct session
 }
 
 void dump_running(pid_t pid, enum process_native native, struct places *places,
-		  struct running *r, size_t n)
+		  const struct page_form *form, struct running *r, size_t n)
 {
 	struct recorder_options o = {
 		.pids = { pid },
@@ -78,7 +79,7 @@ void dump_running(pid_t pid, enum process_native native, struct places *places,
 	};
 	struct stats stats = { 0 };
 	struct session session = { .flags = SESSION_LINES, .stats = &stats, .places = places };
-	struct keeper k = { .r = r, .n = n, .missing = n };
+	struct keeper k = { .r = r, .form = form, .n = n, .missing = n };
 	struct sink sink = { .ops = &keeper_ops, .session = &session, .priv = &k },
 		    *list = &sink;
 	struct recorder_summary summary;

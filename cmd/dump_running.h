@@ -20,8 +20,8 @@ struct running {
 /* Sample the @n threads of @pid for a fraction of a second, until there is one exact sample of
  * each; where that can't be, nothing is filled in, and a
  * line says why. @places: where native frames are
- * noted; may be NULL. */
+ * noted; may be NULL. @form: of the pages. */
 void dump_running(pid_t pid, enum process_native native, struct places *places,
-		  struct running *r, size_t n);
+		  const struct page_form *form, struct running *r, size_t n);
 
 #endif

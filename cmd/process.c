@@ -29,7 +29,8 @@ static const struct option with_native[] = {
 	{ "pid", required_argument, NULL, 'p' },  { "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, 'V' },	  { "native", optional_argument, NULL, 'n' },
 	{ "no-native", no_argument, NULL, 'N' },  { "native-lines", no_argument, NULL, 'l' },
-	{ "debuginfod", no_argument, NULL, 'd' }, { 0 }
+	{ "debuginfod", no_argument, NULL, 'd' }, { "json", no_argument, NULL, 'j' },
+	{ "async", no_argument, NULL, 'a' },	  { 0 }
 };
 
 /* 0, or the exit code after a sentence. */
@@ -52,6 +53,38 @@ static int check_lines(const struct process_shows *shows)
 		return cmd_fail(EXIT_USAGE, "--native-lines and --no-native contradict each "
 					    "other");
 	return 0;
+}
+
+static int add_pid(struct process_shows *shows, pid_t pid)
+{
+	for (size_t i = 0; i < shows->n_pids; i++)
+		if (shows->pid[i] == pid)
+			return 0;
+	if (shows->n_pids == PROCESS_PIDS)
+		return cmd_fail(EXIT_USAGE, "at most %d processes at once", PROCESS_PIDS);
+	shows->pid[shows->n_pids++] = pid;
+	return 0;
+}
+
+/* "12,34". 0, or the exit code after a sentence. */
+static int parse_pids(struct process_shows *shows, const char *list)
+{
+	char one[16];
+	int r = 0;
+
+	for (const char *s = list; r == 0 && s; s = *s ? s + 1 : NULL) {
+		size_t n = strcspn(s, ",");
+		long pid;
+
+		snprintf(one, sizeof(one), "%.*s", (int)MIN(n, sizeof(one) - 1), s);
+		pid = cmd_number(one, PROCESS_MAX);
+		if (pid < 0)
+			return cmd_fail(EXIT_USAGE, "'%s' is not a process number",
+					*one ? one : list);
+		r = add_pid(shows, (pid_t)pid);
+		s += n;
+	}
+	return r;
 }
 
 pid_t process_option(int argc, char **argv, const char *help, struct process_shows *shows)
@@ -79,7 +112,17 @@ pid_t process_option(int argc, char **argv, const char *help, struct process_sho
 			return done(EXIT_DONE);
 		case 'V':
 			return done(cmd_version());
+		case 'j':
+			shows->json = true;
+			break;
+		case 'a':
+			shows->async = true;
+			break;
 		case 'p':
+			if (shows) {
+				r = parse_pids(shows, optarg);
+				break;
+			}
 			pid = cmd_number(optarg, PROCESS_MAX);
 			if (pid < 0)
 				r = cmd_fail(EXIT_USAGE, "'%s' is not a process number",
@@ -89,11 +132,15 @@ pid_t process_option(int argc, char **argv, const char *help, struct process_sho
 			r = cmd_bad_option(argc, argv, shows ? with_native : plain, opt);
 		}
 	}
+	for (; r == 0 && shows && optind < argc; optind++)
+		r = parse_pids(shows, argv[optind]);
 	if (r == 0 && optind < argc)
 		r = cmd_fail(EXIT_USAGE, "'%s' is not an option; %s takes -p PID",
 			     argv[optind], argv[0]);
 	if (r == 0 && shows)
 		r = check_lines(shows);
+	if (r == 0 && shows && shows->n_pids)
+		pid = shows->pid[0];
 	return r ? done(r) : (pid_t)pid;
 }
 

@@ -7,22 +7,29 @@
 
 #include "targets/lookup.h"
 
-enum { PROCESS_MAX = 1 << 22 }; /* process numbers are below */
+enum {
+	PROCESS_MAX = 1 << 22, /* process numbers are below */
+	PROCESS_PIDS = 256,
+};
 
 enum process_native { PROCESS_NO_NATIVE, PROCESS_NATIVE, PROCESS_NATIVE_FULL };
 
 struct srcline;
 
-/* What of native frames is shown. */
+/* Which processes, and what of native frames is shown. */
 struct process_shows {
+	pid_t pid[PROCESS_PIDS];
+	size_t n_pids;
+	bool json;		    /* --json */
 	enum process_native native; /* --native[=full], --no-native */
 	bool lines, debuginfod;	    /* --native-lines, --debuginfod */
+	bool async;		    /* --async */
 	struct srcline *source;	    /* who is asked for lines */
 };
 
-/* -p PID and --help, and where @shows is set its options; @help is printed for --help. The
- * process, or 0 where none is named; below 0: the command is done, with exit code
- * process_done(). */
+/* -p PID and --help, and where @shows is set its options and several processes, also without
+ * -p; @help is printed for --help. The (first) process, or 0 where none is named; below 0: the
+ * command is done, with exit code process_done(). */
 pid_t process_option(int argc, char **argv, const char *help, struct process_shows *shows);
 int process_done(pid_t answer);
 

@@ -34,6 +34,13 @@ FIELDS = [
     ("interp.code_versions", "O(PyInterpreterState, func_state.next_version)", 13, 99),
     ("interp.modules", "O(PyInterpreterState, modules)", 11, 11),
     ("interp.modules", "O(PyInterpreterState, imports.modules)", 12, 13),
+    ("runtime.gil", "O(_PyRuntimeState, ceval.gil)", 11, 11),
+    ("runtime.current", "O(_PyRuntimeState, gilstate.tstate_current)", 11, 11),
+    ("interp.gil", "O(PyInterpreterState, ceval.gil)", 12, 99),
+    ("gil.size", "sizeof(struct _gil_runtime_state)", 11, 99),
+    ("gil.holder", "O(struct _gil_runtime_state, last_holder)", 11, 99),
+    ("gil.locked", "O(struct _gil_runtime_state, locked)", 11, 99),
+    ("gil.switches", "O(struct _gil_runtime_state, switch_number)", 11, 99),
     ("tstate.size", "sizeof(PyThreadState)", 11, 99),
     ("tstate.next", "O(PyThreadState, next)", 11, 99),
     ("tstate.prev", "O(PyThreadState, prev)", 11, 99),
@@ -118,6 +125,12 @@ OLD_FIELDS = [
     ("interp.id", "O(PyInterpreterState, id)", 7, 10),
     ("interp.threads_head", "O(PyInterpreterState, tstate_head)", 0, 10),
     ("interp.modules", "O(PyInterpreterState, modules)", 0, 10),
+    ("runtime.gil", "O(_PyRuntimeState, ceval.gil)", 7, 10),
+    ("runtime.current", "O(_PyRuntimeState, gilstate.tstate_current)", 7, 10),
+    ("gil.size", "sizeof(struct _gil_runtime_state)", 7, 10),
+    ("gil.holder", "O(struct _gil_runtime_state, last_holder)", 7, 10),
+    ("gil.locked", "O(struct _gil_runtime_state, locked)", 7, 10),
+    ("gil.switches", "O(struct _gil_runtime_state, switch_number)", 7, 10),
     ("tstate.size", "sizeof(PyThreadState)", 0, 10),
     ("tstate.next", "O(PyThreadState, next)", 0, 10),
     ("tstate.prev", "O(PyThreadState, prev)", 6, 10),
@@ -168,13 +181,13 @@ OLD_FIELDS = [
     ("str_ascii_bit", "BIT(PyASCIIObject, state.ascii, state)", 6, 10),
 ]
 # Sizes and meanings are plain numbers in a table, the others AT(offset).
-PLAIN = ("interp.size", "tstate.size", "frame.size", "code.size", "str.ascii_data", "str.compact_data")
+PLAIN = ("interp.size", "gil.size", "tstate.size", "frame.size", "code.size", "str.ascii_data", "str.compact_data")
 
 # Runs inside gdb.
 GDB = """
 import re
 def number(expr):
-    expr = re.sub(r"O\\((\\w+), ([^)]*)\\)", r"(unsigned long)&((\\1 *)0)->\\2", expr)
+    expr = re.sub(r"O\\(([\\w ]+), ([^)]*)\\)", r"(unsigned long)&((\\1 *)0)->\\2", expr)
     bit = re.fullmatch(r"BIT\\((\\w+), (\\w+)\\.(\\w+), .*\\)", expr)
     if bit:
         t = gdb.lookup_type(bit.group(1)).strip_typedefs()

@@ -18,6 +18,10 @@ enum slot {
 	INTERP_NEXT,
 	INTERP_THREADS,
 	INTERP_MODULES,
+	INTERP_GIL,
+	GIL,
+	GIL_LOCKED,
+	GIL_HOLDER,
 	TSTATE_SIZE,
 	TSTATE_PREV,
 	TSTATE_NEXT,
@@ -71,6 +75,7 @@ static const struct minor minors[] = { {
 		[RUNTIME_FINALIZING] = 32, [RUNTIME_HEAD] = 40,
 		[INTERP_SIZE] = 48, [INTERP_ID] = 56, [INTERP_NEXT] = 64, [INTERP_THREADS] = 72,
 		[INTERP_MODULES] = 88,
+		[INTERP_GIL] = 112, [GIL] = 120, [GIL_LOCKED] = 136, [GIL_HOLDER] = 144,
 		[TSTATE_SIZE] = 152, [TSTATE_PREV] = 160, [TSTATE_NEXT] = 168,
 		[TSTATE_INTERP] = 176, [TSTATE_FRAME] = 184,
 		[TSTATE_THREAD_ID] = 192, [TSTATE_NATIVE_TID] = 200,
@@ -91,6 +96,7 @@ static const struct minor minors[] = { {
 	.at = {
 		[RUNTIME_FINALIZING] = 32, [RUNTIME_HEAD] = 40,
 		[INTERP_SIZE] = 48, [INTERP_ID] = 56, [INTERP_NEXT] = 64, [INTERP_THREADS] = 72,
+		[INTERP_GIL] = 120, [GIL] = 128, [GIL_LOCKED] = 144, [GIL_HOLDER] = 152,
 		[TSTATE_SIZE] = 176, [TSTATE_PREV] = 184, [TSTATE_NEXT] = 192,
 		[TSTATE_INTERP] = 200, [TSTATE_FRAME] = 208,
 		[TSTATE_THREAD_ID] = 216, [TSTATE_NATIVE_TID] = 224,
@@ -111,6 +117,7 @@ static const struct minor minors[] = { {
 	.at = {
 		[RUNTIME_FINALIZING] = 32, [RUNTIME_HEAD] = 40,
 		[INTERP_SIZE] = 48, [INTERP_ID] = 56, [INTERP_NEXT] = 64, [INTERP_THREADS] = 72,
+		[INTERP_GIL] = 120, [GIL] = 128, [GIL_LOCKED] = 144, [GIL_HOLDER] = 152,
 		[TSTATE_SIZE] = 176, [TSTATE_PREV] = 184, [TSTATE_NEXT] = 192,
 		[TSTATE_INTERP] = 200, [TSTATE_FRAME] = 208, [TSTATE_BASE_FRAME] = 216,
 		[TSTATE_THREAD_ID] = 240, [TSTATE_NATIVE_TID] = 248,
@@ -131,6 +138,7 @@ static const struct minor minors[] = { {
 enum {
 	AT_VERSION = 8,
 	AT_FREE_THREADED = 16,
+	GIL_FIELDS = 64,      /* bytes of a GIL in which they lie */
 	VALUE_MAX = 16 << 20, /* no offset is larger; pylayout_check() knows better */
 };
 
@@ -220,6 +228,33 @@ static void fill_threads(struct pylayout *l, const uint32_t v[SLOT_N])
 	set(&l->tstate.status, v[TSTATE_STATUS]);
 }
 
+/* Can these be two fields of the GIL? What is wrong here alone is no reason to refuse all. */
+static bool fit_gil(uint32_t holder, uint32_t locked)
+{
+	return holder < GIL_FIELDS && locked < GIL_FIELDS && holder % 8 == 0 &&
+	       locked % 4 == 0 && (locked + 4 <= holder || holder + 8 <= locked);
+}
+
+/* A process tells where the interpreter keeps a GIL of its own, and the two fields in there;
+ * what else the table says is true if these lie as in the table. */
+static void fill_gil(struct pylayout *l, const uint32_t v[SLOT_N])
+{
+	const uint32_t holder = v[GIL_HOLDER] - v[GIL], locked = v[GIL_LOCKED] - v[GIL];
+
+	if (!pyoff_has(l->gil.holder) || l->free_threaded || !fit_gil(holder, locked)) {
+		memset(&l->gil, 0, sizeof(l->gil));
+		l->interp.gil = (pyoff){ 0 };
+		return;
+	}
+	if (holder != pyoff_get(l->gil.holder) || locked != pyoff_get(l->gil.locked)) {
+		l->gil.size = 0;
+		l->gil.switches = (pyoff){ 0 };
+	}
+	set(&l->interp.gil, v[INTERP_GIL]);
+	set(&l->gil.holder, holder);
+	set(&l->gil.locked, locked);
+}
+
 static void fill_frame(struct pylayout *l, const uint32_t v[SLOT_N])
 {
 	l->frame.size = v[FRAME_SIZE];
@@ -285,6 +320,7 @@ int debug_offsets_parse(struct bytes raw, const struct pylayout *meanings,
 		l.interp.code_versions = (pyoff){ 0 };
 	l.interp.size = v[INTERP_SIZE];
 	fill_threads(&l, v);
+	fill_gil(&l, v);
 	if (pyoff_has(l.interp.modules))
 		set(&l.interp.modules, v[INTERP_MODULES]);
 	l.tstate.base_frame = (pyoff){ 0 };

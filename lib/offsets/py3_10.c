@@ -13,12 +13,20 @@ const struct pylayout pylayout_3_10 = {
 		.interp_head = AT(32),
 		.main_thread = AT(72),
 		.finalizing = AT(16),
+		.gil = AT(352),
+		.current = AT(568),
 	},
 	.interp = {
 		.next = AT(0),
 		.id = AT(24),
 		.threads_head = AT(8),
 		.modules = AT(856),
+	},
+	.gil = {
+		.size = 208,
+		.holder = AT(8),
+		.locked = AT(16),
+		.switches = AT(24),
 	},
 	.tstate = {
 		.size = 280,

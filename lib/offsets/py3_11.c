@@ -13,6 +13,8 @@ const struct pylayout pylayout_3_11 = {
 		.interp_head = AT(40),
 		.main_thread = AT(80),
 		.finalizing = AT(24),
+		.gil = AT(360),
+		.current = AT(576),
 	},
 	.interp = {
 		.next = AT(0),
@@ -20,6 +22,12 @@ const struct pylayout pylayout_3_11 = {
 		.threads_head = AT(16),
 		.threads_unique = AT(8),
 		.modules = AT(888),
+	},
+	.gil = {
+		.size = 208,
+		.holder = AT(8),
+		.locked = AT(16),
+		.switches = AT(24),
 	},
 	.tstate = {
 		.size = 360,

@@ -22,6 +22,13 @@ const struct pylayout pylayout_3_12 = {
 		.threads_unique = AT(64),
 		.code_versions_global = true,
 		.modules = AT(944),
+		.gil = AT(384),
+	},
+	.gil = {
+		.size = 208,
+		.holder = AT(8),
+		.locked = AT(16),
+		.switches = AT(24),
 	},
 	.tstate = {
 		.size = 288,

@@ -25,6 +25,13 @@ const struct pylayout pylayout_3_13 = {
 		.threads_unique = AT(7336),
 		.code_versions = AT(17000),
 		.modules = AT(7656),
+		.gil = AT(16),
+	},
+	.gil = {
+		.size = 208,
+		.holder = AT(8),
+		.locked = AT(16),
+		.switches = AT(24),
 	},
 	.tstate = {
 		.size = 304,

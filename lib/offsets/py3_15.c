@@ -24,6 +24,13 @@ const struct pylayout pylayout_3_15 = {
 		.threads_head = AT(7336),
 		.threads_unique = AT(7328),
 		.code_versions = AT(14264),
+		.gil = AT(16),
+	},
+	.gil = {
+		.size = 208,
+		.holder = AT(8),
+		.locked = AT(16),
+		.switches = AT(24),
 	},
 	.tstate = {
 		.size = 888,
@@ -59,6 +66,7 @@ const struct pylayout pylayout_3_15 = {
 		.bytecode = AT(208),
 	},
 	.object = { .type = AT(8), .type_name = AT(24), .type_flags = AT(168) },
+	.integer = { .digit = AT(24) }, /* of asyncio's tasks' numbers */
 	.str = {
 		.length = AT(16),
 		.hash = AT(24),
@@ -76,5 +84,6 @@ const struct pylayout pylayout_3_15 = {
 	.str_kind_shift = 2,
 	.str_compact_bit = 5,
 	.str_ascii_bit = 6,
+	.int_one = 8, /* lv_tag: as in 3.13 */
 	.linetable = PY_LOCATIONS_311,
 };

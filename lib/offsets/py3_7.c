@@ -12,12 +12,20 @@ const struct pylayout pylayout_3_7 = {
 	.runtime = {
 		.interp_head = AT(24),
 		.finalizing = AT(8),
+		.gil = AT(1264),
+		.current = AT(1480),
 	},
 	.interp = {
 		.next = AT(0),
 		.id = AT(16),
 		.threads_head = AT(8),
 		.modules = AT(40),
+	},
+	.gil = {
+		.size = 208,
+		.holder = AT(8),
+		.locked = AT(16),
+		.switches = AT(24),
 	},
 	.tstate = {
 		.size = 280,

@@ -13,12 +13,20 @@ const struct pylayout pylayout_3_8 = {
 		.interp_head = AT(32),
 		.main_thread = AT(72),
 		.finalizing = AT(16),
+		.gil = AT(1152),
+		.current = AT(1368),
 	},
 	.interp = {
 		.next = AT(0),
 		.id = AT(16),
 		.threads_head = AT(8),
 		.modules = AT(56),
+	},
+	.gil = {
+		.size = 208,
+		.holder = AT(8),
+		.locked = AT(16),
+		.switches = AT(24),
 	},
 	.tstate = {
 		.size = 264,

@@ -41,12 +41,14 @@ enum {
 	CODE_MAX = 256,	 /* PYCODE_HEAD_MAX */
 	OBJECT_MAX = 1024,
 	HEADER_MAX = 128, /* of a string or bytes object, and of a _PyCFrame */
+	GIL_MAX = 512,
 };
 
 enum group {
 	RUNTIME,
 	INTERP,
 	TSTATE,
+	GIL,
 	CFRAME,
 	FRAME,
 	GEN,
@@ -80,11 +82,17 @@ static const struct field fields[] = {
 	FIELD(RUNTIME, runtime.interp_head, 8, NEEDED),
 	FIELD(RUNTIME, runtime.main_thread, 8, OPTIONAL),
 	FIELD(RUNTIME, runtime.finalizing, 8, OPTIONAL),
+	FIELD(RUNTIME, runtime.gil, 8, OPTIONAL),
+	FIELD(RUNTIME, runtime.current, 8, OPTIONAL),
 	FIELD(INTERP, interp.next, 8, NEEDED),
 	FIELD(INTERP, interp.id, 8, OPTIONAL),
 	FIELD(INTERP, interp.threads_head, 8, NEEDED),
 	FIELD(INTERP, interp.threads_unique, 8, OPTIONAL),
 	FIELD(INTERP, interp.modules, 8, OPTIONAL),
+	FIELD(INTERP, interp.gil, 8, OPTIONAL),
+	FIELD(GIL, gil.holder, 8, OPTIONAL),
+	FIELD(GIL, gil.locked, 4, OPTIONAL),
+	FIELD(GIL, gil.switches, 8, OPTIONAL),
 	FIELD(TSTATE, tstate.next, 8, NEEDED),
 	FIELD(TSTATE, tstate.prev, 8, OPTIONAL),
 	FIELD(TSTATE, tstate.interp, 8, NEEDED),
@@ -170,6 +178,7 @@ static uint32_t group_size(const struct pylayout *l, enum group group)
 	case GEN:
 	case TYPE:
 		return OBJECT_MAX;
+	case GIL:
 	case CFRAME:
 	case BYTES:
 	case DICT:
@@ -283,6 +292,8 @@ static int check_relations(const struct pylayout *l, struct err *err)
 	     pyoff_get(l->frame.localsplus) % 8))
 		return err_set(err, -EBADMSG, "layout: frame.localsplus is %u",
 			       pyoff_get(l->frame.localsplus));
+	if (l->gil.size > GIL_MAX || l->gil.size % 8)
+		return err_set(err, -EBADMSG, "layout: gil.size is %u", l->gil.size);
 	if (l->active_bit && (l->active_bit > 31 || !pyoff_has(l->tstate.status)))
 		return err_set(err, -EBADMSG, "layout: active bit without a status");
 	if (pyoff_get(l->bytes.size) == pyoff_get(l->object.type) ||

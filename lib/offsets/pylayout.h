@@ -67,6 +67,8 @@ struct pylayout {
 	/* Offsets, in bytes. */
 	struct {
 		pyoff interp_head, main_thread, finalizing;
+		/* 3.7 to 3.11: the GIL itself, and the thread state that has it. */
+		pyoff gil, current;
 	} runtime;
 	struct {
 		uint32_t size;
@@ -79,7 +81,15 @@ struct pylayout {
 		/* 3.12: no field but the variable _Py_next_func_version. */
 		bool code_versions_global;
 		pyoff modules; /* sys.modules; absent: names of threads are not read */
+		pyoff gil;     /* 3.12 on: a pointer to its GIL */
 	} interp;
+	/* struct _gil_runtime_state. Absent: nothing is said of the GIL. size and switches
+	 * (u64, grows when another thread takes it) may be unknown alone: then 0 and absent.
+	 */
+	struct {
+		uint32_t size;
+		pyoff holder, locked, switches;
+	} gil;
 	struct {
 		uint32_t size;
 		pyoff next, prev, interp, thread_id, native_tid, frame, cframe;

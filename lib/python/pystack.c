@@ -102,6 +102,8 @@ static enum pystack_end name_frames(struct pystack *p, uint32_t n, uint32_t *ret
 {
 	uint32_t k = *ret, lasti;
 
+	p->named_before = k;
+	p->n_named = n;
 	for (uint32_t i = 0; i < n; i++) {
 		const struct code *c;
 
@@ -362,6 +364,44 @@ struct pystack_result pystack_read(struct pystack *p, const struct pystack_targe
 	if (r.end != PYSTACK_OK)
 		r.n = r.n_anchors = 0;
 	return r;
+}
+
+struct pystack_result pystack_read_parked(struct pystack *p, const struct pystack_target *t,
+					  struct rmem *below, const struct pyframe *f,
+					  uint32_t n)
+{
+	struct pystack_result r = { .frames = p->frames, .anchors = p->anchors };
+	struct thread none = { .program = t->program, .pid = t->pid };
+
+	r.truncated = n > p->max_frames;
+	n = MIN(n, p->max_frames);
+	p->code_lost = false;
+	begin(p, below);
+	codes_begin(p, t, &none);
+	for (uint32_t i = 0; i < n; i++)
+		p->walked[i] = f[n - 1 - i];
+	codes_verify(p, t, &none, n);
+	r.end = name_frames(p, n, &r.n);
+	r.code_lost = p->code_lost;
+	if (r.end != PYSTACK_OK)
+		r.n = 0;
+	return r;
+}
+
+uint32_t pystack_frames_to(const struct pystack *p, raddr frame)
+{
+	uint32_t k = p->named_before;
+
+	for (uint32_t i = 0; i < p->n_named; i++) {
+		const struct pyframe *f = &p->walked[i];
+
+		if (f->frame & PYFRAME_SHIM)
+			continue;
+		k += p->seen[i].code && pystack_has_begun(p->seen[i].code, f);
+		if (pystack_frame_at(p, i) == frame)
+			return k;
+	}
+	return 0;
 }
 
 bool pystack_unchanged(const struct pystack_result *r, const struct pystack_target *t,

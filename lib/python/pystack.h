@@ -129,6 +129,17 @@ void pystack_suggest(struct pystack *p, const struct pystack_target *t, pid_t ti
 struct pystack_result pystack_read(struct pystack *p, const struct pystack_target *t,
 				   struct rmem *below, pid_t tid, pid_t inner);
 
+/* The @n frames at @f, outermost first, which are no thread's: as if a thread stood in the
+ * last one. They must not change meanwhile. PYSTACK_OK, _BADCODE, or _NOPYTHON: there is none.
+ */
+struct pystack_result pystack_read_parked(struct pystack *p, const struct pystack_target *t,
+					  struct rmem *below, const struct pyframe *f,
+					  uint32_t n);
+
+/* Of the stack that was just read, which is not changed since: how many frames there are from
+ * the leaf to the one at @frame. 0: it is not among them, or in an outer interpreter's. */
+uint32_t pystack_frames_to(const struct pystack *p, raddr frame);
+
 /* Does the thread still stand in the frame that the result began with? */
 bool pystack_unchanged(const struct pystack_result *r, const struct pystack_target *t,
 		       struct rmem *m);

@@ -146,6 +146,8 @@ struct pystack {
 	struct pystack_frame *frames;
 	struct pystack_anchor *anchors;
 	struct seen *seen; /* of walked[i] */
+	/* Of walked[], as many were named last, behind so many frames of other states. */
+	uint32_t n_named, named_before;
 	struct pycode_copy *copy;
 	unsigned char *bytes;
 };

@@ -673,8 +673,12 @@ int proc_syscall_parse(const char *text, struct proc_wait *ret)
 		return -EAGAIN;
 	ret->syscall = (int)strtol(text, &end, 10);
 	sp = end;
-	for (int i = 0; ret->syscall != -1 && i < 6; i++, sp = end)
-		strtoull(sp, &end, 16);
+	ret->arg = 0;
+	for (int i = 0; ret->syscall != -1 && i < 6; i++, sp = end) {
+		uint64_t arg = strtoull(sp, &end, 16);
+
+		ret->arg = i ? ret->arg : arg;
+	}
 	ret->sp = strtoull(sp, &end, 16);
 	ret->pc = strtoull(end, NULL, 16);
 	return ret->pc ? 0 : -EAGAIN;

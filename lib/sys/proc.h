@@ -154,6 +154,7 @@ void proc_status_parse(const char *status, struct proc_status *ret);
 /* Where a thread waits in the kernel: /proc/PID/task/TID/syscall and wchan. */
 struct proc_wait {
 	int syscall;	 /* its number, -1: none (a page fault, a stop) */
+	uint64_t arg;	 /* its first argument; 0 where there is none */
 	uint64_t sp, pc; /* of its user registers */
 	char wchan[64];	 /* the kernel function that it sleeps in, or "" */
 };

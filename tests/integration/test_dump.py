@@ -1,10 +1,11 @@
 """dump prints what faulthandler in the target prints."""
+import json
 import os
 import re
 import signal
 
 import harness
-from harness import Target, check, each_python, enough, equal
+from harness import Target, check, each, each_python, enough, equal
 
 HEADER = re.compile(r"(Current thread|Thread) 0x[0-9a-f]+.*:")
 FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)')
@@ -109,7 +110,7 @@ def threads_of(text):
     """{state: [[frame or mark, …]]} of a dump."""
     found = {}
     for line in text.splitlines():
-        state = re.match(r"Thread \d+ \((\w+)\)", line)
+        state = re.match(r"Thread \d+ \((\w+)", line)
         if state:
             found.setdefault(state[1], []).append([])
             last = found[state[1]][-1]
@@ -140,3 +141,126 @@ def test_dump_shows_native_frames_of_who_waits_and_who_runs(py):
               "no root: %s", running)
     without = harness.pysampled("dump", "-p", target.pid, "--no-native").ok().out
     check("Py_RunMain" not in without and "nap (" in without, "--no-native: %s", without)
+
+
+KEYS = {"pid", "python", "exe", "threads", "tasks", "greenlets"}
+THREAD_KEYS = {"tid", "name", "os_name", "state", "gil", "waits_in", "frames"}
+FRAME_KEYS = {"kind", "name", "file", "line", "module", "offset", "locals"}
+
+
+def as_text(frame):
+    """A frame as dump prints it."""
+    if frame["line"]:
+        return "%s (%s:%d)" % (frame["name"], frame["file"], frame["line"])
+    return frame["name"]
+
+
+@each_python
+def test_json_says_what_the_text_says(py):
+    target = Target(py, "threads.py", os.path.join(harness.folder(), "stacks.txt"))
+    settle(target, len(target.info["names"]))
+    text = harness.pysampled("dump", target.pid).ok().out
+    process, = json.loads(harness.pysampled("dump", "--json", "-p", target.pid).ok().out)
+    equal(set(process), KEYS, "keys")
+    equal((process["pid"], process["exe"]), (target.pid, os.readlink("/proc/%d/exe" % target.pid)), "process")
+    check(("CPython %s (" % process["python"]) in text, "%s in %s", process["python"], text)
+    stacks = [s[1:] for s in re.split(r"^Thread ", text, flags=re.M) if s]
+    equal(len(process["threads"]), len(stacks) - 1, "threads")
+    for thread, printed in zip(process["threads"], stacks[1:]):
+        equal(set(thread), THREAD_KEYS, "keys of a thread")
+        check(all(set(frame) == FRAME_KEYS for frame in thread["frames"]), "keys of frames: %s", thread["frames"])
+        lines = [line.strip() for line in printed.splitlines()[1:]]
+        waits = [line for line in lines if line.startswith("[waits in ")]
+        equal([thread["waits_in"]], [line[10:-1].partition(",")[0] for line in waits], "waits in")
+        equal([as_text(frame) for frame in thread["frames"]], [line for line in lines if line not in waits], "frames")
+    equal(sorted(thread["tid"] for thread in process["threads"]), harness.tasks(target.pid), "tids")
+
+
+def true_file(pid, address):
+    """(file, offset there) of an address of a process."""
+    with open("/proc/%d/maps" % pid) as maps:
+        for line in maps:
+            lo, hi = (int(x, 16) for x in line.split()[0].split("-"))
+            if lo <= address < hi:
+                return line.split()[5], address - lo + int(line.split()[2], 16)
+    raise AssertionError("nothing is mapped at %x" % address)
+
+
+@harness.one_python
+def test_native_frames_tell_their_module_and_offset(py):
+    target = Target(py, "parked.py", extensions=())
+    settle(target, 4)
+    process, = json.loads(harness.pysampled("dump", "--json", target.pid).ok().out)
+    for thread in process["threads"]:
+        with open("/proc/%d/task/%d/syscall" % (target.pid, thread["tid"])) as file:
+            pc = int(file.read().split()[-1], 16)
+        leaf = thread["frames"][0]
+        equal(leaf["kind"], "native", "the innermost frame")
+        equal((leaf["module"], leaf["offset"]), true_file(target.pid, pc), "where the innermost frame is")
+
+
+WEIRD = """
+import sys, threading
+def body():
+    sys.stdin.read()
+code = body.__code__.replace(co_name=NAME, co_qualname=NAME, co_filename=NAME)
+thread = threading.Thread(target=type(body)(code, globals()), name=NAME)
+thread.start()
+print("READY {}", flush=True)
+"""
+
+
+NAMES = {
+    "quotes": 'quote " and \\ back',
+    "surrogates": "\udcff\ud800 surrogates",
+    "controls": "tab\t bell\x07 esc\x1b[31m",
+    "wide": "\u20ac\U0001f40d\u2028",
+    "long": "n" * 1000,
+}
+
+
+@each(what=sorted(NAMES))
+def test_json_holds_any_name(what):
+    py, name = harness.newest_python(), NAMES[what]
+    path = os.path.join(harness.folder(), "weird.py")
+    with open(path, "w") as file:
+        file.write("NAME = %a\n%s" % (name, WEIRD))
+    target = Target(py, path, extensions=())
+    harness.until(lambda: len(harness.tasks(target.pid)) == 2, "two threads")
+    settle(target, 2)
+    process, = json.loads(harness.pysampled("dump", "--json", target.pid).ok().out)
+    frames = [f for t in process["threads"] for f in t["frames"] if f["kind"] == "python"]
+    found = [f["name"] for f in frames if f["file"] != path and "threading.py" not in f["file"]]
+    equal(len(found), 1, "functions of that name in %s" % frames)
+    equal([c for c in found[0] if c.isalnum() and c.isascii()], [c for c in name if c.isalnum() and c.isascii()], "letters of the name")
+    found[0].encode()  # no lone surrogate
+
+
+@harness.one_python
+def test_dump_of_several_processes(py):
+    targets = [Target(py, "parked.py", extensions=()) for _ in range(3)]
+    pids = [target.pid for target in targets]
+    for target in targets:
+        settle(target, 4)
+    for args in (["-p", "%d,%d" % (pids[0], pids[1]), "-p", pids[2]], pids, [pids[0], "-p", "%d,%d,%d" % (pids[1], pids[2], pids[0])]):
+        found = [p["pid"] for p in json.loads(harness.pysampled("dump", "--json", *args).ok().out)]
+        equal(sorted(found), sorted(pids), "processes, once each, of %s" % args)
+        text = harness.pysampled("dump", *args).ok().out
+        equal(sorted(int(n) for n in re.findall(r"^Process (\d+):", text, re.M)), sorted(pids), "processes of %s" % args)
+
+
+@harness.one_python
+def test_one_that_is_gone_spoils_no_other(py):
+    target = Target(py, "parked.py", extensions=())
+    settle(target, 4)
+    gone = harness.start(["true"])
+    gone.wait()
+    run = harness.pysampled("dump", "--json", gone.pid, target.pid).ok(3)
+    equal([p["pid"] for p in json.loads(run.out)], [target.pid], "processes")
+    check(str(gone.pid) in run.err, "not named: %s", run.err)
+    equal(harness.pysampled("dump", "--json", gone.pid).ok(3).out, "", "of none")
+
+
+@each(options=["--locals", "--async", "--core x", "-p 1,,2", "-p 1,", "-p x,1", "1,x", "--json=x"])
+def test_dump_refuses_what_it_can_not_do(options):
+    harness.refused(2, "dump", *options.split())

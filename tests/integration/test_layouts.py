@@ -19,6 +19,7 @@ UNPROVEN = {
     "interp.id": "0 where there is one interpreter",
     "interp.code_versions": "a number like others",
     "interp.threads_unique<>interp.code_versions": "both are counts",
+    "gil.switches": "a count like others",
     "tstate.thread_id": "up to 3.10 a neighbour may lead to a number",
     "tstate.frame": "a thread may have no frame",
     "tstate.datastack_chunk": "a thread may have none",

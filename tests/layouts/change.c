@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 #include "python/pyfind.h"
+#include "python/pygil.h"
 
 struct field {
 	const char *name;
@@ -20,8 +21,10 @@ struct field {
 /* clang-format off */
 static const struct field fields[] = {
 	F(runtime.interp_head) F(runtime.main_thread) F(runtime.finalizing)
+	F(runtime.gil) F(runtime.current)
 	F(interp.next) F(interp.id) F(interp.threads_head) F(interp.threads_unique)
 	F(interp.code_versions) F(interp.modules)
+	F(interp.gil) F(gil.holder) F(gil.locked) F(gil.switches)
 	F(tstate.next) F(tstate.prev) F(tstate.interp) F(tstate.thread_id) F(tstate.native_tid)
 	F(tstate.frame) F(tstate.cframe) F(tstate.datastack_chunk) F(tstate.status)
 	F(tstate.exc_info) F(tstate.base_frame)
@@ -55,11 +58,30 @@ static void put(struct pylayout *l, const struct field *f, pyoff o)
 	memcpy((char *)l + f->at, &o, sizeof(o));
 }
 
+/* 0: what the layout says of the GIL proves itself, or it says nothing. */
+static int look_at_gil(const struct pyproc *p, struct rmem *m)
+{
+	struct pywalk_layout walk;
+	struct pygil_look look;
+	struct pygil gils;
+	int r;
+
+	pywalk_layout_init(&walk, &p->layout, p->runtime);
+	r = pygil_find(m, &p->layout, &walk, p->runtime, &gils);
+	if (r < 0)
+		return r == -ENOTSUP ? 0 : -EBADMSG;
+	for (uint32_t i = 0; r == 0 && i < gils.n; i++)
+		r = pygil_read(m, &gils, i, &look);
+	return r < 0 || !gils.n ? -EBADMSG : 0;
+}
+
 static void try(const struct pyproc *p, struct rmem *m, const char *name, const char *how)
 {
 	struct err err = { 0 };
 	int r = pyfind_selfcheck(p, m, false, &err);
 
+	if (r == 0 && look_at_gil(p, m) < 0)
+		r = err_set(&err, -EBADMSG, "its GIL can't be found");
 	printf("%s %s %s %s\n", name, how, r == -EBADMSG || r == -EAGAIN ? "refused" : "taken",
 	       err.text);
 }

@@ -86,6 +86,7 @@ static void free_threaded_differs(void **state)
 			debug_offsets_parse(row->raw, pylayout_find(row->version), &l, &err),
 			0);
 		assert_true(l.free_threaded);
+		assert_false(pyoff_has(l.interp.gil) || pyoff_has(l.gil.holder) || l.gil.size);
 		assert_int_equal(pyoff_get(l.frame.owner), row->owner);
 		assert_int_equal(pyoff_get(l.code.bytecode), row->bytecode);
 		assert_int_equal(l.code.size, row->bytecode);
@@ -100,6 +101,25 @@ static void free_threaded_differs(void **state)
 		assert_int_equal(l.str_compact_bit, row->kind_shift + 3);
 		assert_int_equal(l.str_ascii_bit, row->kind_shift + 4);
 	}
+}
+
+/* A GIL whose fields lie elsewhere: what is not told is not believed of the table. */
+static void a_moved_gil_is_as_told(void **state)
+{
+	const struct pylayout *table = pylayout_find(0x030d);
+	uint64_t words[ARRAY_SIZE(offsets_3_13_0)];
+	struct pylayout l;
+
+	memcpy(words, offsets_3_13_0, sizeof(words));
+	words[15] -= 16; /* gil_runtime_state */
+	assert_int_equal(debug_offsets_parse(RAW(words), table, &l, NULL), 0);
+	assert_int_equal(pyoff_get(l.gil.holder), pyoff_get(table->gil.holder) + 16);
+	assert_int_equal(pyoff_get(l.gil.locked), pyoff_get(table->gil.locked) + 16);
+	assert_int_equal(l.gil.size, 0);
+	assert_false(pyoff_has(l.gil.switches));
+	words[15] += 32; /* behind its fields */
+	assert_int_equal(debug_offsets_parse(RAW(words), table, &l, NULL), 0);
+	assert_false(pyoff_has(l.interp.gil) || pyoff_has(l.gil.holder));
 }
 
 static void other_minor_is_refused(void **state)
@@ -174,6 +194,7 @@ int main(void)
 		cmocka_unit_test(version_wants_cookie),
 		cmocka_unit_test(told_equals_table),
 		cmocka_unit_test(free_threaded_differs),
+		cmocka_unit_test(a_moved_gil_is_as_told),
 		cmocka_unit_test(other_minor_is_refused),
 		cmocka_unit_test(cut_is_refused),
 		cmocka_unit_test(hostile_slots),

@@ -413,14 +413,40 @@ static void whole_files(void **state)
 	assert_int_equal(proc_read_file(path, &got, &n), -ENOENT);
 }
 
+static void where_a_thread_waits(void **state)
+{
+	struct proc_wait w = { .arg = 1 };
+
+	assert_int_equal(proc_syscall_parse("202 0x7f01020 0x189 0x0 0x5 0x6 0xffffffff "
+					    "0x7ffc10 0x7f55\n",
+					    &w),
+			 0);
+	assert_int_equal(w.syscall, 202);
+	assert_int_equal(w.arg, 0x7f01020);
+	assert_int_equal(w.sp, 0x7ffc10);
+	assert_int_equal(w.pc, 0x7f55);
+	assert_int_equal(proc_syscall_parse("-1 0x7ffc20 0x7f66\n", &w), 0);
+	assert_int_equal(w.syscall, -1);
+	assert_int_equal(w.arg, 0);
+	assert_int_equal(w.sp, 0x7ffc20);
+	assert_int_equal(proc_syscall_parse("running\n", &w), -EAGAIN);
+	assert_int_equal(proc_syscall_parse("0 0x1 0x2", &w), -EAGAIN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(maps_parse),	   cmocka_unit_test(maps_parse_prefixes),
-		cmocka_unit_test(own_maps),	   cmocka_unit_test(mapped_files),
-		cmocka_unit_test(no_regular_file), cmocka_unit_test(threads_of_a_process),
-		cmocka_unit_test(family),	   cmocka_unit_test(gone),
-		cmocka_unit_test(whole_files),	   cmocka_unit_test(family_of_many_threads),
+		cmocka_unit_test(maps_parse),
+		cmocka_unit_test(maps_parse_prefixes),
+		cmocka_unit_test(own_maps),
+		cmocka_unit_test(mapped_files),
+		cmocka_unit_test(no_regular_file),
+		cmocka_unit_test(threads_of_a_process),
+		cmocka_unit_test(family),
+		cmocka_unit_test(gone),
+		cmocka_unit_test(where_a_thread_waits),
+		cmocka_unit_test(whole_files),
+		cmocka_unit_test(family_of_many_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

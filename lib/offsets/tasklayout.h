@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tasklayout - where a CPython keeps what an asyncio task and a suspended coroutine say.
+ *
+ * Pure data, a row a build: no header of CPython tells these, so each was taken from the debug
+ * info of a build that was there. A task's row is told by the version and by its type's size;
+ * who reads checks what it finds there, for nothing here is proven at attach.
+ */
+#ifndef TASKLAYOUT_H
+#define TASKLAYOUT_H
+
+#include "offsets/pylayout.h"
+
+/* An object of C's _asyncio.Task. */
+struct tasklayout {
+	uint16_t from, to; /* versions */
+	uint16_t size;	   /* tp_basicsize of the type */
+	uint16_t state, coro;
+	pyoff name; /* absent: it has none (3.7) */
+	/* From 3.14 on: its place in a list, a struct llist_node { next, prev }. */
+	pyoff node;
+};
+
+/* From 3.14 on, each thread state has a list of tasks, and each interpreter one of those whose
+ * threads have ended. The process tells what an interpreter's size is. */
+struct tasklists {
+	uint16_t version;
+	uint32_t interp_size;
+	uint32_t in_interp, in_tstate;
+};
+
+/* A generator, coroutine or asynchronous generator, and how to tell what it waits for. */
+struct genlayout {
+	uint16_t version;
+	uint16_t frame; /* where its frame is, or up to 3.10 the pointer to it */
+	uint16_t qualname;
+	pyoff running; /* up to 3.9, a byte: 1 while it runs */
+	/* From 3.10 on, a signed byte: @runs while it runs, above when it has ended. In the
+	 * frame in 3.10, else in the generator. */
+	pyoff state;
+	pyoff frame_of; /* up to 3.10, in the frame: its generator */
+	/* Up to 3.10, in the frame: its values, and the first that is free: a pointer, or in
+	 * 3.10 how many there are. From 3.11 on struct pylayout tells, but for top in 3.14. */
+	pyoff values, top, depth;
+	/* The opcode behind the instruction where it stands if it waits for something: all of
+	 * them, and what its argument must be at least. 0: the state tells. */
+	uint8_t opcode[2], argument;
+	int8_t waits; /* the state that tells, then */
+	int8_t runs;
+	uint8_t above; /* values above the one that is awaited */
+};
+
+/* The row, or NULL. */
+const struct tasklayout *tasklayout_find(uint16_t version, uint64_t size);
+/* The row of tasks that are in lists, or NULL: this version has them in sets. */
+const struct tasklayout *tasklayout_of_lists(uint16_t version);
+const struct tasklists *tasklists_find(uint16_t version, uint32_t interp_size);
+const struct genlayout *genlayout_find(uint16_t version);
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+#include "python/pygil.h"
+
+#include <errno.h>
+
+#include "base/base.h"
+
+enum { MAX_INTERPS = 256 };
+
+/* struct _gil_runtime_state as it was read. */
+struct gil {
+	uint64_t holder, switches;
+	int32_t locked; /* -1: not made yet */
+};
+
+/* A thread state as far as it says whether it runs. */
+struct holder {
+	uint64_t interp, gil, current;
+	uint32_t status;
+};
+
+static int add(struct pygil *p, raddr at, raddr interp)
+{
+	for (uint32_t i = 0; i < p->n; i++)
+		if (p->lock[i].at == at)
+			return 0;
+	if (p->n == PYGIL_MAX)
+		return -ELOOP;
+	p->lock[p->n++] = (struct pygil_lock){ at, interp };
+	return 0;
+}
+
+/* 3.12 on: each interpreter points to its own one, or to that of another. */
+static int find_in_interps(struct rmem *m, const struct pylayout *l, raddr runtime,
+			   struct pygil *p)
+{
+	raddr interp, gil, next;
+	int r = rmem_read_u64(m, runtime + pyoff_get(l->runtime.interp_head), &interp);
+
+	for (int i = 0; r == 0 && interp; i++, interp = next) {
+		const struct rmem_vec v[] = {
+			{ interp + pyoff_get(l->interp.gil), &gil, 8 },
+			{ interp + pyoff_get(l->interp.next), &next, 8 },
+		};
+
+		if (i == MAX_INTERPS)
+			return -ELOOP;
+		if (rmem_readv(m, v, ARRAY_SIZE(v)) != ARRAY_SIZE(v))
+			return -EFAULT;
+		if (gil)
+			r = add(p, gil, interp);
+	}
+	return r;
+}
+
+int pygil_find(struct rmem *m, const struct pylayout *l, const struct pywalk_layout *walk,
+	       raddr runtime, struct pygil *ret)
+{
+	*ret = (struct pygil){ .l = l, .walk = walk };
+	if (l->free_threaded || !pyoff_has(l->gil.holder) || !pyoff_has(l->gil.locked))
+		return -ENOTSUP;
+	if (pyoff_has(l->interp.gil) && l->active_bit)
+		return find_in_interps(m, l, runtime, ret);
+	if (!pyoff_has(l->runtime.gil) || !pyoff_has(l->runtime.current))
+		return -ENOTSUP;
+	ret->current = runtime + pyoff_get(l->runtime.current);
+	return add(ret, runtime + pyoff_get(l->runtime.gil), 0);
+}
+
+static int read_gil(struct rmem *m, const struct pygil *p, raddr at, struct gil *ret)
+{
+	const struct pylayout *l = p->l;
+	const bool counts = pyoff_has(l->gil.switches);
+	const struct rmem_vec v[] = {
+		{ at + pyoff_get(l->gil.holder), &ret->holder, 8 },
+		{ at + pyoff_get(l->gil.locked), &ret->locked, 4 },
+		{ at + (counts ? pyoff_get(l->gil.switches) : 0), &ret->switches, 8 },
+	};
+
+	if (rmem_readv(m, v, ARRAY_SIZE(v)) != ARRAY_SIZE(v))
+		return -EFAULT;
+	if (!counts)
+		ret->switches = UINT64_MAX;
+	return 0;
+}
+
+/* What the state of the last holder says, which may be freed by now if nobody has the GIL. */
+static int read_holder(struct rmem *m, const struct pygil *p, raddr ts, struct holder *ret)
+{
+	const struct pylayout *l = p->l;
+	const raddr own = p->current ? ts : ts + pyoff_get(l->tstate.status);
+	const struct rmem_vec v[] = {
+		{ ts + pyoff_get(l->tstate.interp), &ret->interp, 8 },
+		{ own, &ret->status, 4 },
+		{ p->current ? p->current : ts, &ret->current, 8 },
+	};
+
+	if (rmem_readv(m, v, ARRAY_SIZE(v)) != ARRAY_SIZE(v))
+		return -EBADMSG;
+	return 0;
+}
+
+/* Is it one of this GIL's interpreters? */
+static bool has_gil(struct rmem *m, const struct pygil *p, raddr interp, raddr gil)
+{
+	raddr of;
+
+	return p->current ? interp != 0 :
+			    rmem_read_u64(m, interp + pyoff_get(p->l->interp.gil), &of) == 0 &&
+				    of == gil;
+}
+
+/* Does the interpreter say too that the state @ts runs? */
+static bool runs(const struct pygil *p, raddr ts, const struct holder *h)
+{
+	return p->current ? h->current == ts : h->status >> p->l->active_bit & 1;
+}
+
+static bool same(const struct gil *a, const struct gil *b)
+{
+	return a->holder == b->holder && a->locked == b->locked && a->switches == b->switches;
+}
+
+int pygil_read(struct rmem *m, const struct pygil *p, uint32_t i, struct pygil_look *ret)
+{
+	const raddr at = p->lock[i].at;
+	struct gil gil, again;
+	struct holder h;
+	uint64_t number = 0;
+
+	*ret = (struct pygil_look){ .switches = UINT64_MAX };
+	if (read_gil(m, p, at, &gil) < 0)
+		return -EFAULT;
+	if (!gil.holder || gil.locked < -1 || gil.locked > 1 ||
+	    read_holder(m, p, gil.holder, &h) < 0)
+		return -EBADMSG;
+	if (gil.locked == 1) {
+		if (!has_gil(m, p, h.interp, at) || !runs(p, gil.holder, &h))
+			return -EAGAIN;
+		if (pyframe_state_number(m, p->walk, gil.holder, &number) < 0 || !number)
+			return -EBADMSG;
+	} else if (p->current && h.current) {
+		return -EAGAIN;
+	}
+	if (read_gil(m, p, at, &again) < 0)
+		return -EFAULT;
+	if (!same(&gil, &again))
+		return -EAGAIN;
+	*ret = (struct pygil_look){ .known = true,
+				    .holder = number,
+				    .switches = gil.switches };
+	return 0;
+}
+
+bool pygil_waits(const struct pygil *p, raddr at)
+{
+	for (uint32_t i = 0; i < p->n; i++)
+		if (at - p->lock[i].at < p->l->gil.size)
+			return true;
+	return false;
+}

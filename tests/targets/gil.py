@@ -1,0 +1,45 @@
+"""Who holds the GIL, who waits for it, who sleeps, a thread each; also for 2.7.
+
+gil.py hold: the main thread sleeps in C with the GIL; busy: it runs in C with it; free: nobody has it.
+"""
+from __future__ import print_function
+
+import ctypes
+import json
+import os
+import select
+import signal
+import sys
+import threading
+import time
+
+HOLD = {
+    "hold": lambda: ctypes.PyDLL(None).sleep(300),  # a PyDLL's functions keep the GIL
+    "busy": lambda: 3 ** (10 ** 9 + len(sys.argv)),
+    "free": sys.stdin.read,
+}
+
+
+def poller():
+    poll = select.poll()
+    poll.register(os.pipe()[0], select.POLLIN)
+    poll.poll()
+
+
+def waiter():
+    while True:
+        time.sleep(0.001)
+
+
+def main():
+    signal.alarm(300)
+    for body in (poller,) if sys.argv[1] == "free" else (poller, waiter):
+        thread = threading.Thread(target=body, name=body.__name__)
+        thread.daemon = True
+        thread.start()
+    print("READY " + json.dumps({}))
+    sys.stdout.flush()
+    HOLD[sys.argv[1]]()
+
+
+main()
