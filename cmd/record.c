@@ -242,7 +242,11 @@ static int record(struct record_options *o, int argc, char **argv, struct child 
 {
 	struct stats stats = { 0 };
 	struct session session = {
-		.argc = argc, .argv = argv, .flags = o->session_flags, .stats = &stats
+		.argc = argc,
+		.argv = argv,
+		.flags = o->session_flags,
+		.compress = o->compress,
+		.stats = &stats,
 	};
 	struct recorder *rec;
 	bool may_trace = !strcmp(o->rec.capture, "auto") || !strcmp(o->rec.capture, "stop");

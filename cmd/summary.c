@@ -54,6 +54,9 @@ static void print_file(const char *path, const struct sink_ops *format)
 	cmd_say("wrote %s (%.1f KB)%s%s%s%s", path, (double)st.st_size / 1e3, also,
 		format->next ? "; next: " : "", format->next ? format->next : "",
 		format->next ? path : "");
+	if (format->moved)
+		cmd_say("to read it on another machine: copy %s, and there: %s%s", path,
+			format->moved, path);
 }
 
 /* Of a process that took part and has no sample. */

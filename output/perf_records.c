@@ -14,14 +14,29 @@
 
 enum {
 	RECORD_MAX = 65528,
+	RECORD_BUILD_ID = 67,
 	RECORD_FINISHED_ROUND = 68,
 	COMM_MAX = 16,	       /* the kernel's */
 	THREAD_NAME_MAX = 128, /* the program's */
 };
 
-int perf_records_init(struct perf_records *r, const struct session *s, const char *pyelf_path)
+/* In the table of a file, or a record of a stream, which has none. */
+static void put_build_id(struct perf_records *r, const char *path, unsigned misc,
+			 struct buildid id)
+{
+	struct buf *b = r->stream ? &r->buf : &r->build_ids;
+	size_t start = b->n;
+
+	perf_file_build_id(b, path, -1, misc, id);
+	if (r->stream)
+		buf_set_u32(b, start, RECORD_BUILD_ID);
+}
+
+int perf_records_init(struct perf_records *r, const struct session *s, const char *pyelf_path,
+		      bool stream)
 {
 	*r = (struct perf_records){
+		.stream = stream,
 		.sample_type = perf_file_sample_type(s),
 		.pyelf_path = pyelf_path,
 		.id.n = PYELF_BUILD_ID,
@@ -32,7 +47,7 @@ int perf_records_init(struct perf_records *r, const struct session *s, const cha
 	r->dsos = strtab_create();
 	if (!r->pyelf || !r->dsos)
 		return -ENOMEM;
-	perf_file_build_id(&r->build_ids, pyelf_path, -1, PERF_RECORD_MISC_USER, r->id);
+	put_build_id(r, pyelf_path, PERF_RECORD_MISC_USER, r->id);
 	return 0;
 }
 
@@ -44,19 +59,6 @@ void perf_records_deinit(struct perf_records *r)
 	pyelf_destroy(r->pyelf);
 	strtab_destroy(r->dsos);
 	*r = (struct perf_records){};
-}
-
-size_t perf_records_whole(const struct buf *b, size_t n)
-{
-	struct perf_event_header h;
-	size_t at = 0;
-
-	for (; at + sizeof(h) <= n; at += h.size) {
-		memcpy(&h, b->at + at, sizeof(h));
-		if (h.size > n - at)
-			break;
-	}
-	return at;
 }
 
 static size_t begin_record(struct perf_records *r, uint32_t type, unsigned misc)
@@ -210,7 +212,7 @@ static void note_build_id(struct perf_records *r, const struct side *side)
 								  side->u.mmap.build_id_n } :
 						  side->u.mmap.file_id);
 	if (id.n)
-		perf_file_build_id(&r->build_ids, path, -1, PERF_RECORD_MISC_USER, id);
+		put_build_id(r, path, PERF_RECORD_MISC_USER, id);
 }
 
 static int side_mmap(struct perf_records *r, const struct side *side)
@@ -297,8 +299,7 @@ int perf_records_kernel(struct perf_records *r, const struct perf_kernel_map *ma
 	};
 
 	if (map->id.n)
-		perf_file_build_id(&r->build_ids, map->dso, -1, PERF_RECORD_MISC_KERNEL,
-				   map->id);
+		put_build_id(r, map->dso, PERF_RECORD_MISC_KERNEL, map->id);
 	return put_kernel_map(r, &side);
 }
 

@@ -420,6 +420,16 @@ static struct bytes feature(const struct fixture *f, unsigned bit)
 	return ret;
 }
 
+/* The copy of the symbol file. */
+static struct bytes copied(const struct fixture *f)
+{
+	const unsigned char *tail = f->file + f->n - 24;
+
+	assert_memory_equal(tail + 16, "PYFRAMES", 8);
+	assert_true(load_u64(tail) + load_u64(tail + 8) + 24 == f->n);
+	return (struct bytes){ f->file + load_u64(tail), load_u64(tail + 8) };
+}
+
 /* The table of build-ids has each mapped program, but no data. */
 static void build_ids_of_programs(void **state)
 {
@@ -464,10 +474,10 @@ static void features_and_symbol_file(void **state)
 	put(&f, sample, &python, 1);
 	end(&f);
 	so = slurp(f.symbols, &n);
-	b = feature(&f, 230);
+	b = copied(&f);
 	assert_int_equal(b.n, n);
 	assert_memory_equal(b.at, so, n);
-	assert_int_equal(f.n, (size_t)(b.at - f.file) + n);
+	assert_int_equal(f.n, (size_t)(b.at - f.file) + n + 24);
 	free(so);
 
 	b = feature(&f, 2);
@@ -584,7 +594,7 @@ static void readable_when_the_disk_is_full(void **state)
 	assert_in_range(n, 100, 200);
 	assert_in_range(count(&f, PERF_RECORD_SAMPLE), 20, n);
 	assert_string_equal((const char *)feature(&f, 12).at + 8 + 120 + 8, "event0");
-	assert_true(feature(&f, 230).n > 0x10000);
+	assert_true(copied(&f).n > 0x10000);
 	assert_int_equal(access(f.symbols, R_OK), 0);
 	drop(&f);
 
@@ -595,15 +605,18 @@ static void readable_when_the_disk_is_full(void **state)
 	drop(&f);
 }
 
-static void stdout_is_refused(void **state)
+/* Names of a stream are looked for in the cache only. */
+static void stream_needs_a_cache(void **state)
 {
 	struct session session = { .n_events = 1 };
 	struct err err = {};
 	struct sink s;
 
-	assert_int_equal(sink_open(&s, sink_pick("perf", "-"), "-", &session, &err), -EINVAL);
-	assert_string_equal(err.text,
-			    "the format perf needs a file: it cannot go to standard output");
+	setenv("PYSAMPLED_BUILDID_DIR", "nowhere", 1);
+	assert_int_equal(sink_open(&s, sink_pick("perf", "-"), "-", &session, &err),
+			 isatty(1) ? -EINVAL : -ENOENT);
+	assert_non_null(strstr(err.text, isatty(1) ? "terminal" : "~/.debug"));
+	unsetenv("PYSAMPLED_BUILDID_DIR");
 }
 
 static struct perf_kernel_map parse_kernel(const char *text, uint64_t size, bool ok)
@@ -697,7 +710,7 @@ int main(void)
 		cmocka_unit_test(old_recording_is_kept),
 		cmocka_unit_test(readable_between_rounds),
 		cmocka_unit_test(readable_when_the_disk_is_full),
-		cmocka_unit_test(stdout_is_refused),
+		cmocka_unit_test(stream_needs_a_cache),
 		cmocka_unit_test(kernel_and_modules_are_found),
 		cmocka_unit_test(build_id_is_found_in_notes),
 		cmocka_unit_test(build_ids_of_programs),
