@@ -363,7 +363,7 @@ def test_perf_reads_from_a_pipe(py, packed):
     check("py::g_" in text and "py::f_" in text, "perf script has no names: %s", text[:1000])
     check("[unknown] (/pyframes.so)" not in text, "frames of Python without a name")
     harness.enough(n > 100, "%d samples", n)
-    text, _ = piped(["report", "-i", "-", "--stdio", "-g", "none"], *options, home=home)
+    text, _ = piped(["report", "-i", "-", "--stdio"], *options, home=home)
     check("py::g_" in text and "py::f_" in text, "perf report has no names: %s", text[:1000])
     equal(os.listdir(home), [".debug"], "files")
 
