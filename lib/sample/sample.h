@@ -101,8 +101,10 @@ struct sample {
 };
 
 /* A Python function, interned for the whole recording: equal (qualname, file,
- * firstline, min, max) is one pointer. Strings are UTF-8 without control
- * characters, owned by the table that made it. */
+ * firstline, min, max) is one pointer. Strings are valid UTF-8 of any
+ * characters, newlines too, owned by the table that made it: outputs filter what theirs can't
+ * hold. */
+enum { PYFUNC_NAME_MAX = 16384, PYFUNC_FILE_MAX = 8192 }; /* bytes without the NUL */
 struct pyfunc {
 	const char *qualname, *file; /* file as co_filename has it, or absolute */
 	int firstline;		     /* co_firstlineno */
