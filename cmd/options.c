@@ -394,6 +394,7 @@ static int parse_long(struct said *s, int opt, const char *arg)
 	case OPT_MAX_FRAMES:
 		r = parse_limit("--max-frames", arg, 8000, &v);
 		o->rec.max_frames = (uint32_t)v;
+		o->whole = true;
 		break;
 	}
 	return r;

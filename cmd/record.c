@@ -21,6 +21,9 @@
 #include "program.h"
 #include "summary.h"
 
+/* Frames of a stack, from the leaf: kernel.perf_event_max_stack where nobody changed it. */
+enum { PERF_SHOWS = 127 };
+
 /* A command that waits, started and held before its exec. */
 struct child {
 	pid_t pid;
@@ -245,6 +248,7 @@ static int record(struct record_options *o, int argc, char **argv, struct child 
 		.argc = argc,
 		.argv = argv,
 		.flags = o->session_flags,
+		.shown = o->whole ? 0 : PERF_SHOWS,
 		.compress = o->compress,
 		.stats = &stats,
 	};

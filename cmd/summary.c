@@ -173,6 +173,12 @@ void summary_end(const struct record_options *o, const struct session *session,
 		print_file(o->path[i], o->format[i]);
 	if (o->verbose >= 0)
 		print_too_fast(session, s);
+	if (o->verbose >= 0 && STATS_GET(session->stats, elided))
+		cmd_say("%" PRIu64 " stacks are deeper than the %" PRIu32 " frames that perf "
+			"shows: in perf.data their middle is [elided]; --max-frames 1024 "
+			"keeps "
+			"it",
+			STATS_GET(session->stats, elided), session->shown);
 	for (size_t i = 0; o->verbose >= 0 && none && !o->command && i < o->rec.n_pids; i++)
 		print_why_none(o->rec.pids[i]);
 	if (o->verbose > 0) {

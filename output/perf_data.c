@@ -143,7 +143,7 @@ static int perf_data_sample(struct sink *s, const struct sample *smp, const stru
 	return 0;
 }
 
-static void count_unlined(struct sink *s)
+static void count_lacks(struct sink *s)
 {
 	struct perf_data *d = s->priv;
 	size_t n = pyelf_unlined(d->rec.pyelf);
@@ -151,6 +151,9 @@ static void count_unlined(struct sink *s)
 	if (n > d->unlined)
 		STATS_ADD(s->session->stats, unlined, n - d->unlined);
 	d->unlined = n;
+	if (d->rec.n_elided)
+		STATS_ADD(s->session->stats, elided, d->rec.n_elided);
+	d->rec.n_elided = 0;
 }
 
 static uint64_t now_ms(void)
@@ -173,7 +176,7 @@ static int perf_data_round(struct sink *s)
 	if (ret || now - d->patched_ms < PATCH_MS)
 		return ret;
 	d->patched_ms = now;
-	count_unlined(s);
+	count_lacks(s);
 	ret = flush(s);
 	if (!ret)
 		ret = fail(s, patch_head(s, no_features));
@@ -420,7 +423,7 @@ static int end_symbols(struct sink *s)
 	struct perf_data *d = s->priv;
 	int ret;
 
-	count_unlined(s);
+	count_lacks(s);
 	if (!d->has_symbols)
 		return 0;
 	ret = d->out.stream ? write_pyelf(d) : write_last_pyelf(s);

@@ -22,6 +22,8 @@ struct perf_records {
 	struct idmap pids;	/* processes that have it mapped */
 	struct strtab *dsos;	/* files whose build-id was looked for */
 	struct buf build_ids;	/* entries of the build-id table */
+	size_t shown;		/* frames that readers show of a stack; 0: all */
+	uint64_t n_elided;	/* deeper stacks, without their middle */
 	bool stream;		/* it has no table: build-ids are records */
 };
 

@@ -57,6 +57,7 @@ struct session {
 	char **argv;	   /* the command line, for the header */
 	uint64_t start_ns; /* CLOCK_MONOTONIC */
 	unsigned flags;	   /* enum session_flags */
+	uint32_t shown;	   /* perf.data: frames of a stack that perf shows; 0: all are kept */
 	int compress;	   /* perf.data: level of zstd; 0: none */
 	/* Bytes that names and stacks may take in memory, roughly; 0: no bound. What is
 	 * sampled first when it is reached is shown as "[unnamed]". Maps of code may take a

@@ -15,9 +15,11 @@
 #include <cmocka.h>
 
 #include "base/base.h"
+#include "base/stats.h"
 #include "../../output/buildid.h"
 #include "elf/elfimage.h"
 #include "../../output/perf_kernel.h"
+#include "../../output/pyelf.h"
 #include "../../output/sink.h"
 
 enum { HEAD = 104, ENTRY = 136, TRAILER = 32 };
@@ -403,6 +405,49 @@ static void long_chains_lose_their_roots(void **state)
 	drop(&f);
 }
 
+/* perf would not show the root of a deep stack: its middle goes, but for the markers there. */
+static void deep_stacks_lose_their_middle(void **state)
+{
+	enum { SHOWN = 11, DEEP = 40 };
+	struct frame fr[DEEP];
+	struct stats stats = { 0 };
+	const unsigned char *chain;
+	struct fixture f;
+
+	for (size_t i = 0; i < DEEP; i++)
+		fr[i] = (struct frame){ .kind = FRAME_NATIVE, .ip = 0x1000 + i };
+	set_session(&f, 1);
+	f.session.shown = SHOWN;
+	f.session.stats = &stats;
+	open_sink(&f);
+	put(&f, sample, fr, SHOWN);
+	put(&f, sample, fr, SHOWN + 1);
+	fr[20] = (struct frame){ .kind = FRAME_MARKER, .name = "[late]" };
+	put(&f, sample, fr, DEEP);
+	end(&f);
+	assert_int_equal(STATS_GET(&stats, elided), 2);
+	assert_int_equal(f.sink.cut, 0);
+	chain = record(&f, PERF_RECORD_SAMPLE, 0) + 56;
+	assert_int_equal(load_u64(chain), SHOWN + 1);
+	assert_int_equal(load_u64(chain + 8 * (SHOWN + 1)), 0x1000 + SHOWN - 1);
+	/* user, five frames, the marker, five frames */
+	chain = record(&f, PERF_RECORD_SAMPLE, 1) + 56;
+	assert_int_equal(load_u64(chain), SHOWN + 1);
+	assert_int_equal(load_u64(chain + 8 * 6), 0x1004);
+	assert_true(load_u64(chain + 8 * 7) > PYELF_BASE);
+	assert_int_equal(load_u64(chain + 8 * 8), 0x1007);
+	assert_int_equal(load_u64(chain + 8 * 12), 0x100b);
+	/* ... five frames, two markers, four frames */
+	chain = record(&f, PERF_RECORD_SAMPLE, 2) + 56;
+	assert_int_equal(load_u64(chain), SHOWN + 1);
+	assert_int_equal(load_u64(chain + 8 * 6), 0x1004);
+	assert_true(load_u64(chain + 8 * 8) > PYELF_BASE);
+	assert_true(load_u64(chain + 8 * 8) != load_u64(chain + 8 * 7));
+	assert_int_equal(load_u64(chain + 8 * 9), 0x1000 + DEEP - 4);
+	assert_int_equal(load_u64(chain + 8 * 12), 0x1000 + DEEP - 1);
+	drop(&f);
+}
+
 /* The content of feature @bit. */
 static struct bytes feature(const struct fixture *f, unsigned bit)
 {
@@ -705,6 +750,7 @@ int main(void)
 		cmocka_unit_test(symbols_are_mapped_once_a_process),
 		cmocka_unit_test(side_events_are_kept),
 		cmocka_unit_test(long_chains_lose_their_roots),
+		cmocka_unit_test(deep_stacks_lose_their_middle),
 		cmocka_unit_test(features_and_symbol_file),
 		cmocka_unit_test(cache_has_the_symbol_file),
 		cmocka_unit_test(old_recording_is_kept),
