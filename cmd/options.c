@@ -16,6 +16,7 @@
 #include "lines/srcline.h"
 #include "record/syscall_count.h"
 #include "base/work.h"
+#include "../output/perf_zstd.h"
 #include "cmd.h"
 #include "outputs.h"
 #include "process.h"
@@ -56,6 +57,7 @@ static const char help[] =
 	"  -o, --output FILE        perf.data; '-' is stdout; may be given several times\n"
 	"      --format NAME        perf, folded, flamegraph, pprof, speedscope, gecko,\n"
 	"                           tape; default: by FILE's extension\n"
+	"  -z, --compress[=LEVEL]   perf.data: with zstd, 1 (fast) to 22; 3\n"
 	"      --threads            folded: keep threads apart\n"
 	"      --folded-lines=no    folded: one frame a function, without line numbers\n"
 	"      --native-lines       folded: native frames with source lines, and inlined\n"
@@ -102,6 +104,7 @@ static const struct option options[] = {
 	{ "count", required_argument, NULL, 'c' },
 	{ "duration", required_argument, NULL, 'd' },
 	{ "output", required_argument, NULL, 'o' },
+	{ "compress", optional_argument, NULL, 'z' },
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "help", no_argument, NULL, 'h' },
@@ -211,6 +214,17 @@ static int parse_output(struct said *s, const char *arg)
 	if (s->o->n_outputs == RESOLVER_MAX_SINKS - 1) /* one is record's own */
 		return usage("too many outputs, at '%s'", arg);
 	s->o->path[s->o->n_outputs++] = arg;
+	return 0;
+}
+
+static int parse_level(struct record_options *o, const char *arg)
+{
+	long v = arg ? cmd_number(arg, PERF_ZSTD_BEST) : PERF_ZSTD_DEFAULT;
+
+	if (v < 1)
+		return usage("-z takes a level of zstd from 1 to 22, as in -z9; not '%s'",
+			     arg);
+	o->compress = (int)v;
 	return 0;
 }
 
@@ -380,6 +394,7 @@ static int parse_long(struct said *s, int opt, const char *arg)
 	case OPT_MAX_FRAMES:
 		r = parse_limit("--max-frames", arg, 8000, &v);
 		o->rec.max_frames = (uint32_t)v;
+		o->whole = true;
 		break;
 	}
 	return r;
@@ -425,6 +440,8 @@ static int parse_short(struct said *s, int opt, const char *arg)
 		return parse_duration(arg, &o->rec.duration_ns);
 	case 'o':
 		return parse_output(s, arg);
+	case 'z':
+		return parse_level(o, arg);
 	case 'q':
 		o->verbose = -1;
 		break;
@@ -487,8 +504,8 @@ int options_parse(struct record_options *o, int argc, char **argv)
 	int opt, r = 0;
 
 	set_defaults(o);
-	while (r == 0 &&
-	       (opt = getopt_long(argc, argv, "+:p:t:e:F:c:d:o:gqvhV", options, NULL)) != -1) {
+	while (r == 0 && (opt = getopt_long(argc, argv, "+:p:t:e:F:c:d:o:z::gqvhV", options,
+					    NULL)) != -1) {
 		if (opt == '?' || opt == ':')
 			return cmd_bad_option(argc, argv, options, opt) + 1;
 		r = opt < 256 ? parse_short(&s, opt, optarg) : parse_long(&s, opt, optarg);

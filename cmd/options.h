@@ -17,6 +17,9 @@ struct record_options {
 	size_t n_outputs;
 	const char *text_option; /* one that was given and that only text outputs honour */
 	unsigned session_flags;
+	bool whole;   /* --max-frames was given: perf.data keeps stacks that perf won't show
+			 whole */
+	int compress; /* level of zstd; 0: none */
 	bool native_lines, debuginfod;
 	int verbose;	/* -1 quiet */
 	bool work;	/* what the recording took is printed, system calls too */

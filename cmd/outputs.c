@@ -49,12 +49,22 @@ static int pick_one(struct record_options *o, size_t i)
 	o->format[i] = sink_pick(name, path);
 	if (!o->format[i])
 		return no_format(name, path);
-	if (!strcmp(path, "-") && (o->format[i]->needs & SINK_NEEDS_FILE))
-		return cmd_fail(EXIT_USAGE, "format '%s' can't go to stdout; name a file",
-				o->format[i]->name);
 	for (size_t k = 0; k < i; k++)
 		if (!strcmp(path, o->path[k]))
 			return cmd_fail(EXIT_USAGE, "output '%s' is named twice", path);
+	return 0;
+}
+
+/* What only perf.data honours. */
+static int check_perf(const struct record_options *o)
+{
+	bool perf = false;
+
+	for (size_t i = 0; i < o->n_outputs; i++)
+		perf |= !strcmp(o->format[i]->name, "perf");
+	if (o->compress && !perf)
+		return cmd_fail(EXIT_USAGE,
+				"-z packs perf.data, and no output is one: leave it out");
 	return 0;
 }
 
@@ -93,5 +103,7 @@ int outputs_pick(struct record_options *o)
 		o->path[o->n_outputs++] = "perf.data";
 	for (size_t i = 0; r == 0 && i < o->n_outputs; i++)
 		r = pick_one(o, i);
+	if (r == 0)
+		r = check_perf(o);
 	return r ? r : check_text(o);
 }

@@ -21,6 +21,9 @@
 #include "program.h"
 #include "summary.h"
 
+/* Frames of a stack, from the leaf: kernel.perf_event_max_stack where nobody changed it. */
+enum { PERF_SHOWS = 127 };
+
 /* A command that waits, started and held before its exec. */
 struct child {
 	pid_t pid;
@@ -242,7 +245,12 @@ static int record(struct record_options *o, int argc, char **argv, struct child 
 {
 	struct stats stats = { 0 };
 	struct session session = {
-		.argc = argc, .argv = argv, .flags = o->session_flags, .stats = &stats
+		.argc = argc,
+		.argv = argv,
+		.flags = o->session_flags,
+		.shown = o->whole ? 0 : PERF_SHOWS,
+		.compress = o->compress,
+		.stats = &stats,
 	};
 	struct recorder *rec;
 	bool may_trace = !strcmp(o->rec.capture, "auto") || !strcmp(o->rec.capture, "stop");

@@ -54,6 +54,9 @@ static void print_file(const char *path, const struct sink_ops *format)
 	cmd_say("wrote %s (%.1f KB)%s%s%s%s", path, (double)st.st_size / 1e3, also,
 		format->next ? "; next: " : "", format->next ? format->next : "",
 		format->next ? path : "");
+	if (format->moved)
+		cmd_say("to read it on another machine: copy %s, and there: %s%s", path,
+			format->moved, path);
 }
 
 /* Of a process that took part and has no sample. */
@@ -170,6 +173,12 @@ void summary_end(const struct record_options *o, const struct session *session,
 		print_file(o->path[i], o->format[i]);
 	if (o->verbose >= 0)
 		print_too_fast(session, s);
+	if (o->verbose >= 0 && STATS_GET(session->stats, elided))
+		cmd_say("%" PRIu64 " stacks are deeper than the %" PRIu32 " frames that perf "
+			"shows: in perf.data their middle is [elided]; --max-frames 1024 "
+			"keeps "
+			"it",
+			STATS_GET(session->stats, elided), session->shown);
 	for (size_t i = 0; o->verbose >= 0 && none && !o->command && i < o->rec.n_pids; i++)
 		print_why_none(o->rec.pids[i]);
 	if (o->verbose > 0) {

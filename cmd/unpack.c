@@ -88,7 +88,7 @@ static int put_beside(int folder, const char *name, struct bytes image)
 
 	if (there < 0)
 		return there;
-	fd = pyelf_new_file(there);
+	fd = pyelf_new_file(there, PYELF_NAME);
 	if (fd < 0)
 		return fd;
 	ret = buf_pwrite(&b, fd, 0, NULL);

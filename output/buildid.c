@@ -64,26 +64,53 @@ static bool copy_file(const char *from, const char *to)
 }
 
 /* ROOT/PATH/ID/elf, and ROOT/.build-id/II/REST, a link to the folder of the former. */
-void buildid_cache_add(const char *path, struct buildid id)
+struct place {
+	char file[PATH_MAX * 2 + 64], entry[PATH_MAX + 64], target[PATH_MAX + 64];
+};
+
+/* Its folders are made. 0 or -errno. */
+static int make_place(struct place *p, const char *path, struct buildid id)
 {
 	const char *set = getenv("PYSAMPLED_BUILDID_DIR"), *home = getenv("HOME");
-	char hex[2 * BUILDID_MAX + 1] = "", root[PATH_MAX], file[PATH_MAX * 2 + 64];
-	char entry[PATH_MAX + 64], target[PATH_MAX + 64];
+	char hex[2 * BUILDID_MAX + 1] = "", root[PATH_MAX];
 
-	if (!id.n || (!set && !home))
-		return;
+	if (!id.n || (!set && (!home || !*home)))
+		return -ENOENT;
 	for (size_t i = 0; i < id.n; i++)
 		snprintf(hex + 2 * i, 3, "%02x", id.at[i]);
 	snprintf(root, sizeof(root), "%s%s", set ? set : home, set ? "" : "/.debug");
 	if (root[0] != '/' || strlen(path) >= PATH_MAX)
+		return -ENOENT;
+	snprintf(p->file, sizeof(p->file), "%s%s/%s/" BUILDID_CACHE_FILE, root, path, hex);
+	snprintf(p->entry, sizeof(p->entry), "%s/.build-id/%.2s/%s", root, hex, hex + 2);
+	snprintf(p->target, sizeof(p->target), "../..%s/%s", path, hex);
+	return make_folders(p->file) && make_folders(p->entry) ? 0 : -errno;
+}
+
+void buildid_cache_add(const char *path, struct buildid id)
+{
+	struct place p;
+
+	if (make_place(&p, path, id) ||
+	    (link(path, p.file) && errno != EEXIST && !copy_file(path, p.file)))
 		return;
-	snprintf(file, sizeof(file), "%s%s/%s/elf", root, path, hex);
-	snprintf(entry, sizeof(entry), "%s/.build-id/%.2s/%s", root, hex, hex + 2);
-	snprintf(target, sizeof(target), "../..%s/%s", path, hex);
-	if (!make_folders(file) || !make_folders(entry))
+	if (symlink(p.target, p.entry) && errno == EEXIST)
 		return;
-	if (link(path, file) && errno != EEXIST && !copy_file(path, file))
-		return;
-	if (symlink(target, entry) && errno == EEXIST)
-		return;
+}
+
+int buildid_cache_place(const char *path, struct buildid id)
+{
+	struct place p;
+	int ret = make_place(&p, path, id), fd;
+
+	if (ret)
+		return ret;
+	*strrchr(p.file, '/') = '\0';
+	fd = open(p.file, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0 && (!symlink(p.target, p.entry) || errno == EEXIST))
+		return fd;
+	ret = -errno;
+	if (fd >= 0)
+		close(fd);
+	return ret;
 }

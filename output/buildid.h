@@ -24,4 +24,9 @@ struct buildid buildid_of_notes_file(const char *path);
  * does. Best effort: nobody is told when it can't be done. */
 void buildid_cache_add(const char *path, struct buildid id);
 
+/* The folder of ROOT/PATH/ID in the same cache, which is ready for a file BUILDID_CACHE_FILE:
+ * for a file of that build-id that is nowhere else. A descriptor (O_PATH) or -errno. */
+#define BUILDID_CACHE_FILE "elf"
+int buildid_cache_place(const char *path, struct buildid id);
+
 #endif

@@ -138,6 +138,12 @@ static const char svg_head[] =
 	"t.textContent=n<3?'':s.length<=n?s:s.slice(0,n-2)+'..'})}\n"
 	"]]></script>\n";
 
+/* U+FFFE and U+FFFF. */
+static bool is_no_xml(const unsigned char *c)
+{
+	return c[0] == 0xef && c[1] == 0xbf && (c[2] == 0xbe || c[2] == 0xbf);
+}
+
 /* Text of XML: what it can't hold becomes '?'. At most @max letters. */
 static void put_xml(FILE *out, const char *text, size_t max)
 {
@@ -146,6 +152,8 @@ static void put_xml(FILE *out, const char *text, size_t max)
 			break;
 		if (*c == '<' || *c == '&' || *c == '"')
 			fprintf(out, "&#%d;", *c);
+		else if (is_no_xml(c))
+			putc('?', out), c += 2;
 		else
 			putc(*c < ' ' || *c == 0x7f ? '?' : *c, out);
 	}
@@ -196,7 +204,7 @@ static void put_box(const struct tree *t, FILE *out, const struct box *all, uint
 	double unit = (double)(WIDTH - 2 * MARGIN) / (double)all->n, w = (double)b->n * unit;
 	double x = MARGIN + (double)b->x * unit;
 	uint32_t y = HEAD + (deepest - b->depth) * ROW_HEIGHT;
-	char text[9000];
+	char text[PYFUNC_NAME_MAX + PYFUNC_FILE_MAX + 64];
 
 	if (w < LEAST)
 		return;

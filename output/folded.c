@@ -28,7 +28,7 @@
 #include "sink.h"
 
 enum {
-	FOLDED_NAME_MAX = 4096,
+	FOLDED_NAME_MAX = PYFUNC_NAME_MAX + PYFUNC_FILE_MAX + 64,
 	MEMORY_SHARE = 4, /* of session.memory, one part in so many for names and stacks */
 };
 

@@ -8,6 +8,14 @@
 
 #include "base/printable.h"
 
+/* What ends a line in a script, and printable() does not let through, escaped; or NULL. */
+static const char *line_end(const char *s)
+{
+	if (!strncmp(s, "\342\200\250", 3))
+		return "\\u2028";
+	return strncmp(s, "\342\200\251", 3) ? NULL : "\\u2029";
+}
+
 /* The bytes of the valid character at @s; 0: there is none. */
 static size_t character(const char *s)
 {
@@ -22,31 +30,25 @@ static size_t character(const char *s)
 	return 0;
 }
 
-static const char *escaped(const char *s, size_t n)
-{
-	if (n == 3 && !memcmp(s, "\342\200\250", 3))
-		return "\\u2028";
-	if (n == 3 && !memcmp(s, "\342\200\251", 3))
-		return "\\u2029";
-	return n ? NULL : "\\ufffd";
-}
-
 /* A character beyond ASCII. Returns its bytes. */
 static size_t put_far(FILE *out, const char *s)
 {
 	size_t n = character(s);
 	unsigned char next = (unsigned char)s[1];
-	const char *instead;
+	const char *end = line_end(s);
 
+	if (end) {
+		fputs(end, out);
+		return 3;
+	}
 	if (!n && (unsigned char)*s == 0xc2 && next >= 0x80 && next < 0xa0) {
 		fprintf(out, "\\u%04x", next); /* C1 */
 		return 2;
 	}
-	instead = escaped(s, n);
-	if (instead)
-		fputs(instead, out);
-	else
+	if (n)
 		fwrite(s, 1, n, out);
+	else
+		fputs("\\ufffd", out);
 	return n ? n : 1;
 }
 

@@ -16,6 +16,7 @@
 #include "base/stats.h"
 #include "outfile.h"
 #include "perf_file.h"
+#include "perf_out.h"
 #include "perf_records.h"
 #include "sink.h"
 
@@ -28,18 +29,16 @@ enum {
 };
 
 struct perf_data {
-	int fd;
-	bool regular; /* a regular file: it has a symbol file, and can be cut */
+	struct perf_out out;
+	bool has_symbols; /* it goes where readers can have a symbol file */
 	struct perf_records rec;
-	uint64_t start, n;  /* where records start in the file, and how many bytes */
-	struct buf marks;   /* u64 each: values of @n on the way, where it may end */
-	uint64_t next_mark; /* the value of @n from which on there is another */
 	uint64_t patched_ms;
 	uint64_t first_ns, last_ns;
 	size_t unlined;	   /* functions that are counted as such */
 	size_t pyelf_next; /* functions that make the next copy */
 	char *pyelf_path;
-	int pyelf_folder; /* where PYELF_NAME is; -1: it has none */
+	const char *pyelf_name; /* the symbol file's, in @pyelf_folder */
+	int pyelf_folder;
 };
 
 static const uint64_t no_features[PERF_FILE_BITS / 64];
@@ -54,19 +53,10 @@ static int fail(struct sink *s, int ret)
 static int flush(struct sink *s)
 {
 	struct perf_data *d = s->priv;
-	size_t done;
-	int ret;
 
-	if (s->failed)
-		return s->failed;
-	ret = buf_pwrite(&d->rec.buf, d->fd, d->start + d->n, &done);
-	d->n += ret ? perf_records_whole(&d->rec.buf, done) : done;
-	d->rec.buf.n = 0;
-	if (d->n > d->next_mark) { /* sparser as it grows */
-		buf_u64(&d->marks, d->n);
-		d->next_mark = d->n + MAX((uint64_t)PAGE_BYTES, d->n / 64);
-	}
-	return fail(s, ret);
+	if (!s->failed)
+		fail(s, perf_out_records(&d->out, &d->rec.buf));
+	return s->failed;
 }
 
 static int patch_head(struct sink *s, const uint64_t bits[PERF_FILE_BITS / 64])
@@ -75,23 +65,25 @@ static int patch_head(struct sink *s, const uint64_t bits[PERF_FILE_BITS / 64])
 	struct buf head = {};
 	int ret;
 
-	perf_file_head(&head, s->session, d->n, bits);
-	d->start = head.n;
-	ret = buf_pwrite(&head, d->fd, 0, NULL);
+	if (d->out.stream)
+		return 0;
+	perf_file_head(&head, s->session, d->out.n, bits);
+	d->out.start = head.n;
+	ret = perf_out_bytes(&d->out, &head, 0);
 	buf_deinit(&head);
 	return ret;
 }
 
 static int write_pyelf(struct perf_data *d)
 {
-	_cleanup_close_ int fd = pyelf_new_file(d->pyelf_folder);
+	_cleanup_close_ int fd = pyelf_new_file(d->pyelf_folder, d->pyelf_name);
 	int ret;
 
 	if (fd < 0)
 		return fd;
 	ret = pyelf_write(d->rec.pyelf, fd);
 	if (ret)
-		unlinkat(d->pyelf_folder, PYELF_NAME, 0);
+		unlinkat(d->pyelf_folder, d->pyelf_name, 0);
 	return ret;
 }
 
@@ -151,7 +143,7 @@ static int perf_data_sample(struct sink *s, const struct sample *smp, const stru
 	return 0;
 }
 
-static void count_unlined(struct sink *s)
+static void count_lacks(struct sink *s)
 {
 	struct perf_data *d = s->priv;
 	size_t n = pyelf_unlined(d->rec.pyelf);
@@ -159,6 +151,9 @@ static void count_unlined(struct sink *s)
 	if (n > d->unlined)
 		STATS_ADD(s->session->stats, unlined, n - d->unlined);
 	d->unlined = n;
+	if (d->rec.n_elided)
+		STATS_ADD(s->session->stats, elided, d->rec.n_elided);
+	d->rec.n_elided = 0;
 }
 
 static uint64_t now_ms(void)
@@ -176,16 +171,16 @@ static int perf_data_round(struct sink *s)
 	uint64_t now = now_ms();
 	int ret = s->failed;
 
-	if (!ret)
+	if (!ret && !d->out.stream) /* a stream's reader has names when all is there */
 		ret = recorded(s, perf_records_round(&d->rec));
 	if (ret || now - d->patched_ms < PATCH_MS)
 		return ret;
 	d->patched_ms = now;
-	count_unlined(s);
+	count_lacks(s);
 	ret = flush(s);
 	if (!ret)
 		ret = fail(s, patch_head(s, no_features));
-	if (!ret && d->regular && pyelf_count(d->rec.pyelf) >= d->pyelf_next) {
+	if (!ret && d->has_symbols && pyelf_count(d->rec.pyelf) >= d->pyelf_next) {
 		d->pyelf_next = 2 * pyelf_count(d->rec.pyelf);
 		ret = fail(s, write_pyelf(d));
 	}
@@ -213,65 +208,97 @@ static bool wants_kernel(const struct session *session)
 static void perf_data_free(struct perf_data *d)
 {
 	perf_records_deinit(&d->rec);
-	buf_deinit(&d->marks);
+	perf_out_deinit(&d->out);
 	free(d->pyelf_path);
 	if (d->pyelf_folder >= 0)
 		close(d->pyelf_folder);
 }
 
-static int begin_file(struct sink *s)
+/* Beside the recording, or where perf looks for it. */
+static int begin_symbols(struct sink *s)
 {
 	struct perf_data *d = s->priv;
 	const char *slash = strrchr(s->path, '/');
+	int ret = 0;
+
+	d->pyelf_next = PYELF_FIRST;
+	if (d->out.stream) {
+		d->pyelf_name = BUILDID_CACHE_FILE;
+		d->pyelf_path = strdup("/" PYELF_NAME);
+		return d->pyelf_path ? 0 : -ENOMEM;
+	}
+	d->pyelf_name = PYELF_NAME;
+	ret = name_pyelf(d, s->path);
+	if (!ret && d->has_symbols)
+		ret = d->pyelf_folder =
+			outfile_beside(s->folder, slash ? slash + 1 : s->path, PYELF_BESIDE);
+	return MIN(ret, 0);
+}
+
+/* What stands before the records, and of those what tells how the others are packed: it must
+ * be known although the recording is killed, or sent. */
+static int begin_head(struct sink *s)
+{
+	struct perf_data *d = s->priv;
+	struct buf head = {};
+	int ret = patch_head(s, no_features);
+
+	if (d->out.stream)
+		perf_file_stream(&head, s->session);
+	if (d->out.packer)
+		perf_file_packed(&head, s->session);
+	if (!ret)
+		ret = perf_out_plain(&d->out, &head);
+	buf_deinit(&head);
+	return ret;
+}
+
+static int begin_file(struct sink *s)
+{
+	struct perf_data *d = s->priv;
+	int fd = fileno(s->out);
+	bool stream = !strcmp(s->path, "-") || (lseek(fd, 0, SEEK_CUR) < 0 && errno == ESPIPE);
 	struct stat st;
 	int ret;
 
-	d->fd = fileno(s->out);
-	d->regular = !fstat(d->fd, &st) && S_ISREG(st.st_mode);
-	d->pyelf_next = PYELF_FIRST;
 	d->pyelf_folder = -1;
-	ret = name_pyelf(d, s->path);
-	if (!ret && d->regular)
-		ret = d->pyelf_folder =
-			outfile_beside(s->folder, slash ? slash + 1 : s->path, PYELF_BESIDE);
-	if (ret < 0)
-		return ret;
-	ret = perf_records_init(&d->rec, s->session, d->pyelf_path);
-	return ret ? ret : patch_head(s, no_features);
+	d->has_symbols = stream || (!fstat(fd, &st) && S_ISREG(st.st_mode));
+	ret = perf_out_init(&d->out, fd, stream, s->session->compress);
+	if (!ret)
+		ret = begin_symbols(s);
+	if (!ret)
+		ret = perf_records_init(&d->rec, s->session, d->pyelf_path, stream);
+	if (!ret && stream)
+		ret = d->pyelf_folder = buildid_cache_place(d->pyelf_path, d->rec.id);
+	return ret < 0 ? ret : begin_head(s);
 }
 
 static int perf_data_begin(struct sink *s, struct err *err)
 {
-	int ret = begin_file(s);
+	struct perf_data *d = s->priv;
+	int ret;
 
+	if (!strcmp(s->path, "-") && isatty(fileno(s->out)))
+		return err_set(
+			err, -EINVAL,
+			"perf.data is not for a terminal: ... -o - --format perf | perf "
+			"report -i -");
+	ret = begin_file(s);
 	if (!ret && wants_kernel(s->session))
 		ret = perf_kernel_maps(begin_kernel_map, s);
 	if (!ret)
 		ret = flush(s);
 	if (!ret)
 		return 0;
-	perf_data_free(s->priv);
-	if (ret == -ESPIPE)
-		return err_set(err, ret, "%s is a pipe: the format perf needs a file",
-			       s->path);
-	return err_set(err, ret, "writing %s: %s", s->path, strerror(-ret));
-}
-
-/* End the recording at an earlier mark, an eighth before where it ends. False: it can't. */
-static bool give_back(struct perf_data *d)
-{
-	uint64_t most = d->n - d->n / 8, best = 0;
-
-	for (size_t i = 0; i < d->marks.n; i += 8) {
-		uint64_t mark = load_u64(d->marks.at + i);
-
-		if (mark < d->n && mark <= most)
-			best = mark;
-	}
-	if (!best)
-		return false;
-	d->n = best;
-	return ftruncate(d->fd, (off_t)(d->start + d->n)) == 0;
+	if (d->out.stream && d->pyelf_folder < 0)
+		err_set(err, ret,
+			"perf finds the names of a stream in ~/.debug only, where this could "
+			"not be written: %s; set HOME, or write to a file",
+			strerror(-ret));
+	else
+		err_set(err, ret, "writing %s: %s", s->path, strerror(-ret));
+	perf_data_free(d);
+	return ret;
 }
 
 static bool is_full(int ret)
@@ -284,8 +311,8 @@ static bool can_have_room(const struct perf_data *d)
 {
 	struct statvfs fs;
 
-	return !fstatvfs(d->fd, &fs) && (uint64_t)fs.f_bavail * fs.f_frsize + d->n >
-						pyelf_size(d->rec.pyelf) + PAGE_BYTES;
+	return !fstatvfs(d->out.fd, &fs) && (uint64_t)fs.f_bavail * fs.f_frsize + d->out.n >
+						    pyelf_size(d->rec.pyelf) + PAGE_BYTES;
 }
 
 /* Where the disk is full, the last records are given back for the symbols, as many as it
@@ -295,31 +322,30 @@ static int write_last_pyelf(struct sink *s)
 	struct perf_data *d = s->priv;
 	int first = write_pyelf(d), ret = first;
 
-	while (is_full(ret) && can_have_room(d) && give_back(d))
+	while (is_full(ret) && can_have_room(d) && perf_out_give_back(&d->out))
 		ret = write_pyelf(d);
 	if (first && !ret)
 		fail(s, first); /* the recording ends early */
 	return ret;
 }
 
-/* Append the symbol file to the recording, at @off. */
-static int embed_pyelf(const struct perf_data *d, uint64_t off)
+static int copy_file(int in, int out, uint64_t off, uint64_t *n)
 {
-	_cleanup_close_ int in = openat(d->pyelf_folder, PYELF_NAME, O_RDONLY | O_CLOEXEC);
 	struct buf block = {};
-	int ret = in < 0 ? -errno : 0;
+	int ret = 0;
 
+	*n = 0;
 	buf_zero(&block, FLUSH_BYTES);
 	while (!ret && !block.oom) {
-		ssize_t n = read(in, block.at, block.cap);
+		ssize_t got = read(in, block.at, block.cap);
 
-		if (n <= 0) {
-			ret = n ? -errno : 0;
+		if (got <= 0) {
+			ret = got ? -errno : 0;
 			break;
 		}
-		block.n = (size_t)n;
-		ret = buf_pwrite(&block, d->fd, off, NULL);
-		off += block.n;
+		block.n = (size_t)got;
+		ret = buf_pwrite(&block, out, off + *n, NULL);
+		*n += block.n;
 	}
 	if (block.oom)
 		ret = -ENOMEM;
@@ -327,19 +353,45 @@ static int embed_pyelf(const struct perf_data *d, uint64_t off)
 	return ret;
 }
 
+/* Append the symbol file to the recording, which is @off bytes. */
+static int embed_pyelf(const struct sink *s, uint64_t off)
+{
+	const struct perf_data *d = s->priv;
+	_cleanup_close_ int in = openat(d->pyelf_folder, d->pyelf_name, O_RDONLY | O_CLOEXEC);
+	struct buf tail = {};
+	uint64_t n;
+	int ret = in < 0 ? -errno : 0;
+
+	if (!ret)
+		ret = d->out.packer ?
+			      perf_pack_file(in, d->out.fd, off, s->session->compress, &n) :
+			      copy_file(in, d->out.fd, off, &n);
+	if (ret)
+		return ret;
+	perf_file_tail(&tail, off, n);
+	ret = buf_pwrite(&tail, d->out.fd, off + n, NULL);
+	buf_deinit(&tail);
+	return ret;
+}
+
 /* Features after the records, then the header that tells of them. */
 static int write_features(struct sink *s, uint64_t pyelf_n)
 {
 	struct perf_data *d = s->priv;
-	struct perf_file_facts facts = { d->first_ns, d->last_ns, &d->rec.build_ids, pyelf_n };
-	uint64_t bits[PERF_FILE_BITS / 64], at = d->start + d->n;
+	struct perf_file_facts facts = {
+		.first_ns = d->first_ns,
+		.last_ns = d->last_ns,
+		.build_ids = &d->rec.build_ids,
+		.ratio = d->out.packer ? perf_packer_ratio(d->out.packer) : 0,
+	};
+	uint64_t bits[PERF_FILE_BITS / 64], at = d->out.start + d->out.n;
 	struct buf b = {};
 	int ret;
 
 	perf_file_features(&b, at, s->session, &facts, bits);
-	ret = buf_pwrite(&b, d->fd, at, NULL);
+	ret = buf_pwrite(&b, d->out.fd, at, NULL);
 	if (!ret && pyelf_n)
-		ret = embed_pyelf(d, at + b.n);
+		ret = embed_pyelf(s, at + b.n);
 	buf_deinit(&b);
 	return ret ? ret : patch_head(s, bits);
 }
@@ -352,12 +404,12 @@ static int write_end(struct sink *s, uint64_t pyelf_n)
 	int first = write_features(s, pyelf_n), ret = first;
 
 	while (is_full(ret)) {
-		bool copy = pyelf_n && 4 * pyelf_n < d->n;
+		bool copy = pyelf_n && 4 * pyelf_n < d->out.n;
 
-		if (ftruncate(d->fd, (off_t)(d->start + d->n)) || (copy && !give_back(d)))
+		if (perf_out_cut(&d->out) || (copy && !perf_out_give_back(&d->out)))
 			break;
 		ret = write_features(s, copy ? pyelf_n : 0);
-		if (is_full(ret) && !copy && !give_back(d))
+		if (is_full(ret) && !copy && !perf_out_give_back(&d->out))
 			break;
 	}
 	if (ret)
@@ -365,27 +417,51 @@ static int write_end(struct sink *s, uint64_t pyelf_n)
 	return first;
 }
 
-static int perf_data_end(struct sink *s, struct err *err)
+/* The symbol file is there before a stream ends, for its reader looks for it then. */
+static int end_symbols(struct sink *s)
+{
+	struct perf_data *d = s->priv;
+	int ret;
+
+	count_lacks(s);
+	if (!d->has_symbols)
+		return 0;
+	ret = d->out.stream ? write_pyelf(d) : write_last_pyelf(s);
+	if (!ret && !d->out.stream)
+		buildid_cache_add(d->pyelf_path, d->rec.id);
+	return ret;
+}
+
+static void end_file(struct sink *s, int pyelf)
 {
 	struct perf_data *d = s->priv;
 	struct stat st = {};
-	int ret = flush(s), pyelf = 0;
 
-	count_unlined(s);
-	if (d->regular) {
-		if (ret) /* of a record that is half written */
-			ret = ftruncate(d->fd, (off_t)(d->start + d->n));
-		pyelf = write_last_pyelf(s);
-		if (!pyelf && !fstatat(d->pyelf_folder, PYELF_NAME, &st, 0))
-			buildid_cache_add(d->pyelf_path, d->rec.id);
-	}
+	if (!pyelf && d->has_symbols && fstatat(d->pyelf_folder, d->pyelf_name, &st, 0))
+		st.st_size = 0;
 	fail(s, write_end(s, (uint64_t)st.st_size));
+}
+
+static int perf_data_end(struct sink *s, struct err *err)
+{
+	struct perf_data *d = s->priv;
+	int ret = 0, pyelf;
+
+	if (!d->out.stream)
+		ret = flush(s);
+	if (ret && d->has_symbols) /* of a record that is half written */
+		perf_out_cut(&d->out);
+	pyelf = end_symbols(s);
+	if (d->out.stream)
+		flush(s);
+	else
+		end_file(s, pyelf);
 	fail(s, pyelf);
 	if (pyelf)
 		err_set(err, s->failed,
 			"writing %s: %s: the names of Python functions are lost",
 			d->pyelf_path, strerror(-pyelf));
-	else if (s->failed && d->regular)
+	else if (s->failed && d->has_symbols && !d->out.stream)
 		err_set(err, s->failed,
 			"writing %s: %s: the recording ends early; its Python functions have "
 			"their names",
@@ -401,8 +477,9 @@ const struct sink_ops sink_perf_data = {
 	.extensions = extensions,
 	.beside = PYELF_BESIDE,
 	.next = "perf report -i ",
+	.moved = "pysampled unpack ",
 	.help = "perf.data, for perf, hotspot, samply and others",
-	.needs = SINK_NEEDS_FILE | SINK_NEEDS_IDS,
+	.needs = SINK_KEEPS_OLD | SINK_NEEDS_IDS,
 	.priv_size = sizeof(struct perf_data),
 	.begin = perf_data_begin,
 	.side = perf_data_side,

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/base.h"
+#include "perf_zstd.h"
 #include "sys/proc.h"
 
 #ifndef PYSAMPLED_VERSION
@@ -178,6 +179,7 @@ enum perf_feature {
 	FEAT_CMDLINE = 11,
 	FEAT_EVENT_DESC = 12,
 	FEAT_SAMPLE_TIME = 21,
+	FEAT_COMPRESSED = 27,
 };
 
 /* perf shows it as "perf version": the place for what no perf knows. */
@@ -190,6 +192,18 @@ static void put_version(struct buf *b, const struct session *s)
 		 s->capture ? s->capture : "unknown", why ? ": " : "",
 		 why ? s->capture_why : "");
 	put_string(b, text);
+}
+
+/* With the number of bytes that readers must have room for. */
+static void put_compressed(struct buf *b, const struct session *s, uint32_t ratio)
+{
+	enum { VERSION = 1, ZSTD = 1 };
+
+	buf_u32(b, VERSION);
+	buf_u32(b, ZSTD);
+	buf_u32(b, (uint32_t)s->compress);
+	buf_u32(b, ratio);
+	buf_u32(b, 2 * PERF_ZSTD_PIECE);
 }
 
 /* Nothing put: the feature is absent. */
@@ -239,6 +253,10 @@ static void put_feature(struct buf *b, enum perf_feature f, const struct session
 		buf_u64(b, facts->first_ns);
 		buf_u64(b, facts->last_ns);
 		break;
+	case FEAT_COMPRESSED:
+		if (s->compress)
+			put_compressed(b, s, facts->ratio);
+		break;
 	}
 }
 
@@ -249,12 +267,12 @@ void perf_file_features(struct buf *b, uint64_t at, const struct session *s,
 	struct {
 		unsigned bit;
 		uint64_t off, n;
-	} section[FEAT_SAMPLE_TIME + 2];
+	} section[FEAT_COMPRESSED + 1];
 	struct buf body = {};
 	size_t n = 0, table;
 
 	memset(bits, 0, PERF_FILE_BITS / 8);
-	for (unsigned f = FEAT_BUILD_ID; f <= FEAT_SAMPLE_TIME; f++) {
+	for (unsigned f = FEAT_BUILD_ID; f <= FEAT_COMPRESSED; f++) {
 		size_t start = body.n;
 
 		put_feature(&body, (enum perf_feature)f, s, facts);
@@ -263,11 +281,6 @@ void perf_file_features(struct buf *b, uint64_t at, const struct session *s,
 		section[n].bit = f;
 		section[n].off = start;
 		section[n++].n = body.n - start;
-	}
-	if (facts->pyelf_n) {
-		section[n].bit = PERF_FILE_PYELF;
-		section[n].off = body.n;
-		section[n++].n = facts->pyelf_n;
 	}
 	table = 16 * n;
 	for (size_t i = 0; i < n; i++) {
@@ -278,4 +291,80 @@ void perf_file_features(struct buf *b, uint64_t at, const struct session *s,
 	buf_put(b, body.at, body.n);
 	b->oom |= body.oom;
 	buf_deinit(&body);
+}
+
+void perf_file_tail(struct buf *b, uint64_t at, uint64_t n)
+{
+	buf_u64(b, at);
+	buf_u64(b, n);
+	buf_put(b, PERF_FILE_TAIL_MAGIC, 8);
+}
+
+/* --- a stream --- */
+
+enum {
+	RECORD_ATTR = 64,
+	RECORD_EVENT_UPDATE = 78,
+	RECORD_FEATURE = 80,
+	UPDATE_NAME = 2,
+	STREAM_HEAD = 16,
+	RECORD_MAX = 65528,
+};
+
+static size_t begin_record(struct buf *b, uint32_t type)
+{
+	buf_u32(b, type);
+	buf_u32(b, 0);
+	return b->n - 8;
+}
+
+static void end_record(struct buf *b, size_t start)
+{
+	buf_align(b, 8);
+	buf_set_u16(b, start + 6, (unsigned)(b->n - start));
+}
+
+static void put_event(struct buf *b, const struct session *s, size_t event)
+{
+	size_t start = begin_record(b, RECORD_ATTR);
+
+	put_attr(b, s, event);
+	buf_u64(b, PERF_FILE_ID + event);
+	end_record(b, start);
+	start = begin_record(b, RECORD_EVENT_UPDATE);
+	buf_u64(b, UPDATE_NAME);
+	buf_u64(b, PERF_FILE_ID + event);
+	buf_str(b, s->events[event].name);
+	end_record(b, start);
+}
+
+/* A feature that is longer than a record can be is left out. */
+static void put_feature_record(struct buf *b, enum perf_feature f, const struct session *s)
+{
+	static const struct buf none = { 0 };
+	const struct perf_file_facts facts = { .build_ids = &none };
+	size_t start = begin_record(b, RECORD_FEATURE), at;
+
+	buf_u64(b, f);
+	at = b->n;
+	put_feature(b, f, s, &facts);
+	if (b->n == at || b->n - start > RECORD_MAX - 8)
+		b->n = start;
+	else
+		end_record(b, start);
+}
+
+void perf_file_stream(struct buf *b, const struct session *s)
+{
+	buf_put(b, "PERFILE2", 8);
+	buf_u64(b, STREAM_HEAD);
+	for (size_t i = 0; i < s->n_events; i++)
+		put_event(b, s, i);
+	for (unsigned f = FEAT_BUILD_ID; f < FEAT_COMPRESSED; f++)
+		put_feature_record(b, (enum perf_feature)f, s);
+}
+
+void perf_file_packed(struct buf *b, const struct session *s)
+{
+	put_feature_record(b, FEAT_COMPRESSED, s);
 }

@@ -11,10 +11,14 @@
 #include "buildid.h"
 
 enum {
-	PERF_FILE_ID = 101,    /* event i has the id PERF_FILE_ID + i */
-	PERF_FILE_PYELF = 230, /* the feature that holds the Python symbol file */
+	PERF_FILE_ID = 101, /* event i has the id PERF_FILE_ID + i */
 	PERF_FILE_BITS = 256,
+	PERF_FILE_TAIL = 24,
 };
+
+/* The end of a file with a copy of the Python symbol file: where that is, how long, and this.
+ * (As a feature that perf does not know it would make perf inject crash.) */
+#define PERF_FILE_TAIL_MAGIC "PYFRAMES"
 
 /* The sample_type of all events of @s, as written. */
 uint64_t perf_file_sample_type(const struct session *s);
@@ -31,13 +35,22 @@ void perf_file_build_id(struct buf *b, const char *path, pid_t pid, unsigned mis
 struct perf_file_facts {
 	uint64_t first_ns, last_ns; /* times of samples; 0: there was none */
 	const struct buf *build_ids;
-	uint64_t pyelf_n; /* size of the symbol file, 0: none */
+	uint32_t ratio; /* how well the records were packed */
 };
 
-/* The table of the features and their contents, for offset @at of the file, but for
- * the symbol file itself, which must follow. Sets @bits. */
+/* The table of the features and their contents, for offset @at of the file. Sets @bits. */
 void perf_file_features(struct buf *b, uint64_t at, const struct session *s,
 			const struct perf_file_facts *facts,
 			uint64_t bits[PERF_FILE_BITS / 64]);
+
+/* What stands behind a symbol file of @n bytes at @at. */
+void perf_file_tail(struct buf *b, uint64_t at, uint64_t n);
+
+/* What a stream begins with, instead of the header: records that tell of its events and of
+ * this machine. */
+void perf_file_stream(struct buf *b, const struct session *s);
+
+/* A record that says how those behind it are packed. */
+void perf_file_packed(struct buf *b, const struct session *s);
 
 #endif

@@ -9,17 +9,22 @@
 
 #include "base/printable.h"
 #include "perf_file.h"
+#include "perf_zstd.h"
 #include "pyelf.h"
 
 enum {
 	HEAD_BYTES = 104,
+	STREAM_HEAD = 16,
 	BITS_AT = 72,
 	FEAT_BUILD_ID = 2,
 	FEAT_EVENT_DESC = 12,
+	FEAT_PYELF = 230,    /* where recordings of before had the copy of the symbol file */
 	MAX_PART = 64 << 20, /* bytes of a feature that is read whole */
 	BUILD_ID_PATH = 36,  /* where a build-id's path stands in its entry */
 	BUILD_ID_SIZE = 20,
 	MAX_ATTR = 4096,
+	PACKED_BYTES = 64 << 20, /* that a packed symbol file may become, besides ... */
+	PACKED_TIMES = 256,	 /* ... so many times its size */
 };
 
 /* All that our records have, and nothing else but ADDR. */
@@ -130,7 +135,7 @@ static int read_feature(struct perf_head *h, FILE *in, unsigned bit, struct perf
 	struct bytes names = { 0 };
 	int ret = 0;
 
-	if (bit == PERF_FILE_PYELF)
+	if (bit == FEAT_PYELF)
 		h->pyelf = where;
 	else if (bit == FEAT_BUILD_ID)
 		ret = read_part(in, where, &h->build_ids);
@@ -161,6 +166,17 @@ static int read_features(struct perf_head *h, FILE *in, const unsigned char *hea
 	return ret;
 }
 
+/* The copy of the symbol file, if the file ends as one with a copy does. */
+static int read_tail(struct perf_head *h, FILE *in, uint64_t size)
+{
+	unsigned char tail[PERF_FILE_TAIL];
+	int ret = perf_head_bytes(in, size - sizeof(tail), tail, sizeof(tail));
+
+	if (!ret && !memcmp(tail + 16, PERF_FILE_TAIL_MAGIC, 8))
+		h->pyelf = stretch(size, load_u64(tail), load_u64(tail + 8));
+	return ret;
+}
+
 int perf_head_read(struct perf_head *h, FILE *in)
 {
 	unsigned char head[HEAD_BYTES];
@@ -172,13 +188,16 @@ int perf_head_read(struct perf_head *h, FILE *in)
 		return -errno;
 	size = (uint64_t)ftello(in);
 	ret = perf_head_bytes(in, 0, head, sizeof(head));
+	if (!ret && !memcmp(head, "PERFILE2", 8) && load_u64(head + 8) == STREAM_HEAD)
+		return -ESPIPE;
 	if (ret || memcmp(head, "PERFILE2", 8) || load_u64(head + 8) != HEAD_BYTES)
 		return ret ? ret : -EBADMSG;
 	ret = read_attrs(h, in, head);
 	if (ret)
 		return ret;
 	h->records = stretch(size, load_u64(head + 40), load_u64(head + 48));
-	return read_features(h, in, head, size);
+	ret = read_features(h, in, head, size);
+	return ret ? ret : read_tail(h, in, size);
 }
 
 void perf_head_deinit(struct perf_head *h)
@@ -213,9 +232,17 @@ int perf_head_pyelf(const struct perf_head *h, FILE *in, struct bytes *ret)
 		return -ENOENT;
 	image = malloc(h->pyelf.n);
 	r = image ? perf_head_bytes(in, h->pyelf.at, image, h->pyelf.n) : -ENOMEM;
-	if (r)
+	*ret = (struct bytes){ image, h->pyelf.n };
+	if (!r && perf_unpack_bytes(*ret,
+				    MIN(PACKED_BYTES + PACKED_TIMES * h->pyelf.n,
+					(uint64_t)PYELF_MAX_BYTES),
+				    ret)) {
 		free(image);
-	else
-		*ret = (struct bytes){ image, h->pyelf.n };
+		return 0;
+	}
+	if (r) {
+		free(image);
+		*ret = (struct bytes){ 0 };
+	}
 	return r;
 }

@@ -25,8 +25,8 @@ struct perf_head {
 	struct bytes build_ids; /* the table; malloc'ed */
 };
 
-/* 0; -EBADMSG: it is no perf.data, or damaged; -ENOTSUP: not one as we write them; -ENOMEM;
- * -EIO. To be emptied in any case. */
+/* 0; -EBADMSG: it is no perf.data, or damaged; -ENOTSUP: not one as we write them; -ESPIPE: a
+ * stream, as it comes down a pipe; -ENOMEM; -EIO. To be emptied in any case. */
 int perf_head_read(struct perf_head *h, FILE *in);
 void perf_head_deinit(struct perf_head *h);
 

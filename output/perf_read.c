@@ -18,6 +18,7 @@
 #include "symbolize.h"
 #include "perf_head.h"
 #include "perf_kernel.h"
+#include "perf_zstd.h"
 #include "pyelf.h"
 #include "pyelf_read.h"
 
@@ -45,6 +46,7 @@ struct perf_reader {
 		*texts;	  /* names of threads, of markers, of files that are others by now */
 	uint64_t unnamed; /* frames of Python */
 	char missing[PATH_MAX + 256];
+	struct perf_unpacker *unpacker;	     /* once there is a packed record */
 	struct frame frame[MAX_FRAMES];	     /* scratch memory */
 	uint64_t record[MAX_RECORD / 8 + 1]; /* the same */
 };
@@ -307,6 +309,25 @@ static int take_record(struct perf_reader *r, struct sink *s,
 	}
 }
 
+/* The records in a packed one; the last may go on in the next. */
+static int take_packed(struct perf_reader *r, struct sink *s)
+{
+	struct perf_event_header *h = (struct perf_event_header *)(void *)r->record;
+	int ret;
+
+	if (!r->unpacker)
+		r->unpacker = perf_unpacker_create();
+	if (!r->unpacker)
+		return -ENOMEM;
+	perf_unpacker_feed(r->unpacker, h + 1, h->size - sizeof(*h));
+	while ((ret = perf_unpacker_next(r->unpacker, h)) == 1) {
+		ret = take_record(r, s, h);
+		if (ret)
+			break;
+	}
+	return ret;
+}
+
 int perf_reader_run(struct perf_reader *r, struct sink *s)
 {
 	struct perf_event_header *h = (struct perf_event_header *)(void *)r->record;
@@ -320,7 +341,8 @@ int perf_reader_run(struct perf_reader *r, struct sink *s)
 		    fread(h + 1, 1, h->size - sizeof(*h), r->in) != h->size - sizeof(*h))
 			return ferror(r->in) ? -EIO : -EBADMSG;
 		left -= h->size;
-		ret = take_record(r, s, h);
+		ret = h->type == PERF_RECORD_COMPRESSED ? take_packed(r, s) :
+							  take_record(r, s, h);
 	}
 	return ret;
 }
@@ -336,6 +358,11 @@ static int refuse(const char *path, int ret, struct err *err)
 			       "%s is a perf.data of another program: only pysampled's can "
 			       "be read",
 			       path);
+	if (ret == -ESPIPE)
+		return err_set(err, ret,
+			       "%s is a stream that was kept, as -o - writes it: perf report "
+			       "-i - < %s reads it",
+			       path, path);
 	return err_set(err, ret, "reading %s: %s", path, strerror(-ret));
 }
 
@@ -383,6 +410,7 @@ void perf_reader_close(struct perf_reader *r)
 	if (!r)
 		return;
 	perf_head_deinit(&r->head);
+	perf_unpacker_destroy(r->unpacker);
 	pyelf_table_deinit(&r->python);
 	symbolizer_destroy(r->symbols);
 	spaces_destroy(r->spaces);

@@ -14,14 +14,31 @@
 
 enum {
 	RECORD_MAX = 65528,
+	RECORD_BUILD_ID = 67,
 	RECORD_FINISHED_ROUND = 68,
+	MAX_KEPT = 4,	       /* markers of an elided middle */
 	COMM_MAX = 16,	       /* the kernel's */
 	THREAD_NAME_MAX = 128, /* the program's */
 };
 
-int perf_records_init(struct perf_records *r, const struct session *s, const char *pyelf_path)
+/* In the table of a file, or a record of a stream, which has none. */
+static void put_build_id(struct perf_records *r, const char *path, unsigned misc,
+			 struct buildid id)
+{
+	struct buf *b = r->stream ? &r->buf : &r->build_ids;
+	size_t start = b->n;
+
+	perf_file_build_id(b, path, -1, misc, id);
+	if (r->stream)
+		buf_set_u32(b, start, RECORD_BUILD_ID);
+}
+
+int perf_records_init(struct perf_records *r, const struct session *s, const char *pyelf_path,
+		      bool stream)
 {
 	*r = (struct perf_records){
+		.stream = stream,
+		.shown = s->shown,
 		.sample_type = perf_file_sample_type(s),
 		.pyelf_path = pyelf_path,
 		.id.n = PYELF_BUILD_ID,
@@ -32,7 +49,7 @@ int perf_records_init(struct perf_records *r, const struct session *s, const cha
 	r->dsos = strtab_create();
 	if (!r->pyelf || !r->dsos)
 		return -ENOMEM;
-	perf_file_build_id(&r->build_ids, pyelf_path, -1, PERF_RECORD_MISC_USER, r->id);
+	put_build_id(r, pyelf_path, PERF_RECORD_MISC_USER, r->id);
 	return 0;
 }
 
@@ -44,19 +61,6 @@ void perf_records_deinit(struct perf_records *r)
 	pyelf_destroy(r->pyelf);
 	strtab_destroy(r->dsos);
 	*r = (struct perf_records){};
-}
-
-size_t perf_records_whole(const struct buf *b, size_t n)
-{
-	struct perf_event_header h;
-	size_t at = 0;
-
-	for (; at + sizeof(h) <= n; at += h.size) {
-		memcpy(&h, b->at + at, sizeof(h));
-		if (h.size > n - at)
-			break;
-	}
-	return at;
 }
 
 static size_t begin_record(struct perf_records *r, uint32_t type, unsigned misc)
@@ -210,7 +214,7 @@ static void note_build_id(struct perf_records *r, const struct side *side)
 								  side->u.mmap.build_id_n } :
 						  side->u.mmap.file_id);
 	if (id.n)
-		perf_file_build_id(&r->build_ids, path, -1, PERF_RECORD_MISC_USER, id);
+		put_build_id(r, path, PERF_RECORD_MISC_USER, id);
 }
 
 static int side_mmap(struct perf_records *r, const struct side *side)
@@ -297,8 +301,7 @@ int perf_records_kernel(struct perf_records *r, const struct perf_kernel_map *ma
 	};
 
 	if (map->id.n)
-		perf_file_build_id(&r->build_ids, map->dso, -1, PERF_RECORD_MISC_KERNEL,
-				   map->id);
+		put_build_id(r, map->dso, PERF_RECORD_MISC_KERNEL, map->id);
 	return put_kernel_map(r, &side);
 }
 
@@ -316,30 +319,77 @@ static uint64_t frame_ip(struct perf_records *r, const struct frame *f)
 	return f->ip;
 }
 
-/* The chain, with a context marker wherever the kernel is left or entered, and its
- * length before it. Cut at the root where it would be longer than a record: [truncated] stands
- * there. */
+/* With a context marker before it where the kernel is left or entered. */
+static void put_frame(struct perf_records *r, uint64_t *context, const struct frame *f)
+{
+	uint64_t want = f->kind == FRAME_KERNEL ? PERF_CONTEXT_KERNEL : PERF_CONTEXT_USER;
+
+	if (want != *context)
+		buf_u64(&r->buf, want);
+	*context = want;
+	buf_u64(&r->buf, frame_ip(r, f));
+}
+
+static void put_marker(struct perf_records *r, uint64_t *context, const char *name)
+{
+	put_frame(r, context, &(struct frame){ .kind = FRAME_MARKER, .name = name });
+}
+
+/* The frames of a deep stack from @from on, below @to, which readers would not show: they
+ * would leave out the root. */
+struct elided {
+	size_t from, to;
+	size_t n_markers; /* among them, which say what the stack is worth: they stay */
+};
+
+static struct elided choose_elided(const struct perf_records *r, const struct stack *stk)
+{
+	struct elided e = { stk->n, stk->n, 0 };
+	size_t most = r->shown;
+
+	if (!most || stk->n <= most)
+		return e;
+	e.from = (most - 1) / 2;
+	e.to = stk->n - (most - 1 - e.from);
+	for (size_t i = e.from; i < e.to; i++)
+		e.n_markers += stk->frames[i].kind == FRAME_MARKER;
+	e.n_markers = MIN(e.n_markers, (size_t)MAX_KEPT);
+	e.to += e.n_markers;
+	return e;
+}
+
+static void put_elided(struct perf_records *r, uint64_t *context, const struct stack *stk,
+		       struct elided e)
+{
+	put_marker(r, context, "[elided]");
+	for (size_t i = e.from; i < e.to && e.n_markers; i++)
+		if (stk->frames[i].kind == FRAME_MARKER) {
+			put_frame(r, context, &stk->frames[i]);
+			e.n_markers--;
+		}
+	r->n_elided++;
+}
+
+/* The chain, and its length before it. Cut at the root where it would be longer than a record:
+ * [truncated] stands there. */
 static bool put_chain(struct perf_records *r, size_t record, const struct sample *smp,
 		      const struct stack *stk)
 {
-	static const struct frame truncated = { .kind = FRAME_MARKER, .name = "[truncated]" };
-	uint64_t context = 0, want, nr = 0;
+	struct elided e = choose_elided(r, stk);
+	uint64_t context = 0, nr = 0;
 	size_t at = r->buf.n, i;
 	bool kernel;
 
 	buf_u64(&r->buf, 0);
 	for (i = 0; i < stk->n && r->buf.n - record + 32 <= RECORD_MAX; i++) {
-		want = stk->frames[i].kind == FRAME_KERNEL ? PERF_CONTEXT_KERNEL :
-							     PERF_CONTEXT_USER;
-		if (want != context)
-			buf_u64(&r->buf, want);
-		context = want;
-		buf_u64(&r->buf, frame_ip(r, &stk->frames[i]));
+		if (i == e.from) {
+			put_elided(r, &context, stk, e);
+			i = e.to;
+		}
+		put_frame(r, &context, &stk->frames[i]);
 	}
-	if (i < stk->n && context != PERF_CONTEXT_USER)
-		buf_u64(&r->buf, PERF_CONTEXT_USER);
 	if (i < stk->n)
-		buf_u64(&r->buf, frame_ip(r, &truncated));
+		put_marker(r, &context, "[truncated]");
 	if (!stk->n) {
 		kernel =
 			(smp->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;

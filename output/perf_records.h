@@ -22,10 +22,14 @@ struct perf_records {
 	struct idmap pids;	/* processes that have it mapped */
 	struct strtab *dsos;	/* files whose build-id was looked for */
 	struct buf build_ids;	/* entries of the build-id table */
+	size_t shown;		/* frames that readers show of a stack; 0: all */
+	uint64_t n_elided;	/* deeper stacks, without their middle */
+	bool stream;		/* it has no table: build-ids are records */
 };
 
 /* 0 or -errno; deinit in any case. */
-int perf_records_init(struct perf_records *r, const struct session *s, const char *pyelf_path);
+int perf_records_init(struct perf_records *r, const struct session *s, const char *pyelf_path,
+		      bool stream);
 void perf_records_deinit(struct perf_records *r);
 
 /* Each appends to @r->buf, whole records or nothing. 0 or -ENOMEM. */
@@ -34,8 +38,5 @@ int perf_records_side(struct perf_records *r, const struct side *side);
 int perf_records_sample(struct perf_records *r, const struct sample *smp,
 			const struct stack *stk, bool *cut);
 int perf_records_round(struct perf_records *r);
-
-/* Pure: how many of the first @n bytes of @b are whole records. */
-size_t perf_records_whole(const struct buf *b, size_t n);
 
 #endif

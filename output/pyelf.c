@@ -144,13 +144,12 @@ static uint32_t allot(struct pyelf *e, const char *name, const char *raw, struct
 	return (uint32_t)e->n++;
 }
 
-int pyelf_new_file(int folder)
+int pyelf_new_file(int folder, const char *name)
 {
 	int fd;
 
-	unlinkat(folder, PYELF_NAME, 0);
-	fd = openat(folder, PYELF_NAME, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-		    0600);
+	unlinkat(folder, name, 0);
+	fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	return fd < 0 ? -errno : fd;
 }
 

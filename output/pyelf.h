@@ -41,9 +41,9 @@ struct pyelf_entry {
 	uint32_t zero;
 };
 
-/* A new PYELF_NAME in @folder, for writing: the old one may be in the build-id cache, or
+/* A new file @name in @folder, for writing: the old one may be in the build-id cache, or
  * mapped. A descriptor or -errno. */
-int pyelf_new_file(int folder);
+int pyelf_new_file(int folder, const char *name);
 
 struct pyelf;
 

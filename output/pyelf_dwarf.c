@@ -10,6 +10,7 @@
 #include <errno.h>
 
 #include "base/base.h"
+#include "base/printable.h"
 #include "pyelf.h"
 
 /* What we use of the standard's constants: no need for libdw to write. */
@@ -240,6 +241,15 @@ static void put_unit(struct dwarf *d, uint32_t file, const char *path)
 	put_lines(d, file, path);
 }
 
+/* Tools print a file's name as it stands. */
+static void put_file(struct dwarf *d, uint32_t file, const char *path)
+{
+	char plain[PYFUNC_FILE_MAX + 1];
+
+	printable(plain, sizeof(plain), path);
+	put_unit(d, file, plain);
+}
+
 /* Which functions belong to which file. */
 static int group_by_file(struct dwarf *d, size_t n, uint32_t n_files)
 {
@@ -279,7 +289,7 @@ int pyelf_dwarf_build(struct buf sec[DWARF_N], const struct pyelf_func *func, si
 	buf_str(&sec[DWARF_STR], "pysampled");
 	for (uint32_t i = 0; i < n_files; i++)
 		if (d.first[i] != STRTAB_NONE)
-			put_unit(&d, i, strtab_get(files, i));
+			put_file(&d, i, strtab_get(files, i));
 	free(d.first);
 	for (int i = 0; i < DWARF_N; i++)
 		if (sec[i].oom)

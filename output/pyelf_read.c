@@ -54,7 +54,7 @@ static bool take_entry(struct pyelf_table *t, const struct pyelf_entry *e)
 	return true;
 }
 
-/* Names lose what no terminal may get; each stays where it is. */
+/* Names are UTF-8 from here on; each stays where it is. */
 static void clean_strings(struct bytes strings)
 {
 	char *at = (char *)(uintptr_t)strings.at, *end = at + strings.n;
@@ -62,7 +62,7 @@ static void clean_strings(struct bytes strings)
 	while (at < end) {
 		size_t n = strlen(at) + 1;
 
-		printable(at, n, at);
+		printable_utf8(at, n, at);
 		at += n;
 	}
 }

@@ -70,7 +70,7 @@ static int sink_open_file(struct sink *s, void *buffer, struct err *err)
 		return s->folder;
 	/* readable too: perf.data is patched at the end */
 	fd = outfile_open(s->folder, name, s->path, sink_mode(s->ops),
-			  s->ops->needs & SINK_NEEDS_FILE, s->ops->beside, err);
+			  s->ops->needs & SINK_KEEPS_OLD, s->ops->beside, err);
 	if (fd < 0)
 		return fd;
 	s->out = fdopen(fd, "w");
@@ -101,10 +101,6 @@ int sink_open(struct sink *s, const struct sink_ops *ops, const char *path,
 	int ret;
 
 	*s = (struct sink){ .ops = ops, .session = session, .path = path, .folder = -1 };
-	if (ops->needs & SINK_NEEDS_FILE && !strcmp(path, "-"))
-		return err_set(err, -EINVAL,
-			       "the format %s needs a file: it cannot go to standard output",
-			       ops->name);
 	s->priv = calloc(1, priv + SINK_BUFFER);
 	if (!s->priv)
 		return err_set(err, -ENOMEM, "opening %s: out of memory", path);

@@ -27,7 +27,13 @@ static size_t decode(const unsigned char *s, uint32_t *c)
 	return more + 1;
 }
 
-size_t printable(char *to, size_t size, const char *from)
+/* C0, DEL, C1, and the separators of lines and paragraphs. */
+static bool is_control(uint32_t c)
+{
+	return c < ' ' || (c >= 0x7f && c <= 0x9f) || c == 0x2028 || c == 0x2029;
+}
+
+static size_t copy(char *to, size_t size, const char *from, bool controls)
 {
 	const unsigned char *s = (const unsigned char *)from;
 	size_t n = 0;
@@ -35,7 +41,7 @@ size_t printable(char *to, size_t size, const char *from)
 	while (*s) {
 		uint32_t c = 0;
 		size_t len = decode(s, &c);
-		bool plain = len && c >= ' ' && (c < 0x7f || c > 0x9f);
+		bool plain = len && (controls || !is_control(c));
 		size_t room = plain ? len : 1;
 
 		if (room >= size - n)
@@ -49,4 +55,14 @@ size_t printable(char *to, size_t size, const char *from)
 	}
 	to[n] = '\0';
 	return n;
+}
+
+size_t printable(char *to, size_t size, const char *from)
+{
+	return copy(to, size, from, false);
+}
+
+size_t printable_utf8(char *to, size_t size, const char *from)
+{
+	return copy(to, size, from, true);
 }

@@ -9,8 +9,12 @@
 #include <stddef.h>
 
 /* Copy the text @from into the @size bytes at @to, with a NUL. Each control character (C0, DEL
- * and C1: a newline too) and each byte that is no part of valid UTF-8 becomes '?'; what does
- * not fit is cut between characters. @to may be @from. Returns the bytes before the NUL. */
+ * and C1: a newline too), what else ends lines (U+2028, U+2029) and each byte that is no part
+ * of valid UTF-8 becomes '?'; what does not fit is cut between characters. @to may be @from.
+ * Returns the bytes before the NUL. */
 size_t printable(char *to, size_t size, const char *from);
+
+/* The same, but control characters stay: for what is filtered where it is shown. */
+size_t printable_utf8(char *to, size_t size, const char *from);
 
 #endif

@@ -55,6 +55,7 @@
 	X(unread,                                                                            \
 	  "files and maps that had to go without names: no memory, descriptors or threads")  \
 	X(unlined, "Python functions without some of their lines in perf.data: too many")    \
+	X(elided, "stacks in perf.data without their middle: deeper than perf shows")        \
 	X(outside, "samples before the recording began or after its end, ignored")
 
 struct stats {

@@ -15,10 +15,10 @@
 #include "remote_mem.h"
 
 enum {
-	PYCODE_NAME_MAX = 1024,	     /* bytes kept of a qualified name */
-	PYCODE_FILE_MAX = 4096,	     /* bytes kept of a file name */
-	PYCODE_TABLE_MAX = 49152,    /* bytes kept of a line table */
-	PYCODE_COPY_MAX = 56 * 1024, /* sizeof(struct pycode_copy) + all of the above */
+	PYCODE_NAME_MAX = 16384,  /* bytes kept of a qualified name: 4096 of any characters */
+	PYCODE_FILE_MAX = 4096,	  /* bytes kept of a file name */
+	PYCODE_TABLE_MAX = 49152, /* bytes kept of a line table */
+	PYCODE_COPY_MAX = 69 * 1024, /* sizeof(struct pycode_copy) + all of the above */
 	PYCODE_HEAD_MAX = 256,	     /* bytes of a code object before its bytecode */
 };
 
@@ -93,12 +93,14 @@ int pycode_line(const struct pycode_copy *c, uint32_t lasti);
  * empty table. */
 void pycode_line_range(const struct pycode_copy *c, int *min, int *max);
 
-/* Pure. Name or file as UTF-8 into @buf (always terminated, surrogates and
- * control characters become '?'). Returns bytes written without the NUL. */
+/* Pure. Name or file as UTF-8 into @buf, always terminated: all characters as they are,
+ * control characters too, but U+FFFD for each NUL, each surrogate and what is no character at
+ * all. Returns bytes written without the NUL. */
 size_t pycode_name(const struct pycode_copy *c, char *buf, size_t cap);
 size_t pycode_file(const struct pycode_copy *c, char *buf, size_t cap);
 
-/* Pure. The same of @n bytes at @at, characters of @kind bytes each (1, 2 or 4). */
+/* Pure. The same of @n bytes at @at, characters of @kind bytes each (1, 2 or 4), with '?' for
+ * all of these and for what printable() takes out. */
 size_t pycode_utf8(const unsigned char *at, size_t n, uint8_t kind, char *buf, size_t cap);
 
 #endif

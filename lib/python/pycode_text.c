@@ -6,7 +6,10 @@
 #include <limits.h>
 
 #include "base/base.h"
+#include "base/printable.h"
 #include "python/pycode.h"
+
+enum { REPLACEMENT = 0xfffd };
 
 static bool kind_valid(uint8_t kind, uint32_t n)
 {
@@ -185,13 +188,11 @@ static uint32_t char_load(const unsigned char *at, uint8_t kind)
 	return v;
 }
 
-/* Not for people, or for the line-based outputs: C0, DEL, C1, the separators of
- * lines and paragraphs, surrogates (os.fsdecode leaves them) and what is no
- * character at all. */
-static bool char_ok(uint32_t c)
+/* No text of C's in UTF-8 can hold it: NUL, surrogates (os.fsdecode leaves them), and what is
+ * no character at all. */
+static bool char_is_none(uint32_t c)
 {
-	return c >= 0x20 && !(c >= 0x7f && c < 0xa0) && c != 0x2028 && c != 0x2029 &&
-	       !(c >= 0xd800 && c < 0xe000) && c <= 0x10ffff;
+	return !c || (c >= 0xd800 && c < 0xe000) || c > 0x10ffff;
 }
 
 static size_t char_utf8(uint32_t c, unsigned char out[4])
@@ -205,14 +206,16 @@ static size_t char_utf8(uint32_t c, unsigned char out[4])
 	return n;
 }
 
-size_t pycode_utf8(const unsigned char *at, size_t n, uint8_t kind, char *buf, size_t cap)
+/* With @none for what is no character. */
+static size_t text_utf8(const unsigned char *at, size_t n, uint8_t kind, uint32_t none,
+			char *buf, size_t cap)
 {
 	unsigned char out[4];
 	size_t len = 0;
 
 	for (; cap && n >= kind; at += kind, n -= kind) {
 		uint32_t c = char_load(at, kind);
-		size_t more = char_utf8(char_ok(c) ? c : '?', out);
+		size_t more = char_utf8(char_is_none(c) ? none : c, out);
 
 		if (more > cap - 1 - len)
 			break;
@@ -224,12 +227,18 @@ size_t pycode_utf8(const unsigned char *at, size_t n, uint8_t kind, char *buf, s
 	return len;
 }
 
+size_t pycode_utf8(const unsigned char *at, size_t n, uint8_t kind, char *buf, size_t cap)
+{
+	text_utf8(at, n, kind, '?', buf, cap);
+	return cap ? printable(buf, cap, buf) : 0;
+}
+
 size_t pycode_name(const struct pycode_copy *c, char *buf, size_t cap)
 {
-	return pycode_utf8(c->data, c->name_n, c->name_kind, buf, cap);
+	return text_utf8(c->data, c->name_n, c->name_kind, REPLACEMENT, buf, cap);
 }
 
 size_t pycode_file(const struct pycode_copy *c, char *buf, size_t cap)
 {
-	return pycode_utf8(c->data + c->name_n, c->file_n, c->file_kind, buf, cap);
+	return text_utf8(c->data + c->name_n, c->file_n, c->file_kind, REPLACEMENT, buf, cap);
 }

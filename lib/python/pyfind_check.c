@@ -105,7 +105,7 @@ static bool check_code(struct check *c, raddr code, raddr instr)
 {
 	const struct pylayout *l = &c->p->layout;
 	unsigned char head[PYCODE_HEAD_MAX];
-	char name[PYCODE_NAME_MAX], file[PYCODE_FILE_MAX];
+	char name[8], file[8];
 	int r = rmem_read(c->m, code, head, l->code.size);
 
 	if (r == 0)

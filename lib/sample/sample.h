@@ -57,6 +57,8 @@ struct session {
 	char **argv;	   /* the command line, for the header */
 	uint64_t start_ns; /* CLOCK_MONOTONIC */
 	unsigned flags;	   /* enum session_flags */
+	uint32_t shown;	   /* perf.data: frames of a stack that perf shows; 0: all are kept */
+	int compress;	   /* perf.data: level of zstd; 0: none */
 	/* Bytes that names and stacks may take in memory, roughly; 0: no bound. What is
 	 * sampled first when it is reached is shown as "[unnamed]". Maps of code may take a
 	 * quarter as many besides. */
@@ -100,8 +102,10 @@ struct sample {
 };
 
 /* A Python function, interned for the whole recording: equal (qualname, file,
- * firstline, min, max) is one pointer. Strings are UTF-8 without control
- * characters, owned by the table that made it. */
+ * firstline, min, max) is one pointer. Strings are valid UTF-8 of any
+ * characters, newlines too, owned by the table that made it: outputs filter what theirs can't
+ * hold. */
+enum { PYFUNC_NAME_MAX = 16384, PYFUNC_FILE_MAX = 8192 }; /* bytes without the NUL */
 struct pyfunc {
 	const char *qualname, *file; /* file as co_filename has it, or absolute */
 	int firstline;		     /* co_firstlineno */

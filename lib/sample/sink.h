@@ -18,7 +18,7 @@ struct sink;
 
 enum sink_needs {
 	SINK_NEEDS_NAMES = 1 << 0, /* native and kernel frames come with names */
-	SINK_NEEDS_FILE = 1 << 1,  /* cannot go to stdout: refused at start */
+	SINK_KEEPS_OLD = 1 << 1,   /* an old file becomes PATH.old, as with perf */
 	SINK_NEEDS_READS = 1 << 2, /* wants the raw remote reads (tape) */
 	SINK_NEEDS_IDS = 1 << 3,   /* mapped files come with their build-ids */
 };
@@ -29,6 +29,7 @@ struct sink_ops {
 	const char *help;
 	const char *beside; /* ".FOLDER/FILE": PATH.FOLDER/FILE is written, too; or NULL */
 	const char *next;   /* the command that takes PATH next, up to it; or NULL */
+	const char *moved;  /* ... on another machine, where that is not the same; or NULL */
 	unsigned needs;
 	size_t priv_size; /* allocated and zeroed by sink_open() */
 

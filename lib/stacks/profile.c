@@ -269,7 +269,7 @@ struct profile *profile_create(void)
 /* The interned function of a code copy; NULL: no room. */
 static const struct pyfunc *func_of(struct profile *p, const struct pycode_copy *c)
 {
-	char name[PYCODE_NAME_MAX * 3 + 1], file[PYCODE_FILE_MAX * 3 + 1];
+	char name[PYFUNC_NAME_MAX + 1], file[PYFUNC_FILE_MAX + 1];
 	struct pyfunc key = { .qualname = name, .file = file, .firstline = c->firstlineno };
 
 	if (grow_funcs(p) < 0)

@@ -189,6 +189,57 @@ def test_killed_recording_is_readable():
     assert "py::spin:" in perf("script", "-i", "k.data", "-F", "ip,sym")
 
 
+def test_packed_is_the_same():
+    record("z.data", "--compress", "3")
+    assert "# compressed : Zstd, level = 3, ratio = " in perf("report", "--header-only", "-i", "z.data")
+    got, want = (perf("script", "-i", name, "-F", "comm,time,event,ip,sym,srcline") for name in ("z.data", "a.data"))
+    assert got == want and SPIN % SRC in got, got[:500]
+    assert counts(report("z.data", "--no-children"))[SPIN % SRC] == 1
+    assert os.path.getsize("z.data") * 8 < os.path.getsize("a.data")
+    assert "py::spin" in perf("diff", "a.data", "z.data")
+
+
+def test_inject():
+    record("z.data", "--compress", "3")
+    for name in ("a", "z"):
+        run("perf", "inject", "-b", "-i", name + ".data", "-o", "i.data")
+        got = counts(report("i.data", "--no-children"))
+        assert got == counts(report(name + ".data", "--no-children")) and got[SPIN % SRC] == 1, got
+
+
+def test_packed_and_killed():
+    p = subprocess.run([MKPERFDATA, "zk.data", "--kill", "--samples", "5000", "--compress", "9", "--deep", "40"],
+                       capture_output=True)
+    assert p.returncode == -9, p.returncode
+    text = report("zk.data", "--no-children")
+    assert re.search(r"Samples: 5K of event", text), text
+    text = perf("script", "-i", "zk.data", "-F", "ip,sym")
+    assert text.count("py::spin:") == 5000 and "[unknown]" not in text, text[:500]
+
+
+def piped(*options, into=()):
+    """What perf says to a recording that comes down a pipe."""
+    with subprocess.Popen([MKPERFDATA, "-", "--src", os.path.abspath("src"), *options], stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL) as source:
+        text, err = run("perf", *into, stdin=source.stdout)
+    assert source.returncode == 0 and not err.strip(), (source.returncode, err)
+    return text
+
+
+def test_down_a_pipe():
+    want = perf("script", "-i", "a.data", "-F", "comm,time,event,ip,sym,srcline")
+    for packed in ((), ("--compress", "3")):
+        text = piped(*packed, into=("report", "-i", "-", "--stdio", "-n", "-g", "none", "--no-children", "--header"))
+        for word in ("hostname : ", "perf version : pysampled", "cmdline : ", "# Total Lost Samples: 5",
+                     "Samples: 101  of event 'cpu-clock'"):
+            assert word in text, "no %s in %s" % (word, text)
+        assert counts(text)[SPIN % SRC] == 1, text
+        assert piped(*packed, into=("script", "-i", "-", "-F", "comm,time,event,ip,sym,srcline")) == want
+    text = piped("--events", "3", into=("report", "-i", "-", "--stdio", "-n", "-g", "none"))
+    got = re.findall(r"Samples: (\d+)  of event '(\S+)'", text)
+    assert got == [("35", "cpu-clock"), ("33", "page-faults"), ("33", "context-switches")], got
+
+
 def test_elf_is_clean():
     need("llvm-dwarfdump")
     text, err = run("llvm-dwarfdump", "--verify", "a.data.pyframes/pyframes.so")

@@ -3,7 +3,7 @@
  * mkperfdata - writes a recording of made-up stacks through the sink interface.
  *
  * usage: mkperfdata OUT [--kill] [--deep N] [--events N] [--samples N] [--no-kernel]
- *        [--src FOLDER]
+ *        [--src FOLDER] [--compress LEVEL]; OUT - is perf.data down a pipe
  *
  * The process is this one, its maps are the true ones. Every tenth sample is of the
  * second thread, every seventh is late; --kill ends without closing.
@@ -174,6 +174,7 @@ static void put_ends(struct sink *s, uint64_t t)
 struct options {
 	size_t deep, events, samples;
 	bool killed, kernel;
+	int compress;
 };
 
 static struct options parse(int argc, char **argv)
@@ -187,6 +188,8 @@ static struct options parse(int argc, char **argv)
 			o.killed = true;
 		else if (!strcmp(argv[i], "--no-kernel"))
 			o.kernel = false;
+		else if (!strcmp(argv[i], "--compress"))
+			o.compress = atoi(value);
 		else if (!strcmp(argv[i], "--deep"))
 			o.deep = strtoul(value, NULL, 10);
 		else if (!strcmp(argv[i], "--events"))
@@ -210,9 +213,12 @@ int main(int argc, char **argv)
 
 	signal(SIGXFSZ, SIG_IGN);
 	set_events(o.events, text != 0);
+	session.compress = o.compress;
 	session.argc = argc;
 	session.argv = argv;
-	if (argc < 2 || sink_open(&sink, sink_pick(NULL, argv[1]), argv[1], &session, &err))
+	if (argc < 2 ||
+	    sink_open(&sink, sink_pick(strcmp(argv[1], "-") ? NULL : "perf", argv[1]), argv[1],
+		      &session, &err))
 		fail("open", &err);
 	put_process(&sink, t);
 	for (unsigned i = 0; i < o.samples; i++) {

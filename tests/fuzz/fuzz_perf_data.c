@@ -107,7 +107,7 @@ static void put_samples(struct sink *s)
 	}
 }
 
-static size_t seed_file(uint8_t *buf, size_t cap)
+static size_t seed_file(uint8_t *buf, size_t cap, int compress)
 {
 	static struct session session = { .n_events = 2 };
 	char dir[] = "/tmp/fuzz_perf_data.XXXXXX", path[64], symbols[96];
@@ -118,6 +118,7 @@ static size_t seed_file(uint8_t *buf, size_t cap)
 
 	strcpy(session.events[0].name, "cpu-clock");
 	strcpy(session.events[1].name, "page-faults");
+	session.compress = compress;
 	session.events[0].attr.exclude_kernel = session.events[1].attr.exclude_kernel = 1;
 	if (!mkdtemp(dir))
 		return 0;
@@ -166,9 +167,11 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 {
 	switch (i) {
 	case 0:
-		return seed_file(buf, cap);
+		return seed_file(buf, cap, 0);
 	case 1:
 		return seed_symbols(buf, cap);
+	case 2:
+		return seed_file(buf, cap, 3);
 	default:
 		return 0;
 	}

@@ -1,5 +1,6 @@
 """Stacks deeper than the usual limit: --max-frames reads them whole while their thread is held."""
 import os
+import re
 
 import harness
 from harness import Target, check, each, each_python, enough, equal, need_fifo, not_quick, one_python
@@ -121,6 +122,26 @@ def test_a_cut_stack_begins_with_its_mark_in_perf_data(py):
     check(chains and all("[truncated]" in chain[-1] for chain in chains), "of %d chains: %s", len(chains), chains[:1])
     report, _ = harness.perf("report", "-i", data, "--stdio", "-g", "caller", home=home)
     check("[truncated]" in report, "perf report: %s", report[:2000])
+
+
+@one_python
+def test_perf_shows_the_root_of_a_deep_stack(py):
+    """Both ends, and what is between them where it was asked for."""
+    target = twosided(py, "--stay", side=200, common=200)
+    home = harness.folder()
+    data = os.path.join(home, "a.data")
+    for options, whole in ([], False), (["--max-frames", 1024], True):
+        run = harness.pysampled("-p", target.pid, "-d", 1, "-F", 99, "-o", data, *options).ok()
+        script, _ = harness.perf("script", "-i", data, "-F", "ip,sym", "--max-stack", "2000", home=home)
+        chains = [re.findall(r"^\s+[0-9a-f]+ \S.*", chain, re.M) for chain in script.split("\n\n") if "spin_" in chain]
+        enough(chains, "no stack: %s", run)
+        for chain in chains:
+            equal([sum("[elided]" in line for line in chain), len(chain) > 400, len(chain) == 127],
+                  [not whole, whole, not whole], "marks, and frames: %d" % len(chain))
+        shown, _ = harness.perf("script", "-i", data, "-F", "ip,sym", home=home)
+        roots = ["py::<module>" in chain for chain in shown.split("\n\n") if "spin_" in chain]
+        check(whole or all(roots), "the root is shown in %d of %d", sum(roots), len(roots))
+        check(("their middle is [elided]" in run.err) != whole, "%s", run)
 
 
 @one_python

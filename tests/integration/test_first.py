@@ -35,6 +35,14 @@ def test_an_option_that_no_output_honours_is_refused(py, option):
     harness.pysampled("-p", pid, "-d", 0.2, option, "-o", "a.data", "-o", "a.folded", home=harness.folder()).ok()
 
 
+@one_python
+def test_what_packs_nothing_is_refused(py):
+    pid = spinning(py).pid
+    harness.refused(2, "-p", pid, "-d", 1, "-z", "-o", "a.folded", about=["-z", "perf.data"])
+    for level in ("-z0", "-z23", "--compress=x"):
+        harness.refused(2, "-p", pid, "-d", 1, level, about=["from 1 to 22"])
+
+
 @each(command=["pyhton3", "/nonexistent", "/etc/passwd", "script"])
 def test_a_command_that_cant_run_touches_no_file(command):
     home = harness.folder()

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import xml.etree.ElementTree
 
 import harness
 from harness import Target, check, equal, need_root, pysampled
@@ -314,12 +315,14 @@ def page_counts(path):
     return ret
 
 
+@harness.each(packed=["", "-z", "-z9"])
 @harness.one_python
-def test_a_recording_from_another_machine_is_unpacked(py):
+def test_a_recording_from_another_machine_is_unpacked(py, packed):
     """There is neither the file beside it nor what perf keeps of it."""
     here, there = harness.folder(), harness.folder()
     target = Target(py, "groundtruth.py")
-    pysampled("-p", target.pid, "-F", 499, "-d", 1, "-o", "a.data", home=here).ok()
+    run = pysampled("-p", target.pid, "-F", 499, "-d", 1, "-o", "a.data", *packed.split(), home=here).ok()
+    check("and there: pysampled unpack a.data" in run.err, "nobody says how to move it: %s", run)
     moved = os.path.join(there, "a.data")
     os.rename(os.path.join(here, "a.data"), moved)
     shutil.rmtree(os.path.join(here, "a.data.pyframes"))
@@ -328,13 +331,153 @@ def test_a_recording_from_another_machine_is_unpacked(py):
         return re.findall(r"py::(\w+)", harness.perf("report", "--stdio", "-g", "none", "-i", moved, home=there)[0])
     equal(names(), [], "names before")
     pysampled("unpack", moved, home=there).ok()
-    check("g_01" in names() and "f_01" in names(), "perf has no names: %s", names())
+    check(any(re.match(r"[fg]_\d\d", name) for name in names()), "perf has no names: %s", names())
     check(os.path.exists(moved + ".pyframes/pyframes.so"), "nothing beside it")
     with open(moved, "r+b") as file:
         file.truncate(os.path.getsize(moved) // 2)
     pysampled("unpack", moved, home=there).ok(1)
     pysampled("unpack", os.path.join(there, "nix")).ok(1)
     pysampled("unpack").ok(2)
+
+
+HELL = r"""
+import sys
+names = ["two words", "a;b", "f(x:7)", "new\nline\r\x85\u2028end", "\x1b[31mred", "gr\xf6\xdfe \u4f60\u597d \U0001f40d", "lone\udcffone",
+         "<script>alert('&amp;')</script>", "back\\slash 'n' \"quote\"", "x" * 4095 + "y", "\xe4" * 4096, "%s %d"]
+files = {n: "/tmp/%s.py" % n[:60] for n in names}
+def work():
+    n = 0
+    for i in range(20000): n += i
+functions = []
+for name in names:
+    code = compile("def f():\n  n = 0\n  for i in range(20000): n += i\n", files[name], "exec").co_consts[0]
+    code = code.replace(co_name=name, co_qualname=name) if hasattr(code, "co_qualname") else code.replace(co_name=name)
+    functions.append(type(work)(code, {}))
+print("READY", flush=True)
+while True:
+    for f in functions: f()
+"""
+
+
+def hell():
+    """{name: file} of HELL's functions, as outputs have them: a lone surrogate is one replacement sign."""
+    names = {}
+    source = HELL[:HELL.index("def work")]
+    exec(source, names)
+    return {n.replace("\udcff", "\ufffd"): names["files"][n].replace("\udcff", "\ufffd") for n in names["names"]}
+
+
+def strings_of(profile):
+    """The string table of a profile.proto, and its functions' (name, file)."""
+    def varint(b, i):
+        v = s = 0
+        while True:
+            v |= (b[i] & 127) << s
+            s, i = s + 7, i + 1
+            if b[i - 1] < 128:
+                return v, i
+
+    def fields(b):
+        i = 0
+        while i < len(b):
+            key, i = varint(b, i)
+            v, i = varint(b, i)
+            if key & 7 == 2:
+                v, i = b[i:i + v], i + v
+            yield key >> 3, v
+    top = list(fields(profile))
+    strings = [v.decode() for k, v in top if k == 6]
+    functions = [dict(fields(v)) for k, v in top if k == 5]
+    return {(strings[f.get(2, 0)], strings[f.get(4, 0)]) for f in functions}
+
+
+@harness.one_python
+def test_names_from_hell(py):
+    """Whole and as they are where a format can hold them; else filtered, and each line is still a line."""
+    home, want = harness.folder(), hell()
+    target = harness.start([py.path, "-c", HELL], stdout=-1)
+    equal(target.stdout.readline(), b"READY\n", "the target")
+    files = ["a.data", "a.folded", "a.pb.gz", "a.speedscope.json", "a.html", "a.svg", "a.gecko.json"]
+    run = pysampled("-p", target.pid, "-F", 499, "-d", 3, *[x for f in files for x in ("-o", f)], home=home).ok()
+    is_plain(run.err.replace("\ufffd", ""), "record's messages")
+    for name in "b.folded", "b.pb.gz", "b.speedscope.json", "b.html":
+        pysampled("convert", "a.data", "-o", name, home=home).ok()
+
+    def text(name):
+        with open(os.path.join(home, name), "rb") as file:
+            return file.read().decode()  # whoever writes it, it is valid UTF-8
+    for p in "a", "b":
+        with gzip.open(os.path.join(home, p + ".pb.gz")) as file:
+            pairs = strings_of(file.read())
+        equal(want.items() - pairs, set(), "names that pprof lacks in " + p)
+        frames = {(f["name"], f.get("file")) for f in json.loads(text(p + ".speedscope.json"))["shared"]["frames"]}
+        equal(want.items() - frames, set(), "names that speedscope lacks in " + p)
+        data = re.search(r"\{\"title\".*\}", text(p + ".html"), re.S)[0]
+        funcs = {(f[0], f[1]) for f in json.JSONDecoder().raw_decode(data)[0]["funcs"]}
+        equal(want.items() - funcs, set(), "names that the page lacks in " + p)
+        is_plain(text(p + ".folded").replace("\ufffd", ""), "folded")
+        for line in text(p + ".folded").split("\n")[:-1]:
+            check(re.fullmatch(r".+-\d+(;[^;]+)* \d+", line) and len(line.splitlines()) == 1, "a line of folded: %r", line)
+        for name, file in want.items():
+            plain = [re.sub("[\\0-\x1f\x7f-\x9f\u2028\u2029]", "?", x).replace(";", ":") for x in (name, file)]
+            check("%s (%s" % tuple(plain) in text(p + ".folded"), "folded %s lacks %r", p, name[:100])
+    stacks = set(json.loads(text("a.gecko.json"))["threads"][0]["stringArray"])
+    equal({n for n in want if not any(s.startswith(n) for s in stacks)}, set(), "names that gecko lacks")
+    titles = [t.text for t in xml.etree.ElementTree.fromstring(text("a.svg")).iter("{http://www.w3.org/2000/svg}title")]
+    check(any(t.startswith("<script>alert('&amp;')</script> (") for t in titles), "the image: %s", titles[:20])
+    said, warned = harness.perf("script", "-i", os.path.join(home, "a.data"), "-F", "ip,sym,srcline", home=home)
+    equal(warned, "", "perf warns")
+    check(r"py::new\x0aline\x0d\x85\u2028end:" in said and r"py::a\x3bb:" in said, "perf has other names")
+    is_plain(said.replace("\ufffd", "").replace("\t", ""), "perf script")
+    said = pysampled("report", "a.data", "-n", 0, home=home).ok().out
+    is_plain(said.replace("\ufffd", ""), "report")
+    rows = {(r["name"], r["file"]) for r in json.loads(pysampled("report", "a.data", "--json", home=home).ok().out)["rows"]}
+    equal(want.items() - rows, set(), "names that report --json lacks")
+
+
+def piped(command, *options, home):
+    """A recording of @command's target, read by perf from a pipe: what both say."""
+    env = harness.plain_env(HOME=home, PERF_PAGER="cat")
+    with harness.subprocess.Popen([harness.PYSAMPLED, "-o", "-", "--format", "perf", *map(str, options)], env=env,
+                                  stdout=-1, stderr=-1, text=True) as run:
+        read = harness.subprocess.run(["perf", *command], env=env, stdin=run.stdout, stdout=-1, stderr=-1, text=True,
+                                      errors="replace", timeout=60)
+        said = run.stderr.read()
+    equal((run.returncode, read.returncode, read.stderr), (0, 0, ""), "how it ended: %s" % said)
+    return read.stdout, int(re.search(r"^samples=(\d+)", said, re.M)[1])
+
+
+@harness.each(packed=["", "-z"])
+@harness.one_python
+def test_perf_reads_from_a_pipe(py, packed):
+    """All samples, with names also of functions that were met late."""
+    harness.need_command("perf")
+    home, target = harness.folder(), Target(py, "groundtruth.py")
+    options = ["-p", target.pid, "-F", 499, "-d", 1.5, *packed.split()]
+    text, n = piped(["script", "-i", "-", "-F", "comm,tid,ip,sym,dso"], *options, home=home)
+    equal(len(re.findall(r"^\S.*\d+ *$", text, re.M)), n, "samples")
+    check("py::g_" in text and "py::f_" in text, "perf script has no names: %s", text[:1000])
+    check("[unknown] (/pyframes.so)" not in text, "frames of Python without a name")
+    harness.enough(n > 100, "%d samples", n)
+    text, _ = piped(["report", "-i", "-", "--stdio"], *options, home=home)
+    check("py::g_" in text and "py::f_" in text, "perf report has no names: %s", text[:1000])
+    equal(os.listdir(home), [".debug"], "files")
+
+
+@harness.one_python
+def test_a_stream_that_nobody_could_name_is_refused(py):
+    home, target = harness.folder(), Target(py, "groundtruth.py")
+    kept = os.path.join(home, "kept")
+    for env in ({}, {"HOME": ""}):
+        with open(kept, "wb") as out:
+            run = harness.subprocess.run([harness.PYSAMPLED, "-p", str(target.pid), "-d", "1", "-o", "-", "--format", "perf"],
+                                         env=env, stdout=out, stderr=-1, text=True)
+        check(run.returncode == 1 and "HOME" in run.stderr, "not refused: %s", run)
+        equal(os.path.getsize(kept), 0, "bytes written")
+    with open(kept, "wb") as out:
+        harness.subprocess.run([harness.PYSAMPLED, "-p", str(target.pid), "-d", "0.3", "-o", "-", "--format", "perf"],
+                               env=harness.plain_env(HOME=home), stdout=out, stderr=-1, check=True)
+    check("perf report -i - <" in pysampled("report", kept, home=home).ok(1).err, "a stream that was kept is not told")
 
 
 def test_a_diff_tells_what_grew_and_what_shrank():

@@ -15,9 +15,11 @@
 #include <cmocka.h>
 
 #include "base/base.h"
+#include "base/stats.h"
 #include "../../output/buildid.h"
 #include "elf/elfimage.h"
 #include "../../output/perf_kernel.h"
+#include "../../output/pyelf.h"
 #include "../../output/sink.h"
 
 enum { HEAD = 104, ENTRY = 136, TRAILER = 32 };
@@ -403,6 +405,49 @@ static void long_chains_lose_their_roots(void **state)
 	drop(&f);
 }
 
+/* perf would not show the root of a deep stack: its middle goes, but for the markers there. */
+static void deep_stacks_lose_their_middle(void **state)
+{
+	enum { SHOWN = 11, DEEP = 40 };
+	struct frame fr[DEEP];
+	struct stats stats = { 0 };
+	const unsigned char *chain;
+	struct fixture f;
+
+	for (size_t i = 0; i < DEEP; i++)
+		fr[i] = (struct frame){ .kind = FRAME_NATIVE, .ip = 0x1000 + i };
+	set_session(&f, 1);
+	f.session.shown = SHOWN;
+	f.session.stats = &stats;
+	open_sink(&f);
+	put(&f, sample, fr, SHOWN);
+	put(&f, sample, fr, SHOWN + 1);
+	fr[20] = (struct frame){ .kind = FRAME_MARKER, .name = "[late]" };
+	put(&f, sample, fr, DEEP);
+	end(&f);
+	assert_int_equal(STATS_GET(&stats, elided), 2);
+	assert_int_equal(f.sink.cut, 0);
+	chain = record(&f, PERF_RECORD_SAMPLE, 0) + 56;
+	assert_int_equal(load_u64(chain), SHOWN + 1);
+	assert_int_equal(load_u64(chain + 8 * (SHOWN + 1)), 0x1000 + SHOWN - 1);
+	/* user, five frames, the marker, five frames */
+	chain = record(&f, PERF_RECORD_SAMPLE, 1) + 56;
+	assert_int_equal(load_u64(chain), SHOWN + 1);
+	assert_int_equal(load_u64(chain + 8 * 6), 0x1004);
+	assert_true(load_u64(chain + 8 * 7) > PYELF_BASE);
+	assert_int_equal(load_u64(chain + 8 * 8), 0x1007);
+	assert_int_equal(load_u64(chain + 8 * 12), 0x100b);
+	/* ... five frames, two markers, four frames */
+	chain = record(&f, PERF_RECORD_SAMPLE, 2) + 56;
+	assert_int_equal(load_u64(chain), SHOWN + 1);
+	assert_int_equal(load_u64(chain + 8 * 6), 0x1004);
+	assert_true(load_u64(chain + 8 * 8) > PYELF_BASE);
+	assert_true(load_u64(chain + 8 * 8) != load_u64(chain + 8 * 7));
+	assert_int_equal(load_u64(chain + 8 * 9), 0x1000 + DEEP - 4);
+	assert_int_equal(load_u64(chain + 8 * 12), 0x1000 + DEEP - 1);
+	drop(&f);
+}
+
 /* The content of feature @bit. */
 static struct bytes feature(const struct fixture *f, unsigned bit)
 {
@@ -418,6 +463,16 @@ static struct bytes feature(const struct fixture *f, unsigned bit)
 	}
 	assert_true(f->file[72 + bit / 8] >> bit % 8 & 1);
 	return ret;
+}
+
+/* The copy of the symbol file. */
+static struct bytes copied(const struct fixture *f)
+{
+	const unsigned char *tail = f->file + f->n - 24;
+
+	assert_memory_equal(tail + 16, "PYFRAMES", 8);
+	assert_true(load_u64(tail) + load_u64(tail + 8) + 24 == f->n);
+	return (struct bytes){ f->file + load_u64(tail), load_u64(tail + 8) };
 }
 
 /* The table of build-ids has each mapped program, but no data. */
@@ -464,10 +519,10 @@ static void features_and_symbol_file(void **state)
 	put(&f, sample, &python, 1);
 	end(&f);
 	so = slurp(f.symbols, &n);
-	b = feature(&f, 230);
+	b = copied(&f);
 	assert_int_equal(b.n, n);
 	assert_memory_equal(b.at, so, n);
-	assert_int_equal(f.n, (size_t)(b.at - f.file) + n);
+	assert_int_equal(f.n, (size_t)(b.at - f.file) + n + 24);
 	free(so);
 
 	b = feature(&f, 2);
@@ -584,7 +639,7 @@ static void readable_when_the_disk_is_full(void **state)
 	assert_in_range(n, 100, 200);
 	assert_in_range(count(&f, PERF_RECORD_SAMPLE), 20, n);
 	assert_string_equal((const char *)feature(&f, 12).at + 8 + 120 + 8, "event0");
-	assert_true(feature(&f, 230).n > 0x10000);
+	assert_true(copied(&f).n > 0x10000);
 	assert_int_equal(access(f.symbols, R_OK), 0);
 	drop(&f);
 
@@ -595,15 +650,18 @@ static void readable_when_the_disk_is_full(void **state)
 	drop(&f);
 }
 
-static void stdout_is_refused(void **state)
+/* Names of a stream are looked for in the cache only. */
+static void stream_needs_a_cache(void **state)
 {
 	struct session session = { .n_events = 1 };
 	struct err err = {};
 	struct sink s;
 
-	assert_int_equal(sink_open(&s, sink_pick("perf", "-"), "-", &session, &err), -EINVAL);
-	assert_string_equal(err.text,
-			    "the format perf needs a file: it cannot go to standard output");
+	setenv("PYSAMPLED_BUILDID_DIR", "nowhere", 1);
+	assert_int_equal(sink_open(&s, sink_pick("perf", "-"), "-", &session, &err),
+			 isatty(1) ? -EINVAL : -ENOENT);
+	assert_non_null(strstr(err.text, isatty(1) ? "terminal" : "~/.debug"));
+	unsetenv("PYSAMPLED_BUILDID_DIR");
 }
 
 static struct perf_kernel_map parse_kernel(const char *text, uint64_t size, bool ok)
@@ -692,12 +750,13 @@ int main(void)
 		cmocka_unit_test(symbols_are_mapped_once_a_process),
 		cmocka_unit_test(side_events_are_kept),
 		cmocka_unit_test(long_chains_lose_their_roots),
+		cmocka_unit_test(deep_stacks_lose_their_middle),
 		cmocka_unit_test(features_and_symbol_file),
 		cmocka_unit_test(cache_has_the_symbol_file),
 		cmocka_unit_test(old_recording_is_kept),
 		cmocka_unit_test(readable_between_rounds),
 		cmocka_unit_test(readable_when_the_disk_is_full),
-		cmocka_unit_test(stdout_is_refused),
+		cmocka_unit_test(stream_needs_a_cache),
 		cmocka_unit_test(kernel_and_modules_are_found),
 		cmocka_unit_test(build_id_is_found_in_notes),
 		cmocka_unit_test(build_ids_of_programs),

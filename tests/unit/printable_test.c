@@ -33,6 +33,20 @@ static void controls_become_question_marks(void **state)
 	      "?31m??\xc2\xa0");
 }
 
+static void separators_become_question_marks(void **state)
+{
+	gives("a\xe2\x80\xa8z\xe2\x80\xa9", "a?z?");
+	gives("\xe2\x80\xa7\xe2\x80\xaa", "\xe2\x80\xa7\xe2\x80\xaa");
+}
+
+static void controls_may_stay(void **state)
+{
+	char to[16];
+
+	assert_int_equal(printable_utf8(to, sizeof(to), "a\nb\xc2\x9b\xff\xe2\x80\xa8"), 9);
+	assert_string_equal(to, "a\nb\xc2\x9b?\xe2\x80\xa8");
+}
+
 static void valid_text_stays(void **state)
 {
 	static const char text[] = "a~ \xc3\xa9 \xe2\x82\xac \xed\x9f\xbf \xee\x80\x80 "
@@ -75,6 +89,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(controls_become_question_marks),
+		cmocka_unit_test(separators_become_question_marks),
+		cmocka_unit_test(controls_may_stay),
 		cmocka_unit_test(valid_text_stays),
 		cmocka_unit_test(invalid_bytes_become_question_marks),
 		cmocka_unit_test(what_does_not_fit_is_cut_between_characters),

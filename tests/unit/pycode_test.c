@@ -190,17 +190,25 @@ static void copy_tells_all(void **state)
 
 static void every_kind_of_string(void **state)
 {
-	static const uint16_t ucs2[] = { 'a', 0x20ac, 0xd800, 0x0a };
+	static const uint16_t ucs2[] = { 'a', 0x20ac, 0xd800, 0x0a, 0 };
 	static const uint32_t ucs4[] = { 0x1f600, 'b', 0x110000, 0x2028 };
 	struct target *t = target_create(0x030c);
+	char shown[32];
 
 	put_name(t, "w\xe4it\x7f\x85", 6, 1, COMPACT);
-	assert_string_equal(name(t), "w\xc3\xa4it??");
-	put_name(t, ucs2, 4, 2, COMPACT);
-	assert_string_equal(name(t), "a\xe2\x82\xac??");
+	assert_string_equal(name(t), "w\xc3\xa4it\x7f\xc2\x85");
+	put_name(t, ucs2, 5, 2, COMPACT);
+	assert_string_equal(name(t), "a\xe2\x82\xac\xef\xbf\xbd\n\xef\xbf\xbd");
 	put_name(t, ucs4, 4, 4, COMPACT);
 	assert_string_equal(name(t), "\xf0\x9f\x98\x80"
-				     "b??");
+				     "b\xef\xbf\xbd\xe2\x80\xa8");
+	/* What is shown at once. */
+	assert_int_equal(pycode_utf8((const void *)ucs2, 10, 2, shown, sizeof(shown)), 7);
+	assert_string_equal(shown, "a\xe2\x82\xac???");
+	assert_int_equal(pycode_utf8((const void *)ucs4, 16, 4, shown, sizeof(shown)), 7);
+	assert_string_equal(shown, "\xf0\x9f\x98\x80"
+				   "b??");
+	assert_int_equal(pycode_utf8((const void *)ucs4, 16, 4, NULL, 0), 0);
 	/* An instance of a subclass of str keeps its characters elsewhere. */
 	put_name(t, "subclass", 8, 1, ASCII);
 	assert_string_equal(name(t), "subclass");
@@ -248,7 +256,7 @@ static void long_ones_are_cut(void **state)
 
 	for (size_t i = 0; i < ROOM; i++)
 		big[i] = (unsigned char)(i % 251 + 1);
-	put_name(t, big, 5000, 1, COMPACT);
+	put_name(t, big, 20000, 1, COMPACT);
 	put_table(t, big, 60000);
 	assert_int_equal(copy(t), 0);
 	assert_int_equal(t->copy.cut, PYCODE_NAME_CUT | PYCODE_TABLE_CUT);
@@ -573,7 +581,8 @@ int main(void)
 		cmocka_unit_test(contents_count_in_3_11),
 		cmocka_unit_test(print_ignores_the_rest),
 		cmocka_unit_test(blocks_from_tapes),
-		cmocka_unit_test(older_tables), cmocka_unit_test(lines_are_co_lines),
+		cmocka_unit_test(older_tables),
+		cmocka_unit_test(lines_are_co_lines),
 		cmocka_unit_test(lines_without_columns),
 		cmocka_unit_test(empty_and_damaged_tables),
 	};
