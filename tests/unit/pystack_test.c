@@ -129,7 +129,8 @@ static struct pystack_result read_result(struct fix *f)
 /* "a3 b0": names and code units, innermost first; or why there are none. */
 static const char *text_of(struct fix *f, struct pystack_result r)
 {
-	static const char *const ends[] = { "", "nopython", "fault", "broken", "badcode" };
+	static const char *const ends[] = { "",	      "nopython", "fault",
+					    "broken", "badcode",  "elsewhere" };
 	static char text[WORLD_FRAMES * 4];
 	char *p = text;
 
@@ -1259,6 +1260,93 @@ static void on_a_stack_that_was_copied(struct fix *f)
 	assert_string_equal(read_placed(f, sp), "a3");
 }
 
+/* Two stacks with a hole between them: on the lower one, where the thread stands at @sp, "a"
+ * of a state that bears another's number; on the upper one "b" of the state that bears the
+ * thread's. */
+struct apart {
+	raddr sp, hole, own, other, low_pthread, high_pthread;
+};
+
+static struct apart two_stacks(struct fix *f)
+{
+	struct apart a = { .own = f->ts,
+			   .other = world_thread(f->w, f->interp, INNER + 1, true) };
+
+	a.sp = world_take(f->w, 64);
+	f->ts = a.other;
+	stack(f, "a", NULL);
+	a.low_pthread = world_pthread(f->w, INNER);
+	a.hole = (world_take(f->w, 3 * 4096) + 4096) & ~(raddr)4095;
+	f->ts = a.own;
+	stack(f, "b", NULL);
+	a.high_pthread = world_pthread(f->w, INNER);
+	world_hole(f->w, a.hole, 4096);
+	return a;
+}
+
+/* What is read, where the C library keeps what it knows of the thread at @pthread. */
+static const char *read_apart(struct fix *f, const struct apart *a, raddr pthread)
+{
+	struct pystack_place place = { .sp = a->sp };
+
+	world_put(f->w, a->own, f->w->l.tstate.thread_id, pthread, 8);
+	f->t.program++;
+	pystack_stands(f->p, &place);
+	return text_of(f, read_result(f));
+}
+
+/* Only what lies on the thread's own stack is the thread's, whatever number it bears. */
+static void apart(struct fix *f)
+{
+	struct apart a = two_stacks(f);
+
+	if (pyoff_has(f->w->l.tstate.base_frame)) /* it has nothing on the C stack */
+		return;
+	assert_string_equal(read_apart(f, &a, 0), "b3"); /* nothing tells of stacks */
+	assert_string_equal(read_apart(f, &a, a.low_pthread), "a3");
+	assert_string_equal(read_apart(f, &a, a.high_pthread), "b3");
+	/* It began on neither. */
+	assert_string_equal(read_apart(f, &a, a.hole + 4096), "a3");
+}
+
+/* The thread has nothing on the stack that it stands on. */
+static void apart_and_alone(struct fix *f)
+{
+	struct apart a = two_stacks(f);
+
+	if (pyoff_has(f->w->l.tstate.base_frame))
+		return;
+	f->ts = a.other;
+	stack(f, "", NULL);
+	f->ts = a.own;
+	assert_string_equal(read_apart(f, &a, a.low_pthread), "nopython");
+	assert_string_equal(read_apart(f, &a, a.hole + 4096), "elsewhere");
+	stack(f, "", NULL);
+	assert_string_equal(read_apart(f, &a, a.low_pthread), "nopython");
+	assert_string_equal(read_apart(f, &a, a.hole + 4096), "nopython");
+}
+
+/* The state that bears its number has no frame; one that the stack names has. */
+static void apart_and_named(struct fix *f)
+{
+	struct apart a = two_stacks(f);
+	struct pystack_place place = { .sp = a.sp, .regs = &a.other, .n_regs = 1 };
+
+	if (pyoff_has(f->w->l.tstate.base_frame))
+		return;
+	stack(f, "", NULL);
+	assert_string_equal(read_apart(f, &a, a.low_pthread), "nopython");
+	pystack_stands(f->p, &place);
+	assert_string_equal(read_stack(f), "a3");
+}
+
+static void states_on_two_stacks(void **state)
+{
+	in_every_layout(apart);
+	in_every_layout(apart_and_alone);
+	in_every_layout(apart_and_named);
+}
+
 static void state_with_another_threads_number(void **state)
 {
 	in_every_layout(on_its_stacks_last_page);
@@ -1354,6 +1442,7 @@ int main(void)
 		cmocka_unit_test(processes_are_apart),
 		cmocka_unit_test(several_interpreters),
 		cmocka_unit_test(state_with_another_threads_number),
+		cmocka_unit_test(states_on_two_stacks),
 		cmocka_unit_test(cut_in_an_interpreter),
 		cmocka_unit_test(many_codes),
 	};
