@@ -1355,6 +1355,44 @@ static void state_with_another_threads_number(void **state)
 	in_every_layout(on_another_stack);
 }
 
+/* Whoever knows all states already says which is the thread's. It is looked at first, and not
+ * believed. */
+static void suggested(struct fix *f)
+{
+	raddr other = world_thread(f->w, f->interp, INNER + 1, true);
+	uint64_t unique;
+
+	stack(f, "ab", NULL);
+	assert_int_equal(pyframe_threads_unique(&f->w->base, &f->w->walk, &unique), 0);
+	pystack_suggest(f->p, &f->t, TID, INNER, f->ts, unique);
+	assert_int_equal(pystack_thread(f->p, PID, TID, 0)->tstate, f->ts);
+	assert_string_equal(read_stack(f), "a3 b3");
+	pystack_suggest(f->p, &f->t, TID, INNER, other, unique); /* it is known by now */
+	assert_int_equal(pystack_thread(f->p, PID, TID, 0)->tstate, f->ts);
+	f->t.program++;
+	pystack_suggest(f->p, &f->t, TID, INNER, other, unique);
+	assert_string_equal(read_stack(f), "a3 b3");
+	/* None of them all is the thread's, until there are others. */
+	f->t.program++;
+	pystack_suggest(f->p, &f->t, TID, INNER, 0, unique);
+	assert_string_equal(read_stack(f), "nopython");
+	world_thread(f->w, f->interp, INNER + 2, true);
+	assert_string_equal(read_stack(f), "a3 b3");
+	/* That is not said where they can't be told apart, nor of a first thread, which a fork
+	 * may have made. */
+	f->t.program++;
+	pystack_suggest(f->p, &f->t, TID, INNER, 0, 0);
+	assert_string_equal(read_stack(f), "a3 b3");
+	f->t.program++;
+	pystack_suggest(f->p, &f->t, PID, INNER, 0, unique);
+	assert_false(pystack_thread(f->p, f->t.program, PID, 0)->none);
+}
+
+static void states_that_are_suggested(void **state)
+{
+	in_every_layout(suggested);
+}
+
 /* A stack that is cut in one interpreter lacks the others' frames. */
 static void cut_in_an_interpreter(void **state)
 {
@@ -1443,6 +1481,7 @@ int main(void)
 		cmocka_unit_test(several_interpreters),
 		cmocka_unit_test(state_with_another_threads_number),
 		cmocka_unit_test(states_on_two_stacks),
+		cmocka_unit_test(states_that_are_suggested),
 		cmocka_unit_test(cut_in_an_interpreter),
 		cmocka_unit_test(many_codes),
 	};
