@@ -1167,8 +1167,26 @@ static void seen_in_part(struct fix *f)
 	assert_string_equal(read_stack(f), "a3 b3 c3 d3");
 }
 
+/* From 3.13 on each activation stands on a shim. A state that has none is caught in between:
+ * nothing tells where it runs, unless it is another thread's. */
+static void without_shim(struct fix *f)
+{
+	raddr outer = enter_another(f), inner = f->ts, code = code_of(f, 'a'),
+	      instr = code + f->w->l.code.size + 6;
+
+	if (!f->w->l.owner_shim || pyoff_has(f->w->l.tstate.cframe))
+		return;
+	world_stack(f->w, inner, "f", &code, &instr);
+	f->ts = outer;
+	stack(f, "cd", NULL);
+	assert_string_equal(read_stack(f), "broken");
+	world_put(f->w, inner, f->w->l.tstate.native_tid, INNER + 1, 8);
+	assert_string_equal(read_stack(f), "c3 d3");
+}
+
 static void several_interpreters(void **state)
 {
+	in_every_layout(without_shim);
 	in_every_layout(seen_in_part);
 	in_every_layout(entered_in_an_interpreter);
 	in_every_layout(nested);
