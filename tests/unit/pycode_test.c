@@ -411,6 +411,16 @@ static void blocks_from_tapes(void **state)
 	c->name_kind = 1;
 	c->table_n = UINT32_MAX - 20;
 	assert_false(pycode_copy_valid(c, SIZE_MAX));
+	/* Each length has its own bound. */
+	c->table_n = PYCODE_TABLE_MAX, c->name_n = PYCODE_NAME_MAX,
+	c->file_n = PYCODE_FILE_MAX;
+	assert_true(pycode_copy_valid(c, pycode_copy_size(c)));
+	c->name_n++;
+	assert_false(pycode_copy_valid(c, pycode_copy_size(c)));
+	c->name_n = 0, c->file_n++;
+	assert_false(pycode_copy_valid(c, pycode_copy_size(c)));
+	c->file_n = 0, c->table_n++;
+	assert_false(pycode_copy_valid(c, pycode_copy_size(c)));
 	free(t);
 }
 
@@ -573,7 +583,8 @@ int main(void)
 		cmocka_unit_test(contents_count_in_3_11),
 		cmocka_unit_test(print_ignores_the_rest),
 		cmocka_unit_test(blocks_from_tapes),
-		cmocka_unit_test(older_tables), cmocka_unit_test(lines_are_co_lines),
+		cmocka_unit_test(older_tables),
+		cmocka_unit_test(lines_are_co_lines),
 		cmocka_unit_test(lines_without_columns),
 		cmocka_unit_test(empty_and_damaged_tables),
 	};
