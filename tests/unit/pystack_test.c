@@ -1358,6 +1358,50 @@ static void apart_and_named(struct fix *f)
 	assert_string_equal(read_stack(f), "a3");
 }
 
+/* Read a thread that stands at @sp. */
+static const char *read_at(struct fix *f, raddr sp, pid_t tid)
+{
+	struct pystack_place place = { .sp = sp };
+
+	f->t.program++;
+	pystack_stands(f->p, &place);
+	return text_of(f, pystack_read(f->p, &f->t, &f->w->base, tid, INNER));
+}
+
+/* In a process with very many threads only states that bear the thread's number are looked at,
+ * or that its stack names, or, of a first thread, whose struct pthread a fork has made its. */
+static void among_many(struct fix *f)
+{
+	enum { MANY = 140 };
+	raddr outer = enter_another(f), inner = f->ts, sp;
+
+	if (pyoff_has(f->w->l.tstate.base_frame)) /* it has nothing on the C stack */
+		return;
+	for (uint64_t i = 0; i < MANY; i++)
+		world_thread(f->w, f->interp, 100 + i, false);
+	sp = world_take(f->w, 256);
+	stack(f, "ab", NULL); /* made first, so lowest */
+	f->ts = outer;
+	stack(f, "cd", NULL);
+	assert_string_equal(read_at(f, sp, TID), "a3 b3 c3 d3");
+	world_put(f->w, inner, f->w->l.tstate.native_tid, INNER + 1, 8);
+	assert_string_equal(read_at(f, sp, TID), "c3 d3");
+	assert_string_equal(read_at(f, 0, TID), "c3 d3");
+	world_put(f->w, sp, (pyoff)AT(128), inner, 8);
+	assert_string_equal(read_at(f, sp, TID), "a3 b3 c3 d3");
+	world_put(f->w, sp, (pyoff)AT(128), 0, 8);
+	world_put(f->w, inner, f->w->l.tstate.thread_id, world_pthread(f->w, INNER), 8);
+	assert_string_equal(read_at(f, sp, TID), "c3 d3");
+	assert_string_equal(read_at(f, sp, PID), "a3 b3 c3 d3");
+	world_put(f->w, inner, f->w->l.tstate.thread_id, world_pthread(f->w, INNER + 1), 8);
+	assert_string_equal(read_at(f, sp, PID), "c3 d3");
+}
+
+static void states_among_many(void **state)
+{
+	in_every_layout(among_many);
+}
+
 static void states_on_two_stacks(void **state)
 {
 	in_every_layout(apart);
@@ -1499,6 +1543,7 @@ int main(void)
 		cmocka_unit_test(several_interpreters),
 		cmocka_unit_test(state_with_another_threads_number),
 		cmocka_unit_test(states_on_two_stacks),
+		cmocka_unit_test(states_among_many),
 		cmocka_unit_test(states_that_are_suggested),
 		cmocka_unit_test(cut_in_an_interpreter),
 		cmocka_unit_test(many_codes),
