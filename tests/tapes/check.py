@@ -1,5 +1,6 @@
 """Play a tape and compare: check.py REPLAY TAPE [--flips N]. What comes out must be TAPE's
-.expect, played with the files that its .sh makes, if there is one, also with chunks and fields of a later version in it, and what is judged must be what was
+.expect, played with the files that its .sh makes, if there is one, also with chunks and fields of a later version in it, and without the fields that a
+version before theirs would have left out, and what is judged must be what was
 judged when it was recorded; prefixes and N byte flips must end cleanly (of a tape of readers,
 whose every play is a recording, a fiftieth); with 0 it is only compared. Prints totals as cmocka
 does."""
@@ -46,7 +47,8 @@ def with_files(tape, replay, folder):
     if made.returncode != 0:
         return "its files can't be made: " + made.stderr[:2000]
     return compare(tape, replay, "--files", folder) or \
-        compare(tape, replay, "--files", folder, "--future")
+        compare(tape, replay, "--files", folder, "--future") or \
+        compare(tape, replay, "--files", folder, "--past")
 
 
 def main():
@@ -57,11 +59,12 @@ def main():
     few = str(max(flips // 50, 20) if of_readers else flips)
     checks = [("compare", lambda: compare(tape, replay)),
               ("future", lambda: compare(tape, replay, "--future")),
+              ("past", lambda: compare(tape, replay, "--past")),
               ("torture", lambda: torture(tape, replay, few))]
-    checks = checks[:2] if flips == 0 else checks
+    checks = checks[:3] if flips == 0 else checks
     if os.path.exists(tape[:-len(".tape")] + ".sh"):
         folder = tempfile.TemporaryDirectory()
-        checks[:2] = [("files", lambda: with_files(tape, replay, folder.name))]
+        checks[:3] = [("files", lambda: with_files(tape, replay, folder.name))]
     failed = 0
     for name, check in checks:
         why = check()

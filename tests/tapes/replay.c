@@ -10,6 +10,8 @@
  *   replay --maps TAPE       print the paths of the mapped files and their inodes
  *   replay --future TAPE     the same with a chunk and a field that nobody knows yet beside
  *                            each chunk and in it
+ *   replay --past TAPE       the same without each field that has its default: as a version
+ *                            would have written it that did not know the field
  *   replay --torture N TAPE  prefixes and N times flipped bits; prints how many samples came
  *                            out. All prefixes that end inside one chunk play alike, so one is
  *                            tried for each chunk, and one at each chunk's end; of a tape of
@@ -236,6 +238,100 @@ static int print_future(const struct tape *t, const char *files)
 	return code;
 }
 
+/* --- the past --- */
+
+struct field {
+	uint16_t tag, zero;
+	uint32_t n;
+};
+
+/* What a number is where its field is missing, into @ret; as script.c and player.c have it.
+ * False: the field is no number, or says of what its chunk is. */
+static bool is_number(uint16_t tag, uint64_t *ret)
+{
+	*ret = 0;
+	switch (tag) {
+	case TAPE_SLOT_INDEX:
+	case TAPE_INDEX:
+	case TAPE_WOKE: /* when the drain began */
+	case TAPE_HEADS:
+	case TAPE_BYTES:
+	case TAPE_NAME:
+	case TAPE_ATTR:
+	case TAPE_CAPTURE:
+	case TAPE_ARCH:
+	case TAPE_TIDS:
+	case TAPE_STATE:
+	case TAPE_LAYOUT:
+	case TAPE_INNER_TIDS:
+	case TAPE_BUILD_ID:
+	case TAPE_PROV:
+	case TAPE_REGS:
+		return false;
+	case TAPE_END:
+	case TAPE_OVER:
+		*ret = UINT64_MAX;
+		return true;
+	case TAPE_MAX_FRAMES:
+		*ret = 1024;
+		return true;
+	default:
+		return true;
+	}
+}
+
+static bool has_default(const struct field *f, const unsigned char *value)
+{
+	uint64_t missing;
+
+	return f->n == 8 && is_number(f->tag, &missing) && load_u64(value) == missing;
+}
+
+/* The fields of @chunk that have another value than their default; how many have not. */
+static size_t append_fields(struct tape *t, struct bytes chunk)
+{
+	static const unsigned char zeros[8];
+	size_t dropped = 0;
+	struct field f;
+
+	for (size_t at = 0; chunk.n - at >= sizeof(f);) {
+		memcpy(&f, chunk.at + at, sizeof(f));
+		at += sizeof(f);
+		f.n = (uint32_t)MIN(f.n, chunk.n - at);
+		if (has_default(&f, chunk.at + at)) {
+			dropped++;
+		} else {
+			append(t, &f, sizeof(f));
+			append(t, chunk.at + at, f.n);
+			append(t, zeros, -f.n & 7);
+		}
+		at += MIN((f.n + 7) & ~7u, chunk.n - at);
+	}
+	return dropped;
+}
+
+static int print_past(const struct tape *t, const char *files)
+{
+	struct tape earlier = { .data = malloc(2 * t->n + 64) };
+	struct bytes chunk;
+	uint32_t type;
+	size_t pos = 0, dropped = 0;
+	int code;
+
+	while (tape_next(t, &pos, &type, &chunk)) {
+		size_t begin = earlier.n;
+		uint32_t header[2] = { type, 0 };
+
+		append(&earlier, header, sizeof(header));
+		dropped += append_fields(&earlier, chunk);
+		header[1] = (uint32_t)(earlier.n - begin - sizeof(header));
+		memcpy(earlier.data + begin, header, sizeof(header));
+	}
+	code = dropped ? print(&earlier, files) : 1;
+	tape_deinit(&earlier);
+	return code;
+}
+
 /* --- the files that were mapped --- */
 
 static void print_map(const struct perf_event_header *h)
@@ -292,7 +388,7 @@ static bool take_option(int *argc, char ***argv, const char *name, const char **
 int main(int argc, char **argv)
 {
 	const char *files = NULL, *flips = NULL;
-	bool future, maps;
+	bool future, past, maps;
 	struct tape t;
 	struct err err;
 	int code = 0;
@@ -300,11 +396,12 @@ int main(int argc, char **argv)
 	take_option(&argc, &argv, "--files", &files);
 	take_option(&argc, &argv, "--torture", &flips);
 	future = take_option(&argc, &argv, "--future", NULL);
+	past = take_option(&argc, &argv, "--past", NULL);
 	maps = take_option(&argc, &argv, "--maps", NULL);
 	if (argc != 2)
-		return fprintf(stderr,
-			       "replay [--files ROOT] [--torture N | --future | --maps] "
-			       "TAPE\n"),
+		return fprintf(stderr, "replay [--files ROOT] [--torture N | --future | "
+				       "--past | --maps] "
+				       "TAPE\n"),
 		       2;
 	if (tape_load_file(&t, argv[1], MAX_TAPE, &err) < 0)
 		return fprintf(stderr, "%s\n", err.text), 1;
@@ -314,6 +411,8 @@ int main(int argc, char **argv)
 		torture(&t, strtoul(flips, NULL, 10));
 	else if (future)
 		code = print_future(&t, files);
+	else if (past)
+		code = print_past(&t, files);
 	else
 		code = print(&t, files);
 	tape_deinit(&t);

@@ -6,7 +6,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include <cmocka.h>
 
@@ -14,6 +16,8 @@
 #include "base/stats.h"
 #include "../../output/apportion.h"
 #include "../../output/sink.h"
+#include "lines/places.h"
+#include "modules/space.h"
 
 static const struct pyfunc spin = { "spin", "/srv/work.py", 5, 5, 14, 0 };
 static const struct pyfunc odd = { "a;b", "x\n.py", 1, 1, 3, 1 };
@@ -125,6 +129,66 @@ static void names_in_several_files(void **state)
 	put(&f, sample, &other, 1);
 	assert_string_equal(end(&f), "?-10;spin (/srv/work.py:7) 1\n"
 				     "?-10;spin (/srv/other.py:7) 1\n");
+}
+
+/* Our own code, from our own maps. */
+static struct spaces *own_code(uint64_t *at)
+{
+	struct spaces *s = spaces_create(64 << 20, 0);
+	struct side side = { .kind = SIDE_MMAP, .pid = getpid(), .tid = getpid() };
+	struct stat st;
+	char path[256];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+	assert_true(n > 0);
+	path[n] = '\0';
+	assert_int_equal(stat(path, &st), 0);
+	*at = side.u.mmap.addr = 1 << 20;
+	side.u.mmap.len = 1 << 20;
+	side.u.mmap.prot = PROT_READ | PROT_EXEC;
+	side.u.mmap.ino = st.st_ino;
+	side.u.mmap.maj = major(st.st_dev), side.u.mmap.min = minor(st.st_dev);
+	side.u.mmap.path = path;
+	spaces_side(s, &side);
+	return s;
+}
+
+/* With --native-lines a frame is a place, which is named at the end: stacks whose places have
+ * one name are one then, those of several events are not. */
+static void places_are_named(void **state)
+{
+	struct frame stk[3] = { plain[0], { .kind = FRAME_NATIVE, .name = "f" }, plain[0] };
+	struct sample second = sample;
+	struct stats stats = { 0 };
+	struct fixture f;
+	uint32_t place[3];
+	uint64_t at;
+	struct spaces *spaces = own_code(&at);
+	const struct space *sp = spaces_find(spaces, getpid());
+
+	second.event = 1;
+	begin(&f, SESSION_LINES, 2);
+	f.session.places = places_create(NULL, false, &stats);
+	for (unsigned i = 0; i < 3; i++) {
+		place[i] = places_add(f.session.places, sp, space_at(sp, at), 64 * (i + 1),
+				      i < 2 ? "f" : "g;h", true, false);
+		assert_int_not_equal(place[i], 0);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		stk[1].place = place[i];
+		put(&f, sample, stk, 3);
+	}
+	stk[1].place = place[0];
+	put(&f, sample, stk, 2);
+	put(&f, second, stk, 3);
+	assert_string_equal(
+		end(&f), "?-10;event:cycles;spin (/srv/work.py:7);f;spin (/srv/work.py:7) 2\n"
+			 "?-10;event:cycles;spin (/srv/work.py:7);g:h;spin "
+			 "(/srv/work.py:7) 1\n"
+			 "?-10;event:cycles;f;spin (/srv/work.py:7) 1\n"
+			 "?-10;event:a:b;spin (/srv/work.py:7);f;spin (/srv/work.py:7) 1\n");
+	places_destroy(f.session.places);
+	spaces_destroy(spaces);
 }
 
 static void threads_have_their_names(void **state)
@@ -340,6 +404,7 @@ int main(void)
 		cmocka_unit_test(bounded),
 		cmocka_unit_test(lines_are_left_out),
 		cmocka_unit_test(names_in_several_files),
+		cmocka_unit_test(places_are_named),
 		cmocka_unit_test(threads_have_their_names),
 		cmocka_unit_test(events_are_not_mixed),
 		cmocka_unit_test(provenance_is_filtered),

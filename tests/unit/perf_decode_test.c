@@ -299,6 +299,10 @@ static void side_lost_and_throttled(void **state)
 	assert_int_equal(side(&r, &s), 0);
 	assert_int_equal(s.kind, SIDE_LOST);
 	assert_int_equal(s.u.lost.n, 500);
+	assert_int_equal(s.pid, 70); /* as each record's end says */
+	assert_int_equal(s.tid, 71);
+	assert_int_equal(s.time, 5);
+	assert_int_equal(s.cpu, 3);
 	record_begin(&r, PERF_RECORD_LOST_SAMPLES, 0);
 	record_u64(&r, 600);
 	record_trailer(&r, 71, 5);

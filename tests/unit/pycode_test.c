@@ -419,6 +419,16 @@ static void blocks_from_tapes(void **state)
 	c->name_kind = 1;
 	c->table_n = UINT32_MAX - 20;
 	assert_false(pycode_copy_valid(c, SIZE_MAX));
+	/* Each length has its own bound. */
+	c->table_n = PYCODE_TABLE_MAX, c->name_n = PYCODE_NAME_MAX,
+	c->file_n = PYCODE_FILE_MAX;
+	assert_true(pycode_copy_valid(c, pycode_copy_size(c)));
+	c->name_n++;
+	assert_false(pycode_copy_valid(c, pycode_copy_size(c)));
+	c->name_n = 0, c->file_n++;
+	assert_false(pycode_copy_valid(c, pycode_copy_size(c)));
+	c->file_n = 0, c->table_n++;
+	assert_false(pycode_copy_valid(c, pycode_copy_size(c)));
 	free(t);
 }
 

@@ -129,7 +129,8 @@ static struct pystack_result read_result(struct fix *f)
 /* "a3 b0": names and code units, innermost first; or why there are none. */
 static const char *text_of(struct fix *f, struct pystack_result r)
 {
-	static const char *const ends[] = { "", "nopython", "fault", "broken", "badcode" };
+	static const char *const ends[] = { "",	      "nopython", "fault",
+					    "broken", "badcode",  "elsewhere" };
 	static char text[WORLD_FRAMES * 4];
 	char *p = text;
 
@@ -1166,8 +1167,26 @@ static void seen_in_part(struct fix *f)
 	assert_string_equal(read_stack(f), "a3 b3 c3 d3");
 }
 
+/* From 3.13 on each activation stands on a shim. A state that has none is caught in between:
+ * nothing tells where it runs, unless it is another thread's. */
+static void without_shim(struct fix *f)
+{
+	raddr outer = enter_another(f), inner = f->ts, code = code_of(f, 'a'),
+	      instr = code + f->w->l.code.size + 6;
+
+	if (!f->w->l.owner_shim || pyoff_has(f->w->l.tstate.cframe))
+		return;
+	world_stack(f->w, inner, "f", &code, &instr);
+	f->ts = outer;
+	stack(f, "cd", NULL);
+	assert_string_equal(read_stack(f), "broken");
+	world_put(f->w, inner, f->w->l.tstate.native_tid, INNER + 1, 8);
+	assert_string_equal(read_stack(f), "c3 d3");
+}
+
 static void several_interpreters(void **state)
 {
+	in_every_layout(without_shim);
 	in_every_layout(seen_in_part);
 	in_every_layout(entered_in_an_interpreter);
 	in_every_layout(nested);
@@ -1259,12 +1278,181 @@ static void on_a_stack_that_was_copied(struct fix *f)
 	assert_string_equal(read_placed(f, sp), "a3");
 }
 
+/* Two stacks with a hole between them: on the lower one, where the thread stands at @sp, "a"
+ * of a state that bears another's number; on the upper one "b" of the state that bears the
+ * thread's. */
+struct apart {
+	raddr sp, hole, own, other, low_pthread, high_pthread;
+};
+
+static struct apart two_stacks(struct fix *f)
+{
+	struct apart a = { .own = f->ts,
+			   .other = world_thread(f->w, f->interp, INNER + 1, true) };
+
+	a.sp = world_take(f->w, 64);
+	f->ts = a.other;
+	stack(f, "a", NULL);
+	a.low_pthread = world_pthread(f->w, INNER);
+	a.hole = (world_take(f->w, 3 * 4096) + 4096) & ~(raddr)4095;
+	f->ts = a.own;
+	stack(f, "b", NULL);
+	a.high_pthread = world_pthread(f->w, INNER);
+	world_hole(f->w, a.hole, 4096);
+	return a;
+}
+
+/* What is read, where the C library keeps what it knows of the thread at @pthread. */
+static const char *read_apart(struct fix *f, const struct apart *a, raddr pthread)
+{
+	struct pystack_place place = { .sp = a->sp };
+
+	world_put(f->w, a->own, f->w->l.tstate.thread_id, pthread, 8);
+	f->t.program++;
+	pystack_stands(f->p, &place);
+	return text_of(f, read_result(f));
+}
+
+/* Only what lies on the thread's own stack is the thread's, whatever number it bears. */
+static void apart(struct fix *f)
+{
+	struct apart a = two_stacks(f);
+
+	if (pyoff_has(f->w->l.tstate.base_frame)) /* it has nothing on the C stack */
+		return;
+	assert_string_equal(read_apart(f, &a, 0), "b3"); /* nothing tells of stacks */
+	assert_string_equal(read_apart(f, &a, a.low_pthread), "a3");
+	assert_string_equal(read_apart(f, &a, a.high_pthread), "b3");
+	/* It began on neither. */
+	assert_string_equal(read_apart(f, &a, a.hole + 4096), "a3");
+}
+
+/* The thread has nothing on the stack that it stands on. */
+static void apart_and_alone(struct fix *f)
+{
+	struct apart a = two_stacks(f);
+
+	if (pyoff_has(f->w->l.tstate.base_frame))
+		return;
+	f->ts = a.other;
+	stack(f, "", NULL);
+	f->ts = a.own;
+	assert_string_equal(read_apart(f, &a, a.low_pthread), "nopython");
+	assert_string_equal(read_apart(f, &a, a.hole + 4096), "elsewhere");
+	stack(f, "", NULL);
+	assert_string_equal(read_apart(f, &a, a.low_pthread), "nopython");
+	assert_string_equal(read_apart(f, &a, a.hole + 4096), "nopython");
+}
+
+/* The state that bears its number has no frame; one that the stack names has. */
+static void apart_and_named(struct fix *f)
+{
+	struct apart a = two_stacks(f);
+	struct pystack_place place = { .sp = a.sp, .regs = &a.other, .n_regs = 1 };
+
+	if (pyoff_has(f->w->l.tstate.base_frame))
+		return;
+	stack(f, "", NULL);
+	assert_string_equal(read_apart(f, &a, a.low_pthread), "nopython");
+	pystack_stands(f->p, &place);
+	assert_string_equal(read_stack(f), "a3");
+}
+
+/* Read a thread that stands at @sp. */
+static const char *read_at(struct fix *f, raddr sp, pid_t tid)
+{
+	struct pystack_place place = { .sp = sp };
+
+	f->t.program++;
+	pystack_stands(f->p, &place);
+	return text_of(f, pystack_read(f->p, &f->t, &f->w->base, tid, INNER));
+}
+
+/* In a process with very many threads only states that bear the thread's number are looked at,
+ * or that its stack names, or, of a first thread, whose struct pthread a fork has made its. */
+static void among_many(struct fix *f)
+{
+	enum { MANY = 140 };
+	raddr outer = enter_another(f), inner = f->ts, sp;
+
+	if (pyoff_has(f->w->l.tstate.base_frame)) /* it has nothing on the C stack */
+		return;
+	for (uint64_t i = 0; i < MANY; i++)
+		world_thread(f->w, f->interp, 100 + i, false);
+	sp = world_take(f->w, 256);
+	stack(f, "ab", NULL); /* made first, so lowest */
+	f->ts = outer;
+	stack(f, "cd", NULL);
+	assert_string_equal(read_at(f, sp, TID), "a3 b3 c3 d3");
+	world_put(f->w, inner, f->w->l.tstate.native_tid, INNER + 1, 8);
+	assert_string_equal(read_at(f, sp, TID), "c3 d3");
+	assert_string_equal(read_at(f, 0, TID), "c3 d3");
+	world_put(f->w, sp, (pyoff)AT(128), inner, 8);
+	assert_string_equal(read_at(f, sp, TID), "a3 b3 c3 d3");
+	world_put(f->w, sp, (pyoff)AT(128), 0, 8);
+	world_put(f->w, inner, f->w->l.tstate.thread_id, world_pthread(f->w, INNER), 8);
+	assert_string_equal(read_at(f, sp, TID), "c3 d3");
+	assert_string_equal(read_at(f, sp, PID), "a3 b3 c3 d3");
+	world_put(f->w, inner, f->w->l.tstate.thread_id, world_pthread(f->w, INNER + 1), 8);
+	assert_string_equal(read_at(f, sp, PID), "c3 d3");
+}
+
+static void states_among_many(void **state)
+{
+	in_every_layout(among_many);
+}
+
+static void states_on_two_stacks(void **state)
+{
+	in_every_layout(apart);
+	in_every_layout(apart_and_alone);
+	in_every_layout(apart_and_named);
+}
+
 static void state_with_another_threads_number(void **state)
 {
 	in_every_layout(on_its_stacks_last_page);
 	in_every_layout(placed);
 	in_every_layout(on_a_stack_that_was_copied);
 	in_every_layout(on_another_stack);
+}
+
+/* Whoever knows all states already says which is the thread's. It is looked at first, and not
+ * believed. */
+static void suggested(struct fix *f)
+{
+	raddr other = world_thread(f->w, f->interp, INNER + 1, true);
+	uint64_t unique;
+
+	stack(f, "ab", NULL);
+	assert_int_equal(pyframe_threads_unique(&f->w->base, &f->w->walk, &unique), 0);
+	pystack_suggest(f->p, &f->t, TID, INNER, f->ts, unique);
+	assert_int_equal(pystack_thread(f->p, PID, TID, 0)->tstate, f->ts);
+	assert_string_equal(read_stack(f), "a3 b3");
+	pystack_suggest(f->p, &f->t, TID, INNER, other, unique); /* it is known by now */
+	assert_int_equal(pystack_thread(f->p, PID, TID, 0)->tstate, f->ts);
+	f->t.program++;
+	pystack_suggest(f->p, &f->t, TID, INNER, other, unique);
+	assert_string_equal(read_stack(f), "a3 b3");
+	/* None of them all is the thread's, until there are others. */
+	f->t.program++;
+	pystack_suggest(f->p, &f->t, TID, INNER, 0, unique);
+	assert_string_equal(read_stack(f), "nopython");
+	world_thread(f->w, f->interp, INNER + 2, true);
+	assert_string_equal(read_stack(f), "a3 b3");
+	/* That is not said where they can't be told apart, nor of a first thread, which a fork
+	 * may have made. */
+	f->t.program++;
+	pystack_suggest(f->p, &f->t, TID, INNER, 0, 0);
+	assert_string_equal(read_stack(f), "a3 b3");
+	f->t.program++;
+	pystack_suggest(f->p, &f->t, PID, INNER, 0, unique);
+	assert_false(pystack_thread(f->p, f->t.program, PID, 0)->none);
+}
+
+static void states_that_are_suggested(void **state)
+{
+	in_every_layout(suggested);
 }
 
 /* A stack that is cut in one interpreter lacks the others' frames. */
@@ -1354,6 +1542,9 @@ int main(void)
 		cmocka_unit_test(processes_are_apart),
 		cmocka_unit_test(several_interpreters),
 		cmocka_unit_test(state_with_another_threads_number),
+		cmocka_unit_test(states_on_two_stacks),
+		cmocka_unit_test(states_among_many),
+		cmocka_unit_test(states_that_are_suggested),
 		cmocka_unit_test(cut_in_an_interpreter),
 		cmocka_unit_test(many_codes),
 	};

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "base/stats.h"
 #include "arch/arch.h"
 #include "elf/module.h"
 #include "names/kallsyms.h"
@@ -170,6 +171,17 @@ static void test_copy_clean(void **state)
 		{ "\xed\xa0\x80", "???" },
 		{ "\xf0\x9f\x90\x8d", "\xf0\x9f\x90\x8d" },
 		{ "\xe2\x82", "??" },
+		/* The first and the last of each length; what only looks like them. */
+		{ " ~\x1f", " ~?" },
+		{ "\xc2\xa0\xdf\xbf", "\xc2\xa0\xdf\xbf" },
+		{ "\xe0\xa0\x80\xef\xbf\xbf", "\xe0\xa0\x80\xef\xbf\xbf" },
+		{ "\xed\x9f\xbf\xee\x80\x80", "\xed\x9f\xbf\xee\x80\x80" },
+		{ "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf" },
+		{ "\xc2\x9f\xc1\xbf", "????" },
+		{ "\xe0\x9f\x80", "???" },
+		{ "\xf0\x8f\x80\x80\xf4\x90\x80\x80", "????????" },
+		{ "\xf5\x80\x80\x80", "????" },
+		{ "\xe2\x82\xc0", "???" },
 		{ "0123456789abcdefXYZ", "0123456789abcde" },
 		{ "0123456789abcd\xc3\xa9", "0123456789abcd" },
 	};
@@ -180,6 +192,45 @@ static void test_copy_clean(void **state)
 		symnames_clean(buf, sizeof(buf), cases[i][0]);
 		assert_string_equal(cases[i][1], buf);
 	}
+}
+
+/* New names that have no room are unknown, and counted; those that are there stay. */
+static void test_limited_names(void **state)
+{
+	struct stats stats = { 0 };
+	struct symnames names;
+	const char *first;
+
+	assert_int_equal(0, symnames_init(&names));
+	symnames_limit(&names, 1, &stats);
+	first = symnames_intern(&names, "first");
+	assert_string_equal("first", first);
+	assert_ptr_equal(symnames_unknown, symnames_intern(&names, "second"));
+	assert_int_equal(1, STATS_GET(&stats, nameless));
+	assert_ptr_equal(first, symnames_intern(&names, "first"));
+	assert_int_equal(1, STATS_GET(&stats, nameless));
+	symnames_deinit(&names);
+	/* As large as it was begun with. */
+	assert_int_equal(0, symnames_init(&names));
+	symnames_intern(&names, "first");
+	assert_string_equal("second", symnames_intern(&names, "second"));
+	symnames_limit(&names, SIZE_MAX, &stats);
+	assert_string_equal("third", symnames_intern(&names, "third"));
+	symnames_deinit(&names);
+}
+
+static void test_limited_symbolizer(void **state)
+{
+	struct symbolizer *s = of_self();
+	struct stats stats = { 0 };
+
+	symbolizer_limit(s, 1, 1, &stats);
+	assert_string_equal("a_static_function",
+			    symbolize_user(s, getpid(), (uintptr_t)a_static_function));
+	assert_string_equal(symnames_unknown,
+			    symbolize_user(s, getpid(), (uintptr_t)test_limited_names));
+	assert_int_equal(1, STATS_GET(&stats, nameless));
+	own_symbolizer_destroy(s);
 }
 
 static void test_kernel_text(void **state)
@@ -476,6 +527,8 @@ int main(void)
 		cmocka_unit_test(test_eval_names),
 		cmocka_unit_test(test_cut_suffixes),
 		cmocka_unit_test(test_copy_clean),
+		cmocka_unit_test(test_limited_names),
+		cmocka_unit_test(test_limited_symbolizer),
 		cmocka_unit_test(test_kernel_text),
 		cmocka_unit_test(test_kernel_here),
 		cmocka_unit_test(test_own_functions),

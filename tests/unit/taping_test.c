@@ -69,6 +69,60 @@ static void settings(void **state)
 	free(c);
 }
 
+/* What a tape says of a recording with these settings. */
+static uint64_t set_of(const struct reader_config *c)
+{
+	const struct queue_record *rec;
+	uint64_t set = MISSING;
+	struct queue q;
+
+	assert_int_equal(queue_init(&q, 1 << 16), 0);
+	q.hurry = -1;
+	taping_begin(c, &q);
+	rec = queue_peek(&q);
+	assert_non_null(rec);
+	assert_int_equal(rec->type, Q_TAPE);
+	/* Behind the type and the length of the head; the first field. */
+	memcpy(&set, rec->data + 16, 8);
+	queue_deinit(&q);
+	return set;
+}
+
+/* Each of them alone. */
+static void each_setting(void **state)
+{
+	struct fake *f = *state;
+	struct reader_config *c = &f->c;
+	const struct {
+		bool *set;
+		uint64_t bit;
+	} rows[] = {
+		{ &c->witness, TAPE_WITNESS },
+		{ &c->counter, TAPE_COUNTER },
+		{ &c->native, TAPE_NATIVE },
+		{ &c->follow, TAPE_FOLLOW },
+		{ &c->tell_threads, TAPE_TELL_THREADS },
+		{ &c->split, TAPE_SPLIT },
+		{ &c->early, TAPE_EARLY },
+		{ &c->switches_hidden, TAPE_SWITCHES_HIDDEN },
+	};
+	struct run_table table = { 0 };
+
+	assert_int_equal(set_of(c), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		*rows[i].set = true;
+		assert_int_equal(set_of(c), rows[i].bit);
+		*rows[i].set = false;
+	}
+	c->table = &table;
+	assert_int_equal(set_of(c), TAPE_TABLE);
+	c->table = NULL;
+	c->ours = ours_create(NULL);
+	assert_int_equal(set_of(c), TAPE_OURS);
+	ours_destroy(c->ours);
+	c->ours = NULL;
+}
+
 /* Each event's number once, however its samples come. */
 static void events(void **state)
 {
@@ -169,10 +223,8 @@ static void a_process_that_changes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		FAKE_TEST(settings),
-		FAKE_TEST(events),
-		FAKE_TEST(a_sample),
-		FAKE_TEST(a_process_that_changes),
+		FAKE_TEST(settings), FAKE_TEST(each_setting),		FAKE_TEST(events),
+		FAKE_TEST(a_sample), FAKE_TEST(a_process_that_changes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
