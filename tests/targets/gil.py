@@ -20,23 +20,31 @@ HOLD = {
 }
 
 
+begun = []  # a thread has its name from its first line on
+
+
 def poller():
+    begun.append("poller")
     poll = select.poll()
     poll.register(os.pipe()[0], select.POLLIN)
     poll.poll()
 
 
 def waiter():
+    begun.append("waiter")
     while True:
         time.sleep(0.001)
 
 
 def main():
     signal.alarm(300)
-    for body in (poller,) if sys.argv[1] == "free" else (poller, waiter):
+    bodies = (poller,) if sys.argv[1] == "free" else (poller, waiter)
+    for body in bodies:
         thread = threading.Thread(target=body, name=body.__name__)
         thread.daemon = True
         thread.start()
+    while len(begun) < len(bodies):
+        time.sleep(0.01)
     print("READY " + json.dumps({}))
     sys.stdout.flush()
     HOLD[sys.argv[1]]()
