@@ -1101,6 +1101,21 @@ static void nested(struct fix *f)
 	assert_string_equal(read_stack(f), "a3 b3 a3 b3 c3 d3");
 }
 
+/* One of its states is the first of all in memory. */
+static void nested_in_the_first(struct fix *f)
+{
+	raddr first = world_get(f->w, f->interp, f->w->l.interp.threads_head);
+
+	world_put(f->w, f->ts, f->w->l.tstate.native_tid, INNER + 1, 8);
+	world_put(f->w, first, f->w->l.tstate.native_tid, INNER, 8);
+	f->ts = first;
+	enter_another(f);
+	stack(f, "ab", NULL);
+	f->ts = first;
+	stack(f, "cd", NULL);
+	assert_string_equal(read_stack(f), "a3 b3 c3 d3");
+}
+
 /* "a" in another interpreter, on "b"; then it is left, and its state looks as it did. */
 static void enter_and_leave(struct fix *f)
 {
@@ -1190,6 +1205,7 @@ static void several_interpreters(void **state)
 	in_every_layout(seen_in_part);
 	in_every_layout(entered_in_an_interpreter);
 	in_every_layout(nested);
+	in_every_layout(nested_in_the_first);
 	in_every_layout(made_anew);
 	in_every_layout(left);
 }
