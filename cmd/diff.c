@@ -16,7 +16,7 @@ enum { OPT_BY = 256, DEFAULT_ROWS = 20 };
 
 static const char help[] =
 	"Usage: pysampled diff A B [options]\n\n"
-	"A and B are each a perf.data of pysampled, or hold folded stacks. Shares of samples\n"
+	"A and B are each a perf.data, or hold folded stacks. Shares of samples\n"
 	"are compared (self): what grew most from A to B comes first, what shrank most "
 	"last.\n\n"
 	"      --by WHAT        function (default), line or file\n"

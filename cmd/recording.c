@@ -52,8 +52,9 @@ int recording_open(struct recording *r, const char *path)
 			return open_perf(r);
 		rewind(r->in);
 	} else if (c != EOF && c < ' ') {
-		return cmd_fail(EXIT_USAGE,
-				"%s is neither a perf.data nor text: only these can be read",
+		return cmd_fail(EXIT_FAILED,
+				"%s is neither a perf.data nor text (a tape?): only these can "
+				"be read",
 				path);
 	} else {
 		ungetc(c, r->in);
@@ -102,6 +103,12 @@ static int feed_perf(struct recording *r, struct sink *s)
 		return cmd_fail(EXIT_FAILED,
 				"%s is damaged: only the samples before that were read",
 				r->path);
+	if (ret == -EOPNOTSUPP)
+		return cmd_fail(
+			EXIT_FAILED,
+			"%s is compressed (perf record -z), which can't be read: 'perf "
+			"inject -i %s -o FILE' unpacks it",
+			r->path, r->path);
 	return ret ? cmd_fail(EXIT_FAILED, "reading %s: %s", r->path, strerror(-ret)) :
 		     EXIT_DONE;
 }

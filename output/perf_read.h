@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * perf_read - a perf.data of ours back into samples with names, for a sink.
+ * perf_read - a perf.data, ours or perf's, back into samples with names, for a sink.
  *
- * Python functions have the names that stand in the file, or in the symbol file beside it;
- * native ones those that the mapped files have, where they still have the build-ids of then;
- * the kernel's where the same one runs. The file may be anybody's. One user thread.
+ * Samples come in the order of time; perf_frames says which names they have. The file may be
+ * anybody's. One user thread.
  */
 #ifndef PERF_READ_H
 #define PERF_READ_H
@@ -25,7 +24,7 @@ void perf_reader_close(struct perf_reader *r);
 struct session *perf_reader_session(struct perf_reader *r);
 
 /* Feed @s all records, once. 0; the sink's error; -EBADMSG: the records are damaged after
- * those that @s got; -ENOMEM; -EIO. */
+ * those that @s got; -EOPNOTSUPP: they are compressed; -ENOMEM; -EIO. */
 int perf_reader_run(struct perf_reader *r, struct sink *s);
 
 /* What is missing in what @s got, as a sentence; NULL: nothing. */

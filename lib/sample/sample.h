@@ -126,6 +126,9 @@ struct frame {
 struct stack {
 	size_t n;
 	const struct frame *frames;
+	/* Not 0: stacks of the same number are equal, and sinks with SINK_KNOWS_STACKS get the
+	 * frames of the first one only. */
+	uint32_t same;
 };
 
 /* What else happens in the target, in time order with the samples. */
