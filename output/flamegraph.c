@@ -103,6 +103,8 @@ static int write_page(struct sink *s)
 		json_string(s->out, s->session->events[i].name);
 	}
 	fputs("]", s->out);
+	if (s->session->flags & SESSION_COMPARED)
+		fputs(",\n\"compared\":true", s->out);
 	put_threads(t, s->out);
 	put_funcs(t, s->out);
 	put_numbers(t, s->out);

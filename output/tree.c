@@ -69,6 +69,10 @@ static uint32_t python_func(struct tree *t, const struct pyfunc *func)
 	f.file = intern(t, func->file);
 	if (f.name == STRTAB_NONE || f.file == STRTAB_NONE)
 		return NONE;
+	for (i = 0; i < t->n_before; i++)
+		if (tree_func(t, i)->kind == FRAME_PYTHON && tree_func(t, i)->name == f.name &&
+		    tree_func(t, i)->file == f.file)
+			return idmap_set(&t->python, func->index, i) ? (uint32_t)NONE : i;
 	return add(&t->python, func->index, &t->funcs, &f, sizeof(f));
 }
 
@@ -464,6 +468,18 @@ int tree_end(struct sink *s, int (*write)(struct sink *s))
 		ret = errno ? -errno : -EIO;
 	tree_deinit(s->priv);
 	return ret;
+}
+
+void tree_other(struct tree *t)
+{
+	struct idmap *const maps[] = { &t->python, &t->named, &t->placed, &t->comms,
+				       &t->titles };
+
+	for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
+		idmap_deinit(maps[i]);
+	t->same.n = 0;
+	t->last_thread = NONE;
+	t->n_before = (uint32_t)tree_n_funcs(t);
 }
 
 /* --- reading --- */

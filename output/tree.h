@@ -69,8 +69,9 @@ struct tree {
 	uint64_t samples[SESSION_MAX_EVENTS]; /* kept ones, by event */
 	uint64_t first_ns, last_ns;	      /* times of samples */
 	uint32_t last_row;		      /* that the last sample was added to */
-	uint32_t last_thread;		      /* of the last sample, NONE: to be looked up */
-	uint32_t unnamed; /* the node that stands for all without room; 0: not yet */
+	uint32_t n_before;    /* functions of the recording before, tree_other() */
+	uint32_t last_thread; /* of the last sample, NONE: to be looked up */
+	uint32_t unnamed;     /* the node that stands for all without room; 0: not yet */
 	bool full;
 };
 
@@ -120,6 +121,10 @@ int tree_end(struct sink *s, int (*write)(struct sink *s));
 /* The first half of that: a tree that stays. 0 or -errno. */
 int tree_finish(struct sink *s);
 void tree_deinit(struct tree *t);
+
+/* What comes is of another recording, whose functions, names and threads have their own
+ * numbers: functions of one name and file are one. */
+void tree_other(struct tree *t);
 
 /* The frames of the node @i, leaf first, in *@ids, which grows as needed; how many. 0 also
  * when memory is out (@ids->oom). */

@@ -83,7 +83,8 @@ enum session_flags {
 	SESSION_ONLY_LATE = 1 << 5,  /* ... late ones only */
 	SESSION_COUNTED = 1 << 6,    /* a counter proves that no user instruction ran */
 	SESSION_REGISTERS =
-		1 << 7, /* ... or a thread's registers as it is stopped or leaves */
+		1 << 7,		   /* ... or a thread's registers as it is stopped or leaves */
+	SESSION_COMPARED = 1 << 8, /* event 1 is what event 0 was in another recording */
 };
 
 /* One kernel sample, decoded, and what capture found. */

@@ -372,6 +372,33 @@ def test_page_with_deep_stacks_and_events():
     assert "page-faults self" in seen["source"], seen["source"][:300]
 
 
+def test_page_of_a_difference():
+    """B's samples and A's are two events of one tree, in which a function is one."""
+    record("b.data", "--samples", "300", "--distinct", "9")
+    pysampled("diff", "a.data", "b.data", "-o", "diff.html")
+    with open("diff.html") as file:
+        page = json.loads(re.search(r'id="data" type="application/json">(.*?)</script>', file.read(), re.S)[1])
+    assert page["events"] == ["B: cpu-clock", "A: cpu-clock"] and page["compared"], page["events"]
+    for event, data in enumerate(("b.data", "a.data")):
+        found = {}
+        for node, _, of, _, n in page["rows"]:
+            if of == event:
+                name = page["funcs"][page["frames"][page["nodes"][2 * node + 1]][0]][0]
+                found[name] = found.get(name, 0) + n
+        assert (found, sum(found.values())) == ours(data), data
+    names = [(name, file) for name, file, _ in page["funcs"]]
+    assert len(names) == len(set(names)) and names.count(("spin", SRC + "/work.py")) == 1, names
+    pysampled("diff", "a.data", "b.data", "-o", "diff.svg", code=2)
+
+
+def test_page_of_a_difference_is_shown():
+    need("chromium")
+    record("b.data", "--samples", "300", "--distinct", "9")
+    pysampled("diff", "a.data", "b.data", "-o", "diff.html")
+    seen = act("diff.html")
+    assert seen["all"][0].startswith("all: 301 samples, 100.0 %") and all("; change " in t for t in seen["all"]), seen["all"]
+
+
 def test_image():
     record("a.svg")
     image = xml.etree.ElementTree.parse("a.svg")
