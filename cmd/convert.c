@@ -12,7 +12,9 @@
 
 static const char help[] =
 	"Usage: pysampled convert FILE -o OUT [--format NAME]\n\n"
-	"FILE is a perf.data of pysampled, or holds folded stacks, also of another tool.\n\n"
+	"FILE is a perf.data, of pysampled or of perf, or holds folded stacks, also of "
+	"another\n"
+	"tool. Tapes can't be converted.\n\n"
 	"  -o, --output FILE  .html, .svg, .pb.gz, .speedscope.json, .gecko.json, .folded\n"
 	"      --format NAME  default: by OUT's extension\n"
 	"  -h, --help\n"

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../output/sink.h"
 #include "cmd.h"
 #include "tally.h"
 
@@ -16,23 +17,28 @@ enum { OPT_BY = 256, DEFAULT_ROWS = 20 };
 
 static const char help[] =
 	"Usage: pysampled diff A B [options]\n\n"
-	"A and B are each a perf.data of pysampled, or hold folded stacks. Shares of samples\n"
+	"A and B are each a perf.data, or hold folded stacks. Shares of samples\n"
 	"are compared (self): what grew most from A to B comes first, what shrank most "
 	"last.\n\n"
 	"      --by WHAT        function (default), line or file\n"
 	"  -e, --event NAME     of several events this one, not the first\n"
 	"  -n, --rows N         so many rows, not 20: of both ends; 0: all\n"
+	"  -o, --output FILE    a .html page instead: B's flame graph, coloured by change\n"
 	"  -h, --help\n"
 	"  -V, --version\n";
 
 static const struct option options[] = {
-	{ "by", required_argument, NULL, OPT_BY }, { "event", required_argument, NULL, 'e' },
-	{ "rows", required_argument, NULL, 'n' },  { "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },	   { 0 },
+	{ "by", required_argument, NULL, OPT_BY },
+	{ "event", required_argument, NULL, 'e' },
+	{ "rows", required_argument, NULL, 'n' },
+	{ "output", required_argument, NULL, 'o' },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
+	{ 0 },
 };
 
 struct diff_options {
-	const char *event;
+	const char *event, *out;
 	enum tally_by by;
 	size_t rows;
 };
@@ -170,11 +176,122 @@ static int diff(const struct diff_options *o, char **paths)
 	return code;
 }
 
+/* ---- the page ---- */
+
+/* Hands on what one recording has of one event, as event @as of another sink. */
+struct hand_on {
+	struct sink *to;
+	uint32_t event, as;
+};
+
+static int hand_side(struct sink *s, const struct side *side)
+{
+	const struct hand_on *h = s->priv;
+
+	return h->to->ops->side(h->to, side);
+}
+
+static int hand_sample(struct sink *s, const struct sample *smp, const struct stack *stk)
+{
+	const struct hand_on *h = s->priv;
+	struct sample copy = *smp;
+	struct stack whole = *stk;
+
+	if (smp->event != h->event)
+		return 0;
+	copy.event = h->as;
+	whole.same = 0; /* the first of a number may be another event's */
+	return h->to->ops->sample(h->to, &copy, &whole);
+}
+
+static const struct sink_ops hand_on = {
+	.name = "diff", .needs = SINK_NEEDS_NAMES, .side = hand_side, .sample = hand_sample
+};
+
+static int hand_all(struct recording *r, struct sink *to, uint32_t event, uint32_t as)
+{
+	struct hand_on h = { to, event, as };
+	struct sink s = { .ops = &hand_on,
+			  .session = recording_session(r),
+			  .path = r->path,
+			  .folder = -1,
+			  .priv = &h };
+
+	return recording_feed(r, &s);
+}
+
+/* The two recordings' events become the page's: B's, then A's. */
+static int name_events(const struct diff_options *o, struct recording r[2],
+		       struct session *both, uint32_t event[2])
+{
+	for (size_t side = 0; side < 2; side++) {
+		const struct session *s = recording_session(&r[side]);
+		int e = recording_event(&r[side], o->event);
+
+		if (e < 0)
+			return cmd_fail(EXIT_USAGE, "%s has no event '%s'", r[side].path,
+					o->event);
+		event[side] = (uint32_t)e;
+		both->events[1 - side] = s->events[e];
+		snprintf(both->events[1 - side].name, sizeof(both->events[0].name),
+			 "%s: %.200s", side ? "B" : "A", s->events[e].name);
+	}
+	return EXIT_DONE;
+}
+
+static int write_page(const struct diff_options *o, struct recording r[2],
+		      const struct session *both, const uint32_t event[2])
+{
+	struct sink out;
+	struct err err;
+	int code;
+
+	if (sink_open(&out, sink_pick("flamegraph", o->out), o->out, both, &err) < 0)
+		return cmd_fail(EXIT_FAILED, "%s", err.text);
+	code = hand_all(&r[0], &out, event[0], 1);
+	tree_other(out.priv);
+	if (!code)
+		code = hand_all(&r[1], &out, event[1], 0);
+	if (sink_close(&out, &err) < 0)
+		return cmd_fail(EXIT_FAILED, "%s", err.text);
+	return code;
+}
+
+static int diff_page(const struct diff_options *o, char **paths)
+{
+	struct stats stats = { 0 };
+	struct session both = { .n_events = 2,
+				.capture = "",
+				.capture_why = "",
+				.flags = SESSION_COMPARED,
+				.stats = &stats };
+	struct recording r[2] = { 0 };
+	uint32_t event[2];
+	int code = EXIT_DONE;
+
+	if (!sink_ends_with(o->out, ".html"))
+		return cmd_fail(EXIT_USAGE, "diff writes a page: name an output that ends in "
+					    ".html");
+	for (size_t side = 0; side < 2 && !code; side++)
+		code = recording_open(&r[side], paths[side]);
+	if (!code)
+		code = name_events(o, r, &both, event);
+	if (!code)
+		code = write_page(o, r, &both, event);
+	recording_close(&r[0]);
+	recording_close(&r[1]);
+	return code;
+}
+
 /* EXIT_DONE, or an exit code after a sentence. */
 static int take_option(struct diff_options *o, int opt)
 {
 	if (opt == 'e') {
 		o->event = optarg;
+		return EXIT_DONE;
+	}
+	if (opt == 'o') {
+		o->out = optarg;
 		return EXIT_DONE;
 	}
 	if (opt == 'n')
@@ -190,7 +307,7 @@ int cmd_diff(int argc, char **argv)
 	struct diff_options o = { .rows = DEFAULT_ROWS };
 	int opt, code;
 
-	while ((opt = getopt_long(argc, argv, ":e:n:hV", options, NULL)) != -1) {
+	while ((opt = getopt_long(argc, argv, ":e:n:o:hV", options, NULL)) != -1) {
 		if (opt == 'h')
 			return fputs(help, stdout), EXIT_DONE;
 		if (opt == 'V')
@@ -203,5 +320,5 @@ int cmd_diff(int argc, char **argv)
 	}
 	if (optind + 2 != argc)
 		return cmd_fail(EXIT_USAGE, "diff takes two FILEs; see --help");
-	return diff(&o, argv + optind);
+	return o.out ? diff_page(&o, argv + optind) : diff(&o, argv + optind);
 }

@@ -35,6 +35,18 @@ static int open_perf(struct recording *r)
 	return EXIT_DONE;
 }
 
+/* A tape begins as all that zstd wrote does; its first byte was read. */
+static bool is_zstd(FILE *in)
+{
+	unsigned char next[3];
+	bool ret = fread(next, 1, sizeof(next), in) == sizeof(next) &&
+		   !memcmp(next, "\xb5\x2f\xfd", sizeof(next));
+
+	if (!ret)
+		rewind(in);
+	return ret;
+}
+
 int recording_open(struct recording *r, const char *path)
 {
 	int code, c;
@@ -51,11 +63,16 @@ int recording_open(struct recording *r, const char *path)
 		if (n == sizeof(rest) && !memcmp(rest, "ERFILE2", sizeof(rest)))
 			return open_perf(r);
 		rewind(r->in);
-	} else if (c != EOF && c < ' ') {
-		return cmd_fail(EXIT_USAGE,
-				"%s is neither a perf.data nor text: only these can be read",
+	} else if (c == EOF) {
+		return cmd_fail(EXIT_FAILED, "%s %s", path,
+				ferror(r->in) ? "can't be read" :
+						"is empty: it has no stacks");
+	} else if (c < ' ' || (c == '(' && is_zstd(r->in))) {
+		return cmd_fail(EXIT_FAILED,
+				"%s is neither a perf.data nor text (a tape?): only these can "
+				"be read",
 				path);
-	} else {
+	} else if (c != '(') {
 		ungetc(c, r->in);
 	}
 	r->session =

@@ -16,8 +16,9 @@
 enum { OPT_BY = 256, OPT_CHILDREN, OPT_SORT, OPT_JSON, OPT_ANNOTATE, DEFAULT_ROWS = 20 };
 
 static const char help[] =
-	"Usage: pysampled report FILE [options]\n\n"
-	"FILE is a perf.data of pysampled, or holds folded stacks.\n\n"
+	"Usage: pysampled report [FILE] [options]\n\n"
+	"FILE (default: perf.data) is a perf.data, of pysampled or of perf, or holds folded\n"
+	"stacks.\n\n"
 	"      --by WHAT        function (default), line, file, thread, process or event\n"
 	"      --sort WHAT      self (default) or total\n"
 	"      --children       as --sort total\n"
@@ -119,11 +120,13 @@ static int report(const struct report_options *o, struct recording *r)
 				o->event);
 	code = tally_read(&t, r, o->by, o->by == TALLY_EVENT ? -1 : event);
 	tally_sort(&t, o->total);
-	if (t.tree.strings && o->annotate)
+	if (code && !t.samples)
+		; /* a table of nothing says nothing */
+	else if (o->annotate)
 		code = code ? code : source_print(&t, o->annotate);
-	else if (t.tree.strings && o->json)
+	else if (o->json)
 		print_json(&t, s);
-	else if (t.tree.strings)
+	else
 		print_text(o, &t,
 			   o->by == TALLY_EVENT || !s->n_events ? "all events" :
 								  s->events[event].name);
@@ -206,8 +209,8 @@ int cmd_report(int argc, char **argv)
 		if (code)
 			return code;
 	}
-	if (optind + 1 != argc)
+	if (argc - optind > 1)
 		return cmd_fail(EXIT_USAGE, "report takes one FILE; see --help");
-	o.path = argv[optind];
+	o.path = optind < argc ? argv[optind] : "perf.data";
 	return run(&o);
 }

@@ -154,7 +154,7 @@ static int count_rows(struct counting *c, int event)
 
 static const struct sink_ops ops = {
 	.name = "tally",
-	.needs = SINK_NEEDS_NAMES,
+	.needs = SINK_NEEDS_NAMES | SINK_KNOWS_STACKS,
 	.side = tree_side,
 	.sample = tree_sample,
 };

@@ -103,6 +103,8 @@ static int write_page(struct sink *s)
 		json_string(s->out, s->session->events[i].name);
 	}
 	fputs("]", s->out);
+	if (s->session->flags & SESSION_COMPARED)
+		fputs(",\n\"compared\":true", s->out);
 	put_threads(t, s->out);
 	put_funcs(t, s->out);
 	put_numbers(t, s->out);
@@ -280,7 +282,7 @@ const struct sink_ops sink_flamegraph = {
 	.extensions = extensions,
 	.next = "open it in a browser: ",
 	.help = "a page that searches and zooms (.html), or an image (.svg)",
-	.needs = SINK_NEEDS_NAMES,
+	.needs = SINK_NEEDS_NAMES | SINK_KNOWS_STACKS,
 	.priv_size = sizeof(struct tree),
 	.begin = tree_begin,
 	.side = tree_side,

@@ -50,6 +50,7 @@ struct folded {
 	struct idmap kept;  /* where a frame's name is to name */
 	struct buf ids;	    /* u32 each: the frames of all stacks, root first */
 	struct buf stacks;  /* struct folded_stack each */
+	struct buf same;    /* u32 each: a stack + 1, by stack.same; 0 is none */
 	uint64_t samples[SESSION_MAX_EVENTS];
 	uint32_t *slot; /* stack + 1, 0 is free */
 	size_t n_slots; /* a power of two */
@@ -218,8 +219,9 @@ static struct folded_stack last_stack(const struct folded *f, size_t start, uint
 }
 
 /* Count the stack whose ids were just put at the end of @f->ids. If it is known
- * they are taken off again. */
-static int count_stack(struct folded *f, size_t start, uint32_t event, uint64_t weight)
+ * they are taken off again. @same: where to keep which it is, or NULL. */
+static int count_stack(struct folded *f, size_t start, uint32_t event, uint64_t weight,
+		       uint32_t *same)
 {
 	size_t n_stacks = f->stacks.n / sizeof(struct folded_stack);
 	struct folded_stack st = last_stack(f, start, event);
@@ -228,6 +230,8 @@ static int count_stack(struct folded *f, size_t start, uint32_t event, uint64_t 
 	if (2 * (n_stacks + 1) > f->n_slots && grow_slots(f))
 		return -ENOMEM;
 	slot = slot_of(f, &st);
+	if (same)
+		*same = *slot ? *slot : (uint32_t)n_stacks + 1;
 	if (*slot) {
 		stack_at(f, *slot - 1)->count += weight;
 		f->ids.n = start;
@@ -304,13 +308,56 @@ static void look_at_room(struct sink *s)
 		f->full = true;
 }
 
+/* Where it is kept which stack those equal to @stk were counted as; NULL: it is not. */
+static uint32_t *same_of(struct folded *f, const struct stack *stk)
+{
+	size_t at = 4 * (size_t)stk->same;
+
+	if (stk->same && at >= f->same.n)
+		buf_zero(&f->same, at + 4 - f->same.n);
+	return stk->same && !f->same.oom ? (uint32_t *)(void *)(f->same.at + at) : NULL;
+}
+
+/* The frames of @stk. */
+static bool put_frames(struct sink *s, const struct stack *stk, const uint32_t *same)
+{
+	struct folded *f = s->priv;
+	size_t before = s->session->n_events > 1 ? 2 : 1;
+	bool ok = true;
+
+	if (!same || !*same) {
+		for (size_t i = stk->n; i-- && ok;)
+			ok = put_name(f, frame_name(s, &stk->frames[i]));
+		return ok && (!stk->same || same);
+	}
+	for (size_t i = before; i < stack_at(f, *same - 1)->n && ok; i++)
+		ok = put_name(f, load_u32(f->ids.at + stack_at(f, *same - 1)->at + 4 * i));
+	return ok;
+}
+
+/* Does the stack that @same tells begin as the ids at @start do? Then it is counted. */
+static bool count_same(struct folded *f, const uint32_t *same, size_t start, uint32_t event,
+		       uint64_t weight)
+{
+	struct folded_stack *st = same && *same ? stack_at(f, *same - 1) : NULL;
+
+	if (!st || st->event != event ||
+	    memcmp(f->ids.at + st->at, f->ids.at + start, f->ids.n - start) != 0)
+		return false;
+	st->count += weight;
+	f->ids.n = start;
+	return true;
+}
+
 static int folded_sample(struct sink *s, const struct sample *smp, const struct stack *stk)
 {
 	const struct session *session = s->session;
 	struct folded *f = s->priv;
+	uint64_t weight = weight_of(session, smp);
+	uint32_t *same = same_of(f, stk);
 	size_t start = f->ids.n;
 	bool ok;
-	int ret;
+	int ret = 0;
 
 	if (s->failed || !is_kept(s, smp))
 		return s->failed;
@@ -319,10 +366,10 @@ static int folded_sample(struct sink *s, const struct sample *smp, const struct 
 	if (session->n_events > 1)
 		ok = ok &&
 		     put_name(f, name_format(f, "event:%s", session->events[smp->event].name));
-	for (size_t i = stk->n; i-- && ok;)
-		ok = put_name(f, frame_name(s, &stk->frames[i]));
-	ok = ok && cut_unnamed(s, start, smp->event);
-	ret = ok ? count_stack(f, start, smp->event, weight_of(session, smp)) : -ENOMEM;
+	if (!ok || !count_same(f, same, start, smp->event, weight)) {
+		ok = ok && put_frames(s, stk, same) && cut_unnamed(s, start, smp->event);
+		ret = ok ? count_stack(f, start, smp->event, weight, same) : -ENOMEM;
+	}
 	if (ret) {
 		s->failed = ret;
 		return ret;
@@ -427,7 +474,7 @@ static int name_places(struct sink *s, const struct folded *from,
 
 		ok = id & IS_PLACE ? put_place(s, id & ~IS_PLACE) : put_name(f, id);
 	}
-	return ok ? count_stack(f, start, st->event, st->count) : -ENOMEM;
+	return ok ? count_stack(f, start, st->event, st->count, NULL) : -ENOMEM;
 }
 
 static int name_all_places(struct sink *s)
@@ -503,6 +550,7 @@ static int folded_end(struct sink *s, struct err *err)
 	idmap_deinit(&f->kept);
 	buf_deinit(&f->ids);
 	buf_deinit(&f->stacks);
+	buf_deinit(&f->same);
 	free(f->slot);
 	return ret;
 }
@@ -514,7 +562,7 @@ const struct sink_ops sink_folded = {
 	.extensions = extensions,
 	.next = "flamegraph.pl ",
 	.help = "one line a stack, for flame graphs",
-	.needs = SINK_NEEDS_NAMES,
+	.needs = SINK_NEEDS_NAMES | SINK_KNOWS_STACKS,
 	.priv_size = sizeof(struct folded),
 	.begin = folded_begin,
 	.side = folded_side,

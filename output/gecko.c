@@ -19,7 +19,7 @@
 
 /* A sample's place in time. From so many on, further ones of a stack that was there before are
  * added to those: memory is bounded, and the sums are right. */
-enum { MOMENTS_MAX = 4 << 20 };
+enum { MOMENTS_MAX = 2 << 20 };
 
 struct moment {
 	uint64_t time;
@@ -497,7 +497,7 @@ const struct sink_ops sink_gecko = {
 	.extensions = extensions,
 	.next = "open it at profiler.firefox.com: ",
 	.help = "JSON for the Firefox Profiler: a track for each thread",
-	.needs = SINK_NEEDS_NAMES,
+	.needs = SINK_NEEDS_NAMES | SINK_KNOWS_STACKS,
 	.priv_size = sizeof(struct gecko),
 	.begin = gecko_begin,
 	.side = tree_side,

@@ -25,12 +25,13 @@ enum {
 	MAX_ATTR = 4096,
 	PACKED_BYTES = 64 << 20, /* that a packed symbol file may become, besides ... */
 	PACKED_TIMES = 256,	 /* ... so many times its size */
+	MAX_IDS = 1 << 20,	 /* of an event: one a thread and CPU */
 };
 
-/* All that our records have, and nothing else but ADDR. */
-static const uint64_t SAMPLE_TYPE = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
-				    PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD |
-				    PERF_SAMPLE_CALLCHAIN;
+/* All that our own records have, and nothing else but ADDR. */
+static const uint64_t OUR_TYPE = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
+				 PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD |
+				 PERF_SAMPLE_CALLCHAIN;
 
 int perf_head_bytes(FILE *in, uint64_t at, void *buf, size_t n)
 {
@@ -68,25 +69,61 @@ static int read_part(FILE *in, struct perf_stretch where, struct bytes *ret)
 	return 0;
 }
 
+/* The numbers of the samples of event @event. */
+static int read_ids(struct perf_head *h, FILE *in, uint64_t at, uint64_t n, uint32_t event)
+{
+	uint64_t id;
+	int ret = n / 8 > MAX_IDS ? -EBADMSG : 0;
+
+	for (uint64_t i = 0; !ret && i < n / 8; i++) {
+		ret = i ? 0 : at > INT64_MAX || fseeko(in, (off_t)at, SEEK_SET) ? -EBADMSG : 0;
+		if (!ret && fread(&id, sizeof(id), 1, in) != 1)
+			ret = ferror(in) ? -EIO : -EBADMSG;
+		if (!ret)
+			ret = idmap_set(&h->ids, id, event);
+	}
+	return ret;
+}
+
+/* One of ours has one number, the next after that of the event before. */
+static bool is_ours(const struct perf_head *h, const struct perf_event_attr *a, uint64_t ids)
+{
+	return (a->sample_type & ~(uint64_t)PERF_SAMPLE_ADDR) == OUR_TYPE && ids == 8 &&
+	       a->sample_id_all &&
+	       idmap_get(&h->ids, PERF_FILE_ID + h->n_events) == h->n_events;
+}
+
+/* Does each sample say whose it is, and of which event? */
+static bool is_told(const struct perf_head *h, const struct perf_event_attr *a)
+{
+	const uint64_t first = h->events[0].attr.sample_type, type = a->sample_type;
+
+	return type & PERF_SAMPLE_IP && type & PERF_SAMPLE_TID &&
+	       (!h->n_events ||
+		(type & first & PERF_SAMPLE_IDENTIFIER &&
+		 (type & PERF_SAMPLE_TIME) == (first & PERF_SAMPLE_TIME)) ||
+		(type == first && type & PERF_SAMPLE_ID));
+}
+
 static int read_attr(struct perf_head *h, FILE *in, uint64_t at, size_t entry)
 {
 	unsigned char bytes[MAX_ATTR];
 	struct event_info *e = &h->events[h->n_events];
-	uint64_t id_at;
+	uint64_t ids;
 	int ret = perf_head_bytes(in, at, bytes, entry);
 
 	if (ret)
 		return ret;
 	memcpy(&e->attr, bytes, MIN(entry - 16, sizeof(e->attr)));
 	snprintf(e->name, sizeof(e->name), "event%zu", h->n_events);
-	id_at = load_u64(bytes + entry - 16);
-	if ((e->attr.sample_type & ~(uint64_t)PERF_SAMPLE_ADDR) != SAMPLE_TYPE ||
-	    load_u64(bytes + entry - 8) != 8 || !e->attr.sample_id_all)
+	ids = load_u64(bytes + entry - 8);
+	if (!is_told(h, &e->attr))
 		return -ENOTSUP;
-	if (h->n_events && e->attr.sample_type != h->sample_type)
-		return -ENOTSUP;
-	h->sample_type = e->attr.sample_type;
-	return perf_head_bytes(in, id_at, &h->ids[h->n_events++], 8);
+	ret = read_ids(h, in, load_u64(bytes + entry - 16), ids, (uint32_t)h->n_events);
+	h->ours = (h->ours || !h->n_events) && is_ours(h, &e->attr, ids) &&
+		  e->attr.sample_type == h->events[0].attr.sample_type;
+	h->n_events++;
+	return ret;
 }
 
 static int read_attrs(struct perf_head *h, FILE *in, const unsigned char *head)
@@ -98,7 +135,7 @@ static int read_attrs(struct perf_head *h, FILE *in, const unsigned char *head)
 	if (entry < PERF_ATTR_SIZE_VER0 + 16 || entry > MAX_ATTR || n < entry)
 		return -EBADMSG;
 	if (n / entry > SESSION_MAX_EVENTS)
-		return -ENOTSUP;
+		return -E2BIG;
 	for (uint64_t i = 0; !ret && i < n / entry; i++)
 		ret = read_attr(h, in, at + i * entry, entry);
 	return ret;
@@ -187,9 +224,10 @@ int perf_head_read(struct perf_head *h, FILE *in)
 	if (fseeko(in, 0, SEEK_END) || ftello(in) < 0)
 		return -errno;
 	size = (uint64_t)ftello(in);
-	ret = perf_head_bytes(in, 0, head, sizeof(head));
-	if (!ret && !memcmp(head, "PERFILE2", 8) && load_u64(head + 8) == STREAM_HEAD)
+	if (!perf_head_bytes(in, 0, head, STREAM_HEAD) && !memcmp(head, "PERFILE2", 8) &&
+	    load_u64(head + 8) == STREAM_HEAD)
 		return -ESPIPE;
+	ret = perf_head_bytes(in, 0, head, sizeof(head));
 	if (ret || memcmp(head, "PERFILE2", 8) || load_u64(head + 8) != HEAD_BYTES)
 		return ret ? ret : -EBADMSG;
 	ret = read_attrs(h, in, head);
@@ -204,6 +242,7 @@ void perf_head_deinit(struct perf_head *h)
 {
 	free((void *)(uintptr_t)h->build_ids.at);
 	h->build_ids = (struct bytes){ 0 };
+	idmap_deinit(&h->ids);
 }
 
 struct bytes perf_head_build_id(const struct perf_head *h, const char *path)

@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "base/idmap.h"
 #include "sample/sample.h"
 
 /* A stretch of the file, which has it whole. */
@@ -18,15 +19,16 @@ struct perf_stretch {
 
 struct perf_head {
 	struct event_info events[SESSION_MAX_EVENTS];
-	uint64_t ids[SESSION_MAX_EVENTS]; /* of each event's samples */
+	struct idmap ids; /* of samples, to the number of their event */
 	size_t n_events;
-	uint64_t sample_type; /* of all events */
+	bool ours; /* as perf_file writes them: its records are in the order of time */
 	struct perf_stretch records, pyelf;
 	struct bytes build_ids; /* the table; malloc'ed */
 };
 
-/* 0; -EBADMSG: it is no perf.data, or damaged; -ENOTSUP: not one as we write them; -ESPIPE: a
- * stream, as it comes down a pipe; -ENOMEM; -EIO. To be emptied in any case. */
+/* 0; -EBADMSG: it is no perf.data, or damaged; -E2BIG: more than SESSION_MAX_EVENTS; -ENOTSUP:
+ * samples do not say whose they are or of which event; -ESPIPE: a stream, not a file; -ENOMEM;
+ * -EIO. To be emptied in any case. */
 int perf_head_read(struct perf_head *h, FILE *in);
 void perf_head_deinit(struct perf_head *h);
 

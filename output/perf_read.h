@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * perf_read - a perf.data of ours back into samples with names, for a sink.
+ * perf_read - a perf.data, ours or perf's, back into samples with names, for a sink.
  *
- * Python functions have the names that stand in the file, or in the symbol file beside it;
- * native ones those that the mapped files have, where they still have the build-ids of then;
- * the kernel's where the same one runs. The file may be anybody's. One user thread.
+ * Samples come in the order of time; perf_frames says which names they have. The file may be
+ * anybody's. One user thread.
  */
 #ifndef PERF_READ_H
 #define PERF_READ_H

@@ -69,6 +69,10 @@ static uint32_t python_func(struct tree *t, const struct pyfunc *func)
 	f.file = intern(t, func->file);
 	if (f.name == STRTAB_NONE || f.file == STRTAB_NONE)
 		return NONE;
+	for (i = 0; i < t->n_before; i++)
+		if (tree_func(t, i)->kind == FRAME_PYTHON && tree_func(t, i)->name == f.name &&
+		    tree_func(t, i)->file == f.file)
+			return idmap_set(&t->python, func->index, i) ? (uint32_t)NONE : i;
 	return add(&t->python, func->index, &t->funcs, &f, sizeof(f));
 }
 
@@ -150,7 +154,7 @@ static uint32_t comm_of(const struct tree *t, pid_t tid)
 	return id == NONE ? intern(t, "?") : id;
 }
 
-static uint32_t thread_of(struct tree *t, const struct sample *smp)
+static uint32_t find_thread(struct tree *t, const struct sample *smp)
 {
 	uint32_t title = idmap_get(&t->titles, (uint32_t)smp->tid);
 	struct tree_thread th = { smp->pid, smp->tid, comm_of(t, smp->pid),
@@ -164,6 +168,18 @@ static uint32_t thread_of(struct tree *t, const struct sample *smp)
 	if (old && old->name == th.name && old->process == th.process)
 		return i;
 	return add(&t->thread_of, key, &t->threads, &th, sizeof(th));
+}
+
+static uint32_t thread_of(struct tree *t, const struct sample *smp)
+{
+	const struct tree_thread *last;
+
+	if (t->threads.n && t->last_thread != NONE) {
+		last = tree_thread(t, t->last_thread);
+		if (last->tid == smp->tid && last->pid == smp->pid)
+			return t->last_thread;
+	}
+	return t->last_thread = find_thread(t, smp);
 }
 
 static int set_name(struct tree *t, struct idmap *names, pid_t tid, uint32_t name)
@@ -187,6 +203,7 @@ int tree_side(struct sink *s, const struct side *side)
 	struct tree *t = s->priv;
 	int ret = 0;
 
+	t->last_thread = NONE;
 	if (side->kind == SIDE_COMM)
 		ret = side_comm(t, side);
 	if (side->kind == SIDE_FORK || side->kind == SIDE_EXIT)
@@ -238,6 +255,16 @@ static uint32_t node_of(struct sink *s, const struct stack *stk)
 	return node;
 }
 
+/* What is known of stacks equal to @stk; a fresh one if it is the first. NULL: no memory. */
+static struct tree_same *same_of(struct tree *t, const struct stack *stk)
+{
+	size_t at = stk->same * sizeof(struct tree_same);
+
+	if (at >= t->same.n)
+		buf_zero(&t->same, at + sizeof(struct tree_same) - t->same.n);
+	return t->same.oom ? NULL : (struct tree_same *)(void *)(t->same.at + at);
+}
+
 /* Does the kernel adapt the period, so that samples stand for different numbers? */
 static bool adapts(const struct session *session, uint32_t event)
 {
@@ -246,40 +273,63 @@ static bool adapts(const struct session *session, uint32_t event)
 	return a->freq && !perf_event_is_clock(a);
 }
 
-static int count(struct sink *s, const struct sample *smp, uint32_t node, uint32_t thread)
+/* The row of @want's stack, thread, event and provenance; NONE: no memory. */
+static uint32_t row_of(struct tree *t, const struct tree_row *want)
+{
+	uint64_t key = (uint64_t)want->node << 32 | (uint64_t)want->thread << 6 |
+		       want->event << 2 | want->prov;
+	uint32_t i = idmap_get(&t->row_of, key);
+
+	return i != NONE ? i : add(&t->row_of, key, &t->rows, want, sizeof(*want));
+}
+
+static bool is_row(const struct tree_row *r, const struct tree_row *want)
+{
+	return r->node == want->node && r->thread == want->thread && r->event == want->event &&
+	       r->prov == want->prov;
+}
+
+/* @same: NULL, it is not known. */
+static int count(struct sink *s, const struct sample *smp, uint32_t node, uint32_t thread,
+		 struct tree_same *same)
 {
 	struct tree *t = s->priv;
 	bool period = s->session->flags & SESSION_PERIOD || adapts(s->session, smp->event);
-	uint64_t key =
-		(uint64_t)node << 32 | (uint64_t)thread << 6 | smp->event << 2 | smp->prov;
 	struct tree_row row = { .node = node,
 				.thread = thread,
 				.event = smp->event,
 				.prov = smp->prov,
 				.time = smp->time };
-	uint32_t i = idmap_get(&t->row_of, key);
+	uint32_t i = same && same->node ? same->row : (uint32_t)NONE;
 
-	if (i == NONE)
-		i = add(&t->row_of, key, &t->rows, &row, sizeof(row));
+	if (i == NONE || !is_row(tree_row(t, i), &row))
+		i = row_of(t, &row);
 	if (i == NONE)
 		return -ENOMEM;
 	tree_row(t, i)->count += period ? smp->period : 1;
 	tree_row(t, i)->period += smp->period;
 	t->last_row = i;
+	if (same)
+		*same = (struct tree_same){ node, i };
 	return 0;
 }
 
 int tree_sample(struct sink *s, const struct sample *smp, const struct stack *stk)
 {
 	struct tree *t = s->priv;
+	struct tree_same *same = NULL;
 	uint32_t node, thread;
 	int ret;
 
 	if (s->failed || !is_kept(s, smp))
 		return s->failed;
-	node = node_of(s, stk);
+	if (stk->same)
+		same = same_of(t, stk);
+	node = same && same->node ? same->node : node_of(s, stk);
 	thread = thread_of(t, smp);
-	ret = node == NONE || thread == NONE ? -ENOMEM : count(s, smp, node, thread);
+	ret = node == NONE || thread == NONE || (stk->same && !same) ?
+		      -ENOMEM :
+		      count(s, smp, node, thread, same);
 	if (ret) {
 		s->failed = ret;
 		return ret;
@@ -295,7 +345,8 @@ int tree_sample(struct sink *s, const struct sample *smp, const struct stack *st
 
 void tree_deinit(struct tree *t)
 {
-	struct buf *const bufs[] = { &t->funcs, &t->frames, &t->nodes, &t->threads, &t->rows };
+	struct buf *const bufs[] = { &t->funcs,	  &t->frames, &t->nodes,
+				     &t->threads, &t->rows,   &t->same };
 	struct idmap *const maps[] = { &t->python, &t->others,	&t->lines,  &t->named,
 				       &t->placed, &t->node_of, &t->row_of, &t->thread_of,
 				       &t->comms,  &t->titles };
@@ -417,6 +468,18 @@ int tree_end(struct sink *s, int (*write)(struct sink *s))
 		ret = errno ? -errno : -EIO;
 	tree_deinit(s->priv);
 	return ret;
+}
+
+void tree_other(struct tree *t)
+{
+	struct idmap *const maps[] = { &t->python, &t->named, &t->placed, &t->comms,
+				       &t->titles };
+
+	for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
+		idmap_deinit(maps[i]);
+	t->same.n = 0;
+	t->last_thread = NONE;
+	t->n_before = (uint32_t)tree_n_funcs(t);
 }
 
 /* --- reading --- */

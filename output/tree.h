@@ -51,6 +51,12 @@ struct tree_row {
 	uint64_t time;	 /* of the first, ns */
 };
 
+/* What is known of equal stacks. */
+struct tree_same {
+	uint32_t node; /* 0: not yet */
+	uint32_t row;  /* that one of them was added to */
+};
+
 struct tree {
 	struct strtab *strings;
 	uint32_t empty; /* the empty string */
@@ -58,11 +64,14 @@ struct tree {
 	struct idmap python, others;	   /* pyfunc.index, and name and file, to function */
 	struct idmap lines, named, placed; /* function and line, name, place, to frame */
 	struct idmap node_of, row_of, thread_of;
+	struct buf same;	    /* struct tree_same each, by stack.same */
 	struct idmap comms, titles; /* thread to its name; to what the program calls it */
 	uint64_t samples[SESSION_MAX_EVENTS]; /* kept ones, by event */
 	uint64_t first_ns, last_ns;	      /* times of samples */
 	uint32_t last_row;		      /* that the last sample was added to */
-	uint32_t unnamed; /* the node that stands for all without room; 0: not yet */
+	uint32_t n_before;    /* functions of the recording before, tree_other() */
+	uint32_t last_thread; /* of the last sample, NONE: to be looked up */
+	uint32_t unnamed;     /* the node that stands for all without room; 0: not yet */
 	bool full;
 };
 
@@ -112,6 +121,10 @@ int tree_end(struct sink *s, int (*write)(struct sink *s));
 /* The first half of that: a tree that stays. 0 or -errno. */
 int tree_finish(struct sink *s);
 void tree_deinit(struct tree *t);
+
+/* What comes is of another recording, whose functions, names and threads have their own
+ * numbers: functions of one name and file are one. */
+void tree_other(struct tree *t);
 
 /* The frames of the node @i, leaf first, in *@ids, which grows as needed; how many. 0 also
  * when memory is out (@ids->oom). */

@@ -257,3 +257,16 @@ int perf_decode_side(const struct perf_event_header *h, struct side *ret)
 		return -ENOENT;
 	return c.bad ? -EBADMSG : 0;
 }
+
+int perf_decode_side_before(const struct perf_event_header *h, size_t n, struct side *ret)
+{
+	struct cursor c = body_of(h);
+
+	*ret = (struct side){ 0 };
+	if (c.left < n)
+		return -EBADMSG;
+	c.left -= n;
+	if (decode_body(&c, h, ret) < 0)
+		return -ENOENT;
+	return c.bad ? -EBADMSG : 0;
+}

@@ -55,5 +55,8 @@ void perf_decode_trailer(const unsigned char *end, struct perf_trailer *ret);
 /* MMAP2, COMM, FORK, EXIT, LOST, LOST_SAMPLES, THROTTLE to a struct side; strings
  * and build-id point into the record. 0; -ENOENT another type; -EBADMSG. */
 int perf_decode_side(const struct perf_event_header *h, struct side *ret);
+/* The same of a record that ends in @n other bytes: the time is 0 but of FORK and EXIT, and
+ * who and where is what the record itself says. */
+int perf_decode_side_before(const struct perf_event_header *h, size_t n, struct side *ret);
 
 #endif

@@ -85,7 +85,8 @@ enum session_flags {
 	SESSION_ONLY_LATE = 1 << 5,  /* ... late ones only */
 	SESSION_COUNTED = 1 << 6,    /* a counter proves that no user instruction ran */
 	SESSION_REGISTERS =
-		1 << 7, /* ... or a thread's registers as it is stopped or leaves */
+		1 << 7,		   /* ... or a thread's registers as it is stopped or leaves */
+	SESSION_COMPARED = 1 << 8, /* event 1 is what event 0 was in another recording */
 };
 
 /* One kernel sample, decoded, and what capture found. */
@@ -130,6 +131,9 @@ struct frame {
 struct stack {
 	size_t n;
 	const struct frame *frames;
+	/* Not 0: stacks of the same number are equal, and sinks with SINK_KNOWS_STACKS get the
+	 * frames of the first one only. */
+	uint32_t same;
 };
 
 /* What else happens in the target, in time order with the samples. */

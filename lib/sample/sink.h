@@ -17,10 +17,11 @@
 struct sink;
 
 enum sink_needs {
-	SINK_NEEDS_NAMES = 1 << 0, /* native and kernel frames come with names */
-	SINK_KEEPS_OLD = 1 << 1,   /* an old file becomes PATH.old, as with perf */
-	SINK_NEEDS_READS = 1 << 2, /* wants the raw remote reads (tape) */
-	SINK_NEEDS_IDS = 1 << 3,   /* mapped files come with their build-ids */
+	SINK_NEEDS_NAMES = 1 << 0,  /* native and kernel frames come with names */
+	SINK_KEEPS_OLD = 1 << 1,    /* an old file becomes PATH.old, as with perf */
+	SINK_NEEDS_READS = 1 << 2,  /* wants the raw remote reads (tape) */
+	SINK_NEEDS_IDS = 1 << 3,    /* mapped files come with their build-ids */
+	SINK_KNOWS_STACKS = 1 << 4, /* remembers stacks by stack.same */
 };
 
 struct sink_ops {

@@ -423,6 +423,33 @@ def test_page_with_deep_stacks_and_events():
     assert "page-faults self" in seen["source"], seen["source"][:300]
 
 
+def test_page_of_a_difference():
+    """B's samples and A's are two events of one tree, in which a function is one."""
+    record("b.data", "--samples", "300", "--distinct", "9")
+    pysampled("diff", "a.data", "b.data", "-o", "diff.html")
+    with open("diff.html") as file:
+        page = json.loads(re.search(r'id="data" type="application/json">(.*?)</script>', file.read(), re.S)[1])
+    assert page["events"] == ["B: cpu-clock", "A: cpu-clock"] and page["compared"], page["events"]
+    for event, data in enumerate(("b.data", "a.data")):
+        found = {}
+        for node, _, of, _, n in page["rows"]:
+            if of == event:
+                name = page["funcs"][page["frames"][page["nodes"][2 * node + 1]][0]][0]
+                found[name] = found.get(name, 0) + n
+        assert (found, sum(found.values())) == ours(data), data
+    names = [(name, file) for name, file, _ in page["funcs"]]
+    assert len(names) == len(set(names)) and names.count(("spin", SRC + "/work.py")) == 1, names
+    pysampled("diff", "a.data", "b.data", "-o", "diff.svg", code=2)
+
+
+def test_page_of_a_difference_is_shown():
+    need("chromium")
+    record("b.data", "--samples", "300", "--distinct", "9")
+    pysampled("diff", "a.data", "b.data", "-o", "diff.html")
+    seen = act("diff.html")
+    assert seen["all"][0].startswith("all: 301 samples, 100.0 %") and all("; change " in t for t in seen["all"]), seen["all"]
+
+
 def test_image():
     record("a.svg")
     image = xml.etree.ElementTree.parse("a.svg")
@@ -434,6 +461,96 @@ def test_image():
 class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *arguments):
         pass
+
+
+def pysampled(*arguments, code=0):
+    """(stdout, stderr) of the pysampled beside MKPERFDATA."""
+    p = subprocess.run([os.path.join(os.path.dirname(MKPERFDATA), "pysampled"), *arguments], capture_output=True, text=True,
+                       timeout=300)
+    assert p.returncode == code, "pysampled %s: exit %d: %s" % (arguments, p.returncode, p.stderr[-500:])
+    return p.stdout, p.stderr
+
+
+def plain(name):
+    """A symbol without what compilers add to it, and of several at one address none in particular."""
+    return re.sub(r"\.(isra|constprop|part|cold|lto_priv)\b[.\d]*|@.*", "", name).replace("memmove", "memcpy")
+
+
+def ours(data, *options):
+    """({symbol: samples that are its own}, all samples)"""
+    ret, rows = {}, json.loads(pysampled("report", data, "--json", *options)[0])["rows"]
+    for row in rows:
+        if row["self"]:
+            ret[plain(row["name"])] = ret.get(plain(row["name"]), 0) + row["self"]
+    return ret, sum(ret.values())
+
+
+def theirs(data):
+    """The same of perf report --stdio."""
+    ret = {}
+    text = run("perf", "report", "-i", data, "--stdio", "--no-children", "-g", "none", "--no-inline", "-F", "sample,sym",
+               "-t", "|", stdin=subprocess.DEVNULL)[0]
+    for n, kind, name in re.findall(r"^ *(\d+) *\|\[(.)\] (.*\S)", text, re.M):
+        name = plain(name) + ("_[k]" if kind == "k" else "")
+        ret[name] = ret.get(name, 0) + int(n)
+    return ret, sum(ret.values())
+
+
+def test_report_of_what_perf_recorded():
+    busy = "import time\nt = time.time()\nwhile time.time() - t < 1: sorted(range(500), key=str)"
+    for more in ((), ("-g",), ("--call-graph", "dwarf"), ("-a", "-g")):
+        if run("perf", "record", "-q", "-e", "cpu-clock", *more, "-o", "own.data", "--", "python3", "-c", busy)[1].strip():
+            raise Skip("perf record warns")
+        (a, n), (b, m) = ours("own.data"), theirs("own.data")
+        assert n == m > 100, "%s: %d samples, perf has %d" % (more, n, m)
+        named = [name for name in sorted(b, key=b.get, reverse=True) if not name.startswith("0x")][:10]
+        off = [(name, a.get(name, 0), b[name]) for name in named if abs(a.get(name, 0) - b[name]) > 0.005 * m]
+        assert len(named) > 5 and not off, "%s: ours, perf's: %s" % (more, off)
+        pysampled("convert", "own.data", "-o", "own.folded")
+        lines = [line.rsplit(" ", 1) for line in open("own.folded", errors="surrogateescape")]
+        assert sum(int(count) for _, count in lines) == n, more
+        if "-g" not in more and more:
+            deep = sum(int(count) for stack, count in lines if re.search(";Py_(Run|Bytes)Main;.*EvalFrame", stack))
+            assert deep > 0.3 * n, "%s: %d of %d stacks reach main" % (more, deep, n)
+
+
+def test_report_shares_are_perfs():
+    """Names, self counts and the shares of what is on the stack (--children), of our own recording."""
+    text = report("a.data", "--children", "--max-stack", "300", "--sort", "sym")
+    perf_says = {re.sub(r"^py::|:/.*", "", m[3]): (m[1], m[2]) for m in
+                 re.finditer(r"^ +([\d.]+)% +([\d.]+)% .*\[.\] (py::\S+)", text, re.M)}
+    rows = {m[3]: (m[2], m[1]) for m in
+            re.finditer(r"^ *([\d.]+)% +([\d.]+)% +\d+  (\S+) \(", pysampled("report", "a.data", "--children")[0], re.M)}
+    assert rows.keys() >= {"spin", "<module>"} <= perf_says.keys(), (rows, perf_says)
+    for name in ("spin", "<module>"):
+        assert rows[name] == perf_says[name], "%s: total and self %s, perf's %s" % (name, rows[name], perf_says[name])
+
+
+def test_report_by():
+    total = ours("a.data")[1]
+    for by in ("function", "line", "file", "thread", "process"):
+        assert ours("a.data", "--by", by)[1] == total, by
+    names = [row["name"] for row in json.loads(pysampled("report", "a.data", "--by", "thread", "--json")[0])["rows"]]
+    assert any("/worker-" in name for name in names), names
+    events = {row["name"]: row["self"] for row in json.loads(pysampled("report", "e.data", "--by", "event", "--json")[0])["rows"]}
+    counted = perf("report", "--stdio", "-n", "-g", "none", "-i", "e.data")
+    for name, n in events.items():
+        assert ours("e.data", "-e", name)[1] == n, name
+        assert re.search(r"^# Samples: %d +of event '%s'" % (n, name), counted, re.M), (name, n)
+    assert len(events) == 3 and "has no event" in pysampled("report", "e.data", "-e", "cycles", code=2)[1]
+
+
+def test_report_annotate():
+    text = pysampled("report", "a.data", "--annotate", "spin")[0]
+    lines = {int(m[3]): (float(m[2]), m[4]) for m in re.finditer(r"^ *([\d.]+)% +([\d.]+)% +(\d+)  (.*)", text, re.M)}
+    by_line = {row["line"]: row["total"] for row in json.loads(pysampled("report", "a.data", "--by", "line", "--json")[0])["rows"]
+               if row["name"] == "spin"}
+    total = ours("a.data")[1]
+    assert lines.keys() == by_line.keys() and len(lines) > 1, (lines, by_line)
+    for line, (share, source) in lines.items():
+        assert source == "# source line %d" % line, source
+        assert abs(share - 100 * by_line[line] / total) < 0.01, (line, share)
+    assert "no sample has" in pysampled("report", "a.data", "--annotate", "nobody", code=1)[1]
 
 
 def check(name, function):

@@ -3,10 +3,11 @@
  * mkperfdata - writes a recording of made-up stacks through the sink interface.
  *
  * usage: mkperfdata OUT [--kill] [--deep N] [--events N] [--samples N] [--no-kernel]
- *        [--src FOLDER] [--compress LEVEL]; OUT - is perf.data down a pipe
+ *        [--src FOLDER] [--distinct N] [--compress LEVEL]; OUT - is perf.data down a pipe
  *
  * The process is this one, its maps are the true ones. Every tenth sample is of the
- * second thread, every seventh is late; --kill ends without closing.
+ * second thread, every seventh is late; --kill ends without closing; --distinct: so many
+ * different stacks, by lines.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -30,6 +31,7 @@ static const struct pyfunc odd = {
 	"gr\303\266\303\237e;(x)", "<frozen importlib._bootstrap>", 100, 100, 120, 3
 };
 
+static size_t distinct;
 static struct session session = { .capture = "preempt", .capture_why = "" };
 
 static void fail(const char *what, const struct err *err)
@@ -115,6 +117,18 @@ static uint64_t kernel_text(void)
 	return addr;
 }
 
+/* Frames whose lines tell @number. */
+static size_t put_number(struct frame *frames, size_t number)
+{
+	size_t n = 0;
+
+	for (; number; number /= 8)
+		frames[n++] = (struct frame){ .kind = FRAME_PYTHON,
+					      .func = &handle,
+					      .line = 20 + (int)(number % 8) };
+	return n;
+}
+
 static void put_sample(struct sink *s, uint64_t t, unsigned i, size_t deep, uint64_t kernel)
 {
 	struct sample smp = { .time = t,
@@ -122,7 +136,7 @@ static void put_sample(struct sink *s, uint64_t t, unsigned i, size_t deep, uint
 			      .pid = getpid(),
 			      .cpu = i % 2,
 			      .event = (uint32_t)(i % session.n_events) };
-	struct frame *frames = calloc(deep + 8, sizeof(*frames));
+	struct frame *frames = calloc(deep + 32, sizeof(*frames));
 	size_t n = 0;
 
 	smp.tid = getpid() + (i % 10 == 9 ? CHILD : 0);
@@ -136,6 +150,7 @@ static void put_sample(struct sink *s, uint64_t t, unsigned i, size_t deep, uint
 				      .name = "put_sample" };
 	if (smp.prov == PROV_LATE)
 		frames[n++] = (struct frame){ .kind = FRAME_MARKER, .name = "[late]" };
+	n += distinct ? put_number(frames + n, i % distinct) : 0;
 	for (size_t d = 0; d < deep; d++)
 		frames[n++] =
 			(struct frame){ .kind = FRAME_PYTHON, .func = &odd, .line = 111 };
@@ -196,6 +211,8 @@ static struct options parse(int argc, char **argv)
 			o.events = strtoul(value, NULL, 10);
 		else if (!strcmp(argv[i], "--samples"))
 			o.samples = strtoul(value, NULL, 10);
+		else if (!strcmp(argv[i], "--distinct"))
+			distinct = strtoul(value, NULL, 10);
 		else if (!strcmp(argv[i], "--src")) {
 			snprintf(main_py, sizeof(main_py), "%s/main.py", value);
 			snprintf(work_py, sizeof(work_py), "%s/work.py", value);
