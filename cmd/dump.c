@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "targets/announce.h"
+#include "elf/file_helper.h"
 #include "stacks/assemble.h"
 #include "sys/harden.h"
 #include "sample/perf_decode.h"
@@ -465,7 +466,8 @@ static int dump_one(const struct pyproc *p, int pidfd, const struct process_show
 					    .full = d->native == PROCESS_NATIVE_FULL,
 					    .names = true,
 					    .stats = &d->stats,
-					    .places = d->places });
+					    .places = d->places,
+					    .file_helper = shows->file_helper });
 	d->stacks = pystack_create(MAX_FRAMES, new_code, d);
 	if (d->assembler && d->native)
 		learn_maps(d);
@@ -558,11 +560,16 @@ int cmd_dump(int argc, char **argv)
 		return process_done(pid);
 	if (!pid)
 		return cmd_fail(EXIT_USAGE, "dump takes one process: dump -p PID");
+	if (shows.native)
+		shows.file_helper = file_helper_start(&err);
+	if (shows.native && !shows.file_helper)
+		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	if (shows.lines)
 		shows.source = srcline_start(shows.debuginfod);
 	if (harden_process(HARDEN_LOOK, 0, &err) < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	r = dump(pid, &shows);
 	srcline_end(shows.source);
+	file_helper_end(shows.file_helper);
 	return r;
 }

@@ -15,9 +15,10 @@ struct srcline;
 
 /* What of native frames is shown. */
 struct process_shows {
-	enum process_native native; /* --native[=full], --no-native */
-	bool lines, debuginfod;	    /* --native-lines, --debuginfod */
-	struct srcline *source;	    /* who is asked for lines */
+	enum process_native native;	 /* --native[=full], --no-native */
+	bool lines, debuginfod;		 /* --native-lines, --debuginfod */
+	struct srcline *source;		 /* who is asked for lines */
+	struct file_helper *file_helper; /* who reads mapped files */
 };
 
 /* -p PID and --help, and where @shows is set its options; @help is printed for --help. The
