@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "targets/announce.h"
+#include "elf/file_helper.h"
 #include "sys/harden.h"
 #include "sample/perf_decode.h"
 #include "lines/srcline.h"
@@ -232,7 +233,8 @@ static int dump_one(const struct pyproc *p, int pidfd, struct order *o)
 					    .full = d->native == PROCESS_NATIVE_FULL,
 					    .names = true,
 					    .stats = &d->stats,
-					    .places = d->places });
+					    .places = d->places,
+					    .file_helper = shows->file_helper });
 	d->stacks = pystack_create(DUMP_FRAMES, new_code, d);
 	if (d->assembler && d->native)
 		learn_maps(d);
@@ -336,11 +338,16 @@ int cmd_dump(int argc, char **argv)
 		return process_done(pid);
 	if (!pid)
 		return cmd_fail(EXIT_USAGE, "dump takes a process: dump -p PID");
+	if (o.shows.native)
+		o.shows.file_helper = file_helper_start(&err);
+	if (o.shows.native && !o.shows.file_helper)
+		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	if (o.shows.lines)
 		o.shows.source = srcline_start(o.shows.debuginfod);
 	if (harden_process(HARDEN_LOOK, 0, &err) < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	r = dump_all(&o);
 	srcline_end(o.shows.source);
+	file_helper_end(o.shows.file_helper);
 	return r;
 }

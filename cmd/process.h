@@ -14,17 +14,19 @@ enum {
 
 enum process_native { PROCESS_NO_NATIVE, PROCESS_NATIVE, PROCESS_NATIVE_FULL };
 
+struct file_helper;
 struct srcline;
 
 /* Which processes, and what of native frames is shown. */
 struct process_shows {
 	pid_t pid[PROCESS_PIDS];
 	size_t n_pids;
-	bool json;		    /* --json */
-	enum process_native native; /* --native[=full], --no-native */
-	bool lines, debuginfod;	    /* --native-lines, --debuginfod */
-	bool async;		    /* --async */
-	struct srcline *source;	    /* who is asked for lines */
+	bool json;			 /* --json */
+	enum process_native native;	 /* --native[=full], --no-native */
+	bool lines, debuginfod;		 /* --native-lines, --debuginfod */
+	bool async;			 /* --async */
+	struct srcline *source;		 /* who is asked for lines */
+	struct file_helper *file_helper; /* who reads mapped files */
 };
 
 /* -p PID and --help, and where @shows is set its options and several processes, also without

@@ -11,6 +11,7 @@
 #include "base/nearest.h"
 #include "capture/capture.h"
 #include "names/demangle.h"
+#include "elf/file_helper.h"
 #include "elf/inflate.h"
 #include "unwind/others.h"
 #include "offsets/pylayout.h"
@@ -105,6 +106,8 @@ static int run(int argc, char **argv)
 		return print_help(stderr), EXIT_USAGE;
 	if (!strcmp(argv[1], SRCLINE_COMMAND))
 		return srcline_main(argc > 2);
+	if (!strcmp(argv[1], FILE_HELPER_COMMAND))
+		return file_serve_main();
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
 		return print_help(stdout);
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))

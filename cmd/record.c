@@ -9,6 +9,7 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
+#include "elf/file_helper.h"
 #include "sys/harden.h"
 #include "lines/places.h"
 #include "lines/srcline.h"
@@ -254,14 +255,17 @@ static int record(struct record_options *o, int argc, char **argv, struct child 
 	};
 	struct recorder *rec;
 	bool may_trace = !strcmp(o->rec.capture, "auto") || !strcmp(o->rec.capture, "stop");
-	struct srcline *lines = o->native_lines ? srcline_start(o->debuginfod) : NULL;
 	struct err err;
-	int r = harden_process(HARDEN_RECORD | (may_trace ? HARDEN_TRACER : 0), child->pid,
-			       &err);
+	struct file_helper *files = file_helper_start(&err);
+	struct srcline *lines = o->native_lines ? srcline_start(o->debuginfod) : NULL;
+	int r = files ? harden_process(HARDEN_RECORD | (may_trace ? HARDEN_TRACER : 0),
+				       child->pid, &err) :
+			err.code;
 
 	if (r < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	o->rec.note = (struct note){ .take = print_note, .arg = o };
+	session.file_helper = files;
 	if (o->native_lines)
 		session.places = places_create(lines, o->debuginfod, &stats);
 	if (o->native_lines && !session.places)
@@ -272,6 +276,7 @@ static int record(struct record_options *o, int argc, char **argv, struct child 
 	recorder_destroy(rec);
 	places_destroy(session.places);
 	srcline_end(lines);
+	file_helper_end(files);
 	return r;
 }
 

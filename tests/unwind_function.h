@@ -32,7 +32,7 @@ static inline bool rows_function(struct rows *rows, uint64_t vaddr, uint64_t *st
 	     f++) {
 		*start = rows->source.base + f->lo;
 		*end = rows->source.base + f->hi;
-		if (f->made == t)
+		if (rows->made[f - rows->function] == t)
 			return true;
 	}
 	return false;

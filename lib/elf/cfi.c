@@ -382,7 +382,7 @@ static int function_cmp(const void *a, const void *b)
 	if (x->lo != y->lo)
 		return x->lo < y->lo ? -1 : 1;
 	if (x->from != y->from)
-		return (int)x->from - (int)y->from;
+		return x->from < y->from ? -1 : 1;
 	return x->record < y->record ? -1 : x->record > y->record;
 }
 

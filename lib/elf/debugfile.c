@@ -55,77 +55,115 @@ static bool has_id(int fd, const unsigned char *id, size_t n)
 	return ret;
 }
 
-static int open_by_id(const unsigned char *id, size_t n, int root)
+static void path_by_id(char path[PATH_MAX], const unsigned char *id, size_t n)
 {
-	static const char folder[] = "/usr/lib/debug/.build-id/";
-	char path[sizeof(folder) + 2 * ELFIMAGE_MAX_ID + 16];
-	size_t at = sizeof(folder) - 1;
-	int fd;
+	size_t at = (size_t)snprintf(path, PATH_MAX, "/usr/lib/debug/.build-id/");
 
-	memcpy(path, folder, sizeof(folder));
 	for (size_t i = 0; i < n; i++)
-		at += (size_t)snprintf(path + at, sizeof(path) - at, i == 0 ? "%02x/" : "%02x",
+		at += (size_t)snprintf(path + at, PATH_MAX - at, i == 0 ? "%02x/" : "%02x",
 				       id[i]);
-	snprintf(path + at, sizeof(path) - at, ".debug");
-	fd = rootfile_open(root, path);
-	if (fd >= 0 && has_id(fd, id, n))
-		return fd;
-	if (fd >= 0)
-		close(fd);
-	return -ENOENT;
+	snprintf(path + at, PATH_MAX - at, ".debug");
 }
 
-/* .gnu_debuglink: a file's name, padding to 4, the CRC of what is in it. */
-static const char *link_name(struct bytes link, uint32_t *crc)
-{
-	const char *name = (const char *)link.at;
-	size_t n = link.at ? strnlen(name, link.n) : 0, at = (n + 4) & ~(size_t)3;
-
-	if (n == 0 || strchr(name, '/') || at > link.n || link.n - at < 4)
-		return NULL;
-	*crc = load_u32(link.at + at);
-	return name;
-}
-
-static int open_by_link(const char *name, uint32_t crc, const char *beside, int root)
+/* The @i-th of the places of one that is linked to. False: there is none. */
+static bool path_by_link(char path[PATH_MAX], const char *name, const char *beside, size_t i)
 {
 	static const char *const places[] = { "%.*s/%s", "%.*s/.debug/%s",
 					      "/usr/lib/debug%.*s/%s" };
 	const char *base = strrchr(beside, '/');
+	int n = base ? snprintf(path, PATH_MAX, places[i], (int)(base - beside), beside,
+				name) :
+		       -1;
+
+	/* What links to itself has no symbols either. */
+	return n >= 0 && n < PATH_MAX && strcmp(path, beside) != 0;
+}
+
+/* May who has no rights have it? */
+static bool may_be_handed_on(int fd)
+{
+	char magic[SELFMAG];
+	struct stat st;
+
+	return fstat(fd, &st) == 0 &&
+	       (st.st_mode & S_IROTH || (pread(fd, magic, SELFMAG, 0) == SELFMAG &&
+					 memcmp(magic, ELFMAG, SELFMAG) == 0));
+}
+
+static int open_at(int root, const char *path)
+{
+	int fd = rootfile_open(root, path);
+
+	if (fd < 0 || may_be_handed_on(fd))
+		return MAX(fd, -1);
+	close(fd);
+	return -1;
+}
+
+void debugfile_open_all(const struct debugfile_want *want, int root, const char *beside,
+			int fd[DEBUGFILE_PLACES])
+{
+	bool linked = *want->link && memchr(want->link, '\0', sizeof(want->link)) &&
+		      !strchr(want->link, '/');
+	const int roots[] = { root, -1 };
+	size_t n_roots = root < 0 ? 1 : 2;
 	char path[PATH_MAX];
 
-	for (size_t i = 0; base && i < ARRAY_SIZE(places); i++) {
-		int fd, n = snprintf(path, sizeof(path), places[i], (int)(base - beside),
-				     beside, name);
-
-		/* What links to itself has no symbols either. */
-		if (n >= (int)sizeof(path) || strcmp(path, beside) == 0)
-			continue;
-		fd = rootfile_open(root, path);
-		if (fd >= 0 && has_crc(fd, crc))
-			return fd;
-		if (fd >= 0)
-			close(fd);
+	for (size_t i = 0; i < DEBUGFILE_PLACES; i++)
+		fd[i] = -1;
+	if (want->n_id > 1 && want->n_id <= sizeof(want->id)) {
+		path_by_id(path, want->id, want->n_id);
+		for (size_t i = 0; i < n_roots; i++)
+			fd[i] = open_at(roots[i], path);
 	}
-	return -ENOENT;
+	for (size_t i = 0; linked && i < 3 * n_roots; i++)
+		if (path_by_link(path, want->link, beside, i % 3))
+			fd[DEBUGFILE_BY_ID + i] = open_at(roots[i / 3], path);
+}
+
+/* .gnu_debuglink: a file's name, padding to 4, the CRC of what is in it. */
+static void read_link(struct debugfile_want *want, struct bytes link)
+{
+	const char *name = (const char *)link.at;
+	size_t n = link.at ? strnlen(name, link.n) : 0, at = (n + 4) & ~(size_t)3;
+
+	if (n == 0 || n >= sizeof(want->link) || strchr(name, '/') || at > link.n ||
+	    link.n - at < 4)
+		return;
+	want->crc = load_u32(link.at + at);
+	memcpy(want->link, name, n);
+}
+
+static bool fits(const struct debugfile_want *want, size_t place, int fd)
+{
+	return place < DEBUGFILE_BY_ID ? has_id(fd, want->id, want->n_id) :
+					 has_crc(fd, want->crc);
 }
 
 int debugfile_open(const struct elfimage *im, const struct debugfile_origin *o)
 {
 	_cleanup_bytes_ struct bytes link =
 		elfimage_bytes(im, elfimage_section(im, ".gnu_debuglink"));
-	const int roots[] = { o->root, -1 };
-	unsigned char id[ELFIMAGE_MAX_ID];
-	size_t n = elfimage_build_id(im, id), n_roots = o->root < 0 ? 1 : 2;
-	uint32_t crc = 0;
-	const char *name = link_name(link, &crc);
-	int fd = -ENOENT;
+	struct debugfile_want want = { 0 };
+	int fd[DEBUGFILE_PLACES], found = -ENOENT;
 
-	for (size_t i = 0; n > 1 && fd < 0 && i < n_roots; i++)
-		fd = open_by_id(id, n, roots[i]);
-	for (size_t i = 0; name && fd < 0 && i < n_roots; i++)
-		fd = open_by_link(name, crc, o->path, roots[i]);
-	return fd;
+	want.n_id = (uint32_t)elfimage_build_id(im, want.id);
+	read_link(&want, link);
+	if (want.n_id < 2 && !*want.link)
+		return -ENOENT;
+	if (o->open)
+		o->open(o->arg, &want, fd);
+	else
+		debugfile_open_all(&want, o->root, o->path, fd);
+	for (size_t i = 0; i < DEBUGFILE_PLACES; i++) {
+		if (fd[i] < 0)
+			continue;
+		if (found < 0 && fits(&want, i, fd[i]))
+			found = fd[i];
+		else
+			close(fd[i]);
+	}
+	return found;
 }
 
 struct bytes debugfile_mini(const struct elfimage *im)

@@ -13,12 +13,20 @@
 #include "base/quota.h"
 #include "base/stats.h"
 #include "elf/debugfile.h"
+#include "elf/file_helper.h"
 #include "elf/module.h"
 #include "elf/rows.h"
 
 enum { MAX_LAZY_FDS = 8, MAX_ELFS = 65536, N_BUCKETS = 1024 };
 
-enum { PATIENCE_MS = 2000, MAX_SLOW = 8, MAX_MISSES = 64 };
+enum {
+	PATIENCE_MS = 2000,
+	LESS_PATIENCE = 20, /* times, where a file of the device is slow already */
+	MAX_SLOW = 32,
+	MAX_SLOW_OF_DEVICE = 3,
+	MAX_MISSES = 64,
+	MAX_BAD_ENDS = 3, /* of who read a file */
+};
 
 enum elf_state { ELF_NO_FILE, ELF_FD, ELF_IMAGE, ELF_READING, ELF_READ, ELF_BAD };
 
@@ -34,7 +42,7 @@ struct elfcache_elf {
 	size_t bytes;	       /* of it, as counted last */
 	unsigned char build_id[ELFIMAGE_MAX_ID];
 	size_t n_id;
-	unsigned misses;
+	unsigned misses, bad_ends;
 	uint64_t used; /* elfcache.clock at the last lookup */
 };
 
@@ -43,11 +51,9 @@ struct elfcache {
 	size_t n_elfs, n_fds, bytes, max_bytes;
 	uint64_t clock;
 	struct elfcache_facts facts;
-	struct {
-		uint64_t dev;
-		struct elfcache_elf *elf;
-	} slow[MAX_SLOW]; /* devices whose files take too long, and which file did */
+	struct elfcache_elf *slow[MAX_SLOW]; /* files that take too long */
 	size_t n_slow;
+	struct file_helper *helper; /* or NULL */
 	struct quota *quota;
 	struct stats *stats; /* or NULL */
 	bool rows;
@@ -70,6 +76,11 @@ struct elfcache *elfcache_create(size_t max_bytes, bool rows)
 void elfcache_count(struct elfcache *c, struct stats *stats)
 {
 	c->stats = stats;
+}
+
+void elfcache_read_by(struct elfcache *c, struct file_helper *h)
+{
+	c->helper = file_helper_ref(h);
 }
 
 struct quota *elfcache_quota(const struct elfcache *c)
@@ -113,6 +124,7 @@ void elfcache_destroy(struct elfcache *c)
 			elf_destroy(c, e);
 		}
 	}
+	file_helper_unref(c->helper);
 	quota_unref(c->quota);
 	free(c);
 }
@@ -176,30 +188,45 @@ struct bytes elfcache_build_id(const struct elfcache_elf *e)
 	return (struct bytes){ e->build_id, e->n_id };
 }
 
-/* ---- Devices that do not answer ---- */
+/* ---- Files that do not answer ---- */
 
-static size_t slow_find(const struct elfcache *c, uint64_t dev)
+static size_t slow_find(const struct elfcache *c, const struct elfcache_elf *e)
 {
 	size_t i = 0;
 
-	while (i < c->n_slow && c->slow[i].dev != dev)
+	while (i < c->n_slow && c->slow[i] != e)
 		i++;
 	return i;
 }
 
 void elfcache_slow(struct elfcache *c, struct elfcache_elf *e, bool slow)
 {
-	size_t i = slow_find(c, e->id.dev);
+	size_t i = slow_find(c, e);
 
 	if (slow && i == c->n_slow && i < MAX_SLOW)
-		c->slow[c->n_slow].dev = e->id.dev, c->slow[c->n_slow++].elf = e;
+		c->slow[c->n_slow++] = e;
 	else if (!slow && i < c->n_slow)
 		c->slow[i] = c->slow[--c->n_slow];
 }
 
+static size_t slow_of_device(const struct elfcache *c, uint64_t dev)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_slow; i++)
+		n += c->slow[i]->id.dev == dev;
+	return n;
+}
+
 bool elfcache_is_slow(const struct elfcache *c, const struct elfcache_elf *e)
 {
-	return slow_find(c, e->id.dev) < c->n_slow;
+	return c->n_slow == MAX_SLOW || slow_find(c, e) < c->n_slow ||
+	       slow_of_device(c, e->id.dev) >= MAX_SLOW_OF_DEVICE;
+}
+
+int elfcache_patience(const struct elfcache *c, const struct elfcache_elf *e, int ms)
+{
+	return slow_of_device(c, e->id.dev) ? ms / LESS_PATIENCE : ms;
 }
 
 bool elfcache_pending(const struct elfcache_elf *e)
@@ -240,26 +267,45 @@ struct reading {
 	struct bytes image;
 	struct debugfile_origin from;
 	char *path;
-	struct module *module; /* NULL: it could not be read */
-	bool short_of;	       /* ... whole: memory or descriptors had run out */
-	uint64_t ns;	       /* that it took */
+	struct file_helper *helper; /* who reads; NULL: we do */
+	struct module *module;	    /* NULL: it could not be read */
+	bool short_of;		    /* ... whole: memory or descriptors had run out */
+	bool bad_end;		    /* who read it ended, or answered what can't be */
+	uint64_t ns;		    /* that it took */
 };
+
+/* What is left out of a module for want of memory is left out like what a file does not have:
+ * only errno tells. */
+static int read_here(struct reading *g, struct module *m)
+{
+	int r;
+
+	errno = 0;
+	r = module_read(m, g->fd, g->image, &g->from, g->rows);
+	g->short_of = errno == ENOMEM || errno == EMFILE || errno == ENFILE;
+	return r;
+}
+
+static int read_there(struct reading *g, struct module *m)
+{
+	int r = file_helper_read(g->helper, m, g->fd, &g->from, g->rows);
+
+	g->short_of = r == -EAGAIN;
+	g->bad_end = r == -EPROTO || r == -EPIPE;
+	return r;
+}
 
 static void reading_run(void *arg)
 {
 	struct reading *g = arg;
 	uint64_t start = now_ns();
-	struct module *m;
+	struct module *m = malloc(sizeof(*m));
 
-	/* What is left out of a module for want of memory is left out like what a file does
-	 * not have: only errno tells. */
-	errno = 0;
-	m = malloc(sizeof(*m));
-	if (m && module_read(m, g->fd, g->image, &g->from, g->rows) == 0)
+	g->short_of = !m;
+	if (m && (g->helper && g->fd >= 0 ? read_there(g, m) : read_here(g, m)) == 0)
 		g->module = m;
 	else
 		free(m);
-	g->short_of = errno == ENOMEM || errno == EMFILE || errno == ENFILE;
 	g->ns = now_ns() - start;
 }
 
@@ -268,6 +314,7 @@ static void reading_drop(void *arg)
 	struct reading *g = arg;
 
 	close_both(g->fd, g->from.root);
+	file_helper_unref(g->helper);
 	module_free(g->module);
 	free(g->path);
 	free(g);
@@ -282,7 +329,7 @@ static void share_rows(struct elfcache *c, struct module *m)
 	for (size_t i = 0; i < N_BUCKETS; i++)
 		for (e = c->bucket[i]; e; e = e->next) {
 			same = e->module ? e->module->rows : NULL;
-			if (!same || memcmp(same->source.id, m->rows->source.id, ROWS_ID) != 0)
+			if (!same || !rows_equal(same, m->rows))
 				continue;
 			rows_put(m->rows);
 			m->rows = same;
@@ -328,17 +375,28 @@ static void read_again(struct elfcache *c, struct elfcache_elf *e)
 	e->state = e->image.at ? ELF_IMAGE : ELF_NO_FILE;
 }
 
+/* Whoever read it was ended, maybe by what is in it: it has three chances. */
+static void read_badly(struct elfcache *c, struct elfcache_elf *e)
+{
+	if (c->stats)
+		STATS_ADD(c->stats, bad_file, 1);
+	e->state = ++e->bad_ends < MAX_BAD_ENDS ? ELF_NO_FILE : ELF_BAD;
+	if (e->state == ELF_BAD)
+		file_helper_gave_up(c->helper, e->id.path);
+}
+
 /* Take what was read, once it was. */
 static void elf_poll(struct elfcache *c, struct elfcache_elf *e, int ms)
 {
 	bool done = later_wait(e->later, ms);
 	struct reading *g = e->reading;
-	bool short_of;
+	bool short_of, bad_end;
 	struct module *m;
 
 	elfcache_slow(c, e, !done);
 	if (!done)
 		return;
+	bad_end = g->bad_end;
 	short_of = g->short_of && e->misses < MAX_MISSES;
 	m = short_of ? NULL : g->module;
 	if (!short_of)
@@ -348,6 +406,8 @@ static void elf_poll(struct elfcache *c, struct elfcache_elf *e, int ms)
 	e->later = NULL;
 	if (short_of)
 		read_again(c, e);
+	else if (bad_end)
+		read_badly(c, e);
 	else
 		take_module(c, e, m);
 }
@@ -356,8 +416,8 @@ static void elf_poll(struct elfcache *c, struct elfcache_elf *e, int ms)
 static void slow_poll(struct elfcache *c)
 {
 	for (size_t i = c->n_slow; i > 0; i--)
-		if (c->slow[i - 1].elf->state == ELF_READING)
-			elf_poll(c, c->slow[i - 1].elf, 0);
+		if (c->slow[i - 1]->state == ELF_READING)
+			elf_poll(c, c->slow[i - 1], 0);
 }
 
 static void elf_read(struct elfcache *c, struct elfcache_elf *e)
@@ -375,6 +435,7 @@ static void elf_read(struct elfcache *c, struct elfcache_elf *e)
 	*g = (struct reading){ .rows = c->rows,
 			       .fd = fd ? e->fd : -1,
 			       .image = e->image,
+			       .helper = file_helper_ref(c->helper),
 			       .path = strdup(e->id.path) };
 	g->from = (struct debugfile_origin){ .root = fd ? e->root : -1,
 					     .path = g->path ? g->path : "" };
@@ -383,7 +444,7 @@ static void elf_read(struct elfcache *c, struct elfcache_elf *e)
 	e->later = later_start(c->quota, reading_run, reading_drop, g);
 	e->state = e->later ? ELF_READING : fd ? ELF_NO_FILE : ELF_IMAGE;
 	if (e->later) {
-		elf_poll(c, e, PATIENCE_MS);
+		elf_poll(c, e, elfcache_patience(c, e, PATIENCE_MS));
 		return;
 	}
 	reading_drop(g);

@@ -3,7 +3,8 @@
  * elfcache - the modules of files, kept by the files' identity and bounded.
  *
  * A file is read once, by its descriptor, which is closed then, and in a thread of its own,
- * which may take long and outlive the cache (later.h). One user thread.
+ * which may take long and outlive the cache (later.h): in a process without rights, if there
+ * is one (file_helper.h). One that ends badly thrice on a file gives it up. One user thread.
  */
 #ifndef ELFCACHE_H
 #define ELFCACHE_H
@@ -32,6 +33,11 @@ void elfcache_destroy(struct elfcache *c);
 /* Files that memory or descriptors ran out for are counted there (unread), and read again. */
 void elfcache_count(struct elfcache *c, struct stats *stats);
 
+/* From now on files are read by @h, in processes without rights, of which a reference is
+ * taken. Else, and where memory is read, by threads of our own. */
+struct file_helper;
+void elfcache_read_by(struct elfcache *c, struct file_helper *h);
+
 /* Of all that its user has done in threads of their own. Borrowed. */
 struct quota *elfcache_quota(const struct elfcache *c);
 
@@ -57,10 +63,13 @@ void elfcache_give_module(struct elfcache *c, struct elfcache_elf *e, struct mod
 void elfcache_note_id(struct elfcache_elf *e, struct bytes id);
 struct bytes elfcache_build_id(const struct elfcache_elf *e);
 
-/* Something takes too long with this file: it and its whole device are left alone, until it no
- * longer does. */
+/* Something takes too long with this file: it is left alone until it no longer does. Others of
+ * its device are waited for less; and are left alone, too, while too many of it are slow. */
 void elfcache_slow(struct elfcache *c, struct elfcache_elf *e, bool slow);
 bool elfcache_is_slow(const struct elfcache *c, const struct elfcache_elf *e);
+
+/* How long to wait for what takes @ms at most where nothing is slow. */
+int elfcache_patience(const struct elfcache *c, const struct elfcache_elf *e, int ms);
 
 /* Is it being read just now, or waits for another of its device that is? That can take long,
  * or for ever where the mount is dead. */

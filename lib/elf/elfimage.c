@@ -12,10 +12,16 @@ enum {
 	MAX_LOOKS = 64,	      /* sections of notes that may have a build-id */
 };
 
-static int file_read(int fd, uint64_t offset, void *buf, size_t n)
+#define MAX_READ ((uint64_t)1 << 30) /* bytes of one file, whatever it says of itself */
+
+static int file_read(const struct elfimage *im, uint64_t offset, void *buf, size_t n)
 {
 	size_t got = 0;
+	int fd = im->fd;
 
+	if (n > im->window->left)
+		return -EIO;
+	im->window->left -= n;
 	while (got < n) {
 		ssize_t k = pread(fd, (char *)buf + got, n - got, (off_t)(offset + got));
 
@@ -29,19 +35,16 @@ static int file_read(int fd, uint64_t offset, void *buf, size_t n)
 }
 
 /* What is small lies beside what is wanted next: headers in the beginning, those of sections
- * and their names at the end. False: the file is another by now, or there is no memory. */
+ * and their names at the end. False: the file is another by now. */
 static bool window_read(const struct elfimage *im, uint64_t offset, void *buf, size_t n)
 {
-	struct elfimage_window *w = im->window;
+	struct elfimage_block *w = &im->window->block[offset >= ELFIMAGE_WINDOW];
 	uint64_t last = im->size - MIN(im->size, (uint64_t)sizeof(w->at));
 
-	if (!w)
-		return false;
-	w += offset >= sizeof(w->at);
 	if (offset < w->offset || offset + n > w->offset + w->n) {
 		w->offset = MIN(offset, last);
 		w->n = (size_t)MIN(im->size, (uint64_t)sizeof(w->at));
-		if (file_read(im->fd, w->offset, w->at, w->n) < 0)
+		if (file_read(im, w->offset, w->at, w->n) < 0)
 			w->n = 0;
 	}
 	if (offset + n > w->offset + w->n)
@@ -60,7 +63,7 @@ static int image_read(const struct elfimage *im, uint64_t offset, void *buf, siz
 	}
 	if (n <= ELFIMAGE_WINDOW && window_read(im, offset, buf, n))
 		return 0;
-	return file_read(im->fd, offset, buf, n);
+	return file_read(im, offset, buf, n);
 }
 
 struct bytes elfimage_part(const struct elfimage *im, uint64_t offset, uint64_t n)
@@ -83,21 +86,38 @@ static void *image_table(const struct elfimage *im, uint64_t offset, size_t n, s
 	return n ? (void *)(uintptr_t)elfimage_part(im, offset, n * each).at : NULL;
 }
 
+/* How large a regular file is. Of one on another user's FUSE, which we were given, only its
+ * end tells. */
+static int file_size(int fd, uint64_t *ret)
+{
+	struct stat st;
+	off_t end;
+
+	if (fstat(fd, &st) == 0) {
+		*ret = st.st_size > 0 ? (uint64_t)st.st_size : 0;
+		return S_ISREG(st.st_mode) ? 0 : -ENOEXEC;
+	}
+	end = errno == EACCES ? lseek(fd, 0, SEEK_END) : -1;
+	*ret = end > 0 ? (uint64_t)end : 0;
+	return end < 0 ? -EIO : 0;
+}
+
 int elfimage_init(struct elfimage *im, int fd, struct bytes mem)
 {
 	Elf64_Ehdr eh;
-	struct stat st;
+	int r;
 
 	*im = (struct elfimage){ .fd = fd, .mem = mem, .size = mem.n };
 	if (fd >= 0) {
-		if (fstat(fd, &st) < 0)
-			return -EIO;
-		if (!S_ISREG(st.st_mode))
-			return -ENOEXEC;
-		im->size = st.st_size > 0 ? (uint64_t)st.st_size : 0;
-		im->window = malloc(2 * sizeof(*im->window));
-		for (size_t i = 0; im->window && i < 2; i++)
-			im->window[i].offset = im->window[i].n = 0;
+		r = file_size(fd, &im->size);
+		if (r < 0)
+			return r;
+		im->window = malloc(sizeof(*im->window));
+		if (!im->window)
+			return -ENOMEM;
+		im->window->left = MAX_READ;
+		for (size_t i = 0; i < 2; i++)
+			im->window->block[i].offset = im->window->block[i].n = 0;
 	}
 	if (image_read(im, 0, &eh, sizeof(eh)) < 0)
 		return -ENOEXEC;

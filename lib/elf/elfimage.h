@@ -17,17 +17,20 @@ enum {
 	ELFIMAGE_WINDOW = 128 << 10,
 };
 
-/* What was read last of a file's beginning, or of what is behind that. */
+/* What was read last of a file's beginning, and of what is behind that. */
 struct elfimage_window {
-	uint64_t offset;
-	size_t n;
-	unsigned char at[ELFIMAGE_WINDOW];
+	uint64_t left; /* bytes that may be read of the file yet */
+	struct elfimage_block {
+		uint64_t offset;
+		size_t n;
+		unsigned char at[ELFIMAGE_WINDOW];
+	} block[2];
 };
 
 struct elfimage {
 	int fd;
 	struct bytes mem;
-	struct elfimage_window *window; /* two, of the file; NULL: none */
+	struct elfimage_window *window; /* of the file; NULL: an image */
 	uint64_t size;
 	Elf64_Phdr *ph;
 	size_t n_ph;
@@ -38,8 +41,8 @@ struct elfimage {
 };
 
 /* An open file, which must be a regular one, or (@fd < 0) an image in memory; either is
- * borrowed. 0; -ENOEXEC when it is no 64-bit little-endian ELF; -EIO. To be emptied in any
- * case. */
+ * borrowed. 0; -ENOEXEC when it is no 64-bit little-endian ELF; -EIO; -ENOMEM. To be emptied
+ * in any case. */
 int elfimage_init(struct elfimage *im, int fd, struct bytes mem);
 void elfimage_deinit(struct elfimage *im);
 

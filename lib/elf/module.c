@@ -4,15 +4,21 @@
  */
 #include "elf/module.h"
 
+#include <sys/mman.h>
+
 #include "elf/rows.h"
 
 enum { MAX_NESTING = 64 /* rows looked back for an enclosing symbol */ };
 
 void module_deinit(struct module *t)
 {
-	free(t->sym);
-	free(t->names);
-	free(t->func);
+	if (t->map.at) {
+		munmap((void *)(uintptr_t)t->map.at, t->map.n);
+	} else {
+		free(t->sym);
+		free(t->names);
+		free(t->func);
+	}
 	rows_put(t->rows);
 	*t = (struct module){ 0 };
 }

@@ -51,6 +51,8 @@ struct module {
 	struct rows *rows;   /* NULL: not wanted, for another processor, too many */
 	bool memory;	     /* it is no file but trampolines in memory: @rows alone */
 	size_t bytes;	     /* of memory held, but for @rows */
+	struct bytes map;    /* memory that is read only, which the tables lie in, but for
+				@rows; empty: they are malloc'ed */
 };
 
 struct debugfile_origin;

@@ -38,23 +38,33 @@ struct rows_function {
 	uint32_t lo, hi;
 	uint32_t record; /* offset in its section */
 	/* The first of several at one address counts. */
-	enum rows_from { ROWS_EH, ROWS_DEBUG, ROWS_PLT, ROWS_SIGRETURN } from : 8;
-	bool tried;
-	struct unwind_table *made; /* NULL: not tried yet, or it could not be */
+	uint32_t from; /* enum rows_from */
 };
+enum rows_from { ROWS_EH, ROWS_DEBUG, ROWS_PLT, ROWS_SIGRETURN, ROWS_N_FROM };
 
 struct rows {
 	const struct arch *arch;
 	struct unwind_source source;
 	struct rows_function *function; /* by address */
+	struct unwind_table **made;	/* of each; NULL: not tried yet, &none: in vain */
+	struct unwind_table none;
 	size_t n;
-	size_t bytes; /* of memory held: grows */
+	struct bytes map; /* memory of another process's making that @source and @function lie
+			     in, and which is read only; empty: they are malloc'ed */
+	size_t bytes;	  /* of memory held: grows */
 	unsigned refs;
 };
 
 /* Finds the functions, and takes over what @s owns. *@ret has one reference. 0, -ENOMEM, or
  * -E2BIG: more than is sane. */
 int rows_make(struct rows **ret, const struct arch *arch, struct unwind_source *s);
+
+/* Takes over @map, which @s and the @n functions lie in, on success. NULL: no memory. */
+struct rows *rows_of_map(const struct arch *arch, const struct unwind_source *s,
+			 struct rows_function *function, size_t n, struct bytes map);
+
+/* Have both the same functions, and the same bytes that tell their rows? */
+bool rows_equal(const struct rows *a, const struct rows *b);
 
 /* Of code in memory whose rows are known, all in @t, which is taken over. NULL: no memory. */
 struct rows *rows_of_table(struct unwind_table *t);

@@ -5,31 +5,21 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <linux/capability.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
 #include "base/base.h"
 #include "lines/srcline_int.h"
-
-#if defined(__has_feature)
-#define HAS_ASAN __has_feature(address_sanitizer)
-#elif defined(__SANITIZE_ADDRESS__)
-#define HAS_ASAN 1
-#else
-#define HAS_ASAN 0
-#endif
+#include "sys/unprivileged.h"
 
 enum {
 	CPU_SECONDS = 60,
-	NOBODY = 65534,
+	NOBODY = UNPRIVILEGED_NOBODY,
 	HIGH = 16, /* descriptors from here on are ours */
 };
 
@@ -76,30 +66,7 @@ static void open_cache(void)
 	setenv("DEBUGINFOD_CACHE_PATH", path, 1);
 }
 
-/* Nothing is left that a child could use or a program that it runs could get back. Where we
- * are root, and may be somebody else, we are nobody. */
-static int drop_rights(void)
-{
-	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct none[2] = { 0 };
-
-	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-	for (unsigned long cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
-		prctl(PR_CAPBSET_DROP, cap, 0, 0, 0); /* refused to all but root */
-	if (geteuid() == 0 && setgroups(0, NULL) == 0 &&
-	    setresgid(NOBODY, NOBODY, NOBODY) == 0 && setresuid(NOBODY, NOBODY, NOBODY) < 0)
-		return -errno;
-	if (syscall(SYS_capset, &head, none) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return -errno;
-	return 0;
-}
-
 /* --- a child --- */
-
-static void limit(int what, rlim_t n)
-{
-	setrlimit((__rlimit_resource_t)what, &(struct rlimit){ n, n });
-}
 
 /* Its time is up by a signal, which it can't put off any more once it is hardened. */
 static void set_limits(uint32_t ms)
@@ -108,12 +75,10 @@ static void set_limits(uint32_t ms)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setitimer(ITIMER_REAL, &end, NULL);
-	limit(RLIMIT_CORE, 0);
-	limit(RLIMIT_CPU, CPU_SECONDS);
-	if (HAS_ASAN) /* which takes terabytes of addresses */
-		return;
-	limit(RLIMIT_AS, MAX_SPACE);
-	limit(RLIMIT_DATA, MAX_MEMORY);
+	unprivileged_limit(RLIMIT_CORE, 0);
+	unprivileged_limit(RLIMIT_CPU, CPU_SECONDS);
+	unprivileged_limit(RLIMIT_AS, MAX_SPACE);
+	unprivileged_limit(RLIMIT_DATA, MAX_MEMORY);
 }
 
 /* @fds become its descriptors; of them the last may be missing. */
@@ -233,7 +198,7 @@ int srcline_serve(bool debuginfod, int (*answer)(void), int (*fetch)(void))
 		signal(sigs[i], SIG_IGN);
 	if (debuginfod)
 		open_cache();
-	if (from < 0 || drop_rights() < 0)
+	if (from < 0 || unprivileged_become() < 0)
 		return SRCLINE_FAILED;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	while (take(from, fds)) {

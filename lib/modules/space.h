@@ -31,7 +31,7 @@ struct space {
 	pid_t forked_from; /* 0: not known */
 };
 
-enum { SPACE_BUCKETS = 1024, SPACE_MAX_STUCK = 8 };
+enum { SPACE_BUCKETS = 1024, SPACE_MAX_STUCK = 24 };
 
 struct spaces {
 	struct space *bucket[SPACE_BUCKETS];

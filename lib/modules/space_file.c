@@ -183,7 +183,7 @@ static struct later *opening_run_soon(struct spaces *s, struct opening *o,
 	if (!l) {
 		opening_drop(o);
 		ran_out(s);
-	} else if (!later_wait(l, PATIENCE_MS)) {
+	} else if (!later_wait(l, elfcache_patience(s->elfs, elf, PATIENCE_MS))) {
 		elfcache_slow(s->elfs, elf, true);
 		s->stuck[s->n_stuck].later = l, s->stuck[s->n_stuck++].elf = elf;
 		l = NULL;

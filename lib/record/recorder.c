@@ -5,6 +5,7 @@
 #include "record/recorder_int.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -15,13 +16,15 @@
 #include "capture/reader.h"
 #include "base/clock.h"
 #include "attach/memory_plan.h"
+#include "elf/file_helper.h"
 #include "sys/proc.h"
 #include "capture/slots.h"
 #include "base/stats.h"
 
 enum {
-	LEFT_MS = 50,	 /* until it is told who is left when the named ones have ended */
-	WATCH_MS = 1000, /* who sees a reader inside a read kicks the control thread before */
+	MAX_GIVEN_UP = 5, /* files that a person is told of */
+	LEFT_MS = 50,	  /* until it is told who is left when the named ones have ended */
+	WATCH_MS = 1000,  /* who sees a reader inside a read kicks the control thread before */
 	NOTE_NS = 500000000,
 	SECOND_NS = 1000000000,
 	SUSPECT_MS = 10, /* a reader was inside a read: still the same one? */
@@ -256,6 +259,20 @@ static const struct {
 	  "memory, descriptors or threads ran out: some stacks lack names (unread= with -v)" },
 };
 
+/* A file ended whoever read it. Not each is told where there are many. */
+static void tell_given_up(struct recorder *r)
+{
+	char path[PATH_MAX];
+
+	if (!STATS_GET(r->session->stats, bad_file) ||
+	    !file_helper_given_up(r->session->file_helper, path))
+		return;
+	if (r->n_given_up++ < MAX_GIVEN_UP)
+		note_say(&r->o.note,
+			 "whoever reads %s ends: code in it has no names (bad_file= with -v)",
+			 path);
+}
+
 /* A table that targets feed is full, or names could not be had: a person is told once. */
 static void tell_limits(struct recorder *r)
 {
@@ -268,6 +285,7 @@ static void tell_limits(struct recorder *r)
 		r->told_limits |= 1u << i;
 		note_say(&r->o.note, "%s", limits[i].text);
 	}
+	tell_given_up(r);
 }
 
 static void replace_namer(struct recorder *r, pid_t pid)

@@ -67,6 +67,8 @@ struct session {
 	struct stats *stats;
 	/* Where native frames' code is noted, to get its lines; NULL: without. Borrowed. */
 	struct places *places;
+	/* Reads the files of targets; NULL: we do. Borrowed. */
+	struct file_helper *file_helper;
 };
 /* The number that event_ids has for samples of event @e which threads take although CPUs will;
  * the witness's is n_events. */

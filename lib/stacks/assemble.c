@@ -61,6 +61,7 @@ struct assembler *assembler_create(const struct assembler_config *c)
 		assembler_destroy(a);
 		return NULL;
 	}
+	elfcache_read_by(a->spaces->elfs, c->file_helper);
 	if (c->files)
 		spaces_elsewhere(a->spaces, c->files);
 	spaces_limit(a->spaces, c->memory / MAPS_SHARE, c->stats);

@@ -23,6 +23,7 @@ struct assembler_config {
 	size_t memory;			     /* that all this may take, roughly; 0: no bound */
 	const char *files;     /* spaces_elsewhere(); NULL: as the processes see them */
 	struct places *places; /* where native frames are noted, borrowed; or NULL */
+	struct file_helper *file_helper; /* reads mapped files, borrowed; NULL: we do */
 };
 
 struct assembler;

@@ -63,6 +63,7 @@ struct resolver *resolver_create(const struct resolver_config *c)
 		.names = needs & SINK_NEEDS_NAMES,
 		.ids = needs & SINK_NEEDS_IDS,
 		.places = c->session->places,
+		.file_helper = c->session->file_helper,
 		.files = c->files,
 		.stats = c->session->stats,
 		.memory = c->session->memory,

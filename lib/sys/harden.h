@@ -31,6 +31,8 @@ enum harden_role {
 	HARDEN_TRACER = 1 << 7, /* the only one with ptrace */
 	HARDEN_LINES = 1 << 8,	/* the process that reads DWARF */
 	HARDEN_FETCH = 1 << 9,	/* the process that asks debuginfod servers */
+	HARDEN_SERVE = 1 << 10, /* the process that starts those that read files */
+	HARDEN_FILE = 1 << 11,	/* a process that reads files which it is given */
 };
 
 /* For all threads of this process and those to come: what @roles may, a set of enum

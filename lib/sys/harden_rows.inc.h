@@ -7,7 +7,13 @@
  *
  * Not here, because a filter can't see what they do: clone3, openat2, io_uring, execve.
  */
+#define FILES (HARDEN_SERVE | HARDEN_FILE)
+#if HARDEN_RUNTIME /* of a sanitizer, or of coverage, which needs more than we do */
 #define ALL UINT16_MAX
+#else
+#define ALL (UINT16_MAX & ~FILES)
+#endif
+#define ASKERS (HARDEN_RECORD | HARDEN_LOOK | HARDEN_CONTROL | HARDEN_RESOLVER)
 #define LINES (HARDEN_LINES | HARDEN_FETCH)
 #define MAIN (HARDEN_RECORD | HARDEN_LOOK)
 #define WRITERS (HARDEN_RECORD | HARDEN_CONTROL | HARDEN_RESOLVER | HARDEN_FETCH)
@@ -17,6 +23,46 @@
 
 /* memory of others: reading it is all there is */
 ALLOW(process_vm_readv, LOOKERS)
+
+/* foreign files: what is given is read, and what was found is handed back in memory */
+ALLOW(pread64, HARDEN_FILE)
+ALLOW(recvmsg, FILES)
+ALLOW(sendmsg, FILES)
+ALLOW(writev, HARDEN_FILE)
+ALLOW(close, FILES)
+ALLOW(mmap, HARDEN_FILE)
+ALLOW(munmap, HARDEN_FILE)
+ALLOW(mremap, HARDEN_FILE)
+ALLOW(brk, FILES)
+ALLOW(madvise, HARDEN_FILE)
+ALLOW(fstat, HARDEN_FILE)
+ALLOW(newfstatat, HARDEN_FILE, HAS(3, AT_EMPTY_PATH))
+ALLOW(lseek, HARDEN_FILE)
+ALLOW(memfd_create, HARDEN_FILE)
+ALLOW(fcntl, HARDEN_FILE, IS(1, F_ADD_SEALS))
+ALLOW(clock_gettime, FILES)
+ALLOW(futex, FILES)
+ALLOW(getrandom, FILES)
+ALLOW(restart_syscall, FILES)
+ALLOW(rt_sigreturn, FILES)
+ALLOW(exit_group, FILES)
+ALLOW(seccomp, HARDEN_SERVE)
+ALLOW(getpid, HARDEN_SERVE)
+ALLOW(getppid, HARDEN_SERVE)
+ALLOW(wait4, HARDEN_SERVE)
+ALLOW(clock_nanosleep, HARDEN_SERVE)
+ALLOW(rt_sigaction, HARDEN_SERVE)
+ALLOW(rt_sigprocmask, HARDEN_SERVE)
+ALLOW(set_robust_list, HARDEN_SERVE)
+ALLOW(set_tid_address, HARDEN_SERVE)
+ALLOW(rseq, HARDEN_SERVE)
+ALLOW(gettid, HARDEN_SERVE)
+ALLOW(prctl, HARDEN_SERVE, IS(0, PR_SET_PDEATHSIG))
+ALLOW(prlimit64, HARDEN_SERVE, IS(0, 0))
+ALLOW(clone, HARDEN_SERVE, IN(0, CLONE_VM | CLONE_THREAD | CLONE_PARENT | CLONE_PTRACE, 0))
+#ifdef __NR_setrlimit
+ALLOW(setrlimit, HARDEN_SERVE)
+#endif
 
 /* our own memory, threads, time and signals */
 ALLOW(read, ALL)
@@ -225,8 +271,11 @@ ALLOW(ptrace, HARDEN_TRACER, IS(0, PTRACE_GETREGSET))
 ALLOW(ptrace, HARDEN_TRACER, IS(0, PTRACE_LISTEN))
 ALLOW(ptrace, HARDEN_TRACER, IS(0, PTRACE_SEIZE), IN(3, ~SEIZE_OPTIONS, 0))
 
-/* questions about lines, to a process without rights; what that may ask a server */
-ALLOW(sendmsg, MAIN | HARDEN_CONTROL | HARDEN_FETCH)
+/* questions about files, to processes without rights; what those may ask a server */
+ALLOW(sendmsg, ASKERS | HARDEN_FETCH)
+ALLOW(recvmsg, ASKERS)
+ALLOW(socketpair, ASKERS, IS(0, AF_UNIX))
+ALLOW(fcntl, ASKERS, IS(1, F_GET_SEALS))
 ALLOW(socket, HARDEN_FETCH)
 ALLOW(socketpair, HARDEN_FETCH)
 ALLOW(connect, HARDEN_FETCH)
@@ -250,6 +299,8 @@ ALLOW(openat, ALL)
 ALLOW(fcntl, ALL, IS(1, F_SETLKW))
 #endif
 
+#undef FILES
+#undef ASKERS
 #undef ALL
 #undef LINES
 #undef MAIN

@@ -148,7 +148,8 @@ def started(py, idle, least=3):
 
 @one_python
 def test_a_start_takes_few_system_calls(py):
-    """Of 2 CPUs some 310 were counted, of which 25 a CPU, and 1.2 a thread: who it is that may run how urgently. Names are told
+    """Of 2 CPUs some 310 were counted, of which 25 a CPU, and 1.2 a thread: who it is that may run how urgently. The process that
+    reads files takes 100 to begin. Names are told
     at samples, children by whatever there is less of, threads or processes."""
     need_fifo()
     harness.need_root()
@@ -160,7 +161,7 @@ def test_a_start_takes_few_system_calls(py):
     (few, n_few), (many, n_many) = started(py, 0), started(py, 1500)
     cpus, processes = work["bytes"]["cpus"], sum(name.isdigit() for name in os.listdir("/proc"))
     check(n_many - n_few == 1500, "threads: %d and %d", n_few, n_many)
-    check(few <= 375 + 28 * cpus, "%d system calls until the first sample on %d CPUs", few, cpus)
+    check(few <= 375 + 112 + 28 * cpus, "%d system calls until the first sample on %d CPUs", few, cpus)
     more = many - few - 4 * processes  # of each the parent is asked
     check(more <= 2 * 1500, "%d system calls more for 1500 threads beside %d processes", more, processes)
 
@@ -212,5 +213,6 @@ def test_a_start_takes_these_system_calls_and_no_more(py):
     with open(os.path.join(home, "calls")) as file:
         names, n = calls_until_attached(file, target.pid)
     cpus = parts(run)["bytes"]["cpus"]
-    check(n <= 262 + 24 * cpus, "%d system calls on %d CPUs: %s", n, cpus,
+    # Some 100 are of the process that reads files: it is loaded, and gives up its rights, each of 41 capabilities by itself.
+    check(n <= 262 + 112 + 24 * cpus, "%d system calls on %d CPUs: %s", n, cpus,
           sorted(((names.count(name), name) for name in set(names)), reverse=True))

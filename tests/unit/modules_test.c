@@ -6,11 +6,8 @@
 #include "stripped.h"
 
 #include <errno.h>
-#include <linux/fuse.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -24,6 +21,7 @@
 #include "sys/rootfile.h"
 #include "modules/space.h"
 #include "../own_spaces.h"
+#include "fuse.h"
 #include "unwind/unwind.h"
 
 /* A C++ function as greenlet has them. */
@@ -294,21 +292,6 @@ static void test_code(void **state)
 	own_symbolizer_destroy(s);
 }
 
-/* A file system whose server never answers. Closing the descriptor ends all waits. */
-static int mount_dead(const char *path)
-{
-	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
-	char options[64];
-
-	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0", fd);
-	if (fd >= 0 && mount("dead", path, "fuse", MS_NODEV | MS_NOSUID, options) == 0)
-		return fd;
-	if (fd >= 0)
-		close(fd);
-	print_message("no FUSE can be mounted here\n");
-	return -1;
-}
-
 static void test_dead_mount(void **state)
 {
 	struct place *p = *state;
@@ -384,76 +367,6 @@ static void test_dead_mount_unwinding(void **state)
 		nanosleep(&step, NULL);
 	codefile_deinit(&code);
 	own_symbolizer_destroy(s);
-}
-
-/* A file system with one file, "prog" of 1 MiB, that can be opened but never read. */
-static size_t answer(const struct fuse_in_header *in, void *out)
-{
-	bool file = in->opcode == FUSE_LOOKUP || in->nodeid == 2;
-	struct fuse_attr attr = { .ino = file ? 2 : 1,
-				  .size = file ? 1 << 20 : 0,
-				  .mode = file ? S_IFREG | 0755 : S_IFDIR | 0755,
-				  .nlink = 1 };
-
-	switch (in->opcode) {
-	case FUSE_INIT:
-		*(struct fuse_init_out *)out =
-			(struct fuse_init_out){ .major = FUSE_KERNEL_VERSION,
-						.minor = FUSE_KERNEL_MINOR_VERSION,
-						.max_write = 4096 };
-		return sizeof(struct fuse_init_out);
-	case FUSE_LOOKUP:
-		*(struct fuse_entry_out *)out = (struct fuse_entry_out){ .nodeid = 2,
-									 .entry_valid = 60,
-									 .attr = attr };
-		return sizeof(struct fuse_entry_out);
-	case FUSE_GETATTR:
-		*(struct fuse_attr_out *)out =
-			(struct fuse_attr_out){ .attr_valid = 60, .attr = attr };
-		return sizeof(struct fuse_attr_out);
-	case FUSE_OPEN:
-		*(struct fuse_open_out *)out = (struct fuse_open_out){ .fh = 1 };
-		return sizeof(struct fuse_open_out);
-	default:
-		return 0;
-	}
-}
-
-static void serve_unread(int fd)
-{
-	static unsigned char in[1 << 18];
-	const struct fuse_in_header *head = (const struct fuse_in_header *)(void *)in;
-	struct {
-		struct fuse_out_header head;
-		unsigned char body[256];
-	} out;
-
-	while (read(fd, in, sizeof(in)) > 0) {
-		size_t n = answer(head, out.body);
-
-		out.head = (struct fuse_out_header){ .len = (uint32_t)(sizeof(out.head) + n),
-						     .error = n ? 0 : -ENOSYS,
-						     .unique = head->unique };
-		if (head->opcode != FUSE_READ && head->opcode != FUSE_FORGET &&
-		    head->opcode != FUSE_INTERRUPT && write(fd, &out, out.head.len) < 0)
-			break;
-	}
-}
-
-/* Its server: a process, for the file system ends with it. */
-static pid_t mount_unread(const char *path)
-{
-	int fd = mount_dead(path);
-	pid_t server = fd < 0 ? -1 : fork();
-
-	if (server == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		serve_unread(fd);
-		_exit(0);
-	}
-	if (fd >= 0)
-		close(fd);
-	return server;
 }
 
 static void test_unread(void **state)

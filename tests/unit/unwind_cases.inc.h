@@ -298,7 +298,7 @@ static void test_rows_of_what_is_asked_for(void **state)
 	assert_int_equal(before + made->bytes, t->bytes);
 	assert_ptr_equal(made, rows_at(t, 0x2010));
 	assert_int_equal(before + made->bytes, t->bytes);
-	assert_false(t->function[0].tried);
+	assert_null(t->made[0]);
 	rows_put(t);
 }
 

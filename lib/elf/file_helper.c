@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+#include "elf/file_helper.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "arch/arch.h"
+#include "elf/module_wire.h"
+#include "sys/fdpass.h"
+
+enum {
+	MAX_IDLE = 4,
+	LINGER_MS = 200, /* for processes to end, which do not wait for anything */
+};
+
+struct file_helper {
+	int socket; /* to who starts those that read; -1: it was ended */
+	pid_t pid;
+	pthread_mutex_t lock;
+	int idle[MAX_IDLE]; /* sockets to those that wait for a file; under the lock */
+	size_t n_idle;
+	bool gave_up; /* under the lock, with: */
+	char path[PATH_MAX];
+	_Atomic int refs;
+};
+
+/* posix_spawn() would ask for what is done at each signal, in 130 calls; we have no handlers.
+ */
+static int start(struct file_helper *h, int socket)
+{
+	char name[] = "pysampled", command[] = FILE_HELPER_COMMAND,
+	     *argv[] = { name, command, NULL };
+
+	h->pid = vfork();
+	if (h->pid == 0) {
+		if (dup2(socket, 0) == 0)
+			execve("/proc/self/exe", argv, environ);
+		_exit(1);
+	}
+	return h->pid < 0 ? -errno : 0;
+}
+
+static void *refuse(struct file_helper *h, int e, struct err *err)
+{
+	free(h);
+	err_set(err, -e, "can't start the process that reads files: %s%s", strerror(e),
+		e == EMFILE || e == ENFILE ? "; raise the limit (ulimit -n)" : "");
+	return NULL;
+}
+
+struct file_helper *file_helper_start(struct err *err)
+{
+	struct file_helper *h = calloc(1, sizeof(*h));
+	int ends[2], r;
+
+	if (!h || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return refuse(h, errno, err);
+	r = start(h, ends[1]);
+	close(ends[1]);
+	h->socket = ends[0];
+	atomic_init(&h->refs, 1);
+	pthread_mutex_init(&h->lock, NULL);
+	if (r == 0)
+		return h;
+	close(ends[0]);
+	return refuse(h, -r, err);
+}
+
+struct file_helper *file_helper_ref(struct file_helper *h)
+{
+	if (h)
+		atomic_fetch_add(&h->refs, 1);
+	return h;
+}
+
+void file_helper_unref(struct file_helper *h)
+{
+	if (!h || atomic_fetch_sub(&h->refs, 1) != 1)
+		return;
+	for (size_t i = 0; i < h->n_idle; i++)
+		close(h->idle[i]);
+	pthread_mutex_destroy(&h->lock);
+	free(h);
+}
+
+void file_helper_gave_up(struct file_helper *h, const char *path)
+{
+	pthread_mutex_lock(&h->lock);
+	h->gave_up = true;
+	snprintf(h->path, sizeof(h->path), "%s", path);
+	pthread_mutex_unlock(&h->lock);
+}
+
+bool file_helper_given_up(struct file_helper *h, char path[PATH_MAX])
+{
+	bool ret;
+
+	pthread_mutex_lock(&h->lock);
+	ret = h->gave_up;
+	if (ret)
+		memcpy(path, h->path, PATH_MAX);
+	h->gave_up = false;
+	pthread_mutex_unlock(&h->lock);
+	return ret;
+}
+
+/* They end as our ends of their sockets do. */
+static void close_all(struct file_helper *h)
+{
+	pthread_mutex_lock(&h->lock);
+	close(h->socket);
+	h->socket = -1;
+	while (h->n_idle > 0)
+		close(h->idle[--h->n_idle]);
+	pthread_mutex_unlock(&h->lock);
+}
+
+void file_helper_end(struct file_helper *h)
+{
+	struct pollfd p = { .events = POLLIN };
+
+	if (!h)
+		return;
+	p.fd = (int)syscall(SYS_pidfd_open, h->pid, 0);
+	close_all(h);
+	if (p.fd >= 0) {
+		poll(&p, 1, LINGER_MS);
+		close(p.fd);
+	}
+	waitpid(h->pid, NULL, WNOHANG);
+	file_helper_unref(h);
+}
+
+/* A socket to one that waits; -EAGAIN: there is none; -EPIPE: there will be none. */
+static int take_idle(struct file_helper *h)
+{
+	int socket = -EAGAIN;
+
+	pthread_mutex_lock(&h->lock);
+	if (h->socket < 0)
+		socket = -EPIPE;
+	else if (h->n_idle > 0)
+		socket = h->idle[--h->n_idle];
+	pthread_mutex_unlock(&h->lock);
+	return socket;
+}
+
+static void give_idle(struct file_helper *h, int socket)
+{
+	pthread_mutex_lock(&h->lock);
+	if (h->socket >= 0 && h->n_idle < MAX_IDLE) {
+		h->idle[h->n_idle++] = socket;
+		socket = -1;
+	}
+	pthread_mutex_unlock(&h->lock);
+	if (socket >= 0)
+		close(socket);
+}
+
+/* A socket to a new one, or -errno. */
+static int start_one(struct file_helper *h)
+{
+	int ends[2], r = -EPIPE;
+	char byte = 0;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return -errno;
+	pthread_mutex_lock(&h->lock);
+	if (h->socket >= 0)
+		r = fdpass_send(h->socket, &byte, 1, &ends[1], 1);
+	pthread_mutex_unlock(&h->lock);
+	close(ends[1]);
+	if (r == 0)
+		return ends[0];
+	close(ends[0]);
+	return r;
+}
+
+/* Ask one that waits, or a new one. Those that were idle may have ended; why a new one has,
+ * its answer tells. Its socket, or -errno. */
+static int ask(struct file_helper *h, int fd, bool rows)
+{
+	const struct file_question q = { .kind = FILE_READ, .rows = rows };
+	int socket, r;
+
+	while ((socket = take_idle(h)) >= 0) {
+		if (fdpass_send(socket, &q, sizeof(q), &fd, 1) == 0)
+			return socket;
+		close(socket);
+	}
+	if (socket == -EAGAIN)
+		socket = start_one(h);
+	r = socket < 0 ? 0 : fdpass_send(socket, &q, sizeof(q), &fd, 1);
+	if (r == 0 || r == -EPIPE)
+		return socket;
+	close(socket);
+	return r;
+}
+
+static bool is_our_lack(int e)
+{
+	return e == ENOMEM || e == EMFILE || e == ENFILE || e == EAGAIN;
+}
+
+/* Open what is wanted, where it may be, and hand it over. 1: descriptors had run out, though;
+ * -EPIPE. */
+static int open_wanted(int socket, const struct debugfile_want *want,
+		       const struct debugfile_origin *from)
+{
+	struct file_question q = { .kind = FILE_OPENED };
+	int fd[DEBUGFILE_PLACES], have[DEBUGFILE_PLACES], r;
+	size_t n = 0;
+	bool lack;
+
+	errno = 0;
+	debugfile_open_all(want, from->root, from->path, fd);
+	lack = is_our_lack(errno);
+	for (unsigned i = 0; i < DEBUGFILE_PLACES; i++)
+		if (fd[i] >= 0)
+			q.set |= 1u << i, have[n++] = fd[i];
+	r = fdpass_send(socket, &q, sizeof(q), have, n);
+	while (n > 0)
+		close(have[--n]);
+	return r < 0 ? r : lack;
+}
+
+static void close_fds(const int *fds, int n)
+{
+	for (int i = 0; i < n; i++)
+		close(fds[i]);
+}
+
+/* The answer that came with @n descriptors. */
+static int take_answer(struct module *ret, const struct file_answer *a, const int *fds, int n)
+{
+	int r = a->result;
+
+	if (r == 0)
+		r = n == 1 ? module_wire_take(ret, fds[0], arch_host) : -EPROTO;
+	else if (r != -ENOEXEC && r != -EIO && r != -EFBIG && r != -EAGAIN)
+		r = -EPROTO;
+	return r == -ENOMEM ? -EAGAIN : r;
+}
+
+/* Until it is done. @last: it will take no other file. */
+static int follow(struct module *ret, int socket, const struct debugfile_origin *from,
+		  bool *last)
+{
+	int fds[FDPASS_MAX], n, r, lack = 0;
+	struct file_answer a;
+	bool asked = false;
+
+	while ((n = fdpass_receive(socket, &a, sizeof(a), fds)) >= 0) {
+		if (a.kind != FILE_WANTS) {
+			r = a.kind == FILE_DONE ? take_answer(ret, &a, fds, n) : -EPROTO;
+			close_fds(fds, n);
+			*last = a.last;
+			if (r == 0 && lack > 0)
+				module_deinit(ret);
+			return r == 0 && lack > 0 ? -EAGAIN : r;
+		}
+		close_fds(fds, n);
+		lack = asked ? -EPROTO : open_wanted(socket, &a.want, from);
+		asked = true;
+		if (lack < 0)
+			return -EPROTO;
+	}
+	return n == -EMFILE ? -EAGAIN : -EPROTO;
+}
+
+int file_helper_read(struct file_helper *h, struct module *ret, int fd,
+		     const struct debugfile_origin *from, bool rows)
+{
+	bool last = true;
+	int socket, r;
+
+	*ret = (struct module){ 0 };
+	socket = ask(h, fd, rows);
+	if (socket < 0)
+		return is_our_lack(-socket) || socket == -ETOOMANYREFS ? -EAGAIN : -EPIPE;
+	r = follow(ret, socket, from, &last);
+	if (r == -EPROTO || last)
+		close(socket);
+	else
+		give_idle(h, socket);
+	return r;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * file_helper - has the files of targets read in processes without rights.
+ *
+ * One, our program once more, begins before the filter (harden.h), gives up its rights and
+ * starts those that read: each is given open files, one after the other, and gives back tables
+ * in memory (module_wire.h). One that hangs is left behind with what it was at, one that dies
+ * is replaced, and so is the one that starts them. Which ones read is nobody's business but
+ * ours: any thread, and several at a time.
+ */
+#ifndef FILE_HELPER_H
+#define FILE_HELPER_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "elf/debugfile.h"
+#include "elf/module.h"
+
+struct file_helper;
+
+/* Before harden_process(), which forbids it. One reference. NULL: it can't be had,
+ * with a sentence. */
+struct file_helper *file_helper_start(struct err *err);
+struct file_helper *file_helper_ref(struct file_helper *h); /* returns @h */
+void file_helper_unref(struct file_helper *h);
+
+/* As file_helper_unref(), by who started it: no more questions are taken, what waits for an
+ * answer gets none, and the processes end. NULL does nothing. */
+void file_helper_end(struct file_helper *h);
+
+/* module_read() of @fd elsewhere; debug files are opened here, by @from. Waits for the answer,
+ * for ever where the file is on a dead mount. 0; -ENOEXEC, -EIO, -EFBIG: of the file; -EAGAIN:
+ * memory, processes or descriptors had run out, maybe for a part of it only; -EPROTO: who read
+ * it ended, or answered what can't be. @ret is empty then. */
+int file_helper_read(struct file_helper *h, struct module *ret, int fd,
+		     const struct debugfile_origin *from, bool rows);
+
+/* Who read the file at @path ended badly, too often: it is given up. Told to one who asks. */
+void file_helper_gave_up(struct file_helper *h, const char *path);
+
+/* The path of the file that was given up last. False: none since this was asked last. */
+bool file_helper_given_up(struct file_helper *h, char path[PATH_MAX]);
+
+/* The main() of the process that serves, which a program that asks must run for argv[1]
+ * FILE_HELPER_COMMAND. */
+#define FILE_HELPER_COMMAND "--internal-files"
+int file_serve_main(void);
+
+/* --- What they tell each other --- */
+
+struct file_question {
+	enum { FILE_READ, FILE_OPENED } kind;
+	unsigned rows; /* FILE_READ, with the file: unwind rows are wanted */
+	unsigned set;  /* FILE_OPENED: bit N: there is one at place N. With these */
+};
+
+struct file_answer {
+	enum { FILE_DONE, FILE_WANTS } kind;
+	int result;		    /* FILE_DONE: 0, and the tables; or -errno */
+	unsigned last;		    /* ... and it takes no further question */
+	struct debugfile_want want; /* FILE_WANTS: a debug file */
+};
+
+#endif

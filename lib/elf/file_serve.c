@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * file_serve - the processes that read foreign files (file_helper.h). The first waits for the
+ * second and starts it again if it is ended; that starts a third for each socket that it gets;
+ * those read. None has rights, and each has a list of system calls (harden.h) before it is
+ * given anything.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "elf/file_helper.h"
+#include "elf/module_wire.h"
+#include "sys/fdpass.h"
+#include "sys/harden.h"
+#include "sys/unprivileged.h"
+
+enum {
+	CPU_SECONDS = 30,	   /* of one that reads */
+	CPU_ENOUGH_NS = 500000000, /* after which it takes no further file */
+	MAX_FILES = 64,		   /* descriptors */
+	KEPT_BYTES = 32 << 20,	   /* of memory, from file to file */
+	MAX_STEPS = 100,	   /* until all have ended that can */
+	FAILED = 1,
+};
+
+#define MAX_SPACE ((rlim_t)4 << 30) /* of addresses */
+#define MAX_MEMORY ((rlim_t)1 << 30)
+
+/* --- One that reads --- */
+
+static void want(void *arg, const struct debugfile_want *w, int fd[DEBUGFILE_PLACES])
+{
+	const int *socket = arg;
+	struct file_answer a = { .kind = FILE_WANTS, .want = *w };
+	struct file_question q;
+	int fds[FDPASS_MAX], n, k = 0;
+
+	_Static_assert((int)DEBUGFILE_PLACES <= (int)FDPASS_MAX, "they go into one message");
+	if (fdpass_send(*socket, &a, sizeof(a), NULL, 0) < 0)
+		_exit(0);
+	n = fdpass_receive(*socket, &q, sizeof(q), fds);
+	if (n < 0)
+		_exit(0);
+	for (unsigned i = 0; i < DEBUGFILE_PLACES; i++)
+		fd[i] = q.set >> i & 1 && k < n ? fds[k++] : -1;
+}
+
+static bool has_run_out(int e)
+{
+	return e == ENOMEM || e == EMFILE || e == ENFILE;
+}
+
+/* Read @fd, and answer: @ret's file is open then if its result is 0. */
+static int read_file(int socket, int fd, bool rows, struct file_answer *ret)
+{
+	struct debugfile_origin from = {
+		.root = -1, .path = "", .open = want, .arg = &socket
+	};
+	struct module m;
+	int made = -1;
+
+	/* What is left out for want of memory is left out like what a file does not have:
+	 * only errno tells. */
+	errno = 0;
+	ret->result = module_read(&m, fd, (struct bytes){ 0 }, &from, rows);
+	if (has_run_out(errno))
+		ret->result = ret->result == 0 ? (module_deinit(&m), -EAGAIN) : -EAGAIN;
+	if (ret->result)
+		return -1;
+	made = module_wire_make(&m);
+	module_deinit(&m);
+	ret->result = made == -ENOMEM ? -EAGAIN : MIN(made, 0);
+	return made;
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static void fail(int socket)
+{
+	struct file_answer a = { .kind = FILE_DONE, .result = -EAGAIN, .last = true };
+
+	fdpass_send(socket, &a, sizeof(a), NULL, 0);
+	_exit(FAILED);
+}
+
+static void read_files(int socket)
+{
+	int fds[FDPASS_MAX], n, made;
+	struct file_question q;
+	struct file_answer a;
+
+	do {
+		n = fdpass_receive(socket, &q, sizeof(q), fds);
+		if (n != 1 || q.kind != FILE_READ)
+			_exit(0);
+		memset(&a, 0, sizeof(a));
+		made = read_file(socket, fds[0], q.rows, &a);
+		close(fds[0]);
+		a.last = cpu_ns() > CPU_ENOUGH_NS;
+		if (fdpass_send(socket, &a, sizeof(a), &made, made >= 0) < 0)
+			_exit(0);
+		if (made >= 0)
+			close(made);
+	} while (!a.last);
+	_exit(0);
+}
+
+/* What one file took stays for the next: the kernel need not clear it again. */
+static void keep_memory(void)
+{
+	mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
+	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
+	mallopt(M_TOP_PAD, 1 << 20);
+}
+
+static void reader(int socket, pid_t parent)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(0);
+	unprivileged_limit(RLIMIT_CPU, CPU_SECONDS);
+	unprivileged_limit(RLIMIT_AS, MAX_SPACE);
+	unprivileged_limit(RLIMIT_DATA, MAX_MEMORY);
+	unprivileged_limit(RLIMIT_FSIZE, MODULE_WIRE_MAX);
+	keep_memory();
+	if (harden_thread(HARDEN_FILE, 0) < 0)
+		fail(socket);
+	read_files(socket);
+}
+
+/* --- The one that starts them --- */
+
+/* Those that wait for a file end as we do. Who ends after us is a zombie where the first
+ * process of a container buries nobody. */
+static void wait_for_all(void)
+{
+	const struct timespec step = { .tv_nsec = 500000 };
+
+	for (int i = 0; i < MAX_STEPS && waitpid(-1, NULL, WNOHANG) >= 0; i++)
+		nanosleep(&step, NULL);
+}
+
+static int serve(void)
+{
+	int fds[FDPASS_MAX], n;
+	pid_t self = getpid(), pid;
+	char byte;
+
+	signal(SIGCHLD, SIG_IGN); /* the kernel buries them */
+	while ((n = fdpass_receive(0, &byte, 1, fds)) != -EPIPE) {
+		if (n < 1)
+			continue;
+		pid = fork();
+		if (pid == 0) {
+			close(0);
+			reader(fds[0], self);
+		}
+		if (pid < 0) {
+			struct file_answer a = { .kind = FILE_DONE,
+						 .result = -EAGAIN,
+						 .last = true };
+
+			fdpass_send(fds[0], &a, sizeof(a), NULL, 0);
+		}
+		for (int i = 0; i < n; i++)
+			close(fds[i]);
+	}
+	wait_for_all();
+	return 0;
+}
+
+/* --- The first --- */
+
+/* Nothing that is open, no folder and no signal of who started us holds us or is held by us.
+ */
+static int let_go(void)
+{
+	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT };
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	sigset_t none;
+
+	if (null < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0 || chdir("/") < 0)
+		return -errno;
+	syscall(SYS_close_range, 3u, ~0u, 0u); /* where there is none: close-on-exec does */
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
+		signal(ignored[i], SIG_IGN);
+	return 0;
+}
+
+static int give_up_rights(void)
+{
+	int r = unprivileged_become();
+
+	if (r < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return r < 0 ? r : -errno;
+	unprivileged_limit(RLIMIT_CORE, 0);
+	unprivileged_limit(RLIMIT_NOFILE, MAX_FILES);
+	return harden_process(HARDEN_SERVE | HARDEN_FILE, 0, NULL);
+}
+
+/* 0: it ended by itself, for its socket was closed. */
+static int serve_once(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0)
+		_exit(serve());
+	if (pid < 0)
+		return serve();
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return status;
+}
+
+int file_serve_main(void)
+{
+	const struct timespec pause = { .tv_nsec = 10000000 };
+
+	if (let_go() < 0 || give_up_rights() < 0)
+		return FAILED;
+	while (serve_once() != 0)
+		nanosleep(&pause, NULL);
+	_exit(0);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+#include "sys/unprivileged.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__has_feature)
+#define HAS_ASAN __has_feature(address_sanitizer)
+#elif defined(__SANITIZE_ADDRESS__)
+#define HAS_ASAN 1
+#else
+#define HAS_ASAN 0
+#endif
+
+int unprivileged_become(void)
+{
+	enum { NOBODY = UNPRIVILEGED_NOBODY };
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[2] = { 0 };
+	unsigned long cap = 0;
+
+	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	while (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0) /* refused to all but root */
+		cap++;
+	if (geteuid() == 0 && setgroups(0, NULL) == 0 &&
+	    setresgid(NOBODY, NOBODY, NOBODY) == 0 && setresuid(NOBODY, NOBODY, NOBODY) < 0)
+		return -errno;
+	if (syscall(SYS_capset, &head, none) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return -errno;
+	return 0;
+}
+
+void unprivileged_limit(int what, rlim_t n)
+{
+	if (HAS_ASAN && (what == RLIMIT_AS || what == RLIMIT_DATA))
+		return;
+	setrlimit((__rlimit_resource_t)what, &(struct rlimit){ n, n });
+}

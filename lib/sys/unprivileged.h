@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * unprivileged - how a process of ours that reads foreign files gives up what it could harm
+ * with, and what it may take at most.
+ */
+#ifndef UNPRIVILEGED_H
+#define UNPRIVILEGED_H
+
+#include <sys/resource.h>
+
+enum { UNPRIVILEGED_NOBODY = 65534 };
+
+/* Nothing is left that a child could use or a program that it runs could get back: no
+ * capability in any set. Where we are root, and may be somebody else, we are nobody, for all
+ * that the kernel asks. It clears PR_SET_PDEATHSIG. 0 or -errno. */
+int unprivileged_become(void);
+
+/* setrlimit() of both limits. What counts addresses or memory is not limited in a build with
+ * ASan, which takes terabytes of addresses. */
+void unprivileged_limit(int what, rlim_t n);
+
+#endif

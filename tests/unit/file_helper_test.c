@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * file_helper_test - files are read in processes without rights, whatever becomes of those.
+ * They are this program.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "arch/arch.h"
+#include "base/base.h"
+#include "elf/file_helper.h"
+#include "elf/module_wire.h"
+#include "elf/rows.h"
+#include "fuse.h"
+#include "sys/fdpass.h"
+
+static const struct debugfile_origin nowhere = { .root = -1, .path = "" };
+
+static int open_self(void)
+{
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static int ask(struct file_helper *h, struct module *m)
+{
+	_cleanup_close_ int fd = open_self();
+
+	return file_helper_read(h, m, fd, &nowhere, true);
+}
+
+static void same_rows(struct rows *a, struct rows *b)
+{
+	const struct unwind_table *x, *y;
+	uint64_t at;
+
+	assert_non_null(a);
+	assert_non_null(b);
+	assert_true(rows_equal(a, b));
+	for (size_t i = 0; i < a->n; i++) {
+		at = a->source.base + a->function[i].lo;
+		x = rows_at(a, at);
+		y = rows_at(b, at);
+		assert_int_equal(!x, !y);
+		if (!x)
+			continue;
+		assert_int_equal(x->n_rows, y->n_rows);
+		assert_memory_equal(x->row, y->row, x->n_rows * sizeof(*x->row));
+	}
+}
+
+/* What is read elsewhere is what would be read here. */
+static void the_same_is_read(void **state)
+{
+	struct file_helper *h = file_helper_start(NULL);
+	_cleanup_close_ int fd = open_self();
+	struct module here, there;
+
+	assert_non_null(h);
+	assert_int_equal(0, module_read(&here, fd, (struct bytes){ 0 }, &nowhere, true));
+	assert_int_equal(0, ask(h, &there));
+	assert_int_equal(here.base, there.base);
+	assert_int_equal(here.n_loads, there.n_loads);
+	assert_memory_equal(here.load, there.load, sizeof(here.load));
+	assert_int_equal(here.stripped, there.stripped);
+	assert_int_equal(here.exports_python, there.exports_python);
+	assert_int_equal(here.n_funcs, there.n_funcs);
+	assert_memory_equal(here.func, there.func, here.n_funcs * sizeof(*here.func));
+	assert_true(here.n_syms > 100);
+	assert_int_equal(here.n_syms, there.n_syms);
+	for (size_t i = 0; i < here.n_syms; i++) {
+		assert_int_equal(here.sym[i].start, there.sym[i].start);
+		assert_int_equal(here.sym[i].size, there.sym[i].size);
+		assert_string_equal(here.names + here.sym[i].name,
+				    there.names + there.sym[i].name);
+	}
+	same_rows(here.rows, there.rows);
+	module_deinit(&here);
+	module_deinit(&there);
+	file_helper_end(h);
+}
+
+static void what_is_no_elf_is_told(void **state)
+{
+	struct file_helper *h = file_helper_start(NULL);
+	_cleanup_close_ int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	struct module m;
+
+	assert_int_equal(-ENOEXEC, file_helper_read(h, &m, fd, &nowhere, true));
+	assert_int_equal(0, ask(h, &m)); /* by the same */
+	module_deinit(&m);
+	file_helper_end(h);
+}
+
+/* The children of @pid, as the kernel lists them; how many. */
+static size_t children(pid_t pid, pid_t *ret, size_t cap)
+{
+	char path[64];
+	size_t n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
+	f = fopen(path, "re");
+	while (f && n < cap && fscanf(f, "%d", &ret[n]) == 1)
+		n++;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+static void end(pid_t pid)
+{
+	struct timespec step = { .tv_nsec = 1000000 };
+	char path[32];
+
+	kill(pid, SIGKILL);
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	for (int i = 0; i < 10000 && kill(pid, 0) == 0; i++) {
+		waitpid(pid, NULL, WNOHANG);
+		nanosleep(&step, NULL);
+	}
+}
+
+/* What was at work may be lost, and says so; all that comes after it is read. */
+static void whoever_is_ended_is_replaced(void **state)
+{
+	prctl(PR_SET_CHILD_SUBREAPER, 1); /* who loses its parent is ours */
+	for (int depth = 0; depth < 3; depth++) {
+		struct file_helper *h = file_helper_start(NULL);
+		pid_t pid = getpid(), found[4];
+		struct module m;
+		int r = -EPROTO;
+
+		assert_int_equal(0, ask(h, &m));
+		module_deinit(&m);
+		for (int i = 0; i <= depth; i++) {
+			assert_int_equal(1, children(pid, found, 4));
+			pid = found[0];
+		}
+		end(pid);
+		for (int i = 0; i < 3 && r == -EPROTO; i++)
+			r = ask(h, &m);
+		assert_int_equal(0, r);
+		module_deinit(&m);
+		file_helper_end(h);
+		while (children(getpid(), found, 4))
+			end(found[0]);
+	}
+	prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+/* No rights, no process left. */
+static void none_is_left(void **state)
+{
+	struct file_helper *h = file_helper_start(NULL);
+	pid_t found[4];
+	struct module m;
+
+	assert_int_equal(0, ask(h, &m));
+	module_deinit(&m);
+	assert_int_equal(1, children(getpid(), found, 4));
+	file_helper_end(h);
+	assert_int_equal(0, children(getpid(), found, 4));
+}
+
+struct asked {
+	struct file_helper *h;
+	int fd, r;
+	pthread_t thread;
+};
+
+static void *ask_one(void *arg)
+{
+	struct asked *a = arg;
+	struct module m;
+
+	a->r = file_helper_read(a->h, &m, a->fd, &nowhere, true);
+	module_deinit(&m);
+	file_helper_unref(a->h);
+	return NULL;
+}
+
+/* Does a thread of ours wait for what no signal ends? */
+static bool waits_for_a_disk(void)
+{
+	char path[64], state = 0;
+	DIR *tasks = opendir("/proc/self/task");
+	struct dirent *e;
+	bool ret = false;
+	FILE *f;
+
+	while ((e = readdir(tasks))) {
+		snprintf(path, sizeof(path), "/proc/self/task/%.20s/stat", e->d_name);
+		f = fopen(path, "re");
+		ret |= f && fscanf(f, "%*d (%*[^)]) %c", &state) == 1 && state == 'D';
+		if (f)
+			fclose(f);
+	}
+	closedir(tasks);
+	return ret;
+}
+
+/* The server of a file's mount stops answering: whoever reads that file hangs, not we, and
+ * others are read. They end without it. */
+static void one_that_hangs_is_left_behind(void **state)
+{
+	struct file_helper *h = file_helper_start(NULL);
+	char place[] = "/tmp/pysampled-fuse-XXXXXX", path[64];
+	struct asked a = { .h = file_helper_ref(h), .r = 1 };
+	struct timespec step = { .tv_nsec = 10000000 };
+	struct module m;
+	pid_t server, found[4];
+
+	assert_non_null(mkdtemp(place));
+	server = mount_unread(place);
+	if (server < 0)
+		skip();
+	snprintf(path, sizeof(path), "%s/prog", place);
+	a.fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(a.fd >= 0);
+	assert_int_equal(0, pthread_create(&a.thread, NULL, ask_one, &a));
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(0, ask(h, &m));
+		module_deinit(&m);
+		nanosleep(&step, NULL);
+	}
+	assert_int_equal(1, a.r);
+	assert_false(waits_for_a_disk());
+	file_helper_end(h);
+	kill(server, SIGKILL); /* now the read returns */
+	waitpid(server, NULL, 0);
+	pthread_join(a.thread, NULL);
+	assert_true(a.r < 0);
+	umount2(place, MNT_DETACH);
+	close(a.fd);
+	rmdir(place);
+	for (int i = 0; i < 200 && children(getpid(), found, 4); i++)
+		waitpid(-1, NULL, WNOHANG), nanosleep(&step, NULL);
+	assert_int_equal(0, children(getpid(), found, 4));
+}
+
+static void after_the_end_none_is_asked(void **state)
+{
+	struct file_helper *h = file_helper_ref(file_helper_start(NULL));
+	struct module m;
+
+	file_helper_end(h);
+	assert_int_equal(-EPIPE, ask(h, &m));
+	file_helper_unref(h);
+}
+
+/* --- What is handed over --- */
+
+static int module_file(void)
+{
+	_cleanup_close_ int fd = open_self();
+	struct module m;
+	int ret;
+
+	assert_int_equal(0, module_read(&m, fd, (struct bytes){ 0 }, &nowhere, true));
+	ret = module_wire_make(&m);
+	assert_true(ret >= 0);
+	module_deinit(&m);
+	return ret;
+}
+
+/* Its bytes once more, from @offset on @value; sealed by @seals. */
+static int changed(off_t offset, uint64_t value, int seals)
+{
+	_cleanup_close_ int from = module_file();
+	off_t n = lseek(from, 0, SEEK_END);
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	char *bytes = malloc((size_t)n);
+
+	assert_true(fd >= 0 && bytes && pread(from, bytes, (size_t)n, 0) == n);
+	if (offset >= 0)
+		memcpy(bytes + offset, &value, sizeof(value));
+	assert_true(write(fd, bytes, (size_t)n) == n);
+	free(bytes);
+	assert_int_equal(0, fcntl(fd, F_ADD_SEALS, seals));
+	return fd;
+}
+
+enum { SEALED = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE };
+
+static int take(int fd)
+{
+	struct module m;
+	int r = module_wire_take(&m, fd, arch_host);
+
+	module_deinit(&m);
+	close(fd);
+	return r;
+}
+
+static void what_could_change_is_refused(void **state)
+{
+	assert_int_equal(0, take(module_file()));
+	assert_int_equal(0, take(changed(-1, 0, SEALED)));
+	assert_int_equal(-EPROTO, take(changed(-1, 0, SEALED & ~F_SEAL_WRITE)));
+	assert_int_equal(-EPROTO, take(changed(-1, 0, SEALED & ~F_SEAL_SHRINK)));
+	assert_int_equal(-EPROTO, take(open_self()));
+	assert_int_equal(-EPROTO, take(open("/dev/null", O_RDWR | O_CLOEXEC)));
+}
+
+/* One with a hole would take memory when it is read. */
+static void a_hole_is_refused(void **state)
+{
+	enum { N_DEBUG = 272, MORE = 100 << 20 }; /* where the last table's length stands */
+	int fd = changed(N_DEBUG, MORE, 0);
+	off_t n = lseek(fd, 0, SEEK_END);
+
+	assert_int_equal(0, ftruncate(fd, n + MORE));
+	assert_int_equal(0, fcntl(fd, F_ADD_SEALS, SEALED));
+	assert_int_equal(-EPROTO, take(fd));
+}
+
+/* Each word of the beginning, with numbers that are too large: refused, or harmless. */
+static void no_number_is_trusted(void **state)
+{
+	static const uint64_t values[] = { 0,
+					   1,
+					   9,
+					   1 << 28,
+					   UINT32_MAX,
+					   UINT64_MAX,
+					   UINT64_MAX / 12 + 2,
+					   (uint64_t)1 << 61 };
+	unsigned refused = 0;
+
+	for (off_t at = 0; at < 328; at += 8)
+		for (size_t i = 0; i < ARRAY_SIZE(values); i++)
+			refused += take(changed(at, values[i], SEALED)) == -EPROTO;
+	assert_in_range(refused, 45, 80); /* of what counts or says what it is */
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_same_is_read),
+		cmocka_unit_test(what_is_no_elf_is_told),
+		cmocka_unit_test(whoever_is_ended_is_replaced),
+		cmocka_unit_test(none_is_left),
+		cmocka_unit_test(one_that_hangs_is_left_behind),
+		cmocka_unit_test(after_the_end_none_is_asked),
+		cmocka_unit_test(what_could_change_is_refused),
+		cmocka_unit_test(a_hole_is_refused),
+		cmocka_unit_test(no_number_is_trusted),
+	};
+
+	if (argc > 1 && !strcmp(argv[1], FILE_HELPER_COMMAND))
+		return file_serve_main();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
