@@ -289,7 +289,7 @@ async def churn(loop):
 
 async def nap():
     await asyncio.sleep(0)
-    await asyncio.sleep(0.0001)
+    await asyncio.sleep(0.002)
 
 
 async def main():
