@@ -251,6 +251,7 @@ static int record(struct record_options *o, int argc, char **argv, struct child 
 		.flags = o->session_flags,
 		.shown = o->whole ? 0 : PERF_SHOWS,
 		.compress = o->compress,
+		.stop = o->rec.stop,
 		.stats = &stats,
 	};
 	struct recorder *rec;

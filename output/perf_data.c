@@ -263,7 +263,7 @@ static int begin_file(struct sink *s)
 
 	d->pyelf_folder = -1;
 	d->has_symbols = stream || (!fstat(fd, &st) && S_ISREG(st.st_mode));
-	ret = perf_out_init(&d->out, fd, stream, s->session->compress);
+	ret = perf_out_init(&d->out, fd, stream, s->session->stop, s->session->compress);
 	if (!ret)
 		ret = begin_symbols(s);
 	if (!ret)

@@ -5,16 +5,21 @@
 #include "perf_out.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/perf_event.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "base/base.h"
 
-enum { PAGE_BYTES = 4096 /* what a file system takes at least */ };
+enum {
+	PAGE_BYTES = 4096, /* what a file system takes at least */
+	PATIENCE_MS = 300, /* with who reads a stream, once the end is asked for */
+};
 
-int perf_out_init(struct perf_out *o, int fd, bool stream, int level)
+int perf_out_init(struct perf_out *o, int fd, bool stream, const struct stop *stop, int level)
 {
-	*o = (struct perf_out){ .fd = fd, .stream = stream };
+	*o = (struct perf_out){ .fd = fd, .stream = stream, .stop = stop };
 	if (level)
 		o->packer = perf_packer_create(level);
 	return level && !o->packer ? -ENOMEM : 0;
@@ -27,14 +32,32 @@ void perf_out_deinit(struct perf_out *o)
 	buf_deinit(&o->marks);
 }
 
+/* Until PIPE_BUF bytes can be written without waiting. Errors are left to write(). */
+static int wait_for_reader(const struct perf_out *o)
+{
+	struct pollfd p = { .fd = o->fd, .events = POLLOUT };
+	bool asked = false;
+
+	while (poll(&p, 1, PATIENCE_MS) == 0) {
+		if (asked)
+			return -ETIMEDOUT;
+		asked = stop_asked(o->stop);
+	}
+	return 0;
+}
+
 /* All of it down a pipe; *@done is how much went. */
-static int write_stream(int fd, const struct buf *b, size_t *done)
+static int write_stream(const struct perf_out *o, const struct buf *b, size_t *done)
 {
 	size_t at = 0;
 
 	while (at < b->n) {
-		ssize_t n = write(fd, b->at + at, b->n - at);
+		int ret = wait_for_reader(o);
+		ssize_t n;
 
+		if (ret)
+			return ret;
+		n = write(o->fd, b->at + at, MIN(b->n - at, (size_t)PIPE_BUF));
 		if (n < 0 && errno != EINTR)
 			return -errno;
 		at += n > 0 ? (size_t)n : 0;
@@ -47,7 +70,7 @@ int perf_out_bytes(struct perf_out *o, const struct buf *b, uint64_t at)
 {
 	size_t done = 0;
 
-	return o->stream ? write_stream(o->fd, b, &done) : buf_pwrite(b, o->fd, at, NULL);
+	return o->stream ? write_stream(o, b, &done) : buf_pwrite(b, o->fd, at, NULL);
 }
 
 size_t perf_out_whole(const struct buf *b, size_t n)
@@ -63,18 +86,40 @@ size_t perf_out_whole(const struct buf *b, size_t n)
 	return at;
 }
 
+/* Sparser as it grows. */
+static void mark(struct perf_out *o, uint64_t end)
+{
+	if (end <= o->next_mark)
+		return;
+	buf_u64(&o->marks, end);
+	o->next_mark = end + MAX((uint64_t)PAGE_BYTES, end / 64);
+}
+
+/* @n bytes of whole records are written, behind @o->n others. A packed one must not be the
+ * last of those that were packed together. */
+static void mark_ends(struct perf_out *o, const struct buf *b, size_t n)
+{
+	struct perf_event_header h;
+
+	for (size_t at = 0; !o->packer && at + sizeof(h) <= n; at += h.size) {
+		memcpy(&h, b->at + at, sizeof(h));
+		mark(o, o->n + at + h.size);
+	}
+	mark(o, o->n + n);
+}
+
 int perf_out_plain(struct perf_out *o, struct buf *b)
 {
 	size_t done = 0;
-	int ret = o->stream ? write_stream(o->fd, b, &done) :
+	int ret = o->stream ? write_stream(o, b, &done) :
 			      buf_pwrite(b, o->fd, o->start + o->n, &done);
 
-	o->n += ret ? perf_out_whole(b, done) : done;
+	if (ret)
+		done = perf_out_whole(b, done);
+	if (!o->stream)
+		mark_ends(o, b, done);
+	o->n += done;
 	b->n = 0;
-	if (!o->stream && o->n > o->next_mark) { /* sparser as it grows */
-		buf_u64(&o->marks, o->n);
-		o->next_mark = o->n + MAX((uint64_t)PAGE_BYTES, o->n / 64);
-	}
 	return ret;
 }
 

@@ -6,12 +6,14 @@
 #ifndef PERF_OUT_H
 #define PERF_OUT_H
 
+#include "base/stop.h"
 #include "buf.h"
 #include "perf_zstd.h"
 
 struct perf_out {
-	int fd;		   /* borrowed */
-	bool stream;	   /* what is written can't be changed any more */
+	int fd;			 /* borrowed */
+	bool stream;		 /* what is written can't be changed any more */
+	const struct stop *stop; /* of a stream: from then on its reader is not waited for */
 	uint64_t start, n; /* where records start in a file, and how many bytes there are */
 	struct perf_packer *packer; /* or NULL */
 	struct buf packed;
@@ -19,11 +21,13 @@ struct perf_out {
 	uint64_t next_mark; /* the value of @n from which on there is another */
 };
 
-/* @level: of compression, 0: none. 0 or -ENOMEM; deinit in any case. */
-int perf_out_init(struct perf_out *o, int fd, bool stream, int level);
+/* @level: of compression, 0: none. @stop: borrowed, may be NULL. 0 or -ENOMEM; deinit in any
+ * case. */
+int perf_out_init(struct perf_out *o, int fd, bool stream, const struct stop *stop, int level);
 void perf_out_deinit(struct perf_out *o);
 
-/* Write what is in @b as it is: to @at in a file, or next. 0 or -errno. */
+/* Write what is in @b as it is: to @at in a file, or next. 0 or -errno; -ETIMEDOUT: who reads
+ * the stream has stopped. */
 int perf_out_bytes(struct perf_out *o, const struct buf *b, uint64_t at);
 
 /* Write whole records behind those that are there, and empty @records. 0, or -errno: then @n

@@ -157,6 +157,9 @@ int sink_close(struct sink *s, struct err *err)
 	sink_free(s);
 	if (!s->failed)
 		return 0;
+	if (s->failed == -ETIMEDOUT)
+		return err_set(err, s->failed, "who reads %s has stopped reading",
+			       sink_called(s));
 	if (why.code == s->failed && *why.text)
 		return err_set(err, s->failed, "%s", why.text);
 	return err_set(err, s->failed, "writing %s: %s", sink_called(s), strerror(-s->failed));

@@ -69,6 +69,8 @@ struct session {
 	struct places *places;
 	/* Reads the files of targets; NULL: we do. Borrowed. */
 	struct file_helper *file_helper;
+	/* The end has been asked for: nothing waits for who reads an output. May be NULL. */
+	const struct stop *stop;
 };
 /* The number that event_ids has for samples of event @e which threads take although CPUs will;
  * the witness's is n_events. */

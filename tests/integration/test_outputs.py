@@ -1,9 +1,13 @@
 """What goes to files and terminals, whoever chose the names and whoever else writes where they lie."""
+import fcntl
 import gzip
 import json
 import os
 import re
 import shutil
+import signal
+import termios
+import time
 import xml.etree.ElementTree
 
 import harness
@@ -462,6 +466,34 @@ def test_perf_reads_from_a_pipe(py, packed):
     text, _ = piped(["report", "-i", "-", "--stdio"], *options, home=home)
     check("py::g_" in text and "py::f_" in text, "perf report has no names: %s", text[:1000])
     equal(os.listdir(home), [".debug"], "files")
+
+
+def is_full(pipe):
+    """Has nothing more gone into it for a second?"""
+    def waiting():
+        n = bytearray(4)
+        fcntl.ioctl(pipe, termios.FIONREAD, n)
+        return int.from_bytes(n, "little")
+
+    before = waiting()
+    time.sleep(1)
+    return before > 20000 and waiting() == before
+
+
+@harness.one_python
+def test_who_stops_reading_a_stream_holds_up_no_end(py):
+    target = Target(py, "groundtruth.py")
+    with harness.subprocess.Popen([harness.PYSAMPLED, "-p", str(target.pid), "-F", "999", "-o", "-", "--format", "perf"],
+                                  env=harness.plain_env(HOME=harness.folder()), stdout=-1, stderr=-1, text=True) as run:
+        harness.until(lambda: is_full(run.stdout), "the pipe is full")
+        run.send_signal(signal.SIGINT)
+        try:
+            run.wait(20)
+        except harness.subprocess.TimeoutExpired:
+            run.kill()
+        said = run.stderr.read()
+    equal(run.returncode, 1, "exit status: %s" % said)
+    check("has stopped reading" in said, "not told: %s", said)
 
 
 @harness.one_python
