@@ -32,7 +32,7 @@ static bool is_text(struct bytes strings, uint32_t at)
 /* False: the entry is damaged. */
 static bool take_entry(struct pyelf_table *t, const struct pyelf_entry *e)
 {
-	const char *strings = (const char *)t->strings.at;
+	char *strings = (char *)(uintptr_t)t->strings.at;
 	const struct pyelf_place *last = t->n ? &t->place[t->n - 1] : NULL;
 	uint64_t end = last ? last->addr + (last->n_lines + 1) * PYELF_SLOT : PYELF_TEXT;
 	struct pyelf_place p = { .addr = e->addr,
@@ -47,6 +47,8 @@ static bool take_entry(struct pyelf_table *t, const struct pyelf_entry *e)
 		return false;
 	p.func.qualname = strings + e->name;
 	p.func.file = e->file == UINT32_MAX ? NULL : strings + e->file;
+	if (!p.func.file) /* a marker, which outputs do not filter */
+		printable(strings + e->name, strlen(strings + e->name) + 1, strings + e->name);
 	p.func.firstline = (int)e->decl;
 	p.func.min = (int)e->first;
 	p.func.max = (int)(e->first + (e->n_lines ? e->n_lines - 1 : 0));
