@@ -169,3 +169,20 @@ int cmd_bad_option(int argc, char **argv, const struct option *options, int resu
 			"there is no option %s (or not with this value)%s; see --help", word,
 			nearest_text(&near, text, sizeof(text)));
 }
+
+int cmd_parse(int argc, char **argv, const struct cmd_syntax *s, void *into)
+{
+	int opt, code = EXIT_DONE;
+
+	while (code == EXIT_DONE &&
+	       (opt = getopt_long(argc, argv, s->letters, s->options, NULL)) != -1) {
+		if (opt == 'h')
+			return fputs(s->help, stdout), EXIT_DONE;
+		if (opt == 'V')
+			return cmd_version();
+		if (opt == '?' || opt == ':')
+			return cmd_bad_option(argc, argv, s->options, opt);
+		code = s->take(into, opt);
+	}
+	return code == EXIT_DONE ? CMD_GO_ON : code;
+}

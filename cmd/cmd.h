@@ -72,4 +72,18 @@ int cmd_bad_option(int argc, char **argv, const struct option *options, int resu
 /* -V: the version and what is built in. EXIT_DONE. */
 int cmd_version(void);
 
+enum { CMD_GO_ON = -1 }; /* no exit code */
+
+/* What a command takes besides -h and -V, which stand in @letters and @options too. */
+struct cmd_syntax {
+	const char *letters, *help; /* of getopt_long(); what -h prints */
+	const struct option *options;
+	/* Take option @opt, and optarg, up in @into: EXIT_DONE, or an exit code after a
+	 * sentence. May be NULL where there is none. */
+	int (*take)(void *into, int opt);
+};
+
+/* Take all options up, until optind. CMD_GO_ON, or an exit code: the command is done. */
+int cmd_parse(int argc, char **argv, const struct cmd_syntax *s, void *into);
+
 #endif

@@ -64,21 +64,27 @@ static int open_and_convert(const char *path, const char *name, const char *out)
 	return code;
 }
 
+struct names {
+	const char *out, *format;
+};
+
+static int take_option(void *into, int opt)
+{
+	struct names *n = into;
+
+	*(opt == 'o' ? &n->out : &n->format) = optarg;
+	return EXIT_DONE;
+}
+
 int cmd_convert(int argc, char **argv)
 {
-	const char *out = NULL, *format = NULL;
-	int opt;
+	const struct cmd_syntax s = { ":o:hV", help, options, take_option };
+	struct names n = { 0 };
+	int code = cmd_parse(argc, argv, &s, &n);
 
-	while ((opt = getopt_long(argc, argv, ":o:hV", options, NULL)) != -1) {
-		if (opt == 'h')
-			return fputs(help, stdout), EXIT_DONE;
-		if (opt == 'V')
-			return cmd_version();
-		if (opt == '?' || opt == ':')
-			return cmd_bad_option(argc, argv, options, opt);
-		*(opt == 'o' ? &out : &format) = optarg;
-	}
-	if (optind + 1 != argc || !out)
+	if (code != CMD_GO_ON)
+		return code;
+	if (optind + 1 != argc || !n.out)
 		return cmd_fail(EXIT_USAGE, "convert takes one FILE and -o OUT; see --help");
-	return open_and_convert(argv[optind], format, out);
+	return open_and_convert(argv[optind], n.format, n.out);
 }

@@ -284,8 +284,10 @@ static int diff_page(const struct diff_options *o, char **paths)
 }
 
 /* EXIT_DONE, or an exit code after a sentence. */
-static int take_option(struct diff_options *o, int opt)
+static int take_option(void *into, int opt)
 {
+	struct diff_options *o = into;
+
 	if (opt == 'e') {
 		o->event = optarg;
 		return EXIT_DONE;
@@ -304,20 +306,12 @@ static int take_option(struct diff_options *o, int opt)
 
 int cmd_diff(int argc, char **argv)
 {
+	const struct cmd_syntax s = { ":e:n:o:hV", help, options, take_option };
 	struct diff_options o = { .rows = DEFAULT_ROWS };
-	int opt, code;
+	int code = cmd_parse(argc, argv, &s, &o);
 
-	while ((opt = getopt_long(argc, argv, ":e:n:o:hV", options, NULL)) != -1) {
-		if (opt == 'h')
-			return fputs(help, stdout), EXIT_DONE;
-		if (opt == 'V')
-			return cmd_version();
-		if (opt == '?' || opt == ':')
-			return cmd_bad_option(argc, argv, options, opt);
-		code = take_option(&o, opt);
-		if (code)
-			return code;
-	}
+	if (code != CMD_GO_ON)
+		return code;
 	if (optind + 2 != argc)
 		return cmd_fail(EXIT_USAGE, "diff takes two FILEs; see --help");
 	return o.out ? diff_page(&o, argv + optind) : diff(&o, argv + optind);

@@ -73,10 +73,10 @@ struct dump_found {
 	struct pystack_result python;
 	bool stable;
 	bool asleep; /* in the kernel, as @wait says */
-	bool waits;  /* ... and its native stack was asked for: @stack, from wait.sp up */
+	bool waits; /* it is asleep, and native frames are wanted: @stack is from wait.sp up */
 	struct proc_wait wait;
 	struct bytes stack;
-	enum dump_gil gil;    /* does it hold the GIL? */
+	enum dump_gil gil;    /* whether it holds the GIL */
 	struct page *sampled; /* it ran, and a sample tells its stack */
 	char state;	      /* as proc_state(), before all that */
 };
@@ -97,7 +97,7 @@ enum dump_gil dump_gil_sampled(struct dump *d, pid_t inner);
 /* Its stack, and what it does. */
 void dump_find(struct dump *d, const struct dump_thread *t, struct dump_found *ret);
 
-/* Does it sleep until it gets the GIL? */
+/* True: it sleeps until it gets the GIL. */
 bool dump_waits_for_gil(const struct dump *d, const struct dump_found *f);
 
 /* Some stacks lack names where @r says that memory or descriptors ran out. */
@@ -112,9 +112,6 @@ const char *dump_name(const struct dump *d, pid_t inner);
  * it is not the first. */
 void dump_print_process(struct dump *d, const struct pyproc *p, bool several);
 void dump_print_end(struct dump *d, const struct pyproc *p);
-
-/* In JSON: a key that is not the first, and its text; NULL: null. */
-void dump_put_text(FILE *to, const char *key, const char *text);
 
 /* A thread whose kernel name is @comm. @first: of its process. */
 void dump_print_thread(struct dump *d, const struct dump_thread *t, const char *comm,

@@ -112,15 +112,6 @@ static void print_text(struct dump *d, const struct dump_thread *t, const char *
 
 /* --- JSON --- */
 
-void dump_put_text(FILE *to, const char *key, const char *text)
-{
-	fprintf(to, ",\"%s\":", key);
-	if (text)
-		json_string(to, text);
-	else
-		fputs("null", to);
-}
-
 static const char *const answers[] = {
 	[DUMP_GIL_UNKNOWN] = "null",
 	[DUMP_GIL_NO] = "false",
@@ -134,11 +125,11 @@ static void print_json(struct dump *d, const struct dump_thread *t, const char *
 	char *in = f->asleep ? syscall_name(f) : NULL;
 
 	fprintf(to, "\n{\"tid\":%d", t->tid);
-	dump_put_text(to, "name", dump_name(d, t->inner));
-	dump_put_text(to, "os_name", comm);
-	dump_put_text(to, "state", states[state_of(d, f)].json);
+	json_key(to, "name", dump_name(d, t->inner));
+	json_key(to, "os_name", comm);
+	json_key(to, "state", states[state_of(d, f)].json);
 	fprintf(to, ",\"gil\":%s", answers[f->gil]);
-	dump_put_text(to, "waits_in", in);
+	json_key(to, "waits_in", in);
 	fputs(",\"frames\":[", to);
 	page_list(&d->page);
 	add_frames(d, f);
@@ -170,8 +161,8 @@ void dump_print_process(struct dump *d, const struct pyproc *p, bool several)
 		return;
 	}
 	fprintf(d->page.to, "%s{\"pid\":%d", several ? ",\n" : "[", p->pid);
-	dump_put_text(d->page.to, "python", pyproc_version(p, version));
-	dump_put_text(d->page.to, "exe", exe_of(p->pid, exe));
+	json_key(d->page.to, "python", pyproc_version(p, version));
+	json_key(d->page.to, "exe", exe_of(p->pid, exe));
 	fputs(",\"threads\":[", d->page.to);
 }
 

@@ -45,12 +45,9 @@ static void print_json(void *arg, const struct dump_task *t)
 	FILE *to = p->page.to;
 
 	fputs(p->any ? ",\n{\"name\":" : "\n{\"name\":", to);
-	if (t->name)
-		json_string(to, t->name);
-	else
-		fputs("null", to);
-	dump_put_text(to, "coroutine", t->coroutine);
-	dump_put_text(to, "state", dump_async_state(t->state));
+	json_string(to, t->name);
+	json_key(to, "coroutine", t->coroutine);
+	json_key(to, "state", dump_async_state(t->state));
 	fputs(",\"frames\":[", to);
 	page_list(&p->page);
 	page_stack(&p->page, &t->stack);

@@ -171,18 +171,13 @@ int cmd_events(int argc, char **argv)
 	static const struct option options[] = { { "help", no_argument, NULL, 'h' },
 						 { "version", no_argument, NULL, 'V' },
 						 { 0 } };
+	const struct cmd_syntax s = { ":hV", help, options, NULL };
 	struct list l = { .word = "" };
 	struct err err;
-	int opt;
+	int code = cmd_parse(argc, argv, &s, NULL);
 
-	while ((opt = getopt_long(argc, argv, ":hV", options, NULL)) != -1) {
-		if (opt == 'V')
-			return cmd_version();
-		if (opt != 'h')
-			return cmd_bad_option(argc, argv, options, opt);
-		fputs(help, stdout);
-		return EXIT_DONE;
-	}
+	if (code != CMD_GO_ON)
+		return code;
 	if (optind < argc)
 		l.word = argv[optind++];
 	if (optind < argc)

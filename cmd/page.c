@@ -59,15 +59,6 @@ static const struct proc_map *map_at(const struct proc_maps *maps, uint64_t ip)
 	return NULL;
 }
 
-static void put_text(FILE *to, const char *key, const char *text)
-{
-	fprintf(to, ",\"%s\":", key);
-	if (text)
-		json_string(to, text);
-	else
-		fputs("null", to);
-}
-
 /* @line 0: not known. @ip 0: in no mapped file. */
 static void put_frame(const struct page_form *form, FILE *to, enum frame_kind kind,
 		      const char *name, const char *file, unsigned line, uint64_t ip)
@@ -75,13 +66,13 @@ static void put_frame(const struct page_form *form, FILE *to, enum frame_kind ki
 	const struct proc_map *map = ip ? map_at(form->maps, ip) : NULL;
 
 	fprintf(to, "\n{\"kind\":\"%s\"", kinds[kind]);
-	put_text(to, "name", name);
-	put_text(to, "file", file);
+	json_key(to, "name", name);
+	json_key(to, "file", file);
 	if (line)
 		fprintf(to, ",\"line\":%u", line);
 	else
 		fputs(",\"line\":null", to);
-	put_text(to, "module", map ? map->path : NULL);
+	json_key(to, "module", map ? map->path : NULL);
 	if (map)
 		fprintf(to, ",\"offset\":%" PRIu64 ",\"locals\":null}",
 			ip - map->start + map->pgoff);

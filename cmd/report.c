@@ -93,11 +93,7 @@ static void print_json(const struct tally *t, const struct session *s)
 
 		fputs(i ? ",\n{\"name\":" : "\n{\"name\":", stdout);
 		json_string(stdout, r->name);
-		fputs(",\"file\":", stdout);
-		if (*r->file)
-			json_string(stdout, r->file);
-		else
-			fputs("null", stdout);
+		json_key(stdout, "file", *r->file ? r->file : NULL);
 		if (r->line)
 			printf(",\"line\":%d", r->line);
 		else
@@ -144,8 +140,9 @@ static int take_word(const char *word, const char *const *words, size_t n, const
 }
 
 /* EXIT_DONE, or an exit code after a sentence. */
-static int take_option(struct report_options *o, int opt)
+static int take_option(void *into, int opt)
 {
+	struct report_options *o = into;
 	static const char *const sorts[] = { "self", "total" };
 	int i;
 
@@ -195,20 +192,12 @@ static int run(struct report_options *o)
 
 int cmd_report(int argc, char **argv)
 {
+	const struct cmd_syntax s = { ":e:n:hV", help, options, take_option };
 	struct report_options o = { .rows = DEFAULT_ROWS };
-	int opt, code;
+	int code = cmd_parse(argc, argv, &s, &o);
 
-	while ((opt = getopt_long(argc, argv, ":e:n:hV", options, NULL)) != -1) {
-		if (opt == 'h')
-			return fputs(help, stdout), EXIT_DONE;
-		if (opt == 'V')
-			return cmd_version();
-		if (opt == '?' || opt == ':')
-			return cmd_bad_option(argc, argv, options, opt);
-		code = take_option(&o, opt);
-		if (code)
-			return code;
-	}
+	if (code != CMD_GO_ON)
+		return code;
 	if (argc - optind > 1)
 		return cmd_fail(EXIT_USAGE, "report takes one FILE; see --help");
 	o.path = optind < argc ? argv[optind] : "perf.data";

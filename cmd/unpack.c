@@ -124,15 +124,11 @@ static int unpack(const char *path)
 
 int cmd_unpack(int argc, char **argv)
 {
-	int opt;
+	const struct cmd_syntax s = { ":hV", help, options, NULL };
+	int code = cmd_parse(argc, argv, &s, NULL);
 
-	while ((opt = getopt_long(argc, argv, ":hV", options, NULL)) != -1) {
-		if (opt == 'h')
-			return fputs(help, stdout), EXIT_DONE;
-		if (opt == 'V')
-			return cmd_version();
-		return cmd_bad_option(argc, argv, options, opt);
-	}
+	if (code != CMD_GO_ON)
+		return code;
 	if (optind + 1 != argc)
 		return cmd_fail(EXIT_USAGE, "unpack takes one FILE; see --help");
 	return unpack(argv[optind]);

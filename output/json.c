@@ -54,6 +54,10 @@ static size_t put_far(FILE *out, const char *s)
 
 void json_string(FILE *out, const char *s)
 {
+	if (!s) {
+		fputs("null", out);
+		return;
+	}
 	putc_unlocked('"', out);
 	while (*s) {
 		unsigned char c = (unsigned char)*s;
@@ -71,4 +75,10 @@ void json_string(FILE *out, const char *s)
 		s++;
 	}
 	putc_unlocked('"', out);
+}
+
+void json_key(FILE *out, const char *key, const char *text)
+{
+	fprintf(out, ",\"%s\":", key);
+	json_string(out, text);
 }

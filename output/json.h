@@ -8,7 +8,11 @@
 #include <stdio.h>
 
 /* In quotes. Control characters, '<' (so that it can stand in a page's script) and what ends
- * lines in scripts are escaped; a byte that is no part of valid UTF-8 becomes one U+FFFD. */
+ * lines in scripts are escaped; a byte that is no part of valid UTF-8 becomes one U+FFFD.
+ * NULL: null. */
 void json_string(FILE *out, const char *text);
+
+/* A key of an object that is not its first one, and its text. */
+void json_key(FILE *out, const char *key, const char *text);
 
 #endif

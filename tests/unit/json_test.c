@@ -25,6 +25,7 @@ static void is(const char *text, const char *expect)
 
 static void ascii(void **state)
 {
+	is(NULL, "null");
 	is("", "\"\"");
 	is("a ~/>", "\"a ~/>\"");
 	is("\"\\", "\"\\\"\\\\\"");
