@@ -79,7 +79,7 @@ static bool path_by_link(char path[PATH_MAX], const char *name, const char *besi
 	return n >= 0 && n < PATH_MAX && strcmp(path, beside) != 0;
 }
 
-/* May who has no rights have it? */
+/* True: a process without rights may have it. */
 static bool may_be_handed_on(int fd)
 {
 	char magic[SELFMAG];

@@ -16,6 +16,7 @@
 #include "elf/file_helper.h"
 #include "elf/module.h"
 #include "elf/rows.h"
+#include "sys/proc.h"
 
 enum { MAX_LAZY_FDS = 8, MAX_ELFS = 65536, N_BUCKETS = 1024 };
 
@@ -282,7 +283,7 @@ static int read_here(struct reading *g, struct module *m)
 
 	errno = 0;
 	r = module_read(m, g->fd, g->image, &g->from, g->rows);
-	g->short_of = errno == ENOMEM || errno == EMFILE || errno == ENFILE;
+	g->short_of = proc_is_short(-errno);
 	return r;
 }
 

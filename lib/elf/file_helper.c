@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * file_helper - keeps sockets to the processes that read files, and asks one of them.
+ */
 #include "elf/file_helper.h"
 
 #include <errno.h>
@@ -12,6 +15,8 @@
 #include "arch/arch.h"
 #include "elf/module_wire.h"
 #include "sys/fdpass.h"
+#include "sys/proc.h"
+#include "sys/unprivileged.h"
 
 enum {
 	MAX_IDLE = 4,
@@ -29,22 +34,6 @@ struct file_helper {
 	_Atomic int refs;
 };
 
-/* posix_spawn() would ask for what is done at each signal, in 130 calls; we have no handlers.
- */
-static int start(struct file_helper *h, int socket)
-{
-	char name[] = "pysampled", command[] = FILE_HELPER_COMMAND,
-	     *argv[] = { name, command, NULL };
-
-	h->pid = vfork();
-	if (h->pid == 0) {
-		if (dup2(socket, 0) == 0)
-			execve("/proc/self/exe", argv, environ);
-		_exit(1);
-	}
-	return h->pid < 0 ? -errno : 0;
-}
-
 static void *refuse(struct file_helper *h, int e, struct err *err)
 {
 	free(h);
@@ -55,20 +44,18 @@ static void *refuse(struct file_helper *h, int e, struct err *err)
 
 struct file_helper *file_helper_start(struct err *err)
 {
+	char name[] = "pysampled", command[] = FILE_HELPER_COMMAND,
+	     *argv[] = { name, command, NULL };
 	struct file_helper *h = calloc(1, sizeof(*h));
-	int ends[2], r;
 
-	if (!h || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return refuse(h, errno, err);
-	r = start(h, ends[1]);
-	close(ends[1]);
-	h->socket = ends[0];
+	if (!h)
+		return refuse(h, ENOMEM, err);
+	h->socket = unprivileged_start(argv, &h->pid);
+	if (h->socket < 0)
+		return refuse(h, -h->socket, err);
 	atomic_init(&h->refs, 1);
 	pthread_mutex_init(&h->lock, NULL);
-	if (r == 0)
-		return h;
-	close(ends[0]);
-	return refuse(h, -r, err);
+	return h;
 }
 
 struct file_helper *file_helper_ref(struct file_helper *h)
@@ -204,7 +191,7 @@ static int ask(struct file_helper *h, int fd, bool rows)
 
 static bool is_our_lack(int e)
 {
-	return e == ENOMEM || e == EMFILE || e == ENFILE || e == EAGAIN;
+	return proc_is_short(-e) || e == EAGAIN;
 }
 
 /* Open what is wanted, where it may be, and hand it over. 1: descriptors had run out, though;

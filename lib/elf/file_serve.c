@@ -18,6 +18,7 @@
 #include "elf/file_helper.h"
 #include "elf/module_wire.h"
 #include "sys/fdpass.h"
+#include "sys/proc.h"
 #include "sys/harden.h"
 #include "sys/unprivileged.h"
 
@@ -52,11 +53,6 @@ static void want(void *arg, const struct debugfile_want *w, int fd[DEBUGFILE_PLA
 		fd[i] = q.set >> i & 1 && k < n ? fds[k++] : -1;
 }
 
-static bool has_run_out(int e)
-{
-	return e == ENOMEM || e == EMFILE || e == ENFILE;
-}
-
 /* Read @fd, and answer: @ret's file is open then if its result is 0. */
 static int read_file(int socket, int fd, bool rows, struct file_answer *ret)
 {
@@ -70,7 +66,7 @@ static int read_file(int socket, int fd, bool rows, struct file_answer *ret)
 	 * only errno tells. */
 	errno = 0;
 	ret->result = module_read(&m, fd, (struct bytes){ 0 }, &from, rows);
-	if (has_run_out(errno))
+	if (proc_is_short(-errno))
 		ret->result = ret->result == 0 ? (module_deinit(&m), -EAGAIN) : -EAGAIN;
 	if (ret->result)
 		return -1;

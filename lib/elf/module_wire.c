@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * module_wire - lays a module's tables out in one memory file, and believes nothing of one.
+ */
 #include "elf/module_wire.h"
 
 #include <errno.h>

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -13,6 +12,8 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "lines/srcline_int.h"
+#include "sys/fdpass.h"
+#include "sys/unprivileged.h"
 
 enum { BUFFER = 64 << 10, LINGER_MS = 2000 };
 
@@ -22,35 +23,17 @@ struct srcline {
 };
 
 /* Its process takes no signal that a terminal sends: it serves until its socket is closed. */
-static int start(struct srcline *s, int socket, bool debuginfod)
+struct srcline *srcline_start(bool debuginfod)
 {
 	char name[] = "pysampled", command[] = SRCLINE_COMMAND, more[] = "debuginfod",
 	     *argv[] = { name, command, debuginfod ? more : NULL, NULL };
-	posix_spawn_file_actions_t files;
-	int e;
-
-	posix_spawn_file_actions_init(&files);
-	posix_spawn_file_actions_adddup2(&files, socket, 0);
-	e = posix_spawn(&s->pid, "/proc/self/exe", &files, NULL, argv, environ);
-	posix_spawn_file_actions_destroy(&files);
-	return -e;
-}
-
-struct srcline *srcline_start(bool debuginfod)
-{
 	struct srcline *s = calloc(1, sizeof(*s));
-	int ends[2], r;
 
-	if (!s || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0) {
-		free(s);
+	if (!s)
 		return NULL;
-	}
-	r = start(s, ends[1], debuginfod);
-	close(ends[1]);
-	s->socket = ends[0];
-	if (r == 0)
+	s->socket = unprivileged_start(argv, &s->pid);
+	if (s->socket >= 0)
 		return s;
-	close(ends[0]);
 	free(s);
 	return NULL;
 }
@@ -78,25 +61,6 @@ static int question_open(const struct srcline_question *q, const uint64_t *at)
 		return fd;
 	close(fd);
 	return -EIO;
-}
-
-/* Give it the descriptors that it needs. */
-static int hand_over(const struct srcline *s, const int *fds, size_t n)
-{
-	_Alignas(struct cmsghdr) char space[CMSG_SPACE(SRCLINE_END * sizeof(int))] = { 0 };
-	char byte = 0;
-	struct iovec iov = { &byte, 1 };
-	struct msghdr m = { .msg_iov = &iov,
-			    .msg_iovlen = 1,
-			    .msg_control = space,
-			    .msg_controllen = CMSG_SPACE(n * sizeof(int)) };
-	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(n * sizeof(int));
-	memcpy(CMSG_DATA(c), fds, n * sizeof(int));
-	return sendmsg(s->socket, &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
 static size_t take_text(char *to, const char *from, size_t n)
@@ -183,7 +147,8 @@ static int ask(struct srcline *s, const struct srcline_file *f, int question, ui
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -errno;
-	r = hand_over(s, (int[]){ question, ends[1], f->fd, f->root }, f->root < 0 ? 3 : 4);
+	r = fdpass_send(s->socket, "", 1, (int[]){ question, ends[1], f->fd, f->root },
+			f->root < 0 ? 3 : 4);
 	close(ends[1]);
 	if (r == 0) {
 		r = take_all(ends[0], until, answer, arg);

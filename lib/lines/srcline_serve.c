@@ -8,13 +8,13 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
 #include "base/base.h"
 #include "lines/srcline_int.h"
+#include "sys/fdpass.h"
 #include "sys/unprivileged.h"
 
 enum {
@@ -161,27 +161,18 @@ static bool take(int from, int fds[SRCLINE_END])
 {
 	static const int place[] = { SRCLINE_QUESTION, SRCLINE_ANSWER, SRCLINE_FILE,
 				     SRCLINE_ROOT };
-	_Alignas(struct cmsghdr) char space[CMSG_SPACE(SRCLINE_END * sizeof(int))];
+	int got[FDPASS_MAX], n;
 	char byte;
-	struct iovec iov = { &byte, 1 };
-	struct msghdr m = { .msg_iov = &iov,
-			    .msg_iovlen = 1,
-			    .msg_control = space,
-			    .msg_controllen = sizeof(space) };
-	struct cmsghdr *c;
-	int fd;
 
-	while (recvmsg(from, &m, MSG_CMSG_CLOEXEC) != 1)
-		if (errno != EINTR)
-			return false;
-	c = CMSG_FIRSTHDR(&m);
+	n = fdpass_receive(from, &byte, 1, got);
+	if (n < 0 && n != -EMFILE) /* then the question lacks all, and fails */
+		return false;
 	for (int i = 0; i < SRCLINE_END; i++)
 		fds[i] = -1;
-	for (size_t i = 0;
-	     c && i < ARRAY_SIZE(place) && CMSG_LEN(i * sizeof(fd)) < c->cmsg_len; i++) {
-		memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-		fds[place[i]] = fcntl(fd, F_DUPFD_CLOEXEC, HIGH);
-		close(fd);
+	for (int i = 0; i < n; i++) {
+		if (i < (int)ARRAY_SIZE(place))
+			fds[place[i]] = fcntl(got[i], F_DUPFD_CLOEXEC, HIGH);
+		close(got[i]);
 	}
 	return true;
 }

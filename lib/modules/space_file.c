@@ -15,6 +15,7 @@
 #include "base/later.h"
 #include "base/stats.h"
 #include "elf/elfimage.h"
+#include "sys/proc.h"
 #include "sys/rootfile.h"
 
 enum {
@@ -211,12 +212,6 @@ ssize_t space_read(const struct space *sp, const struct space_map *m, uint64_t a
 	return got;
 }
 
-/* It was we who had no descriptor or memory left. */
-static bool is_our_fault(int r)
-{
-	return r == -EMFILE || r == -ENFILE || r == -ENOMEM;
-}
-
 int space_open(const struct space *sp, const struct space_map *m, int *root)
 {
 	bool pause = now_ns() < sp->of->retry_ns || !map_has_file(sp->of, m);
@@ -238,7 +233,7 @@ int space_open(const struct space *sp, const struct space_map *m, int *root)
 		o->fd = o->root = -1;
 	}
 	later_release(l);
-	if (!is_our_fault(fd))
+	if (!proc_is_short(fd))
 		return fd;
 	ran_out(sp->of);
 	return -EAGAIN;

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * fdpass - one sendmsg() and one recvmsg() with SCM_RIGHTS.
+ */
 #include "sys/fdpass.h"
 
 #include <errno.h>

@@ -7,6 +7,7 @@
 #define UNPRIVILEGED_H
 
 #include <sys/resource.h>
+#include <sys/types.h>
 
 enum { UNPRIVILEGED_NOBODY = 65534 };
 
@@ -18,5 +19,10 @@ int unprivileged_become(void);
 /* setrlimit() of both limits. What counts addresses or memory is not limited in a build with
  * ASan, which takes terabytes of addresses. */
 void unprivileged_limit(int what, rlim_t n);
+
+/* Start our program once more for @argv, which is to give up its rights: its standard input is
+ * the other end of a SOCK_SEQPACKET, and when that is closed it is to end. Returns our end,
+ * close-on-exec, or -errno. */
+int unprivileged_start(char *const argv[], pid_t *pid);
 
 #endif
