@@ -160,18 +160,17 @@ static bool has_ended(const struct target *target)
 	return fd >= 0 ? proc_has_ended(fd) : !proc_exists(target->pid);
 }
 
-static void doubt(struct tracker *t, struct target *target)
+static void doubt(struct target *target)
 {
 	target->doubt_ns = now_ns() + DOUBT_NS;
 	target->doubt_pause_ns = DOUBT_NS;
-	t->doubts = true;
 }
 
 /* Of its end may be told before it is known, and while it still ends: two CPUs' rings. */
 static void open_target(struct tracker *t, struct target *target)
 {
 	targets_open(&t->targets, target);
-	doubt(t, target);
+	doubt(target);
 }
 
 void tracker_leader_ended(struct tracker *t, pid_t pid)
@@ -179,7 +178,7 @@ void tracker_leader_ended(struct tracker *t, pid_t pid)
 	struct target *target = targets_find(&t->targets, pid);
 
 	if (target)
-		doubt(t, target);
+		doubt(target);
 }
 
 /* Is it due to be looked at, and has it ended? */
@@ -197,22 +196,17 @@ static bool has_left(struct target *target, uint64_t now)
 pid_t tracker_left(struct tracker *t)
 {
 	uint64_t now = now_ns();
-	bool more = false;
 
-	if (!t->doubts || now < t->doubts_ns)
+	if (now < t->doubts_ns)
 		return 0;
 	for (size_t i = 0; i < t->targets.n_all; i++) {
 		struct target *target = t->targets.all[i];
 
-		if (target->retired || !target->doubt_ns)
-			continue;
-		if (has_left(target, now)) {
+		if (!target->retired && target->doubt_ns && has_left(target, now)) {
 			tracker_gone(t, target->pid);
 			return target->pid;
 		}
-		more = true;
 	}
-	t->doubts = more;
 	t->doubts_ns = now + DOUBT_NS;
 	return 0;
 }

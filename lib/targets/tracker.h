@@ -31,8 +31,7 @@ struct tracker {
 	struct queue *tape;	 /* where TAPE_TARGET records go, or NULL */
 	struct stats *stats;	 /* of the recording: what a tape lacks; NULL: without @tape */
 	const struct stop *stop; /* waits end when it is asked for; or NULL */
-	bool doubts;		 /* a target may end untold */
-	uint64_t doubts_ns;	 /* when to look for that again */
+	uint64_t doubts_ns;	 /* when to look again for targets that ended untold */
 	struct note note;
 };
 
