@@ -33,7 +33,8 @@ static const uint64_t OUR_TYPE = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_
 				 PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD |
 				 PERF_SAMPLE_CALLCHAIN;
 
-int perf_head_bytes(FILE *in, uint64_t at, void *buf, size_t n)
+/* @n bytes at @at of @in. 0, -EBADMSG: it ends before; -EIO. */
+static int read_bytes(FILE *in, uint64_t at, void *buf, size_t n)
 {
 	if (at > INT64_MAX || fseeko(in, (off_t)at, SEEK_SET))
 		return -EBADMSG;
@@ -59,7 +60,7 @@ static int read_part(FILE *in, struct perf_stretch where, struct bytes *ret)
 	p = malloc(where.n + 1);
 	if (!p)
 		return -ENOMEM;
-	r = perf_head_bytes(in, where.at, p, where.n);
+	r = read_bytes(in, where.at, p, where.n);
 	if (r) {
 		free(p);
 		return r;
@@ -110,7 +111,7 @@ static int read_attr(struct perf_head *h, FILE *in, uint64_t at, size_t entry)
 	unsigned char bytes[MAX_ATTR];
 	struct event_info *e = &h->events[h->n_events];
 	uint64_t ids;
-	int ret = perf_head_bytes(in, at, bytes, entry);
+	int ret = read_bytes(in, at, bytes, entry);
 
 	if (ret)
 		return ret;
@@ -193,7 +194,7 @@ static int read_features(struct perf_head *h, FILE *in, const unsigned char *hea
 	for (unsigned bit = 0; !ret && bit < PERF_FILE_BITS; bit++) {
 		if (!(head[BITS_AT + bit / 8] >> bit % 8 & 1))
 			continue;
-		ret = perf_head_bytes(in, at, entry, sizeof(entry));
+		ret = read_bytes(in, at, entry, sizeof(entry));
 		at += sizeof(entry);
 		if (!ret)
 			ret = read_feature(
@@ -207,7 +208,7 @@ static int read_features(struct perf_head *h, FILE *in, const unsigned char *hea
 static int read_tail(struct perf_head *h, FILE *in, uint64_t size)
 {
 	unsigned char tail[PERF_FILE_TAIL];
-	int ret = perf_head_bytes(in, size - sizeof(tail), tail, sizeof(tail));
+	int ret = read_bytes(in, size - sizeof(tail), tail, sizeof(tail));
 
 	if (!ret && !memcmp(tail + 16, PERF_FILE_TAIL_MAGIC, 8))
 		h->pyelf = stretch(size, load_u64(tail), load_u64(tail + 8));
@@ -224,10 +225,10 @@ int perf_head_read(struct perf_head *h, FILE *in)
 	if (fseeko(in, 0, SEEK_END) || ftello(in) < 0)
 		return -errno;
 	size = (uint64_t)ftello(in);
-	if (!perf_head_bytes(in, 0, head, STREAM_HEAD) && !memcmp(head, "PERFILE2", 8) &&
+	if (!read_bytes(in, 0, head, STREAM_HEAD) && !memcmp(head, "PERFILE2", 8) &&
 	    load_u64(head + 8) == STREAM_HEAD)
 		return -ESPIPE;
-	ret = perf_head_bytes(in, 0, head, sizeof(head));
+	ret = read_bytes(in, 0, head, sizeof(head));
 	if (ret || memcmp(head, "PERFILE2", 8) || load_u64(head + 8) != HEAD_BYTES)
 		return ret ? ret : -EBADMSG;
 	ret = read_attrs(h, in, head);
@@ -270,7 +271,7 @@ int perf_head_pyelf(const struct perf_head *h, FILE *in, struct bytes *ret)
 	if (!h->pyelf.n || h->pyelf.n > PYELF_MAX_BYTES)
 		return -ENOENT;
 	image = malloc(h->pyelf.n);
-	r = image ? perf_head_bytes(in, h->pyelf.at, image, h->pyelf.n) : -ENOMEM;
+	r = image ? read_bytes(in, h->pyelf.at, image, h->pyelf.n) : -ENOMEM;
 	*ret = (struct bytes){ image, h->pyelf.n };
 	if (!r && perf_unpack_bytes(*ret,
 				    MIN(PACKED_BYTES + PACKED_TIMES * h->pyelf.n,

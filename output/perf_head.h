@@ -35,11 +35,8 @@ void perf_head_deinit(struct perf_head *h);
 /* The build-id that the table has for @path; empty: none. */
 struct bytes perf_head_build_id(const struct perf_head *h, const char *path);
 
-/* The symbol file in the recording, malloc'ed. 0; -ENOENT: there is none; -ENOMEM; or as
- * perf_head_bytes(). */
+/* The symbol file in the recording, malloc'ed. 0; -ENOENT: there is none; -EBADMSG: it is cut;
+ * -ENOMEM; -EIO. */
 int perf_head_pyelf(const struct perf_head *h, FILE *in, struct bytes *ret);
-
-/* @n bytes at @at of @in. 0, -EBADMSG: it ends before; -EIO. */
-int perf_head_bytes(FILE *in, uint64_t at, void *buf, size_t n);
 
 #endif

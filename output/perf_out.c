@@ -73,16 +73,24 @@ int perf_out_bytes(struct perf_out *o, const struct buf *b, uint64_t at)
 	return o->stream ? write_stream(o, b, &done) : buf_pwrite(b, o->fd, at, NULL);
 }
 
-size_t perf_out_whole(const struct buf *b, size_t n)
+/* Where the record at @at of the first @n bytes of @b ends; 0: it is not whole. */
+static size_t end_of(const struct buf *b, size_t at, size_t n)
 {
 	struct perf_event_header h;
+
+	if (n - at < sizeof(h))
+		return 0;
+	memcpy(&h, b->at + at, sizeof(h));
+	return h.size < sizeof(h) || h.size > n - at ? 0 : at + h.size;
+}
+
+/* How many of the first @n bytes of @b are whole records. */
+static size_t whole(const struct buf *b, size_t n)
+{
 	size_t at = 0;
 
-	for (; at + sizeof(h) <= n; at += h.size) {
-		memcpy(&h, b->at + at, sizeof(h));
-		if (h.size > n - at)
-			break;
-	}
+	for (size_t end; (end = end_of(b, at, n)); at = end)
+		;
 	return at;
 }
 
@@ -99,12 +107,8 @@ static void mark(struct perf_out *o, uint64_t end)
  * last of those that were packed together. */
 static void mark_ends(struct perf_out *o, const struct buf *b, size_t n)
 {
-	struct perf_event_header h;
-
-	for (size_t at = 0; !o->packer && at + sizeof(h) <= n; at += h.size) {
-		memcpy(&h, b->at + at, sizeof(h));
-		mark(o, o->n + at + h.size);
-	}
+	for (size_t end = 0; !o->packer && (end = end_of(b, end, n));)
+		mark(o, o->n + end);
 	mark(o, o->n + n);
 }
 
@@ -115,7 +119,7 @@ int perf_out_plain(struct perf_out *o, struct buf *b)
 			      buf_pwrite(b, o->fd, o->start + o->n, &done);
 
 	if (ret)
-		done = perf_out_whole(b, done);
+		done = whole(b, done);
 	if (!o->stream)
 		mark_ends(o, b, done);
 	o->n += done;

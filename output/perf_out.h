@@ -36,9 +36,6 @@ int perf_out_records(struct perf_out *o, struct buf *records);
 /* The same without packing them. */
 int perf_out_plain(struct perf_out *o, struct buf *records);
 
-/* Pure: how many of the first @n bytes of @b are whole records. */
-size_t perf_out_whole(const struct buf *b, size_t n);
-
 /* Take off what stands behind the records. 0 or -errno. */
 int perf_out_cut(struct perf_out *o);
 
