@@ -14,7 +14,7 @@ struct pyproc;
 /* One task. Borrowed. */
 struct dump_task {
 	const char *name;      /* NULL: it has none, or it can't be had */
-	const char *coroutine; /* ... */
+	const char *coroutine; /* NULL: it can't be had */
 	enum pytask_state state;
 	struct stack stack; /* innermost first; none if it is done */
 };

@@ -178,7 +178,7 @@ bool dump_waits_for_gil(const struct dump *d, const struct dump_found *f)
 	return f->asleep && f->gil != DUMP_GIL_YES && in_gil(d, &f->wait);
 }
 
-/* Does another thread hold a GIL? */
+/* True: another thread holds a GIL. */
 static bool may_wait(struct dump *d, pid_t tid)
 {
 	uint64_t inner = 0;

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * pygil - follows from the runtime or the interpreters to the lock, and to who has it.
+ */
 #include "python/pygil.h"
 
 #include <errno.h>

@@ -47,6 +47,16 @@ def stop(target):
     harness.until(lambda: all(harness.status(target.pid, t)["State"][0] == "T" for t in harness.tasks(target.pid)), "all stopped")
 
 
+def target_that(py, how):
+    """One that is in the state how, of which "stop" is "hold" and then stopped."""
+    runs = "hold" if how == "stop" else how
+    target = Target(py, "gil.py", runs, extensions=())
+    holds_by_now(py, target, runs)
+    if how == "stop":
+        stop(target)
+    return target
+
+
 def never_wrong(got, want):
     """Who waits for the GIL wakes every 5 ms to ask for it, and runs then."""
     for name, (state, gil, waits) in want.items():
@@ -60,10 +70,7 @@ def never_wrong(got, want):
 @each(py=all_pythons(), how=["hold", "busy", "free", "stop"])
 @harness.seconds(120)
 def test_dump_tells_who_holds_the_gil(py, how):
-    target = Target(py, "gil.py", "hold" if how == "stop" else how, extensions=())
-    holds_by_now(py, target, "hold" if how == "stop" else how)
-    if how == "stop":
-        stop(target)
+    target = target_that(py, how)
     want = expected(py, how)
     for options in ((), ("--no-native",)) * 3:
         never_wrong(dumped(target.pid, *options), want)
@@ -75,10 +82,7 @@ def test_dump_tells_who_holds_the_gil(py, how):
 @each(py=all_pythons(), how=["busy", "stop", "hold", "free"])
 @harness.seconds(120)
 def test_the_text_says_the_same(py, how):
-    target = Target(py, "gil.py", "hold" if how == "stop" else how, extensions=())
-    holds_by_now(py, target, "hold" if how == "stop" else how)
-    if how == "stop":
-        stop(target)
+    target = target_that(py, how)
     want = {"(%s%s): " % (TEXT[state], ", holds the GIL" if gil else "") for state, gil, _ in expected(py, how).values()}
     harness.until(lambda: want == set(said(harness.pysampled("dump", target.pid).ok().out)), "%s is said" % want)
 
