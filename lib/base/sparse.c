@@ -36,14 +36,3 @@ void *sparse_alloc(size_t n)
 		madvise((void *)lo, hi - lo, MADV_NOHUGEPAGE);
 	return p;
 }
-
-void sparse_touch(void *p, size_t n)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	volatile char *at = p;
-
-	for (size_t i = 0; i < n; i += page)
-		at[i] += 0;
-	if (n)
-		at[n - 1] += 0;
-}

@@ -21,8 +21,4 @@ void sparse_init(void);
 /* @n bytes of zeros, not as huge pages, for free(); NULL: there are none. */
 void *sparse_alloc(size_t n);
 
-/* Makes the pages of @p's first @n bytes resident, which nobody else uses meanwhile. They keep
- * what is in them. */
-void sparse_touch(void *p, size_t n);
-
 #endif

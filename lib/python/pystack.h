@@ -94,9 +94,8 @@ struct pystack *pystack_place(void *block, uint32_t max_frames,
 /* Bytes that each takes, most of which are touched only as they are needed. */
 size_t pystack_bytes(void);
 
-/* Makes resident what nearly each read touches: about 150 KB. For the thread that reads, before
- * it holds another one: a page fault makes a hold longer, and waits, while the held thread runs
- * on, for who maps memory in this process. */
+/* Makes resident what nearly each read touches, about 150 KB (resident.h). For the thread that
+ * reads, before it holds another one. */
 void pystack_warm(struct pystack *p);
 
 /* Where the thread stands: what proves a thread state to be its own, whatever number the state

@@ -3,6 +3,7 @@
  * pystack_cache - what is remembered from sample to sample: its memory, and a thread's entry.
  */
 #include "python/pystack_int.h"
+#include "base/resident.h"
 #include "base/sparse.h"
 
 /* X(field, bytes, how many of them nearly each read touches): the arrays of a struct pystack
@@ -65,8 +66,8 @@ size_t pystack_bytes(void)
 
 void pystack_warm(struct pystack *p)
 {
-	sparse_touch(p, sizeof(*p));
-#define X(field, n, first) sparse_touch(p->field, first);
+	resident_touch(p, sizeof(*p));
+#define X(field, n, first) resident_touch(p->field, first);
 	ARRAYS(X)
 #undef X
 }
