@@ -114,10 +114,10 @@ static void target_found(struct target *t, const struct pyproc *p)
 	atomic_store_explicit(&t->state, TARGET_PYTHON, memory_order_release);
 }
 
-/* It is mapped, and not there yet. */
+/* It is mapped, and not there yet. Of a version that is not known yet nothing can be read. */
 static void target_starting(struct target *t, const struct pyproc *p)
 {
-	if (atomic_load(&t->state) == TARGET_STARTING)
+	if (!p->version || atomic_load(&t->state) == TARGET_STARTING)
 		return;
 	target_learn(t, p);
 	atomic_store_explicit(&t->state, TARGET_STARTING, memory_order_release);
