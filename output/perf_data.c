@@ -256,14 +256,14 @@ static int begin_head(struct sink *s)
 static int begin_file(struct sink *s)
 {
 	struct perf_data *d = s->priv;
-	int fd = fileno(s->out);
-	bool stream = !strcmp(s->path, "-") || (lseek(fd, 0, SEEK_CUR) < 0 && errno == ESPIPE);
+	bool stream =
+		!strcmp(s->path, "-") || (lseek(s->fd, 0, SEEK_CUR) < 0 && errno == ESPIPE);
 	struct stat st;
 	int ret;
 
 	d->pyelf_folder = -1;
-	d->has_symbols = stream || (!fstat(fd, &st) && S_ISREG(st.st_mode));
-	ret = perf_out_init(&d->out, fd, stream, s->session->stop, s->session->compress);
+	d->has_symbols = stream || (!fstat(s->fd, &st) && S_ISREG(st.st_mode));
+	ret = perf_out_init(&d->out, s->fd, stream, s->session->stop, s->session->compress);
 	if (!ret)
 		ret = begin_symbols(s);
 	if (!ret)
@@ -278,7 +278,7 @@ static int perf_data_begin(struct sink *s, struct err *err)
 	struct perf_data *d = s->priv;
 	int ret;
 
-	if (!strcmp(s->path, "-") && isatty(fileno(s->out)))
+	if (!strcmp(s->path, "-") && isatty(s->fd))
 		return err_set(
 			err, -EINVAL,
 			"perf.data is not for a terminal: ... -o - --format perf | perf "
