@@ -10,6 +10,7 @@
 #include "base/later.h"
 #include "base/quota.h"
 #include "sys/rootfile.h"
+#include "sys/proc.h"
 
 enum {
 	CHUNK = 1 << 20,
