@@ -11,6 +11,7 @@
 #include "elf/codemap.h"
 #include "elf/file_helper.h"
 #include "sys/rootfile.h"
+#include "sys/proc.h"
 
 enum {
 	MAX_PIECES = 16, /* at a time */

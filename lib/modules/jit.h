@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "sys/proc.h"
+#include "sys/proc_maps.h"
 
 struct jit;
 struct file_helper;

@@ -9,6 +9,7 @@
 
 #include "offsets/debug_offsets.h"
 #include "sys/proc.h"
+#include "sys/proc_maps.h"
 #include "sys/rights.h"
 #include "python/pyfind_cache.h"
 #include "python/pyversion.h"

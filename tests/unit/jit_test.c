@@ -23,6 +23,7 @@
 #include "jitdump.h"
 #include "sys/family.h"
 #include "sys/proc.h"
+#include "sys/proc_maps.h"
 #include "../own_spaces.h"
 
 enum { CODE = 0x5000000, CODE_SIZE = 0x100000 };
