@@ -12,6 +12,7 @@
 #include "python/pynames.h"
 #include "python/pystack.h"
 #include "sys/proc.h"
+#include "sys/proc_maps.h"
 #include "base/stats.h"
 #include "dump_running.h"
 #include "page.h"

@@ -8,7 +8,7 @@
 #include "lines/places.h"
 #include "names/symnames.h"
 #include "sample/sample.h"
-#include "sys/proc.h"
+#include "sys/proc_maps.h"
 #include "json.h"
 #include "cmd.h"
 

@@ -3,9 +3,10 @@
  * folded - one line a stack, "COMM-PID;frame;frame COUNT", root first: the input of
  * flame graph tools.
  *
- * Stacks are added up in memory as lists of frame ids, and written at the end in
- * the order of their first sight. When several events are recorded, the frame
- * after the process (and thread) is "event:NAME": their counts are not comparable.
+ * Stacks are added up in memory and written at the end in the order of their first sight: a
+ * line says whose it is and has a body, a list of frame ids that equal stacks of all processes
+ * share, so that of a process among many little is kept. When several events are recorded, the
+ * frame after the process (and thread) is "event:NAME": their counts are not comparable.
  *
  * Native frames that are noted in session.places stand in the lists by their number there;
  * when their lines are known, at the end, the lists are made anew, with names only.
@@ -24,6 +25,7 @@
 #include "base/strtab.h"
 #include "apportion.h"
 #include "buf.h"
+#include "comms.h"
 #include "base/idmap.h"
 #include "sink.h"
 
@@ -35,25 +37,32 @@ enum {
 #define UNNAMED "[unnamed]"
 #define IS_PLACE (1u << 31) /* in an id; ids of names are below */
 
-struct folded_stack {
-	uint64_t hash, count;
-	size_t at, n; /* in @ids */
-	uint32_t event;
+/* Samples that count together; the bytes before @count tell it from others. */
+struct folded_line {
+	uint32_t comm, title; /* names of process and thread; STRTAB_NONE: "[unnamed]" */
+	pid_t pid, tid;	      /* @title and @tid are 0 where threads are not kept apart */
+	uint32_t body, event;
+	uint64_t count;
 };
+
+enum { LINE_KEY = offsetof(struct folded_line, count) };
+
+/* Bodies that are always there. */
+enum { BODY_EMPTY, BODY_UNNAMED };
 
 struct folded {
 	struct strtab *names;
-	struct idmap comms; /* tid to name; a process's is its leader's */
-	struct idmap named; /* ... of threads that the program has named */
+	struct strtab *bodies; /* u32 each: names of a stack's frames, root first */
+	struct comms comms;
 	struct idmap lines; /* function and line to name */
-	struct idmap roots; /* process and its name to the name of both */
 	struct idmap kept;  /* where a frame's name is to name */
-	struct buf ids;	    /* u32 each: the frames of all stacks, root first */
-	struct buf stacks;  /* struct folded_stack each */
-	struct buf same;    /* u32 each: a stack + 1, by stack.same; 0 is none */
+	struct buf ids;	    /* u32 each: the body that is being made */
+	struct buf stacks;  /* struct folded_line each, in the order of first sight */
+	struct buf same;    /* u32 each: a body + 1, by stack.same; 0 is none */
 	uint64_t samples[SESSION_MAX_EVENTS];
-	uint32_t *slot; /* stack + 1, 0 is free */
-	size_t n_slots; /* a power of two */
+	uint32_t unknown; /* the name "?" */
+	uint32_t *slot;	  /* line + 1, 0 is free */
+	size_t n_slots;	  /* a power of two */
 	/* No room for new names and stacks any more (session.memory): they are "[unnamed]". */
 	bool full;
 };
@@ -82,13 +91,6 @@ static uint32_t name_format(struct folded *f, const char *fmt, ...)
 	return name_add(f, buf);
 }
 
-static const char *comm_of(const struct folded *f, pid_t tid)
-{
-	uint32_t id = idmap_get(&f->comms, (uint32_t)tid);
-
-	return id == IDMAP_NONE ? "?" : strtab_get(f->names, id);
-}
-
 /* Keep that @key means @id. */
 static uint32_t remember(const struct folded *f, struct idmap *m, uint64_t key, uint32_t id)
 {
@@ -97,31 +99,21 @@ static uint32_t remember(const struct folded *f, struct idmap *m, uint64_t key, 
 	return idmap_set(m, key, id) ? (uint32_t)STRTAB_NONE : id;
 }
 
-static uint32_t process_name(struct folded *f, pid_t pid)
+/* Whose sample it is. */
+static struct folded_line line_of(const struct sink *s, const struct sample *smp)
 {
-	uint64_t key = (uint64_t)idmap_get(&f->comms, (uint32_t)pid) << 32 | (uint32_t)pid;
-	uint32_t id = idmap_get(&f->roots, key);
+	const struct folded *f = s->priv;
+	uint32_t comm = comms_name(&f->comms, smp->pid), title;
+	struct folded_line line = { .comm = comm == IDMAP_NONE ? f->unknown : comm,
+				    .pid = smp->pid,
+				    .event = smp->event };
 
-	if (id != IDMAP_NONE)
-		return id;
-	return remember(f, &f->roots, key, name_format(f, "%s-%d", comm_of(f, pid), pid));
-}
-
-static const char *thread_name(const struct folded *f, pid_t tid)
-{
-	uint32_t id = idmap_get(&f->named, (uint32_t)tid);
-
-	return id == IDMAP_NONE ? comm_of(f, tid) : strtab_get(f->names, id);
-}
-
-static uint32_t root_name(struct sink *s, const struct sample *smp)
-{
-	struct folded *f = s->priv;
-
-	if (s->session->flags & SESSION_THREADS)
-		return name_format(f, "%s-%d/%s-%d", comm_of(f, smp->pid), smp->pid,
-				   thread_name(f, smp->tid), smp->tid);
-	return process_name(f, smp->pid);
+	if (s->session->flags & SESSION_THREADS) {
+		title = comms_title(&f->comms, smp->tid);
+		line.title = title == IDMAP_NONE ? f->unknown : title;
+		line.tid = smp->tid;
+	}
+	return line;
 }
 
 static uint32_t python_name(struct sink *s, const struct pyfunc *func, int line)
@@ -160,14 +152,24 @@ static uint32_t frame_name(struct sink *s, const struct frame *fr)
 	return kept_name(s->priv, fr->name && *fr->name ? fr->name : "[unknown]");
 }
 
-static struct folded_stack *stack_at(const struct folded *f, size_t i)
+static struct folded_line *line_at(const struct folded *f, size_t i)
 {
-	return (struct folded_stack *)(void *)f->stacks.at + i;
+	return (struct folded_line *)(void *)f->stacks.at + i;
 }
 
-static uint64_t stack_hash(const unsigned char *ids, size_t n)
+static size_t n_lines(const struct folded *f)
 {
-	return hash_bytes(hash_seed.begin, ids, 4 * n);
+	return f->stacks.n / sizeof(struct folded_line);
+}
+
+/* The slot of the line like @line, or a free one. */
+static uint32_t *slot_of(const struct folded *f, const struct folded_line *line)
+{
+	size_t i = hash_bytes(hash_seed.begin, line, LINE_KEY) & (f->n_slots - 1);
+
+	while (f->slot[i] && memcmp(line_at(f, f->slot[i] - 1), line, LINE_KEY) != 0)
+		i = (i + 1) & (f->n_slots - 1);
+	return &f->slot[i];
 }
 
 /* Twice as many slots. */
@@ -178,86 +180,42 @@ static int grow_slots(struct folded *f)
 
 	if (!slot)
 		return -ENOMEM;
-	for (size_t i = 0; i < f->n_slots; i++) {
-		size_t to;
-
-		if (!f->slot[i])
-			continue;
-		to = stack_at(f, f->slot[i] - 1)->hash & (n - 1);
-		while (slot[to])
-			to = (to + 1) & (n - 1);
-		slot[to] = f->slot[i];
-	}
 	free(f->slot);
 	f->slot = slot;
 	f->n_slots = n;
+	for (uint32_t i = 0; i < n_lines(f); i++)
+		*slot_of(f, line_at(f, i)) = i + 1;
 	return 0;
 }
 
-/* The slot of the stack whose ids were just put at the end of @f->ids, or a free one. */
-static uint32_t *slot_of(const struct folded *f, const struct folded_stack *st)
+/* A new line for which there is no room is "[unnamed]", with several events of its event. */
+static uint32_t *slot_of_unnamed(struct sink *s, struct folded_line *line)
 {
-	size_t i = st->hash & (f->n_slots - 1);
-
-	for (; f->slot[i]; i = (i + 1) & (f->n_slots - 1)) {
-		const struct folded_stack *old = stack_at(f, f->slot[i] - 1);
-
-		if (old->hash == st->hash && old->n == st->n && old->event == st->event &&
-		    memcmp(f->ids.at + old->at, f->ids.at + st->at, 4 * st->n) == 0)
-			break;
-	}
-	return &f->slot[i];
+	STATS_ADD(s->session->stats, unnamed, 1);
+	*line = (struct folded_line){ .comm = STRTAB_NONE, .event = line->event };
+	return slot_of(s->priv, line);
 }
 
-static struct folded_stack last_stack(const struct folded *f, size_t start, uint32_t event)
-{
-	size_t n = (f->ids.n - start) / 4;
-
-	return (struct folded_stack){
-		.hash = stack_hash(f->ids.at + start, n), .at = start, .n = n, .event = event
-	};
-}
-
-/* Count the stack whose ids were just put at the end of @f->ids. If it is known
- * they are taken off again. @same: where to keep which it is, or NULL. */
-static int count_stack(struct folded *f, size_t start, uint32_t event, uint64_t weight,
-		       uint32_t *same)
-{
-	size_t n_stacks = f->stacks.n / sizeof(struct folded_stack);
-	struct folded_stack st = last_stack(f, start, event);
-	uint32_t *slot;
-
-	if (2 * (n_stacks + 1) > f->n_slots && grow_slots(f))
-		return -ENOMEM;
-	slot = slot_of(f, &st);
-	if (same)
-		*same = *slot ? *slot : (uint32_t)n_stacks + 1;
-	if (*slot) {
-		stack_at(f, *slot - 1)->count += weight;
-		f->ids.n = start;
-		return 0;
-	}
-	st.count = weight;
-	buf_put(&f->stacks, &st, sizeof(st));
-	*slot = (uint32_t)n_stacks + 1;
-	return f->stacks.oom ? -ENOMEM : 0;
-}
-
-/* A new stack for which there is no room becomes "[unnamed]", and with several events the
- * event's name. */
-static bool cut_unnamed(struct sink *s, size_t start, uint32_t event)
+/* Count @weight more of @line. */
+static int count_line(struct sink *s, struct folded_line line, uint64_t weight)
 {
 	struct folded *f = s->priv;
-	struct folded_stack st = last_stack(f, start, event);
-	uint32_t id;
+	uint32_t *slot;
 
-	if (!f->full || *slot_of(f, &st))
-		return true;
-	STATS_ADD(s->session->stats, unnamed, 1);
-	id = name_add(f, UNNAMED);
-	memcpy(f->ids.at + start, &id, sizeof(id));
-	f->ids.n = start + (s->session->n_events > 1 ? 8 : 4);
-	return id != STRTAB_NONE;
+	if (2 * (n_lines(f) + 1) > f->n_slots && grow_slots(f))
+		return -ENOMEM;
+	slot = slot_of(f, &line);
+	if (!*slot && f->full)
+		slot = slot_of_unnamed(s, &line);
+	if (!*slot) {
+		line.count = 0;
+		buf_put(&f->stacks, &line, sizeof(line));
+		if (f->stacks.oom)
+			return -ENOMEM;
+		*slot = (uint32_t)n_lines(f);
+	}
+	line_at(f, *slot - 1)->count += weight;
+	return 0;
 }
 
 static bool is_kept(const struct sink *s, const struct sample *smp)
@@ -294,9 +252,9 @@ static uint64_t weight_of(const struct session *session, const struct sample *sm
 
 static size_t bytes_of(const struct folded *f)
 {
-	return f->ids.cap + f->stacks.cap + f->n_slots * sizeof(*f->slot) +
-	       strtab_bytes(f->names) + idmap_bytes(&f->comms) + idmap_bytes(&f->named) +
-	       idmap_bytes(&f->lines) + idmap_bytes(&f->roots) + idmap_bytes(&f->kept);
+	return f->stacks.cap + f->same.cap + f->n_slots * sizeof(*f->slot) +
+	       strtab_bytes(f->names) + strtab_bytes(f->bodies) + comms_bytes(&f->comms) +
+	       idmap_bytes(&f->lines) + idmap_bytes(&f->kept);
 }
 
 static void look_at_room(struct sink *s)
@@ -308,7 +266,7 @@ static void look_at_room(struct sink *s)
 		f->full = true;
 }
 
-/* Where it is kept which stack those equal to @stk were counted as; NULL: it is not. */
+/* Where it is kept which body stacks equal to @stk have; NULL: it is not. */
 static uint32_t *same_of(struct folded *f, const struct stack *stk)
 {
 	size_t at = 4 * (size_t)stk->same;
@@ -318,58 +276,49 @@ static uint32_t *same_of(struct folded *f, const struct stack *stk)
 	return stk->same && !f->same.oom ? (uint32_t *)(void *)(f->same.at + at) : NULL;
 }
 
-/* The frames of @stk. */
-static bool put_frames(struct sink *s, const struct stack *stk, const uint32_t *same)
+/* The body of which the names were put into @ids. One for which there is no room is unnamed.
+ */
+static uint32_t body_made(struct folded *f)
 {
-	struct folded *f = s->priv;
-	size_t before = s->session->n_events > 1 ? 2 : 1;
-	bool ok = true;
+	const char *ids = (const char *)f->ids.at;
+	uint32_t body;
 
-	if (!same || !*same) {
-		for (size_t i = stk->n; i-- && ok;)
-			ok = put_name(f, frame_name(s, &stk->frames[i]));
-		return ok && (!stk->same || same);
-	}
-	for (size_t i = before; i < stack_at(f, *same - 1)->n && ok; i++)
-		ok = put_name(f, load_u32(f->ids.at + stack_at(f, *same - 1)->at + 4 * i));
-	return ok;
+	if (!f->full)
+		return strtab_add(f->bodies, ids, f->ids.n);
+	body = strtab_find(f->bodies, ids, f->ids.n);
+	return body == STRTAB_NONE ? (uint32_t)BODY_UNNAMED : body;
 }
 
-/* Does the stack that @same tells begin as the ids at @start do? Then it is counted. */
-static bool count_same(struct folded *f, const uint32_t *same, size_t start, uint32_t event,
-		       uint64_t weight)
+/* STRTAB_NONE: no memory. */
+static uint32_t body_of(struct sink *s, const struct stack *stk)
 {
-	struct folded_stack *st = same && *same ? stack_at(f, *same - 1) : NULL;
+	struct folded *f = s->priv;
+	uint32_t *same = same_of(f, stk), body;
+	bool ok = !stk->same || same;
 
-	if (!st || st->event != event ||
-	    memcmp(f->ids.at + st->at, f->ids.at + start, f->ids.n - start) != 0)
-		return false;
-	st->count += weight;
-	f->ids.n = start;
-	return true;
+	if (same && *same)
+		return *same - 1;
+	f->ids.n = 0;
+	for (size_t i = stk->n; i-- && ok;)
+		ok = put_name(f, frame_name(s, &stk->frames[i]));
+	body = ok ? body_made(f) : (uint32_t)STRTAB_NONE;
+	if (same && body != STRTAB_NONE)
+		*same = body + 1;
+	return body;
 }
 
 static int folded_sample(struct sink *s, const struct sample *smp, const struct stack *stk)
 {
-	const struct session *session = s->session;
 	struct folded *f = s->priv;
-	uint64_t weight = weight_of(session, smp);
-	uint32_t *same = same_of(f, stk);
-	size_t start = f->ids.n;
-	bool ok;
-	int ret = 0;
+	struct folded_line line = line_of(s, smp);
+	int ret;
 
 	if (s->failed || !is_kept(s, smp))
 		return s->failed;
 	look_at_room(s);
-	ok = put_name(f, root_name(s, smp));
-	if (session->n_events > 1)
-		ok = ok &&
-		     put_name(f, name_format(f, "event:%s", session->events[smp->event].name));
-	if (!ok || !count_same(f, same, start, smp->event, weight)) {
-		ok = ok && put_frames(s, stk, same) && cut_unnamed(s, start, smp->event);
-		ret = ok ? count_stack(f, start, smp->event, weight, same) : -ENOMEM;
-	}
+	line.body = body_of(s, stk);
+	ret = line.body == STRTAB_NONE ? -ENOMEM :
+					 count_line(s, line, weight_of(s->session, smp));
 	if (ret) {
 		s->failed = ret;
 		return ret;
@@ -379,50 +328,41 @@ static int folded_sample(struct sink *s, const struct sample *smp, const struct 
 	return 0;
 }
 
-static int set_name(struct idmap *names, pid_t tid, uint32_t name)
-{
-	return name == STRTAB_NONE ? -ENOMEM : idmap_set(names, (uint32_t)tid, name);
-}
-
-static int side_comm(struct folded *f, const struct side *side)
-{
-	uint32_t name = name_add(f, side->u.comm.name);
-
-	if (side->u.comm.thread)
-		return set_name(&f->named, side->tid, name);
-	if (side->u.comm.exec)
-		idmap_set(&f->named, (uint32_t)side->tid, IDMAP_NONE);
-	return set_name(&f->comms, side->tid, name);
-}
-
 static int folded_side(struct sink *s, const struct side *side)
 {
 	struct folded *f = s->priv;
-	int ret = 0;
+	bool comm = side->kind == SIDE_COMM;
+	uint32_t name = comm ? name_add(f, side->u.comm.name) : (uint32_t)STRTAB_NONE;
+	int ret = comm && name == STRTAB_NONE ? -ENOMEM : comms_side(&f->comms, side, name);
 
-	switch (side->kind) {
-	case SIDE_COMM:
-		ret = side_comm(f, side);
-		break;
-	case SIDE_FORK: /* until it is given another name */
-		idmap_set(&f->named, (uint32_t)side->tid, IDMAP_NONE);
-		ret = set_name(&f->comms, side->tid,
-			       name_add(f, comm_of(f, side->u.fork.ptid)));
-		break;
-	case SIDE_EXIT:
-		idmap_set(&f->named, (uint32_t)side->tid, IDMAP_NONE);
-		/* other threads may outlive the leader, and carry its name */
-		if (side->tid != side->pid)
-			ret = idmap_set(&f->comms, (uint32_t)side->tid, IDMAP_NONE);
-		break;
-	case SIDE_MMAP:
-	case SIDE_LOST:
-	case SIDE_THROTTLE:
-		break;
-	}
 	if (ret && !s->failed)
 		s->failed = ret;
 	return ret;
+}
+
+static void folded_free(struct folded *f)
+{
+	strtab_destroy(f->names);
+	strtab_destroy(f->bodies);
+	comms_deinit(&f->comms);
+	idmap_deinit(&f->lines);
+	idmap_deinit(&f->kept);
+	buf_deinit(&f->ids);
+	buf_deinit(&f->stacks);
+	buf_deinit(&f->same);
+	free(f->slot);
+}
+
+static int begin_bodies(struct folded *f)
+{
+	const uint32_t unnamed = f->names ? name_add(f, UNNAMED) : (uint32_t)STRTAB_NONE;
+
+	f->bodies = strtab_create();
+	if (!f->bodies || unnamed == STRTAB_NONE ||
+	    strtab_add(f->bodies, "", 0) != BODY_EMPTY ||
+	    strtab_add(f->bodies, (const char *)&unnamed, sizeof(unnamed)) != BODY_UNNAMED)
+		return -ENOMEM;
+	return 0;
 }
 
 static int folded_begin(struct sink *s, struct err *err)
@@ -430,19 +370,52 @@ static int folded_begin(struct sink *s, struct err *err)
 	struct folded *f = s->priv;
 
 	f->names = strtab_create();
-	return f->names ? 0 : err_set(err, -ENOMEM, "writing %s: out of memory", s->path);
+	if (begin_bodies(f) == 0) {
+		f->unknown = name_add(f, "?");
+		if (f->unknown != STRTAB_NONE)
+			return 0;
+	}
+	folded_free(f);
+	return err_set(err, -ENOMEM, "writing %s: out of memory", s->path);
 }
 
-static void write_stack(const struct folded *f, const struct folded_stack *st, FILE *out)
+static void write_name(const struct folded *f, uint32_t id, FILE *out)
 {
-	for (size_t i = 0; i < st->n; i++) {
-		uint32_t id = load_u32(f->ids.at + st->at + 4 * i);
+	fwrite(strtab_get(f->names, id), 1, strtab_len(f->names, id), out);
+}
 
-		if (i)
-			putc_unlocked(';', out);
-		fwrite(strtab_get(f->names, id), 1, strtab_len(f->names, id), out);
+/* Process and thread. */
+static void write_who(const struct folded *f, const struct folded_line *line, FILE *out)
+{
+	if (line->comm == STRTAB_NONE) {
+		fputs(UNNAMED, out);
+		return;
 	}
-	fprintf(out, " %" PRIu64 "\n", st->count);
+	write_name(f, line->comm, out);
+	fprintf(out, "-%d", line->pid);
+	if (!line->tid)
+		return;
+	putc_unlocked('/', out);
+	write_name(f, line->title, out);
+	fprintf(out, "-%d", line->tid);
+}
+
+static void write_line(const struct sink *s, const struct folded_line *line,
+		       const uint32_t *event)
+{
+	const struct folded *f = s->priv;
+	const char *ids = strtab_get(f->bodies, line->body);
+
+	write_who(f, line, s->out);
+	if (s->session->n_events > 1) {
+		putc_unlocked(';', s->out);
+		write_name(f, event[line->event], s->out);
+	}
+	for (size_t i = 0; i < strtab_len(f->bodies, line->body); i += 4) {
+		putc_unlocked(';', s->out);
+		write_name(f, load_u32(ids + i), s->out);
+	}
+	fprintf(s->out, " %" PRIu64 "\n", line->count);
 }
 
 /* The frames at a place, outermost first: "symbol (file.c:12)", "inlined (file.h:3)_[i]". */
@@ -461,35 +434,47 @@ static bool put_place(struct sink *s, uint32_t place)
 	return ok;
 }
 
-/* Count a stack again, with names for places. */
-static int name_places(struct sink *s, const struct folded *from,
-		       const struct folded_stack *st)
+/* The body @i of @from, with names for places. STRTAB_NONE: no memory. */
+static uint32_t name_places(struct sink *s, const struct strtab *from, uint32_t i)
 {
 	struct folded *f = s->priv;
-	size_t start = f->ids.n;
+	const char *ids = strtab_get(from, i);
 	bool ok = true;
 
-	for (size_t i = 0; i < st->n && ok; i++) {
-		uint32_t id = load_u32(from->ids.at + st->at + 4 * i);
+	f->ids.n = 0;
+	for (size_t at = 0; at < strtab_len(from, i) && ok; at += 4) {
+		uint32_t id = load_u32(ids + at);
 
 		ok = id & IS_PLACE ? put_place(s, id & ~IS_PLACE) : put_name(f, id);
 	}
-	return ok ? count_stack(f, start, st->event, st->count, NULL) : -ENOMEM;
+	return ok ? body_made(f) : (uint32_t)STRTAB_NONE;
 }
 
+/* Lines of which the bodies are one now are one. */
 static int name_all_places(struct sink *s)
 {
 	struct folded *f = s->priv, old = *f;
-	int ret = 0;
+	uint32_t n = strtab_count(old.bodies);
+	_cleanup_free_ uint32_t *now = calloc(n, sizeof(*now));
+	int ret;
 
 	places_resolve(s->session->places);
-	f->ids = f->stacks = (struct buf){};
+	f->stacks = (struct buf){};
 	f->slot = NULL;
 	f->n_slots = 0;
 	f->full = false; /* there are no more stacks than before */
-	for (size_t i = 0; !ret && i < old.stacks.n / sizeof(struct folded_stack); i++)
-		ret = name_places(s, &old, stack_at(&old, i));
-	buf_deinit(&old.ids);
+	ret = now ? begin_bodies(f) : -ENOMEM;
+	for (uint32_t i = 0; !ret && i < n; i++) {
+		now[i] = name_places(s, old.bodies, i);
+		ret = now[i] == STRTAB_NONE ? -ENOMEM : 0;
+	}
+	for (size_t i = 0; !ret && i < n_lines(&old); i++) {
+		struct folded_line line = *line_at(&old, i);
+
+		line.body = now[line.body];
+		ret = count_line(s, line, line.count);
+	}
+	strtab_destroy(old.bodies);
 	buf_deinit(&old.stacks);
 	free(old.slot);
 	return ret;
@@ -499,20 +484,20 @@ static int name_all_places(struct sink *s)
  * for more where the kernel's period was longer. */
 static int count_samples(struct folded *f, uint32_t event)
 {
-	size_t n = f->stacks.n / sizeof(struct folded_stack), k = 0;
+	size_t n = n_lines(f), k = 0;
 	_cleanup_free_ uint64_t *weight = calloc(n + 1, sizeof(*weight));
 	int ret;
 
 	if (!weight)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
-		if (stack_at(f, i)->event == event)
-			weight[k++] = stack_at(f, i)->count;
+		if (line_at(f, i)->event == event)
+			weight[k++] = line_at(f, i)->count;
 	ret = apportion(weight, k, f->samples[event]);
 	k = 0;
 	for (size_t i = 0; ret == 0 && i < n; i++)
-		if (stack_at(f, i)->event == event)
-			stack_at(f, i)->count = weight[k++];
+		if (line_at(f, i)->event == event)
+			line_at(f, i)->count = weight[k++];
 	return ret;
 }
 
@@ -528,30 +513,37 @@ static int count_all_samples(struct sink *s)
 	return ret;
 }
 
+static int write_lines(struct sink *s)
+{
+	struct folded *f = s->priv;
+	uint32_t event[SESSION_MAX_EVENTS];
+
+	for (size_t e = 0; e < s->session->n_events; e++) {
+		event[e] = name_format(f, "event:%s", s->session->events[e].name);
+		if (event[e] == STRTAB_NONE)
+			return -ENOMEM;
+	}
+	for (size_t i = 0; i < n_lines(f); i++) {
+		errno = 0;
+		if (line_at(f, i)->count)
+			write_line(s, line_at(f, i), event);
+		if (ferror(s->out))
+			return errno ? -errno : -EIO;
+	}
+	return 0;
+}
+
 static int folded_end(struct sink *s, struct err *err)
 {
 	struct folded *f = s->priv;
 	int ret = s->session->places ? name_all_places(s) : 0;
 
+	f->full = false; /* of events' names */
 	if (!ret)
 		ret = count_all_samples(s);
-	for (size_t i = 0; !ret && i < f->stacks.n / sizeof(struct folded_stack); i++) {
-		errno = 0;
-		if (stack_at(f, i)->count)
-			write_stack(f, stack_at(f, i), s->out);
-		if (ferror(s->out))
-			ret = errno ? -errno : -EIO;
-	}
-	strtab_destroy(f->names);
-	idmap_deinit(&f->comms);
-	idmap_deinit(&f->named);
-	idmap_deinit(&f->lines);
-	idmap_deinit(&f->roots);
-	idmap_deinit(&f->kept);
-	buf_deinit(&f->ids);
-	buf_deinit(&f->stacks);
-	buf_deinit(&f->same);
-	free(f->slot);
+	if (!ret)
+		ret = write_lines(s);
+	folded_free(f);
 	return ret;
 }
 

@@ -132,8 +132,15 @@ int outfile_folder(const char *path, const char **name, struct err *err)
 /* A path below /dev, in a folder that only root can write: what it names is meant. */
 static int open_device(int folder, const char *name)
 {
-	int fd = openat(folder, name, O_RDWR | O_TRUNC | O_CLOEXEC | O_NOCTTY);
+	struct stat st;
+	int fd;
 
+	/* Without a reader it would be waited for, and with O_RDWR we would be one. */
+	if (fstatat(folder, name, &st, 0) == 0 && S_ISFIFO(st.st_mode)) {
+		fd = openat(folder, name, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+		return fd < 0 ? -errno : fd;
+	}
+	fd = openat(folder, name, O_RDWR | O_TRUNC | O_CLOEXEC | O_NOCTTY);
 	/* A device or a pipe that only takes writing. */
 	if (fd < 0 && (errno == EACCES || errno == EINVAL || errno == ENXIO))
 		fd = openat(folder, name, O_WRONLY | O_CLOEXEC | O_NOCTTY);
@@ -289,5 +296,8 @@ int outfile_open(int folder, const char *name, const char *path, mode_t mode, bo
 			move_old(folder, name, beside);
 		fd = open_regular(folder, name, mode, shared);
 	}
-	return fd < 0 ? err_set(err, fd, "opening %s: %s", path, strerror(-fd)) : fd;
+	if (fd >= 0)
+		return fd;
+	return err_set(err, fd, "opening %s: %s", path,
+		       fd == -ENXIO ? "nobody reads it" : strerror(-fd));
 }

@@ -26,6 +26,7 @@ enum {
 	ROOM_BYTES = 16 * 1024, /* for the features, when the disk is full */
 	PAGE_BYTES = 4096,	/* what a file system takes at least */
 	PYELF_FIRST = 1,	/* functions that make the first copy of the symbol file */
+	SYMBOLS_LEAST = 8 * PAGE_BYTES, /* of a symbol file */
 };
 
 struct perf_data {
@@ -36,6 +37,9 @@ struct perf_data {
 	uint64_t first_ns, last_ns;
 	size_t unlined;	   /* functions that are counted as such */
 	size_t pyelf_next; /* functions that make the next copy */
+	/* u64 each: behind how many bytes of records the function or marker was met first. */
+	struct buf met;
+	bool early; /* records are missing at the end */
 	char *pyelf_path;
 	const char *pyelf_name; /* the symbol file's, in @pyelf_folder */
 	int pyelf_folder;
@@ -125,15 +129,25 @@ static int perf_data_side(struct sink *s, const struct side *side)
 	return s->failed ? s->failed : recorded(s, perf_records_side(&d->rec, side));
 }
 
+/* What is new among functions and markers was met by a record behind @at bytes of others. */
+static void note_met(struct perf_data *d, uint64_t at)
+{
+	while (d->met.n / 8 < pyelf_count(d->rec.pyelf) && !d->met.oom)
+		buf_u64(&d->met, at);
+}
+
 static int perf_data_sample(struct sink *s, const struct sample *smp, const struct stack *stk)
 {
 	struct perf_data *d = s->priv;
+	uint64_t at = d->out.n + (d->out.packer ? 0 : d->rec.buf.n);
 	bool cut = false;
 	int ret;
 
 	if (s->failed)
 		return s->failed;
-	ret = recorded(s, perf_records_sample(&d->rec, smp, stk, &cut));
+	ret = perf_records_sample(&d->rec, smp, stk, &cut);
+	note_met(d, at);
+	ret = recorded(s, ret);
 	if (ret)
 		return ret;
 	d->first_ns = s->samples ? MIN(d->first_ns, smp->time) : smp->time;
@@ -209,6 +223,7 @@ static void perf_data_free(struct perf_data *d)
 {
 	perf_records_deinit(&d->rec);
 	perf_out_deinit(&d->out);
+	buf_deinit(&d->met);
 	free(d->pyelf_path);
 	if (d->pyelf_folder >= 0)
 		close(d->pyelf_folder);
@@ -256,14 +271,14 @@ static int begin_head(struct sink *s)
 static int begin_file(struct sink *s)
 {
 	struct perf_data *d = s->priv;
-	int fd = fileno(s->out);
-	bool stream = !strcmp(s->path, "-") || (lseek(fd, 0, SEEK_CUR) < 0 && errno == ESPIPE);
+	bool stream =
+		!strcmp(s->path, "-") || (lseek(s->fd, 0, SEEK_CUR) < 0 && errno == ESPIPE);
 	struct stat st;
 	int ret;
 
 	d->pyelf_folder = -1;
-	d->has_symbols = stream || (!fstat(fd, &st) && S_ISREG(st.st_mode));
-	ret = perf_out_init(&d->out, fd, stream, s->session->stop, s->session->compress);
+	d->has_symbols = stream || (!fstat(s->fd, &st) && S_ISREG(st.st_mode));
+	ret = perf_out_init(&d->out, s->fd, stream, s->session->stop, s->session->compress);
 	if (!ret)
 		ret = begin_symbols(s);
 	if (!ret)
@@ -278,7 +293,7 @@ static int perf_data_begin(struct sink *s, struct err *err)
 	struct perf_data *d = s->priv;
 	int ret;
 
-	if (!strcmp(s->path, "-") && isatty(fileno(s->out)))
+	if (!strcmp(s->path, "-") && isatty(s->fd))
 		return err_set(
 			err, -EINVAL,
 			"perf.data is not for a terminal: ... -o - --format perf | perf "
@@ -306,13 +321,28 @@ static bool is_full(int ret)
 	return ret == -ENOSPC || ret == -EDQUOT || ret == -EFBIG;
 }
 
-/* Would there be room for the symbols if all records were given back? */
+/* Would there be room for some symbols if nearly all records were given back? */
 static bool can_have_room(const struct perf_data *d)
 {
 	struct statvfs fs;
 
-	return !fstatvfs(d->out.fd, &fs) && (uint64_t)fs.f_bavail * fs.f_frsize + d->out.n >
-						    pyelf_size(d->rec.pyelf) + PAGE_BYTES;
+	return !fstatvfs(d->out.fd, &fs) &&
+	       (uint64_t)fs.f_bavail * fs.f_frsize + d->out.n > SYMBOLS_LEAST;
+}
+
+/* Give the last records back, and what only they have met. */
+static bool give_back(struct perf_data *d)
+{
+	size_t n = 0;
+
+	if (!perf_out_give_back(&d->out))
+		return false;
+	d->early = true;
+	while (n < d->met.n / 8 && load_u64(d->met.at + 8 * n) < d->out.n)
+		n++;
+	if (n < d->met.n / 8)
+		pyelf_cut(d->rec.pyelf, n);
+	return true;
 }
 
 /* Where the disk is full, the last records are given back for the symbols, as many as it
@@ -322,7 +352,7 @@ static int write_last_pyelf(struct sink *s)
 	struct perf_data *d = s->priv;
 	int first = write_pyelf(d), ret = first;
 
-	while (is_full(ret) && can_have_room(d) && perf_out_give_back(&d->out))
+	while (is_full(ret) && can_have_room(d) && give_back(d))
 		ret = write_pyelf(d);
 	if (first && !ret)
 		fail(s, first); /* the recording ends early */
@@ -406,10 +436,10 @@ static int write_end(struct sink *s, uint64_t pyelf_n)
 	while (is_full(ret)) {
 		bool copy = pyelf_n && 4 * pyelf_n < d->out.n;
 
-		if (perf_out_cut(&d->out) || (copy && !perf_out_give_back(&d->out)))
+		if (perf_out_cut(&d->out) || (copy && !give_back(d)))
 			break;
 		ret = write_features(s, copy ? pyelf_n : 0);
-		if (is_full(ret) && !copy && !perf_out_give_back(&d->out))
+		if (is_full(ret) && !copy && !give_back(d))
 			break;
 	}
 	if (ret)
@@ -449,6 +479,7 @@ static int perf_data_end(struct sink *s, struct err *err)
 
 	if (!d->out.stream)
 		ret = flush(s);
+	d->early = s->failed;
 	if (ret && d->has_symbols) /* of a record that is half written */
 		perf_out_cut(&d->out);
 	pyelf = end_symbols(s);
@@ -463,9 +494,10 @@ static int perf_data_end(struct sink *s, struct err *err)
 			d->pyelf_path, strerror(-pyelf));
 	else if (s->failed && d->has_symbols && !d->out.stream)
 		err_set(err, s->failed,
-			"writing %s: %s: the recording ends early; its Python functions have "
-			"their names",
-			s->path, strerror(-s->failed));
+			"writing %s: %s: %s; its Python functions have their names", s->path,
+			strerror(-s->failed),
+			d->early ? "the recording ends early" :
+				   "it has no copy of its symbols for other machines");
 	perf_data_free(d);
 	return s->failed;
 }

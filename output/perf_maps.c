@@ -12,9 +12,9 @@
 #include "base/idmap.h"
 #include "base/printable.h"
 #include "base/strtab.h"
-#include "modules/codemap.h"
+#include "elf/codemap.h"
 
-enum { MAX_FILES = 256, CHUNK = 1 << 20, MAX_CHUNKS = 64, MAX_FORKS = 8, MAX_NAME = 4096 };
+enum { MAX_FILES = 256, MAX_PIECES = 4, MAX_FORKS = 8, MAX_NAME = 4096 };
 
 #define TRAMPOLINE "py::"
 
@@ -77,22 +77,16 @@ static bool is_theirs(const struct perf_maps *m, int fd)
 
 static void read_file(const struct perf_maps *m, struct codemap *map, pid_t pid)
 {
-	_cleanup_free_ unsigned char *buf = NULL;
+	struct codemap_place place = { .more = true };
 	_cleanup_close_ int fd = -1;
-	size_t used = 1, at = 0;
 	char path[64];
 
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
 	if (fd < 0 || !is_theirs(m, fd))
 		return;
-	buf = malloc(CHUNK);
-	for (int i = 0; buf && i < MAX_CHUNKS && used && !map->full; i++, at += used) {
-		ssize_t n = pread(fd, buf, CHUNK, (off_t)at);
-
-		used = n > 0 ? codemap_parse_perf(map, (struct bytes){ buf, (size_t)n }, at) :
-			       0;
-	}
+	for (int i = 0; i < MAX_PIECES && place.more; i++)
+		codemap_read(map, fd, false, &place);
 	codemap_sort(map);
 }
 

@@ -5,17 +5,13 @@
 #include "perf_out.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <linux/perf_event.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include "base/base.h"
+#include "stream.h"
 
-enum {
-	PAGE_BYTES = 4096, /* what a file system takes at least */
-	PATIENCE_MS = 300, /* with who reads a stream, once the end is asked for */
-};
+enum { PAGE_BYTES = 4096 }; /* what a file system takes at least */
 
 int perf_out_init(struct perf_out *o, int fd, bool stream, const struct stop *stop, int level)
 {
@@ -32,38 +28,12 @@ void perf_out_deinit(struct perf_out *o)
 	buf_deinit(&o->marks);
 }
 
-/* Until PIPE_BUF bytes can be written without waiting. Errors are left to write(). */
-static int wait_for_reader(const struct perf_out *o)
-{
-	struct pollfd p = { .fd = o->fd, .events = POLLOUT };
-	bool asked = false;
-
-	while (poll(&p, 1, PATIENCE_MS) == 0) {
-		if (asked)
-			return -ETIMEDOUT;
-		asked = stop_asked(o->stop);
-	}
-	return 0;
-}
-
 /* All of it down a pipe; *@done is how much went. */
 static int write_stream(const struct perf_out *o, const struct buf *b, size_t *done)
 {
-	size_t at = 0;
+	int ret = stream_write(o->fd, o->stop, b->at, b->n, done);
 
-	while (at < b->n) {
-		int ret = wait_for_reader(o);
-		ssize_t n;
-
-		if (ret)
-			return ret;
-		n = write(o->fd, b->at + at, MIN(b->n - at, (size_t)PIPE_BUF));
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		at += n > 0 ? (size_t)n : 0;
-		*done = at;
-	}
-	return b->oom ? -ENOMEM : 0;
+	return !ret && b->oom ? -ENOMEM : ret;
 }
 
 int perf_out_bytes(struct perf_out *o, const struct buf *b, uint64_t at)

@@ -277,15 +277,15 @@ static uint64_t text_size(const struct pyelf *e)
 	return (e->text + END_BYTES + PAGE - 1) / PAGE * PAGE;
 }
 
-uint64_t pyelf_size(const struct pyelf *e)
+void pyelf_cut(struct pyelf *e, size_t n)
 {
-	uint64_t units = 0;
+	const struct pyelf_func *first = &e->func[n + 1];
 
-	for (uint32_t i = 0; i < strtab_count(e->files); i++)
-		units += 3 * strtab_len(e->files, i) + 200;
-	/* symbol, DIE, two ranges and the fixed part of a line sequence */
-	return PYELF_TEXT + text_size(e) + 3 * e->names.n + e->lines + units +
-	       e->n * (sizeof(Elf64_Sym) + 25 + 32 + 40 + sizeof(struct pyelf_entry)) + PAGE;
+	if (n >= pyelf_count(e))
+		return;
+	e->names.n = first->name;
+	e->text = first->addr - PYELF_TEXT;
+	e->n = n + 1;
 }
 
 /* The file after the text: sections, then their headers. */
@@ -357,7 +357,12 @@ static int put_entries(struct tail *t, const struct pyelf *e)
 	_cleanup_free_ uint32_t *file = calloc(strtab_count(e->files) + 1, sizeof(*file));
 	struct buf funcs = {}, strings = {};
 
+	for (size_t i = 0; file && i < e->n; i++)
+		if (e->func[i].file != STRTAB_NONE)
+			file[e->func[i].file] = 1;
 	for (uint32_t i = 0; file && i < strtab_count(e->files); i++) {
+		if (!file[i])
+			continue;
 		file[i] = (uint32_t)strings.n;
 		buf_str(&strings, strtab_get(e->files, i));
 	}

@@ -67,8 +67,9 @@ size_t pyelf_count(const struct pyelf *e);
 /* Functions that have no place for all their lines. */
 size_t pyelf_unlined(const struct pyelf *e);
 
-/* An upper bound of the size of the file, for what is known now. */
-uint64_t pyelf_size(const struct pyelf *e);
+/* Leave out of the file all functions and markers but the first @n, for good: from then on it
+ * is written only, and nothing gets an address. */
+void pyelf_cut(struct pyelf *e, size_t n);
 
 /* Write the file at the start of @fd, which is empty. 0 or -errno. */
 int pyelf_write(const struct pyelf *e, int fd);

@@ -12,6 +12,7 @@
 
 #include "base/base.h"
 #include "outfile.h"
+#include "stream.h"
 
 enum { SINK_BUFFER = 256 * 1024, SINK_ALIGN = 64 };
 
@@ -56,26 +57,55 @@ static mode_t sink_mode(const struct sink_ops *ops)
 	return ops->needs & SINK_NEEDS_NAMES ? 0666 : 0600;
 }
 
-static int sink_open_file(struct sink *s, void *buffer, struct err *err)
+/* To who may stop reading. */
+static ssize_t sink_send(void *arg, const char *at, size_t n)
+{
+	struct sink *s = arg;
+	int ret = -ETIMEDOUT;
+	size_t done;
+
+	if (!s->deserted)
+		ret = stream_write(s->fd, s->session->stop, at, n, &done);
+	s->deserted = ret == -ETIMEDOUT;
+	errno = -ret;
+	return ret ? 0 : (ssize_t)n;
+}
+
+static int sink_sent(void *arg)
+{
+	const struct sink *s = arg;
+
+	return strcmp(s->path, "-") ? close(s->fd) : 0;
+}
+
+static int sink_open_fd(struct sink *s, struct err *err)
 {
 	const char *name;
-	int fd;
 
-	if (!strcmp(s->path, "-")) {
-		s->out = stdout;
-		return 0;
-	}
+	if (!strcmp(s->path, "-"))
+		return STDOUT_FILENO;
 	s->folder = outfile_folder(s->path, &name, err);
 	if (s->folder < 0)
 		return s->folder;
 	/* readable too: perf.data is patched at the end */
-	fd = outfile_open(s->folder, name, s->path, sink_mode(s->ops),
-			  s->ops->needs & SINK_KEEPS_OLD, s->ops->beside, err);
-	if (fd < 0)
-		return fd;
-	s->out = fdopen(fd, "w");
+	return outfile_open(s->folder, name, s->path, sink_mode(s->ops),
+			    s->ops->needs & SINK_KEEPS_OLD, s->ops->beside, err);
+}
+
+static int sink_open_file(struct sink *s, void *buffer, struct err *err)
+{
+	const cookie_io_functions_t stream = { .write = sink_send, .close = sink_sent };
+	struct stat st;
+
+	s->fd = sink_open_fd(s, err);
+	if (s->fd < 0)
+		return s->fd;
+	if (strcmp(s->path, "-") && fstat(s->fd, &st) == 0 && S_ISREG(st.st_mode))
+		s->out = fdopen(s->fd, "w");
+	else
+		s->out = fopencookie(s, "w", stream);
 	if (!s->out) {
-		close(fd);
+		sink_sent(s);
 		return err_set(err, -ENOMEM, "opening %s: out of memory", s->path);
 	}
 	setvbuf(s->out, buffer, _IOFBF, SINK_BUFFER);
@@ -84,7 +114,7 @@ static int sink_open_file(struct sink *s, void *buffer, struct err *err)
 
 static void sink_free(struct sink *s)
 {
-	if (s->out && s->out != stdout)
+	if (s->out)
 		fclose(s->out);
 	if (s->folder >= 0)
 		close(s->folder);
@@ -120,15 +150,14 @@ static void sink_cut_line(struct sink *s)
 	off_t from;
 	ssize_t n;
 
-	if (!(s->ops->needs & SINK_NEEDS_NAMES) || fstat(fileno(s->out), &st) ||
-	    !S_ISREG(st.st_mode))
+	if (!(s->ops->needs & SINK_NEEDS_NAMES) || fstat(s->fd, &st) || !S_ISREG(st.st_mode))
 		return;
 	__fpurge(s->out); /* or closing would try to write the rest again */
 	from = MAX(st.st_size - (off_t)sizeof(tail), 0);
-	n = pread(fileno(s->out), tail, sizeof(tail), from);
+	n = pread(s->fd, tail, sizeof(tail), from);
 	while (n > 0 && tail[n - 1] != '\n')
 		n--;
-	if (n > 0 && ftruncate(fileno(s->out), from + n) < 0)
+	if (n > 0 && ftruncate(s->fd, from + n) < 0)
 		s->failed = -errno;
 }
 
@@ -144,14 +173,9 @@ int sink_close(struct sink *s, struct err *err)
 		s->failed = ret;
 	if (fflush(s->out) && !s->failed)
 		s->failed = -errno;
-	if (s->failed && s->out != stdout)
+	if (s->failed)
 		sink_cut_line(s);
-	if (s->failed && s->out == stdout) {
-		/* it is told here, and not again by who flushes it next */
-		__fpurge(stdout);
-		clearerr(stdout);
-	}
-	if (s->out != stdout && fclose(s->out) && !s->failed)
+	if (fclose(s->out) && !s->failed)
 		s->failed = -errno;
 	s->out = NULL;
 	sink_free(s);

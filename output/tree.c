@@ -147,18 +147,16 @@ static uint32_t child_of(struct tree *t, uint32_t parent, uint32_t frame)
 
 /* --- threads --- */
 
-static uint32_t comm_of(const struct tree *t, pid_t tid)
+static uint32_t or_unknown(const struct tree *t, uint32_t name)
 {
-	uint32_t id = idmap_get(&t->comms, (uint32_t)tid);
-
-	return id == NONE ? intern(t, "?") : id;
+	return name == NONE ? intern(t, "?") : name;
 }
 
 static uint32_t find_thread(struct tree *t, const struct sample *smp)
 {
-	uint32_t title = idmap_get(&t->titles, (uint32_t)smp->tid);
-	struct tree_thread th = { smp->pid, smp->tid, comm_of(t, smp->pid),
-				  title != NONE ? title : comm_of(t, smp->tid) };
+	struct tree_thread th = { smp->pid, smp->tid,
+				  or_unknown(t, comms_name(&t->comms, smp->pid)),
+				  or_unknown(t, comms_title(&t->comms, smp->tid)) };
 	uint64_t key = (uint64_t)smp->pid << 32 | (uint32_t)smp->tid;
 	uint32_t i = idmap_get(&t->thread_of, key);
 	const struct tree_thread *old = i == NONE ? NULL : tree_thread(t, i);
@@ -182,37 +180,18 @@ static uint32_t thread_of(struct tree *t, const struct sample *smp)
 	return t->last_thread = find_thread(t, smp);
 }
 
-static int set_name(struct tree *t, struct idmap *names, pid_t tid, uint32_t name)
-{
-	return name == STRTAB_NONE ? -ENOMEM : idmap_set(names, (uint32_t)tid, name);
-}
-
-static int side_comm(struct tree *t, const struct side *side)
-{
-	uint32_t name = t->full ? t->empty : intern(t, side->u.comm.name);
-
-	if (side->u.comm.thread)
-		return set_name(t, &t->titles, side->tid, name);
-	if (side->u.comm.exec)
-		idmap_set(&t->titles, (uint32_t)side->tid, NONE);
-	return set_name(t, &t->comms, side->tid, name);
-}
-
 int tree_side(struct sink *s, const struct side *side)
 {
 	struct tree *t = s->priv;
-	int ret = 0;
+	uint32_t name = NONE;
+	int ret;
 
 	t->last_thread = NONE;
 	if (side->kind == SIDE_COMM)
-		ret = side_comm(t, side);
-	if (side->kind == SIDE_FORK || side->kind == SIDE_EXIT)
-		idmap_set(&t->titles, (uint32_t)side->tid, NONE);
-	if (side->kind == SIDE_FORK)
-		ret = set_name(t, &t->comms, side->tid, comm_of(t, side->u.fork.ptid));
-	/* other threads may outlive the leader, and carry its name */
-	if (side->kind == SIDE_EXIT && side->tid != side->pid)
-		idmap_set(&t->comms, (uint32_t)side->tid, NONE);
+		name = t->full ? t->empty : intern(t, side->u.comm.name);
+	ret = side->kind == SIDE_COMM && name == STRTAB_NONE ?
+		      -ENOMEM :
+		      comms_side(&t->comms, side, name);
 	if (ret && !s->failed)
 		s->failed = ret;
 	return ret;
@@ -348,8 +327,7 @@ void tree_deinit(struct tree *t)
 	struct buf *const bufs[] = { &t->funcs,	  &t->frames, &t->nodes,
 				     &t->threads, &t->rows,   &t->same };
 	struct idmap *const maps[] = { &t->python, &t->others,	&t->lines,  &t->named,
-				       &t->placed, &t->node_of, &t->row_of, &t->thread_of,
-				       &t->comms,  &t->titles };
+				       &t->placed, &t->node_of, &t->row_of, &t->thread_of };
 
 	strtab_destroy(t->strings);
 	t->strings = NULL;
@@ -357,6 +335,7 @@ void tree_deinit(struct tree *t)
 		buf_deinit(bufs[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
 		idmap_deinit(maps[i]);
+	comms_deinit(&t->comms);
 }
 
 int tree_begin(struct sink *s, struct err *err)
@@ -472,11 +451,11 @@ int tree_end(struct sink *s, int (*write)(struct sink *s))
 
 void tree_other(struct tree *t)
 {
-	struct idmap *const maps[] = { &t->python, &t->named, &t->placed, &t->comms,
-				       &t->titles };
+	struct idmap *const maps[] = { &t->python, &t->named, &t->placed };
 
 	for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
 		idmap_deinit(maps[i]);
+	comms_clear(&t->comms);
 	t->same.n = 0;
 	t->last_thread = NONE;
 	t->n_before = (uint32_t)tree_n_funcs(t);

@@ -13,6 +13,7 @@
 #include "base/idmap.h"
 #include "base/strtab.h"
 #include "buf.h"
+#include "comms.h"
 #include "sink.h"
 
 /* A function: Python's, or one with the name that a symbol or marker has. */
@@ -64,8 +65,8 @@ struct tree {
 	struct idmap python, others;	   /* pyfunc.index, and name and file, to function */
 	struct idmap lines, named, placed; /* function and line, name, place, to frame */
 	struct idmap node_of, row_of, thread_of;
-	struct buf same;	    /* struct tree_same each, by stack.same */
-	struct idmap comms, titles; /* thread to its name; to what the program calls it */
+	struct buf same; /* struct tree_same each, by stack.same */
+	struct comms comms;
 	uint64_t samples[SESSION_MAX_EVENTS]; /* kept ones, by event */
 	uint64_t first_ns, last_ns;	      /* times of samples */
 	uint32_t last_row;		      /* that the last sample was added to */

@@ -27,6 +27,25 @@ static bool jump(const unsigned char *code, size_t n, int64_t *by)
 	return true;
 }
 
+/* adrp xN, variable; ldr x0, [xN, variable]; ret; or behind bti c */
+static bool getter(const unsigned char *code, size_t n, uint64_t at, uint64_t *ret)
+{
+	size_t from = n >= 4 && load_u32(code) == 0xd503245f ? 4 : 0;
+	uint32_t adrp, ldr;
+	int64_t pages;
+
+	if (n < from + 12)
+		return false;
+	adrp = load_u32(code + from);
+	ldr = load_u32(code + from + 4);
+	if ((adrp & 0x9f000000) != 0x90000000 || (ldr & 0xffc0001f) != 0xf9400000 ||
+	    (ldr >> 5 & 31) != (adrp & 31) || load_u32(code + from + 8) != 0xd65f03c0)
+		return false;
+	pages = field(adrp, 5, 19) | (adrp >> 29 & 3);
+	*ret = ((at + from) & ~0xfffull) + (uint64_t)pages * 4096 + (ldr >> 10 & 0xfff) * 8;
+	return true;
+}
+
 static const struct arch_trampoline trampolines[] = {
 	/* stp x29, x30, [sp, -16]!; mov x29, sp; blr x3; ldp x29, x30, [sp], 16; ret */
 	{ 20,
@@ -78,6 +97,7 @@ const struct arch arch_aarch64 = {
 	.breakpoint_steps = true,
 	.syscall_regs = 1,
 	.jump = jump,
+	.getter = getter,
 	.code_align = 4,
 	.trampolines = trampolines,
 	.n_trampolines = ARRAY_SIZE(trampolines),

@@ -66,6 +66,10 @@ struct arch {
 	/* Do the @n bytes at @code begin with a jump, and how far does it go from @code on? */
 	bool (*jump)(const unsigned char *code, size_t n, int64_t *by);
 	uint8_t code_align;
+	/* Is the function at @at, which begins with the @n bytes at @code, one that returns the
+	 * value of a variable and does nothing else? Its address then is in *@ret. NULL: not
+	 * known here. */
+	bool (*getter)(const unsigned char *code, size_t n, uint64_t at, uint64_t *ret);
 	const struct arch_trampoline *trampolines;
 	uint8_t n_trampolines;
 	uint32_t landing;  /* the instruction that may stand before one */

@@ -17,6 +17,31 @@ static bool jump(const unsigned char *code, size_t n, int64_t *by)
 	return true;
 }
 
+/* The @n bytes at @want, if they are the next of @code, are taken from there. */
+static bool skip(struct bytes *code, const char *want, size_t n)
+{
+	if (code->n < n || memcmp(code->at, want, n) != 0)
+		return false;
+	code->at += n;
+	code->n -= n;
+	return true;
+}
+
+/* mov variable(%rip),%rax; ret; or with a frame pointer; or behind endbr64 */
+static bool getter(const unsigned char *code, size_t n, uint64_t at, uint64_t *ret)
+{
+	struct bytes b = { code, n };
+	bool frame;
+
+	skip(&b, "\xf3\x0f\x1e\xfa", 4);
+	frame = skip(&b, "\x55\x48\x89\xe5", 4);
+	if (!skip(&b, "\x48\x8b\x05", 3) || b.n < 4)
+		return false;
+	*ret = at + (uint64_t)(b.at + 4 - code) + (uint64_t)(int32_t)load_u32(b.at);
+	b = (struct bytes){ b.at + 4, b.n - 4 };
+	return (!frame || skip(&b, "\x5d", 1)) && skip(&b, "\xc3", 1);
+}
+
 static const struct arch_trampoline trampolines[] = {
 	/* 3.12, 3.13: sub $8,%rsp; call *%rcx; add $8,%rsp; ret */
 	{ 11,
@@ -64,6 +89,7 @@ const struct arch arch_x86_64 = {
 	.syscall_regs = 1 << 0 | 1 << 2 | 1 << 12, /* rax, rcx, r11 */
 	.jump = jump,
 	.code_align = 1,
+	.getter = getter,
 	.trampolines = trampolines,
 	.n_trampolines = ARRAY_SIZE(trampolines),
 	.landing = 0xfa1e0ff3, /* endbr64 */

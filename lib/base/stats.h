@@ -54,7 +54,7 @@
 	X(nameless, "native names shown as [unknown] or [anon]: --memory was used up")       \
 	X(unread,                                                                            \
 	  "files and maps that had to go without names: no memory, descriptors or threads")  \
-	X(bad_file, "times a process that read a mapped file ended: no names from it then")  \
+	X(bad_file, "times a process that read a foreign file ended: no names from it then")  \
 	X(unlined, "Python functions without some of their lines in perf.data: too many")    \
 	X(elided, "stacks in perf.data without their middle: deeper than perf shows")        \
 	X(outside, "samples before the recording began or after its end, ignored")

@@ -18,7 +18,8 @@ struct strtab;
 struct strtab *strtab_create(void); /* NULL: no memory */
 void strtab_destroy(struct strtab *t);
 
-/* The id of the @n bytes at @s, which hold no NUL. STRTAB_NONE: no memory. */
+/* The id of the @n bytes at @s, which hold no NUL if they are read as text. STRTAB_NONE: no
+ * memory. */
 uint32_t strtab_add(struct strtab *t, const char *s, size_t n);
 
 /* Its id if it was added, or STRTAB_NONE. */

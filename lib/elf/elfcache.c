@@ -26,7 +26,6 @@ enum {
 	MAX_SLOW = 32,
 	MAX_SLOW_OF_DEVICE = 3,
 	MAX_MISSES = 64,
-	MAX_BAD_ENDS = 3, /* of who read a file */
 };
 
 enum elf_state { ELF_NO_FILE, ELF_FD, ELF_IMAGE, ELF_READING, ELF_READ, ELF_BAD };
@@ -82,6 +81,11 @@ void elfcache_count(struct elfcache *c, struct stats *stats)
 void elfcache_read_by(struct elfcache *c, struct file_helper *h)
 {
 	c->helper = file_helper_ref(h);
+}
+
+struct file_helper *elfcache_reader(const struct elfcache *c)
+{
+	return c->helper;
 }
 
 struct quota *elfcache_quota(const struct elfcache *c)
@@ -376,16 +380,6 @@ static void read_again(struct elfcache *c, struct elfcache_elf *e)
 	e->state = e->image.at ? ELF_IMAGE : ELF_NO_FILE;
 }
 
-/* Whoever read it was ended, maybe by what is in it: it has three chances. */
-static void read_badly(struct elfcache *c, struct elfcache_elf *e)
-{
-	if (c->stats)
-		STATS_ADD(c->stats, bad_file, 1);
-	e->state = ++e->bad_ends < MAX_BAD_ENDS ? ELF_NO_FILE : ELF_BAD;
-	if (e->state == ELF_BAD)
-		file_helper_gave_up(c->helper, e->id.path);
-}
-
 /* Take what was read, once it was. */
 static void elf_poll(struct elfcache *c, struct elfcache_elf *e, int ms)
 {
@@ -408,7 +402,10 @@ static void elf_poll(struct elfcache *c, struct elfcache_elf *e, int ms)
 	if (short_of)
 		read_again(c, e);
 	else if (bad_end)
-		read_badly(c, e);
+		e->state =
+			file_helper_bad_end(c->helper, c->stats, e->id.path, ++e->bad_ends) ?
+				ELF_BAD :
+				ELF_NO_FILE;
 	else
 		take_module(c, e, m);
 }

@@ -38,6 +38,9 @@ void elfcache_count(struct elfcache *c, struct stats *stats);
 struct file_helper;
 void elfcache_read_by(struct elfcache *c, struct file_helper *h);
 
+/* The same, borrowed; or NULL. */
+struct file_helper *elfcache_reader(const struct elfcache *c);
+
 /* Of all that its user has done in threads of their own. Borrowed. */
 struct quota *elfcache_quota(const struct elfcache *c);
 

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "arch/arch.h"
+#include "base/stats.h"
 #include "elf/module_wire.h"
 #include "sys/fdpass.h"
 #include "sys/proc.h"
@@ -20,6 +21,7 @@
 
 enum {
 	MAX_IDLE = 4,
+	MAX_BAD_ENDS = 3,
 	LINGER_MS = 200, /* for processes to end, which do not wait for anything */
 };
 
@@ -75,12 +77,18 @@ void file_helper_unref(struct file_helper *h)
 	free(h);
 }
 
-void file_helper_gave_up(struct file_helper *h, const char *path)
+bool file_helper_bad_end(struct file_helper *h, struct stats *stats, const char *path,
+			 unsigned times)
 {
+	if (stats)
+		STATS_ADD(stats, bad_file, 1);
+	if (times < MAX_BAD_ENDS)
+		return false;
 	pthread_mutex_lock(&h->lock);
 	h->gave_up = true;
 	snprintf(h->path, sizeof(h->path), "%s", path);
 	pthread_mutex_unlock(&h->lock);
+	return true;
 }
 
 bool file_helper_given_up(struct file_helper *h, char path[PATH_MAX])
@@ -170,19 +178,18 @@ static int start_one(struct file_helper *h)
 
 /* Ask one that waits, or a new one. Those that were idle may have ended; why a new one has,
  * its answer tells. Its socket, or -errno. */
-static int ask(struct file_helper *h, int fd, bool rows)
+static int ask(struct file_helper *h, int fd, const struct file_question *q)
 {
-	const struct file_question q = { .kind = FILE_READ, .rows = rows };
 	int socket, r;
 
 	while ((socket = take_idle(h)) >= 0) {
-		if (fdpass_send(socket, &q, sizeof(q), &fd, 1) == 0)
+		if (fdpass_send(socket, q, sizeof(*q), &fd, 1) == 0)
 			return socket;
 		close(socket);
 	}
 	if (socket == -EAGAIN)
 		socket = start_one(h);
-	r = socket < 0 ? 0 : fdpass_send(socket, &q, sizeof(q), &fd, 1);
+	r = socket < 0 ? 0 : fdpass_send(socket, q, sizeof(*q), &fd, 1);
 	if (r == 0 || r == -EPIPE)
 		return socket;
 	close(socket);
@@ -260,20 +267,59 @@ static int follow(struct module *ret, int socket, const struct debugfile_origin 
 	return n == -EMFILE ? -EAGAIN : -EPROTO;
 }
 
-int file_helper_read(struct file_helper *h, struct module *ret, int fd,
-		     const struct debugfile_origin *from, bool rows)
+/* What ask() says when it has no socket. */
+static int unasked(int r)
 {
-	bool last = true;
-	int socket, r;
+	return is_our_lack(-r) || r == -ETOOMANYREFS ? -EAGAIN : -EPIPE;
+}
 
-	*ret = (struct module){ 0 };
-	socket = ask(h, fd, rows);
-	if (socket < 0)
-		return is_our_lack(-socket) || socket == -ETOOMANYREFS ? -EAGAIN : -EPIPE;
-	r = follow(ret, socket, from, &last);
+/* The one at @socket answered with @r. */
+static int answered(struct file_helper *h, int socket, int r, bool last)
+{
 	if (r == -EPROTO || last)
 		close(socket);
 	else
 		give_idle(h, socket);
 	return r;
+}
+
+int file_helper_read(struct file_helper *h, struct module *ret, int fd,
+		     const struct debugfile_origin *from, bool rows)
+{
+	const struct file_question q = { .kind = FILE_READ, .rows = rows };
+	int socket = ask(h, fd, &q), r;
+	bool last = true;
+
+	*ret = (struct module){ 0 };
+	if (socket < 0)
+		return unasked(socket);
+	r = follow(ret, socket, from, &last);
+	return answered(h, socket, r, last);
+}
+
+/* Is it one that a file can be read on from, after @from? */
+static bool place_good(const struct codemap_place *p, const struct codemap_place *from)
+{
+	return p->at >= from->at && p->at <= INT64_MAX && p->n_tail <= sizeof(p->tail) &&
+	       p->tail_at <= p->at && p->more <= 1;
+}
+
+int file_helper_code(struct file_helper *h, struct codemap *m, int fd, bool dump,
+		     struct codemap_place *place)
+{
+	const struct file_question q = { .kind = FILE_CODE, .dump = dump, .place = *place };
+	int socket = ask(h, fd, &q), fds[FDPASS_MAX], n, r = -EPROTO;
+	struct file_answer a = { .last = true };
+
+	if (socket < 0)
+		return unasked(socket);
+	n = fdpass_receive(socket, &a, sizeof(a), fds);
+	if (n == 1 && a.kind == FILE_DONE && a.result == 0 && place_good(&a.place, place))
+		r = codemap_take(m, fds[0]);
+	else if (n == -EMFILE || (n == 0 && a.kind == FILE_DONE && a.result == -EAGAIN))
+		r = -EAGAIN;
+	close_fds(fds, n);
+	if (r == 0)
+		*place = a.place;
+	return answered(h, socket, r == -ENOMEM ? -EAGAIN : r, n < 0 || a.last);
 }

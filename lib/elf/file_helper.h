@@ -14,10 +14,12 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "elf/codemap.h"
 #include "elf/debugfile.h"
 #include "elf/module.h"
 
 struct file_helper;
+struct stats;
 
 /* Before harden_process(), which forbids it. One reference. NULL: it can't be had,
  * with a sentence. */
@@ -36,8 +38,15 @@ void file_helper_end(struct file_helper *h);
 int file_helper_read(struct file_helper *h, struct module *ret, int fd,
 		     const struct debugfile_origin *from, bool rows);
 
-/* Who read the file at @path ended badly, too often: it is given up. Told to one who asks. */
-void file_helper_gave_up(struct file_helper *h, const char *path);
+/* codemap_read() of @fd elsewhere, as file_helper_read(): 0, -EAGAIN or -EPROTO. @m may have
+ * got rows anyway; @place is as it was then. */
+int file_helper_code(struct file_helper *h, struct codemap *m, int fd, bool dump,
+		     struct codemap_place *place);
+
+/* Who read the file at @path ended, maybe by what is in it, for the @times-th time: counted in
+ * @stats, or NULL. True: too often; it is given up, which is told to one who asks. */
+bool file_helper_bad_end(struct file_helper *h, struct stats *stats, const char *path,
+			 unsigned times);
 
 /* The path of the file that was given up last. False: none since this was asked last. */
 bool file_helper_given_up(struct file_helper *h, char path[PATH_MAX]);
@@ -50,9 +59,11 @@ int file_serve_main(void);
 /* --- What they tell each other --- */
 
 struct file_question {
-	enum { FILE_READ, FILE_OPENED } kind;
+	enum { FILE_READ, FILE_OPENED, FILE_CODE } kind;
 	unsigned rows; /* FILE_READ, with the file: unwind rows are wanted */
 	unsigned set;  /* FILE_OPENED: bit N: there is one at place N. With these */
+	unsigned dump; /* FILE_CODE, with the file: what it is, and where to go on */
+	struct codemap_place place;
 };
 
 struct file_answer {
@@ -60,6 +71,7 @@ struct file_answer {
 	int result;		    /* FILE_DONE: 0, and the tables; or -errno */
 	unsigned last;		    /* ... and it takes no further question */
 	struct debugfile_want want; /* FILE_WANTS: a debug file */
+	struct codemap_place place; /* FILE_DONE, of FILE_CODE */
 };
 
 #endif

@@ -76,6 +76,20 @@ static int read_file(int socket, int fd, bool rows, struct file_answer *ret)
 	return made;
 }
 
+/* The next piece of one that a JIT writes. */
+static int read_code(int fd, const struct file_question *q, struct file_answer *ret)
+{
+	struct codemap m = { 0 };
+	int made;
+
+	ret->place = q->place;
+	codemap_read(&m, fd, q->dump, &ret->place);
+	made = codemap_make(&m);
+	codemap_deinit(&m);
+	ret->result = made < 0 ? -EAGAIN : 0;
+	return made;
+}
+
 static uint64_t cpu_ns(void)
 {
 	struct timespec t;
@@ -100,10 +114,11 @@ static void read_files(int socket)
 
 	do {
 		n = fdpass_receive(socket, &q, sizeof(q), fds);
-		if (n != 1 || q.kind != FILE_READ)
+		if (n != 1 || q.kind == FILE_OPENED)
 			_exit(0);
 		memset(&a, 0, sizeof(a));
-		made = read_file(socket, fds[0], q.rows, &a);
+		made = q.kind == FILE_CODE ? read_code(fds[0], &q, &a) :
+					     read_file(socket, fds[0], q.rows, &a);
 		close(fds[0]);
 		a.last = cpu_ns() > CPU_ENOUGH_NS;
 		if (fdpass_send(socket, &a, sizeof(a), &made, made >= 0) < 0)

@@ -5,19 +5,17 @@
 #include "elf/module_wire.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 
 #include "elf/rows.h"
+#include "elf/sealed.h"
 
 enum {
 	MAGIC = 0x6d707973,
 	ZEROS = 4096,
 	MAX_PAGE = 64 << 10,
 	MAX_NAME = 4096 + 16, /* and what is put behind it */
-	SEALS = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE,
 };
 
 enum wire_flags { WIRE_STRIPPED = 1, WIRE_PYTHON = 2, WIRE_ROWS = 4, WIRE_ALL = 7 };
@@ -108,7 +106,7 @@ static struct head head_of(const struct module *m)
 /* What is written at a time. */
 struct parts {
 	struct iovec at[8 + MAX_PAGE / ZEROS];
-	int n;
+	size_t n;
 };
 
 static void add(struct parts *parts, const void *at, uint64_t n)
@@ -117,8 +115,6 @@ static void add(struct parts *parts, const void *at, uint64_t n)
 		parts->at[parts->n++] = (struct iovec){ (void *)(uintptr_t)at, n };
 }
 
-/* Zeros as well are written: there are no holes that could be filled only when they are read.
- */
 static void add_rows(struct parts *parts, const struct module *m, const struct places *p)
 {
 	static const char zeros[ZEROS];
@@ -131,32 +127,9 @@ static void add_rows(struct parts *parts, const struct module *m, const struct p
 	add(parts, s->debug.b.at, s->debug.b.n);
 }
 
-static int put(int fd, struct parts *parts)
-{
-	struct iovec *at = parts->at, *end = at + parts->n;
-
-	while (at < end) {
-		ssize_t n = writev(fd, at, (int)(end - at));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return -ENOMEM;
-		for (; at < end && (size_t)n >= at->iov_len; at++)
-			n -= (ssize_t)at->iov_len;
-		if (at < end) {
-			at->iov_base = (char *)at->iov_base + n;
-			at->iov_len -= (size_t)n;
-		}
-	}
-	return 0;
-}
-
-static int put_all(int fd, const struct module *m, const struct head *h,
-		   const struct places *p)
+static int make(const struct module *m, const struct head *h, const struct places *p)
 {
 	struct parts parts = { .n = 0 };
-	int r;
 
 	add(&parts, h, sizeof(*h));
 	add(&parts, m->sym, p->funcs - p->syms);
@@ -164,8 +137,7 @@ static int put_all(int fd, const struct module *m, const struct head *h,
 	add(&parts, m->names, h->n_names);
 	if (h->flags & WIRE_ROWS)
 		add_rows(&parts, m, p);
-	r = put(fd, &parts);
-	return r < 0 || fcntl(fd, F_ADD_SEALS, SEALS) == 0 ? r : -ENOMEM;
+	return sealed_make(parts.at, parts.n);
 }
 
 static size_t page_bytes(void)
@@ -177,18 +149,10 @@ int module_wire_make(const struct module *m)
 {
 	struct head h = head_of(m);
 	struct places p;
-	int fd, r;
 
 	if (page_bytes() > MAX_PAGE || !find_places(&h, page_bytes(), &p))
 		return -EFBIG;
-	fd = memfd_create("pysampled", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0)
-		return -ENOMEM;
-	r = put_all(fd, m, &h, &p);
-	if (r == 0)
-		return fd;
-	close(fd);
-	return r;
+	return make(m, &h, &p);
 }
 
 /* ---- Taking ---- */
@@ -294,32 +258,17 @@ int module_wire_check(struct module *ret, struct bytes whole, size_t page,
 	return h.flags & WIRE_ROWS ? fill_rows(ret, whole, &h, &p, arch) : 0;
 }
 
-/* Is it a file in memory that cannot change any more, wholly there? Its size, or 0. */
-static size_t sealed_size(int fd)
-{
-	struct stat st;
-
-	if (fcntl(fd, F_GET_SEALS) != SEALS || fstat(fd, &st) < 0 || st.st_size <= 0 ||
-	    (uint64_t)st.st_size > MODULE_WIRE_MAX || lseek(fd, 0, SEEK_HOLE) != st.st_size)
-		return 0;
-	return (size_t)st.st_size;
-}
-
 int module_wire_take(struct module *ret, int fd, const struct arch *arch)
 {
-	size_t n = sealed_size(fd);
-	void *at;
-	int r;
+	struct bytes whole;
+	int r = sealed_map(&whole, fd, MODULE_WIRE_MAX);
 
 	*ret = (struct module){ 0 };
-	if (!n)
-		return -EPROTO;
-	at = mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (at == MAP_FAILED)
-		return -ENOMEM;
-	r = module_wire_check(ret, (struct bytes){ at, n }, page_bytes(), arch);
+	if (r < 0)
+		return r;
+	r = module_wire_check(ret, whole, page_bytes(), arch);
 	if (r < 0) {
-		munmap(at, n);
+		munmap((void *)(uintptr_t)whole.at, whole.n);
 		*ret = (struct module){ 0 };
 	}
 	return r;

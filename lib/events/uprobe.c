@@ -10,7 +10,7 @@
 #include "elf/elffunc.h"
 #include "base/nearest.h"
 #include "events/pmu.h"
-#include "sys/proc.h"
+#include "sys/proc_maps.h"
 #include "sys/rootfile.h"
 
 enum { NT_STAPSDT = 3 };

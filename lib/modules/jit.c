@@ -6,30 +6,31 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "modules/codemap.h"
 #include "base/later.h"
 #include "base/quota.h"
+#include "elf/codemap.h"
+#include "elf/file_helper.h"
 #include "sys/rootfile.h"
+#include "sys/proc.h"
 
 enum {
-	CHUNK = 1 << 20,
-	MAX_CHUNKS = 256, /* at a time */
-	TAIL = 64,
+	MAX_PIECES = 16, /* at a time */
 	PATIENCE_MS = 200,
 };
 
+#define PERF_MAP "/tmp/perf-%d.map"
+
 static const uint64_t min_pause_ns = 1000000, max_pause_ns = 200000000;
 
-/* One file, read up to @at. */
+/* One file, read up to @place. */
 struct source {
-	codemap_parse_fn *parse;
+	bool dump;
 	struct codemap map;
 	struct stat st; /* of when it was read to its end */
-	uint64_t at;
-	/* The last bytes read: if they have changed, the file was written anew. */
-	unsigned char tail[TAIL];
-	size_t n_tail;
-	uint64_t tail_at;
+	struct codemap_place place;
+	unsigned bad_ends; /* of who read it */
+	bool bad_end;	   /* ... just now */
+	bool given_up;
 };
 
 /* The dump, as it is mapped. */
@@ -48,6 +49,7 @@ struct sources {
 	uint64_t took_ns;
 	bool changed;
 	struct quota *quota;
+	struct file_helper *files; /* or NULL */
 };
 
 struct reading {
@@ -61,6 +63,8 @@ struct jit {
 	struct reading *reading;
 	uint64_t next_ns, pause_ns;
 	pid_t inner;
+	struct file_helper *files; /* borrowed, as: */
+	struct stats *stats;
 	struct mapped mapped; /* for the next reading */
 };
 
@@ -69,51 +73,45 @@ struct jit {
 static void source_reset(struct source *f)
 {
 	codemap_deinit(&f->map);
-	*f = (struct source){ .parse = f->parse, .map.quota = f->map.quota };
+	f->place = (struct codemap_place){ 0 };
 }
 
-static void source_keep_tail(struct source *f, const unsigned char *p, size_t n)
+/* Has the file at @fd changed since it was read? */
+static bool source_changed(const struct source *f, const struct stat *st)
 {
-	f->n_tail = MIN(n, TAIL);
-	f->tail_at = f->at + n - f->n_tail;
-	memcpy(f->tail, p + n - f->n_tail, f->n_tail);
+	return st->st_size != f->st.st_size || st->st_ino != f->st.st_ino ||
+	       st->st_dev != f->st.st_dev || st->st_mtim.tv_sec != f->st.st_mtim.tv_sec ||
+	       st->st_mtim.tv_nsec != f->st.st_mtim.tv_nsec;
 }
 
-static bool source_is_same(const struct source *f, int fd)
+/* A piece, elsewhere if that can be. 0; -EAGAIN: not now; -EPROTO, -EPIPE: who read it ended.
+ */
+static int source_piece(struct source *f, int fd, struct file_helper *files)
 {
-	unsigned char now[TAIL];
-
-	return pread(fd, now, f->n_tail, (off_t)f->tail_at) == (ssize_t)f->n_tail &&
-	       memcmp(now, f->tail, f->n_tail) == 0;
+	if (files)
+		return file_helper_code(files, &f->map, fd, f->dump, &f->place);
+	codemap_read(&f->map, fd, f->dump, &f->place);
+	return 0;
 }
 
 /* Read what is new. True: there was something. */
-static bool source_read(struct source *f, int fd)
+static bool source_read(struct source *f, int fd, struct file_helper *files)
 {
-	_cleanup_free_ unsigned char *buf = NULL;
 	struct stat st;
-	size_t used = 1;
+	int r = 0;
 
-	if (fstat(fd, &st) < 0 ||
-	    (st.st_size == f->st.st_size && st.st_ino == f->st.st_ino &&
-	     st.st_dev == f->st.st_dev && st.st_mtim.tv_sec == f->st.st_mtim.tv_sec &&
-	     st.st_mtim.tv_nsec == f->st.st_mtim.tv_nsec))
+	if (f->given_up || fstat(fd, &st) < 0 || !source_changed(f, &st))
 		return false;
-	if (f->at &&
-	    (st.st_ino != f->st.st_ino || st.st_dev != f->st.st_dev || !source_is_same(f, fd)))
+	if (f->place.at && (st.st_ino != f->st.st_ino || st.st_dev != f->st.st_dev ||
+			    !codemap_same(fd, &f->place)))
 		source_reset(f);
-	buf = malloc(CHUNK);
-	for (int i = 0; buf && i < MAX_CHUNKS && used && !f->map.full; i++) {
-		ssize_t n = pread(fd, buf, CHUNK, (off_t)f->at);
-
-		used = n > 0 ? f->parse(&f->map, (struct bytes){ buf, (size_t)n }, f->at) : 0;
-		if (used)
-			source_keep_tail(f, buf, MIN(used, (size_t)n));
-		f->at += used;
-	}
+	f->place.more = true;
+	for (int i = 0; i < MAX_PIECES && r == 0 && f->place.more && !f->map.full; i++)
+		r = source_piece(f, fd, files);
 	codemap_sort(&f->map);
+	f->bad_end = r == -EPROTO || r == -EPIPE;
 	f->st = st;
-	if (used && !f->map.full)
+	if (r < 0 || (f->place.more && !f->map.full))
 		f->st.st_size = -1; /* there is more */
 	return true;
 }
@@ -131,12 +129,12 @@ static void sources_read(struct sources *s)
 	_cleanup_close_ int fd = -1;
 	char path[64];
 
-	snprintf(path, sizeof(path), "/tmp/perf-%d.map", s->inner);
+	snprintf(path, sizeof(path), PERF_MAP, s->inner);
 	fd = rootfile_open(s->root, path);
-	s->changed = fd >= 0 && is_theirs(s, fd) && source_read(&s->perf, fd);
+	s->changed = fd >= 0 && is_theirs(s, fd) && source_read(&s->perf, fd, s->files);
 	if (s->dump_fd < 0 && s->mapped.map.ino)
 		s->dump_fd = proc_map_open(s->pid, &s->mapped.map);
-	if (s->dump_fd >= 0 && source_read(&s->dump, s->dump_fd))
+	if (s->dump_fd >= 0 && source_read(&s->dump, s->dump_fd, s->files))
 		s->changed = true;
 }
 
@@ -150,10 +148,12 @@ static void sources_destroy(struct sources *s)
 	codemap_deinit(&s->perf.map);
 	codemap_deinit(&s->dump.map);
 	quota_give(s->quota, QUOTA_JITS, 1);
+	file_helper_unref(s->files);
 	free(s);
 }
 
-static struct sources *sources_create(pid_t pid, struct quota *quota)
+static struct sources *sources_create(pid_t pid, struct quota *quota,
+				      struct file_helper *files)
 {
 	struct sources *s = calloc(1, sizeof(*s));
 	struct proc_status status;
@@ -167,8 +167,8 @@ static struct sources *sources_create(pid_t pid, struct quota *quota)
 	s->inner = proc_inner_tid(pid, pid);
 	s->root = rootfile_root(pid);
 	s->dump_fd = -1;
-	s->perf.parse = codemap_parse_perf;
-	s->dump.parse = codemap_parse_dump;
+	s->files = file_helper_ref(files);
+	s->dump.dump = true;
 	if (s->inner > 0 && s->root >= 0 && proc_status(pid, &status) == 0) {
 		s->euid = status.euid;
 		return s;
@@ -219,15 +219,27 @@ static void begin(struct jit *j)
 	}
 }
 
+static void judge(struct jit *j, struct source *f, const char *path)
+{
+	if (f->bad_end)
+		f->given_up = file_helper_bad_end(j->files, j->stats, path, ++f->bad_ends);
+	f->bad_end = false;
+}
+
 /* Have the sources back, if they were read within @ms. */
 static void end(struct jit *j, int ms)
 {
+	char path[64];
+
 	if (!later_wait(j->later, ms))
 		return;
 	j->s = j->reading->s;
 	j->reading->s = NULL;
 	later_release(j->later);
 	j->later = NULL;
+	snprintf(path, sizeof(path), PERF_MAP, j->inner);
+	judge(j, &j->s->perf, path);
+	judge(j, &j->s->dump, j->s->mapped.path);
 	/* A JIT that writes on and on costs a tenth of our time; one that never wrote costs
 	 * nothing. */
 	if (j->s->changed)
@@ -263,13 +275,16 @@ const char *jit_name(struct jit *j, uint64_t ip)
 
 /* ---- Life ---- */
 
-struct jit *jit_create(pid_t pid, struct quota *quota)
+struct jit *jit_create(pid_t pid, struct quota *quota, struct file_helper *files,
+		       struct stats *stats)
 {
 	struct jit *j = calloc(1, sizeof(*j));
 
 	if (!j)
 		return NULL;
-	j->s = sources_create(pid, quota);
+	j->files = files;
+	j->stats = stats;
+	j->s = sources_create(pid, quota, files);
 	if (!j->s) {
 		free(j);
 		return NULL;

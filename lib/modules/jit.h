@@ -3,7 +3,8 @@
  * jit - what a process wrote down about the code that it makes: /tmp/perf-PID.map in its own
  * root and under its own number, and jit-PID.dump, which it maps to say where that is.
  *
- * Files are read in a thread of their own (later.h) when a name is missing, and again when
+ * Files are read in a thread of their own (later.h), which has a process without rights do it
+ * (file_helper.h), when a name is missing, and again when
  * they have changed; only what is new of them. One user thread.
  */
 #ifndef JIT_H
@@ -13,14 +14,17 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "sys/proc.h"
+#include "sys/proc_maps.h"
 
 struct jit;
+struct file_helper;
 struct quota;
+struct stats;
 
-/* While the process is there: keeps its root folder. @quota: borrowed. NULL: gone, or there
- * are too many. */
-struct jit *jit_create(pid_t pid, struct quota *quota);
+/* While the process is there: keeps its root folder. All are borrowed; @files reads, or we do
+ * where it is NULL; @stats or NULL. NULL: gone, or there are too many. */
+struct jit *jit_create(pid_t pid, struct quota *quota, struct file_helper *files,
+		       struct stats *stats);
 void jit_destroy(struct jit *j);
 
 /* The process has mapped a file: is it the dump? */

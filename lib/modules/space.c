@@ -140,6 +140,13 @@ static void space_insert(struct space *sp, const struct space_map *m, bool keep)
 	space_splice(sp, from, to, with, n);
 }
 
+static void jit_make(struct space *sp)
+{
+	struct elfcache *c = sp->of->elfs;
+
+	sp->jit = jit_create(sp->pid, elfcache_quota(c), elfcache_reader(c), sp->of->stats);
+}
+
 static void space_fork(struct spaces *s, pid_t child, pid_t parent)
 {
 	struct space *from, *to;
@@ -156,7 +163,7 @@ static void space_fork(struct spaces *s, pid_t child, pid_t parent)
 	to->n = from->n;
 	to->forked_from = parent;
 	if (from->jit)
-		to->jit = jit_create(child, elfcache_quota(s->elfs));
+		jit_make(to);
 }
 
 /* ---- Files behind maps ---- */
@@ -202,7 +209,7 @@ static void jit_learn(struct space *sp, const struct space_map *m)
 	bool dump = strstr(pm.path, "/jit-") != NULL;
 
 	if (!sp->jit && (dump || jit_is_memory(pm.path)))
-		sp->jit = jit_create(sp->pid, elfcache_quota(sp->of->elfs));
+		jit_make(sp);
 	if (sp->jit && dump)
 		jit_mapped(sp->jit, &pm);
 }

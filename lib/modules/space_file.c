@@ -16,6 +16,7 @@
 #include "base/stats.h"
 #include "elf/elfimage.h"
 #include "sys/proc.h"
+#include "sys/proc_maps.h"
 #include "sys/rootfile.h"
 
 enum {

@@ -7,7 +7,7 @@
 #define SPACE_FILE_H
 
 #include "modules/space.h"
-#include "sys/proc.h"
+#include "sys/proc_maps.h"
 
 /* Open the file behind a map (elf is not NULL) and, in @root, the root of its process, -1 if
  * that is ours. In a thread of its own, so that it takes at most a second. A descriptor;

@@ -263,6 +263,38 @@ int pydict_find(struct rmem *m, const struct pylayout *l, const struct pydict *d
 	return -ENOENT;
 }
 
+int pydict_value(struct rmem *m, const struct pylayout *l, const struct pydict *d,
+		 const char *name, raddr *ret)
+{
+	uint32_t i;
+	int r = pydict_find(m, l, d, 0, name, &i);
+
+	if (r == 0)
+		r = rmem_read_u64(m, pydict_slot(d, i), ret);
+	return r == 0 && !*ret ? -ENOENT : r;
+}
+
+int pydict_of_module(struct rmem *m, const struct pylayout *l, raddr interp, const char *name,
+		     struct pydict *ret)
+{
+	raddr modules, module, dict;
+	struct pydict d;
+	int r;
+
+	if (rmem_read_u64(m, interp + pyoff_get(l->interp.modules), &modules) < 0)
+		return -EFAULT;
+	if (!modules)
+		return -ENOENT;
+	r = pydict_read(m, l, modules, &d);
+	if (r == 0)
+		r = pydict_value(m, l, &d, name, &module);
+	if (r < 0)
+		return r;
+	if (rmem_read_u64(m, module + pyoff_get(l->module.dict), &dict) < 0 || !dict)
+		return -EFAULT;
+	return pydict_read(m, l, dict, ret);
+}
+
 /* 2.7's str: bytes. A unicode has its length where that has it, but its size is another. */
 static int read_bytes(struct rmem *m, const struct pylayout *l, raddr at, char *buf,
 		      size_t cap)

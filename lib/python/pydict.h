@@ -40,6 +40,14 @@ int pydict_entries(struct rmem *m, const struct pydict *d, uint32_t from, uint32
 int pydict_find(struct rmem *m, const struct pylayout *l, const struct pydict *d,
 		uint32_t from, const char *name, uint32_t *ret);
 
+/* The value of the entry with key @name. As pydict_find(); -ENOENT too where it is NULL. */
+int pydict_value(struct rmem *m, const struct pylayout *l, const struct pydict *d,
+		 const char *name, raddr *ret);
+
+/* What the module @name of the interpreter at @interp has: -ENOENT: it was not imported. */
+int pydict_of_module(struct rmem *m, const struct pylayout *l, raddr interp, const char *name,
+		     struct pydict *ret);
+
 /* The address of entry @i's value, which is a pointer. */
 raddr pydict_slot(const struct pydict *d, uint32_t i);
 

@@ -9,8 +9,10 @@
 
 #include "offsets/debug_offsets.h"
 #include "sys/proc.h"
+#include "sys/proc_maps.h"
 #include "sys/rights.h"
 #include "python/pyfind_cache.h"
+#include "python/pyversion.h"
 
 /* A file that is mapped, once, however many mappings it has. */
 struct module {
@@ -89,13 +91,19 @@ static const char *version_in_name(const char *path, unsigned *major, unsigned *
 	return buf;
 }
 
-static int too_old(const struct search *s, const char *path, struct err *err)
+static int not_found(const struct search *s, const char *path, struct err *err)
 {
 	char name[16], range[32];
 	unsigned major, minor;
 
+	version_in_name(path, &major, &minor, name);
+	if (pylayout_find((uint16_t)(major << 8 | minor)))
+		return err_set(err, -ENOTSUP,
+			       "process %d (%s) runs CPython%s (%s), but nothing in this file "
+			       "tells where its interpreters are",
+			       s->pid, s->comm, name, base_name(path));
 	return err_set(err, -ENOTSUP, "process %d (%s) runs CPython%s (%s): supported are %s",
-		       s->pid, s->comm, version_in_name(path, &major, &minor, name),
+		       s->pid, s->comm, *name ? name : " of a version that nothing tells",
 		       base_name(path), supported(range));
 }
 
@@ -192,6 +200,7 @@ static bool load_bias(const struct search *s, const struct module *mod,
  * Versions and layouts
  */
 
+/* As the file tells it: by a variable of 3.11 on, or by its name. */
 static int version_read(const struct search *s, const struct pyfind_elf *elf,
 			const struct module *mod, uint64_t bias, uint32_t *ret)
 {
@@ -204,12 +213,25 @@ static int version_read(const struct search *s, const struct pyfind_elf *elf,
 		*ret = (uint32_t)version;
 		return 0;
 	}
-	/* No symbols at all: the name decides which table the self-check tries. */
 	if (*version_in_name(mod->map->path, &major, &minor, name) && minor < 13) {
 		*ret = (uint32_t)major << 24 | (uint32_t)minor << 16;
 		return 0;
 	}
 	return -ENOENT;
+}
+
+/* Neither the file nor its name tells the version. */
+static int layout_search(const struct search *s, const struct module *mod, struct pyproc *p,
+			 struct err *err)
+{
+	int r = pyversion_find(p, s->m);
+
+	if (r == -EAGAIN)
+		return err_set(
+			err, r,
+			"process %d (%s): its Python is starting or ending: no thread yet",
+			s->pid, s->comm);
+	return r < 0 ? not_found(s, mod->map->path, err) : 0;
 }
 
 static int no_table(const struct search *s, const struct pyproc *p, struct err *err)
@@ -265,8 +287,10 @@ static int layout_choose(const struct search *s, const struct pyfind_elf *elf,
 					     s->pid, s->comm);
 	if (told.n && debug_offsets_version(told, &p->version, &free_threaded) == 0)
 		return layout_told(s, p, told, err);
-	if (version_read(s, elf, mod, bias, &p->version) < 0)
-		return too_old(s, mod->map->path, err);
+	if (!p->version && version_read(s, elf, mod, bias, &p->version) < 0)
+		r = layout_search(s, mod, p, err);
+	if (r < 0)
+		return r;
 	table = pylayout_find((uint16_t)(p->version >> 16));
 	/* 3.13 and later always tell; one that does not is not what it seems. */
 	if (!table || p->version >= 0x030d0000)
@@ -315,6 +339,24 @@ static int prove(const struct search *s, struct pyproc *p, bool known, struct er
 	return 0;
 }
 
+/* The micro version, where only a file's name told the others. */
+static int learn_micro(const struct search *s, struct pyproc *p, struct err *err)
+{
+	struct pyproc told = *p;
+	char name[16], says[16];
+
+	if ((p->version & 0xffff) || pyversion_told(p, s->m, &told.version) < 0)
+		return 0;
+	if (told.version >> 16 != p->version >> 16)
+		return err_set(err, -ENOTSUP,
+			       "process %d (%s) runs CPython %s by the name of its file (%s), "
+			       "but says that it is %s",
+			       s->pid, s->comm, pyproc_version(p, name), base_name(p->module),
+			       pyproc_version(&told, says));
+	p->version = told.version;
+	return 0;
+}
+
 /* Where its code lies, and what tells that it is the same in another process. */
 static void learn_code(const struct search *s, const struct module *mod,
 		       const struct pyfind_elf *elf, uint64_t bias, struct pyfind_code *ret)
@@ -342,6 +384,7 @@ static int module_try(struct search *s, const struct module *mod, struct pyproc 
 {
 	struct pyfind_elf elf;
 	struct pyfind_file file;
+	uint32_t known;
 	uint64_t bias;
 	int r, fd = proc_map_open(s->pid, mod->map);
 
@@ -359,12 +402,13 @@ static int module_try(struct search *s, const struct module *mod, struct pyproc 
 		return err_set(err, -ENOTSUP, "process %d (%s) runs PyPy, not CPython", s->pid,
 			       s->comm);
 	if (!elf.runtime)
-		return elf.python ? too_old(s, mod->map->path, err) : -ENOEXEC;
+		return elf.python ? not_found(s, mod->map->path, err) : -ENOEXEC;
 	if (!load_bias(s, mod, &elf, &bias)) {
 		s->partly = true;
 		return -ENOEXEC;
 	}
-	*p = (struct pyproc){ .pid = s->pid, .runtime = bias + elf.runtime };
+	known = pyfind_cache_proven(&file);
+	*p = (struct pyproc){ .pid = s->pid, .runtime = bias + elf.runtime, .version = known };
 	snprintf(p->module, sizeof(p->module), "%s", mod->map->path);
 	r = layout_choose(s, &elf, mod, bias, p, err);
 	if (r < 0)
@@ -373,12 +417,14 @@ static int module_try(struct search *s, const struct module *mod, struct pyproc 
 		p->code_versions = bias + elf.func_version;
 	describe(p, &elf);
 	learn_code(s, mod, &elf, bias, &p->code);
-	r = prove(s, p, pyfind_cache_proven(&file), err);
+	r = prove(s, p, known, err);
 	if (r == 0)
-		pyfind_cache_prove(&file);
+		r = learn_micro(s, p, err);
+	if (r == 0)
+		pyfind_cache_prove(&file, p->version);
 	/* What was proven of the same file in one process is true in all, also before there
 	 * is anything to prove it by, and while it is half made. */
-	return (r == -EAGAIN || r == -ENOTSUP) && pyfind_cache_proven(&file) ? 0 : r;
+	return (r == -EAGAIN || r == -ENOTSUP) && known ? 0 : r;
 }
 
 static int modules_try(struct search *s, struct pyproc *p, struct err *err)
@@ -394,7 +440,7 @@ static int modules_try(struct search *s, struct pyproc *p, struct err *err)
 		struct err why = { 0 };
 
 		r = module_try(s, &list[i], &found, &why);
-		if (r == 0 || (r == -EAGAIN && s->best.code != -EAGAIN))
+		if (r == 0 || (r == -EAGAIN && found.version && s->best.code != -EAGAIN))
 			*p = found;
 		if (r == 0)
 			return 0;

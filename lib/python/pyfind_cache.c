@@ -13,7 +13,8 @@ struct entry {
 	struct pyfind_file file;
 	struct pyfind_elf elf;
 	int code;
-	bool used, proven;
+	bool used;
+	uint32_t version; /* 0: not proven */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -87,25 +88,25 @@ int pyfind_cache_read(int fd, struct pyfind_elf *ret, struct pyfind_file *file)
 	return code;
 }
 
-void pyfind_cache_prove(const struct pyfind_file *file)
+void pyfind_cache_prove(const struct pyfind_file *file, uint32_t version)
 {
 	struct entry *e;
 
 	pthread_mutex_lock(&lock);
 	e = find(file);
 	if (e)
-		e->proven = true;
+		e->version = version;
 	pthread_mutex_unlock(&lock);
 }
 
-bool pyfind_cache_proven(const struct pyfind_file *file)
+uint32_t pyfind_cache_proven(const struct pyfind_file *file)
 {
 	struct entry *e;
-	bool proven;
+	uint32_t version;
 
 	pthread_mutex_lock(&lock);
 	e = find(file);
-	proven = e && e->proven;
+	version = e ? e->version : 0;
 	pthread_mutex_unlock(&lock);
-	return proven;
+	return version;
 }

@@ -23,8 +23,10 @@ struct pyfind_file {
 /* pyfind_elf_read(), once for each content of a file; *@file tells which it is. */
 int pyfind_cache_read(int fd, struct pyfind_elf *ret, struct pyfind_file *file);
 
-/* The interpreter in @file was proven to have the layout that pyfind() takes for it. */
-void pyfind_cache_prove(const struct pyfind_file *file);
-bool pyfind_cache_proven(const struct pyfind_file *file);
+/* The interpreter in @file was proven to be of @version (PY_VERSION_HEX), by its layout. */
+void pyfind_cache_prove(const struct pyfind_file *file, uint32_t version);
+
+/* That version, or 0: it was not proven. */
+uint32_t pyfind_cache_proven(const struct pyfind_file *file);
 
 #endif

@@ -40,6 +40,8 @@ static void look_at_symbol(struct pyfind_elf *ret, const char *name, const Elf64
 		ret->func_version = sym->st_value;
 	else if (!strcmp(name, "interp_head"))
 		ret->interp_head = sym->st_value;
+	else if (!strcmp(name, "PyInterpreterState_Head"))
+		ret->head_getter = sym->st_value;
 	else if (!strcmp(name, "rpython_startup_code") || !strcmp(name, "pypy_main_startup"))
 		ret->pypy = true;
 	for (size_t i = 0; i < ARRAY_SIZE(api); i++)
@@ -75,6 +77,25 @@ static const Elf64_Shdr *section_of_type(const struct elfimage *im, uint32_t typ
 	return NULL;
 }
 
+/* interp_head, which a stripped file does not name, but an exported function returns it. */
+static uint64_t head_of_getter(const struct elfimage *im, uint64_t at)
+{
+	uint64_t ret = 0;
+
+	for (size_t i = 0; i < im->n_ph; i++) {
+		const Elf64_Phdr *p = &im->ph[i];
+		_cleanup_bytes_ struct bytes code = { 0 };
+
+		if (p->p_type != PT_LOAD || at < p->p_vaddr || at - p->p_vaddr >= p->p_filesz)
+			continue;
+		code = elfimage_part(im, at - p->p_vaddr + p->p_offset,
+				     MIN(p->p_filesz - (at - p->p_vaddr), 32ul));
+		if (arch_host->getter && arch_host->getter(code.at, code.n, at, &ret))
+			return ret;
+	}
+	return 0;
+}
+
 /* The exported symbols tell most; the full table is read of interpreters only. */
 static void read_sections(const struct elfimage *im, struct pyfind_elf *ret)
 {
@@ -97,8 +118,9 @@ static void read_sections(const struct elfimage *im, struct pyfind_elf *ret)
 	if (!ret->runtime && section)
 		ret->runtime = section->sh_addr;
 	if (!ret->runtime && ret->python) {
+		if (!ret->interp_head && ret->head_getter)
+			ret->interp_head = head_of_getter(im, ret->head_getter);
 		ret->runtime = ret->interp_head;
-		ret->by_head = ret->interp_head != 0;
 	}
 }
 

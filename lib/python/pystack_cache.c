@@ -78,15 +78,12 @@ static void count_anew(struct pystack *p)
 	p->n_left = p->n_back = 0;
 }
 
-/* The thread @tid takes the entry of @old. New numbers are given in a row, so their last bits
- * tell them apart. */
+/* The thread @tid takes the entry of @old. */
 static void replace(struct pystack *p, pid_t tid, pid_t old)
 {
-	uint32_t come = (uint32_t)tid % N_THREADS, gone = (uint32_t)old % N_THREADS;
-
-	p->n_back += (uint32_t)(p->left[come / 64] >> come % 64 & 1);
+	p->n_back += p->left[(uint32_t)tid % N_THREADS] == tid;
 	if (old)
-		p->left[gone / 64] |= 1ull << gone % 64;
+		p->left[(uint32_t)old % N_THREADS] = old;
 	p->n_left += old != 0;
 	if (p->n_back > MOST_BACK && p->thread_mask + 1 < N_THREADS) {
 		p->thread_mask = 2 * p->thread_mask + 1;

@@ -136,9 +136,9 @@ struct pystack {
 	struct thread *threads;
 	/* Of them thread_mask + 1 are in use: more only where threads come back that had to
 	 * leave, for each takes a page, and where processes are forked all the time ever new
-	 * threads come. @left: the last bits of those that left lately. */
+	 * threads come. @left: those that left lately, by their last bits. */
 	uint32_t thread_mask, n_left, n_back;
-	uint64_t left[N_THREADS / 64];
+	pid_t left[N_THREADS];
 	struct states *states;
 	struct code *codes;   /* n_codes of them, one behind the other: few pages */
 	uint16_t *code_index; /* by hash: a number in codes + 1; 0: free */

@@ -130,18 +130,6 @@ static int read_set(const struct look *k, raddr set, bool weak, struct pytasks *
 	return r;
 }
 
-/* The value of @name in the dict at @dict. */
-static int find_value(const struct look *k, const struct pydict *d, const char *name,
-		      raddr *ret)
-{
-	uint32_t i;
-	int r = pydict_find(k->m, k->l, d, 0, name, &i);
-
-	if (r == 0)
-		r = rmem_read_u64(k->m, pydict_slot(d, i), ret);
-	return r == 0 && !*ret ? -ENOENT : r;
-}
-
 static int read_weak_set(const struct look *k, raddr weak_set, struct pytasks *ret)
 {
 	struct pydict d;
@@ -149,7 +137,7 @@ static int read_weak_set(const struct look *k, raddr weak_set, struct pytasks *r
 	int r = pydict_of_object(k->m, k->l, weak_set, &d);
 
 	if (r == 0)
-		r = find_value(k, &d, "data", &set);
+		r = pydict_value(k->m, k->l, &d, "data", &set);
 	if (r == 0)
 		r = read_set(k, set, true, ret);
 	return r == -ENOENT ? -EBADMSG : r;
@@ -170,7 +158,7 @@ static int read_sets(const struct look *k, const struct pydict *dict, struct pyt
 	raddr at;
 
 	for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
-		int r = find_value(k, dict, sets[i].name, &at);
+		int r = pydict_value(k->m, k->l, dict, sets[i].name, &at);
 
 		if (r == 0)
 			r = sets[i].weak ? read_weak_set(k, at, ret) :
@@ -183,23 +171,12 @@ static int read_sets(const struct look *k, const struct pydict *dict, struct pyt
 
 static int read_interpreter(const struct look *k, raddr interp, struct pytasks *ret)
 {
-	raddr modules, module, dict;
 	struct pydict d;
-	int r;
+	int r = pydict_of_module(k->m, k->l, interp, "asyncio.tasks", &d);
 
-	if (rmem_read_u64(k->m, interp + pyoff_get(k->l->interp.modules), &modules) < 0)
-		return -EFAULT;
-	if (!modules)
-		return 0;
-	r = pydict_read(k->m, k->l, modules, &d);
-	if (r == 0)
-		r = find_value(k, &d, "asyncio.tasks", &module);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	if (rmem_read_u64(k->m, module + pyoff_get(k->l->module.dict), &dict) < 0 || !dict)
-		return -EFAULT;
-	r = pydict_read(k->m, k->l, dict, &d);
-	return r < 0 ? r : read_sets(k, &d, ret);
+	return read_sets(k, &d, ret);
 }
 
 /* --- lists --- */
@@ -365,13 +342,13 @@ static int read_parts_of_python(const struct look *k, raddr at, struct parts *re
 	int r = pydict_of_object(k->m, k->l, at, &d);
 
 	if (r == 0)
-		r = find_value(k, &d, "_coro", &ret->coro);
+		r = pydict_value(k->m, k->l, &d, "_coro", &ret->coro);
 	if (r == 0)
-		r = find_value(k, &d, "_fut_waiter", &waiter);
+		r = pydict_value(k->m, k->l, &d, "_fut_waiter", &waiter);
 	if (r < 0)
 		return r;
 	/* Until it is done its class has the state. */
-	r = find_value(k, &d, "_state", &state);
+	r = pydict_value(k->m, k->l, &d, "_state", &state);
 	if (r == 0)
 		r = pydict_text(k->m, k->l, state, word, sizeof(word));
 	if (r < 0 && r != -ENOENT)
@@ -379,7 +356,7 @@ static int read_parts_of_python(const struct look *k, raddr at, struct parts *re
 	ret->done = r == 0 && strcmp(word, "PENDING") != 0;
 	if (ret->done && strcmp(word, "FINISHED") != 0 && strcmp(word, "CANCELLED") != 0)
 		return -ENOENT;
-	r = find_value(k, &d, "_name", &ret->name);
+	r = pydict_value(k->m, k->l, &d, "_name", &ret->name);
 	return r == -ENOENT ? 0 : r;
 }
 

@@ -11,6 +11,7 @@
 #include "perf_event.h"
 #include "lines/places.h"
 #include "sys/proc.h"
+#include "sys/proc_maps.h"
 #include "record/recorder_int.h"
 #include "targets/target_cgroup.h"
 #include "watch/proof.h"

@@ -54,10 +54,12 @@ struct sink {
 	const char *path;	       /* "-" is stdout */
 	int folder;		       /* where @path's file is; O_PATH, owned; -1: none */
 	FILE *out;		       /* large buffer, owned */
+	int fd;			       /* what @out writes to */
 	void *priv;
 	uint64_t samples; /* written so far; kept by the format */
 	uint64_t cut;	  /* ... whose root side the format had no room for */
 	int failed;	  /* first -errno of a write, 0 while all is well */
+	bool deserted;	  /* who reads the output has stopped: nobody waits again */
 };
 
 #endif

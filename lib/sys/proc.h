@@ -16,37 +16,11 @@
 #include "base/base.h"
 #include "base/err.h"
 
-/* One line of /proc/PID/maps. */
-struct proc_map {
-	uint64_t start, end, pgoff, ino;
-	uint32_t maj, min;
-	bool r, w, x, shared;
-	bool deleted;	  /* the path ended in " (deleted)", which is cut off */
-	const char *path; /* "" for anonymous; owned by struct proc_maps */
-};
-
-struct proc_maps {
-	struct proc_map *map;
-	size_t n;
-	char *text; /* owns the paths */
-};
-
-/* Pure: parse the text of a maps file. @text is taken over (malloc'ed, n bytes
- * and a NUL). Lines that do not parse are skipped. 0 or -ENOMEM. */
-int proc_maps_parse(struct proc_maps *ret, char *text, size_t n);
-int proc_maps_read(struct proc_maps *ret, pid_t pid); /* 0, -ESRCH, -EACCES, ... */
-void proc_maps_deinit(struct proc_maps *m);
-
-/* Open the file behind a map for reading, whatever happened to its path: first
- * /proc/PID/root/PATH if it still is the same (dev, inode), else
- * /proc/PID/map_files/LO-HI, and for a process that is gone PATH itself if it is the
- * same file. Regular files only, O_NONBLOCK first, never a FIFO
- * or device. A descriptor or -errno. */
-int proc_map_open(pid_t pid, const struct proc_map *m);
-
-/* Open for reading what an O_PATH descriptor of a regular file names. A descriptor or -errno.
- */
-int proc_look_open(int look);
+/* A process that is gone has no directory: @err of open(), as -errno for the caller. */
+static inline int proc_gone(int err)
+{
+	return err == ENOENT ? -ESRCH : -err;
+}
 
 /* The threads of @pid, ascending; *@ret malloc'ed. 0 or -ESRCH. */
 int proc_tasks(pid_t pid, pid_t **ret, size_t *n);

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/base.h"
-#include "sys/proc.h"
+#include "sys/proc_maps.h"
 
 enum { MAX_DEPTH = 64, MAX_LINKS = 40 };
 

@@ -10,6 +10,7 @@
 
 #include "sample/perf_decode.h"
 #include "sys/proc.h"
+#include "sys/proc_maps.h"
 #include "sample/wire.h"
 
 enum { ROOM_MS = 1000 };

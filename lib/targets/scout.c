@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "sys/proc.h"
+#include "sys/proc_maps.h"
 #include "base/work.h"
 
 struct scout {

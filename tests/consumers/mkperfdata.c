@@ -16,7 +16,7 @@
 
 #include "base/base.h"
 #include "modules/space.h"
-#include "sys/proc.h"
+#include "sys/proc_maps.h"
 #include "../../output/sink.h"
 
 enum { NS_PER_MS = 1000000, CHILD = 1 };

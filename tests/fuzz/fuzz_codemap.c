@@ -3,7 +3,7 @@
  * fuzz_codemap - what JITs write down: perf-PID.map and jit-PID.dump, in pieces as they grow.
  * An input's first byte tells which it is, the second how large the first piece is.
  */
-#include "modules/codemap.h"
+#include "elf/codemap.h"
 #include "fuzz.h"
 
 static void check_names(const struct codemap *m, const uint8_t *data, size_t n)

@@ -3,7 +3,7 @@
  * fuzz_maps - the text of /proc/PID/maps: paths are the target's own choice.
  */
 #include "fuzz.h"
-#include "sys/proc.h"
+#include "sys/proc_maps.h"
 
 static void check_map(const struct proc_maps *m, const struct proc_map *map, size_t n)
 {

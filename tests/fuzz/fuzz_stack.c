@@ -13,7 +13,7 @@
 #include "../own_spaces.h"
 #include "fuzz.h"
 #include "stacks/native.h"
-#include "sys/proc.h"
+#include "sys/proc_maps.h"
 
 enum { ANCHORS = 4, SNAPSHOT = 8192, NEST = 3 };
 

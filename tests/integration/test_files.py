@@ -1,10 +1,12 @@
 """The files of targets are read by processes without rights, and whatever becomes of those, a recording goes on and ends."""
 import os
+import platform
 import signal
+import struct
 import subprocess
 
 import harness
-from harness import NOBODY, Recorder, Target, check, each, enough, equal, one_python
+from harness import NOBODY, Recorder, Target, check, each, enough, equal, one_python, seconds
 
 
 def helpers(pid):
@@ -96,3 +98,89 @@ def test_too_few_processes_are_our_lack(py):
     run = harness.pysampled("-p", target.pid, "-d", 1, "-v", "-o", "out.folded", wrapper=wrapper).ok()
     check("unread=" in run.err and "ran out" in run.err, "nothing is told: %s", run)
     check("bad_file=" not in run.err, "the files are blamed: %s", run)
+
+
+MOST_MB = 500 if "ASAN_OPTIONS" in os.environ else 100  # its shadow
+SPIN = {"x86_64": bytes.fromhex("48ffcf75fbc3"), "aarch64": struct.pack("<3I", 0xf1000400, 0x54ffffe1, 0xd65f03c0)}
+MACHINE = {"x86_64": 62, "aarch64": 183}
+NOTE, DYNSYM, STRTAB = 7, 11, 3
+
+
+def section(kind, at, n, entry=0, link=0):
+    return struct.pack("<2I4Q2I2Q", 0, kind, 0, 0, at, n, link, 0, 8, entry)
+
+
+# (sections, e_shnum, bytes of a hole behind them).
+BOMBS = {
+    "notes": lambda at: ([section(NOTE, at, 1 << 30)] * 60000, 60000, 1 << 30),
+    "symbols": lambda at: ([section(STRTAB, at, 1 << 20)] + [section(DYNSYM, at, 3 << 29, 24)] * 12, 13, 3 << 29),
+    "sections": lambda at: ([section(0, 0, 8 << 20)], 0, 64 * (8 << 20)),
+}
+
+
+def elf(path, bomb=None):
+    """A file whose code, at 4096, computes for as long as its argument says; with a bomb its sections are without end."""
+    machine = platform.machine()
+    if machine not in SPIN:
+        raise harness.Skip("no code for %s" % machine)
+    at = 8192
+    sections, n, hole = BOMBS[bomb](at + 64 * 60000) if bomb else ([], 0, 0)
+    head = b"\x7fELF\x02\x01\x01".ljust(16, b"\0") + struct.pack("<2HI3QI6H", 3, MACHINE[machine], 1, 0, 64, at if bomb else 0, 0,
+                                                                 64, 56, 1, 64, n, 0)
+    head += struct.pack("<2I6Q", 1, 5, 0, 0, 0, 8192, 8192, 4096)
+    with open(path, "wb") as file:
+        file.write(head.ljust(4096, b"\0") + SPIN[machine].ljust(4096, b"\0") + b"".join(sections))
+        file.truncate(max(file.tell(), at + 64 * 60000 + hole))
+    return path
+
+
+def beside(py, path, out, dies=lambda: None):
+    """Records a process in the code of such a file, and another; what is found of the other and in all."""
+    home = harness.folder(0o777)
+    hostile, other = Target(py, "foreign.py", path), Target(py, "groundtruth.py", "--us", 50)
+    dies()
+    recorder = Recorder("-p", "%d,%d" % (hostile.pid, other.pid), "-F", 499, "-v", "-o", out, home=home).attached()
+    for pid in (hostile.pid, other.pid):
+        harness.works(pid, 1.5)
+    run = recorder.signal(signal.SIGINT).wait(20).ok()
+    rss = float(run.summary["rss"].rstrip("MiB"))
+    check(rss < MOST_MB, "%.0f MiB: %s", rss, run)
+    if out.endswith(".data"):  # perf itself would hang in such a file
+        enough(run.n("samples") > 100, "too few samples: %s", run)
+        check(os.path.getsize(os.path.join(home, out)) > 200 * run.n("samples"), "not all of it is there: %s", run)
+        return
+    stacks = harness.read_folded(os.path.join(home, out))
+    ours, theirs = (harness.of_pid(stacks, target.pid) for target in (other, hostile))
+    named = sum(n for frames, n in ours if any("Py" in frame for frame in frames))
+    enough(harness.total(ours) > 100 and harness.total(theirs) > 100, "too few samples: %s", run)
+    check(named >= 0.9 * harness.total(ours), "%d of the other's %d samples have native names: %s", named, harness.total(ours), run)
+
+
+@each(out=["out.folded", "out.data"])
+@each(bomb=list(BOMBS))
+@one_python
+@seconds(120)
+def test_an_elf_bomb_takes_no_other_names(py, bomb, out):
+    harness.need_root()
+    beside(py, elf(os.path.join(harness.folder(0o755), "bomb.so"), bomb), out)
+
+
+@each(out=["out.folded", "out.data"])
+@one_python
+@seconds(120)
+def test_a_file_system_that_stops_answering_takes_no_other_names(py, out):
+    harness.need_root()
+    plain, folder = elf(os.path.join(harness.folder(), "prog")), harness.folder(0o755)
+    server = harness.start([py.path, os.path.join(harness.TARGETS, "deadfs.py"), folder, plain], stdin=subprocess.PIPE,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if server.stdout.readline() != b"READY\n":
+        raise harness.Skip("no FUSE here: %s" % server.stderr.read().decode())
+    harness.cleanup(subprocess.call, ["umount", "-l", folder])
+
+    def dies():
+        server.stdin.write(b"now\n")
+        server.stdin.flush()
+        equal(server.stdout.readline(), b"DEAD\n", "the server")
+
+    beside(py, os.path.join(folder, "prog"), out, dies)
+    harness.end(server)

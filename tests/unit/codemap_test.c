@@ -7,8 +7,10 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <errno.h>
+#include <sys/mman.h>
 
-#include "modules/codemap.h"
+#include "elf/codemap.h"
 #include "base/quota.h"
 #include "jitdump.h"
 
@@ -243,6 +245,83 @@ static void test_bounded_together(void **state)
 	quota_unref(quota);
 }
 
+/* What one process made of a file is what another gets; both go on where they were. */
+static void test_handed_over(void **state)
+{
+	static const char first[] = "900 800 c\n1000 10 a\n1000 8 b\n2000 1", rest[] = "0 d\n";
+	_cleanup_close_ int file = memfd_create("test", MFD_CLOEXEC);
+	struct codemap here = { 0 }, there = { 0 };
+	struct codemap_place place = { 0 };
+	int fd;
+
+	for (int i = 0; i < 2; i++) {
+		const char *text = i ? rest : first;
+
+		assert_int_equal(strlen(text), write(file, text, strlen(text)));
+		codemap_read(&here, file, false, &place);
+		assert_true(codemap_same(file, &place) && !place.more);
+		fd = codemap_make(&here);
+		assert_int_equal(0, codemap_take(&there, fd));
+		close(fd);
+		codemap_deinit(&here);
+		codemap_sort(&there);
+		check_name(&there, 0x1001, "b");
+		check_name(&there, 0x1009, "c");
+		check_name(&there, 0x2001, i ? "d" : NULL);
+	}
+	assert_int_equal(1, pwrite(file, "e", 1, 31));
+	assert_false(codemap_same(file, &place));
+	codemap_deinit(&there);
+}
+
+static int check_bytes(const unsigned char *b, size_t n)
+{
+	unsigned char *copy = malloc(n); /* of that size, for ASan */
+	struct codemap m = { 0 };
+	int r;
+
+	memcpy(copy, b, n);
+	r = codemap_check(&m, (struct bytes){ copy, n });
+	free(copy);
+	codemap_deinit(&m);
+	return r;
+}
+
+/* Head: magic, full, count; a row: start, size, a number; then a name of three bytes. */
+static void test_no_row_is_trusted(void **state)
+{
+	enum { N = 16 + 16 + 4, FULL = 4, COUNT = 8, START = 16, SIZE = 24, NAME = 32 };
+	static const struct {
+		size_t at;
+		unsigned char byte;
+	} bad[] = { { 0, 0 },	 { FULL, 2 },	     { COUNT, 2 }, { COUNT + 7, 0x10 },
+		    { SIZE, 0 }, { SIZE + 3, 0xff }, { NAME, 0 },  { NAME + 3, 'x' } };
+	struct codemap m = { 0 };
+	unsigned char good[N + 1], b[N];
+	int fd;
+
+	parse_perf(&m, "1000 10 abc\n");
+	fd = codemap_make(&m);
+	codemap_deinit(&m);
+	assert_int_equal(N, pread(fd, good, sizeof(good), 0));
+	close(fd);
+	assert_int_equal(0, check_bytes(good, N));
+	for (size_t n = 0; n < N; n++)
+		assert_int_equal(-EPROTO, check_bytes(good, n));
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		memcpy(b, good, N);
+		b[bad[i].at] = bad[i].byte;
+		assert_int_equal(-EPROTO, check_bytes(b, N));
+	}
+	memcpy(b, good, N);
+	memset(b + START, 0xff, 8); /* with its size it wraps */
+	assert_int_equal(-EPROTO, check_bytes(b, N));
+	fd = memfd_create("test", MFD_CLOEXEC); /* not sealed */
+	assert_int_equal(N, write(fd, good, N));
+	assert_int_equal(-EPROTO, codemap_take(&m, fd));
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -253,6 +332,8 @@ int main(void)
 		cmocka_unit_test(test_flips),
 		cmocka_unit_test(test_bounded),
 		cmocka_unit_test(test_bounded_together),
+		cmocka_unit_test(test_handed_over),
+		cmocka_unit_test(test_no_row_is_trusted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

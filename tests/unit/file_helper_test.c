@@ -107,6 +107,35 @@ static void what_is_no_elf_is_told(void **state)
 	file_helper_end(h);
 }
 
+/* What a JIT wrote is read by the same, piece after piece. */
+static void code_is_read(void **state)
+{
+	static const char text[] = "1000 10 one\n2000 10 two\n", rest[] = "3000 10 three\n";
+	_cleanup_close_ int fd = memfd_create("test", MFD_CLOEXEC);
+	struct file_helper *h = file_helper_start(NULL);
+	struct codemap_place here = { 0 }, there = { 0 };
+	struct codemap m = { 0 }, n = { 0 };
+
+	for (int i = 0; i < 2; i++) {
+		const char *t = i ? rest : text;
+
+		assert_int_equal(strlen(t), write(fd, t, strlen(t)));
+		codemap_read(&m, fd, false, &here);
+		assert_int_equal(0, file_helper_code(h, &n, fd, false, &there));
+		assert_memory_equal(&here, &there, sizeof(here));
+	}
+	assert_int_equal(m.n_names, n.n_names);
+	assert_memory_equal(m.names, n.names, n.n_names);
+	codemap_sort(&n);
+	assert_string_equal("three", codemap_find(&n, 0x3001));
+	there = (struct codemap_place){ 0 };
+	assert_int_equal(0, file_helper_code(h, &n, fd, true, &there)); /* it is no dump */
+	assert_int_equal(0, there.at);
+	codemap_deinit(&m);
+	codemap_deinit(&n);
+	file_helper_end(h);
+}
+
 /* The children of @pid, as the kernel lists them; how many. */
 static size_t children(pid_t pid, pid_t *ret, size_t cap)
 {
@@ -354,6 +383,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_same_is_read),
 		cmocka_unit_test(what_is_no_elf_is_told),
+		cmocka_unit_test(code_is_read),
 		cmocka_unit_test(whoever_is_ended_is_replaced),
 		cmocka_unit_test(none_is_left),
 		cmocka_unit_test(one_that_hangs_is_left_behind),

@@ -397,9 +397,41 @@ static void bounded(void **state)
 	assert_int_equal(n + STATS_GET(&stats, unnamed), MANY);
 }
 
+/* Processes without end whose stacks are equal: of each no more is kept than whose it is. */
+static void many_processes_have_one_stack(void **state)
+{
+	enum { MANY = 20000, DEEP = 100, BYTES = 8 << 20 };
+	struct frame deep[DEEP];
+	struct stats stats = { .lost = 0 };
+	struct fixture f;
+
+	(void)state;
+	begin(&f, SESSION_LINES, 1);
+	f.session.memory = BYTES;
+	f.session.stats = &stats;
+	for (int i = 0; i < DEEP; i++) {
+		deep[i] = plain[0];
+		deep[i].line = 1 + i;
+	}
+	comm(&f, 1, 1, "a");
+	for (pid_t pid = 2; pid < MANY; pid++) {
+		struct side side = {
+			.kind = SIDE_FORK, .pid = pid, .tid = pid, .u.fork = { 1, 1 }
+		};
+
+		assert_int_equal(f.sink.ops->side(&f.sink, &side), 0);
+		put(&f, (struct sample){ .pid = pid, .tid = pid }, deep, DEEP);
+		side.kind = SIDE_EXIT;
+		assert_int_equal(f.sink.ops->side(&f.sink, &side), 0);
+	}
+	assert_int_equal(STATS_GET(&stats, unnamed), 0);
+	end(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(many_processes_have_one_stack),
 		cmocka_unit_test(stacks_are_added_up),
 		cmocka_unit_test(bounded),
 		cmocka_unit_test(lines_are_left_out),

@@ -19,9 +19,11 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "elf/file_helper.h"
 #include "jitdump.h"
 #include "sys/family.h"
 #include "sys/proc.h"
+#include "sys/proc_maps.h"
 #include "../own_spaces.h"
 
 enum { CODE = 0x5000000, CODE_SIZE = 0x100000 };
@@ -107,6 +109,26 @@ static void test_own_map(void **state)
 		  "than what was there before\n");
 	until_named(s, me, CODE + 0x3000, "another file altogether");
 	assert_string_equal("[unknown]", symbolize_user(s, me, CODE + CODE_SIZE));
+	own_symbolizer_destroy(s);
+}
+
+/* Where there is a process that reads, we do not. */
+static void test_read_elsewhere(void **state)
+{
+	struct symbolizer *s = own_symbolizer(0);
+	struct file_helper *h = file_helper_start(NULL);
+	struct timespec step = { .tv_nsec = 1000000 };
+	pid_t me = getpid();
+
+	elfcache_read_by(symbolizer_spaces(s)->elfs, h);
+	feed(s, me, CODE, "//anon", NULL);
+	write_map("w", "5000000 10 a\n");
+	until_named(s, me, CODE, "a");
+	file_helper_end(h);
+	write_map("a", "5001000 10 b\n");
+	for (int i = 0; i < 500; i++, nanosleep(&step, NULL))
+		assert_string_equal("[anon]", symbolize_user(s, me, CODE + 0x1000));
+	assert_string_equal("a", symbolize_user(s, me, CODE));
 	own_symbolizer_destroy(s);
 }
 
@@ -379,10 +401,11 @@ static void test_python_in_namespaces(void **state)
 	check_python(prefix);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(test_own_map, remove_map),
+		cmocka_unit_test_teardown(test_read_elsewhere, remove_map),
 		cmocka_unit_test_teardown(test_forked, remove_map),
 		cmocka_unit_test_teardown(test_generations, remove_map),
 		cmocka_unit_test_teardown(test_not_theirs, remove_map),
@@ -393,5 +416,7 @@ int main(void)
 		cmocka_unit_test(test_python_in_namespaces),
 	};
 
+	if (argc > 1 && !strcmp(argv[1], FILE_HELPER_COMMAND))
+		return file_serve_main();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

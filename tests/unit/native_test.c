@@ -14,7 +14,7 @@
 #include "arch/arch.h"
 #include "base/clock.h"
 #include "stacks/native.h"
-#include "sys/proc.h"
+#include "sys/proc_maps.h"
 
 /* What passes for the evaluation loop here. */
 int _PyEval_EvalFrameDefault(int n);

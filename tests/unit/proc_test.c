@@ -20,6 +20,7 @@
 
 #include "sys/family.h"
 #include "sys/proc.h"
+#include "sys/proc_maps.h"
 
 static const char text[] =
 	"00400000-00a5b000 r-xp 00001000 fe:1f 1234       /usr/bin/a b\n"

@@ -576,6 +576,36 @@ static void empty_and_damaged_tables(void **state)
 	}
 }
 
+/* Of each length the first and the last character. */
+static void characters_are_as_long_as_utf8_has_them(void **state)
+{
+	static const struct {
+		uint32_t c;
+		const char *utf8;
+	} chars[] = {
+		{ 0x7f, "?" }, /* a control character */
+		{ 0x7e, "~" },
+		{ 0xa1, "\xc2\xa1" },
+		{ 0x7ff, "\xdf\xbf" },
+		{ 0x800, "\xe0\xa0\x80" },
+		{ 0xd7ff, "\xed\x9f\xbf" },
+		{ 0xd800, "?" },
+		{ 0xdfff, "?" },
+		{ 0xe000, "\xee\x80\x80" },
+		{ 0xffff, "\xef\xbf\xbf" },
+		{ 0x10000, "\xf0\x90\x80\x80" },
+		{ 0x10ffff, "\xf4\x8f\xbf\xbf" },
+		{ 0x110000, "?" },
+	};
+
+	for (size_t i = 0; i < sizeof(chars) / sizeof(chars[0]); i++) {
+		char got[8];
+
+		pycode_utf8((const void *)&chars[i].c, 4, 4, got, sizeof(got));
+		assert_string_equal(got, chars[i].utf8);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -595,6 +625,7 @@ int main(void)
 		cmocka_unit_test(lines_are_co_lines),
 		cmocka_unit_test(lines_without_columns),
 		cmocka_unit_test(empty_and_damaged_tables),
+		cmocka_unit_test(characters_are_as_long_as_utf8_has_them),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

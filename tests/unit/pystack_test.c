@@ -1513,15 +1513,17 @@ static void many_codes(void **state)
 	fix_destroy(f);
 }
 
-/* Threads that never come back take the entries of those before; others get their own. */
+/* Threads that never come back take the entries of those before, also where some of the numbers
+ * in between are other programs'; others get their own. */
 static void entries_follow_the_threads_that_come_back(void **state)
 {
 	struct pystack *p = pystack_create(10, NULL, NULL);
 	uint32_t kept = 0;
 
 	(void)state;
-	for (pid_t tid = 1000; tid < 101000; tid++)
-		pystack_thread(p, 1, tid, 0);
+	for (int step = 1; step < 5; step += 2)
+		for (pid_t tid = 1000; tid < 101000; tid += step)
+			pystack_thread(p, 1, tid, 0);
 	assert_int_equal(p->thread_mask, N_THREADS_FIRST - 1);
 	for (int round = 0; round < 20; round++)
 		for (pid_t tid = 1; tid <= 1000; tid++)

@@ -23,6 +23,7 @@
 #include "elf/module.h"
 #include "names/kallsyms.h"
 #include "sys/proc.h"
+#include "sys/proc_maps.h"
 #include "../own_spaces.h"
 #include "names/symnames.h"
 

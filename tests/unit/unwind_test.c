@@ -21,6 +21,7 @@
 #include "elf/elfimage.h"
 #include "modules/space.h"
 #include "sys/proc.h"
+#include "sys/proc_maps.h"
 #include "elf/cfi.h"
 #include "unwind/expr.h"
 #include "unwind/step.h"

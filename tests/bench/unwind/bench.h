@@ -6,7 +6,7 @@
 #define BENCH_H
 
 #include "elf/elfimage.h"
-#include "sys/proc.h"
+#include "sys/proc_maps.h"
 #include "unwind/unwind.h"
 
 enum { MAX_FRAMES = 1024 };

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "sample/perf_decode.h"
 #include "perf_event.h"
+#include "sys/proc.h"
 
 enum { MAX_THREADS = 64, RING_PAGES = 256, SECONDS = 60 };
 

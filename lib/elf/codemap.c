@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-#include "modules/codemap.h"
+#include "elf/codemap.h"
+
+#include <errno.h>
+#include <sys/mman.h>
 
 #include "base/quota.h"
+#include "elf/sealed.h"
 
 enum {
 	MAX_NAME = 4096,
 	MAX_BYTES = 64 << 20,
 	MAX_CODE = 256 << 20, /* bytes of one function */
 	MAX_NESTING = 16,
+	CHUNK = 1 << 20,
+	MAX_CHUNKS = 16, /* at a time */
 };
 
 struct codemap_row {
@@ -52,12 +58,17 @@ static void *grown(struct codemap *m, void *p, size_t *cap, size_t want, size_t 
 	return ret;
 }
 
+static bool is_code(uint64_t start, uint64_t size, size_t n)
+{
+	return size > 0 && size <= MAX_CODE && start <= UINT64_MAX - size && n > 0;
+}
+
 static void add(struct codemap *m, uint64_t start, uint64_t size, const char *name, size_t n)
 {
 	void *p;
 
 	n = MIN(n, MAX_NAME - 1);
-	if (size == 0 || size > MAX_CODE || start > UINT64_MAX - size || n == 0 || m->full)
+	if (!is_code(start, size, n) || m->full)
 		return;
 	if (m->n == m->cap) {
 		p = grown(m, m->row, &m->cap, 256, sizeof(*m->row));
@@ -211,4 +222,106 @@ size_t codemap_parse_dump(struct codemap *m, struct bytes b, uint64_t at)
 		used += n;
 	}
 	return used;
+}
+
+/* ---- Files ---- */
+
+static void keep_tail(struct codemap_place *p, const unsigned char *b, size_t n)
+{
+	p->n_tail = (uint32_t)MIN(n, sizeof(p->tail));
+	p->tail_at = p->at + n - p->n_tail;
+	memcpy(p->tail, b + n - p->n_tail, p->n_tail);
+}
+
+void codemap_read(struct codemap *m, int fd, bool dump, struct codemap_place *p)
+{
+	codemap_parse_fn *parse = dump ? codemap_parse_dump : codemap_parse_perf;
+	_cleanup_free_ unsigned char *buf = malloc(CHUNK);
+	size_t used = 1;
+
+	for (int i = 0; buf && i < MAX_CHUNKS && used && !m->full; i++) {
+		ssize_t n = pread(fd, buf, CHUNK, (off_t)p->at);
+
+		used = n > 0 ? parse(m, (struct bytes){ buf, (size_t)n }, p->at) : 0;
+		if (used)
+			keep_tail(p, buf, MIN(used, (size_t)n));
+		p->at += used;
+	}
+	p->more = used && !m->full;
+}
+
+bool codemap_same(int fd, const struct codemap_place *p)
+{
+	unsigned char now[sizeof(p->tail)];
+
+	return pread(fd, now, p->n_tail, (off_t)p->tail_at) == (ssize_t)p->n_tail &&
+	       memcmp(now, p->tail, p->n_tail) == 0;
+}
+
+/* ---- From process to process ---- */
+
+/* The rows follow, then their names, in the same order. */
+struct head {
+	uint32_t magic, full; /* full: there was more than it could take */
+	uint64_t n;
+};
+
+enum { MAGIC = 0x6d706373, MAX_WIRE = 3 * MAX_BYTES };
+
+int codemap_make(const struct codemap *m)
+{
+	struct head h = { MAGIC, m->full, m->n };
+	struct iovec part[] = { { &h, sizeof(h) },
+				{ m->row, m->n * sizeof(*m->row) },
+				{ m->names, m->n_names } };
+
+	return sealed_make(part, m->n ? ARRAY_SIZE(part) : 1);
+}
+
+/* Add @r, whose name is the first of @names, and leave the others in it. False: it can't be.
+ */
+static bool take_row(struct codemap *m, const struct codemap_row *r, struct bytes *names)
+{
+	const char *name = (const char *)names->at;
+	size_t room = MIN(names->n, (size_t)MAX_NAME), n = strnlen(name, room);
+
+	if (n == room || !is_code(r->start, r->size, n))
+		return false;
+	add(m, r->start, r->size, name, n);
+	*names = (struct bytes){ names->at + n + 1, names->n - n - 1 };
+	return true;
+}
+
+int codemap_check(struct codemap *m, struct bytes b)
+{
+	struct codemap_row r;
+	struct bytes names;
+	struct head h;
+
+	if (b.n < sizeof(h))
+		return -EPROTO;
+	memcpy(&h, b.at, sizeof(h));
+	b = (struct bytes){ b.at + sizeof(h), b.n - sizeof(h) };
+	if (h.magic != MAGIC || h.full > 1 || h.n > b.n / sizeof(r))
+		return -EPROTO;
+	names = (struct bytes){ b.at + h.n * sizeof(r), b.n - h.n * sizeof(r) };
+	for (size_t i = 0; i < h.n && !m->full; i++) {
+		memcpy(&r, b.at + i * sizeof(r), sizeof(r));
+		if (!take_row(m, &r, &names))
+			return -EPROTO;
+	}
+	m->full |= h.full;
+	return 0;
+}
+
+int codemap_take(struct codemap *m, int fd)
+{
+	struct bytes b;
+	int r = sealed_map(&b, fd, MAX_WIRE);
+
+	if (r < 0)
+		return r;
+	r = codemap_check(m, b);
+	munmap((void *)(uintptr_t)b.at, b.n);
+	return r;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * codemap - names of the code that a JIT made, as it wrote them down, and the parsers of the
- * two files that JITs write. Pure: bytes in, rows out; every byte is taken for hostile.
+ * two files that JITs write; and of the rows that a process without rights made of those
+ * (file_helper.h). Bytes in, rows out; every byte is taken for hostile.
  */
 #ifndef CODEMAP_H
 #define CODEMAP_H
@@ -43,5 +44,27 @@ codemap_parse_fn codemap_parse_perf;
 /* jit-PID.dump: its JIT_CODE_LOAD records
  * (tools/perf/Documentation/jitdump-specification.txt). */
 codemap_parse_fn codemap_parse_dump;
+
+/* How far a file was read. */
+struct codemap_place {
+	uint64_t at, tail_at;
+	uint32_t n_tail; /* the last bytes read: if they change, the file was written anew */
+	uint32_t more;	 /* it was not read to its end */
+	unsigned char tail[64];
+};
+
+/* Go on at @p with what @fd has of lines, or of a dump: so much at a time. */
+void codemap_read(struct codemap *m, int fd, bool dump, struct codemap_place *p);
+
+/* Is what was read last still in @fd? */
+bool codemap_same(int fd, const struct codemap_place *p);
+
+/* A sealed file of the rows of an @m that was not sorted. Its descriptor, or -ENOMEM. */
+int codemap_make(const struct codemap *m);
+
+/* Add the rows in such a file, which is borrowed and not trusted. 0; -EPROTO: something in it
+ * is not as it must be, and some rows may have been added; -ENOMEM. */
+int codemap_take(struct codemap *m, int fd);
+int codemap_check(struct codemap *m, struct bytes b); /* the same of its bytes */
 
 #endif

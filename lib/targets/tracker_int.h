@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tracker_int - what the files of the tracker share. Control thread only.
+ */
+#ifndef TRACKER_INT_H
+#define TRACKER_INT_H
+
+#include "targets/tracker.h"
+
+struct probe;
+struct pyproc;
+
+/* A process whose interpreter is being looked for. */
+struct search {
+	struct target *target;
+	struct probe *probe;
+	int tries;
+	bool fresh; /* just started: its interpreter may not be mapped yet */
+	bool again; /* asked for while the probe was looking */
+	bool dropped;
+	bool told_short; /* a person knows that descriptors did not suffice */
+	uint64_t next_ns;
+};
+
+/* A target that no table has yet, for a process that began at @begun_ns; malloc'ed. NULL: no
+ * memory. */
+struct target *tracker_create(struct tracker *t, pid_t pid, uint64_t begun_ns);
+
+/* The same, published and opened, in the place of one with its number. */
+struct target *tracker_add(struct tracker *t, pid_t pid, uint64_t begun_ns);
+
+/* In a PID namespace of its own a process numbers its threads differently: note how. For
+ * want of memory none is known (target_inner_tid()). */
+void tracker_learn_tids(struct target *target);
+
+/* Its interpreter is @p. */
+void tracker_found(struct target *target, const struct pyproc *p);
+
+/* A look that began at @began ended with @code and, if it is not negative or -EAGAIN, with
+ * @p: note that there was no interpreter then, or that one is about to start. */
+void tracker_note_none(struct target *target, int code, const struct pyproc *p,
+		       uint64_t began);
+
+/* Put what the readers know of @target on the tape, if there is one. */
+void tracker_tape(const struct tracker *t, const struct target *target);
+
+/* Look for @target's interpreter from now on. @fresh: it has just begun, and may not have
+ * mapped it yet. 0 or -ENOMEM. */
+int tracker_search(struct tracker *t, struct target *target, bool fresh);
+
+#endif

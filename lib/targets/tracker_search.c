@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tracker_search - looks for the interpreters of targets, each in a thread of its own, until
+ * one is there or there is no hope.
+ */
+#include "targets/tracker_int.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "sys/proc.h"
+#include "targets/births.h"
+#include "targets/probe.h"
+#include "targets/scout.h"
+#include "targets/tape_target.h"
+
+enum {
+	SETTLE_MS = 200, /* at attach, for descendants */
+	RETRY_MS = 10,	 /* doubled each time, to RETRY_MAX_MS */
+	RETRY_MAX_MS = 200,
+	FRESH_TRIES = 16, /* so for 2 s also without a record that tells to look */
+	SCOUT_MS = 2,
+	SETTLE_STEP_MS = 20, /* where no end is told of */
+	DOUBT_TRIES = 5,     /* what is wrong in a program's first moments may be half made */
+};
+
+/* --- what an interpreter is --- */
+
+static int compare_pairs(const void *a, const void *b)
+{
+	const pid_t *x = a, *y = b;
+
+	return x[0] < y[0] ? -1 : x[0] > y[0];
+}
+
+void tracker_learn_tids(struct target *t)
+{
+	bool same = proc_same_pid_namespace(t->pid);
+	pid_t own = same ? t->pid : proc_inner_tid(t->pid, t->pid);
+	_cleanup_free_ pid_t *tids = NULL;
+	size_t n;
+
+	t->inner_tids = own > 0 && own != t->pid;
+	if (!t->inner_tids || proc_tasks(t->pid, &tids, &n) < 0)
+		return;
+	t->tids = calloc(n, sizeof(*t->tids));
+	if (!t->tids)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		pid_t inner = proc_inner_tid(t->pid, tids[i]);
+
+		t->tids[t->n_tids].outer = tids[i];
+		t->tids[t->n_tids].inner = inner;
+		t->n_tids += inner > 0;
+	}
+	qsort(t->tids, t->n_tids, sizeof(*t->tids), compare_pairs);
+}
+
+/* What the interpreter is, or will be. */
+static void target_learn(struct target *t, const struct pyproc *p)
+{
+	t->py.layout = p->layout;
+	pywalk_layout_init(&t->py.walk, &p->layout, p->runtime);
+	t->py.code_versions = p->code_versions;
+	t->py.root = proc_stack_root(t->pid);
+	t->version = p->version;
+	t->runtime = p->runtime;
+	tracker_learn_tids(t);
+}
+
+void tracker_found(struct target *t, const struct pyproc *p)
+{
+	/* Readers that see a runtime that is about to start read it already. */
+	if (atomic_load(&t->state) != TARGET_STARTING || t->runtime != p->runtime)
+		target_learn(t, p);
+	t->code = p->code;
+	atomic_store_explicit(&t->state, TARGET_PYTHON, memory_order_release);
+}
+
+/* It is mapped, and not there yet. Of a version that is not known yet nothing can be read. */
+static void tracker_starting(struct target *t, const struct pyproc *p)
+{
+	if (!p->version || atomic_load(&t->state) == TARGET_STARTING)
+		return;
+	target_learn(t, p);
+	atomic_store_explicit(&t->state, TARGET_STARTING, memory_order_release);
+}
+
+void tracker_note_none(struct target *t, int code, const struct pyproc *p, uint64_t began)
+{
+	bool none = code == -ENOEXEC || ((code == 0 || code == -EAGAIN) && p->unborn);
+
+	if (none && began >= t->begun_ns)
+		atomic_store(&t->none_ns, began);
+	if (code == -EAGAIN)
+		tracker_starting(t, p);
+	else if (code == -ENOEXEC)
+		atomic_store(&t->state, TARGET_NOPYTHON);
+}
+
+void tracker_tape(const struct tracker *t, const struct target *target)
+{
+	if (t->tape)
+		tape_queue_target(target, t->tape, t->stats);
+}
+
+/* --- searches --- */
+
+int tracker_search(struct tracker *t, struct target *target, bool fresh)
+{
+	struct search *s = realloc(t->searches, (t->n_searches + 1) * sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	t->searches = s;
+	targets_hold(target, 1);
+	s[t->n_searches++] = (struct search){
+		.target = target,
+		.fresh = fresh,
+		.next_ns = now_ns(),
+	};
+	return 0;
+}
+
+/* The search for @target's interpreter, or NULL. */
+static struct search *search_of(struct tracker *t, const struct target *target)
+{
+	for (size_t i = 0; i < t->n_searches; i++)
+		if (t->searches[i].target == target)
+			return &t->searches[i];
+	return NULL;
+}
+
+void tracker_look(struct tracker *t, pid_t pid)
+{
+	struct target *target = targets_find(&t->targets, pid);
+	struct search *s = target ? search_of(t, target) : NULL;
+
+	if (s) {
+		s->again = s->probe;
+		s->next_ns = 0;
+	} else if (target && atomic_load(&target->state) == TARGET_NOPYTHON) {
+		tracker_search(t, target, false);
+	}
+}
+
+/* A new program may map it yet, or was seen half made. */
+static bool look_again(const struct search *s, int code, const struct pyproc *p)
+{
+	switch (code) {
+	case -EAGAIN:
+		return true;
+	case -ENOEXEC:
+		return s->again || p->partly || (s->fresh && s->tries < FRESH_TRIES);
+	case -ENOTSUP:
+		return s->fresh && s->tries < DOUBT_TRIES;
+	case -EMFILE:
+	case -ENFILE:
+	case -ENOMEM:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* False: keep looking. */
+static bool search_ended(struct tracker *t, struct search *s, int code, const struct pyproc *p,
+			 const struct err *err)
+{
+	struct target *target = s->target;
+
+	tracker_note_none(target, code, p, probe_began(s->probe));
+	tracker_tape(t, target);
+	if (code == 0) {
+		tracker_found(target, p);
+		births_teach(t->births, &target->code, target);
+		tracker_tape(t, target);
+		return true;
+	}
+	if (proc_is_short(code) && !s->told_short) {
+		s->told_short = true;
+		note_say(&t->note, "%s; it is tried again", err->text);
+	}
+	if (look_again(s, code, p) && proc_exists(target->pid))
+		return false;
+	if (code != -EAGAIN && code != -ENOEXEC) {
+		snprintf(target->why, sizeof(target->why), "%.250s", err->text);
+		atomic_store(&target->state, TARGET_REFUSED);
+		if (code != -ESRCH)
+			note_say(&t->note, "%s", err->text);
+		return true;
+	}
+	return true;
+}
+
+/* Until the next look, if nobody asks for it before. */
+static uint64_t pause_ns(const struct search *s, int code, const struct pyproc *p)
+{
+	uint64_t ms = MIN((uint64_t)RETRY_MS << MIN(s->tries, 10), RETRY_MAX_MS);
+
+	/* A file is being mapped just now: that takes some system calls. */
+	return 1000000 * (code == -ENOEXEC && p->partly && s->tries < FRESH_TRIES ? 1 : ms);
+}
+
+/* True: nothing more to do for it. */
+static bool step_search(struct tracker *t, struct search *s)
+{
+	bool ended;
+	struct pyproc p;
+	struct err err;
+	int code;
+
+	if (s->dropped)
+		return true;
+	if (!s->probe) {
+		if (now_ns() >= s->next_ns) {
+			s->tries += s->tries < 100;
+			/* What is asked for from here on wants another look. */
+			atomic_store(&s->target->asked, false);
+			s->again = false;
+			s->probe = probe_start(s->target->pid, s->target->since_ns, t->kick);
+		}
+		return false;
+	}
+	if (!probe_done(s->probe, &code, &p, &err))
+		return false;
+	ended = search_ended(t, s, code, &p, &err);
+	probe_release(s->probe);
+	s->probe = NULL;
+	s->next_ns = s->again ? 0 : now_ns() + pause_ns(s, code, &p);
+	return ended;
+}
+
+void tracker_scout(struct tracker *t)
+{
+	size_t n_all = t->targets.n_all, n = 0;
+	_cleanup_free_ pid_t *pids = calloc(n_all + 1, sizeof(*pids));
+
+	t->scouted = calloc(n_all + 1, sizeof(struct target *));
+	for (size_t i = 0; pids && t->scouted && i < n_all; i++) {
+		struct target *target = t->targets.all[i];
+
+		if (!target->asleep || !target->plain)
+			continue;
+		t->scouted[n] = target;
+		pids[n++] = target->pid;
+	}
+	if (n && births_known(t->births, 0))
+		t->scout = scout_start(t->births, pids, n);
+	t->n_scouted = t->scout ? n : 0;
+	for (size_t i = 0; i < t->n_scouted; i++)
+		targets_hold(t->scouted[i], 1);
+}
+
+static void take_scouted(struct tracker *t)
+{
+	struct scout_found found;
+	ssize_t i;
+
+	while ((i = scout_take(t->scout, &found)) >= 0) {
+		t->scouted[i]->code_at = found.at;
+		atomic_store_explicit(&t->scouted[i]->code_number, found.number,
+				      memory_order_release);
+	}
+	if (!t->scout || !scout_over(t->scout))
+		return;
+	scout_release(t->scout);
+	t->scout = NULL;
+	while (t->n_scouted)
+		targets_hold(t->scouted[--t->n_scouted], -1);
+}
+
+void tracker_run(struct tracker *t)
+{
+	take_scouted(t);
+	for (size_t i = 0; i < t->n_searches;) {
+		if (!step_search(t, &t->searches[i])) {
+			i++;
+			continue;
+		}
+		probe_release(t->searches[i].probe);
+		targets_hold(t->searches[i].target, -1);
+		t->searches[i] = t->searches[--t->n_searches];
+	}
+	targets_reap(&t->targets);
+}
+
+int tracker_due_ms(const struct tracker *t, int most)
+{
+	uint64_t now = now_ns();
+
+	if (t->scout)
+		most = MIN(most, SCOUT_MS);
+	for (size_t i = 0; i < t->n_searches; i++) {
+		const struct search *s = &t->searches[i];
+		uint64_t left = s->next_ns > now ? (s->next_ns - now) / 1000000 + 1 : 0;
+
+		if (!s->probe && left < (uint64_t)most)
+			most = (int)left;
+	}
+	return most;
+}
+
+static bool unsettled(const struct tracker *t)
+{
+	for (size_t i = 0; i < t->n_searches; i++)
+		if (t->searches[i].tries == 0 || t->searches[i].probe)
+			return true;
+	return false;
+}
+
+/* A look at it takes long, as where it has many maps: it waits until the process runs. */
+static void sleep_on(struct search *s)
+{
+	s->dropped = true;
+	s->target->asleep = true;
+}
+
+void tracker_settle(struct tracker *t)
+{
+	struct pollfd fds[] = {
+		{ .fd = t->kick, .events = POLLIN },
+		{ .fd = t->stop ? t->stop->fd : -1, .events = POLLIN },
+	};
+	uint64_t end = now_ns() + SETTLE_MS * 1000000ull;
+	eventfd_t n;
+
+	for (tracker_run(t); unsettled(t) && now_ns() < end && !fds[1].revents; tracker_run(t))
+		if (poll(fds, ARRAY_SIZE(fds), tracker_due_ms(t, SETTLE_STEP_MS)) > 0 &&
+		    fds[0].revents)
+			eventfd_read(t->kick, &n);
+	for (size_t i = 0; i < t->n_searches; i++)
+		if (!t->searches[i].fresh)
+			sleep_on(&t->searches[i]);
+}

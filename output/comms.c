@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * comms - counts the threads of each process: one whose leader has ended keeps its name as
+ * long as others run.
+ */
+#include "comms.h"
+
+#include "base/base.h"
+
+#define LEADER_ENDED (1u << 30) /* in the value of a process in comms.threads */
+
+void comms_deinit(struct comms *c)
+{
+	idmap_deinit(&c->names);
+	idmap_deinit(&c->titles);
+	idmap_deinit(&c->threads);
+}
+
+void comms_clear(struct comms *c)
+{
+	comms_deinit(c);
+	c->n_ended = 0;
+}
+
+size_t comms_bytes(const struct comms *c)
+{
+	return idmap_bytes(&c->names) + idmap_bytes(&c->titles) + idmap_bytes(&c->threads);
+}
+
+uint32_t comms_name(const struct comms *c, pid_t tid)
+{
+	return idmap_get(&c->names, (uint32_t)tid);
+}
+
+uint32_t comms_title(const struct comms *c, pid_t tid)
+{
+	uint32_t title = idmap_get(&c->titles, (uint32_t)tid);
+
+	return title != IDMAP_NONE ? title : comms_name(c, tid);
+}
+
+static int forget(struct idmap *m, pid_t tid)
+{
+	return idmap_get(m, (uint32_t)tid) == IDMAP_NONE ?
+		       0 :
+		       idmap_set(m, (uint32_t)tid, IDMAP_NONE);
+}
+
+/* What comms.threads has of @pid. */
+static uint32_t threads_of(const struct comms *c, pid_t pid)
+{
+	uint32_t n = idmap_get(&c->threads, (uint32_t)pid);
+
+	return n == IDMAP_NONE ? 0 : n;
+}
+
+/* Nothing of @pid runs: the oldest of those of which that was said is forgotten, unless its
+ * number has a new process. */
+static int process_ended(struct comms *c, pid_t pid)
+{
+	pid_t *place = &c->ended[c->n_ended % COMMS_ENDED], oldest = *place;
+	bool full = c->n_ended++ >= COMMS_ENDED;
+	int ret = 0;
+
+	*place = pid;
+	if (full && threads_of(c, oldest) == LEADER_ENDED) {
+		ret = forget(&c->names, oldest);
+		forget(&c->threads, oldest);
+	}
+	return ret;
+}
+
+static int set_threads(struct comms *c, pid_t pid, uint32_t n)
+{
+	int ret = n ? idmap_set(&c->threads, (uint32_t)pid, n) : forget(&c->threads, pid);
+
+	return !ret && n == LEADER_ENDED ? process_ended(c, pid) : ret;
+}
+
+static int set_name(struct comms *c, pid_t pid, pid_t tid, uint32_t name)
+{
+	bool known = comms_name(c, tid) != IDMAP_NONE;
+	int ret = idmap_set(&c->names, (uint32_t)tid, name);
+
+	if (!ret && tid != pid && !known && name != IDMAP_NONE)
+		ret = set_threads(c, pid, threads_of(c, pid) + 1);
+	return ret;
+}
+
+static int side_comm(struct comms *c, const struct side *side, uint32_t name)
+{
+	if (side->u.comm.thread)
+		return idmap_set(&c->titles, (uint32_t)side->tid, name);
+	if (side->u.comm.exec)
+		forget(&c->titles, side->tid);
+	return set_name(c, side->pid, side->tid, name);
+}
+
+/* Until it is given another name it has its parent's. */
+static int side_fork(struct comms *c, const struct side *side)
+{
+	forget(&c->titles, side->tid);
+	if (side->tid == side->pid)
+		forget(&c->threads, side->pid);
+	return set_name(c, side->pid, side->tid, comms_name(c, side->u.fork.ptid));
+}
+
+static int side_exit(struct comms *c, const struct side *side)
+{
+	uint32_t n = threads_of(c, side->pid);
+	int ret;
+
+	forget(&c->titles, side->tid);
+	if (side->tid == side->pid)
+		return n & LEADER_ENDED ? 0 : set_threads(c, side->pid, n | LEADER_ENDED);
+	if (comms_name(c, side->tid) == IDMAP_NONE)
+		return 0;
+	ret = forget(&c->names, side->tid);
+	return ret || !(n & ~LEADER_ENDED) ? ret : set_threads(c, side->pid, n - 1);
+}
+
+int comms_side(struct comms *c, const struct side *side, uint32_t name)
+{
+	switch (side->kind) {
+	case SIDE_COMM:
+		return side_comm(c, side, name);
+	case SIDE_FORK:
+		return side_fork(c, side);
+	case SIDE_EXIT:
+		return side_exit(c, side);
+	case SIDE_MMAP:
+	case SIDE_LOST:
+	case SIDE_THROTTLE:
+		break;
+	}
+	return 0;
+}
