@@ -392,7 +392,9 @@ int perf_ring_map(struct perf_ring *r, const struct perf_event_attr *attr, pid_t
 	r->fd = perf_event_open_fd(attr, tid, cpu);
 	if (r->fd < 0)
 		return r->fd;
-	m = mmap(NULL, r->size + page, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
+	/* No page fault while a thread is held: resident.h. */
+	m = mmap(NULL, r->size + page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+		 r->fd, 0);
 	if (m == MAP_FAILED) {
 		int code = -errno;
 

@@ -368,6 +368,7 @@ static void read_until_stopped(struct reader *r)
 	work_own = &r->slot->work;
 	harden_thread(HARDEN_READER, 0);
 	begin(r);
+	pystack_warm(r->ps);
 	/* A ring that is full already wakes nobody. */
 	since = now_ns();
 	reader_drain(r, 0, false);

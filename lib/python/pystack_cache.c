@@ -3,20 +3,22 @@
  * pystack_cache - what is remembered from sample to sample: its memory, and a thread's entry.
  */
 #include "python/pystack_int.h"
+#include "base/resident.h"
 #include "base/sparse.h"
 
-/* X(field, bytes): the arrays of a struct pystack @p. */
-#define ARRAYS(X)                                           \
-	X(threads, N_THREADS * sizeof(*p->threads))         \
-	X(states, N_LISTS * sizeof(*p->states))             \
-	X(codes, N_CODES * sizeof(*p->codes))               \
-	X(code_index, N_CODES * sizeof(*p->code_index))     \
-	X(walked, PYWALK_MAX_FRAMES * sizeof(*p->walked))   \
-	X(frames, PYWALK_MAX_FRAMES * sizeof(*p->frames))   \
-	X(seen, PYWALK_MAX_FRAMES * sizeof(*p->seen))       \
-	X(anchors, PYWALK_MAX_FRAMES * sizeof(*p->anchors)) \
-	X(copy, PYCODE_COPY_MAX)                            \
-	X(bytes, BATCH_BYTES)
+/* X(field, bytes, how many of them nearly each read touches): the arrays of a struct pystack
+ * @p. */
+#define ARRAYS(X)                                                                         \
+	X(threads, N_THREADS * sizeof(*p->threads), 0)                                    \
+	X(states, N_LISTS * sizeof(*p->states), 0)                                        \
+	X(codes, N_CODES * sizeof(*p->codes), 8192)                                       \
+	X(code_index, N_CODES * sizeof(*p->code_index), N_CODES * sizeof(*p->code_index)) \
+	X(walked, PYWALK_MAX_FRAMES * sizeof(*p->walked), 4096)                           \
+	X(frames, PYWALK_MAX_FRAMES * sizeof(*p->frames), 4096)                           \
+	X(seen, PYWALK_MAX_FRAMES * sizeof(*p->seen), 4096)                               \
+	X(anchors, PYWALK_MAX_FRAMES * sizeof(*p->anchors), 4096)                         \
+	X(copy, PYCODE_COPY_MAX, 4096)                                                    \
+	X(bytes, BATCH_BYTES, 49152)
 
 struct pystack *pystack_create(uint32_t max_frames,
 			       bool (*new_code)(void *, uint64_t, const struct pycode_copy *),
@@ -40,7 +42,7 @@ struct pystack *pystack_place(void *block, uint32_t max_frames,
 	p->next_id = 1;
 	p->thread_mask = N_THREADS_FIRST - 1;
 	p->arg = arg;
-#define X(field, n)            \
+#define X(field, n, first)     \
 	p->field = (void *)at; \
 	at += sparse_room(n);
 	ARRAYS(X)
@@ -57,8 +59,16 @@ size_t pystack_bytes(void)
 {
 	const struct pystack *p = NULL;
 
-#define X(field, n) +sparse_room(n)
+#define X(field, n, first) +sparse_room(n)
 	return sparse_room(sizeof(*p)) ARRAYS(X);
+#undef X
+}
+
+void pystack_warm(struct pystack *p)
+{
+	resident_touch(p, sizeof(*p));
+#define X(field, n, first) resident_touch(p->field, first);
+	ARRAYS(X)
 #undef X
 }
 

@@ -16,6 +16,7 @@
 #include "capture/taping.h"
 #include "base/clock.h"
 #include "base/nudge.h"
+#include "base/resident.h"
 #include "sys/proc.h"
 #include "record/recorder_int.h"
 #include "sample/sink.h"
@@ -478,6 +479,7 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 
 	if (ret < 0)
 		return ret;
+	resident_program();
 	ret = make_resolver(r, sinks, n_sinks);
 	if (ret < 0)
 		return no_resolver(ret, err);

@@ -64,12 +64,16 @@ class Row(dict):
         return 100 * self["exact"] / max(1, self["samples"])
 
 
+MANY = [(1, 2000, 1, PLAIN), (1000, 1, 1, PLAIN), (2000, 1, 1, PLAIN)]
+
+
 def sets(cpus, quick):
     """(processes, threads, busy processes, options), each once."""
     rows = [(1, 1, 1, PLAIN), (cpus, 1, 1, PLAIN), (cpus, 1, cpus, PLAIN), (1, 16, 1, PLAIN)]
     if not quick:
-        rows += [(1, 1, 1, []), (16, 1, 1, PLAIN), (64, 4, 64, PLAIN), (64, 4, 1, PLAIN), (64, 4, 64, []), (1, 2000, 1, PLAIN),
-                 (1000, 1, 1, PLAIN), (2000, 1, 1, PLAIN)]
+        rows += [(1, 1, 1, []), (16, 1, 1, PLAIN), (64, 4, 64, PLAIN), (64, 4, 1, PLAIN), (64, 4, 64, [])]
+    if not quick or cpus == 2:
+        rows += MANY
     return [row for i, row in enumerate(rows) if row not in rows[:i]]
 
 

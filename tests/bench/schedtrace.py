@@ -50,12 +50,13 @@ class Trace:
 
 
 class Way(NamedTuple):
-    """From a sample to the moments that its reader is woken, runs, and leaves the CPU again. pulled: meanwhile the scheduler
-    moved the sampled thread to another CPU."""
+    """From a sample to the moments that its reader is woken, runs, and waits for the next one. pulled: meanwhile the
+    scheduler moved the sampled thread to another CPU. left: the reader left the CPU before that."""
     woken_us: float
     run_us: float
     done_us: float
     pulled: bool
+    left: bool
 
 
 def names_reader(text, prefix=""):
@@ -73,7 +74,7 @@ def ways(samples, happened):
 
 def way(sample, happened):
     woken = run = None
-    pulled = False
+    pulled = left = False
     for h in happened:
         if h.name == "sched_migrate_task":
             pulled |= " pid=%d " % sample.tid in h.text
@@ -81,10 +82,12 @@ def way(sample, happened):
             continue
         elif h.name == "sched_waking" and names_reader(h.text):
             woken = woken or h.us
-        elif h.name == "sched_switch" and run:
-            return Way((woken or run) - sample.us, run - sample.us, h.us - sample.us, pulled)
+        elif h.name == "sched_switch" and names_reader(h.text, "prev_") and run:
+            if "prev_state=S" in h.text:
+                return Way((woken or run) - sample.us, run - sample.us, h.us - sample.us, pulled, left)
+            left = True
         elif h.name == "sched_switch" and names_reader(h.text, "next_"):
-            run = h.us
+            run = run or h.us
 
 
 def stints(happened):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Tests of other machines and kernels, in guests: run.py [--counts FILE] [-k PATTERN]; or with --scale what a recording takes
-on machines of more CPUs: run.py --scale [--cpus 2,8,16] [--write FILE].
+on machines of more CPUs, with --truth how many of its stacks are right there: run.py --scale [--cpus 2,8,16] [--write FILE].
 
 Builds, boots, and prints what the tests inside print. Writes "passed failed skipped" into FILE.
 """
@@ -18,6 +18,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 for number, name in enumerate(("integration", "bench", "accuracy"), 1):
     sys.path.insert(number, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), name))
 import harness  # noqa: E402
+import many_cpus  # noqa: E402
 import report  # noqa: E402
 import scale  # noqa: E402
 import tarball  # noqa: E402
@@ -60,8 +61,16 @@ BOOTS = [(ARM64, "PMU events", FINE, ["pmu."]),
 PROGRAMS = "tests/envs/many_cpus.py", "tools/accuracy"
 ORACLE = ("tools/accuracy --cases pairs,leaf --rates %d,%d --threads 8 --seconds %d --captures preempt --peers no --at-least 100"
           " --exact 80")
-BOOTS += [(OLDER[-1], "%d CPUs" % cpus, dict(FINE, cpus=cpus, limit=3600),
-           ["tests/envs/many_cpus.py", ORACLE % (99 // cpus, 999 // cpus, cpus // 4)]) for cpus in (8, 16)]
+TURN_US = 30  # about as long as a reader works for a sample
+
+
+def on_many(cpus, options=""):
+    """A row of BOOTS."""
+    return (OLDER[-1], "%d CPUs" % cpus, dict(FINE, cpus=cpus, turn_us=TURN_US, limit=3600),
+            ["tests/envs/many_cpus.py" + options, ORACLE % (99 // cpus, 999 // cpus, cpus // 4)])
+
+
+BOOTS += map(on_many, many_cpus.MANY)
 BOOTS += [(machine, "record on " + machine.name, COARSE, RECORD) for machine in OLDER]
 
 
@@ -256,15 +265,69 @@ def run_scale(given):
     return 0 if all(rows) else 1
 
 
+# --- truth on many CPUs, as tables ---
+
+TRUTH_PART = "tests/envs/run.py --truth"
+SAID = re.compile(r"\w+ \S+ (\w+), (.*?) preempt: +(\d+) samples, +(\S+ %) sure; wrong (\d+) of (\d+);")
+
+
+class Heard(Totals):
+    """Also what the oracle says of each recording."""
+
+    def __init__(self):
+        super().__init__()
+        self.oracle = []
+
+    def line(self, text):
+        super().line(text)
+        found = SAID.match(text)
+        if found:
+            self.oracle.append((*found.groups()[:4], "%s of %s" % found.groups()[4:]))
+
+
+def truth_in(totals, prepared, cpus):
+    """Rows of many_cpus.py of a guest of so many CPUs."""
+    found = prepared.guest.path("truth.json")
+    if os.path.exists(found):
+        os.unlink(found)
+    _, name, options, tests = on_many(cpus, " --json " + shlex.quote(found))
+    totals.boot(prepared.guest, prepared.script(False, tests), name, **options)
+    if not os.path.exists(found):
+        return []
+    with open(found) as file:
+        return [many_cpus.Row(*row) for row in json.load(file)]
+
+
+def run_truth(given):
+    """One table of all machines, and one of the oracle there. 0 if nothing failed."""
+    totals, rows, said = Heard(), [], []
+    prepared = prepare(totals, OLDER[-1])
+    for cpus in map(int, given.cpus.split(",") if prepared else []):
+        totals.oracle = []
+        rows += truth_in(totals, prepared, cpus)
+        said += [("%d" % cpus, *cells) for cells in totals.oracle]
+    text = "\n".join([report.head("guests of Linux 6.12", shlex.join(["tests/envs/run.py", *sys.argv[1:]])),
+                      report.table(many_cpus.HEAD, map(many_cpus.cells, rows)), report.table(many_cpus.ORACLE_HEAD, said)])
+    if given.write and rows:
+        report.write(given.write, text, TRUTH_PART)
+    print(text)
+    return 1 if totals.count["FAIL"] or not rows else 0
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--counts")
     parser.add_argument("-k", dest="pattern", default="")
     parser.add_argument("--scale", action="store_true", help="instead: what a recording takes as CPUs get many")
-    parser.add_argument("--cpus", default="2,4,8,16,32", help="of the guests of --scale (%(default)s)")
+    parser.add_argument("--truth", action="store_true", help="instead: how many stacks are right as CPUs get many")
+    parser.add_argument("--cpus", help="of the guests of --scale (2,4,8,16,32) or --truth (8,16)")
     parser.add_argument("--pysampled", default=os.path.join(harness.BUILD, "pysampled"), help="the binary of --scale")
-    parser.add_argument("--write", metavar="FILE", help="put the table of --scale between its marks (docs/PERFORMANCE.md)")
+    parser.add_argument("--write", metavar="FILE", help="put the tables between their marks (docs/PERFORMANCE.md; --truth: docs/ACCURACY.md)")
     args = parser.parse_args()
+    if args.truth:
+        args.cpus = args.cpus or ",".join(map(str, many_cpus.MANY))
+        return run_truth(args)
+    args.cpus = args.cpus or "2,4,8,16,32"
     if args.scale:
         return run_scale(args)
     totals = Totals()

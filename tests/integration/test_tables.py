@@ -11,9 +11,11 @@ import harness
 from harness import check, each, equal
 from test_oracle import oracle
 
-sys.path.insert(0, os.path.join(harness.ROOT, "tests", "bench"))
+for name in "bench", "envs":
+    sys.path.insert(0, os.path.join(harness.ROOT, "tests", name))
 
 import grammar  # noqa: E402
+import many_cpus  # noqa: E402
 import report  # noqa: E402
 import scale  # noqa: E402
 import tables as written  # noqa: E402
@@ -59,6 +61,12 @@ def of_guests(options):
     cpus = options[options.index("--cpus") + 1].split(",")
     heads = [line(*scale.HEAD), "| | slopes | " + " | ".join("%d CPUs, %d busy" % size for size in scale.GUESSED) + " |"]
     return heads, ["| %s |" % n for n in cpus]
+
+
+def of_truth(options):
+    cpus = options[options.index("--cpus") + 1].split(",") if "--cpus" in options else many_cpus.MANY
+    rows = ["| %s | %s | %d |" % cells for cells in itertools.product(cpus, many_cpus.CASES, many_cpus.RATES)]
+    return [line(*many_cpus.HEAD), line(*many_cpus.ORACLE_HEAD)], rows
 
 
 def tool(name):
@@ -129,7 +137,8 @@ TABLES = {"tools/coverage": ("COVERAGE.md", of_coverage), "tools/accuracy": ("AC
           "tools/bench --idle": ("PERFORMANCE.md", of_idle), "tools/bench --parts": ("PERFORMANCE.md", of_parts),
           "tools/bench --many": ("PERFORMANCE.md", of_many),
           "tools/bench --resolver": ("PERFORMANCE.md", of_resolver), "tools/bench --scale": ("PERFORMANCE.md", of_scale),
-          "tests/envs/run.py --scale": ("PERFORMANCE.md", of_guests)}
+          "tests/envs/run.py --scale": ("PERFORMANCE.md", of_guests),
+          "tests/envs/run.py --truth": ("ACCURACY.md", of_truth)}
 EXPLAINING = {"| test | what |", "| program | what is hard about it |", "| | |",  # tables without figures, and one whose command stands above it
               "| for | calls | which |", "| part | what | when it is used up |"}
 
