@@ -1513,8 +1513,8 @@ static void many_codes(void **state)
 	fix_destroy(f);
 }
 
-/* Threads that never come back take the entries of those before, also where some of the numbers
- * in between are other programs'; others get their own. */
+/* Threads that never come back take the entries of those before, also where some of the
+ * numbers in between are other programs'; others get their own. */
 static void entries_follow_the_threads_that_come_back(void **state)
 {
 	struct pystack *p = pystack_create(10, NULL, NULL);
