@@ -280,7 +280,7 @@ static uint32_t *same_of(struct folded *f, const struct stack *stk)
  */
 static uint32_t body_made(struct folded *f)
 {
-	const char *ids = (const char *)f->ids.at;
+	const char *ids = f->ids.n ? (const char *)f->ids.at : "";
 	uint32_t body;
 
 	if (!f->full)
