@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * resident - touches memory before it is needed, so that nobody waits for a page then.
+ */
 #include "base/resident.h"
 
 #include <stdint.h>
@@ -9,8 +12,9 @@
 #define MADV_POPULATE_READ 22
 #endif
 
-/* By the linker: the first and the last byte of code and constants, which lie together. */
-extern const char __executable_start[], edata[];
+/* By the linker: the first and the last byte of code and constants, which lie together. Where
+ * we are a library there is no first one. */
+extern const char __executable_start[] __attribute__((__weak__)), edata[];
 
 void resident_touch(void *p, size_t n)
 {
@@ -28,5 +32,6 @@ void resident_program(void)
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	uintptr_t from = (uintptr_t)__executable_start & ~(page - 1);
 
-	madvise((void *)from, (uintptr_t)edata - from, MADV_POPULATE_READ);
+	if (from)
+		madvise((void *)from, (uintptr_t)edata - from, MADV_POPULATE_READ);
 }

@@ -342,6 +342,10 @@ static void side_events_are_kept(void **state)
 	map.u.mmap.prot = PROT_READ | PROT_EXEC;
 	map.u.mmap.path = "/bin/none";
 	map.u.mmap.ino = 12;
+	map.u.mmap.maj = 8;
+	map.u.mmap.min = 3;
+	map.u.mmap.ino_generation = 99;
+	map.u.mmap.flags = 2;
 	begin(&f, 1);
 	put_side(&f, map);
 	map.u.mmap.build_id = id;
@@ -361,7 +365,12 @@ static void side_events_are_kept(void **state)
 	assert_int_equal(maps_of(&f, 10), 1);
 	rec = record(&f, PERF_RECORD_MMAP2, 1);
 	assert_int_equal(load_u64(rec + 16), 0x400000);
+	assert_int_equal(load_u32(rec + 40), 8);
+	assert_int_equal(load_u32(rec + 44), 3);
 	assert_int_equal(load_u64(rec + 48), 12);
+	assert_int_equal(load_u64(rec + 56), 99);
+	assert_int_equal(load_u32(rec + 64), PROT_READ | PROT_EXEC);
+	assert_int_equal(load_u32(rec + 68), 2);
 	assert_string_equal((const char *)rec + 72, "/bin/none");
 	rec = record(&f, PERF_RECORD_MMAP2, 2);
 	assert_int_equal(rec[40], 20);

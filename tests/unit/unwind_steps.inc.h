@@ -97,6 +97,21 @@ static void test_step(void **state)
 	}
 }
 
+/* To the address that lies at a place, where no rule tells more. */
+static void test_return(void **state)
+{
+	static const uint64_t stack[] = { 0x4000, 0x5000 };
+	struct unwind_memory mem = { .piece[0] = { STACK, { (const void *)stack, 16 } } };
+	struct unwind_regs r = at_code();
+
+	assert_true(unwind_return(&r, &mem, STACK + 8));
+	assert_int_equal(0x5000, r.pc);
+	assert_int_equal(STACK + 16, r.r[RSP]);
+	assert_true(r.returned);
+	assert_int_equal(1 << RBX | 1 << RBP | 1 << RSP | 0xf << R12, r.have);
+	assert_false(unwind_return(&r, &mem, STACK + 16));
+}
+
 /* The kernel saved all registers; the interrupted function's pc is no return address, and
  * its stack may be elsewhere. */
 static void test_step_signal(void **state)

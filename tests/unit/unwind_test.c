@@ -56,6 +56,7 @@ int main(void)
 		cmocka_unit_test(test_riscv64_known_code),
 		cmocka_unit_test(test_riscv64_trampolines),
 		cmocka_unit_test(test_step),
+		cmocka_unit_test(test_return),
 		cmocka_unit_test(test_step_signal),
 		cmocka_unit_test(test_step_other_register),
 		cmocka_unit_test(test_second_piece),
