@@ -36,6 +36,7 @@ static int convert(struct recording *in, const struct sink_ops *format, const ch
 
 	if (sink_open(&sink, format, out, recording_session(in), &err) < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
+	recording_begins();
 	code = recording_feed(in, &sink);
 	if (sink_close(&sink, &err) < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
@@ -86,5 +87,6 @@ int cmd_convert(int argc, char **argv)
 		return code;
 	if (optind + 1 != argc || !n.out)
 		return cmd_fail(EXIT_USAGE, "convert takes one FILE and -o OUT; see --help");
-	return open_and_convert(argv[optind], n.format, n.out);
+	code = recording_guard(true);
+	return code ? code : open_and_convert(argv[optind], n.format, n.out);
 }

@@ -248,6 +248,7 @@ static int write_page(const struct diff_options *o, struct recording r[2],
 
 	if (sink_open(&out, sink_pick("flamegraph", o->out), o->out, both, &err) < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
+	recording_begins();
 	code = hand_all(&r[0], &out, event[0], 1);
 	tree_other(out.priv);
 	if (!code)
@@ -314,5 +315,8 @@ int cmd_diff(int argc, char **argv)
 		return code;
 	if (optind + 2 != argc)
 		return cmd_fail(EXIT_USAGE, "diff takes two FILEs; see --help");
+	code = recording_guard(o.out);
+	if (code)
+		return code;
 	return o.out ? diff_page(&o, argv + optind) : diff(&o, argv + optind);
 }

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +14,30 @@
 #include "../output/folded_read.h"
 #include "../output/perf_read.h"
 #include "cmd.h"
+#include "sys/harden.h"
+#include "sys/unprivileged.h"
+
+#define CAP(n) (UINT64_C(1) << (n))
+
+int recording_guard(bool writes)
+{
+	/* Other people's files, as who calls could read and replace them. */
+	uint64_t rights = CAP(CAP_DAC_READ_SEARCH) |
+			  (writes ? CAP(CAP_DAC_OVERRIDE) | CAP(CAP_FOWNER) : 0);
+	int r = unprivileged_keep(rights);
+	struct err err;
+
+	if (r < 0)
+		return cmd_fail(EXIT_FAILED, "can't give up rights: %s", strerror(-r));
+	if (harden_process(writes ? HARDEN_CONVERT : HARDEN_REPORT, 0, &err) < 0)
+		return cmd_fail(EXIT_FAILED, "%s", err.text);
+	return EXIT_DONE;
+}
+
+void recording_begins(void)
+{
+	harden_thread(HARDEN_RESOLVER, 0);
+}
 
 static int open_file(struct recording *r, const char *path)
 {

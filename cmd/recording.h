@@ -5,6 +5,7 @@
 #ifndef RECORDING_H
 #define RECORDING_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/stats.h"
@@ -19,6 +20,14 @@ struct recording {
 	struct session session;
 	struct stats stats;
 };
+
+/* Before anything is opened: who made a file that we read is not trusted, so we keep only the
+ * rights and system calls that reading takes, and where @writes, until recording_begins(),
+ * that opening an output takes. An exit code, not EXIT_DONE after a sentence. */
+int recording_guard(bool writes);
+
+/* All outputs are open: from here on only new files are. */
+void recording_begins(void);
 
 /* An exit code, not EXIT_DONE after a sentence. To be closed in any case. */
 int recording_open(struct recording *r, const char *path);

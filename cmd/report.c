@@ -201,5 +201,6 @@ int cmd_report(int argc, char **argv)
 	if (argc - optind > 1)
 		return cmd_fail(EXIT_USAGE, "report takes one FILE; see --help");
 	o.path = optind < argc ? argv[optind] : "perf.data";
-	return run(&o);
+	code = recording_guard(false);
+	return code ? code : run(&o);
 }

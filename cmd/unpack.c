@@ -19,6 +19,7 @@
 #include "../output/pyelf_read.h"
 #include "cmd.h"
 #include "elf/elfimage.h"
+#include "recording.h"
 
 static const char help[] =
 	"Usage: pysampled unpack FILE\n\n"
@@ -131,5 +132,9 @@ int cmd_unpack(int argc, char **argv)
 		return code;
 	if (optind + 1 != argc)
 		return cmd_fail(EXIT_USAGE, "unpack takes one FILE; see --help");
+	code = recording_guard(true);
+	if (code)
+		return code;
+	recording_begins(); /* all that it writes is new */
 	return unpack(argv[optind]);
 }

@@ -33,6 +33,9 @@ enum harden_role {
 	HARDEN_FETCH = 1 << 9,	/* the process that asks debuginfod servers */
 	HARDEN_SERVE = 1 << 10, /* the process that starts those that read files */
 	HARDEN_FILE = 1 << 11,	/* a process that reads files which it is given */
+	HARDEN_REPORT =
+		1 << 12, /* a process that tells what a recording holds: report, diff */
+	HARDEN_CONVERT = 1 << 13, /* ... and opens an output: convert, unpack */
 };
 
 /* For all threads of this process and those to come: what @roles may, a set of enum

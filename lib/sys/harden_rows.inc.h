@@ -16,9 +16,11 @@
 #define ASKERS (HARDEN_RECORD | HARDEN_LOOK | HARDEN_CONTROL | HARDEN_RESOLVER)
 #define LINES (HARDEN_LINES | HARDEN_FETCH)
 #define MAIN (HARDEN_RECORD | HARDEN_LOOK)
-#define WRITERS (HARDEN_RECORD | HARDEN_CONTROL | HARDEN_RESOLVER | HARDEN_FETCH)
+#define WRITERS \
+	(HARDEN_RECORD | HARDEN_CONTROL | HARDEN_RESOLVER | HARDEN_FETCH | HARDEN_CONVERT)
 #define LOOKERS (MAIN | HARDEN_CONTROL | HARDEN_READER | HARDEN_RESOLVER | HARDEN_PROBE)
-#define OPENERS (LOOKERS | HARDEN_TRACER | LINES)
+#define READERS (HARDEN_REPORT | HARDEN_CONVERT)
+#define OPENERS (LOOKERS | HARDEN_TRACER | LINES | READERS)
 #define EVENTS (MAIN | HARDEN_CONTROL | HARDEN_TRACER)
 
 /* memory of others: reading it is all there is */
@@ -125,7 +127,7 @@ ALLOW(timer_settime, ALL)
 ALLOW(timer_delete, ALL)
 ALLOW(prlimit64, ALL, IS(0, 0))
 ALLOW(prlimit64, ALL, IS(2, 0), HIGH(2, 0)) /* asks */
-ALLOW(clone, LOOKERS | HARDEN_FETCH, HAS(0, CLONE_THREAD))
+ALLOW(clone, LOOKERS | HARDEN_FETCH | READERS, HAS(0, CLONE_THREAD))
 #ifdef __NR_arch_prctl
 ALLOW(arch_prctl, ALL)
 #endif
@@ -190,7 +192,7 @@ ALLOW(fcntl, ALL, IS(1, F_ADD_SEALS))
 ALLOW(fcntl, HARDEN_TRACER, IS(1, F_SETSIG), IS(2, SIGURG))
 ALLOW(fcntl, HARDEN_TRACER, IS(1, F_SETSIG), IS(2, SIGWINCH))
 ALLOW(fcntl, HARDEN_TRACER, IS(1, F_SETOWN_EX))
-ALLOW(ioctl, OPENERS, IN(1, 0xff00, '$' << 8)) /* perf's */
+ALLOW(ioctl, OPENERS & ~READERS, IN(1, 0xff00, '$' << 8)) /* perf's */
 ALLOW(ioctl, ALL, IS(1, TCGETS))
 ALLOW(ioctl, ALL, IS(1, TIOCGWINSZ))
 #ifdef __NR_dup2
@@ -207,11 +209,11 @@ ALLOW(epoll_wait, ALL)
 #endif
 
 /* Files are opened for reading. Only what is new is opened for writing, and a process's memory
- * is not; but outputs that were named, such as a FIFO, until a recording runs, and by who
- * downloads. */
+ * is not; but outputs that were named, such as a FIFO, until a recording runs or one is read,
+ * and by who downloads. */
 ALLOW(openat, OPENERS, IN(2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY))
 ALLOW(openat, WRITERS, HAS(2, O_CREAT | O_EXCL))
-ALLOW(openat, HARDEN_RECORD | HARDEN_FETCH)
+ALLOW(openat, HARDEN_RECORD | HARDEN_FETCH | HARDEN_CONVERT)
 ALLOW(faccessat, OPENERS)
 ALLOW(faccessat2, OPENERS)
 ALLOW(readlinkat, OPENERS)
@@ -306,5 +308,6 @@ ALLOW(fcntl, ALL, IS(1, F_SETLKW))
 #undef MAIN
 #undef WRITERS
 #undef LOOKERS
+#undef READERS
 #undef OPENERS
 #undef EVENTS

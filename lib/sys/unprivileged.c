@@ -20,22 +20,48 @@
 #define HAS_ASAN 0
 #endif
 
-int unprivileged_become(void)
+/* Those of ours that are in @caps, and none for who we start. */
+static int keep(uint64_t caps)
 {
-	enum { NOBODY = UNPRIVILEGED_NOBODY };
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct none[2] = { 0 };
+	struct __user_cap_data_struct c[2] = { 0 };
+
+	if (caps && syscall(SYS_capget, &head, c) < 0)
+		return -errno;
+	for (int i = 0; i < 2; i++) {
+		c[i].permitted &= (uint32_t)(caps >> 32 * i);
+		c[i].effective &= c[i].permitted;
+		c[i].inheritable = 0;
+	}
+	if (syscall(SYS_capset, &head, c) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return -errno;
+	return 0;
+}
+
+static void drop_heritage(void)
+{
 	unsigned long cap = 0;
 
 	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	while (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0) /* refused to all but root */
 		cap++;
+}
+
+int unprivileged_keep(uint64_t caps)
+{
+	drop_heritage();
+	return keep(caps);
+}
+
+int unprivileged_become(void)
+{
+	enum { NOBODY = UNPRIVILEGED_NOBODY };
+
+	drop_heritage();
 	if (geteuid() == 0 && setgroups(0, NULL) == 0 &&
 	    setresgid(NOBODY, NOBODY, NOBODY) == 0 && setresuid(NOBODY, NOBODY, NOBODY) < 0)
 		return -errno;
-	if (syscall(SYS_capset, &head, none) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return -errno;
-	return 0;
+	return keep(0);
 }
 
 void unprivileged_limit(int what, rlim_t n)

@@ -6,6 +6,7 @@
 #ifndef UNPRIVILEGED_H
 #define UNPRIVILEGED_H
 
+#include <stdint.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
@@ -15,6 +16,10 @@ enum { UNPRIVILEGED_NOBODY = 65534 };
  * capability in any set. Where we are root, and may be somebody else, we are nobody, for all
  * that the kernel asks. It clears PR_SET_PDEATHSIG. 0 or -errno. */
 int unprivileged_become(void);
+
+/* The same, but we stay who we are, with those of our rights that are in @caps (a bit a
+ * capability). 0 or -errno. */
+int unprivileged_keep(uint64_t caps);
 
 /* setrlimit() of both limits. What counts addresses or memory is not limited in a build with
  * ASan, which takes terabytes of addresses. */

@@ -3,6 +3,7 @@ import ctypes
 import errno
 import os
 import re
+import shutil
 import signal
 import subprocess
 
@@ -119,6 +120,35 @@ def test_no_command_can_write(py, command):
     harness.pysampled(command, *([] if command == "events" else ["-p", target.pid])).ok()
     for place, tid, tried, _ in ways.tried():
         check(open_ways(tried) <= {"bpf_load"}, "%s of thread %d: %s", place, tid, open_ways(tried))
+    enough(ways.tried("end"), "nothing was tried")
+    equal(ways.memory.value, b"untouched", "what was written to")
+
+
+@each(user=["root", "nobody"])
+@each(command=["report", "diff", "page", "convert", "unpack"])
+@one_python
+def test_no_reader_of_recordings_can_write(py, command, user):
+    """Who reads a recording of somebody else's has no right but that to files, and no way into a process."""
+    harness.need_root()
+    home = harness.folder(0o777)
+    target = Target(py, "groundtruth.py", "--us", 50)
+    harness.pysampled("-p", target.pid, "-d", 0.3, "-F", 199, "-o", "a.data", home=home).ok()
+    options = {}
+    if user == "nobody":
+        options = dict(user=NOBODY, binary=harness.for_nobody()[0])
+        os.chmod(os.path.join(home, "a.data"), 0o644)
+        shutil.rmtree(os.path.join(home, "a.data.pyframes"))
+    words = {"report": ["report", "a.data"], "diff": ["diff", "a.data", "a.data"], "unpack": ["unpack", "a.data"],
+             "page": ["diff", "a.data", "a.data", "-o", "b.html"], "convert": ["convert", "a.data", "-o", "b.folded"]}[command]
+    ways = Ways(home)
+    harness.pysampled(*words, home=home, **options).ok()
+    for place, tid, tried, rights in ways.tried():
+        check(not open_ways(tried), "%s of thread %d: %s", place, tid, open_ways(tried))
+        left = int(rights["CapPrm"], 16) | int(rights["CapInh"], 16) | int(rights["CapAmb"], 16)
+        reads, writes = 1 << 2, 1 << 1 | 1 << 3  # CAP_DAC_READ_SEARCH; CAP_DAC_OVERRIDE, CAP_FOWNER
+        may = 0 if user == "nobody" else reads if command in ("report", "diff") else reads | writes
+        check(not left & ~may, "rights that are left: %x", left)
+        equal(rights["NoNewPrivs"], "1", "NoNewPrivs")
     enough(ways.tried("end"), "nothing was tried")
     equal(ways.memory.value, b"untouched", "what was written to")
 
