@@ -12,27 +12,23 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdbool.h>
 
 #include "base/hash.h"
 #include "base/base.h"
 #include "perf_event.h"
 #include "lines/places.h"
-#include "base/printable.h"
 #include "base/stats.h"
-#include "base/strtab.h"
 #include "apportion.h"
 #include "buf.h"
-#include "base/idmap.h"
+#include "folded_names.h"
 #include "sink.h"
 
 enum {
-	FOLDED_NAME_MAX = PYFUNC_NAME_MAX + PYFUNC_FILE_MAX + 64,
+	PLACE_NAME_MAX = PYFUNC_NAME_MAX + PYFUNC_FILE_MAX,
 	MEMORY_SHARE = 4, /* of session.memory, one part in so many for names and stacks */
 };
 
-#define UNNAMED "[unnamed]"
 #define IS_PLACE (1u << 31) /* in an id; ids of names are below */
 
 struct folded_stack {
@@ -42,122 +38,22 @@ struct folded_stack {
 };
 
 struct folded {
-	struct strtab *names;
-	struct idmap comms; /* tid to name; a process's is its leader's */
-	struct idmap named; /* ... of threads that the program has named */
-	struct idmap lines; /* function and line to name */
-	struct idmap roots; /* process and its name to the name of both */
-	struct idmap kept;  /* where a frame's name is to name */
-	struct buf ids;	    /* u32 each: the frames of all stacks, root first */
-	struct buf stacks;  /* struct folded_stack each */
-	struct buf same;    /* u32 each: a stack + 1, by stack.same; 0 is none */
+	struct folded_names names; /* full: no room for stacks, either (session.memory) */
+	struct buf ids;		   /* u32 each: the frames of all stacks, root first */
+	struct buf stacks;	   /* struct folded_stack each */
+	struct buf same;	   /* u32 each: a stack + 1, by stack.same; 0 is none */
 	uint64_t samples[SESSION_MAX_EVENTS];
 	uint32_t *slot; /* stack + 1, 0 is free */
 	size_t n_slots; /* a power of two */
-	/* No room for new names and stacks any more (session.memory): they are "[unnamed]". */
-	bool full;
 };
 
-/* Add the text to the names, fit for the format. */
-static uint32_t name_add(struct folded *f, const char *text)
-{
-	char buf[FOLDED_NAME_MAX];
-	size_t n = printable(buf, sizeof(buf), f->full ? UNNAMED : text);
-
-	for (char *c = buf; (c = strchr(c, ';'));)
-		*c = ':';
-	return strtab_add(f->names, buf, n);
-}
-
-static uint32_t name_format(struct folded *f, const char *fmt, ...)
-	__attribute__((__format__(__printf__, 2, 3)));
-static uint32_t name_format(struct folded *f, const char *fmt, ...)
-{
-	char buf[FOLDED_NAME_MAX];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(buf, sizeof(buf), fmt, ap);
-	va_end(ap);
-	return name_add(f, buf);
-}
-
-static const char *comm_of(const struct folded *f, pid_t tid)
-{
-	uint32_t id = idmap_get(&f->comms, (uint32_t)tid);
-
-	return id == IDMAP_NONE ? "?" : strtab_get(f->names, id);
-}
-
-/* Keep that @key means @id. */
-static uint32_t remember(const struct folded *f, struct idmap *m, uint64_t key, uint32_t id)
-{
-	if (f->full)
-		return id;
-	return idmap_set(m, key, id) ? (uint32_t)STRTAB_NONE : id;
-}
-
-static uint32_t process_name(struct folded *f, pid_t pid)
-{
-	uint64_t key = (uint64_t)idmap_get(&f->comms, (uint32_t)pid) << 32 | (uint32_t)pid;
-	uint32_t id = idmap_get(&f->roots, key);
-
-	if (id != IDMAP_NONE)
-		return id;
-	return remember(f, &f->roots, key, name_format(f, "%s-%d", comm_of(f, pid), pid));
-}
-
-static const char *thread_name(const struct folded *f, pid_t tid)
-{
-	uint32_t id = idmap_get(&f->named, (uint32_t)tid);
-
-	return id == IDMAP_NONE ? comm_of(f, tid) : strtab_get(f->names, id);
-}
-
-static uint32_t root_name(struct sink *s, const struct sample *smp)
-{
-	struct folded *f = s->priv;
-
-	if (s->session->flags & SESSION_THREADS)
-		return name_format(f, "%s-%d/%s-%d", comm_of(f, smp->pid), smp->pid,
-				   thread_name(f, smp->tid), smp->tid);
-	return process_name(f, smp->pid);
-}
-
-static uint32_t python_name(struct sink *s, const struct pyfunc *func, int line)
-{
-	struct folded *f = s->priv;
-	uint64_t key;
-	uint32_t id;
-
-	if (!(s->session->flags & SESSION_LINES) || line < 0)
-		line = 0;
-	key = (uint64_t)func->index << 32 | (uint32_t)line;
-	id = idmap_get(&f->lines, key);
-	if (id != IDMAP_NONE)
-		return id;
-	if (line)
-		id = name_format(f, "%s (%s:%d)", func->qualname, func->file, line);
-	else
-		id = name_format(f, "%s (%s)", func->qualname, func->file);
-	return remember(f, &f->lines, key, id);
-}
-
-static uint32_t kept_name(struct folded *f, const char *name)
-{
-	uint32_t id = idmap_get(&f->kept, (uintptr_t)name);
-
-	return id != IDMAP_NONE ? id :
-				  remember(f, &f->kept, (uintptr_t)name, name_add(f, name));
-}
-
-static uint32_t frame_name(struct sink *s, const struct frame *fr)
+static uint32_t frame_name(struct folded *f, const struct frame *fr)
 {
 	if (fr->kind == FRAME_PYTHON)
-		return python_name(s, fr->func, fr->line);
+		return folded_names_python(&f->names, fr->func, fr->line);
 	if (fr->place)
 		return IS_PLACE | fr->place;
-	return kept_name(s->priv, fr->name && *fr->name ? fr->name : "[unknown]");
+	return folded_names_kept(&f->names, fr->name && *fr->name ? fr->name : "[unknown]");
 }
 
 static struct folded_stack *stack_at(const struct folded *f, size_t i)
@@ -251,10 +147,10 @@ static bool cut_unnamed(struct sink *s, size_t start, uint32_t event)
 	struct folded_stack st = last_stack(f, start, event);
 	uint32_t id;
 
-	if (!f->full || *slot_of(f, &st))
+	if (!f->names.full || *slot_of(f, &st))
 		return true;
 	STATS_ADD(s->session->stats, unnamed, 1);
-	id = name_add(f, UNNAMED);
+	id = folded_names_add(&f->names, "");
 	memcpy(f->ids.at + start, &id, sizeof(id));
 	f->ids.n = start + (s->session->n_events > 1 ? 8 : 4);
 	return id != STRTAB_NONE;
@@ -295,8 +191,7 @@ static uint64_t weight_of(const struct session *session, const struct sample *sm
 static size_t bytes_of(const struct folded *f)
 {
 	return f->ids.cap + f->stacks.cap + f->n_slots * sizeof(*f->slot) +
-	       strtab_bytes(f->names) + idmap_bytes(&f->comms) + idmap_bytes(&f->named) +
-	       idmap_bytes(&f->lines) + idmap_bytes(&f->roots) + idmap_bytes(&f->kept);
+	       folded_names_bytes(&f->names);
 }
 
 static void look_at_room(struct sink *s)
@@ -305,7 +200,7 @@ static void look_at_room(struct sink *s)
 
 	if (s->session->memory && f->n_slots &&
 	    bytes_of(f) > s->session->memory / MEMORY_SHARE)
-		f->full = true;
+		f->names.full = true;
 }
 
 /* Where it is kept which stack those equal to @stk were counted as; NULL: it is not. */
@@ -327,7 +222,7 @@ static bool put_frames(struct sink *s, const struct stack *stk, const uint32_t *
 
 	if (!same || !*same) {
 		for (size_t i = stk->n; i-- && ok;)
-			ok = put_name(f, frame_name(s, &stk->frames[i]));
+			ok = put_name(f, frame_name(f, &stk->frames[i]));
 		return ok && (!stk->same || same);
 	}
 	for (size_t i = before; i < stack_at(f, *same - 1)->n && ok; i++)
@@ -362,10 +257,10 @@ static int folded_sample(struct sink *s, const struct sample *smp, const struct 
 	if (s->failed || !is_kept(s, smp))
 		return s->failed;
 	look_at_room(s);
-	ok = put_name(f, root_name(s, smp));
+	ok = put_name(f, folded_names_root(&f->names, smp));
 	if (session->n_events > 1)
-		ok = ok &&
-		     put_name(f, name_format(f, "event:%s", session->events[smp->event].name));
+		ok = ok && put_name(f, folded_names_format(&f->names, "event:%s",
+							   session->events[smp->event].name));
 	if (!ok || !count_same(f, same, start, smp->event, weight)) {
 		ok = ok && put_frames(s, stk, same) && cut_unnamed(s, start, smp->event);
 		ret = ok ? count_stack(f, start, smp->event, weight, same) : -ENOMEM;
@@ -379,47 +274,11 @@ static int folded_sample(struct sink *s, const struct sample *smp, const struct 
 	return 0;
 }
 
-static int set_name(struct idmap *names, pid_t tid, uint32_t name)
-{
-	return name == STRTAB_NONE ? -ENOMEM : idmap_set(names, (uint32_t)tid, name);
-}
-
-static int side_comm(struct folded *f, const struct side *side)
-{
-	uint32_t name = name_add(f, side->u.comm.name);
-
-	if (side->u.comm.thread)
-		return set_name(&f->named, side->tid, name);
-	if (side->u.comm.exec)
-		idmap_set(&f->named, (uint32_t)side->tid, IDMAP_NONE);
-	return set_name(&f->comms, side->tid, name);
-}
-
 static int folded_side(struct sink *s, const struct side *side)
 {
 	struct folded *f = s->priv;
-	int ret = 0;
+	int ret = folded_names_side(&f->names, side);
 
-	switch (side->kind) {
-	case SIDE_COMM:
-		ret = side_comm(f, side);
-		break;
-	case SIDE_FORK: /* until it is given another name */
-		idmap_set(&f->named, (uint32_t)side->tid, IDMAP_NONE);
-		ret = set_name(&f->comms, side->tid,
-			       name_add(f, comm_of(f, side->u.fork.ptid)));
-		break;
-	case SIDE_EXIT:
-		idmap_set(&f->named, (uint32_t)side->tid, IDMAP_NONE);
-		/* other threads may outlive the leader, and carry its name */
-		if (side->tid != side->pid)
-			ret = idmap_set(&f->comms, (uint32_t)side->tid, IDMAP_NONE);
-		break;
-	case SIDE_MMAP:
-	case SIDE_LOST:
-	case SIDE_THROTTLE:
-		break;
-	}
 	if (ret && !s->failed)
 		s->failed = ret;
 	return ret;
@@ -429,18 +288,17 @@ static int folded_begin(struct sink *s, struct err *err)
 {
 	struct folded *f = s->priv;
 
-	f->names = strtab_create();
-	return f->names ? 0 : err_set(err, -ENOMEM, "writing %s: out of memory", s->path);
+	return folded_names_init(&f->names, s->session->flags) ?
+		       err_set(err, -ENOMEM, "writing %s: out of memory", s->path) :
+		       0;
 }
 
 static void write_stack(const struct folded *f, const struct folded_stack *st, FILE *out)
 {
 	for (size_t i = 0; i < st->n; i++) {
-		uint32_t id = load_u32(f->ids.at + st->at + 4 * i);
-
 		if (i)
 			putc_unlocked(';', out);
-		fwrite(strtab_get(f->names, id), 1, strtab_len(f->names, id), out);
+		folded_names_write(&f->names, load_u32(f->ids.at + st->at + 4 * i), out);
 	}
 	fprintf(out, " %" PRIu64 "\n", st->count);
 }
@@ -448,15 +306,16 @@ static void write_stack(const struct folded *f, const struct folded_stack *st, F
 /* The frames at a place, outermost first: "symbol (file.c:12)", "inlined (file.h:3)_[i]". */
 static bool put_place(struct sink *s, uint32_t place)
 {
-	char buf[FOLDED_NAME_MAX - 4];
+	struct folded *f = s->priv;
+	char buf[PLACE_NAME_MAX];
 	size_t n;
 	const struct places_frame *fr = places_frames(s->session->places, place, &n);
 	bool ok = true;
 
 	while (n-- && ok) {
 		places_text(&fr[n], s->session->flags & SESSION_LINES, buf, sizeof(buf));
-		ok = put_name(s->priv,
-			      name_format(s->priv, "%s%s", buf, fr[n].inlined ? "_[i]" : ""));
+		ok = put_name(s->priv, folded_names_format(&f->names, "%s%s", buf,
+							   fr[n].inlined ? "_[i]" : ""));
 	}
 	return ok;
 }
@@ -486,7 +345,7 @@ static int name_all_places(struct sink *s)
 	f->ids = f->stacks = (struct buf){};
 	f->slot = NULL;
 	f->n_slots = 0;
-	f->full = false; /* there are no more stacks than before */
+	f->names.full = false; /* there are no more stacks than before */
 	for (size_t i = 0; !ret && i < old.stacks.n / sizeof(struct folded_stack); i++)
 		ret = name_places(s, &old, stack_at(&old, i));
 	buf_deinit(&old.ids);
@@ -535,6 +394,8 @@ static int folded_end(struct sink *s, struct err *err)
 
 	if (!ret)
 		ret = count_all_samples(s);
+	if (!ret)
+		ret = folded_names_shorten(&f->names);
 	for (size_t i = 0; !ret && i < f->stacks.n / sizeof(struct folded_stack); i++) {
 		errno = 0;
 		if (stack_at(f, i)->count)
@@ -542,12 +403,7 @@ static int folded_end(struct sink *s, struct err *err)
 		if (ferror(s->out))
 			ret = errno ? -errno : -EIO;
 	}
-	strtab_destroy(f->names);
-	idmap_deinit(&f->comms);
-	idmap_deinit(&f->named);
-	idmap_deinit(&f->lines);
-	idmap_deinit(&f->roots);
-	idmap_deinit(&f->kept);
+	folded_names_deinit(&f->names);
 	buf_deinit(&f->ids);
 	buf_deinit(&f->stacks);
 	buf_deinit(&f->same);
