@@ -17,15 +17,14 @@ static const char help[] =
 	"tool. Tapes can't be converted.\n\n"
 	"  -o, --output FILE  .html, .svg, .pb.gz, .speedscope.json, .gecko.json, .folded\n"
 	"      --format NAME  default: by OUT's extension\n"
+	"      --full-paths   .folded: whole paths of Python files\n"
 	"  -h, --help\n"
 	"  -V, --version\n";
 
 static const struct option options[] = {
-	{ "output", required_argument, NULL, 'o' },
-	{ "format", required_argument, NULL, 'f' },
-	{ "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },
-	{ 0 },
+	{ "output", required_argument, NULL, 'o' }, { "format", required_argument, NULL, 'f' },
+	{ "full-paths", no_argument, NULL, 'P' },   { "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },	    { 0 },
 };
 
 static int convert(struct recording *in, const struct sink_ops *format, const char *out)
@@ -43,8 +42,14 @@ static int convert(struct recording *in, const struct sink_ops *format, const ch
 	return code;
 }
 
-static int open_and_convert(const char *path, const char *name, const char *out)
+struct wish {
+	const char *out, *format;
+	bool full_paths;
+};
+
+static int open_and_convert(const char *path, const struct wish *w)
 {
+	const char *name = w->format, *out = w->out;
 	const struct sink_ops *format = sink_pick(name, out);
 	struct recording in;
 	int code;
@@ -58,35 +63,39 @@ static int open_and_convert(const char *path, const char *name, const char *out)
 	if (!strcmp(path, out))
 		return cmd_fail(EXIT_USAGE, "'%s' is both what is read and what is written",
 				out);
+	if (w->full_paths && strcmp(format->name, "folded") != 0)
+		return cmd_fail(EXIT_USAGE, "--full-paths is for folded stacks: other outputs "
+					    "have whole paths anyway");
 	code = recording_open(&in, path);
-	if (!code)
+	if (!code) {
+		recording_session(&in)->flags |= w->full_paths ? SESSION_FULL_PATHS : 0;
 		code = convert(&in, format, out);
+	}
 	recording_close(&in);
 	return code;
 }
 
-struct names {
-	const char *out, *format;
-};
-
 static int take_option(void *into, int opt)
 {
-	struct names *n = into;
+	struct wish *w = into;
 
-	*(opt == 'o' ? &n->out : &n->format) = optarg;
+	if (opt == 'P')
+		w->full_paths = true;
+	else
+		*(opt == 'o' ? &w->out : &w->format) = optarg;
 	return EXIT_DONE;
 }
 
 int cmd_convert(int argc, char **argv)
 {
 	const struct cmd_syntax s = { ":o:hV", help, options, take_option };
-	struct names n = { 0 };
-	int code = cmd_parse(argc, argv, &s, &n);
+	struct wish w = { 0 };
+	int code = cmd_parse(argc, argv, &s, &w);
 
 	if (code != CMD_GO_ON)
 		return code;
-	if (optind + 1 != argc || !n.out)
+	if (optind + 1 != argc || !w.out)
 		return cmd_fail(EXIT_USAGE, "convert takes one FILE and -o OUT; see --help");
 	code = recording_guard(true);
-	return code ? code : open_and_convert(argv[optind], n.format, n.out);
+	return code ? code : open_and_convert(argv[optind], &w);
 }

@@ -60,6 +60,7 @@ static const char help[] =
 	"  -z, --compress[=LEVEL]   perf.data: with zstd, 1 (fast) to 22; 3\n"
 	"      --threads            folded: keep threads apart\n"
 	"      --folded-lines=no    folded: one frame a function, without line numbers\n"
+	"      --full-paths         folded: whole paths of Python files\n"
 	"      --native-lines       folded: native frames with source lines, and inlined\n"
 	"                           functions, looked up at the end\n"
 	"      --debuginfod         ... also from the servers in DEBUGINFOD_URLS\n"
@@ -90,6 +91,7 @@ enum {
 	OPT_ANY,
 	OPT_LINES,
 	OPT_WEIGHT,
+	OPT_FULL_PATHS,
 	OPT_NATIVE_LINES,
 	OPT_DEBUGINFOD,
 	OPT_EVENTS_ON,
@@ -128,6 +130,7 @@ static const struct option options[] = {
 	{ "any", no_argument, NULL, OPT_ANY },
 	{ "folded-lines", required_argument, NULL, OPT_LINES },
 	{ "weight", required_argument, NULL, OPT_WEIGHT },
+	{ "full-paths", no_argument, NULL, OPT_FULL_PATHS },
 	{ "native-lines", no_argument, NULL, OPT_NATIVE_LINES },
 	{ "debuginfod", no_argument, NULL, OPT_DEBUGINFOD },
 	{ "events-on", required_argument, NULL, OPT_EVENTS_ON },
@@ -367,6 +370,9 @@ static int parse_long(struct said *s, int opt, const char *arg)
 	case OPT_LINES:
 		o->text_option = "--folded-lines";
 		return parse_lines(o, arg);
+	case OPT_FULL_PATHS:
+		o->session_flags |= SESSION_FULL_PATHS;
+		break;
 	case OPT_WEIGHT:
 		o->text_option = "--weight";
 		return parse_weight(o, arg);

@@ -71,10 +71,15 @@ static int check_perf(const struct record_options *o)
 /* What only text outputs honour. */
 static int check_text(const struct record_options *o)
 {
-	bool text = false;
+	bool text = false, folded = false;
 
-	for (size_t i = 0; i < o->n_outputs; i++)
+	for (size_t i = 0; i < o->n_outputs; i++) {
 		text |= o->format[i]->needs & SINK_NEEDS_NAMES;
+		folded |= !strcmp(o->format[i]->name, "folded");
+	}
+	if (o->session_flags & SESSION_FULL_PATHS && !folded)
+		return cmd_fail(EXIT_USAGE, "--full-paths is for folded stacks: other outputs "
+					    "have whole paths anyway");
 	if (o->text_option && !text)
 		return cmd_fail(EXIT_USAGE,
 				"%s is for outputs with names, such as folded, and there is "

@@ -13,28 +13,24 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdbool.h>
 
 #include "base/hash.h"
 #include "base/base.h"
 #include "perf_event.h"
 #include "lines/places.h"
-#include "base/printable.h"
 #include "base/stats.h"
-#include "base/strtab.h"
 #include "apportion.h"
 #include "buf.h"
 #include "comms.h"
-#include "base/idmap.h"
+#include "folded_names.h"
 #include "sink.h"
 
 enum {
-	FOLDED_NAME_MAX = PYFUNC_NAME_MAX + PYFUNC_FILE_MAX + 64,
+	PLACE_NAME_MAX = PYFUNC_NAME_MAX + PYFUNC_FILE_MAX,
 	MEMORY_SHARE = 4, /* of session.memory, one part in so many for names and stacks */
 };
 
-#define UNNAMED "[unnamed]"
 #define IS_PLACE (1u << 31) /* in an id; ids of names are below */
 
 /* Samples that count together; the bytes before @count tell it from others. */
@@ -51,53 +47,18 @@ enum { LINE_KEY = offsetof(struct folded_line, count) };
 enum { BODY_EMPTY, BODY_UNNAMED };
 
 struct folded {
-	struct strtab *names;
+	/* full: no room for new names and stacks any more (session.memory) */
+	struct folded_names names;
 	struct strtab *bodies; /* u32 each: names of a stack's frames, root first */
 	struct comms comms;
-	struct idmap lines; /* function and line to name */
-	struct idmap kept;  /* where a frame's name is to name */
-	struct buf ids;	    /* u32 each: the body that is being made */
-	struct buf stacks;  /* struct folded_line each, in the order of first sight */
-	struct buf same;    /* u32 each: a body + 1, by stack.same; 0 is none */
+	struct buf ids;	   /* u32 each: the body that is being made */
+	struct buf stacks; /* struct folded_line each, in the order of first sight */
+	struct buf same;   /* u32 each: a body + 1, by stack.same; 0 is none */
 	uint64_t samples[SESSION_MAX_EVENTS];
 	uint32_t unknown; /* the name "?" */
 	uint32_t *slot;	  /* line + 1, 0 is free */
 	size_t n_slots;	  /* a power of two */
-	/* No room for new names and stacks any more (session.memory): they are "[unnamed]". */
-	bool full;
 };
-
-/* Add the text to the names, fit for the format. */
-static uint32_t name_add(struct folded *f, const char *text)
-{
-	char buf[FOLDED_NAME_MAX];
-	size_t n = printable(buf, sizeof(buf), f->full ? UNNAMED : text);
-
-	for (char *c = buf; (c = strchr(c, ';'));)
-		*c = ':';
-	return strtab_add(f->names, buf, n);
-}
-
-static uint32_t name_format(struct folded *f, const char *fmt, ...)
-	__attribute__((__format__(__printf__, 2, 3)));
-static uint32_t name_format(struct folded *f, const char *fmt, ...)
-{
-	char buf[FOLDED_NAME_MAX];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(buf, sizeof(buf), fmt, ap);
-	va_end(ap);
-	return name_add(f, buf);
-}
-
-/* Keep that @key means @id. */
-static uint32_t remember(const struct folded *f, struct idmap *m, uint64_t key, uint32_t id)
-{
-	if (f->full)
-		return id;
-	return idmap_set(m, key, id) ? (uint32_t)STRTAB_NONE : id;
-}
 
 /* Whose sample it is. */
 static struct folded_line line_of(const struct sink *s, const struct sample *smp)
@@ -116,40 +77,13 @@ static struct folded_line line_of(const struct sink *s, const struct sample *smp
 	return line;
 }
 
-static uint32_t python_name(struct sink *s, const struct pyfunc *func, int line)
-{
-	struct folded *f = s->priv;
-	uint64_t key;
-	uint32_t id;
-
-	if (!(s->session->flags & SESSION_LINES) || line < 0)
-		line = 0;
-	key = (uint64_t)func->index << 32 | (uint32_t)line;
-	id = idmap_get(&f->lines, key);
-	if (id != IDMAP_NONE)
-		return id;
-	if (line)
-		id = name_format(f, "%s (%s:%d)", func->qualname, func->file, line);
-	else
-		id = name_format(f, "%s (%s)", func->qualname, func->file);
-	return remember(f, &f->lines, key, id);
-}
-
-static uint32_t kept_name(struct folded *f, const char *name)
-{
-	uint32_t id = idmap_get(&f->kept, (uintptr_t)name);
-
-	return id != IDMAP_NONE ? id :
-				  remember(f, &f->kept, (uintptr_t)name, name_add(f, name));
-}
-
-static uint32_t frame_name(struct sink *s, const struct frame *fr)
+static uint32_t frame_name(struct folded *f, const struct frame *fr)
 {
 	if (fr->kind == FRAME_PYTHON)
-		return python_name(s, fr->func, fr->line);
+		return folded_names_python(&f->names, fr->func, fr->line);
 	if (fr->place)
 		return IS_PLACE | fr->place;
-	return kept_name(s->priv, fr->name && *fr->name ? fr->name : "[unknown]");
+	return folded_names_kept(&f->names, fr->name && *fr->name ? fr->name : "[unknown]");
 }
 
 static struct folded_line *line_at(const struct folded *f, size_t i)
@@ -205,7 +139,7 @@ static int count_line(struct sink *s, struct folded_line line, uint64_t weight)
 	if (2 * (n_lines(f) + 1) > f->n_slots && grow_slots(f))
 		return -ENOMEM;
 	slot = slot_of(f, &line);
-	if (!*slot && f->full)
+	if (!*slot && f->names.full)
 		slot = slot_of_unnamed(s, &line);
 	if (!*slot) {
 		line.count = 0;
@@ -253,8 +187,8 @@ static uint64_t weight_of(const struct session *session, const struct sample *sm
 static size_t bytes_of(const struct folded *f)
 {
 	return f->stacks.cap + f->same.cap + f->n_slots * sizeof(*f->slot) +
-	       strtab_bytes(f->names) + strtab_bytes(f->bodies) + comms_bytes(&f->comms) +
-	       idmap_bytes(&f->lines) + idmap_bytes(&f->kept);
+	       folded_names_bytes(&f->names) + strtab_bytes(f->bodies) +
+	       comms_bytes(&f->comms);
 }
 
 static void look_at_room(struct sink *s)
@@ -263,7 +197,7 @@ static void look_at_room(struct sink *s)
 
 	if (s->session->memory && f->n_slots &&
 	    bytes_of(f) > s->session->memory / MEMORY_SHARE)
-		f->full = true;
+		f->names.full = true;
 }
 
 /* Where it is kept which body stacks equal to @stk have; NULL: it is not. */
@@ -283,7 +217,7 @@ static uint32_t body_made(struct folded *f)
 	const char *ids = f->ids.n ? (const char *)f->ids.at : "";
 	uint32_t body;
 
-	if (!f->full)
+	if (!f->names.full)
 		return strtab_add(f->bodies, ids, f->ids.n);
 	body = strtab_find(f->bodies, ids, f->ids.n);
 	return body == STRTAB_NONE ? (uint32_t)BODY_UNNAMED : body;
@@ -300,7 +234,7 @@ static uint32_t body_of(struct sink *s, const struct stack *stk)
 		return *same - 1;
 	f->ids.n = 0;
 	for (size_t i = stk->n; i-- && ok;)
-		ok = put_name(f, frame_name(s, &stk->frames[i]));
+		ok = put_name(f, frame_name(f, &stk->frames[i]));
 	body = ok ? body_made(f) : (uint32_t)STRTAB_NONE;
 	if (same && body != STRTAB_NONE)
 		*same = body + 1;
@@ -332,7 +266,8 @@ static int folded_side(struct sink *s, const struct side *side)
 {
 	struct folded *f = s->priv;
 	bool comm = side->kind == SIDE_COMM;
-	uint32_t name = comm ? name_add(f, side->u.comm.name) : (uint32_t)STRTAB_NONE;
+	uint32_t name =
+		comm ? folded_names_add(&f->names, side->u.comm.name) : (uint32_t)STRTAB_NONE;
 	int ret = comm && name == STRTAB_NONE ? -ENOMEM : comms_side(&f->comms, side, name);
 
 	if (ret && !s->failed)
@@ -342,11 +277,9 @@ static int folded_side(struct sink *s, const struct side *side)
 
 static void folded_free(struct folded *f)
 {
-	strtab_destroy(f->names);
+	folded_names_deinit(&f->names);
 	strtab_destroy(f->bodies);
 	comms_deinit(&f->comms);
-	idmap_deinit(&f->lines);
-	idmap_deinit(&f->kept);
 	buf_deinit(&f->ids);
 	buf_deinit(&f->stacks);
 	buf_deinit(&f->same);
@@ -355,7 +288,7 @@ static void folded_free(struct folded *f)
 
 static int begin_bodies(struct folded *f)
 {
-	const uint32_t unnamed = f->names ? name_add(f, UNNAMED) : (uint32_t)STRTAB_NONE;
+	const uint32_t unnamed = folded_names_add(&f->names, FOLDED_UNNAMED);
 
 	f->bodies = strtab_create();
 	if (!f->bodies || unnamed == STRTAB_NONE ||
@@ -369,9 +302,8 @@ static int folded_begin(struct sink *s, struct err *err)
 {
 	struct folded *f = s->priv;
 
-	f->names = strtab_create();
-	if (begin_bodies(f) == 0) {
-		f->unknown = name_add(f, "?");
+	if (folded_names_init(&f->names, s->session->flags) == 0 && begin_bodies(f) == 0) {
+		f->unknown = folded_names_add(&f->names, "?");
 		if (f->unknown != STRTAB_NONE)
 			return 0;
 	}
@@ -379,24 +311,19 @@ static int folded_begin(struct sink *s, struct err *err)
 	return err_set(err, -ENOMEM, "writing %s: out of memory", s->path);
 }
 
-static void write_name(const struct folded *f, uint32_t id, FILE *out)
-{
-	fwrite(strtab_get(f->names, id), 1, strtab_len(f->names, id), out);
-}
-
 /* Process and thread. */
 static void write_who(const struct folded *f, const struct folded_line *line, FILE *out)
 {
 	if (line->comm == STRTAB_NONE) {
-		fputs(UNNAMED, out);
+		fputs(FOLDED_UNNAMED, out);
 		return;
 	}
-	write_name(f, line->comm, out);
+	folded_names_write(&f->names, line->comm, out);
 	fprintf(out, "-%d", line->pid);
 	if (!line->tid)
 		return;
 	putc_unlocked('/', out);
-	write_name(f, line->title, out);
+	folded_names_write(&f->names, line->title, out);
 	fprintf(out, "-%d", line->tid);
 }
 
@@ -409,11 +336,11 @@ static void write_line(const struct sink *s, const struct folded_line *line,
 	write_who(f, line, s->out);
 	if (s->session->n_events > 1) {
 		putc_unlocked(';', s->out);
-		write_name(f, event[line->event], s->out);
+		folded_names_write(&f->names, event[line->event], s->out);
 	}
 	for (size_t i = 0; i < strtab_len(f->bodies, line->body); i += 4) {
 		putc_unlocked(';', s->out);
-		write_name(f, load_u32(ids + i), s->out);
+		folded_names_write(&f->names, load_u32(ids + i), s->out);
 	}
 	fprintf(s->out, " %" PRIu64 "\n", line->count);
 }
@@ -421,15 +348,16 @@ static void write_line(const struct sink *s, const struct folded_line *line,
 /* The frames at a place, outermost first: "symbol (file.c:12)", "inlined (file.h:3)_[i]". */
 static bool put_place(struct sink *s, uint32_t place)
 {
-	char buf[FOLDED_NAME_MAX - 4];
+	struct folded *f = s->priv;
+	char buf[PLACE_NAME_MAX];
 	size_t n;
 	const struct places_frame *fr = places_frames(s->session->places, place, &n);
 	bool ok = true;
 
 	while (n-- && ok) {
 		places_text(&fr[n], s->session->flags & SESSION_LINES, buf, sizeof(buf));
-		ok = put_name(s->priv,
-			      name_format(s->priv, "%s%s", buf, fr[n].inlined ? "_[i]" : ""));
+		ok = put_name(s->priv, folded_names_format(&f->names, "%s%s", buf,
+							   fr[n].inlined ? "_[i]" : ""));
 	}
 	return ok;
 }
@@ -462,7 +390,7 @@ static int name_all_places(struct sink *s)
 	f->stacks = (struct buf){};
 	f->slot = NULL;
 	f->n_slots = 0;
-	f->full = false; /* there are no more stacks than before */
+	f->names.full = false; /* there are no more stacks than before */
 	ret = now ? begin_bodies(f) : -ENOMEM;
 	for (uint32_t i = 0; !ret && i < n; i++) {
 		now[i] = name_places(s, old.bodies, i);
@@ -519,10 +447,13 @@ static int write_lines(struct sink *s)
 	uint32_t event[SESSION_MAX_EVENTS];
 
 	for (size_t e = 0; e < s->session->n_events; e++) {
-		event[e] = name_format(f, "event:%s", s->session->events[e].name);
+		event[e] =
+			folded_names_format(&f->names, "event:%s", s->session->events[e].name);
 		if (event[e] == STRTAB_NONE)
 			return -ENOMEM;
 	}
+	if (folded_names_shorten(&f->names))
+		return -ENOMEM;
 	for (size_t i = 0; i < n_lines(f); i++) {
 		errno = 0;
 		if (line_at(f, i)->count)
@@ -538,7 +469,7 @@ static int folded_end(struct sink *s, struct err *err)
 	struct folded *f = s->priv;
 	int ret = s->session->places ? name_all_places(s) : 0;
 
-	f->full = false; /* of events' names */
+	f->names.full = false; /* of events' names */
 	if (!ret)
 		ret = count_all_samples(s);
 	if (!ret)

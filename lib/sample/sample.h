@@ -91,6 +91,7 @@ enum session_flags {
 	SESSION_REGISTERS =
 		1 << 7,		   /* ... or a thread's registers as it is stopped or leaves */
 	SESSION_COMPARED = 1 << 8, /* event 1 is what event 0 was in another recording */
+	SESSION_FULL_PATHS = 1 << 9, /* folded: whole paths of Python files */
 };
 
 /* One kernel sample, decoded, and what capture found. */

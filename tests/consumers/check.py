@@ -111,7 +111,7 @@ def test_script_lines():
 
 def test_late_samples_carry_the_marker():
     text = perf("script", "-i", "a.data", "-F", "comm,ip,sym")
-    samples = [s for s in text.strip().split("\n\n")]
+    samples = [s for s in text.strip("\n").split("\n\n\n")]
     assert len(samples) == 101, len(samples)
     late = [s for s in samples if re.search(r"\[late\]\n\s+\S+ py::spin", s)]
     assert len(late) == 14, len(late)
@@ -260,6 +260,31 @@ def test_folded_adds_up():
     assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == 101
     assert all(re.match(r"python3-\d+;.* \d+$", line) for line in lines), lines
     assert sum(int(line.rsplit(" ", 1)[1]) for line in lines if ";[late];" in line) == 14
+
+
+def collapsed(text):
+    """{stack: samples} of perf script, as folded has it: py::NAME:FILE with its line is NAME (FILE:LINE), FILE without folders;
+    other frames are what they are. The kernel's are left out: the recording made them up."""
+    ret = {}
+    for sample in text.strip("\n").split("\n\n\n"):
+        frames = []
+        for name, line in re.findall(r"^\t +[0-9a-f]+ (.+) \((?!\[).*\)(?:\n  (\S.*))?$", sample, re.M):
+            name = re.sub(r"\\x(..)", lambda m: chr(int(m[1], 16)), name)
+            py = re.fullmatch(r"py::(.*):(/.*)", name)
+            frames.insert(0, "%s (%s:%s)" % (py[1], os.path.basename(py[2]), line.rsplit(":", 1)[1]) if py else name)
+        ret[";".join(frames)] = ret.get(";".join(frames), 0) + 1
+    return ret
+
+
+def test_collapsed_perf_script_is_our_folded():
+    record("a.folded")
+    ours = {}
+    for line in open("a.folded"):
+        stack, n = line.rsplit(" ", 1)
+        stack = ";".join(frame for frame in stack.split(";")[1:] if not frame.endswith("_[k]"))
+        ours[stack] = ours.get(stack, 0) + int(n)
+    theirs = collapsed(perf("script", "-F", "ip,sym,dso,srcline", "-i", "a.data"))
+    assert len(ours) > 3 and ours == theirs, "folded has %s, perf script %s" % (ours, theirs)
 
 
 def test_inferno():

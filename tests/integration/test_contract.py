@@ -8,7 +8,7 @@ from harness import Target, check, each, enough, equal, one_python, refused
 BESIDE = True
 
 OPTIONS = {"--unwinder": "libunwind", "--async": None, "--mode": "wall", "--compress": None, "--log-json": None,
-           "--tid": "1", "--threads": None, "--weight": "period", "--folded-lines": "no", "--any": None,
+           "--tid": "1", "--threads": None, "--weight": "period", "--folded-lines": "no", "--full-paths": None, "--any": None,
            "--native": "full", "--no-kernel": None, "--no-follow": None, "--one-thread": None}
 COMMANDS = ["dump", "top", "stat", "report", "diff", "convert", "unpack", "events", "doctor", "daemon", "ctl", "query",
             "leak", "watch", "latency"]

@@ -27,7 +27,7 @@ def test_an_output_without_a_format_is_refused(py, output):
     equal(os.listdir(home), [], "files")
 
 
-@each(option=["--threads", "--provenance=exact", "--folded-lines=no", "--weight=period"])
+@each(option=["--threads", "--provenance=exact", "--folded-lines=no", "--weight=period", "--full-paths"])
 @one_python
 def test_an_option_that_no_output_honours_is_refused(py, option):
     pid = spinning(py).pid

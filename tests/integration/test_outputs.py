@@ -401,10 +401,10 @@ def test_names_from_hell(py):
     target = harness.start([py.path, "-c", HELL], stdout=-1)
     equal(target.stdout.readline(), b"READY\n", "the target")
     files = ["a.data", "a.folded", "a.pb.gz", "a.speedscope.json", "a.html", "a.svg", "a.gecko.json"]
-    run = pysampled("-p", target.pid, "-F", 499, "-d", 3, *[x for f in files for x in ("-o", f)], home=home).ok()
+    run = pysampled("-p", target.pid, "-F", 499, "-d", 3, "--full-paths", *[x for f in files for x in ("-o", f)], home=home).ok()
     is_plain(run.err.replace("\ufffd", ""), "record's messages")
     for name in "b.folded", "b.pb.gz", "b.speedscope.json", "b.html":
-        pysampled("convert", "a.data", "-o", name, home=home).ok()
+        pysampled("convert", "a.data", "-o", name, *["--full-paths"] * name.endswith(".folded"), home=home).ok()
 
     def text(name):
         with open(os.path.join(home, name), "rb") as file:
@@ -685,7 +685,7 @@ def test_all_formats_count_the_same(py):
     target = Target(py, "groundtruth.py")
     outs = [os.path.join(home, "out." + end) for end in ("folded", "speedscope.json", "html", "pb.gz", "data", "gecko.json",
                                                          "gecko.json.gz")]
-    run = pysampled("-p", target.pid, "-F", 499, "-d", 1, *[word for out in outs for word in ("-o", out)])
+    run = pysampled("-p", target.pid, "-F", 499, "-d", 1, "--full-paths", *[word for out in outs for word in ("-o", out)])
     run.ok()
     folded = folded_counts(outs[0])
     harness.enough(len(folded) > 3, "too few functions: %s", folded)
@@ -697,7 +697,7 @@ def test_all_formats_count_the_same(py):
                       ("gecko.json", gecko_counts)):
         made = os.path.join(home, "made." + end)
         for recording in outs[0], outs[4]:
-            pysampled("convert", recording, "-o", made).ok()
+            pysampled("convert", recording, "-o", made, *["--full-paths"] * (end == "folded")).ok()
             equal(read(made), folded, "%s converted to %s" % (recording, end))
     for recording in outs[0], outs[4]:
         rows = json.loads(pysampled("report", recording, "--json").ok().out)["rows"]

@@ -35,7 +35,7 @@ static void take_event(struct script *s, struct bytes chunk)
 	if (i != s->session.n_events || i >= SESSION_MAX_EVENTS)
 		return;
 	s->session.n_events++;
-	s->session.flags = (unsigned)tape_get(chunk, TAPE_FLAGS, 0);
+	s->session.flags = (unsigned)tape_get(chunk, TAPE_FLAGS, 0) | SESSION_FULL_PATHS;
 	tape_get_text(chunk, TAPE_NAME, e->name, sizeof(e->name));
 	tape_field(chunk, TAPE_ATTR, &attr);
 	memcpy(&e->attr, attr.at ? attr.at : (const void *)"", MIN(attr.n, sizeof(e->attr)));

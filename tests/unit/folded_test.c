@@ -92,9 +92,9 @@ static void stacks_are_added_up(void **state)
 	put(&f, sample, NULL, 0);
 	assert_int_equal(f.sink.samples, 4);
 	assert_string_equal(end(&f),
-			    "python3-10;[unknown];spin (/srv/work.py:7);a:b (x?.py:3);[late];"
+			    "python3-10;[unknown];spin (work.py:7);a:b (x?.py:3);[late];"
 			    "nap:?;do_nap_[k] 2\n"
-			    "python3-10;spin (/srv/work.py:7) 1\n"
+			    "python3-10;spin (work.py:7) 1\n"
 			    "python3-10 1\n");
 }
 
@@ -108,13 +108,37 @@ static void lines_are_left_out(void **state)
 	comm(&f, 10, 10, "py");
 	put(&f, sample, plain, 1);
 	put(&f, sample, &other, 1);
-	assert_string_equal(end(&f), "py-10;spin (/srv/work.py) 2\n");
+	assert_string_equal(end(&f), "py-10;spin (work.py) 2\n");
 
 	begin(&f, SESSION_LINES, 1);
 	put(&f, sample, &unknown, 1);
 	put(&f, sample, &other, 1);
-	assert_string_equal(end(&f), "?-10;spin (/srv/work.py) 1\n"
-				     "?-10;spin (/srv/work.py:8) 1\n");
+	assert_string_equal(end(&f), "?-10;spin (work.py) 1\n"
+				     "?-10;spin (work.py:8) 1\n");
+}
+
+/* Files are short, however many of one name there are; whole if that is asked for. */
+static void files_are_short(void **state)
+{
+	static const struct pyfunc other = { "spin", "/opt/work.py", 5, 5, 14, 7 }, lib = {
+		"dump", "/usr/lib/python3.11/json/a.py", 1, 1, 2, 8
+	};
+	const struct frame stk[] = { { .kind = FRAME_PYTHON, .func = &lib, .line = 9 },
+				     { .kind = FRAME_PYTHON, .func = &other, .line = 7 },
+				     plain[0] };
+	struct fixture f;
+
+	begin(&f, SESSION_LINES, 1);
+	put(&f, sample, stk, 2);
+	assert_string_equal(end(&f), "?-10;spin (work.py:7);dump (json/a.py:9) 1\n");
+	begin(&f, SESSION_LINES, 1);
+	put(&f, sample, stk, 3);
+	assert_string_equal(end(&f), "?-10;spin (/srv/work.py:7);spin (/opt/work.py:7);"
+				     "dump (json/a.py:9) 1\n");
+	begin(&f, SESSION_FULL_PATHS, 1);
+	put(&f, sample, stk, 2);
+	assert_string_equal(end(&f), "?-10;spin (/opt/work.py);"
+				     "dump (/usr/lib/python3.11/json/a.py) 1\n");
 }
 
 /* Functions of one name, at one line of two files. */
@@ -127,8 +151,8 @@ static void names_in_several_files(void **state)
 	begin(&f, SESSION_LINES, 1);
 	put(&f, sample, plain, 1);
 	put(&f, sample, &other, 1);
-	assert_string_equal(end(&f), "?-10;spin (/srv/work.py:7) 1\n"
-				     "?-10;spin (/srv/other.py:7) 1\n");
+	assert_string_equal(end(&f), "?-10;spin (work.py:7) 1\n"
+				     "?-10;spin (other.py:7) 1\n");
 }
 
 /* Our own code, from our own maps. */
@@ -181,12 +205,12 @@ static void places_are_named(void **state)
 	stk[1].place = place[0];
 	put(&f, sample, stk, 2);
 	put(&f, second, stk, 3);
-	assert_string_equal(
-		end(&f), "?-10;event:cycles;spin (/srv/work.py:7);f;spin (/srv/work.py:7) 2\n"
-			 "?-10;event:cycles;spin (/srv/work.py:7);g:h;spin "
-			 "(/srv/work.py:7) 1\n"
-			 "?-10;event:cycles;f;spin (/srv/work.py:7) 1\n"
-			 "?-10;event:a:b;spin (/srv/work.py:7);f;spin (/srv/work.py:7) 1\n");
+	assert_string_equal(end(&f),
+			    "?-10;event:cycles;spin (work.py:7);f;spin (work.py:7) 2\n"
+			    "?-10;event:cycles;spin (work.py:7);g:h;spin "
+			    "(work.py:7) 1\n"
+			    "?-10;event:cycles;f;spin (work.py:7) 1\n"
+			    "?-10;event:a:b;spin (work.py:7);f;spin (work.py:7) 1\n");
 	places_destroy(f.session.places);
 	spaces_destroy(spaces);
 }
@@ -210,11 +234,11 @@ static void threads_have_their_names(void **state)
 	put(&f, forked, plain, 1);
 	comm(&f, 20, 20, "exec");
 	put(&f, forked, plain, 1);
-	assert_string_equal(end(&f), "py-10/py-10;spin (/srv/work.py) 1\n"
-				     "py-10/a:w-11;spin (/srv/work.py) 1\n"
-				     "py-10/?-12;spin (/srv/work.py) 1\n"
-				     "py-20/py-20;spin (/srv/work.py) 1\n"
-				     "exec-20/exec-20;spin (/srv/work.py) 1\n");
+	assert_string_equal(end(&f), "py-10/py-10;spin (work.py) 1\n"
+				     "py-10/a:w-11;spin (work.py) 1\n"
+				     "py-10/?-12;spin (work.py) 1\n"
+				     "py-20/py-20;spin (work.py) 1\n"
+				     "exec-20/exec-20;spin (work.py) 1\n");
 }
 
 static void events_are_not_mixed(void **state)
@@ -227,8 +251,8 @@ static void events_are_not_mixed(void **state)
 	put(&f, sample, plain, 1);
 	put(&f, second, plain, 1);
 	put(&f, second, plain, 1);
-	assert_string_equal(end(&f), "?-10;event:cycles;spin (/srv/work.py) 1000\n"
-				     "?-10;event:a:b;spin (/srv/work.py) 2000\n");
+	assert_string_equal(end(&f), "?-10;event:cycles;spin (work.py) 1000\n"
+				     "?-10;event:a:b;spin (work.py) 2000\n");
 }
 
 static void provenance_is_filtered(void **state)
@@ -244,9 +268,9 @@ static void provenance_is_filtered(void **state)
 		put(&f, late, NULL, 0);
 		put(&f, torn, frames + 1, 1);
 		assert_int_equal(f.sink.samples, i ? 1 : 3);
-		assert_string_equal(end(&f), i == 0 ? "?-10;spin (/srv/work.py) 1\n"
+		assert_string_equal(end(&f), i == 0 ? "?-10;spin (work.py) 1\n"
 						      "?-10 1\n?-10;nap:? 1\n" :
-					     i == 1 ? "?-10;spin (/srv/work.py) 1\n" :
+					     i == 1 ? "?-10;spin (work.py) 1\n" :
 						      "?-10 1\n");
 	}
 }
@@ -268,7 +292,7 @@ static void many_stacks(void **state)
 	}
 	assert_int_equal(sink_close(&f.sink, &err), 0);
 	in = fopen(f.path, "r");
-	while (fscanf(in, "?-10;spin (/srv/work.py:7);spin (/srv/work.py:%u) 2\n", &line) == 1)
+	while (fscanf(in, "?-10;spin (work.py:7);spin (work.py:%u) 2\n", &line) == 1)
 		assert_int_equal(line, ++seen);
 	assert_int_equal(seen, N);
 	fclose(in);
@@ -387,7 +411,7 @@ static void bounded(void **state)
 	fclose(in);
 	unlink(f.path);
 	assert_true(n > BYTES / 64 && n < BYTES / 2);
-	assert_memory_equal(text, "a-7;spin (/srv/work.py:1) 2\n", 28);
+	assert_memory_equal(text, "a-7;spin (work.py:1) 2\n", 23);
 	at = strstr(text, "\n[unnamed] ");
 	assert_non_null(at);
 	assert_int_equal(strtoul(at + 11, NULL, 10), STATS_GET(&stats, unnamed));
@@ -435,6 +459,7 @@ int main(void)
 		cmocka_unit_test(stacks_are_added_up),
 		cmocka_unit_test(bounded),
 		cmocka_unit_test(lines_are_left_out),
+		cmocka_unit_test(files_are_short),
 		cmocka_unit_test(names_in_several_files),
 		cmocka_unit_test(places_are_named),
 		cmocka_unit_test(threads_have_their_names),
