@@ -111,7 +111,7 @@ def test_script_lines():
 
 def test_late_samples_carry_the_marker():
     text = perf("script", "-i", "a.data", "-F", "comm,ip,sym")
-    samples = [s for s in text.strip("\n").split("\n\n\n")]
+    samples = [s for s in text.strip("\n").split("\n\n")]
     assert len(samples) == 101, len(samples)
     late = [s for s in samples if re.search(r"\[late\]\n\s+\S+ py::spin", s)]
     assert len(late) == 14, len(late)
