@@ -489,9 +489,10 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 def pysampled(*arguments, code=0):
-    """(stdout, stderr) of the pysampled beside MKPERFDATA."""
+    """(stdout, stderr) of the pysampled beside MKPERFDATA. A reader of recordings may not trace: LeakSanitizer must."""
+    asan = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
     p = subprocess.run([os.path.join(os.path.dirname(MKPERFDATA), "pysampled"), *arguments], capture_output=True, text=True,
-                       timeout=300)
+                       timeout=300, env=dict(os.environ, ASAN_OPTIONS=asan))
     assert p.returncode == code, "pysampled %s: exit %d: %s" % (arguments, p.returncode, p.stderr[-500:])
     return p.stdout, p.stderr
 
