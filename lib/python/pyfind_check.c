@@ -20,7 +20,9 @@ enum {
 	MAX_GENERATORS = 10000, /* one in another; more are as good as these */
 	FRAMES_PROVEN = 4,	/* of a thread, from the innermost on, where it has as many */
 	FRAME_BYTES = 128,	/* pylayout_check() keeps frame.size below */
-	ATTEMPTS = 40,		/* the target runs while we read */
+	/* The target runs while we read: of tasks in quick turns, one look in 70 is whole. */
+	ATTEMPTS = 4000,
+	ATTEMPTS_AT_ONCE = 100,
 	ATTEMPT_NS = 500 * 1000,
 	PID_MAX = 1 << 22,
 	CHUNK_UNIT = 4096, /* bytes */
@@ -400,7 +402,7 @@ int pyfind_selfcheck(const struct pyproc *p, struct rmem *m, bool known, struct 
 	if (pylayout_check(&p->layout, err) < 0)
 		return -EBADMSG;
 	for (int i = 0; i < ATTEMPTS && r == -EBADMSG; i++) {
-		if (i)
+		if (i % ATTEMPTS_AT_ONCE == ATTEMPTS_AT_ONCE - 1)
 			nanosleep(&pause, NULL);
 		r = check_once(&c);
 	}
