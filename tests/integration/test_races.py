@@ -95,3 +95,11 @@ def test_races_with(py, capture):
     for _ in range(RACES):
         race(py, capture, chance.choice(sorted(HAPPENS)), chance.choice(["attach", "detach"]), chance)
         harness.clean_up()
+
+
+@one_python
+def test_a_process_whose_tasks_take_quick_turns_is_known(py):
+    """While it runs alone, nearly each look at its frames and generators is torn."""
+    target = Target(py, "grammars.py", "task", "--us", 2)
+    for _ in range(12):
+        harness.pysampled("-p", target.pid, "-d", "0.05", "--format", "folded").ok()
