@@ -532,6 +532,8 @@ def test_report_of_what_perf_recorded():
         named = [name for name in sorted(b, key=b.get, reverse=True) if not name.startswith("0x")][:10]
         off = [(name, a.get(name, 0), b[name]) for name in named if abs(a.get(name, 0) - b[name]) > 0.005 * m]
         assert len(named) > 5 and not off, "%s: ours, perf's: %s" % (more, off)
+        kernel = [name for name in a if name.endswith("_[k]")]
+        assert "-a" not in more or kernel not in ([], ["[kernel]_[k]"]), "%s: the kernel has no names" % more
         pysampled("convert", "own.data", "-o", "own.folded")
         lines = [line.rsplit(" ", 1) for line in open("own.folded", errors="surrogateescape")]
         assert sum(int(count) for _, count in lines) == n, more
