@@ -9,7 +9,6 @@
 #include <sys/sysmacros.h>
 
 #include "base/hash.h"
-#include "elf/elfimage.h"
 #include "modules/jit.h"
 #include "base/stats.h"
 #include "modules/space_file.h"
@@ -186,21 +185,14 @@ static void map_open(const struct space *sp, const struct space_map *m)
 static void vdso_give(struct spaces *s, struct elfcache_elf *e)
 {
 	const unsigned char *at = (const unsigned char *)getauxval(AT_SYSINFO_EHDR);
-	struct elfimage im;
-	unsigned char id[ELFIMAGE_MAX_ID];
-	struct bytes image = { at, 0 };
 	Elf64_Ehdr eh;
+	size_t n;
 
 	if (!at)
 		return;
 	memcpy(&eh, at, sizeof(eh));
-	image.n = eh.e_shoff + (size_t)eh.e_shnum * eh.e_shentsize;
-	elfcache_give_image(s->elfs, e, image);
-	if (!s->ids)
-		return;
-	if (elfimage_init(&im, -1, image) == 0)
-		elfcache_note_id(e, (struct bytes){ id, elfimage_build_id(&im, id) });
-	elfimage_deinit(&im);
+	n = eh.e_shoff + (size_t)eh.e_shnum * eh.e_shentsize;
+	elfcache_give_image(s->elfs, e, (struct bytes){ at, n });
 }
 
 static bool is_interpreter(const char *path)
