@@ -155,6 +155,46 @@ int pygil_read(struct rmem *m, const struct pygil *p, uint32_t i, struct pygil_l
 	return 0;
 }
 
+raddr pygil_runtime(const struct pylayout *l, const struct pywalk_layout *walk)
+{
+	return walk->interp_head - pyoff_get(l->runtime.interp_head);
+}
+
+/* The GIL of the interpreter of @tstate, as @p's only one. */
+static int find_own(struct rmem *m, raddr runtime, raddr tstate, struct pygil *p)
+{
+	const struct pylayout *l = p->l;
+	struct pygil_lock *lock = &p->lock[0];
+
+	if (l->free_threaded || !pyoff_has(l->gil.holder) || !pyoff_has(l->gil.locked))
+		return -ENOTSUP;
+	if (rmem_read_u64(m, tstate + pyoff_get(l->tstate.interp), &lock->interp) < 0)
+		return -EFAULT;
+	if (pyoff_has(l->interp.gil) && l->active_bit)
+		return rmem_read_u64(m, lock->interp + pyoff_get(l->interp.gil), &lock->at);
+	if (!pyoff_has(l->runtime.gil) || !pyoff_has(l->runtime.current))
+		return -ENOTSUP;
+	p->current = runtime + pyoff_get(l->runtime.current);
+	lock->at = runtime + pyoff_get(l->runtime.gil);
+	return 0;
+}
+
+enum pygil_has pygil_has(struct rmem *m, const struct pylayout *l, raddr runtime, raddr tstate)
+{
+	struct pygil p = { .l = l };
+	struct gil gil;
+	struct holder h;
+
+	if (!tstate || find_own(m, runtime, tstate, &p) < 0 || !p.lock[0].at ||
+	    read_gil(m, &p, p.lock[0].at, &gil) < 0 || gil.locked < -1 || gil.locked > 1)
+		return PYGIL_UNKNOWN;
+	if (gil.locked != 1 || gil.holder != tstate)
+		return PYGIL_HAS_NOT;
+	/* Another one writes down first that the lock is taken, then that it is his. */
+	return read_holder(m, &p, tstate, &h) == 0 && runs(&p, tstate, &h) ? PYGIL_HAS :
+									     PYGIL_UNKNOWN;
+}
+
 bool pygil_waits(const struct pygil *p, raddr at)
 {
 	for (uint32_t i = 0; i < p->n; i++)

@@ -41,6 +41,23 @@ int pygil_find(struct rmem *m, const struct pylayout *l, const struct pywalk_lay
  * -EAGAIN. 0; -EBADMSG it is not what the layout says; or a read error. */
 int pygil_read(struct rmem *m, const struct pygil *p, uint32_t i, struct pygil_look *ret);
 
+/* Whether a thread has the GIL. */
+enum pygil_has {
+	PYGIL_UNKNOWN, /* no layout tells, or it is just being taken or given away */
+	PYGIL_HAS,
+	PYGIL_HAS_NOT,
+};
+
+/* Does the thread state @tstate have its interpreter's GIL? For a reader, while the state's
+ * thread is held: then the answer is true of the whole hold, for nobody else takes or drops
+ * the GIL in a thread's place. A few small reads, no state of ours. @runtime:
+ * pygil_runtime(). */
+enum pygil_has pygil_has(struct rmem *m, const struct pylayout *l, raddr runtime,
+			 raddr tstate);
+
+/* Where the runtime is whose interpreters @walk begins with. */
+raddr pygil_runtime(const struct pylayout *l, const struct pywalk_layout *walk);
+
 /* Does who sleeps in a futex at @at wait for a GIL? */
 bool pygil_waits(const struct pygil *p, raddr at);
 

@@ -191,6 +191,53 @@ static void where_it_is_not_told_there_is_none(void **state)
 	free(f.w);
 }
 
+static enum pygil_has has(const struct fixture *f, raddr ts)
+{
+	return pygil_has(&f->w->base, &f->w->l, pygil_runtime(&f->w->l, &f->w->walk), ts);
+}
+
+static void a_held_thread_has_it_or_not(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(versions); i++) {
+		struct fixture f = make(versions[i]);
+
+		assert_int_equal(has(&f, f.first), PYGIL_HAS_NOT);
+		set_gil(&f, f.gil, 1, f.second);
+		set_running(&f, f.second);
+		assert_int_equal(has(&f, f.first), PYGIL_HAS_NOT);
+		assert_int_equal(has(&f, f.second), PYGIL_HAS);
+		/* The first has taken it, and has not said so yet; or the second is about to
+		 * give it away. */
+		set_running(&f, 0);
+		assert_int_equal(has(&f, f.first), PYGIL_HAS_NOT);
+		assert_int_equal(has(&f, f.second), PYGIL_UNKNOWN);
+		set_running(&f, f.first);
+		assert_int_equal(has(&f, f.second), PYGIL_UNKNOWN);
+		set_gil(&f, f.gil, -1, f.first);
+		assert_int_equal(has(&f, f.first), PYGIL_HAS_NOT);
+		set_gil(&f, f.gil, 2, f.first);
+		assert_int_equal(has(&f, f.first), PYGIL_UNKNOWN);
+		free(f.w);
+	}
+}
+
+static void of_no_state_nothing_is_known(void **state)
+{
+	struct fixture f = make(0x030c);
+
+	set_gil(&f, f.gil, 1, f.first);
+	set_running(&f, f.first);
+	assert_int_equal(has(&f, 0), PYGIL_UNKNOWN);
+	assert_int_equal(has(&f, WORLD_NOWHERE), PYGIL_UNKNOWN);
+	world_put(f.w, f.interp, f.w->l.interp.gil, 0, 8);
+	assert_int_equal(has(&f, f.first), PYGIL_UNKNOWN);
+	world_put(f.w, f.interp, f.w->l.interp.gil, f.gil, 8);
+	assert_int_equal(has(&f, f.first), PYGIL_HAS);
+	f.w->l.free_threaded = true;
+	assert_int_equal(has(&f, f.first), PYGIL_UNKNOWN);
+	free(f.w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -201,6 +248,8 @@ int main(void)
 		cmocka_unit_test(each_gil_is_found_once),
 		cmocka_unit_test(who_waits_sleeps_in_it),
 		cmocka_unit_test(where_it_is_not_told_there_is_none),
+		cmocka_unit_test(a_held_thread_has_it_or_not),
+		cmocka_unit_test(of_no_state_nothing_is_known),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
