@@ -30,14 +30,9 @@ enum judgement capture_judge_held(const struct hold *h)
 
 enum judgement capture_judge_unheld(const struct hold *h)
 {
-#ifdef PYSAMPLED_ASYNC_UNCHECKED
-	(void)h;
-	return JUDGE_EXACT; /* test builds: shows how wrong a plain read is */
-#else
 	/* A thread that ran on may have come back to the same registers, on another path. */
 	if (!h->ending &&
 	    (h->witness != WITNESS_SAME || (!h->counted && h->t_out - h->t0 > h->gap_max_ns)))
 		return JUDGE_CAPTURE;
 	return capture_judge_held(h);
-#endif
 }

@@ -50,13 +50,13 @@ def captures():
     return {name: None if word == "ok" else reason for word, name, reason in found}
 
 
-def pysampled(capture, build=None, event=None):
+def pysampled(capture, binary=None, event=None):
     """At a rate, or each time that the event happens."""
     def record(target, rate, seconds):
         out = os.path.join(harness.folder(0o777), "out.folded")
         when = ("-e", event, "-c", 1) if event else ("-F", rate)
         run = harness.pysampled("-v", "-p", target.pid, *when, "-d", seconds, "--capture", capture, "-o", out,
-                                "--hold-budget", 100, "--provenance", "exact", build=build, limit=seconds + 60).ok()
+                                "--hold-budget", 100, "--provenance", "exact", binary=binary, limit=seconds + 60).ok()
         stacks = harness.read_folded(out)
         truth = target.info["truth"]
         recording = Recording(((python_part(frames), n) for frames, n in stacks), run.n("samples"),
@@ -142,5 +142,5 @@ PEERS = {
     "austin": austin,
     "Tachyon": tachyon(),
     "Tachyon --blocking": tachyon("--blocking"),
-    "async, unchecked": pysampled("async", "build-unchecked"),
+    "async, unchecked": pysampled("async", harness.UNCHECKED),
 }

@@ -25,6 +25,7 @@ import tolerances
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("PYSAMPLED_BUILD", os.path.join(ROOT, "build")))
 PYSAMPLED = os.environ.get("PYSAMPLED", os.path.join(BUILD, "pysampled"))
+UNCHECKED = os.path.join(BUILD, "pysampled-unchecked")  # takes each plain read of --capture async for exact
 PYTHONS = os.path.join(BUILD, "pythons")  # those that matrix.provide() unpacked
 TARGETS = os.path.join(ROOT, "tests", "targets")
 WANTED_PYTHONS = ("3.11", "3.12", "3.13")
@@ -623,11 +624,11 @@ def parse_summary(err):
 class Recorder:
     """A pysampled that runs in the background. home is where it keeps its ~/.debug."""
 
-    def __init__(self, *args, home=None, wrapper=(), binary=None, build=None, user=None, **options):
+    def __init__(self, *args, home=None, wrapper=(), binary=None, user=None, **options):
         self.home = home or folder(0o777)
-        path = binary or (os.path.join(ROOT, build, "pysampled") if build else PYSAMPLED)
+        path = binary or PYSAMPLED
         if not os.access(path, os.X_OK):
-            raise Skip("%s is not built" % os.path.relpath(path, ROOT)) if build else AssertionError("no " + path)
+            raise Skip("%s is not built" % os.path.relpath(path, ROOT)) if path == UNCHECKED else AssertionError("no " + path)
         self.command = list(wrapper) + [path] + [str(a) for a in args]
         if user is not None:
             options["preexec_fn"] = as_nobody

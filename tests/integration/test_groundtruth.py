@@ -10,8 +10,6 @@ from harness import Recorder, Target, all_right, check, each, each_python, enoug
 
 BESIDE = True
 
-UNCHECKED = "build-unchecked"
-
 
 @each(us=[2, 10, 100])
 @each(rate=[99, 999, 4999])
@@ -171,7 +169,7 @@ def no_mistake_in_many(verdict):
 def test_an_unchecked_read_is_found_wrong(py):
     """The same judge, on the plain read after wake-up: 1 % to 99 % are wrong, as the scheduler places the reader."""
     target = Target(py, "groundtruth.py", "--us", 2)
-    run, verdict, _ = exact(target, "-F", 999, "--capture", "async", build=UNCHECKED)
+    run, verdict, _ = exact(target, "-F", 999, "--capture", "async", binary=harness.UNCHECKED)
     enough(verdict.judged >= 50, "only %d judged: %s", verdict.judged, run)
     enough(verdict.right < verdict.judged - 2, "the plain read was right: %s", verdict)
 
