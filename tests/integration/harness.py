@@ -104,6 +104,12 @@ def beside(function):
     return function
 
 
+def alone(function):
+    """In a test_*.py of which BESIDE = True: this one is not."""
+    function.beside = False
+    return function
+
+
 def not_quick(function):
     """Leaves the test out of a --quick run."""
     function.not_quick = True

@@ -8,6 +8,8 @@ import harness
 import tolerances
 from harness import Recorder, check, each_python, enough, need_fifo, one_python
 
+BESIDE = True
+
 SCRIPT = """
 import time
 def in_python():

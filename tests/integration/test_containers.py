@@ -5,6 +5,8 @@ import re
 import harness
 from harness import check, each_python, need_root
 
+BESIDE = True
+
 PROGRAM = """
 import sys, threading, time
 def spin():

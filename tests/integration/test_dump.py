@@ -7,6 +7,8 @@ import signal
 import harness
 from harness import Target, check, each, each_python, enough, equal
 
+BESIDE = True
+
 HEADER = re.compile(r"(Current thread|Thread) 0x[0-9a-f]+.*:")
 FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)')
 

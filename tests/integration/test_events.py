@@ -9,6 +9,8 @@ import harness
 import tolerances
 from harness import Recorder, Target, check, each, each_python, enough, equal, not_quick, one_python, refused
 
+BESIDE = True
+
 CYCLES = 300
 MAX_EVENTS = 16  # SESSION_MAX_EVENTS, lib/sample/sample.h
 TRACEFS = "/sys/kernel/tracing/events"
@@ -336,6 +338,7 @@ def test_a_probe_in_another_copy_of_the_file(py):
         equal("no target seems to have mapped" in run.err, strange, "a line about it: %s" % run)
 
 
+@harness.alone
 @each(rate=[("-c", 1000), ("-F", 99999)])
 @one_python
 def test_no_timer_stops_its_cpu(py, rate):
@@ -369,6 +372,7 @@ while True:
 """
 
 
+@harness.alone
 @one_python
 def test_probes_of_new_threads_make_no_other_thread_late(py):
     """To put a probe into one takes milliseconds, and only of that thread something may be missed meanwhile."""
@@ -417,6 +421,7 @@ def test_terms_of_an_event_alone(py):
     refused(2, "-p", target.pid, "-c", 1000, "-e", events[1], about=["freq=", "period"])
 
 
+@harness.alone
 @one_python
 def test_groups_are_counted_at_the_leaders_samples(py):
     """A leader that counts CPU time, and a member that counts switches, of which the kernel keeps its own count."""

@@ -8,6 +8,8 @@ import subprocess
 import harness
 from harness import NOBODY, Recorder, Target, check, each, enough, equal, one_python, seconds
 
+BESIDE = True
+
 
 def helpers(pid):
     """The processes below the recorder."""

@@ -6,6 +6,9 @@ import harness
 from harness import Target, check, each, equal, one_python
 
 
+BESIDE = True
+
+
 def spinning(py):
     return Target(py, "groundtruth.py", "--us", 50)
 

@@ -6,6 +6,8 @@ import signal
 import harness
 from harness import Target, check, dealt, each, equal
 
+BESIDE = True
+
 # Their layouts do not tell: 2.7's lock is another thing, 3.6 has it in variables without an exported name.
 UNTOLD = ("2.7.", "3.6.")
 # state, gil, waits_in of each thread.

@@ -11,6 +11,8 @@ import harness
 import test_lines
 from harness import NOBODY, Recorder, Target, check, each, enough, equal, one_python
 
+BESIDE = True
+
 WAYS_SIGNAL = 50
 REFUSED = {errno.EPERM, errno.ENOSYS, errno.EACCES}
 # What a process may open and load until it records: ways.c tries that before each thread it creates.

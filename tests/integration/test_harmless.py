@@ -20,6 +20,7 @@ def untouched(target, path):
     equal(harness.left(target.pid), "", "what is left of pysampled")
 
 
+@harness.beside
 @each(capture=["preempt", "async"])
 @one_python
 def test_a_handler_is_never_called_for_us(py, capture):
@@ -46,6 +47,7 @@ def records(path):
         return struct.unpack_from("=Q", file.read(DATA_SIZE_AT + 8), DATA_SIZE_AT)[0]
 
 
+@harness.beside
 @harness.dealt
 @each(capture=["preempt", "stop", "async"])
 @each_python
@@ -111,6 +113,7 @@ def traced(py, *args, script="groundtruth.py"):
         return target, file.read().splitlines()
 
 
+@harness.beside
 @each(capture=["auto", "async"])
 @one_python
 def test_a_whole_record_under_strace_only_reads(py, capture):
@@ -125,6 +128,7 @@ def test_a_whole_record_under_strace_only_reads(py, capture):
                   or re.search(r", 0\)", call), "it signals the target: %s", call)
 
 
+@harness.beside
 @one_python
 def test_seccomp_stands_in_every_thread(py):
     target = Target(py, "groundtruth.py", "--us", 50)

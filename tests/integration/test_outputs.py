@@ -13,6 +13,8 @@ import xml.etree.ElementTree
 import harness
 from harness import Target, check, equal, need_root, pysampled
 
+BESIDE = True
+
 EVIL = b"\x1b]0;PWNED\x07\x9b5m"
 CONTROLS = set(range(32)) - {10} | {127} | set(range(0x80, 0xa0))
 
@@ -63,6 +65,7 @@ def test_names_of_targets_reach_no_terminal_raw(py):
         is_plain(run.out + run.err, command[0])
 
 
+@harness.alone
 @harness.one_python
 def test_a_full_device_is_told(py):
     target = Target(py, "groundtruth.py")

@@ -6,6 +6,8 @@ import time
 import harness
 from harness import Recorder, Target, check, each, not_quick, one_python
 
+BESIDE = True
+
 RACES = 70 if harness.matrix_pythons() else 25  # for each capture
 SHORT = 0.15  # seconds of a recording
 NO_PROCESS, NOT_PERMITTED = 3, 4
@@ -55,7 +57,7 @@ def is_free(target):
     harness.runs_on(target.pid)
     said = []
     try:
-        harness.until(lambda: not said.append(harness.left(target.pid)) and not said[-1], "nothing is left", limit=2)
+        harness.until(lambda: not said.append(harness.left(target.pid)) and not said[-1], "nothing is left")
     except AssertionError:
         raise AssertionError("left of pysampled: " + said[-1]) from None
 

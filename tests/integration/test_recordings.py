@@ -81,6 +81,7 @@ def test_two_at_once_keep_apart(py, captures):
     check(all(n == 0 for capture, n in late.items() if capture != "async"), "held, and not: %s", late)
 
 
+@harness.beside
 @one_python
 @harness.seconds(300)
 def test_nothing_is_left_of_a_recorder(py):

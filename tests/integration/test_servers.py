@@ -9,6 +9,8 @@ import harness
 import tolerances
 from harness import Skip, Target, all_right, check, each, each_python, enough, need_fifo, not_quick, one_python, seconds
 
+BESIDE = True
+
 EVAL = "_PyEval_EvalFrameDefault"
 MATRIX = harness.every_pair()
 

@@ -9,6 +9,8 @@ import tolerances
 from harness import Recorder, Target, all_right, check, each, each_python, enough, equal, exact, not_quick, one_python, \
     readable, works
 
+BESIDE = True
+
 STOP = ("--capture", "stop")
 SI_QUEUE = -1  # asm-generic/siginfo.h
 
