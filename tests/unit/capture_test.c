@@ -10,10 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "base/base.h"
 #include "capture/capture.h"
@@ -93,10 +95,9 @@ static void judge(void **state)
 static struct preempt_plan nothing_known;
 static const struct capture_want in_general = { .named = true, .plan = &nothing_known };
 
-/* Exact by the witness alone, except in the builds that show why. */
+/* Exact by the witness alone. */
 static void async_needs_the_witness(void **state)
 {
-#ifndef PYSAMPLED_ASYNC_UNCHECKED
 	struct hold h = { .t0 = 1000, .t_out = 1100, .gap_max_ns = 200, .preempted = true };
 
 	assert_int_equal(capture_async.judge(&h), JUDGE_CAPTURE);
@@ -116,7 +117,6 @@ static void async_needs_the_witness(void **state)
 	assert_int_equal(capture_async.judge(&h), JUDGE_RAN);
 	h.backlog = true;
 	assert_int_equal(capture_async.judge(&h), JUDGE_BACKLOG);
-#endif
 	assert_int_equal(capture_async.possible(&in_general, NULL), 0);
 	assert_int_equal(capture_async.thread_begin(NULL, 0), 0);
 }
@@ -208,6 +208,384 @@ static void stop_signal_of_a_family(void **state)
 	waitpid(child, NULL, 0);
 }
 
+/* --- a machine as a test wants it: what captures ask libc for --- */
+
+static struct {
+	bool fake; /* else all is as it is */
+	int most;  /* real-time priority that may be had; 0: none */
+	int policy, priority;
+	int cpu;
+	size_t n_set; /* policies that were set */
+	struct cpus allowed, kept;
+	bool cpuset_asked_for, no_affinity;
+	struct rlimit limit;
+	bool no_limit;
+	size_t n_limits, n_sleeps;
+	struct timespec sleep;
+} machine;
+
+static void *real(const char *name)
+{
+	return dlsym(RTLD_NEXT, name);
+}
+
+int sched_setscheduler(pid_t pid, int policy, const struct sched_param *p)
+{
+	int (*f)(pid_t, int, const struct sched_param *) = real("sched_setscheduler");
+
+	if (!machine.fake)
+		return f(pid, policy, p);
+	if ((policy & ~SCHED_RESET_ON_FORK) == SCHED_FIFO &&
+	    (p->sched_priority < 1 || p->sched_priority > machine.most)) {
+		errno = EPERM;
+		return -1;
+	}
+	machine.policy = policy;
+	machine.priority = p->sched_priority;
+	machine.n_set++;
+	return 0;
+}
+
+int sched_getscheduler(pid_t pid)
+{
+	int (*f)(pid_t) = real("sched_getscheduler");
+
+	return machine.fake ? machine.policy : f(pid);
+}
+
+int sched_getparam(pid_t pid, struct sched_param *p)
+{
+	int (*f)(pid_t, struct sched_param *) = real("sched_getparam");
+
+	if (!machine.fake)
+		return f(pid, p);
+	p->sched_priority = machine.priority;
+	return 0;
+}
+
+int sched_getcpu(void)
+{
+	int (*f)(void) = real("sched_getcpu");
+
+	return machine.fake ? machine.cpu : f();
+}
+
+int sched_getaffinity(pid_t pid, size_t n, cpu_set_t *set)
+{
+	int (*f)(pid_t, size_t, cpu_set_t *) = real("sched_getaffinity");
+
+	if (!machine.fake)
+		return f(pid, n, set);
+	if (machine.no_affinity) {
+		errno = EINVAL;
+		return -1;
+	}
+	memcpy(set, machine.kept.bits, MIN(n, sizeof(machine.kept.bits)));
+	return 0;
+}
+
+/* As a cpuset does: what is asked for and allowed, or an error if that is nothing. */
+int sched_setaffinity(pid_t pid, size_t n, const cpu_set_t *set)
+{
+	int (*f)(pid_t, size_t, const cpu_set_t *) = real("sched_setaffinity");
+	struct cpus want = { 0 };
+
+	if (!machine.fake)
+		return f(pid, n, set);
+	memcpy(want.bits, set, MIN(n, sizeof(want.bits)));
+	cpus_keep(&want, &machine.allowed);
+	machine.cpuset_asked_for = true;
+	if (cpus_next(&want, 0) < 0) {
+		errno = EINVAL;
+		return -1;
+	}
+	machine.kept = want;
+	return 0;
+}
+
+int getrlimit(__rlimit_resource_t what, struct rlimit *l)
+{
+	int (*f)(__rlimit_resource_t, struct rlimit *) = real("getrlimit");
+
+	if (!machine.fake)
+		return f(what, l);
+	*l = machine.limit;
+	errno = EINVAL;
+	return machine.no_limit ? -1 : 0;
+}
+
+int setrlimit(__rlimit_resource_t what, const struct rlimit *l)
+{
+	int (*f)(__rlimit_resource_t, const struct rlimit *) = real("setrlimit");
+
+	if (!machine.fake)
+		return f(what, l);
+	machine.limit = *l;
+	machine.n_limits++;
+	return 0;
+}
+
+int nanosleep(const struct timespec *t, struct timespec *left)
+{
+	int (*f)(const struct timespec *, struct timespec *) = real("nanosleep");
+
+	if (!machine.fake)
+		return f(t, left);
+	machine.sleep = *t;
+	machine.n_sleeps++;
+	return 0;
+}
+
+static struct cpus cpus_from(int first, int n)
+{
+	struct cpus c = { 0 };
+
+	for (int i = 0; i < n; i++)
+		cpus_add(&c, first + i);
+	return c;
+}
+
+/* One of 4 CPUs, that gives priorities up to @most. */
+static void machine_begin(int most)
+{
+	memset(&machine, 0, sizeof(machine));
+	machine.fake = true;
+	machine.most = most;
+	machine.allowed = machine.kept = cpus_from(0, 4);
+	machine.limit = (struct rlimit){ RLIM_INFINITY, RLIM_INFINITY };
+}
+
+static int machine_end(void **state)
+{
+	machine.fake = false;
+	return 0;
+}
+
+static bool same_cpus(const struct cpus *a, const struct cpus *b)
+{
+	return !memcmp(a, b, sizeof(*a));
+}
+
+/* --- what a capture does that has nothing of its own to do --- */
+
+static int attached_by_us(void *arg, struct err *err)
+{
+	*(struct err **)arg = err;
+	return -ENXIO;
+}
+
+/* It says nothing, into any buffer; refuses nothing; its readers are where they were, and
+ * nobody comes back. Events are opened by the thread that asks for it. */
+static void nothing_of_its_own(void **state)
+{
+	char buf[4] = "abc";
+	struct err err, *given = NULL;
+	const struct capture_attach a = { .attach = attached_by_us, .arg = &given };
+
+	assert_ptr_equal(buf, capture_async.stall(buf, 0));
+	assert_string_equal("abc", buf);
+	assert_ptr_equal(buf, capture_async.stall(buf, sizeof(buf)));
+	assert_memory_equal("\0bc", buf, 4);
+	buf[0] = 'a';
+	assert_ptr_equal(buf, capture_async.caveat(&nothing_known, buf, 1));
+	assert_memory_equal("\0bc", buf, 4);
+	assert_int_equal(0, capture_async.slot_begin(NULL));
+	assert_int_equal(-ENXIO, capture_async.attach(&a, &err));
+	assert_ptr_equal(&err, given);
+	assert_false(capture_async.moved_away(NULL));
+	assert_false(capture_async.comes_back(NULL));
+}
+
+/* Who is over the budget sleeps for what is left, but looks at the ring now and then. */
+static void shedding_sleeps_in_steps(void **state)
+{
+	static const uint64_t left[][2] = { { 0, 0 },
+					    { 1, 1 },
+					    { CAPTURE_SHED_NS - 1, CAPTURE_SHED_NS - 1 },
+					    { CAPTURE_SHED_NS, CAPTURE_SHED_NS },
+					    { CAPTURE_SHED_NS + 1, CAPTURE_SHED_NS },
+					    { UINT64_MAX, CAPTURE_SHED_NS } };
+
+	machine_begin(0);
+	for (size_t i = 0; i < ARRAY_SIZE(left); i++) {
+		capture_async.shed(NULL, left[i][0]);
+		assert_int_equal(i + 1, machine.n_sleeps);
+		assert_int_equal(0, machine.sleep.tv_sec);
+		assert_int_equal(left[i][1], machine.sleep.tv_nsec);
+	}
+}
+
+/* --- preempt, on a made-up machine --- */
+
+/* One more than the most urgent target, at most what there is; if that is too much, 1; and
+ * afterwards this thread is what it was. */
+static void priorities_that_may_be_had(void **state)
+{
+	static const struct {
+		int most, target, code, want;
+	} rows[] = {
+		{ 99, 0, 0, 1 }, { 99, 1, 0, 2 },	{ 99, 50, 0, 51 },
+		{ 99, 98, 0, 99 }, { 99, 99, -EPERM, 99 }, { 1, 0, 0, 1 },
+		{ 1, 1, -EPERM, 1 }, { 5, 4, 0, 5 },	{ 5, 5, -EPERM, 1 },
+		{ 0, 0, -EPERM, 1 }, { 0, 7, -EPERM, 1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct preempt_plan plan = { .targets.rt = { .priority = rows[i].target,
+							     .tid = 4711 } };
+		const struct capture_want want = { .plan = &plan };
+		struct err err = { 0 };
+		char who[40];
+
+		machine_begin(rows[i].most);
+		machine.policy = SCHED_BATCH | SCHED_RESET_ON_FORK;
+		assert_int_equal(rows[i].code, capture_preempt.possible(&want, &err));
+		assert_int_equal(rows[i].want, plan.priority);
+		assert_int_equal(SCHED_BATCH | SCHED_RESET_ON_FORK, machine.policy);
+		assert_int_equal(0, machine.priority);
+		if (!rows[i].code)
+			continue;
+		if (!rows[i].most) {
+			assert_non_null(strstr(err.text, "SCHED_FIFO is "));
+			continue;
+		}
+		snprintf(who, sizeof(who), "thread 4711 has real-time priority %d",
+			 rows[i].target);
+		assert_non_null(strstr(err.text, who));
+		assert_non_null(strstr(err.text, rows[i].target < 99 ? "raise" : "lower it"));
+	}
+}
+
+/* Which CPUs of the targets readers can't go to is found out by going there, spared ones
+ * aside, and then this process runs where it ran before. */
+static void cpus_that_may_be_had(void **state)
+{
+	struct preempt_plan plan = { .targets.cpus = cpus_from(1, 4) };
+	const struct capture_want want = { .plan = &plan };
+	struct cpus own, none = { 0 }, four = cpus_from(4, 1);
+	char text[700];
+	struct err err;
+
+	machine_begin(99);
+	own = machine.kept = cpus_from(0, 1);
+	assert_int_equal(0, capture_preempt.possible(&want, &err));
+	assert_true(same_cpus(&plan.refused, &four));
+	assert_true(same_cpus(&machine.kept, &own));
+	assert_string_equal(capture_preempt.caveat(&plan, text, sizeof(text)),
+			    "samples on CPU 4 are late, for this process may not run there; "
+			    "its cpuset (/proc/self/cpuset) must hold what the targets' does");
+	/* It runs on all of them already: nothing is tried. */
+	machine_begin(99);
+	machine.kept = cpus_from(0, 8);
+	assert_int_equal(0, capture_preempt.possible(&want, &err));
+	assert_true(same_cpus(&plan.refused, &none));
+	assert_false(machine.cpuset_asked_for);
+	/* Not even where it runs can be had: all count as refused. */
+	machine_begin(99);
+	machine.no_affinity = true;
+	assert_int_equal(-EPERM, capture_preempt.possible(&want, &err));
+	assert_non_null(strstr(err.text, "may not run on CPU 1-4,"));
+	assert_true(same_cpus(&plan.refused, &plan.targets.cpus));
+	/* Spared ones are asked of nobody. */
+	machine_begin(99);
+	plan.targets.spared = cpus_from(4, 4);
+	assert_int_equal(0, capture_preempt.possible(&want, &err));
+	assert_true(same_cpus(&plan.refused, &none));
+	/* All that is not spared is refused. */
+	machine_begin(99);
+	machine.allowed = machine.kept = cpus_from(0, 1);
+	assert_int_equal(-EPERM, capture_preempt.possible(&want, &err));
+	assert_non_null(strstr(err.text, "may not run on CPU 1-3,"));
+}
+
+/* What is late all the same: of two reasons both, spared CPUs last; of refused CPUs and a
+ * deadline the first. */
+static void caveats_of_preempt(void **state)
+{
+	struct preempt_plan plan = { .targets = { .cpus = cpus_from(0, 4),
+						  .spared = cpus_from(3, 4),
+						  .rt.deadline = 77 } };
+	char text[700], small[20];
+
+	assert_string_equal(capture_preempt.caveat(&plan, text, sizeof(text)),
+			    "thread 77 is SCHED_DEADLINE, which nothing preempts: its samples "
+			    "are late; samples on CPU 3 are late, for it is isolated (isolcpus, "
+			    "nohz_full); --hold-isolated sends SCHED_FIFO readers there too");
+	capture_preempt.caveat(&plan, small, sizeof(small));
+	assert_string_equal("thread 77 is SCHED_", small);
+	plan.refused = cpus_from(1, 1);
+	capture_preempt.caveat(&plan, text, sizeof(text));
+	assert_ptr_equal(text, strstr(text, "samples on CPU 1 are late, for this process"));
+	assert_non_null(strstr(text, "does; samples on CPU 3 are late"));
+	assert_null(strstr(text, "DEADLINE"));
+	plan = (struct preempt_plan){ .targets.rt.deadline = 78 };
+	assert_string_equal(
+		capture_preempt.caveat(&plan, text, sizeof(text)),
+		"thread 78 is SCHED_DEADLINE, which nothing preempts: its samples are late");
+}
+
+/* A soft limit on running without sleep is raised to the hard one; without one, or where it
+ * can't be asked for, nothing is set. */
+static void limits_on_running(void **state)
+{
+	struct preempt_plan plan = { 0 };
+	const struct capture_want want = { .plan = &plan };
+	struct err err;
+
+	machine_begin(99);
+	machine.limit = (struct rlimit){ 5, 9 };
+	assert_int_equal(0, capture_preempt.possible(&want, &err));
+	assert_int_equal(9, machine.limit.rlim_cur);
+	assert_int_equal(9, machine.limit.rlim_max);
+	machine_begin(99);
+	machine.limit = (struct rlimit){ 5, 9 };
+	machine.no_limit = true;
+	assert_int_equal(0, capture_preempt.possible(&want, &err));
+	assert_int_equal(0, machine.n_limits);
+}
+
+/* A reader goes to its CPU first and is urgent there; where it may not go it stays what it
+ * is. Its children are not urgent. */
+static void where_readers_go(void **state)
+{
+	struct preempt_plan plan = { .priority = 7 };
+	struct cpus two = cpus_from(2, 1);
+
+	machine_begin(99);
+	assert_int_equal(0, capture_preempt.thread_begin(&plan, 2));
+	assert_true(same_cpus(&machine.kept, &two));
+	assert_int_equal(SCHED_FIFO | SCHED_RESET_ON_FORK, machine.policy);
+	assert_int_equal(7, machine.priority);
+	machine_begin(99);
+	assert_int_equal(-EINVAL, capture_preempt.thread_begin(&plan, 5));
+	assert_int_equal(0, machine.n_set);
+	machine_begin(6);
+	assert_int_equal(-EPERM, capture_preempt.thread_begin(&plan, 2));
+}
+
+/* A reader on another CPU holds nobody; and one that could have been there, if no witness
+ * would tell. */
+static void readers_that_moved(void **state)
+{
+	static struct cpu_slot slot = { .cpu = 2 };
+	static struct reader_config c;
+	static struct reader r = { .c = &c, .slot = &slot };
+
+	for (int witness = 0; witness < 2; witness++) {
+		c.witness = witness;
+		machine_begin(99);
+		machine.cpu = 2;
+		machine.kept = cpus_from(2, 1);
+		assert_false(capture_preempt.moved_away(&r));
+		machine.kept = cpus_from(1, 2);
+		assert_int_equal(!witness, capture_preempt.moved_away(&r));
+		machine.no_affinity = true;
+		assert_int_equal(!witness, capture_preempt.moved_away(&r));
+		machine.cpu = 1;
+		assert_true(capture_preempt.moved_away(&r));
+	}
+}
+
 static int pick(const char *name, const struct capture_ops **ret, struct err *why,
 		struct err *err)
 {
@@ -248,6 +626,38 @@ static void pick_auto(void **state)
 	}
 }
 
+/* By name one gets what one asked for, and what it says of that; auto says of each better one
+ * why not, in their order. */
+static void pick_what_is_impossible(void **state)
+{
+	struct preempt_plan isolated = { .targets = { .cpus = cpus_from(1, 1),
+						      .spared = cpus_from(1, 1) } };
+	struct capture_want want = { .plan = &isolated };
+	const struct capture_ops *ops = NULL;
+	struct err why = { .text = "stale" }, err = { 0 };
+	const char *second;
+
+	assert_int_equal(0, capture_pick("auto", &want, &ops, &why, &err));
+	assert_ptr_equal(ops, &capture_async);
+	assert_ptr_equal(why.text, strstr(why.text, "the targets run on CPU 1 alone"));
+	second = strstr(why.text, "is given; --capture stop samples user mode only");
+	assert_non_null(second);
+	/* Named, stop takes events of both modes; of none but the kernel's not even then. */
+	assert_int_equal(0, capture_pick("stop", &want, &ops, &why, &err));
+	assert_ptr_equal(ops, &capture_stop);
+	assert_string_equal("", why.text);
+	want.kernel_only = true;
+	assert_int_equal(-ENOENT, capture_pick("stop", &want, &ops, &why, &err));
+	assert_non_null(strstr(err.text, "user mode only"));
+	assert_int_equal(-EPERM, capture_pick("preempt", &want, &ops, &why, &err));
+	assert_ptr_equal(ops, &capture_preempt);
+	/* With stop possible, its reason is none. */
+	want = (struct capture_want){ .plan = &isolated, .user_only = true };
+	assert_int_equal(0, capture_pick("auto", &want, &ops, &why, &err));
+	assert_ptr_equal(ops, &capture_stop);
+	assert_null(strstr(why.text, "; --capture"));
+}
+
 static void pick_errors(void **state)
 {
 	static const char *const rows[][2] = {
@@ -260,6 +670,7 @@ static void pick_errors(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		assert_int_equal(pick(rows[i][0], &ops, &why, &err), -EINVAL);
+		assert_string_equal("", why.text);
 		assert_null(ops);
 		assert_int_equal(err.code, -EINVAL);
 		assert_non_null(strstr(err.text, rows[i][1]));
@@ -427,7 +838,16 @@ int main(void)
 		cmocka_unit_test(stop_signal_of_a_family),
 		cmocka_unit_test(pick_by_name),
 		cmocka_unit_test(pick_auto),
+		cmocka_unit_test(pick_what_is_impossible),
 		cmocka_unit_test(pick_errors),
+		cmocka_unit_test(nothing_of_its_own),
+		cmocka_unit_test_teardown(shedding_sleeps_in_steps, machine_end),
+		cmocka_unit_test_teardown(priorities_that_may_be_had, machine_end),
+		cmocka_unit_test_teardown(cpus_that_may_be_had, machine_end),
+		cmocka_unit_test(caveats_of_preempt),
+		cmocka_unit_test_teardown(limits_on_running, machine_end),
+		cmocka_unit_test_teardown(where_readers_go, machine_end),
+		cmocka_unit_test_teardown(readers_that_moved, machine_end),
 		cmocka_unit_test(stack_bytes),
 		cmocka_unit_test(isolated_cpus_are_spared),
 		cmocka_unit_test(readers_are_urgent),
