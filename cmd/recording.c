@@ -14,7 +14,6 @@
 #include "../output/folded_read.h"
 #include "../output/perf_read.h"
 #include "cmd.h"
-#include "names/kallsyms.h"
 #include "sys/harden.h"
 #include "sys/unprivileged.h"
 
@@ -22,14 +21,13 @@
 
 int recording_guard(bool writes)
 {
-	/* Other people's files, as who calls could read and replace them. */
-	uint64_t rights = CAP(CAP_DAC_READ_SEARCH) |
+	/* Other people's files, as who calls could read and replace them, and the kernel's
+	 * symbols: without CAP_SYSLOG /proc/kallsyms hides their addresses. */
+	uint64_t rights = CAP(CAP_DAC_READ_SEARCH) | CAP(CAP_SYSLOG) |
 			  (writes ? CAP(CAP_DAC_OVERRIDE) | CAP(CAP_FOWNER) : 0);
+	int r = unprivileged_keep(rights);
 	struct err err;
-	int r;
 
-	kallsyms_hold();
-	r = unprivileged_keep(rights);
 	if (r < 0)
 		return cmd_fail(EXIT_FAILED, "can't give up rights: %s", strerror(-r));
 	if (harden_process(writes ? HARDEN_CONVERT : HARDEN_REPORT, 0, &err) < 0)

@@ -8,7 +8,6 @@
 #include <limits.h>
 #include <sys/utsname.h>
 
-#include "names/kallsyms.h"
 #include "sys/proc.h"
 
 /* Bytes of kernel code, from /proc/iomem; 0: not told to us. */
@@ -145,8 +144,7 @@ static int each_modules(int (*each)(void *ctx, const struct perf_kernel_map *map
 
 int perf_kernel_maps(int (*each)(void *ctx, const struct perf_kernel_map *map), void *ctx)
 {
-	int fd = kallsyms_open();
-	_cleanup_fclose_ FILE *kallsyms = fd < 0 ? NULL : fdopen(fd, "r");
+	_cleanup_fclose_ FILE *kallsyms = fopen("/proc/kallsyms", "re");
 	struct perf_kernel_map map;
 	int ret;
 

@@ -1,30 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "names/kallsyms.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include "base/base.h"
 #include "sys/proc.h"
 
 static const char nameless[] = "[kernel]_[k]";
-
-static int held = -1; /* kallsyms_hold() */
-
-void kallsyms_hold(void)
-{
-	if (held < 0)
-		held = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
-}
-
-int kallsyms_open(void)
-{
-	if (held < 0)
-		return open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
-	if (lseek(held, 0, SEEK_SET) < 0)
-		return -1;
-	return fcntl(held, F_DUPFD_CLOEXEC, 0);
-}
 
 struct kallsym {
 	uint64_t start; /* first: rows_up_to() */
@@ -113,12 +92,11 @@ void kallsyms_parse(struct kallsyms *k, char *text)
 
 static void kallsyms_load(struct kallsyms *k)
 {
-	_cleanup_close_ int fd = kallsyms_open();
 	char *text;
 	size_t n;
 
 	k->loaded = true;
-	if (fd < 0 || proc_read_fd(fd, &text, &n) < 0)
+	if (proc_read_file("/proc/kallsyms", &text, &n) < 0)
 		return;
 	if (n < UINT32_MAX)
 		kallsyms_parse(k, text);

@@ -16,14 +16,6 @@ struct kallsyms {
 	char *names;
 };
 
-/* Open the file for all that follows, before rights are given up: it hides addresses from
- * who opens it without. */
-void kallsyms_hold(void);
-
-/* A descriptor of the file at its start, for one user at a time; the caller closes it. -1:
- * errno. */
-int kallsyms_open(void);
-
 /* "symbol_[k]", interned in @names; "[kernel]_[k]" where addresses are hidden. The first
  * call reads the file: 40 ms. */
 const char *kallsyms_name(struct kallsyms *k, struct symnames *names, uint64_t ip);

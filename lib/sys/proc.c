@@ -20,7 +20,7 @@ enum {
 	KERNEL = 0x200000,	   /* PF_KTHREAD */
 };
 
-int proc_read_fd(int fd, char **ret, size_t *n)
+static int fd_read_all(int fd, char **ret, size_t *n)
 {
 	_cleanup_free_ char *buf = NULL;
 	size_t len = 0, cap = 4096;
@@ -62,7 +62,7 @@ int proc_read_file(const char *path, char **ret, size_t *n)
 
 	if (fd < 0)
 		return -errno;
-	return proc_read_fd(fd, ret, n);
+	return fd_read_all(fd, ret, n);
 }
 
 /* A file that the kernel writes in one piece: what is shorter than the room for it is whole,

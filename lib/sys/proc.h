@@ -145,8 +145,6 @@ int proc_syscall(pid_t pid, pid_t tid, struct proc_wait *ret);
 
 /* A whole small file as a malloc'ed, NUL-terminated string. 0 or -errno. */
 int proc_read_file(const char *path, char **ret, size_t *n);
-/* The rest of a file that is open. */
-int proc_read_fd(int fd, char **ret, size_t *n);
 
 /* The same of one that the kernel writes in one piece: a system call less. */
 int proc_read_piece(const char *path, char **ret);

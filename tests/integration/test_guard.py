@@ -147,7 +147,7 @@ def test_no_reader_of_recordings_can_write(py, command, user):
     for place, tid, tried, rights in ways.tried():
         check(not open_ways(tried), "%s of thread %d: %s", place, tid, open_ways(tried))
         left = int(rights["CapPrm"], 16) | int(rights["CapInh"], 16) | int(rights["CapAmb"], 16)
-        reads, writes = 1 << 2, 1 << 1 | 1 << 3  # CAP_DAC_READ_SEARCH; CAP_DAC_OVERRIDE, CAP_FOWNER
+        reads, writes = 1 << 2 | 1 << 34, 1 << 1 | 1 << 3  # CAP_DAC_READ_SEARCH, CAP_SYSLOG; CAP_DAC_OVERRIDE, CAP_FOWNER
         may = 0 if user == "nobody" else reads if command in ("report", "diff") else reads | writes
         check(not left & ~may, "rights that are left: %x", left)
         equal(rights["NoNewPrivs"], "1", "NoNewPrivs")
