@@ -117,6 +117,8 @@ void perf_frames_kernel(struct perf_frames *f, const struct perf_event_header *h
 	perf_kernel_maps(compare_kernel, &q);
 	f->looked_for_kernel = true;
 	f->same_kernel = q.same;
+	if (q.same)
+		spaces_same_kernel(f->spaces);
 }
 
 /* A file that is another by now, or of which that is not known, lends no names. */
@@ -129,6 +131,8 @@ static int map_changed(struct perf_frames *f, struct side *side)
 	if (!then.n && side->u.mmap.build_id)
 		then = (struct bytes){ side->u.mmap.build_id, side->u.mmap.build_id_n };
 	if (!then.n || (now.n == then.n && !memcmp(now.at, then.at, now.n)))
+		return 0;
+	if (f->same_kernel && strcmp(side->u.mmap.path, "[vdso]") == 0)
 		return 0;
 	snprintf(path, sizeof(path), "%s (%s)", side->u.mmap.path,
 		 now.n ? "another" : "unread");

@@ -242,7 +242,7 @@ static void side_mmap(struct spaces *s, struct side *side)
 	if (m.elf)
 		jit_learn(sp, &m);
 	if (m.elf && elfcache_wants_file(m.elf)) {
-		if (strcmp(id.path, "[vdso]") == 0 && !s->elsewhere)
+		if (strcmp(id.path, "[vdso]") == 0 && (!s->elsewhere || s->same_kernel))
 			vdso_give(s, m.elf);
 		else
 			map_open(sp, &m);
@@ -317,6 +317,11 @@ void spaces_elsewhere(struct spaces *s, const char *root)
 {
 	s->elsewhere = true;
 	s->root = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+void spaces_same_kernel(struct spaces *s)
+{
+	s->same_kernel = true;
 }
 
 struct space *spaces_find(struct spaces *s, pid_t pid)

@@ -45,6 +45,7 @@ struct spaces {
 	bool ids;
 	bool elsewhere; /* spaces_elsewhere(): files lie below @root */
 	int root;	/* ... a folder, or < 0: there are none */
+	bool same_kernel; /* spaces_same_kernel() */
 	struct {
 		struct later *later;
 		struct elfcache_elf *elf;
@@ -70,6 +71,9 @@ void spaces_limit(struct spaces *s, size_t bytes, struct stats *stats);
 /* What was mapped, the vdso too, was another machine's: its files are those below folder @root
  * that have their paths, none where that can't be opened. For replay. */
 void spaces_elsewhere(struct spaces *s, const char *root);
+
+/* ... but its kernel, of which the vdso is a part, was the one that runs here. */
+void spaces_same_kernel(struct spaces *s);
 
 /* MMAP, FORK (copy), COMM with exec (forget), EXIT of the leader. Others are ignored. With
  * SPACES_IDS an MMAP gets its file's build-id, which lives as long as @s. */
