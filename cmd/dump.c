@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "targets/announce.h"
+#include "targets/census.h"
 #include "elf/file_helper.h"
 #include "sys/harden.h"
 #include "sample/perf_decode.h"
@@ -295,10 +296,61 @@ static int dump(pid_t pid, struct order *o)
 	return r;
 }
 
+/* Who has ended since, or is only starting, is left out. */
+static int dump_row(const struct census_row *row, struct order *o)
+{
+	_cleanup_close_ int fd = proc_pidfd(row->python.pid);
+
+	if (row->code < 0 || fd < 0 || !proc_was_there(row->python.pid, row->began))
+		return EXIT_DONE;
+	return dump_one(&row->python, fd, o);
+}
+
+static int none_fits(const struct scope *s, const struct census *c)
+{
+	char text[300];
+
+	scope_text(s, text, sizeof(text));
+	if (c->looked && c->denied == c->looked)
+		return cmd_fail(EXIT_PERMISSION,
+				"none of the %zu processes that fit may be looked at: run as "
+				"root, or with CAP_SYS_PTRACE (%s)",
+				c->looked, text);
+	return cmd_fail(EXIT_NO_PROCESS, "of %zu processes that fit none runs Python (%s)",
+			c->looked, text);
+}
+
+static int dump_scope(struct order *o)
+{
+	struct census c;
+	int ret = EXIT_DONE, r = census_take(&c, &o->shows.scope, NULL);
+
+	if (r < 0)
+		return cmd_fail(EXIT_FAILED, "can't list the processes: %s", strerror(-r));
+	for (size_t i = 0; i < c.n && !ferror(stdout); i++) {
+		r = dump_row(&c.row[i], o);
+		/* Of a scope it is no failure that one has ended meanwhile. */
+		ret = ret || r == EXIT_NO_PROCESS ? ret : r;
+	}
+	if (c.denied)
+		cmd_say("without %zu processes whose memory may not be read: run as root, or "
+			"with CAP_SYS_PTRACE",
+			c.denied);
+	if (c.unknown)
+		cmd_say("without %zu Python processes that can't be read: %s", c.unknown,
+			c.why.text);
+	if (c.hang)
+		cmd_say("without %zu processes: looking at them takes too long", c.hang);
+	if (ret == EXIT_DONE && !o->printed)
+		ret = none_fits(&o->shows.scope, &c);
+	census_deinit(&c);
+	return ret;
+}
+
 /* All that can be; the first failure is the answer. */
 static int dump_all(struct order *o)
 {
-	int ret = EXIT_DONE;
+	int ret = scope_is_set(&o->shows.scope) ? dump_scope(o) : EXIT_DONE;
 
 	for (size_t i = 0; i < o->shows.n_pids; i++) {
 		int r = dump(o->shows.pid[i], o);
@@ -318,10 +370,15 @@ int cmd_dump(int argc, char **argv)
 	pid_t pid = process_option(
 		argc, argv,
 		"Usage: pysampled dump PID… [options]\n"
-		"       pysampled dump -p PID[,PID…] [options]\n\n"
+		"       pysampled dump -p PID[,PID…] [options]\n"
+		"       pysampled dump -a | --match REGEX | -u USER | -G PATH [options]\n\n"
 		"Print the stack of every thread, Python and native frames, innermost "
 		"first.\n\n"
 		"  -p, --pid PID[,PID…]\n"
+		"  -a, --all           every Python process\n"
+		"      --match REGEX   ... those whose command line matches\n"
+		"  -u, --user USER     ... those of a user\n"
+		"  -G, --cgroup PATH   ... those in a cgroup, or below it\n"
 		"      --json          as JSON\n"
 		"      --native[=full], --no-native\n"
 		"                      native frames; full shows the interpreter's internals\n"
@@ -336,8 +393,8 @@ int cmd_dump(int argc, char **argv)
 
 	if (pid < 0)
 		return process_done(pid);
-	if (!pid)
-		return cmd_fail(EXIT_USAGE, "dump takes a process: dump -p PID");
+	if (!pid && !scope_is_set(&o.shows.scope))
+		return cmd_fail(EXIT_USAGE, "dump takes a process: dump -p PID, or -a");
 	if (o.shows.native)
 		o.shows.file_helper = file_helper_start(&err);
 	if (o.shows.native && !o.shows.file_helper)

@@ -26,6 +26,10 @@ static const char help[] =
 	"       pysampled [record] [options] -- CMD [ARG...]\n\n"
 	"What\n"
 	"  -p, --pid PID,...        processes to attach to\n"
+	"  -a, --all                instead of -p: every Python process; new ones join\n"
+	"      --match REGEX        ... those whose command line matches\n"
+	"  -u, --user USER          ... those of a user\n"
+	"  -G, --cgroup PATH        ... those in a cgroup, or below it\n"
 	"  -t, --tid TID,...        only these threads\n"
 	"      --no-follow          not their child processes (default: --follow)\n"
 	"      --any                also a process that is not Python, natively\n"
@@ -96,10 +100,15 @@ enum {
 	OPT_DEBUGINFOD,
 	OPT_EVENTS_ON,
 	OPT_WORK,
+	OPT_MATCH,
 };
 
 static const struct option options[] = {
 	{ "pid", required_argument, NULL, 'p' },
+	{ "all", no_argument, NULL, 'a' },
+	{ "match", required_argument, NULL, OPT_MATCH },
+	{ "user", required_argument, NULL, 'u' },
+	{ "cgroup", required_argument, NULL, 'G' },
 	{ "tid", required_argument, NULL, 't' },
 	{ "event", required_argument, NULL, 'e' },
 	{ "freq", required_argument, NULL, 'F' },
@@ -160,8 +169,8 @@ static int parse_ids(const char *s, pid_t *ret, size_t *n, const char *what)
 		long v = strtol(s, &end, 10);
 
 		if (end == s && isalpha((unsigned char)*s))
-			return usage("'%s' is not a process or thread number; pgrep -f "
-				     "finds those of a command line",
+			return usage("'%s' is not a process or thread number; --match "
+				     "takes those of a command line",
 				     what);
 		if (end == s || v < 1 || v > PROCESS_MAX || (*end && *end != ','))
 			return usage("'%s' is not a list of process or thread numbers", what);
@@ -355,6 +364,8 @@ static int parse_long(struct said *s, int opt, const char *arg)
 	case OPT_FORMAT:
 		*(o->n_outputs ? &o->asked[o->n_outputs - 1] : &o->asked_first) = arg;
 		break;
+	case OPT_MATCH:
+		return process_scope(&o->scope, 'm', arg);
 	case OPT_CAPTURE:
 		o->rec.capture = arg;
 		break;
@@ -435,6 +446,10 @@ static int parse_short(struct said *s, int opt, const char *arg)
 	switch (opt) {
 	case 'p':
 		return parse_ids(arg, o->rec.pids, &o->rec.n_pids, arg);
+	case 'a':
+	case 'u':
+	case 'G':
+		return process_scope(&o->scope, opt, arg);
 	case 't':
 		return parse_ids(arg, o->rec.tids, &o->rec.n_tids, arg);
 	case 'e':
@@ -467,6 +482,26 @@ static int parse_short(struct said *s, int opt, const char *arg)
 	return 0;
 }
 
+/* What a scope does not go with. */
+static int scope_contradicts(const struct record_options *o)
+{
+	if (o->rec.n_pids)
+		return usage("-p names processes, -a, --match, -u and -G find them: give one "
+			     "or the other%s",
+			     "");
+	if (o->command)
+		return usage("-a, --match, -u and -G take processes that run, -- CMD starts "
+			     "one: give one or the other%s",
+			     "");
+	if (o->rec.n_tids)
+		return usage("-t goes with one -p%s", "");
+	if (o->rec.any)
+		return usage("--any goes with -p: -a, --match, -u and -G take Python "
+			     "processes%s",
+			     "");
+	return 0;
+}
+
 static int contradictions(const struct said *s)
 {
 	if (s->freq && s->count)
@@ -478,8 +513,12 @@ static int contradictions(const struct said *s)
 		return usage("--kernel and --no-kernel contradict each other%s", "");
 	if (s->follow && s->no_follow)
 		return usage("--follow and --no-follow contradict each other%s", "");
+	if (scope_is_set(&s->o->scope))
+		return scope_contradicts(s->o);
 	if (!s->o->command && !s->o->rec.n_pids)
-		return usage("name what to profile: -p PID, or -- CMD%s", "");
+		return usage("name what to profile: -p PID, -a, --match, -u, -G, or -- "
+			     "CMD%s",
+			     "");
 	if (s->o->command && s->o->rec.n_pids)
 		return usage("-p and -- CMD contradict each other%s", "");
 	if (s->o->rec.n_tids && s->o->rec.n_pids != 1)
@@ -510,8 +549,8 @@ int options_parse(struct record_options *o, int argc, char **argv)
 	int opt, r = 0;
 
 	set_defaults(o);
-	while (r == 0 && (opt = getopt_long(argc, argv, "+:p:t:e:F:c:d:o:z::gqvhV", options,
-					    NULL)) != -1) {
+	while (r == 0 && (opt = getopt_long(argc, argv, "+:p:at:u:G:e:F:c:d:o:z::gqvhV",
+					    options, NULL)) != -1) {
 		if (opt == '?' || opt == ':')
 			return cmd_bad_option(argc, argv, options, opt) + 1;
 		r = opt < 256 ? parse_short(&s, opt, optarg) : parse_long(&s, opt, optarg);

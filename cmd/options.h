@@ -6,6 +6,7 @@
 #define OPTIONS_H
 
 #include "record/recorder.h"
+#include "targets/scope.h"
 #include "../output/sink.h"
 
 struct record_options {
@@ -16,6 +17,7 @@ struct record_options {
 	const char *asked_first; /* the --format before all -o: of those without one */
 	size_t n_outputs;
 	const char *text_option; /* one that was given and that only text outputs honour */
+	struct scope scope; /* of rec.scope, if that is not NULL */
 	unsigned session_flags;
 	bool whole;   /* --max-frames was given: perf.data keeps stacks that perf won't show
 			 whole */

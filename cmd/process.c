@@ -26,11 +26,13 @@ static const struct option plain[] = { { "pid", required_argument, NULL, 'p' },
 				       { "version", no_argument, NULL, 'V' },
 				       { 0 } };
 static const struct option with_native[] = {
-	{ "pid", required_argument, NULL, 'p' },  { "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },	  { "native", optional_argument, NULL, 'n' },
-	{ "no-native", no_argument, NULL, 'N' },  { "native-lines", no_argument, NULL, 'l' },
-	{ "debuginfod", no_argument, NULL, 'd' }, { "json", no_argument, NULL, 'j' },
-	{ "async", no_argument, NULL, 'a' },	  { 0 }
+	{ "pid", required_argument, NULL, 'p' },    { "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },	    { "native", optional_argument, NULL, 'n' },
+	{ "no-native", no_argument, NULL, 'N' },    { "native-lines", no_argument, NULL, 'l' },
+	{ "debuginfod", no_argument, NULL, 'd' },   { "json", no_argument, NULL, 'j' },
+	{ "async", no_argument, NULL, 's' },	    { "all", no_argument, NULL, 'a' },
+	{ "match", required_argument, NULL, 'm' },  { "user", required_argument, NULL, 'u' },
+	{ "cgroup", required_argument, NULL, 'G' }, { 0 }
 };
 
 /* 0, or the exit code after a sentence. */
@@ -92,8 +94,8 @@ pid_t process_option(int argc, char **argv, const char *help, struct process_sho
 	long pid = 0;
 	int opt, r = 0;
 
-	while (r == 0 && (opt = getopt_long(argc, argv, ":p:hV", shows ? with_native : plain,
-					    NULL)) != -1) {
+	while (r == 0 && (opt = getopt_long(argc, argv, shows ? ":p:au:G:hV" : ":p:hV",
+					    shows ? with_native : plain, NULL)) != -1) {
 		switch (opt) {
 		case 'n':
 			r = parse_native(shows, optarg);
@@ -115,8 +117,14 @@ pid_t process_option(int argc, char **argv, const char *help, struct process_sho
 		case 'j':
 			shows->json = true;
 			break;
-		case 'a':
+		case 's':
 			shows->async = true;
+			break;
+		case 'a':
+		case 'm':
+		case 'u':
+		case 'G':
+			r = process_scope(&shows->scope, opt, optarg);
 			break;
 		case 'p':
 			if (shows) {
@@ -139,9 +147,29 @@ pid_t process_option(int argc, char **argv, const char *help, struct process_sho
 			     argv[optind], argv[0]);
 	if (r == 0 && shows)
 		r = check_lines(shows);
+	if (r == 0 && shows && shows->n_pids && scope_is_set(&shows->scope))
+		r = cmd_fail(EXIT_USAGE, "-p names processes, -a, --match, -u and -G find "
+					 "them: give one or the other");
 	if (r == 0 && shows && shows->n_pids)
 		pid = shows->pid[0];
 	return r ? done(r) : (pid_t)pid;
+}
+
+int process_scope(struct scope *s, int opt, const char *arg)
+{
+	struct err err;
+	int r = 0;
+
+	if (opt == 'a')
+		s->all = true;
+	else if (opt == 'm')
+		r = scope_match(s, arg, &err);
+	else
+		r = opt == 'u' ? scope_user(s, arg, &err) : scope_cgroup(s, arg, &err);
+	if (r == 0)
+		return 0;
+	return cmd_fail(opt == 'G' && r == -ENOENT ? EXIT_NO_PROCESS : EXIT_USAGE, "%s",
+			err.text);
 }
 
 int process_find(pid_t pid, struct lookup *ret, struct err *err)

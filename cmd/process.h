@@ -6,6 +6,7 @@
 #define CMD_PROCESS_H
 
 #include "targets/lookup.h"
+#include "targets/scope.h"
 
 enum {
 	PROCESS_MAX = 1 << 22, /* process numbers are below */
@@ -21,6 +22,7 @@ struct srcline;
 struct process_shows {
 	pid_t pid[PROCESS_PIDS];
 	size_t n_pids;
+	struct scope scope;		 /* instead of those: -a, --match, -u, -G */
 	bool json;			 /* --json */
 	enum process_native native;	 /* --native[=full], --no-native */
 	bool lines, debuginfod;		 /* --native-lines, --debuginfod */
@@ -34,6 +36,10 @@ struct process_shows {
  * command is done, with exit code process_done(). */
 pid_t process_option(int argc, char **argv, const char *help, struct process_shows *shows);
 int process_done(pid_t answer);
+
+/* The part of a scope that option @opt names by @arg: 'a', 'm' (--match), 'u' or 'G'. 0, or
+ * the exit code after a sentence. */
+int process_scope(struct scope *s, int opt, const char *arg);
 
 /* lookup() of @pid and its children: 0, LOOKUP_WRAPPER, or what cmd_exit_code() knows; -EIO
  * when reading hangs. ret->child is the caller's to free in any case. */

@@ -297,6 +297,7 @@ int cmd_record(int argc, char **argv)
 				"(ulimit -n)",
 				strerror(-stop.fd));
 	o.rec.stop = &stop;
+	o.rec.scope = scope_is_set(&o.scope) ? &o.scope : NULL;
 	if (!o.command)
 		return record(&o, argc, argv, &child);
 	r = program_find(o.command[0]);

@@ -22,7 +22,7 @@ void summary_begin(const struct record_options *o, const struct session *session
 {
 	const struct perf_event_attr *a = &session->events[0].attr;
 	size_t processes, threads;
-	char rate[64];
+	char rate[64], who[300];
 
 	if (o->verbose < 0)
 		return;
@@ -32,7 +32,11 @@ void summary_begin(const struct record_options *o, const struct session *session
 	else
 		snprintf(rate, sizeof(rate), "every %" PRIu64 "%s", (uint64_t)a->sample_period,
 			 plural(a->sample_period, "st event", "th event"));
-	cmd_say("attached to %d: sampling %zu %s of %zu %s %s%s", o->rec.pids[0], threads,
+	if (o->rec.scope)
+		scope_text(o->rec.scope, who, sizeof(who));
+	else
+		snprintf(who, sizeof(who), "%d", o->rec.pids[0]);
+	cmd_say("attached to %s: sampling %zu %s of %zu %s %s%s", who, threads,
 		plural(threads, "thread", "threads"), processes,
 		plural(processes, "process", "processes"), rate,
 		o->command || o->rec.duration_ns ? "" : "; Ctrl-C to stop");

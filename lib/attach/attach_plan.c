@@ -107,14 +107,21 @@ int attach_plan_make(const struct attach_wants *w, const struct attach_limits *l
 	bool fits = events + others <= l->nofile;
 
 	*ret = (struct attach_plan){ .descriptors = events + others };
-	if (l->wide && wide + others <= l->nofile && (!fits || events > MANY)) {
+	if (l->wide && wide + others <= l->nofile && (!fits || events > MANY || w->joins)) {
 		ret->wide = true;
 		ret->descriptors = wide + others;
-		snprintf(ret->why, sizeof(ret->why),
-			 "%zu threads x %zu CPUs x %zu events are %zu descriptors: events "
-			 "are opened on CPUs instead, and what other processes do there is "
-			 "ignored",
-			 w->threads, w->cpus, w->events, events);
+		if (w->joins)
+			snprintf(ret->why, sizeof(ret->why),
+				 "events are opened on CPUs, so that processes can join, and "
+				 "what others do there is ignored");
+		else
+			snprintf(ret->why, sizeof(ret->why),
+				 "%zu threads x %zu CPUs x %zu events are %zu descriptors: "
+				 "events "
+				 "are opened on CPUs instead, and what other processes do "
+				 "there is "
+				 "ignored",
+				 w->threads, w->cpus, w->events, events);
 	} else if (!fits) {
 		return refuse(w, l, events + others, err);
 	}

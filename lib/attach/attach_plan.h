@@ -21,6 +21,7 @@ struct attach_wants {
 	size_t sample; /* bytes of one at most */
 	bool prompt;   /* a reader runs as soon as a record wakes it */
 	bool may_add;  /* one more event would be good */
+	bool joins;    /* processes may be added at any time: on CPUs, if that is allowed */
 };
 
 struct attach_limits {

@@ -62,6 +62,7 @@ struct capture_want {
 	bool kernel_only;	   /* an event counts nowhere else */
 	bool switches;		   /* an event is the scheduler's own */
 	bool breakpoints;	   /* an event is one */
+	bool joins;		   /* processes may become targets at any time */
 	bool named;		   /* by --capture NAME, not auto's choice */
 	struct preempt_plan *plan; /* the recording's: preempt finds out whether it holds */
 };

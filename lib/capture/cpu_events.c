@@ -20,6 +20,17 @@ static bool is_known(const struct reader_config *c, pid_t pid)
 	return !held && ours_has(c->ours, pid);
 }
 
+/* Who forked it; 0: nobody knows, or it has become a program that must fit a scope by itself.
+ */
+static pid_t forker_of(const struct reader_config *c, pid_t pid)
+{
+	struct births_fork f;
+
+	if (!c->strangers || c->descends)
+		return births_parent(c->births, pid);
+	return births_forked(c->births, pid, &f) ? f.ppid : 0;
+}
+
 /* The records of forks lie in the rings of several CPUs, in whatever order they were read. */
 static void learn_descent(const struct reader_config *c, pid_t pid)
 {
@@ -27,7 +38,7 @@ static void learn_descent(const struct reader_config *c, pid_t pid)
 	pid_t of = pid;
 
 	for (int i = 0; i < GENERATIONS && of; i++)
-		if ((of = births_parent(c->births, of)) && ours_has(c->ours, of))
+		if ((of = forker_of(c, of)) && ours_has(c->ours, of))
 			ours_set(c->ours, pid, c->follow);
 }
 
@@ -49,24 +60,49 @@ void cpu_events_learn(struct reader *r, pid_t pid, uint64_t time)
 	learn_descent(r->c, pid);
 }
 
-bool cpu_events_want(struct reader *r, pid_t pid, pid_t tid)
+/* Of a scope that any Python fits: has @pid become a program that maps a known interpreter?
+ * Then it is a target from its first sample on. */
+static bool adopt(struct reader *r, pid_t pid, uint64_t time)
+{
+	struct reader_config *c = r->c;
+	uint64_t execed = c->adopts ? births_execed(c->births, pid) : 0, at;
+
+	if (!execed || !births_interpreter(c->births, pid, execed, &at))
+		return false;
+	ours_set(c->ours, pid, true);
+	emit_control(r, CTL_STRANGER, (struct ctl_msg){ .pid = pid, .ppid = 1, .time = time });
+	return true;
+}
+
+/* The control thread is told of each once, until it becomes another program or maps code. */
+static void tell_of_stranger(struct reader *r, pid_t pid)
+{
+	if (!r->c->strangers || ours_has(r->c->strangers, pid))
+		return;
+	ours_set(r->c->strangers, pid, true);
+	emit_control(r, CTL_STRANGER, (struct ctl_msg){ .pid = pid });
+}
+
+bool cpu_events_want(struct reader *r, pid_t pid, pid_t tid, uint64_t time)
 {
 	const struct reader_config *c = r->c;
 	bool found = !c->ours || !c->n_tids;
 
 	for (size_t i = 0; !found && i < c->n_tids; i++)
 		found = c->tids[i] == tid;
-	if (!found || (!c->split && !c->table) || is_known(c, pid))
-		return found && is_known(c, pid);
-	look_for_births(r);
+	if (!found || is_known(c, pid))
+		return found;
+	if (c->split || c->table)
+		look_for_births(r);
 	if (c->table)
 		learn_descent(c, pid);
-	return is_known(c, pid);
+	return is_known(c, pid) || adopt(r, pid, time);
 }
 
 void cpu_events_drop(struct reader *r, pid_t pid)
 {
 	STATS_ADD(r->c->stats, foreign, 1);
+	tell_of_stranger(r, pid);
 	if (r->c->filter)
 		stranger_filter_add(r->c->filter, pid, now_ns() + SECOND);
 }

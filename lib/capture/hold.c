@@ -301,7 +301,7 @@ bool hold_walk(struct reader *r, const struct pending *first, struct walk *w)
 			    .unchanged = true };
 	if (r->tap)
 		r->tap->target(r, w->pid, t);
-	if (!t && !r->c->follow) {
+	if (!t && !r->c->follow && !r->c->adopts) {
 		ignore(r, w->tid);
 		return false;
 	}

@@ -87,10 +87,9 @@ static struct target *newborn(struct reader *r, const struct target *t)
 	moved = at - known->code.at;
 	if (!is_there(r, t->pid, known, moved))
 		return NULL;
-	*n = (struct target){ .pid = t->pid,
-			      .state = TARGET_PYTHON,
-			      .begun_ns = since,
-			      .py = known->py };
+	*n = (struct target){
+		.pid = t->pid, .state = TARGET_PYTHON, .begun_ns = since, .py = known->py
+	};
 	if (target_state_learnt(atomic_load_explicit(&t->state, memory_order_acquire))) {
 		n->inner_tids = t->inner_tids;
 		n->tids = t->tids;
@@ -219,6 +218,10 @@ static enum pystack_end readable(struct reader *r, struct walk *w)
 	struct target *t = w->program;
 
 	if (!t && (t = forked(r, w->pid, GENERATIONS))) {
+		w->program = t;
+		return PYSTACK_OK;
+	}
+	if (!t && r->c->adopts && (t = newborn(r, &(struct target){ .pid = w->pid }))) {
 		w->program = t;
 		return PYSTACK_OK;
 	}

@@ -169,7 +169,7 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 	if (event >= r->c->session->n_events ||
 	    perf_decode_sample(h, r->c->sample_type, &s) < 0)
 		return;
-	wanted = cpu_events_want(r, s.pid, s.tid);
+	wanted = cpu_events_want(r, s.pid, s.tid, s.time);
 	in_time = !outside(r, s.time) && !cpu_events_twin(r, event, early, s.time);
 	/* Where all that CPUs run is counted, all of it is in the books. */
 	if (in_time && (wanted || (r->c->ours && !r->c->split)))
@@ -198,9 +198,13 @@ static bool concerns(struct reader *r, const struct side *s)
 		return true;
 	cpu_events_learn(r, born ? s->u.fork.ppid : s->pid, s->time);
 	if (born)
-		ours_set(c->ours, s->pid,
-			 c->follow && (c->split || ours_has(c->ours, s->u.fork.ppid)));
-	return c->split || ours_has(c->ours, s->pid);
+		ours_set(c->ours, s->pid, proof_inherits(c, s->pid, s->u.fork.ppid, s->time));
+	if (c->split || ours_has(c->ours, s->pid))
+		return true;
+	/* Worth another look, when it is sampled. */
+	if (born || s->kind == SIDE_MMAP || (s->kind == SIDE_COMM && s->u.comm.exec))
+		ours_set(c->strangers, s->pid, false);
+	return false;
 }
 
 /* What was lost before the reader emptied the ring for the first time is told by the first

@@ -159,7 +159,7 @@ static inline void tap_held(struct reader *r)
 /* cpu_events.c: is a sample of this thread wanted? What made its process a target may have
  * happened on another CPU, whose reader has not come to it yet: then its ring is looked into.
  */
-bool cpu_events_want(struct reader *r, pid_t pid, pid_t tid);
+bool cpu_events_want(struct reader *r, pid_t pid, pid_t tid, uint64_t time);
 
 /* cpu_events.c: with c->table: a record of @time that tells of @pid: if the process is a
  * target by what lies in other rings, that is known now. */

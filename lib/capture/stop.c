@@ -19,7 +19,7 @@
 #include "capture/hold.h"
 #include "capture/tracer.h"
 
-#define BIT(sig) (UINT64_C(1) << ((sig)-1))
+#define BIT(sig) (UINT64_C(1) << ((sig) - 1))
 
 enum { LOOKS = 5, CTL_QUEUE_BYTES = 64 << 10 };
 enum { STOP_MAX_NS = 100000000 }; /* to wait for the signal that stops a thread */
@@ -100,6 +100,10 @@ static int stop_possible(const struct capture_want *w, struct err *err)
 {
 	int r;
 
+	if (w->joins)
+		return err_set(err, -EINVAL,
+			       "--capture stop holds the threads that it began with: with -a, "
+			       "--match, -u and -G use preempt or async");
 	if (w->switches)
 		return err_set(err, -ENOENT,
 			       "--capture stop can't have scheduler events: a stop is one "

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 
 #include "targets/births.h"
+#include "targets/joins.h"
 #include "targets/ours.h"
 #include "capture/preempt.h"
 #include "capture/reader.h"
@@ -72,9 +73,11 @@ static int find_targets(struct recorder *r, struct err *err)
 		return ret;
 	if (r->o.child)
 		return tracker_new(&r->tracker, r->o.pids[0], 0);
+	if (r->o.scope)
+		ret = recorder_begin_scope(r, err);
 	for (size_t i = 0; ret == 0 && i < r->o.n_pids && !stop_asked(r->o.stop); i++)
 		ret = tracker_root(&r->tracker, r->o.pids[i], r->o.any, r->o.follow, err);
-	if (ret == 0 && r->o.follow)
+	if (ret == 0 && r->o.follow && !r->o.scope)
 		ret = tracker_descendants(&r->tracker, r->o.pids, r->o.n_pids);
 	if (ret < 0)
 		return ret;
@@ -150,7 +153,7 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 		.n_pids = o->n_pids,
 		.tids = r->o.tids,
 		.n_tids = o->n_tids,
-		.follow = o->follow,
+		.follow = o->follow || o->scope,
 		.note = o->note,
 	};
 	if (create(r, err) == 0)
@@ -180,6 +183,7 @@ void recorder_destroy(struct recorder *r)
 	queue_deinit(&r->own);
 	queue_deinit(&r->names);
 	queue_deinit(&r->traced);
+	joins_destroy(r->joins);
 	tracker_deinit(&r->tracker);
 	for (size_t i = 0; i < RECORDER_MAX_PIDS; i++)
 		if (r->pidfds[i] >= 0)
@@ -194,6 +198,7 @@ void recorder_destroy(struct recorder *r)
 	free((void *)(uintptr_t)r->config.last_out);
 	ours_destroy(r->config.ours);
 	ours_destroy(r->config.named);
+	ours_destroy(r->config.strangers);
 	stranger_filter_deinit(&r->filter);
 	if (r->by_table)
 		run_table_deinit(&r->table);
@@ -427,8 +432,11 @@ static void loop(struct recorder *r, const struct recorder_hooks *hooks,
 			return;
 		}
 		tracker_run(&r->tracker);
+		recorder_join(r);
 		drop_left(r);
 		soon = watch_readers(r);
+		if (r->joins)
+			soon = joins_due_ms(r->joins, soon);
 		wake = wake_readers(r);
 		soon = MIN(soon, wake);
 		tell_limits(r);

@@ -14,11 +14,14 @@
 #include "stacks/resolver.h"
 #include "base/work.h"
 
+struct scope;
+
 enum { RECORDER_MAX_PIDS = 256 };
 
 struct recorder_options {
 	pid_t pids[RECORDER_MAX_PIDS];
 	size_t n_pids;
+	const struct scope *scope;     /* instead of @pids; borrowed, or NULL */
 	pid_t tids[RECORDER_MAX_PIDS]; /* only these threads; 0: all */
 	size_t n_tids;
 	struct perf_spec events[SESSION_MAX_EVENTS];

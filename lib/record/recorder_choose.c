@@ -27,9 +27,17 @@ static void prepare_preempt(struct recorder *r)
 		cpus_isolated(&t->spared);
 }
 
+/* A target, on which events are tried; 0: us. */
+static pid_t somebody(const struct recorder *r)
+{
+	const struct targets *t = &r->tracker.targets;
+
+	return r->o.n_pids || !t->n_all ? r->o.pids[0] : t->all[0]->pid;
+}
+
 static int choose_events(struct recorder *r, char fallback[256], struct err *err)
 {
-	return events_choose(r->session, r->o.events, r->o.n_events, &r->perf, r->o.pids[0],
+	return events_choose(r->session, r->o.events, r->o.n_events, &r->perf, somebody(r),
 			     fallback, err);
 }
 
@@ -39,6 +47,7 @@ static struct capture_want what_is_wanted(struct recorder *r)
 		.pids = r->o.pids,
 		.n_pids = r->o.n_pids,
 		.user_only = true,
+		.joins = r->o.scope,
 		.plan = &r->preempt,
 	};
 
@@ -56,7 +65,8 @@ static struct capture_want what_is_wanted(struct recorder *r)
 
 static int choose_capture(struct recorder *r, const struct capture_want *want, struct err *err)
 {
-	int ret = cpuwatch_reach(r->tids, r->n_tids, &r->cpus);
+	/* Whoever joins may run anywhere. */
+	int ret = cpuwatch_reach(r->tids, r->o.scope ? 0 : r->n_tids, &r->cpus);
 
 	if (ret < 0)
 		return err_set(err, ret, "can't tell which CPUs there are: %s",
@@ -175,7 +185,7 @@ static int choose_all(struct recorder *r, struct err *err)
 		.said = r->o.said,
 		.value = r->o.value,
 		.kernel = r->o.kernel,
-		.inherit = r->o.n_tids == 0 && !has_probe(r),
+		.inherit = r->o.n_tids == 0 && !has_probe(r) && !r->o.scope,
 		.threads_only = !r->o.follow,
 		.on_exec = r->o.child,
 		.stack = r->o.native ? r->o.stack_bytes : CAPTURE_STACK_BYTES,
@@ -302,7 +312,7 @@ static int choose_place(struct recorder *r, bool wide, size_t threads, struct er
 {
 	struct session *s = r->session;
 	struct place_facts f = {
-		.wish = r->o.place,
+		.wish = r->o.scope && r->o.place == PLACE_AUTO ? PLACE_ON_CPUS : r->o.place,
 		.eligible = some_may(s),
 		.follows = !r->o.n_tids && !has_probe(r),
 		.on_threads = r->capture->on_threads,
@@ -312,7 +322,7 @@ static int choose_place(struct recorder *r, bool wide, size_t threads, struct er
 	};
 	char why[256];
 
-	if (f.eligible && f.follows && f.wide && !f.on_threads && !r->o.child)
+	if (f.eligible && f.follows && f.wide && !f.on_threads && !r->o.child && !r->o.scope)
 		r->cgroup = own_cgroup(r);
 	f.cgroup = r->cgroup >= 0;
 	if (f.eligible && f.follows && f.wide && !f.on_threads)
@@ -327,7 +337,7 @@ static int choose_place(struct recorder *r, bool wide, size_t threads, struct er
 	s->place = r->place_why;
 	for (size_t i = 0; r->place != PLACE_THREADS && i < s->n_events; i++)
 		s->how[i].on_cpus = event_place_may(&s->events[i], &s->how[i]);
-	return f.wish == PLACE_ON_CPUS && r->place == PLACE_THREADS ?
+	return r->o.place == PLACE_ON_CPUS && r->place == PLACE_THREADS ?
 		       err_set(err, -EPERM, "--events-on cpus: %s", why) :
 		       0;
 }
@@ -421,6 +431,26 @@ static int plan_memory(struct recorder *r, size_t cpus, size_t page, struct err 
 /* Events on CPUs need some descriptors a CPU, and a target has one where there are many. */
 enum { CPUS_FDS = 16 << 10 };
 
+/* As many of a scope's processes as events can be opened in. */
+static int plan_some(struct recorder *r, struct attach_wants *w,
+		     const struct attach_limits *limits, struct err *err)
+{
+	struct targets *t = &r->tracker.targets;
+	size_t n = t->n_all;
+	int ret = attach_plan_make(w, limits, &r->plan, err);
+
+	while (r->o.scope && ret == -EMFILE && n > 1) {
+		n -= (n + 7) / 8;
+		w->threads = 0;
+		for (size_t i = 0; i < n; i++)
+			w->threads += proc_count_tasks(t->all[i]->pid);
+		ret = attach_plan_make(w, limits, &r->plan, err);
+	}
+	if (ret == 0 && n < t->n_all)
+		recorder_busiest(r, n);
+	return ret;
+}
+
 /* Before there are threads that share the descriptors. */
 static int plan(struct recorder *r, struct err *err)
 {
@@ -434,7 +464,7 @@ static int plan(struct recorder *r, struct err *err)
 	if (cpus_system(&r->possible, "possible") < 0)
 		r->possible = r->cpus;
 	r->attach.witness =
-		!r->capture->sees_registers && events_can_witness(r->session, r->o.pids[0]);
+		!r->capture->sees_registers && events_can_witness(r->session, somebody(r));
 	wide = !r->capture->on_threads && !has_address(r) &&
 	       events_can_wide(r->session, cpus_next(&r->cpus, 0));
 	ret = choose_place(r, wide, w.threads, err);
@@ -442,7 +472,8 @@ static int plan(struct recorder *r, struct err *err)
 		return ret;
 	add_wants(r, &w);
 	limits = attach_limits_now(wide && !r->o.child, r->by_table ? CPUS_FDS : SIZE_MAX);
-	ret = attach_plan_make(&w, &limits, &r->plan, err);
+	w.joins = r->o.scope && !r->by_table;
+	ret = plan_some(r, &w, &limits, err);
 	if (ret == 0)
 		ret = plan_memory(r, w.cpus, limits.page, err);
 	if (ret < 0)

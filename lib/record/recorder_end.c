@@ -126,7 +126,8 @@ bool recorder_over(struct recorder *r, const struct pollfd *fds)
 	bool whole = true;
 	size_t known;
 
-	if (!named_ended(r, fds))
+	/* Others may join. */
+	if (r->o.scope || !named_ended(r, fds))
 		return false;
 	if (!r->o.follow)
 		return true;

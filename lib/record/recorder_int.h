@@ -18,8 +18,10 @@
 #include "attach/event_place.h"
 #include "record/recorder.h"
 #include "base/stats.h"
+#include "sample/wire.h"
 #include "targets/announce.h"
 #include "targets/namer.h"
+#include "targets/scope.h"
 #include "targets/tracker.h"
 
 /* CPU time of the targets, in clock ticks. */
@@ -67,6 +69,9 @@ struct recorder {
 	bool namer_begun;
 	uint64_t namer_ns; /* when to begin it, and then to see whether it hangs */
 	struct epoch_user namer_user;
+	struct joins *joins; /* of a scope; else NULL */
+	size_t n_joined;
+	bool told_no_join;
 	struct queue **queues;
 	struct resolver *resolver;
 	int pidfds[RECORDER_MAX_PIDS]; /* of those that the user named; -1: it has ended */
@@ -150,5 +155,27 @@ bool recorder_catch_up(struct recorder *r);
  * is told once. @fds: what poll() said of r->pidfds, which lose those that have ended. Call
  * again when r->last or r->config.kick gets readable. */
 bool recorder_over(struct recorder *r, const struct pollfd *fds);
+
+/* recorder_join.c: of a scope: its processes that run Python become targets; 0 or -errno with
+ * a sentence. From recorder_begin_joins() on others join, by recorder_join() and what readers
+ * tell. */
+int recorder_begin_scope(struct recorder *r, struct err *err);
+int recorder_begin_joins(struct recorder *r);
+void recorder_join(struct recorder *r);
+void recorder_stranger(struct recorder *r, const struct ctl_msg *m);
+
+/* recorder_join.c: only the first @n targets stay, the busiest; a person is told. */
+void recorder_busiest(struct recorder *r, size_t n);
+
+/* recorder_join.c: has @pid become another program, which has to show that it fits? Then it is
+ * no target any more. */
+bool recorder_stranger_again(struct recorder *r, pid_t pid);
+
+/* Do children of who fits belong to the recording whatever they are? With another scope they
+ * fit by themselves. */
+static inline bool recorder_descends(const struct recorder *r)
+{
+	return r->o.follow && (!r->o.scope || r->o.scope->match);
+}
 
 #endif

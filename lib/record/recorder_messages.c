@@ -157,7 +157,7 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 	switch (type) {
 	case CTL_FORK:
 		introduce(r, targets_find(&r->tracker.targets, m->ppid), m->time);
-		if (r->o.follow)
+		if (r->o.follow && !recorder_stranger_again(r, m->pid))
 			forked(r, m);
 		attach_new(r, m->pid, m->pid);
 		break;
@@ -173,7 +173,8 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 			r->child_ran = true;
 			r->attach.begun = r->config.tell_threads; /* nothing waits for it */
 		}
-		execed(r, t, m->pid, m->time);
+		if (!recorder_stranger_again(r, m->pid))
+			execed(r, t, m->pid, m->time);
 		break;
 	case CTL_BEGUN:
 		recorder_announce(r, m->pid, true, m->time);
@@ -195,6 +196,9 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 		break;
 	case CTL_BIRTHS:
 		recorder_go_over(r);
+		break;
+	case CTL_STRANGER:
+		recorder_stranger(r, m);
 		break;
 	case CTL_UNKNOWN:
 		/* A process never seen, or in a PID namespace a thread never seen. */
@@ -266,7 +270,7 @@ static void take_unknown(struct recorder *r, uint64_t until)
 	take_all(r, until);
 	for (size_t i = 0; i < r->n_unknown; i++)
 		if (!targets_find(&r->tracker.targets, r->unknown[i]) &&
-		    proc_exists(r->unknown[i]))
+		    proc_exists(r->unknown[i]) && !recorder_stranger_again(r, r->unknown[i]))
 			take_up(r, r->unknown[i], true);
 	r->n_unknown = 0;
 }

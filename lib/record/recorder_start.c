@@ -302,6 +302,13 @@ static int claim(struct recorder *r)
 	r->config.ours = ours_create(NULL);
 	if (r->config.table && r->config.ours)
 		r->config.named = ours_create(r->config.ours);
+	if (r->o.scope && r->config.ours) {
+		r->config.strangers = ours_create(r->config.ours);
+		r->config.descends = recorder_descends(r);
+		r->config.adopts = scope_is_open(r->o.scope);
+		if (!r->config.strangers)
+			return -ENOMEM;
+	}
 	if (r->o.follow)
 		ret = tracker_born(&r->tracker, r->o.pids, r->o.n_pids);
 	for (size_t i = 0; i < r->tracker.targets.n_all; i++) {
@@ -348,7 +355,13 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	if (!c->last_in || !c->births || (c->switches_hidden && !c->table && !c->last_out))
 		return -ENOMEM;
 	r->attach.readers = c->tell_threads ? c : NULL;
-	return r->plan.wide || c->split ? claim(r) : 0;
+	if (r->plan.wide || c->split) {
+		int ret = claim(r);
+
+		if (ret < 0)
+			return ret;
+	}
+	return r->o.scope ? recorder_begin_joins(r) : 0;
 }
 
 /* On the resolver's thread, which wakes up anyway: a reader inside a read is worth a look

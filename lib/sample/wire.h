@@ -100,9 +100,11 @@ enum ctl_type {
 	CTL_UNKNOWN,
 	CTL_LOOK, /* what is known of @pid may no longer be true: look again */
 	CTL_BEGUN,
-	CTL_BIRTHS, /* threads are born so often that events should count on CPUs */
-	CTL_THREAD, /* with tell_threads: one more in @pid, @ptid */
-	CTL_ENDED,  /* ... and @ptid is gone */
+	CTL_BIRTHS,   /* threads are born so often that events should count on CPUs */
+	CTL_THREAD,   /* with tell_threads: one more in @pid, @ptid */
+	CTL_ENDED,    /* ... and @ptid is gone */
+	CTL_STRANGER, /* of a scope: @pid was sampled and is no target; @ppid not 0: from now
+		       * on it is, for it has mapped a known interpreter */
 };
 struct ctl_msg {
 	pid_t pid, ppid, ptid; /* FORK: by which thread of which process */

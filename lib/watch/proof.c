@@ -168,6 +168,13 @@ bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t 
 	       head - from > slot->ring.size || atomic_load(&slot->dropping);
 }
 
+bool proof_inherits(const struct reader_config *c, pid_t pid, pid_t ppid, uint64_t time)
+{
+	bool other = c->strangers && !c->descends && births_execed(c->births, pid) > time;
+
+	return c->follow && !other && (c->split || ours_has(c->ours, ppid));
+}
+
 void proof_note_birth(struct reader_config *c, const struct cpu_slot *slot, uint64_t pos,
 		      const struct perf_event_header *h)
 {
@@ -186,7 +193,8 @@ void proof_note_birth(struct reader_config *c, const struct cpu_slot *slot, uint
 	if (fork.pid == fork.ppid || perf_ring_tail(&slot->ring) > pos)
 		return;
 	if (c->split || ours_has(c->ours, (pid_t)fork.ppid))
-		ours_set(c->ours, (pid_t)fork.pid, c->follow);
+		ours_set(c->ours, (pid_t)fork.pid,
+			 proof_inherits(c, (pid_t)fork.pid, (pid_t)fork.ppid, fork.time));
 }
 
 void proof_look_for_births(struct reader_config *c, const struct cpu_slot *own,

@@ -21,6 +21,10 @@ struct proof_switch {
 bool proof_is_switch(const struct perf_event_header *h, const unsigned char *end,
 		     struct proof_switch *ret);
 
+/* Is @pid, forked by @ppid at @time, a target because that is one? Of a scope not if it has
+ * become another program since, which has to fit by itself. */
+bool proof_inherits(const struct reader_config *c, pid_t pid, pid_t ppid, uint64_t time);
+
 /* Take note of the record at @pos of @slot's ring, with header @h, if it tells of a target's
  * new child: with c->follow it is a target, too. */
 void proof_note_birth(struct reader_config *c, const struct cpu_slot *slot, uint64_t pos,

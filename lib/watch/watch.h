@@ -51,10 +51,14 @@ struct reader_config {
 	const struct stranger_filter *filter; /* told of strangers; or NULL */
 	/* All events are CPUs' and no record tells who comes onto one: this does. Or NULL. */
 	const struct run_table *table;
-	bool switches_hidden; /* proof_switches_hidden() */
-	struct ours *named;   /* threads whose name the queues told of at a sample; NULL: no
-			       * table has the names, and they are told by the control thread */
-	bool early;	      /* threads take samples, and CPUs may do so later: */
+	bool switches_hidden;	/* proof_switches_hidden() */
+	struct ours *named;	/* threads whose name the queues told of at a sample; NULL: no
+				 * table has the names, and they are told by the control thread */
+	struct ours *strangers; /* of a scope: who is no target, and the control thread knows;
+				 * NULL: nobody joins */
+	bool adopts;		/* whoever runs Python fits */
+	bool descends;		/* whatever targets start are targets */
+	bool early;		/* threads take samples, and CPUs may do so later: */
 	_Atomic uint64_t over_ns;  /* from then on CPUs do; UINT64_MAX: not yet */
 	_Atomic uint32_t n_births; /* of threads and processes so far */
 	_Atomic bool named_due;	   /* a thread was born: the namer shall look; ... */

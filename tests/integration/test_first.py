@@ -14,7 +14,7 @@ def spinning(py):
 
 
 @each(words=[("4711", "pysampled -p 4711"), ("sh x.sh", "pysampled -- sh ..."), ("recrod", "nearest: record"),
-             ("-p 1 --provenence all", "nearest: --provenance"), ("-p postgres", "pgrep -f"), ("-p 1 -F 0", "max_sample_rate"),
+             ("-p 1 --provenence all", "nearest: --provenance"), ("-p postgres", "--match"), ("-p 1 -F 0", "max_sample_rate"),
              ("-p 1 -d 5x", "500ms, 2m, 1h")])
 def test_what_was_probably_meant_is_said(words):
     harness.refused(2, *words[0].split(), about=[words[1]])

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * recorder_join - a recording of a scope: who belongs to it when it begins, and who joins.
+ */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "bpf/stranger_filter.h"
+#include "record/recorder_int.h"
+#include "sys/proc.h"
+#include "targets/births.h"
+#include "targets/census.h"
+#include "targets/joins.h"
+#include "targets/ours.h"
+#include "targets/tracker_int.h"
+
+enum { BEFORE_NS = 120000000 /* less than the resolver waits */ };
+
+/* --- who is there --- */
+
+static int take_row(struct recorder *r, const struct census_row *row)
+{
+	struct target *t = tracker_add(&r->tracker, row->python.pid, 0);
+
+	if (!t)
+		return -ENOMEM;
+	if (row->code == 0) {
+		tracker_found(t, &row->python);
+		return 0;
+	}
+	tracker_note_none(t, row->code, &row->python, row->began);
+	return tracker_search(&r->tracker, t, true);
+}
+
+/* Children of what --match names need not match: those that multiprocessing starts do not. */
+static int take_children(struct recorder *r)
+{
+	size_t n = r->tracker.targets.n_all;
+	_cleanup_free_ pid_t *pids = calloc(n + 1, sizeof(*pids));
+
+	if (!recorder_descends(r))
+		return 0;
+	for (size_t i = 0; pids && i < n; i++)
+		pids[i] = r->tracker.targets.all[i]->pid;
+	return pids ? tracker_descendants(&r->tracker, pids, n) : -ENOMEM;
+}
+
+static void tell_census(const struct recorder *r, const struct census *c)
+{
+	char text[300];
+
+	if (!c->n)
+		note_say(&r->o.note,
+			 "waiting: of %zu processes that fit none runs Python yet; "
+			 "who starts it joins (%s)",
+			 c->looked, scope_text(r->o.scope, text, sizeof(text)));
+	if (c->denied)
+		note_say(&r->o.note,
+			 "without %zu processes whose memory may not be read: run as root, or "
+			 "with CAP_SYS_PTRACE",
+			 c->denied);
+	if (c->unknown)
+		note_say(&r->o.note, "without %zu Python processes that can't be read: %s",
+			 c->unknown, c->why.text);
+	if (c->hang)
+		note_say(&r->o.note, "without %zu processes: looking at them takes too long",
+			 c->hang);
+}
+
+int recorder_begin_scope(struct recorder *r, struct err *err)
+{
+	struct census c;
+	int ret = census_take(&c, r->o.scope, r->o.stop);
+
+	for (size_t i = 0; ret == 0 && i < c.n; i++)
+		ret = take_row(r, &c.row[i]);
+	if (ret == 0)
+		ret = take_children(r);
+	if (ret == 0 && !c.n && c.looked && c.denied == c.looked)
+		ret = err_set(err, -EPERM,
+			      "none of the %zu processes that fit may be looked at: run as "
+			      "root, or with CAP_SYS_PTRACE",
+			      c.looked);
+	else if (ret < 0)
+		err_set(err, ret, "can't list the processes: %s", strerror(-ret));
+	else
+		tell_census(r, &c);
+	census_deinit(&c);
+	return ret;
+}
+
+void recorder_busiest(struct recorder *r, size_t n)
+{
+	struct targets *t = &r->tracker.targets;
+
+	note_say(
+		&r->o.note,
+		"%zu processes fit, and events can be opened in the busiest %zu of them: only "
+		"those are recorded (raise 'ulimit -n', or run as root)",
+		t->n, n);
+	for (size_t i = t->n_all; i-- > n;)
+		if (targets_find(t, t->all[i]->pid) == t->all[i])
+			tracker_gone(&r->tracker, t->all[i]->pid);
+}
+
+/* --- who joins --- */
+
+int recorder_begin_joins(struct recorder *r)
+{
+	r->joins = joins_create(&r->tracker, r->o.scope, r->plan.wide);
+	return r->joins ? 0 : -ENOMEM;
+}
+
+/* Outputs hear of it before its first sample, at @time or 0: now. */
+static void welcome(struct recorder *r, pid_t pid, uint64_t time)
+{
+	uint64_t first = r->session->start_ns + BEFORE_NS;
+	struct target *t = targets_find(&r->tracker.targets, pid);
+
+	time = time ? time : now_ns();
+	if (t)
+		recorder_wakes(r, t);
+	recorder_announce(r, pid, false, MAX(time, first) - BEFORE_NS);
+}
+
+/* Events that see all of a CPU, or its own. */
+static void attach_joined(struct recorder *r, pid_t pid)
+{
+	struct err err;
+	int ret;
+
+	if (r->config.ours) {
+		ours_set(r->config.ours, pid, true);
+		stranger_filter_add(&r->filter, pid, 0);
+		return;
+	}
+	ret = attach_process(&r->attach, pid, NULL, 0, &err);
+	if (ret == 0 || ret == -ESRCH)
+		return;
+	tracker_gone(&r->tracker, pid);
+	if (!r->told_no_join)
+		note_say(&r->o.note, "process %d can't join: %s", pid, err.text);
+	r->told_no_join = true;
+}
+
+void recorder_join(struct recorder *r)
+{
+	pid_t pid;
+
+	while (r->joins && (pid = joins_run(r->joins))) {
+		welcome(r, pid, 0);
+		attach_joined(r, pid);
+		r->n_joined++;
+	}
+}
+
+void recorder_stranger(struct recorder *r, const struct ctl_msg *m)
+{
+	if (!r->joins || targets_find(&r->tracker.targets, m->pid))
+		return;
+	if (!m->ppid) {
+		/* Who does not fit now may do so later: it is moved to a cgroup, say. */
+		if (!scope_fits(r->o.scope, m->pid) || !joins_look(r->joins, m->pid))
+			ours_set(r->config.strangers, m->pid, false);
+		return;
+	}
+	/* A reader has seen it map a known interpreter, and samples it already. */
+	tracker_new(&r->tracker, m->pid, births_execed(r->config.births, m->pid));
+	welcome(r, m->pid, m->time);
+	stranger_filter_add(&r->filter, m->pid, 0);
+	r->n_joined++;
+}
+
+bool recorder_stranger_again(struct recorder *r, pid_t pid)
+{
+	const struct target *t = targets_find(&r->tracker.targets, pid);
+	uint64_t execed = births_execed(r->config.births, pid);
+	struct births_fork f;
+
+	if (!r->config.strangers || r->config.descends || !execed ||
+	    births_forked(r->config.births, pid, &f) || (t && t->begun_ns >= execed))
+		return false;
+	tracker_gone(&r->tracker, pid);
+	ours_set(r->config.ours, pid, false);
+	ours_set(r->config.strangers, pid, false);
+	return true;
+}

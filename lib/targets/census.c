@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * census - which of a scope's processes run Python now.
+ */
+#include "targets/census.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "targets/probe.h"
+
+enum {
+	AT_ONCE = 16,
+	WAIT_MS = 1000, /* for those that are looked at together */
+	STEP_MS = 50,	/* how often it is asked for the end meanwhile */
+};
+
+static int add_row(struct census *c, const struct census_row *row)
+{
+	struct census_row *grown;
+
+	/* Room for a power of two of them. */
+	if (!(c->n & (c->n - 1))) {
+		grown = reallocarray(c->row, c->n ? 2 * c->n : 1, sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		c->row = grown;
+	}
+	c->row[c->n++] = *row;
+	return 0;
+}
+
+static int take_answer(struct census *c, pid_t pid, struct probe *probe)
+{
+	struct census_row row = { 0 };
+	struct err err;
+
+	if (!probe_done(probe, &row.code, &row.python, &err)) {
+		c->hang++;
+		return 0;
+	}
+	row.began = probe_began(probe);
+	row.python.pid = pid;
+	if (row.code == 0 || row.code == -EAGAIN)
+		return add_row(c, &row);
+	c->denied += row.code == -EACCES || row.code == -EPERM;
+	if (row.code == -ENOTSUP) {
+		c->unknown++;
+		c->why = err;
+	}
+	return 0;
+}
+
+static void await(struct probe *p, uint64_t end, const struct stop *stop)
+{
+	while (!stop_asked(stop) && now_ns() < end)
+		if (probe_wait(p, STEP_MS))
+			return;
+}
+
+static int look_at_some(struct census *c, const pid_t *pids, size_t n, const struct stop *stop)
+{
+	uint64_t now = now_ns(), end = now + WAIT_MS * 1000000ull;
+	struct probe *probes[AT_ONCE];
+	int r = 0;
+
+	for (size_t i = 0; i < n; i++)
+		probes[i] = probe_start(pids[i], now, -1);
+	for (size_t i = 0; i < n; i++) {
+		if (!probes[i])
+			continue;
+		await(probes[i], end, stop);
+		if (r == 0)
+			r = take_answer(c, pids[i], probes[i]);
+		probe_release(probes[i]);
+	}
+	return r;
+}
+
+int census_take(struct census *c, const struct scope *s, const struct stop *stop)
+{
+	_cleanup_free_ pid_t *pids = NULL;
+	size_t n;
+	int r;
+
+	*c = (struct census){ 0 };
+	r = scope_list(s, &pids, &n);
+	for (size_t i = 0; r == 0 && i < n && !stop_asked(stop); i += AT_ONCE)
+		r = look_at_some(c, pids + i, MIN(n - i, (size_t)AT_ONCE), stop);
+	c->looked = n;
+	return r;
+}
+
+void census_deinit(struct census *c)
+{
+	free(c->row);
+	*c = (struct census){ 0 };
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * census - which of a scope's processes run Python now.
+ *
+ * Some are looked at at a time, each by a probe, so that one that hangs costs nobody else
+ * anything but its share of the time.
+ */
+#ifndef CENSUS_H
+#define CENSUS_H
+
+#include "base/stop.h"
+#include "python/pyfind.h"
+#include "targets/scope.h"
+
+/* A process that fits. */
+struct census_row {
+	int code;	/* as of pyfind(): 0, -EAGAIN it is starting, -ENOEXEC no Python */
+	uint64_t began; /* probe_began() */
+	struct pyproc python; /* ->pid is set in any case */
+};
+
+struct census {
+	struct census_row *row; /* those with Python: code 0 or -EAGAIN; the busiest first */
+	size_t n;
+	size_t looked;	/* processes that fit, Python or not */
+	size_t denied;	/* those that could not be looked at for want of rights */
+	size_t unknown; /* Pythons that can't be read; one of them says why in @why */
+	size_t hang;	/* those that said nothing in time */
+	struct err why;
+};
+
+/* Look at all that fit @s now, but stop when @stop is asked for. 0, -ENOMEM, or -errno of
+ * /proc. */
+int census_take(struct census *c, const struct scope *s, const struct stop *stop);
+void census_deinit(struct census *c);
+
+#endif

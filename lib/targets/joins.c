@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * joins - processes that fit a scope and are seen while a recording runs.
+ */
+#include "targets/joins.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/idmap.h"
+#include "sys/family.h"
+#include "sys/proc.h"
+#include "targets/births.h"
+#include "targets/probe.h"
+#include "targets/tracker_int.h"
+
+enum {
+	MOST = 256,    /* that are looked at, or wait for that */
+	PROBES = 16,   /* ... at a time */
+	TRIES = 8,     /* of a young one: it may be about to become a Python */
+	RETRY_MS = 10, /* doubled each time */
+	POLL_MS = 100, /* between two looks into /proc, which each ask ... */
+	TURN = 16,     /* ... so many processes for their program */
+};
+static const uint64_t MS = 1000000, YOUNG_NS = 2000000000;
+
+struct look {
+	pid_t pid;
+	int tries;
+	uint64_t next_ns;
+	struct probe *probe; /* at work, or NULL */
+};
+
+struct joins {
+	struct tracker *t;
+	const struct scope *scope;
+	bool told;
+	struct look look[MOST];
+	size_t n, n_probes;
+	/* Without @told: */
+	uint64_t poll_ns;
+	pid_t newest;	      /* family_newest() at the last poll */
+	struct idmap program; /* of each process: a mark of its program's file */
+	pid_t *turn;	      /* those that are asked in turn, from number @at on */
+	size_t n_turn, at;
+};
+
+bool joins_look(struct joins *j, pid_t pid)
+{
+	for (size_t i = 0; i < j->n; i++)
+		if (j->look[i].pid == pid)
+			return true;
+	if (j->n == MOST)
+		return false;
+	j->look[j->n++] = (struct look){ .pid = pid };
+	return true;
+}
+
+/* --- without records: /proc --- */
+
+/* 0: it has none, or that can't be told. */
+static uint32_t program_of(pid_t pid)
+{
+	struct stat st;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	if (stat(path, &st) < 0)
+		return 0;
+	return (uint32_t)((st.st_ino ^ (st.st_dev << 20)) * 0x9e3779b97f4a7c15u >> 35);
+}
+
+static void note_program(struct joins *j, pid_t pid, bool look)
+{
+	uint32_t program = program_of(pid), was = idmap_get(&j->program, (uint64_t)pid);
+
+	if (was == program)
+		return;
+	idmap_set(&j->program, (uint64_t)pid, program);
+	if (look)
+		joins_look(j, pid);
+}
+
+/* From now on all processes there are are asked in turn. */
+static void begin_turn(struct joins *j, bool look)
+{
+	free(j->turn);
+	j->turn = NULL;
+	j->n_turn = j->at = 0;
+	if (proc_processes(&j->turn, &j->n_turn) < 0)
+		return;
+	/* Who has ended is forgotten. */
+	if (j->program.n > 2 * j->n_turn + MOST)
+		idmap_deinit(&j->program);
+	if (!j->program.n)
+		for (size_t i = 0; i < j->n_turn; i++)
+			note_program(j, j->turn[i], look);
+}
+
+static void ask_in_turn(struct joins *j)
+{
+	if (j->at == j->n_turn)
+		begin_turn(j, true);
+	for (size_t i = 0; i < TURN && j->at < j->n_turn; i++)
+		note_program(j, j->turn[j->at++], true);
+}
+
+static void poll_proc(struct joins *j)
+{
+	_cleanup_free_ struct family_birth *born = NULL;
+	pid_t now = family_newest();
+	size_t n = 0;
+
+	if (now != j->newest && !family_born(j->newest, now, &born, &n))
+		j->at = j->n_turn = 0;
+	for (size_t i = 0; i < n; i++)
+		note_program(j, born[i].pid, true);
+	j->newest = now;
+	ask_in_turn(j);
+}
+
+/* --- a look --- */
+
+static bool is_young(pid_t pid)
+{
+	uint64_t age = proc_age_ns(pid);
+
+	return age != UINT64_MAX && age < YOUNG_NS;
+}
+
+/* True: not now, but later. */
+static bool put_off(struct look *l)
+{
+	if (l->tries >= TRIES)
+		return false;
+	l->next_ns = now_ns() + (RETRY_MS * MS << l->tries++);
+	return true;
+}
+
+static bool begin_look(struct joins *j, struct look *l)
+{
+	if (targets_find(&j->t->targets, l->pid))
+		return false;
+	if (!scope_fits(j->scope, l->pid))
+		return !j->told && is_young(l->pid) && put_off(l);
+	if (j->n_probes == PROBES)
+		return true;
+	l->probe = probe_start(l->pid, now_ns(), j->t->kick);
+	j->n_probes += l->probe != NULL;
+	return l->probe || put_off(l);
+}
+
+/* It is a target from now on. */
+static bool take(struct joins *j, const struct look *l, int code, const struct pyproc *p)
+{
+	struct tracker *t = j->t;
+	struct target *target = tracker_add(t, l->pid, births_execed(t->births, l->pid));
+
+	if (!target)
+		return false;
+	if (code == 0) {
+		tracker_found(target, p);
+		births_teach(t->births, &target->code, target);
+		tracker_tape(t, target);
+		return true;
+	}
+	tracker_note_none(target, code, p, probe_began(l->probe));
+	return tracker_search(t, target, true) == 0;
+}
+
+/* What the probe said. True: look again. */
+static bool end_look(struct joins *j, struct look *l, bool *joined)
+{
+	struct pyproc p;
+	struct err err;
+	bool again = false;
+	int code;
+
+	if (!probe_done(l->probe, &code, &p, &err))
+		return true;
+	if ((code == 0 || code == -EAGAIN) && !targets_find(&j->t->targets, l->pid))
+		*joined = take(j, l, code, &p);
+	else if (code == -ENOEXEC)
+		again = p.partly || (!j->told && is_young(l->pid));
+	else if (code == -ENOTSUP)
+		note_say(&j->t->note, "%s", err.text);
+	probe_release(l->probe);
+	l->probe = NULL;
+	j->n_probes--;
+	return again && put_off(l);
+}
+
+/* True: it stays in the list. */
+static bool step(struct joins *j, struct look *l, uint64_t now, bool *joined)
+{
+	if (l->probe)
+		return end_look(j, l, joined);
+	return now < l->next_ns || begin_look(j, l);
+}
+
+pid_t joins_run(struct joins *j)
+{
+	uint64_t now = now_ns();
+
+	if (!j->told && now >= j->poll_ns) {
+		j->poll_ns = now + POLL_MS * MS;
+		poll_proc(j);
+	}
+	for (size_t i = 0; i < j->n;) {
+		pid_t pid = j->look[i].pid;
+		bool joined = false;
+
+		if (step(j, &j->look[i], now, &joined))
+			i++;
+		else
+			j->look[i] = j->look[--j->n];
+		if (joined)
+			return pid;
+	}
+	return 0;
+}
+
+int joins_due_ms(const struct joins *j, int most)
+{
+	uint64_t now = now_ns(), next = now + (uint64_t)most * MS;
+
+	if (!j->told)
+		next = MIN(next, j->poll_ns);
+	for (size_t i = 0; i < j->n; i++)
+		if (!j->look[i].probe)
+			next = MIN(next, j->look[i].next_ns);
+	return next > now ? (int)((next - now) / MS) + 1 : 0;
+}
+
+struct joins *joins_create(struct tracker *t, const struct scope *s, bool told)
+{
+	struct joins *j = calloc(1, sizeof(*j));
+
+	if (!j)
+		return NULL;
+	j->t = t;
+	j->scope = s;
+	j->told = told;
+	if (!told) {
+		j->newest = family_newest();
+		begin_turn(j, false);
+	}
+	return j;
+}
+
+void joins_destroy(struct joins *j)
+{
+	if (!j)
+		return;
+	for (size_t i = 0; i < j->n; i++)
+		probe_release(j->look[i].probe);
+	idmap_deinit(&j->program);
+	free(j->turn);
+	free(j);
+}

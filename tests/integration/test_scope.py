@@ -1,0 +1,207 @@
+"""Recordings and dumps of a scope instead of processes: -a, --match, -u, -G; who fits, who joins, who never does."""
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import harness
+from harness import Target, check, enough, equal, one_python, seconds
+
+PROGRAM = """
+import sys, time
+def %s(until):
+    while time.process_time() < until:
+        sum(range(500))
+print("READY", flush=True)
+%s(time.process_time() + float(sys.argv[1]))
+print("DONE", flush=True)
+sys.stdin.readline()
+"""
+
+
+def program(where, name):
+    """A Python program that works in a function of that name, for so many seconds of CPU time, and then waits."""
+    path = os.path.join(where, name + ".py")
+    harness.write(path, PROGRAM % (name, name))
+    os.chmod(path, 0o644)
+    return path
+
+
+def by_process(path):
+    """{pid: {names of functions}} of a folded file."""
+    found = {}
+    with open(path) as file:
+        for line in file:
+            root, *frames = line.rpartition(" ")[0].split(";")
+            found.setdefault(int(root.rpartition("-")[2]), set()).update(frame.partition(" (")[0] for frame in frames)
+    return found
+
+
+def end(recorder):
+    return recorder.signal(signal.SIGINT).wait()
+
+
+def reads(pid):
+    """System calls that read, so far."""
+    with open("/proc/%d/io" % pid) as file:
+        return int(re.search(r"^syscr: (\d+)", file.read(), re.M)[1])
+
+
+def worked(target):
+    target.line("DONE", 60)
+    return target
+
+
+@seconds(180)
+@one_python
+def test_all_takes_who_runs_and_who_starts(py):
+    """Also who was started by a shell, which is no target, nor is what a Python starts that is none; idle ones cost no sample."""
+    harness.need_root()
+    home = harness.folder(0o777)
+    idle = Target(py, program(home, "idle"), 0)
+    first = Target(py, program(home, "first"), 1.5)
+    recorder = harness.Recorder("-a", "-o", "a.folded", home=home).recording()
+    second = Target(py, program(home, "second"), 1)
+    shell = harness.start(["sh", "-c", "%s %s 1; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; true" %
+                           (py.path, program(home, "third"))], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    starts = harness.start(py.command() + ["-c", "import subprocess; subprocess.run(['sh', '-c', 'i=0; "
+                                           "while [ $i -lt 300000 ]; do i=$((i+1)); done'])"])
+    worked(first), worked(second)
+    for process in shell, starts:
+        process.wait()
+    run = end(recorder).ok()
+    found = by_process(os.path.join(home, "a.folded"))
+    names = set().union(*found.values()) if found else set()
+    check(idle.pid not in found, "a sample of a process that slept: %s", found.get(idle.pid))
+    for pid, frames in found.items():
+        check("main_loop" not in frames or pid != shell.pid, "the shell was taken")
+    check(shell.pid not in found and recorder.pid not in found, "a stranger, or pysampled, was taken: %s", sorted(found))
+    check("first" in found.get(first.pid, ()) and "second" in found.get(second.pid, ()) and "third" in names,
+          "who is missing? %s of %s\n%s", (first.pid, second.pid), {p: sorted(f)[:5] for p, f in found.items()}, run)
+    check("attached to every Python process" in run.err, "what was attached to is not said: %s", run)
+
+
+@seconds(120)
+@one_python
+def test_match_takes_those_of_a_command_line(py):
+    home = harness.folder(0o777)
+    one, other = Target(py, program(home, "wanted"), 1), Target(py, program(home, "unwanted"), 1)
+    recorder = harness.Recorder("--match", home + "/wanted.py", "-o", "a.folded", home=home).recording()
+    late = Target(py, program(home, "wanted"), 1)
+    worked(one), worked(other), worked(late)
+    run = end(recorder).ok()
+    found = by_process(os.path.join(home, "a.folded"))
+    check(set(found) <= {one.pid, late.pid}, "others than %s were taken: %s", (one.pid, late.pid), sorted(found))
+    check("wanted" in found.get(late.pid, ()), "who joined is missing: %s\n%s", found, run)
+    enough("wanted" in found.get(one.pid, ()), "who was there is missing, or was done by then: %s", found)
+
+
+@seconds(120)
+@one_python
+def test_user_takes_a_users(py):
+    harness.need_root()
+    home = harness.folder(0o777)
+    py = harness.debian_python()
+    path = program(home, "theirs")
+    recorder = harness.Recorder("-u", harness.NOBODY, "-o", "a.folded", home=home).recording()
+    ours, theirs = Target(py, path, 1), Target(py, path, 1, user=harness.NOBODY)
+    worked(ours), worked(theirs)
+    end(recorder).ok()
+    found = by_process(os.path.join(home, "a.folded"))
+    check("theirs" in found.get(theirs.pid, ()) and ours.pid not in found, "of %d and not of %d: %s", theirs.pid, ours.pid, found)
+
+
+@seconds(120)
+@one_python
+def test_cgroup_takes_those_in_it_and_below(py):
+    harness.need_root()
+    cgroups = "/sys/fs/cgroup"
+    root = "%s/pysampled-test-%d" % (cgroups if os.path.exists(cgroups + "/cgroup.procs") else cgroups + "/cpu", os.getpid())
+    try:
+        os.makedirs(root + "/below")
+    except OSError as error:
+        raise harness.Skip("no cgroup can be made: %s" % error)
+    harness.cleanup(os.rmdir, root)
+    harness.cleanup(os.rmdir, root + "/below")
+    home = harness.folder(0o777)
+    recorder = harness.Recorder("-G", root, "-o", "a.folded", home=home).recording()
+    path = program(home, "inside")
+    inside, outside = Target(py, path, 2), Target(py, path, 1)
+    harness.cleanup(harness.end, inside.process)
+    harness.write(root + "/below/cgroup.procs", "%d\n" % inside.pid)
+    worked(inside), worked(outside)
+    end(recorder).ok()
+    found = by_process(os.path.join(home, "a.folded"))
+    check(outside.pid not in found, "who is not in the cgroup was taken: %s", found)
+    enough(inside.pid in found, "who was moved into it did not join: %s", found)
+
+
+@one_python
+def test_nobody_yet_is_said_and_waited_for(py):
+    home = harness.folder(0o777)
+    run = harness.pysampled("--match", home + "/nobody", "-d", 0.5, "-o", "a.folded", home=home).ok()
+    check("waiting: " in run.err and home in run.err, "it is not said that nobody is there: %s", run)
+    equal(run.n("samples"), 0, "samples")
+
+
+@seconds(120)
+@one_python
+def test_without_rights_ones_own_join(py):
+    """Nobody tells of them: /proc is asked."""
+    harness.need_root()
+    harness.need_events_for_all()
+    py = harness.debian_python()
+    binary, home = harness.for_nobody()
+    first = Target(py, program(home, "first"), 2, user=harness.NOBODY)
+    recorder = harness.Recorder("-u", harness.NOBODY, "-o", "a.folded", binary=binary, home=home, user=harness.NOBODY).attached()
+    second = Target(py, program(home, "second"), 2, user=harness.NOBODY)
+    worked(first), worked(second)
+    run = end(recorder).ok()
+    found = by_process(os.path.join(home, "a.folded"))
+    check("second" in found.get(second.pid, ()), "who joined is missing: %s\n%s", found, run)
+    enough("first" in found.get(first.pid, ()), "who was there is missing, or was done by then: %s", found)
+
+
+@seconds(180)
+@one_python
+def test_idle_processes_cost_nothing(py):
+    """After the look at the beginning no system call is made for them."""
+    harness.need_root()
+    home = harness.folder(0o777)
+    many = "i=0; while [ $i -lt %d ]; do sleep 100 & i=$((i+1)); done; echo ready; wait"
+    calls = []
+    for n in 10, 400:
+        group = harness.start(["sh", "-c", many % n], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, start_new_session=True)
+        harness.cleanup(os.killpg, group.pid, signal.SIGKILL)
+        group.stdout.readline()
+        recorder = harness.Recorder("--match", "^sleep 100", "-d", 20, "-o", "a.folded", home=home).recording()
+        before = reads(recorder.pid)
+        time.sleep(1)
+        calls.append(reads(recorder.pid) - before)
+        end(recorder)
+    check(calls[1] < calls[0] + 200, "400 processes more cost so many reads a second: %s", calls)
+
+
+@seconds(120)
+@one_python
+def test_dump_prints_a_scopes(py):
+    home = harness.folder(0o777)
+    targets = [Target(py, program(home, name), 0) for name in ("one", "two", "other")]
+    run = harness.pysampled("dump", "--match", home + "/(one|two)", "--json", home=home).ok()
+    equal({process["pid"] for process in json.loads(run.out)}, {t.pid for t in targets[:2]}, "processes")
+    harness.refused(3, "dump", "--match", home + "/nobody", about=["none runs Python"])
+    if harness.is_root():
+        run = harness.pysampled("dump", "-a", "--json", home=home)
+        check({t.pid for t in targets} <= {process["pid"] for process in json.loads(run.out)}, "all: %s", run)
+
+
+def test_what_makes_no_sense_is_refused():
+    home = harness.folder(0o777)
+    for words, about in (("-a -p 1", "one or the other"), ("--match x -- true", "one or the other"), ("-a -t 1", "-t"),
+                         ("--match (", "--match"), ("-u nosuchuser", "nosuchuser"), ("-a --any", "--any"), ("-G relative", "-G"),
+                         ("-p httpd", "--match"), ("dump -a -p 1", "one or the other")):
+        harness.refused(2, *words.split(), about=[about], home=home)
+    harness.refused(3, "-G", "/no/such/cgroup", about=["no cgroup"], home=home)
+    equal(os.listdir(home), [], "files")

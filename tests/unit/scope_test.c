@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+#include "targets/scope.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+static const char text[] = "12:memory:/user.slice/a\n"
+			   "3:cpu,cpuacct:/jobs/one\n"
+			   "1:name=systemd:/init\n"
+			   "0::/system.slice/web.service\n";
+
+static void a_cgroup_and_what_is_below_fit(void **state)
+{
+	(void)state;
+	assert_true(scope_in_cgroup(text, "/jobs/one"));
+	assert_true(scope_in_cgroup(text, "/jobs"));
+	assert_true(scope_in_cgroup(text, "/jobs/"));
+	assert_true(scope_in_cgroup(text, "/"));
+	assert_true(scope_in_cgroup(text, "/system.slice"));
+	assert_false(scope_in_cgroup(text, "/job"));
+	assert_false(scope_in_cgroup(text, "/jobs/one/below"));
+	assert_false(scope_in_cgroup(text, "/one"));
+	assert_false(scope_in_cgroup("", "/"));
+	assert_false(scope_in_cgroup("nothing\n::\n0:\n", "/jobs"));
+}
+
+static void the_folder_of_a_hierarchy_is_no_part_of_the_path(void **state)
+{
+	(void)state;
+	assert_true(scope_in_cgroup(text, "/memory/user.slice"));
+	assert_true(scope_in_cgroup(text, "/cpu,cpuacct/jobs"));
+	assert_true(scope_in_cgroup(text, "/systemd/init"));
+	assert_true(scope_in_cgroup(text, "/unified/system.slice/web.service"));
+	assert_true(scope_in_cgroup(text, "/memory"));
+	assert_false(scope_in_cgroup(text, "/memory/jobs"));
+	assert_false(scope_in_cgroup(text, "/mem/user.slice"));
+	assert_false(scope_in_cgroup(text, "/unified/jobs"));
+}
+
+static void what_cant_be_understood_is_refused(void **state)
+{
+	struct scope s = { 0 };
+	struct err err;
+
+	(void)state;
+	assert_int_equal(scope_match(&s, "(", &err), -EINVAL);
+	assert_false(scope_is_set(&s));
+	assert_int_equal(scope_match(&s, "a|b", &err), 0);
+	assert_int_equal(scope_match(&s, "[", &err), -EINVAL);
+	assert_null(s.match);
+	assert_int_equal(scope_user(&s, "no such user", &err), -ENOENT);
+	assert_int_equal(scope_user(&s, "12x", &err), -ENOENT);
+	assert_int_equal(scope_user(&s, "4294967295", &err), -ENOENT);
+	assert_int_equal(scope_user(&s, "4294967294", &err), 0);
+	assert_int_equal(s.uid, 4294967294u);
+	assert_int_equal(scope_cgroup(&s, "relative", &err), -EINVAL);
+	assert_true(scope_is_set(&s));
+	assert_false(scope_is_open(&s));
+	scope_deinit(&s);
+}
+
+static void we_and_ours_never_fit(void **state)
+{
+	struct scope s = { .all = true };
+	int pipes[2];
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(pipe(pipes), 0);
+	child = fork();
+	if (child == 0) {
+		char byte;
+
+		close(pipes[1]);
+		_exit(read(pipes[0], &byte, 1) < 0);
+	}
+	assert_false(scope_fits(&s, getpid()));
+	assert_false(scope_fits(&s, child));
+	if (getppid() > 0) /* who started us is in our PID namespace */
+		assert_true(scope_fits(&s, getppid()));
+	s.uid = geteuid() + 1;
+	s.user = "another";
+	assert_false(scope_fits(&s, getppid()));
+	close(pipes[0]);
+	close(pipes[1]);
+}
+
+static void a_scope_is_told_in_words(void **state)
+{
+	struct scope s = { .user = "joe", .cgroup = "/jobs" };
+	struct err err;
+	char buf[300];
+
+	(void)state;
+	assert_int_equal(scope_match(&s, "celery.*worker", &err), 0);
+	assert_string_equal(scope_text(&s, buf, sizeof(buf)),
+			    "every Python process whose command line matches 'celery.*worker' "
+			    "of user joe in cgroup /jobs");
+	scope_deinit(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_cgroup_and_what_is_below_fit),
+		cmocka_unit_test(the_folder_of_a_hierarchy_is_no_part_of_the_path),
+		cmocka_unit_test(what_cant_be_understood_is_refused),
+		cmocka_unit_test(we_and_ours_never_fit),
+		cmocka_unit_test(a_scope_is_told_in_words),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
