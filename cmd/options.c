@@ -63,6 +63,7 @@ static const char help[] =
 	"                           tape; default: by FILE's extension\n"
 	"  -z, --compress[=LEVEL]   perf.data: with zstd, 1 (fast) to 22; 3\n"
 	"      --threads            folded: keep threads apart\n"
+	"      --async              behind a running asyncio task those that await it\n"
 	"      --folded-lines=no    folded: one frame a function, without line numbers\n"
 	"      --full-paths         folded: whole paths of Python files\n"
 	"      --native-lines       folded: native frames with source lines, and inlined\n"
@@ -85,6 +86,7 @@ enum {
 	OPT_FOLLOW,
 	OPT_NO_FOLLOW,
 	OPT_THREADS,
+	OPT_ASYNC,
 	OPT_PROVENANCE,
 	OPT_HOLD_BUDGET,
 	OPT_HOLD_ISOLATED,
@@ -129,6 +131,7 @@ static const struct option options[] = {
 	{ "follow", no_argument, NULL, OPT_FOLLOW },
 	{ "no-follow", no_argument, NULL, OPT_NO_FOLLOW },
 	{ "threads", no_argument, NULL, OPT_THREADS },
+	{ "async", no_argument, NULL, OPT_ASYNC },
 	{ "provenance", required_argument, NULL, OPT_PROVENANCE },
 	{ "hold-budget", required_argument, NULL, OPT_HOLD_BUDGET },
 	{ "hold-isolated", no_argument, NULL, OPT_HOLD_ISOLATED },
@@ -374,6 +377,9 @@ static int parse_long(struct said *s, int opt, const char *arg)
 	case OPT_THREADS:
 		o->text_option = "--threads";
 		o->session_flags |= SESSION_THREADS;
+		break;
+	case OPT_ASYNC:
+		o->session_flags |= SESSION_ASYNC;
 		break;
 	case OPT_PROVENANCE:
 		o->text_option = "--provenance";

@@ -183,6 +183,10 @@ void summary_end(const struct record_options *o, const struct session *session,
 			"keeps "
 			"it",
 			STATS_GET(session->stats, elided), session->shown);
+	if (o->verbose >= 0 && STATS_GET(session->stats, tasks_unknown))
+		cmd_say("the asyncio tasks of some of these Pythons can't be read: %" PRIu64
+			" stacks that may run one are as without --async",
+			STATS_GET(session->stats, tasks_unknown));
 	for (size_t i = 0; o->verbose >= 0 && none && !o->command && i < o->rec.n_pids; i++)
 		print_why_none(o->rec.pids[i]);
 	if (o->verbose > 0) {

@@ -17,7 +17,6 @@ enum {
 	PAGE = 4096,
 	NAME_MAX_BYTES = 2048,
 	NAMES_MAX_BYTES = 256 << 20, /* all names: a target can make up many */
-	MAX_MARKERS = 16,
 	END_BYTES = 16, /* the last symbol: hotspot 1.6 drops the last one */
 	OVERFLOW_FUNC = 0,
 	SEC_NOTE = 1,
@@ -45,8 +44,9 @@ struct pyelf {
 	struct buf names; /* .strtab */
 	struct strtab *files;
 	struct strtab *raw;	      /* names as programs have them */
-	uint32_t marker[MAX_MARKERS]; /* which functions are markers */
-	size_t n_markers;
+	struct strtab *markers; /* their names; */
+	uint32_t *marker;	/* by number there: which function each is */
+	size_t cap_markers;
 	uint32_t *by_index; /* pyfunc.index to a function + 1 */
 	size_t n_index;
 };
@@ -163,11 +163,12 @@ struct pyelf *pyelf_create(unsigned machine, const unsigned char build_id[PYELF_
 	memcpy(e->build_id, build_id, PYELF_BUILD_ID);
 	e->files = strtab_create();
 	e->raw = strtab_create();
+	e->markers = strtab_create();
 	buf_u8(&e->names, 0);
 	if (e->raw)
 		allot(e, "py::<too_many_functions>", "<too many functions>",
 		      (struct pyelf_func){ .file = STRTAB_NONE });
-	if (e->arch && e->files && e->n == OVERFLOW_FUNC + 1)
+	if (e->arch && e->files && e->markers && e->n == OVERFLOW_FUNC + 1)
 		return e;
 	pyelf_destroy(e);
 	return NULL;
@@ -180,6 +181,8 @@ void pyelf_destroy(struct pyelf *e)
 	buf_deinit(&e->names);
 	strtab_destroy(e->files);
 	strtab_destroy(e->raw);
+	strtab_destroy(e->markers);
+	free(e->marker);
 	free(e->by_index);
 	free(e->func);
 	free(e);
@@ -246,18 +249,31 @@ uint64_t pyelf_line(struct pyelf *e, const struct pyfunc *func, int line)
 	return f->addr + (uint64_t)MIN(slot, f->n_lines) * PYELF_SLOT + PYELF_SLOT / 2;
 }
 
+/* Its function; the one for all that there is no room for is not remembered. */
+static uint32_t new_marker(struct pyelf *e, const char *name)
+{
+	uint32_t f, i = strtab_count(e->markers);
+
+	if (i == e->cap_markers) {
+		size_t cap = MAX((size_t)16, 2 * e->cap_markers);
+		uint32_t *more = reallocarray(e->marker, cap, sizeof(*more));
+
+		if (!more)
+			return OVERFLOW_FUNC;
+		e->marker = more;
+		e->cap_markers = cap;
+	}
+	f = allot(e, name, name, (struct pyelf_func){ .file = STRTAB_NONE });
+	if (f != OVERFLOW_FUNC && strtab_add(e->markers, name, strlen(name)) == i)
+		e->marker[i] = f;
+	return f;
+}
+
 uint64_t pyelf_marker(struct pyelf *e, const char *name)
 {
-	uint32_t f = OVERFLOW_FUNC;
-	size_t i;
+	uint32_t i = strtab_find(e->markers, name, strlen(name)), f;
 
-	for (i = 0; i < e->n_markers; i++)
-		if (!strcmp((char *)e->names.at + e->func[e->marker[i]].name, name))
-			return e->func[e->marker[i]].addr + PYELF_SLOT / 2;
-	if (i < MAX_MARKERS)
-		f = allot(e, name, name, (struct pyelf_func){ .file = STRTAB_NONE });
-	if (f != OVERFLOW_FUNC)
-		e->marker[e->n_markers++] = f;
+	f = i == STRTAB_NONE ? new_marker(e, name) : e->marker[i];
 	return e->func[f].addr + PYELF_SLOT / 2;
 }
 

@@ -21,6 +21,9 @@
 	X(throttled, "times the kernel throttled the event")                                 \
 	X(shed, "samples dropped because holding targets would pass the hold budget")        \
 	X(truncated, "stacks cut at --max-frames")                                           \
+	X(awaited_by_several, "stacks joined up to a task that several tasks await")         \
+	X(awaiting_unknown, "stacks joined up to a task whose awaiting ones can't be read")  \
+	X(tasks_unknown, "stacks of Pythons whose asyncio tasks can't be read: not joined")  \
 	X(search_ended, "native stacks cut: too much on them looked like the way on")        \
 	X(late_backlog, "late: several samples waited when the reader came")                 \
 	X(late_gap, "late: the thread ran on before it was held")                            \

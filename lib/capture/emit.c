@@ -239,6 +239,12 @@ void emit_sample(struct reader *r, const struct pending *p, const struct walk *w
 	rest_copy(r, s, q);
 	if (head.sample.truncated)
 		STATS_ADD(r->c->stats, truncated, 1);
+	if (head.n_python && res->joined == PYSTACK_JOINED_SEVERAL)
+		STATS_ADD(r->c->stats, awaited_by_several, 1);
+	if (head.n_python && res->joined == PYSTACK_JOINED_PART)
+		STATS_ADD(r->c->stats, awaiting_unknown, 1);
+	if (head.n_python && res->joined == PYSTACK_JOINED_NOT)
+		STATS_ADD(r->c->stats, tasks_unknown, 1);
 	count_sample(r);
 	queue_commit(&r->slot->queue);
 }

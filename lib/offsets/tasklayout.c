@@ -48,8 +48,35 @@ static const struct tasklayout tasks[] = {
 
 /* 3.14.10 and 3.15.2 of Debian: section .AsyncioDebug of the file that has the module. */
 static const struct tasklists lists[] = {
-	{ .version = 0x030e, .interp_size = 225864, .in_interp = 10880, .in_tstate = 880 },
-	{ .version = 0x030f, .interp_size = 226240, .in_interp = 10856, .in_tstate = 1048 },
+	{ .version = 0x030e,
+	  .interp_size = 225864,
+	  .in_interp = 10880,
+	  .in_tstate = 880,
+	  .running = 872 },
+	{ .version = 0x030f,
+	  .interp_size = 226240,
+	  .in_interp = 10856,
+	  .in_tstate = 1048,
+	  .running = 1032 },
+};
+
+/* A future's head is the same from 3.7 to 3.13; a function's fields moved in 3.10. */
+static const struct awaiterlayout awaiters[] = {
+	{ .from = 0x0307,
+	  .to = 0x0309,
+	  .callback = 24,
+	  .callbacks = 40,
+	  .func_qualname = 104,
+	  .func_closure = 48,
+	  .func_module = 88 },
+	{ .from = 0x030a,
+	  .to = 0x030d,
+	  .callback = 24,
+	  .callbacks = 40,
+	  .func_qualname = 40,
+	  .func_closure = 72,
+	  .func_module = 104 },
+	{ .from = 0x030e, .to = 0x030f, .awaited_by = 96, .awaited_by_is_set = 109 },
 };
 
 /* The second RESUME is what the interpreter makes of the first: of code that is hot, in 3.11,
@@ -137,5 +164,13 @@ const struct genlayout *genlayout_find(uint16_t version)
 	for (size_t i = 0; i < ARRAY_SIZE(gens); i++)
 		if (gens[i].version == version)
 			return &gens[i];
+	return NULL;
+}
+
+const struct awaiterlayout *awaiterlayout_find(uint16_t version)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(awaiters); i++)
+		if (version >= awaiters[i].from && version <= awaiters[i].to)
+			return &awaiters[i];
 	return NULL;
 }

@@ -27,6 +27,16 @@ struct tasklists {
 	uint16_t version;
 	uint32_t interp_size;
 	uint32_t in_interp, in_tstate;
+	uint32_t running; /* in the thread state: the task that runs, or NULL */
+};
+
+/* Where a future, and up to 3.13 a Python function that it calls when it is done, say who waits.
+ */
+struct awaiterlayout {
+	uint16_t from, to;		/* versions */
+	uint8_t callback, callbacks;	/* of the future; 0: the next two tell */
+	uint8_t awaited_by, awaited_by_is_set;
+	uint8_t func_qualname, func_closure, func_module;
 };
 
 /* A generator, coroutine or asynchronous generator, and how to tell what it waits for. */
@@ -56,5 +66,6 @@ const struct tasklayout *tasklayout_find(uint16_t version, uint64_t size);
 const struct tasklayout *tasklayout_of_lists(uint16_t version);
 const struct tasklists *tasklists_find(uint16_t version, uint32_t interp_size);
 const struct genlayout *genlayout_find(uint16_t version);
+const struct awaiterlayout *awaiterlayout_find(uint16_t version);
 
 #endif

@@ -343,7 +343,7 @@ static void fill(struct pycode_copy *c, const struct pylayout *l, raddr code,
 	*c = (struct pycode_copy){
 		.at = code,
 		.firstlineno = (int32_t)code_u32(head, l->code.firstlineno),
-		.flags = code_u32(head, l->code.flags),
+		.flags = code_u32(head, l->code.flags) & ~PYCODE_LABEL,
 		.bytecode = pyoff_has(l->code.bytecode) ? pyoff_get(l->code.bytecode) : 0,
 		.firsttraceable = code_u32(head, l->code.firsttraceable),
 		.name_n = parts[NAME].n,

@@ -30,6 +30,10 @@ struct pycode_print {
 	uint64_t a, b;
 };
 
+/* In pycode_copy.flags, where no code has it: no code at all, but a name that is shown among
+ * frames. */
+#define PYCODE_LABEL (UINT32_C(1) << 31)
+
 enum { PYCODE_NAME_CUT = 1, PYCODE_FILE_CUT = 2, PYCODE_TABLE_CUT = 4 };
 
 /* A code object's raw copy; one flat block, so that it can be queued and kept on
@@ -38,7 +42,7 @@ struct pycode_copy {
 	struct pycode_print print;
 	uint64_t at; /* its address, for the record */
 	int32_t firstlineno;
-	uint32_t flags;			  /* co_flags */
+	uint32_t flags;			  /* co_flags, or PYCODE_LABEL */
 	uint32_t bytecode;		  /* offset of the bytecode in the object, bytes */
 	uint32_t firsttraceable;	  /* in code units of 2 bytes */
 	uint32_t name_n, file_n, table_n; /* bytes, in this order in data[] */

@@ -22,6 +22,8 @@ enum {
 	KEY_MAX = 32,
 	GENERAL_BYTES = 24, /* of an entry with a hash */
 	DIGIT_BITS = 30,
+	INT_TAGGED = 8, /* int_one from 3.12 on */
+	INT_IMMORTAL = 1 << 2,
 	OBJECT_MAX = 1 << 16,
 };
 
@@ -364,6 +366,9 @@ int pydict_int(struct rmem *m, const struct pylayout *l, raddr at, uint64_t *ret
 	if (rmem_readv(m, v, ARRAY_SIZE(v)) < ARRAY_SIZE(v))
 		return -EFAULT;
 	*ret = digit[0];
+	/* From 3.14 on one bit of the tag says that the int is immortal, as small ones are. */
+	if (l->int_one == INT_TAGGED)
+		size &= ~(uint64_t)INT_IMMORTAL;
 	if (size == l->int_one)
 		return 0;
 	/* The word counts the digits: alone up to 3.11, from bit 3 on in 3.12. */

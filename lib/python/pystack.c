@@ -83,7 +83,7 @@ static enum pystack_end find_tstate(struct pystack *p, const struct pystack_targ
 
 /* Bytes into the bytecode. Before the first instruction prev_instr stands one
  * unit below it (3.11, 3.12): that is the function's first line. */
-static bool lasti_of(const struct code *c, raddr instr, uint32_t *ret)
+bool pystack_lasti_of(const struct code *c, raddr instr, uint32_t *ret)
 {
 	uint64_t off = instr - (c->at + c->bytecode);
 
@@ -110,7 +110,7 @@ static enum pystack_end name_frames(struct pystack *p, uint32_t n, uint32_t *ret
 		if (p->walked[i].frame & PYFRAME_SHIM)
 			continue;
 		c = p->seen[i].code;
-		if (!c || c->bad || !lasti_of(c, p->walked[i].instr, &lasti))
+		if (!c || c->bad || !pystack_lasti_of(c, p->walked[i].instr, &lasti))
 			return PYSTACK_BADCODE;
 		if (!pystack_has_begun(c, &p->walked[i]))
 			continue;

@@ -57,6 +57,15 @@ struct pystack_anchor {
 	uint32_t pad;
 };
 
+/* What pystack_join() did. */
+enum pystack_joined {
+	PYSTACK_NO_TASK,
+	PYSTACK_JOINED,
+	PYSTACK_JOINED_SEVERAL, /* up to a task that several ones await */
+	PYSTACK_JOINED_PART,	/* up to where the tasks could not be read */
+	PYSTACK_JOINED_NOT,	/* of this Python no tasks can be read, if one runs */
+};
+
 struct pystack_result {
 	enum pystack_end end;
 	bool truncated; /* OK, but cut at max_frames */
@@ -70,6 +79,7 @@ struct pystack_result {
 	 * away from, whatever lies on the stack. */
 	bool switching;
 	bool code_lost;	     /* new_code() would not have one that the frames may use */
+	enum pystack_joined joined;
 	raddr tstate, first; /* for pystack_unchanged() */
 	pid_t number;	     /* that the innermost state bears; 0: no state */
 };
@@ -132,6 +142,12 @@ void pystack_suggest(struct pystack *p, const struct pystack_target *t, pid_t ti
  * it all. */
 struct pystack_result pystack_read(struct pystack *p, const struct pystack_target *t,
 				   struct rmem *below, pid_t tid, pid_t inner);
+
+/* Of the stack that was just read as @r, which does not change meanwhile: if it runs an asyncio
+ * task, behind that one's coroutine come the task's name, a code with PYCODE_LABEL, and the
+ * tasks that await it, up to one that nobody awaits. */
+void pystack_join(struct pystack *p, const struct pystack_target *t, pid_t tid,
+		  struct pystack_result *r);
 
 /* The @n frames at @f, outermost first, which are no thread's: as if a thread stood in the
  * last one. They must not change meanwhile. PYSTACK_OK, _BADCODE, or _NOPYTHON: there is none.

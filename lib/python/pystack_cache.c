@@ -17,6 +17,7 @@
 	X(frames, PYWALK_MAX_FRAMES * sizeof(*p->frames), 4096)                           \
 	X(seen, PYWALK_MAX_FRAMES * sizeof(*p->seen), 4096)                               \
 	X(anchors, PYWALK_MAX_FRAMES * sizeof(*p->anchors), 4096)                         \
+	X(join, sizeof(*p->join), 0)                                                      \
 	X(copy, PYCODE_COPY_MAX, 4096)                                                    \
 	X(bytes, BATCH_BYTES, 49152)
 

@@ -94,6 +94,7 @@ uint64_t pystack_age_codes(struct pystack *p,
 	}
 	memset(p->codes + n, 0, (before - n) * sizeof(*p->codes));
 	p->n_codes = n;
+	memset(p->join->label, 0, sizeof(p->join->label));
 	p->aged_id = below;
 	p->aged_stamp = p->stamp;
 	/* A large program is not looked through for each few that it has more. */

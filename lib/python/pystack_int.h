@@ -9,6 +9,8 @@
 
 #include "base/base.h"
 #include "python/pystack.h"
+#include "python/pytasks.h"
+#include "remote/remote_pages.h"
 
 enum {
 	N_THREADS = 2048, /* power of two, at most; entries that collide are replaced */
@@ -115,6 +117,26 @@ struct seen {
 	bool verified;
 };
 
+/* pystack_join.c: a name that was queued as a code. */
+struct label {
+	uint64_t hash, id;
+};
+
+/* Awaiting tasks on their way into a stack, and what is remembered for the next one. */
+enum { JOIN_ITEMS = 2048, JOIN_LABELS = 256 /* power of two; those that collide go */ };
+struct join {
+	struct pytasks_place place;
+	struct label label[JOIN_LABELS];
+	struct pytask task;
+	/* What comes behind the coroutine, innermost first: a frame, or code 0 and in instr
+	 * the number of a label. */
+	struct pyframe item[JOIN_ITEMS];
+	uint32_t n;
+	bool cut;		 /* there was no room for more */
+	struct rmem_pages pages; /* of this sample: tasks take many small reads */
+	struct pystack_frame named[JOIN_ITEMS + 1];
+};
+
 struct pystack {
 	struct rmem_batch batch;
 	struct rmem *mem; /* what this sample reads through */
@@ -148,6 +170,7 @@ struct pystack {
 	struct seen *seen; /* of walked[i] */
 	/* Of walked[], as many were named last, behind so many frames of other states. */
 	uint32_t n_named, named_before;
+	struct join *join; /* pystack_join.c */
 	struct pycode_copy *copy;
 	unsigned char *bytes;
 };
@@ -222,6 +245,9 @@ void codes_begin(struct pystack *p, const struct pystack_target *t, struct threa
  * verified, or copied, or bad. */
 void codes_verify(struct pystack *p, const struct pystack_target *t, struct thread *th,
 		  uint32_t n);
+
+/* pystack.c: where the instruction lies in the code, in bytes; false: not in it. */
+bool pystack_lasti_of(const struct code *c, raddr instr, uint32_t *ret);
 
 /* pystack_live.c: address of the @i'th frame that was walked. */
 static inline raddr pystack_frame_at(const struct pystack *p, uint32_t i)

@@ -18,7 +18,7 @@ enum {
 	TYPE_BASE = 256, /* tp_base: in 3.7 to 3.13 the same */
 	TYPE_BASICSIZE = 32,
 	BASES_MAX = 16,
-	TASK_NAME = sizeof("_asyncio.Task"),
+	TYPE_NAME = sizeof("builtin_function_or_method"),
 	STATE_MAX = 16, /* of Python's own tasks: a word */
 	TRIES = 20,
 	THREADS_MAX = 1 << 16,
@@ -257,7 +257,7 @@ int pytasks_find(struct rmem *m, const struct pylayout *l, raddr runtime, struct
 /* Is the type at @type called @name? */
 static bool is_called(const struct look *k, raddr type, const char *name)
 {
-	char text[TASK_NAME] = "";
+	char text[TYPE_NAME] = "";
 	raddr at;
 
 	return rmem_read_u64(k->m, type + pyoff_get(k->l->object.type_name), &at) == 0 &&
@@ -416,6 +416,15 @@ static bool is_there(const struct look *k, const struct pytask_ref *ref)
 		return at == ref->at;
 	/* Out of the list its next is 0. */
 	return at && rmem_read_u64(k->m, at + 8, &back) == 0 && back == ref->slot;
+}
+
+int pytasks_read_held(struct rmem *m, const struct pylayout *l,
+		      const struct pywalk_layout *walk, raddr at, struct pytask *ret)
+{
+	const struct look k = { m, l, tasklayout_of_lists(l->version) };
+
+	ret->at = at;
+	return read_task(&k, walk, at, ret);
 }
 
 int pytasks_read(struct rmem *m, const struct pylayout *l, const struct pywalk_layout *walk,

@@ -56,6 +56,30 @@ int pytasks_find(struct rmem *m, const struct pylayout *l, raddr runtime, struct
 int pytasks_read(struct rmem *m, const struct pylayout *l, const struct pywalk_layout *walk,
 		 const struct pytask_ref *at, struct pytask *ret);
 
+/* The task at @at, of a thread that is held, so that none of it changes. As above. */
+int pytasks_read_held(struct rmem *m, const struct pylayout *l,
+		      const struct pywalk_layout *walk, raddr at, struct pytask *ret);
+
+/* Where the running tasks of an interpreter are told, as it was found; up to 3.13. */
+struct pytasks_place {
+	int program;
+	raddr interp, keys; /* of its modules; */
+	uint32_t n;	    /* as many: no module came since */
+	raddr dict;	    /* 0: there is no asyncio */
+};
+
+/* The tasks that run in the interpreter of the thread state @ts: from 3.14 on in that thread,
+ * before in any. @place: zeroed at first, of @program. How many, at most @cap, or -errno. */
+int pytasks_running(struct rmem *m, const struct pylayout *l, raddr ts, int program,
+		    struct pytasks_place *place, raddr ret[], uint32_t cap);
+
+/* What the object at @at is: C's Task or Future, or what derives from these. */
+enum pytasks_kind { PYTASKS_OTHER, PYTASKS_FUTURE, PYTASKS_TASK };
+enum pytasks_kind pytasks_kind(struct rmem *m, const struct pylayout *l, raddr at);
+
+/* Is the type of the object at @at called @name? */
+bool pytasks_is_a(struct rmem *m, const struct pylayout *l, raddr at, const char *name);
+
 /* Is it so still? Then all of it was so between the two reads. */
 bool pytasks_same(const struct pytask *a, const struct pytask *b);
 

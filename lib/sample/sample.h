@@ -91,6 +91,7 @@ enum session_flags {
 	SESSION_REGISTERS =
 		1 << 7,		   /* ... or a thread's registers as it is stopped or leaves */
 	SESSION_COMPARED = 1 << 8, /* event 1 is what event 0 was in another recording */
+	SESSION_ASYNC = 1 << 10, /* behind a running asyncio task come those that await it */
 	SESSION_FULL_PATHS = 1 << 9, /* folded: whole paths of Python files */
 };
 
@@ -117,6 +118,7 @@ struct pyfunc {
 	int firstline;		     /* co_firstlineno */
 	int min, max;		     /* lines of its code, min <= max, both >= 0 */
 	uint32_t index;		     /* 0, 1, 2 ... in the order of first sight */
+	bool label;		     /* no function, but a marker's name: outputs never get it */
 };
 
 enum frame_kind { FRAME_KERNEL, FRAME_NATIVE, FRAME_PYTHON, FRAME_MARKER };

@@ -138,7 +138,10 @@ static bool push_python(struct building *b, uint32_t i)
 	frame.func = profile_lookup(b->a->profile, f->code_id, f->lasti, &frame.line);
 	if (!frame.func)
 		return false;
-	push(b, frame);
+	if (frame.func->label)
+		push_marker(b, frame.func->qualname);
+	else
+		push(b, frame);
 	if (++b->n_python == b->in->native.n_python)
 		push_provenance(b);
 	return true;

@@ -81,7 +81,7 @@ static uint64_t content_hash(const struct pycode_copy *c)
 	size_t n = (size_t)c->name_n + c->file_n + c->table_n;
 	uint64_t h = hash_pair((uint32_t)c->firstlineno, c->name_n << 16 | c->file_n);
 
-	h = hash_bytes(h, c->data, n);
+	h = hash_bytes(h ^ (c->flags & PYCODE_LABEL), c->data, n);
 	return h ? h : 1;
 }
 
@@ -90,6 +90,7 @@ static bool same_content(const struct pycode_copy *a, const struct pycode_copy *
 	return a->name_n == b->name_n && a->file_n == b->file_n && a->table_n == b->table_n &&
 	       a->firstlineno == b->firstlineno && a->name_kind == b->name_kind &&
 	       a->file_kind == b->file_kind && a->linetable == b->linetable &&
+	       !((a->flags ^ b->flags) & PYCODE_LABEL) &&
 	       !memcmp(a->data, b->data, (size_t)a->name_n + a->file_n + a->table_n);
 }
 
@@ -179,6 +180,7 @@ static size_t func_place(const struct profile *p, const struct pyfunc *f)
 		const struct pyfunc *g = p->funcs[i];
 
 		if (g->firstline == f->firstline && g->min == f->min && g->max == f->max &&
+		    g->label == f->label &&
 		    !strcmp(g->qualname, f->qualname) && !strcmp(g->file, f->file))
 			break;
 	}
@@ -270,7 +272,8 @@ struct profile *profile_create(void)
 static const struct pyfunc *func_of(struct profile *p, const struct pycode_copy *c)
 {
 	char name[PYFUNC_NAME_MAX + 1], file[PYFUNC_FILE_MAX + 1];
-	struct pyfunc key = { .qualname = name, .file = file, .firstline = c->firstlineno };
+	struct pyfunc key = { .qualname = name, .file = file, .firstline = c->firstlineno,
+			      .label = c->flags & PYCODE_LABEL };
 
 	if (grow_funcs(p) < 0)
 		return NULL;

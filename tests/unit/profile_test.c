@@ -334,6 +334,24 @@ static void many_lines(void **state)
 	profile_destroy(p);
 }
 
+/* A name that stands among frames is no function, also where one is called so. */
+static void a_label_is_no_function(void **state)
+{
+	struct profile *p = profile_create();
+	struct pycode_copy *c = copy_of("[task a]", "", 0);
+
+	note(p, 1, "[task a]", "", 0);
+	c->flags = PYCODE_LABEL;
+	assert_int_equal(profile_code(p, 2, c, pycode_copy_size(c)), 0);
+	assert_int_equal(profile_code(p, 3, c, pycode_copy_size(c)), 0);
+	assert_false(func(p, 1)->label);
+	assert_true(func(p, 2)->label);
+	assert_ptr_equal(func(p, 2), func(p, 3));
+	assert_string_equal(func(p, 2)->qualname, "[task a]");
+	free(c);
+	profile_destroy(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -350,6 +368,7 @@ int main(void)
 		cmocka_unit_test(damaged_blocks),
 		cmocka_unit_test(many),
 		cmocka_unit_test(same_name_in_many_files),
+		cmocka_unit_test(a_label_is_no_function),
 		cmocka_unit_test(many_lines),
 	};
 

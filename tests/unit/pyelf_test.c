@@ -299,6 +299,23 @@ static void crazy_functions_are_bounded(void **state)
 	pyelf_destroy(e);
 }
 
+static void each_marker_has_its_place(void **state)
+{
+	struct pyelf *e = pyelf_create(0, build_id);
+	uint64_t at[100];
+	char name[16];
+
+	for (int i = 0; i < 100; i++) {
+		snprintf(name, sizeof(name), "[task %d]", i);
+		at[i] = pyelf_marker(e, name);
+		for (int j = 0; j < i; j++)
+			assert_int_not_equal(at[j], at[i]);
+	}
+	assert_int_equal(pyelf_marker(e, "[task 7]"), at[7]);
+	assert_int_equal(pyelf_count(e), 100);
+	pyelf_destroy(e);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -307,6 +324,7 @@ int main(void)
 		cmocka_unit_test(functions_are_cut),
 		cmocka_unit_test(names_are_printable_ascii),
 		cmocka_unit_test(crazy_functions_are_bounded),
+		cmocka_unit_test(each_marker_has_its_place),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pytasks_held - which task a held thread runs, and what its objects are.
+ */
+#include "python/pytasks.h"
+
+#include <errno.h>
+
+#include "base/base.h"
+#include "offsets/tasklayout.h"
+
+enum {
+	TYPE_BASE = 256, /* tp_base: in 3.7 to 3.15 the same */
+	BASES_MAX = 16,
+	TYPE_NAME = 32,
+};
+
+/* --- what an object is --- */
+
+/* Is the type at @type called @name? */
+static bool is_called(struct rmem *m, const struct pylayout *l, raddr type, const char *name)
+{
+	char text[TYPE_NAME];
+	size_t n = strlen(name) + 1;
+	raddr at;
+
+	return n <= sizeof(text) &&
+	       rmem_read_u64(m, type + pyoff_get(l->object.type_name), &at) == 0 &&
+	       rmem_read(m, at, text, n) == 0 && !memcmp(text, name, n);
+}
+
+bool pytasks_is_a(struct rmem *m, const struct pylayout *l, raddr at, const char *name)
+{
+	raddr type;
+
+	return rmem_read_u64(m, at + pyoff_get(l->object.type), &type) == 0 &&
+	       is_called(m, l, type, name);
+}
+
+enum pytasks_kind pytasks_kind(struct rmem *m, const struct pylayout *l, raddr at)
+{
+	raddr type;
+
+	if (!at || at % 8 || rmem_read_u64(m, at + pyoff_get(l->object.type), &type) < 0)
+		return PYTASKS_OTHER;
+	for (int i = 0; type && i < BASES_MAX; i++) {
+		if (is_called(m, l, type, "_asyncio.Task"))
+			return PYTASKS_TASK;
+		if (is_called(m, l, type, "_asyncio.Future"))
+			return PYTASKS_FUTURE;
+		if (rmem_read_u64(m, type + TYPE_BASE, &type) < 0)
+			break;
+	}
+	return PYTASKS_OTHER;
+}
+
+/* --- which task runs --- */
+
+/* Where the interpreter keeps which task runs in each event loop: while no module is added to
+ * those that there are, it is where it was. */
+static int find_dict(struct rmem *m, const struct pylayout *l, int program, raddr interp,
+		     struct pytasks_place *place)
+{
+	struct pydict modules, d;
+	raddr at;
+	int r = rmem_read_u64(m, interp + pyoff_get(l->interp.modules), &at);
+
+	if (r == 0)
+		r = at ? pydict_read(m, l, at, &modules) : -ENOENT;
+	if (r < 0)
+		return r;
+	if (place->program == program && place->interp == interp &&
+	    place->keys == modules.keys && place->n == modules.n)
+		return 0;
+	r = pydict_of_module(m, l, interp, "asyncio.tasks", &d);
+	if (r == 0)
+		r = pydict_value(m, l, &d, "_current_tasks", &at);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	*place = (struct pytasks_place){ .program = program,
+					 .interp = interp,
+					 .keys = modules.keys,
+					 .n = modules.n,
+					 .dict = r == 0 ? at : 0 };
+	return 0;
+}
+
+static int read_values(struct rmem *m, const struct pylayout *l, raddr dict, raddr ret[],
+		       uint32_t cap)
+{
+	raddr key[PYDICT_PIECE], value[PYDICT_PIECE];
+	struct pydict d;
+	uint32_t n = 0;
+	int r = pydict_read(m, l, dict, &d);
+
+	for (uint32_t from = 0; r == 0 && from < d.n; from += PYDICT_PIECE) {
+		uint32_t piece = MIN(d.n - from, (uint32_t)PYDICT_PIECE);
+
+		r = pydict_entries(m, &d, from, piece, key, value);
+		for (uint32_t i = 0; r == 0 && i < piece; i++)
+			if (value[i] && n < cap)
+				ret[n++] = value[i];
+	}
+	return r < 0 ? r : (int)n;
+}
+
+int pytasks_running(struct rmem *m, const struct pylayout *l, raddr ts, int program,
+		    struct pytasks_place *place, raddr ret[], uint32_t cap)
+{
+	const struct tasklists *lists = tasklists_find(l->version, l->interp.size);
+	raddr interp;
+	int r;
+
+	if (lists) {
+		if (rmem_read_u64(m, ts + lists->running, &ret[0]) < 0)
+			return -EFAULT;
+		return ret[0] != 0;
+	}
+	r = rmem_read_u64(m, ts + pyoff_get(l->tstate.interp), &interp);
+	if (r == 0)
+		r = find_dict(m, l, program, interp, place);
+	if (r < 0 || !place->dict)
+		return r == -ENOENT ? 0 : r;
+	return read_values(m, l, place->dict, ret, cap);
+}
