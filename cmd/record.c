@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/stats.h"
 #include "cmd.h"
+#include "copies.h"
 #include "hottest.h"
 #include "options.h"
 #include "program.h"
@@ -252,6 +253,7 @@ static int record(struct record_options *o, int argc, char **argv, struct child 
 		.shown = o->whole ? 0 : PERF_SHOWS,
 		.compress = o->compress,
 		.stop = o->rec.stop,
+		.copy_ms = COPIES_MS,
 		.stats = &stats,
 	};
 	struct recorder *rec;

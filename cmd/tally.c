@@ -174,7 +174,7 @@ int tally_read(struct tally *t, struct recording *r, enum tally_by by, int event
 	if (tree_begin(&sink, &err) < 0 || !t->names)
 		return cmd_fail(EXIT_FAILED, "out of memory");
 	code = recording_feed(r, &sink);
-	ret = tree_finish(&sink);
+	ret = tree_counts(&sink);
 	if (!ret)
 		ret = count_rows(&c, event);
 	idmap_deinit(&c.row_of);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copies.h"
 #include "json.h"
 #include "tree.h"
 
@@ -270,9 +271,9 @@ static bool is_page(const char *path)
 	return dot && !strcmp(dot, ".html");
 }
 
-static int flamegraph_end(struct sink *s, struct err *err)
+static int flamegraph_copy(struct sink *s)
 {
-	return tree_end(s, is_page(s->path) ? write_page : write_image);
+	return tree_copy(s, is_page(s->path) ? write_page : write_image);
 }
 
 static const char *const extensions[] = { ".html", ".svg", NULL };
@@ -287,5 +288,8 @@ const struct sink_ops sink_flamegraph = {
 	.begin = tree_begin,
 	.side = tree_side,
 	.sample = tree_sample,
-	.end = flamegraph_end,
+	.round = copies_round,
+	.copy = flamegraph_copy,
+	.finish = tree_places,
+	.end = tree_end,
 };

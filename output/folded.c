@@ -23,6 +23,7 @@
 #include "apportion.h"
 #include "buf.h"
 #include "comms.h"
+#include "copies.h"
 #include "folded_names.h"
 #include "sink.h"
 
@@ -327,6 +328,16 @@ static void write_who(const struct folded *f, const struct folded_line *line, FI
 	fprintf(out, "-%d", line->tid);
 }
 
+static void write_frame(const struct sink *s, uint32_t id)
+{
+	const struct folded *f = s->priv;
+
+	if (id & IS_PLACE)
+		fputs(places_symbol(s->session->places, id & ~IS_PLACE), s->out);
+	else
+		folded_names_write(&f->names, id, s->out);
+}
+
 static void write_line(const struct sink *s, const struct folded_line *line,
 		       const uint32_t *event)
 {
@@ -340,7 +351,7 @@ static void write_line(const struct sink *s, const struct folded_line *line,
 	}
 	for (size_t i = 0; i < strtab_len(f->bodies, line->body); i += 4) {
 		putc_unlocked(';', s->out);
-		folded_names_write(&f->names, load_u32(ids + i), s->out);
+		write_frame(s, load_u32(ids + i));
 	}
 	fprintf(s->out, " %" PRIu64 "\n", line->count);
 }
@@ -464,18 +475,36 @@ static int write_lines(struct sink *s)
 	return 0;
 }
 
-static int folded_end(struct sink *s, struct err *err)
+static int folded_finish(struct sink *s)
+{
+	return s->session->places ? name_all_places(s) : 0;
+}
+
+static int folded_copy(struct sink *s)
 {
 	struct folded *f = s->priv;
-	int ret = s->session->places ? name_all_places(s) : 0;
+	size_t n = n_lines(f);
+	_cleanup_free_ uint64_t *weight = calloc(n + 1, sizeof(*weight));
+	bool full = f->names.full;
+	int ret = weight ? 0 : -ENOMEM;
 
 	f->names.full = false; /* of events' names */
+	for (size_t i = 0; !ret && i < n; i++)
+		weight[i] = line_at(f, i)->count;
 	if (!ret)
 		ret = count_all_samples(s);
 	if (!ret)
 		ret = write_lines(s);
-	folded_free(f);
+	for (size_t i = 0; weight && i < n; i++)
+		line_at(f, i)->count = weight[i];
+	f->names.full = full;
 	return ret;
+}
+
+static int folded_end(struct sink *s, struct err *err)
+{
+	folded_free(s->priv);
+	return 0;
 }
 
 static const char *const extensions[] = { ".folded", ".txt", NULL };
@@ -490,5 +519,8 @@ const struct sink_ops sink_folded = {
 	.begin = folded_begin,
 	.side = folded_side,
 	.sample = folded_sample,
+	.round = copies_round,
+	.copy = folded_copy,
+	.finish = folded_finish,
 	.end = folded_end,
 };

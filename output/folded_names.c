@@ -18,7 +18,8 @@ enum { FOLDED_NAME_MAX = PYFUNC_NAME_MAX + PYFUNC_FILE_MAX + 64 };
 
 /* A name that ends with a file's, and with a line's number or not. */
 struct with_file {
-	uint32_t name, file; /* in @text; at the end @file is a number in @files */
+	uint32_t name, file; /* in @text */
+	uint32_t number;     /* of the file in @files, at the end */
 	uint32_t at;	     /* where the file begins in the name */
 };
 
@@ -108,15 +109,24 @@ size_t folded_names_bytes(const struct folded_names *f)
 	       f->with_file.cap;
 }
 
+/* What folded_names_shorten() made. */
+static void forget_files(struct folded_names *f)
+{
+	free(f->files);
+	free(f->short_files);
+	free(f->ends_with);
+	f->files = NULL;
+	f->short_files = NULL;
+	f->ends_with = NULL;
+}
+
 void folded_names_deinit(struct folded_names *f)
 {
 	strtab_destroy(f->text);
 	idmap_deinit(&f->lines);
 	idmap_deinit(&f->kept);
 	buf_deinit(&f->with_file);
-	free(f->files);
-	free(f->short_files);
-	free(f->ends_with);
+	forget_files(f);
 }
 
 /* --- short names of files --- */
@@ -139,7 +149,7 @@ static size_t distinct_files(struct folded_names *f, size_t n, const char **file
 			file[files] = strtab_get(f->text, w->file);
 			number[w->file] = (uint32_t)++files;
 		}
-		w->file = number[w->file] - 1;
+		w->number = number[w->file] - 1;
 	}
 	return files;
 }
@@ -149,6 +159,7 @@ int folded_names_shorten(struct folded_names *f)
 	size_t n = f->with_file.n / sizeof(struct with_file), ids = strtab_count(f->text);
 	_cleanup_free_ uint32_t *number = calloc(ids + 1, sizeof(*number));
 
+	forget_files(f);
 	f->files = calloc(n + 1, sizeof(*f->files));
 	f->short_files = calloc(n + 1, sizeof(*f->short_files));
 	f->ends_with = calloc(ids + 1, sizeof(*f->ends_with));
@@ -169,8 +180,8 @@ void folded_names_write(const struct folded_names *f, uint32_t id, FILE *out)
 
 	if (w) {
 		fwrite(name, 1, w->at, out);
-		fputs(f->short_files[w->file], out);
-		end = w->at + strlen(f->files[w->file]);
+		fputs(f->short_files[w->number], out);
+		end = w->at + strlen(f->files[w->number]);
 		name += end;
 		n -= end;
 	}

@@ -51,8 +51,8 @@ uint32_t folded_names_format(struct folded_names *f, const char *fmt, ...)
 uint32_t folded_names_python(struct folded_names *f, const struct pyfunc *func, int line);
 uint32_t folded_names_kept(struct folded_names *f, const char *name);
 
-/* No name comes any more: find the short names of files. Call once, before
- * folded_names_write(). 0 or -ENOMEM. */
+/* Find the short names of files, for the names that there are. Call before
+ * folded_names_write(), again when there are more. 0 or -ENOMEM. */
 int folded_names_shorten(struct folded_names *f);
 
 /* Write a name, with its file short. */

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "copies.h"
 #include "gzip.h"
 #include "json.h"
 #include "perf_event.h"
@@ -480,14 +481,18 @@ static int write_gecko(struct sink *s)
 	return sink_ends_with(s->path, ".gz") ? write_compressed(s) : write_to(s, s->out);
 }
 
+static int gecko_copy(struct sink *s)
+{
+	return tree_copy(s, write_gecko);
+}
+
 static int gecko_end(struct sink *s, struct err *err)
 {
 	struct gecko *g = s->priv;
-	int ret = tree_end(s, write_gecko);
 
 	buf_deinit(&g->moments);
 	buf_deinit(&g->of_row);
-	return ret;
+	return tree_end(s, err);
 }
 
 static const char *const extensions[] = { ".gecko.json", ".gecko.json.gz", NULL };
@@ -502,5 +507,8 @@ const struct sink_ops sink_gecko = {
 	.begin = gecko_begin,
 	.side = tree_side,
 	.sample = gecko_sample,
+	.round = copies_round,
+	.copy = gecko_copy,
+	.finish = tree_places,
 	.end = gecko_end,
 };

@@ -147,21 +147,28 @@ static int open_device(int folder, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-/* A file of another name takes the old one's place: nobody else has that open, or linked. */
-static int replace(int folder, const char *name, mode_t mode)
+int outfile_fresh(int folder, const char *name, mode_t mode, char ret[NAME_MAX + 1])
 {
-	char other[NAME_MAX + 1];
-	int fd = -1, why;
+	int fd = -1;
 
 	for (unsigned i = 0; i < TRIES && fd < 0; i++) {
-		snprintf(other, sizeof(other), ".%.200s.%d.%u", name, getpid(), i);
-		fd = openat(folder, other, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+		snprintf(ret, NAME_MAX + 1, ".%.200s.%d.%u", name, getpid(), i);
+		fd = openat(folder, ret, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
 			    mode);
 		if (fd < 0 && errno != EEXIST)
 			return -errno;
 	}
+	return fd < 0 ? -EEXIST : fd;
+}
+
+/* A file of another name takes the old one's place: nobody else has that open, or linked. */
+static int replace(int folder, const char *name, mode_t mode)
+{
+	char other[NAME_MAX + 1];
+	int fd = outfile_fresh(folder, name, mode, other), why;
+
 	if (fd < 0)
-		return -EEXIST;
+		return fd;
 	if (renameat(folder, other, folder, name) == 0)
 		return fd;
 	why = errno;

@@ -11,6 +11,7 @@
 #ifndef OUTPUT_OUTFILE_H
 #define OUTPUT_OUTFILE_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -27,6 +28,11 @@ int outfile_folder(const char *path, const char **name, struct err *err);
  * @path is for sentences. A descriptor, or -errno with a sentence. */
 int outfile_open(int folder, const char *name, const char *path, mode_t mode, bool keep_old,
 		 const char *beside, struct err *err);
+
+/* A new file in @folder, whose name is made of @name and put into @ret. A descriptor, or
+ * -errno.
+ */
+int outfile_fresh(int folder, const char *name, mode_t mode, char ret[NAME_MAX + 1]);
 
 /* The folder of @beside, as above: made for us alone where there is none. A descriptor
  * (O_PATH) of a folder of ours, or -errno. */

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "copies.h"
 #include "gzip.h"
 #include "tree.h"
 
@@ -180,8 +181,7 @@ static void put_profile(struct pprof *p)
 			put_row(p, tree_row(t, i));
 	put_mapping(p);
 	for (uint32_t i = 0; i < tree_n_frames(t); i++)
-		if (!tree_frame(t, i)->place)
-			put_location(p, i);
+		put_location(p, i);
 	for (uint32_t i = 0; i < tree_n_funcs(t); i++)
 		put_function(p, i);
 	for (uint32_t i = 0; i < strtab_count(t->strings); i++) {
@@ -211,9 +211,9 @@ static int write_pprof(struct sink *s)
 	return ret;
 }
 
-static int pprof_end(struct sink *s, struct err *err)
+static int pprof_copy(struct sink *s)
 {
-	return tree_end(s, write_pprof);
+	return tree_copy(s, write_pprof);
 }
 
 static const char *const extensions[] = { ".pb.gz", NULL };
@@ -228,5 +228,8 @@ const struct sink_ops sink_pprof = {
 	.begin = tree_begin,
 	.side = tree_side,
 	.sample = tree_sample,
-	.end = pprof_end,
+	.round = copies_round,
+	.copy = pprof_copy,
+	.finish = tree_places,
+	.end = tree_end,
 };

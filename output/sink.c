@@ -11,10 +11,11 @@
 #include <sys/stat.h>
 
 #include "base/base.h"
+#include "copies.h"
 #include "outfile.h"
 #include "stream.h"
 
-enum { SINK_BUFFER = 256 * 1024, SINK_ALIGN = 64 };
+enum { SINK_ALIGN = 64 };
 
 #define X(name) extern const struct sink_ops sink_##name;
 #include "sinks.inc"
@@ -92,7 +93,7 @@ static int sink_open_fd(struct sink *s, struct err *err)
 			    s->ops->needs & SINK_KEEPS_OLD, s->ops->beside, err);
 }
 
-static int sink_open_file(struct sink *s, void *buffer, struct err *err)
+static int sink_open_file(struct sink *s, struct err *err)
 {
 	const cookie_io_functions_t stream = { .write = sink_send, .close = sink_sent };
 	struct stat st;
@@ -108,7 +109,7 @@ static int sink_open_file(struct sink *s, void *buffer, struct err *err)
 		sink_sent(s);
 		return err_set(err, -ENOMEM, "opening %s: out of memory", s->path);
 	}
-	setvbuf(s->out, buffer, _IOFBF, SINK_BUFFER);
+	setvbuf(s->out, s->buffer, _IOFBF, SINK_BUFFER);
 	return 0;
 }
 
@@ -134,7 +135,8 @@ int sink_open(struct sink *s, const struct sink_ops *ops, const char *path,
 	s->priv = calloc(1, priv + SINK_BUFFER);
 	if (!s->priv)
 		return err_set(err, -ENOMEM, "opening %s: out of memory", path);
-	ret = sink_open_file(s, (char *)s->priv + priv, err);
+	s->buffer = (char *)s->priv + priv;
+	ret = sink_open_file(s, err);
 	if (!ret)
 		ret = ops->begin(s, err);
 	if (ret)
@@ -161,6 +163,17 @@ static void sink_cut_line(struct sink *s)
 		s->failed = -errno;
 }
 
+/* What was added up is written also after an error: it is readable. */
+static void sink_finish(struct sink *s, struct err *why)
+{
+	int ret = s->ops->finish ? s->ops->finish(s) : 0;
+
+	if (!ret)
+		ret = copies_last(s, why);
+	if (!s->failed)
+		s->failed = ret;
+}
+
 int sink_close(struct sink *s, struct err *err)
 {
 	struct err why = {};
@@ -168,12 +181,14 @@ int sink_close(struct sink *s, struct err *err)
 
 	if (!s->out)
 		return 0;
+	if (s->ops->copy)
+		sink_finish(s, &why);
 	ret = s->ops->end(s, &why);
 	if (!s->failed && ret)
 		s->failed = ret;
 	if (fflush(s->out) && !s->failed)
 		s->failed = -errno;
-	if (s->failed)
+	if (s->failed && !s->is_whole)
 		sink_cut_line(s);
 	if (fclose(s->out) && !s->failed)
 		s->failed = -errno;

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "copies.h"
 #include "json.h"
 #include "tree.h"
 
@@ -22,11 +23,11 @@ static void put_frames(const struct speedscope *w)
 {
 	for (uint32_t i = 0; i < tree_n_frames(w->t); i++) {
 		const struct tree_frame *fr = tree_frame(w->t, i);
-		const struct tree_func *f = fr->place ? NULL : tree_func(w->t, fr->func);
+		const struct tree_func *f = tree_func(w->t, fr->func);
 
 		fputs(i ? ",\n{\"name\":" : "\n{\"name\":", w->out);
-		json_string(w->out, f ? tree_text(w->t, f->name) : "");
-		if (f && *tree_text(w->t, f->file)) {
+		json_string(w->out, tree_text(w->t, f->name));
+		if (*tree_text(w->t, f->file)) {
 			fputs(",\"file\":", w->out);
 			json_string(w->out, tree_text(w->t, f->file));
 		}
@@ -122,9 +123,9 @@ static int write_speedscope(struct sink *s)
 	return ret;
 }
 
-static int speedscope_end(struct sink *s, struct err *err)
+static int speedscope_copy(struct sink *s)
 {
-	return tree_end(s, write_speedscope);
+	return tree_copy(s, write_speedscope);
 }
 
 static const char *const extensions[] = { ".speedscope.json", NULL };
@@ -139,5 +140,8 @@ const struct sink_ops sink_speedscope = {
 	.begin = tree_begin,
 	.side = tree_side,
 	.sample = tree_sample,
-	.end = speedscope_end,
+	.round = copies_round,
+	.copy = speedscope_copy,
+	.finish = tree_places,
+	.end = tree_end,
 };

@@ -101,12 +101,18 @@ static uint32_t line_frame(struct tree *t, uint32_t func, int line, bool inlined
 	return i != NONE ? i : add(&t->lines, key, &t->frames, &f, sizeof(f));
 }
 
-/* Code whose lines are looked for at the end. */
-static uint32_t place_frame(struct tree *t, uint32_t place)
+/* Code whose lines are looked for at the end; until then it has its symbol's name. */
+static uint32_t place_frame(struct sink *s, uint32_t place)
 {
+	struct tree *t = s->priv;
 	struct tree_frame f = { .place = place };
 	uint32_t i = idmap_get(&t->placed, place);
 
+	if (i == NONE)
+		f.func = other_func(t, FRAME_NATIVE, places_symbol(s->session->places, place),
+				    "");
+	if (f.func == NONE)
+		return NONE;
 	return i != NONE ? i : add(&t->placed, place, &t->frames, &f, sizeof(f));
 }
 
@@ -130,7 +136,7 @@ static uint32_t frame_of(struct sink *s, const struct frame *fr)
 	if (fr->kind == FRAME_PYTHON)
 		return line_frame(s->priv, python_func(s->priv, fr->func),
 				  lines && fr->line > 0 ? fr->line : 0, false);
-	return fr->place ? place_frame(s->priv, fr->place) : named_frame(s->priv, fr);
+	return fr->place ? place_frame(s, fr->place) : named_frame(s->priv, fr);
 }
 
 static uint32_t child_of(struct tree *t, uint32_t parent, uint32_t frame)
@@ -424,29 +430,49 @@ static int count_samples(struct tree *t, uint32_t event)
 	return ret;
 }
 
-/* Places get their lines, rows their counts. */
-int tree_finish(struct sink *s)
+/* Are samples counted by what they stand for until they are shown? */
+static bool is_weighed(const struct session *session, uint32_t event)
 {
-	struct tree *t = s->priv;
-	int ret = s->session->places ? name_places(s) : 0;
+	return adapts(session, event) && !(session->flags & SESSION_PERIOD);
+}
+
+int tree_places(struct sink *s)
+{
+	return s->session->places ? name_places(s) : 0;
+}
+
+int tree_counts(struct sink *s)
+{
+	int ret = 0;
 
 	for (uint32_t e = 0; !ret && e < s->session->n_events; e++)
-		if (adapts(s->session, e) && !(s->session->flags & SESSION_PERIOD))
-			ret = count_samples(t, e);
+		if (is_weighed(s->session, e))
+			ret = count_samples(s->priv, e);
 	return ret;
 }
 
-int tree_end(struct sink *s, int (*write)(struct sink *s))
+int tree_copy(struct sink *s, int (*write)(struct sink *s))
 {
-	int ret = tree_finish(s);
+	struct tree *t = s->priv;
+	size_t n = tree_n_rows(t);
+	_cleanup_free_ uint64_t *weight = calloc(n + 1, sizeof(*weight));
+	int ret = weight ? 0 : -ENOMEM;
 
-	errno = 0;
+	for (size_t i = 0; !ret && i < n; i++)
+		weight[i] = tree_row(t, i)->count;
+	if (!ret)
+		ret = tree_counts(s);
 	if (!ret)
 		ret = write(s);
-	if (!ret && ferror(s->out))
-		ret = errno ? -errno : -EIO;
-	tree_deinit(s->priv);
+	for (size_t i = 0; weight && i < n; i++)
+		tree_row(t, i)->count = weight[i];
 	return ret;
+}
+
+int tree_end(struct sink *s, struct err *err)
+{
+	tree_deinit(s->priv);
+	return 0;
 }
 
 void tree_other(struct tree *t)

@@ -4,8 +4,9 @@
  * the end of a recording.
  *
  * Memory grows with distinct frames, branches and threads, not with samples. A format's
- * private data is a struct tree: its callbacks are tree_begin, tree_side and tree_sample, and
- * its end calls tree_end() with what writes the file. Resolver's thread.
+ * private data is a struct tree: its callbacks are tree_begin, tree_side, tree_sample,
+ * tree_places and tree_end, and its copy calls tree_copy() with what writes the file.
+ * Resolver's thread.
  */
 #ifndef OUTPUT_TREE_H
 #define OUTPUT_TREE_H
@@ -27,7 +28,7 @@ struct tree_func {
 struct tree_frame {
 	uint32_t func;	/* in @funcs */
 	int line;	/* 0: not known */
-	uint32_t place; /* in session.places until tree_end(), then 0 */
+	uint32_t place; /* in session.places; of no node after tree_places() */
 	bool inlined;	/* into its caller */
 };
 
@@ -116,11 +117,15 @@ int tree_begin(struct sink *s, struct err *err);
 int tree_side(struct sink *s, const struct side *side);
 int tree_sample(struct sink *s, const struct sample *smp, const struct stack *stk);
 
-/* Give places their lines and rows their counts, have @write put all into @s->out, and free
- * the tree. 0 or -errno. */
-int tree_end(struct sink *s, int (*write)(struct sink *s));
-/* The first half of that: a tree that stays. 0 or -errno. */
-int tree_finish(struct sink *s);
+/* Give places their lines: nothing is added later. 0 or -errno. */
+int tree_places(struct sink *s);
+/* Rows of events with adapted periods have weights, and get numbers of samples in the same
+ * proportion. 0 or -errno. */
+int tree_counts(struct sink *s);
+/* Have @write put all into @s->out, rows with their counts. The tree stays as it was. 0 or
+ * -errno. */
+int tree_copy(struct sink *s, int (*write)(struct sink *s));
+int tree_end(struct sink *s, struct err *err);
 void tree_deinit(struct tree *t);
 
 /* What comes is of another recording, whose functions, names and threads have their own

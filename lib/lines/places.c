@@ -310,6 +310,11 @@ static void ask_all(struct places *p)
 	}
 }
 
+const char *places_symbol(const struct places *p, uint32_t place)
+{
+	return p->place[place - 1].name;
+}
+
 void places_resolve(struct places *p)
 {
 	if (p->resolved)

@@ -39,6 +39,9 @@ void places_limit(struct places *p, size_t bytes);
 uint32_t places_add(struct places *p, const struct space *sp, const struct space_map *m,
 		    uint64_t vaddr, const char *name, bool is_symbol, bool plain);
 
+/* What the place was called when it was added. */
+const char *places_symbol(const struct places *p, uint32_t place);
+
 /* Have all lines found, which can take a minute, with @debuginfod five. The first call does
  * it.
  */

@@ -65,6 +65,9 @@ struct session {
 	size_t memory;
 	/* What befalls samples is counted here. Borrowed, never NULL. */
 	struct stats *stats;
+	/* Files that are written whole are kept readable meanwhile: a copy at most so often. 0:
+	 * they are written at the end. */
+	unsigned copy_ms;
 	/* Where native frames' code is noted, to get its lines; NULL: without. Borrowed. */
 	struct places *places;
 	/* Reads the files of targets; NULL: we do. Borrowed. */

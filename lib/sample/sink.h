@@ -16,6 +16,8 @@
 
 struct sink;
 
+enum { SINK_BUFFER = 256 * 1024 };
+
 enum sink_needs {
 	SINK_NEEDS_NAMES = 1 << 0,  /* native and kernel frames come with names */
 	SINK_KEEPS_OLD = 1 << 1,    /* an old file becomes PATH.old, as with perf */
@@ -43,8 +45,14 @@ struct sink_ops {
 	int (*round)(struct sink *s);
 	/* Raw material for a tape: @type is enum tape_type. NULL for others. */
 	int (*raw)(struct sink *s, unsigned type, struct bytes head, struct bytes body);
+	/* Formats that are written whole have these two, or NULL. copy(): write all that is
+	 * known so far into @s->out, which may be another file each time, and keep it.
+	 * finish(): what is done once before the last copy; may be NULL all the same. */
+	int (*copy)(struct sink *s);
+	int (*finish)(struct sink *s);
 	/* Write what is left; @s->out stays open. Also called after an error, so
-	 * that a recording cut short is readable. */
+	 * that a recording cut short is readable. After the last copy(): free what there is.
+	 */
 	int (*end)(struct sink *s, struct err *err);
 };
 
@@ -53,13 +61,16 @@ struct sink {
 	const struct session *session; /* borrowed */
 	const char *path;	       /* "-" is stdout */
 	int folder;		       /* where @path's file is; O_PATH, owned; -1: none */
-	FILE *out;		       /* large buffer, owned */
+	FILE *out;		       /* owned */
+	char *buffer;		       /* of @out, SINK_BUFFER bytes */
 	int fd;			       /* what @out writes to */
 	void *priv;
 	uint64_t samples; /* written so far; kept by the format */
 	uint64_t cut;	  /* ... whose root side the format had no room for */
 	int failed;	  /* first -errno of a write, 0 while all is well */
 	bool deserted;	  /* who reads the output has stopped: nobody waits again */
+	bool is_whole;	  /* the file is a copy, of the first @copied samples */
+	uint64_t copied, copy_due, copy_step; /* the latter in ns */
 };
 
 #endif

@@ -717,3 +717,49 @@ def test_all_formats_count_the_same(py):
     for (name, _), counts in folded.items():
         if [n for n, _ in folded].count(name) == 1:
             equal(rows.get(name), counts, "pprof's %s" % name)
+
+
+@harness.each(more=[(), ("--native-lines",)])
+@harness.one_python
+def test_outputs_are_readable_after_sigkill_at_any_time(py, more):
+    home = harness.folder()
+    target = Target(py, "groundtruth.py")
+    readers = {"folded": folded_counts, "speedscope.json": speedscope_counts, "html": page_counts, "gecko.json": gecko_counts,
+               "gecko.json.gz": gecko_counts}
+    outs = {end: os.path.join(home, "out." + end) for end in (*readers, "pb.gz", "svg")}
+    for patience in 0, 0.2, 1.1:
+        for path in outs.values():
+            if os.path.exists(path):
+                os.unlink(path)
+        recorder = harness.Recorder("-p", target.pid, "-F", 499, *more, *[word for out in outs.values() for word in ("-o", out)], home=home)
+        harness.until(lambda: all(os.path.exists(path) and os.path.getsize(path) for path in outs.values()), "all have a first copy")
+        time.sleep(patience)
+        recorder.signal(signal.SIGKILL)
+        recorder.process.wait()
+        for end, read in readers.items():
+            counts = read(outs[end])
+            check(any(total for _, total in counts.values()), "%s has no functions: %s", end, counts)
+        with gzip.open(outs["pb.gz"]) as file:
+            check(b"groundtruth.py" in file.read(), "pprof has no names")
+        xml.etree.ElementTree.parse(outs["svg"])
+
+
+@harness.each(kb=[16, 48, 200])
+@harness.one_python
+def test_a_full_disk_leaves_a_whole_copy(py, kb):
+    need_root()
+    target = harness.start([py.path, "-c", FUNCTIONS], stdout=-1)
+    equal(target.stdout.readline(), b"READY\n", "the target")
+    disk = harness.folder()
+    harness.subprocess.check_call(["mount", "-t", "tmpfs", "-o", "size=%dk" % kb, "none", disk])
+    harness.cleanup(harness.subprocess.call, ["umount", disk])
+    out = os.path.join(disk, "out.speedscope.json")
+    run = pysampled("-p", target.pid, "-F", 2000, "-d", 2, "-o", out)
+    first = re.search(r"it has the first (\d+) of (\d+) samples", run.err)
+    if run.rc == 0 or first:
+        with open(out) as file:
+            got = sum(sum(p["weights"]) for p in json.load(file)["profiles"])
+        equal(got, int(first[1]) if first else run.n("samples"), "samples in the file")
+    check(run.rc == 0 or "No space left on device" in run.err, "it failed, and no word why: %s", run)
+    equal(os.listdir(disk), ["out.speedscope.json"], "what is left")
+    harness.enough(run.rc == 1 or kb != 16, "the disk did not fill: %s", run)
