@@ -417,6 +417,8 @@ const seen = { all: texts() };
 $('search').value = '^spin'; $('search').dispatchEvent(new Event('input'));
 seen.matched = $('matched').textContent;
 seen.found = document.querySelectorAll('#graph button.found').length;
+key('n'); seen.next = document.activeElement.title; key('n'); seen.next2 = document.activeElement.title;
+seen.stops = document.querySelectorAll('#graph [tabindex="0"]').length;
 [...$('graph').children].find(e => e.title.startsWith('spin')).click();
 seen.zoomed = texts(); key('0'); seen.out = texts().length; key('r'); seen.reversed = texts(); key('i');
 $('thread').value = 1; $('thread').dispatchEvent(new Event('change')); seen.worker = texts()[0];
@@ -444,10 +446,14 @@ def test_page():
     assert seen["all"][0] == "all: 101 samples, 100.0 %, 0 of its own", seen["all"]
     assert "spin (%s/work.py:5): 50 samples, 49.5 %%, 0 of its own" % SRC in seen["all"], seen["all"]
     assert seen["matched"] == "101 of 101 samples" and seen["found"] == 3, seen
+    assert seen["next"].startswith("spin (") and seen["next2"].startswith("spin (") and seen["next"] != seen["next2"], seen
+    assert seen["stops"] == 1, "Tab stops at %d boxes" % seen["stops"]
     assert len(seen["zoomed"]) < len(seen["all"]) == seen["out"], seen
     assert any(t.startswith("put_sample: 75 samples") for t in seen["reversed"]), seen["reversed"]
     assert seen["worker"].startswith("all: 10 samples"), seen["worker"]
-    assert re.search(r"0.9.*\D14$|1.0 %.*\D14$", seen["source"], re.M), seen["source"]
+    assert re.search(r"^1.0 %.*\D14$", seen["source"], re.M), seen["source"]
+    # what a line's native code and the kernel took is the line's own
+    assert re.search(r"^49.5 %.*\D5$", seen["source"], re.M), seen["source"]
 
 
 def test_page_with_deep_stacks_and_events():
