@@ -7,6 +7,7 @@
 
 #include "capture/capture.h"
 #include "capture/preempt.h"
+#include "elf/file_helper.h"
 #include "record/facts.h"
 #include "sys/harden.h"
 #include "sys/proc.h"
@@ -73,11 +74,11 @@ static void print_wrapper(pid_t pid, const struct lookup *l)
 
 /* @pidfd: of the process before anything was asked of it, or -errno. */
 static int check_target(const struct facts_machine *m, const struct facts_target *t, int pidfd,
-			const struct capture_want *want)
+			const struct capture_want *want, struct file_helper *files)
 {
 	struct lookup l;
 	struct err err;
-	int code = process_find(t->pid, &l, &err);
+	int code = process_find(t->pid, files, &l, &err);
 
 	if (code != -ESRCH && pidfd >= 0 && proc_has_ended(pidfd))
 		code = err_set(&err, -ESRCH, "process %d has ended", t->pid);
@@ -113,10 +114,15 @@ int cmd_doctor(int argc, char **argv)
 		NULL);
 	struct preempt_plan plan = { 0 };
 	struct capture_want want = { .pids = &pid, .plan = &plan };
+	struct file_helper *files = NULL;
 	_cleanup_close_ int fd = -1;
+	int r = EXIT_DONE;
 
 	if (pid < 0)
 		return process_done(pid);
+	files = pid ? file_helper_start(&err) : NULL;
+	if (pid && !files)
+		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	if (harden_process(HARDEN_LOOK, 0, &err) < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	fd = pid ? proc_pidfd(pid) : -ESRCH;
@@ -133,5 +139,8 @@ int cmd_doctor(int argc, char **argv)
 	want.n_pids = pid != 0;
 	want.user_only = !m.perfmon && m.paranoid > 1;
 	check_captures(want);
-	return pid ? check_target(&m, &t, fd, &want) : EXIT_DONE;
+	if (pid)
+		r = check_target(&m, &t, fd, &want, files);
+	file_helper_end(files);
+	return r;
 }

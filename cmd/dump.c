@@ -75,7 +75,7 @@ static size_t sample_running(struct dump *d, struct running *r)
 	}
 	k = dump_leave_running(d, r, k);
 	dump_before_samples(d);
-	dump_running(d->target.pid, d->native, d->places, &d->page.form, r, k);
+	dump_running(d->target.pid, d->native, d->files, d->places, &d->page.form, r, k);
 	return k;
 }
 
@@ -220,6 +220,7 @@ static int dump_one(const struct pyproc *p, int pidfd, struct order *o)
 		return cmd_fail(EXIT_FAILED, "out of memory");
 	d->native = shows->native;
 	d->async = shows->async;
+	d->files = shows->file_helper;
 	d->target.pid = p->pid;
 	d->pidfd = pidfd;
 	d->more = DUMP_MORE_TRIES;
@@ -281,7 +282,7 @@ static int dump(pid_t pid, struct order *o)
 		proc_pidfd(pid); /* before the look, so that both are of one */
 	struct lookup l;
 	struct err err;
-	int code = process_find(pid, &l, &err), r;
+	int code = process_find(pid, o->shows.file_helper, &l, &err), r;
 
 	if (code >= 0 && fd < 0)
 		code = proc_is_short(fd) ? proc_short(pid, fd, &err) :
@@ -323,8 +324,9 @@ static int none_fits(const struct scope *s, const struct census *c)
 static int dump_scope(struct order *o)
 {
 	struct census c;
-	int ret = EXIT_DONE, r = census_take(&c, &o->shows.scope, NULL);
+	int ret = EXIT_DONE, r;
 
+	r = census_take(&c, &o->shows.scope, o->shows.file_helper, NULL);
 	if (r < 0)
 		return cmd_fail(EXIT_FAILED, "can't list the processes: %s", strerror(-r));
 	for (size_t i = 0; i < c.n && !ferror(stdout); i++) {
@@ -395,9 +397,8 @@ int cmd_dump(int argc, char **argv)
 		return process_done(pid);
 	if (!pid && !scope_is_set(&o.shows.scope))
 		return cmd_fail(EXIT_USAGE, "dump takes a process: dump -p PID, or -a");
-	if (o.shows.native)
-		o.shows.file_helper = file_helper_start(&err);
-	if (o.shows.native && !o.shows.file_helper)
+	o.shows.file_helper = file_helper_start(&err);
+	if (!o.shows.file_helper)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	if (o.shows.lines)
 		o.shows.source = srcline_start(o.shows.debuginfod);

@@ -51,6 +51,7 @@ struct dump {
 	bool async;	       /* tasks are wanted */
 	struct stats stats;    /* of which only what is unread is told */
 	struct places *places; /* NULL: without lines */
+	struct file_helper *files;
 	struct page page;
 	struct proc_maps maps; /* of page.form */
 	struct dump_thread *thread;

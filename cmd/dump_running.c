@@ -57,12 +57,14 @@ static struct recorder *open_recorder(struct recorder_options *o, struct session
 	o->capture = "async"; /* exact where it can prove it */
 	*session = (struct session){ .flags = session->flags,
 				     .stats = session->stats,
-				     .places = session->places };
+				     .places = session->places,
+				     .file_helper = session->file_helper };
 	return recorder_create(o, session, err);
 }
 
-void dump_running(pid_t pid, enum process_native native, struct places *places,
-		  const struct page_form *form, struct running *r, size_t n)
+void dump_running(pid_t pid, enum process_native native, struct file_helper *files,
+		  struct places *places, const struct page_form *form, struct running *r,
+		  size_t n)
 {
 	struct recorder_options o = {
 		.pids = { pid },
@@ -78,7 +80,10 @@ void dump_running(pid_t pid, enum process_native native, struct places *places,
 		.stack_bytes = 16 << 10,
 	};
 	struct stats stats = { 0 };
-	struct session session = { .flags = SESSION_LINES, .stats = &stats, .places = places };
+	struct session session = { .flags = SESSION_LINES,
+				   .stats = &stats,
+				   .places = places,
+				   .file_helper = files };
 	struct keeper k = { .r = r, .form = form, .n = n, .missing = n };
 	struct sink sink = { .ops = &keeper_ops, .session = &session, .priv = &k },
 		    *list = &sink;

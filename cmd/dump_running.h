@@ -19,9 +19,10 @@ struct running {
 
 /* Sample the @n threads of @pid for a fraction of a second, until there is one exact sample of
  * each; where that can't be, nothing is filled in, and a
- * line says why. @places: where native frames are
- * noted; may be NULL. @form: of the pages. */
-void dump_running(pid_t pid, enum process_native native, struct places *places,
-		  const struct page_form *form, struct running *r, size_t n);
+ * line says why. @files reads mapped files. @places: where native frames
+ * are noted; may be NULL. @form: of the pages. */
+void dump_running(pid_t pid, enum process_native native, struct file_helper *files,
+		  struct places *places, const struct page_form *form, struct running *r,
+		  size_t n);
 
 #endif

@@ -172,11 +172,13 @@ int process_scope(struct scope *s, int opt, const char *arg)
 			err.text);
 }
 
-int process_find(pid_t pid, struct lookup *ret, struct err *err)
+int process_find(pid_t pid, struct file_helper *files, struct lookup *ret, struct err *err)
 {
 	int code;
 
-	*ret = (struct lookup){ .kick = -1, .wait_ms = PROBE_MS, .children = true };
+	*ret = (struct lookup){
+		.kick = -1, .files = files, .wait_ms = PROBE_MS, .children = true
+	};
 	code = lookup(ret, pid, err);
 	if (code != -EINPROGRESS)
 		return code;

@@ -41,8 +41,9 @@ int process_done(pid_t answer);
  * the exit code after a sentence. */
 int process_scope(struct scope *s, int opt, const char *arg);
 
-/* lookup() of @pid and its children: 0, LOOKUP_WRAPPER, or what cmd_exit_code() knows; -EIO
- * when reading hangs. ret->child is the caller's to free in any case. */
-int process_find(pid_t pid, struct lookup *ret, struct err *err);
+/* lookup() of @pid and its children, whose files @files reads: 0, LOOKUP_WRAPPER, or what
+ * cmd_exit_code() knows; -EIO when reading hangs. ret->child is the caller's to free in any
+ * case. */
+int process_find(pid_t pid, struct file_helper *files, struct lookup *ret, struct err *err);
 
 #endif

@@ -269,6 +269,7 @@ static int record(struct record_options *o, int argc, char **argv, struct child 
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	o->rec.note = (struct note){ .take = print_note, .arg = o };
 	session.file_helper = files;
+	file_helper_count(files, &stats);
 	if (o->native_lines)
 		session.places = places_create(lines, o->debuginfod, &stats);
 	if (o->native_lines && !session.places)

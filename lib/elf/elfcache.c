@@ -403,7 +403,7 @@ static void elf_poll(struct elfcache *c, struct elfcache_elf *e, int ms)
 		read_again(c, e);
 	else if (bad_end)
 		e->state =
-			file_helper_bad_end(c->helper, c->stats, e->id.path, ++e->bad_ends) ?
+			file_helper_bad_end(c->helper, e->id.path, ++e->bad_ends) ?
 				ELF_BAD :
 				ELF_NO_FILE;
 	else

@@ -31,7 +31,8 @@ struct file_helper {
 	pthread_mutex_t lock;
 	int idle[MAX_IDLE]; /* sockets to those that wait for a file; under the lock */
 	size_t n_idle;
-	bool gave_up; /* under the lock, with: */
+	struct stats *stats; /* or NULL; under the lock, and: */
+	bool gave_up;
 	char path[PATH_MAX];
 	_Atomic int refs;
 };
@@ -42,6 +43,34 @@ static void *refuse(struct file_helper *h, int e, struct err *err)
 	err_set(err, -e, "can't start the process that reads files: %s%s", strerror(e),
 		e == EMFILE || e == ENFILE ? "; raise the limit (ulimit -n)" : "");
 	return NULL;
+}
+
+/* A socket to a new one, or -errno. */
+static int start_one(struct file_helper *h)
+{
+	int ends[2], r = -EPIPE;
+	char byte = 0;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return -errno;
+	pthread_mutex_lock(&h->lock);
+	if (h->socket >= 0)
+		r = fdpass_send(h->socket, &byte, 1, &ends[1], 1);
+	pthread_mutex_unlock(&h->lock);
+	close(ends[1]);
+	if (r == 0)
+		return ends[0];
+	close(ends[0]);
+	return r;
+}
+
+/* One is sure to be needed: it begins while we have other things to do. */
+static void start_early(struct file_helper *h)
+{
+	int socket = start_one(h);
+
+	if (socket >= 0)
+		h->idle[h->n_idle++] = socket;
 }
 
 struct file_helper *file_helper_start(struct err *err)
@@ -57,6 +86,7 @@ struct file_helper *file_helper_start(struct err *err)
 		return refuse(h, -h->socket, err);
 	atomic_init(&h->refs, 1);
 	pthread_mutex_init(&h->lock, NULL);
+	start_early(h);
 	return h;
 }
 
@@ -77,18 +107,26 @@ void file_helper_unref(struct file_helper *h)
 	free(h);
 }
 
-bool file_helper_bad_end(struct file_helper *h, struct stats *stats, const char *path,
-			 unsigned times)
+void file_helper_count(struct file_helper *h, struct stats *stats)
 {
-	if (stats)
-		STATS_ADD(stats, bad_file, 1);
-	if (times < MAX_BAD_ENDS)
-		return false;
 	pthread_mutex_lock(&h->lock);
-	h->gave_up = true;
-	snprintf(h->path, sizeof(h->path), "%s", path);
+	h->stats = stats;
 	pthread_mutex_unlock(&h->lock);
-	return true;
+}
+
+bool file_helper_bad_end(struct file_helper *h, const char *path, unsigned times)
+{
+	bool too_often = times >= MAX_BAD_ENDS;
+
+	pthread_mutex_lock(&h->lock);
+	if (h->stats)
+		STATS_ADD(h->stats, bad_file, 1);
+	if (too_often) {
+		h->gave_up = true;
+		snprintf(h->path, sizeof(h->path), "%s", path);
+	}
+	pthread_mutex_unlock(&h->lock);
+	return too_often;
 }
 
 bool file_helper_given_up(struct file_helper *h, char path[PATH_MAX])
@@ -108,6 +146,7 @@ bool file_helper_given_up(struct file_helper *h, char path[PATH_MAX])
 static void close_all(struct file_helper *h)
 {
 	pthread_mutex_lock(&h->lock);
+	h->stats = NULL;
 	close(h->socket);
 	h->socket = -1;
 	while (h->n_idle > 0)
@@ -155,25 +194,6 @@ static void give_idle(struct file_helper *h, int socket)
 	pthread_mutex_unlock(&h->lock);
 	if (socket >= 0)
 		close(socket);
-}
-
-/* A socket to a new one, or -errno. */
-static int start_one(struct file_helper *h)
-{
-	int ends[2], r = -EPIPE;
-	char byte = 0;
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return -errno;
-	pthread_mutex_lock(&h->lock);
-	if (h->socket >= 0)
-		r = fdpass_send(h->socket, &byte, 1, &ends[1], 1);
-	pthread_mutex_unlock(&h->lock);
-	close(ends[1]);
-	if (r == 0)
-		return ends[0];
-	close(ends[0]);
-	return r;
 }
 
 /* Ask one that waits, or a new one. Those that were idle may have ended; why a new one has,
@@ -297,6 +317,66 @@ int file_helper_read(struct file_helper *h, struct module *ret, int fd,
 	return answered(h, socket, r, last);
 }
 
+/* Ask @q of @fd, and wait for the answer, with its descriptors. How many; -EAGAIN, -EPIPE or
+ * -EPROTO as file_helper_read(). *@socket: of who answered. */
+static int ask_one(struct file_helper *h, int fd, const struct file_question *q, int *socket,
+		   struct file_answer *a, int fds[FDPASS_MAX])
+{
+	int n;
+
+	*socket = ask(h, fd, q);
+	if (*socket < 0)
+		return unasked(*socket);
+	n = fdpass_receive(*socket, a, sizeof(*a), fds);
+	if (n >= 0 && a->kind == FILE_DONE)
+		return n;
+	close_fds(fds, n);
+	close(*socket);
+	return n == -EMFILE ? -EAGAIN : -EPROTO;
+}
+
+/* The same where nothing comes with the answer; what it is. */
+static int ask_plain(struct file_helper *h, int fd, const struct file_question *q,
+		     struct file_answer *a)
+{
+	int socket, fds[FDPASS_MAX], r = ask_one(h, fd, q, &socket, a, fds);
+
+	if (r < 0)
+		return r;
+	close_fds(fds, r);
+	if (r != 0 || (a->result != 0 && a->result != -ENOEXEC && a->result != -EIO &&
+		       a->result != -EAGAIN))
+		a->result = -EPROTO;
+	return answered(h, socket, a->result, a->last);
+}
+
+int file_helper_python(struct file_helper *h, struct elfpython *ret, int fd)
+{
+	const struct file_question q = { .kind = FILE_PYTHON };
+	struct file_answer a;
+	int r = ask_plain(h, fd, &q, &a);
+
+	if (r == 0 && a.python.n_loads > ELFPYTHON_LOADS)
+		r = -EPROTO;
+	if (r == 0)
+		*ret = a.python;
+	return r;
+}
+
+int file_helper_id(struct file_helper *h, unsigned char ret[ELFIMAGE_MAX_ID], int fd)
+{
+	const struct file_question q = { .kind = FILE_ID };
+	struct file_answer a;
+	int r = ask_plain(h, fd, &q, &a);
+
+	if (r < 0)
+		return r;
+	if (a.id.n > ELFIMAGE_MAX_ID)
+		return -EPROTO;
+	memcpy(ret, a.id.at, a.id.n);
+	return (int)a.id.n;
+}
+
 /* Is it one that a file can be read on from, after @from? */
 static bool place_good(const struct codemap_place *p, const struct codemap_place *from)
 {
@@ -308,18 +388,18 @@ int file_helper_code(struct file_helper *h, struct codemap *m, int fd, bool dump
 		     struct codemap_place *place)
 {
 	const struct file_question q = { .kind = FILE_CODE, .dump = dump, .place = *place };
-	int socket = ask(h, fd, &q), fds[FDPASS_MAX], n, r = -EPROTO;
-	struct file_answer a = { .last = true };
+	int socket, fds[FDPASS_MAX], r = -EPROTO, n;
+	struct file_answer a;
 
-	if (socket < 0)
-		return unasked(socket);
-	n = fdpass_receive(socket, &a, sizeof(a), fds);
-	if (n == 1 && a.kind == FILE_DONE && a.result == 0 && place_good(&a.place, place))
+	n = ask_one(h, fd, &q, &socket, &a, fds);
+	if (n < 0)
+		return n;
+	if (n == 1 && a.result == 0 && place_good(&a.place, place))
 		r = codemap_take(m, fds[0]);
-	else if (n == -EMFILE || (n == 0 && a.kind == FILE_DONE && a.result == -EAGAIN))
+	else if (n == 0 && a.result == -EAGAIN)
 		r = -EAGAIN;
 	close_fds(fds, n);
 	if (r == 0)
 		*place = a.place;
-	return answered(h, socket, r == -ENOMEM ? -EAGAIN : r, n < 0 || a.last);
+	return answered(h, socket, r == -ENOMEM ? -EAGAIN : r, a.last);
 }

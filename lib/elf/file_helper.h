@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "elf/codemap.h"
 #include "elf/debugfile.h"
+#include "elf/elfpython.h"
 #include "elf/module.h"
 
 struct file_helper;
@@ -43,10 +44,19 @@ int file_helper_read(struct file_helper *h, struct module *ret, int fd,
 int file_helper_code(struct file_helper *h, struct codemap *m, int fd, bool dump,
 		     struct codemap_place *place);
 
-/* Who read the file at @path ended, maybe by what is in it, for the @times-th time: counted in
- * @stats, or NULL. True: too often; it is given up, which is told to one who asks. */
-bool file_helper_bad_end(struct file_helper *h, struct stats *stats, const char *path,
-			 unsigned times);
+/* elfpython_read() of @fd elsewhere, as file_helper_read(). */
+int file_helper_python(struct file_helper *h, struct elfpython *ret, int fd);
+
+/* The build-id in the file, up to ELFIMAGE_MAX_ID bytes, as file_helper_read(); how many, 0:
+ * none. */
+int file_helper_id(struct file_helper *h, unsigned char ret[ELFIMAGE_MAX_ID], int fd);
+
+/* Bad ends are counted in @stats until file_helper_end(). */
+void file_helper_count(struct file_helper *h, struct stats *stats);
+
+/* Who read the file at @path ended, maybe by what is in it, for the @times-th time: it is
+ * counted. True: too often; it is given up, which is told to one who asks. */
+bool file_helper_bad_end(struct file_helper *h, const char *path, unsigned times);
 
 /* The path of the file that was given up last. False: none since this was asked last. */
 bool file_helper_given_up(struct file_helper *h, char path[PATH_MAX]);
@@ -59,7 +69,7 @@ int file_serve_main(void);
 /* --- What they tell each other --- */
 
 struct file_question {
-	enum { FILE_READ, FILE_OPENED, FILE_CODE } kind;
+	enum { FILE_READ, FILE_OPENED, FILE_CODE, FILE_PYTHON, FILE_ID } kind;
 	unsigned rows; /* FILE_READ, with the file: unwind rows are wanted */
 	unsigned set;  /* FILE_OPENED: bit N: there is one at place N. With these */
 	unsigned dump; /* FILE_CODE, with the file: what it is, and where to go on */
@@ -71,7 +81,14 @@ struct file_answer {
 	int result;		    /* FILE_DONE: 0, and the tables; or -errno */
 	unsigned last;		    /* ... and it takes no further question */
 	struct debugfile_want want; /* FILE_WANTS: a debug file */
-	struct codemap_place place; /* FILE_DONE, of FILE_CODE */
+	union {
+		struct codemap_place place; /* FILE_DONE, of FILE_CODE */
+		struct elfpython python;    /* ... FILE_PYTHON */
+		struct {
+			uint32_t n;
+			unsigned char at[ELFIMAGE_MAX_ID];
+		} id; /* ... FILE_ID */
+	};
 };
 
 #endif

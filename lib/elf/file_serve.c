@@ -90,6 +90,47 @@ static int read_code(int fd, const struct file_question *q, struct file_answer *
 	return made;
 }
 
+/* What it says of an interpreter. */
+static int read_python(int fd, struct file_answer *ret)
+{
+	errno = 0;
+	ret->result = elfpython_read(fd, &ret->python);
+	if (proc_is_short(-errno))
+		ret->result = -EAGAIN;
+	return -1;
+}
+
+static int read_id(int fd, struct file_answer *ret)
+{
+	struct elfimage im;
+
+	errno = 0;
+	ret->result = elfimage_init(&im, fd, (struct bytes){ 0 });
+	if (ret->result == 0)
+		ret->id.n = (uint32_t)elfimage_build_id(&im, ret->id.at);
+	if (proc_is_short(-errno))
+		ret->result = -EAGAIN;
+	elfimage_deinit(&im);
+	return -1;
+}
+
+/* Its tables are in the file that is returned, where there are any. */
+static int answer(int socket, int fd, const struct file_question *q, struct file_answer *ret)
+{
+	switch (q->kind) {
+	case FILE_CODE:
+		return read_code(fd, q, ret);
+	case FILE_PYTHON:
+		return read_python(fd, ret);
+	case FILE_ID:
+		return read_id(fd, ret);
+	case FILE_READ:
+	case FILE_OPENED:
+		break;
+	}
+	return read_file(socket, fd, q->rows, ret);
+}
+
 static uint64_t cpu_ns(void)
 {
 	struct timespec t;
@@ -117,8 +158,7 @@ static void read_files(int socket)
 		if (n != 1 || q.kind == FILE_OPENED)
 			_exit(0);
 		memset(&a, 0, sizeof(a));
-		made = q.kind == FILE_CODE ? read_code(fds[0], &q, &a) :
-					     read_file(socket, fds[0], q.rows, &a);
+		made = answer(socket, fds[0], &q, &a);
 		close(fds[0]);
 		a.last = cpu_ns() > CPU_ENOUGH_NS;
 		if (fdpass_send(socket, &a, sizeof(a), &made, made >= 0) < 0)
@@ -199,17 +239,17 @@ static int serve(void)
  */
 static int let_go(void)
 {
-	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT };
+	static const int unheard[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT };
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	sigset_t none;
+	sigset_t blocked;
 
 	if (null < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0 || chdir("/") < 0)
 		return -errno;
 	syscall(SYS_close_range, 3u, ~0u, 0u); /* where there is none: close-on-exec does */
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
-		signal(ignored[i], SIG_IGN);
+	sigemptyset(&blocked);
+	for (size_t i = 0; i < ARRAY_SIZE(unheard); i++)
+		sigaddset(&blocked, unheard[i]);
+	sigprocmask(SIG_SETMASK, &blocked, NULL);
 	return 0;
 }
 

@@ -64,7 +64,6 @@ struct jit {
 	uint64_t next_ns, pause_ns;
 	pid_t inner;
 	struct file_helper *files; /* borrowed, as: */
-	struct stats *stats;
 	struct mapped mapped; /* for the next reading */
 };
 
@@ -222,7 +221,7 @@ static void begin(struct jit *j)
 static void judge(struct jit *j, struct source *f, const char *path)
 {
 	if (f->bad_end)
-		f->given_up = file_helper_bad_end(j->files, j->stats, path, ++f->bad_ends);
+		f->given_up = file_helper_bad_end(j->files, path, ++f->bad_ends);
 	f->bad_end = false;
 }
 
@@ -275,15 +274,13 @@ const char *jit_name(struct jit *j, uint64_t ip)
 
 /* ---- Life ---- */
 
-struct jit *jit_create(pid_t pid, struct quota *quota, struct file_helper *files,
-		       struct stats *stats)
+struct jit *jit_create(pid_t pid, struct quota *quota, struct file_helper *files)
 {
 	struct jit *j = calloc(1, sizeof(*j));
 
 	if (!j)
 		return NULL;
 	j->files = files;
-	j->stats = stats;
 	j->s = sources_create(pid, quota, files);
 	if (!j->s) {
 		free(j);

@@ -19,12 +19,10 @@
 struct jit;
 struct file_helper;
 struct quota;
-struct stats;
 
 /* While the process is there: keeps its root folder. All are borrowed; @files reads, or we do
- * where it is NULL; @stats or NULL. NULL: gone, or there are too many. */
-struct jit *jit_create(pid_t pid, struct quota *quota, struct file_helper *files,
-		       struct stats *stats);
+ * where it is NULL. NULL: gone, or there are too many. */
+struct jit *jit_create(pid_t pid, struct quota *quota, struct file_helper *files);
 void jit_destroy(struct jit *j);
 
 /* The process has mapped a file: is it the dump? */

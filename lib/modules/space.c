@@ -144,7 +144,7 @@ static void jit_make(struct space *sp)
 {
 	struct elfcache *c = sp->of->elfs;
 
-	sp->jit = jit_create(sp->pid, elfcache_quota(c), elfcache_reader(c), sp->of->stats);
+	sp->jit = jit_create(sp->pid, elfcache_quota(c), elfcache_reader(c));
 }
 
 static void space_fork(struct spaces *s, pid_t child, pid_t parent)

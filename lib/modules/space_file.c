@@ -15,6 +15,7 @@
 #include "base/later.h"
 #include "base/stats.h"
 #include "elf/elfimage.h"
+#include "elf/file_helper.h"
 #include "sys/proc.h"
 #include "sys/proc_maps.h"
 #include "sys/rootfile.h"
@@ -59,6 +60,8 @@ struct opening {
 	bool elsewhere; /* below @root, whoever mapped it */
 	int fd, root;	/* root: of its process; -1: ours */
 	bool wants_id;
+	struct file_helper *files; /* ... by it; NULL: here */
+	bool lacks;		   /* ... and it could not, for want of something */
 	unsigned char id[ELFIMAGE_MAX_ID];
 	size_t n_id;
 	uint64_t at;
@@ -70,7 +73,16 @@ struct opening {
 static void read_id(struct opening *o)
 {
 	struct elfimage im;
+	int n;
 
+	if (o->files) {
+		n = file_helper_id(o->files, o->id, o->fd);
+		o->n_id = n > 0 ? (size_t)n : 0;
+		o->lacks = n == -EAGAIN;
+		if (n == -EPROTO || n == -EPIPE)
+			file_helper_bad_end(o->files, o->path, 1);
+		return;
+	}
 	if (elfimage_init(&im, o->fd, (struct bytes){ 0 }) == 0)
 		o->n_id = elfimage_build_id(&im, o->id);
 	elfimage_deinit(&im);
@@ -116,6 +128,7 @@ static void opening_drop(void *arg)
 		close(o->fd);
 	if (o->root >= 0)
 		close(o->root);
+	file_helper_unref(o->files);
 	free(o);
 }
 
@@ -220,12 +233,16 @@ int space_open(const struct space *sp, const struct space_map *m, int *root)
 	struct later *l;
 	int fd;
 
-	if (o)
+	if (o) {
 		o->wants_id = sp->of->ids;
+		o->files = file_helper_ref(elfcache_reader(sp->of->elfs));
+	}
 	l = opening_run_soon(sp->of, o, m->elf);
 	if (!l)
 		return -EAGAIN;
 	fd = o->fd;
+	if (o->lacks)
+		space_note_unread(sp->of);
 	if (o->n_id)
 		elfcache_note_id(m->elf, (struct bytes){ o->id, o->n_id });
 	*root = -1;

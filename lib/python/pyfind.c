@@ -24,6 +24,7 @@ struct module {
 struct search {
 	pid_t pid;
 	struct rmem *m;
+	struct file_helper *files; /* or NULL */
 	struct proc_maps maps;
 	char comm[16];
 	char exe[PATH_MAX];
@@ -178,7 +179,7 @@ static bool writable(const struct search *s, raddr at)
 /* What to add to the file's addresses. A mapping tells it that begins where a
  * segment begins in the file, if the runtime then lies in writable memory. */
 static bool load_bias(const struct search *s, const struct module *mod,
-		      const struct pyfind_elf *elf, uint64_t *ret)
+		      const struct elfpython *elf, uint64_t *ret)
 {
 	uint64_t in_page = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
 
@@ -201,7 +202,7 @@ static bool load_bias(const struct search *s, const struct module *mod,
  */
 
 /* As the file tells it: by a variable of 3.11 on, or by its name. */
-static int version_read(const struct search *s, const struct pyfind_elf *elf,
+static int version_read(const struct search *s, const struct elfpython *elf,
 			const struct module *mod, uint64_t bias, uint32_t *ret)
 {
 	uint64_t version;
@@ -262,7 +263,7 @@ static int layout_told(const struct search *s, struct pyproc *p, struct bytes ra
 	return 0;
 }
 
-static int layout_choose(const struct search *s, const struct pyfind_elf *elf,
+static int layout_choose(const struct search *s, const struct elfpython *elf,
 			 const struct module *mod, uint64_t bias, struct pyproc *p,
 			 struct err *err)
 {
@@ -303,7 +304,7 @@ static int layout_choose(const struct search *s, const struct pyfind_elf *elf,
 	return 0;
 }
 
-static void describe(struct pyproc *p, const struct pyfind_elf *elf)
+static void describe(struct pyproc *p, const struct elfpython *elf)
 {
 	snprintf(p->build, sizeof(p->build), "%s%s%s", elf->program ? "static" : "shared",
 		 elf->stripped ? ", stripped" : "",
@@ -359,7 +360,7 @@ static int learn_micro(const struct search *s, struct pyproc *p, struct err *err
 
 /* Where its code lies, and what tells that it is the same in another process. */
 static void learn_code(const struct search *s, const struct module *mod,
-		       const struct pyfind_elf *elf, uint64_t bias, struct pyfind_code *ret)
+		       const struct elfpython *elf, uint64_t bias, struct pyfind_code *ret)
 {
 	const struct proc_map *map = NULL;
 
@@ -382,7 +383,7 @@ static void learn_code(const struct search *s, const struct module *mod,
 static int module_try(struct search *s, const struct module *mod, struct pyproc *p,
 		      struct err *err)
 {
-	struct pyfind_elf elf;
+	struct elfpython elf;
 	struct pyfind_file file;
 	uint32_t known;
 	uint64_t bias;
@@ -392,10 +393,15 @@ static int module_try(struct search *s, const struct module *mod, struct pyproc 
 		return proc_short(s->pid, fd, err);
 	if (fd < 0)
 		return -ENOEXEC;
-	r = pyfind_cache_read(fd, &elf, &file);
+	r = pyfind_cache_read(fd, mod->map->path, s->files, &elf, &file);
 	close(fd);
 	if (proc_is_short(r))
 		return proc_short(s->pid, r, err);
+	if (r == -EPROTO)
+		return err_set(err, -ENOTSUP,
+			       "process %d (%s): whoever reads %s ends, so nothing tells "
+			       "whether it is CPython",
+			       s->pid, s->comm, base_name(mod->map->path));
 	if (r < 0)
 		return -ENOEXEC;
 	if (elf.pypy)
@@ -482,7 +488,8 @@ static bool never_began(const struct search *s, const struct pyproc *p)
 	       v[0] == 0 && v[1] == 0 && v[2] == UINT64_MAX;
 }
 
-int pyfind(pid_t pid, struct rmem *m, struct pyproc *ret, struct err *err)
+int pyfind(pid_t pid, struct rmem *m, struct file_helper *files, struct pyproc *ret,
+	   struct err *err)
 {
 	_cleanup_free_ struct search *s = calloc(1, sizeof(*s));
 	struct pyproc p = { 0 };
@@ -492,6 +499,7 @@ int pyfind(pid_t pid, struct rmem *m, struct pyproc *ret, struct err *err)
 		return err_set(err, -ENOMEM, "out of memory");
 	s->pid = pid;
 	s->m = m;
+	s->files = files;
 	r = proc_comm(pid, pid, s->comm);
 	if (proc_is_short(r))
 		return proc_short(pid, r, err);

@@ -28,6 +28,8 @@ struct pyfind_code {
 	unsigned char build_id[64];
 };
 
+struct file_helper;
+
 struct pyproc {
 	pid_t pid;
 	uint32_t version;	/* PY_VERSION_HEX; micro 0xff.. unknown bits zero */
@@ -43,12 +45,13 @@ struct pyproc {
 };
 
 /* Find the interpreter of @pid, reading its memory through @m. All reads of
- * /proc and of files happen here. 0; -ESRCH no such process; -EPERM/-EACCES not
+ * /proc happen here, those of files by @files (NULL: here). 0; -ESRCH no such process; -EPERM/-EACCES not
  * allowed; -ENOEXEC no CPython is mapped; -EAGAIN one is mapped but its runtime
  * is not initialised yet (or is finalising), then @ret is what it will be (where the same
  * file was proven before in another process that is 0, too); -ENOTSUP a CPython that we have
  * no table for, or whose layout failed the self-check. A sentence in @err. */
-int pyfind(pid_t pid, struct rmem *m, struct pyproc *ret, struct err *err);
+int pyfind(pid_t pid, struct rmem *m, struct file_helper *files, struct pyproc *ret,
+	   struct err *err);
 
 /* "3.13.0", or "3.8" where only the name of its file told which it is. Returns @buf. */
 const char *pyproc_version(const struct pyproc *p, char buf[16]);

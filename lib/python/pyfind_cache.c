@@ -7,11 +7,14 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "elf/file_helper.h"
+#include "sys/proc.h"
+
 enum { FILES = 256 };
 
 struct entry {
 	struct pyfind_file file;
-	struct pyfind_elf elf;
+	struct elfpython elf;
 	int code;
 	bool used;
 	uint32_t version; /* 0: not proven */
@@ -41,7 +44,7 @@ static struct entry *find(const struct pyfind_file *file)
 	return NULL;
 }
 
-static bool lookup(const struct pyfind_file *file, struct pyfind_elf *ret, int *code)
+static bool lookup(const struct pyfind_file *file, struct elfpython *ret, int *code)
 {
 	struct entry *e;
 
@@ -55,7 +58,7 @@ static bool lookup(const struct pyfind_file *file, struct pyfind_elf *ret, int *
 	return e;
 }
 
-static void add(const struct pyfind_file *file, const struct pyfind_elf *elf, int code)
+static void add(const struct pyfind_file *file, const struct elfpython *elf, int code)
 {
 	pthread_mutex_lock(&lock);
 	if (!find(file)) {
@@ -67,7 +70,33 @@ static void add(const struct pyfind_file *file, const struct pyfind_elf *elf, in
 	pthread_mutex_unlock(&lock);
 }
 
-int pyfind_cache_read(int fd, struct pyfind_elf *ret, struct pyfind_file *file)
+/* What was left out for want of memory looks like what the file does not have. */
+static int read_here(int fd, struct elfpython *ret)
+{
+	int code;
+
+	errno = 0;
+	code = elfpython_read(fd, ret);
+	return errno == ENOMEM ? -ENOMEM : code;
+}
+
+/* By others, of which a file may end some: -EPROTO, once it is given up. */
+static int read_there(int fd, const char *path, struct file_helper *files,
+		      struct elfpython *ret)
+{
+	int code;
+
+	for (unsigned bad = 1;; bad++) {
+		code = file_helper_python(files, ret, fd);
+		if (code != -EPROTO && code != -EPIPE)
+			return code == -EAGAIN ? -ENOBUFS : code;
+		if (file_helper_bad_end(files, path, bad))
+			return -EPROTO;
+	}
+}
+
+int pyfind_cache_read(int fd, const char *path, struct file_helper *files,
+		      struct elfpython *ret, struct pyfind_file *file)
 {
 	struct stat st;
 	int code;
@@ -79,12 +108,9 @@ int pyfind_cache_read(int fd, struct pyfind_elf *ret, struct pyfind_file *file)
 	if (lookup(file, ret, &code))
 		return code;
 	/* Reading it may hang: not with the lock. */
-	errno = 0;
-	code = pyfind_elf_read(fd, ret);
-	/* What was left out for want of memory looks like what the file does not have. */
-	if (errno == ENOMEM)
-		return -ENOMEM;
-	add(file, ret, code);
+	code = files ? read_there(fd, path, files, ret) : read_here(fd, ret);
+	if (!proc_is_short(code))
+		add(file, ret, code);
 	return code;
 }
 

@@ -10,7 +10,9 @@
 
 #include <sys/stat.h>
 
-#include "python/pyfind_elf.h"
+#include "elf/elfpython.h"
+
+struct file_helper;
 
 /* One content of one file. */
 struct pyfind_file {
@@ -20,8 +22,11 @@ struct pyfind_file {
 	struct timespec mtim, ctim;
 };
 
-/* pyfind_elf_read(), once for each content of a file; *@file tells which it is. */
-int pyfind_cache_read(int fd, struct pyfind_elf *ret, struct pyfind_file *file);
+/* elfpython_read() by @files (NULL: here), once for each content of a file, of which @path is
+ * one name; *@file tells which it is. -EPROTO: whoever reads it ends; what
+ * proc_is_short() knows. */
+int pyfind_cache_read(int fd, const char *path, struct file_helper *files,
+		      struct elfpython *ret, struct pyfind_file *file);
 
 /* The interpreter in @file was proven to be of @version (PY_VERSION_HEX), by its layout. */
 void pyfind_cache_prove(const struct pyfind_file *file, uint32_t version);

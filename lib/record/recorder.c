@@ -133,6 +133,7 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	r->begun_ns = now_ns();
 	sort_tids(&r->o);
 	r->session = r->attach.session = session;
+	r->tracker.files = session->file_helper;
 	r->filter.map = r->table.map = -1;
 	r->cgroup = -1;
 	r->config.kick = kick;

@@ -70,7 +70,7 @@ static void tell_census(const struct recorder *r, const struct census *c)
 int recorder_begin_scope(struct recorder *r, struct err *err)
 {
 	struct census c;
-	int ret = census_take(&c, r->o.scope, r->o.stop);
+	int ret = census_take(&c, r->o.scope, r->session->file_helper, r->o.stop);
 
 	for (size_t i = 0; ret == 0 && i < c.n; i++)
 		ret = take_row(r, &c.row[i]);

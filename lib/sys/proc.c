@@ -263,6 +263,12 @@ int proc_short(pid_t pid, int code, struct err *err)
 {
 	if (code == -ENOMEM)
 		return err_set(err, code, "process %d can't be looked at: out of memory", pid);
+	if (code == -ENOBUFS)
+		return err_set(err, code,
+			       "process %d can't be looked at: whoever reads its files has no "
+			       "memory, or can't be had: raise the limit of processes (ulimit "
+			       "-u)",
+			       pid);
 	return err_set(err, code,
 		       "process %d can't be looked at, for there are no descriptors left: "
 		       "raise the limit (ulimit -n)",

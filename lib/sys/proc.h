@@ -73,10 +73,12 @@ bool proc_exists(pid_t pid);
 int proc_pidfd(pid_t pid);
 bool proc_has_ended(int pidfd);
 
-/* Is @code the want of descriptors or memory, ours or the machine's? */
+/* Is @code the want of descriptors or memory, ours or the machine's, or (-ENOBUFS) of what else
+ * those need who read files? */
 static inline bool proc_is_short(int code)
 {
-	return code == -EMFILE || code == -ENFILE || code == -ENOMEM;
+	return code == -EMFILE || code == -ENFILE || code == -ENOMEM ||
+	       code == -ENOBUFS;
 }
 
 /* @code, for want of descriptors or memory @pid can't be looked at, with a sentence that says

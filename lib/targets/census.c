@@ -58,14 +58,15 @@ static void await(struct probe *p, uint64_t end, const struct stop *stop)
 			return;
 }
 
-static int look_at_some(struct census *c, const pid_t *pids, size_t n, const struct stop *stop)
+static int look_at_some(struct census *c, const pid_t *pids, size_t n,
+			struct file_helper *files, const struct stop *stop)
 {
 	uint64_t now = now_ns(), end = now + WAIT_MS * 1000000ull;
 	struct probe *probes[AT_ONCE];
 	int r = 0;
 
 	for (size_t i = 0; i < n; i++)
-		probes[i] = probe_start(pids[i], now, -1);
+		probes[i] = probe_start(pids[i], now, files, -1);
 	for (size_t i = 0; i < n; i++) {
 		if (!probes[i])
 			continue;
@@ -77,7 +78,8 @@ static int look_at_some(struct census *c, const pid_t *pids, size_t n, const str
 	return r;
 }
 
-int census_take(struct census *c, const struct scope *s, const struct stop *stop)
+int census_take(struct census *c, const struct scope *s, struct file_helper *files,
+		const struct stop *stop)
 {
 	_cleanup_free_ pid_t *pids = NULL;
 	size_t n;
@@ -86,7 +88,7 @@ int census_take(struct census *c, const struct scope *s, const struct stop *stop
 	*c = (struct census){ 0 };
 	r = scope_list(s, &pids, &n);
 	for (size_t i = 0; r == 0 && i < n && !stop_asked(stop); i += AT_ONCE)
-		r = look_at_some(c, pids + i, MIN(n - i, (size_t)AT_ONCE), stop);
+		r = look_at_some(c, pids + i, MIN(n - i, (size_t)AT_ONCE), files, stop);
 	c->looked = n;
 	return r;
 }

@@ -29,9 +29,10 @@ struct census {
 	struct err why;
 };
 
-/* Look at all that fit @s now, but stop when @stop is asked for. 0, -ENOMEM, or -errno of
+/* Look at all that fit @s now, whose files @files reads, but stop when @stop is asked for. 0, -ENOMEM, or -errno of
  * /proc. */
-int census_take(struct census *c, const struct scope *s, const struct stop *stop);
+int census_take(struct census *c, const struct scope *s, struct file_helper *files,
+		const struct stop *stop);
 void census_deinit(struct census *c);
 
 #endif

@@ -146,7 +146,7 @@ static bool begin_look(struct joins *j, struct look *l)
 		return !j->told && is_young(l->pid) && put_off(l);
 	if (j->n_probes == PROBES)
 		return true;
-	l->probe = probe_start(l->pid, now_ns(), j->t->kick);
+	l->probe = probe_start(l->pid, now_ns(), j->t->files, j->t->kick);
 	j->n_probes += l->probe != NULL;
 	return l->probe || put_off(l);
 }

@@ -83,7 +83,7 @@ static bool await(const struct lookup *l, struct probe *probe, int ms)
 
 static int look(struct lookup *l, pid_t pid, struct err *err)
 {
-	struct probe *probe = probe_start(pid, now_ns(), l->kick);
+	struct probe *probe = probe_start(pid, now_ns(), l->files, l->kick);
 	int code;
 
 	if (!probe)
@@ -127,7 +127,7 @@ static int look_at_some(struct lookup *l, const pid_t *pids, size_t n, uint64_t 
 	int r = 0;
 
 	for (size_t i = 0; i < n; i++)
-		probes[i] = probe_start(pids[i], now_ns(), -1);
+		probes[i] = probe_start(pids[i], now_ns(), l->files, -1);
 	for (size_t i = 0; i < n; i++) {
 		uint64_t now = now_ns();
 

@@ -10,12 +10,14 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "elf/file_helper.h"
 #include "sys/proc.h"
 #include "base/work.h"
 
 struct probe {
 	pid_t pid;
 	uint64_t since_ns;
+	struct file_helper *files; /* or NULL */
 	pthread_mutex_t lock; /* of @kick: its owner may close it once it has let us go */
 	int kick, code;
 	uint64_t began_ns;
@@ -31,6 +33,7 @@ static void drop(struct probe *p)
 {
 	if (atomic_fetch_sub(&p->refs, 1) != 1)
 		return;
+	file_helper_unref(p->files);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
 }
@@ -51,7 +54,7 @@ static int look(struct probe *p, struct rmem *m)
 			return proc_short(p->pid, -EMFILE, &p->err);
 		return err_set(&p->err, -ESRCH, "process %d has ended", p->pid);
 	}
-	code = pyfind(p->pid, m, &p->proc, &p->err);
+	code = pyfind(p->pid, m, p->files, &p->proc, &p->err);
 	if (proc_has_ended(fd))
 		return err_set(&p->err, -ESRCH, "process %d has ended", p->pid);
 	return code;
@@ -77,7 +80,7 @@ static void *probe_main(void *arg)
 	return NULL;
 }
 
-struct probe *probe_start(pid_t pid, uint64_t since_ns, int kick)
+struct probe *probe_start(pid_t pid, uint64_t since_ns, struct file_helper *files, int kick)
 {
 	struct probe *p = calloc(1, sizeof(*p));
 	pthread_t thread;
@@ -86,11 +89,13 @@ struct probe *probe_start(pid_t pid, uint64_t since_ns, int kick)
 		return NULL;
 	p->pid = pid;
 	p->since_ns = since_ns;
+	p->files = file_helper_ref(files);
 	p->kick = kick;
 	pthread_mutex_init(&p->lock, NULL);
 	atomic_init(&p->refs, 2);
 	sem_init(&p->ended, 0, 0);
 	if (pthread_create(&thread, NULL, probe_main, p)) {
+		file_helper_unref(p->files);
 		free(p);
 		return NULL;
 	}

@@ -13,9 +13,9 @@
 struct probe;
 
 /* Start looking at @pid, a process that was there at @since_ns: another one that has its
- * number by now, or gets it meanwhile, is -ESRCH; @kick (an eventfd, or -1) is written to at
- * the end. NULL: no thread could be made. */
-struct probe *probe_start(pid_t pid, uint64_t since_ns, int kick);
+ * number by now, or gets it meanwhile, is -ESRCH; @files reads its files, or we do where it is
+ * NULL; @kick (an eventfd, or -1) is written to at the end. NULL: no thread could be made. */
+struct probe *probe_start(pid_t pid, uint64_t since_ns, struct file_helper *files, int kick);
 
 /* Has it ended? Then *@ret and @err hold what pyfind() said and *@code its return
  * value. */

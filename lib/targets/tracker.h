@@ -24,6 +24,7 @@ struct tracker {
 	size_t n_awake;		 /* descendants that were looked at before they run */
 	int n_programs;		 /* numbers given out, struct pystack_target */
 	int kick;		 /* eventfd: written to when a search ends */
+	struct file_helper *files; /* reads files of targets, or NULL; borrowed */
 	struct scout *scout;	 /* at work, or NULL */
 	struct target **scouted; /* whom it was asked about */
 	size_t n_scouted;

@@ -80,6 +80,7 @@ int tracker_root(struct tracker *t, pid_t pid, bool any, bool follow, struct err
 {
 	struct lookup l = {
 		.kick = t->kick,
+		.files = t->files,
 		.wait_ms = PROBE_WAIT_MS,
 		.any = any,
 		.children = follow,

@@ -221,7 +221,8 @@ static bool step_search(struct tracker *t, struct search *s)
 			/* What is asked for from here on wants another look. */
 			atomic_store(&s->target->asked, false);
 			s->again = false;
-			s->probe = probe_start(s->target->pid, s->target->since_ns, t->kick);
+			s->probe = probe_start(s->target->pid, s->target->since_ns, t->files,
+					       t->kick);
 		}
 		return false;
 	}

@@ -1,6 +1,7 @@
 """The files of targets are read by processes without rights, and whatever becomes of those, a recording goes on and ends."""
 import os
 import platform
+import re
 import signal
 import struct
 import subprocess
@@ -93,13 +94,58 @@ def test_whoever_is_ended(py, which):
 
 @one_python
 def test_too_few_processes_are_our_lack(py):
-    """No process can be had for those that read: it is not the files' fault, and is told."""
+    """No process can be had for those that read, from some time on: it is not the files' fault, and is told."""
+    harness.need_root()
+    limit = [harness.need_command("prlimit"), "--nproc=0"]
+    target = Target(py, "becomes.py", os.path.join(harness.TARGETS, "groundtruth.py"), "--us", 50)
+    recorder = Recorder("-p", target.pid, "-F", 199, "-v", "-o", "out.folded").attached()
+    pids = harness.until(lambda: len(helpers(recorder.pid)) >= 3 and helpers(recorder.pid), "they read")
+    for pid in pids:
+        subprocess.check_call(limit + ["--pid", str(pid)], preexec_fn=harness.as_nobody)  # they are nobody's
+    for pid in pids[2:]:
+        os.kill(pid, signal.SIGKILL)
+    target.say("go")
+    harness.works(target.pid, 0.5)
+    run = recorder.signal(signal.SIGINT).wait().ok()
+    check("unread=" in run.err and "ran out" in run.err, "nothing is told: %s", run)
+    check("bad_file=" not in run.err, "the files are blamed: %s", run)
+
+
+@one_python
+def test_without_a_process_that_reads_nothing_is_known(py):
     harness.need_root()
     target = Target(py, "groundtruth.py", "--us", 50)
     wrapper = [harness.need_command("prlimit"), "--nproc=0"]
-    run = harness.pysampled("-p", target.pid, "-d", 1, "-v", "-o", "out.folded", wrapper=wrapper).ok()
-    check("unread=" in run.err and "ran out" in run.err, "nothing is told: %s", run)
-    check("bad_file=" not in run.err, "the files are blamed: %s", run)
+    run = harness.pysampled("-p", target.pid, "-d", 1, "-o", "out.folded", wrapper=wrapper)
+    equal(run.rc, 1, "status of %s" % run)
+    check("(ulimit -u)" in run.err and "is no CPython" not in run.err, "why is not told: %s", run)
+
+
+@each(command=["doctor", "dump", "out.folded", "out.data"])
+@one_python
+def test_the_recorder_reads_no_file_of_a_target(py, command):
+    """Not what mapped files hold: those that have no rights do. It asks what files they are, and opens them."""
+    strace = harness.need_command("strace")
+    target = Target(py, "groundtruth.py", "--us", 50)
+    trace = os.path.join(harness.folder(), "trace")
+    args = ["-p", target.pid, "-d", 0.5, "-o", command] if "out" in command else [command, "-p", target.pid]
+    run = harness.pysampled(*args, wrapper=[strace, "-f", "-y", "-e", "trace=pread64,execve,clone,fork,vfork", "-o", trace],
+                            limit=60).ok()
+    with open(trace) as file:
+        lines = file.read().splitlines()
+    lines = lines[next(i for i, line in enumerate(lines) if "--internal-files" in line):]  # behind what ld.so reads of ours
+    helpers = {line.split()[0] for line in lines if "--internal-files" in line}
+    for line in lines * 3:  # who is born may be seen before its parent has its number
+        born = re.search(r"\b(?:clone|fork|vfork)\b.* = (\d+)$", line)
+        if born and line.split()[0] in helpers:
+            helpers.add(born[1])
+    with open("/proc/%d/maps" % target.pid) as file:
+        mapped = {"<%s>" % line.split()[-1] for line in file if " /" in line}
+    of_target = [line for line in lines if "pread64" in line and any(path in line for path in mapped)]
+    check([line for line in of_target if line.split()[0] in helpers], "nobody reads them: %s", run)
+    own = [line for line in of_target if line.split()[0] not in helpers]
+    # Code where nothing tells how to unwind it, in blocks of 16 KB: its bytes alone.
+    equal([line for line in own if not re.search(r", 16384, \d+\) += \d+$", line)][:3], [], "what the recorder itself reads")
 
 
 MOST_MB = 500 if "ASAN_OPTIONS" in os.environ else 100  # its shadow

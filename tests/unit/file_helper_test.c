@@ -107,6 +107,35 @@ static void what_is_no_elf_is_told(void **state)
 	file_helper_end(h);
 }
 
+/* So is what it says of an interpreter, and its build-id. */
+static void what_is_plain_is_the_same(void **state)
+{
+	struct file_helper *h = file_helper_start(NULL);
+	_cleanup_close_ int fd = open_self(), no = open("/proc/self/cmdline", O_RDONLY);
+	unsigned char id[2][ELFIMAGE_MAX_ID];
+	struct elfpython here, there;
+	struct elfimage im;
+	size_t n;
+
+	memset(&there, 0xff, sizeof(there));
+	assert_int_equal(0, elfpython_read(fd, &here));
+	assert_int_equal(0, file_helper_python(h, &there, fd));
+	assert_true(here.n_loads > 1 && here.program);
+	assert_memory_equal(&here, &there, sizeof(here));
+	assert_int_equal(-ENOEXEC, file_helper_python(h, &there, no));
+	assert_int_equal(0, elfimage_init(&im, fd, (struct bytes){ 0 }));
+	n = elfimage_build_id(&im, id[0]);
+	elfimage_deinit(&im);
+	assert_int_equal(n, file_helper_id(h, id[1], fd));
+	assert_memory_equal(id[0], id[1], n);
+	assert_int_equal(-ENOEXEC, file_helper_id(h, id[1], no));
+	file_helper_ref(h);
+	file_helper_end(h);
+	assert_int_equal(-EPIPE, file_helper_python(h, &there, fd));
+	file_helper_unref(h);
+	close(no);
+}
+
 /* What a JIT wrote is read by the same, piece after piece. */
 static void code_is_read(void **state)
 {
@@ -383,6 +412,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_same_is_read),
 		cmocka_unit_test(what_is_no_elf_is_told),
+		cmocka_unit_test(what_is_plain_is_the_same),
 		cmocka_unit_test(code_is_read),
 		cmocka_unit_test(whoever_is_ended_is_replaced),
 		cmocka_unit_test(none_is_left),

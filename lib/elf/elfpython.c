@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * pyfind_elf - what one ELF file says about holding a Python interpreter.
+ * elfpython - what one ELF file says about holding a Python interpreter.
  */
-#include "python/pyfind_elf.h"
+#include "elf/elfpython.h"
 
 #include <errno.h>
 #include <string.h>
@@ -11,14 +11,14 @@
 #include "base/base.h"
 #include "elf/elfimage.h"
 
-static void read_loads(const struct elfimage *im, struct pyfind_elf *ret)
+static void read_loads(const struct elfimage *im, struct elfpython *ret)
 {
 	ret->program = im->type == ET_EXEC;
 	for (size_t i = 0; i < im->n_ph; i++) {
 		const Elf64_Phdr *p = &im->ph[i];
 
 		ret->program |= p->p_type == PT_INTERP;
-		if (p->p_type != PT_LOAD || ret->n_loads == PYFIND_ELF_LOADS)
+		if (p->p_type != PT_LOAD || ret->n_loads == ELFPYTHON_LOADS)
 			continue;
 		ret->load[ret->n_loads].offset = p->p_offset;
 		ret->load[ret->n_loads].vaddr = p->p_vaddr;
@@ -27,7 +27,7 @@ static void read_loads(const struct elfimage *im, struct pyfind_elf *ret)
 	}
 }
 
-static void look_at_symbol(struct pyfind_elf *ret, const char *name, const Elf64_Sym *sym)
+static void look_at_symbol(struct elfpython *ret, const char *name, const Elf64_Sym *sym)
 {
 	static const char *const api[] = { "Py_GetVersion", "PyEval_EvalFrameEx",
 					   "_PyThreadState_Current" };
@@ -49,7 +49,7 @@ static void look_at_symbol(struct pyfind_elf *ret, const char *name, const Elf64
 }
 
 static void read_symbols(const struct elfimage *im, const Elf64_Shdr *sh,
-			 struct pyfind_elf *ret)
+			 struct elfpython *ret)
 {
 	_cleanup_bytes_ struct bytes syms = elfimage_bytes(im, sh), names = { 0 };
 
@@ -97,7 +97,7 @@ static uint64_t head_of_getter(const struct elfimage *im, uint64_t at)
 }
 
 /* The exported symbols tell most; the full table is read of interpreters only. */
-static void read_sections(const struct elfimage *im, struct pyfind_elf *ret)
+static void read_sections(const struct elfimage *im, struct elfpython *ret)
 {
 	const Elf64_Shdr *dynsym = section_of_type(im, SHT_DYNSYM);
 	const Elf64_Shdr *symtab = section_of_type(im, SHT_SYMTAB);
@@ -124,12 +124,12 @@ static void read_sections(const struct elfimage *im, struct pyfind_elf *ret)
 	}
 }
 
-int pyfind_elf_read(int fd, struct pyfind_elf *ret)
+int elfpython_read(int fd, struct elfpython *ret)
 {
 	struct elfimage im;
 	int r = elfimage_init(&im, fd, (struct bytes){ 0 });
 
-	*ret = (struct pyfind_elf){ 0 };
+	*ret = (struct elfpython){ 0 };
 	if (r == 0 && (im.machine != arch_host->elf_machine ||
 		       (im.type != ET_EXEC && im.type != ET_DYN)))
 		r = -ENOEXEC;
