@@ -11,7 +11,7 @@ version. FILE works for later versions too. Usage:
   mklayout.py --check py3_12.c INCLUDE|FILE  compare a table with them
   mklayout.py --debug-offsets INCLUDE        what _Py_DebugOffsets holds (3.13+)
 
---free-threaded compiles as a free-threaded build would.
+--free-threaded compiles as a free-threaded build would, also where the headers are not those of one.
 """
 import argparse
 import os
@@ -67,6 +67,7 @@ FIELDS = [
     ("frame.object", "O(_PyInterpreterFrame, frame_obj)", 12, 99),
     ("frame.stacktop", "O(_PyInterpreterFrame, stacktop)", 11, 13),
     ("frame.is_entry", "O(_PyInterpreterFrame, is_entry)", 11, 11),
+    ("frame.tlbc_index", "O(_PyInterpreterFrame, tlbc_index)", 14, 99),
     ("gen.exc_state", "O(PyGenObject, gi_exc_state)", 11, 13),
     ("gen.exc_previous", "O(PyGenObject, gi_exc_state.previous_item)", 11, 13),
     ("gen.frame", "O(PyGenObject, gi_iframe)", 11, 13),
@@ -81,6 +82,7 @@ FIELDS = [
     ("code.flags", "O(PyCodeObject, co_flags)", 11, 99),
     ("code.version", "O(PyCodeObject, co_version)", 12, 99),
     ("code.firsttraceable", "O(PyCodeObject, _co_firsttraceable)", 11, 99),
+    ("code.tlbc", "O(PyCodeObject, co_tlbc)", 14, 99),
     ("code.stacksize", "O(PyCodeObject, co_stacksize)", 11, 13),
     ("code.nlocalsplus", "O(PyCodeObject, co_nlocalsplus)", 11, 13),
     ("code.bytecode", "O(PyCodeObject, co_code_adaptive)", 11, 99),
@@ -97,7 +99,7 @@ FIELDS = [
     ("dictkeys.entries", "O(PyDictKeysObject, dk_indices)", 11, 13),
     ("module.dict", "O(PyModuleObject, md_dict)", 11, 13),
     ("integer.digit", "O(PyLongObject, ob_digit)", 11, 11),
-    ("integer.digit", "O(PyLongObject, long_value.ob_digit)", 12, 13),
+    ("integer.digit", "O(PyLongObject, long_value.ob_digit)", 12, 99),
     ("attrs_first", "O(PyDictValues, values)", 13, 13),
     ("str.length", "O(PyASCIIObject, length)", 11, 99),
     ("str.hash", "O(PyASCIIObject, hash)", 11, 99),
@@ -180,6 +182,9 @@ OLD_FIELDS = [
     ("str_compact_bit", "BIT(PyASCIIObject, state.compact, state)", 6, 10),
     ("str_ascii_bit", "BIT(PyASCIIObject, state.ascii, state)", 6, 10),
 ]
+# Fields that only free-threaded builds have, and those that we don't read there: their GIL is off.
+FREE_THREADED_ONLY = ("frame.tlbc_index", "code.tlbc")
+WITH_GIL_ONLY = ("interp.gil", "gil.size", "gil.holder", "gil.locked", "gil.switches")
 # Sizes and meanings are plain numbers in a table, the others AT(offset).
 PLAIN = ("interp.size", "gil.size", "tstate.size", "frame.size", "code.size", "str.ascii_data", "str.compact_data")
 
@@ -250,11 +255,20 @@ def version(source):
     return part["MAJOR"], part["MINOR"], part["MICRO"]
 
 
-def fields(major, minor):
+def is_free_threaded(source):
+    """Are these the headers, or is this the file, of a build without the GIL?"""
+    if os.path.isfile(source):
+        return bool(re.search(r"python\d\.\d+t", os.path.basename(source)))
+    with open(os.path.join(source, "pyconfig.h")) as f:
+        return bool(re.search(r"^#define Py_GIL_DISABLED 1", f.read(), re.M))
+
+
+def fields(major, minor, free_threaded):
     """(name, expression) of each field of that version."""
     minor = minor if major == 3 else 0
+    other = WITH_GIL_ONLY if free_threaded else FREE_THREADED_ONLY
     return [(name, expr) for name, expr, first, last in OLD_FIELDS + FIELDS
-            if first <= minor <= last]
+            if first <= minor <= last and name not in other]
 
 
 def compile_c(source, out, include, args, *more):
@@ -271,10 +285,10 @@ def compile_c(source, out, include, args, *more):
         sys.exit(f"mklayout: {include}: {run.stderr.strip()[:2000]}")
 
 
-def layout_of_file(path):
+def layout_of_file(path, args):
     """{field: value} as the DWARF of @path says."""
     with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
-        script.write(f"wanted = {fields(*version(path)[:2])!r}\n{GDB}")
+        script.write(f"wanted = {fields(*version(path)[:2], args.free_threaded)!r}\n{GDB}")
         script.flush()
         run = subprocess.run(["gdb", "-nx", "-batch", "-iex", "set debuginfod enabled off",
                               "-x", script.name, path], capture_output=True, text=True)
@@ -288,9 +302,9 @@ def layout_of_file(path):
 def layout(include, args):
     """{field: value} as the headers say."""
     if os.path.isfile(include):
-        return layout_of_file(include)
+        return layout_of_file(include, args)
     lines = [f'printf("{name} %zu\\n", (size_t)({expr}));'
-             for name, expr in fields(*version(include)[:2])]
+             for name, expr in fields(*version(include)[:2], args.free_threaded)]
     source = HEAD + "int main(void) {\n" + "\n".join(lines) + "\nreturn 0; }\n"
     with tempfile.TemporaryDirectory() as tmp:
         exe = os.path.join(tmp, "layout")
@@ -367,6 +381,7 @@ def main():
     p.add_argument("--free-threaded", action="store_true")
     p.add_argument("include", metavar="INCLUDE|FILE")
     args = p.parse_args()
+    args.free_threaded |= is_free_threaded(args.include)
     if args.check:
         wrong = check(args.check, args.include, args)
         print("\n".join(wrong) or f"{args.check}: as {args.include} says")

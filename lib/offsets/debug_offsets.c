@@ -38,6 +38,7 @@ enum slot {
 	FRAME_INSTR,
 	FRAME_LOCALSPLUS,
 	FRAME_OWNER,
+	FRAME_TLBC_INDEX,
 	CODE_FILENAME,
 	CODE_NAME,
 	CODE_QUALNAME,
@@ -62,15 +63,11 @@ enum slot {
 /* Position 0 is the cookie's, so 0 stands for "this version has no such slot". */
 struct minor {
 	uint16_t version;
-	/* Free-threaded: interned is a byte of its own since 3.14, and kind starts
-	 * behind it (struct _PyUnicodeObject_state); 3.13 has the usual 2 bits. */
-	uint8_t ft_kind_shift;
 	uint16_t at[SLOT_N];
 };
 
 static const struct minor minors[] = { {
 	.version = 0x030d,
-	.ft_kind_shift = 2,
 	.at = {
 		[RUNTIME_FINALIZING] = 32, [RUNTIME_HEAD] = 40,
 		[INTERP_SIZE] = 48, [INTERP_ID] = 56, [INTERP_NEXT] = 64, [INTERP_THREADS] = 72,
@@ -92,7 +89,6 @@ static const struct minor minors[] = { {
 	},
 }, {
 	.version = 0x030e,
-	.ft_kind_shift = 8,
 	.at = {
 		[RUNTIME_FINALIZING] = 32, [RUNTIME_HEAD] = 40,
 		[INTERP_SIZE] = 48, [INTERP_ID] = 56, [INTERP_NEXT] = 64, [INTERP_THREADS] = 72,
@@ -103,6 +99,7 @@ static const struct minor minors[] = { {
 		[TSTATE_DATASTACK] = 232, [TSTATE_STATUS] = 240,
 		[FRAME_SIZE] = 248, [FRAME_PREVIOUS] = 256, [FRAME_CODE] = 264,
 		[FRAME_INSTR] = 272, [FRAME_LOCALSPLUS] = 280, [FRAME_OWNER] = 288,
+		[FRAME_TLBC_INDEX] = 304,
 		[CODE_FILENAME] = 320, [CODE_NAME] = 328, [CODE_QUALNAME] = 336,
 		[CODE_LINETABLE] = 344, [CODE_FIRSTLINENO] = 352,
 		[CODE_ARGCOUNT] = 360, [CODE_LOCALSPLUSNAMES] = 368,
@@ -113,7 +110,6 @@ static const struct minor minors[] = { {
 	},
 }, {
 	.version = 0x030f,
-	.ft_kind_shift = 8,
 	.at = {
 		[RUNTIME_FINALIZING] = 32, [RUNTIME_HEAD] = 40,
 		[INTERP_SIZE] = 48, [INTERP_ID] = 56, [INTERP_NEXT] = 64, [INTERP_THREADS] = 72,
@@ -124,6 +120,7 @@ static const struct minor minors[] = { {
 		[TSTATE_DATASTACK] = 256, [TSTATE_STATUS] = 264,
 		[FRAME_SIZE] = 312, [FRAME_PREVIOUS] = 320, [FRAME_CODE] = 328,
 		[FRAME_INSTR] = 336, [FRAME_LOCALSPLUS] = 344, [FRAME_OWNER] = 352,
+		[FRAME_TLBC_INDEX] = 368,
 		[CODE_FILENAME] = 384, [CODE_NAME] = 392, [CODE_QUALNAME] = 400,
 		[CODE_LINETABLE] = 408, [CODE_FIRSTLINENO] = 416,
 		[CODE_ARGCOUNT] = 424, [CODE_LOCALSPLUSNAMES] = 432,
@@ -197,10 +194,9 @@ static void set_before(pyoff *o, uint32_t v, uint32_t distance)
 }
 
 /* Is the interpreter state the very one that the table was made from? */
-static bool same_interp(const struct pylayout *table, const struct pylayout *l,
-			const uint32_t v[SLOT_N])
+static bool same_interp(const struct pylayout *table, const uint32_t v[SLOT_N])
 {
-	return !l->free_threaded && v[INTERP_SIZE] == table->interp.size &&
+	return v[INTERP_SIZE] == table->interp.size &&
 	       v[INTERP_ID] == pyoff_get(table->interp.id) &&
 	       v[INTERP_NEXT] == pyoff_get(table->interp.next) &&
 	       v[INTERP_THREADS] == pyoff_get(table->interp.threads_head);
@@ -263,14 +259,18 @@ static void fill_frame(struct pylayout *l, const uint32_t v[SLOT_N])
 	set(&l->frame.instr, v[FRAME_INSTR]);
 	set(&l->frame.localsplus, v[FRAME_LOCALSPLUS]);
 	set(&l->frame.owner, v[FRAME_OWNER]);
+	if (pyoff_has(l->frame.tlbc_index))
+		set(&l->frame.tlbc_index, v[FRAME_TLBC_INDEX]);
 }
 
 static void fill_code(struct pylayout *l, const uint32_t v[SLOT_N])
 {
-	bool tlbc = l->free_threaded && v[CODE_TLBC];
+	bool tlbc = pyoff_has(l->code.tlbc);
 
 	l->code.size = v[CODE_BYTECODE];
 	set(&l->code.bytecode, v[CODE_BYTECODE]);
+	if (tlbc)
+		set(&l->code.tlbc, v[CODE_TLBC]);
 	set(&l->code.filename, v[CODE_FILENAME]);
 	set(&l->code.name, v[CODE_NAME]);
 	set(&l->code.qualname, v[CODE_QUALNAME]);
@@ -305,18 +305,22 @@ int debug_offsets_parse(struct bytes raw, const struct pylayout *meanings,
 	struct pylayout l = *meanings;
 	const struct minor *minor;
 	uint32_t version, v[SLOT_N];
+	bool free_threaded;
 	int r;
 
-	if (debug_offsets_version(raw, &version, &l.free_threaded) < 0)
+	if (debug_offsets_version(raw, &version, &free_threaded) < 0)
 		return err_set(err, -ENOENT, "debug offsets: no \"xdebugpy\"");
 	minor = minor_find(version >> 16);
 	if (!minor || minor->version != meanings->version)
 		return err_set(err, -EBADMSG, "debug offsets: version 0x%x, expected 0x%x",
 			       version, meanings->version);
+	if (free_threaded != meanings->free_threaded)
+		return err_set(err, -EBADMSG, "debug offsets: of a build with%s the GIL",
+			       free_threaded ? "out" : "");
 	r = load_slots(raw, minor, v, err);
 	if (r < 0)
 		return r;
-	if (!same_interp(meanings, &l, v))
+	if (!same_interp(meanings, v))
 		l.interp.code_versions = (pyoff){ 0 };
 	l.interp.size = v[INTERP_SIZE];
 	fill_threads(&l, v);
@@ -329,14 +333,6 @@ int debug_offsets_parse(struct bytes raw, const struct pylayout *meanings,
 	fill_frame(&l, v);
 	fill_code(&l, v);
 	fill_objects(&l, v);
-	if (l.free_threaded) {
-		/* Not told, and elsewhere than in the table. */
-		l.tstate.exc_info = l.code.stacksize = l.code.nlocalsplus = (pyoff){ 0 };
-		l.interp.modules = l.object.type_size = l.object.type_keys = (pyoff){ 0 };
-		l.str_kind_shift = minor->ft_kind_shift;
-		l.str_compact_bit = (uint8_t)(minor->ft_kind_shift + 3);
-		l.str_ascii_bit = (uint8_t)(minor->ft_kind_shift + 4);
-	}
 	r = pylayout_check(&l, err);
 	if (r < 0)
 		return r;

@@ -18,8 +18,9 @@ enum { DEBUG_OFFSETS_MAX = 1024 }; /* enough bytes for every known version */
  * 0, or -ENOENT where the cookie "xdebugpy" is not there. */
 int debug_offsets_version(struct bytes raw, uint32_t *version, bool *free_threaded);
 
-/* @ret = a copy of @meanings whose offsets are those that @raw tells, checked
- * (pylayout_check). 0; -ENOENT no cookie; -EBADMSG implausible, with a sentence. */
+/* @ret = a copy of @meanings, the table of this version with the GIL or of that without it,
+ * whose offsets are those that @raw tells, checked (pylayout_check). 0; -ENOENT no cookie;
+ * -EBADMSG implausible, with a sentence. */
 int debug_offsets_parse(struct bytes raw, const struct pylayout *meanings,
 			struct pylayout *ret, struct err *err);
 

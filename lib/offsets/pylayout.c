@@ -9,11 +9,18 @@
 /* One row a version, written by meson from its list. */
 #define X(v) extern const struct pylayout pylayout_##v;
 #include "pylayouts.inc"
+#include "pylayouts_t.inc"
 #undef X
 
 static const struct pylayout *const layouts[] = {
 #define X(v) &pylayout_##v,
 #include "pylayouts.inc"
+#undef X
+};
+
+static const struct pylayout *const free_threaded[] = {
+#define X(v) &pylayout_##v,
+#include "pylayouts_t.inc"
 #undef X
 };
 
@@ -28,6 +35,14 @@ const struct pylayout *pylayout_find(uint16_t version)
 	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++)
 		if (layouts[i]->version == version)
 			return layouts[i];
+	return NULL;
+}
+
+const struct pylayout *pylayout_find_free_threaded(uint16_t version)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(free_threaded); i++)
+		if (free_threaded[i]->version == version)
+			return free_threaded[i];
 	return NULL;
 }
 
@@ -113,6 +128,7 @@ static const struct field fields[] = {
 	FIELD(FRAME, frame.is_entry, 1, OPTIONAL),
 	FIELD(FRAME, frame.object, 8, OPTIONAL),
 	FIELD(FRAME, frame.stacktop, 4, OPTIONAL),
+	FIELD(FRAME, frame.tlbc_index, 4, OPTIONAL),
 	FIELD(GEN, gen.exc_state, 8, OPTIONAL),
 	FIELD(GEN, gen.exc_previous, 8, OPTIONAL),
 	FIELD(GEN, gen.frame, 8, OPTIONAL),
@@ -125,6 +141,7 @@ static const struct field fields[] = {
 	FIELD(CODE, code.version, 4, OPTIONAL),
 	FIELD(CODE, code.firsttraceable, 4, OPTIONAL),
 	FIELD(CODE, code.instructions, 8, OPTIONAL),
+	FIELD(CODE, code.tlbc, 8, OPTIONAL),
 	FIELD(CODE, code.stacksize, 4, OPTIONAL),
 	FIELD(CODE, code.nlocalsplus, 4, OPTIONAL),
 	FIELD(OBJECT, object.type, 8, NEEDED),
@@ -292,6 +309,9 @@ static int check_relations(const struct pylayout *l, struct err *err)
 	     pyoff_get(l->frame.localsplus) % 8))
 		return err_set(err, -EBADMSG, "layout: frame.localsplus is %u",
 			       pyoff_get(l->frame.localsplus));
+	if (pyoff_has(l->code.tlbc) != pyoff_has(l->frame.tlbc_index))
+		return err_set(err, -EBADMSG,
+			       "layout: code.tlbc and frame.tlbc_index, or none");
 	if (l->gil.size > GIL_MAX || l->gil.size % 8)
 		return err_set(err, -EBADMSG, "layout: gil.size is %u", l->gil.size);
 	if (l->active_bit && (l->active_bit > 31 || !pyoff_has(l->tstate.status)))

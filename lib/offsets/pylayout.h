@@ -51,6 +51,8 @@ enum py_attrs {
 	PY_ATTRS_TAGGED, /* 3.12: either of them, values by a tag */
 	PY_ATTRS_INLINE, /* 3.13 on: values behind the object, a pointer to a dict before it */
 	PY_ATTRS_DICT,	 /* up to 3.10: a pointer to a dict, where its type says */
+	PY_ATTRS_INLINE_BARE, /* as PY_ATTRS_INLINE without the GIL: no words of the garbage
+				 collector's are between the pointer and the object */
 };
 
 /* Which attributes of a threading.Thread tell the thread's number and its name. */
@@ -109,8 +111,11 @@ struct pylayout {
 		 * f_lasti, which is instr, and a word behind it. */
 		uint32_t size;
 		pyoff code, previous, instr, localsplus, owner, is_entry;
-		pyoff func;	/* 3.11: the PyFunctionObject */
-		pyoff object;	/* 3.12 on: the PyFrameObject, or NULL */
+		pyoff func;   /* 3.11: the PyFunctionObject */
+		pyoff object; /* 3.12 on: the PyFrameObject, or NULL */
+		/* 3.14 on, without the GIL: an int, which of the code's copies of its bytecode
+		 * instr points into. */
+		pyoff tlbc_index;
 		pyoff stacktop; /* up to 3.13: an int, -1 in a frame that executes */
 	} frame;
 	/* A generator, up to 3.13. Its exc_state is what tstate.exc_info points to while it
@@ -129,6 +134,10 @@ struct pylayout {
 		pyoff filename, name, qualname, linetable, firstlineno, flags;
 		pyoff version, firsttraceable, bytecode;
 		pyoff instructions; /* up to 3.10: the bytes object with the bytecode */
+		/* 3.14 on, without the GIL: a pointer to a _PyCodeArray { size, entries[] },
+		 * each entry NULL or a copy of the bytecode for one thread, the first the
+		 * bytecode. */
+		pyoff tlbc;
 		pyoff stacksize, nlocalsplus; /* up to 3.13: the size of a frame */
 	} code;
 	struct {
@@ -183,8 +192,11 @@ struct pylayout {
 
 /* The table for @version (0x030c for 3.12), or NULL: never the nearest guess. */
 const struct pylayout *pylayout_find(uint16_t version);
+/* The same of builds without the GIL. */
+const struct pylayout *pylayout_find_free_threaded(uint16_t version);
 
-/* Every table, oldest first; *@n is their number. For --version and tests. */
+/* Every table of a build with the GIL, oldest first; *@n is their number. For --version and
+ * tests. */
 const struct pylayout *const *pylayout_all(size_t *n);
 
 /* Are the offsets plausible: inside their structs, fields not overlapping in

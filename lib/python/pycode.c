@@ -383,3 +383,26 @@ int pycode_copy(struct rmem *m, const struct pylayout *l, raddr code,
 	}
 	return 0;
 }
+
+/*
+ * Copies of the bytecode
+ */
+
+raddr pycode_instr(struct rmem *m, const struct pylayout *l, raddr code, uint32_t length,
+		   int32_t index, raddr *instr)
+{
+	const raddr home = code + pyoff_get(l->code.bytecode);
+	raddr list, copy;
+	uint64_t size;
+
+	/* A thread that has no copy yet runs the bytecode itself, whatever its frame says. */
+	if (!pyoff_has(l->code.tlbc) || *instr - home < length || index < 0 ||
+	    rmem_read_u64(m, code + pyoff_get(l->code.tlbc), &list) < 0)
+		return 0;
+	if (rmem_read_u64(m, list, &size) < 0 || (uint64_t)index >= size ||
+	    rmem_read_u64(m, list + 8 + 8 * (raddr)index, &copy) < 0)
+		return list;
+	if (copy && *instr - copy < length)
+		*instr = home + (*instr - copy);
+	return list;
+}

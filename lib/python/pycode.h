@@ -77,6 +77,13 @@ enum { PYCODE_PARTS = 3 };
 size_t pycode_fingerprint_reads(const struct pylayout *l, const unsigned char *head,
 				struct rmem_vec v[PYCODE_PARTS]);
 
+/* From 3.14 on, without the GIL, a thread runs a copy of the bytecode. *@instr, which points
+ * into copy @index of the @length bytes of the code at @code, becomes what it would be in the
+ * bytecode itself; what is in neither stays. Returns where its list of copies lies, 0: it was
+ * not looked at. */
+raddr pycode_instr(struct rmem *m, const struct pylayout *l, raddr code, uint32_t length,
+		   int32_t index, raddr *instr);
+
 /* Copy the code object at @code into @ret, a buffer of PYCODE_COPY_MAX bytes.
  * @head as above (already read by the caller). No allocation, at most 4 batched
  * reads. 0; -EFAULT; -EBADMSG: what lies there is no code object. */

@@ -134,6 +134,7 @@ static int find_values(const struct pylayout *l, raddr at, const uint64_t before
 		*dict = before[1] & 1 ? 0 : before[1];
 		break;
 	case PY_ATTRS_INLINE:
+	case PY_ATTRS_INLINE_BARE:
 		*dict = before[1];
 		if (!*dict && flags & HAS_INLINE)
 			*values = at + size + l->attrs_first;
@@ -172,7 +173,7 @@ int pydict_of_object(struct rmem *m, const struct pylayout *l, raddr at, struct 
 		return read_dict_of(m, l, at, ret);
 	const struct rmem_vec object[] = {
 		{ at + pyoff_get(l->object.type), &type, 8 },
-		{ at - 32, before, 16 },
+		{ at - (l->attrs == PY_ATTRS_INLINE_BARE ? 16 : 32), before, 16 },
 	};
 
 	if (rmem_readv(m, object, ARRAY_SIZE(object)) < ARRAY_SIZE(object))

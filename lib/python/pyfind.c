@@ -247,9 +247,11 @@ static int no_table(const struct search *s, const struct pyproc *p, struct err *
 
 /* 3.13+: the runtime begins with the offsets. */
 static int layout_told(const struct search *s, struct pyproc *p, struct bytes raw,
-		       struct err *err)
+		       bool free_threaded, struct err *err)
 {
-	const struct pylayout *table = pylayout_find((uint16_t)(p->version >> 16));
+	const uint16_t minor = (uint16_t)(p->version >> 16);
+	const struct pylayout *table =
+		free_threaded ? pylayout_find_free_threaded(minor) : pylayout_find(minor);
 	struct err why = { 0 };
 
 	if (!table)
@@ -287,7 +289,7 @@ static int layout_choose(const struct search *s, const struct elfpython *elf,
 					     "process %d (%s): its _PyRuntime cannot be read",
 					     s->pid, s->comm);
 	if (told.n && debug_offsets_version(told, &p->version, &free_threaded) == 0)
-		return layout_told(s, p, told, err);
+		return layout_told(s, p, told, free_threaded, err);
 	if (!p->version && version_read(s, elf, mod, bias, &p->version) < 0)
 		r = layout_search(s, mod, p, err);
 	if (r < 0)

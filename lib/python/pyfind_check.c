@@ -68,7 +68,8 @@ static bool lasti_fits(struct check *c, const unsigned char *head, uint64_t last
 }
 
 /* The numbers that no code object has wrong: they prove the offsets at its end. */
-static bool code_numbers(struct check *c, const unsigned char *head, raddr code, raddr instr)
+static bool code_numbers(struct check *c, const unsigned char *head, raddr code, raddr instr,
+			 int32_t tlbc)
 {
 	const struct pylayout *l = &c->p->layout;
 	uint64_t units; /* ob_size */
@@ -87,9 +88,9 @@ static bool code_numbers(struct check *c, const unsigned char *head, raddr code,
 		wrong(c, "a code object begins at line %d", c->copy->firstlineno);
 		return false;
 	}
-	/* Free-threaded 3.14+: each thread has its own copy of the bytecode, elsewhere.
-	 * 3.11, 3.12: prev_instr is one before the first at the start. */
-	if (!l->free_threaded && instr - bytecode + 2 > units * 2 + 2) {
+	pycode_instr(c->m, l, code, (uint32_t)units * 2, tlbc, &instr);
+	/* 3.11, 3.12: prev_instr is one before the first at the start. */
+	if (instr - bytecode + 2 > units * 2 + 2) {
 		wrong(c, "an instruction pointer is outside its code object");
 		return false;
 	}
@@ -103,7 +104,7 @@ static bool texts_fit(const struct pycode_copy *copy)
 	       (copy->file_kind != 1 || !memchr(copy->data + copy->name_n, 0, copy->file_n));
 }
 
-static bool check_code(struct check *c, raddr code, raddr instr)
+static bool check_code(struct check *c, raddr code, raddr instr, int32_t tlbc)
 {
 	const struct pylayout *l = &c->p->layout;
 	unsigned char head[PYCODE_HEAD_MAX];
@@ -125,7 +126,7 @@ static bool check_code(struct check *c, raddr code, raddr instr)
 		wrong(c, "a code object has no name or no file");
 		return false;
 	}
-	return code_numbers(c, head, code, instr);
+	return code_numbers(c, head, code, instr, tlbc);
 }
 
 /* As struct pyframe has it. */
@@ -151,8 +152,11 @@ static bool check_frame(struct check *c, raddr frame, const unsigned char *buf, 
 	const struct pylayout *l = &c->p->layout;
 	raddr code = frame_u64(buf, l->frame.code) & ~(raddr)l->code_tag_mask;
 	struct err err = { 0 };
+	int32_t tlbc = 0;
 
-	if (!check_code(c, code, instr_of(l, buf)))
+	if (pyoff_has(l->frame.tlbc_index))
+		memcpy(&tlbc, buf + pyoff_get(l->frame.tlbc_index), sizeof(tlbc));
+	if (!check_code(c, code, instr_of(l, buf), tlbc))
 		return false;
 	if (!small(buf, l->frame.owner, OWNER_MAX) || !small(buf, l->frame.is_entry, 1)) {
 		wrong(c, "a frame has an owner that there is not");

@@ -10,8 +10,9 @@
 #include "base/base.h"
 
 enum {
-	TYPE_MEMBERS = 240, /* tp_members, and tp_basicsize: in 2.7 to 3.15 the same */
-	TYPE_BASICSIZE = 32,
+	TYPE_MEMBERS = 232, /* from ob_type on: tp_members, and tp_basicsize: in 2.7 to 3.15
+			       the same */
+	TYPE_BASICSIZE = 24,
 	MEMBER_BYTES = 40, /* struct PyMemberDef { name, type, offset, flags, doc } */
 	MEMBER_OFFSET = 16,
 	MEMBERS_MAX = 40,
@@ -55,8 +56,8 @@ static size_t read_members(struct rmem *m, raddr at, unsigned char *list, raddr 
 }
 
 /* A member that the type does not list proves nothing. */
-static int check_members(struct rmem *m, raddr type, const struct expected *e, size_t n,
-			 struct err *err)
+static int check_members(struct rmem *m, const struct pylayout *l, raddr type,
+			 const struct expected *e, size_t n, struct err *err)
 {
 	unsigned char list[MEMBERS_MAX * MEMBER_BYTES];
 	char text[MEMBERS_MAX][NAME_BYTES + 1] = { 0 };
@@ -65,7 +66,7 @@ static int check_members(struct rmem *m, raddr type, const struct expected *e, s
 	size_t found = 0;
 	int r = 0;
 
-	if (rmem_read_u64(m, type + TYPE_MEMBERS, &at) == 0 && at)
+	if (rmem_read_u64(m, type + pyoff_get(l->object.type) + TYPE_MEMBERS, &at) == 0 && at)
 		found = read_members(m, at, list, name);
 	for (size_t i = 0; i < found; i++)
 		v[i] = (struct rmem_vec){ name[i], text[i], NAME_BYTES };
@@ -83,7 +84,7 @@ static int check_basicsize(struct rmem *m, const struct pylayout *l, raddr type,
 	char text[NAME_BYTES] = "";
 	uint64_t told, name;
 	const struct rmem_vec v[] = {
-		{ type + TYPE_BASICSIZE, &told, 8 },
+		{ type + pyoff_get(l->object.type) + TYPE_BASICSIZE, &told, 8 },
 		{ type + pyoff_get(l->object.type_name), &name, 8 },
 	};
 
@@ -105,7 +106,7 @@ static int check_type_of_types(struct rmem *m, const struct pylayout *l, raddr t
 		{ "__dictoffset__", l->object.type_dict },
 	};
 
-	return check_members(m, type, e, ARRAY_SIZE(e), err);
+	return check_members(m, l, type, e, ARRAY_SIZE(e), err);
 }
 
 /* Those of names and tables. */
@@ -157,7 +158,7 @@ int pyfind_types(struct rmem *m, const struct pylayout *l, raddr code, raddr fra
 
 	if (read_type(m, l, code, &type) < 0 || read_type(m, l, type, &meta) < 0)
 		return err_set(err, -EBADMSG, "the type of a code object cannot be read");
-	r = check_members(m, type, in_code, ARRAY_SIZE(in_code), err);
+	r = check_members(m, l, type, in_code, ARRAY_SIZE(in_code), err);
 	if (r == 0)
 		r = check_basicsize(m, l, type, "code", l->code.size, err);
 	if (r == 0)
@@ -166,6 +167,6 @@ int pyfind_types(struct rmem *m, const struct pylayout *l, raddr code, raddr fra
 		r = check_texts(m, l, code, err);
 	/* Up to 3.10 a frame is an object, too. */
 	if (r == 0 && l->lasti_unit && read_type(m, l, frame, &type) == 0)
-		r = check_members(m, type, in_frame, ARRAY_SIZE(in_frame), err);
+		r = check_members(m, l, type, in_frame, ARRAY_SIZE(in_frame), err);
 	return r;
 }

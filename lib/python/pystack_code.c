@@ -347,6 +347,66 @@ static void fetch(struct pystack *p, const struct pystack_target *t, uint32_t n)
 	rmem_batch_fetch(&p->batch);
 }
 
+/* --- copies of the bytecode (without the GIL, 3.14 on) --- */
+
+/* Does frame @i stand outside the bytecode itself? Then *@index says in which copy. */
+static bool in_copy(struct pystack *p, const struct pylayout *l, uint32_t i, int32_t *index)
+{
+	const struct code *c = p->seen[i].code;
+
+	return c && !c->bad && p->walked[i].instr - (c->at + c->bytecode) >= c->length &&
+	       rmem_read(p->mem, pystack_frame_at(p, i) + pyoff_get(l->frame.tlbc_index),
+			 index, sizeof(*index)) == 0 &&
+	       *index >= 0;
+}
+
+/* Brings where the copies lie, in two calls; most are held already. */
+static void fetch_copies(struct pystack *p, const struct pylayout *l, uint32_t n)
+{
+	int32_t index;
+	raddr list;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (in_copy(p, l, i, &index))
+			rmem_batch_want(&p->batch,
+					p->seen[i].code->at + pyoff_get(l->code.tlbc), 8);
+	rmem_batch_fetch(&p->batch);
+	for (uint32_t i = 0; i < n; i++)
+		if (in_copy(p, l, i, &index) &&
+		    rmem_read_u64(p->mem, p->seen[i].code->at + pyoff_get(l->code.tlbc),
+				  &list) == 0) {
+			rmem_batch_want(&p->batch, list, 8);
+			rmem_batch_want(&p->batch, list + 8 + 8 * (raddr)index, 8);
+		}
+	rmem_batch_fetch(&p->batch);
+}
+
+/* From here on all frames stand in the bytecode itself, or in none of its copies. */
+static void leave_copies(struct pystack *p, const struct pystack_target *t, struct thread *th,
+			 uint32_t n)
+{
+	const struct pylayout *l = &t->layout;
+	int32_t index;
+	raddr list;
+
+	if (!pyoff_has(l->code.tlbc))
+		return;
+	fetch_copies(p, l, n);
+	for (uint32_t i = 0; i < n; i++) {
+		const struct code *c = p->seen[i].code;
+
+		if (!in_copy(p, l, i, &index))
+			continue;
+		list = pycode_instr(p->mem, l, c->at, c->length, index, &p->walked[i].instr);
+		if (!list)
+			continue;
+		pystack_plan(th, c->at + pyoff_get(l->code.tlbc),
+			     c->at + pyoff_get(l->code.tlbc) + 8);
+		pystack_plan(th, list, list + 8);
+		pystack_plan(th, list + 8 + 8 * (raddr)index, list + 16 + 8 * (raddr)index);
+	}
+}
+
 void codes_verify(struct pystack *p, const struct pystack_target *t, struct thread *th,
 		  uint32_t n)
 {
@@ -361,6 +421,7 @@ void codes_verify(struct pystack *p, const struct pystack_target *t, struct thre
 	for (uint32_t i = 0; i < n; i++)
 		if (to_verify(&p->seen[i]) && p->seen[i].code->stamp != p->stamp)
 			verify(p, t, th, &p->seen[i], k++ < WHOLE_PRINTS);
+	leave_copies(p, t, th, n);
 }
 
 bool pystack_has_begun(const struct code *c, const struct pyframe *f)

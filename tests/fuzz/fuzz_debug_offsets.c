@@ -40,6 +40,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	all = pylayout_all(&n_all);
 	for (size_t i = 0; i < n_all; i++)
 		check_layout(raw, all[i]);
+	for (uint16_t v = 0x030d; pylayout_find_free_threaded(v); v++)
+		check_layout(raw, pylayout_find_free_threaded(v));
 	if (debug_offsets_version(raw, &version, &ft) == 0)
 		FUZZ_CHECK(n >= 24 && version == load_u32(data + 8));
 	return 0;

@@ -44,9 +44,8 @@ static void version_wants_cookie(void **state)
 	assert_int_equal(debug_offsets_version(RAW(words), &version, &ft), -ENOENT);
 }
 
-static void equals_table(struct bytes raw, uint16_t version)
+static void equals_table(struct bytes raw, const struct pylayout *table)
 {
-	const struct pylayout *table = pylayout_find(version);
 	struct pylayout l;
 	struct err err;
 
@@ -57,24 +56,28 @@ static void equals_table(struct bytes raw, uint16_t version)
 
 static void told_equals_table(void **state)
 {
-	equals_table(RAW(offsets_3_13_0), 0x030d);
-	equals_table(RAW(offsets_3_14_10), 0x030e);
-	equals_table(RAW(offsets_3_15_2), 0x030f);
+	equals_table(RAW(offsets_3_13_0), pylayout_find(0x030d));
+	equals_table(RAW(offsets_3_14_10), pylayout_find(0x030e));
+	equals_table(RAW(offsets_3_15_2), pylayout_find(0x030f));
+	equals_table(RAW(offsets_3_13_0t), pylayout_find_free_threaded(0x030d));
+	equals_table(RAW(offsets_3_14_10t), pylayout_find_free_threaded(0x030e));
+	equals_table(RAW(offsets_3_15_2t), pylayout_find_free_threaded(0x030f));
 }
 
 struct ft_row {
 	struct bytes raw;
 	uint16_t version;
 	uint32_t owner, bytecode, firsttraceable, kind_shift;
+	bool copies; /* of bytecode, one a thread */
 };
 
 /* Numbers from offsetof() with the headers and Py_GIL_DISABLED. */
 static void free_threaded_differs(void **state)
 {
 	const struct ft_row rows[] = {
-		{ RAW(offsets_3_13_0t), 0x030d, 70, 216, 200, 2 },
-		{ RAW(offsets_3_14_10t), 0x030e, 78, 232, 208, 8 },
-		{ RAW(offsets_3_15_2t), 0x030f, 78, 232, 208, 8 },
+		{ RAW(offsets_3_13_0t), 0x030d, 70, 216, 200, 2, false },
+		{ RAW(offsets_3_14_10t), 0x030e, 78, 232, 208, 8, true },
+		{ RAW(offsets_3_15_2t), 0x030f, 78, 232, 208, 8, true },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -82,9 +85,10 @@ static void free_threaded_differs(void **state)
 		struct pylayout l;
 		struct err err;
 
-		assert_int_equal(
-			debug_offsets_parse(row->raw, pylayout_find(row->version), &l, &err),
-			0);
+		assert_int_equal(debug_offsets_parse(row->raw,
+						     pylayout_find_free_threaded(row->version),
+						     &l, &err),
+				 0);
 		assert_true(l.free_threaded);
 		assert_false(pyoff_has(l.interp.gil) || pyoff_has(l.gil.holder) || l.gil.size);
 		assert_int_equal(pyoff_get(l.frame.owner), row->owner);
@@ -100,7 +104,41 @@ static void free_threaded_differs(void **state)
 		assert_int_equal(l.str_kind_shift, row->kind_shift);
 		assert_int_equal(l.str_compact_bit, row->kind_shift + 3);
 		assert_int_equal(l.str_ascii_bit, row->kind_shift + 4);
+		assert_int_equal(pyoff_has(l.code.tlbc), row->copies);
+		assert_int_equal(pyoff_has(l.frame.tlbc_index), row->copies);
+		assert_true(!row->copies || pyoff_get(l.code.tlbc) == 224);
+		assert_true(!row->copies || pyoff_get(l.frame.tlbc_index) == 72);
 	}
+}
+
+/* What is not told is believed of an interpreter state that is as large as the table's. */
+static void another_interpreter_state_has_no_count_of_codes(void **state)
+{
+	uint64_t words[ARRAY_SIZE(offsets_3_13_0t)];
+	struct pylayout l;
+
+	memcpy(words, offsets_3_13_0t, sizeof(words));
+	words[6] += 8; /* interpreter_state.size */
+	assert_int_equal(
+		debug_offsets_parse(RAW(words), pylayout_find_free_threaded(0x030d), &l, NULL),
+		0);
+	assert_false(pyoff_has(l.interp.code_versions));
+}
+
+/* The table of one for the other: refused. */
+static void other_kind_is_refused(void **state)
+{
+	struct pylayout l;
+	struct err err = { 0 };
+
+	assert_int_equal(
+		debug_offsets_parse(RAW(offsets_3_14_10t), pylayout_find(0x030e), &l, &err),
+		-EBADMSG);
+	assert_string_equal(err.text, "debug offsets: of a build without the GIL");
+	assert_int_equal(debug_offsets_parse(RAW(offsets_3_14_10),
+					     pylayout_find_free_threaded(0x030e), &l, &err),
+			 -EBADMSG);
+	assert_string_equal(err.text, "debug offsets: of a build with the GIL");
 }
 
 /* A GIL whose fields lie elsewhere: what is not told is not believed of the table. */
@@ -194,6 +232,8 @@ int main(void)
 		cmocka_unit_test(version_wants_cookie),
 		cmocka_unit_test(told_equals_table),
 		cmocka_unit_test(free_threaded_differs),
+		cmocka_unit_test(another_interpreter_state_has_no_count_of_codes),
+		cmocka_unit_test(other_kind_is_refused),
 		cmocka_unit_test(a_moved_gil_is_as_told),
 		cmocka_unit_test(other_minor_is_refused),
 		cmocka_unit_test(cut_is_refused),

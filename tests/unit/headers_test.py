@@ -4,7 +4,8 @@
 
 They are those of the interpreters in PYSAMPLED_TEST_PYTHONS (paths, separated by
 colons), else of pyenv's and of the system's; PYSAMPLED_TEST_INCLUDES adds directories
-with a Python.h. Before 3.11 headers hide some structs: those tables are compared with
+with a Python.h. Headers of 3.13 on also tell what a build without the GIL would have: its table is
+compared with them, too, and of such a build with its debug info. Before 3.11 headers hide some structs: those tables are compared with
 debug info alone, by gdb. What is left out is named. Exit code 77: nothing was compared.
 """
 import glob
@@ -55,6 +56,14 @@ def has_debug_info(path):
     return ".debug_info" in run.stdout
 
 
+def kinds(source, minor, suffix):
+    """(suffix of the table, arguments) of each comparison."""
+    yield suffix, []
+    # A file has one kind of structs, headers have both.
+    if minor >= 13 and not suffix and os.path.isdir(source):
+        yield "t", ["--free-threaded"]
+
+
 def why_not(source, table):
     """Why @source can't be compared with @table, or None."""
     if not os.path.exists(table):
@@ -63,29 +72,35 @@ def why_not(source, table):
         if not shutil.which("gdb"):
             return "no gdb"
         return None if has_debug_info(source) else "no debug info"
-    if int(re.search(r"_(\d+)\.c$", table)[1]) < 11 or "py2_" in table:
+    if int(re.search(r"_(\d+)t?\.c$", table)[1]) < 11 or "py2_" in table:
         return "structs are hidden"
     inside = os.path.join(source, "internal", "pycore_code.h")
     return None if os.path.exists(inside) else "no internal headers"
 
 
+def compare(source, table, more):
+    """True: they are the same; False: they differ; None: they could not be compared."""
+    name = os.path.basename(table)
+    skip = why_not(source, table)
+    if skip:
+        print(f"{source}: skipped: {skip}", flush=True)
+        return None
+    run = subprocess.run([sys.executable, os.path.join(ROOT, "tools", "mklayout.py"), "--check", table, *more, source])
+    print(f"{source}: {name} {'differs' if run.returncode else 'ok'}", flush=True)
+    return run.returncode == 0
+
+
 def main():
-    bad = n = 0
+    results = []
     for source in sorted(set(os.path.realpath(i) for i in sources())):
-        version = re.search(r"python(\d)\.(\d+)", os.path.basename(source))
+        version = re.search(r"python(\d)\.(\d+)(t?)", os.path.basename(source))
         if not version:
             print(f"{source}: skipped: no version in its name", flush=True)
             continue
-        table = os.path.join(ROOT, "lib", "offsets", f"py{version[1]}_{version[2]}.c")
-        skip = why_not(source, table)
-        if skip:
-            print(f"{source}: skipped: {skip}", flush=True)
-            continue
-        run = subprocess.run([sys.executable, os.path.join(ROOT, "tools", "mklayout.py"),
-                              "--check", table, source])
-        print(f"{source}: {'differs' if run.returncode else 'ok'}", flush=True)
-        bad += run.returncode != 0
-        n += 1
+        for suffix, more in kinds(source, int(version[2]), version[3]):
+            table = os.path.join(ROOT, "lib", "offsets", f"py{version[1]}_{version[2]}{suffix}.c")
+            results.append(compare(source, table, more))
+    n, bad = sum(r is not None for r in results), results.count(False)
     print(f"{n} compared, {bad} differ")
     sys.exit(1 if bad else 0 if n else 77)
 

@@ -26,6 +26,36 @@ static void every_table_is_found(void **state)
 		assert_non_null(pylayout_find((uint16_t)v));
 }
 
+/* Those without the GIL have the same versions, and are no others' tables. */
+static void free_threaded_tables(void **state)
+{
+	for (unsigned v = 0x0300; v <= 0x0310; v++) {
+		const struct pylayout *l = pylayout_find_free_threaded((uint16_t)v);
+		struct err err = { 0 };
+
+		assert_int_equal(l != NULL, v >= 0x030d && v <= 0x030f);
+		if (!l)
+			continue;
+		assert_int_equal(l->version, v);
+		assert_true(l->free_threaded && !pylayout_find((uint16_t)v)->free_threaded);
+		if (pylayout_check(l, &err) < 0)
+			fail_msg("%x: %s", v, err.text);
+	}
+}
+
+/* An index without a list, or a list without an index. */
+static void half_of_a_copy(void **state)
+{
+	struct pylayout l = *pylayout_find_free_threaded(0x030e);
+	pyoff tlbc = l.code.tlbc;
+
+	l.code.tlbc = (pyoff){ 0 };
+	assert_int_equal(pylayout_check(&l, NULL), -EBADMSG);
+	l.code.tlbc = tlbc;
+	l.frame.tlbc_index = (pyoff){ 0 };
+	assert_int_equal(pylayout_check(&l, NULL), -EBADMSG);
+}
+
 static void no_guess(void **state)
 {
 	size_t n;
@@ -115,6 +145,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_table_is_found),
+		cmocka_unit_test(free_threaded_tables),
+		cmocka_unit_test(half_of_a_copy),
 		cmocka_unit_test(no_guess),
 		cmocka_unit_test(every_table_is_plausible),
 		cmocka_unit_test(zero_is_not_absent),

@@ -13,8 +13,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "debug_offsets_fixtures.h"
-#include "offsets/debug_offsets.h"
 #include "python/pystack_int.h"
 #include "pyworld.h"
 
@@ -160,6 +158,13 @@ static void in_every_layout(void (*test)(struct fix *f))
 {
 	for (uint16_t v = 0x030b; v <= 0x030f; v++) {
 		struct fix *f = fix_create(v);
+
+		test(f);
+		fix_destroy(f);
+	}
+	for (uint16_t v = 0x030d; v <= 0x030f; v++) {
+		struct fix *f =
+			fix_create_for(pylayout_find_free_threaded(v), PYWALK_MAX_FRAMES);
 
 		test(f);
 		fix_destroy(f);
@@ -367,20 +372,101 @@ static void count_of_codes(void **state)
 	in_every_layout_with_numbers(miscounted);
 }
 
-/* The sizes that differ without the GIL: ob_size lies elsewhere. */
-static void free_threaded(void **state)
-{
-	const struct bytes raw = { (const void *)offsets_3_13_0t, sizeof(offsets_3_13_0t) };
-	struct pylayout l;
-	struct fix *f;
+/*
+ * Without the GIL, 3.14 on, threads run copies of the bytecode
+ */
 
-	assert_int_equal(debug_offsets_parse(raw, pylayout_find(0x030d), &l, NULL), 0);
-	f = fix_create_for(&l, 100);
-	stack(f, "ab", (const int[]){ 7, 3 });
-	assert_string_equal(read_stack(f), "a7 b3");
-	stack(f, "ab", (const int[]){ 8, 3 });
+/* A list of so many copies, of which the last is there, and no other. */
+static raddr copy_of(struct fix *f, char letter, uint64_t n)
+{
+	raddr list = world_copies(f->w, code_of(f, letter), n),
+	      at = world_take(f->w, 2 * UNITS);
+
+	world_put(f->w, list + 8 * n, (pyoff)AT(0), at, 8);
+	return at;
+}
+
+/* The @i'th frame of the last stack stands at @instr, in copy @index. */
+static void stand_at(struct fix *f, uint32_t i, int32_t index, raddr instr)
+{
+	world_put(f->w, f->w->frame[i], f->w->l.frame.instr, instr, 8);
+	world_put(f->w, f->w->frame[i], f->w->l.frame.tlbc_index, (uint32_t)index, 4);
+}
+
+static void in_copies(struct fix *f)
+{
+	raddr copy;
+
+	stack(f, "ab", (const int[]){ 5, 3 });
+	assert_string_equal(read_stack(f), "a5 b3");
+	copy = copy_of(f, 'a', 3);
+	stand_at(f, 0, 2, copy + 2 * 4);
+	assert_string_equal(read_stack(f), "a4 b3");
+	stand_at(f, 0, 2, copy + 2 * 7);
+	stand_at(f, 1, 1, copy_of(f, 'b', 2) + 2 * 6);
+	assert_string_equal(read_stack(f), "a7 b6");
+	assert_string_equal(read_stack(f), "a7 b6");
+	read_stack(f);
+	assert_int_equal(f->w->calls, 1); /* all of it was planned */
+	stand_at(f, 0, 2, copy + 2);	  /* before what is traced: its caller's line runs */
+	assert_string_equal(read_stack(f), "b6");
+	copy = copy_of(f, 'a', 40); /* the list has grown, and lies elsewhere */
+	stand_at(f, 0, 39, copy + 2 * 3);
+	assert_string_equal(read_stack(f), "a3 b6");
+}
+
+/* The index is stored before the instruction: the first one in the copy, RESUME, follows. */
+static void copy_just_begun(struct fix *f)
+{
+	stack(f, "ab", NULL);
+	copy_of(f, 'a', 3);
+	stand_at(f, 0, 2, code_of(f, 'a') + f->w->l.code.size + 2 * 2);
+	assert_string_equal(read_stack(f), "a2 b3");
+}
+
+/* Where it stands in no copy of its own the frame is not believed. */
+static void outside_of_copies(struct fix *f)
+{
+	raddr copy, list;
+
+	stack(f, "ab", NULL);
+	copy = copy_of(f, 'a', 3);
+	list = world_get(f->w, code_of(f, 'a'), f->w->l.code.tlbc);
+	stand_at(f, 0, 2, copy + 2 * UNITS);
 	assert_string_equal(read_stack(f), "badcode");
-	fix_destroy(f);
+	stand_at(f, 0, 2, copy - 2);
+	assert_string_equal(read_stack(f), "badcode");
+	stand_at(f, 0, 1, copy + 4); /* another thread's, and there is none */
+	assert_string_equal(read_stack(f), "badcode");
+	stand_at(f, 0, 0, copy + 4);
+	assert_string_equal(read_stack(f), "badcode");
+	stand_at(f, 0, 3, copy + 4);
+	assert_string_equal(read_stack(f), "badcode");
+	stand_at(f, 0, -1, copy + 4);
+	assert_string_equal(read_stack(f), "badcode");
+	stand_at(f, 0, INT32_MAX, copy + 4);
+	world_put(f->w, list, (pyoff)AT(0), UINT64_MAX, 8);
+	assert_string_equal(read_stack(f), "badcode");
+	stand_at(f, 0, 2, copy + 4);
+	assert_string_equal(read_stack(f), "a2 b3");
+	world_put(f->w, code_of(f, 'a'), f->w->l.code.tlbc, WORLD_NOWHERE, 8);
+	assert_string_equal(read_stack(f), "badcode");
+	world_put(f->w, code_of(f, 'a'), f->w->l.code.tlbc, 0, 8);
+	assert_string_equal(read_stack(f), "badcode");
+}
+
+static void copies_of_bytecode(void **state)
+{
+	void (*const tests[])(struct fix *) = { in_copies, copy_just_begun,
+						outside_of_copies };
+
+	for (uint16_t v = 0x030e; v <= 0x030f; v++)
+		for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {
+			struct fix *f = fix_create_for(pylayout_find_free_threaded(v), 100);
+
+			tests[i](f);
+			fix_destroy(f);
+		}
 }
 
 /* TRACED is 2: below it a frame is not there yet. UNITS is 8. */
@@ -1575,7 +1661,7 @@ int main(void)
 		cmocka_unit_test(codes_are_forgotten),
 		cmocka_unit_test(replaced_contents),
 		cmocka_unit_test(count_of_codes),
-		cmocka_unit_test(free_threaded),
+		cmocka_unit_test(copies_of_bytecode),
 		cmocka_unit_test(frames_that_are_not_there_yet),
 		cmocka_unit_test(no_frames_is_no_python),
 		cmocka_unit_test(no_thread_is_no_python),

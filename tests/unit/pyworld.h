@@ -198,6 +198,18 @@ static inline raddr world_bytecode(struct world *w, uint32_t units)
 	return at;
 }
 
+/* Without the GIL, 3.14 on: as a thread runs the bytecode itself, its copies are a list of
+ * one. */
+static inline raddr world_copies(struct world *w, raddr code, uint64_t n)
+{
+	raddr at = world_take(w, 8 + 8 * n);
+
+	world_put(w, at, (pyoff)AT(0), n, 8);
+	world_put(w, at, (pyoff)AT(8), code + w->l.code.size, 8);
+	world_put(w, code, w->l.code.tlbc, at, 8);
+	return at;
+}
+
 static inline void world_code_put(struct world *w, raddr at, const struct world_code *c)
 {
 	const struct pylayout *l = &w->l;
@@ -214,6 +226,8 @@ static inline void world_code_put(struct world *w, raddr at, const struct world_
 	world_put(w, at, l->code.version, c->version, 4);
 	world_put(w, at, l->code.firsttraceable, c->traced, 4);
 	world_put(w, at, l->code.nlocalsplus, 1 + WORLD_LOCALS / 8, 4);
+	if (pyoff_has(l->code.tlbc))
+		world_copies(w, at, 1);
 }
 
 static inline raddr world_code(struct world *w, const struct world_code *c)
