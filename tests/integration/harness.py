@@ -30,7 +30,9 @@ PYTHONS = os.path.join(BUILD, "pythons")  # those that matrix.provide() unpacked
 TARGETS = os.path.join(ROOT, "tests", "targets")
 WANTED_PYTHONS = ("3.11", "3.12", "3.13")
 OLDER_PYTHONS = ("3.6.", "3.7.", "3.8.", "3.9.", "3.10.")
-MATRIX_PYTHONS = ("3.14", "3.15")
+MATRIX_DEBIANS = ("3.14", "3.15")
+FREE_THREADED = "3.13t"
+MATRIX_PYTHONS = MATRIX_DEBIANS + (FREE_THREADED,)
 DEBIAN_PYTHON = "/usr/bin/python3.11"
 NOBODY = 65534
 NO_SIGNALS = "0000000000000000"
@@ -123,7 +125,7 @@ def dealt(function):
 
 
 def every_pair():
-    return any(name in os.environ for name in ("PYSAMPLED_MATRIX", "PYSAMPLED_NO_MATRIX"))
+    return "PYSAMPLED_MATRIX" in os.environ
 
 
 def rows(function, axes):
@@ -156,6 +158,13 @@ class Python:
         if self.path is None:
             raise Skip(self.reason)
         return self.path
+
+    def is_free_threaded(self):
+        return self.tag.endswith("t")
+
+    def minor(self):
+        """ "3.12", "3.13t"."""
+        return ".".join(self.tag.replace("debian", "").rstrip("t").split(".")[:2]) + "t" * self.is_free_threaded()
 
     def command(self):
         return [self.need()]
@@ -214,7 +223,7 @@ def python_2_7():
 
 
 def tag_of(path):
-    code = "import platform; print(platform.python_version())"
+    code = "import platform, sys; print(platform.python_version() + 't' * ('t' in getattr(sys, 'abiflags', '')))"
     try:
         return subprocess.check_output([path, "-c", code], text=True, env=plain_env()).strip()
     except (OSError, subprocess.CalledProcessError) as error:
@@ -224,10 +233,23 @@ def tag_of(path):
 def matrix_pythons():
     """CPythons that tools/test --matrix unpacked (matrix.py)."""
     folder = os.environ.get("PYSAMPLED_MATRIX")
-    reason = os.environ.get("PYSAMPLED_NO_MATRIX")
-    if reason:
-        return [Python(version, None, reason) for version in MATRIX_PYTHONS]
-    return [Python(version, os.path.join(folder, version)) for version in MATRIX_PYTHONS] if folder else []
+    return [matrix_python(version, os.path.join(folder, version)) for version in MATRIX_PYTHONS] if folder else []
+
+
+def matrix_python(version, path):
+    try:
+        with open(path + ".absent") as file:
+            return Python(version, None, file.read())
+    except FileNotFoundError:
+        return Python(version, path)
+
+
+def free_threaded():
+    """The one without the GIL: of the matrix, or one that is there already."""
+    there = [py for py in find_pythons() if py.is_free_threaded()]
+    path = os.environ.get("PYSAMPLED_FREE_THREADED", os.path.join(BUILD, "matrix", FREE_THREADED))
+    found = Python(FREE_THREADED, path if os.access(path, os.X_OK) else None, "CPython 3.13t is only compiled with --matrix")
+    return there[0] if there else found
 
 
 def absent():
@@ -418,11 +440,18 @@ def for_nobody():
 
 # ---- targets ---------------------------------------------------------------------------------------------------------
 
+def module_file(py, name):
+    """Without the GIL no module of the limited API is found."""
+    return name + (".so" if py.is_free_threaded() else ".abi3.so")
+
+
 def extension(py, name, where=None, flags=()):
     """Builds tests/targets/NAME.c for a Python, once, or with more flags; the folder it lies in."""
     source = os.path.join(TARGETS, name + ".c")
     out = where or os.path.join(BUILD, "targets", py.tag + "".join(flags))
-    module = os.path.join(out, name + ".abi3.so")
+    # Without the GIL there is no limited API.
+    flags = list(flags) + (["-DNO_LIMITED_API"] if py.is_free_threaded() else [])
+    module = os.path.join(out, module_file(py, name))
     if not os.path.exists(module) or os.path.getmtime(module) < os.path.getmtime(source):
         os.makedirs(out, exist_ok=True)
         include = py.include()
@@ -430,7 +459,7 @@ def extension(py, name, where=None, flags=()):
             include = sysconfig.get_path("include")
         scratch = "%s.%d" % (module, os.getpid())
         subprocess.run(["cc", "-O2", "-g", "-fPIC", "-shared", "-fno-ipa-icf", "-Wall", "-Wextra", "-Werror",
-                        "-Wno-cast-function-type", "-I", include, source, "-o", scratch] + list(flags), check=True)
+                        "-Wno-cast-function-type", "-I", include, source, "-o", scratch] + flags, check=True)
         os.rename(scratch, module)
     return out
 

@@ -1,6 +1,7 @@
-"""CPythons that this system has no packages of, unpacked into the build folder: scripts that behave like a python3.
+"""CPythons that this system has no packages of, unpacked or built into the build folder: scripts that behave like a python3.
 
-unpack() makes BUILD/matrix/3.14 and 3.15 of Debian sid; provide() makes those of BUILD/pythons that a plain Debian 12 lacks:
+unpack() makes BUILD/matrix/3.14 and 3.15 of Debian sid, and compiles 3.13t, which no Debian has, from the sources of the next
+Debian's 3.13; provide() makes those of BUILD/pythons that a plain Debian 12 lacks:
 3.13 of the next Debian, and 3.12, which no Debian has, of a jar that holds a whole CPython. Those of a Debian run in a chroot
 and see the repository and /tmp at their usual places, through a mount namespace that ends with the process.
 """
@@ -12,7 +13,7 @@ import zipfile
 
 import harness
 
-VERSIONS = harness.MATRIX_PYTHONS
+VERSIONS = harness.MATRIX_DEBIANS
 FOLDER = os.path.join(harness.BUILD, "matrix")
 NEEDED = ["base-files", "libc-bin", "dash", "coreutils"]
 PACKAGES = ["python%s" % v for v in VERSIONS] + ["libpython3.15", "libstdc++6"]
@@ -30,14 +31,25 @@ exec "%(home)s/bin/python%(version)s" "$@"
 
 
 def unpack():
-    """Sets PYSAMPLED_MATRIX for the harness; without it those CPythons are skipped, with the reason."""
+    """Sets PYSAMPLED_MATRIX for the harness; what could not be had has a file with the reason there, and is skipped."""
+    os.makedirs(FOLDER, exist_ok=True)
     reason = make_root(FOLDER, "sid", PACKAGES)
-    if reason:
-        os.environ["PYSAMPLED_NO_MATRIX"] = reason
-        return
     for version in VERSIONS:
-        write_wrapper(FOLDER, version)
+        note(version, reason)
+        if not reason:
+            write_wrapper(FOLDER, version)
+    note(harness.FREE_THREADED, compile_free_threaded(os.path.join(FOLDER, harness.FREE_THREADED + ".d")))
     os.environ["PYSAMPLED_MATRIX"] = FOLDER
+
+
+def note(version, reason):
+    """Why there is no such CPython; None: there is."""
+    path = os.path.join(FOLDER, version + ".absent")
+    if reason:
+        with open(path, "w") as file:
+            file.write(reason)
+    elif os.path.exists(path):
+        os.unlink(path)
 
 
 def provide(versions):
@@ -74,6 +86,51 @@ def make(folder, fill, what):
         return "%s could not be unpacked: %s" % (what, " ".join(made.stdout.split())[-300:])
     open(done, "w").close()
     return None
+
+
+# Its --prefix is made here: make install would compile each module, the tests' too, which takes as long as all the rest.
+COMPILE = """
+set -e
+cd "$1"
+mkdir -p apt/lists/partial apt/cache/archives/partial build
+mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' | sed 1q)
+test -n "$mirror" || { echo "apt knows no mirror of Debian"; exit 1; }
+key=/usr/share/keyrings/debian-archive-keyring.gpg
+echo "deb-src [signed-by=$key] $mirror $2 main" > apt/sources.list
+apt() {
+  apt-get -q -o Dir::Etc::SourceList="$1/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists="$1/apt/lists" \
+    -o Dir::Cache="$1/apt/cache" -o APT::Sandbox::User=root -o Acquire::Check-Valid-Until=false "${@:2}"
+}
+apt "$1" update
+apt "$1" source --download-only python3.13
+tar -xf python3.13_*.orig.tar.xz
+cd build
+nice ../Python-3.13.*/configure -q --disable-gil --without-ensurepip --prefix="$1/root" CFLAGS="-O1 -g"
+nice make -s -j2
+cd ..
+lib=root/lib/python3.13t
+mkdir -p root/bin root/include "$lib/lib-dynload"
+cp build/python root/bin/python3.13t
+ln -sf python3.13t root/bin/python3
+cp -r Python-3.13.*/Include root/include/python3.13t
+cp build/pyconfig.h root/include/python3.13t
+cp -r Python-3.13.*/Lib/. "$lib"
+rm -r "$lib/test" Python-3.13.*
+cp build/build/lib.*/_sysconfigdata* "$lib"
+cp -L build/build/lib.*/*.so "$lib/lib-dynload"
+rm -r build apt
+"""
+
+
+def compile_free_threaded(folder):
+    """A CPython without the GIL, in FOLDER/root; None, or why not."""
+    given = os.environ.get("PYSAMPLED_FREE_THREADED")
+    reason = None if given else command("cc", "gcc") or command("make", "make") or make(
+        folder, ["bash", "-c", COMPILE, "compile", folder, NEXT_DEBIAN["3.13"]], "CPython " + harness.FREE_THREADED)
+    if not reason:
+        write_script(os.path.join(FOLDER, harness.FREE_THREADED),
+                     '#!/bin/sh\nexec "%s" "$@"\n' % (given or os.path.join(folder, "root/bin/python3.13t")))
+    return reason
 
 
 def make_root(folder, suite, packages):

@@ -21,7 +21,8 @@ TEXT = {"gil": "waits for the GIL", "waiting": "idle", "running": "running", "st
 
 
 def all_pythons():
-    return harness.wanted_pythons() + harness.older_pythons() + [harness.python_2_7()]
+    """Those that have one."""
+    return [py for py in harness.wanted_pythons() if not py.is_free_threaded()] + harness.older_pythons() + [harness.python_2_7()]
 
 
 def dumped(pid, *options):

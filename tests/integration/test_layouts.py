@@ -48,14 +48,13 @@ GENERATORS = ("gen.",)
 
 
 def is_proven(field, how, py):
-    version = ".".join(py.tag.replace("debian", "").split(".")[:2])
-    return not ({field, field + how, version + " " + field} & set(UNPROVEN) or field.startswith(NAMES_ONLY + GENERATORS) or
+    return not ({field, field + how, py.minor() + " " + field} & set(UNPROVEN) or field.startswith(NAMES_ONLY + GENERATORS) or
                 (field == "str.length" and py.tag.startswith("2.")))
 
 
 def offsets_in_table(py):
     """Fields with an offset; a table's other numbers are sizes and meanings."""
-    path = os.path.join(harness.ROOT, "lib", "offsets", "py%s_%s.c" % tuple(py.tag.replace("debian", "").split(".")[:2]))
+    path = os.path.join(harness.ROOT, "lib", "offsets", "py%s.c" % py.minor().replace(".", "_"))
     return {name for name in mklayout.table(path) if "." in name and name not in mklayout.PLAIN and name != "attrs_first"}
 
 

@@ -34,7 +34,7 @@ class Mix:
         with open(self.told, "wb") as out:
             self.process = harness.start(
                 py.command() + [os.path.join(harness.TARGETS, "interleave.py"),
-                                os.path.join(where, "interleave.abi3.so"), str(seconds), str(seed)], stdout=out)
+                                os.path.join(where, harness.module_file(py, "interleave")), str(seconds), str(seed)], stdout=out)
         harness.until(lambda: os.path.getsize(self.told), "the first path")
 
     def paths(self):
@@ -133,7 +133,7 @@ PACKED = {"zlib": 1, "zstd": 2}
 def test_order_through_a_library_that_is(py, build):
     """Without symbols; without .eh_frame; and with what is left, .debug_frame, compressed."""
     flags = ("-s",) if build == "stripped" else DEBUG_FRAME + ("-gz=none", "-DPACKED=%d" % PACKED.get(build, 0))
-    library = os.path.join(harness.extension(py, "interleave", flags=flags), "interleave.abi3.so")
+    library = os.path.join(harness.extension(py, "interleave", flags=flags), harness.module_file(py, "interleave"))
     if build in PACKED:
         pack(library, build)
     found = sections(library)

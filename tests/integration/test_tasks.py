@@ -13,8 +13,8 @@ HEADER = re.compile(r'Task(?: "(.*)")? \((\w+)\): coroutine (.*)')
 
 
 def read_tasks():
-    """3.7 on."""
-    return harness.wanted_pythons() + [py for py in harness.older_pythons() if not py.tag.startswith("3.6")]
+    """3.7 on, with a GIL."""
+    return [py for py in harness.wanted_pythons() if not py.is_free_threaded()] + [py for py in harness.older_pythons() if not py.tag.startswith("3.6")]
 
 
 def shown(name):
@@ -47,7 +47,7 @@ def in_order(tasks):
 
 def true_tasks(py, target):
     """From 3.14 on C's tasks are in lists until they are done; Python's are not read."""
-    tasks = [task for task in target.info["tasks"] if py.tag not in harness.MATRIX_PYTHONS or
+    tasks = [task for task in target.info["tasks"] if py.tag not in harness.MATRIX_DEBIANS or
              (task["of_c"] and task["state"] != "done")]
     return in_order([(shown(task["name"]), task["state"], task["coroutine"], [tuple(frame) for frame in task["frames"]])
                      for task in tasks])

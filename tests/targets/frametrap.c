@@ -3,7 +3,9 @@
  * Makes every remote read of the caller's frame hang: moves the page it lies on away and
  * registers the hole with a userfaultfd that nobody answers. The thread itself then only spins
  * in C, so it goes on using CPU time, until it is told to put the page back. */
+#ifndef NO_LIMITED_API
 #define Py_LIMITED_API 0x030b0000
+#endif
 #define PY_SSIZE_T_CLEAN
 #define _GNU_SOURCE
 #include <Python.h>
@@ -20,8 +22,9 @@
 
 enum {
 	PAGE = 4096,
-	FRAME_OFFSET = 24
-}; /* PyFrameObject: head, f_back, f_frame; the same in 3.11 to 3.15 */
+	/* PyFrameObject: head, f_back, f_frame; the same in 3.11 to 3.15 */
+	FRAME_OFFSET = sizeof(PyObject) + 8,
+};
 
 static int fault_fd;
 static void *hole, *away;

@@ -3,7 +3,9 @@
  * Native functions whose address tells which Python line runs: 100 that spin, 100 that fault
  * one page in, 100 that sleep for a moment. Each is called from one line of a target only, so
  * a sampled instruction in spin_37 is its own truth. */
+#ifndef NO_LIMITED_API
 #define Py_LIMITED_API 0x030b0000
+#endif
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <signal.h>
@@ -188,8 +190,9 @@ static PyMethodDef methods[] = {
 	{ NULL, NULL, 0, NULL },
 };
 
-/* Py_mod_multiple_interpreters, from 3.12 on: with a lock for each interpreter, too. */
-static PyModuleDef_Slot slots[] = { { 0, NULL }, { 0, NULL } };
+/* Py_mod_multiple_interpreters, from 3.12 on: with a lock for each interpreter, too; and
+ * Py_mod_gil, from 3.13 on: without any lock, too. */
+static PyModuleDef_Slot slots[] = { { 0, NULL }, { 0, NULL }, { 0, NULL } };
 
 static struct PyModuleDef module = {
 	PyModuleDef_HEAD_INIT, "gtspin", NULL, 0, methods, slots, NULL, NULL, NULL
@@ -200,6 +203,8 @@ PyMODINIT_FUNC PyInit_gtspin(void)
 #if PY_VERSION_HEX >= 0x030b0000 /* before there is no Py_Version */
 	if (Py_Version >= 0x030c0000)
 		slots[0] = (PyModuleDef_Slot){ 3, (void *)2 };
+	if (Py_Version >= 0x030d0000)
+		slots[1] = (PyModuleDef_Slot){ 4, (void *)1 };
 #endif
 	return PyModuleDef_Init(&module);
 }

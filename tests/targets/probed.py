@@ -18,7 +18,7 @@ def run(functions, cycles):
 
 def main():
     target.live()
-    file, = [found for path in sys.path for found in glob.glob(os.path.join(path, "probed.abi3.so"))]
+    file, = [found for path in sys.path for found in glob.glob(os.path.join(path, "probed*.so"))]
     lib = ctypes.CDLL(file)
     names = ["first_" + name for name in ctypes.c_char_p.in_dll(lib, "probed_names").value.decode().split()]
     functions = [getattr(lib, name) for name in names]
