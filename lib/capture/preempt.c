@@ -19,6 +19,7 @@
 #include "sys/rights.h"
 
 enum { STALL_NS = 20000000 }; /* between a sample and the wake-up of its reader */
+enum { FIFO_MAX = 99 };	      /* sched_get_priority_max(2): on Linux, each */
 
 static int become_fifo(int priority, int flags)
 {
@@ -41,10 +42,9 @@ static void allow_running(void)
 /* More than the most urgent target, if we may. */
 static int try_fifo(struct preempt_plan *p, int flags)
 {
-	int want = p->targets.rt.priority + 1;
 	int ret;
 
-	p->priority = want > 1 ? MIN(want, sched_get_priority_max(SCHED_FIFO)) : want;
+	p->priority = MIN(p->targets.rt.priority + 1, FIFO_MAX);
 	ret = become_fifo(p->priority, flags);
 	if (ret == 0 || p->priority == 1)
 		return ret;
@@ -133,7 +133,7 @@ static int preempt_possible(const struct capture_want *w, struct err *err)
 			"thread %d has real-time priority %d and readers get %d at most: "
 			"%s",
 			p->targets.rt.tid, p->targets.rt.priority, p->priority,
-			p->targets.rt.priority < sched_get_priority_max(SCHED_FIFO) ?
+			p->targets.rt.priority < FIFO_MAX ?
 				"raise 'ulimit -r', or run as root" :
 				"lower it");
 	if (cpus_next(&p->refused, 0) >= 0 &&

@@ -22,13 +22,17 @@ static void slot_deinit(struct cpu_slot *s)
 	handover_deinit(&s->handover);
 }
 
+static size_t whole_pages(size_t n)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	return (n + page - 1) & ~(page - 1);
+}
+
 /* Of a slot: its queues, and its first reader. CPUs share no page. */
 static size_t slot_bytes(const struct reader_config *c)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	size_t n = c->queue_bytes + CTL_QUEUE_BYTES + c->room_bytes;
-
-	return (n + page - 1) & ~(page - 1);
+	return whole_pages(c->queue_bytes + CTL_QUEUE_BYTES + c->room_bytes);
 }
 
 /* Number n_slots, not published yet, with slot_bytes() of memory at @at. */
@@ -53,13 +57,14 @@ static int slot_init(struct reader_config *c, int cpu, void *at, struct err *err
 /* In one block: each would take system calls of its own. */
 int slots_init(struct reader_config *c, const struct cpus *cpus, struct err *err)
 {
-	char *at;
+	unsigned char *at;
 	int r = 0;
 
 	c->slots = calloc(c->cap_slots, sizeof(*c->slots));
-	c->block = at = sparse_alloc(cpus_count(cpus) * slot_bytes(c));
-	if (!c->slots || !at)
+	c->block = sparse_alloc(cpus_count(cpus) * slot_bytes(c) + whole_pages(1));
+	if (!c->slots || !c->block)
 		return err_set(err, -ENOMEM, "out of memory");
+	at = (unsigned char *)whole_pages((uintptr_t)c->block);
 	for (int cpu = cpus_next(cpus, 0); r == 0 && cpu >= 0;
 	     cpu = cpus_next(cpus, cpu + 1)) {
 		r = slot_init(c, cpu, at, err);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * unchecked - a pysampled that calls each asynchronous read exact: who judges stacks must find
- * it wrong, or is blind. The linker puts it before capture's own judgement (--wrap, meson.build).
+ * it wrong, or is blind. The linker puts it before capture's own judgement (--wrap,
+ * meson.build).
  */
 #include "capture/capture.h"
 

@@ -3,7 +3,8 @@
  * source - whole recordings of a fake source: kernel.c stands in for the kernel, a thread a
  * CPU writes into its ring what 1,000 processes do that are forked, exec and end, and the real
  * recorder, its readers, tracker, resolver and sinks make of it what they do. Meant to be run
- * under ThreadSanitizer; also checks that each sample that was written is in the books.
+ * under ThreadSanitizer; also checks that each sample that was written is in the books, and
+ * that each stack in folded output that bears no mark is the true one.
  *
  * Usage: source CAPTURE OUTPUT FORKS. Prints a line of counts; exits 1 if they do not
  * add up.
@@ -54,7 +55,7 @@ static struct {
 
 static struct world *world;
 static raddr stack_at;
-static pid_t root;
+static pid_t root, root_tids[ROOTS];
 
 /* --- which runs next --- */
 
@@ -299,21 +300,40 @@ static void *produce(void *arg)
 
 /* --- a recording --- */
 
+/* Thread @i of the first process is in functions of its own, and in one more than the one
+ * before. */
+static void put_stack(raddr ts, int i)
+{
+	char letters[ROOTS + 3] = "";
+	raddr code[ROOTS + 2], instr[ROOTS + 2];
+	int n = i + 1;
+
+	for (int k = 0; k < n; k++) {
+		const struct world_code c = { (char[]){ (char)('a' + i), (char)('0' + k),
+							'\0' },
+					      "/x.py",
+					      10,
+					      8,
+					      2,
+					      (uint32_t)(10 * i + k + 1) };
+
+		code[k] = world_code(world, &c);
+		instr[k] = world_instr(world, code[k], 3);
+		letters[k] = 'f';
+	}
+	letters[n] = 's';
+	code[n] = code[0];
+	instr[n] = instr[0];
+	world_stack(world, ts, letters, code, instr);
+}
+
 static void make_world(void)
 {
-	raddr code[3], instr[3], interp;
+	raddr interp;
 
 	world = world_create(pylayout_find(0x030c));
 	interp = world_interp(world);
 	stack_at = world_take(world, STACK);
-	for (int i = 0; i < 3; i++) {
-		const struct world_code c = {
-			(char[]){ (char)('a' + i), '\0' }, "/x.py", 10, 8, 2, (uint32_t)i + 1
-		};
-
-		code[i] = world_code(world, &c);
-		instr[i] = world_instr(world, code[i], 3);
-	}
 	world->chunk = 8192;
 	for (int i = 0; i < ROOTS; i++) {
 		struct task t = { .pid = root, .tid = i ? source.next_pid++ : root };
@@ -321,7 +341,8 @@ static void make_world(void)
 
 		if (i == 0)
 			kernel_begin(root, world, ts + pyoff_get(world->l.tstate.native_tid));
-		world_stack(world, ts, "ffs", code, instr);
+		put_stack(ts, i);
+		root_tids[i] = t.tid;
 		t.forever = true;
 		put(t);
 	}
@@ -358,6 +379,57 @@ static void say(void *arg, const char *text)
 	fprintf(stderr, "%s: %s\n", (const char *)arg, text);
 }
 
+/* --- what it wrote --- */
+
+/* The Python frames of thread @i as folded stacks have them, outermost first. */
+static void truth_of(int i, char *ret)
+{
+	*ret = '\0';
+	for (int k = i; k >= 0; k--)
+		ret += sprintf(ret, ";%c%d (x.py:13)", 'a' + i, k);
+}
+
+/* A folded stack without a mark: each thread of the first process has the frames of its own
+ * stack, all of them, and the first one of a child that still is the same program has the copy
+ * of its parent's first. Of a child's other threads the made-up memory does not tell. */
+static bool is_true(const char *line, pid_t pid, pid_t tid)
+{
+	const char *frames = strchr(line, ';');
+	char want[40 * ROOTS];
+	int i = 0;
+
+	while (i < ROOTS && root_tids[i] != tid)
+		i++;
+	if (i == ROOTS && (pid != tid || !strstr(frames, "x.py")))
+		return true;
+	truth_of(i == ROOTS ? 0 : i, want);
+	frames = strstr(line, want);
+	return frames && frames == strchr(line, ';') && !strstr(frames + strlen(want), "x.py");
+}
+
+/* True if each stack in folded @path that bears no mark is the true one. */
+static bool stacks_are_true(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	bool ok = f, own = false;
+	char line[4096];
+	int pid, tid;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (strstr(line, ";[late]") || strstr(line, ";[torn]"))
+			continue;
+		if (sscanf(line, "%*[^-]-%d/%*[^-]-%d;", &pid, &tid) != 2 ||
+		    !is_true(line, pid, tid)) {
+			fprintf(stderr, "not true: %s", line);
+			ok = false;
+		}
+		own = own || tid == root_tids[ROOTS - 1];
+	}
+	if (f)
+		fclose(f);
+	return ok && own;
+}
+
 static bool report(const struct recorder_summary *s, const struct stats *stats)
 {
 	uint64_t found = 0, value;
@@ -381,7 +453,7 @@ static int record(const char *capture, const char *path)
 {
 	static struct stats stats;
 	static char *no_args[] = { NULL };
-	static struct session session = { .flags = SESSION_LINES,
+	static struct session session = { .flags = SESSION_LINES | SESSION_THREADS,
 					  .stats = &stats,
 					  .argv = no_args };
 	struct recorder_options o = {
@@ -420,7 +492,9 @@ static int record(const char *capture, const char *path)
 		return fprintf(stderr, "%s\n", err.text), 2;
 	recorder_destroy(r);
 	close(begun.stop);
-	return !report(&summary, &stats);
+	if (!report(&summary, &stats))
+		return 1;
+	return strstr(path, ".folded") && !stacks_are_true(path);
 }
 
 int main(int argc, char **argv)

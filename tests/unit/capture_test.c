@@ -22,6 +22,7 @@
 #include "capture/preempt.h"
 #include "capture/reader_int.h"
 #include "sample/perf_decode.h"
+#include "sys/realtime.h"
 
 extern const struct capture_ops capture_preempt, capture_stop, capture_async;
 
@@ -215,7 +216,7 @@ static struct {
 	int most;  /* real-time priority that may be had; 0: none */
 	int policy, priority;
 	int cpu;
-	size_t n_set; /* policies that were set */
+	size_t n_set, n_tries; /* policies that were set; of SCHED_FIFO, or refused */
 	struct cpus allowed, kept;
 	bool cpuset_asked_for, no_affinity;
 	struct rlimit limit;
@@ -235,6 +236,8 @@ int sched_setscheduler(pid_t pid, int policy, const struct sched_param *p)
 
 	if (!machine.fake)
 		return f(pid, policy, p);
+	assert_int_equal(0, pid);
+	machine.n_tries += (policy & ~SCHED_RESET_ON_FORK) == SCHED_FIFO;
 	if ((policy & ~SCHED_RESET_ON_FORK) == SCHED_FIFO &&
 	    (p->sched_priority < 1 || p->sched_priority > machine.most)) {
 		errno = EPERM;
@@ -250,7 +253,10 @@ int sched_getscheduler(pid_t pid)
 {
 	int (*f)(pid_t) = real("sched_getscheduler");
 
-	return machine.fake ? machine.policy : f(pid);
+	if (!machine.fake)
+		return f(pid);
+	assert_int_equal(0, pid);
+	return machine.policy;
 }
 
 int sched_getparam(pid_t pid, struct sched_param *p)
@@ -259,6 +265,7 @@ int sched_getparam(pid_t pid, struct sched_param *p)
 
 	if (!machine.fake)
 		return f(pid, p);
+	assert_int_equal(0, pid);
 	p->sched_priority = machine.priority;
 	return 0;
 }
@@ -276,6 +283,7 @@ int sched_getaffinity(pid_t pid, size_t n, cpu_set_t *set)
 
 	if (!machine.fake)
 		return f(pid, n, set);
+	assert_int_equal(0, pid);
 	if (machine.no_affinity) {
 		errno = EINVAL;
 		return -1;
@@ -417,16 +425,16 @@ static void shedding_sleeps_in_steps(void **state)
 
 /* --- preempt, on a made-up machine --- */
 
-/* One more than the most urgent target, at most what there is; if that is too much, 1; and
- * afterwards this thread is what it was. */
+/* One more than the most urgent target, at most what there is; if that is too much, 1, each
+ * tried once; and afterwards this thread is what it was, also if that was urgent. */
 static void priorities_that_may_be_had(void **state)
 {
 	static const struct {
 		int most, target, code, want;
 	} rows[] = {
-		{ 99, 0, 0, 1 }, { 99, 1, 0, 2 },	{ 99, 50, 0, 51 },
-		{ 99, 98, 0, 99 }, { 99, 99, -EPERM, 99 }, { 1, 0, 0, 1 },
-		{ 1, 1, -EPERM, 1 }, { 5, 4, 0, 5 },	{ 5, 5, -EPERM, 1 },
+		{ 99, 0, 0, 1 },     { 99, 1, 0, 2 },	     { 99, 50, 0, 51 },
+		{ 99, 98, 0, 99 },   { 99, 99, -EPERM, 99 }, { 1, 0, 0, 1 },
+		{ 1, 1, -EPERM, 1 }, { 5, 4, 0, 5 },	     { 5, 5, -EPERM, 1 },
 		{ 0, 0, -EPERM, 1 }, { 0, 7, -EPERM, 1 },
 	};
 
@@ -438,11 +446,18 @@ static void priorities_that_may_be_had(void **state)
 		char who[40];
 
 		machine_begin(rows[i].most);
-		machine.policy = SCHED_BATCH | SCHED_RESET_ON_FORK;
+		machine.policy = SCHED_RR | SCHED_RESET_ON_FORK;
+		machine.priority = 3;
 		assert_int_equal(rows[i].code, capture_preempt.possible(&want, &err));
 		assert_int_equal(rows[i].want, plan.priority);
-		assert_int_equal(SCHED_BATCH | SCHED_RESET_ON_FORK, machine.policy);
-		assert_int_equal(0, machine.priority);
+		assert_int_equal(SCHED_RR | SCHED_RESET_ON_FORK, machine.policy);
+		assert_int_equal(3, machine.priority);
+		assert_int_equal(rows[i].most ? 2 : 0, machine.n_set); /* and back */
+		assert_int_equal(rows[i].target && rows[i].target >= rows[i].most &&
+						 rows[i].most < 99 ?
+					 2 :
+					 1,
+				 machine.n_tries);
 		if (!rows[i].code)
 			continue;
 		if (!rows[i].most) {
@@ -498,6 +513,55 @@ static void cpus_that_may_be_had(void **state)
 	assert_non_null(strstr(err.text, "may not run on CPU 1-3,"));
 }
 
+/* CPU 0 is one like others, also where there is no other. */
+static void the_first_cpu_alone(void **state)
+{
+	struct preempt_plan plan = { .targets.cpus = cpus_from(0, 1) };
+	const struct capture_want want = { .plan = &plan };
+	struct cpus first = cpus_from(0, 1);
+	char text[700];
+	struct err err;
+
+	machine_begin(99);
+	machine.allowed = machine.kept = cpus_from(1, 3);
+	assert_int_equal(-EPERM, capture_preempt.possible(&want, &err));
+	assert_non_null(strstr(err.text, "may not run on CPU 0,"));
+	assert_true(same_cpus(&plan.refused, &first));
+	capture_preempt.caveat(&plan, text, sizeof(text));
+	assert_ptr_equal(text, strstr(text, "samples on CPU 0 are late, for this process"));
+	/* Which is no reason if others can be had. */
+	cpus_add(&plan.targets.cpus, 1);
+	machine_begin(99);
+	machine.allowed = machine.kept = cpus_from(1, 3);
+	assert_int_equal(0, capture_preempt.possible(&want, &err));
+	assert_true(same_cpus(&plan.refused, &first));
+	machine_begin(99);
+	plan = (struct preempt_plan){ .targets = { .cpus = first, .spared = first } };
+	assert_int_equal(-EPERM, capture_preempt.possible(&want, &err));
+	assert_non_null(strstr(err.text, "the targets run on CPU 0 alone, isolated"));
+	capture_preempt.caveat(&plan, text, sizeof(text));
+	assert_ptr_equal(text, strstr(text, "samples on CPU 0 are late, for it is isolated"));
+}
+
+/* Why readers got no CPU: the budget of our cgroup, or else of the machine. */
+static void the_budget_is_told(void **state)
+{
+	char path[300], text[700], want[400], line[40] = "-1";
+	FILE *f = fopen("/proc/sys/kernel/sched_rt_runtime_us", "re");
+	long budget = realtime_budget(path, sizeof(path));
+
+	if (f && !fgets(line, sizeof(line), f))
+		fail();
+	if (f)
+		fclose(f);
+	snprintf(want, sizeof(want), "(%s is %ld)",
+		 budget < 0 ? "kernel.sched_rt_runtime_us" : path,
+		 budget < 0 ? strtol(line, NULL, 10) : budget);
+	assert_ptr_equal(text, capture_preempt.stall(text, sizeof(text)));
+	assert_ptr_equal(text, strstr(text, "a reader got no CPU for a while"));
+	assert_string_equal(want, strrchr(text, '('));
+}
+
 /* What is late all the same: of two reasons both, spared CPUs last; of refused CPUs and a
  * deadline the first. */
 static void caveats_of_preempt(void **state)
@@ -505,14 +569,22 @@ static void caveats_of_preempt(void **state)
 	struct preempt_plan plan = { .targets = { .cpus = cpus_from(0, 4),
 						  .spared = cpus_from(3, 4),
 						  .rt.deadline = 77 } };
-	char text[700], small[20];
+	char text[700];
 
-	assert_string_equal(capture_preempt.caveat(&plan, text, sizeof(text)),
-			    "thread 77 is SCHED_DEADLINE, which nothing preempts: its samples "
-			    "are late; samples on CPU 3 are late, for it is isolated (isolcpus, "
-			    "nohz_full); --hold-isolated sends SCHED_FIFO readers there too");
-	capture_preempt.caveat(&plan, small, sizeof(small));
-	assert_string_equal("thread 77 is SCHED_", small);
+	assert_string_equal(
+		capture_preempt.caveat(&plan, text, sizeof(text)),
+		"thread 77 is SCHED_DEADLINE, which nothing preempts: its samples "
+		"are late; samples on CPU 3 are late, for it is isolated (isolcpus, "
+		"nohz_full); --hold-isolated sends SCHED_FIFO readers there too");
+	/* In a room of any size, and not behind it. */
+	for (size_t size = 20; size < 150; size += 20) {
+		memset(text, 'x', sizeof(text));
+		capture_preempt.caveat(&plan, text, size);
+		assert_int_equal(size - 1, strlen(text));
+		assert_ptr_equal(text, strstr(text, "thread 77 is SCHED_"));
+		for (size_t i = size; i < sizeof(text); i++)
+			assert_int_equal('x', text[i]);
+	}
 	plan.refused = cpus_from(1, 1);
 	capture_preempt.caveat(&plan, text, sizeof(text));
 	assert_ptr_equal(text, strstr(text, "samples on CPU 1 are late, for this process"));
@@ -844,6 +916,8 @@ int main(void)
 		cmocka_unit_test_teardown(shedding_sleeps_in_steps, machine_end),
 		cmocka_unit_test_teardown(priorities_that_may_be_had, machine_end),
 		cmocka_unit_test_teardown(cpus_that_may_be_had, machine_end),
+		cmocka_unit_test_teardown(the_first_cpu_alone, machine_end),
+		cmocka_unit_test(the_budget_is_told),
 		cmocka_unit_test(caveats_of_preempt),
 		cmocka_unit_test_teardown(limits_on_running, machine_end),
 		cmocka_unit_test_teardown(where_readers_go, machine_end),

@@ -402,6 +402,86 @@ static void quiet(void **state)
 	assert_string_equal(fake_next(f), "");
 }
 
+/* preempt's own part of a reader's work, where it needs no right. */
+static struct capture_ops urgent(void)
+{
+	struct capture_ops c = capture_preempt;
+
+	c.thread_begin = fake_begin;
+	c.moved_away = capture_stays;
+	return c;
+}
+
+enum { LONG_AGO_NS = 50000000 };
+
+/* How long a thread that left was kept from its CPU is charged, but not how long it might have
+ * waited there for others; where no record tells that it left, it was kept by nobody. */
+static void holds_are_charged(void **state)
+{
+	const struct capture_ops capture = urgent();
+	struct fake *f = *state;
+	uint64_t held;
+
+	f->c.capture = &capture;
+	f->t -= LONG_AGO_NS;
+	fake_take(f, (struct fake_event){ 0 });
+	fake_start(f);
+	assert_int_equal(0, f->slots[0].reader->held_ns);
+	fake_stop(f);
+	fake_take(f, (struct fake_event){ .after = 1 });
+	fake_leave(f, 10 * US);
+	fake_start(f);
+	held = f->slots[0].reader->held_ns;
+	fake_stop(f);
+	assert_true(held >= 200 * US && held < 210 * US);
+}
+
+/* A reader that sleeps is woken, and takes a sample. */
+static void take_awoken(struct fake *f)
+{
+	fake_start(f);
+	fake_take(f, (struct fake_event){ 0 });
+	while (f->page[0].data_tail != f->page[0].data_head) {
+		eventfd_write(f->slots[0].ring.fd, 1);
+		usleep(1000);
+	}
+	fake_stop(f);
+}
+
+/* A reader that comes long after its sample is told of; not one that comes in time. */
+static void late_readers_are_told_of(void **state)
+{
+	const struct capture_ops capture = urgent();
+	struct fake *f = *state;
+
+	f->c.capture = &capture;
+	f->t -= LONG_AGO_NS;
+	take_awoken(f);
+	assert_int_equal(1, fake_counted(f, stalled));
+	f->t += 1000 * (uint64_t)LONG_AGO_NS;
+	take_awoken(f);
+	assert_int_equal(0, fake_counted(f, stalled));
+}
+
+static int not_here(const struct preempt_plan *p, int cpu)
+{
+	return -EACCES;
+}
+
+/* One that may not go to its CPU is late for each. */
+static void unfit_readers_do_not_stall(void **state)
+{
+	struct capture_ops capture = urgent();
+	struct fake *f = *state;
+
+	capture.thread_begin = not_here;
+	f->c.capture = &capture;
+	f->t -= LONG_AGO_NS;
+	take_awoken(f);
+	assert_int_equal(0, fake_counted(f, stalled));
+	assert_string_equal(fake_next(f), "late a3 b3");
+}
+
 /* The budget is used up: samples are counted, not read. */
 static void over_budget(void **state)
 {
@@ -463,6 +543,9 @@ int main(void)
 		FAKE_TEST(stopped_in_another_program),
 		FAKE_TEST(reader_elsewhere),
 		FAKE_TEST(quiet),
+		FAKE_TEST(holds_are_charged),
+		FAKE_TEST(late_readers_are_told_of),
+		FAKE_TEST(unfit_readers_do_not_stall),
 		FAKE_TEST(over_budget),
 		FAKE_TEST(end_is_waited_for),
 	};

@@ -15,11 +15,14 @@ import subprocess
 import sys
 import time
 
-Test = collections.namedtuple("Test", "name command")
+Test = collections.namedtuple("Test", "name program command")
 
 # A mutant that mixes pointers and numbers is no bug that a person could write: it does not compile.
 STRICT = ("-Werror=int-conversion", "-Werror=incompatible-pointer-types", "-Werror=implicit-function-declaration")
 FUZZ_RUNS = "2000"
+# Whole recordings of the fake kernel of tests/source: capture, output, forks.
+SOURCES = [("preempt", "folded", "100"), ("async", "folded", "100"), ("preempt", "perf.data", "20")]
+WRAP = "-Wl,--wrap="
 SLOWEST = 20  # seconds more, and ...
 SLOWER = 10  # ... times longer than without a mutant: a test that takes longer hangs
 INCLUDE = re.compile(r'^#include "(?:\w+/)*(\w+\.inc\.h)"$', re.M)
@@ -138,6 +141,12 @@ class Lab:
         return [w for w in words[words.index("-o") + 2:] if not w.endswith((".o", ".a"))]
 
     def link(self, objects, at, *flags):
+        """The library, and the same for programs that put functions of theirs before its own or libc's."""
+        self.link_one(objects, at, *flags)
+        os.makedirs(os.path.join(at, "wrapped", "tmp"), exist_ok=True)
+        self.link_one(objects, os.path.join(at, "wrapped"), *flags, *self.wraps)
+
+    def link_one(self, objects, at, *flags):
         words = [w for w in self.link_words_of_core if w != "-Wl,--no-undefined"]
         done = subprocess.run(["cc", "-shared", "-Wl,-Bsymbolic", *flags, "-o", os.path.join(at, "libcore.so"),
                                *objects, *words], capture_output=True, text=True)
@@ -172,6 +181,7 @@ class Lab:
                 for f in t["filename"] if f.endswith(".inc")]
         subprocess.run(["ninja", "-C", self.meson, *made], check=True, stdout=subprocess.DEVNULL)
         self.link_words_of_core = self.link_words("pysampled")
+        self.wraps = [w for w in self.link_words("source") if w.startswith(WRAP)]
         self.plain, self.counting = (os.path.join(self.folder, n) for n in ("plain", "counting"))
         for at in (self.plain, self.counting):
             os.makedirs(os.path.join(at, "tmp"), exist_ok=True)
@@ -196,7 +206,7 @@ class Lab:
         for target in self.targets():
             name = target["name"]
             if target["type"] == "executable" and (name.endswith("_test") or name.startswith("fuzz_") or
-                                                   name == "replay"):
+                                                   name in ("replay", "source")):
                 sources = [os.path.relpath(s, self.root) for s in target["target_sources"][0]["sources"]]
                 yield name, sources
 
@@ -206,8 +216,8 @@ class Lab:
         objects = [self.compile_kept(p, os.path.join(at, name + ".p")) for p in sources]
         key = "".join(k for _, k in objects)
         if kept(os.path.join(at, name + ".key")) != key:
-            subprocess.run(["cc", "-o", os.path.join(at, name), *(o for o, _ in objects), "-L" + self.plain, "-lcore",
-                            *self.link_words(name)], check=True)
+            subprocess.run(["cc", "-o", os.path.join(at, name), *(o for o, _ in objects), "-L" + self.library(name, self.plain),
+                            "-lcore", *self.link_words(name)], check=True)
             keep(os.path.join(at, name + ".key"), key)
         return name, key
 
@@ -215,22 +225,29 @@ class Lab:
 
     def find_tests(self):
         at = os.path.join(self.folder, "programs")
-        tests = [Test(name, [os.path.join(at, name)] + (["-n", FUZZ_RUNS] if name.startswith("fuzz_") else []))
-                 for name, _ in self.programs() if name != "replay"]
+        tests = [Test(name, name, [os.path.join(at, name)] + (["-n", FUZZ_RUNS] if name.startswith("fuzz_") else []))
+                 for name, _ in self.programs() if name not in ("replay", "source")]
+        for capture, end, forks in SOURCES:
+            tests.append(Test("source-%s-%s" % (capture, end), "source",
+                              ["sh", "-c", 'exec "$0" "$1" "$TMPDIR/$2" "$3"', os.path.join(at, "source"), capture,
+                               "source." + end, forks]))
         check = os.path.join(self.root, "tests/tapes/check.py")
         for tape in sorted(glob.glob(os.path.join(self.root, "tests/tapes/*.tape"))):
             command = [sys.executable, check, os.path.join(at, "replay"), tape, "--flips", "0"]
-            tests.append(Test(os.path.basename(tape), command))
+            tests.append(Test(os.path.basename(tape), "replay", command))
         return tests
+
+    def library(self, program, at):
+        """Where the library lies in @at that a program wants."""
+        return os.path.join(at, "wrapped") if program == "source" else at
 
     def environment(self, library, **more):
         return {**os.environ, "LD_LIBRARY_PATH": library, "TMPDIR": os.path.join(library, "tmp"), **more}
 
     def learn_one(self, test):
         """What learn_new() says, of this or an earlier run."""
-        program = "replay" if test.name.endswith(".tape") else test.name
         path = os.path.join(self.folder, "learnt", test.name)
-        key = self.key + self.program_keys[program]
+        key = self.key + self.program_keys[test.program]
         known = json.loads(kept(path) or "[null]")
         if known[0] != key:
             known = [key, *self.learn_new(test)]
@@ -244,12 +261,12 @@ class Lab:
         shutil.rmtree(at, ignore_errors=True)
         os.makedirs(at)
         began = time.monotonic()
-        status, out = run(self.own + test.command, self.environment(self.plain), 300, self.meson)
+        status, out = run(self.own + test.command, self.environment(self.library(test.program, self.plain)), 300, self.meson)
         took = time.monotonic() - began
         if status not in (0, 77):
             return test.name, took, None, out.decode(errors="replace")[-2000:]
         depth = str(self.counting.count("/"))
-        env = self.environment(self.counting, GCOV_PREFIX=at, GCOV_PREFIX_STRIP=depth)
+        env = self.environment(self.library(test.program, self.counting), GCOV_PREFIX=at, GCOV_PREFIX_STRIP=depth)
         run(self.own + test.command, env, 600, self.meson)
         data = glob.glob(os.path.join(at, "**/*.gcda"), recursive=True)
         for path in data:
@@ -310,12 +327,15 @@ class Lab:
             tests = self.tests_of(mutant)
             if not tests:
                 return "survived", "no test executes it"
-            self.link([made if p == path else o for p, o in self.objects.items()], at)
+            objects = [made if p == path else o for p, o in self.objects.items()]
+            for library in {self.library(test.program, at) for test in tests}:
+                os.makedirs(os.path.join(library, "tmp"), exist_ok=True)
+                self.link_one(objects, library, *(self.wraps if library != at else ()))
         except NotBuilt as why:
             return "invalid", str(why)
         for test in tests:
             seconds = SLOWEST + SLOWER * self.took[test.name]
-            status, _ = run(self.own + test.command, self.environment(at), seconds, self.meson)
+            status, _ = run(self.own + test.command, self.environment(self.library(test.program, at)), seconds, self.meson)
             if status is None:
                 return "killed", test.name + " (hung)"
             if status not in (0, 77):
