@@ -191,10 +191,10 @@ class Lab:
             counting = list(pool.map(lambda p: self.compile_kept(p, self.counting, "-O0", "--coverage"),
                                      self.sources))
             self.key = hashlib.sha1("".join(k for _, k in plain + counting).encode()).hexdigest()
-            if kept(os.path.join(self.folder, "linked")) != self.key:
+            if kept(os.path.join(self.folder, "linked")) != self.key + "".join(self.wraps):
                 self.link(self.objects.values(), self.plain)
                 self.link([o for o, _ in counting], self.counting, "--coverage")
-                keep(os.path.join(self.folder, "linked"), self.key)
+                keep(os.path.join(self.folder, "linked"), self.key + "".join(self.wraps))
             self.program_keys = dict(pool.map(self.build_program, self.programs()))
 
     def targets(self):

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * preempt: which priority and which CPUs readers get, what is said of those they do not get,
+ * and where they then are; on a made-up machine, and on this one where it lets us.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include "capture/capture.h"
+#include "capture/preempt.h"
+#include "capture/reader_int.h"
+#include "fake_machine.h"
+#include "sys/realtime.h"
+
+extern const struct capture_ops capture_preempt;
+
+/* One more than the most urgent target, at most what there is; if that is too much, 1, each
+ * tried once; and afterwards this thread is what it was, also if that was urgent. */
+static void priorities_that_may_be_had(void **state)
+{
+	static const struct {
+		int most, target, code, want;
+	} rows[] = {
+		{ 99, 0, 0, 1 },     { 99, 1, 0, 2 },	     { 99, 50, 0, 51 },
+		{ 99, 98, 0, 99 },   { 99, 99, -EPERM, 99 }, { 1, 0, 0, 1 },
+		{ 1, 1, -EPERM, 1 }, { 5, 4, 0, 5 },	     { 5, 5, -EPERM, 1 },
+		{ 0, 0, -EPERM, 1 }, { 0, 7, -EPERM, 1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct preempt_plan plan = { .targets.rt = { .priority = rows[i].target,
+							     .tid = 4711 } };
+		const struct capture_want want = { .plan = &plan };
+		struct err err = { 0 };
+		char who[40];
+
+		machine_begin(rows[i].most);
+		machine.policy = SCHED_RR | SCHED_RESET_ON_FORK;
+		machine.priority = 3;
+		assert_int_equal(rows[i].code, capture_preempt.possible(&want, &err));
+		assert_int_equal(rows[i].want, plan.priority);
+		assert_int_equal(SCHED_RR | SCHED_RESET_ON_FORK, machine.policy);
+		assert_int_equal(3, machine.priority);
+		assert_int_equal(rows[i].most ? 2 : 0, machine.n_set); /* and back */
+		assert_int_equal(rows[i].target && rows[i].target >= rows[i].most &&
+						 rows[i].most < 99 ?
+					 2 :
+					 1,
+				 machine.n_tries);
+		if (!rows[i].code)
+			continue;
+		if (!rows[i].most) {
+			assert_non_null(strstr(err.text, "SCHED_FIFO is "));
+			continue;
+		}
+		snprintf(who, sizeof(who), "thread 4711 has real-time priority %d",
+			 rows[i].target);
+		assert_non_null(strstr(err.text, who));
+		assert_non_null(strstr(err.text, rows[i].target < 99 ? "raise" : "lower it"));
+	}
+}
+
+/* Which CPUs of the targets readers can't go to is found out by going there, spared ones
+ * aside, and then this process runs where it ran before. */
+static void cpus_that_may_be_had(void **state)
+{
+	struct preempt_plan plan = { .targets.cpus = cpus_from(1, 4) };
+	const struct capture_want want = { .plan = &plan };
+	struct cpus own, none = { 0 }, four = cpus_from(4, 1);
+	char text[700];
+	struct err err;
+
+	machine_begin(99);
+	own = machine.kept = cpus_from(0, 1);
+	assert_int_equal(0, capture_preempt.possible(&want, &err));
+	assert_true(same_cpus(&plan.refused, &four));
+	assert_true(same_cpus(&machine.kept, &own));
+	assert_string_equal(capture_preempt.caveat(&plan, text, sizeof(text)),
+			    "samples on CPU 4 are late, for this process may not run there; "
+			    "its cpuset (/proc/self/cpuset) must hold what the targets' does");
+	/* It runs on all of them already: nothing is tried. */
+	machine_begin(99);
+	machine.kept = cpus_from(0, 8);
+	assert_int_equal(0, capture_preempt.possible(&want, &err));
+	assert_true(same_cpus(&plan.refused, &none));
+	assert_false(machine.cpuset_asked_for);
+	/* Not even where it runs can be had: all count as refused. */
+	machine_begin(99);
+	machine.no_affinity = true;
+	assert_int_equal(-EPERM, capture_preempt.possible(&want, &err));
+	assert_non_null(strstr(err.text, "may not run on CPU 1-4,"));
+	assert_true(same_cpus(&plan.refused, &plan.targets.cpus));
+	/* Spared ones are asked of nobody. */
+	machine_begin(99);
+	plan.targets.spared = cpus_from(4, 4);
+	assert_int_equal(0, capture_preempt.possible(&want, &err));
+	assert_true(same_cpus(&plan.refused, &none));
+	/* All that is not spared is refused. */
+	machine_begin(99);
+	machine.allowed = machine.kept = cpus_from(0, 1);
+	assert_int_equal(-EPERM, capture_preempt.possible(&want, &err));
+	assert_non_null(strstr(err.text, "may not run on CPU 1-3,"));
+}
+
+/* CPU 0 is one like others, also where there is no other. */
+static void the_first_cpu_alone(void **state)
+{
+	struct preempt_plan plan = { .targets.cpus = cpus_from(0, 1) };
+	const struct capture_want want = { .plan = &plan };
+	struct cpus first = cpus_from(0, 1);
+	char text[700];
+	struct err err;
+
+	machine_begin(99);
+	machine.allowed = machine.kept = cpus_from(1, 3);
+	assert_int_equal(-EPERM, capture_preempt.possible(&want, &err));
+	assert_non_null(strstr(err.text, "may not run on CPU 0,"));
+	assert_true(same_cpus(&plan.refused, &first));
+	capture_preempt.caveat(&plan, text, sizeof(text));
+	assert_ptr_equal(text, strstr(text, "samples on CPU 0 are late, for this process"));
+	/* Which is no reason if others can be had. */
+	cpus_add(&plan.targets.cpus, 1);
+	machine_begin(99);
+	machine.allowed = machine.kept = cpus_from(1, 3);
+	assert_int_equal(0, capture_preempt.possible(&want, &err));
+	assert_true(same_cpus(&plan.refused, &first));
+	machine_begin(99);
+	plan = (struct preempt_plan){ .targets = { .cpus = first, .spared = first } };
+	assert_int_equal(-EPERM, capture_preempt.possible(&want, &err));
+	assert_non_null(strstr(err.text, "the targets run on CPU 0 alone, isolated"));
+	capture_preempt.caveat(&plan, text, sizeof(text));
+	assert_ptr_equal(text, strstr(text, "samples on CPU 0 are late, for it is isolated"));
+}
+
+/* Why readers got no CPU: the budget of our cgroup, or else of the machine. */
+static void the_budget_is_told(void **state)
+{
+	char path[300], text[700], want[400], line[40] = "-1";
+	FILE *f = fopen("/proc/sys/kernel/sched_rt_runtime_us", "re");
+	long budget = realtime_budget(path, sizeof(path));
+
+	if (f && !fgets(line, sizeof(line), f))
+		fail();
+	if (f)
+		fclose(f);
+	snprintf(want, sizeof(want), "(%s is %ld)",
+		 budget < 0 ? "kernel.sched_rt_runtime_us" : path,
+		 budget < 0 ? strtol(line, NULL, 10) : budget);
+	assert_ptr_equal(text, capture_preempt.stall(text, sizeof(text)));
+	assert_ptr_equal(text, strstr(text, "a reader got no CPU for a while"));
+	assert_string_equal(want, strrchr(text, '('));
+}
+
+/* What is late all the same: of two reasons both, spared CPUs last; of refused CPUs and a
+ * deadline the first. */
+static void caveats_of_preempt(void **state)
+{
+	struct preempt_plan plan = { .targets = { .cpus = cpus_from(0, 4),
+						  .spared = cpus_from(3, 4),
+						  .rt.deadline = 77 } };
+	char text[700];
+
+	assert_string_equal(
+		capture_preempt.caveat(&plan, text, sizeof(text)),
+		"thread 77 is SCHED_DEADLINE, which nothing preempts: its samples "
+		"are late; samples on CPU 3 are late, for it is isolated (isolcpus, "
+		"nohz_full); --hold-isolated sends SCHED_FIFO readers there too");
+	/* In a room of any size, and not behind it. */
+	for (size_t size = 20; size < 150; size += 20) {
+		memset(text, 'x', sizeof(text));
+		capture_preempt.caveat(&plan, text, size);
+		assert_int_equal(size - 1, strlen(text));
+		assert_ptr_equal(text, strstr(text, "thread 77 is SCHED_"));
+		for (size_t i = size; i < sizeof(text); i++)
+			assert_int_equal('x', text[i]);
+	}
+	plan.refused = cpus_from(1, 1);
+	capture_preempt.caveat(&plan, text, sizeof(text));
+	assert_ptr_equal(text, strstr(text, "samples on CPU 1 are late, for this process"));
+	assert_non_null(strstr(text, "does; samples on CPU 3 are late"));
+	assert_null(strstr(text, "DEADLINE"));
+	plan = (struct preempt_plan){ .targets.rt.deadline = 78 };
+	assert_string_equal(
+		capture_preempt.caveat(&plan, text, sizeof(text)),
+		"thread 78 is SCHED_DEADLINE, which nothing preempts: its samples are late");
+}
+
+/* A soft limit on running without sleep is raised to the hard one; without one, or where it
+ * can't be asked for, nothing is set. */
+static void limits_on_running(void **state)
+{
+	struct preempt_plan plan = { 0 };
+	const struct capture_want want = { .plan = &plan };
+	struct err err;
+
+	machine_begin(99);
+	machine.limit = (struct rlimit){ 5, 9 };
+	assert_int_equal(0, capture_preempt.possible(&want, &err));
+	assert_int_equal(9, machine.limit.rlim_cur);
+	assert_int_equal(9, machine.limit.rlim_max);
+	machine_begin(99);
+	machine.limit = (struct rlimit){ 5, 9 };
+	machine.no_limit = true;
+	assert_int_equal(0, capture_preempt.possible(&want, &err));
+	assert_int_equal(0, machine.n_limits);
+}
+
+/* A reader goes to its CPU first and is urgent there; where it may not go it stays what it
+ * is. Its children are not urgent. */
+static void where_readers_go(void **state)
+{
+	struct preempt_plan plan = { .priority = 7 };
+	struct cpus two = cpus_from(2, 1);
+
+	machine_begin(99);
+	assert_int_equal(0, capture_preempt.thread_begin(&plan, 2));
+	assert_true(same_cpus(&machine.kept, &two));
+	assert_int_equal(SCHED_FIFO | SCHED_RESET_ON_FORK, machine.policy);
+	assert_int_equal(7, machine.priority);
+	machine_begin(99);
+	assert_int_equal(-EINVAL, capture_preempt.thread_begin(&plan, 5));
+	assert_int_equal(0, machine.n_set);
+	machine_begin(6);
+	assert_int_equal(-EPERM, capture_preempt.thread_begin(&plan, 2));
+}
+
+/* A reader on another CPU holds nobody; and one that could have been there, if no witness
+ * would tell. */
+static void readers_that_moved(void **state)
+{
+	static struct cpu_slot slot = { .cpu = 2 };
+	static struct reader_config c;
+	static struct reader r = { .c = &c, .slot = &slot };
+
+	for (int witness = 0; witness < 2; witness++) {
+		c.witness = witness;
+		machine_begin(99);
+		machine.cpu = 2;
+		machine.kept = cpus_from(2, 1);
+		assert_false(capture_preempt.moved_away(&r));
+		machine.kept = cpus_from(1, 2);
+		assert_int_equal(!witness, capture_preempt.moved_away(&r));
+		machine.no_affinity = true;
+		assert_int_equal(!witness, capture_preempt.moved_away(&r));
+		machine.cpu = 1;
+		assert_true(capture_preempt.moved_away(&r));
+	}
+}
+
+/* No right is needed to see that nothing is done there. */
+static void isolated_cpus_are_spared(void **state)
+{
+	struct preempt_plan plan = { 0 };
+	struct preempt_targets *t = &plan.targets;
+	const struct capture_want want = { .plan = &plan };
+	struct cpus before, after;
+	struct err err;
+	char text[700];
+
+	for (int cpu = 1; cpu < 4; cpu++)
+		cpus_add(&t->cpus, cpu);
+	for (int cpu = 2; cpu < 8; cpu++)
+		cpus_add(&t->spared, cpu);
+	assert_int_equal(0, cpus_of_thread(&before, 0));
+	assert_int_equal(-EACCES, capture_preempt.thread_begin(&plan, 3));
+	assert_int_equal(0, cpus_of_thread(&after, 0));
+	assert_memory_equal(&before, &after, sizeof(before));
+	assert_int_equal(SCHED_OTHER, sched_getscheduler(0));
+	assert_string_equal(capture_preempt.caveat(&plan, text, sizeof(text)),
+			    "samples on CPU 2-3 are late, for it is isolated (isolcpus, "
+			    "nohz_full); --hold-isolated sends SCHED_FIFO readers there too");
+	cpus_add(&t->spared, 1);
+	assert_int_equal(-EPERM, capture_preempt.possible(&want, &err));
+	assert_string_equal(
+		err.text, "the targets run on CPU 1-3 alone, isolated (isolcpus, nohz_full), "
+			  "where no SCHED_FIFO reader goes unless --hold-isolated is given");
+	t->spared = (struct cpus){ 0 };
+	assert_string_equal("", capture_preempt.caveat(&plan, text, sizeof(text)));
+}
+
+/* By a process that is gone afterwards. */
+static bool may_be_fifo(void)
+{
+	struct sched_param param = { .sched_priority = 3 };
+	pid_t child = fork();
+	int status;
+
+	if (child == 0)
+		_exit(sched_setscheduler(0, SCHED_FIFO, &param) < 0);
+	return waitpid(child, &status, 0) == child && status == 0;
+}
+
+static void *be_reader(void *arg)
+{
+	const struct preempt_plan *plan = arg;
+	struct sched_param param;
+	struct cpus cpus;
+
+	assert_int_equal(0, capture_preempt.thread_begin(plan, 0));
+	assert_int_equal(SCHED_FIFO | SCHED_RESET_ON_FORK, sched_getscheduler(0));
+	assert_int_equal(0, sched_getparam(0, &param));
+	assert_int_equal(plan->priority, param.sched_priority);
+	assert_int_equal(0, cpus_of_thread(&cpus, 0));
+	assert_int_equal(1, cpus_count(&cpus));
+	assert_true(cpus_has(&cpus, 0));
+	return NULL;
+}
+
+/* A reader is pinned to its CPU and more urgent than all targets. */
+static void readers_are_urgent(void **state)
+{
+	struct preempt_plan plan = { .targets.rt = { .priority = 2 } };
+	const struct capture_want want = { .plan = &plan };
+	pthread_t thread;
+	struct cpus own;
+	struct err err;
+
+	assert_int_equal(0, cpus_of_thread(&own, 0));
+	if (!may_be_fifo() || !cpus_has(&own, 0))
+		skip();
+	assert_int_equal(0, capture_preempt.possible(&want, &err));
+	assert_int_equal(3, plan.priority);
+	assert_int_equal(0, pthread_create(&thread, NULL, be_reader, &plan));
+	pthread_join(thread, NULL);
+}
+
+/* Readers can't go where the targets run, but for CPUs that are spared. */
+static void all_cpus_are_refused(void **state)
+{
+	enum { NONE = CPUS_MAX - 2 }; /* no machine has it */
+	struct preempt_plan plan = { 0 };
+	const struct capture_want want = { .plan = &plan };
+	struct err err;
+
+	if (!may_be_fifo())
+		skip();
+	for (int spared = 0; spared < 2; spared++) {
+		cpus_add(&plan.targets.cpus, NONE + spared);
+		if (spared)
+			cpus_add(&plan.targets.spared, NONE + spared);
+		assert_int_equal(-EPERM, capture_preempt.possible(&want, &err));
+		assert_non_null(strstr(err.text, "this process may not run on CPU 8190,"));
+	}
+	cpus_add(&plan.targets.cpus, 0);
+	assert_int_equal(0, capture_preempt.possible(&want, &err));
+}
+
+/* A reader that never sleeps is not ended by the soft limit on that. */
+static void limit_on_running_is_raised(void **state)
+{
+	struct preempt_plan plan = { 0 };
+	const struct capture_want want = { .plan = &plan };
+	struct rlimit before, low, after;
+	struct err err;
+
+	assert_int_equal(0, getrlimit(RLIMIT_RTTIME, &before));
+	low = (struct rlimit){ .rlim_cur = 1000000, .rlim_max = before.rlim_max };
+	if (!may_be_fifo() || before.rlim_max <= low.rlim_cur)
+		skip();
+	assert_int_equal(0, setrlimit(RLIMIT_RTTIME, &low));
+	assert_int_equal(0, capture_preempt.possible(&want, &err));
+	assert_int_equal(0, getrlimit(RLIMIT_RTTIME, &after));
+	assert_int_equal(before.rlim_max, after.rlim_cur);
+	setrlimit(RLIMIT_RTTIME, &before);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(priorities_that_may_be_had, machine_end),
+		cmocka_unit_test_teardown(cpus_that_may_be_had, machine_end),
+		cmocka_unit_test_teardown(the_first_cpu_alone, machine_end),
+		cmocka_unit_test(the_budget_is_told),
+		cmocka_unit_test(caveats_of_preempt),
+		cmocka_unit_test_teardown(limits_on_running, machine_end),
+		cmocka_unit_test_teardown(where_readers_go, machine_end),
+		cmocka_unit_test_teardown(readers_that_moved, machine_end),
+		cmocka_unit_test(isolated_cpus_are_spared),
+		cmocka_unit_test(readers_are_urgent),
+		cmocka_unit_test(all_cpus_are_refused),
+		cmocka_unit_test(limit_on_running_is_raised),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
