@@ -72,7 +72,6 @@ static bool answer_jit(struct symbolizer *s, const struct space *sp, uint64_t ip
 		       struct answer *a)
 {
 	const char *name = NULL;
-	char clean[SYMNAMES_MAX];
 
 	for (int i = 0; !name && sp && i < MAX_FORKS; i++) {
 		if (sp->jit)
@@ -88,8 +87,7 @@ static bool answer_jit(struct symbolizer *s, const struct space *sp, uint64_t ip
 	}
 	if (jit_is_trampoline(name))
 		a->symbol.kind = SYMBOL_TRAMPOLINE;
-	symnames_clean(clean, sizeof(clean), name);
-	a->symbol.name = symnames_intern(&s->names, clean);
+	a->symbol.name = symnames_symbol(&s->names, name);
 	return true;
 }
 

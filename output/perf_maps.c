@@ -86,7 +86,7 @@ static void read_file(const struct perf_maps *m, struct codemap *map, pid_t pid)
 	if (fd < 0 || !is_theirs(m, fd))
 		return;
 	for (int i = 0; i < MAX_PIECES && place.more; i++)
-		codemap_read(map, fd, false, &place);
+		codemap_read(map, fd, CODEMAP_LINES, &place);
 	codemap_sort(map);
 }
 

@@ -63,7 +63,7 @@ static bool is_code(uint64_t start, uint64_t size, size_t n)
 	return size > 0 && size <= MAX_CODE && start <= UINT64_MAX - size && n > 0;
 }
 
-static void add(struct codemap *m, uint64_t start, uint64_t size, const char *name, size_t n)
+void codemap_add(struct codemap *m, uint64_t start, uint64_t size, const char *name, size_t n)
 {
 	void *p;
 
@@ -111,6 +111,13 @@ void codemap_sort(struct codemap *m)
 		if (k == 0 || m->row[k - 1].start != m->row[i].start)
 			m->row[k++] = m->row[i];
 	m->n = m->n_sorted = k;
+}
+
+bool codemap_first(const struct codemap *m, uint64_t *start)
+{
+	if (m->n > 0)
+		*start = m->row[0].start;
+	return m->n > 0;
 }
 
 const char *codemap_find(const struct codemap *m, uint64_t ip)
@@ -165,7 +172,7 @@ size_t codemap_parse_perf(struct codemap *m, struct bytes b, uint64_t at)
 		uint64_t start, size;
 
 		if (hex(&p, next, &start) && hex(&p, next, &size))
-			add(m, start, size, p, strnlen(p, (size_t)(next - p)));
+			codemap_add(m, start, size, p, strnlen(p, (size_t)(next - p)));
 	}
 	return (size_t)(line - text);
 }
@@ -201,7 +208,7 @@ static size_t dump_record(struct codemap *m, struct bytes b)
 	len = strnlen(name, room);
 	if (len == room && b.n < n && room < MAX_NAME)
 		return 0;
-	add(m, load_u64(b.at + 32), load_u64(b.at + 40), name, len);
+	codemap_add(m, load_u64(b.at + 32), load_u64(b.at + 40), name, len);
 	return n;
 }
 
@@ -233,12 +240,18 @@ static void keep_tail(struct codemap_place *p, const unsigned char *b, size_t n)
 	memcpy(p->tail, b + n - p->n_tail, p->n_tail);
 }
 
-void codemap_read(struct codemap *m, int fd, bool dump, struct codemap_place *p)
+void codemap_read(struct codemap *m, int fd, enum codemap_kind kind, struct codemap_place *p)
 {
-	codemap_parse_fn *parse = dump ? codemap_parse_dump : codemap_parse_perf;
-	_cleanup_free_ unsigned char *buf = malloc(CHUNK);
+	static codemap_parse_fn *const parses[] = { [CODEMAP_LINES] = codemap_parse_perf,
+						    [CODEMAP_DUMP] = codemap_parse_dump,
+						    [CODEMAP_OBJECTS] =
+							    codemap_parse_objects };
+	codemap_parse_fn *parse = kind < ARRAY_SIZE(parses) ? parses[kind] : NULL;
+	_cleanup_free_ unsigned char *buf = parse ? malloc(CHUNK) : NULL;
 	size_t used = 1;
 
+	if (kind == CODEMAP_MAPPED_FILE)
+		codemap_descriptor(m, fd);
 	for (int i = 0; buf && i < MAX_CHUNKS && used && !m->full; i++) {
 		ssize_t n = pread(fd, buf, CHUNK, (off_t)p->at);
 
@@ -247,7 +260,7 @@ void codemap_read(struct codemap *m, int fd, bool dump, struct codemap_place *p)
 			keep_tail(p, buf, MIN(used, (size_t)n));
 		p->at += used;
 	}
-	p->more = used && !m->full;
+	p->more = parse && used && !m->full;
 }
 
 bool codemap_same(int fd, const struct codemap_place *p)
@@ -287,7 +300,7 @@ static bool take_row(struct codemap *m, const struct codemap_row *r, struct byte
 
 	if (n == room || !is_code(r->start, r->size, n))
 		return false;
-	add(m, r->start, r->size, name, n);
+	codemap_add(m, r->start, r->size, name, n);
 	*names = (struct bytes){ names->at + n + 1, names->n - n - 1 };
 	return true;
 }

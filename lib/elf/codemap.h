@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * codemap - names of the code that a JIT made, as it wrote them down, and the parsers of the
- * two files that JITs write; and of the rows that a process without rights made of those
- * (file_helper.h). Bytes in, rows out; every byte is taken for hostile.
+ * two files that JITs write and of the ELF images that they keep in memory (codemap_elf.c);
+ * and of the rows that a process without rights made of those (file_helper.h). Bytes in, rows
+ * out; every byte is taken for hostile.
  */
 #ifndef CODEMAP_H
 #define CODEMAP_H
@@ -26,9 +27,16 @@ struct codemap {
 
 void codemap_deinit(struct codemap *m); /* but for @quota */
 
+/* Add a row that is written behind all others; one without a name or a size, and what has no
+ * room, is left out. @n: bytes of @name. */
+void codemap_add(struct codemap *m, uint64_t start, uint64_t size, const char *name, size_t n);
+
 /* The name of the code at @ip, or NULL; where the file names an address more than once, the
  * last that it says. */
 const char *codemap_find(const struct codemap *m, uint64_t ip);
+
+/* Where the row that was added first begins. False: there is none. */
+bool codemap_first(const struct codemap *m, uint64_t *start);
 
 /* After the last piece of the file that there is now. */
 void codemap_sort(struct codemap *m);
@@ -45,6 +53,26 @@ codemap_parse_fn codemap_parse_perf;
  * (tools/perf/Documentation/jitdump-specification.txt). */
 codemap_parse_fn codemap_parse_dump;
 
+/* codemap_elf.c: ELF images, each behind its length (8 bytes, at most CODEMAP_MAX_OBJECT):
+ * their functions, where the JIT says that they were loaded. */
+codemap_parse_fn codemap_parse_objects;
+enum { CODEMAP_MAX_OBJECT = (1 << 20) - 8 };
+
+/* codemap_elf.c: of a mapped file, one row if it has the list in which GDB looks for the
+ * images of JITs (CODEMAP_DESCRIPTOR): how far behind the beginning of the file's maps that
+ * is. */
+void codemap_descriptor(struct codemap *m, int fd);
+#define CODEMAP_DESCRIPTOR "__jit_debug_descriptor"
+
+/* What is in a file that codemap_read() is given. */
+enum codemap_kind {
+	CODEMAP_LINES,
+	CODEMAP_DUMP,
+	CODEMAP_OBJECTS,
+	CODEMAP_MAPPED_FILE,
+	CODEMAP_KINDS
+};
+
 /* How far a file was read. */
 struct codemap_place {
 	uint64_t at, tail_at;
@@ -53,8 +81,8 @@ struct codemap_place {
 	unsigned char tail[64];
 };
 
-/* Go on at @p with what @fd has of lines, or of a dump: so much at a time. */
-void codemap_read(struct codemap *m, int fd, bool dump, struct codemap_place *p);
+/* Go on at @p with what @fd has: so much at a time. */
+void codemap_read(struct codemap *m, int fd, enum codemap_kind kind, struct codemap_place *p);
 
 /* Is what was read last still in @fd? */
 bool codemap_same(int fd, const struct codemap_place *p);

@@ -384,10 +384,10 @@ static bool place_good(const struct codemap_place *p, const struct codemap_place
 	       p->tail_at <= p->at && p->more <= 1;
 }
 
-int file_helper_code(struct file_helper *h, struct codemap *m, int fd, bool dump,
+int file_helper_code(struct file_helper *h, struct codemap *m, int fd, enum codemap_kind what,
 		     struct codemap_place *place)
 {
-	const struct file_question q = { .kind = FILE_CODE, .dump = dump, .place = *place };
+	const struct file_question q = { .kind = FILE_CODE, .what = what, .place = *place };
 	int socket, fds[FDPASS_MAX], r = -EPROTO, n;
 	struct file_answer a;
 

@@ -41,7 +41,7 @@ int file_helper_read(struct file_helper *h, struct module *ret, int fd,
 
 /* codemap_read() of @fd elsewhere, as file_helper_read(): 0, -EAGAIN or -EPROTO. @m may have
  * got rows anyway; @place is as it was then. */
-int file_helper_code(struct file_helper *h, struct codemap *m, int fd, bool dump,
+int file_helper_code(struct file_helper *h, struct codemap *m, int fd, enum codemap_kind what,
 		     struct codemap_place *place);
 
 /* elfpython_read() of @fd elsewhere, as file_helper_read(). */
@@ -72,7 +72,7 @@ struct file_question {
 	enum { FILE_READ, FILE_OPENED, FILE_CODE, FILE_PYTHON, FILE_ID } kind;
 	unsigned rows; /* FILE_READ, with the file: unwind rows are wanted */
 	unsigned set;  /* FILE_OPENED: bit N: there is one at place N. With these */
-	unsigned dump; /* FILE_CODE, with the file: what it is, and where to go on */
+	enum codemap_kind what; /* FILE_CODE, with the file: and where to go on */
 	struct codemap_place place;
 };
 

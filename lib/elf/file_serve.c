@@ -83,7 +83,7 @@ static int read_code(int fd, const struct file_question *q, struct file_answer *
 	int made;
 
 	ret->place = q->place;
-	codemap_read(&m, fd, q->dump, &ret->place);
+	codemap_read(&m, fd, q->what, &ret->place);
 	made = codemap_make(&m);
 	codemap_deinit(&m);
 	ret->result = made < 0 ? -EAGAIN : 0;

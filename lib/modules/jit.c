@@ -10,6 +10,7 @@
 #include "base/quota.h"
 #include "elf/codemap.h"
 #include "elf/file_helper.h"
+#include "modules/jit_objects.h"
 #include "sys/rootfile.h"
 #include "sys/proc.h"
 
@@ -24,7 +25,7 @@ static const uint64_t min_pause_ns = 1000000, max_pause_ns = 200000000;
 
 /* One file, read up to @place. */
 struct source {
-	bool dump;
+	enum codemap_kind kind;
 	struct codemap map;
 	struct stat st; /* of when it was read to its end */
 	struct codemap_place place;
@@ -46,6 +47,9 @@ struct sources {
 	int root, dump_fd;
 	struct mapped mapped;
 	struct source perf, dump;
+	struct jit_objects objects;
+	unsigned objects_bad_ends;
+	int objects_result;
 	uint64_t took_ns;
 	bool changed;
 	struct quota *quota;
@@ -88,8 +92,8 @@ static bool source_changed(const struct source *f, const struct stat *st)
 static int source_piece(struct source *f, int fd, struct file_helper *files)
 {
 	if (files)
-		return file_helper_code(files, &f->map, fd, f->dump, &f->place);
-	codemap_read(&f->map, fd, f->dump, &f->place);
+		return file_helper_code(files, &f->map, fd, f->kind, &f->place);
+	codemap_read(&f->map, fd, f->kind, &f->place);
 	return 0;
 }
 
@@ -135,6 +139,9 @@ static void sources_read(struct sources *s)
 		s->dump_fd = proc_map_open(s->pid, &s->mapped.map);
 	if (s->dump_fd >= 0 && source_read(&s->dump, s->dump_fd, s->files))
 		s->changed = true;
+	s->objects_result = jit_objects_read(&s->objects, s->files);
+	if (s->objects_result > 0)
+		s->changed = true;
 }
 
 static void sources_destroy(struct sources *s)
@@ -146,6 +153,7 @@ static void sources_destroy(struct sources *s)
 	close(s->root);
 	codemap_deinit(&s->perf.map);
 	codemap_deinit(&s->dump.map);
+	jit_objects_deinit(&s->objects);
 	quota_give(s->quota, QUOTA_JITS, 1);
 	file_helper_unref(s->files);
 	free(s);
@@ -167,7 +175,8 @@ static struct sources *sources_create(pid_t pid, struct quota *quota,
 	s->root = rootfile_root(pid);
 	s->dump_fd = -1;
 	s->files = file_helper_ref(files);
-	s->dump.dump = true;
+	s->dump.kind = CODEMAP_DUMP;
+	jit_objects_init(&s->objects, pid, quota);
 	if (s->inner > 0 && s->root >= 0 && proc_status(pid, &status) == 0) {
 		s->euid = status.euid;
 		return s;
@@ -225,6 +234,18 @@ static void judge(struct jit *j, struct source *f, const char *path)
 	f->bad_end = false;
 }
 
+static void judge_objects(struct jit *j)
+{
+	struct sources *s = j->s;
+	char what[64];
+
+	if (s->objects_result != -EPROTO && s->objects_result != -EPIPE)
+		return;
+	snprintf(what, sizeof(what), "code that process %d registered for GDB", j->inner);
+	s->objects.given_up =
+		file_helper_bad_end(j->files, what, ++s->objects_bad_ends);
+}
+
 /* Have the sources back, if they were read within @ms. */
 static void end(struct jit *j, int ms)
 {
@@ -239,6 +260,7 @@ static void end(struct jit *j, int ms)
 	snprintf(path, sizeof(path), PERF_MAP, j->inner);
 	judge(j, &j->s->perf, path);
 	judge(j, &j->s->dump, j->s->mapped.path);
+	judge_objects(j);
 	/* A JIT that writes on and on costs a tenth of our time; one that never wrote costs
 	 * nothing. */
 	if (j->s->changed)
@@ -253,7 +275,11 @@ static const char *find(const struct jit *j, uint64_t ip)
 {
 	const char *name = j->s ? codemap_find(&j->s->dump.map, ip) : NULL;
 
-	return name || !j->s ? name : codemap_find(&j->s->perf.map, ip);
+	if (!name && j->s)
+		name = codemap_find(&j->s->perf.map, ip);
+	if (!name && j->s)
+		name = codemap_find(&j->s->objects.map, ip);
+	return name;
 }
 
 const char *jit_name(struct jit *j, uint64_t ip)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * jit - what a process wrote down about the code that it makes: /tmp/perf-PID.map in its own
- * root and under its own number, and jit-PID.dump, which it maps to say where that is.
+ * root and under its own number, jit-PID.dump, which it maps to say where that is, and what it
+ * registered for GDB (jit_objects.h).
  *
  * Files are read in a thread of their own (later.h), which has a process without rights do it
  * (file_helper.h), when a name is missing, and again when

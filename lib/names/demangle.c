@@ -47,6 +47,22 @@ static bool decode(const char *name, struct out *o)
 	return cplus_demangle_v3_callback(name, OPTIONS, put, o);
 }
 
+/* An ABI tag is a word. numba puts the flags of a compilation into one, some 40 letters that
+ * tell nobody anything. */
+static void drop_long_tags(char *text)
+{
+	static const char begin[] = "[abi:";
+	enum { MAX_TAG = 24 };
+	char *tag = text, *end;
+
+	while ((tag = strstr(tag, begin)) && (end = strchr(tag, ']'))) {
+		if (end - tag > MAX_TAG)
+			memmove(tag, end + 1, strlen(end + 1) + 1);
+		else
+			tag = end;
+	}
+}
+
 bool demangle(const char *name, char *buf, size_t cap)
 {
 	struct out o = { .buf = buf, .cap = cap };
@@ -54,6 +70,7 @@ bool demangle(const char *name, char *buf, size_t cap)
 	if (!demangle_wanted(name) || !decode(name, &o))
 		return false;
 	buf[o.n] = '\0';
+	drop_long_tags(buf);
 	return o.n > 0;
 }
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * fuzz_codemap - what JITs write down: perf-PID.map and jit-PID.dump, in pieces as they grow.
- * An input's first byte tells which it is, the second how large the first piece is.
+ * fuzz_codemap - what JITs write down: perf-PID.map, jit-PID.dump and images for GDB, in
+ * pieces as they grow. An input's first byte tells which it is, the second how large the first
+ * piece is.
  */
 #include "elf/codemap.h"
 #include "fuzz.h"
+#include "../unit/jitobject.h"
 
 static void check_names(const struct codemap *m, const uint8_t *data, size_t n)
 {
@@ -13,7 +15,6 @@ static void check_names(const struct codemap *m, const uint8_t *data, size_t n)
 
 		FUZZ_CHECK(!name || (*name && strlen(name) < 4096));
 	}
-	FUZZ_CHECK(m->n_names <= n + m->n);
 }
 
 /* As jit.c reads a file: each time from where the last piece that was taken ended. */
@@ -43,11 +44,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 
 	if (n < 2)
 		return 0;
-	parse = data[0] & 1 ? codemap_parse_dump : codemap_parse_perf;
+	parse = data[0] & 2 ? codemap_parse_objects :
+		data[0] & 1 ? codemap_parse_dump :
+			      codemap_parse_perf;
 	first = (n - 2) * data[1] / 255;
 	read_piece(&m, parse, data + 2, first, &at);
 	read_piece(&m, parse, data + 2, n - 2, &at);
 	check_names(&m, data + 2, n - 2);
+	FUZZ_CHECK(parse == codemap_parse_objects || m.n_names <= n + m.n);
 	codemap_deinit(&m);
 	return 0;
 }
@@ -81,6 +85,19 @@ static size_t seed_dump(uint8_t *buf)
 	return n;
 }
 
+static size_t seed_object(uint8_t *buf)
+{
+	struct jitobject o;
+	uint64_t n = sizeof(o);
+
+	jitobject_fill(&o, 0x7f00, 0x100, 0x10, 0x20, "_ZN2ns3fooEi");
+	buf[0] = 2;
+	buf[1] = 0xff;
+	memcpy(buf + 2, &n, sizeof(n));
+	memcpy(buf + 2 + sizeof(n), &o, sizeof(o));
+	return 2 + sizeof(n) + sizeof(o);
+}
+
 size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 {
 	switch (i) {
@@ -88,6 +105,8 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 		return fuzz_bytes(buf, cap, perf, sizeof(perf) - 1);
 	case 1:
 		return seed_dump(buf);
+	case 2:
+		return seed_object(buf);
 	default:
 		return 0;
 	}

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "elf/codemap.h"
+#include "jitobject.h"
 #include "base/quota.h"
 #include "jitdump.h"
 
@@ -258,7 +259,7 @@ static void test_handed_over(void **state)
 		const char *text = i ? rest : first;
 
 		assert_int_equal(strlen(text), write(file, text, strlen(text)));
-		codemap_read(&here, file, false, &place);
+		codemap_read(&here, file, CODEMAP_LINES, &place);
 		assert_true(codemap_same(file, &place) && !place.more);
 		fd = codemap_make(&here);
 		assert_int_equal(0, codemap_take(&there, fd));
@@ -272,6 +273,77 @@ static void test_handed_over(void **state)
 	assert_int_equal(1, pwrite(file, "e", 1, 31));
 	assert_false(codemap_same(file, &place));
 	codemap_deinit(&there);
+}
+
+/* Images come one behind the other, each behind its length. */
+static void test_objects(void **state)
+{
+	struct {
+		uint64_t n;
+		struct jitobject o;
+	} two[2];
+	struct codemap m = { 0 };
+	struct bytes b = { (const unsigned char *)two, sizeof(two) };
+
+	two[0].n = two[1].n = sizeof(two[0].o);
+	jitobject_fill(&two[0].o, 0x1000, 0x200, 0x10, 0x20, "first");
+	jitobject_fill(&two[1].o, 0x8000, 0x200, 0x100, 0x100, "second");
+	assert_int_equal(sizeof(two[0]), /* the second is not whole yet */
+			 codemap_parse_objects(&m, (struct bytes){ b.at, b.n - 1 }, 0));
+	assert_int_equal(sizeof(two), codemap_parse_objects(&m, b, 0));
+	codemap_sort(&m);
+	check_name(&m, 0x100f, NULL);
+	check_name(&m, 0x1010, "first");
+	check_name(&m, 0x102f, "first");
+	check_name(&m, 0x1030, NULL);
+	check_name(&m, 0x81ff, "second");
+	codemap_deinit(&m);
+}
+
+/* How many functions an image has. */
+static size_t functions_of(const struct jitobject *o)
+{
+	unsigned char b[sizeof(uint64_t) + sizeof(*o)];
+	struct codemap m = { 0 };
+	uint64_t n = sizeof(*o);
+	size_t ret;
+
+	memcpy(b, &n, sizeof(n));
+	memcpy(b + sizeof(n), o, sizeof(*o));
+	codemap_parse_objects(&m, (struct bytes){ b, sizeof(b) }, 0);
+	ret = m.n;
+	codemap_deinit(&m);
+	return ret;
+}
+
+static void test_objects_are_not_trusted(void **state)
+{
+	struct jitobject good, o;
+
+	jitobject_fill(&good, 0x1000, 0x200, 0x10, 0x20, "f");
+	assert_int_equal(1, functions_of(&good));
+	o = good, o.sym[1].st_value = 0x200; /* behind its section */
+	assert_int_equal(0, functions_of(&o));
+	o = good, o.sym[1].st_size = 0x1f1; /* beyond its section's end */
+	assert_int_equal(0, functions_of(&o));
+	o = good, o.sym[1].st_shndx = 4;
+	assert_int_equal(0, functions_of(&o));
+	o = good, o.sym[1].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT);
+	assert_int_equal(0, functions_of(&o));
+	o = good, o.sym[1].st_name = sizeof(o.names);
+	assert_int_equal(0, functions_of(&o));
+	o = good, memset(o.names, 'x', sizeof(o.names)); /* no end */
+	assert_int_equal(0, functions_of(&o));
+	o = good, o.sh[1].sh_flags = SHF_ALLOC;
+	assert_int_equal(0, functions_of(&o));
+	o = good, o.sh[2].sh_link = 4;
+	assert_int_equal(0, functions_of(&o));
+	o = good, o.sh[2].sh_size = sizeof(o);
+	assert_int_equal(0, functions_of(&o));
+	o = good, o.eh.e_shnum = UINT16_MAX;
+	assert_int_equal(0, functions_of(&o));
+	o = good, o.eh.e_type = ET_DYN, o.sym[1].st_value = 0x1010;
+	assert_int_equal(1, functions_of(&o));
 }
 
 static int check_bytes(const unsigned char *b, size_t n)
@@ -333,6 +405,8 @@ int main(void)
 		cmocka_unit_test(test_bounded),
 		cmocka_unit_test(test_bounded_together),
 		cmocka_unit_test(test_handed_over),
+		cmocka_unit_test(test_objects),
+		cmocka_unit_test(test_objects_are_not_trusted),
 		cmocka_unit_test(test_no_row_is_trusted),
 	};
 

@@ -44,6 +44,9 @@ static void test_names(void **state)
 		{ "_RNvNtCs1234_7mycrate3foo3bar", "mycrate::foo::bar" },
 		{ "_RINvC1a1fAhj4_E", "a::f::<[u8: 4]>" },
 		{ "_GLOBAL__sub_I_x", "_GLOBAL__sub_I_x" },
+		{ "_ZN8__main__5innerB2v2B38c8tJTIeFIjxB2IKSgI4CrvQClQZ6FczSBAA_"
+		  "3dE5ArrayIdLi1E1CE",
+		  "__main__::inner[abi:v2](Array<double, 1, C>)" },
 		{ "_Zork", "_Zork" },
 		{ "_Really", "_Really" },
 		{ "_Z", "_Z" },

@@ -149,8 +149,8 @@ static void code_is_read(void **state)
 		const char *t = i ? rest : text;
 
 		assert_int_equal(strlen(t), write(fd, t, strlen(t)));
-		codemap_read(&m, fd, false, &here);
-		assert_int_equal(0, file_helper_code(h, &n, fd, false, &there));
+		codemap_read(&m, fd, CODEMAP_LINES, &here);
+		assert_int_equal(0, file_helper_code(h, &n, fd, CODEMAP_LINES, &there));
 		assert_memory_equal(&here, &there, sizeof(here));
 	}
 	assert_int_equal(m.n_names, n.n_names);
@@ -158,7 +158,7 @@ static void code_is_read(void **state)
 	codemap_sort(&n);
 	assert_string_equal("three", codemap_find(&n, 0x3001));
 	there = (struct codemap_place){ 0 };
-	assert_int_equal(0, file_helper_code(h, &n, fd, true, &there)); /* it is no dump */
+	assert_int_equal(0, file_helper_code(h, &n, fd, CODEMAP_DUMP, &there)); /* it is no dump */
 	assert_int_equal(0, there.at);
 	codemap_deinit(&m);
 	codemap_deinit(&n);

@@ -20,7 +20,9 @@
 #include <time.h>
 
 #include "elf/file_helper.h"
+#include "names/demangle.h"
 #include "jitdump.h"
+#include "jitobject.h"
 #include "sys/family.h"
 #include "sys/proc.h"
 #include "sys/proc_maps.h"
@@ -80,6 +82,87 @@ static void until_named(struct symbolizer *s, pid_t pid, uint64_t at, const char
 	for (int i = 0; i < 10000 && strcmp(symbolize_user(s, pid, at), want) != 0; i++)
 		nanosleep(&step, NULL);
 	assert_string_equal(want, symbolize_user(s, pid, at));
+}
+
+/* As a JIT keeps it (GDB manual, "JIT Compilation Interface"): what is found by its name. */
+struct registered {
+	struct registered *next, *prev;
+	const void *image;
+	uint64_t size;
+};
+struct {
+	uint32_t version, action;
+	struct registered *relevant, *first;
+} __jit_debug_descriptor = { .version = 1 };
+
+static void enlist(struct registered *r, struct jitobject *o, uint64_t offset,
+		   const char *name)
+{
+	jitobject_fill(o, CODE, CODE_SIZE, offset, 0x100, name);
+	*r = (struct registered){ .next = __jit_debug_descriptor.first,
+				  .image = o,
+				  .size = sizeof(*o) };
+	if (r->next)
+		r->next->prev = r;
+	__jit_debug_descriptor.first = r;
+}
+
+static int empty_list(void **state)
+{
+	__jit_debug_descriptor.first = NULL;
+	__jit_debug_descriptor.version = 1;
+	return 0;
+}
+
+/* Code is found by what was registered last for its place, and what comes later is found, too.
+ */
+static void test_registered(void **state)
+{
+	struct file_helper *h = *state ? file_helper_start(NULL) : NULL;
+	struct symbolizer *s = own_symbolizer(0);
+	struct jitobject o[4];
+	struct registered r[4];
+	pid_t me = getpid();
+
+	elfcache_read_by(symbolizer_spaces(s)->elfs, h);
+	feed(s, me, CODE, "//anon", NULL);
+	enlist(&r[0], &o[0], 0x1000, "old");
+	enlist(&r[1], &o[1], 0x2000, "_ZN2ns3fooEi");
+	enlist(&r[2], &o[2], 0x1000, "young");
+	until_named(s, me, CODE + 0x1000, "young");
+	until_named(s, me, CODE + 0x20ff, demangle_built ? "ns::foo(int)" : "_ZN2ns3fooEi");
+	assert_string_equal("[anon]", symbolize_user(s, me, CODE + 0x2100));
+	enlist(&r[3], &o[3], 0x2100, "late");
+	until_named(s, me, CODE + 0x2100, "late");
+	own_symbolizer_destroy(s);
+	file_helper_end(h);
+}
+
+/* A list that changes while it is read, or is none: then there is no name, and no end. */
+static void test_no_list(void **state)
+{
+	struct symbolizer *s = own_symbolizer(0);
+	struct timespec step = { .tv_nsec = 1000000 };
+	struct registered r[2];
+	struct jitobject o[2];
+	pid_t me = getpid();
+
+	feed(s, me, CODE, "//anon", NULL);
+	enlist(&r[0], &o[0], 0x1000, "a");
+	enlist(&r[1], &o[1], 0x2000, "b");
+	r[0].next = &r[1]; /* a circle */
+	r[1].prev = NULL;
+	for (int i = 0; i < 200; i++, nanosleep(&step, NULL))
+		assert_string_equal("[anon]", symbolize_user(s, me, CODE + 0x2000));
+	r[0].next = NULL;
+	__jit_debug_descriptor.version = 2;
+	for (int i = 0; i < 200; i++, nanosleep(&step, NULL))
+		assert_string_equal("[anon]", symbolize_user(s, me, CODE + 0x2000));
+	__jit_debug_descriptor.version = 1;
+	r[1].size = UINT64_MAX; /* one image that can't be leaves the others */
+	until_named(s, me, CODE + 0x1000, "a");
+	assert_string_equal("[anon]", symbolize_user(s, me, CODE + 0x2000));
+	own_symbolizer_destroy(s);
 }
 
 static int remove_map(void **state)
@@ -403,7 +486,12 @@ static void test_python_in_namespaces(void **state)
 
 int main(int argc, char **argv)
 {
+	bool elsewhere = true;
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(test_registered, empty_list),
+		cmocka_unit_test_prestate_setup_teardown(test_registered, NULL, empty_list,
+							 &elsewhere),
+		cmocka_unit_test_teardown(test_no_list, empty_list),
 		cmocka_unit_test_teardown(test_own_map, remove_map),
 		cmocka_unit_test_teardown(test_read_elsewhere, remove_map),
 		cmocka_unit_test_teardown(test_forked, remove_map),

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * jit_objects - finds the lists in the process's mapped files, follows each from its newest
+ * entry to the newest of the last time, and copies the images in the order of their age.
+ */
+#include "modules/jit_objects.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "elf/file_helper.h"
+#include "remote_mem.h"
+#include "sys/proc.h"
+#include "sys/proc_maps.h"
+
+enum {
+	MAX_FILES = 4096,      /* mapped, that are searched for a list */
+	MAX_ENTRIES = 1 << 16, /* of a list, at a time: the newest */
+	MAX_BYTES = 16 << 20,  /* of images, at a time */
+	SEARCH_EVERY_NS = 1000000000,
+	VERSION = 1, /* of the list: the only one there is */
+};
+
+struct jit_objects_file {
+	uint64_t ino;
+	uint32_t maj, min;
+};
+
+/* struct jit_descriptor and struct jit_code_entry of the GDB manual, on 64-bit machines. */
+struct descriptor {
+	uint32_t version, action;
+	uint64_t relevant, first;
+};
+struct entry {
+	uint64_t next, prev, image, size;
+};
+
+void jit_objects_init(struct jit_objects *o, pid_t pid, struct quota *quota)
+{
+	*o = (struct jit_objects){ .pid = pid, .pidfd = proc_pidfd(pid) };
+	o->map.quota = quota;
+}
+
+void jit_objects_deinit(struct jit_objects *o)
+{
+	if (o->pidfd >= 0)
+		close(o->pidfd);
+	codemap_deinit(&o->map);
+	free(o->looked);
+}
+
+/* All of a file that is given at once. 0, or as file_helper_code() says. */
+static int parse(struct codemap *m, int fd, enum codemap_kind kind, struct file_helper *files)
+{
+	struct codemap_place place = { .more = true };
+	int r = 0;
+
+	while (r == 0 && place.more) {
+		place.more = false;
+		if (files)
+			r = file_helper_code(files, m, fd, kind, &place);
+		else
+			codemap_read(m, fd, kind, &place);
+	}
+	return r;
+}
+
+/* ---- The lists ---- */
+
+/* Note that the file of @m is searched. False: it was before, or there are too many. */
+static bool look_at(struct jit_objects *o, const struct proc_map *m)
+{
+	struct jit_objects_file *f;
+
+	for (size_t i = 0; i < o->n_looked; i++) {
+		f = &o->looked[i];
+		if (f->ino == m->ino && f->maj == m->maj && f->min == m->min)
+			return false;
+	}
+	f = o->n_looked < MAX_FILES ?
+		    reallocarray(o->looked, o->n_looked + 1, sizeof(*o->looked)) :
+		    NULL;
+	if (!f)
+		return false;
+	o->looked = f;
+	f[o->n_looked++] = (struct jit_objects_file){ m->ino, m->maj, m->min };
+	return true;
+}
+
+/* Where the first byte of the file is mapped that @maps have at @i. */
+static uint64_t file_begin(const struct proc_maps *maps, size_t i)
+{
+	const struct proc_map *m = &maps->map[i], *first = m;
+
+	for (size_t k = 0; k < maps->n; k++) {
+		const struct proc_map *other = &maps->map[k];
+
+		if (other->ino == m->ino && other->maj == m->maj && other->min == m->min &&
+		    other->start - other->pgoff < first->start - first->pgoff)
+			first = other;
+	}
+	return first->start - first->pgoff;
+}
+
+static int search_file(struct jit_objects *o, const struct proc_maps *maps, size_t i,
+		       struct file_helper *files)
+{
+	_cleanup_close_ int fd = proc_map_open(o->pid, &maps->map[i]);
+	struct codemap found = { 0 };
+	uint64_t offset;
+	int r = 0;
+
+	if (fd >= 0)
+		r = parse(&found, fd, CODEMAP_MAPPED_FILE, files);
+	if (codemap_first(&found, &offset) && o->n_lists < JIT_OBJECTS_LISTS)
+		o->list[o->n_lists++].at = file_begin(maps, i) + offset;
+	codemap_deinit(&found);
+	return r;
+}
+
+/* Each file with code is searched once. */
+static int search(struct jit_objects *o, struct file_helper *files)
+{
+	struct proc_maps maps;
+	int r = proc_maps_read(&maps, o->pid);
+
+	if (r < 0)
+		return r == -ENOMEM ? -EAGAIN : 0;
+	for (size_t i = 0; i < maps.n && r == 0; i++) {
+		const struct proc_map *m = &maps.map[i];
+
+		if (m->x && m->ino && look_at(o, m))
+			r = search_file(o, &maps, i, files);
+	}
+	proc_maps_deinit(&maps);
+	return r;
+}
+
+/* ---- The images ---- */
+
+/* The entries of a list that are new, newest first. */
+struct entries {
+	struct {
+		uint64_t at, image, size;
+	} entry[MAX_ENTRIES];
+	size_t n;
+};
+
+/* False: it is no list, or it changed while it was read. */
+static bool follow(struct entries *new, struct rmem *mem, uint64_t at, uint64_t until)
+{
+	uint64_t prev = 0;
+	struct entry e;
+
+	for (; at && at != until && new->n < MAX_ENTRIES; prev = at, at = e.next) {
+		if (rmem_read(mem, at, &e, sizeof(e)) < 0 || e.prev != prev)
+			return false;
+		new->entry[new->n].at = at;
+		new->entry[new->n].image = e.image;
+		new->entry[new->n++].size = e.size;
+	}
+	return true;
+}
+
+/* Images to @fd, each behind its length, the oldest first: code that took the place of other
+ * code comes later. One that is gone or too large is left out. The entry that was copied last,
+ * 0: none could be written. */
+static uint64_t copy(int fd, struct rmem *mem, const struct entries *new)
+{
+	_cleanup_free_ unsigned char *buf = malloc(sizeof(uint64_t) + CODEMAP_MAX_OBJECT);
+	size_t bytes = 0;
+	uint64_t last = 0;
+
+	for (size_t i = new->n; i > 0 && buf && bytes < MAX_BYTES; i--) {
+		uint64_t size = new->entry[i - 1].size;
+		size_t n = sizeof(size) + size;
+
+		last = new->entry[i - 1].at;
+		if (size > CODEMAP_MAX_OBJECT ||
+		    rmem_read(mem, new->entry[i - 1].image, buf + sizeof(size), size) < 0)
+			continue;
+		memcpy(buf, &size, sizeof(size));
+		if (write(fd, buf, n) != (ssize_t)n)
+			return 0;
+		bytes += n;
+	}
+	return last;
+}
+
+/* 1, with the newest entry that was taken in @head; else as jit_objects_read(). */
+static int take(struct jit_objects *o, struct rmem *mem, const struct entries *new,
+		struct file_helper *files, uint64_t *head)
+{
+	_cleanup_close_ int fd = memfd_create("pysampled", MFD_CLOEXEC);
+	uint64_t last = fd < 0 ? 0 : copy(fd, mem, new);
+	int r;
+
+	if (!last)
+		return -EAGAIN;
+	if (proc_has_ended(o->pidfd)) /* whose memory it was is not known */
+		return 0;
+	r = parse(&o->map, fd, CODEMAP_OBJECTS, files);
+	codemap_sort(&o->map);
+	if (r < 0)
+		return r;
+	*head = last;
+	return 1;
+}
+
+static int read_list(struct jit_objects *o, size_t i, struct file_helper *files)
+{
+	_cleanup_free_ struct entries *new = NULL;
+	uint64_t *head = &o->list[i].head;
+	struct descriptor d;
+	struct rmem_live mem;
+
+	rmem_live_init(&mem, o->pid);
+	if (rmem_read(&mem.base, o->list[i].at, &d, sizeof(d)) < 0 || d.version != VERSION ||
+	    !d.first || d.first == *head)
+		return 0;
+	new = calloc(1, sizeof(*new));
+	if (!new)
+		return -EAGAIN;
+	if (!follow(new, &mem.base, d.first, *head) || new->n == 0)
+		return 0;
+	return take(o, &mem.base, new, files, head);
+}
+
+int jit_objects_read(struct jit_objects *o, struct file_helper *files)
+{
+	bool any = false;
+	int r = 0;
+
+	if (o->pidfd < 0 || o->given_up || o->map.full)
+		return 0;
+	if (now_ns() >= o->next_search_ns) {
+		r = search(o, files);
+		o->next_search_ns = now_ns() + SEARCH_EVERY_NS;
+	}
+	for (size_t i = 0; i < o->n_lists && r >= 0; i++) {
+		r = read_list(o, i, files);
+		any |= r > 0;
+	}
+	return r < 0 ? r : any;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * jit_objects - the code that a process told GDB of: a list of ELF images in its memory
+ * (GDB manual, "JIT Compilation Interface"), as LLVM's JITs keep one and with them numba.
+ *
+ * For a thread that may hang (later.h): it reads the process's memory, and has its files and
+ * the images parsed by @files (file_helper.h). Each call takes what is new since the last.
+ */
+#ifndef JIT_OBJECTS_H
+#define JIT_OBJECTS_H
+
+#include "elf/codemap.h"
+
+struct file_helper;
+
+enum { JIT_OBJECTS_LISTS = 4 };
+
+struct jit_objects {
+	pid_t pid;
+	int pidfd; /* owned; < 0: nothing is read */
+	struct codemap map;
+	struct {
+		uint64_t at;   /* address of the list's descriptor */
+		uint64_t head; /* the entry that was first when it was read; 0: none */
+	} list[JIT_OBJECTS_LISTS];
+	size_t n_lists;
+	struct jit_objects_file *looked; /* mapped files that were searched for a list */
+	size_t n_looked;
+	uint64_t next_search_ns; /* for lists in files that were mapped since */
+	bool given_up;		 /* a file or an image ended who parsed it too often */
+};
+
+void jit_objects_init(struct jit_objects *o, pid_t pid, struct quota *quota);
+void jit_objects_deinit(struct jit_objects *o);
+
+/* Read what is new. @files or NULL: we parse. 1: there was something; 0; -EAGAIN: not now;
+ * -EPROTO, -EPIPE: who parsed it ended. */
+int jit_objects_read(struct jit_objects *o, struct file_helper *files);
+
+#endif
