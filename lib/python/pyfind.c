@@ -407,8 +407,9 @@ static int module_try(struct search *s, const struct module *mod, struct pyproc 
 	if (r < 0)
 		return -ENOEXEC;
 	if (elf.pypy)
-		return err_set(err, -ENOTSUP, "process %d (%s) runs PyPy, not CPython", s->pid,
-			       s->comm);
+		return err_set(err, -ENOTSUP, "process %d (%s) runs PyPy, not CPython; 'pysampled record "
+			       "--any' samples it natively",
+			       s->pid, s->comm);
 	if (!elf.runtime)
 		return elf.python ? not_found(s, mod->map->path, err) : -ENOEXEC;
 	if (!load_bias(s, mod, &elf, &bias)) {
