@@ -12,6 +12,8 @@
 
 #include "cmd.h"
 
+enum { MAX_SOURCE = 16 << 20 }; /* bytes of a file */
+
 /* One function's lines, in their order. */
 struct annotated {
 	const struct tally *t;
@@ -38,17 +40,23 @@ static int by_place(const void *a, const void *b)
 	return ret ? ret : ((*x)->line > (*y)->line) - ((*x)->line < (*y)->line);
 }
 
-/* A regular file, or NULL. */
-static FILE *open_source(const char *path)
+/* The bytes of a regular file with a NUL behind, malloc'ed. NULL: there is none, or it is
+ * larger than any source: a target named it. */
+static char *read_source(const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
-	FILE *ret = NULL;
+	size_t n = 0;
+	ssize_t got;
+	char *ret;
 
-	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode))
-		ret = fdopen(fd, "r");
-	if (fd >= 0 && !ret)
-		close(fd);
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size > MAX_SOURCE)
+		return NULL;
+	ret = malloc((size_t)st.st_size + 1);
+	while (ret && (got = read(fd, ret + n, (size_t)st.st_size - n)) > 0)
+		n += (size_t)got;
+	if (ret)
+		ret[n] = '\0';
 	return ret;
 }
 
@@ -69,11 +77,9 @@ static void print_line(const struct annotated *a, int line, const char *text)
 
 static void print_function(const struct annotated *a)
 {
-	_cleanup_fclose_ FILE *in = open_source(a->row[0]->file);
+	_cleanup_free_ char *source = read_source(a->row[0]->file);
 	int from = INT_MAX, to = a->row[a->n - 1]->line, line = 0;
-	_cleanup_free_ char *text = NULL;
-	size_t cap = 0;
-	ssize_t n;
+	char *text = source, *next;
 
 	cmd_line(stdout, "# %s in %s", a->row[0]->name, a->row[0]->file);
 	cmd_line(stdout, "#  self   total   line");
@@ -81,8 +87,10 @@ static void print_function(const struct annotated *a)
 		print_line(a, 0, "(line not known)");
 	for (size_t i = a->n; i-- && a->row[i]->line;)
 		from = a->row[i]->line;
-	while (in && line < to && (n = getline(&text, &cap, in)) > 0) {
-		text[n - (text[n - 1] == '\n')] = '\0';
+	for (; text && *text && line < to; text = next) {
+		next = text + strcspn(text, "\n");
+		if (*next)
+			*next++ = '\0';
 		for (char *tab = text; (tab = strchr(tab, '\t'));)
 			*tab = ' ';
 		if (++line >= from)

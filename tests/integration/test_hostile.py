@@ -224,3 +224,21 @@ def test_a_stack_without_python_that_hangs_reads_is_left_alone():
     equal(spun, harness.total(stacks), "samples that tell where it is, of all")
     check(not harness.marked(stacks, "torn"), "no Python of it can be torn: %s", stacks[:3])
     enough(spun > 200, "only %d samples: %s", spun, run)
+
+
+@each(what=["huge", "fifo", "escapes"])
+def test_a_file_that_is_no_source_is_not_annotated(what):
+    """The path is a target's choice. A file without end was read to its end, as one line."""
+    home = harness.folder()
+    path = os.path.join(home, "made.py")
+    with open(os.path.join(home, "a.folded"), "w") as file:
+        file.write("python3-1;spin (%s:2) 5\n" % path)
+    if what == "fifo":
+        os.mkfifo(path)
+    else:
+        with open(path, "wb") as file:
+            file.write(b"" if what == "huge" else b"\n# \x1b]0;mine\x07 \x9b\n")
+            file.truncate(20 << 30 if what == "huge" else file.tell())
+    run = harness.pysampled("report", "--annotate", "spin", "a.folded", home=home, limit=20).ok()
+    check("\x1b" not in run.out and "\x9b" not in run.out, "raw: %s", run.out)
+    check(("(no source)" in run.out) == (what != "escapes"), "what is printed: %s", run.out)
