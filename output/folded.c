@@ -5,7 +5,9 @@
  *
  * Stacks are added up in memory and written at the end in the order of their first sight: a
  * line says whose it is and has a body, a list of frame ids that equal stacks of all processes
- * share, so that of a process among many little is kept. When several events are recorded, the
+ * share, so that of a process among many little is kept. Once there are thousands of lines,
+ * those of processes that ended long ago are packed into a few bytes each, and written first.
+ * Should one get a sample yet, it has two lines. When several events are recorded, the
  * frame after the process (and thread) is "event:NAME": their counts are not comparable.
  *
  * Native frames that are noted in session.places stand in the lists by their number there;
@@ -25,22 +27,16 @@
 #include "comms.h"
 #include "copies.h"
 #include "folded_names.h"
+#include "packed.h"
 #include "sink.h"
 
 enum {
 	PLACE_NAME_MAX = PYFUNC_NAME_MAX + PYFUNC_FILE_MAX,
 	MEMORY_SHARE = 4, /* of session.memory, one part in so many for names and stacks */
+	PACK_FROM = 4096, /* lines */
 };
 
 #define IS_PLACE (1u << 31) /* in an id; ids of names are below */
-
-/* Samples that count together; the bytes before @count tell it from others. */
-struct folded_line {
-	uint32_t comm, title; /* names of process and thread; STRTAB_NONE: "[unnamed]" */
-	pid_t pid, tid;	      /* @title and @tid are 0 where threads are not kept apart */
-	uint32_t body, event;
-	uint64_t count;
-};
 
 enum { LINE_KEY = offsetof(struct folded_line, count) };
 
@@ -54,8 +50,11 @@ struct folded {
 	struct comms comms;
 	struct buf ids;	   /* u32 each: the body that is being made */
 	struct buf stacks; /* struct folded_line each, in the order of first sight */
+	struct packed packed; /* those of processes that have ended */
+	size_t pack_at;	      /* how many lines there are when some are packed next */
 	struct buf same;   /* u32 each: a body + 1, by stack.same; 0 is none */
 	uint64_t samples[SESSION_MAX_EVENTS];
+	uint64_t *share[SESSION_MAX_EVENTS]; /* in copy(): what its lines count, in order */
 	uint32_t unknown; /* the name "?" */
 	uint32_t *slot;	  /* line + 1, 0 is free */
 	size_t n_slots;	  /* a power of two */
@@ -107,6 +106,13 @@ static uint32_t *slot_of(const struct folded *f, const struct folded_line *line)
 	return &f->slot[i];
 }
 
+static void find_slots(struct folded *f)
+{
+	memset(f->slot, 0, f->n_slots * sizeof(*f->slot));
+	for (uint32_t i = 0; i < n_lines(f); i++)
+		*slot_of(f, line_at(f, i)) = i + 1;
+}
+
 /* Twice as many slots. */
 static int grow_slots(struct folded *f)
 {
@@ -118,9 +124,33 @@ static int grow_slots(struct folded *f)
 	free(f->slot);
 	f->slot = slot;
 	f->n_slots = n;
-	for (uint32_t i = 0; i < n_lines(f); i++)
-		*slot_of(f, line_at(f, i)) = i + 1;
+	find_slots(f);
 	return 0;
+}
+
+/* Is it of a process that was known, and ended so long ago that it is not any more? */
+static bool is_over(const struct folded *f, const struct folded_line *line)
+{
+	return line->comm != STRTAB_NONE && line->comm != f->unknown &&
+	       comms_name(&f->comms, line->pid) == IDMAP_NONE;
+}
+
+/* Lines that are over leave the table. Where places get their names at the end, lines may yet
+ * become one: all stay. */
+static void pack_lines(const struct session *session, struct folded *f)
+{
+	size_t n = n_lines(f), kept = 0;
+
+	for (size_t i = 0; i < n && !session->places; i++) {
+		const struct folded_line *line = line_at(f, i);
+
+		if (!is_over(f, line) || packed_add(&f->packed, line))
+			*line_at(f, kept++) = *line;
+	}
+	if (!session->places)
+		f->stacks.n = kept * sizeof(struct folded_line);
+	f->pack_at = MAX((size_t)PACK_FROM, 2 * n_lines(f));
+	find_slots(f);
 }
 
 /* A new line for which there is no room is "[unnamed]", with several events of its event. */
@@ -137,6 +167,8 @@ static int count_line(struct sink *s, struct folded_line line, uint64_t weight)
 	struct folded *f = s->priv;
 	uint32_t *slot;
 
+	if (n_lines(f) >= MAX((size_t)PACK_FROM, f->pack_at))
+		pack_lines(s->session, f);
 	if (2 * (n_lines(f) + 1) > f->n_slots && grow_slots(f))
 		return -ENOMEM;
 	slot = slot_of(f, &line);
@@ -187,7 +219,7 @@ static uint64_t weight_of(const struct session *session, const struct sample *sm
 
 static size_t bytes_of(const struct folded *f)
 {
-	return f->stacks.cap + f->same.cap + f->n_slots * sizeof(*f->slot) +
+	return f->stacks.cap + f->packed.bytes.cap + f->same.cap + f->n_slots * sizeof(*f->slot) +
 	       folded_names_bytes(&f->names) + strtab_bytes(f->bodies) +
 	       comms_bytes(&f->comms);
 }
@@ -283,6 +315,7 @@ static void folded_free(struct folded *f)
 	comms_deinit(&f->comms);
 	buf_deinit(&f->ids);
 	buf_deinit(&f->stacks);
+	packed_deinit(&f->packed);
 	buf_deinit(&f->same);
 	free(f->slot);
 }
@@ -419,25 +452,39 @@ static int name_all_places(struct sink *s)
 	return ret;
 }
 
+/* All lines, one after the other; zeroed, it is before the first. */
+struct each_line {
+	struct packed_at packed;
+	size_t i;
+	const struct folded_line *line;
+};
+
+static bool next_line(const struct folded *f, struct each_line *e)
+{
+	if (packed_next(&f->packed, &e->packed))
+		e->line = &e->packed.line;
+	else if (e->i < n_lines(f))
+		e->line = line_at(f, e->i++);
+	else
+		return false;
+	return true;
+}
+
 /* Weights of event @event become numbers of samples in the same proportion: a sample counts
  * for more where the kernel's period was longer. */
 static int count_samples(struct folded *f, uint32_t event)
 {
-	size_t n = n_lines(f), k = 0;
-	_cleanup_free_ uint64_t *weight = calloc(n + 1, sizeof(*weight));
-	int ret;
+	uint64_t *weight = calloc(f->packed.n + n_lines(f) + 1, sizeof(*weight));
+	struct each_line e = { .line = NULL };
+	size_t k = 0;
 
 	if (!weight)
 		return -ENOMEM;
-	for (size_t i = 0; i < n; i++)
-		if (line_at(f, i)->event == event)
-			weight[k++] = line_at(f, i)->count;
-	ret = apportion(weight, k, f->samples[event]);
-	k = 0;
-	for (size_t i = 0; ret == 0 && i < n; i++)
-		if (line_at(f, i)->event == event)
-			line_at(f, i)->count = weight[k++];
-	return ret;
+	while (next_line(f, &e))
+		if (e.line->event == event)
+			weight[k++] = e.line->count;
+	f->share[event] = weight;
+	return apportion(weight, k, f->samples[event]);
 }
 
 static int count_all_samples(struct sink *s)
@@ -456,23 +503,37 @@ static int write_lines(struct sink *s)
 {
 	struct folded *f = s->priv;
 	uint32_t event[SESSION_MAX_EVENTS];
+	size_t k[SESSION_MAX_EVENTS] = { 0 };
+	struct each_line e = { .line = NULL };
 
-	for (size_t e = 0; e < s->session->n_events; e++) {
-		event[e] =
-			folded_names_format(&f->names, "event:%s", s->session->events[e].name);
-		if (event[e] == STRTAB_NONE)
+	for (size_t i = 0; i < s->session->n_events; i++) {
+		event[i] =
+			folded_names_format(&f->names, "event:%s", s->session->events[i].name);
+		if (event[i] == STRTAB_NONE)
 			return -ENOMEM;
 	}
 	if (folded_names_shorten(&f->names))
 		return -ENOMEM;
-	for (size_t i = 0; i < n_lines(f); i++) {
+	while (next_line(f, &e)) {
+		struct folded_line line = *e.line;
+
+		if (f->share[line.event])
+			line.count = f->share[line.event][k[line.event]++];
 		errno = 0;
-		if (line_at(f, i)->count)
-			write_line(s, line_at(f, i), event);
+		if (line.count)
+			write_line(s, &line, event);
 		if (ferror(s->out))
 			return errno ? -errno : -EIO;
 	}
 	return 0;
+}
+
+static void forget_shares(struct folded *f)
+{
+	for (size_t e = 0; e < SESSION_MAX_EVENTS; e++) {
+		free(f->share[e]);
+		f->share[e] = NULL;
+	}
 }
 
 static int folded_finish(struct sink *s)
@@ -483,20 +544,14 @@ static int folded_finish(struct sink *s)
 static int folded_copy(struct sink *s)
 {
 	struct folded *f = s->priv;
-	size_t n = n_lines(f);
-	_cleanup_free_ uint64_t *weight = calloc(n + 1, sizeof(*weight));
 	bool full = f->names.full;
-	int ret = weight ? 0 : -ENOMEM;
+	int ret;
 
 	f->names.full = false; /* of events' names */
-	for (size_t i = 0; !ret && i < n; i++)
-		weight[i] = line_at(f, i)->count;
-	if (!ret)
-		ret = count_all_samples(s);
+	ret = count_all_samples(s);
 	if (!ret)
 		ret = write_lines(s);
-	for (size_t i = 0; weight && i < n; i++)
-		line_at(f, i)->count = weight[i];
+	forget_shares(f);
 	f->names.full = full;
 	return ret;
 }
