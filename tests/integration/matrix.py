@@ -118,6 +118,8 @@ cp -r Python-3.13.*/Lib/. "$lib"
 rm -r "$lib/test" Python-3.13.*
 cp build/build/lib.*/_sysconfigdata* "$lib"
 cp -L build/build/lib.*/*.so "$lib/lib-dynload"
+# What targets import is compiled, for they don't.
+root/bin/python3.13t -c 'import argparse, asyncio, ctypes, dis, inspect, json, multiprocessing, random, select, socket, subprocess'
 rm -r build apt
 """
 
