@@ -82,3 +82,18 @@ void json_key(FILE *out, const char *key, const char *text)
 	fprintf(out, ",\"%s\":", key);
 	json_string(out, text);
 }
+
+void json_number(FILE *out, int64_t v)
+{
+	uint64_t left = v < 0 ? -(uint64_t)v : (uint64_t)v;
+	char digits[24];
+	size_t n = sizeof(digits);
+
+	do {
+		digits[--n] = (char)('0' + left % 10);
+		left /= 10;
+	} while (left);
+	if (v < 0)
+		digits[--n] = '-';
+	fwrite_unlocked(digits + n, 1, sizeof(digits) - n, out);
+}

@@ -5,12 +5,16 @@
 #ifndef OUTPUT_JSON_H
 #define OUTPUT_JSON_H
 
+#include <stdint.h>
 #include <stdio.h>
 
 /* In quotes. Control characters, '<' (so that it can stand in a page's script) and what ends
  * lines in scripts are escaped; a byte that is no part of valid UTF-8 becomes one U+FFFD.
  * NULL: null. */
 void json_string(FILE *out, const char *text);
+
+/* Faster than fprintf(). */
+void json_number(FILE *out, int64_t v);
 
 /* A key of an object that is not its first one, and its text. */
 void json_key(FILE *out, const char *key, const char *text);

@@ -65,6 +65,29 @@ static void what_is_no_utf8(void **state)
 	(void)state;
 }
 
+static void number_is(int64_t v, const char *expect)
+{
+	char *made;
+	size_t n;
+	FILE *out = open_memstream(&made, &n);
+
+	json_number(out, v);
+	fclose(out);
+	assert_string_equal(made, expect);
+	free(made);
+}
+
+static void numbers(void **state)
+{
+	number_is(0, "0");
+	number_is(7, "7");
+	number_is(10, "10");
+	number_is(-90, "-90");
+	number_is(INT64_MAX, "9223372036854775807");
+	number_is(INT64_MIN, "-9223372036854775808");
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -72,6 +95,7 @@ int main(void)
 		cmocka_unit_test(valid_characters_stay),
 		cmocka_unit_test(some_are_escaped),
 		cmocka_unit_test(what_is_no_utf8),
+		cmocka_unit_test(numbers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
