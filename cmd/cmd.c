@@ -138,6 +138,25 @@ long cmd_size(const char *s)
 	return unit ? v << 10 * (unit - units + 1) : v;
 }
 
+int cmd_word(const char *option, const char *word, const char *const *words, size_t n)
+{
+	char text[512] = "";
+	size_t at = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!strcmp(word, words[i]))
+			return (int)i;
+		if (at < sizeof(text))
+			at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s",
+					       !i	 ? "" :
+					       i + 1 < n ? ", " :
+							   " or ",
+					       words[i]);
+	}
+	cmd_fail(EXIT_USAGE, "%s takes %s, not '%s'", option, text, word);
+	return -1;
+}
+
 /* The options whose names are near @word, "--NAME" or "--NAME=VALUE". */
 static void near_options(const char *word, const struct option *options, struct nearest *n,
 			 char *want, size_t size)

@@ -288,6 +288,7 @@ static int diff_page(const struct diff_options *o, char **paths)
 static int take_option(void *into, int opt)
 {
 	struct diff_options *o = into;
+	int i;
 
 	if (opt == 'e') {
 		o->event = optarg;
@@ -299,10 +300,9 @@ static int take_option(void *into, int opt)
 	}
 	if (opt == 'n')
 		return cmd_rows(optarg, &o->rows);
-	for (o->by = TALLY_FUNCTION; o->by <= TALLY_FILE; o->by++)
-		if (!strcmp(optarg, tally_names[o->by]))
-			return EXIT_DONE;
-	return cmd_fail(EXIT_USAGE, "--by can't be '%s'; see --help", optarg);
+	i = cmd_word("--by", optarg, tally_names, TALLY_FILE + 1);
+	o->by = i < 0 ? o->by : (enum tally_by)i;
+	return i < 0 ? EXIT_USAGE : EXIT_DONE;
 }
 
 int cmd_diff(int argc, char **argv)

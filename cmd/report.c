@@ -130,15 +130,6 @@ static int report(const struct report_options *o, struct recording *r)
 	return code;
 }
 
-static int take_word(const char *word, const char *const *words, size_t n, const char *option)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!strcmp(word, words[i]))
-			return (int)i;
-	cmd_fail(EXIT_USAGE, "%s can't be '%s'; see --help", option, word);
-	return -1;
-}
-
 /* EXIT_DONE, or an exit code after a sentence. */
 static int take_option(void *into, int opt)
 {
@@ -148,12 +139,12 @@ static int take_option(void *into, int opt)
 
 	switch (opt) {
 	case OPT_BY:
-		i = take_word(optarg, tally_names, TALLY_N, "--by");
+		i = cmd_word("--by", optarg, tally_names, TALLY_N);
 		o->by = i < 0 ? o->by : (enum tally_by)i;
 		o->by_given = true;
 		return i < 0 ? EXIT_USAGE : EXIT_DONE;
 	case OPT_SORT:
-		i = take_word(optarg, sorts, 2, "--sort");
+		i = cmd_word("--sort", optarg, sorts, 2);
 		o->total = i > 0;
 		return i < 0 ? EXIT_USAGE : EXIT_DONE;
 	case OPT_CHILDREN:

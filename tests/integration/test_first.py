@@ -13,7 +13,7 @@ def spinning(py):
     return Target(py, "groundtruth.py", "--us", 50)
 
 
-@each(words=[("4711", "pysampled -p 4711"), ("sh x.sh", "pysampled -- sh ..."), ("recrod", "nearest: record"),
+@each(words=[("4711", "pysampled -p 4711"), ("sh x.sh", "pysampled -- sh ..."), ("recrod", "nearest: record"), ("report x --by fnction", "function, line, file"),
              ("-p 1 --provenence all", "nearest: --provenance"), ("-p postgres", "--match"), ("-p 1 -F 0", "max_sample_rate"),
              ("-p 1 -d 5x", "500ms, 2m, 1h")])
 def test_what_was_probably_meant_is_said(words):
