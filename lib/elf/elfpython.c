@@ -124,19 +124,25 @@ static void read_sections(const struct elfimage *im, struct elfpython *ret)
 	}
 }
 
+int elfpython_of(const struct elfimage *im, struct elfpython *ret)
+{
+	*ret = (struct elfpython){ 0 };
+	if (im->machine != arch_host->elf_machine ||
+	    (im->type != ET_EXEC && im->type != ET_DYN))
+		return -ENOEXEC;
+	read_loads(im, ret);
+	read_sections(im, ret);
+	return 0;
+}
+
 int elfpython_read(int fd, struct elfpython *ret)
 {
 	struct elfimage im;
 	int r = elfimage_init(&im, fd, (struct bytes){ 0 });
 
 	*ret = (struct elfpython){ 0 };
-	if (r == 0 && (im.machine != arch_host->elf_machine ||
-		       (im.type != ET_EXEC && im.type != ET_DYN)))
-		r = -ENOEXEC;
-	if (r == 0) {
-		read_loads(&im, ret);
-		read_sections(&im, ret);
-	}
+	if (r == 0)
+		r = elfpython_of(&im, ret);
 	elfimage_deinit(&im);
 	return r;
 }

@@ -37,4 +37,8 @@ struct elfpython {
  * like what the file does not have: only errno tells. */
 int elfpython_read(int fd, struct elfpython *ret);
 
+/* The same of a file that is open. Pure but for memory. */
+struct elfimage;
+int elfpython_of(const struct elfimage *im, struct elfpython *ret);
+
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * fuzz_symbols - files' symbol tables, the functions of their .eh_frame_hdr, the files in
- * their .gnu_debugdata, packed sections; and every name that comes out as people read it.
+ * their .gnu_debugdata, packed sections; every name that comes out as people read it; and what
+ * they say of a Python interpreter.
  */
 #include <zstd.h>
 #ifdef PYSAMPLED_LZMA
@@ -12,6 +13,7 @@
 #endif
 
 #include "elf/elfcache.h"
+#include "elf/elfpython.h"
 #include "elf/module.h"
 #include "fuzz_elf.h"
 #include "elf/inflate.h"
@@ -40,11 +42,23 @@ static void check_symbols(const struct module *t)
 	symnames_deinit(&names);
 }
 
+static void check_python(const struct elfimage *im)
+{
+	struct elfpython p;
+
+	if (elfpython_of(im, &p) < 0)
+		return;
+	FUZZ_CHECK(p.n_loads <= ELFPYTHON_LOADS);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	struct module t;
 	struct elfimage im;
 
+	if (elfimage_init(&im, -1, (struct bytes){ data, n }) == 0)
+		check_python(&im);
+	elfimage_deinit(&im);
 	if (module_read(&t, -1, (struct bytes){ data, n }, NULL, false) < 0)
 		return 0;
 	check_symbols(&t);
@@ -150,9 +164,11 @@ static size_t seed_names(uint8_t *buf, size_t cap)
 	static const char names[] =
 		"\0_ZN2ns4spinEmPKc\0_ZNSt6vectorIiSaIiEE9push_backEOi\0"
 		"_ZN4core3fmt9Formatter3pad17h0123456789abcdefE\0_RNvC6_123foo3bar\0"
-		"_RINvNtC3std3mem8align_ofdE\0f.cold\0_PyEval_EvalFrameDefault\0read@@GLIBC_2."
+		"_RINvNtC3std3mem8align_ofdE\0f.cold\0_PyEval_EvalFrameDefault\0Py_GetVersion\0interp_head\0"
+		"PyInterpreterState_Head\0Py_Version\0"
+		"read@@GLIBC_2."
 		"2.5";
-	Elf64_Sym sym[10] = { { 0 } };
+	Elf64_Sym sym[16] = { { 0 } };
 	Elf64_Phdr none = { 0 };
 	struct fuzz_elf e;
 	size_t k = 1;
