@@ -3,6 +3,8 @@ that follow: tests/faults.
 
 Whatever fails, pysampled ends in time with a status of the contract, what it wrote can be read, and what is missing there is told.
 """
+import gzip
+import json
 import os
 import random
 import re
@@ -22,9 +24,11 @@ EVER = 1 << 40
 FEW = 20  # samples, of which one may have no such names
 BRIEF_S, LONG_S = 0.25, 8  # of a recording, on an idle machine and on a very busy one
 FORM = struct.Struct("=8Q24Q")
+TREES = ("a.pb.gz", "a.speedscope.json", "a.gecko.json", "a.html")  # whole files, written from one tree
 HERE = ("-F", 1999, "--hold-budget", 100)
 COMMANDS = {"data": ("-o", "a.data"), "folded": ("-o", "a.folded"), "stop": ("--capture", "stop", "-o", "a.folded"),
-            "lines": ("--native-lines", "-o", "a.data", "-o", "a.folded"), "dump": ("dump",)}
+            "lines": ("--native-lines", "-o", "a.data", "-o", "a.folded"), "dump": ("dump",),
+            "zstd": ("-z", "-o", "a.data"), "trees": sum((("-o", name) for name in ("a.folded",) + TREES), ())}
 
 
 class Fault:
@@ -63,10 +67,23 @@ def plain(err):
 
 def stacks_of(command, home):
     """The text of a recording's stacks, or of a dump; all of it can be read."""
-    if command in ("folded", "stop"):
+    if command in ("folded", "stop", "trees"):
         return harness.read_folded(os.path.join(home, "a.folded"))
     text, _ = harness.perf("script", "-i", os.path.join(home, "a.data"), "-F", "comm,tid,ip,sym", home=home)
     return [(block.splitlines(), 1) for block in text.split("\n\n") if block.strip()]
+
+
+def whole(name, home):
+    """What such a file says in plain text, once it can be read to its end."""
+    with open(os.path.join(home, name), "rb") as file:
+        data = file.read()
+    if name.endswith(".gz"):
+        return gzip.decompress(data).decode(errors="replace")
+    if name.endswith(".json"):
+        json.loads(data)
+    elif name.endswith(".html"):
+        check(data.rstrip().endswith(b"</html>"), "%s ends with %s", name, data[-40:])
+    return data.decode(errors="replace")
 
 
 def missing(command, ended, home):
@@ -80,6 +97,10 @@ def missing(command, ended, home):
         parts = sum(ended.n(key) for key in ("exact", "late", "torn", "nopython"))
         equal(parts, ended.n("samples"), "exact + late + torn + nopython against samples")
         text = "\n".join(str(frames) for frames, _ in stacks)
+        if command == "trees":
+            named = {name: bool(re.search(r"\bg_\d\d", whole(name, home))) for name in TREES}
+            named.pop("a.html")  # its stacks are packed
+            equal(set(named.values()), {bool(re.search(r"\bg_\d\d\b", text))}, "which have names: %s" % named)
         wanted = {"names of Python functions": r"\bg_\d\d\b", "names of native functions": r"\bspin_\d\d\b"}
     return [what for what, pattern in wanted.items() if not re.search(pattern, text)]
 
@@ -100,7 +121,7 @@ def judge(fault, target, command, home, usual, took):
     elif command != "dump" and ended.summary:
         missing(command, ended, home)
     equal(harness.left(target.pid), "", "what is left of pysampled")
-    left = set(os.listdir(home)) - {".debug", "a.data", "a.data.pyframes", "a.folded"}
+    left = set(os.listdir(home)) - {".debug", "a.data", "a.data.pyframes", "a.folded", *TREES}
     equal(left, set(), "files left: %s" % ended)
     return ended.rc
 
