@@ -13,7 +13,7 @@ enum {
 	QUEUE_BYTES = 2 << 20,
 	QUEUE_MAX = 32 << 20,
 	SAMPLE_BYTES = 20 << 10,
-	STACKS_BYTES = 192 << 10, /* of the longest sample besides its frames */
+	STACKS_BYTES = 256 << 10, /* of the longest sample besides its frames */
 	FRAME_BYTES = 32,	  /* of a queue, for each frame and its activation */
 	READ_BYTES = 256,	  /* of a reader, for each frame that it may read */
 	WAIT_MS = 150,

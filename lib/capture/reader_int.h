@@ -25,7 +25,7 @@
 #include "capture/reader.h"
 #include "capture/tap.h"
 
-enum { PEND_MAX = 256, REST_BYTES = 128 << 10, RED_BYTES = 128, NEWBORNS = 16 };
+enum { PEND_MAX = 256, REST_BYTES = 192 << 10, RED_BYTES = 128, NEWBORNS = 16 };
 static const uint64_t SECOND = 1000000000; /* ns */
 
 /* A sample, from its record to the queue: decoded once, then what is learnt is added. What is

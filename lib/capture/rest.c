@@ -12,20 +12,25 @@
  */
 #include "capture/reader_int.h"
 
-/* From the outermost activation of the interpreter to the thread's first frame: main(), or
- * what an embedding program has there. */
+/* ROOT_BYTES: from the outermost activation of the interpreter to the thread's first frame,
+ * where it is not known where that lies. */
 enum { ROOT_BYTES = 4096, PAGE = 4096, UNKNOWN_BYTES = 16 << 10, ABOVE_BYTES = 16 << 10 };
 
-/* Where the wanted part ends; 0: not known. */
+/* Where the wanted part ends: a program that Python is embedded in may have large frames above
+ * the outermost activation. 0: not known. */
 static raddr wanted_end(raddr sp, const struct pystack_result *res)
 {
 	raddr top = 0;
 
-	if (res->end != PYSTACK_OK)
+	if (res->end != PYSTACK_OK || !res->n_anchors)
 		return 0;
 	for (uint32_t i = 0; i < res->n_anchors; i++)
 		if (res->anchors[i].at > sp && res->anchors[i].at - sp < REST_BYTES)
 			top = MAX(top, res->anchors[i].at);
+	/* Up to 3.10 no activation tells where it lies. */
+	if ((top || res->anchors[0].at == PYSTACK_IN_LOOP) && res->root > MAX(top, sp) &&
+	    res->root - sp <= REST_BYTES)
+		return res->root;
 	return top ? top + ROOT_BYTES : 0;
 }
 

@@ -8,6 +8,8 @@
 
 #include "python/pystack_int.h"
 
+enum { JIT_SINCE = 0x030d }; /* the version of which there are builds with a JIT */
+
 /* --- the thread state --- */
 
 static bool bears(struct pystack *p, const struct pystack_target *t, const struct thread *th)
@@ -198,6 +200,16 @@ static void begin(struct pystack *p, struct rmem *below)
 	p->mem = &p->batch.base;
 }
 
+/* Has the newest function's frame not begun? */
+static bool has_unbegun(const struct pystack *p, const struct pywalk *w)
+{
+	uint32_t i = 0;
+
+	while (i < w->n && (p->walked[i].frame & PYFRAME_SHIM))
+		i++;
+	return i < w->n && p->seen[i].code && !pystack_has_begun(p->seen[i].code, &p->walked[i]);
+}
+
 /* Names the frames that were walked, behind those that there are, if they are the thread's. */
 static enum pystack_end take_walk(struct pystack *p, const struct pystack_target *t,
 				  struct thread *th, const struct pywalk *w,
@@ -219,6 +231,8 @@ static enum pystack_end take_walk(struct pystack *p, const struct pystack_target
 			return PYSTACK_BROKEN;
 		r->switching = true;
 	}
+	if (!r->n && named && t->layout.version >= JIT_SINCE)
+		p->frames[0].flags = PYSTACK_MAY_BE_JITTED | (has_unbegun(p, w) ? PYSTACK_CALLS : 0);
 	r->n = named;
 	return end;
 }
@@ -360,6 +374,8 @@ struct pystack_result pystack_read(struct pystack *p, const struct pystack_targe
 		r.end = read_thread(p, t, th, inner, &r);
 	}
 	p->place = (struct pystack_place){ 0 };
+	/* The C library puts a thread's struct pthread where its stack ends. */
+	r.root = tid == t->pid ? t->root : th->pthread;
 	r.code_lost = p->code_lost;
 	if (r.end != PYSTACK_OK)
 		r.n = r.n_anchors = 0;

@@ -31,7 +31,15 @@ struct pystack_target {
 struct pystack_frame {
 	uint64_t code_id; /* of a copy handed to new_code() */
 	uint32_t lasti;	  /* bytes into the bytecode */
-	uint32_t pad;
+	uint32_t flags;	  /* enum pystack_frame_flag */
+};
+
+/* Of the innermost frame. */
+enum pystack_frame_flag {
+	/* A JIT may run it (3.13 on): then lasti is that of an earlier instruction. */
+	PYSTACK_MAY_BE_JITTED = 1 << 0,
+	/* ... and one has been called by it that has not begun, or that a JIT runs. */
+	PYSTACK_CALLS = 1 << 1,
 };
 
 /* Why there are no frames, or that there are. */
@@ -81,6 +89,7 @@ struct pystack_result {
 	bool code_lost;	     /* new_code() would not have one that the frames may use */
 	enum pystack_joined joined;
 	raddr tstate, first; /* for pystack_unchanged() */
+	raddr root;	     /* where the C stack that the thread began on ends; 0: not known */
 	pid_t number;	     /* that the innermost state bears; 0: no state */
 };
 

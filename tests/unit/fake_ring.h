@@ -484,6 +484,7 @@ static inline int fake_setup_far(void **state)
 {
 	struct fake *f = fake_create(0x030c);
 
+	f->w->chunk = 216 << 10;
 	fake_python(f, "ab");
 	*state = f;
 	return 0;

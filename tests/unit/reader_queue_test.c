@@ -256,6 +256,40 @@ static void stack_bytes(void **state)
 	assert_memory_equal(q_stack(q), world_mem(f->w, f->sp), FAKE_STACK);
 }
 
+/* One sample of a thread whose struct pthread lies so far above its stack pointer; where its stack
+ * bytes end, and where they do if nothing else is known. */
+static raddr stack_end(struct fake *f, raddr above, raddr *usual)
+{
+	const struct q_sample *q;
+
+	f->c.native = true;
+	world_put(f->w, f->ts, f->w->l.tstate.thread_id, f->sp + above, 8);
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	q = fake_sample(f);
+	assert_memory_equal(q_stack(q), world_mem(f->w, q->stack_at), q->n_stack);
+	*usual = q_anchors(q)->at + 4096;
+	return q->stack_at + q->n_stack;
+}
+
+static void stack_to_its_end(void **state)
+{
+	struct fake *f = *state;
+	raddr usual;
+
+	assert_int_equal(stack_end(f, FAKE_STACK + 20000, &usual), f->sp + FAKE_STACK + 20000);
+}
+
+/* As another thread's does in the child of a fork. */
+static void stack_whose_end_lies_elsewhere(void **state)
+{
+	raddr usual, end = stack_end(*state, 1 << 20, &usual);
+
+	assert_int_equal(end, usual);
+}
+
 static void stack_far_away(void **state)
 {
 	struct fake *f = *state;
@@ -406,7 +440,7 @@ int main(void)
 		FAKE_TEST(strangers),
 		FAKE_TEST(very_many),
 		FAKE_TEST(kernel_frames),
-		FAKE_TEST(stack_bytes),
+		FAKE_TEST(stack_bytes), FAKE_TEST(stack_to_its_end), FAKE_TEST(stack_whose_end_lies_elsewhere),
 		cmocka_unit_test_setup_teardown(stack_far_away, fake_setup_far, fake_teardown),
 		FAKE_TEST(stack_without_python),
 		FAKE_TEST(truncated),
