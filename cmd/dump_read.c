@@ -297,6 +297,9 @@ static void read_once(struct dump *d, const struct dump_thread *t, uint32_t n,
 	if (f->waits)
 		f->stack = read_c_stack(d, f->wait.sp);
 	f->asleep = f->asleep && waits_still(d, t->tid, &f->wait);
+	/* Before it calls what may wait, a JIT's code, too, stores where it is. */
+	if (f->asleep && f->python.n)
+		f->python.frames[0].flags = 0;
 	f->stable =
 		f->asleep ||
 		(!f->waits && (f->python.end == PYSTACK_NOPYTHON ||

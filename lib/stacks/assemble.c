@@ -38,6 +38,7 @@ struct building {
 	uint32_t n_python; /* Python frames among them */
 	bool marked;	   /* the sample's provenance is among them */
 	bool guessed;	   /* the last native frame was guessed */
+	bool hides_line;   /* struct native_stack */
 };
 
 static size_t modules_bytes(size_t memory)
@@ -138,6 +139,8 @@ static bool push_python(struct building *b, uint32_t i)
 	frame.func = profile_lookup(b->a->profile, f->code_id, f->lasti, &frame.line);
 	if (!frame.func)
 		return false;
+	if (b->hides_line && !i)
+		frame.line = 0;
 	if (frame.func->label)
 		push_marker(b, frame.func->qualname);
 	else
@@ -220,12 +223,16 @@ static bool push_item(struct building *b, const struct native_stack *s,
 }
 
 /* Who stands in the evaluation loop runs Python: no frame of it means that the thread's state
- * was not found, or has not linked its first frame yet. */
+ * was not found, or has not linked its first frame yet. Where a JIT runs it, the frame that
+ * seems not to have begun is the one that runs. */
 static void check_unseen(struct building *b, bool eval)
 {
 	struct assemble_input *in = b->in;
+	bool jitted = b->hides_line && in->python[0].flags & PYSTACK_CALLS;
 
-	if (!eval || in->native.n_python || in->prov == PROV_EXACT || in->prov == PROV_TORN)
+	if (in->prov == PROV_TORN)
+		return;
+	if (!jitted && (!eval || in->native.n_python || in->prov == PROV_EXACT))
 		return;
 	in->prov = PROV_TORN;
 	STATS_ADD(b->a->c.stats, torn_unseen, 1);
@@ -242,7 +249,10 @@ static bool push_user(struct building *b)
 	struct assemble_input *in = b->in;
 	struct native_stack s;
 
+	in->native.may_be_jitted =
+		in->native.n_python && in->python[0].flags & PYSTACK_MAY_BE_JITTED;
 	s = native_stack(b->a->native, &in->native);
+	b->hides_line = s.hides_line;
 	if (s.search_ended)
 		STATS_ADD(b->a->c.stats, search_ended, 1);
 	check_unseen(b, s.eval || (!in->native.regs && leaf_is_eval(b)));

@@ -4,7 +4,9 @@
 #include "arch/arch.h"
 #include "base/base.h"
 #include "modules/codefile.h"
+#include "modules/jit.h"
 #include "remote/fetch.h"
+#include "stacks/jitted.h"
 #include "unwind/step.h"
 
 enum {
@@ -23,10 +25,14 @@ struct native {
 	struct symbolizer *symbols;
 	struct fetch *code; /* being read, or NULL */
 	struct codefile files;
+	/* The space that was asked last whether it has memory with code, and the answer. */
+	uint64_t memory_gen;
+	bool has_memory;
 	/* scratch memory: of the last stack that was unwound */
 	struct unwind_frame frame[MAX_FRAMES];
 	struct symbol symbol[MAX_FRAMES];
 	enum merge_hint hint[MAX_FRAMES];
+	enum jitted_code lies[MAX_FRAMES];
 	struct merge_run run[MAX_RUNS];
 	struct merge_item item[MAX_ITEMS];
 };
@@ -212,6 +218,69 @@ static void unwind_all(struct unwinding *u, const struct unwind_regs *first)
 	}
 }
 
+/* --- a JIT's code --- */
+
+/* Has the process code in no file? Mostly not, and then there is nothing to ask. */
+static bool has_memory(struct native *n, const struct space *sp)
+{
+	if (!sp || sp->gen == n->memory_gen)
+		return sp && n->has_memory;
+	n->memory_gen = sp->gen;
+	n->has_memory = false;
+	for (size_t i = 0; i < sp->n && !n->has_memory; i++)
+		n->has_memory = jit_is_memory(elfcache_path(sp->map[i].elf));
+	return n->has_memory;
+}
+
+/* @loop: the evaluation loop's map. */
+static enum jitted_code code_of(const struct unwinding *u, const struct space *sp, uint32_t i,
+				const struct space_map *loop)
+{
+	const struct unwind_frame *f = &u->n->frame[i];
+	const struct space_map *m = space_at(sp, f->pc - f->returned);
+	const char *path = m ? elfcache_path(m->elf) : "", *base = strrchr(path, '/');
+
+	if (m && loop && m->elf == loop->elf)
+		return JITTED_INTERPRETER;
+	if (!m || jit_is_memory(path))
+		return u->n->symbol[i].kind == SYMBOL_TRAMPOLINE ? JITTED_LIBRARY :
+								   JITTED_MEMORY;
+	return !base || !strncmp(base, "/lib", 4) || !strncmp(base, "/ld-", 4) ?
+		       JITTED_LIBRARY :
+		       JITTED_FOREIGN;
+}
+
+/* Up to frame @owner, which is the evaluation loop's. */
+static bool has_gap(const struct unwinding *u, uint32_t owner)
+{
+	bool gap = u->n->run[0].to <= owner;
+
+	for (uint32_t i = 0; i <= owner; i++)
+		gap |= u->n->frame[i].guessed;
+	return gap;
+}
+
+static bool hides_line(struct unwinding *u)
+{
+	const struct native_input *in = u->in;
+	const struct space *sp = spaces_find(u->n->spaces, in->pid);
+	const struct unwind_frame *frame = u->n->frame;
+	const struct space_map *loop;
+	uint32_t owner;
+
+	if (!in->may_be_jitted || !in->n_python || !has_memory(u->n, sp))
+		return false;
+	if (!in->n_anchors)
+		return true;
+	owner = merge_owner(frame, 0, u->n_frames, in->anchor[0].at);
+	if (owner == u->n_frames)
+		return true;
+	loop = space_at(sp, frame[owner].pc - frame[owner].returned);
+	for (uint32_t i = 0; i < owner; i++)
+		u->n->lies[i] = code_of(u, sp, i, loop);
+	return jitted_hides_line(u->n->lies, owner, has_gap(u, owner));
+}
+
 /* --- together --- */
 
 static enum merge_hint hint_of(enum symbol_kind kind)
@@ -243,6 +312,7 @@ struct native_stack native_stack(struct native *n, const struct native_input *in
 		n->hint[i] = hint_of(n->symbol[i].kind);
 		ret.eval |= n->hint[i] == MERGE_IS_EVAL;
 	}
+	ret.hides_line = hides_line(&u);
 	m.n_runs = u.n_runs;
 	ret.n = merge(&m, n->item);
 	ret.search_ended = u.search_ended;

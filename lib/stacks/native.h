@@ -28,6 +28,7 @@ struct native_input {
 	struct unwind_memory mem; /* piece[0] begins at the stack pointer */
 	const struct pystack_anchor *anchor;
 	uint32_t n_anchors, n_python;
+	bool may_be_jitted; /* PYSTACK_MAY_BE_JITTED */
 };
 
 /* Valid until the next call. */
@@ -37,6 +38,7 @@ struct native_stack {
 	const struct unwind_frame *frame; /* that MERGE_NATIVE and MERGE_EVAL speak of */
 	const struct symbol *symbol;	  /* of frame[i] */
 	bool search_ended; /* it is cut, for too much on it looked like the way on */
+	bool hides_line;   /* the innermost Python frame's line can't be told (jitted) */
 	bool eval; /* by its name one of them is an activation of the evaluation loop */
 };
 struct native_stack native_stack(struct native *n, const struct native_input *in);
