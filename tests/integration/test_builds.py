@@ -1,9 +1,11 @@
 """Builds as they are shipped: stripped, in files whose names tell no version, and inside another program."""
 import glob
 import os
+import shutil
 import subprocess
 
 import harness
+import matrix
 from harness import Python, Skip, Target, check, each, enough, equal, need_command
 
 BESIDE = True
@@ -28,10 +30,10 @@ def nameless(py):
     return ret
 
 
-def told(pid, version):
+def told(pid, version, stripped=", stripped"):
     """doctor names the version, and that there are no symbols."""
     out = harness.pysampled("doctor", "-p", pid).ok().out
-    check("is CPython %s (" % version in out and ", stripped)" in out, "of CPython %s doctor says: %s", version, out)
+    check("is CPython %s (" % version in out and stripped + ")" in out, "of CPython %s doctor says: %s", version, out)
 
 
 def version_of(py):
@@ -103,3 +105,248 @@ def test_a_static_program_without_symbols_is_sampled_from_its_start():
     stacks = harness.read_folded(os.path.join(home, "a.folded"))
     found = sum(n for frames, n in stacks if [f[0] for f in harness.python_frames(frames)] == ["<module>", "leaf"])
     enough(found > 0.5 * harness.total(stacks), "in leaf are %d of %d", found, harness.total(stacks))
+
+
+@each(py=harness.older_pythons()[2:3] + [py for py in harness.wanted_pythons() if not py.tag.startswith("debian")])
+@each(capture=["preempt", "stop"])
+@harness.dealt
+def test_large_frames_are_read_up_to_the_first(py, capture):
+    """150 KB of C frames around Python: what the kernel does not copy is read while the thread is held. Where a queue is full
+    of such stacks, they are dropped, and counted."""
+    if capture == "preempt":
+        harness.need_fifo()
+    target = harness.start(harness.embedding(py, "largeframes"), stdout=subprocess.PIPE)
+    target.stdout.readline()
+    home = harness.folder()
+    run = harness.pysampled("-p", target.pid, "-F", 499, "-d", 2, "--capture", capture, "--native=full", "--provenance", "exact", "-v",
+                            "-o", "a.folded", home=home).ok()
+    judged = dropped = 0
+    for frames, count in harness.read_folded(os.path.join(home, "a.folded")):
+        names = [name for name, _, _ in harness.python_frames(frames)]
+        if names != ["<module>", "top", "leaf"]:
+            continue
+        native = [frame for frame in frames if frame in ("outer", "inner") or frame.startswith("[")]
+        if native == ["[cut]"]:
+            dropped += count
+            continue
+        equal(native, ["outer"] * 6 + ["inner"] * 4, "C frames of %s: %s" % (frames, run))
+        judged += count
+    check(dropped <= run.counter("stack_dropped"), "%d are cut: %s", dropped, run)
+    enough(judged > 20, "only %d judged: %s", judged, run)
+    text = harness.pysampled("dump", "-p", target.pid).ok().out
+    check("[cut]" not in text, "dump: %s", text)
+
+
+# ---- builds of Debian sid, with --matrix ------------------------------------------------------------------------------
+
+def sid(suffix=""):
+    """Its CPythons; without --matrix one that is not here."""
+    found = [Python(py.tag + suffix, py.path, py.reason) for py in harness.matrix_pythons()]
+    return found or [Python("sid" + suffix, None, "with --matrix only")]
+
+
+def by(py, *before, path=None):
+    """The same Python, run by another command."""
+    py.need()
+    ret = Python(py.tag, py.path)
+    ret.command = lambda: list(before) + [path or py.path]
+    return ret
+
+
+def has_its_stacks(py, *options):
+    target = Target(py, "groundtruth.py", "--us", 50)
+    run, verdict, stacks = harness.exact(target, "-F", 999, *options, seconds=1)
+    harness.all_right(verdict, run)
+    text = harness.pysampled("dump", "-p", target.pid).ok().out
+    check(" cycle (" in text and "[torn]" not in text, "dump: %s", text)
+    return target, stacks
+
+
+@each(py=sid("+jit"))
+def test_a_jit_that_is_on_is_right(py):
+    """Lines of what calls an extension module are told; where the JIT does not store them, none is."""
+    py = by(py, "env", "PYTHON_JIT=1")
+    has_its_stacks(py)
+    target = Target(py, "jitted.py", extensions=())
+    harness.works(target.pid, 0.5)
+    for options in ["--native=full"], ["--no-native"]:
+        home = harness.folder()
+        run = harness.pysampled("-p", target.pid, "-F", 999, "-d", 2, "-o", "a.folded", "--provenance", "exact", *options, home=home).ok()
+        stacks = [(frames[1:], n) for frames, n in harness.read_folded(os.path.join(home, "a.folded"))
+                  if any(frame.startswith("hot (jitted.py") for frame in frames)]
+        wrong = [frames for frames, _ in stacks if "PyUnicode_Concat" in frames
+                 and not {"hot (jitted.py)", "hot (jitted.py:%d)" % target.info["line"]} & set(frames)]
+        check(not wrong, "lines of the concatenation, which is %d: %s", target.info["line"], wrong[:3])
+        hidden = sum(n for frames, n in stacks if "hot (jitted.py)" in frames)
+        enough(hidden > 20, "the JIT was not met: %s", run)
+
+
+@each(py=sid("+ld.so"))
+def test_a_python_run_by_another_loader_is_right(py):
+    """The program, by /proc/PID/exe, is ld.so; and these Pythons lie at a fixed address."""
+    py.need()
+    root = os.path.join(os.environ["PYSAMPLED_MATRIX"], "root")
+    program = os.path.join(root, "usr/bin/python" + py.tag.partition("+")[0])
+    py = by(py, "env", "PYTHONHOME=%s/usr" % root, os.path.join(root, "lib64/ld-linux-x86-64.so.2"), "--library-path",
+            os.path.join(root, "usr/lib/x86_64-linux-gnu"), path=program)
+    target, _ = has_its_stacks(py)
+    check(harness.readlink("/proc/%d/exe" % target.pid) != program, "no other loader")
+
+
+@each(py=sid("-dbg"))
+def test_a_debug_build_is_right(py):
+    py.need()
+    folder = os.environ["PYSAMPLED_MATRIX"]
+    name = py.tag
+    if not os.path.exists(os.path.join(folder, "root/usr/bin/python" + name)):
+        raise Skip("no python%s in what was unpacked" % name)
+    matrix.write_wrapper(folder, name)
+    has_its_stacks(by(py, path=os.path.join(folder, name)))
+
+
+def test_a_later_micro_release_is_read_by_what_it_tells():
+    """3.13.18, whose thread states are larger than those of 3.13.0."""
+    folder = os.environ.get("PYSAMPLED_MATRIX")
+    if not folder or not os.path.exists(os.path.join(folder, "root/usr/bin/python3.13")):
+        raise Skip("with --matrix only")
+    matrix.write_wrapper(folder, "3.13")
+    py = Python("3.13-sid", os.path.join(folder, "3.13"))
+    version = version_of(py)
+    check(int(version.split(".")[2]) > 13, "no later one: %s", version)
+    target, _ = has_its_stacks(py)
+    out = harness.pysampled("doctor", "-p", target.pid).ok().out
+    check("is CPython %s (" % version in out, "doctor: %s", out)
+
+
+# ---- files that are not where they were -------------------------------------------------------------------------------
+
+def tree(py):
+    """A copy of the program and its library: its folder, and the Python in it."""
+    code = "import sys; print(sys.prefix)"
+    prefix = subprocess.check_output(py.command() + ["-c", code], text=True, env=harness.plain_env()).strip()
+    libraries = glob.glob(os.path.join(prefix, "lib", "libpython?.*.so.*"))
+    if not libraries:
+        raise Skip("no shared libpython")
+    home = os.path.join(harness.folder(), "tree")
+    os.mkdir(home)
+    for path in libraries:
+        shutil.copy(path, home)
+    program = shutil.copy(os.path.realpath(py.need()), os.path.join(home, "python"))
+    return home, by(py, "env", "LD_LIBRARY_PATH=" + home, "PYTHONHOME=" + prefix, path=program)
+
+
+def replaced(home):
+    """As by an upgrade: other files of the same names."""
+    for name in os.listdir(home):
+        shutil.copy("/bin/true", os.path.join(home, "new"))
+        os.rename(os.path.join(home, "new"), os.path.join(home, name))
+
+
+FATES = {"renamed": lambda home: os.rename(home, home + ".new"), "deleted": shutil.rmtree, "upgraded": replaced}
+
+
+@each(py=harness.older_pythons()[2:3] + [py for py in harness.wanted_pythons() if not py.tag.startswith("debian")])
+@each(fate=list(FATES))
+@harness.dealt
+def test_a_tree_that_is_gone_is_right(py, fate):
+    home, py = tree(py)
+    target = Target(py, "groundtruth.py", "--us", 50)
+    FATES[fate](home)
+    told(target.pid, version_of(Python(py.tag, py.path)), "")
+    run, verdict, stacks = harness.exact(target, "-F", 999, seconds=1)
+    harness.all_right(verdict, run)
+    cut = [frames for frames, _ in stacks if not any(frame in frames for frame in ("_start", "[unplaced]"))]
+    check(not cut, "native frames: %s", cut[:2])
+
+
+# ---- inside other programs --------------------------------------------------------------------------------------------
+
+@harness.one_python
+def test_a_libpython_that_is_loaded_after_we_attached(py):
+    code = "import sysconfig as s; print(s.get_config_var('LIBDIR'), s.get_config_var('INSTSONAME'), s.get_config_var('prefix'))"
+    where, name, prefix = subprocess.check_output(py.command() + ["-c", code], text=True, env=harness.plain_env()).split()
+    home = harness.folder()
+    program = os.path.join(home, "late")
+    subprocess.run(["cc", "-O2", "-pthread", os.path.join(harness.TARGETS, "lateload.c"), "-o", program, "-ldl"], check=True)
+    if not os.path.exists(os.path.join(where, name)):
+        raise Skip("no shared libpython")
+    target = harness.start([program, os.path.join(where, name)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                           env=harness.plain_env(PYTHONHOME=prefix))
+    target.stdout.readline()
+    recorder = harness.Recorder("-p", target.pid, "--any", "-F", 499, "-d", 4, "-o", "a.folded", "--provenance", "exact",
+                                home=home).attached()
+    target.stdin.write(b"go\n")
+    target.stdin.flush()
+    run = recorder.wait()
+    stacks = harness.read_folded(os.path.join(home, "a.folded"))
+    found = sum(n for frames, n in stacks if [name for name, _, _ in harness.python_frames(frames)] == ["<module>", "call", "leaf"])
+    enough(found > 30, "of its stack are %d: %s", found, run)
+
+
+@harness.seconds(300)
+@each(kind=["onefile", "onedir"])
+def test_a_frozen_program_is_right(kind):
+    """PyInstaller's: the files of a onefile are temporary, and its main() has 16 KiB of stack."""
+    if not harness.every_pair():
+        raise Skip("with --matrix only")
+    python = harness.venv(harness.debian_python(), "pyinstaller")
+    home = harness.folder()
+    source = shutil.copy(os.path.join(harness.TARGETS, "pairs27.py"), os.path.join(home, "app.py"))
+    subprocess.run([os.path.join(os.path.dirname(python), "pyinstaller"), "--" + kind, "--distpath", home, "--workpath", home + "/work",
+                    "--specpath", home, "--name", "out", source], check=True, cwd=home, stdin=subprocess.DEVNULL,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=harness.plain_env())
+    target, truth = pairs([os.path.join(home, *["out"] * (1 if kind == "onefile" else 2))])
+    pid = harness.children(target.pid)[-1]
+    if pid != target.pid:
+        harness.cleanup(os.kill, pid, 9)
+    harness.pysampled("-p", pid, "-F", 999, "-d", 2, "-o", "a.folded", "--provenance", "exact", home=home).ok()
+    cut = [frames for frames, _ in harness.read_folded(os.path.join(home, "a.folded")) if "[cut]" in frames]
+    check(not cut, "cut: %s", cut[:2])
+    return right_pairs(home, truth, 100)
+
+
+SQL = """create extension plpython3u;
+create function work(n int) returns int as $$
+import time
+def leaf():
+    x = 0
+    for i in range(3000):
+        x += i * i
+def call():
+    leaf()
+end = time.time() + n
+while time.time() < end:
+    call()
+return 1
+$$ language plpython3u;"""
+
+
+@harness.seconds(120)
+def test_plpython_in_postgresql_is_right():
+    """Its main() lies 16 KiB above the function's evaluation loop."""
+    programs = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"))
+    harness.need_root()
+    if not programs or not glob.glob(os.path.join(os.path.dirname(programs[-1]), "../lib/plpython3.so")):
+        raise Skip("no PostgreSQL with plpython3u here (postgresql-plpython3)")
+    if not harness.every_pair():
+        raise Skip("with --matrix only")
+    where, home = os.path.dirname(programs[-1]), harness.folder(0o777)
+    options = dict(user="postgres", group="postgres", extra_groups=[], cwd=home, stderr=subprocess.DEVNULL)
+    subprocess.run([where + "/initdb", "-D", home + "/d", "-A", "trust"], check=True, stdout=subprocess.DEVNULL, **options)
+    harness.start([where + "/postgres", "-D", home + "/d", "-k", home, "-h", ""], **options)
+    psql = ["psql", "-q", "-t", "-A", "-h", home, "-d", "postgres"]
+    harness.until(lambda: subprocess.run(psql + ["-c", "select 1"], stdout=subprocess.DEVNULL, **options).returncode == 0, "a server")
+    subprocess.run(psql + ["-c", SQL], check=True, **options)
+    query = harness.start(psql + ["-c", "select pg_backend_pid()", "-c", "select work(60)"], stdout=subprocess.PIPE, **options)
+    pid = int(query.stdout.readline())
+    harness.works(pid)
+    harness.pysampled("-p", pid, "-F", 499, "-d", 2, "-o", "a.folded", "--provenance", "exact", home=home).ok()
+    judged = 0
+    for frames, count in harness.read_folded(os.path.join(home, "a.folded")):
+        names = [name for name, _, _ in harness.python_frames(frames)]
+        if names and names[-1].endswith("leaf"):
+            work = names[1]
+            equal(names, ["<module>", work, work + ".<locals>.call", work + ".<locals>.leaf"], "its stack")
+            check("PostgresMain" in frames and frames[1] == "_start", "native frames: %s", frames)
+            judged += count
+    enough(judged > 30, "only %d judged", judged)
