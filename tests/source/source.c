@@ -51,6 +51,8 @@ static struct {
 	pid_t next_pid;
 	size_t forks, forks_left;
 	uint64_t samples, lost;
+	uint64_t held; /* samples of the first process whose thread stood still until it was
+			  read */
 } source = { .lock = PTHREAD_MUTEX_INITIALIZER, .next_pid = KERNEL_FIRST_PID };
 
 static struct world *world;
@@ -254,8 +256,12 @@ static void sample(int cpu, const struct task *t, unsigned dice)
 	end = write_switch(cpu, t,
 			   PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT);
 	kernel_wake(cpu);
-	if (dice / LOST_EVERY % 4)
-		kernel_wait(cpu, end);
+	if (dice / LOST_EVERY % 4 == 0)
+		return;
+	kernel_wait(cpu, end);
+	pthread_mutex_lock(&source.lock);
+	source.held += !lost && t->pid == root;
+	pthread_mutex_unlock(&source.lock);
 }
 
 static void run(int cpu, struct task t, unsigned dice)
@@ -407,12 +413,14 @@ static bool is_true(const char *line, pid_t pid, pid_t tid)
 	return frames && frames == strchr(line, ';') && !strstr(frames + strlen(want), "x.py");
 }
 
-/* True if each stack in folded @path that bears no mark is the true one. */
+/* True if each stack in folded @path that bears no mark is the true one, and none that was
+ * held bears one. */
 static bool stacks_are_true(const char *path)
 {
 	FILE *f = fopen(path, "re");
-	bool ok = f, own = false;
+	uint64_t exact = 0;
 	char line[4096];
+	bool ok = f;
 	int pid, tid;
 
 	while (f && fgets(line, sizeof(line), f)) {
@@ -423,11 +431,14 @@ static bool stacks_are_true(const char *path)
 			fprintf(stderr, "not true: %s", line);
 			ok = false;
 		}
-		own = own || tid == root_tids[ROOTS - 1];
+		if (pid == root)
+			exact += strtoull(strrchr(line, ' '), NULL, 10);
 	}
 	if (f)
 		fclose(f);
-	return ok && own;
+	printf("%" PRIu64 " exact of the first process, %" PRIu64 " held\n", exact,
+	       source.held);
+	return ok && exact >= source.held;
 }
 
 static bool report(const struct recorder_summary *s, const struct stats *stats)
