@@ -123,6 +123,54 @@ static void each_setting(void **state)
 	c->ours = NULL;
 }
 
+/* Which threads were asked for, if not all, and what else a player must know. */
+static void chosen_threads(void **state)
+{
+	static const pid_t tids[] = { 11, 12, 4000000 };
+	struct fake *f = *state;
+	struct bytes found;
+	struct chunks *c;
+
+	f->c.child = 4711;
+	c = tape(f);
+	assert_false(tape_field(c->last[TAPE_SETTINGS], TAPE_TIDS, &found));
+	assert_int_equal(tape_get(c->last[TAPE_SETTINGS], TAPE_CHILD, MISSING), 4711);
+	assert_int_equal(tape_get(c->last[TAPE_SETTINGS], TAPE_CAP_SLOTS, MISSING), FAKE_CPUS);
+	free(c);
+	f->c.tids = tids;
+	f->c.n_tids = ARRAY_SIZE(tids);
+	c = tape(f);
+	assert_true(tape_field(c->last[TAPE_SETTINGS], TAPE_TIDS, &found));
+	assert_int_equal(found.n, sizeof(tids));
+	assert_memory_equal(found.at, tids, sizeof(tids));
+	free(c);
+}
+
+/* That nobody may be held for a while is told with what is taken then. */
+static void a_drain_over_the_budget(void **state)
+{
+	struct chunks *c = calloc(1, sizeof(*c));
+	const struct queue_record *rec;
+	struct fake *f = *state;
+
+	f->c.tape = true;
+	f->c.hold_budget = 0;
+	fake_start(f);
+	fake_take(f, (struct fake_event){ 0 });
+	while (f->page[0].data_tail != f->page[0].data_head) {
+		eventfd_write(f->slots[0].ring.fd, 1);
+		usleep(1000);
+	}
+	fake_stop(f);
+	for (; (rec = queue_peek(&f->slots[0].queue)); queue_pop(&f->slots[0].queue))
+		if (rec->type == Q_TAPE)
+			sort(c, rec);
+	assert_int_equal(tape_get(c->last[TAPE_DRAIN], TAPE_DRAINING, MISSING), TAPE_SHED);
+	assert_int_equal(tape_get(c->last[TAPE_DRAIN], TAPE_HEAD, MISSING),
+			 f->page[0].data_head);
+	free(c);
+}
+
 /* Each event's number once, however its samples come. */
 static void events(void **state)
 {
@@ -223,8 +271,13 @@ static void a_process_that_changes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		FAKE_TEST(settings), FAKE_TEST(each_setting),		FAKE_TEST(events),
-		FAKE_TEST(a_sample), FAKE_TEST(a_process_that_changes),
+		FAKE_TEST(settings),
+		FAKE_TEST(each_setting),
+		FAKE_TEST(chosen_threads),
+		FAKE_TEST(a_drain_over_the_budget),
+		FAKE_TEST(events),
+		FAKE_TEST(a_sample),
+		FAKE_TEST(a_process_that_changes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

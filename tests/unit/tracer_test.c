@@ -367,6 +367,37 @@ static void signal_is_on_its_way(void **state)
 	end(&f);
 }
 
+static bool stands_still(struct fix *f)
+{
+	uint64_t was = shared->spun;
+	struct proc_status s = { 0 };
+
+	usleep(100000);
+	return !take_held(f) && shared->spun == was && proc_status(f->pid, &s) == 0 &&
+	       (s.state == 't' || s.state == 'T');
+}
+
+/* Whoever is stopped by others stays so until they have it go on, by whichever signal. */
+static void stopped_by_others(void **state)
+{
+	static const int signals[] = { SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU };
+
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
+		struct fix f;
+		uint64_t was;
+
+		begin(&f);
+		setpgid(f.pid, f.pid); /* with a parent elsewhere, or the kernel drops them */
+		kill(f.pid, signals[i]);
+		until(&f, stands_still(&f));
+		was = shared->spun;
+		kill(f.pid, SIGCONT);
+		until(&f, shared->spun > was + 1000);
+		assert_int_equal(tracer_stop(f.tracer), 0);
+		end(&f);
+	}
+}
+
 /* Another one traces it: whose, and which it is, is said. */
 static void traced_by_another(void **state)
 {
@@ -518,15 +549,11 @@ static void map_shared(void)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(held_and_let_go),
-		cmocka_unit_test(children_too),
-		cmocka_unit_test(ends_by_itself),
-		cmocka_unit_test(child_of_vfork),
-		cmocka_unit_test(exec_by_another_thread),
-		cmocka_unit_test(signal_is_blocked),
-		cmocka_unit_test(signal_is_on_its_way),
-		cmocka_unit_test(traced_by_another),
-		cmocka_unit_test(in_an_exec),
+		cmocka_unit_test(held_and_let_go),	  cmocka_unit_test(children_too),
+		cmocka_unit_test(ends_by_itself),	  cmocka_unit_test(child_of_vfork),
+		cmocka_unit_test(exec_by_another_thread), cmocka_unit_test(signal_is_blocked),
+		cmocka_unit_test(signal_is_on_its_way),	  cmocka_unit_test(stopped_by_others),
+		cmocka_unit_test(traced_by_another),	  cmocka_unit_test(in_an_exec),
 		cmocka_unit_test(slot_of_another_cpu),
 	};
 	int fd;
