@@ -439,6 +439,9 @@ static const struct stack_row stack_rows[] = {
 	{ { 1, PROV_LATE, USER, 1, 0, 0, NULL },
 	  .want = "1 torn: n:_PyEval_EvalFrameDefault [torn]" },
 	{ { 1, PROV_NOPYTHON, KERNEL, 7, 0, 1, NULL }, .want = "1 nopython: k1" },
+	/* But who was held there has those that were read, if only none. */
+	{ { 1, PROV_EXACT, USER, 1, 0, 0, NULL },
+	  .want = "1 exact: n:_PyEval_EvalFrameDefault" },
 #ifdef __x86_64__
 	/* An activation's frame; of a late sample, only what now lies where one was later. */
 	{ { 1, PROV_EXACT, USER, 2, 0, 0, "12", true }, .want = "1 exact: p:a11 p:b11" },
