@@ -463,7 +463,7 @@ static int in_a_namespace(void)
 		return 77;
 	second = fork();
 	if (second == 0)
-		_exit(among_made_up_threads());
+		exit(among_made_up_threads()); /* not _exit(): what it executed is counted */
 	return waitpid(second, &status, 0) == second && WIFEXITED(status) ?
 		       WEXITSTATUS(status) :
 		       99;
@@ -471,9 +471,11 @@ static int in_a_namespace(void)
 
 static void hotplug_threads_by_their_names(void **state)
 {
-	pid_t outer = fork();
+	pid_t outer;
 	int status;
 
+	fflush(NULL);
+	outer = fork();
 	if (outer == 0) {
 		pid_t first;
 
