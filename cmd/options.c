@@ -62,6 +62,7 @@ static const char help[] =
 	"      --format NAME        perf, folded, flamegraph, pprof, speedscope, gecko,\n"
 	"                           tape; default: by FILE's extension\n"
 	"  -z, --compress[=LEVEL]   perf.data: with zstd, 1 (fast) to 22; 3\n"
+	"  -B, --no-buildid-cache   perf.data: no copy of its symbols in ~/.debug\n"
 	"      --threads            folded: keep threads apart\n"
 	"      --async              behind a running asyncio task those that await it\n"
 	"      --folded-lines=no    folded: one frame a function, without line numbers\n"
@@ -118,6 +119,7 @@ static const struct option options[] = {
 	{ "duration", required_argument, NULL, 'd' },
 	{ "output", required_argument, NULL, 'o' },
 	{ "compress", optional_argument, NULL, 'z' },
+	{ "no-buildid-cache", no_argument, NULL, 'B' },
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "help", no_argument, NULL, 'h' },
@@ -469,6 +471,9 @@ static int parse_short(struct said *s, int opt, const char *arg)
 		return parse_output(s, arg);
 	case 'z':
 		return parse_level(o, arg);
+	case 'B':
+		o->no_cache = true;
+		break;
 	case 'q':
 		o->verbose = -1;
 		break;
@@ -555,7 +560,7 @@ int options_parse(struct record_options *o, int argc, char **argv)
 	int opt, r = 0;
 
 	set_defaults(o);
-	while (r == 0 && (opt = getopt_long(argc, argv, "+:p:at:u:G:e:F:c:d:o:z::gqvhV",
+	while (r == 0 && (opt = getopt_long(argc, argv, "+:p:at:u:G:e:F:c:d:o:z::BgqvhV",
 					    options, NULL)) != -1) {
 		if (opt == '?' || opt == ':')
 			return cmd_bad_option(argc, argv, options, opt) + 1;

@@ -22,6 +22,7 @@ struct record_options {
 	bool whole;   /* --max-frames was given: perf.data keeps stacks that perf won't show
 			 whole */
 	int compress; /* level of zstd; 0: none */
+	bool no_cache;
 	bool native_lines, debuginfod;
 	int verbose;	/* -1 quiet */
 	bool work;	/* what the recording took is printed, system calls too */

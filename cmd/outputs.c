@@ -60,8 +60,18 @@ static int check_perf(const struct record_options *o)
 {
 	bool perf = false;
 
-	for (size_t i = 0; i < o->n_outputs; i++)
-		perf |= !strcmp(o->format[i]->name, "perf");
+	for (size_t i = 0; i < o->n_outputs; i++) {
+		bool is = !strcmp(o->format[i]->name, "perf");
+
+		perf |= is;
+		if (is && o->no_cache && !strcmp(o->path[i], "-"))
+			return cmd_fail(EXIT_USAGE,
+					"who reads perf.data from a pipe finds its "
+					"symbols in ~/.debug: leave -B out");
+	}
+	if (o->no_cache && !perf)
+		return cmd_fail(EXIT_USAGE, "-B is about perf.data's symbols, and no output "
+					    "is one: leave it out");
 	if (o->compress && !perf)
 		return cmd_fail(EXIT_USAGE,
 				"-z packs perf.data, and no output is one: leave it out");

@@ -252,6 +252,7 @@ static int record(struct record_options *o, int argc, char **argv, struct child 
 		.flags = o->session_flags,
 		.shown = o->whole ? 0 : PERF_SHOWS,
 		.compress = o->compress,
+		.no_cache = o->no_cache,
 		.stop = o->rec.stop,
 		.copy_ms = COPIES_MS,
 		.stats = &stats,

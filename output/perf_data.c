@@ -457,7 +457,7 @@ static int end_symbols(struct sink *s)
 	if (!d->has_symbols)
 		return 0;
 	ret = d->out.stream ? write_pyelf(d) : write_last_pyelf(s);
-	if (!ret && !d->out.stream)
+	if (!ret && !d->out.stream && !s->session->no_cache)
 		buildid_cache_add(d->pyelf_path, d->rec.id);
 	return ret;
 }

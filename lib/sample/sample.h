@@ -59,14 +59,15 @@ struct session {
 	unsigned flags;	   /* enum session_flags */
 	uint32_t shown;	   /* perf.data: frames of a stack that perf shows; 0: all are kept */
 	int compress;	   /* perf.data: level of zstd; 0: none */
+	bool no_cache;	   /* perf.data: no copy of its symbols in ~/.debug, but for streams */
 	/* Bytes that names and stacks may take in memory, roughly; 0: no bound. What is
 	 * sampled first when it is reached is shown as "[unnamed]". Maps of code may take a
 	 * quarter as many besides. */
 	size_t memory;
 	/* What befalls samples is counted here. Borrowed, never NULL. */
 	struct stats *stats;
-	/* Files that are written whole are kept readable meanwhile: a copy at most so often. 0:
-	 * they are written at the end. */
+	/* Files that are written whole are kept readable meanwhile: a copy at most so often.
+	 * 0: they are written at the end. */
 	unsigned copy_ms;
 	/* Where native frames' code is noted, to get its lines; NULL: without. Borrowed. */
 	struct places *places;
@@ -94,7 +95,7 @@ enum session_flags {
 	SESSION_REGISTERS =
 		1 << 7,		   /* ... or a thread's registers as it is stopped or leaves */
 	SESSION_COMPARED = 1 << 8, /* event 1 is what event 0 was in another recording */
-	SESSION_ASYNC = 1 << 10, /* behind a running asyncio task come those that await it */
+	SESSION_ASYNC = 1 << 10,   /* behind a running asyncio task come those that await it */
 	SESSION_FULL_PATHS = 1 << 9, /* folded: whole paths of Python files */
 };
 
@@ -121,7 +122,7 @@ struct pyfunc {
 	int firstline;		     /* co_firstlineno */
 	int min, max;		     /* lines of its code, min <= max, both >= 0 */
 	uint32_t index;		     /* 0, 1, 2 ... in the order of first sight */
-	bool label;		     /* no function, but a marker's name: outputs never get it */
+	bool label; /* no function, but a marker's name: outputs never get it */
 };
 
 enum frame_kind { FRAME_KERNEL, FRAME_NATIVE, FRAME_PYTHON, FRAME_MARKER };

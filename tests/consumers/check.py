@@ -619,7 +619,8 @@ def theirs(data, pid=None):
 def test_report_of_what_perf_recorded():
     """With -a other programs run, too: of those only the number of samples is compared. With a fixed period folded stacks
     count samples."""
-    busy = "import time\nt = time.time()\nwhile time.time() - t < 1: sorted(range(9), key=str)"
+    # half a second of its own, however busy the machine is
+    busy = "import time\nwhile time.process_time() < 0.5:\n for _ in range(50): time.time(); sorted(range(9), key=str)"
     command = "echo $$ > pid; exec python3 -c '%s'" % busy
     for more in ((), ("-g",), ("--call-graph", "dwarf"), ("-a", "-g")):
         if run("perf", "record", "-q", "-e", "cpu-clock", "-c", "1000000", *more, "-o", "own.data", "--", "sh", "-c", command)[1].strip():

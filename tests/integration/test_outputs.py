@@ -221,6 +221,21 @@ def test_the_old_recording_keeps_its_symbols(py):
 
 
 @harness.one_python
+def test_without_the_cache_symbols_are_beside_only(py):
+    harness.need_command("perf")
+    target, home = Target(py, "groundtruth.py"), harness.folder()
+    data = os.path.join(home, "a.data")
+    run = pysampled("-p", target.pid, "-d", 0.5, "-F", 999, "-B", "-o", data, home=home).ok()
+    check(not os.path.exists(os.path.join(home, ".debug")), "~/.debug was made: %s", run)
+    text, _ = harness.perf("script", "-i", data, "-F", "ip,sym", home=home)
+    check("py::" in text, "no names: %s", text[:500])
+    pysampled("-p", target.pid, "-d", 0.5, "-o", data, home=home).ok()
+    check(os.path.exists(os.path.join(home, ".debug")), "no copy without -B")
+    for more in ("-o", os.path.join(home, "a.folded")), ("-o", "-", "--format", "perf"):
+        pysampled("-p", target.pid, "-d", 0.5, "-B", *more, home=home).ok(2)
+
+
+@harness.one_python
 def test_devices_and_fifos_are_named_on_purpose(py):
     target = Target(py, "groundtruth.py")
     for path in ("/dev/stdout", "/dev/fd/1"):
