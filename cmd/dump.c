@@ -388,7 +388,8 @@ int cmd_dump(int argc, char **argv)
 		"      --native-lines  native frames with source lines, and inlined "
 		"functions\n"
 		"      --debuginfod    ... also from the servers in DEBUGINFOD_URLS\n"
-		"      --async         asyncio tasks too, each with its await chain\n"
+		"      --async         asyncio tasks too, each with its await chain, and "
+		"greenlets\n"
 		"  -h, --help\n"
 		"  -V, --version",
 		&o.shows);

@@ -124,4 +124,9 @@ void dump_print_thread(struct dump *d, const struct dump_thread *t, const char *
 /* The asyncio tasks; with JSON their key too. */
 void dump_print_tasks(struct dump *d, const struct pyproc *p);
 
+/* --- dump_greenlets.c --- */
+
+/* The greenlets that no thread runs; with JSON their key too. */
+void dump_print_greenlets(struct dump *d, const struct pyproc *p);
+
 #endif

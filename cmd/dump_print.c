@@ -184,7 +184,8 @@ void dump_print_end(struct dump *d, const struct pyproc *p)
 		putc(']', d->page.to);
 	if (d->async || d->page.form.json)
 		dump_print_tasks(d, p);
-	/* What is not read is null, as every value that can't be had. */
+	if (d->async || d->page.form.json)
+		dump_print_greenlets(d, p);
 	if (d->page.form.json)
-		fputs(",\"greenlets\":null}", d->page.to);
+		putc('}', d->page.to);
 }

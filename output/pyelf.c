@@ -17,7 +17,7 @@ enum {
 	PAGE = 4096,
 	NAME_MAX_BYTES = 2048,
 	NAMES_MAX_BYTES = 256 << 20, /* all names: a target can make up many */
-	END_BYTES = 16, /* the last symbol: hotspot 1.6 drops the last one */
+	END_BYTES = 16,		     /* the last symbol: hotspot 1.6 drops the last one */
 	OVERFLOW_FUNC = 0,
 	SEC_NOTE = 1,
 	SEC_TEXT,
@@ -43,7 +43,7 @@ struct pyelf {
 	size_t unlined;	  /* functions without some of theirs */
 	struct buf names; /* .strtab */
 	struct strtab *files;
-	struct strtab *raw;	      /* names as programs have them */
+	struct strtab *raw;	/* names as programs have them */
 	struct strtab *markers; /* their names; */
 	uint32_t *marker;	/* by number there: which function each is */
 	size_t cap_markers;

@@ -133,6 +133,17 @@ static const struct genlayout gens[] = {
 	  .above = 1 },
 };
 
+/* The runtime's or interpreter's gc, of debug info, and 24 bytes: 3.13.0's is told by the
+ * process, too, and lies elsewhere if an interpreter is of another size. */
+static const struct gclayout gcs[] = {
+	{ .version = 0x0308, .of_runtime = true, .generations = 344 + 24 },
+	{ .version = 0x0309, .generations = 616 + 24 },
+	{ .version = 0x030a, .generations = 616 + 24 },
+	{ .version = 0x030b, .generations = 648 + 24 },
+	{ .version = 0x030c, .generations = 112 + 24 },
+	{ .version = 0x030d, .generations = 7400 + 24 },
+};
+
 const struct tasklayout *tasklayout_find(uint16_t version, uint64_t size)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(tasks); i++)
@@ -172,5 +183,13 @@ const struct awaiterlayout *awaiterlayout_find(uint16_t version)
 	for (size_t i = 0; i < ARRAY_SIZE(awaiters); i++)
 		if (version >= awaiters[i].from && version <= awaiters[i].to)
 			return &awaiters[i];
+	return NULL;
+}
+
+const struct gclayout *gclayout_find(uint16_t version)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(gcs); i++)
+		if (gcs[i].version == version)
+			return &gcs[i];
 	return NULL;
 }

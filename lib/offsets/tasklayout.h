@@ -30,11 +30,12 @@ struct tasklists {
 	uint32_t running; /* in the thread state: the task that runs, or NULL */
 };
 
-/* Where a future, and up to 3.13 a Python function that it calls when it is done, say who waits.
+/* Where a future, and up to 3.13 a Python function that it calls when it is done, say who
+ * waits.
  */
 struct awaiterlayout {
-	uint16_t from, to;		/* versions */
-	uint8_t callback, callbacks;	/* of the future; 0: the next two tell */
+	uint16_t from, to;	     /* versions */
+	uint8_t callback, callbacks; /* of the future; 0: the next two tell */
 	uint8_t awaited_by, awaited_by_is_set;
 	uint8_t func_qualname, func_closure, func_module;
 };
@@ -60,6 +61,13 @@ struct genlayout {
 	uint8_t above; /* values above the one that is awaited */
 };
 
+/* Where the lists of the garbage collector begin: three generations, of 24 bytes each. */
+struct gclayout {
+	uint16_t version;
+	bool of_runtime; /* else of each interpreter */
+	uint16_t generations;
+};
+
 /* The row, or NULL. */
 const struct tasklayout *tasklayout_find(uint16_t version, uint64_t size);
 /* The row of tasks that are in lists, or NULL: this version has them in sets. */
@@ -67,5 +75,6 @@ const struct tasklayout *tasklayout_of_lists(uint16_t version);
 const struct tasklists *tasklists_find(uint16_t version, uint32_t interp_size);
 const struct genlayout *genlayout_find(uint16_t version);
 const struct awaiterlayout *awaiterlayout_find(uint16_t version);
+const struct gclayout *gclayout_find(uint16_t version);
 
 #endif

@@ -13,8 +13,8 @@ enum {
 	MOST = 8,	/* futures between a task and those that wait for it */
 	CALLBACKS = 64, /* of a future, that are looked at */
 	CELLS = 8,	/* of a closure */
-	/* PyCFunctionObject, PyMethodDef, PyMethodObject, functools.partial, cell, list, tuple,
-	 * the set of 3.14: the same in all versions that are read. */
+	/* PyCFunctionObject, PyMethodDef, PyMethodObject, functools.partial, cell, list,
+	 * tuple, the set of 3.14: the same in all versions that are read. */
 	CFUNCTION_DEF = 16,
 	CFUNCTION_SELF = 24,
 	WRAPPER_TASK = 16,

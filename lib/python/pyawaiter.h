@@ -4,8 +4,8 @@
  *
  * Of a thread that is held: its tasks stand still then. From 3.14 on each future says who
  * awaits it. Before, its callbacks do: the wake-up of the task that awaits it, or what
- * asyncio.gather(), wait(), wait_for(), shield() and TaskGroup add. Other callbacks say nothing
- * of who waits, and are passed over.
+ * asyncio.gather(), wait(), wait_for(), shield() and TaskGroup add. Other callbacks say
+ * nothing of who waits, and are passed over.
  */
 #ifndef PYAWAITER_H
 #define PYAWAITER_H
@@ -20,6 +20,7 @@ enum pyawaiter {
 };
 
 /* Who waits for the task at @task: into *@ret, if it is one. */
-enum pyawaiter pyawaiter_find(struct rmem *m, const struct pylayout *l, raddr task, raddr *ret);
+enum pyawaiter pyawaiter_find(struct rmem *m, const struct pylayout *l, raddr task,
+			      raddr *ret);
 
 #endif

@@ -86,7 +86,7 @@ struct pystack_result {
 	/* greenlet moves the thread to another C stack: the frames are those that it moves
 	 * away from, whatever lies on the stack. */
 	bool switching;
-	bool code_lost;	     /* new_code() would not have one that the frames may use */
+	bool code_lost; /* new_code() would not have one that the frames may use */
 	enum pystack_joined joined;
 	raddr tstate, first; /* for pystack_unchanged() */
 	raddr root;	     /* where the C stack that the thread began on ends; 0: not known */
@@ -152,9 +152,9 @@ void pystack_suggest(struct pystack *p, const struct pystack_target *t, pid_t ti
 struct pystack_result pystack_read(struct pystack *p, const struct pystack_target *t,
 				   struct rmem *below, pid_t tid, pid_t inner);
 
-/* Of the stack that was just read as @r, which does not change meanwhile: if it runs an asyncio
- * task, behind that one's coroutine come the task's name, a code with PYCODE_LABEL, and the
- * tasks that await it, up to one that nobody awaits. */
+/* Of the stack that was just read as @r, which does not change meanwhile: if it runs an
+ * asyncio task, behind that one's coroutine come the task's name, a code with PYCODE_LABEL,
+ * and the tasks that await it, up to one that nobody awaits. */
 void pystack_join(struct pystack *p, const struct pystack_target *t, pid_t tid,
 		  struct pystack_result *r);
 

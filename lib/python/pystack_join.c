@@ -3,9 +3,9 @@
  * pystack_join - behind the coroutine of the task that runs come the tasks that wait for it.
  *
  * The stack stays as it is; between the outermost frame of the task's coroutine and what runs
- * the task, "[task NAME]" is put, and the suspended frames of the task that awaits it with that
- * one's name, and so on up to a task that none awaits. A name is a code of its own: a copy that
- * says PYCODE_LABEL.
+ * the task, "[task NAME]" is put, and the suspended frames of the task that awaits it with
+ * that one's name, and so on up to a task that none awaits. A name is a code of its own: a
+ * copy that says PYCODE_LABEL.
  */
 #include "python/pystack_int.h"
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "python/pyawaiter.h"
 
 enum {
-	TASKS = 64, /* of a chain */
+	TASKS = 64,   /* of a chain */
 	RUNNING = 64, /* tasks that run in the interpreter's event loops */
 	LABEL_BYTES = PYNAME_MAX + 16,
 };
@@ -111,7 +111,8 @@ static enum pystack_joined put_waiting(struct pystack *p, const struct pystack_t
 		if (who == PYAWAITER_SEVERAL)
 			return PYSTACK_JOINED_SEVERAL;
 		if (who == PYAWAITER_UNKNOWN ||
-		    pytasks_read_held(&j->pages.base, &t->layout, &t->walk, at, &j->task) < 0 ||
+		    pytasks_read_held(&j->pages.base, &t->layout, &t->walk, at, &j->task) <
+			    0 ||
 		    !j->task.has_coroutine || j->task.state != PYTASK_WAITING)
 			return PYSTACK_JOINED_PART;
 		put_frames(j);
@@ -175,13 +176,14 @@ static uint32_t find_task(struct pystack *p, const struct pystack_target *t,
 {
 	struct join *j = p->join;
 	raddr task[RUNNING];
-	int n = pytasks_running(&j->pages.base, &t->layout, r->tstate, t->program, &j->place, task,
-				RUNNING);
+	int n = pytasks_running(&j->pages.base, &t->layout, r->tstate, t->program, &j->place,
+				task, RUNNING);
 
 	for (int i = 0; i < n; i++) {
 		uint32_t k = 0;
 
-		if (pytasks_read_held(&j->pages.base, &t->layout, &t->walk, task[i], &j->task) == 0 &&
+		if (pytasks_read_held(&j->pages.base, &t->layout, &t->walk, task[i],
+				      &j->task) == 0 &&
 		    j->task.state == PYTASK_RUNNING)
 			k = pystack_frames_to(p, j->task.chain.runs);
 		if (k)

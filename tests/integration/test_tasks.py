@@ -60,7 +60,7 @@ def test_dump_tells_tasks_and_what_they_await(py):
     equal(dumped_tasks(run.out), true_tasks(py, target), "tasks")
     process, = json.loads(harness.pysampled("dump", "-p", target.pid, "--json", "--no-native").ok().out)
     equal(tasks_of_json(process["tasks"]), true_tasks(py, target), "tasks in JSON")
-    check(process["greenlets"] is None, "greenlets: %s", process["greenlets"])
+    equal(process["greenlets"], None if py.tag.startswith("3.7") or py.tag in harness.MATRIX_PYTHONS else [], "greenlets")
 
 
 @each(py=read_tasks())

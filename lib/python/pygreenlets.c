@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pygreenlets - through the lists of the garbage collector, and into a greenlet.
+ */
+#include "python/pygreenlets.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "offsets/tasklayout.h"
+#include "python/pydict.h"
+#include "python/pynames.h"
+
+enum {
+	GC_HEAD =
+		16, /* before each object: next, previous; the lowest bits mean other things */
+	GENERATIONS = 3,
+	GENERATION_BYTES = 24,
+	PTR_BITS = 7,
+	TYPES = 1024, /* power of two; entries that collide are replaced */
+	TYPE_BASE = 256,
+	TYPE_BASICSIZE = 32,
+	BASES_MAX = 16,
+	/* From greenlet 2 on: a weak reference list, a dict, and what it keeps elsewhere. */
+	GREENLET_BYTES = 40,
+	GREENLET_KEEPS = 32,
+	KEEPS_FROM = 88, /* where among these the frame is looked for: it was seen at 104 */
+	KEEPS_TO = 128,	 /* and 120, and what is kept is longer than this */
+	FRAME_OBJECT_FRAME = 24, /* from 3.11 on */
+	PIECE = 4096,
+};
+
+enum is { UNKNOWN, NO, YES, STRANGE };
+
+struct search {
+	struct rmem *m;
+	const struct pylayout *l;
+	struct pygreenlets *ret;
+	uint64_t until_ns;
+	size_t looked; /* objects */
+	bool strange;  /* greenlets of another layout */
+	struct {
+		raddr type;
+		enum is is;
+	} types[TYPES];
+};
+
+void pygreenlets_deinit(struct pygreenlets *g)
+{
+	free(g->at);
+	*g = (struct pygreenlets){ 0 };
+}
+
+bool pygreenlets_known(const struct pylayout *l)
+{
+	return !l->free_threaded && pynames_known(l) && gclayout_find(l->version);
+}
+
+/* --- is it one? --- */
+
+static bool is_called(struct rmem *m, const struct pylayout *l, raddr type, const char *name)
+{
+	char text[sizeof("greenlet.greenlet")];
+	size_t n = strlen(name) + 1;
+	raddr at;
+
+	return rmem_read_u64(m, type + pyoff_get(l->object.type_name), &at) == 0 &&
+	       rmem_read(m, at, text, n) == 0 && !memcmp(text, name, n);
+}
+
+static enum is judge_type(struct search *s, raddr type)
+{
+	uint64_t size;
+
+	for (int i = 0; type && i < BASES_MAX; i++) {
+		if (is_called(s->m, s->l, type, "greenlet.greenlet"))
+			return rmem_read_u64(s->m, type + TYPE_BASICSIZE, &size) == 0 &&
+					       size == GREENLET_BYTES ?
+				       YES :
+				       STRANGE;
+		if (rmem_read_u64(s->m, type + TYPE_BASE, &type) < 0)
+			return NO;
+	}
+	return NO;
+}
+
+static enum is judge(struct search *s, raddr type)
+{
+	size_t i = (type >> 4) % TYPES;
+
+	if (s->types[i].is == UNKNOWN || s->types[i].type != type) {
+		s->types[i].type = type;
+		s->types[i].is = judge_type(s, type);
+	}
+	return s->types[i].is;
+}
+
+/* --- the lists --- */
+
+static void add(struct pygreenlets *g, raddr at)
+{
+	bool full = g->n < 16 ? !g->n : !(g->n & (g->n - 1));
+	raddr *more = g->at;
+
+	if (full)
+		more = reallocarray(g->at, MAX(2 * g->n, (size_t)16), sizeof(*more));
+	g->at = more ? more : g->at;
+	if (!more || g->n == PYGREENLETS_MAX)
+		g->cut = true;
+	else
+		g->at[g->n++] = at;
+}
+
+static void look_at(struct search *s, raddr object, raddr type)
+{
+	switch (judge(s, type)) {
+	case YES:
+		add(s->ret, object);
+		break;
+	case STRANGE:
+		s->strange = true;
+		break;
+	default:
+		break;
+	}
+}
+
+/* There is time for more, and room. */
+static bool goes_on(struct search *s)
+{
+	bool on = s->looked++ < PYGREENLETS_OBJECTS && !s->ret->cut;
+
+	if (on && s->looked % PIECE == 0)
+		on = now_ns() < s->until_ns;
+	s->ret->cut = s->ret->cut || !on;
+	return on;
+}
+
+/* One that is changed meanwhile leads somewhere else: what was met counts, the rest is
+ * missing. */
+static void read_list(struct search *s, raddr head)
+{
+	uint32_t type = GC_HEAD / 8 + pyoff_get(s->l->object.type) / 8;
+	uint64_t node[8]; /* next, previous, and the object's head */
+	raddr at = head, before;
+	size_t n = 8 * ((size_t)type + 1);
+
+	if (n > sizeof(node) || rmem_read(s->m, head, node, 16) < 0) {
+		s->ret->cut = true;
+		return;
+	}
+	while ((node[0] & ~(uint64_t)PTR_BITS) != head && goes_on(s)) {
+		before = at;
+		at = node[0] & ~(uint64_t)PTR_BITS;
+		if (rmem_read(s->m, at, node, n) < 0 ||
+		    (node[1] & ~(uint64_t)PTR_BITS) != before) {
+			s->ret->cut = true;
+			return;
+		}
+		look_at(s, at + GC_HEAD, node[type]);
+	}
+}
+
+static int compare(const void *a, const void *b)
+{
+	const raddr *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* One that moved from list to list was met twice. */
+static void put_in_order(struct pygreenlets *g)
+{
+	size_t n = 0;
+
+	if (g->n)
+		qsort(g->at, g->n, sizeof(*g->at), compare);
+	for (size_t i = 0; i < g->n; i++)
+		if (!i || g->at[i] != g->at[i - 1])
+			g->at[n++] = g->at[i];
+	g->n = n;
+}
+
+static int read_interp(struct search *s, raddr runtime, raddr interp)
+{
+	const struct gclayout *gc = gclayout_find(s->l->version);
+	struct pydict d;
+	int r = pydict_of_module(s->m, s->l, interp, "greenlet._greenlet", &d);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	for (int i = 0; i < GENERATIONS; i++)
+		read_list(s, (gc->of_runtime ? runtime : interp) + gc->generations +
+				     (raddr)i * GENERATION_BYTES);
+	return 0;
+}
+
+int pygreenlets_find(struct rmem *m, const struct pylayout *l, raddr runtime,
+		     uint64_t until_ns, struct pygreenlets *ret)
+{
+	struct search *s = calloc(1, sizeof(*s));
+	raddr interp;
+	int r;
+
+	*ret = (struct pygreenlets){ 0 };
+	if (!s)
+		return -ENOMEM;
+	*s = (struct search){ .m = m, .l = l, .ret = ret, .until_ns = until_ns };
+	r = rmem_read_u64(m, runtime + pyoff_get(l->runtime.interp_head), &interp);
+	for (int n = 0; r == 0 && interp && n < PYNAMES_INTERPS; n++) {
+		r = read_interp(s, runtime, interp);
+		if (r == 0)
+			r = rmem_read_u64(m, interp + pyoff_get(l->interp.next), &interp);
+	}
+	put_in_order(ret);
+	if (r == 0 && s->strange)
+		r = -ENOTSUP;
+	free(s);
+	return r;
+}
+
+/* --- one --- */
+
+/* The only frame object among @words. 0, -ENOENT, or -EBADMSG: there are several. */
+static int find_frame(struct rmem *m, const struct pylayout *l, const uint64_t *words,
+		      size_t n, raddr *ret)
+{
+	raddr type;
+
+	*ret = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (!words[i] || words[i] % 8 || words[i] == *ret ||
+		    rmem_read_u64(m, words[i] + pyoff_get(l->object.type), &type) < 0 ||
+		    !type || type % 8 || !is_called(m, l, type, "frame"))
+			continue;
+		if (*ret)
+			return -EBADMSG;
+		*ret = words[i];
+	}
+	return *ret ? 0 : -ENOENT;
+}
+
+int pygreenlets_read(struct rmem *m, const struct pylayout *l,
+		     const struct pywalk_layout *walk, raddr at,
+		     struct pyframe ret[PYGREENLET_FRAMES])
+{
+	uint64_t words[(KEEPS_TO - KEEPS_FROM) / 8];
+	struct pywalk w;
+	raddr keeps, frame;
+	int r = rmem_read_u64(m, at + GREENLET_KEEPS, &keeps);
+
+	if (r == 0 && !keeps)
+		return 0;
+	if (r == 0)
+		r = rmem_read(m, keeps + KEEPS_FROM, words, sizeof(words));
+	if (r < 0)
+		return r;
+	r = find_frame(m, l, words, ARRAY_SIZE(words), &frame);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	if (!l->lasti_unit && rmem_read_u64(m, frame + FRAME_OBJECT_FRAME, &frame) < 0)
+		return -EFAULT;
+	w = pyframe_walk_on(m, walk, frame, ret, PYGREENLET_FRAMES);
+	/* Its first frame has none before it; whether that one is an entry does not matter. */
+	if (!w.n || (w.end != PYWALK_BOTTOM && w.end != PYWALK_BROKEN))
+		return -EBADMSG;
+	for (uint32_t i = 0, j = w.n - 1; i < j; i++, j--) {
+		struct pyframe f = ret[i];
+
+		ret[i] = ret[j];
+		ret[j] = f;
+	}
+	return (int)w.n;
+}

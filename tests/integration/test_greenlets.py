@@ -1,0 +1,54 @@
+"""Greenlets: those that work have their own stack, and those that are parked are told by dump."""
+import json
+import os
+
+import harness
+from harness import Target, check, each, enough, equal
+
+BESIDE = True
+
+
+def pythons():
+    """Which greenlet is there for; older ones and gevent take a minute each to install."""
+    return [py for py in harness.wanted_pythons() + (harness.older_pythons() if harness.every_pair() else [])
+            if py.tag not in harness.MATRIX_PYTHONS and py.tag.rpartition("n")[2].startswith(("3.8", "3.9", "3.1"))]
+
+
+def target(py, how):
+    packages = ("gevent", "--only-binary=:all:") if harness.every_pair() else ("numpy", "greenlet")
+    return Target(harness.Python(py.tag, harness.venv(py, *packages)), "parkedlets.py", how, extensions=())
+
+
+@harness.seconds(300)  # of which installing takes most, once
+@each(py=pythons())
+def test_parked_greenlets_are_told(py):
+    parked = target(py, "parked")
+    want = sorted([tuple(frame) for frame in frames] for frames in parked.info["parked"])
+    check(len(want) >= 9, "%d parked: %s", len(want), want)
+    process, = json.loads(harness.pysampled("dump", "-p", parked.pid, "--json", "--no-native").ok().out)
+    got = sorted([(f["name"], f["file"], f["line"]) for f in greenlet["frames"]] for greenlet in process["greenlets"])
+    equal(got, want, "greenlets in JSON")
+    run = harness.pysampled("dump", "-p", parked.pid, "--async", "--no-native").ok()
+    equal(run.out.count("Greenlet (parked)"), len(want), "greenlets in text")
+
+
+@harness.one_python
+def test_without_greenlet_there_is_none(py):
+    sleeper = Target(py, "threadnames.py", extensions=())
+    process, = json.loads(harness.pysampled("dump", "-p", sleeper.pid, "--json", "--no-native").ok().out)
+    equal(process["greenlets"], [], "greenlets")
+
+
+@harness.seconds(300)
+@each(py=pythons())
+def test_greenlets_that_work_have_their_own_stack(py):
+    works = target(py, "turns")
+    out = os.path.join(harness.folder(), "a.folded")
+    harness.pysampled("-p", works.pid, "-d", 1, "-F", 499, "--hold-budget", 100, "-o", out).ok()
+    judged = 0
+    for frames, n in harness.sure(harness.read_folded(out)):
+        names = [name for name, _, _ in reversed(harness.python_frames(frames)) if name.startswith(("leaf", "mid", "top"))]
+        if names and names[0] in works.info["chains"]:
+            equal(names[1:], works.info["chains"][names[0]], "callers of %s in %s" % (names[0], frames))
+            judged += n
+    enough(judged >= 10, "%d judged", judged)
