@@ -276,6 +276,9 @@ static bool hides_line(struct unwinding *u)
 	if (owner == u->n_frames)
 		return true;
 	loop = space_at(sp, frame[owner].pc - frame[owner].returned);
+	/* A guess that led from the JIT's code past the loop makes its frame span the loop's. */
+	if (!loop || jit_is_memory(elfcache_path(loop->elf)))
+		return true;
 	for (uint32_t i = 0; i < owner; i++)
 		u->n->lies[i] = code_of(u, sp, i, loop);
 	return jitted_hides_line(u->n->lies, owner, has_gap(u, owner));
