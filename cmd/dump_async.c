@@ -28,6 +28,7 @@ struct looking {
 	const struct dump_async *d;
 	struct dump_async_end end;
 	struct rmem_pages pages; /* of one look at a task */
+	unsigned char page[RMEM_PAGES][RMEM_PAGE];
 	struct pytask now, again;
 	uint64_t until_ns;
 	struct listed *list;
@@ -217,7 +218,7 @@ struct dump_async_end dump_async(const struct dump_async *d)
 	if (k && end.known) {
 		k->d = d;
 		k->end = end;
-		rmem_pages_init(&k->pages, d->m);
+		rmem_pages_init(&k->pages, d->m, k->page, RMEM_PAGES);
 		k->until_ns = now_ns() + SECONDS_MAX * 1000000000ull;
 		k->end.whole = pytasks_find(d->m, &d->process->layout, d->process->runtime,
 					    &t) == 0 &&

@@ -19,6 +19,7 @@ struct printing {
 	struct dump *d;
 	struct page page;
 	struct rmem_pages pages; /* of one look */
+	unsigned char kept[RMEM_PAGES][RMEM_PAGE];
 	struct pyframe now[PYGREENLET_FRAMES], again[PYGREENLET_FRAMES];
 	uint64_t until_ns;
 	size_t strange; /* that could not be read */
@@ -121,7 +122,7 @@ static bool print(struct printing *p, const struct pyproc *proc)
 		return false;
 	}
 	p->until_ns = now_ns() + SECONDS_MAX * 1000000000ull;
-	rmem_pages_init(&p->pages, &p->d->live.base);
+	rmem_pages_init(&p->pages, &p->d->live.base, p->kept, RMEM_PAGES);
 	r = pygreenlets_find(&p->pages.base, l, proc->runtime, p->until_ns, &g);
 	if (r == 0)
 		look_at_all(p, &g);

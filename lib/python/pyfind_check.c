@@ -12,6 +12,7 @@
 #include "python/pycode.h"
 #include "python/pyfind.h"
 #include "python/pyfind_types.h"
+#include "remote/remote_pages.h"
 
 enum {
 	MAX_INTERPS = 64,
@@ -26,6 +27,7 @@ enum {
 	ATTEMPT_NS = 500 * 1000,
 	PID_MAX = 1 << 22,
 	CHUNK_UNIT = 4096, /* bytes */
+	LOOK_PAGES = 28,   /* of one look; more are read again */
 	OWNER_MAX = 8,	   /* frame owners; 3.15 has five */
 };
 
@@ -398,16 +400,20 @@ int pyfind_selfcheck(const struct pyproc *p, struct rmem *m, bool known, struct 
 {
 	const struct timespec pause = { .tv_nsec = ATTEMPT_NS };
 	_cleanup_free_ struct pycode_copy *copy = malloc(PYCODE_COPY_MAX);
-	struct check c = { .p = p, .m = m, .known = known, .copy = copy };
+	_cleanup_free_ unsigned char (*page)[RMEM_PAGE] = malloc(LOOK_PAGES * sizeof(*page));
+	struct rmem_pages pages;
+	struct check c = { .p = p, .m = &pages.base, .known = known, .copy = copy };
 	int r = -EBADMSG;
 
-	if (!copy)
+	rmem_pages_init(&pages, m, page, LOOK_PAGES);
+	if (!copy || !page)
 		return err_set(err, -ENOMEM, "out of memory");
 	if (pylayout_check(&p->layout, err) < 0)
 		return -EBADMSG;
 	for (int i = 0; i < ATTEMPTS && r == -EBADMSG; i++) {
 		if (i % ATTEMPTS_AT_ONCE == ATTEMPTS_AT_ONCE - 1)
 			nanosleep(&pause, NULL);
+		rmem_pages_forget(&pages);
 		r = check_once(&c);
 	}
 	if (r == -EAGAIN)

@@ -134,6 +134,7 @@ struct join {
 	uint32_t n;
 	bool cut;		 /* there was no room for more */
 	struct rmem_pages pages; /* of this sample: tasks take many small reads */
+	unsigned char page[RMEM_PAGES][RMEM_PAGE];
 	struct pystack_frame named[JOIN_ITEMS + 1];
 };
 

@@ -214,7 +214,7 @@ void pystack_join(struct pystack *p, const struct pystack_target *t, pid_t tid,
 		r->joined = PYSTACK_JOINED_NOT;
 		return;
 	}
-	rmem_pages_init(&j->pages, p->mem);
+	rmem_pages_init(&j->pages, p->mem, j->page, RMEM_PAGES);
 	k = find_task(p, t, r);
 	if (!k)
 		return;

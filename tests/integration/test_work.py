@@ -161,7 +161,7 @@ def test_a_start_takes_few_system_calls(py):
     (few, n_few), (many, n_many) = started(py, 0), started(py, 1500)
     cpus, processes = work["bytes"]["cpus"], sum(name.isdigit() for name in os.listdir("/proc"))
     check(n_many - n_few == 1500, "threads: %d and %d", n_few, n_many)
-    check(few <= 375 + 112 + 28 * cpus, "%d system calls until the first sample on %d CPUs", few, cpus)
+    check(few <= 355 + 100 + 28 * cpus, "%d system calls until the first sample on %d CPUs", few, cpus)
     more = many - few - 4 * processes  # of each the parent is asked
     check(more <= 2 * 1500, "%d system calls more for 1500 threads beside %d processes", more, processes)
 
@@ -215,5 +215,5 @@ def test_a_start_takes_these_system_calls_and_no_more(py):
     cpus = parts(run)["bytes"]["cpus"]
     # Some 140 are of the processes that read files: one is loaded, and gives up its rights, each of 41 capabilities by itself;
     # two more begin, and the last one finds the interpreter.
-    check(n <= 252 + 144 + 24 * cpus, "%d system calls on %d CPUs: %s", n, cpus,
+    check(n <= 230 + 136 + 24 * cpus, "%d system calls on %d CPUs: %s", n, cpus,
           sorted(((names.count(name), name) for name in set(names)), reverse=True))

@@ -322,7 +322,8 @@ static void test_whole(void **state)
 /* By pages it is the same, in fewer reads, and as it was until they are forgotten. */
 static void is_whole_by_pages(struct made *m, struct pytask *t)
 {
-	struct rmem_pages *p = malloc(sizeof(*p));
+	unsigned char (*page)[RMEM_PAGE] = malloc(RMEM_PAGES * sizeof(*page));
+	struct rmem_pages pages, *p = &pages;
 	struct pytask *by_pages = new_task();
 	int calls;
 
@@ -330,7 +331,7 @@ static void is_whole_by_pages(struct made *m, struct pytask *t)
 	assert_int_equal(read_it(m, t), 0);
 	calls = m->w->calls;
 	m->w->calls = 0;
-	rmem_pages_init(p, &m->w->base);
+	rmem_pages_init(p, &m->w->base, page, RMEM_PAGES);
 	assert_int_equal(read_by_pages(m, p, by_pages), 0);
 	assert_true(pytasks_same(t, by_pages));
 	assert_true(m->w->calls * 2 < calls);
@@ -341,7 +342,7 @@ static void is_whole_by_pages(struct made *m, struct pytask *t)
 	assert_int_equal(rmem_read(&p->base, WORLD_AT + WORLD_BYTES - 4, &calls, 4), 0);
 	assert_true(rmem_read(&p->base, WORLD_AT + WORLD_BYTES - 4, t, 8) < 0);
 	free(by_pages);
-	free(p);
+	free(page);
 }
 
 static void test_pages(void **state)

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "base/base.h"
+#include "remote/remote_pages.h"
 #include "remote_mem.h"
 
 enum { PAGE = 4096 };
@@ -194,6 +195,86 @@ static void image_readv_loops(void **state)
 	assert_string_equal(c, "old");
 }
 
+/* Counts calls; each byte is that of its page's number, and page @hole can't be read. */
+struct counted {
+	struct rmem base;
+	int calls;
+	raddr hole;
+};
+
+static size_t counted_readv(struct rmem *m, const struct rmem_vec *v, size_t n)
+{
+	struct counted *c = container_of(m, struct counted, base);
+
+	c->calls++;
+	for (size_t i = 0; i < n; i++) {
+		if (v[i].at / PAGE == c->hole)
+			return i;
+		memset(v[i].buf, (int)(v[i].at / PAGE), v[i].n);
+	}
+	return n;
+}
+
+static int counted_read(struct rmem *m, raddr at, void *buf, size_t n)
+{
+	return counted_readv(m, &(struct rmem_vec){ at, buf, n }, 1) ? 0 : -EPERM;
+}
+
+static const struct rmem_ops counted_ops = { .read = counted_read, .readv = counted_readv };
+
+/* What is missing comes in one call, also of pieces that lie in two pages. */
+static void pages_come_together(void **state)
+{
+	struct counted c = { .base = { &counted_ops } };
+	unsigned char room[4][RMEM_PAGE], a[4], b[4], d[4];
+	const struct rmem_vec v[] = { { 2 * PAGE - 2, a, 4 },
+				      { 3 * PAGE, b, 4 },
+				      { 2 * PAGE + 8, d, 4 } };
+	struct rmem_pages p;
+
+	rmem_pages_init(&p, &c.base, room, ARRAY_SIZE(room));
+	assert_int_equal(rmem_readv(&p.base, v, ARRAY_SIZE(v)), 3);
+	assert_int_equal(c.calls, 1);
+	assert_memory_equal(a, "\1\1\2\2", 4);
+	assert_memory_equal(b, "\3\3\3\3", 4);
+	assert_memory_equal(d, "\2\2\2\2", 4);
+	assert_int_equal(rmem_readv(&p.base, v, ARRAY_SIZE(v)), 3);
+	assert_int_equal(c.calls, 1);
+	rmem_pages_forget(&p);
+	assert_int_equal(rmem_readv(&p.base, v, 1), 1);
+	assert_int_equal(c.calls, 2);
+}
+
+/* What stands before a hole is there, and the hole says why it is none. */
+static void pages_end_at_a_hole(void **state)
+{
+	struct counted c = { .base = { &counted_ops }, .hole = 5 };
+	unsigned char room[2][RMEM_PAGE], a[4], b[4];
+	const struct rmem_vec v[] = { { 4 * PAGE, a, 4 },
+				      { 6 * PAGE - 2, b, 4 },
+				      { 7 * PAGE, b, 4 } };
+	struct rmem_pages p;
+
+	rmem_pages_init(&p, &c.base, room, ARRAY_SIZE(room));
+	assert_int_equal(rmem_readv(&p.base, v, ARRAY_SIZE(v)), 1);
+	assert_memory_equal(a, "\4\4\4\4", 4);
+	assert_int_equal(rmem_read(&p.base, 5 * PAGE, b, 4), -EPERM);
+}
+
+/* More pages than there is room for. */
+static void pages_of_large_pieces(void **state)
+{
+	struct counted c = { .base = { &counted_ops } };
+	unsigned char room[3][RMEM_PAGE], *all = malloc(20 * PAGE);
+	struct rmem_pages p;
+
+	rmem_pages_init(&p, &c.base, room, ARRAY_SIZE(room));
+	assert_int_equal(rmem_read(&p.base, PAGE + 1, all, 20 * PAGE - 1), 0);
+	for (size_t i = 0; i < 20 * PAGE - 1; i++)
+		assert_int_equal(all[i], (i + 1) / PAGE + 1);
+	free(all);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -203,6 +284,9 @@ int main(void)
 		cmocka_unit_test(live_readv_takes_64),
 		cmocka_unit_test(image_bounds),
 		cmocka_unit_test(image_readv_loops),
+		cmocka_unit_test(pages_come_together),
+		cmocka_unit_test(pages_end_at_a_hole),
+		cmocka_unit_test(pages_of_large_pieces),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
