@@ -14,6 +14,12 @@
 #include "python/pyfind_cache.h"
 #include "python/pyversion.h"
 
+enum {
+	NEIGHBOURS = 64,
+	PROGRAMS = 10,	   /* that a process may become while it is looked at */
+	OTHER_PROGRAM = 1, /* it became one: what it was can't be read any more */
+};
+
 /* A file that is mapped, once, however many mappings it has. */
 struct module {
 	const struct proc_map *map; /* its first */
@@ -27,6 +33,7 @@ struct search {
 	struct file_helper *files; /* or NULL */
 	struct proc_maps maps;
 	char comm[16];
+	uint64_t root;
 	char exe[PATH_MAX];
 	bool partly;	 /* a file that holds an interpreter is not all mapped */
 	struct err best; /* the most telling failure so far, code 0: none */
@@ -153,10 +160,12 @@ static int modules_list(const struct search *s, struct module **ret, size_t *n)
 
 		if (!map->ino || map->path[0] != '/' || (!map->x && rank == 2))
 			continue;
-		/* Mappings of a file are neighbours, nearly always. */
-		while (j < count && !same_file(list[count - 1 - j].map, map))
+		/* Mappings of a file are neighbours, nearly always; one that is listed twice
+		 * is looked at twice. */
+		while (j < MIN(count, (size_t)NEIGHBOURS) &&
+		       !same_file(list[count - 1 - j].map, map))
 			j++;
-		if (j == count) {
+		if (j == MIN(count, (size_t)NEIGHBOURS)) {
 			list[count] = (struct module){ map, rank, count };
 			count++;
 		}
@@ -407,7 +416,8 @@ static int module_try(struct search *s, const struct module *mod, struct pyproc 
 	if (r < 0)
 		return -ENOEXEC;
 	if (elf.pypy)
-		return err_set(err, -ENOTSUP, "process %d (%s) runs PyPy, not CPython; 'pysampled record "
+		return err_set(err, -ENOTSUP,
+			       "process %d (%s) runs PyPy, not CPython; 'pysampled record "
 			       "--any' samples it natively",
 			       s->pid, s->comm);
 	if (!elf.runtime)
@@ -491,8 +501,8 @@ static bool never_began(const struct search *s, const struct pyproc *p)
 	       v[0] == 0 && v[1] == 0 && v[2] == UINT64_MAX;
 }
 
-int pyfind(pid_t pid, struct rmem *m, struct file_helper *files, struct pyproc *ret,
-	   struct err *err)
+static int find_once(pid_t pid, struct rmem *m, struct file_helper *files, struct pyproc *ret,
+		     struct err *err)
 {
 	_cleanup_free_ struct search *s = calloc(1, sizeof(*s));
 	struct pyproc p = { 0 };
@@ -503,7 +513,7 @@ int pyfind(pid_t pid, struct rmem *m, struct file_helper *files, struct pyproc *
 	s->pid = pid;
 	s->m = m;
 	s->files = files;
-	r = proc_comm(pid, pid, s->comm);
+	r = proc_introduce(pid, s->comm, &s->root);
 	if (proc_is_short(r))
 		return proc_short(pid, r, err);
 	if (r < 0)
@@ -520,9 +530,23 @@ int pyfind(pid_t pid, struct rmem *m, struct file_helper *files, struct pyproc *
 		return err_set(err, r, "the maps of process %d (%s): %s", pid, s->comm,
 			       strerror(-r));
 	r = modules_try(s, &p, err);
+	if (r < 0 && s->root && proc_stack_root(pid) != s->root)
+		r = OTHER_PROGRAM;
+	p.n_maps = s->maps.n;
 	proc_maps_deinit(&s->maps);
 	p.partly = s->partly;
+	p.root = s->root;
 	p.unborn = (r == 0 || r == -EAGAIN) && never_began(s, &p);
 	*ret = p;
 	return r;
+}
+
+int pyfind(pid_t pid, struct rmem *m, struct file_helper *files, struct pyproc *ret,
+	   struct err *err)
+{
+	int r = OTHER_PROGRAM;
+
+	for (int i = 0; r == OTHER_PROGRAM && i < PROGRAMS; i++)
+		r = find_once(pid, m, files, ret, err);
+	return r == OTHER_PROGRAM ? err->code : r;
 }

@@ -34,9 +34,11 @@ struct pyproc {
 	pid_t pid;
 	uint32_t version;	/* PY_VERSION_HEX; micro 0xff.. unknown bits zero */
 	raddr runtime;		/* address of _PyRuntime */
+	raddr root;		/* where its main thread's stack begins; 0: not known */
 	raddr code_versions;	/* address of its count of code objects where that is a
 				 * global variable with a symbol, else 0 */
 	struct pylayout layout; /* this process's own copy */
+	size_t n_maps;		/* mappings of the process */
 	bool partly;		/* with -ENOEXEC: a file that holds one is mapped in part */
 	bool unborn; /* no interpreter was ever made in it yet, so no frame either */
 	struct pyfind_code code;

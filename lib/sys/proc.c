@@ -23,7 +23,7 @@ enum {
 static int fd_read_all(int fd, char **ret, size_t *n)
 {
 	_cleanup_free_ char *buf = NULL;
-	size_t len = 0, cap = 4096;
+	size_t len = 0, cap = 16384; /* the kernel gives a page at most of maps, always */
 	ssize_t got;
 
 	buf = malloc(cap);
@@ -208,16 +208,39 @@ uint64_t proc_ran_ns(pid_t pid, pid_t tid)
 }
 
 /* Field 28. */
-uint64_t proc_stack_root(pid_t pid)
+static uint64_t root_of(const char *at)
 {
-	_cleanup_free_ char *text = NULL;
-	const char *at = stat_fields(pid, pid, &text);
-
 	for (int field = 3; at && field < 28; field++) {
 		at = strchr(at, ' ');
 		at = at ? at + 1 : NULL;
 	}
 	return at ? strtoull(at, NULL, 10) : 0;
+}
+
+uint64_t proc_stack_root(pid_t pid)
+{
+	_cleanup_free_ char *text = NULL;
+
+	return root_of(stat_fields(pid, pid, &text));
+}
+
+int proc_introduce(pid_t pid, char comm[16], uint64_t *root)
+{
+	_cleanup_free_ char *text = NULL;
+	int r = task_file(pid, pid, "stat", &text);
+	char *begin, *end;
+
+	if (r < 0)
+		return r;
+	begin = strchr(text, '(');
+	end = strrchr(text, ')'); /* the name may hold anything */
+	if (!begin || !end || end < begin || end[1] != ' ')
+		return -ESRCH;
+	*root = root_of(end + 2);
+	*end = '\0';
+	begin[1 + strcspn(begin + 1, "\n")] = '\0';
+	snprintf(comm, 16, "%s", begin + 1);
+	return 0;
 }
 
 /* Field 22. */

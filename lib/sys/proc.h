@@ -61,6 +61,9 @@ char proc_kind(pid_t pid, bool *kernel);
  * allowed to. */
 uint64_t proc_stack_root(pid_t pid);
 
+/* That, and the name of its main thread, by one look. 0 or -errno, -ESRCH where it is gone. */
+int proc_introduce(pid_t pid, char comm[16], uint64_t *root);
+
 /* How long ago it began, as exact as a clock tick, 10 ms; UINT64_MAX: it is gone. */
 uint64_t proc_age_ns(pid_t pid);
 

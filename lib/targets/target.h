@@ -57,6 +57,7 @@ struct target {
 	struct pystack_target py;
 	uint32_t version; /* PY_VERSION_HEX */
 	raddr runtime;
+	size_t n_maps;		 /* when its interpreter was found */
 	struct pyfind_code code; /* of the process in which it was proven; control thread */
 	uint64_t slept_user, slept_kernel; /* recorder_wakes() */
 	uint64_t doubt_ns; /* when to look whether it has ended untold; 0: need not */
@@ -68,7 +69,7 @@ struct target {
 	size_t n_tids;
 	struct {
 		pid_t outer, inner;
-	} * tids;
+	} *tids;
 };
 
 /* Open addressing by pid. A target that was removed leaves TARGET_REMOVED in its place. */

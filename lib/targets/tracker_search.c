@@ -65,9 +65,10 @@ static void target_learn(struct target *t, const struct pyproc *p)
 	t->py.layout = p->layout;
 	pywalk_layout_init(&t->py.walk, &p->layout, p->runtime);
 	t->py.code_versions = p->code_versions;
-	t->py.root = proc_stack_root(t->pid);
+	t->py.root = p->root;
 	t->version = p->version;
 	t->runtime = p->runtime;
+	t->n_maps = p->n_maps;
 	tracker_learn_tids(t);
 }
 

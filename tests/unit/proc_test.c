@@ -434,6 +434,22 @@ static void where_a_thread_waits(void **state)
 	assert_int_equal(proc_syscall_parse("0 0x1 0x2", &w), -EAGAIN);
 }
 
+/* Also where the name looks like what follows it. */
+static void introduces(void **state)
+{
+	char was[16], comm[16];
+	uint64_t root = 0;
+
+	prctl(PR_GET_NAME, was);
+	prctl(PR_SET_NAME, "a) R 1 (b\nc");
+	assert_int_equal(proc_introduce(getpid(), comm, &root), 0);
+	prctl(PR_SET_NAME, was);
+	assert_string_equal(comm, "a) R 1 (b");
+	assert_int_equal(root, proc_stack_root(getpid()));
+	assert_true(root);
+	assert_int_equal(proc_introduce(1 << 22, comm, &root), -ESRCH);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -448,6 +464,7 @@ int main(void)
 		cmocka_unit_test(where_a_thread_waits),
 		cmocka_unit_test(whole_files),
 		cmocka_unit_test(family_of_many_threads),
+		cmocka_unit_test(introduces),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
