@@ -182,7 +182,6 @@ void recorder_destroy(struct recorder *r)
 	attach_deinit(&r->attach);
 	slots_deinit(&r->config);
 	queue_deinit(&r->own);
-	queue_deinit(&r->names);
 	queue_deinit(&r->traced);
 	joins_destroy(r->joins);
 	tracker_deinit(&r->tracker);

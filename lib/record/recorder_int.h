@@ -129,16 +129,32 @@ void recorder_balance(const struct recorder *r, struct recorder_summary *ret);
 /* recorder_work.c: what the recording took; before its readers are freed. */
 void recorder_work(const struct recorder *r, struct recorder_work *ret);
 
-/* announce_process() for the resolver; what has no room is counted. */
-static inline void recorder_announce(struct recorder *r, pid_t pid, bool execed, uint64_t time)
+/* announce_maps() or announce_process() said @ret: what has no room is counted. */
+static inline void recorder_announced(struct recorder *r, int ret)
 {
-	int ret = announce_process(&r->own, pid, execed, !r->config.named, time);
-
 	if (ret < 0 && ret != -ENOBUFS && ret != -ESRCH && ret != -EACCES)
 		STATS_ADD(r->session->stats, unread, 1);
 	if (ret == -ENOBUFS)
 		STATS_ADD(r->session->stats, side_lost, 1);
 }
+
+/* announce_process() for the resolver. */
+static inline void recorder_announce(struct recorder *r, pid_t pid, bool execed, uint64_t time)
+{
+	recorder_announced(r, announce_process(&r->own, pid, execed, !r->config.named, time));
+}
+
+/* recorder_announce.c: once, where the start takes long. @done: targets that were dealt with.
+ */
+void recorder_tell_progress(struct recorder *r, size_t done);
+
+/* recorder_announce.c: tell the resolver what all targets are that are not asleep, as of
+ * @time. True: the maps of some are left for recorder_announce_later(), once samples come. */
+bool recorder_announce_all(struct recorder *r, uint64_t time);
+
+/* recorder_announce.c: and now it may give on what was sampled: one more CTL_LOOK is answered.
+ */
+void recorder_announce_later(struct recorder *r, uint64_t time);
 
 /* recorder_messages.c: do what readers and the tracer ask for. False: there is more, and it
  * took long enough for now. */

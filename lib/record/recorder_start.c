@@ -13,10 +13,10 @@
 #include "capture/reader.h"
 #include "targets/births.h"
 #include "targets/ours.h"
-#include "capture/taping.h"
 #include "base/clock.h"
 #include "base/nudge.h"
 #include "base/resident.h"
+#include "base/sparse.h"
 #include "sys/proc.h"
 #include "record/recorder_int.h"
 #include "sample/sink.h"
@@ -24,20 +24,23 @@
 enum {
 	QUEUE_BYTES = 2 << 20,
 	NAMES_BYTES = 256 << 10,
-	READY_S = 1,		  /* the readers have them to begin */
-	OWN_QUEUES = 2,		  /* that are no reader's */
-	NAMER_NS = 40000000,	  /* until names are read: samples wait longer for them */
-	PATIENCE_NS = 1000000000, /* until a person is told why nothing is sampled yet */
+	READY_S = 1,	     /* the readers have them to begin */
+	OWN_QUEUES = 2,	     /* that are no reader's */
+	NAMER_NS = 40000000, /* until names are read: samples wait longer for them */
 };
 
 /* The CPUs with their queues; the rings come later. */
 static int make_slots(struct recorder *r, struct err *err)
 {
 	struct reader_config *c = &r->config;
+	/* In one block, as large as what malloc() maps: it clears smaller ones. */
+	char *queues = sparse_alloc(QUEUE_BYTES + NAMES_BYTES);
 
 	r->config.namer_kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (queue_init(&r->own, QUEUE_BYTES) < 0 || queue_init(&r->names, NAMES_BYTES) < 0)
+	if (!queues)
 		return err_set(err, -ENOMEM, "out of memory");
+	queue_place(&r->own, queues, QUEUE_BYTES);
+	queue_place(&r->names, queues + QUEUE_BYTES, NAMES_BYTES);
 	c->cap_slots = (uint32_t)MAX(cpus_count(&r->possible), cpus_count(&r->cpus));
 	c->room_bytes = reader_bytes(c);
 	return slots_init(c, &r->cpus, err);
@@ -98,18 +101,6 @@ static int attach_target(struct recorder *r, const struct target *t, struct err 
 	return err_set(err, -ESRCH, "process %d has ended", t->pid);
 }
 
-/* Once, where the start takes long. */
-static void tell_progress(struct recorder *r, size_t done)
-{
-	if (r->told_progress || now_ns() < r->begun_ns + PATIENCE_NS)
-		return;
-	r->told_progress = true;
-	note_say(&r->o.note,
-		 "still attaching, to %zu of %zu processes so far; Ctrl-C ends the recording "
-		 "with what there is",
-		 done, r->tracker.targets.n_all);
-}
-
 /* Attach to the targets from number *@done on, which moves to their end. */
 static int attach_targets(struct recorder *r, size_t *done, struct err *err)
 {
@@ -119,7 +110,7 @@ static int attach_targets(struct recorder *r, size_t *done, struct err *err)
 	     (*done)++) {
 		pid_t pid = r->tracker.targets.all[*done]->pid;
 
-		tell_progress(r, *done);
+		recorder_tell_progress(r, *done);
 		ret = attach_target(r, r->tracker.targets.all[*done], err);
 		if (ret < 0)
 			ret = go_without(r, pid, ret, err);
@@ -425,19 +416,6 @@ static int make_resolver(struct recorder *r, struct sink *const *sinks, size_t n
 	return r->resolver ? 0 : -ENOMEM;
 }
 
-static void announce_all(struct recorder *r, uint64_t time)
-{
-	for (size_t i = 0; i < r->tracker.targets.n_all && !stop_asked(r->o.stop); i++) {
-		tell_progress(r, i);
-		if (!r->tracker.targets.all[i]->asleep)
-			recorder_announce(r, r->tracker.targets.all[i]->pid, false, time);
-	}
-	if (r->config.tape) {
-		taping_begin(&r->config, &r->own);
-		tracker_tape_all(&r->tracker, &r->own);
-	}
-}
-
 /* On a busy machine it is milliseconds until they run for the first time. */
 static void await_readers(struct recorder *r)
 {
@@ -488,6 +466,8 @@ static int no_resolver(int code, struct err *err)
 int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 		   struct err *err)
 {
+	uint64_t announced_ns;
+	bool later;
 	int ret = make_slots(r, err);
 
 	if (ret < 0)
@@ -511,7 +491,10 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	r->session->start_ns = now_ns();
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		r->config.slots[i].watched_ns = r->session->start_ns;
-	announce_all(r, r->session->start_ns);
+	announced_ns = r->session->start_ns;
+	later = recorder_announce_all(r, announced_ns);
+	if (later)
+		atomic_fetch_add(&r->config.asked, 1);
 	nudge_init();
 	sem_init(&r->config.all_ready, 0, 0);
 	/* Threads inherit it: readers do not go before others for good. */
@@ -538,5 +521,7 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 		tracer_go(r->tracer, !r->o.child);
 	epoch_join(&r->tracker.targets.epoch, &r->namer_user);
 	r->namer_ns = now_ns() + NAMER_NS;
+	if (later)
+		recorder_announce_later(r, announced_ns);
 	return 0;
 }

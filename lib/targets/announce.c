@@ -150,26 +150,28 @@ static int announce_map(struct writer *w, struct queue *q, pid_t pid, const stru
 	return end(w, q, pid, pid, time);
 }
 
-/* Every executable map of the process. */
-static int announce_maps(struct writer *w, struct queue *q, pid_t pid, uint64_t time)
+int announce_maps(struct queue *q, pid_t pid, uint64_t stack, uint64_t time)
 {
 	char link[64], root[PATH_MAX] = "";
 	struct proc_maps maps;
+	struct writer w;
 	int r = proc_maps_read(&maps, pid);
 
 	if (r < 0)
 		return r;
+	if (stack && proc_stack_root(pid) != stack)
+		r = -ESRCH;
 	snprintf(link, sizeof(link), "/proc/%d/root", pid);
 	if (readlink(link, root, sizeof(root) - 1) < 0)
 		root[0] = '\0';
 	for (size_t i = 0; r == 0 && i < maps.n; i++)
 		if (maps.map[i].x)
-			r = announce_map(w, q, pid, &maps.map[i], root, time);
+			r = announce_map(&w, q, pid, &maps.map[i], root, time);
 	proc_maps_deinit(&maps);
 	return r;
 }
 
-int announce_process(struct queue *q, pid_t pid, bool execed, bool threads, uint64_t time)
+int announce_names(struct queue *q, pid_t pid, bool execed, bool threads, uint64_t time)
 {
 	uint16_t misc = execed ? PERF_RECORD_MISC_COMM_EXEC : 0;
 	_cleanup_free_ pid_t *tids = NULL;
@@ -183,5 +185,12 @@ int announce_process(struct queue *q, pid_t pid, bool execed, bool threads, uint
 	for (size_t i = 0; r == 0 && i < n; i++)
 		if (tids[i] != pid)
 			r = announce_thread(&w, q, pid, tids[i], 0, time);
-	return r < 0 ? r : announce_maps(&w, q, pid, time);
+	return r;
+}
+
+int announce_process(struct queue *q, pid_t pid, bool execed, bool threads, uint64_t time)
+{
+	int r = announce_names(q, pid, execed, threads, time);
+
+	return r < 0 ? r : announce_maps(q, pid, 0, time);
 }

@@ -18,6 +18,11 @@
  * read; -ENOBUFS the queue is full: one record, and what would follow, is lost. */
 int announce_process(struct queue *q, pid_t pid, bool execed, bool threads, uint64_t time);
 
+/* Its parts. @stack: proc_stack_root() of the program that is meant, after whose exec nothing
+ * is queued, which is -ESRCH; or 0. */
+int announce_names(struct queue *q, pid_t pid, bool execed, bool threads, uint64_t time);
+int announce_maps(struct queue *q, pid_t pid, uint64_t stack, uint64_t time);
+
 /* Queue that the program calls thread @tid of @pid @name: that was read at @until, and was not
  * so at the look before, at @from. 0, or -ENOBUFS. */
 int announce_name(struct queue *q, pid_t pid, pid_t tid, const char *name, uint64_t from,
