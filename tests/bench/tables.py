@@ -15,7 +15,8 @@ IDLE = ("profiler", "% of a CPU, busy thread alone", "beside %d idle ones", "rat
 RESOLVER = ("µs a sample", *("%d CPUs" % cpus if cpus > 1 else "1 CPU" for cpus in resolve.CPUS), "instructions")
 PARTS = ("", "CPU before the first sample, ms", "CPU, µs a sample", "system calls a sample")
 MANY = ("processes × threads, busy", "profiler", "CPU of the first %d s, ms", "then % of a CPU", "samples/s")
-OPTIONS = "native", "idle", "scale", "resolver", "parts", "many"
+ATTACH = ("threads, libraries, MiB", "", "first stack, ms", "× pysampled")
+OPTIONS = "native", "idle", "scale", "resolver", "parts", "many", "attach"
 
 
 def part(given):
@@ -74,6 +75,13 @@ def many(seen, seconds):
             ("%.0f", "before", 1), ("%.1f", "steady", 1), ("%.0f", "samples", 2 * seconds))]
     rows = [("%d × %d, %d" % numbers, name, *cells(windows)) for numbers, of in seen.items() for name, windows in of.items()]
     return report.table([column.replace("%d", str(seconds)) for column in MANY], rows)
+
+
+def attach(seen):
+    """What attach.measure() gave. Ratios are those of the medians, all in one run."""
+    return report.table(ATTACH, [("%d, %d, %d" % numbers, name, spread(values, "%.0f"),
+                                  "%.1f" % (median(values) / median(of["pysampled"])) if values and of["pysampled"] else "-")
+                                 for numbers, of in seen.items() for name, values in of.items()])
 
 
 def resolver(seen):

@@ -119,6 +119,11 @@ def of_many(options):
     return [head_of(head)], ["| %d × %d, %d | pysampled |" % numbers for numbers in module.many.TARGETS]
 
 
+def of_attach(options):
+    module, _ = bench(options)
+    return [head_of(written.ATTACH)], ["| %d, %d, %d | pysampled |" % numbers for numbers in module.attach.TARGETS]
+
+
 def of_peers(options):
     """The judges of peers write what those of captures do; who is not there has no row."""
     module, _ = oracle(*options)
@@ -135,7 +140,7 @@ TABLES = {"tools/coverage": ("COVERAGE.md", of_coverage), "tools/accuracy": ("AC
           "tools/accuracy --peers only": ("ACCURACY.md", of_peers),
           "tools/bench": ("PERFORMANCE.md", of_bench), "tools/bench --native": ("PERFORMANCE.md", of_bench),
           "tools/bench --idle": ("PERFORMANCE.md", of_idle), "tools/bench --parts": ("PERFORMANCE.md", of_parts),
-          "tools/bench --many": ("PERFORMANCE.md", of_many),
+          "tools/bench --many": ("PERFORMANCE.md", of_many), "tools/bench --attach": ("PERFORMANCE.md", of_attach),
           "tools/bench --resolver": ("PERFORMANCE.md", of_resolver), "tools/bench --scale": ("PERFORMANCE.md", of_scale),
           "tests/envs/run.py --scale": ("PERFORMANCE.md", of_guests),
           "tests/envs/run.py --truth": ("ACCURACY.md", of_truth)}
