@@ -141,7 +141,7 @@ def test_large_frames_are_read_up_to_the_first(py, capture):
 
 def sid(suffix=""):
     """Its CPythons; without --matrix one that is not here."""
-    found = [Python(py.tag + suffix, py.path, py.reason) for py in harness.matrix_pythons()]
+    found = [Python(py.tag + suffix, py.path, py.reason) for py in harness.matrix_pythons() if py.tag in ("3.14", "3.15")]
     return found or [Python("sid" + suffix, None, "with --matrix only")]
 
 
