@@ -42,6 +42,7 @@ static const char help[] =
 	"      --native[=full], --no-native\n"
 	"                           native frames; full shows the interpreter's internals\n"
 	"                           too; default --native\n"
+	"      --mode cpu|gil       what is sampled: CPU time, or that with the GIL; cpu\n"
 	"      --events-on WHERE    auto, cpus, threads: where events count; auto\n"
 	"      --unwinder NAME      of native frames: own, or libunwind; own\n"
 	"Truth\n"
@@ -104,6 +105,7 @@ enum {
 	OPT_EVENTS_ON,
 	OPT_WORK,
 	OPT_MATCH,
+	OPT_MODE,
 };
 
 static const struct option options[] = {
@@ -149,6 +151,7 @@ static const struct option options[] = {
 	{ "debuginfod", no_argument, NULL, OPT_DEBUGINFOD },
 	{ "events-on", required_argument, NULL, OPT_EVENTS_ON },
 	{ "work", no_argument, NULL, OPT_WORK },
+	{ "mode", required_argument, NULL, OPT_MODE },
 	{ 0 },
 };
 
@@ -318,6 +321,17 @@ static int parse_native(struct said *s, const char *arg)
 	return 0;
 }
 
+static int parse_mode(struct record_options *o, const char *name)
+{
+	if (!strcmp(name, "cpu"))
+		o->rec.mode = RECORDER_CPU;
+	else if (!strcmp(name, "gil"))
+		o->rec.mode = RECORDER_GIL;
+	else
+		return usage("--mode is cpu or gil, not '%s'", name);
+	return 0;
+}
+
 static int parse_unwinder(struct record_options *o, const char *name)
 {
 	o->rec.unwinder = unwind_other_find(name);
@@ -369,6 +383,8 @@ static int parse_long(struct said *s, int opt, const char *arg)
 	case OPT_FORMAT:
 		*(o->n_outputs ? &o->asked[o->n_outputs - 1] : &o->asked_first) = arg;
 		break;
+	case OPT_MODE:
+		return parse_mode(o, arg);
 	case OPT_MATCH:
 		return process_scope(&o->scope, 'm', arg);
 	case OPT_CAPTURE:

@@ -78,6 +78,21 @@ static int check_perf(const struct record_options *o)
 	return 0;
 }
 
+/* What a recording of waits, or of the GIL's holders, does not go with. */
+static int check_mode(const struct record_options *o)
+{
+	bool tape = false;
+
+	for (size_t i = 0; i < o->n_outputs; i++)
+		tape |= o->format[i]->needs & SINK_NEEDS_READS;
+	if (o->rec.mode != RECORDER_CPU && tape)
+		return cmd_fail(EXIT_USAGE, "a tape keeps all that readers see: --mode cpu");
+	if (o->rec.mode == RECORDER_GIL && o->rec.any)
+		return cmd_fail(EXIT_USAGE, "--mode gil keeps samples of threads that hold "
+					    "Python's GIL: leave --any out");
+	return 0;
+}
+
 /* What only text outputs honour. */
 static int check_text(const struct record_options *o)
 {
@@ -118,6 +133,8 @@ int outputs_pick(struct record_options *o)
 		o->path[o->n_outputs++] = "perf.data";
 	for (size_t i = 0; r == 0 && i < o->n_outputs; i++)
 		r = pick_one(o, i);
+	if (r == 0)
+		r = check_mode(o);
 	if (r == 0)
 		r = check_perf(o);
 	return r ? r : check_text(o);

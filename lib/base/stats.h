@@ -44,6 +44,8 @@
 	X(torn_notready, "torn: process seen before its interpreter was known")              \
 	X(torn_exec, "torn: the process became another program before it was read")          \
 	X(torn_quarantined, "torn: reads of this process hang, it is left alone")            \
+	X(gil_none, "samples of threads without the GIL, left out by --mode gil")            \
+	X(gil_unknown, "samples of which that can't be told, left out by --mode gil")        \
 	X(foreign, "samples of other processes, ignored")                                    \
 	X(unknown, "samples of events that were closed since, ignored")                      \
 	X(unattached, "new threads that could not be given events")                          \
@@ -57,7 +59,7 @@
 	X(nameless, "native names shown as [unknown] or [anon]: --memory was used up")       \
 	X(unread,                                                                            \
 	  "files and maps that had to go without names: no memory, descriptors or threads")  \
-	X(bad_file, "times a process that read a foreign file ended: no names from it then")  \
+	X(bad_file, "times a process that read a foreign file ended: no names from it then") \
 	X(unlined, "Python functions without some of their lines in perf.data: too many")    \
 	X(elided, "stacks in perf.data without their middle: deeper than perf shows")        \
 	X(outside, "samples before the recording began or after its end, ignored")

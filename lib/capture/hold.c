@@ -200,6 +200,9 @@ static void read_stack(struct reader *r, const struct perf_sample *s, struct wal
 		w->res.end = PYSTACK_END_N;
 	}
 	rest_read(r, s, pystack_memory(r->ps), w);
+	if (r->c->only_gil && w->res.end == PYSTACK_OK)
+		w->gil = pygil_has(&r->mem.base, &t->py.layout,
+				   pygil_runtime(&t->py.layout, &t->py.walk), w->res.tstate);
 	if (w->res.code_lost)
 		pystack_forget(r->ps, t->py.program);
 }
@@ -248,6 +251,20 @@ static bool is_older(struct stats *s, const struct pending *p, const struct walk
 	return true;
 }
 
+/* With --mode gil: is it left out? A thread that is in no interpreter has no GIL. */
+static bool is_left_out(struct reader *r, const struct pending *p, const struct walk *w)
+{
+	bool none = p->prov == PROV_NOPYTHON || w->gil == PYGIL_HAS_NOT;
+
+	if (!r->c->only_gil || (w->gil == PYGIL_HAS && p->prov != PROV_NOPYTHON))
+		return false;
+	if (none)
+		STATS_ADD(r->c->stats, gil_none, 1);
+	else
+		STATS_ADD(r->c->stats, gil_unknown, 1);
+	return true;
+}
+
 static void emit(struct reader *r, struct pending *p, const struct walk *w)
 {
 	enum judgement j = judge(r, p, w);
@@ -263,6 +280,8 @@ static void emit(struct reader *r, struct pending *p, const struct walk *w)
 		p->prov = PROV_NOPYTHON;
 	else if (!older && w->res.end != PYSTACK_END_N)
 		p->prov = provenance_of(r->c->stats, p, j, &w->res, unchanged);
+	if (is_left_out(r, p, w))
+		return;
 	if (w->res.code_lost && w->res.n) {
 		emit_lost(r->c->stats, 1);
 		return;

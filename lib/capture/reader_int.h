@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "watch/event_ids.h"
 #include "watch/proof.h"
+#include "python/pygil.h"
 #include "python/pystack.h"
 #include "remote_mem.h"
 #include "bpf/run_table.h"
@@ -65,6 +66,7 @@ struct walk {
 	uint64_t sample_ns; /* of its oldest sample that waits */
 	bool early;	    /* read before the thread's stop was told */
 	uint64_t came_ns;   /* proof_came() after the read */
+	enum pygil_has gil; /* with c->only_gil */
 	bool ran, unchanged;
 	bool unmapped;	/* nor is the interpreter there that the walk began in */
 	bool undecided; /* what is known of the program may be outdated: who looks again

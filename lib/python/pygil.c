@@ -155,6 +155,14 @@ int pygil_read(struct rmem *m, const struct pygil *p, uint32_t i, struct pygil_l
 	return 0;
 }
 
+bool pygil_tells(const struct pylayout *l)
+{
+	if (l->free_threaded || !pyoff_has(l->gil.holder) || !pyoff_has(l->gil.locked))
+		return false;
+	return (pyoff_has(l->interp.gil) && l->active_bit) ||
+	       (pyoff_has(l->runtime.gil) && pyoff_has(l->runtime.current));
+}
+
 raddr pygil_runtime(const struct pylayout *l, const struct pywalk_layout *walk)
 {
 	return walk->interp_head - pyoff_get(l->runtime.interp_head);
@@ -166,14 +174,12 @@ static int find_own(struct rmem *m, raddr runtime, raddr tstate, struct pygil *p
 	const struct pylayout *l = p->l;
 	struct pygil_lock *lock = &p->lock[0];
 
-	if (l->free_threaded || !pyoff_has(l->gil.holder) || !pyoff_has(l->gil.locked))
+	if (!pygil_tells(l))
 		return -ENOTSUP;
 	if (rmem_read_u64(m, tstate + pyoff_get(l->tstate.interp), &lock->interp) < 0)
 		return -EFAULT;
 	if (pyoff_has(l->interp.gil) && l->active_bit)
 		return rmem_read_u64(m, lock->interp + pyoff_get(l->interp.gil), &lock->at);
-	if (!pyoff_has(l->runtime.gil) || !pyoff_has(l->runtime.current))
-		return -ENOTSUP;
 	p->current = runtime + pyoff_get(l->runtime.current);
 	lock->at = runtime + pyoff_get(l->runtime.gil);
 	return 0;

@@ -41,6 +41,9 @@ int pygil_find(struct rmem *m, const struct pylayout *l, const struct pywalk_lay
  * -EAGAIN. 0; -EBADMSG it is not what the layout says; or a read error. */
 int pygil_read(struct rmem *m, const struct pygil *p, uint32_t i, struct pygil_look *ret);
 
+/* Can it be told who has the GIL? False: this build has none, or its layout does not tell. */
+bool pygil_tells(const struct pylayout *l);
+
 /* Whether a thread has the GIL. */
 enum pygil_has {
 	PYGIL_UNKNOWN, /* no layout tells, or it is just being taken or given away */

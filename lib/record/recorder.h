@@ -18,6 +18,9 @@ struct scope;
 
 enum { RECORDER_MAX_PIDS = 256 };
 
+/* What of the threads' time is recorded: that on a CPU; waits too; that with the GIL. */
+enum recorder_mode { RECORDER_CPU, RECORDER_WALL, RECORDER_GIL };
+
 struct recorder_options {
 	pid_t pids[RECORDER_MAX_PIDS];
 	size_t n_pids;
@@ -34,9 +37,10 @@ struct recorder_options {
 	bool kernel, native, full, follow, any;
 	uint32_t max_frames;
 	const struct unwind_other *unwinder; /* of native frames, instead of ours; or NULL */
-	enum place_wish place;		     /* where events are to count */
-	unsigned hold_budget;		     /* percent */
-	bool hold_isolated;		     /* by SCHED_FIFO readers on isolated CPUs, too */
+	enum recorder_mode mode;
+	enum place_wish place; /* where events are to count */
+	unsigned hold_budget;  /* percent */
+	bool hold_isolated;    /* by SCHED_FIFO readers on isolated CPUs, too */
 	uint32_t stack_bytes; /* copied with each sample, for native frames; a multiple of 8 */
 	size_t memory;	      /* bytes of rings, queues and readers; 0: struct memory_wants */
 	bool child;	      /* pids[0] is our own child, held before its exec */

@@ -9,6 +9,7 @@
 #include "attach/events.h"
 #include "attach/memory_plan.h"
 #include "perf_event.h"
+#include "python/pygil.h"
 #include "lines/places.h"
 #include "sys/proc.h"
 #include "sys/proc_maps.h"
@@ -494,11 +495,36 @@ static int plan(struct recorder *r, struct err *err)
 	return 0;
 }
 
+/* Of processes that were named it is an error where nobody can tell who has the GIL. */
+static int check_gil(const struct recorder *r, struct err *err)
+{
+	const struct targets *t = &r->tracker.targets;
+
+	for (size_t i = 0; r->o.mode == RECORDER_GIL && !r->o.scope && i < t->n_all; i++) {
+		const struct target *one = t->all[i];
+		unsigned version = one->version >> 16;
+
+		if (atomic_load(&one->state) != TARGET_PYTHON || pygil_tells(&one->py.layout))
+			continue;
+		return err_set(
+			err, -ENOTSUP,
+			one->py.layout.free_threaded ?
+				"--mode gil: process %d runs a free-threaded CPython "
+				"%u.%u, which has no GIL" :
+				"--mode gil: process %d runs CPython %u.%u, of which it "
+				"is not known how to tell who has the GIL",
+			one->pid, version >> 8, version & 0xff);
+	}
+	return 0;
+}
+
 int recorder_choose(struct recorder *r, struct err *err)
 {
 	int ret = cpuwatch_threads(&r->cpuwatch, &r->tids, &r->n_tids);
 
 	r->config.switches_hidden = proof_switches_hidden();
+	if (ret == 0)
+		ret = check_gil(r, err);
 	if (ret == 0)
 		ret = choose_all(r, err);
 	return ret < 0 ? ret : plan(r, err);

@@ -321,6 +321,7 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	c->sample_type = r->session->events[0].attr.sample_type;
 	c->witness = r->attach.witness;
 	c->counter = r->attach.counter;
+	c->only_gil = r->o.mode == RECORDER_GIL;
 	c->native = r->o.native;
 	c->stack_bytes = r->perf.stack;
 	c->follow = r->o.follow;

@@ -34,13 +34,14 @@ struct reader_config {
 	bool witness;	      /* event n_events: perf_event_witness() */
 	bool counter;	      /* its records and samples hold a count of user instructions */
 	bool tape;
-	bool native;			   /* what unwinding needs goes to the resolver */
-	uint32_t stack_bytes;		   /* asked for with each sample */
-	size_t queue_bytes;		   /* of each reader's queue, a power of two */
-	size_t room_bytes;		   /* reader_bytes() */
-	bool follow;			   /* unknown processes are children to take up */
-	bool tell_threads;		   /* events are not inherited: tell of new threads */
-	int kick;			   /* eventfd */
+	bool only_gil;	      /* samples of threads that have not the GIL are left out */
+	bool native;	      /* what unwinding needs goes to the resolver */
+	uint32_t stack_bytes; /* asked for with each sample */
+	size_t queue_bytes;   /* of each reader's queue, a power of two */
+	size_t room_bytes;    /* reader_bytes() */
+	bool follow;	      /* unknown processes are children to take up */
+	bool tell_threads;    /* events are not inherited: tell of new threads */
+	int kick;	      /* eventfd */
 	_Atomic uint32_t asked, answered;  /* CTL_LOOK: sent, and dealt with */
 	_Atomic uint64_t start_ns, end_ns; /* samples outside are ignored */
 	_Atomic bool over_budget;	   /* set once */
