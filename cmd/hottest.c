@@ -23,6 +23,7 @@ struct hottest {
 	struct row *rows; /* [func->index] */
 	size_t n;
 	_Atomic uint64_t samples; /* of the first event */
+	uint64_t weight;	  /* ... and what they count for */
 };
 
 static struct row *row_of(struct hottest *h, const struct pyfunc *func)
@@ -52,11 +53,13 @@ static int hottest_sample(struct sink *s, const struct sample *smp, const struct
 {
 	struct hottest *h = s->priv;
 	uint64_t number = hottest_samples(s) + 1;
+	uint64_t weight = s->session->flags & SESSION_WALL ? smp->period : 1;
 	bool inner = true;
 
 	if (smp->event)
 		return 0;
 	atomic_store_explicit(&h->samples, number, memory_order_relaxed);
+	h->weight += weight;
 	for (size_t i = 0; i < stk->n; i++) {
 		struct row *row;
 
@@ -65,8 +68,8 @@ static int hottest_sample(struct sink *s, const struct sample *smp, const struct
 		row = row_of(h, stk->frames[i].func);
 		if (!row)
 			return -ENOMEM;
-		row->self += inner;
-		row->total += row->last != number;
+		row->self += inner ? weight : 0;
+		row->total += row->last != number ? weight : 0;
 		row->last = number;
 		inner = false;
 	}
@@ -104,12 +107,17 @@ void hottest_print(const struct sink *s, FILE *to)
 		return;
 	h->n = n;
 	qsort(h->rows, n, sizeof(*h->rows), by_self);
-	fprintf(to, "  self  total  of %" PRIu64 " samples of %s, by Python function\n",
-		samples, s->session->events[0].name);
+	if (s->session->flags & SESSION_WALL)
+		fprintf(to, "  self  total  of %.1f s of all threads, by Python function\n",
+			(double)h->weight / 1e9);
+	else
+		fprintf(to,
+			"  self  total  of %" PRIu64 " samples of %s, by Python function\n",
+			samples, s->session->events[0].name);
 	for (size_t i = 0; i < MIN(n, (size_t)ROWS); i++)
 		cmd_line(to, "%5.1f%% %5.1f%%  %s (%s:%d)",
-			 100 * (double)h->rows[i].self / (double)samples,
-			 100 * (double)h->rows[i].total / (double)samples,
+			 100 * (double)h->rows[i].self / (double)h->weight,
+			 100 * (double)h->rows[i].total / (double)h->weight,
 			 h->rows[i].func->qualname, h->rows[i].func->file,
 			 h->rows[i].func->firstline);
 }

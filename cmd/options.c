@@ -42,7 +42,8 @@ static const char help[] =
 	"      --native[=full], --no-native\n"
 	"                           native frames; full shows the interpreter's internals\n"
 	"                           too; default --native\n"
-	"      --mode cpu|gil       what is sampled: CPU time, or that with the GIL; cpu\n"
+	"      --mode cpu|wall|gil  CPU time; waits too, in microseconds; or time with the\n"
+	"                           GIL; cpu\n"
 	"      --events-on WHERE    auto, cpus, threads: where events count; auto\n"
 	"      --unwinder NAME      of native frames: own, or libunwind; own\n"
 	"Truth\n"
@@ -325,10 +326,12 @@ static int parse_mode(struct record_options *o, const char *name)
 {
 	if (!strcmp(name, "cpu"))
 		o->rec.mode = RECORDER_CPU;
+	else if (!strcmp(name, "wall"))
+		o->rec.mode = RECORDER_WALL;
 	else if (!strcmp(name, "gil"))
 		o->rec.mode = RECORDER_GIL;
 	else
-		return usage("--mode is cpu or gil, not '%s'", name);
+		return usage("--mode is cpu, wall or gil, not '%s'", name);
 	return 0;
 }
 
@@ -553,6 +556,20 @@ static int contradictions(const struct said *s)
 	return 0;
 }
 
+/* Time is measured by a clock. */
+static int check_wall(struct record_options *o)
+{
+	const struct perf_spec *e = &o->rec.events[0];
+
+	o->session_flags |= SESSION_WALL | SESSION_PERIOD;
+	if (o->rec.n_events == 1 && e->type == PERF_TYPE_SOFTWARE &&
+	    (e->config == PERF_COUNT_SW_CPU_CLOCK || e->config == PERF_COUNT_SW_TASK_CLOCK))
+		return 0;
+	return usage("--mode wall measures time: leave -e out, or name cpu-clock or "
+		     "task-clock%s",
+		     "");
+}
+
 static void set_defaults(struct record_options *o)
 {
 	*o = (struct record_options){
@@ -603,7 +620,9 @@ int options_parse(struct record_options *o, int argc, char **argv)
 	if (r == 0)
 		r = outputs_pick(o);
 	if (r == 0 && !o->rec.n_events)
-		r = parse_events(o, "cycles");
+		r = parse_events(o, o->rec.mode == RECORDER_WALL ? "cpu-clock" : "cycles");
+	if (r == 0 && o->rec.mode == RECORDER_WALL)
+		r = check_wall(o);
 	o->rec.said = s.freq || s.count;
 	if (r == 0)
 		r = resolve_events(o);

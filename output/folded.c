@@ -214,6 +214,8 @@ static uint64_t weight_of(const struct session *session, const struct sample *sm
 {
 	bool period = session->flags & SESSION_PERIOD || adapts(session, smp->event);
 
+	if (session->flags & SESSION_WALL)
+		return (smp->period + 500) / 1000; /* microseconds */
 	return period ? smp->period : 1;
 }
 

@@ -62,6 +62,7 @@ struct capture_want {
 	bool kernel_only;	   /* an event counts nowhere else */
 	bool switches;		   /* an event is the scheduler's own */
 	bool breakpoints;	   /* an event is one */
+	bool waits;		   /* threads that sleep are sampled too */
 	bool joins;		   /* processes may become targets at any time */
 	bool named;		   /* by --capture NAME, not auto's choice */
 	struct preempt_plan *plan; /* the recording's: preempt finds out whether it holds */
@@ -104,8 +105,8 @@ struct capture_ops {
 	uint32_t cpu_fds;	/* descriptors for each CPU */
 	bool fixed_cpus;	/* no CPU can be added after the beginning */
 	bool finds_threads;	/* sees new threads itself: readers need not tell of them */
-	bool sees_registers; /* sees the held thread's registers: needs no witness */
-	bool prompt;	     /* a reader runs on its CPU as soon as a sample wakes it there */
+	bool sees_registers;	/* sees the held thread's registers: needs no witness */
+	bool prompt; /* a reader runs on its CPU as soon as a sample wakes it there */
 
 	/* Control thread: can it work here? 0, or -errno with a sentence that says what is
 	 * missing. */
@@ -127,7 +128,8 @@ struct capture_ops {
 	/* Make the thread fit for @cpu, @p being the want's plan. 0 or -errno: it holds nobody
 	 * then. */
 	int (*thread_begin)(const struct preempt_plan *p, int cpu);
-	/* True if the reader woke up on a CPU where it holds nobody, or may have been there. */
+	/* True if the reader woke up on a CPU where it holds nobody, or may have been there.
+	 */
 	bool (*moved_away)(const struct reader *r);
 	/* The hold budget is used up for @left_ns: let the targets run meanwhile. */
 	void (*shed)(struct reader *r, uint64_t left_ns);

@@ -213,6 +213,7 @@ void emit_sample(struct reader *r, const struct pending *p, const struct walk *w
 	emit_name(r, s);
 	head.sample = sample_of(r, p);
 	head.user_ip = s->have_user ? s->user_ip : 0;
+	head.wait = r->wait;
 	head.undecided = p->open;
 	head.program = p->open ? w->published : NULL;
 	head.n_kernel = s->n_kchain;

@@ -139,6 +139,9 @@ static enum judgement judge(const struct reader *r, struct pending *p, const str
 	p->hold.ran = w->ran || w->came_ns > p->s.time;
 	p->hold.t_end = w->t_end;
 	p->hold.gap_max_ns = GAP_MAX_NS;
+	/* Who sleeps is held by nobody: it only must not have come back. */
+	if (r->wait)
+		return p->hold.ran ? JUDGE_RAN : JUDGE_EXACT;
 	return (r->unfit ? capture_judge_unheld : r->c->capture->judge)(&p->hold);
 }
 
@@ -362,12 +365,12 @@ void hold_release(struct reader *r, struct walk *w)
 {
 	uint64_t t_out = hold_last_of(r, w)->hold.t_out;
 	uint64_t since = t_out ? t_out : w->sample_ns;
-	bool moved = r->c->switches_hidden &&
-		     proof_moved(&r->stat_files, w->pid, w->tid, r->slot->cpu);
+	bool hidden = r->c->switches_hidden && !r->wait;
+	bool moved = hidden && proof_moved(&r->stat_files, w->pid, w->tid, r->slot->cpu);
 
 	w->ran = ran_since(r, w->tid, since);
 	w->came_ns = tap_answer(r, TAP_CAME, (uint64_t)w->tid, proof_came(r->c, w->tid));
-	if (!w->ran && r->c->switches_hidden &&
+	if (!w->ran && hidden &&
 	    tap_answer(r, TAP_MOVED, (uint64_t)w->tid,
 		       moved || proof_left_another(r->c, r->slot, w->tid, since))) {
 		STATS_ADD(r->c->stats, late_unseen, 1);

@@ -15,6 +15,7 @@
 #include "capture/hold.h"
 #include "watch/proof.h"
 #include "capture/taping.h"
+#include "capture/wait_post.h"
 
 enum { JOIN_NS = 50000000, STACK_BYTES = 512 << 10 };
 
@@ -46,8 +47,25 @@ static uint32_t twin_of_witness(const struct session *session)
 	return event;
 }
 
+static bool is_wanted(const struct reader_config *c, pid_t pid, pid_t tid)
+{
+	bool found = !c->n_tids;
+
+	for (size_t i = 0; !found && i < c->n_tids; i++)
+		found = c->tids[i] == tid;
+	return found && (c->split || ours_has(c->ours, pid));
+}
+
+static void pass_on(struct reader *r, const struct proof_switch *sw)
+{
+	if (r->c->waits && is_wanted(r->c, sw->pid, sw->tid))
+		wait_post_switch(r->c->waits, r->slot, sw->pid, sw->tid, sw->time, sw->out,
+				 sw->preempt);
+}
+
 static void scan_switch(struct reader *r, const struct proof_switch *sw)
 {
+	pass_on(r, sw);
 	if (sw->out)
 		proof_note_out(r->c, r->slot, sw->tid, sw->time);
 	else
@@ -77,6 +95,8 @@ static int scan_witness(struct reader *r, const struct perf_event_header *h)
 
 	if (perf_decode_witness(h, r->c->counter, &s) < 0)
 		return -EBADMSG;
+	if (r->c->waits && s.regs && is_wanted(r->c, s.pid, s.tid))
+		wait_post_regs(r->c->waits, r->slot, s.tid, s.time, s.regs);
 	for (uint32_t i = 0; i < r->n_pend; i++) {
 		struct pending *p = &r->pend[i];
 
@@ -246,6 +266,8 @@ static void scan_other(struct reader *r, const struct perf_event_header *h, uint
 		STATS_ADD(r->c->stats, lost, s.u.lost.n);
 	if (!known)
 		return;
+	if (s.kind == SIDE_EXIT && r->c->waits)
+		wait_post_ended(r->c->waits, r->slot, s.tid, s.time);
 	/* Its number may be, or become, another thread's. */
 	if (s.kind == SIDE_FORK || s.kind == SIDE_EXIT)
 		ours_set(r->c->named, s.tid, false);

@@ -110,7 +110,8 @@ struct reader {
 	uint64_t looked_ns;	     /* at another reader, in turn: */
 	uint64_t look;		     /* its guard then */
 	uint32_t look_at;	     /* its slot */
-	bool unfit; /* this thread is not where or what the capture needs: holds nobody */
+	bool unfit;    /* this thread is not where or what the capture needs: holds nobody */
+	uint32_t wait; /* of capture/waits alone: Q_WAIT_* of what it reads; else 0 */
 	uint32_t sampled; /* bit e: since the last drain, by this CPU's own event e */
 	uint64_t way_out; /* ns: the longest from such a sample to where its thread was held */
 	uint64_t random;  /* state of a generator */

@@ -100,6 +100,10 @@ static int stop_possible(const struct capture_want *w, struct err *err)
 {
 	int r;
 
+	if (w->waits)
+		return err_set(err, -EINVAL,
+			       "--capture stop hears of no waits: with --mode wall use "
+			       "preempt or async");
 	if (w->joins)
 		return err_set(err, -EINVAL,
 			       "--capture stop holds the threads that it began with: with -a, "

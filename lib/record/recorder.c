@@ -20,6 +20,7 @@
 #include "elf/file_helper.h"
 #include "sys/proc.h"
 #include "capture/slots.h"
+#include "capture/waits.h"
 #include "base/stats.h"
 
 enum {
@@ -169,7 +170,7 @@ static bool somebody_is_stuck(const struct recorder *r)
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		if (r->config.slots[i].stuck)
 			return true;
-	return false;
+	return waits_stuck(r->waits);
 }
 
 void recorder_destroy(struct recorder *r)
@@ -180,6 +181,7 @@ void recorder_destroy(struct recorder *r)
 	free(r->queues);
 	free(r->tids);
 	attach_deinit(&r->attach);
+	waits_destroy(r->waits);
 	slots_deinit(&r->config);
 	queue_deinit(&r->own);
 	queue_deinit(&r->traced);
@@ -347,6 +349,9 @@ static int watch_readers(struct recorder *r)
 		give_up(r, pid);
 		replace_reader(r, &r->config.slots[i]);
 	}
+	back = r->waits ? waits_watch(r->waits) : 0;
+	if (back)
+		give_up(r, back);
 	namer = watch_namer(r);
 	soon = MIN(soon, namer);
 	if (atomic_load(&r->config.over_budget) && !r->warned_budget) {
@@ -493,6 +498,7 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 		if (hooks && hooks->attached)
 			hooks->attached(hooks->arg);
 		loop(r, hooks, ret);
+		waits_stop(r->waits);
 		slots_work(&r->config, &r->end);
 	}
 	recorder_detach(r);

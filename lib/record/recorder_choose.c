@@ -49,6 +49,7 @@ static struct capture_want what_is_wanted(struct recorder *r)
 		.n_pids = r->o.n_pids,
 		.user_only = true,
 		.joins = r->o.scope,
+		.waits = r->o.mode == RECORDER_WALL,
 		.plan = &r->preempt,
 	};
 
@@ -283,8 +284,9 @@ static bool load_table(struct recorder *r, enum event_place place)
 {
 	uint32_t n = 0;
 
-	if ((place != PLACE_CPUS && place != PLACE_CGROUP) || !all_may(r->session) ||
-	    !r->capture->prompt || !all_known(r))
+	/* Waits need records of switches. */
+	if (r->o.mode == RECORDER_WALL || (place != PLACE_CPUS && place != PLACE_CGROUP) ||
+	    !all_may(r->session) || !r->capture->prompt || !all_known(r))
 		return false;
 	for (int cpu = cpus_next(&r->possible, 0); cpu >= 0;
 	     cpu = cpus_next(&r->possible, cpu + 1))

@@ -69,6 +69,7 @@ struct recorder {
 	bool namer_begun;
 	uint64_t namer_ns; /* when to begin it, and then to see whether it hangs */
 	struct epoch_user namer_user;
+	struct waits *waits; /* with --mode wall; else NULL */
 	struct joins *joins; /* of a scope; else NULL */
 	size_t n_joined;
 	bool told_no_join;

@@ -14,6 +14,7 @@
 #include "targets/births.h"
 #include "targets/ours.h"
 #include "capture/reader.h"
+#include "capture/waits.h"
 #include "base/clock.h"
 #include "sys/proc.h"
 #include "sample/wire.h"
@@ -255,6 +256,8 @@ static bool take_all(struct recorder *r, uint64_t until)
 
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		all = take_from(r, &r->config.slots[i].ctl, until) && all;
+	if (r->waits)
+		all = take_from(r, waits_messages(r->waits), until) && all;
 	if (r->tracer)
 		all = take_from(r, &r->traced, until) && all;
 	return all;

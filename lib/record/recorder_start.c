@@ -13,6 +13,7 @@
 #include "capture/reader.h"
 #include "targets/births.h"
 #include "targets/ours.h"
+#include "capture/waits.h"
 #include "base/clock.h"
 #include "base/nudge.h"
 #include "base/resident.h"
@@ -25,7 +26,7 @@ enum {
 	QUEUE_BYTES = 2 << 20,
 	NAMES_BYTES = 256 << 10,
 	READY_S = 1,	     /* the readers have them to begin */
-	OWN_QUEUES = 2,	     /* that are no reader's */
+	OWN_QUEUES = 3,	     /* that are no reader's, at most */
 	NAMER_NS = 40000000, /* until names are read: samples wait longer for them */
 };
 
@@ -35,6 +36,7 @@ static int make_slots(struct recorder *r, struct err *err)
 	struct reader_config *c = &r->config;
 	/* In one block, as large as what malloc() maps: it clears smaller ones. */
 	char *queues = sparse_alloc(QUEUE_BYTES + NAMES_BYTES);
+	int ret;
 
 	r->config.namer_kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (!queues)
@@ -43,7 +45,13 @@ static int make_slots(struct recorder *r, struct err *err)
 	queue_place(&r->names, queues + QUEUE_BYTES, NAMES_BYTES);
 	c->cap_slots = (uint32_t)MAX(cpus_count(&r->possible), cpus_count(&r->cpus));
 	c->room_bytes = reader_bytes(c);
-	return slots_init(c, &r->cpus, err);
+	ret = slots_init(c, &r->cpus, err);
+	if (ret < 0 || r->o.mode != RECORDER_WALL)
+		return ret;
+	r->waits = waits_create(c);
+	if (r->waits)
+		c->waits = waits_post(r->waits);
+	return r->waits ? 0 : err_set(err, -ENOMEM, "out of memory, or of descriptors");
 }
 
 /* @pid can't be attached to, for @code: then a child is left alone, and so is one of several
@@ -391,7 +399,7 @@ static int make_resolver(struct recorder *r, struct sink *const *sinks, size_t n
 {
 	struct resolver_config c = {
 		.session = r->session,
-		.n_queues = r->config.n_slots + OWN_QUEUES,
+		.n_queues = r->config.n_slots + OWN_QUEUES - !r->waits,
 		.n_sinks = n_sinks,
 		.native = r->o.native,
 		.full = r->o.full,
@@ -410,7 +418,9 @@ static int make_resolver(struct recorder *r, struct sink *const *sinks, size_t n
 	r->queues[0] = &r->own;
 	r->queues[1] = &r->names;
 	for (size_t i = 0; i < r->config.n_slots; i++)
-		r->queues[i + OWN_QUEUES] = &r->config.slots[i].queue;
+		r->queues[i + 2] = &r->config.slots[i].queue;
+	if (r->waits)
+		r->queues[r->config.n_slots + 2] = waits_queue(r->waits);
 	c.queues = r->queues;
 	memcpy(c.sinks, sinks, n_sinks * sizeof(*sinks));
 	r->resolver = r->cpuwatch.resolver = resolver_create(&c);
@@ -520,6 +530,9 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	cpuwatch_begin(&r->cpuwatch, r->session->start_ns);
 	if (r->tracer)
 		tracer_go(r->tracer, !r->o.child);
+	if (r->waits && waits_start(r->waits, r->o.freq ? 1000000000 / r->o.value : r->o.value,
+				    r->session->start_ns) < 0)
+		return err_set(err, -EAGAIN, "can't start the thread that reads waits");
 	epoch_join(&r->tracker.targets.epoch, &r->namer_user);
 	r->namer_ns = now_ns() + NAMER_NS;
 	if (later)

@@ -19,6 +19,7 @@ enum q_type {
 	Q_CODE_KEPT,  /* struct q_code_kept */
 	Q_CODES_GONE, /* struct q_codes_gone */
 	Q_SAMPLE,     /* struct q_sample */
+	Q_WAIT,	      /* struct q_wait */
 	Q_TAPE,	      /* uint32_t enum tape_type, uint32_t head bytes, then a tape record */
 };
 
@@ -30,6 +31,16 @@ struct q_code_kept {
 /* No sample after @time has a code with a number from @from on, below @below. */
 struct q_codes_gone {
 	uint64_t time, from, below;
+};
+
+/* What a thread that is off its CPU waits for. */
+enum q_wait_state { Q_WAIT_NONE, Q_WAIT_SLEEP, Q_WAIT_DISK, Q_WAIT_RUNNABLE };
+
+/* The wait of thread @tid that began at @out, and of which a sample was queued, is over and
+ * stands for @weight ns. */
+struct q_wait {
+	uint64_t time, out, weight;
+	pid_t tid;
 };
 
 struct q_sample {
@@ -44,6 +55,8 @@ struct q_sample {
 	const struct target *program;
 	uint32_t n_kernel, n_python, n_anchors, n_reads, n_regs, n_stack, n_far;
 	uint32_t undecided;
+	uint32_t wait;	 /* Q_WAIT_*: of a thread off its CPU */
+	uint32_t unread; /* ... which is over: no struct q_wait follows */
 	/* then uint64_t kernel[n_kernel], struct pystack_frame python[n_python], struct
 	 * pystack_anchor anchors[n_anchors], struct counts_read reads[n_reads] (0: no
 	 * group), uint64_t regs[n_regs] (0: not wanted, or not known), unsigned char

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "stacks/inbox.h"
 #include "stacks/thread_names.h"
+#include "stacks/waiting.h"
 #include "sample/perf_decode.h"
 #include "sample/sink.h"
 #include "base/stats.h"
@@ -42,6 +43,7 @@ struct resolver {
 	struct epoch_user holds; /* targets, by samples that wait */
 	struct resolver_counts counts;
 	struct counts *reads; /* of groups */
+	struct waiting waiting;
 	struct thread_names names;
 	uint64_t given_ns; /* all that is older was given, or comes too late */
 };
@@ -91,6 +93,7 @@ void resolver_destroy(struct resolver *r)
 	free(r->items);
 	inbox_destroy(r->inbox);
 	counts_destroy(r->reads);
+	waiting_deinit(&r->waiting);
 	thread_names_deinit(&r->names);
 	assembler_destroy(r->assembler);
 	free(r);
@@ -185,6 +188,36 @@ static void decide(struct resolver *r, struct q_sample *q)
 		STATS_ADD(r->c.session->stats, torn_notready, 1);
 }
 
+/* A wait that is not over is given when it is; one that nobody read stands alone. */
+static void give_wait(struct resolver *r, const struct q_sample *q, const struct stack *stack)
+{
+	struct waiting_one one;
+
+	if (waiting_keep(&r->waiting, &q->sample, stack, q->wait) < 0) {
+		STATS_ADD(r->c.session->stats, unread, 1);
+		return;
+	}
+	if (!q->unread || !waiting_take(&r->waiting, q->sample.tid, q->sample.time, &one))
+		return;
+	give_one(r, &one.sample, &(struct stack){ .n = one.n, .frames = one.frames });
+	free(one.frames);
+}
+
+static void end_wait(struct resolver *r, const struct q_wait *q)
+{
+	struct waiting_one one;
+
+	if (!waiting_take(&r->waiting, q->tid, q->out, &one)) {
+		STATS_ADD(r->c.session->stats, lost, 1);
+		return;
+	}
+	/* Outputs want samples in the order of time. */
+	one.sample.time = q->time;
+	one.sample.period = q->weight;
+	give_one(r, &one.sample, &(struct stack){ .n = one.n, .frames = one.frames });
+	free(one.frames);
+}
+
 static void give_sample(struct resolver *r, struct q_sample *q)
 {
 	struct unwind_regs regs;
@@ -202,7 +235,9 @@ static void give_sample(struct resolver *r, struct q_sample *q)
 		assemble(r->assembler, &in, &stack);
 	}
 	q->sample.prov = in.prov;
-	if (q->n_reads)
+	if (q->wait)
+		give_wait(r, q, &stack);
+	else if (q->n_reads)
 		give_group(r, q, &stack);
 	else
 		give_one(r, &q->sample, &stack);
@@ -282,6 +317,8 @@ static void give(struct resolver *r, const struct inbox_item *in)
 {
 	if (in->type == Q_SAMPLE)
 		give_sample(r, (struct q_sample *)(void *)in->data);
+	else if (in->type == Q_WAIT)
+		end_wait(r, (const void *)in->data);
 	else if (in->type == Q_CODES_GONE)
 		forget_codes(r, (const void *)in->data);
 	else
@@ -296,6 +333,8 @@ static uint64_t time_of(uint32_t type, const unsigned char *data)
 
 	if (type == Q_SAMPLE)
 		return ((const struct q_sample *)(const void *)data)->sample.time;
+	if (type == Q_WAIT)
+		return ((const struct q_wait *)(const void *)data)->time;
 	if (type == Q_CODES_GONE)
 		return ((const struct q_codes_gone *)(const void *)data)->time;
 	return perf_decode_side((const void *)data, &s) < 0 ? 0 : s.time;

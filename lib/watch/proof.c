@@ -24,6 +24,7 @@ bool proof_is_switch(const struct perf_event_header *h, const unsigned char *end
 	    h->size < sizeof(*h) + PERF_TRAILER)
 		return false;
 	perf_decode_trailer(end, &t);
+	ret->pid = t.pid;
 	ret->tid = t.tid;
 	ret->time = t.time;
 	ret->out = h->misc & PERF_RECORD_MISC_SWITCH_OUT;

@@ -12,7 +12,7 @@
 
 /* A context switch record: which thread, when, in or out. */
 struct proof_switch {
-	pid_t tid;
+	pid_t pid, tid;
 	uint64_t time;
 	bool out, preempt;
 };

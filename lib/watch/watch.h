@@ -20,6 +20,7 @@
 struct event_ids;
 struct run_table;
 struct stranger_filter;
+struct wait_post;
 
 /* The settings all readers share; read-only while they run, except where atomic. */
 struct reader_config {
@@ -72,6 +73,7 @@ struct reader_config {
 	/* LAST_IN slots: when a thread last left a CPU, and which; NULL: no switch is hidden
 	 */
 	_Atomic uint64_t *last_out;
+	struct wait_post *waits;	   /* told of switches; NULL: nobody asks for waits */
 	struct births *births;	   /* who became another program, and when */
 	_Atomic uint64_t blind_ns; /* what ran before it may have left no record */
 	_Atomic pid_t opening;	   /* nor may what this thread does now; 0: none */

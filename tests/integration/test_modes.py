@@ -1,5 +1,8 @@
 """--mode: what of a thread's time is recorded."""
+import json
 import os
+import signal
+import time
 
 import harness
 from harness import Target, check, each, enough, equal, one_python
@@ -34,8 +37,51 @@ def test_gil_keeps_samples_of_its_holder(py):
     enough(with_gil >= 10 and run.counter("gil_none") >= 10, "too few samples: %s", run)
 
 
+WAITS = ("short_sleep", "long_sleep", "wait_for_lock", "hold_lock")
+MARKERS = {"[sleep]", "[disk]", "[runnable]"}
+
+
+def waited(found, name):
+    """Seconds of a folded file's stacks that have the function, off a CPU."""
+    return sum(n for frames, n in found if MARKERS & set(frames) and any(f.startswith(name + " (") for f in frames)) / 1e6
+
+
+@harness.seconds(120)
+@each(capture=["preempt", "async"], py=[py for py in harness.wanted_pythons() if py.path] or harness.wanted_pythons())
+@harness.dealt
+def test_wall_tells_where_time_went(py, capture):
+    """Shares of all threads' time against those that the target measured itself; all of it is accounted for."""
+    harness.need_root()
+    parked = 20
+    target = Target(py, "walltimes.py", parked, extensions=())
+    home = harness.folder()
+    recorder = harness.Recorder("-p", target.pid, "--mode", "wall", "--capture", capture, "-v", "-o", "a.folded", home=home).attached()
+    target.say("begin")
+    target.line("BEGUN")
+    time.sleep(5)
+    target.say("end")
+    truth = json.loads(target.line("TRUTH"))
+    run = recorder.signal(signal.SIGINT).wait().ok()
+    found = stacks(os.path.join(home, "a.folded"))
+    threads, total = 6 + parked, sum(n for _, n in found) / 1e6
+    duration = float(run.summary["duration"].rstrip("s"))
+    check(threads * truth["wall"] * 0.9 < total < threads * duration * 1.05, "%g s of %d threads that ran for %g to %g s", total,
+          threads, truth["wall"], duration)
+    rest = total / threads  # of one thread
+    check(abs(waited(found, "parked") - parked * rest) < 0.05 * parked * rest, "parked: %g s of %g", waited(found, "parked"), rest * parked)
+    shares = {name: (waited(found, name) / rest, truth["spent"][name] / truth["wall"]) for name in WAITS}
+    said = "%s of %s\n%s" % (shares, truth, run)
+    # What was read late says so, and may be what the thread did next.
+    late = sum(n for frames, n in found if {"[late]", "[torn]"} & set(frames)) / 1e6 / rest
+    for got, want in shares.values():
+        check(abs(got - want) < 0.15 + late, "shares of waits (got, true): %s", said)
+        enough(abs(got - want) < 0.06 + late, "shares of waits (got, true): %s", said)
+    return "(got, true): " + ", ".join("%s %.2f %.2f" % (name, *pair) for name, pair in shares.items())
+
+
 def test_what_a_mode_does_not_go_with_is_refused():
-    for words, about in (("--mode x", "--mode"), ("--mode gil --any", "--any"), ("--mode gil -o a.tape", "tape")):
+    for words, about in (("--mode wall -e page-faults", "--mode wall"), ("--mode wall -o a.tape", "tape"),
+                         ("--mode wall --capture stop -d 1", "--capture stop"), ("--mode x", "--mode"), ("--mode gil --any", "--any"), ("--mode gil -o a.tape", "tape")):
         harness.refused(2, "-p", os.getpid(), *words.split(), about=[about])
 
 

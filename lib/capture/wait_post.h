@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * wait_post - what readers pass on to the thread that reads waits. Wait-free: what has no room
+ * is noted in ->blind.
+ */
+#ifndef WAIT_POST_H
+#define WAIT_POST_H
+
+#include "arch/arch.h"
+#include "watch/watch.h"
+
+enum wait_message_type {
+	WAIT_MSG_OUT = 1,
+	WAIT_MSG_PREEMPTED,
+	WAIT_MSG_IN,
+	WAIT_MSG_REGS,
+	WAIT_MSG_ENDED
+};
+
+struct wait_message {
+	uint64_t time;
+	pid_t pid, tid;
+	uint32_t type;
+	uint32_t n_regs;
+	uint64_t regs[ARCH_MAX_REGS];
+};
+
+struct wait_post {
+	struct queue *in;   /* of each CPU's slot, struct wait_message */
+	_Atomic bool blind; /* one had no room */
+};
+
+/* A thread of a target leaves its CPU or comes onto one; it left with these registers; it
+ * ends. */
+void wait_post_switch(struct wait_post *p, const struct cpu_slot *slot, pid_t pid, pid_t tid,
+		      uint64_t time, bool out, bool preempted);
+void wait_post_regs(struct wait_post *p, const struct cpu_slot *slot, pid_t tid, uint64_t time,
+		    const void *regs);
+void wait_post_ended(struct wait_post *p, const struct cpu_slot *slot, pid_t tid,
+		     uint64_t time);
+
+#endif

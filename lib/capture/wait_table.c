@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * wait_table - which threads are off their CPU, since when, and what their waits stand for.
+ */
+#include "capture/wait_table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/base.h"
+
+/* From a record of a thread's registers to that of the switch itself. */
+enum { REGS_NS = 1000000 };
+
+void wait_table_deinit(struct wait_table *t)
+{
+	idmap_deinit(&t->by_tid);
+	free(t->all);
+	*t = (struct wait_table){ 0 };
+}
+
+static struct wait *find(struct wait_table *t, pid_t tid)
+{
+	uint32_t i = idmap_get(&t->by_tid, (uint64_t)tid);
+
+	return i == IDMAP_NONE ? NULL : &t->all[i];
+}
+
+static struct wait *add(struct wait_table *t, pid_t pid, pid_t tid)
+{
+	struct wait *w = find(t, tid);
+
+	if (w) {
+		w->pid = pid ? pid : w->pid;
+		return w;
+	}
+	if (t->n == t->cap) {
+		size_t cap = MAX(2 * t->cap, (size_t)64);
+		struct wait *all = reallocarray(t->all, cap, sizeof(*all));
+
+		if (!all)
+			return NULL;
+		t->all = all;
+		t->cap = cap;
+	}
+	if (idmap_set(&t->by_tid, (uint64_t)tid, (uint32_t)t->n) < 0)
+		return NULL;
+	w = &t->all[t->n++];
+	*w = (struct wait){ .pid = pid, .tid = tid };
+	return w;
+}
+
+/* The last one takes its place. */
+static void forget(struct wait_table *t, struct wait *w)
+{
+	idmap_set(&t->by_tid, (uint64_t)w->tid, IDMAP_NONE);
+	*w = t->all[--t->n];
+	if (w != &t->all[t->n])
+		idmap_set(&t->by_tid, (uint64_t)w->tid, (uint32_t)(w - t->all));
+}
+
+struct wait *wait_table_out(struct wait_table *t, pid_t pid, pid_t tid, uint64_t time,
+			    bool preempted, struct wait *over)
+{
+	struct wait *w = add(t, pid, tid);
+
+	over->ticks = 0;
+	if (!w)
+		return NULL;
+	/* Its coming onto a CPU was not seen. */
+	if (w->asleep && w->out < time)
+		*over = *w;
+	else if (w->asleep || time < w->in)
+		return w;
+	w->asleep = true;
+	w->preempted = preempted;
+	w->read = false;
+	w->regs_known = w->regs_ns && w->regs_ns >= w->in && w->regs_ns <= time &&
+			time - w->regs_ns < REGS_NS;
+	w->ticks = 0;
+	w->weight = 0;
+	w->out = time;
+	return w;
+}
+
+void wait_table_regs(struct wait_table *t, pid_t tid, uint64_t time, const uint64_t *regs,
+		     size_t n)
+{
+	struct wait *w = add(t, 0, tid);
+
+	if (!w || n > WAIT_REGS)
+		return;
+	memcpy(w->regs, regs, n * sizeof(*regs));
+	w->regs_ns = time;
+}
+
+void wait_table_in(struct wait_table *t, pid_t tid, uint64_t time, bool ended,
+		   struct wait *over)
+{
+	struct wait *w = find(t, tid);
+
+	over->ticks = 0;
+	if (!w)
+		return;
+	if (w->asleep && w->out <= time) {
+		*over = *w;
+		w->asleep = false;
+	}
+	w->in = MAX(w->in, time);
+	if (ended)
+		forget(t, w);
+}
+
+size_t wait_table_tick(struct wait_table *t, uint64_t time, uint64_t distance)
+{
+	size_t n = 0;
+
+	t->longest = MAX(t->longest, distance);
+	for (size_t i = 0; i < t->n; i++) {
+		struct wait *w = &t->all[i];
+
+		if (!w->asleep || w->out >= time)
+			continue;
+		w->ticks++;
+		w->weight += distance;
+		n++;
+	}
+	return n;
+}
+
+uint64_t wait_table_weight(const struct wait_table *t, const struct wait *w, uint64_t end)
+{
+	uint64_t began = MAX(w->out, t->since), length = end > began ? end - began : 0;
+
+	return w->ticks && length > t->longest ? length : w->weight;
+}

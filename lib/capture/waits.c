@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * waits - a thread that reads the stacks of those that sleep, at random moments.
+ */
+#include "capture/waits.h"
+
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "base/stats.h"
+#include "capture/hold.h"
+#include "capture/reader_int.h"
+#include "capture/wait_post.h"
+#include "capture/wait_table.h"
+#include "sys/harden.h"
+#include "sys/proc.h"
+#include "targets/births.h"
+
+enum {
+	QUEUE_BYTES = 1 << 20, /* of each reader's messages */
+	OUT_BYTES = 4 << 20,
+	CTL_BYTES = 64 << 10,
+	RING_BYTES = 1 << 20, /* of the ring that is none: it never is full */
+	DRAIN_NS = 3000000,   /* readers have it to pass on what their rings hold */
+	DRAIN_STEP_NS = 50000,
+	READ_PART = 20, /* of the time between ticks, one part in so many for reads */
+	READ_LEAST_NS = 1000000,
+	LONGEST_NS = 1000000000, /* between ticks, where reads take too long */
+	LAST_NS = 1000000000,	 /* for reads at the end */
+	NICE = -10,
+	STOP_MS = 500,
+};
+
+struct waits {
+	struct reader_config *c;
+	struct cpu_slot slot;  /* of no CPU: its queues, its guard, its reader */
+	int *poke;	       /* eventfds: each wakes a CPU's reader */
+	struct wait_post post; /* what readers tell */
+	_Atomic bool stop;
+	bool begun;
+	uint64_t period_ns, base_ns, start_ns, last_ns;
+	struct wait_table table;
+	struct wait_message *late; /* that were told and are not dealt with */
+	size_t n_late, cap_late;
+	bool short_of_time; /* waits ended unread since the last tick */
+	size_t turn;	    /* whose stack is read first */
+};
+
+/* --- what is over --- */
+
+static uint32_t state_of(const struct wait *wait, char state)
+{
+	return wait->preempted || state == 'R' ? Q_WAIT_RUNNABLE :
+	       state == 'D'		       ? Q_WAIT_DISK :
+						 Q_WAIT_SLEEP;
+}
+
+/* Nobody could read it in time. */
+static void give_unread(struct waits *w, const struct wait *wait, uint64_t end,
+			uint64_t weight)
+{
+	struct q_sample *q = queue_reserve(&w->slot.queue, Q_SAMPLE, sizeof(*q));
+
+	w->short_of_time = true;
+	STATS_ADD(w->c->stats, waits_unread, 1);
+	if (!q) {
+		emit_lost(w->c->stats, 1);
+		return;
+	}
+	*q = (struct q_sample){ .sample = { .time = end,
+					    .period = weight,
+					    .pid = wait->pid,
+					    .tid = wait->tid,
+					    .prov = PROV_TORN },
+				.wait = state_of(wait, 0),
+				.unread = true };
+	queue_commit(&w->slot.queue);
+}
+
+static void give(struct waits *w, const struct wait *wait, uint64_t end)
+{
+	uint64_t weight = wait_table_weight(&w->table, wait, end);
+	struct q_wait *q;
+
+	if (!wait->ticks)
+		return;
+	if (!wait->read) {
+		give_unread(w, wait, end, weight);
+		return;
+	}
+	q = queue_reserve(&w->slot.queue, Q_WAIT, sizeof(*q));
+	if (!q) {
+		emit_lost(w->c->stats, 1);
+		return;
+	}
+	*q = (struct q_wait){
+		.time = end, .out = wait->out, .weight = weight, .tid = wait->tid
+	};
+	queue_commit(&w->slot.queue);
+}
+
+/* --- what readers told --- */
+
+static bool may_pass_on(struct waits *w)
+{
+	bool all = true;
+
+	for (uint32_t i = 0; i < w->c->n_slots; i++) {
+		struct perf_ring *ring = &w->c->slots[i].ring;
+
+		all = all && perf_ring_tail(ring) == perf_ring_head(ring);
+	}
+	return all;
+}
+
+/* Have the readers pass on what their rings hold: records of switches wake none. */
+static void wake_readers(struct waits *w)
+{
+	const struct timespec step = { .tv_nsec = DRAIN_STEP_NS };
+	uint64_t end = now_ns() + DRAIN_NS;
+	uint64_t heads[CPU_SETSIZE];
+	uint32_t n = MIN(w->c->n_slots, (uint32_t)CPU_SETSIZE);
+	bool behind = !may_pass_on(w);
+
+	for (uint32_t i = 0; behind && i < n; i++) {
+		struct cpu_slot *s = &w->c->slots[i];
+
+		heads[i] = perf_ring_head(&s->ring);
+		if (perf_ring_tail(&s->ring) != heads[i] && w->poke[i] >= 0)
+			eventfd_write(w->poke[i], 1);
+	}
+	while (behind && now_ns() < end) {
+		behind = false;
+		for (uint32_t i = 0; i < n; i++)
+			behind = behind || perf_ring_tail(&w->c->slots[i].ring) < heads[i];
+		if (behind)
+			nanosleep(&step, NULL);
+	}
+}
+
+static void keep(struct waits *w, const struct queue_record *rec)
+{
+	size_t n = rec->n - sizeof(*rec);
+
+	if (w->n_late == w->cap_late) {
+		size_t cap = MAX(2 * w->cap_late, (size_t)256);
+		struct wait_message *all = reallocarray(w->late, cap, sizeof(*all));
+
+		if (!all) {
+			atomic_store(&w->post.blind, true);
+			return;
+		}
+		w->late = all;
+		w->cap_late = cap;
+	}
+	memcpy(&w->late[w->n_late++], rec->data, MIN(n, sizeof(*w->late)));
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct wait_message *x = a, *y = b;
+
+	if (x->time != y->time)
+		return x->time < y->time ? -1 : 1;
+	return x->type == WAIT_MSG_REGS ? -1 : y->type == WAIT_MSG_REGS;
+}
+
+static void collect(struct waits *w)
+{
+	const struct queue_record *rec;
+
+	wake_readers(w);
+	for (uint32_t i = 0; i < w->c->n_slots; i++)
+		for (; (rec = queue_peek(&w->post.in[i])); queue_pop(&w->post.in[i]))
+			keep(w, rec);
+	if (w->n_late)
+		qsort(w->late, w->n_late, sizeof(*w->late), by_time);
+}
+
+static void apply(struct waits *w, const struct wait_message *m)
+{
+	struct wait over = { 0 };
+
+	switch (m->type) {
+	case WAIT_MSG_OUT:
+	case WAIT_MSG_PREEMPTED:
+		/* The last time it leaves is no wait. */
+		if (births_ending(w->c->births, m->tid, m->time))
+			wait_table_in(&w->table, m->tid, m->time, true, &over);
+		else
+			wait_table_out(&w->table, m->pid, m->tid, m->time,
+				       m->type == WAIT_MSG_PREEMPTED, &over);
+		break;
+	case WAIT_MSG_REGS:
+		wait_table_regs(&w->table, m->tid, m->time, m->regs, m->n_regs);
+		return;
+	default:
+		wait_table_in(&w->table, m->tid, m->time, m->type == WAIT_MSG_ENDED, &over);
+	}
+	give(w, &over, m->time);
+}
+
+/* All that happened until @until. */
+static void apply_until(struct waits *w, uint64_t until)
+{
+	size_t n = 0;
+
+	while (n < w->n_late && w->late[n].time <= until)
+		apply(w, &w->late[n++]);
+	w->n_late -= n;
+	if (n)
+		memmove(w->late, w->late + n, w->n_late * sizeof(*w->late));
+}
+
+/* --- a stack --- */
+
+/* CPU time of this thread. */
+static uint64_t own_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
+}
+
+/* Where it stands in user mode: as it left, or as the kernel says of who sleeps. */
+static bool place_of(struct wait *wait, uint64_t regs[ARCH_MAX_REGS])
+{
+	struct proc_wait at;
+
+	if (wait->regs_known) {
+		memcpy(regs, wait->regs, arch_host->n_regs * sizeof(*regs));
+		return true;
+	}
+	memset(regs, 0, ARCH_MAX_REGS * sizeof(*regs));
+	if (proc_syscall(wait->pid, wait->tid, &at) < 0)
+		return false;
+	regs[arch_host->sp] = at.sp;
+	regs[arch_host->ip] = at.pc;
+	return true;
+}
+
+/* Did it sleep until now? A thread that this kernel hides may have left no record. */
+static void prove(struct reader *r, struct walk *walk, const struct wait *wait, char state)
+{
+	uint64_t hidden = wait->out | 4095; /* records of leaving are so exact */
+
+	r->c->capture->release(r, walk);
+	if (r->c->switches_hidden && !wait->preempted && state != 'S' && state != 'D')
+		walk->ran = true;
+	if (r->c->switches_hidden && proof_left_another(r->c, r->slot, wait->tid, hidden))
+		walk->ran = true;
+}
+
+static void read_one(struct waits *w, struct wait *wait)
+{
+	struct reader *r = w->slot.reader;
+	uint64_t regs[ARCH_MAX_REGS];
+	struct pending *p = &r->pend[0];
+	struct walk walk;
+	char state;
+
+	epoch_enter(&r->c->targets->epoch, &r->slot->targets);
+	*p = (struct pending){ .s = { .time = wait->out,
+				      .pid = wait->pid,
+				      .tid = wait->tid,
+				      .misc = PERF_RECORD_MISC_USER } };
+	if (place_of(wait, regs)) {
+		p->s.regs = (const unsigned char *)regs;
+		p->s.have_user = true;
+		p->s.user_ip = p->s.ip = regs[arch_host->ip];
+		p->s.user_sp = regs[arch_host->sp];
+	}
+	p->hold = (struct hold){ .t0 = wait->out, .t_out = wait->out, .in_kernel = true };
+	r->n_pend = 1;
+	wait->read = true;
+	if (hold_walk(r, p, &walk)) {
+		state = proc_state(wait->pid, wait->tid);
+		r->wait = state_of(wait, state);
+		prove(r, &walk, wait, state);
+		hold_judge(r, &walk);
+	}
+	r->n_pend = 0;
+	epoch_leave(&r->slot->targets);
+	emit_codes_gone(r);
+}
+
+/* Whoever sleeps since before the recording began will still do so later. */
+static bool is_fresh(const struct waits *w, const struct wait *wait)
+{
+	return wait->out > w->table.since;
+}
+
+/* Those that were taken and are not read, until we have used so much CPU time; who is left
+ * over has another turn. */
+static void read_some(struct waits *w, bool fresh, uint64_t until)
+{
+	size_t n = w->table.n;
+
+	for (size_t i = 0; i < n; i++) {
+		struct wait *wait = &w->table.all[(w->turn + i) % n];
+
+		if (!wait->asleep || !wait->ticks || wait->read || is_fresh(w, wait) != fresh)
+			continue;
+		if (own_ns() > until) {
+			w->turn = (w->turn + i) % n;
+			return;
+		}
+		read_one(w, wait);
+	}
+}
+
+/* --- the thread --- */
+
+/* From half to one and a half of the mean distance. */
+static uint64_t draw(struct waits *w)
+{
+	struct reader *r = w->slot.reader;
+
+	r->random ^= r->random >> 12;
+	r->random ^= r->random << 25;
+	r->random ^= r->random >> 27;
+	return w->period_ns / 2 + (uint64_t)((unsigned __int128)w->period_ns *
+						     (r->random * 0x2545f4914f6cdd1d >> 32) >>
+					     32);
+}
+
+static void sleep_until(uint64_t ns)
+{
+	const struct timespec t = { .tv_sec = (time_t)(ns / SECOND),
+				    .tv_nsec = (long)(ns % SECOND) };
+
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+}
+
+/* Where reads take too long ticks come less often: then each stands for more. */
+static void adapt(struct waits *w, bool over)
+{
+	if (over && w->short_of_time)
+		w->period_ns = MIN(w->period_ns + w->period_ns / 4, (uint64_t)LONGEST_NS);
+	else if (w->period_ns > w->base_ns)
+		w->period_ns = MAX(w->period_ns - w->period_ns / 16, w->base_ns);
+	w->short_of_time = false;
+}
+
+static void tick(struct waits *w)
+{
+	uint64_t distance = draw(w), at = w->last_ns + distance, until;
+
+	sleep_until(at);
+	if (atomic_load(&w->stop))
+		return;
+	w->last_ns = at;
+	collect(w);
+	apply_until(w, at);
+	wait_table_tick(&w->table, at, distance);
+	until = own_ns() + MAX(distance / READ_PART, (uint64_t)READ_LEAST_NS);
+	read_some(w, true, until);
+	read_some(w, false, until);
+	adapt(w, own_ns() > until);
+	if (atomic_exchange(&w->post.blind, false))
+		STATS_ADD(w->c->stats, side_lost, 1);
+}
+
+/* Who sleeps when the recording begins. */
+static void list_threads(void *arg, struct target *t)
+{
+	struct waits *w = arg;
+	_cleanup_free_ pid_t *tids = NULL;
+	struct wait over;
+	size_t n = 0;
+
+	if (proc_tasks(t->pid, &tids, &n) < 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		char state = proc_state(t->pid, tids[i]);
+		bool wanted = !w->c->n_tids;
+
+		for (size_t k = 0; k < w->c->n_tids; k++)
+			wanted = wanted || w->c->tids[k] == tids[i];
+		if (wanted && state && !strchr("RZX", state))
+			wait_table_out(&w->table, t->pid, tids[i], w->start_ns, false, &over);
+	}
+}
+
+static void begin(struct waits *w)
+{
+	struct reader *r = w->slot.reader;
+
+	w->begun = true;
+	epoch_enter(&r->c->targets->epoch, &r->slot->targets);
+	targets_each(r->c->targets, list_threads, w);
+	epoch_leave(&r->slot->targets);
+	w->last_ns = w->table.since = w->start_ns;
+}
+
+/* Those that go on end now. */
+static void end(struct waits *w)
+{
+	uint64_t now = now_ns();
+
+	collect(w);
+	apply_until(w, now);
+	read_some(w, true, own_ns() + LAST_NS);
+	read_some(w, false, own_ns() + LAST_NS);
+	for (size_t i = 0; i < w->table.n; i++)
+		if (w->table.all[i].asleep)
+			give(w, &w->table.all[i], now);
+}
+
+static void run(struct waits *w)
+{
+	atomic_store_explicit(&w->slot.reader->tid, gettid(), memory_order_relaxed);
+	work_own = &w->slot.work;
+	harden_thread(HARDEN_READER, 0);
+	setpriority(PRIO_PROCESS, 0, NICE);
+	if (!w->begun)
+		begin(w);
+	while (!atomic_load(&w->stop))
+		tick(w);
+	end(w);
+}
+
+static void *waits_main(void *arg)
+{
+	struct waits *w = arg;
+	struct reader *r = w->slot.reader;
+	jmp_buf ended;
+
+	r->mem.end = &ended;
+	if (setjmp(ended) == 0) /* else abandoned: @r will be gone */
+		run(w);
+	return NULL;
+}
+
+static int start_reader(struct waits *w)
+{
+	struct reader *r = reader_create(w->c, &w->slot);
+
+	if (!r)
+		return -ENOMEM;
+	w->slot.reader = r;
+	if (pthread_create(&r->thread, NULL, waits_main, w) == 0)
+		return 0;
+	w->slot.reader = NULL;
+	reader_destroy(r);
+	return -EAGAIN;
+}
+
+/* --- the control thread --- */
+
+static bool make_slot(struct waits *w)
+{
+	struct cpu_slot *s = &w->slot;
+
+	s->cpu = -1;
+	s->index = w->c->cap_slots;
+	s->handover.posted = -1;
+	s->ring = (struct perf_ring){ .fd = eventfd(0, EFD_CLOEXEC),
+				      .page = calloc(1, sizeof(*s->ring.page)),
+				      .size = RING_BYTES };
+	return s->ring.fd >= 0 && s->ring.page && queue_init(&s->queue, OUT_BYTES) == 0 &&
+	       queue_init(&s->ctl, CTL_BYTES) == 0;
+}
+
+struct wait_post *waits_post(struct waits *w)
+{
+	return &w->post;
+}
+
+struct waits *waits_create(struct reader_config *c)
+{
+	struct waits *w = calloc(1, sizeof(*w));
+	bool made;
+
+	if (!w)
+		return NULL;
+	w->c = c;
+	w->post.in = calloc(c->cap_slots, sizeof(*w->post.in));
+	w->poke = calloc(c->cap_slots, sizeof(*w->poke));
+	made = make_slot(w) && w->post.in && w->poke;
+	for (uint32_t i = 0; made && i < c->cap_slots; i++)
+		w->poke[i] = -1;
+	for (uint32_t i = 0; made && i < c->cap_slots; i++) {
+		w->poke[i] = eventfd(0, EFD_CLOEXEC);
+		c->slots[i].handover.posted = w->poke[i];
+		made = w->poke[i] >= 0 && queue_init(&w->post.in[i], QUEUE_BYTES) == 0;
+	}
+	if (made)
+		return w;
+	waits_destroy(w);
+	return NULL;
+}
+
+void waits_destroy(struct waits *w)
+{
+	if (!w)
+		return;
+	for (uint32_t i = 0; i < w->c->cap_slots; i++) {
+		w->c->slots[i].handover.posted = -1;
+		if (w->poke && w->poke[i] > 0)
+			close(w->poke[i]);
+		if (w->post.in)
+			queue_deinit(&w->post.in[i]);
+	}
+	reader_destroy(w->slot.reader);
+	if (w->slot.ring.fd >= 0)
+		close(w->slot.ring.fd);
+	free(w->slot.ring.page);
+	queue_deinit(&w->slot.queue);
+	queue_deinit(&w->slot.ctl);
+	wait_table_deinit(&w->table);
+	free(w->late);
+	free(w->post.in);
+	free(w->poke);
+	free(w);
+}
+
+struct queue *waits_queue(struct waits *w)
+{
+	return &w->slot.queue;
+}
+
+struct queue *waits_messages(struct waits *w)
+{
+	return &w->slot.ctl;
+}
+
+int waits_start(struct waits *w, uint64_t period_ns, uint64_t start_ns)
+{
+	w->period_ns = w->base_ns = period_ns;
+	w->start_ns = start_ns;
+	return start_reader(w);
+}
+
+pid_t waits_watch(struct waits *w)
+{
+	pid_t pid;
+
+	while (reader_returned(&w->slot))
+		;
+	pid = w->slot.reader ? reader_stuck(&w->slot) : 0;
+	if (pid && start_reader(w) < 0)
+		STATS_ADD(w->c->stats, unread, 1);
+	return pid;
+}
+
+bool waits_stuck(const struct waits *w)
+{
+	return w && w->slot.stuck;
+}
+
+void waits_stop(struct waits *w)
+{
+	struct timespec until;
+
+	if (!w || !w->slot.reader)
+		return;
+	atomic_store(&w->stop, true);
+	for (int i = 0; i < STOP_MS; i++) {
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += 10000000;
+		until.tv_sec += until.tv_nsec / (long)SECOND;
+		until.tv_nsec %= (long)SECOND;
+		if (pthread_timedjoin_np(w->slot.reader->thread, NULL, &until) == 0) {
+			reader_destroy(w->slot.reader);
+			w->slot.reader = NULL;
+			return;
+		}
+		if (reader_stuck(&w->slot))
+			return;
+	}
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * waiting - stacks of waits that are not over yet.
+ */
+#include "stacks/waiting.h"
+
+#include <errno.h>
+
+#include "base/base.h"
+
+void waiting_deinit(struct waiting *w)
+{
+	for (size_t i = 0; i < w->n; i++)
+		free(w->all[i].frames);
+	free(w->all);
+	idmap_deinit(&w->by_tid);
+	*w = (struct waiting){ 0 };
+}
+
+const char *waiting_marker(uint32_t state)
+{
+	return state == Q_WAIT_RUNNABLE ? "[runnable]" :
+	       state == Q_WAIT_DISK	? "[disk]" :
+					  "[sleep]";
+}
+
+static struct waiting_one *place_of(struct waiting *w, pid_t tid)
+{
+	uint32_t i = idmap_get(&w->by_tid, (uint64_t)tid);
+
+	if (i != IDMAP_NONE)
+		return &w->all[i];
+	if (w->n == w->cap) {
+		size_t cap = MAX(2 * w->cap, (size_t)64);
+		struct waiting_one *all = reallocarray(w->all, cap, sizeof(*all));
+
+		if (!all)
+			return NULL;
+		w->all = all;
+		w->cap = cap;
+	}
+	if (idmap_set(&w->by_tid, (uint64_t)tid, (uint32_t)w->n) < 0)
+		return NULL;
+	w->all[w->n] = (struct waiting_one){ .n = 0 };
+	return &w->all[w->n++];
+}
+
+int waiting_keep(struct waiting *w, const struct sample *s, const struct stack *stack,
+		 uint32_t state)
+{
+	struct frame *frames = calloc(stack->n + 1, sizeof(*frames));
+	struct waiting_one *one = frames ? place_of(w, s->tid) : NULL;
+
+	if (!one) {
+		free(frames);
+		return -ENOMEM;
+	}
+	frames[0] = (struct frame){ .kind = FRAME_MARKER, .name = waiting_marker(state) };
+	memcpy(frames + 1, stack->frames, stack->n * sizeof(*frames));
+	free(one->frames);
+	*one = (struct waiting_one){ .sample = *s, .n = stack->n + 1, .frames = frames };
+	return 0;
+}
+
+bool waiting_take(struct waiting *w, pid_t tid, uint64_t out, struct waiting_one *ret)
+{
+	uint32_t i = idmap_get(&w->by_tid, (uint64_t)tid);
+
+	if (i == IDMAP_NONE || w->all[i].sample.time != out)
+		return false;
+	*ret = w->all[i];
+	idmap_set(&w->by_tid, (uint64_t)tid, IDMAP_NONE);
+	w->all[i] = w->all[--w->n];
+	if (i < w->n)
+		idmap_set(&w->by_tid, (uint64_t)w->all[i].sample.tid, i);
+	return true;
+}

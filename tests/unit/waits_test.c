@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * wait_table: what is taken stands for all; waiting: stacks until their waits are over.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "capture/wait_table.h"
+#include "stacks/waiting.h"
+
+static void a_wait_is_what_lies_between_two_switches(void **state)
+{
+	struct wait_table t = { .since = 100 };
+	struct wait over;
+	const uint64_t regs[2] = { 7, 8 };
+
+	(void)state;
+	wait_table_regs(&t, 5, 990, regs, 2);
+	assert_non_null(wait_table_out(&t, 1, 5, 1000, false, &over));
+	assert_int_equal(over.ticks, 0);
+	assert_int_equal(wait_table_tick(&t, 900, 100), 0); /* before it */
+	assert_int_equal(wait_table_tick(&t, 1200, 300), 1);
+	wait_table_in(&t, 5, 1250, false, &over);
+	assert_int_equal(over.ticks, 1);
+	assert_int_equal(over.pid, 1);
+	assert_true(over.regs_known);
+	assert_int_equal(over.regs[1], 8);
+	/* Shorter than the longest distance: it stands for the distance of its tick. */
+	assert_int_equal(wait_table_weight(&t, &over, 1250), 300);
+	/* Longer: for itself. */
+	assert_int_equal(wait_table_weight(&t, &over, 1301), 301);
+	assert_int_equal(wait_table_tick(&t, 1300, 100), 0);
+	/* Its registers are of the last time. */
+	wait_table_out(&t, 1, 5, 1400, true, &over);
+	wait_table_tick(&t, 1500, 100);
+	wait_table_in(&t, 5, 1600, true, &over);
+	assert_true(over.preempted);
+	assert_false(over.regs_known);
+	assert_int_equal(t.n, 0);
+	wait_table_in(&t, 5, 1700, false, &over);
+	assert_int_equal(over.ticks, 0);
+	wait_table_deinit(&t);
+}
+
+static void records_out_of_order_and_missing_ones_do_no_harm(void **state)
+{
+	struct wait_table t = { 0 };
+	struct wait over;
+
+	(void)state;
+	wait_table_in(&t, 9, 50, false, &over); /* never seen */
+	assert_int_equal(over.ticks, 0);
+	wait_table_out(&t, 1, 9, 100, false, &over);
+	wait_table_in(&t, 9, 90, false, &over); /* older than its leaving */
+	assert_int_equal(over.ticks, 0);
+	wait_table_tick(&t, 150, 10);
+	wait_table_out(&t, 1, 9, 100, false, &over); /* told twice */
+	assert_int_equal(over.ticks, 0);
+	wait_table_out(&t, 1, 9, 200, false, &over); /* its coming is missing */
+	assert_int_equal(over.ticks, 1);
+	assert_int_equal(over.out, 100);
+	wait_table_in(&t, 9, 300, false, &over);
+	assert_int_equal(over.ticks, 0);
+	wait_table_out(&t, 1, 9, 250, false, &over); /* late, and over by now */
+	assert_int_equal(wait_table_tick(&t, 400, 10), 0);
+	/* What was before the recording does not count. */
+	t.since = 1000;
+	t.longest = 10;
+	wait_table_out(&t, 1, 9, 900, false, &over);
+	wait_table_tick(&t, 1100, 10);
+	wait_table_in(&t, 9, 1500, false, &over);
+	assert_int_equal(wait_table_weight(&t, &over, 1500), 500);
+	wait_table_deinit(&t);
+}
+
+static uint64_t draw(uint64_t *state, uint64_t below)
+{
+	*state ^= *state >> 12;
+	*state ^= *state << 25;
+	*state ^= *state >> 27;
+	return (*state * 0x2545f4914f6cdd1d >> 33) % below;
+}
+
+/* Waits of each length stand for their time in the mean, also where they and what is between
+ * them come at regular distances. */
+static void what_is_taken_stands_for_all(void **state)
+{
+	static const uint64_t lengths[] = { 50, 400, 1000, 1700, 12000 };
+
+	(void)state;
+	for (size_t k = 0; k < ARRAY_SIZE(lengths); k++) {
+		uint64_t seed = 88172645463325252u + k, now = 0, tick = 0, distance, truth = 0,
+			 got = 0;
+		struct wait_table t = { 0 };
+		struct wait over;
+
+		distance = 500 + draw(&seed, 1000);
+		for (int i = 0; i < 40000; i++) {
+			uint64_t end = now + lengths[k];
+
+			wait_table_out(&t, 1, 2, now, false, &over);
+			for (; tick + distance <= end; distance = 500 + draw(&seed, 1000)) {
+				tick += distance;
+				wait_table_tick(&t, tick, distance);
+			}
+			wait_table_in(&t, 2, end, false, &over);
+			if (over.ticks)
+				got += wait_table_weight(&t, &over, end);
+			truth += lengths[k];
+			now = end + 1000;
+			/* Ticks between two waits. */
+			for (; tick + distance <= now; distance = 500 + draw(&seed, 1000)) {
+				tick += distance;
+				wait_table_tick(&t, tick, distance);
+			}
+		}
+		assert_true(got > truth / 100 * 96 && got < truth / 100 * 104);
+		wait_table_deinit(&t);
+	}
+}
+
+static void a_stack_is_kept_until_its_wait_is_over(void **state)
+{
+	struct frame frames[2] = { { .kind = FRAME_NATIVE, .ip = 1 },
+				   { .kind = FRAME_NATIVE, .ip = 2 } };
+	struct stack stack = { .n = 2, .frames = frames };
+	struct waiting w = { 0 };
+	struct waiting_one one;
+
+	(void)state;
+	for (int tid = 1; tid <= 200; tid++) {
+		struct sample s = { .tid = tid, .time = 1000u + (uint64_t)tid };
+
+		frames[0].ip = (uint64_t)tid;
+		assert_int_equal(waiting_keep(&w, &s, &stack, Q_WAIT_SLEEP), 0);
+	}
+	assert_false(waiting_take(&w, 7, 1, &one)); /* an earlier wait of it */
+	for (int tid = 1; tid <= 200; tid += 2) {
+		assert_true(waiting_take(&w, tid, 1000u + (uint64_t)tid, &one));
+		assert_int_equal(one.n, 3);
+		assert_ptr_equal(one.frames[0].name, waiting_marker(Q_WAIT_SLEEP));
+		assert_int_equal(one.frames[1].ip, tid);
+		free(one.frames);
+		assert_false(waiting_take(&w, tid, 1000u + (uint64_t)tid, &one));
+	}
+	/* A new one takes the place of one whose end was never told. */
+	assert_int_equal(
+		waiting_keep(&w, &(struct sample){ .tid = 2, .time = 5 }, &stack, Q_WAIT_DISK),
+		0);
+	assert_false(waiting_take(&w, 2, 1002, &one));
+	assert_true(waiting_take(&w, 2, 5, &one));
+	assert_string_equal(one.frames[0].name, "[disk]");
+	free(one.frames);
+	waiting_deinit(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_wait_is_what_lies_between_two_switches),
+		cmocka_unit_test(records_out_of_order_and_missing_ones_do_no_harm),
+		cmocka_unit_test(what_is_taken_stands_for_all),
+		cmocka_unit_test(a_stack_is_kept_until_its_wait_is_over),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
