@@ -335,14 +335,14 @@ static int dump_scope(struct order *o)
 		ret = ret || r == EXIT_NO_PROCESS ? ret : r;
 	}
 	if (c.denied)
-		cmd_say("without %zu processes whose memory may not be read: run as root, or "
+		cmd_say("without processes whose memory may not be read, %zu: run as root, or "
 			"with CAP_SYS_PTRACE",
 			c.denied);
 	if (c.unknown)
-		cmd_say("without %zu Python processes that can't be read: %s", c.unknown,
+		cmd_say("without Python processes that can't be read, %zu: %s", c.unknown,
 			c.why.text);
 	if (c.hang)
-		cmd_say("without %zu processes: looking at them takes too long", c.hang);
+		cmd_say("without processes that take too long to look at: %zu", c.hang);
 	if (ret == EXIT_DONE && !o->printed)
 		ret = none_fits(&o->shows.scope, &c);
 	census_deinit(&c);

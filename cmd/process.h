@@ -9,7 +9,7 @@
 #include "targets/scope.h"
 
 enum {
-	PROCESS_MAX = 1 << 22, /* process numbers are below */
+	PROCESS_MAX = 1 << 30, /* no number of a process, at any kernel.pid_max */
 	PROCESS_PIDS = 256,
 };
 

@@ -68,6 +68,11 @@ static int denied(const struct search *s, int code, struct err *err)
 	int scope = 0;
 
 	rights_wanted(wanted, sizeof(wanted), "CAP_SYS_PTRACE");
+	if (!proc_dumpable(s->pid))
+		return err_set(err, code,
+			       "not allowed to read the memory of process %d (%s), which is "
+			       "not dumpable (setuid, or prctl(PR_SET_DUMPABLE, 0)): %s",
+			       s->pid, s->comm, wanted);
 	if (proc_read_file("/proc/sys/kernel/yama/ptrace_scope", &yama, NULL) == 0)
 		scope = atoi(yama);
 	if (scope > 0)

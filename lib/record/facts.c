@@ -79,17 +79,13 @@ void facts_of_machine(struct facts_machine *ret)
 	cpus_system(&ret->nohz_full, "nohz_full");
 }
 
-/* The kernel gives /proc/PID of a process that may not be dumped to root. */
 static void owner(struct facts_target *t)
 {
 	struct proc_status status = { 0 };
-	struct stat st;
-	char path[64];
 
 	proc_status(t->pid, &status);
-	snprintf(path, sizeof(path), "/proc/%d/environ", t->pid);
 	t->same_user = status.uid == geteuid();
-	t->dumpable = stat(path, &st) < 0 || st.st_uid == status.uid;
+	t->dumpable = proc_dumpable(t->pid);
 	t->tracer = status.tracer;
 }
 

@@ -51,19 +51,19 @@ static void tell_census(const struct recorder *r, const struct census *c)
 
 	if (!c->n)
 		note_say(&r->o.note,
-			 "waiting: of %zu processes that fit none runs Python yet; "
-			 "who starts it joins (%s)",
+			 "waiting: %zu processes fit, none runs Python yet; those that "
+			 "will are joined (%s)",
 			 c->looked, scope_text(r->o.scope, text, sizeof(text)));
 	if (c->denied)
 		note_say(&r->o.note,
-			 "without %zu processes whose memory may not be read: run as root, or "
+			 "without processes whose memory may not be read, %zu: run as root, or "
 			 "with CAP_SYS_PTRACE",
 			 c->denied);
 	if (c->unknown)
-		note_say(&r->o.note, "without %zu Python processes that can't be read: %s",
+		note_say(&r->o.note, "without Python processes that can't be read, %zu: %s",
 			 c->unknown, c->why.text);
 	if (c->hang)
-		note_say(&r->o.note, "without %zu processes: looking at them takes too long",
+		note_say(&r->o.note, "without processes that take too long to look at: %zu",
 			 c->hang);
 }
 

@@ -314,6 +314,18 @@ bool proc_was_there(pid_t pid, uint64_t ns)
 	return age != UINT64_MAX && age + TICK_NS >= now_ns() - ns;
 }
 
+/* The kernel gives /proc/PID of a process that may not be dumped to root. */
+bool proc_dumpable(pid_t pid)
+{
+	struct proc_status status = { 0 };
+	struct stat st;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
+	return proc_status(pid, &status) < 0 || stat(path, &st) < 0 ||
+	       st.st_uid == status.uid;
+}
+
 bool proc_exists(pid_t pid)
 {
 	char path[64];

@@ -67,6 +67,10 @@ int proc_introduce(pid_t pid, char comm[16], uint64_t *root);
 /* How long ago it began, as exact as a clock tick, 10 ms; UINT64_MAX: it is gone. */
 uint64_t proc_age_ns(pid_t pid);
 
+/* False: it may not be dumped (setuid, or prctl(PR_SET_DUMPABLE, 0)), so that its own user may
+ * not read its memory. */
+bool proc_dumpable(pid_t pid);
+
 /* Does the process exist, and is @tid a thread that is not the leader? */
 bool proc_exists(pid_t pid);
 

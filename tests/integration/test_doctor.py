@@ -128,6 +128,10 @@ def test_a_process_that_is_not_dumpable():
     binary, home = harness.for_nobody()
     run = doctor("-p", process.pid, rc=4, binary=binary, home=home, user=NOBODY)
     says(run, "no", "process %d is not dumpable" % process.pid, "CAP_SYS_PTRACE")
+    for command in ("record", "dump"):
+        run = harness.pysampled(command, "-p", process.pid, home=home, binary=binary, user=NOBODY)
+        equal(run.rc, 4, command)
+        check("not dumpable" in run.err and "CAP_SYS_PTRACE" in run.err and "its user" not in run.err, "%s", run.err)
 
 
 def test_too_few_descriptors():
