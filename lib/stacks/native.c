@@ -220,6 +220,12 @@ static void unwind_all(struct unwinding *u, const struct unwind_regs *first)
 
 /* --- a JIT's code --- */
 
+/* Is it code in no file? Also where that is not known, for there was no memory for it. */
+static bool is_memory(const struct space_map *m)
+{
+	return !m || !m->elf || jit_is_memory(elfcache_path(m->elf));
+}
+
 /* Has the process code in no file? Mostly not, and then there is nothing to ask. */
 static bool has_memory(struct native *n, const struct space *sp)
 {
@@ -228,7 +234,7 @@ static bool has_memory(struct native *n, const struct space *sp)
 	n->memory_gen = sp->gen;
 	n->has_memory = false;
 	for (size_t i = 0; i < sp->n && !n->has_memory; i++)
-		n->has_memory = jit_is_memory(elfcache_path(sp->map[i].elf));
+		n->has_memory = is_memory(&sp->map[i]);
 	return n->has_memory;
 }
 
@@ -238,13 +244,14 @@ static enum jitted_code code_of(const struct unwinding *u, const struct space *s
 {
 	const struct unwind_frame *f = &u->n->frame[i];
 	const struct space_map *m = space_at(sp, f->pc - f->returned);
-	const char *path = m ? elfcache_path(m->elf) : "", *base = strrchr(path, '/');
+	const char *base;
 
 	if (m && loop && m->elf == loop->elf)
 		return JITTED_INTERPRETER;
-	if (!m || jit_is_memory(path))
+	if (is_memory(m))
 		return u->n->symbol[i].kind == SYMBOL_TRAMPOLINE ? JITTED_LIBRARY :
 								   JITTED_MEMORY;
+	base = strrchr(elfcache_path(m->elf), '/');
 	return !base || !strncmp(base, "/lib", 4) || !strncmp(base, "/ld-", 4) ?
 		       JITTED_LIBRARY :
 		       JITTED_FOREIGN;
@@ -277,7 +284,7 @@ static bool hides_line(struct unwinding *u)
 		return true;
 	loop = space_at(sp, frame[owner].pc - frame[owner].returned);
 	/* A guess that led from the JIT's code past the loop makes its frame span the loop's. */
-	if (!loop || jit_is_memory(elfcache_path(loop->elf)))
+	if (is_memory(loop))
 		return true;
 	for (uint32_t i = 0; i < owner; i++)
 		u->n->lies[i] = code_of(u, sp, i, loop);

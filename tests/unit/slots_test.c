@@ -407,6 +407,9 @@ static bool has_name(pid_t pid, const char *name)
 	return proc_comm(pid, pid, comm) == 0 && !strcmp(comm, name);
 }
 
+/* LeakSanitizer's, where it is there: what is allocated from now on may be left. */
+void __lsan_disable(void) __attribute__((weak));
+
 /* Process 2 of a PID namespace, as kthreadd is of the machine: 0 if each slot has found its
  * thread, a number that says which has not. */
 static int among_made_up_threads(void)
@@ -462,6 +465,8 @@ static int in_a_namespace(void)
 	    mount("proc", "/proc", "proc", 0, NULL) < 0)
 		return 77;
 	second = fork();
+	if (second == 0 && __lsan_disable)
+		__lsan_disable();
 	if (second == 0)
 		exit(among_made_up_threads()); /* not _exit(): what it executed is counted */
 	return waitpid(second, &status, 0) == second && WIFEXITED(status) ?
