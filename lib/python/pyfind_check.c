@@ -99,11 +99,32 @@ static bool code_numbers(struct check *c, const unsigned char *head, raddr code,
 	return true;
 }
 
-/* Names and files hold no NUL: one that does is longer than its text. */
+/* Is it a text as CPython keeps one, @kind bytes a character? No name and no file holds a NUL
+ * (one that does is longer than its text), and larger characters are kept only where one
+ * of them needs the room (PEP 393). */
+static bool text_fits(const unsigned char *text, size_t n, size_t kind, bool cut)
+{
+	bool needed = kind == 1 || cut;
+
+	if (kind != 1 && kind != 2 && kind != 4)
+		return false;
+	for (size_t i = 0; i + kind <= n; i += kind) {
+		uint32_t unit = 0;
+
+		memcpy(&unit, text + i, kind);
+		if (unit == 0 || unit > 0x10ffff)
+			return false;
+		needed |= unit >> (4 * kind) != 0;
+	}
+	return needed;
+}
+
 static bool texts_fit(const struct pycode_copy *copy)
 {
-	return (copy->name_kind != 1 || !memchr(copy->data, 0, copy->name_n)) &&
-	       (copy->file_kind != 1 || !memchr(copy->data + copy->name_n, 0, copy->file_n));
+	return text_fits(copy->data, copy->name_n, copy->name_kind,
+			 copy->cut & PYCODE_NAME_CUT) &&
+	       text_fits(copy->data + copy->name_n, copy->file_n, copy->file_kind,
+			 copy->cut & PYCODE_FILE_CUT);
 }
 
 static bool check_code(struct check *c, raddr code, raddr instr, int32_t tlbc)
