@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * jitted - decides by the native frames below the evaluation loop whether the innermost Python
+ * frame's line can be stale.
+ */
 #include "stacks/jitted.h"
 
 bool jitted_hides_line(const enum jitted_code *code, uint32_t n, bool gap)

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * scope_test - which processes fit -a, --match, -u and -G, and what is wrong usage of them.
+ */
 #include "targets/scope.h"
 
 #include <errno.h>
