@@ -52,12 +52,14 @@ def record(target, *args, warm=WARM_S, long=LONG_S, home=None):
 @beside
 @seconds(120)
 def test_forks_beside_many_idle_children_leave_nothing(py):
-    """It was 1,200 KB a second: a copy of the table of all targets at each fork and each end, and all targets."""
+    """It was 1,200 KB a second: a copy of the table of all targets at each fork and each end, and all targets. The
+    newest 1,024 that ended stay, with what is kept of each: for 25 s that fills, 4 MB, at up to 200 KB a second."""
     need_root()
     target = Target(py, "restless.py", "--idle", 200, "--forks", 100)
-    run, points, _ = record(target, "-F", 99, "-o", "out.data")
-    check(slope(points) < 150 * KB, "%.0f KB a second: %s", slope(points) / KB, run)
+    run, points, _ = record(target, "-F", 99, "-o", "out.data", warm=30, long=15)
+    check(slope(points) < 75 * KB, "%.0f KB a second: %s", slope(points) / KB, run)
     check(points[-1][1] < 40 << 20, "%d KB: %s", points[-1][1] // KB, run)
+    return "%.0f KB a second" % (slope(points) / KB)
 
 
 @one_python
