@@ -321,8 +321,14 @@ static int none_fits(const struct scope *s, const struct census *c)
 			c->looked, text);
 }
 
+static void say_note(void *arg, const char *text)
+{
+	cmd_say("%s", text);
+}
+
 static int dump_scope(struct order *o)
 {
+	const struct note note = { .take = say_note };
 	struct census c;
 	int ret = EXIT_DONE, r;
 
@@ -334,15 +340,7 @@ static int dump_scope(struct order *o)
 		/* Of a scope it is no failure that one has ended meanwhile. */
 		ret = ret || r == EXIT_NO_PROCESS ? ret : r;
 	}
-	if (c.denied)
-		cmd_say("without processes whose memory may not be read, %zu: run as root, or "
-			"with CAP_SYS_PTRACE",
-			c.denied);
-	if (c.unknown)
-		cmd_say("without Python processes that can't be read, %zu: %s", c.unknown,
-			c.why.text);
-	if (c.hang)
-		cmd_say("without processes that take too long to look at: %zu", c.hang);
+	census_tell(&c, &note);
 	if (ret == EXIT_DONE && !o->printed)
 		ret = none_fits(&o->shows.scope, &c);
 	census_deinit(&c);

@@ -67,7 +67,7 @@ struct jit {
 	struct reading *reading;
 	uint64_t next_ns, pause_ns;
 	pid_t inner;
-	struct file_helper *files; /* borrowed, as: */
+	struct file_helper *files; /* borrowed */
 	struct mapped mapped; /* for the next reading */
 };
 
@@ -273,13 +273,14 @@ static void end(struct jit *j, int ms)
 
 static const char *find(const struct jit *j, uint64_t ip)
 {
-	const char *name = j->s ? codemap_find(&j->s->dump.map, ip) : NULL;
+	const char *name;
 
-	if (!name && j->s)
+	if (!j->s)
+		return NULL;
+	name = codemap_find(&j->s->dump.map, ip);
+	if (!name)
 		name = codemap_find(&j->s->perf.map, ip);
-	if (!name && j->s)
-		name = codemap_find(&j->s->objects.map, ip);
-	return name;
+	return name ? name : codemap_find(&j->s->objects.map, ip);
 }
 
 const char *jit_name(struct jit *j, uint64_t ip)

@@ -54,17 +54,7 @@ static void tell_census(const struct recorder *r, const struct census *c)
 			 "waiting: %zu processes fit, none runs Python yet; those that "
 			 "will are joined (%s)",
 			 c->looked, scope_text(r->o.scope, text, sizeof(text)));
-	if (c->denied)
-		note_say(&r->o.note,
-			 "without processes whose memory may not be read, %zu: run as root, or "
-			 "with CAP_SYS_PTRACE",
-			 c->denied);
-	if (c->unknown)
-		note_say(&r->o.note, "without Python processes that can't be read, %zu: %s",
-			 c->unknown, c->why.text);
-	if (c->hang)
-		note_say(&r->o.note, "without processes that take too long to look at: %zu",
-			 c->hang);
+	census_tell(c, &r->o.note);
 }
 
 int recorder_begin_scope(struct recorder *r, struct err *err)

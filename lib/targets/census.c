@@ -98,3 +98,18 @@ void census_deinit(struct census *c)
 	free(c->row);
 	*c = (struct census){ 0 };
 }
+
+void census_tell(const struct census *c, const struct note *note)
+{
+	if (c->denied)
+		note_say(note,
+			 "without processes whose memory may not be read, %zu: run as root, or "
+			 "with CAP_SYS_PTRACE",
+			 c->denied);
+	if (c->unknown)
+		note_say(note, "without Python processes that can't be read, %zu: %s",
+			 c->unknown, c->why.text);
+	if (c->hang)
+		note_say(note, "without processes that take too long to look at: %zu",
+			 c->hang);
+}

@@ -8,6 +8,7 @@
 #ifndef CENSUS_H
 #define CENSUS_H
 
+#include "base/note.h"
 #include "base/stop.h"
 #include "python/pyfind.h"
 #include "targets/scope.h"
@@ -29,10 +30,13 @@ struct census {
 	struct err why;
 };
 
-/* Look at all that fit @s now, whose files @files reads, but stop when @stop is asked for. 0, -ENOMEM, or -errno of
- * /proc. */
+/* Look at all that fit @s now, whose files @files reads, but stop when @stop is asked for. 0,
+ * -ENOMEM, or -errno of /proc. */
 int census_take(struct census *c, const struct scope *s, struct file_helper *files,
 		const struct stop *stop);
 void census_deinit(struct census *c);
+
+/* Say which processes are left out, and why: a sentence a reason. */
+void census_tell(const struct census *c, const struct note *note);
 
 #endif
