@@ -218,6 +218,179 @@ static void test_two_in_one(void **state)
 	assert_string_equal(got, "nE012n");
 }
 
+/* ---- Many stacks: what must hold of each ---- */
+
+static uint32_t any(uint32_t n)
+{
+	static uint64_t x;
+
+	x = x * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(x >> 33) % n;
+}
+
+/* Frames of one to three words, gaps between some, in up to three runs. */
+static void any_native(struct picture *p)
+{
+	uint64_t at = 0x1000;
+	uint32_t n = 1 + any(7);
+
+	for (uint32_t i = 0; i < n; i++) {
+		p->frame[i].sp = at += 8 * (uint64_t)any(2);
+		p->frame[i].cfa = at += 8 * (uint64_t)(1 + any(3));
+		p->hint[i] = (enum merge_hint)any(3);
+		if (p->in.n_runs < 3 && (i == n - 1 || any(4) == 0))
+			p->run[p->in.n_runs++] = (struct merge_run){
+				i + 1, any(2) ? UNWIND_BOTTOM : UNWIND_NO_CFI
+			};
+	}
+}
+
+static void any_anchors(struct picture *p, bool loops)
+{
+	uint32_t total = 0;
+	uint64_t at = 0x1000;
+
+	p->in.n_anchors = any(5);
+	for (uint32_t a = 0; a < p->in.n_anchors; a++) {
+		total += loops ? 1 : any(3);
+		at += 8 * (uint64_t)any(8);
+		p->anchor[a].at = loops ? PYSTACK_IN_LOOP : at;
+		p->anchor[a].n = total;
+	}
+	p->in.n_python = total + (any(3) == 0) - (total && any(5) == 0);
+}
+
+enum { NOBODY = 99 };
+
+/* Of which frame each anchor is, or NOBODY. */
+static void owners(const struct picture *p, uint32_t n_frames, bool whole, uint32_t *owner)
+{
+	const struct merge_input *in = &p->in;
+	uint32_t loop[8], n_loops = 0, lowest = 0;
+	bool by_loops = in->n_anchors && in->anchor[0].at == PYSTACK_IN_LOOP, entering;
+
+	for (uint32_t i = 0; i < n_frames; i++)
+		if (p->hint[i] == MERGE_IS_EVAL)
+			loop[n_loops++] = i;
+	entering = n_loops == in->n_anchors + 1;
+	for (uint32_t a = 0; a < in->n_anchors; a++) {
+		owner[a] = NOBODY;
+		for (uint32_t i = lowest; !by_loops && i < n_frames; i++)
+			if (in->anchor[a].at >= p->frame[i].sp &&
+			    in->anchor[a].at < p->frame[i].cfa)
+				owner[a] = lowest = i;
+		if (by_loops && (entering || n_loops == in->n_anchors ||
+				 (n_loops < in->n_anchors && !whole)))
+			owner[a] = a + entering < n_loops ? loop[a + entering] : NOBODY;
+	}
+}
+
+/* Behind which frame each Python frame belongs: its anchor's, or that of the next which has
+ * one; NOBODY. */
+static uint32_t home_of(const struct picture *p, const uint32_t *owner, uint32_t python)
+{
+	for (uint32_t a = 0; a < p->in.n_anchors; a++)
+		if (p->anchor[a].n > python && owner[a] != NOBODY)
+			return owner[a];
+	return NOBODY;
+}
+
+static bool is_owned(const struct picture *p, const uint32_t *owner, uint32_t from, uint32_t to)
+{
+	for (uint32_t a = 0; a < p->in.n_anchors; a++)
+		if (owner[a] >= from && owner[a] <= to)
+			return true;
+	return false;
+}
+
+/* What a stack of these is, by where each frame's home is. */
+struct expected {
+	struct merge_item item[64];
+	size_t n;
+	uint32_t python;
+};
+
+static void expect(struct expected *e, enum merge_kind kind, uint32_t i)
+{
+	e->item[e->n++] = (struct merge_item){ kind, i };
+}
+
+static void expect_python(struct expected *e, const struct picture *p, const uint32_t *owner,
+			  uint32_t home)
+{
+	while (e->python < p->in.n_python &&
+	       (home == NOBODY || home_of(p, owner, e->python) == home))
+		expect(e, MERGE_PYTHON, e->python++);
+}
+
+/* False: nothing of what is further out is known. */
+static bool expect_frame(struct expected *e, const struct picture *p, const uint32_t *owner,
+			 uint32_t i)
+{
+	const struct merge_input *in = &p->in;
+	uint32_t anchored = in->n_anchors ? in->anchor[in->n_anchors - 1].n : 0;
+	bool more = is_owned(p, owner, i, NOBODY - 1), mine = is_owned(p, owner, i, i);
+	bool coroutine = p->hint[i] == MERGE_IS_COROUTINE;
+
+	if (!more && e->python == anchored && anchored < in->n_python &&
+	    p->hint[i] == MERGE_IS_EVAL) {
+		expect(e, MERGE_EVAL, i);
+		expect_python(e, p, owner, NOBODY);
+		expect(e, MERGE_END, UNWIND_LIMIT);
+		return false;
+	}
+	expect(e, mine && !coroutine ? MERGE_EVAL : MERGE_NATIVE, i);
+	expect_python(e, p, owner, i);
+	if (!coroutine || !in->n_anchors || e->python < in->n_python ||
+	    is_owned(p, owner, i + 1, NOBODY - 1))
+		return true;
+	expect(e, MERGE_END, UNWIND_COROUTINE);
+	return false;
+}
+
+static void expect_all(struct expected *e, const struct picture *p)
+{
+	uint32_t n_frames = p->run[p->in.n_runs - 1].to, owner[16], i = 0;
+	bool whole = true, goes_on = true;
+
+	for (uint32_t r = 0; r < p->in.n_runs; r++)
+		whole = whole && p->run[r].end == UNWIND_BOTTOM;
+	owners(p, n_frames, whole, owner);
+	for (uint32_t r = 0; r < p->in.n_runs && goes_on; r++) {
+		while (i < p->run[r].to && goes_on)
+			goes_on = expect_frame(e, p, owner, i++);
+		if (!goes_on)
+			break;
+		goes_on = p->run[r].end != UNWIND_BOTTOM;
+		if (goes_on)
+			expect(e, MERGE_END, (uint32_t)p->run[r].end);
+		else if (e->python < p->in.n_python)
+			expect(e, MERGE_UNPLACED, 0);
+	}
+	expect_python(e, p, owner, NOBODY);
+}
+
+static void test_any(void **state)
+{
+	for (int k = 0; k < 200000; k++) {
+		struct picture p = { 0 };
+		struct expected want = { .n = 0 };
+		struct merge_item item[64];
+
+		p.in = (struct merge_input){
+			.frame = p.frame, .hint = p.hint, .run = p.run, .anchor = p.anchor
+		};
+		any_native(&p);
+		any_anchors(&p, k & 1);
+		expect_all(&want, &p);
+		assert_int_equal(want.n, merge(&p.in, item));
+		for (size_t i = 0; i < want.n; i++) {
+			assert_int_equal(want.item[i].kind, item[i].kind);
+			assert_int_equal(want.item[i].i, item[i].i);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -225,7 +398,7 @@ int main(void)
 		cmocka_unit_test(test_broken),	       cmocka_unit_test(test_unplaced),
 		cmocka_unit_test(test_one_frame_each), cmocka_unit_test(test_cut_python),
 		cmocka_unit_test(test_counted_loops), cmocka_unit_test(test_coroutine),      cmocka_unit_test(test_owner),
-		cmocka_unit_test(test_two_in_one),
+		cmocka_unit_test(test_two_in_one),     cmocka_unit_test(test_any),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

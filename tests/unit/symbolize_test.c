@@ -21,6 +21,7 @@
 #include "base/stats.h"
 #include "arch/arch.h"
 #include "elf/module.h"
+#include "names/demangle.h"
 #include "names/kallsyms.h"
 #include "sys/proc.h"
 #include "sys/proc_maps.h"
@@ -136,6 +137,16 @@ static void test_cut_suffixes(void **state)
 		{ "f..cold", "f." },
 		{ "f@plt", "f@plt" },
 		{ "f@pltx", "f" },
+		{ "f.cold@plt", "f.cold@plt" },
+		{ "f.isra", "f" },
+		{ "f.cold.", "f.cold." },
+		{ "f.1.cold", "f.1" },
+		{ "f.12.34", "f.12.34" },
+		{ "f.cold12", "f.cold12" },
+		{ "a.cold", "a" },
+		{ ".5", ".5" },
+		{ "12", "12" },
+		{ "f.colx", "f.colx" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -158,7 +169,15 @@ static void test_eval_names(void **state)
 	assert_true(symnames_is_eval("_PyEval_EvalFrameDefault.cold"));
 	assert_true(symnames_is_eval("_TAIL_CALL_BINARY_OP.llvm.5"));
 	assert_false(symnames_is_eval("_PyEval_EvalFrameDefault@plt"));
+	assert_true(symnames_is_eval("_PyEval_EvalFrameDefault@@X"));
+	assert_true(symnames_is_eval("PyEval_EvalFrameEx"));
 	assert_false(symnames_is_eval("_PyEval_EvalFrame"));
+	assert_false(symnames_is_eval("_PyEval_EvalFrameDefaults"));
+	assert_false(symnames_is_eval("x_PyEval_EvalFrameDefault"));
+	assert_false(symnames_is_eval("PyEval_EvalFrameEx2"));
+	assert_false(symnames_is_eval("PyEval_EvalFrame"));
+	assert_false(symnames_is_eval("_TAIL_CALL"));
+	assert_false(symnames_is_eval(""));
 }
 
 static void test_copy_clean(void **state)
@@ -218,6 +237,116 @@ static void test_limited_names(void **state)
 	symnames_limit(&names, SIZE_MAX, &stats);
 	assert_string_equal("third", symnames_intern(&names, "third"));
 	symnames_deinit(&names);
+}
+
+/* A name takes its bytes and some more: so many fit, and no more, however often they are asked
+ * for. */
+static void test_room_for_names(void **state)
+{
+	enum { ROOM = 10000, N = 50, MANY = 1000 };
+	struct stats stats = { 0 };
+	struct symnames names;
+	char name[N + 1];
+	unsigned kept = 0;
+
+	assert_int_equal(0, symnames_init(&names));
+	symnames_limit(&names, ROOM, &stats);
+	for (unsigned round = 0; round < 2; round++)
+		for (unsigned i = 0; i < MANY; i++) {
+			snprintf(name, sizeof(name), "%0*u", N, i);
+			if (strcmp(name, symnames_intern(&names, name)) == 0)
+				kept++;
+		}
+	assert_in_range(kept, 2 * ROOM / (N + 64), 2 * ROOM / N + 2);
+	assert_int_equal(2 * MANY - kept, STATS_GET(&stats, nameless));
+	symnames_deinit(&names);
+	/* Whoever wants more than there is at most has that. */
+	assert_int_equal(0, symnames_init(&names));
+	assert_int_equal(128 << 20, names.max_bytes);
+	symnames_limit(&names, SIZE_MAX, NULL);
+	assert_int_equal(128 << 20, names.max_bytes);
+	names.bytes = names.max_bytes + 1;
+	assert_ptr_equal(symnames_unknown, symnames_intern(&names, "more")); /* not counted */
+	symnames_deinit(&names);
+}
+
+/* Each name is demangled once and is one copy, however many there are; without room to keep
+ * that, it is the same name. */
+static void test_demangled_names(void **state)
+{
+	enum { MANY = 1000 };
+	static const char *kept[MANY];
+	struct symnames names;
+	char raw[64], want[64];
+
+	assert_int_equal(0, symnames_init(&names));
+	for (int round = 0; round < 3; round++)
+		for (int i = 0; i < MANY; i++) {
+			const char *got;
+
+			snprintf(raw, sizeof(raw), "_Z4f%03dv", i);
+			snprintf(want, sizeof(want), demangle_built ? "f%03d()" : "_Z4f%03dv", i);
+			got = symnames_symbol(&names, raw);
+			assert_string_equal(want, got);
+			if (round)
+				assert_ptr_equal(kept[i], got);
+			kept[i] = got;
+			if (round == 1)
+				names.bytes = i == MANY - 1 ? names.max_bytes + 1 : names.bytes;
+		}
+	names.bytes = 0;
+	assert_string_equal(demangle_built ? "f()@plt" : "_Z1fv@plt",
+			    symnames_symbol(&names, "_Z1fv@plt"));
+	assert_string_equal("_Zzz@plt", symnames_symbol(&names, "_Zzz@plt")); /* means nothing */
+	assert_string_equal("_Zzz", symnames_symbol(&names, "_Zzz"));
+	assert_string_equal("f:g", symnames_symbol(&names, "f;g"));
+	assert_string_equal("f@plt", symnames_symbol(&names, "f@plt"));
+	symnames_deinit(&names);
+}
+
+/* How what is mangled is kept takes room, too. */
+static void test_room_for_mangled_names(void **state)
+{
+	struct symnames names;
+	size_t plain, mangled;
+
+	if (!demangle_built)
+		skip();
+	assert_int_equal(0, symnames_init(&names));
+	symnames_symbol(&names, "f()");
+	plain = names.bytes;
+	assert_in_range(plain, 3, 3 + 64);
+	symnames_symbol(&names, "_Z1fv");
+	mangled = names.bytes - plain;
+	assert_in_range(mangled, 5, 5 + 64);
+	symnames_symbol(&names, "_Z1fv");
+	symnames_symbol(&names, "f()");
+	assert_int_equal(plain + mangled, names.bytes);
+	symnames_deinit(&names);
+}
+
+/* What leads into the loop, and what only looks like it. */
+static void test_call_names(void **state)
+{
+	static const char *const call[] = {
+		"PyEval_EvalCode",	    "_PyEval_Vector",	   "PyObject_Call",
+		"_PyObject_Call_Prepend",   "_PyObject_MakeTpCall", "PyObject_Vectorcall",
+		"_PyObject_VectorcallTstate", "PyVectorcall_Call", "_PyVectorcall_Call",
+		"_PyFunction_Vectorcall",   "_PyObject_FastCallDictTstate", "PyCFunction_Call",
+		"method_vectorcall",	    "method_vectorcall_NOARGS", "cfunction_call",
+		"cfunction_vectorcall_O",   "vectorcall_method",   "object_vacall",
+		"gen_send_ex",		    "gen_send_ex2",	   "gen_iternext",
+		"PyGen_am_send",	    "slot_tp_call",	   "py_trampoline_evaluator",
+	}, *const no_call[] = {
+		"",	       "PyEval_",      "PyEval_SaveThread", "PyObject_Cal",
+		"xPyObject_Call", "PyObject_GetAttr", "_PyEva",	   "slot", "gen_send",
+		"vectorcall",  "method_vectorcal",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(call); i++)
+		assert_true(symnames_is_call(call[i]));
+	for (size_t i = 0; i < ARRAY_SIZE(no_call); i++)
+		assert_false(symnames_is_call(no_call[i]));
 }
 
 static void test_limited_symbolizer(void **state)
@@ -529,6 +658,10 @@ int main(void)
 		cmocka_unit_test(test_cut_suffixes),
 		cmocka_unit_test(test_copy_clean),
 		cmocka_unit_test(test_limited_names),
+		cmocka_unit_test(test_room_for_names),
+		cmocka_unit_test(test_demangled_names),
+		cmocka_unit_test(test_room_for_mangled_names),
+		cmocka_unit_test(test_call_names),
 		cmocka_unit_test(test_limited_symbolizer),
 		cmocka_unit_test(test_kernel_text),
 		cmocka_unit_test(test_kernel_here),

@@ -19,6 +19,7 @@ Test = collections.namedtuple("Test", "name program command")
 
 # A mutant that mixes pointers and numbers is no bug that a person could write: it does not compile.
 STRICT = ("-Werror=int-conversion", "-Werror=incompatible-pointer-types", "-Werror=implicit-function-declaration")
+MIXED = "comparison between pointer and integer"  # a warning without a name
 FUZZ_RUNS = "2000"
 # Whole recordings of the fake kernel of tests/source: capture, output, forks.
 SOURCES = [("preempt", "folded", "100"), ("async", "folded", "100"), ("preempt", "perf.data", "20")]
@@ -129,7 +130,7 @@ class Lab:
         words = [w for w in self.compiler(path) if flags != STRICT or w != "-w"]
         command = words + list(flags) + ["-c", "src/" + name, "-o", name + ".o"]
         done = subprocess.run(command, cwd=at, capture_output=True, text=True)
-        if done.returncode:
+        if done.returncode or flags == STRICT and MIXED in done.stderr:
             raise NotBuilt(done.stderr)
         return os.path.join(at, name + ".o")
 

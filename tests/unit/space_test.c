@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * space_test - what is mapped where, by the records of maps, forks and ends, against a drawing
+ * of each page; and the bounds of it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/sysmacros.h>
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "base/stats.h"
+#include "modules/space.h"
+#include "modules/space_file.h"
+
+enum { PAGE = 4096, PAGES = 40, FILES = 3, PROCESSES = 4, STEPS = 20000, BYTES = 1 << 20 };
+
+static uint32_t any(uint32_t n)
+{
+	static uint64_t x;
+
+	x = x * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(x >> 33) % n;
+}
+
+/* What a page is: which byte of which file; file 0: nothing. */
+struct drawn {
+	uint32_t file;
+	uint64_t offset;
+};
+
+struct process {
+	bool there; /* something was heard of it */
+	struct drawn page[PAGES];
+};
+
+static const char *path_of(uint32_t file)
+{
+	static const char *const paths[FILES + 1] = { "", "//anon", "/no/code", "/dev/zero" };
+
+	return paths[file];
+}
+
+static struct side side_of(enum side_kind kind, pid_t pid, pid_t tid)
+{
+	return (struct side){ .kind = kind, .pid = pid, .tid = tid };
+}
+
+static void map(struct spaces *s, pid_t pid, uint64_t addr, uint64_t len, uint64_t pgoff,
+		uint32_t file)
+{
+	struct side side = side_of(SIDE_MMAP, pid, pid);
+
+	side.u.mmap.addr = addr, side.u.mmap.len = len, side.u.mmap.pgoff = pgoff;
+	side.u.mmap.prot = file ? PROT_EXEC : PROT_READ | PROT_WRITE;
+	side.u.mmap.maj = 8 + file, side.u.mmap.min = 77 + file;
+	side.u.mmap.path = path_of(file);
+	spaces_side(s, &side);
+}
+
+static void draw_map(struct spaces *s, struct process *p, pid_t pid)
+{
+	uint32_t from = any(PAGES), n = any(PAGES - from + 1), file = any(FILES + 1);
+	uint64_t pgoff = (uint64_t)any(100) * PAGE;
+
+	map(s, pid, (uint64_t)from * PAGE, (uint64_t)n * PAGE, pgoff, file);
+	p->there = true;
+	for (uint32_t i = 0; i < n; i++)
+		p->page[from + i] =
+			(struct drawn){ file, file ? pgoff + (uint64_t)i * PAGE : 0 };
+}
+
+static void draw_life(struct spaces *s, struct process *all, pid_t pid)
+{
+	struct side side = side_of((enum side_kind)any(SIDE_THROTTLE + 1), pid + 1,
+				   any(2) ? pid + 1 : 99);
+	struct process *p = &all[pid];
+	pid_t parent = (pid_t)any(PROCESSES);
+
+	if (side.kind == SIDE_MMAP)
+		return;
+	memset(&side.u, 0, sizeof(side.u));
+	if (side.kind == SIDE_COMM) {
+		side.u.comm.exec = any(2);
+		side.u.comm.name = "x";
+		if (side.u.comm.exec)
+			*p = (struct process){ 0 };
+	} else if (side.kind == SIDE_FORK) {
+		side.u.fork.ppid = parent + 1;
+		if (parent != pid) {
+			*p = all[parent];
+			p->there = true;
+		}
+	} else if (side.kind == SIDE_EXIT && side.tid == side.pid) {
+		*p = (struct process){ 0 };
+	}
+	spaces_side(s, &side);
+}
+
+static void check_page(const struct space *sp, const struct drawn *d, uint64_t addr)
+{
+	const struct space_map *m = space_at(sp, addr);
+
+	assert_int_equal(d->file != 0, m != NULL);
+	if (!m)
+		return;
+	assert_true(m->lo <= addr && addr < m->hi);
+	assert_int_equal(d->offset + addr % PAGE, addr - m->lo + m->pgoff);
+	assert_string_equal(path_of(d->file), elfcache_path(m->elf));
+	assert_int_equal(8 + d->file, m->maj);
+	assert_int_equal(77 + d->file, m->min);
+}
+
+static void check_process(const struct spaces *s, const struct process *p, pid_t pid)
+{
+	const struct space *sp = spaces_find((struct spaces *)(uintptr_t)s, pid);
+
+	assert_int_equal(p->there, sp != NULL);
+	if (!sp)
+		return;
+	assert_int_equal(pid, sp->pid);
+	for (size_t i = 0; i < sp->n; i++) {
+		assert_true(sp->map[i].lo < sp->map[i].hi);
+		assert_true(i == 0 || sp->map[i - 1].hi <= sp->map[i].lo);
+	}
+	for (uint64_t i = 0; i < PAGES; i++) {
+		check_page(sp, &p->page[i], i * PAGE);
+		check_page(sp, &p->page[i], i * PAGE + PAGE - 1);
+	}
+}
+
+/* Any course of events; all the time each page is what was mapped there last. */
+static void as_drawn(void **state)
+{
+	struct spaces *s = spaces_create(BYTES, 0);
+	struct process all[PROCESSES] = { 0 };
+	size_t n = 0;
+
+	for (int i = 0; i < STEPS; i++) {
+		pid_t pid = (pid_t)any(PROCESSES);
+
+		if (any(8))
+			draw_map(s, &all[pid], pid + 1);
+		else
+			draw_life(s, all, pid);
+		check_process(s, &all[pid], pid + 1);
+		check_process(s, &all[(pid + 1) % PROCESSES], (pid + 1) % PROCESSES + 1);
+	}
+	for (pid_t pid = 0; pid < PROCESSES; pid++)
+		n += all[pid].there;
+	assert_int_equal(n, s->n);
+	spaces_destroy(s);
+}
+
+/* Whatever changes gives a space another number, which no space had before. */
+static void generations(void **state)
+{
+	struct spaces *s = spaces_create(BYTES, 0);
+	struct side fork = side_of(SIDE_FORK, 2, 2);
+	uint64_t first, second;
+
+	map(s, 1, 0, PAGE, 0, 1);
+	first = spaces_find(s, 1)->gen;
+	assert_int_not_equal(0, first);
+	fork.u.fork.ppid = 1;
+	spaces_side(s, &fork);
+	second = spaces_find(s, 2)->gen;
+	assert_int_not_equal(first, second);
+	assert_int_equal(first, spaces_find(s, 1)->gen);
+	assert_int_equal(1, spaces_find(s, 2)->forked_from);
+	assert_int_equal(0, spaces_find(s, 1)->forked_from);
+	map(s, 1, 0, PAGE, 0, 0); /* data, where code was */
+	assert_true(spaces_find(s, 1)->gen > second);
+	spaces_destroy(s);
+}
+
+/* A child of a process of which nothing is known, or that has nothing. */
+static void forks_of_nothing(void **state)
+{
+	struct spaces *s = spaces_create(BYTES, 0);
+	struct side fork = side_of(SIDE_FORK, 2, 2);
+
+	fork.u.fork.ppid = 1;
+	spaces_side(s, &fork);
+	assert_int_equal(0, spaces_find(s, 2)->n);
+	assert_int_equal(0, spaces_find(s, 2)->forked_from);
+	assert_null(spaces_find(s, 1));
+	fork.pid = fork.tid = 3;
+	fork.u.fork.ppid = 2;
+	spaces_side(s, &fork);
+	assert_int_equal(0, spaces_find(s, 3)->n);
+	assert_null(space_at(spaces_find(s, 3), 0));
+	spaces_destroy(s);
+}
+
+/* Memory for code that no file has: who forks keeps that. */
+static void memory_of_a_jit(void **state)
+{
+	struct spaces *s = spaces_create(BYTES, 0);
+	struct side fork = side_of(SIDE_FORK, getpid() + 1, getpid() + 1);
+
+	map(s, getpid(), 0, PAGE, 0, 2);
+	assert_null(spaces_find(s, getpid())->jit); /* that of a file is not */
+	map(s, getpid(), PAGE, PAGE, 0, 1);
+	assert_non_null(spaces_find(s, getpid())->jit);
+	fork.pid = fork.tid = getppid();
+	fork.u.fork.ppid = getpid();
+	spaces_side(s, &fork);
+	assert_non_null(spaces_find(s, getppid())->jit);
+	spaces_destroy(s);
+}
+
+static void odd_maps(void **state)
+{
+	struct spaces *s = spaces_create(BYTES, 0);
+	struct side kernel = side_of(SIDE_MMAP, 1, 1);
+	const struct space *sp;
+
+	kernel.u.mmap.kernel = true;
+	kernel.u.mmap.len = PAGE, kernel.u.mmap.prot = PROT_EXEC;
+	kernel.u.mmap.path = "[kernel.kallsyms]_text";
+	spaces_side(s, &kernel);
+	assert_null(spaces_find(s, 1));
+	/* Up to the end of all memory, and beyond it. */
+	map(s, 1, UINT64_MAX - PAGE, 2 * PAGE, 0, 1);
+	sp = spaces_find(s, 1);
+	assert_null(space_at(sp, UINT64_MAX - PAGE - 1));
+	assert_non_null(space_at(sp, UINT64_MAX - PAGE));
+	assert_non_null(space_at(sp, UINT64_MAX - 1));
+	assert_null(space_at(sp, UINT64_MAX));
+	/* A map without a name. */
+	kernel.u.mmap.kernel = false;
+	kernel.u.mmap.path = NULL;
+	spaces_side(s, &kernel);
+	assert_string_equal("", elfcache_path(space_at(sp, 0)->elf));
+	assert_null(space_module(sp, space_at(sp, 0)));
+	assert_int_equal(0, kernel.u.mmap.file_id.n);
+	spaces_destroy(s);
+}
+
+static void same_files(void **state)
+{
+	struct spaces *s = spaces_create(BYTES, 0);
+	const struct space *sp;
+	const struct elfcache_elf *elf[5];
+	struct side side = side_of(SIDE_MMAP, 1, 1);
+
+	side.u.mmap.len = PAGE, side.u.mmap.prot = PROT_EXEC, side.u.mmap.path = "//x";
+	for (uint64_t i = 0; i < 5; i++) { /* each is another one, but the last */
+		side.u.mmap.addr = i * PAGE;
+		side.u.mmap.maj = i == 1;
+		side.u.mmap.min = i == 2;
+		side.u.mmap.ino_generation = i == 3 ? 5 : 6;
+		spaces_side(s, &side);
+		sp = spaces_find(s, 1);
+		elf[i] = space_at(sp, i * PAGE)->elf;
+	}
+	for (int i = 1; i < 4; i++)
+		assert_ptr_not_equal(elf[0], elf[i]);
+	assert_ptr_not_equal(elf[1], elf[2]);
+	assert_ptr_equal(elf[0], elf[4]);
+	spaces_destroy(s);
+}
+
+/* Of a map the file that is opened, as the kernel names it. */
+static void map_of_the_kernel(void **state)
+{
+	struct space_map m = {
+		.lo = 1, .hi = 2, .pgoff = 3, .ino = 4, .maj = 5, .min = 6
+	};
+	struct proc_map pm = space_proc_map(&m, "/x");
+
+	assert_int_equal(1, pm.start);
+	assert_int_equal(2, pm.end);
+	assert_int_equal(3, pm.pgoff);
+	assert_int_equal(4, pm.ino);
+	assert_int_equal(5, pm.maj);
+	assert_int_equal(6, pm.min);
+	assert_true(pm.r && pm.x && !pm.w && !pm.deleted);
+	assert_string_equal("/x", pm.path);
+}
+
+/* More processes than there is room for: the first ones stay, and one that ends makes room. */
+static void many_processes(void **state)
+{
+	enum { MOST = 32768 };
+	struct spaces *s = spaces_create(BYTES, 0);
+	struct stats stats = { 0 };
+	struct side end = side_of(SIDE_EXIT, 1, 1);
+
+	spaces_limit(s, 0, &stats);
+	for (pid_t pid = 1; pid <= MOST + 1; pid++)
+		map(s, pid, 0, PAGE, 0, 0);
+	assert_int_equal(MOST, s->n);
+	assert_int_equal(1, STATS_GET(&stats, unread));
+	for (pid_t pid = 1; pid <= MOST; pid += 1001)
+		assert_int_equal(pid, spaces_find(s, pid)->pid);
+	assert_null(spaces_find(s, MOST + 1));
+	spaces_side(s, &end);
+	map(s, MOST + 1, 0, PAGE, 0, 0);
+	assert_non_null(spaces_find(s, MOST + 1));
+	assert_null(spaces_find(s, 1));
+	assert_int_equal(1, STATS_GET(&stats, unread));
+	spaces_destroy(s);
+}
+
+/* As many maps as the kernel lets a process have, and no more; each that has no room is
+ * counted. */
+static void many_maps(void **state)
+{
+	enum { MOST = 65536 };
+	struct spaces *s = spaces_create(BYTES, 0);
+	struct stats stats = { 0 };
+	struct space *sp;
+	uint64_t i;
+
+	spaces_limit(s, 0, &stats);
+	for (i = 0; !STATS_GET(&stats, unmapped); i++)
+		map(s, 1, 2 * i * PAGE, PAGE, 0, 1);
+	sp = spaces_find(s, 1);
+	assert_int_equal(i - 1, sp->n);
+	assert_in_range(sp->n, MOST - 2, MOST * 2);
+	assert_null(space_at(sp, 2 * (i - 1) * PAGE));
+	assert_non_null(space_at(sp, 2 * (i - 2) * PAGE));
+	/* What may split has no room either: what was there has no name then. */
+	map(s, 1, 0, PAGE, 0, 0);
+	assert_null(space_at(sp, 0));
+	assert_non_null(space_at(sp, 2 * PAGE));
+	assert_int_equal(2, STATS_GET(&stats, unmapped));
+	spaces_destroy(s);
+}
+
+/* What maps take is all that is allotted for them. */
+static void bytes_of_maps(void **state)
+{
+	struct spaces *s = spaces_create(BYTES, 0);
+	struct stats stats = { 0 };
+	struct side fork = side_of(SIDE_FORK, 2, 2), end = side_of(SIDE_EXIT, 1, 1);
+	size_t first;
+
+	spaces_limit(s, BYTES, &stats);
+	for (uint64_t i = 0; i < 100; i++) {
+		map(s, 1, 2 * i * PAGE, PAGE, 0, 1);
+		first = spaces_find(s, 1)->cap * sizeof(struct space_map);
+		assert_int_equal(first, s->map_bytes);
+		assert_true(spaces_find(s, 1)->n <= spaces_find(s, 1)->cap);
+	}
+	fork.u.fork.ppid = 1;
+	spaces_side(s, &fork);
+	assert_int_equal(first + spaces_find(s, 2)->cap * sizeof(struct space_map),
+			 s->map_bytes);
+	spaces_side(s, &end);
+	assert_int_equal(spaces_find(s, 2)->cap * sizeof(struct space_map), s->map_bytes);
+	assert_int_equal(0, STATS_GET(&stats, unmapped));
+	/* A child for which there is no room has none, rather than a part. */
+	s->max_map_bytes = s->map_bytes;
+	fork.pid = fork.tid = 3;
+	fork.u.fork.ppid = 2;
+	spaces_side(s, &fork);
+	assert_int_equal(0, spaces_find(s, 3)->n);
+	assert_int_equal(0, spaces_find(s, 3)->forked_from);
+	assert_int_equal(1, STATS_GET(&stats, unmapped));
+	spaces_destroy(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(as_drawn),	     cmocka_unit_test(generations),
+		cmocka_unit_test(forks_of_nothing),  cmocka_unit_test(memory_of_a_jit),
+		cmocka_unit_test(odd_maps),	     cmocka_unit_test(same_files),
+		cmocka_unit_test(map_of_the_kernel), cmocka_unit_test(many_processes),
+		cmocka_unit_test(many_maps),	     cmocka_unit_test(bytes_of_maps),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
