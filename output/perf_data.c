@@ -301,6 +301,8 @@ static int perf_data_begin(struct sink *s, struct err *err)
 	ret = begin_file(s);
 	if (!ret && wants_kernel(s->session))
 		ret = perf_kernel_maps(begin_kernel_map, s);
+	if (!ret && !d->out.stream) /* perf takes no file without records, if we end now */
+		ret = recorded(s, perf_records_round(&d->rec));
 	if (!ret)
 		ret = flush(s);
 	if (!ret)

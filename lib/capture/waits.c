@@ -242,7 +242,7 @@ static bool place_of(struct wait *wait, uint64_t regs[ARCH_MAX_REGS])
 	return true;
 }
 
-/* Did it sleep until now? A thread that this kernel hides may have left no record. */
+/* Whether it slept until now. A thread that this kernel hides may have left no record. */
 static void prove(struct reader *r, struct walk *walk, const struct wait *wait, char state)
 {
 	uint64_t hidden = wait->out | 4095; /* records of leaving are so exact */

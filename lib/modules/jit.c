@@ -79,7 +79,7 @@ static void source_reset(struct source *f)
 	f->place = (struct codemap_place){ 0 };
 }
 
-/* Has the file at @fd changed since it was read? */
+/* Whether the file, which now is @st, has changed since it was read. */
 static bool source_changed(const struct source *f, const struct stat *st)
 {
 	return st->st_size != f->st.st_size || st->st_ino != f->st.st_ino ||

@@ -17,7 +17,7 @@ enum {
 
 /* --- what an object is --- */
 
-/* Is the type at @type called @name? */
+/* Whether the type at @type is called @name. */
 static bool is_called(struct rmem *m, const struct pylayout *l, raddr type, const char *name)
 {
 	char text[TYPE_NAME];
