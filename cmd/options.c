@@ -66,7 +66,8 @@ static const char help[] =
 	"  -z, --compress[=LEVEL]   perf.data: with zstd, 1 (fast) to 22; 3\n"
 	"  -B, --no-buildid-cache   perf.data: no copy of its symbols in ~/.debug\n"
 	"      --threads            folded: keep threads apart\n"
-	"      --async              behind a running asyncio task those that await it\n"
+	"      --async[=names]      behind a running asyncio task those that await it;\n"
+	"                           names: 'Task-2', ... not all as 'Task-*'\n"
 	"      --folded-lines=no    folded: one frame a function, without line numbers\n"
 	"      --full-paths         folded: whole paths of Python files\n"
 	"      --native-lines       folded: native frames with source lines, and inlined\n"
@@ -136,7 +137,7 @@ static const struct option options[] = {
 	{ "follow", no_argument, NULL, OPT_FOLLOW },
 	{ "no-follow", no_argument, NULL, OPT_NO_FOLLOW },
 	{ "threads", no_argument, NULL, OPT_THREADS },
-	{ "async", no_argument, NULL, OPT_ASYNC },
+	{ "async", optional_argument, NULL, OPT_ASYNC },
 	{ "provenance", required_argument, NULL, OPT_PROVENANCE },
 	{ "hold-budget", required_argument, NULL, OPT_HOLD_BUDGET },
 	{ "hold-isolated", no_argument, NULL, OPT_HOLD_ISOLATED },
@@ -313,6 +314,15 @@ static bool *switch_of(struct said *s, int opt)
 	}
 }
 
+static int parse_async(struct record_options *o, const char *arg)
+{
+	o->session_flags &= ~(unsigned)SESSION_ONE_NAME;
+	o->session_flags |= SESSION_ASYNC | (arg ? 0 : SESSION_ONE_NAME);
+	if (arg && strcmp(arg, "names"))
+		return usage("--async takes nothing or 'names', not '%s'", arg);
+	return 0;
+}
+
 static int parse_native(struct said *s, const char *arg)
 {
 	s->native = true;
@@ -400,8 +410,7 @@ static int parse_long(struct said *s, int opt, const char *arg)
 		o->session_flags |= SESSION_THREADS;
 		break;
 	case OPT_ASYNC:
-		o->session_flags |= SESSION_ASYNC;
-		break;
+		return parse_async(o, arg);
 	case OPT_PROVENANCE:
 		o->text_option = "--provenance";
 		return parse_provenance(o, arg);

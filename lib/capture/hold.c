@@ -197,7 +197,8 @@ static void read_stack(struct reader *r, const struct perf_sample *s, struct wal
 	know_stack(r, s, t->forker, regs);
 	w->res = pystack_read(r->ps, &t->py, &r->mem.base, w->tid, inner);
 	if (r->c->session->flags & SESSION_ASYNC)
-		pystack_join(r->ps, &t->py, w->tid, &w->res);
+		pystack_join(r->ps, &t->py, w->tid,
+			     r->c->session->flags & SESSION_ONE_NAME, &w->res);
 	if (w->res.end == PYSTACK_NOPYTHON && w->tid == w->pid && t->unborn && !t->forker) {
 		STATS_ADD(r->c->stats, torn_notready, 1);
 		w->res.end = PYSTACK_END_N;

@@ -154,8 +154,9 @@ struct pystack_result pystack_read(struct pystack *p, const struct pystack_targe
 
 /* Of the stack that was just read as @r, which does not change meanwhile: if it runs an
  * asyncio task, behind that one's coroutine come the task's name, a code with PYCODE_LABEL,
- * and the tasks that await it, up to one that nobody awaits. */
-void pystack_join(struct pystack *p, const struct pystack_target *t, pid_t tid,
+ * and the tasks that await it, up to one that nobody awaits. @one_name: those that
+ * asyncio named itself are all called alike. */
+void pystack_join(struct pystack *p, const struct pystack_target *t, pid_t tid, bool one_name,
 		  struct pystack_result *r);
 
 /* The @n frames at @f, outermost first, which are no thread's: as if a thread stood in the

@@ -133,6 +133,7 @@ struct join {
 	struct pyframe item[JOIN_ITEMS];
 	uint32_t n;
 	bool cut;		 /* there was no room for more */
+	bool one_name;		 /* of tasks that asyncio named itself */
 	struct rmem_pages pages; /* of this sample: tasks take many small reads */
 	unsigned char page[RMEM_PAGES][RMEM_PAGE];
 	struct pystack_frame named[JOIN_ITEMS + 1];

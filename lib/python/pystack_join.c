@@ -80,6 +80,15 @@ static void put_label(struct pystack *p, const char *text)
 	put(p->join, (struct pyframe){ .instr = label_id(p, text) });
 }
 
+/* "Task-144" tells nothing but that it is another; "Task-1" is the program's first one. */
+static bool is_numbered(const char *name)
+{
+	size_t n = sizeof("Task-") - 1;
+
+	return !strncmp(name, "Task-", n) && strcmp(name + n, "1") &&
+	       strspn(name + n, "0123456789") == strlen(name + n) && name[n];
+}
+
 static void put_task(struct pystack *p)
 {
 	const struct pytask *t = &p->join->task;
@@ -87,6 +96,8 @@ static void put_task(struct pystack *p)
 
 	if (!t->has_name) /* 3.7 */
 		put_label(p, "[task]");
+	else if (p->join->one_name && is_numbered(t->name))
+		put_label(p, "[task Task-*]");
 	else if ((size_t)snprintf(text, sizeof(text), "[task %s]", t->name) < sizeof(text))
 		put_label(p, text);
 }
@@ -201,7 +212,7 @@ static bool may_run_task(const struct pystack *p, const struct pystack_target *t
 	return t->walk.lasti_unit;
 }
 
-void pystack_join(struct pystack *p, const struct pystack_target *t, pid_t tid,
+void pystack_join(struct pystack *p, const struct pystack_target *t, pid_t tid, bool one_name,
 		  struct pystack_result *r)
 {
 	struct join *j = p->join;
@@ -220,6 +231,7 @@ void pystack_join(struct pystack *p, const struct pystack_target *t, pid_t tid,
 		return;
 	j->n = 0;
 	j->cut = false;
+	j->one_name = one_name;
 	put_task(p);
 	r->joined = put_waiting(p, t);
 	if (j->cut || !name_items(p, t, pystack_thread(p, t->program, tid, 0), named, &n)) {

@@ -96,6 +96,7 @@ enum session_flags {
 		1 << 7,		   /* ... or a thread's registers as it is stopped or leaves */
 	SESSION_COMPARED = 1 << 8, /* event 1 is what event 0 was in another recording */
 	SESSION_ASYNC = 1 << 10, /* behind a running asyncio task come those that await it */
+	SESSION_ONE_NAME = 1 << 12, /* ... tasks that asyncio named have one name */
 	SESSION_WALL = 1 << 11,	 /* waits are samples, and periods times: ns */
 	SESSION_FULL_PATHS = 1 << 9, /* folded: whole paths of Python files */
 };

@@ -70,6 +70,16 @@ def test_a_task_that_is_begun_at_once(py):
     enough(len(found) >= 5, "%d stacks", len(found))
 
 
+@each(py=[py for py in read_tasks() if "3.7" not in py.tag])
+def test_numbered_tasks_are_one(py):
+    target = Target(py, "awaits.py", "numbered", extensions=())
+    _, stacks = record(target)
+    judge(stacks, target.info["chains"])
+    _, stacks = record(target, "--async=names")
+    labels = {frame for frames, _ in stacks for frame in frames if frame.startswith("[task Task-")}
+    check("[task Task-*]" not in labels and len(labels) > 5, "with =names: %s", labels)
+
+
 @harness.one_python
 def test_uvloop_too(py):
     target = Target(harness.Python(py.tag, harness.venv(py, "uvloop")), "awaits.py", "uvloop", extensions=())

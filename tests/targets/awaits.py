@@ -2,7 +2,8 @@
 
 READY {"chains": [what a stack of work() must have from the innermost coroutine on: this file's functions, and "[task NAME]" behind
 each task's, ...]}. With "several" two tasks await the one that works; with "eager" it is begun inside the one that makes it;
-"threads": two event loops in two threads, each with chains of its own; "uvloop": by that loop.
+"threads": two event loops in two threads, each with chains of its own; "uvloop": by that loop; "numbered": one task awaits ten that
+have the names that asyncio gives.
 """
 import asyncio
 import sys
@@ -118,6 +119,12 @@ async def direct_of(made):
     await made
 
 
+async def numbered():
+    tell_soon(1)
+    chains.append(["innermost", label("Task-*"), "numbered", label("Task-1")])
+    await asyncio.gather(*(asyncio.ensure_future(innermost()) for _ in range(10)))
+
+
 async def eager():
     asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
     asyncio.current_task().set_name("maker")
@@ -160,6 +167,8 @@ if "threads" in WAYS:
     run(outermost("-main", 2))
 elif "several" in WAYS:
     run(several())
+elif "numbered" in WAYS:
+    run(numbered())
 elif "eager" in WAYS:
     run(eager())
 else:
