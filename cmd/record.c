@@ -250,6 +250,7 @@ static int record(struct record_options *o, int argc, char **argv, struct child 
 		.argc = argc,
 		.argv = argv,
 		.flags = o->session_flags,
+		.since = time(NULL),
 		.shown = o->whole ? 0 : PERF_SHOWS,
 		.compress = o->compress,
 		.no_cache = o->no_cache,

@@ -54,10 +54,13 @@ static int open_file(struct recording *r, const char *path)
 
 static int open_perf(struct recording *r)
 {
+	struct stat st;
 	struct err err;
 
 	if (perf_reader_open(&r->perf, r->in, r->path, &err) < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
+	if (fstat(fileno(r->in), &st) == 0)
+		recording_session(r)->since = st.st_mtime;
 	return EXIT_DONE;
 }
 

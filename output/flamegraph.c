@@ -10,7 +10,15 @@
 
 #include "copies.h"
 #include "json.h"
+#include "sources.h"
+#include "sys/proc.h"
 #include "tree.h"
+
+struct flamegraph {
+	struct tree tree; /* first: it is what the tree's own callbacks get */
+	char *sources;	  /* JSON; NULL: none, or not read yet */
+	bool elsewhere;	  /* a process has files of its own */
+};
 
 static const char page[] = {
 #include "flamegraph_page.inc"
@@ -90,7 +98,8 @@ static int write_page(struct sink *s)
 {
 	static const char mark[] = "/*DATA*/";
 	const char *at = strstr(page, mark);
-	const struct tree *t = s->priv;
+	const struct flamegraph *f = s->priv;
+	const struct tree *t = &f->tree;
 	char title[600];
 
 	snprintf(title, sizeof(title), "pysampled: %" PRIu64 " samples of %s",
@@ -109,6 +118,8 @@ static int write_page(struct sink *s)
 	put_threads(t, s->out);
 	put_funcs(t, s->out);
 	put_numbers(t, s->out);
+	if (f->sources)
+		fprintf(s->out, ",\n\"sources\":%s", f->sources);
 	fputs("}", s->out);
 	fputs(at + strlen(mark), s->out);
 	return 0;
@@ -276,6 +287,33 @@ static int flamegraph_copy(struct sink *s)
 	return tree_copy(s, is_page(s->path) ? write_page : write_image);
 }
 
+static int flamegraph_side(struct sink *s, const struct side *side)
+{
+	struct flamegraph *f = s->priv;
+
+	if (side->kind == SIDE_COMM && side->pid == side->tid && s->session->start_ns)
+		f->elsewhere |= proc_is_elsewhere(side->pid);
+	return tree_side(s, side);
+}
+
+static int flamegraph_finish(struct sink *s)
+{
+	struct flamegraph *f = s->priv;
+	int ret = tree_places(s);
+
+	if (!ret && is_page(s->path))
+		f->sources = sources_read(&f->tree, s->session->since, f->elsewhere);
+	return ret;
+}
+
+static int flamegraph_end(struct sink *s, struct err *err)
+{
+	struct flamegraph *f = s->priv;
+
+	free(f->sources);
+	return tree_end(s, err);
+}
+
 static const char *const extensions[] = { ".html", ".svg", NULL };
 
 const struct sink_ops sink_flamegraph = {
@@ -284,12 +322,12 @@ const struct sink_ops sink_flamegraph = {
 	.next = "open it in a browser: ",
 	.help = "a page that searches and zooms (.html), or an image (.svg)",
 	.needs = SINK_NEEDS_NAMES | SINK_KNOWS_STACKS,
-	.priv_size = sizeof(struct tree),
+	.priv_size = sizeof(struct flamegraph),
 	.begin = tree_begin,
-	.side = tree_side,
+	.side = flamegraph_side,
 	.sample = tree_sample,
 	.round = copies_round,
 	.copy = flamegraph_copy,
-	.finish = tree_places,
-	.end = tree_end,
+	.finish = flamegraph_finish,
+	.end = flamegraph_end,
 };

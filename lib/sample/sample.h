@@ -56,6 +56,7 @@ struct session {
 	int argc;
 	char **argv;	   /* the command line, for the header */
 	uint64_t start_ns; /* CLOCK_MONOTONIC */
+	int64_t since;	   /* seconds of the epoch: younger files may not be what ran; 0: unknown */
 	unsigned flags;	   /* enum session_flags */
 	uint32_t shown;	   /* perf.data: frames of a stack that perf shows; 0: all are kept */
 	int compress;	   /* perf.data: level of zstd; 0: none */

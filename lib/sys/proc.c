@@ -397,6 +397,18 @@ bool proc_same_pid_namespace(pid_t pid)
 	       own == st.st_ino; /* all namespaces are files of one file system */
 }
 
+bool proc_is_elsewhere(pid_t pid)
+{
+	struct stat ours, its;
+	char path[64], root[2];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", pid);
+	if (stat("/proc/self/ns/mnt", &ours) < 0 || stat(path, &its) < 0)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/root", pid);
+	return ours.st_ino != its.st_ino || readlink(path, root, sizeof(root)) > 1;
+}
+
 static uint64_t status_number(const char *status, const char *name, int base)
 {
 	const char *at = status_field(status, name);

@@ -113,6 +113,10 @@ int proc_own_pid_namespace(dev_t *dev, ino_t *ino);
  * told. Control thread. */
 bool proc_same_pid_namespace(pid_t pid);
 
+/* Whether the files that @pid calls by a path are others than those that we call so, for it
+ * has mounts or a root of its own. False too where that can't be told. */
+bool proc_is_elsewhere(pid_t pid);
+
 /* For qsort() and bsearch() of numbers of processes, ascending. */
 int proc_compare_pids(const void *a, const void *b);
 

@@ -491,9 +491,10 @@ def test_page():
     assert len(seen["zoomed"]) < len(seen["all"]) == seen["out"], seen
     assert any(t.startswith("put_sample: 75 samples") for t in seen["reversed"]), seen["reversed"]
     assert seen["worker"].startswith("all: 10 samples"), seen["worker"]
-    assert re.search(r"^1.0 %.*\D14$", seen["source"], re.M), seen["source"]
+    assert re.search(r"^1.0 %.*\D14\t# source line 14$", seen["source"], re.M), seen["source"]
     # what a line's native code and the kernel took is the line's own
-    assert re.search(r"^49.5 %.*\D5$", seen["source"], re.M), seen["source"]
+    assert re.search(r"^49.5 %.*\D5\t# source line 5$", seen["source"], re.M), seen["source"]
+    assert re.search(r"^\s+17\t# source line 17$", seen["source"], re.M), seen["source"]  # no sample, but near one
 
 
 def test_page_with_deep_stacks_and_events():

@@ -7,10 +7,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/stats.h"
+#include "../../output/sources.h"
 #include "../../output/tree.h"
 
 static const struct pyfunc spin = { "spin", "/srv/work.py", 5, 5, 14, 0 };
@@ -294,6 +297,61 @@ static void a_copy_says_what_failed(void **state)
 	(void)state;
 }
 
+/* What a page gets of the file at @path when line 7 of a function that begins at 2 ran. */
+static char *source_of(const char *path, int64_t since, bool elsewhere)
+{
+	const struct pyfunc func = { "f", path, 2, 2, 9, 0 };
+	const struct frame frame = { .kind = FRAME_PYTHON, .func = &func, .line = 7 };
+	struct fixture f;
+	char *ret;
+
+	begin(&f, SESSION_LINES);
+	put(&f, sample, &frame, 1);
+	ret = sources_read(&f.tree, since, elsewhere);
+	tree_deinit(&f.tree);
+	assert_non_null(ret);
+	return ret;
+}
+
+static void source_is(const char *path, const char *want)
+{
+	char *got = source_of(path, 0, false);
+
+	assert_string_equal(got + strlen("{\n") + strlen(path) + strlen("\"\":"), want);
+	free(got);
+}
+
+static void lines_near_those_that_ran_are_read(void **state)
+{
+	char path[] = "/tmp/tree_test.XXXXXX", *got;
+	int fd = mkstemp(path);
+
+	assert_true(dprintf(fd, "one\n<two>\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n") > 0);
+	assert_int_equal(fchmod(fd, 0644), 0);
+	source_is(path,
+		  "{\"parts\":[[2,\"\\u003ctwo>\\u000a\"],"
+		  "[4,\"4\\u000a5\\u000a6\\u000a7\\u000a8\\u000a9\\u000a10\\u000a\"]]}}");
+	got = source_of(path, 1, false);
+	assert_non_null(strstr(got, "\"changed\":true"));
+	free(got);
+	got = source_of(path, 0, true);
+	assert_non_null(strstr(got, "\"why\":\"a process has mounts of its own\""));
+	free(got);
+	if (geteuid() == 0) {
+		assert_int_equal(fchmod(fd, 0600), 0);
+		source_is(path, "{\"why\":\"not everybody may read it\"}}");
+	}
+	assert_int_equal(ftruncate(fd, 3 << 20), 0);
+	assert_int_equal(fchmod(fd, 0644), 0);
+	source_is(path, "{\"why\":\"it is too large\"}}");
+	close(fd);
+	unlink(path);
+	source_is(path, "{\"why\":\"no such file here\"}}");
+	assert_int_equal(mkfifo(path, 0644), 0);
+	source_is(path, "{\"why\":\"it can't be read\"}}");
+	unlink(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -305,6 +363,7 @@ int main(void)
 		cmocka_unit_test(samples_follow_an_adapted_period),
 		cmocka_unit_test(samples_of_a_fixed_period_are_counted),
 		cmocka_unit_test(no_room_is_told),
+		cmocka_unit_test(lines_near_those_that_ran_are_read),
 		cmocka_unit_test(a_copy_says_what_failed),
 	};
 
