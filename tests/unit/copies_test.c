@@ -115,6 +115,7 @@ static void each_format_is_whole_after_a_round(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
 		size_t n;
+		char *sources; /* which a page has at its end only */
 
 		begin(&f, formats[i].name, 1000);
 		put(&f, 7);
@@ -124,7 +125,10 @@ static void each_format_is_whole_after_a_round(void **state)
 		assert_true(n > strlen(formats[i].end));
 		assert_string_equal(f.text + n - strlen(formats[i].end), formats[i].end);
 		assert_int_equal(sink_close(&f.sink, &err), 0);
-		assert_int_equal(n, strlen(text(&f)));
+		sources = strstr(text(&f), ",\n\"sources\":");
+		if (sources)
+			n += (size_t)(strstr(sources, "}}}") + 2 - sources);
+		assert_int_equal(n, strlen(f.text));
 		end(&f);
 	}
 	(void)state;
