@@ -41,12 +41,13 @@ static int try_spec(const struct perf_spec *spec, struct err *err)
 /* All that a name stands for: on a hybrid machine several. */
 static int try_name(const char *name, struct err *err)
 {
+	const struct event_help help = { 0 }; /* no file but ours is named */
 	struct perf_spec specs[PMU_MAX_CORES];
 	size_t n = 0;
 	int r = perf_names_parse(name, specs, 1, &n, err);
 
 	if (r == 0)
-		r = event_resolve(specs, &n, ARRAY_SIZE(specs), 0, err);
+		r = event_resolve(specs, &n, ARRAY_SIZE(specs), &help, err);
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = try_spec(&specs[i], err);
 	return r;

@@ -10,7 +10,6 @@
 
 #include "base/clock.h"
 #include "base/base.h"
-#include "events/event_resolve.h"
 #include "perf_event.h"
 #include "unwind/others.h"
 #include "lines/srcline.h"
@@ -465,16 +464,6 @@ static int parse_events(struct record_options *o, const char *list)
 	return 0;
 }
 
-/* What the names mean here. */
-static int resolve_events(struct record_options *o)
-{
-	struct err err;
-	int r = event_resolve(o->rec.events, &o->rec.n_events, SESSION_MAX_EVENTS,
-			      o->rec.n_pids ? o->rec.pids[0] : 0, &err);
-
-	return r < 0 ? cmd_fail(cmd_exit_code(r), "%s", err.text) : 0;
-}
-
 static int parse_short(struct said *s, int opt, const char *arg)
 {
 	struct record_options *o = s->o;
@@ -633,7 +622,5 @@ int options_parse(struct record_options *o, int argc, char **argv)
 	if (r == 0 && o->rec.mode == RECORDER_WALL)
 		r = check_wall(o);
 	o->rec.said = s.freq || s.count;
-	if (r == 0)
-		r = resolve_events(o);
 	return r ? r + 1 : 0;
 }

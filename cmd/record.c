@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "elf/file_helper.h"
+#include "events/event_resolve.h"
 #include "sys/harden.h"
 #include "lines/places.h"
 #include "lines/srcline.h"
@@ -243,7 +244,19 @@ static int run(const struct record_options *o, struct recorder *rec, struct sess
 	return r;
 }
 
-static int record(struct record_options *o, int argc, char **argv, struct child *child)
+/* What the names of events mean here. */
+static int resolve_events(struct record_options *o, struct file_helper *files)
+{
+	const struct event_help help = { files, o->rec.stop, o->rec.pids[0] };
+	struct err err;
+	int r = event_resolve(o->rec.events, &o->rec.n_events, SESSION_MAX_EVENTS, &help,
+			      &err);
+
+	return r < 0 ? cmd_fail(cmd_exit_code(r), "%s", err.text) : 0;
+}
+
+static int record(struct record_options *o, struct file_helper *files, int argc, char **argv,
+		  struct child *child)
 {
 	struct stats stats = { 0 };
 	struct session session = {
@@ -261,11 +274,9 @@ static int record(struct record_options *o, int argc, char **argv, struct child 
 	struct recorder *rec;
 	bool may_trace = !strcmp(o->rec.capture, "auto") || !strcmp(o->rec.capture, "stop");
 	struct err err;
-	struct file_helper *files = file_helper_start(&err);
 	struct srcline *lines = o->native_lines ? srcline_start(o->debuginfod) : NULL;
-	int r = files ? harden_process(HARDEN_RECORD | (may_trace ? HARDEN_TRACER : 0),
-				       child->pid, &err) :
-			err.code;
+	int r = harden_process(HARDEN_RECORD | (may_trace ? HARDEN_TRACER : 0), child->pid,
+			       &err);
 
 	if (r < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
@@ -282,8 +293,22 @@ static int record(struct record_options *o, int argc, char **argv, struct child 
 	recorder_destroy(rec);
 	places_destroy(session.places);
 	srcline_end(lines);
-	file_helper_end(files);
 	return r;
+}
+
+/* Before the seccomp filter, which children inherit. */
+static int begin_command(struct record_options *o, struct child *child)
+{
+	int r = program_find(o->command[0]);
+
+	if (r < 0)
+		return cant_run(o->command[0], -r);
+	r = start_child(child, o->command);
+	if (r < 0)
+		return cmd_fail(EXIT_OWN_FAILURE, "can't start a process: %s", strerror(-r));
+	o->rec.pids[o->rec.n_pids++] = child->pid;
+	o->rec.child = true;
+	return 0;
 }
 
 int cmd_record(int argc, char **argv)
@@ -293,6 +318,8 @@ int cmd_record(int argc, char **argv)
 	/* First of all: no signal ends us by its default. */
 	struct stop stop = { .fd = open_stop() };
 	int r = options_parse(&o, argc, argv);
+	struct file_helper *files;
+	struct err err;
 
 	if (r)
 		return r - 1;
@@ -303,18 +330,20 @@ int cmd_record(int argc, char **argv)
 				strerror(-stop.fd));
 	o.rec.stop = &stop;
 	o.rec.scope = scope_is_set(&o.scope) ? &o.scope : NULL;
+	files = file_helper_start(&err);
+	if (!files)
+		return cmd_fail(o.command ? EXIT_OWN_FAILURE : EXIT_FAILED, "%s", err.text);
+	r = resolve_events(&o, files);
+	if (r == 0 && o.command)
+		r = begin_command(&o, &child);
+	if (r) {
+		file_helper_end(files);
+		return r;
+	}
+	r = record(&o, files, argc, argv, &child);
+	file_helper_end(files);
 	if (!o.command)
-		return record(&o, argc, argv, &child);
-	r = program_find(o.command[0]);
-	if (r < 0)
-		return cant_run(o.command[0], -r);
-	/* Before the seccomp filter, which children inherit. */
-	r = start_child(&child, o.command);
-	if (r < 0)
-		return cmd_fail(EXIT_OWN_FAILURE, "can't start a process: %s", strerror(-r));
-	o.rec.pids[o.rec.n_pids++] = child.pid;
-	o.rec.child = true;
-	r = record(&o, argc, argv, &child);
+		return r;
 	if (r != EXIT_DONE) {
 		close(child.go);
 		waitpid(child.pid, NULL, WNOHANG);

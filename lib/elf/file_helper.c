@@ -363,6 +363,20 @@ int file_helper_python(struct file_helper *h, struct elfpython *ret, int fd)
 	return r;
 }
 
+int file_helper_probe(struct file_helper *h, struct elfprobe *ret, int fd,
+		      const struct elfprobe_want *want)
+{
+	const struct file_question q = { .kind = FILE_PROBE, .probe = *want };
+	struct file_answer a;
+	int r = ask_plain(h, fd, &q, &a);
+
+	if (r == 0 && !elfprobe_good(&a.probe))
+		r = -EPROTO;
+	if (r == 0)
+		*ret = a.probe;
+	return r;
+}
+
 int file_helper_id(struct file_helper *h, unsigned char ret[ELFIMAGE_MAX_ID], int fd)
 {
 	const struct file_question q = { .kind = FILE_ID };

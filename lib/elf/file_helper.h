@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "elf/codemap.h"
 #include "elf/debugfile.h"
+#include "elf/elfprobe.h"
 #include "elf/elfpython.h"
 #include "elf/module.h"
 
@@ -47,6 +48,10 @@ int file_helper_code(struct file_helper *h, struct codemap *m, int fd, enum code
 /* elfpython_read() of @fd elsewhere, as file_helper_read(). */
 int file_helper_python(struct file_helper *h, struct elfpython *ret, int fd);
 
+/* elfprobe_find() in @fd elsewhere, as file_helper_read(). */
+int file_helper_probe(struct file_helper *h, struct elfprobe *ret, int fd,
+		      const struct elfprobe_want *want);
+
 /* The build-id in the file, up to ELFIMAGE_MAX_ID bytes, as file_helper_read(); how many, 0:
  * none. */
 int file_helper_id(struct file_helper *h, unsigned char ret[ELFIMAGE_MAX_ID], int fd);
@@ -69,11 +74,12 @@ int file_serve_main(void);
 /* --- What they tell each other --- */
 
 struct file_question {
-	enum { FILE_READ, FILE_OPENED, FILE_CODE, FILE_PYTHON, FILE_ID } kind;
-	unsigned rows; /* FILE_READ, with the file: unwind rows are wanted */
-	unsigned set;  /* FILE_OPENED: bit N: there is one at place N. With these */
+	enum { FILE_READ, FILE_OPENED, FILE_CODE, FILE_PYTHON, FILE_ID, FILE_PROBE } kind;
+	unsigned rows;		/* FILE_READ, with the file: unwind rows are wanted */
+	unsigned set;		/* FILE_OPENED: bit N: there is one at place N. With these */
 	enum codemap_kind what; /* FILE_CODE, with the file: and where to go on */
 	struct codemap_place place;
+	struct elfprobe_want probe; /* FILE_PROBE, with the file */
 };
 
 struct file_answer {
@@ -84,6 +90,7 @@ struct file_answer {
 	union {
 		struct codemap_place place; /* FILE_DONE, of FILE_CODE */
 		struct elfpython python;    /* ... FILE_PYTHON */
+		struct elfprobe probe;	    /* ... FILE_PROBE */
 		struct {
 			uint32_t n;
 			unsigned char at[ELFIMAGE_MAX_ID];

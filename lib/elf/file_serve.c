@@ -100,14 +100,17 @@ static int read_python(int fd, struct file_answer *ret)
 	return -1;
 }
 
-static int read_id(int fd, struct file_answer *ret)
+/* What one question asks of the file as such. */
+static int read_image(int fd, const struct file_question *q, struct file_answer *ret)
 {
 	struct elfimage im;
 
 	errno = 0;
 	ret->result = elfimage_init(&im, fd, (struct bytes){ 0 });
-	if (ret->result == 0)
+	if (ret->result == 0 && q->kind == FILE_ID)
 		ret->id.n = (uint32_t)elfimage_build_id(&im, ret->id.at);
+	else if (ret->result == 0)
+		elfprobe_find(&im, &q->probe, &ret->probe);
 	if (proc_is_short(-errno))
 		ret->result = -EAGAIN;
 	elfimage_deinit(&im);
@@ -123,7 +126,8 @@ static int answer(int socket, int fd, const struct file_question *q, struct file
 	case FILE_PYTHON:
 		return read_python(fd, ret);
 	case FILE_ID:
-		return read_id(fd, ret);
+	case FILE_PROBE:
+		return read_image(fd, q, ret);
 	case FILE_READ:
 	case FILE_OPENED:
 		break;

@@ -16,7 +16,7 @@ struct work {
 	struct pmu_core core[PMU_MAX_CORES];
 	size_t n_cores; /* 0: not hybrid; see kinds_of_core() */
 	bool counted;
-	pid_t pid;
+	const struct event_help *help;
 	struct perf_spec *out;
 	size_t n, cap;
 };
@@ -58,6 +58,7 @@ static int resolve_word(const struct work *w, struct perf_spec *s, struct err *e
 static int resolve_one(const struct work *w, struct perf_spec *s, struct err *err)
 {
 	const char *events;
+	size_t one;
 
 	switch (s->kind) {
 	case PERF_KIND_WORD:
@@ -71,7 +72,7 @@ static int resolve_one(const struct work *w, struct perf_spec *s, struct err *er
 		return events ? tracefs_resolve(events, s, err) : err->code;
 	case PERF_KIND_UPROBE:
 	case PERF_KIND_URETPROBE:
-		return uprobe_resolve(w->devices, s, err);
+		return uprobe_resolve(w->devices, w->help, s, s, 1, &one, err);
 	default:
 		return 0;
 	}
@@ -197,7 +198,7 @@ static int add_usdt(struct work *w, const struct perf_spec *s, struct err *err)
 	if (s->leader)
 		return err_set(err, -EINVAL, "event '%s': a USDT probe can't be in a group",
 			       s->name);
-	r = uprobe_usdt(w->devices, s, w->pid, w->out + w->n, w->cap - w->n, &n, err);
+	r = uprobe_resolve(w->devices, w->help, s, w->out + w->n, w->cap - w->n, &n, err);
 	w->n += n;
 	return r;
 }
@@ -213,10 +214,10 @@ static size_t run_length(const struct perf_spec *s, size_t left)
 }
 
 int event_resolve_in(const char *devices, struct perf_spec *specs, size_t *n, size_t cap,
-		     pid_t pid, struct err *err)
+		     const struct event_help *help, struct err *err)
 {
 	_cleanup_free_ struct perf_spec *out = calloc(cap, sizeof(*out));
-	struct work w = { .devices = devices, .pid = pid, .out = out, .cap = cap };
+	struct work w = { .devices = devices, .help = help, .out = out, .cap = cap };
 	int r = out ? 0 : -ENOMEM;
 
 	for (size_t i = 0, m; r == 0 && i < *n; i += m) {
@@ -244,7 +245,8 @@ int event_resolve_in(const char *devices, struct perf_spec *specs, size_t *n, si
 	return 0;
 }
 
-int event_resolve(struct perf_spec *specs, size_t *n, size_t cap, pid_t pid, struct err *err)
+int event_resolve(struct perf_spec *specs, size_t *n, size_t cap,
+		  const struct event_help *help, struct err *err)
 {
-	return event_resolve_in(PMU_DEVICES, specs, n, cap, pid, err);
+	return event_resolve_in(PMU_DEVICES, specs, n, cap, help, err);
 }

@@ -9,14 +9,25 @@
 
 #include <sys/types.h>
 
+#include "base/stop.h"
 #include "events/perf_names.h"
 
-/* Complete the *@n specs in place; at most @cap. @pid: whose USDT probes are looked for, 0:
- * nobody's. 0; -ENOENT there is no such event, with the nearest; -EACCES; -EINVAL. */
-int event_resolve(struct perf_spec *specs, size_t *n, size_t cap, pid_t pid, struct err *err);
+struct file_helper;
+
+/* What that takes. */
+struct event_help {
+	struct file_helper *files; /* reads ELF files, which may be hostile; NULL: we do */
+	const struct stop *stop;   /* they are waited for until then; or NULL */
+	pid_t pid;		   /* whose USDT probes are looked for; 0: nobody's */
+};
+
+/* Complete the *@n specs in place; at most @cap. 0; -ENOENT there is no such event, with the
+ * nearest; -EACCES; -EINVAL; -ETIMEDOUT, -EIO: a file can't be read. */
+int event_resolve(struct perf_spec *specs, size_t *n, size_t cap,
+		  const struct event_help *help, struct err *err);
 
 /* The same with another tree than sysfs's, for tests. */
 int event_resolve_in(const char *devices, struct perf_spec *specs, size_t *n, size_t cap,
-		     pid_t pid, struct err *err);
+		     const struct event_help *help, struct err *err);
 
 #endif

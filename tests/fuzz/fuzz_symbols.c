@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * fuzz_symbols - files' symbol tables, the functions of their .eh_frame_hdr, the files in
- * their .gnu_debugdata, packed sections; every name that comes out as people read it; and what
- * they say of a Python interpreter.
+ * their .gnu_debugdata, packed sections; every name that comes out as people read it; what
+ * they say of a Python interpreter; and where probes go.
  */
 #include <zstd.h>
 #ifdef PYSAMPLED_LZMA
@@ -13,6 +13,7 @@
 #endif
 
 #include "elf/elfcache.h"
+#include "elf/elfprobe.h"
 #include "elf/elfpython.h"
 #include "elf/module.h"
 #include "fuzz_elf.h"
@@ -51,13 +52,28 @@ static void check_python(const struct elfimage *im)
 	FUZZ_CHECK(p.n_loads <= ELFPYTHON_LOADS);
 }
 
+static void check_probe(const struct elfimage *im)
+{
+	const struct elfprobe_want wants[] = { { .name = "Py_GetVersion", .returns = 1 },
+					       { .name = "python:gc__start", .usdt = 1 },
+					       { .vaddr = 0x80 } };
+	struct elfprobe p;
+
+	for (size_t i = 0; i < ARRAY_SIZE(wants); i++) {
+		elfprobe_find(im, &wants[i], &p);
+		FUZZ_CHECK(elfprobe_good(&p));
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	struct module t;
 	struct elfimage im;
 
-	if (elfimage_init(&im, -1, (struct bytes){ data, n }) == 0)
+	if (elfimage_init(&im, -1, (struct bytes){ data, n }) == 0) {
 		check_python(&im);
+		check_probe(&im);
+	}
 	elfimage_deinit(&im);
 	if (module_read(&t, -1, (struct bytes){ data, n }, NULL, false) < 0)
 		return 0;

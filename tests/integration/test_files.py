@@ -213,13 +213,10 @@ def test_an_elf_bomb_takes_no_other_names(py, bomb, out):
     beside(py, elf(os.path.join(harness.folder(0o755), "bomb.so"), bomb), out)
 
 
-@each(out=["out.folded", "out.data"])
-@one_python
-@seconds(120)
-def test_a_file_system_that_stops_answering_takes_no_other_names(py, out):
-    harness.need_root()
+def dead_file_system(py, *mode):
+    """(the folder whose "prog" does not answer, what makes it so, what ends it)."""
     plain, folder = elf(os.path.join(harness.folder(), "prog")), harness.folder(0o755)
-    server = harness.start([py.path, os.path.join(harness.TARGETS, "deadfs.py"), folder, plain], stdin=subprocess.PIPE,
+    server = harness.start([py.path, os.path.join(harness.TARGETS, "deadfs.py"), folder, plain, *mode], stdin=subprocess.PIPE,
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if server.stdout.readline() != b"READY\n":
         raise harness.Skip("no FUSE here: %s" % server.stderr.read().decode())
@@ -230,5 +227,49 @@ def test_a_file_system_that_stops_answering_takes_no_other_names(py, out):
         server.stdin.flush()
         equal(server.stdout.readline(), b"DEAD\n", "the server")
 
+    return folder, dies, lambda: harness.end(server)
+
+
+@each(out=["out.folded", "out.data"])
+@one_python
+@seconds(120)
+def test_a_file_system_that_stops_answering_takes_no_other_names(py, out):
+    harness.need_root()
+    folder, dies, end = dead_file_system(py)
     beside(py, os.path.join(folder, "prog"), out, dies)
-    harness.end(server)
+    end()
+
+
+@each(file=[*BOMBS, "dead", "dead takes"])
+@one_python
+def test_a_file_that_is_named_for_a_probe(py, file):
+    """Whatever it is, it is read elsewhere, and what can't be read in time is told."""
+    harness.need_root()
+    if file in BOMBS:
+        path, end = elf(os.path.join(harness.folder(0o755), "bomb.so"), file), lambda: None
+    else:
+        folder, dies, end = dead_file_system(py, *file.split()[1:])
+        path = os.path.join(folder, "prog")
+        dies()
+    target = Target(py, "groundtruth.py", "--us", 50)
+    run = harness.pysampled("-e", "uprobe:%s:spin" % path, "-p", target.pid, "-d", 1, "-o", "out.folded", limit=20)
+    equal((run.rc in (1, 5), path in run.err, run.err.count("\n")), (True, True, 1), "what is told: %s" % run)
+    if file not in BOMBS:
+        check("in time" in run.err, "why: %s", run)
+    end()
+
+
+@each(event=["uprobe:FILE:PyObject_Call", "usdt:FILE:python:gc__start"])
+@one_python
+def test_the_recorder_reads_no_file_of_a_probe(py, event):
+    strace, path = harness.need_command("strace"), os.path.realpath(py.path)
+    trace = os.path.join(harness.folder(), "trace")
+    target = Target(py, "groundtruth.py", "--us", 50)
+    harness.pysampled("-e", event.replace("FILE", path), "-p", target.pid, "-d", 0.2, "-o", "out.folded", limit=60,
+                      wrapper=[strace, "-f", "-y", "-e", "trace=pread64,read,mmap,execve", "-o", trace])
+    with open(trace) as file:
+        lines = file.read().splitlines()
+    own = lines[0].split()[0]
+    reads = {line.split()[0] for line in lines if "<%s>" % path in line and "pread64" in line}
+    check(reads, "nobody reads it: %s", lines[-3:])
+    check(own not in reads, "the recorder itself reads it")

@@ -1,7 +1,7 @@
-"""A file system with one file, "prog", that stops answering. Usage: deadfs.py FOLDER FILE.
+"""A file system with one file, "prog", that stops answering. Usage: deadfs.py FOLDER FILE [takes].
 
-Mounts itself on FOLDER, says READY and serves the bytes of FILE until it reads a line; from then on nobody gets an answer. Its
-end ends all waits.
+Mounts itself on FOLDER, says READY and serves the bytes of FILE until it reads a line; from then on nobody gets an answer. With
+"takes" it goes on to take what is asked: who asked can't even be killed then. Its end ends all waits.
 """
 import ctypes
 import os
@@ -54,7 +54,8 @@ def main():
     sys.stdin.readline()
     print("DEAD", flush=True)
     while True:
-        select.select([], [], [])
+        select.select([fuse] if "takes" in sys.argv else [], [], [])
+        os.read(fuse, 1 << 18)
 
 
 main()

@@ -107,10 +107,12 @@ static void end(void)
 static int resolve(const char *list, struct perf_spec *s, size_t cap, size_t *n,
 		   struct err *err)
 {
+	const struct event_help help = { 0 };
+
 	*n = 0;
 	*err = (struct err){ 0 };
 	assert_int_equal(perf_names_parse(list, s, cap, n, err), 0);
-	return event_resolve_in(root, s, n, cap, 0, err);
+	return event_resolve_in(root, s, n, cap, &help, err);
 }
 
 struct good {

@@ -12,6 +12,7 @@
 
 #include "arch/arch.h"
 #include "arch/insn.h"
+#include "elf/elfprobe.h"
 #include "events/uprobe.h"
 
 static unsigned char notes[1024];
@@ -41,7 +42,7 @@ static void put_note(const char *owner, uint32_t type, uint64_t pc, uint64_t bas
 static void probes(void **state)
 {
 	struct bytes left = { notes, 0 };
-	struct uprobe_note note;
+	struct elfprobe_note note;
 
 	n_notes = 0;
 	put_note("stapsdt", 3, 0x100, 0x1000, 0x200, "python\0gc\08@%rax", 17);
@@ -50,21 +51,21 @@ static void probes(void **state)
 	put_note("stapsdt", 3, 1, 1, 1, "endless", 7);
 	put_note("stapsdt", 3, 0x300, 0x1000, 0, "ruby\0line\0", 11);
 	left.n = n_notes;
-	assert_true(uprobe_next_note(&left, 0, &note));
+	assert_true(elfprobe_next_note(&left, 0, &note));
 	assert_true(note.pc == 0x100 && note.semaphore == 0x200);
 	assert_string_equal(note.provider, "python");
 	assert_string_equal(note.name, "gc");
-	assert_true(uprobe_next_note(&left, 0x1800, &note)); /* moved by 0x800 */
+	assert_true(elfprobe_next_note(&left, 0x1800, &note)); /* moved by 0x800 */
 	assert_string_equal(note.name, "line");
 	assert_true(note.pc == 0xb00 && note.semaphore == 0);
-	assert_false(uprobe_next_note(&left, 0, &note));
+	assert_false(elfprobe_next_note(&left, 0, &note));
 	/* Every prefix ends, inside its bytes. */
 	for (size_t n = 0; n <= n_notes; n++) {
 		_cleanup_free_ unsigned char *copy = malloc(n + 1);
 
 		memcpy(copy, notes, n);
 		left = (struct bytes){ copy, n };
-		while (uprobe_next_note(&left, 0, &note))
+		while (elfprobe_next_note(&left, 0, &note))
 			assert_true(note.provider[0] && note.name[0]);
 	}
 }
@@ -84,10 +85,11 @@ __asm__(".text\n.type uprobe_test_long, @function\nuprobe_test_long:\n"
 
 static int resolve(const char *name, struct perf_spec *s, struct err *err)
 {
+	const struct event_help help = { 0 };
 	size_t n = 0;
 
 	assert_int_equal(perf_names_parse(name, s, 1, &n, err), 0);
-	return uprobe_resolve("/sys/bus/event_source/devices", s, err);
+	return uprobe_resolve("/sys/bus/event_source/devices", &help, s, s, 1, &n, err);
 }
 
 static void symbols(void **state)
