@@ -478,6 +478,217 @@ static void many_processes_have_one_stack(void **state)
 	unlink(f.path);
 }
 
+static void put_same(struct fixture *f, struct sample smp, const struct frame *fr, size_t n,
+		     uint32_t same)
+{
+	struct stack stk = { n, fr, same };
+
+	assert_int_equal(f->sink.ops->sample(&f->sink, &smp, &stk), 0);
+}
+
+/* Of stacks of one number only the first one's frames count. */
+static void numbers_stand_for_stacks(void **state)
+{
+	struct fixture f;
+
+	begin(&f, 0, 1);
+	put_same(&f, sample, plain, 1, 3);
+	put_same(&f, sample, NULL, 0, 3);
+	put_same(&f, sample, frames + 2, 1, 1);
+	put_same(&f, sample, frames + 5, 1, 5000);
+	put_same(&f, sample, NULL, 0, 5000);
+	put_same(&f, sample, plain, 1, 2); /* another one that is equal */
+	put_same(&f, sample, NULL, 0, 0);  /* no number */
+	put_same(&f, sample, plain, 1, 0);
+	put_same(&f, sample, NULL, 0, 1);
+	assert_string_equal(end(&f), "?-10;spin (work.py) 4\n?-10;[late] 2\n"
+				     "?-10;[unknown] 2\n?-10 1\n");
+}
+
+/* Waits count in microseconds, to the nearest one. */
+static void waits_are_times(void **state)
+{
+	static const struct {
+		uint64_t ns;
+		unsigned us;
+	} rows[] = { { 499, 0 }, { 500, 1 }, { 1499, 1 }, { 1500, 2 }, { 7000000, 7000 } };
+	char want[256], *to = want;
+	struct fixture f;
+
+	begin(&f, SESSION_WALL | SESSION_LINES, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct frame fr = plain[0];
+		struct sample smp = sample;
+
+		fr.line = (int)i + 1;
+		smp.period = rows[i].ns;
+		put(&f, smp, &fr, 1);
+		if (rows[i].us)
+			to += sprintf(to, "?-10;spin (work.py:%zu) %u\n", i + 1, rows[i].us);
+	}
+	assert_string_equal(end(&f), want);
+}
+
+static void put_event(struct fixture *f, uint32_t event, uint64_t period, int line)
+{
+	struct frame fr = plain[0];
+	struct sample smp = sample;
+
+	fr.line = line;
+	smp.event = event;
+	smp.period = period;
+	put(f, smp, &fr, 1);
+}
+
+/* Each event's own: the first one's period adapts, the second one is a clock, the third one's
+ * is fixed. */
+static void events_weigh_apart(void **state)
+{
+	struct fixture f;
+
+	begin(&f, SESSION_LINES, 3);
+	f.session.events[0].attr.freq = 1;
+	f.session.events[1].attr.freq = 1;
+	f.session.events[1].attr.type = PERF_TYPE_SOFTWARE;
+	f.session.events[1].attr.config = PERF_COUNT_SW_CPU_CLOCK;
+	for (int i = 0; i < 3; i++) {
+		put_event(&f, 0, 100, 1);
+		put_event(&f, 1, 100, 1);
+		put_event(&f, 2, 100, 1);
+		put_event(&f, 1, 900, 2);
+	}
+	put_event(&f, 2, 900, 2);
+	for (int i = 0; i < 3; i++)
+		put_event(&f, 0, 900, 2); /* a tenth and nine tenths of six */
+	assert_string_equal(end(&f), "?-10;event:cycles;spin (work.py:1) 1\n"
+				     "?-10;event:a:b;spin (work.py:1) 3\n"
+				     "?-10;event:;spin (work.py:1) 3\n"
+				     "?-10;event:a:b;spin (work.py:2) 3\n"
+				     "?-10;event:;spin (work.py:2) 1\n"
+				     "?-10;event:cycles;spin (work.py:2) 5\n");
+}
+
+/* A copy tells what there is so far; the end is as if there had been none. */
+static void copies_change_nothing(void **state)
+{
+	struct fixture f;
+	FILE *out;
+
+	begin(&f, SESSION_LINES, 2);
+	f.session.events[0].attr.freq = 1;
+	for (int i = 0; i < 3; i++) {
+		char *text = NULL;
+		size_t n;
+
+		put_event(&f, 0, 100, 1);
+		put_event(&f, 1, 100, 1);
+		out = f.sink.out;
+		f.sink.out = open_memstream(&text, &n);
+		assert_int_equal(0, f.sink.ops->copy(&f.sink));
+		fclose(f.sink.out);
+		f.sink.out = out;
+		snprintf(f.text, sizeof(f.text),
+			 "?-10;event:cycles;spin (work.py:1) %d\n"
+			 "?-10;event:a:b;spin (work.py:1) %d\n",
+			 i + 1, i + 1);
+		assert_string_equal(f.text, text);
+		free(text);
+	}
+	assert_string_equal(end(&f), "?-10;event:cycles;spin (work.py:1) 3\n"
+				     "?-10;event:a:b;spin (work.py:1) 3\n");
+}
+
+/* What has failed once takes nothing more. */
+static void failed_is_failed(void **state)
+{
+	struct fixture f;
+	struct err err = {};
+	struct stack stk = { 1, plain, 0 };
+
+	begin(&f, 0, 1);
+	f.sink.failed = -EIO;
+	assert_int_equal(-EIO, f.sink.ops->sample(&f.sink, &sample, &stk));
+	assert_int_equal(0, f.sink.samples);
+	comm(&f, 10, 10, "py"); /* is followed all the same */
+	assert_int_equal(-EIO, sink_close(&f.sink, &err));
+	unlink(f.path);
+}
+
+/* Of each event what there was no room for is a line of its own. */
+static void unnamed_of_each_event(void **state)
+{
+	struct stats stats = { 0 };
+	struct fixture f;
+	const char *text;
+	char want[128];
+
+	begin(&f, SESSION_LINES, 2);
+	f.session.memory = 1;
+	f.session.stats = &stats;
+	put_event(&f, 0, 1, 1); /* there is no room from the second one on */
+	for (int i = 0; i < 5; i++)
+		put_event(&f, 1, 1, 1);
+	put_event(&f, 0, 1, 2);
+	put_event(&f, 0, 1, 1);
+	text = end(&f);
+	snprintf(want, sizeof(want), "?-10;event:cycles;spin (work.py:1) 2\n"
+				     "[unnamed];event:a:b 5\n[unnamed];event:cycles 1\n");
+	assert_string_equal(text, want);
+	assert_int_equal(6, STATS_GET(&stats, unnamed));
+}
+
+/* Lines of processes that have ended are packed; those of one that lives, and of one of which
+ * nothing is known, stay one. */
+static void what_lives_is_one_line(void **state)
+{
+	enum { MANY = 30000, LIVES = 100000, UNKNOWN = 100001, EACH = 1000 };
+	struct err err = { 0 };
+	struct fixture f;
+	unsigned lives = 0, unknown = 0, ended = 0;
+	char line[256];
+	FILE *in;
+
+	begin(&f, 0, 1);
+	f.session.events[0].attr.freq = 1; /* which all are shared out by */
+	comm(&f, 1, 1, "a");
+	comm(&f, LIVES, LIVES, "lives");
+	for (pid_t pid = 2; pid < MANY + 2; pid++) {
+		struct side side = { .kind = SIDE_FORK, .pid = pid, .tid = pid };
+		struct sample smp = { .pid = pid, .tid = pid, .period = 10 };
+
+		side.u.fork.ppid = side.u.fork.ptid = 1;
+		assert_int_equal(f.sink.ops->side(&f.sink, &side), 0);
+		put(&f, smp, plain, 1);
+		side.kind = SIDE_EXIT;
+		assert_int_equal(f.sink.ops->side(&f.sink, &side), 0);
+		if (pid % EACH)
+			continue;
+		smp.pid = smp.tid = LIVES;
+		put(&f, smp, plain, 1);
+		smp.pid = smp.tid = UNKNOWN;
+		put(&f, smp, plain, 1);
+	}
+	assert_int_equal(sink_close(&f.sink, &err), 0);
+	in = fopen(f.path, "r");
+	while (fgets(line, sizeof(line), in)) {
+		if (!strncmp(line, "lives", 5)) {
+			assert_string_equal("lives-100000;spin (work.py) 30\n", line);
+			lives++;
+		} else if (*line == '?') {
+			assert_string_equal("?-100001;spin (work.py) 30\n", line);
+			unknown++;
+		} else {
+			assert_non_null(strstr(line, ";spin (work.py) 1\n"));
+			ended++;
+		}
+	}
+	fclose(in);
+	unlink(f.path);
+	assert_int_equal(1, lives);
+	assert_int_equal(1, unknown);
+	assert_int_equal(MANY, ended);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -497,6 +708,13 @@ int main(void)
 		cmocka_unit_test(text_is_for_everybody),
 		cmocka_unit_test(adapted_periods_weigh),
 		cmocka_unit_test(shares_are_whole),
+		cmocka_unit_test(numbers_stand_for_stacks),
+		cmocka_unit_test(waits_are_times),
+		cmocka_unit_test(events_weigh_apart),
+		cmocka_unit_test(copies_change_nothing),
+		cmocka_unit_test(failed_is_failed),
+		cmocka_unit_test(unnamed_of_each_event),
+		cmocka_unit_test(what_lives_is_one_line),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

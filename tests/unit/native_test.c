@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <cmocka.h>
 
 #include "../own_spaces.h"
@@ -196,6 +198,211 @@ static void code_without_a_file(void **state)
 	assert_int_equal(into_loop(), s.frame[1].pc);
 	munmap(page, 4096);
 }
+
+/* ---- Code in no file ---- */
+
+enum { FOREIGN = 1 << 28 };
+
+static unsigned char *jit_page;
+
+__attribute__((__noinline__)) static int plain(int n)
+{
+	__asm__ volatile("" : "+r"(n));
+	return n * 5;
+}
+
+/* A page of code as a JIT makes it, which can be unwound; and a copy of this file, which is
+ * another one. */
+static void map_more(void)
+{
+	static const unsigned char trampoline[] = { 0x48, 0x83, 0xec, 8, 0xff, 0xd1,
+						    0x48, 0x83, 0xc4, 8, 0xc3 };
+	struct side side = { .kind = SIDE_MMAP, .pid = getpid(), .tid = getpid() };
+	struct spaces *spaces = symbolizer_spaces(symbols);
+	const struct space_map *m =
+		space_at(spaces_find(spaces, getpid()), (uint64_t)(uintptr_t)&plain);
+	char path[] = "/tmp/native_test.XXXXXX", command[64];
+	struct stat st;
+	int fd = mkstemp(path);
+
+	snprintf(command, sizeof(command), "cp /proc/%d/exe %s", getpid(), path);
+	assert_int_equal(0, system(command));
+	assert_int_equal(0, fstat(fd, &st));
+	close(fd);
+	side.u.mmap.addr = m->lo + FOREIGN, side.u.mmap.len = m->hi - m->lo;
+	side.u.mmap.pgoff = m->pgoff, side.u.mmap.ino = st.st_ino;
+	side.u.mmap.maj = major(st.st_dev), side.u.mmap.min = minor(st.st_dev);
+	side.u.mmap.prot = PROT_READ | PROT_EXEC, side.u.mmap.path = path;
+	spaces_side(spaces, &side);
+	unlink(path);
+	jit_page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memcpy(jit_page, trampoline, sizeof(trampoline));
+	side = (struct side){ .kind = SIDE_MMAP, .pid = getpid(), .tid = getpid() };
+	side.u.mmap.addr = (uint64_t)(uintptr_t)jit_page, side.u.mmap.len = 4096;
+	side.u.mmap.prot = PROT_EXEC, side.u.mmap.path = "//anon";
+	spaces_side(spaces, &side);
+}
+
+/* Where a frame stands: L in the loop, I elsewhere in its file, F in another one, C in one of
+ * libc's, M in the JIT's page. */
+static uint64_t stands(char letter)
+{
+	return letter == 'M' ? (uint64_t)(uintptr_t)jit_page + 6 :
+	       letter == 'F' ? (uint64_t)(uintptr_t)&plain + FOREIGN + 1 :
+	       letter == 'C' ? (uint64_t)(uintptr_t)&getppid + 1 :
+	       letter == 'I' ? (uint64_t)(uintptr_t)&plain + 1 :
+			       into_loop();
+}
+
+/* A stack of such frames up to a thread's start, innermost first; the activation is in the
+ * first L. */
+static struct native_stack drawn(const char *letters, struct native_input in)
+{
+	static struct pystack_anchor anchor;
+	struct unwind_regs regs;
+	size_t at = 0;
+
+	in.pid = getpid(), in.time = now_ns(), in.regs = &regs, in.anchor = &anchor;
+	in.mem.piece[0] = (struct unwind_piece){ SP, { (void *)words, 64 * 8 } };
+	anchor = (struct pystack_anchor){ .n = 1 };
+	memset(words, 0, 64 * 8);
+	native_regs(&regs, stands(letters[0]) - (letters[0] != 'M'), SP);
+	for (const char *c = letters; *c; c++) {
+		if (*c == 'L' && !anchor.at)
+			anchor.at = SP + 8 * at;
+		at += *c == 'M'; /* it keeps a word */
+		words[at++] = c[1] ? stands(c[1]) : 0;
+	}
+	return native_stack(native, &in);
+}
+
+static const struct native_input jitted = { .may_be_jitted = true,
+					    .n_python = 1,
+					    .n_anchors = 1 };
+
+/* The line can't be told where a JIT's code runs the frame. */
+static void lines_that_hide(void **state)
+{
+	static const struct {
+		const char *letters;
+		bool hides;
+	} rows[] = {
+		{ "L", false },	 { "IL", false },  { "ML", true },  { "IML", true },
+		{ "FML", false }, { "MFL", false }, { "MIL", true }, { "MCL", true },
+		{ "CML", true },  { "FL", false },  { "IFIML", true },
+		{ "IILM", false }, /* further out than the loop */
+	};
+	struct native_input not = jitted;
+
+	assert_int_equal(5, plain(1));
+	map_more();
+	/* On a busy machine the first ones don't wait until the code is read. */
+	for (int i = 0; i < 1000 && drawn("ML", jitted).frame[0].cfa != SP + 16; i++)
+		;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct native_stack s = drawn(rows[i].letters, jitted);
+
+		assert_int_equal(strlen(rows[i].letters) + 1, s.n); /* and the Python frame */
+		assert_int_equal(rows[i].hides, s.hides_line);
+		assert_int_equal(strchr(rows[i].letters, 'L') != NULL, s.eval);
+	}
+	not.may_be_jitted = false;
+	assert_false(drawn("ML", not).hides_line);
+	not = jitted, not.n_python = 0;
+	assert_false(drawn("ML", not).hides_line);
+	not = jitted, not.n_anchors = 0; /* no activation is known */
+	assert_true(drawn("IL", not).hides_line);
+	assert_true(drawn("II", jitted).hides_line); /* it is in no frame */
+	assert_false(drawn("II", jitted).eval);
+	munmap(jit_page, 4096);
+}
+
+/* A process without such code needs not be asked. */
+static void lines_without_a_jit(void **state)
+{
+	struct native_input none = jitted;
+
+	none.n_anchors = 0;
+	assert_false(drawn("IL", none).hides_line);
+	assert_false(drawn("IL", none).hides_line);
+	map_more(); /* now it has some */
+	assert_true(drawn("IL", none).hides_line);
+	assert_true(drawn("IL", none).hides_line);
+	munmap(jit_page, 4096);
+}
+
+/* Frames that were not found may be the JIT's. */
+static void lines_behind_a_gap(void **state)
+{
+	struct pystack_anchor anchor = { .at = SP + 8 * 5, .n = 1 };
+	struct unwind_regs regs;
+	struct native_input in = jitted;
+
+	map_more();
+	in.pid = getpid(), in.time = now_ns(), in.regs = &regs, in.anchor = &anchor;
+	in.mem.piece[0] = (struct unwind_piece){ SP, { (void *)words, 64 * 8 } };
+	memset(words, 0, 64 * 8);
+	words[0] = 16; /* leads nowhere */
+	words[4] = into_loop();
+	native_regs(&regs, stands('I') - 1, SP);
+	assert_true(native_stack(native, &in).hides_line);
+	munmap(jit_page, 4096);
+}
+
+static void ends_have_names(void **state)
+{
+	static const char *const names[] = {
+		"[bottom]", "[no CFI]", "[no map]",    "[no register]",
+		"[cut]",    "[limit]",	"[bad stack]", "[coroutine root]",
+	};
+
+	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
+		assert_string_equal(names[i], native_end_name((enum unwind_end)i));
+}
+
+/* The way is found again in whichever piece of the stack the activation lies, at words only,
+ * from the last frame on. */
+static void found_again_elsewhere(void **state)
+{
+	struct pystack_anchor anchor = { .n = 1 };
+	uint64_t other[16];
+	struct unwind_regs regs;
+	struct native_stack s;
+	struct native_input in = { .pid = getpid(),
+				   .time = now_ns(),
+				   .regs = &regs,
+				   .anchor = &anchor,
+				   .n_anchors = 1,
+				   .n_python = 1 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(other); i++)
+		other[i] = words[i] = 16;
+	in.mem.piece[0] = (struct unwind_piece){ SP, { (void *)words, 64 } };
+	in.mem.piece[2] = (struct unwind_piece){ 2 * (uint64_t)SP,
+						 { (void *)other, sizeof(other) } };
+	native_regs(&regs, 16, SP);
+	other[3] = into_loop();
+	anchor.at = 2 * (uint64_t)SP + 8 * 4;
+	other[4] = stands('I');
+	other[5] = 0; /* a thread's start */
+	s = native_stack(native, &in);
+	assert_int_equal(MERGE_END, s.item[1].kind);
+	assert_int_equal(UNWIND_NO_MAP, s.item[1].i);
+	assert_int_equal(MERGE_EVAL, s.item[2].kind);
+	assert_int_equal(into_loop(), s.frame[s.item[2].i].pc);
+	assert_int_equal(anchor.at, s.frame[s.item[2].i].sp);
+	assert_int_equal(MERGE_PYTHON, s.item[3].kind);
+	assert_int_equal(MERGE_NATIVE, s.item[4].kind);
+	assert_int_equal(5, s.n);
+	anchor.at = SP - 8; /* below the stack: nothing to look for */
+	s = native_stack(native, &in);
+	assert_int_equal(3, s.n);
+	assert_int_equal(MERGE_PYTHON, s.item[2].kind);
+	anchor.at = 3 * (uint64_t)SP; /* in no piece */
+	s = native_stack(native, &in);
+	assert_int_equal(3, s.n);
+}
+
 #endif
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -208,6 +415,11 @@ int main(void)
 #ifdef __x86_64__
 		TEST(guesses_end),
 		TEST(code_without_a_file),
+		TEST(lines_that_hide),
+		TEST(lines_without_a_jit),
+		TEST(lines_behind_a_gap),
+		TEST(ends_have_names),
+		TEST(found_again_elsewhere),
 #endif
 	};
 

@@ -352,6 +352,154 @@ static void a_label_is_no_function(void **state)
 	profile_destroy(p);
 }
 
+/* Whatever decides a name or a line tells codes apart, and nothing else. */
+static void contents_apart(void **state)
+{
+	struct profile *p = profile_create();
+	struct pycode_copy *c = copy_of("ab", "/x.pyy", 7);
+	size_t n = pycode_copy_size(c), apart = 1;
+	uint64_t id = 1;
+
+	assert_int_equal(profile_code(p, id++, c, n), 0);
+	for (size_t i = 0; i < (size_t)c->name_n + c->file_n + c->table_n; i++) {
+		c->data[i] ^= 1;
+		assert_int_equal(profile_code(p, id++, c, n), 0);
+		assert_int_equal(profile_codes(p), ++apart);
+		c->data[i] ^= 1;
+	}
+	c->firstlineno++;
+	assert_int_equal(profile_code(p, id++, c, n), 0);
+	assert_int_equal(profile_codes(p), ++apart);
+	c->firstlineno--;
+	c->linetable = PY_LNOTAB;
+	assert_int_equal(profile_code(p, id++, c, n), 0);
+	assert_int_equal(profile_codes(p), ++apart);
+	c->linetable = PY_LOCATIONS_311;
+	c->flags = PYCODE_LABEL;
+	assert_int_equal(profile_code(p, id++, c, n), 0);
+	assert_int_equal(profile_codes(p), ++apart);
+	for (uint32_t flags = 0; flags < 8; flags++) {
+		c->flags = (flags << 1 | flags >> 2) & ~(uint32_t)PYCODE_LABEL;
+		if (!pycode_copy_valid(c, n))
+			continue;
+		assert_int_equal(profile_code(p, id++, c, n), 0);
+		assert_int_equal(profile_codes(p), apart);
+	}
+	free(c);
+	profile_destroy(p);
+}
+
+/* Numbers from the first one on, below the last one. */
+static void forgets_exactly(void **state)
+{
+	struct profile *p = profile_create();
+
+	for (uint64_t id = 1; id <= 6; id++)
+		note(p, id, id & 1 ? "odd" : "even", "/x.py", 7);
+	profile_forget(p, 3, 5);
+	for (uint64_t id = 1; id <= 6; id++)
+		assert_int_equal(id != 3 && id != 4, func(p, id) != NULL);
+	assert_int_equal(profile_codes(p), 2);
+	assert_string_equal(func(p, 1)->qualname, "odd");
+	assert_string_equal(func(p, 6)->qualname, "even");
+	profile_forget(p, 5, 6);
+	profile_forget(p, 1, 2);
+	assert_int_equal(profile_codes(p), 1); /* no odd one is left */
+	profile_forget(p, 7, 100);
+	assert_non_null(func(p, 2));
+	profile_forget(p, 0, UINT64_MAX);
+	assert_int_equal(profile_codes(p), 0);
+	profile_destroy(p);
+}
+
+/* Lines of code that was freed are not those of code that takes its place. */
+static void forgotten_lines(void **state)
+{
+	struct profile *p = profile_create();
+	int line;
+
+	for (int i = 1; i < 100; i++) {
+		note(p, 1, "f", "/x.py", i);
+		assert_non_null(profile_lookup(p, 1, 2, &line));
+		assert_int_equal(line, i + 1);
+		profile_forget(p, 1, 2);
+	}
+	profile_destroy(p);
+}
+
+/* Most of many codes are forgotten: what stays is found. */
+static void forgets_most(void **state)
+{
+	enum { N = 5000 };
+	struct profile *p = profile_create();
+	int line;
+
+	for (uint64_t i = 1; i <= N; i++)
+		note(p, i, "f", "/x.py", (int)i);
+	for (int round = 0; round < 2; round++) {
+		uint64_t from = round ? N / 2 : 2;
+
+		profile_forget(p, 2, round ? N - 1 : N / 2);
+		assert_int_equal(profile_codes(p), round ? 3 : N - N / 2 + 2);
+		for (uint64_t i = round ? N - 1 : N / 2; i <= N; i++) {
+			assert_non_null(profile_lookup(p, i, 2, &line));
+			assert_int_equal(line, i + 1);
+		}
+		assert_non_null(func(p, 1));
+		assert_null(func(p, from));
+	}
+	for (uint64_t i = 2; i <= N; i++) /* and there is room for as many again */
+		note(p, i, "g", "/x.py", (int)i);
+	assert_int_equal(profile_codes(p), N + 2); /* what numbers stood for is not forgotten */
+	assert_string_equal(func(p, N)->qualname, "g");
+	assert_string_equal(func(p, 1)->qualname, "f");
+	profile_destroy(p);
+}
+
+/* A number may stand for what another one stands for, or did. */
+static void same_codes(void **state)
+{
+	struct profile *p = profile_create();
+
+	note(p, 1, "f", "/x.py", 7);
+	assert_int_equal(profile_same(p, 2, 1), 0);
+	note(p, 1, "g", "/x.py", 7);
+	assert_string_equal(func(p, 2)->qualname, "f");
+	assert_int_equal(profile_same(p, 2, 1), 0);
+	assert_string_equal(func(p, 2)->qualname, "g");
+	for (uint64_t id = 3; id < 5000; id++)
+		assert_int_equal(profile_same(p, id, id - 1), 0);
+	for (uint64_t id = 1; id < 5000; id++)
+		assert_ptr_equal(func(p, id), func(p, 1));
+	profile_destroy(p);
+}
+
+/* What functions take: their texts twice, and as much again for each. */
+static void functions_take_their_texts(void **state)
+{
+	enum { LONG = 1000, BYTES = 100000 };
+	char text[LONG + 1];
+
+	for (int which = 0; which < 2; which++) { /* long names, long files */
+		struct stats stats = { .lost = 0 };
+		struct profile *p = profile_create();
+		uint64_t named = 0;
+
+		memset(text, 'n', LONG);
+		text[LONG] = '\0';
+		profile_limit(p, BYTES, &stats);
+		while (!STATS_GET(&stats, unnamed)) {
+			named++;
+			if (which)
+				note(p, named, "f", text, (int)named);
+			else
+				note(p, named, text, "f", (int)named);
+		}
+		assert_in_range(named - 1, BYTES / (2 * LONG + 1024), BYTES / (2 * LONG));
+		profile_destroy(p);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -370,6 +518,12 @@ int main(void)
 		cmocka_unit_test(same_name_in_many_files),
 		cmocka_unit_test(a_label_is_no_function),
 		cmocka_unit_test(many_lines),
+		cmocka_unit_test(contents_apart),
+		cmocka_unit_test(forgets_exactly),
+		cmocka_unit_test(forgotten_lines),
+		cmocka_unit_test(forgets_most),
+		cmocka_unit_test(same_codes),
+		cmocka_unit_test(functions_take_their_texts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
