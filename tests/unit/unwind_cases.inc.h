@@ -82,6 +82,200 @@ static void test_expressions(void **state)
 	}
 }
 
+/* An operation's value for two operands, as signed numbers. */
+struct operation {
+	unsigned char op;
+	int64_t (*value)(int64_t a, int64_t b);
+};
+
+#define OPERATION(name, expression)                 \
+	static int64_t op_##name(int64_t a, int64_t b) \
+	{                                           \
+		return expression;                  \
+	}
+OPERATION(and, a &b)
+OPERATION(minus, a - b)
+OPERATION(mul, a *b)
+OPERATION(or, a | b)
+OPERATION(plus, a + b)
+OPERATION(xor, a ^ b)
+OPERATION(eq, a == b)
+OPERATION(ge, a >= b)
+OPERATION(gt, a > b)
+OPERATION(le, a <= b)
+OPERATION(lt, a < b)
+OPERATION(ne, a != b)
+OPERATION(div, a / b)
+OPERATION(mod, (int64_t)((uint64_t)a % (uint64_t)b))
+
+/* Two numbers, and what follows, as const8s. */
+static enum unwind_end eval_two(int64_t a, int64_t b, const char *ops, size_t n, uint64_t *ret)
+{
+	char code[64] = { 0x0f };
+
+	memcpy(code + 1, &a, 8);
+	code[9] = 0x0f;
+	memcpy(code + 10, &b, 8);
+	memcpy(code + 18, ops, n);
+	return eval(code, 18 + n, ret);
+}
+
+static void test_operations(void **state)
+{
+	static const struct operation ops[] = {
+		{ 0x1a, op_and }, { 0x1c, op_minus }, { 0x1e, op_mul }, { 0x21, op_or },
+		{ 0x22, op_plus }, { 0x27, op_xor },  { 0x29, op_eq },	{ 0x2a, op_ge },
+		{ 0x2b, op_gt },  { 0x2c, op_le },    { 0x2d, op_lt },	{ 0x2e, op_ne },
+		{ 0x1b, op_div }, { 0x1d, op_mod },
+	};
+	static const int64_t values[] = { -7, -1, 1, 2, 3, 100, 1000000007 };
+
+	/* DWARF 5, 2.5.1.4 and 2.5.1.5: 0x29 is eq, and so on. */
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+		for (size_t a = 0; a < ARRAY_SIZE(values); a++)
+			for (size_t b = 0; b < ARRAY_SIZE(values); b++) {
+				uint64_t got;
+
+				assert_int_equal(UNWIND_GOES_ON,
+						 eval_two(values[a], values[b],
+							  (const char *)&ops[i].op, 1, &got));
+				assert_int_equal((uint64_t)ops[i].value(values[a], values[b]),
+						 got);
+			}
+}
+
+/* Shifts by less and more than there are bits. */
+static void test_shifts(void **state)
+{
+	uint64_t got;
+
+	for (int64_t by = 0; by < 70; by++) {
+		int64_t v = -0x123456789abcdef0;
+		uint64_t u = (uint64_t)v;
+
+		eval_two(v, by, "\x24", 1, &got);
+		assert_int_equal(by < 64 ? u << by : 0, got);
+		eval_two(v, by, "\x25", 1, &got);
+		assert_int_equal(by < 64 ? u >> by : 0, got);
+		eval_two(v, by, "\x26", 1, &got);
+		assert_int_equal(by < 64 ? (uint64_t)(v >> by) : UINT64_MAX, got);
+	}
+}
+
+/* What is under the two numbers, 0x50, stays where it is. */
+static void test_moves(void **state)
+{
+	static const struct {
+		char ops[4];
+		unsigned n;
+		uint64_t want;
+	} rows[] = {
+		{ "", 0, 4 },		  { "\x13", 1, 3 },	     { "\x13\x13", 2, 0x50 },
+		{ "\x12", 1, 4 },	  { "\x12\x13", 2, 4 },     { "\x12\x13\x13", 3, 3 },
+		{ "\x14", 1, 3 },	  { "\x14\x13", 2, 4 },     { "\x14\x13\x13", 3, 3 },
+		{ "\x15\x00", 2, 4 },	  { "\x15\x01", 2, 3 },     { "\x15\x02", 2, 0x50 },
+		{ "\x15\x02\x13", 3, 4 }, { "\x16", 1, 3 },	     { "\x16\x13", 2, 4 },
+		{ "\x16\x13\x13", 3, 0x50 }, { "\x17", 1, 3 }, /* rot: 3, 0x50, 4 */
+		{ "\x17\x13", 2, 0x50 }, { "\x17\x13\x13", 3, 4 }, { "\x23\x7f", 2, 131 },
+		{ "\x23\x7f\x13", 3, 3 }, { "\x1f", 1, (uint64_t)-4 }, { "\x20", 1, ~(uint64_t)4 },
+		{ "\x19", 1, 4 },	  { "\x96", 1, 4 },
+	};
+	uint64_t got;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		assert_int_equal(UNWIND_GOES_ON,
+				 eval_two(3, 4, rows[i].ops, rows[i].n, &got));
+		assert_int_equal(rows[i].want, got);
+	}
+	assert_int_equal(UNWIND_BAD, eval_two(3, 4, "\x15\x03", 2, &got)); /* no fourth one */
+	assert_int_equal(UNWIND_GOES_ON, eval_two(0, INT64_MIN, "\x19", 1, &got));
+	assert_int_equal((uint64_t)INT64_MIN, got);
+}
+
+/* Each size of a constant, with and without a sign, and of what is read. */
+static void test_sizes(void **state)
+{
+	static const uint64_t want[] = { 0x88, 0x8788, 0, 0x85868788, 0, 0, 0,
+					 0x8182838485868788 };
+	char code[] = "\x08\x88\x87\x86\x85\x84\x83\x82\x81", read[] = "\x77\x18\x94\x01";
+	uint64_t got;
+
+	for (unsigned i = 0; i < 8; i++) { /* 0x08 const1u to 0x0f const8s */
+		unsigned n = 1u << i / 2, unused = 64 - 8 * n;
+		uint64_t v = want[n - 1];
+
+		code[0] = (char)(0x08 + i);
+		assert_int_equal(UNWIND_GOES_ON, eval(code, 1 + n, &got));
+		assert_int_equal(i & 1 ? (uint64_t)((int64_t)(v << unused) >> unused) : v, got);
+		assert_int_equal(UNWIND_BAD, eval(code, n, &got));
+	}
+	for (unsigned n = 0; n < 11; n++) {
+		read[3] = (char)n;
+		if (n < 1 || n > 8) {
+			assert_int_equal(UNWIND_BAD, eval(read, 4, &got));
+			continue;
+		}
+		assert_int_equal(UNWIND_GOES_ON, eval(read, 4, &got));
+		assert_int_equal(n == 8 ? words[3] : words[3] & ((1ull << 8 * n) - 1), got);
+	}
+	for (unsigned i = 0; i < 32; i++) {
+		code[0] = (char)(0x30 + i);
+		assert_int_equal(UNWIND_GOES_ON, eval(code, 1, &got));
+		assert_int_equal(i, got);
+	}
+}
+
+/* Where jumps lead: to the end at most. What is pushed: 32 numbers. How many steps: enough. */
+static void test_bounds_of_expressions(void **state)
+{
+	char code[1100];
+	uint64_t got;
+
+	assert_int_equal(UNWIND_GOES_ON, eval("\x35\x2f\x01\x00\x36", 5, &got));
+	assert_int_equal(5, got);
+	assert_int_equal(UNWIND_BAD, eval("\x35\x2f\x02\x00\x36", 5, &got));
+	assert_int_equal(UNWIND_BAD, eval("\x2f\xfc\xff", 3, &got));
+	memset(code, 0x35, sizeof(code));
+	assert_int_equal(UNWIND_GOES_ON, eval(code, 31, &got)); /* and what was there */
+	assert_int_equal(5, got);
+	assert_int_equal(UNWIND_BAD, eval(code, 32, &got));
+	memset(code, 0x96, sizeof(code));
+	assert_int_equal(UNWIND_GOES_ON, eval(code, 1000, &got));
+	assert_int_equal(0x50, got);
+	assert_int_equal(UNWIND_BAD, eval(code, 1002, &got));
+	/* Nothing is left, or never was. */
+	assert_int_equal(UNWIND_BAD, eval("\x13", 1, &got));
+	for (const char *op = "\x06\x12\x14\x16\x17\x19\x1a\x1f\x20\x23\x28\x22"; *op; op++) {
+		char one[4] = { 0x13, *op };
+
+		assert_int_equal(UNWIND_BAD, eval(one, 4, &got));
+	}
+}
+
+/* Registers by number, of which a few are known. */
+static void test_register_numbers(void **state)
+{
+	struct unwind_regs r = { .pc = 0x5000, .have = (uint64_t)1 << 32 | 1 << 31 };
+	struct unwind_memory mem = memory();
+	uint64_t got;
+
+	r.r[31] = 0x310, r.r[32] = 0x320;
+	for (unsigned char reg = 30; reg < 35; reg++) {
+		const unsigned char code[] = { 0x92, reg, 0x7f };
+		enum unwind_end end =
+			unwind_expr((struct bytes){ code, 3 }, &r, &mem, NULL, NULL, &got);
+
+		if (reg == arch_host->dwarf_pc)
+			continue;
+		assert_int_equal(reg == 30 ? UNWIND_NO_REG :
+				 reg < 33  ? UNWIND_GOES_ON :
+					     UNWIND_BAD,
+				 end);
+		if (end == UNWIND_GOES_ON)
+			assert_int_equal((reg == 31 ? 0x310 : 0x320) - 1, got);
+	}
+}
+
 /* Of a PLT: how much is pushed depends on where in its 16 bytes the pc is. */
 static const char plt[] = "\x77\x08\x80\x00\x3f\x1a\x3b\x2a\x33\x24\x22";
 

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * elfcache_test - which files are one, which are left alone, and which modules are dropped,
+ * with modules made up.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "elf/elfcache.h"
+#include "elf/elfimage.h"
+#include "elf/module.h"
+
+enum { MAX_ELFS = 65536, MAX_MISSES = 64, MAX_SLOW = 32, SLOW_OF_DEVICE = 3, LAZY_FDS = 8 };
+
+static uint32_t any(uint32_t n)
+{
+	static uint64_t x;
+
+	x = x * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(x >> 33) % n;
+}
+
+static struct elfcache_elf *get(struct elfcache *c, uint64_t dev, uint64_t ino,
+				uint64_t generation, const char *path)
+{
+	return elfcache_get(c, &(struct elfcache_id){ dev, ino, generation, path });
+}
+
+static void which_files_are_one(void **state)
+{
+	struct elfcache *c = elfcache_create(1 << 20, false);
+	struct elfcache_elf *e = get(c, 1, 2, 3, "/a");
+	char path[] = "/changing";
+
+	assert_ptr_equal(e, get(c, 1, 2, 3, "/a"));
+	assert_ptr_equal(e, get(c, 1, 2, 0, "/a")); /* not known */
+	assert_ptr_not_equal(e, get(c, 9, 2, 3, "/a"));
+	assert_ptr_not_equal(e, get(c, 1, 9, 3, "/a"));
+	assert_ptr_not_equal(e, get(c, 1, 2, 9, "/a"));
+	assert_ptr_not_equal(e, get(c, 1, 2, 3, "/b"));
+	/* What was not known is, once somebody says so. */
+	e = get(c, 5, 5, 0, "/a");
+	assert_ptr_equal(e, get(c, 5, 5, 7, "/a"));
+	assert_ptr_not_equal(e, get(c, 5, 5, 8, "/a"));
+	assert_ptr_equal(e, get(c, 5, 5, 7, "/a"));
+	/* The path is its own. */
+	e = get(c, 6, 6, 0, path);
+	path[1] = 'C';
+	assert_string_equal("/changing", elfcache_path(e));
+	elfcache_destroy(c);
+}
+
+static void as_many_as_may_be(void **state)
+{
+	struct elfcache *c = elfcache_create(1 << 20, false);
+	struct elfcache_elf **e = calloc(MAX_ELFS, sizeof(*e));
+
+	for (uint64_t i = 0; i < MAX_ELFS; i++)
+		assert_non_null(e[i] = get(c, i & 3, i, 1, "/a"));
+	assert_null(get(c, 0, MAX_ELFS, 1, "/a"));
+	for (uint64_t i = 0; i < MAX_ELFS; i += 7)
+		assert_ptr_equal(e[i], get(c, i & 3, i, 1, "/a"));
+	free(e);
+	elfcache_destroy(c);
+}
+
+static void missed_files(void **state)
+{
+	struct elfcache *c = elfcache_create(1 << 20, false);
+	struct elfcache_elf *e = get(c, 1, 1, 0, "/a"), *other = get(c, 1, 2, 0, "/b");
+
+	for (int i = 0; i < MAX_MISSES; i++) {
+		assert_true(elfcache_wants_file(e));
+		elfcache_missed(e);
+	}
+	assert_false(elfcache_wants_file(e));
+	assert_true(elfcache_wants_file(other));
+	elfcache_destroy(c);
+}
+
+static void build_ids(void **state)
+{
+	struct elfcache *c = elfcache_create(1 << 20, false);
+	struct elfcache_elf *e = get(c, 1, 1, 0, "/a");
+	unsigned char id[ELFIMAGE_MAX_ID + 1];
+
+	assert_int_equal(0, elfcache_build_id(e).n);
+	for (size_t i = 0; i < sizeof(id); i++)
+		id[i] = (unsigned char)(i + 1);
+	for (size_t n = 1; n <= sizeof(id); n++) {
+		struct bytes got;
+
+		elfcache_note_id(e, (struct bytes){ id, n });
+		got = elfcache_build_id(e);
+		assert_int_equal(MIN(n, (size_t)ELFIMAGE_MAX_ID), got.n);
+		assert_memory_equal(id, got.at, got.n);
+		assert_ptr_not_equal(id, got.at);
+	}
+	elfcache_destroy(c);
+}
+
+/* ---- Files that take too long ---- */
+
+/* Any of several devices' files become slow and quick again: who is left alone, and how long
+ * the others are waited for. */
+static void slow_files(void **state)
+{
+	enum { DEVICES = 12, FILES = 4, N = DEVICES * FILES };
+	struct elfcache *c = elfcache_create(1 << 20, false);
+	struct elfcache_elf *e[N];
+	bool slow[N] = { false };
+	unsigned total = 0;
+
+	for (unsigned i = 0; i < N; i++)
+		e[i] = get(c, i / FILES, i, 0, "/a");
+	for (int step = 0; step < 4000; step++) {
+		unsigned i = any(N), of_device = 0;
+		bool is = any(1000) < (step / 500 % 2 ? 800u : 300u);
+
+		if (slow[i] || total < MAX_SLOW) {
+			total += is - slow[i];
+			slow[i] = is;
+		}
+		elfcache_slow(c, e[i], is);
+		i = any(N);
+		for (unsigned k = 0; k < FILES; k++)
+			of_device += slow[i / FILES * FILES + k];
+		assert_int_equal(slow[i] || of_device >= SLOW_OF_DEVICE || total == MAX_SLOW,
+				 elfcache_is_slow(c, e[i]));
+		assert_int_equal(of_device ? 50 : 1000, elfcache_patience(c, e[i], 1000));
+	}
+	elfcache_destroy(c);
+}
+
+/* ---- What is dropped ---- */
+
+static struct module *module_of(size_t bytes)
+{
+	struct module *m = calloc(1, sizeof(*m));
+
+	m->bytes = bytes;
+	return m;
+}
+
+/* One of the modules is asked for, or made: beyond the bound those go that were not asked for
+ * longest, but never the one in use. */
+static void oldest_are_dropped(void **state)
+{
+	enum { N = 8, ROOM = 1000 };
+	struct elfcache *c = elfcache_create(ROOM, false);
+	struct elfcache_elf *e[N];
+	size_t bytes[N] = { 0 }, total = 0; /* of which there are */
+	uint64_t used[N] = { 0 }, dropped = 0, read = 0;
+
+	for (unsigned i = 0; i < N; i++)
+		e[i] = get(c, 1, i, 0, "/a");
+	for (uint64_t now = 1; now < 5000; now++) {
+		unsigned i = any(N);
+
+		if (bytes[i]) {
+			assert_non_null(elfcache_module(c, e[i]));
+		} else {
+			assert_true(elfcache_wants_file(e[i]));
+			assert_null(elfcache_module(c, e[i]));
+			bytes[i] = any(50) ? 1 + any(400) : ROOM + 1;
+			total += bytes[i];
+			elfcache_give_module(c, e[i], module_of(bytes[i]));
+			read++;
+		}
+		used[i] = now;
+		while (total > ROOM) {
+			unsigned oldest = N;
+
+			for (unsigned k = 0; k < N; k++)
+				if (k != i && bytes[k] &&
+				    (oldest == N || used[k] < used[oldest]))
+					oldest = k;
+			if (oldest == N)
+				break;
+			total -= bytes[oldest];
+			bytes[oldest] = 0;
+			dropped++;
+		}
+		for (unsigned k = 0; k < N; k++)
+			assert_int_equal(!bytes[k], elfcache_wants_file(e[k]));
+		assert_int_equal(dropped, elfcache_facts(c)->dropped);
+		assert_int_equal(read, elfcache_facts(c)->read);
+	}
+	assert_true(dropped > 100);
+	elfcache_destroy(c);
+}
+
+/* A file of which nothing can be made is not wanted again. */
+static void nothing_made(void **state)
+{
+	struct elfcache *c = elfcache_create(1 << 20, false);
+	struct elfcache_elf *e = get(c, 1, 1, 0, "/a");
+
+	elfcache_give_module(c, e, NULL);
+	assert_false(elfcache_wants_file(e));
+	assert_null(elfcache_module(c, e));
+	assert_int_equal(0, elfcache_facts(c)->read);
+	elfcache_destroy(c);
+}
+
+/* ---- Descriptors ---- */
+
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+/* By whoever read it, when that has ended. */
+static bool is_closed(int fd)
+{
+	for (int i = 0; i < 10000 && is_open(fd); i++)
+		usleep(1000);
+	return !is_open(fd);
+}
+
+static int open_file(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static const struct module *read_by_now(struct elfcache *c, struct elfcache_elf *e)
+{
+	const struct module *m = elfcache_module(c, e);
+
+	for (int i = 0; i < 10000 && elfcache_pending(e); i++) {
+		usleep(1000);
+		m = elfcache_module(c, e);
+	}
+	return m;
+}
+
+/* Descriptors are kept until somebody asks, but only a few; each is closed once. */
+static void descriptors(void **state)
+{
+	enum { N = LAZY_FDS + 1 };
+	struct elfcache *c = elfcache_create(64 << 20, false);
+	struct elfcache_elf *e[N];
+	int fd[N], root[N], other;
+
+	for (unsigned i = 0; i < N; i++) {
+		e[i] = get(c, 1, i, 0, "/a");
+		fd[i] = open_file("/proc/self/exe");
+		root[i] = open_file("/");
+		elfcache_give_fd(c, e[i], fd[i], root[i]);
+		assert_false(elfcache_wants_file(e[i]));
+		for (unsigned k = 0; k < i && i < N - 1; k++)
+			assert_true(is_open(fd[k]) && is_open(root[k]) &&
+				    elfcache_pending(e[k]));
+	}
+	assert_non_null(read_by_now(c, e[N - 1])); /* the last one was read at once */
+	assert_true(is_closed(fd[N - 1]) && is_closed(root[N - 1]));
+	assert_int_equal(1, elfcache_facts(c)->read);
+	assert_true(elfcache_facts(c)->ns > 0);
+	assert_non_null(read_by_now(c, e[0]));
+	assert_true(is_closed(fd[0]) && is_closed(root[0]));
+	assert_int_equal(2, elfcache_facts(c)->read);
+	/* It has one already. */
+	other = open_file("/proc/self/exe");
+	elfcache_give_fd(c, e[1], other, -1);
+	assert_false(is_open(other));
+	assert_true(is_open(fd[1]));
+	other = open_file("/");
+	elfcache_give_fd(c, e[0], -1, other);
+	assert_false(is_open(other));
+	elfcache_destroy(c);
+	for (unsigned i = 0; i < N; i++)
+		assert_true(is_closed(fd[i]) && is_closed(root[i]));
+}
+
+/* One that was read makes room for another one that may wait. */
+static void lazy_again(void **state)
+{
+	struct elfcache *c = elfcache_create(64 << 20, false);
+	struct elfcache_elf *e[2 * LAZY_FDS];
+
+	for (unsigned i = 0; i < 2 * LAZY_FDS; i++) {
+		e[i] = get(c, 1, i, 0, "/a");
+		if (i >= LAZY_FDS)
+			assert_non_null(read_by_now(c, e[i - LAZY_FDS]));
+		elfcache_give_fd(c, e[i], open_file("/proc/self/exe"), -1);
+		assert_true(elfcache_pending(e[i]));
+	}
+	assert_int_equal(LAZY_FDS, elfcache_facts(c)->read);
+	elfcache_destroy(c);
+}
+
+static void no_elf(void **state)
+{
+	struct elfcache *c = elfcache_create(1 << 20, false);
+	struct elfcache_elf *e = get(c, 1, 1, 0, "/a");
+
+	elfcache_give_fd(c, e, open_file("/etc/passwd"), -1);
+	assert_null(read_by_now(c, e));
+	assert_false(elfcache_wants_file(e));
+	assert_false(elfcache_pending(e));
+	assert_int_equal(0, elfcache_facts(c)->read);
+	elfcache_destroy(c);
+}
+
+/* An image is read again when its module was dropped; a second one is not looked at. */
+static void images(void **state)
+{
+	struct elfcache *c = elfcache_create(1, false);
+	struct elfcache_elf *e = get(c, 1, 1, 0, "/a"), *other = get(c, 1, 2, 0, "/b");
+	static unsigned char bytes[64 << 20];
+	int fd = open_file("/proc/self/exe");
+	ssize_t n = read(fd, bytes, sizeof(bytes));
+
+	close(fd);
+	assert_true(n > 0);
+	elfcache_give_image(c, e, (struct bytes){ bytes, (size_t)n });
+	elfcache_give_image(c, e, (struct bytes){ (const void *)"nothing", 7 });
+	assert_non_null(read_by_now(c, e));
+	elfcache_give_module(c, other, module_of(1)); /* the other one is dropped */
+	assert_int_equal(1, elfcache_facts(c)->dropped);
+	assert_false(elfcache_wants_file(e));
+	assert_non_null(read_by_now(c, e));
+	assert_true(elfcache_wants_file(other));
+	assert_int_equal(3, elfcache_facts(c)->read);
+	elfcache_destroy(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(which_files_are_one), cmocka_unit_test(as_many_as_may_be),
+		cmocka_unit_test(missed_files),	       cmocka_unit_test(build_ids),
+		cmocka_unit_test(slow_files),	       cmocka_unit_test(oldest_are_dropped),
+		cmocka_unit_test(nothing_made),	       cmocka_unit_test(descriptors),
+		cmocka_unit_test(lazy_again),	       cmocka_unit_test(no_elf),
+		cmocka_unit_test(images),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
