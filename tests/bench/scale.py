@@ -196,8 +196,9 @@ def solve(matrix, right):
 
 
 def fit(rows, terms, value):
-    """Factors of the terms, none below 0, by least squares of the relative error."""
-    lines = [([term(row) / max(1, value(row)) for _, term in terms], value(row) / max(1, value(row))) for row in rows]
+    """Factors of the terms, none below 0, by least squares of the relative error; a small value's is that of the median."""
+    floor = max(1, median([value(row) for row in rows]))
+    lines = [([term(row) / max(floor, value(row)) for _, term in terms], value(row) / max(floor, value(row))) for row in rows]
     used = list(range(len(terms)))
     while True:
         matrix = [[sum(line[i] * line[k] for line, _ in lines) for k in used] for i in used]
@@ -221,6 +222,8 @@ def larger(rows):
             ("system calls until the first sample", STARTS, lambda r: r.get("first.syscalls", 0)),
             ("opens until the first sample", STARTS, lambda r: r["first.opens"]),
             ("remote reads until the first sample", STARTS, lambda r: r["first.reads"]),
+            ("RSS, KB", STARTS, lambda r: r["bytes.rss"] / 1024),
+            ("1000 instructions of a reader a sample", SAMPLES, lambda r: r.get("reader_instructions", 0) / 1e3),
             ("records a sample", SAMPLES, lambda r: r.a_sample("records")),
             ("rings a sample", SAMPLES, lambda r: r.a_sample("rings")),
             ("foreign loads a sample", SAMPLES, lambda r: r.a_sample("foreign")),

@@ -2,6 +2,7 @@
 """The scheduler's own trace of pysampled's threads, and what it tells of them; root."""
 import bisect
 import contextlib
+import itertools
 import os
 import re
 from typing import NamedTuple
@@ -88,6 +89,14 @@ def way(sample, happened):
             left = True
         elif h.name == "sched_switch" and names_reader(h.text, "next_"):
             run = run or h.us
+
+
+def story(sample, happened, most=30):
+    """What the trace tells of a sample's CPU and thread from then on, a line each."""
+    begin = bisect.bisect_left([h.us for h in happened], int(sample.us))
+    near = (h for h in happened[begin:] if h.cpu == sample.cpu or "pid=%d " % sample.tid in h.text)
+    for h in itertools.islice(near, most):
+        yield "%+.0f us [%d] %s: %s" % (h.us - sample.us, h.cpu, h.name, h.text)
 
 
 def stints(happened):

@@ -28,7 +28,7 @@ for name in "integration", "bench":
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), name))
 import harness  # noqa: E402
 import scale  # noqa: E402
-from schedtrace import Trace, ways  # noqa: E402
+from schedtrace import Trace, story, ways  # noqa: E402
 from stats import median  # noqa: E402
 from harness import check  # noqa: E402
 
@@ -144,6 +144,9 @@ def measure(case, rate, slower, seconds, cpus):
     run, verdict, samples, happened, moves = record(case, max(1, round(rate / slower)), seconds, cpus)
     found = list(zip(samples, ways(samples, happened)))
     sure, late = ([way for sample, way in found if way and bool(sample.mark) == marked] for marked in (False, True))
+    for sample, way in found:
+        if sample.mark and not (way and way.pulled and not way.left):
+            print("   not pulled away: %s\n      %s" % (sample, "\n      ".join(story(sample, happened))), flush=True)
     row = Row(case, len(cpus), rate, run.n("samples"), run.n("exact") + run.n("nopython"), verdict.judged,
               verdict.judged - verdict.right, [median([way[i] for way in sure]) if sure else 0 for i in range(3)],
               run.n("late") + run.n("torn"), sum(way.pulled and not way.left for way in late), sum(way.left for way in late))

@@ -356,9 +356,9 @@ def undo_of_the_killed():
     return [path for path, _ in changed]
 
 
-def keep_busy():
-    """As many endless loops that, with the target, each CPU has two threads to run."""
-    for _ in range(2 * len(os.sched_getaffinity(0)) - 1):
+def keep_busy(loops=None):
+    """So many endless loops, or as many that, with the target, each CPU has two threads to run."""
+    for _ in range(2 * len(os.sched_getaffinity(0)) - 1 if loops is None else loops):
         start(["sh", "-c", "ulimit -t 300; while :; do :; done"], stdin=subprocess.DEVNULL)
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import sys
+import types
 
 import harness
 from harness import check, each, equal
@@ -69,9 +70,9 @@ def of_truth(options):
     return [line(*many_cpus.HEAD), line(*many_cpus.ORACLE_HEAD)], rows
 
 
-def tool(name):
+def tool(name, folder="tools"):
     """tools/NAME as a module."""
-    loader = importlib.machinery.SourceFileLoader(name, os.path.join(harness.ROOT, "tools", name))
+    loader = importlib.machinery.SourceFileLoader(name, os.path.join(harness.ROOT, folder, name))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
     loader.exec_module(module)
     return module
@@ -166,6 +167,27 @@ def test_a_table_is_one_that_its_command_writes(part):
         check(head in tables, "its command writes other columns: %s", head)
     for row in rows:
         check(any(found.startswith(row) for found in tables), "its command writes a row that is not there: %s", row)
+
+
+def test_what_guests_told_is_taken_again_for_the_same_binary_only():
+    envs, place, told = tool("run.py", os.path.join("tests", "envs")), harness.folder(), iter(([], [1], [2], [3]))
+    guest = types.SimpleNamespace(path=lambda name: os.path.join(place, name))
+    given = types.SimpleNamespace(pysampled=os.path.join(place, "binary"), resume=True)
+
+    def found(binary):
+        with open(given.pysampled, "w") as file:
+            file.write(binary)
+        return envs.kept(given, guest, "scale-2", lambda: next(told))
+    equal([found(binary) for binary in ("old", "old", "old", "new", "new")], [[], [1], [1], [2], [2]], "what is told")
+    given.resume = False
+    equal(found("new"), [3], "what is told that was not to be taken again")
+
+
+def test_a_recording_in_which_nothing_was_counted_yet_does_not_bend_the_slopes():
+    rows = [scale.Row(cpus=cpus, processes=cpus, threads=1, reads=40 + 2 * cpus) for cpus in (2, 4, 8, 16, 32)]
+    rows.append(scale.Row(rows[-1], reads=0))
+    factors = scale.fit(rows, scale.STARTS[:2], lambda row: row["reads"])
+    check(20 <= factors[0] <= 60, "slopes of 40 + 2 a CPU: %s", factors)
 
 
 def test_all_tables_between_markers_are_known():
