@@ -173,8 +173,19 @@ void summary_end(const struct record_options *o, const struct session *session,
 	const uint64_t *n = s->counts.by_prov;
 	bool none = !(n[PROV_EXACT] + n[PROV_LATE] + n[PROV_TORN] + n[PROV_NOPYTHON]);
 
-	for (size_t i = 0; o->verbose >= 0 && i < o->n_outputs; i++)
+	for (size_t i = 0; o->verbose >= 0 && i < o->n_outputs; i++) {
 		print_file(o->path[i], o->format[i]);
+		if (session->n_events > 1 && !strcmp(o->format[i]->name, "folded"))
+			cmd_say("%s adds up the samples of %zu events; perf.data, .html, "
+				".pb.gz and .json tell them apart",
+				o->path[i], session->n_events);
+	}
+	if (o->verbose >= 0 && STATS_GET(session->stats, elsewhere))
+		cmd_say("some processes have mounts of their own (a container?): perf does "
+			"not "
+			"find their files once they have ended, and for source lines needs: "
+			"(trap '' PIPE; perf script -F +srcline); other outputs have all "
+			"names");
 	if (o->verbose >= 0)
 		print_too_fast(session, s);
 	if (o->verbose >= 0 && STATS_GET(session->stats, elided))

@@ -4,6 +4,7 @@
  */
 #include "buildid.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -33,6 +34,9 @@ struct buildid buildid_from(struct bytes id)
 		memcpy(ret.at, id.at, ret.n);
 	return ret;
 }
+
+/* Entries of one path that stay, and that go at a time. */
+enum { BUILDID_KEEP = 16, BUILDID_FORGET = 8 };
 
 static bool make_folders(char *path)
 {
@@ -87,6 +91,59 @@ static int make_place(struct place *p, const char *path, struct buildid id)
 	return make_folders(p->file) && make_folders(p->entry) ? 0 : -errno;
 }
 
+/* The oldest entry of the folder @dir that a build-id names, in @name; how many there are. */
+static size_t oldest(DIR *dir, char name[NAME_MAX + 1])
+{
+	struct timespec first = { 0 };
+	struct dirent *d;
+	struct stat st;
+	size_t n = 0;
+
+	rewinddir(dir);
+	while ((d = readdir(dir))) {
+		size_t len = strlen(d->d_name);
+
+		if (len != strspn(d->d_name, "0123456789abcdef") ||
+		    fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
+		    !S_ISDIR(st.st_mode))
+			continue;
+		if (!n++ || st.st_mtim.tv_sec < first.tv_sec ||
+		    (st.st_mtim.tv_sec == first.tv_sec &&
+		     st.st_mtim.tv_nsec < first.tv_nsec)) {
+			first = st.st_mtim;
+			memcpy(name, d->d_name, len + 1);
+		}
+	}
+	return n;
+}
+
+/* Of one path the newest stay: a file that is recorded into again and again would fill the
+ * cache. */
+static void forget_old(const struct place *p)
+{
+	const char *ids = strstr(p->entry, "/.build-id/");
+	char folder[sizeof(p->file)], name[NAME_MAX + 1], link[PATH_MAX + NAME_MAX + 64];
+	DIR *dir;
+
+	snprintf(folder, sizeof(folder), "%s", p->file);
+	*strrchr(folder, '/') = '\0'; /* of this id */
+	*strrchr(folder, '/') = '\0'; /* of the path */
+	dir = opendir(folder);
+	for (int i = 0; dir && i < BUILDID_FORGET && oldest(dir, name) > BUILDID_KEEP; i++) {
+		char elf[NAME_MAX + sizeof("/" BUILDID_CACHE_FILE)];
+
+		snprintf(elf, sizeof(elf), "%s/" BUILDID_CACHE_FILE, name);
+		snprintf(link, sizeof(link), "%.*s/.build-id/%.2s/%s", (int)(ids - p->entry),
+			 p->entry, name, name + MIN(strlen(name), (size_t)2));
+		unlink(link);
+		unlinkat(dirfd(dir), elf, 0);
+		if (unlinkat(dirfd(dir), name, AT_REMOVEDIR))
+			break;
+	}
+	if (dir)
+		closedir(dir);
+}
+
 void buildid_cache_add(const char *path, struct buildid id)
 {
 	struct place p;
@@ -96,6 +153,7 @@ void buildid_cache_add(const char *path, struct buildid id)
 		return;
 	if (symlink(p.target, p.entry) && errno == EEXIST)
 		return;
+	forget_old(&p);
 }
 
 int buildid_cache_place(const char *path, struct buildid id)
@@ -105,6 +163,7 @@ int buildid_cache_place(const char *path, struct buildid id)
 
 	if (ret)
 		return ret;
+	forget_old(&p);
 	*strrchr(p.file, '/') = '\0';
 	fd = open(p.file, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd >= 0 && (!symlink(p.target, p.entry) || errno == EEXIST))

@@ -4,10 +4,13 @@
  */
 #include "outfile.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <limits.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
@@ -159,6 +162,38 @@ int outfile_fresh(int folder, const char *name, mode_t mode, char ret[NAME_MAX +
 			return -errno;
 	}
 	return fd < 0 ? -EEXIST : fd;
+}
+
+/* Whether @file is what outfile_fresh() calls files for @name, of a process that has ended. */
+static bool is_left(const char *file, const char *name)
+{
+	char start[NAME_MAX + 1], proc[32];
+	int n = snprintf(start, sizeof(start), ".%.200s.", name), pid, used = 0;
+	struct stat st;
+
+	if (strncmp(file, start, (size_t)n) ||
+	    sscanf(file + n, "%d.%*u%n", &pid, &used) != 1 || !used || file[n + used])
+		return false;
+	snprintf(proc, sizeof(proc), "/proc/%d", pid);
+	return stat("/proc/self", &st) == 0 && stat(proc, &st) && errno == ENOENT;
+}
+
+void outfile_clean(int folder, const char *name)
+{
+	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *d;
+	struct stat st;
+
+	while (dir && (d = readdir(dir)))
+		if (is_left(d->d_name, name) &&
+		    !fstatat(folder, d->d_name, &st, AT_SYMLINK_NOFOLLOW) &&
+		    S_ISREG(st.st_mode) && is_ours(&st))
+			unlinkat(folder, d->d_name, 0);
+	if (dir)
+		closedir(dir);
+	else if (fd >= 0)
+		close(fd);
 }
 
 /* A file of another name takes the old one's place: nobody else has that open, or linked. */

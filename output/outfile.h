@@ -29,6 +29,10 @@ int outfile_folder(const char *path, const char **name, struct err *err);
 int outfile_open(int folder, const char *name, const char *path, mode_t mode, bool keep_old,
 		 const char *beside, struct err *err);
 
+/* Unlink what outfile_fresh() made for @name in @folder in processes that are no more: they
+ * were killed. */
+void outfile_clean(int folder, const char *name);
+
 /* A new file in @folder, whose name is made of @name and put into @ret. A descriptor, or
  * -errno.
  */

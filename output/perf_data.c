@@ -19,6 +19,7 @@
 #include "perf_out.h"
 #include "perf_records.h"
 #include "sink.h"
+#include "sys/proc.h"
 
 enum {
 	FLUSH_BYTES = 256 * 1024,
@@ -126,6 +127,9 @@ static int perf_data_side(struct sink *s, const struct side *side)
 {
 	struct perf_data *d = s->priv;
 
+	if (side->kind == SIDE_COMM && side->pid == side->tid && s->session->start_ns &&
+	    proc_is_elsewhere(side->pid))
+		STATS_ADD(s->session->stats, elsewhere, 1);
 	return s->failed ? s->failed : recorded(s, perf_records_side(&d->rec, side));
 }
 

@@ -158,12 +158,17 @@ static uint32_t or_unknown(const struct tree *t, uint32_t name)
 	return name == NONE ? intern(t, "?") : name;
 }
 
+static uint64_t thread_key(pid_t pid, pid_t tid)
+{
+	return (uint64_t)pid << 32 | (uint32_t)tid;
+}
+
 static uint32_t find_thread(struct tree *t, const struct sample *smp)
 {
 	struct tree_thread th = { smp->pid, smp->tid,
 				  or_unknown(t, comms_name(&t->comms, smp->pid)),
 				  or_unknown(t, comms_title(&t->comms, smp->tid)) };
-	uint64_t key = (uint64_t)smp->pid << 32 | (uint32_t)smp->tid;
+	uint64_t key = thread_key(smp->pid, smp->tid);
 	uint32_t i = idmap_get(&t->thread_of, key);
 	const struct tree_thread *old = i == NONE ? NULL : tree_thread(t, i);
 
@@ -186,6 +191,23 @@ static uint32_t thread_of(struct tree *t, const struct sample *smp)
 	return t->last_thread = find_thread(t, smp);
 }
 
+/* What the program calls a thread is read after its first samples: until then it has the
+ * kernel's name, and is the same thread. Who has its number once it has ended is another. */
+static void note_thread(struct tree *t, const struct side *side, uint32_t name)
+{
+	uint64_t key = thread_key(side->pid, side->tid);
+	uint32_t i = idmap_get(&t->thread_of, key);
+	struct tree_thread *th = (struct tree_thread *)(void *)t->threads.at + i;
+
+	if (i == NONE)
+		return;
+	if (side->kind == SIDE_EXIT)
+		idmap_set(&t->thread_of, key, NONE);
+	else if (side->kind == SIDE_COMM && side->u.comm.thread &&
+		 th->name == comms_name(&t->comms, side->tid))
+		th->name = name;
+}
+
 int tree_side(struct sink *s, const struct side *side)
 {
 	struct tree *t = s->priv;
@@ -200,6 +222,8 @@ int tree_side(struct sink *s, const struct side *side)
 		      comms_side(&t->comms, side, name);
 	if (ret && !s->failed)
 		s->failed = ret;
+	else if (!ret)
+		note_thread(t, side, name);
 	return ret;
 }
 

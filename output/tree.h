@@ -38,7 +38,7 @@ struct tree_node {
 	uint32_t frame;	 /* in @frames */
 };
 
-/* A thread under one name. */
+/* A thread under one name, the kernel's or one that the program gave it. */
 struct tree_thread {
 	pid_t pid, tid;
 	uint32_t process, name; /* in @strings: the leader's name, and the thread's own */

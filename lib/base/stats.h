@@ -63,6 +63,7 @@
 	X(bad_file, "times a process that read a foreign file ended: no names from it then") \
 	X(unlined, "Python functions without some of their lines in perf.data: too many")    \
 	X(elided, "stacks in perf.data without their middle: deeper than perf shows")        \
+	X(elsewhere, "processes with mounts or a root of their own, by names of first threads") \
 	X(outside, "samples before the recording began or after its end, ignored")
 
 struct stats {

@@ -42,8 +42,12 @@ def test_threads_in_other_namespaces_are_found_and_named(py, way):
     check(tid and int(tid[1]) in harness.tasks(pid), "its name is not there: %s", run.out)
     check("spin (<string>" in run.out, "no stack: %s", run.out)
     home = harness.folder()
-    out = os.path.join(home, "out.folded")
-    harness.pysampled("-p", pid, "-e", "cpu-clock", "-F", 499, "-d", 1, "--threads", "-o", out).ok()
+    out, page = os.path.join(home, "out.folded"), os.path.join(home, "out.html")
+    run = harness.pysampled("-p", pid, "-e", "cpu-clock", "-F", 499, "-d", 1, "--threads", "-o", out, "-o", page,
+                            "-o", os.path.join(home, "out.data")).ok()
+    check("have mounts of their own" in run.err, "not told what perf can't open: %s", run.err)
+    with open(page) as file:
+        check('"parts"' not in file.read(), "source of files that are not the process's")
     stacks = harness.read_folded(out)
     named = [frames for frames, _ in stacks if frames[0].endswith("/in the box-" + tid[1])]
     harness.enough(named, "no sample of the thread: %s", stacks)

@@ -221,6 +221,30 @@ static void without_room_for_any_copy_whole_lines_stay(void **state)
 	(void)state;
 }
 
+/* What a killed recording left of this file goes, and nothing else. */
+static void left_copies_go(void **state)
+{
+	static const char *const names[] = { ".x.svg.999999999.0", ".x.svg.1.0",
+					     ".x.svg.9999999990x", ".y.svg.999999999.0" };
+	struct fixture f;
+	struct err err;
+	int folder;
+
+	begin(&f, "x.svg", 0);
+	folder = open(f.folder, O_RDONLY | O_DIRECTORY);
+	assert_int_equal(sink_close(&f.sink, &err), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		close(openat(folder, names[i], O_CREAT | O_WRONLY, 0600));
+	assert_int_equal(sink_open(&f.sink, sink_pick(NULL, f.path), f.path, &f.session, &err),
+			 0);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		assert_int_equal(unlinkat(folder, names[i], 0), i ? 0 : -1);
+	assert_int_equal(sink_close(&f.sink, &err), 0);
+	close(folder);
+	end(&f);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -229,6 +253,7 @@ int main(void)
 		cmocka_unit_test(without_a_time_it_is_written_at_the_end),
 		cmocka_unit_test(a_file_of_two_names_is_written_in_its_place),
 		cmocka_unit_test(without_room_the_last_copy_stays),
+		cmocka_unit_test(left_copies_go),
 		cmocka_unit_test(without_room_for_any_copy_whole_lines_stay),
 	};
 

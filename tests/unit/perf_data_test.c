@@ -574,6 +574,31 @@ static void cache_has_the_symbol_file(void **state)
 	drop(&f);
 }
 
+/* The newest of one path stay, each with its entry; another path's stay too. */
+static void cache_is_bounded(void **state)
+{
+	struct buildid id = { .n = 20 };
+	char path[640], entry[640];
+	struct fixture f;
+
+	begin(&f, 1);
+	end(&f);
+	for (id.at[0] = 1; id.at[0] <= 20; id.at[0]++) {
+		buildid_cache_add(f.symbols, id);
+		if (id.at[0] == 10)
+			buildid_cache_add(f.path, (struct buildid){ .n = 1, .at = { 255 } });
+	}
+	for (unsigned i = 1; i <= 20; i++) {
+		snprintf(path, sizeof(path), "%s%s/%02x%038d/elf", f.dir, f.symbols, i, 0);
+		snprintf(entry, sizeof(entry), "%s/.build-id/%02x/%038d/elf", f.dir, i, 0);
+		assert_int_equal(access(path, F_OK), i > 4 ? 0 : -1);
+		assert_int_equal(access(entry, F_OK), i > 4 ? 0 : -1);
+	}
+	snprintf(path, sizeof(path), "%s%s/ff/elf", f.dir, f.path);
+	assert_int_equal(access(path, F_OK), 0);
+	drop(&f);
+}
+
 static void old_recording_is_kept(void **state)
 {
 	struct err err = {};
@@ -772,6 +797,7 @@ int main(void)
 		cmocka_unit_test(deep_stacks_lose_their_middle),
 		cmocka_unit_test(features_and_symbol_file),
 		cmocka_unit_test(cache_has_the_symbol_file),
+		cmocka_unit_test(cache_is_bounded),
 		cmocka_unit_test(old_recording_is_kept),
 		cmocka_unit_test(of_nothing_is_readable),
 		cmocka_unit_test(readable_between_rounds),

@@ -197,8 +197,8 @@ static void provenance_is_told_apart(void **state)
 	(void)state;
 }
 
-/* A thread under each of its names; what the program calls it is stronger than the kernel's,
- * until it ends or is another. */
+/* What the program calls a thread is the name of its first samples, too, until it ends or is
+ * another. */
 static void threads_have_their_names(void **state)
 {
 	struct side title = comm(10, 11, "Thread-1"),
@@ -220,9 +220,8 @@ static void threads_have_their_names(void **state)
 	put(&f, sample, NULL, 0);
 	side(&f, fork);
 	put(&f, child, NULL, 0);
-	assert_int_equal(tree_n_threads(&f.tree), 4);
-	is(&f, "py-10/work-11 = e0 p0 2 2000\n"
-	       "py-10/Thread-1-11 = e0 p0 1 1000\n"
+	assert_int_equal(tree_n_threads(&f.tree), 3);
+	is(&f, "py-10/Thread-1-11 = e0 p0 3 3000\n"
 	       "py-10/?-11 = e0 p0 1 1000\n"
 	       "py-20/py-20 = e0 p0 1 1000\n");
 	(void)state;
