@@ -126,6 +126,14 @@ static const char *take_string(struct perf_cursor *c)
 	return s;
 }
 
+/* The number behind the string that take_string() gave, which ends at a multiple of 8. */
+static uint64_t take_behind(struct perf_cursor *c, const char *string)
+{
+	for (size_t n = strlen(string) / 8 + 1; n--;)
+		perf_take_u64(c);
+	return perf_take_u64(c);
+}
+
 static void decode_mmap2(struct perf_cursor *c, uint16_t misc, struct side *s)
 {
 	s->kind = SIDE_MMAP;
@@ -174,7 +182,7 @@ static int decode_body(struct perf_cursor *c, const struct perf_event_header *h,
 		s->u.comm.exec = h->misc & PERF_RECORD_MISC_COMM_EXEC;
 		s->u.comm.name = take_string(c);
 		s->u.comm.thread = h->misc & PERF_MISC_THREAD_NAME;
-		s->u.comm.until = s->u.comm.thread ? perf_take_u64(c) : 0;
+		s->u.comm.until = s->u.comm.thread ? take_behind(c, s->u.comm.name) : 0;
 		return 0;
 	case PERF_RECORD_FORK:
 		decode_task(c, SIDE_FORK, s);

@@ -250,6 +250,28 @@ static void side_comm(void **state)
 	assert_true(s.u.comm.exec);
 }
 
+/* What the program calls a thread: until when it did stands behind the name, however long. */
+static void names_of_programs(void **state)
+{
+	static const char *const names[] = { "w-0", "1234567", "12345678",
+					     "Thread-67 (worker)", "" };
+	struct record r;
+	struct side s;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		record_begin(&r, PERF_RECORD_COMM, PERF_MISC_THREAD_NAME);
+		record_u32(&r, 70, 71);
+		record_str(&r, names[i]);
+		record_u64(&r, 0x123456789abc);
+		record_trailer(&r, 71, 5);
+		assert_int_equal(side(&r, &s), 0);
+		assert_string_equal(s.u.comm.name, names[i]);
+		assert_true(s.u.comm.thread);
+		assert_int_equal(s.u.comm.until, 0x123456789abc);
+		assert_int_equal(s.time, 5);
+	}
+}
+
 /* A string without an end in the record is not read into the trailer. */
 static void string_without_end(void **state)
 {
@@ -449,6 +471,7 @@ int main(void)
 		cmocka_unit_test(side_lost_and_throttled),
 		cmocka_unit_test(every_prefix),
 		cmocka_unit_test(random_flips),
+		cmocka_unit_test(names_of_programs),
 		cmocka_unit_test(trailer),
 	};
 
