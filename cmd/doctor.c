@@ -123,6 +123,8 @@ int cmd_doctor(int argc, char **argv)
 	files = pid ? file_helper_start(&err) : NULL;
 	if (pid && !files)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
+	if (files)
+		file_helper_wake(files);
 	if (harden_process(HARDEN_LOOK, 0, &err) < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	fd = pid ? proc_pidfd(pid) : -ESRCH;

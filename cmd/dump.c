@@ -399,6 +399,7 @@ int cmd_dump(int argc, char **argv)
 	o.shows.file_helper = file_helper_start(&err);
 	if (!o.shows.file_helper)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
+	file_helper_wake(o.shows.file_helper);
 	if (o.shows.lines)
 		o.shows.source = srcline_start(o.shows.debuginfod);
 	if (harden_process(HARDEN_LOOK, 0, &err) < 0)

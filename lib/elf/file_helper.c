@@ -31,6 +31,7 @@ struct file_helper {
 	pthread_mutex_t lock;
 	int idle[MAX_IDLE]; /* sockets to those that wait for a file; under the lock */
 	size_t n_idle;
+	bool woken;	     /* under the lock */
 	struct stats *stats; /* or NULL; under the lock, and: */
 	bool gave_up;
 	char path[PATH_MAX];
@@ -54,6 +55,7 @@ static int start_one(struct file_helper *h)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return -errno;
 	pthread_mutex_lock(&h->lock);
+	h->woken = true;
 	if (h->socket >= 0)
 		r = fdpass_send(h->socket, &byte, 1, &ends[1], 1);
 	pthread_mutex_unlock(&h->lock);
@@ -64,13 +66,34 @@ static int start_one(struct file_helper *h)
 	return r;
 }
 
-/* One is sure to be needed: it begins while we have other things to do. */
-static void start_early(struct file_helper *h)
+static void give_idle(struct file_helper *h, int socket)
+{
+	pthread_mutex_lock(&h->lock);
+	if (h->socket >= 0 && h->n_idle < MAX_IDLE) {
+		h->idle[h->n_idle++] = socket;
+		socket = -1;
+	}
+	pthread_mutex_unlock(&h->lock);
+	if (socket >= 0)
+		close(socket);
+}
+
+void file_helper_wake(struct file_helper *h)
 {
 	int socket = start_one(h);
 
 	if (socket >= 0)
-		h->idle[h->n_idle++] = socket;
+		give_idle(h, socket);
+}
+
+bool file_helper_sleeps(struct file_helper *h)
+{
+	bool ret;
+
+	pthread_mutex_lock(&h->lock);
+	ret = !h->woken;
+	pthread_mutex_unlock(&h->lock);
+	return ret;
 }
 
 struct file_helper *file_helper_start(struct err *err)
@@ -86,7 +109,6 @@ struct file_helper *file_helper_start(struct err *err)
 		return refuse(h, -h->socket, err);
 	atomic_init(&h->refs, 1);
 	pthread_mutex_init(&h->lock, NULL);
-	start_early(h);
 	return h;
 }
 
@@ -182,18 +204,6 @@ static int take_idle(struct file_helper *h)
 		socket = h->idle[--h->n_idle];
 	pthread_mutex_unlock(&h->lock);
 	return socket;
-}
-
-static void give_idle(struct file_helper *h, int socket)
-{
-	pthread_mutex_lock(&h->lock);
-	if (h->socket >= 0 && h->n_idle < MAX_IDLE) {
-		h->idle[h->n_idle++] = socket;
-		socket = -1;
-	}
-	pthread_mutex_unlock(&h->lock);
-	if (socket >= 0)
-		close(socket);
 }
 
 /* Ask one that waits, or a new one. Those that were idle may have ended; why a new one has,

@@ -2,11 +2,11 @@
  *
  * file_helper - has the files of targets read in processes without rights.
  *
- * One, our program once more, begins before the filter (harden.h), gives up its rights and
- * starts those that read: each is given open files, one after the other, and gives back tables
- * in memory (module_wire.h). One that hangs is left behind with what it was at, one that dies
- * is replaced, and so is the one that starts them. Which ones read is nobody's business but
- * ours: any thread, and several at a time.
+ * One begins before the filter (harden.h), waits for the first question, is then our program
+ * once more, gives up its rights and starts those that read: each is given open files, one
+ * after the other, and gives back tables in memory (module_wire.h). One that hangs is left
+ * behind with what it was at, one that dies is replaced, and so is the one that starts them.
+ * Which ones read is nobody's business but ours: any thread, and several at a time.
  */
 #ifndef FILE_HELPER_H
 #define FILE_HELPER_H
@@ -26,6 +26,9 @@ struct stats;
 /* Before harden_process(), which forbids it. One reference. NULL: it can't be had,
  * with a sentence. */
 struct file_helper *file_helper_start(struct err *err);
+/* It sleeps until the first question, or until one is sure to come. */
+void file_helper_wake(struct file_helper *h);
+bool file_helper_sleeps(struct file_helper *h);
 struct file_helper *file_helper_ref(struct file_helper *h); /* returns @h */
 void file_helper_unref(struct file_helper *h);
 

@@ -7,11 +7,13 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "elf/file_helper.h"
 #include "offsets/debug_offsets.h"
 #include "sys/proc.h"
 #include "sys/proc_maps.h"
 #include "sys/rights.h"
 #include "python/pyfind_cache.h"
+#include "python/pymapped.h"
 #include "python/pyversion.h"
 
 enum {
@@ -21,7 +23,7 @@ enum {
 };
 
 /* A file that is mapped, once, however many mappings it has. */
-struct module {
+struct candidate {
 	const struct proc_map *map; /* its first */
 	int rank;		    /* 0 the program, 1 named like libpython, 2 the rest */
 	size_t order;
@@ -137,7 +139,7 @@ static int module_rank(const struct search *s, const struct proc_map *map)
 
 static int module_compare(const void *a, const void *b)
 {
-	const struct module *x = a, *y = b;
+	const struct candidate *x = a, *y = b;
 
 	if (x->rank != y->rank)
 		return x->rank - y->rank;
@@ -151,9 +153,9 @@ static bool same_file(const struct proc_map *a, const struct proc_map *b)
 
 /* Files with an executable mapping, best candidates first; *@ret malloc'ed. The
  * program itself counts without one: its text may be in huge pages. */
-static int modules_list(const struct search *s, struct module **ret, size_t *n)
+static int modules_list(const struct search *s, struct candidate **ret, size_t *n)
 {
-	struct module *list = calloc(s->maps.n + 1, sizeof(*list));
+	struct candidate *list = calloc(s->maps.n + 1, sizeof(*list));
 	size_t count = 0;
 
 	if (!list)
@@ -171,7 +173,7 @@ static int modules_list(const struct search *s, struct module **ret, size_t *n)
 		       !same_file(list[count - 1 - j].map, map))
 			j++;
 		if (j == MIN(count, (size_t)NEIGHBOURS)) {
-			list[count] = (struct module){ map, rank, count };
+			list[count] = (struct candidate){ map, rank, count };
 			count++;
 		}
 	}
@@ -192,7 +194,7 @@ static bool writable(const struct search *s, raddr at)
 
 /* What to add to the file's addresses. A mapping tells it that begins where a
  * segment begins in the file, if the runtime then lies in writable memory. */
-static bool load_bias(const struct search *s, const struct module *mod,
+static bool load_bias(const struct search *s, const struct candidate *mod,
 		      const struct elfpython *elf, uint64_t *ret)
 {
 	uint64_t in_page = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
@@ -217,7 +219,7 @@ static bool load_bias(const struct search *s, const struct module *mod,
 
 /* As the file tells it: by a variable of 3.11 on, or by its name. */
 static int version_read(const struct search *s, const struct elfpython *elf,
-			const struct module *mod, uint64_t bias, uint32_t *ret)
+			const struct candidate *mod, uint64_t bias, uint32_t *ret)
 {
 	uint64_t version;
 	unsigned major, minor;
@@ -236,7 +238,7 @@ static int version_read(const struct search *s, const struct elfpython *elf,
 }
 
 /* Neither the file nor its name tells the version. */
-static int layout_search(const struct search *s, const struct module *mod, struct pyproc *p,
+static int layout_search(const struct search *s, const struct candidate *mod, struct pyproc *p,
 			 struct err *err)
 {
 	int r = pyversion_find(p, s->m);
@@ -280,7 +282,7 @@ static int layout_told(const struct search *s, struct pyproc *p, struct bytes ra
 }
 
 static int layout_choose(const struct search *s, const struct elfpython *elf,
-			 const struct module *mod, uint64_t bias, struct pyproc *p,
+			 const struct candidate *mod, uint64_t bias, struct pyproc *p,
 			 struct err *err)
 {
 	unsigned char raw[DEBUG_OFFSETS_MAX];
@@ -375,7 +377,7 @@ static int learn_micro(const struct search *s, struct pyproc *p, struct err *err
 }
 
 /* Where its code lies, and what tells that it is the same in another process. */
-static void learn_code(const struct search *s, const struct module *mod,
+static void learn_code(const struct search *s, const struct candidate *mod,
 		       const struct elfpython *elf, uint64_t bias, struct pyfind_code *ret)
 {
 	const struct proc_map *map = NULL;
@@ -395,21 +397,26 @@ static void learn_code(const struct search *s, const struct module *mod,
 	ret->build_id_n = elf->build_id_n;
 }
 
-/* Is @mod the interpreter? -ENOEXEC: no. */
-static int module_try(struct search *s, const struct module *mod, struct pyproc *p,
-		      struct err *err)
+/* Is @mod the interpreter, as far as memory tells it (@mapped), or its file? -ENOEXEC: no. */
+static int module_try(struct search *s, const struct candidate *mod, bool mapped,
+		      struct pyproc *p, struct err *err)
 {
 	struct elfpython elf;
 	struct pyfind_file file;
 	uint32_t known;
 	uint64_t bias;
-	int r, fd = proc_map_open(s->pid, mod->map);
+	int r, fd;
+
+	if (mapped && (mod->map->pgoff || pymapped_read(s->m, mod->map->start, &elf) < 0))
+		return -ENOEXEC;
+	fd = proc_map_open(s->pid, mod->map);
 
 	if (proc_is_short(fd))
 		return proc_short(s->pid, fd, err);
 	if (fd < 0)
 		return -ENOEXEC;
-	r = pyfind_cache_read(fd, mod->map->path, s->files, &elf, &file);
+	r = mapped ? pyfind_cache_file(fd, &file) :
+		     pyfind_cache_read(fd, mod->map->path, s->files, &elf, &file);
 	close(fd);
 	if (proc_is_short(r))
 		return proc_short(s->pid, r, err);
@@ -437,6 +444,9 @@ static int module_try(struct search *s, const struct module *mod, struct pyproc 
 	r = layout_choose(s, &elf, mod, bias, p, err);
 	if (r < 0)
 		return r;
+	/* Only the file names what counts them. */
+	if (p->layout.interp.code_versions_global && mapped)
+		return -ENOEXEC;
 	if (p->layout.interp.code_versions_global && elf.func_version)
 		p->code_versions = bias + elf.func_version;
 	describe(p, &elf);
@@ -453,17 +463,26 @@ static int module_try(struct search *s, const struct module *mod, struct pyproc 
 
 static int modules_try(struct search *s, struct pyproc *p, struct err *err)
 {
-	_cleanup_free_ struct module *list = NULL;
+	_cleanup_free_ struct candidate *list = NULL;
 	struct pyproc found;
 	size_t n;
 	int r = modules_list(s, &list, &n);
 
 	if (r < 0)
 		return err_set(err, r, "out of memory");
+	/* While nobody reads files: to have somebody do it takes longer than all the rest. */
+	if (s->files && file_helper_sleeps(s->files)) {
+		struct err why;
+
+		for (size_t i = 0; i < n && list[i].rank < 2; i++)
+			if (module_try(s, &list[i], true, p, &why) == 0)
+				return 0;
+		*p = (struct pyproc){ 0 };
+	}
 	for (size_t i = 0; i < n; i++) {
 		struct err why = { 0 };
 
-		r = module_try(s, &list[i], &found, &why);
+		r = module_try(s, &list[i], false, &found, &why);
 		if (r == 0 || (r == -EAGAIN && found.version && s->best.code != -EAGAIN))
 			*p = found;
 		if (r == 0)

@@ -16,7 +16,7 @@ struct entry {
 	struct pyfind_file file;
 	struct elfpython elf;
 	int code;
-	bool used;
+	bool used, read;  /* @elf and @code are known */
 	uint32_t version; /* 0: not proven */
 };
 
@@ -50,6 +50,8 @@ static bool lookup(const struct pyfind_file *file, struct elfpython *ret, int *c
 
 	pthread_mutex_lock(&lock);
 	e = find(file);
+	if (e && !e->read)
+		e = NULL;
 	if (e) {
 		*ret = e->elf;
 		*code = e->code;
@@ -58,15 +60,28 @@ static bool lookup(const struct pyfind_file *file, struct elfpython *ret, int *c
 	return e;
 }
 
+/* The same, and there is one. */
+static struct entry *have(const struct pyfind_file *file)
+{
+	struct entry *e = find(file);
+
+	if (e)
+		return e;
+	e = &entries[next];
+	next = (next + 1) % FILES;
+	*e = (struct entry){ .file = *file, .used = true };
+	return e;
+}
+
 static void add(const struct pyfind_file *file, const struct elfpython *elf, int code)
 {
+	struct entry *e;
+
 	pthread_mutex_lock(&lock);
-	if (!find(file)) {
-		entries[next] = (struct entry){
-			.file = *file, .elf = *elf, .code = code, .used = true
-		};
-		next = (next + 1) % FILES;
-	}
+	e = have(file);
+	e->elf = *elf;
+	e->code = code;
+	e->read = true;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -95,16 +110,24 @@ static int read_there(int fd, const char *path, struct file_helper *files,
 	}
 }
 
-int pyfind_cache_read(int fd, const char *path, struct file_helper *files,
-		      struct elfpython *ret, struct pyfind_file *file)
+int pyfind_cache_file(int fd, struct pyfind_file *ret)
 {
 	struct stat st;
-	int code;
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	*file = (struct pyfind_file){ st.st_dev, st.st_ino, st.st_size, st.st_mtim,
-				      st.st_ctim };
+	*ret = (struct pyfind_file){ st.st_dev, st.st_ino, st.st_size, st.st_mtim,
+				     st.st_ctim };
+	return 0;
+}
+
+int pyfind_cache_read(int fd, const char *path, struct file_helper *files,
+		      struct elfpython *ret, struct pyfind_file *file)
+{
+	int code = pyfind_cache_file(fd, file);
+
+	if (code < 0)
+		return code;
 	if (lookup(file, ret, &code))
 		return code;
 	/* Reading it may hang: not with the lock. */
@@ -116,12 +139,8 @@ int pyfind_cache_read(int fd, const char *path, struct file_helper *files,
 
 void pyfind_cache_prove(const struct pyfind_file *file, uint32_t version)
 {
-	struct entry *e;
-
 	pthread_mutex_lock(&lock);
-	e = find(file);
-	if (e)
-		e->version = version;
+	have(file)->version = version;
 	pthread_mutex_unlock(&lock);
 }
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -71,6 +72,22 @@ void unprivileged_limit(int what, rlim_t n)
 	setrlimit((__rlimit_resource_t)what, &(struct rlimit){ n, n });
 }
 
+/* In the new process: nothing of ours is held open, and no signal of a terminal ends it, until
+ * there is a question, by which it is our program once more. */
+static _Noreturn void await_question(int socket, char *const argv[])
+{
+	sigset_t all;
+	char byte;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	/* Where there is none it does not wait: an end of ours may be open in it. */
+	if (dup2(socket, 0) == 0 &&
+	    (syscall(SYS_close_range, 3u, ~0u, 0u) < 0 || recv(0, &byte, 1, MSG_PEEK) > 0))
+		execve("/proc/self/exe", argv, environ);
+	_exit(0);
+}
+
 /* posix_spawn() would ask for what is done at each signal, in 130 calls; we have no handlers.
  */
 int unprivileged_start(char *const argv[], pid_t *pid)
@@ -79,12 +96,9 @@ int unprivileged_start(char *const argv[], pid_t *pid)
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return -errno;
-	*pid = vfork();
-	if (*pid == 0) {
-		if (dup2(ends[1], 0) == 0)
-			execve("/proc/self/exe", argv, environ);
-		_exit(1);
-	}
+	*pid = fork();
+	if (*pid == 0)
+		await_question(ends[1], argv);
 	r = *pid < 0 ? -errno : ends[0];
 	close(ends[1]);
 	if (r < 0)

@@ -5,6 +5,7 @@ import re
 import signal
 import struct
 import subprocess
+import time
 
 import harness
 from harness import NOBODY, Recorder, Target, check, each, enough, equal, one_python, seconds
@@ -15,6 +16,13 @@ BESIDE = True
 def helpers(pid):
     """The processes below the recorder."""
     return harness.children(pid)[1:]
+
+
+def rests(pids):
+    """It has read, and reads nothing now: who ends while it reads leaves a file that is to blame."""
+    before = harness.cpu_seconds(pids)
+    time.sleep(0.5)
+    return harness.cpu_seconds(pids) == before and all(harness.status(pid)["State"][0] == "S" for pid in pids)
 
 
 def recording(py, *args, **options):
@@ -102,6 +110,7 @@ def test_too_few_processes_are_our_lack(py):
     pids = harness.until(lambda: len(helpers(recorder.pid)) >= 3 and helpers(recorder.pid), "they read")
     for pid in pids:
         subprocess.check_call(limit + ["--pid", str(pid)], preexec_fn=harness.as_nobody)  # they are nobody's
+    harness.until(lambda: rests(pids[2:]), "they have read")
     for pid in pids[2:]:
         os.kill(pid, signal.SIGKILL)
     target.say("go")
@@ -111,12 +120,16 @@ def test_too_few_processes_are_our_lack(py):
     check("bad_file=" not in run.err, "the files are blamed: %s", run)
 
 
-@one_python
-def test_without_a_process_that_reads_nothing_is_known(py):
+@each(py=[py for py in harness.wanted_pythons() if py.tag.startswith(("3.12", "3.13"))])
+def test_without_a_process_that_reads_nobody_else_does(py):
+    """Of 3.12 files alone tell all that is needed, of 3.13 memory does, and native names are missing."""
     harness.need_root()
     target = Target(py, "groundtruth.py", "--us", 50)
     wrapper = [harness.need_command("prlimit"), "--nproc=0"]
     run = harness.pysampled("-p", target.pid, "-d", 1, "-o", "out.folded", wrapper=wrapper)
+    if py.tag.startswith("3.13"):
+        check("ran out: some stacks lack names" in run.ok().err, "why is not told: %s", run)
+        return
     equal(run.rc, 1, "status of %s" % run)
     check("(ulimit -u)" in run.err and "is no CPython" not in run.err, "why is not told: %s", run)
 
@@ -133,7 +146,7 @@ def test_the_recorder_reads_no_file_of_a_target(py, command):
                             limit=60).ok()
     with open(trace) as file:
         lines = file.read().splitlines()
-    lines = lines[next(i for i, line in enumerate(lines) if "--internal-files" in line):]  # behind what ld.so reads of ours
+    lines = lines[next(i for i, line in enumerate(lines) if re.search(r"\b(?:clone|fork)\(", line)):]  # behind what ld.so reads of ours
     helpers = {line.split()[0] for line in lines if "--internal-files" in line}
     for line in lines * 3:  # who is born may be seen before its parent has its number
         born = re.search(r"\b(?:clone|fork|vfork)\b.* = (\d+)$", line)
