@@ -483,7 +483,7 @@ const struct perf_event_header *perf_ring_at(const struct perf_ring *r, uint64_t
 	struct perf_event_header h = header_at(r, pos);
 	size_t first = r->size - off;
 
-	if (h.size < sizeof(h))
+	if (h.size < sizeof(h) || h.size % 8)
 		return NULL;
 	if (h.size <= first)
 		return (const void *)(r->data + off);

@@ -133,7 +133,8 @@ uint64_t perf_ring_tail(const struct perf_ring *r);	  /* acquire: another reader
 void perf_ring_consume(struct perf_ring *r, uint64_t to); /* release */
 
 /* The record at @pos, which the caller knows to lie before the head. One that
- * wraps is copied to @bounce (PERF_RECORD_BYTES bytes, aligned to 8). NULL: not a record. */
+ * wraps is copied to @bounce (PERF_RECORD_BYTES bytes, aligned to 8). NULL: not a record,
+ * for a record's size is a multiple of 8 and holds its header. */
 enum { PERF_RECORD_BYTES = 1 << 16 };
 const struct perf_event_header *perf_ring_at(const struct perf_ring *r, uint64_t pos,
 					     unsigned char *bounce);

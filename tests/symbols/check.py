@@ -144,7 +144,9 @@ def ask(path, addresses, limit=120):
     for line in p.stdout.splitlines():
         number, function, place = line.split("\t")
         found[int(number)].append((function, place))
-    return found, p.stderr.strip()
+    # Under ASan the search for leaks may complain of a thread that ends meanwhile; a finding is another status.
+    assert p.returncode in (0, 1), p.stderr
+    return found, re.sub(r"(?m)^==\d+==Unable to get registers from thread \d+\.$", "", p.stderr).strip()
 
 
 def inlined_by(command, path, addresses):

@@ -118,9 +118,29 @@ static void openings_differ(void **state)
 		perf_event_final(&faults, &(struct perf_use){ .cpu = true }).exclude_idle);
 }
 
+/* A ring of 64 bytes: a record lies whole, wraps into the bounce, or is none. */
+static void records_end_at_multiples_of_8(void **state)
+{
+	_Alignas(8) unsigned char data[64] = { 0 }, bounce[PERF_RECORD_BYTES];
+	struct perf_ring r = { .data = data, .size = sizeof(data) };
+	struct perf_event_header *h = (void *)(data + 48);
+
+	*h = (struct perf_event_header){ .type = 7, .size = 16 };
+	assert_ptr_equal(perf_ring_at(&r, 64 + 48, bounce), h);
+	h->size = 24;
+	data[7] = 0x5a;
+	assert_ptr_equal(perf_ring_at(&r, 48, bounce), bounce);
+	assert_int_equal(bounce[23], 0x5a);
+	for (uint16_t size = 1; size < 24; size++) {
+		h->size = size;
+		assert_int_equal(!perf_ring_at(&r, 48, bounce), size != 8 && size != 16);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(records_end_at_multiples_of_8),
 		cmocka_unit_test(samples_are_immediate),
 		cmocka_unit_test(triggers_take_each),
 		cmocka_unit_test(members_are_read),
