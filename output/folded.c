@@ -433,6 +433,7 @@ static int name_all_places(struct sink *s)
 	int ret;
 
 	places_resolve(s->session->places);
+	f->bodies = NULL;
 	f->stacks = (struct buf){};
 	f->slot = NULL;
 	f->n_slots = 0;

@@ -262,6 +262,9 @@ static const struct {
 	{ offsetof(struct stats, unlined),
 	  "Python functions say that they have more lines than perf.data has room for: some "
 	  "have no lines from here on" },
+	{ offsetof(struct stats, side_lost),
+	  "records of functions, files or processes were lost: some stacks lack names "
+	  "(side_lost= with -v)" },
 	{ offsetof(struct stats, unread),
 	  "memory, descriptors or threads ran out: some stacks lack names (unread= with -v)" },
 };

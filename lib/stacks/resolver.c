@@ -363,13 +363,20 @@ static void keep_code(struct resolver *r, const struct inbox_item *it)
 	profile_same(assembler_profile(r->assembler), q->id, q->was);
 }
 
+/* Is it kept until what is older than it has come? */
+static bool must_be_kept(uint32_t type)
+{
+	return type != Q_CODE && type != Q_CODE_KEPT && type != Q_TAPE;
+}
+
 /* Takes it over. */
 static void take_item(struct resolver *r, const struct inbox_item *it)
 {
 	switch (it->type) {
 	case Q_CODE:
-		profile_code(assembler_profile(r->assembler), load_u64(it->data),
-			     (const void *)(it->data + 8), it->n - 8);
+		if (profile_code(assembler_profile(r->assembler), load_u64(it->data),
+				 (const void *)(it->data + 8), it->n - 8) == -ENOMEM)
+			STATS_ADD(r->c.session->stats, unread, 1);
 		inbox_free(r->inbox, it);
 		break;
 	case Q_CODE_KEPT:
@@ -393,14 +400,15 @@ static void take(struct resolver *r)
 	_cleanup_free_ struct inbox_item *in = NULL;
 	uint64_t samples, others;
 	size_t n;
+	bool room;
 
 	inbox_take(r->inbox, &in, &n);
 	inbox_dropped(r->inbox, &samples, &others);
-	if (reserve(r, n)) {
-		for (size_t i = 0; i < n; i++)
+	room = reserve(r, n);
+	for (size_t i = 0; i < n; i++) {
+		if (room || !must_be_kept(in[i].type)) {
 			take_item(r, &in[i]);
-	} else {
-		for (size_t i = 0; i < n; i++) {
+		} else {
 			*(in[i].type == Q_SAMPLE ? &samples : &others) += 1;
 			inbox_free(r->inbox, &in[i]);
 		}
