@@ -19,7 +19,7 @@
 #include "capture/hold.h"
 #include "capture/tracer.h"
 
-#define BIT(sig) (UINT64_C(1) << ((sig) - 1))
+#define BIT(sig) (UINT64_C(1) << ((sig)-1))
 
 enum { LOOKS = 5, CTL_QUEUE_BYTES = 64 << 10 };
 enum { STOP_MAX_NS = 100000000 }; /* to wait for the signal that stops a thread */
@@ -189,21 +189,25 @@ static void stop_release(struct reader *r, struct walk *w)
 	hold_see_all_rings(r);
 }
 
-/* Was the thread stopped with the registers of @p? */
-static void compare_registers(struct pending *p, const uint64_t *regs)
+/* Was the thread stopped with the registers of @p, and not for @p before? In a loop it comes
+ * back to the same registers. */
+static void compare_registers(struct pending *p, const uint64_t *regs, uint64_t ran_on_ns)
 {
-	p->hold.witness = p->s.regs ? hold_witness(p, regs) : WITNESS_MOVED;
+	p->hold.witness =
+		p->s.regs && p->s.time > ran_on_ns ? hold_witness(p, regs) : WITNESS_MOVED;
 }
 
-/* The thread stood still from its stop on, with @regs, until it ran on at @resumed. */
-static void finish_early(struct reader *r, const uint64_t *regs, bool held, uint64_t resumed)
+/* The thread stood still from its stop on, with @regs, until it ran on at @resumed; before it
+ * had run on at @ran_on_ns. */
+static void finish_early(struct reader *r, const uint64_t *regs, uint64_t ran_on_ns, bool held,
+			 uint64_t resumed)
 {
 	struct walk *w = &r->early;
 	const struct pending *last = hold_last_of(r, w);
 
 	for (uint32_t i = 0; i < r->n_pend; i++)
 		if (r->pend[i].early)
-			compare_registers(&r->pend[i], regs);
+			compare_registers(&r->pend[i], regs, ran_on_ns);
 	if (last->t_in > resumed)
 		resumed = MIN(last->t_in, resumed + WAKE_MAX_NS);
 	if (last->hold.t_out && last->hold.t_out < resumed)
@@ -222,7 +226,7 @@ static void end_early(struct reader *r)
 	if (!r->early.tid)
 		return;
 	if (withdraw(r)) {
-		finish_early(r, h->accepted_regs, true, h->accepted_ns);
+		finish_early(r, h->accepted_regs, h->accepted_ran_on_ns, true, h->accepted_ns);
 		return;
 	}
 	for (uint32_t i = 0; i < r->n_pend; i++)
@@ -236,7 +240,7 @@ static void read_early(struct reader *r)
 {
 	struct handover *h = &r->slot->handover;
 	struct pending *last = r->n_pend ? &r->pend[r->n_pend - 1] : NULL;
-	uint64_t regs[ARCH_MAX_REGS];
+	uint64_t regs[ARCH_MAX_REGS], ran_on_ns;
 	uint32_t turn;
 	bool held;
 	pid_t tid;
@@ -262,12 +266,13 @@ static void read_early(struct reader *r)
 		return;
 	/* The stop came before the offer. */
 	if (withdraw(r)) {
-		finish_early(r, h->accepted_regs, true, h->accepted_ns);
+		finish_early(r, h->accepted_regs, h->accepted_ran_on_ns, true, h->accepted_ns);
 		return;
 	}
 	memcpy(regs, h->regs, sizeof(regs));
+	ran_on_ns = h->ran_on_ns;
 	held = release(r, turn, tid);
-	finish_early(r, regs, held, now_ns());
+	finish_early(r, regs, ran_on_ns, held, now_ns());
 }
 
 static bool early_is_over(struct reader *r, uint32_t turn, uint64_t old)
@@ -282,6 +287,7 @@ static bool early_is_over(struct reader *r, uint32_t turn, uint64_t old)
  * for their stop; the others go on waiting. */
 static void stop_read(struct reader *r)
 {
+	const struct handover *h = &r->slot->handover;
 	uint32_t first = r->n_pend;
 	uint64_t old = now_ns() - STOP_MAX_NS;
 
@@ -289,7 +295,7 @@ static void stop_read(struct reader *r)
 		end_early(r);
 	for (uint32_t i = r->n_pend; r->turn && i-- > 0;)
 		if (!r->pend[i].done && r->pend[i].s.tid == r->turn_tid) {
-			compare_registers(&r->pend[i], r->slot->handover.regs);
+			compare_registers(&r->pend[i], h->regs, h->ran_on_ns);
 			first = i;
 		}
 	if (first < r->n_pend)

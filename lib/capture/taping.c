@@ -214,10 +214,13 @@ static void taping_answer(struct reader *r, enum tap_answer what, uint64_t key,
 	tape_put(&h, TAPE_WHAT, what);
 	tape_put(&h, TAPE_KEY, key);
 	tape_put(&h, TAPE_VALUE, *value);
-	if (what == TAP_HELD && *value)
+	if (what == TAP_HELD && *value) {
 		tape_put_bytes(&h, TAPE_REGS, ho->regs, sizeof(ho->regs));
+		tape_put(&h, TAPE_START, ho->ran_on_ns);
+	}
 	if (what == TAP_WITHDRAWN && *value) {
 		tape_put_bytes(&h, TAPE_REGS, ho->accepted_regs, sizeof(ho->accepted_regs));
+		tape_put(&h, TAPE_START, ho->accepted_ran_on_ns);
 		tape_put(&h, TAPE_END, ho->accepted_ns);
 	}
 	put_head(r, TAPE_ANSWER, &h);

@@ -26,6 +26,7 @@ enum {
 	BLOCKED_MS = 50,
 	STEP_MS = 1,
 	PRSTATUS_WORDS = 64,
+	RAN_ON = 1024, /* a power of two */
 	AGAIN_NS = 10000000
 };
 
@@ -45,7 +46,13 @@ struct tracer {
 	timer_t timer;	      /* goes off then */
 	size_t blocked;
 	struct seizer seizer;
+	uint64_t ran_on_ns[RAN_ON]; /* [tid]: when one that has this place was let go last */
 };
+
+static uint64_t *ran_on(struct tracer *t, pid_t tid)
+{
+	return &t->ran_on_ns[(unsigned)tid % RAN_ON];
+}
 
 /* --- for attach --- */
 
@@ -113,7 +120,7 @@ static struct cpu_slot *our_slot(const struct tracer *t, pid_t tid)
 	return &t->c.slots[t->slot_of[si.si_fd] - 1];
 }
 
-static void serve(struct handover *h, pid_t tid)
+static void serve(struct tracer *t, struct handover *h, pid_t tid)
 {
 	uint64_t words[PRSTATUS_WORDS] = { 0 };
 	struct iovec iov = { .iov_base = words, .iov_len = sizeof(words) };
@@ -122,6 +129,7 @@ static void serve(struct handover *h, pid_t tid)
 		return;
 	for (size_t i = 0; i < arch_host->n_regs; i++)
 		h->regs[i] = words[arch_host->ptrace_regs[i]];
+	h->ran_on_ns = *ran_on(t, tid);
 	handover_give(h, tid);
 }
 
@@ -172,7 +180,7 @@ static int signal_arrives(struct tracer *t, pid_t tid, int sig)
 	}
 	if (quiet)
 		end_quiet(t);
-	serve(&slot->handover, tid);
+	serve(t, &slot->handover, tid);
 	return 0;
 }
 
@@ -263,6 +271,8 @@ static bool is_child(pid_t tid, int event)
 
 static void stopped(struct tracer *t, pid_t tid, int sig, int event)
 {
+	int gets;
+
 	if (event == PTRACE_EVENT_EXEC)
 		execed(t, tid);
 	if (event == PTRACE_EVENT_VFORK_DONE)
@@ -278,8 +288,10 @@ static void stopped(struct tracer *t, pid_t tid, int sig, int event)
 		ptrace(PTRACE_LISTEN, tid, NULL, NULL);
 		return;
 	}
-	sig = event ? 0 : signal_arrives(t, tid, sig);
-	ptrace(PTRACE_CONT, tid, NULL, (long)sig);
+	gets = event ? 0 : signal_arrives(t, tid, sig);
+	if (sig == t->c.signal)
+		*ran_on(t, tid) = now_ns();
+	ptrace(PTRACE_CONT, tid, NULL, (long)gets);
 }
 
 /* --- the thread --- */

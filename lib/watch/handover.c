@@ -44,6 +44,7 @@ static bool accept_offer(struct handover *h, pid_t tid)
 	if ((pid_t)(uint32_t)offer != tid || offer & HANDOVER_ACCEPTED)
 		return false;
 	memcpy(h->accepted_regs, h->regs, sizeof(h->regs));
+	h->accepted_ran_on_ns = h->ran_on_ns;
 	h->accepted_ns = now_ns();
 	return atomic_compare_exchange_strong(&h->offer, &offer, offer | HANDOVER_ACCEPTED);
 }

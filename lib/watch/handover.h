@@ -31,20 +31,23 @@ struct handover {
 	_Atomic uint64_t since; /* ns: samples before it may have stopped nobody */
 	_Atomic pid_t tid;	/* whose turn it is; a reader may look too early, in vain */
 	uint64_t regs[ARCH_MAX_REGS]; /* as in a sample: arch_host->perf_regs */
-	int cpu;		      /* where the reader runs */
+	uint64_t ran_on_ns; /* when it was let go last: older samples are of another stop */
+	int cpu;	    /* where the reader runs */
 
 	/* A read without its stop: the thread, and above it a number that makes it unique; the
 	 * tracer adds HANDOVER_ACCEPTED. 0: none is offered. */
 	_Atomic uint64_t offer;
 	uint32_t n_offers;		       /* the reader's */
 	uint64_t accepted_regs[ARCH_MAX_REGS]; /* the tracer's until it has accepted */
-	uint64_t accepted_ns;		       /* when the thread was about to run on */
+	uint64_t accepted_ran_on_ns;
+	uint64_t accepted_ns; /* when the thread was about to run on */
 };
 
 int handover_init(struct handover *h, int cpu); /* 0 or -errno */
 void handover_deinit(struct handover *h);
 
-/* Tracer: @tid is stopped with the registers in @h->regs. Returns when the reader has given
+/* Tracer: @tid is stopped with the registers in @h->regs, since @h->ran_on_ns for the first
+ * time. Returns when the reader has given
  * it back or offered its read, or after 20 ms; then the thread may run. */
 void handover_give(struct handover *h, pid_t tid);
 
@@ -58,8 +61,8 @@ bool handover_release(struct handover *h, uint32_t turn);
 /* Reader, who has no offer out: @tid was read, after its sample and before now. */
 void handover_offer(struct handover *h, pid_t tid);
 
-/* Reader: has the tracer accepted the offer? Then @h->accepted_regs and _ns are the reader's
- * to read until the next offer. */
+/* Reader: has the tracer accepted the offer? Then all of @h->accepted_ are the reader's to
+ * read until the next offer. */
 bool handover_accepted(const struct handover *h);
 
 /* Reader: no offer is out any more. True: the tracer had accepted it. */

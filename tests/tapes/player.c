@@ -208,6 +208,8 @@ static void player_answer(struct reader *r, enum tap_answer what, uint64_t key,
 		if (tape_field(it->chunk, TAPE_REGS, &regs))
 			memcpy(what == TAP_HELD ? ho->regs : ho->accepted_regs, regs.at,
 			       MIN(regs.n, sizeof(ho->regs)));
+		/* Older tapes don't tell when it had been let go before. */
+		ho->ran_on_ns = ho->accepted_ran_on_ns = tape_get(it->chunk, TAPE_START, 0);
 		ho->accepted_ns = tape_get(it->chunk, TAPE_END, ho->accepted_ns);
 		return;
 	}

@@ -253,6 +253,30 @@ static void stopped_after_the_read(void **state)
 	assert_string_equal(fake_next(f), "");
 }
 
+/* Each sample has a stop of its own. One whose stop is over when the thread is held has come
+ * back to the same registers, whether it was read before that stop or now. */
+static void stopped_for_a_later_sample(void **state)
+{
+	struct fake *f = *state;
+	struct handover *h = &f->slots[0].handover;
+
+	on_cpu_0();
+	h->ran_on_ns = UINT64_MAX;
+	assert_string_equal(read_before_its_stop(f, 0), "late a3 b3");
+	assert_string_equal(fake_next(f), "");
+	stop_with(f, 0);
+	h->ran_on_ns = f->t + 5 * US;
+	fake_take(f, (struct fake_event){ 0 });
+	fake_take(f, (struct fake_event){ .after = 5 * US });
+	fake_take(f, (struct fake_event){ .after = 6 * US });
+	fake_leave(f, 400 * US);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "late a3 b3");
+	assert_string_equal(fake_next(f), "late a3 b3");
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	assert_string_equal(fake_next(f), "");
+}
+
 /* Its stop ended the read, and before the reader sees that it is stopped for another event,
  * whose sample is still to come: nothing is left to read, it is let go. */
 static void stopped_again_after_the_read(void **state)
@@ -537,6 +561,7 @@ int main(void)
 		FAKE_TEST(switches_are_hidden),
 		FAKE_TEST(stopped),
 		FAKE_TEST(stopped_after_the_read),
+		FAKE_TEST(stopped_for_a_later_sample),
 		FAKE_TEST(stopped_again_after_the_read),
 		FAKE_TEST(never_stopped),
 		FAKE_TEST(waits_for_its_stop),

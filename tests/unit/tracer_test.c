@@ -23,6 +23,7 @@
 #include "capture/capture.h"
 #include "capture/seize.h"
 #include "capture/slots.h"
+#include "base/clock.h"
 #include "capture/tracer.h"
 #include "sample/wire.h"
 #include "sys/proc.h"
@@ -126,6 +127,7 @@ struct fix {
 	struct tracer *tracer;
 	_Atomic int child_end;
 	pid_t pid;
+	uint64_t ran_on_ns, released_ns; /* as of the last thread that was held */
 };
 
 static int attach_target(void *arg, struct err *err)
@@ -218,8 +220,13 @@ static pid_t take_held(struct fix *f)
 		pid_t tid;
 		uint32_t turn = handover_held(h, &tid);
 
-		if (turn && handover_release(h, turn))
-			return tid;
+		uint64_t ran_on = h->ran_on_ns, now = now_ns();
+
+		if (!turn || !handover_release(h, turn))
+			continue;
+		f->ran_on_ns = ran_on;
+		f->released_ns = now;
+		return tid;
 	}
 	usleep(100);
 	return 0;
@@ -247,10 +254,13 @@ static void until_held(struct fix *f, pid_t tid, int times)
 static void held_and_let_go(void **state)
 {
 	struct fix f;
-	uint64_t count, spun;
+	uint64_t count, spun, released;
 
 	begin(&f);
 	until_held(&f, f.pid, SOME);
+	released = f.released_ns;
+	until_held(&f, f.pid, 1);
+	assert_in_range(f.ran_on_ns, released, f.released_ns);
 	assert_int_equal(f.child_end, NOT_YET);
 	assert_int_equal(tracer_stop(f.tracer), 0);
 	count = attach_count(&f.attach, 0);
