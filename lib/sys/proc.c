@@ -131,10 +131,13 @@ int proc_comm(pid_t pid, pid_t tid, char buf[16])
 {
 	_cleanup_free_ char *text = NULL;
 	int r = task_file(pid, tid, "comm", &text);
+	size_t n;
 
 	if (r < 0)
 		return r;
-	text[strcspn(text, "\n")] = '\0';
+	n = strlen(text);
+	if (n && text[n - 1] == '\n') /* a name may have others */
+		text[n - 1] = '\0';
 	snprintf(buf, 16, "%s", text);
 	return 0;
 }

@@ -238,7 +238,7 @@ static void threads_of_a_process(void **state)
 	assert_int_equal(proc_tgid(side.tid), getpid());
 	assert_int_equal(proc_tgid(getpid()), getpid());
 	assert_int_equal(proc_comm(getpid(), side.tid, comm), 0);
-	assert_string_equal(comm, "a) R b"); /* up to its own newline */
+	assert_string_equal(comm, "a) R b\n("); /* newlines of its own too */
 	assert_int_equal(state_of(side.tid), 'S');
 	assert_int_equal(proc_state(getpid(), getpid()), 'R');
 	assert_true(proc_inner_tid(getpid(), side.tid) > 0);
