@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * assemble_test - the frames that outputs get, of stacks drawn as letters, innermost first: E a
- * frame of the evaluation loop, C one on the way into it, p another; a digit behind a letter:
- * as many Python frames run there, of an activation that is known by its address. Assembled:
- * names of native frames, "f0:10" Python frames with their lines, marks in brackets.
+ * assemble_test - the frames that outputs get, of stacks drawn as letters, innermost first: E
+ * a frame of the evaluation loop, C one on the way into it, p another; a digit behind a
+ * letter: as many Python frames run there, of an activation that is known by its address.
+ * Assembled: names of native frames, "f0:10" Python frames with their lines, marks in
+ * brackets.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -151,8 +152,7 @@ static void draw(struct fix *f, const char *native, bool cut)
 		f->python[i] = (struct pystack_frame){ .code_id = i + 1, .lasti = LASTI };
 	in->native.pid = getpid();
 	in->native.regs = n ? &f->regs : NULL;
-	in->native.mem.piece[0] =
-		(struct unwind_piece){ SP, { (void *)f->word, 8 * n } };
+	in->native.mem.piece[0] = (struct unwind_piece){ SP, { (void *)f->word, 8 * n } };
 	in->native.anchor = f->anchor;
 }
 
@@ -192,7 +192,8 @@ static void what_is_hidden(void **state)
 		/* What calls the outermost one is somebody else's. */
 		{ "pCE1CE1Cp", "plain f0:10 f1:11 " CALL "plain ",
 		  "plain " CALL LOOP "f0:10 " CALL LOOP "f1:11 " CALL "plain " },
-		{ "CE1p", CALL "f0:10 plain ", CALL LOOP "f0:10 plain " }, /* the event is there */
+		{ "CE1p", CALL "f0:10 plain ",
+		  CALL LOOP "f0:10 plain " }, /* the event is there */
 		{ "CCE1", CALL "f0:10 ", CALL CALL LOOP "f0:10 " },
 		{ "E1p", "f0:10 plain ", LOOP "f0:10 plain " },
 		{ "pEE1p", "plain f0:10 plain ", "plain " LOOP LOOP "f0:10 plain " },
@@ -262,7 +263,8 @@ static void marks(void **state)
 		made(&f);
 		unknown = strstr(f.text, "[unknown]");
 		if (unknown)
-			memmove(unknown + 1, unknown + 9, strlen(unknown + 9) + 1), *unknown = '?';
+			memmove(unknown + 1, unknown + 9, strlen(unknown + 9) + 1),
+				*unknown = '?';
 		assert_string_equal(f.text, rows[i].want);
 		assert_int_equal(rows[i].prov, f.in.prov);
 	}
@@ -278,10 +280,14 @@ static void unseen(void **state)
 		char leaf; /* native frames are not wanted */
 		bool torn;
 	} rows[] = {
-		{ "pEp", PROV_NOPYTHON, 0, true }, { "pp", PROV_NOPYTHON, 0, false },
-		{ "pEp", PROV_LATE, 0, true },	   { "pEp", PROV_EXACT, 0, false },
-		{ "pE1p", PROV_NOPYTHON, 0, false }, { "", PROV_NOPYTHON, 'E', true },
-		{ "", PROV_NOPYTHON, 'p', false },   { "", PROV_NOPYTHON, 0, false },
+		{ "pEp", PROV_NOPYTHON, 0, true },
+		{ "pp", PROV_NOPYTHON, 0, false },
+		{ "pEp", PROV_LATE, 0, true },
+		{ "pEp", PROV_EXACT, 0, false },
+		{ "pE1p", PROV_NOPYTHON, 0, false },
+		{ "", PROV_NOPYTHON, 'E', true },
+		{ "", PROV_NOPYTHON, 'p', false },
+		{ "", PROV_NOPYTHON, 0, false },
 		{ "", PROV_EXACT, 'E', false },
 		{ "pp", PROV_NOPYTHON, 'E', false }, /* the frames are known */
 	};
@@ -310,7 +316,8 @@ static void unseen(void **state)
 	end(&f);
 }
 
-/* Without registers: the leaf alone, where native frames are wanted or there is nothing else. */
+/* Without registers: the leaf alone, where native frames are wanted or there is nothing else.
+ */
 static void leaves(void **state)
 {
 	static const struct {

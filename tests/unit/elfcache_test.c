@@ -337,11 +337,16 @@ static void images(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(which_files_are_one), cmocka_unit_test(as_many_as_may_be),
-		cmocka_unit_test(missed_files),	       cmocka_unit_test(build_ids),
-		cmocka_unit_test(slow_files),	       cmocka_unit_test(oldest_are_dropped),
-		cmocka_unit_test(nothing_made),	       cmocka_unit_test(descriptors),
-		cmocka_unit_test(lazy_again),	       cmocka_unit_test(no_elf),
+		cmocka_unit_test(which_files_are_one),
+		cmocka_unit_test(as_many_as_may_be),
+		cmocka_unit_test(missed_files),
+		cmocka_unit_test(build_ids),
+		cmocka_unit_test(slow_files),
+		cmocka_unit_test(oldest_are_dropped),
+		cmocka_unit_test(nothing_made),
+		cmocka_unit_test(descriptors),
+		cmocka_unit_test(lazy_again),
+		cmocka_unit_test(no_elf),
 		cmocka_unit_test(images),
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * elfread_test - ELF files made up of any symbols and functions: each address has the name that
- * a plain look at all of them gives it.
+ * elfread_test - ELF files made up of any symbols and functions: each address has the name
+ * that a plain look at all of them gives it.
  */
 #include <elf.h>
 #include <errno.h>
@@ -479,8 +479,9 @@ static void stubs(void **state)
 		unsigned first;
 		bool are;
 	} rows[] = {
-		{ ".plt", 16, true },	  { ".plt", 32, true },	     { ".plt", 0, true },
-		{ ".plt", 33, false },	  { ".plt.sec", 0, true },   { ".plt.sec", 32, true },
+		{ ".plt", 16, true },	   { ".plt", 32, true },
+		{ ".plt", 0, true },	   { ".plt", 33, false },
+		{ ".plt.sec", 0, true },   { ".plt.sec", 32, true },
 		{ ".plt.sec", 33, false }, { ".plt", UINT32_MAX, false }, /* too few */
 	};
 
@@ -504,7 +505,8 @@ static void stubs(void **state)
 		}
 		assert_null(module_symbol(&t, TEXT + 0x100 - 1));
 		assert_null(module_symbol(&t, TEXT + 0x100 + first + 5 * STUB));
-		assert_null(module_symbol(&t, TEXT + 0x1000 + STUB)); /* .plt beside .plt.sec */
+		assert_null(
+			module_symbol(&t, TEXT + 0x1000 + STUB)); /* .plt beside .plt.sec */
 		assert_int_equal(rows[i].are ? 5 : 0, t.n_syms);
 		module_deinit(&t);
 	}
@@ -574,9 +576,9 @@ static bool plain_function(const struct function *fn, unsigned n, uint32_t at, u
 	uint32_t next = UINT32_MAX;
 
 	for (unsigned i = 0; i < n; i++) {
-		if (fn[i].start <= at && (!best || fn[i].start > best->start ||
-					  (fn[i].start == best->start &&
-					   fn[i].size > best->size)))
+		if (fn[i].start <= at &&
+		    (!best || fn[i].start > best->start ||
+		     (fn[i].start == best->start && fn[i].size > best->size)))
 			best = &fn[i];
 		if (fn[i].start > at)
 			next = MIN(next, fn[i].start);
@@ -703,10 +705,14 @@ static void jumps_of_the_loop(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(any_symbols),	 cmocka_unit_test(which_name),
-		cmocka_unit_test(long_names),	 cmocka_unit_test(tables),
-		cmocka_unit_test(interpreters),	 cmocka_unit_test(segments),
-		cmocka_unit_test(stubs),	 cmocka_unit_test(any_functions),
+		cmocka_unit_test(any_symbols),
+		cmocka_unit_test(which_name),
+		cmocka_unit_test(long_names),
+		cmocka_unit_test(tables),
+		cmocka_unit_test(interpreters),
+		cmocka_unit_test(segments),
+		cmocka_unit_test(stubs),
+		cmocka_unit_test(any_functions),
 		cmocka_unit_test(jumps_of_the_loop),
 	};
 

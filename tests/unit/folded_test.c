@@ -631,8 +631,9 @@ static void unnamed_of_each_event(void **state)
 	put_event(&f, 0, 1, 2);
 	put_event(&f, 0, 1, 1);
 	text = end(&f);
-	snprintf(want, sizeof(want), "?-10;event:cycles;spin (work.py:1) 2\n"
-				     "[unnamed];event:a:b 5\n[unnamed];event:cycles 1\n");
+	snprintf(want, sizeof(want),
+		 "?-10;event:cycles;spin (work.py:1) 2\n"
+		 "[unnamed];event:a:b 5\n[unnamed];event:cycles 1\n");
 	assert_string_equal(text, want);
 	assert_int_equal(6, STATS_GET(&stats, unnamed));
 }

@@ -3,8 +3,9 @@
  * Stacks as letters, innermost first. Native: 'n' a frame, 'E' one that holds an anchor, 'e'
  * the evaluation loop without one, 'G' greenlet's, 'H' greenlet's with an anchor in it; a
  * blank ends a run. Anchors: how many Python frames each runs; '-' before one that lies in no
- * frame; 'o' that each evaluation loop runs one frame. Merged: n, g for native frames, E for an activation, digits for Python frames, '!'
- * where native frames are missing, 'c' for a coroutine's root, '?' before unplaced ones.
+ * frame; 'o' that each evaluation loop runs one frame. Merged: n, g for native frames, E for
+ * an activation, digits for Python frames, '!' where native frames are missing, 'c' for a
+ * coroutine's root, '?' before unplaced ones.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -62,8 +63,7 @@ static void draw_anchors(struct picture *p, const char *anchors)
 		c += nowhere;
 		total += loop ? 1 : (uint32_t)(*c - '0');
 		*a = (struct pystack_anchor){ .n = total };
-		a->at = loop	? PYSTACK_IN_LOOP :
-			nowhere ? NOWHERE : p->holder[holder++];
+		a->at = loop ? PYSTACK_IN_LOOP : nowhere ? NOWHERE : p->holder[holder++];
 	}
 	p->in.n_python = total;
 }
@@ -154,7 +154,7 @@ static void test_unplaced(void **state)
 static void test_counted_loops(void **state)
 {
 	check("enenn", "oo", "E0nE1nn");
-	check("nenen", "o", "nnnE0n"); /* the newest has no frame yet, or none any more */
+	check("nenen", "o", "nnnE0n");	/* the newest has no frame yet, or none any more */
 	check("eenen", "o", "nnnnn?0"); /* which one? */
 	check("nen", "oo", "nnn?01");
 	check_with("nene", UNWIND_CUT, "ooo", 0, "nE0nE1!2");
@@ -178,10 +178,10 @@ static void test_cut_python(void **state)
 
 static void test_coroutine(void **state)
 {
-	check("nEnGGnEn", "1", "nE0ngc"); /* what is further out belongs to others */
+	check("nEnGGnEn", "1", "nE0ngc");   /* what is further out belongs to others */
 	check("nEnGnEn", "10", "nE0ngnEn"); /* not while it runs something further out */
-	check("GnEn", "1", "gnE0n");	  /* the main stack, switching away */
-	check("nEHn", "11", "nE0g1c");	  /* its own base object is no activation */
+	check("GnEn", "1", "gnE0n");	    /* the main stack, switching away */
+	check("nEHn", "11", "nE0g1c");	    /* its own base object is no activation */
 }
 
 /* A frame owns what lies from its stack pointer up to its caller's, which is not its own. */
@@ -239,9 +239,9 @@ static void any_native(struct picture *p)
 		p->frame[i].cfa = at += 8 * (uint64_t)(1 + any(3));
 		p->hint[i] = (enum merge_hint)any(3);
 		if (p->in.n_runs < 3 && (i == n - 1 || any(4) == 0))
-			p->run[p->in.n_runs++] = (struct merge_run){
-				i + 1, any(2) ? UNWIND_BOTTOM : UNWIND_NO_CFI
-			};
+			p->run[p->in.n_runs++] =
+				(struct merge_run){ i + 1,
+						    any(2) ? UNWIND_BOTTOM : UNWIND_NO_CFI };
 	}
 }
 
@@ -295,7 +295,8 @@ static uint32_t home_of(const struct picture *p, const uint32_t *owner, uint32_t
 	return NOBODY;
 }
 
-static bool is_owned(const struct picture *p, const uint32_t *owner, uint32_t from, uint32_t to)
+static bool is_owned(const struct picture *p, const uint32_t *owner, uint32_t from,
+		     uint32_t to)
 {
 	for (uint32_t a = 0; a < p->in.n_anchors; a++)
 		if (owner[a] >= from && owner[a] <= to)
@@ -394,11 +395,17 @@ static void test_any(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_whole),	       cmocka_unit_test(test_edges),
-		cmocka_unit_test(test_broken),	       cmocka_unit_test(test_unplaced),
-		cmocka_unit_test(test_one_frame_each), cmocka_unit_test(test_cut_python),
-		cmocka_unit_test(test_counted_loops), cmocka_unit_test(test_coroutine),      cmocka_unit_test(test_owner),
-		cmocka_unit_test(test_two_in_one),     cmocka_unit_test(test_any),
+		cmocka_unit_test(test_whole),
+		cmocka_unit_test(test_edges),
+		cmocka_unit_test(test_broken),
+		cmocka_unit_test(test_unplaced),
+		cmocka_unit_test(test_one_frame_each),
+		cmocka_unit_test(test_cut_python),
+		cmocka_unit_test(test_counted_loops),
+		cmocka_unit_test(test_coroutine),
+		cmocka_unit_test(test_owner),
+		cmocka_unit_test(test_two_in_one),
+		cmocka_unit_test(test_any),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

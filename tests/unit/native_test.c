@@ -235,7 +235,8 @@ static void map_more(void)
 	side.u.mmap.prot = PROT_READ | PROT_EXEC, side.u.mmap.path = path;
 	spaces_side(spaces, &side);
 	unlink(path);
-	jit_page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	jit_page =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	memcpy(jit_page, trampoline, sizeof(trampoline));
 	side = (struct side){ .kind = SIDE_MMAP, .pid = getpid(), .tid = getpid() };
 	side.u.mmap.addr = (uint64_t)(uintptr_t)jit_page, side.u.mmap.len = 4096;
@@ -287,10 +288,12 @@ static void lines_that_hide(void **state)
 		const char *letters;
 		bool hides;
 	} rows[] = {
-		{ "L", false },	 { "IL", false },  { "ML", true },  { "IML", true },
-		{ "FML", false }, { "MFL", false }, { "MIL", true }, { "MCL", true },
-		{ "CML", true },  { "FL", false },  { "IFIML", true },
-		{ "IILM", false }, /* further out than the loop */
+		{ "L", false },	   { "IL", false },
+		{ "ML", true },	   { "IML", true },
+		{ "FML", false },  { "MFL", false },
+		{ "MIL", true },   { "MCL", true },
+		{ "CML", true },   { "FL", false },
+		{ "IFIML", true }, { "IILM", false }, /* further out than the loop */
 	};
 	struct native_input not = jitted;
 
@@ -306,12 +309,12 @@ static void lines_that_hide(void **state)
 		assert_int_equal(rows[i].hides, s.hides_line);
 		assert_int_equal(strchr(rows[i].letters, 'L') != NULL, s.eval);
 	}
-	not.may_be_jitted = false;
-	assert_false(drawn("ML", not).hides_line);
-	not = jitted, not.n_python = 0;
-	assert_false(drawn("ML", not).hides_line);
-	not = jitted, not.n_anchors = 0; /* no activation is known */
-	assert_true(drawn("IL", not).hides_line);
+	not .may_be_jitted = false;
+	assert_false(drawn("ML", not ).hides_line);
+	not = jitted, not .n_python = 0;
+	assert_false(drawn("ML", not ).hides_line);
+	not = jitted, not .n_anchors = 0; /* no activation is known */
+	assert_true(drawn("IL", not ).hides_line);
 	assert_true(drawn("II", jitted).hides_line); /* it is in no frame */
 	assert_false(drawn("II", jitted).eval);
 	munmap(jit_page, 4096);
@@ -378,8 +381,8 @@ static void found_again_elsewhere(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(other); i++)
 		other[i] = words[i] = 16;
 	in.mem.piece[0] = (struct unwind_piece){ SP, { (void *)words, 64 } };
-	in.mem.piece[2] = (struct unwind_piece){ 2 * (uint64_t)SP,
-						 { (void *)other, sizeof(other) } };
+	in.mem.piece[2] =
+		(struct unwind_piece){ 2 * (uint64_t)SP, { (void *)other, sizeof(other) } };
 	native_regs(&regs, 16, SP);
 	other[3] = into_loop();
 	anchor.at = 2 * (uint64_t)SP + 8 * 4;
@@ -410,15 +413,11 @@ static void found_again_elsewhere(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(found_again),
-		TEST(given_up),
+		TEST(found_again),	     TEST(given_up),
 #ifdef __x86_64__
-		TEST(guesses_end),
-		TEST(code_without_a_file),
-		TEST(lines_that_hide),
-		TEST(lines_without_a_jit),
-		TEST(lines_behind_a_gap),
-		TEST(ends_have_names),
+		TEST(guesses_end),	     TEST(code_without_a_file),
+		TEST(lines_that_hide),	     TEST(lines_without_a_jit),
+		TEST(lines_behind_a_gap),    TEST(ends_have_names),
 		TEST(found_again_elsewhere),
 #endif
 	};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * perf_records_test - each record that perf.data holds, byte for byte as perf_event_open(2) has
- * it, with another number in each field; and which frames a deep stack keeps.
+ * perf_records_test - each record that perf.data holds, byte for byte as perf_event_open(2)
+ * has it, with another number in each field; and which frames a deep stack keeps.
  */
 #include <limits.h>
 #include <setjmp.h>
@@ -72,8 +72,8 @@ static void want_id(pid_t pid, pid_t tid, uint64_t time)
 /* The symbol file, mapped in @pid. */
 static void want_symbols(pid_t pid, uint64_t time)
 {
-	want_header(PERF_RECORD_MMAP2,
-		    PERF_RECORD_MISC_USER | PERF_RECORD_MISC_MMAP_BUILD_ID, 72 + 24 + 32);
+	want_header(PERF_RECORD_MMAP2, PERF_RECORD_MISC_USER | PERF_RECORD_MISC_MMAP_BUILD_ID,
+		    72 + 24 + 32);
 	want_u32((uint32_t)pid, (uint32_t)pid);
 	buf_u64(&want, PYELF_BASE + PYELF_TEXT);
 	buf_u64(&want, PYELF_SPAN);
@@ -120,9 +120,10 @@ static void want_comm(unsigned misc, pid_t tid, const char *name)
 
 static void names(void **state)
 {
-	static const char longest[] = "a name of a thread that is as long as 128 bytes ........"
-				      "....................................................."
-				      "......................";
+	static const char longest[] =
+		"a name of a thread that is as long as 128 bytes ........"
+		"....................................................."
+		"......................";
 	struct side comm = side_of(SIDE_COMM);
 
 	comm.u.comm.name = "thread";
@@ -311,8 +312,10 @@ static void want_kernel_map(const char *path, uint64_t addr, pid_t pid, pid_t ti
 
 static void kernel_maps(void **state)
 {
-	struct perf_kernel_map kernel = { 0x500000, 0x1000, 0x2000, "[kernel.kallsyms]_text",
-					  "[kernel.kallsyms]", { .n = 20 } };
+	struct perf_kernel_map kernel = {
+		0x500000,   0x1000, 0x2000, "[kernel.kallsyms]_text", "[kernel.kallsyms]",
+		{ .n = 20 }
+	};
 	struct side map = map_of("[nfs]", PROT_EXEC);
 
 	map.u.mmap.kernel = true;
@@ -327,8 +330,8 @@ static void kernel_maps(void **state)
 	want_kernel_map("[kernel.kallsyms]_text", 0x500000, -1, 0, 0, 0);
 	check();
 	assert_int_equal(36 + 20, r.build_ids.n);
-	assert_int_equal(PERF_RECORD_MISC_KERNEL | MISC_SIZE, load_u32(r.build_ids.at + 4) &
-								       0xffff);
+	assert_int_equal(PERF_RECORD_MISC_KERNEL | MISC_SIZE,
+			 load_u32(r.build_ids.at + 4) & 0xffff);
 	assert_string_equal("[kernel.kallsyms]", (char *)r.build_ids.at + 36);
 	kernel.id.n = 0;
 	assert_int_equal(0, perf_records_kernel(&r, &kernel));
@@ -344,10 +347,10 @@ static void build_ids(void **state)
 		size_t own, file; /* ids of as many bytes: the record's, the file's */
 		size_t kept;
 	} rows[] = {
-		{ "/a", PROT_EXEC, 20, 7, 20 }, { "/a", PROT_EXEC, 20, 7, 0 },
-		{ "/b", PROT_EXEC, 0, 7, 7 },	{ "/c", PROT_READ, 20, 7, 0 },
-		{ "/c", PROT_EXEC, 20, 0, 20 }, { "[vdso]", PROT_EXEC, 20, 7, 0 },
-		{ "/d", PROT_EXEC, 0, 0, 0 },	{ "/d", PROT_EXEC, 20, 0, 0 },
+		{ "/a", PROT_EXEC, 20, 7, 20 },	  { "/a", PROT_EXEC, 20, 7, 0 },
+		{ "/b", PROT_EXEC, 0, 7, 7 },	  { "/c", PROT_READ, 20, 7, 0 },
+		{ "/c", PROT_EXEC, 20, 0, 20 },	  { "[vdso]", PROT_EXEC, 20, 7, 0 },
+		{ "/d", PROT_EXEC, 0, 0, 0 },	  { "/d", PROT_EXEC, 20, 0, 0 },
 		{ "//anon", PROT_EXEC, 0, 0, 0 },
 	};
 
@@ -555,8 +558,8 @@ static void samples_with_addresses(void **state)
 /* Python frames and markers have addresses of the symbol file, lines and names their own. */
 static void symbols(void **state)
 {
-	static const struct pyfunc f = { "f", "/a.py", 5, 5, 9, 0 }, g = { "g", "/a.py", 5, 5, 9,
-									   1 };
+	static const struct pyfunc f = { "f", "/a.py", 5, 5, 9, 0 },
+				   g = { "g", "/a.py", 5, 5, 9, 1 };
 	const struct frame fr[] = {
 		{ .kind = FRAME_PYTHON, .func = &f, .line = 5, .ip = 1 },
 		{ .kind = FRAME_PYTHON, .func = &f, .line = 6, .ip = 1 },
@@ -674,8 +677,8 @@ static void elided_marks(void **state)
 
 		number_frames();
 		for (size_t i = 0; i < marks; i++) /* the middle is 5 to 24 */
-			deep[i ? 4 + 4 * i : 5] = (struct frame){ .kind = FRAME_MARKER,
-								  .name = names[i] };
+			deep[i ? 4 + 4 * i : 5] =
+				(struct frame){ .kind = FRAME_MARKER, .name = names[i] };
 		assert_int_equal(SHOWN, kept_of(N, &cut, kept));
 		for (int i = 0; i < 5; i++)
 			assert_int_equal(i, kept[k++]);
@@ -697,22 +700,14 @@ static void elided_marks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(names),
-		TEST(exec),
-		TEST(maps),
-		TEST(maps_with_build_ids),
-		TEST(long_paths),
-		TEST(kernel_maps),
-		TEST(build_ids),
-		TEST(build_ids_of_a_stream),
-		TEST(lives),
-		TEST(what_is_lost),
-		TEST(samples),
-		TEST(samples_with_addresses),
-		TEST(symbols),
-		TEST(longest),
-		TEST(elided),
-		TEST(elided_marks),
+		TEST(names),	  TEST(exec),
+		TEST(maps),	  TEST(maps_with_build_ids),
+		TEST(long_paths), TEST(kernel_maps),
+		TEST(build_ids),  TEST(build_ids_of_a_stream),
+		TEST(lives),	  TEST(what_is_lost),
+		TEST(samples),	  TEST(samples_with_addresses),
+		TEST(symbols),	  TEST(longest),
+		TEST(elided),	  TEST(elided_marks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

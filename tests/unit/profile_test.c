@@ -450,7 +450,8 @@ static void forgets_most(void **state)
 	}
 	for (uint64_t i = 2; i <= N; i++) /* and there is room for as many again */
 		note(p, i, "g", "/x.py", (int)i);
-	assert_int_equal(profile_codes(p), N + 2); /* what numbers stood for is not forgotten */
+	assert_int_equal(profile_codes(p),
+			 N + 2); /* what numbers stood for is not forgotten */
 	assert_string_equal(func(p, N)->qualname, "g");
 	assert_string_equal(func(p, 1)->qualname, "f");
 	profile_destroy(p);

@@ -3,6 +3,7 @@
  * space_test - what is mapped where, by the records of maps, forks and ends, against a drawing
  * of each page; and the bounds of it.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 
 #include "base/base.h"
 #include "base/stats.h"
+#include "elf/elfimage.h"
 #include "modules/space.h"
 #include "modules/space_file.h"
 
@@ -268,9 +270,7 @@ static void same_files(void **state)
 /* Of a map the file that is opened, as the kernel names it. */
 static void map_of_the_kernel(void **state)
 {
-	struct space_map m = {
-		.lo = 1, .hi = 2, .pgoff = 3, .ino = 4, .maj = 5, .min = 6
-	};
+	struct space_map m = { .lo = 1, .hi = 2, .pgoff = 3, .ino = 4, .maj = 5, .min = 6 };
 	struct proc_map pm = space_proc_map(&m, "/x");
 
 	assert_int_equal(1, pm.start);
@@ -366,6 +366,181 @@ static void bytes_of_maps(void **state)
 	spaces_destroy(s);
 }
 
+/* ---- Files ---- */
+
+/* A folder that stands for another machine, with file @name of these bytes in it. */
+static void make_root(char root[], const char *name, const void *bytes, size_t n)
+{
+	char path[128];
+	FILE *out;
+
+	assert_non_null(mkdtemp(root));
+	snprintf(path, sizeof(path), "%s/%s", root, name);
+	out = fopen(path, "w");
+	assert_int_equal(n, fwrite(bytes, 1, n, out));
+	fclose(out);
+}
+
+static void drop_root(const char *root, const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", root, name);
+	assert_int_equal(0, unlink(path));
+	assert_int_equal(0, rmdir(root));
+}
+
+static const struct space_map *map_file(struct spaces *s, uint64_t ino, const char *path)
+{
+	struct side side = side_of(SIDE_MMAP, 1, 1);
+
+	side.u.mmap.addr = PAGE, side.u.mmap.len = PAGE, side.u.mmap.ino = ino;
+	side.u.mmap.prot = PROT_EXEC, side.u.mmap.path = path;
+	spaces_side(s, &side);
+	return space_at(spaces_find(s, 1), PAGE);
+}
+
+/* Which maps have a file at all. */
+static void maps_with_files(void **state)
+{
+	static char longest[4096 + 1];
+	static const struct {
+		uint64_t ino;
+		const char *path;
+		bool is;
+	} rows[] = {
+		{ 5, "/a", true },	     { 0, "/a", false },
+		{ 5, "//anon", false },	     { 5, "", false },
+		{ 5, "a", false },	     { 0, "[vdso]", true },
+		{ 5, "/a (deleted)", true }, { 5, " (deleted)", false },
+		{ 5, "/b", false },	     { 5, longest, false },
+	};
+	char root[] = "/tmp/space_test.XXXXXX", vdso[128];
+	unsigned char got[8];
+
+	memset(longest, 'x', 4096); /* one byte too long */
+	longest[0] = '/';
+	make_root(root, "a", "0123456789", 10);
+	snprintf(vdso, sizeof(vdso), "%s/[vdso]", root);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct spaces *s = spaces_create(BYTES, 0);
+		const struct space_map *m;
+		ssize_t n;
+
+		assert_int_equal(0, symlink("a", vdso));
+		spaces_elsewhere(s, root);
+		m = map_file(s, rows[i].ino, rows[i].path);
+		n = space_read(spaces_find(s, 1), m, 3, got, 4);
+		if (rows[i].is) {
+			assert_int_equal(4, n);
+			assert_memory_equal("3456", got, 4);
+			assert_int_equal(1, s->n_opened);
+		} else {
+			assert_int_equal(-ENOENT, n);
+			assert_int_equal(0, s->n_opened);
+		}
+		spaces_destroy(s);
+		unlink(vdso);
+	}
+	drop_root(root, "a");
+}
+
+/* Its bytes, as many as there are. */
+static void bytes_of_files(void **state)
+{
+	char root[] = "/tmp/space_test.XXXXXX";
+	struct spaces *s = spaces_create(BYTES, 0);
+	const struct space_map *m;
+	const struct space *sp;
+	char got[16];
+
+	make_root(root, "a", "0123456789", 10);
+	spaces_elsewhere(s, root);
+	m = map_file(s, 5, "/a");
+	sp = spaces_find(s, 1);
+	assert_int_equal(10, space_read(sp, m, 0, got, 16));
+	assert_memory_equal("0123456789", got, 10);
+	assert_int_equal(1, space_read(sp, m, 9, got, 16));
+	assert_int_equal('9', got[0]);
+	assert_int_equal(0, space_read(sp, m, 10, got, 16));
+	drop_root(root, "a");
+	assert_int_equal(-ENOENT, space_read(sp, m, 0, got, 16));
+	spaces_destroy(s);
+}
+
+/* While descriptors have run out none is opened; what is not there is not looked for without
+ * end. */
+static void files_not_opened(void **state)
+{
+	char root[] = "/tmp/space_test.XXXXXX";
+	struct spaces *s = spaces_create(BYTES, 0);
+	struct stats stats = { 0 };
+	const struct space *sp;
+	const struct space_map *m;
+	int fd, own;
+
+	make_root(root, "a", "0", 1);
+	spaces_elsewhere(s, root);
+	spaces_limit(s, 0, &stats);
+	s->retry_ns = UINT64_MAX;
+	m = map_file(s, 5, "/a");
+	sp = spaces_find(s, 1);
+	assert_int_equal(0, s->n_opened);
+	assert_int_equal(-EAGAIN, space_open(sp, m, &own));
+	s->retry_ns = 0;
+	fd = space_open(sp, m, &own);
+	assert_true(fd >= 0);
+	assert_true(own >= 0); /* where its debug file would be */
+	close(fd);
+	close(own);
+	elfcache_slow(s->elfs, m->elf, true); /* it takes too long just now */
+	assert_int_equal(-EAGAIN, space_open(sp, m, &own));
+	elfcache_slow(s->elfs, m->elf, false);
+	drop_root(root, "a");
+	assert_int_equal(-ENOENT, space_open(sp, m, &own));
+	for (int i = 0; i < 64; i++) {
+		assert_true(elfcache_wants_file(m->elf));
+		assert_null(space_module(sp, m));
+	}
+	assert_false(elfcache_wants_file(m->elf));
+	assert_int_equal(0, STATS_GET(&stats, unread));
+	spaces_destroy(s);
+}
+
+/* Build-ids are told where somebody wants them, also once the file is known. */
+static void ids_of_files(void **state)
+{
+	static unsigned char exe[32 << 20];
+	unsigned char id[ELFIMAGE_MAX_ID];
+	FILE *in = fopen("/proc/self/exe", "r");
+	size_t n = fread(exe, 1, sizeof(exe), in), n_id;
+	char root[] = "/tmp/space_test.XXXXXX";
+	struct elfimage im;
+
+	fclose(in);
+	assert_int_equal(0, elfimage_init(&im, -1, (struct bytes){ exe, n }));
+	n_id = elfimage_build_id(&im, id);
+	elfimage_deinit(&im);
+	assert_int_not_equal(0, n_id);
+	make_root(root, "a", exe, n);
+	for (int wanted = 0; wanted < 2; wanted++) {
+		struct spaces *s = spaces_create(BYTES, wanted ? SPACES_IDS : 0);
+		struct side side = side_of(SIDE_MMAP, 1, 1);
+
+		spaces_elsewhere(s, root);
+		side.u.mmap.addr = PAGE, side.u.mmap.len = PAGE, side.u.mmap.ino = 5;
+		side.u.mmap.prot = PROT_EXEC, side.u.mmap.path = "/a";
+		for (int i = 0; i < 2; i++) {
+			side.u.mmap.file_id = (struct bytes){ NULL, 0 };
+			spaces_side(s, &side);
+			assert_int_equal(wanted ? n_id : 0, side.u.mmap.file_id.n);
+			assert_memory_equal(id, side.u.mmap.file_id.at, side.u.mmap.file_id.n);
+		}
+		spaces_destroy(s);
+	}
+	drop_root(root, "a");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -374,6 +549,8 @@ int main(void)
 		cmocka_unit_test(odd_maps),	     cmocka_unit_test(same_files),
 		cmocka_unit_test(map_of_the_kernel), cmocka_unit_test(many_processes),
 		cmocka_unit_test(many_maps),	     cmocka_unit_test(bytes_of_maps),
+		cmocka_unit_test(maps_with_files),   cmocka_unit_test(bytes_of_files),
+		cmocka_unit_test(files_not_opened),  cmocka_unit_test(ids_of_files),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,14 @@
 #include "lines/places.h"
 #include "names/symnames.h"
 
-enum { PID = 7, LO = 0x70000000, LEN = 0x4000, PGOFF = 0x2000, VADDR = 0x401000, BASE = 0x400000 };
+enum {
+	PID = 7,
+	LO = 0x70000000,
+	LEN = 0x4000,
+	PGOFF = 0x2000,
+	VADDR = 0x401000,
+	BASE = 0x400000
+};
 
 /* One function from VADDR + 0x100 on, of 0x40 bytes; named by @name, if that is not NULL. */
 struct made {
@@ -49,7 +56,8 @@ static struct module *module_of(struct made how)
 	return m;
 }
 
-static void map_in(struct symbolizer *s, pid_t pid, uint64_t lo, uint64_t len, const char *path)
+static void map_in(struct symbolizer *s, pid_t pid, uint64_t lo, uint64_t len,
+		   const char *path)
 {
 	struct side side = { .kind = SIDE_MMAP, .pid = pid, .tid = pid };
 
@@ -93,7 +101,10 @@ static void kinds(void **state)
 		{ "/lib/_greenlet.so", { "f" }, SYMBOL_COROUTINE, NULL },
 		{ "/lib/_greenlet.so", { NULL }, SYMBOL_COROUTINE, "_greenlet.so+0x401100" },
 		{ "/lib/x_greenlet.so", { "f" }, SYMBOL_OTHER, NULL },
-		{ "/lib/_greenlet.so", { "PyObject_Call", .exports = true }, SYMBOL_CALL, NULL },
+		{ "/lib/_greenlet.so",
+		  { "PyObject_Call", .exports = true },
+		  SYMBOL_CALL,
+		  NULL },
 		{ "/lib/a.so", { NULL, .stripped = true }, SYMBOL_OTHER, "a.so+0x401100" },
 		{ "/lib/a.so", { NULL, .exports = true }, SYMBOL_OTHER, "a.so+0x401100" },
 		{ "/lib/a.so",
@@ -255,8 +266,7 @@ static void names_of_files_opened_later(void **state)
 /* Beyond the bound names are not told, but kinds are. */
 static void no_room_for_names(void **state)
 {
-	struct symbolizer *s =
-		with("/lib/a.so", (struct made){ "_PyEval_EvalFrameDefault" });
+	struct symbolizer *s = with("/lib/a.so", (struct made){ "_PyEval_EvalFrameDefault" });
 	struct stats stats = { 0 };
 
 	symbolizer_limit(s, 0, 0, &stats);

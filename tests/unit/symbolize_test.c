@@ -285,19 +285,22 @@ static void test_demangled_names(void **state)
 			const char *got;
 
 			snprintf(raw, sizeof(raw), "_Z4f%03dv", i);
-			snprintf(want, sizeof(want), demangle_built ? "f%03d()" : "_Z4f%03dv", i);
+			snprintf(want, sizeof(want), demangle_built ? "f%03d()" : "_Z4f%03dv",
+				 i);
 			got = symnames_symbol(&names, raw);
 			assert_string_equal(want, got);
 			if (round)
 				assert_ptr_equal(kept[i], got);
 			kept[i] = got;
 			if (round == 1)
-				names.bytes = i == MANY - 1 ? names.max_bytes + 1 : names.bytes;
+				names.bytes =
+					i == MANY - 1 ? names.max_bytes + 1 : names.bytes;
 		}
 	names.bytes = 0;
 	assert_string_equal(demangle_built ? "f()@plt" : "_Z1fv@plt",
 			    symnames_symbol(&names, "_Z1fv@plt"));
-	assert_string_equal("_Zzz@plt", symnames_symbol(&names, "_Zzz@plt")); /* means nothing */
+	assert_string_equal("_Zzz@plt",
+			    symnames_symbol(&names, "_Zzz@plt")); /* means nothing */
 	assert_string_equal("_Zzz", symnames_symbol(&names, "_Zzz"));
 	assert_string_equal("f:g", symnames_symbol(&names, "f;g"));
 	assert_string_equal("f@plt", symnames_symbol(&names, "f@plt"));

@@ -88,10 +88,10 @@ struct operation {
 	int64_t (*value)(int64_t a, int64_t b);
 };
 
-#define OPERATION(name, expression)                 \
+#define OPERATION(name, expression)                    \
 	static int64_t op_##name(int64_t a, int64_t b) \
-	{                                           \
-		return expression;                  \
+	{                                              \
+		return expression;                     \
 	}
 OPERATION(and, a &b)
 OPERATION(minus, a - b)
@@ -123,10 +123,10 @@ static enum unwind_end eval_two(int64_t a, int64_t b, const char *ops, size_t n,
 static void test_operations(void **state)
 {
 	static const struct operation ops[] = {
-		{ 0x1a, op_and }, { 0x1c, op_minus }, { 0x1e, op_mul }, { 0x21, op_or },
-		{ 0x22, op_plus }, { 0x27, op_xor },  { 0x29, op_eq },	{ 0x2a, op_ge },
-		{ 0x2b, op_gt },  { 0x2c, op_le },    { 0x2d, op_lt },	{ 0x2e, op_ne },
-		{ 0x1b, op_div }, { 0x1d, op_mod },
+		{ 0x1a, op_and },  { 0x1c, op_minus }, { 0x1e, op_mul }, { 0x21, op_or },
+		{ 0x22, op_plus }, { 0x27, op_xor },   { 0x29, op_eq },	 { 0x2a, op_ge },
+		{ 0x2b, op_gt },   { 0x2c, op_le },    { 0x2d, op_lt },	 { 0x2e, op_ne },
+		{ 0x1b, op_div },  { 0x1d, op_mod },
 	};
 	static const int64_t values[] = { -7, -1, 1, 2, 3, 100, 1000000007 };
 
@@ -170,21 +170,36 @@ static void test_moves(void **state)
 		unsigned n;
 		uint64_t want;
 	} rows[] = {
-		{ "", 0, 4 },		  { "\x13", 1, 3 },	     { "\x13\x13", 2, 0x50 },
-		{ "\x12", 1, 4 },	  { "\x12\x13", 2, 4 },     { "\x12\x13\x13", 3, 3 },
-		{ "\x14", 1, 3 },	  { "\x14\x13", 2, 4 },     { "\x14\x13\x13", 3, 3 },
-		{ "\x15\x00", 2, 4 },	  { "\x15\x01", 2, 3 },     { "\x15\x02", 2, 0x50 },
-		{ "\x15\x02\x13", 3, 4 }, { "\x16", 1, 3 },	     { "\x16\x13", 2, 4 },
-		{ "\x16\x13\x13", 3, 0x50 }, { "\x17", 1, 3 }, /* rot: 3, 0x50, 4 */
-		{ "\x17\x13", 2, 0x50 }, { "\x17\x13\x13", 3, 4 }, { "\x23\x7f", 2, 131 },
-		{ "\x23\x7f\x13", 3, 3 }, { "\x1f", 1, (uint64_t)-4 }, { "\x20", 1, ~(uint64_t)4 },
-		{ "\x19", 1, 4 },	  { "\x96", 1, 4 },
+		{ "", 0, 4 },
+		{ "\x13", 1, 3 },
+		{ "\x13\x13", 2, 0x50 },
+		{ "\x12", 1, 4 },
+		{ "\x12\x13", 2, 4 },
+		{ "\x12\x13\x13", 3, 3 },
+		{ "\x14", 1, 3 },
+		{ "\x14\x13", 2, 4 },
+		{ "\x14\x13\x13", 3, 3 },
+		{ "\x15\x00", 2, 4 },
+		{ "\x15\x01", 2, 3 },
+		{ "\x15\x02", 2, 0x50 },
+		{ "\x15\x02\x13", 3, 4 },
+		{ "\x16", 1, 3 },
+		{ "\x16\x13", 2, 4 },
+		{ "\x16\x13\x13", 3, 0x50 },
+		{ "\x17", 1, 3 }, /* rot: 3, 0x50, 4 */
+		{ "\x17\x13", 2, 0x50 },
+		{ "\x17\x13\x13", 3, 4 },
+		{ "\x23\x7f", 2, 131 },
+		{ "\x23\x7f\x13", 3, 3 },
+		{ "\x1f", 1, (uint64_t)-4 },
+		{ "\x20", 1, ~(uint64_t)4 },
+		{ "\x19", 1, 4 },
+		{ "\x96", 1, 4 },
 	};
 	uint64_t got;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		assert_int_equal(UNWIND_GOES_ON,
-				 eval_two(3, 4, rows[i].ops, rows[i].n, &got));
+		assert_int_equal(UNWIND_GOES_ON, eval_two(3, 4, rows[i].ops, rows[i].n, &got));
 		assert_int_equal(rows[i].want, got);
 	}
 	assert_int_equal(UNWIND_BAD, eval_two(3, 4, "\x15\x03", 2, &got)); /* no fourth one */
@@ -195,8 +210,8 @@ static void test_moves(void **state)
 /* Each size of a constant, with and without a sign, and of what is read. */
 static void test_sizes(void **state)
 {
-	static const uint64_t want[] = { 0x88, 0x8788, 0, 0x85868788, 0, 0, 0,
-					 0x8182838485868788 };
+	static const uint64_t want[] = { 0x88, 0x8788, 0, 0x85868788,
+					 0,    0,      0, 0x8182838485868788 };
 	char code[] = "\x08\x88\x87\x86\x85\x84\x83\x82\x81", read[] = "\x77\x18\x94\x01";
 	uint64_t got;
 
@@ -206,7 +221,8 @@ static void test_sizes(void **state)
 
 		code[0] = (char)(0x08 + i);
 		assert_int_equal(UNWIND_GOES_ON, eval(code, 1 + n, &got));
-		assert_int_equal(i & 1 ? (uint64_t)((int64_t)(v << unused) >> unused) : v, got);
+		assert_int_equal(i & 1 ? (uint64_t)((int64_t)(v << unused) >> unused) : v,
+				 got);
 		assert_int_equal(UNWIND_BAD, eval(code, n, &got));
 	}
 	for (unsigned n = 0; n < 11; n++) {
@@ -296,8 +312,8 @@ static void test_expressions_of_registers(void **state)
 							     &mem, NULL, NULL, &v));
 		assert_int_equal(0x100 * (i + 1) + 5, v);
 		r.have = ~(1u << i);
-		assert_int_not_equal(UNWIND_GOES_ON, unwind_expr((struct bytes){ code, 2 },
-								 &r, &mem, NULL, NULL, &v));
+		assert_int_not_equal(UNWIND_GOES_ON, unwind_expr((struct bytes){ code, 2 }, &r,
+								 &mem, NULL, NULL, &v));
 	}
 }
 
