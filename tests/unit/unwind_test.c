@@ -32,6 +32,7 @@ enum { RAX, RDX, RCX, RBX, RSI, RDI, RBP, RSP, R12 = 12, RA = 16 };
 #include "unwind_steps.inc.h"
 
 #include "unwind_live.inc.h"
+#include "unwind_any.inc.h"
 
 int main(void)
 {
@@ -80,6 +81,7 @@ int main(void)
 		cmocka_unit_test(test_trampolines),
 		cmocka_unit_test(test_code_without_end),
 		cmocka_unit_test(test_odd_files),
+		cmocka_unit_test(test_any_stack),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
