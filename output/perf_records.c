@@ -67,7 +67,7 @@ static size_t begin_record(struct perf_records *r, uint32_t type, unsigned misc)
 {
 	buf_u32(&r->buf, type);
 	buf_u16(&r->buf, misc);
-	buf_u16(&r->buf, 0);
+	buf_zero(&r->buf, sizeof(uint16_t)); /* its size */
 	return r->buf.n - sizeof(struct perf_event_header);
 }
 
@@ -351,10 +351,11 @@ static struct elided choose_elided(const struct perf_records *r, const struct st
 		return e;
 	e.from = (most - 1) / 2;
 	e.to = stk->n - (most - 1 - e.from);
-	for (size_t i = e.from; i < e.to; i++)
-		e.n_markers += stk->frames[i].kind == FRAME_MARKER;
-	e.n_markers = MIN(e.n_markers, (size_t)MAX_KEPT);
-	e.to += e.n_markers;
+	for (size_t i = e.from; i < e.to && e.n_markers < MAX_KEPT; i++)
+		if (stk->frames[i].kind == FRAME_MARKER) {
+			e.n_markers++;
+			e.to++;
+		}
 	return e;
 }
 
@@ -362,7 +363,7 @@ static void put_elided(struct perf_records *r, uint64_t *context, const struct s
 		       struct elided e)
 {
 	put_marker(r, context, "[elided]");
-	for (size_t i = e.from; i < e.to && e.n_markers; i++)
+	for (size_t i = e.from; e.n_markers; i++)
 		if (stk->frames[i].kind == FRAME_MARKER) {
 			put_frame(r, context, &stk->frames[i]);
 			e.n_markers--;
@@ -380,7 +381,7 @@ static bool put_chain(struct perf_records *r, size_t record, const struct sample
 	size_t at = r->buf.n, i;
 	bool kernel;
 
-	buf_u64(&r->buf, 0);
+	buf_zero(&r->buf, sizeof(nr));
 	for (i = 0; i < stk->n && r->buf.n - record + 32 <= RECORD_MAX; i++) {
 		if (i == e.from) {
 			put_elided(r, &context, stk, e);
@@ -405,9 +406,7 @@ static bool put_chain(struct perf_records *r, size_t record, const struct sample
 int perf_records_sample(struct perf_records *r, const struct sample *smp,
 			const struct stack *stk, bool *cut)
 {
-	const struct side at = {
-		.time = smp->time, .pid = smp->pid, .tid = smp->tid, .cpu = smp->cpu
-	};
+	const struct side at = { .time = smp->time, .pid = smp->pid, .cpu = smp->cpu };
 	unsigned misc = smp->misc & PERF_RECORD_MISC_CPUMODE_MASK;
 	size_t start;
 	int ret = map_pyelf(r, &at);

@@ -54,9 +54,7 @@ static uint32_t first_loop(const struct merger *m, bool whole)
 
 	for (uint32_t i = 0; i < m->n_frames; i++)
 		loops += m->in->hint[i] == MERGE_IS_EVAL;
-	if (!whole && loops <= m->in->n_anchors)
-		return 0;
-	if (loops == m->in->n_anchors)
+	if (loops == m->in->n_anchors || (loops < m->in->n_anchors && !whole))
 		return 0;
 	return loops == m->in->n_anchors + 1 ? loop_from(m, 0) + 1 : m->n_frames;
 }

@@ -695,19 +695,47 @@ static void elided_marks(void **state)
 	}
 }
 
+/* Also one of the frames that make room for another one. */
+static void elided_mark_at_the_edge(void **state)
+{
+	enum { SHOWN = 11, N = 30 };
+	static const int left[SHOWN] = { 0, 1, 2, 3, 4, -1, -1, -1, 27, 28, 29 };
+	int kept[SHOWN];
+	bool cut;
+
+	known();
+	r.shown = SHOWN;
+	number_frames();
+	deep[10] = (struct frame){ .kind = FRAME_MARKER, .name = "[a]" };
+	deep[25] = (struct frame){ .kind = FRAME_MARKER, .name = "[b]" };
+	assert_int_equal(SHOWN, kept_of(N, &cut, kept));
+	assert_memory_equal(left, kept, sizeof(kept));
+	assert_int_equal(load_u64(r.buf.at + 72 + 8 * 7),
+			 PYELF_BASE + pyelf_marker(r.pyelf, "[b]"));
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(names),	  TEST(exec),
-		TEST(maps),	  TEST(maps_with_build_ids),
-		TEST(long_paths), TEST(kernel_maps),
-		TEST(build_ids),  TEST(build_ids_of_a_stream),
-		TEST(lives),	  TEST(what_is_lost),
-		TEST(samples),	  TEST(samples_with_addresses),
-		TEST(symbols),	  TEST(longest),
-		TEST(elided),	  TEST(elided_marks),
+		TEST(names),
+		TEST(exec),
+		TEST(maps),
+		TEST(maps_with_build_ids),
+		TEST(long_paths),
+		TEST(kernel_maps),
+		TEST(build_ids),
+		TEST(build_ids_of_a_stream),
+		TEST(lives),
+		TEST(what_is_lost),
+		TEST(samples),
+		TEST(samples_with_addresses),
+		TEST(symbols),
+		TEST(longest),
+		TEST(elided),
+		TEST(elided_marks),
+		TEST(elided_mark_at_the_edge),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
