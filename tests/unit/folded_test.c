@@ -492,15 +492,15 @@ static void numbers_stand_for_stacks(void **state)
 	struct fixture f;
 
 	begin(&f, 0, 1);
-	put_same(&f, sample, plain, 1, 3);
-	put_same(&f, sample, NULL, 0, 3);
-	put_same(&f, sample, frames + 2, 1, 1);
+	put_same(&f, sample, plain, 1, 1);
+	put_same(&f, sample, NULL, 0, 1);
+	put_same(&f, sample, frames + 2, 1, 3);
 	put_same(&f, sample, frames + 5, 1, 5000);
 	put_same(&f, sample, NULL, 0, 5000);
 	put_same(&f, sample, plain, 1, 2); /* another one that is equal */
 	put_same(&f, sample, NULL, 0, 0);  /* no number */
 	put_same(&f, sample, plain, 1, 0);
-	put_same(&f, sample, NULL, 0, 1);
+	put_same(&f, sample, NULL, 0, 3);
 	assert_string_equal(end(&f), "?-10;spin (work.py) 4\n?-10;[late] 2\n"
 				     "?-10;[unknown] 2\n?-10 1\n");
 }
