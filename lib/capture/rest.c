@@ -77,24 +77,25 @@ void rest_copy(const struct reader *r, const struct perf_sample *s, struct q_sam
 	memcpy(q_far(q), r->rest, q->n_far);
 }
 
+_Static_assert(REST_BYTES / PAGE + 1 <= RMEM_MAX_VEC, "what is read at most is one call");
+
 /* Page by page, so that what is there before a hole comes. */
 static uint32_t read_pages(struct reader *r, raddr at, raddr end)
 {
 	struct rmem_vec v[RMEM_MAX_VEC];
-	size_t n, done;
+	size_t n = 0, done;
 	uint32_t got = 0;
 
+	if (at >= end)
+		return 0;
 	do {
-		for (n = 0; n < RMEM_MAX_VEC && at < end; n++) {
-			raddr next = MIN((at + PAGE) & ~(raddr)(PAGE - 1), end);
+		raddr next = MIN((at + PAGE) & ~(raddr)(PAGE - 1), end);
 
-			v[n] = (struct rmem_vec){ at, r->rest + got, next - at };
-			got += (uint32_t)(next - at);
-			at = next;
-		}
-		done = rmem_readv(&r->mem.base, v, n);
-	} while (done == n && at < end);
-	for (; done < n; done++)
+		v[n++] = (struct rmem_vec){ at, r->rest + got, next - at };
+		got += (uint32_t)(next - at);
+		at = next;
+	} while (at < end);
+	for (done = rmem_readv(&r->mem.base, v, n); done < n; done++)
 		got -= (uint32_t)v[done].n;
 	return got;
 }
@@ -134,6 +135,5 @@ void rest_read(struct reader *r, const struct perf_sample *s, struct rmem *red, 
 	 */
 	if (!end)
 		end = rest->at + UNKNOWN_BYTES;
-	if (end > rest->at)
-		rest->n = read_pages(r, rest->at, MIN(end, rest->at + REST_BYTES));
+	rest->n = read_pages(r, rest->at, MIN(end, rest->at + REST_BYTES));
 }

@@ -75,8 +75,7 @@ struct wait *wait_table_out(struct wait_table *t, pid_t pid, pid_t tid, uint64_t
 	w->asleep = true;
 	w->preempted = preempted;
 	w->read = false;
-	w->regs_known = w->regs_ns && w->regs_ns >= w->in && w->regs_ns <= time &&
-			time - w->regs_ns < REGS_NS;
+	w->regs_known = w->regs_ns >= w->in && time - w->regs_ns < REGS_NS;
 	w->ticks = 0;
 	w->weight = 0;
 	w->out = time;

@@ -339,14 +339,20 @@ static inline raddr fake_hole(struct fake *f, raddr at)
 	return at;
 }
 
-/* A CPU's reader begins with what its ring has. */
-static inline void fake_start(struct fake *f)
+/* The world as it is now can be read. */
+static inline void fake_lay(struct fake *f)
 {
 	memset(&f->stats, 0, sizeof(f->stats));
 	for (size_t i = 0; i < WORLD_BYTES; i += FAKE_PAGE)
 		if (!f->hole[i / FAKE_PAGE])
 			memcpy(fake_memory(WORLD_AT + i), f->w->mem + i, FAKE_PAGE);
 	nudge_init();
+}
+
+/* A CPU's reader begins with what its ring has. */
+static inline void fake_start(struct fake *f)
+{
+	fake_lay(f);
 	f->c.n_ready = 0;
 	assert_int_equal(reader_start(&f->c, &f->slots[f->own]), 0);
 	while (!f->c.n_ready)

@@ -80,6 +80,133 @@ static void records_out_of_order_and_missing_ones_do_no_harm(void **state)
 	wait_table_deinit(&t);
 }
 
+/* Each thread has its own wait, whoever came and went beside it. */
+static void many_threads(void **state)
+{
+	enum { N = 500 };
+	struct wait_table t = { 0 };
+	struct wait over;
+	uint64_t regs[WAIT_REGS + 1] = { 0 };
+
+	(void)state;
+	for (int i = 1; i <= N; i++) {
+		regs[WAIT_REGS - 1] = (uint64_t)i;
+		wait_table_regs(&t, i, 900, regs, WAIT_REGS);
+		assert_non_null(
+			wait_table_out(&t, 7 * i, i, 1000 + (uint64_t)i, i % 2, &over));
+		assert_int_equal(0, over.ticks);
+	}
+	assert_int_equal(N, t.n);
+	/* Those behind the tick are not in it. */
+	assert_int_equal(300, wait_table_tick(&t, 1301, 50));
+	for (int i = 3; i <= N; i += 3) {
+		wait_table_in(&t, i, 2000, true, &over);
+		assert_int_equal(i, over.tid);
+		assert_int_equal(i <= 300, over.ticks);
+	}
+	assert_int_equal(N - N / 3, t.n);
+	assert_int_equal(N - N / 3, wait_table_tick(&t, 2000, 70));
+	for (int i = N; i >= 1; i--) {
+		bool gone = i % 3 == 0;
+
+		wait_table_in(&t, i, 2001, true, &over);
+		assert_int_equal(gone ? 0 : i <= 300 ? 2 : 1, over.ticks);
+		if (gone)
+			continue;
+		assert_int_equal(i, over.tid);
+		assert_int_equal(7 * i, over.pid);
+		assert_int_equal(1000 + i, over.out);
+		assert_int_equal(i % 2, over.preempted);
+		assert_true(over.regs_known);
+		assert_int_equal(i, over.regs[WAIT_REGS - 1]);
+		assert_int_equal(i <= 300 ? 120 : 70, wait_table_weight(&t, &over, 1040));
+	}
+	assert_int_equal(0, t.n);
+	wait_table_deinit(&t);
+}
+
+/* Registers are those of a wait if the thread has left with them just then. */
+static void registers_of_this_time(void **state)
+{
+	static const struct {
+		uint64_t at, in, out;
+		bool known;
+	} rows[] = {
+		{ 5000000, 0, 5000000, true },	      { 5000000, 0, 5000001, true },
+		{ 5000001, 0, 5000000, false },	      { 5000000, 0, 5999999, true },
+		{ 5000000, 0, 6000000, false },	      { 5000000, 5000000, 5000500, true },
+		{ 5000000, 5000001, 5000500, false },
+	};
+	const uint64_t regs[WAIT_REGS + 1] = { 7 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct wait_table t = { 0 };
+		struct wait over, *w;
+
+		wait_table_out(&t, 1, 5, 1, false, &over);
+		wait_table_regs(&t, 5, rows[i].at, regs, 1);
+		/* More than there is room for are none. */
+		wait_table_regs(&t, 5, rows[i].out, regs, WAIT_REGS + 1);
+		wait_table_in(&t, 5, MAX(rows[i].in, 2), false, &over);
+		w = wait_table_out(&t, 0, 5, rows[i].out, false, &over);
+		assert_int_equal(1, w->pid); /* as it was told before */
+		assert_true(w->asleep);
+		assert_int_equal(rows[i].out, w->out);
+		if (w->regs_known != rows[i].known)
+			fail_msg("row %zu", i);
+		wait_table_deinit(&t);
+	}
+}
+
+/* What is told twice, or in another order, ends no wait twice, and none that began later. */
+static void comings(void **state)
+{
+	struct wait_table t = { 0 };
+	struct wait over;
+
+	(void)state;
+	wait_table_out(&t, 1, 5, 100, false, &over);
+	wait_table_tick(&t, 101, 10);
+	wait_table_in(&t, 5, 300, false, &over);
+	assert_int_equal(1, over.ticks);
+	wait_table_in(&t, 5, 301, false, &over);
+	assert_int_equal(0, over.ticks);
+	wait_table_in(&t, 5, 200, false, &over);
+	assert_false(wait_table_out(&t, 1, 5, 250, false, &over)->asleep);
+	assert_false(wait_table_out(&t, 1, 5, 300, false, &over)->asleep);
+	assert_true(wait_table_out(&t, 1, 5, 301, false, &over)->asleep);
+	wait_table_in(&t, 5, 301, false, &over); /* at once */
+	assert_false(wait_table_out(&t, 1, 5, 300, false, &over)->asleep);
+	wait_table_deinit(&t);
+}
+
+/* What a wait stands for. */
+static void weights(void **state)
+{
+	static const struct {
+		uint64_t out, since, end, weight;
+	} rows[] = {
+		{ 1000, 0, 1100, 30 },	/* as long as the longest distance */
+		{ 1000, 0, 1101, 101 }, /* longer */
+		{ 1000, 1000, 1101, 101 }, { 1000, 1050, 1150, 30 }, /* of what counts */
+		{ 1000, 1050, 1151, 101 }, { 1000, 1500, 1499, 30 }, /* nothing of it does */
+		{ 1000, 0, 900, 30 },
+	};
+	struct wait w = { .ticks = 1, .weight = 30 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct wait_table t = { .longest = 100, .since = rows[i].since };
+
+		w.out = rows[i].out;
+		if (wait_table_weight(&t, &w, rows[i].end) != rows[i].weight)
+			fail_msg("row %zu", i);
+	}
+	w = (struct wait){ .out = 1000 }; /* not taken */
+	assert_int_equal(0, wait_table_weight(&(struct wait_table){ 0 }, &w, 5000));
+}
+
 static uint64_t draw(uint64_t *state, uint64_t below)
 {
 	*state ^= *state >> 12;
@@ -166,6 +293,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_wait_is_what_lies_between_two_switches),
 		cmocka_unit_test(records_out_of_order_and_missing_ones_do_no_harm),
+		cmocka_unit_test(many_threads),
+		cmocka_unit_test(registers_of_this_time),
+		cmocka_unit_test(comings),
+		cmocka_unit_test(weights),
 		cmocka_unit_test(what_is_taken_stands_for_all),
 		cmocka_unit_test(a_stack_is_kept_until_its_wait_is_over),
 	};

@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * waits: its thread, step by step. It sleeps until this test lets it go on, uses as much CPU
+ * time as the test says, and reads the stack of a made-up Python (fake_ring.h).
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include <dlfcn.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/eventfd.h>
+
+#include "capture/reader_int.h"
+#include "capture/wait_post.h"
+#include "capture/waits.h"
+#include "fake_ring.h"
+
+static const uint64_t PERIOD = 8000000, START = 1000000000000;
+
+static struct {
+	bool gated; /* else sleeps are not ours */
+	uint64_t until;
+	sem_t asleep, go;
+	_Atomic bool open;	/* it no longer waits for us */
+	uint64_t cpu, cpu_step; /* ns of CPU time, and how many each look at it takes */
+	void (*on_nap)(void);
+	void *arg;
+} gate;
+
+int clock_nanosleep(clockid_t clock, int flags, const struct timespec *t,
+		    struct timespec *left)
+{
+	assert_true(gate.gated && clock == CLOCK_MONOTONIC && flags == TIMER_ABSTIME);
+	assert_in_range(t->tv_nsec, 0, 999999999);
+	gate.until = (uint64_t)t->tv_sec * 1000000000 + (uint64_t)t->tv_nsec;
+	sem_post(&gate.asleep);
+	while (!gate.open && sem_wait(&gate.go) < 0)
+		;
+	return 0;
+}
+
+int nanosleep(const struct timespec *t, struct timespec *left)
+{
+	int (*f)(const struct timespec *, struct timespec *) = dlsym(RTLD_NEXT, "nanosleep");
+
+	if (gate.on_nap && gettid() != getpid())
+		gate.on_nap();
+	return f(t, left);
+}
+
+int clock_gettime(clockid_t clock, struct timespec *t)
+{
+	int (*f)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
+
+	if (clock != CLOCK_THREAD_CPUTIME_ID)
+		return f(clock, t);
+	gate.cpu += gate.cpu_step;
+	*t = (struct timespec){ .tv_sec = (time_t)(gate.cpu / 1000000000),
+				.tv_nsec = (long)(gate.cpu % 1000000000) };
+	return 0;
+}
+
+struct fix {
+	struct fake *f;
+	struct waits *w;
+	uint64_t tick; /* when the next one comes */
+	uint64_t distance;
+};
+
+/* Where it sleeps next. */
+static void arrive(struct fix *x)
+{
+	sem_wait(&gate.asleep);
+	x->distance = gate.until - x->tick;
+	x->tick = gate.until;
+}
+
+static void let_go(struct fix *x)
+{
+	sem_post(&gate.go);
+	arrive(x);
+}
+
+static void begin(struct fix *x)
+{
+	x->tick = START;
+	assert_int_equal(0, waits_start(x->w, PERIOD, START));
+	arrive(x);
+}
+
+static int setup(void **state)
+{
+	struct fix *x = calloc(1, sizeof(*x));
+
+	fake_setup((void **)&x->f);
+	fake_lay(x->f);
+	memset(&gate, 0, sizeof(gate));
+	sem_init(&gate.asleep, 0, 0);
+	sem_init(&gate.go, 0, 0);
+	gate.gated = true;
+	x->f->c.n_tids = 1; /* of those that are there already, nobody */
+	x->f->c.tids = (const pid_t[]){ 1 };
+	x->w = waits_create(&x->f->c);
+	assert_non_null(x->w);
+	x->f->c.waits = waits_post(x->w);
+	*state = x;
+	return 0;
+}
+
+/* Those that go on end now. */
+static void stop(struct fix *x)
+{
+	gate.open = true;
+	sem_post(&gate.go);
+	waits_stop(x->w);
+}
+
+static int teardown(void **state)
+{
+	struct fix *x = *state;
+
+	stop(x);
+	waits_destroy(x->w);
+	assert_int_equal(-1, x->f->slots[0].handover.posted);
+	fake_destroy(x->f);
+	free(x);
+	return 0;
+}
+
+static void post(struct fix *x, uint32_t cpu, pid_t tid, uint64_t time, const char *what)
+{
+	wait_post_switch(waits_post(x->w), &x->f->slots[cpu], getpid(), tid, time,
+			 what[0] != 'i', !strcmp(what, "preempted"));
+}
+
+/* The next sample or end of a wait: "exact a3 b3 sleep", "torn sleep unread", "over"; "". */
+static const char *next(struct fix *x, struct q_wait *over)
+{
+	static const char *const states[] = { "?", "sleep", "disk", "runnable" };
+	struct queue *q = waits_queue(x->w);
+	const struct queue_record *rec;
+	static char text[8 * WORLD_FRAMES + 100];
+	const char *s;
+
+	while ((rec = queue_peek(q)) && rec->type == Q_CODE) {
+		fake_code(x->f, rec);
+		queue_pop(q);
+	}
+	if (!rec)
+		return "";
+	if (rec->type == Q_WAIT) {
+		memcpy(over, rec->data, sizeof(*over));
+		queue_pop(q);
+		return "over";
+	}
+	s = fake_next_of(x->f, q, 0);
+	snprintf(text, sizeof(text), "%s %s%s", s, states[fake_sample(x->f)->wait],
+		 fake_sample(x->f)->unread ? " unread" : "");
+	return text;
+}
+
+static void expect_over(struct fix *x, pid_t tid, uint64_t out, uint64_t end, uint64_t weight)
+{
+	struct q_wait over;
+
+	assert_string_equal("over", next(x, &over));
+	assert_int_equal(tid, over.tid);
+	assert_int_equal(out, over.out);
+	assert_int_equal(end, over.time);
+	assert_int_equal(weight, over.weight);
+}
+
+static void expect_sample(struct fix *x, const char *text, pid_t tid, uint64_t time)
+{
+	struct q_wait none;
+
+	assert_string_equal(text, next(x, &none));
+	assert_int_equal(getpid(), fake_sample(x->f)->sample.pid);
+	assert_int_equal(tid, fake_sample(x->f)->sample.tid);
+	assert_int_equal(time, fake_sample(x->f)->sample.time);
+}
+
+static void expect_none(struct fix *x)
+{
+	struct q_wait none;
+
+	assert_string_equal("", next(x, &none));
+}
+
+/* --- a wait --- */
+
+/* It is read at the first tick that falls into it, and when it is over it stands for the
+ * distance of that tick, or, if it is longer than any, for itself. */
+static void a_wait_is_read_once_and_given_when_over(void **state)
+{
+	struct fix *x = *state;
+	uint64_t out, distance;
+
+	begin(x);
+	out = x->tick - 1000;
+	distance = x->distance;
+	post(x, 0, FAKE_TID, out, "out");
+	expect_none(x);
+	let_go(x);
+	expect_sample(x, "exact a3 b3 sleep", FAKE_TID, out);
+	assert_int_equal(0, fake_sample(x->f)->user_ip); /* it is no thread of ours */
+	post(x, 1, FAKE_TID, out + 2000, "in");
+	expect_none(x);
+	let_go(x);
+	expect_over(x, FAKE_TID, out, out + 2000, distance);
+	expect_none(x);
+	/* One into which no tick falls is not taken. */
+	post(x, 0, FAKE_TID, out + 3000, "out");
+	post(x, 0, FAKE_TID, out + 3100, "in");
+	let_go(x);
+	expect_none(x);
+	/* A long one. */
+	out = x->tick;
+	post(x, 0, FAKE_TID, out, "out");
+	let_go(x);
+	expect_none(x); /* that tick was when it began */
+	let_go(x);
+	expect_sample(x, "exact a3 b3 sleep", FAKE_TID, out);
+	for (int i = 0; i < 4; i++)
+		let_go(x);
+	post(x, 0, FAKE_TID, x->tick, "in"); /* as the tick comes */
+	distance = x->tick - out;
+	let_go(x);
+	expect_over(x, FAKE_TID, out, out + distance, distance);
+	expect_none(x);
+	assert_int_equal(0, fake_counted(x->f, waits_unread));
+	assert_int_equal(0, fake_counted(x->f, side_lost));
+	assert_false(waits_stuck(x->w));
+	assert_int_equal(0, waits_watch(x->w));
+	assert_null(queue_peek(waits_messages(x->w)));
+}
+
+/* What is told of a later time is kept until then. */
+static void what_comes_later_waits(void **state)
+{
+	struct fix *x = *state;
+	uint64_t out;
+
+	begin(x);
+	out = x->tick + 1;
+	post(x, 0, FAKE_TID, out, "out");
+	post(x, 0, FAKE_TID, x->tick - 1, "in");
+	let_go(x);
+	expect_none(x);
+	let_go(x);
+	expect_sample(x, "exact a3 b3 sleep", FAKE_TID, out);
+}
+
+/* Whom another thread took its CPU from waits for one. Registers tell where a thread stands
+ * if it left with them; they are told in any order, by several CPUs. */
+static void what_a_thread_waits_for(void **state)
+{
+	struct fix *x = *state;
+	uint64_t regs[ARCH_MAX_REGS], out, distance;
+
+	for (size_t i = 0; i < ARCH_MAX_REGS; i++)
+		regs[i] = 500 + i;
+	regs[arch_host->sp] = x->f->sp;
+	begin(x);
+	out = x->tick - 1000;
+	post(x, 0, FAKE_TID, out, "preempted");
+	post(x, 0, FAKE_TID, out + 2000, "in");
+	post(x, 0, FAKE_TID, out + 2001, "out");
+	wait_post_regs(waits_post(x->w), &x->f->slots[1], FAKE_TID, out, regs);
+	distance = x->distance;
+	let_go(x);
+	expect_sample(x, "exact a3 b3 runnable", FAKE_TID, out);
+	assert_int_equal(500 + arch_host->ip, fake_sample(x->f)->user_ip);
+	let_go(x);
+	expect_over(x, FAKE_TID, out, out + 2000, distance);
+	/* They are of that time alone. */
+	expect_sample(x, "exact a3 b3 sleep", FAKE_TID, out + 2001);
+	assert_int_equal(0, fake_sample(x->f)->user_ip);
+}
+
+/* A thread that ends is forgotten, also one that is about to, by what the rings say. */
+static void ends(void **state)
+{
+	struct fix *x = *state;
+	const uint32_t ids[] = { (uint32_t)getpid(), (uint32_t)getpid(), FAKE_TID, FAKE_TID };
+	struct perf_event_mmap_page *page = &x->f->page[0];
+	uint64_t out, distance;
+
+	begin(x);
+	out = x->tick - 1000;
+	distance = x->distance;
+	post(x, 0, FAKE_TID, out, "out");
+	let_go(x);
+	expect_sample(x, "exact a3 b3 sleep", FAKE_TID, out);
+	wait_post_ended(waits_post(x->w), &x->f->slots[1], FAKE_TID, out + 2000);
+	let_go(x);
+	expect_over(x, FAKE_TID, out, out + 2000, distance);
+	fake_task(x->f, PERF_RECORD_EXIT, ids, x->tick - 5000 - x->f->t);
+	births_note(x->f->c.births, &x->f->slots[0].ring, 0, (const void *)x->f->map[0],
+		    x->f->map[0] + page->data_head - PERF_TRAILER);
+	page->data_tail = page->data_head;
+	post(x, 0, FAKE_TID, x->tick - 1000, "out");
+	post(x, 0, FAKE_TID + 1, x->tick - 1000, "out");
+	out = x->tick - 1000;
+	let_go(x);
+	expect_sample(x, "nopython sleep", FAKE_TID + 1, out);
+	expect_none(x);
+}
+
+/* Where the kernel hides switches of some, whoever is not seen to sleep may have run. */
+static void hidden_switches(void **state)
+{
+	struct fix *x = *state;
+	uint64_t out, distance;
+
+	x->f->c.switches_hidden = true;
+	begin(x);
+	out = x->tick - 1000;
+	distance = x->distance;
+	post(x, 0, FAKE_TID, out, "out"); /* /proc knows no such thread */
+	let_go(x);
+	expect_sample(x, "late a3 b3 sleep", FAKE_TID, out);
+	post(x, 0, FAKE_TID, out + 2000, "in");
+	post(x, 0, FAKE_TID, x->tick - 1000, "preempted");
+	let_go(x);
+	expect_over(x, FAKE_TID, out, out + 2000, distance);
+	expect_sample(x, "exact a3 b3 runnable", FAKE_TID, x->tick - x->distance - 1000);
+}
+
+/* --- who reads when --- */
+
+/* Reads have a part of the time between ticks: who was not read by the end of its wait is told
+ * of as that, and ticks come less often until reads keep up again. */
+static void reads_have_a_budget(void **state)
+{
+	struct fix *x = *state;
+	uint64_t out = 0, distance = 0, period = PERIOD;
+
+	begin(x);
+	gate.cpu_step = 200000000;
+	for (int i = 0; i < 120; i++) {
+		uint64_t last = distance, ended = out + 2000;
+
+		if (i == 30)
+			gate.cpu_step = 0;
+		assert_in_range(x->distance, period / 2, period / 2 + period - 1);
+		out = x->tick - 1000;
+		distance = x->distance;
+		post(x, 0, FAKE_TID, out, i % 2 ? "out" : "preempted");
+		post(x, 0, FAKE_TID, out + 2000, "in");
+		let_go(x);
+		if (i > 0 && i <= 30) {
+			expect_sample(x, i % 2 ? "torn runnable unread" : "torn sleep unread",
+				      FAKE_TID, ended);
+			assert_int_equal(last, fake_sample(x->f)->sample.period);
+			assert_int_equal(i, fake_counted(x->f, waits_unread));
+		}
+		while (queue_peek(waits_queue(x->w)) && i >= 30)
+			queue_pop(waits_queue(x->w));
+		expect_none(x);
+		/* A quarter more while they do not, at most a second; a sixteenth less. */
+		if (i > 0 && i < 30)
+			period = MIN(period + period / 4, (uint64_t)1000000000);
+		else if (i >= 30)
+			period = MAX(period - period / 16, PERIOD);
+	}
+	assert_int_equal(PERIOD, period);
+	assert_int_equal(30, fake_counted(x->f, waits_unread));
+}
+
+/* Who was left over comes before those that were read. */
+static void each_has_its_turn(void **state)
+{
+	static const int order[] = { 0, 1, 2, 0 };
+	struct fix *x = *state;
+	uint64_t out = 0, again;
+
+	begin(x);
+	gate.cpu_step = 600000; /* one read a tick */
+	for (int i = 0; i < 3; i++)
+		post(x, 0, FAKE_TID + i, x->tick - 1000, "out");
+	again = out = x->tick - 1000;
+	for (size_t i = 0; i < ARRAY_SIZE(order); i++) {
+		struct q_wait over;
+		const char *got;
+
+		let_go(x);
+		do
+			got = next(x, &over);
+		while (!strcmp(got, "over") || strstr(got, "unread"));
+		assert_string_not_equal("", got);
+		assert_int_equal(FAKE_TID + order[i], fake_sample(x->f)->sample.tid);
+		assert_int_equal(order[i] ? out : again, fake_sample(x->f)->sample.time);
+		expect_none(x);
+		if (i && i < 2)
+			continue;
+		/* The first one sleeps anew. */
+		post(x, 0, FAKE_TID, x->tick - 2000, "in");
+		post(x, 0, FAKE_TID, x->tick - 1000, "out");
+		again = x->tick - 1000;
+	}
+}
+
+/* --- readers that are behind --- */
+
+static void reader_comes(void)
+{
+	struct fix *x = gate.arg;
+
+	gate.on_nap = NULL;
+	post(x, 1, FAKE_TID, x->tick - 1000, "out");
+	x->f->page[1].data_tail = x->f->page[1].data_head;
+}
+
+static bool is_woken(struct fix *x, uint32_t cpu)
+{
+	struct pollfd p = { .fd = x->f->slots[cpu].handover.posted, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+/* Those whose rings hold something are woken, and waited for. */
+static void readers_pass_on_what_they_have(void **state)
+{
+	struct fix *x = *state;
+
+	begin(x);
+	let_go(x);
+	assert_false(is_woken(x, 0) || is_woken(x, 1));
+	x->f->page[1].data_head = 8;
+	gate.arg = x;
+	gate.on_nap = reader_comes;
+	let_go(x);
+	assert_false(is_woken(x, 0));
+	assert_true(is_woken(x, 1));
+	expect_sample(x, "exact a3 b3 sleep", FAKE_TID, x->tick - x->distance - 1000);
+	/* Who never comes is not waited for long. */
+	x->f->page[0].data_head = 8;
+	let_go(x);
+	assert_true(is_woken(x, 0));
+}
+
+/* What they had no room for is told of once. */
+static void messages_without_room(void **state)
+{
+	struct fix *x = *state;
+
+	begin(x);
+	let_go(x);
+	assert_int_equal(0, fake_counted(x->f, side_lost));
+	for (int i = 0; i < 60000; i++)
+		post(x, 0, FAKE_TID + 5, x->tick - 1000, "in");
+	let_go(x);
+	let_go(x);
+	assert_int_equal(1, fake_counted(x->f, side_lost));
+}
+
+/* --- the beginning and the end --- */
+
+static struct {
+	sem_t begun, end;
+	_Atomic int sleeper, runner;
+	_Atomic bool over;
+} others;
+
+static void *sleep_on(void *arg)
+{
+	others.sleeper = gettid();
+	sem_post(&others.begun);
+	while (sem_wait(&others.end) < 0)
+		;
+	return NULL;
+}
+
+static void *run_on(void *arg)
+{
+	others.runner = gettid();
+	sem_post(&others.begun);
+	while (!others.over)
+		;
+	return NULL;
+}
+
+/* Who sleeps when the recording begins has done so since then, for us, and is read after
+ * those that fell asleep later; waits that go on at the end are over then. */
+static void from_the_beginning_to_the_end(void **state)
+{
+	struct fix *x = *state;
+	struct proc_wait at;
+	struct q_wait over;
+	pthread_t t[2];
+	pid_t tids[2];
+	uint64_t before;
+
+	sem_init(&others.begun, 0, 0);
+	sem_init(&others.end, 0, 0);
+	others.over = false;
+	pthread_create(&t[0], NULL, sleep_on, NULL);
+	pthread_create(&t[1], NULL, run_on, NULL);
+	sem_wait(&others.begun);
+	sem_wait(&others.begun);
+	while (proc_state(getpid(), others.sleeper) != 'S')
+		usleep(100);
+	tids[0] = others.runner;
+	tids[1] = others.sleeper;
+	x->f->c.tids = tids;
+	x->f->c.n_tids = 2;
+	begin(x);
+	others.over = true;
+	pthread_join(t[1], NULL);
+	assert_int_equal(0, proc_syscall(getpid(), others.sleeper, &at));
+	post(x, 0, FAKE_TID, x->tick - 1000, "out");
+	let_go(x);
+	expect_sample(x, "exact a3 b3 sleep", FAKE_TID, x->tick - x->distance - 1000);
+	expect_sample(x, "nopython sleep", others.sleeper, START);
+	assert_int_equal(at.pc, fake_sample(x->f)->user_ip);
+	post(x, 0, FAKE_TID + 1, x->tick - 1, "out"); /* no tick falls into that */
+	before = now_ns();
+	stop(x);
+	for (int i = 0; i < 2; i++) {
+		assert_string_equal("over", next(x, &over));
+		assert_int_equal(i ? FAKE_TID : others.sleeper, over.tid);
+		assert_in_range(over.time, before, now_ns());
+		assert_int_equal(over.time - over.out, over.weight);
+	}
+	expect_none(x);
+	sem_post(&others.end);
+	pthread_join(t[0], NULL);
+}
+
+/* --- ticks --- */
+
+static void ticks_come_at_random(void **state)
+{
+	uint64_t least = UINT64_MAX, most = 0, sum = 0;
+	struct fix *x = *state;
+
+	begin(x);
+	for (int i = 0; i < 400; i++) {
+		assert_in_range(x->distance, PERIOD / 2, PERIOD / 2 + PERIOD - 1);
+		least = MIN(least, x->distance);
+		most = MAX(most, x->distance);
+		sum += x->distance;
+		let_go(x);
+	}
+	assert_true(least < PERIOD / 100 * 55 && most > PERIOD / 100 * 145);
+	assert_true(sum / 400 > PERIOD / 100 * 90 && sum / 400 < PERIOD / 100 * 110);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_wait_is_read_once_and_given_when_over, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(what_comes_later_waits, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_a_thread_waits_for, setup, teardown),
+		cmocka_unit_test_setup_teardown(ends, setup, teardown),
+		cmocka_unit_test_setup_teardown(hidden_switches, setup, teardown),
+		cmocka_unit_test_setup_teardown(reads_have_a_budget, setup, teardown),
+		cmocka_unit_test_setup_teardown(each_has_its_turn, setup, teardown),
+		cmocka_unit_test_setup_teardown(readers_pass_on_what_they_have, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(messages_without_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(from_the_beginning_to_the_end, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(ticks_come_at_random, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
