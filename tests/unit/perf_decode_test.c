@@ -272,6 +272,62 @@ static void names_of_programs(void **state)
 	}
 }
 
+/* Before an end of another size nothing says who and when but the record itself. */
+static void side_before_another_end(void **state)
+{
+	enum { END = 24 };
+	struct record r;
+	struct side s;
+
+	record_begin(&r, PERF_RECORD_COMM, 0);
+	record_u32(&r, 70, 71);
+	record_str(&r, "worker");
+	record_add(&r, (const char[END]){ 1 }, END);
+	assert_int_equal(0, perf_decode_side_before(record_header(&r), END, &s));
+	assert_int_equal(SIDE_COMM, s.kind);
+	assert_int_equal(70, s.pid);
+	assert_int_equal(71, s.tid);
+	assert_int_equal(0, s.time);
+	assert_int_equal(0, s.cpu);
+	assert_string_equal("worker", s.u.comm.name);
+	/* The end is none of the name's. */
+	record_begin(&r, PERF_RECORD_COMM, 0);
+	record_u32(&r, 70, 71);
+	record_add(&r, "12345678", 8);
+	record_add(&r, (const char[END]){ 0 }, END);
+	assert_int_equal(-EBADMSG, perf_decode_side_before(record_header(&r), END, &s));
+	record_begin(&r, PERF_RECORD_LOST_SAMPLES, 0);
+	record_add(&r, (const char[END]){ 0 }, END - 8);
+	assert_int_equal(-EBADMSG, perf_decode_side_before(record_header(&r), END, &s));
+	record_begin(&r, 4096, 0);
+	record_add(&r, (const char[END]){ 0 }, END);
+	assert_int_equal(-ENOENT, perf_decode_side_before(record_header(&r), END, &s));
+}
+
+/* The witness's that has nothing in it, or that is cut. */
+static void cut_witness(void **state)
+{
+	struct perf_sample s;
+	struct record r;
+
+	record_begin(&r, PERF_RECORD_SAMPLE, 0);
+	record_u64(&r, 7);
+	record_u32(&r, 10, 11);
+	record_u64(&r, 12345);
+	record_u64(&r, PERF_SAMPLE_REGS_ABI_NONE);
+	for (size_t n = r.n; n >= sizeof(struct perf_event_header); n--) {
+		record_header(&r)->size = (uint16_t)n;
+		assert_int_equal(n == r.n ? 0 : -EBADMSG,
+				 perf_decode_witness(record_header(&r), false, &s));
+		assert_false(s.have_user);
+		/* What is not there is 0. */
+		assert_int_equal(n >= 16 ? 7 : 0, s.id);
+	}
+	record_header(&r)->size = 0; /* less than its own head */
+	assert_int_equal(-EBADMSG, perf_decode_witness(record_header(&r), false, &s));
+	assert_int_equal(0, s.id);
+}
+
 /* A string without an end in the record is not read into the trailer. */
 static void string_without_end(void **state)
 {
@@ -466,6 +522,8 @@ int main(void)
 		cmocka_unit_test(side_mmap),
 		cmocka_unit_test(side_mmap_with_build_id),
 		cmocka_unit_test(side_comm),
+		cmocka_unit_test(side_before_another_end),
+		cmocka_unit_test(cut_witness),
 		cmocka_unit_test(string_without_end),
 		cmocka_unit_test(side_tasks),
 		cmocka_unit_test(side_lost_and_throttled),
