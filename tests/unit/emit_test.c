@@ -171,15 +171,232 @@ static void messages(void **state)
 	assert_int_equal(eventfd_read(f->c.kick, &n), 0);
 }
 
+/* --- a sample --- */
+
+enum { FRAMES = 3, ANCHORS = 2, CHAIN = 5, READS = 2 };
+
+struct made {
+	struct session session;
+	struct pystack_frame frames[FRAMES];
+	struct pystack_anchor anchors[ANCHORS];
+	uint64_t chain[CHAIN], reads[2 * READS], regs[ARCH_MAX_REGS];
+	unsigned char stack[64];
+	struct pending p;
+	struct walk w;
+};
+
+/* All that a sample can have, each with a value of its own. */
+static struct made *make(struct fix *f)
+{
+	static struct made m;
+
+	m = (struct made){
+		.session = { .n_events = 1, .events[0].attr.sample_period = 77 },
+		.frames = { { .code_id = 1, .lasti = 2 },
+			    { .code_id = 3, .lasti = 4 },
+			    { .code_id = 5, .lasti = 6 } },
+		.anchors = { { 0x7100, 1, 0 }, { 0x7200, 3, 0 } },
+		.chain = { PERF_CONTEXT_KERNEL, 0xffffffff81000001, 0xffffffff81000002,
+			   PERF_CONTEXT_USER, 0x401000 },
+		.reads = { 1001, 11, 1002, 12 },
+		.p = { .prov = PROV_EXACT, .held = true, .hold.t_end = 5600 },
+		.w = { .res = { .end = PYSTACK_OK,
+				.n = FRAMES,
+				.frames = m.frames,
+				.anchors = m.anchors,
+				.n_anchors = ANCHORS,
+				.truncated = true },
+		       .published = (struct target *)0x1234 },
+	};
+	m.session.how[0].read = true;
+	m.p.s = (struct perf_sample){ .id = 900,
+				      .ip = 901,
+				      .time = 5000,
+				      .addr = 903,
+				      .period = 904,
+				      .pid = 905,
+				      .tid = 906,
+				      .cpu = 7,
+				      .misc = PERF_RECORD_MISC_KERNEL,
+				      .reads = (const unsigned char *)m.reads,
+				      .n_reads = READS,
+				      .kchain = (const unsigned char *)m.chain,
+				      .n_kchain = CHAIN,
+				      .have_user = true,
+				      .user_ip = 908,
+				      .user_sp = 0x7000,
+				      .regs = (const unsigned char *)m.regs,
+				      .stack = { m.stack, sizeof(m.stack) } };
+	memset(m.stack, 0x5a, sizeof(m.stack));
+	for (size_t i = 0; i < ARCH_MAX_REGS; i++)
+		m.regs[i] = 2000 + i;
+	f->c.session = &m.session;
+	f->c.native = true;
+	f->c.first_seen = true;
+	f->r->wait = Q_WAIT_DISK;
+	return &m;
+}
+
+static const struct q_sample *emitted(struct fix *f, struct made *m)
+{
+	while (queue_peek(&f->slot.queue))
+		queue_pop(&f->slot.queue);
+	emit_sample(f->r, &m->p, &m->w);
+	return next(f, Q_SAMPLE);
+}
+
+static void all_of_a_sample(void **state)
+{
+	struct fix *f = *state;
+	struct made *m = make(f);
+	const struct q_sample *q = emitted(f, m);
+
+	assert_int_equal(5000, q->sample.time);
+	assert_int_equal(904, q->sample.period);
+	assert_int_equal(901, q->sample.ip);
+	assert_int_equal(903, q->sample.addr);
+	assert_int_equal(905, q->sample.pid);
+	assert_int_equal(906, q->sample.tid);
+	assert_int_equal(7, q->sample.cpu);
+	assert_int_equal(0, q->sample.event);
+	assert_int_equal(PERF_RECORD_MISC_KERNEL, q->sample.misc);
+	assert_int_equal(PROV_EXACT, q->sample.prov);
+	assert_int_equal(600, q->sample.late_ns);
+	assert_true(q->sample.truncated);
+	assert_int_equal(908, q->user_ip);
+	assert_int_equal(Q_WAIT_DISK, q->wait);
+	assert_false(q->undecided || q->unread);
+	assert_null(q->program);
+	assert_int_equal(3, q->n_kernel); /* without markers */
+	for (uint32_t i = 0; i < 3; i++)
+		assert_true(q_kernel(q)[i] == m->chain[i == 2 ? 4 : i + 1]);
+	assert_int_equal(FRAMES, q->n_python);
+	for (uint32_t i = 0; i < FRAMES; i++) {
+		assert_int_equal(MARK | (2 * i + 1), q_python(q)[i].code_id);
+		assert_int_equal(2 * i + 2, q_python(q)[i].lasti);
+	}
+	assert_int_equal(ANCHORS, q->n_anchors);
+	assert_memory_equal(m->anchors, q_anchors(q), sizeof(m->anchors));
+	assert_int_equal(READS, q->n_reads);
+	for (uint32_t i = 0; i < READS; i++) {
+		assert_int_equal(11 + i, q_reads(q)[i].id);
+		assert_int_equal(1001 + i, q_reads(q)[i].value);
+		assert_int_equal(0, q_reads(q)[i].event);
+	}
+	assert_int_equal(arch_host->n_regs, q->n_regs);
+	assert_memory_equal(m->regs, q_regs(q), 8 * (size_t)q->n_regs);
+	assert_int_equal(sizeof(m->stack), q->n_stack);
+	assert_memory_equal(m->stack, q_stack(q), sizeof(m->stack));
+	assert_int_equal(1, STATS_GET(&f->stats, truncated));
+	assert_int_equal(0, STATS_GET(&f->stats, lost));
+}
+
+/* What it has not, or what nobody asked for, is not there. */
+static void parts_of_a_sample(void **state)
+{
+	struct fix *f = *state;
+	struct made *m = make(f);
+	const struct q_sample *q;
+
+	m->p.prov = PROV_TORN;
+	m->p.open = true;
+	q = emitted(f, m);
+	assert_int_equal(0, q->n_python + q->n_anchors);
+	assert_false(q->sample.truncated);
+	assert_true(q->undecided);
+	assert_ptr_equal(m->w.published, q->program);
+	m->p.prov = PROV_NOPYTHON;
+	assert_int_equal(0, emitted(f, m)->n_python);
+	m->p.prov = PROV_LATE;
+	assert_int_equal(FRAMES, emitted(f, m)->n_python);
+	m->session.how[0].read = false;
+	assert_int_equal(0, emitted(f, m)->n_reads);
+	m->p.s.period = 0;
+	assert_int_equal(77, emitted(f, m)->sample.period);
+	m->p.s.have_user = false;
+	assert_int_equal(0, emitted(f, m)->user_ip);
+	/* While a greenlet is left the native stack is another's. */
+	m->w.res.switching = true;
+	q = emitted(f, m);
+	assert_int_equal(0, q->n_stack);
+	assert_int_equal(FRAMES, q->n_python);
+	assert_int_equal(0, STATS_GET(&f->stats, stack_dropped));
+	m->p.prov = PROV_TORN;
+	assert_int_equal(sizeof(m->stack), emitted(f, m)->n_stack);
+	f->c.native = false;
+	m->p.prov = PROV_LATE;
+	assert_int_equal(0, emitted(f, m)->n_anchors);
+}
+
+/* How far await chains were joined is counted, of stacks that are given alone. */
+static void joined(void **state)
+{
+	static const struct {
+		enum pystack_joined joined;
+		bool several, part, none;
+	} rows[] = {
+		{ PYSTACK_NO_TASK },
+		{ PYSTACK_JOINED },
+		{ PYSTACK_JOINED_SEVERAL, .several = true },
+		{ PYSTACK_JOINED_PART, .part = true },
+		{ PYSTACK_JOINED_NOT, .none = true },
+	};
+	struct fix *f = *state;
+	struct made *m = make(f);
+
+	f->c.native = false; /* no anchors */
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		for (int torn = 0; torn < 2; torn++) {
+			memset(&f->stats, 0, sizeof(f->stats));
+			m->w.res.joined = rows[i].joined;
+			m->p.prov = torn ? PROV_TORN : PROV_EXACT;
+			emitted(f, m);
+			assert_int_equal(rows[i].several && !torn,
+					 STATS_GET(&f->stats, awaited_by_several));
+			assert_int_equal(rows[i].part && !torn,
+					 STATS_GET(&f->stats, awaiting_unknown));
+			assert_int_equal(rows[i].none && !torn,
+					 STATS_GET(&f->stats, tasks_unknown));
+		}
+}
+
+/* In a queue that is nearly full it goes without its stack; in a full one it is lost. */
+static void little_room(void **state)
+{
+	struct fix *f = *state;
+	struct made *m = make(f);
+	const struct queue_record *rec;
+	const struct q_sample *last = NULL;
+
+	while (!queue_scarce(&f->slot.queue)) {
+		queue_reserve(&f->slot.queue, Q_SIDE, 8);
+		queue_commit(&f->slot.queue);
+	}
+	emit_sample(f->r, &m->p, &m->w);
+	assert_int_equal(1, STATS_GET(&f->stats, stack_dropped));
+	assert_int_equal(0, STATS_GET(&f->stats, lost));
+	fill(&f->slot.queue);
+	emit_sample(f->r, &m->p, &m->w);
+	assert_int_equal(1, STATS_GET(&f->stats, lost));
+	assert_int_equal(1, STATS_GET(&f->stats, queue_full));
+	for (; (rec = queue_peek(&f->slot.queue)); queue_pop(&f->slot.queue))
+		if (rec->type == Q_SAMPLE) {
+			assert_null(last);
+			last = (const void *)rec->data;
+			assert_int_equal(0, last->n_stack);
+			assert_int_equal(FRAMES, last->n_python);
+		}
+	assert_non_null(last);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(codes_are_gone),
-		TEST(no_room_for_codes),
-		TEST(records),
-		TEST(messages),
+		TEST(codes_are_gone), TEST(no_room_for_codes), TEST(records),
+		TEST(messages),	      TEST(all_of_a_sample),   TEST(parts_of_a_sample),
+		TEST(joined),	      TEST(little_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
