@@ -116,6 +116,8 @@ static struct symbol symbol_in_file(struct symbolizer *s, const struct module *t
 		ret.kind = SYMBOL_EVAL;
 	else if (t->exports_python && symnames_is_call(name))
 		ret.kind = SYMBOL_CALL;
+	else if (t->exports_python && symnames_is_gc(name))
+		ret.kind = SYMBOL_GC;
 	ret.name = symnames_symbol(&s->names, name);
 	return ret;
 }

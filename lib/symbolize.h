@@ -31,6 +31,7 @@ enum symbol_kind {
 		      * and in a stripped build the function that has no name */
 	SYMBOL_CALL, /* the interpreter's way from a caller to a callee; its functions without
 		      * a name */
+	SYMBOL_GC,	   /* the interpreter collects garbage */
 	SYMBOL_COROUTINE,  /* greenlet: switches C stacks */
 	SYMBOL_TRAMPOLINE, /* of python -X perf: each runs one Python function */
 };

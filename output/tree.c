@@ -538,6 +538,8 @@ const char *tree_kind(const struct tree *t, uint32_t func)
 	const struct tree_func *f = tree_func(t, func);
 	const char *name = tree_text(t, f->name);
 
+	if (f->kind == FRAME_MARKER && !strcmp(name, "[gc]"))
+		return "gc";
 	if (f->kind == FRAME_NATIVE && (strstr(name, "gc_collect") || strstr(name, "_PyGC_")))
 		return "gc";
 	return kinds[f->kind];

@@ -212,6 +212,22 @@ bool symnames_is_eval(const char *name)
 		strcmp(name + n, SYMNAMES_STUB) != 0);
 }
 
+bool symnames_is_gc(const char *name)
+{
+	/* Up to 3.9; 3.10 on; without the GIL; 3.14's kinds of collection. */
+	static const char *const names[] = { "collect",
+					     "gc_collect_main",
+					     "gc_collect_internal",
+					     "gc_collect_young",
+					     "gc_collect_increment",
+					     "gc_collect_full" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (!strcmp(name, names[i]))
+			return true;
+	return false;
+}
+
 bool symnames_is_call(const char *name)
 {
 	static const char *const prefixes[] = {

@@ -58,4 +58,8 @@ void symnames_cut(char *name);
 bool symnames_is_eval(const char *name);
 bool symnames_is_call(const char *name);
 
+/* Is a function of CPython one that collects garbage: called for each collection, and left when
+ * it is over? */
+bool symnames_is_gc(const char *name);
+
 #endif

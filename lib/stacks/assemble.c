@@ -39,6 +39,7 @@ struct building {
 	bool marked;	   /* the sample's provenance is among them */
 	bool guessed;	   /* the last native frame was guessed */
 	bool hides_line;   /* struct native_stack */
+	bool collects;	   /* the last frame was a function that collects garbage */
 };
 
 static size_t modules_bytes(size_t memory)
@@ -202,9 +203,18 @@ static void push_frame(struct building *b, const struct native_stack *s,
 	push_native(b, ip, ip - f->returned, symbol);
 }
 
+/* Below the functions of a collection stands that it is one. */
+static void push_gc(struct building *b, bool collects)
+{
+	if (b->collects && !collects)
+		push_marker(b, "[gc]");
+	b->collects = collects;
+}
+
 static bool push_item(struct building *b, const struct native_stack *s,
 		      const struct merge_item *it)
 {
+	push_gc(b, it->kind == MERGE_NATIVE && s->symbol[it->i].kind == SYMBOL_GC);
 	switch (it->kind) {
 	case MERGE_PYTHON:
 		return push_python(b, it->i);
@@ -263,6 +273,7 @@ static bool push_user(struct building *b)
 	for (size_t i = 0; i < s.n; i++)
 		if (!push_item(b, &s, &s.item[i]))
 			return false;
+	push_gc(b, false);
 	return true;
 }
 

@@ -180,6 +180,16 @@ static void test_eval_names(void **state)
 	assert_false(symnames_is_eval(""));
 }
 
+static void test_gc_names(void **state)
+{
+	assert_true(symnames_is_gc("collect"));
+	assert_true(symnames_is_gc("gc_collect_main"));
+	assert_true(symnames_is_gc("gc_collect_full"));
+	assert_false(symnames_is_gc("gc_collect"));
+	assert_false(symnames_is_gc("collections_exec"));
+	assert_false(symnames_is_gc(""));
+}
+
 static void test_copy_clean(void **state)
 {
 	static const char *const cases[][2] = {
@@ -658,6 +668,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_eval_names),
+		cmocka_unit_test(test_gc_names),
 		cmocka_unit_test(test_cut_suffixes),
 		cmocka_unit_test(test_copy_clean),
 		cmocka_unit_test(test_limited_names),
