@@ -17,7 +17,8 @@
 #include "python/pyfind.h"
 #include "sys/cpus.h"
 
-struct kernel_cpu kernel_cpus[KERNEL_CPUS];
+struct kernel_cpu kernel_cpus[KERNEL_MAX_CPUS];
+int kernel_n_cpus = 4;
 
 static struct {
 	pid_t root;
@@ -257,7 +258,7 @@ int __wrap_cpus_system(struct cpus *ret, const char *name);
 int __wrap_cpus_system(struct cpus *ret, const char *name)
 {
 	*ret = (struct cpus){ 0 };
-	for (int cpu = 0; cpu < KERNEL_CPUS && name; cpu++)
+	for (int cpu = 0; cpu < kernel_n_cpus && name; cpu++)
 		cpus_add(ret, cpu);
 	return 0;
 }
@@ -282,7 +283,7 @@ int __wrap_cpus_of_thread(struct cpus *ret, pid_t tid)
 void __wrap_cpus_add_thread(struct cpus *c, pid_t tid);
 void __wrap_cpus_add_thread(struct cpus *c, pid_t tid)
 {
-	for (int cpu = 0; cpu < KERNEL_CPUS && tid; cpu++)
+	for (int cpu = 0; cpu < kernel_n_cpus && tid; cpu++)
 		cpus_add(c, cpu);
 }
 

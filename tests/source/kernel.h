@@ -12,7 +12,7 @@
 
 #include "perf_event.h"
 
-enum { KERNEL_CPUS = 4, KERNEL_FDS = 4096 };
+enum { KERNEL_MAX_CPUS = 64, KERNEL_FDS = 4096 };
 
 /* Made-up processes have these numbers, which a machine gives out last. */
 enum { KERNEL_FIRST_PID = 4100000, KERNEL_LAST_PID = 4190000 };
@@ -26,7 +26,8 @@ struct kernel_cpu {
 	int fd;
 	uint64_t sample_id, witness_id; /* 0: there is none */
 };
-extern struct kernel_cpu kernel_cpus[KERNEL_CPUS];
+extern struct kernel_cpu kernel_cpus[KERNEL_MAX_CPUS];
+extern int kernel_n_cpus; /* set before kernel_begin() */
 
 struct world;
 

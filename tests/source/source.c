@@ -6,8 +6,8 @@
  * under ThreadSanitizer; also checks that each sample that was written is in the books, and
  * that each stack in folded output that bears no mark is the true one.
  *
- * Usage: source CAPTURE OUTPUT FORKS. Prints a line of counts; exits 1 if they do not
- * add up.
+ * Usage: source CAPTURE OUTPUT FORKS [CPUS]. Prints a line of counts, what was done among
+ * them (base/work.h); exits 1 if they do not add up.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -356,12 +356,12 @@ static void make_world(void)
 
 static void *run_sources(void *arg)
 {
-	pthread_t cpu[KERNEL_CPUS];
+	pthread_t cpu[KERNEL_MAX_CPUS];
 
-	for (intptr_t i = 0; i < KERNEL_CPUS; i++)
+	for (intptr_t i = 0; i < kernel_n_cpus; i++)
 		if (pthread_create(&cpu[i], NULL, produce, (void *)i))
 			abort();
-	for (int i = 0; i < KERNEL_CPUS; i++)
+	for (int i = 0; i < kernel_n_cpus; i++)
 		pthread_join(cpu[i], NULL);
 	eventfd_write(*(int *)arg, 1);
 	return NULL;
@@ -456,6 +456,8 @@ static bool report(const struct recorder_summary *s, const struct stats *stats)
 	for (size_t i = 0; (name = stats_at(stats, i, &value, &text)); i++)
 		if (value)
 			printf(" %s=%" PRIu64, name, value);
+	for (unsigned i = 0; i < WORK_N; i++)
+		printf(" work_%s=%" PRIu64, work_name(i), s->work.all.n[i]);
 	putchar('\n');
 	return found == source.samples + source.lost && s->counts.by_prov[PROV_EXACT] > 0;
 }
@@ -512,8 +514,10 @@ int main(int argc, char **argv)
 {
 	int code;
 
-	if (argc != 4)
-		return fprintf(stderr, "source CAPTURE OUTPUT FORKS\n"), 2;
+	if (argc < 4 || argc > 5)
+		return fprintf(stderr, "source CAPTURE OUTPUT FORKS [CPUS]\n"), 2;
+	if (argc == 5)
+		kernel_n_cpus = atoi(argv[4]);
 	sparse_init();
 	root = fork();
 	if (root == 0) {
