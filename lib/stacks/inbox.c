@@ -137,8 +137,10 @@ struct inbox *inbox_create(struct queue **queues, size_t n, struct stats *stats)
 
 int inbox_start(struct inbox *in)
 {
-	int e = pthread_create(&in->thread, NULL, inbox_main, in);
+	int e = 0;
 
+	if (!in->started)
+		e = pthread_create(&in->thread, NULL, inbox_main, in);
 	in->started = e == 0;
 	return -e;
 }

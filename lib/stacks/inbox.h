@@ -37,7 +37,7 @@ struct stats;
  * cut are counted, borrowed. NULL: no memory or descriptor.
  */
 struct inbox *inbox_create(struct queue **queues, size_t n, struct stats *stats);
-int inbox_start(struct inbox *in); /* its thread, once; 0 or -errno */
+int inbox_start(struct inbox *in); /* its thread, if there is none; 0 or -errno */
 void inbox_destroy(struct inbox *in);
 /* From now on it keeps about @bytes of samples, and half as much more of other records. */
 void inbox_limit(struct inbox *in, size_t bytes);

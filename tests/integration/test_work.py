@@ -1,6 +1,7 @@
 """What a recording itself does, in counts: they are the same on every machine, and bounds of them hold on a busy one too."""
 import os
 import re
+import subprocess
 
 import harness
 from harness import Target, check, each, enough, equal, need_fifo, one_python
@@ -118,6 +119,19 @@ def test_system_calls_are_counted_or_said_not_to_be(py):
     for part, names in (("first", ("opens", "reads")), ("run", ("reads", "wakeups"))):
         known = sum(work[part][name] for name in names)
         check(work[part]["syscalls"] > known - work["bytes"]["cpus"] > 0, "fewer system calls than %s: %s", names, run)
+
+
+@one_python
+def test_what_a_resolver_was_given_is_played_from_full_queues(py):
+    """tools/bench --resolver: more than a CPU's queue holds, so the inbox has to come while it is filled."""
+    target, saved = Target(py, "groundtruth.py", "--us", 10), os.path.join(harness.folder(), "saved")
+    build = os.path.dirname(harness.PYSAMPLED)
+    run = harness.pysampled("-p", target.pid, "-F", 4999, "-d", 2, "-o", "out.folded", wrapper=["env", "PYSAMPLED_SAVE=" + saved],
+                            binary=os.path.join(build, "pysampled_save")).ok()
+    enough(os.path.getsize(saved) > 2 << 20, "only %d bytes: %s", os.path.getsize(saved), run)
+    played = subprocess.run([os.path.join(build, "resolver_replay"), saved, "-c", "1", "-r", "2"], stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
+    equal(re.findall(r" (played|lost)=(\d+)", played), [("played", str(run.n("samples"))), ("lost", "0")], "what was played")
 
 
 def test_an_ordinary_user_is_told_what_lacks():

@@ -373,6 +373,8 @@ static void start(struct replay *p, char *const *outs, size_t n_outs)
 	p->resolver = resolver_create(&c);
 	if (!p->resolver)
 		fail("the resolver", ENOMEM);
+	p->queued = 1; /* from the first turn on the inbox comes */
+	turn(p);
 }
 
 static uint64_t written(const struct replay *p)
