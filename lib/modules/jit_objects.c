@@ -68,24 +68,25 @@ static int parse(struct codemap *m, int fd, enum codemap_kind kind, struct file_
 
 /* ---- The lists ---- */
 
-/* Note that the file of @m is searched. False: it was before, or there are too many. */
-static bool look_at(struct jit_objects *o, const struct proc_map *m)
+/* Note that the file of @m is searched: 1. 0: it was before, or there are too many; -EAGAIN.
+ */
+static int look_at(struct jit_objects *o, const struct proc_map *m)
 {
 	struct jit_objects_file *f;
 
 	for (size_t i = 0; i < o->n_looked; i++) {
 		f = &o->looked[i];
 		if (f->ino == m->ino && f->maj == m->maj && f->min == m->min)
-			return false;
+			return 0;
 	}
-	f = o->n_looked < MAX_FILES ?
-		    reallocarray(o->looked, o->n_looked + 1, sizeof(*o->looked)) :
-		    NULL;
+	if (o->n_looked == MAX_FILES)
+		return 0;
+	f = reallocarray(o->looked, o->n_looked + 1, sizeof(*o->looked));
 	if (!f)
-		return false;
+		return -EAGAIN;
 	o->looked = f;
 	f[o->n_looked++] = (struct jit_objects_file){ m->ino, m->maj, m->min };
-	return true;
+	return 1;
 }
 
 /* Where the first byte of the file is mapped that @maps have at @i. */
@@ -109,17 +110,17 @@ static int search_file(struct jit_objects *o, const struct proc_maps *maps, size
 	_cleanup_close_ int fd = proc_map_open(o->pid, &maps->map[i]);
 	struct codemap found = { 0 };
 	uint64_t offset;
-	int r = 0;
+	int r = proc_is_short(fd) ? -EAGAIN : 0;
 
 	if (fd >= 0)
 		r = parse(&found, fd, CODEMAP_MAPPED_FILE, files);
-	if (codemap_first(&found, &offset) && o->n_lists < JIT_OBJECTS_LISTS)
+	if (r == 0 && codemap_first(&found, &offset) && o->n_lists < JIT_OBJECTS_LISTS)
 		o->list[o->n_lists++].at = file_begin(maps, i) + offset;
 	codemap_deinit(&found);
 	return r;
 }
 
-/* Each file with code is searched once. */
+/* Each file with code is searched once, but again where something for it had run out. */
 static int search(struct jit_objects *o, struct file_helper *files)
 {
 	struct proc_maps maps;
@@ -130,8 +131,12 @@ static int search(struct jit_objects *o, struct file_helper *files)
 	for (size_t i = 0; i < maps.n && r == 0; i++) {
 		const struct proc_map *m = &maps.map[i];
 
-		if (m->x && m->ino && look_at(o, m))
+		if (m->x && m->ino)
+			r = look_at(o, m);
+		if (r > 0) {
 			r = search_file(o, &maps, i, files);
+			o->n_looked -= r == -EAGAIN;
+		}
 	}
 	proc_maps_deinit(&maps);
 	return r;
@@ -172,7 +177,7 @@ static uint64_t copy(int fd, struct rmem *mem, const struct entries *new)
 	size_t bytes = 0;
 	uint64_t last = 0;
 
-	for (size_t i = new->n; i > 0 && buf && bytes < MAX_BYTES; i--) {
+	for (size_t i = new->n; i > 0 && buf &&bytes < MAX_BYTES; i--) {
 		uint64_t size = new->entry[i - 1].size;
 		size_t n = sizeof(size) + size;
 

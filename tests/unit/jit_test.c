@@ -14,12 +14,14 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <time.h>
 
 #include "elf/file_helper.h"
+#include "modules/jit_objects.h"
 #include "names/demangle.h"
 #include "jitdump.h"
 #include "jitobject.h"
@@ -163,6 +165,30 @@ static void test_no_list(void **state)
 	until_named(s, me, CODE + 0x1000, "a");
 	assert_string_equal("[anon]", symbolize_user(s, me, CODE + 0x2000));
 	own_symbolizer_destroy(s);
+}
+
+/* A file that no descriptor was left for is searched again. */
+static void test_no_descriptor(void **state)
+{
+	struct rlimit few, all;
+	struct jit_objects j;
+	struct registered r;
+	struct jitobject o;
+	int fd;
+
+	enlist(&r, &o, 0x1000, "a");
+	jit_objects_init(&j, getpid(), NULL);
+	assert_int_equal(0, getrlimit(RLIMIT_NOFILE, &all));
+	few = all;
+	fd = dup(0);
+	few.rlim_cur = (rlim_t)fd + 1; /* one: for the maps, and a look at a file */
+	close(fd);
+	assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &few));
+	assert_int_equal(-EAGAIN, jit_objects_read(&j, NULL));
+	assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &all));
+	j.next_search_ns = 0;
+	assert_int_equal(1, jit_objects_read(&j, NULL));
+	jit_objects_deinit(&j);
 }
 
 static int remove_map(void **state)
@@ -492,6 +518,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_prestate_setup_teardown(test_registered, NULL, empty_list,
 							 &elsewhere),
 		cmocka_unit_test_teardown(test_no_list, empty_list),
+		cmocka_unit_test_teardown(test_no_descriptor, empty_list),
 		cmocka_unit_test_teardown(test_own_map, remove_map),
 		cmocka_unit_test_teardown(test_read_elsewhere, remove_map),
 		cmocka_unit_test_teardown(test_forked, remove_map),
