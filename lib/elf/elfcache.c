@@ -26,6 +26,8 @@ enum {
 	MAX_SLOW = 32,
 	MAX_SLOW_OF_DEVICE = 3,
 	MAX_MISSES = 64,
+	IDLE = 10000, /* lookups: what was not asked for since makes room even where there is
+			 little */
 };
 
 enum elf_state { ELF_NO_FILE, ELF_FD, ELF_IMAGE, ELF_READING, ELF_READ, ELF_BAD };
@@ -56,7 +58,7 @@ struct elfcache {
 	struct file_helper *helper; /* or NULL */
 	struct quota *quota;
 	struct stats *stats; /* or NULL */
-	bool rows;
+	bool rows, little;
 };
 
 struct elfcache *elfcache_create(size_t max_bytes, bool rows)
@@ -76,6 +78,11 @@ struct elfcache *elfcache_create(size_t max_bytes, bool rows)
 void elfcache_count(struct elfcache *c, struct stats *stats)
 {
 	c->stats = stats;
+}
+
+void elfcache_has_little(struct elfcache *c)
+{
+	c->little = true;
 }
 
 void elfcache_read_by(struct elfcache *c, struct file_helper *h)
@@ -253,11 +260,14 @@ static struct elfcache_elf *find_oldest(const struct elfcache *c,
 	return oldest;
 }
 
+/* Where there is little, two that are asked for in turn would be read again and again. */
 static void make_room(struct elfcache *c, const struct elfcache_elf *keep)
 {
+	uint64_t idle = c->little ? IDLE : 0;
 	struct elfcache_elf *e;
 
-	while (c->bytes > c->max_bytes && (e = find_oldest(c, keep))) {
+	while (c->bytes > c->max_bytes && (e = find_oldest(c, keep)) &&
+	       c->clock - e->used >= idle) {
 		c->facts.dropped++;
 		elf_forget(c, e);
 		e->state = e->image.at ? ELF_IMAGE : ELF_NO_FILE;
@@ -345,6 +355,7 @@ static void share_rows(struct elfcache *c, struct module *m)
 }
 
 /* A module's rows grow. */
+/* Where there is little room, one that has none is given up. */
 static void count_bytes(struct elfcache *c, struct elfcache_elf *e)
 {
 	size_t bytes = e->module ? module_bytes(e->module) : 0;
@@ -354,6 +365,12 @@ static void count_bytes(struct elfcache *c, struct elfcache_elf *e)
 	c->bytes += bytes - e->bytes;
 	e->bytes = bytes;
 	make_room(c, e);
+	if (c->bytes <= c->max_bytes || !c->little)
+		return;
+	elf_forget(c, e);
+	e->state = ELF_BAD;
+	if (c->stats)
+		STATS_ADD(c->stats, nameless, 1);
 }
 
 static void take_module(struct elfcache *c, struct elfcache_elf *e, struct module *m)
@@ -402,10 +419,9 @@ static void elf_poll(struct elfcache *c, struct elfcache_elf *e, int ms)
 	if (short_of)
 		read_again(c, e);
 	else if (bad_end)
-		e->state =
-			file_helper_bad_end(c->helper, e->id.path, ++e->bad_ends) ?
-				ELF_BAD :
-				ELF_NO_FILE;
+		e->state = file_helper_bad_end(c->helper, e->id.path, ++e->bad_ends) ?
+				   ELF_BAD :
+				   ELF_NO_FILE;
 	else
 		take_module(c, e, m);
 }

@@ -30,8 +30,12 @@ struct stats;
 struct elfcache *elfcache_create(size_t max_bytes, bool rows);
 void elfcache_destroy(struct elfcache *c);
 
-/* Files that memory or descriptors ran out for are counted there (unread), and read again. */
+/* Files that memory or descriptors ran out for are counted there (unread), and read again; those
+ * that were given up too (nameless). */
 void elfcache_count(struct elfcache *c, struct stats *stats);
+
+/* @max_bytes is not enough for the files of one process: who has no room is given up. */
+void elfcache_has_little(struct elfcache *c);
 
 /* From now on files are read by @h, in processes without rights, of which a reference is
  * taken. Else, and where memory is read, by threads of our own. */

@@ -8,7 +8,7 @@
 enum {
 	MAX_STACK = PYWALK_MAX_FRAMES + 8192,
 	MAX_MODULES = 256 << 20, /* bytes */
-	MIN_MODULES = 16 << 20,	 /* with less, each stack would have its files read again */
+	LITTLE = 16 << 20, /* ... with less, each stack would have its files read again */
 };
 
 /* Of assembler_config.memory, one part in so many. Modules are read again where there is no
@@ -44,7 +44,7 @@ struct building {
 
 static size_t modules_bytes(size_t memory)
 {
-	return memory ? MAX(memory / MODULES_SHARE, (size_t)MIN_MODULES) : (size_t)MAX_MODULES;
+	return memory ? memory / MODULES_SHARE : (size_t)MAX_MODULES;
 }
 
 struct assembler *assembler_create(const struct assembler_config *c)
@@ -63,6 +63,8 @@ struct assembler *assembler_create(const struct assembler_config *c)
 		assembler_destroy(a);
 		return NULL;
 	}
+	if (modules_bytes(c->memory) < LITTLE)
+		elfcache_has_little(a->spaces->elfs);
 	elfcache_read_by(a->spaces->elfs, c->file_helper);
 	if (c->files)
 		spaces_elsewhere(a->spaces, c->files);

@@ -13,7 +13,8 @@ SOAK_S = int(os.environ.get("PYSAMPLED_SOAK_S", "0"))  # set by tools/test --soa
 
 def held(pid):
     """Bytes of memory that are its own alone."""
-    return int(harness.status(pid)["RssAnon"].split()[0]) * KB
+    status = harness.status(pid)
+    return sum(int(status[what].split()[0]) for what in ("RssAnon", "RssShmem")) * KB  # files' tables are handed over as such
 
 
 def descriptors(pid):
@@ -100,6 +101,19 @@ def test_new_functions_are_unnamed_when_memory_is_used_up(py):
     check("[unnamed] from here on" in run.err, "not a word of it: %s", run)
     check(run.counter("unnamed") > 0, "not counted: %s", run)
     equal(harness.total(harness.read_folded(os.path.join(home, "out.folded"))), run.n("samples"), "samples in the output")
+
+
+@one_python
+@beside
+def test_little_memory_is_little(py):
+    """It was 24 MB under --memory 8M: tables of mapped files had 16 anyway."""
+    need_root()
+    home, target = harness.folder(), Target(py, "manylibs.py")
+    run, points, _ = record(target, "-F", 999, "--hold-budget", 100, "-v", "--memory", "8M", "-o", "out.folded", warm=0, long=4, home=home)
+    check(max(n for _, n in points) < 16 << 20, "%d KB: %s", max(n for _, n in points) // KB, run)
+    stacks = harness.read_folded(os.path.join(home, "out.folded"))
+    named = sum(n for frames, n in stacks if any("function_with" in frame or "json" in frame for frame in frames))
+    enough(target.info["libraries"] > 50 and run.n("samples") > 100 and named > 20, "too little to see: %s", run)
 
 
 @each(out=("out.data", "out.folded"))

@@ -429,6 +429,23 @@ static void test_dead_debug_files(void **state)
 	elfcache_destroy(c);
 }
 
+/* A module that has no room is not read for each stack again. */
+static void no_room_for_one(void **state)
+{
+	struct elfcache *c = elfcache_create(1000, true);
+	struct elfcache_id id = { .dev = 1, .ino = 1, .path = "/proc/self/exe" };
+	struct elfcache_elf *e = elfcache_get(c, &id);
+	struct stats stats = { 0 };
+
+	elfcache_count(c, &stats);
+	elfcache_has_little(c);
+	elfcache_give_fd(c, e, rootfile_open(-1, id.path), -1);
+	assert_null(elfcache_module(c, e));
+	assert_false(elfcache_pending(e) || elfcache_wants_file(e));
+	assert_int_equal(1, STATS_GET(&stats, nameless));
+	elfcache_destroy(c);
+}
+
 static void map_at(struct spaces *s, pid_t pid, uint64_t page)
 {
 	struct side side = { .kind = SIDE_MMAP, .pid = pid, .tid = pid };
@@ -477,6 +494,7 @@ static void maps_of_all_are_bounded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_room_for_one),
 		cmocka_unit_test(maps_of_all_are_bounded),
 		cmocka_unit_test_setup_teardown(test_modules, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_descriptors, setup, teardown),
