@@ -354,8 +354,7 @@ static void share_rows(struct elfcache *c, struct module *m)
 		}
 }
 
-/* A module's rows grow. */
-/* Where there is little room, one that has none is given up. */
+/* A module's rows grow. Where there is little room, one that has none is given up. */
 static void count_bytes(struct elfcache *c, struct elfcache_elf *e)
 {
 	size_t bytes = e->module ? module_bytes(e->module) : 0;

@@ -177,7 +177,7 @@ static uint64_t copy(int fd, struct rmem *mem, const struct entries *new)
 	size_t bytes = 0;
 	uint64_t last = 0;
 
-	for (size_t i = new->n; i > 0 && buf &&bytes < MAX_BYTES; i--) {
+	for (size_t i = new->n; i > 0 && buf && bytes < MAX_BYTES; i--) {
 		uint64_t size = new->entry[i - 1].size;
 		size_t n = sizeof(size) + size;
 
