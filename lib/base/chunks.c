@@ -91,6 +91,7 @@ static struct chunk *chunk_make(struct chunks *c, size_t n)
 	k->used = align(sizeof(*k));
 	atomic_init(&k->n, 1);
 	c->n_used++;
+	c->n_most = MAX(c->n_most, c->n_used);
 	c->n_kept = MAX(c->n_kept, c->n_used);
 	return k;
 }
@@ -140,7 +141,10 @@ void chunks_put(struct chunks *c, void *piece)
 void chunks_age(struct chunks *c)
 {
 	pthread_mutex_lock(&c->lock);
-	c->n_kept = MAX(c->n_used, c->n_kept - (c->n_kept + AGE - 1) / AGE);
+	if (++c->n_aged % AGE == 0) {
+		c->n_kept = c->n_most;
+		c->n_most = c->n_used;
+	}
 	while (c->spare && c->n_used + c->n_spare > c->n_kept)
 		drop_spare(c);
 	pthread_mutex_unlock(&c->lock);

@@ -20,6 +20,7 @@ struct chunks {
 	struct chunk *spare;
 	size_t n_used, n_spare; /* chunks with pieces, @open too; without */
 	size_t n_kept;		/* of both together, unless more are needed */
+	size_t n_most, n_aged;	/* used at once of late; calls of chunks_age() */
 };
 
 void chunks_init(struct chunks *c);
@@ -29,7 +30,8 @@ void chunks_deinit(struct chunks *c); /* every piece was given back */
 void *chunks_get(struct chunks *c, size_t n);
 void chunks_put(struct chunks *c, void *piece); /* any thread */
 
-/* Keep a little less than was needed before; to be called now and then. */
+/* To be called now and then: what was not needed in the last 64 calls is given back, once in
+ * as many. */
 void chunks_age(struct chunks *c);
 
 #endif
