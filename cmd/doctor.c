@@ -47,6 +47,16 @@ static void print_choice(const struct capture_want *want)
 		 why.text[0] ? ": " : "", why.text);
 }
 
+static void print_other(const struct pyproc *p, const struct pyproc_other *o)
+{
+	struct pyproc one = { .version = o->version };
+	char version[16];
+
+	cmd_line(stdout, "%s  process %d is also CPython %s, in %s%s", o->proven ? "ok" : "--",
+		 p->pid, pyproc_version(&one, version), o->file,
+		 o->proven ? "" : ", which has not begun");
+}
+
 static void print_python(const struct pyproc *p)
 {
 	char version[16];
@@ -56,6 +66,11 @@ static void print_python(const struct pyproc *p)
 			 pyproc_version(p, version), p->build, p->module);
 	else
 		cmd_line(stdout, "--  process %d is just starting Python", p->pid);
+	for (uint32_t i = 0; i < p->n_others; i++)
+		print_other(p, &p->other[i]);
+	if (p->refused[0])
+		cmd_line(stdout, "no  one of the interpreters of process %d is not read: %s",
+			 p->pid, p->refused);
 }
 
 static void print_wrapper(pid_t pid, const struct lookup *l)

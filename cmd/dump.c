@@ -11,6 +11,7 @@
 
 #include "targets/announce.h"
 #include "targets/census.h"
+#include "targets/others.h"
 #include "elf/file_helper.h"
 #include "sys/harden.h"
 #include "sample/perf_decode.h"
@@ -141,7 +142,7 @@ static int print_process(struct dump *d, const struct pyproc *p, struct order *o
 	r = calloc(d->n_threads, sizeof(*r));
 	if (!r)
 		return cmd_fail(EXIT_FAILED, "out of memory");
-	dump_know(d, p);
+	dump_know(d);
 	dump_print_process(d, p, o->printed > 0);
 	k = sample_running(d, r);
 	out = print_threads(d, r, k);
@@ -155,6 +156,9 @@ static int print_process(struct dump *d, const struct pyproc *p, struct order *o
 	o->printed++;
 	if (ended)
 		return cmd_fail(EXIT_NO_PROCESS, "process %d has ended", p->pid);
+	if (p->refused[0])
+		cmd_say("one of the interpreters of process %d is not read: %s", p->pid,
+			p->refused);
 	if (STATS_GET(&d->stats, unread))
 		cmd_say("memory, descriptors or threads ran out: some stacks lack names");
 	return EXIT_DONE;
@@ -196,6 +200,7 @@ static void dump_free(struct dump *d)
 	free(d->thread);
 	free(d->state);
 	free(d->called);
+	free(d->others);
 	free(d);
 }
 
@@ -227,6 +232,7 @@ static int dump_one(const struct pyproc *p, int pidfd, struct order *o)
 	d->target.layout = p->layout;
 	d->target.root = proc_stack_root(p->pid);
 	pywalk_layout_init(&d->target.walk, &p->layout, p->runtime);
+	d->others = others_of(p, true);
 	rmem_live_init(&d->live, p->pid);
 	if (shows->lines)
 		d->places = places_create(shows->source, shows->debuginfod, &d->stats);

@@ -43,6 +43,7 @@ struct dump_thread {
 /* Of one process. */
 struct dump {
 	struct pystack_target target;
+	struct pystack_others *others; /* or NULL */
 	int pidfd;
 	struct rmem_live live;
 	struct pystack *stacks;
@@ -86,7 +87,7 @@ struct dump_found {
 /* --- dump_read.c --- */
 
 /* What is read once: thread states, names, GILs. */
-void dump_know(struct dump *d, const struct pyproc *p);
+void dump_know(struct dump *d);
 
 /* Of those that run, leave in @r those that do not just wake to ask for the GIL again, as who
  * waits for it does every 5 ms. Returns how many. */

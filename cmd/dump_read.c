@@ -53,7 +53,7 @@ static int compare_states(const void *a, const void *b)
  * can't be had, each thread is searched for. */
 static void find_states(struct dump *d)
 {
-	_cleanup_free_ raddr *at = calloc(MAX_STATES, sizeof(*at));
+	_cleanup_free_ raddr *at = d->others ? NULL : calloc(MAX_STATES, sizeof(*at));
 	struct dump_state *state;
 	uint32_t n = 0;
 
@@ -93,15 +93,15 @@ static void keep_name(void *arg, uint32_t number, const char *name)
 	snprintf(c->name, sizeof(c->name), "%s", name);
 }
 
-static void find_names(struct dump *d, const struct pyproc *p)
+static void find_names(struct dump *d, const struct pylayout *l, raddr runtime)
 {
+	const size_t before = d->n_called;
 	const struct pynames_look look = { .all = true, .found = keep_name, .arg = d };
 	struct pynames names = { 0 };
 
 	for (int i = 0; i < TRIES; i++) {
-		d->n_called = 0;
-		if (pynames_look(&d->live.base, &p->layout, p->runtime, &names, &look) !=
-		    PYNAMES_TORN)
+		d->n_called = before;
+		if (pynames_look(&d->live.base, l, runtime, &names, &look) != PYNAMES_TORN)
 			break;
 	}
 	pynames_deinit(&names);
@@ -221,18 +221,32 @@ size_t dump_leave_running(struct dump *d, struct running *r, size_t n)
 
 /* --- together --- */
 
-void dump_know(struct dump *d, const struct pyproc *p)
+/* The names, and the GILs where all can be known. */
+static void know_one(struct dump *d, const struct pystack_target *t, bool *gils)
 {
+	raddr runtime = pygil_runtime(&t->layout, &t->walk);
+
+	find_names(d, &t->layout, runtime);
+	if (pygil_add(&d->live.base, &t->layout, &t->walk, runtime, &d->gils) < 0)
+		*gils = false;
+}
+
+void dump_know(struct dump *d)
+{
+	bool gils = true;
+
 	find_states(d);
-	find_names(d, p);
-	if (pygil_find(&d->live.base, &d->target.layout, &d->target.walk, p->runtime,
-		       &d->gils) < 0)
+	for (uint32_t i = 0; d->others && i < d->others->n; i++)
+		if (d->others->of[i].proven)
+			know_one(d, &d->others->of[i].target, &gils);
+	know_one(d, &d->target, &gils);
+	if (!gils || (d->others && d->others->refused))
 		d->gils.n = 0;
 }
 
 const char *dump_name(const struct dump *d, pid_t inner)
 {
-	/* The main interpreter's names come last. */
+	/* The first and main interpreter's names come last. */
 	for (size_t i = d->n_called; i--;)
 		if (d->called[i].number == (uint32_t)inner)
 			return d->called[i].name;
@@ -290,7 +304,8 @@ static void read_once(struct dump *d, const struct dump_thread *t, uint32_t n,
 		place.sp = f->wait.sp;
 	f->waits = f->asleep && d->native;
 	pystack_stands(d->stacks, &place);
-	f->python = pystack_read(d->stacks, &d->target, &d->live.base, t->tid, t->inner);
+	f->python = pystack_read_all(d->stacks, &d->target, d->others, &d->live.base, t->tid,
+				     t->inner);
 	f->gil = holds_gil(d, t->inner);
 	if (f->python.end != PYSTACK_OK && f->python.end != PYSTACK_NOPYTHON)
 		return;
@@ -300,11 +315,12 @@ static void read_once(struct dump *d, const struct dump_thread *t, uint32_t n,
 	/* Before it calls what may wait, a JIT's code, too, stores where it is. */
 	if (f->asleep && f->python.n)
 		f->python.frames[0].flags = 0;
-	f->stable =
-		f->asleep ||
-		(!f->waits && (f->python.end == PYSTACK_NOPYTHON ||
-			       (same(d, &f->python, n) &&
-				pystack_unchanged(&f->python, &d->target, &d->live.base))));
+	f->stable = f->asleep ||
+		    (!f->waits &&
+		     (f->python.end == PYSTACK_NOPYTHON ||
+		      (same(d, &f->python, n) &&
+		       pystack_unchanged(&f->python, f->python.of ? f->python.of : &d->target,
+					 &d->live.base))));
 }
 
 void dump_find(struct dump *d, const struct dump_thread *t, struct dump_found *f)

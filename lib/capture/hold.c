@@ -171,6 +171,19 @@ static void know_stack(struct reader *r, const struct perf_sample *s, pid_t fork
 		pystack_want(r->ps, s->user_sp - RED_BYTES, RED_BYTES);
 }
 
+/* Whose state is the innermost one. */
+static const struct pystack_target *interpreter_of(const struct walk *w)
+{
+	return w->res.of ? w->res.of : &w->program->py;
+}
+
+static enum pygil_has gil_of(struct reader *r, const struct pystack_result *res,
+			     const struct pystack_target *of)
+{
+	return pygil_has(&r->mem.base, &of->layout, pygil_runtime(&of->layout, &of->walk),
+			 res->tstate);
+}
+
 /* @s: the newest sample. */
 static void read_stack(struct reader *r, const struct perf_sample *s, struct walk *w)
 {
@@ -195,18 +208,20 @@ static void read_stack(struct reader *r, const struct perf_sample *s, struct wal
 	}
 	guarded_target(&r->mem, w->pid);
 	know_stack(r, s, t->forker, regs);
-	w->res = pystack_read(r->ps, &t->py, &r->mem.base, w->tid, inner);
+	w->res =
+		pystack_read_all(r->ps, &t->py, target_others(t), &r->mem.base, w->tid, inner);
+	if (w->res.end == PYSTACK_UNPROVEN)
+		w->able = w->res.end = program_ask(r, w->published, w);
 	if (r->c->session->flags & SESSION_ASYNC)
-		pystack_join(r->ps, &t->py, w->tid,
-			     r->c->session->flags & SESSION_ONE_NAME, &w->res);
+		pystack_join(r->ps, &t->py, w->tid, r->c->session->flags & SESSION_ONE_NAME,
+			     &w->res);
 	if (w->res.end == PYSTACK_NOPYTHON && w->tid == w->pid && t->unborn && !t->forker) {
 		STATS_ADD(r->c->stats, torn_notready, 1);
 		w->res.end = PYSTACK_END_N;
 	}
 	rest_read(r, s, pystack_memory(r->ps), w);
 	if (r->c->only_gil && w->res.end == PYSTACK_OK)
-		w->gil = pygil_has(&r->mem.base, &t->py.layout,
-				   pygil_runtime(&t->py.layout, &t->py.walk), w->res.tstate);
+		w->gil = gil_of(r, &w->res, interpreter_of(w));
 	if (w->res.code_lost)
 		pystack_forget(r->ps, t->py.program);
 }
@@ -309,7 +324,8 @@ static bool is_unchanged(struct reader *r, const struct walk *w)
 {
 	const struct target *t = w->program;
 
-	if (w->res.end == PYSTACK_OK && t && !pystack_unchanged(&w->res, &t->py, &r->mem.base))
+	if (w->res.end == PYSTACK_OK && t &&
+	    !pystack_unchanged(&w->res, interpreter_of(w), &r->mem.base))
 		return false;
 	return !tap_answer(r, TAP_LEFT, (uint64_t)w->pid,
 			   target_left(w->published, w->pid, w->sample_ns));

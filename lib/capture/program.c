@@ -97,8 +97,9 @@ static struct target *newborn(struct reader *r, const struct target *t)
 	}
 	n->code.at = at;
 	n->py.pid = t->pid;
-	n->py.root = 0;			/* its stack lies elsewhere */
-	n->py.program = --r->n_newborn; /* the control thread's are positive */
+	n->py.root = 0; /* its stack lies elsewhere */
+	n->py.program = r->n_newborn -=
+		PYSTACK_SEVERAL; /* the control thread's are positive */
 	pywalk_layout_init(&n->py.walk, &n->py.layout, known->runtime + moved);
 	if (n->py.code_versions)
 		n->py.code_versions += moved;
@@ -142,7 +143,7 @@ static struct target *sleeper(struct reader *r, const struct target *t)
 	n->begun_ns = t->begun_ns;
 	n->unborn = true; /* it may be young, and nobody knows who forked it */
 	n->py.root = 0;	  /* its stack may lie elsewhere */
-	n->py.program = --r->n_newborn;
+	n->py.program = r->n_newborn -= PYSTACK_SEVERAL;
 	return n;
 }
 
@@ -176,7 +177,10 @@ static struct target *forked(struct reader *r, pid_t pid, int depth)
 			      .runtime = parent->runtime,
 			      .code = parent->code };
 	n->py.pid = pid;
-	n->py.program = --r->n_newborn;
+	n->py.program = r->n_newborn -= PYSTACK_SEVERAL;
+	/* It is a copy of the others, too. */
+	atomic_init(&n->others, target_others(parent));
+	n->looked_ns = parent->looked_ns;
 	return n;
 }
 
@@ -213,6 +217,12 @@ static bool may_be_newborn(const struct reader *r, const struct target *t)
 	       (state == TARGET_NOPYTHON && !still_none(r, t));
 }
 
+/* Has it mapped no further file that may hold an interpreter since it was looked at? */
+static bool others_known(const struct reader *r, const struct target *t)
+{
+	return births_python(r->c->births, t->pid) <= atomic_load(&t->looked_ns);
+}
+
 static enum pystack_end readable(struct reader *r, struct walk *w)
 {
 	struct target *t = w->program;
@@ -242,7 +252,7 @@ static enum pystack_end readable(struct reader *r, struct walk *w)
 		return program_ask(r, t, w);
 	switch (atomic_load_explicit(&t->state, memory_order_acquire)) {
 	case TARGET_PYTHON:
-		return PYSTACK_OK;
+		return others_known(r, t) ? PYSTACK_OK : program_ask(r, t, w);
 	case TARGET_NOPYTHON:
 		return still_none(r, t) ? PYSTACK_NOPYTHON : program_ask(r, t, w);
 	case TARGET_STARTING:

@@ -18,7 +18,7 @@ struct known_target {
 	pid_t pid;
 	int program; /* its number; 0: the process is not known */
 	int state;
-	uint64_t none_ns;
+	uint64_t none_ns, looked_ns;
 	pid_t forker;
 	bool unborn;
 	uint32_t code_number;
@@ -251,13 +251,15 @@ static bool is_known(struct taping *tape, pid_t pid, const struct target *t)
 		now.program = t->py.program;
 		now.state = atomic_load(&t->state);
 		now.none_ns = atomic_load(&t->none_ns);
+		now.looked_ns = atomic_load(&t->looked_ns);
 		now.forker = atomic_load(&t->forker);
 		now.unborn = atomic_load(&t->unborn);
 		now.code_number = atomic_load(&t->code_number);
 	}
 	if (known->pid == pid && known->program == now.program && known->state == now.state &&
-	    known->none_ns == now.none_ns && known->forker == now.forker &&
-	    known->unborn == now.unborn && known->code_number == now.code_number)
+	    known->none_ns == now.none_ns && known->looked_ns == now.looked_ns &&
+	    known->forker == now.forker && known->unborn == now.unborn &&
+	    known->code_number == now.code_number)
 		return true;
 	*known = now;
 	return false;

@@ -5,48 +5,21 @@
 #include "python/pyfind.h"
 
 #include <errno.h>
-#include <limits.h>
 
+#include "base/clock.h"
 #include "elf/file_helper.h"
 #include "offsets/debug_offsets.h"
 #include "sys/proc.h"
-#include "sys/proc_maps.h"
 #include "sys/rights.h"
 #include "python/pyfind_cache.h"
+#include "python/pyfind_int.h"
 #include "python/pymapped.h"
 #include "python/pyversion.h"
 
 enum {
-	NEIGHBOURS = 64,
 	PROGRAMS = 10,	   /* that a process may become while it is looked at */
 	OTHER_PROGRAM = 1, /* it became one: what it was can't be read any more */
 };
-
-/* A file that is mapped, once, however many mappings it has. */
-struct candidate {
-	const struct proc_map *map; /* its first */
-	int rank;		    /* 0 the program, 1 named like libpython, 2 the rest */
-	size_t order;
-};
-
-struct search {
-	pid_t pid;
-	struct rmem *m;
-	struct file_helper *files; /* or NULL */
-	struct proc_maps maps;
-	char comm[16];
-	uint64_t root;
-	char exe[PATH_MAX];
-	bool partly;	 /* a file that holds an interpreter is not all mapped */
-	struct err best; /* the most telling failure so far, code 0: none */
-};
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
 
 /*
  * Sentences
@@ -97,7 +70,7 @@ static int no_process(pid_t pid, struct err *err)
 static const char *version_in_name(const char *path, unsigned *major, unsigned *minor,
 				   char buf[16])
 {
-	const char *at = strstr(base_name(path), "python");
+	const char *at = strstr(pyfind_base_name(path), "python");
 
 	buf[0] = '\0';
 	*major = *minor = 0;
@@ -116,101 +89,10 @@ static int not_found(const struct search *s, const char *path, struct err *err)
 		return err_set(err, -ENOTSUP,
 			       "process %d (%s) runs CPython%s (%s), but nothing in this file "
 			       "tells where its interpreters are",
-			       s->pid, s->comm, name, base_name(path));
+			       s->pid, s->comm, name, pyfind_base_name(path));
 	return err_set(err, -ENOTSUP, "process %d (%s) runs CPython%s (%s): supported are %s",
 		       s->pid, s->comm, *name ? name : " of a version that nothing tells",
-		       base_name(path), supported(range));
-}
-
-/*
- * Modules
- */
-
-static int module_rank(const struct search *s, const struct proc_map *map)
-{
-	if (!strcmp(map->path, s->exe))
-		return 0;
-	/* Extension modules are many, and seldom hold an interpreter: json.cpython-313.so. */
-	return strstr(base_name(map->path), "python") &&
-			       !strstr(base_name(map->path), ".cpython-") ?
-		       1 :
-		       2;
-}
-
-static int module_compare(const void *a, const void *b)
-{
-	const struct candidate *x = a, *y = b;
-
-	if (x->rank != y->rank)
-		return x->rank - y->rank;
-	return (x->order > y->order) - (x->order < y->order);
-}
-
-static bool same_file(const struct proc_map *a, const struct proc_map *b)
-{
-	return a->ino == b->ino && a->maj == b->maj && a->min == b->min;
-}
-
-/* Files with an executable mapping, best candidates first; *@ret malloc'ed. The
- * program itself counts without one: its text may be in huge pages. */
-static int modules_list(const struct search *s, struct candidate **ret, size_t *n)
-{
-	struct candidate *list = calloc(s->maps.n + 1, sizeof(*list));
-	size_t count = 0;
-
-	if (!list)
-		return -ENOMEM;
-	for (size_t i = 0; i < s->maps.n; i++) {
-		const struct proc_map *map = &s->maps.map[i];
-		int rank = module_rank(s, map);
-		size_t j = 0;
-
-		if (!map->ino || map->path[0] != '/' || (!map->x && rank == 2))
-			continue;
-		/* Mappings of a file are neighbours, nearly always; one that is listed twice
-		 * is looked at twice. */
-		while (j < MIN(count, (size_t)NEIGHBOURS) &&
-		       !same_file(list[count - 1 - j].map, map))
-			j++;
-		if (j == MIN(count, (size_t)NEIGHBOURS)) {
-			list[count] = (struct candidate){ map, rank, count };
-			count++;
-		}
-	}
-	qsort(list, count, sizeof(*list), module_compare);
-	*ret = list;
-	*n = count;
-	return 0;
-}
-
-/* Is @at in memory that the interpreter could write? Its state is. */
-static bool writable(const struct search *s, raddr at)
-{
-	for (size_t i = 0; i < s->maps.n; i++)
-		if (at >= s->maps.map[i].start && at < s->maps.map[i].end)
-			return s->maps.map[i].r && s->maps.map[i].w;
-	return false;
-}
-
-/* What to add to the file's addresses. A mapping tells it that begins where a
- * segment begins in the file, if the runtime then lies in writable memory. */
-static bool load_bias(const struct search *s, const struct candidate *mod,
-		      const struct elfpython *elf, uint64_t *ret)
-{
-	uint64_t in_page = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
-
-	for (size_t i = 0; i < s->maps.n; i++) {
-		const struct proc_map *map = &s->maps.map[i];
-
-		for (uint32_t j = 0; same_file(map, mod->map) && j < elf->n_loads; j++) {
-			if ((elf->load[j].offset & ~in_page) != map->pgoff)
-				continue;
-			*ret = map->start - (elf->load[j].vaddr & ~in_page);
-			if (writable(s, *ret + elf->runtime))
-				return true;
-		}
-	}
-	return false;
+		       pyfind_base_name(path), supported(range));
 }
 
 /*
@@ -258,7 +140,7 @@ static int no_table(const struct search *s, const struct pyproc *p, struct err *
 	return err_set(err, -ENOTSUP,
 		       "process %d (%s) runs CPython %u.%u (%s): supported are %s", s->pid,
 		       s->comm, p->version >> 24, p->version >> 16 & 0xff,
-		       base_name(p->module), supported(range));
+		       pyfind_base_name(p->module), supported(range));
 }
 
 /* 3.13+: the runtime begins with the offsets. */
@@ -329,6 +211,14 @@ static void describe(struct pyproc *p, const struct elfpython *elf)
 		 p->layout.free_threaded ? ", free-threaded" : "");
 }
 
+bool pyproc_is_pending(const struct pyproc *p)
+{
+	for (uint32_t i = 0; i < p->n_others; i++)
+		if (!p->other[i].proven && p->other[i].begun)
+			return true;
+	return false;
+}
+
 const char *pyproc_version(const struct pyproc *p, char buf[16])
 {
 	snprintf(buf, 16, "%u.%u", p->version >> 24 & 0xff, p->version >> 16 & 0xff);
@@ -370,8 +260,8 @@ static int learn_micro(const struct search *s, struct pyproc *p, struct err *err
 		return err_set(err, -ENOTSUP,
 			       "process %d (%s) runs CPython %s by the name of its file (%s), "
 			       "but says that it is %s",
-			       s->pid, s->comm, pyproc_version(p, name), base_name(p->module),
-			       pyproc_version(&told, says));
+			       s->pid, s->comm, pyproc_version(p, name),
+			       pyfind_base_name(p->module), pyproc_version(&told, says));
 	p->version = told.version;
 	return 0;
 }
@@ -383,7 +273,7 @@ static void learn_code(const struct search *s, const struct candidate *mod,
 	const struct proc_map *map = NULL;
 
 	for (size_t i = 0; !map && i < s->maps.n; i++)
-		if (s->maps.map[i].x && same_file(&s->maps.map[i], mod->map))
+		if (s->maps.map[i].x && pyfind_same_file(&s->maps.map[i], mod->map))
 			map = &s->maps.map[i];
 	if (!map || !elf->build_id_n || elf->build_id_n > sizeof(ret->build_id) ||
 	    rmem_read(s->m, bias + elf->build_id, ret->build_id, elf->build_id_n) < 0)
@@ -397,26 +287,30 @@ static void learn_code(const struct search *s, const struct candidate *mod,
 	ret->build_id_n = elf->build_id_n;
 }
 
-/* Is @mod the interpreter, as far as memory tells it (@mapped), or its file? -ENOEXEC: no. */
-static int module_try(struct search *s, const struct candidate *mod, bool mapped,
-		      struct pyproc *p, struct err *err)
-{
+/* A file as it was read, or as memory tells it. */
+struct look {
+	const struct candidate *mod;
+	bool mapped;
 	struct elfpython elf;
 	struct pyfind_file file;
-	uint32_t known;
-	uint64_t bias;
+};
+
+/* 0: it holds an interpreter. -ENOEXEC: no, as far as memory or the file tells it. */
+static int candidate_read(const struct search *s, struct look *k, struct err *err)
+{
+	const struct proc_map *map = k->mod->map;
+	const char *path = map->path;
 	int r, fd;
 
-	if (mapped && (mod->map->pgoff || pymapped_read(s->m, mod->map->start, &elf) < 0))
+	if (k->mapped && (map->pgoff || pymapped_read(s->m, map->start, &k->elf) < 0))
 		return -ENOEXEC;
-	fd = proc_map_open(s->pid, mod->map);
-
+	fd = proc_map_open(s->pid, map);
 	if (proc_is_short(fd))
 		return proc_short(s->pid, fd, err);
 	if (fd < 0)
 		return -ENOEXEC;
-	r = mapped ? pyfind_cache_file(fd, &file) :
-		     pyfind_cache_read(fd, mod->map->path, s->files, &elf, &file);
+	r = k->mapped ? pyfind_cache_file(fd, &k->file) :
+			pyfind_cache_read(fd, path, s->files, &k->elf, &k->file);
 	close(fd);
 	if (proc_is_short(r))
 		return proc_short(s->pid, r, err);
@@ -424,74 +318,204 @@ static int module_try(struct search *s, const struct candidate *mod, bool mapped
 		return err_set(err, -ENOTSUP,
 			       "process %d (%s): whoever reads %s ends, so nothing tells "
 			       "whether it is CPython",
-			       s->pid, s->comm, base_name(mod->map->path));
+			       s->pid, s->comm, pyfind_base_name(path));
 	if (r < 0)
 		return -ENOEXEC;
-	if (elf.pypy)
+	if (k->elf.pypy)
 		return err_set(err, -ENOTSUP,
 			       "process %d (%s) runs PyPy, not CPython; 'pysampled record "
 			       "--any' samples it natively",
 			       s->pid, s->comm);
-	if (!elf.runtime)
-		return elf.python ? not_found(s, mod->map->path, err) : -ENOEXEC;
-	if (!load_bias(s, mod, &elf, &bias)) {
-		s->partly = true;
-		return -ENOEXEC;
-	}
-	known = pyfind_cache_proven(&file);
-	*p = (struct pyproc){ .pid = s->pid, .runtime = bias + elf.runtime, .version = known };
-	snprintf(p->module, sizeof(p->module), "%s", mod->map->path);
-	r = layout_choose(s, &elf, mod, bias, p, err);
+	if (!k->elf.runtime)
+		return k->elf.python ? not_found(s, path, err) : -ENOEXEC;
+	return 0;
+}
+
+/* The interpreter of @k, loaded at @bias. */
+static int copy_try(const struct search *s, const struct look *k, uint64_t bias,
+		    struct pyproc *p, struct err *err)
+{
+	uint32_t known = pyfind_cache_proven(&k->file);
+	int r;
+
+	*p = (struct pyproc){ .pid = s->pid,
+			      .runtime = bias + k->elf.runtime,
+			      .version = known };
+	snprintf(p->module, sizeof(p->module), "%s", k->mod->map->path);
+	r = layout_choose(s, &k->elf, k->mod, bias, p, err);
 	if (r < 0)
 		return r;
 	/* Only the file names what counts them. */
-	if (p->layout.interp.code_versions_global && mapped)
+	if (p->layout.interp.code_versions_global && k->mapped)
 		return -ENOEXEC;
-	if (p->layout.interp.code_versions_global && elf.func_version)
-		p->code_versions = bias + elf.func_version;
-	describe(p, &elf);
-	learn_code(s, mod, &elf, bias, &p->code);
+	if (p->layout.interp.code_versions_global && k->elf.func_version)
+		p->code_versions = bias + k->elf.func_version;
+	describe(p, &k->elf);
+	learn_code(s, k->mod, &k->elf, bias, &p->code);
 	r = prove(s, p, known, err);
 	if (r == 0)
 		r = learn_micro(s, p, err);
 	if (r == 0)
-		pyfind_cache_prove(&file, p->version);
+		pyfind_cache_prove(&k->file, p->version);
 	/* What was proven of the same file in one process is true in all, also before there
 	 * is anything to prove it by, and while it is half made. */
 	return (r == -EAGAIN || r == -ENOTSUP) && known ? 0 : r;
 }
 
-static int modules_try(struct search *s, struct pyproc *p, struct err *err)
+/* What was found so far. */
+struct finds {
+	int code;	      /* of p; -ENOEXEC: nothing yet */
+	struct pyproc p;      /* the one that counts, but for its others, */
+	struct pyproc one;    /* and the one that is looked at */
+	struct pyproc others; /* whose others become p's */
+};
+
+static bool has_begun(const struct search *s, const struct pyproc *p)
+{
+	uint64_t head;
+
+	return rmem_read_u64(s->m, p->runtime + pyoff_get(p->layout.runtime.interp_head),
+			     &head) < 0 ||
+	       head;
+}
+
+static void refuse(struct pyproc *p, const char *why)
+{
+	if (!p->refused[0])
+		snprintf(p->refused, sizeof(p->refused), "%.199s", why);
+}
+
+/* @one is not the process's first interpreter. */
+static void keep_other(const struct search *s, struct pyproc *p, const struct pyproc *one,
+		       bool proven)
+{
+	struct pyproc_other *o = &p->other[p->n_others];
+
+	if (p->n_others == PYFIND_OTHERS) {
+		refuse(p, "there are more interpreters in it than can be read");
+		return;
+	}
+	p->n_others++;
+	*o = (struct pyproc_other){ .proven = proven,
+				    .begun = has_begun(s, one),
+				    .version = one->version,
+				    .runtime = one->runtime,
+				    .code_versions = one->code_versions,
+				    .layout = one->layout };
+	snprintf(o->file, sizeof(o->file), "%.63s", pyfind_base_name(one->module));
+}
+
+static bool is_known(const struct finds *f, raddr runtime)
+{
+	for (uint32_t i = 0; i < f->others.n_others; i++)
+		if (f->others.other[i].runtime == runtime)
+			return true;
+	return f->code != -ENOEXEC && f->p.runtime == runtime;
+}
+
+/* The first that is proven counts, else the first that may start. */
+static void keep(struct search *s, struct finds *f, int code)
+{
+	struct pyproc *one = &f->one;
+
+	if (f->code == -ENOEXEC || (code == 0 && f->code < 0)) {
+		if (f->code != -ENOEXEC)
+			keep_other(s, &f->others, &f->p, false);
+		f->p = *one;
+		f->code = code;
+	} else {
+		keep_other(s, &f->others, one, code == 0);
+	}
+}
+
+/* It may be half made, and another look may prove it. */
+static void keep_refused(const struct search *s, struct finds *f, const char *why)
+{
+	if (f->one.layout.version)
+		keep_other(s, &f->others, &f->one, false);
+	refuse(&f->others, why);
+}
+
+/* What a module says outweighs that others are no Python, and that one may still start
+ * outweighs that it cannot be read. */
+static void note_failure(struct search *s, int code, const struct err *why)
+{
+	if (code != -ENOEXEC && (!s->best.code || code == -EAGAIN))
+		s->best = *why;
+}
+
+/* Each time that @mod was loaded, as far as memory tells it (@mapped), or its file. 0; -ENOENT
+ * nothing tells of an interpreter in it; -ENOEXEC of one that could not be kept. */
+static int candidate_try(struct search *s, const struct candidate *mod, bool mapped,
+			 struct finds *f)
+{
+	struct look k = { .mod = mod, .mapped = mapped };
+	uint64_t bias[PYFIND_OTHERS + 1];
+	struct err why = { 0 };
+	int r = candidate_read(s, &k, &why), ret = r < 0 ? -ENOENT : 0;
+	size_t n = r < 0 ? 0 : pyfind_biases(s, mod, &k.elf, bias, ARRAY_SIZE(bias));
+
+	if (r == 0 && !n)
+		s->partly = true;
+	note_failure(s, r < 0 ? r : -ENOEXEC, &why);
+	for (size_t i = 0; i < n; i++) {
+		if (is_known(f, bias[i] + k.elf.runtime))
+			continue;
+		why = (struct err){ 0 };
+		r = copy_try(s, &k, bias[i], &f->one, &why);
+		if (r == 0 || (r == -EAGAIN && f->one.version))
+			keep(s, f, r);
+		else
+			ret = -ENOEXEC;
+		if (r == -ENOTSUP && f->code == 0)
+			keep_refused(s, f, why.text);
+		note_failure(s, r < 0 ? r : -ENOEXEC, &why);
+	}
+	return ret;
+}
+
+/* Does memory tell all that files named like Python may hold? A program that exports no
+ * interpreter has none beside that of a library. */
+static bool memory_tells(struct search *s, const struct candidate *list, size_t n,
+			 struct finds *f)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < n && list[i].rank < 2; i++) {
+		int r = candidate_try(s, &list[i], true, f);
+
+		all = all && (r == 0 || (r == -ENOENT && list[i].rank == 0));
+	}
+	if (all && f->code == 0)
+		return true;
+	memset(f, 0, sizeof(*f));
+	f->code = -ENOEXEC;
+	s->best = (struct err){ 0 };
+	s->partly = false;
+	return false;
+}
+
+static int candidates_try(struct search *s, struct pyproc *p, struct err *err)
 {
 	_cleanup_free_ struct candidate *list = NULL;
-	struct pyproc found;
+	_cleanup_free_ struct finds *f = calloc(1, sizeof(*f));
 	size_t n;
-	int r = modules_list(s, &list, &n);
+	int r = pyfind_modules(s, &list, &n);
 
-	if (r < 0)
-		return err_set(err, r, "out of memory");
+	if (r < 0 || !f)
+		return err_set(err, -ENOMEM, "out of memory");
+	f->code = -ENOEXEC;
 	/* While nobody reads files: to have somebody do it takes longer than all the rest. */
-	if (s->files && file_helper_sleeps(s->files)) {
-		struct err why;
-
-		for (size_t i = 0; i < n && list[i].rank < 2; i++)
-			if (module_try(s, &list[i], true, p, &why) == 0)
-				return 0;
-		*p = (struct pyproc){ 0 };
-	}
-	for (size_t i = 0; i < n; i++) {
-		struct err why = { 0 };
-
-		r = module_try(s, &list[i], false, &found, &why);
-		if (r == 0 || (r == -EAGAIN && found.version && s->best.code != -EAGAIN))
-			*p = found;
-		if (r == 0)
-			return 0;
-		/* What a module says outweighs that others are no Python, and that one
-		 * may still start outweighs that it cannot be read. */
-		if (r != -ENOEXEC && (!s->best.code || r == -EAGAIN))
-			s->best = why;
-	}
+	if (!s->files || !file_helper_sleeps(s->files) || !memory_tells(s, list, n, f))
+		/* Once there is one, only names lead to others: files are many. */
+		for (size_t i = 0; i < n && (f->code < 0 || list[i].rank < 2); i++)
+			candidate_try(s, &list[i], false, f);
+	*p = f->p;
+	p->n_others = f->others.n_others;
+	memcpy(p->other, f->others.other, sizeof(p->other));
+	memcpy(p->refused, f->others.refused, sizeof(p->refused));
+	if (f->code == 0)
+		return 0;
 	if (s->best.code)
 		return err_set(err, s->best.code, "%s", s->best.text);
 	return err_set(err, -ENOEXEC,
@@ -530,6 +554,7 @@ static int find_once(pid_t pid, struct rmem *m, struct file_helper *files, struc
 {
 	_cleanup_free_ struct search *s = calloc(1, sizeof(*s));
 	struct pyproc p = { 0 };
+	uint64_t looked;
 	int r;
 
 	if (!s)
@@ -543,6 +568,7 @@ static int find_once(pid_t pid, struct rmem *m, struct file_helper *files, struc
 	if (r < 0)
 		return no_process(pid, err);
 	exe_read(s);
+	looked = now_ns();
 	r = proc_maps_read(&s->maps, pid);
 	if (proc_is_short(r))
 		return proc_short(pid, r, err);
@@ -553,9 +579,10 @@ static int find_once(pid_t pid, struct rmem *m, struct file_helper *files, struc
 	if (r < 0)
 		return err_set(err, r, "the maps of process %d (%s): %s", pid, s->comm,
 			       strerror(-r));
-	r = modules_try(s, &p, err);
+	r = candidates_try(s, &p, err);
 	if (r < 0 && s->root && proc_stack_root(pid) != s->root)
 		r = OTHER_PROGRAM;
+	p.looked_ns = looked;
 	p.n_maps = s->maps.n;
 	proc_maps_deinit(&s->maps);
 	p.partly = s->partly;

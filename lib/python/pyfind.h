@@ -30,6 +30,18 @@ struct pyfind_code {
 
 struct file_helper;
 
+enum { PYFIND_OTHERS = 7 };
+
+/* A further interpreter of a process: another libpython, or the same one loaded again. */
+struct pyproc_other {
+	bool proven; /* as the first one is; else nothing runs in it yet, as far as is known */
+	bool begun;  /* it has an interpreter */
+	uint32_t version;
+	raddr runtime, code_versions;
+	struct pylayout layout;
+	char file[64]; /* its last component, for messages */
+};
+
 struct pyproc {
 	pid_t pid;
 	uint32_t version;	/* PY_VERSION_HEX; micro 0xff.. unknown bits zero */
@@ -38,22 +50,35 @@ struct pyproc {
 	raddr code_versions;	/* address of its count of code objects where that is a
 				 * global variable with a symbol, else 0 */
 	struct pylayout layout; /* this process's own copy */
+	uint64_t looked_ns;	/* what is mapped was asked for then */
 	size_t n_maps;		/* mappings of the process */
 	bool partly;		/* with -ENOEXEC: a file that holds one is mapped in part */
 	bool unborn; /* no interpreter was ever made in it yet, so no frame either */
 	struct pyfind_code code;
 	char module[256]; /* file that holds the interpreter, for messages */
 	char build[64];	  /* "static, stripped", "shared", "free-threaded" ... */
+	uint32_t n_others;
+	struct pyproc_other other[PYFIND_OTHERS];
+	char refused[200]; /* not empty: why one of them can't be read, or that there are more
+			    */
 };
 
 /* Find the interpreter of @pid, reading its memory through @m. All reads of
- * /proc happen here, those of files by @files (NULL: here). 0; -ESRCH no such process; -EPERM/-EACCES not
- * allowed; -ENOEXEC no CPython is mapped; -EAGAIN one is mapped but its runtime
- * is not initialised yet (or is finalising), then @ret is what it will be (where the same
- * file was proven before in another process that is 0, too); -ENOTSUP a CPython that we have
- * no table for, or whose layout failed the self-check. A sentence in @err. */
+ * /proc happen here, those of files by @files (NULL: here). 0; -ESRCH no such process;
+ * -EPERM/-EACCES not allowed; -ENOEXEC no CPython is mapped; -EAGAIN one is mapped but its
+ * runtime is not initialised yet (or is finalising), then @ret is what it will be (where the
+ * same file was proven before in another process that is 0, too); -ENOTSUP a CPython that we
+ * have no table for, or whose layout failed the self-check. A sentence in @err. Of several the
+ * first that is proven is @ret; the others are looked for in files that are named like Python.
+ */
 int pyfind(pid_t pid, struct rmem *m, struct file_helper *files, struct pyproc *ret,
 	   struct err *err);
+
+/* Is a file named like one that holds an interpreter? */
+bool pyfind_is_named_python(const char *path);
+
+/* Are there others in which something runs, and which are not proven yet? */
+bool pyproc_is_pending(const struct pyproc *p);
 
 /* "3.13.0", or "3.8" where only the name of its file told which it is. Returns @buf. */
 const char *pyproc_version(const struct pyproc *p, char buf[16]);

@@ -22,27 +22,28 @@ struct holder {
 	uint32_t status;
 };
 
-static int add(struct pygil *p, raddr at, raddr interp)
+static int add(struct pygil *p, const struct pygil_lock *lock)
 {
 	for (uint32_t i = 0; i < p->n; i++)
-		if (p->lock[i].at == at)
+		if (p->lock[i].at == lock->at)
 			return 0;
 	if (p->n == PYGIL_MAX)
 		return -ELOOP;
-	p->lock[p->n++] = (struct pygil_lock){ at, interp };
+	p->lock[p->n++] = *lock;
 	return 0;
 }
 
 /* 3.12 on: each interpreter points to its own one, or to that of another. */
-static int find_in_interps(struct rmem *m, const struct pylayout *l, raddr runtime,
-			   struct pygil *p)
+static int add_of_interps(struct rmem *m, struct pygil_lock lock, raddr runtime,
+			  struct pygil *p)
 {
-	raddr interp, gil, next;
+	const struct pylayout *l = lock.l;
+	raddr interp, next;
 	int r = rmem_read_u64(m, runtime + pyoff_get(l->runtime.interp_head), &interp);
 
 	for (int i = 0; r == 0 && interp; i++, interp = next) {
 		const struct rmem_vec v[] = {
-			{ interp + pyoff_get(l->interp.gil), &gil, 8 },
+			{ interp + pyoff_get(l->interp.gil), &lock.at, 8 },
 			{ interp + pyoff_get(l->interp.next), &next, 8 },
 		};
 
@@ -50,30 +51,32 @@ static int find_in_interps(struct rmem *m, const struct pylayout *l, raddr runti
 			return -ELOOP;
 		if (rmem_readv(m, v, ARRAY_SIZE(v)) != ARRAY_SIZE(v))
 			return -EFAULT;
-		if (gil)
-			r = add(p, gil, interp);
+		lock.interp = interp;
+		if (lock.at)
+			r = add(p, &lock);
 	}
 	return r;
 }
 
-int pygil_find(struct rmem *m, const struct pylayout *l, const struct pywalk_layout *walk,
-	       raddr runtime, struct pygil *ret)
+int pygil_add(struct rmem *m, const struct pylayout *l, const struct pywalk_layout *walk,
+	      raddr runtime, struct pygil *ret)
 {
-	*ret = (struct pygil){ .l = l, .walk = walk };
-	if (l->free_threaded || !pyoff_has(l->gil.holder) || !pyoff_has(l->gil.locked))
+	struct pygil_lock lock = { .l = l, .walk = walk };
+
+	if (!pygil_tells(l))
 		return -ENOTSUP;
 	if (pyoff_has(l->interp.gil) && l->active_bit)
-		return find_in_interps(m, l, runtime, ret);
-	if (!pyoff_has(l->runtime.gil) || !pyoff_has(l->runtime.current))
-		return -ENOTSUP;
-	ret->current = runtime + pyoff_get(l->runtime.current);
-	return add(ret, runtime + pyoff_get(l->runtime.gil), 0);
+		return add_of_interps(m, lock, runtime, ret);
+	lock.current = runtime + pyoff_get(l->runtime.current);
+	lock.at = runtime + pyoff_get(l->runtime.gil);
+	return add(ret, &lock);
 }
 
-static int read_gil(struct rmem *m, const struct pygil *p, raddr at, struct gil *ret)
+static int read_gil(struct rmem *m, const struct pygil_lock *p, struct gil *ret)
 {
 	const struct pylayout *l = p->l;
 	const bool counts = pyoff_has(l->gil.switches);
+	const raddr at = p->at;
 	const struct rmem_vec v[] = {
 		{ at + pyoff_get(l->gil.holder), &ret->holder, 8 },
 		{ at + pyoff_get(l->gil.locked), &ret->locked, 4 },
@@ -88,7 +91,8 @@ static int read_gil(struct rmem *m, const struct pygil *p, raddr at, struct gil 
 }
 
 /* What the state of the last holder says, which may be freed by now if nobody has the GIL. */
-static int read_holder(struct rmem *m, const struct pygil *p, raddr ts, struct holder *ret)
+static int read_holder(struct rmem *m, const struct pygil_lock *p, raddr ts,
+		       struct holder *ret)
 {
 	const struct pylayout *l = p->l;
 	const raddr own = p->current ? ts : ts + pyoff_get(l->tstate.status);
@@ -104,17 +108,17 @@ static int read_holder(struct rmem *m, const struct pygil *p, raddr ts, struct h
 }
 
 /* Is it one of this GIL's interpreters? */
-static bool has_gil(struct rmem *m, const struct pygil *p, raddr interp, raddr gil)
+static bool has_gil(struct rmem *m, const struct pygil_lock *p, raddr interp)
 {
 	raddr of;
 
 	return p->current ? interp != 0 :
 			    rmem_read_u64(m, interp + pyoff_get(p->l->interp.gil), &of) == 0 &&
-				    of == gil;
+				    of == p->at;
 }
 
 /* Does the interpreter say too that the state @ts runs? */
-static bool runs(const struct pygil *p, raddr ts, const struct holder *h)
+static bool runs(const struct pygil_lock *p, raddr ts, const struct holder *h)
 {
 	return p->current ? h->current == ts : h->status >> p->l->active_bit & 1;
 }
@@ -124,28 +128,28 @@ static bool same(const struct gil *a, const struct gil *b)
 	return a->holder == b->holder && a->locked == b->locked && a->switches == b->switches;
 }
 
-int pygil_read(struct rmem *m, const struct pygil *p, uint32_t i, struct pygil_look *ret)
+int pygil_read(struct rmem *m, const struct pygil *gils, uint32_t i, struct pygil_look *ret)
 {
-	const raddr at = p->lock[i].at;
+	const struct pygil_lock *p = &gils->lock[i];
 	struct gil gil, again;
 	struct holder h;
 	uint64_t number = 0;
 
 	*ret = (struct pygil_look){ .switches = UINT64_MAX };
-	if (read_gil(m, p, at, &gil) < 0)
+	if (read_gil(m, p, &gil) < 0)
 		return -EFAULT;
 	if (!gil.holder || gil.locked < -1 || gil.locked > 1 ||
 	    read_holder(m, p, gil.holder, &h) < 0)
 		return -EBADMSG;
 	if (gil.locked == 1) {
-		if (!has_gil(m, p, h.interp, at) || !runs(p, gil.holder, &h))
+		if (!has_gil(m, p, h.interp) || !runs(p, gil.holder, &h))
 			return -EAGAIN;
 		if (pyframe_state_number(m, p->walk, gil.holder, &number) < 0 || !number)
 			return -EBADMSG;
 	} else if (p->current && h.current) {
 		return -EAGAIN;
 	}
-	if (read_gil(m, p, at, &again) < 0)
+	if (read_gil(m, p, &again) < 0)
 		return -EFAULT;
 	if (!same(&gil, &again))
 		return -EAGAIN;
@@ -168,11 +172,10 @@ raddr pygil_runtime(const struct pylayout *l, const struct pywalk_layout *walk)
 	return walk->interp_head - pyoff_get(l->runtime.interp_head);
 }
 
-/* The GIL of the interpreter of @tstate, as @p's only one. */
-static int find_own(struct rmem *m, raddr runtime, raddr tstate, struct pygil *p)
+/* The GIL of the interpreter of @tstate. */
+static int find_own(struct rmem *m, raddr runtime, raddr tstate, struct pygil_lock *lock)
 {
-	const struct pylayout *l = p->l;
-	struct pygil_lock *lock = &p->lock[0];
+	const struct pylayout *l = lock->l;
 
 	if (!pygil_tells(l))
 		return -ENOTSUP;
@@ -180,19 +183,19 @@ static int find_own(struct rmem *m, raddr runtime, raddr tstate, struct pygil *p
 		return -EFAULT;
 	if (pyoff_has(l->interp.gil) && l->active_bit)
 		return rmem_read_u64(m, lock->interp + pyoff_get(l->interp.gil), &lock->at);
-	p->current = runtime + pyoff_get(l->runtime.current);
+	lock->current = runtime + pyoff_get(l->runtime.current);
 	lock->at = runtime + pyoff_get(l->runtime.gil);
 	return 0;
 }
 
 enum pygil_has pygil_has(struct rmem *m, const struct pylayout *l, raddr runtime, raddr tstate)
 {
-	struct pygil p = { .l = l };
+	struct pygil_lock p = { .l = l };
 	struct gil gil;
 	struct holder h;
 
-	if (!tstate || find_own(m, runtime, tstate, &p) < 0 || !p.lock[0].at ||
-	    read_gil(m, &p, p.lock[0].at, &gil) < 0 || gil.locked < -1 || gil.locked > 1)
+	if (!tstate || find_own(m, runtime, tstate, &p) < 0 || !p.at ||
+	    read_gil(m, &p, &gil) < 0 || gil.locked < -1 || gil.locked > 1)
 		return PYGIL_UNKNOWN;
 	if (gil.locked != 1 || gil.holder != tstate)
 		return PYGIL_HAS_NOT;
@@ -204,7 +207,7 @@ enum pygil_has pygil_has(struct rmem *m, const struct pylayout *l, raddr runtime
 bool pygil_waits(const struct pygil *p, raddr at)
 {
 	for (uint32_t i = 0; i < p->n; i++)
-		if (at - p->lock[i].at < p->l->gil.size)
+		if (at - p->lock[i].at < p->lock[i].l->gil.size)
 			return true;
 	return false;
 }

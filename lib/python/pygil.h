@@ -15,11 +15,12 @@ enum { PYGIL_MAX = 16 }; /* GILs of a process that are looked at */
 
 /* Where a process keeps them. */
 struct pygil {
-	const struct pylayout *l; /* borrowed */
-	const struct pywalk_layout *walk;
-	raddr current; /* 3.7 to 3.11: where the runtime says which state runs; else 0 */
 	struct pygil_lock {
+		const struct pylayout *l; /* borrowed */
+		const struct pywalk_layout *walk;
 		raddr at, interp;
+		raddr current; /* 3.7 to 3.11: where the runtime says which state runs; else 0
+				*/
 	} lock[PYGIL_MAX];
 	uint32_t n;
 };
@@ -31,15 +32,15 @@ struct pygil_look {
 	uint64_t switches; /* grows when another thread takes it; UINT64_MAX: not known */
 };
 
-/* The GILs of the process with the runtime at @runtime. *@ret borrows @l and @walk. 0;
- * -ENOTSUP this build has none, or its layout does not tell; -ELOOP more than PYGIL_MAX; or a
- * read error. */
-int pygil_find(struct rmem *m, const struct pylayout *l, const struct pywalk_layout *walk,
-	       raddr runtime, struct pygil *ret);
+/* Add the GILs of the runtime at @runtime to *@ret, which is empty or has those of other
+ * runtimes, and borrows @l and @walk. 0; -ENOTSUP this build has none, or its layout does not
+ * tell; -ELOOP more than PYGIL_MAX; or a read error. */
+int pygil_add(struct rmem *m, const struct pylayout *l, const struct pywalk_layout *walk,
+	      raddr runtime, struct pygil *ret);
 
 /* Look at GIL @i. It changes while one looks, so one look may find nothing that is known:
  * -EAGAIN. 0; -EBADMSG it is not what the layout says; or a read error. */
-int pygil_read(struct rmem *m, const struct pygil *p, uint32_t i, struct pygil_look *ret);
+int pygil_read(struct rmem *m, const struct pygil *gils, uint32_t i, struct pygil_look *ret);
 
 /* Can it be told who has the GIL? False: this build has none, or its layout does not tell. */
 bool pygil_tells(const struct pylayout *l);

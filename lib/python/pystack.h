@@ -27,6 +27,20 @@ struct pystack_target {
 	raddr root; /* where the stack of the process's first thread ends; 0: not known */
 };
 
+/* What else a process has beside its first interpreter: further libpythons, or the same one
+ * loaded again. Of each target the pid and the program are the first one's, and this one's
+ * place here, plus 1, is added to the program's number: so those are multiples of
+ * PYSTACK_SEVERAL. Immutable once published. */
+enum { PYSTACK_SEVERAL = 8 };
+struct pystack_others {
+	uint32_t n;
+	bool refused; /* there is one that can't be read, and is not here */
+	struct pystack_other {
+		struct pystack_target target;
+		bool proven; /* else nothing runs in it yet */
+	} of[PYSTACK_SEVERAL - 1];
+};
+
 /* One frame for the resolver. */
 struct pystack_frame {
 	uint64_t code_id; /* of a copy handed to new_code() */
@@ -50,6 +64,7 @@ enum pystack_end {
 	PYSTACK_BROKEN,	   /* caught in mid-update: not a whole stack */
 	PYSTACK_BADCODE,   /* a frame without a valid code object or instruction */
 	PYSTACK_ELSEWHERE, /* the state's frames are on a stack not known to be the thread's */
+	PYSTACK_UNPROVEN,  /* another interpreter runs, whose layout nobody has proven yet */
 	PYSTACK_END_N,
 };
 
@@ -89,8 +104,10 @@ struct pystack_result {
 	bool code_lost; /* new_code() would not have one that the frames may use */
 	enum pystack_joined joined;
 	raddr tstate, first; /* for pystack_unchanged() */
-	raddr root;	     /* where the C stack that the thread began on ends; 0: not known */
-	pid_t number;	     /* that the innermost state bears; 0: no state */
+	raddr root;   /* where the C stack that the thread began on ends; 0: not known */
+	pid_t number; /* that the innermost state bears; 0: no state */
+	const struct pystack_target *of; /* the innermost state's; or NULL: the only one's */
+	bool several;			 /* frames of more than one interpreter's states */
 };
 
 struct pystack;
@@ -152,6 +169,12 @@ void pystack_suggest(struct pystack *p, const struct pystack_target *t, pid_t ti
 struct pystack_result pystack_read(struct pystack *p, const struct pystack_target *t,
 				   struct rmem *below, pid_t tid, pid_t inner);
 
+/* The same of all interpreters of a process, the @others (NULL: none) too: their frames lie in
+ * one another as they do on the C stack. */
+struct pystack_result pystack_read_all(struct pystack *p, const struct pystack_target *t,
+				       const struct pystack_others *others, struct rmem *below,
+				       pid_t tid, pid_t inner);
+
 /* Of the stack that was just read as @r, which does not change meanwhile: if it runs an
  * asyncio task, behind that one's coroutine come the task's name, a code with PYCODE_LABEL,
  * and the tasks that await it, up to one that nobody awaits. @one_name: those that
@@ -181,7 +204,7 @@ bool pystack_unchanged(const struct pystack_result *r, const struct pystack_targ
 uint64_t pystack_age_codes(struct pystack *p,
 			   bool (*keep)(void *arg, uint64_t id, uint64_t was), void *arg);
 
-/* Forget what is known of a program's threads and codes. */
+/* Forget what is known of a program's threads and codes, in all its interpreters. */
 void pystack_forget(struct pystack *p, int program);
 
 #endif

@@ -17,6 +17,7 @@
 	X(frames, PYWALK_MAX_FRAMES * sizeof(*p->frames), 4096)                           \
 	X(seen, PYWALK_MAX_FRAMES * sizeof(*p->seen), 4096)                               \
 	X(anchors, PYWALK_MAX_FRAMES * sizeof(*p->anchors), 4096)                         \
+	X(several, sizeof(*p->several), 0)                                                \
 	X(join, sizeof(*p->join), 0)                                                      \
 	X(copy, PYCODE_COPY_MAX, 4096)                                                    \
 	X(bytes, BATCH_BYTES, 49152)
@@ -96,7 +97,8 @@ static void replace(struct pystack *p, pid_t tid, pid_t old)
 
 struct thread *pystack_thread(struct pystack *p, int program, pid_t tid, uint32_t level)
 {
-	uint32_t h = (uint32_t)tid * 2654435761u >> 21;
+	uint32_t h = ((uint32_t)tid * 2654435761u >> 21) +
+		     PYSTACK_SEVERAL * ((uint32_t)program % PYSTACK_SEVERAL);
 	struct thread *th = &p->threads[(h + level) & p->thread_mask];
 
 	if (level == 0 && th->tid != tid) {
@@ -108,15 +110,21 @@ struct thread *pystack_thread(struct pystack *p, int program, pid_t tid, uint32_
 	return th;
 }
 
+/* Is it one of the interpreters of @program? */
+static bool is_of(int one, int program)
+{
+	return one >= program && one - program < PYSTACK_SEVERAL;
+}
+
 void pystack_forget(struct pystack *p, int program)
 {
 	for (size_t i = 0; i <= p->thread_mask; i++)
-		if (p->threads[i].program == program)
+		if (is_of(p->threads[i].program, program))
 			p->threads[i] = (struct thread){ 0 };
 	for (size_t i = 0; i < N_LISTS; i++)
-		if (p->states[i].program == program)
+		if (is_of(p->states[i].program, program))
 			p->states[i].unique = 0;
 	for (size_t i = 0; i < p->n_codes; i++)
-		if (p->codes[i].program == program)
+		if (is_of(p->codes[i].program, program))
 			p->codes[i].id = 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * pystack_int - what the files of pystack share, and nobody else sees: pystack.c (threads,
- * walks), pystack_cache.c, pystack_plan.c, pystack_nest.c, pystack_place.c, pystack_code.c
- * (code objects and their identity), pystack_live.c, pystack_entry.c.
+ * walks), pystack_several.c, pystack_cache.c, pystack_plan.c, pystack_nest.c, pystack_place.c,
+ * pystack_code.c (code objects and their identity), pystack_live.c, pystack_entry.c.
  */
 #ifndef PYSTACK_INT_H
 #define PYSTACK_INT_H
@@ -139,6 +139,18 @@ struct join {
 	struct pystack_frame named[JOIN_ITEMS + 1];
 };
 
+/* pystack_several.c: frames of several interpreters, by the activations that run them. */
+struct activation {
+	raddr at; /* struct pystack_anchor */
+	uint32_t from, n;
+};
+struct several {
+	struct pystack_target now; /* of whom was read last, if it is not the first */
+	uint32_t n_activations, n_frames;
+	struct activation activation[PYWALK_MAX_FRAMES];
+	struct pystack_frame frame[PYWALK_MAX_FRAMES];
+};
+
 struct pystack {
 	struct rmem_batch batch;
 	struct rmem *mem; /* what this sample reads through */
@@ -172,7 +184,8 @@ struct pystack {
 	struct seen *seen; /* of walked[i] */
 	/* Of walked[], as many were named last, behind so many frames of other states. */
 	uint32_t n_named, named_before;
-	struct join *join; /* pystack_join.c */
+	struct join *join;	 /* pystack_join.c */
+	struct several *several; /* pystack_several.c */
 	struct pycode_copy *copy;
 	unsigned char *bytes;
 };

@@ -219,9 +219,11 @@ void pystack_join(struct pystack *p, const struct pystack_target *t, pid_t tid, 
 	struct pystack_frame *named = j->named;
 	uint32_t k, n;
 
-	if (r->end != PYSTACK_OK || !may_run_task(p, t))
+	if (r->of && r->of != t)
+		t = &p->several->now;
+	if (r->end != PYSTACK_OK || (!r->several && !may_run_task(p, t)))
 		return;
-	if (!pytasks_known(&t->layout)) {
+	if (r->several || !pytasks_known(&t->layout)) {
 		r->joined = PYSTACK_JOINED_NOT;
 		return;
 	}

@@ -25,7 +25,7 @@ static int take_row(struct recorder *r, const struct census_row *row)
 	if (!t)
 		return -ENOMEM;
 	if (row->code == 0) {
-		tracker_found(t, &row->python);
+		tracker_found(&r->tracker, t, &row->python);
 		return 0;
 	}
 	tracker_note_none(t, row->code, &row->python, row->began);

@@ -106,6 +106,7 @@ enum tape_tag {
 	TAPE_PROV, /* a name, enum provenance's */
 	TAPE_EVENT_INDEX,
 	TAPE_REGS, /* u64 each */
+	TAPE_LOOKED,
 };
 
 enum tape_how {

@@ -11,7 +11,7 @@
 #include "targets/target.h"
 
 struct birth {
-	_Atomic uint64_t execed, mapped;
+	_Atomic uint64_t execed, mapped, python;
 	/* When code of an interpreter was mapped last, and which, where: struct births's index
 	 * + 1 in 4 bits, the page's number in 36, and the time's mark, for several readers
 	 * write both words. */
@@ -28,6 +28,7 @@ struct births {
 	struct birth of[BIRTHS];
 };
 
+enum { NAME_MAX_BYTES = 256 };
 enum { PAGE_BITS = 12, INDEX_BITS = 4, WHERE_BITS = 40, PID_BITS = 22 };
 
 static uint64_t mark_of(uint64_t time)
@@ -80,6 +81,22 @@ static bool maps_file(const struct perf_ring *ring, uint64_t pos,
 	for (size_t i = 0; i < sizeof(*ret); i += 8)
 		memcpy((char *)ret + i, ring->data + ((pos + i) & (ring->size - 1)), 8);
 	return ret->ino;
+}
+
+/* Is the mapped file named like Python? Its name ends the record, but for the trailer and
+ * zeros.
+ */
+static bool names_python(const struct perf_ring *ring, uint64_t pos,
+			 const struct perf_event_header *h)
+{
+	char name[NAME_MAX_BYTES + 1] = "";
+	size_t from = sizeof(struct mapped) + 16, to = h->size - PERF_TRAILER;
+
+	/* What is longer than a file's name may be is its folder. */
+	from = to - from > NAME_MAX_BYTES ? to - NAME_MAX_BYTES : from;
+	for (size_t i = from; i + 8 <= to; i += 8)
+		memcpy(name + (i - from), ring->data + ((pos + i) & (ring->size - 1)), 8);
+	return pyfind_is_named_python(name);
 }
 
 /* Notes that @m is code of a known interpreter, if it is. */
@@ -183,8 +200,11 @@ void births_note(struct births *b, const struct perf_ring *ring, uint64_t pos,
 		return;
 	perf_decode_trailer(trailer, &t);
 	raise_to(execed ? &birth_of(b, t.pid)->execed : &birth_of(b, t.pid)->mapped, t.time);
-	if (!execed)
-		note_known(b, birth_of(b, t.pid), &m, t.time);
+	if (execed)
+		return;
+	note_known(b, birth_of(b, t.pid), &m, t.time);
+	if (names_python(ring, pos, h))
+		raise_to(&birth_of(b, t.pid)->python, t.time);
 }
 
 void births_teach(struct births *b, const struct pyfind_code *code,
@@ -240,6 +260,11 @@ bool births_ending(struct births *b, pid_t tid, uint64_t time)
 uint64_t births_execed(struct births *b, pid_t pid)
 {
 	return b ? atomic_load_explicit(&birth_of(b, pid)->execed, memory_order_acquire) : 0;
+}
+
+uint64_t births_python(struct births *b, pid_t pid)
+{
+	return b ? atomic_load_explicit(&birth_of(b, pid)->python, memory_order_acquire) : 0;
 }
 
 uint64_t births_mapped(struct births *b, pid_t pid)

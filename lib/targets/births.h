@@ -82,4 +82,7 @@ bool births_ending(struct births *b, pid_t tid, uint64_t time);
 uint64_t births_execed(struct births *b, pid_t pid);
 uint64_t births_mapped(struct births *b, pid_t pid);
 
+/* The same of files that are named like one that holds an interpreter. */
+uint64_t births_python(struct births *b, pid_t pid);
+
 #endif

@@ -160,7 +160,7 @@ static bool take(struct joins *j, const struct look *l, int code, const struct p
 	if (!target)
 		return false;
 	if (code == 0) {
-		tracker_found(target, p);
+		tracker_found(t, target, p);
 		births_teach(t->births, &target->code, target);
 		tracker_tape(t, target);
 		return true;

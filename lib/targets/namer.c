@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/idmap.h"
 #include "base/work.h"
+#include "python/pygil.h"
 #include "python/pynames.h"
 #include "remote/guard.h"
 #include "sys/harden.h"
@@ -120,21 +121,17 @@ static struct process *process_add(struct namer *n)
 	return n->all[n->n] ? n->all[n->n++] : NULL;
 }
 
-static void note_target(void *arg, struct target *t)
+/* The interpreter @of of @t, whose number is @program. */
+static void note_interpreter(struct namer *n, const struct target *t,
+			     const struct pystack_target *of, int program, bool due,
+			     const uint64_t ran[TARGET_RAN_WORDS])
 {
-	struct namer *n = arg;
 	struct process *p;
-	uint64_t ran[TARGET_RAN_WORDS];
-	bool due;
 
-	if (atomic_load_explicit(&t->state, memory_order_acquire) != TARGET_PYTHON ||
-	    atomic_load_explicit(&t->names_hang, memory_order_relaxed) ||
-	    !pynames_known(&t->py.layout))
+	if (!pynames_known(&of->layout))
 		return;
-	/* Who does not run costs nothing. */
-	due = target_take_ran(t, ran);
 	for (size_t i = 0; i < n->n; i++)
-		if (n->all[i]->program == t->py.program && n->all[i]->pid == t->pid) {
+		if (n->all[i]->program == program && n->all[i]->pid == t->pid) {
 			n->all[i]->there = true;
 			n->all[i]->due |= due;
 			for (size_t k = 0; k < TARGET_RAN_WORDS; k++)
@@ -144,13 +141,31 @@ static void note_target(void *arg, struct target *t)
 	p = due ? process_add(n) : NULL;
 	if (p)
 		*p = (struct process){ .pid = t->pid,
-				       .program = t->py.program,
+				       .program = program,
 				       .there = true,
 				       .due = true,
 				       .inner_tids = t->inner_tids,
-				       .runtime = t->runtime,
-				       .layout = t->py.layout,
+				       .runtime = pygil_runtime(&of->layout, &of->walk),
+				       .layout = of->layout,
 				       .looked_ns = MAX(t->begun_ns, t->since_ns) };
+}
+
+static void note_target(void *arg, struct target *t)
+{
+	const struct pystack_others *others = target_others(t);
+	uint64_t ran[TARGET_RAN_WORDS];
+	bool due;
+
+	if (atomic_load_explicit(&t->state, memory_order_acquire) != TARGET_PYTHON ||
+	    atomic_load_explicit(&t->names_hang, memory_order_relaxed))
+		return;
+	/* Who does not run costs nothing. */
+	due = target_take_ran(t, ran);
+	note_interpreter(arg, t, &t->py, t->py.program, due, ran);
+	for (uint32_t i = 0; others && i < others->n; i++)
+		if (others->of[i].proven)
+			note_interpreter(arg, t, &others->of[i].target,
+					 t->py.program + 1 + (int)i, due, ran);
 }
 
 /* Those that are targets now. False: it is over. */
@@ -234,7 +249,8 @@ static bool is_still(struct namer *n, const struct process *p)
 
 	epoch_enter(&n->targets->epoch, n->user);
 	t = targets_find(n->targets, p->pid);
-	still = t && t->py.program == p->program && !target_left(t, p->pid, p->looked_ns);
+	still = t && p->program - p->program % PYSTACK_SEVERAL == t->py.program &&
+		!target_left(t, p->pid, p->looked_ns);
 	epoch_leave(n->user);
 	return still;
 }

@@ -12,38 +12,40 @@
 #include "sample/wire.h"
 
 /* Every field of struct pylayout. */
-#define LAYOUT_FIELDS                                                                                                     \
-	X(version)                                                                                                        \
-	X(micro_min)                                                                                                      \
-	X(micro_max)                                                                                                      \
-	X(runtime.interp_head)                                                                                            \
-	X(runtime.main_thread)                                                                                            \
-	X(runtime.finalizing) X(interp.size) X(interp.next) X(interp.id) X(interp.threads_head) X(                        \
-		interp.threads_unique) X(interp.code_versions) X(interp.code_versions_global)                             \
-		X(tstate.size) X(tstate.next) X(tstate.prev) X(tstate.interp) X(tstate.thread_id) X(                      \
-			tstate.native_tid) X(tstate.frame) X(tstate.cframe) X(tstate.datastack_chunk)                     \
-			X(tstate.status) X(tstate.exc_info) X(tstate.base_frame) X(cframe.current_frame) X(               \
-				cframe.previous) X(frame.size) X(frame.code) X(frame.previous)                            \
-				X(frame.instr) X(frame.localsplus) X(frame.owner) X(frame.is_entry) X(                    \
-					frame.func) X(frame.object) X(frame                                               \
-									      .stacktop) X(frame.tlbc_index)              \
-					X(gen.exc_state) X(gen.exc_previous) X(gen.frame) X(func.code) X(func.version) X( \
-						code.size) X(code.filename) X(code                                        \
-										      .name) X(code.qualname)             \
-						X(code.linetable) X(code.firstlineno) X(code.flags) X(code.version) X(    \
-							code.firsttraceable) X(code.bytecode) X(code.instructions)        \
-							X(code.tlbc) X(code.stacksize) X(code.nlocalsplus) X(             \
-								object.type) X(object.type_name) X(object.type_flags)     \
-								X(str.length) X(str.state) X(str.hash) X(                 \
-									str.ascii_data) X(str.compact_data)               \
-									X(bytes.size) X(bytes.data) X(                    \
-										owner_shim) X(owner_generator)            \
-										X(code_tag_mask) X(                       \
-											active_bit) X(str_kind_shift)     \
-											X(str_compact_bit) X(             \
-												str_ascii_bit)            \
-												X(lasti_unit) X(          \
-													free_threaded)    \
+#define LAYOUT_FIELDS                                                                                                  \
+	X(version)                                                                                                     \
+	X(micro_min)                                                                                                   \
+	X(micro_max)                                                                                                   \
+	X(runtime.interp_head)                                                                                         \
+	X(runtime.main_thread)                                                                                         \
+	X(runtime.finalizing)                                                                                          \
+	X(interp.size) X(interp.next) X(interp.id) X(interp.threads_head) X(interp.threads_unique) X(                  \
+		interp.code_versions) X(interp.code_versions_global) X(tstate.size) X(tstate.next)                     \
+		X(tstate.prev) X(tstate.interp) X(tstate.thread_id) X(tstate.native_tid) X(                            \
+			tstate.frame) X(tstate.cframe) X(tstate.datastack_chunk) X(tstate.status)                      \
+			X(tstate.exc_info) X(tstate.base_frame) X(cframe.current_frame) X(cframe.previous) X(          \
+				frame.size) X(frame.code) X(frame                                                      \
+								    .previous) X(frame                                 \
+											 .instr) X(frame.localsplus)   \
+				X(frame.owner) X(frame.is_entry) X(frame.func) X(frame.object) X(frame.stacktop) X(    \
+					frame.tlbc_index) X(gen.exc_state) X(gen.exc_previous)                         \
+					X(gen.frame) X(func.code) X(func.version) X(code.size) X(                      \
+						code.filename) X(code.name) X(code                                     \
+										      .qualname) X(code.linetable)     \
+						X(code.firstlineno) X(code.flags) X(code.version) X(                   \
+							code.firsttraceable) X(code.bytecode) X(code.instructions)     \
+							X(code.tlbc) X(code.stacksize) X(code.nlocalsplus) X(          \
+								object.type) X(object.type_name) X(object.type_flags)  \
+								X(str.length) X(str.state) X(str.hash) X(              \
+									str.ascii_data) X(str.compact_data)            \
+									X(bytes.size) X(bytes.data) X(                 \
+										owner_shim) X(owner_generator)         \
+										X(code_tag_mask) X(                    \
+											active_bit) X(str_kind_shift)  \
+											X(str_compact_bit) X(          \
+												str_ascii_bit)         \
+												X(lasti_unit) X(       \
+													free_threaded) \
 													X(linetable)
 
 static const struct layout_field {
@@ -165,6 +167,7 @@ void tape_put_target(struct tape_head *h, const struct target *t, bool code, uin
 	tape_put(h, TAPE_FORKER, (uint64_t)atomic_load(&t->forker));
 	tape_put(h, TAPE_CODE_NUMBER, atomic_load(&t->code_number));
 	tape_put(h, TAPE_CODE_AT, t->code_at);
+	tape_put(h, TAPE_LOOKED, atomic_load(&t->looked_ns));
 	if (learnt)
 		put_inner_tids(h, t);
 	if (!learnt || !t->runtime)
@@ -253,6 +256,7 @@ int tape_get_target(struct bytes chunk, struct target *t)
 	atomic_store(&t->nopython, is & TAPE_NOPYTHON);
 	atomic_store(&t->forker, (pid_t)tape_get(chunk, TAPE_FORKER, 0));
 	t->code_at = tape_get(chunk, TAPE_CODE_AT, 0);
+	atomic_store(&t->looked_ns, tape_get(chunk, TAPE_LOOKED, UINT64_MAX));
 	atomic_store(&t->code_number, (uint32_t)tape_get(chunk, TAPE_CODE_NUMBER, 0));
 	get_inner_tids(chunk, t);
 	if (tape_get(chunk, TAPE_RUNTIME, 0))

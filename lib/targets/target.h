@@ -55,7 +55,11 @@ struct target {
 	_Atomic bool nopython;	 /* in quarantine: looked at before, no CPython is mapped */
 	_Atomic pid_t forker;	 /* its parent's thread that forked it (inner), 0: not known */
 	struct pystack_target py;
-	uint32_t version; /* PY_VERSION_HEX */
+	/* Beside py; NULL: nothing. Owned by the tracker, and there until the recording ends.
+	 */
+	_Atomic(const struct pystack_others *) others;
+	_Atomic uint64_t looked_ns; /* when the look began that told of them */
+	uint32_t version;	    /* PY_VERSION_HEX */
 	raddr runtime;
 	size_t n_maps;		 /* when its interpreter was found */
 	struct pyfind_code code; /* of the process in which it was proven; control thread */
@@ -69,7 +73,7 @@ struct target {
 	size_t n_tids;
 	struct {
 		pid_t outer, inner;
-	} *tids;
+	} * tids;
 };
 
 /* Open addressing by pid. A target that was removed leaves TARGET_REMOVED in its place. */
@@ -167,6 +171,11 @@ static inline bool target_state_learnt(int state)
 {
 	return state == TARGET_STARTING || state == TARGET_PYTHON ||
 	       state == TARGET_QUARANTINED;
+}
+
+static inline const struct pystack_others *target_others(const struct target *t)
+{
+	return atomic_load_explicit(&t->others, memory_order_acquire);
 }
 
 /* @tid as the target itself numbers it; 0: not known yet. */

@@ -34,6 +34,7 @@ void tracker_deinit(struct tracker *t)
 	scout_release(t->scout);
 	free(t->scouted);
 	targets_deinit(&t->targets);
+	others_deinit(&t->others);
 }
 
 void tracker_teach(struct tracker *t, struct births *births)
@@ -126,7 +127,7 @@ struct target *tracker_create(struct tracker *t, pid_t pid, uint64_t begun_ns)
 	if (target) {
 		target->begun_ns = begun_ns;
 		target->py.pid = pid;
-		target->py.program = ++t->n_programs;
+		target->py.program = t->n_programs += PYSTACK_SEVERAL;
 	}
 	return target;
 }
@@ -152,6 +153,8 @@ static void copy_interpreter(struct target *child, const struct target *parent)
 	child->py = parent->py;
 	child->py.pid = child->pid;
 	child->py.program = program;
+	atomic_init(&child->others, target_others(parent));
+	child->looked_ns = parent->looked_ns;
 }
 
 /* Its parent's own fork stands in another CPU's ring that is not read yet. */
@@ -205,6 +208,7 @@ void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid, uint64
 	open_target(t, child);
 	tracker_tape(t, child);
 	if (state == TARGET_PENDING || state == TARGET_STARTING ||
+	    (state == TARGET_PYTHON && tracker_is_stale(t, parent)) ||
 	    (state == TARGET_NOPYTHON && !child->none_ns))
 		tracker_search(t, child, true);
 }

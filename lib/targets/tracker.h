@@ -11,6 +11,7 @@
 #include "base/note.h"
 #include "base/queue.h"
 #include "base/stop.h"
+#include "targets/others.h"
 #include "targets/target.h"
 
 struct scout;
@@ -18,15 +19,16 @@ struct search;
 
 struct tracker {
 	struct targets targets;
+	struct others others;
 	struct search *searches; /* interpreters being looked for */
 	size_t n_searches;
-	pid_t newest;		 /* family_newest() when descendants were listed */
-	size_t n_awake;		 /* descendants that were looked at before they run */
-	int n_programs;		 /* numbers given out, struct pystack_target */
-	int kick;		 /* eventfd: written to when a search ends */
+	pid_t newest;		   /* family_newest() when descendants were listed */
+	size_t n_awake;		   /* descendants that were looked at before they run */
+	int n_programs;		   /* numbers given out, struct pystack_target */
+	int kick;		   /* eventfd: written to when a search ends */
 	struct file_helper *files; /* reads files of targets, or NULL; borrowed */
-	struct scout *scout;	 /* at work, or NULL */
-	struct target **scouted; /* whom it was asked about */
+	struct scout *scout;	   /* at work, or NULL */
+	struct target **scouted;   /* whom it was asked about */
 	size_t n_scouted;
 	struct births *births;	 /* taught what is found, or NULL */
 	struct queue *tape;	 /* where TAPE_TARGET records go, or NULL */

@@ -47,10 +47,10 @@ static int judge_root(struct tracker *t, pid_t pid, bool any, int code, const st
 	if (!target)
 		return err_set(err, -ENOMEM, "out of memory");
 	if (code == 0) {
-		tracker_found(target, p);
 		note_say(&t->note, "process %d: CPython %s, %s, %s", target->pid,
 			 pyproc_version(p, version), p->build, p->module);
-		return 0;
+		tracker_found(t, target, p);
+		return pyproc_is_pending(p) ? tracker_search(t, target, false) : 0;
 	}
 	tracker_note_none(target, code, p, began);
 	if (code == -EAGAIN)

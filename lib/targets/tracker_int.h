@@ -33,8 +33,11 @@ struct target *tracker_add(struct tracker *t, pid_t pid, uint64_t begun_ns);
  * want of memory none is known (target_inner_tid()). */
 void tracker_learn_tids(struct target *target);
 
-/* Its interpreter is @p. */
-void tracker_found(struct target *target, const struct pyproc *p);
+/* Its interpreter is @p, and what else @p has. */
+void tracker_found(struct tracker *t, struct target *target, const struct pyproc *p);
+
+/* Has it mapped what may be another interpreter since it was looked at? */
+bool tracker_is_stale(const struct tracker *t, const struct target *target);
 
 /* A look that began at @began ended with @code and, if it is not negative or -EAGAIN, with
  * @p: note that there was no interpreter then, or that one is about to start. */

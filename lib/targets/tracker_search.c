@@ -24,6 +24,7 @@ enum {
 	FRESH_TRIES = 16, /* so for 2 s also without a record that tells to look */
 	SCOUT_MS = 2,
 	SETTLE_STEP_MS = 20, /* where no end is told of */
+	OTHERS_TRIES = 100,  /* of another interpreter that begins */
 	DOUBT_TRIES = 5,     /* what is wrong in a program's first moments may be half made */
 };
 
@@ -72,13 +73,29 @@ static void target_learn(struct target *t, const struct pyproc *p)
 	tracker_learn_tids(t);
 }
 
-void tracker_found(struct target *t, const struct pyproc *p)
+static void found(struct tracker *t, struct target *target, const struct pyproc *p,
+		  bool enough)
 {
+	int state = atomic_load(&target->state);
+
+	others_learn(&t->others, target, p, enough, &t->note);
+	if (state == TARGET_PYTHON)
+		return;
 	/* Readers that see a runtime that is about to start read it already. */
-	if (atomic_load(&t->state) != TARGET_STARTING || t->runtime != p->runtime)
-		target_learn(t, p);
-	t->code = p->code;
-	atomic_store_explicit(&t->state, TARGET_PYTHON, memory_order_release);
+	if (state != TARGET_STARTING || target->runtime != p->runtime)
+		target_learn(target, p);
+	target->code = p->code;
+	atomic_store_explicit(&target->state, TARGET_PYTHON, memory_order_release);
+}
+
+void tracker_found(struct tracker *t, struct target *target, const struct pyproc *p)
+{
+	found(t, target, p, false);
+}
+
+bool tracker_is_stale(const struct tracker *t, const struct target *target)
+{
+	return t->births && births_python(t->births, target->pid) > target->looked_ns;
 }
 
 /* It is mapped, and not there yet. Of a version that is not known yet nothing can be read. */
@@ -135,6 +152,16 @@ static struct search *search_of(struct tracker *t, const struct target *target)
 	return NULL;
 }
 
+/* It may have what it had not. */
+static bool is_to_look_at(const struct tracker *t, const struct target *target)
+{
+	int state = atomic_load(&target->state);
+
+	return state == TARGET_NOPYTHON ||
+	       (state == TARGET_PYTHON &&
+		(tracker_is_stale(t, target) || others_unproven(target)));
+}
+
 void tracker_look(struct tracker *t, pid_t pid)
 {
 	struct target *target = targets_find(&t->targets, pid);
@@ -143,8 +170,10 @@ void tracker_look(struct tracker *t, pid_t pid)
 	if (s) {
 		s->again = s->probe;
 		s->next_ns = 0;
-	} else if (target && atomic_load(&target->state) == TARGET_NOPYTHON) {
+	} else if (target && is_to_look_at(t, target)) {
 		tracker_search(t, target, false);
+	} else if (target) {
+		atomic_store(&target->asked, false);
 	}
 }
 
@@ -176,9 +205,14 @@ static bool search_ended(struct tracker *t, struct search *s, int code, const st
 	tracker_note_none(target, code, p, probe_began(s->probe));
 	tracker_tape(t, target);
 	if (code == 0) {
-		tracker_found(target, p);
+		found(t, target, p, s->tries >= OTHERS_TRIES);
 		births_teach(t->births, &target->code, target);
 		tracker_tape(t, target);
+		if (s->tries < OTHERS_TRIES &&
+		    (tracker_is_stale(t, target) || pyproc_is_pending(p)))
+			return false;
+		/* What a reader has seen since the look began it will ask for again. */
+		atomic_store(&target->asked, false);
 		return true;
 	}
 	if (proc_is_short(code) && !s->told_short) {

@@ -63,11 +63,11 @@ static int look_at_gil(const struct pyproc *p, struct rmem *m)
 {
 	struct pywalk_layout walk;
 	struct pygil_look look;
-	struct pygil gils;
+	struct pygil gils = { 0 };
 	int r;
 
 	pywalk_layout_init(&walk, &p->layout, p->runtime);
-	r = pygil_find(m, &p->layout, &walk, p->runtime, &gils);
+	r = pygil_add(m, &p->layout, &walk, p->runtime, &gils);
 	if (r < 0)
 		return r == -ENOTSUP ? 0 : -EBADMSG;
 	for (uint32_t i = 0; r == 0 && i < gils.n; i++)

@@ -62,7 +62,8 @@ static void note_comm(struct fix *f, bool exec, uint64_t time)
 	note(f, &r);
 }
 
-static void note_map(struct fix *f, uint16_t misc, uint64_t addr, uint64_t ino, uint64_t time)
+static void note_map_of(struct fix *f, const char *path, uint16_t misc, uint64_t addr,
+			uint64_t ino, uint64_t time)
 {
 	struct record r;
 
@@ -75,9 +76,14 @@ static void note_map(struct fix *f, uint16_t misc, uint64_t addr, uint64_t ino, 
 	record_u64(&r, ino);
 	record_u64(&r, 0);
 	record_u32(&r, 5, 2);
-	record_str(&r, "/lib/x");
+	record_str(&r, path);
 	record_trailer(&r, TID, time);
 	note(f, &r);
+}
+
+static void note_map(struct fix *f, uint16_t misc, uint64_t addr, uint64_t ino, uint64_t time)
+{
+	note_map_of(f, "/lib/x", misc, addr, ino, time);
 }
 
 static void execs(void **state)
@@ -105,6 +111,29 @@ static void mapped_code(void **state)
 	assert_int_equal(births_mapped(f->b, PID), 0);
 	note_map(f, 0, 0x7000, 9, 30);
 	assert_int_equal(births_mapped(f->b, PID), 30);
+}
+
+/* Also where the name wraps in the ring, and of a long path. */
+static void mapped_python(void **state)
+{
+	struct fix *f = *state;
+	char path[300] = "";
+
+	note_map(f, 0, 0x7000, 9, 10);
+	note_map_of(f, "/python3/lib/libc.so.6", 0, 0x7000, 9, 20);
+	note_map_of(f, "/lib/json.cpython-313.so", 0, 0x7000, 9, 30);
+	note_map_of(f, "/lib/libpython3.11.so", 0, 0x7000, 0, 40); /* no file */
+	assert_int_equal(births_python(f->b, PID), 0);
+	for (uint64_t time = 50; time < 50 + 100; time++) {
+		note_map_of(f, "/lib/libpython3.11.so.1.0", 0, 0x7000, 9, time);
+		assert_int_equal(births_python(f->b, PID), time);
+	}
+	memset(path, 'x', sizeof(path) - 1);
+	memcpy(path + sizeof(path) - 20, "/libpython3.13.so", 18);
+	note_map_of(f, path, 0, 0x7000, 9, 200);
+	assert_int_equal(births_python(f->b, PID), 200);
+	assert_int_equal(births_python(f->b, PID + 1), 0);
+	assert_int_equal(births_python(NULL, PID), 0);
 }
 
 /* The same file's code tells where the interpreter lies: the newest mapping since the exec. */
@@ -177,6 +206,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(execs, setup, teardown),
 		cmocka_unit_test_setup_teardown(mapped_code, setup, teardown),
+		cmocka_unit_test_setup_teardown(mapped_python, setup, teardown),
 		cmocka_unit_test_setup_teardown(known_interpreter, setup, teardown),
 		cmocka_unit_test_setup_teardown(few_are_taught, setup, teardown),
 		cmocka_unit_test_setup_teardown(short_records, setup, teardown),

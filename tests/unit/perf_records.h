@@ -42,7 +42,7 @@ static inline void record_u32(struct record *r, uint32_t a, uint32_t b)
 /* A string, padded with NULs to a multiple of 8. */
 static inline void record_str(struct record *r, const char *s)
 {
-	char room[256] = "";
+	char room[512] = "";
 
 	strcpy(room, s);
 	record_add(r, room, (strlen(s) + 8) & ~(size_t)7);

@@ -50,8 +50,7 @@ static struct fixture make(uint16_t version)
 						world_take(f.w, f.w->l.gil.size);
 	world_put(f.w, f.interp, f.w->l.interp.gil, f.gil, 8);
 	set_gil(&f, f.gil, 0, f.first);
-	assert_int_equal(pygil_find(&f.w->base, &f.w->l, &f.w->walk, f.w->runtime, &f.gils),
-			 0);
+	assert_int_equal(pygil_add(&f.w->base, &f.w->l, &f.w->walk, f.w->runtime, &f.gils), 0);
 	assert_int_equal(f.gils.n, 1);
 	return f;
 }
@@ -146,8 +145,7 @@ static void each_gil_is_found_once(void **state)
 	interp = world_interp(f.w);
 	world_put(f.w, interp, f.w->l.interp.gil, other, 8);
 	world_interp(f.w); /* has none yet */
-	assert_int_equal(pygil_find(&f.w->base, &f.w->l, &f.w->walk, f.w->runtime, &f.gils),
-			 0);
+	assert_int_equal(pygil_add(&f.w->base, &f.w->l, &f.w->walk, f.w->runtime, &f.gils), 0);
 	assert_int_equal(f.gils.n, 2);
 	/* The first's states do not hold the second. */
 	set_running(&f, f.first);
@@ -155,7 +153,7 @@ static void each_gil_is_found_once(void **state)
 	assert_int_equal(pygil_read(&f.w->base, &f.gils, 1, &ret), -EAGAIN);
 	for (int i = 0; i < PYGIL_MAX; i++)
 		world_put(f.w, world_interp(f.w), f.w->l.interp.gil, world_take(f.w, 256), 8);
-	assert_int_equal(pygil_find(&f.w->base, &f.w->l, &f.w->walk, f.w->runtime, &f.gils),
+	assert_int_equal(pygil_add(&f.w->base, &f.w->l, &f.w->walk, f.w->runtime, &f.gils),
 			 -ELOOP);
 	free(f.w);
 }
@@ -179,14 +177,14 @@ static void where_it_is_not_told_there_is_none(void **state)
 {
 	const struct pylayout *old = pylayout_find(0x0306), *two = pylayout_find(0x0207);
 	struct fixture f = make(0x030d);
-	struct pygil gils;
+	struct pygil gils = { 0 };
 
-	assert_int_equal(pygil_find(&f.w->base, old, &f.w->walk, f.w->runtime, &gils),
+	assert_int_equal(pygil_add(&f.w->base, old, &f.w->walk, f.w->runtime, &gils),
 			 -ENOTSUP);
-	assert_int_equal(pygil_find(&f.w->base, two, &f.w->walk, f.w->runtime, &gils),
+	assert_int_equal(pygil_add(&f.w->base, two, &f.w->walk, f.w->runtime, &gils),
 			 -ENOTSUP);
 	f.w->l.free_threaded = true;
-	assert_int_equal(pygil_find(&f.w->base, &f.w->l, &f.w->walk, f.w->runtime, &gils),
+	assert_int_equal(pygil_add(&f.w->base, &f.w->l, &f.w->walk, f.w->runtime, &gils),
 			 -ENOTSUP);
 	free(f.w);
 }

@@ -1299,6 +1299,90 @@ static void several_interpreters(void **state)
 	in_every_layout(left);
 }
 
+/* Another runtime beside the first one: a thread of it that bears the same number. */
+static raddr another_runtime(struct fix *f, struct pystack_others *o, bool proven)
+{
+	raddr first = f->w->runtime, interp, last = f->w->last_interp, ret;
+
+	f->w->runtime = world_take(f->w, 1024);
+	f->w->last_interp = 0;
+	*o = (struct pystack_others){ .n = 1 };
+	o->of[0].proven = proven;
+	o->of[0].target.layout = f->w->l;
+	pywalk_layout_init(&o->of[0].target.walk, &f->w->l, f->w->runtime);
+	interp = world_interp(f->w);
+	ret = world_thread(f->w, interp, INNER, true);
+	f->w->runtime = first;
+	f->w->last_interp = last;
+	return ret;
+}
+
+static const char *read_all(struct fix *f, const struct pystack_others *o)
+{
+	f->w->calls = 0;
+	return text_of(f, pystack_read_all(f->p, &f->t, o, &f->w->base, TID, INNER));
+}
+
+/* Frames of two runtimes on one C stack: what lies lowest is innermost. */
+static void in_two_runtimes(struct fix *f)
+{
+	raddr first = f->ts, second;
+	struct pystack_others o;
+	struct pystack_result r;
+
+	if (pyoff_has(f->w->l.tstate.base_frame)) /* it has nothing on the C stack */
+		return;
+	f->t.program = PYSTACK_SEVERAL;
+	second = another_runtime(f, &o, true);
+	f->ts = second;
+	stack(f, "", NULL);
+	f->ts = first;
+	stack(f, "", NULL);
+	assert_string_equal(read_all(f, &o), "nopython");
+	f->ts = second;
+	stack(f, "ab", NULL); /* made first, so lowest */
+	assert_string_equal(read_all(f, &o), "a3 b3");
+	f->ts = first;
+	stack(f, "cd", NULL);
+	r = pystack_read_all(f->p, &f->t, &o, &f->w->base, TID, INNER);
+	assert_string_equal(text_of(f, r), "a3 b3 c3 d3");
+	assert_int_equal(r.n_anchors, 2);
+	assert_int_equal(r.anchors[0].n, 2);
+	assert_int_equal(r.anchors[1].n, 4);
+	assert_int_equal(r.tstate, second);
+	assert_ptr_equal(r.of, &o.of[0].target);
+	f->ts = second;
+	stack(f, "", NULL);
+	assert_string_equal(read_all(f, &o), "c3 d3");
+	assert_string_equal(read_all(f, NULL), "c3 d3");
+}
+
+/* One that runs and is not proven, or can't be read at all, leaves nothing sure. */
+static void beside_an_unproven_runtime(struct fix *f)
+{
+	struct pystack_others o;
+	raddr head;
+
+	stack(f, "", NULL);
+	another_runtime(f, &o, false);
+	head = o.of[0].target.walk.interp_head;
+	assert_int_equal(pystack_read_all(f->p, &f->t, &o, &f->w->base, TID, INNER).end,
+			 PYSTACK_UNPROVEN);
+	memset(world_mem(f->w, head), 0, 8); /* it has not begun */
+	assert_string_equal(read_all(f, &o), "nopython");
+	o.n = 0;
+	o.refused = true;
+	assert_string_equal(read_all(f, &o), "elsewhere");
+	stack(f, "ab", NULL);
+	assert_string_equal(read_all(f, &o), "a3 b3");
+}
+
+static void several_runtimes(void **state)
+{
+	in_every_layout(in_two_runtimes);
+	in_every_layout(beside_an_unproven_runtime);
+}
+
 /* The state bears another thread's number; the thread stands at @sp, and a register names it.
  */
 static const char *read_placed(struct fix *f, raddr sp)
@@ -1679,6 +1763,7 @@ int main(void)
 		cmocka_unit_test(forgotten_is_copied_again),
 		cmocka_unit_test(processes_are_apart),
 		cmocka_unit_test(several_interpreters),
+		cmocka_unit_test(several_runtimes),
 		cmocka_unit_test(state_with_another_threads_number),
 		cmocka_unit_test(states_on_two_stacks),
 		cmocka_unit_test(states_among_many),

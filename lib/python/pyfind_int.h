@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pyfind_int - what the files of pyfind share, and nobody else sees: pyfind.c, and
+ * pyfind_mapped.c (which mapped files may hold an interpreter, and where they lie).
+ */
+#ifndef PYFIND_INT_H
+#define PYFIND_INT_H
+
+#include <limits.h>
+#include <string.h>
+
+#include "elf/elfpython.h"
+#include "python/pyfind.h"
+#include "sys/proc_maps.h"
+
+/* A file that is mapped, once, however many mappings it has. */
+struct candidate {
+	const struct proc_map *map; /* its first */
+	int rank;		    /* 0 the program, 1 named like libpython, 2 the rest */
+	size_t order;
+};
+
+struct search {
+	pid_t pid;
+	struct rmem *m;
+	struct file_helper *files; /* or NULL */
+	struct proc_maps maps;
+	char comm[16];
+	uint64_t root;
+	char exe[PATH_MAX];
+	bool partly;	 /* a file that holds an interpreter is not all mapped */
+	struct err best; /* the most telling failure so far, code 0: none */
+};
+
+static inline const char *pyfind_base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* pyfind_mapped.c: files with an executable mapping, best candidates first; *@ret malloc'ed.
+ * The program itself counts without one: its text may be in huge pages. */
+int pyfind_modules(const struct search *s, struct candidate **ret, size_t *n);
+
+/* pyfind_mapped.c: are both of one file? */
+bool pyfind_same_file(const struct proc_map *a, const struct proc_map *b);
+
+/* pyfind_mapped.c: what to add to the file's addresses, for each time that it was loaded
+ * (dlmopen() does it again): at most @cap. A first one may be mapped in part. How many. */
+size_t pyfind_biases(const struct search *s, const struct candidate *mod,
+		     const struct elfpython *elf, uint64_t *ret, size_t cap);
+
+#endif

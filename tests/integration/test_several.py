@@ -1,0 +1,127 @@
+"""Several interpreters of their own in one process: other libpythons, or the same one loaded twice."""
+import json
+import os
+import subprocess
+
+import harness
+from harness import Skip, check, each, enough, equal, sure
+
+BESIDE = True
+PYTHONS = [py for py in harness.wanted_pythons() if not py.is_free_threaded()]
+OLDER = harness.older_pythons()
+NESTED = ["outer_1", "cross_1", "middle_2", "cross_2", "inner_1"]
+
+
+def library(py):
+    code = "import sysconfig as s; print(s.get_config_var('LIBDIR'), s.get_config_var('INSTSONAME'), s.get_config_var('prefix'))"
+    where, name, prefix = subprocess.check_output(py.command() + ["-c", code], text=True, env=harness.plain_env()).split()
+    path = os.path.join(where, name)
+    if not os.path.exists(path):
+        path = os.path.join(where, "x86_64-linux-gnu", name)
+    if not os.path.exists(path):
+        raise Skip("no shared libpython of %s" % py)
+    return [path, prefix]
+
+
+def start(how, *pythons):
+    program = os.path.join(harness.folder(), "several")
+    subprocess.run(["cc", "-O2", "-fno-optimize-sibling-calls", "-pthread", os.path.join(harness.TARGETS, "several.c"), "-o", program, "-ldl"],
+                   check=True)
+    target = harness.start([program, how] + [word for py in pythons for word in library(py)], stdin=subprocess.PIPE,
+                           stdout=subprocess.PIPE, env=harness.plain_env())
+    equal(target.stdout.readline(), b"READY {}\n", "its first line")
+    harness.works(target.pid)
+    return target
+
+
+def names(frames):
+    return [name for name, _, _ in harness.python_frames(frames)]
+
+
+def wrong_in_threads(stacks):
+    """Each thread runs one interpreter, which leaves these names or has just begun."""
+    right = [["<module>", "call_%d" % n, "leaf_%d" % n][:k] for n in (1, 2) for k in (1, 2, 3)]
+    return [frames for frames, _ in stacks if names(frames) and names(frames) not in right]
+
+
+def share(stacks, leaf):
+    return sum(n for frames, n in stacks if names(frames)[-1:] == [leaf])
+
+
+def record(target, *args, seconds=2):
+    out = os.path.join(harness.folder(), "a.folded")
+    run = harness.pysampled("-p", target.pid, "-F", 999, "-d", seconds, "-o", out, *args).ok()
+    return run, harness.read_folded(out)
+
+
+def dumped(target):
+    """{names of the Python frames, outermost first, of a thread}."""
+    out = harness.pysampled("dump", "--json", target.pid).ok().out
+    threads = json.loads(out)[0]["threads"]
+    return [([f["name"] for f in t["frames"] if f["kind"] == "python"][::-1], t) for t in threads]
+
+
+def others_of(py):
+    return [one for one in PYTHONS + OLDER if one.path and one.tag != py.tag] or [py]
+
+
+@each(py=PYTHONS + OLDER[2:3])
+def test_each_thread_has_its_own_interpreter(py):
+    other = others_of(py)[0]
+    target = start("threads", py, other)
+    run, stacks = record(target)
+    check(not wrong_in_threads(sure(stacks)), "wrong: %s", wrong_in_threads(sure(stacks))[:3])
+    equal(run.n("nopython"), 0, "samples that say that no Python ran: %s" % run)
+    for leaf in ("leaf_1", "leaf_2"):
+        enough(share(sure(stacks), leaf) > 5, "%s: %d of %s", leaf, share(sure(stacks), leaf), run)
+    found = [names for names, _ in dumped(target)]
+    for n in (1, 2):
+        enough(any(one[:2] == ["<module>", "call_%d" % n] for one in found), "dump: %s", found)
+
+
+@each(py=PYTHONS[-1:] + OLDER[-2:-1])
+def test_the_same_file_loaded_twice(py):
+    target = start("again", py, py)
+    run, stacks = record(target)
+    check(not wrong_in_threads(sure(stacks)), "wrong: %s", wrong_in_threads(sure(stacks))[:3])
+    equal(run.n("nopython"), 0, "samples that say that no Python ran: %s" % run)
+    for leaf in ("leaf_1", "leaf_2"):
+        enough(share(sure(stacks), leaf) > 5, "%s: %d of %s", leaf, share(sure(stacks), leaf), run)
+
+
+@each(py=PYTHONS if harness.every_pair() else PYTHONS[:2])
+def test_one_calls_the_other(py):
+    """On one thread: what each runs stands where it is on the C stack, beside the function through which it was called."""
+    target = start("nested", py, others_of(py)[0])
+    run, stacks = record(target)
+    seen = [[f.split(" (")[0] for f in frames if f.split(" (")[0] in NESTED] for frames, _ in sure(stacks)]
+    wrong = [one for one in seen if one != NESTED[:len(one)]]
+    check(not wrong, "wrong: %s", wrong[:3])
+    enough(sum(n for (_, n), one in zip(sure(stacks), seen) if len(one) == 5) > 5, "few innermost: %s", run)
+    found = [names for names, _ in dumped(target)]
+    enough(any("outer_1" in one for one in found), "dump: %s", found)
+
+
+@each(py=OLDER[-1:])
+def test_frames_of_no_known_place_are_not_mixed(py):
+    """Up to 3.10 nothing tells where on the C stack a frame lies: two such interpreters on one stack are torn."""
+    target = start("nested", py, py if len(OLDER) < 2 else OLDER[-2])
+    run, stacks = record(target)
+    seen = [[n for n in names(frames) if n in NESTED] for frames, _ in sure(stacks)]
+    check(all(one in ([], ["outer_1"]) for one in seen), "wrong: %s", [one for one in seen if len(one) > 1][:3])
+    enough(run.n("torn") > 30, "few torn: %s", run)
+
+
+@each(py=PYTHONS if harness.every_pair() else PYTHONS[1:2])
+def test_one_that_is_loaded_later(py):
+    target = start("late", py, others_of(py)[0])
+    home = harness.folder()
+    recorder = harness.Recorder("-p", target.pid, "-F", 999, "-d", 4, "-o", "a.folded", home=home).recording()
+    target.stdin.write(b"go\n")
+    target.stdin.flush()
+    run = recorder.wait().ok()
+    stacks = sure(harness.read_folded(os.path.join(home, "a.folded")))
+    begun = [row for row in stacks if any(path == "<string>" for _, path, _ in harness.python_frames(row[0]))]
+    check(not wrong_in_threads(begun), "wrong: %s", wrong_in_threads(begun)[:3])
+    for leaf in ("leaf_1", "leaf_2"):
+        enough(share(stacks, leaf) > 5, "%s: %d of %s", leaf, share(stacks, leaf), run)
