@@ -98,8 +98,8 @@ static struct target *newborn(struct reader *r, const struct target *t)
 	n->code.at = at;
 	n->py.pid = t->pid;
 	n->py.root = 0; /* its stack lies elsewhere */
-	n->py.program = r->n_newborn -=
-		PYSTACK_SEVERAL; /* the control thread's are positive */
+	/* The control thread's are positive. */
+	n->py.program = r->n_newborn -= PYSTACK_SEVERAL;
 	pywalk_layout_init(&n->py.walk, &n->py.layout, known->runtime + moved);
 	if (n->py.code_versions)
 		n->py.code_versions += moved;

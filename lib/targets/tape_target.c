@@ -11,42 +11,28 @@
 #include "base/clock.h"
 #include "sample/wire.h"
 
-/* Every field of struct pylayout. */
-#define LAYOUT_FIELDS                                                                                                  \
-	X(version)                                                                                                     \
-	X(micro_min)                                                                                                   \
-	X(micro_max)                                                                                                   \
-	X(runtime.interp_head)                                                                                         \
-	X(runtime.main_thread)                                                                                         \
-	X(runtime.finalizing)                                                                                          \
-	X(interp.size) X(interp.next) X(interp.id) X(interp.threads_head) X(interp.threads_unique) X(                  \
-		interp.code_versions) X(interp.code_versions_global) X(tstate.size) X(tstate.next)                     \
-		X(tstate.prev) X(tstate.interp) X(tstate.thread_id) X(tstate.native_tid) X(                            \
-			tstate.frame) X(tstate.cframe) X(tstate.datastack_chunk) X(tstate.status)                      \
-			X(tstate.exc_info) X(tstate.base_frame) X(cframe.current_frame) X(cframe.previous) X(          \
-				frame.size) X(frame.code) X(frame                                                      \
-								    .previous) X(frame                                 \
-											 .instr) X(frame.localsplus)   \
-				X(frame.owner) X(frame.is_entry) X(frame.func) X(frame.object) X(frame.stacktop) X(    \
-					frame.tlbc_index) X(gen.exc_state) X(gen.exc_previous)                         \
-					X(gen.frame) X(func.code) X(func.version) X(code.size) X(                      \
-						code.filename) X(code.name) X(code                                     \
-										      .qualname) X(code.linetable)     \
-						X(code.firstlineno) X(code.flags) X(code.version) X(                   \
-							code.firsttraceable) X(code.bytecode) X(code.instructions)     \
-							X(code.tlbc) X(code.stacksize) X(code.nlocalsplus) X(          \
-								object.type) X(object.type_name) X(object.type_flags)  \
-								X(str.length) X(str.state) X(str.hash) X(              \
-									str.ascii_data) X(str.compact_data)            \
-									X(bytes.size) X(bytes.data) X(                 \
-										owner_shim) X(owner_generator)         \
-										X(code_tag_mask) X(                    \
-											active_bit) X(str_kind_shift)  \
-											X(str_compact_bit) X(          \
-												str_ascii_bit)         \
-												X(lasti_unit) X(       \
-													free_threaded) \
-													X(linetable)
+/* Every field of struct pylayout: clang-format would break names in two, which are text here. */
+/* clang-format off */
+#define LAYOUT_FIELDS \
+	X(version) X(micro_min) X(micro_max) X(runtime.interp_head) X(runtime.main_thread) \
+	X(runtime.finalizing) X(interp.size) X(interp.next) X(interp.id) \
+	X(interp.threads_head) X(interp.threads_unique) X(interp.code_versions) \
+	X(interp.code_versions_global) X(tstate.size) X(tstate.next) X(tstate.prev) \
+	X(tstate.interp) X(tstate.thread_id) X(tstate.native_tid) X(tstate.frame) \
+	X(tstate.cframe) X(tstate.datastack_chunk) X(tstate.status) X(tstate.exc_info) \
+	X(tstate.base_frame) X(cframe.current_frame) X(cframe.previous) X(frame.size) \
+	X(frame.code) X(frame.previous) X(frame.instr) X(frame.localsplus) X(frame.owner) \
+	X(frame.is_entry) X(frame.func) X(frame.object) X(frame.stacktop) \
+	X(frame.tlbc_index) X(gen.exc_state) X(gen.exc_previous) X(gen.frame) X(func.code) \
+	X(func.version) X(code.size) X(code.filename) X(code.name) X(code.qualname) \
+	X(code.linetable) X(code.firstlineno) X(code.flags) X(code.version) \
+	X(code.firsttraceable) X(code.bytecode) X(code.instructions) X(code.tlbc) \
+	X(code.stacksize) X(code.nlocalsplus) X(object.type) X(object.type_name) \
+	X(object.type_flags) X(str.length) X(str.state) X(str.hash) X(str.ascii_data) \
+	X(str.compact_data) X(bytes.size) X(bytes.data) X(owner_shim) X(owner_generator) \
+	X(code_tag_mask) X(active_bit) X(str_kind_shift) X(str_compact_bit) \
+	X(str_ascii_bit) X(lasti_unit) X(free_threaded) X(linetable)
+/* clang-format on */
 
 static const struct layout_field {
 	const char *name;
@@ -91,6 +77,17 @@ static void put_layout(struct tape_head *h, const struct pylayout *l)
 	tape_put_bytes(h, TAPE_LAYOUT, text, MIN(n, sizeof(text)));
 }
 
+/* Names of older tapes may have blanks in them: "code .name". */
+static size_t squeeze(char *name, size_t n)
+{
+	size_t k = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (name[i] != ' ')
+			name[k++] = name[i];
+	return k;
+}
+
 static void set_field(struct pylayout *l, const char *name, size_t n, const char *value)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(layout_fields); i++) {
@@ -118,7 +115,7 @@ static void get_layout(struct bytes chunk, struct pylayout *ret)
 		const char *is = strchr(line, '=');
 
 		if (is)
-			set_field(ret, line, (size_t)(is - line), is + 1);
+			set_field(ret, line, squeeze(line, (size_t)(is - line)), is + 1);
 	}
 }
 

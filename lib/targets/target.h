@@ -73,7 +73,7 @@ struct target {
 	size_t n_tids;
 	struct {
 		pid_t outer, inner;
-	} * tids;
+	} *tids;
 };
 
 /* Open addressing by pid. A target that was removed leaves TARGET_REMOVED in its place. */
