@@ -271,7 +271,7 @@ static void test_bounds_of_expressions(void **state)
 /* Registers by number, of which a few are known. */
 static void test_register_numbers(void **state)
 {
-	struct unwind_regs r = { .pc = 0x5000, .have = (uint64_t)1 << 32 | 1 << 31 };
+	struct unwind_regs r = { .pc = 0x5000, .have = UINT64_C(3) << 31 };
 	struct unwind_memory mem = memory();
 	uint64_t got;
 
