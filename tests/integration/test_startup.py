@@ -34,7 +34,8 @@ def calls_about(trace, pids):
 @each(how=["fork", "spawn"])
 @one_python
 def test_children_that_sleep_are_hardly_looked_at(py, how):
-    """Before, each was searched as if its program had never been seen: 30 files opened, 13 reads."""
+    """Before, each was searched as if its program had never been seen: 30 files opened, 13 reads. Now memory
+    tells where it is, for one more read a child and no file opened."""
     strace = harness.need_command("strace")
     home = harness.folder()
     _, pids = family(py, how, MANY)
@@ -43,7 +44,7 @@ def test_children_that_sleep_are_hardly_looked_at(py, how):
                       wrapper=[strace, "-f", "-o", trace, "-e", "trace=openat,process_vm_readv"]).ok()
     opened, read = calls_about(trace, set(pids[1:]))
     check(opened <= 6 * MANY, "%d files of %d children opened", opened, MANY)
-    check(read <= 3 * MANY, "%d reads of %d children's memory", read, MANY)
+    check(read <= 4 * MANY, "%d reads of %d children's memory", read, MANY)
     return "%.1f files, %.1f reads a child" % (opened / MANY, read / MANY)
 
 

@@ -233,5 +233,5 @@ def test_a_start_takes_these_system_calls_and_no_more(py):
     cpus = parts(run)["bytes"]["cpus"]
     # Where memory does not tell where the interpreter is, some 140 are of the processes that read files: one is loaded, and gives
     # up its rights, each of 41 capabilities by itself; two more begin, and the last one finds it.
-    check(n <= 234 + 144 * asks_files(py) + 24 * cpus, "%d system calls on %d CPUs: %s", n, cpus,
+    check(n <= 240 + 144 * asks_files(py) + 24 * cpus, "%d system calls on %d CPUs: %s", n, cpus,
           sorted(((names.count(name), name) for name in set(names)), reverse=True))

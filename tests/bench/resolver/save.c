@@ -3,6 +3,7 @@
  * save - linked into a pysampled of the tests (--wrap), it keeps what the resolver takes out
  * of its queues in the file that PYSAMPLED_SAVE names: for replay.c.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,13 +18,14 @@ void __wrap_inbox_take(struct inbox *in, struct inbox_item **items, size_t *n);
 
 static FILE *out;
 
-/* Before the command line is read: later nothing may be created. */
+/* Before the command line is read: later nothing may be created. The program runs once more, to
+ * read files, while the recorder's file is written. */
 __attribute__((__constructor__)) static void save_open(void)
 {
 	const char *path = getenv("PYSAMPLED_SAVE");
 
-	out = path ? fopen(path, "we") : NULL;
-	if (!out)
+	out = path ? fopen(path, "wxe") : NULL;
+	if (!out && !(path && errno == EEXIST))
 		abort();
 }
 
