@@ -2,8 +2,14 @@
 #include "events/uprobe.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/later.h"
 #include "base/nearest.h"
 #include "base/quota.h"
@@ -91,10 +97,33 @@ static int read_here(int fd, const struct elfprobe_want *want, struct elfprobe *
 	return r;
 }
 
+/* Does @path open? Where that hangs, so does the end of the process whose thread does it: a child
+ * is first. One that hangs is left behind, and gone when the file answers. */
+static bool opens(const char *path)
+{
+	const struct timespec step = { .tv_nsec = 200000 };
+	uint64_t end = now_ns() + 2 * PATIENCE_MS * 1000000ull;
+	pid_t child = fork();
+
+	if (child == 0) {
+		syscall(SYS_close_range, 0, ~0u, 0);
+		rootfile_open(-1, path);
+		_exit(0);
+	}
+	while (child > 0 && waitpid(child, NULL, WNOHANG) == 0) {
+		if (now_ns() > end) {
+			kill(child, SIGKILL);
+			return false;
+		}
+		nanosleep(&step, NULL);
+	}
+	return true; /* or an error, which the next one finds */
+}
+
 static int read_file(struct search *u, const char *path, struct elfprobe *ret)
 {
 	const char *name = u->like.name;
-	int fd = rootfile_open(-1, path), r = fd;
+	int fd = opens(path) ? rootfile_open(-1, path) : -ETIMEDOUT, r = fd;
 
 	if (fd >= 0)
 		r = u->files ? file_helper_probe(u->files, ret, fd, &u->want) :
@@ -191,7 +220,7 @@ static int look_in_process(struct search *u)
 		if (!m->x || *m->path != '/' || !strcmp(m->path, last))
 			continue;
 		snprintf(path, sizeof(path), "/proc/%d/root%s", u->pid, m->path);
-		if (m->deleted || stat(path, &st) < 0 || st.st_ino != m->ino)
+		if (m->deleted || !opens(path) || stat(path, &st) < 0 || st.st_ino != m->ino)
 			snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", u->pid,
 				 (unsigned long long)m->start, (unsigned long long)m->end);
 		last = m->path;
