@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "cmd.h"
+#include "sys/rootfile.h"
 
 enum { MAX_SOURCE = 16 << 20 }; /* bytes of a file */
 
@@ -46,18 +47,10 @@ static char *read_source(const char *path)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
-	size_t n = 0;
-	ssize_t got;
-	char *ret;
 
 	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size > MAX_SOURCE)
 		return NULL;
-	ret = malloc((size_t)st.st_size + 1);
-	while (ret && (got = read(fd, ret + n, (size_t)st.st_size - n)) > 0)
-		n += (size_t)got;
-	if (ret)
-		ret[n] = '\0';
-	return ret;
+	return rootfile_text(fd, (size_t)st.st_size);
 }
 
 static void print_line(const struct annotated *a, int line, const char *text)

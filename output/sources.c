@@ -14,6 +14,8 @@
 #include "base/later.h"
 #include "base/quota.h"
 #include "json.h"
+#include "sys/mounts.h"
+#include "sys/proc.h"
 #include "sys/rootfile.h"
 
 enum {
@@ -32,19 +34,6 @@ struct reading {
 	int64_t changed; /* seconds of the epoch */
 };
 
-static char *read_all(int fd, size_t size)
-{
-	char *ret = malloc(size + 1);
-	size_t n = 0;
-	ssize_t got;
-
-	while (ret && n < size && (got = read(fd, ret + n, size - n)) > 0)
-		n += (size_t)got;
-	if (ret)
-		ret[n] = '\0';
-	return ret;
-}
-
 static void reading_run(void *arg)
 {
 	struct reading *r = arg;
@@ -59,7 +48,7 @@ static void reading_run(void *arg)
 		r->why = "it is too large";
 	} else {
 		r->changed = st.st_mtime;
-		r->text = read_all(fd, (size_t)st.st_size);
+		r->text = rootfile_text(fd, (size_t)st.st_size);
 		r->why = "out of memory";
 	}
 	if (fd >= 0)
@@ -122,7 +111,27 @@ struct sources {
 	int64_t since;
 	size_t bytes;
 	const char *none; /* why no more file is read */
+	char *mountinfo;  /* NULL: unknown */
 };
+
+/* Why the file is not even opened: a thread that hangs for good keeps our process from ending.
+ */
+static const char *refuse(const struct sources *s, const char *path)
+{
+	if (s->none || strlen(path) >= PATH_MAX)
+		return s->none ? s->none : "its path is too long";
+	if (!s->mountinfo)
+		return "it can't be read now";
+	return mounts_served(s->mountinfo, path) ?
+		       "a program serves its file system (FUSE), and may never answer" :
+		       NULL;
+}
+
+static void put_why(struct sources *s, const char *why)
+{
+	fputs("\"why\":", s->out);
+	json_string(s->out, why);
+}
 
 /* The end of line @line, where @at is the beginning of line *@now. */
 static char *skip_to(char *at, int *now, int line)
@@ -163,8 +172,7 @@ static void put_parts(struct sources *s, const struct span *span, size_t n, char
 static void put_text(struct sources *s, const struct span *span, size_t n, struct reading *r)
 {
 	if (!r->text) {
-		fputs("\"why\":", s->out);
-		json_string(s->out, r->why);
+		put_why(s, r->why);
 		return;
 	}
 	fputs(s->since && r->changed > s->since ? "\"changed\":true,\"parts\":[" :
@@ -177,20 +185,20 @@ static void put_text(struct sources *s, const struct span *span, size_t n, struc
 /* Once one file hangs, others are likely to. */
 static void put_file(struct sources *s, const struct span *span, size_t n, const char *path)
 {
-	struct reading *r = s->none ? NULL : calloc(1, sizeof(*r));
+	const char *why = refuse(s, path);
+	struct reading *r = why ? NULL : calloc(1, sizeof(*r));
 	struct later *l = NULL;
 
-	if (r && strlen(path) < sizeof(r->path)) {
+	if (r) {
 		strcpy(r->path, path);
 		l = later_start(s->quota, reading_run, reading_drop, r);
 	}
 	if (l && later_wait(l, PATIENCE_MS)) {
 		put_text(s, span, n, r);
 	} else {
-		if (!s->none)
-			s->none = l ? "a file did not answer" : "it can't be read now";
-		fputs("\"why\":", s->out);
-		json_string(s->out, s->none);
+		if (!why)
+			why = s->none = l ? "a file did not answer" : "it can't be read now";
+		put_why(s, why);
 	}
 	if (r && !l)
 		reading_drop(r);
@@ -208,6 +216,7 @@ char *sources_read(const struct tree *t, int64_t since, bool elsewhere)
 	_cleanup_free_ struct span *span = wanted(t, &n);
 	char *text = NULL;
 
+	proc_read_file("/proc/self/mountinfo", &s.mountinfo, NULL);
 	s.out = open_memstream(&text, &size);
 	for (size_t i = 0; s.out && span && s.quota && i < n; i += k) {
 		const char *path = tree_text(t, span[i].file);
@@ -223,6 +232,7 @@ char *sources_read(const struct tree *t, int64_t since, bool elsewhere)
 	if (s.out)
 		fputs(n ? "}" : "{}", s.out);
 	quota_unref(s.quota);
+	free(s.mountinfo);
 	if (s.out && !fclose(s.out) && span && s.quota)
 		return text;
 	free(text);

@@ -124,3 +124,16 @@ int rootfile_open(int root, const char *path)
 	/* Of no size are files of the kernel, some of which notice that they are read. */
 	return S_ISREG(st.st_mode) && st.st_size > 0 ? proc_look_open(look) : -EINVAL;
 }
+
+char *rootfile_text(int fd, size_t n)
+{
+	char *ret = malloc(n + 1);
+	size_t have = 0;
+	ssize_t got;
+
+	while (ret && have < n && (got = read(fd, ret + have, n - have)) > 0)
+		have += (size_t)got;
+	if (ret)
+		ret[have] = '\0';
+	return ret;
+}

@@ -16,4 +16,7 @@ int rootfile_root(pid_t pid);
  * empty; -errno. */
 int rootfile_open(int root, const char *path);
 
+/* Up to @n bytes of @fd and a NUL, malloc'ed. NULL: no memory. */
+char *rootfile_text(int fd, size_t n);
+
 #endif

@@ -226,9 +226,9 @@ def test_an_elf_bomb_takes_no_other_names(py, bomb, out):
     beside(py, elf(os.path.join(harness.folder(0o755), "bomb.so"), bomb), out)
 
 
-def dead_file_system(py, *mode):
+def dead_file_system(py, *mode, serves=None):
     """(the folder whose "prog" does not answer, what makes it so, what ends it)."""
-    plain, folder = elf(os.path.join(harness.folder(), "prog")), harness.folder(0o755)
+    plain, folder = serves or elf(os.path.join(harness.folder(), "prog")), harness.folder(0o755)
     server = harness.start([py.path, os.path.join(harness.TARGETS, "deadfs.py"), folder, plain, *mode], stdin=subprocess.PIPE,
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if server.stdout.readline() != b"READY\n":
@@ -250,6 +250,26 @@ def test_a_file_system_that_stops_answering_takes_no_other_names(py, out):
     harness.need_root()
     folder, dies, end = dead_file_system(py)
     beside(py, os.path.join(folder, "prog"), out, dies)
+    end()
+
+
+@one_python
+def test_a_page_does_not_wait_for_source_that_a_program_serves(py):
+    """Who asked such a file system can't even be killed while that does not answer."""
+    harness.need_root()
+    script = os.path.join(harness.folder(), "script")
+    with open(script, "w") as file:
+        file.write("def served():\n    while True:\n        sum(range(500))\nprint('READY', flush=True)\nserved()\n")
+    folder, dies, end = dead_file_system(py, "takes", serves=script)
+    target = harness.start(py.command() + [os.path.join(folder, "prog")], stdout=subprocess.PIPE)
+    equal(target.stdout.readline(), b"READY\n", "the target")
+    home = harness.folder()
+    recorder = Recorder("-p", target.pid, "-F", 199, "-d", 2, "-o", "a.html", home=home).recording()
+    dies()
+    recorder.wait().ok()
+    with open(os.path.join(home, "a.html")) as file:
+        page = file.read()
+    check("served" in page and "a program serves its file system" in page, "what the page says of the source: %s", page[-600:])
     end()
 
 
