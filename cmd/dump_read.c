@@ -319,8 +319,7 @@ static void read_once(struct dump *d, const struct dump_thread *t, uint32_t n,
 		    (!f->waits &&
 		     (f->python.end == PYSTACK_NOPYTHON ||
 		      (same(d, &f->python, n) &&
-		       pystack_unchanged(&f->python, f->python.of ? f->python.of : &d->target,
-					 &d->live.base))));
+		       pystack_unchanged(&f->python, &d->live.base))));
 }
 
 void dump_find(struct dump *d, const struct dump_thread *t, struct dump_found *f)

@@ -171,15 +171,10 @@ static void know_stack(struct reader *r, const struct perf_sample *s, pid_t fork
 		pystack_want(r->ps, s->user_sp - RED_BYTES, RED_BYTES);
 }
 
-/* Whose state is the innermost one. */
-static const struct pystack_target *interpreter_of(const struct walk *w)
+static enum pygil_has gil_of(struct reader *r, const struct pystack_result *res)
 {
-	return w->res.of ? w->res.of : &w->program->py;
-}
+	const struct pystack_target *of = res->of;
 
-static enum pygil_has gil_of(struct reader *r, const struct pystack_result *res,
-			     const struct pystack_target *of)
-{
 	return pygil_has(&r->mem.base, &of->layout, pygil_runtime(&of->layout, &of->walk),
 			 res->tstate);
 }
@@ -221,7 +216,7 @@ static void read_stack(struct reader *r, const struct perf_sample *s, struct wal
 	}
 	rest_read(r, s, pystack_memory(r->ps), w);
 	if (r->c->only_gil && w->res.end == PYSTACK_OK)
-		w->gil = gil_of(r, &w->res, interpreter_of(w));
+		w->gil = gil_of(r, &w->res);
 	if (w->res.code_lost)
 		pystack_forget(r->ps, t->py.program);
 }
@@ -322,10 +317,8 @@ struct pending *hold_last_of(struct reader *r, const struct walk *w)
  * Nobody takes the number of one that has a thread which has not run since. */
 static bool is_unchanged(struct reader *r, const struct walk *w)
 {
-	const struct target *t = w->program;
-
-	if (w->res.end == PYSTACK_OK && t &&
-	    !pystack_unchanged(&w->res, interpreter_of(w), &r->mem.base))
+	if (w->res.end == PYSTACK_OK && w->program &&
+	    !pystack_unchanged(&w->res, &r->mem.base))
 		return false;
 	return !tap_answer(r, TAP_LEFT, (uint64_t)w->pid,
 			   target_left(w->published, w->pid, w->sample_ns));

@@ -360,7 +360,7 @@ static bool is_outdated(struct pystack *p, const struct pystack_target *t, struc
 struct pystack_result pystack_read(struct pystack *p, const struct pystack_target *t,
 				   struct rmem *below, pid_t tid, pid_t inner)
 {
-	struct pystack_result r = { .frames = p->frames, .anchors = p->anchors };
+	struct pystack_result r = { .frames = p->frames, .anchors = p->anchors, .of = t };
 	struct thread *th = pystack_thread(p, t->program, tid, 0);
 	raddr known = th->tstate;
 
@@ -420,17 +420,16 @@ uint32_t pystack_frames_to(const struct pystack *p, raddr frame)
 	return 0;
 }
 
-bool pystack_unchanged(const struct pystack_result *r, const struct pystack_target *t,
-		       struct rmem *m)
+bool pystack_unchanged(const struct pystack_result *r, struct rmem *m)
 {
+	const struct pywalk_layout *l = &r->of->walk;
 	raddr at;
 
 	if (!r->tstate)
 		return true;
-	if (rmem_read_u64(m, r->tstate + t->walk.ts_frame, &at) < 0)
+	if (rmem_read_u64(m, r->tstate + l->ts_frame, &at) < 0)
 		return false;
-	if (t->walk.cf_frame != PYWALK_NONE &&
-	    rmem_read_u64(m, at + t->walk.cf_frame, &at) < 0)
+	if (l->cf_frame != PYWALK_NONE && rmem_read_u64(m, at + l->cf_frame, &at) < 0)
 		return false;
 	return at == r->first;
 }

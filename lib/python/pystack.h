@@ -106,7 +106,7 @@ struct pystack_result {
 	raddr tstate, first; /* for pystack_unchanged() */
 	raddr root;   /* where the C stack that the thread began on ends; 0: not known */
 	pid_t number; /* that the innermost state bears; 0: no state */
-	const struct pystack_target *of; /* the innermost state's; or NULL: the only one's */
+	const struct pystack_target *of; /* whose state the innermost one is */
 	bool several;			 /* frames of more than one interpreter's states */
 };
 
@@ -194,8 +194,7 @@ struct pystack_result pystack_read_parked(struct pystack *p, const struct pystac
 uint32_t pystack_frames_to(const struct pystack *p, raddr frame);
 
 /* Does the thread still stand in the frame that the result began with? */
-bool pystack_unchanged(const struct pystack_result *r, const struct pystack_target *t,
-		       struct rmem *m);
+bool pystack_unchanged(const struct pystack_result *r, struct rmem *m);
 
 /* Between samples: forget codes that were not met for long, if many were copied since the last
  * time; without it what is remembered is bounded too, but their numbers never end. The others

@@ -219,7 +219,7 @@ void pystack_join(struct pystack *p, const struct pystack_target *t, pid_t tid, 
 	struct pystack_frame *named = j->named;
 	uint32_t k, n;
 
-	if (r->of && r->of != t)
+	if (r->of != t)
 		t = &p->several->now;
 	if (r->end != PYSTACK_OK || (!r->several && !may_run_task(p, t)))
 		return;

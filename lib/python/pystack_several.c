@@ -125,13 +125,8 @@ static struct pystack_result read_one(struct pystack *p, const struct pystack_ta
 				      const struct pystack_others *others, uint32_t i,
 				      struct rmem *below, pid_t tid, pid_t inner)
 {
-	struct pystack_result r;
-
-	if (i)
-		return read_other(p, t, others, i - 1, below, tid, inner);
-	r = pystack_read(p, t, below, tid, inner);
-	r.of = t;
-	return r;
+	return i ? read_other(p, t, others, i - 1, below, tid, inner) :
+		   pystack_read(p, t, below, tid, inner);
 }
 
 struct pystack_result pystack_read_all(struct pystack *p, const struct pystack_target *t,

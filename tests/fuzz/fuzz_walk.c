@@ -64,7 +64,7 @@ static void check_stack(struct rmem *m, const struct pystack_target *t)
 		FUZZ_CHECK(r.frames[i].code_id && r.frames[i].code_id <= last_id);
 	memcpy(first, r.frames, r.n * sizeof(*first));
 	n = r.n;
-	FUZZ_CHECK(r.end != PYSTACK_OK || pystack_unchanged(&r, t, m));
+	FUZZ_CHECK(r.end != PYSTACK_OK || pystack_unchanged(&r, m));
 	r = pystack_read(p, t, m, TID, TID);
 	FUZZ_CHECK(r.n == n);
 	for (uint32_t i = 0; i < n; i++)

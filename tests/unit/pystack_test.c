@@ -1109,13 +1109,13 @@ static void second_look(struct fix *f)
 	stack(f, "ab", NULL);
 	r = read_result(f);
 	assert_int_equal(r.end, PYSTACK_OK);
-	assert_true(pystack_unchanged(&r, &f->t, &f->w->base));
+	assert_true(pystack_unchanged(&r, &f->w->base));
 	world_top(f->w, f->ts, f->w->frame[1]);
-	assert_false(pystack_unchanged(&r, &f->t, &f->w->base));
+	assert_false(pystack_unchanged(&r, &f->w->base));
 	world_top(f->w, f->ts, f->w->frame[0]);
-	assert_true(pystack_unchanged(&r, &f->t, &f->w->base));
+	assert_true(pystack_unchanged(&r, &f->w->base));
 	world_hole(f->w, f->ts, f->w->l.tstate.size);
-	assert_false(pystack_unchanged(&r, &f->t, &f->w->base));
+	assert_false(pystack_unchanged(&r, &f->w->base));
 }
 
 static void second_look_sees_change(void **state)
