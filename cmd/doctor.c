@@ -49,11 +49,10 @@ static void print_choice(const struct capture_want *want)
 
 static void print_other(const struct pyproc *p, const struct pyproc_other *o)
 {
-	struct pyproc one = { .version = o->version };
 	char version[16];
 
 	cmd_line(stdout, "%s  process %d is also CPython %s, in %s%s", o->proven ? "ok" : "--",
-		 p->pid, pyproc_version(&one, version), o->file,
+		 p->pid, pyproc_version(o->version, version), o->file,
 		 o->proven ? "" : ", which has not begun");
 }
 
@@ -63,7 +62,7 @@ static void print_python(const struct pyproc *p)
 
 	if (p->version)
 		cmd_line(stdout, "ok  process %d is CPython %s (%s), in %s", p->pid,
-			 pyproc_version(p, version), p->build, p->module);
+			 pyproc_version(p->version, version), p->build, p->module);
 	else
 		cmd_line(stdout, "--  process %d is just starting Python", p->pid);
 	for (uint32_t i = 0; i < p->n_others; i++)

@@ -153,10 +153,9 @@ static const char *exe_of(pid_t pid, char buf[PATH_MAX])
 
 static void print_other(struct dump *d, const struct pyproc_other *o)
 {
-	struct pyproc p = { .version = o->version };
 	char version[16];
 
-	cmd_line(d->page.to, "    also CPython %s, %s%s", pyproc_version(&p, version), o->file,
+	cmd_line(d->page.to, "    also CPython %s, %s%s", pyproc_version(o->version, version), o->file,
 		 o->proven ? "" : ", not begun");
 }
 
@@ -166,13 +165,13 @@ void dump_print_process(struct dump *d, const struct pyproc *p, bool several)
 
 	if (!d->page.form.json) {
 		cmd_line(d->page.to, "Process %d: CPython %s (%s), %s", p->pid,
-			 pyproc_version(p, version), p->build, p->module);
+			 pyproc_version(p->version, version), p->build, p->module);
 		for (uint32_t i = 0; i < p->n_others; i++)
 			print_other(d, &p->other[i]);
 		return;
 	}
 	fprintf(d->page.to, "%s{\"pid\":%d", several ? ",\n" : "[", p->pid);
-	json_key(d->page.to, "python", pyproc_version(p, version));
+	json_key(d->page.to, "python", pyproc_version(p->version, version));
 	json_key(d->page.to, "exe", exe_of(p->pid, exe));
 	fputs(",\"threads\":[", d->page.to);
 }

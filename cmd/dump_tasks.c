@@ -63,7 +63,7 @@ static void say(struct printing *p, const struct dump_async_end *end,
 
 	if (!end->known && p->d->async)
 		snprintf(text, sizeof(text), "asyncio tasks of this CPython %s can't be read",
-			 pyproc_version(proc, version));
+			 pyproc_version(proc->version, version));
 	else if (end->known && (!end->whole || end->strange))
 		snprintf(text, sizeof(text), "%zu tasks could not be read%s", end->strange,
 			 end->whole ? "" : "; some may be missing, for they came and went");

@@ -97,7 +97,7 @@ static uint64_t file_begin(const struct proc_maps *maps, size_t i)
 	for (size_t k = 0; k < maps->n; k++) {
 		const struct proc_map *other = &maps->map[k];
 
-		if (other->ino == m->ino && other->maj == m->maj && other->min == m->min &&
+		if (proc_map_same_file(other, m) &&
 		    other->start - other->pgoff < first->start - first->pgoff)
 			first = other;
 	}

@@ -219,12 +219,12 @@ bool pyproc_is_pending(const struct pyproc *p)
 	return false;
 }
 
-const char *pyproc_version(const struct pyproc *p, char buf[16])
+const char *pyproc_version(uint32_t version, char buf[16])
 {
-	snprintf(buf, 16, "%u.%u", p->version >> 24 & 0xff, p->version >> 16 & 0xff);
+	snprintf(buf, 16, "%u.%u", version >> 24 & 0xff, version >> 16 & 0xff);
 	/* The low byte of a release is not 0 where it was read. */
-	if (p->version & 0xffff)
-		snprintf(buf + strlen(buf), 16 - strlen(buf), ".%u", p->version >> 8 & 0xff);
+	if (version & 0xffff)
+		snprintf(buf + strlen(buf), 16 - strlen(buf), ".%u", version >> 8 & 0xff);
 	return buf;
 }
 
@@ -244,25 +244,25 @@ static int prove(const struct search *s, struct pyproc *p, bool known, struct er
 		return err_set(err, -ENOTSUP,
 			       "process %d (%s) runs CPython %s, but not as this program "
 			       "knows it: %.200s",
-			       s->pid, s->comm, pyproc_version(p, version), why.text);
+			       s->pid, s->comm, pyproc_version(p->version, version), why.text);
 	return 0;
 }
 
 /* The micro version, where only a file's name told the others. */
 static int learn_micro(const struct search *s, struct pyproc *p, struct err *err)
 {
-	struct pyproc told = *p;
 	char name[16], says[16];
+	uint32_t told;
 
-	if ((p->version & 0xffff) || pyversion_told(p, s->m, &told.version) < 0)
+	if ((p->version & 0xffff) || pyversion_told(p, s->m, &told) < 0)
 		return 0;
-	if (told.version >> 16 != p->version >> 16)
+	if (told >> 16 != p->version >> 16)
 		return err_set(err, -ENOTSUP,
 			       "process %d (%s) runs CPython %s by the name of its file (%s), "
 			       "but says that it is %s",
-			       s->pid, s->comm, pyproc_version(p, name),
-			       pyfind_base_name(p->module), pyproc_version(&told, says));
-	p->version = told.version;
+			       s->pid, s->comm, pyproc_version(p->version, name),
+			       pyfind_base_name(p->module), pyproc_version(told, says));
+	p->version = told;
 	return 0;
 }
 
@@ -273,7 +273,7 @@ static void learn_code(const struct search *s, const struct candidate *mod,
 	const struct proc_map *map = NULL;
 
 	for (size_t i = 0; !map && i < s->maps.n; i++)
-		if (s->maps.map[i].x && pyfind_same_file(&s->maps.map[i], mod->map))
+		if (s->maps.map[i].x && proc_map_same_file(&s->maps.map[i], mod->map))
 			map = &s->maps.map[i];
 	if (!map || !elf->build_id_n || elf->build_id_n > sizeof(ret->build_id) ||
 	    rmem_read(s->m, bias + elf->build_id, ret->build_id, elf->build_id_n) < 0)

@@ -74,14 +74,14 @@ struct pyproc {
 int pyfind(pid_t pid, struct rmem *m, struct file_helper *files, struct pyproc *ret,
 	   struct err *err);
 
-/* Is a file named like one that holds an interpreter? */
+/* Whether the file at @path is named like one that holds an interpreter. */
 bool pyfind_is_named_python(const char *path);
 
-/* Are there others in which something runs, and which are not proven yet? */
+/* Whether it has others in which something runs, and which are not proven yet. */
 bool pyproc_is_pending(const struct pyproc *p);
 
 /* "3.13.0", or "3.8" where only the name of its file told which it is. Returns @buf. */
-const char *pyproc_version(const struct pyproc *p, char buf[16]);
+const char *pyproc_version(uint32_t version, char buf[16]);
 
 /* The structural self-check alone: runtime -> interpreter -> thread -> frame ->
  * a code object whose type is named "code" and whose names decode. 0, -EAGAIN

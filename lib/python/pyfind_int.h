@@ -43,9 +43,6 @@ static inline const char *pyfind_base_name(const char *path)
  * The program itself counts without one: its text may be in huge pages. */
 int pyfind_modules(const struct search *s, struct candidate **ret, size_t *n);
 
-/* pyfind_mapped.c: are both of one file? */
-bool pyfind_same_file(const struct proc_map *a, const struct proc_map *b);
-
 /* pyfind_mapped.c: what to add to the file's addresses, for each time that it was loaded
  * (dlmopen() does it again): at most @cap. A first one may be mapped in part. How many. */
 size_t pyfind_biases(const struct search *s, const struct candidate *mod,

@@ -35,11 +35,6 @@ bool pyfind_is_named_python(const char *path)
 	return strstr(name, "python") && !strstr(name, ".cpython-");
 }
 
-bool pyfind_same_file(const struct proc_map *a, const struct proc_map *b)
-{
-	return a->ino == b->ino && a->maj == b->maj && a->min == b->min;
-}
-
 int pyfind_modules(const struct search *s, struct candidate **ret, size_t *n)
 {
 	struct candidate *list = calloc(s->maps.n + 1, sizeof(*list));
@@ -57,7 +52,7 @@ int pyfind_modules(const struct search *s, struct candidate **ret, size_t *n)
 		/* Mappings of a file are neighbours, nearly always; one that is listed twice
 		 * is looked at twice. */
 		while (j < MIN(count, (size_t)NEIGHBOURS) &&
-		       !pyfind_same_file(list[count - 1 - j].map, map))
+		       !proc_map_same_file(list[count - 1 - j].map, map))
 			j++;
 		if (j == MIN(count, (size_t)NEIGHBOURS)) {
 			list[count] = (struct candidate){ map, rank, count };
@@ -96,7 +91,7 @@ static bool is_whole(const struct search *s, const struct candidate *mod,
 		raddr at = bias + (elf->load[j].vaddr & ~in_page);
 		const struct proc_map *map = map_at(s, at);
 
-		if (!map || !pyfind_same_file(map, mod->map) ||
+		if (!map || !proc_map_same_file(map, mod->map) ||
 		    map->pgoff + (at - map->start) != (elf->load[j].offset & ~in_page))
 			return false;
 	}
@@ -122,7 +117,7 @@ size_t pyfind_biases(const struct search *s, const struct candidate *mod,
 	for (size_t i = 0; i < s->maps.n; i++) {
 		const struct proc_map *map = &s->maps.map[i];
 
-		for (uint32_t j = 0; pyfind_same_file(map, mod->map) && j < elf->n_loads;
+		for (uint32_t j = 0; proc_map_same_file(map, mod->map) && j < elf->n_loads;
 		     j++) {
 			uint64_t bias = map->start - (elf->load[j].vaddr & ~in_page);
 

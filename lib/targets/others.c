@@ -85,12 +85,11 @@ static void tell(const struct note *note, const struct pyproc *p, bool enough,
 {
 	for (uint32_t i = 0; i < p->n_others; i++) {
 		const struct pyproc_other *o = &p->other[i];
-		struct pyproc one = { .version = o->version };
 		char version[16];
 
 		if (o->proven && !was_proven(was, o))
 			note_say(note, "process %d: also CPython %s, %s", p->pid,
-				 pyproc_version(&one, version), o->file);
+				 pyproc_version(o->version, version), o->file);
 	}
 	if (enough && p->refused[0] && !(was && was->refused))
 		note_say(note, "one of the interpreters of process %d is not read: %s", p->pid,
