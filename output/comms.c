@@ -6,6 +6,7 @@
 #include "comms.h"
 
 #include "base/base.h"
+#include "sys/proc.h"
 
 #define LEADER_ENDED (1u << 30) /* in the value of a process in comms.threads */
 
@@ -134,4 +135,10 @@ int comms_side(struct comms *c, const struct side *side, uint32_t name)
 		break;
 	}
 	return 0;
+}
+
+bool comms_elsewhere(const struct session *session, const struct side *side)
+{
+	return side->kind == SIDE_COMM && side->pid == side->tid && session->start_ns &&
+	       proc_is_elsewhere(side->pid);
 }

@@ -10,6 +10,7 @@
 #ifndef OUTPUT_COMMS_H
 #define OUTPUT_COMMS_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "base/idmap.h"
@@ -40,5 +41,9 @@ int comms_side(struct comms *c, const struct side *side, uint32_t name);
 uint32_t comms_name(const struct comms *c, pid_t tid);
 /* ... and if the program calls it something, that. */
 uint32_t comms_title(const struct comms *c, pid_t tid);
+
+/* Does @side name a process of a recording that goes on, which has files of its own
+ * (proc_is_elsewhere())? */
+bool comms_elsewhere(const struct session *session, const struct side *side);
 
 #endif

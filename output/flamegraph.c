@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comms.h"
 #include "copies.h"
 #include "json.h"
 #include "sources.h"
-#include "sys/proc.h"
 #include "tree.h"
 
 struct flamegraph {
@@ -291,8 +291,7 @@ static int flamegraph_side(struct sink *s, const struct side *side)
 {
 	struct flamegraph *f = s->priv;
 
-	if (side->kind == SIDE_COMM && side->pid == side->tid && s->session->start_ns)
-		f->elsewhere |= proc_is_elsewhere(side->pid);
+	f->elsewhere = f->elsewhere || comms_elsewhere(s->session, side);
 	return tree_side(s, side);
 }
 

@@ -14,12 +14,12 @@
 
 #include "base/base.h"
 #include "base/stats.h"
+#include "comms.h"
 #include "outfile.h"
 #include "perf_file.h"
 #include "perf_out.h"
 #include "perf_records.h"
 #include "sink.h"
-#include "sys/proc.h"
 
 enum {
 	FLUSH_BYTES = 256 * 1024,
@@ -127,8 +127,7 @@ static int perf_data_side(struct sink *s, const struct side *side)
 {
 	struct perf_data *d = s->priv;
 
-	if (side->kind == SIDE_COMM && side->pid == side->tid && s->session->start_ns &&
-	    proc_is_elsewhere(side->pid))
+	if (comms_elsewhere(s->session, side))
 		STATS_ADD(s->session->stats, elsewhere, 1);
 	return s->failed ? s->failed : recorded(s, perf_records_side(&d->rec, side));
 }
