@@ -65,15 +65,20 @@ def others_of(py):
     return [one for one in PYTHONS + OLDER if one.path and one.tag != py.tag] or [py]
 
 
-@each(py=PYTHONS + OLDER[2:3])
-def test_each_thread_has_its_own_interpreter(py):
-    other = others_of(py)[0]
-    target = start("threads", py, other)
+def threads_are_right(target):
+    """What a recording says of two threads, each in its own interpreter."""
     run, stacks = record(target)
     check(not wrong_in_threads(sure(stacks)), "wrong: %s", wrong_in_threads(sure(stacks))[:3])
     equal(run.n("nopython"), 0, "samples that say that no Python ran: %s" % run)
     for leaf in ("leaf_1", "leaf_2"):
         enough(share(sure(stacks), leaf) > 5, "%s: %d of %s", leaf, share(sure(stacks), leaf), run)
+
+
+@each(py=PYTHONS + OLDER[2:3])
+def test_each_thread_has_its_own_interpreter(py):
+    other = others_of(py)[0]
+    target = start("threads", py, other)
+    threads_are_right(target)
     found = [names for names, _ in dumped(target)]
     for n in (1, 2):
         enough(any(one[:2] == ["<module>", "call_%d" % n] for one in found), "dump: %s", found)
@@ -81,12 +86,7 @@ def test_each_thread_has_its_own_interpreter(py):
 
 @each(py=PYTHONS[-1:] + OLDER[-2:-1])
 def test_the_same_file_loaded_twice(py):
-    target = start("again", py, py)
-    run, stacks = record(target)
-    check(not wrong_in_threads(sure(stacks)), "wrong: %s", wrong_in_threads(sure(stacks))[:3])
-    equal(run.n("nopython"), 0, "samples that say that no Python ran: %s" % run)
-    for leaf in ("leaf_1", "leaf_2"):
-        enough(share(sure(stacks), leaf) > 5, "%s: %d of %s", leaf, share(sure(stacks), leaf), run)
+    threads_are_right(start("again", py, py))
 
 
 @each(py=PYTHONS if harness.every_pair() else PYTHONS[:2])

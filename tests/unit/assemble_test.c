@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "../own_spaces.h"
 #include "arch/arch.h"
 #include "base/base.h"
 #include "base/stats.h"
@@ -84,24 +85,14 @@ static void note_code(struct profile *p, uint64_t i, uint32_t flags)
 	free(c);
 }
 
+static void take_map(void *assembler, struct side *side)
+{
+	assembler_side(assembler, side);
+}
+
 static void map_ourselves(struct assembler *a)
 {
-	struct proc_maps maps;
-
-	assert_int_equal(0, proc_maps_read(&maps, getpid()));
-	for (size_t i = 0; i < maps.n; i++) {
-		const struct proc_map *m = &maps.map[i];
-		struct side side = { .kind = SIDE_MMAP, .pid = getpid(), .tid = getpid() };
-
-		if (!m->x || m->path[0] != '/')
-			continue;
-		side.u.mmap.addr = m->start, side.u.mmap.len = m->end - m->start;
-		side.u.mmap.pgoff = m->pgoff, side.u.mmap.ino = m->ino;
-		side.u.mmap.maj = m->maj, side.u.mmap.min = m->min;
-		side.u.mmap.prot = PROT_READ | PROT_EXEC, side.u.mmap.path = m->path;
-		assembler_side(a, &side);
-	}
-	proc_maps_deinit(&maps);
+	assert_int_equal(0, own_files(take_map, a));
 }
 
 static void begin_with(struct fix *f, struct assembler_config c)

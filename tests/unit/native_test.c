@@ -31,26 +31,16 @@ static uint64_t words[WORDS];
 static struct symbolizer *symbols;
 static struct native *native;
 
+static void take_map(void *spaces, struct side *side)
+{
+	spaces_side(spaces, side);
+}
+
 static int setup(void **state)
 {
-	struct proc_maps maps;
-
 	symbols = own_symbolizer(SPACES_ROWS);
 	native = native_create(symbols, NULL);
-	assert_int_equal(0, proc_maps_read(&maps, getpid()));
-	for (size_t i = 0; i < maps.n; i++) {
-		const struct proc_map *m = &maps.map[i];
-		struct side side = { .kind = SIDE_MMAP, .pid = getpid(), .tid = getpid() };
-
-		if (!m->x || m->path[0] != '/')
-			continue;
-		side.u.mmap.addr = m->start, side.u.mmap.len = m->end - m->start;
-		side.u.mmap.pgoff = m->pgoff, side.u.mmap.ino = m->ino;
-		side.u.mmap.maj = m->maj, side.u.mmap.min = m->min;
-		side.u.mmap.prot = PROT_READ | PROT_EXEC, side.u.mmap.path = m->path;
-		spaces_side(symbolizer_spaces(symbols), &side);
-	}
-	proc_maps_deinit(&maps);
+	assert_int_equal(0, own_files(take_map, symbolizer_spaces(symbols)));
 	return 0;
 }
 
