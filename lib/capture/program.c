@@ -217,7 +217,7 @@ static bool may_be_newborn(const struct reader *r, const struct target *t)
 	       (state == TARGET_NOPYTHON && !still_none(r, t));
 }
 
-/* Has it mapped no further file that may hold an interpreter since it was looked at? */
+/* Whether it has mapped no file since it was looked at that may hold an interpreter. */
 static bool others_known(const struct reader *r, const struct target *t)
 {
 	return births_python(r->c->births, t->pid) <= atomic_load(&t->looked_ns);

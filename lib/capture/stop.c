@@ -19,7 +19,7 @@
 #include "capture/hold.h"
 #include "capture/tracer.h"
 
-#define BIT(sig) (UINT64_C(1) << ((sig)-1))
+#define BIT(sig) (UINT64_C(1) << ((sig) - 1))
 
 enum { LOOKS = 5, CTL_QUEUE_BYTES = 64 << 10 };
 enum { STOP_MAX_NS = 100000000 }; /* to wait for the signal that stops a thread */

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * elfprobe - searches symbols and USDT notes of one file, and says why what it found is no place.
+ */
 #include "elf/elfprobe.h"
 
 #include <stdio.h>

@@ -49,7 +49,7 @@ struct elfprobe {
 void elfprobe_find(const struct elfimage *im, const struct elfprobe_want *want,
 		   struct elfprobe *ret);
 
-/* Is it one that elfprobe_find() can have made? */
+/* Whether elfprobe_find() can have made it. */
 bool elfprobe_good(const struct elfprobe *p);
 
 struct elfprobe_note {

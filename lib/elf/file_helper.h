@@ -93,7 +93,7 @@ struct file_answer {
 	union {
 		struct codemap_place place; /* FILE_DONE, of FILE_CODE */
 		struct elfpython python;    /* ... FILE_PYTHON */
-		struct elfprobe probe;	    /* ... FILE_PROBE */
+		struct elfprobe probe;	    /* FILE_DONE, of FILE_PROBE */
 		struct {
 			uint32_t n;
 			unsigned char at[ELFIMAGE_MAX_ID];

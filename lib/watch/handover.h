@@ -47,8 +47,8 @@ int handover_init(struct handover *h, int cpu); /* 0 or -errno */
 void handover_deinit(struct handover *h);
 
 /* Tracer: @tid is stopped with the registers in @h->regs, since @h->ran_on_ns for the first
- * time. Returns when the reader has given
- * it back or offered its read, or after 20 ms; then the thread may run. */
+ * time. Returns when the reader has given it back or offered its read, or after 20 ms; then
+ * the thread may run. */
 void handover_give(struct handover *h, pid_t tid);
 
 /* Reader: the thread that is held for us into *@tid; the result is what
