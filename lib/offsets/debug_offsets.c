@@ -92,6 +92,7 @@ static const struct minor minors[] = { {
 	.at = {
 		[RUNTIME_FINALIZING] = 32, [RUNTIME_HEAD] = 40,
 		[INTERP_SIZE] = 48, [INTERP_ID] = 56, [INTERP_NEXT] = 64, [INTERP_THREADS] = 72,
+		[INTERP_MODULES] = 96,
 		[INTERP_GIL] = 120, [GIL] = 128, [GIL_LOCKED] = 144, [GIL_HOLDER] = 152,
 		[TSTATE_SIZE] = 176, [TSTATE_PREV] = 184, [TSTATE_NEXT] = 192,
 		[TSTATE_INTERP] = 200, [TSTATE_FRAME] = 208,
@@ -113,6 +114,7 @@ static const struct minor minors[] = { {
 	.at = {
 		[RUNTIME_FINALIZING] = 32, [RUNTIME_HEAD] = 40,
 		[INTERP_SIZE] = 48, [INTERP_ID] = 56, [INTERP_NEXT] = 64, [INTERP_THREADS] = 72,
+		[INTERP_MODULES] = 96,
 		[INTERP_GIL] = 120, [GIL] = 128, [GIL_LOCKED] = 144, [GIL_HOLDER] = 152,
 		[TSTATE_SIZE] = 176, [TSTATE_PREV] = 184, [TSTATE_NEXT] = 192,
 		[TSTATE_INTERP] = 200, [TSTATE_FRAME] = 208, [TSTATE_BASE_FRAME] = 216,
@@ -325,8 +327,7 @@ int debug_offsets_parse(struct bytes raw, const struct pylayout *meanings,
 	l.interp.size = v[INTERP_SIZE];
 	fill_threads(&l, v);
 	fill_gil(&l, v);
-	if (pyoff_has(l.interp.modules))
-		set(&l.interp.modules, v[INTERP_MODULES]);
+	set(&l.interp.modules, v[INTERP_MODULES]);
 	l.tstate.base_frame = (pyoff){ 0 };
 	if (minor->at[TSTATE_BASE_FRAME])
 		set(&l.tstate.base_frame, v[TSTATE_BASE_FRAME]);

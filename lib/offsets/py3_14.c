@@ -24,6 +24,7 @@ const struct pylayout pylayout_3_14 = {
 		.threads_head = AT(7344),
 		.threads_unique = AT(7336),
 		.code_versions = AT(14256),
+		.modules = AT(7688),
 		.gil = AT(16),
 	},
 	.gil = {
@@ -64,8 +65,22 @@ const struct pylayout pylayout_3_14 = {
 		.firsttraceable = AT(192),
 		.bytecode = AT(208),
 	},
-	.object = { .type = AT(8), .type_name = AT(24), .type_flags = AT(168) },
-	.integer = { .digit = AT(24) }, /* of asyncio's tasks' numbers */
+	.object = {
+		.type = AT(8),
+		.type_name = AT(24),
+		.type_flags = AT(168),
+		.type_size = AT(32),
+		.type_keys = AT(880),
+	},
+	.dict = { .keys = AT(32), .values = AT(40) },
+	.dictkeys = {
+		.index_log2 = AT(9),
+		.kind = AT(10),
+		.n = AT(24),
+		.entries = AT(32),
+	},
+	.module = { .dict = AT(16) },
+	.integer = { .digit = AT(24) },
 	.str = {
 		.length = AT(16),
 		.hash = AT(24),
@@ -85,6 +100,8 @@ const struct pylayout pylayout_3_14 = {
 	.str_kind_shift = 2,
 	.str_compact_bit = 5,
 	.str_ascii_bit = 6,
+	.attrs = PY_ATTRS_INLINE,
+	.attrs_first = 8,
 	.int_one = 8, /* lv_tag: as in 3.13 */
 	.linetable = PY_LOCATIONS_311,
 };

@@ -24,6 +24,7 @@ const struct pylayout pylayout_3_15t = {
 		.threads_head = AT(7336),
 		.threads_unique = AT(7328),
 		.code_versions = AT(20004),
+		.modules = AT(7592),
 	},
 	.tstate = {
 		.size = 888,
@@ -60,7 +61,21 @@ const struct pylayout pylayout_3_15t = {
 		.tlbc = AT(224),
 		.bytecode = AT(232),
 	},
-	.object = { .type = AT(24), .type_name = AT(40), .type_flags = AT(184) },
+	.object = {
+		.type = AT(24),
+		.type_name = AT(40),
+		.type_flags = AT(184),
+		.type_size = AT(48),
+		.type_keys = AT(904),
+	},
+	.dict = { .keys = AT(48), .values = AT(56) },
+	.dictkeys = {
+		.index_log2 = AT(9),
+		.kind = AT(10),
+		.n = AT(24),
+		.entries = AT(32),
+	},
+	.module = { .dict = AT(32) },
 	.integer = { .digit = AT(40) },
 	.str = {
 		.length = AT(32),
@@ -82,6 +97,8 @@ const struct pylayout pylayout_3_15t = {
 	.str_compact_bit = 11,
 	.str_ascii_bit = 12,
 	.free_threaded = true,
+	.attrs = PY_ATTRS_INLINE_BARE,
+	.attrs_first = 8,
 	.int_one = 8, /* lv_tag: as in 3.13 */
 	.linetable = PY_LOCATIONS_311,
 };

@@ -45,7 +45,9 @@ void pytasks_deinit(struct pytasks *t)
 bool pytasks_known(const struct pylayout *l)
 {
 	return pyawait_known(l) &&
-	       (pynames_known(l) || tasklists_find(l->version, l->interp.size));
+	       (tasklayout_of_lists(l->version) ?
+			tasklists_find(l->version, l->interp.size) != NULL :
+			pynames_known(l));
 }
 
 /* --- which there are --- */
