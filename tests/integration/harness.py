@@ -14,6 +14,7 @@ import os
 import re
 import select
 import shutil
+import signal
 import struct
 import subprocess
 import sysconfig
@@ -606,8 +607,11 @@ def venv(py, *packages):
     """The Python of a virtual environment with packages from PyPI, made once and kept in the build folder."""
     path = os.path.join(BUILD, "venv-%s-%s" % (py.tag, packages[0]))
     with open(path + ".lock", "w") as lock:
+        left = signal.alarm(0)  # what is installed may be compiled: that is not the test's time
         fcntl.flock(lock, fcntl.LOCK_EX)  # tests that run beside one another may want the same
-        return made_venv(py, path, packages)
+        python = made_venv(py, path, packages)
+        signal.alarm(left)
+        return python
 
 
 def made_venv(py, path, packages):
@@ -617,8 +621,11 @@ def made_venv(py, path, packages):
         shutil.rmtree(path, ignore_errors=True)
         steps = [py.command() + ["-m", "venv", path], [python, "-m", "pip", "install", "-q"] + list(packages)]
         for step in steps:
-            made = subprocess.run(step, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  text=True, env=plain_env(PIP_DISABLE_PIP_VERSION_CHECK="1"))
+            try:
+                made = subprocess.run(step, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                      text=True, timeout=1200, env=plain_env(PIP_DISABLE_PIP_VERSION_CHECK="1"))
+            except subprocess.TimeoutExpired:
+                raise Skip("no environment with %s within 1200 s" % " ".join(packages))
             if made.returncode != 0:
                 raise Skip("no environment with %s: %s" % (" ".join(packages), " ".join(made.stdout.split())[-300:]))
         open(done, "w").close()

@@ -20,9 +20,9 @@ PACKAGES = ["python%s" % v for v in VERSIONS] + ["python3.13", "python3.14-dbg",
 JARS = {"3.12": "org.bytedeco:cpython:3.12.1-1.5.10:jar:linux-x86_64"}
 NEXT_DEBIAN = {"3.13": "trixie"}
 WRAPPER = """#!/bin/sh
-# Becomes %(python)s of that Debian, with the repository and /tmp at their usual places.
+# Becomes %(program)s of that Debian, with the repository and /tmp at their usual places.
 exec unshare -m sh -c 'mount --bind "%(repo)s" "%(root)s%(repo)s" && mount --rbind /tmp "%(root)s/tmp" &&
-  mount -t proc proc "%(root)s/proc" && exec chroot "%(root)s" /usr/bin/%(python)s "$@"' sh "$@"
+  mount -t proc proc "%(root)s/proc" && exec chroot "%(root)s" %(program)s "$@"' sh "$@"
 """
 JAR_WRAPPER = """#!/bin/sh
 export PYTHONHOME="%(home)s" LD_LIBRARY_PATH="%(home)s"
@@ -149,9 +149,20 @@ def make_root(folder, suite, packages):
     return reason
 
 
+def root_of(py):
+    """The Debian that a CPython runs in; "" if that is this one."""
+    if py.tag in VERSIONS:
+        return os.path.join(FOLDER, "root")
+    own = os.path.join(harness.PYTHONS, py.tag)
+    return os.path.join(own + ".d", "root") if py.path == own and py.tag not in JARS else ""
+
+
+def wrapper(root, program):
+    return WRAPPER % {"program": program, "repo": harness.ROOT, "root": root}
+
+
 def write_wrapper(folder, version, path=None):
-    write_script(path or os.path.join(folder, version), WRAPPER % {
-        "python": "python" + version, "repo": harness.ROOT, "root": os.path.join(folder, "root")})
+    write_script(path or os.path.join(folder, version), wrapper(os.path.join(folder, "root"), "/usr/bin/python" + version))
 
 
 def write_script(path, text):

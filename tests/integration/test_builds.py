@@ -15,18 +15,23 @@ def nameless(py):
     """The same Python without symbols: a program called app, and its library, if it has one, called libpxthon."""
     need_command("strip")
     home = harness.folder()
-    code = "import sys; print(sys.prefix)"
-    prefix = subprocess.check_output(py.command() + ["-c", code], text=True, env=harness.plain_env()).strip()
-    files = {os.path.realpath(py.need()): "app"}
-    for path in glob.glob(os.path.join(prefix, "lib", "libpython?.*.so.*")):
+    code = "import sys; print(sys.executable + ' ' + sys.prefix)"
+    program, prefix = subprocess.check_output(py.command() + ["-c", code], text=True, env=harness.plain_env()).split()
+    root = matrix.root_of(py)
+    files = {os.path.realpath(root + program): "app"}
+    for path in glob.glob(os.path.join(root + prefix, "lib", "libpython?.*.so.*")):
         files[path] = os.path.basename(path).replace("python", "pxthon")
     for path, name in files.items():
         with open(path, "rb") as file, open(os.path.join(home, name), "wb") as copy:
             copy.write(file.read().replace(b"libpython", b"libpxthon"))
         subprocess.run(["strip", "-s", os.path.join(home, name)], check=True)
     os.chmod(os.path.join(home, "app"), 0o755)
+    app = os.path.join(home, "app")
+    if root:
+        matrix.write_script(os.path.join(home, "run"), matrix.wrapper(root, app))
+        app = os.path.join(home, "run")
     ret = Python(py.tag, py.path)
-    ret.command = lambda: ["env", "LD_LIBRARY_PATH=" + home, "PYTHONHOME=" + prefix, os.path.join(home, "app")]
+    ret.command = lambda: ["env", "LD_LIBRARY_PATH=" + home, "PYTHONHOME=" + prefix, app]
     return ret
 
 
@@ -45,7 +50,7 @@ def version_of(py):
 def test_a_stripped_python_of_no_name_is_right(py):
     version = version_of(py)
     target = Target(nameless(py), "groundtruth.py", "--us", 50)
-    told(target.pid, version)
+    told(target.pid, version, ", stripped" + ", free-threaded" * py.is_free_threaded())
     run, verdict, _ = harness.exact(target, "-F", 999)
     harness.all_right(verdict, run)
     return str(verdict)
