@@ -40,6 +40,8 @@ enum {
 	CHECKS = 3,	 /* in a row */
 	HIGH_HALF = 8,	 /* of argument N: N + HIGH_HALF */
 	MAX_CODE = 2048, /* instructions of a filter */
+	CALLS = 1024,	 /* their numbers are below */
+	NOT_PUT = UINT8_MAX,
 	SEIZE_OPTIONS = PTRACE_O_TRACEEXEC | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK |
 			PTRACE_O_TRACEVFORKDONE,
 };
@@ -81,8 +83,10 @@ static const struct row rows[] = {
 struct code {
 	struct sock_filter insn[MAX_CODE];
 	unsigned short n;
+	unsigned roles;
 	bool process; /* else of a thread, on top of the process's, which has looked at
 			 CHECK_US */
+	uint8_t checks[ARRAY_SIZE(rows)]; /* how many each row has; or NOT_PUT */
 };
 
 static void put(struct code *c, struct sock_filter insn)
@@ -127,6 +131,27 @@ static size_t place_of(const struct check *k)
 	return k->arg < HIGH_HALF ? at : at + 4;
 }
 
+/* All the roles that may be in a process with one of these. */
+static unsigned kin_of(unsigned roles)
+{
+	const unsigned files = HARDEN_SERVE | HARDEN_FILE, lines = HARDEN_LINES | HARDEN_FETCH;
+
+	return roles & files ? files : roles & lines ? lines : ~(files | lines);
+}
+
+/* Has the process's filter looked at all that the thread's would at the arguments of @nr? No
+ * row of that call is for others than @role. */
+static bool seen_by_process(uint32_t nr, unsigned role)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (rows[i].nr == nr && rows[i].roles & kin_of(role))
+			all = all && rows[i].roles & role &&
+			      rows[i].check[0].kind != CHECK_CHILD;
+	return all;
+}
+
 static uint8_t n_checks(const struct code *c, const struct row *r)
 {
 	uint8_t n = 0;
@@ -134,16 +159,47 @@ static uint8_t n_checks(const struct code *c, const struct row *r)
 	while (n < CHECKS && r->check[n].kind != CHECK_NONE &&
 	       (c->process || r->check[n].kind != CHECK_US))
 		n++;
-	return n;
+	return n && !c->process && seen_by_process(r->nr, c->roles) ? 0 : n;
+}
+
+/* What is put of each row: a call without checks once, and none of its others. */
+static void choose_rows(struct code *c)
+{
+	bool open[CALLS] = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		bool *any = &open[rows[i].nr % CALLS];
+		uint8_t n = rows[i].roles & c->roles ? n_checks(c, &rows[i]) : NOT_PUT;
+
+		c->checks[i] = n == 0 && *any ? NOT_PUT : n;
+		*any = *any || n == 0;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (c->checks[i] && open[rows[i].nr % CALLS])
+			c->checks[i] = NOT_PUT;
+}
+
+/* Calls with whatever arguments: each jumps to one return. */
+static void put_unchecked(struct code *c)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		left += c->checks[i] == 0;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (c->checks[i] == 0)
+			put(c, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+							    rows[i].nr, (uint8_t)left--, 0));
+	put(c, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 1));
+	put_return(c, SECCOMP_RET_ALLOW);
 }
 
 /* The number of the call is loaded, before and after. */
-static void put_row(struct code *c, const struct row *r, pid_t child)
+static void put_row(struct code *c, const struct row *r, uint8_t n, pid_t child)
 {
 	enum { A_CHECK = 3 }; /* instructions */
-	uint8_t n = n_checks(c, r);
 
-	put_unless(c, r->nr, n ? (uint8_t)(A_CHECK * n + 2) : 1);
+	put_unless(c, r->nr, (uint8_t)(A_CHECK * n + 2));
 	for (uint8_t i = 0; i < n; i++) {
 		const struct check *k = &r->check[i];
 
@@ -152,41 +208,51 @@ static void put_row(struct code *c, const struct row *r, pid_t child)
 		put_unless(c, value_of(k, child), (uint8_t)(A_CHECK * (n - 1 - i) + 1));
 	}
 	put_return(c, SECCOMP_RET_ALLOW);
-	if (n)
-		put_load(c, offsetof(struct seccomp_data, nr));
+	put_load(c, offsetof(struct seccomp_data, nr));
+}
+
+static bool is_checked(const struct code *c, size_t i)
+{
+	return c->checks[i] && c->checks[i] != NOT_PUT;
 }
 
 /* A call that is allowed with other arguments is not permitted; others do not exist. */
-static void put_refusals(struct code *c, unsigned roles)
+static void put_refusals(struct code *c)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (rows[i].roles & roles && n_checks(c, &rows[i])) {
-			put_unless(c, rows[i].nr, 1);
-			put_return(c, SECCOMP_RET_ERRNO | EPERM);
-		}
+	bool refused[CALLS] = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		if (!is_checked(c, i) || refused[rows[i].nr % CALLS])
+			continue;
+		refused[rows[i].nr % CALLS] = true;
+		put_unless(c, rows[i].nr, 1);
+		put_return(c, SECCOMP_RET_ERRNO | EPERM);
+	}
 	put_return(c, SECCOMP_RET_ERRNO | ENOSYS);
 }
 
-static void make(struct code *c, unsigned roles, pid_t child)
+static void make(struct code *c, pid_t child)
 {
+	choose_rows(c);
 	put_load(c, offsetof(struct seccomp_data, arch));
 	put_unless(c, seccomp_arch_native(), 1); /* libseccomp has the kernel's numbers */
 	put(c, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 1));
 	put_return(c, SECCOMP_RET_ERRNO | ENOSYS);
 	put_load(c, offsetof(struct seccomp_data, nr));
+	put_unchecked(c);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (rows[i].roles & roles)
-			put_row(c, &rows[i], child);
-	put_refusals(c, roles);
+		if (is_checked(c, i))
+			put_row(c, &rows[i], c->checks[i], child);
+	put_refusals(c);
 }
 
 static int load(unsigned roles, pid_t child, bool process)
 {
-	struct code c = { .process = process };
+	struct code c = { .roles = roles, .process = process };
 	unsigned flags = process ? SECCOMP_FILTER_FLAG_TSYNC : 0;
 	struct sock_fprog p;
 
-	make(&c, roles, child);
+	make(&c, child);
 	if (c.n > MAX_CODE)
 		return -E2BIG;
 	p = (struct sock_fprog){ .len = c.n, .filter = c.insn };
