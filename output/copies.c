@@ -24,13 +24,6 @@ static bool is_replaceable(const struct sink *s, struct stat *st)
 	       st->st_nlink == 1 && st->st_uid == geteuid();
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* All that is known so far, into @out. */
 static int write_to(struct sink *s, FILE *out)
 {
@@ -58,7 +51,7 @@ static int take_place(struct sink *s, const char *fresh, const struct stat *old,
 		      int fd)
 {
 	if (fchmod(fd, old->st_mode & 07777) ||
-	    renameat(s->folder, fresh, s->folder, base_name(s->path)))
+	    renameat(s->folder, fresh, s->folder, outfile_name(s->path)))
 		return -errno;
 	__fpurge(s->out);
 	fclose(s->out);
@@ -80,7 +73,7 @@ static int replace(struct sink *s, off_t *got)
 	*got = -1;
 	if (!is_replaceable(s, &old))
 		return -EPERM;
-	fd = outfile_fresh(s->folder, base_name(s->path), old.st_mode & 0777, fresh);
+	fd = outfile_fresh(s->folder, outfile_name(s->path), old.st_mode & 0777, fresh);
 	if (fd < 0)
 		return fd;
 	out = fdopen(fd, "w");

@@ -88,8 +88,6 @@ static int sink_open_fd(struct sink *s, struct err *err)
 	s->folder = outfile_folder(s->path, &name, err);
 	if (s->folder < 0)
 		return s->folder;
-	if (s->ops->copy)
-		outfile_clean(s->folder, name);
 	/* readable too: perf.data is patched at the end */
 	return outfile_open(s->folder, name, s->path, sink_mode(s->ops),
 			    s->ops->needs & SINK_KEEPS_OLD, s->ops->beside, err);
@@ -195,6 +193,8 @@ int sink_close(struct sink *s, struct err *err)
 	if (fclose(s->out) && !s->failed)
 		s->failed = -errno;
 	s->out = NULL;
+	if (s->ops->copy && s->folder >= 0)
+		outfile_clean(s->folder, outfile_name(s->path));
 	sink_free(s);
 	if (!s->failed)
 		return 0;

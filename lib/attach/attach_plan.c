@@ -159,6 +159,8 @@ size_t attach_raise_nofile(size_t enough)
 	if (l.rlim_max < enough)
 		raise_hard_limit(&l);
 	l.rlim_cur = l.rlim_max;
+	if (l.rlim_cur == was.rlim_cur)
+		return was.rlim_cur;
 	return setrlimit(RLIMIT_NOFILE, &l) < 0 ? was.rlim_cur : l.rlim_cur;
 }
 

@@ -295,23 +295,39 @@ struct look {
 	struct pyfind_file file;
 };
 
+/* By the file itself, which is read. */
+static int file_read(const struct search *s, struct look *k)
+{
+	int fd = proc_map_open(s->pid, k->mod->map), r;
+
+	if (fd < 0)
+		return proc_is_short(fd) ? fd : -ENOEXEC;
+	r = pyfind_cache_read(fd, k->mod->map->path, s->files, &k->elf, &k->file);
+	close(fd);
+	return r;
+}
+
+/* By what its process has in memory of it. */
+static int mapped_read(const struct search *s, struct look *k)
+{
+	const struct proc_map *map = k->mod->map;
+	struct stat st;
+	int r;
+
+	if (map->pgoff || pymapped_read(s->m, map->start, &k->elf) < 0)
+		return -ENOEXEC;
+	r = proc_map_stat(s->pid, map, &st);
+	if (r == 0)
+		k->file = pyfind_cache_file(&st);
+	return r;
+}
+
 /* 0: it holds an interpreter. -ENOEXEC: no, as far as memory or the file tells it. */
 static int candidate_read(const struct search *s, struct look *k, struct err *err)
 {
-	const struct proc_map *map = k->mod->map;
-	const char *path = map->path;
-	int r, fd;
+	const char *path = k->mod->map->path;
+	int r = k->mapped ? mapped_read(s, k) : file_read(s, k);
 
-	if (k->mapped && (map->pgoff || pymapped_read(s->m, map->start, &k->elf) < 0))
-		return -ENOEXEC;
-	fd = proc_map_open(s->pid, map);
-	if (proc_is_short(fd))
-		return proc_short(s->pid, fd, err);
-	if (fd < 0)
-		return -ENOEXEC;
-	r = k->mapped ? pyfind_cache_file(fd, &k->file) :
-			pyfind_cache_read(fd, path, s->files, &k->elf, &k->file);
-	close(fd);
 	if (proc_is_short(r))
 		return proc_short(s->pid, r, err);
 	if (r == -EPROTO)

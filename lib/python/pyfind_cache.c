@@ -110,24 +110,21 @@ static int read_there(int fd, const char *path, struct file_helper *files,
 	}
 }
 
-int pyfind_cache_file(int fd, struct pyfind_file *ret)
+struct pyfind_file pyfind_cache_file(const struct stat *st)
 {
-	struct stat st;
-
-	if (fstat(fd, &st) < 0)
-		return -errno;
-	*ret = (struct pyfind_file){ st.st_dev, st.st_ino, st.st_size, st.st_mtim,
-				     st.st_ctim };
-	return 0;
+	return (struct pyfind_file){ st->st_dev, st->st_ino, st->st_size, st->st_mtim,
+				     st->st_ctim };
 }
 
 int pyfind_cache_read(int fd, const char *path, struct file_helper *files,
 		      struct elfpython *ret, struct pyfind_file *file)
 {
-	int code = pyfind_cache_file(fd, file);
+	struct stat st;
+	int code;
 
-	if (code < 0)
-		return code;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	*file = pyfind_cache_file(&st);
 	if (lookup(file, ret, &code))
 		return code;
 	/* Reading it may hang: not with the lock. */

@@ -22,8 +22,8 @@ struct pyfind_file {
 	struct timespec mtim, ctim;
 };
 
-/* Which one @fd is. */
-int pyfind_cache_file(int fd, struct pyfind_file *ret);
+/* Which one it is. */
+struct pyfind_file pyfind_cache_file(const struct stat *st);
 
 /* elfpython_read() by @files (NULL: here), once for each content of a file, of which @path is
  * one name; *@file tells which it is. -EPROTO: whoever reads it ends; what

@@ -17,6 +17,7 @@ enum {
 	MEMBER_OFFSET = 16,
 	MEMBERS_MAX = 40,
 	NAME_BYTES = 16, /* of a member; compared are names shorter than this */
+	AT_ONCE = 5,
 };
 
 struct expected {
@@ -97,6 +98,39 @@ static int check_basicsize(struct rmem *m, const struct pylayout *l, raddr type,
 	return 0;
 }
 
+/* The pointers at @at, which come together. False: not all can be read. */
+static bool follow(struct rmem *m, const raddr *at, size_t n, raddr *ret)
+{
+	struct rmem_vec v[AT_ONCE];
+
+	for (size_t i = 0; i < n; i++)
+		v[i] = (struct rmem_vec){ at[i], &ret[i], sizeof(ret[i]) };
+	return rmem_readv(m, v, n) == n;
+}
+
+/* What is looked at below comes in three calls, where @m keeps pages: @code's type and texts,
+ * what these point to, and where that leads. What can't be read here is asked for alone later.
+ */
+static void fetch(struct rmem *m, const struct pylayout *l, raddr code)
+{
+	const size_t type = pyoff_get(l->object.type), name = pyoff_get(l->object.type_name);
+	const raddr first[] = { code + type, code + pyoff_get(l->code.filename),
+				code + pyoff_get(l->code.linetable) };
+	raddr own[3], next[5], last[5];
+
+	if (!follow(m, first, 3, own) ||
+	    !follow(m,
+		    (raddr[]){ own[0] + type, own[0] + type + TYPE_MEMBERS, own[0] + name,
+			       own[1] + type, own[2] + type },
+		    5, next) ||
+	    !follow(m,
+		    (raddr[]){ next[0] + type + TYPE_MEMBERS, next[3] + name, next[4] + name,
+			       next[1], next[2] },
+		    5, last))
+		return;
+	follow(m, last, 3, own);
+}
+
 static int check_type_of_types(struct rmem *m, const struct pylayout *l, raddr type,
 			       struct err *err)
 {
@@ -156,6 +190,7 @@ int pyfind_types(struct rmem *m, const struct pylayout *l, raddr code, raddr fra
 	raddr type, meta;
 	int r = 0;
 
+	fetch(m, l, code);
 	if (read_type(m, l, code, &type) < 0 || read_type(m, l, type, &meta) < 0)
 		return err_set(err, -EBADMSG, "the type of a code object cannot be read");
 	r = check_members(m, l, type, in_code, ARRAY_SIZE(in_code), err);

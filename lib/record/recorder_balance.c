@@ -73,7 +73,7 @@ void recorder_begin_counting(struct recorder *r)
 	for (size_t e = 0; e < r->session->n_events; e++) {
 		const struct perf_event_attr *a = &r->session->events[e].attr;
 
-		r->counted_before[e] = attach_count(&r->attach, e);
+		r->counted_before[e] = runs_for_others(r, a) ? 0 : attach_count(&r->attach, e);
 		r->dropped_before[e] = dropped(r, e);
 		r->needs_ticks =
 			r->needs_ticks || runs_for_others(r, a) ||
@@ -121,13 +121,16 @@ static double sampled_part(const struct recorder *r, const struct perf_event_att
 static struct book book_of(const struct recorder *r, size_t e)
 {
 	const struct perf_event_attr *a = &r->session->events[e].attr;
-	uint64_t counted = attach_count(&r->attach, e) - r->counted_before[e];
-	struct book b = { .counted = (uint64_t)((double)counted * sampled_part(r, a)) };
+	struct book b = { 0 };
 
-	if (runs_for_others(r, a))
+	if (runs_for_others(r, a)) {
 		b.counted = scheduled(r, a);
-	else
+	} else {
+		b.counted = (uint64_t)((double)(attach_count(&r->attach, e) -
+						r->counted_before[e]) *
+				       sampled_part(r, a));
 		b.seen = dropped(r, e) - r->dropped_before[e];
+	}
 	b.period = !a->freq		  ? a->sample_period :
 		   perf_event_is_clock(a) ? 1000000000 / a->sample_freq :
 					    0;

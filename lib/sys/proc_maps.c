@@ -135,6 +135,20 @@ static int path_look(const char *path, struct stat *st)
 	return fd;
 }
 
+int proc_map_stat(pid_t pid, const struct proc_map *m, struct stat *ret)
+{
+	_cleanup_close_ int fd = -1;
+	char path[PATH_MAX + 64];
+
+	snprintf(path, sizeof(path), "/proc/%d/root%s", pid, m->path);
+	if (m->ino && m->path[0] == '/' && !m->deleted && stat(path, ret) == 0 &&
+	    S_ISREG(ret->st_mode) && ret->st_ino == m->ino &&
+	    ret->st_dev == makedev(m->maj, m->min))
+		return 0;
+	fd = proc_map_open(pid, m);
+	return fd < 0 ? fd : fstat(fd, ret) < 0 ? -errno : 0;
+}
+
 int proc_look_open(int look)
 {
 	char path[64];

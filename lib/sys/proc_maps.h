@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 /* One line of /proc/PID/maps. */
@@ -42,6 +43,9 @@ void proc_maps_deinit(struct proc_maps *m);
  * same file. Regular files only, O_NONBLOCK first, never a FIFO
  * or device. A descriptor or -errno. */
 int proc_map_open(pid_t pid, const struct proc_map *m);
+
+/* What stat() tells of that file. 0 or -errno. */
+int proc_map_stat(pid_t pid, const struct proc_map *m, struct stat *ret);
 
 /* Open for reading what an O_PATH descriptor of a regular file names. A descriptor or -errno.
  */

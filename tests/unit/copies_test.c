@@ -237,9 +237,9 @@ static void left_copies_go(void **state)
 		close(openat(folder, names[i], O_CREAT | O_WRONLY, 0600));
 	assert_int_equal(sink_open(&f.sink, sink_pick(NULL, f.path), f.path, &f.session, &err),
 			 0);
+	assert_int_equal(sink_close(&f.sink, &err), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		assert_int_equal(unlinkat(folder, names[i], 0), i ? 0 : -1);
-	assert_int_equal(sink_close(&f.sink, &err), 0);
 	close(folder);
 	end(&f);
 	(void)state;
