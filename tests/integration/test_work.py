@@ -179,7 +179,7 @@ def test_a_start_takes_few_system_calls(py):
     (few, n_few), (many, n_many) = started(py, 0), started(py, 1500)
     cpus, processes = work["bytes"]["cpus"], sum(name.isdigit() for name in os.listdir("/proc"))
     check(n_many - n_few == 1500, "threads: %d and %d", n_few, n_many)
-    check(few <= 355 + 100 * asks_files(py) + 28 * cpus, "%d system calls until the first sample on %d CPUs", few, cpus)
+    check(few <= 337 + 100 * asks_files(py) + 27 * cpus, "%d system calls until the first sample on %d CPUs", few, cpus)
     more = many - few - 4 * processes  # of each the parent is asked
     check(more <= 2 * 1500, "%d system calls more for 1500 threads beside %d processes", more, processes)
 
@@ -233,5 +233,5 @@ def test_a_start_takes_these_system_calls_and_no_more(py):
     cpus = parts(run)["bytes"]["cpus"]
     # Where memory does not tell where the interpreter is, some 140 are of the processes that read files: one is loaded, and gives
     # up its rights, each of 41 capabilities by itself; two more begin, and the last one finds it.
-    check(n <= 240 + 144 * asks_files(py) + 24 * cpus, "%d system calls on %d CPUs: %s", n, cpus,
+    check(n <= 228 + 144 * asks_files(py) + 23 * cpus, "%d system calls on %d CPUs: %s", n, cpus,
           sorted(((names.count(name), name) for name in set(names)), reverse=True))
