@@ -236,18 +236,18 @@ void dump_know(struct dump *d)
 	bool gils = true;
 
 	find_states(d);
+	know_one(d, &d->target, &gils);
 	for (uint32_t i = 0; d->others && i < d->others->n; i++)
 		if (d->others->of[i].proven)
 			know_one(d, &d->others->of[i].target, &gils);
-	know_one(d, &d->target, &gils);
 	if (!gils || (d->others && d->others->refused))
 		d->gils.n = 0;
 }
 
 const char *dump_name(const struct dump *d, pid_t inner)
 {
-	/* The first and main interpreter's names come last. */
-	for (size_t i = d->n_called; i--;)
+	/* The first and main interpreter's names come first. */
+	for (size_t i = 0; i < d->n_called; i++)
 		if (d->called[i].number == (uint32_t)inner)
 			return d->called[i].name;
 	return NULL;
@@ -315,11 +315,11 @@ static void read_once(struct dump *d, const struct dump_thread *t, uint32_t n,
 	/* Before it calls what may wait, a JIT's code, too, stores where it is. */
 	if (f->asleep && f->python.n)
 		f->python.frames[0].flags = 0;
-	f->stable = f->asleep ||
-		    (!f->waits &&
-		     (f->python.end == PYSTACK_NOPYTHON ||
-		      (same(d, &f->python, n) &&
-		       pystack_unchanged(&f->python, &d->live.base))));
+	f->stable =
+		f->asleep ||
+		(!f->waits &&
+		 (f->python.end == PYSTACK_NOPYTHON ||
+		  (same(d, &f->python, n) && pystack_unchanged(&f->python, &d->live.base))));
 }
 
 void dump_find(struct dump *d, const struct dump_thread *t, struct dump_found *f)

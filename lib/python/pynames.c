@@ -247,8 +247,8 @@ enum pynames_answer pynames_look(struct rmem *m, const struct pylayout *l, raddr
 	}
 	if (!any)
 		return PYNAMES_SAME;
-	/* The newest interpreter comes first; what the main one calls a thread counts. */
-	for (size_t i = 0; i < n; i++)
+	/* The newest interpreter comes first in the list. */
+	for (size_t i = n; i--;)
 		look_at_threads(&k, &p->of[i]);
 	if (k.whole)
 		return PYNAMES_WHOLE;

@@ -58,13 +58,14 @@ struct pynames_look {
 	 * each may. */
 	bool (*may_differ)(void *arg, uint32_t native);
 	/* Called for each thread that has a name. @native: Thread.native_id, the thread's
-	 * number for the process itself, as it says. @name NULL: as it was. */
+	 * number for the process itself, as it says. @name NULL: as it was. Who runs code in
+	 * further interpreters may have another name there, which comes later. */
 	void (*found)(void *arg, uint32_t native, const char *name);
 	void *arg;
 };
 
 /* Look at the process's interpreters, with the runtime at @runtime; the main interpreter's
- * threads come last. */
+ * threads come first. */
 enum pynames_answer pynames_look(struct rmem *m, const struct pylayout *l, raddr runtime,
 				 struct pynames *p, const struct pynames_look *look);
 

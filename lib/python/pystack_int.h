@@ -58,6 +58,8 @@ struct thread {
 	raddr hole;	 /* an address that can't be read, where one was asked for */
 	uint32_t levels; /* level 0: states that ran at the last sample, if they were asked for
 			  */
+	uint32_t with;	 /* level 0: which interpreter alone had frames, where there are others
+			  */
 	bool none;	 /* a complete search found no thread state ... */
 	uint64_t none_unique;	 /* ... while the lists looked like this */
 	raddr chunk, top, limit; /* of the data stack; 0 where not known */

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 
+#include "python/pygil.h"
 #include "python/pystack_int.h"
 
 enum {
@@ -163,6 +164,61 @@ static void look_at(struct pystack *p, const struct pystack_target *t, struct th
 	m->unknown |= place == PLACE_UNKNOWN;
 }
 
+/* Up to 3.10 nothing that a state's frames keep lies on the C stack. But each evaluation loop
+ * has the state's address at hand, so it stands in the registers or on the stack of the thread
+ * that runs it (@seen): one that bears the thread's number and isn't there may run on another.
+ * Of several the one that runs is the innermost, where the runtime says which (@current, else
+ * 0). */
+static void look_at_old(struct pystack *p, struct thread *th, pid_t inner,
+			const struct state_row *row, bool seen, raddr current, struct mine *m)
+{
+	bool ours = place_is_number(p, th, row->number, inner);
+
+	if (!row->frame || (!ours && !seen))
+		return;
+	/* Another thread has made it, and may run it. */
+	m->unknown |= ours != seen;
+	if (ours && seen)
+		add(m, row, row->at == current ? 1 : 2);
+}
+
+/* Is it known which of several is the innermost, and where the others lie? */
+static bool is_ordered(const struct mine *m)
+{
+	return m->n < 2 || (m->n == 2 && m->lies[0] < m->lies[1]);
+}
+
+static raddr current_state(struct pystack *p, const struct pystack_target *t)
+{
+	raddr at = 0;
+
+	if (pyoff_has(t->layout.runtime.current))
+		rmem_read_u64(p->mem,
+			      pygil_runtime(&t->layout, &t->walk) +
+				      pyoff_get(t->layout.runtime.current),
+			      &at);
+	return at;
+}
+
+static void look_at_all_old(struct pystack *p, const struct pystack_target *t,
+			    struct thread *th, pid_t inner, struct states *s, struct mine *m)
+{
+	raddr current = current_state(p, t);
+	struct state_row row[RMEM_MAX_VEC];
+
+	place_scan(p, s, true);
+	for (uint32_t from = 0; from < s->n; from += RMEM_MAX_VEC) {
+		uint32_t n = MIN(s->n - from, (uint32_t)RMEM_MAX_VEC);
+
+		read_rows(p, &t->walk, s, from, n, row);
+		for (uint32_t i = 0; i < n; i++)
+			look_at_old(p, th, inner, &row[i], s->seen[from + i], current, m);
+	}
+	m->broken |= !is_ordered(m);
+	if (m->unknown)
+		m->n = 0;
+}
+
 /* What a state that may run on thread @th shows before its frames are looked at: the thread's
  * number, or its address on the thread's stack; or that of a struct pthread which fork() has
  * made the thread's. */
@@ -240,7 +296,10 @@ int nest_states(struct pystack *p, const struct pystack_target *t, struct thread
 		return r;
 	for (uint32_t i = 1; i < th->levels; i++)
 		pystack_fetch(p, pystack_thread(p, t->program, th->tid, i));
-	look_at_all(p, t, th, inner, s, how, &m);
+	if (how == NEST_ALL && t->walk.lasti_unit)
+		look_at_all_old(p, t, th, inner, s, &m);
+	else
+		look_at_all(p, t, th, inner, s, how, &m);
 	if (m.broken)
 		return -ELOOP;
 	if (m.n)

@@ -42,7 +42,7 @@ static struct pystack_result read_other(struct pystack *p, const struct pystack_
 {
 	const struct pystack_other *o = &others->of[i];
 	struct pystack_target *now = &p->several->now;
-	struct pystack_result r = { .end = PYSTACK_UNPROVEN };
+	struct pystack_result r = { .end = PYSTACK_UNPROVEN, .of = &o->target };
 
 	if (!o->proven) {
 		if (is_unborn(below, &o->target))
@@ -136,14 +136,19 @@ struct pystack_result pystack_read_all(struct pystack *p, const struct pystack_t
 	const struct told told = told_of(p);
 	struct several *s = p->several;
 	struct pystack_result r, innermost = { 0 };
-	uint32_t n_with = 0, with = 0;
+	uint32_t n_with = 0, with = 0, last;
 	raddr lowest = UINT64_MAX;
 	bool placed = true, unproven = false;
 
 	if (!others)
 		return pystack_read(p, t, below, tid, inner);
 	s->n_activations = s->n_frames = 0;
-	for (uint32_t i = others->n + 1; i--;) {
+	/* What was read last is in @p's hands: that one need not be read again. */
+	last = pystack_thread(p, t->program, tid, 0)->with;
+	last = last <= others->n ? last : 0;
+	for (uint32_t k = 0; k <= others->n; k++) {
+		uint32_t i = k < others->n ? k + (k >= last) : last;
+
 		tell(p, &told);
 		r = read_one(p, t, others, i, below, tid, inner);
 		unproven |= r.end == PYSTACK_UNPROVEN;
@@ -169,11 +174,13 @@ struct pystack_result pystack_read_all(struct pystack *p, const struct pystack_t
 			r.end = PYSTACK_ELSEWHERE;
 		return r;
 	}
-	if (n_with == 1 && with == 0)
+	if (n_with == 1 && with == last)
 		return r;
-	tell(p, &told);
-	if (n_with == 1)
+	if (n_with == 1) {
+		pystack_thread(p, t->program, tid, 0)->with = with;
+		tell(p, &told);
 		return read_one(p, t, others, with, below, tid, inner);
+	}
 	if (!placed)
 		return (struct pystack_result){ .end = PYSTACK_BROKEN };
 	join(p, &innermost);

@@ -282,7 +282,10 @@ static void found(void *arg, uint32_t number, const char *name)
 	struct look *l = arg;
 	uint32_t was = idmap_get(&l->p->told, number), hash = name ? hash_of(name) : was;
 
-	if (was != hash && idmap_get(&l->told, number) != hash)
+	/* What the main interpreter calls it counts. */
+	if (idmap_get(&l->told, number) != IDMAP_NONE)
+		return;
+	if (was != hash)
 		tell(l, number, name);
 	idmap_set(&l->told, number, hash);
 }

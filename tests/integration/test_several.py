@@ -1,10 +1,10 @@
-"""Several interpreters of their own in one process: other libpythons, or the same one loaded twice."""
+"""Several interpreters in one process: of one libpython, of others, or of the same one loaded twice."""
 import json
 import os
 import subprocess
 
 import harness
-from harness import Skip, check, each, enough, equal, sure
+from harness import Skip, Target, check, each, enough, equal, sure
 
 BESIDE = True
 PYTHONS = [py for py in harness.wanted_pythons() if not py.is_free_threaded()]
@@ -125,3 +125,30 @@ def test_one_that_is_loaded_later(py):
     check(not wrong_in_threads(begun), "wrong: %s", wrong_in_threads(begun)[:3])
     for leaf in ("leaf_1", "leaf_2"):
         enough(share(stacks, leaf) > 5, "%s: %d of %s", leaf, share(stacks, leaf), run)
+
+
+def thread_of(frames):
+    return frames[0].partition("/")[2].rpartition("-")[0]
+
+
+@harness.dealt
+@each(lock=["own", "legacy"])
+@each(py=harness.wanted_pythons() + OLDER)
+def test_the_interpreters_of_one_libpython(py, lock):
+    """Their threads' names and stacks, also where one thread is in two: up to 3.10 only while it is known which one runs."""
+    harness.need_fifo()
+    target = Target(py, "interpreters.py", lock)
+    stacks = target.info["stacks"]
+    harness.until(lambda: len(harness.tasks(target.pid)) == 1 + len(stacks), "threads of each interpreter")
+    harness.works(target.pid, 0.5)
+    pairs = [(thread_of(frames), names(frames)) for frames, _ in sure(record(target, "--threads", seconds=3)[1])]
+    wrong = [pair for pair in pairs if pair[0] in stacks and pair[1] != stacks[pair[0]]]
+    check(not wrong, "wrong stacks: %s", wrong[:3])
+    inside = {thread for thread, _ in pairs if thread in stacks}
+    kinds = {thread[:5] for thread in inside}  # one that has an old lock hardly gives it away
+    enough(kinds == {"inner", "outer"} or (py.tag.startswith("3.6") and "inner" in kinds), "seen: %s", inside)
+    dumped = {thread["name"]: [frame["name"] for frame in thread["frames"][::-1] if frame["kind"] == "python"]
+              for thread in json.loads(harness.pysampled("dump", "--json", "--no-native", target.pid).ok().out)[0]["threads"]}
+    equal(set(dumped), {"MainThread", *stacks}, "names of threads")
+    for thread, stack in stacks.items():
+        check(dumped[thread] == stack or (py in OLDER and not dumped[thread]), "%s: %s", thread, dumped[thread])
