@@ -619,7 +619,7 @@ def made_venv(py, path, packages):
     done = os.path.join(path, "complete")
     if not os.path.exists(done):
         shutil.rmtree(path, ignore_errors=True)
-        steps = [py.command() + ["-m", "venv", path], [python, "-m", "pip", "install", "-q"] + list(packages)]
+        steps = [py.command() + ["-m", "venv", path], [python, "-m", "pip", "install", "-q", "--prefer-binary"] + list(packages)]
         for step in steps:
             try:
                 made = subprocess.run(step, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
