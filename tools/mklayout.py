@@ -10,6 +10,7 @@ version. FILE works for later versions too. Usage:
   mklayout.py INCLUDE|FILE                   the table's offsets, as C
   mklayout.py --check py3_12.c INCLUDE|FILE  compare a table with them
   mklayout.py --debug-offsets INCLUDE        what _Py_DebugOffsets holds (3.13+)
+  mklayout.py --rows                         all fields as rows for lib/offsets/pyfields.c
 
 --free-threaded compiles as a free-threaded build would, also where the headers are not those of one.
 """
@@ -374,13 +375,31 @@ def debug_offsets(include, args):
             return struct.unpack(f"<{n}Q", d.read(n * 8))
 
 
+def print_rows():
+    """Which expression is which field, for pyfields.c: in which versions, of what kind, of which type and member."""
+    kinds = ((r"O\(([\w ]+), ([\w.]+)\)(?: \+ (\d+))?", "OFFSET"), (r"sizeof\(([\w ]+)\)", "SIZE"),
+             (r"BIT\((\w+), ([\w.]+), (\w+)\)", "BIT"), (r"()(\w+)", "CONSTANT"))
+    for name, expr, first, last in OLD_FIELDS + FIELDS:
+        match, kind = next((m, kind) for m, kind in ((re.fullmatch(regex, expr), kind) for regex, kind in kinds) if m)
+        type_, member, more = (match.groups() + ("", ""))[:3]
+        add, word = (0, more) if kind == "BIT" else (int(more or 0), "")
+        only = "WITHOUT_GIL" if name in FREE_THREADED_ONLY else "WITH_GIL" if name in WITH_GIL_ONLY else "ANY"
+        print(f'X({name}, {first}, {last}, {only}, {kind}, "{type_.replace("struct ", "")}", "{member or ""}", "{word}", {add})')
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--check", metavar="TABLE.c")
     p.add_argument("--debug-offsets", action="store_true")
     p.add_argument("--free-threaded", action="store_true")
-    p.add_argument("include", metavar="INCLUDE|FILE")
+    p.add_argument("--rows", action="store_true")
+    p.add_argument("include", metavar="INCLUDE|FILE", nargs="?")
     args = p.parse_args()
+    if args.rows:
+        print_rows()
+        return
+    if not args.include:
+        p.error("of which headers or file?")
     args.free_threaded |= is_free_threaded(args.include)
     if args.check:
         wrong = check(args.check, args.include, args)

@@ -271,30 +271,46 @@ static int take_answer(struct module *ret, const struct file_answer *a, const in
 	return r == -ENOMEM ? -EAGAIN : r;
 }
 
-/* Until it is done. @last: it will take no other file. */
+/* Wait until it is done, and open a debug file for it on the way. How many descriptors came
+ * with the answer; -EAGAIN or -EPROTO. *@lack: our descriptors had run out. */
+static int until_done(int socket, const struct debugfile_origin *from, struct file_answer *a,
+		      int fds[FDPASS_MAX], bool *lack)
+{
+	bool asked = false;
+	int n, r;
+
+	*lack = false;
+	while ((n = fdpass_receive(socket, a, sizeof(*a), fds)) >= 0) {
+		if (a->kind == FILE_DONE)
+			return n;
+		close_fds(fds, n);
+		r = asked || a->kind != FILE_WANTS ? -EPROTO :
+						     open_wanted(socket, &a->want, from);
+		if (r < 0)
+			return -EPROTO;
+		*lack = r > 0;
+		asked = true;
+	}
+	return n == -EMFILE ? -EAGAIN : -EPROTO;
+}
+
+/* The tables that @socket answers with. @last: it will take no other file. */
 static int follow(struct module *ret, int socket, const struct debugfile_origin *from,
 		  bool *last)
 {
-	int fds[FDPASS_MAX], n, r, lack = 0;
+	int fds[FDPASS_MAX], r;
 	struct file_answer a;
-	bool asked = false;
+	bool lack;
+	int n = until_done(socket, from, &a, fds, &lack);
 
-	while ((n = fdpass_receive(socket, &a, sizeof(a), fds)) >= 0) {
-		if (a.kind != FILE_WANTS) {
-			r = a.kind == FILE_DONE ? take_answer(ret, &a, fds, n) : -EPROTO;
-			close_fds(fds, n);
-			*last = a.last;
-			if (r == 0 && lack > 0)
-				module_deinit(ret);
-			return r == 0 && lack > 0 ? -EAGAIN : r;
-		}
-		close_fds(fds, n);
-		lack = asked ? -EPROTO : open_wanted(socket, &a.want, from);
-		asked = true;
-		if (lack < 0)
-			return -EPROTO;
-	}
-	return n == -EMFILE ? -EAGAIN : -EPROTO;
+	if (n < 0)
+		return n;
+	r = take_answer(ret, &a, fds, n);
+	close_fds(fds, n);
+	*last = a.last;
+	if (r == 0 && lack)
+		module_deinit(ret);
+	return r == 0 && lack ? -EAGAIN : r;
 }
 
 /* What ask() says when it has no socket. */
@@ -371,6 +387,30 @@ int file_helper_python(struct file_helper *h, struct elfpython *ret, int fd)
 	if (r == 0)
 		*ret = a.python;
 	return r;
+}
+
+int file_helper_layout(struct file_helper *h, struct elflayout *ret, int fd,
+		       const struct elflayout_want *want, const struct debugfile_origin *from)
+{
+	const struct file_question q = { .kind = FILE_LAYOUT, .layout = *want };
+	int socket = ask(h, fd, &q), fds[FDPASS_MAX], n, r = -EPROTO;
+	struct file_answer a;
+	bool lack;
+
+	if (socket < 0)
+		return unasked(socket);
+	n = until_done(socket, from, &a, fds, &lack);
+	if (n < 0) {
+		close(socket);
+		return n;
+	}
+	close_fds(fds, n);
+	if (n == 0 && (a.result == 0 || a.result == -ENOENT || a.result == -EIO ||
+		       a.result == -ENOEXEC || a.result == -EAGAIN))
+		r = a.result == -ENOENT && lack ? -EAGAIN : a.result;
+	if (r == 0)
+		*ret = a.layout;
+	return answered(h, socket, r, a.last);
 }
 
 int file_helper_probe(struct file_helper *h, struct elfprobe *ret, int fd,

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "elf/codemap.h"
 #include "elf/debugfile.h"
+#include "elf/elflayout.h"
 #include "elf/elfprobe.h"
 #include "elf/elfpython.h"
 #include "elf/module.h"
@@ -51,6 +52,10 @@ int file_helper_code(struct file_helper *h, struct codemap *m, int fd, enum code
 /* elfpython_read() of @fd elsewhere, as file_helper_read(). */
 int file_helper_python(struct file_helper *h, struct elfpython *ret, int fd);
 
+/* elflayout_read() of @fd elsewhere, as file_helper_read(); -ENOENT: there is no debug info. */
+int file_helper_layout(struct file_helper *h, struct elflayout *ret, int fd,
+		       const struct elflayout_want *want, const struct debugfile_origin *from);
+
 /* elfprobe_find() in @fd elsewhere, as file_helper_read(). */
 int file_helper_probe(struct file_helper *h, struct elfprobe *ret, int fd,
 		      const struct elfprobe_want *want);
@@ -77,12 +82,21 @@ int file_serve_main(void);
 /* --- What they tell each other --- */
 
 struct file_question {
-	enum { FILE_READ, FILE_OPENED, FILE_CODE, FILE_PYTHON, FILE_ID, FILE_PROBE } kind;
+	enum {
+		FILE_READ,
+		FILE_OPENED,
+		FILE_CODE,
+		FILE_PYTHON,
+		FILE_ID,
+		FILE_PROBE,
+		FILE_LAYOUT
+	} kind;
 	unsigned rows;		/* FILE_READ, with the file: unwind rows are wanted */
 	unsigned set;		/* FILE_OPENED: bit N: there is one at place N. With these */
 	enum codemap_kind what; /* FILE_CODE, with the file: and where to go on */
 	struct codemap_place place;
 	struct elfprobe_want probe; /* FILE_PROBE, with the file */
+	struct elflayout_want layout; /* FILE_LAYOUT, with the file */
 };
 
 struct file_answer {
@@ -94,6 +108,7 @@ struct file_answer {
 		struct codemap_place place; /* FILE_DONE, of FILE_CODE */
 		struct elfpython python;    /* ... FILE_PYTHON */
 		struct elfprobe probe;	    /* FILE_DONE, of FILE_PROBE */
+		struct elflayout layout;    /* ... FILE_LAYOUT */
 		struct {
 			uint32_t n;
 			unsigned char at[ELFIMAGE_MAX_ID];

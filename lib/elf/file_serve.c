@@ -100,6 +100,21 @@ static int read_python(int fd, struct file_answer *ret)
 	return -1;
 }
 
+/* What its debug info says of structs. */
+static int read_layout(int socket, int fd, const struct file_question *q,
+		       struct file_answer *ret)
+{
+	struct debugfile_origin from = {
+		.root = -1, .path = "", .open = want, .arg = &socket
+	};
+
+	errno = 0;
+	ret->result = elflayout_read(fd, &q->layout, &from, &ret->layout);
+	if (ret->result == -ENOMEM || proc_is_short(-errno))
+		ret->result = -EAGAIN;
+	return -1;
+}
+
 /* What one question asks of the file as such. */
 static int read_image(int fd, const struct file_question *q, struct file_answer *ret)
 {
@@ -125,6 +140,8 @@ static int answer(int socket, int fd, const struct file_question *q, struct file
 		return read_code(fd, q, ret);
 	case FILE_PYTHON:
 		return read_python(fd, ret);
+	case FILE_LAYOUT:
+		return read_layout(socket, fd, q, ret);
 	case FILE_ID:
 	case FILE_PROBE:
 		return read_image(fd, q, ret);

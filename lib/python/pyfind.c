@@ -138,8 +138,9 @@ static int no_table(const struct search *s, const struct pyproc *p, struct err *
 	char range[32];
 
 	return err_set(err, -ENOTSUP,
-		       "process %d (%s) runs CPython %u.%u (%s): supported are %s", s->pid,
-		       s->comm, p->version >> 24, p->version >> 16 & 0xff,
+		       "process %d (%s) runs CPython %u.%u (%s): supported are %s, and newer "
+		       "ones with their debug info",
+		       s->pid, s->comm, p->version >> 24, p->version >> 16 & 0xff,
 		       pyfind_base_name(p->module), supported(range));
 }
 
@@ -152,6 +153,7 @@ static int layout_told(const struct search *s, struct pyproc *p, struct bytes ra
 		free_threaded ? pylayout_find_free_threaded(minor) : pylayout_find(minor);
 	struct err why = { 0 };
 
+	p->layout.free_threaded = free_threaded;
 	if (!table)
 		return no_table(s, p, err);
 	if (debug_offsets_parse(raw, table, &p->layout, &why) < 0)
@@ -204,11 +206,16 @@ static int layout_choose(const struct search *s, const struct elfpython *elf,
 	return 0;
 }
 
-static void describe(struct pyproc *p, const struct elfpython *elf)
+static void describe(struct pyproc *p, const struct elfpython *elf,
+		     const struct pyfind_debug *debug)
 {
-	snprintf(p->build, sizeof(p->build), "%s%s%s", elf->program ? "static" : "shared",
+	const char *from = !debug	    ? "" :
+			   debug->separate ? ", offsets from the debug info in its debug file" :
+					     ", offsets from its debug info";
+
+	snprintf(p->build, sizeof(p->build), "%s%s%s%s", elf->program ? "static" : "shared",
 		 elf->stripped ? ", stripped" : "",
-		 p->layout.free_threaded ? ", free-threaded" : "");
+		 p->layout.free_threaded ? ", free-threaded" : "", from);
 }
 
 bool pyproc_is_pending(const struct pyproc *p)
@@ -347,35 +354,74 @@ static int candidate_read(const struct search *s, struct look *k, struct err *er
 	return 0;
 }
 
-/* The interpreter of @k, loaded at @bias. */
-static int copy_try(const struct search *s, const struct look *k, uint64_t bias,
-		    struct pyproc *p, struct err *err)
+/* Whether live threads are as @p's layout says. */
+static int copy_prove(const struct search *s, const struct look *k, uint64_t bias,
+		      const struct pyfind_debug *debug, struct pyproc *p, bool known,
+		      struct err *err)
 {
-	uint32_t known = pyfind_cache_proven(&k->file);
-	int r;
-
-	*p = (struct pyproc){ .pid = s->pid,
-			      .runtime = bias + k->elf.runtime,
-			      .version = known };
-	snprintf(p->module, sizeof(p->module), "%s", k->mod->map->path);
-	r = layout_choose(s, &k->elf, k->mod, bias, p, err);
-	if (r < 0)
-		return r;
 	/* Only the file names what counts them. */
 	if (p->layout.interp.code_versions_global && k->mapped)
 		return -ENOEXEC;
 	if (p->layout.interp.code_versions_global && k->elf.func_version)
 		p->code_versions = bias + k->elf.func_version;
-	describe(p, &k->elf);
+	describe(p, &k->elf, debug);
 	learn_code(s, k->mod, &k->elf, bias, &p->code);
-	r = prove(s, p, known, err);
+	return prove(s, p, known, err);
+}
+
+/* The same by what debug info says, where @p's version has no table, or is not as that says
+ * (@r, with its sentence). */
+static int copy_debug(const struct search *s, const struct look *k, uint64_t bias,
+		      struct pyproc *p, int r, struct err *err)
+{
+	struct pyfind_debug debug;
+
+	if (pyfind_debug_layout(s, k->mod, &k->file, p, &debug) < 0 ||
+	    !memcmp(&p->layout, &debug.layout, sizeof(p->layout)))
+		return r;
+	p->layout = debug.layout;
+	r = copy_prove(s, k, bias, &debug, p, debug.proven, err);
+	if (r == 0 && !debug.proven) {
+		debug.proven = true;
+		pyfind_cache_keep_debug(&k->file, &debug);
+	}
+	return r;
+}
+
+static bool proven_by_debug(const struct look *k)
+{
+	struct pyfind_debug debug;
+
+	return pyfind_cache_debug(&k->file, &debug) && debug.proven;
+}
+
+/* The interpreter of @k, loaded at @bias. */
+static int copy_try(const struct search *s, const struct look *k, uint64_t bias,
+		    struct pyproc *p, struct err *err)
+{
+	uint32_t known = pyfind_cache_proven(&k->file);
+	bool debug = known && proven_by_debug(k), table = false;
+	int r = -ENOTSUP;
+
+	*p = (struct pyproc){ .pid = s->pid,
+			      .runtime = bias + k->elf.runtime,
+			      .version = known };
+	snprintf(p->module, sizeof(p->module), "%s", k->mod->map->path);
+	if (!debug) {
+		r = layout_choose(s, &k->elf, k->mod, bias, p, err);
+		table = r == 0;
+	}
+	if (table)
+		r = copy_prove(s, k, bias, NULL, p, known, err);
+	if (r == -ENOTSUP && p->version && !(table && known))
+		r = copy_debug(s, k, bias, p, r, err);
 	if (r == 0)
 		r = learn_micro(s, p, err);
 	if (r == 0)
 		pyfind_cache_prove(&k->file, p->version);
 	/* What was proven of the same file in one process is true in all, also before there
 	 * is anything to prove it by, and while it is half made. */
-	return (r == -EAGAIN || r == -ENOTSUP) && known ? 0 : r;
+	return (r == -EAGAIN || r == -ENOTSUP) && known && (table || debug) ? 0 : r;
 }
 
 /* What was found so far. */

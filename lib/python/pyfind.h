@@ -56,7 +56,7 @@ struct pyproc {
 	bool unborn; /* no interpreter was ever made in it yet, so no frame either */
 	struct pyfind_code code;
 	char module[256]; /* file that holds the interpreter, for messages */
-	char build[64];	  /* "static, stripped", "shared", "free-threaded" ... */
+	char build[96];	  /* "static, stripped", "shared", "free-threaded" ... */
 	uint32_t n_others;
 	struct pyproc_other other[PYFIND_OTHERS];
 	char refused[200]; /* not empty: why one of them can't be read, or that there are more

@@ -18,6 +18,8 @@ struct entry {
 	int code;
 	bool used, read;  /* @elf and @code are known */
 	uint32_t version; /* 0: not proven */
+	bool asked;	  /* @debug is known */
+	struct pyfind_debug debug;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -151,4 +153,29 @@ uint32_t pyfind_cache_proven(const struct pyfind_file *file)
 	version = e ? e->version : 0;
 	pthread_mutex_unlock(&lock);
 	return version;
+}
+
+bool pyfind_cache_debug(const struct pyfind_file *file, struct pyfind_debug *ret)
+{
+	struct entry *e;
+	bool asked;
+
+	pthread_mutex_lock(&lock);
+	e = find(file);
+	asked = e && e->asked;
+	if (asked)
+		*ret = e->debug;
+	pthread_mutex_unlock(&lock);
+	return asked;
+}
+
+void pyfind_cache_keep_debug(const struct pyfind_file *file, const struct pyfind_debug *d)
+{
+	struct entry *e;
+
+	pthread_mutex_lock(&lock);
+	e = have(file);
+	e->asked = true;
+	e->debug = *d;
+	pthread_mutex_unlock(&lock);
 }

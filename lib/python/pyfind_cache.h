@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "elf/elfpython.h"
+#include "offsets/pylayout.h"
 
 struct file_helper;
 
@@ -36,5 +37,16 @@ void pyfind_cache_prove(const struct pyfind_file *file, uint32_t version);
 
 /* That version, or 0: it was not proven. */
 uint32_t pyfind_cache_proven(const struct pyfind_file *file);
+
+/* A layout made of the file's debug info, or why there is none. */
+struct pyfind_debug {
+	int code; /* 0; -ENOENT nothing tells */
+	bool separate, proven; /* it is in a debug file; and it is what the file was proven by */
+	struct pylayout layout;
+};
+
+/* What was kept of @file. False: nothing. */
+bool pyfind_cache_debug(const struct pyfind_file *file, struct pyfind_debug *ret);
+void pyfind_cache_keep_debug(const struct pyfind_file *file, const struct pyfind_debug *d);
 
 #endif

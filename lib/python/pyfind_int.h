@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * pyfind_int - what the files of pyfind share, and nobody else sees: pyfind.c, and
- * pyfind_mapped.c (which mapped files may hold an interpreter, and where they lie).
+ * pyfind_int - what the files of pyfind share, and nobody else sees: pyfind.c,
+ * pyfind_mapped.c (which mapped files may hold an interpreter, and where they lie), and
+ * pyfind_debug.c (layouts from debug info).
  */
 #ifndef PYFIND_INT_H
 #define PYFIND_INT_H
@@ -11,6 +12,7 @@
 
 #include "elf/elfpython.h"
 #include "python/pyfind.h"
+#include "python/pyfind_cache.h"
 #include "sys/proc_maps.h"
 
 /* A file that is mapped, once, however many mappings it has. */
@@ -47,5 +49,11 @@ int pyfind_modules(const struct search *s, struct candidate **ret, size_t *n);
  * (dlmopen() does it again): at most @cap. A first one may be mapped in part. How many. */
 size_t pyfind_biases(const struct search *s, const struct candidate *mod,
 		     const struct elfpython *elf, uint64_t *ret, size_t cap);
+
+/* pyfind_debug.c: a layout for @p, of its version, made of the debug info of @mod, which is
+ * @file. It proves nothing. */
+int pyfind_debug_layout(const struct search *s, const struct candidate *mod,
+			const struct pyfind_file *file, struct pyproc *p,
+			struct pyfind_debug *ret);
 
 #endif

@@ -1,7 +1,9 @@
 """Builds as they are shipped: stripped, in files whose names tell no version, and inside another program."""
 import glob
 import os
+import re
 import shutil
+import struct
 import subprocess
 
 import harness
@@ -262,6 +264,79 @@ def test_a_tree_that_is_gone_is_right(py, fate):
     harness.all_right(verdict, run)
     cut = [frames for frames, _ in stacks if not any(frame in frames for frame in ("_start", "[unplaced]"))]
     check(not cut, "native frames: %s", cut[:2])
+
+
+# ---- layouts from debug info ------------------------------------------------------------------------------------------
+
+def altered(path, version, slot, value):
+    """In a file of CPython, the word at SLOT of its _Py_DebugOffsets."""
+    with open(path, "rb") as file:
+        data = bytearray(file.read())
+    found = [m.start() for m in re.finditer(b"xdebugpy", data) if struct.unpack_from("<Q", data, m.start() + 8)[0] >> 16 == version]
+    equal(len(found), 1, "offsets in %s" % path)
+    before = struct.unpack_from("<Q", data, found[0] + slot)[0]
+    struct.pack_into("<Q", data, found[0] + slot, value(before))
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+def part(path, where):
+    """Its debug info stays inside, lies beside it, or is nowhere."""
+    need_command("objcopy")
+    if where == "beside":
+        subprocess.run(["objcopy", "--only-keep-debug", path, path + ".debug"], check=True)
+    if where != "inside":
+        subprocess.run(["strip", "-g", path], check=True)
+    if where == "beside":
+        subprocess.run(["objcopy", "--add-gnu-debuglink=" + path + ".debug", path], check=True)
+
+
+def told_by_debug_info(target, version, where):
+    """doctor says so, and stacks are right; or it is refused, and the version found is named."""
+    about = "is CPython %s" % version
+    if where == "nowhere":
+        harness.refused(3, "dump", "-p", target.pid, about=["CPython %s" % version])
+        harness.refused(3, "-p", target.pid, "-o", "a.folded", about=["CPython %s" % version])
+        return None
+    out = harness.pysampled("doctor", "-p", target.pid).ok().out
+    said = "offsets from the debug info in its debug file" if where == "beside" else "offsets from its debug info"
+    check(about in out and said in out, "doctor says: %s", out)
+    text = harness.pysampled("dump", "-p", target.pid).ok().out
+    check(" cycle (" in text and "[torn]" not in text, "dump: %s", text)
+    run, verdict, _ = harness.exact(target, "-F", 999, seconds=1)
+    harness.all_right(verdict, run)
+    return str(verdict)
+
+
+WHERE = ["inside", "beside", "nowhere"]
+
+
+@each(where=WHERE)
+def test_what_a_python_says_wrongly_its_debug_info_tells(where):
+    """As of a build whose structs are not as it says: the place of a frame's code, one word further."""
+    py = next((py for py in harness.wanted_pythons() if py.path and py.tag.startswith("3.13.")), None)
+    if not py:
+        raise Skip("no CPython 3.13 of pyenv")
+    home, copy = tree(py)
+    library = glob.glob(os.path.join(home, "libpython3.13*"))[0]
+    part(library, where)
+    altered(library, 0x030d, 240, lambda before: before + 8)
+    return told_by_debug_info(Target(copy, "groundtruth.py", "--us", 50), version_of(py) if where != "nowhere" else "3.13", where)
+
+
+@each(where=["inside", "nowhere"])
+def test_a_python_of_no_table_is_told_by_its_debug_info(where):
+    """sid's debug build of 3.15, which says that it is 3.16."""
+    py = sid("-dbg")[-1]
+    py.need()
+    root, home = os.path.join(os.environ["PYSAMPLED_MATRIX"], "root"), harness.folder()
+    if not os.path.exists(root + "/usr/bin/python3.15d"):
+        raise Skip("no python3.15d in what was unpacked")
+    app, run = shutil.copy(root + "/usr/bin/python3.15d", os.path.join(home, "app")), os.path.join(home, "run")
+    part(app, where)
+    altered(app, 0x030f, 8, lambda before: 0x031000f0)
+    matrix.write_script(run, matrix.wrapper(root, app))
+    return told_by_debug_info(Target(by(py, "env", "PYTHONHOME=/usr", path=run), "groundtruth.py", "--us", 50), "3.16", where)
 
 
 # ---- inside other programs --------------------------------------------------------------------------------------------

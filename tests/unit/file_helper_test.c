@@ -146,6 +146,48 @@ static void what_is_plain_is_the_same(void **state)
 	close(no);
 }
 
+/* Named as one of CPython's, with a struct without a name in it. */
+typedef struct {
+	long before[3];
+	struct {
+		long more;
+		char ob_sval[8];
+	};
+} PyBytesObject;
+
+/* What the debug info of this program says of it. */
+static void debug_info_tells_where_members_lie(void **state)
+{
+	volatile PyBytesObject object = { 0 };
+	const struct elflayout_want want = { .version = 0x030c };
+	const struct debugfile_origin from = { .root = -1, .path = "" };
+	struct file_helper *h = file_helper_start(NULL);
+	_cleanup_close_ int fd = open_self(), no = open("/proc/self/cmdline", O_RDONLY);
+	struct elflayout l = { 0 };
+	size_t n, told = 0;
+	const struct pyfield *row = pyfield_all(&n);
+	int r;
+
+	assert_int_equal(0, object.more);
+	r = file_helper_layout(h, &l, fd, &want, &from);
+#ifdef PYSAMPLED_LIBDW
+	assert_int_equal(0, r);
+	for (size_t i = 0; i < n; i++) {
+		told += l.values.plus1[i] != 0;
+		if (!strcmp(row[i].name, "bytes.data") && row[i].last >= 12)
+			assert_int_equal(offsetof(PyBytesObject, ob_sval) + 1,
+					 l.values.plus1[i]);
+	}
+	assert_int_equal(1, told);
+	assert_false(l.separate);
+#else
+	assert_int_equal(-ENOENT, r);
+	assert_true(row && !told);
+#endif
+	assert_int_equal(-ENOEXEC, file_helper_layout(h, &l, no, &want, &from));
+	file_helper_end(h);
+}
+
 /* What a JIT wrote is read by the same, piece after piece. */
 static void code_is_read(void **state)
 {
@@ -423,6 +465,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(the_same_is_read),
 		cmocka_unit_test(what_is_no_elf_is_told),
 		cmocka_unit_test(what_is_plain_is_the_same),
+		cmocka_unit_test(debug_info_tells_where_members_lie),
 		cmocka_unit_test(code_is_read),
 		cmocka_unit_test(whoever_is_ended_is_replaced),
 		cmocka_unit_test(none_is_left),
