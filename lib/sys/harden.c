@@ -143,12 +143,12 @@ static unsigned kin_of(unsigned roles)
  * row of that call is for others than @role. */
 static bool seen_by_process(uint32_t nr, unsigned role)
 {
+	const unsigned kin = kin_of(role);
 	bool all = true;
 
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (rows[i].nr == nr && rows[i].roles & kin_of(role))
-			all = all && rows[i].roles & role &&
-			      rows[i].check[0].kind != CHECK_CHILD;
+	for (size_t i = 0; all && i < ARRAY_SIZE(rows); i++)
+		if (rows[i].nr == nr && rows[i].roles & kin)
+			all = rows[i].roles & role && rows[i].check[0].kind != CHECK_CHILD;
 	return all;
 }
 
