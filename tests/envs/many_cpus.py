@@ -7,10 +7,11 @@ machine that counts instructions take turns and share one clock: beside N busy o
 99 Hz there are 99 / N Hz by that clock.
 
     busy            each CPU has a process of two threads
+    alone           one process of one thread, all other CPUs are idle
     moving-cpus     two processes of two threads, which are moved to another CPU all the time, a thousand times a second where
     moving-threads  the machine can; events on CPUs, or on threads
 
-Wrong stacks among the exact ones fail in each case. In `busy` 99 % must be exact but for those that the scheduler took away, by
+Wrong stacks among the exact ones fail in each case. In `busy` and `alone` 99 % must be exact but for those that the scheduler took away, by
 its own trace: while the reader worked, and did not leave its CPU, another CPU pulled away the thread that was held. By the
 shared clock that work takes as many times longer as there are CPUs, and so is met by as many more of their ticks.
 """
@@ -34,7 +35,7 @@ from harness import check  # noqa: E402
 
 MANY = 8, 16  # CPUs of the guests in which it runs
 RATES = 99, 999
-CASES = {"busy": "cpus", "moving-cpus": "cpus", "moving-threads": "threads"}
+CASES = {"busy": "cpus", "alone": "cpus", "moving-cpus": "cpus", "moving-threads": "threads"}
 MOVE_S = 0.001
 EXACT = 0.99
 JUDGED = 0.3  # of the exact ones, at least: those whose native leaf tells the stack
@@ -120,10 +121,14 @@ def family(pid):
         return [pid, *map(int, file.read().split())]
 
 
+def processes(case, cpus):
+    return {"busy": len(cpus), "alone": 1}.get(case, 2)
+
+
 def record(case, rate, seconds, cpus):
     """(pysampled's run, what the judge says, samples, what happened, moves)"""
-    target = harness.Target(harness.newest_python(), "groundtruth.py", "--us", 10, "--threads", 2, "--seconds", seconds,
-                            "--processes", len(cpus) if case == "busy" else 2)
+    target = harness.Target(harness.newest_python(), "groundtruth.py", "--us", 10, "--threads", 1 if case == "alone" else 2,
+                            "--seconds", seconds, "--processes", processes(case, cpus))
     folder = harness.folder(0o777)
     outs = [os.path.join(folder, "out." + ending) for ending in ("folded", "data")]
     with Trace() as trace, contextlib.ExitStack() as stack:
@@ -132,7 +137,7 @@ def record(case, rate, seconds, cpus):
                                     home=folder)
         recorder.recording()
         target.process.stdin.close()
-        moves = stack.enter_context(moving(family(target.pid), cpus)) if case != "busy" else []
+        moves = stack.enter_context(moving(family(target.pid), cpus)) if case.startswith("moving") else []
         run = recorder.wait(3600).ok()
         happened = trace.read()
     verdict = harness.judge(harness.sure(harness.read_folded(outs[0])), target.info["truth"])
@@ -158,7 +163,7 @@ def judge(row, run, moves, seconds):
     print("   %s" % "\n   ".join(run.err.strip().splitlines()), flush=True)
     check(not row.wrong, "wrong stacks among those marked exact: %s", row)
     check(row.judged >= JUDGED * run.n("exact") > 0, "only %d samples could be judged", row.judged)
-    if row.case == "busy":
+    if not row.case.startswith("moving"):
         check(row.exact_but_pulled() >= EXACT, "too few are exact: %s", row)
     else:
         check(moves > 100 * seconds, "moved only %d times", moves)
@@ -175,7 +180,7 @@ def main():
     cpus, failed, rows = sorted(os.sched_getaffinity(0)), False, []
     for case in given.cases.split(","):
         for rate in map(int, given.rates.split(",")):
-            busy = len(cpus) if case == "busy" else 2
+            busy = processes(case, cpus)
             slower = busy if scale.is_emulated() else 1
             seconds = max(1, given.samples / (rate / slower * busy))
             name = "many_cpus.%s[%d CPUs,%d Hz as %.1f]" % (case, len(cpus), rate, rate / slower)
