@@ -4,6 +4,7 @@
  */
 #include "base/resident.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,15 +17,26 @@
  * we are a library there is no first one. */
 extern const char __executable_start[] __attribute__((__weak__)), edata[];
 
+/* Writes first what a fresh page holds. A read would map the kernel's page of zeros, and the
+ * write behind it another one in its place: two faults, and each CPU that runs us is told. */
+static void touch(char *at)
+{
+	char was = 0;
+
+	while (!__atomic_compare_exchange_n(at, &was, was, false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED))
+		;
+}
+
 void resident_touch(void *p, size_t n)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	volatile char *at = p;
+	char *at = p;
 
 	for (size_t i = 0; i < n; i += page)
-		at[i] += 0;
+		touch(at + i);
 	if (n)
-		at[n - 1] += 0;
+		touch(at + n - 1);
 }
 
 void resident_program(void)
