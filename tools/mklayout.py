@@ -10,8 +10,11 @@ version. FILE works for later versions too. Usage:
   mklayout.py INCLUDE|FILE                   the table's offsets, as C
   mklayout.py --check py3_12.c INCLUDE|FILE  compare a table with them
   mklayout.py --debug-offsets INCLUDE        what _Py_DebugOffsets holds (3.13+)
+  mklayout.py --after py3_15.c INCLUDE       a whole table: what headers don't tell is that table's
+  mklayout.py --slots INCLUDE                where _Py_DebugOffsets keeps them, for debug_offsets.c
   mklayout.py --rows                         all fields as rows for lib/offsets/pyfields.c
 
+--as 3.16 has --after and --slots print of that version what the headers of another one say.
 --free-threaded compiles as a free-threaded build would, also where the headers are not those of one.
 """
 import argparse
@@ -240,6 +243,34 @@ unsigned long n __attribute__((section("size"))) = sizeof(struct _Py_DebugOffset
 """
 
 
+# Which member of _Py_DebugOffsets is which slot in debug_offsets.c, and from which minor version on.
+SLOTS = [
+    ("runtime_state", [("RUNTIME_FINALIZING", "finalizing", 13), ("RUNTIME_HEAD", "interpreters_head", 13)]),
+    ("interpreter_state", [
+        ("INTERP_SIZE", "size", 13), ("INTERP_ID", "id", 13), ("INTERP_NEXT", "next", 13), ("INTERP_THREADS", "threads_head", 13),
+        ("INTERP_MODULES", "imports_modules", 13), ("INTERP_GIL", "ceval_gil", 13), ("GIL", "gil_runtime_state", 13),
+        ("GIL_LOCKED", "gil_runtime_state_locked", 13), ("GIL_HOLDER", "gil_runtime_state_holder", 13)]),
+    ("thread_state", [
+        ("TSTATE_SIZE", "size", 13), ("TSTATE_PREV", "prev", 13), ("TSTATE_NEXT", "next", 13), ("TSTATE_INTERP", "interp", 13),
+        ("TSTATE_FRAME", "current_frame", 13), ("TSTATE_BASE_FRAME", "base_frame", 15), ("TSTATE_THREAD_ID", "thread_id", 13),
+        ("TSTATE_NATIVE_TID", "native_thread_id", 13), ("TSTATE_DATASTACK", "datastack_chunk", 13), ("TSTATE_STATUS", "status", 13)]),
+    ("interpreter_frame", [
+        ("FRAME_SIZE", "size", 13), ("FRAME_PREVIOUS", "previous", 13), ("FRAME_CODE", "executable", 13),
+        ("FRAME_INSTR", "instr_ptr", 13), ("FRAME_LOCALSPLUS", "localsplus", 13), ("FRAME_OWNER", "owner", 13),
+        ("FRAME_TLBC_INDEX", "tlbc_index", 14)]),
+    ("code_object", [
+        ("CODE_FILENAME", "filename", 13), ("CODE_NAME", "name", 13), ("CODE_QUALNAME", "qualname", 13),
+        ("CODE_LINETABLE", "linetable", 13), ("CODE_FIRSTLINENO", "firstlineno", 13), ("CODE_ARGCOUNT", "argcount", 13),
+        ("CODE_LOCALSPLUSNAMES", "localsplusnames", 13), ("CODE_BYTECODE", "co_code_adaptive", 13), ("CODE_TLBC", "co_tlbc", 14)]),
+    ("pyobject", [("OBJECT_TYPE", "ob_type", 13)]),
+    ("type_object", [("TYPE_NAME", "tp_name", 13), ("TYPE_FLAGS", "tp_flags", 13)]),
+    ("bytes_object", [("BYTES_SIZE", "ob_size", 13), ("BYTES_DATA", "ob_sval", 13)]),
+    ("unicode_object", [
+        ("STR_STATE", "state", 13), ("STR_LENGTH", "length", 13), ("STR_ASCII", "asciiobject_size", 13),
+        ("STR_COMPACT", "compactunicodeobject_size", 15)]),
+]
+
+
 def version(source):
     """(major, minor, micro) of headers or of a file."""
     if os.path.isfile(source):
@@ -304,8 +335,19 @@ def layout(include, args):
     """{field: value} as the headers say."""
     if os.path.isfile(include):
         return layout_of_file(include, args)
-    lines = [f'printf("{name} %zu\\n", (size_t)({expr}));'
-             for name, expr in fields(*version(include)[:2], args.free_threaded)]
+    return compiled(include, fields(*version(include)[:2], args.free_threaded), args)
+
+
+def slots(include, args):
+    """{slot: position in _Py_DebugOffsets} as the headers say."""
+    minor = version(include)[1]
+    return compiled(include, [(slot, f"offsetof(struct _Py_DebugOffsets, {group}.{member})") for group, members in SLOTS
+                              for slot, member, first in members if minor >= first], args)
+
+
+def compiled(include, expressions, args):
+    """{name: value} of C expressions."""
+    lines = [f'printf("{name} %zu\\n", (size_t)({expr}));' for name, expr in expressions]
     source = HEAD + "int main(void) {\n" + "\n".join(lines) + "\nreturn 0; }\n"
     with tempfile.TemporaryDirectory() as tmp:
         exe = os.path.join(tmp, "layout")
@@ -316,21 +358,23 @@ def layout(include, args):
 
 def table(path):
     """{field: value} of a table in C. Left out meanings are 0."""
+    return {name: int(text, 0) for name, text in table_texts(path) if re.fullmatch(r"\d+|0x[0-9a-f]+", text)}
+
+
+def table_texts(path):
+    """(field, value as it is written, without AT()) of a table in C."""
     with open(path) as f:
         text = re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S)
     body = text[text.index("= {") + 3:]
-    found, group = {}, ""
+    group = ""
     for token in re.finditer(r"\.(\w+)\s*=\s*(?:(\{)|AT\((\d+)\)|(\w+))|(\})", body):
         name, opened, offset, plain, closed = token.groups()
         if closed:
             group = ""
         elif opened:
             group = name + "."
-        elif offset:
-            found[group + name] = int(offset)
-        elif re.fullmatch(r"\d+|0x[0-9a-f]+", plain):
-            found[group + name] = int(plain, 0)
-    return found
+        else:
+            yield group + name, offset or plain
 
 
 def check(path, include, args):
@@ -339,6 +383,9 @@ def check(path, include, args):
     major, minor, micro = version(include)
     if (major, minor) >= (3, 13):  # such a target tells its own; the size grew within 3.13
         got["tstate.size"] = want["tstate.size"]
+        # What depends on the size of the whole interpreter is used where that is the table's.
+        if micro != got["micro_min"] and got["interp.size"] != want["interp.size"]:
+            got.update((k, want[k]) for k in ("interp.size", "interp.code_versions"))
     if got.get("version") != major << 8 | minor:
         return [f"{path} is not the table of {major}.{minor}"]
     wrong = [f"{k}: {include} {v}, table {got.get(k, 'absent')}"
@@ -353,8 +400,8 @@ def print_table(values, major, minor, micro):
     print(f"/* From {major}.{minor}.{micro}. */")
     print(f"\t.version = 0x{major << 8 | minor:04x},\n\t.micro_min = {micro},"
           f"\n\t.micro_max = {micro},")
-    group = None
-    for name, value in values.items():
+    group, heads = None, [name.rpartition(".")[0] for name in values]
+    for name, value in sorted(values.items(), key=lambda item: (not item[0].count("."), heads.index(item[0].rpartition(".")[0]))):
         head, _, field = name.rpartition(".")
         if head != group:
             print("\t},\n" if group else "", end="")
@@ -362,6 +409,42 @@ def print_table(values, major, minor, micro):
             group = head
         text = f"{value}" if name in PLAIN or not head else f"AT({value})"
         print(f"\t{chr(9) if head else ''}.{field} = {text},")
+    if group:
+        print("\t},")
+
+
+FILE_HEAD = """/* SPDX-License-Identifier: MIT
+ *
+ * py{suffix} - CPython {of}, as the headers of {seen} say.
+ *
+ * What no header tells is that of {after}, and wants to be read (docs/ADD_A_PYTHON.md, 2).
+ */
+#include "offsets/pylayout.h"
+
+const struct pylayout pylayout_{suffix} = {{"""
+
+
+def print_file(include, args):
+    """The table of a version, of which the one before is args.after."""
+    seen, values = version(include), layout(include, args)
+    major, minor = map(int, args.version.split(".")) if args.version else seen[:2]
+    suffix = f"{major}_{minor}" + "t" * args.free_threaded
+    after = os.path.basename(args.after)
+    print(FILE_HEAD.format(suffix=suffix, of=f"{major}.{minor}", seen="%d.%d.%d" % seen, after=after))
+    print_table(values, major, minor, seen[2])
+    print(f"\n\t/* As in {after}. */")
+    for name, text in table_texts(args.after):
+        if "." not in name and name not in values and name not in ("version", "micro_min", "micro_max"):
+            print(f"\t.{name} = {text},")
+    print("};")
+
+
+def print_slots(include, args):
+    major, minor = map(int, args.version.split(".")) if args.version else version(include)[:2]
+    print("{\n\t.version = 0x%04x,\n\t.at = {" % (major << 8 | minor))
+    for slot, at in slots(include, args).items():
+        print(f"\t\t[{slot}] = {at},")
+    print("\t},\n}")
 
 
 def debug_offsets(include, args):
@@ -391,6 +474,9 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--check", metavar="TABLE.c")
     p.add_argument("--debug-offsets", action="store_true")
+    p.add_argument("--after", metavar="TABLE.c")
+    p.add_argument("--slots", action="store_true")
+    p.add_argument("--as", dest="version", metavar="X.Y")
     p.add_argument("--free-threaded", action="store_true")
     p.add_argument("--rows", action="store_true")
     p.add_argument("include", metavar="INCLUDE|FILE", nargs="?")
@@ -405,6 +491,12 @@ def main():
         wrong = check(args.check, args.include, args)
         print("\n".join(wrong) or f"{args.check}: as {args.include} says")
         sys.exit(bool(wrong))
+    if args.after:
+        print_file(args.include, args)
+        return
+    if args.slots:
+        print_slots(args.include, args)
+        return
     if args.debug_offsets:
         print(", ".join(str(v) for v in debug_offsets(args.include, args)))
         return

@@ -16,7 +16,8 @@ import harness
 VERSIONS = harness.MATRIX_DEBIANS
 FOLDER = os.path.join(harness.BUILD, "matrix")
 NEEDED = ["base-files", "libc-bin", "dash", "coreutils"]
-PACKAGES = ["python%s" % v for v in VERSIONS] + ["python3.13", "python3.14-dbg", "python3.15-dbg", "libpython3.15", "libstdc++6"]
+PACKAGES = ["python%s" % v for v in VERSIONS] + ["python3.13", "python3.14-dbg", "python3.15-dbg", "libpython3.15", "libstdc++6"] + [
+    "libpython%s-dev" % v for v in VERSIONS]  # headers, for tests/unit/headers_test.py
 JARS = {"3.12": "org.bytedeco:cpython:3.12.1-1.5.10:jar:linux-x86_64"}
 NEXT_DEBIAN = {"3.13": "trixie"}
 WRAPPER = """#!/bin/sh
