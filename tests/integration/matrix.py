@@ -1,10 +1,11 @@
 """CPythons that this system has no packages of, unpacked or built into the build folder: scripts that behave like a python3.
 
 unpack() makes BUILD/matrix/3.14 and 3.15 of Debian sid, and compiles 3.13t, which no Debian has, from the sources of the next
-Debian's 3.13; provide() makes those of BUILD/pythons that a plain Debian 12 lacks:
+Debian's 3.13 (as compile_musl() does, when a test wants it); provide() makes those of BUILD/pythons that a plain Debian 12 lacks:
 3.13 of the next Debian, and 3.12, which no Debian has, of a jar that holds a whole CPython. Those of a Debian run in a chroot
 and see the repository and /tmp at their usual places, through a mount namespace that ends with the process.
 """
+import fcntl
 import glob
 import os
 import shutil
@@ -90,7 +91,7 @@ def make(folder, fill, what):
 
 
 # Its --prefix is made here: make install would compile each module, the tests' too, which takes as long as all the rest.
-COMPILE = """
+FETCH = """
 set -e
 cd "$1"
 mkdir -p apt/lists/partial apt/cache/archives/partial build
@@ -106,6 +107,8 @@ apt "$1" update
 apt "$1" source --download-only python3.13
 tar -xf python3.13_*.orig.tar.xz
 cd build
+"""
+COMPILE = FETCH + """
 nice ../Python-3.13.*/configure -q --disable-gil --without-ensurepip --prefix="$1/root" CFLAGS="-O1 -g"
 nice make -s -j2
 cd ..
@@ -124,6 +127,27 @@ root/bin/python3.13t -c 'import argparse, asyncio, ctypes, dis, inspect, json, m
 rm -r build apt
 """
 
+# Its compiler is musl-gcc, which does not know the kernel's headers. No module is loaded: a static program can't.
+COMPILE_MUSL = FETCH + """
+mkdir kernel
+ln -s /usr/include/linux /usr/include/asm-generic "/usr/include/$(cc -print-multiarch)/asm" kernel
+cat > cc <<'END'
+#!/bin/sh
+case "$*" in *--print-multiarch*) echo "$(uname -m)-linux-musl";; *) exec musl-gcc "$@";; esac
+END
+chmod +x cc
+nice ../Python-3.13.*/configure -q CC="$PWD/cc" --without-ensurepip --disable-test-modules py_cv_module__ctypes=n/a \\
+  CFLAGS="-O1 -g1 -idirafter $PWD/kernel"
+nice make -s -j2 python
+cp python ../dynamic
+rm python
+nice make -s LDFLAGS="-static -no-pie" LINKFORSHARED=" " LIBS="-lm" python
+cp python ../static
+cd ..
+cp -r Python-3.13.*/Lib lib
+rm -r lib/test Python-3.13.* build apt
+"""
+
 
 def compile_free_threaded(folder):
     """A CPython without the GIL, in FOLDER/root; None, or why not."""
@@ -134,6 +158,15 @@ def compile_free_threaded(folder):
         write_script(os.path.join(FOLDER, harness.FREE_THREADED),
                      '#!/bin/sh\nexec "%s" "$@"\n' % (given or os.path.join(folder, "root/bin/python3.13t")))
     return reason
+
+
+def compile_musl():
+    """A CPython that musl is linked to, as programs called dynamic and static, and its lib: their folder, and None or why not."""
+    folder = os.path.join(FOLDER, "musl.d")
+    with open(folder + ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests that run beside one another want the same
+        return folder, command("musl-gcc", "musl-tools") or command("make", "make") or make(
+            folder, ["bash", "-c", COMPILE_MUSL, "compile", folder, NEXT_DEBIAN["3.13"]], "CPython 3.13 with musl")
 
 
 def make_root(folder, suite, packages):

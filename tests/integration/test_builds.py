@@ -225,6 +225,46 @@ def test_a_later_micro_release_is_read_by_what_it_tells():
     check("is CPython %s (" % version in out, "doctor: %s", out)
 
 
+@harness.seconds(1800)
+@each(kind=["dynamic", "static"])
+@each(symbols=[True, False])
+def test_a_python_of_musl_is_right(kind, symbols):
+    """Another libc, whose threads and loader are not glibc's; static: an executable at a fixed address."""
+    if not harness.every_pair():
+        raise Skip("with --matrix only")
+    folder, reason = matrix.compile_musl()
+    if reason:
+        raise Skip(reason)
+    program = shutil.copy(os.path.join(folder, kind), os.path.join(harness.folder(), "app"))
+    if not symbols:
+        subprocess.run(["strip", "-s", program], check=True)
+    lib = os.path.join(folder, "lib")
+    return has_its_pairs(["env", "PYTHONHOME=" + folder, "PYTHONPATH=" + lib, program, "-S"], "3.13.", "" if symbols else ", stripped")
+
+
+def test_a_python_at_fixed_addresses_is_right():
+    """Debian's program that is no PIE. Its package is not installed: it takes the place of /usr/bin/python3.11."""
+    if not harness.every_pair():
+        raise Skip("with --matrix only")
+    home = harness.folder()
+    script = "apt-get -q download python3.11-nopie && dpkg-deb -x python3.11-nopie_*.deb ."
+    got = subprocess.run(["sh", "-c", script], cwd=home, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if got.returncode != 0:
+        raise Skip("no package python3.11-nopie: " + " ".join(got.stdout.split())[-200:])
+    return has_its_pairs(["env", "PYTHONHOME=/usr", os.path.join(home, "usr/bin/python3.11")], "3.11.", ", stripped")
+
+
+def has_its_pairs(command, version, stripped):
+    target, truth = pairs(command)
+    out = harness.pysampled("doctor", "-p", target.pid).ok().out
+    check("is CPython " + version in out and "(static%s)" % stripped in out, "doctor says: %s", out)
+    text = harness.pysampled("dump", "-p", target.pid).ok().out
+    check(" call_" in text and "[torn]" not in text, "dump: %s", text)
+    home = harness.folder()
+    harness.pysampled("-p", target.pid, "-F", 999, "-d", 2, "-o", "a.folded", "--provenance", "exact", home=home).ok()
+    return right_pairs(home, truth, 100)
+
+
 # ---- files that are not where they were -------------------------------------------------------------------------------
 
 def tree(py):
