@@ -68,7 +68,7 @@ FIELDS = [
     ("frame.instr", "O(_PyInterpreterFrame, instr_ptr)", 13, 99),
     ("frame.localsplus", "O(_PyInterpreterFrame, localsplus)", 11, 99),
     ("frame.owner", "O(_PyInterpreterFrame, owner)", 11, 99),
-    ("frame.object", "O(_PyInterpreterFrame, frame_obj)", 12, 99),
+    ("frame.object", "O(_PyInterpreterFrame, frame_obj)", 11, 99),
     ("frame.stacktop", "O(_PyInterpreterFrame, stacktop)", 11, 13),
     ("frame.is_entry", "O(_PyInterpreterFrame, is_entry)", 11, 11),
     ("frame.tlbc_index", "O(_PyInterpreterFrame, tlbc_index)", 14, 99),

@@ -50,6 +50,7 @@ const struct pylayout pylayout_3_11 = {
 		.owner = AT(69),
 		.is_entry = AT(68),
 		.func = AT(0),
+		.object = AT(40),
 		.stacktop = AT(64),
 	},
 	.func = { .code = AT(48), .version = AT(128) },

@@ -112,7 +112,7 @@ struct pylayout {
 		uint32_t size;
 		pyoff code, previous, instr, localsplus, owner, is_entry;
 		pyoff func;   /* 3.11: the PyFunctionObject */
-		pyoff object; /* 3.12 on: the PyFrameObject, or NULL */
+		pyoff object; /* 3.11 on: the PyFrameObject, or NULL */
 		/* 3.14 on, without the GIL: an int, which of the code's copies of its bytecode
 		 * instr points into. */
 		pyoff tlbc_index;

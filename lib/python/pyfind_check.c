@@ -9,6 +9,7 @@
 #include "arch/arch.h"
 #include "base/base.h"
 #include "pyframe_walk.h"
+#include "python/pycompiled.h"
 #include "python/pycode.h"
 #include "python/pyfind.h"
 #include "python/pyfind_types.h"
@@ -192,12 +193,26 @@ static bool check_frame(struct check *c, raddr frame, const unsigned char *buf, 
 	return true;
 }
 
+/* Below a function that was compiled to C there may be nothing. */
+static bool is_compiled(struct check *c, raddr frame, const unsigned char *buf)
+{
+	const struct pylayout *l = &c->p->layout;
+	const struct pyframe f = { .frame = frame | (buf[pyoff_get(l->frame.owner)] ==
+								     l->owner_generator ?
+							     PYFRAME_GENERATOR :
+							     0) };
+	struct pycompiled none = { 0 };
+
+	return pycompiled_is(c->m, l, &f, true, 0, &none);
+}
+
 /* The innermost frames that run code. From 3.12 on the outermost one is a shim, in 3.11 it
  * says that it is an entry. */
 static bool check_frames(struct check *c, raddr frame)
 {
 	const struct pylayout *l = &c->p->layout;
 	unsigned char buf[FRAME_BYTES];
+	raddr last = 0;
 	bool outermost = true;
 	int good = 0;
 
@@ -216,9 +231,10 @@ static bool check_frames(struct check *c, raddr frame)
 			if (c->known)
 				return true;
 		}
+		last = frame;
 		frame = frame_u64(buf, l->frame.previous);
 	}
-	if (!frame && !outermost) {
+	if (!frame && !outermost && !is_compiled(c, last, buf)) {
 		wrong(c, "a thread's frames end too early");
 		return false;
 	}
@@ -421,7 +437,7 @@ int pyfind_selfcheck(const struct pyproc *p, struct rmem *m, bool known, struct 
 {
 	const struct timespec pause = { .tv_nsec = ATTEMPT_NS };
 	_cleanup_free_ struct pycode_copy *copy = malloc(PYCODE_COPY_MAX);
-	_cleanup_free_ unsigned char (*page)[RMEM_PAGE] = malloc(LOOK_PAGES * sizeof(*page));
+	_cleanup_free_ unsigned char(*page)[RMEM_PAGE] = malloc(LOOK_PAGES * sizeof(*page));
 	struct rmem_pages pages;
 	struct check c = { .p = p, .m = &pages.base, .known = known, .copy = copy };
 	int r = -EBADMSG;

@@ -99,8 +99,17 @@ bool pystack_lasti_of(const struct code *c, raddr instr, uint32_t *ret)
 	return off < c->length;
 }
 
+/* Is the @i'th frame that was walked that of a function compiled to C, and linked? */
+static bool is_compiled(struct pystack *p, const struct pystack_target *t, uint32_t i,
+			bool linked)
+{
+	return pycompiled_is(p->mem, &t->layout, &p->walked[i], linked, t->program,
+			     pystack_compiled(p, t->program));
+}
+
 /* The @n that were walked, behind the *@ret that there are. */
-static enum pystack_end name_frames(struct pystack *p, uint32_t n, uint32_t *ret)
+static enum pystack_end name_frames(struct pystack *p, const struct pystack_target *t,
+				    uint32_t n, uint32_t *ret)
 {
 	uint32_t k = *ret, lasti;
 
@@ -116,7 +125,11 @@ static enum pystack_end name_frames(struct pystack *p, uint32_t n, uint32_t *ret
 			return PYSTACK_BADCODE;
 		if (!pystack_has_begun(c, &p->walked[i]))
 			continue;
-		p->frames[k++] = (struct pystack_frame){ .code_id = c->id, .lasti = lasti };
+		p->frames[k++] = (struct pystack_frame){
+			.code_id = c->id,
+			.lasti = lasti,
+			.flags = is_compiled(p, t, i, false) ? PYSTACK_COMPILED : 0,
+		};
 	}
 	if (k == *ret)
 		return PYSTACK_NOPYTHON;
@@ -207,7 +220,8 @@ static bool has_unbegun(const struct pystack *p, const struct pywalk *w)
 
 	while (i < w->n && (p->walked[i].frame & PYFRAME_SHIM))
 		i++;
-	return i < w->n && p->seen[i].code && !pystack_has_begun(p->seen[i].code, &p->walked[i]);
+	return i < w->n && p->seen[i].code &&
+	       !pystack_has_begun(p->seen[i].code, &p->walked[i]);
 }
 
 /* Names the frames that were walked, behind those that there are, if they are the thread's. */
@@ -223,7 +237,7 @@ static enum pystack_end take_walk(struct pystack *p, const struct pystack_target
 	if (w->end == PYWALK_BROKEN && !pystack_is_exposed(p, t, w))
 		return PYSTACK_BROKEN;
 	codes_verify(p, t, th, w->n);
-	end = name_frames(p, w->n, &named);
+	end = name_frames(p, t, w->n, &named);
 	if (end == PYSTACK_BADCODE)
 		return end;
 	if (!pystack_is_linked(p, t, th, w)) {
@@ -231,8 +245,12 @@ static enum pystack_end take_walk(struct pystack *p, const struct pystack_target
 			return PYSTACK_BROKEN;
 		r->switching = true;
 	}
+	if (pystack_compiled(p, t->program)->program != t->program)
+		*pystack_compiled(p, t->program) =
+			(struct pycompiled){ .program = t->program };
 	if (!r->n && named && t->layout.version >= JIT_SINCE)
-		p->frames[0].flags = PYSTACK_MAY_BE_JITTED | (has_unbegun(p, w) ? PYSTACK_CALLS : 0);
+		p->frames[0].flags |=
+			PYSTACK_MAY_BE_JITTED | (has_unbegun(p, w) ? PYSTACK_CALLS : 0);
 	r->n = named;
 	return end;
 }
@@ -256,7 +274,7 @@ static enum pystack_end take_caller(struct pystack *p, const struct pystack_targ
 	*w = caller;
 	if (r->n_anchors < PYWALK_MAX_FRAMES)
 		p->anchors[r->n_anchors++] = entered;
-	return name_frames(p, w->n, &r->n);
+	return name_frames(p, t, w->n, &r->n);
 }
 
 /* One state's frames, behind those that there are. Its plan was fetched. *@at:
@@ -271,6 +289,9 @@ static enum pystack_end read_state(struct pystack *p, const struct pystack_targe
 	pystack_fetch_chunk(p, t, th);
 	codes_begin(p, t, th);
 	w = pyframe_walk(p->mem, &t->walk, th->tstate, p->walked, p->max_frames - before);
+	/* Below a compiled function there may be nothing. */
+	if (w.end == PYWALK_BROKEN && w.n && is_compiled(p, t, w.n - 1, true))
+		w.end = PYWALK_BOTTOM;
 	*at = place_of_walk(p, t, th->tstate, &w);
 	if (!th->level) {
 		r->tstate = th->tstate;
@@ -397,7 +418,7 @@ struct pystack_result pystack_read_parked(struct pystack *p, const struct pystac
 	for (uint32_t i = 0; i < n; i++)
 		p->walked[i] = f[n - 1 - i];
 	codes_verify(p, t, &none, n);
-	r.end = name_frames(p, n, &r.n);
+	r.end = name_frames(p, t, n, &r.n);
 	r.code_lost = p->code_lost;
 	if (r.end != PYSTACK_OK)
 		r.n = 0;

@@ -48,12 +48,14 @@ struct pystack_frame {
 	uint32_t flags;	  /* enum pystack_frame_flag */
 };
 
-/* Of the innermost frame. */
+/* Of the innermost frame, but where it says more. */
 enum pystack_frame_flag {
 	/* A JIT may run it (3.13 on): then lasti is that of an earlier instruction. */
 	PYSTACK_MAY_BE_JITTED = 1 << 0,
 	/* ... and one has been called by it that has not begun, or that a JIT runs. */
 	PYSTACK_CALLS = 1 << 1,
+	/* Of any frame: of code that was compiled to C, whose line is not known. */
+	PYSTACK_COMPILED = 1 << 2,
 };
 
 /* Why there are no frames, or that there are. */

@@ -324,8 +324,12 @@ bool pystack_entering(struct pystack *p, const struct pystack_target *t, struct 
 			   .first = w->first,
 			   .cap = cap,
 			   .w = w };
+	const struct pycompiled *compiled = pystack_compiled(p, t->program);
 	raddr before;
 
+	/* Frames of functions compiled to C are not on the data stack. */
+	if (compiled->program != t->program || compiled->type)
+		return false;
 	if (!pyoff_has(t->layout.gen.frame) || !pyoff_has(t->layout.tstate.exc_info) ||
 	    !pyoff_has(t->layout.code.stacksize) || !th->top ||
 	    rmem_read_u64(p->mem, th->tstate + pyoff_get(t->layout.tstate.exc_info), &e.exc) <

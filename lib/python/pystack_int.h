@@ -8,6 +8,7 @@
 #define PYSTACK_INT_H
 
 #include "base/base.h"
+#include "python/pycompiled.h"
 #include "python/pystack.h"
 #include "python/pytasks.h"
 #include "remote/remote_pages.h"
@@ -186,11 +187,19 @@ struct pystack {
 	struct seen *seen; /* of walked[i] */
 	/* Of walked[], as many were named last, behind so many frames of other states. */
 	uint32_t n_named, named_before;
-	struct join *join;	 /* pystack_join.c */
-	struct several *several; /* pystack_several.c */
+	struct pycompiled compiled[N_LISTS]; /* by program; pystack_compiled() */
+	struct join *join;		     /* pystack_join.c */
+	struct several *several;	     /* pystack_several.c */
 	struct pycode_copy *copy;
 	unsigned char *bytes;
 };
+
+/* What is known of a program's functions that are compiled to C. Those of another one may be
+ * there instead: its number tells. */
+static inline struct pycompiled *pystack_compiled(struct pystack *p, int program)
+{
+	return &p->compiled[(uint32_t)program & (N_LISTS - 1)];
+}
 
 /* pystack_plan.c: the next walk of @th will read [lo, hi). */
 void pystack_plan(struct thread *th, raddr lo, raddr hi);

@@ -113,7 +113,7 @@ bool pystack_is_exposed(struct pystack *p, const struct pystack_target *t,
 {
 	raddr last, object, frame;
 
-	if (!w->n || !pyoff_has(t->layout.frame.object))
+	if (!w->n || !t->walk.owner_shim || !pyoff_has(t->layout.frame.object))
 		return false;
 	last = p->walked[w->n - 1].frame;
 	if (last & (PYFRAME_SHIM | PYFRAME_GENERATOR) ||

@@ -142,7 +142,7 @@ static bool push_python(struct building *b, uint32_t i)
 	frame.func = profile_lookup(b->a->profile, f->code_id, f->lasti, &frame.line);
 	if (!frame.func)
 		return false;
-	if (b->hides_line && !i)
+	if ((b->hides_line && !i) || f->flags & PYSTACK_COMPILED)
 		frame.line = 0;
 	if (frame.func->label)
 		push_marker(b, frame.func->qualname);

@@ -425,6 +425,40 @@ def test_a_frozen_program_is_right(kind):
     return right_pairs(home, truth, 100)
 
 
+OF_FILE = re.compile(r"(.+) \((.+\.py)(:\d+)?\)")
+COMPILED = re.compile(r"(<module>|Thread._bootstrap Thread._bootstrap_inner Thread.run)( main( middle( leaf)?|"
+                      r" outer( outer.<locals>.<lambda>( inner)?)?| dumps( JSONEncoder[^ ]*| _make_iterencode[^ ]*)*( convert( leaf)?)?)?)?")
+
+
+@harness.seconds(300)
+@each(py=[py for py in harness.wanted_pythons() if not py.is_free_threaded() and not py.tag.startswith("debian")])
+def test_a_program_compiled_by_nuitka_is_right(py):
+    """Which functions; no line of those that were compiled; also where they and interpreted ones call each other."""
+    if not harness.every_pair():
+        raise Skip("with --matrix only")
+    if py.tag in harness.MATRIX_PYTHONS:
+        raise Skip("its root has no compiler")
+    python = harness.venv(py, "nuitka")
+    home = harness.folder()
+    subprocess.run([python, "-m", "nuitka", "--follow-import-to=compiled_part", "--output-dir=" + home,
+                    os.path.join(harness.TARGETS, "compiled.py")], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL, env=harness.plain_env())
+    target = harness.start([os.path.join(home, "compiled.bin")], stdout=subprocess.PIPE, env=harness.plain_env())
+    equal(target.stdout.readline(), b"READY\n", "its first line")
+    harness.works(target.pid, 0.5)
+    run = harness.pysampled("-p", target.pid, "-F", 1999, "-d", 3, "-o", "a.folded", "--provenance", "exact", home=home).ok()
+    stacks = [[found for found in map(OF_FILE.fullmatch, frames) if found] for frames, _ in harness.read_folded(os.path.join(home, "a.folded"))]
+    names = {" ".join(frame[1] for frame in frames) for frames in stacks if frames}
+    wrong = [name for name in names if not COMPILED.fullmatch(name)]
+    check(not wrong, "wrong stacks: %s", wrong[:3])
+    lines = {frame[0] for frames in stacks for frame in frames if frame[2].startswith("compiled") == bool(frame[3])}
+    check(not lines, "lines of compiled functions, or none of others: %s", lines)
+    enough({"leaf", "inner"} <= {name.rpartition(" ")[2] for name in names} and any("convert" in name for name in names), "seen: %s", names)
+    enough(run.n("exact") > 0.95 * run.n("samples") > 1000, "few are exact: %s", run)
+    dumped = harness.pysampled("dump", "-p", target.pid).ok().out
+    check("<module> (" in dumped and "Thread.run (" in dumped, "dump: %s", dumped)
+
+
 SQL = """create extension plpython3u;
 create function work(n int) returns int as $$
 import time

@@ -70,6 +70,12 @@ static void fix_destroy(struct fix *f)
 	free(f);
 }
 
+/* As after a sample. */
+static void was_walked(struct fix *f)
+{
+	*pystack_compiled(f->p, PID) = (struct pycompiled){ .program = PID };
+}
+
 static void put_code(struct fix *f, raddr at, char letter)
 {
 	const struct world_code c = {
@@ -734,6 +740,7 @@ static struct entered entered(struct fix *f)
 	struct entered e = { .cframe = world_take(f->w, 64) };
 	raddr gen = world_take(f->w, 256);
 
+	was_walked(f);
 	stack(f, "ab", NULL);
 	e.before = world_get(f->w, f->ts, l->tstate.cframe);
 	e.frame = world_frame_room(f->w, 'f');
@@ -867,6 +874,7 @@ static void enters_before_its_shim(struct fix *f)
 	struct bytes stack_bytes = { world_mem(f->w, words), 64 };
 	struct pystack_result r;
 
+	was_walked(f);
 	stack(f, "abc", NULL);
 	e = world_frame_room(f->w, 'f');
 	world_frame(f->w, e, 'f', code_of(f, 'e'), world_instr(f->w, code_of(f, 'e'), 0),
@@ -881,6 +889,14 @@ static void enters_before_its_shim(struct fix *f)
 	world_put(f->w, words, (pyoff)AT(24), f->w->frame[0], 8);
 	pystack_know(f->p, words, stack_bytes);
 	assert_string_equal(read_stack(f), "a3 b3 c3");
+	/* Functions that are compiled to C are not on the data stack: then that proves nothing. */
+	*pystack_compiled(f->p, PID) = (struct pycompiled){ .program = PID, .type = 16 };
+	pystack_know(f->p, words, stack_bytes);
+	assert_string_equal(read_stack(f), "broken");
+	*pystack_compiled(f->p, PID) = (struct pycompiled){ 0 }; /* not known yet */
+	pystack_know(f->p, words, stack_bytes);
+	assert_string_equal(read_stack(f), "broken");
+	was_walked(f);
 	world_put(f->w, shim, l->frame.previous, WORLD_NOWHERE, 8);
 	world_put(f->w, shim, l->frame.owner, 0, 1);
 	pystack_know(f->p, words, stack_bytes);
@@ -908,6 +924,7 @@ static void enters_among_other_words(struct fix *f)
 	enum { OTHERS = 40 };
 	raddr shim = world_take(f->w, 128), words = world_take(f->w, 8 * (OTHERS + 1)), e;
 
+	was_walked(f);
 	stack(f, "abc", NULL);
 	e = world_frame_room(f->w, 'f');
 	world_frame(f->w, e, 'f', code_of(f, 'e'), world_instr(f->w, code_of(f, 'e'), 0),
@@ -928,6 +945,7 @@ static void called_into_a_new_chunk(struct fix *f)
 	const struct pylayout *l = &f->w->l;
 	raddr old, chunk = world_take(f->w, 1024), e = chunk + 24;
 
+	was_walked(f);
 	stack(f, "ab", NULL);
 	old = world_get(f->w, f->ts, l->tstate.datastack_chunk);
 	put_exc(f, f->ts + 16);
@@ -1005,6 +1023,59 @@ static void exposed(struct fix *f)
 static void switches(void **state)
 {
 	in_every_layout(exposed);
+}
+
+static raddr type_named(struct fix *f, const char *name)
+{
+	raddr type = world_take(f->w, 1024), at = world_take(f->w, 32);
+
+	memcpy(world_mem(f->w, at), name, strlen(name) + 1);
+	world_put(f->w, type, f->w->l.object.type_name, at, 8);
+	return type;
+}
+
+/* As Nuitka links frames: none is below the outermost one, which its own frame object owns. */
+static void compiled(struct fix *f)
+{
+	const struct pylayout *l = &f->w->l;
+	const uint32_t head = pyoff_get(l->object.type) - 8;
+	raddr object = world_take(f->w, 128), last, other = type_named(f, "frame"),
+	      type = type_named(f, "compiled_frame");
+	struct pystack_result r;
+
+	stack(f, "ab", NULL);
+	last = f->w->frame[1];
+	world_put(f->w, last, l->frame.previous, 0, 8);
+	world_put(f->w, last, l->frame.owner, l->owner_generator, 1);
+	put_exc(f, f->ts + 16);
+	assert_string_equal(read_stack(f), "broken");
+	world_put(f->w, last, l->frame.object, object, 8);
+	world_put(f->w, object, (pyoff)AT(head), 2, 8);
+	world_put(f->w, object, (pyoff)AT(head + 8), other, 8);
+	world_put(f->w, object, (pyoff)AT(head + 24), last, 8);
+	assert_string_equal(read_stack(f), "broken"); /* of another type */
+	world_put(f->w, object, (pyoff)AT(head + 8), type, 8);
+	if (l->free_threaded) {
+		assert_string_equal(read_stack(f), "broken");
+		return;
+	}
+	assert_string_equal(read_stack(f), "a3 b3");
+	r = read_result(f);
+	assert_false(r.frames[0].flags & PYSTACK_COMPILED);
+	assert_true(r.frames[1].flags & PYSTACK_COMPILED);
+	world_put(f->w, object, (pyoff)AT(head), 1, 8); /* not linked whole */
+	assert_string_equal(read_stack(f), "broken");
+	world_put(f->w, object, (pyoff)AT(head), 2, 8);
+	world_put(f->w, object, (pyoff)AT(head + 24), last + 8, 8); /* another's */
+	assert_string_equal(read_stack(f), "broken");
+	world_put(f->w, object, (pyoff)AT(head + 24), last, 8);
+	world_put(f->w, object, (pyoff)AT(head + 8), other, 8); /* as before */
+	assert_string_equal(read_stack(f), "broken");
+}
+
+static void compiled_to_c(void **state)
+{
+	in_every_layout(compiled);
 }
 
 static void truncated(void **state)
@@ -1755,6 +1826,7 @@ int main(void)
 		cmocka_unit_test(entries),
 		cmocka_unit_test(entries_of_3_13),
 		cmocka_unit_test(switches),
+		cmocka_unit_test(compiled_to_c),
 		cmocka_unit_test(truncated),
 		cmocka_unit_test(second_read_is_one_call),
 		cmocka_unit_test(deep_stacks_take_few_calls),
