@@ -22,6 +22,7 @@
 #define MOVI(d, i) INSN(BPF_ALU64 | BPF_MOV | BPF_K, d, 0, 0, i)
 #define ADD(d, s) INSN(BPF_ALU64 | BPF_ADD | BPF_X, d, s, 0, 0)
 #define ADDI(d, i) INSN(BPF_ALU64 | BPF_ADD | BPF_K, d, 0, 0, i)
+#define SUB(d, s) INSN(BPF_ALU64 | BPF_SUB | BPF_X, d, s, 0, 0)
 #define ORR(d, s) INSN(BPF_ALU64 | BPF_OR | BPF_X, d, s, 0, 0)
 #define SHLI(d, i) INSN(BPF_ALU64 | BPF_LSH | BPF_K, d, 0, 0, i)
 #define SHRI(d, i) INSN(BPF_ALU64 | BPF_RSH | BPF_K, d, 0, 0, i)
@@ -34,6 +35,9 @@
 #define STORE(size, d, o, s) INSN(BPF_STX | BPF_MEM | (size), d, s, o, 0)
 /* 64 bits at @d + @o take the place of @s, as a full barrier (Linux 5.12). */
 #define XCHG(d, o, s) INSN(BPF_STX | BPF_ATOMIC | BPF_DW, d, s, o, BPF_XCHG)
+/* @s is added to the 64 bits there and becomes what they were, as a full barrier (5.12). */
+#define FETCH_ADD(d, o, s) \
+	INSN(BPF_STX | BPF_ATOMIC | BPF_DW, d, s, o, BPF_ADD | BPF_FETCH)
 #define CALL(f) INSN(BPF_JMP | BPF_CALL, 0, 0, 0, f)
 #define IF(op, d, i, skip) INSN(BPF_JMP | (op) | BPF_K, d, 0, skip, i)
 #define IFX(op, d, s, skip) INSN(BPF_JMP | (op) | BPF_X, d, s, skip, 0)

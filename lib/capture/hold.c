@@ -376,7 +376,8 @@ void hold_release(struct reader *r, struct walk *w)
 	uint64_t t_out = hold_last_of(r, w)->hold.t_out;
 	uint64_t since = t_out ? t_out : w->sample_ns;
 	bool hidden = r->c->switches_hidden && !r->wait;
-	bool moved = hidden && proof_moved(&r->stat_files, w->pid, w->tid, r->slot->cpu);
+	bool moved = hidden && !proof_clear(r->c, &r->sight, since) &&
+		     proof_moved(&r->stat_files, w->pid, w->tid, r->slot->cpu);
 
 	w->ran = ran_since(r, w->tid, since);
 	w->came_ns = tap_answer(r, TAP_CAME, (uint64_t)w->tid, proof_came(r->c, w->tid));

@@ -116,6 +116,7 @@ struct reader {
 	uint64_t way_out; /* ns: the longest from such a sample to where its thread was held */
 	uint64_t random;  /* state of a generator */
 	struct proof_stat_files stat_files;
+	struct sight_seen sight;
 	const struct tap_ops *tap; /* who listens; or NULL */
 	struct taping *taping;	   /* what it has written, if it is taping_ops */
 	_Alignas(8) unsigned char bounce[PERF_RECORD_BYTES];

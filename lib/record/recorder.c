@@ -135,7 +135,7 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	sort_tids(&r->o);
 	r->session = r->attach.session = session;
 	r->tracker.files = session->file_helper;
-	r->filter.map = r->table.map = -1;
+	r->filter.map = r->table.map = r->sight.map = r->sight.link = -1;
 	r->cgroup = -1;
 	r->config.kick = kick;
 	r->config.namer_kick = -1;
@@ -204,6 +204,7 @@ void recorder_destroy(struct recorder *r)
 	stranger_filter_deinit(&r->filter);
 	if (r->by_table)
 		run_table_deinit(&r->table);
+	sight_deinit(&r->sight);
 	if (r->cgroup >= 0)
 		close(r->cgroup);
 	births_destroy(r->config.births);

@@ -279,19 +279,25 @@ static bool all_known(struct recorder *r)
 	return all;
 }
 
-/* Where events would be at @place: the table, and the filter that goes with it. */
-static bool load_table(struct recorder *r, enum event_place place)
+/* CPUs have numbers below. */
+static uint32_t cpu_numbers(const struct recorder *r)
 {
 	uint32_t n = 0;
 
+	for (int cpu = cpus_next(&r->possible, 0); cpu >= 0;
+	     cpu = cpus_next(&r->possible, cpu + 1))
+		n = (uint32_t)cpu + 1;
+	return n;
+}
+
+/* Where events would be at @place: the table, and the filter that goes with it. */
+static bool load_table(struct recorder *r, enum event_place place)
+{
 	/* Waits need records of switches. */
 	if (r->o.mode == RECORDER_WALL || (place != PLACE_CPUS && place != PLACE_CGROUP) ||
 	    !all_may(r->session) || !r->capture->prompt || !all_known(r))
 		return false;
-	for (int cpu = cpus_next(&r->possible, 0); cpu >= 0;
-	     cpu = cpus_next(&r->possible, cpu + 1))
-		n = (uint32_t)cpu + 1;
-	if (run_table_init(&r->table, n, r->config.switches_hidden) < 0)
+	if (run_table_init(&r->table, cpu_numbers(r), r->config.switches_hidden) < 0)
 		return false;
 	if (stranger_filter_init(&r->filter, &r->table) == 0)
 		return true;
@@ -520,6 +526,14 @@ static int check_gil(const struct recorder *r, struct err *err)
 	return 0;
 }
 
+/* It pays where samples are many: else a file of /proc tells. */
+static void load_sight(struct recorder *r)
+{
+	if (r->config.switches_hidden && r->place_facts.rate > PLACE_CHEAP_HZ &&
+	    sight_init(&r->sight, cpu_numbers(r)) == 0)
+		r->config.sight = &r->sight;
+}
+
 int recorder_choose(struct recorder *r, struct err *err)
 {
 	int ret = cpuwatch_threads(&r->cpuwatch, &r->tids, &r->n_tids);
@@ -529,5 +543,9 @@ int recorder_choose(struct recorder *r, struct err *err)
 		ret = check_gil(r, err);
 	if (ret == 0)
 		ret = choose_all(r, err);
-	return ret < 0 ? ret : plan(r, err);
+	if (ret == 0)
+		ret = plan(r, err);
+	if (ret == 0)
+		load_sight(r);
+	return ret;
 }

@@ -12,6 +12,7 @@
 
 #include "attach/attach.h"
 #include "attach/attach_plan.h"
+#include "bpf/sight.h"
 #include "capture/preempt.h"
 #include "capture/tracer.h"
 #include "record/cpuwatch.h"
@@ -52,6 +53,7 @@ struct recorder {
 	char place_why[300];
 	bool by_table; /* all events are CPUs', and the table tells who ran */
 	struct run_table table;
+	struct sight sight;
 	struct stranger_filter filter;		     /* of events on CPUs */
 	int cgroup;				     /* the folder of the targets' own; -1 */
 	uint64_t counted_before[SESSION_MAX_EVENTS]; /* occurrences before the begin */

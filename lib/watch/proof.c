@@ -74,6 +74,11 @@ void proof_note_out(struct reader_config *c, const struct cpu_slot *slot, pid_t 
 			 (time & ~OUT_CPUS) | ((uint64_t)slot->cpu & OUT_CPUS));
 }
 
+bool proof_clear(const struct reader_config *c, struct sight_seen *seen, uint64_t since)
+{
+	return c->sight && sight_clear(c->sight, seen, since);
+}
+
 bool proof_left_another(struct reader_config *c, const struct cpu_slot *slot, pid_t tid,
 			uint64_t since)
 {

@@ -8,6 +8,7 @@
 #ifndef PROOF_H
 #define PROOF_H
 
+#include "bpf/sight.h"
 #include "watch/watch.h"
 
 /* A context switch record: which thread, when, in or out. */
@@ -55,6 +56,9 @@ void proof_stat_files_close(struct proof_stat_files *files);
 /* Is the thread's CPU another than @cpu by now, or the thread gone? Then it may have run
  * there, whatever records say. Reads a file of /proc, one of @files or opened for it. */
 bool proof_moved(struct proof_stat_files *files, pid_t pid, pid_t tid, int cpu);
+
+/* Has no thread come onto any CPU unseen since @since? Then proof_moved() need not be asked. */
+bool proof_clear(const struct reader_config *c, struct sight_seen *seen, uint64_t since);
 
 /* Remember that @tid was seen coming onto @slot's CPU at @time, for the others. */
 void proof_note_in(struct reader_config *c, struct cpu_slot *slot, pid_t tid, uint64_t time);

@@ -19,6 +19,7 @@
 
 struct event_ids;
 struct run_table;
+struct sight;
 struct stranger_filter;
 struct wait_post;
 
@@ -54,6 +55,7 @@ struct reader_config {
 	/* All events are CPUs' and no record tells who comes onto one: this does. Or NULL. */
 	const struct run_table *table;
 	bool switches_hidden;	/* proof_switches_hidden() */
+	const struct sight *sight; /* tells then whether any was; or NULL */
 	struct ours *named;	/* threads whose name the queues told of at a sample; NULL: no
 				 * table has the names, and they are told by the control thread */
 	struct ours *strangers; /* of a scope: who is no target, and the control thread knows;
