@@ -18,7 +18,7 @@ BESIDE = True
 def test_preempt_is_always_right(py, rate, us):
     need_fifo()
     target = Target(py, "groundtruth.py", "--us", us)
-    run, verdict, _ = exact(target, "-F", rate, seconds=1 if rate < 999 else 0.7)
+    run, verdict, _ = exact(target, "-F", rate, seconds=2 if rate < 999 else 0.7)
     harness.equal(run.summary["capture"], "preempt", "capture")
     all_right(verdict, run)
     enough(run.n("exact") >= tolerances.EXACT * run.n("samples") - 1, "too few are exact: %s", run)
