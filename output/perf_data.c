@@ -6,6 +6,7 @@
  * beside the recording. docs/PERF_DATA.md says what is written and why.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>
@@ -480,6 +481,7 @@ static void end_file(struct sink *s, int pyelf)
 static int perf_data_end(struct sink *s, struct err *err)
 {
 	struct perf_data *d = s->priv;
+	char what_lacks[100] = "it has no copy of its symbols for other machines";
 	int ret = 0, pyelf;
 
 	if (!d->out.stream)
@@ -493,6 +495,10 @@ static int perf_data_end(struct sink *s, struct err *err)
 	else
 		end_file(s, pyelf);
 	fail(s, pyelf);
+	if (d->early)
+		snprintf(what_lacks, sizeof(what_lacks),
+			 "it has the first %" PRIu64 " of %" PRIu64 " samples",
+			 d->out.n_samples, s->samples);
 	if (pyelf)
 		err_set(err, s->failed,
 			"writing %s: %s: the names of Python functions are lost",
@@ -500,9 +506,7 @@ static int perf_data_end(struct sink *s, struct err *err)
 	else if (s->failed && d->has_symbols && !d->out.stream)
 		err_set(err, s->failed,
 			"writing %s: %s: %s; its Python functions have their names", s->path,
-			strerror(-s->failed),
-			d->early ? "the recording ends early" :
-				   "it has no copy of its symbols for other machines");
+			strerror(-s->failed), what_lacks);
 	perf_data_free(d);
 	return s->failed;
 }

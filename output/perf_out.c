@@ -54,58 +54,84 @@ static size_t end_of(const struct buf *b, size_t at, size_t n)
 	return h.size < sizeof(h) || h.size > n - at ? 0 : at + h.size;
 }
 
-/* How many of the first @n bytes of @b are whole records. */
-static size_t whole(const struct buf *b, size_t n)
+static bool is_sample(const struct buf *b, size_t at)
 {
-	size_t at = 0;
+	struct perf_event_header h;
 
-	for (size_t end; (end = end_of(b, at, n)); at = end)
-		;
-	return at;
+	memcpy(&h, b->at + at, sizeof(h));
+	return h.type == PERF_RECORD_SAMPLE;
 }
 
-/* Sparser as it grows. */
-static void mark(struct perf_out *o, uint64_t end)
+static uint64_t samples_in(const struct buf *b)
 {
-	if (end <= o->next_mark)
+	uint64_t n = 0;
+
+	for (size_t at = 0, end; (end = end_of(b, at, b->n)); at = end)
+		n += is_sample(b, at);
+	return n;
+}
+
+/* It may end here. Sparser as it grows. */
+static void mark(struct perf_out *o)
+{
+	if (o->n <= o->next_mark)
 		return;
-	buf_u64(&o->marks, end);
-	o->next_mark = end + MAX((uint64_t)PAGE_BYTES, end / 64);
+	buf_u64(&o->marks, o->n);
+	buf_u64(&o->marks, o->n_samples);
+	o->next_mark = o->n + MAX((uint64_t)PAGE_BYTES, o->n / 64);
 }
 
-/* @n bytes of whole records are written, behind @o->n others. A packed one must not be the
- * last of those that were packed together. */
-static void mark_ends(struct perf_out *o, const struct buf *b, size_t n)
+/* The first @n bytes of @b are written: whole records count. */
+static void count(struct perf_out *o, const struct buf *b, size_t n)
 {
-	for (size_t end = 0; !o->packer && (end = end_of(b, end, n));)
-		mark(o, o->n + end);
-	mark(o, o->n + n);
+	for (size_t at = 0, end; (end = end_of(b, at, n)); at = end) {
+		o->n += end - at;
+		o->n_samples += is_sample(b, at);
+		mark(o);
+	}
 }
 
 int perf_out_plain(struct perf_out *o, struct buf *b)
 {
+	uint64_t before = o->n;
 	size_t done = 0;
 	int ret = o->stream ? write_stream(o, b, &done) :
 			      buf_pwrite(b, o->fd, o->start + o->n, &done);
 
-	if (ret)
-		done = whole(b, done);
-	if (!o->stream)
-		mark_ends(o, b, done);
-	o->n += done;
+	count(o, b, ret ? done : b->n);
+	if (!ret) /* the head of a stream is no record */
+		o->n = before + b->n;
 	b->n = 0;
+	return ret;
+}
+
+/* A packed record must not be the last of those that were packed together. */
+static int write_packed(struct perf_out *o, uint64_t n_samples)
+{
+	size_t done = 0;
+	int ret = o->stream ? write_stream(o, &o->packed, &done) :
+			      buf_pwrite(&o->packed, o->fd, o->start + o->n, &done);
+
+	if (!ret) {
+		o->n += o->packed.n;
+		o->n_samples += n_samples;
+		mark(o);
+	}
+	o->packed.n = 0;
 	return ret;
 }
 
 int perf_out_records(struct perf_out *o, struct buf *records)
 {
+	uint64_t n;
 	int ret;
 
 	if (!o->packer)
 		return perf_out_plain(o, records);
+	n = samples_in(records);
 	ret = perf_pack(o->packer, records, &o->packed);
 	records->n = 0;
-	return ret ? ret : perf_out_plain(o, &o->packed);
+	return ret ? ret : write_packed(o, n);
 }
 
 int perf_out_cut(struct perf_out *o)
@@ -115,16 +141,19 @@ int perf_out_cut(struct perf_out *o)
 
 bool perf_out_give_back(struct perf_out *o)
 {
-	uint64_t most = o->n - o->n / 8, best = 0;
+	uint64_t most = o->n - o->n / 8, best = 0, n_samples = 0;
 
-	for (size_t i = 0; i < o->marks.n; i += 8) {
-		uint64_t mark = load_u64(o->marks.at + i);
+	for (size_t i = 0; i + 16 <= o->marks.n; i += 16) {
+		uint64_t end = load_u64(o->marks.at + i);
 
-		if (mark < o->n && mark <= most)
-			best = mark;
+		if (end < o->n && end <= most) {
+			best = end;
+			n_samples = load_u64(o->marks.at + i + 8);
+		}
 	}
 	if (!best)
 		return false;
 	o->n = best;
+	o->n_samples = n_samples;
 	return perf_out_cut(o) == 0;
 }

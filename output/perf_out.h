@@ -15,9 +15,10 @@ struct perf_out {
 	bool stream;		 /* what is written can't be changed any more */
 	const struct stop *stop; /* of a stream: from then on its reader is not waited for */
 	uint64_t start, n; /* where records start in a file, and how many bytes there are */
+	uint64_t n_samples; /* of samples among them */
 	struct perf_packer *packer; /* or NULL */
 	struct buf packed;
-	struct buf marks;   /* u64 each: values of @n on the way, where it may end */
+	struct buf marks;   /* u64 pairs: @n and @n_samples on the way, where it may end */
 	uint64_t next_mark; /* the value of @n from which on there is another */
 };
 
@@ -31,7 +32,7 @@ void perf_out_deinit(struct perf_out *o);
 int perf_out_bytes(struct perf_out *o, const struct buf *b, uint64_t at);
 
 /* Write whole records behind those that are there, and empty @records. 0, or -errno: then @n
- * counts the whole records that got there. */
+ * counts the whole records that got there (packed ones: none of these). */
 int perf_out_records(struct perf_out *o, struct buf *records);
 /* The same without packing them. */
 int perf_out_plain(struct perf_out *o, struct buf *records);
