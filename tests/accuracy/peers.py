@@ -40,6 +40,19 @@ def python_part(frames):
     return [(short(p[0]), p[2]) for p in map(harness.python_frame, frames) if p]
 
 
+def with_hidden_lines(stacks, truth):
+    """A frame that a JIT runs tells no line (docs/NATIVE_STACKS.md): its function is judged, the line is given. The
+    JIT's code itself is native."""
+    for frames, count in stacks:
+        frames = [frame for frame in frames if frame != "[anon]"]
+        want = truth.get((harness.user_frames(frames) or [None])[-1])
+        hidden = [i for i, frame in enumerate(frames) if want and re.fullmatch(re.escape(want[0][0]) + r" \(.+\.py\)", frame)]
+        if hidden:
+            i = hidden[-1]
+            frames = frames[:i] + ["%s:%d)" % (frames[i][:-1], want[0][1])] + frames[i + 1:]
+        yield frames, count
+
+
 # ---- pysampled -------------------------------------------------------------------------------------------------------
 
 def captures():
@@ -57,8 +70,8 @@ def pysampled(capture, binary=None, event=None):
         when = ("-e", event, "-c", 1) if event else ("-F", rate)
         run = harness.pysampled("-v", "-p", target.pid, *when, "-d", seconds, "--capture", capture, "-o", out,
                                 "--hold-budget", 100, "--provenance", "exact", binary=binary, limit=seconds + 60).ok()
-        stacks = harness.read_folded(out)
         truth = target.info["truth"]
+        stacks = list(with_hidden_lines(harness.read_folded(out), truth)) if target.jitted else harness.read_folded(out)
         recording = Recording(((python_part(frames), n) for frames, n in stacks), run.n("samples"),
                               leaves=harness.judge(stacks, truth),
                               working=((python_part(f), n) for f, n in stacks if harness.user_frames(f)[-1:] and

@@ -151,6 +151,7 @@ class Python:
 
     def __init__(self, tag, path, reason=None):
         self.tag, self.path, self.reason = tag, path, reason
+        self.jitted = False  # its JIT is switched on
 
     def __str__(self):
         return self.tag
@@ -168,7 +169,7 @@ class Python:
         return ".".join(self.tag.replace("debian", "").rstrip("t").split(".")[:2]) + "t" * self.is_free_threaded()
 
     def command(self):
-        return [self.need()]
+        return ["env", "PYTHON_JIT=1"] * self.jitted + [self.need()]
 
     def include(self):
         code = "import sysconfig; print(sysconfig.get_path('include'))"
@@ -489,6 +490,7 @@ class Target:
         self.script = script if os.path.isabs(script) else os.path.join(TARGETS, script)
         self.process = start(py.command() + [self.script] + [str(a) for a in args], **options)
         self.pid = self.process.pid
+        self.jitted = py.jitted
         self._rest = b""
         self.info = json.loads(self.line("READY") or "{}")
         if "truth" in self.info:

@@ -39,6 +39,14 @@ def test_judge_accepts_a_cut_stack_only_where_it_may_be_cut():
     equal([verdict(RIGHT.replace("<module> (/a/b.py:3);", root)).right for root in ("", "[truncated];")], [0, 3], "right")
 
 
+def test_judge_of_a_jit_judges_functions():
+    sys.path.insert(0, os.path.join(harness.ROOT, "tests", "accuracy"))
+    from peers import with_hidden_lines
+    for frame, right in ("g_01 (/a/b.py);[anon]", 3), ("g_01 (/a/b.py)", 3), ("g_02 (/a/b.py);[anon]", 0), ("[anon]", 0):
+        stacks = harness.parse_folded(RIGHT.replace("g_01 (/a/b.py:9)", frame))
+        equal(harness.judge(with_hidden_lines(stacks, TRUTH), TRUTH).right, right, frame)
+
+
 def test_judge_leaves_other_leaves_alone():
     equal(verdict(RIGHT.replace("spin_05", "memcpy")).judged, 0, "judged")
 
