@@ -368,6 +368,14 @@ static int dump_all(struct order *o)
 	return ret;
 }
 
+static void say_slow(struct file_helper *files)
+{
+	char path[PATH_MAX];
+
+	if (file_helper_was_slow(files, path))
+		cmd_say("'%s' does not answer: code in it has no names", path);
+}
+
 int cmd_dump(int argc, char **argv)
 {
 	struct order o = { .shows.native = PROCESS_NATIVE };
@@ -411,6 +419,7 @@ int cmd_dump(int argc, char **argv)
 	if (harden_process(HARDEN_LOOK, 0, &err) < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	r = dump_all(&o);
+	say_slow(o.shows.file_helper);
 	srcline_end(o.shows.source);
 	file_helper_end(o.shows.file_helper);
 	return r;

@@ -43,6 +43,14 @@ static inline void base_fclose(FILE **f)
 
 /* Scope guards: freed or closed when the variable leaves its block. */
 #define _cleanup_free_ __attribute__((__cleanup__(base_free)))
+/* The descriptor, which _cleanup_close_ then leaves open. */
+static inline int base_take(int *fd)
+{
+	int ret = *fd;
+
+	*fd = -1;
+	return ret;
+}
 #define _cleanup_close_ __attribute__((__cleanup__(base_close)))
 #define _cleanup_fclose_ __attribute__((__cleanup__(base_fclose)))
 

@@ -215,9 +215,11 @@ void elfcache_slow(struct elfcache *c, struct elfcache_elf *e, bool slow)
 {
 	size_t i = slow_find(c, e);
 
-	if (slow && i == c->n_slow && i < MAX_SLOW)
+	if (slow && i == c->n_slow && i < MAX_SLOW) {
 		c->slow[c->n_slow++] = e;
-	else if (!slow && i < c->n_slow)
+		file_helper_slow(c->helper, e->id.path);
+	}
+	if (!slow && i < c->n_slow)
 		c->slow[i] = c->slow[--c->n_slow];
 }
 

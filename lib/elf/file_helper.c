@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -15,26 +16,30 @@
 #include "arch/arch.h"
 #include "base/stats.h"
 #include "elf/module_wire.h"
+#include "elf/opener.h"
+#include "elf/sealed.h"
 #include "sys/fdpass.h"
 #include "sys/proc.h"
 #include "sys/unprivileged.h"
 
 enum {
-	MAX_IDLE = 4,
 	MAX_BAD_ENDS = 3,
 	LINGER_MS = 200, /* for processes to end, which do not wait for anything */
+};
+
+/* What is to be told of a file. */
+struct file_note {
+	bool is;
+	char path[PATH_MAX];
 };
 
 struct file_helper {
 	int socket; /* to who starts those that read; -1: it was ended */
 	pid_t pid;
+	struct pool readers, openers;
 	pthread_mutex_t lock;
-	int idle[MAX_IDLE]; /* sockets to those that wait for a file; under the lock */
-	size_t n_idle;
-	bool woken;	     /* under the lock */
 	struct stats *stats; /* or NULL; under the lock, and: */
-	bool gave_up;
-	char path[PATH_MAX];
+	struct file_note gave_up, slow;
 	_Atomic int refs;
 };
 
@@ -46,54 +51,22 @@ static void *refuse(struct file_helper *h, int e, struct err *err)
 	return NULL;
 }
 
-/* A socket to a new one, or -errno. */
-static int start_one(struct file_helper *h)
-{
-	int ends[2], r = -EPIPE;
-	char byte = 0;
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return -errno;
-	pthread_mutex_lock(&h->lock);
-	h->woken = true;
-	if (h->socket >= 0)
-		r = fdpass_send(h->socket, &byte, 1, &ends[1], 1);
-	pthread_mutex_unlock(&h->lock);
-	close(ends[1]);
-	if (r == 0)
-		return ends[0];
-	close(ends[0]);
-	return r;
-}
-
-static void give_idle(struct file_helper *h, int socket)
-{
-	pthread_mutex_lock(&h->lock);
-	if (h->socket >= 0 && h->n_idle < MAX_IDLE) {
-		h->idle[h->n_idle++] = socket;
-		socket = -1;
-	}
-	pthread_mutex_unlock(&h->lock);
-	if (socket >= 0)
-		close(socket);
-}
-
 void file_helper_wake(struct file_helper *h)
 {
-	int socket = start_one(h);
+	int socket = pool_start(&h->readers);
 
 	if (socket >= 0)
-		give_idle(h, socket);
+		pool_give(&h->readers, socket);
 }
 
 bool file_helper_sleeps(struct file_helper *h)
 {
-	bool ret;
+	return !pool_was_woken(&h->readers) && !pool_was_woken(&h->openers);
+}
 
-	pthread_mutex_lock(&h->lock);
-	ret = !h->woken;
-	pthread_mutex_unlock(&h->lock);
-	return ret;
+struct pool *file_helper_openers(struct file_helper *h)
+{
+	return h ? &h->openers : NULL;
 }
 
 struct file_helper *file_helper_start(struct err *err)
@@ -109,6 +82,8 @@ struct file_helper *file_helper_start(struct err *err)
 		return refuse(h, -h->socket, err);
 	atomic_init(&h->refs, 1);
 	pthread_mutex_init(&h->lock, NULL);
+	pool_init(&h->readers, POOL_READS, h->socket);
+	pool_init(&h->openers, POOL_OPENS, h->socket);
 	return h;
 }
 
@@ -123,8 +98,8 @@ void file_helper_unref(struct file_helper *h)
 {
 	if (!h || atomic_fetch_sub(&h->refs, 1) != 1)
 		return;
-	for (size_t i = 0; i < h->n_idle; i++)
-		close(h->idle[i]);
+	pool_deinit(&h->readers);
+	pool_deinit(&h->openers);
 	pthread_mutex_destroy(&h->lock);
 	free(h);
 }
@@ -136,6 +111,13 @@ void file_helper_count(struct file_helper *h, struct stats *stats)
 	pthread_mutex_unlock(&h->lock);
 }
 
+/* With the lock, as take_note(). */
+static void note_file(struct file_note *f, const char *path)
+{
+	f->is = true;
+	snprintf(f->path, sizeof(f->path), "%s", path);
+}
+
 bool file_helper_bad_end(struct file_helper *h, const char *path, unsigned times)
 {
 	bool too_often = times >= MAX_BAD_ENDS;
@@ -143,25 +125,42 @@ bool file_helper_bad_end(struct file_helper *h, const char *path, unsigned times
 	pthread_mutex_lock(&h->lock);
 	if (h->stats)
 		STATS_ADD(h->stats, bad_file, 1);
-	if (too_often) {
-		h->gave_up = true;
-		snprintf(h->path, sizeof(h->path), "%s", path);
-	}
+	if (too_often)
+		note_file(&h->gave_up, path);
 	pthread_mutex_unlock(&h->lock);
 	return too_often;
 }
 
-bool file_helper_given_up(struct file_helper *h, char path[PATH_MAX])
+static bool take_note(struct file_helper *h, struct file_note *f, char path[PATH_MAX])
 {
 	bool ret;
 
 	pthread_mutex_lock(&h->lock);
-	ret = h->gave_up;
+	ret = f->is;
 	if (ret)
-		memcpy(path, h->path, PATH_MAX);
-	h->gave_up = false;
+		memcpy(path, f->path, PATH_MAX);
+	f->is = false;
 	pthread_mutex_unlock(&h->lock);
 	return ret;
+}
+
+bool file_helper_given_up(struct file_helper *h, char path[PATH_MAX])
+{
+	return take_note(h, &h->gave_up, path);
+}
+
+void file_helper_slow(struct file_helper *h, const char *path)
+{
+	if (!h)
+		return;
+	pthread_mutex_lock(&h->lock);
+	note_file(&h->slow, path);
+	pthread_mutex_unlock(&h->lock);
+}
+
+bool file_helper_was_slow(struct file_helper *h, char path[PATH_MAX])
+{
+	return take_note(h, &h->slow, path);
 }
 
 /* They end as our ends of their sockets do. */
@@ -169,11 +168,10 @@ static void close_all(struct file_helper *h)
 {
 	pthread_mutex_lock(&h->lock);
 	h->stats = NULL;
-	close(h->socket);
-	h->socket = -1;
-	while (h->n_idle > 0)
-		close(h->idle[--h->n_idle]);
 	pthread_mutex_unlock(&h->lock);
+	pool_end(&h->readers);
+	pool_end(&h->openers);
+	close(h->socket);
 }
 
 void file_helper_end(struct file_helper *h)
@@ -192,18 +190,10 @@ void file_helper_end(struct file_helper *h)
 	file_helper_unref(h);
 }
 
-/* A socket to one that waits; -EAGAIN: there is none; -EPIPE: there will be none. */
-static int take_idle(struct file_helper *h)
+static int send_file(struct file_helper *h, int socket, const struct file_question *q, int fd)
 {
-	int socket = -EAGAIN;
-
-	pthread_mutex_lock(&h->lock);
-	if (h->socket < 0)
-		socket = -EPIPE;
-	else if (h->n_idle > 0)
-		socket = h->idle[--h->n_idle];
-	pthread_mutex_unlock(&h->lock);
-	return socket;
+	_Static_assert(sizeof(*q) <= OPENER_MESSAGE, "an opener hands it on");
+	return opener_send(&h->openers, socket, q, sizeof(*q), &fd, 1);
 }
 
 /* Ask one that waits, or a new one. Those that were idle may have ended; why a new one has,
@@ -212,14 +202,17 @@ static int ask(struct file_helper *h, int fd, const struct file_question *q)
 {
 	int socket, r;
 
-	while ((socket = take_idle(h)) >= 0) {
-		if (fdpass_send(socket, q, sizeof(*q), &fd, 1) == 0)
+	while ((socket = pool_take_idle(&h->readers)) >= 0) {
+		r = send_file(h, socket, q, fd);
+		if (r == 0)
 			return socket;
 		close(socket);
+		if (r != -EPIPE)
+			return r;
 	}
 	if (socket == -EAGAIN)
-		socket = start_one(h);
-	r = socket < 0 ? 0 : fdpass_send(socket, q, sizeof(*q), &fd, 1);
+		socket = pool_start(&h->readers);
+	r = socket < 0 ? 0 : send_file(h, socket, q, fd);
 	if (r == 0 || r == -EPIPE)
 		return socket;
 	close(socket);
@@ -231,26 +224,14 @@ static bool is_our_lack(int e)
 	return proc_is_short(-e) || e == EAGAIN;
 }
 
-/* Open what is wanted, where it may be, and hand it over. 1: descriptors had run out, though;
- * -EPIPE. */
-static int open_wanted(int socket, const struct debugfile_want *want,
+/* Have opened what is wanted, where it may be, and handed over. As opener_debug(). */
+static int open_wanted(struct file_helper *h, int socket, const struct debugfile_want *want,
 		       const struct debugfile_origin *from)
 {
 	struct file_question q = { .kind = FILE_OPENED };
-	int fd[DEBUGFILE_PLACES], have[DEBUGFILE_PLACES], r;
-	size_t n = 0;
-	bool lack;
 
-	errno = 0;
-	debugfile_open_all(want, from->root, from->path, fd);
-	lack = is_our_lack(errno);
-	for (unsigned i = 0; i < DEBUGFILE_PLACES; i++)
-		if (fd[i] >= 0)
-			q.set |= 1u << i, have[n++] = fd[i];
-	r = fdpass_send(socket, &q, sizeof(q), have, n);
-	while (n > 0)
-		close(have[--n]);
-	return r < 0 ? r : lack;
+	return opener_debug(&h->openers, socket, &q, sizeof(q),
+			    offsetof(struct file_question, set), want, from->root, from->path);
 }
 
 static void close_fds(const int *fds, int n)
@@ -273,8 +254,8 @@ static int take_answer(struct module *ret, const struct file_answer *a, const in
 
 /* Wait until it is done, and open a debug file for it on the way. How many descriptors came
  * with the answer; -EAGAIN or -EPROTO. *@lack: our descriptors had run out. */
-static int until_done(int socket, const struct debugfile_origin *from, struct file_answer *a,
-		      int fds[FDPASS_MAX], bool *lack)
+static int until_done(struct file_helper *h, int socket, const struct debugfile_origin *from,
+		      struct file_answer *a, int fds[FDPASS_MAX], bool *lack)
 {
 	bool asked = false;
 	int n, r;
@@ -285,9 +266,9 @@ static int until_done(int socket, const struct debugfile_origin *from, struct fi
 			return n;
 		close_fds(fds, n);
 		r = asked || a->kind != FILE_WANTS ? -EPROTO :
-						     open_wanted(socket, &a->want, from);
+						     open_wanted(h, socket, &a->want, from);
 		if (r < 0)
-			return -EPROTO;
+			return r == -EAGAIN ? -EAGAIN : -EPROTO;
 		*lack = r > 0;
 		asked = true;
 	}
@@ -295,13 +276,13 @@ static int until_done(int socket, const struct debugfile_origin *from, struct fi
 }
 
 /* The tables that @socket answers with. @last: it will take no other file. */
-static int follow(struct module *ret, int socket, const struct debugfile_origin *from,
-		  bool *last)
+static int follow(struct file_helper *h, struct module *ret, int socket,
+		  const struct debugfile_origin *from, bool *last)
 {
 	int fds[FDPASS_MAX], r;
 	struct file_answer a;
 	bool lack;
-	int n = until_done(socket, from, &a, fds, &lack);
+	int n = until_done(h, socket, from, &a, fds, &lack);
 
 	if (n < 0)
 		return n;
@@ -316,7 +297,9 @@ static int follow(struct module *ret, int socket, const struct debugfile_origin 
 /* What ask() says when it has no socket. */
 static int unasked(int r)
 {
-	return is_our_lack(-r) || r == -ETOOMANYREFS ? -EAGAIN : -EPIPE;
+	if (is_our_lack(-r) || r == -ETOOMANYREFS)
+		return -EAGAIN;
+	return r == -EPROTO ? -EPIPE : r;
 }
 
 /* The one at @socket answered with @r. */
@@ -325,7 +308,7 @@ static int answered(struct file_helper *h, int socket, int r, bool last)
 	if (r == -EPROTO || last)
 		close(socket);
 	else
-		give_idle(h, socket);
+		pool_give(&h->readers, socket);
 	return r;
 }
 
@@ -339,7 +322,7 @@ int file_helper_read(struct file_helper *h, struct module *ret, int fd,
 	*ret = (struct module){ 0 };
 	if (socket < 0)
 		return unasked(socket);
-	r = follow(ret, socket, from, &last);
+	r = follow(h, ret, socket, from, &last);
 	return answered(h, socket, r, last);
 }
 
@@ -399,7 +382,7 @@ int file_helper_layout(struct file_helper *h, struct elflayout *ret, int fd,
 
 	if (socket < 0)
 		return unasked(socket);
-	n = until_done(socket, from, &a, fds, &lack);
+	n = until_done(h, socket, from, &a, fds, &lack);
 	if (n < 0) {
 		close(socket);
 		return n;
@@ -441,6 +424,38 @@ int file_helper_id(struct file_helper *h, unsigned char ret[ELFIMAGE_MAX_ID], in
 	return (int)a.id.n;
 }
 
+/* How many bytes of @fd, which one that reads made. */
+static ssize_t take_bytes(void *buf, size_t n, int fd)
+{
+	struct bytes b;
+	int r = sealed_map(&b, fd, n);
+
+	if (r < 0)
+		return r == -ENOMEM ? -EAGAIN : r;
+	memcpy(buf, b.at, b.n);
+	munmap((void *)(uintptr_t)b.at, b.n);
+	return (ssize_t)b.n;
+}
+
+ssize_t file_helper_bytes(struct file_helper *h, int fd, uint64_t at, void *buf, size_t n)
+{
+	const struct file_question q = { .kind = FILE_BYTES, .at = at, .n = n };
+	int socket, fds[FDPASS_MAX], k;
+	struct file_answer a;
+	ssize_t got = -EPROTO;
+
+	k = ask_one(h, fd, &q, &socket, &a, fds);
+	if (k < 0)
+		return k;
+	if (k == 0 && a.result <= 0)
+		got = a.result == 0 || a.result == -EAGAIN ? a.result : -EIO;
+	else if (k == 1 && a.result > 0)
+		got = take_bytes(buf, n, fds[0]);
+	close_fds(fds, k);
+	answered(h, socket, got == -EPROTO ? -EPROTO : 0, a.last);
+	return got;
+}
+
 /* Is it one that a file can be read on from, after @from? */
 static bool place_good(const struct codemap_place *p, const struct codemap_place *from)
 {
@@ -460,8 +475,8 @@ int file_helper_code(struct file_helper *h, struct codemap *m, int fd, enum code
 		return n;
 	if (n == 1 && a.result == 0 && place_good(&a.place, place))
 		r = codemap_take(m, fds[0]);
-	else if (n == 0 && a.result == -EAGAIN)
-		r = -EAGAIN;
+	else if (n == 0 && (a.result == -EAGAIN || a.result == -ESTALE))
+		r = a.result;
 	close_fds(fds, n);
 	if (r == 0)
 		*place = a.place;

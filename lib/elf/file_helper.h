@@ -22,6 +22,7 @@
 #include "elf/module.h"
 
 struct file_helper;
+struct pool;
 struct stats;
 
 /* Before harden_process(), which forbids it. One reference. NULL: it can't be had,
@@ -37,15 +38,18 @@ void file_helper_unref(struct file_helper *h);
  * answer gets none, and the processes end. NULL does nothing. */
 void file_helper_end(struct file_helper *h);
 
-/* module_read() of @fd elsewhere; debug files are opened here, by @from. Waits for the answer,
- * for ever where the file is on a dead mount. 0; -ENOEXEC, -EIO, -EFBIG: of the file; -EAGAIN:
+/* Who opens files for it (opener.h). NULL of NULL. */
+struct pool *file_helper_openers(struct file_helper *h);
+
+/* module_read() of @fd elsewhere, which may be O_PATH; debug files are found by @from. Waits
+ * for the answer, for ever where the file is on a dead mount. 0; -ENOEXEC, -EIO, -EFBIG: of the file; -EAGAIN:
  * memory, processes or descriptors had run out, maybe for a part of it only; -EPROTO: who read
  * it ended, or answered what can't be. @ret is empty then. */
 int file_helper_read(struct file_helper *h, struct module *ret, int fd,
 		     const struct debugfile_origin *from, bool rows);
 
-/* codemap_read() of @fd elsewhere, as file_helper_read(): 0, -EAGAIN or -EPROTO. @m may have
- * got rows anyway; @place is as it was then. */
+/* codemap_read() of @fd elsewhere, as file_helper_read(): 0, -EAGAIN or -EPROTO; -ESTALE: not
+ * codemap_same(). @m may have got rows anyway; @place is as it was then. */
 int file_helper_code(struct file_helper *h, struct codemap *m, int fd, enum codemap_kind what,
 		     struct codemap_place *place);
 
@@ -64,6 +68,9 @@ int file_helper_probe(struct file_helper *h, struct elfprobe *ret, int fd,
  * none. */
 int file_helper_id(struct file_helper *h, unsigned char ret[ELFIMAGE_MAX_ID], int fd);
 
+/* Up to @n bytes of @fd at @at, read elsewhere, as file_helper_read(); how many. */
+ssize_t file_helper_bytes(struct file_helper *h, int fd, uint64_t at, void *buf, size_t n);
+
 /* Bad ends are counted in @stats until file_helper_end(). */
 void file_helper_count(struct file_helper *h, struct stats *stats);
 
@@ -73,6 +80,10 @@ bool file_helper_bad_end(struct file_helper *h, const char *path, unsigned times
 
 /* The path of the file that was given up last. False: none since this was asked last. */
 bool file_helper_given_up(struct file_helper *h, char path[PATH_MAX]);
+
+/* The file at @path does not answer: that is told as well. @h may be NULL. */
+void file_helper_slow(struct file_helper *h, const char *path);
+bool file_helper_was_slow(struct file_helper *h, char path[PATH_MAX]);
 
 /* The main() of the process that serves, which a program that asks must run for argv[1]
  * FILE_HELPER_COMMAND. */
@@ -89,7 +100,8 @@ struct file_question {
 		FILE_PYTHON,
 		FILE_ID,
 		FILE_PROBE,
-		FILE_LAYOUT
+		FILE_LAYOUT,
+		FILE_BYTES
 	} kind;
 	unsigned rows;		/* FILE_READ, with the file: unwind rows are wanted */
 	unsigned set;		/* FILE_OPENED: bit N: there is one at place N. With these */
@@ -97,11 +109,12 @@ struct file_question {
 	struct codemap_place place;
 	struct elfprobe_want probe; /* FILE_PROBE, with the file */
 	struct elflayout_want layout; /* FILE_LAYOUT, with the file */
+	uint64_t at, n;		    /* FILE_BYTES, with the file */
 };
 
 struct file_answer {
 	enum { FILE_DONE, FILE_WANTS } kind;
-	int result;		    /* FILE_DONE: 0, and the tables; or -errno */
+	int result;		    /* FILE_DONE: 0, and the tables; or -errno; of FILE_BYTES how many */
 	unsigned last;		    /* ... and it takes no further question */
 	struct debugfile_want want; /* FILE_WANTS: a debug file */
 	union {

@@ -7,9 +7,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <malloc.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -17,6 +19,8 @@
 #include "base/clock.h"
 #include "elf/file_helper.h"
 #include "elf/module_wire.h"
+#include "elf/opener.h"
+#include "elf/sealed.h"
 #include "sys/fdpass.h"
 #include "sys/proc.h"
 #include "sys/harden.h"
@@ -28,6 +32,7 @@ enum {
 	MAX_FILES = 64,		   /* descriptors */
 	KEPT_BYTES = 32 << 20,	   /* of memory, from file to file */
 	MAX_STEPS = 100,	   /* until all have ended that can */
+	MAX_BYTES = 1 << 20,	   /* of a piece */
 	FAILED = 1,
 };
 
@@ -83,6 +88,10 @@ static int read_code(int fd, const struct file_question *q, struct file_answer *
 	int made;
 
 	ret->place = q->place;
+	if (!codemap_same(fd, &q->place)) {
+		ret->result = -ESTALE;
+		return -1;
+	}
 	codemap_read(&m, fd, q->what, &ret->place);
 	made = codemap_make(&m);
 	codemap_deinit(&m);
@@ -132,6 +141,22 @@ static int read_image(int fd, const struct file_question *q, struct file_answer 
 	return -1;
 }
 
+/* So many at most are asked for. */
+static int read_bytes(int fd, const struct file_question *q, struct file_answer *ret)
+{
+	size_t n = MIN(q->n, (uint64_t)MAX_BYTES);
+	_cleanup_free_ char *buf = malloc(n + 1);
+	ssize_t got = buf ? pread(fd, buf, n, (off_t)q->at) : -1;
+	int made = -1;
+
+	ret->result = !buf ? -EAGAIN : got < 0 ? -EIO : (int)got;
+	if (got > 0)
+		made = sealed_make(&(struct iovec){ buf, (size_t)got }, 1);
+	if (got > 0 && made < 0)
+		ret->result = -EAGAIN;
+	return made;
+}
+
 /* Its tables are in the file that is returned, where there are any. */
 static int answer(int socket, int fd, const struct file_question *q, struct file_answer *ret)
 {
@@ -145,6 +170,8 @@ static int answer(int socket, int fd, const struct file_question *q, struct file
 	case FILE_ID:
 	case FILE_PROBE:
 		return read_image(fd, q, ret);
+	case FILE_BYTES:
+		return read_bytes(fd, q, ret);
 	case FILE_READ:
 	case FILE_OPENED:
 		break;
@@ -225,31 +252,47 @@ static void wait_for_all(void)
 		nanosleep(&step, NULL);
 }
 
-static int serve(void)
+/* Who starts some, and hands on what is for who starts the others. */
+struct server {
+	int from, others; /* others: -1: there are none */
+	enum pool_kind kind;
+	void (*child)(int socket, pid_t parent);
+};
+
+static void start_child(const struct server *s, int socket, pid_t self)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		close(s->from);
+		close(s->others);
+		s->child(socket, self);
+	}
+	if (pid < 0 && s->kind == POOL_READS) {
+		struct file_answer a = { .kind = FILE_DONE, .result = -EAGAIN, .last = true };
+
+		fdpass_send(socket, &a, sizeof(a), NULL, 0);
+	}
+}
+
+static int serve(const struct server *s)
 {
 	int fds[FDPASS_MAX], n;
-	pid_t self = getpid(), pid;
+	pid_t self = getpid();
 	char byte;
 
 	signal(SIGCHLD, SIG_IGN); /* the kernel buries them */
-	while ((n = fdpass_receive(0, &byte, 1, fds)) != -EPIPE) {
+	while ((n = fdpass_receive(s->from, &byte, 1, fds)) != -EPIPE) {
 		if (n < 1)
 			continue;
-		pid = fork();
-		if (pid == 0) {
-			close(0);
-			reader(fds[0], self);
-		}
-		if (pid < 0) {
-			struct file_answer a = { .kind = FILE_DONE,
-						 .result = -EAGAIN,
-						 .last = true };
-
-			fdpass_send(fds[0], &a, sizeof(a), NULL, 0);
-		}
+		if (byte == (char)s->kind)
+			start_child(s, fds[0], self);
+		else
+			fdpass_send(s->others, &byte, 1, fds, 1);
 		for (int i = 0; i < n; i++)
 			close(fds[i]);
 	}
+	close(s->others);
 	wait_for_all();
 	return 0;
 }
@@ -286,28 +329,90 @@ static int give_up_rights(void)
 }
 
 /* 0: it ended by itself, for its socket was closed. */
-static int serve_once(void)
+static int serve_once(const struct server *s)
 {
 	pid_t pid = fork();
 	int status;
 
 	if (pid == 0)
-		_exit(serve());
+		_exit(serve(s));
 	if (pid < 0)
-		return serve();
+		return serve(s);
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return -errno;
 	return status;
 }
 
-int file_serve_main(void)
+static void serve_on(const struct server *s)
 {
 	const struct timespec pause = { .tv_nsec = 10000000 };
 
-	if (let_go() < 0 || give_up_rights() < 0)
-		return FAILED;
-	while (serve_once() != 0)
+	while (serve_once(s) != 0)
 		nanosleep(&pause, NULL);
+}
+
+/* --- Those that open files --- */
+
+static void open_files(int socket, pid_t parent)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() == parent && harden_thread(HARDEN_OPEN, 0) == 0)
+		opener_serve(socket);
+	_exit(0);
+}
+
+/* They keep what opening the files of others takes. */
+static void serve_opens(int from)
+{
+	const struct server s = {
+		.from = from, .others = -1, .kind = POOL_OPENS, .child = open_files
+	};
+	const uint64_t caps = 1ull << CAP_SYS_PTRACE | 1ull << CAP_DAC_OVERRIDE |
+			      1ull << CAP_DAC_READ_SEARCH | 1ull << CAP_SYS_ADMIN |
+			      1ull << CAP_CHECKPOINT_RESTORE;
+
+	prctl(PR_SET_NAME, "opener");
+	close(0);
+	unprivileged_limit(RLIMIT_CORE, 0);
+	if (unprivileged_keep(caps) < 0 ||
+	    harden_process(HARDEN_SERVE | HARDEN_OPEN, 0, NULL) < 0)
+		return;
+	serve_on(&s);
+}
+
+/* The socket to the first of them, or -errno. It ends as that is closed. */
+static int start_opens(void)
+{
+	int ends[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return -errno;
+	pid = fork();
+	if (pid == 0) {
+		close(ends[0]);
+		serve_opens(ends[1]);
+		_exit(0);
+	}
+	close(ends[1]);
+	if (pid > 0)
+		return ends[0];
+	close(ends[0]);
+	return -EAGAIN;
+}
+
+int file_serve_main(void)
+{
+	struct server s = { .others = -1, .kind = POOL_READS, .child = reader };
+
+	if (let_go() < 0)
+		return FAILED;
+	s.others = start_opens();
+	if (give_up_rights() < 0)
+		return FAILED;
+	serve_on(&s);
+	close(s.others);
+	wait_for_all();
 	_exit(0);
 }

@@ -11,8 +11,8 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "elf/opener.h"
 #include "lines/srcline_int.h"
-#include "sys/fdpass.h"
 #include "sys/unprivileged.h"
 
 enum { BUFFER = 64 << 10, LINGER_MS = 2000 };
@@ -147,8 +147,8 @@ static int ask(struct srcline *s, const struct srcline_file *f, int question, ui
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -errno;
-	r = fdpass_send(s->socket, "", 1, (int[]){ question, ends[1], f->fd, f->root },
-			f->root < 0 ? 3 : 4);
+	r = opener_send(f->openers, s->socket, "", 1,
+			(int[]){ f->fd, question, ends[1], f->root }, f->root < 0 ? 3 : 4);
 	close(ends[1]);
 	if (r == 0) {
 		r = take_all(ends[0], until, answer, arg);

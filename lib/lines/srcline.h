@@ -21,10 +21,13 @@ struct srcline_text {
 	uint32_t line;	      /* 0: none */
 };
 
+struct pool;
+
 struct srcline_file {
 	int fd;
 	int root;	  /* where it was found: rootfile_open() */
 	const char *path; /* there */
+	struct pool *openers; /* of files (opener.h), where @fd is O_PATH; or NULL */
 };
 
 /* Called for each function at address @i, innermost first; the last one is not inlined. */

@@ -159,7 +159,7 @@ static int serve_one(int fds[SRCLINE_END], int (*answer)(void), int (*fetch)(voi
 /* The descriptors of the next question, above those of a child. */
 static bool take(int from, int fds[SRCLINE_END])
 {
-	static const int place[] = { SRCLINE_QUESTION, SRCLINE_ANSWER, SRCLINE_FILE,
+	static const int place[] = { SRCLINE_FILE, SRCLINE_QUESTION, SRCLINE_ANSWER,
 				     SRCLINE_ROOT };
 	int got[FDPASS_MAX], n;
 	char byte;

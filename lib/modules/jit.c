@@ -10,6 +10,7 @@
 #include "base/quota.h"
 #include "elf/codemap.h"
 #include "elf/file_helper.h"
+#include "elf/opener.h"
 #include "modules/jit_objects.h"
 #include "sys/rootfile.h"
 #include "sys/proc.h"
@@ -87,57 +88,65 @@ static bool source_changed(const struct source *f, const struct stat *st)
 	       st->st_mtim.tv_nsec != f->st.st_mtim.tv_nsec;
 }
 
-/* A piece, elsewhere if that can be. 0; -EAGAIN: not now; -EPROTO, -EPIPE: who read it ended.
- */
+/* A piece, elsewhere if that can be. 0; -EAGAIN: not now; -EPROTO, -EPIPE: who read it ended;
+ * -ESTALE: what was read before is no more in it. */
 static int source_piece(struct source *f, int fd, struct file_helper *files)
 {
 	if (files)
 		return file_helper_code(files, &f->map, fd, f->kind, &f->place);
+	if (!codemap_same(fd, &f->place))
+		return -ESTALE;
 	codemap_read(&f->map, fd, f->kind, &f->place);
 	return 0;
 }
 
 /* Read what is new. True: there was something. */
-static bool source_read(struct source *f, int fd, struct file_helper *files)
+static bool source_read(struct source *f, int fd, const struct stat *st,
+			struct file_helper *files)
 {
-	struct stat st;
 	int r = 0;
 
-	if (f->given_up || fstat(fd, &st) < 0 || !source_changed(f, &st))
+	if (f->given_up || !source_changed(f, st))
 		return false;
-	if (f->place.at && (st.st_ino != f->st.st_ino || st.st_dev != f->st.st_dev ||
-			    !codemap_same(fd, &f->place)))
+	if (f->place.at && (st->st_ino != f->st.st_ino || st->st_dev != f->st.st_dev))
 		source_reset(f);
 	f->place.more = true;
-	for (int i = 0; i < MAX_PIECES && r == 0 && f->place.more && !f->map.full; i++)
+	for (int i = 0; i < MAX_PIECES && r == 0 && f->place.more && !f->map.full; i++) {
 		r = source_piece(f, fd, files);
+		if (r != -ESTALE)
+			continue;
+		source_reset(f);
+		f->place.more = true;
+		r = 0;
+	}
 	codemap_sort(&f->map);
 	f->bad_end = r == -EPROTO || r == -EPIPE;
-	f->st = st;
+	f->st = *st;
 	if (r < 0 || (f->place.more && !f->map.full))
 		f->st.st_size = -1; /* there is more */
 	return true;
 }
 
 /* perf's own rule: nobody else's file. */
-static bool is_theirs(const struct sources *s, int fd)
+static bool is_theirs(const struct sources *s, const struct stat *st)
 {
-	struct stat st;
-
-	return fstat(fd, &st) == 0 && (st.st_uid == 0 || st.st_uid == s->euid);
+	return st->st_uid == 0 || st->st_uid == s->euid;
 }
 
 static void sources_read(struct sources *s)
 {
+	struct pool *openers = file_helper_openers(s->files);
 	_cleanup_close_ int fd = -1;
+	struct stat st;
 	char path[64];
 
 	snprintf(path, sizeof(path), PERF_MAP, s->inner);
-	fd = rootfile_open(s->root, path);
-	s->changed = fd >= 0 && is_theirs(s, fd) && source_read(&s->perf, fd, s->files);
+	fd = opener_path(openers, s->root, path, -1, &st);
+	s->changed = fd >= 0 && is_theirs(s, &st) && source_read(&s->perf, fd, &st, s->files);
 	if (s->dump_fd < 0 && s->mapped.map.ino)
-		s->dump_fd = proc_map_open(s->pid, &s->mapped.map);
-	if (s->dump_fd >= 0 && source_read(&s->dump, s->dump_fd, s->files))
+		s->dump_fd = opener_map(openers, s->pid, &s->mapped.map, -1, &st, NULL);
+	if (s->dump_fd >= 0 && opener_stat(openers, s->dump_fd, -1, &st) == 0 &&
+	    source_read(&s->dump, s->dump_fd, &st, s->files))
 		s->changed = true;
 	s->objects_result = jit_objects_read(&s->objects, s->files);
 	if (s->objects_result > 0)

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "elf/file_helper.h"
+#include "elf/opener.h"
 #include "remote_mem.h"
 #include "sys/proc.h"
 #include "sys/proc_maps.h"
@@ -107,10 +108,12 @@ static uint64_t file_begin(const struct proc_maps *maps, size_t i)
 static int search_file(struct jit_objects *o, const struct proc_maps *maps, size_t i,
 		       struct file_helper *files)
 {
-	_cleanup_close_ int fd = proc_map_open(o->pid, &maps->map[i]);
+	struct stat st;
+	_cleanup_close_ int fd = opener_map(file_helper_openers(files), o->pid, &maps->map[i],
+					    -1, &st, NULL);
 	struct codemap found = { 0 };
 	uint64_t offset;
-	int r = proc_is_short(fd) ? -EAGAIN : 0;
+	int r = proc_is_short(fd) || fd == -EAGAIN ? -EAGAIN : 0;
 
 	if (fd >= 0)
 		r = parse(&found, fd, CODEMAP_MAPPED_FILE, files);

@@ -16,6 +16,7 @@
 #include "base/stats.h"
 #include "elf/elfimage.h"
 #include "elf/file_helper.h"
+#include "elf/opener.h"
 #include "sys/proc.h"
 #include "sys/proc_maps.h"
 #include "sys/rootfile.h"
@@ -88,36 +89,25 @@ static void read_id(struct opening *o)
 	elfimage_deinit(&im);
 }
 
-static void find_root(struct opening *o)
-{
-	struct stat ours, its;
-
-	o->root = rootfile_root(o->pid);
-	if (o->root >= 0 && stat("/", &ours) == 0 && fstat(o->root, &its) == 0 &&
-	    ours.st_dev == its.st_dev && ours.st_ino == its.st_ino) {
-		close(o->root);
-		o->root = -1;
-	}
-}
-
 static void opening_run(void *arg)
 {
 	struct opening *o = arg;
+	struct stat st;
 
 	if (!o->elsewhere)
-		o->fd = proc_map_open(o->pid, &o->map);
+		o->fd = opener_map(file_helper_openers(o->files), o->pid, &o->map, -1, &st,
+				   &o->root);
 	else if (o->root >= 0)
 		o->fd = rootfile_open(o->root, o->path);
 	if (o->fd < 0)
 		return;
 	if (o->n) {
-		o->got = pread(o->fd, o->bytes, o->n, (off_t)o->at);
+		o->got = o->files ? file_helper_bytes(o->files, o->fd, o->at, o->bytes, o->n) :
+				    pread(o->fd, o->bytes, o->n, (off_t)o->at);
 		return;
 	}
 	if (o->wants_id)
 		read_id(o);
-	if (!o->elsewhere)
-		find_root(o);
 }
 
 static void opening_drop(void *arg)
@@ -157,6 +147,7 @@ static struct opening *opening_make(const struct space *sp, const struct space_m
 	o->at = at;
 	o->n = n_bytes;
 	o->elsewhere = sp->of->elsewhere;
+	o->files = file_helper_ref(elfcache_reader(sp->of->elfs));
 	o->root = sp->of->root < 0 ? -1 : fcntl(sp->of->root, F_DUPFD_CLOEXEC, 0);
 	o->fd = -ENOENT;
 	o->map = space_proc_map(m, o->path);
@@ -219,7 +210,7 @@ ssize_t space_read(const struct space *sp, const struct space_map *m, uint64_t a
 	l = opening_run_soon(sp->of, o, m->elf);
 	if (!l)
 		return -EAGAIN;
-	got = o->fd < 0 ? o->fd : o->got < 0 ? -EIO : o->got;
+	got = o->fd < 0 ? o->fd : o->got == -EAGAIN ? -EAGAIN : o->got < 0 ? -EIO : o->got;
 	if (got > 0)
 		memcpy(buf, o->bytes, (size_t)got);
 	later_release(l);
@@ -233,10 +224,8 @@ int space_open(const struct space *sp, const struct space_map *m, int *root)
 	struct later *l;
 	int fd;
 
-	if (o) {
+	if (o)
 		o->wants_id = sp->of->ids;
-		o->files = file_helper_ref(elfcache_reader(sp->of->elfs));
-	}
 	l = opening_run_soon(sp->of, o, m->elf);
 	if (!l)
 		return -EAGAIN;

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "elf/file_helper.h"
+#include "elf/opener.h"
 #include "offsets/debug_offsets.h"
 #include "sys/proc.h"
 #include "sys/rights.h"
@@ -17,6 +18,7 @@
 #include "python/pyversion.h"
 
 enum {
+	PATIENCE_MS = 1000, /* for a file to be opened */
 	PROGRAMS = 10,	   /* that a process may become while it is looked at */
 	OTHER_PROGRAM = 1, /* it became one: what it was can't be read any more */
 };
@@ -302,13 +304,23 @@ struct look {
 	struct pyfind_file file;
 };
 
+/* As opener_map(); -ENOBUFS: nobody is there that opens. */
+static int candidate_open(const struct search *s, const struct proc_map *map, struct stat *st)
+{
+	int fd = opener_map(file_helper_openers(s->files), s->pid, map, PATIENCE_MS, st, NULL);
+
+	return fd == -EAGAIN ? -ENOBUFS : fd;
+}
+
 /* By the file itself, which is read. */
 static int file_read(const struct search *s, struct look *k)
 {
-	int fd = proc_map_open(s->pid, k->mod->map), r;
+	struct stat st;
+	int fd = candidate_open(s, k->mod->map, &st), r;
 
 	if (fd < 0)
 		return proc_is_short(fd) ? fd : -ENOEXEC;
+	k->file = pyfind_cache_file(&st);
 	r = pyfind_cache_read(fd, k->mod->map->path, s->files, &k->elf, &k->file);
 	close(fd);
 	return r;
@@ -319,14 +331,18 @@ static int mapped_read(const struct search *s, struct look *k)
 {
 	const struct proc_map *map = k->mod->map;
 	struct stat st;
-	int r;
+	int fd;
 
 	if (map->pgoff || pymapped_read(s->m, map->start, &k->elf) < 0)
 		return -ENOEXEC;
-	r = proc_map_stat(s->pid, map, &st);
-	if (r == 0)
-		k->file = pyfind_cache_file(&st);
-	return r;
+	if (proc_map_stat(s->pid, map, &st) < 0) {
+		fd = candidate_open(s, map, &st);
+		if (fd < 0) /* memory tells all that is needed */
+			return 0;
+		close(fd);
+	}
+	k->file = pyfind_cache_file(&st);
+	return 0;
 }
 
 /* 0: it holds an interpreter. -ENOEXEC: no, as far as memory or the file tells it. */

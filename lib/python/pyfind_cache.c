@@ -41,7 +41,7 @@ static bool same_file(const struct pyfind_file *a, const struct pyfind_file *b)
 static struct entry *find(const struct pyfind_file *file)
 {
 	for (size_t i = 0; i < FILES; i++)
-		if (entries[i].used && same_file(&entries[i].file, file))
+		if (file->ino && entries[i].used && same_file(&entries[i].file, file))
 			return &entries[i];
 	return NULL;
 }
@@ -119,14 +119,10 @@ struct pyfind_file pyfind_cache_file(const struct stat *st)
 }
 
 int pyfind_cache_read(int fd, const char *path, struct file_helper *files,
-		      struct elfpython *ret, struct pyfind_file *file)
+		      struct elfpython *ret, const struct pyfind_file *file)
 {
-	struct stat st;
 	int code;
 
-	if (fstat(fd, &st) < 0)
-		return -errno;
-	*file = pyfind_cache_file(&st);
 	if (lookup(file, ret, &code))
 		return code;
 	/* Reading it may hang: not with the lock. */
@@ -138,6 +134,8 @@ int pyfind_cache_read(int fd, const char *path, struct file_helper *files,
 
 void pyfind_cache_prove(const struct pyfind_file *file, uint32_t version)
 {
+	if (!file->ino)
+		return;
 	pthread_mutex_lock(&lock);
 	have(file)->version = version;
 	pthread_mutex_unlock(&lock);

@@ -18,7 +18,7 @@ struct file_helper;
 /* One content of one file. */
 struct pyfind_file {
 	dev_t dev;
-	ino_t ino;
+	ino_t ino; /* 0: it is not known: nothing is kept of it */
 	off_t size;
 	struct timespec mtim, ctim;
 };
@@ -27,10 +27,10 @@ struct pyfind_file {
 struct pyfind_file pyfind_cache_file(const struct stat *st);
 
 /* elfpython_read() by @files (NULL: here), once for each content of a file, of which @path is
- * one name; *@file tells which it is. -EPROTO: whoever reads it ends; what
+ * one name; @file tells which it is. -EPROTO: whoever reads it ends; what
  * proc_is_short() knows. */
 int pyfind_cache_read(int fd, const char *path, struct file_helper *files,
-		      struct elfpython *ret, struct pyfind_file *file);
+		      struct elfpython *ret, const struct pyfind_file *file);
 
 /* The interpreter in @file was proven to be of @version (PY_VERSION_HEX), by its layout. */
 void pyfind_cache_prove(const struct pyfind_file *file, uint32_t version);

@@ -284,6 +284,19 @@ static void tell_given_up(struct recorder *r)
 			 path);
 }
 
+/* A file has not answered in time. */
+static void tell_slow(struct recorder *r)
+{
+	char path[PATH_MAX];
+
+	if (r->session->file_helper && r->n_slow < MAX_GIVEN_UP &&
+	    file_helper_was_slow(r->session->file_helper, path)) {
+		r->n_slow++;
+		note_say(&r->o.note, "'%s' does not answer: code in it has no names until it does",
+			 path);
+	}
+}
+
 /* A table that targets feed is full, or names could not be had: a person is told once. */
 static void tell_limits(struct recorder *r)
 {
@@ -297,6 +310,7 @@ static void tell_limits(struct recorder *r)
 		note_say(&r->o.note, "%s", limits[i].text);
 	}
 	tell_given_up(r);
+	tell_slow(r);
 }
 
 static void replace_namer(struct recorder *r, pid_t pid)

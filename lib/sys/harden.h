@@ -36,6 +36,7 @@ enum harden_role {
 	HARDEN_REPORT =
 		1 << 12, /* a process that tells what a recording holds: report, diff */
 	HARDEN_CONVERT = 1 << 13, /* ... and opens an output: convert, unpack */
+	HARDEN_OPEN = 1 << 14,	  /* a process that opens files and hands them on */
 };
 
 /* For all threads of this process and those to come: what @roles may, a set of enum

@@ -209,6 +209,12 @@ ALLOW(select, ALL)
 ALLOW(epoll_wait, ALL)
 #endif
 
+ALLOW(openat, HARDEN_OPEN, IN(2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY))
+ALLOW(pread64, HARDEN_OPEN)
+ALLOW(readlinkat, HARDEN_OPEN)
+ALLOW(sendmsg, HARDEN_OPEN)
+ALLOW(recvmsg, HARDEN_OPEN)
+
 /* Files are opened for reading. Only what is new is opened for writing, and a process's memory
  * is not; but outputs that were named, such as a FIFO, until a recording runs or one is read,
  * and by who downloads. */
@@ -243,7 +249,7 @@ ALLOW(rmdir, HARDEN_FETCH)
 ALLOW(stat, ALL)
 ALLOW(lstat, ALL)
 ALLOW(access, OPENERS)
-ALLOW(readlink, OPENERS)
+ALLOW(readlink, OPENERS | HARDEN_OPEN)
 ALLOW(rename, WRITERS)
 ALLOW(unlink, WRITERS)
 ALLOW(mkdir, WRITERS)

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -327,6 +328,21 @@ bool proc_dumpable(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
 	return proc_status(pid, &status) < 0 || stat(path, &st) < 0 ||
 	       st.st_uid == status.uid;
+}
+
+int proc_stat_known(const char *path, struct stat *ret)
+{
+	struct statx st;
+
+	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &st) < 0)
+		return -errno;
+	*ret = (struct stat){ .st_dev = makedev(st.stx_dev_major, st.stx_dev_minor),
+			      .st_ino = st.stx_ino,
+			      .st_mode = st.stx_mode,
+			      .st_size = (off_t)st.stx_size,
+			      .st_mtim = { st.stx_mtime.tv_sec, st.stx_mtime.tv_nsec },
+			      .st_ctim = { st.stx_ctime.tv_sec, st.stx_ctime.tv_nsec } };
+	return 0;
 }
 
 bool proc_exists(pid_t pid)

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "base/base.h"
@@ -73,6 +74,10 @@ bool proc_dumpable(pid_t pid);
 
 /* Does the process exist, and is @tid a thread that is not the leader? */
 bool proc_exists(pid_t pid);
+
+/* stat() of a link of /proc that leads to a file, by what the kernel knows of that: no file
+ * system is asked, so it does not hang (Linux 4.20). Without times of access. 0 or -errno. */
+int proc_stat_known(const char *path, struct stat *ret);
 
 /* A descriptor that means this process for good, whoever gets its number later; -errno. It has
  * ended: also a zombie has. While it has not, all that was done with its number since the

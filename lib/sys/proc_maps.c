@@ -137,16 +137,11 @@ static int path_look(const char *path, struct stat *st)
 
 int proc_map_stat(pid_t pid, const struct proc_map *m, struct stat *ret)
 {
-	_cleanup_close_ int fd = -1;
-	char path[PATH_MAX + 64];
+	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/root%s", pid, m->path);
-	if (m->ino && m->path[0] == '/' && !m->deleted && stat(path, ret) == 0 &&
-	    S_ISREG(ret->st_mode) && ret->st_ino == m->ino &&
-	    ret->st_dev == makedev(m->maj, m->min))
-		return 0;
-	fd = proc_map_open(pid, m);
-	return fd < 0 ? fd : fstat(fd, ret) < 0 ? -errno : 0;
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", pid,
+		 (unsigned long long)m->start, (unsigned long long)m->end);
+	return proc_stat_known(path, ret);
 }
 
 int proc_look_open(int look)
@@ -159,7 +154,7 @@ int proc_look_open(int look)
 	return fd < 0 ? -errno : fd;
 }
 
-int proc_map_open(pid_t pid, const struct proc_map *m)
+int proc_map_look(pid_t pid, const struct proc_map *m)
 {
 	_cleanup_close_ int by_path = -1, by_map = -1;
 	char path[PATH_MAX + 64];
@@ -172,23 +167,30 @@ int proc_map_open(pid_t pid, const struct proc_map *m)
 		by_path = path_look(path, &st);
 		if (by_path >= 0 && st.st_ino == m->ino &&
 		    st.st_dev == makedev(m->maj, m->min))
-			return proc_look_open(by_path);
+			return base_take(&by_path);
 	}
 	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", pid,
 		 (unsigned long long)m->start, (unsigned long long)m->end);
 	by_map = path_look(path, &unused);
 	if (by_map >= 0)
-		return proc_look_open(by_map);
+		return base_take(&by_map);
 	/* map_files wants privileges. btrfs and overlayfs show another device in
 	 * maps than stat() tells, the inode is the same. */
 	if (by_path >= 0 && st.st_ino == m->ino)
-		return proc_look_open(by_path);
+		return base_take(&by_path);
 	/* The process is gone: the same file where we are, if it is the same one. */
 	if (by_path < 0 && m->path[0] == '/' && !m->deleted) {
 		by_path = path_look(m->path, &st);
 		if (by_path >= 0 && st.st_ino == m->ino &&
 		    st.st_dev == makedev(m->maj, m->min))
-			return proc_look_open(by_path);
+			return base_take(&by_path);
 	}
 	return by_path >= 0 ? -ESTALE : by_map;
+}
+
+int proc_map_open(pid_t pid, const struct proc_map *m)
+{
+	_cleanup_close_ int look = proc_map_look(pid, m);
+
+	return look < 0 ? look : proc_look_open(look);
 }

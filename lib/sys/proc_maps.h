@@ -43,8 +43,10 @@ void proc_maps_deinit(struct proc_maps *m);
  * same file. Regular files only, O_NONBLOCK first, never a FIFO
  * or device. A descriptor or -errno. */
 int proc_map_open(pid_t pid, const struct proc_map *m);
+/* The same, but it is not opened: an O_PATH descriptor. */
+int proc_map_look(pid_t pid, const struct proc_map *m);
 
-/* What stat() tells of that file. 0 or -errno. */
+/* As proc_stat_known(), of the file behind a map; not for an ordinary user. */
 int proc_map_stat(pid_t pid, const struct proc_map *m, struct stat *ret);
 
 /* Open for reading what an O_PATH descriptor of a regular file names. A descriptor or -errno.

@@ -109,20 +109,28 @@ static int look_in(int root, const char *path)
 	return r;
 }
 
-int rootfile_open(int root, const char *path)
+int rootfile_look(int root, const char *path)
 {
-	_cleanup_close_ int look =
-		root < 0 ? open(path, O_PATH | O_CLOEXEC) : look_in(root, path);
+	int look = root < 0 ? open(path, O_PATH | O_CLOEXEC) : look_in(root, path), r;
 	struct stat st;
 
 	if (root < 0 && look < 0)
 		return -errno;
 	if (look < 0)
 		return look;
-	if (fstat(look, &st) < 0)
-		return -errno;
 	/* Of no size are files of the kernel, some of which notice that they are read. */
-	return S_ISREG(st.st_mode) && st.st_size > 0 ? proc_look_open(look) : -EINVAL;
+	r = fstat(look, &st) < 0 ? -errno : S_ISREG(st.st_mode) && st.st_size > 0 ? 0 : -EINVAL;
+	if (r == 0)
+		return look;
+	close(look);
+	return r;
+}
+
+int rootfile_open(int root, const char *path)
+{
+	_cleanup_close_ int look = rootfile_look(root, path);
+
+	return look < 0 ? look : proc_look_open(look);
 }
 
 char *rootfile_text(int fd, size_t n)

@@ -15,6 +15,8 @@ int rootfile_root(pid_t pid);
  * root would find it. @root -1: ours. A descriptor; -EINVAL: not a regular file, or
  * empty; -errno. */
 int rootfile_open(int root, const char *path);
+/* The same, but it is not opened: an O_PATH descriptor. */
+int rootfile_look(int root, const char *path);
 
 /* Up to @n bytes of @fd and a NUL, malloc'ed. NULL: no memory. */
 char *rootfile_text(int fd, size_t n);

@@ -66,7 +66,7 @@ static uint32_t program_of(pid_t pid)
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	if (stat(path, &st) < 0)
+	if (proc_stat_known(path, &st) < 0)
 		return 0;
 	return (uint32_t)((st.st_ino ^ (st.st_dev << 20)) * 0x9e3779b97f4a7c15u >> 35);
 }

@@ -13,9 +13,17 @@ from harness import NOBODY, Recorder, Target, check, each, enough, equal, one_py
 BESIDE = True
 
 
+def opens(pid):
+    """Is it one of those that open files?"""
+    try:
+        return harness.status(pid)["Name"] == "opener"
+    except OSError:
+        return False
+
+
 def helpers(pid):
-    """The processes below the recorder."""
-    return harness.children(pid)[1:]
+    """The processes below the recorder that read files."""
+    return [child for child in harness.children(pid)[1:] if not opens(child)]
 
 
 def rests(pids):
@@ -306,3 +314,27 @@ def test_the_recorder_reads_no_file_of_a_probe(py, event):
     reads = {line.split()[0] for line in lines if "<%s>" % path in line and "pread64" in line}
     check(reads, "nobody reads it: %s", lines[-3:])
     check(own not in reads, "the recorder itself reads it")
+
+
+@each(command=["out.data", "out.folded", "out.html", "dump", "doctor"])
+@each(hangs=["open", "read"])
+@one_python
+@seconds(60)
+def test_a_file_that_hangs_keeps_nobody_from_ending(py, hangs, command):
+    """The server takes each request, from before we open the file or from when we have it open, and never answers."""
+    harness.need_root()
+    plain = elf(os.path.join(harness.folder(), "prog"), "notes")
+    os.truncate(plain, 8192 + 64 * 60000)  # section headers alone: more than is read of it for the code that runs
+    folder, dies, end = dead_file_system(py, "takes", hangs, serves=plain)
+    path = os.path.join(folder, "prog")
+    target = Target(py, "foreign.py", path)
+    dies()
+    if "." in command:
+        recorder = Recorder("-p", target.pid, "-F", 199, "-v", "-o", command).attached()
+        harness.works(target.pid, 0.5)
+        run = recorder.signal(signal.SIGINT).wait(10).ok()
+        check("'%s'" % path in run.err, "nobody says which file does not answer: %s", run)
+    else:
+        run = harness.pysampled(command, "-p", target.pid, limit=15).ok()
+    enough("." not in command or run.n("samples") > 20, "too few samples: %s", run)
+    end()

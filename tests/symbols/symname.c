@@ -65,7 +65,7 @@ static int lines(const char *path)
 
 	while (n < ARRAY_SIZE(at) && fgets(line, sizeof(line), stdin))
 		at[n++] = strtoull(line, NULL, 16);
-	r = srcline_ask(s, &(struct srcline_file){ fd, -1, path }, at, n, false, 60000,
+	r = srcline_ask(s, &(struct srcline_file){ .fd = fd, .root = -1, .path = path }, at, n, false, 60000,
 			print_line, NULL);
 	srcline_end(s);
 	fflush(stdout);

@@ -1,7 +1,8 @@
-"""A file system with one file, "prog", that stops answering. Usage: deadfs.py FOLDER FILE [takes].
+"""A file system with one file, "prog", that stops answering. Usage: deadfs.py FOLDER FILE [takes] [read].
 
 Mounts itself on FOLDER, says READY and serves the bytes of FILE until it reads a line; from then on nobody gets an answer. With
-"takes" it goes on to take what is asked: who asked can't even be killed then. Its end ends all waits.
+"takes" it goes on to take what is asked: who asked can't even be killed then; with "read" it answers all but reads and closes
+then. Its end ends all waits.
 """
 import ctypes
 import os
@@ -10,7 +11,8 @@ import stat
 import struct
 import sys
 
-LOOKUP, GETATTR, OPEN, READ, INIT = 1, 3, 14, 15, 26
+LOOKUP, GETATTR, OPEN, READ, FLUSH, INIT = 1, 3, 14, 15, 25, 26
+KEEP_CACHE = 2
 FORGET, INTERRUPT, ENOSYS = 2, 36, 38
 
 
@@ -27,11 +29,19 @@ def answer(opcode, node, body, text):
     if opcode == GETATTR:
         return struct.pack("=Q2I", 60, 0, 0) + attr(node, len(text) if node == 2 else 0)
     if opcode == OPEN:
-        return struct.pack("=Q2I", 1, 0, 0)
+        return struct.pack("=Q2I", 1, KEEP_CACHE, 0)
     if opcode == READ:
         _, at, n = struct.unpack_from("=2QI", body)
         return text[at:at + n]
     return None
+
+
+def serve(fuse, text, unheard):
+    head = os.read(fuse, 1 << 18)
+    _, opcode, unique, node = struct.unpack_from("=2I2Q", head)
+    if opcode not in (FORGET, INTERRUPT, *unheard):
+        body = answer(opcode, node, head[40:], text)
+        os.write(fuse, struct.pack("=IiQ", 16 + len(body or b""), 0 if body is not None else -ENOSYS, unique) + (body or b""))
 
 
 def main():
@@ -46,16 +56,12 @@ def main():
     while True:
         if sys.stdin in select.select([fuse, sys.stdin], [], [])[0]:
             break
-        head = os.read(fuse, 1 << 18)
-        _, opcode, unique, node = struct.unpack_from("=2I2Q", head)
-        if opcode not in (FORGET, INTERRUPT):
-            body = answer(opcode, node, head[40:], text)
-            os.write(fuse, struct.pack("=IiQ", 16 + len(body or b""), 0 if body is not None else -ENOSYS, unique) + (body or b""))
+        serve(fuse, text, ())
     sys.stdin.readline()
     print("DEAD", flush=True)
     while True:
         select.select([fuse] if "takes" in sys.argv else [], [], [])
-        os.read(fuse, 1 << 18)
+        serve(fuse, text, (READ, FLUSH) if "read" in sys.argv else range(4096))
 
 
 main()

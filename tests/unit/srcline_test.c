@@ -120,7 +120,7 @@ static int ask(const char *path, int root, int ms, struct answers *ret)
 {
 	static const uint64_t at[N] = { 10, 20, 30 };
 	_cleanup_close_ int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	struct srcline_file f = { fd, root, path };
+	struct srcline_file f = { .fd = fd, .root = root, .path = path };
 
 	*ret = (struct answers){ 0 };
 	return srcline_ask(lines, &f, at, N, false, ms, take, ret);
@@ -180,7 +180,7 @@ static void descriptors_do_not_collide(void **state)
 	_cleanup_close_ int root = open("/", O_PATH | O_CLOEXEC);
 	int file_high = fcntl(file, F_DUPFD_CLOEXEC, 10), in = fcntl(0, F_DUPFD_CLOEXEC, 10);
 	int root_high = fcntl(root, F_DUPFD_CLOEXEC, 10);
-	struct srcline_file f = { SRCLINE_ROOT, SRCLINE_FILE, "fine" };
+	struct srcline_file f = { .fd = SRCLINE_ROOT, .root = SRCLINE_FILE, .path = "fine" };
 	struct answers a = { 0 };
 
 	dup3(root_high, SRCLINE_FILE, O_CLOEXEC);

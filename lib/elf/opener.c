@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+#include "elf/opener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "sys/proc.h"
+#include "sys/rootfile.h"
+
+/* Descriptors that come with it: a root, a file; to send, first the socket. */
+struct question {
+	enum { OPEN_MAP, OPEN_PATH, OPEN_STAT, OPEN_SEND, OPEN_DEBUG } kind;
+	pid_t pid;
+	struct proc_map map; /* its path is below */
+	bool wants_root;     /* OPEN_MAP */
+	uint32_t n, set_at;  /* bytes of @message */
+	char path[PATH_MAX];
+	char message[OPENER_MESSAGE];
+	struct debugfile_want want;
+};
+
+/* With it what was opened, and the root, if that is not ours. */
+struct answer {
+	int result;
+	struct stat st;
+};
+
+/* ---- Where it is done ---- */
+
+static int root_of(pid_t pid)
+{
+	struct stat ours, its;
+	int root = rootfile_root(pid);
+
+	if (root >= 0 && stat("/", &ours) == 0 && fstat(root, &its) == 0 &&
+	    ours.st_dev == its.st_dev && ours.st_ino == its.st_ino) {
+		close(root);
+		root = -1;
+	}
+	return MAX(root, -1);
+}
+
+static int look(int fd, struct stat *st)
+{
+	int r = fd;
+
+	if (fd >= 0 && fstat(fd, st) < 0) {
+		r = -errno;
+		close(fd);
+	}
+	return r;
+}
+
+/* @fds: where to, and the files, of which the first is opened. */
+static int send_opened(const void *message, size_t n, const int *fds, size_t n_fds)
+{
+	_cleanup_close_ int file = proc_look_open(fds[1]);
+	int send[FDPASS_MAX] = { file };
+
+	if (file < 0)
+		return file;
+	for (size_t i = 1; i < n_fds && i < FDPASS_MAX; i++)
+		send[i] = fds[1 + i];
+	return fdpass_send(fds[0], message, n, send, n_fds);
+}
+
+static int send_debug(int socket, char *message, size_t n, size_t set_at,
+		      const struct debugfile_want *want, int root, const char *beside)
+{
+	int fd[DEBUGFILE_PLACES], have[DEBUGFILE_PLACES], r;
+	size_t n_have = 0;
+	unsigned set = 0;
+	bool lack;
+
+	_Static_assert((int)DEBUGFILE_PLACES <= (int)FDPASS_MAX, "they go into one message");
+	errno = 0;
+	debugfile_open_all(want, root, beside, fd);
+	lack = proc_is_short(-errno) || errno == EAGAIN;
+	for (unsigned i = 0; i < DEBUGFILE_PLACES; i++)
+		if (fd[i] >= 0)
+			set |= 1u << i, have[n_have++] = fd[i];
+	memcpy(message + set_at, &set, sizeof(set));
+	r = fdpass_send(socket, message, n, have, n_have);
+	while (n_have > 0)
+		close(have[--n_have]);
+	return r < 0 ? r : lack;
+}
+
+/* What is opened goes to @opened: a file, and a root. */
+static int serve_one(struct question *q, const int *fds, int n, struct stat *st,
+		     int opened[2])
+{
+	q->map.path = q->path;
+	switch (q->kind) {
+	case OPEN_MAP:
+		opened[0] = look(proc_map_look(q->pid, &q->map), st);
+		opened[1] = opened[0] >= 0 && q->wants_root ? root_of(q->pid) : -1;
+		return opened[0];
+	case OPEN_PATH:
+		opened[0] = look(rootfile_look(n > 0 ? fds[0] : -1, q->path), st);
+		return opened[0];
+	case OPEN_STAT:
+		return n < 1 ? -EPROTO : fstat(fds[0], st) < 0 ? -errno : 0;
+	case OPEN_SEND:
+		return n < 2 ? -EPROTO : send_opened(q->message, q->n, fds, (size_t)n - 1);
+	case OPEN_DEBUG:
+		return n < 1 ? -EPROTO :
+			       send_debug(fds[0], q->message, q->n, q->set_at, &q->want,
+					  n > 1 ? fds[1] : -1, q->path);
+	}
+	return -EPROTO;
+}
+
+void opener_serve(int socket)
+{
+	int fds[FDPASS_MAX], opened[2], have[2], n, r;
+	struct question q;
+	struct answer a;
+
+	while ((n = fdpass_receive(socket, &q, sizeof(q), fds)) != -EPIPE) {
+		size_t k = 0;
+
+		memset(&a, 0, sizeof(a));
+		opened[0] = opened[1] = -1;
+		a.result = n < 0 ? n : serve_one(&q, fds, n, &a.st, opened);
+		for (int i = 0; i < 2; i++)
+			if (opened[i] >= 0)
+				have[k++] = opened[i];
+		r = fdpass_send(socket, &a, sizeof(a), have, k);
+		while (k > 0)
+			close(have[--k]);
+		while (n > 0)
+			close(fds[--n]);
+		if (r < 0)
+			return;
+	}
+}
+
+/* ---- Where it is asked for ---- */
+
+/* Send it to one that waits, or to a new one. Its socket, or -errno. */
+static int ask(struct pool *p, const struct question *q, const int *fds, size_t n)
+{
+	int socket, r;
+
+	while ((socket = pool_take_idle(p)) >= 0) {
+		if (fdpass_send(socket, q, sizeof(*q), fds, n) == 0)
+			return socket;
+		close(socket);
+	}
+	if (socket == -EAGAIN)
+		socket = pool_is_stuck(p) ? -EAGAIN : pool_start(p);
+	if (socket < 0)
+		return socket;
+	r = fdpass_send(socket, q, sizeof(*q), fds, n);
+	if (r < 0)
+		close(socket);
+	return r < 0 ? r : socket;
+}
+
+static bool answers(int socket, int ms)
+{
+	struct pollfd p = { .fd = socket, .events = POLLIN };
+	uint64_t until = now_ns() + (uint64_t)MAX(ms, 0) * 1000000;
+	int r;
+
+	while ((r = poll(&p, 1, ms)) < 0 && errno == EINTR)
+		if (ms >= 0)
+			ms = now_ns() < until ? (int)((until - now_ns()) / 1000000) : 0;
+	return r != 0;
+}
+
+static void close_fds(const int *fds, int n)
+{
+	while (n > 0)
+		close(fds[--n]);
+}
+
+/* The answer, with up to two descriptors in @got, -1 where there is none. Who is ended while it
+ * opens is asked for once more: what it opens does not end it. */
+static int have_done(struct pool *p, const struct question *q, const int *fds, size_t n, int ms,
+		     struct stat *st, int got[2])
+{
+	int taken[FDPASS_MAX], k = -EPIPE, socket;
+	struct answer a;
+
+	got[0] = got[1] = -1;
+	for (int i = 0; i < 2 && k == -EPIPE; i++) {
+		socket = ask(p, q, fds, n);
+		if (socket < 0)
+			return proc_is_short(socket) ? socket : -EAGAIN;
+		if (ms >= 0 && !answers(socket, ms)) {
+			pool_leave(p, socket);
+			return -ETIMEDOUT;
+		}
+		k = fdpass_receive(socket, &a, sizeof(a), taken);
+		if (k < 0)
+			close(socket);
+	}
+	if (k < 0)
+		return proc_is_short(k) ? k : -EAGAIN;
+	pool_give(p, socket);
+	if (st)
+		*st = a.st;
+	for (int i = 0; i < k && i < 2; i++)
+		got[i] = taken[i];
+	if (k > 2 || (k > 0 && a.result < 0)) {
+		close_fds(taken, k);
+		return -EAGAIN;
+	}
+	return a.result;
+}
+
+static bool path_fits(struct question *q, const char *path)
+{
+	size_t n = strlen(path);
+
+	if (n >= sizeof(q->path))
+		return false;
+	memcpy(q->path, path, n + 1);
+	return true;
+}
+
+int opener_map(struct pool *openers, pid_t pid, const struct proc_map *m, int ms,
+	       struct stat *st, int *root)
+{
+	struct question q = { .kind = OPEN_MAP, .pid = pid, .map = *m, .wants_root = root };
+	int got[2], r;
+
+	if (!path_fits(&q, m->path))
+		return -ENAMETOOLONG;
+	q.map.path = NULL;
+	if (openers) {
+		r = have_done(openers, &q, NULL, 0, ms, st, got);
+	} else {
+		got[1] = -1;
+		r = got[0] = look(proc_map_open(pid, m), st);
+		if (r >= 0 && root)
+			got[1] = root_of(pid);
+	}
+	if (root)
+		*root = got[1];
+	return r < 0 ? r : got[0] < 0 ? -EAGAIN : got[0];
+}
+
+int opener_path(struct pool *openers, int root, const char *path, int ms, struct stat *st)
+{
+	struct question q = { .kind = OPEN_PATH };
+	int got[2], r;
+
+	if (!path_fits(&q, path))
+		return -ENAMETOOLONG;
+	if (!openers)
+		return look(rootfile_open(root, path), st);
+	r = have_done(openers, &q, &root, root >= 0, ms, st, got);
+	return r < 0 ? r : got[0] < 0 ? -EAGAIN : got[0];
+}
+
+int opener_stat(struct pool *openers, int fd, int ms, struct stat *st)
+{
+	const struct question q = { .kind = OPEN_STAT };
+	int got[2];
+
+	if (!openers)
+		return fstat(fd, st) < 0 ? -errno : 0;
+	return have_done(openers, &q, &fd, 1, ms, st, got);
+}
+
+static bool put_message(struct question *q, const void *message, size_t n)
+{
+	if (n > sizeof(q->message))
+		return false;
+	memcpy(q->message, message, n);
+	q->n = (uint32_t)n;
+	return true;
+}
+
+int opener_send(struct pool *openers, int socket, const void *message, size_t n,
+		const int *fds, size_t n_fds)
+{
+	struct question q = { .kind = OPEN_SEND };
+	int send[FDPASS_MAX] = { socket }, got[2], flags = fcntl(fds[0], F_GETFL);
+
+	if (flags < 0 || n_fds >= FDPASS_MAX || !put_message(&q, message, n))
+		return flags < 0 ? -errno : -EINVAL;
+	if (!(flags & O_PATH) || !openers)
+		return fdpass_send(socket, message, n, fds, n_fds);
+	memcpy(send + 1, fds, n_fds * sizeof(*fds));
+	return have_done(openers, &q, send, n_fds + 1, -1, NULL, got);
+}
+
+int opener_debug(struct pool *openers, int socket, void *message, size_t n, size_t set_at,
+		 const struct debugfile_want *want, int root, const char *beside)
+{
+	struct question q = { .kind = OPEN_DEBUG, .want = *want, .set_at = (uint32_t)set_at };
+	int got[2];
+
+	if (!path_fits(&q, beside) || !put_message(&q, message, n))
+		return -EINVAL;
+	return have_done(openers, &q, (int[]){ socket, root }, root >= 0 ? 2 : 1, -1, NULL, got);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+#include "elf/pool.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "sys/fdpass.h"
+
+void pool_init(struct pool *p, enum pool_kind kind, int starter)
+{
+	*p = (struct pool){ .kind = kind, .starter = starter };
+	pthread_mutex_init(&p->lock, NULL);
+}
+
+static void close_all(int *sockets, size_t *n)
+{
+	while (*n > 0)
+		close(sockets[--*n]);
+}
+
+void pool_deinit(struct pool *p)
+{
+	close_all(p->idle, &p->n_idle);
+	close_all(p->left, &p->n_left);
+	pthread_mutex_destroy(&p->lock);
+}
+
+void pool_end(struct pool *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->starter = -1;
+	close_all(p->idle, &p->n_idle);
+	close_all(p->left, &p->n_left);
+	pthread_mutex_unlock(&p->lock);
+}
+
+bool pool_was_woken(struct pool *p)
+{
+	bool ret;
+
+	pthread_mutex_lock(&p->lock);
+	ret = p->woken;
+	pthread_mutex_unlock(&p->lock);
+	return ret;
+}
+
+int pool_start(struct pool *p)
+{
+	char byte = (char)p->kind;
+	int ends[2], r = -EPIPE;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return -errno;
+	pthread_mutex_lock(&p->lock);
+	p->woken = true;
+	if (p->starter >= 0)
+		r = fdpass_send(p->starter, &byte, 1, &ends[1], 1);
+	pthread_mutex_unlock(&p->lock);
+	close(ends[1]);
+	if (r == 0)
+		return ends[0];
+	close(ends[0]);
+	return r;
+}
+
+int pool_take_idle(struct pool *p)
+{
+	int socket = -EAGAIN;
+
+	pthread_mutex_lock(&p->lock);
+	if (p->starter < 0)
+		socket = -EPIPE;
+	else if (p->n_idle > 0)
+		socket = p->idle[--p->n_idle];
+	pthread_mutex_unlock(&p->lock);
+	return socket;
+}
+
+void pool_give(struct pool *p, int socket)
+{
+	pthread_mutex_lock(&p->lock);
+	if (p->starter >= 0 && p->n_idle < POOL_IDLE) {
+		p->idle[p->n_idle++] = socket;
+		socket = -1;
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (socket >= 0)
+		close(socket);
+}
+
+/* Those that answered meanwhile are let go. With the lock. */
+static void let_go(struct pool *p)
+{
+	for (size_t i = p->n_left; i > 0; i--) {
+		struct pollfd answer = { .fd = p->left[i - 1], .events = POLLIN };
+
+		if (poll(&answer, 1, 0) == 0)
+			continue;
+		close(p->left[i - 1]);
+		p->left[i - 1] = p->left[--p->n_left];
+	}
+}
+
+void pool_leave(struct pool *p, int socket)
+{
+	pthread_mutex_lock(&p->lock);
+	if (p->starter >= 0 && p->n_left < POOL_LEFT) {
+		p->left[p->n_left++] = socket;
+		socket = -1;
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (socket >= 0)
+		close(socket);
+}
+
+bool pool_is_stuck(struct pool *p)
+{
+	bool ret;
+
+	pthread_mutex_lock(&p->lock);
+	if (p->n_left > 0)
+		let_go(p);
+	ret = p->n_left == POOL_LEFT;
+	pthread_mutex_unlock(&p->lock);
+	return ret;
+}

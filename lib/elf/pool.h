@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pool - sockets to the processes of one kind that file_serve starts, each of which answers one
+ * question at a time (fdpass.h). Any thread may take one.
+ */
+#ifndef POOL_H
+#define POOL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { POOL_IDLE = 4, POOL_LEFT = 64 };
+
+enum pool_kind { POOL_READS = 'r', POOL_OPENS = 'o' };
+
+struct pool {
+	int starter; /* to who starts them; -1: it was ended. Under the lock, as all below */
+	enum pool_kind kind;
+	pthread_mutex_t lock;
+	int idle[POOL_IDLE]; /* to those that wait for a question */
+	size_t n_idle;
+	int left[POOL_LEFT]; /* to those that nobody waits for any more, while they hang */
+	size_t n_left;
+	bool woken;
+};
+
+void pool_init(struct pool *p, enum pool_kind kind, int starter); /* which is borrowed */
+void pool_deinit(struct pool *p);
+
+bool pool_was_woken(struct pool *p); /* somebody was asked for */
+
+/* A socket to a new one, or -errno; -EPIPE: there will be none. */
+int pool_start(struct pool *p);
+/* To one that waits, which may have ended; -EAGAIN: there is none; -EPIPE. */
+int pool_take_idle(struct pool *p);
+/* It answered, and waits for the next question. */
+void pool_give(struct pool *p, int socket);
+/* It does not answer. It ends once it does. */
+void pool_leave(struct pool *p, int socket);
+/* Too many do not answer. */
+bool pool_is_stuck(struct pool *p);
+/* No more questions are taken, and those that wait end. */
+void pool_end(struct pool *p);
+
+#endif
