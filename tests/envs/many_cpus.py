@@ -35,7 +35,8 @@ from harness import check  # noqa: E402
 
 MANY = 8, 16  # CPUs of the guests in which it runs
 RATES = 99, 999
-CASES = {"busy": "cpus", "alone": "cpus", "moving-cpus": "cpus", "moving-threads": "threads"}
+CASES = {"busy": "cpus", "moving-cpus": "cpus", "moving-threads": "threads"}
+NAMED = {"alone": "cpus"}  # measured when they are named
 MOVE_S = 0.001
 EXACT = 0.99
 JUDGED = 0.3  # of the exact ones, at least: those whose native leaf tells the stack
@@ -133,7 +134,7 @@ def record(case, rate, seconds, cpus):
     outs = [os.path.join(folder, "out." + ending) for ending in ("folded", "data")]
     with Trace() as trace, contextlib.ExitStack() as stack:
         recorder = harness.Recorder("-p", target.pid, "-v", "-e", "cpu-clock", "-F", rate, "--no-kernel",
-                                    "--events-on", CASES[case], "--hold-budget", 100, "-o", outs[0], "-o", outs[1],
+                                    "--events-on", (CASES | NAMED)[case], "--hold-budget", 100, "-o", outs[0], "-o", outs[1],
                                     home=folder)
         recorder.recording()
         target.process.stdin.close()

@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* The first that is set: how many descriptors there may be. */
+/* The first that is set: how many descriptors there may be, which is raised where it is low. */
 int setrlimit64(__rlimit_resource_t what, const struct rlimit64 *r)
 {
 	int (*real)(__rlimit_resource_t, const struct rlimit64 *) =
