@@ -249,6 +249,16 @@ static size_t children(pid_t pid, pid_t *ret, size_t cap)
 	return n;
 }
 
+/* Waits for one, and until those that open have their name. */
+static void has_one_child(pid_t pid, pid_t ret[4])
+{
+	struct timespec step = { .tv_nsec = 10000000 };
+
+	for (int i = 0; i < 500 && children(pid, ret, 4) != 1; i++)
+		nanosleep(&step, NULL);
+	assert_int_equal(1, children(pid, ret, 4));
+}
+
 static void end(pid_t pid)
 {
 	struct timespec step = { .tv_nsec = 1000000 };
@@ -275,7 +285,7 @@ static void whoever_is_ended_is_replaced(void **state)
 		assert_int_equal(0, ask(h, &m));
 		module_deinit(&m);
 		for (int i = 0; i <= depth; i++) {
-			assert_int_equal(1, children(pid, found, 4));
+			has_one_child(pid, found);
 			pid = found[0];
 		}
 		end(pid);
@@ -299,7 +309,7 @@ static void none_is_left(void **state)
 
 	assert_int_equal(0, ask(h, &m));
 	module_deinit(&m);
-	assert_int_equal(1, children(getpid(), found, 4));
+	has_one_child(getpid(), found);
 	file_helper_end(h);
 	assert_int_equal(0, children(getpid(), found, 4));
 }
