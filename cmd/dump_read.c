@@ -315,11 +315,11 @@ static void read_once(struct dump *d, const struct dump_thread *t, uint32_t n,
 	/* Before it calls what may wait, a JIT's code, too, stores where it is. */
 	if (f->asleep && f->python.n)
 		f->python.frames[0].flags = 0;
-	f->stable =
-		f->asleep ||
-		(!f->waits &&
-		 (f->python.end == PYSTACK_NOPYTHON ||
-		  (same(d, &f->python, n) && pystack_unchanged(&f->python, &d->live.base))));
+	f->stable = f->asleep ||
+		    (!f->waits &&
+		     (f->python.end == PYSTACK_NOPYTHON ||
+		      (same(d, &f->python, n) &&
+		       pystack_unchanged(&f->python, &d->live.base))));
 }
 
 void dump_find(struct dump *d, const struct dump_thread *t, struct dump_found *f)

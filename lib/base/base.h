@@ -41,8 +41,6 @@ static inline void base_fclose(FILE **f)
 		fclose(*f);
 }
 
-/* Scope guards: freed or closed when the variable leaves its block. */
-#define _cleanup_free_ __attribute__((__cleanup__(base_free)))
 /* The descriptor, which _cleanup_close_ then leaves open. */
 static inline int base_take(int *fd)
 {
@@ -51,6 +49,9 @@ static inline int base_take(int *fd)
 	*fd = -1;
 	return ret;
 }
+
+/* Scope guards: freed or closed when the variable leaves its block. */
+#define _cleanup_free_ __attribute__((__cleanup__(base_free)))
 #define _cleanup_close_ __attribute__((__cleanup__(base_close)))
 #define _cleanup_fclose_ __attribute__((__cleanup__(base_fclose)))
 

@@ -34,7 +34,6 @@ enum {
 	ENDED = 0x10 | 0x20 | 0x80,
 	/* More known CPUs than can be sure. */
 	NEVER = 0x4000 << KNOWN_SHIFT,
-
 };
 
 static size_t size_of(const struct sight *s)
@@ -62,7 +61,7 @@ static int load_switch(const struct sight *s)
 	/* Who leaves is in sight, or ends. */
 	BPF_PUT(&c, PLACE(s, BPF_REG_6), MOVI(BPF_REG_3, 0), IF(BPF_JSET, BPF_REG_8, ENDED, 1),
 		MOV(BPF_REG_3, BPF_REG_6), STORE(BPF_DW, BPF_REG_1, 0, BPF_REG_3));
-	/* R9: is who comes? */
+	/* R9: 1 if who comes is in sight. */
 	BPF_PUT(&c, PLACE(s, BPF_REG_7), LOAD(BPF_DW, BPF_REG_2, BPF_REG_1, 0),
 		MOVI(BPF_REG_9, 1), IFX(BPF_JEQ, BPF_REG_2, BPF_REG_7, 1), MOVI(BPF_REG_9, 0));
 	BPF_PUT(&c, CALL(BPF_FUNC_get_smp_processor_id),

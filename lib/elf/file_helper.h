@@ -42,9 +42,9 @@ void file_helper_end(struct file_helper *h);
 struct pool *file_helper_openers(struct file_helper *h);
 
 /* module_read() of @fd elsewhere, which may be O_PATH; debug files are found by @from. Waits
- * for the answer, for ever where the file is on a dead mount. 0; -ENOEXEC, -EIO, -EFBIG: of the file; -EAGAIN:
- * memory, processes or descriptors had run out, maybe for a part of it only; -EPROTO: who read
- * it ended, or answered what can't be. @ret is empty then. */
+ * for the answer, for ever where the file is on a dead mount. 0; -ENOEXEC, -EIO, -EFBIG: of the
+ * file; -EAGAIN: memory, processes or descriptors had run out, maybe for a part of it only;
+ * -EPROTO: who read it ended, or answered what can't be. @ret is empty then. */
 int file_helper_read(struct file_helper *h, struct module *ret, int fd,
 		     const struct debugfile_origin *from, bool rows);
 
@@ -114,14 +114,14 @@ struct file_question {
 
 struct file_answer {
 	enum { FILE_DONE, FILE_WANTS } kind;
-	int result;		    /* FILE_DONE: 0, and the tables; or -errno; of FILE_BYTES how many */
+	int result; /* FILE_DONE: 0, and the tables; or -errno; of FILE_BYTES how many */
 	unsigned last;		    /* ... and it takes no further question */
 	struct debugfile_want want; /* FILE_WANTS: a debug file */
 	union {
 		struct codemap_place place; /* FILE_DONE, of FILE_CODE */
 		struct elfpython python;    /* ... FILE_PYTHON */
 		struct elfprobe probe;	    /* FILE_DONE, of FILE_PROBE */
-		struct elflayout layout;    /* ... FILE_LAYOUT */
+		struct elflayout layout;    /* FILE_DONE, of FILE_LAYOUT */
 		struct {
 			uint32_t n;
 			unsigned char at[ELFIMAGE_MAX_ID];

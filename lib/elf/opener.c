@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * opener - questions to the processes that open files, and how those answer them.
+ */
 #include "elf/opener.h"
 
 #include <errno.h>

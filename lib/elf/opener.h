@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * opener - opens the files that targets chose, in processes that have our rights to open and do
- * nothing else (open_serve.c): a process can't end while a thread of it waits for a file system
+ * nothing else (file_serve.c starts them): a process can't end while a thread of it waits for a file system
  * that took a request and never answers.
  *
  * What comes back are O_PATH descriptors: to close one asks no file system anything. Who reads
@@ -18,7 +18,8 @@
 #include "sys/proc_maps.h"
 
 /* In all of these: @openers NULL: the calling thread does it, and files are open for reading.
- * Waits @ms for the answer, -1: for ever. -ETIMEDOUT: there was none, -EAGAIN: processes or descriptors had run out, -errno. */
+ * Waits @ms for the answer, -1: for ever. -ETIMEDOUT: there was none; -EAGAIN: processes or
+ * descriptors had run out; -errno. */
 
 /* As proc_map_open(), with what fstat() says in @st, and in @root (NULL: it is not wanted) the
  * root of @pid, -1 if that is ours. */

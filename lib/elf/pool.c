@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * pool - hands out a socket to one thread at a time, and has processes started.
+ */
 #include "elf/pool.h"
 
 #include <errno.h>

@@ -240,7 +240,8 @@ static bool ask(struct places *p, size_t n, uint64_t until)
 	for (size_t i = 0; i < n; i++)
 		at[i] = p->place[p->order[p->from + i]].vaddr;
 	p->n_asked = n;
-	r = srcline_ask(p->lines, &(struct srcline_file){ f->fd, f->root, f->path, p->openers }, at, n,
+	r = srcline_ask(p->lines,
+			&(struct srcline_file){ f->fd, f->root, f->path, p->openers }, at, n,
 			p->debuginfod, (int)MIN(ms, most), take_answer, p);
 	if (r < 0 && r != -ENOENT)
 		STATS_ADD(p->stats, bad_debug, 1);

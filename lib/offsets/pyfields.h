@@ -40,7 +40,7 @@ struct pyfield_values {
 /* All rows; *@n is their number, PYFIELD_MAX at most. */
 const struct pyfield *pyfield_all(size_t *n);
 
-/* Does a build of @version (0x030c for 3.12) have this row? */
+/* True: a build of @version (0x030c for 3.12) has this row. */
 bool pyfield_is_of(const struct pyfield *f, uint16_t version, bool free_threaded);
 
 /* @ret = what @values say of @version; what debug info does not tell is as in @meanings. Of a

@@ -437,7 +437,7 @@ int pyfind_selfcheck(const struct pyproc *p, struct rmem *m, bool known, struct 
 {
 	const struct timespec pause = { .tv_nsec = ATTEMPT_NS };
 	_cleanup_free_ struct pycode_copy *copy = malloc(PYCODE_COPY_MAX);
-	_cleanup_free_ unsigned char(*page)[RMEM_PAGE] = malloc(LOOK_PAGES * sizeof(*page));
+	_cleanup_free_ unsigned char (*page)[RMEM_PAGE] = malloc(LOOK_PAGES * sizeof(*page));
 	struct rmem_pages pages;
 	struct check c = { .p = p, .m = &pages.base, .known = known, .copy = copy };
 	int r = -EBADMSG;

@@ -99,7 +99,8 @@ bool pystack_lasti_of(const struct code *c, raddr instr, uint32_t *ret)
 	return off < c->length;
 }
 
-/* Is the @i'th frame that was walked that of a function compiled to C, and linked? */
+/* True: the @i'th frame that was walked is that of a function compiled to C. @linked: and the
+ * thread has linked it. */
 static bool is_compiled(struct pystack *p, const struct pystack_target *t, uint32_t i,
 			bool linked)
 {

@@ -182,7 +182,7 @@ static void look_at_old(struct pystack *p, struct thread *th, pid_t inner,
 		add(m, row, row->at == current ? 1 : 2);
 }
 
-/* Is it known which of several is the innermost, and where the others lie? */
+/* True: it is known which of several is the innermost, and where the others lie. */
 static bool is_ordered(const struct mine *m)
 {
 	return m->n < 2 || (m->n == 2 && m->lies[0] < m->lies[1]);

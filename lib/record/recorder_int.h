@@ -92,7 +92,7 @@ struct recorder {
 	struct work_moment half, end; /* of the time that was asked for, and of the loop */
 	bool warned_budget, warned_stall, warned_new, child_ran;
 	unsigned told_limits; /* a bit for each of those in recorder.c */
-	unsigned n_given_up, n_slow;  /* files that nobody could read */
+	unsigned n_given_up, n_slow; /* files that nobody could read, and that did not answer */
 	size_t n_missed;      /* threads that had ended before they got events of their own */
 	size_t n_late;	      /* ... and those that had run by then, ... */
 	uint64_t late_ns;     /* ... so long in all */

@@ -57,7 +57,8 @@ void proof_stat_files_close(struct proof_stat_files *files);
  * there, whatever records say. Reads a file of /proc, one of @files or opened for it. */
 bool proof_moved(struct proof_stat_files *files, pid_t pid, pid_t tid, int cpu);
 
-/* Has no thread come onto any CPU unseen since @since? Then proof_moved() need not be asked. */
+/* True: no thread has come onto any CPU unseen since @since, so that proof_moved() need not be
+ * asked. */
 bool proof_clear(const struct reader_config *c, struct sight_seen *seen, uint64_t since);
 
 /* Remember that @tid was seen coming onto @slot's CPU at @time, for the others. */

@@ -18,7 +18,7 @@
 static const char mountinfo[] =
 	"21 1 254:0 / / rw,relatime - fuse.root /dev/vda rw\n"
 	"30 21 0:4 / /proc rw - proc proc rw\n"
-	"31 21 0:50 / /home/dead rw,nosuid shared:7 - fuse dead rw\n"
+	"31 21 0:50 / /mnt/dead rw,nosuid shared:7 - fuse dead rw\n"
 	"32 21 0:51 / /mnt/a\\040b rw - fuse.sshfs x rw\n"
 	"33 21 0:52 / /mnt/twice rw - fuse x rw\n"
 	"34 21 0:53 / /mnt/twice rw - ext4 /dev/vdb rw\n"
@@ -31,12 +31,12 @@ static void points(void **state)
 		const char *path;
 		bool served;
 	} rows[] = {
-		{ "/home/dead", true },
-		{ "/home/dead/x.py", true },
-		{ "/home//./dead/a/../x.py", true },
-		{ "/home/deadly/x.py", false },
-		{ "/home/dea", false },
-		{ "/home/x.py", false },
+		{ "/mnt/dead", true },
+		{ "/mnt/dead/x.py", true },
+		{ "/mnt//./dead/a/../x.py", true },
+		{ "/mnt/deadly/x.py", false },
+		{ "/mnt/dea", false },
+		{ "/mnt/x.py", false },
 		{ "/x.py", false }, /* the root is trusted, whatever serves it */
 		{ "/..", false },
 		{ "/proc/x", false },
@@ -45,15 +45,15 @@ static void points(void **state)
 		{ "/mnt/twice/x.py", false },
 		{ "/mnt/nfs/x.py", false },
 		{ "/mnt/last/x.py", true },
-		{ "/home/other/../dead/x.py", true },
-		{ "/home/dead/../x.py", true }, /* what is on the way is asked, too */
+		{ "/mnt/other/../dead/x.py", true },
+		{ "/mnt/dead/../x.py", true }, /* what is on the way is asked, too */
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
 		if (mounts_served(mountinfo, rows[i].path) != rows[i].served)
 			fail_msg("%s", rows[i].path);
-	assert_false(mounts_served("", "/home/dead/x.py"));
-	assert_false(mounts_served("31 21", "/home/dead/x.py"));
+	assert_false(mounts_served("", "/mnt/dead/x.py"));
+	assert_false(mounts_served("31 21", "/mnt/dead/x.py"));
 }
 
 /* @target as the link "l" in @folder: is what lies behind it served? */
@@ -76,13 +76,13 @@ static void links(void **state)
 	char folder[] = "/tmp/mounts_test.XXXXXX", far[2 * PATH_MAX], up[128] = "";
 
 	assert_non_null(mkdtemp(folder));
-	assert_true(behind(folder, "/home/dead"));
-	assert_true(behind(folder, "/home/./dead/"));
-	assert_false(behind(folder, "/home"));
+	assert_true(behind(folder, "/mnt/dead"));
+	assert_true(behind(folder, "/mnt/./dead/"));
+	assert_false(behind(folder, "/mnt"));
 	assert_false(behind(folder, "nowhere"));
-	assert_true(behind(folder, "../../home/dead"));
+	assert_true(behind(folder, "../../mnt/dead"));
 	assert_true(behind(folder, "l")); /* without end */
-	snprintf(up, sizeof(up), "%s/../../home/dead/x.py", folder);
+	snprintf(up, sizeof(up), "%s/../../mnt/dead/x.py", folder);
 	assert_true(mounts_served(mountinfo, up));
 	memset(far, 'a', sizeof(far) - 1);
 	far[0] = '/';
