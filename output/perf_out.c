@@ -71,10 +71,10 @@ static uint64_t samples_in(const struct buf *b)
 	return n;
 }
 
-/* It may end here. Sparser as it grows. */
+/* A file may end here. Sparser as it grows. */
 static void mark(struct perf_out *o)
 {
-	if (o->n <= o->next_mark)
+	if (o->stream || o->n <= o->next_mark)
 		return;
 	buf_u64(&o->marks, o->n);
 	buf_u64(&o->marks, o->n_samples);
@@ -91,12 +91,19 @@ static void count(struct perf_out *o, const struct buf *b, size_t n)
 	}
 }
 
+/* Behind what there is; *@done is how much got there. */
+static int append(const struct perf_out *o, const struct buf *b, size_t *done)
+{
+	*done = 0;
+	return o->stream ? write_stream(o, b, done) :
+			   buf_pwrite(b, o->fd, o->start + o->n, done);
+}
+
 int perf_out_plain(struct perf_out *o, struct buf *b)
 {
 	uint64_t before = o->n;
-	size_t done = 0;
-	int ret = o->stream ? write_stream(o, b, &done) :
-			      buf_pwrite(b, o->fd, o->start + o->n, &done);
+	size_t done;
+	int ret = append(o, b, &done);
 
 	count(o, b, ret ? done : b->n);
 	if (!ret) /* the head of a stream is no record */
@@ -108,9 +115,8 @@ int perf_out_plain(struct perf_out *o, struct buf *b)
 /* A packed record must not be the last of those that were packed together. */
 static int write_packed(struct perf_out *o, uint64_t n_samples)
 {
-	size_t done = 0;
-	int ret = o->stream ? write_stream(o, &o->packed, &done) :
-			      buf_pwrite(&o->packed, o->fd, o->start + o->n, &done);
+	size_t done;
+	int ret = append(o, &o->packed, &done);
 
 	if (!ret) {
 		o->n += o->packed.n;
