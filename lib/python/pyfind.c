@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "elf/file_helper.h"
-#include "elf/opener.h"
 #include "offsets/debug_offsets.h"
 #include "sys/proc.h"
 #include "sys/rights.h"
@@ -18,7 +17,6 @@
 #include "python/pyversion.h"
 
 enum {
-	PATIENCE_MS = 1000, /* for a file to be opened */
 	PROGRAMS = 10,	   /* that a process may become while it is looked at */
 	OTHER_PROGRAM = 1, /* it became one: what it was can't be read any more */
 };
@@ -304,19 +302,11 @@ struct look {
 	struct pyfind_file file;
 };
 
-/* As opener_map(); -ENOBUFS: nobody is there that opens. */
-static int candidate_open(const struct search *s, const struct proc_map *map, struct stat *st)
-{
-	int fd = opener_map(file_helper_openers(s->files), s->pid, map, PATIENCE_MS, st, NULL);
-
-	return fd == -EAGAIN ? -ENOBUFS : fd;
-}
-
 /* By the file itself, which is read. */
 static int file_read(const struct search *s, struct look *k)
 {
 	struct stat st;
-	int fd = candidate_open(s, k->mod->map, &st), r;
+	int fd = pyfind_open(s, k->mod->map, &st, NULL), r;
 
 	if (fd < 0)
 		return proc_is_short(fd) ? fd : -ENOEXEC;
@@ -336,7 +326,7 @@ static int mapped_read(const struct search *s, struct look *k)
 	if (map->pgoff || pymapped_read(s->m, map->start, &k->elf) < 0)
 		return -ENOEXEC;
 	if (proc_map_stat(s->pid, map, &st) < 0) {
-		fd = candidate_open(s, map, &st);
+		fd = pyfind_open(s, map, &st, NULL);
 		if (fd < 0) /* memory tells all that is needed */
 			return 0;
 		close(fd);

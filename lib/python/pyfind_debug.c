@@ -6,11 +6,8 @@
 #include <errno.h>
 
 #include "elf/file_helper.h"
-#include "elf/opener.h"
 #include "python/pyfind_int.h"
 #include "sys/proc.h"
-
-enum { PATIENCE_MS = 1000 }; /* for a file to be opened */
 
 /* What debug info does not tell: the table's of that version, or the newest one's of one that
  * is newer. */
@@ -31,13 +28,12 @@ static int ask(const struct search *s, const struct candidate *mod,
 {
 	_cleanup_close_ int root = -1;
 	struct stat st;
-	_cleanup_close_ int fd = opener_map(file_helper_openers(s->files), s->pid, mod->map,
-					    PATIENCE_MS, &st, &root);
+	_cleanup_close_ int fd = pyfind_open(s, mod->map, &st, &root);
 	const struct debugfile_origin from = { .root = root, .path = mod->map->path };
 	int r;
 
 	if (fd < 0 || !s->files)
-		return fd < 0 && fd != -EAGAIN && !proc_is_short(fd) ? -ENOENT : -EAGAIN;
+		return fd < 0 && fd != -ENOBUFS && !proc_is_short(fd) ? -ENOENT : -EAGAIN;
 	r = file_helper_layout(s->files, ret, fd, want, &from);
 	/* A file that ends who reads it tells nothing. */
 	if (r == -EPROTO && file_helper_bad_end(s->files, mod->map->path, 1))

@@ -50,6 +50,9 @@ int pyfind_modules(const struct search *s, struct candidate **ret, size_t *n);
 size_t pyfind_biases(const struct search *s, const struct candidate *mod,
 		     const struct elfpython *elf, uint64_t *ret, size_t cap);
 
+/* pyfind_mapped.c: as opener_map(), with patience; -ENOBUFS: nobody is there that opens. */
+int pyfind_open(const struct search *s, const struct proc_map *map, struct stat *st, int *root);
+
 /* pyfind_debug.c: a layout for @p, of its version, made of the debug info of @mod, which is
  * @file. It proves nothing. */
 int pyfind_debug_layout(const struct search *s, const struct candidate *mod,

@@ -1,15 +1,28 @@
 /* SPDX-License-Identifier: MIT
  *
- * pyfind_mapped - which files that a process maps may hold an interpreter, and where they lie.
+ * pyfind_mapped - which files that a process maps may hold an interpreter, and where they lie;
+ * opens one.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/base.h"
+#include "elf/file_helper.h"
+#include "elf/opener.h"
 #include "python/pyfind_int.h"
 
-enum { NEIGHBOURS = 64 };
+enum {
+	NEIGHBOURS = 64,
+	PATIENCE_MS = 1000, /* for a file to be opened */
+};
+
+int pyfind_open(const struct search *s, const struct proc_map *map, struct stat *st, int *root)
+{
+	int fd = opener_map(file_helper_openers(s->files), s->pid, map, PATIENCE_MS, st, root);
+
+	return fd == -EAGAIN ? -ENOBUFS : fd;
+}
 
 static int module_rank(const struct search *s, const struct proc_map *map)
 {

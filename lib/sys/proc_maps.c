@@ -135,12 +135,18 @@ static int path_look(const char *path, struct stat *st)
 	return fd;
 }
 
+/* Its link in map_files. */
+static void link_name(char ret[64], pid_t pid, const struct proc_map *m)
+{
+	snprintf(ret, 64, "/proc/%d/map_files/%llx-%llx", pid, (unsigned long long)m->start,
+		 (unsigned long long)m->end);
+}
+
 int proc_map_stat(pid_t pid, const struct proc_map *m, struct stat *ret)
 {
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", pid,
-		 (unsigned long long)m->start, (unsigned long long)m->end);
+	link_name(path, pid, m);
 	return proc_stat_known(path, ret);
 }
 
@@ -169,8 +175,7 @@ int proc_map_look(pid_t pid, const struct proc_map *m)
 		    st.st_dev == makedev(m->maj, m->min))
 			return base_take(&by_path);
 	}
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", pid,
-		 (unsigned long long)m->start, (unsigned long long)m->end);
+	link_name(path, pid, m);
 	by_map = path_look(path, &unused);
 	if (by_map >= 0)
 		return base_take(&by_map);
