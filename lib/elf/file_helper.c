@@ -234,12 +234,6 @@ static int open_wanted(struct file_helper *h, int socket, const struct debugfile
 			    offsetof(struct file_question, set), want, from->root, from->path);
 }
 
-static void close_fds(const int *fds, int n)
-{
-	for (int i = 0; i < n; i++)
-		close(fds[i]);
-}
-
 /* The answer that came with @n descriptors. */
 static int take_answer(struct module *ret, const struct file_answer *a, const int *fds, int n)
 {
@@ -264,7 +258,7 @@ static int until_done(struct file_helper *h, int socket, const struct debugfile_
 	while ((n = fdpass_receive(socket, a, sizeof(*a), fds)) >= 0) {
 		if (a->kind == FILE_DONE)
 			return n;
-		close_fds(fds, n);
+		fdpass_close(fds, n);
 		r = asked || a->kind != FILE_WANTS ? -EPROTO :
 						     open_wanted(h, socket, &a->want, from);
 		if (r < 0)
@@ -287,7 +281,7 @@ static int follow(struct file_helper *h, struct module *ret, int socket,
 	if (n < 0)
 		return n;
 	r = take_answer(ret, &a, fds, n);
-	close_fds(fds, n);
+	fdpass_close(fds, n);
 	*last = a.last;
 	if (r == 0 && lack)
 		module_deinit(ret);
@@ -339,7 +333,7 @@ static int ask_one(struct file_helper *h, int fd, const struct file_question *q,
 	n = fdpass_receive(*socket, a, sizeof(*a), fds);
 	if (n >= 0 && a->kind == FILE_DONE)
 		return n;
-	close_fds(fds, n);
+	fdpass_close(fds, n);
 	close(*socket);
 	return n == -EMFILE ? -EAGAIN : -EPROTO;
 }
@@ -352,7 +346,7 @@ static int ask_plain(struct file_helper *h, int fd, const struct file_question *
 
 	if (r < 0)
 		return r;
-	close_fds(fds, r);
+	fdpass_close(fds, r);
 	if (r != 0 || (a->result != 0 && a->result != -ENOEXEC && a->result != -EIO &&
 		       a->result != -EAGAIN))
 		a->result = -EPROTO;
@@ -387,7 +381,7 @@ int file_helper_layout(struct file_helper *h, struct elflayout *ret, int fd,
 		close(socket);
 		return n;
 	}
-	close_fds(fds, n);
+	fdpass_close(fds, n);
 	if (n == 0 && (a.result == 0 || a.result == -ENOENT || a.result == -EIO ||
 		       a.result == -ENOEXEC || a.result == -EAGAIN))
 		r = a.result == -ENOENT && lack ? -EAGAIN : a.result;
@@ -451,7 +445,7 @@ ssize_t file_helper_bytes(struct file_helper *h, int fd, uint64_t at, void *buf,
 		got = a.result == 0 || a.result == -EAGAIN ? a.result : -EIO;
 	else if (k == 1 && a.result > 0)
 		got = take_bytes(buf, n, fds[0]);
-	close_fds(fds, k);
+	fdpass_close(fds, k);
 	answered(h, socket, got == -EPROTO ? -EPROTO : 0, a.last);
 	return got;
 }
@@ -477,7 +471,7 @@ int file_helper_code(struct file_helper *h, struct codemap *m, int fd, enum code
 		r = codemap_take(m, fds[0]);
 	else if (n == 0 && (a.result == -EAGAIN || a.result == -ESTALE))
 		r = a.result;
-	close_fds(fds, n);
+	fdpass_close(fds, n);
 	if (r == 0)
 		*place = a.place;
 	return answered(h, socket, r == -ENOMEM ? -EAGAIN : r, a.last);

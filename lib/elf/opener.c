@@ -74,7 +74,7 @@ static int send_debug(int socket, char *message, size_t n, size_t set_at,
 		      const struct debugfile_want *want, int root, const char *beside)
 {
 	int fd[DEBUGFILE_PLACES], have[DEBUGFILE_PLACES], r;
-	size_t n_have = 0;
+	int n_have = 0;
 	unsigned set = 0;
 	bool lack;
 
@@ -86,9 +86,8 @@ static int send_debug(int socket, char *message, size_t n, size_t set_at,
 		if (fd[i] >= 0)
 			set |= 1u << i, have[n_have++] = fd[i];
 	memcpy(message + set_at, &set, sizeof(set));
-	r = fdpass_send(socket, message, n, have, n_have);
-	while (n_have > 0)
-		close(have[--n_have]);
+	r = fdpass_send(socket, message, n, have, (size_t)n_have);
+	fdpass_close(have, n_have);
 	return r < 0 ? r : lack;
 }
 
@@ -124,7 +123,7 @@ void opener_serve(int socket)
 	struct answer a;
 
 	while ((n = fdpass_receive(socket, &q, sizeof(q), fds)) != -EPIPE) {
-		size_t k = 0;
+		int k = 0;
 
 		memset(&a, 0, sizeof(a));
 		opened[0] = opened[1] = -1;
@@ -132,11 +131,9 @@ void opener_serve(int socket)
 		for (int i = 0; i < 2; i++)
 			if (opened[i] >= 0)
 				have[k++] = opened[i];
-		r = fdpass_send(socket, &a, sizeof(a), have, k);
-		while (k > 0)
-			close(have[--k]);
-		while (n > 0)
-			close(fds[--n]);
+		r = fdpass_send(socket, &a, sizeof(a), have, (size_t)k);
+		fdpass_close(have, k);
+		fdpass_close(fds, n);
 		if (r < 0)
 			return;
 	}
@@ -176,12 +173,6 @@ static bool answers(int socket, int ms)
 	return r != 0;
 }
 
-static void close_fds(const int *fds, int n)
-{
-	while (n > 0)
-		close(fds[--n]);
-}
-
 /* The answer, with up to two descriptors in @got, -1 where there is none. Who is ended while it
  * opens is asked for once more: what it opens does not end it. */
 static int have_done(struct pool *p, const struct question *q, const int *fds, size_t n, int ms,
@@ -211,7 +202,7 @@ static int have_done(struct pool *p, const struct question *q, const int *fds, s
 	for (int i = 0; i < k && i < 2; i++)
 		got[i] = taken[i];
 	if (k > 2 || (k > 0 && a.result < 0)) {
-		close_fds(taken, k);
+		fdpass_close(taken, k);
 		return -EAGAIN;
 	}
 	return a.result;

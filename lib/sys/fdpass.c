@@ -76,3 +76,9 @@ int fdpass_receive(int socket, void *message, size_t n, int fds[FDPASS_MAX])
 	/* Descriptors that could not be had: ours have run out. */
 	return m.msg_flags & MSG_CTRUNC ? -EMFILE : -EPROTO;
 }
+
+void fdpass_close(const int *fds, int n)
+{
+	while (n > 0)
+		close(fds[--n]);
+}

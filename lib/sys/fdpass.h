@@ -17,4 +17,7 @@ int fdpass_send(int socket, const void *message, size_t n, const int *fds, size_
  * another message, and its descriptors are closed; -errno. */
 int fdpass_receive(int socket, void *message, size_t n, int fds[FDPASS_MAX]);
 
+/* Close the @n of them; none where that is an error. */
+void fdpass_close(const int *fds, int n);
+
 #endif
