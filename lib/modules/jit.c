@@ -138,15 +138,18 @@ static void sources_read(struct sources *s)
 	struct pool *openers = file_helper_openers(s->files);
 	_cleanup_close_ int fd = -1;
 	struct stat st;
+	bool known = false;
 	char path[64];
 
 	snprintf(path, sizeof(path), PERF_MAP, s->inner);
 	fd = opener_path(openers, s->root, path, -1, &st);
 	s->changed = fd >= 0 && is_theirs(s, &st) && source_read(&s->perf, fd, &st, s->files);
-	if (s->dump_fd < 0 && s->mapped.map.ino)
-		s->dump_fd = opener_map(openers, s->pid, &s->mapped.map, -1, &st, NULL);
-	if (s->dump_fd >= 0 && opener_stat(openers, s->dump_fd, -1, &st) == 0 &&
-	    source_read(&s->dump, s->dump_fd, &st, s->files))
+	if (s->dump_fd >= 0)
+		known = opener_stat(openers, s->dump_fd, -1, &st) == 0;
+	else if (s->mapped.map.ino)
+		known = (s->dump_fd = opener_map(openers, s->pid, &s->mapped.map, -1, &st,
+						 NULL)) >= 0;
+	if (known && source_read(&s->dump, s->dump_fd, &st, s->files))
 		s->changed = true;
 	s->objects_result = jit_objects_read(&s->objects, s->files);
 	if (s->objects_result > 0)
