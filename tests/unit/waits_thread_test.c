@@ -22,7 +22,7 @@
 #include "capture/waits.h"
 #include "fake_ring.h"
 
-static const uint64_t PERIOD = 8000000, START = 1000000000000;
+static const uint64_t PERIOD = 8000000, START = 1000000000; /* no machine is younger */
 
 static struct {
 	bool gated; /* else sleeps are not ours */
