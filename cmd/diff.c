@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../output/short_files.h"
 #include "../output/sink.h"
 #include "cmd.h"
 #include "tally.h"
@@ -56,6 +57,36 @@ struct diff {
 	struct pair *pairs;
 	size_t n;
 };
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Give all rows of @t their files' short names, which folded stacks have. 0 or -ENOMEM. */
+static int shorten(struct tally *t)
+{
+	const char **whole = calloc(2 * t->n + 1, sizeof(*whole)), **name = whole + t->n;
+	size_t n = 0;
+	int ret = -ENOMEM;
+
+	for (size_t i = 0; whole && i < t->n; i++)
+		whole[i] = t->rows[i].file;
+	if (whole && t->n)
+		qsort(whole, t->n, sizeof(*whole), by_text);
+	for (size_t i = 0; whole && i < t->n; i++)
+		if (!n || strcmp(whole[n - 1], whole[i]) != 0)
+			whole[n++] = whole[i];
+	if (whole)
+		ret = short_files(whole, n, name);
+	for (size_t i = 0; !ret && i < t->n; i++) {
+		const char **f = bsearch(&t->rows[i].file, whole, n, sizeof(*whole), by_text);
+
+		t->rows[i].file = name[f - whole];
+	}
+	free(whole);
+	return ret;
+}
 
 /* Functions of one name and file are one: code above them may have come or gone. */
 static int by_key(const void *a, const void *b, void *by)
@@ -164,6 +195,10 @@ static int diff(const struct diff_options *o, char **paths)
 
 	if (!code)
 		code = read_side(&d, 1, paths[1]);
+	if (!code && !d.r[0].perf != !d.r[1].perf) /* one is folded */
+		for (size_t side = 0; side < 2 && !code; side++)
+			if (shorten(&d.t[side]) < 0)
+				code = cmd_fail(EXIT_FAILED, "out of memory");
 	if (!code && make_pairs(&d) < 0)
 		code = cmd_fail(EXIT_FAILED, "out of memory");
 	if (!code)

@@ -722,6 +722,10 @@ def test_all_formats_count_the_same(py):
         rows = json.loads(pysampled("report", recording, "--json").ok().out)["rows"]
         got = {(r["name"], r["file"]): [r["self"], r["total"]] for r in rows if r["kind"] == "python"}
         equal(got, folded, "report of " + recording)
+    short = os.path.join(home, "short.folded")
+    pysampled("convert", outs[4], "-o", short).ok()
+    changes = [line for line in pysampled("diff", outs[4], short, "-n", 0).ok().out.splitlines() if not line.startswith("#")]
+    equal([line for line in changes if not re.match(" *[-+]0.00% ", line)], [], "changes from a recording to its own stacks")
     for bad in ("made.data", "made.xyz"):
         pysampled("convert", outs[0], "-o", os.path.join(home, bad)).ok(2)
         check(not os.path.exists(os.path.join(home, bad)), "%s was touched", bad)
