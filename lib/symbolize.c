@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/quota.h"
 #include "base/stats.h"
+#include "bpf/kernel_names.h"
 #include "elf/module.h"
 #include "modules/jit.h"
 #include "names/kallsyms.h"
@@ -38,7 +39,8 @@ struct symbolizer {
 	uint64_t n_opened; /* spaces.n_opened when the cached were answered */
 	struct symnames names;
 	struct stats *stats; /* or NULL */
-	struct kallsyms kernel;
+	const struct kernel_names *kernel_names; /* asked, and ... */
+	struct kallsyms kernel;			 /* ... read where that is NULL */
 	struct recent_map recent;
 	struct answer cached[N_CACHED];
 };
@@ -231,15 +233,28 @@ bool symbolize_is_eval(struct symbolizer *s, pid_t pid, uint64_t ip)
 	return module_is_eval_rest(t, at) || (sym && symnames_is_eval(sym));
 }
 
+static const char *name_kernel(struct symbolizer *s, uint64_t ip)
+{
+	const char *name = s->kernel_names ? kernel_names_at(s->kernel_names, ip) : NULL;
+
+	if (name)
+		return kallsyms_intern(&s->names, name);
+	s->kernel_names = NULL;
+	return kallsyms_name(&s->kernel, &s->names, ip);
+}
+
 const char *symbolize_kernel(struct symbolizer *s, uint64_t ip)
 {
 	struct answer *slot = answer_slot(s, 0, ip);
 
 	if (!answer_kept(s, 0, ip))
-		*slot = (struct answer){ .at = ip,
-					 .symbol.name =
-						 kallsyms_name(&s->kernel, &s->names, ip) };
+		*slot = (struct answer){ .at = ip, .symbol.name = name_kernel(s, ip) };
 	return slot->symbol.name;
+}
+
+void symbolizer_asks(struct symbolizer *s, const struct kernel_names *k)
+{
+	s->kernel_names = k;
 }
 
 struct symbolizer *symbolizer_create(struct spaces *spaces)

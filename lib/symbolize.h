@@ -10,6 +10,7 @@
 
 #include "sample/sample.h"
 
+struct kernel_names;
 struct symbolizer;
 struct places;
 struct spaces;
@@ -18,6 +19,8 @@ struct stats;
 /* @spaces: borrowed; what is mapped where. NULL: no memory. */
 struct symbolizer *symbolizer_create(struct spaces *spaces);
 void symbolizer_destroy(struct symbolizer *s);
+/* The names of kernel addresses are asked of @k, borrowed; NULL: /proc/kallsyms is read. */
+void symbolizer_asks(struct symbolizer *s, const struct kernel_names *k);
 /* From now on names take about @bytes, and those that processes write down of their own code
  * @jit_bytes: new ones beyond are "[unknown]" or "[anon]", and counted in @stats (nameless),
  * which is borrowed. */
@@ -58,8 +61,7 @@ enum symbol_kind symbolize_kind(struct symbolizer *s, pid_t pid, uint64_t ip);
 uint32_t symbolize_place(struct symbolizer *s, struct places *places, pid_t pid, uint64_t ip,
 			 bool plain);
 
-/* A kernel address, from /proc/kallsyms: "do_syscall_64_[k]"; "[kernel]_[k]" where
- * kallsyms tells nothing. */
+/* A kernel address: "do_syscall_64_[k]"; "[kernel]_[k]" where the kernel tells no name. */
 const char *symbolize_kernel(struct symbolizer *s, uint64_t ip);
 
 /* Is that SYMBOL_EVAL? Keeps nothing, so that it can be asked of any number of addresses. */

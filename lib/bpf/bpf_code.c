@@ -96,6 +96,7 @@ int bpf_load(const struct bpf_code *c, enum bpf_prog_type type)
 	union bpf_attr a = { .prog_type = type,
 			     .insns = (uintptr_t)c->insn,
 			     .insn_cnt = (uint32_t)c->n,
+			     .prog_flags = type == BPF_PROG_TYPE_SYSCALL ? BPF_F_SLEEPABLE : 0,
 			     /* ktime_get_ns() is for programs that say so. */
 			     .license = (uintptr_t) "Dual MIT/GPL" };
 

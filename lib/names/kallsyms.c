@@ -110,18 +110,24 @@ void kallsyms_deinit(struct kallsyms *k)
 	free(k->names);
 }
 
+const char *kallsyms_intern(struct symnames *names, const char *symbol)
+{
+	char clean[SYMNAMES_MAX], buf[SYMNAMES_MAX + 8];
+
+	if (!*symbol)
+		return nameless;
+	symnames_clean(clean, sizeof(clean), symbol);
+	symnames_cut(clean);
+	snprintf(buf, sizeof(buf), "%s_[k]", clean);
+	return symnames_intern(names, buf);
+}
+
 const char *kallsyms_name(struct kallsyms *k, struct symnames *names, uint64_t ip)
 {
-	char symbol[SYMNAMES_MAX], buf[SYMNAMES_MAX + 8];
 	size_t n;
 
 	if (!k->loaded)
 		kallsyms_load(k);
 	n = rows_up_to(k->sym, k->n, sizeof(*k->sym), ip);
-	if (n == 0)
-		return nameless;
-	symnames_clean(symbol, sizeof(symbol), k->names + k->sym[n - 1].name);
-	symnames_cut(symbol);
-	snprintf(buf, sizeof(buf), "%s_[k]", symbol);
-	return symnames_intern(names, buf);
+	return kallsyms_intern(names, n ? k->names + k->sym[n - 1].name : "");
 }

@@ -136,6 +136,7 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	r->session = r->attach.session = session;
 	r->tracker.files = session->file_helper;
 	r->filter.map = r->table.map = r->sight.map = r->sight.link = -1;
+	r->kernel_names.program = -1;
 	r->cgroup = -1;
 	r->config.kick = kick;
 	r->config.namer_kick = -1;
@@ -205,6 +206,7 @@ void recorder_destroy(struct recorder *r)
 	if (r->by_table)
 		run_table_deinit(&r->table);
 	sight_deinit(&r->sight);
+	kernel_names_deinit(&r->kernel_names);
 	if (r->cgroup >= 0)
 		close(r->cgroup);
 	births_destroy(r->config.births);

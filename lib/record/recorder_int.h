@@ -12,6 +12,7 @@
 
 #include "attach/attach.h"
 #include "attach/attach_plan.h"
+#include "bpf/kernel_names.h"
 #include "bpf/sight.h"
 #include "capture/preempt.h"
 #include "capture/tracer.h"
@@ -54,6 +55,7 @@ struct recorder {
 	bool by_table; /* all events are CPUs', and the table tells who ran */
 	struct run_table table;
 	struct sight sight;
+	struct kernel_names kernel_names;
 	struct stranger_filter filter;		     /* of events on CPUs */
 	int cgroup;				     /* the folder of the targets' own; -1 */
 	uint64_t counted_before[SESSION_MAX_EVENTS]; /* occurrences before the begin */

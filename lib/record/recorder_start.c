@@ -395,6 +395,20 @@ static bool is_incomplete(void *arg, uint64_t until)
 	return behind || atomic_load(&r->config.asked) != atomic_load(&r->config.answered);
 }
 
+/* Where outputs name kernel frames, and we may. */
+static const struct kernel_names *load_kernel_names(struct recorder *r,
+						    struct sink *const *sinks, size_t n)
+{
+	unsigned needs = 0;
+
+	for (size_t i = 0; i < n; i++)
+		needs |= sinks[i]->ops->needs;
+	return r->session->flags & SESSION_KERNEL && needs & SINK_NEEDS_NAMES &&
+			       kernel_names_init(&r->kernel_names) == 0 ?
+		       &r->kernel_names :
+		       NULL;
+}
+
 static int make_resolver(struct recorder *r, struct sink *const *sinks, size_t n_sinks)
 {
 	struct resolver_config c = {
@@ -408,6 +422,7 @@ static int make_resolver(struct recorder *r, struct sink *const *sinks, size_t n
 		.waits = is_incomplete,
 		.tick_arg = r,
 		.targets = &r->tracker.targets,
+		.kernel_names = load_kernel_names(r, sinks, n_sinks),
 		.work = &r->config.others,
 		.nice = r->nice,
 	};

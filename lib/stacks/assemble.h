@@ -24,6 +24,7 @@ struct assembler_config {
 	const char *files;     /* spaces_elsewhere(); NULL: as the processes see them */
 	struct places *places; /* where native frames are noted, borrowed; or NULL */
 	struct file_helper *file_helper; /* reads mapped files, borrowed; NULL: we do */
+	const struct kernel_names *kernel_names; /* symbolizer_asks() */
 };
 
 struct assembler;

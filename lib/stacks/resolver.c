@@ -67,6 +67,7 @@ struct resolver *resolver_create(const struct resolver_config *c)
 		.places = c->session->places,
 		.file_helper = c->session->file_helper,
 		.files = c->files,
+		.kernel_names = c->kernel_names,
 		.stats = c->session->stats,
 		.memory = c->session->memory,
 	});

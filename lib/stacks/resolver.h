@@ -32,6 +32,7 @@ struct resolver_config {
 	void *tick_arg;		 /* of both */
 	struct targets *targets; /* of samples that nobody could judge; may be NULL */
 	const char *files;	 /* assembler_config's; NULL but in a replay */
+	const struct kernel_names *kernel_names; /* assembler_config's */
 	struct work *work;	 /* where its thread counts what it does; may be NULL */
 	int nice;		 /* its thread's, whatever the one that starts it has */
 };

@@ -1,6 +1,7 @@
 """Names of native code in a live process: of C++, of stripped files, of what a JIT made."""
 import os
 import platform
+import re
 import stat
 import subprocess
 
@@ -134,3 +135,23 @@ def test_trampolines(full):
     shown = sum(n for frames, n in stacks if any(frame.startswith("py::") for frame in frames))
     check(full or not shown, "%d of %d samples show one: %s", shown, harness.total(stacks), stacks[:3])
     enough((shown if full else harness.total(stacks)) > 50, "%d of only %d samples show one", shown, harness.total(stacks))
+
+
+@harness.one_python
+def test_kernel_names_are_asked_for_one_by_one(py):
+    """The list of all of them takes the kernel longer to print than a minute's samples take us."""
+    strace, home = need_command("strace"), harness.folder()
+    if "no  CAP_BPF" in pysampled("doctor").out:
+        raise harness.Skip("without CAP_BPF the list is read")
+    calls, target = os.path.join(home, "calls"), Target(py, "lives.py", "thread", 2, extensions=())
+    run = pysampled("-p", target.pid, "-e", "context-switches", "-c", 1, "-d", 1, "-o", "a.folded", "-o", "a.data", home=home,
+                    wrapper=[strace, "-f", "-e", "trace=openat,bpf", "-o", calls]).ok()
+    stacks = harness.read_folded(os.path.join(home, "a.folded"))
+    names = {frame for frames, _ in stacks for frame in frames if frame.endswith("_[k]")}
+    enough(run.n("samples") > 50 and len(names) > 5, "too few kernel frames: %s, %s", run, names)
+    check(not any("+0x" in name or " " in name for name in names) and "[kernel]_[k]" not in names, "names: %s", names)
+    with open(calls) as file:
+        said = file.read()
+    check("BPF_PROG_TEST_RUN" in said, "the kernel was not asked")
+    resolver = re.search(r"^(\d+) .*BPF_PROG_TEST_RUN", said, re.M).group(1)
+    check(not re.search(r"^%s .*kallsyms" % resolver, said, re.M), "the list was read")
