@@ -103,7 +103,7 @@ void cpu_events_drop(struct reader *r, pid_t pid)
 {
 	STATS_ADD(r->c->stats, foreign, 1);
 	tell_of_stranger(r, pid);
-	if (r->c->filter)
+	if (r->c->filter && pid != r->c->child) /* which may become a target at once */
 		stranger_filter_add(r->c->filter, pid, now_ns() + SECOND);
 }
 

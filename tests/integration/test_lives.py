@@ -124,6 +124,19 @@ def test_the_books_balance(how):
 
 
 @harness.seconds(120)
+def test_a_command_has_no_hole_at_its_start():
+    """A sample between its fork and its exec is no sample of it, and no reason to drop those that follow."""
+    harness.need_fifo()
+    harness.need_events_for_all()
+    py, runs = harness.newest_python().need(), 6
+    for _ in range(runs):
+        run = Recorder("-e", "cpu-clock", "-F", 999, "--events-on", "cpus", "--hold-budget", 100, "-o", "a.folded", "-v", "--", py,
+                       SCRIPT, "thread", 200, 0.4).wait().ok()
+        spent = spent_in(run)
+        balance(run, (spent["user"] + spent["kernel"]) * 999, float(run.summary["duration"].rstrip("s")) * 999)
+
+
+@harness.seconds(120)
 @each(event=[("page-faults", "faults", 1), ("page-faults", "faults", 7), ("context-switches", "switches", 1)])
 def test_the_books_of_what_happens_balance(event):
     """Events of which each one is a sample, or each seventh."""

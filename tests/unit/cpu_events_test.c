@@ -19,7 +19,7 @@
 #include "fake_ring.h"
 #include "sys/cpus.h"
 
-enum { STRANGER = 1, TABLE_PLACES = 1 << 16 };
+enum { STRANGER = 1, CHILD = 2, TABLE_PLACES = 1 << 16 };
 
 static void all_of_a_cpu(struct fake *f)
 {
@@ -57,7 +57,8 @@ static uint64_t dropped_until(const struct stranger_filter *filter, pid_t pid)
 	return until;
 }
 
-/* Whoever is a stranger is dropped by the kernel for a while. */
+/* Whoever is a stranger is dropped by the kernel for a while; not our own child, which is one
+ * only until its exec. */
 static void strangers_are_filtered(void **state)
 {
 	struct fake *f = *state;
@@ -68,8 +69,10 @@ static void strangers_are_filtered(void **state)
 		skip();
 	all_of_a_cpu(f);
 	f->c.filter = &filter;
+	f->c.child = CHILD;
 	fake_take(f, (struct fake_event){ 0 });
 	fake_take(f, (struct fake_event){ .pid = STRANGER, .tid = STRANGER });
+	fake_take(f, (struct fake_event){ .pid = CHILD, .tid = CHILD });
 	fake_leave(f, 10 * US);
 	assert_int_equal(dropped_until(&filter, STRANGER), 0);
 	stranger_filter_add(&filter, getpid(), 0);
@@ -77,6 +80,8 @@ static void strangers_are_filtered(void **state)
 	assert_true(dropped_until(&filter, STRANGER) > began);
 	assert_true(dropped_until(&filter, STRANGER) < now_ns() + 10 * 1000000000ull);
 	assert_int_equal(dropped_until(&filter, getpid()), 0);
+	assert_int_equal(dropped_until(&filter, CHILD), 0);
+	assert_int_equal(fake_counted(f, foreign), 2);
 	stranger_filter_deinit(&filter);
 	ours_destroy(f->c.ours);
 }
