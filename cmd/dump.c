@@ -12,6 +12,7 @@
 #include "targets/announce.h"
 #include "targets/census.h"
 #include "targets/others.h"
+#include "bpf/kernel_names.h"
 #include "elf/file_helper.h"
 #include "sys/harden.h"
 #include "sample/perf_decode.h"
@@ -242,7 +243,8 @@ static int dump_one(const struct pyproc *p, int pidfd, struct order *o)
 					    .names = true,
 					    .stats = &d->stats,
 					    .places = d->places,
-					    .file_helper = shows->file_helper });
+					    .file_helper = shows->file_helper,
+					    .kernel_names = shows->kernel_names });
 	d->stacks = pystack_create(DUMP_FRAMES, new_code, d);
 	if (d->assembler && d->native)
 		learn_maps(d);
@@ -379,6 +381,7 @@ static void say_slow(struct file_helper *files)
 int cmd_dump(int argc, char **argv)
 {
 	struct order o = { .shows.native = PROCESS_NATIVE };
+	struct kernel_names kernel_names;
 	struct err err;
 	int r;
 	pid_t pid = process_option(
@@ -418,9 +421,13 @@ int cmd_dump(int argc, char **argv)
 		o.shows.source = srcline_start(o.shows.debuginfod);
 	if (harden_process(HARDEN_LOOK, 0, &err) < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
+	if (o.shows.native && kernel_names_init(&kernel_names) == 0)
+		o.shows.kernel_names = &kernel_names;
 	r = dump_all(&o);
 	say_slow(o.shows.file_helper);
 	srcline_end(o.shows.source);
 	file_helper_end(o.shows.file_helper);
+	if (o.shows.kernel_names)
+		kernel_names_deinit(&kernel_names);
 	return r;
 }

@@ -269,7 +269,7 @@ ALLOW(bpf, MAIN, IS(0, BPF_PROG_LOAD))
 ALLOW(bpf, MAIN, IS(0, BPF_RAW_TRACEPOINT_OPEN))
 ALLOW(bpf, MAIN, IS(0, BPF_MAP_FREEZE))
 /* Of those there are: what a kernel address is called (bpf/kernel_names). */
-ALLOW(bpf, HARDEN_RECORD | HARDEN_RESOLVER, IS(0, BPF_PROG_TEST_RUN))
+ALLOW(bpf, MAIN | HARDEN_RESOLVER, IS(0, BPF_PROG_TEST_RUN))
 
 /* the command that was started, and what capture stop holds */
 ALLOW(wait4, MAIN | HARDEN_CONTROL)
