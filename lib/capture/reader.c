@@ -180,6 +180,16 @@ static void add_pending(struct reader *r, const struct perf_sample *s, uint32_t 
 	p->jumps = session->how[event].jumps;
 }
 
+/* Does a sample belong to what the event counted? On CPUs all of it does, whoever ran there,
+ * but of a clock's only what the targets ran is known (record/recorder_balance). */
+static bool in_books(const struct reader *r, uint32_t event, bool wanted)
+{
+	const struct reader_config *c = r->c;
+
+	return wanted || (c->ours && !c->split &&
+			  !perf_event_is_clock(&c->session->events[event].attr));
+}
+
 static void scan_sample(struct reader *r, const struct perf_event_header *h, uint64_t pos)
 {
 	bool early = false, wanted, in_time;
@@ -191,8 +201,7 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 		return;
 	wanted = cpu_events_want(r, s.pid, s.tid, s.time);
 	in_time = !outside(r, s.time) && !cpu_events_twin(r, event, early, s.time);
-	/* Where all that CPUs run is counted, all of it is in the books. */
-	if (in_time && (wanted || (r->c->ours && !r->c->split)))
+	if (in_time && in_books(r, event, wanted))
 		cpu_events_seen(r, event, s.period);
 	if (!wanted) {
 		cpu_events_drop(r, s.pid);

@@ -27,11 +27,11 @@ static void all_of_a_cpu(struct fake *f)
 	ours_set(f->c.ours, getpid(), true);
 }
 
-static void only_ours(void **state)
+/* What strangers ran is in the books of an event that counts it. */
+static void only_ours(struct fake *f, uint64_t config, uint64_t n, uint64_t period)
 {
-	struct fake *f = *state;
-
 	all_of_a_cpu(f);
+	f->session.events[0].attr.config = config;
 	fake_take(f, (struct fake_event){ .period = 10 });
 	fake_take(f, (struct fake_event){ .pid = STRANGER, .tid = STRANGER, .period = 200 });
 	fake_leave(f, 10 * US);
@@ -39,9 +39,20 @@ static void only_ours(void **state)
 	assert_string_equal(fake_next(f), "exact a3 b3");
 	assert_string_equal(fake_next(f), "");
 	assert_int_equal(fake_counted(f, foreign), 1);
-	assert_int_equal(f->slots[0].seen[0].n, 2); /* all that the CPU runs */
-	assert_int_equal(f->slots[0].seen[0].period, 210);
+	assert_int_equal(f->slots[0].seen[0].n, n);
+	assert_int_equal(f->slots[0].seen[0].period, period);
 	ours_destroy(f->c.ours);
+}
+
+static void only_ours_of_faults(void **state)
+{
+	only_ours(*state, PERF_COUNT_SW_PAGE_FAULTS, 2, 210);
+}
+
+/* The time that targets ran is known, not what else a CPU's clock counted. */
+static void only_ours_of_a_clock(void **state)
+{
+	only_ours(*state, PERF_COUNT_SW_CPU_CLOCK, 1, 10);
 }
 
 /* Until when the samples of @pid are dropped; 0: they are not. */
@@ -496,7 +507,8 @@ static void sleeper(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		FAKE_TEST(only_ours),
+		FAKE_TEST(only_ours_of_faults),
+		FAKE_TEST(only_ours_of_a_clock),
 		FAKE_TEST(strangers_are_filtered),
 		FAKE_TEST(only_samples_are_of_all),
 		FAKE_TEST(only_some_threads),
