@@ -179,7 +179,8 @@ static void learn_maps(struct dump *d)
 		STATS_ADD(&d->stats, unread, 1);
 		return;
 	}
-	ret = announce_process(&q, d->target.pid, false, true, 0);
+	ret = announce_process(&q, d->target.pid, false, true, 0,
+			       file_helper_openers(d->files));
 	if (ret < 0 && ret != -ESRCH)
 		STATS_ADD(&d->stats, unread, 1);
 	while ((rec = queue_peek(&q))) {

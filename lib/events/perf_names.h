@@ -35,6 +35,7 @@ struct perf_spec {
 	uint64_t config, config1, config2;
 	uint64_t period, freq; /* period= and freq=: of this event alone; 0: not said */
 	char file[1024];       /* where a uprobe is, else "" */
+	uint64_t file_ino;     /* ... its inode's number */
 	bool jumps;	       /* ... the instruction there goes elsewhere */
 	bool user, kernel;     /* from :u and :k; both false: not said, so both */
 	bool hv;

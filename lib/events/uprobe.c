@@ -2,23 +2,18 @@
 #include "events/uprobe.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/later.h"
 #include "base/nearest.h"
 #include "base/quota.h"
 #include "base/stop.h"
 #include "elf/elfprobe.h"
 #include "elf/file_helper.h"
+#include "elf/opener.h"
 #include "events/pmu.h"
 #include "sys/proc_maps.h"
-#include "sys/rootfile.h"
 
 enum { PATIENCE_MS = 5000, STEP_MS = 50 };
 
@@ -69,7 +64,8 @@ static int complete(const char *devices, struct perf_spec *s, const char *path,
 	return 0;
 }
 
-static int add_places(struct search *u, const char *path, const struct elfprobe *found)
+static int add_places(struct search *u, const char *path, ino_t ino,
+		      const struct elfprobe *found)
 {
 	int r = 0;
 
@@ -79,6 +75,7 @@ static int add_places(struct search *u, const char *path, const struct elfprobe 
 				       "event '%s': too many places; at most %zu events",
 				       u->like.name, u->cap);
 		u->ret[u->n] = u->like;
+		u->ret[u->n].file_ino = ino;
 		r = complete(u->devices, &u->ret[u->n++], path, &found->place[i], &u->err);
 	}
 	return r;
@@ -97,38 +94,20 @@ static int read_here(int fd, const struct elfprobe_want *want, struct elfprobe *
 	return r;
 }
 
-/* Does @path open? Where that hangs, so does the end of the process whose thread does it: a child
- * is first. One that hangs is left behind, and gone when the file answers. */
-static bool opens(const char *path)
+/* Where opening it hangs, so does the end of the process that does: it is not ours. */
+static int open_file(const struct search *u, const char *path, struct stat *st)
 {
-	const struct timespec step = { .tv_nsec = 200000 };
-	uint64_t end = now_ns() + 2 * PATIENCE_MS * 1000000ull;
-	pid_t child = fork();
-
-	if (child == 0) {
-		syscall(SYS_close_range, 0, ~0u, 0);
-		rootfile_open(-1, path);
-		_exit(0);
-	}
-	while (child > 0 && waitpid(child, NULL, WNOHANG) == 0) {
-		if (now_ns() > end) {
-			kill(child, SIGKILL);
-			return false;
-		}
-		nanosleep(&step, NULL);
-	}
-	return true; /* or an error, which the next one finds */
+	return opener_path(file_helper_openers(u->files), -1, path, -1, st);
 }
 
-static int read_file(struct search *u, const char *path, struct elfprobe *ret)
+static int read_file(struct search *u, const char *path, int fd, struct elfprobe *ret)
 {
 	const char *name = u->like.name;
-	int fd = opens(path) ? rootfile_open(-1, path) : -ETIMEDOUT, r = fd;
+	int r = fd;
 
 	if (fd >= 0)
 		r = u->files ? file_helper_probe(u->files, ret, fd, &u->want) :
 			       read_here(fd, &u->want, ret);
-	base_close(&fd);
 	switch (r) {
 	case 0:
 		return 0;
@@ -180,26 +159,51 @@ static int refuse(struct search *u, const struct elfprobe *found)
 		       event, at);
 }
 
-/* @path must be absolute: it is opened again for each thread. */
-static int look_in(struct search *u, const char *path)
+/* @path must be absolute: the kernel opens it again for each thread. */
+static int look_in(struct search *u, const char *path, int fd, const struct stat *st)
 {
 	struct elfprobe found;
-	int r = read_file(u, path, &found);
+	int r = read_file(u, path, fd, &found);
 
 	if (r < 0)
 		return r;
 	for (uint32_t i = 0; i < found.n_near; i++)
 		nearest_offer(&u->near, found.near[i]);
 	r = refuse(u, &found);
-	return r < 0 ? r : add_places(u, path, &found);
+	return r < 0 ? r : add_places(u, path, st->st_ino, &found);
 }
 
-/* Not by realpath() where it is absolute: /proc/PID/root leads elsewhere than its text. */
+/* Not by realpath(), which asks the file system, and /proc/PID/root leads elsewhere than its
+ * text. */
 static int look_in_named(struct search *u)
 {
-	_cleanup_free_ char *path = *u->file == '/' ? NULL : realpath(u->file, NULL);
+	char folder[PATH_MAX] = "", path[2 * PATH_MAX];
+	_cleanup_close_ int fd = -1;
+	struct stat st;
 
-	return look_in(u, path ? path : u->file);
+	if (*u->file != '/' && !getcwd(folder, sizeof(folder)))
+		return err_set(&u->err, -errno, "event '%s': no folder: %s", u->like.name,
+			       strerror(errno));
+	snprintf(path, sizeof(path), "%s%s%s", folder, *folder ? "/" : "", u->file);
+	fd = open_file(u, path, &st);
+	return look_in(u, path, fd, &st);
+}
+
+/* As @pid sees it, and its path for us. A descriptor or -errno. */
+static int open_mapped(const struct search *u, const struct proc_map *m, char path[1200],
+		       struct stat *st)
+{
+	int fd;
+
+	snprintf(path, 1200, "/proc/%d/root%s", u->pid, m->path);
+	fd = m->deleted ? -ENOENT : open_file(u, path, st);
+	if (fd >= 0 && st->st_ino == m->ino)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	snprintf(path, 1200, "/proc/%d/map_files/%llx-%llx", u->pid,
+		 (unsigned long long)m->start, (unsigned long long)m->end);
+	return open_file(u, path, st);
 }
 
 /* The files whose code @pid has mapped, as it sees them. */
@@ -214,18 +218,16 @@ static int look_in_process(struct search *u)
 		return err_set(&u->err, r, "process %d: %s", u->pid, strerror(-r));
 	for (size_t i = 0; r == 0 && i < maps.n; i++) {
 		const struct proc_map *m = &maps.map[i];
+		_cleanup_close_ int fd = -1;
 		char path[1200];
 		struct stat st;
 
 		if (!m->x || *m->path != '/' || !strcmp(m->path, last))
 			continue;
-		snprintf(path, sizeof(path), "/proc/%d/root%s", u->pid, m->path);
-		if (m->deleted || !opens(path) || stat(path, &st) < 0 || st.st_ino != m->ino)
-			snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", u->pid,
-				 (unsigned long long)m->start, (unsigned long long)m->end);
+		fd = open_mapped(u, m, path, &st);
 		last = m->path;
 		before = u->n;
-		r = look_in(u, path);
+		r = look_in(u, path, fd, &st);
 		if (u->n == before) /* no ELF file */
 			r = 0;
 	}

@@ -108,7 +108,7 @@ static bool has_address(const struct recorder *r)
 }
 
 /* True also where that can't be told. */
-static bool has_mapped(pid_t pid, const struct stat *file)
+static bool has_mapped(pid_t pid, uint64_t ino)
 {
 	struct proc_maps maps;
 	bool found = false;
@@ -116,7 +116,7 @@ static bool has_mapped(pid_t pid, const struct stat *file)
 	if (proc_maps_read(&maps, pid) < 0)
 		return true;
 	for (size_t i = 0; !found && i < maps.n; i++)
-		found = maps.map[i].ino == file->st_ino;
+		found = maps.map[i].ino == ino;
 	proc_maps_deinit(&maps);
 	return found;
 }
@@ -127,12 +127,11 @@ static void note_strange_files(const struct recorder *r)
 	for (size_t i = 0; !r->o.child && i < r->o.n_events; i++) {
 		const struct perf_spec *s = &r->o.events[i];
 		bool found = false;
-		struct stat st;
 
-		if (!*s->file || stat(s->file, &st) < 0)
+		if (!*s->file)
 			continue;
 		for (size_t p = 0; !found && p < r->tracker.targets.n_all; p++)
-			found = has_mapped(r->tracker.targets.all[p]->pid, &st);
+			found = has_mapped(r->tracker.targets.all[p]->pid, s->file_ino);
 		if (!found)
 			note_say(&r->o.note,
 				 "event '%s': no target seems to have mapped that file; "

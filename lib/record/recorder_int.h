@@ -20,6 +20,7 @@
 #include "attach/event_place.h"
 #include "record/recorder.h"
 #include "base/stats.h"
+#include "elf/file_helper.h"
 #include "sample/wire.h"
 #include "targets/announce.h"
 #include "targets/namer.h"
@@ -146,7 +147,8 @@ static inline void recorder_announced(struct recorder *r, int ret)
 /* announce_process() for the resolver. */
 static inline void recorder_announce(struct recorder *r, pid_t pid, bool execed, uint64_t time)
 {
-	recorder_announced(r, announce_process(&r->own, pid, execed, !r->config.named, time));
+	recorder_announced(r, announce_process(&r->own, pid, execed, !r->config.named, time,
+					       file_helper_openers(r->session->file_helper)));
 }
 
 /* recorder_announce.c: once, where the start takes long. @done: targets that were dealt with.

@@ -7,13 +7,18 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "elf/opener.h"
 #include "sample/perf_decode.h"
 #include "sys/proc.h"
 #include "sys/proc_maps.h"
 #include "sample/wire.h"
 
-enum { ROOM_MS = 1000 };
+enum {
+	ROOM_MS = 1000,
+	ANSWER_MS = 200, /* of a file system */
+};
 
 struct writer {
 	unsigned char buf[8192];
@@ -113,28 +118,34 @@ int announce_name(struct queue *q, pid_t pid, pid_t tid, const char *name, uint6
 	return end(&w, q, pid, tid, from);
 }
 
-static bool is_file_of(const struct proc_map *m, const char *path)
+/* Is it at @path here? Who may hang is asked; after the first who does nobody is. */
+static bool is_file_of(const struct proc_map *m, const char *path, struct pool **openers)
 {
 	struct stat st;
+	int fd = *openers ? opener_path(*openers, -1, path, ANSWER_MS, &st) : -ENOENT;
 
-	return stat(path, &st) == 0 && st.st_ino == m->ino;
+	if (fd == -ETIMEDOUT)
+		*openers = NULL;
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 && st.st_ino == m->ino;
 }
 
 /* In a chroot of a mount namespace of its own a file's path, as the kernel tells it, begins
  * with the root's and may lead nowhere here. Without it, it may be the same file: perf 6.1
  * ends where the addr2line that it starts finds no file. */
-static const char *path_here(const struct proc_map *m, const char *root)
+static const char *path_here(const struct proc_map *m, const char *root, struct pool **openers)
 {
 	size_t n = strlen(root);
 
 	if (n > 1 && strncmp(m->path, root, n) == 0 && m->path[n] == '/' &&
-	    !is_file_of(m, m->path) && is_file_of(m, m->path + n))
+	    !is_file_of(m, m->path, openers) && is_file_of(m, m->path + n, openers))
 		return m->path + n;
 	return m->path[0] ? m->path : "//anon";
 }
 
 static int announce_map(struct writer *w, struct queue *q, pid_t pid, const struct proc_map *m,
-			const char *root, uint64_t time)
+			const char *path, uint64_t time)
 {
 	begin(w, PERF_RECORD_MMAP2, PERF_RECORD_MISC_USER, pid, pid);
 	put_u64(w, m->start);
@@ -146,11 +157,12 @@ static int announce_map(struct writer *w, struct queue *q, pid_t pid, const stru
 	put_u64(w, 0);
 	put_u32(w, (uint32_t)((m->r ? PROT_READ : 0) | (m->w ? PROT_WRITE : 0) | PROT_EXEC));
 	put_u32(w, m->shared ? MAP_SHARED : MAP_PRIVATE);
-	put_string(w, path_here(m, root));
+	put_string(w, path);
 	return end(w, q, pid, pid, time);
 }
 
-int announce_maps(struct queue *q, pid_t pid, uint64_t stack, uint64_t time)
+int announce_maps(struct queue *q, pid_t pid, uint64_t stack, uint64_t time,
+		  struct pool *openers)
 {
 	char link[64], root[PATH_MAX] = "";
 	struct proc_maps maps;
@@ -166,7 +178,8 @@ int announce_maps(struct queue *q, pid_t pid, uint64_t stack, uint64_t time)
 		root[0] = '\0';
 	for (size_t i = 0; r == 0 && i < maps.n; i++)
 		if (maps.map[i].x)
-			r = announce_map(&w, q, pid, &maps.map[i], root, time);
+			r = announce_map(&w, q, pid, &maps.map[i],
+					 path_here(&maps.map[i], root, &openers), time);
 	proc_maps_deinit(&maps);
 	return r;
 }
@@ -188,9 +201,10 @@ int announce_names(struct queue *q, pid_t pid, bool execed, bool threads, uint64
 	return r;
 }
 
-int announce_process(struct queue *q, pid_t pid, bool execed, bool threads, uint64_t time)
+int announce_process(struct queue *q, pid_t pid, bool execed, bool threads, uint64_t time,
+		     struct pool *openers)
 {
 	int r = announce_names(q, pid, execed, threads, time);
 
-	return r < 0 ? r : announce_maps(q, pid, 0, time);
+	return r < 0 ? r : announce_maps(q, pid, 0, time, openers);
 }

@@ -472,7 +472,8 @@ static void stacks(void **state)
 		p.user_ip = ip_of(p.user_ip);
 		f->c.native = !row->no_native;
 		f->c.full = row->full;
-		assert_int_equal(announce_process(&f->queue[1], getpid(), false, true, 0), 0);
+		assert_int_equal(announce_process(&f->queue[1], getpid(), false, true, 0, NULL),
+				 0);
 		put_code(f, 0, 1, 'a');
 		put_code(f, 0, 2, 'b');
 		put_sample(f, 0, &p);
