@@ -8,11 +8,14 @@
 #include "capture/capture.h"
 #include "capture/preempt.h"
 #include "elf/file_helper.h"
+#include "elf/opener.h"
 #include "record/facts.h"
 #include "sys/harden.h"
 #include "sys/proc.h"
 #include "cmd.h"
 #include "process.h"
+
+enum { ANSWER_MS = 500 }; /* of a file system, on a busy machine */
 
 static void print_line(void *arg, const char *mark, const char *text)
 {
@@ -86,6 +89,40 @@ static void print_wrapper(pid_t pid, const struct lookup *l)
 		print_python(&l->child[i]);
 }
 
+/* Does a file whose code it has mapped answer? */
+static bool file_answers(pid_t pid, const struct proc_map *m, struct file_helper *files)
+{
+	unsigned char id[ELFIMAGE_MAX_ID];
+	struct stat st;
+	_cleanup_close_ int fd =
+		opener_map(file_helper_openers(files), pid, m, ANSWER_MS, &st, NULL);
+
+	return fd != -ETIMEDOUT &&
+	       (fd < 0 || file_helper_id(files, id, fd, ANSWER_MS) != -ETIMEDOUT);
+}
+
+/* The first that does not is named in the end. */
+static void check_files(pid_t pid, struct file_helper *files)
+{
+	const char *last = "";
+	struct proc_maps maps;
+	bool answers = true;
+
+	if (proc_maps_read(&maps, pid) < 0)
+		return;
+	for (size_t i = 0; answers && i < maps.n; i++) {
+		const struct proc_map *m = &maps.map[i];
+
+		if (!m->x || *m->path != '/' || !strcmp(m->path, last))
+			continue;
+		last = m->path;
+		answers = file_answers(pid, m, files);
+	}
+	if (!answers)
+		file_helper_slow(files, last);
+	proc_maps_deinit(&maps);
+}
+
 /* @pidfd: of the process before anything was asked of it, or -errno. */
 static int check_target(const struct facts_machine *m, const struct facts_target *t, int pidfd,
 			const struct capture_want *want, struct file_helper *files)
@@ -94,6 +131,8 @@ static int check_target(const struct facts_machine *m, const struct facts_target
 	struct err err;
 	int code = process_find(t->pid, files, &l, &err);
 
+	if (code != -ESRCH)
+		check_files(t->pid, files);
 	if (code != -ESRCH && pidfd >= 0 && proc_has_ended(pidfd))
 		code = err_set(&err, -ESRCH, "process %d has ended", t->pid);
 	if (code == -ESRCH)
@@ -157,6 +196,8 @@ int cmd_doctor(int argc, char **argv)
 	check_captures(want);
 	if (pid)
 		r = check_target(&m, &t, fd, &want, files);
+	if (r != EXIT_NO_PROCESS)
+		process_say_slow(files);
 	file_helper_end(files);
 	return r;
 }

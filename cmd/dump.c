@@ -371,14 +371,6 @@ static int dump_all(struct order *o)
 	return ret;
 }
 
-static void say_slow(struct file_helper *files)
-{
-	char path[PATH_MAX];
-
-	if (file_helper_was_slow(files, path))
-		cmd_say("'%s' does not answer: code in it has no names", path);
-}
-
 int cmd_dump(int argc, char **argv)
 {
 	struct order o = { .shows.native = PROCESS_NATIVE };
@@ -425,7 +417,7 @@ int cmd_dump(int argc, char **argv)
 	if (o.shows.native && kernel_names_init(&kernel_names) == 0)
 		o.shows.kernel_names = &kernel_names;
 	r = dump_all(&o);
-	say_slow(o.shows.file_helper);
+	process_say_slow(o.shows.file_helper);
 	srcline_end(o.shows.source);
 	file_helper_end(o.shows.file_helper);
 	if (o.shows.kernel_names)

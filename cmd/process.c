@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "elf/file_helper.h"
 #include "lines/srcline.h"
 #include "cmd.h"
 
@@ -170,6 +172,14 @@ int process_scope(struct scope *s, int opt, const char *arg)
 		return 0;
 	return cmd_fail(opt == 'G' && r == -ENOENT ? EXIT_NO_PROCESS : EXIT_USAGE, "%s",
 			err.text);
+}
+
+void process_say_slow(struct file_helper *files)
+{
+	char path[PATH_MAX];
+
+	if (files && file_helper_was_slow(files, path))
+		cmd_say("'%s' does not answer: what is in it is not known", path);
 }
 
 int process_find(pid_t pid, struct file_helper *files, struct lookup *ret, struct err *err)

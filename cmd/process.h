@@ -47,4 +47,7 @@ int process_scope(struct scope *s, int opt, const char *arg);
  * case. */
 int process_find(pid_t pid, struct file_helper *files, struct lookup *ret, struct err *err);
 
+/* Name the file that @files (or NULL) found not to answer. */
+void process_say_slow(struct file_helper *files);
+
 #endif

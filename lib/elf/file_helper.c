@@ -190,33 +190,24 @@ void file_helper_end(struct file_helper *h)
 	file_helper_unref(h);
 }
 
-static int send_file(struct file_helper *h, int socket, const struct file_question *q, int fd)
+struct asking {
+	struct file_helper *h;
+	const struct file_question *q;
+	int fd, ms;
+};
+
+static int send_question(const void *arg, int socket)
 {
-	_Static_assert(sizeof(*q) <= OPENER_MESSAGE, "an opener hands it on");
-	return opener_send(&h->openers, socket, q, sizeof(*q), &fd, 1);
+	const struct asking *a = arg;
+
+	_Static_assert(sizeof(*a->q) <= OPENER_MESSAGE, "an opener hands it on");
+	return opener_send(&a->h->openers, socket, a->q, sizeof(*a->q), &a->fd, 1, a->ms);
 }
 
-/* Ask one that waits, or a new one. Those that were idle may have ended; why a new one has,
- * its answer tells. Its socket, or -errno. */
-static int ask(struct file_helper *h, int fd, const struct file_question *q)
+/* Its socket, or -errno. */
+static int ask(struct file_helper *h, int fd, const struct file_question *q, int ms)
 {
-	int socket, r;
-
-	while ((socket = pool_take_idle(&h->readers)) >= 0) {
-		r = send_file(h, socket, q, fd);
-		if (r == 0)
-			return socket;
-		close(socket);
-		if (r != -EPIPE)
-			return r;
-	}
-	if (socket == -EAGAIN)
-		socket = pool_start(&h->readers);
-	r = socket < 0 ? 0 : send_file(h, socket, q, fd);
-	if (r == 0 || r == -EPIPE)
-		return socket;
-	close(socket);
-	return r;
+	return pool_ask(&h->readers, send_question, &(struct asking){ h, q, fd, ms });
 }
 
 static bool is_our_lack(int e)
@@ -310,7 +301,7 @@ int file_helper_read(struct file_helper *h, struct module *ret, int fd,
 		     const struct debugfile_origin *from, bool rows)
 {
 	const struct file_question q = { .kind = FILE_READ, .rows = rows };
-	int socket = ask(h, fd, &q), r;
+	int socket = ask(h, fd, &q, -1), r;
 	bool last = true;
 
 	*ret = (struct module){ 0 };
@@ -320,16 +311,18 @@ int file_helper_read(struct file_helper *h, struct module *ret, int fd,
 	return answered(h, socket, r, last);
 }
 
-/* Ask @q of @fd, and wait for the answer, with its descriptors. How many; -EAGAIN, -EPIPE or
- * -EPROTO as file_helper_read(). *@socket: of who answered. */
-static int ask_one(struct file_helper *h, int fd, const struct file_question *q, int *socket,
-		   struct file_answer *a, int fds[FDPASS_MAX])
+/* Ask @q of @fd, and wait @ms for the answer, with its descriptors. How many; -EAGAIN, -EPIPE
+ * or -EPROTO as file_helper_read(); -ETIMEDOUT. *@socket: of who answered. */
+static int ask_one(struct file_helper *h, int fd, const struct file_question *q, int ms,
+		   int *socket, struct file_answer *a, int fds[FDPASS_MAX])
 {
 	int n;
 
-	*socket = ask(h, fd, q);
+	*socket = ask(h, fd, q, ms);
 	if (*socket < 0)
 		return unasked(*socket);
+	if (!pool_answers(&h->readers, *socket, ms))
+		return -ETIMEDOUT;
 	n = fdpass_receive(*socket, a, sizeof(*a), fds);
 	if (n >= 0 && a->kind == FILE_DONE)
 		return n;
@@ -339,10 +332,10 @@ static int ask_one(struct file_helper *h, int fd, const struct file_question *q,
 }
 
 /* The same where nothing comes with the answer; what it is. */
-static int ask_plain(struct file_helper *h, int fd, const struct file_question *q,
+static int ask_plain(struct file_helper *h, int fd, const struct file_question *q, int ms,
 		     struct file_answer *a)
 {
-	int socket, fds[FDPASS_MAX], r = ask_one(h, fd, q, &socket, a, fds);
+	int socket, fds[FDPASS_MAX], r = ask_one(h, fd, q, ms, &socket, a, fds);
 
 	if (r < 0)
 		return r;
@@ -353,11 +346,11 @@ static int ask_plain(struct file_helper *h, int fd, const struct file_question *
 	return answered(h, socket, a->result, a->last);
 }
 
-int file_helper_python(struct file_helper *h, struct elfpython *ret, int fd)
+int file_helper_python(struct file_helper *h, struct elfpython *ret, int fd, int ms)
 {
 	const struct file_question q = { .kind = FILE_PYTHON };
 	struct file_answer a;
-	int r = ask_plain(h, fd, &q, &a);
+	int r = ask_plain(h, fd, &q, ms, &a);
 
 	if (r == 0 && a.python.n_loads > ELFPYTHON_LOADS)
 		r = -EPROTO;
@@ -370,7 +363,7 @@ int file_helper_layout(struct file_helper *h, struct elflayout *ret, int fd,
 		       const struct elflayout_want *want, const struct debugfile_origin *from)
 {
 	const struct file_question q = { .kind = FILE_LAYOUT, .layout = *want };
-	int socket = ask(h, fd, &q), fds[FDPASS_MAX], n, r = -EPROTO;
+	int socket = ask(h, fd, &q, -1), fds[FDPASS_MAX], n, r = -EPROTO;
 	struct file_answer a;
 	bool lack;
 
@@ -395,7 +388,7 @@ int file_helper_probe(struct file_helper *h, struct elfprobe *ret, int fd,
 {
 	const struct file_question q = { .kind = FILE_PROBE, .probe = *want };
 	struct file_answer a;
-	int r = ask_plain(h, fd, &q, &a);
+	int r = ask_plain(h, fd, &q, -1, &a);
 
 	if (r == 0 && !elfprobe_good(&a.probe))
 		r = -EPROTO;
@@ -404,11 +397,11 @@ int file_helper_probe(struct file_helper *h, struct elfprobe *ret, int fd,
 	return r;
 }
 
-int file_helper_id(struct file_helper *h, unsigned char ret[ELFIMAGE_MAX_ID], int fd)
+int file_helper_id(struct file_helper *h, unsigned char ret[ELFIMAGE_MAX_ID], int fd, int ms)
 {
 	const struct file_question q = { .kind = FILE_ID };
 	struct file_answer a;
-	int r = ask_plain(h, fd, &q, &a);
+	int r = ask_plain(h, fd, &q, ms, &a);
 
 	if (r < 0)
 		return r;
@@ -438,7 +431,7 @@ ssize_t file_helper_bytes(struct file_helper *h, int fd, uint64_t at, void *buf,
 	struct file_answer a;
 	ssize_t got = -EPROTO;
 
-	k = ask_one(h, fd, &q, &socket, &a, fds);
+	k = ask_one(h, fd, &q, -1, &socket, &a, fds);
 	if (k < 0)
 		return k;
 	if (k == 0 && a.result <= 0)
@@ -464,7 +457,7 @@ int file_helper_code(struct file_helper *h, struct codemap *m, int fd, enum code
 	int socket, fds[FDPASS_MAX], r = -EPROTO, n;
 	struct file_answer a;
 
-	n = ask_one(h, fd, &q, &socket, &a, fds);
+	n = ask_one(h, fd, &q, -1, &socket, &a, fds);
 	if (n < 0)
 		return n;
 	if (n == 1 && a.result == 0 && place_good(&a.place, place))

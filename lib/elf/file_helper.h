@@ -53,8 +53,8 @@ int file_helper_read(struct file_helper *h, struct module *ret, int fd,
 int file_helper_code(struct file_helper *h, struct codemap *m, int fd, enum codemap_kind what,
 		     struct codemap_place *place);
 
-/* elfpython_read() of @fd elsewhere, as file_helper_read(). */
-int file_helper_python(struct file_helper *h, struct elfpython *ret, int fd);
+/* elfpython_read() of @fd elsewhere, as file_helper_read(); -ETIMEDOUT: not in @ms. */
+int file_helper_python(struct file_helper *h, struct elfpython *ret, int fd, int ms);
 
 /* elflayout_read() of @fd elsewhere, as file_helper_read(); -ENOENT: there is no debug info. */
 int file_helper_layout(struct file_helper *h, struct elflayout *ret, int fd,
@@ -65,8 +65,8 @@ int file_helper_probe(struct file_helper *h, struct elfprobe *ret, int fd,
 		      const struct elfprobe_want *want);
 
 /* The build-id in the file, up to ELFIMAGE_MAX_ID bytes, as file_helper_read(); how many, 0:
- * none. */
-int file_helper_id(struct file_helper *h, unsigned char ret[ELFIMAGE_MAX_ID], int fd);
+ * none; -ETIMEDOUT: not in @ms. */
+int file_helper_id(struct file_helper *h, unsigned char ret[ELFIMAGE_MAX_ID], int fd, int ms);
 
 /* Up to @n bytes of @fd at @at, read elsewhere, as file_helper_read(); how many. */
 ssize_t file_helper_bytes(struct file_helper *h, int fd, uint64_t at, void *buf, size_t n);

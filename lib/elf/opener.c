@@ -6,10 +6,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "sys/proc.h"
 #include "sys/rootfile.h"
 
@@ -141,36 +139,17 @@ void opener_serve(int socket)
 
 /* ---- Where it is asked for ---- */
 
-/* Send it to one that waits, or to a new one. Its socket, or -errno. */
-static int ask(struct pool *p, const struct question *q, const int *fds, size_t n)
+struct asking {
+	const struct question *q;
+	const int *fds;
+	size_t n;
+};
+
+static int send_question(const void *arg, int socket)
 {
-	int socket, r;
+	const struct asking *a = arg;
 
-	while ((socket = pool_take_idle(p)) >= 0) {
-		if (fdpass_send(socket, q, sizeof(*q), fds, n) == 0)
-			return socket;
-		close(socket);
-	}
-	if (socket == -EAGAIN)
-		socket = pool_is_stuck(p) ? -EAGAIN : pool_start(p);
-	if (socket < 0)
-		return socket;
-	r = fdpass_send(socket, q, sizeof(*q), fds, n);
-	if (r < 0)
-		close(socket);
-	return r < 0 ? r : socket;
-}
-
-static bool answers(int socket, int ms)
-{
-	struct pollfd p = { .fd = socket, .events = POLLIN };
-	uint64_t until = now_ns() + (uint64_t)MAX(ms, 0) * 1000000;
-	int r;
-
-	while ((r = poll(&p, 1, ms)) < 0 && errno == EINTR)
-		if (ms >= 0)
-			ms = now_ns() < until ? (int)((until - now_ns()) / 1000000) : 0;
-	return r != 0;
+	return fdpass_send(socket, a->q, sizeof(*a->q), a->fds, a->n);
 }
 
 /* The answer, with up to two descriptors in @got, -1 where there is none. Who is ended while it
@@ -183,13 +162,11 @@ static int have_done(struct pool *p, const struct question *q, const int *fds, s
 
 	got[0] = got[1] = -1;
 	for (int i = 0; i < 2 && k == -EPIPE; i++) {
-		socket = ask(p, q, fds, n);
+		socket = pool_ask(p, send_question, &(struct asking){ q, fds, n });
 		if (socket < 0)
 			return proc_is_short(socket) ? socket : -EAGAIN;
-		if (ms >= 0 && !answers(socket, ms)) {
-			pool_leave(p, socket);
+		if (!pool_answers(p, socket, ms))
 			return -ETIMEDOUT;
-		}
 		k = fdpass_receive(socket, &a, sizeof(a), taken);
 		if (k < 0)
 			close(socket);
@@ -273,7 +250,7 @@ static bool put_message(struct question *q, const void *message, size_t n)
 }
 
 int opener_send(struct pool *openers, int socket, const void *message, size_t n,
-		const int *fds, size_t n_fds)
+		const int *fds, size_t n_fds, int ms)
 {
 	struct question q = { .kind = OPEN_SEND };
 	int send[FDPASS_MAX] = { socket }, got[2], flags = fcntl(fds[0], F_GETFL);
@@ -283,7 +260,7 @@ int opener_send(struct pool *openers, int socket, const void *message, size_t n,
 	if (!(flags & O_PATH) || !openers)
 		return fdpass_send(socket, message, n, fds, n_fds);
 	memcpy(send + 1, fds, n_fds * sizeof(*fds));
-	return have_done(openers, &q, send, n_fds + 1, -1, NULL, got);
+	return have_done(openers, &q, send, n_fds + 1, ms, NULL, got);
 }
 
 int opener_debug(struct pool *openers, int socket, void *message, size_t n, size_t set_at,

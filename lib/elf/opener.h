@@ -35,9 +35,9 @@ int opener_stat(struct pool *openers, int fd, int ms, struct stat *st);
 enum { OPENER_MESSAGE = 1024 }; /* bytes of one at most */
 
 /* As fdpass_send(), but of @fds the first may be O_PATH, and goes as a file that is open for
- * reading. */
+ * reading. After -ETIMEDOUT it may still come. */
 int opener_send(struct pool *openers, int socket, const void *message, size_t n,
-		const int *fds, size_t n_fds);
+		const int *fds, size_t n_fds, int ms);
 
 /* Send to @socket @message with what debugfile_open_all() opens; bit N of the integer at
  * @set_at of the message then says that there is one at place N. 0; 1: descriptors had run

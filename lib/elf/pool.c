@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/base.h"
+#include "base/clock.h"
 #include "sys/fdpass.h"
 
 void pool_init(struct pool *p, enum pool_kind kind, int starter)
@@ -68,7 +70,8 @@ int pool_start(struct pool *p)
 	return r;
 }
 
-int pool_take_idle(struct pool *p)
+/* To one that waits, which may have ended; -EAGAIN: there is none; -EPIPE. */
+static int take_idle(struct pool *p)
 {
 	int socket = -EAGAIN;
 
@@ -118,7 +121,8 @@ void pool_leave(struct pool *p, int socket)
 		close(socket);
 }
 
-bool pool_is_stuck(struct pool *p)
+/* Too many do not answer. */
+static bool is_stuck(struct pool *p)
 {
 	bool ret;
 
@@ -128,4 +132,39 @@ bool pool_is_stuck(struct pool *p)
 	ret = p->n_left == POOL_LEFT;
 	pthread_mutex_unlock(&p->lock);
 	return ret;
+}
+
+int pool_ask(struct pool *p, int (*send)(const void *arg, int socket), const void *arg)
+{
+	int socket, r;
+
+	while ((socket = take_idle(p)) >= 0) {
+		r = send(arg, socket);
+		if (r == 0)
+			return socket;
+		close(socket);
+		if (r != -EPIPE)
+			return r;
+	}
+	if (socket == -EAGAIN)
+		socket = is_stuck(p) ? -EAGAIN : pool_start(p);
+	r = socket < 0 ? 0 : send(arg, socket);
+	if (r == 0 || r == -EPIPE) /* why a new one has ended, its answer tells */
+		return socket;
+	close(socket);
+	return r;
+}
+
+bool pool_answers(struct pool *p, int socket, int ms)
+{
+	struct pollfd answer = { .fd = socket, .events = POLLIN };
+	uint64_t until = now_ns() + (uint64_t)MAX(ms, 0) * 1000000;
+	int r;
+
+	while ((r = poll(&answer, 1, ms)) < 0 && errno == EINTR)
+		if (ms >= 0)
+			ms = now_ns() < until ? (int)((until - now_ns()) / 1000000) : 0;
+	if (r == 0)
+		pool_leave(p, socket);
+	return r != 0;
 }

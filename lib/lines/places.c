@@ -38,7 +38,7 @@ struct file {
 
 struct places {
 	struct srcline *lines; /* who is asked */
-	struct pool *openers;  /* of files; or NULL */
+	struct file_helper *files; /* who opens them; or NULL */
 	bool debuginfod, resolved;
 	struct stats *stats;
 	struct file file[PLACES_MAX_FILES];
@@ -122,7 +122,7 @@ static int file_of(struct places *p, const struct space *sp, const struct space_
 			return f->fd < 0 ? -1 : (int)i;
 	if (p->n_files == PLACES_MAX_FILES)
 		return -1;
-	p->openers = file_helper_openers(elfcache_reader(sp->of->elfs));
+	p->files = elfcache_reader(sp->of->elfs);
 	fd = space_open(sp, m, &root);
 	if (fd == -EAGAIN)
 		return -1;
@@ -241,8 +241,11 @@ static bool ask(struct places *p, size_t n, uint64_t until)
 		at[i] = p->place[p->order[p->from + i]].vaddr;
 	p->n_asked = n;
 	r = srcline_ask(p->lines,
-			&(struct srcline_file){ f->fd, f->root, f->path, p->openers }, at, n,
-			p->debuginfod, (int)MIN(ms, most), take_answer, p);
+			&(struct srcline_file){ f->fd, f->root, f->path,
+						file_helper_openers(p->files) },
+			at, n, p->debuginfod, (int)MIN(ms, most), take_answer, p);
+	if (r == -EBUSY)
+		file_helper_slow(p->files, f->path);
 	if (r < 0 && r != -ENOENT)
 		STATS_ADD(p->stats, bad_debug, 1);
 	return r != -EINTR;

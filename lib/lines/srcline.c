@@ -15,11 +15,16 @@
 #include "lines/srcline_int.h"
 #include "sys/unprivileged.h"
 
-enum { BUFFER = 64 << 10, LINGER_MS = 2000 };
+enum {
+	BUFFER = 64 << 10,
+	LINGER_MS = 2000,
+	LOOKS = 20, /* the second file that hangs gets half of what the first one got */
+};
 
 struct srcline {
 	int socket; /* -1: it is lost */
 	pid_t pid;
+	uint32_t looks, number; /* of the question that is answered */
 };
 
 /* Its process takes no signal that a terminal sends: it serves until its socket is closed. */
@@ -31,6 +36,7 @@ struct srcline *srcline_start(bool debuginfod)
 
 	if (!s)
 		return NULL;
+	s->looks = LOOKS;
 	s->socket = unprivileged_start(argv, &s->pid);
 	if (s->socket >= 0)
 		return s;
@@ -90,19 +96,23 @@ ssize_t srcline_take(const char *p, size_t n, srcline_answer *answer, void *arg)
 	return (ssize_t)at;
 }
 
-/* Take answers until there are no more. */
-static int take_all(int fd, uint64_t until, srcline_answer *answer, void *arg)
+/* Take answers until there are no more, or @socket says how it ended: who hangs has @fd open.
+ */
+static int take_all(int fd, int socket, uint64_t until, srcline_answer *answer, void *arg)
 {
 	_cleanup_free_ char *buf = malloc(BUFFER);
 	size_t n = 0;
 
 	while (buf) {
-		struct pollfd p = { .fd = fd, .events = POLLIN };
+		struct pollfd p[2] = { { .fd = fd, .events = POLLIN },
+				       { .fd = socket, .events = POLLIN } };
 		uint64_t now = now_ns();
 		ssize_t got;
 
-		if (now >= until || poll(&p, 1, (int)((until - now) / 1000000) + 1) == 0)
+		if (now >= until || poll(p, 2, (int)((until - now) / 1000000) + 1) == 0)
 			return -ETIMEDOUT;
+		if (!p[0].revents)
+			return n ? -EIO : 0;
 		got = read(fd, buf + n, BUFFER - n);
 		if (got < 0 && errno == EINTR)
 			continue;
@@ -122,14 +132,18 @@ static int take_all(int fd, uint64_t until, srcline_answer *answer, void *arg)
 static int end(struct srcline *s)
 {
 	struct pollfd p = { .fd = s->socket, .events = POLLIN };
+	struct srcline_end end;
 	int status, sig;
 
-	if (poll(&p, 1, LINGER_MS) <= 0 ||
-	    read(s->socket, &status, sizeof(status)) != sizeof(status)) {
-		close(s->socket);
-		s->socket = -1;
-		return -EIO;
-	}
+	do
+		if (poll(&p, 1, LINGER_MS) <= 0 ||
+		    read(s->socket, &end, sizeof(end)) != sizeof(end)) {
+			close(s->socket);
+			s->socket = -1;
+			return -EIO;
+		}
+	while (end.number != s->number); /* of one that nobody waited for */
+	status = end.status;
 	sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 	if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP)
 		return -EINTR;
@@ -137,6 +151,8 @@ static int end(struct srcline *s)
 		return -ETIMEDOUT;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == SRCLINE_NO_DEBUG)
 		return -ENOENT;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == SRCLINE_HANGS)
+		return -EBUSY;
 	return status ? -EIO : 0;
 }
 
@@ -147,17 +163,19 @@ static int ask(struct srcline *s, const struct srcline_file *f, int question, ui
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -errno;
-	r = opener_send(f->openers, s->socket, "", 1,
-			(int[]){ f->fd, question, ends[1], f->root }, f->root < 0 ? 3 : 4);
+	s->number++;
+	r = opener_send(f->openers, s->socket, &s->number, sizeof(s->number),
+			(int[]){ f->fd, question, ends[1], f->root }, f->root < 0 ? 3 : 4,
+			(int)s->looks * SRCLINE_LOOK_MS);
 	close(ends[1]);
 	if (r == 0) {
-		r = take_all(ends[0], until, answer, arg);
+		r = take_all(ends[0], s->socket, until, answer, arg);
 		close(ends[0]); /* who still talks ends */
 		how = end(s);
 		return r < 0 && how != -EINTR ? r : how;
 	}
 	close(ends[0]);
-	return r;
+	return r == -ETIMEDOUT ? -EBUSY : r;
 }
 
 int srcline_ask(struct srcline *s, const struct srcline_file *f, const uint64_t *at, size_t n,
@@ -166,15 +184,20 @@ int srcline_ask(struct srcline *s, const struct srcline_file *f, const uint64_t 
 	uint64_t until = now_ns() + (uint64_t)ms * 1000000;
 	struct srcline_question q = { .n = n,
 				      .ms = ms > 0 ? (uint32_t)ms : 1,
+				      .looks = s ? s->looks : 0,
 				      .has_root = f->root >= 0,
 				      .debuginfod = debuginfod };
 	_cleanup_close_ int question = -1;
+	int r;
 
 	if (!s || s->socket < 0)
 		return -EIO;
 	snprintf(q.path, sizeof(q.path), "%s", f->path);
 	question = question_open(&q, at);
-	return question < 0 ? question : ask(s, f, question, until, answer, arg);
+	r = question < 0 ? question : ask(s, f, question, until, answer, arg);
+	if (r == -EBUSY)
+		s->looks = MAX(s->looks / 2, 1u);
+	return r;
 }
 
 #ifdef PYSAMPLED_LIBDW

@@ -42,7 +42,8 @@ void srcline_end(struct srcline *s);
 
 /* Have the lines of @n addresses of @f (as its segments have them, ascending) found, in @ms at
  * most. @debuginfod: fetch its debug file where it is not on this machine. 0; -ENOENT: there
- * is no debug information; -EINTR: a signal to our process group ended it; -ETIMEDOUT; -EIO:
+ * is no debug information; -EINTR: a signal to our process group ended it; -ETIMEDOUT; -EBUSY:
+ * its file system does not answer; -EIO:
  * it can't be read; -errno. What was answered until then is good. */
 int srcline_ask(struct srcline *s, const struct srcline_file *f, const uint64_t *at, size_t n,
 		bool debuginfod, int ms, srcline_answer *answer, void *arg);

@@ -27,13 +27,18 @@ enum { SRCLINE_MAX_TEXT = 4096, SRCLINE_MAX_ID = 64 }; /* bytes of a name, of a 
 enum {
 	SRCLINE_FAILED = 1,
 	SRCLINE_NO_DEBUG,
-	SRCLINE_WANTED /* ... but a server may have it */
+	SRCLINE_WANTED, /* ... but a server may have it */
+	SRCLINE_HANGS	/* it did not exit: its file does not answer */
 };
+
+/* A look is whether who answers used the CPU since the last one. */
+enum { SRCLINE_LOOK_MS = 20 };
 
 /* @n addresses (uint64_t) follow. */
 struct srcline_question {
 	uint64_t n;
 	uint32_t ms;
+	uint32_t looks; /* so many that find that it waits, one after the other: it hangs */
 	bool has_root, has_debug, debuginfod;
 	char path[PATH_MAX];
 	/* Its answer to the process that serves, with SRCLINE_WANTED: what a server knows it
@@ -41,6 +46,12 @@ struct srcline_question {
 	uint32_t n_id;
 	unsigned char id[SRCLINE_MAX_ID];
 	char debug[PATH_MAX];
+};
+
+/* How question @number, which is the message that it comes with, ended: as waitpid() says. */
+struct srcline_end {
+	uint32_t number;
+	int status;
 };
 
 /* The texts follow, without a NUL. */

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
  * srcline_serve - the process that serves questions about lines: it gives up all rights before
- * it takes the first, and has each answered in a child with limits.
+ * it takes the first. It holds no file: a child takes each question, and has it answered in
+ * one of its own with limits. Where the file system does not answer both are left behind.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -15,12 +18,14 @@
 #include "base/base.h"
 #include "lines/srcline_int.h"
 #include "sys/fdpass.h"
+#include "sys/proc.h"
 #include "sys/unprivileged.h"
 
 enum {
 	CPU_SECONDS = 60,
 	NOBODY = UNPRIVILEGED_NOBODY,
 	HIGH = 16, /* descriptors from here on are ours */
+	NO_LIMIT = 0, /* of looks */
 };
 
 #define MAX_SPACE ((rlim_t)8 << 30) /* of addresses: files are mapped */
@@ -66,6 +71,11 @@ static void open_cache(void)
 	setenv("DEBUGINFOD_CACHE_PATH", path, 1);
 }
 
+struct server {
+	int from, said; /* closed when who has a question answered has said how that ended */
+	int (*answer)(void), (*fetch)(void);
+};
+
 /* --- a child --- */
 
 /* Its time is up by a signal, which it can't put off any more once it is hardened. */
@@ -82,13 +92,15 @@ static void set_limits(uint32_t ms)
 }
 
 /* @fds become its descriptors; of them the last may be missing. */
-static void child(const int fds[SRCLINE_END], const struct srcline_question *q,
-		  int (*run)(void))
+static void child(const struct server *s, const int fds[SRCLINE_END],
+		  const struct srcline_question *q, int (*run)(void))
 {
 	static const int sigs[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGALRM };
 
 	for (size_t i = 0; i < ARRAY_SIZE(sigs); i++)
 		signal(sigs[i], SIG_DFL);
+	close(s->from);
+	close(s->said);
 	for (int i = 0; i < SRCLINE_END; i++)
 		if (fds[i] >= 0)
 			dup2(fds[i], i);
@@ -100,18 +112,37 @@ static void child(const int fds[SRCLINE_END], const struct srcline_question *q,
 	_exit(run()); /* the kernel frees it all, and faster */
 }
 
-static int run_child(const int fds[SRCLINE_END], const struct srcline_question *q,
-		     int (*run)(void))
+/* How it ends. @looks: so many that find that it did nothing, and it is left to hang. */
+static int await(pid_t pid, uint32_t looks)
+{
+	struct pollfd p = { .fd = proc_pidfd(pid), .events = POLLIN };
+	uint64_t ran = 0, before = 0;
+	int status = W_EXITCODE(SRCLINE_FAILED, 0);
+	uint32_t still = 0;
+	pid_t r;
+
+	while ((r = waitpid(pid, &status, WNOHANG)) == 0 && (!looks || still < looks)) {
+		poll(&p, 1, SRCLINE_LOOK_MS);
+		ran = proc_ran_ns(pid, pid);
+		still = ran && ran == before && proc_state(pid, pid) != 'R' ? still + 1 : 0;
+		before = ran;
+	}
+	if (p.fd >= 0)
+		close(p.fd);
+	if (r != 0)
+		return status;
+	kill(pid, SIGKILL);
+	return W_EXITCODE(SRCLINE_HANGS, 0);
+}
+
+static int run_child(const struct server *s, const int fds[SRCLINE_END],
+		     const struct srcline_question *q, int (*run)(void), uint32_t looks)
 {
 	pid_t pid = fork();
-	int status;
 
 	if (pid == 0)
-		child(fds, q, run);
-	while (pid < 0 || waitpid(pid, &status, 0) < 0)
-		if (pid < 0 || errno != EINTR)
-			return W_EXITCODE(SRCLINE_FAILED, 0);
-	return status;
+		child(s, fds, q, run);
+	return pid < 0 ? W_EXITCODE(SRCLINE_FAILED, 0) : await(pid, looks);
 }
 
 /* --- the process --- */
@@ -135,7 +166,7 @@ static int open_debug(int question)
 	return pwrite(question, &q, sizeof(q), 0) == sizeof(q) ? fd : -1;
 }
 
-static int serve_one(int fds[SRCLINE_END], int (*answer)(void), int (*fetch)(void))
+static int serve_one(const struct server *s, int fds[SRCLINE_END])
 {
 	const int only[SRCLINE_END] = { fds[SRCLINE_QUESTION], -1, -1, -1, -1, -1 };
 	struct srcline_question q;
@@ -143,44 +174,82 @@ static int serve_one(int fds[SRCLINE_END], int (*answer)(void), int (*fetch)(voi
 
 	if (!read_question(fds[SRCLINE_QUESTION], &q))
 		return W_EXITCODE(SRCLINE_FAILED, 0);
-	status = run_child(fds, &q, answer);
+	status = run_child(s, fds, &q, s->answer, q.looks);
 	if (status != W_EXITCODE(SRCLINE_WANTED, 0))
 		return status;
 	status = W_EXITCODE(SRCLINE_NO_DEBUG, 0);
-	if (!q.debuginfod || run_child(only, &q, fetch) != 0)
+	if (!q.debuginfod || run_child(s, only, &q, s->fetch, NO_LIMIT) != 0)
 		return status;
 	low = open_debug(fds[SRCLINE_QUESTION]);
 	fds[SRCLINE_DEBUG] = low < 0 ? -1 : fcntl(low, F_DUPFD_CLOEXEC, HIGH);
 	if (low >= 0)
 		close(low);
-	return fds[SRCLINE_DEBUG] < 0 ? status : run_child(fds, &q, answer);
+	return fds[SRCLINE_DEBUG] < 0 ? status : run_child(s, fds, &q, s->answer, q.looks);
 }
 
-/* The descriptors of the next question, above those of a child. */
+/* The descriptors of the next question, above those of a child. To close one may hang. */
 static bool take(int from, int fds[SRCLINE_END])
 {
 	static const int place[] = { SRCLINE_FILE, SRCLINE_QUESTION, SRCLINE_ANSWER,
 				     SRCLINE_ROOT };
 	int got[FDPASS_MAX], n;
-	char byte;
+	uint32_t number;
 
-	n = fdpass_receive(from, &byte, 1, got);
+	n = fdpass_receive(from, &number, sizeof(number), got);
 	if (n < 0 && n != -EMFILE) /* then the question lacks all, and fails */
 		return false;
 	for (int i = 0; i < SRCLINE_END; i++)
 		fds[i] = -1;
-	for (int i = 0; i < n; i++) {
-		if (i < (int)ARRAY_SIZE(place))
-			fds[place[i]] = fcntl(got[i], F_DUPFD_CLOEXEC, HIGH);
-		close(got[i]);
-	}
+	for (int i = 0; i < n && i < (int)ARRAY_SIZE(place); i++)
+		fds[place[i]] = fcntl(got[i], F_DUPFD_CLOEXEC, HIGH);
 	return true;
+}
+
+static bool say_end(int to, uint32_t number, int status)
+{
+	const struct srcline_end end = { number, status };
+
+	return write(to, &end, sizeof(end)) == sizeof(end);
+}
+
+/* In a process of its own. */
+static _Noreturn void take_one(const struct server *s, uint32_t number)
+{
+	int fds[SRCLINE_END];
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGCHLD, SIG_DFL);
+	if (take(s->from, fds) && say_end(s->from, number, serve_one(s, fds)))
+		_exit(write(s->said, "", 1) != 1);
+	_exit(SRCLINE_FAILED);
+}
+
+/* The next question. False: there will be none. */
+static bool serve_next(struct server *s)
+{
+	uint32_t number;
+	int said[2];
+	char byte;
+	pid_t pid;
+
+	if (recv(s->from, &number, sizeof(number), MSG_PEEK) != sizeof(number) ||
+	    pipe2(said, O_CLOEXEC) < 0)
+		return false;
+	s->said = said[1];
+	pid = fork();
+	if (pid == 0)
+		take_one(s, number);
+	close(said[1]);
+	if (pid > 0 && read(said[0], &byte, 1) != 1)
+		say_end(s->from, number, W_EXITCODE(SRCLINE_FAILED, 0));
+	close(said[0]);
+	return pid > 0;
 }
 
 int srcline_serve(bool debuginfod, int (*answer)(void), int (*fetch)(void))
 {
-	static const int sigs[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
-	int from = fcntl(0, F_DUPFD_CLOEXEC, HIGH), fds[SRCLINE_END], status;
+	static const int sigs[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD };
+	struct server s = { fcntl(0, F_DUPFD_CLOEXEC, HIGH), -1, answer, fetch };
 	sigset_t none;
 
 	sigemptyset(&none);
@@ -189,16 +258,10 @@ int srcline_serve(bool debuginfod, int (*answer)(void), int (*fetch)(void))
 		signal(sigs[i], SIG_IGN);
 	if (debuginfod)
 		open_cache();
-	if (from < 0 || unprivileged_become() < 0)
+	if (s.from < 0 || unprivileged_become() < 0)
 		return SRCLINE_FAILED;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	while (take(from, fds)) {
-		status = serve_one(fds, answer, fetch);
-		for (int i = 0; i < SRCLINE_END; i++)
-			if (fds[i] >= 0)
-				close(fds[i]);
-		if (write(from, &status, sizeof(status)) < 0)
-			break;
-	}
+	while (serve_next(&s))
+		;
 	return 0;
 }

@@ -77,7 +77,7 @@ static void read_id(struct opening *o)
 	int n;
 
 	if (o->files) {
-		n = file_helper_id(o->files, o->id, o->fd);
+		n = file_helper_id(o->files, o->id, o->fd, -1);
 		o->n_id = n > 0 ? (size_t)n : 0;
 		o->lacks = n == -EAGAIN;
 		if (n == -EPROTO || n == -EPIPE)

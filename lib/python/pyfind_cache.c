@@ -10,7 +10,10 @@
 #include "elf/file_helper.h"
 #include "sys/proc.h"
 
-enum { FILES = 256 };
+enum {
+	FILES = 256,
+	PATIENCE_MS = 3000, /* for one to be read, on a busy machine */
+};
 
 struct entry {
 	struct pyfind_file file;
@@ -104,7 +107,9 @@ static int read_there(int fd, const char *path, struct file_helper *files,
 	int code;
 
 	for (unsigned bad = 1;; bad++) {
-		code = file_helper_python(files, ret, fd);
+		code = file_helper_python(files, ret, fd, PATIENCE_MS);
+		if (code == -ETIMEDOUT)
+			file_helper_slow(files, path);
 		if (code != -EPROTO && code != -EPIPE)
 			return code == -EAGAIN ? -ENOBUFS : code;
 		if (file_helper_bad_end(files, path, bad))
@@ -127,7 +132,7 @@ int pyfind_cache_read(int fd, const char *path, struct file_helper *files,
 		return code;
 	/* Reading it may hang: not with the lock. */
 	code = files ? read_there(fd, path, files, ret) : read_here(fd, ret);
-	if (!proc_is_short(code))
+	if (!proc_is_short(code) && code != -ETIMEDOUT)
 		add(file, ret, code);
 	return code;
 }

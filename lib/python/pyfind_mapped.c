@@ -21,6 +21,8 @@ int pyfind_open(const struct search *s, const struct proc_map *map, struct stat 
 {
 	int fd = opener_map(file_helper_openers(s->files), s->pid, map, PATIENCE_MS, st, root);
 
+	if (fd == -ETIMEDOUT)
+		file_helper_slow(s->files, map->path);
 	return fd == -EAGAIN ? -ENOBUFS : fd;
 }
 

@@ -286,12 +286,12 @@ static void tell_given_up(struct recorder *r)
 			 path);
 }
 
-/* A file has not answered in time. */
+/* A file has not answered in time. Who has nobody tell it leaves that to its caller. */
 static void tell_slow(struct recorder *r)
 {
 	char path[PATH_MAX];
 
-	if (r->session->file_helper && r->n_slow < MAX_GIVEN_UP &&
+	if (r->o.note.take && r->session->file_helper && r->n_slow < MAX_GIVEN_UP &&
 	    file_helper_was_slow(r->session->file_helper, path)) {
 		r->n_slow++;
 		note_say(&r->o.note, "'%s' does not answer: code in it has no names until it does",

@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import harness
+import test_lines
 from harness import NOBODY, Recorder, Target, check, each, enough, equal, one_python, seconds
 
 BESIDE = True
@@ -21,9 +22,14 @@ def opens(pid):
         return False
 
 
+def kinds(pid):
+    """The processes below the recorder that read files, and those that open them."""
+    found = harness.children(pid)[1:]
+    return [child for child in found if not opens(child)], [child for child in found if opens(child)]
+
+
 def helpers(pid):
-    """The processes below the recorder that read files."""
-    return [child for child in harness.children(pid)[1:] if not opens(child)]
+    return kinds(pid)[0]
 
 
 def rests(pids):
@@ -316,25 +322,98 @@ def test_the_recorder_reads_no_file_of_a_probe(py, event):
     check(own not in reads, "the recorder itself reads it")
 
 
-@each(command=["out.data", "out.folded", "out.html", "dump", "doctor"])
+def unserved_ns(pid):
+    """How long its threads, and those of the processes below it, could run and had no CPU."""
+    total = 0
+    for one in [pid, *harness.children(pid)]:
+        try:
+            for tid in harness.tasks(one):
+                with open("/proc/%d/task/%d/schedstat" % (one, tid)) as file:
+                    total += int(file.read().split()[1])
+        except OSError:
+            pass
+    return total
+
+
+def ends_soon(recorder, limit=2):
+    """Within so many seconds of a Ctrl-C, and of those that it has a CPU if it wants one."""
+    began, first = time.monotonic(), unserved_ns(recorder.pid)
+    last = first
+    recorder.signal(signal.SIGINT)
+    while recorder.process.poll() is None:
+        last = max(last, unserved_ns(recorder.pid))
+        took = time.monotonic() - began
+        check(took < limit + (last - first) / 1e9, "it runs after %.1f s: %s%s", took, recorder.text(1), recorder.stuck())
+        time.sleep(0.005)
+    return recorder.wait()
+
+
+@each(command=["out.data", "out.folded", "out.html", "--native-lines", "dump", "doctor"])
 @each(hangs=["open", "read"])
 @one_python
 @seconds(60)
 def test_a_file_that_hangs_keeps_nobody_from_ending(py, hangs, command):
     """The server takes each request, from before we open the file or from when we have it open, and never answers."""
     harness.need_root()
+    options = ["-o", command]
+    if command == "--native-lines":
+        test_lines.need_libdw()
+        options = [command, "-o", "out.folded"]
     plain = elf(os.path.join(harness.folder(), "prog"), "notes")
     os.truncate(plain, 8192 + 64 * 60000)  # section headers alone: more than is read of it for the code that runs
     folder, dies, end = dead_file_system(py, "takes", hangs, serves=plain)
     path = os.path.join(folder, "prog")
     target = Target(py, "foreign.py", path)
     dies()
-    if "." in command:
+    if command in ("dump", "doctor"):
+        run = harness.pysampled(command, "-p", target.pid, limit=15).ok()
+    else:
+        recorder = Recorder("-p", target.pid, "-F", 199, "-v", *options).attached()
+        harness.works(target.pid, 0.5)
+        run = ends_soon(recorder).ok()
+        enough(run.n("samples") > 20, "too few samples: %s", run)
+    check("'%s'" % path in run.err + run.out, "nobody says which file does not answer: %s%s", run, run.out)
+    end()
+
+
+OTHER_ROOT = """
+import ctypes, mmap, os, sys
+sys.path.insert(0, sys.argv[1])
+import target
+target.live()
+libc, folder = ctypes.CDLL(None, use_errno=True), sys.argv[2].encode()
+NEWNS, PRIVATE_ALL, DETACH = 0x20000, 0x44000, 2
+if libc.unshare(NEWNS) or libc.mount(b"none", b"/", None, PRIVATE_ALL, None) or libc.umount2(folder, DETACH):
+    sys.exit(os.strerror(ctypes.get_errno()))
+with open(os.path.join(sys.argv[2], "prog"), "w+b") as file:
+    file.truncate(4096)
+    code = mmap.mmap(file.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
+os.chroot(sys.argv[2])
+target.ready()
+while True:
+    sum(range(500))
+"""
+
+
+@each(command=["out.data", "dump"])
+@one_python
+@seconds(60)
+def test_what_hangs_where_another_root_is(py, command):
+    """For us a file system that does not answer is mounted on the folder that is a target's root, and on that alone."""
+    harness.need_root()
+    folder, dies, end = dead_file_system(py, "takes")
+    script = os.path.join(harness.folder(), "script.py")
+    with open(script, "w") as file:
+        file.write(OTHER_ROOT)
+    target = harness.start(py.command() + [script, harness.TARGETS, folder], stdout=subprocess.PIPE)
+    check(target.stdout.readline().startswith(b"READY"), "the target did not begin")
+    dies()
+    if command == "dump":
+        run = harness.pysampled(command, "-p", target.pid, limit=15).ok()
+        check("<module>" in run.out, "what is dumped: %s", run)
+    else:
         recorder = Recorder("-p", target.pid, "-F", 199, "-v", "-o", command).attached()
         harness.works(target.pid, 0.5)
-        run = recorder.signal(signal.SIGINT).wait(10).ok()
-        check("'%s'" % path in run.err, "nobody says which file does not answer: %s", run)
-    else:
-        run = harness.pysampled(command, "-p", target.pid, limit=15).ok()
-    enough("." not in command or run.n("samples") > 20, "too few samples: %s", run)
+        run = ends_soon(recorder).ok()
+        enough(run.n("samples") > 20, "too few samples: %s", run)
     end()

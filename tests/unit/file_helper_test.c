@@ -129,19 +129,19 @@ static void what_is_plain_is_the_same(void **state)
 
 	memset(&there, 0xff, sizeof(there));
 	assert_int_equal(0, elfpython_read(fd, &here));
-	assert_int_equal(0, file_helper_python(h, &there, fd));
+	assert_int_equal(0, file_helper_python(h, &there, fd, -1));
 	assert_true(here.n_loads > 1 && here.program);
 	assert_memory_equal(&here, &there, sizeof(here));
-	assert_int_equal(-ENOEXEC, file_helper_python(h, &there, no));
+	assert_int_equal(-ENOEXEC, file_helper_python(h, &there, no, -1));
 	assert_int_equal(0, elfimage_init(&im, fd, (struct bytes){ 0 }));
 	n = elfimage_build_id(&im, id[0]);
 	elfimage_deinit(&im);
-	assert_int_equal(n, file_helper_id(h, id[1], fd));
+	assert_int_equal(n, file_helper_id(h, id[1], fd, -1));
 	assert_memory_equal(id[0], id[1], n);
-	assert_int_equal(-ENOEXEC, file_helper_id(h, id[1], no));
+	assert_int_equal(-ENOEXEC, file_helper_id(h, id[1], no, -1));
 	file_helper_ref(h);
 	file_helper_end(h);
-	assert_int_equal(-EPIPE, file_helper_python(h, &there, fd));
+	assert_int_equal(-EPIPE, file_helper_python(h, &there, fd, -1));
 	file_helper_unref(h);
 	close(no);
 }

@@ -172,6 +172,18 @@ static void its_time_is_limited(void **state)
 	assert_true(now_ns() - began >= 2 * SHORT_MS * 1000000ull);
 }
 
+/* Who waits for what does not come is left behind, and the next one is asked. */
+static void one_that_hangs_is_left_behind(void **state)
+{
+	struct answers a;
+
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(ask("hang", -1, LONG_MS, &a), -EBUSY);
+	assert_int_equal(a.n, N);
+	assert_int_equal(ask("fine", -1, LONG_MS, &a), 0);
+	assert_int_equal(a.n, N);
+}
+
 /* Ours may have the numbers that the process's have, for other files. */
 static void descriptors_do_not_collide(void **state)
 {
@@ -200,6 +212,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(questions_are_answered),
 		cmocka_unit_test(whatever_it_ends_with),
 		cmocka_unit_test(its_time_is_limited),
+		cmocka_unit_test(one_that_hangs_is_left_behind),
 		cmocka_unit_test(descriptors_do_not_collide),
 	};
 
