@@ -5,15 +5,17 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 
 import harness
+import test_files
 import test_lines
 from harness import NOBODY, Recorder, Target, check, each, enough, equal, one_python
 
 BESIDE = True
 
-WAYS_SIGNAL = 50
+WAYS_SIGNAL, WAYS_SIZE = 50, 1 << 20  # as in ways.c
 REFUSED = {errno.EPERM, errno.ENOSYS, errno.EACCES}
 # What a process may open and load until it records: ways.c tries that before each thread it creates.
 AT_FIRST = {"mem_rdwr", "mem_wronly", "clear_refs", "oom_score_adj", "bpf_load"}
@@ -28,8 +30,9 @@ class Ways:
         subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror",
                         os.path.join(harness.TARGETS, "ways.c"), "-o", library], check=True)
         self.log = os.path.join(where, "ways.log")
-        with open(self.log, "w"):
+        with open(self.log, "w") as file:
             os.chmod(self.log, 0o666)
+            file.truncate(WAYS_SIZE)
         self.memory = ctypes.create_string_buffer(b"untouched")
         self.set("LD_PRELOAD", library)
         self.set("WAYS_LOG", self.log)
@@ -47,13 +50,18 @@ class Ways:
     def tried(self, where=None):
         """[(where, tid, {way: errno}, {right: value})]"""
         found = []
-        with open(self.log) as file:
-            for line in file:
-                place, tid, rest = re.fullmatch(r"(\w+) (\d+): (.*)\n", line).groups()
-                words = dict(word.split("=") for word in rest.split())
-                ways = {k: int(v) for k, v in words.items() if k.islower()}
-                if where in (None, place):
-                    found.append((place, int(tid), ways, {k: v for k, v in words.items() if k not in ways}))
+        with open(self.log, "rb") as file:
+            n, = struct.unpack("=Q", file.read(8))
+            text = file.read(n).decode()
+        for line in text.splitlines():
+            whole = re.fullmatch(r"(\w+) (-?\d+): (.*)", line)
+            if not whole:  # being written
+                continue
+            place, tid, rest = whole.groups()
+            words = dict(word.split("=") for word in rest.split())
+            ways = {k: int(v) for k, v in words.items() if k.islower()}
+            if where in (None, place):
+                found.append((place, int(tid), ways, {k: v for k, v in words.items() if k not in ways}))
         return found
 
 
@@ -161,6 +169,39 @@ def no_rights(rights, user):
     equal(rights["NoNewPrivs"], "1", "NoNewPrivs")
     if user == "root":
         equal((int(rights["CapBnd"], 16), rights["Uid"]), (0, str(NOBODY)), "what root's helper is bounded by, and who it is")
+
+
+OPENS = sum(1 << cap for cap in (1, 2, 19, 21, 40))  # CAP_DAC_OVERRIDE, DAC_READ_SEARCH, SYS_PTRACE, SYS_ADMIN, CHECKPOINT_RESTORE
+
+
+@each(user=["root", "ambient"])
+@one_python
+def test_who_opens_or_reads_files_can_write_nothing(py, user):
+    """Those that start others can fork, and an opener has no right but those that opening takes."""
+    harness.need_root()
+    ways, wrapper = Ways(harness.folder()), []
+    if user == "ambient":
+        rights = "+sys_ptrace,+perfmon,+dac_override,+sys_nice"
+        wrapper = [harness.need_command("setpriv"), "--reuid", str(NOBODY), "--inh-caps", rights, "--ambient-caps", rights]
+    _, recorder = test_files.recording(py, home=harness.folder(0o777), wrapper=wrapper)
+    children = harness.until(lambda: all(n >= 3 for n in map(len, test_files.kinds(recorder.pid))) and test_files.kinds(recorder.pid),
+                             "they read and open")
+    for pids, may in zip(children, (0, OPENS)):
+        for pid in pids:
+            before = len(ways.tried("thread"))
+            os.kill(pid, WAYS_SIGNAL)
+            harness.until(lambda: len(ways.tried("thread")) > before, "it has tried")
+            (_, tid, tried, _), starts = ways.tried("thread")[-1], len(harness.children(pid)) > 1
+            equal(open_ways(tried), {"fork"} if starts else set(), "ways of process %d" % pid)
+            check(tid < 0 or tid == pid, "another one tried: %d", tid)  # it may not ask
+            status = harness.status(pid)
+            check(not int(status["CapPrm"], 16) & ~may, "rights that are left: %s", status["CapPrm"])
+            equal([int(status[name], 16) for name in ("CapInh", "CapAmb")], [0, 0], "rights that it hands down")
+            equal((status["NoNewPrivs"], status["Seccomp"]), ("1", "2"), "NoNewPrivs, Seccomp")
+            if user == "root":
+                equal(int(status["CapBnd"], 16), 0, "what bounds it")
+                check(not may or int(status["CapPrm"], 16) == may, "an opener can't open: %s", status["CapPrm"])
+    recorder.signal(signal.SIGINT).wait().ok()
 
 
 @each(user=["root", "ambient"])

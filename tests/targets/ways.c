@@ -2,9 +2,10 @@
  *
  * ways - every way that the kernel has to change another process, tried from inside ours.
  *
- * To be preloaded into pysampled. WAYS_LOG: a file that gets a line for each try, "WHERE TID:
- * WAY=ERRNO ...", and what rights the thread has; WAYS_PID: the process that it is tried on,
- * WAYS_AT: an address there. A thread tries when it gets signal WAYS_SIGNAL, when it creates a
+ * To be preloaded into pysampled. WAYS_LOG: a file of WAYS_SIZE bytes that gets a line for
+ * each try, "WHERE TID: WAY=ERRNO ...", and what rights the thread has, behind the number of
+ * its bytes: it is mapped, for some close all that they have open; WAYS_PID: the process that
+ * it is tried on, WAYS_AT: an address there. A thread tries when it gets signal WAYS_SIGNAL, when it creates a
  * thread, before it reads DWARF or loads debuginfod, and at the process's end.
  */
 #define _GNU_SOURCE
@@ -17,6 +18,8 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,9 +32,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { WAYS_SIGNAL = 50, NONE = 424242 };
+enum { WAYS_SIGNAL = 50, NONE = 424242, WAYS_SIZE = 1 << 20 };
 
-static int out = -1;
+static struct {
+	_Atomic uint64_t n;
+	char text[WAYS_SIZE - sizeof(uint64_t)];
+} *out;
 static pid_t pid;
 static unsigned long at;
 
@@ -160,9 +166,9 @@ static void try_all(const char *where)
 	char buf[4096];
 	struct iovec from = { "W", 1 }, to = { (void *)at, 1 };
 	int e = errno;
-	size_t n;
+	size_t n, place;
 
-	if (out < 0)
+	if (!out)
 		return;
 	n = (size_t)snprintf(buf, sizeof(buf), "%s %d:", where, gettid());
 #define X(name, expr)                                                    \
@@ -173,8 +179,10 @@ static void try_all(const char *where)
 #undef X
 	n += rights(buf + n, sizeof(buf) - n);
 	buf[n++] = '\n';
-	if (write(out, buf, n) < 0)
+	place = atomic_fetch_add(&out->n, n);
+	if (place + n > sizeof(out->text))
 		abort();
+	memcpy(out->text + place, buf, n);
 	errno = e;
 }
 
@@ -189,12 +197,17 @@ __attribute__((constructor)) static void begin(void)
 	struct sigaction act = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
 	const char *log = getenv("WAYS_LOG"), *p = getenv("WAYS_PID"), *a = getenv("WAYS_AT");
 
+	void *map;
+	int fd;
+
 	if (!log || !p || !a)
 		return;
 	pid = atoi(p);
 	at = strtoul(a, NULL, 10);
-	out = open(log, O_WRONLY | O_APPEND | O_CLOEXEC);
-	out = fcntl(out, F_DUPFD_CLOEXEC, 900);
+	fd = open(log, O_RDWR | O_CLOEXEC);
+	map = mmap(NULL, WAYS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	out = map == MAP_FAILED ? NULL : map;
 	sigaction(WAYS_SIGNAL, &act, NULL);
 }
 

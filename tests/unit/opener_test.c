@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * opener_test - files are opened elsewhere as they would be here, and one that hangs is left.
+ * Who opens is this program.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/sysmacros.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "elf/file_helper.h"
+#include "elf/opener.h"
+#include "fuse.h"
+
+static const char self[] = "/proc/self/exe";
+
+struct fixture {
+	struct file_helper *h;
+	struct pool *openers[2]; /* also none: here */
+	char folder[32], path[64];
+};
+
+static int set_up(void **state)
+{
+	static struct fixture f;
+
+	f = (struct fixture){ .h = file_helper_start(NULL),
+			      .folder = "/tmp/pysampled-open-XXXXXX" };
+	f.openers[0] = file_helper_openers(f.h);
+	*state = &f;
+	return f.h && mkdtemp(f.folder) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	file_helper_end(f->h);
+	unlink(f->path);
+	return rmdir(f->folder);
+}
+
+static const char *made(struct fixture *f, const char *name)
+{
+	snprintf(f->path, sizeof(f->path), "%s/%s", f->folder, name);
+	return f->path;
+}
+
+static void a_path_is_opened(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 2; i++) {
+		struct stat st, want, now;
+		int fd = opener_path(f->openers[i], -1, self, -1, &st);
+
+		assert_true(fd >= 0);
+		assert_int_equal(0, stat(self, &want));
+		assert_int_equal(want.st_ino, st.st_ino);
+		assert_int_equal(want.st_size, st.st_size);
+		assert_int_equal(f->openers[i] ? O_PATH : 0, fcntl(fd, F_GETFL) & O_PATH);
+		assert_int_equal(0, opener_stat(f->openers[i], fd, -1, &now));
+		assert_int_equal(want.st_ino, now.st_ino);
+		close(fd);
+	}
+}
+
+static void what_is_no_file_is_not_opened(void **state)
+{
+	struct fixture *f = *state;
+	char long_path[PATH_MAX + 1];
+	struct stat st;
+
+	memset(long_path, '/', PATH_MAX);
+	long_path[PATH_MAX] = '\0';
+	assert_int_equal(0, mkfifo(made(f, "fifo"), 0600));
+	for (int i = 0; i < 2; i++) {
+		struct pool *p = f->openers[i];
+
+		assert_int_equal(-EINVAL, opener_path(p, -1, f->path, -1, &st));
+		assert_int_equal(-EINVAL, opener_path(p, -1, f->folder, -1, &st));
+		assert_int_equal(-EINVAL, opener_path(p, -1, "/dev/null", -1, &st));
+		assert_int_equal(-ENOENT, opener_path(p, -1, "/nonexistent", -1, &st));
+		assert_int_equal(-ENAMETOOLONG, opener_path(p, -1, long_path, -1, &st));
+	}
+}
+
+/* Below a root links lead to what is below it. */
+static void a_root_is_kept_to(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_close_ int root = open(f->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
+
+	assert_int_equal(0, symlink(self, made(f, "link")));
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(-ENOENT, opener_path(f->openers[i], root, "/link", -1, &st));
+}
+
+static void a_map_is_opened(void **state)
+{
+	struct fixture *f = *state;
+	struct proc_maps maps;
+	struct stat want;
+	size_t at = 0;
+
+	assert_int_equal(0, stat(self, &want));
+	assert_int_equal(0, proc_maps_read(&maps, getpid()));
+	while (maps.map[at].ino != want.st_ino)
+		assert_true(++at < maps.n);
+	for (int i = 0; i < 2; i++) {
+		struct stat st;
+		int root = 0, fd = opener_map(f->openers[i], getpid(), &maps.map[at], -1, &st,
+					      &root);
+
+		assert_true(fd >= 0);
+		assert_int_equal(want.st_ino, st.st_ino);
+		assert_int_equal(-1, root); /* ours */
+		close(fd);
+	}
+	maps.map[at].ino++;
+	maps.map[at].start++; /* neither by its path nor by its addresses */
+	assert_true(opener_map(f->openers[0], getpid(), &maps.map[at], -1, &want, NULL) < 0);
+	proc_maps_deinit(&maps);
+}
+
+/* Who gets the file can read it; who asked could not. */
+static void a_file_is_handed_on(void **state)
+{
+	struct fixture *f = *state;
+	int ends[2], got[FDPASS_MAX];
+	char message, bytes[4];
+	struct stat st;
+	int fd = opener_path(f->openers[0], -1, self, -1, &st);
+
+	assert_true(fd >= 0);
+	assert_int_equal(-1, pread(fd, bytes, sizeof(bytes), 0));
+	assert_int_equal(0, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
+	assert_int_equal(0, opener_send(f->openers[0], ends[0], "m", 1, &fd, 1, -1));
+	assert_int_equal(1, fdpass_receive(ends[1], &message, 1, got));
+	assert_int_equal('m', message);
+	assert_int_equal(4, pread(got[0], bytes, sizeof(bytes), 0));
+	assert_memory_equal("\177ELF", bytes, 4);
+	close(got[0]);
+	close(fd);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+/* As many as may be left hang, others are opened meanwhile, and once they answer all is as
+ * before. */
+static void those_that_hang_are_left(void **state)
+{
+	const struct timespec step = { .tv_nsec = 10000000 };
+	struct fixture *f = *state;
+	int dead = mount_dead(f->folder), fd;
+	char path[64];
+	struct stat st;
+
+	if (dead < 0)
+		skip();
+	snprintf(path, sizeof(path), "%s/prog", f->folder);
+	for (int i = 0; i < POOL_LEFT; i++) {
+		assert_int_equal(-ETIMEDOUT, opener_path(f->openers[0], -1, path, 1, &st));
+		if (i % 16)
+			continue;
+		fd = opener_path(f->openers[0], -1, self, -1, &st);
+		assert_true(fd >= 0);
+		close(fd);
+	}
+	fd = opener_path(f->openers[0], -1, path, 1, &st);
+	while (fd == -ETIMEDOUT) /* the one that waited */
+		fd = opener_path(f->openers[0], -1, path, 1, &st);
+	assert_int_equal(-EAGAIN, fd);
+	close(dead);
+	umount2(f->folder, MNT_DETACH);
+	while ((fd = opener_path(f->openers[0], -1, self, -1, &st)) == -EAGAIN)
+		nanosleep(&step, NULL);
+	assert_true(fd >= 0);
+	close(fd);
+}
+
+int main(int argc, char **argv)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(a_path_is_opened),	 TEST(what_is_no_file_is_not_opened),
+		TEST(a_root_is_kept_to), TEST(a_map_is_opened),
+		TEST(a_file_is_handed_on), TEST(those_that_hang_are_left),
+	};
+
+	if (argc > 1 && !strcmp(argv[1], FILE_HELPER_COMMAND))
+		return file_serve_main();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
