@@ -171,7 +171,7 @@ static void sources_destroy(struct sources *s)
 	free(s);
 }
 
-static struct sources *sources_create(pid_t pid, struct quota *quota,
+static struct sources *sources_create(pid_t pid, uint64_t since_ns, struct quota *quota,
 				      struct file_helper *files)
 {
 	struct sources *s = calloc(1, sizeof(*s));
@@ -183,13 +183,15 @@ static struct sources *sources_create(pid_t pid, struct quota *quota,
 	}
 	s->quota = s->perf.map.quota = s->dump.map.quota = quota;
 	s->pid = pid;
+	since_ns = since_ns ? since_ns : now_ns();
+	jit_objects_init(&s->objects, pid, since_ns, quota); /* first: all is of one process */
 	s->inner = proc_inner_tid(pid, pid);
 	s->root = rootfile_root(pid);
 	s->dump_fd = -1;
 	s->files = file_helper_ref(files);
 	s->dump.kind = CODEMAP_DUMP;
-	jit_objects_init(&s->objects, pid, quota);
-	if (s->inner > 0 && s->root >= 0 && proc_status(pid, &status) == 0) {
+	if (s->inner > 0 && s->root >= 0 && proc_status(pid, &status) == 0 &&
+	    proc_was_there(pid, since_ns) && !jit_objects_left(&s->objects)) {
 		s->euid = status.euid;
 		return s;
 	}
@@ -313,14 +315,15 @@ const char *jit_name(struct jit *j, uint64_t ip)
 
 /* ---- Life ---- */
 
-struct jit *jit_create(pid_t pid, struct quota *quota, struct file_helper *files)
+struct jit *jit_create(pid_t pid, uint64_t since_ns, struct quota *quota,
+		       struct file_helper *files)
 {
 	struct jit *j = calloc(1, sizeof(*j));
 
 	if (!j)
 		return NULL;
 	j->files = files;
-	j->s = sources_create(pid, quota, files);
+	j->s = sources_create(pid, since_ns, quota, files);
 	if (!j->s) {
 		free(j);
 		return NULL;

@@ -21,9 +21,11 @@ struct jit;
 struct file_helper;
 struct quota;
 
-/* While the process is there: keeps its root folder. All are borrowed; @files reads, or we do
- * where it is NULL. NULL: gone, or there are too many. */
-struct jit *jit_create(pid_t pid, struct quota *quota, struct file_helper *files);
+/* Of the process that had number @pid at @since_ns, 0: now, while it is there: keeps its root
+ * folder. All are borrowed; @files reads, or we do where it is NULL. NULL: gone, or there are
+ * too many. */
+struct jit *jit_create(pid_t pid, uint64_t since_ns, struct quota *quota,
+		       struct file_helper *files);
 void jit_destroy(struct jit *j);
 
 /* The process has mapped a file: is it the dump? */

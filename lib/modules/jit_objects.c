@@ -37,10 +37,19 @@ struct entry {
 	uint64_t next, prev, image, size;
 };
 
-void jit_objects_init(struct jit_objects *o, pid_t pid, struct quota *quota)
+void jit_objects_init(struct jit_objects *o, pid_t pid, uint64_t since_ns,
+		      struct quota *quota)
 {
-	*o = (struct jit_objects){ .pid = pid, .pidfd = proc_pidfd(pid) };
+	*o = (struct jit_objects){
+		.pid = pid, .since_ns = since_ns, .pidfd = proc_pidfd(pid)
+	};
 	o->map.quota = quota;
+}
+
+bool jit_objects_left(const struct jit_objects *o)
+{
+	return o->pidfd >= 0 ? proc_has_ended(o->pidfd) :
+			       !proc_was_there(o->pid, o->since_ns);
 }
 
 void jit_objects_deinit(struct jit_objects *o)
@@ -206,7 +215,7 @@ static int take(struct jit_objects *o, struct rmem *mem, const struct entries *n
 
 	if (!last)
 		return -EAGAIN;
-	if (proc_has_ended(o->pidfd)) /* whose memory it was is not known */
+	if (jit_objects_left(o)) /* whose memory it was is not known */
 		return 0;
 	r = parse(&o->map, fd, CODEMAP_OBJECTS, files);
 	codemap_sort(&o->map);
@@ -240,7 +249,7 @@ int jit_objects_read(struct jit_objects *o, struct file_helper *files)
 	bool any = false;
 	int r = 0;
 
-	if (o->pidfd < 0 || o->given_up || o->map.full)
+	if (o->given_up || o->map.full)
 		return 0;
 	if (now_ns() >= o->next_search_ns) {
 		r = search(o, files);

@@ -17,7 +17,8 @@ enum { JIT_OBJECTS_LISTS = 4 };
 
 struct jit_objects {
 	pid_t pid;
-	int pidfd; /* owned; < 0: nothing is read */
+	uint64_t since_ns;
+	int pidfd; /* owned; < 0: @since_ns tells whether the process is another by now */
 	struct codemap map;
 	struct {
 		uint64_t at;   /* address of the list's descriptor */
@@ -30,7 +31,11 @@ struct jit_objects {
 	bool given_up;		 /* a file or an image ended who parsed it too often */
 };
 
-void jit_objects_init(struct jit_objects *o, pid_t pid, struct quota *quota);
+/* Of the process that had number @pid at @since_ns. */
+void jit_objects_init(struct jit_objects *o, pid_t pid, uint64_t since_ns,
+		      struct quota *quota);
+/* What was read of @pid until now may be another process's, which has its number. */
+bool jit_objects_left(const struct jit_objects *o);
 void jit_objects_deinit(struct jit_objects *o);
 
 /* Read what is new. @files or NULL: we parse. 1: there was something; 0; -EAGAIN: not now;

@@ -144,10 +144,10 @@ static void jit_make(struct space *sp)
 {
 	struct elfcache *c = sp->of->elfs;
 
-	sp->jit = jit_create(sp->pid, elfcache_quota(c), elfcache_reader(c));
+	sp->jit = jit_create(sp->pid, sp->since_ns, elfcache_quota(c), elfcache_reader(c));
 }
 
-static void space_fork(struct spaces *s, pid_t child, pid_t parent)
+static void space_fork(struct spaces *s, pid_t child, pid_t parent, uint64_t time)
 {
 	struct space *from, *to;
 
@@ -157,6 +157,7 @@ static void space_fork(struct spaces *s, pid_t child, pid_t parent)
 	if (!to)
 		return;
 	to->gen = ++s->last_gen;
+	to->since_ns = time;
 	if (!from || from->n == 0 || space_reserve(to, from->n) < 0)
 		return;
 	memcpy(to->map, from->map, from->n * sizeof(*to->map));
@@ -233,6 +234,8 @@ static void side_mmap(struct spaces *s, struct side *side)
 	if (!sp)
 		return;
 	sp->gen = ++s->last_gen;
+	if (!sp->since_ns)
+		sp->since_ns = side->time;
 	if (keep) {
 		m.elf = elfcache_get(s->elfs, &id);
 		if (!m.elf)
@@ -263,7 +266,7 @@ void spaces_side(struct spaces *s, struct side *side)
 		break;
 	case SIDE_FORK:
 		if (side->pid != side->u.fork.ppid)
-			space_fork(s, side->pid, side->u.fork.ppid);
+			space_fork(s, side->pid, side->u.fork.ppid, side->time);
 		break;
 	case SIDE_COMM:
 		if (side->u.comm.exec)

@@ -29,6 +29,7 @@ struct space {
 	struct spaces *of;
 	struct jit *jit;   /* has memory for code that is in no file; NULL: none, or gone */
 	pid_t forked_from; /* 0: not known */
+	uint64_t since_ns; /* the process had its number then; 0: not known */
 };
 
 enum { SPACE_BUCKETS = 1024, SPACE_MAX_STUCK = 24 };

@@ -56,6 +56,7 @@ struct proc_map space_proc_map(const struct space_map *m, const char *path)
 /* Opening a file, and reading some of it if that is wanted: both may hang. */
 struct opening {
 	pid_t pid;
+	uint64_t since_ns; /* it had that number then; 0: not known */
 	struct proc_map map;
 	char path[PATH_MAX];
 	bool elsewhere; /* below @root, whoever mapped it */
@@ -89,16 +90,32 @@ static void read_id(struct opening *o)
 	elfimage_deinit(&im);
 }
 
+/* Whoever has the number by now has other files, and a root of its own: of it only a file that
+ * is known to be the same counts. */
+static void forget_strangers(struct opening *o, const struct stat *st)
+{
+	if (o->fd < 0 || !o->since_ns || proc_was_there(o->pid, o->since_ns))
+		return;
+	base_close(&o->root);
+	o->root = -1;
+	if (st->st_ino == o->map.ino)
+		return;
+	base_close(&o->fd);
+	o->fd = -ESTALE;
+}
+
 static void opening_run(void *arg)
 {
 	struct opening *o = arg;
 	struct stat st;
 
-	if (!o->elsewhere)
+	if (!o->elsewhere) {
 		o->fd = opener_map(file_helper_openers(o->files), o->pid, &o->map, -1, &st,
 				   &o->root);
-	else if (o->root >= 0)
+		forget_strangers(o, &st);
+	} else if (o->root >= 0) {
 		o->fd = rootfile_open(o->root, o->path);
+	}
 	if (o->fd < 0)
 		return;
 	if (o->n) {
@@ -144,6 +161,7 @@ static struct opening *opening_make(const struct space *sp, const struct space_m
 	if (!o)
 		return NULL;
 	o->pid = sp->pid;
+	o->since_ns = sp->since_ns;
 	o->at = at;
 	o->n = n_bytes;
 	o->elsewhere = sp->of->elsewhere;

@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "elf/file_helper.h"
 #include "modules/jit_objects.h"
 #include "names/demangle.h"
@@ -177,7 +178,7 @@ static void test_no_descriptor(void **state)
 	int fd;
 
 	enlist(&r, &o, 0x1000, "a");
-	jit_objects_init(&j, getpid(), NULL);
+	jit_objects_init(&j, getpid(), now_ns(), NULL);
 	assert_int_equal(0, getrlimit(RLIMIT_NOFILE, &all));
 	few = all;
 	fd = dup(0);
@@ -277,6 +278,38 @@ static void test_forked(void **state)
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
 	own_symbolizer_destroy(s);
+}
+
+/* Whoever took a process's number since its map was recorded has files of its own, which are
+ * not read; nor is its list, with a descriptor of it or without. */
+static void test_taken_over(void **state)
+{
+	struct timespec step = { .tv_nsec = 1000000 };
+	struct symbolizer *s = own_symbolizer(0);
+	struct side side = { .kind = SIDE_MMAP, .pid = getpid(), .tid = getpid() };
+	struct jit_objects j;
+	struct registered r;
+	struct jitobject o;
+
+	write_map("w", "5000000 10 strangers\n");
+	side.time = now_ns() - proc_age_ns(getpid()) - 1000000000; /* before we were */
+	side.u.mmap.addr = CODE;
+	side.u.mmap.len = CODE_SIZE;
+	side.u.mmap.prot = PROT_EXEC;
+	side.u.mmap.path = "//anon";
+	spaces_side(symbolizer_spaces(s), &side);
+	for (int i = 0; i < 200; i++, nanosleep(&step, NULL))
+		assert_string_equal("[anon]", symbolize_user(s, side.pid, CODE));
+	own_symbolizer_destroy(s);
+
+	enlist(&r, &o, 0x1000, "a");
+	for (int i = 0; i < 2; i++) {
+		jit_objects_init(&j, getpid(), i ? now_ns() : side.time, NULL);
+		close(j.pidfd);
+		j.pidfd = -EMFILE;
+		assert_int_equal(i, jit_objects_read(&j, NULL));
+		jit_objects_deinit(&j);
+	}
 }
 
 /* A copy of a copy has that too, up to a few generations. */
@@ -521,6 +554,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(test_no_descriptor, empty_list),
 		cmocka_unit_test_teardown(test_own_map, remove_map),
 		cmocka_unit_test_teardown(test_read_elsewhere, remove_map),
+		cmocka_unit_test_teardown(test_taken_over, empty_list),
 		cmocka_unit_test_teardown(test_forked, remove_map),
 		cmocka_unit_test_teardown(test_generations, remove_map),
 		cmocka_unit_test_teardown(test_not_theirs, remove_map),
