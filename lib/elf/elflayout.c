@@ -294,21 +294,30 @@ static int read_whole(int fd, struct bytes *ret)
 	return 0;
 }
 
-static int read_file(int fd, const struct elflayout_want *want, struct pyfield_values *ret)
+int elflayout_of(struct bytes all, const struct elflayout_want *want,
+		 struct pyfield_values *ret)
 {
-	struct bytes all;
-	int r = read_whole(fd, &all);
-	Elf *elf = NULL;
-	Dwarf *dw = NULL;
+	Elf *elf;
+	Dwarf *dw;
+	int r;
 
-	if (r < 0)
-		return r;
 	elf_version(EV_CURRENT);
 	elf = elf_memory((char *)all.at, all.n);
 	dw = elf ? dwarf_begin_elf(elf, DWARF_C_READ, NULL) : NULL;
 	r = dw ? read_dwarf(dw, want, ret) : -ENOENT;
 	dwarf_end(dw);
 	elf_end(elf);
+	return r;
+}
+
+static int read_file(int fd, const struct elflayout_want *want, struct pyfield_values *ret)
+{
+	struct bytes all;
+	int r = read_whole(fd, &all);
+
+	if (r < 0)
+		return r;
+	r = elflayout_of(all, want, ret);
 	free((void *)all.at);
 	return r;
 }
@@ -335,6 +344,12 @@ int elflayout_read(int fd, const struct elflayout_want *want,
 }
 
 #else
+
+int elflayout_of(struct bytes all, const struct elflayout_want *want,
+		 struct pyfield_values *ret)
+{
+	return -ENOENT;
+}
 
 int elflayout_read(int fd, const struct elflayout_want *want,
 		   const struct debugfile_origin *from, struct elflayout *ret)

@@ -21,6 +21,10 @@ struct elflayout {
 	struct pyfield_values values;
 };
 
+/* In the file whose bytes are @all, of which libdw may write some. 0, or -ENOENT. */
+int elflayout_of(struct bytes all, const struct elflayout_want *want,
+		 struct pyfield_values *ret);
+
 /* In @fd, or the debug file that it names. 0; -ENOENT there is no debug info of CPython, or
  * this program is built without libdw; -EIO, -ENOMEM. */
 int elflayout_read(int fd, const struct elflayout_want *want,
