@@ -149,6 +149,8 @@ static void print_last_line(const struct session *session, const struct recorder
 	else
 		fprintf(stderr, "freq=0 count=%" PRIu64,
 			(uint64_t)session->events[0].attr.sample_period);
+	if (STATS_GET(session->stats, unwritten))
+		fprintf(stderr, " unwritten=%" PRIu64, STATS_GET(session->stats, unwritten));
 	fprintf(stderr, " duration=%.3fs cpu=%.3fs rss=%.1fMiB\n", s->duration, s->cpu,
 		s->rss);
 }

@@ -495,6 +495,8 @@ static int perf_data_end(struct sink *s, struct err *err)
 	else
 		end_file(s, pyelf);
 	fail(s, pyelf);
+	if (d->early && !d->out.stream)
+		s->lacking = s->samples - d->out.n_samples;
 	if (d->early)
 		snprintf(what_lacks, sizeof(what_lacks),
 			 "it has the first %" PRIu64 " of %" PRIu64 " samples",

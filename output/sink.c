@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/base.h"
+#include "base/stats.h"
 #include "copies.h"
 #include "outfile.h"
 #include "stream.h"
@@ -174,6 +175,16 @@ static void sink_finish(struct sink *s, struct err *why)
 		s->failed = ret;
 }
 
+/* The books have what the output that lacks most does. */
+static void note_lacking(const struct sink *s)
+{
+	struct stats *stats = s->session->stats;
+	uint64_t before = stats ? STATS_GET(stats, unwritten) : UINT64_MAX;
+
+	if (s->lacking > before)
+		STATS_ADD(stats, unwritten, s->lacking - before);
+}
+
 int sink_close(struct sink *s, struct err *err)
 {
 	struct err why = {};
@@ -193,6 +204,9 @@ int sink_close(struct sink *s, struct err *err)
 	if (fclose(s->out) && !s->failed)
 		s->failed = -errno;
 	s->out = NULL;
+	if (s->failed && s->is_whole)
+		s->lacking = s->samples - s->copied;
+	note_lacking(s);
 	if (s->ops->copy && s->folder >= 0)
 		outfile_clean(s->folder, outfile_name(s->path));
 	sink_free(s);

@@ -64,6 +64,7 @@
 	X(unlined, "Python functions without some of their lines in perf.data: too many")    \
 	X(elided, "stacks in perf.data without their middle: deeper than perf shows")        \
 	X(elsewhere, "processes with mounts or a root of their own, by names of first threads") \
+	X(unwritten, "samples taken that are not in a file, of the one that lacks most")      \
 	X(outside, "samples before the recording began or after its end, ignored")
 
 struct stats {

@@ -70,6 +70,7 @@ struct sink {
 	int failed;	  /* first -errno of a write, 0 while all is well */
 	bool deserted;	  /* who reads the output has stopped: nobody waits again */
 	bool is_whole;	  /* the file is a copy, of the first @copied samples */
+	uint64_t lacking; /* of @samples, that are not in the file for it has failed */
 	uint64_t copied, copy_due, copy_step; /* the latter in ns */
 };
 

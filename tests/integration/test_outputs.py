@@ -271,7 +271,9 @@ def test_names_are_the_last_thing_that_a_full_disk_takes(py, kb):
     text, _ = harness.perf("script", "-i", data, "-F", "ip,sym", home=harness.folder())
     check("py::" in text and "functions are lost" not in run.err, "no names, where there is room for some: %s", run)
     first = re.search(r"it has the first (\d+) of (\d+) samples", run.err)
-    equal(harness.perf_samples(data, harness.folder()), int(first[1]) if first else run.n("samples"), "samples in the file")
+    there = harness.perf_samples(data, harness.folder())
+    equal(there, int(first[1]) if first else run.n("samples"), "samples in the file")
+    equal(there, run.n("samples") - int(run.summary.get("unwritten", 0)), "those taken without those unwritten: %s" % run)
     harness.enough(run.rc == 1 or kb >= 200, "the disk did not fill: %s", run)
 
 
@@ -780,6 +782,7 @@ def test_a_full_disk_leaves_a_whole_copy(py, kb):
         with open(out) as file:
             got = sum(sum(p["weights"]) for p in json.load(file)["profiles"])
         equal(got, int(first[1]) if first else run.n("samples"), "samples in the file")
+        equal(got, run.n("samples") - int(run.summary.get("unwritten", 0)), "those taken without those unwritten: %s" % run)
     check(run.rc == 0 or "No space left on device" in run.err, "it failed, and no word why: %s", run)
     equal(os.listdir(disk), ["out.speedscope.json"], "what is left")
     harness.enough(run.rc == 1 or kb != 16, "the disk did not fill: %s", run)
