@@ -6,6 +6,7 @@ each(name=values, ...) runs it once for each combination; each_python once for e
 """
 import atexit
 import contextlib
+import ctypes
 import fcntl
 import glob
 import itertools
@@ -392,10 +393,29 @@ def clean_up():
 
 def folder(mode=0o755, kept=False):
     """A folder of the test's own, gone after the test, or after all tests."""
-    path = tempfile.mkdtemp(prefix="pysampled-test-")
+    path = tempfile.mkdtemp(prefix="pysampled-test-%d-" % os.getpid())
     os.chmod(path, mode)
     (atexit.register if kept else cleanup)(shutil.rmtree, path, True)
     return path
+
+
+def mounts():
+    """Where something is mounted."""
+    with open("/proc/self/mountinfo") as file:
+        return [re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), line.split()[4]) for line in file]
+
+
+def unmount_of_the_killed(ours=False):
+    """Takes away what is mounted in the folders of runs that could not, and with ours in this one's; where. No file system is
+    asked: one that does not answer keeps nobody waiting."""
+    libc, detach, no_follow = ctypes.CDLL(None), 2, 8
+    name, found = re.compile(re.escape(os.path.join(tempfile.gettempdir(), "pysampled-test-")) + r"(\d+)-"), []
+    for point in reversed(mounts()):
+        of = name.match(point)
+        if of and (int(of[1]) == os.getpid() if ours else not os.path.exists("/proc/" + of[1])):
+            if libc.umount2(point.encode(), detach | no_follow) == 0:
+                found.append(point)
+    return found
 
 
 def end(process):

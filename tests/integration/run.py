@@ -5,6 +5,7 @@ with the failures below. A test that has too little to judge by (harness.enough)
 once more; no other failure is. The last lines say how many were. A PATTERN that no name has is a failure.
 """
 import argparse
+import atexit
 import contextlib
 import glob
 import importlib
@@ -206,6 +207,9 @@ def main():
         return 1 if unknown else 0
     for path in harness.undo_of_the_killed():
         print("%s is as it was before a run that was killed" % path, flush=True)
+    harness.unmount_of_the_killed()
+    atexit.register(harness.unmount_of_the_killed)  # of tests that ran in processes of their own
+    atexit.register(harness.unmount_of_the_killed, ours=True)
     results = Results()
     for pattern in unknown:
         results.say("FAIL", "-k " + pattern, "no test has this in its name")

@@ -160,6 +160,31 @@ def test_what_a_killed_run_changed_is_changed_back():
     equal(open(path).read(), "0\n", "the setting")
 
 
+def test_what_a_killed_run_mounted_is_unmounted():
+    harness.need_root()
+
+    def mount(where):
+        subprocess.check_call(["mount", "-t", "tmpfs", "none", where])
+
+    ours, (said, say) = harness.folder(), os.pipe()
+    mount(ours)
+    pid = os.fork()
+    if pid == 0:
+        theirs = harness.folder()
+        mount(theirs)
+        os.write(say, theirs.encode())
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(pid, 0)
+    theirs = os.read(said, 1000).decode()
+    check({ours, theirs} <= set(harness.mounts()), "what is mounted: %s", harness.mounts())
+    check(theirs in harness.unmount_of_the_killed(), "theirs is left")
+    check(ours in harness.mounts() and ours in harness.unmount_of_the_killed(ours=True), "ours is left, or was not")
+    check(not {ours, theirs} & set(harness.mounts()), "what is mounted: %s", harness.mounts())
+    os.rmdir(theirs)
+    os.close(said)
+    os.close(say)
+
+
 def test_what_a_run_changes_is_changed_back_at_its_end():
     path = os.path.join(harness.folder(), "setting")
     harness.write(path, "0\n")
