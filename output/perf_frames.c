@@ -90,13 +90,14 @@ static int find_python(struct perf_frames *f, struct bytes id)
 struct kernel_question {
 	const struct perf_frames *f;
 	struct perf_kernel_map then;
+	struct bytes id; /* its build-id, if it stands in the record and not in the table */
 	bool same;
 };
 
 static int compare_kernel(void *ctx, const struct perf_kernel_map *now)
 {
 	struct kernel_question *q = ctx;
-	struct bytes id = perf_head_build_id(q->f->head, now->dso);
+	struct bytes id = q->id.n ? q->id : perf_head_build_id(q->f->head, now->dso);
 
 	q->same = q->then.addr == now->addr && q->then.len == now->len &&
 		  q->then.pgoff == now->pgoff && id.n && id.n == now->id.n &&
@@ -114,6 +115,8 @@ void perf_frames_kernel(struct perf_frames *f, const struct perf_event_header *h
 	q.then.addr = load_u64(body + 8);
 	q.then.len = load_u64(body + 16);
 	q.then.pgoff = load_u64(body + 24);
+	if (h->misc & PERF_RECORD_MISC_MMAP_BUILD_ID && h->size >= sizeof(*h) + 56)
+		q.id = (struct bytes){ body + 36, MIN(body[32], 20) };
 	perf_kernel_maps(compare_kernel, &q);
 	f->looked_for_kernel = true;
 	f->same_kernel = q.same;

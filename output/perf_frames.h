@@ -25,7 +25,7 @@ void perf_frames_destroy(struct perf_frames *f);
 /* Intern @text: as long as @f. NULL: no memory. */
 const char *perf_frames_keep(struct perf_frames *f, const char *text);
 
-/* A PERF_RECORD_MMAP: the first is the kernel's. */
+/* A PERF_RECORD_MMAP, or MMAP2 of kernel mode: the first is the kernel's. */
 void perf_frames_kernel(struct perf_frames *f, const struct perf_event_header *h);
 
 /* What happened to processes and their memory. 0 or -errno. */

@@ -166,6 +166,11 @@ static int take_record(void *arg, const struct perf_event_header *h)
 		perf_frames_kernel(r->frames, h);
 		return 0;
 	case PERF_RECORD_MMAP2:
+		if ((h->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL) {
+			perf_frames_kernel(r->frames, h);
+			return 0;
+		}
+		return take_side(r, h);
 	case PERF_RECORD_COMM:
 	case PERF_RECORD_FORK:
 	case PERF_RECORD_EXIT:

@@ -623,7 +623,7 @@ def test_report_of_what_perf_recorded():
     # half a second of its own, however busy the machine is
     busy = "import time\nwhile time.process_time() < 0.5:\n for _ in range(50): time.time(); sorted(range(9), key=str)"
     command = "echo $$ > pid; exec python3 -c '%s'" % busy
-    for more in ((), ("-g",), ("--call-graph", "dwarf"), ("-a", "-g")):
+    for more in ((), ("-g",), ("--call-graph", "dwarf"), ("-a", "-g"), ("-g", "--buildid-mmap")):
         if run("perf", "record", "-q", "-e", "cpu-clock", "-c", "1000000", *more, "-o", "own.data", "--", "sh", "-c", command)[1].strip():
             raise Skip("perf record warns")
         pid = int(open("pid").read())
