@@ -28,7 +28,8 @@ def all_pythons():
 def dumped(pid, *options):
     """{thread: (state, gil, waits_in)}."""
     process, = json.loads(harness.pysampled("dump", "--json", pid, *options).ok().out)
-    return {"main" if t["tid"] == pid else t["name"] or t["os_name"]: (t["state"], t["gil"], t["waits_in"])
+    same = {"ppoll": "poll"}  # which select.poll() takes from CPython 3.15 on
+    return {"main" if t["tid"] == pid else t["name"] or t["os_name"]: (t["state"], t["gil"], same.get(t["waits_in"], t["waits_in"]))
             for t in process["threads"]}
 
 

@@ -21,7 +21,7 @@ HOLD = {
 
 
 begun = []  # a thread has its name from its first line on
-POLL = ("7", "73")  # the system call's number: poll on x86-64, ppoll where there is no poll
+POLL = ("7", "73", "271")  # the system call's number: poll or, from CPython 3.15 on, ppoll on x86-64; ppoll elsewhere
 
 
 def polls():
