@@ -100,7 +100,12 @@ def run_for(argv, seconds, out):
     if seconds is not None:
         time.sleep(seconds)
         process.send_signal(signal.SIGINT)
-    process.wait(60)
+    try:
+        process.wait(60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        raise harness.Skip("does not end within a minute of SIGINT") from None
     with open(log, errors="replace") as file:
         said = re.sub(r"\x1b\[[\d;]*m", "", file.read())
     if not os.path.exists(out):
