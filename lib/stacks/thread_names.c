@@ -45,18 +45,25 @@ static bool repeat(const struct thread_names *t, const struct side *s, struct si
 	return false;
 }
 
-bool thread_names_side(struct thread_names *t, const struct side *s, struct side *then,
-		       bool *more)
+static bool is_named(const struct thread_names *t, pid_t tid)
 {
-	bool named = idmap_get(&t->named, (uint32_t)s->tid) != IDMAP_NONE;
+	return idmap_get(&t->named, (uint32_t)tid) != IDMAP_NONE;
+}
+
+bool thread_names_side(struct thread_names *t, struct side *s, struct side *then, bool *more)
+{
+	bool named = is_named(t, s->tid);
 
 	*more = false;
 	if (s->kind == SIDE_COMM && s->u.comm.thread)
 		keep(t, s);
 	else if (s->kind == SIDE_COMM && named && !s->u.comm.exec)
 		return s->tid == s->pid; /* the leader's is the process's */
-	else if (s->kind == SIDE_FORK)
+	else if (s->kind == SIDE_FORK) {
 		*more = repeat(t, s, then);
+		if (is_named(t, s->u.fork.ptid))
+			s->u.fork.ptid = s->u.fork.ppid;
+	}
 	if ((s->kind == SIDE_FORK && !*more) || s->kind == SIDE_EXIT ||
 	    (s->kind == SIDE_COMM && s->u.comm.exec))
 		idmap_set(&t->named, (uint32_t)s->tid, IDMAP_NONE);

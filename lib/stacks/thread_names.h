@@ -28,8 +28,9 @@ struct thread_names {
 void thread_names_deinit(struct thread_names *t);
 
 /* Shall outputs get @s? Records come in time order. If one is to be given behind it, that is
- * *@then, which borrows from @t until the next call, and *@more is true. */
-bool thread_names_side(struct thread_names *t, const struct side *s, struct side *then,
-		       bool *more);
+ * *@then, which borrows from @t until the next call, and *@more is true. A new thread or
+ * process has its parent's name, but not what the program calls the thread that made it: in
+ * its fork the parent's process stands for such a thread. */
+bool thread_names_side(struct thread_names *t, struct side *s, struct side *then, bool *more);
 
 #endif

@@ -68,3 +68,20 @@ def test_a_recording_tells_the_names_of_threads(py):
     harness.enough(len(names & set(brief)) >= len(brief) - 2, "threads of 50 ms are called %s", names)
     check({n for n, _ in perf} >= names & set(brief), "perf script lacks names: %s", perf)
     check("MainThread" not in {name for name, _ in perf}, "the process lost its name: %s", perf)
+
+
+@harness.one_python
+def test_a_process_that_a_named_thread_forks_has_its_processs_name(py):
+    """Not none, and not the thread's."""
+    home = harness.folder()
+    target = Target(py, "threadnames.py")
+    recorder = harness.Recorder("-p", target.pid, "-e", "cpu-clock", "-F", 997, "-o", "a.folded", "-o", "a.data",
+                                home=home).recording()
+    for i in range(3):
+        target.say("fork forker-%d" % i)
+        target.line("ENDED")
+    recorder.signal(signal.SIGINT).wait().ok()
+    names = {frames[0].rpartition("-")[::2] for frames, _ in harness.read_folded(os.path.join(home, "a.folded"))}
+    children = {pid for _, pid in names} - {str(target.pid)}
+    harness.enough(len(children) == 3, "3 children: %s", names)
+    equal({comm for comm, _ in names}, {comm for comm, pid in names if pid == str(target.pid)}, "names of processes")

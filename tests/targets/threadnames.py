@@ -1,7 +1,7 @@
 """Threads with names of all kinds work until the end of stdin and tell what they are called.
 
 READY's names: {thread id: name}. A line "rename" renames them; a line "short NAME" makes a thread of that name work for 50 ms
-of its CPU time, and says ENDED when it has.
+of its CPU time, and says ENDED when it has. "fork NAME": the thread forks a process that does so.
 """
 import os
 import sys
@@ -36,6 +36,15 @@ def work_shortly():
         sum(range(200))
 
 
+def work_in_a_child():
+    """Of multiprocessing's Pool, workers are forked by a thread."""
+    child = os.fork()
+    if child == 0:
+        work_shortly()
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
 def named(threads):
     while len(numbers) < len(threads):
         time.sleep(0.01)
@@ -57,7 +66,7 @@ def main():
                 thread.name = "renamed-%d" % i
             print("RENAMED", flush=True)
         else:
-            thread = threading.Thread(target=work_shortly, name=name)
+            thread = threading.Thread(target=work_in_a_child if word == "fork" else work_shortly, name=name)
             thread.start()
             thread.join()
             print("ENDED", flush=True)

@@ -97,6 +97,31 @@ static void newest_name_is_the_one(void **state)
 	thread_names_deinit(&t);
 }
 
+static pid_t parent_of(struct thread_names *t, pid_t ptid)
+{
+	struct side then, fork = { .kind = SIDE_FORK, .pid = 20, .tid = 20 };
+	bool more;
+
+	fork.u.fork.ppid = PID;
+	fork.u.fork.ptid = ptid;
+	assert_true(thread_names_side(t, &fork, &then, &more));
+	assert_int_equal(fork.u.fork.ppid, PID);
+	return fork.u.fork.ptid;
+}
+
+static void name_is_not_inherited(void **state)
+{
+	struct thread_names t = { 0 };
+
+	(void)state;
+	give(&t, called(TID, 2, 3, "worker"), "");
+	assert_int_equal(parent_of(&t, TID), PID);
+	assert_int_equal(parent_of(&t, 12), 12);
+	give(&t, task(SIDE_EXIT, TID, 4), "");
+	assert_int_equal(parent_of(&t, TID), TID);
+	thread_names_deinit(&t);
+}
+
 static void exec_forgets(void **state)
 {
 	struct thread_names t = { 0 };
@@ -116,6 +141,7 @@ int main(void)
 		cmocka_unit_test(kernel_name_gives_way),
 		cmocka_unit_test(name_is_given_again_behind_the_fork),
 		cmocka_unit_test(newest_name_is_the_one),
+		cmocka_unit_test(name_is_not_inherited),
 		cmocka_unit_test(exec_forgets),
 	};
 
