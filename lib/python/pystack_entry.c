@@ -304,6 +304,30 @@ static bool is_called(struct pystack *p, const struct pystack_target *t, struct 
 	       pystack_frame_at(p, 0) == th->chunk + FIRST_CHUNK_DATA;
 }
 
+/* greenlet gives a greenlet that begins or has ended a _PyCFrame of its own, with no frame in
+ * it. It is the thread's if none is alive: no function's, for there is no data stack or nothing
+ * is on it, and no generator's. */
+static bool is_bare(struct pystack *p, const struct pystack_target *t, const struct thread *th,
+		    const struct pywalk *w)
+{
+	const struct pycompiled *compiled = pystack_compiled(p, t->program);
+	const struct pylayout *l = &t->layout;
+	raddr exc, stack[2], before; /* datastack_chunk, datastack_top */
+
+	/* Frames of functions compiled to C are not on the data stack. */
+	if (w->first || compiled->program != t->program || compiled->type ||
+	    !pyoff_has(l->tstate.exc_info) || !pyoff_has(l->tstate.datastack_chunk) ||
+	    rmem_read_u64(p->mem, th->tstate + pyoff_get(l->tstate.exc_info), &exc) < 0 ||
+	    exc - th->tstate >= l->tstate.size ||
+	    rmem_read(p->mem, th->tstate + pyoff_get(l->tstate.datastack_chunk), stack,
+		      sizeof(stack)) < 0)
+		return false;
+	if (!stack[0])
+		return !stack[1];
+	return stack[1] == stack[0] + FIRST_CHUNK_DATA &&
+	       rmem_read_u64(p->mem, stack[0], &before) == 0 && !before;
+}
+
 bool pystack_is_linked(struct pystack *p, const struct pystack_target *t, struct thread *th,
 		       const struct pywalk *w)
 {
@@ -311,7 +335,8 @@ bool pystack_is_linked(struct pystack *p, const struct pystack_target *t, struct
 		return false;
 	if (t->walk.cf_frame == PYWALK_NONE)
 		return is_called(p, t, th, w);
-	return pystack_follows(p, t, th, w) && pystack_is_stacked(p, t, th, w);
+	return (pystack_follows(p, t, th, w) && pystack_is_stacked(p, t, th, w)) ||
+	       is_bare(p, t, th, w);
 }
 
 bool pystack_entering(struct pystack *p, const struct pystack_target *t, struct thread *th,

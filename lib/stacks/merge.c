@@ -10,6 +10,7 @@ struct merger {
 	uint32_t python; /* the next Python frame */
 	uint32_t anchor; /* the next one that some frame from here on owns, or n_anchors */
 	uint32_t anchor_owner; /* ... this one */
+	uint32_t bare; /* the root of a coroutine that runs no Python, or n_frames */
 };
 
 uint32_t merge_owner(const struct unwind_frame *frame, uint32_t from, uint32_t n, uint64_t at)
@@ -115,6 +116,10 @@ static bool ends_behind(struct merger *m, uint32_t i)
 {
 	const struct merge_input *in = m->in;
 
+	if (i == m->bare) {
+		put(m, MERGE_END, UNWIND_COROUTINE);
+		return true;
+	}
 	if (!in->n_anchors || m->anchor < in->n_anchors || m->python < in->n_python ||
 	    in->hint[i] != MERGE_IS_COROUTINE)
 		return false;
@@ -136,6 +141,17 @@ static bool put_run(struct merger *m, uint32_t from, const struct merge_run *run
 	return run->end == UNWIND_BOTTOM;
 }
 
+/* A greenlet before its first Python frame, or behind its last. Where all is whole and nobody
+ * runs Python, it is the interpreter that ends. */
+static uint32_t bare_root(const struct merger *m, bool whole)
+{
+	uint32_t i = 0, loop = loop_from(m, 0);
+
+	while (i < m->n_frames && m->in->hint[i] != MERGE_IS_COROUTINE)
+		i++;
+	return m->in->none && i < loop && (loop < m->n_frames || !whole) ? i : m->n_frames;
+}
+
 size_t merge(const struct merge_input *in, struct merge_item *ret)
 {
 	struct merger m = { .in = in, .ret = ret };
@@ -146,6 +162,7 @@ size_t merge(const struct merge_input *in, struct merge_item *ret)
 	for (uint32_t r = 0; r < in->n_runs; r++)
 		whole_runs &= in->run[r].end == UNWIND_BOTTOM;
 	next_anchor(&m, 0, by_loops(in) ? first_loop(&m, whole_runs) : 0);
+	m.bare = bare_root(&m, whole_runs);
 	for (uint32_t r = 0; r < in->n_runs && !whole; r++) {
 		whole = put_run(&m, from, &in->run[r]);
 		from = in->run[r].to;

@@ -34,6 +34,7 @@ struct merge_input {
 	uint32_t n_runs;
 	const struct pystack_anchor *anchor;
 	uint32_t n_anchors, n_python;
+	bool none; /* a whole walk has found that the thread runs no Python */
 };
 
 enum merge_kind {
@@ -50,7 +51,8 @@ struct merge_item {
 };
 
 /* The items innermost first. All Python frames are among them, once and in order. A stack of
- * a coroutine ends where it was begun, for the C stack below is not its own. @ret has room for
+ * a coroutine ends where it was begun, for the C stack below is not its own; so does one that
+ * runs no Python, where others' does below, or where that stack is not whole. @ret has room for
  * all native and Python frames, and for @n_runs + 1 more. How many items. */
 size_t merge(const struct merge_input *in, struct merge_item *ret);
 

@@ -310,6 +310,7 @@ struct native_stack native_stack(struct native *n, const struct native_input *in
 		.anchor = in->anchor,
 		.n_anchors = in->n_anchors,
 		.n_python = in->n_python,
+		.none = in->none,
 	};
 	struct native_stack ret = { .item = n->item, .frame = n->frame, .symbol = n->symbol };
 
@@ -320,11 +321,13 @@ struct native_stack native_stack(struct native *n, const struct native_input *in
 		n->symbol[i] =
 			symbolize(n->symbols, in->pid, n->frame[i].pc - n->frame[i].returned);
 		n->hint[i] = hint_of(n->symbol[i].kind);
-		ret.eval |= n->hint[i] == MERGE_IS_EVAL;
 	}
 	ret.hides_line = hides_line(&u);
 	m.n_runs = u.n_runs;
 	ret.n = merge(&m, n->item);
+	for (size_t i = 0; i < ret.n; i++)
+		ret.eval |= n->item[i].kind <= MERGE_EVAL &&
+			    n->hint[n->item[i].i] == MERGE_IS_EVAL;
 	ret.search_ended = u.search_ended;
 	return ret;
 }

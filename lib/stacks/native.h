@@ -29,6 +29,7 @@ struct native_input {
 	const struct pystack_anchor *anchor;
 	uint32_t n_anchors, n_python;
 	bool may_be_jitted; /* PYSTACK_MAY_BE_JITTED */
+	bool none;	    /* a whole walk has found no Python frame */
 };
 
 /* Valid until the next call. */
@@ -39,7 +40,7 @@ struct native_stack {
 	const struct symbol *symbol;	  /* of frame[i] */
 	bool search_ended; /* it is cut, for too much on it looked like the way on */
 	bool hides_line;   /* the innermost Python frame's line can't be told (jitted) */
-	bool eval; /* by its name one of them is an activation of the evaluation loop */
+	bool eval; /* by its name one of what is in @item is an activation of the evaluation loop */
 };
 struct native_stack native_stack(struct native *n, const struct native_input *in);
 

@@ -52,3 +52,18 @@ def test_greenlets_that_work_have_their_own_stack(py):
             equal(names[1:], works.info["chains"][names[0]], "callers of %s in %s" % (names[0], frames))
             judged += n
     enough(judged >= 10, "%d judged", judged)
+
+
+@harness.seconds(300)
+@each(py=pythons())
+def test_a_greenlet_without_a_python_frame_has_none(py):
+    """Nor has it those of the greenlet on whose C stack it began; and it is not torn."""
+    bare = target(py, "bare")
+    out = os.path.join(harness.folder(), "a.folded")
+    run = harness.pysampled("-p", bare.pid, "-d", 1, "-F", 499, "--hold-budget", 100, "-o", out).ok()
+    none = [(frames, n) for frames, n in harness.read_folded(out) if not harness.python_frames(frames)]
+    equal(sum(n for frames, n in none if "[torn]" not in frames), run.n("nopython"), "samples without Python")
+    enough(run.n("nopython") > 0.2 * run.n("samples"), "few are without Python: %s", run)
+    enough(run.n("exact") > 0.2 * run.n("samples"), "few are with Python: %s", run)
+    # Up to 3.12 a program's samples are torn until one of a whole stack.
+    enough(run.n("torn") <= 0.1 * run.n("samples"), "torn: %s", run)

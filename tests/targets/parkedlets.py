@@ -2,7 +2,8 @@
 
 "parked": READY {"parked": [[[function, file, line], ...] innermost first, ...]}, and the main greenlet reads stdin. Some have not begun,
 some have ended, some are gevent's, where that is installed. "turns": READY {"chains": {leaf: [callers]}}; each greenlet calls its own functions, and no
-other's, gives its turn away within them, and from a C function that calls Python.
+other's, gives its turn away within them, and from a C function that calls Python. "bare": greenlets without a Python frame, one
+after the other, and work of the main one between.
 """
 import functools
 import gc
@@ -107,6 +108,11 @@ if sys.argv[1] == "parked":
     target.ready(parked=[told(one.gr_frame) for one in gc.get_objects() if isinstance(one, greenlet.greenlet) and one.gr_frame
                          and one is not greenlet.getcurrent()])
     sys.stdin.readline()
+elif sys.argv[1] == "bare":
+    target.ready()
+    while True:
+        greenlet.greenlet(sum).switch(range(100000))
+        spin()
 else:
     works = [gevent.spawn(turns(n)) if gevent else greenlet.greenlet(turns(n)) for n in range(8)]
     target.ready(chains={"leaf_%d" % n: ["mid_%d" % n, "top_%d" % n] for n in range(8)})

@@ -184,6 +184,34 @@ static void test_coroutine(void **state)
 	check("nEHn", "11", "nE0g1c");	    /* its own base object is no activation */
 }
 
+/* A greenlet that has not begun to run Python, or has ended: what is further out is another's. */
+static void check_none(const char *native, enum unwind_end end, const char *want)
+{
+	struct picture p = { .in.none = true };
+	struct merge_item item[128];
+	char got[129];
+
+	p.in.frame = p.frame;
+	p.in.hint = p.hint;
+	p.in.run = p.run;
+	p.in.anchor = p.anchor;
+	draw_native(&p, native, end);
+	letters(&p, item, merge(&p.in, item), got);
+	assert_string_equal(want, got);
+}
+
+static void test_bare_coroutine(void **state)
+{
+	(void)state;
+	check_none("nGnGGnen", UNWIND_BOTTOM, "ngc");
+	check_none("nGn", UNWIND_CUT, "ngc");
+	check_none("nG nen", UNWIND_BOTTOM, "ngc");
+	check_none("nGGn", UNWIND_BOTTOM, "nggn"); /* it ends with its interpreter */
+	check_none("neGnen", UNWIND_BOTTOM, "nngnnn"); /* its own loop: its state was not found */
+	check_none("nen", UNWIND_BOTTOM, "nnn");
+	check("nGnen", "", "ngnnn");
+}
+
 /* A frame owns what lies from its stack pointer up to its caller's, which is not its own. */
 static void test_owner(void **state)
 {
@@ -403,6 +431,7 @@ int main(void)
 		cmocka_unit_test(test_cut_python),
 		cmocka_unit_test(test_counted_loops),
 		cmocka_unit_test(test_coroutine),
+		cmocka_unit_test(test_bare_coroutine),
 		cmocka_unit_test(test_owner),
 		cmocka_unit_test(test_two_in_one),
 		cmocka_unit_test(test_any),

@@ -866,6 +866,30 @@ static void enters_first(struct fix *f)
 	assert_string_equal(read_stack(f), "fault");
 }
 
+/* greenlet's own _PyCFrame, while a greenlet has not begun or has ended: no frame is alive. */
+static void bare_greenlet(struct fix *f)
+{
+	struct entered e = entered(f);
+	raddr chunk = world_get(f->w, f->ts, f->w->l.tstate.datastack_chunk);
+
+	put_cframe(f, e.cframe, 0, e.before);
+	world_put(f->w, e.before, f->w->l.cframe.current_frame, 0, 8);
+	assert_string_equal(read_stack(f), "broken");
+	world_put(f->w, chunk, (pyoff)AT(0), 0, 8);
+	put_top(f, chunk + 32);
+	assert_string_equal(read_stack(f), "nopython");
+	world_put(f->w, chunk, (pyoff)AT(0), WORLD_AT, 8); /* there are more below */
+	assert_string_equal(read_stack(f), "broken");
+	put_top(f, 0);
+	put_chunk(f, 0);
+	assert_string_equal(read_stack(f), "nopython");
+	put_exc(f, e.gen); /* a generator runs */
+	assert_string_equal(read_stack(f), "broken");
+	put_exc(f, f->ts + 16);
+	*pystack_compiled(f->p, PID) = (struct pycompiled){ .program = PID, .type = 16 };
+	assert_string_equal(read_stack(f), "broken");
+}
+
 /* 3.13 for aarch64: e's frame is published, the shim behind it is left over. */
 static void enters_before_its_shim(struct fix *f)
 {
@@ -977,9 +1001,10 @@ static void entries_of_3_13(void **state)
 
 static void entries(void **state)
 {
-	static void (*const tests[])(struct fix *) = { enters, enters_from_somewhere,
-						       enters_generator, enters_unproven,
-						       enters_first };
+	static void (*const tests[])(struct fix *) = {
+		enters,		  bare_greenlet, enters_from_somewhere,
+		enters_generator, enters_unproven, enters_first
+	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(tests); i++)
 		for (uint16_t v = 0x030b; v <= 0x030c; v++) {
