@@ -154,5 +154,5 @@ int copies_last(struct sink *s, struct err *err)
 		return in_place(s);
 	return err_set(err, ret,
 		       "writing %s: %s; it has the first %" PRIu64 " of %" PRIu64 " samples",
-		       s->path, strerror(-ret), s->copied, s->samples);
+		       s->path, strerror(-ret), s->copied, sink_taken(s));
 }

@@ -496,11 +496,11 @@ static int perf_data_end(struct sink *s, struct err *err)
 		end_file(s, pyelf);
 	fail(s, pyelf);
 	if (d->early && !d->out.stream)
-		s->lacking = s->samples - d->out.n_samples;
+		s->lacking = sink_taken(s) - d->out.n_samples;
 	if (d->early)
 		snprintf(what_lacks, sizeof(what_lacks),
 			 "it has the first %" PRIu64 " of %" PRIu64 " samples",
-			 d->out.n_samples, s->samples);
+			 d->out.n_samples, sink_taken(s));
 	if (pyelf)
 		err_set(err, s->failed,
 			"writing %s: %s: the names of Python functions are lost",

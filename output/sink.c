@@ -205,7 +205,7 @@ int sink_close(struct sink *s, struct err *err)
 		s->failed = -errno;
 	s->out = NULL;
 	if (s->failed && s->is_whole)
-		s->lacking = s->samples - s->copied;
+		s->lacking = sink_taken(s) - s->copied;
 	note_lacking(s);
 	if (s->ops->copy && s->folder >= 0)
 		outfile_clean(s->folder, outfile_name(s->path));

@@ -65,13 +65,20 @@ struct sink {
 	char *buffer;		       /* of @out, SINK_BUFFER bytes */
 	int fd;			       /* what @out writes to */
 	void *priv;
+	uint64_t given;	  /* samples of a recording, also after it failed; 0: of a file */
 	uint64_t samples; /* written so far; kept by the format */
 	uint64_t cut;	  /* ... whose root side the format had no room for */
 	int failed;	  /* first -errno of a write, 0 while all is well */
 	bool deserted;	  /* who reads the output has stopped: nobody waits again */
 	bool is_whole;	  /* the file is a copy, of the first @copied samples */
-	uint64_t lacking; /* of @samples, that are not in the file for it has failed */
+	uint64_t lacking; /* of sink_taken(), that are not in the file for it has failed */
 	uint64_t copied, copy_due, copy_step; /* the latter in ns */
 };
+
+/* How many there were to write. */
+static inline uint64_t sink_taken(const struct sink *s)
+{
+	return MAX(s->given, s->samples);
+}
 
 #endif

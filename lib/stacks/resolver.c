@@ -156,9 +156,11 @@ static struct assemble_input input_of(const struct q_sample *q, struct unwind_re
 static void give_one(struct resolver *r, const struct sample *s, const struct stack *stack)
 {
 	r->counts.by_prov[s->prov]++;
-	for (size_t i = 0; i < r->c.n_sinks; i++)
+	for (size_t i = 0; i < r->c.n_sinks; i++) {
+		r->c.sinks[i]->given++;
 		note_failure(r, r->c.sinks[i],
 			     r->c.sinks[i]->ops->sample(r->c.sinks[i], s, stack));
+	}
 }
 
 /* The leader's sample is one of each member that has counted anything since. */
