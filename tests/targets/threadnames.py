@@ -1,7 +1,7 @@
 """Threads with names of all kinds work until the end of stdin and tell what they are called.
 
 READY's names: {thread id: name}. A line "rename" renames them; a line "short NAME" makes a thread of that name work for 50 ms
-of its CPU time, and says ENDED when it has. "fork NAME": the thread forks a process that does so.
+of its CPU time, and says ENDED when it has. "fork": one of the first threads forks a process that does so.
 """
 import os
 import sys
@@ -11,6 +11,7 @@ import time
 import target
 
 numbers = {}  # of threads, as the kernel has them
+forks = []  # to be done, by any thread
 NAMES = ["plain", "söme-名前-🐍", "four KB " + "x" * 4096, "semi;colon", "new\nline", "escape\x1b[31m", "nul\0byte", "lone\ud800",
          "c1\x9b31m", "  spaces  ", None]
 
@@ -24,10 +25,20 @@ class Own(threading.Thread):
         self.__dict__["after"] = 2
 
 
+def takes_a_fork():
+    try:
+        return forks.pop()
+    except IndexError:  # none is to be done, or another thread does it
+        return False
+
+
 def work(end):
     numbers[threading.current_thread()] = os.readlink("/proc/thread-self").rpartition("/")[2]
     while not end.is_set():
         sum(range(2000))
+        if forks and takes_a_fork():
+            work_in_a_child()
+            print("ENDED", flush=True)
 
 
 def work_shortly():
@@ -65,8 +76,10 @@ def main():
             for i, thread in enumerate(threads):
                 thread.name = "renamed-%d" % i
             print("RENAMED", flush=True)
+        elif word == "fork":
+            forks.append(True)
         else:
-            thread = threading.Thread(target=work_in_a_child if word == "fork" else work_shortly, name=name)
+            thread = threading.Thread(target=work_shortly, name=name)
             thread.start()
             thread.join()
             print("ENDED", flush=True)
