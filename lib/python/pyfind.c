@@ -235,11 +235,11 @@ const char *pyproc_version(uint32_t version, char buf[16])
 	return buf;
 }
 
-static int prove(const struct search *s, struct pyproc *p, bool known, struct err *err)
+static int prove(const struct search *s, const struct pyproc *p, struct err *err)
 {
 	struct err why = { 0 };
 	char version[16];
-	int r = pyfind_selfcheck(p, s->m, known, &why);
+	int r = pyfind_selfcheck(p, s->m, &why);
 
 	if (r == -ESRCH)
 		return no_process(s->pid, err);
@@ -360,7 +360,9 @@ static int candidate_read(const struct search *s, struct look *k, struct err *er
 	return 0;
 }
 
-/* Whether live threads are as @p's layout says. */
+/* Whether live threads are as @p's layout says. What was proven of the same file in one
+ * process (@known, by this very layout: from 3.13 on a process's memory tells it) is true in
+ * all, also before there is anything to prove it by, and while it is half made. */
 static int copy_prove(const struct search *s, const struct look *k, uint64_t bias,
 		      const struct pyfind_debug *debug, struct pyproc *p, bool known,
 		      struct err *err)
@@ -372,7 +374,7 @@ static int copy_prove(const struct search *s, const struct look *k, uint64_t bia
 		p->code_versions = bias + k->elf.func_version;
 	describe(p, &k->elf, debug);
 	learn_code(s, k->mod, &k->elf, bias, &p->code);
-	return prove(s, p, known, err);
+	return known ? 0 : prove(s, p, err);
 }
 
 /* The same by what debug info says, where @p's version has no table, or is not as that says
@@ -406,28 +408,25 @@ static int copy_try(const struct search *s, const struct look *k, uint64_t bias,
 		    struct pyproc *p, struct err *err)
 {
 	uint32_t known = pyfind_cache_proven(&k->file);
-	bool debug = known && proven_by_debug(k), table = false;
 	int r = -ENOTSUP;
 
 	*p = (struct pyproc){ .pid = s->pid,
 			      .runtime = bias + k->elf.runtime,
 			      .version = known };
 	snprintf(p->module, sizeof(p->module), "%s", k->mod->map->path);
-	if (!debug) {
+	if (!known || !proven_by_debug(k)) {
 		r = layout_choose(s, &k->elf, k->mod, bias, p, err);
-		table = r == 0;
+		if (r == 0)
+			r = copy_prove(s, k, bias, NULL, p,
+				       pyfind_cache_proven_by(&k->file, &p->layout), err);
 	}
-	if (table)
-		r = copy_prove(s, k, bias, NULL, p, known, err);
-	if (r == -ENOTSUP && p->version && !(table && known))
+	if (r == -ENOTSUP && p->version)
 		r = copy_debug(s, k, bias, p, r, err);
 	if (r == 0)
 		r = learn_micro(s, p, err);
 	if (r == 0)
-		pyfind_cache_prove(&k->file, p->version);
-	/* What was proven of the same file in one process is true in all, also before there
-	 * is anything to prove it by, and while it is half made. */
-	return (r == -EAGAIN || r == -ENOTSUP) && known && (table || debug) ? 0 : r;
+		pyfind_cache_prove(&k->file, p->version, &p->layout);
+	return r;
 }
 
 /* What was found so far. */

@@ -85,8 +85,7 @@ const char *pyproc_version(uint32_t version, char buf[16]);
 
 /* The structural self-check alone: runtime -> interpreter -> thread -> frame ->
  * a code object whose type is named "code" and whose names decode. 0, -EAGAIN
- * (no interpreter or no thread yet), -EBADMSG with a sentence. @known: the layout was proven
- * of the same file; a thread, its frame and its code are enough. */
-int pyfind_selfcheck(const struct pyproc *p, struct rmem *m, bool known, struct err *err);
+ * (no interpreter or no thread yet), -EBADMSG with a sentence. */
+int pyfind_selfcheck(const struct pyproc *p, struct rmem *m, struct err *err);
 
 #endif

@@ -21,6 +21,7 @@ struct entry {
 	int code;
 	bool used, read;  /* @elf and @code are known */
 	uint32_t version; /* 0: not proven */
+	struct pylayout layout; /* by which it was */
 	bool asked;	  /* @debug is known */
 	struct pyfind_debug debug;
 };
@@ -137,12 +138,17 @@ int pyfind_cache_read(int fd, const char *path, struct file_helper *files,
 	return code;
 }
 
-void pyfind_cache_prove(const struct pyfind_file *file, uint32_t version)
+void pyfind_cache_prove(const struct pyfind_file *file, uint32_t version,
+			const struct pylayout *layout)
 {
+	struct entry *e;
+
 	if (!file->ino)
 		return;
 	pthread_mutex_lock(&lock);
-	have(file)->version = version;
+	e = have(file);
+	e->version = version;
+	e->layout = *layout;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -156,6 +162,18 @@ uint32_t pyfind_cache_proven(const struct pyfind_file *file)
 	version = e ? e->version : 0;
 	pthread_mutex_unlock(&lock);
 	return version;
+}
+
+bool pyfind_cache_proven_by(const struct pyfind_file *file, const struct pylayout *layout)
+{
+	struct entry *e;
+	bool same;
+
+	pthread_mutex_lock(&lock);
+	e = find(file);
+	same = e && e->version && !memcmp(&e->layout, layout, sizeof(*layout));
+	pthread_mutex_unlock(&lock);
+	return same;
 }
 
 bool pyfind_cache_debug(const struct pyfind_file *file, struct pyfind_debug *ret)

@@ -32,11 +32,15 @@ struct pyfind_file pyfind_cache_file(const struct stat *st);
 int pyfind_cache_read(int fd, const char *path, struct file_helper *files,
 		      struct elfpython *ret, const struct pyfind_file *file);
 
-/* The interpreter in @file was proven to be of @version (PY_VERSION_HEX), by its layout. */
-void pyfind_cache_prove(const struct pyfind_file *file, uint32_t version);
+/* The interpreter in @file was proven to be of @version (PY_VERSION_HEX), by @layout. */
+void pyfind_cache_prove(const struct pyfind_file *file, uint32_t version,
+			const struct pylayout *layout);
 
 /* That version, or 0: it was not proven. */
 uint32_t pyfind_cache_proven(const struct pyfind_file *file);
+
+/* Was it that layout? */
+bool pyfind_cache_proven_by(const struct pyfind_file *file, const struct pylayout *layout);
 
 /* A layout made of the file's debug info, or why there is none. */
 struct pyfind_debug {

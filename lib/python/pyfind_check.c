@@ -37,7 +37,6 @@ enum {
 struct check {
 	const struct pyproc *p;
 	struct rmem *m;
-	bool known;		  /* the layout was proven of the same file */
 	struct pycode_copy *copy; /* PYCODE_COPY_MAX bytes */
 	uint32_t idle;		  /* threads whose state is right and that have no frame */
 	uint32_t proven;	  /* ... whose innermost frame's code is right */
@@ -225,11 +224,9 @@ static bool check_frames(struct check *c, raddr frame)
 					    !pyoff_has(l->frame.is_entry) ||
 						    buf[pyoff_get(l->frame.is_entry)];
 		if (!(l->owner_shim && outermost) && good < FRAMES_PROVEN) {
-			if (!check_frame(c, frame, buf, good == 0 && !c->known))
+			if (!check_frame(c, frame, buf, good == 0))
 				return false;
 			good++;
-			if (c->known)
-				return true;
 		}
 		last = frame;
 		frame = frame_u64(buf, l->frame.previous);
@@ -371,9 +368,8 @@ static raddr check_thread(struct check *c, raddr interp, raddr ts, raddr last)
 		wrong(c, "a C frame cannot be read");
 		return next;
 	}
-	if (c->known ? check_frames(c, frame) :
-		       check_state(c, ts, last) && check_frames(c, frame) &&
-			       check_ids(c, ts, tid) && check_status(c, ts))
+	if (check_state(c, ts, last) && check_frames(c, frame) && check_ids(c, ts, tid) &&
+	    check_status(c, ts))
 		c->proven++;
 	return next;
 }
@@ -433,13 +429,13 @@ static int check_once(struct check *c)
 	return c->idle && !c->wrong[0] ? 0 : -EBADMSG;
 }
 
-int pyfind_selfcheck(const struct pyproc *p, struct rmem *m, bool known, struct err *err)
+int pyfind_selfcheck(const struct pyproc *p, struct rmem *m, struct err *err)
 {
 	const struct timespec pause = { .tv_nsec = ATTEMPT_NS };
 	_cleanup_free_ struct pycode_copy *copy = malloc(PYCODE_COPY_MAX);
 	_cleanup_free_ unsigned char (*page)[RMEM_PAGE] = malloc(LOOK_PAGES * sizeof(*page));
 	struct rmem_pages pages;
-	struct check c = { .p = p, .m = &pages.base, .known = known, .copy = copy };
+	struct check c = { .p = p, .m = &pages.base, .copy = copy };
 	int r = -EBADMSG;
 
 	rmem_pages_init(&pages, m, page, LOOK_PAGES);

@@ -44,7 +44,7 @@ int pyversion_find(struct pyproc *p, struct rmem *m)
 		int r;
 
 		p->layout = *all[i];
-		r = pyfind_selfcheck(p, m, false, &why);
+		r = pyfind_selfcheck(p, m, &why);
 		if (r == 0 && pyversion_told(p, m, &p->version) == 0 &&
 		    p->version >> 16 == all[i]->version)
 			return 0;

@@ -235,3 +235,15 @@ def test_a_start_takes_these_system_calls_and_no_more(py):
     # up its rights, each of 41 capabilities by itself; two more begin, and the last one finds it.
     check(n <= 228 + 144 * asks_files(py) + 23 * cpus, "%d system calls on %d CPUs: %s", n, cpus,
           sorted(((names.count(name), name) for name in set(names)), reverse=True))
+
+
+@one_python
+def test_what_was_proven_of_a_file_is_not_proven_in_each_process(py):
+    """Of the 19 remote reads that a copy of the named process took, 7 proved once more what was proven of its file."""
+    harness.need_root()
+    reads = []
+    for workers in (0, 8):  # so many are looked at before they run
+        target = Target(py, "workers.py", workers)
+        reads.append(min(record(target, "-v", seconds=1)[1]["first"]["reads"] for _ in range(3)))
+        harness.end(target.process)
+    check(reads[1] - reads[0] <= 14 * 8, "%d remote reads more for 8 processes", reads[1] - reads[0])

@@ -78,7 +78,7 @@ static int look_at_gil(const struct pyproc *p, struct rmem *m)
 static void try(const struct pyproc *p, struct rmem *m, const char *name, const char *how)
 {
 	struct err err = { 0 };
-	int r = pyfind_selfcheck(p, m, false, &err);
+	int r = pyfind_selfcheck(p, m, &err);
 
 	if (r == 0 && look_at_gil(p, m) < 0)
 		r = err_set(&err, -EBADMSG, "its GIL can't be found");
