@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * reader: its thread, from one wake-up to the next: how long it sleeps, when the hold budget
+ * is used up, where it is; and how it is woken, given up and taken back.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+
+#include "fake_drain.h"
+
+/* --- a thread that sleeps when the test says so --- */
+
+static struct {
+	struct fake *f;
+	/* On the reader's thread, instead of sleep number @i. False: it shall end. */
+	bool (*wakes)(struct fake *f, struct reader *r, unsigned i);
+	unsigned n;
+	int ms; /* how long it would have slept */
+	_Atomic bool over;
+} sleeps;
+
+int epoll_wait(int fd, struct epoll_event *ev, int n, int ms)
+{
+	struct reader *volatile *r = (void *)&sleeps.f->slots[0].reader;
+
+	while (!*r) /* reader_start() has not ended yet */
+		usleep(100);
+	sleeps.ms = ms;
+	if (!sleeps.over && !sleeps.wakes(sleeps.f, *r, sleeps.n++))
+		sleeps.over = (*r)->stop = true;
+	return 0;
+}
+
+/* The whole life of a reader. */
+static void live(struct fake *f, bool (*wakes)(struct fake *f, struct reader *r, unsigned i))
+{
+	sleeps.f = f;
+	sleeps.wakes = wakes;
+	sleeps.n = 0;
+	sleeps.over = false;
+	fake_start(f);
+	while (!sleeps.over)
+		usleep(100);
+	fake_stop(f);
+}
+
+static void put_record(struct fake *f)
+{
+	struct record r;
+
+	record_comm(&r, 0, "x", f->t);
+	fake_write(f, 0, &r);
+}
+
+/* It looks again soon where it has found something; else it sleeps until it is woken, and says
+ * so. */
+static bool sleep_by_what_was_found(struct fake *f, struct reader *r, unsigned i)
+{
+	static const int ms[] = { 200, 200, -1, 200, 10, -1 };
+
+	assert_int_equal(sleeps.ms, ms[i]);
+	assert_int_equal(r->asleep, ms[i] < 0);
+	if (i == 0 || i == 2)
+		put_record(f);
+	f->slots[0].handover.quiet_until = i == 3 ? now_ns() + 3600 * SECOND : 0;
+	return i + 1 < ARRAY_SIZE(ms);
+}
+
+static void how_long_it_sleeps(void **state)
+{
+	live(*state, sleep_by_what_was_found);
+	assert_int_equal(sleeps.n, 6);
+}
+
+/* Who tells of new threads looks for them, whatever was found. */
+static bool sleep_for_threads(struct fake *f, struct reader *r, unsigned i)
+{
+	static const int ms[] = { 3, 3, 10 };
+
+	assert_int_equal(sleeps.ms, ms[i]);
+	assert_false(r->asleep);
+	f->slots[0].handover.quiet_until = i == 1 ? now_ns() + 3600 * SECOND : 0;
+	return i + 1 < ARRAY_SIZE(ms);
+}
+
+static void how_long_it_sleeps_between_threads(void **state)
+{
+	struct fake *f = *state;
+
+	f->c.tell_threads = true;
+	live(f, sleep_for_threads);
+}
+
+/* --- the hold budget --- */
+
+enum { BUDGET = 40 }; /* percent */
+static const uint64_t NOW = 100000 * SECOND, SPENT = BUDGET * (SECOND / 100);
+
+static _Atomic bool stands; /* the clock, at NOW */
+
+int clock_gettime(clockid_t clock, struct timespec *t)
+{
+	static int (*f)(clockid_t clock, struct timespec *t);
+
+	if (!f)
+		f = dlsym(RTLD_NEXT, "clock_gettime");
+	if (!stands || clock != CLOCK_MONOTONIC)
+		return f(clock, t);
+	*t = (struct timespec){ .tv_sec = (time_t)(NOW / SECOND) };
+	return 0;
+}
+
+static const struct {
+	uint64_t since, held; /* ns: how long this second has lasted, and of it holds */
+	uint64_t quiet_until;
+	uint64_t left; /* 0: nothing is shed */
+} budgets[] = {
+	{ 0, SPENT - 1, 0, 0 },
+	{ 0, SPENT, 0, SECOND },
+	{ SECOND / 2, SPENT, 0, SECOND / 2 },
+	{ SECOND - 1, SECOND, 0, 1 },
+	{ SECOND, SECOND, 0, 0 }, /* that was another one */
+	/* Threads are quiet until the tracer ends that, also if it is late. */
+	{ 0, 0, NOW - 5, 1 },
+	{ 0, 0, NOW, 1 },
+	{ 0, 0, NOW + 7, 7 },
+};
+
+static struct {
+	unsigned n;
+	uint64_t left;
+} shed;
+
+static void note_left(struct reader *r, uint64_t left)
+{
+	shed.n++;
+	shed.left = left;
+}
+
+static bool spend(struct fake *f, struct reader *r, unsigned i)
+{
+	if (i == 0) {
+		assert_false(f->c.over_budget);
+		stands = true;
+	} else {
+		assert_int_equal(shed.n, budgets[i - 1].left != 0);
+		assert_int_equal(shed.left, budgets[i - 1].left);
+		assert_int_equal(f->c.over_budget, i >= 2);
+		assert_int_equal(fake_counted(f, shed), shed.n);
+		assert_int_equal(r->woke_ns, NOW);
+		assert_int_equal(r->held_ns, i == 5 ? 0 : budgets[i - 1].held);
+		assert_int_equal(r->window_ns, NOW - (i == 5 ? 0 : budgets[i - 1].since));
+	}
+	if (i == ARRAY_SIZE(budgets)) {
+		f->slots[0].handover.quiet_until = 0;
+		stands = false;
+		return false;
+	}
+	memset(&shed, 0, sizeof(shed));
+	memset(&f->stats, 0, sizeof(f->stats));
+	r->window_ns = NOW - budgets[i].since;
+	r->held_ns = budgets[i].held;
+	f->slots[0].handover.quiet_until = budgets[i].quiet_until;
+	if (budgets[i].left)
+		fake_take(f, (struct fake_event){ .after = i });
+	return true;
+}
+
+static void the_budget_of_a_second(void **state)
+{
+	struct fake *f = *state;
+	struct capture_ops capture = fake_capture;
+
+	capture.shed = note_left;
+	f->c.capture = &capture;
+	f->c.hold_budget = BUDGET;
+	live(f, spend);
+}
+
+/* --- where it is --- */
+
+static struct {
+	unsigned begun;
+	int begins; /* what thread_begin() says */
+	bool moved;
+	bool unfit_in_read, unfit_at_end;
+} place;
+
+static int begin_there(const struct preempt_plan *p, int cpu)
+{
+	place.begun++;
+	return place.begins;
+}
+
+static bool was_moved(const struct reader *r)
+{
+	return place.moved;
+}
+
+static void note_fitness(struct reader *r)
+{
+	place.unfit_in_read = r->unfit;
+}
+
+static void note_fitness_at_end(struct reader *r)
+{
+	place.unfit_at_end = r->unfit;
+}
+
+static bool move(struct fake *f, struct reader *r, unsigned i)
+{
+	static const unsigned begun[] = { 1, 1, 2, 3, 3 };
+	static const bool unfit[] = { false, false, false, true, true },
+			  was_unfit[] = { false, false, true, true, true };
+
+	assert_int_equal(r->tid, gettid());
+	assert_int_equal(place.begun, begun[i]);
+	assert_int_equal(r->unfit, unfit[i]);
+	assert_int_equal(place.unfit_in_read, was_unfit[i]);
+	place.moved = i == 1 || i == 2; /* it holds nobody, and then begins anew */
+	place.begins = i == 2 ? -EPERM : 0;
+	return i < 4;
+}
+
+static void a_reader_that_is_moved(void **state)
+{
+	struct fake *f = *state;
+	struct capture_ops capture = fake_capture;
+
+	capture.thread_begin = begin_there;
+	capture.moved_away = was_moved;
+	capture.read = note_fitness;
+	capture.flush = note_fitness_at_end;
+	f->c.capture = &capture;
+	memset(&place, 0, sizeof(place));
+	live(f, move);
+	assert_true(place.unfit_at_end);
+}
+
+static bool move_at_the_end(struct fake *f, struct reader *r, unsigned i)
+{
+	place.moved = true;
+	return false;
+}
+
+/* Who was moved as it was told to end holds nobody any more. */
+static void a_reader_that_is_moved_at_its_end(void **state)
+{
+	struct fake *f = *state;
+	struct capture_ops capture = fake_capture;
+
+	capture.thread_begin = begin_there;
+	capture.moved_away = was_moved;
+	capture.flush = note_fitness_at_end;
+	f->c.capture = &capture;
+	memset(&place, 0, sizeof(place));
+	live(f, move_at_the_end);
+	assert_true(place.unfit_at_end);
+}
+
+/* --- what it says of itself --- */
+
+static bool nothing(struct fake *f, struct reader *r, unsigned i)
+{
+	return false;
+}
+
+/* The last one of all is waited for. */
+static void the_last_one_that_is_ready(void **state)
+{
+	struct fake *f = *state;
+
+	sleeps.f = f;
+	sleeps.over = true;
+	sem_init(&f->c.all_ready, 0, 0);
+	for (uint32_t before = 0; before < FAKE_CPUS; before++) {
+		fake_lay(f);
+		f->c.n_ready = before;
+		assert_int_equal(reader_start(&f->c, &f->slots[0]), 0);
+		reader_stop(&f->slots[0]);
+		assert_int_equal(f->c.n_ready, before + 1);
+		assert_int_equal(sem_trywait(&f->c.all_ready), before + 1 < FAKE_CPUS ? -1 : 0);
+	}
+}
+
+static bool look_at_times(struct fake *f, struct reader *r, unsigned i)
+{
+	static uint64_t before;
+
+	if (i == 0) {
+		assert_true(f->slots[0].drained_ns >= f->t);
+		assert_true(f->slots[0].drained_ns <= now_ns());
+		assert_int_equal(r->first_pos, f->page[0].data_head);
+		put_record(f);
+		before = now_ns();
+		return true;
+	}
+	assert_int_equal(f->slots[0].drained_ns, r->woke_ns);
+	assert_in_range(r->woke_ns, before, now_ns());
+	assert_true(r->first_pos < f->page[0].data_head);
+	assert_true(f->slots[0].work.n[WORK_wakeups] == i);
+	return false;
+}
+
+/* By when its ring was empty; once it has ended nobody waits for that. */
+static void by_when_its_ring_was_empty(void **state)
+{
+	struct fake *f = *state;
+
+	put_record(f);
+	live(f, look_at_times);
+	assert_true(f->slots[0].drained_ns == UINT64_MAX);
+}
+
+/* --- woken, given up, taken back --- */
+
+static int kicks;
+
+int pthread_kill(pthread_t thread, int sig)
+{
+	int (*f)(pthread_t, int) = dlsym(RTLD_NEXT, "pthread_kill");
+
+	kicks++;
+	return f(thread, sig);
+}
+
+/* Only who sleeps without end, and has something to look at. */
+static void who_is_woken(void **state)
+{
+	struct fake *f = *state;
+	struct reader *r = begin(f);
+
+	kicks = 0;
+	r->thread = pthread_self();
+	r->asleep = true;
+	reader_wake(&f->slots[0]); /* it has no reader */
+	assert_int_equal(kicks, 0);
+	f->slots[0].reader = r;
+	reader_wake(&f->slots[0]);
+	assert_int_equal(kicks, 0);
+	put_record(f);
+	r->asleep = false;
+	reader_wake(&f->slots[0]);
+	assert_int_equal(kicks, 0);
+	r->asleep = true;
+	reader_wake(&f->slots[0]);
+	assert_int_equal(kicks, 1);
+	f->slots[0].reader = NULL;
+	reader_destroy(r);
+}
+
+static sem_t over;
+
+static void *wait_in_vain(void *arg)
+{
+	*(_Atomic pid_t *)arg = gettid();
+	while (sem_wait(&over) < 0)
+		;
+	return NULL;
+}
+
+enum { HANGING = 4711 }; /* a process */
+
+/* A reader whose thread waits, inside a read since the look before. */
+static struct reader *give_up(struct fake *f, pid_t pid)
+{
+	struct cpu_slot *slot = &f->slots[0];
+	struct reader *r = begin(f);
+	_Atomic pid_t tid = 0;
+
+	assert_int_equal(pthread_create(&r->thread, NULL, wait_in_vain, (void *)&tid), 0);
+	while (!tid)
+		usleep(100);
+	r->tid = tid;
+	while (proc_state(getpid(), tid) == 'R')
+		usleep(100);
+	slot->reader = r;
+	slot->drained_ns = 5;
+	guarded_target(&r->mem, pid);
+	slot->guard.turn |= 1;
+	epoch_enter(&f->targets.epoch, &slot->targets);
+	assert_int_equal(reader_stuck(slot), 0);
+	assert_ptr_equal(slot->reader, r);
+	assert_true(slot->targets.in != 0);
+	assert_int_equal(slot->drained_ns, 5);
+	assert_int_equal(reader_stuck(slot), pid);
+	assert_null(slot->reader);
+	assert_ptr_equal(slot->stuck, r);
+	assert_true(slot->drained_ns == UINT64_MAX);
+	assert_int_equal(slot->targets.in, 0);
+	return r;
+}
+
+/* Two hang; the first comes back, then the second. */
+static void readers_that_hang(void **state)
+{
+	struct fake *f = *state;
+	struct cpu_slot *slot = &f->slots[0];
+	struct reader *first, *second;
+
+	sem_init(&over, 0, 0);
+	assert_int_equal(reader_returned(slot), 0);
+	first = give_up(f, HANGING);
+	second = give_up(f, HANGING + 1);
+	assert_ptr_equal(second->next, first);
+	assert_int_equal(reader_returned(slot), 0);
+	sem_post(&over), sem_post(&over);
+	first->mem.returned = true;
+	assert_int_equal(reader_returned(slot), HANGING);
+	assert_ptr_equal(slot->stuck, second);
+	assert_null(second->next);
+	assert_int_equal(reader_returned(slot), 0);
+	second->mem.returned = true;
+	assert_int_equal(reader_returned(slot), HANGING + 1);
+	assert_null(slot->stuck);
+}
+
+/* Codes bear the number of their reader: when these are used up there is no other. */
+static void readers_without_number(void **state)
+{
+	struct fake *f = *state;
+
+	f->slots[0].generation = EMIT_GENERATIONS;
+	assert_int_equal(reader_start(&f->c, &f->slots[0]), -EAGAIN);
+	assert_null(f->slots[0].reader);
+	reader_stop(&f->slots[0]); /* there is none */
+	f->slots[0].generation = EMIT_GENERATIONS - 1;
+	live(f, nothing);
+	assert_int_equal(f->slots[0].generation, EMIT_GENERATIONS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		FAKE_TEST(how_long_it_sleeps),
+		FAKE_TEST(how_long_it_sleeps_between_threads),
+		FAKE_TEST(the_budget_of_a_second),
+		FAKE_TEST(a_reader_that_is_moved),
+		FAKE_TEST(a_reader_that_is_moved_at_its_end),
+		FAKE_TEST(the_last_one_that_is_ready),
+		FAKE_TEST(by_when_its_ring_was_empty),
+		FAKE_TEST(who_is_woken),
+		FAKE_TEST(readers_that_hang),
+		FAKE_TEST(readers_without_number),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
