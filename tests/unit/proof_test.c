@@ -17,7 +17,10 @@
 
 #include "watch/proof.h"
 #include "base/clock.h"
+#include "bpf/run_table.h"
 #include "sys/cpus.h"
+#include "targets/births.h"
+#include "targets/ours.h"
 #include "perf_records.h"
 
 enum { RING = 256 << 10, PAGE = 4096, TID = 71, IN = 0, OUT = PERF_RECORD_MISC_SWITCH_OUT };
@@ -584,6 +587,173 @@ static void a_cpu_goes(void **state)
 	assert_int_equal(slot_watched(&f->slot), 2100);
 }
 
+/* --- births --- */
+
+enum { PARENT = 80, CHILD = 81, STRANGER = 82 };
+
+static void ring_task(struct fake *f, uint32_t type, pid_t pid, pid_t ppid, uint64_t time)
+{
+	struct record r;
+
+	record_begin(&r, type, 0);
+	record_u32(&r, (uint32_t)pid, (uint32_t)ppid);
+	record_u32(&r, (uint32_t)pid, (uint32_t)ppid);
+	record_u64(&r, time);
+	record_trailer(&r, (uint32_t)ppid, time);
+	ring_write(f, r.bytes, r.n);
+}
+
+struct birth_row {
+	bool split, table, follow;
+	uint32_t type;
+	pid_t pid, ppid;
+	bool was, is; /* is @pid a target? */
+};
+
+/* A target's child is one if children are followed, whatever its number was before; a
+ * stranger's is left as it is, for it may be known better elsewhere. */
+static const struct birth_row birth_rows[] = {
+	{ false, true, true, PERF_RECORD_FORK, CHILD, PARENT, false, true },
+	{ true, false, true, PERF_RECORD_FORK, CHILD, PARENT, false, true },
+	{ false, true, false, PERF_RECORD_FORK, CHILD, PARENT, true, false },
+	{ true, false, false, PERF_RECORD_FORK, CHILD, PARENT, true, false },
+	{ false, true, true, PERF_RECORD_FORK, CHILD, STRANGER, false, false },
+	{ false, true, true, PERF_RECORD_FORK, CHILD, STRANGER, true, true },
+	/* There all records are of targets. */
+	{ true, false, true, PERF_RECORD_FORK, CHILD, STRANGER, false, true },
+	/* Nobody asks. */
+	{ false, false, true, PERF_RECORD_FORK, CHILD, PARENT, false, false },
+	/* A thread, or an end. */
+	{ false, true, false, PERF_RECORD_FORK, PARENT, PARENT, true, true },
+	{ false, true, true, PERF_RECORD_EXIT, CHILD, PARENT, false, false },
+};
+
+static void births_in_another_ring(void **state)
+{
+	static const struct run_table table;
+	struct fake *f = *state;
+
+	f->config.births = births_create();
+	for (size_t i = 0; i < ARRAY_SIZE(birth_rows); i++) {
+		const struct birth_row *row = &birth_rows[i];
+		uint64_t cursor = f->page.data_head;
+
+		f->page.data_tail = f->page.data_head;
+		f->config.ours = ours_create(NULL);
+		ours_set(f->config.ours, PARENT, true);
+		ours_set(f->config.ours, row->pid, row->was);
+		f->config.split = row->split;
+		f->config.table = row->table ? &table : NULL;
+		f->config.follow = row->follow;
+		ring_task(f, row->type, row->pid, row->ppid, 1500);
+		assert_false(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
+		if (ours_has(f->config.ours, row->pid) != row->is)
+			fail_msg("row %zu", i);
+		ours_destroy(f->config.ours);
+	}
+	births_destroy(f->config.births);
+}
+
+/* A record that its reader has taken meanwhile may have been written over; nor is one of
+ * another size what it seems. */
+static void births_that_are_no_longer_there(void **state)
+{
+	struct fake *f = *state;
+	struct perf_event_header h = { .type = PERF_RECORD_FORK };
+
+	h.size = sizeof(h) + 24 + PERF_TRAILER;
+	f->config.ours = ours_create(NULL);
+	f->config.split = f->config.follow = true;
+	ring_task(f, PERF_RECORD_FORK, CHILD, PARENT, 1500);
+	ring_at(f, h.size, 1);
+	proof_note_birth(&f->config, &f->slot, 0, &h);
+	assert_false(ours_has(f->config.ours, CHILD));
+	ring_at(f, h.size, 0);
+	h.size += 8;
+	proof_note_birth(&f->config, &f->slot, 0, &h);
+	assert_false(ours_has(f->config.ours, CHILD));
+	h.size -= 8;
+	proof_note_birth(&f->config, &f->slot, 0, &h);
+	assert_true(ours_has(f->config.ours, CHILD));
+	ours_destroy(f->config.ours);
+}
+
+static void births_note_exec(struct fake *f, pid_t pid, uint64_t time)
+{
+	struct record r;
+
+	record_begin(&r, PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC);
+	record_u32(&r, (uint32_t)pid, (uint32_t)pid);
+	record_str(&r, "x");
+	record_u32(&r, (uint32_t)pid, (uint32_t)pid);
+	record_u64(&r, time);
+	record_u32(&r, 3, 0);
+	record_u64(&r, 99);
+	births_note(f->config.births, &f->slot.ring, 0, record_header(&r),
+		    r.bytes + r.n - PERF_TRAILER);
+}
+
+/* Of a scope a child that became another program since has to fit by itself; unless all that
+ * targets start are targets. */
+static void who_inherits(void **state)
+{
+	struct fake *f = *state;
+	struct reader_config *c = &f->config;
+
+	c->births = births_create();
+	c->ours = ours_create(NULL);
+	ours_set(c->ours, PARENT, true);
+	assert_false(proof_inherits(c, CHILD, PARENT, 1000));
+	c->follow = true;
+	assert_true(proof_inherits(c, CHILD, PARENT, 1000));
+	assert_false(proof_inherits(c, CHILD, STRANGER, 1000));
+	c->split = true;
+	assert_true(proof_inherits(c, CHILD, STRANGER, 1000));
+	c->split = false;
+	births_note_exec(f, CHILD, 2000);
+	assert_true(proof_inherits(c, CHILD, PARENT, 1000));
+	c->strangers = c->ours;
+	assert_false(proof_inherits(c, CHILD, PARENT, 1000));
+	assert_true(proof_inherits(c, CHILD, PARENT, 2000)); /* forked after that */
+	assert_true(proof_inherits(c, CHILD + 1, PARENT, 1000));
+	c->descends = true;
+	assert_true(proof_inherits(c, CHILD, PARENT, 1000));
+	ours_destroy(c->ours);
+	births_destroy(c->births);
+}
+
+/* All rings but one's own are looked through, from where each was left. */
+static void births_in_all_other_rings(void **state)
+{
+	struct fake *f = *state;
+	struct cpu_slot slots[3];
+	uint64_t cursors[3] = { 0 };
+
+	for (int i = 0; i < 3; i++)
+		slots[i] = f->slot;
+	f->config.slots = slots;
+	f->config.n_slots = 3;
+	f->config.births = births_create();
+	ring_task(f, PERF_RECORD_FORK, CHILD, PARENT, 1500);
+	proof_look_for_births(&f->config, &slots[1], cursors);
+	assert_int_equal(cursors[0], f->page.data_head);
+	assert_int_equal(cursors[1], 0);
+	assert_int_equal(cursors[2], f->page.data_head);
+	assert_int_equal(births_parent(f->config.births, CHILD), PARENT);
+	births_destroy(f->config.births);
+}
+
+/* Where nothing is known nothing is clear, nor when a thread came. */
+static void without_tables(void **state)
+{
+	struct reader_config c = { 0 };
+	struct sight_seen seen = { 0 };
+
+	(void)state;
+	assert_false(proof_clear(&c, &seen, 0));
+	assert_int_equal(proof_came(&c, TID), 0);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -609,6 +779,11 @@ int main(void)
 		cmocka_unit_test(moved_by_a_kept_file),
 		cmocka_unit_test(moved_and_ended),
 		TEST(a_cpu_goes),
+		TEST(births_in_another_ring),
+		TEST(births_that_are_no_longer_there),
+		TEST(who_inherits),
+		TEST(births_in_all_other_rings),
+		cmocka_unit_test(without_tables),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
