@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * hold: why stacks are late, what a hold costs, which samples --mode gil leaves out, where the
+ * reader looks while it holds a thread, and whom it tells.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "fake_drain.h"
+
+/* What waits is read and judged at once. */
+static struct reader *begin_reading(struct fake *f)
+{
+	struct reader *r = begin(f);
+
+	keeping.read = hold_flush;
+	return r;
+}
+
+static void end_reading(struct fake *f, struct reader *r)
+{
+	reader_drain(r, 0, false);
+	reader_destroy(r);
+	f->page[0].data_tail = f->page[0].data_head;
+	f->page[1].data_tail = f->page[1].data_head;
+}
+
+static const char *sample_now(struct fake *f)
+{
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	end_reading(f, begin_reading(f));
+	return fake_next(f);
+}
+
+/* --- why stacks are late --- */
+
+static enum judgement judgement;
+
+static enum judgement judge_as_told(const struct hold *h)
+{
+	return judgement;
+}
+
+static void reasons_are_counted(void **state)
+{
+	static const struct {
+		enum judgement why;
+		size_t counter;
+	} rows[] = {
+		{ JUDGE_BACKLOG, offsetof(struct stats, late_backlog) },
+		{ JUDGE_GAP, offsetof(struct stats, late_gap) },
+		{ JUDGE_VOLUNTARY, offsetof(struct stats, late_voluntary) },
+		{ JUDGE_RAN, offsetof(struct stats, late_ran) },
+		{ JUDGE_NOSWITCH, offsetof(struct stats, late_noswitch) },
+		{ JUDGE_NOSTOP, offsetof(struct stats, late_nostop) },
+		{ JUDGE_CAPTURE, offsetof(struct stats, late_capture) },
+		{ JUDGE_EXACT, sizeof(struct stats) },
+	};
+	struct fake *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct reader *r;
+
+		fake_take(f, (struct fake_event){ 0 });
+		r = begin_reading(f);
+		keeping.judge = judge_as_told;
+		judgement = rows[i].why;
+		end_reading(f, r);
+		assert_string_equal(fake_next(f), rows[i].why == JUDGE_EXACT ? "exact a3 b3" :
+									       "late a3 b3");
+		for (size_t at = 0; at < sizeof(struct stats); at += 8)
+			assert_int_equal(load_u64((const char *)&f->stats + at),
+					 at == rows[i].counter);
+	}
+}
+
+/* A sample whose own way to the hold was proven is exact only if the thread's last one is. */
+static enum judgement judge_the_last_late(const struct hold *h)
+{
+	return h->backlog ? JUDGE_BACKLOG : JUDGE_EXACT;
+}
+
+static void the_last_sample_decides(void **state)
+{
+	struct fake *f = *state;
+	struct reader *r;
+
+	fake_take(f, (struct fake_event){ 0 });
+	fake_take(f, (struct fake_event){ .after = 5 });
+	fake_take(f, (struct fake_event){ .after = 6 });
+	r = begin(f);
+	reader_drain(r, 0, false);
+	keeping.judge = judge_the_last_late;
+	r->pend[1].hold.backlog = true;
+	hold_flush(r);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	assert_string_equal(fake_next(f), "late a3 b3");
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	fake_take(f, (struct fake_event){ .after = 7 });
+	fake_take(f, (struct fake_event){ .after = 8 });
+	reader_drain(r, 0, false);
+	r->pend[1].hold.backlog = true;
+	hold_flush(r);
+	assert_string_equal(fake_next(f), "late a3 b3");
+	assert_string_equal(fake_next(f), "late a3 b3");
+	assert_string_equal(fake_next(f), "");
+	reader_destroy(r);
+}
+
+/* --- the samples that wait --- */
+
+static void what_a_hold_costs(void **state)
+{
+	static const struct {
+		uint64_t ns;
+		uint32_t frames;
+		uint64_t charged;
+	} rows[] = {
+		{ 0, 0, 0 },
+		{ 5000, 0, 5000 },
+		{ 200000, 0, 200000 },
+		{ 200001, 0, 200000 },
+		{ 200001, 1, 200001 },
+		{ UINT64_MAX, 50, 250000 }, /* asleep in a page fault */
+	};
+	struct fake *f = *state;
+	struct reader *r = begin(f);
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		r->held_ns = 7;
+		hold_charge(r, rows[i].ns, rows[i].frames);
+		assert_int_equal(r->held_ns, 7 + rows[i].charged);
+	}
+	reader_destroy(r);
+}
+
+/* Of one thread, not done, and read as early as @w. */
+static void the_newest_that_waits(void **state)
+{
+	struct fake *f = *state;
+	struct reader *r = begin(f);
+	struct walk w = { .tid = 2 };
+
+	for (pid_t i = 0; i < 6; i++)
+		r->pend[i].s.tid = i < 5 ? 2 : 3;
+	r->pend[4].done = true;
+	r->pend[3].early = true;
+	r->n_pend = 6;
+	assert_ptr_equal(hold_last_of(r, &w), &r->pend[2]);
+	w.early = true;
+	assert_ptr_equal(hold_last_of(r, &w), &r->pend[3]);
+	w.tid = 4;
+	assert_null(hold_last_of(r, &w));
+	w = (struct walk){ .tid = 2 };
+	r->n_pend = 1;
+	assert_ptr_equal(hold_last_of(r, &w), &r->pend[0]);
+	r->n_pend = 6;
+	r->pend[5].hold.t0 = 55;
+	r->pend[0].done = true;
+	hold_forget_processed(r);
+	assert_int_equal(r->n_pend, 4);
+	assert_true(r->pend[2].early);
+	assert_int_equal(r->pend[3].hold.t0, 55);
+	r->n_pend = 0;
+	reader_destroy(r);
+}
+
+/* Equal registers, but for what a system call returns while the thread is in it. */
+static void what_a_witness_sees(void **state)
+{
+	uint64_t a[ARCH_MAX_REGS] = { 0 }, b[ARCH_MAX_REGS];
+	const unsigned returned = (unsigned)__builtin_ctzll(arch_host->syscall_regs);
+	struct pending p = { .s.regs = (const unsigned char *)a };
+
+	memcpy(b, a, sizeof(b));
+	assert_int_equal(hold_witness(&p, b), WITNESS_SAME);
+	b[returned] = 1;
+	assert_int_equal(hold_witness(&p, b), WITNESS_MOVED);
+	p.hold.in_kernel = true;
+	assert_int_equal(hold_witness(&p, b), WITNESS_SAME);
+	b[arch_host->sp] = 1;
+	assert_int_equal(hold_witness(&p, b), WITNESS_MOVED);
+}
+
+/* --- where the reader looks --- */
+
+enum { END = 1000000000, LOOK_NS = 10000000 };
+
+static void release_at_end(struct reader *r, struct walk *w)
+{
+	w->ran = false;
+	w->t_end = END;
+}
+
+/* One sample read; how many wake-ups of the control thread did that cost? */
+static uint64_t kicks_of_a_hold(struct fake *f, struct reader *r)
+{
+	uint64_t n = 0;
+
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	reader_drain(r, 0, false);
+	eventfd_read(f->c.kick, &n);
+	return n;
+}
+
+/* Another reader that is inside the same read for two looks is told of; each has its turn, at
+ * intervals. */
+static void others_that_hang(void **state)
+{
+	struct fake *f = *state;
+	struct reader *r;
+
+	close(f->c.kick);
+	f->c.kick = eventfd(0, EFD_NONBLOCK);
+	r = begin_reading(f);
+	keeping.release = release_at_end;
+	assert_int_equal(r->look_at, 0);
+	f->slots[1].guard.turn = 1;
+	r->looked_ns = END - LOOK_NS;
+	assert_int_equal(kicks_of_a_hold(f, r), 0);
+	assert_int_equal(r->look_at, 1);
+	assert_int_equal(r->looked_ns, END);
+	r->looked_ns = END - LOOK_NS + 1; /* not yet */
+	assert_int_equal(kicks_of_a_hold(f, r), 0);
+	assert_int_equal(r->look_at, 1);
+	r->looked_ns = 0;
+	assert_int_equal(kicks_of_a_hold(f, r), 1);
+	assert_int_equal(r->look_at, 0);
+	/* It went on, and is inside another; or inside none. */
+	r->looked_ns = 0;
+	assert_int_equal(kicks_of_a_hold(f, r), 0);
+	f->slots[1].guard.turn = 3;
+	r->looked_ns = 0;
+	assert_int_equal(kicks_of_a_hold(f, r), 0);
+	f->slots[1].guard.turn = 4;
+	for (int i = 0; i < 4; i++) {
+		r->looked_ns = 0;
+		assert_int_equal(kicks_of_a_hold(f, r), 0);
+	}
+	reader_destroy(r);
+}
+
+static struct fake *in;
+static uint32_t comes_on;
+
+/* While it was read it came onto a CPU. */
+static void release_as_it_comes(struct reader *r, struct walk *w)
+{
+	fake_switch(in, comes_on, IN, FAKE_TID, 20 * US);
+	fake_release(r, w);
+}
+
+/* The reader's own ring tells of it as others' do. */
+static void comes_while_it_is_read(void **state)
+{
+	struct fake *f = in = *state;
+
+	for (comes_on = 0; comes_on < FAKE_CPUS; comes_on++) {
+		struct reader *r;
+
+		f->t += 1000000;
+		fake_take(f, (struct fake_event){ 0 });
+		fake_leave(f, 10 * US);
+		r = begin_reading(f);
+		keeping.release = release_as_it_comes;
+		reader_drain(r, 0, false);
+		assert_string_equal(fake_next(f), "late a3 b3");
+		assert_int_equal(fake_counted(f, late_ran), 1);
+		assert_int_equal(fake_counted(f, late_unwatched), 0);
+		end_reading(f, r);
+		while (*fake_next(f))
+			;
+	}
+}
+
+static void exec_of(struct fake *f, uint32_t cpu, uint32_t pid)
+{
+	struct record r;
+
+	record_begin(&r, PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC);
+	record_u32(&r, pid, pid);
+	record_str(&r, "x");
+	record_u32(&r, pid, pid);
+	record_u64(&r, f->t);
+	record_u32(&r, cpu, 0);
+	record_u64(&r, 99);
+	fake_write(f, cpu, &r);
+}
+
+/* All that any ring says of programs is noted, and nobody's samples are taken by that. */
+static void all_rings(void **state)
+{
+	struct fake *f = *state;
+
+	for (f->own = 0; f->own < FAKE_CPUS; f->own++) {
+		struct reader *r = begin(f);
+
+		reader_destroy(r);
+		r = reader_create(&f->c, &f->slots[f->own]);
+		exec_of(f, 0, 90 + 2 * f->own);
+		exec_of(f, 1, 91 + 2 * f->own);
+		hold_see_all_rings(r);
+		assert_true(births_execed(f->c.births, (pid_t)(90 + 2 * f->own)) > 0);
+		assert_true(births_execed(f->c.births, (pid_t)(91 + 2 * f->own)) > 0);
+		assert_int_equal(r->cursor[f->own], 0);
+		assert_int_equal(r->cursor[!f->own], f->page[!f->own].data_head);
+		assert_true(r->saw_all_ns >= f->t);
+		assert_int_equal(r->pos, f->page[f->own].data_tail);
+		reader_destroy(r);
+		f->page[0].data_tail = f->page[0].data_head;
+		f->page[1].data_tail = f->page[1].data_head;
+	}
+	f->own = 0;
+}
+
+/* --- whose sample --- */
+
+/* Strangers are dropped, unless they may turn out to be targets. */
+static void samples_of_strangers(void **state)
+{
+	struct fake *f = *state;
+
+	for (int adopts = 0; adopts < 2; adopts++) {
+		f->c.adopts = adopts;
+		fake_take(f, (struct fake_event){ .pid = 1, .tid = 1 });
+		fake_take(f, (struct fake_event){ .pid = 1, .tid = 1 });
+		fake_take(f, (struct fake_event){ 0 });
+		end_reading(f, begin_reading(f));
+		for (int i = 0; i < 2 * adopts; i++) {
+			assert_string_equal(fake_next(f), "torn");
+			assert_int_equal(fake_sample(f)->sample.pid, 1);
+		}
+		assert_string_equal(fake_next(f), "late a3 b3");
+		assert_string_equal(fake_next(f), "");
+		assert_int_equal(fake_counted(f, foreign), adopts ? 0 : 2);
+	}
+}
+
+/* That a thread of a target was met is noted for it. */
+static void threads_that_were_met(void **state)
+{
+	uint64_t ran[TARGET_RAN_WORDS];
+	struct fake *f = *state;
+
+	sample_now(f);
+	assert_true(target_take_ran(f->target, ran));
+	assert_true(target_ran(ran, FAKE_TID));
+	assert_false(target_ran(ran, FAKE_TID + 1));
+}
+
+/* In a PID namespace of its own, and not met there yet. */
+static void threads_without_inner_number(void **state)
+{
+	struct fake *f = *state;
+
+	f->target->inner_tids = true;
+	assert_string_equal(sample_now(f), "torn");
+	assert_int_equal(fake_counted(f, torn_notready), 1);
+	fake_expect_control(f, CTL_UNKNOWN, (struct ctl_msg){ .pid = getpid() });
+	fake_expect_control(f, 0, (struct ctl_msg){ 0 });
+}
+
+/* The first thread of a child has its parent's thread's state, which nobody can find until it
+ * is known who forked it: that it has none is not believed. */
+static void first_thread_of_a_child(void **state)
+{
+	static const struct {
+		bool unborn, first;
+		pid_t forker;
+		const char *text;
+	} rows[] = {
+		{ true, true, 0, "torn" },
+		{ false, true, 0, "nopython" },
+		{ true, false, 0, "nopython" },
+		{ true, true, 77, "nopython" },
+	};
+	struct fake *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		pid_t tid = rows[i].first ? getpid() : FAKE_TID + 1;
+
+		f->target->unborn = rows[i].unborn;
+		f->target->forker = rows[i].forker;
+		fake_take(f, (struct fake_event){ .tid = tid, .no_regs = true });
+		fake_switch(f, 0,
+			    PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT,
+			    tid, 10 * US);
+		end_reading(f, begin_reading(f));
+		assert_string_equal(fake_next(f), rows[i].text);
+		assert_int_equal(fake_counted(f, torn_notready), !strcmp(rows[i].text, "torn"));
+	}
+}
+
+/* --- --mode gil --- */
+
+static void set_gil(struct fake *f, raddr gil, uint32_t locked, bool active)
+{
+	const uint64_t bit = 1u << f->w->l.active_bit;
+
+	world_put(f->w, f->interp, f->w->l.interp.gil, gil, 8);
+	world_put(f->w, gil, f->w->l.gil.locked, locked, 4);
+	world_put(f->w, gil, f->w->l.gil.holder, f->ts, 8);
+	world_put(f->w, f->ts, f->w->l.tstate.status, active ? bit : 0, 4);
+}
+
+static void expect_gil(struct fake *f, const char *text, uint64_t none, uint64_t unknown)
+{
+	assert_string_equal(fake_next(f), text);
+	assert_string_equal(fake_next(f), "");
+	assert_int_equal(fake_counted(f, gil_none), none);
+	assert_int_equal(fake_counted(f, gil_unknown), unknown);
+}
+
+static void samples_without_the_gil(void **state)
+{
+	struct fake *f = *state;
+	raddr gil = world_take(f->w, f->w->l.gil.size);
+
+	f->c.only_gil = true;
+	for (int active = 0; active < 2; active++)
+		for (uint32_t locked = 0; locked < 2; locked++) {
+			set_gil(f, gil, locked, active);
+			fake_take(f, (struct fake_event){ 0 });
+			fake_leave(f, 10 * US);
+			end_reading(f, begin_reading(f));
+			expect_gil(f, locked && active ? "exact a3 b3" : "", !locked,
+				   locked && !active);
+		}
+	/* A thread of no interpreter; and one that can't be read. */
+	set_gil(f, gil, 1, true);
+	fake_take(f, (struct fake_event){ .tid = FAKE_TID + 1, .no_regs = true });
+	fake_switch(f, 0, PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT,
+		    FAKE_TID + 1, 10 * US);
+	end_reading(f, begin_reading(f));
+	expect_gil(f, "", 1, 0);
+	world_put(f->w, world_get(f->w, f->ts, f->w->l.tstate.cframe),
+		  f->w->l.cframe.current_frame, WORLD_NOWHERE, 8);
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	end_reading(f, begin_reading(f));
+	expect_gil(f, "", 0, 1);
+	/* Who did not ask for that gets it all. */
+	f->c.only_gil = false;
+	fake_python(f, "ab");
+	set_gil(f, gil, 0, false);
+	assert_string_equal(sample_now(f), "exact a3 b3");
+}
+
+/* --- who listens --- */
+
+static struct {
+	int looks, looked, judged;
+	enum tap_answer changed; /* whose answer the listener changes ... */
+	uint64_t key, to;	 /* ... when asked of whom, and to what */
+	pid_t pid;
+	const struct target *target;
+	uint64_t own;
+	enum provenance prov;
+} heard;
+
+static void hear_drain(struct reader *r, uint64_t head, uint64_t left, bool last)
+{
+}
+
+static void hear_look(struct reader *r, enum tap_look what, pid_t tid)
+{
+	assert_int_equal(what, TAP_RAN);
+	assert_int_equal(tid, FAKE_TID);
+	heard.looks++;
+}
+
+static void hear_looked(struct reader *r, enum tap_look what, pid_t tid, uint64_t own)
+{
+	assert_int_equal(what, TAP_RAN);
+	assert_int_equal(tid, FAKE_TID);
+	heard.own = own;
+	heard.looked++;
+}
+
+static void hear_target(struct reader *r, pid_t pid, const struct target *t)
+{
+	heard.pid = pid;
+	heard.target = t;
+}
+
+static void hear_answer(struct reader *r, enum tap_answer what, uint64_t key, uint64_t *value)
+{
+	if (what == heard.changed) {
+		heard.key = key;
+		*value = heard.to;
+	}
+}
+
+static void hear_judged(struct reader *r, const struct pending *p)
+{
+	heard.judged++;
+	heard.prov = p->prov;
+	assert_true(p->done);
+}
+
+static const struct tap_ops listener = { hear_drain, hear_look,	  hear_looked,
+					 hear_target, hear_answer, hear_judged };
+
+/* What is asked of the system goes through the listener, who may have another answer. */
+static void what_is_heard(void **state)
+{
+	static const struct {
+		enum tap_answer changed;
+		uint64_t to;
+		pid_t key;
+		const char *text;
+	} rows[] = {
+		{ 0, 0, -1, "exact a3 b3" },
+		{ TAP_UNWATCHED, 1, FAKE_TID, "late a3 b3" },
+		{ TAP_CAME, UINT64_MAX, FAKE_TID, "late a3 b3" },
+	};
+	struct fake *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct reader *r;
+
+		memset(&heard, 0, sizeof(heard));
+		heard.changed = rows[i].changed;
+		heard.to = rows[i].to;
+		fake_take(f, (struct fake_event){ 0 });
+		fake_leave(f, 10 * US);
+		r = begin_reading(f);
+		r->tap = &listener;
+		end_reading(f, r);
+		assert_string_equal(fake_next(f), rows[i].text);
+		assert_int_equal(heard.looks, 1);
+		assert_int_equal(heard.looked, 1);
+		assert_int_equal(heard.own, f->page[0].data_head);
+		assert_int_equal(heard.judged, 1);
+		assert_int_equal(heard.prov, i ? PROV_LATE : PROV_EXACT);
+		assert_int_equal(heard.pid, getpid());
+		assert_ptr_equal(heard.target, f->target);
+		if (i)
+			assert_int_equal(heard.key, rows[i].key);
+	}
+}
+
+/* What was read later counts for nothing once the process may be another. */
+static void it_is_heard_that_a_process_left(void **state)
+{
+	struct fake *f = *state;
+	struct reader *r;
+
+	memset(&heard, 0, sizeof(heard));
+	heard.changed = TAP_LEFT;
+	heard.to = 1;
+	fake_take(f, (struct fake_event){ 0 });
+	r = begin_reading(f);
+	r->tap = &listener;
+	end_reading(f, r);
+	assert_string_equal(fake_next(f), "torn");
+	assert_int_equal(heard.key, getpid());
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		FAKE_TEST(reasons_are_counted),
+		FAKE_TEST(the_last_sample_decides),
+		FAKE_TEST(what_a_hold_costs),
+		FAKE_TEST(the_newest_that_waits),
+		cmocka_unit_test(what_a_witness_sees),
+		FAKE_TEST(others_that_hang),
+		FAKE_TEST(comes_while_it_is_read),
+		FAKE_TEST(all_rings),
+		FAKE_TEST(samples_of_strangers),
+		FAKE_TEST(threads_that_were_met),
+		FAKE_TEST(threads_without_inner_number),
+		FAKE_TEST(first_thread_of_a_child),
+		FAKE_TEST(samples_without_the_gil),
+		FAKE_TEST(what_is_heard),
+		FAKE_TEST(it_is_heard_that_a_process_left),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * stop: its part of a reader's work, drain by drain: when a thread is read before its stop,
+ * which stop is whose, how long samples wait for theirs, and what a hold costs.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "fake_drain.h"
+
+extern const struct capture_ops capture_stop;
+
+static int here; /* the CPU that we are on */
+
+int sched_getcpu(void)
+{
+	return here;
+}
+
+enum { OTHER = FAKE_TID + 1, STOP_MS = 100, EARLY_NS = 1000000, WAKE_NS = 50000 };
+
+/* The sample of the tests is not old, however slow this machine is. */
+static struct reader *begin_stopping(struct fake *f)
+{
+	struct reader *r = begin(f);
+
+	f->c.capture = &capture_stop;
+	f->t = now_ns() + 3600 * SECOND;
+	r->woke_ns = f->t;
+	here = 0;
+	return r;
+}
+
+static void end_stopping(struct fake *f, struct reader *r)
+{
+	reader_drain(r, 0, true);
+	reader_destroy(r);
+	while (*fake_next(f))
+		;
+	assert_int_equal(f->page[0].data_tail, f->page[0].data_head);
+}
+
+static void regs_of(struct fake *f, uint64_t *regs, uint64_t add)
+{
+	for (int i = 0; i < arch_host->n_regs; i++)
+		regs[i] = i == arch_host->sp ? f->sp : (uint64_t)(1000 + i) + add;
+}
+
+/* The tracer takes the offer, of a stop that ended at @ns. */
+static void accept(struct fake *f, uint64_t ns, uint64_t add)
+{
+	struct handover *h = &f->slots[0].handover;
+
+	assert_true(h->offer != 0);
+	regs_of(f, h->accepted_regs, add);
+	h->accepted_ns = ns;
+	h->accepted_ran_on_ns = 0;
+	h->offer |= HANDOVER_ACCEPTED;
+}
+
+/* The tracer holds @tid. */
+static void hold(struct fake *f, pid_t tid)
+{
+	struct handover *h = &f->slots[0].handover;
+
+	regs_of(f, h->regs, 0);
+	h->ran_on_ns = 0;
+	h->tid = tid;
+	h->turn += 1 + (h->turn & 1);
+}
+
+/* --- reads before the stop --- */
+
+/* Only soon after the sample, and where the thread can't run meanwhile. */
+static void when_threads_are_read_early(void **state)
+{
+	static const struct {
+		uint64_t later;
+		int cpu;
+		bool early;
+	} rows[] = {
+		{ 0, 0, true },
+		{ EARLY_NS, 0, true },
+		{ EARLY_NS + 1, 0, false },
+		{ 0, 1, false },
+	};
+	struct fake *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct reader *r = begin_stopping(f);
+
+		fake_take(f, (struct fake_event){ 0 });
+		r->woke_ns = f->t + rows[i].later;
+		here = rows[i].cpu;
+		reader_drain(r, 0, false);
+		assert_int_equal(r->early.tid, rows[i].early ? FAKE_TID : 0);
+		assert_int_equal((uint32_t)f->slots[0].handover.offer, r->early.tid);
+		assert_int_equal(r->n_pend, 1);
+		assert_int_equal(r->pend[0].early, rows[i].early);
+		end_stopping(f, r);
+		assert_int_equal(f->slots[0].handover.offer, 0);
+	}
+}
+
+/* The newest one's thread, for all its samples; others wait as they are. */
+static void whose_samples_are_read_early(void **state)
+{
+	struct fake *f = *state;
+	struct reader *r = begin_stopping(f);
+
+	fake_take(f, (struct fake_event){ 0 });
+	fake_take(f, (struct fake_event){ .tid = OTHER });
+	fake_take(f, (struct fake_event){ .after = 1 });
+	reader_drain(r, 0, false);
+	assert_int_equal(r->early.tid, FAKE_TID);
+	assert_true(r->pend[0].early && r->pend[2].early);
+	assert_false(r->pend[1].early);
+	accept(f, f->t + 20 * US, 0);
+	reader_drain(r, 0, false);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	assert_string_equal(fake_next(f), "");
+	assert_int_equal(r->n_pend, 1);
+	assert_int_equal(r->early.tid, OTHER); /* its turn */
+	end_stopping(f, r);
+}
+
+/* A stranger's is not read, and does not keep the next from it. */
+static void strangers_are_not_read_early(void **state)
+{
+	struct fake *f = *state;
+	struct reader *r = begin_stopping(f);
+
+	fake_take(f, (struct fake_event){ .pid = 1, .tid = 1 });
+	reader_drain(r, 0, false);
+	assert_int_equal(r->early.tid, 0);
+	assert_int_equal(f->slots[0].handover.offer, 0);
+	assert_int_equal(r->n_pend, 0);
+	fake_take(f, (struct fake_event){ 0 });
+	reader_drain(r, 0, false);
+	assert_int_equal(r->early.tid, FAKE_TID);
+	end_stopping(f, r);
+}
+
+/* A read that was offered is withdrawn when a sample of another thread comes, or a stop: then
+ * its samples wait for theirs as before. */
+static void reads_that_are_withdrawn(void **state)
+{
+	struct fake *f = *state;
+	struct reader *r = begin_stopping(f);
+	uint64_t offer;
+
+	fake_take(f, (struct fake_event){ 0 });
+	reader_drain(r, 0, false);
+	offer = f->slots[0].handover.offer;
+	reader_drain(r, 0, false); /* nothing new: it stands */
+	assert_true(f->slots[0].handover.offer == offer);
+	fake_take(f, (struct fake_event){ .tid = OTHER, .after = 1 });
+	reader_drain(r, 0, false);
+	assert_int_equal(r->early.tid, OTHER);
+	assert_int_equal((uint32_t)f->slots[0].handover.offer, OTHER);
+	assert_int_equal(r->n_pend, 2);
+	assert_false(r->pend[0].early);
+	hold(f, FAKE_TID);
+	reader_drain(r, 0, false);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	assert_string_equal(fake_next(f), "");
+	assert_int_equal(f->slots[0].handover.turn & 1, 0);
+	assert_int_equal(r->n_pend, 1);
+	assert_int_equal(r->early.tid, OTHER);
+	end_stopping(f, r);
+}
+
+static struct fake *stops; /* NULL: it was stopped */
+
+/* The stop comes while the thread is read. */
+static void stop_meanwhile(void *arg, raddr at, const void *bytes, size_t n, int ret)
+{
+	if (stops)
+		hold(stops, FAKE_TID);
+	stops = NULL;
+}
+
+/* Then the read ends the stop, of that thread alone. */
+static void stopped_while_it_is_read(void **state)
+{
+	struct fake *f = *state;
+	struct reader *r = begin_stopping(f);
+	uint32_t turn = f->slots[0].handover.turn;
+
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, now_ns() - f->t); /* before it runs on */
+	stops = f;
+	r->mem.saw = stop_meanwhile;
+	reader_drain(r, 0, false);
+	assert_null(stops);
+	assert_int_equal(f->slots[0].handover.turn, turn + 2); /* given and taken back */
+	assert_int_equal(f->slots[0].handover.offer, 0);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	assert_true(r->held_ns > 0);
+	assert_int_equal(r->n_pend, 0);
+	end_stopping(f, r);
+}
+
+/* --- how long samples wait --- */
+
+static void samples_that_wait_too_long(void **state)
+{
+	struct fake *f = *state;
+	struct reader *r = begin_stopping(f);
+	const uint64_t ahead = f->t;
+
+	here = 1;
+	f->t = now_ns() - (STOP_MS + 1) * (uint64_t)1000000;
+	fake_take(f, (struct fake_event){ .tid = OTHER });
+	f->t = ahead;
+	fake_take(f, (struct fake_event){ 0 });
+	reader_drain(r, 0, false);
+	assert_string_not_equal(fake_next(f), "");
+	assert_int_equal(fake_sample(f)->sample.tid, OTHER);
+	assert_string_equal(fake_next(f), "");
+	assert_int_equal(r->n_pend, 1);
+	assert_int_equal(r->pend[0].s.tid, FAKE_TID);
+	assert_int_equal(fake_counted(f, late_nostop), 1);
+	reader_drain(r, 0, true);
+	assert_string_equal(fake_next(f), "late a3 b3");
+	assert_int_equal(fake_counted(f, late_nostop), 2);
+	reader_destroy(r);
+}
+
+/* --- what a hold costs --- */
+
+/* From its leaving to when it could run on: that it waited for other threads then is not our
+ * doing. */
+static void costs_of_a_read_before_the_stop(void **state)
+{
+	static const struct {
+		uint64_t out, resumed, in; /* 0: no record */
+		uint64_t charged;
+	} rows[] = {
+		{ 10 * US, 30 * US, 0, 20 * US },
+		{ 10 * US, 30 * US, 40 * US, 30 * US },
+		{ 10 * US, 30 * US, 30 * US + WAKE_NS, 20 * US + WAKE_NS },
+		{ 10 * US, 30 * US, 200 * US, 20 * US + WAKE_NS },
+		{ 10 * US, 30 * US, 20 * US, 20 * US },
+		{ 30 * US, 30 * US, 0, 0 },
+		{ 40 * US, 30 * US, 0, 0 },
+		{ 0, 30 * US, 0, 0 },
+	};
+	struct fake *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct reader *r = begin_stopping(f);
+
+		fake_take(f, (struct fake_event){ 0 });
+		reader_drain(r, 0, false);
+		if (rows[i].out)
+			fake_switch(f, 0, PERF_RECORD_MISC_SWITCH_OUT, FAKE_TID, rows[i].out);
+		if (rows[i].in)
+			fake_switch(f, 0, IN, FAKE_TID, rows[i].in);
+		accept(f, f->t + rows[i].resumed, 0);
+		reader_drain(r, 0, false);
+		assert_string_equal(fake_next(f), "exact a3 b3");
+		if (r->held_ns != rows[i].charged)
+			fail_msg("row %zu: %lu", i, (unsigned long)r->held_ns);
+		assert_int_equal(r->early.tid, 0);
+		end_stopping(f, r);
+	}
+}
+
+/* Who was not held costs nothing; who was, from its leaving on. */
+static void costs_of_a_stop(void **state)
+{
+	struct fake *f = *state;
+	struct reader *r = begin_stopping(f);
+
+	here = 1;
+	fake_take(f, (struct fake_event){ 0 });
+	hold(f, FAKE_TID); /* without a record that it left */
+	reader_drain(r, 0, false);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	assert_int_equal(r->held_ns, 0);
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 1);
+	reader_drain(r, 0, true);
+	assert_string_equal(fake_next(f), "late a3 b3");
+	assert_int_equal(r->held_ns, 0);
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 1);
+	hold(f, FAKE_TID);
+	reader_drain(r, 0, false);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	assert_true(r->held_ns > 0);
+	end_stopping(f, r);
+}
+
+/* A stop whose thread has no sample here is given back, and proves nothing of others. */
+static void a_stop_of_another(void **state)
+{
+	struct fake *f = *state;
+	struct reader *r = begin_stopping(f);
+
+	here = 1;
+	fake_take(f, (struct fake_event){ 0 });
+	hold(f, OTHER);
+	reader_drain(r, 0, false);
+	assert_int_equal(f->slots[0].handover.turn & 1, 0);
+	assert_string_equal(fake_next(f), "");
+	assert_int_equal(r->n_pend, 1);
+	assert_int_equal(r->pend[0].hold.witness, WITNESS_NONE);
+	assert_int_equal(r->turn, 0);
+	end_stopping(f, r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		FAKE_TEST(when_threads_are_read_early),
+		FAKE_TEST(whose_samples_are_read_early),
+		FAKE_TEST(strangers_are_not_read_early),
+		FAKE_TEST(reads_that_are_withdrawn),
+		FAKE_TEST(stopped_while_it_is_read),
+		FAKE_TEST(samples_that_wait_too_long),
+		FAKE_TEST(costs_of_a_read_before_the_stop),
+		FAKE_TEST(costs_of_a_stop),
+		FAKE_TEST(a_stop_of_another),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
