@@ -324,6 +324,8 @@ static inline void world_datastack(struct world *w, raddr ts, raddr chunk)
 {
 	uint32_t at = pyoff_get(w->l.tstate.datastack_chunk);
 
+	if (!pyoff_has(w->l.tstate.datastack_chunk))
+		return;
 	world_put(w, ts, (pyoff)AT(at), chunk, 8);
 	world_put(w, ts, (pyoff)AT(at + 8), w->stack, 8);
 	world_put(w, ts, (pyoff)AT(at + 16), chunk + w->chunk, 8);
