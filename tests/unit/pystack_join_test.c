@@ -424,9 +424,40 @@ static void runs_among_others(struct fix *f)
 	expect(f, PYSTACK_NO_TASK, "leaf6 main6 loop6");
 }
 
+/* A module more, or another program, and where it was told is looked up anew. */
+static void imports_asyncio_later(struct fix *f)
+{
+	struct world *w = f->m.w;
+	raddr modules = world_get(w, f->interp, w->l.interp.modules);
+	raddr keys = world_get(w, modules, w->l.dict.keys);
+
+	if (tasklists_find(w->l.version, w->l.interp.size))
+		return;
+	world_put(w, keys, w->l.dictkeys.n, 1, 8);
+	expect(f, PYSTACK_NO_TASK, "leaf6 main6 loop6");
+	world_put(w, keys, w->l.dictkeys.n, 2, 8);
+	expect(f, PYSTACK_JOINED, "leaf6 main6 [task main's] loop6");
+	make_loops(f); /* which run nothing */
+	expect(f, PYSTACK_NO_TASK, "leaf6 main6 loop6");
+	put_task(f, 1, f->task);
+	expect(f, PYSTACK_JOINED, "leaf6 main6 [task main's] loop6");
+	modules = world_get(w, f->interp, w->l.interp.modules);
+	make_loops(f);
+	keys = world_get(w, modules, w->l.dict.keys);
+	/* The keys are those of before, with what is new. */
+	memcpy(world_mem(w, keys),
+	       world_mem(w, world_get(w, world_get(w, f->interp, w->l.interp.modules),
+				      w->l.dict.keys)),
+	       ROOM);
+	world_put(w, f->interp, w->l.interp.modules, modules, 8);
+	f->t.program += PYSTACK_SEVERAL;
+	expect(f, PYSTACK_NO_TASK, "leaf6 main6 loop6");
+}
+
 static void test_whose(void **state)
 {
 	each(runs_among_others);
+	each(imports_asyncio_later);
 }
 
 /* Functions alone run no task, whatever the sample before had. */
@@ -523,7 +554,7 @@ static void has_many_names(struct fix *f)
 	char name[32], text[64];
 	uint64_t last;
 
-	for (int i = 0; i < 400 && pyoff_has(f->m.t->name); i++) {
+	for (int i = 0; i < 100 && pyoff_has(f->m.t->name); i++) {
 		sprintf(name, "number %d", i);
 		world_put(f->m.w, f->task, f->m.t->name, a_str(&f->m, name), 8);
 		sprintf(text, "leaf6 main6 [task %s] loop6", name);
@@ -684,8 +715,8 @@ static void cut_at(size_t version, uint32_t max, uint32_t loops, uint32_t waitin
 static void test_cut(void **state)
 {
 	for (size_t version = 0; version < ARRAY_SIZE(versions); version++)
-		for (uint32_t max = 12; max < 24; max++)
-			for (uint32_t waiting = 0; waiting < 12; waiting += 3)
+		for (uint32_t max = 12; max < 17; max++)
+			for (uint32_t waiting = 0; waiting < 8; waiting += 3)
 				cut_at(version, max, max % 5 + 1, waiting);
 }
 

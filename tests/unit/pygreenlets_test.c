@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pygreenlets: parked greenlets among the garbage collector's objects of a made-up CPython.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "python/pygreenlets.h"
+#include "pytasks_made.h"
+
+enum {
+	KEPT = 256,   /* bytes of what a greenlet keeps elsewhere */
+	MANY = 5000,  /* objects, more than are looked at before the clock is */
+	DEEPEST = 16, /* bases of a type that are looked at */
+};
+
+struct fix {
+	struct made m;
+	raddr interp, greenlet, frame; /* types */
+};
+
+/* The list of generation @i, of the first interpreter or the runtime. */
+static raddr list_of(const struct fix *f, raddr interp, int i)
+{
+	const struct gclayout *gc = gclayout_find(f->m.w->l.version);
+
+	return (gc->of_runtime ? f->m.w->runtime : interp) + gc->generations + 24u * (raddr)i;
+}
+
+static void make_lists_of(struct fix *f, raddr interp)
+{
+	for (int i = 0; i < 3; i++) {
+		put(f->m.w, list_of(f, interp, i), list_of(f, interp, i), 8);
+		put(f->m.w, list_of(f, interp, i) + 8, list_of(f, interp, i), 8);
+	}
+}
+
+static void import_greenlet(struct fix *f, raddr interp, const char *name)
+{
+	struct world *w = f->m.w;
+	raddr module = take(w, 64);
+
+	world_put(w, module, w->l.module.dict,
+		  a_dict(&f->m, 1, (const char *[]){ "x" }, (raddr[]){ WORLD_NOWHERE }), 8);
+	world_put(w, interp, w->l.interp.modules,
+		  a_dict(&f->m, 2, (const char *[]){ "sys", name },
+			 (raddr[]){ WORLD_NOWHERE, module }),
+		  8);
+}
+
+static void fix_init(struct fix *f, size_t version)
+{
+	struct world *w;
+
+	make_bare(&f->m, version);
+	w = f->m.w;
+	f->greenlet = a_type(w, "greenlet.greenlet", 40, 0);
+	f->frame = a_type(w, "frame", 56, 0);
+	f->interp = world_interp(w);
+	make_lists_of(f, f->interp);
+	import_greenlet(f, f->interp, "greenlet._greenlet");
+}
+
+static void each(void (*test)(struct fix *f))
+{
+	for (size_t i = 0; i < ARRAY_SIZE(versions); i++) {
+		struct fix f = { 0 };
+
+		if (!gclayout_find(versions[i]))
+			continue;
+		fix_init(&f, i);
+		test(&f);
+		free(f.m.w);
+	}
+}
+
+/* An object of @type at the end of a list; the lowest bits of its links mean other things. */
+static raddr put_object(struct fix *f, raddr list, raddr type)
+{
+	struct world *w = f->m.w;
+	raddr at = of_type(w, take(w, 64), type), node = at - 16;
+	raddr last = load_u64(world_mem(w, list + 8)) & ~(raddr)7;
+
+	put(w, last, node | (last == list ? 0 : 3), 8);
+	put(w, node, list, 8);
+	put(w, node + 8, last | 5, 8);
+	put(w, list + 8, node, 8);
+	return at;
+}
+
+static int find(struct fix *f, uint64_t until_ns, struct pygreenlets *ret)
+{
+	return pygreenlets_find(&f->m.w->base, &f->m.w->l, f->m.w->runtime, until_ns, ret);
+}
+
+/* They are these, ascending, and no other. */
+static void expect(struct fix *f, size_t n, const raddr want[], bool cut)
+{
+	struct pygreenlets g;
+
+	assert_int_equal(find(f, UINT64_MAX, &g), 0);
+	assert_int_equal(g.n, n);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(g.at[i], want[i]);
+	assert_int_equal(g.cut, cut);
+	pygreenlets_deinit(&g);
+	assert_null(g.at);
+}
+
+/* --- which there are --- */
+
+static void are_in_each_generation(struct fix *f)
+{
+	raddr derived = a_type(f->m.w, "Hub", 64, f->greenlet), want[40];
+	size_t n = 0;
+
+	assert_true(pygreenlets_known(&f->m.w->l));
+	put(f->m.w, derived + 32, 128, 8);
+	expect(f, 0, NULL, false);
+	for (int i = 0; i < 40; i++) {
+		raddr list = list_of(f, f->interp, 2 - i % 3);
+
+		put_object(f, list, f->m.none);
+		want[n++] = put_object(f, list, i % 2 ? derived : f->greenlet);
+		put_object(f, list, f->m.str);
+	}
+	expect(f, n, want, false);
+	import_greenlet(f, f->interp, "greenlet");
+	expect(f, 0, NULL, false); /* nobody imported it */
+	f->m.w->l.free_threaded = true;
+	assert_false(pygreenlets_known(&f->m.w->l));
+}
+
+/* The further interpreter's are found too; in 3.8 the lists are the same. */
+static void are_in_each_interpreter(struct fix *f)
+{
+	raddr second = world_interp(f->m.w), want[2];
+	bool one = list_of(f, f->interp, 0) == list_of(f, second, 0);
+
+	if (!one)
+		make_lists_of(f, second);
+	want[0] = put_object(f, list_of(f, f->interp, 1), f->greenlet);
+	want[1] = put_object(f, list_of(f, second, 2), f->greenlet);
+	import_greenlet(f, second, "other");
+	expect(f, one ? 2 : 1, want, false);
+	import_greenlet(f, second, "greenlet._greenlet");
+	expect(f, 2, want, false);
+}
+
+/* Its layout is not known, or what is no greenlet has a type that looks like one's. */
+static void have_strange_types(struct fix *f)
+{
+	raddr list = list_of(f, f->interp, 0), deep = f->greenlet, own, known;
+	struct pygreenlets g;
+
+	for (int i = 1; i < DEEPEST; i++)
+		deep = a_type(f->m.w, "D", 40, deep);
+	known = put_object(f, list, deep);
+	expect(f, 1, &known, false);
+	put_object(f, list, a_type(f->m.w, "D", 40, deep));
+	own = a_type(f->m.w, "Own", 40, 0);
+	put(f->m.w, own + 256, own, 8);
+	put_object(f, list, own);
+	put_object(f, list, a_type(f->m.w, "N", 40, WORLD_NOWHERE));
+	put_object(f, list, WORLD_NOWHERE);
+	put_object(f, list, a_type(f->m.w, "greenlet.greenlets", 40, 0));
+	expect(f, 1, &known, false);
+	put_object(f, list, a_type(f->m.w, "greenlet.greenlet", 48, 0));
+	assert_int_equal(find(f, UINT64_MAX, &g), -ENOTSUP);
+	pygreenlets_deinit(&g);
+}
+
+/* Where the list leads elsewhere what was met counts, and the rest is missing. */
+static void lose_their_place(struct fix *f)
+{
+	raddr list = list_of(f, f->interp, 1), at[3];
+	struct world *w = f->m.w;
+
+	for (int i = 0; i < 3; i++)
+		at[i] = put_object(f, list, f->greenlet);
+	put(w, at[1] - 8, at[2], 8);
+	expect(f, 1, at, true);
+	put(w, at[1] - 8, at[0] - 16, 8);
+	expect(f, 3, at, false);
+	put(w, at[1] - 16, WORLD_NOWHERE, 8);
+	expect(f, 2, at, true);
+}
+
+/* One that was moved meanwhile is met twice. */
+static void are_met_twice(struct fix *f)
+{
+	raddr first = list_of(f, f->interp, 0), second = list_of(f, f->interp, 1);
+	raddr at = put_object(f, first, f->greenlet);
+	raddr other = put_object(f, second, f->greenlet);
+	struct world *w = f->m.w;
+
+	/* From the second list's object back to the first's, which does not know it. */
+	put(w, other - 16, at - 16, 8);
+	put(w, at - 8, other - 16, 8);
+	put(w, first, other - 16, 8);
+	put(w, other - 8, first, 8);
+	put(w, second, other - 16, 8);
+	expect(f, 2, (raddr[]){ at, other }, true);
+}
+
+/* After so many objects the clock is looked at. */
+static void take_long(struct fix *f)
+{
+	raddr list = list_of(f, f->interp, 0), first = put_object(f, list, f->greenlet), last;
+	struct pygreenlets g;
+
+	for (int i = 0; i < MANY; i++)
+		put_object(f, list, f->m.none);
+	last = put_object(f, list, f->greenlet);
+	expect(f, 2, (raddr[]){ first, last }, false);
+	assert_int_equal(find(f, 0, &g), 0);
+	assert_true(g.cut);
+	assert_int_equal(g.n, 1);
+	pygreenlets_deinit(&g);
+}
+
+static void test_find(void **state)
+{
+	each(are_in_each_generation);
+	each(are_in_each_interpreter);
+	each(have_strange_types);
+	each(lose_their_place);
+	each(are_met_twice);
+	each(take_long);
+}
+
+/* --- what one stands in --- */
+
+/* A greenlet that is parked in three frames. */
+struct parked {
+	raddr at, keeps, object; /* object: of its innermost frame */
+	raddr frame[3];		 /* innermost first */
+};
+
+static struct parked parked(struct fix *f)
+{
+	struct world *w = f->m.w;
+	struct parked p = { .at = of_type(w, take(w, 64), f->greenlet),
+			    .keeps = take(w, KEPT) };
+	raddr ts = world_thread(w, f->interp, 1, true);
+
+	world_stack(w, ts, w->l.owner_shim || w->l.lasti_unit ? "fff" : "ffe", NULL, NULL);
+	memcpy(p.frame, w->frame, sizeof(p.frame));
+	p.object = p.frame[0];
+	if (!w->l.lasti_unit) {
+		p.object = take(w, 64);
+		put(w, p.object + 24, p.frame[0], 8);
+	}
+	of_type(w, p.object, f->frame);
+	put(w, p.at + 32, p.keeps, 8);
+	put(w, p.keeps + 104, p.object, 8);
+	return p;
+}
+
+static int read_it(struct fix *f, const struct parked *p, struct pyframe *ret)
+{
+	return pygreenlets_read(&f->m.w->base, &f->m.w->l, &f->m.w->walk, p->at, ret);
+}
+
+static void is_parked(struct fix *f)
+{
+	struct pyframe *ret = calloc(PYGREENLET_FRAMES, sizeof(*ret));
+	struct parked p = parked(f);
+
+	for (uint32_t at = 88; at < 128; at += 8) {
+		memset(world_mem(f->m.w, p.keeps), 0, KEPT);
+		put(f->m.w, p.keeps + at, p.object, 8);
+		assert_int_equal(read_it(f, &p, ret), 3);
+		for (int i = 0; i < 3; i++)
+			assert_int_equal(ret[i].code, (raddr)(3 - i) << 12);
+	}
+	for (uint32_t at = 80; at <= 128; at += 48) {
+		memset(world_mem(f->m.w, p.keeps), 0, KEPT);
+		put(f->m.w, p.keeps + at, p.object, 8);
+		assert_int_equal(read_it(f, &p, ret), 0);
+	}
+	free(ret);
+}
+
+/* What else it keeps is no frame; two different ones can't be. */
+static void keeps_others(struct fix *f)
+{
+	struct pyframe *ret = calloc(PYGREENLET_FRAMES, sizeof(*ret));
+	struct parked p = parked(f);
+	struct world *w = f->m.w;
+	raddr other = of_type(w, take(w, 64), f->frame);
+	raddr strange[] = { WORLD_NOWHERE, 1, other + 4, of_type(w, take(w, 64), f->m.none),
+			    of_type(w, take(w, 64), 0), of_type(w, take(w, 64), f->frame + 4),
+			    p.object };
+
+	for (size_t i = 0; i < ARRAY_SIZE(strange); i++) {
+		put(w, p.keeps + 96, strange[i], 8);
+		put(w, p.keeps + 112, strange[i], 8);
+		assert_int_equal(read_it(f, &p, ret), 3);
+	}
+	put(w, p.keeps + 120, other, 8);
+	assert_int_equal(read_it(f, &p, ret), -EBADMSG);
+	put(w, p.at + 32, WORLD_NOWHERE, 8);
+	assert_int_equal(read_it(f, &p, ret), -EFAULT);
+	put(w, p.at + 32, 0, 8); /* it has not begun, or has ended */
+	assert_int_equal(read_it(f, &p, ret), 0);
+	p.at = WORLD_NOWHERE;
+	assert_int_equal(read_it(f, &p, ret), -EFAULT);
+	free(ret);
+}
+
+/* Frames that lead nowhere, or have no end. */
+static void is_broken(struct fix *f)
+{
+	struct pyframe *ret = calloc(PYGREENLET_FRAMES, sizeof(*ret));
+	struct parked p = parked(f);
+	struct world *w = f->m.w;
+
+	world_put(w, p.frame[2], w->l.frame.previous, p.frame[0], 8);
+	assert_int_equal(read_it(f, &p, ret), -EBADMSG);
+	world_put(w, p.frame[2], w->l.frame.previous, WORLD_NOWHERE, 8);
+	assert_int_equal(read_it(f, &p, ret), -EBADMSG);
+	if (!w->l.lasti_unit) {
+		put(w, p.object + 24, WORLD_NOWHERE, 8);
+		assert_int_equal(read_it(f, &p, ret), -EBADMSG);
+	}
+	free(ret);
+}
+
+static void test_read(void **state)
+{
+	each(is_parked);
+	each(keeps_others);
+	each(is_broken);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_find),
+		cmocka_unit_test(test_read),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
