@@ -94,12 +94,14 @@ static void put_task(struct pystack *p)
 	const struct pytask *t = &p->join->task;
 	char text[LABEL_BYTES];
 
-	if (!t->has_name) /* 3.7 */
+	if (!t->has_name) { /* 3.7 */
 		put_label(p, "[task]");
-	else if (p->join->one_name && is_numbered(t->name))
+	} else if (p->join->one_name && is_numbered(t->name)) {
 		put_label(p, "[task Task-*]");
-	else if ((size_t)snprintf(text, sizeof(text), "[task %s]", t->name) < sizeof(text))
+	} else {
+		snprintf(text, sizeof(text), "[task %s]", t->name);
 		put_label(p, text);
+	}
 }
 
 static void put_frames(struct join *j)

@@ -282,17 +282,110 @@ static void replaced_code_is_another(void **state)
 	in_every_layout(replaced);
 }
 
-/* Without a counter even the same pointers may hold other contents. */
+/* Other contents where the code's @field points to, which is a str. */
+static void put_letter(struct fix *f, char code, pyoff field, char letter)
+{
+	raddr str = world_get(f->w, code_of(f, code), field);
+
+	*(char *)world_mem(f->w, str + f->w->l.str.ascii_data) = letter;
+}
+
+/* Without a counter even the same pointers may hold other contents. Of the two codes nearest
+ * the leaf all are looked at, further out the name. */
 static void replaced_contents(void **state)
 {
 	struct fix *f = fix_create(0x030b);
-	raddr name;
+	const struct pylayout *l = &f->w->l;
+
+	stack(f, "abc", NULL);
+	assert_string_equal(read_stack(f), "a3 b3 c3");
+	put_letter(f, 'a', l->code.qualname, 'y');
+	assert_string_equal(read_stack(f), "y3 b3 c3");
+	put_letter(f, 'c', l->code.qualname, 'x');
+	assert_string_equal(read_stack(f), "y3 b3 x3");
+	assert_int_equal(f->last_id, 5);
+	put_letter(f, 'b', l->code.filename, 'f');
+	assert_string_equal(read_stack(f), "y3 b3 x3");
+	assert_int_equal(f->last_id, 6);
+	put_letter(f, 'c', l->code.filename, 'f');
+	assert_string_equal(read_stack(f), "y3 b3 x3");
+	assert_int_equal(f->last_id, 6);
+	fix_destroy(f);
+}
+
+/* A function of code @letter, in the @i'th frame. */
+static raddr a_function(struct fix *f, uint32_t i, char letter, uint32_t version)
+{
+	const struct pylayout *l = &f->w->l;
+	raddr at = world_take(f->w, 256);
+
+	world_take(f->w, 8192);
+	world_put(f->w, at, l->func.code, code_of(f, letter), 8);
+	world_put(f->w, at, l->func.version, version, 4);
+	world_put(f->w, f->w->frame[i], l->frame.func, at, 8);
+	return at;
+}
+
+/* Is the name of a() not looked at? */
+static bool is_believed(struct fix *f)
+{
+	static char letter = 'A';
+	char *was = strdup(read_stack(f));
+	bool same;
+
+	letter = letter == 'Z' ? 'A' : (char)(letter + 1);
+	put_letter(f, 'a', f->w->l.code.qualname, letter);
+	same = !strcmp(read_stack(f), was);
+	free(was);
+	return same;
+}
+
+/* 3.11: what still is the very same function still has the same code. */
+static void held_by_functions(void **state)
+{
+	struct fix *f = fix_create(0x030b);
+	const struct pylayout *l = &f->w->l;
+	raddr a;
 
 	stack(f, "ab", NULL);
-	assert_string_equal(read_stack(f), "a3 b3");
-	name = world_get(f->w, code_of(f, 'a'), f->w->l.code.qualname);
-	*(char *)world_mem(f->w, name + f->w->l.str.ascii_data) = 'y';
-	assert_string_equal(read_stack(f), "y3 b3");
+	assert_false(is_believed(f));
+	a = a_function(f, 0, 'a', 5);
+	a_function(f, 1, 'b', 5);
+	assert_true(is_believed(f));
+	read_stack(f);
+	assert_int_equal(f->w->calls, 1); /* all of it was planned */
+	put_letter(f, 'a', l->code.qualname, 'n');
+	world_put(f->w, a, l->func.version, 6, 4);
+	assert_string_equal(read_stack(f), "n3 b3");
+	assert_true(is_believed(f));
+	a_function(f, 0, 'a', 6); /* another one of that number */
+	put_letter(f, 'a', l->code.qualname, 'm');
+	assert_string_equal(read_stack(f), "m3 b3");
+	assert_true(is_believed(f));
+	a_function(f, 0, 'b', 7); /* that has other code */
+	assert_false(is_believed(f));
+	world_put(f->w, f->w->frame[0], l->frame.func, WORLD_NOWHERE, 8);
+	assert_false(is_believed(f));
+	world_put(f->w, f->w->frame[0], l->frame.func, 0, 8);
+	assert_false(is_believed(f));
+	fix_destroy(f);
+}
+
+/* One that was changed has no number, and is not asked for it again for some time. */
+static void told_by_no_function(void **state)
+{
+	struct fix *f = fix_create(0x030b);
+	raddr a;
+
+	stack(f, "ab", NULL);
+	a = a_function(f, 0, 'a', 0);
+	assert_false(is_believed(f));
+	world_put(f->w, a, f->w->l.func.version, 5, 4);
+	for (uint32_t i = 0; i < FUNC_SKIP / 2 - 1; i++)
+		assert_false(is_believed(f));
+	for (uint32_t i = 0; i < 4; i++)
+		read_stack(f);
+	assert_true(is_believed(f));
 	fix_destroy(f);
 }
 
@@ -985,18 +1078,63 @@ static void called_into_a_new_chunk(struct fix *f)
 	assert_string_equal(read_stack(f), "broken"); /* another one lies there */
 }
 
+/* The first call of a thread: its frame lies where the first chunk begins. */
+static void called_by_nobody(struct fix *f)
+{
+	raddr chunk = world_take(f->w, 1024), shim = world_take(f->w, 128);
+	raddr begin = world_instr(f->w, code_of(f, 'e'), 0);
+
+	was_walked(f);
+	put_exc(f, f->ts + 16);
+	world_frame(f->w, shim, 's', 0, 0, 0);
+	world_frame(f->w, chunk + 32, 'f', code_of(f, 'e'), begin, shim);
+	put_chunk(f, chunk);
+	put_top(f, chunk + 32 + 120);
+	world_top(f->w, f->ts, chunk + 32);
+	assert_string_equal(read_stack(f), "nopython"); /* it has not begun */
+	world_frame(f->w, chunk + 40, 'f', code_of(f, 'e'), begin, shim);
+	put_top(f, chunk + 40 + 120);
+	world_top(f->w, f->ts, chunk + 40);
+	assert_string_equal(read_stack(f), "broken"); /* something lies before it */
+}
+
+/* What e is called by is a generator on b, and e's shim is left over. */
+static void called_by_a_generator(struct fix *f)
+{
+	const struct pylayout *l = &f->w->l;
+	raddr gen = world_take(f->w, 256), shim = world_take(f->w, 128), e;
+	raddr frame = gen + pyoff_get(l->gen.frame);
+
+	was_walked(f);
+	stack(f, "b", NULL);
+	world_frame(f->w, frame, 'g', code_of(f, 'g'), world_instr(f->w, code_of(f, 'g'), 3),
+		    f->w->frame[0]);
+	world_put(f->w, gen, l->gen.exc_previous, f->ts + 16, 8);
+	put_exc(f, gen + pyoff_get(l->gen.exc_state));
+	e = world_frame_room(f->w, 'f');
+	world_frame(f->w, shim, 's', 0, 0, f->w->frame[0]);
+	world_frame(f->w, e, 'f', code_of(f, 'e'), world_instr(f->w, code_of(f, 'e'), 0),
+		    shim);
+	put_top(f, f->w->stack);
+	world_top(f->w, f->ts, e);
+	assert_string_equal(read_stack(f), "g3 b3");
+	world_put(f->w, frame, l->frame.stacktop, 2, 4); /* it has returned */
+	assert_string_equal(read_stack(f), "broken");
+}
+
 static void entries_of_3_13(void **state)
 {
-	struct fix *f = fix_create(0x030d);
+	void (*const tests[])(struct fix *) = { enters_before_its_shim,
+						enters_among_other_words,
+						called_into_a_new_chunk, called_by_nobody,
+						called_by_a_generator };
 
-	enters_before_its_shim(f);
-	fix_destroy(f);
-	f = fix_create(0x030d);
-	enters_among_other_words(f);
-	fix_destroy(f);
-	f = fix_create(0x030d);
-	called_into_a_new_chunk(f);
-	fix_destroy(f);
+	for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {
+		struct fix *f = fix_create(0x030d);
+
+		tests[i](f);
+		fix_destroy(f);
+	}
 }
 
 static void entries(void **state)
@@ -1840,6 +1978,8 @@ int main(void)
 		cmocka_unit_test(replaced_code_is_another),
 		cmocka_unit_test(codes_are_forgotten),
 		cmocka_unit_test(replaced_contents),
+		cmocka_unit_test(held_by_functions),
+		cmocka_unit_test(told_by_no_function),
 		cmocka_unit_test(count_of_codes),
 		cmocka_unit_test(copies_of_bytecode),
 		cmocka_unit_test(frames_that_are_not_there_yet),
