@@ -24,7 +24,8 @@ static const char help[] =
 	"      --children       as --sort total\n"
 	"  -e, --event NAME     of several events this one, not the first\n"
 	"  -n, --rows N         so many rows, not 20; 0: all\n"
-	"      --annotate FUNC  the source of a Python function, each line with its shares\n"
+	"      --annotate FUNC  the source of a Python function, each line with its shares;\n"
+	"                       without -e of each event\n"
 	"      --json           all rows as JSON, with numbers of samples\n"
 	"  -h, --help\n"
 	"  -V, --version\n";
@@ -104,6 +105,23 @@ static void print_json(const struct tally *t, const struct session *s)
 	fputs("\n]}\n", stdout);
 }
 
+/* @t is of the first event; where none was asked for, one column an event. */
+static int annotate(const struct report_options *o, const struct session *s,
+		    const struct tally *t, int event)
+{
+	struct tally all[SESSION_MAX_EVENTS] = { *t };
+	struct source_events e = { .t = all, .n = 1, .events = &s->events[event] };
+	int code = EXIT_DONE;
+
+	for (; !o->event && !code && e.n < s->n_events; e.n++)
+		code = tally_other(&all[e.n], t, s, TALLY_LINE, (int)e.n);
+	if (!code)
+		code = source_print(&e, o->annotate);
+	for (size_t i = 1; i < e.n; i++)
+		tally_deinit(&all[i]);
+	return code;
+}
+
 static int report(const struct report_options *o, struct recording *r)
 {
 	const struct session *s = recording_session(r);
@@ -119,7 +137,7 @@ static int report(const struct report_options *o, struct recording *r)
 	if (code && !t.samples)
 		; /* a table of nothing says nothing */
 	else if (o->annotate)
-		code = code ? code : source_print(&t, o->annotate);
+		code = code ? code : annotate(o, s, &t, event);
 	else if (o->json)
 		print_json(&t, s);
 	else

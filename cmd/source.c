@@ -13,12 +13,21 @@
 #include "cmd.h"
 #include "sys/rootfile.h"
 
-enum { MAX_SOURCE = 16 << 20 }; /* bytes of a file */
+enum {
+	MAX_SOURCE = 16 << 20, /* bytes of a file */
+	COLUMN = 16,	       /* of an event's shares */
+};
+
+/* What an event has of a line. */
+struct found {
+	const struct tally_row *row;
+	size_t event;
+};
 
 /* One function's lines, in their order. */
 struct annotated {
-	const struct tally *t;
-	const struct tally_row **row;
+	const struct source_events *e;
+	const struct found *found;
 	size_t n;
 };
 
@@ -31,14 +40,19 @@ static bool is_called(const struct tally_row *r, const char *name)
 		(n > m && r->name[n - m - 1] == '.' && !strcmp(r->name + n - m, name)));
 }
 
+static int by_function(const struct found *x, const struct found *y)
+{
+	int ret = strcmp(x->row->file, y->row->file);
+
+	return ret ? ret : strcmp(x->row->name, y->row->name);
+}
+
 static int by_place(const void *a, const void *b)
 {
-	const struct tally_row *const *x = a, *const *y = b;
-	int ret = strcmp((*x)->file, (*y)->file);
+	const struct found *x = a, *y = b;
+	int ret = by_function(x, y);
 
-	if (!ret)
-		ret = strcmp((*x)->name, (*y)->name);
-	return ret ? ret : ((*x)->line > (*y)->line) - ((*x)->line < (*y)->line);
+	return ret ? ret : (x->row->line > y->row->line) - (x->row->line < y->row->line);
 }
 
 /* The bytes of a regular file with a NUL behind, malloc'ed. NULL: there is none, or it is
@@ -53,33 +67,57 @@ static char *read_source(const char *path)
 	return rootfile_text(fd, (size_t)st.st_size);
 }
 
-static void print_line(const struct annotated *a, int line, const char *text)
+/* The shares that event @event has of @line. */
+static void put_shares(const struct annotated *a, size_t event, int line, char *to, size_t cap)
 {
 	const struct tally_row *r = NULL;
-	double all = a->t->samples ? (double)a->t->samples : 1;
+	double all = (double)MAX(a->e->t[event].samples, UINT64_C(1));
 
 	for (size_t i = 0; i < a->n && !r; i++)
-		if (a->row[i]->line == line)
-			r = a->row[i];
+		if (a->found[i].event == event && a->found[i].row->line == line)
+			r = a->found[i].row;
 	if (r)
-		cmd_line(stdout, "%6.2f%% %6.2f%% %6d  %s", 100 * (double)r->self / all,
-			 100 * (double)r->total / all, line, text);
+		snprintf(to, cap, "%6.2f%% %6.2f%% ", 100 * (double)r->self / all,
+			 100 * (double)r->total / all);
 	else
-		cmd_line(stdout, "                %6d  %s", line, text);
+		snprintf(to, cap, "%16s", "");
+}
+
+static void print_line(const struct annotated *a, int line, const char *text)
+{
+	char shares[SESSION_MAX_EVENTS * COLUMN + 1] = "";
+
+	for (size_t i = 0; i < a->e->n; i++)
+		put_shares(a, i, line, shares + i * COLUMN, COLUMN + 1);
+	cmd_line(stdout, "%s%6d  %s", shares, line, text);
+}
+
+static void print_head(const struct annotated *a)
+{
+	char names[SESSION_MAX_EVENTS * COLUMN + 1] = "", columns[sizeof(names)] = "";
+
+	for (size_t i = 0; i < a->e->n; i++) {
+		snprintf(names + i * COLUMN, COLUMN + 1, "%*.*s ", COLUMN - 1, COLUMN - 2,
+			 a->e->events[i].name);
+		snprintf(columns + i * COLUMN, COLUMN + 1, "%7s %7s ", "self", "total");
+	}
+	cmd_line(stdout, "# %s in %s", a->found[0].row->name, a->found[0].row->file);
+	if (a->e->n > 1)
+		cmd_line(stdout, "#%s", names + 1);
+	cmd_line(stdout, "#%s  line", columns + 1);
 }
 
 static void print_function(const struct annotated *a)
 {
-	_cleanup_free_ char *source = read_source(a->row[0]->file);
-	int from = INT_MAX, to = a->row[a->n - 1]->line, line = 0;
+	_cleanup_free_ char *source = read_source(a->found[0].row->file);
+	int from = INT_MAX, to = a->found[a->n - 1].row->line, line = 0;
 	char *text = source, *next;
 
-	cmd_line(stdout, "# %s in %s", a->row[0]->name, a->row[0]->file);
-	cmd_line(stdout, "#  self   total   line");
-	if (!a->row[0]->line)
+	print_head(a);
+	if (!a->found[0].row->line)
 		print_line(a, 0, "(line not known)");
-	for (size_t i = a->n; i-- && a->row[i]->line;)
-		from = a->row[i]->line;
+	for (size_t i = a->n; i-- && a->found[i].row->line;)
+		from = a->found[i].row->line;
 	for (; text && *text && line < to; text = next) {
 		next = text + strcspn(text, "\n");
 		if (*next)
@@ -90,28 +128,40 @@ static void print_function(const struct annotated *a)
 			print_line(a, line, text);
 	}
 	for (size_t i = 0; i < a->n; i++)
-		if (a->row[i]->line > line)
-			print_line(a, a->row[i]->line, "(no source)");
+		if (a->found[i].row->line > line &&
+		    (!i || a->found[i].row->line != a->found[i - 1].row->line))
+			print_line(a, a->found[i].row->line, "(no source)");
 }
 
-int source_print(const struct tally *t, const char *name)
+/* All lines of functions called @name, of all events, into *@ret; how many. */
+static size_t find(const struct source_events *e, const char *name, struct found **ret)
 {
-	_cleanup_free_ const struct tally_row **found = calloc(t->n + 1, sizeof(*found));
-	struct annotated a = { .t = t };
-	size_t n = 0;
+	size_t n = 0, room = 1;
+
+	for (size_t k = 0; k < e->n; k++)
+		room += e->t[k].n;
+	*ret = calloc(room, sizeof(**ret));
+	for (size_t k = 0; *ret && k < e->n; k++)
+		for (size_t i = 0; i < e->t[k].n; i++)
+			if (is_called(&e->t[k].rows[i], name))
+				(*ret)[n++] = (struct found){ &e->t[k].rows[i], k };
+	return n;
+}
+
+int source_print(const struct source_events *e, const char *name)
+{
+	_cleanup_free_ struct found *found = NULL;
+	struct annotated a = { .e = e };
+	size_t n = find(e, name, &found);
 
 	if (!found)
 		return cmd_fail(EXIT_FAILED, "out of memory");
-	for (size_t i = 0; i < t->n; i++)
-		if (is_called(&t->rows[i], name))
-			found[n++] = &t->rows[i];
 	if (!n)
 		return cmd_fail(EXIT_FAILED, "no sample has a Python function '%s'", name);
 	qsort(found, n, sizeof(*found), by_place);
 	for (size_t i = 0; i < n; i += a.n) {
-		a.row = found + i;
-		for (a.n = 1; i + a.n < n && !strcmp(a.row[a.n]->name, a.row[0]->name) &&
-			      !strcmp(a.row[a.n]->file, a.row[0]->file);)
+		a.found = found + i;
+		for (a.n = 1; i + a.n < n && !by_function(&a.found[a.n], &a.found[0]);)
 			a.n++;
 		print_function(&a);
 	}

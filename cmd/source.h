@@ -7,8 +7,15 @@
 
 #include "tally.h"
 
-/* Print each Python function of @t (by line) that is called @name, or ends in ".@name". An
- * exit code, not EXIT_DONE after a sentence. */
-int source_print(const struct tally *t, const char *name);
+/* Samples by line, of each of @s's events that is shown, one after the other. */
+struct source_events {
+	const struct tally *t;
+	size_t n;
+	const struct event_info *events;
+};
+
+/* Print each Python function of @e that is called @name, or ends in ".@name". An exit code,
+ * not EXIT_DONE after a sentence. */
+int source_print(const struct source_events *e, const char *name);
 
 #endif

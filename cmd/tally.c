@@ -17,6 +17,7 @@ const char *const tally_names[TALLY_N] = { "function", "line",	  "file",
 /* What is counted, and where. */
 struct counting {
 	struct tally *t;
+	const struct tree *tree;
 	const struct session *session;
 	enum tally_by by;
 	struct idmap row_of; /* key to a number in @t->rows */
@@ -32,7 +33,7 @@ static const char *keep(struct tally *t, const char *text)
 
 static uint64_t key_of_frame(const struct counting *c, uint32_t frame)
 {
-	const struct tree *t = &c->t->tree;
+	const struct tree *t = c->tree;
 	const struct tree_frame *f = tree_frame(t, frame);
 	const struct tree_func *func = tree_func(t, f->func);
 
@@ -48,7 +49,7 @@ static uint64_t key_of_frame(const struct counting *c, uint32_t frame)
 
 static struct tally_row row_of_frame(const struct counting *c, uint32_t frame)
 {
-	const struct tree *t = &c->t->tree;
+	const struct tree *t = c->tree;
 	const struct tree_frame *f = tree_frame(t, frame);
 	const struct tree_func *func = tree_func(t, f->func);
 	const char *kind = tree_kind(t, f->func);
@@ -66,7 +67,7 @@ static struct tally_row row_of_frame(const struct counting *c, uint32_t frame)
 /* Of what is no frame: the thread, process or event. */
 static struct tally_row row_of_whole(const struct counting *c, const struct tree_row *r)
 {
-	const struct tree *t = &c->t->tree;
+	const struct tree *t = c->tree;
 	const struct tree_thread *th = tree_thread(t, r->thread);
 	char text[512];
 
@@ -105,7 +106,7 @@ static struct tally_row *row_at(struct counting *c, uint64_t key, struct tally_r
 
 static int count_frames(struct counting *c, const struct tree_row *r, uint64_t number)
 {
-	size_t n = tree_path(&c->t->tree, r->node, &c->path);
+	size_t n = tree_path(c->tree, r->node, &c->path);
 
 	for (size_t i = 0; i < n; i++) {
 		uint32_t frame = load_u32(c->path.at + 4 * i);
@@ -123,7 +124,7 @@ static int count_frames(struct counting *c, const struct tree_row *r, uint64_t n
 
 static int count_whole(struct counting *c, const struct tree_row *r)
 {
-	const struct tree_thread *th = tree_thread(&c->t->tree, r->thread);
+	const struct tree_thread *th = tree_thread(c->tree, r->thread);
 	uint64_t key = c->by == TALLY_THREAD ? r->thread :
 		       c->by == TALLY_EVENT  ? r->event :
 					       (uint64_t)th->process << 32 | (uint32_t)th->pid;
@@ -138,7 +139,7 @@ static int count_whole(struct counting *c, const struct tree_row *r)
 
 static int count_rows(struct counting *c, int event)
 {
-	const struct tree *t = &c->t->tree;
+	const struct tree *t = c->tree;
 	int ret = 0;
 
 	for (size_t i = 0; !ret && i < tree_n_rows(t); i++) {
@@ -159,6 +160,17 @@ static const struct sink_ops ops = {
 	.sample = tree_sample,
 };
 
+static int count(struct tally *t, const struct tree *tree, const struct session *session,
+		 enum tally_by by, int event)
+{
+	struct counting c = { .t = t, .tree = tree, .session = session, .by = by };
+	int ret = count_rows(&c, event);
+
+	idmap_deinit(&c.row_of);
+	buf_deinit(&c.path);
+	return ret;
+}
+
 int tally_read(struct tally *t, struct recording *r, enum tally_by by, int event)
 {
 	struct sink sink = { .ops = &ops,
@@ -166,7 +178,6 @@ int tally_read(struct tally *t, struct recording *r, enum tally_by by, int event
 			     .path = r->path,
 			     .folder = -1,
 			     .priv = &t->tree };
-	struct counting c = { .t = t, .session = sink.session, .by = by };
 	struct err err;
 	int code, ret;
 
@@ -176,10 +187,17 @@ int tally_read(struct tally *t, struct recording *r, enum tally_by by, int event
 	code = recording_feed(r, &sink);
 	ret = tree_counts(&sink);
 	if (!ret)
-		ret = count_rows(&c, event);
-	idmap_deinit(&c.row_of);
-	buf_deinit(&c.path);
+		ret = count(t, &t->tree, sink.session, by, event);
 	return ret ? cmd_fail(EXIT_FAILED, "%s", strerror(-ret)) : code;
+}
+
+int tally_other(struct tally *t, const struct tally *read, const struct session *session,
+		enum tally_by by, int event)
+{
+	*t = (struct tally){ .names = strtab_create() };
+	return t->names && !count(t, &read->tree, session, by, event) ?
+		       EXIT_DONE :
+		       cmd_fail(EXIT_FAILED, "out of memory");
 }
 
 void tally_deinit(struct tally *t)

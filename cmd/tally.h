@@ -39,6 +39,9 @@ struct tally {
 /* Read all of @r and count what @event (an index; -1: all events) says. An exit code, not
  * EXIT_DONE after a sentence. To be emptied in any case. */
 int tally_read(struct tally *t, struct recording *r, enum tally_by by, int event);
+/* The same of another event of what was @read, whose texts it has. */
+int tally_other(struct tally *t, const struct tally *read, const struct session *session,
+		enum tally_by by, int event);
 void tally_deinit(struct tally *t);
 
 /* Most first; equal ones by name. */

@@ -741,6 +741,35 @@ def test_all_formats_count_the_same(py):
             equal(rows.get(name), counts, "pprof's %s" % name)
 
 
+@harness.one_python
+def test_annotate_has_columns_for_each_event(py):
+    """Those of each are what -e shows of it alone."""
+    home = harness.folder()
+    target = Target(py, "groundtruth.py")
+    path = os.path.join(home, "x.data")
+    pysampled("-p", target.pid, "-e", "cpu-clock,context-switches", "-F", 499, "-d", 1, "-o", path).ok()
+    rows = json.loads(pysampled("report", path, "--json").ok().out)["rows"]
+    name = next((r["name"] for r in rows if r["kind"] == "python"), None)
+    harness.enough(name, "no Python: %s", rows)
+
+    def lines(*more):
+        text = pysampled("report", path, "--annotate", name, *more).ok().out.splitlines()
+        return [line for line in text if line.startswith("#")], [line for line in text if not line.startswith("#")]
+
+    head, both = lines()
+    events = "cpu-clock", "context-switches"
+    equal(head[1].split()[1 if head[1].startswith("# ") else 0:], [e[:14] for e in events], "the names")
+    equal(head[2].lstrip("#").split(), ["self", "total"] * 2 + ["line"], "the columns")
+    for i, event in enumerate(events):
+        try:
+            alone = {line[16:]: line[:16] for line in lines("-e", event)[1]}
+        except AssertionError:
+            continue  # no sample of it is in the function
+        mine = {line[32:]: line[16 * i:16 * i + 16] for line in both}
+        equal({text: shares for text, shares in mine.items() if shares.strip()},
+              {text: shares for text, shares in alone.items() if shares.strip()}, "columns of " + event)
+
+
 @harness.each(more=[(), ("--native-lines",)])
 @harness.one_python
 def test_outputs_are_readable_after_sigkill_at_any_time(py, more):
