@@ -55,9 +55,10 @@ static void print_file(const char *path, const struct sink_ops *format)
 	    stat(beside, &second) == 0)
 		snprintf(also, sizeof(also), " and %.400s (%.1f KB)", beside,
 			 (double)second.st_size / 1e3);
-	cmd_say("wrote %s (%.1f KB)%s%s%s%s", path, (double)st.st_size / 1e3, also,
+	cmd_say("wrote %s (%.1f KB)%s%s%s%s%s%s%s", path, (double)st.st_size / 1e3, also,
 		format->next ? "; next: " : "", format->next ? format->next : "",
-		format->next ? path : "");
+		format->next ? path : "", format->lines ? "; by line: " : "",
+		format->lines ? format->lines : "", format->lines ? path : "");
 	if (format->moved)
 		cmd_say("to read it on another machine: copy %s, and there: %s%s", path,
 			format->moved, path);

@@ -520,6 +520,7 @@ const struct sink_ops sink_perf_data = {
 	.extensions = extensions,
 	.beside = PYELF_BESIDE,
 	.next = "perf report -i ",
+	.lines = "pysampled report --by line ",
 	.moved = "pysampled unpack ",
 	.help = "perf.data, for perf, hotspot, samply and others",
 	.needs = SINK_KEEPS_OLD | SINK_NEEDS_IDS,

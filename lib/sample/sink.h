@@ -33,6 +33,7 @@ struct sink_ops {
 	const char *beside; /* ".FOLDER/FILE": PATH.FOLDER/FILE is written, too; or NULL */
 	const char *next;   /* the command that takes PATH next, up to it; or NULL */
 	const char *moved;  /* ... on another machine, where that is not the same; or NULL */
+	const char *lines;  /* the one that tells its samples by source line; or NULL */
 	unsigned needs;
 	size_t priv_size; /* allocated and zeroed by sink_open() */
 
