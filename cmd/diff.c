@@ -63,15 +63,19 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Give all rows of @t their files' short names, which folded stacks have. 0 or -ENOMEM. */
+/* Give all rows of @t what folded stacks have: their files' short names, of native code none.
+ * 0 or -ENOMEM. */
 static int shorten(struct tally *t)
 {
 	const char **whole = calloc(2 * t->n + 1, sizeof(*whole)), **name = whole + t->n;
 	size_t n = 0;
 	int ret = -ENOMEM;
 
-	for (size_t i = 0; whole && i < t->n; i++)
+	for (size_t i = 0; whole && i < t->n; i++) {
+		if (!strcmp(t->rows[i].kind, "native"))
+			t->rows[i].file = "";
 		whole[i] = t->rows[i].file;
+	}
 	if (whole && t->n)
 		qsort(whole, t->n, sizeof(*whole), by_text);
 	for (size_t i = 0; whole && i < t->n; i++)

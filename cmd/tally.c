@@ -181,7 +181,7 @@ int tally_read(struct tally *t, struct recording *r, enum tally_by by, int event
 	struct err err;
 	int code, ret;
 
-	*t = (struct tally){ .names = strtab_create() };
+	*t = (struct tally){ .names = strtab_create(), .tree.by_file = by == TALLY_FILE };
 	if (tree_begin(&sink, &err) < 0 || !t->names)
 		return cmd_fail(EXIT_FAILED, "out of memory");
 	code = recording_feed(r, &sink);

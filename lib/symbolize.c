@@ -52,17 +52,27 @@ struct spaces *symbolizer_spaces(const struct symbolizer *s)
 
 /* ---- User addresses ---- */
 
+enum { MODULE_NAME = 256 };
+
+/* "libm.so.6", "[vdso]". False: memory without a file. */
+static bool module_name(const char *path, char to[MODULE_NAME])
+{
+	const char *base = strrchr(path, '/');
+
+	if ((path[0] != '/' && path[0] != '[') || strncmp(path, "//anon", 6) == 0 ||
+	    strncmp(path, "/dev/zero", 9) == 0)
+		return false;
+	symnames_clean(to, MODULE_NAME, path[0] == '[' ? path : base + 1);
+	return true;
+}
+
 /* "libm.so.6+0x1234"; memory without a file has no offsets worth telling apart. */
 static const char *name_offset(struct symbolizer *s, const char *path, uint64_t offset)
 {
-	char module[256], buf[sizeof(module) + 32];
-	const char *base = strrchr(path, '/');
+	char module[MODULE_NAME], buf[sizeof(module) + 32];
 
-	if (path[0] != '/' && path[0] != '[')
+	if (!module_name(path, module))
 		return symnames_intern(&s->names, "[anon]");
-	if (strncmp(path, "//anon", 6) == 0 || strncmp(path, "/dev/zero", 9) == 0)
-		return symnames_intern(&s->names, "[anon]");
-	symnames_clean(module, sizeof(module), path[0] == '[' ? path : base + 1);
 	if (path[0] == '[' && strcmp(path, "[vdso]") != 0)
 		return symnames_intern(&s->names, module);
 	snprintf(buf, sizeof(buf), "%s+0x%llx", module, (unsigned long long)offset);
@@ -131,6 +141,7 @@ static struct answer answer_map(struct symbolizer *s, const struct space *sp,
 	const struct module *t = space_module(sp, m);
 	const char *path = elfcache_path(m->elf);
 	uint64_t at = ip - m->lo + m->pgoff, vaddr;
+	char module[MODULE_NAME];
 
 	if (elfcache_pending(m->elf) || elfcache_is_slow(s->spaces->elfs, m->elf) ||
 	    now_ns() < s->spaces->retry_ns)
@@ -142,6 +153,8 @@ static struct answer answer_map(struct symbolizer *s, const struct space *sp,
 	} else if (!jit_is_memory(path) || !answer_jit(s, sp, ip, &a)) {
 		a.symbol.name = name_offset(s, path, at);
 	}
+	if (module_name(path, module))
+		a.symbol.file = symnames_file(&s->names, module);
 	return a;
 }
 

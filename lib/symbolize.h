@@ -41,6 +41,7 @@ enum symbol_kind {
 
 struct symbol {
 	const char *name;
+	const char *file; /* that is mapped there: "libc.so.6", "[vdso]"; or NULL */
 	enum symbol_kind kind;
 };
 

@@ -186,11 +186,14 @@ static struct frame python_frame(struct perf_frames *f, uint64_t addr)
 static struct frame user_frame(struct perf_frames *f, pid_t pid, uint64_t ip, bool leaf)
 {
 	struct frame ret = { .kind = FRAME_NATIVE, .ip = ip };
+	struct symbol symbol;
 
 	if ((f->head->ours || f->looked_for_python) &&
 	    ip - PYELF_BASE < PYELF_TEXT + (uint64_t)PYELF_SPAN)
 		return python_frame(f, ip - PYELF_BASE);
-	ret.name = symbolize_user(f->symbols, pid, ip - !leaf);
+	symbol = symbolize(f->symbols, pid, ip - !leaf);
+	ret.name = symbol.name;
+	ret.file = symbol.file;
 	if (!strcmp(ret.name, UNKNOWN))
 		perf_maps_frame(f->maps, pid, ip - !leaf, PYELF_MAX_FUNCS, &ret);
 	return ret;

@@ -121,6 +121,8 @@ static uint32_t named_frame(struct tree *t, const struct frame *fr)
 	uint32_t i = fr->name ? idmap_get(&t->named, (uintptr_t)fr->name) : NONE;
 	const char *name = fr->name && *fr->name ? fr->name : UNKNOWN;
 
+	if (t->by_file && fr->file)
+		return line_frame(t, other_func(t, fr->kind, name, fr->file), 0, false);
 	if (i != NONE)
 		return i;
 	i = line_frame(t, other_func(t, fr->kind, name, ""), 0, false);

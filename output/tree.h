@@ -75,6 +75,7 @@ struct tree {
 	uint32_t last_thread; /* of the last sample, NONE: to be looked up */
 	uint32_t unnamed;     /* the node that stands for all without room; 0: not yet */
 	bool full;
+	bool by_file; /* native functions are told apart by the file of their code, too */
 };
 
 static inline const struct tree_func *tree_func(const struct tree *t, uint32_t i)

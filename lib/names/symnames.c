@@ -45,20 +45,26 @@ static bool is_full(const struct symnames *t)
 	return t->bytes > t->max_bytes;
 }
 
-const char *symnames_intern(struct symnames *t, const char *name)
+const char *symnames_file(struct symnames *t, const char *name)
 {
 	uint32_t count = strtab_count(t->tab), id;
 	size_t n = strlen(name);
 
 	id = is_full(t) ? strtab_find(t->tab, name, n) : strtab_add(t->tab, name, n);
-	if (id == STRTAB_NONE) {
-		if (t->stats)
-			STATS_ADD(t->stats, nameless, 1);
-		return symnames_unknown;
-	}
+	if (id == STRTAB_NONE)
+		return NULL;
 	if (id == count)
 		t->bytes += n + NAME_OVERHEAD;
 	return strtab_get(t->tab, id);
+}
+
+const char *symnames_intern(struct symnames *t, const char *name)
+{
+	const char *ret = symnames_file(t, name);
+
+	if (!ret && t->stats)
+		STATS_ADD(t->stats, nameless, 1);
+	return ret ? ret : symnames_unknown;
 }
 
 /* Bytes of the UTF-8 character at @s, 0 when it is none or a control character. */

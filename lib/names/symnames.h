@@ -42,6 +42,10 @@ extern const char symnames_unknown[]; /* "[unknown]" */
  * as long as the strtab. */
 const char *symnames_intern(struct symnames *t, const char *name);
 
+/* As symnames_intern(), of the file that something named is in: NULL where there is no room,
+ * which is not counted. */
+const char *symnames_file(struct symnames *t, const char *name);
+
 /* The name that people know a symbol by: demangled (once), clean. @raw was cut. Interned. */
 const char *symnames_symbol(struct symnames *t, const char *raw);
 

@@ -139,6 +139,9 @@ struct frame {
 	 * same pointer is the same text for the whole recording. */
 	const char *name;
 	uint32_t place; /* NATIVE: in session.places, 0: not there */
+	/* NATIVE: the mapped file's name, "libc.so.6", where there is a @name; NULL: unknown.
+	 * The same pointer is the same text, as above. */
+	const char *file;
 };
 
 /* Innermost first: kernel frames, then user frames. */

@@ -176,8 +176,10 @@ static void push_native(struct building *b, uint64_t ip, uint64_t at, struct sym
 			f.place = symbolize_place(b->a->symbols, b->a->c.places,
 						  b->in->native.pid, at,
 						  is_hidden(b, SYMBOL_CALL, ip == at));
-		if (b->a->c.names)
+		if (b->a->c.names) {
 			f.name = symbol.name;
+			f.file = symbol.file;
+		}
 		push(b, f);
 	}
 	if (symbol.kind == SYMBOL_EVAL && b->in->prov == PROV_TORN)

@@ -770,6 +770,23 @@ def test_annotate_has_columns_for_each_event(py):
               {text: shares for text, shares in alone.items() if shares.strip()}, "columns of " + event)
 
 
+@harness.one_python
+def test_native_code_is_told_by_its_file(py):
+    home = harness.folder()
+    target = Target(py, "groundtruth.py")
+    outs = [os.path.join(home, "x.data")]
+    pysampled("-p", target.pid, "-F", 499, "-d", 1, *[word for path in outs for word in ("-o", path)]).ok()
+    with open("/proc/%d/maps" % target.pid) as file:
+        mapped = {os.path.basename(line.split()[-1]) for line in file if len(line.split()) > 5}
+    for path in outs:
+        rows, functions = (json.loads(pysampled("report", path, "--json", *more).ok().out)["rows"] for more in (("--by", "file"), ()))
+        native = {r["file"]: r["self"] for r in rows if r["kind"] == "native"}
+        harness.enough(sum(native.values()), "no native code: %s", rows)
+        known = {file: n for file, n in native.items() if file}
+        check(known and known.keys() <= mapped, "%s: not mapped: %s", path, known.keys() - mapped)
+        equal(sum(native.values()), sum(r["self"] for r in functions if r["kind"] == "native"), "native samples of " + path)
+
+
 @harness.each(more=[(), ("--native-lines",)])
 @harness.one_python
 def test_outputs_are_readable_after_sigkill_at_any_time(py, more):
