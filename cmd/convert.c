@@ -12,9 +12,8 @@
 
 static const char help[] =
 	"Usage: pysampled convert FILE -o OUT [--format NAME]\n\n"
-	"FILE is a perf.data, of pysampled or of perf, or holds folded stacks, also of "
-	"another\n"
-	"tool. Tapes can't be converted.\n\n"
+	"FILE is a perf.data, of pysampled or of perf, a tape, or holds folded stacks, also\n"
+	"of another tool.\n\n"
 	"  -o, --output FILE  .html, .svg, .pb.gz, .speedscope.json, .gecko.json, .folded\n"
 	"      --format NAME  default: by OUT's extension\n"
 	"      --full-paths   .folded: whole paths of Python files\n"
@@ -54,7 +53,7 @@ static int open_and_convert(const char *path, const struct wish *w)
 	struct recording in;
 	int code;
 
-	if (!format || !(format->needs & SINK_NEEDS_NAMES))
+	if (!format || !(format->needs & SINK_IS_RESULT))
 		return cmd_fail(
 			EXIT_USAGE,
 			"a recording can't become '%s': name an output that ends in "

@@ -18,7 +18,7 @@ enum { OPT_BY = 256, DEFAULT_ROWS = 20 };
 
 static const char help[] =
 	"Usage: pysampled diff A B [options]\n\n"
-	"A and B are each a perf.data, or hold folded stacks. Shares of samples\n"
+	"A and B are each a perf.data, a tape, or hold folded stacks. Shares of samples\n"
 	"are compared (self): what grew most from A to B comes first, what shrank most "
 	"last.\n\n"
 	"      --by WHAT        function (default), line or file\n"
@@ -199,7 +199,7 @@ static int diff(const struct diff_options *o, char **paths)
 
 	if (!code)
 		code = read_side(&d, 1, paths[1]);
-	if (!code && !d.r[0].perf != !d.r[1].perf) /* one is folded */
+	if (!code && recording_is_folded(&d.r[0]) != recording_is_folded(&d.r[1]))
 		for (size_t side = 0; side < 2 && !code; side++)
 			if (shorten(&d.t[side]) < 0)
 				code = cmd_fail(EXIT_FAILED, "out of memory");

@@ -99,7 +99,7 @@ static int check_text(const struct record_options *o)
 	bool text = false, folded = false;
 
 	for (size_t i = 0; i < o->n_outputs; i++) {
-		text |= o->format[i]->needs & SINK_NEEDS_NAMES;
+		text |= o->format[i]->needs & SINK_IS_RESULT;
 		folded |= !strcmp(o->format[i]->name, "folded");
 	}
 	if (o->session_flags & SESSION_FULL_PATHS && !folded)

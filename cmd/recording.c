@@ -13,6 +13,7 @@
 
 #include "../output/folded_read.h"
 #include "../output/perf_read.h"
+#include "../output/tape_read.h"
 #include "cmd.h"
 #include "sys/harden.h"
 #include "sys/unprivileged.h"
@@ -52,58 +53,36 @@ static int open_file(struct recording *r, const char *path)
 	return cmd_fail(EXIT_FAILED, "opening %s: %s", path, strerror(errno));
 }
 
-static int open_perf(struct recording *r)
+static void read_age(struct recording *r)
 {
 	struct stat st;
+
+	if (fstat(fileno(r->in), &st) == 0)
+		recording_session(r)->since = st.st_mtime;
+}
+
+static int open_perf(struct recording *r)
+{
 	struct err err;
 
 	if (perf_reader_open(&r->perf, r->in, r->path, &err) < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
-	if (fstat(fileno(r->in), &st) == 0)
-		recording_session(r)->since = st.st_mtime;
+	read_age(r);
 	return EXIT_DONE;
 }
 
-/* A tape begins as all that zstd wrote does; its first byte was read. */
-static bool is_zstd(FILE *in)
+static int open_tape(struct recording *r)
 {
-	unsigned char next[3];
-	bool ret = fread(next, 1, sizeof(next), in) == sizeof(next) &&
-		   !memcmp(next, "\xb5\x2f\xfd", sizeof(next));
+	struct err err;
 
-	if (!ret)
-		rewind(in);
-	return ret;
+	if (tape_reader_open(&r->tape, r->in, r->path, &err) < 0)
+		return cmd_fail(EXIT_FAILED, "%s", err.text);
+	read_age(r);
+	return EXIT_DONE;
 }
 
-int recording_open(struct recording *r, const char *path)
+static void open_folded(struct recording *r)
 {
-	int code, c;
-
-	*r = (struct recording){ .path = path };
-	code = open_file(r, path);
-	if (code)
-		return code;
-	c = getc(r->in);
-	if (c == 'P') {
-		char rest[7] = "";
-		size_t n = fread(rest, 1, sizeof(rest), r->in);
-
-		if (n == sizeof(rest) && !memcmp(rest, "ERFILE2", sizeof(rest)))
-			return open_perf(r);
-		rewind(r->in);
-	} else if (c == EOF) {
-		return cmd_fail(EXIT_FAILED, "%s %s", path,
-				ferror(r->in) ? "can't be read" :
-						"is empty: it has no stacks");
-	} else if (c < ' ' || (c == '(' && is_zstd(r->in))) {
-		return cmd_fail(EXIT_FAILED,
-				"%s is neither a perf.data nor text (a tape?): only these can "
-				"be read",
-				path);
-	} else if (c != '(') {
-		ungetc(c, r->in);
-	}
 	r->session =
 		(struct session){ .n_events = 1,
 				  .capture = "",
@@ -111,19 +90,68 @@ int recording_open(struct recording *r, const char *path)
 				  .flags = SESSION_LINES | SESSION_PERIOD | SESSION_THREADS,
 				  .stats = &r->stats };
 	strcpy(r->session.events[0].name, "folded");
+}
+
+/* How the file begins, which is read again. An exit code, not EXIT_DONE after a sentence. */
+static int peek(struct recording *r, unsigned char *to, size_t cap, size_t *n)
+{
+	*n = fread(to, 1, cap, r->in);
+	if (ferror(r->in) || !*n)
+		return cmd_fail(EXIT_FAILED, "%s %s", r->path,
+				*n || ferror(r->in) ? "can't be read" :
+						      "is empty: it has no stacks");
+	if (fseek(r->in, 0, SEEK_SET) == 0)
+		return EXIT_DONE;
+	for (size_t i = *n; i--;) /* a pipe: what stands in the buffer can be put back */
+		if (ungetc(to[i], r->in) == EOF)
+			return cmd_fail(EXIT_FAILED, "%s can't be read twice: name a file",
+					r->path);
+	return EXIT_DONE;
+}
+
+int recording_open(struct recording *r, const char *path)
+{
+	unsigned char head[8];
+	size_t n;
+	int code;
+
+	*r = (struct recording){ .path = path };
+	code = open_file(r, path);
+	if (!code)
+		code = peek(r, head, sizeof(head), &n);
+	if (code)
+		return code;
+	if (n >= 8 && !memcmp(head, "PERFILE2", 8))
+		return open_perf(r);
+	if (n >= 4 && !memcmp(head, "\x28\xb5\x2f\xfd", 4)) /* zstd */
+		return open_tape(r);
+	if (*head < ' ')
+		return cmd_fail(EXIT_FAILED,
+				"%s is neither a perf.data, a tape nor text: only these can "
+				"be read",
+				path);
+	open_folded(r);
 	return EXIT_DONE;
 }
 
 void recording_close(struct recording *r)
 {
 	perf_reader_close(r->perf);
+	tape_reader_close(r->tape);
 	if (r->in)
 		fclose(r->in);
 	*r = (struct recording){ 0 };
 }
 
+bool recording_is_folded(const struct recording *r)
+{
+	return !r->perf && !r->tape;
+}
+
 struct session *recording_session(struct recording *r)
 {
+	if (r->tape)
+		return tape_reader_session(r->tape);
 	return r->perf ? perf_reader_session(r->perf) : &r->session;
 }
 
@@ -137,13 +165,8 @@ int recording_event(struct recording *r, const char *name)
 	return name ? -1 : 0;
 }
 
-static int feed_perf(struct recording *r, struct sink *s)
+static int fed(const struct recording *r, int ret)
 {
-	int ret = perf_reader_run(r->perf, s);
-	const char *missing = perf_reader_missing(r->perf);
-
-	if (missing)
-		cmd_say("%s", missing);
 	if (ret == -EBADMSG)
 		return cmd_fail(EXIT_FAILED,
 				"%s is damaged: only the samples before that were read",
@@ -152,11 +175,32 @@ static int feed_perf(struct recording *r, struct sink *s)
 		     EXIT_DONE;
 }
 
+static int feed_perf(struct recording *r, struct sink *s)
+{
+	int ret = perf_reader_run(r->perf, s);
+	const char *missing = perf_reader_missing(r->perf);
+
+	if (missing)
+		cmd_say("%s", missing);
+	return fed(r, ret);
+}
+
+static int feed_tape(struct recording *r, struct sink *s)
+{
+	int ret = tape_reader_run(r->tape, s);
+
+	if (!ret && tape_reader_is_cut(r->tape))
+		cmd_say("%s ends before its recording did: what there is was read", r->path);
+	return fed(r, ret);
+}
+
 int recording_feed(struct recording *r, struct sink *s)
 {
 	size_t line;
 	int ret;
 
+	if (r->tape)
+		return feed_tape(r, s);
 	if (r->perf)
 		return feed_perf(r, s);
 	ret = folded_read(r->in, s, &line);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * recording - a file that holds samples, whatever its format: perf.data or folded stacks.
+ * recording - a file that holds samples, whatever its format: perf.data, tape or
+ * folded stacks.
  */
 #ifndef RECORDING_H
 #define RECORDING_H
@@ -12,11 +13,14 @@
 #include "sample/sink.h"
 
 struct perf_reader;
+struct tape_reader;
 
 struct recording {
 	const char *path; /* borrowed */
 	FILE *in;
-	struct perf_reader *perf; /* NULL: folded stacks, of this session */
+	/* Both NULL: folded stacks, of this session. */
+	struct perf_reader *perf;
+	struct tape_reader *tape;
 	struct session session;
 	struct stats stats;
 };
@@ -32,6 +36,9 @@ void recording_begins(void);
 /* An exit code, not EXIT_DONE after a sentence. To be closed in any case. */
 int recording_open(struct recording *r, const char *path);
 void recording_close(struct recording *r);
+
+/* Are they stacks that somebody added up, which know no more than they say? */
+bool recording_is_folded(const struct recording *r);
 
 /* What outputs must know; lives as long as @r. */
 struct session *recording_session(struct recording *r);

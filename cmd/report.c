@@ -17,8 +17,8 @@ enum { OPT_BY = 256, OPT_CHILDREN, OPT_SORT, OPT_JSON, OPT_ANNOTATE, DEFAULT_ROW
 
 static const char help[] =
 	"Usage: pysampled report [FILE] [options]\n\n"
-	"FILE (default: perf.data) is a perf.data, of pysampled or of perf, or holds folded\n"
-	"stacks.\n\n"
+	"FILE (default: perf.data) is a perf.data, of pysampled or of perf, a tape, or holds\n"
+	"folded stacks.\n\n"
 	"      --by WHAT        function (default), line, file, thread, process or event\n"
 	"      --sort WHAT      self (default) or total\n"
 	"      --children       as --sort total\n"

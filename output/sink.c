@@ -53,10 +53,10 @@ static const char *sink_called(const struct sink *s)
 	return strcmp(s->path, "-") ? s->path : "standard output";
 }
 
-/* Text is for everybody, like a shell's ">"; what may hold more is for the owner. */
+/* A result is for everybody, like a shell's ">"; what may hold more is for the owner. */
 static mode_t sink_mode(const struct sink_ops *ops)
 {
-	return ops->needs & SINK_NEEDS_NAMES ? 0666 : 0600;
+	return ops->needs & SINK_IS_RESULT ? 0666 : 0600;
 }
 
 /* To who may stop reading. */
@@ -153,7 +153,7 @@ static void sink_cut_line(struct sink *s)
 	off_t from;
 	ssize_t n;
 
-	if (!(s->ops->needs & SINK_NEEDS_NAMES) || fstat(s->fd, &st) || !S_ISREG(st.st_mode))
+	if (!(s->ops->needs & SINK_IS_RESULT) || fstat(s->fd, &st) || !S_ISREG(st.st_mode))
 		return;
 	__fpurge(s->out); /* or closing would try to write the rest again */
 	from = MAX(st.st_size - (off_t)sizeof(tail), 0);

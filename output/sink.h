@@ -23,7 +23,7 @@ static inline bool sink_ends_with(const char *s, const char *end)
  * folded for "-". NULL: no such format. */
 const struct sink_ops *sink_pick(const char *name, const char *path);
 
-/* Open @path ("-" is stdout) and begin. Text is created 0666 less the umask, all
+/* Open @path ("-" is stdout) and begin. A result is created 0666 less the umask, all
  * else 0600; where the format KEEPS_OLD an old file is kept as PATH.old, as perf
  * does. @path is borrowed until sink_close(). 0 or -errno with a sentence. */
 int sink_open(struct sink *s, const struct sink_ops *ops, const char *path,

@@ -1,15 +1,33 @@
 /* SPDX-License-Identifier: MIT
  *
- * tape - the sink that keeps what came in, for replay (lib/sample/tape.h).
+ * tape - the sink that keeps what came in, for replay, and what outputs got, for report, diff
+ * and convert (lib/sample/tape.h).
+ *
+ * A name, a function or a stack is written before what first names it, and once, as long as
+ * there is memory to know stacks by: beyond that each sample has its own.
  */
 #include "sample/tape.h"
 
 #include <errno.h>
 
+#include "base/clock.h"
+#include "base/idmap.h"
+#include "base/strtab.h"
+#include "buf.h"
 #include "sink.h"
+
+enum {
+	FLUSH_MS = 200,	  /* what a killed recording may lose */
+	MEMORY_SHARE = 4, /* of session.memory, one part in so many for stacks */
+};
 
 struct tape_sink {
 	struct tape_writer *writer;
+	struct idmap texts, funcs; /* by address, to their numbers */
+	uint32_t n_texts, n_funcs;
+	struct strtab *stacks; /* their bytes, by number */
+	struct buf stack;      /* of the sample at hand */
+	uint64_t flushed_ms;
 };
 
 static int keep_first(struct sink *s, int r)
@@ -30,11 +48,22 @@ static int write_event(struct tape_writer *w, const struct session *s, size_t i)
 	tape_put_bytes(&h, TAPE_ATTR, &e->attr, sizeof(e->attr));
 	tape_put(&h, TAPE_LEADER, how->leader);
 	tape_put(&h, TAPE_FLAGS, s->flags);
+	tape_put(&h, TAPE_NAMED, 1);
 	tape_put(&h, TAPE_HOW,
 		 (how->led ? TAPE_LED : 0u) | (how->read ? TAPE_HOW_READ : 0u) |
 			 (how->probe ? TAPE_PROBE : 0u) | (how->jumps ? TAPE_JUMPS : 0u) |
 			 (how->on_cpus ? TAPE_ON_CPUS : 0u));
 	return tape_write(w, TAPE_EVENT, tape_head_bytes(&h), (struct bytes){ 0 });
+}
+
+static void tape_free(struct tape_sink *t)
+{
+	tape_writer_destroy(t->writer);
+	strtab_destroy(t->stacks);
+	idmap_deinit(&t->texts);
+	idmap_deinit(&t->funcs);
+	buf_deinit(&t->stack);
+	*t = (struct tape_sink){ 0 };
 }
 
 static int tape_begin(struct sink *s, struct err *err)
@@ -45,18 +74,197 @@ static int tape_begin(struct sink *s, struct err *err)
 	t->writer = tape_writer_create(s->out, err);
 	if (!t->writer)
 		return keep_first(s, -ENOMEM);
+	t->stacks = strtab_create();
+	if (!t->stacks)
+		r = -ENOMEM;
 	for (size_t i = 0; r == 0 && i < s->session->n_events; i++)
 		r = write_event(t->writer, s->session, i);
-	if (r < 0)
-		err_set(err, r, "%s: %s", s->path, strerror(-r));
+	if (r == 0)
+		r = tape_writer_flush(t->writer);
+	if (r == 0)
+		return 0;
+	tape_free(t);
+	err_set(err, r, "%s: %s", s->path, strerror(-r));
 	return keep_first(s, r);
+}
+
+static void clear(struct tape_head *h)
+{
+	h->n = 0;
+	h->full = false;
+}
+
+static int put_body(struct tape_sink *t, enum tape_type type, struct tape_head *h,
+		    const void *at, size_t n)
+{
+	tape_put_body(h, TAPE_BYTES, n);
+	return tape_write(t->writer, type, tape_head_bytes(h), (struct bytes){ at, n });
+}
+
+/* The number of the text @text, whose address is its own for the whole recording. */
+static int text_number(struct tape_sink *t, const char *text, uint32_t *ret)
+{
+	struct tape_head h;
+
+	*ret = idmap_get(&t->texts, (uintptr_t)text);
+	if (*ret != IDMAP_NONE)
+		return 0;
+	*ret = t->n_texts++;
+	if (idmap_set(&t->texts, (uintptr_t)text, *ret) < 0)
+		return -ENOMEM;
+	clear(&h);
+	tape_put(&h, TAPE_INDEX, *ret);
+	return put_body(t, TAPE_TEXT, &h, text, strlen(text));
+}
+
+static int func_number(struct tape_sink *t, const struct pyfunc *f, uint32_t *ret)
+{
+	struct tape_head h;
+	uint32_t name, file;
+	int r;
+
+	*ret = idmap_get(&t->funcs, (uintptr_t)f);
+	if (*ret != IDMAP_NONE)
+		return 0;
+	r = text_number(t, f->qualname, &name);
+	if (r == 0)
+		r = text_number(t, f->file, &file);
+	if (r < 0)
+		return r;
+	*ret = t->n_funcs++;
+	if (idmap_set(&t->funcs, (uintptr_t)f, *ret) < 0)
+		return -ENOMEM;
+	clear(&h);
+	tape_put(&h, TAPE_INDEX, *ret);
+	tape_put(&h, TAPE_FUNC_NAME, name);
+	tape_put(&h, TAPE_FUNC_FILE, file);
+	tape_put(&h, TAPE_LINE_FIRST, (uint64_t)f->firstline);
+	tape_put(&h, TAPE_LINE_MIN, (uint64_t)f->min);
+	tape_put(&h, TAPE_LINE_MAX, (uint64_t)f->max);
+	return tape_write(t->writer, TAPE_FUNC, tape_head_bytes(&h), (struct bytes){ 0 });
+}
+
+/* @stk's bytes into @t->stack. */
+static int encode(struct tape_sink *t, const struct stack *stk)
+{
+	uint32_t number, file;
+	int r = 0;
+
+	t->stack.n = 0;
+	for (size_t i = 0; r == 0 && i < stk->n; i++) {
+		const struct frame *f = &stk->frames[i];
+
+		number = file = UINT32_MAX;
+		if (f->kind == FRAME_PYTHON)
+			r = func_number(t, f->func, &number);
+		else if (f->name)
+			r = text_number(t, f->name, &number);
+		if (r == 0 && f->file)
+			r = text_number(t, f->file, &file);
+		buf_u32(&t->stack, f->kind);
+		buf_u32(&t->stack, number);
+		buf_u32(&t->stack, (uint32_t)f->line);
+		buf_u32(&t->stack, file);
+	}
+	return t->stack.oom ? -ENOMEM : r;
+}
+
+/* The number of the stack in @t->stack, STRTAB_NONE: there is no room to know it by. */
+static int stack_number(const struct sink *s, uint32_t *ret)
+{
+	struct tape_sink *t = s->priv;
+	const char *at = t->stack.n ? (const char *)t->stack.at : "";
+	uint32_t n = strtab_count(t->stacks);
+	size_t memory = s->session->memory;
+	struct tape_head h;
+
+	if (memory && strtab_bytes(t->stacks) >= memory / MEMORY_SHARE) {
+		*ret = strtab_find(t->stacks, at, t->stack.n);
+		return 0;
+	}
+	*ret = strtab_add(t->stacks, at, t->stack.n);
+	if (*ret == STRTAB_NONE)
+		return -ENOMEM;
+	if (*ret < n)
+		return 0;
+	clear(&h);
+	tape_put(&h, TAPE_INDEX, *ret);
+	return put_body(t, TAPE_STACK, &h, at, t->stack.n);
+}
+
+static int write_sample(struct tape_sink *t, const struct sample *smp, uint32_t stack)
+{
+	const char *prov = tape_provenances[smp->prov];
+	struct tape_head h;
+
+	clear(&h);
+	tape_put(&h, TAPE_TIME, smp->time);
+	tape_put(&h, TAPE_PID, (uint64_t)smp->pid);
+	tape_put(&h, TAPE_TID, (uint64_t)smp->tid);
+	tape_put(&h, TAPE_CPU, smp->cpu);
+	tape_put(&h, TAPE_EVENT_INDEX, smp->event);
+	tape_put(&h, TAPE_PERIOD, smp->period);
+	tape_put_bytes(&h, TAPE_PROV, prov, strlen(prov));
+	if (stack == STRTAB_NONE)
+		return put_body(t, TAPE_SAMPLE, &h, t->stack.at, t->stack.n);
+	tape_put(&h, TAPE_STACK_INDEX, stack);
+	return tape_write(t->writer, TAPE_SAMPLE, tape_head_bytes(&h), (struct bytes){ 0 });
 }
 
 /* Its records, reads and verdict came through raw(). */
 static int tape_sample(struct sink *s, const struct sample *smp, const struct stack *stk)
 {
+	struct tape_sink *t = s->priv;
+	uint32_t number;
+	int r = s->failed;
+
+	if (r == 0)
+		r = encode(t, stk);
+	if (r == 0)
+		r = stack_number(s, &number);
+	if (r == 0)
+		r = write_sample(t, smp, number);
 	s->samples++;
-	return s->failed;
+	return keep_first(s, r);
+}
+
+static int tape_side(struct sink *s, const struct side *side)
+{
+	struct tape_sink *t = s->priv;
+	struct tape_head h;
+	const char *name = "";
+
+	if (side->kind == SIDE_MMAP || side->kind == SIDE_THROTTLE || s->failed)
+		return s->failed;
+	clear(&h);
+	tape_put(&h, TAPE_WHAT, side->kind);
+	tape_put(&h, TAPE_TIME, side->time);
+	tape_put(&h, TAPE_PID, (uint64_t)side->pid);
+	tape_put(&h, TAPE_TID, (uint64_t)side->tid);
+	if (side->kind == SIDE_COMM) {
+		tape_put(&h, TAPE_IS,
+			 (side->u.comm.exec ? TAPE_NAME_EXEC : 0u) |
+				 (side->u.comm.thread ? TAPE_NAME_THREAD : 0u));
+		tape_put(&h, TAPE_UNTIL, side->u.comm.until);
+		name = side->u.comm.name;
+	} else if (side->kind == SIDE_LOST) {
+		tape_put(&h, TAPE_N, side->u.lost.n);
+	} else {
+		tape_put(&h, TAPE_PPID, (uint64_t)side->u.fork.ppid);
+		tape_put(&h, TAPE_PTID, (uint64_t)side->u.fork.ptid);
+	}
+	return keep_first(s, put_body(t, TAPE_HAPPENED, &h, name, strlen(name)));
+}
+
+static int tape_round(struct sink *s)
+{
+	struct tape_sink *t = s->priv;
+	uint64_t now = now_ns() / 1000000;
+
+	if (s->failed || now - t->flushed_ms < FLUSH_MS)
+		return s->failed;
+	t->flushed_ms = now;
+	return keep_first(s, tape_writer_flush(t->writer));
 }
 
 static int tape_raw(struct sink *s, unsigned type, struct bytes head, struct bytes body)
@@ -76,8 +284,7 @@ static int tape_end(struct sink *s, struct err *err)
 	r = tape_writer_finish(t->writer);
 	if (r < 0)
 		err_set(err, r, "%s: %s", s->path, strerror(-r));
-	tape_writer_destroy(t->writer);
-	t->writer = NULL;
+	tape_free(t);
 	return keep_first(s, r);
 }
 
@@ -87,10 +294,13 @@ const struct sink_ops sink_tape = {
 	.name = "tape",
 	.extensions = tape_extensions,
 	.help = "everything that came in, to be played again",
-	.needs = SINK_NEEDS_READS,
+	.next = "pysampled report ",
+	.needs = SINK_NEEDS_READS | SINK_NEEDS_NAMES,
 	.priv_size = sizeof(struct tape_sink),
 	.begin = tape_begin,
+	.side = tape_side,
 	.sample = tape_sample,
+	.round = tape_round,
 	.raw = tape_raw,
 	.end = tape_end,
 };

@@ -281,8 +281,7 @@ static void taping_found(struct reader *r, pid_t pid, const struct target *t)
 
 static void taping_judged(struct reader *r, const struct pending *p)
 {
-	static const char *const names[PROV_N] = { "exact", "late", "torn", "nopython" };
-	const char *name = names[p->prov];
+	const char *name = tape_provenances[p->prov];
 	struct tape_head h;
 
 	h.n = 0;

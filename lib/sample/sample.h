@@ -128,6 +128,7 @@ struct pyfunc {
 	bool label; /* no function, but a marker's name: outputs never get it */
 };
 
+/* The numbers are on tapes. */
 enum frame_kind { FRAME_KERNEL, FRAME_NATIVE, FRAME_PYTHON, FRAME_MARKER };
 
 struct frame {
@@ -138,10 +139,10 @@ struct frame {
 	/* MARKER: "[late]"; KERNEL, NATIVE: symbol if a sink SINK_NEEDS_NAMES, else NULL. The
 	 * same pointer is the same text for the whole recording. */
 	const char *name;
-	uint32_t place; /* NATIVE: in session.places, 0: not there */
 	/* NATIVE: the mapped file's name, "libc.so.6", where there is a @name; NULL: unknown.
 	 * The same pointer is the same text, as above. */
 	const char *file;
+	uint32_t place; /* NATIVE: in session.places, 0: not there */
 };
 
 /* Innermost first: kernel frames, then user frames. */
@@ -153,7 +154,8 @@ struct stack {
 	uint32_t same;
 };
 
-/* What else happens in the target, in time order with the samples. */
+/* What else happens in the target, in time order with the samples. The numbers are on tapes.
+ */
 enum side_kind { SIDE_COMM, SIDE_MMAP, SIDE_FORK, SIDE_EXIT, SIDE_LOST, SIDE_THROTTLE };
 
 struct side {

@@ -24,6 +24,7 @@ enum sink_needs {
 	SINK_NEEDS_READS = 1 << 2,  /* wants the raw remote reads (tape) */
 	SINK_NEEDS_IDS = 1 << 3,    /* mapped files come with their build-ids */
 	SINK_KNOWS_STACKS = 1 << 4, /* remembers stacks by stack.same */
+	SINK_IS_RESULT = 1 << 5,    /* what people read: mode 0666, and convert writes it */
 };
 
 struct sink_ops {
@@ -32,8 +33,8 @@ struct sink_ops {
 	const char *help;
 	const char *beside; /* ".FOLDER/FILE": PATH.FOLDER/FILE is written, too; or NULL */
 	const char *next;   /* the command that takes PATH next, up to it; or NULL */
-	const char *moved;  /* ... on another machine, where that is not the same; or NULL */
 	const char *lines;  /* the one that tells its samples by source line; or NULL */
+	const char *moved;  /* ... on another machine, where that is not the same; or NULL */
 	unsigned needs;
 	size_t priv_size; /* allocated and zeroed by sink_open() */
 

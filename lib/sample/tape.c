@@ -18,12 +18,11 @@ enum {
 	HEADER_SIZE = 8,
 	FLUSH_EVERY = 64, /* samples: what a killed recording may lose */
 	LEVEL = 1,
-	MAX_WINDOW_LOG = 24, /* memory that a hostile stream may ask for */
 	MAX_RECORD = 256 << 20,
 	CHUNK = 64 << 10,
 };
 
-static const char magic[MAGIC_SIZE] = { 'P', 'Y', 'S', 'T', 'A', 'P', 'E', '2' };
+const char *const tape_provenances[PROV_N] = { "exact", "late", "torn", "nopython" };
 
 static size_t padding(uint64_t n)
 {
@@ -124,7 +123,7 @@ struct tape_writer *tape_writer_create(FILE *out, struct err *err)
 	w->out = out;
 	ZSTD_CCtx_setParameter(w->z, ZSTD_c_compressionLevel, LEVEL);
 	ZSTD_CCtx_setParameter(w->z, ZSTD_c_checksumFlag, 1);
-	writer_feed(w, (struct bytes){ (const unsigned char *)magic, sizeof(magic) },
+	writer_feed(w, (struct bytes){ (const unsigned char *)TAPE_MAGIC, MAGIC_SIZE },
 		    ZSTD_e_continue);
 	return w;
 }
@@ -146,6 +145,12 @@ int tape_write(struct tape_writer *w, enum tape_type type, struct bytes head,
 	if (type == TAPE_JUDGED && ++w->unflushed >= FLUSH_EVERY)
 		writer_flush(w, ZSTD_e_flush);
 	return w->failed;
+}
+
+int tape_writer_flush(struct tape_writer *w)
+{
+	errno = 0;
+	return w->finished ? w->failed : writer_flush(w, ZSTD_e_flush);
 }
 
 int tape_writer_finish(struct tape_writer *w)
@@ -201,7 +206,7 @@ static int tape_unpack(struct tape *t, struct bytes file, size_t max)
 
 	if (!z)
 		return -ENOMEM;
-	ZSTD_DCtx_setParameter(z, ZSTD_d_windowLogMax, MAX_WINDOW_LOG);
+	ZSTD_DCtx_setParameter(z, ZSTD_d_windowLogMax, TAPE_WINDOW_LOG);
 	while (left != 0) {
 		ZSTD_outBuffer out;
 		size_t in_before = in.pos;
@@ -226,7 +231,7 @@ int tape_load(struct tape *t, struct bytes file, size_t max, struct err *err)
 
 	*t = (struct tape){ 0 };
 	r = tape_unpack(t, file, cap);
-	if (r == 0 && (t->n < MAGIC_SIZE || memcmp(t->data, magic, MAGIC_SIZE) != 0))
+	if (r == 0 && (t->n < MAGIC_SIZE || memcmp(t->data, TAPE_MAGIC, MAGIC_SIZE) != 0))
 		r = -EBADMSG;
 	if (r == 0 && t->n - MAGIC_SIZE > max)
 		r = -EFBIG;

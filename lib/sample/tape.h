@@ -25,6 +25,10 @@
 
 #include "base/base.h"
 #include "base/err.h"
+#include "sample/sample.h"
+
+#define TAPE_MAGIC "PYSTAPE2"
+enum { TAPE_WINDOW_LOG = 24 }; /* memory that a hostile stream may ask for */
 
 /* What a chunk says. "At @TIME" orders the chunks of all CPUs. */
 enum tape_type {
@@ -42,6 +46,14 @@ enum tape_type {
 	TAPE_JUDGED,	 /* the reader of @SLOT queued a sample; ends its story */
 	TAPE_WALK_READ, /* of a tape of the walk alone: the walk reads, and at TAPE_WALK ... */
 	TAPE_WALK,	/* ... it ends. No read since the one before: those serve again */
+	/* What outputs got, with its names; replay passes over these. Numbers go up by one. */
+	TAPE_TEXT,     /* text @INDEX is @BYTES */
+	TAPE_FUNC,     /* Python function @INDEX: texts @FUNC_NAME and @FUNC_FILE, and lines */
+	TAPE_STACK,    /* stack @INDEX is @BYTES, four u32 a frame: enum frame_kind, number of
+			* a function or text (UINT32_MAX: none), line, and a text: the mapped
+			* file that native code is of (UINT32_MAX: not known) */
+	TAPE_HAPPENED, /* at @TIME @WHAT (enum side_kind) befell @TID of @PID */
+	TAPE_SAMPLE,   /* at @TIME, of stack @STACK_INDEX; or @BYTES are its stack */
 };
 
 enum tape_tag {
@@ -107,6 +119,18 @@ enum tape_tag {
 	TAPE_EVENT_INDEX,
 	TAPE_REGS, /* u64 each */
 	TAPE_LOOKED,
+	TAPE_NAMED, /* not 0: samples of this event are also there as TAPE_SAMPLE */
+	TAPE_FUNC_NAME,
+	TAPE_FUNC_FILE,
+	TAPE_LINE_FIRST, /* co_firstlineno */
+	TAPE_LINE_MIN,
+	TAPE_LINE_MAX,
+	TAPE_PERIOD,
+	TAPE_STACK_INDEX,
+	TAPE_PPID,
+	TAPE_PTID,
+	TAPE_UNTIL,
+	TAPE_TAGS /* the last one + 1 */
 };
 
 enum tape_how {
@@ -136,6 +160,8 @@ enum tape_target_bits {
 	TAPE_NOPYTHON = 8,
 	TAPE_INNER = 16,
 };
+enum tape_name_bits { TAPE_NAME_EXEC = 1, TAPE_NAME_THREAD = 2 };
+extern const char *const tape_provenances[PROV_N];
 
 /* ---- Writing ---- */
 
@@ -157,6 +183,7 @@ struct tape_writer;
 struct tape_writer *tape_writer_create(FILE *out, struct err *err);
 int tape_write(struct tape_writer *w, enum tape_type type, struct bytes head,
 	       struct bytes body);	       /* 0 or -errno */
+int tape_writer_flush(struct tape_writer *w);  /* what a killed recording keeps; 0 or -errno */
 int tape_writer_finish(struct tape_writer *w); /* flush the stream; 0 or -errno */
 void tape_writer_destroy(struct tape_writer *w);
 

@@ -10,7 +10,7 @@ static void check_chunk(struct bytes chunk)
 	struct bytes b;
 	char text[16];
 
-	for (enum tape_tag tag = 0; tag <= TAPE_LOOKED; tag++) {
+	for (enum tape_tag tag = 0; tag < TAPE_TAGS; tag++) {
 		tape_get_text(chunk, tag, text, sizeof(text));
 		FUZZ_CHECK(strlen(text) < sizeof(text));
 		if (!tape_field(chunk, tag, &b))

@@ -705,29 +705,37 @@ def test_all_formats_count_the_same(py):
     home = harness.folder()
     target = Target(py, "groundtruth.py")
     outs = [os.path.join(home, "out." + end) for end in ("folded", "speedscope.json", "html", "pb.gz", "data", "gecko.json",
-                                                         "gecko.json.gz")]
+                                                         "gecko.json.gz", "tape")]
+    recordings = outs[0], outs[4], outs[7]
     run = pysampled("-p", target.pid, "-F", 499, "-d", 1, "--full-paths", *[word for out in outs for word in ("-o", out)])
     run.ok()
     folded = folded_counts(outs[0])
     harness.enough(len(folded) > 3, "too few functions: %s", folded)
     equal(speedscope_counts(outs[1]), folded, "speedscope")
     equal(page_counts(outs[2]), folded, "the page")
-    for path in outs[5:]:
+    for path in outs[5:7]:
         equal(gecko_counts(path), folded, os.path.basename(path))
     for end, read in (("folded", folded_counts), ("speedscope.json", speedscope_counts), ("html", page_counts),
                       ("gecko.json", gecko_counts)):
         made = os.path.join(home, "made." + end)
-        for recording in outs[0], outs[4]:
+        for recording in recordings:
             pysampled("convert", recording, "-o", made, *["--full-paths"] * (end == "folded")).ok()
             equal(read(made), folded, "%s converted to %s" % (recording, end))
-    for recording in outs[0], outs[4]:
+    for recording in recordings:
         rows = json.loads(pysampled("report", recording, "--json").ok().out)["rows"]
         got = {(r["name"], r["file"]): [r["self"], r["total"]] for r in rows if r["kind"] == "python"}
         equal(got, folded, "report of " + recording)
     short = os.path.join(home, "short.folded")
     pysampled("convert", outs[4], "-o", short).ok()
-    changes = [line for line in pysampled("diff", outs[4], short, "-n", 0).ok().out.splitlines() if not line.startswith("#")]
-    equal([line for line in changes if not re.match(" *[-+]0.00% ", line)], [], "changes from a recording to its own stacks")
+    for pair in (outs[4], short), (outs[7], short), (outs[7], outs[4]):
+        changes = [line for line in pysampled("diff", *pair, "-n", 0).ok().out.splitlines() if not line.startswith("#")]
+        check(changes, "nothing is compared: %s", pair)
+        equal([line for line in changes if not re.match(" *[-+]0.00% ", line)], [], "changes between %s of one recording" % (pair,))
+    # A tape has what the folded stacks were made of, so they are made again, native names and threads and all.
+    made = os.path.join(home, "made.txt")
+    pysampled("convert", outs[7], "-o", made, "--full-paths").ok()
+    with open(outs[0], "rb") as one, open(made, "rb") as other:
+        equal(other.read(), one.read(), "stacks made of the tape")
     for bad in ("made.data", "made.xyz"):
         pysampled("convert", outs[0], "-o", os.path.join(home, bad)).ok(2)
         check(not os.path.exists(os.path.join(home, bad)), "%s was touched", bad)
@@ -770,21 +778,19 @@ def test_annotate_has_columns_for_each_event(py):
               {text: shares for text, shares in alone.items() if shares.strip()}, "columns of " + event)
 
 
-@harness.one_python
-def test_native_code_is_told_by_its_file(py):
+tests/unit/tape_test.c@harness.one_python
+def test_a_tape_is_read_after_sigkill_at_any_time(py):
     home = harness.folder()
     target = Target(py, "groundtruth.py")
-    outs = [os.path.join(home, "x.data")]
-    pysampled("-p", target.pid, "-F", 499, "-d", 1, *[word for path in outs for word in ("-o", path)]).ok()
-    with open("/proc/%d/maps" % target.pid) as file:
-        mapped = {os.path.basename(line.split()[-1]) for line in file if len(line.split()) > 5}
-    for path in outs:
-        rows, functions = (json.loads(pysampled("report", path, "--json", *more).ok().out)["rows"] for more in (("--by", "file"), ()))
-        native = {r["file"]: r["self"] for r in rows if r["kind"] == "native"}
-        harness.enough(sum(native.values()), "no native code: %s", rows)
-        known = {file: n for file, n in native.items() if file}
-        check(known and known.keys() <= mapped, "%s: not mapped: %s", path, known.keys() - mapped)
-        equal(sum(native.values()), sum(r["self"] for r in functions if r["kind"] == "native"), "native samples of " + path)
+    path = os.path.join(home, "x.tape")
+    for patience in 0.5, 1.3:
+        recorder = harness.Recorder("-p", target.pid, "-F", 499, "-o", path, home=home)
+        time.sleep(patience)
+        recorder.signal(signal.SIGKILL)
+        recorder.process.wait()
+        run = pysampled("report", path, "--json").ok()
+        check("ends before its recording did" in run.err, "nothing says that it is cut: %s", run.err)
+        harness.enough(any(r["kind"] == "python" for r in json.loads(run.out)["rows"]), "no functions after %s s", patience)
 
 
 @harness.each(more=[(), ("--native-lines",)])

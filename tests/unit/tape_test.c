@@ -298,11 +298,11 @@ static void test_sink(void **state)
 				   .how = { { 0 }, { .probe = true, .leader = 3 } } };
 	struct perf_event_attr attr;
 	char name[4];
-	char priv[64] = { 0 };
 	struct memory_file m = { 0 };
-	struct sink s = {
-		.ops = &sink_tape, .session = &session, .path = "x.tape", .priv = priv
-	};
+	struct sink s = { .ops = &sink_tape,
+			  .session = &session,
+			  .path = "x.tape",
+			  .priv = calloc(1, sink_tape.priv_size) };
 	struct sample smp = { 0 };
 	struct stack stk = { 0 };
 	uint32_t type;
@@ -310,7 +310,6 @@ static void test_sink(void **state)
 	struct tape t;
 	size_t pos = 0;
 
-	assert_true(sink_tape.priv_size <= sizeof(priv));
 	assert_true(sink_tape.needs & SINK_NEEDS_READS);
 	assert_string_equal(".tape", sink_tape.extensions[0]);
 	m.f = s.out = open_memstream(&m.data, &m.n);
@@ -339,8 +338,13 @@ static void test_sink(void **state)
 	assert_true(tape_next(&t, &pos, &type, &b));
 	assert_int_equal(8, b.n);
 	assert_memory_equal("headbody", b.at, 8);
+	assert_true(tape_next(&t, &pos, &type, &b));
+	assert_int_equal(TAPE_STACK, type);
+	assert_true(tape_next(&t, &pos, &type, &b));
+	assert_int_equal(TAPE_SAMPLE, type);
 	assert_false(tape_next(&t, &pos, &type, &b));
 	tape_deinit(&t);
+	free(s.priv);
 	free(m.data);
 }
 
