@@ -15,6 +15,7 @@
 #include "../output/perf_read.h"
 #include "../output/tape_read.h"
 #include "cmd.h"
+#include "file_kind.h"
 #include "sys/harden.h"
 #include "sys/unprivileged.h"
 
@@ -111,7 +112,8 @@ static int peek(struct recording *r, unsigned char *to, size_t cap, size_t *n)
 
 int recording_open(struct recording *r, const char *path)
 {
-	unsigned char head[8];
+	unsigned char head[FILE_KIND_HEAD];
+	const char *kind;
 	size_t n;
 	int code;
 
@@ -125,11 +127,12 @@ int recording_open(struct recording *r, const char *path)
 		return open_perf(r);
 	if (n >= 4 && !memcmp(head, "\x28\xb5\x2f\xfd", 4)) /* zstd */
 		return open_tape(r);
-	if (*head < ' ')
+	kind = file_kind((struct bytes){ head, n });
+	if (kind)
 		return cmd_fail(EXIT_FAILED,
-				"%s is neither a perf.data, a tape nor text: only these can "
-				"be read",
-				path);
+				"%s is %s, which can't be read: a perf.data, a tape and folded "
+				"stacks can",
+				path, kind);
 	open_folded(r);
 	return EXIT_DONE;
 }

@@ -67,3 +67,17 @@ int gzip_finish(struct gzip *g)
 	free(g);
 	return ret;
 }
+
+size_t gzip_head(struct bytes packed, unsigned char *to, size_t cap)
+{
+	z_stream z = { .next_in = (z_const Bytef *)(uintptr_t)packed.at,
+		       .avail_in = (uInt)packed.n,
+		       .next_out = to,
+		       .avail_out = (uInt)cap };
+
+	if (inflateInit2(&z, GZIP_BITS) != Z_OK)
+		return 0;
+	inflate(&z, Z_SYNC_FLUSH);
+	inflateEnd(&z);
+	return cap - z.avail_out;
+}

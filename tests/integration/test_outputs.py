@@ -750,6 +750,36 @@ def test_all_formats_count_the_same(py):
 
 
 @harness.one_python
+def test_what_is_no_recording_is_told_by_its_kind(py):
+    """Formats that are only written, and others; and a tape of a version that kept no names."""
+    home = harness.folder()
+    target = Target(py, "groundtruth.py")
+    kinds = {"pb.gz": "a pprof profile (.pb.gz)", "speedscope.json": "a speedscope profile (.speedscope.json)",
+             "gecko.json": "a profile for the Firefox Profiler (.gecko.json)",
+             "gecko.json.gz": "a profile for the Firefox Profiler (.gecko.json.gz)", "html": "a web page (.html)", "svg": "an image (.svg)"}
+    paths = {os.path.join(home, "out." + end): kind for end, kind in kinds.items()}
+    pysampled("-p", target.pid, "-d", 0.3, *[word for path in paths for word in ("-o", path)]).ok()
+    for name, data, kind in (("x.json", b'{"a":1}', "JSON"), ("x.gz", gzip.compress(b"text"), "packed by gzip, as a pprof profile is"),
+                             ("x.bin", bytes(range(64)), "neither a recording nor text")):
+        path = os.path.join(home, name)
+        with open(path, "wb") as file:
+            file.write(data)
+        paths[path] = kind
+    for path, kind in paths.items():
+        for args in ("report", path), ("convert", path, "-o", os.path.join(home, "made.folded")), ("diff", path, path):
+            said = pysampled(*args).ok(1).err
+            check("%s is %s, which can't be read: a perf.data, a tape and folded stacks can" % (path, kind) in said, "%s: %s", args, said)
+    old = os.path.join(harness.ROOT, "tests", "tapes", "threads.tape")
+    said = pysampled("report", old).ok(1).err
+    check("is a tape without names, of an older pysampled: 'replay %s >" % old in said, "an old tape: %s", said)
+    # Stacks whose first frame looks like something else are stacks, also down a pipe.
+    for text in ("<module>;f (/a.py:1) 3\n", "PERFILE1-7;f (/a.py:1) 3\n", "(x);f (/a.py:1) 3\n", "{x};f (/a.py:1) 3\n"):
+        done = harness.subprocess.run("cat | %s report /dev/stdin --json" % harness.PYSAMPLED, input=text, shell=True, text=True,
+                                      capture_output=True)
+        equal([r["self"] for r in json.loads(done.stdout)["rows"] if r["kind"] == "python"], [3], "%r: %s" % (text, done.stderr))
+
+
+@harness.one_python
 def test_annotate_has_columns_for_each_event(py):
     """Those of each are what -e shows of it alone."""
     home = harness.folder()
@@ -778,7 +808,27 @@ def test_annotate_has_columns_for_each_event(py):
               {text: shares for text, shares in alone.items() if shares.strip()}, "columns of " + event)
 
 
-tests/unit/tape_test.c@harness.one_python
+@harness.one_python
+def test_native_code_is_told_by_its_file(py):
+    home = harness.folder()
+    target = Target(py, "groundtruth.py")
+    outs = [os.path.join(home, "x." + end) for end in ("data", "tape")]
+    pysampled("-p", target.pid, "-F", 499, "-d", 1, *[word for path in outs for word in ("-o", path)]).ok()
+    with open("/proc/%d/maps" % target.pid) as file:
+        mapped = {os.path.basename(line.split()[-1]) for line in file if len(line.split()) > 5}
+    for path in outs:
+        rows, functions = (json.loads(pysampled("report", path, "--json", *more).ok().out)["rows"] for more in (("--by", "file"), ()))
+        native = {r["file"]: r["self"] for r in rows if r["kind"] == "native"}
+        harness.enough(sum(native.values()), "no native code: %s", rows)
+        known = {file: n for file, n in native.items() if file}
+        check(known and known.keys() <= mapped, "%s: not mapped: %s", path, known.keys() - mapped)
+        equal(sum(native.values()), sum(r["self"] for r in functions if r["kind"] == "native"), "native samples of " + path)
+    one, other = (json.loads(pysampled("report", path, "--json", "--by", "file").ok().out)["rows"] for path in outs)
+    key = lambda r: (r["name"], r["file"] or "", r["self"], r["total"])
+    equal(sorted(map(key, one)), sorted(map(key, other)), "rows of the perf.data and of the tape")
+
+
+@harness.one_python
 def test_a_tape_is_read_after_sigkill_at_any_time(py):
     home = harness.folder()
     target = Target(py, "groundtruth.py")
