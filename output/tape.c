@@ -80,8 +80,6 @@ static int tape_begin(struct sink *s, struct err *err)
 	for (size_t i = 0; r == 0 && i < s->session->n_events; i++)
 		r = write_event(t->writer, s->session, i);
 	if (r == 0)
-		r = tape_writer_flush(t->writer);
-	if (r == 0)
 		return 0;
 	tape_free(t);
 	err_set(err, r, "%s: %s", s->path, strerror(-r));
