@@ -834,7 +834,7 @@ def test_a_tape_is_read_after_sigkill_at_any_time(py):
     target = Target(py, "groundtruth.py")
     path = os.path.join(home, "x.tape")
     for patience in 0.5, 1.3:
-        recorder = harness.Recorder("-p", target.pid, "-F", 499, "-o", path, home=home)
+        recorder = harness.Recorder("-p", target.pid, "-F", 499, "-o", path, home=home).attached()
         time.sleep(patience)
         recorder.signal(signal.SIGKILL)
         recorder.process.wait()
