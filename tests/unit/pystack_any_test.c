@@ -22,7 +22,7 @@ enum {
 	UNITS = 8,
 	TRACED = 2,
 	DEPTH = 6,
-	ROUNDS = 400,
+	ROUNDS = 80,
 	MAX_IDS = 1 << 15,
 };
 
