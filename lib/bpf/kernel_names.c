@@ -68,12 +68,13 @@ static int load_program(int asked, int format)
 
 int kernel_names_init(struct kernel_names *k)
 {
-	_cleanup_close_ int asked = make_map(sizeof(*k->asked), BPF_F_MMAPABLE, &k->asked);
+	struct kernel_names_asked *at = NULL;
+	_cleanup_close_ int asked = make_map(sizeof(*at), BPF_F_MMAPABLE, &at);
 	_cleanup_close_ int format = asked < 0 ? asked : make_map(8, BPF_F_RDONLY_PROG, NULL);
 	int r = format < 0 ? format : write_format(format);
 
-	k->program = -1;
-	if (r == 0 && !k->asked)
+	*k = (struct kernel_names){ .program = -1, .asked = at };
+	if (r == 0 && !at)
 		r = -ENOMEM;
 	if (r == 0)
 		k->program = r = load_program(asked, format);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "../../lib/bpf/kernel_names.c"
 
@@ -98,12 +99,34 @@ static void nobody_to_ask(void **state)
 	(void)state;
 }
 
+/* What @k held before is nothing of ours. */
+static void without_descriptors(void **state)
+{
+	void *page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct kernel_names k = { .program = -1, .asked = page };
+	unsigned char resident;
+	struct rlimit before, none;
+
+	assert_true(page != MAP_FAILED);
+	assert_int_equal(0, getrlimit(RLIMIT_NOFILE, &before));
+	none = (struct rlimit){ 0, before.rlim_max };
+	assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &none));
+	assert_true(kernel_names_init(&k) < 0);
+	assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &before));
+	assert_null(k.asked);
+	assert_int_equal(-1, k.program);
+	assert_int_equal(0, mincore(page, 4096, &resident));
+	munmap(page, 4096);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_are_those_of_the_list),
 		cmocka_unit_test(addresses_without_a_name),
 		cmocka_unit_test(nobody_to_ask),
+		cmocka_unit_test(without_descriptors),
 	};
 
 	return cmocka_run_group_tests(tests, init, deinit);
