@@ -29,7 +29,7 @@ struct process_shows {
 	bool async;			 /* --async */
 	struct srcline *source;		 /* who is asked for lines */
 	struct file_helper *file_helper; /* who reads mapped files */
-	const struct kernel_names *kernel_names; /* who is asked for those; or NULL */
+	const struct kernel_names *kernel_names; /* who names kernel frames; or NULL */
 };
 
 /* -p PID and --help, and where @shows is set its options and several processes, also without

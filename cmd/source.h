@@ -7,7 +7,7 @@
 
 #include "tally.h"
 
-/* Samples by line, of each of @s's events that is shown, one after the other. */
+/* The events that are shown, and of each its samples by line. */
 struct source_events {
 	const struct tally *t;
 	size_t n;

@@ -39,8 +39,8 @@ struct symbolizer {
 	uint64_t n_opened; /* spaces.n_opened when the cached were answered */
 	struct symnames names;
 	struct stats *stats; /* or NULL */
-	const struct kernel_names *kernel_names; /* asked, and ... */
-	struct kallsyms kernel;			 /* ... read where that is NULL */
+	const struct kernel_names *kernel_names; /* or NULL: nobody answers */
+	struct kallsyms kernel;			 /* read where nobody answers */
 	struct recent_map recent;
 	struct answer cached[N_CACHED];
 };

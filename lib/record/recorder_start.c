@@ -320,7 +320,7 @@ static int claim(struct recorder *r)
 	return r->config.ours ? ret : -ENOMEM;
 }
 
-static int fill_config(struct recorder *r, const struct sink *const *sinks, size_t n_sinks)
+static int fill_config(struct recorder *r, struct sink *const *sinks, size_t n_sinks)
 {
 	struct reader_config *c = &r->config;
 
@@ -335,9 +335,7 @@ static int fill_config(struct recorder *r, const struct sink *const *sinks, size
 	c->follow = r->o.follow;
 	c->tell_threads = !r->perf.inherit && !r->o.n_tids && !r->capture->finds_threads &&
 			  !r->plan.wide;
-	for (size_t i = 0; i < n_sinks; i++)
-		if (sinks[i]->ops->needs & SINK_NEEDS_READS)
-			c->tape = true;
+	c->tape = sinks_need(sinks, n_sinks) & SINK_NEEDS_READS;
 	atomic_init(&c->start_ns, UINT64_MAX);
 	atomic_init(&c->end_ns, UINT64_MAX);
 	atomic_init(&c->over_ns, UINT64_MAX);
@@ -399,11 +397,8 @@ static bool is_incomplete(void *arg, uint64_t until)
 static const struct kernel_names *load_kernel_names(struct recorder *r,
 						    struct sink *const *sinks, size_t n)
 {
-	unsigned needs = 0;
-
-	for (size_t i = 0; i < n; i++)
-		needs |= sinks[i]->ops->needs;
-	return r->session->flags & SESSION_KERNEL && needs & SINK_NEEDS_NAMES &&
+	return r->session->flags & SESSION_KERNEL &&
+			       sinks_need(sinks, n) & SINK_NEEDS_NAMES &&
 			       kernel_names_init(&r->kernel_names) == 0 ?
 		       &r->kernel_names :
 		       NULL;
@@ -507,7 +502,7 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 		ret = attach(r, err);
 	if (ret < 0)
 		return ret;
-	ret = fill_config(r, (const struct sink *const *)sinks, n_sinks);
+	ret = fill_config(r, sinks, n_sinks);
 	if (ret < 0)
 		return err_set(err, ret, "%s", strerror(-ret));
 	/* Not before it was asked who was born: threads of ours have numbers too. */

@@ -77,6 +77,16 @@ struct sink {
 	uint64_t copied, copy_due, copy_step; /* the latter in ns */
 };
 
+/* What one or another of them needs. */
+static inline unsigned sinks_need(struct sink *const *s, size_t n)
+{
+	unsigned needs = 0;
+
+	for (size_t i = 0; i < n; i++)
+		needs |= s[i]->ops->needs;
+	return needs;
+}
+
 /* How many there were to write. */
 static inline uint64_t sink_taken(const struct sink *s)
 {

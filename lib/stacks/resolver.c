@@ -51,13 +51,11 @@ struct resolver {
 struct resolver *resolver_create(const struct resolver_config *c)
 {
 	struct resolver *r = calloc(1, sizeof(*r));
-	unsigned needs = 0;
+	unsigned needs = sinks_need(c->sinks, c->n_sinks);
 
 	if (!r)
 		return NULL;
 	r->c = *c;
-	for (size_t i = 0; i < c->n_sinks; i++)
-		needs |= c->sinks[i]->ops->needs;
 	r->assembler = assembler_create(&(struct assembler_config){
 		.native = c->native,
 		.full = c->full,
