@@ -1,10 +1,10 @@
 """What makes a recorder that forgets nothing grow: any of these, for ever. Usage: restless.py [--idle N] [--forks HZ]
 [--compiles HZ] [--names N] [--lines N] [--long N]
-[--threads HZ] [--life S]
+[--threads HZ] [--life S] [--say-after N]
 
 --idle children that sleep; so many forks, compilations of a function and new threads a second. Functions have one of --names
 names (0: each its own) of --long more letters, and --lines lines each, one of
-them at another place each time. READY when the children are there.
+them at another place each time. READY when the children are there, FORKED when --say-after more came and went.
 """
 import argparse
 import itertools
@@ -54,6 +54,7 @@ def main():
     for name in ("--idle", "--forks", "--compiles", "--names", "--lines", "--long", "--threads"):
         parser.add_argument(name, type=int, default=0)
     parser.add_argument("--life", type=int, default=target.LIFE)
+    parser.add_argument("--say-after", type=int)
     args = parser.parse_args()
     target.LIFE = args.life
     target.live()
@@ -69,6 +70,8 @@ def main():
             if done[i] < rate * (time.monotonic() - begin):
                 function(done[i])
                 done[i] += 1
+                if i == 0 and done[i] == args.say_after:
+                    print("FORKED", flush=True)
 
 
 main()
