@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include "base/stats.h"
@@ -226,32 +227,51 @@ static uint64_t own_ns(void)
 }
 
 /* Where it stands in user mode: as it left, or as the kernel says of who sleeps. */
-static bool place_of(struct wait *wait, uint64_t regs[ARCH_MAX_REGS])
+static bool place_of(const struct wait *wait, const struct proc_wait *at,
+		     uint64_t regs[ARCH_MAX_REGS])
 {
-	struct proc_wait at;
-
 	if (wait->regs_known) {
 		memcpy(regs, wait->regs, arch_host->n_regs * sizeof(*regs));
 		return true;
 	}
 	memset(regs, 0, ARCH_MAX_REGS * sizeof(*regs));
-	if (proc_syscall(wait->pid, wait->tid, &at) < 0)
-		return false;
-	regs[arch_host->sp] = at.sp;
-	regs[arch_host->ip] = at.pc;
-	return true;
+	regs[arch_host->sp] = at->sp;
+	regs[arch_host->ip] = at->pc;
+	return at->sp;
 }
 
 /* Whether it slept until now. A thread that this kernel hides may have left no record. */
-static void prove(struct reader *r, struct walk *walk, const struct wait *wait, char state)
+static void prove(struct reader *r, struct walk *walk, const struct wait *wait)
 {
+	const bool asks = r->c->switches_hidden && !wait->preempted;
+	const char state = asks ? proc_state(wait->pid, wait->tid) : 0;
 	uint64_t hidden = wait->out | 4095; /* records of leaving are so exact */
 
 	r->c->capture->release(r, walk);
-	if (r->c->switches_hidden && !wait->preempted && state != 'S' && state != 'D')
+	if (asks && state != 'S' && state != 'D')
 		walk->ran = true;
 	if (r->c->switches_hidden && proof_left_another(r->c, r->slot, wait->tid, hidden))
 		walk->ran = true;
+}
+
+/* Who sleeps for the GIL does so in a futex that lies in it. */
+static bool wants_gil(struct reader *r, const struct proc_wait *at, const struct walk *walk)
+{
+	const struct pystack_target *of = walk->res.of;
+
+	return at->syscall == SYS_futex && walk->res.end == PYSTACK_OK &&
+	       pygil_sleeps(&r->mem.base, &of->layout,
+			    pygil_runtime(&of->layout, &of->walk), walk->res.tstate, at->arg);
+}
+
+/* Before its stack is read, so that what proves the stack proves this. */
+static uint32_t what_for(const struct wait *wait, struct proc_wait *at)
+{
+	const char state = proc_state(wait->pid, wait->tid);
+
+	if (proc_syscall(wait->pid, wait->tid, at) < 0)
+		*at = (struct proc_wait){ .syscall = -1 };
+	return state_of(wait, state);
 }
 
 static void read_one(struct waits *w, struct wait *wait)
@@ -259,15 +279,16 @@ static void read_one(struct waits *w, struct wait *wait)
 	struct reader *r = w->slot.reader;
 	uint64_t regs[ARCH_MAX_REGS];
 	struct pending *p = &r->pend[0];
+	struct proc_wait at;
 	struct walk walk;
-	char state;
 
+	r->wait = what_for(wait, &at);
 	epoch_enter(&r->c->targets->epoch, &r->slot->targets);
 	*p = (struct pending){ .s = { .time = wait->out,
 				      .pid = wait->pid,
 				      .tid = wait->tid,
 				      .misc = PERF_RECORD_MISC_USER } };
-	if (place_of(wait, regs)) {
+	if (place_of(wait, &at, regs)) {
 		p->s.regs = (const unsigned char *)regs;
 		p->s.have_user = true;
 		p->s.user_ip = p->s.ip = regs[arch_host->ip];
@@ -277,9 +298,9 @@ static void read_one(struct waits *w, struct wait *wait)
 	r->n_pend = 1;
 	wait->read = true;
 	if (hold_walk(r, p, &walk)) {
-		state = proc_state(wait->pid, wait->tid);
-		r->wait = state_of(wait, state);
-		prove(r, &walk, wait, state);
+		if (r->wait == Q_WAIT_SLEEP && wants_gil(r, &at, &walk))
+			r->wait = Q_WAIT_GIL;
+		prove(r, &walk, wait);
 		hold_judge(r, &walk);
 	}
 	r->n_pend = 0;

@@ -204,10 +204,23 @@ enum pygil_has pygil_has(struct rmem *m, const struct pylayout *l, raddr runtime
 									     PYGIL_UNKNOWN;
 }
 
+static bool is_in(const struct pygil_lock *p, raddr at)
+{
+	return at - p->at < p->l->gil.size;
+}
+
+bool pygil_sleeps(struct rmem *m, const struct pylayout *l, raddr runtime, raddr tstate,
+		  raddr at)
+{
+	struct pygil_lock p = { .l = l };
+
+	return tstate && find_own(m, runtime, tstate, &p) == 0 && p.at && is_in(&p, at);
+}
+
 bool pygil_waits(const struct pygil *p, raddr at)
 {
 	for (uint32_t i = 0; i < p->n; i++)
-		if (at - p->lock[i].at < p->lock[i].l->gil.size)
+		if (is_in(&p->lock[i], at))
 			return true;
 	return false;
 }

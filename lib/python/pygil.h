@@ -59,6 +59,11 @@ enum pygil_has {
 enum pygil_has pygil_has(struct rmem *m, const struct pylayout *l, raddr runtime,
 			 raddr tstate);
 
+/* Is the futex at @at, in which its thread sleeps, one of the GIL that @tstate takes? For a
+ * reader, as above. False also where nothing is known. */
+bool pygil_sleeps(struct rmem *m, const struct pylayout *l, raddr runtime, raddr tstate,
+		  raddr at);
+
 /* Where the runtime is whose interpreters @walk begins with. */
 raddr pygil_runtime(const struct pylayout *l, const struct pywalk_layout *walk);
 

@@ -39,7 +39,7 @@ def test_gil_keeps_samples_of_its_holder(py):
 
 
 WAITS = ("short_sleep", "long_sleep", "wait_for_lock", "hold_lock")
-MARKERS = {"[sleep]", "[disk]", "[runnable]"}
+MARKERS = {"[sleep]", "[disk]", "[runnable]", "[gil]"}
 
 
 def waited(found, name):
@@ -78,6 +78,25 @@ def test_wall_tells_where_time_went(py, capture):
         check(abs(got - want) < 0.15 + late, "shares of waits (got, true): %s", said)
         enough(abs(got - want) < 0.06 + late, "shares of waits (got, true): %s", said)
     return "(got, true): " + ", ".join("%s %.2f %.2f" % (name, *pair) for name, pair in shares.items())
+
+
+@each(py=harness.wanted_pythons() + harness.older_pythons())
+@harness.dealt
+def test_wall_tells_who_waits_for_the_gil(py):
+    """One thread sleeps in C and keeps the GIL, one wants it for all that time, one polls without it."""
+    harness.need_root()
+    if py.tag == harness.FREE_THREADED:
+        raise harness.Skip("without a GIL nobody waits for one")
+    target = Target(py, "gil.py", "hold", extensions=())
+    home = harness.folder()
+    run = harness.pysampled("-p", target.pid, "--mode", "wall", "-d", 2, "-o", "a.folded", home=home).ok()
+    found = stacks(os.path.join(home, "a.folded"))
+    # What was read late may be what the thread did next: every 5 ms it looks whether it may have the GIL.
+    waits = {name: {frames[-1] for frames, _ in found if frames[-1] in ("[sleep]", "[gil]") and not {"[late]", "[torn]"} & set(frames)
+                    and any(frame.startswith(name + " (") for frame in frames)} for name in ("main", "waiter", "poller")}
+    enough(all(waits.values()), "a thread was not seen: %s of %s", waits, run)
+    wants = "[sleep]" if py.tag.startswith(UNTOLD) else "[gil]"
+    equal(waits, {"main": {"[sleep]"}, "waiter": {wants}, "poller": {"[sleep]"}}, "what they wait for")
 
 
 def test_what_a_mode_does_not_go_with_is_refused():

@@ -173,6 +173,28 @@ static void who_waits_sleeps_in_it(void **state)
 	free(f.w);
 }
 
+static bool sleeps(const struct fixture *f, raddr ts, raddr at)
+{
+	return pygil_sleeps(&f->w->base, &f->w->l, pygil_runtime(&f->w->l, &f->w->walk), ts, at);
+}
+
+static void a_state_waits_for_its_own_gil(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(versions); i++) {
+		struct fixture f = make(versions[i]);
+		const raddr end = f.gil + f.w->l.gil.size;
+
+		assert_true(sleeps(&f, f.first, f.gil));
+		assert_true(sleeps(&f, f.first, end - 1));
+		assert_false(sleeps(&f, f.first, f.gil - 1));
+		assert_false(sleeps(&f, f.first, end));
+		assert_false(sleeps(&f, 0, f.gil));
+		f.w->l.free_threaded = true;
+		assert_false(sleeps(&f, f.first, f.gil));
+		free(f.w);
+	}
+}
+
 static void where_it_is_not_told_there_is_none(void **state)
 {
 	const struct pylayout *old = pylayout_find(0x0306), *two = pylayout_find(0x0207);
@@ -245,6 +267,7 @@ int main(void)
 		cmocka_unit_test(a_holder_without_a_number_is_not_named),
 		cmocka_unit_test(each_gil_is_found_once),
 		cmocka_unit_test(who_waits_sleeps_in_it),
+		cmocka_unit_test(a_state_waits_for_its_own_gil),
 		cmocka_unit_test(where_it_is_not_told_there_is_none),
 		cmocka_unit_test(a_held_thread_has_it_or_not),
 		cmocka_unit_test(of_no_state_nothing_is_known),
