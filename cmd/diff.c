@@ -160,13 +160,25 @@ static void print_pair(const struct diff *d, const struct pair *p)
 		 100 * p->share[1], p->row.name, where);
 }
 
-static void print_diff(const struct diff *d)
+static void print_head(struct diff *d, size_t side)
+{
+	const uint64_t n = d->t[side].samples;
+	const char *path = d->r[side].path;
+	const char letter = "AB"[side];
+
+	if (recording_session(&d->r[side])->flags & SESSION_WALL)
+		cmd_line(stdout, "# %c: %.1f s of all threads of %s", letter, (double)n / 1e9, path);
+	else
+		cmd_line(stdout, "# %c: %" PRIu64 " samples of %s", letter, n, path);
+}
+
+static void print_diff(struct diff *d)
 {
 	size_t most = d->o->rows && d->o->rows < d->n ? d->o->rows : d->n;
 	size_t first = (most + 1) / 2;
 
-	cmd_line(stdout, "# A: %" PRIu64 " samples of %s", d->t[0].samples, d->r[0].path);
-	cmd_line(stdout, "# B: %" PRIu64 " samples of %s", d->t[1].samples, d->r[1].path);
+	print_head(d, 0);
+	print_head(d, 1);
 	cmd_line(stdout, "# change  self A  self B  %s", tally_names[d->o->by]);
 	for (size_t i = 0; i < first; i++)
 		print_pair(d, &d->pairs[i]);
@@ -312,8 +324,13 @@ static int diff_page(const struct diff_options *o, char **paths)
 	if (!sink_ends_with(o->out, ".html"))
 		return cmd_fail(EXIT_USAGE, "diff writes a page: name an output that ends in "
 					    ".html");
-	for (size_t side = 0; side < 2 && !code; side++)
+	for (size_t side = 0; side < 2 && !code; side++) {
 		code = recording_open(&r[side], paths[side]);
+		if (!code)
+			both.flags |= recording_session(&r[side])->flags & SESSION_WALL;
+	}
+	if (both.flags & SESSION_WALL)
+		both.flags |= SESSION_PERIOD; /* a clock's are times, too */
 	if (!code)
 		code = name_events(o, r, &both, event);
 	if (!code)

@@ -14,6 +14,7 @@
 #include "tally.h"
 
 enum { OPT_BY = 256, OPT_CHILDREN, OPT_SORT, OPT_JSON, OPT_ANNOTATE, DEFAULT_ROWS = 20 };
+enum { US = 1000, MS = 1000000 }; /* ns */
 
 static const char help[] =
 	"Usage: pysampled report [FILE] [options]\n\n"
@@ -26,7 +27,8 @@ static const char help[] =
 	"  -n, --rows N         so many rows, not 20; 0: all\n"
 	"      --annotate FUNC  the source of a Python function, each line with its shares;\n"
 	"                       without -e of each event\n"
-	"      --json           all rows as JSON, with numbers of samples\n"
+	"      --json           all rows as JSON, with numbers of samples, or with\n"
+	"                       microseconds of record --mode wall\n"
 	"  -h, --help\n"
 	"  -V, --version\n";
 
@@ -55,7 +57,13 @@ static double share(uint64_t n, uint64_t of)
 	return of ? 100 * (double)n / (double)of : 0;
 }
 
-static void print_row(const struct tally *t, const struct tally_row *r)
+/* Of --mode wall @n are ns. */
+static uint64_t shown(const struct session *s, uint64_t n, uint64_t unit_ns)
+{
+	return s->flags & SESSION_WALL ? n / unit_ns : n;
+}
+
+static void print_row(const struct tally *t, const struct session *s, const struct tally_row *r)
 {
 	char where[PATH_MAX + 32] = "";
 
@@ -64,19 +72,25 @@ static void print_row(const struct tally *t, const struct tally_row *r)
 	else if (*r->file)
 		snprintf(where, sizeof(where), " (%s)", r->file);
 	cmd_line(stdout, "%6.2f%% %6.2f%% %8" PRIu64 "  %s%s", share(r->self, t->samples),
-		 share(r->total, t->samples), r->self, r->name, where);
+		 share(r->total, t->samples), shown(s, r->self, MS), r->name, where);
 }
 
 static void print_text(const struct report_options *o, const struct tally *t,
-		       const char *event)
+		       const struct session *s, const char *event)
 {
 	size_t n = o->rows ? MIN(o->rows, t->n) : t->n;
+	const bool wall = s->flags & SESSION_WALL;
 
-	cmd_line(stdout, "# %" PRIu64 " samples of %s, by %s", t->samples, event,
+	if (wall)
+		cmd_line(stdout, "# %.1f s of all threads, by %s", (double)t->samples / 1e9,
+			 tally_names[o->by]);
+	else
+		cmd_line(stdout, "# %" PRIu64 " samples of %s, by %s", t->samples, event,
+			 tally_names[o->by]);
+	cmd_line(stdout, "#  self   total  %s  %s", wall ? "self ms" : "   self",
 		 tally_names[o->by]);
-	cmd_line(stdout, "#  self   total     self  %s", tally_names[o->by]);
 	for (size_t i = 0; i < n; i++)
-		print_row(t, &t->rows[i]);
+		print_row(t, s, &t->rows[i]);
 	if (n < t->n)
 		cmd_line(stdout, "# and %zu more: -n 0 shows all", t->n - n);
 }
@@ -99,8 +113,8 @@ static void print_json(const struct tally *t, const struct session *s)
 			printf(",\"line\":%d", r->line);
 		else
 			fputs(",\"line\":null", stdout);
-		printf(",\"self\":%" PRIu64 ",\"total\":%" PRIu64 ",\"kind\":\"%s\"}", r->self,
-		       r->total, r->kind);
+		printf(",\"self\":%" PRIu64 ",\"total\":%" PRIu64 ",\"kind\":\"%s\"}",
+		       shown(s, r->self, US), shown(s, r->total, US), r->kind);
 	}
 	fputs("\n]}\n", stdout);
 }
@@ -141,7 +155,7 @@ static int report(const struct report_options *o, struct recording *r)
 	else if (o->json)
 		print_json(&t, s);
 	else
-		print_text(o, &t,
+		print_text(o, &t, s,
 			   o->by == TALLY_EVENT || !s->n_events ? "all events" :
 								  s->events[event].name);
 	tally_deinit(&t);

@@ -188,8 +188,8 @@ static void put_version(struct buf *b, const struct session *s)
 	bool why = s->capture_why && s->capture_why[0];
 	char text[700];
 
-	snprintf(text, sizeof(text), "pysampled %s, capture %s%s%s", PYSAMPLED_VERSION,
-		 s->capture ? s->capture : "unknown", why ? ": " : "",
+	snprintf(text, sizeof(text), "pysampled %s%s, capture %s%s%s", PYSAMPLED_VERSION,
+		 s->flags & SESSION_WALL ? PERF_FILE_WALL : "", s->capture ? s->capture : "unknown", why ? ": " : "",
 		 why ? s->capture_why : "");
 	put_string(b, text);
 }

@@ -20,6 +20,9 @@ enum {
  * (As a feature that perf does not know it would make perf inject crash.) */
 #define PERF_FILE_TAIL_MAGIC "PYFRAMES"
 
+/* What FEAT_VERSION says of a recording with --mode wall, before the capture. */
+#define PERF_FILE_WALL ", mode wall"
+
 /* The sample_type of all events of @s, as written. */
 uint64_t perf_file_sample_type(const struct session *s);
 

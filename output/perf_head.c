@@ -17,6 +17,7 @@ enum {
 	STREAM_HEAD = 16,
 	BITS_AT = 72,
 	FEAT_BUILD_ID = 2,
+	FEAT_VERSION = 5,
 	FEAT_EVENT_DESC = 12,
 	FEAT_PYELF = 230,    /* where recordings of before had the copy of the symbol file */
 	MAX_PART = 64 << 20, /* bytes of a feature that is read whole */
@@ -168,19 +169,30 @@ static void take_names(struct perf_head *h, struct bytes b)
 	}
 }
 
+static bool says_wall(struct bytes version)
+{
+	const char *text = (const char *)version.at + 4;
+
+	return version.n > 4 && !strncmp(text, "pysampled ", 10) &&
+	       strstr(text, PERF_FILE_WALL ",");
+}
+
 static int read_feature(struct perf_head *h, FILE *in, unsigned bit, struct perf_stretch where)
 {
-	struct bytes names = { 0 };
+	struct bytes part = { 0 };
 	int ret = 0;
 
 	if (bit == FEAT_PYELF)
 		h->pyelf = where;
 	else if (bit == FEAT_BUILD_ID)
 		ret = read_part(in, where, &h->build_ids);
-	else if (bit == FEAT_EVENT_DESC)
-		ret = read_part(in, where, &names);
-	take_names(h, names);
-	free((void *)(uintptr_t)names.at);
+	else if (bit == FEAT_EVENT_DESC || bit == FEAT_VERSION)
+		ret = read_part(in, where, &part);
+	if (bit == FEAT_EVENT_DESC)
+		take_names(h, part);
+	if (bit == FEAT_VERSION)
+		h->wall = says_wall(part);
+	free((void *)(uintptr_t)part.at);
 	return ret;
 }
 

@@ -22,6 +22,7 @@ struct perf_head {
 	struct idmap ids; /* of samples, to the number of their event */
 	size_t n_events;
 	bool ours; /* as perf_file writes them: its records are in the order of time */
+	bool wall; /* of --mode wall: periods are times */
 	struct perf_stretch records, pyelf;
 	struct bytes build_ids; /* the table; malloc'ed */
 };

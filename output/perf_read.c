@@ -289,7 +289,7 @@ static void set_session(struct perf_reader *r)
 	r->session.n_events = r->head.n_events;
 	memcpy(r->session.events, r->head.events, sizeof(r->session.events));
 	r->session.capture = r->session.capture_why = "";
-	r->session.flags = SESSION_LINES;
+	r->session.flags = SESSION_LINES | (r->head.wall ? SESSION_WALL | SESSION_PERIOD : 0);
 	r->session.stats = &r->stats;
 }
 

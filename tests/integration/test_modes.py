@@ -99,6 +99,25 @@ def test_wall_tells_who_waits_for_the_gil(py):
     equal(waits, {"main": {"[sleep]"}, "waiter": {wants}, "poller": {"[sleep]"}}, "what they wait for")
 
 
+@one_python
+def test_wall_is_time_in_each_output(py):
+    """Waits are few and stand for much: report and convert must not count them as samples."""
+    target = Target(py, "gil.py", "hold", extensions=())
+    home = harness.folder()
+    run = harness.pysampled("-p", target.pid, "--mode", "wall", "-d", 2, "-o", "a.data", "-o", "a.folded", home=home).ok()
+    harness.pysampled("convert", "a.data", "-o", "b.folded", home=home).ok()
+    direct, converted = ({tuple(frames): n for frames, n in stacks(os.path.join(home, name))} for name in ("a.folded", "b.folded"))
+    equal(converted, direct, "microseconds of each stack")
+    total = sum(direct.values())
+    check(total > 3 * 1.9e6, "less than 1.9 s of three threads: %d us of %s", total, run)
+    said = harness.pysampled("report", "a.data", home=home).ok().out.splitlines()
+    equal(said[0], "# %.1f s of all threads, by function" % (total / 1e6), "what report says")
+    rows = json.loads(harness.pysampled("report", "--json", "a.data", home=home).ok().out)["rows"]
+    check(abs(sum(row["self"] for row in rows) - total) < run.n("samples"), "%s is not %d us", rows, total)
+    equal(harness.pysampled("diff", "a.data", "a.data", home=home).ok().out.splitlines()[0],
+          "# A: %.1f s of all threads of a.data" % (total / 1e6), "what diff says")
+
+
 def test_what_a_mode_does_not_go_with_is_refused():
     for words, about in (("--mode wall -e page-faults", "--mode wall"), ("--mode wall -o a.tape", "tape"),
                          ("--mode wall --capture stop -d 1", "--capture stop"), ("--mode x", "--mode"), ("--mode gil --any", "--any"), ("--mode gil -o a.tape", "tape")):
