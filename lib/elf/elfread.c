@@ -6,6 +6,7 @@
 
 #include "arch/arch.h"
 #include "elf/debugfile.h"
+#include "elf/elfpython.h"
 #include "elf/module.h"
 #include "elf/elfimage.h"
 #include "elf/rows.h"
@@ -433,6 +434,17 @@ static int read_parts(struct module *t, const struct elfimage *im,
 	return r;
 }
 
+/* What is left out for want of memory looks like what the file does not have. */
+static bool may_be_python(const struct elfimage *im)
+{
+	struct elfpython p;
+	int r;
+
+	errno = 0;
+	r = elfpython_of(im, &p);
+	return r == 0 && (errno || p.runtime || p.python || p.pypy);
+}
+
 int module_read(struct module *t, int fd, struct bytes mem,
 		const struct debugfile_origin *from, bool rows)
 {
@@ -445,6 +457,8 @@ int module_read(struct module *t, int fd, struct bytes mem,
 		r = -ENOEXEC;
 	if (r == 0)
 		r = read_parts(t, &im, from, rows);
+	if (r == 0)
+		t->may_be_python = may_be_python(&im);
 	elfimage_deinit(&im);
 	if (r < 0)
 		module_deinit(t);

@@ -48,6 +48,7 @@ struct module {
 	struct module_func eval, eval_rest;
 	bool stripped;	     /* no .symtab, here or in a debug file */
 	bool exports_python; /* defines CPython's main or eval loop for others */
+	bool may_be_python;  /* not surely without an interpreter (elfpython.h) */
 	struct rows *rows;   /* NULL: not wanted, for another processor, too many */
 	bool memory;	     /* it is no file but trampolines in memory: @rows alone */
 	size_t bytes;	     /* of memory held, but for @rows */

@@ -18,7 +18,13 @@ enum {
 	MAX_NAME = 4096 + 16, /* and what is put behind it */
 };
 
-enum wire_flags { WIRE_STRIPPED = 1, WIRE_PYTHON = 2, WIRE_ROWS = 4, WIRE_ALL = 7 };
+enum wire_flags {
+	WIRE_STRIPPED = 1,
+	WIRE_PYTHON = 2,
+	WIRE_ROWS = 4,
+	WIRE_MAY_BE_PYTHON = 8,
+	WIRE_ALL = 15
+};
 
 /* The beginning. The tables follow in the order of their numbers, those of rows from the next
  * page on. */
@@ -82,6 +88,7 @@ static struct head head_of(const struct module *m)
 	struct head h = { .magic = MAGIC,
 			  .flags = (m->stripped ? WIRE_STRIPPED : 0u) |
 				   (m->exports_python ? WIRE_PYTHON : 0u) |
+				   (m->may_be_python ? WIRE_MAY_BE_PYTHON : 0u) |
 				   (s ? WIRE_ROWS : 0u),
 			  .base = m->base,
 			  .eval = m->eval,
@@ -217,6 +224,7 @@ static bool fill(struct module *t, struct bytes whole, const struct head *h,
 			      .eval_rest = h->eval_rest,
 			      .stripped = h->flags & WIRE_STRIPPED,
 			      .exports_python = h->flags & WIRE_PYTHON,
+			      .may_be_python = h->flags & WIRE_MAY_BE_PYTHON,
 			      .bytes = p->names_end };
 	memcpy(t->load, h->load, sizeof(t->load));
 	return names_good(t->names, h->n_names) && syms_good(t->sym, t->n_syms, h->n_names) &&

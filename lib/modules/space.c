@@ -9,6 +9,7 @@
 #include <sys/sysmacros.h>
 
 #include "base/hash.h"
+#include "elf/module.h"
 #include "modules/jit.h"
 #include "base/stats.h"
 #include "modules/space_file.h"
@@ -45,18 +46,72 @@ static struct space *space_get(struct spaces *s, pid_t pid)
 	return *p;
 }
 
-static void space_drop(struct spaces *s, pid_t pid)
+static struct space *space_take(struct spaces *s, pid_t pid)
 {
 	struct space **p = space_slot(s, pid), *gone = *p;
 
 	if (!gone)
-		return;
+		return NULL;
 	*p = gone->next;
 	jit_destroy(gone->jit);
+	gone->jit = NULL;
 	s->map_bytes -= gone->cap * sizeof(*gone->map);
-	free(gone->map);
-	free(gone);
 	s->n--;
+	return gone;
+}
+
+static void space_free(struct space *gone)
+{
+	if (gone)
+		free(gone->map);
+	free(gone);
+}
+
+static void space_drop(struct spaces *s, pid_t pid)
+{
+	space_free(space_take(s, pid));
+}
+
+/* What struct space.whole is as long as no record was lost since: on its way here, too. */
+static uint64_t nothing_lost(const struct spaces *s)
+{
+	return 1 + s->n_lost + (s->stats ? STATS_GET(s->stats, side_lost) : 0);
+}
+
+/* From here on all that it maps is told; what was announced by us is what it had mapped. */
+static void space_exec(struct spaces *s, const struct side *side)
+{
+	struct space *sp;
+
+	space_drop(s, side->pid);
+	sp = side->announced ? NULL : space_get(s, side->pid);
+	if (!sp)
+		return;
+	sp->since_ns = side->time;
+	sp->gen = ++s->last_gen;
+	sp->whole = nothing_lost(s);
+}
+
+/* At its end a process works on in the kernel, and is sampled there. */
+static void space_end(struct spaces *s, pid_t pid)
+{
+	struct space *gone = space_take(s, pid), **kept = &s->ended[s->n_ended % SPACE_ENDED];
+
+	if (!gone || gone->whole != nothing_lost(s) || gone->n > SPACE_ENDED_MAPS) {
+		space_free(gone);
+		return;
+	}
+	space_free(*kept);
+	*kept = gone;
+	s->n_ended++;
+}
+
+static const struct space *space_ended(const struct spaces *s, pid_t pid)
+{
+	for (size_t i = s->n_ended, k = 0; i-- > 0 && k < SPACE_ENDED; k++)
+		if (s->ended[i % SPACE_ENDED]->pid == pid)
+			return s->ended[i % SPACE_ENDED];
+	return NULL;
 }
 
 /* The first map that ends above @addr; @n where there is none. */
@@ -122,6 +177,7 @@ static void space_insert(struct space *sp, const struct space_map *m, bool keep)
 	while (to < sp->n && sp->map[to].lo < m->hi)
 		to++;
 	if (space_reserve(sp, sp->n + 2) < 0) {
+		sp->whole = 0;
 		if (from < to)
 			space_splice(sp, from, to, NULL, 0);
 		return;
@@ -158,10 +214,13 @@ static void space_fork(struct spaces *s, pid_t child, pid_t parent, uint64_t tim
 		return;
 	to->gen = ++s->last_gen;
 	to->since_ns = time;
+	if (from && from->n == 0)
+		to->whole = from->whole;
 	if (!from || from->n == 0 || space_reserve(to, from->n) < 0)
 		return;
 	memcpy(to->map, from->map, from->n * sizeof(*to->map));
 	to->n = from->n;
+	to->whole = from->whole;
 	to->forked_from = parent;
 	if (from->jit)
 		jit_make(to);
@@ -270,13 +329,15 @@ void spaces_side(struct spaces *s, struct side *side)
 		break;
 	case SIDE_COMM:
 		if (side->u.comm.exec)
-			space_drop(s, side->pid);
+			space_exec(s, side);
 		break;
 	case SIDE_EXIT:
 		if (side->pid == side->tid)
-			space_drop(s, side->pid);
+			space_end(s, side->pid);
 		break;
 	case SIDE_LOST:
+		s->n_lost++;
+		break;
 	case SIDE_THROTTLE:
 		break;
 	}
@@ -304,6 +365,8 @@ void spaces_destroy(struct spaces *s)
 	for (size_t i = 0; i < SPACE_BUCKETS; i++)
 		while (s->bucket[i])
 			space_drop(s, s->bucket[i]->pid);
+	for (size_t i = 0; i < SPACE_ENDED; i++)
+		space_free(s->ended[i]);
 	space_file_deinit(s);
 	elfcache_destroy(s->elfs);
 	free(s);
@@ -346,4 +409,26 @@ const struct module *space_module(const struct space *sp, const struct space_map
 	if (elfcache_wants_file(m->elf))
 		map_open(sp, m);
 	return elfcache_module(sp->of->elfs, m->elf);
+}
+
+/* Code in no file may be anything. */
+static bool holds_none(const struct space *sp, const struct space_map *m)
+{
+	const struct module *module = space_module(sp, m);
+
+	return module && !module->memory && !module->may_be_python;
+}
+
+bool spaces_without_python(struct spaces *s, pid_t pid)
+{
+	const struct space *sp = spaces_find(s, pid);
+
+	if (!sp)
+		sp = space_ended(s, pid);
+	if (!sp || sp->whole != nothing_lost(s))
+		return false;
+	for (size_t i = 0; i < sp->n; i++)
+		if (!holds_none(sp, &sp->map[i]))
+			return false;
+	return true;
 }

@@ -29,17 +29,27 @@ struct space {
 	struct spaces *of;
 	struct jit *jit;   /* has memory for code that is in no file; NULL: none, or gone */
 	pid_t forked_from; /* 0: not known */
+	uint64_t whole;	   /* not 0: all of it was told since its exec, but for what was lost */
 	uint64_t since_ns; /* the process had its number then; 0: not known */
 };
 
-enum { SPACE_BUCKETS = 1024, SPACE_MAX_STUCK = 24 };
+enum {
+	SPACE_BUCKETS = 1024,
+	SPACE_MAX_STUCK = 24,
+	SPACE_ENDED = 64, /* processes that ended last */
+	SPACE_ENDED_MAPS = 64,
+};
 
 struct spaces {
 	struct space *bucket[SPACE_BUCKETS];
 	size_t n;
+	/* All that is known of those that ended last, for spaces_without_python() alone. */
+	struct space *ended[SPACE_ENDED];
+	size_t n_ended;
 	size_t map_bytes, max_map_bytes; /* of all processes' maps; the latter 0: no bound */
 	struct stats *stats;		 /* borrowed; or NULL */
 	uint64_t last_gen;
+	uint64_t n_lost; /* records, or groups of them */
 	uint64_t n_opened; /* files; what was answered before may have lacked one */
 	uint64_t retry_ns; /* none is opened before: descriptors had run out */
 	struct elfcache *elfs;
@@ -81,6 +91,11 @@ void spaces_same_kernel(struct spaces *s);
 void spaces_side(struct spaces *s, struct side *side);
 
 struct space *spaces_find(struct spaces *s, pid_t pid); /* or NULL */
+
+/* Is it certain that @pid maps no file that holds an interpreter? That needs an exec which was
+ * told, each record since, and that all its files can be read; else false. @pid may have ended
+ * just before. */
+bool spaces_without_python(struct spaces *s, pid_t pid);
 
 /* The map that holds @addr, or NULL. */
 struct space_map *space_at(const struct space *sp, uint64_t addr);

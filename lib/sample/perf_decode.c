@@ -221,6 +221,7 @@ int perf_decode_side(const struct perf_event_header *h, struct side *ret)
 	ret->tid = t.tid;
 	ret->time = t.time;
 	ret->cpu = t.cpu;
+	ret->announced = !t.id; /* it is of no event */
 	if (decode_body(&c, h, ret) < 0)
 		return -ENOENT;
 	return c.bad ? -EBADMSG : 0;

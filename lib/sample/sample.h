@@ -163,6 +163,7 @@ struct side {
 	uint64_t time;
 	pid_t pid, tid;
 	uint32_t cpu;
+	bool announced; /* not by the kernel, but by us: what was before */
 	union {
 		struct {
 			const char *name;

@@ -51,7 +51,7 @@ struct q_sample {
 	uint64_t far_at;  /* of bytes elsewhere: of the thread's own stack, while a signal has
 			   * another */
 	/* @undecided: torn, but "nopython" if the resolver learns that @program, or the
-	 * process's if it is NULL, had no interpreter then. */
+	 * process's if it is NULL, had no interpreter then, or had mapped no file with one. */
 	const struct target *program;
 	uint32_t n_kernel, n_python, n_anchors, n_reads, n_regs, n_stack, n_far;
 	uint32_t undecided;

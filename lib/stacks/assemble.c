@@ -99,6 +99,11 @@ void assembler_side(struct assembler *a, struct side *side)
 	spaces_side(a->spaces, side);
 }
 
+bool assembler_without_python(struct assembler *a, pid_t pid)
+{
+	return spaces_without_python(a->spaces, pid);
+}
+
 static void push(struct building *b, struct frame f)
 {
 	if (b->n < MAX_STACK)

@@ -39,6 +39,9 @@ struct profile *assembler_profile(struct assembler *a);
 /* Keep the address spaces up to date, in time order with the samples; as spaces_side(). */
 void assembler_side(struct assembler *a, struct side *side);
 
+/* As spaces_without_python(). */
+bool assembler_without_python(struct assembler *a, pid_t pid);
+
 /* What a stack is made of. All borrowed. */
 struct assemble_input {
 	enum provenance prov;

@@ -175,7 +175,8 @@ static void give_group(struct resolver *r, const struct q_sample *q, const struc
 	}
 }
 
-/* By now it is known whether the program had an interpreter then. */
+/* By now it is known whether the program had an interpreter then. Who ended before anybody could
+ * look at it is known by what it had mapped. */
 static void decide(struct resolver *r, struct q_sample *q)
 {
 	const struct sample *s = &q->sample;
@@ -183,7 +184,8 @@ static void decide(struct resolver *r, struct q_sample *q)
 
 	if (!t && r->c.targets)
 		t = targets_find(r->c.targets, s->pid);
-	if (t && target_had_none(t, s->time))
+	if ((t && target_had_none(t, s->time)) ||
+	    assembler_without_python(r->assembler, s->pid))
 		q->sample.prov = PROV_NOPYTHON;
 	else
 		STATS_ADD(r->c.session->stats, torn_notready, 1);

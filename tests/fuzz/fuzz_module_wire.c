@@ -97,6 +97,7 @@ static int make(size_t n, struct rows *rows)
 			    .func = func,
 			    .n_funcs = n,
 			    .exports_python = true,
+			    .may_be_python = true,
 			    .rows = rows };
 	uint32_t at = 0;
 

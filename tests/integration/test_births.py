@@ -1,6 +1,7 @@
 """Programs that begin, and become others: from the first moment on each stack is one of the program that runs."""
 import glob
 import os
+import re
 import subprocess
 import time
 
@@ -115,3 +116,22 @@ def test_spawned(py):
     harness.readable(run, home)
     enough(run.n("torn") <= tolerances.TORN_AT_EXEC * run.n("samples"), "torn after execs: %s", run)
     return "%d torn of %d" % (run.n("torn"), run.n("samples"))
+
+
+@one_python
+def test_programs_that_end_at_once(py):
+    """What they mapped tells that they have no Python: nobody can look at one that lives for a millisecond. 72 % of their
+    samples were torn."""
+    need_fifo()
+    home = harness.folder()
+    code = ("import os\n"
+            "for _ in range(600):\n"
+            "    os.waitpid(os.posix_spawn('/bin/true', ['true'], {}), 0)\n")
+    run = harness.pysampled("-v", "-e", "cpu-clock", "-F", 1999, "-o", "a.data", "-o", "a.folded", "--", *py.command(),
+                            "-c", code, home=home).ok()
+    children = harness.total([(f, n) for f, n in harness.readable(run, home) if f[0].startswith("true-")])
+    unknown = sum(int(n) for n in re.findall(r"torn_notready=(\d+)", run.err))
+    enough(children > 100, "%d samples of children: %s", children, run)
+    # Until their files are read for the first time they may hold anything.
+    enough(unknown <= 0.1 * children, "%d of %d torn: %s", unknown, children, run)
+    return "%d torn of %d" % (unknown, children)

@@ -70,7 +70,7 @@ static void begin(struct file *f)
 	memcpy(f->eh.e_ident, ELFMAG, SELFMAG);
 	f->eh.e_ident[EI_CLASS] = ELFCLASS64;
 	f->eh.e_ident[EI_DATA] = ELFDATA2LSB;
-	f->eh.e_machine = EM_X86_64;
+	f->eh.e_type = ET_DYN, f->eh.e_machine = EM_X86_64;
 	f->eh.e_phentsize = sizeof(Elf64_Phdr), f->eh.e_shentsize = sizeof(Elf64_Shdr);
 	f->eh.e_phoff = sizeof(Elf64_Ehdr);
 	f->eh.e_shoff = sizeof(Elf64_Ehdr) + sizeof(f->ph);

@@ -293,14 +293,17 @@ static void interpreters(void **state)
 	static const struct {
 		const char *name;
 		uint32_t table;
-		bool is, eval;
+		bool is, eval, may;
 	} rows[] = {
-		{ "_PyEval_EvalFrameDefault", SHT_DYNSYM, true, true },
-		{ "Py_BytesMain", SHT_DYNSYM, true, false },
-		{ "PyEval_EvalFrameEx", SHT_DYNSYM, true, false },
-		{ "Py_Main", SHT_DYNSYM, false, false },
-		{ "_PyEval_EvalFrameDefault", SHT_SYMTAB, false, false },
-		{ "Py_BytesMain", SHT_SYMTAB, false, false },
+		{ "_PyEval_EvalFrameDefault", SHT_DYNSYM, true, true, false },
+		{ "Py_BytesMain", SHT_DYNSYM, true, false, false },
+		{ "PyEval_EvalFrameEx", SHT_DYNSYM, true, false, true },
+		{ "Py_Main", SHT_DYNSYM, false, false, false },
+		{ "Py_GetVersion", SHT_DYNSYM, false, false, true },
+		{ "_PyRuntime", SHT_DYNSYM, false, false, true },
+		{ "pypy_main_startup", SHT_DYNSYM, false, false, true },
+		{ "_PyEval_EvalFrameDefault", SHT_SYMTAB, false, false, false },
+		{ "Py_BytesMain", SHT_SYMTAB, false, false, false },
 	};
 	static struct symbols s;
 	static struct file f;
@@ -314,6 +317,7 @@ static void interpreters(void **state)
 		put_symbols(&f, &s, rows[i].table);
 		read_file(&f, &t);
 		assert_int_equal(rows[i].is, t.exports_python);
+		assert_int_equal(rows[i].may, t.may_be_python);
 		assert_int_equal(rows[i].eval ? 24 : 0, t.eval.size);
 		if (rows[i].eval)
 			assert_int_equal(TEXT + 16 - BASE, t.eval.start);

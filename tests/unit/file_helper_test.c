@@ -89,6 +89,7 @@ static void the_same_is_read(void **state)
 	assert_memory_equal(here.load, there.load, sizeof(here.load));
 	assert_int_equal(here.stripped, there.stripped);
 	assert_int_equal(here.exports_python, there.exports_python);
+	assert_int_equal(here.may_be_python, there.may_be_python);
 	assert_int_equal(here.n_funcs, there.n_funcs);
 	assert_memory_equal(here.func, there.func, here.n_funcs * sizeof(*here.func));
 	assert_true(here.n_syms > 100);

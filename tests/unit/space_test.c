@@ -89,7 +89,7 @@ static void draw_life(struct spaces *s, struct process *all, pid_t pid)
 		side.u.comm.exec = any(2);
 		side.u.comm.name = "x";
 		if (side.u.comm.exec)
-			*p = (struct process){ 0 };
+			*p = (struct process){ .there = true };
 	} else if (side.kind == SIDE_FORK) {
 		side.u.fork.ppid = parent + 1;
 		if (parent != pid) {
