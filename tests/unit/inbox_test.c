@@ -147,10 +147,130 @@ static void handed_out_counts(void **state)
 	queue_deinit(&q);
 }
 
+/* How many of 6000 records of @type, which have @n bytes each, are still there. */
+static size_t kept(struct inbox *in, struct queue *q, uint32_t type, size_t n)
+{
+	uint64_t samples, others;
+	size_t bytes, got;
+
+	for (uint64_t i = 0; i < 6000; i++)
+		push_as(q, type, i, n, true);
+	got = take(in, type, &bytes);
+	assert_int_equal(got * n, bytes);
+	inbox_dropped(in, &samples, &others);
+	assert_int_equal(6000 - got, type == Q_SAMPLE ? samples : others);
+	assert_int_equal(0, type == Q_SAMPLE ? others : samples);
+	return got;
+}
+
+/* A tape's records go as samples do, and others last. No thread empties the queue here. */
+static void limited(void **state)
+{
+	enum { N = 1000, EACH = N + sizeof(struct inbox_item) };
+	static const struct {
+		size_t limit, samples, others;
+	} rows[] = {
+		{ 1 << 20, 1 << 20, (1 << 20) / 4 * 7 },
+		{ 2 << 20, 2 << 20, (2 << 20) / 4 * 7 },
+		{ 4000, 4000, 7000 },
+	};
+	struct queue q, *queues[] = { &q };
+	struct inbox *in;
+
+	assert_int_equal(0, queue_init(&q, 8 << 20));
+	in = inbox_create(queues, 1, &stats);
+	assert_non_null(in);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		inbox_limit(in, rows[i].limit);
+		assert_int_equal(rows[i].samples / EACH, kept(in, &q, Q_SAMPLE, N));
+		assert_int_equal(rows[i].samples / EACH, kept(in, &q, Q_TAPE, N));
+		assert_int_equal(rows[i].others / EACH, kept(in, &q, Q_SIDE, N));
+		assert_int_equal(rows[i].others / EACH, kept(in, &q, Q_CODE, N));
+	}
+	inbox_limit(in, SIZE_MAX);
+	assert_int_equal(6000, kept(in, &q, Q_SAMPLE, N));
+	inbox_destroy(in);
+	queue_deinit(&q);
+}
+
+/* Stacks are dropped first, and nothing else of their samples. */
+static void stacks_are_cut(void **state)
+{
+	enum { N = 1000, LIMIT = 64 << 10, EACH = N + sizeof(struct inbox_item) };
+	size_t whole = 0, n, dropped = STATS_GET(&stats, stack_dropped);
+	struct queue q, *queues[] = { &q };
+	struct inbox_item *items;
+	struct inbox *in;
+
+	assert_int_equal(0, queue_init(&q, 1 << 20));
+	in = inbox_create(queues, 1, &stats);
+	inbox_limit(in, LIMIT);
+	for (uint64_t i = 0; i < 80; i++)
+		push(&q, Q_SAMPLE, i, N);
+	inbox_take(in, &items, &n);
+	assert_int_equal(80, n);
+	for (size_t i = 0; i < n; i++) {
+		const struct q_sample *s = (const void *)items[i].data;
+
+		assert_int_equal(Q_SAMPLE, items[i].type);
+		assert_int_equal(i, s->sample.time);
+		assert_int_equal(N - sizeof(*s), s->n_stack ? s->n_stack : N - sizeof(*s));
+		assert_int_equal(s->n_stack ? N : sizeof(*s), items[i].n);
+		whole += s->n_stack && whole == i;
+		inbox_free(in, &items[i]);
+	}
+	/* One more than fit, for what is there already decides. */
+	assert_int_equal((LIMIT / 4 * 3) / EACH + 1, whole);
+	assert_int_equal(n - whole, STATS_GET(&stats, stack_dropped) - dropped);
+	free(items);
+	inbox_destroy(in);
+	queue_deinit(&q);
+}
+
+/* Of several queues, one added later: each one's records in order, one queue's after another's.
+ */
+static void several_queues(void **state)
+{
+	struct queue q[3], *queues[3] = { &q[0], &q[1] };
+	static const size_t order[] = { 0, 0, 1, 1, 2, 2 };
+	struct inbox_item *items;
+	struct inbox *in;
+	size_t n;
+
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(0, queue_init(&q[i], 1 << 16));
+	in = inbox_create(queues, 2, &stats);
+	inbox_add(in, &q[2]);
+	for (size_t i = 0; i < 3; i++)
+		assert_true(q[i].hurry >= 0 && q[i].hurry == q[0].hurry);
+	for (uint64_t k = 0; k < 2; k++)
+		for (size_t i = 3; i-- > 0;)
+			push(&q[i], Q_SIDE, 10 * i + k, 64);
+	inbox_take(in, &items, &n);
+	assert_int_equal(6, n);
+	for (size_t i = 0; i < n; i++) {
+		assert_int_equal(64, items[i].n);
+		assert_int_equal(10 * order[i] + i % 2, load_u64(items[i].data));
+		inbox_free(in, &items[i]);
+	}
+	free(items);
+	inbox_take(in, &items, &n);
+	assert_int_equal(0, n);
+	assert_null(items);
+	inbox_destroy(in);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(-1, q[i].hurry);
+		queue_deinit(&q[i]);
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(bounded),
-					    cmocka_unit_test(handed_out_counts) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bounded),	  cmocka_unit_test(handed_out_counts),
+		cmocka_unit_test(limited),	  cmocka_unit_test(stacks_are_cut),
+		cmocka_unit_test(several_queues),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  * the rows of each address are what a plain reading of the instructions says.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -394,8 +395,7 @@ static void equal_rows(void **state)
 		rows_put(((struct rows *[]){ a, b, fewer, other })[i]);
 }
 
-/* The last one who has them frees them. */
-static void references(void **state)
+static void put_by_all(void)
 {
 	struct rows *r = plain_rows(2, 16);
 	const struct unwind_table *t;
@@ -410,6 +410,19 @@ static void references(void **state)
 	assert_int_equal(1, r->refs);
 	rows_put(r);
 	rows_put(NULL);
+}
+
+/* The last one who has them frees them, and all that was made of them. */
+static void references(void **state)
+{
+	size_t before = 0, after = 1;
+
+	for (int i = 0; i < 4; i++) { /* until what malloc() keeps for itself is the same */
+		before = after;
+		put_by_all();
+		after = mallinfo2().uordblks;
+	}
+	assert_int_equal(before, after);
 }
 
 /* Of another process's making. */

@@ -24,7 +24,7 @@ KIND = {**dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), "relation"), **dict.
 NUMBER = re.compile(r"(?<![\w.'])(0x[0-9a-fA-F]+|\d+)(?=[uUlL]*\b)(?![.\w])")
 ROOM = re.compile(r"\bchar \w+\[$")  # of a local text: one byte more of it changes nothing
 # Calls whose two arguments may stand in any order.
-COMMUTES = re.compile(r"\b(MIN|MAX)\($|!(str|mem)\w*cmp\($")
+COMMUTES = re.compile(r"\b(MIN|MAX|fwrite)\($|!(str|mem)\w*cmp\($")
 SIMPLE = re.compile(r"^\s*(\*?[\w>.\[\]()+*-]+\s*(=|[-+|&*/]=|<<=|>>=|\+\+|--)|\w+\(|\+\+|--|continue;)")
 DECLARATION = re.compile(r"^\s*(const |static |enum |struct |union |unsigned |extern |_\w+ |\w+ \**\w+( =|;|,|\[|\())")
 FIELD = re.compile(r"(\b\w+(?:\[\w+\])?)(->|\.)(\w+)\b(?!\()")
