@@ -207,7 +207,97 @@ static void stopped_while_it_is_read(void **state)
 	end_stopping(f, r);
 }
 
+/* --- which stop is whose --- */
+
+/* The stop that the thread makes with registers that differ by @add, when it had run on @ran_on
+ * before (+: after) its sample. */
+static const struct its_stop {
+	uint64_t add;
+	int64_t ran_on;
+	const char *want;
+} its_stops[] = {
+	{ 0, -1, "exact a3 b3" },
+	{ 0, 0, "late a3 b3" },
+	{ 0, 1, "late a3 b3" },
+	{ 1, -1, "late a3 b3" },
+};
+
+static struct fake *moving;
+static const struct its_stop *how;
+
+static void hold_as(struct fake *f, const struct its_stop *stop)
+{
+	hold(f, FAKE_TID);
+	regs_of(f, f->slots[0].handover.regs, stop->add);
+	f->slots[0].handover.ran_on_ns = f->t + (uint64_t)stop->ran_on;
+}
+
+static void moves_meanwhile(void *arg, raddr at, const void *bytes, size_t n, int ret)
+{
+	if (moving)
+		hold_as(moving, how);
+	moving = NULL;
+}
+
+static void ends_as(struct fake *f, struct reader *r, const struct its_stop *stop)
+{
+	reader_drain(r, 0, false);
+	assert_string_equal(fake_next(f), stop->want);
+	assert_string_equal(fake_next(f), "");
+	assert_int_equal(r->n_pend, 0);
+	end_stopping(f, r);
+}
+
+/* Only one with the registers of the sample, and not an earlier one: of a thread that is read
+ * before it, in it, or when it has come while the thread was read. */
+static void stops_of_a_sample(void **state)
+{
+	struct fake *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(its_stops); i++) {
+		struct reader *r = begin_stopping(f);
+
+		fake_take(f, (struct fake_event){ 0 });
+		reader_drain(r, 0, false);
+		accept(f, f->t + 20 * US, its_stops[i].add);
+		f->slots[0].handover.accepted_ran_on_ns = f->t + (uint64_t)its_stops[i].ran_on;
+		ends_as(f, r, &its_stops[i]);
+
+		r = begin_stopping(f);
+		here = 1;
+		fake_take(f, (struct fake_event){ 0 });
+		hold_as(f, &its_stops[i]);
+		ends_as(f, r, &its_stops[i]);
+
+		r = begin_stopping(f);
+		fake_take(f, (struct fake_event){ 0 });
+		moving = f;
+		how = &its_stops[i];
+		r->mem.saw = moves_meanwhile;
+		ends_as(f, r, &its_stops[i]);
+		assert_null(moving);
+	}
+}
+
 /* --- how long samples wait --- */
+
+/* One that was read before its stop waits no longer than others. */
+static void stops_that_do_not_come(void **state)
+{
+	struct fake *f = *state;
+	struct reader *r = begin_stopping(f);
+
+	fake_take(f, (struct fake_event){ 0 });
+	reader_drain(r, 0, false);
+	assert_int_equal(r->early.tid, FAKE_TID);
+	r->pend[0].s.time = now_ns() - (STOP_MS + 1) * (uint64_t)1000000;
+	reader_drain(r, 0, false);
+	assert_string_equal(fake_next(f), "late a3 b3");
+	assert_int_equal(fake_counted(f, late_nostop), 1);
+	assert_int_equal(f->slots[0].handover.offer, 0);
+	assert_int_equal(r->n_pend, 0);
+	end_stopping(f, r);
+}
 
 static void samples_that_wait_too_long(void **state)
 {
@@ -325,6 +415,8 @@ int main(void)
 		FAKE_TEST(strangers_are_not_read_early),
 		FAKE_TEST(reads_that_are_withdrawn),
 		FAKE_TEST(stopped_while_it_is_read),
+		FAKE_TEST(stops_of_a_sample),
+		FAKE_TEST(stops_that_do_not_come),
 		FAKE_TEST(samples_that_wait_too_long),
 		FAKE_TEST(costs_of_a_read_before_the_stop),
 		FAKE_TEST(costs_of_a_stop),
