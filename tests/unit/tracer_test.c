@@ -56,6 +56,11 @@ static void exec_spinner(void)
 	_exit(1);
 }
 
+static void count_signal(int sig)
+{
+	shared->child++;
+}
+
 static void *exec_in_thread(void *arg)
 {
 	exec_spinner();
@@ -89,6 +94,19 @@ static void act(int what)
 		sigprocmask(SIG_BLOCK, &set, NULL);
 		shared->child = getpid();
 		spin();
+		break;
+	case 'h': /* it handles that signal, and counts how often */
+		signal(SIGURG, count_signal);
+		shared->child = 1;
+		spin();
+		break;
+	case 'c': /* a child that no signal will tell of */
+		pid = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
+		if (pid == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			spin();
+		}
+		shared->child = pid;
 		break;
 	case 'q': /* it ends by itself */
 		_exit(STATUS);
@@ -127,7 +145,8 @@ struct fix {
 	struct tracer *tracer;
 	_Atomic int child_end;
 	pid_t pid;
-	uint64_t ran_on_ns, released_ns; /* as of the last thread that was held */
+	/* Of the last thread that was held. */
+	uint64_t ran_on_ns, released_ns, regs[ARCH_MAX_REGS];
 };
 
 static int attach_target(void *arg, struct err *err)
@@ -177,7 +196,7 @@ static void open_slots(struct fix *f)
 				     .cgroup = -1 };
 }
 
-static void begin(struct fix *f)
+static void begin_with(struct fix *f, bool children)
 {
 	struct err err = { 0 };
 
@@ -192,7 +211,7 @@ static void begin(struct fix *f)
 							   .n_slots = f->c.n_slots,
 							   .signal = SIGURG,
 							   .threads = true,
-							   .children = true,
+							   .children = children,
 							   .ctl = &f->ctl,
 							   .kick = eventfd(0, 0),
 							   .child = f->pid,
@@ -201,6 +220,11 @@ static void begin(struct fix *f)
 	f->attach.hooks = tracer_hooks(f->tracer);
 	assert_int_equal(tracer_attach(f->tracer, attach_target, f, &err), 0);
 	tracer_go(f->tracer, true);
+}
+
+static void begin(struct fix *f)
+{
+	begin_with(f, true);
 }
 
 static void end(struct fix *f)
@@ -222,6 +246,8 @@ static pid_t take_held(struct fix *f)
 
 		uint64_t ran_on = h->ran_on_ns, now = now_ns();
 
+		if (turn)
+			memcpy(f->regs, h->regs, sizeof(f->regs));
 		if (!turn || !handover_release(h, turn))
 			continue;
 		f->ran_on_ns = ran_on;
@@ -268,6 +294,90 @@ static void held_and_let_go(void **state)
 	spun = shared->spun;
 	until(&f, shared->spun > spun + 20000000);
 	assert_int_equal(attach_count(&f.attach, 0), count);
+	end(&f);
+}
+
+/* Its registers are what the target has: it was forked here, and spins. */
+static void registers_of_the_held(void **state)
+{
+	extern const char __executable_start, etext;
+	uint64_t here = (uintptr_t)__builtin_frame_address(0);
+	struct fix f;
+
+	begin(&f);
+	until_held(&f, f.pid, SOME);
+	assert_in_range(f.regs[arch_host->sp], here - (1 << 16), here + (1 << 16));
+	assert_in_range(f.regs[arch_host->ip], (uintptr_t)&__executable_start,
+			(uintptr_t)&etext);
+	tracer_stop(f.tracer);
+	end(&f);
+}
+
+/* What others send it gets, the signal that samples use too; of samples it hears nothing. */
+static void signals_of_others(void **state)
+{
+	struct fix f;
+	pid_t heard;
+
+	begin(&f);
+	shared->what = 'h';
+	until(&f, shared->child);
+	until_held(&f, f.pid, SOME);
+	assert_int_equal(shared->child, 1);
+	until(&f, kill(f.pid, SIGURG) == 0 && shared->child > 1);
+	until_held(&f, f.pid, 1); /* the last one was on its way */
+	heard = shared->child;
+	until_held(&f, f.pid, SOME);
+	assert_int_equal(shared->child, heard);
+	kill(f.pid, SIGUSR1);
+	until(&f, f.child_end != NOT_YET);
+	assert_true(WIFSIGNALED(f.child_end));
+	assert_int_equal(WTERMSIG(f.child_end), SIGUSR1);
+	tracer_stop(f.tracer);
+	end(&f);
+}
+
+/* When holding has cost what it may, nobody is held for a while, and all are afterwards. */
+static void quiet_for_a_while(void **state)
+{
+	enum { WHILE_NS = 200000000 };
+	struct fix f;
+	uint32_t held = 0;
+	uint64_t until;
+
+	begin(&f);
+	until_held(&f, f.pid, SOME);
+	until = now_ns() + WHILE_NS;
+	for (uint32_t i = 0; i < f.c.n_slots; i++)
+		atomic_store(&f.c.slots[i].handover.quiet_until, until);
+	while (now_ns() < until)
+		held += take_held(&f) != 0;
+	assert_true(held <= 2 * f.c.n_slots); /* there already, or on their way */
+	until_held(&f, f.pid, SOME);
+	for (uint32_t i = 0; i < f.c.n_slots; i++) {
+		assert_int_equal(f.c.slots[i].handover.quiet_until, 0);
+		assert_in_range(f.c.slots[i].handover.since, until, now_ns());
+	}
+	tracer_stop(f.tracer);
+	end(&f);
+}
+
+/* A child that is not followed is let go, also one that passes for a thread. */
+static void children_are_let_go(void **state)
+{
+	struct proc_status s = { 0 };
+	struct fix f;
+	uint64_t was;
+
+	begin_with(&f, false);
+	shared->what = 'c';
+	until(&f, shared->child);
+	until(&f, proc_status(shared->child, &s) == 0 && !s.tracer);
+	was = shared->spun;
+	until(&f, shared->spun > was + 1000);
+	assert_false(attach_has(&f.attach, shared->child));
+	tracer_stop(f.tracer);
+	kill(shared->child, SIGKILL);
 	end(&f);
 }
 
@@ -560,6 +670,8 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(held_and_let_go),	  cmocka_unit_test(children_too),
+		cmocka_unit_test(registers_of_the_held),  cmocka_unit_test(signals_of_others),
+		cmocka_unit_test(quiet_for_a_while),	  cmocka_unit_test(children_are_let_go),
 		cmocka_unit_test(ends_by_itself),	  cmocka_unit_test(child_of_vfork),
 		cmocka_unit_test(exec_by_another_thread), cmocka_unit_test(signal_is_blocked),
 		cmocka_unit_test(signal_is_on_its_way),	  cmocka_unit_test(stopped_by_others),
