@@ -8,6 +8,7 @@ import atexit
 import contextlib
 import ctypes
 import fcntl
+import functools
 import glob
 import itertools
 import json
@@ -33,8 +34,8 @@ TARGETS = os.path.join(ROOT, "tests", "targets")
 WANTED_PYTHONS = ("3.11", "3.12", "3.13")
 OLDER_PYTHONS = ("3.6.", "3.7.", "3.8.", "3.9.", "3.10.")
 MATRIX_DEBIANS = ("3.14", "3.15")
-FREE_THREADED = "3.13t"
-MATRIX_PYTHONS = MATRIX_DEBIANS + (FREE_THREADED,)
+FREE_THREADED = ("3.13t", "3.14t", "3.15t")
+MATRIX_PYTHONS = MATRIX_DEBIANS + FREE_THREADED
 DEBIAN_PYTHON = "/usr/bin/python3.11"
 NOBODY = 65534
 NO_SIGNALS = "0000000000000000"
@@ -169,6 +170,10 @@ class Python:
         """ "3.12", "3.13t"."""
         return ".".join(self.tag.replace("debian", "").rstrip("t").split(".")[:2]) + "t" * self.is_free_threaded()
 
+    def lists_tasks(self):
+        """3.14 on: C's asyncio tasks are in lists."""
+        return self.minor().rstrip("t") in MATRIX_DEBIANS
+
     def command(self):
         return ["env", "PYTHON_JIT=1"] * self.jitted + [self.need()]
 
@@ -225,6 +230,7 @@ def python_2_7():
     return found[0] if found else Python("2.7", None, "no CPython 2.7 here")
 
 
+@functools.cache
 def tag_of(path):
     code = "import platform, sys; print(platform.python_version() + 't' * ('t' in getattr(sys, 'abiflags', '')))"
     try:
@@ -236,7 +242,8 @@ def tag_of(path):
 def matrix_pythons():
     """CPythons that tools/test --matrix unpacked (matrix.py)."""
     folder = os.environ.get("PYSAMPLED_MATRIX")
-    return [matrix_python(version, os.path.join(folder, version)) for version in MATRIX_PYTHONS] if folder else []
+    found = [matrix_python(version, os.path.join(folder, version)) for version in MATRIX_PYTHONS] if folder else []
+    return [py for py in found if py.reason or os.path.exists(py.path)]
 
 
 def matrix_python(version, path):
@@ -248,11 +255,17 @@ def matrix_python(version, path):
 
 
 def free_threaded():
-    """The one without the GIL: of the matrix, or one that is there already."""
-    there = [py for py in find_pythons() if py.is_free_threaded()]
-    path = os.environ.get("PYSAMPLED_FREE_THREADED", os.path.join(BUILD, "matrix", FREE_THREADED))
-    found = Python(FREE_THREADED, path if os.access(path, os.X_OK) else None, "CPython 3.13t is only compiled with --matrix")
-    return there[0] if there else found
+    """Those without the GIL: of the matrix, or that are there already; without any, one that is not here."""
+    there = [py for py in wanted_pythons() if py.is_free_threaded()]
+    made = [(version, os.path.join(BUILD, "matrix", version)) for version in FREE_THREADED]
+    return (there or given_free_threaded() or [Python(version, path) for version, path in made if os.access(path, os.X_OK)] or
+            [Python(FREE_THREADED[0], None, "CPython 3.13t is only compiled with --matrix")])
+
+
+def given_free_threaded():
+    """Those of PYSAMPLED_FREE_THREADED, called as their rows are."""
+    given = [Python(tag_of(path), path) for path in os.environ.get("PYSAMPLED_FREE_THREADED", "").split(os.pathsep) if path]
+    return [Python(py.minor(), py.path) for py in given]
 
 
 def absent():

@@ -1,9 +1,10 @@
 """CPythons that this system has no packages of, unpacked or built into the build folder: scripts that behave like a python3.
 
 unpack() makes BUILD/matrix/3.14 and 3.15 of Debian sid, and compiles 3.13t, which no Debian has, from the sources of the next
-Debian's 3.13 (as compile_musl() does, when a test wants it); provide() makes those of BUILD/pythons that a plain Debian 12 lacks:
-3.13 of the next Debian, and 3.12, which no Debian has, of a jar that holds a whole CPython. Those of a Debian run in a chroot
-and see the repository and /tmp at their usual places, through a mount namespace that ends with the process.
+Debian's 3.13 (as compile_musl() does, when a test wants it), and with --free-threaded 3.14t and 3.15t from sid's; provide() makes
+those of BUILD/pythons that a plain Debian 12 lacks: 3.13 of the next Debian, and 3.12, which no Debian has, of a jar that holds a
+whole CPython. Those of a Debian run in a chroot and see the repository and /tmp at their usual places, through a mount namespace
+that ends with the process.
 """
 import fcntl
 import glob
@@ -20,7 +21,7 @@ NEEDED = ["base-files", "libc-bin", "dash", "coreutils"]
 PACKAGES = ["python%s" % v for v in VERSIONS] + ["python3.13", "python3.14-dbg", "python3.15-dbg", "libpython3.15", "libstdc++6"] + [
     "libpython%s-dev" % v for v in VERSIONS]  # headers, for tests/unit/headers_test.py
 JARS = {"3.12": "org.bytedeco:cpython:3.12.1-1.5.10:jar:linux-x86_64"}
-NEXT_DEBIAN = {"3.13": "trixie"}
+NEXT_DEBIAN = {"3.13": "trixie"}  # else sid
 WRAPPER = """#!/bin/sh
 # Becomes %(program)s of that Debian, with the repository and /tmp at their usual places.
 exec unshare -m sh -c 'mount --bind "%(repo)s" "%(root)s%(repo)s" && mount --rbind /tmp "%(root)s/tmp" &&
@@ -32,7 +33,7 @@ exec "%(home)s/bin/python%(version)s" "$@"
 """
 
 
-def unpack():
+def unpack(free_threaded=False):
     """Sets PYSAMPLED_MATRIX for the harness; what could not be had has a file with the reason there, and is skipped."""
     os.makedirs(FOLDER, exist_ok=True)
     reason = make_root(FOLDER, "sid", PACKAGES)
@@ -40,7 +41,9 @@ def unpack():
         note(version, reason)
         if not reason:
             write_wrapper(FOLDER, version)
-    note(harness.FREE_THREADED, compile_free_threaded(os.path.join(FOLDER, harness.FREE_THREADED + ".d")))
+    given = {py.tag: py.path for py in harness.given_free_threaded()}
+    for tag in harness.FREE_THREADED if free_threaded else sorted({harness.FREE_THREADED[0], *given}):
+        note(tag, compile_free_threaded(tag, given.get(tag)))
     os.environ["PYSAMPLED_MATRIX"] = FOLDER
 
 
@@ -59,8 +62,7 @@ def provide(versions):
     reasons = {}
     for version in versions:
         folder = os.path.join(harness.PYTHONS, version + ".d")
-        reason = unpack_jar(folder, version) if version in JARS else make_root(folder, NEXT_DEBIAN.get(version, "sid"),
-                                                                               ["python" + version])
+        reason = unpack_jar(folder, version) if version in JARS else make_root(folder, suite_of(version), ["python" + version])
         if reason:
             reasons[version] = reason
         elif version not in JARS:
@@ -104,26 +106,26 @@ apt() {
     -o Dir::Cache="$1/apt/cache" -o APT::Sandbox::User=root -o Acquire::Check-Valid-Until=false "${@:2}"
 }
 apt "$1" update
-apt "$1" source --download-only python3.13
-tar -xf python3.13_*.orig.tar.xz
+apt "$1" source --download-only "python$3"
+tar -xf "python$3"_*.orig.tar.xz
 cd build
 """
 COMPILE = FETCH + """
-nice ../Python-3.13.*/configure -q --disable-gil --without-ensurepip --prefix="$1/root" CFLAGS="-O1 -g"
+nice ../"Python-$3".*/configure -q --disable-gil --disable-test-modules --without-ensurepip --prefix="$1/root" CFLAGS="-O1 -g"
 nice make -s -j2
 cd ..
-lib=root/lib/python3.13t
+lib=root/lib/python$3t
 mkdir -p root/bin root/include "$lib/lib-dynload"
-cp build/python root/bin/python3.13t
-ln -sf python3.13t root/bin/python3
-cp -r Python-3.13.*/Include root/include/python3.13t
-cp build/pyconfig.h root/include/python3.13t
-cp -r Python-3.13.*/Lib/. "$lib"
-rm -r "$lib/test" Python-3.13.*
+cp build/python "root/bin/python$3t"
+ln -sf "python$3t" root/bin/python3
+cp -r "Python-$3".*/Include "root/include/python$3t"
+cp build/pyconfig.h "root/include/python$3t"
+cp -r "Python-$3".*/Lib/. "$lib"
+rm -r "$lib/test" "Python-$3".*
 cp build/build/lib.*/_sysconfigdata* "$lib"
 cp -L build/build/lib.*/*.so "$lib/lib-dynload"
 # What targets import is compiled, for they don't.
-root/bin/python3.13t -c 'import argparse, asyncio, ctypes, dis, inspect, json, multiprocessing, random, select, socket, subprocess'
+"root/bin/python$3t" -c 'import argparse, asyncio, ctypes, dis, inspect, json, multiprocessing, random, select, socket, subprocess'
 rm -r build apt
 """
 
@@ -149,14 +151,18 @@ rm -r lib/test Python-3.13.* build apt
 """
 
 
-def compile_free_threaded(folder):
-    """A CPython without the GIL, in FOLDER/root; None, or why not."""
-    given = os.environ.get("PYSAMPLED_FREE_THREADED")
+def suite_of(version):
+    return NEXT_DEBIAN.get(version, "sid")
+
+
+def compile_free_threaded(tag, given=None):
+    """A CPython without the GIL, in FOLDER/3.13t.d/root, unless it is GIVEN; None, or why not."""
+    version, folder = tag.rstrip("t"), os.path.join(FOLDER, tag + ".d")
     reason = None if given else command("cc", "gcc") or command("make", "make") or make(
-        folder, ["bash", "-c", COMPILE, "compile", folder, NEXT_DEBIAN["3.13"]], "CPython " + harness.FREE_THREADED)
+        folder, ["bash", "-c", COMPILE, "compile", folder, suite_of(version), version], "CPython " + tag)
     if not reason:
-        write_script(os.path.join(FOLDER, harness.FREE_THREADED),
-                     '#!/bin/sh\nexec "%s" "$@"\n' % (given or os.path.join(folder, "root/bin/python3.13t")))
+        write_script(os.path.join(FOLDER, tag),
+                     '#!/bin/sh\nexec "%s" "$@"\n' % (given or os.path.join(folder, "root/bin/python" + tag)))
     return reason
 
 
@@ -166,7 +172,8 @@ def compile_musl():
     with open(folder + ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # tests that run beside one another want the same
         return folder, command("musl-gcc", "musl-tools") or command("make", "make") or make(
-            folder, ["bash", "-c", COMPILE_MUSL, "compile", folder, NEXT_DEBIAN["3.13"]], "CPython 3.13 with musl")
+            folder, ["bash", "-c", COMPILE_MUSL, "compile", folder, suite_of("3.13"), "3.13"],
+            "CPython 3.13 with musl")
 
 
 def make_root(folder, suite, packages):

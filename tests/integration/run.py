@@ -1,4 +1,4 @@
-"""Runs the integration tests: run.py [--quick] [--matrix] [-k PATTERN] [--list] [--slowest N] [--counts FILE].
+"""Runs the integration tests: run.py [--quick] [--matrix] [--free-threaded] [-k PATTERN] [--list] [--slowest N] [--counts FILE].
 
 Prints "ok name (s)", "FAIL name: why" or "SKIP name: reason" for each, and writes "passed failed skipped" into FILE,
 with the failures below. A test that has too little to judge by (harness.enough) is printed as "again name: why" and tried
@@ -98,6 +98,7 @@ def parse_args():
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--matrix", action="store_true")
+    parser.add_argument("--free-threaded", action="store_true", help="with --matrix: also compile 3.14t and 3.15t")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--slowest", type=int, default=0, metavar="N", help="name the N tests that took longest, all runs")
     parser.add_argument("--counts")
@@ -197,9 +198,9 @@ def main():
     args = parse_args()
     signal.signal(signal.SIGALRM, on_alarm)
     signal.signal(signal.SIGTERM, on_term)
-    if args.matrix:
+    if args.matrix or args.free_threaded:
         import matrix
-        matrix.unpack()
+        matrix.unpack(args.free_threaded)
     absent = {} if args.list or args.quick else unpack_absent()
     tests, unknown = chosen(args)
     if args.list:

@@ -38,7 +38,7 @@ def shared(py):
     return target
 
 
-@each(py=[harness.free_threaded()])
+@each(py=harness.free_threaded())
 @each(capture=["preempt", "stop"])
 def test_threads_without_the_gil_are_right(py, capture):
     need_fifo()
@@ -53,7 +53,7 @@ def threads_of(target, *options):
     return {thread["name"]: thread for thread in process["threads"]}
 
 
-@each(py=[harness.free_threaded()])
+@each(py=harness.free_threaded())
 def test_dump_shows_threads_that_run_at_once_and_no_gil(py):
     target = shared(py)
     names = ["parallel-%d" % i for i in range(4)]
@@ -75,7 +75,7 @@ def test_dump_shows_threads_that_run_at_once_and_no_gil(py):
     harness.until(look, "three threads that run at once")
 
 
-@each(py=[harness.free_threaded()])
+@each(py=harness.free_threaded())
 def test_code_that_all_threads_run_is_named_alike(py):
     """Each sample of each thread is one of the three stacks that there are."""
     need_fifo()
@@ -98,7 +98,7 @@ def test_code_that_all_threads_run_is_named_alike(py):
     enough(len(threads) == 4, "threads: %s of %s", threads, run)
 
 
-@each(py=[harness.free_threaded()])
+@each(py=harness.free_threaded())
 def test_doctor_tells_it_from_the_build_with_a_gil(py):
     target = Target(py, "parked.py", extensions=())
     out = harness.pysampled("doctor", "-p", target.pid).ok().out

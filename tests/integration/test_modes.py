@@ -25,8 +25,8 @@ def count(found, name):
 def test_gil_keeps_samples_of_its_holder(py):
     target = Target(py, "gilshares.py", extensions=())
     home = harness.folder()
-    if py.tag.startswith(UNTOLD) or py.tag == harness.FREE_THREADED:
-        why = "free-threaded" if py.tag == harness.FREE_THREADED else py.tag[:3]
+    if py.tag.startswith(UNTOLD) or py.is_free_threaded():
+        why = "free-threaded" if py.is_free_threaded() else py.tag[:3]
         harness.refused(3, "-p", target.pid, "--mode", "gil", "-d", 1, about=["--mode gil", why], home=home)
         return
     run = harness.pysampled("-p", target.pid, "--mode", "gil", "-d", 2, "-v", "-o", "a.folded", home=home).ok()
