@@ -345,6 +345,20 @@ def slots(include, args):
                               for slot, member, first in members if minor >= first], args)
 
 
+# struct tasklists of tasklayout.c, from 3.14 on.
+TASK_LISTS = [
+    ("interp_size", "sizeof(PyInterpreterState)"),
+    ("in_interp", "offsetof(PyInterpreterState, asyncio_tasks_head)"),
+    ("in_tstate", "offsetof(_PyThreadStateImpl, asyncio_tasks_head)"),
+    ("running", "offsetof(_PyThreadStateImpl, asyncio_running_task)"),
+]
+
+
+def print_task_lists(include, args):
+    for name, value in compiled(include, TASK_LISTS, args).items():
+        print(f".{name} = {value}")
+
+
 def compiled(include, expressions, args):
     """{name: value} of C expressions."""
     lines = [f'printf("{name} %zu\\n", (size_t)({expr}));' for name, expr in expressions]
@@ -476,6 +490,7 @@ def main():
     p.add_argument("--debug-offsets", action="store_true")
     p.add_argument("--after", metavar="TABLE.c")
     p.add_argument("--slots", action="store_true")
+    p.add_argument("--task-lists", action="store_true")
     p.add_argument("--as", dest="version", metavar="X.Y")
     p.add_argument("--free-threaded", action="store_true")
     p.add_argument("--rows", action="store_true")
@@ -496,6 +511,9 @@ def main():
         return
     if args.slots:
         print_slots(args.include, args)
+        return
+    if args.task_lists:
+        print_task_lists(args.include, args)
         return
     if args.debug_offsets:
         print(", ".join(str(v) for v in debug_offsets(args.include, args)))

@@ -190,6 +190,12 @@ struct pylayout {
 	enum py_linetable linetable;
 };
 
+/* Bytes of an object before its own fields. */
+static inline uint32_t pylayout_head(const struct pylayout *l)
+{
+	return pyoff_get(l->object.type) + 8;
+}
+
 /* The table for @version (0x030c for 3.12), or NULL: never the nearest guess. */
 const struct pylayout *pylayout_find(uint16_t version);
 /* The same of builds without the GIL. */

@@ -44,18 +44,54 @@ static const struct tasklayout tasks[] = {
 	  .coro = 128,
 	  .name = AT(136),
 	  .node = AT(152) },
+	{ .from = 0x030d,
+	  .to = 0x030d,
+	  .free_threaded = true,
+	  .size = 160,
+	  .state = 112,
+	  .coro = 136,
+	  .name = AT(144) },
+	{ .from = 0x030e,
+	  .to = 0x030f,
+	  .free_threaded = true,
+	  .size = 192,
+	  .state = 120,
+	  .coro = 144,
+	  .name = AT(152),
+	  .node = AT(168) },
 };
 
-/* 3.14.10 and 3.15.2 of Debian: section .AsyncioDebug of the file that has the module. */
+/* 3.14.10 and 3.15.2, with and without the GIL: of their headers, and those of Debian as their
+ * section .AsyncioDebug says. With a JIT the interpreter of 3.15 is 8 bytes larger. */
 static const struct tasklists lists[] = {
 	{ .version = 0x030e,
 	  .interp_size = 225864,
 	  .in_interp = 10880,
 	  .in_tstate = 880,
 	  .running = 872 },
+	{ .version = 0x030e,
+	  .interp_size = 249976,
+	  .in_interp = 17304,
+	  .in_tstate = 880,
+	  .running = 872 },
+	{ .version = 0x030f,
+	  .interp_size = 226232,
+	  .in_interp = 10856,
+	  .in_tstate = 1048,
+	  .running = 1032 },
 	{ .version = 0x030f,
 	  .interp_size = 226240,
 	  .in_interp = 10856,
+	  .in_tstate = 1048,
+	  .running = 1032 },
+	{ .version = 0x030f,
+	  .interp_size = 250328,
+	  .in_interp = 17256,
+	  .in_tstate = 1048,
+	  .running = 1032 },
+	{ .version = 0x030f,
+	  .interp_size = 250336,
+	  .in_interp = 17256,
 	  .in_tstate = 1048,
 	  .running = 1032 },
 };
@@ -77,6 +113,19 @@ static const struct awaiterlayout awaiters[] = {
 	  .func_closure = 72,
 	  .func_module = 104 },
 	{ .from = 0x030e, .to = 0x030f, .awaited_by = 96, .awaited_by_is_set = 109 },
+	{ .from = 0x030d,
+	  .to = 0x030d,
+	  .free_threaded = true,
+	  .callback = 40,
+	  .callbacks = 56,
+	  .func_qualname = 56,
+	  .func_closure = 88,
+	  .func_module = 120 },
+	{ .from = 0x030e,
+	  .to = 0x030f,
+	  .free_threaded = true,
+	  .awaited_by = 112,
+	  .awaited_by_is_set = 125 },
 };
 
 /* The second RESUME is what the interpreter makes of the first: of code that is hot, in 3.11,
@@ -131,6 +180,16 @@ static const struct genlayout gens[] = {
 	  .waits = 2,
 	  .runs = 4,
 	  .above = 1 },
+#define WITHOUT_GIL .free_threaded = true, .frame = 88, .qualname = 48, .state = AT(83)
+	{ .version = 0x030d, WITHOUT_GIL, .waits = -1 },
+	{ .version = 0x030e, WITHOUT_GIL, .top = AT(64), .waits = -1 },
+	{ .version = 0x030f,
+	  WITHOUT_GIL,
+	  .top = AT(64),
+	  .waits = 2, /* 3: while another thread looks at what it awaits */
+	  .runs = 4,
+	  .above = 1 },
+#undef WITHOUT_GIL
 };
 
 /* The runtime's or interpreter's gc, of debug info, and 24 bytes: 3.13.0's is told by the
@@ -144,44 +203,48 @@ static const struct gclayout gcs[] = {
 	{ .version = 0x030d, .generations = 7400 + 24 },
 };
 
-const struct tasklayout *tasklayout_find(uint16_t version, uint64_t size)
+#define FITS(row, l)                                                                   \
+	((l)->version >= (row).from && (l)->version <= (row).to &&                     \
+	 (l)->free_threaded == (row).free_threaded)
+
+const struct tasklayout *tasklayout_find(const struct pylayout *l, uint64_t size)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(tasks); i++)
-		if (version >= tasks[i].from && version <= tasks[i].to &&
-		    size == tasks[i].size)
+		if (FITS(tasks[i], l) && size == tasks[i].size)
 			return &tasks[i];
 	return NULL;
 }
 
-const struct tasklayout *tasklayout_of_lists(uint16_t version)
+const struct tasklayout *tasklayout_of_lists(const struct pylayout *l)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(tasks); i++)
-		if (version >= tasks[i].from && version <= tasks[i].to &&
-		    pyoff_has(tasks[i].node))
+		if (FITS(tasks[i], l) && pyoff_has(tasks[i].node))
 			return &tasks[i];
 	return NULL;
 }
 
-const struct tasklists *tasklists_find(uint16_t version, uint32_t interp_size)
+const struct tasklists *tasklists_find(const struct pylayout *l)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
-		if (lists[i].version == version && lists[i].interp_size == interp_size)
+		if (lists[i].version == l->version &&
+		    lists[i].interp_size == l->interp.size)
 			return &lists[i];
 	return NULL;
 }
 
-const struct genlayout *genlayout_find(uint16_t version)
+const struct genlayout *genlayout_find(const struct pylayout *l)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(gens); i++)
-		if (gens[i].version == version)
+		if (gens[i].version == l->version &&
+		    gens[i].free_threaded == l->free_threaded)
 			return &gens[i];
 	return NULL;
 }
 
-const struct awaiterlayout *awaiterlayout_find(uint16_t version)
+const struct awaiterlayout *awaiterlayout_find(const struct pylayout *l)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(awaiters); i++)
-		if (version >= awaiters[i].from && version <= awaiters[i].to)
+		if (FITS(awaiters[i], l))
 			return &awaiters[i];
 	return NULL;
 }

@@ -14,6 +14,7 @@
 /* An object of C's _asyncio.Task. */
 struct tasklayout {
 	uint16_t from, to; /* versions */
+	bool free_threaded;
 	uint16_t size;	   /* tp_basicsize of the type */
 	uint16_t state, coro;
 	pyoff name; /* absent: it has none (3.7) */
@@ -34,7 +35,8 @@ struct tasklists {
  * waits.
  */
 struct awaiterlayout {
-	uint16_t from, to;	     /* versions */
+	uint16_t from, to; /* versions */
+	bool free_threaded;
 	uint8_t callback, callbacks; /* of the future; 0: the next two tell */
 	uint8_t awaited_by, awaited_by_is_set;
 	uint8_t func_qualname, func_closure, func_module;
@@ -43,6 +45,7 @@ struct awaiterlayout {
 /* A generator, coroutine or asynchronous generator, and how to tell what it waits for. */
 struct genlayout {
 	uint16_t version;
+	bool free_threaded;
 	uint16_t frame; /* where its frame is, or up to 3.10 the pointer to it */
 	uint16_t qualname;
 	pyoff running; /* up to 3.9, a byte: 1 while it runs */
@@ -56,7 +59,7 @@ struct genlayout {
 	/* The opcode behind the instruction where it stands if it waits for something: all of
 	 * them, and what its argument must be at least. 0: the state tells. */
 	uint8_t opcode[2], argument;
-	int8_t waits; /* the state that tells, then */
+	int8_t waits; /* the smallest state that tells, then; all between it and @runs do */
 	int8_t runs;
 	uint8_t above; /* values above the one that is awaited */
 };
@@ -68,13 +71,13 @@ struct gclayout {
 	uint16_t generations;
 };
 
-/* The row, or NULL. */
-const struct tasklayout *tasklayout_find(uint16_t version, uint64_t size);
+/* The row of @l's version and kind of build, or NULL. */
+const struct tasklayout *tasklayout_find(const struct pylayout *l, uint64_t size);
 /* The row of tasks that are in lists, or NULL: this version has them in sets. */
-const struct tasklayout *tasklayout_of_lists(uint16_t version);
-const struct tasklists *tasklists_find(uint16_t version, uint32_t interp_size);
-const struct genlayout *genlayout_find(uint16_t version);
-const struct awaiterlayout *awaiterlayout_find(uint16_t version);
+const struct tasklayout *tasklayout_of_lists(const struct pylayout *l);
+const struct tasklists *tasklists_find(const struct pylayout *l);
+const struct genlayout *genlayout_find(const struct pylayout *l);
+const struct awaiterlayout *awaiterlayout_find(const struct pylayout *l);
 const struct gclayout *gclayout_find(uint16_t version);
 
 #endif

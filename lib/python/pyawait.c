@@ -42,7 +42,7 @@ static const struct {
 
 bool pyawait_known(const struct pylayout *l)
 {
-	return !l->free_threaded && genlayout_find(l->version);
+	return genlayout_find(l) != NULL;
 }
 
 /* --- what kind of object --- */
@@ -85,8 +85,7 @@ static int find_frame_owner(const struct look *k, raddr *object)
 			return -EBADMSG;
 		if (kind != REFERS)
 			return kind == HAS_FRAME ? 0 : -ENOENT;
-		if (rmem_read_u64(k->m, *object + pyoff_get(k->l->object.type) + 8, object) <
-			    0 ||
+		if (rmem_read_u64(k->m, *object + pylayout_head(k->l), object) < 0 ||
 		    !*object)
 			return -EBADMSG;
 	}
@@ -183,7 +182,7 @@ static int stands_in_await(const struct look *k, const struct one *o)
 	uint8_t next[2];
 
 	if (!g->opcode[0])
-		return o->told == g->waits ? 0 : -ENOENT;
+		return o->told >= g->waits && o->told < g->runs ? 0 : -ENOENT;
 	if (k->l->lasti_unit && (int64_t)(o->f.instr - o->f.code) < 0)
 		return -ENOENT; /* it has not begun */
 	if (next_instruction(k, o, next) < 0)
@@ -259,7 +258,7 @@ static int follow(const struct look *k, struct one *o)
 int pyawait_read(struct rmem *m, const struct pylayout *l, const struct pywalk_layout *walk,
 		 raddr coro, struct pyawait *ret)
 {
-	const struct look k = { m, l, walk, genlayout_find(l->version) };
+	const struct look k = { m, l, walk, genlayout_find(l) };
 	struct one o = { .object = coro };
 	int r = k.g ? find_frame_owner(&k, &o.object) : -EBADMSG;
 
@@ -297,7 +296,7 @@ bool pyawait_same(const struct pyawait *a, const struct pyawait *b)
 int pyawait_qualname(struct rmem *m, const struct pylayout *l, raddr coro, char *buf,
 		     size_t cap)
 {
-	const struct look k = { m, l, NULL, genlayout_find(l->version) };
+	const struct look k = { m, l, NULL, genlayout_find(l) };
 	enum kind kind;
 	raddr at;
 

@@ -13,22 +13,23 @@ enum {
 	MOST = 8,	/* futures between a task and those that wait for it */
 	CALLBACKS = 64, /* of a future, that are looked at */
 	CELLS = 8,	/* of a closure */
-	/* PyCFunctionObject, PyMethodDef, PyMethodObject, functools.partial, cell, list,
-	 * tuple, the set of 3.14: the same in all versions that are read. */
-	CFUNCTION_DEF = 16,
-	CFUNCTION_SELF = 24,
-	WRAPPER_TASK = 16,
-	METHOD_FUNC = 16,
-	METHOD_SELF = 24,
-	PARTIAL_FUNC = 16,
-	PARTIAL_ARGS = 24,
-	CELL_REF = 16,
-	VAR_SIZE = 16,
-	LIST_ITEMS = 24,
-	TUPLE_ITEMS = 24,
-	SET_USED = 24, /* fill, used, mask, table */
-	SET_MASK = 32,
-	SET_TABLE = 40,
+	/* Behind the heads of PyCFunctionObject, PyMethodDef, PyMethodObject,
+	 * functools.partial, cell, list, tuple, the set of 3.14: the same in all versions
+	 * that are read. */
+	CFUNCTION_DEF = 0,
+	CFUNCTION_SELF = 8,
+	WRAPPER_TASK = 0,
+	METHOD_FUNC = 0,
+	METHOD_SELF = 8,
+	PARTIAL_FUNC = 0,
+	PARTIAL_ARGS = 8,
+	CELL_REF = 0,
+	VAR_SIZE = 0,
+	LIST_ITEMS = 8,
+	TUPLE_ITEMS = 8,
+	SET_USED = 8, /* fill, used, mask, table */
+	SET_MASK = 16,
+	SET_TABLE = 24,
 	SET_MAX = 1 << 10,
 };
 
@@ -52,6 +53,12 @@ static raddr read_at(struct search *s, raddr at)
 		return 0;
 	}
 	return v;
+}
+
+/* A field of an object, @at bytes behind its head. */
+static raddr read_in(struct search *s, raddr object, uint64_t at)
+{
+	return read_at(s, object + pylayout_head(s->l) + at);
 }
 
 static bool is_a(struct search *s, raddr object, const char *type)
@@ -108,12 +115,12 @@ static bool is_function(struct search *s, raddr func, const char *module, const 
 static void look_into_closure(struct search *s, raddr func)
 {
 	raddr cells = read_at(s, func + s->a->func_closure);
-	uint64_t n = cells ? read_at(s, cells + VAR_SIZE) : 0;
+	uint64_t n = cells ? read_in(s, cells, VAR_SIZE) : 0;
 
 	s->bad = s->bad || n > CELLS;
 	for (uint64_t i = 0; !s->bad && i < n; i++) {
-		raddr cell = read_at(s, cells + TUPLE_ITEMS + 8 * i);
-		raddr at = cell ? read_at(s, cell + CELL_REF) : 0;
+		raddr cell = read_in(s, cells, TUPLE_ITEMS + 8 * i);
+		raddr at = cell ? read_in(s, cell, CELL_REF) : 0;
 
 		if (at && pytasks_kind(s->m, s->l, at) == PYTASKS_FUTURE)
 			add_future(s, at);
@@ -147,9 +154,9 @@ static void look_at_function(struct search *s, raddr func)
 static void look_at_method(struct search *s, raddr method)
 {
 	struct pydict d;
-	raddr self = read_at(s, method + METHOD_SELF), at;
+	raddr self = read_in(s, method, METHOD_SELF), at;
 
-	if (!is_function(s, read_at(s, method + METHOD_FUNC), "asyncio.taskgroups",
+	if (!is_function(s, read_in(s, method, METHOD_FUNC), "asyncio.taskgroups",
 			 "TaskGroup._on_task_done"))
 		return;
 	if (pydict_of_object(s->m, s->l, self, &d) < 0 ||
@@ -161,19 +168,19 @@ static void look_at_method(struct search *s, raddr method)
 
 static void look_at_partial(struct search *s, raddr partial)
 {
-	raddr args = read_at(s, partial + PARTIAL_ARGS);
+	raddr args = read_in(s, partial, PARTIAL_ARGS);
 
-	if (is_function(s, read_at(s, partial + PARTIAL_FUNC), "asyncio.tasks",
+	if (is_function(s, read_in(s, partial, PARTIAL_FUNC), "asyncio.tasks",
 			"_release_waiter") &&
-	    args && read_at(s, args + VAR_SIZE) == 1)
-		add(s, read_at(s, args + TUPLE_ITEMS));
+	    args && read_in(s, args, VAR_SIZE) == 1)
+		add(s, read_in(s, args, TUPLE_ITEMS));
 }
 
 static bool is_wakeup(struct search *s, raddr cfunction)
 {
 	static const char name[] = "task_wakeup";
 	char text[sizeof(name)];
-	raddr at = read_at(s, cfunction + CFUNCTION_DEF);
+	raddr at = read_in(s, cfunction, CFUNCTION_DEF);
 
 	at = at ? read_at(s, at) : 0;
 	return at && rmem_read(s->m, at, text, sizeof(text)) == 0 &&
@@ -184,9 +191,9 @@ static void look_at_callback(struct search *s, raddr at)
 {
 	if (is_a(s, at, "builtin_function_or_method")) {
 		if (is_wakeup(s, at))
-			add(s, read_at(s, at + CFUNCTION_SELF));
+			add(s, read_in(s, at, CFUNCTION_SELF));
 	} else if (is_a(s, at, "TaskWakeupMethWrapper")) {
-		add(s, read_at(s, at + WRAPPER_TASK));
+		add(s, read_in(s, at, WRAPPER_TASK));
 	} else if (is_a(s, at, "function")) {
 		look_at_function(s, at);
 	} else if (is_a(s, at, "method")) {
@@ -207,14 +214,14 @@ static void look_at_callbacks(struct search *s, raddr future)
 		look_at_callback(s, first);
 	if (!list || !is_a(s, list, "list"))
 		return;
-	n = read_at(s, list + VAR_SIZE);
-	items = read_at(s, list + LIST_ITEMS);
+	n = read_in(s, list, VAR_SIZE);
+	items = read_in(s, list, LIST_ITEMS);
 	s->bad = s->bad || n > CALLBACKS;
 	for (uint64_t i = 0; !s->bad && i < n; i++) {
 		raddr pair = read_at(s, items + 8 * i);
 
 		if (is_a(s, pair, "tuple"))
-			look_at_callback(s, read_at(s, pair + TUPLE_ITEMS));
+			look_at_callback(s, read_in(s, pair, TUPLE_ITEMS));
 	}
 }
 
@@ -222,8 +229,8 @@ static void look_at_callbacks(struct search *s, raddr future)
 
 static void look_at_set(struct search *s, raddr set)
 {
-	uint64_t used = read_at(s, set + SET_USED), mask = read_at(s, set + SET_MASK);
-	raddr table = read_at(s, set + SET_TABLE), key;
+	uint64_t used = read_in(s, set, SET_USED), mask = read_in(s, set, SET_MASK);
+	raddr table = read_in(s, set, SET_TABLE), key;
 
 	s->bad = s->bad || mask >= SET_MAX || used > mask;
 	for (uint64_t i = 0; used && !s->bad && !s->several && i <= mask; i++) {
@@ -250,7 +257,7 @@ static void look_at_awaited_by(struct search *s, raddr future)
 enum pyawaiter pyawaiter_find(struct rmem *m, const struct pylayout *l, raddr task, raddr *ret)
 {
 	struct search s = {
-		.m = m, .l = l, .a = awaiterlayout_find(l->version), .future = { task }, .n = 1
+		.m = m, .l = l, .a = awaiterlayout_find(l), .future = { task }, .n = 1
 	};
 
 	if (!s.a)

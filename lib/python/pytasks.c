@@ -15,8 +15,8 @@
 #include "offsets/tasklayout.h"
 
 enum {
-	TYPE_BASE = 256, /* tp_base: in 3.7 to 3.13 the same */
-	TYPE_BASICSIZE = 32,
+	TYPE_BASE = 240, /* tp_base, behind the head: in 3.7 to 3.15 the same */
+	TYPE_BASICSIZE = 16,
 	BASES_MAX = 16,
 	TYPE_NAME = sizeof("builtin_function_or_method"),
 	STATE_MAX = 16, /* of Python's own tasks: a word */
@@ -30,12 +30,6 @@ struct look {
 	const struct tasklayout *in_lists; /* of tasks in lists; NULL: they are in sets */
 };
 
-/* Of an object, up to its own fields. */
-static uint32_t head_size(const struct pylayout *l)
-{
-	return pyoff_get(l->object.type) + 8;
-}
-
 void pytasks_deinit(struct pytasks *t)
 {
 	free(t->task);
@@ -45,9 +39,7 @@ void pytasks_deinit(struct pytasks *t)
 bool pytasks_known(const struct pylayout *l)
 {
 	return pyawait_known(l) &&
-	       (tasklayout_of_lists(l->version) ?
-			tasklists_find(l->version, l->interp.size) != NULL :
-			pynames_known(l));
+	       (tasklayout_of_lists(l) ? tasklists_find(l) != NULL : pynames_known(l));
 }
 
 /* --- which there are --- */
@@ -83,7 +75,7 @@ static int add_keys(const struct look *k, raddr table, const uint64_t (*entry)[2
 		if (!entry[i][0] || entry[i][1] == UINT64_MAX)
 			continue;
 		task[found] = entry[i][0];
-		slot[found] = weak ? task[found] + head_size(k->l) : table + 16 * i;
+		slot[found] = weak ? task[found] + pylayout_head(k->l) : table + 16 * i;
 		v[found] = (struct rmem_vec){ slot[found], &task[found], 8 };
 		found++;
 	}
@@ -115,7 +107,7 @@ static int read_table(const struct look *k, raddr table, uint64_t n, bool weak,
 static int read_set(const struct look *k, raddr set, bool weak, struct pytasks *ret)
 {
 	uint64_t before[4], after[4]; /* fill, used, mask, table */
-	raddr at = set + head_size(k->l);
+	raddr at = set + pylayout_head(k->l);
 	int r;
 
 	if (rmem_read(k->m, at, before, sizeof(before)) < 0)
@@ -204,7 +196,7 @@ static int read_list(const struct look *k, raddr head, struct pytasks *ret)
 
 static int read_lists(const struct look *k, raddr interp, struct pytasks *ret)
 {
-	const struct tasklists *l = tasklists_find(k->l->version, k->l->interp.size);
+	const struct tasklists *l = tasklists_find(k->l);
 	raddr ts;
 	int r = read_list(k, interp + l->in_interp, ret);
 
@@ -240,7 +232,7 @@ static int find_once(const struct look *k, raddr runtime, struct pytasks *ret)
 
 int pytasks_find(struct rmem *m, const struct pylayout *l, raddr runtime, struct pytasks *ret)
 {
-	const struct look k = { m, l, tasklayout_of_lists(l->version) };
+	const struct look k = { m, l, tasklayout_of_lists(l) };
 	int r = -EBADMSG;
 
 	*ret = (struct pytasks){ 0 };
@@ -275,14 +267,14 @@ static int find_row(const struct look *k, raddr type, const struct tasklayout **
 		uint64_t size;
 		raddr base;
 		const struct rmem_vec v[] = {
-			{ type + TYPE_BASICSIZE, &size, 8 },
-			{ type + TYPE_BASE, &base, 8 },
+			{ type + pylayout_head(k->l) + TYPE_BASICSIZE, &size, 8 },
+			{ type + pylayout_head(k->l) + TYPE_BASE, &base, 8 },
 		};
 
 		if (rmem_readv(k->m, v, ARRAY_SIZE(v)) != ARRAY_SIZE(v))
 			return -EFAULT;
 		if (is_called(k, type, "_asyncio.Task")) {
-			*ret = tasklayout_find(k->l->version, size);
+			*ret = tasklayout_find(k->l, size);
 			return *ret ? 0 : -ENOTSUP;
 		}
 		type = base;
@@ -423,7 +415,7 @@ static bool is_there(const struct look *k, const struct pytask_ref *ref)
 int pytasks_read_held(struct rmem *m, const struct pylayout *l,
 		      const struct pywalk_layout *walk, raddr at, struct pytask *ret)
 {
-	const struct look k = { m, l, tasklayout_of_lists(l->version) };
+	const struct look k = { m, l, tasklayout_of_lists(l) };
 
 	ret->at = at;
 	return read_task(&k, walk, at, ret);
@@ -432,7 +424,7 @@ int pytasks_read_held(struct rmem *m, const struct pylayout *l,
 int pytasks_read(struct rmem *m, const struct pylayout *l, const struct pywalk_layout *walk,
 		 const struct pytask_ref *at, struct pytask *ret)
 {
-	const struct look k = { m, l, tasklayout_of_lists(l->version) };
+	const struct look k = { m, l, tasklayout_of_lists(l) };
 	int r = read_task(&k, walk, at->at, ret);
 
 	ret->at = at->at;

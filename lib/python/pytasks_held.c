@@ -10,7 +10,7 @@
 #include "offsets/tasklayout.h"
 
 enum {
-	TYPE_BASE = 256, /* tp_base: in 3.7 to 3.15 the same */
+	TYPE_BASE = 240, /* tp_base, behind the head: in 3.7 to 3.15 the same */
 	BASES_MAX = 16,
 	TYPE_NAME = 32,
 };
@@ -48,7 +48,7 @@ enum pytasks_kind pytasks_kind(struct rmem *m, const struct pylayout *l, raddr a
 			return PYTASKS_TASK;
 		if (is_called(m, l, type, "_asyncio.Future"))
 			return PYTASKS_FUTURE;
-		if (rmem_read_u64(m, type + TYPE_BASE, &type) < 0)
+		if (rmem_read_u64(m, type + pylayout_head(l) + TYPE_BASE, &type) < 0)
 			break;
 	}
 	return PYTASKS_OTHER;
@@ -107,7 +107,7 @@ static int read_values(struct rmem *m, const struct pylayout *l, raddr dict, rad
 int pytasks_running(struct rmem *m, const struct pylayout *l, raddr ts, int program,
 		    struct pytasks_place *place, raddr ret[], uint32_t cap)
 {
-	const struct tasklists *lists = tasklists_find(l->version, l->interp.size);
+	const struct tasklists *lists = tasklists_find(l);
 	raddr interp;
 	int r;
 

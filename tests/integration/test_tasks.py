@@ -13,8 +13,8 @@ HEADER = re.compile(r'Task(?: "(.*)")? \((\w+)\): coroutine (.*)')
 
 
 def read_tasks():
-    """3.7 on, with a GIL."""
-    return [py for py in harness.wanted_pythons() if not py.is_free_threaded()] + [py for py in harness.older_pythons() if not py.tag.startswith("3.6")]
+    """3.7 on."""
+    return harness.wanted_pythons() + [py for py in harness.older_pythons() if not py.tag.startswith("3.6")]
 
 
 def shown(name):
@@ -47,7 +47,7 @@ def in_order(tasks):
 
 def true_tasks(py, target):
     """From 3.14 on C's tasks are in lists until they are done; Python's are not read."""
-    tasks = [task for task in target.info["tasks"] if py.tag not in harness.MATRIX_DEBIANS or
+    tasks = [task for task in target.info["tasks"] if not py.lists_tasks() or
              (task["of_c"] and task["state"] != "done")]
     return in_order([(shown(task["name"]), task["state"], task["coroutine"], [tuple(frame) for frame in task["frames"]])
                      for task in tasks])
@@ -60,7 +60,7 @@ def test_dump_tells_tasks_and_what_they_await(py):
     equal(dumped_tasks(run.out), true_tasks(py, target), "tasks")
     process, = json.loads(harness.pysampled("dump", "-p", target.pid, "--json", "--no-native").ok().out)
     equal(tasks_of_json(process["tasks"]), true_tasks(py, target), "tasks in JSON")
-    equal(process["greenlets"], None if py.tag.startswith("3.7") or py.tag in harness.MATRIX_PYTHONS else [], "greenlets")
+    equal(process["greenlets"], None if py.tag.startswith("3.7") or py.lists_tasks() or py.is_free_threaded() else [], "greenlets")
 
 
 @each(py=read_tasks())

@@ -45,7 +45,7 @@ static void fix_init(struct fix *f, size_t version)
 
 	make_bare(&f->m, version);
 	w = f->m.w;
-	f->a = awaiterlayout_find(w->l.version);
+	f->a = awaiterlayout_find(&w->l);
 	f->task_type = a_type(w, "_asyncio.Task", sizes[version], 0);
 	f->future_type = a_type(w, "_asyncio.Future", 100, 0);
 	f->function = a_type(w, "function", 136, 0);
@@ -138,7 +138,7 @@ static void has_strange_types(struct fix *f)
 	raddr at = a_task(f), own = a_type(f->m.w, "Own", 200, 0), deep = f->task_type;
 
 	put_awaited(&f->m, f->task, at);
-	put(f->m.w, own + 256, own, 8);
+	put(f->m.w, in(f->m.w, own, 240), own, 8);
 	of_type(f->m.w, at, own);
 	expect(f, PYAWAITER_UNKNOWN);
 	for (int i = 1; i < 16; i++)
@@ -185,16 +185,16 @@ static raddr a_set(struct fix *f, uint64_t used, uint64_t mask)
 {
 	raddr at = take(f->m.w, 64);
 
-	put(f->m.w, at + 24, used, 8);
-	put(f->m.w, at + 32, mask, 8);
-	put(f->m.w, at + 40, take(f->m.w, 16 * 2048), 8);
+	put(f->m.w, in(f->m.w, at, 8), used, 8);
+	put(f->m.w, in(f->m.w, at, 16), mask, 8);
+	put(f->m.w, in(f->m.w, at, 24), take(f->m.w, 16 * 2048), 8);
 	return at;
 }
 
 /* The hash of one that was taken out is -1. */
 static void put_key(struct fix *f, raddr set, uint64_t i, raddr key, uint64_t hash)
 {
-	raddr table = load_u64(world_mem(f->m.w, set + 40));
+	raddr table = load_u64(world_mem(f->m.w, in(f->m.w, set, 24)));
 
 	put(f->m.w, table + 16 * i, key, 8);
 	put(f->m.w, table + 16 * i + 8, hash, 8);
@@ -222,17 +222,17 @@ static void has_a_set(struct fix *f)
 	expect_one(f, waiting);
 	put_key(f, set, 0, a_task(f), 5);
 	expect(f, PYAWAITER_SEVERAL);
-	put(f->m.w, set + 24, 0, 8); /* empty */
+	put(f->m.w, in(f->m.w, set, 8), 0, 8); /* empty */
 	expect(f, PYAWAITER_NONE);
-	put(f->m.w, set + 24, 7, 8);
+	put(f->m.w, in(f->m.w, set, 8), 7, 8);
 	expect(f, PYAWAITER_SEVERAL);
-	put(f->m.w, set + 24, 8, 8);
+	put(f->m.w, in(f->m.w, set, 8), 8, 8);
 	expect(f, PYAWAITER_UNKNOWN);
-	put(f->m.w, set + 24, 1, 8);
-	table = load_u64(world_mem(f->m.w, set + 40));
-	put(f->m.w, set + 40, WORLD_NOWHERE, 8);
+	put(f->m.w, in(f->m.w, set, 8), 1, 8);
+	table = load_u64(world_mem(f->m.w, in(f->m.w, set, 24)));
+	put(f->m.w, in(f->m.w, set, 24), WORLD_NOWHERE, 8);
 	expect(f, PYAWAITER_UNKNOWN);
-	put(f->m.w, set + 40, table, 8);
+	put(f->m.w, in(f->m.w, set, 24), table, 8);
 	put(f->m.w, f->task + f->a->awaited_by_is_set, 2, 1);
 	expect(f, PYAWAITER_UNKNOWN);
 	put(f->m.w, f->task + f->a->awaited_by, 0, 8);
@@ -247,7 +247,7 @@ static void has_a_large_set(struct fix *f)
 	put_set(f, set);
 	put_key(f, set, 1023, waiting, 5);
 	expect_one(f, waiting);
-	put(f->m.w, set + 32, 1024, 8);
+	put(f->m.w, in(f->m.w, set, 16), 1024, 8);
 	expect(f, PYAWAITER_UNKNOWN);
 }
 
@@ -283,12 +283,12 @@ static raddr a_closure(struct fix *f, size_t n, const raddr values[])
 {
 	raddr at = an(f, f->tuple);
 
-	put(f->m.w, at + 16, n, 8);
+	put(f->m.w, in(f->m.w, at, 0), n, 8);
 	for (size_t i = 0; i < n; i++) {
 		raddr cell = take(f->m.w, 32);
 
-		put(f->m.w, cell + 16, values[i], 8);
-		put(f->m.w, at + 24 + 8 * i, cell, 8);
+		put(f->m.w, in(f->m.w, cell, 0), values[i], 8);
+		put(f->m.w, in(f->m.w, at, 8) + 8 * i, cell, 8);
 	}
 	return at;
 }
@@ -347,13 +347,13 @@ static void has_closure(struct fix *f)
 	closure = a_closure(f, CELLS, cells);
 	put_first(f, f->task, a_function(f, "asyncio.tasks", name, closure));
 	expect_one(f, waiting);
-	put(f->m.w, closure + 24, 0, 8); /* no cell */
+	put(f->m.w, in(f->m.w, closure, 8), 0, 8); /* no cell */
 	expect_one(f, waiting);
-	put(f->m.w, closure + 16, CELLS + 1, 8);
+	put(f->m.w, in(f->m.w, closure, 0), CELLS + 1, 8);
 	expect(f, PYAWAITER_UNKNOWN);
-	put(f->m.w, closure + 16, CELLS - 1, 8);
+	put(f->m.w, in(f->m.w, closure, 0), CELLS - 1, 8);
 	expect(f, PYAWAITER_NONE);
-	put(f->m.w, closure + 24, WORLD_NOWHERE, 8);
+	put(f->m.w, in(f->m.w, closure, 8), WORLD_NOWHERE, 8);
 	expect(f, PYAWAITER_UNKNOWN);
 	put_first(f, f->task, a_function(f, "asyncio.tasks", name, 0));
 	expect(f, PYAWAITER_NONE);
@@ -364,8 +364,8 @@ static raddr a_builtin(struct fix *f, const char *name, raddr self)
 	raddr at = an(f, f->builtin), def = take(f->m.w, 32);
 
 	put(f->m.w, def, chars(f->m.w, name), 8);
-	put(f->m.w, at + 16, def, 8);
-	put(f->m.w, at + 24, self, 8);
+	put(f->m.w, in(f->m.w, at, 0), def, 8);
+	put(f->m.w, in(f->m.w, at, 8), self, 8);
 	return at;
 }
 
@@ -375,13 +375,13 @@ static void is_woken(struct fix *f)
 
 	put_first(f, f->task, at);
 	expect_one(f, waiting);
-	put(f->m.w, at + 24, f->m.none, 8);
+	put(f->m.w, in(f->m.w, at, 8), f->m.none, 8);
 	expect(f, PYAWAITER_UNKNOWN);
 	put_first(f, f->task, a_builtin(f, "task_wakeups", waiting));
 	expect(f, PYAWAITER_NONE);
 	put_first(f, f->task, a_builtin(f, "print", waiting));
 	expect(f, PYAWAITER_NONE);
-	put(f->m.w, at + 16, 0, 8); /* defined by nothing */
+	put(f->m.w, in(f->m.w, at, 0), 0, 8); /* defined by nothing */
 	put_first(f, f->task, at);
 	expect(f, PYAWAITER_NONE);
 }
@@ -399,8 +399,8 @@ static raddr a_method(struct fix *f, raddr function, raddr self)
 {
 	raddr at = an(f, f->method);
 
-	put(f->m.w, at + 16, function, 8);
-	put(f->m.w, at + 24, self, 8);
+	put(f->m.w, in(f->m.w, at, 0), function, 8);
+	put(f->m.w, in(f->m.w, at, 8), self, 8);
 	return at;
 }
 
@@ -428,11 +428,11 @@ static raddr a_partial(struct fix *f, raddr function, size_t n, const raddr args
 {
 	raddr at = an(f, f->partial), tuple = an(f, f->tuple);
 
-	put(f->m.w, tuple + 16, n, 8);
+	put(f->m.w, in(f->m.w, tuple, 0), n, 8);
 	for (size_t i = 0; i < n; i++)
-		put(f->m.w, tuple + 24 + 8 * i, args[i], 8);
-	put(f->m.w, at + 16, function, 8);
-	put(f->m.w, at + 24, n ? tuple : 0, 8);
+		put(f->m.w, in(f->m.w, tuple, 8) + 8 * i, args[i], 8);
+	put(f->m.w, in(f->m.w, at, 0), function, 8);
+	put(f->m.w, in(f->m.w, at, 8), n ? tuple : 0, 8);
 	return at;
 }
 
@@ -468,7 +468,7 @@ static raddr a_wrapper(struct fix *f, raddr task)
 {
 	raddr at = an(f, f->wrapper);
 
-	put(f->m.w, at + 16, task, 8);
+	put(f->m.w, in(f->m.w, at, 0), task, 8);
 	return at;
 }
 
@@ -477,12 +477,12 @@ static raddr a_list(struct fix *f, size_t n, raddr last)
 {
 	raddr at = an(f, f->list), items = take(f->m.w, 8 * n), nothing = an(f, f->m.none);
 
-	put(f->m.w, at + 16, n, 8);
-	put(f->m.w, at + 24, items, 8);
+	put(f->m.w, in(f->m.w, at, 0), n, 8);
+	put(f->m.w, in(f->m.w, at, 8), items, 8);
 	for (size_t i = 0; i < n; i++) {
 		raddr pair = an(f, f->tuple);
 
-		put(f->m.w, pair + 24, i + 1 < n ? nothing : last, 8);
+		put(f->m.w, in(f->m.w, pair, 8), i + 1 < n ? nothing : last, 8);
 		put(f->m.w, items + 8 * i, pair, 8);
 	}
 	put(f->m.w, f->task + f->a->callbacks, at, 8);

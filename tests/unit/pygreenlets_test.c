@@ -69,7 +69,7 @@ static void fix_init(struct fix *f, size_t version)
 
 static void each(void (*test)(struct fix *f))
 {
-	for (size_t i = 0; i < ARRAY_SIZE(versions); i++) {
+	for (size_t i = 0; i < (size_t)WITH_GIL; i++) {
 		struct fix f = { 0 };
 
 		if (!gclayout_find(versions[i]))

@@ -150,7 +150,7 @@ static uint32_t stack(struct fix *f, uint32_t loops)
 static void put_task(struct fix *f, uint32_t i, raddr task)
 {
 	struct world *w = f->m.w;
-	const struct tasklists *lists = tasklists_find(w->l.version, w->l.interp.size);
+	const struct tasklists *lists = tasklists_find(&w->l);
 
 	if (lists)
 		put(w, f->ts + lists->running, task, 8);
@@ -358,7 +358,7 @@ static void test_waiting(void **state)
 static void awaited_by_two(struct fix *f)
 {
 	struct made *m = &f->m;
-	const struct awaiterlayout *l = awaiterlayout_find(m->w->l.version);
+	const struct awaiterlayout *l = awaiterlayout_find(&m->w->l);
 	raddr a = a_task(f, "a", a_waiting(f, "outer", 0));
 	raddr b = a_task(f, "b", a_waiting(f, "last", 0));
 	raddr c = a_task(f, "c", a_waiting(f, "last", 0));
@@ -369,9 +369,9 @@ static void awaited_by_two(struct fix *f)
 
 		put(m->w, table, b, 8);
 		put(m->w, table + 16, c, 8);
-		put(m->w, set + 24, 2, 8);
-		put(m->w, set + 32, TABLE - 1, 8);
-		put(m->w, set + 40, table, 8);
+		put(m->w, in(m->w, set, 8), 2, 8);
+		put(m->w, in(m->w, set, 16), TABLE - 1, 8);
+		put(m->w, in(m->w, set, 24), table, 8);
 		put(m->w, a + l->awaited_by, set, 8);
 		put(m->w, a + l->awaited_by_is_set, 1, 1);
 	} else {
@@ -380,11 +380,11 @@ static void awaited_by_two(struct fix *f)
 		raddr item = take(m->w, 64);
 
 		put_awaited(m, a, b);
-		put(m->w, pair + 24, load_u64(world_mem(m->w, a + l->callback)), 8);
+		put(m->w, in(m->w, pair, 8), load_u64(world_mem(m->w, a + l->callback)), 8);
 		put_awaited(m, a, c);
 		put(m->w, item, pair, 8);
-		put(m->w, list + 16, 1, 8);
-		put(m->w, list + 24, item, 8);
+		put(m->w, in(m->w, list, 0), 1, 8);
+		put(m->w, in(m->w, list, 8), item, 8);
 		put(m->w, a + l->callbacks, list, 8);
 	}
 	expect(f, PYSTACK_JOINED_SEVERAL,
@@ -412,12 +412,12 @@ static void runs_among_others(struct fix *f)
 	expect(f, PYSTACK_NO_TASK, "leaf6 main6 loop6");
 	put_task(f, 0, idle);
 	expect(f, PYSTACK_NO_TASK, "leaf6 main6 loop6");
-	if (!tasklists_find(f->m.w->l.version, f->m.w->l.interp.size)) {
+	if (!tasklists_find(&f->m.w->l)) {
 		put_task(f, 0, their);
 		put_task(f, 1, WORLD_NOWHERE);
 		put_task(f, 2, idle);
 	}
-	put_task(f, tasklists_find(f->m.w->l.version, f->m.w->l.interp.size) ? 0 : 3, f->task);
+	put_task(f, tasklists_find(&f->m.w->l) ? 0 : 3, f->task);
 	expect(f, PYSTACK_JOINED, "leaf6 main6 [task main's] loop6");
 	/* What the sample before left of it is forgotten. */
 	of_type(f->m.w, f->task, a_type(f->m.w, "_asyncio.Task", 8, 0));
@@ -431,7 +431,7 @@ static void imports_asyncio_later(struct fix *f)
 	raddr modules = world_get(w, f->interp, w->l.interp.modules);
 	raddr keys = world_get(w, modules, w->l.dict.keys);
 
-	if (tasklists_find(w->l.version, w->l.interp.size))
+	if (tasklists_find(&w->l))
 		return;
 	world_put(w, keys, w->l.dictkeys.n, 1, 8);
 	expect(f, PYSTACK_NO_TASK, "leaf6 main6 loop6");

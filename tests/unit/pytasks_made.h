@@ -30,10 +30,15 @@ struct made {
 	raddr code;
 };
 
-static const uint16_t versions[] = { 0x0307, 0x0308, 0x0309, 0x030a, 0x030b,
-				     0x030c, 0x030d, 0x030e, 0x030f };
-static const uint16_t sizes[] = { 136, 144, 184, 192, 176, 176, 144, 168, 168 };
-static const uint32_t interp_sizes[ARRAY_SIZE(versions)] = { [7] = 225864, [8] = 226240 };
+/* The last three are without the GIL. */
+static const uint16_t versions[] = { 0x0307, 0x0308, 0x0309, 0x030a, 0x030b, 0x030c,
+				     0x030d, 0x030e, 0x030f, 0x030d, 0x030e, 0x030f };
+static const uint16_t sizes[] = { 136, 144, 184, 192, 176, 176,
+				  144, 168, 168, 160, 192, 192 };
+static const uint32_t interp_sizes[ARRAY_SIZE(versions)] = {
+	[7] = 225864, [8] = 226240, [10] = 249976, [11] = 250328
+};
+enum { WITH_GIL = 9 };
 
 static inline void put(struct world *w, raddr at, uint64_t v, size_t n)
 {
@@ -53,13 +58,19 @@ static inline raddr chars(struct world *w, const char *s)
 	return at;
 }
 
+/* A field of an object, @at bytes behind its head. */
+static inline raddr in(const struct world *w, raddr object, uint64_t at)
+{
+	return object + pylayout_head(&w->l) + at;
+}
+
 static inline raddr a_type(struct world *w, const char *name, uint64_t size, raddr base)
 {
 	raddr at = take(w, TYPE_BYTES);
 
 	world_put(w, at, w->l.object.type_name, chars(w, name), 8);
-	put(w, at + 32, size, 8);
-	put(w, at + 256, base, 8);
+	put(w, in(w, at, 16), size, 8);
+	put(w, in(w, at, 240), base, 8);
 	return at;
 }
 
@@ -102,7 +113,11 @@ static inline raddr an_object(struct made *m, const char *class, raddr dict)
 
 	world_put(m->w, type, m->w->l.object.type_flags, 1 << 4, 8);
 	world_put(m->w, type, m->w->l.object.type_dict, 16, 8);
-	put(m->w, m->w->l.attrs == PY_ATTRS_DICT ? at + 16 : at - 24, dict, 8);
+	put(m->w,
+	    m->w->l.attrs == PY_ATTRS_DICT	  ? at + 16 :
+	    m->w->l.attrs == PY_ATTRS_INLINE_BARE ? at - 8 :
+						    at - 24,
+	    dict, 8);
 	return of_type(m->w, at, type);
 }
 
@@ -165,15 +180,15 @@ static inline void make_sets(struct made *m, raddr interp)
 	raddr table = take(w, 16 * TABLE), ref = take(w, 64), weak, module = take(w, 64);
 
 	m->set = take(w, 256);
-	m->slot = ref + 16;
+	m->slot = in(w, ref, 0);
 	put(w, m->slot, m->task, 8);
 	put(w, table + 16 * 3, ref, 8);
 	put(w, table + 16 * 5, ref, 8); /* was taken out */
 	put(w, table + 16 * 5 + 8, UINT64_MAX, 8);
-	put(w, m->set + 16, 2, 8);
-	put(w, m->set + 24, 1, 8);
-	put(w, m->set + 32, TABLE - 1, 8);
-	put(w, m->set + 40, table, 8);
+	put(w, in(w, m->set, 0), 2, 8);
+	put(w, in(w, m->set, 8), 1, 8);
+	put(w, in(w, m->set, 16), TABLE - 1, 8);
+	put(w, in(w, m->set, 24), table, 8);
 	weak = an_object(m, "WeakSet",
 			 a_dict(m, 2, (const char *[]){ "_remove", "data" },
 				(raddr[]){ WORLD_NOWHERE, m->set }));
@@ -193,7 +208,7 @@ static inline void make_sets(struct made *m, raddr interp)
 static inline void make_lists(struct made *m, raddr interp)
 {
 	struct world *w = m->w;
-	const struct tasklists *l = tasklists_find(w->l.version, w->l.interp.size);
+	const struct tasklists *l = tasklists_find(&w->l);
 	raddr of_interp = interp + l->in_interp, of_thread;
 
 	world_take(w, 8192); /* the interpreter is so large */
@@ -222,7 +237,7 @@ static inline void make_task(struct made *m, size_t version)
 /* The task at @task is awaited by that at @by alone: by a callback, or as the task says. */
 static inline void put_awaited(struct made *m, raddr task, raddr by)
 {
-	const struct awaiterlayout *a = awaiterlayout_find(m->w->l.version);
+	const struct awaiterlayout *a = awaiterlayout_find(&m->w->l);
 	raddr wrapper;
 
 	if (a->awaited_by) {
@@ -230,18 +245,20 @@ static inline void put_awaited(struct made *m, raddr task, raddr by)
 		return;
 	}
 	wrapper = of_type(m->w, take(m->w, 64), a_type(m->w, "TaskWakeupMethWrapper", 24, 0));
-	put(m->w, wrapper + 16, by, 8);
+	put(m->w, in(m->w, wrapper, 0), by, 8);
 	put(m->w, task + a->callback, wrapper, 8);
 }
 
 /* Nothing but the layout of @version, and types. */
 static inline void make_bare(struct made *m, size_t version)
 {
-	m->w = world_create(pylayout_find(versions[version]));
+	m->w = world_create(version < WITH_GIL ?
+				    pylayout_find(versions[version]) :
+				    pylayout_find_free_threaded(versions[version]));
 	if (interp_sizes[version])
 		m->w->l.interp.size = interp_sizes[version];
-	m->g = genlayout_find(versions[version]);
-	m->t = tasklayout_find(versions[version], sizes[version]);
+	m->g = genlayout_find(&m->w->l);
+	m->t = tasklayout_find(&m->w->l, sizes[version]);
 	assert_non_null(m->g);
 	assert_non_null(m->t);
 	m->str = a_type(m->w, "str", 80, 0);
