@@ -276,6 +276,8 @@ static bool push_user(struct building *b)
 	b->hides_line = s.hides_line;
 	if (s.search_ended)
 		STATS_ADD(b->a->c.stats, search_ended, 1);
+	if (in->undecided && s.bare && !leaf_is_eval(b))
+		in->prov = PROV_NOPYTHON;
 	check_unseen(b, s.eval || (!in->native.regs && leaf_is_eval(b)));
 	/* Native frames are not wanted: for a thread without Python the leaf all the same. */
 	if (!in->native.regs && in->leaf &&

@@ -49,14 +49,16 @@ struct assemble_input {
 	const uint64_t *kernel;
 	uint32_t n_kernel;
 	const struct pystack_frame *python; /* native.n_python */
+	bool undecided; /* torn, for nobody knows whether its program had an interpreter */
 	bool truncated; /* older ones were not read: "[truncated]" stands in their place */
 	struct native_input native; /* regs NULL: there are no native frames but the leaf */
 };
 
-/* @ret: valid until the next call. in->prov becomes PROV_TORN, counted, where there is no
- * Python frame and yet an activation of the evaluation loop among the native ones: the leaf,
- * if these are not wanted. False: a Python frame's code was never noted, which must not
- * happen. */
+/* @ret: valid until the next call. in->prov of one undecided becomes PROV_NOPYTHON where the
+ * whole native stack shows that the thread runs no Python. It becomes PROV_TORN, counted,
+ * where there is no Python frame and yet an activation of the evaluation loop among the native ones:
+ * the leaf, if these are not wanted. False: a Python frame's code was never noted, which must
+ * not happen. */
 bool assemble(struct assembler *a, struct assemble_input *in, struct stack *ret);
 
 #endif

@@ -300,6 +300,40 @@ static enum merge_hint hint_of(enum symbol_kind kind)
 					  MERGE_PLAIN;
 }
 
+/* May it be the evaluation loop, or a JIT's code that stands for it? Not what a file names;
+ * nor, of a stripped interpreter, what is not the loop, which it exports. */
+static bool may_run_python(const struct symbol *s)
+{
+	if (s->kind == SYMBOL_CALL)
+		return false;
+	return s->kind == SYMBOL_EVAL || s->kind == SYMBOL_TRAMPOLINE ||
+	       s->kind == SYMBOL_COROUTINE || !s->file || strstr(s->name, "+0x");
+}
+
+/* How many frames there are down to the thread's first; 0: not known. Who calls _dl_start() is
+ * the first of a program whose libraries are being loaded, and has no CFI. */
+static uint32_t frames_to_first(const struct unwinding *u)
+{
+	uint32_t n = u->n_frames;
+
+	if (u->n_runs != 1)
+		return 0;
+	if (u->n->run[0].end == UNWIND_BOTTOM)
+		return n;
+	return n > 1 && !strcmp(u->n->symbol[n - 2].name, "_dl_start") ? n - 1 : 0;
+}
+
+/* Who runs Python stands in the evaluation loop: do all frames tell that it does not? */
+static bool is_bare(const struct unwinding *u)
+{
+	uint32_t n = frames_to_first(u);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (u->n->frame[i].guessed || may_run_python(&u->n->symbol[i]))
+			return false;
+	return n > 0;
+}
+
 struct native_stack native_stack(struct native *n, const struct native_input *in)
 {
 	struct unwinding u = { .n = n, .in = in };
@@ -323,6 +357,7 @@ struct native_stack native_stack(struct native *n, const struct native_input *in
 		n->hint[i] = hint_of(n->symbol[i].kind);
 	}
 	ret.hides_line = hides_line(&u);
+	ret.bare = is_bare(&u);
 	m.n_runs = u.n_runs;
 	ret.n = merge(&m, n->item);
 	for (size_t i = 0; i < ret.n; i++)

@@ -40,6 +40,7 @@ struct native_stack {
 	const struct symbol *symbol;	  /* of frame[i] */
 	bool search_ended; /* it is cut, for too much on it looked like the way on */
 	bool hides_line;   /* the innermost Python frame's line can't be told (jitted) */
+	bool bare; /* whole, all named, and no activation of the evaluation loop in it */
 	bool eval; /* by its name one of what is in @item is an activation of the evaluation loop */
 };
 struct native_stack native_stack(struct native *n, const struct native_input *in);

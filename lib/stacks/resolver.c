@@ -176,19 +176,19 @@ static void give_group(struct resolver *r, const struct q_sample *q, const struc
 }
 
 /* By now it is known whether the program had an interpreter then. Who ended before anybody could
- * look at it is known by what it had mapped. */
-static void decide(struct resolver *r, struct q_sample *q)
+ * look at it is known by what it had mapped. False: neither tells. */
+static bool decide(struct resolver *r, struct q_sample *q)
 {
 	const struct sample *s = &q->sample;
 	const struct target *t = q->program;
 
 	if (!t && r->c.targets)
 		t = targets_find(r->c.targets, s->pid);
-	if ((t && target_had_none(t, s->time)) ||
-	    assembler_without_python(r->assembler, s->pid))
-		q->sample.prov = PROV_NOPYTHON;
-	else
-		STATS_ADD(r->c.session->stats, torn_notready, 1);
+	if (!(t && target_had_none(t, s->time)) &&
+	    !assembler_without_python(r->assembler, s->pid))
+		return false;
+	q->sample.prov = PROV_NOPYTHON;
+	return true;
 }
 
 /* A wait that is not over is given when it is; one that nobody read stands alone. */
@@ -226,10 +226,10 @@ static void give_sample(struct resolver *r, struct q_sample *q)
 	struct unwind_regs regs;
 	struct assemble_input in;
 	struct stack stack = { 0 };
+	bool undecided = q->undecided && !decide(r, q);
 
-	if (q->undecided)
-		decide(r, q);
 	in = input_of(q, &regs);
+	in.undecided = undecided;
 	if (!assemble(r->assembler, &in, &stack)) {
 		STATS_ADD(r->c.session->stats, torn_badcode, 1);
 		in.prov = PROV_TORN;
@@ -237,6 +237,8 @@ static void give_sample(struct resolver *r, struct q_sample *q)
 		in.native.n_python = in.native.n_anchors = 0;
 		assemble(r->assembler, &in, &stack);
 	}
+	if (undecided && in.prov == PROV_TORN)
+		STATS_ADD(r->c.session->stats, torn_notready, 1);
 	q->sample.prov = in.prov;
 	if (q->wait)
 		give_wait(r, q, &stack);

@@ -307,6 +307,36 @@ static void unseen(void **state)
 	end(&f);
 }
 
+/* Of one that nobody could judge the native stack tells, if it is whole. */
+static void undecided(void **state)
+{
+	static const struct {
+		const char *native;
+		bool cut;
+		char leaf;
+		enum provenance want;
+	} rows[] = {
+		{ "pCp", false, 0, PROV_NOPYTHON },   { "pEp", false, 0, PROV_TORN },
+		{ "pp", true, 0, PROV_TORN },	      { "pp", false, 'E', PROV_TORN },
+		{ "pp", false, 'p', PROV_NOPYTHON },
+	};
+	struct fix f;
+
+	begin(&f);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		for (int knows = 0; knows < 2; knows++) {
+			draw(&f, rows[i].native, rows[i].cut);
+			f.in.prov = PROV_TORN;
+			f.in.undecided = !knows;
+			f.in.leaf = rows[i].leaf ? address_of(rows[i].leaf) : 0;
+			made(&f);
+			assert_int_equal(knows ? PROV_TORN : rows[i].want, f.in.prov);
+		}
+	}
+	assert_int_equal(0, STATS_GET(&f.stats, torn_unseen));
+	end(&f);
+}
+
 /* Without registers: the leaf alone, where native frames are wanted or there is nothing else.
  */
 static void leaves(void **state)
@@ -478,6 +508,7 @@ int main(void)
 		cmocka_unit_test(late_names),
 		cmocka_unit_test(marks),
 		cmocka_unit_test(unseen),
+		cmocka_unit_test(undecided),
 		cmocka_unit_test(leaves),
 		cmocka_unit_test(leaf_of_a_frame),
 		cmocka_unit_test(kernel_and_names),
