@@ -5,6 +5,7 @@
  * from another process.
  */
 #include "base/stats.h"
+#include "offsets/debug_offsets.h"
 #include "targets/births.h"
 #include "capture/reader_int.h"
 
@@ -38,16 +39,23 @@ static bool still_none(const struct reader *r, const struct target *t)
 	       (blind < looked || blind == UINT64_MAX);
 }
 
-/* Is the interpreter @known in @pid's memory, @moved further than where it was proven? */
+/* Is the interpreter @known in @pid's memory, @moved further than where it was proven? Its data
+ * may not be mapped yet; if it is, it tells the same layout. */
 static bool is_there(struct reader *r, pid_t pid, const struct births_code *known,
 		     uint64_t moved)
 {
-	unsigned char id[sizeof(known->code.build_id)];
+	unsigned char id[sizeof(known->code.build_id)], told[DEBUG_OFFSETS_MAX];
+	const struct rmem_vec v[] = {
+		{ known->code.build_id_at + moved, id, known->code.build_id_n },
+		{ known->runtime + moved, told, sizeof(told) },
+	};
+	size_t n;
 
 	guarded_target(&r->mem, pid);
-	return rmem_read(&r->mem.base, known->code.build_id_at + moved, id,
-			 known->code.build_id_n) == 0 &&
-	       !memcmp(id, known->code.build_id, known->code.build_id_n);
+	n = rmem_readv(&r->mem.base, v, ARRAY_SIZE(v));
+	return n && !memcmp(id, known->code.build_id, known->code.build_id_n) &&
+	       (n == 1 ||
+		debug_offsets_agree((struct bytes){ told, sizeof(told) }, &known->py.layout));
 }
 
 /* @t runs @known's interpreter, which lies @moved further. */

@@ -340,3 +340,16 @@ int debug_offsets_parse(struct bytes raw, const struct pylayout *meanings,
 	*ret = l;
 	return 0;
 }
+
+bool debug_offsets_agree(struct bytes raw, const struct pylayout *l)
+{
+	const struct pylayout *table = l->free_threaded ?
+					       pylayout_find_free_threaded(l->version) :
+					       pylayout_find(l->version);
+	struct pylayout told;
+	struct err err;
+
+	return l->version < 0x030d ||
+	       (table && debug_offsets_parse(raw, table, &told, &err) == 0 &&
+		!memcmp(&told, l, sizeof(told)));
+}

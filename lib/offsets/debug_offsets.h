@@ -24,4 +24,8 @@ int debug_offsets_version(struct bytes raw, uint32_t *version, bool *free_thread
 int debug_offsets_parse(struct bytes raw, const struct pylayout *meanings,
 			struct pylayout *ret, struct err *err);
 
+/* Does @raw, the start of another _PyRuntime, tell the layout @l? True where versions like its
+ * own tell nothing. */
+bool debug_offsets_agree(struct bytes raw, const struct pylayout *l);
+
 #endif

@@ -1,9 +1,10 @@
 """The self-check at attach refuses a layout with one field changed."""
 import os
+import signal
 import sys
 
 import harness
-from harness import Target, check, each
+from harness import Recorder, Target, check, each, enough, equal
 
 sys.path.insert(0, os.path.join(harness.ROOT, "tools"))
 import mklayout  # noqa: E402
@@ -72,3 +73,24 @@ def test_the_self_check_refuses_a_changed_field(py):
     taken = [(field, how) for field, how, what in tried[1:] if what == "taken" and is_proven(field, how, py)]
     check(not taken, "taken though changed: %s", taken)
     return "%d changes, %d refused" % (len(tried) - 1, sum(what == "refused" for _, _, what in tried))
+
+
+@each(kids=[1, 12])
+@harness.one_python
+def test_a_process_that_tells_another_layout_is_not_read_by_that_of_its_file(py, kids):
+    """Its file is the one of a process whose layout was proven. Of many children the last is not looked at before it runs."""
+    target = Target(py, "told.py", kids)
+    out, liar = os.path.join(harness.folder(), "out.folded"), target.info["liar"]
+    recorder = Recorder("-v", "-p", target.pid, "-e", "cpu-clock:u", "-F", 999, "-o", out).attached()
+    target.say("go")
+    target.line("GONE")
+    harness.works(target.pid, 0.5)
+    harness.works(liar, 0.5)
+    run = recorder.signal(signal.SIGINT).wait(15).ok()
+    stacks = harness.read_folded(out)
+    named = {pid: sum(n for frames, n in harness.of_pid(stacks, pid) if any("work_of_the" in frame for frame in frames))
+             for pid in (target.pid, liar)}
+    equal(named[liar], 0, "samples read by another process's layout: %s" % run)
+    enough(named[target.pid] > 50, "too few samples of the parent: %s", run)
+    enough(harness.total(harness.of_pid(stacks, liar)) > 50, "too few samples of the child: %s", run)
+    check("process %d" % liar in run.err, "nobody says why the child is not read: %s", run)

@@ -64,6 +64,25 @@ static void told_equals_table(void **state)
 	equals_table(RAW(offsets_3_15_2t), pylayout_find_free_threaded(0x030f));
 }
 
+static void another_layout_does_not_agree(void **state)
+{
+	const struct pylayout *l = pylayout_find(0x030d);
+	uint64_t words[ARRAY_SIZE(offsets_3_13_0)];
+
+	assert_true(debug_offsets_agree(RAW(offsets_3_13_0), l));
+	assert_false(debug_offsets_agree(RAW(offsets_3_13_0t), l));
+	assert_false(debug_offsets_agree(RAW(offsets_3_14_10), l));
+	for (size_t i = 0; i < 2; i++) { /* the cookie, the version */
+		memcpy(words, offsets_3_13_0, sizeof(words));
+		words[i] ^= 1ull << 24;
+		assert_false(debug_offsets_agree(RAW(words), l));
+	}
+	memcpy(words, offsets_3_13_0, sizeof(words));
+	words[5] += 8; /* runtime_state.interpreters_head */
+	assert_false(debug_offsets_agree(RAW(words), l));
+	assert_true(debug_offsets_agree(RAW(words), pylayout_find(0x030c)));
+}
+
 struct ft_row {
 	struct bytes raw;
 	uint16_t version;
@@ -231,6 +250,7 @@ int main(void)
 		cmocka_unit_test(version_is_told),
 		cmocka_unit_test(version_wants_cookie),
 		cmocka_unit_test(told_equals_table),
+		cmocka_unit_test(another_layout_does_not_agree),
 		cmocka_unit_test(free_threaded_differs),
 		cmocka_unit_test(another_interpreter_state_has_no_count_of_codes),
 		cmocka_unit_test(other_kind_is_refused),
