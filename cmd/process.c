@@ -184,12 +184,14 @@ void process_say_slow(struct file_helper *files)
 
 int process_find(pid_t pid, struct file_helper *files, struct lookup *ret, struct err *err)
 {
+	struct probers *crew = probers_create(1);
 	int code;
 
 	*ret = (struct lookup){
-		.kick = -1, .files = files, .wait_ms = PROBE_MS, .children = true
+		.crew = crew, .kick = -1, .files = files, .wait_ms = PROBE_MS, .children = true
 	};
-	code = lookup(ret, pid, err);
+	code = crew ? lookup(ret, pid, err) : err_set(err, -ENOMEM, "out of memory");
+	probers_release(crew);
 	if (code != -EINPROGRESS)
 		return code;
 	probe_release(ret->hanging);

@@ -18,6 +18,7 @@
 
 enum {
 	PROGRAMS = 10,	   /* that a process may become while it is looked at */
+	TELLS_BYTES = 24,  /* of a runtime, that tell whether it tells more */
 	OTHER_PROGRAM = 1, /* it became one: what it was can't be read any more */
 };
 
@@ -175,12 +176,12 @@ static int layout_choose(const struct search *s, const struct elfpython *elf,
 	bool free_threaded;
 	int r;
 
-	/* Older runtimes are smaller than this: two steps. */
-	r = rmem_read(s->m, p->runtime, raw, 24);
-	if (r == 0 && !memcmp(raw, "xdebugpy", 8)) {
-		r = rmem_read(s->m, p->runtime, raw, sizeof(raw));
+	/* Older runtimes are smaller than this. */
+	r = rmem_read(s->m, p->runtime, raw, sizeof(raw));
+	if (r < 0)
+		r = rmem_read(s->m, p->runtime, raw, TELLS_BYTES);
+	else if (!memcmp(raw, "xdebugpy", 8))
 		told.n = sizeof(raw);
-	}
 	if (r == -EPERM || r == -EACCES)
 		return denied(s, r, err);
 	if (r < 0)
@@ -298,16 +299,24 @@ static void learn_code(const struct search *s, const struct candidate *mod,
 struct look {
 	const struct candidate *mod;
 	bool mapped;
+	bool believed; /* as another process has it in memory: this one's must agree */
+	bool doubted;  /* it did not */
 	struct elfpython elf;
 	struct pyfind_file file;
 };
 
-/* By the file itself, which is read. */
+/* By the file itself, which is read; where that was done before it is not even opened. */
 static int file_read(const struct search *s, struct look *k)
 {
 	struct stat st;
-	int fd = pyfind_open(s, k->mod->map, &st, NULL), r;
+	int fd, r;
 
+	if (proc_map_stat(s->pid, k->mod->map, &st) == 0) {
+		k->file = pyfind_cache_file(&st);
+		if (pyfind_cache_read_before(&k->file, &k->elf, &r))
+			return r;
+	}
+	fd = pyfind_open(s, k->mod->map, &st, NULL);
 	if (fd < 0)
 		return proc_is_short(fd) ? fd : -ENOEXEC;
 	k->file = pyfind_cache_file(&st);
@@ -323,15 +332,21 @@ static int mapped_read(const struct search *s, struct look *k)
 	struct stat st;
 	int fd;
 
-	if (map->pgoff || pymapped_read(s->m, map->start, &k->elf) < 0)
+	if (map->pgoff)
 		return -ENOEXEC;
-	if (proc_map_stat(s->pid, map, &st) < 0) {
-		fd = pyfind_open(s, map, &st, NULL);
-		if (fd < 0) /* memory tells all that is needed */
-			return 0;
+	if (proc_map_stat(s->pid, map, &st) == 0)
+		k->file = pyfind_cache_file(&st);
+	k->believed = !k->doubted && pyfind_cache_mapped_before(&k->file, &k->elf);
+	if (k->believed)
+		return 0;
+	if (pymapped_read(s->m, map->start, &k->elf) < 0)
+		return -ENOEXEC;
+	/* Without a file memory tells all that is needed. */
+	fd = k->file.ino ? -ENOENT : pyfind_open(s, map, &st, NULL);
+	if (fd >= 0) {
+		k->file = pyfind_cache_file(&st);
 		close(fd);
 	}
-	k->file = pyfind_cache_file(&st);
 	return 0;
 }
 
@@ -408,6 +423,7 @@ static int copy_try(const struct search *s, const struct look *k, uint64_t bias,
 		    struct pyproc *p, struct err *err)
 {
 	uint32_t known = pyfind_cache_proven(&k->file);
+	bool same = false;
 	int r = -ENOTSUP;
 
 	*p = (struct pyproc){ .pid = s->pid,
@@ -416,16 +432,21 @@ static int copy_try(const struct search *s, const struct look *k, uint64_t bias,
 	snprintf(p->module, sizeof(p->module), "%s", k->mod->map->path);
 	if (!known || !proven_by_debug(k)) {
 		r = layout_choose(s, &k->elf, k->mod, bias, p, err);
+		same = r == 0 && pyfind_cache_proven_by(&k->file, &p->layout);
+		if (k->believed && !same)
+			return -ENOEXEC;
 		if (r == 0)
-			r = copy_prove(s, k, bias, NULL, p,
-				       pyfind_cache_proven_by(&k->file, &p->layout), err);
+			r = copy_prove(s, k, bias, NULL, p, same, err);
 	}
 	if (r == -ENOTSUP && p->version)
 		r = copy_debug(s, k, bias, p, r, err);
 	if (r == 0)
 		r = learn_micro(s, p, err);
-	if (r == 0)
+	if (r == 0 && !same)
 		pyfind_cache_prove(&k->file, p->version, &p->layout);
+	/* Older ones' memory does not tell whether it agrees. */
+	if (r == 0 && !same && k->mapped && p->version >= 0x030d0000 && !proven_by_debug(k))
+		pyfind_cache_keep_mapped(&k->file, &k->elf);
 	return r;
 }
 
@@ -511,25 +532,21 @@ static void note_failure(struct search *s, int code, const struct err *why)
 		s->best = *why;
 }
 
-/* Each time that @mod was loaded, as far as memory tells it (@mapped), or its file. 0; -ENOENT
- * nothing tells of an interpreter in it; -ENOEXEC of one that could not be kept. */
-static int candidate_try(struct search *s, const struct candidate *mod, bool mapped,
-			 struct finds *f)
+static int look_try(struct search *s, struct look *k, struct finds *f)
 {
-	struct look k = { .mod = mod, .mapped = mapped };
 	uint64_t bias[PYFIND_OTHERS + 1];
 	struct err why = { 0 };
-	int r = candidate_read(s, &k, &why), ret = r < 0 ? -ENOENT : 0;
-	size_t n = r < 0 ? 0 : pyfind_biases(s, mod, &k.elf, bias, ARRAY_SIZE(bias));
+	int r = candidate_read(s, k, &why), ret = r < 0 ? -ENOENT : 0;
+	size_t n = r < 0 ? 0 : pyfind_biases(s, k->mod, &k->elf, bias, ARRAY_SIZE(bias));
 
 	if (r == 0 && !n)
 		s->partly = true;
 	note_failure(s, r < 0 ? r : -ENOEXEC, &why);
 	for (size_t i = 0; i < n; i++) {
-		if (is_known(f, bias[i] + k.elf.runtime))
+		if (is_known(f, bias[i] + k->elf.runtime))
 			continue;
 		why = (struct err){ 0 };
-		r = copy_try(s, &k, bias[i], &f->one, &why);
+		r = copy_try(s, k, bias[i], &f->one, &why);
 		if (r == 0 || (r == -EAGAIN && f->one.version))
 			keep(s, f, r);
 		else
@@ -539,6 +556,24 @@ static int candidate_try(struct search *s, const struct candidate *mod, bool map
 		note_failure(s, r < 0 ? r : -ENOEXEC, &why);
 	}
 	return ret;
+}
+
+/* Each time that @mod was loaded, as far as memory tells it (@mapped), or its file. 0; -ENOENT
+ * nothing tells of an interpreter in it; -ENOEXEC of one that could not be kept. */
+static int candidate_try(struct search *s, const struct candidate *mod, bool mapped,
+			 struct finds *f)
+{
+	struct look k = { .mod = mod, .mapped = mapped };
+	struct err best = s->best;
+	bool partly = s->partly;
+	int r = look_try(s, &k, f);
+
+	if (r == 0 || !k.believed)
+		return r;
+	s->best = best;
+	s->partly = partly;
+	k = (struct look){ .mod = mod, .mapped = mapped, .doubted = true };
+	return look_try(s, &k, f);
 }
 
 /* Does memory tell all that files named like Python may hold? A program that exports no
@@ -616,12 +651,12 @@ static bool never_began(const struct search *s, const struct pyproc *p)
 	       v[0] == 0 && v[1] == 0 && v[2] == UINT64_MAX;
 }
 
-static int find_once(pid_t pid, struct rmem *m, struct file_helper *files, struct pyproc *ret,
-		     struct err *err)
+static int find_once(pid_t pid, uint64_t since_ns, struct rmem *m, struct file_helper *files,
+		     struct pyproc *ret, struct err *err)
 {
 	_cleanup_free_ struct search *s = calloc(1, sizeof(*s));
 	struct pyproc p = { 0 };
-	uint64_t looked;
+	uint64_t looked, age;
 	int r;
 
 	if (!s)
@@ -629,11 +664,13 @@ static int find_once(pid_t pid, struct rmem *m, struct file_helper *files, struc
 	s->pid = pid;
 	s->m = m;
 	s->files = files;
-	r = proc_introduce(pid, s->comm, &s->root);
+	r = proc_introduce(pid, s->comm, &s->root, &age);
 	if (proc_is_short(r))
 		return proc_short(pid, r, err);
 	if (r < 0)
 		return no_process(pid, err);
+	if (!proc_is_so_old(age, since_ns))
+		return err_set(err, -ESRCH, "process %d has ended", pid);
 	exe_read(s);
 	looked = now_ns();
 	r = proc_maps_read(&s->maps, pid);
@@ -659,12 +696,12 @@ static int find_once(pid_t pid, struct rmem *m, struct file_helper *files, struc
 	return r;
 }
 
-int pyfind(pid_t pid, struct rmem *m, struct file_helper *files, struct pyproc *ret,
-	   struct err *err)
+int pyfind(pid_t pid, uint64_t since_ns, struct rmem *m, struct file_helper *files,
+	   struct pyproc *ret, struct err *err)
 {
 	int r = OTHER_PROGRAM;
 
 	for (int i = 0; r == OTHER_PROGRAM && i < PROGRAMS; i++)
-		r = find_once(pid, m, files, ret, err);
+		r = find_once(pid, since_ns, m, files, ret, err);
 	return r == OTHER_PROGRAM ? err->code : r;
 }

@@ -64,15 +64,16 @@ struct pyproc {
 };
 
 /* Find the interpreter of @pid, reading its memory through @m. All reads of
- * /proc happen here, those of files by @files (NULL: here). 0; -ESRCH no such process;
+ * /proc happen here, those of files by @files (NULL: here). 0; -ESRCH no such process, or one
+ * that began after @since_ns: then nothing of it was read;
  * -EPERM/-EACCES not allowed; -ENOEXEC no CPython is mapped; -EAGAIN one is mapped but its
  * runtime is not initialised yet (or is finalising), then @ret is what it will be (where the
  * same file was proven before in another process that is 0, too); -ENOTSUP a CPython that we
  * have no table for, or whose layout failed the self-check. A sentence in @err. Of several the
  * first that is proven is @ret; the others are looked for in files that are named like Python.
  */
-int pyfind(pid_t pid, struct rmem *m, struct file_helper *files, struct pyproc *ret,
-	   struct err *err);
+int pyfind(pid_t pid, uint64_t since_ns, struct rmem *m, struct file_helper *files,
+	   struct pyproc *ret, struct err *err);
 
 /* Whether the file at @path is named like one that holds an interpreter. */
 bool pyfind_is_named_python(const char *path);

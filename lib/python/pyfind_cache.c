@@ -17,9 +17,10 @@ enum {
 
 struct entry {
 	struct pyfind_file file;
-	struct elfpython elf;
+	struct elfpython elf, mapped_elf;
 	int code;
 	bool used, read;  /* @elf and @code are known */
+	bool mapped;	  /* @mapped_elf is */
 	uint32_t version; /* 0: not proven */
 	struct pylayout layout; /* by which it was */
 	bool asked;	  /* @debug is known */
@@ -50,7 +51,7 @@ static struct entry *find(const struct pyfind_file *file)
 	return NULL;
 }
 
-static bool lookup(const struct pyfind_file *file, struct elfpython *ret, int *code)
+bool pyfind_cache_read_before(const struct pyfind_file *file, struct elfpython *ret, int *code)
 {
 	struct entry *e;
 
@@ -129,7 +130,7 @@ int pyfind_cache_read(int fd, const char *path, struct file_helper *files,
 {
 	int code;
 
-	if (lookup(file, ret, &code))
+	if (pyfind_cache_read_before(file, ret, &code))
 		return code;
 	/* Reading it may hang: not with the lock. */
 	code = files ? read_there(fd, path, files, ret) : read_here(fd, ret);
@@ -198,5 +199,32 @@ void pyfind_cache_keep_debug(const struct pyfind_file *file, const struct pyfind
 	e = have(file);
 	e->asked = true;
 	e->debug = *d;
+	pthread_mutex_unlock(&lock);
+}
+
+bool pyfind_cache_mapped_before(const struct pyfind_file *file, struct elfpython *ret)
+{
+	struct entry *e;
+	bool mapped;
+
+	pthread_mutex_lock(&lock);
+	e = find(file);
+	mapped = e && e->mapped;
+	if (mapped)
+		*ret = e->mapped_elf;
+	pthread_mutex_unlock(&lock);
+	return mapped;
+}
+
+void pyfind_cache_keep_mapped(const struct pyfind_file *file, const struct elfpython *elf)
+{
+	struct entry *e;
+
+	if (!file->ino)
+		return;
+	pthread_mutex_lock(&lock);
+	e = have(file);
+	e->mapped_elf = *elf;
+	e->mapped = true;
 	pthread_mutex_unlock(&lock);
 }

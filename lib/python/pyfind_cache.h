@@ -26,6 +26,14 @@ struct pyfind_file {
 /* Which one it is. */
 struct pyfind_file pyfind_cache_file(const struct stat *st);
 
+/* What was read of @file. False: nothing. */
+bool pyfind_cache_read_before(const struct pyfind_file *file, struct elfpython *ret, int *code);
+
+/* The same of what its process had in memory of it. That is another process's business only as
+ * far as its own memory agrees. */
+bool pyfind_cache_mapped_before(const struct pyfind_file *file, struct elfpython *ret);
+void pyfind_cache_keep_mapped(const struct pyfind_file *file, const struct elfpython *elf);
+
 /* elfpython_read() by @files (NULL: here), once for each content of a file, of which @path is
  * one name; @file tells which it is. -EPROTO: whoever reads it ends; what
  * proc_is_short() knows. */

@@ -228,7 +228,22 @@ uint64_t proc_stack_root(pid_t pid)
 	return root_of(stat_fields(pid, pid, &text));
 }
 
-int proc_introduce(pid_t pid, char comm[16], uint64_t *root)
+/* Field 22. */
+static uint64_t age_of(const char *fields)
+{
+	unsigned long long began;
+	struct timespec now;
+
+	if (!fields ||
+	    sscanf(fields, "%*c%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%llu",
+		   &began) != 1)
+		return UINT64_MAX;
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec -
+	       began * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
+int proc_introduce(pid_t pid, char comm[16], uint64_t *root, uint64_t *age)
 {
 	_cleanup_free_ char *text = NULL;
 	int r = task_file(pid, pid, "stat", &text);
@@ -241,13 +256,13 @@ int proc_introduce(pid_t pid, char comm[16], uint64_t *root)
 	if (!begin || !end || end < begin || end[1] != ' ')
 		return -ESRCH;
 	*root = root_of(end + 2);
+	*age = age_of(end + 2);
 	*end = '\0';
 	begin[1 + strcspn(begin + 1, "\n")] = '\0';
 	snprintf(comm, 16, "%s", begin + 1);
 	return 0;
 }
 
-/* Field 22. */
 int proc_times(pid_t pid, uint64_t *user, uint64_t *kernel)
 {
 	_cleanup_free_ char *text = NULL;
@@ -263,20 +278,28 @@ int proc_times(pid_t pid, uint64_t *user, uint64_t *kernel)
 	return 0;
 }
 
-uint64_t proc_age_ns(pid_t pid)
+/* Fields 4, 14 to 17 and 23, vsize. */
+int proc_use(pid_t pid, struct proc_use *ret)
 {
 	_cleanup_free_ char *text = NULL;
 	const char *fields = stat_fields(pid, pid, &text);
-	unsigned long long began;
-	struct timespec now;
+	unsigned long long u, k, cu, ck, memory;
 
-	if (!fields ||
-	    sscanf(fields, "%*c%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%llu",
-		   &began) != 1)
-		return UINT64_MAX;
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec -
-	       began * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK));
+	if (!fields || sscanf(fields,
+			      "%*c%d%*s%*s%*s%*s%*s%*s%*s%*s%*s%llu%llu%llu%llu%*s%*s%*s%*s"
+			      "%*s%llu",
+			      &ret->parent, &u, &k, &cu, &ck, &memory) != 6)
+		return -ESRCH;
+	ret->ticks = u + k + cu + ck;
+	ret->memory = memory;
+	return 0;
+}
+
+uint64_t proc_age_ns(pid_t pid)
+{
+	_cleanup_free_ char *text = NULL;
+
+	return age_of(stat_fields(pid, pid, &text));
 }
 
 int proc_pidfd(pid_t pid)
@@ -309,13 +332,16 @@ bool proc_has_ended(int pidfd)
 	return poll(&p, 1, 0) > 0;
 }
 
-bool proc_was_there(pid_t pid, uint64_t ns)
+bool proc_is_so_old(uint64_t age_ns, uint64_t ns)
 {
 	enum { TICK_NS = 20000000 };
 
-	uint64_t age = proc_age_ns(pid);
+	return age_ns != UINT64_MAX && age_ns + TICK_NS >= now_ns() - ns;
+}
 
-	return age != UINT64_MAX && age + TICK_NS >= now_ns() - ns;
+bool proc_was_there(pid_t pid, uint64_t ns)
+{
+	return proc_is_so_old(proc_age_ns(pid), ns);
 }
 
 /* The kernel gives /proc/PID of a process that may not be dumped to root. */

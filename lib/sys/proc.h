@@ -62,8 +62,9 @@ char proc_kind(pid_t pid, bool *kernel);
  * allowed to. */
 uint64_t proc_stack_root(pid_t pid);
 
-/* That, and the name of its main thread, by one look. 0 or -errno, -ESRCH where it is gone. */
-int proc_introduce(pid_t pid, char comm[16], uint64_t *root);
+/* That, the name of its main thread and proc_age_ns(), by one look. 0 or -errno, -ESRCH where it
+ * is gone. */
+int proc_introduce(pid_t pid, char comm[16], uint64_t *root, uint64_t *age);
 
 /* How long ago it began, as exact as a clock tick, 10 ms; UINT64_MAX: it is gone. */
 uint64_t proc_age_ns(pid_t pid);
@@ -100,6 +101,7 @@ int proc_short(pid_t pid, int code, struct err *err);
 /* Is the process that has number @pid one that was there at @ns (now_ns())? To 20 ms: its age
  * is known to a clock tick. */
 bool proc_was_there(pid_t pid, uint64_t ns);
+bool proc_is_so_old(uint64_t age_ns, uint64_t ns); /* the same, by an age known just now */
 pid_t proc_tgid(pid_t tid); /* -ESRCH */
 
 /* As proc_tgid(). *@memory: it has memory of its own, so it is neither a thread of the
@@ -128,6 +130,15 @@ int proc_compare_pids(const void *a, const void *b);
 /* CPU time of a process and of its children that have ended and were waited for, in clock
  * ticks (sysconf(_SC_CLK_TCK)): in user mode and in the kernel. 0 or -ESRCH. */
 int proc_times(pid_t pid, uint64_t *user, uint64_t *kernel);
+
+/* Of a process, by one look. */
+struct proc_use {
+	pid_t parent;
+	uint64_t ticks; /* as proc_times(): all of it */
+	bool memory;	/* as proc_tgid_memory() */
+};
+
+int proc_use(pid_t pid, struct proc_use *ret); /* 0 or -ESRCH */
 
 /* Of /proc/TID/status; a set of signals has bit N - 1 for signal N. */
 struct proc_status {

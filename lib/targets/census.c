@@ -10,10 +10,13 @@
 #include "targets/probe.h"
 
 enum {
-	AT_ONCE = 16,
-	WAIT_MS = 1000, /* for those that are looked at together */
+	AT_ONCE = 64, /* that are looked at, or wait for a thread; those who hang do together */
+	THREADS = 2,
+	WAIT_MS = 1000, /* for each, from the moment on when it is looked at */
 	STEP_MS = 50,	/* how often it is asked for the end meanwhile */
 };
+
+static const uint64_t MS = 1000000;
 
 static int add_row(struct census *c, const struct census_row *row)
 {
@@ -51,26 +54,31 @@ static int take_answer(struct census *c, pid_t pid, struct probe *probe)
 	return 0;
 }
 
-static void await(struct probe *p, uint64_t end, const struct stop *stop)
+/* All that were started before have ended or were given up: the next thread is this one's. */
+static void await(struct probe *p, const struct stop *stop)
 {
-	while (!stop_asked(stop) && now_ns() < end)
+	uint64_t since = now_ns(), began;
+
+	do {
 		if (probe_wait(p, STEP_MS))
 			return;
+		began = probe_began(p);
+	} while (!stop_asked(stop) && now_ns() < (began ? began : since) + WAIT_MS * MS);
 }
 
-static int look_at_some(struct census *c, const pid_t *pids, size_t n,
+static int look_at_some(struct census *c, struct probers *crew, const pid_t *pids, size_t n,
 			struct file_helper *files, const struct stop *stop)
 {
-	uint64_t now = now_ns(), end = now + WAIT_MS * 1000000ull;
 	struct probe *probes[AT_ONCE];
+	uint64_t now = now_ns();
 	int r = 0;
 
 	for (size_t i = 0; i < n; i++)
-		probes[i] = probe_start(pids[i], now, files, -1);
+		probes[i] = probe_start(crew, pids[i], now, files, -1);
 	for (size_t i = 0; i < n; i++) {
 		if (!probes[i])
 			continue;
-		await(probes[i], end, stop);
+		await(probes[i], stop);
 		if (r == 0)
 			r = take_answer(c, pids[i], probes[i]);
 		probe_release(probes[i]);
@@ -81,15 +89,19 @@ static int look_at_some(struct census *c, const pid_t *pids, size_t n,
 int census_take(struct census *c, const struct scope *s, struct file_helper *files,
 		const struct stop *stop)
 {
+	struct probers *crew = probers_create(THREADS);
 	_cleanup_free_ pid_t *pids = NULL;
 	size_t n;
 	int r;
 
 	*c = (struct census){ 0 };
+	if (!crew)
+		return -ENOMEM;
 	r = scope_list(s, &pids, &n);
 	for (size_t i = 0; r == 0 && i < n && !stop_asked(stop); i += AT_ONCE)
-		r = look_at_some(c, pids + i, MIN(n - i, (size_t)AT_ONCE), files, stop);
+		r = look_at_some(c, crew, pids + i, MIN(n - i, (size_t)AT_ONCE), files, stop);
 	c->looked = n;
+	probers_release(crew);
 	return r;
 }
 

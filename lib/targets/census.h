@@ -2,8 +2,8 @@
  *
  * census - which of a scope's processes run Python now.
  *
- * Some are looked at at a time, each by a probe, so that one that hangs costs nobody else
- * anything but its share of the time.
+ * Some are looked at at a time, by probes, so that one that hangs costs nobody else anything
+ * but its share of the time.
  */
 #ifndef CENSUS_H
 #define CENSUS_H

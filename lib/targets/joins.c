@@ -20,6 +20,7 @@ enum {
 	PROBES = 16,   /* ... at a time */
 	TRIES = 8,     /* of a young one: it may be about to become a Python */
 	RETRY_MS = 10, /* doubled each time */
+	CREW_MS = 50,  /* between two looks whether all who look hang */
 	POLL_MS = 100, /* between two looks into /proc, which each ask ... */
 	TURN = 16,     /* ... so many processes for their program */
 };
@@ -146,7 +147,7 @@ static bool begin_look(struct joins *j, struct look *l)
 		return !j->told && is_young(l->pid) && put_off(l);
 	if (j->n_probes == PROBES)
 		return true;
-	l->probe = probe_start(l->pid, now_ns(), j->t->files, j->t->kick);
+	l->probe = probe_start(j->t->crew, l->pid, now_ns(), j->t->files, j->t->kick);
 	j->n_probes += l->probe != NULL;
 	return l->probe || put_off(l);
 }
@@ -230,6 +231,8 @@ int joins_due_ms(const struct joins *j, int most)
 	for (size_t i = 0; i < j->n; i++)
 		if (!j->look[i].probe)
 			next = MIN(next, j->look[i].next_ns);
+		else if (!probe_began(j->look[i].probe))
+			next = MIN(next, now + CREW_MS * MS);
 	return next > now ? (int)((next - now) / MS) + 1 : 0;
 }
 

@@ -13,6 +13,7 @@
 
 enum {
 	AT_ONCE = 32,	       /* probes of children */
+	THREADS = 2,	       /* ... and who makes them */
 	CHILD_MS = 1000,       /* for all of those together */
 	YOUNG_NS = 1000000000, /* a shell may be about to start Python, and Python to begin */
 	AGAIN_NS = 20000000,
@@ -83,7 +84,7 @@ static bool await(const struct lookup *l, struct probe *probe, int ms)
 
 static int look(struct lookup *l, pid_t pid, struct err *err)
 {
-	struct probe *probe = probe_start(pid, now_ns(), l->files, l->kick);
+	struct probe *probe = probe_start(l->crew, pid, now_ns(), l->files, l->kick);
 	int code;
 
 	if (!probe)
@@ -120,14 +121,14 @@ static int take_child(struct lookup *l, pid_t pid, struct probe *probe, struct e
 	return 0;
 }
 
-static int look_at_some(struct lookup *l, const pid_t *pids, size_t n, uint64_t end,
-			struct err *why)
+static int look_at_some(struct lookup *l, struct probers *crew, const pid_t *pids, size_t n,
+			uint64_t end, struct err *why)
 {
 	struct probe *probes[AT_ONCE];
 	int r = 0;
 
 	for (size_t i = 0; i < n; i++)
-		probes[i] = probe_start(pids[i], now_ns(), l->files, -1);
+		probes[i] = probe_start(crew, pids[i], now_ns(), l->files, -1);
 	for (size_t i = 0; i < n; i++) {
 		uint64_t now = now_ns();
 
@@ -145,15 +146,20 @@ static int look_at_children(struct lookup *l, pid_t pid, bool *young, struct err
 {
 	uint64_t end = now_ns() + CHILD_MS * 1000000ull;
 	_cleanup_free_ pid_t *pids = NULL;
+	struct probers *crew;
 	size_t n = 0;
 	int r = 0;
 
 	if (family_list(pid, &pids, &n) < 0)
 		return 0;
+	crew = probers_create(THREADS);
+	if (!crew)
+		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
 		*young = *young || proc_age_ns(pids[i]) < YOUNG_NS;
 	for (size_t i = 0; r == 0 && i < n && !stop_asked(l->stop); i += AT_ONCE)
-		r = look_at_some(l, pids + i, MIN(n - i, (size_t)AT_ONCE), end, why);
+		r = look_at_some(l, crew, pids + i, MIN(n - i, (size_t)AT_ONCE), end, why);
+	probers_release(crew);
 	return r;
 }
 

@@ -12,7 +12,8 @@
 #include "targets/probe.h"
 
 struct lookup {
-	int kick;    /* as of probe_start(), and: */
+	struct probers *crew; /* as of probe_start(), and: */
+	int kick;
 	struct file_helper *files;
 	int wait_ms; /* for the memory of @pid to be read */
 	bool any;    /* a process without Python is welcome, and its children are not asked */

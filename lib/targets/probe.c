@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * probe - looks for a process's interpreter in another thread, of which each serves many.
+ */
 #include "targets/probe.h"
 #include "sys/harden.h"
 
@@ -14,13 +17,20 @@
 #include "sys/proc.h"
 #include "base/work.h"
 
+enum {
+	IDLE_S = 1,    /* until a thread that nobody asks ends */
+	STUCK_MS = 50, /* in which no look ends, while others wait */
+};
+
 struct probe {
+	struct probers *crew;
+	struct probe *next; /* that waits for a thread */
 	pid_t pid;
 	uint64_t since_ns;
 	struct file_helper *files; /* or NULL */
-	pthread_mutex_t lock; /* of @kick: its owner may close it once it has let us go */
 	int kick, code;
-	uint64_t began_ns;
+	bool left; /* nobody waits for it any more, and its thread counts no more */
+	_Atomic uint64_t began_ns;
 	struct work work;
 	struct pyproc proc;
 	struct err err;
@@ -29,14 +39,38 @@ struct probe {
 	sem_t ended; /* posted once */
 };
 
+struct probers {
+	_Atomic int refs; /* the owner's, each thread's, each probe's */
+	pthread_mutex_t lock; /* of all below, of probes' ->kick, ->left and ->next */
+	pthread_cond_t asked;
+	struct probe *first, **last; /* of those that wait */
+	size_t n_waiting, n_idle, n_threads, most;
+	uint64_t moved_ns; /* when the last look ended, or had to wait for a thread */
+	bool over;
+};
+
+static void leave(struct probers *c)
+{
+	if (atomic_fetch_sub(&c->refs, 1) != 1)
+		return;
+	pthread_cond_destroy(&c->asked);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
 static void drop(struct probe *p)
 {
+	struct probers *c = p->crew;
+
 	if (atomic_fetch_sub(&p->refs, 1) != 1)
 		return;
 	file_helper_unref(p->files);
-	pthread_mutex_destroy(&p->lock);
+	sem_destroy(&p->ended);
 	free(p);
+	leave(c);
 }
+
+/* --- a thread --- */
 
 /* What was read was the process's that is meant, or it does not count. */
 static int look(struct probe *p, struct rmem *m)
@@ -48,64 +82,212 @@ static int look(struct probe *p, struct rmem *m)
 		return proc_short(p->pid, fd, &p->err);
 	if (fd < 0)
 		return err_set(&p->err, fd, "process %d has ended", p->pid);
-	/* Twice: for the file that tells there may have been no descriptor or memory. */
-	if (!proc_was_there(p->pid, p->since_ns) && !proc_was_there(p->pid, p->since_ns)) {
-		if (proc_age_ns(p->pid) == UINT64_MAX && !proc_has_ended(fd))
-			return proc_short(p->pid, -EMFILE, &p->err);
-		return err_set(&p->err, -ESRCH, "process %d has ended", p->pid);
-	}
-	code = pyfind(p->pid, m, p->files, &p->proc, &p->err);
+	code = pyfind(p->pid, p->since_ns, m, p->files, &p->proc, &p->err);
 	if (proc_has_ended(fd))
 		return err_set(&p->err, -ESRCH, "process %d has ended", p->pid);
 	return code;
 }
 
-static void *probe_main(void *arg)
+/* Until somebody asks. False: nobody did for a while. */
+static bool rest(struct probers *c)
 {
-	struct probe *p = arg;
+	struct timespec until;
+	int r;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += IDLE_S;
+	c->n_idle++;
+	r = pthread_cond_clockwait(&c->asked, &c->lock, CLOCK_MONOTONIC, &until);
+	c->n_idle--;
+	return r != ETIMEDOUT;
+}
+
+/* NULL: the thread has nothing more to do. */
+static struct probe *next_probe(struct probers *c)
+{
+	struct probe *p;
+
+	pthread_mutex_lock(&c->lock);
+	while (!c->first && !c->over && rest(c))
+		;
+	p = c->first;
+	if (p) {
+		c->first = p->next;
+		c->last = c->first ? c->last : &c->first;
+		c->n_waiting--;
+	} else {
+		c->n_threads--;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return p;
+}
+
+static void run(struct probe *p)
+{
 	struct rmem_live m;
 
 	work_own = &p->work;
-	harden_thread(HARDEN_PROBE, 0);
 	rmem_live_init(&m, p->pid);
-	p->began_ns = now_ns();
+	atomic_store(&p->began_ns, now_ns());
 	p->code = look(p, &m.base);
+	work_own = NULL;
 	atomic_store_explicit(&p->done, true, memory_order_release);
+}
+
+/* Tell who waits for it. False: nobody does, and another thread has taken our place. */
+static bool end(struct probe *p)
+{
+	struct probers *c = p->crew;
+	bool left;
+
 	sem_post(&p->ended);
-	pthread_mutex_lock(&p->lock);
+	pthread_mutex_lock(&c->lock);
 	if (p->kick >= 0)
 		eventfd_write(p->kick, 1);
-	pthread_mutex_unlock(&p->lock);
+	left = p->left;
+	c->moved_ns = now_ns();
+	pthread_mutex_unlock(&c->lock);
 	drop(p);
+	return !left;
+}
+
+static void *prober_main(void *arg)
+{
+	struct probers *c = arg;
+	struct probe *p;
+
+	harden_thread(HARDEN_PROBE, 0);
+	while ((p = next_probe(c))) {
+		run(p);
+		if (!end(p))
+			break;
+	}
+	leave(c);
 	return NULL;
 }
 
-struct probe *probe_start(pid_t pid, uint64_t since_ns, struct file_helper *files, int kick)
+/* --- the crew: with the lock --- */
+
+static bool add_thread(struct probers *c)
+{
+	pthread_t thread;
+
+	atomic_fetch_add(&c->refs, 1);
+	if (pthread_create(&thread, NULL, prober_main, c)) {
+		atomic_fetch_sub(&c->refs, 1);
+		return false;
+	}
+	pthread_detach(thread);
+	c->n_threads++;
+	return true;
+}
+
+
+/* True: no thread has begun with it, and none will. */
+static bool take_back(struct probers *c, const struct probe *p)
+{
+	struct probe **at = &c->first;
+
+	while (*at && *at != p)
+		at = &(*at)->next;
+	if (!*at)
+		return false;
+	*at = p->next;
+	c->last = c->last == &p->next ? at : c->last;
+	c->n_waiting--;
+	return true;
+}
+
+struct probers *probers_create(size_t most)
+{
+	struct probers *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	atomic_init(&c->refs, 1);
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_cond_init(&c->asked, NULL);
+	c->last = &c->first;
+	c->most = most;
+	return c;
+}
+
+void probers_release(struct probers *c)
+{
+	if (!c)
+		return;
+	pthread_mutex_lock(&c->lock);
+	c->over = true;
+	pthread_cond_broadcast(&c->asked);
+	pthread_mutex_unlock(&c->lock);
+	leave(c);
+}
+
+void probers_run(struct probers *c)
+{
+	uint64_t now = now_ns();
+	size_t n = 0;
+
+	pthread_mutex_lock(&c->lock);
+	if (now > c->moved_ns + STUCK_MS * 1000000ull) {
+		n = MIN(c->most, c->n_waiting);
+		c->moved_ns = now;
+	}
+	while (n-- && add_thread(c))
+		;
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* --- a probe --- */
+
+static struct probe *create(struct probers *c, pid_t pid, uint64_t since_ns,
+			    struct file_helper *files, int kick)
 {
 	struct probe *p = calloc(1, sizeof(*p));
-	pthread_t thread;
 
 	if (!p)
 		return NULL;
+	atomic_fetch_add(&c->refs, 1);
+	p->crew = c;
 	p->pid = pid;
 	p->since_ns = since_ns;
 	p->files = file_helper_ref(files);
 	p->kick = kick;
-	pthread_mutex_init(&p->lock, NULL);
 	atomic_init(&p->refs, 2);
 	sem_init(&p->ended, 0, 0);
-	if (pthread_create(&thread, NULL, probe_main, p)) {
-		file_helper_unref(p->files);
-		free(p);
-		return NULL;
-	}
-	pthread_detach(thread);
 	return p;
+}
+
+struct probe *probe_start(struct probers *c, pid_t pid, uint64_t since_ns,
+			  struct file_helper *files, int kick)
+{
+	struct probe *p = create(c, pid, since_ns, files, kick);
+	bool served = true;
+
+	if (!p)
+		return NULL;
+	pthread_mutex_lock(&c->lock);
+	if (!c->n_waiting)
+		c->moved_ns = now_ns();
+	*c->last = p;
+	c->last = &p->next;
+	c->n_waiting++;
+	if (c->n_waiting > c->n_idle && c->n_threads < c->most)
+		served = add_thread(c) || c->n_threads;
+	if (!served)
+		take_back(c, p);
+	pthread_cond_signal(&c->asked);
+	pthread_mutex_unlock(&c->lock);
+	if (served)
+		return p;
+	drop(p);
+	drop(p);
+	return NULL;
 }
 
 uint64_t probe_began(const struct probe *p)
 {
-	return p->began_ns;
+	return atomic_load(&p->began_ns);
 }
 
 bool probe_done(struct probe *p, int *code, struct pyproc *ret, struct err *err)
@@ -130,16 +312,33 @@ bool probe_wait(struct probe *p, int ms)
 	while (!atomic_load_explicit(&p->done, memory_order_acquire) &&
 	       (sem_clockwait(&p->ended, CLOCK_MONOTONIC, &until) == 0 || errno == EINTR))
 		;
-	return atomic_load_explicit(&p->done, memory_order_acquire);
+	if (atomic_load_explicit(&p->done, memory_order_acquire))
+		return true;
+	probers_run(p->crew);
+	return false;
 }
 
 void probe_release(struct probe *p)
 {
+	struct probers *c;
+	bool never;
+
 	if (!p)
 		return;
-	pthread_mutex_lock(&p->lock);
+	c = p->crew;
+	pthread_mutex_lock(&c->lock);
 	p->kick = -1;
-	pthread_mutex_unlock(&p->lock);
+	never = take_back(c, p);
+	/* Who hangs is replaced. */
+	if (!never && !atomic_load(&p->done)) {
+		p->left = true;
+		c->n_threads--;
+		if (c->n_waiting > c->n_idle && c->n_threads < c->most)
+			add_thread(c);
+	}
+	pthread_mutex_unlock(&c->lock);
+	if (never)
+		drop(p);
 	work_take(&p->work);
 	drop(p);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * probe - look for a process's interpreter in a thread of its own.
+ * probe - look for a process's interpreter in another thread.
  *
  * Reading a process can hang (userfaultfd, FUSE, a dead mount), so pyfind() never
- * runs on the control thread. A probe that hangs is left where it is.
+ * runs on the control thread. Threads look at one process after another; one that hangs is
+ * left where it is with the process that it hangs at, and another takes its place.
  */
 #ifndef PROBE_H
 #define PROBE_H
@@ -12,22 +13,34 @@
 
 struct probe;
 
-/* Start looking at @pid, a process that was there at @since_ns: another one that has its
+/* The threads: none until there is something to look at, @most at work as long as none of
+ * them takes long. NULL: no memory. */
+struct probers *probers_create(size_t most);
+
+/* To be called now and then while looks wait for a thread: if all threads seem to hang, more
+ * begin. */
+void probers_run(struct probers *c);
+
+/* Those that do nothing end. Probes that were not released yet go on. NULL is welcome. */
+void probers_release(struct probers *c);
+
+/* Have @pid looked at, a process that was there at @since_ns: another one that has its
  * number by now, or gets it meanwhile, is -ESRCH; @files reads its files, or we do where it is
  * NULL; @kick (an eventfd, or -1) is written to at the end. NULL: no thread could be made. */
-struct probe *probe_start(pid_t pid, uint64_t since_ns, struct file_helper *files, int kick);
+struct probe *probe_start(struct probers *c, pid_t pid, uint64_t since_ns,
+			  struct file_helper *files, int kick);
 
 /* Has it ended? Then *@ret and @err hold what pyfind() said and *@code its return
  * value. */
 bool probe_done(struct probe *p, int *code, struct pyproc *ret, struct err *err);
 
-/* When it began to look; once it has ended. */
+/* When it began to look; 0: it has not, for all threads are at work. */
 uint64_t probe_began(const struct probe *p);
 
-/* Wait at most @ms. True if it ended. */
+/* Wait at most @ms, and probers_run(). True if it ended. */
 bool probe_wait(struct probe *p, int ms);
 
-/* Free it, or, if it still hangs, let it go. */
+/* Free it, or, if it still hangs, let it go. NULL is welcome. */
 void probe_release(struct probe *p);
 
 #endif

@@ -171,18 +171,26 @@ static bool user_fits(const struct scope *s, pid_t pid)
 	return proc_status(pid, &st) == 0 && st.euid == s->uid;
 }
 
-static bool is_ours(pid_t pid)
+static bool is_ours(pid_t pid, pid_t parent)
 {
-	return pid == getpid() || proc_parent(pid) == getpid();
+	pid_t us = getpid();
+
+	return pid == us || parent == us;
+}
+
+/* A process of others that has memory. */
+static bool rest_fits(const struct scope *s, pid_t pid)
+{
+	return (!s->user || user_fits(s, pid)) && (!s->cgroup || cgroup_fits(s, pid)) &&
+	       (!s->match || command_fits(s, pid));
 }
 
 bool scope_fits(const struct scope *s, pid_t pid)
 {
 	bool memory;
 
-	return proc_tgid_memory(pid, &memory) == pid && memory && !is_ours(pid) &&
-	       (!s->user || user_fits(s, pid)) && (!s->cgroup || cgroup_fits(s, pid)) &&
-	       (!s->match || command_fits(s, pid));
+	return proc_tgid_memory(pid, &memory) == pid && memory &&
+	       !is_ours(pid, proc_parent(pid)) && rest_fits(s, pid);
 }
 
 /* --- all of them --- */
@@ -201,43 +209,43 @@ static int busiest_first(const void *a, const void *b)
 	return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-/* In place: @pids become their order. */
-static int sort_by_use(pid_t *pids, size_t n)
+/* Those of @pids, which are processes, that fit. */
+static size_t those_that_fit(const struct scope *s, const pid_t *pids, size_t n,
+			     struct busy *ret)
 {
-	_cleanup_free_ struct busy *all = calloc(n + 1, sizeof(*all));
+	size_t n_fit = 0;
 
-	if (!all)
-		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
-		uint64_t user = 0, kernel = 0;
+		struct proc_use use;
 
-		proc_times(pids[i], &user, &kernel);
-		all[i] = (struct busy){ user + kernel, pids[i] };
+		if (proc_use(pids[i], &use) == 0 && use.memory &&
+		    !is_ours(pids[i], use.parent) && rest_fits(s, pids[i]))
+			ret[n_fit++] = (struct busy){ use.ticks, pids[i] };
 	}
-	qsort(all, n, sizeof(*all), busiest_first);
-	for (size_t i = 0; i < n; i++)
-		pids[i] = all[i].pid;
-	return 0;
+	return n_fit;
 }
 
 int scope_list(const struct scope *s, pid_t **ret, size_t *n)
 {
-	_cleanup_free_ pid_t *pids = NULL;
+	_cleanup_free_ struct busy *busy = NULL;
 	size_t n_all = 0;
-	int r = proc_processes(&pids, &n_all);
+	int r;
 
 	*ret = NULL;
 	*n = 0;
+	r = proc_processes(ret, &n_all);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < n_all; i++)
-		if (scope_fits(s, pids[i]))
-			pids[(*n)++] = pids[i];
-	r = sort_by_use(pids, *n);
-	if (r < 0)
-		return r;
-	*ret = pids;
-	pids = NULL;
+	busy = calloc(n_all + 1, sizeof(*busy));
+	if (!busy) {
+		free(*ret);
+		*ret = NULL;
+		return -ENOMEM;
+	}
+	*n = those_that_fit(s, *ret, n_all, busy);
+	qsort(busy, *n, sizeof(*busy), busiest_first);
+	for (size_t i = 0; i < *n; i++)
+		(*ret)[i] = busy[i].pid;
 	return 0;
 }
 

@@ -16,14 +16,15 @@
 #define DOUBT_MAX_NS (16ull * DOUBT_NS)
 
 enum {
+	THREADS = 2, /* that look at new processes */
 	JUST_NS = 1000000000,
 	DOUBT_NS = 1000000000, /* its last samples have been read by then; doubled each time */
 };
 
 int tracker_init(struct tracker *t, int kick)
 {
-	*t = (struct tracker){ .kick = kick };
-	return targets_init(&t->targets);
+	*t = (struct tracker){ .kick = kick, .crew = probers_create(THREADS) };
+	return t->crew ? targets_init(&t->targets) : -ENOMEM;
 }
 
 void tracker_deinit(struct tracker *t)
@@ -31,6 +32,7 @@ void tracker_deinit(struct tracker *t)
 	for (size_t i = 0; i < t->n_searches; i++)
 		probe_release(t->searches[i].probe);
 	free(t->searches);
+	probers_release(t->crew);
 	scout_release(t->scout);
 	free(t->scouted);
 	targets_deinit(&t->targets);

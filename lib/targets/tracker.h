@@ -14,6 +14,7 @@
 #include "targets/others.h"
 #include "targets/target.h"
 
+struct probers;
 struct scout;
 struct search;
 
@@ -25,6 +26,7 @@ struct tracker {
 	pid_t newest;		   /* family_newest() when descendants were listed */
 	size_t n_awake;		   /* descendants that were looked at before they run */
 	int n_programs;		   /* numbers given out, struct pystack_target */
+	struct probers *crew;	   /* who looks for them */
 	int kick;		   /* eventfd: written to when a search ends */
 	struct file_helper *files; /* reads files of targets, or NULL; borrowed */
 	struct scout *scout;	   /* at work, or NULL */

@@ -79,6 +79,7 @@ static int take_wrapper(struct tracker *t, pid_t pid, const struct lookup *l, st
 int tracker_root(struct tracker *t, pid_t pid, bool any, bool follow, struct err *err)
 {
 	struct lookup l = {
+		.crew = t->crew,
 		.kick = t->kick,
 		.files = t->files,
 		.wait_ms = PROBE_WAIT_MS,

@@ -23,6 +23,7 @@ enum {
 	RETRY_MAX_MS = 200,
 	FRESH_TRIES = 16, /* so for 2 s also without a record that tells to look */
 	SCOUT_MS = 2,
+	CREW_MS = 50, /* between two looks whether those who look hang */
 	SETTLE_STEP_MS = 20, /* where no end is told of */
 	OTHERS_TRIES = 100,  /* of another interpreter that begins */
 	DOUBT_TRIES = 5,     /* what is wrong in a program's first moments may be half made */
@@ -256,8 +257,8 @@ static bool step_search(struct tracker *t, struct search *s)
 			/* What is asked for from here on wants another look. */
 			atomic_store(&s->target->asked, false);
 			s->again = false;
-			s->probe = probe_start(s->target->pid, s->target->since_ns, t->files,
-					       t->kick);
+			s->probe = probe_start(t->crew, s->target->pid,
+					       s->target->since_ns, t->files, t->kick);
 		}
 		return false;
 	}
@@ -312,6 +313,7 @@ static void take_scouted(struct tracker *t)
 void tracker_run(struct tracker *t)
 {
 	take_scouted(t);
+	probers_run(t->crew);
 	for (size_t i = 0; i < t->n_searches;) {
 		if (!step_search(t, &t->searches[i])) {
 			i++;
@@ -336,6 +338,8 @@ int tracker_due_ms(const struct tracker *t, int most)
 
 		if (!s->probe && left < (uint64_t)most)
 			most = (int)left;
+		if (s->probe && !probe_began(s->probe))
+			most = MIN(most, (int)CREW_MS);
 	}
 	return most;
 }

@@ -130,6 +130,30 @@ def test_a_process_that_hangs_at_attach_is_looked_at_once_it_does_not(py):
 
 
 @harness.one_python
+def test_many_that_hang_at_attach_leave_time_for_others(py):
+    """More than there are threads that look. The others run another file, for what is proven of one needs no such look."""
+    need_root()
+    need_fifo()
+    where = harness.folder()
+    for name in ("hostile.py", "groundtruth.py"):
+        os.symlink(os.path.join(harness.TARGETS, name), os.path.join(where, name))
+    hostile = [Target(py, os.path.join(where, "hostile.py"), extensions=("frametrap", "gtspin")) for _ in range(6)]
+    for one in hostile:
+        spring(one)
+    others = [Target(harness.debian_python(), os.path.join(where, "groundtruth.py")) for _ in range(2)]
+    recorder = Recorder("--match", where, "-e", "cpu-clock:u", "-v", "-o", "a.folded").attached()
+    check("take too long to look at: %d" % len(hostile) in recorder.text(1), "not a word of them: %s", recorder.text(1))
+    for one in others:
+        harness.works(one.pid)
+    run = recorder.signal(signal.SIGINT).wait(15).ok()
+    stacks = harness.read_folded(os.path.join(recorder.home, "a.folded"))
+    for one in others:
+        verdict = judge(harness.sure(harness.of_pid(stacks, one.pid)), one.info["truth"])
+        check(verdict.right == verdict.judged, "wrong stacks: %s", verdict)
+        enough(verdict.right > 0, "none could be judged: %s", run)
+
+
+@harness.one_python
 def test_one_of_several_that_ends_before_it_is_attached_to_is_named(py):
     need_root()
     hostile, ends, stays = trapped(py, None), Target(py, "groundtruth.py"), Target(py, "groundtruth.py")

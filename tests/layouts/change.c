@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/base.h"
+#include "base/clock.h"
 #include "python/pyfind.h"
 #include "python/pygil.h"
 
@@ -128,7 +129,7 @@ int main(int argc, char **argv)
 	if (argc > 3 || argc < 2)
 		return 2;
 	rmem_live_init(&live, atoi(argv[argc - 1]));
-	if (pyfind(atoi(argv[argc - 1]), m, NULL, &p, &err) < 0) {
+	if (pyfind(atoi(argv[argc - 1]), now_ns(), m, NULL, &p, &err) < 0) {
 		fprintf(stderr, "%s\n", err.text);
 		return 1;
 	}

@@ -225,15 +225,15 @@ ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *to, unsigned long
 }
 
 /* Those with odd numbers exec a program that is not Python. */
-int __real_pyfind(pid_t pid, struct rmem *m, struct file_helper *files, struct pyproc *ret,
-		  struct err *err);
-int __wrap_pyfind(pid_t pid, struct rmem *m, struct file_helper *files, struct pyproc *ret,
-		  struct err *err);
-int __wrap_pyfind(pid_t pid, struct rmem *m, struct file_helper *files, struct pyproc *ret,
-		  struct err *err)
+int __real_pyfind(pid_t pid, uint64_t since_ns, struct rmem *m, struct file_helper *files,
+		  struct pyproc *ret, struct err *err);
+int __wrap_pyfind(pid_t pid, uint64_t since_ns, struct rmem *m, struct file_helper *files,
+		  struct pyproc *ret, struct err *err);
+int __wrap_pyfind(pid_t pid, uint64_t since_ns, struct rmem *m, struct file_helper *files,
+		  struct pyproc *ret, struct err *err)
 {
 	if (!is_made_up(pid))
-		return __real_pyfind(pid, m, files, ret, err);
+		return __real_pyfind(pid, since_ns, m, files, ret, err);
 	if (pid != kernel.root && pid % 2)
 		return err_set(err, -ENOEXEC, "no Python");
 	*ret = (struct pyproc){ .pid = pid,

@@ -438,16 +438,17 @@ static void where_a_thread_waits(void **state)
 static void introduces(void **state)
 {
 	char was[16], comm[16];
-	uint64_t root = 0;
+	uint64_t root = 0, age = 0, least = proc_age_ns(getpid());
 
 	prctl(PR_GET_NAME, was);
 	prctl(PR_SET_NAME, "a) R 1 (b\nc");
-	assert_int_equal(proc_introduce(getpid(), comm, &root), 0);
+	assert_int_equal(proc_introduce(getpid(), comm, &root, &age), 0);
 	prctl(PR_SET_NAME, was);
 	assert_string_equal(comm, "a) R 1 (b");
 	assert_int_equal(root, proc_stack_root(getpid()));
 	assert_true(root);
-	assert_int_equal(proc_introduce(1 << 22, comm, &root), -ESRCH);
+	assert_true(age >= least && age <= proc_age_ns(getpid()));
+	assert_int_equal(proc_introduce(1 << 22, comm, &root, &age), -ESRCH);
 }
 
 int main(void)
