@@ -65,8 +65,8 @@ static int add_children(pid_t pid, pid_t **pids, size_t *n, size_t *cap, struct 
 			size_t more)
 {
 	_cleanup_free_ pid_t *tasks = NULL;
-	pid_t us = getpid();
 	size_t n_tasks;
+	pid_t us = 0;
 	int r = proc_tasks(pid, &tasks, &n_tasks);
 
 	if (r == 0 && asked && too_many(asked, n_tasks, more))
@@ -81,6 +81,7 @@ static int add_children(pid_t pid, pid_t **pids, size_t *n, size_t *cap, struct 
 
 			if (end == p)
 				break;
+			us = us ? us : getpid();
 			if (child != us)
 				r = proc_push(pids, n, cap, (pid_t)child);
 		}

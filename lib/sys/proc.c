@@ -21,7 +21,9 @@ enum {
 	KERNEL = 0x200000,	   /* PF_KTHREAD */
 };
 
-static int fd_read_all(int fd, char **ret, size_t *n)
+/* To the end of the file, or until @is_whole (or NULL) says that this is it. */
+static int fd_read_all(int fd, bool (*is_whole)(const char *text, size_t n), char **ret,
+		       size_t *n)
 {
 	_cleanup_free_ char *buf = NULL;
 	size_t len = 0, cap = 16384; /* the kernel gives a page at most of maps, always */
@@ -39,6 +41,8 @@ static int fd_read_all(int fd, char **ret, size_t *n)
 		if (got == 0)
 			break;
 		len += (size_t)got;
+		if (is_whole && is_whole(buf, len))
+			break;
 		if (cap - len > 1)
 			continue;
 		cap *= 2;
@@ -57,13 +61,19 @@ static int fd_read_all(int fd, char **ret, size_t *n)
 	return 0;
 }
 
-int proc_read_file(const char *path, char **ret, size_t *n)
+int proc_read_until(const char *path, bool (*is_whole)(const char *text, size_t n), char **ret,
+		    size_t *n)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 
 	if (fd < 0)
 		return -errno;
-	return fd_read_all(fd, ret, n);
+	return fd_read_all(fd, is_whole, ret, n);
+}
+
+int proc_read_file(const char *path, char **ret, size_t *n)
+{
+	return proc_read_until(path, NULL, ret, n);
 }
 
 /* A file that the kernel writes in one piece: what is shorter than the room for it is whole,

@@ -175,6 +175,10 @@ int proc_syscall(pid_t pid, pid_t tid, struct proc_wait *ret);
 /* A whole small file as a malloc'ed, NUL-terminated string. 0 or -errno. */
 int proc_read_file(const char *path, char **ret, size_t *n);
 
+/* The same, but nothing more is read once @is_whole says of what there is that it is all. */
+int proc_read_until(const char *path, bool (*is_whole)(const char *text, size_t n), char **ret,
+		    size_t *n);
+
 /* The same of one that the kernel writes in one piece: a system call less. */
 int proc_read_piece(const char *path, char **ret);
 

@@ -102,6 +102,17 @@ int proc_maps_parse(struct proc_maps *ret, char *text, size_t n)
 	return 0;
 }
 
+/* On x86-64 a page of the kernel's is the last one, above all that a program can map: then no
+ * read has to tell that none follows. */
+static bool is_whole(const char *text, size_t n)
+{
+	static const char last[] = "\nffffffffff600000-";
+	const char *line = n && text[n - 1] == '\n' ? memrchr(text, '\n', n - 1) : NULL;
+
+	return line && (size_t)(text + n - line) >= sizeof(last) &&
+	       !memcmp(line, last, sizeof(last) - 1);
+}
+
 int proc_maps_read(struct proc_maps *ret, pid_t pid)
 {
 	char path[64], *text;
@@ -110,7 +121,7 @@ int proc_maps_read(struct proc_maps *ret, pid_t pid)
 
 	*ret = (struct proc_maps){ 0 };
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	r = proc_read_file(path, &text, &n);
+	r = proc_read_until(path, is_whole, &text, &n);
 	return r < 0 ? proc_gone(-r) : proc_maps_parse(ret, text, n);
 }
 

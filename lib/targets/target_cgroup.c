@@ -25,10 +25,9 @@ static bool path_of(pid_t pid, bool *v2, char *ret, size_t size)
 	_cleanup_free_ char *text = NULL;
 	char file[64], *save = NULL;
 	bool found = false;
-	size_t n;
 
 	snprintf(file, sizeof(file), "/proc/%d/cgroup", pid);
-	if (proc_read_file(file, &text, &n) < 0)
+	if (proc_read_piece(file, &text) < 0)
 		return false;
 	for (char *line = strtok_r(text, "\n", &save); line;
 	     line = strtok_r(NULL, "\n", &save)) {
