@@ -38,6 +38,11 @@ def blank(text):
     return re.sub(r"^[ \t]*#(?:\\\n|[^\n])*", spaces, text, flags=re.M)
 
 
+def up_to(code, at):
+    """What an expression looks back at from `at`: a line, however long."""
+    return code[max(0, at - 100):at]
+
+
 def functions(code):
     """(name, first character after the brace, closing brace) of each function."""
     for m in re.finditer(r"^\{\n(.*?)^\}$", code, flags=re.M | re.S):
@@ -118,7 +123,7 @@ def edits(code, start, end):
     """(kind, start, end, text) of each change that could be made there."""
     for m in OPERATOR.finditer(code, start, end):
         op = m.group(1)
-        if op == "*" and re.search(r"\b(struct \w+|\w+_t|char|void)$", code[:m.start()]):
+        if op == "*" and re.search(r"\b(struct \w+|\w+_t|char|void)$", up_to(code, m.start())):
             continue
         yield KIND.get(op, "operator"), m.start(1), m.end(1), OTHER[op]
         if op in ("&&", "||"):
@@ -134,7 +139,7 @@ def edits(code, start, end):
         yield "negation", start + m.start(), start + m.end(), ""
     for m in NUMBER.finditer(code, start, end):
         value = int(m.group(1), 0)
-        if code[m.start() - 2:m.end() + 2] == "{ 0 }" or ROOM.search(code[:m.start()]):
+        if code[m.start() - 2:m.end() + 2] == "{ 0 }" or ROOM.search(up_to(code, m.start())):
             continue
         yield "constant", m.start(1), m.end(1), str(value + 1)
     for m in re.finditer(r"\b(MIN|MAX)\(|\breturn (true|false);|\breturn ([^;]+);", code[start:end]):
@@ -146,7 +151,7 @@ def edits(code, start, end):
             yield "return", start + m.start(3), start + m.end(3), "0"
     for m in re.finditer(r"\b(?!if|while|for|switch|sizeof|return)\w+\(", code[start:end]):
         args = list(arguments(code, start + m.end() - 1))
-        if COMMUTES.search(code[:start + m.end()]):
+        if COMMUTES.search(up_to(code, start + m.end())):
             continue
         for (a, b), (c, d) in zip(args, args[1:]):
             if code[a:b] != code[c:d]:
@@ -175,7 +180,8 @@ def statement_lines(code, start, end):
     a = max(code.rfind(c, 0, start) for c in ";{}") + 1
     a += len(code[a:start]) - len(code[a:start].lstrip())
     ends = [i for i in (code.find(c, end) for c in ";{}") if i >= 0]
-    if re.search(r"\benum \{[^}]*$", code[:start]):
+    enum = code.rfind("enum {", 0, start)
+    if enum >= 0 and "}" not in code[enum:start]:
         return None
     return line_at(code, a), line_at(code, min(ends, default=end))
 
