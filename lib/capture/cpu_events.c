@@ -99,11 +99,21 @@ bool cpu_events_want(struct reader *r, pid_t pid, pid_t tid, uint64_t time)
 	return is_known(c, pid) || adopt(r, pid, time);
 }
 
+/* May it become a target at once, by its exec, of which only a sample would tell? */
+static bool is_newborn(const struct reader *r, pid_t pid)
+{
+	struct births_fork f;
+
+	return pid == r->c->child ||
+	       (r->c->strangers && births_forked(r->c->births, pid, &f) &&
+		now_ns() < f.time + SECOND);
+}
+
 void cpu_events_drop(struct reader *r, pid_t pid)
 {
 	STATS_ADD(r->c->stats, foreign, 1);
 	tell_of_stranger(r, pid);
-	if (r->c->filter && pid != r->c->child) /* which may become a target at once */
+	if (r->c->filter && !is_newborn(r, pid))
 		stranger_filter_add(r->c->filter, pid, now_ns() + SECOND);
 }
 

@@ -97,6 +97,33 @@ static void strangers_are_filtered(void **state)
 	ours_destroy(f->c.ours);
 }
 
+/* Nor, in a recording of a scope, who was forked just now. */
+static void newborns_are_not_filtered(void **state)
+{
+	struct fake *f = *state;
+	struct stranger_filter filter;
+	uint32_t me = (uint32_t)getpid();
+
+	if (stranger_filter_init(&filter, NULL) < 0)
+		skip();
+	all_of_a_cpu(f);
+	f->c.strangers = ours_create(NULL);
+	f->c.filter = &filter;
+	f->c.split = true;
+	f->t = now_ns();
+	fake_task(f, PERF_RECORD_FORK, (const uint32_t[]){ 90, me + 1, 90, me + 1 }, 0);
+	fake_take(f, (struct fake_event){ .pid = STRANGER, .tid = STRANGER });
+	fake_take(f, (struct fake_event){ .pid = 90, .tid = 90 });
+	fake_leave(f, 10 * US);
+	fake_run(f);
+	assert_int_equal(fake_counted(f, foreign), 2);
+	assert_true(dropped_until(&filter, STRANGER) > 0);
+	assert_int_equal(dropped_until(&filter, 90), 0);
+	stranger_filter_deinit(&filter);
+	ours_destroy(f->c.strangers);
+	ours_destroy(f->c.ours);
+}
+
 /* Only the targets' threads leave other records: what strangers do is not in the books. */
 static void only_samples_are_of_all(void **state)
 {
@@ -510,6 +537,7 @@ int main(void)
 		FAKE_TEST(only_ours_of_faults),
 		FAKE_TEST(only_ours_of_a_clock),
 		FAKE_TEST(strangers_are_filtered),
+		FAKE_TEST(newborns_are_not_filtered),
 		FAKE_TEST(only_samples_are_of_all),
 		FAKE_TEST(only_some_threads),
 		FAKE_TEST(children),
