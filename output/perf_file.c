@@ -166,22 +166,6 @@ static void put_events(struct buf *b, const struct session *s)
 	}
 }
 
-/* The bits of perf's features. */
-enum perf_feature {
-	FEAT_BUILD_ID = 2,
-	FEAT_HOSTNAME = 3,
-	FEAT_OSRELEASE = 4,
-	FEAT_VERSION = 5,
-	FEAT_ARCH = 6,
-	FEAT_NRCPUS = 7,
-	FEAT_CPUDESC = 8,
-	FEAT_TOTAL_MEM = 10,
-	FEAT_CMDLINE = 11,
-	FEAT_EVENT_DESC = 12,
-	FEAT_SAMPLE_TIME = 21,
-	FEAT_COMPRESSED = 27,
-};
-
 /* perf shows it as "perf version": the place for what no perf knows. */
 static void put_version(struct buf *b, const struct session *s)
 {
@@ -189,7 +173,8 @@ static void put_version(struct buf *b, const struct session *s)
 	char text[700];
 
 	snprintf(text, sizeof(text), "pysampled %s%s, capture %s%s%s", PYSAMPLED_VERSION,
-		 s->flags & SESSION_WALL ? PERF_FILE_WALL : "", s->capture ? s->capture : "unknown", why ? ": " : "",
+		 s->flags & SESSION_WALL ? PERF_FILE_WALL : "",
+		 s->capture ? s->capture : "unknown", why ? ": " : "",
 		 why ? s->capture_why : "");
 	put_string(b, text);
 }

@@ -16,6 +16,22 @@ enum {
 	PERF_FILE_TAIL = 24,
 };
 
+/* The bits of perf's features. */
+enum perf_feature {
+	FEAT_BUILD_ID = 2,
+	FEAT_HOSTNAME = 3,
+	FEAT_OSRELEASE = 4,
+	FEAT_VERSION = 5,
+	FEAT_ARCH = 6,
+	FEAT_NRCPUS = 7,
+	FEAT_CPUDESC = 8,
+	FEAT_TOTAL_MEM = 10,
+	FEAT_CMDLINE = 11,
+	FEAT_EVENT_DESC = 12,
+	FEAT_SAMPLE_TIME = 21,
+	FEAT_COMPRESSED = 27,
+};
+
 /* The end of a file with a copy of the Python symbol file: where that is, how long, and this.
  * (As a feature that perf does not know it would make perf inject crash.) */
 #define PERF_FILE_TAIL_MAGIC "PYFRAMES"

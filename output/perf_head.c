@@ -16,9 +16,6 @@ enum {
 	HEAD_BYTES = 104,
 	STREAM_HEAD = 16,
 	BITS_AT = 72,
-	FEAT_BUILD_ID = 2,
-	FEAT_VERSION = 5,
-	FEAT_EVENT_DESC = 12,
 	FEAT_PYELF = 230,    /* where recordings of before had the copy of the symbol file */
 	MAX_PART = 64 << 20, /* bytes of a feature that is read whole */
 	BUILD_ID_PATH = 36,  /* where a build-id's path stands in its entry */
