@@ -167,7 +167,8 @@ static void print_head(struct diff *d, size_t side)
 	const char letter = "AB"[side];
 
 	if (recording_session(&d->r[side])->flags & SESSION_WALL)
-		cmd_line(stdout, "# %c: %.1f s of all threads of %s", letter, (double)n / 1e9, path);
+		cmd_line(stdout, "# %c: %.1f s of all threads of %s", letter, (double)n / 1e9,
+			 path);
 	else
 		cmd_line(stdout, "# %c: %" PRIu64 " samples of %s", letter, n, path);
 }

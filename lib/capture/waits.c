@@ -264,12 +264,15 @@ static bool wants_gil(struct reader *r, const struct proc_wait *at, const struct
 			    pygil_runtime(&of->layout, &of->walk), walk->res.tstate, at->arg);
 }
 
-/* Before its stack is read, so that what proves the stack proves this. */
+/* Before its stack is read, so that what proves the stack proves this. Who was preempted wants
+ * a CPU, and the kernel does not tell where such a thread stands. */
 static uint32_t what_for(const struct wait *wait, struct proc_wait *at)
 {
-	const char state = proc_state(wait->pid, wait->tid);
+	char state = 0;
 
-	if (proc_syscall(wait->pid, wait->tid, at) < 0)
+	if (!wait->preempted)
+		state = proc_state(wait->pid, wait->tid);
+	if (wait->preempted || proc_syscall(wait->pid, wait->tid, at) < 0)
 		*at = (struct proc_wait){ .syscall = -1 };
 	return state_of(wait, state);
 }

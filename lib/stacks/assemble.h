@@ -56,9 +56,9 @@ struct assemble_input {
 
 /* @ret: valid until the next call. in->prov of one undecided becomes PROV_NOPYTHON where the
  * whole native stack shows that the thread runs no Python. It becomes PROV_TORN, counted,
- * where there is no Python frame and yet an activation of the evaluation loop among the native ones:
- * the leaf, if these are not wanted. False: a Python frame's code was never noted, which must
- * not happen. */
+ * where there is no Python frame and yet an activation of the evaluation loop among the native
+ * ones: the leaf, if these are not wanted. False: a Python frame's code was never noted, which
+ * must not happen. */
 bool assemble(struct assembler *a, struct assemble_input *in, struct stack *ret);
 
 #endif

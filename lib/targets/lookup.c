@@ -13,7 +13,7 @@
 
 enum {
 	AT_ONCE = 32,	       /* probes of children */
-	THREADS = 2,	       /* ... and who makes them */
+	THREADS = 2,	       /* that make these probes */
 	CHILD_MS = 1000,       /* for all of those together */
 	YOUNG_NS = 1000000000, /* a shell may be about to start Python, and Python to begin */
 	AGAIN_NS = 20000000,

@@ -182,7 +182,6 @@ static bool add_thread(struct probers *c)
 	return true;
 }
 
-
 /* True: no thread has begun with it, and none will. */
 static bool take_back(struct probers *c, const struct probe *p)
 {
