@@ -334,6 +334,12 @@ static enum pystack_end read_nest(struct pystack *p, const struct pystack_target
 	return r->n ? PYSTACK_OK : PYSTACK_NOPYTHON;
 }
 
+/* A result before anything is read. */
+static struct pystack_result nothing_of(const struct pystack *p, const struct pystack_target *t)
+{
+	return (struct pystack_result){ .frames = p->frames, .anchors = p->anchors, .of = t };
+}
+
 /* The state that was known, or that bears the number; if it does not run here, any other. */
 static enum pystack_end read_one(struct pystack *p, const struct pystack_target *t,
 				 struct thread *th, pid_t inner, struct pystack_result *r)
@@ -351,7 +357,7 @@ static enum pystack_end read_one(struct pystack *p, const struct pystack_target 
 			PLACE_OURS;
 	if (place == PLACE_OURS)
 		return end;
-	*r = (struct pystack_result){ .frames = p->frames, .anchors = p->anchors };
+	*r = nothing_of(p, t);
 	other = read_nest(p, t, th, inner, NEST_DEEP, r);
 	return other == PYSTACK_NOPYTHON && place == PLACE_UNKNOWN ? PYSTACK_ELSEWHERE : other;
 }
@@ -382,7 +388,7 @@ static bool is_outdated(struct pystack *p, const struct pystack_target *t, struc
 struct pystack_result pystack_read(struct pystack *p, const struct pystack_target *t,
 				   struct rmem *below, pid_t tid, pid_t inner)
 {
-	struct pystack_result r = { .frames = p->frames, .anchors = p->anchors, .of = t };
+	struct pystack_result r = nothing_of(p, t);
 	struct thread *th = pystack_thread(p, t->program, tid, 0);
 	raddr known = th->tstate;
 
@@ -408,7 +414,7 @@ struct pystack_result pystack_read_parked(struct pystack *p, const struct pystac
 					  struct rmem *below, const struct pyframe *f,
 					  uint32_t n)
 {
-	struct pystack_result r = { .frames = p->frames, .anchors = p->anchors };
+	struct pystack_result r = nothing_of(p, t);
 	struct thread none = { .program = t->program, .pid = t->pid };
 
 	r.truncated = n > p->max_frames;

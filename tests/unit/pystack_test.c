@@ -142,6 +142,7 @@ static const char *text_of(struct fix *f, struct pystack_result r)
 	char *p = text;
 
 	text[0] = '\0';
+	assert_non_null(r.of);
 	if (r.end != PYSTACK_OK) {
 		assert_int_equal(r.n, 0);
 		return ends[r.end];
