@@ -60,13 +60,12 @@ void hold_see_all_rings(struct reader *r)
 static void look_at_another(struct reader *r, uint64_t now)
 {
 	struct cpu_slot *slots = r->c->slots;
-	uint64_t g;
 
 	if (now - r->looked_ns < LOOK_NS)
 		return;
 	r->looked_ns = now;
-	g = guard_look(&slots[r->look_at].guard);
-	if ((g & 1) && g == r->look)
+	/* At first @look_at is its own slot, which of the one that reads waits is not in @slots. */
+	if ((r->look & 1) && guard_look(&slots[r->look_at].guard) == r->look)
 		eventfd_write(r->c->kick, 1);
 	r->look_at = (r->look_at + 1) % r->c->n_slots;
 	work_foreign(&slots[r->look_at].work, 1);
