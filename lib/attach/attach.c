@@ -209,7 +209,10 @@ int attach_thread(struct attach *a, pid_t tid, struct err *err)
 
 int attach_cpus(struct attach *a, struct err *err)
 {
-	return attach_thread(a, ALL, err);
+	int r = attach_thread(a, ALL, err);
+
+	a->on_cpus |= r == 0;
+	return r;
 }
 
 void attach_end_early(struct attach *a)

@@ -269,8 +269,7 @@ static void read_early(struct reader *r)
 		finish_early(r, h->accepted_regs, h->accepted_ran_on_ns, true, h->accepted_ns);
 		return;
 	}
-	memcpy(regs, h->regs, sizeof(regs));
-	ran_on_ns = h->ran_on_ns;
+	ran_on_ns = handover_registers(h, regs);
 	held = release(r, turn, tid);
 	finish_early(r, regs, ran_on_ns, held, now_ns());
 }
@@ -287,15 +286,16 @@ static bool early_is_over(struct reader *r, uint32_t turn, uint64_t old)
  * for their stop; the others go on waiting. */
 static void stop_read(struct reader *r)
 {
-	const struct handover *h = &r->slot->handover;
+	uint64_t old = now_ns() - STOP_MAX_NS, regs[ARCH_MAX_REGS], ran_on_ns = 0;
 	uint32_t first = r->n_pend;
-	uint64_t old = now_ns() - STOP_MAX_NS;
 
 	if (early_is_over(r, r->turn, old))
 		end_early(r);
+	if (r->turn)
+		ran_on_ns = handover_registers(&r->slot->handover, regs);
 	for (uint32_t i = r->n_pend; r->turn && i-- > 0;)
 		if (!r->pend[i].done && r->pend[i].s.tid == r->turn_tid) {
-			compare_registers(&r->pend[i], h->regs, h->ran_on_ns);
+			compare_registers(&r->pend[i], regs, ran_on_ns);
 			first = i;
 		}
 	if (first < r->n_pend)

@@ -128,8 +128,8 @@ static void serve(struct tracer *t, struct handover *h, pid_t tid)
 	if (ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &iov) < 0)
 		return;
 	for (size_t i = 0; i < arch_host->n_regs; i++)
-		h->regs[i] = words[arch_host->ptrace_regs[i]];
-	h->ran_on_ns = *ran_on(t, tid);
+		__atomic_store_n(&h->regs[i], words[arch_host->ptrace_regs[i]], __ATOMIC_RELAXED);
+	__atomic_store_n(&h->ran_on_ns, *ran_on(t, tid), __ATOMIC_RELAXED);
 	handover_give(h, tid);
 }
 

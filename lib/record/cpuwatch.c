@@ -171,7 +171,7 @@ static int open_events(struct cpuwatch *w, struct cpu_slot *slot, struct err *er
 		}
 		free(before.tid);
 		if (whole)
-			return attach_has(w->attach, ALL) ?
+			return w->attach->on_cpus ?
 				       attach_cpu(w->attach, slot->index, &ALL, 1, err) :
 				       0;
 		attach_close_cpu(w->attach, slot->index);
@@ -254,7 +254,7 @@ static void unwatched(struct cpuwatch *w, uint64_t now, struct cpus *ret)
 	for (uint32_t i = 0; i < c->n_slots; i++) {
 		struct cpu_slot *s = &c->slots[i];
 
-		if (attach_has(w->attach, ALL) && !cpus_has(ret, s->cpu))
+		if (w->attach->on_cpus && !cpus_has(ret, s->cpu))
 			atomic_store(&s->gone_ns, now);
 		if (c->table && run_table_hotplug(c->table, s->cpu) > atomic_load(&s->gone_ns))
 			atomic_store(&s->gone_ns, run_table_hotplug(c->table, s->cpu));

@@ -73,7 +73,9 @@ void recorder_begin_counting(struct recorder *r)
 	for (size_t e = 0; e < r->session->n_events; e++) {
 		const struct perf_event_attr *a = &r->session->events[e].attr;
 
-		r->counted_before[e] = runs_for_others(r, a) ? 0 : attach_count(&r->attach, e);
+		/* A tracer's events wait for tracer_go(), and are its own until it ends. */
+		if (!r->tracer && !runs_for_others(r, a))
+			r->counted_before[e] = attach_count(&r->attach, e);
 		r->dropped_before[e] = dropped(r, e);
 		r->needs_ticks =
 			r->needs_ticks || runs_for_others(r, a) ||

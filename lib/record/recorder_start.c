@@ -352,7 +352,8 @@ static int fill_config(struct recorder *r, struct sink *const *sinks, size_t n_s
 	tracker_teach(&r->tracker, c->births);
 	if (!c->last_in || !c->births || (c->switches_hidden && !c->table && !c->last_out))
 		return -ENOMEM;
-	r->attach.readers = c->tell_threads ? c : NULL;
+	if (c->tell_threads)
+		r->attach.readers = c;
 	if (r->plan.wide || c->split) {
 		int ret = claim(r);
 

@@ -23,7 +23,6 @@ void recorder_attached(const struct recorder *r, size_t *processes, size_t *thre
 void recorder_work(const struct recorder *r, struct recorder_work *ret)
 {
 	const struct attach *a = &r->attach;
-	bool cpus = a->n_attached && a->attached[0].tid == ALL;
 
 	*ret = (struct recorder_work){
 		.first = r->config.first,
@@ -31,7 +30,7 @@ void recorder_work(const struct recorder *r, struct recorder_work *ret)
 		.end = r->end,
 		.cpus = r->config.n_slots,
 		.processes = r->tracker.targets.n_all,
-		.threads = a->n_attached - cpus,
+		.threads = a->n_attached - a->on_cpus,
 		.cpu_bytes = r->config.n_slots ? bytes_of_cpu(&r->config) : 0,
 		.process_bytes = sizeof(struct target),
 		.thread_bytes = sizeof(struct attached) +

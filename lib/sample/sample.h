@@ -55,7 +55,7 @@ struct session {
 	const char *place;	 /* where events count, and why: a sentence for -v */
 	int argc;
 	char **argv;	   /* the command line, for the header */
-	uint64_t start_ns; /* CLOCK_MONOTONIC */
+	_Atomic uint64_t start_ns; /* CLOCK_MONOTONIC; outputs may see it move on at the start */
 	int64_t since;	   /* seconds of the epoch: younger files may not be what ran; 0: unknown */
 	unsigned flags;	   /* enum session_flags */
 	uint32_t shown;	   /* perf.data: frames of a stack that perf shows; 0: all are kept */

@@ -23,17 +23,10 @@
 #define PR_SET_VMA 0x53564d41 /* Linux 5.17: names of memory, for malloc */
 #endif
 
-#if defined(__has_feature)
-#define HARDEN_ASAN __has_feature(address_sanitizer)
-#elif defined(__SANITIZE_ADDRESS__)
-#define HARDEN_ASAN 1
-#else
-#define HARDEN_ASAN 0
-#endif
 #ifdef PYSAMPLED_COVERAGE
 #define HARDEN_RUNTIME 1
 #else
-#define HARDEN_RUNTIME HARDEN_ASAN
+#define HARDEN_RUNTIME SANITIZED
 #endif
 
 enum {

@@ -13,13 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#if defined(__has_feature)
-#define HAS_ASAN __has_feature(address_sanitizer)
-#elif defined(__SANITIZE_ADDRESS__)
-#define HAS_ASAN 1
-#else
-#define HAS_ASAN 0
-#endif
+#include "base/base.h"
 
 /* Those of ours that are in @caps, and none for who we start. */
 static int keep(uint64_t caps)
@@ -67,7 +61,7 @@ int unprivileged_become(void)
 
 void unprivileged_limit(int what, rlim_t n)
 {
-	if (HAS_ASAN && (what == RLIMIT_AS || what == RLIMIT_DATA))
+	if (SANITIZED && (what == RLIMIT_AS || what == RLIMIT_DATA))
 		return;
 	setrlimit((__rlimit_resource_t)what, &(struct rlimit){ n, n });
 }

@@ -105,6 +105,13 @@ uint32_t handover_held(const struct handover *h, pid_t *tid)
 	return turn & 1 ? turn : 0;
 }
 
+uint64_t handover_registers(const struct handover *h, uint64_t regs[static ARCH_MAX_REGS])
+{
+	for (size_t i = 0; i < ARCH_MAX_REGS; i++)
+		regs[i] = __atomic_load_n(&h->regs[i], __ATOMIC_RELAXED);
+	return __atomic_load_n(&h->ran_on_ns, __ATOMIC_RELAXED);
+}
+
 void handover_offer(struct handover *h, pid_t tid)
 {
 	uint64_t number = ++h->n_offers & 0x7fffffff;

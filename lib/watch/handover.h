@@ -30,7 +30,8 @@ struct handover {
 	_Atomic uint64_t quiet_until;
 	_Atomic uint64_t since; /* ns: samples before it may have stopped nobody */
 	_Atomic pid_t tid;	/* whose turn it is; a reader may look too early, in vain */
-	uint64_t regs[ARCH_MAX_REGS]; /* as in a sample: arch_host->perf_regs */
+	/* As in a sample: arch_host->perf_regs. Each is stored and loaded as an atomic. */
+	uint64_t regs[ARCH_MAX_REGS];
 	uint64_t ran_on_ns; /* when it was let go last: older samples are of another stop */
 	int cpu;	    /* where the reader runs */
 
@@ -54,6 +55,10 @@ void handover_give(struct handover *h, pid_t tid);
 /* Reader: the thread that is held for us into *@tid; the result is what
  * handover_release() wants, 0: none is held. */
 uint32_t handover_held(const struct handover *h, pid_t *tid);
+
+/* Reader: the registers of whom is held into @regs; the result is @h->ran_on_ns. The tracer may
+ * put another's there meanwhile: then handover_release() says that nobody was held. */
+uint64_t handover_registers(const struct handover *h, uint64_t regs[static ARCH_MAX_REGS]);
 
 /* Reader: done. True: the thread was held until now. */
 bool handover_release(struct handover *h, uint32_t turn);
