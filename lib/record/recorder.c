@@ -55,6 +55,10 @@ static int open_named(struct recorder *r, struct err *err)
 	for (size_t i = 0; i < r->o.n_pids; i++) {
 		int fd = proc_pidfd(r->o.pids[i]);
 
+		if (fd >= 0 && proc_has_ended(fd)) {
+			close(fd);
+			fd = -ESRCH;
+		}
 		r->pidfds[i] = MAX(fd, -1);
 		/* Otherwise there is no such process, of which the look tells. */
 		if (proc_is_short(fd))
@@ -76,8 +80,14 @@ static int find_targets(struct recorder *r, struct err *err)
 		return tracker_new(&r->tracker, r->o.pids[0], 0);
 	if (r->o.scope)
 		ret = recorder_begin_scope(r, err);
-	for (size_t i = 0; ret == 0 && i < r->o.n_pids && !stop_asked(r->o.stop); i++)
-		ret = tracker_root(&r->tracker, r->o.pids[i], r->o.any, r->o.follow, err);
+	for (size_t i = 0; ret == 0 && i < r->o.n_pids && !stop_asked(r->o.stop);) {
+		pid_t pid = r->o.pids[i];
+
+		ret = tracker_root(&r->tracker, pid, r->o.any, r->o.follow, err);
+		if (ret == -ESRCH && r->pidfds[i] >= 0) /* it has ended meanwhile */
+			ret = recorder_go_without(r, pid, ret, err);
+		i += i < r->o.n_pids && r->o.pids[i] == pid;
+	}
 	if (ret == 0 && r->o.follow && !r->o.scope)
 		ret = tracker_descendants(&r->tracker, r->o.pids, r->o.n_pids);
 	if (ret < 0)

@@ -112,6 +112,10 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 /* Start to read what programs call their threads, also in place of a namer that hangs. */
 void recorder_start_namer(struct recorder *r);
 
+/* recorder_start.c: @pid can't be attached to, for @code: then a child is left alone, and so is
+ * one of several that the user named, who is told. 0, or @code: that was all. */
+int recorder_go_without(struct recorder *r, pid_t pid, int code, const struct err *err);
+
 /* recorder_start.c: from now on CPUs take the samples that threads took. */
 void recorder_go_over(struct recorder *r);
 

@@ -54,9 +54,7 @@ static int make_slots(struct recorder *r, struct err *err)
 	return r->waits ? 0 : err_set(err, -ENOMEM, "out of memory, or of descriptors");
 }
 
-/* @pid can't be attached to, for @code: then a child is left alone, and so is one of several
- * that the user named, who is told. 0, or @code: that was all. */
-static int go_without(struct recorder *r, pid_t pid, int code, const struct err *err)
+int recorder_go_without(struct recorder *r, pid_t pid, int code, const struct err *err)
 {
 	struct target *t = targets_find(&r->tracker.targets, pid);
 	struct recorder_options *o = &r->o;
@@ -121,7 +119,7 @@ static int attach_targets(struct recorder *r, size_t *done, struct err *err)
 		recorder_tell_progress(r, *done);
 		ret = attach_target(r, r->tracker.targets.all[*done], err);
 		if (ret < 0)
-			ret = go_without(r, pid, ret, err);
+			ret = recorder_go_without(r, pid, ret, err);
 	}
 	return ret;
 }

@@ -23,12 +23,16 @@ enum {
 
 /* --- what it is, without a look into its memory --- */
 
-/* Its leader is a zombie. */
-static int has_ended(pid_t pid, const char *comm, struct err *err)
+/* Its leader is a zombie, or becomes one: its memory is gone before. */
+static int has_ended(pid_t pid, char state, struct err *err)
 {
 	_cleanup_free_ pid_t *tids = NULL;
+	char comm[16] = "?";
 	size_t n = 0;
 
+	proc_comm(pid, pid, comm);
+	if (state != 'Z')
+		return err_set(err, -ESRCH, "process %d (%s) has ended", pid, comm);
 	if (proc_tasks(pid, &tids, &n) == 0 && n > 1)
 		return err_set(err, -ENOEXEC,
 			       "the main thread of process %d (%s) has ended, and without it "
@@ -58,17 +62,14 @@ static int check_process(pid_t pid, struct err *err)
 	if (memory)
 		return 0;
 	state = proc_kind(pid, &kernel);
-	if (kernel || state == 'Z' || state == 'X')
-		proc_comm(pid, pid, comm);
-	if (state == 'Z' || state == 'X')
-		return has_ended(pid, comm, err);
-	if (kernel)
-		return err_set(err, -ENOEXEC,
-			       "process %d (%s) is a kernel thread: it has no memory of its "
-			       "own and runs no Python; 'pysampled record --any' samples what "
-			       "the kernel does in it",
-			       pid, comm);
-	return 0;
+	if (!kernel)
+		return has_ended(pid, state, err);
+	proc_comm(pid, pid, comm);
+	return err_set(err, -ENOEXEC,
+		       "process %d (%s) is a kernel thread: it has no memory of its own and "
+		       "runs no Python; 'pysampled record --any' samples what the kernel does "
+		       "in it",
+		       pid, comm);
 }
 
 /* --- its memory --- */

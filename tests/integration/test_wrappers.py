@@ -213,6 +213,27 @@ def test_a_zombie_has_ended(command):
     check("has ended" in refusals(command, process.pid), "it does not say that it has ended")
 
 
+SLOW_END = """
+import mmap, time
+much = mmap.mmap(-1, 1 << 29)
+much.madvise(mmap.MADV_NOHUGEPAGE)
+much.write(bytes(1 << 29))
+print("READY", flush=True)
+time.sleep(60)
+"""
+
+
+@each(command=["record", "dump", "doctor"])
+@harness.one_python
+def test_one_whose_memory_is_being_freed_has_ended(py, command):
+    """Between its memory's end and its own a process has no maps, and is no zombie."""
+    process = harness.start([py.path, "-c", SLOW_END], stdout=subprocess.PIPE)
+    process.stdout.readline()
+    process.kill()
+    harness.until(lambda: "VmSize" not in harness.status(process.pid), "its memory ends")
+    check("has ended" in refusals(command, process.pid), "it does not say that it has ended")
+
+
 @each(command=["record", "dump", "doctor"])
 def test_a_kernel_thread_is_called_one(command):
     check(harness.readlink("/proc/2/exe") == "", "pid 2 is no kernel thread here")
