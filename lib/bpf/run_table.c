@@ -117,6 +117,13 @@ void run_table_arm(const struct run_table *t, struct bpf_code *c)
 	put_name(t, c);
 }
 
+void run_table_put_execed(const struct run_table *t, struct bpf_code *c)
+{
+	BPF_PUT(c, MOV(BPF_REG_2, BPF_REG_7), SHRI(BPF_REG_2, 32), PLACE(BPF_REG_2),
+		SHLI(BPF_REG_2, 3), TABLE(t, EXECS), ADD(BPF_REG_1, BPF_REG_2),
+		LOAD(BPF_DW, BPF_REG_1, BPF_REG_1, 0));
+}
+
 void run_table_drop(const struct run_table *t, struct bpf_code *c, uint32_t e)
 {
 	int16_t at = (int16_t)(DROPPED + 8 * e);

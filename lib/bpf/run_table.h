@@ -55,6 +55,10 @@ void run_table_arm(const struct run_table *t, struct bpf_code *c);
  * place has another thread's. */
 bool run_table_name(const struct run_table *t, pid_t tid, char ret[RUN_TABLE_NAME]);
 
+/* Append: R1 becomes when the process in the upper half of R7 last became another program, as
+ * run_table_execed() sees it. Uses R1 and R2. */
+void run_table_put_execed(const struct run_table *t, struct bpf_code *c);
+
 /* Append to one that drops a sample of event @e: it is counted. Uses R0 to R5. */
 void run_table_drop(const struct run_table *t, struct bpf_code *c, uint32_t e);
 

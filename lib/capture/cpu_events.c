@@ -99,22 +99,29 @@ bool cpu_events_want(struct reader *r, pid_t pid, pid_t tid, uint64_t time)
 	return is_known(c, pid) || adopt(r, pid, time);
 }
 
-/* May it become a target at once, by its exec, of which only a sample would tell? */
+/* May it become a target at once, by its exec, of which only a sample would tell where no table
+ * tells the filter? */
 static bool is_newborn(const struct reader *r, pid_t pid)
 {
 	struct births_fork f;
 
 	return pid == r->c->child ||
-	       (r->c->strangers && births_forked(r->c->births, pid, &f) &&
+	       (r->c->strangers && !r->c->table && births_forked(r->c->births, pid, &f) &&
 		now_ns() < f.time + SECOND);
 }
 
-void cpu_events_drop(struct reader *r, pid_t pid)
+void cpu_events_drop(struct reader *r, pid_t pid, uint64_t time)
 {
-	STATS_ADD(r->c->stats, foreign, 1);
+	const struct reader_config *c = r->c;
+
+	STATS_ADD(c->stats, foreign, 1);
 	tell_of_stranger(r, pid);
-	if (r->c->filter && !is_newborn(r, pid))
-		stranger_filter_add(r->c->filter, pid, now_ns() + SECOND);
+	if (!c->filter || is_newborn(r, pid))
+		return;
+	stranger_filter_add(c->filter, pid, time + STRANGER_NS);
+	/* The control thread may have let it join meanwhile. */
+	if (is_known(c, pid))
+		stranger_filter_add(c->filter, pid, 0);
 }
 
 void cpu_events_seen(struct reader *r, uint32_t event, uint64_t period)

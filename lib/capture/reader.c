@@ -204,7 +204,7 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 	if (in_time && in_books(r, event, wanted))
 		cpu_events_seen(r, event, s.period);
 	if (!wanted) {
-		cpu_events_drop(r, s.pid);
+		cpu_events_drop(r, s.pid, s.time);
 	} else if (!in_time) {
 		STATS_ADD(r->c->stats, outside, 1);
 	} else if (s.time <

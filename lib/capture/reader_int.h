@@ -170,7 +170,7 @@ bool cpu_events_want(struct reader *r, pid_t pid, pid_t tid, uint64_t time);
 void cpu_events_learn(struct reader *r, pid_t pid, uint64_t time);
 
 /* cpu_events.c: it is not, nor are those of that process that follow soon. */
-void cpu_events_drop(struct reader *r, pid_t pid);
+void cpu_events_drop(struct reader *r, pid_t pid, uint64_t time);
 
 /* cpu_events.c: for the books: a sample of @event, in time, which stands for @period of it (0:
  * as many as it was asked for). */

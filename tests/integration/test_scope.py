@@ -83,6 +83,23 @@ def test_all_takes_who_runs_and_who_starts(py):
     check("attached to every Python process" in run.err, "what was attached to is not said: %s", run)
 
 
+@one_python
+def test_a_program_that_becomes_python_is_taken_from_then_on(py):
+    """It has been a stranger for more than a second, and was dropped for the next one."""
+    harness.need_root()
+    home = harness.folder(0o777)
+    script = "while [ ! -e %s/go ]; do :; done; exec %s %s 1" % (home, " ".join(py.command()), program(home, "late"))
+    recorder = harness.Recorder("-a", "-F", 499, "-o", "a.folded", home=home).recording()
+    late = harness.start(["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    harness.works(late.pid, 1.5)
+    harness.write(home + "/go", "")
+    while late.stdout.readline() != "DONE\n":
+        check(late.poll() is None, "it has ended")
+    run = end(recorder).ok()
+    taken = harness.total(harness.of_pid(harness.read_folded(os.path.join(home, "a.folded")), late.pid))
+    check(taken + run.n("uncounted") > 0.8 * 499, "%d samples of a second and its start: %s", taken, run)
+
+
 @seconds(120)
 @one_python
 def test_match_takes_those_of_a_command_line(py):

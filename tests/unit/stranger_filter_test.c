@@ -8,13 +8,19 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "perf_event.h"
+#include "bpf/run_table.h"
 #include "bpf/stranger_filter.h"
+#include "sys/proc.h"
 
 enum { PERIOD_NS = 200000, BURN_NS = 100000000 };
 
@@ -37,26 +43,42 @@ static int open_clock(struct perf_ring *ring)
 	return perf_ring_map(ring, &a, -1, cpu, 64);
 }
 
-/* Our own samples while we burn CPU time. */
-static size_t own_samples(struct perf_ring *ring)
+static size_t samples_of(struct perf_ring *ring, pid_t pid)
 {
 	_Alignas(8) static unsigned char bounce[PERF_RECORD_BYTES];
-	uint64_t until = now_ns() + BURN_NS, head;
+	uint64_t head = perf_ring_head(ring);
 	size_t n = 0;
 
-	while (now_ns() < until)
-		;
-	head = perf_ring_head(ring);
 	for (uint64_t pos = perf_ring_tail(ring); pos < head;) {
 		const struct perf_event_header *h = perf_ring_at(ring, pos, bounce);
 
 		assert_non_null(h);
 		n += h->type == PERF_RECORD_SAMPLE &&
-		     *(const uint32_t *)(const void *)(h + 1) == (uint32_t)getpid();
+		     *(const uint32_t *)(const void *)(h + 1) == (uint32_t)pid;
 		pos += h->size;
 	}
 	perf_ring_consume(ring, head);
 	return n;
+}
+
+/* Our own samples while we burn CPU time. */
+static size_t own_samples(struct perf_ring *ring)
+{
+	uint64_t until = now_ns() + BURN_NS;
+
+	while (now_ns() < until)
+		;
+	return samples_of(ring, getpid());
+}
+
+/* Those of a child that burns it, once it has used so much. */
+static size_t child_samples(struct perf_ring *ring, pid_t pid)
+{
+	uint64_t until = proc_ran_ns(pid, pid) + BURN_NS;
+
+	while (proc_ran_ns(pid, pid) < until)
+		usleep(1000);
+	return samples_of(ring, pid);
 }
 
 static void test_strangers_leave_no_sample(void **state)
@@ -82,6 +104,49 @@ static void test_strangers_leave_no_sample(void **state)
 	perf_ring_close(&ring);
 }
 
+/* A stranger that becomes another program is none any more, however long it was to be one. */
+static void test_another_program_passes(void **state)
+{
+	struct stranger_filter f;
+	struct run_table table;
+	struct perf_ring ring;
+	int in[2];
+	pid_t pid;
+
+	(void)state;
+	if (open_clock(&ring) < 0 || run_table_init(&table, 1024, false) < 0)
+		skip();
+	assert_int_equal(stranger_filter_init(&f, &table), 0);
+	assert_int_equal(stranger_filter_attach(&f, ring.fd, 0), 0);
+	assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+	pid = fork();
+	if (pid == 0) {
+		char byte;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		while (read(in[0], &byte, 1) != 1)
+			;
+		for (uint64_t until = now_ns() + BURN_NS; now_ns() < until;)
+			;
+		execl("/bin/sh", "sh", "-c", "while :; do :; done", NULL);
+		_exit(1);
+	}
+	assert_true(pid > 0);
+	stranger_filter_add(&f, pid, now_ns() + STRANGER_NS);
+	samples_of(&ring, pid);
+	assert_int_equal(write(in[1], "x", 1), 1);
+	usleep(BURN_NS / 2000);
+	assert_int_equal(samples_of(&ring, pid), 0);
+	while (!run_table_execed(&table, pid, 0))
+		usleep(1000);
+	assert_true(child_samples(&ring, pid) > 10);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	stranger_filter_deinit(&f);
+	run_table_deinit(&table);
+	perf_ring_close(&ring);
+}
+
 static void test_no_filter_does_nothing(void **state)
 {
 	struct stranger_filter none = { .map = -1 };
@@ -96,6 +161,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_strangers_leave_no_sample),
+		cmocka_unit_test(test_another_program_passes),
 		cmocka_unit_test(test_no_filter_does_nothing),
 	};
 
