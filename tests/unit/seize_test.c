@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * seize: what the tracer asks of the kernel, and what it makes of the answers. The kernel is
+ * played: tracer_test has a real one.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "capture/seize.h"
+
+enum { OPTIONS = PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC, NOBODY = 1 << 30 };
+
+/* What the next call says, and what the last one was asked. */
+static struct {
+	int code; /* 0: done */
+	bool hangs;
+	long request, data;
+	pid_t tid;
+	void *at;
+} kernel;
+
+/* Instead of the C library's. A call that is done may leave any errno. */
+long ptrace(enum __ptrace_request request, ...)
+{
+	va_list ap;
+
+	va_start(ap, request);
+	kernel.request = request;
+	kernel.tid = va_arg(ap, pid_t);
+	kernel.at = va_arg(ap, void *);
+	kernel.data = va_arg(ap, long);
+	va_end(ap);
+	while (kernel.hangs)
+		pause();
+	errno = kernel.code ? kernel.code : ESRCH;
+	return kernel.code ? -1 : 0;
+}
+
+static int setup(void **state)
+{
+	static struct seizer s;
+
+	memset(&kernel, 0, sizeof(kernel));
+	nudge_init();
+	*state = &s;
+	return seizer_init(&s, OPTIONS);
+}
+
+static int teardown(void **state)
+{
+	seizer_deinit(*state);
+	return 0;
+}
+
+static void as_it_was_told(void **state)
+{
+	struct err err = { 0 };
+
+	assert_int_equal(seizer_seize(*state, getpid(), &err), 0);
+	assert_int_equal(kernel.request, PTRACE_SEIZE);
+	assert_int_equal(kernel.tid, getpid());
+	assert_null(kernel.at);
+	assert_int_equal(kernel.data, OPTIONS);
+}
+
+/* A child that is traced by us from the begin on, and stops as it has said so. */
+static pid_t born_traced(void)
+{
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		syscall(SYS_ptrace, PTRACE_TRACEME, 0, NULL, NULL);
+		raise(SIGSTOP);
+		_exit(1);
+	}
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	return pid;
+}
+
+static void one_that_is_ours_already(void **state)
+{
+	struct err err = { 0 };
+	pid_t pid = born_traced();
+
+	kernel.code = EPERM;
+	assert_int_equal(seizer_seize(*state, pid, &err), 0);
+	kernel.code = ESRCH;
+	assert_int_equal(seizer_seize(*state, pid, &err), -ESRCH);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static void one_that_has_ended(void **state)
+{
+	struct err err = { 0 };
+	siginfo_t si;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(0);
+	kernel.code = EPERM;
+	assert_int_equal(waitid(P_PID, (id_t)pid, &si, WEXITED | WNOWAIT), 0);
+	assert_int_equal(seizer_seize(*state, pid, &err), -ESRCH);
+	waitpid(pid, NULL, 0);
+	assert_int_equal(seizer_seize(*state, pid, &err), -ESRCH);
+	assert_string_equal(err.text, "");
+}
+
+static void one_that_may_not_be_had(void **state)
+{
+	struct err err = { 0 };
+	char want[64];
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	kernel.code = EACCES;
+	snprintf(want, sizeof(want), "not permitted to trace thread %d (%s): ", pid,
+		 strerror(EACCES));
+	assert_int_equal(seizer_seize(*state, pid, &err), -EPERM);
+	assert_memory_equal(err.text, want, strlen(want));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+/* Do waits of this thread end now and then? */
+static bool is_nudged(const struct seizer *s)
+{
+	struct itimerspec t;
+
+	assert_int_equal(timer_gettime(s->limit.timer, &t), 0);
+	return t.it_interval.tv_sec || t.it_interval.tv_nsec;
+}
+
+static void later(void **state)
+{
+	struct seizer *s = *state;
+	pid_t parent = getppid();
+	struct err err = { 0 };
+
+	kernel.hangs = true;
+	assert_int_equal(seizer_next(s), 0);
+	assert_false(is_nudged(s));
+	assert_int_equal(seizer_seize(s, NOBODY, &err), -ESRCH);
+	assert_false(is_nudged(s));
+	assert_int_equal(seizer_seize(s, parent, &err), -EAGAIN);
+	assert_int_equal(seizer_seize(s, getpid(), &err), -EAGAIN);
+	assert_non_null(strstr(err.text, "is in an execve(2) that does not return"));
+	assert_true(is_nudged(s));
+	assert_int_equal(seizer_next(s), parent);
+	assert_true(is_nudged(s));
+	assert_int_equal(seizer_next(s), getpid());
+	assert_false(is_nudged(s));
+	assert_int_equal(seizer_next(s), 0);
+}
+
+#define SEIZE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SEIZE_TEST(as_it_was_told),
+		SEIZE_TEST(one_that_is_ours_already),
+		SEIZE_TEST(one_that_has_ended),
+		SEIZE_TEST(one_that_may_not_be_had),
+		SEIZE_TEST(later),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
