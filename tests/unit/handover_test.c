@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -65,6 +66,14 @@ static void each_thread_is_given_back(void **state)
 	handover_deinit(&s.h);
 }
 
+/* Was the reader woken since this was asked last? */
+static bool is_posted(struct handover *h)
+{
+	eventfd_t n;
+
+	return eventfd_read(h->posted, &n) == 0;
+}
+
 /* A reader that comes too late, even while the same thread is held again. */
 static void the_tracer_does_not_wait_for_ever(void **state)
 {
@@ -74,7 +83,9 @@ static void the_tracer_does_not_wait_for_ever(void **state)
 
 	assert_int_equal(handover_init(&h, CPU), 0);
 	assert_int_equal(handover_held(&h, &tid), 0);
+	assert_false(is_posted(&h));
 	handover_give(&h, TID);
+	assert_true(is_posted(&h));
 	assert_int_equal(handover_held(&h, &tid), 0);
 	assert_false(handover_release(&h, first));
 	assert_false(handover_release(&h, 0));
@@ -99,6 +110,7 @@ static void a_read_that_was_offered_ends_the_hold(void **state)
 	h.regs[0] = 1;
 	handover_give(&h, TID);
 	assert_true(handover_accepted(&h));
+	assert_false(is_posted(&h));
 	assert_int_equal(handover_held(&h, &tid), 0);
 	h.regs[0] = 2; /* the next stop is not the one of the offer */
 	handover_give(&h, TID);
