@@ -403,6 +403,61 @@ static void as_the_table_names(void **state)
 	ours_destroy(f->c.named);
 }
 
+static void note_exec_of(struct fake *f, uint32_t pid, uint64_t after)
+{
+	struct record r;
+
+	record_begin(&r, PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC);
+	record_u32(&r, pid, pid);
+	record_str(&r, "x");
+	record_u32(&r, pid, pid);
+	record_u64(&r, f->t + after);
+	record_u32(&r, 0, 0);
+	record_u64(&r, 1);
+	fake_write(f, 0, &r);
+}
+
+/* @pid is forked, and becomes another program where it @execs; only then its forker is a
+ * target. Is @pid one at its sample? */
+static bool is_descendant(struct fake *f, uint32_t pid, bool execs)
+{
+	const uint32_t parent = pid + 1;
+
+	fake_task(f, PERF_RECORD_FORK, (const uint32_t[]){ pid, parent, pid, parent }, 1);
+	if (execs)
+		note_exec_of(f, pid, 2);
+	fake_run(f);
+	assert_false(ours_has(f->c.ours, (pid_t)pid));
+	ours_set(f->c.ours, (pid_t)parent, true);
+	fake_take(f, (struct fake_event){ .pid = (pid_t)pid, .tid = (pid_t)pid });
+	fake_run(f);
+	while (*fake_next(f))
+		;
+	return ours_has(f->c.ours, (pid_t)pid);
+}
+
+/* What a descendant of a target becomes is a target; in a scope only where whatever targets
+ * start is one. */
+static void as_descent_tells(void **state)
+{
+	struct fake *f = *state;
+	struct run_table t;
+
+	came(f, &t, true, f->t);
+	f->c.ours = ours_create(NULL);
+	ours_set(f->c.ours, 1, true); /* who forked nobody that is known */
+	f->c.follow = true;
+	assert_true(is_descendant(f, 90, false));
+	assert_true(is_descendant(f, 190, true));
+	f->c.strangers = ours_create(NULL);
+	assert_true(is_descendant(f, 290, false));
+	assert_false(is_descendant(f, 390, true));
+	f->c.descends = true;
+	assert_true(is_descendant(f, 490, true));
+	ours_destroy(f->c.strangers);
+	ours_destroy(f->c.ours);
+}
+
 /* No record tells that it came back: a second sample does. */
 static void sampled_again(void **state)
 {
@@ -548,6 +603,7 @@ int main(void)
 		FAKE_TEST(hotplug_comes),
 		FAKE_TEST(as_the_table_tells),
 		FAKE_TEST(as_the_table_names),
+		FAKE_TEST(as_descent_tells),
 		FAKE_TEST(sampled_again),
 		FAKE_TEST(newborn),
 		FAKE_TEST(sleeper),
