@@ -179,6 +179,52 @@ static void generations(void **state)
 	spaces_destroy(s);
 }
 
+static void begin_at(struct spaces *s, enum side_kind kind, pid_t pid, bool announced,
+		     uint64_t time)
+{
+	struct side side = side_of(kind, pid, pid);
+
+	side.time = time;
+	side.announced = announced;
+	if (kind == SIDE_COMM)
+		side.u.comm.exec = true, side.u.comm.name = "x";
+	if (kind == SIDE_FORK)
+		side.u.fork.ppid = 1;
+	spaces_side(s, &side);
+}
+
+/* A space is one program's, from its exec on or from the fork of its process; else from the
+ * first that is heard of it. */
+static void begins(void **state)
+{
+	struct spaces *s = spaces_create(BYTES, 0);
+	const struct space *sp;
+	uint64_t gen;
+
+	map(s, 1, 0, PAGE, 0, 1);
+	assert_int_equal(0, spaces_find(s, 1)->since_ns);
+	gen = spaces_find(s, 1)->gen;
+	begin_at(s, SIDE_COMM, 1, false, 5);
+	sp = spaces_find(s, 1);
+	assert_non_null(sp);
+	assert_int_equal(0, sp->n);
+	assert_int_equal(5, sp->since_ns);
+	assert_true(sp->gen > gen);
+	gen = sp->gen;
+	begin_at(s, SIDE_FORK, 2, false, 6);
+	assert_int_equal(6, spaces_find(s, 2)->since_ns);
+	begin_at(s, SIDE_COMM, 2, false, 7);
+	assert_int_equal(7, spaces_find(s, 2)->since_ns);
+	assert_true(spaces_find(s, 2)->gen > gen + 1);
+	map(s, 2, 0, PAGE, 0, 1);
+	assert_int_equal(7, spaces_find(s, 2)->since_ns);
+	begin_at(s, SIDE_COMM, 2, true, 8); /* its maps follow */
+	assert_null(spaces_find(s, 2));
+	begin_at(s, SIDE_COMM, 3, true, 8);
+	assert_null(spaces_find(s, 3));
+	spaces_destroy(s);
+}
+
 /* A child of a process of which nothing is known, or that has nothing. */
 static void forks_of_nothing(void **state)
 {
@@ -544,6 +590,7 @@ static void ids_of_files(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(begins),
 		cmocka_unit_test(as_drawn),	     cmocka_unit_test(generations),
 		cmocka_unit_test(forks_of_nothing),  cmocka_unit_test(memory_of_a_jit),
 		cmocka_unit_test(odd_maps),	     cmocka_unit_test(same_files),
