@@ -39,7 +39,6 @@ void codes_begin(struct pystack *p, const struct pystack_target *t, struct threa
 	if (at)
 		pystack_plan(th, at, at + sizeof(now));
 	if (p->n_codes > N_CODES / 2) {
-		memset(p->codes, 0, p->n_codes * sizeof(*p->codes));
 		memset(p->code_index, 0, N_CODES * sizeof(*p->code_index));
 		p->n_codes = 0;
 	}
@@ -92,7 +91,6 @@ uint64_t pystack_age_codes(struct pystack *p,
 		p->codes[n++] = c;
 		*index_of(p, c.program, c.at) = (uint16_t)n;
 	}
-	memset(p->codes + n, 0, (before - n) * sizeof(*p->codes));
 	p->n_codes = n;
 	memset(p->join->label, 0, sizeof(p->join->label));
 	p->aged_id = below;
@@ -309,13 +307,15 @@ static void verify(struct pystack *p, const struct pystack_target *t, struct thr
 static void look_up(struct pystack *p, const struct pystack_target *t, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		struct code *before = p->seen[i].code; /* most stacks resemble the last */
+		/* Most stacks resemble the last, whose codes may be forgotten by now. */
+		struct code *before = p->seen[i].code;
 		raddr at = p->walked[i].code;
 
 		p->seen[i] = (struct seen){ 0 };
 		if ((p->walked[i].frame & PYFRAME_SHIM) || !at || (at & 7))
 			continue;
-		if (before && before->at == at && before->program == t->program)
+		if (before && before < p->codes + p->n_codes && before->at == at &&
+		    before->program == t->program)
 			p->seen[i].code = before;
 		else
 			p->seen[i].code = code_slot(p, t->program, at);

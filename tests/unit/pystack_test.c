@@ -216,6 +216,19 @@ static bool keep(void *arg, uint64_t id, uint64_t was)
 	return true;
 }
 
+/* Each code that is remembered is found by its place in the index, and nothing else is. */
+static void expect_codes(const struct fix *f, uint32_t n)
+{
+	uint32_t found = 0;
+
+	assert_int_equal(f->p->n_codes, n);
+	for (uint32_t i = 0; i < N_CODES; i++) {
+		found += f->p->code_index[i] != 0;
+		assert_in_range(f->p->code_index[i], 0, n);
+	}
+	assert_int_equal(found, n);
+}
+
 /* Function a is made anew for each sample, until codes are forgotten; all numbers are new
  * then. */
 static void grow_old(struct fix *f, struct ageing *a)
@@ -229,6 +242,7 @@ static void grow_old(struct fix *f, struct ageing *a)
 		before = f->last_id;
 		below = pystack_age_codes(f->p, keep, a);
 	} while (!below);
+	expect_codes(f, (uint32_t)(f->last_id - before));
 	assert_int_equal(below, before + 1);
 	assert_int_equal(pystack_age_codes(f->p, keep, a), 0);
 	before = f->last_id;
@@ -258,6 +272,24 @@ static void codes_are_forgotten(void **state)
 	assert_int_equal(f->last_id, before + 1);
 	a.forgotten = 'b'; /* is copied anew when it is met */
 	grow_old(f, &a);
+	fix_destroy(f);
+}
+
+/* The cache is full: of what was in it nothing is used again. */
+static void codes_are_forgotten_at_once(void **state)
+{
+	struct fix *f = fix_create(0x030c);
+
+	stack(f, "ab", NULL);
+	assert_string_equal(read_stack(f), "a3 b3");
+	f->p->n_codes = N_CODES / 2;
+	assert_string_equal(read_stack(f), "a3 b3");
+	assert_int_equal(f->last_id, 2);
+	memset(f->p->code_index, 1, N_CODES * sizeof(*f->p->code_index));
+	f->p->n_codes = N_CODES / 2 + 1;
+	assert_string_equal(read_stack(f), "a3 b3");
+	assert_int_equal(f->last_id, 4);
+	expect_codes(f, 2);
 	fix_destroy(f);
 }
 
@@ -1978,6 +2010,7 @@ int main(void)
 		cmocka_unit_test(code_is_copied_once),
 		cmocka_unit_test(replaced_code_is_another),
 		cmocka_unit_test(codes_are_forgotten),
+		cmocka_unit_test(codes_are_forgotten_at_once),
 		cmocka_unit_test(replaced_contents),
 		cmocka_unit_test(held_by_functions),
 		cmocka_unit_test(told_by_no_function),
