@@ -107,12 +107,9 @@ static int64_t take_factored(struct run *r)
 /* What was set so far holds up to @to. False: at the function's end. */
 static bool advance_to(struct run *r, uint64_t to)
 {
+	r->c.bad |= to < r->pc;
 	if (!r->rows || r->c.bad)
 		return !r->c.bad;
-	if (to < r->pc) {
-		r->c.bad = true;
-		return false;
-	}
 	if (to > r->pc && r->dirty) {
 		unwind_maker_row(r->m, r->pc, &r->s);
 		r->dirty = false;
