@@ -25,6 +25,8 @@ NUMBER = re.compile(r"(?<![\w.'])(0x[0-9a-fA-F]+|\d+)(?=[uUlL]*\b)(?![.\w])")
 ROOM = re.compile(r"\bchar \w+\[$")  # of a local text: one byte more of it changes nothing
 # Calls whose two arguments may stand in any order.
 COMMUTES = re.compile(r"\b(MIN|MAX|fwrite)\($|!(str|mem)\w*cmp\($")
+COMPARES, EQUAL = re.compile(r"\b(str|mem)\w*cmp\($"), re.compile(r"\)\s+[!=]= 0\b")
+WAKES = re.compile(r"\beventfd_write\([^,;]+, $")  # what is added to its count is not read
 SIMPLE = re.compile(r"^\s*(\*?[\w>.\[\]()+*-]+\s*(=|[-+|&*/]=|<<=|>>=|\+\+|--)|\w+\(|\+\+|--|continue;)")
 DECLARATION = re.compile(r"^\s*(const |static |enum |struct |union |unsigned |extern |_\w+ |\w+ \**\w+( =|;|,|\[|\())")
 FIELD = re.compile(r"(\b\w+(?:\[\w+\])?)(->|\.)(\w+)\b(?!\()")
@@ -139,7 +141,8 @@ def edits(code, start, end):
         yield "negation", start + m.start(), start + m.end(), ""
     for m in NUMBER.finditer(code, start, end):
         value = int(m.group(1), 0)
-        if code[m.start() - 2:m.end() + 2] == "{ 0 }" or ROOM.search(up_to(code, m.start())):
+        before = up_to(code, m.start())
+        if code[m.start() - 2:m.end() + 2] == "{ 0 }" or ROOM.search(before) or WAKES.search(before):
             continue
         yield "constant", m.start(1), m.end(1), str(value + 1)
     for m in re.finditer(r"\b(MIN|MAX)\(|\breturn (true|false);|\breturn ([^;]+);", code[start:end]):
@@ -150,8 +153,10 @@ def edits(code, start, end):
         elif not re.fullmatch(r"-?\w+", m.group(3)):
             yield "return", start + m.start(3), start + m.end(3), "0"
     for m in re.finditer(r"\b(?!if|while|for|switch|sizeof|return)\w+\(", code[start:end]):
-        args = list(arguments(code, start + m.end() - 1))
-        if COMMUTES.search(up_to(code, start + m.end())):
+        args, call = list(arguments(code, start + m.end() - 1)), up_to(code, start + m.end())
+        if COMMUTES.search(call):
+            continue
+        if COMPARES.search(call) and EQUAL.match(code, close_of(code, start + m.end() - 1)):
             continue
         for (a, b), (c, d) in zip(args, args[1:]):
             if code[a:b] != code[c:d]:
