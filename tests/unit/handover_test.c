@@ -98,6 +98,60 @@ static void the_tracer_does_not_wait_for_ever(void **state)
 	handover_deinit(&h);
 }
 
+/* --- what a reader does before it would be woken --- */
+
+static struct handover *given;
+static void (*meanwhile)(struct handover *h); /* as the tracer has given and looks around */
+
+/* Instead of the C library's: the tracer asks it before it waits. */
+int sched_getcpu(void)
+{
+	if (meanwhile)
+		meanwhile(given);
+	return 0;
+}
+
+static void reads_quickly(struct handover *h)
+{
+	pid_t tid;
+
+	assert_true(handover_release(h, handover_held(h, &tid)));
+	assert_int_equal(tid, TID);
+}
+
+static void offers(struct handover *h)
+{
+	handover_offer(h, TID);
+}
+
+/* Was it woken though it did what @does says at once? Not on the tracer's own CPU, where it
+ * can't run as long as that looks at it. */
+static bool is_woken(void (*does)(struct handover *h), int cpu)
+{
+	struct handover h = { 0 };
+	pid_t tid;
+	bool woken;
+
+	assert_int_equal(handover_init(&h, cpu), 0);
+	given = &h;
+	meanwhile = does;
+	handover_give(&h, TID);
+	meanwhile = NULL;
+	woken = is_posted(&h);
+	assert_int_equal(handover_held(&h, &tid), 0);
+	assert_int_equal(handover_accepted(&h), does == offers);
+	handover_deinit(&h);
+	return woken;
+}
+
+static void who_is_quick_is_not_woken(void **state)
+{
+	assert_false(is_woken(reads_quickly, CPU));
+	assert_false(is_woken(offers, CPU));
+	assert_true(is_woken(reads_quickly, 0));
+	assert_true(is_woken(offers, 0));
+}
+
 /* As if its stop had been waited for. */
 static void a_read_that_was_offered_ends_the_hold(void **state)
 {
@@ -194,6 +248,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_thread_is_given_back),
 		cmocka_unit_test(the_tracer_does_not_wait_for_ever),
+		cmocka_unit_test(who_is_quick_is_not_woken),
 		cmocka_unit_test(a_read_that_was_offered_ends_the_hold),
 		cmocka_unit_test(an_offer_is_of_one_thread_and_until_it_is_withdrawn),
 		cmocka_unit_test(each_stop_is_ended_once),
