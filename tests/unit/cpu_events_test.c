@@ -407,13 +407,7 @@ static void note_exec_of(struct fake *f, uint32_t pid, uint64_t after)
 {
 	struct record r;
 
-	record_begin(&r, PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC);
-	record_u32(&r, pid, pid);
-	record_str(&r, "x");
-	record_u32(&r, pid, pid);
-	record_u64(&r, f->t + after);
-	record_u32(&r, 0, 0);
-	record_u64(&r, 1);
+	record_exec(&r, pid, pid, f->t + after, 0, 1);
 	fake_write(f, 0, &r);
 }
 
@@ -505,13 +499,7 @@ static void note_exec_and_map(struct fake *f, uint64_t at, uint64_t ino)
 {
 	struct record r;
 
-	record_begin(&r, PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC);
-	record_u32(&r, (uint32_t)getpid(), FAKE_TID);
-	record_str(&r, "x");
-	record_u32(&r, (uint32_t)getpid(), FAKE_TID);
-	record_u64(&r, f->t - 10);
-	record_u32(&r, 0, 0);
-	record_u64(&r, 1);
+	record_exec(&r, (uint32_t)getpid(), FAKE_TID, f->t - 10, 0, 1);
 	fake_write(f, 0, &r);
 	record_begin(&r, PERF_RECORD_MMAP2, 0);
 	record_u32(&r, (uint32_t)getpid(), FAKE_TID);

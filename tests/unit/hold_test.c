@@ -284,13 +284,7 @@ static void exec_of(struct fake *f, uint32_t cpu, uint32_t pid)
 {
 	struct record r;
 
-	record_begin(&r, PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC);
-	record_u32(&r, pid, pid);
-	record_str(&r, "x");
-	record_u32(&r, pid, pid);
-	record_u64(&r, f->t);
-	record_u32(&r, cpu, 0);
-	record_u64(&r, 99);
+	record_exec(&r, pid, pid, f->t, cpu, 99);
 	fake_write(f, cpu, &r);
 }
 

@@ -80,6 +80,19 @@ static inline void record_comm(struct record *r, uint16_t misc, const char *name
 	record_trailer(r, 71, time);
 }
 
+/* @tid of @pid has become another program at @time, as event @id of @cpu tells. */
+static inline void record_exec(struct record *r, uint32_t pid, uint32_t tid, uint64_t time,
+			       uint32_t cpu, uint64_t id)
+{
+	record_begin(r, PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC);
+	record_u32(r, pid, tid);
+	record_str(r, "x");
+	record_u32(r, pid, tid);
+	record_u64(r, time);
+	record_u32(r, cpu, 0);
+	record_u64(r, id);
+}
+
 /* A sample with @n_chain kernel addresses (-1: without a chain) and, where @user_ip is
  * not 0, user registers. */
 static inline void record_sample(struct record *r, uint64_t time, int n_chain,

@@ -682,13 +682,7 @@ static void births_note_exec(struct fake *f, pid_t pid, uint64_t time)
 {
 	struct record r;
 
-	record_begin(&r, PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC);
-	record_u32(&r, (uint32_t)pid, (uint32_t)pid);
-	record_str(&r, "x");
-	record_u32(&r, (uint32_t)pid, (uint32_t)pid);
-	record_u64(&r, time);
-	record_u32(&r, 3, 0);
-	record_u64(&r, 99);
+	record_exec(&r, (uint32_t)pid, (uint32_t)pid, time, 3, 99);
 	births_note(f->config.births, &f->slot.ring, 0, record_header(&r),
 		    r.bytes + r.n - PERF_TRAILER);
 }

@@ -32,13 +32,7 @@ static void execed(void **state)
 	struct fake *f = *state;
 	struct record r;
 
-	record_begin(&r, PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC);
-	record_u32(&r, (uint32_t)getpid(), FAKE_TID);
-	record_str(&r, "x");
-	record_u32(&r, (uint32_t)getpid(), FAKE_TID);
-	record_u64(&r, f->t + 5 * US);
-	record_u32(&r, 1, 0);
-	record_u64(&r, 99);
+	record_exec(&r, (uint32_t)getpid(), FAKE_TID, f->t + 5 * US, 1, 99);
 	/* In another CPU's ring: seen as that is looked into for the thread. */
 	fake_take(f, (struct fake_event){ 0 });
 	fake_leave(f, 10 * US);
@@ -395,13 +389,7 @@ static void stopped_in_another_program(void **state)
 	struct record r;
 
 	stop_with(f, 0);
-	record_begin(&r, PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC);
-	record_u32(&r, (uint32_t)getpid(), FAKE_TID);
-	record_str(&r, "x");
-	record_u32(&r, (uint32_t)getpid(), FAKE_TID);
-	record_u64(&r, f->t + 5 * US);
-	record_u32(&r, 1, 0);
-	record_u64(&r, 99);
+	record_exec(&r, (uint32_t)getpid(), FAKE_TID, f->t + 5 * US, 1, 99);
 	fake_write(f, 1, &r);
 	fake_take(f, (struct fake_event){ 0 });
 	fake_leave(f, 10 * US);
