@@ -48,7 +48,7 @@ struct attach {
 		       * threads they are only counted */
 	bool early;   /* With @split threads sample them too, until attach_end_early(). */
 	bool early_ended;
-	bool on_cpus; /* attach_cpus() has opened them: the control thread's, whoever attaches */
+	bool on_cpus; /* CPUs have events: attach_cpus(). The control thread's, whoever attaches */
 	int cgroup;			/* CPUs' events count in it alone; -1: none */
 	struct stranger_filter *filter; /* of CPUs' events, or NULL */
 	/* All events are CPUs', and who runs where stands in it: no thread has events. Or

@@ -86,7 +86,8 @@ static int find_targets(struct recorder *r, struct err *err)
 		ret = tracker_root(&r->tracker, pid, r->o.any, r->o.follow, err);
 		if (ret == -ESRCH && r->pidfds[i] >= 0) /* it has ended meanwhile */
 			ret = recorder_go_without(r, pid, ret, err);
-		i += i < r->o.n_pids && r->o.pids[i] == pid;
+		else
+			i++;
 	}
 	if (ret == 0 && r->o.follow && !r->o.scope)
 		ret = tracker_descendants(&r->tracker, r->o.pids, r->o.n_pids);

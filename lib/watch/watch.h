@@ -124,8 +124,8 @@ struct cpu_slot {
 	struct seen seen[SESSION_MAX_EVENTS];
 	_Atomic int sampler[SESSION_MAX_EVENTS]; /* this CPU's own events; -1: none */
 	_Atomic pid_t hotplug; /* the kernel's thread that takes them away; 0: not known */
-	char before[64];  /* no other thread writes the cache lines of ... */
-	struct work work; /* what its readers have done */
+	char before[64];       /* no other thread writes the cache lines of ... */
+	struct work work;      /* what its readers have done */
 	char after[64];
 };
 

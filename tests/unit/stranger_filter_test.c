@@ -104,7 +104,7 @@ static void test_strangers_leave_no_sample(void **state)
 	perf_ring_close(&ring);
 }
 
-/* A stranger that becomes another program is none any more, however long it was to be one. */
+/* A stranger that becomes another program is none any more. */
 static void test_another_program_passes(void **state)
 {
 	struct stranger_filter f;
@@ -142,6 +142,8 @@ static void test_another_program_passes(void **state)
 	assert_true(child_samples(&ring, pid) > 10);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
+	close(in[0]);
+	close(in[1]);
 	stranger_filter_deinit(&f);
 	run_table_deinit(&table);
 	perf_ring_close(&ring);
