@@ -76,7 +76,8 @@ struct recorder {
 	struct epoch_user namer_user;
 	struct waits *waits; /* with --mode wall; else NULL */
 	struct joins *joins; /* of a scope; else NULL */
-	size_t n_joined;
+	size_t n_joined;    /* and may have run as Python before, ... */
+	uint64_t unseen_ns; /* ... for so long at most in all */
 	bool told_no_join;
 	struct queue **queues;
 	struct resolver *resolver;

@@ -113,6 +113,22 @@ static void welcome(struct recorder *r, pid_t pid, uint64_t time)
 	recorder_announce(r, pid, false, MAX(time, first) - BEFORE_NS);
 }
 
+/* Nobody sampled it until now: what it has run as the program that it is, or, where it has become
+ * none since we look, for as long as a stranger is dropped. */
+static void note_unseen(struct recorder *r, pid_t pid)
+{
+	uint64_t execed = births_execed(r->config.births, pid);
+	uint64_t most = execed ? now_ns() - execed : STRANGER_NS;
+	_cleanup_free_ pid_t *tids = NULL;
+	size_t n = 0;
+
+	if (proc_tasks(pid, &tids, &n) < 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		r->unseen_ns += MIN(proc_ran_ns(pid, tids[i]), most);
+	r->n_joined++;
+}
+
 /* Events that see all of a CPU, or its own. */
 static void attach_joined(struct recorder *r, pid_t pid)
 {
@@ -139,8 +155,8 @@ void recorder_join(struct recorder *r)
 
 	while (r->joins && (pid = joins_run(r->joins))) {
 		welcome(r, pid, 0);
+		note_unseen(r, pid);
 		attach_joined(r, pid);
-		r->n_joined++;
 	}
 }
 
@@ -157,8 +173,9 @@ void recorder_stranger(struct recorder *r, const struct ctl_msg *m)
 	/* A reader has seen it map a known interpreter, and samples it already. */
 	tracker_new(&r->tracker, m->pid, births_execed(r->config.births, m->pid));
 	welcome(r, m->pid, m->time);
+	if (!r->by_table) /* its exec did not end its time as a stranger */
+		note_unseen(r, m->pid);
 	stranger_filter_add(&r->filter, m->pid, 0);
-	r->n_joined++;
 }
 
 bool recorder_stranger_again(struct recorder *r, pid_t pid)

@@ -239,6 +239,11 @@ static void tell_missed(const struct recorder *r)
 			 "%zu new threads or processes had run for %.1f ms of CPU time in all "
 			 "before probes were put into them: what they did then is missing",
 			 r->n_late, (double)r->late_ns / 1e6);
+	if (r->unseen_ns)
+		note_say(&r->o.note,
+			 "%zu processes that joined had run for at most %.1f ms of CPU time in all "
+			 "before they were known to be Python: what they did then is missing",
+			 r->n_joined, (double)r->unseen_ns / 1e6);
 }
 
 /* Nothing is sampled any more, and nobody held. */

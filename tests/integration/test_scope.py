@@ -178,6 +178,7 @@ def test_without_rights_ones_own_join(py):
     run = end(recorder).ok()
     found = by_process(os.path.join(home, "a.folded"))
     check("second" in found.get(second.pid, ()), "who joined is missing: %s\n%s", found, run)
+    check(re.search(r"\n\S+ 1 processes that joined had run for at most [\d.]+ ms .* is missing", run.err), "its start is not named: %s", run)
     enough("first" in found.get(first.pid, ()), "who was there is missing, or was done by then: %s", found)
 
 
