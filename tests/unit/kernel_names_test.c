@@ -51,7 +51,7 @@ static bool next_row(FILE *f, struct row *ret, struct row *ahead)
 			continue;
 		if (strstr(line, "[bpf]") || strstr(line, "[__builtin"))
 			return false;
-		if (strchr("tT", type) && ahead->start != ret->start) {
+		if (strchr("tTwW", type) && ahead->start != ret->start) {
 			ret->end = ahead->start;
 			return true;
 		}
