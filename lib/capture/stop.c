@@ -28,11 +28,18 @@ enum { WAKE_MAX_NS = 50000 };	  /* to run on; who waits longer waits for other t
 /* They do nothing where nobody handles them. */
 static const uint64_t SAFE = BIT(SIGURG) | BIT(SIGWINCH);
 
-/* What the threads of @pid handle or block, added to *@used. */
-static int add_signals(pid_t pid, uint64_t *used, struct err *err)
+/* Signals that a process has no room for. */
+struct taken {
+	uint64_t by_all;  /* it handles them, or each of its threads blocks them */
+	uint64_t by_some; /* or some of its threads do */
+};
+
+/* What @pid takes, added to *@ret. */
+static int add_signals(pid_t pid, struct taken *ret, struct err *err)
 {
 	_cleanup_free_ pid_t *tids = NULL;
-	size_t n = 0;
+	uint64_t blocked = UINT64_MAX;
+	size_t n = 0, looked = 0;
 	int r = proc_tasks(pid, &tids, &n);
 
 	if (proc_is_short(r))
@@ -52,48 +59,57 @@ static int add_signals(pid_t pid, uint64_t *used, struct err *err)
 				       "process %d is traced by process %d already (a "
 				       "debugger?), so --capture stop can't have it",
 				       pid, s.tracer);
-		*used |= s.blocked | s.caught;
+		looked++;
+		blocked &= s.blocked;
+		ret->by_all |= s.caught;
+		ret->by_some |= s.caught | s.blocked;
 	}
+	ret->by_all |= looked ? blocked : 0;
 	return 0;
 }
 
 /* A thread that is just being made blocks all signals for a moment: what is taken is what
  * each of several looks finds taken. */
-static int taken_signals(const pid_t *pids, size_t n, uint64_t *taken, struct err *err)
+static int taken_signals(const pid_t *pids, size_t n, struct taken *ret, struct err *err)
 {
 	struct timespec pause = { .tv_nsec = 2000000 };
 	int r = 0;
 
-	*taken = UINT64_MAX;
-	for (int look = 0; look < LOOKS && r == 0 && !(~*taken & SAFE); look++) {
-		uint64_t used = 0;
+	*ret = (struct taken){ UINT64_MAX, UINT64_MAX };
+	for (int look = 0; look < LOOKS && r == 0 && !(~ret->by_some & SAFE); look++) {
+		struct taken used = { 0 };
 
 		if (look)
 			nanosleep(&pause, NULL);
 		for (size_t i = 0; r == 0 && i < n; i++)
 			r = add_signals(pids[i], &used, err);
-		*taken &= used;
+		ret->by_all &= used.by_all;
+		ret->by_some &= used.by_some;
 	}
 	return r;
 }
 
+/* Libraries have threads of their own that block all signals: allocators, event loops. These
+ * are not stopped, but nobody else need do without. */
 int capture_stop_signal(const pid_t *pids, size_t n, const pid_t *others, size_t n_others,
 			struct err *err)
 {
-	uint64_t taken, used = 0;
+	struct taken taken, used = { 0 };
 	int r = taken_signals(pids, n, &taken, err);
 
 	if (r < 0)
 		return r;
-	if (!(~taken & SAFE))
+	if (!(~taken.by_all & SAFE))
 		return err_set(err, -EBUSY,
 			       "the target handles or blocks both SIGURG and SIGWINCH, and "
 			       "--capture stop needs one of them");
 	for (size_t i = 0; i < n_others; i++)
 		add_signals(others[i], &used, NULL);
-	if (~(taken | used) & SAFE)
-		taken |= used;
-	return taken & BIT(SIGURG) ? SIGWINCH : SIGURG;
+	if (~(taken.by_all | taken.by_some) & SAFE)
+		taken.by_all |= taken.by_some;
+	if (~(taken.by_all | used.by_some) & SAFE)
+		taken.by_all |= used.by_some;
+	return taken.by_all & BIT(SIGURG) ? SIGWINCH : SIGURG;
 }
 
 static int stop_possible(const struct capture_want *w, struct err *err)
@@ -363,8 +379,21 @@ static int choose_signal(const struct capture_attach *a, struct err *err)
 	return sig;
 }
 
+static void tell_deaf(const struct capture_attach *a)
+{
+	size_t n = tracer_deaf(*a->ret_tracer);
+
+	if (n)
+		note_say(a->note,
+			 "capture stop: %zu thread%s SIG%s and can't be stopped: their samples "
+			 "are late",
+			 n, n == 1 ? " blocks" : "s block", sigabbrev_np(a->tracer->signal));
+}
+
 static int stop_attach(const struct capture_attach *a, struct err *err)
 {
+	int r;
+
 	a->tracer->signal = choose_signal(a, err);
 	if (a->tracer->signal < 0)
 		return a->tracer->signal;
@@ -373,7 +402,10 @@ static int stop_attach(const struct capture_attach *a, struct err *err)
 	if (!*a->ret_tracer)
 		return err_set(err, -ENOMEM, "out of memory");
 	a->tracer->attach->hooks = tracer_hooks(*a->ret_tracer);
-	return tracer_attach(*a->ret_tracer, a->attach, a->arg, err);
+	r = tracer_attach(*a->ret_tracer, a->attach, a->arg, err);
+	if (r == 0)
+		tell_deaf(a);
+	return r;
 }
 
 const struct capture_ops capture_stop = {

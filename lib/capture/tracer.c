@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "capture/deaf.h"
 #include "capture/seize.h"
 #include "base/nudge.h"
 #include "sys/proc.h"
@@ -45,7 +46,9 @@ struct tracer {
 	uint64_t quiet_until; /* 0: no thread is quiet */
 	timer_t timer;	      /* goes off then */
 	size_t blocked;
+	size_t n_deaf; /* at the beginning */
 	struct seizer seizer;
+	struct deaf deaf;
 	uint64_t ran_on_ns[RAN_ON]; /* [tid]: when one that has this place was let go last */
 };
 
@@ -154,6 +157,7 @@ static void end_quiet(struct tracer *t)
 
 	if (t->quiet_until) {
 		attach_signal(t->c.attach, 0, true);
+		deaf_leave(&t->deaf);
 		timer_settime(t->timer, 0, &never, NULL);
 	}
 	t->quiet_until = 0;
@@ -384,10 +388,13 @@ static void *tracer_main(void *arg)
 	harden_thread(HARDEN_TRACER, 0);
 	nudge_timer(&t->timer);
 	seizer_init(&t->seizer, seize_options(t));
+	deaf_init(&t->deaf, t->c.attach, t->c.signal);
 	realtime_brief(SCHED_OTHER);
 	wait_for(&t->begin);
 	if (t->attach)
 		t->code = t->attach(t->attach_arg, t->err);
+	deaf_find(&t->deaf);
+	t->n_deaf = t->deaf.n;
 	sem_post(&t->attached);
 	while (sem_trywait(&t->go) < 0) { /* nobody waits for us meanwhile */
 		while (t->code == 0 && step(t, WNOHANG) > 0)
@@ -400,10 +407,12 @@ static void *tracer_main(void *arg)
 	while (!atomic_load_explicit(&t->stop, memory_order_acquire) && step(t, 0) >= 0) {
 		if (t->quiet_until && now_ns() >= t->quiet_until)
 			end_quiet(t);
+		deaf_look(&t->deaf);
 		begin_later(t);
 	}
 	let_go(t);
 	timer_delete(t->timer);
+	deaf_deinit(&t->deaf);
 	seizer_deinit(&t->seizer);
 	return NULL;
 }
@@ -434,6 +443,11 @@ int tracer_attach(struct tracer *t, int (*attach)(void *arg, struct err *err), v
 	sem_post(&t->begin);
 	wait_for(&t->attached);
 	return t->code;
+}
+
+size_t tracer_deaf(const struct tracer *t)
+{
+	return t->n_deaf;
 }
 
 void tracer_go(struct tracer *t, bool enable)

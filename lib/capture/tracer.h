@@ -41,6 +41,9 @@ struct tracer *tracer_create(const struct tracer_config *c);
 int tracer_attach(struct tracer *t, int (*attach)(void *arg, struct err *err), void *arg,
 		  struct err *err);
 
+/* After tracer_attach(): how many of the threads block the signal, so it is not sent to them. */
+size_t tracer_deaf(const struct tracer *t);
+
 /* The readers run: begin. With @enable the events are started too. */
 void tracer_go(struct tracer *t, bool enable);
 

@@ -225,7 +225,7 @@ def test_queued_signals_keep_their_order_their_number_and_what_they_say(py):
 
 @one_python
 def test_the_second_signal_where_the_first_is_taken(py):
-    for how in ("handled SIGURG", "blocked SIGURG"):
+    for how in ("handled SIGURG", "blocked SIGURG", "deaf SIGURG"):
         target = Target(py, "signals.py", *how.split())
         record = recorder(target)
         works(target.pid)
@@ -266,6 +266,31 @@ def test_refused_where_both_signals_are_taken(py, how):
     run = harness.pysampled("-p", target.pid, "-d", 1, *STOP).ok(1)
     check("SIGURG and SIGWINCH" in run.err, "the reason: %s", run)
     harness.runs_on(target.pid)
+
+
+def late_of(stacks, leaf):
+    """How many samples of this leaf are late, and how many there are."""
+    of = [(frames, n) for frames, n in stacks if any(leaf in frame for frame in frames)]
+    return sum(n for frames, n in of if "[late]" in frames), harness.total(of)
+
+
+@one_python
+def test_a_thread_that_blocks_both_signals_keeps_no_other_from_being_stopped(py):
+    """As those do that jemalloc, libuv and others make for themselves. No signal pends in it, which sigwait(3) would tell;
+    and once it blocks them no more, it is stopped as others are."""
+    target = Target(py, "signals.py", "deaf", "SIGURG", "SIGWINCH")
+    record = recorder(target)
+    works(target.pid, 0.6)
+    for tid in map(int, os.listdir("/proc/%d/task" % target.pid)):
+        equal(harness.status(target.pid, tid)["SigPnd"], harness.NO_SIGNALS, "signals that pend in thread %d" % tid)
+    target.say("block them no more")
+    works(target.pid, 3)
+    run = record.signal(signal.SIGINT).wait(15).ok()
+    check("1 thread blocks SIGURG and can't be stopped" in run.err, "no line that tells of it: %s", run)
+    late, all_of = late_of(readable(run, record.home), "spin_00")
+    enough(all_of > 300 and late < 0.05 * all_of, "%d of %d samples are late in the other thread: %s", late, all_of, run)
+    late, all_of = late_of(readable(run, record.home), "spin_01")
+    enough(0 < late < 0.9 * all_of, "%d of %d samples are late in the thread that blocked them: %s", late, all_of, run)
 
 
 @each(event=["context-switches", "cpu-migrations", "cpu-clock:k"])

@@ -1,6 +1,7 @@
 """Works and handles signals: writes a line for each one, in the order in which their handlers ran.
 
-Usage: signals.py [handled SIGNAL…|blocked SIGNAL…|queue]: what else is handled, or blocked in a thread beside.
+Usage: signals.py [handled SIGNAL…|blocked SIGNAL…|deaf SIGNAL…|queue]: what else is handled, or blocked in all threads,
+or in a thread beside, which works until a line comes on stdin, and then on without blocking them.
 
 queue: says nothing at once, but SEEN [[number, si_code, value], …] at a line on stdin, none put together with another.
 """
@@ -22,9 +23,13 @@ def tell(number, frame):
     os.write(1, b"GOT %d\n" % number)
 
 
-def blocks(numbers):
+def deaf(numbers):
     signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
-    time.sleep(target.LIFE)
+    while not select.select([0], [], [], 0)[0]:
+        for _ in range(20):
+            gtspin.spin_01()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+    target.forever(gtspin.spin_01, target.LIFE)
 
 
 def queue():
@@ -51,9 +56,11 @@ def main(what=None, *names):
         for number in numbers:
             signal.signal(number, tell)
     elif what == "blocked":
-        threading.Thread(target=blocks, args=(numbers,), daemon=True).start()
-        time.sleep(0.2)
+        signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     gtspin.calibrate(50)
+    if what == "deaf":
+        threading.Thread(target=deaf, args=(numbers,), daemon=True).start()
+        time.sleep(0.2)
     target.ready(told=TOLD)
     target.forever(gtspin.spin_00, target.LIFE)
 

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/ptrace.h>
@@ -134,6 +135,34 @@ static void leave_the_second(void)
 {
 	if (machine.n_sleeps == 3)
 		block(SIG_UNBLOCK, SIGWINCH);
+}
+
+static void *waits_deaf(void *arg)
+{
+	block(SIG_BLOCK, SIGURG);
+	block(SIG_BLOCK, SIGWINCH);
+	sem_post(arg);
+	pause();
+	return NULL;
+}
+
+/* One that a thread blocks is not the first choice, but one that can be had. */
+static void signals_that_a_thread_blocks(void **state)
+{
+	pid_t self = getpid();
+	pthread_t thread;
+	struct err err;
+	sem_t deaf;
+
+	sem_init(&deaf, 0, 0);
+	assert_int_equal(0, pthread_create(&thread, NULL, waits_deaf, &deaf));
+	sem_wait(&deaf);
+	assert_int_equal(SIGURG, capture_stop_signal(&self, 1, NULL, 0, &err));
+	signal(SIGURG, nothing);
+	assert_int_equal(SIGWINCH, capture_stop_signal(&self, 1, NULL, 0, &err));
+	signal(SIGURG, SIG_DFL);
+	pthread_cancel(thread);
+	pthread_join(thread, NULL);
 }
 
 /* A signal that is blocked for a moment, as in a thread that is just being made, is not taken;
@@ -321,6 +350,7 @@ int main(void)
 		cmocka_unit_test(stop_refuses),
 		cmocka_unit_test(stop_signal),
 		cmocka_unit_test(stop_signal_of_a_family),
+		cmocka_unit_test(signals_that_a_thread_blocks),
 		cmocka_unit_test_teardown(signals_blocked_for_a_moment, machine_end),
 		cmocka_unit_test(signals_of_other_threads),
 		cmocka_unit_test(a_traced_process_is_refused),
