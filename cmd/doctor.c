@@ -123,27 +123,55 @@ static void check_files(pid_t pid, struct file_helper *files)
 	proc_maps_deinit(&maps);
 }
 
-/* @pidfd: of the process before anything was asked of it, or -errno. */
-static int check_target(const struct facts_machine *m, const struct facts_target *t, int pidfd,
-			const struct capture_want *want, struct file_helper *files)
-{
+/* What process_find() said of the process. */
+struct found {
+	int code;
 	struct lookup l;
 	struct err err;
-	int code = process_find(t->pid, files, &l, &err);
+	pid_t *deciders; /* whose signals tell what may stop threads */
+};
+
+/* As in record they are a wrapper's Python children. */
+static void look_at(pid_t pid, struct file_helper *files, struct found *f,
+		    struct capture_want *want)
+{
+	size_t cap = 0;
+	int r = 0;
+
+	f->code = process_find(pid, files, &f->l, &f->err);
+	if (f->code != LOOKUP_WRAPPER)
+		r = proc_push(&f->deciders, &want->n_pids, &cap, pid);
+	else
+		for (size_t i = 0; r == 0 && i < f->l.n_child; i++)
+			r = proc_push(&f->deciders, &want->n_pids, &cap, f->l.child[i].pid);
+	want->pids = f->deciders;
+}
+
+static void forget(struct found *f)
+{
+	free(f->l.child);
+	free(f->deciders);
+}
+
+/* @pidfd: of the process before anything was asked of it, or -errno. */
+static int check_target(const struct facts_machine *m, const struct facts_target *t, int pidfd,
+			const struct capture_want *want, struct file_helper *files,
+			struct found *f)
+{
+	int code = f->code;
 
 	if (code != -ESRCH)
 		check_files(t->pid, files);
 	if (code != -ESRCH && pidfd >= 0 && proc_has_ended(pidfd))
-		code = err_set(&err, -ESRCH, "process %d has ended", t->pid);
+		code = err_set(&f->err, -ESRCH, "process %d has ended", t->pid);
 	if (code == -ESRCH)
-		return cmd_fail(EXIT_NO_PROCESS, "%s", err.text);
+		return cmd_fail(EXIT_NO_PROCESS, "%s", f->err.text);
 	if (code < 0)
-		cmd_line(stdout, "no  %s", err.text);
+		cmd_line(stdout, "no  %s", f->err.text);
 	else if (code == LOOKUP_WRAPPER)
-		print_wrapper(t->pid, &l);
+		print_wrapper(t->pid, &f->l);
 	else
-		print_python(&l.python);
-	free(l.child);
+		print_python(&f->l.python);
 	facts_judge_target(m, t, print_line, NULL);
 	if (code < 0)
 		return cmd_exit_code(code);
@@ -166,7 +194,8 @@ int cmd_doctor(int argc, char **argv)
 		"  -V, --version",
 		NULL);
 	struct preempt_plan plan = { 0 };
-	struct capture_want want = { .pids = &pid, .plan = &plan };
+	struct capture_want want = { .plan = &plan };
+	struct found found = { 0 };
 	struct file_helper *files = NULL;
 	_cleanup_close_ int fd = -1;
 	int r = EXIT_DONE;
@@ -191,11 +220,13 @@ int cmd_doctor(int argc, char **argv)
 	}
 	facts_of_machine(&m);
 	facts_judge_machine(&m, print_line, NULL);
-	want.n_pids = pid != 0;
+	if (pid)
+		look_at(pid, files, &found, &want);
 	want.user_only = !m.perfmon && m.paranoid > 1;
 	check_captures(want);
 	if (pid)
-		r = check_target(&m, &t, fd, &want, files);
+		r = check_target(&m, &t, fd, &want, files, &found);
+	forget(&found);
 	if (r != EXIT_NO_PROCESS)
 		process_say_slow(files);
 	file_helper_end(files);

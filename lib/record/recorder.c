@@ -192,6 +192,7 @@ void recorder_destroy(struct recorder *r)
 	resolver_destroy(r->resolver);
 	free(r->queues);
 	free(r->tids);
+	free(r->deciders);
 	attach_deinit(&r->attach);
 	waits_destroy(r->waits);
 	slots_deinit(&r->config);

@@ -42,11 +42,50 @@ static int choose_events(struct recorder *r, char fallback[256], struct err *err
 			     fallback, err);
 }
 
+static bool runs_python(struct recorder *r, pid_t pid)
+{
+	const struct target *t = targets_find(&r->tracker.targets, pid);
+
+	return t && atomic_load(&t->state) == TARGET_PYTHON;
+}
+
+static bool is_named(const struct recorder *r, pid_t pid)
+{
+	for (size_t i = 0; i < r->o.n_pids; i++)
+		if (r->o.pids[i] == pid)
+			return true;
+	return false;
+}
+
+/* The named processes that run Python; if one does not, all that do: a bootloader handles all
+ * signals, to pass them on to the Python that it started. If none does, the named ones. */
+static int find_deciders(struct recorder *r)
+{
+	const struct targets *t = &r->tracker.targets;
+	bool wrapped = false;
+	size_t cap = 0;
+	int ret = 0;
+
+	for (size_t i = 0; i < r->o.n_pids; i++)
+		wrapped |= !runs_python(r, r->o.pids[i]);
+	for (size_t i = 0; ret == 0 && i < t->n_all; i++) {
+		pid_t pid = t->all[i]->pid;
+
+		if (runs_python(r, pid) && (wrapped || is_named(r, pid)))
+			ret = proc_push(&r->deciders, &r->n_deciders, &cap, pid);
+	}
+	if (r->n_deciders)
+		return ret;
+	for (size_t i = 0; ret == 0 && i < r->o.n_pids; i++)
+		ret = proc_push(&r->deciders, &r->n_deciders, &cap, r->o.pids[i]);
+	return ret;
+}
+
 static struct capture_want what_is_wanted(struct recorder *r)
 {
 	struct capture_want want = {
-		.pids = r->o.pids,
-		.n_pids = r->o.n_pids,
+		.pids = r->deciders,
+		.n_pids = r->n_deciders,
 		.user_only = true,
 		.joins = r->o.scope,
 		.waits = r->o.mode == RECORDER_WALL,
@@ -196,6 +235,9 @@ static int choose_all(struct recorder *r, struct err *err)
 	if (ret < 0)
 		return ret;
 	kernel = r->perf.kernel;
+	ret = find_deciders(r);
+	if (ret < 0)
+		return err_set(err, ret, "out of memory");
 	want = what_is_wanted(r);
 	ret = choose_capture(r, &want, err);
 	/* Mostly the capture takes what there is. */

@@ -47,6 +47,8 @@ struct recorder {
 	struct perf_options perf;
 	pid_t *tids; /* the threads that there were when it was chosen */
 	size_t n_tids;
+	pid_t *deciders; /* whose signals decide whether threads can be stopped, and by which */
+	size_t n_deciders;
 	struct cpus cpus;     /* watched from the beginning */
 	struct cpus possible; /* those that may come online, too */
 	struct cpuwatch cpuwatch;

@@ -163,8 +163,8 @@ static int attach_threads(struct recorder *r, struct err *err)
 	struct capture_attach a = {
 		.attach = attach_all,
 		.arg = r,
-		.pids = r->o.pids,
-		.n_pids = r->o.n_pids,
+		.pids = r->deciders,
+		.n_pids = r->n_deciders,
 		.others = others,
 		.n_others = n,
 		.note = &r->o.note,

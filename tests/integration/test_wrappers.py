@@ -185,6 +185,17 @@ def test_a_wrapper_whose_own_python_never_begins(py):
 
 
 @one_python
+def test_what_signals_a_wrapper_handles_is_no_reason_against_stopping_its_python(py):
+    """PyInstaller's bootloader handles all, to pass them on."""
+    target = Target(within(py, "trap : URG WINCH; " + SHELL), "groundtruth.py", "--us", 50)
+    bounded(target.process)
+    run = harness.pysampled("doctor", "-p", target.pid).ok()
+    check(re.search("^ok  --capture stop", run.out, re.M), "stop is not to be had: %s", run)
+    run, verdict, _ = harness.exact(target, "--capture", "stop", "-F", 999, seconds=1)
+    harness.all_right(verdict, run)
+
+
+@one_python
 def test_doctor_tells_of_a_wrapper(py):
     target, pid = wrapper(py)
     run = harness.pysampled("doctor", "-p", target.pid).ok()
