@@ -48,15 +48,15 @@ const char *event_place_remedy(const struct place_facts *f, enum event_place pla
 	if (place != PLACE_THREADS || !f->eligible || !f->follows)
 		return "the machine was too busy, or stopped, when samples were due; lower -F";
 	if (f->on_threads)
-		return "threads ended before their first sample was due; use --capture "
-		       "preempt, as root";
+		return "threads ended, or ran no further, before their next sample was due; "
+		       "use --capture preempt, as root";
 	if (f->wide && f->filter)
 		return "the machine was too busy when samples were due, or threads ended "
 		       "before "
-		       "their first was; lower -F: up to 1000 Hz events count on CPUs, which "
+		       "their next was; lower -F: up to 1000 Hz events count on CPUs, which "
 		       "loses no thread";
-	return "threads ended before their first sample was due; run as root, or with "
-	       "CAP_PERFMON, "
+	return "threads ended, or ran no further, before their next sample was due; run as "
+	       "root, or with CAP_PERFMON, "
 	       "CAP_BPF and CAP_SYS_NICE: then events count on CPUs, which loses none";
 }
 
