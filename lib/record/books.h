@@ -10,6 +10,7 @@
 #ifndef BOOKS_H
 #define BOOKS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* One event, in its own unit (ns of a clock). */
@@ -26,5 +27,11 @@ double book_expected(const struct book *b);
 /* Samples that are missing, and not lost, of all @n events; @lost may be of any. At least 0.
  */
 uint64_t books_uncounted(const struct book *b, uint64_t n, uint64_t lost);
+
+/* Is that more than 2 %, and more than chance? Periods on CPUs are from half to one and a half of
+ * the mean, so numbers of samples scatter by the root of a twelfth; by the root of all where they
+ * are @drawn: a CPU's event counts whoever runs there, and its samples are a target's by chance.
+ */
+bool books_are_short(double uncounted, double expected, bool drawn);
 
 #endif

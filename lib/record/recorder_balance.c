@@ -143,32 +143,24 @@ static struct book book_of(const struct recorder *r, size_t e)
 	return b;
 }
 
-/* More than 2 %, and more than chance: periods on CPUs are drawn from half to one and a half
- * of the mean, so numbers of samples scatter by the root of a twelfth. */
-static bool is_much(double uncounted, double expected)
-{
-	enum { SIGMAS = 3 };
-	double more = uncounted - 0.02 * expected;
-
-	return more > 0 && more * more > SIGMAS * SIGMAS * (expected / 12 + 1);
-}
-
 void recorder_balance(const struct recorder *r, struct recorder_summary *ret)
 {
 	struct book books[SESSION_MAX_EVENTS] = { 0 };
 	double expected = 0;
+	bool drawn = false;
 	size_t n = 0;
 
 	for (size_t e = 0; e < r->session->n_events; e++) {
 		if (r->session->how[e].led)
 			continue;
+		drawn = drawn || runs_for_others(r, &r->session->events[e].attr);
 		books[n] = book_of(r, e);
 		expected += book_expected(&books[n++]);
 	}
 	ret->uncounted = books_uncounted(books, n,
 					 STATS_GET(r->session->stats, lost) -
 						 STATS_GET(r->session->stats, queue_full));
-	if (!is_much((double)ret->uncounted, expected))
+	if (!books_are_short((double)ret->uncounted, expected, drawn))
 		return;
 	note_say(&r->o.note,
 		 "no sample stands for %.1f %% of what the events counted (uncounted): %s",

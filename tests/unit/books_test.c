@@ -47,11 +47,23 @@ static void test_several_events(void **state)
 	assert_true(book_expected(&books[1]) > 249.9 && book_expected(&books[1]) < 250.1);
 }
 
+/* Of 200 samples on a CPU that others use too, 34 may be missing by chance. */
+static void chance_is_no_shortage(void **state)
+{
+	assert_false(books_are_short(4, 200, false));
+	assert_true(books_are_short(20, 200, false));
+	assert_false(books_are_short(34, 200, true));
+	assert_true(books_are_short(60, 200, true));
+	assert_false(books_are_short(100, 10000, true));
+	assert_true(books_are_short(1000, 10000, true));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_one_event),
 		cmocka_unit_test(test_several_events),
+		cmocka_unit_test(chance_is_no_shortage),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
