@@ -63,6 +63,12 @@ static bool runs_for_others(const struct recorder *r, const struct perf_event_at
 	return r->by_table && perf_event_is_clock(a);
 }
 
+/* A clock counts in the kernel too, also where it is to take no samples there. */
+static bool samples_a_part(const struct perf_event_attr *a)
+{
+	return perf_event_is_clock(a) && (a->exclude_kernel || a->exclude_user);
+}
+
 static uint64_t dropped(const struct recorder *r, size_t e)
 {
 	return r->by_table ? run_table_dropped(&r->table, (uint32_t)e) : 0;
@@ -78,8 +84,7 @@ void recorder_begin_counting(struct recorder *r)
 			r->counted_before[e] = attach_count(&r->attach, e);
 		r->dropped_before[e] = dropped(r, e);
 		r->needs_ticks =
-			r->needs_ticks || runs_for_others(r, a) ||
-			(perf_event_is_clock(a) && (a->exclude_kernel || a->exclude_user));
+			r->needs_ticks || runs_for_others(r, a) || samples_a_part(a);
 	}
 	r->ticks_before = r->ticks_after = ticks_now(r);
 }
@@ -106,15 +111,14 @@ static uint64_t scheduled(const struct recorder *r, const struct perf_event_attr
 	return (int64_t)ticks > 0 ? ticks * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK)) : 0;
 }
 
-/* A clock counts in the kernel too, also where it is to take no samples there: the part of
- * what it counted that was in user mode, as the scheduler's ticks tell. */
+/* The part of what @a counted that was where it takes samples, as the scheduler's ticks tell. */
 static double sampled_part(const struct recorder *r, const struct perf_event_attr *a)
 {
 	uint64_t user = r->ticks_after.user - r->ticks_before.user;
 	uint64_t kernel = r->ticks_after.kernel - r->ticks_before.kernel;
 
-	if (!perf_event_is_clock(a) || (!a->exclude_kernel && !a->exclude_user) ||
-	    user + kernel == 0 || (int64_t)user < 0 || (int64_t)kernel < 0)
+	if (!samples_a_part(a) || user + kernel == 0 || (int64_t)user < 0 ||
+	    (int64_t)kernel < 0)
 		return 1;
 	return (double)(a->exclude_user ? kernel : user) / (double)(user + kernel);
 }
@@ -147,13 +151,14 @@ void recorder_balance(const struct recorder *r, struct recorder_summary *ret)
 {
 	struct book books[SESSION_MAX_EVENTS] = { 0 };
 	double expected = 0;
-	bool drawn = false;
+	bool drawn = false, part = false;
 	size_t n = 0;
 
 	for (size_t e = 0; e < r->session->n_events; e++) {
 		if (r->session->how[e].led)
 			continue;
 		drawn = drawn || runs_for_others(r, &r->session->events[e].attr);
+		part = part || samples_a_part(&r->session->events[e].attr);
 		books[n] = book_of(r, e);
 		expected += book_expected(&books[n++]);
 	}
@@ -163,7 +168,10 @@ void recorder_balance(const struct recorder *r, struct recorder_summary *ret)
 	if (!books_are_short((double)ret->uncounted, expected, drawn))
 		return;
 	note_say(&r->o.note,
-		 "no sample stands for %.1f %% of what the events counted (uncounted): %s",
+		 "no sample stands for %.1f %% of what the events counted (uncounted): %s%s",
 		 100 * (double)ret->uncounted / expected,
-		 event_place_remedy(&r->place_facts, r->place));
+		 event_place_remedy(&r->place_facts, r->place),
+		 part ? "; or the kernel's ticks tell user time wrongly, as of threads that "
+			"run for less than a tick at a time" :
+			"");
 }

@@ -162,4 +162,5 @@ def test_an_ordinary_user_is_told_what_is_missing():
     run = Recorder("-e", "cpu-clock", "-F", 499, "-o", "a.folded", "--", py, script, "thread", 0.5, 2, home=home, binary=binary, user=harness.NOBODY).wait().ok()
     enough(run.n("uncounted") > 0.1 * run.n("samples"), "threads of half a millisecond lose nothing: %s", run)
     check("uncounted" in run.err and "CAP_PERFMON" in run.err or "as root" in run.err, "no advice: %s", run)
+    check("ticks" in run.err, "how user time is told: %s", run)
     return balance(run, spent_in(run)["user"] * 499)
