@@ -45,6 +45,10 @@ enum event_place event_place_choose(const struct place_facts *f, char why[256])
 
 const char *event_place_remedy(const struct place_facts *f, enum event_place place)
 {
+	if (place == PLACE_THREADS_FIRST)
+		return "the machine was too busy when samples were due, or threads ended, or "
+		       "ran no further, before their next was; lower -F: up to 250 Hz events "
+		       "count on CPUs from the beginning, which loses no thread";
 	if (place != PLACE_THREADS || !f->eligible || !f->follows)
 		return "the machine was too busy, or stopped, when samples were due; lower -F";
 	if (f->on_threads)
@@ -52,8 +56,7 @@ const char *event_place_remedy(const struct place_facts *f, enum event_place pla
 		       "use --capture preempt, as root";
 	if (f->wide && f->filter)
 		return "the machine was too busy when samples were due, or threads ended "
-		       "before "
-		       "their next was; lower -F: up to 1000 Hz events count on CPUs, which "
+		       "before their next was; lower -F: up to 1000 Hz events count on CPUs, which "
 		       "loses no thread";
 	return "threads ended, or ran no further, before their next sample was due; run as "
 	       "root, or with CAP_PERFMON, "

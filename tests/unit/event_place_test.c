@@ -107,6 +107,20 @@ static void test_births_that_matter(void **state)
 	assert_true(event_place_needed(62, 2000, 2 * second));
 }
 
+/* Where threads take the samples each one has a period that is not over at the end, also where
+ * CPUs might have taken them. */
+static void test_why_samples_are_missing(void **state)
+{
+	const struct place_facts f = { .eligible = true, .follows = true, .wide = true,
+				       .filter = true };
+
+	(void)state;
+	assert_non_null(strstr(event_place_remedy(&f, PLACE_THREADS), "their next"));
+	assert_non_null(strstr(event_place_remedy(&f, PLACE_THREADS_FIRST), "ran no further"));
+	assert_non_null(strstr(event_place_remedy(&f, PLACE_THREADS_FIRST), "250 Hz"));
+	assert_null(strstr(event_place_remedy(&f, PLACE_CPUS), "threads"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -114,6 +128,7 @@ int main(void)
 		cmocka_unit_test(test_what_forbids),
 		cmocka_unit_test(test_which_events_may),
 		cmocka_unit_test(test_births_that_matter),
+		cmocka_unit_test(test_why_samples_are_missing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
