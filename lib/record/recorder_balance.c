@@ -157,7 +157,8 @@ void recorder_balance(const struct recorder *r, struct recorder_summary *ret)
 	for (size_t e = 0; e < r->session->n_events; e++) {
 		if (r->session->how[e].led)
 			continue;
-		drawn = drawn || runs_for_others(r, &r->session->events[e].attr);
+		drawn = drawn ||
+			(r->place != PLACE_THREADS && r->session->how[e].on_cpus);
 		part = part || samples_a_part(&r->session->events[e].attr);
 		books[n] = book_of(r, e);
 		expected += book_expected(&books[n++]);
