@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "sys/rights.h"
 #include "targets/probe.h"
 
 enum {
@@ -113,11 +114,11 @@ void census_deinit(struct census *c)
 
 void census_tell(const struct census *c, const struct note *note)
 {
+	char wanted[200];
+
 	if (c->denied)
-		note_say(note,
-			 "without processes whose memory may not be read, %zu: run as root, or "
-			 "with CAP_SYS_PTRACE",
-			 c->denied);
+		note_say(note, "without processes whose memory may not be read, %zu: %s",
+			 c->denied, rights_wanted(wanted, sizeof(wanted), "CAP_SYS_PTRACE"));
 	if (c->unknown)
 		note_say(note, "without Python processes that can't be read, %zu: %s",
 			 c->unknown, c->why.text);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * scope_test - which processes fit -a, --match, -u and -G, and what is wrong usage of them.
+ * scope_test - which processes fit -a, --match, -u and -G, what is wrong usage of them, and who is left out.
  */
+#include "targets/census.h"
 #include "targets/scope.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <setjmp.h>
@@ -108,6 +111,25 @@ static void a_scope_is_told_in_words(void **state)
 	scope_deinit(&s);
 }
 
+static void keep(void *arg, const char *sentence)
+{
+	snprintf(arg, 300, "%s", sentence);
+}
+
+/* Root of a container is not told to become root. */
+static void who_may_not_be_looked_at_is_told_by_who_asks(void **state)
+{
+	const struct census c = { .denied = 2 };
+	char said[300] = "";
+	const struct note note = { keep, said };
+
+	(void)state;
+	census_tell(&c, &note);
+	assert_non_null(strstr(said, "may not be read, 2: "));
+	assert_non_null(strstr(said, "CAP_SYS_PTRACE"));
+	assert_int_equal(strstr(said, "run as root") != NULL, geteuid() != 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -116,6 +138,7 @@ int main(void)
 		cmocka_unit_test(what_cant_be_understood_is_refused),
 		cmocka_unit_test(we_and_ours_never_fit),
 		cmocka_unit_test(a_scope_is_told_in_words),
+		cmocka_unit_test(who_may_not_be_looked_at_is_told_by_who_asks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
