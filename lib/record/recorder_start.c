@@ -258,8 +258,8 @@ void recorder_detach(struct recorder *r)
 	r->tracer = NULL;
 	if (blocked)
 		note_say(&r->o.note,
-			 "%zu threads block the signal of capture stop and have one pending",
-			 blocked);
+			 "%zu thread%s the signal of capture stop and ha%s one pending", blocked,
+			 blocked == 1 ? " blocks" : "s block", blocked == 1 ? "s" : "ve");
 	/* Who runs from here on leaves no record of it: nothing is exact any more. */
 	atomic_store(&r->config.blind_ns, UINT64_MAX);
 	attach_disable(&r->attach);
