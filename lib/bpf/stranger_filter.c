@@ -16,12 +16,14 @@ enum {
 	KEY = -24,	  /* on the program's stack: the process */
 };
 
-/* What overflowed in a process that is a stranger until later than now, and has become no other
- * program since it was taken for one, is no sample: 0. */
+/* What overflowed in a process that is a stranger until later than now is no sample: 0. But where
+ * it had been the program that it is for less than STRANGER_NS when it was taken for one, it is
+ * dropped for no longer than that: what it will run shows later, and nothing wakes a reader
+ * then but a sample. */
 static int load_program(const struct stranger_filter *f, uint32_t e)
 {
 	struct bpf_code c = { 0 };
-	size_t known, later, execed = 0;
+	size_t known, later, execed = 0, young = 0;
 	int r = bpf_put_current(&c, 1);
 
 	if (r < 0)
@@ -38,14 +40,19 @@ static int load_program(const struct stranger_filter *f, uint32_t e)
 	BPF_PUT(&c, IFX(BPF_JLE, BPF_REG_6, BPF_REG_0, 0));
 	if (f->table) {
 		run_table_put_execed(f->table, &c);
-		BPF_PUT(&c, ADDI(BPF_REG_1, STRANGER_NS));
+		BPF_PUT(&c, ADDI(BPF_REG_6, -STRANGER_NS)); /* when it was taken for one */
 		execed = c.n;
-		BPF_PUT(&c, IFX(BPF_JGT, BPF_REG_1, BPF_REG_6, 0));
+		BPF_PUT(&c, IFX(BPF_JGT, BPF_REG_1, BPF_REG_6, 0), MOV(BPF_REG_2, BPF_REG_6),
+			SUB(BPF_REG_2, BPF_REG_1), ADD(BPF_REG_2, BPF_REG_6));
+		young = c.n;
+		BPF_PUT(&c, IFX(BPF_JLE, BPF_REG_2, BPF_REG_0, 0));
 		run_table_drop(f->table, &c, e);
 	}
 	BPF_PUT(&c, MOVI(BPF_REG_0, 0), EXIT);
-	if (f->table)
+	if (f->table) {
 		c.insn[execed].off = (int16_t)(c.n - execed - 1);
+		c.insn[young].off = (int16_t)(c.n - young - 1);
+	}
 	c.insn[known].off = (int16_t)(c.n - known - 1);
 	c.insn[later].off = (int16_t)(c.n - later - 1);
 	if (f->table)

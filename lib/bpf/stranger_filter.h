@@ -34,8 +34,9 @@ void stranger_filter_deinit(struct stranger_filter *f);
 int stranger_filter_attach(struct stranger_filter *f, int fd, uint32_t e);
 
 /* Samples of process @pid are dropped until @until_ns (CLOCK_MONOTONIC), UINT64_MAX: for ever.
- * With a table one that becomes another program later than STRANGER_NS before that passes. Any
- * thread; allocates nothing. Without a filter it does nothing. */
+ * With a table that is no longer than it had been the program that it is, STRANGER_NS before
+ * @until_ns; and one that becomes another program after that passes. Any thread; allocates
+ * nothing. Without a filter it does nothing. */
 void stranger_filter_add(const struct stranger_filter *f, pid_t pid, uint64_t until_ns);
 
 #endif

@@ -74,12 +74,22 @@ static bool adopt(struct reader *r, pid_t pid, uint64_t time)
 	return true;
 }
 
-/* The control thread is told of each once, until it becomes another program or maps code. */
-static void tell_of_stranger(struct reader *r, pid_t pid)
+/* Has it become its program so lately that the filter lets some more of its samples pass? What
+ * it maps meanwhile may lie in a ring that nothing wakes a reader for. */
+static bool is_young(const struct reader_config *c, pid_t pid, uint64_t time)
 {
-	if (!r->c->strangers || ours_has(r->c->strangers, pid))
+	return c->filter && c->table && births_execed(c->births, pid) + STRANGER_NS > time;
+}
+
+/* The control thread is told of each once, until it becomes another program or maps code, and
+ * of a young one again. */
+static void tell_of_stranger(struct reader *r, pid_t pid, uint64_t time)
+{
+	const struct reader_config *c = r->c;
+
+	if (!c->strangers || (ours_has(c->strangers, pid) && !is_young(c, pid, time)))
 		return;
-	ours_set(r->c->strangers, pid, true);
+	ours_set(c->strangers, pid, true);
 	emit_control(r, CTL_STRANGER, (struct ctl_msg){ .pid = pid });
 }
 
@@ -115,7 +125,7 @@ void cpu_events_drop(struct reader *r, pid_t pid, uint64_t time)
 	const struct reader_config *c = r->c;
 
 	STATS_ADD(c->stats, foreign, 1);
-	tell_of_stranger(r, pid);
+	tell_of_stranger(r, pid, time);
 	if (!c->filter || is_newborn(r, pid))
 		return;
 	stranger_filter_add(c->filter, pid, time + STRANGER_NS);

@@ -452,6 +452,42 @@ static void as_descent_tells(void **state)
 	ours_destroy(f->c.ours);
 }
 
+/* What the control thread is told of a stranger that is sampled twice, @after its exec. */
+static size_t told_of(struct fake *f, uint32_t pid, uint64_t after)
+{
+	struct record r;
+	uint32_t type;
+	size_t n = 0;
+
+	record_exec(&r, pid, pid, f->t, 0, 1);
+	fake_write(f, 0, &r);
+	for (int i = 0; i < 2; i++)
+		fake_take(f, (struct fake_event){ .pid = (pid_t)pid, .tid = (pid_t)pid, .after = after });
+	fake_leave(f, after + 10 * US);
+	fake_run(f);
+	for (struct ctl_msg m = fake_control(f, &type); m.pid; m = fake_control(f, &type))
+		n += type == CTL_STRANGER && m.pid == (pid_t)pid;
+	return n;
+}
+
+/* Once; but the next sample of one that is its program since a moment may be of a Python. */
+static void the_young_are_told_of_again(void **state)
+{
+	struct fake *f = *state;
+	struct stranger_filter filter = { .map = -1 };
+	struct run_table t;
+
+	came(f, &t, true, f->t);
+	all_of_a_cpu(f);
+	f->c.strangers = ours_create(NULL);
+	assert_int_equal(told_of(f, 90, 1000), 1);
+	f->c.filter = &filter;
+	assert_int_equal(told_of(f, 91, 1000), 2);
+	assert_int_equal(told_of(f, 92, STRANGER_NS), 1);
+	ours_destroy(f->c.strangers);
+	ours_destroy(f->c.ours);
+}
+
 /* No record tells that it came back: a second sample does. */
 static void sampled_again(void **state)
 {
@@ -592,6 +628,7 @@ int main(void)
 		FAKE_TEST(as_the_table_tells),
 		FAKE_TEST(as_the_table_names),
 		FAKE_TEST(as_descent_tells),
+		FAKE_TEST(the_young_are_told_of_again),
 		FAKE_TEST(sampled_again),
 		FAKE_TEST(newborn),
 		FAKE_TEST(sleeper),

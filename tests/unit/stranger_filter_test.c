@@ -104,12 +104,14 @@ static void test_strangers_leave_no_sample(void **state)
 	perf_ring_close(&ring);
 }
 
-/* A stranger that becomes another program is none any more. */
+/* A stranger that becomes another program is none any more; nor is one for long that has become
+ * it a moment before. */
 static void test_another_program_passes(void **state)
 {
 	struct stranger_filter f;
 	struct run_table table;
 	struct perf_ring ring;
+	size_t samples = 0;
 	int in[2];
 	pid_t pid;
 
@@ -140,6 +142,10 @@ static void test_another_program_passes(void **state)
 	while (!run_table_execed(&table, pid, 0))
 		usleep(1000);
 	assert_true(child_samples(&ring, pid) > 10);
+	stranger_filter_add(&f, pid, now_ns() + STRANGER_NS);
+	for (int i = 0; i < 3; i++)
+		samples = child_samples(&ring, pid);
+	assert_true(samples > 10);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	close(in[0]);
