@@ -19,21 +19,41 @@ enum {
 	AGAIN_NS = 20000000,
 	LIST_MAX = 8,
 	STEP_MS = 50, /* how often it is asked for ->stop while a probe is at work */
+	STAY_LOOKS = 5,	    /* AGAIN_NS apart: threads that are as many as before stay */
+	ENDING_LOOKS = 100, /* at the most */
 };
 
 /* --- what it is, without a look into its memory --- */
 
+/* Does another thread than the main one stay? Those of a process that was killed end one after
+ * the other. */
+static bool others_stay(pid_t pid)
+{
+	const struct timespec pause = { .tv_nsec = AGAIN_NS };
+	size_t before = 0, same = 0;
+
+	for (int i = 0; i < ENDING_LOOKS && same < STAY_LOOKS; i++) {
+		_cleanup_free_ pid_t *tids = NULL;
+		size_t n = 0;
+
+		if (proc_tasks(pid, &tids, &n) < 0 || n <= 1)
+			return false;
+		same = n == before ? same + 1 : 0;
+		before = n;
+		nanosleep(&pause, NULL);
+	}
+	return true;
+}
+
 /* Its leader is a zombie, or becomes one: its memory is gone before. */
 static int has_ended(pid_t pid, char state, struct err *err)
 {
-	_cleanup_free_ pid_t *tids = NULL;
 	char comm[16] = "?";
-	size_t n = 0;
 
 	proc_comm(pid, pid, comm);
 	if (state != 'Z')
 		return err_set(err, -ESRCH, "process %d (%s) has ended", pid, comm);
-	if (proc_tasks(pid, &tids, &n) == 0 && n > 1)
+	if (others_stay(pid))
 		return err_set(err, -ENOEXEC,
 			       "the main thread of process %d (%s) has ended, and without it "
 			       "the memory of the others can't be read; 'pysampled record "
