@@ -139,8 +139,12 @@ static void look_at(struct looking *k, const struct pytask_ref *at)
 	for (int i = 0; i < TRIES && has_time(k); i++) {
 		rmem_pages_forget(&k->pages);
 		r = read_task(k, at, &k->now);
-		if (r == -ENOENT || (r == 0 && tell_stack(k, at)))
+		if (r == 0 && tell_stack(k, at))
 			return;
+		if (r == -ENOENT) {
+			k->end.gone++;
+			return;
+		}
 	}
 	if (!has_time(k))
 		return;

@@ -56,6 +56,14 @@ static void print_json(void *arg, const struct dump_task *t)
 }
 
 /* What JSON has no place for is said. */
+static void say_one(struct printing *p, const struct pyproc *proc, const char *text)
+{
+	if (p->page.form.json)
+		cmd_say("process %d: %s", proc->pid, text);
+	else
+		cmd_line(p->page.to, "[%s]", text);
+}
+
 static void say(struct printing *p, const struct dump_async_end *end,
 		const struct pyproc *proc)
 {
@@ -67,10 +75,14 @@ static void say(struct printing *p, const struct dump_async_end *end,
 	else if (end->known && (!end->whole || end->strange))
 		snprintf(text, sizeof(text), "%zu tasks could not be read%s", end->strange,
 			 end->whole ? "" : "; some may be missing, for they came and went");
-	if (text[0] && p->page.form.json)
-		cmd_say("process %d: %s", proc->pid, text);
-	else if (text[0])
-		cmd_line(p->page.to, "[%s]", text);
+	if (text[0])
+		say_one(p, proc, text);
+	if (end->gone) {
+		snprintf(text, sizeof(text),
+			 "%zu tasks ended before they were read; others may have begun meanwhile",
+			 end->gone);
+		say_one(p, proc, text);
+	}
 }
 
 static struct dump_async_end print(struct printing *p, const struct pyproc *proc)
