@@ -86,14 +86,6 @@ static void look_at_all(struct printing *p, const struct pygreenlets *g)
 	}
 }
 
-static void say(struct printing *p, const char *text)
-{
-	if (p->page.form.json)
-		cmd_say("process %d: %s", p->d->target.pid, text);
-	else
-		cmd_line(p->page.to, "[%s]", text);
-}
-
 /* Is the module mapped from which they are? */
 static bool has_module(pid_t pid)
 {
@@ -118,7 +110,7 @@ static bool print(struct printing *p, const struct pyproc *proc)
 
 	if (!pygreenlets_known(l)) {
 		if (has_module(proc->pid))
-			say(p, "greenlets of this CPython can't be read");
+			page_say(&p->page, proc->pid, "greenlets of this CPython can't be read");
 		return false;
 	}
 	p->until_ns = now_ns() + SECONDS_MAX * 1000000000ull;
@@ -127,11 +119,11 @@ static bool print(struct printing *p, const struct pyproc *proc)
 	if (r == 0)
 		look_at_all(p, &g);
 	if (r == -ENOTSUP)
-		say(p, "greenlets of this version of greenlet can't be read");
+		page_say(&p->page, proc->pid, "greenlets of this version of greenlet can't be read");
 	if (r == 0 && (g.cut || p->late || p->strange)) {
 		snprintf(text, sizeof(text), "%zu greenlets could not be read%s", p->strange,
 			 g.cut || p->late ? "; some may be missing" : "");
-		say(p, text);
+		page_say(&p->page, proc->pid, text);
 	}
 	pygreenlets_deinit(&g);
 	return r == 0;

@@ -55,15 +55,6 @@ static void print_json(void *arg, const struct dump_task *t)
 	p->any = true;
 }
 
-/* What JSON has no place for is said. */
-static void say_one(struct printing *p, const struct pyproc *proc, const char *text)
-{
-	if (p->page.form.json)
-		cmd_say("process %d: %s", proc->pid, text);
-	else
-		cmd_line(p->page.to, "[%s]", text);
-}
-
 static void say(struct printing *p, const struct dump_async_end *end,
 		const struct pyproc *proc)
 {
@@ -76,12 +67,12 @@ static void say(struct printing *p, const struct dump_async_end *end,
 		snprintf(text, sizeof(text), "%zu tasks could not be read%s", end->strange,
 			 end->whole ? "" : "; some may be missing, for they came and went");
 	if (text[0])
-		say_one(p, proc, text);
+		page_say(&p->page, proc->pid, text);
 	if (end->gone) {
 		snprintf(text, sizeof(text),
 			 "%zu tasks ended before they were read; others may have begun meanwhile",
 			 end->gone);
-		say_one(p, proc, text);
+		page_say(&p->page, proc->pid, text);
 	}
 }
 

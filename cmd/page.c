@@ -156,6 +156,14 @@ void page_mark(struct page *p, const char *mark)
 	put_frame(&p->form, p->to, FRAME_MARKER, mark, NULL, 0, 0);
 }
 
+void page_say(struct page *p, pid_t pid, const char *text)
+{
+	if (p->form.json)
+		cmd_say("process %d: %s", pid, text);
+	else
+		cmd_line(p->to, "[%s]", text);
+}
+
 void page_list(struct page *p)
 {
 	p->more = false;

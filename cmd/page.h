@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 struct places;
 struct proc_maps;
@@ -48,6 +49,9 @@ void page_drop(struct page *p);
 
 /* The same of a mark that is no frame, "[no Python]". */
 void page_mark(struct page *p, const char *mark);
+
+/* Add a line about process @pid, "[text]"; what JSON has no place for is said. */
+void page_say(struct page *p, pid_t pid, const char *text);
 
 /* What follows is a list of its own. */
 void page_list(struct page *p);

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * deaf - which threads block the signal of --capture stop, and when each is looked at again.
+ */
 #include "capture/deaf.h"
 
 #include "base/clock.h"

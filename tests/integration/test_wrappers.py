@@ -224,6 +224,14 @@ def test_a_zombie_has_ended(command):
     check("has ended" in refusals(command, process.pid), "it does not say that it has ended")
 
 
+def killed(py, program):
+    """A process that was killed once it was ready, and is ending."""
+    process = harness.start([py.path, "-c", program], stdout=subprocess.PIPE)
+    process.stdout.readline()
+    process.kill()
+    return process
+
+
 SLOW_END = """
 import mmap, time
 much = mmap.mmap(-1, 1 << 29)
@@ -238,9 +246,7 @@ time.sleep(60)
 @harness.one_python
 def test_one_whose_memory_is_being_freed_has_ended(py, command):
     """Between its memory's end and its own a process has no maps, and is no zombie."""
-    process = harness.start([py.path, "-c", SLOW_END], stdout=subprocess.PIPE)
-    process.stdout.readline()
-    process.kill()
+    process = killed(py, SLOW_END)
     harness.until(lambda: "VmSize" not in harness.status(process.pid), "its memory ends")
     check("has ended" in refusals(command, process.pid), "it does not say that it has ended")
 
@@ -259,9 +265,7 @@ time.sleep(60)
 @harness.one_python
 def test_one_whose_threads_are_ending_has_ended(py, command):
     """They end one after the other, and the main one is a zombie meanwhile."""
-    process = harness.start([py.path, "-c", MANY_THREADS], stdout=subprocess.PIPE)
-    process.stdout.readline()
-    process.kill()
+    process = killed(py, MANY_THREADS)
     harness.until(lambda: harness.status(process.pid)["State"][0] == "Z", "its main thread is a zombie")
     text = refusals(command, process.pid)
     check("has ended" in text and "main thread" not in text, "it does not say that it has ended: %s", text)
