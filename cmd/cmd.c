@@ -49,6 +49,31 @@ void cmd_line(FILE *to, const char *fmt, ...)
 	va_end(ap);
 }
 
+/* Between quotes, of which one that is in it stands outside. */
+static char *quoted(const char *path)
+{
+	char *ret = malloc(4 * strlen(path) + 3), *to = ret;
+
+	if (!ret)
+		return NULL;
+	*to++ = '\'';
+	for (; *path; path++)
+		if (*path == '\'')
+			to = stpcpy(to, "'\\''");
+		else
+			*to++ = *path;
+	strcpy(to, "'");
+	return ret;
+}
+
+char *cmd_quoted(const char *path)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789_./,:=@%+-";
+
+	return *path && !path[strspn(path, plain)] ? strdup(path) : quoted(path);
+}
+
 void cmd_say(const char *fmt, ...)
 {
 	va_list ap;
@@ -172,6 +197,23 @@ static void near_options(const char *word, const struct option *options, struct 
 	}
 }
 
+/* "--freq, --format", which all begin with @want; how many. */
+static size_t list_prefixed(const char *want, const struct option *options, char *to, size_t size)
+{
+	size_t n = 0, at = 0;
+
+	for (; options->name; options++) {
+		if (strncmp(want, "--", 2) != 0 ||
+		    strncmp(options->name, want + 2, strlen(want) - 2) != 0)
+			continue;
+		if (at < size)
+			at += (size_t)snprintf(to + at, size - at, "%s--%s", n ? ", " : "",
+					       options->name);
+		n++;
+	}
+	return n;
+}
+
 int cmd_bad_option(int argc, char **argv, const struct option *options, int result)
 {
 	struct nearest near;
@@ -184,6 +226,8 @@ int cmd_bad_option(int argc, char **argv, const struct option *options, int resu
 	if (result == ':')
 		return cmd_fail(EXIT_USAGE, "option %s needs a value; see --help", word);
 	near_options(word, options, &near, want, sizeof(want));
+	if (list_prefixed(want, options, text, sizeof(text)) > 1)
+		return cmd_fail(EXIT_USAGE, "%s may be short for %s", want, text);
 	return cmd_fail(EXIT_USAGE,
 			"there is no option %s (or not with this value)%s; see --help", word,
 			nearest_text(&near, text, sizeof(text)));

@@ -36,6 +36,9 @@ int cmd_unpack(int argc, char **argv);
  * commands print but their own constant texts goes through these. */
 void cmd_line(FILE *to, const char *fmt, ...) __attribute__((__format__(__printf__, 2, 3)));
 
+/* @path as one word of a shell's command, allocated; NULL: no memory. */
+char *cmd_quoted(const char *path);
+
 /* "pysampled: " and the sentence on stderr. */
 void cmd_say(const char *fmt, ...) __attribute__((__format__(__printf__, 1, 2)));
 

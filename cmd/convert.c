@@ -56,12 +56,13 @@ static int open_and_convert(const char *path, const struct wish *w)
 	if (!format || !(format->needs & SINK_IS_RESULT))
 		return cmd_fail(
 			EXIT_USAGE,
-			"a recording can't become '%s': name an output that ends in "
+			"a recording can't become '%s'%s%s%s: name an output that ends in "
 			".html, .svg, .pb.gz, .speedscope.json, .gecko.json or .folded",
-			name ? name : out);
-	if (!strcmp(path, out))
-		return cmd_fail(EXIT_USAGE, "'%s' is both what is read and what is written",
-				out);
+			name ? name : out, format ? " (only record writes " : "",
+			format ? format->name : "", format ? ")" : "");
+	code = recording_apart(path, out);
+	if (code)
+		return code;
 	if (w->full_paths && strcmp(format->name, "folded") != 0)
 		return cmd_fail(EXIT_USAGE, "--full-paths is for folded stacks: other outputs "
 					    "have whole paths anyway");
@@ -78,10 +79,14 @@ static int take_option(void *into, int opt)
 {
 	struct wish *w = into;
 
-	if (opt == 'P')
+	if (opt == 'P') {
 		w->full_paths = true;
-	else
-		*(opt == 'o' ? &w->out : &w->format) = optarg;
+		return EXIT_DONE;
+	}
+	if (opt == 'o' && w->out)
+		return cmd_fail(EXIT_USAGE, "convert writes one OUT: '%s' or '%s'", w->out,
+				optarg);
+	*(opt == 'o' ? &w->out : &w->format) = optarg;
 	return EXIT_DONE;
 }
 

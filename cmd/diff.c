@@ -42,6 +42,7 @@ struct diff_options {
 	const char *event, *out;
 	enum tally_by by;
 	size_t rows;
+	const char *table; /* an option that only a table has, if one was given */
 };
 
 /* What both recordings, or one, tell of a function, line or file. */
@@ -326,7 +327,9 @@ static int diff_page(const struct diff_options *o, char **paths)
 		return cmd_fail(EXIT_USAGE, "diff writes a page: name an output that ends in "
 					    ".html");
 	for (size_t side = 0; side < 2 && !code; side++) {
-		code = recording_open(&r[side], paths[side]);
+		code = recording_apart(paths[side], o->out);
+		if (!code)
+			code = recording_open(&r[side], paths[side]);
 		if (!code)
 			both.flags |= recording_session(&r[side])->flags & SESSION_WALL;
 	}
@@ -352,9 +355,13 @@ static int take_option(void *into, int opt)
 		return EXIT_DONE;
 	}
 	if (opt == 'o') {
+		if (o->out)
+			return cmd_fail(EXIT_USAGE, "diff writes one page: '%s' or '%s'", o->out,
+					optarg);
 		o->out = optarg;
 		return EXIT_DONE;
 	}
+	o->table = opt == 'n' ? "-n" : "--by";
 	if (opt == 'n')
 		return cmd_rows(optarg, &o->rows);
 	i = cmd_word("--by", optarg, tally_names, TALLY_FILE + 1);
@@ -372,6 +379,10 @@ int cmd_diff(int argc, char **argv)
 		return code;
 	if (optind + 2 != argc)
 		return cmd_fail(EXIT_USAGE, "diff takes two FILEs; see --help");
+	if (o.out && o.table)
+		return cmd_fail(EXIT_USAGE, "%s is for a table, and -o writes a page: leave one "
+					    "out",
+				o.table);
 	code = recording_guard(o.out);
 	if (code)
 		return code;

@@ -46,8 +46,8 @@ static bool comm_of(struct dump *d, pid_t tid, char comm[16])
 	return r == 0 || proc_is_short(r);
 }
 
-/* @sampled: its stack, if a sample told it. False: it has ended. */
-static bool print_thread(struct dump *d, const struct dump_thread *t, struct page *sampled,
+/* @sampled: what a sample of it told, or NULL. False: it has ended. */
+static bool print_thread(struct dump *d, const struct dump_thread *t, struct running *sampled,
 			 bool first)
 {
 	struct dump_found f = { .sampled = sampled };
@@ -57,7 +57,7 @@ static bool print_thread(struct dump *d, const struct dump_thread *t, struct pag
 	if (!comm_of(d, t->tid, comm))
 		return false;
 	if (sampled)
-		f.gil = dump_gil_sampled(d, t->inner);
+		f.gil = dump_gil_sampled(d, t, sampled);
 	else
 		dump_find(d, t, &f);
 	dump_print_thread(d, t, comm, &f, first);
@@ -91,7 +91,7 @@ static bool print_threads(struct dump *d, struct running *r, size_t k)
 		bool sampled = next < k && r[next].tid == d->thread[i].tid;
 
 		any |= print_thread(d, &d->thread[i],
-				    sampled && r[next].found ? &r[next].page : NULL, !any);
+				    sampled && r[next].found ? &r[next] : NULL, !any);
 		if (sampled)
 			page_deinit(&r[next++].page);
 		/* Its number may be another's from here on, and what was read that one's. */

@@ -80,7 +80,7 @@ struct dump_found {
 	struct proc_wait wait;
 	struct bytes stack;
 	enum dump_gil gil;    /* whether it holds the GIL */
-	struct page *sampled; /* it ran, and a sample tells its stack */
+	struct running *sampled; /* it ran, and a sample tells its stack */
 	char state;	      /* as proc_state(), before all that */
 };
 
@@ -93,9 +93,11 @@ void dump_know(struct dump *d);
  * waits for it does every 5 ms. Returns how many. */
 size_t dump_leave_running(struct dump *d, struct running *r, size_t n);
 
-/* Before and after the threads that run are sampled: what is true of the GIL then. */
+/* Before and after the threads that run are sampled: what is true of the GIL then, of
+ * @sample's thread @t. */
 void dump_before_samples(struct dump *d);
-enum dump_gil dump_gil_sampled(struct dump *d, pid_t inner);
+enum dump_gil dump_gil_sampled(struct dump *d, const struct dump_thread *t,
+			       const struct running *sample);
 
 /* Its stack, and what it does. */
 void dump_find(struct dump *d, const struct dump_thread *t, struct dump_found *ret);

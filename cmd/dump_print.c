@@ -77,7 +77,7 @@ static void add_stack(struct dump *d, const struct dump_found *f)
 static void add_frames(struct dump *d, const struct dump_found *f)
 {
 	if (f->sampled) {
-		page_add(&d->page, f->sampled);
+		page_add(&d->page, &f->sampled->page);
 		return;
 	}
 	if (d->native && !(f->waits && f->stable))

@@ -151,18 +151,25 @@ void dump_before_samples(struct dump *d)
 		d->sampled[i] = look_at_gil(d, i);
 }
 
-/* It ran at some moment since: it did not hold a GIL that nobody else has taken meanwhile. */
-enum dump_gil dump_gil_sampled(struct dump *d, pid_t inner)
+/* Its sample tells, or, if that knows no thread state: it ran at some moment since, and did not
+ * hold a GIL that nobody else has taken meanwhile. Who is in no Python code may have given it
+ * back by now, or taken it. */
+enum dump_gil dump_gil_sampled(struct dump *d, const struct dump_thread *t,
+			       const struct running *sample)
 {
 	enum dump_gil ret = d->gils.n ? DUMP_GIL_NO : DUMP_GIL_UNKNOWN;
+	const uint64_t inner = (uint64_t)t->inner;
+
+	if (d->gils.n && sample->gil != PYGIL_UNKNOWN)
+		return sample->gil == PYGIL_HAS ? DUMP_GIL_YES : DUMP_GIL_NO;
 
 	for (uint32_t i = 0; i < d->gils.n; i++) {
 		struct pygil_look look = look_at_gil(d, i), *was = &d->sampled[i];
 
-		if (look.known && look.holder == (uint64_t)inner)
-			return DUMP_GIL_YES;
+		if (look.known && look.holder == inner)
+			return sample->python ? DUMP_GIL_YES : DUMP_GIL_UNKNOWN;
 		if (!look.known || !was->known || was->switches == UINT64_MAX ||
-		    was->switches != look.switches || was->holder == (uint64_t)inner)
+		    was->switches != look.switches || was->holder == inner)
 			ret = DUMP_GIL_UNKNOWN;
 	}
 	return ret;

@@ -30,6 +30,8 @@ static int keep(struct sink *s, const struct sample *smp, const struct stack *st
 		if (page_init(&r->page, k->form) < 0)
 			return -ENOMEM;
 		r->found = true;
+		r->python = smp->prov != PROV_NOPYTHON;
+		r->gil = smp->gil;
 		page_stack(&r->page, stack);
 		if (smp->prov == PROV_NOPYTHON)
 			page_mark(&r->page, "[no Python]");
@@ -80,7 +82,7 @@ void dump_running(pid_t pid, enum process_native native, struct file_helper *fil
 		.stack_bytes = 16 << 10,
 	};
 	struct stats stats = { 0 };
-	struct session session = { .flags = SESSION_LINES,
+	struct session session = { .flags = SESSION_LINES | SESSION_GIL,
 				   .stats = &stats,
 				   .places = places,
 				   .file_helper = files };

@@ -10,11 +10,14 @@
 
 #include "page.h"
 #include "process.h"
+#include "python/pygil.h"
 
 struct running {
 	pid_t tid;
-	bool found;	  /* or no exact sample came in time */
-	struct page page; /* its stack as dump prints it, owned, if found */
+	bool found;	    /* or no exact sample came in time */
+	bool python;	    /* it was in Python code then */
+	enum pygil_has gil; /* whether it had the GIL then */
+	struct page page;   /* its stack as dump prints it, owned, if found */
 };
 
 /* Sample the @n threads of @pid for a fraction of a second, until there is one exact sample of

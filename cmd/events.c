@@ -20,7 +20,7 @@
 struct list {
 	const char *word;
 	size_t n;
-	struct err err;
+	struct err err; /* of tracepoints */
 };
 
 static void print_line(const char *name, const char *kind, const char *no)
@@ -116,7 +116,9 @@ static void print_tracepoints(struct list *l)
 	if (events)
 		tracefs_each(events, l->word, print_tracepoint, &of);
 	l->n += of.n;
-	if (*l->word && events)
+	if (!events)
+		l->err = of.err;
+	if (*l->word && (events || !l->n))
 		return;
 	snprintf(all, sizeof(all), "SYSTEM:NAME (%zu)", of.n);
 	print_line(events ? all : "SYSTEM:NAME", "tracepoint", of.err.text);
@@ -179,8 +181,12 @@ int cmd_events(int argc, char **argv)
 
 	if (code != CMD_GO_ON)
 		return code;
-	if (optind < argc)
+	if (optind < argc) {
 		l.word = argv[optind++];
+		if (!*l.word)
+			return cmd_fail(EXIT_USAGE, "WORD is empty: without one "
+						    "all events are listed");
+	}
 	if (optind < argc)
 		return cmd_fail(EXIT_USAGE, "events takes one word, not '%s' too",
 				argv[optind]);
@@ -193,6 +199,8 @@ int cmd_events(int argc, char **argv)
 	if (!*l.word)
 		print_places();
 	else if (!l.n)
-		return cmd_fail(EXIT_EVENT, "no event here has '%s' in its name", l.word);
+		return cmd_fail(EXIT_EVENT, "no event here has '%s' in its name%s%s", l.word,
+				*l.err.text ? "; whether a tracepoint has can't be told: " : "",
+				l.err.text);
 	return EXIT_DONE;
 }

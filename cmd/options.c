@@ -159,7 +159,7 @@ static const struct option options[] = {
 /* What was said, before contradictions are looked for. */
 struct said {
 	struct record_options *o;
-	bool freq, count, native, full, no_native, kernel, no_kernel, follow, no_follow;
+	bool freq, count, samples, native, full, no_native, kernel, no_kernel, follow, no_follow;
 	bool help, version;
 };
 
@@ -173,6 +173,8 @@ static int usage(const char *fmt, const char *what)
 
 static int parse_ids(const char *s, pid_t *ret, size_t *n, const char *what)
 {
+	bool known;
+
 	for (;;) {
 		char *end;
 		long v = strtol(s, &end, 10);
@@ -183,9 +185,13 @@ static int parse_ids(const char *s, pid_t *ret, size_t *n, const char *what)
 				     what);
 		if (end == s || v < 1 || v > PROCESS_MAX || (*end && *end != ','))
 			return usage("'%s' is not a list of process or thread numbers", what);
-		if (*n == RECORDER_MAX_PIDS)
+		known = false;
+		for (size_t i = 0; i < *n; i++)
+			known = known || ret[i] == v;
+		if (!known && *n == RECORDER_MAX_PIDS)
 			return usage("too many numbers in '%s'", what);
-		ret[(*n)++] = (pid_t)v;
+		if (!known)
+			ret[(*n)++] = (pid_t)v;
 		if (!*end)
 			return 0;
 		s = end + 1;
@@ -270,12 +276,15 @@ static int parse_lines(struct record_options *o, const char *arg)
 	return 0;
 }
 
-static int parse_weight(struct record_options *o, const char *arg)
+static int parse_weight(struct said *s, const char *arg)
 {
-	if (!strcmp(arg, "period"))
-		o->session_flags |= SESSION_PERIOD;
-	else if (strcmp(arg, "samples") != 0)
+	bool period = !strcmp(arg, "period");
+
+	if (!period && strcmp(arg, "samples") != 0)
 		return usage("--weight is samples or period, not '%s'", arg);
+	s->samples = !period;
+	s->o->session_flags &= ~SESSION_PERIOD;
+	s->o->session_flags |= period ? SESSION_PERIOD : 0;
 	return 0;
 }
 
@@ -421,7 +430,7 @@ static int parse_long(struct said *s, int opt, const char *arg)
 		break;
 	case OPT_WEIGHT:
 		o->text_option = "--weight";
-		return parse_weight(o, arg);
+		return parse_weight(s, arg);
 	case OPT_HOLD_BUDGET:
 		r = parse_limit("--hold-budget", arg, 100, &v);
 		o->rec.hold_budget = (unsigned)v;
@@ -555,10 +564,13 @@ static int contradictions(const struct said *s)
 }
 
 /* Time is measured by a clock. */
-static int check_wall(struct record_options *o)
+static int check_wall(const struct said *s)
 {
+	struct record_options *o = s->o;
 	const struct perf_spec *e = &o->rec.events[0];
 
+	if (s->samples)
+		return usage("--mode wall counts time: leave --weight samples out%s", "");
 	o->session_flags |= SESSION_WALL | SESSION_PERIOD;
 	if (o->rec.n_events == 1 && e->type == PERF_TYPE_SOFTWARE &&
 	    (e->config == PERF_COUNT_SW_CPU_CLOCK || e->config == PERF_COUNT_SW_TASK_CLOCK))
@@ -606,7 +618,10 @@ int options_parse(struct record_options *o, int argc, char **argv)
 	if (s.version)
 		return cmd_version() + 1;
 	if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
-		return usage("'%s' is not an option; a command to start follows '--'",
+		return usage(o->rec.n_pids && strspn(argv[optind], "0123456789") ==
+							strlen(argv[optind]) ?
+				     "'%s' is not an option; several processes are -p 12,34" :
+				     "'%s' is not an option; a command to start follows '--'",
 			     argv[optind]) +
 		       1;
 	o->command = optind < argc ? argv + optind : NULL;
@@ -620,7 +635,7 @@ int options_parse(struct record_options *o, int argc, char **argv)
 	if (r == 0 && !o->rec.n_events)
 		r = parse_events(o, o->rec.mode == RECORDER_WALL ? "cpu-clock" : "cycles");
 	if (r == 0 && o->rec.mode == RECORDER_WALL)
-		r = check_wall(o);
+		r = check_wall(&s);
 	o->rec.said = s.freq || s.count;
 	return r ? r + 1 : 0;
 }

@@ -37,6 +37,17 @@ int recording_guard(bool writes)
 	return EXIT_DONE;
 }
 
+int recording_apart(const char *path, const char *out)
+{
+	struct stat in, into;
+	bool same = !strcmp(path, out) ||
+		    (!stat(path, &in) && !stat(out, &into) && in.st_dev == into.st_dev &&
+		     in.st_ino == into.st_ino);
+
+	return same ? cmd_fail(EXIT_USAGE, "'%s' is both what is read and what is written", out) :
+		      EXIT_DONE;
+}
+
 void recording_begins(void)
 {
 	harden_thread(HARDEN_RESOLVER, 0);
@@ -82,8 +93,11 @@ static int open_tape(struct recording *r)
 	return EXIT_DONE;
 }
 
-static void open_folded(struct recording *r)
+static int open_folded(struct recording *r)
 {
+	struct stat st;
+	int ret = 0;
+
 	r->session =
 		(struct session){ .n_events = 1,
 				  .capture = "",
@@ -91,6 +105,12 @@ static void open_folded(struct recording *r)
 				  .flags = SESSION_LINES | SESSION_PERIOD | SESSION_THREADS,
 				  .stats = &r->stats };
 	strcpy(r->session.events[0].name, "folded");
+	/* What is no file is read once. */
+	if (fstat(fileno(r->in), &st) == 0 && S_ISREG(st.st_mode)) {
+		ret = folded_events(r->in, &r->session);
+		rewind(r->in);
+	}
+	return ret ? cmd_fail(EXIT_FAILED, "reading %s: %s", r->path, strerror(-ret)) : EXIT_DONE;
 }
 
 /* How the file begins, which is read again. An exit code, not EXIT_DONE after a sentence. */
@@ -133,8 +153,7 @@ int recording_open(struct recording *r, const char *path)
 				"%s is %s, which can't be read: a perf.data, a tape and folded "
 				"stacks can",
 				path, kind);
-	open_folded(r);
-	return EXIT_DONE;
+	return open_folded(r);
 }
 
 void recording_close(struct recording *r)
@@ -206,7 +225,7 @@ int recording_feed(struct recording *r, struct sink *s)
 		return feed_tape(r, s);
 	if (r->perf)
 		return feed_perf(r, s);
-	ret = folded_read(r->in, s, &line);
+	ret = folded_read(r->in, &r->session, s, &line);
 	if (ret == -EBADMSG)
 		return cmd_fail(EXIT_FAILED,
 				"%s:%zu: not a folded stack, 'frame;frame COUNT': only what "

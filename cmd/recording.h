@@ -30,6 +30,10 @@ struct recording {
  * that opening an output takes. An exit code, not EXIT_DONE after a sentence. */
 int recording_guard(bool writes);
 
+/* What is read from @path must not be what is written into @out, by whatever path: an exit code,
+ * not EXIT_DONE after a sentence. */
+int recording_apart(const char *path, const char *out);
+
 /* All outputs are open: from here on only new files are. */
 void recording_begins(void);
 

@@ -24,10 +24,10 @@ static const char help[] =
 	"      --sort WHAT      self (default) or total\n"
 	"      --children       as --sort total\n"
 	"  -e, --event NAME     of several events this one, not the first\n"
-	"  -n, --rows N         so many rows, not 20; 0: all\n"
+	"  -n, --rows N         so many rows, not 20 (of --json: not all); 0: all\n"
 	"      --annotate FUNC  the source of a Python function, each line with its shares;\n"
 	"                       without -e of each event\n"
-	"      --json           all rows as JSON, with numbers of samples, or with\n"
+	"      --json           rows as JSON, all without -n, with numbers of samples, or with\n"
 	"                       microseconds of record --mode wall\n"
 	"  -h, --help\n"
 	"  -V, --version\n";
@@ -48,7 +48,7 @@ static const struct option options[] = {
 struct report_options {
 	const char *path, *event, *annotate;
 	enum tally_by by;
-	bool total, json, by_given;
+	bool total, json, by_given, rows_given;
 	size_t rows;
 };
 
@@ -75,10 +75,18 @@ static void print_row(const struct tally *t, const struct session *s, const stru
 		 share(r->total, t->samples), shown(s, r->self, MS), r->name, where);
 }
 
+/* How many of @t's rows are printed. */
+static size_t shown_rows(const struct report_options *o, const struct tally *t)
+{
+	size_t most = o->rows_given ? o->rows : o->json ? 0 : DEFAULT_ROWS;
+
+	return most ? MIN(most, t->n) : t->n;
+}
+
 static void print_text(const struct report_options *o, const struct tally *t,
 		       const struct session *s, const char *event)
 {
-	size_t n = o->rows ? MIN(o->rows, t->n) : t->n;
+	size_t n = shown_rows(o, t);
 	const bool wall = s->flags & SESSION_WALL;
 
 	if (wall)
@@ -95,15 +103,18 @@ static void print_text(const struct report_options *o, const struct tally *t,
 		cmd_line(stdout, "# and %zu more: -n 0 shows all", t->n - n);
 }
 
-static void print_json(const struct tally *t, const struct session *s)
+static void print_json(const struct report_options *o, const struct tally *t,
+		       const struct session *s)
 {
+	size_t n = shown_rows(o, t);
+
 	fputs("{\"events\":[", stdout);
 	for (size_t i = 0; i < s->n_events; i++) {
 		fputs(i ? "," : "", stdout);
 		json_string(stdout, s->events[i].name);
 	}
 	fputs("],\"rows\":[", stdout);
-	for (size_t i = 0; i < t->n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		const struct tally_row *r = &t->rows[i];
 
 		fputs(i ? ",\n{\"name\":" : "\n{\"name\":", stdout);
@@ -153,7 +164,7 @@ static int report(const struct report_options *o, struct recording *r)
 	else if (o->annotate)
 		code = code ? code : annotate(o, s, &t, event);
 	else if (o->json)
-		print_json(&t, s);
+		print_json(o, &t, s);
 	else
 		print_text(o, &t, s,
 			   o->by == TALLY_EVENT || !s->n_events ? "all events" :
@@ -192,6 +203,7 @@ static int take_option(void *into, int opt)
 		o->event = optarg;
 		return EXIT_DONE;
 	default:
+		o->rows_given = true;
 		return cmd_rows(optarg, &o->rows);
 	}
 }
@@ -216,7 +228,7 @@ static int run(struct report_options *o)
 int cmd_report(int argc, char **argv)
 {
 	const struct cmd_syntax s = { ":e:n:hV", help, options, take_option };
-	struct report_options o = { .rows = DEFAULT_ROWS };
+	struct report_options o = { 0 };
 	int code = cmd_parse(argc, argv, &s, &o);
 
 	if (code != CMD_GO_ON)

@@ -5,10 +5,15 @@
 #include "summary.h"
 
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/stats.h"
+#include "perf_event.h"
+#include "elf/file_helper.h"
+#include "lines/places.h"
 #include "sys/proc.h"
 #include "cmd.h"
 
@@ -17,23 +22,36 @@ static const char *plural(size_t n, const char *one, const char *more)
 	return n == 1 ? one : more;
 }
 
+/* "at 99 Hz", "every 5 ms", "every 3 events". */
+static void rate_text(const struct perf_event_attr *a, char *to, size_t size)
+{
+	uint64_t period = a->sample_period;
+
+	if (a->freq)
+		snprintf(to, size, "at %" PRIu64 " Hz", (uint64_t)a->sample_freq);
+	else if (perf_event_is_clock(a))
+		snprintf(to, size, "every %g ms", (double)period / 1e6);
+	else if (period > 1)
+		snprintf(to, size, "every %" PRIu64 " events", period);
+	else
+		snprintf(to, size, "every event");
+}
+
 void summary_begin(const struct record_options *o, const struct session *session,
 		   const struct recorder *rec)
 {
-	const struct perf_event_attr *a = &session->events[0].attr;
 	size_t processes, threads;
 	char rate[64], who[300];
 
 	if (o->verbose < 0)
 		return;
 	recorder_attached(rec, &processes, &threads);
-	if (a->freq)
-		snprintf(rate, sizeof(rate), "at %" PRIu64 " Hz", (uint64_t)a->sample_freq);
-	else
-		snprintf(rate, sizeof(rate), "every %" PRIu64 "%s", (uint64_t)a->sample_period,
-			 plural(a->sample_period, "st event", "th event"));
+	rate_text(&session->events[0].attr, rate, sizeof(rate));
 	if (o->rec.scope)
 		scope_text(o->rec.scope, who, sizeof(who));
+	else if (o->rec.n_pids > 1)
+		snprintf(who, sizeof(who), "%d and %zu more", o->rec.pids[0],
+			 o->rec.n_pids - 1);
 	else
 		snprintf(who, sizeof(who), "%d", o->rec.pids[0]);
 	cmd_say("attached to %s: sampling %zu %s of %zu %s %s%s", who, threads,
@@ -43,9 +61,11 @@ void summary_begin(const struct record_options *o, const struct session *session
 }
 
 /* Each file with its size, and what one does with it next. */
-static void print_file(const char *path, const struct sink_ops *format)
+static void print_file(const char *path, const struct sink_ops *format, bool empty)
 {
-	_cleanup_free_ char *beside = NULL;
+	const bool next = format->next && !empty, lines = format->lines && !empty;
+	_cleanup_free_ char *beside = NULL, *quoted = cmd_quoted(path);
+	const char *word = quoted ? quoted : path;
 	struct stat st, second;
 	char also[512] = "";
 
@@ -56,17 +76,17 @@ static void print_file(const char *path, const struct sink_ops *format)
 		snprintf(also, sizeof(also), " and %.400s (%.1f KB)", beside,
 			 (double)second.st_size / 1e3);
 	cmd_say("wrote %s (%.1f KB)%s%s%s%s%s%s%s", path, (double)st.st_size / 1e3, also,
-		format->next ? "; next: " : "", format->next ? format->next : "",
-		format->next ? path : "", format->lines ? "; by line: " : "",
-		format->lines ? format->lines : "", format->lines ? path : "");
+		next ? "; next: " : "", next ? format->next : "", next ? word : "",
+		lines ? "; by line: " : "", lines ? format->lines : "", lines ? word : "");
 	if (format->moved)
 		cmd_say("to read it on another machine: copy %s, and there: %s%s", path,
-			format->moved, path);
+			format->moved, word);
 }
 
 /* Of a process that took part and has no sample. */
-static void print_why_none(pid_t pid)
+static void print_why_none(const struct session *session, pid_t pid)
 {
+	const struct perf_event_attr *a = &session->events[0].attr;
 	struct proc_status s;
 
 	if (proc_status(pid, &s) < 0)
@@ -77,6 +97,10 @@ static void print_why_none(pid_t pid)
 	else if (s.state == 'T')
 		cmd_say("no samples: process %d is stopped; kill -CONT %d lets it go on", pid,
 			pid);
+	else if (session->n_events > 1 ||
+		 !(perf_event_is_clock(a) || a->type == PERF_TYPE_HARDWARE))
+		cmd_say("no samples: process %d had no %s, or too few for one", pid,
+			session->n_events > 1 ? "such events" : session->events[0].name);
 	else
 		cmd_say("no samples: process %d did too little for one; pysampled dump -p %d "
 			"shows where it waits",
@@ -91,6 +115,29 @@ static void print_counters(const struct stats *s)
 	for (size_t i = 0; (name = stats_at(s, i, &value, &text)); i++)
 		if (value)
 			fprintf(stderr, "pysampled: %s=%" PRIu64 " (%s)\n", name, value, text);
+}
+
+/* In MiB. Not from getrusage(): that still knows what was before our exec. */
+static double peak_rss(void)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *p = NULL;
+	size_t n;
+
+	if (proc_read_file("/proc/self/status", &text, &n) == 0)
+		p = strstr(text, "VmHWM:");
+	return p ? strtod(p + 6, NULL) / 1024 : 0;
+}
+
+/* In seconds, of pysampled and of the processes that read files for it. */
+static double own_cpu(const struct session *session)
+{
+	uint64_t own = 0;
+
+	proc_cpu_ns(getpid(), &own);
+	return (double)(own + file_helper_cpu_ns(session->file_helper) +
+			places_cpu_ns(session->places)) /
+	       1e9;
 }
 
 /* Of the work between two moments; @from may be NULL. */
@@ -124,7 +171,7 @@ static void print_work(const struct recorder_summary *s)
 	fprintf(stderr,
 		"work: part=bytes rss=%.0f cpus=%zu processes=%zu threads=%zu cpu=%zu "
 		"process=%zu thread=%zu\n",
-		s->rss * (1 << 20), w->cpus, w->processes, w->threads, w->cpu_bytes,
+		peak_rss() * (1 << 20), w->cpus, w->processes, w->threads, w->cpu_bytes,
 		w->process_bytes, w->thread_bytes);
 }
 
@@ -152,21 +199,76 @@ static void print_last_line(const struct session *session, const struct recorder
 			(uint64_t)session->events[0].attr.sample_period);
 	if (STATS_GET(session->stats, unwritten))
 		fprintf(stderr, " unwritten=%" PRIu64, STATS_GET(session->stats, unwritten));
-	fprintf(stderr, " duration=%.3fs cpu=%.3fs rss=%.1fMiB\n", s->duration, s->cpu,
-		s->rss);
+	fprintf(stderr, " duration=%.3fs cpu=%.3fs rss=%.1fMiB\n", s->duration,
+		own_cpu(session), peak_rss());
 }
 
-/* Where the machine can't keep up with what was asked. */
-static void print_too_fast(const struct session *session, const struct recorder_summary *s)
+/* The reason for most samples that are @kind, "late: " or "torn: "; NULL: none is counted. */
+static const char *main_reason(const struct stats *stats, const char *kind)
 {
-	enum { MANY = 100, FAST_HZ = 1000 };
-	const uint64_t *n = s->counts.by_prov;
-	const struct perf_event_attr *a = &session->events[0].attr;
+	const char *text, *found = NULL;
+	uint64_t value, most = 0;
 
-	if (n[PROV_LATE] > MANY && n[PROV_LATE] > n[PROV_EXACT] && a->freq &&
-	    a->sample_freq > FAST_HZ)
-		cmd_say("most samples are late: -F %" PRIu64 " is faster than threads can be "
-			"read; lower -F",
+	for (size_t i = 0; stats_at(stats, i, &value, &text); i++) {
+		if (value <= most || strncmp(text, kind, strlen(kind)) != 0)
+			continue;
+		most = value;
+		found = text + strlen(kind);
+	}
+	return found;
+}
+
+/* A thread that goes on on another CPU when it is held, for it has real-time priority; 0: none. */
+static pid_t find_real_time(pid_t pid)
+{
+	_cleanup_free_ pid_t *tids = NULL;
+	pid_t found = 0;
+	size_t n = 0;
+
+	if (proc_tasks(pid, &tids, &n) < 0)
+		return 0;
+	for (size_t i = 0; !found && i < n; i++) {
+		int policy = sched_getscheduler(tids[i]) & ~SCHED_RESET_ON_FORK;
+		cpu_set_t cpus;
+
+		if ((policy == SCHED_FIFO || policy == SCHED_RR) &&
+		    sched_getaffinity(tids[i], sizeof(cpus), &cpus) == 0 &&
+		    CPU_COUNT(&cpus) > 1)
+			found = tids[i];
+	}
+	return found;
+}
+
+enum { MANY = 100, FAST_HZ = 1000 };
+
+/* Whom --capture stop would help, where @late samples of @all are many. */
+static void print_real_time(const struct record_options *o, const struct session *session,
+			    uint64_t late, uint64_t all)
+{
+	bool many = late > MANY && late > all / 10 && !strcmp(session->capture, "preempt");
+	pid_t tid = 0;
+
+	for (size_t i = 0; many && !tid && i < o->rec.n_pids; i++)
+		tid = find_real_time(o->rec.pids[i]);
+	if (tid)
+		cmd_say("thread %d has real-time priority (SCHED_FIFO, SCHED_RR): held on one CPU "
+			"it goes on on another; --capture stop stops it",
+			tid);
+}
+
+/* Why a recording is of little use. That nobody holds threads (async) was said. */
+static void print_main_reason(const struct session *session, uint64_t n, uint64_t all,
+			      const char *kind)
+{
+	const struct perf_event_attr *a = &session->events[0].attr;
+	const char *reason = main_reason(session->stats, kind);
+
+	if (n <= MANY || n <= all / 2 || !reason || !strcmp(session->capture, "async"))
+		return;
+	cmd_say("%" PRIu64 " of %" PRIu64 " samples are %.4s, most because %s", n, all, kind,
+		reason);
+	if (a->freq && a->sample_freq > FAST_HZ)
+		cmd_say("-F %" PRIu64 " may be faster than threads can be read; lower -F",
 			(uint64_t)a->sample_freq);
 }
 
@@ -174,13 +276,13 @@ void summary_end(const struct record_options *o, const struct session *session,
 		 const struct recorder_summary *s)
 {
 	const uint64_t *n = s->counts.by_prov;
-	bool none = !(n[PROV_EXACT] + n[PROV_LATE] + n[PROV_TORN] + n[PROV_NOPYTHON]);
+	const uint64_t all = n[PROV_EXACT] + n[PROV_LATE] + n[PROV_TORN] + n[PROV_NOPYTHON];
 
 	for (size_t i = 0; o->verbose >= 0 && i < o->n_outputs; i++) {
-		print_file(o->path[i], o->format[i]);
-		if (session->n_events > 1 && !strcmp(o->format[i]->name, "folded"))
-			cmd_say("%s adds up the samples of %zu events; perf.data, .html, "
-				".pb.gz and .json tell them apart",
+		print_file(o->path[i], o->format[i], !all);
+		if (session->n_events > 1 && all && !strcmp(o->format[i]->name, "folded"))
+			cmd_say("each stack of %s names its event, of %zu; what makes a flame "
+				"graph of it adds them up, .html and .pb.gz do not",
 				o->path[i], session->n_events);
 	}
 	if (o->verbose >= 0 && STATS_GET(session->stats, elsewhere))
@@ -189,20 +291,21 @@ void summary_end(const struct record_options *o, const struct session *session,
 			"find their files once they have ended, and for source lines needs: "
 			"(trap '' PIPE; perf script -F +srcline); other outputs have all "
 			"names");
-	if (o->verbose >= 0)
-		print_too_fast(session, s);
+	if (o->verbose >= 0) {
+		print_main_reason(session, n[PROV_LATE], all, "late: ");
+		print_main_reason(session, n[PROV_TORN], all, "torn: ");
+		print_real_time(o, session, n[PROV_LATE], all);
+	}
 	if (o->verbose >= 0 && STATS_GET(session->stats, elided))
-		cmd_say("%" PRIu64 " stacks are deeper than the %" PRIu32 " frames that perf "
-			"shows: in perf.data their middle is [elided]; --max-frames 1024 "
-			"keeps "
-			"it",
-			STATS_GET(session->stats, elided), session->shown);
+		cmd_say("stacks deeper than the %" PRIu32 " frames that perf shows: %" PRIu64
+			"; in perf.data their middle is [elided]; --max-frames 1024 keeps it",
+			session->shown, STATS_GET(session->stats, elided));
 	if (o->verbose >= 0 && STATS_GET(session->stats, tasks_unknown))
 		cmd_say("the asyncio tasks of some of these Pythons can't be read: %" PRIu64
 			" stacks that may run one are as without --async",
 			STATS_GET(session->stats, tasks_unknown));
-	for (size_t i = 0; o->verbose >= 0 && none && !o->command && i < o->rec.n_pids; i++)
-		print_why_none(o->rec.pids[i]);
+	for (size_t i = 0; o->verbose >= 0 && !all && !o->command && i < o->rec.n_pids; i++)
+		print_why_none(session, o->rec.pids[i]);
 	if (o->verbose > 0) {
 		fprintf(stderr, "pysampled: proof of exactness: %s\n",
 			session->flags & SESSION_COUNTED ?

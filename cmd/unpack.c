@@ -100,6 +100,7 @@ static int put_beside(int folder, const char *name, struct bytes image)
 
 static int unpack(const char *path)
 {
+	_cleanup_free_ char *word = NULL;
 	_cleanup_close_ int folder = -1;
 	char beside[PATH_MAX], real[PATH_MAX];
 	struct bytes image = { 0 };
@@ -119,7 +120,8 @@ static int unpack(const char *path)
 	snprintf(beside, sizeof(beside), "%s" PYELF_BESIDE, path);
 	if (realpath(beside, real))
 		buildid_cache_add(real, id);
-	cmd_line(stdout, "wrote %s; next: perf report -i %s", beside, path);
+	word = cmd_quoted(path);
+	cmd_line(stdout, "wrote %s; next: perf report -i %s", beside, word ? word : path);
 	return EXIT_DONE;
 }
 

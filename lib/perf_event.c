@@ -153,6 +153,13 @@ bool perf_event_is_clock(const struct perf_event_attr *attr)
 						    attr->config == PERF_COUNT_SW_TASK_CLOCK);
 }
 
+uint64_t perf_event_period(const struct perf_event_attr *attr)
+{
+	if (!attr->freq)
+		return attr->sample_period;
+	return perf_event_is_clock(attr) ? 1000000000 / attr->sample_freq : 0;
+}
+
 static int open_event(const struct perf_event_attr *attr, pid_t task, int cpu, int other,
 		      unsigned long flags)
 {

@@ -70,6 +70,10 @@ bool perf_event_is_switch(const struct perf_event_attr *attr);
 /* Is it a clock, a timer of the kernel's whose periods are nanoseconds? */
 bool perf_event_is_clock(const struct perf_event_attr *attr);
 
+/* The period that was asked for, in what the event counts (ns of a clock at a rate); 0: the
+ * kernel adapts it to a rate. */
+uint64_t perf_event_period(const struct perf_event_attr *attr);
+
 /* perf_event_open(2), close-on-exec. A descriptor or -errno. */
 int perf_event_open_fd(const struct perf_event_attr *attr, pid_t tid, int cpu);
 

@@ -7,6 +7,7 @@
 #include "base/quota.h"
 #include "base/stats.h"
 #include "bpf/kernel_names.h"
+#include "elf/file_helper.h"
 #include "elf/module.h"
 #include "modules/jit.h"
 #include "names/kallsyms.h"
@@ -79,6 +80,15 @@ static const char *name_offset(struct symbolizer *s, const char *path, uint64_t 
 	return symnames_intern(&s->names, buf);
 }
 
+/* The process that @sp was forked from, if that still runs the program that it ran then; else
+ * NULL: its number may be another's by now. */
+static const struct space *forker_of(struct symbolizer *s, const struct space *sp)
+{
+	const struct space *forker = spaces_find(s->spaces, sp->forked_from);
+
+	return forker && forker->since_ns <= sp->since_ns ? forker : NULL;
+}
+
 /* A name that the process itself, or one that it was forked from, wrote down. */
 static bool answer_jit(struct symbolizer *s, const struct space *sp, uint64_t ip,
 		       struct answer *a)
@@ -88,7 +98,7 @@ static bool answer_jit(struct symbolizer *s, const struct space *sp, uint64_t ip
 	for (int i = 0; !name && sp && i < MAX_FORKS; i++) {
 		if (sp->jit)
 			name = jit_name(sp->jit, ip);
-		sp = spaces_find(s->spaces, sp->forked_from);
+		sp = forker_of(s, sp);
 	}
 	if (!name) {
 		if (s->stats &&
@@ -270,6 +280,14 @@ void symbolizer_asks(struct symbolizer *s, const struct kernel_names *k)
 	s->kernel_names = k;
 }
 
+static ssize_t ask_name(void *arg, const char *raw, char *buf, size_t cap)
+{
+	const struct symbolizer *s = arg;
+
+	return file_helper_demangle(elfcache_reader(s->spaces->elfs), raw, buf, cap,
+				    FILE_HELPER_NAME_MS);
+}
+
 struct symbolizer *symbolizer_create(struct spaces *spaces)
 {
 	struct symbolizer *s = calloc(1, sizeof(*s));
@@ -281,6 +299,7 @@ struct symbolizer *symbolizer_create(struct spaces *spaces)
 		symbolizer_destroy(s);
 		return NULL;
 	}
+	symnames_ask(&s->names, ask_name, s);
 	return s;
 }
 

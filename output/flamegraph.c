@@ -164,7 +164,7 @@ static void put_xml(FILE *out, const char *text, size_t max)
 	for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
 		if ((*c & 0xc0) != 0x80 && !max--)
 			break;
-		if (*c == '<' || *c == '&' || *c == '"')
+		if (*c == '<' || *c == '>' || *c == '&' || *c == '"') /* "]]>" is not text */
 			fprintf(out, "&#%d;", *c);
 		else if (is_no_xml(c))
 			putc('?', out), c += 2;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * folded_read - takes lines apart: "COMM-PID/THREAD-TID;frame;frame COUNT".
+ * folded_read - takes lines apart: "COMM-PID/THREAD-TID;frame;frame COUNT", of several events
+ * "COMM-PID;event:NAME;frame;frame COUNT".
  */
 #include "folded_read.h"
 
@@ -11,8 +12,11 @@
 #include "base/idmap.h"
 #include "base/strtab.h"
 
+static const char EVENT[] = "event:";
+
 struct folded_reader {
 	struct sink *sink;
+	const struct session *session;
 	struct strtab *names;
 	struct idmap func_of; /* name and file to a number in @func */
 	struct pyfunc **func;
@@ -162,6 +166,28 @@ static void turn(struct folded_reader *r)
 	}
 }
 
+/* -1: none of @s's is called @name. */
+static int find_event(const struct session *s, const char *name, size_t n)
+{
+	for (size_t e = 0; e < s->n_events; e++)
+		if (strlen(s->events[e].name) == n && !memcmp(s->events[e].name, name, n))
+			return (int)e;
+	return -1;
+}
+
+/* The second of a line's frames names its event, where there are several. */
+static int read_second(struct folded_reader *r, const char *text, struct sample *smp)
+{
+	size_t n = strlen(text), skip = strlen(EVENT);
+	int e = strncmp(text, EVENT, skip) ? -1 :
+					     find_event(r->session, text + skip, n - skip);
+
+	if (e < 0)
+		return add_frame(r, text, n);
+	smp->event = (uint32_t)e;
+	return 0;
+}
+
 static int read_line(struct folded_reader *r, char *line)
 {
 	struct sample smp = { 0 };
@@ -179,17 +205,57 @@ static int read_line(struct folded_reader *r, char *line)
 	for (size_t i = 0; !ret && next; i++) {
 		char *text = strsep(&next, ";");
 
-		ret = i ? add_frame(r, text, strlen(text)) :
-			  read_root(r, text, strlen(text), &smp);
+		ret = !i     ? read_root(r, text, strlen(text), &smp) :
+		      i == 1 ? read_second(r, text, &smp) :
+			       add_frame(r, text, strlen(text));
 	}
 	turn(r);
 	return ret ? ret :
 		     r->sink->ops->sample(r->sink, &smp, &(struct stack){ r->n, r->frames });
 }
 
-int folded_read(FILE *in, struct sink *s, size_t *line)
+/* The name of @line's event goes to @s, unless it is there. False: the line names none, or there
+ * is no room. */
+static bool take_event(const char *line, struct session *s)
 {
-	struct folded_reader r = { .sink = s, .names = strtab_create() };
+	const char *name = strchr(line, ';'), *end;
+	size_t n;
+
+	if (!name || strncmp(name + 1, EVENT, strlen(EVENT)) != 0)
+		return false;
+	name += 1 + strlen(EVENT);
+	end = strchr(name, ';');
+	end = end ? end : strrchr(name, ' ');
+	n = end ? (size_t)(end - name) : 0;
+	if (!n || n >= sizeof(s->events[0].name))
+		return false;
+	if (find_event(s, name, n) >= 0)
+		return true;
+	if (s->n_events == SESSION_MAX_EVENTS)
+		return false;
+	snprintf(s->events[s->n_events++].name, sizeof(s->events[0].name), "%.*s", (int)n, name);
+	return true;
+}
+
+int folded_events(FILE *in, struct session *session)
+{
+	_cleanup_free_ struct session *found = calloc(1, sizeof(*found));
+	_cleanup_free_ char *text = NULL;
+	size_t cap = 0;
+	bool all = found;
+
+	while (all && getline(&text, &cap, in) > 0)
+		all = take_event(text, found);
+	if (!all || !found->n_events)
+		return found ? 0 : -ENOMEM;
+	session->n_events = found->n_events;
+	memcpy(session->events, found->events, sizeof(found->events));
+	return 0;
+}
+
+int folded_read(FILE *in, const struct session *session, struct sink *s, size_t *line)
+{
+	struct folded_reader r = { .sink = s, .session = session, .names = strtab_create() };
 	_cleanup_free_ char *text = NULL;
 	size_t cap = 0;
 	ssize_t n;

@@ -9,9 +9,14 @@
 
 #include "sink.h"
 
+/* The events of our own folded stacks of several: where each line of @in has one, their names
+ * become those of @session. @in is read to its end. 0 or -ENOMEM. */
+int folded_events(FILE *in, struct session *session);
+
 /* Feed @s each line of @in as one sample whose period is the line's count: the session has
  * SESSION_PERIOD. Memory grows with distinct names. 0, -ENOMEM, the sink's error, or -EBADMSG
- * with the number of a line that is no stack in *@line. */
-int folded_read(FILE *in, struct sink *s, size_t *line);
+ * with the number of a line that is no stack in *@line. @session: whose events lines may name,
+ * as folded_events() found them. */
+int folded_read(FILE *in, const struct session *session, struct sink *s, size_t *line);
 
 #endif

@@ -127,12 +127,13 @@ void perf_frames_kernel(struct perf_frames *f, const struct perf_event_header *h
 /* A file that is another by now, or of which that is not known, lends no names. */
 static int map_changed(struct perf_frames *f, struct side *side)
 {
-	struct bytes then = perf_head_build_id(f->head, side->u.mmap.path);
+	struct bytes then = { side->u.mmap.build_id, side->u.mmap.build_id_n };
 	struct bytes now = side->u.mmap.file_id;
 	char path[PATH_MAX + 16];
 
-	if (!then.n && side->u.mmap.build_id)
-		then = (struct bytes){ side->u.mmap.build_id, side->u.mmap.build_id_n };
+	/* The record knows better than the table, which has one for each path. */
+	if (!then.at || !then.n)
+		then = perf_head_build_id(f->head, side->u.mmap.path);
 	if (!then.n || (now.n == then.n && !memcmp(now.at, then.at, now.n)))
 		return 0;
 	if (f->same_kernel && strcmp(side->u.mmap.path, "[vdso]") == 0)

@@ -168,10 +168,12 @@ static void take_names(struct perf_head *h, struct bytes b)
 
 static bool says_wall(struct bytes version)
 {
-	const char *text = (const char *)version.at + 4;
+	const char *text;
 
-	return version.n > 4 && !strncmp(text, "pysampled ", 10) &&
-	       strstr(text, PERF_FILE_WALL ",");
+	if (version.n <= 4)
+		return false;
+	text = (const char *)version.at + 4;
+	return !strncmp(text, "pysampled ", 10) && strstr(text, PERF_FILE_WALL ",");
 }
 
 static int read_feature(struct perf_head *h, FILE *in, unsigned bit, struct perf_stretch where)

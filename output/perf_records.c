@@ -57,6 +57,7 @@ void perf_records_deinit(struct perf_records *r)
 {
 	buf_deinit(&r->buf);
 	buf_deinit(&r->build_ids);
+	buf_deinit(&r->dso_ids);
 	idmap_deinit(&r->pids);
 	pyelf_destroy(r->pyelf);
 	strtab_destroy(r->dsos);
@@ -200,21 +201,40 @@ static int side_comm(struct perf_records *r, const struct side *side)
 	return ret ? ret : map_pyelf(r, side);
 }
 
-/* hotspot knows only build-ids from the table: each file's is put there, once. */
-static void note_build_id(struct perf_records *r, const struct side *side)
+/* hotspot knows only build-ids from the table: each file's is put there, once it is known. True:
+ * that of another file of the same path is there. */
+static bool note_build_id(struct perf_records *r, const struct side *side)
 {
 	const char *path = side->u.mmap.path;
-	uint32_t known = strtab_count(r->dsos);
-	struct buildid id;
+	uint32_t known = strtab_count(r->dsos), i;
+	struct buildid id, first;
 
-	if (*path != '/' || !(side->u.mmap.prot & PROT_EXEC) ||
-	    strtab_add(r->dsos, path, strlen(path)) != known)
-		return;
+	if (*path != '/' || !(side->u.mmap.prot & PROT_EXEC))
+		return false;
 	id = buildid_from(side->u.mmap.build_id ? (struct bytes){ side->u.mmap.build_id,
 								  side->u.mmap.build_id_n } :
 						  side->u.mmap.file_id);
-	if (id.n)
+	i = id.n ? strtab_add(r->dsos, path, strlen(path)) : (uint32_t)STRTAB_NONE;
+	if (i == known) {
 		put_build_id(r, path, PERF_RECORD_MISC_USER, id);
+		buf_put(&r->dso_ids, &id, sizeof(id));
+	}
+	if (i == STRTAB_NONE || r->dso_ids.oom)
+		return false;
+	memcpy(&first, r->dso_ids.at + i * sizeof(first), sizeof(first));
+	return first.n != id.n || memcmp(first.at, id.at, id.n) != 0;
+}
+
+/* A file that was rebuilt, or is of another root, tells its build-id itself. */
+static int put_file(struct perf_records *r, const struct side *side)
+{
+	struct side own = *side;
+
+	if (note_build_id(r, side) && !own.u.mmap.build_id) {
+		own.u.mmap.build_id = side->u.mmap.file_id.at;
+		own.u.mmap.build_id_n = side->u.mmap.file_id.n;
+	}
+	return put_map(r, &own);
 }
 
 static int side_mmap(struct perf_records *r, const struct side *side)
@@ -230,8 +250,7 @@ static int side_mmap(struct perf_records *r, const struct side *side)
 	ret = map_pyelf(r, side);
 	if (ret)
 		return ret;
-	note_build_id(r, side);
-	return put_map(r, side);
+	return put_file(r, side);
 }
 
 static int side_fork_exit(struct perf_records *r, const struct side *side)

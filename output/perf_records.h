@@ -20,7 +20,8 @@ struct perf_records {
 	struct buildid id;	/* its build-id */
 	const char *pyelf_path; /* as it is mapped; borrowed */
 	struct idmap pids;	/* processes that have it mapped */
-	struct strtab *dsos;	/* files whose build-id was looked for */
+	struct strtab *dsos;	/* files whose build-id is in the table */
+	struct buf dso_ids;	/* a struct buildid for each of dsos: what the table has */
 	struct buf build_ids;	/* entries of the build-id table */
 	size_t shown;		/* frames that readers show of a stack; 0: all */
 	uint64_t n_elided;	/* deeper stacks, without their middle */

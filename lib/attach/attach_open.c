@@ -137,23 +137,27 @@ void attach_publish_samplers(const struct attach *a, size_t slot, const int *fds
 		atomic_store(&a->slots[slot].sampler[e], fds ? fds[e] : -1);
 }
 
+/* Who samples early comes before who counts the same event: of the counters of some PMUs only the
+ * first is good for samples (QEMU's aarch64: the others tell overflows late; its riscv64: the
+ * second of one event stands still). The side records come with who counts, for it stays. */
 int attach_open_on(const struct attach *a, pid_t tid, size_t slot, int *fds, bool later,
 		   struct err *err)
 {
 	const struct session *s = a->session;
 	bool side = tid != ALL || !a->split;
+	size_t n = attach_per_cpu(a), early = attach_first_early(a);
 	int r = 0;
 
-	fds += slot * attach_per_cpu(a);
-	for (size_t i = 0; r == 0 && i < attach_per_cpu(a); i++) {
-		size_t e;
+	fds += slot * n;
+	for (size_t k = 0; r == 0 && k < n; k++) {
+		size_t i = (early + k) % n, e;
 		enum part part = attach_part(a, tid, i, &e);
 
 		if (part == PART_NONE || (e < s->n_events && s->how[e].some_cpus &&
 					  !cpus_has(&s->how[e].cpus, a->slots[slot].cpu)))
 			continue;
-		r = open_part(a, tid, &a->slots[slot], fds, i, side, later, err);
-		side = false;
+		r = open_part(a, tid, &a->slots[slot], fds, i, side && i < early, later, err);
+		side = side && i >= early;
 	}
 	if (r < 0)
 		attach_close_fds(fds, attach_per_cpu(a));

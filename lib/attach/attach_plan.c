@@ -5,10 +5,10 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 
 #include "base/base.h"
 #include "perf_event.h"
+#include "sys/rights.h"
 
 enum {
 	RING_PAGES = 256, /* at an unknown rate */
@@ -131,21 +131,12 @@ int attach_plan_make(const struct attach_wants *w, const struct attach_limits *l
 
 /* --- this process --- */
 
-bool attach_capable(unsigned cap)
-{
-	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[2];
-
-	return syscall(SYS_capget, &head, data) == 0 &&
-	       data[cap / 32].effective >> cap % 32 & 1;
-}
-
 /* The hard limit is in the way, and may be raised. */
 static void raise_hard_limit(struct rlimit *l)
 {
 	size_t nr_open = (size_t)perf_event_sysctl("../fs/nr_open", 0);
 
-	if (nr_open > l->rlim_max && attach_capable(CAP_SYS_RESOURCE))
+	if (nr_open > l->rlim_max && rights_have(CAP_SYS_RESOURCE))
 		l->rlim_max = nr_open;
 }
 
@@ -169,7 +160,7 @@ static void memory_limits(struct attach_limits *l)
 {
 	struct rlimit memlock = { 0 };
 
-	l->lock_any = attach_capable(CAP_IPC_LOCK) ||
+	l->lock_any = rights_have(CAP_IPC_LOCK) ||
 		      perf_event_sysctl("perf_event_paranoid", 2) < 0;
 	if (l->lock_any)
 		return;

@@ -65,9 +65,6 @@ size_t attach_plan_fewer_pages(size_t pages);
 /* This process's; @wide is the caller's to tell, @enough as for attach_raise_nofile(). */
 struct attach_limits attach_limits_now(bool wide, size_t enough);
 
-/* Has the calling thread this capability (linux/capability.h)? */
-bool attach_capable(unsigned cap);
-
 /* Raise RLIMIT_NOFILE to its hard limit, and where that is below @enough descriptors as far as
  * the kernel allows. Returns the limit. */
 size_t attach_raise_nofile(size_t enough);

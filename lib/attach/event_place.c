@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+#include "perf_event.h"
+
 enum event_place event_place_choose(const struct place_facts *f, char why[256])
 {
 	enum event_place place = PLACE_THREADS;
@@ -14,10 +16,11 @@ enum event_place event_place_choose(const struct place_facts *f, char why[256])
 	if (f->wish == PLACE_ON_THREADS)
 		text = "asked for";
 	else if (!f->eligible)
-		text = "each occurrence of these events is a sample, or they belong to "
-		       "threads";
+		text = "each occurrence of these events is a sample, they belong to threads, or "
+		       "on CPUs what others do would decide how often a sample is taken";
 	else if (!f->follows)
-		text = "-t names threads, which are there already";
+		text = f->probes ? "each thread gets probes of its own" :
+				   "-t names threads, which are there already";
 	else if (f->on_threads)
 		text = f->on_threads;
 	else if (!f->wide)
@@ -50,7 +53,9 @@ const char *event_place_remedy(const struct place_facts *f, enum event_place pla
 		       "ran no further, before their next was; lower -F: up to 250 Hz events "
 		       "count on CPUs from the beginning, which loses no thread";
 	if (place != PLACE_THREADS || !f->eligible || !f->follows)
-		return "the machine was too busy, or stopped, when samples were due; lower -F";
+		return f->rate ? "the machine was too busy, or stopped, when samples were due; "
+				 "lower -F, or raise -c" :
+				 "the machine was too busy when samples were due; raise -c";
 	if (f->on_threads)
 		return "threads ended, or ran no further, before their next sample was due; "
 		       "use --capture preempt, as root";
@@ -63,11 +68,18 @@ const char *event_place_remedy(const struct place_facts *f, enum event_place pla
 	       "CAP_BPF and CAP_SYS_NICE: then events count on CPUs, which loses none";
 }
 
+/* At a rate: a CPU's period fits all that occurs there, and leaves few samples, or none, of a
+ * target whose share of it is small. Of time it has the share that the rate is meant of. */
+static bool is_of_all(const struct perf_event_attr *a)
+{
+	return a->freq && a->type == PERF_TYPE_SOFTWARE && !perf_event_is_clock(a);
+}
+
 bool event_place_may(const struct event_info *event, const struct event_how *how)
 {
 	const struct perf_event_attr *a = &event->attr;
 
-	return (a->freq || a->sample_period > 1) && !how->leader && !how->probe &&
+	return !is_of_all(a) && (a->freq || a->sample_period > 1) && !how->leader && !how->probe &&
 	       a->type != PERF_TYPE_BREAKPOINT && a->type != PERF_TYPE_TRACEPOINT;
 }
 

@@ -32,6 +32,7 @@ struct place_facts {
 	enum place_wish wish;
 	bool eligible;		/* event_place_may() says so of some event */
 	bool follows;		/* new threads are recorded too */
+	bool probes;		/* there are probes, which no new thread inherits */
 	const char *on_threads; /* why the capture wants events on threads, a clause, or NULL
 				 */
 	bool cgroup;		/* the targets, and nobody else, are in one cgroup */
@@ -57,8 +58,9 @@ enum event_place event_place_choose(const struct place_facts *f, char why[256]);
 const char *event_place_remedy(const struct place_facts *f, enum event_place place);
 
 /* May this event count on CPUs? Not where each occurrence is a sample, which no birth can
- * lose, not what means something in the targets alone (addresses), not tracepoints (the filter
- * would apply to everybody's), not groups, whose counts are those of a thread. */
+ * lose, not the kernel's own counts at a rate, which would be everybody's, not what means
+ * something in the targets alone (addresses), not tracepoints (the filter would apply to
+ * everybody's), not groups, whose counts are those of a thread. */
 bool event_place_may(const struct event_info *event, const struct event_how *how);
 
 /* Have births lost so many samples that events should count on CPUs? @births of threads since

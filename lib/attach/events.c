@@ -153,7 +153,8 @@ static int choose_one(struct event_info *ret, const struct perf_spec *spec,
 		add_fallback(fallback,
 			     "no hardware PMU here (a virtual machine?): sampling %.60s "
 			     "instead of %.60s%s",
-			     use.name, spec->name, o->freq ? "" : ", every millisecond");
+			     use.name, spec->name,
+			     o->freq ? "" : ", every millisecond (-c is a number of cycles)");
 	}
 	if (r < 0)
 		return explain(r, &use, &ret->attr, err);

@@ -6,6 +6,15 @@
 #include <stddef.h>
 #include <unistd.h>
 
+static void unblock(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
 /* A timer of a limit says whose. */
 static void on_nudge(int sig, siginfo_t *si, void *context)
 {
@@ -14,27 +23,30 @@ static void on_nudge(int sig, siginfo_t *si, void *context)
 	(void)sig, (void)context;
 	if (l && l->on) {
 		l->on = 0;
+		unblock(); /* a jump does not */
 		siglongjmp(l->back, 1);
 	}
 }
 
 void nudge_init(void)
 {
-	/* A handler that is left by a jump must not leave its signal blocked. */
-	struct sigaction act = { .sa_sigaction = on_nudge,
-				 .sa_flags = SA_SIGINFO | SA_NODEFER };
-	sigset_t set;
+	/* One at a time: who is nudged faster than the handler returns has only so much stack. */
+	struct sigaction act = { .sa_sigaction = on_nudge, .sa_flags = SA_SIGINFO };
 
 	sigaction(SIGUSR2, &act, NULL);
 	/* Whoever started us may have blocked it; threads to come inherit this one's mask. */
-	sigemptyset(&set);
-	sigaddset(&set, SIGUSR2);
-	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	unblock();
 }
 
 void nudge(pthread_t thread)
 {
 	pthread_kill(thread, SIGUSR2);
+}
+
+void nudge_tid(pid_t tid)
+{
+	if (tid)
+		tgkill(getpid(), tid, SIGUSR2);
 }
 
 int nudge_timer(timer_t *ret)

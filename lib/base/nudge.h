@@ -18,6 +18,9 @@ void nudge_init(void);
  * not: nudge until it has noticed. */
 void nudge(pthread_t thread);
 
+/* The same of a thread by its number, which may have ended; 0: none. */
+void nudge_tid(pid_t tid);
+
 /* A timer (timer_settime(2), CLOCK_MONOTONIC) that nudges the calling thread. 0 or -errno. */
 int nudge_timer(timer_t *ret);
 

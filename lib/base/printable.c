@@ -5,11 +5,9 @@
 #include "base/printable.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 
-/* The bytes of the valid character at @s, or 0; *@c is what it stands for. */
-static size_t decode(const unsigned char *s, uint32_t *c)
+size_t printable_decode(const unsigned char *s, uint32_t *c)
 {
 	static const uint32_t least[] = { 0, 0x80, 0x800, 0x10000 };
 	size_t more = *s < 0x80 ? 0 : *s < 0xc0 ? 4 : *s < 0xe0 ? 1 : *s < 0xf0 ? 2 : 3;
@@ -40,7 +38,7 @@ static size_t copy(char *to, size_t size, const char *from, bool controls)
 
 	while (*s) {
 		uint32_t c = 0;
-		size_t len = decode(s, &c);
+		size_t len = printable_decode(s, &c);
 		bool plain = len && (controls || !is_control(c));
 		size_t room = plain ? len : 1;
 

@@ -7,6 +7,11 @@
 #define PRINTABLE_H
 
 #include <stddef.h>
+#include <stdint.h>
+
+/* The bytes of the valid UTF-8 character at @s, which a NUL ends, or 0; *@c is what it stands
+ * for. */
+size_t printable_decode(const unsigned char *s, uint32_t *c);
 
 /* Copy the text @from into the @size bytes at @to, with a NUL. Each control character (C0, DEL
  * and C1: a newline too), what else ends lines (U+2028, U+2029) and each byte that is no part

@@ -65,12 +65,21 @@ void *queue_reserve(struct queue *q, uint32_t type, size_t n)
 	return r->data;
 }
 
-bool queue_scarce(const struct queue *q)
+static uint64_t used(const struct queue *q)
 {
 	uint64_t head = atomic_load_explicit(&q->head, memory_order_relaxed);
-	uint64_t tail = atomic_load_explicit(&q->tail, memory_order_acquire);
 
-	return head - tail > q->size / 8 * 7;
+	return head - atomic_load_explicit(&q->tail, memory_order_acquire);
+}
+
+bool queue_scarce(const struct queue *q)
+{
+	return used(q) > q->size / 8 * 7;
+}
+
+bool queue_half_full(const struct queue *q)
+{
+	return used(q) > q->size / 2;
 }
 
 void queue_commit(struct queue *q)

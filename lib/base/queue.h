@@ -52,8 +52,10 @@ void queue_place(struct queue *q, void *bytes, size_t size);
 void *queue_reserve(struct queue *q, uint32_t type, size_t n);
 void queue_commit(struct queue *q);
 
-/* Is less than an eighth of it free? Asked by the producer. */
+/* For the producer: less than an eighth of it is free. */
 bool queue_scarce(const struct queue *q);
+/* For the producer: more than half of it is used. */
+bool queue_half_full(const struct queue *q);
 
 /* The oldest record, or NULL; valid until queue_pop(). */
 const struct queue_record *queue_peek(struct queue *q);

@@ -24,6 +24,7 @@ enum {
 	KNOWN_SHIFT = 16, /* CPUs with a switch since the program runs, */
 	UNSEEN_SHIFT = 32, /* how often one left who had not been seen coming */
 	COUNT = 0xffff,
+	FOOLED = 8, /* not 0: a hidden thread was taken for one in sight, once */
 	TASKS = 64, /* addresses of tasks in sight, by their hash */
 	CPUS = TASKS + (8 << HASH_BITS),
 	/* A row a CPU: */
@@ -32,8 +33,6 @@ enum {
 	ROW = 64,
 	/* Bits of a task's state: EXIT_DEAD, EXIT_ZOMBIE, TASK_DEAD (include/linux/sched.h). */
 	ENDED = 0x10 | 0x20 | 0x80,
-	/* More known CPUs than can be sure. */
-	NEVER = 0x4000 << KNOWN_SHIFT,
 };
 
 static size_t size_of(const struct sight *s)
@@ -74,9 +73,10 @@ static int load_switch(const struct sight *s)
 	/* R9: what the word gets. A CPU's first switch; one that left who had not come. If the
 	 * one that had come was in sight, a hidden thread was taken for a seen one. */
 	BPF_PUT(&c, IF(BPF_JNE, BPF_REG_2, 0, 1), ADDI(BPF_REG_9, 1 << KNOWN_SHIFT),
-		IFX(BPF_JEQ, BPF_REG_2, BPF_REG_6, 5), MOVI(BPF_REG_4, 1),
+		IFX(BPF_JEQ, BPF_REG_2, BPF_REG_6, 8), MOVI(BPF_REG_4, 1),
 		SHLI(BPF_REG_4, UNSEEN_SHIFT), ADD(BPF_REG_9, BPF_REG_4),
-		IF(BPF_JEQ, BPF_REG_3, 0, 1), ADDI(BPF_REG_9, NEVER),
+		IF(BPF_JEQ, BPF_REG_3, 0, 4), PART(s, FOOLED), MOVI(BPF_REG_4, 1),
+		STORE(BPF_DW, BPF_REG_1, 0, BPF_REG_4),
 		IF(BPF_JEQ, BPF_REG_9, 0, 3), PART(s, SURE), FETCH_ADD(BPF_REG_1, 0, BPF_REG_9),
 		MOVI(BPF_REG_0, 0), EXIT);
 	return bpf_load(&c, BPF_PROG_TYPE_RAW_TRACEPOINT);
@@ -170,5 +170,7 @@ bool sight_clear(const struct sight *s, struct sight_seen *seen, uint64_t since)
 	sure = word & COUNT;
 	if (!seen->ns || n_unseen != seen->n_unseen)
 		*seen = (struct sight_seen){ .ns = now_ns(), .n_unseen = n_unseen };
+	if (atomic_load_explicit(&s->at[FOOLED / 8], memory_order_acquire))
+		return false;
 	return seen->ns < since && sure >= s->n_online && sure == (word >> KNOWN_SHIFT & COUNT);
 }

@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include "attach/event_place.h"
+#include "base/draw.h"
 #include "base/stats.h"
 #include "targets/births.h"
 #include "watch/proof.h"
@@ -69,8 +70,9 @@ static bool adopt(struct reader *r, pid_t pid, uint64_t time)
 
 	if (!execed || !births_interpreter(c->births, pid, execed, &at))
 		return false;
-	ours_set(c->ours, pid, true);
-	emit_control(r, CTL_STRANGER, (struct ctl_msg){ .pid = pid, .ppid = 1, .time = time });
+	ours_set(c->ours, pid,
+		 emit_control(r, CTL_STRANGER,
+			      (struct ctl_msg){ .pid = pid, .ppid = 1, .time = time }));
 	return true;
 }
 
@@ -82,15 +84,14 @@ static bool is_young(const struct reader_config *c, pid_t pid, uint64_t time)
 }
 
 /* The control thread is told of each once, until it becomes another program or maps code, and
- * of a young one again. */
+ * of a young one again, or of one for whom there was no room. */
 static void tell_of_stranger(struct reader *r, pid_t pid, uint64_t time)
 {
 	const struct reader_config *c = r->c;
 
 	if (!c->strangers || (ours_has(c->strangers, pid) && !is_young(c, pid, time)))
 		return;
-	ours_set(c->strangers, pid, true);
-	emit_control(r, CTL_STRANGER, (struct ctl_msg){ .pid = pid });
+	ours_set(c->strangers, pid, emit_control(r, CTL_STRANGER, (struct ctl_msg){ .pid = pid }));
 }
 
 bool cpu_events_want(struct reader *r, pid_t pid, pid_t tid, uint64_t time)
@@ -165,8 +166,9 @@ void cpu_events_birth(struct reader *r)
 		work_foreign(&c->slots[i].work, c->session->n_events);
 	}
 	if (now > start && event_place_needed(births, samples, (now - start) * c->n_slots) &&
-	    !atomic_exchange(&c->births_told, true))
-		emit_control(r, CTL_BIRTHS, (struct ctl_msg){ 0 });
+	    !atomic_exchange(&c->births_told, true) &&
+	    !emit_control(r, CTL_BIRTHS, (struct ctl_msg){ 0 }))
+		atomic_store(&c->births_told, false);
 }
 
 /* A new period would make the very next occurrence of a software event a sample
@@ -176,21 +178,29 @@ static bool may_restart(const struct perf_event_attr *a)
 	return a->type != PERF_TYPE_SOFTWARE || perf_event_is_clock(a);
 }
 
-/* xorshift64* */
-static uint64_t draw(struct reader *r)
+static bool is_paced(const struct reader_config *c, uint32_t event)
 {
-	r->random ^= r->random >> 12;
-	r->random ^= r->random << 25;
-	r->random ^= r->random >> 27;
-	return r->random * 0x2545f4914f6cdd1d >> 32;
+	return atomic_load_explicit(&c->paced, memory_order_relaxed) >> event & 1;
 }
 
-/* A period drawn from half to one and a half of what was asked for. Of a clock's, what its
- * thread has taken since the sample is a part. */
-static uint64_t next_period(struct reader *r, const struct perf_event_attr *a)
+void cpu_events_taken(struct reader *r, pid_t pid, uint32_t event)
 {
-	uint64_t period = a->freq ? SECOND / a->sample_freq : a->sample_period;
-	uint64_t drawn = period / 2 + (uint64_t)((unsigned __int128)period * draw(r) >> 32);
+	struct target *t = is_paced(r->c, event) ? targets_find(r->c->targets, pid) : NULL;
+
+	if (!t)
+		return;
+	atomic_fetch_add_explicit(&t->taken, 1, memory_order_relaxed);
+	r->pace = atomic_load_explicit(&t->pace, memory_order_relaxed);
+}
+
+/* A period drawn from half to one and a half of what was asked for, or of what the process
+ * needs for as many samples as its time asks for. Of a clock's, what its thread has taken
+ * since the sample is a part. */
+static uint64_t next_period(struct reader *r, const struct perf_event_attr *a, bool paced)
+{
+	uint64_t asked = perf_event_period(a);
+	uint64_t period = paced && r->pace ? asked * r->pace / PACE_ONE : asked;
+	uint64_t drawn = draw_around(&r->random, period);
 	uint64_t gone = perf_event_is_clock(a) ? MIN(r->way_out, period / 4) : 0;
 
 	return drawn - gone;
@@ -207,12 +217,14 @@ void cpu_events_restart(struct reader *r)
 	for (uint32_t e = 0; r->sampled && held && e < session->n_events; e++) {
 		int fd = atomic_load(&r->slot->sampler[e]);
 		const struct perf_event_attr *a = &session->events[e].attr;
-		bool adapts = a->freq && !perf_event_is_clock(a);
 
 		if (r->sampled >> e & 1 && fd >= 0 && may_restart(a) &&
 		    sched_getcpu() == r->slot->cpu)
-			perf_event_restart(fd, adapts ? a->sample_freq : next_period(r, a));
+			perf_event_restart(fd, perf_event_period(a) ?
+						       next_period(r, a, is_paced(r->c, e)) :
+						       a->sample_freq);
 	}
 	r->sampled = 0;
+	r->pace = 0;
 	r->way_out = 0;
 }

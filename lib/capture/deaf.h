@@ -11,13 +11,20 @@
 
 #include "attach/attach.h"
 
+struct deaf_thread {
+	pid_t tid;
+	bool told;		    /* a person is, or will be */
+	uint64_t since_ns, look_ns; /* when it got into the list, and when it is looked at */
+};
+
 struct deaf {
 	struct attach *attach;
 	int signal;
-	pid_t *tids;
+	struct deaf_thread *thread;
 	size_t n, cap;
-	uint64_t look_ns, pause_ns; /* when they are looked at again, and how long that is */
-	timer_t timer;		    /* nudges then */
+	size_t n_later;	  /* that were no threads, or did not block it, at deaf_find() */
+	uint64_t look_ns; /* the first of theirs; UINT64_MAX: there are none */
+	timer_t timer;	  /* nudges then */
 };
 
 /* On the tracer's thread, after nudge_init(). 0 or -errno. */
@@ -26,6 +33,15 @@ void deaf_deinit(struct deaf *d);
 
 /* All threads that have events are looked at. */
 void deaf_find(struct deaf *d);
+
+/* @tid has just begun, or become another program: it gets no signal until it was looked at. */
+void deaf_begin(struct deaf *d, pid_t tid);
+
+/* The threads of @pid, which has just become another program, are looked at. */
+void deaf_process(struct deaf *d, pid_t pid);
+
+/* @tid has not taken its signal in time: if it blocks it, it gets no further one. */
+void deaf_suspect(struct deaf *d, pid_t tid);
 
 /* All events send the signal again: not theirs. */
 void deaf_leave(const struct deaf *d);

@@ -114,7 +114,7 @@ void emit_codes_gone(struct reader *r)
 	queue_commit(&r->slot->queue);
 }
 
-void emit_control(struct reader *r, enum ctl_type type, struct ctl_msg m)
+bool emit_control(struct reader *r, enum ctl_type type, struct ctl_msg m)
 {
 	struct ctl_msg *p = queue_reserve(&r->slot->ctl, type, sizeof(*p));
 
@@ -127,6 +127,7 @@ void emit_control(struct reader *r, enum ctl_type type, struct ctl_msg m)
 		STATS_ADD(r->c->stats, side_lost, 1);
 	}
 	eventfd_write(r->c->kick, 1);
+	return p;
 }
 
 /* The kernel's addresses without the context markers. */
@@ -212,6 +213,7 @@ void emit_sample(struct reader *r, const struct pending *p, const struct walk *w
 
 	emit_name(r, s);
 	head.sample = sample_of(r, p);
+	head.sample.gil = (uint8_t)w->gil;
 	head.user_ip = s->have_user ? s->user_ip : 0;
 	head.wait = r->wait;
 	head.undecided = p->open;

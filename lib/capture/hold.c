@@ -214,7 +214,7 @@ static void read_stack(struct reader *r, const struct perf_sample *s, struct wal
 		w->res.end = PYSTACK_END_N;
 	}
 	rest_read(r, s, pystack_memory(r->ps), w);
-	if (r->c->only_gil && w->res.end == PYSTACK_OK)
+	if ((r->c->only_gil || r->c->session->flags & SESSION_GIL) && w->res.end == PYSTACK_OK)
 		w->gil = gil_of(r, &w->res);
 	if (w->res.code_lost)
 		pystack_forget(r->ps, t->py.program);

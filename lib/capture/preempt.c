@@ -78,9 +78,7 @@ static int try_all(struct preempt_plan *p)
 	struct sched_param param = { 0 };
 	int policy = sched_getscheduler(0), ret;
 
-	if ((policy & ~SCHED_RESET_ON_FORK) == SCHED_FIFO ||
-	    (policy & ~SCHED_RESET_ON_FORK) == SCHED_RR)
-		sched_getparam(0, &param);
+	sched_getparam(0, &param);
 	ret = try_fifo(p, policy & SCHED_RESET_ON_FORK);
 	if (ret == 0)
 		sched_setscheduler(0, policy, &param);

@@ -9,6 +9,15 @@
 #include "targets/births.h"
 #include "capture/reader_int.h"
 
+/* The control thread is asked to look at @t, once; by the next sample if there is no room. */
+static void ask_for_look(struct reader *r, struct target *t, const struct walk *w)
+{
+	struct ctl_msg m = { .pid = w->pid, .time = w->sample_ns };
+
+	if (!atomic_exchange(&t->asked, true) && !emit_control(r, CTL_LOOK, m))
+		atomic_store(&t->asked, false);
+}
+
 /* The sample can't be judged: the control thread is asked to look at the process, and the
  * resolver will know what it saw. */
 enum pystack_end program_ask(struct reader *r, struct target *t, struct walk *w)
@@ -16,9 +25,8 @@ enum pystack_end program_ask(struct reader *r, struct target *t, struct walk *w)
 	w->undecided = true;
 	if (!t)
 		emit_control(r, CTL_UNKNOWN, (struct ctl_msg){ .pid = w->pid });
-	else if (!atomic_exchange(&t->asked, true))
-		emit_control(r, CTL_LOOK,
-			     (struct ctl_msg){ .pid = w->pid, .time = w->sample_ns });
+	else
+		ask_for_look(r, t, w);
 	return PYSTACK_END_N;
 }
 
@@ -249,10 +257,7 @@ static enum pystack_end readable(struct reader *r, struct walk *w)
 		n = n ? n : sleeper(r, t);
 		if (n) {
 			w->program = n;
-			if (!atomic_exchange(&t->asked, true))
-				emit_control(r, CTL_LOOK,
-					     (struct ctl_msg){ .pid = w->pid,
-							       .time = w->sample_ns });
+			ask_for_look(r, t, w);
 			return PYSTACK_OK;
 		}
 	}

@@ -212,8 +212,18 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 		STATS_ADD(r->c->stats, shed, 1);
 	} else {
 		r->sampled |= (uint32_t)!early << event;
+		if (!early)
+			cpu_events_taken(r, s.pid, event);
 		add_pending(r, &s, event, pos);
 	}
+}
+
+/* Did @pid, forked at @time, join by itself before we read of that in its parent's CPU's ring? */
+static bool has_joined(const struct reader_config *c, pid_t pid, uint64_t time)
+{
+	const struct target *t = c->strangers ? targets_find(c->targets, pid) : NULL;
+
+	return t && t->since_ns > time;
 }
 
 /* Is @s about a process of ours? A child is what its parent is, whoever had its number. */
@@ -226,6 +236,8 @@ static bool concerns(struct reader *r, const struct side *s)
 	if (!c->ours || s->pid < 0 || s->kind == SIDE_LOST || s->kind == SIDE_THROTTLE)
 		return true;
 	cpu_events_learn(r, born ? s->u.fork.ppid : s->pid, s->time);
+	if (born && has_joined(c, s->pid, s->time))
+		return c->split || proof_inherits(c, s->pid, s->u.fork.ppid, s->time);
 	if (born)
 		ours_set(c->ours, s->pid, proof_inherits(c, s->pid, s->u.fork.ppid, s->time));
 	if (c->split || ours_has(c->ours, s->pid))
@@ -267,6 +279,9 @@ static void scan_other(struct reader *r, const struct perf_event_header *h, uint
 
 	if (known && lost_outside(r, &s, pos))
 		return;
+	/* Also of a process that has ended by now, and is no target any more. */
+	if (known && s.kind == SIDE_EXIT && r->c->waits)
+		wait_post_ended(r->c->waits, r->slot, s.tid, s.time);
 	if (known && !concerns(r, &s))
 		return;
 	/* What the kernel lost is in the books also where the queue has no room for the
@@ -275,8 +290,6 @@ static void scan_other(struct reader *r, const struct perf_event_header *h, uint
 		STATS_ADD(r->c->stats, lost, s.u.lost.n);
 	if (!known)
 		return;
-	if (s.kind == SIDE_EXIT && r->c->waits)
-		wait_post_ended(r->c->waits, r->slot, s.tid, s.time);
 	/* Its number may be, or become, another thread's. */
 	if (s.kind == SIDE_FORK || s.kind == SIDE_EXIT)
 		ours_set(r->c->named, s.tid, false);
@@ -466,6 +479,13 @@ static int wait_on(int ready, int posted)
 	return fd;
 }
 
+/* What wakes the reader of @slot besides its ring; -1: nothing. */
+static int poked_by(const struct reader_config *c, const struct cpu_slot *slot)
+{
+	return c->waits && slot->index < c->cap_slots ? c->waits->poke[slot->index] :
+							slot->handover.posted;
+}
+
 size_t reader_bytes(const struct reader_config *c)
 {
 	return sparse_room(sizeof(struct reader)) +
@@ -515,7 +535,7 @@ struct reader *reader_create(struct reader_config *c, struct cpu_slot *slot)
 	r->ps = pystack_place((char *)r->cursor +
 				      sparse_room(c->cap_slots * sizeof(*r->cursor)),
 			      c->max_frames, emit_code, r);
-	r->wake = wait_on(slot->ring.fd, slot->handover.posted);
+	r->wake = wait_on(slot->ring.fd, poked_by(c, slot));
 	slot->generation++;
 	epoch_join(&c->targets->epoch, &slot->targets);
 	if (r->wake >= 0 && (!c->tape || begin_tape(r)))

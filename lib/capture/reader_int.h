@@ -66,7 +66,7 @@ struct walk {
 	uint64_t sample_ns; /* of its oldest sample that waits */
 	bool early;	    /* read before the thread's stop was told */
 	uint64_t came_ns;   /* proof_came() after the read */
-	enum pygil_has gil; /* with c->only_gil */
+	enum pygil_has gil; /* with c->only_gil, or SESSION_GIL */
 	bool ran, unchanged;
 	bool unmapped;	/* nor is the interpreter there that the walk began in */
 	bool undecided; /* what is known of the program may be outdated: who looks again
@@ -113,6 +113,7 @@ struct reader {
 	bool unfit;    /* this thread is not where or what the capture needs: holds nobody */
 	uint32_t wait; /* of capture/waits alone: Q_WAIT_* of what it reads; else 0 */
 	uint32_t sampled; /* bit e: since the last drain, by this CPU's own event e */
+	uint32_t pace;	  /* target.pace of the last sample by an event in c->paced; 0: none */
 	uint64_t way_out; /* ns: the longest from such a sample to where its thread was held */
 	uint64_t random;  /* state of a generator */
 	struct proof_stat_files stat_files;
@@ -171,6 +172,9 @@ void cpu_events_learn(struct reader *r, pid_t pid, uint64_t time);
 
 /* cpu_events.c: it is not, nor are those of that process that follow soon. */
 void cpu_events_drop(struct reader *r, pid_t pid, uint64_t time);
+
+/* cpu_events.c: a sample of @event by this CPU's own clock is @pid's. */
+void cpu_events_taken(struct reader *r, pid_t pid, uint32_t event);
 
 /* cpu_events.c: for the books: a sample of @event, in time, which stands for @period of it (0:
  * as many as it was asked for). */
@@ -231,8 +235,8 @@ bool emit_code(void *arg, uint64_t id, const struct pycode_copy *c);
  * resolver. */
 void emit_codes_gone(struct reader *r);
 
-/* emit.c: a message to the control thread. */
-void emit_control(struct reader *r, enum ctl_type type, struct ctl_msg m);
+/* emit.c: a message to the control thread. False: there was no room, which is counted. */
+bool emit_control(struct reader *r, enum ctl_type type, struct ctl_msg m);
 
 /* emit.c: @n samples never reached the queue. */
 void emit_lost(struct stats *s, uint64_t n);

@@ -16,6 +16,7 @@
 #include "sys/cpus.h"
 #include "sys/proc.h"
 #include "sys/realtime.h"
+#include "sys/rights.h"
 #include "capture/hold.h"
 #include "capture/tracer.h"
 
@@ -31,7 +32,7 @@ static const uint64_t SAFE = BIT(SIGURG) | BIT(SIGWINCH);
 /* Signals that a process has no room for. */
 struct taken {
 	uint64_t by_all;  /* it handles them, or each of its threads blocks them */
-	uint64_t by_some; /* or some of its threads do */
+	uint64_t by_some; /* these, and those that some of its threads block */
 };
 
 /* What @pid takes, added to *@ret. */
@@ -105,8 +106,8 @@ int capture_stop_signal(const pid_t *pids, size_t n, const pid_t *others, size_t
 			       "--capture stop needs one of them");
 	for (size_t i = 0; i < n_others; i++)
 		add_signals(others[i], &used, NULL);
-	if (~(taken.by_all | taken.by_some) & SAFE)
-		taken.by_all |= taken.by_some;
+	if (~taken.by_some & SAFE)
+		taken.by_all = taken.by_some;
 	if (~(taken.by_all | used.by_some) & SAFE)
 		taken.by_all |= used.by_some;
 	return taken.by_all & BIT(SIGURG) ? SIGWINCH : SIGURG;
@@ -298,6 +299,14 @@ static bool early_is_over(struct reader *r, uint32_t turn, uint64_t old)
 	return turn || tap_answer(r, TAP_ACCEPTED, 0, handover_accepted(&r->slot->handover));
 }
 
+/* Its signal did not stop it. */
+static void give_up(struct reader *r, uint32_t i)
+{
+	atomic_store_explicit(&r->slot->handover.untaken, r->pend[i].s.tid,
+			      memory_order_relaxed);
+	hold_thread(r, i);
+}
+
 /* The samples of the thread that the tracer holds for us, and those that have waited too long
  * for their stop; the others go on waiting. */
 static void stop_read(struct reader *r)
@@ -320,7 +329,7 @@ static void stop_read(struct reader *r)
 	r->turn = 0;
 	for (uint32_t i = 0; i < r->n_pend; i++)
 		if (!r->pend[i].done && r->pend[i].s.time < old)
-			hold_thread(r, i);
+			give_up(r, i);
 	hold_forget_processed(r);
 	if (!r->early.tid)
 		read_early(r);
@@ -372,7 +381,7 @@ static int choose_signal(const struct capture_attach *a, struct err *err)
 			 "pysampled killed (-9) at that moment, a handler that the target has "
 			 "for it by then may be called%s",
 			 sigabbrev_np(sig),
-			 attach_capable(CAP_SYS_PTRACE) ?
+			 rights_have(CAP_SYS_PTRACE) ?
 				 "" :
 				 "; a set-user-ID program that a sampled process becomes "
 				 "does not get its rights");

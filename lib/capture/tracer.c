@@ -28,7 +28,8 @@ enum {
 	STEP_MS = 1,
 	PRSTATUS_WORDS = 64,
 	RAN_ON = 1024, /* a power of two */
-	AGAIN_NS = 10000000
+	AGAIN_NS = 10000000,
+	SUSPECTS_NS = 100000000, /* between two looks at what readers say of all CPUs */
 };
 
 struct tracer {
@@ -47,6 +48,7 @@ struct tracer {
 	timer_t timer;	      /* goes off then */
 	size_t blocked;
 	size_t n_deaf; /* at the beginning */
+	uint64_t suspects_ns; /* when take_suspects() looks next */
 	struct seizer seizer;
 	struct deaf deaf;
 	uint64_t ran_on_ns[RAN_ON]; /* [tid]: when one that has this place was let go last */
@@ -200,6 +202,8 @@ static void execed(struct tracer *t, pid_t pid)
 
 	if (ptrace(PTRACE_GETEVENTMSG, pid, NULL, &old) == 0 && (pid_t)old != pid)
 		attach_renamed(t->c.attach, (pid_t)old, pid);
+	if (attach_has(t->c.attach, pid))
+		deaf_begin(&t->deaf, pid); /* what it blocked it still blocks */
 }
 
 static void begin_thread(struct tracer *t, pid_t tid)
@@ -210,9 +214,11 @@ static void begin_thread(struct tracer *t, pid_t tid)
 	if (atomic_load_explicit(&t->stop, memory_order_acquire))
 		return; /* what begins now is not sampled any more */
 	r = attach_thread(t->c.attach, tid, &err);
-	if (r == 0 && t->running)
+	if (r == 0)
+		deaf_begin(&t->deaf, tid);
+	if (r == 0 && t->running) /* else tracer_go() starts its events */
 		attach_enable(t->c.attach, tid);
-	else if (r != -ESRCH)
+	if (r < 0 && r != -ESRCH)
 		STATS_ADD(t->c.attach->session->stats, unattached, 1);
 }
 
@@ -225,6 +231,7 @@ static void begin_process(struct tracer *t, pid_t pid)
 	if (atomic_load_explicit(&t->stop, memory_order_acquire))
 		return;
 	r = attach_process(t->c.attach, pid, NULL, 0, &err);
+	deaf_process(&t->deaf, pid);
 	if (t->running)
 		attach_enable(t->c.attach, 0);
 	if (r < 0 && r != -ESRCH && r != -EAGAIN)
@@ -313,7 +320,7 @@ static int wait_one(struct tracer *t, int flags, siginfo_t *si)
 	if (waitid(P_ALL, 0, si, WEXITED | WSTOPPED | __WALL | __WNOTHREAD | flags) < 0)
 		return -1;
 	/* Its parent, who is a thread of ours, waits in vain now: tell what it would hear. */
-	if (si->si_pid == t->c.child && si->si_pid && ended(si))
+	if (si->si_pid == t->c.child && ended(si))
 		atomic_store(t->c.child_end, si->si_code == CLD_EXITED ?
 						     W_EXITCODE(si->si_status, 0) :
 						     W_EXITCODE(0, si->si_status));
@@ -373,22 +380,70 @@ static void let_go(struct tracer *t)
 	} while (r == 0 && now_ns() - begin < limit * 1000000);
 }
 
+/* Threads for whose stop readers waited in vain get no further signal if they block it. */
+static void take_suspects(struct tracer *t)
+{
+	uint64_t now = now_ns();
+
+	if (now < t->suspects_ns)
+		return;
+	t->suspects_ns = now + SUSPECTS_NS;
+	for (size_t i = 0; i < t->c.n_slots; i++) {
+		pid_t tid = atomic_exchange(&t->c.slots[i].handover.untaken, 0);
+
+		if (tid && attach_has(t->c.attach, tid))
+			deaf_suspect(&t->deaf, tid);
+	}
+}
+
 static void wait_for(sem_t *s)
 {
 	while (sem_wait(s) < 0 && errno == EINTR)
 		;
 }
 
+/* Timers are pending signals to the kernel. */
+static int make_timers(struct tracer *t)
+{
+	int r = nudge_timer(&t->timer);
+
+	if (r < 0)
+		return r;
+	r = seizer_init(&t->seizer, seize_options(t));
+	if (r == 0) {
+		r = deaf_init(&t->deaf, t->c.attach, t->c.signal);
+		if (r == 0)
+			return 0;
+		seizer_deinit(&t->seizer);
+	}
+	timer_delete(t->timer);
+	return r;
+}
+
+/* Without timers a hold or an exec could last for ever: nobody is traced. */
+static void refuse(struct tracer *t, int code)
+{
+	wait_for(&t->begin);
+	t->code = err_set(t->err, code,
+			  "--capture stop needs three timers, and can't have them (%s): raise the "
+			  "limit of pending signals (ulimit -i)",
+			  strerror(-code));
+	sem_post(&t->attached);
+}
+
 static void *tracer_main(void *arg)
 {
 	struct timespec pause = { .tv_nsec = STEP_MS * 1000000 };
 	struct tracer *t = arg;
+	int r;
 
 	work_shared = t->c.work;
 	harden_thread(HARDEN_TRACER, 0);
-	nudge_timer(&t->timer);
-	seizer_init(&t->seizer, seize_options(t));
-	deaf_init(&t->deaf, t->c.attach, t->c.signal);
+	r = make_timers(t);
+	if (r < 0) {
+		refuse(t, r);
+		return NULL;
+	}
 	realtime_brief(SCHED_OTHER);
 	wait_for(&t->begin);
 	if (t->attach)
@@ -399,6 +454,7 @@ static void *tracer_main(void *arg)
 	while (sem_trywait(&t->go) < 0) { /* nobody waits for us meanwhile */
 		while (t->code == 0 && step(t, WNOHANG) > 0)
 			;
+		deaf_look(&t->deaf);
 		nanosleep(&pause, NULL);
 	}
 	t->running = true;
@@ -407,6 +463,7 @@ static void *tracer_main(void *arg)
 	while (!atomic_load_explicit(&t->stop, memory_order_acquire) && step(t, 0) >= 0) {
 		if (t->quiet_until && now_ns() >= t->quiet_until)
 			end_quiet(t);
+		take_suspects(t);
 		deaf_look(&t->deaf);
 		begin_later(t);
 	}
@@ -456,13 +513,13 @@ void tracer_go(struct tracer *t, bool enable)
 	sem_post(&t->go);
 }
 
-size_t tracer_stop(struct tracer *t)
+struct tracer_rest tracer_stop(struct tracer *t)
 {
+	struct tracer_rest rest;
 	struct timespec soon;
-	size_t blocked;
 
 	if (!t)
-		return 0;
+		return (struct tracer_rest){ 0 };
 	atomic_store_explicit(&t->stop, true, memory_order_release);
 	sem_post(&t->begin);
 	sem_post(&t->go);
@@ -473,8 +530,8 @@ size_t tracer_stop(struct tracer *t)
 		soon.tv_sec += soon.tv_nsec / 1000000000;
 		soon.tv_nsec %= 1000000000;
 	} while (pthread_timedjoin_np(t->thread, NULL, &soon) == ETIMEDOUT);
-	blocked = t->blocked;
+	rest = (struct tracer_rest){ .pending = t->blocked, .deaf = t->deaf.n_later };
 	free(t->slot_of);
 	free(t);
-	return blocked;
+	return rest;
 }

@@ -47,9 +47,15 @@ size_t tracer_deaf(const struct tracer *t);
 /* The readers run: begin. With @enable the events are started too. */
 void tracer_go(struct tracer *t, bool enable);
 
-/* No further samples; every thread runs on, with no signal of ours pending. NULL does
- * nothing. Returns how many threads block the signal and keep one pending. */
-size_t tracer_stop(struct tracer *t);
+/* Threads that blocked the signal. */
+struct tracer_rest {
+	size_t pending; /* and keep one pending */
+	size_t deaf;	/* since they began, or later, and are not in tracer_deaf() */
+};
+
+/* No further samples; every thread runs on, with no signal of ours pending but in the rest
+ * that it returns. NULL does nothing. */
+struct tracer_rest tracer_stop(struct tracer *t);
 
 /* For attach, on the tracer's thread: it seizes each thread, and has each event stop it. */
 struct attach_hooks tracer_hooks(struct tracer *t);

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/nudge.h"
+
 static void tell(struct wait_post *p, const struct cpu_slot *slot,
 		 const struct wait_message *m)
 {
@@ -19,6 +21,8 @@ static void tell(struct wait_post *p, const struct cpu_slot *slot,
 	}
 	memcpy(to, m, n);
 	queue_commit(&p->in[slot->index]);
+	if (queue_half_full(&p->in[slot->index]))
+		nudge_tid(atomic_load_explicit(&p->tid, memory_order_relaxed));
 }
 
 void wait_post_switch(struct wait_post *p, const struct cpu_slot *slot, pid_t pid, pid_t tid,

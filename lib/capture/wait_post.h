@@ -27,7 +27,9 @@ struct wait_message {
 
 struct wait_post {
 	struct queue *in;   /* of each CPU's slot, struct wait_message */
+	int *poke;	    /* eventfds: each wakes the reader of a CPU's slot */
 	_Atomic bool blind; /* one had no room */
+	_Atomic pid_t tid;  /* who reads them; nudged when a queue is half full */
 };
 
 /* A thread of a target leaves its CPU or comes onto one; it left with these registers; it

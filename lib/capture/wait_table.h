@@ -24,6 +24,7 @@ struct wait {
 	bool asleep;	/* off its CPU since @out; else the rest says nothing */
 	bool preempted; /* it did not want to leave */
 	bool read;	/* its stack is known: the caller's */
+	bool strange;	/* its process was no target at the last tick: the caller's */
 	bool regs_known;
 	uint32_t ticks; /* that fell into it */
 	uint64_t out;

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "base/draw.h"
 #include "base/stats.h"
 #include "capture/hold.h"
 #include "capture/reader_int.h"
@@ -28,18 +29,18 @@ enum {
 	DRAIN_STEP_NS = 50000,
 	READ_PART = 20, /* of the time between ticks, one part in so many for reads */
 	READ_LEAST_NS = 1000000,
+	LEAST_NS = 1000000,	 /* mean distance of ticks; a tick itself takes some 20 us */
 	LONGEST_NS = 1000000000, /* between ticks, where reads take too long */
 	LAST_NS = 1000000000,	 /* for reads at the end */
 	NICE = -10,
-	STOP_MS = 500,
 };
 
 struct waits {
 	struct reader_config *c;
 	struct cpu_slot slot;  /* of no CPU: its queues, its guard, its reader */
-	int *poke;	       /* eventfds: each wakes a CPU's reader */
 	struct wait_post post; /* what readers tell */
 	_Atomic bool stop;
+	_Atomic uint64_t told_ns;
 	bool begun;
 	uint64_t period_ns, base_ns, start_ns, last_ns;
 	struct wait_table table;
@@ -129,8 +130,8 @@ static void wake_readers(struct waits *w)
 		struct cpu_slot *s = &w->c->slots[i];
 
 		heads[i] = perf_ring_head(&s->ring);
-		if (perf_ring_tail(&s->ring) != heads[i] && w->poke[i] >= 0)
-			eventfd_write(w->poke[i], 1);
+		if (perf_ring_tail(&s->ring) != heads[i] && w->post.poke[i] >= 0)
+			eventfd_write(w->post.poke[i], 1);
 	}
 	while (behind && now_ns() < end) {
 		behind = false;
@@ -213,6 +214,30 @@ static void apply_until(struct waits *w, uint64_t until)
 	w->n_late -= n;
 	if (n)
 		memmove(w->late, w->late + n, w->n_late * sizeof(*w->late));
+	atomic_store_explicit(&w->told_ns, until, memory_order_release);
+}
+
+/* Of who is no target any more nothing is passed on but the ends of its threads: its waits end
+ * now. At the second tick, for an end may have come behind the first. What it has become by an
+ * exec is nobody's business. */
+static void end_strangers(struct waits *w, uint64_t at)
+{
+	bool all = !w->c->ours || w->c->split;
+
+	for (size_t i = w->table.n; !all && i--;) {
+		struct wait *wait = &w->table.all[i], over;
+		bool was = wait->strange;
+		uint64_t execed;
+
+		wait->strange = wait->asleep && !ours_has(w->c->ours, wait->pid);
+		if (!wait->strange || !was)
+			continue;
+		execed = births_execed(w->c->births, wait->pid);
+		wait_table_in(&w->table, wait->tid, at, true, &over);
+		if (execed && execed <= over.out)
+			over.ticks = 0;
+		give(w, &over, at);
+	}
 }
 
 /* --- a stack --- */
@@ -338,25 +363,23 @@ static void read_some(struct waits *w, bool fresh, uint64_t until)
 
 /* --- the thread --- */
 
-/* From half to one and a half of the mean distance. */
-static uint64_t draw(struct waits *w)
+/* What readers told by now needs its room: between ticks that are far apart. */
+static void take_early(struct waits *w, uint64_t until)
 {
-	struct reader *r = w->slot.reader;
+	uint64_t now = now_ns();
 
-	r->random ^= r->random >> 12;
-	r->random ^= r->random << 25;
-	r->random ^= r->random >> 27;
-	return w->period_ns / 2 + (uint64_t)((unsigned __int128)w->period_ns *
-						     (r->random * 0x2545f4914f6cdd1d >> 32) >>
-					     32);
+	collect(w);
+	apply_until(w, MIN(now, until));
 }
 
-static void sleep_until(uint64_t ns)
+static void sleep_until(struct waits *w, uint64_t ns)
 {
 	const struct timespec t = { .tv_sec = (time_t)(ns / SECOND),
 				    .tv_nsec = (long)(ns % SECOND) };
 
-	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR &&
+	       !atomic_load(&w->stop))
+		take_early(w, ns);
 }
 
 /* Where reads take too long ticks come less often: then each stands for more. */
@@ -371,14 +394,16 @@ static void adapt(struct waits *w, bool over)
 
 static void tick(struct waits *w)
 {
-	uint64_t distance = draw(w), at = w->last_ns + distance, until;
+	uint64_t distance = draw_around(&w->slot.reader->random, w->period_ns);
+	uint64_t at = w->last_ns + distance, until;
 
-	sleep_until(at);
+	sleep_until(w, at);
 	if (atomic_load(&w->stop))
 		return;
 	w->last_ns = at;
 	collect(w);
 	apply_until(w, at);
+	end_strangers(w, at);
 	wait_table_tick(&w->table, at, distance);
 	until = own_ns() + MAX(distance / READ_PART, (uint64_t)READ_LEAST_NS);
 	read_some(w, true, until);
@@ -427,6 +452,8 @@ static void end(struct waits *w)
 
 	collect(w);
 	apply_until(w, now);
+	for (int tick = 0; tick < 2; tick++)
+		end_strangers(w, now);
 	read_some(w, true, own_ns() + LAST_NS);
 	read_some(w, false, own_ns() + LAST_NS);
 	for (size_t i = 0; i < w->table.n; i++)
@@ -437,6 +464,7 @@ static void end(struct waits *w)
 static void run(struct waits *w)
 {
 	atomic_store_explicit(&w->slot.reader->tid, gettid(), memory_order_relaxed);
+	atomic_store_explicit(&w->post.tid, gettid(), memory_order_relaxed);
 	work_own = &w->slot.work;
 	harden_thread(HARDEN_READER, 0);
 	setpriority(PRIO_PROCESS, 0, NICE);
@@ -503,14 +531,13 @@ struct waits *waits_create(struct reader_config *c)
 		return NULL;
 	w->c = c;
 	w->post.in = calloc(c->cap_slots, sizeof(*w->post.in));
-	w->poke = calloc(c->cap_slots, sizeof(*w->poke));
-	made = make_slot(w) && w->post.in && w->poke;
+	w->post.poke = calloc(c->cap_slots, sizeof(*w->post.poke));
+	made = make_slot(w) && w->post.in && w->post.poke;
 	for (uint32_t i = 0; made && i < c->cap_slots; i++)
-		w->poke[i] = -1;
+		w->post.poke[i] = -1;
 	for (uint32_t i = 0; made && i < c->cap_slots; i++) {
-		w->poke[i] = eventfd(0, EFD_CLOEXEC);
-		c->slots[i].handover.posted = w->poke[i];
-		made = w->poke[i] >= 0 && queue_init(&w->post.in[i], QUEUE_BYTES) == 0;
+		w->post.poke[i] = eventfd(0, EFD_CLOEXEC);
+		made = w->post.poke[i] >= 0 && queue_init(&w->post.in[i], QUEUE_BYTES) == 0;
 	}
 	if (made)
 		return w;
@@ -523,9 +550,8 @@ void waits_destroy(struct waits *w)
 	if (!w)
 		return;
 	for (uint32_t i = 0; i < w->c->cap_slots; i++) {
-		w->c->slots[i].handover.posted = -1;
-		if (w->poke && w->poke[i] > 0)
-			close(w->poke[i]);
+		if (w->post.poke && w->post.poke[i] > 0)
+			close(w->post.poke[i]);
 		if (w->post.in)
 			queue_deinit(&w->post.in[i]);
 	}
@@ -538,7 +564,7 @@ void waits_destroy(struct waits *w)
 	wait_table_deinit(&w->table);
 	free(w->late);
 	free(w->post.in);
-	free(w->poke);
+	free(w->post.poke);
 	free(w);
 }
 
@@ -554,9 +580,14 @@ struct queue *waits_messages(struct waits *w)
 
 int waits_start(struct waits *w, uint64_t period_ns, uint64_t start_ns)
 {
-	w->period_ns = w->base_ns = period_ns;
+	w->period_ns = w->base_ns = MAX(period_ns, (uint64_t)LEAST_NS);
 	w->start_ns = start_ns;
 	return start_reader(w);
+}
+
+uint64_t waits_told_ns(const struct waits *w)
+{
+	return atomic_load_explicit(&w->told_ns, memory_order_acquire);
 }
 
 pid_t waits_watch(struct waits *w)
@@ -578,22 +609,8 @@ bool waits_stuck(const struct waits *w)
 
 void waits_stop(struct waits *w)
 {
-	struct timespec until;
-
-	if (!w || !w->slot.reader)
+	if (!w)
 		return;
 	atomic_store(&w->stop, true);
-	for (int i = 0; i < STOP_MS; i++) {
-		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_nsec += 10000000;
-		until.tv_sec += until.tv_nsec / (long)SECOND;
-		until.tv_nsec %= (long)SECOND;
-		if (pthread_timedjoin_np(w->slot.reader->thread, NULL, &until) == 0) {
-			reader_destroy(w->slot.reader);
-			w->slot.reader = NULL;
-			return;
-		}
-		if (reader_stuck(&w->slot))
-			return;
-	}
+	reader_stop(&w->slot);
 }

@@ -26,9 +26,12 @@ struct wait_post *waits_post(struct waits *w);
 struct queue *waits_queue(struct waits *w);
 struct queue *waits_messages(struct waits *w);
 
-/* After the readers: begin with ticks at a mean distance of @period_ns, and waits that count
- * from @start_ns on. 0 or -errno. */
+/* After the readers: begin with ticks at a mean distance of @period_ns, 1 ms at least, and
+ * waits that count from @start_ns on. 0 or -errno. */
 int waits_start(struct waits *w, uint64_t period_ns, uint64_t start_ns);
+
+/* All waits that had ended by then are queued. Any thread. */
+uint64_t waits_told_ns(const struct waits *w);
 
 /* Control thread, at intervals: if a read hangs, the process whose memory it is, and another
  * thread goes on. Else 0. */

@@ -58,11 +58,12 @@ static Elf64_Sym symbol_at(const struct symbols *s, size_t i)
 /* The name of @sym, and in @n how long it is; NULL: it has none. */
 static const char *symbol_name(const struct symbols *s, const Elf64_Sym *sym, size_t *n)
 {
-	const char *name = (const char *)s->names.at + sym->st_name;
+	const char *name;
 	size_t room;
 
 	if (sym->st_name >= s->names.n)
 		return NULL;
+	name = (const char *)s->names.at + sym->st_name;
 	room = s->names.n - sym->st_name;
 	*n = strnlen(name, room);
 	return *n > 0 && *n < room ? name : NULL;

@@ -18,7 +18,7 @@
 #include "elf/rows.h"
 #include "sys/proc.h"
 
-enum { MAX_LAZY_FDS = 8, MAX_ELFS = 65536, N_BUCKETS = 1024 };
+enum { MAX_LAZY_FDS = 8, MAX_ELFS = 65536, MAX_PATH_BYTES = 16 << 20, N_BUCKETS = 1024 };
 
 enum {
 	PATIENCE_MS = 2000,
@@ -26,6 +26,7 @@ enum {
 	MAX_SLOW = 32,
 	MAX_SLOW_OF_DEVICE = 3,
 	MAX_MISSES = 64,
+	CHECK_NS = 100000000,
 	IDLE = 10000, /* lookups: what was not asked for since makes room even where there is
 			 little */
 };
@@ -45,13 +46,18 @@ struct elfcache_elf {
 	unsigned char build_id[ELFIMAGE_MAX_ID];
 	size_t n_id;
 	unsigned misses, bad_ends;
+	struct elfcache_stamp stamp; /* changed_ns 0: none was noted */
+	uint64_t checked_ns;	     /* it was so then */
+	uint64_t version;
 	uint64_t used; /* elfcache.clock at the last lookup */
+	bool kept;     /* elfcache_keep() */
 };
 
 struct elfcache {
 	struct elfcache_elf *bucket[N_BUCKETS];
 	size_t n_elfs, n_fds, bytes, max_bytes;
-	uint64_t clock;
+	size_t path_bytes;
+	uint64_t clock, last_version;
 	struct elfcache_facts facts;
 	struct elfcache_elf *slow[MAX_SLOW]; /* files that take too long */
 	size_t n_slow;
@@ -151,6 +157,7 @@ static bool id_same(const struct elfcache_id *a, const struct elfcache_id *b)
 struct elfcache_elf *elfcache_get(struct elfcache *c, const struct elfcache_id *id)
 {
 	struct elfcache_elf **b = &c->bucket[hash_pair(id->ino, id->dev) % N_BUCKETS], *e;
+	size_t n;
 
 	for (e = *b; e; e = e->next) {
 		if (!id_same(&e->id, id))
@@ -159,7 +166,10 @@ struct elfcache_elf *elfcache_get(struct elfcache *c, const struct elfcache_id *
 			e->id.generation = id->generation;
 		return e;
 	}
-	e = c->n_elfs < MAX_ELFS ? calloc(1, sizeof(*e)) : NULL;
+	n = strlen(id->path) + 1;
+	if (c->n_elfs == MAX_ELFS || n > MAX_PATH_BYTES - c->path_bytes)
+		return NULL;
+	e = calloc(1, sizeof(*e));
 	if (!e)
 		return NULL;
 	e->id = *id;
@@ -168,9 +178,11 @@ struct elfcache_elf *elfcache_get(struct elfcache *c, const struct elfcache_id *
 		free(e);
 		return NULL;
 	}
+	e->version = ++c->last_version;
 	e->next = *b;
 	*b = e;
 	c->n_elfs++;
+	c->path_bytes += n;
 	return e;
 }
 
@@ -248,6 +260,13 @@ bool elfcache_pending(const struct elfcache_elf *e)
 	return e->state == ELF_READING || e->state == ELF_FD;
 }
 
+/* Who keeps what a module's rows said looks at how many were dropped. */
+static void elf_drop(struct elfcache *c, struct elfcache_elf *e)
+{
+	c->facts.dropped++;
+	elf_forget(c, e);
+}
+
 /* The module that was not asked for longest, other than @keep's. */
 static struct elfcache_elf *find_oldest(const struct elfcache *c,
 					const struct elfcache_elf *keep)
@@ -270,10 +289,81 @@ static void make_room(struct elfcache *c, const struct elfcache_elf *keep)
 
 	while (c->bytes > c->max_bytes && (e = find_oldest(c, keep)) &&
 	       c->clock - e->used >= idle) {
-		c->facts.dropped++;
-		elf_forget(c, e);
+		elf_drop(c, e);
 		e->state = e->image.at ? ELF_IMAGE : ELF_NO_FILE;
 	}
+}
+
+/* ---- Files that change ---- */
+
+void elfcache_note_stamp(struct elfcache_elf *e, const struct elfcache_stamp *stamp,
+			 uint64_t time)
+{
+	e->stamp = *stamp;
+	e->checked_ns = time;
+}
+
+bool elfcache_may_be_old(struct elfcache_elf *e, uint64_t time)
+{
+	if (e->state != ELF_READ || !e->stamp.changed_ns || time < e->checked_ns + CHECK_NS)
+		return false;
+	e->checked_ns = time;
+	return true;
+}
+
+bool elfcache_check(struct elfcache *c, struct elfcache_elf *e,
+		    const struct elfcache_stamp *stamp)
+{
+	if (e->state != ELF_READ || (stamp->bytes == e->stamp.bytes &&
+				     stamp->changed_ns == e->stamp.changed_ns))
+		return false;
+	elf_drop(c, e);
+	e->state = ELF_NO_FILE;
+	e->misses = 0;
+	e->version = ++c->last_version;
+	return true;
+}
+
+uint64_t elfcache_version(const struct elfcache_elf *e)
+{
+	return e->version;
+}
+
+/* ---- Files that nobody maps any more ---- */
+
+void elfcache_keep(struct elfcache_elf *e)
+{
+	e->kept = true;
+}
+
+static bool may_go(const struct elfcache *c, const struct elfcache_elf *e)
+{
+	return !e->kept && e->state != ELF_READING && slow_find(c, e) == c->n_slow;
+}
+
+size_t elfcache_sweep(struct elfcache *c)
+{
+	struct elfcache_elf **p, *e;
+	size_t before = c->n_elfs;
+
+	for (size_t i = 0; i < N_BUCKETS; i++) {
+		for (p = &c->bucket[i]; (e = *p);) {
+			bool go = may_go(c, e);
+
+			e->kept = false;
+			if (!go) {
+				p = &e->next;
+				continue;
+			}
+			*p = e->next;
+			c->n_elfs--;
+			c->n_fds -= e->state == ELF_FD;
+			c->path_bytes -= strlen(e->id.path) + 1;
+			elf_destroy(c, e);
+		}
+	}
+	c->facts.dropped += before - c->n_elfs;
+	return before - c->n_elfs;
 }
 
 /* ---- Reading, elsewhere ---- */
@@ -368,7 +458,7 @@ static void count_bytes(struct elfcache *c, struct elfcache_elf *e)
 	make_room(c, e);
 	if (c->bytes <= c->max_bytes || !c->little)
 		return;
-	elf_forget(c, e);
+	elf_drop(c, e);
 	e->state = ELF_BAD;
 	if (c->stats)
 		STATS_ADD(c->stats, nameless, 1);

@@ -14,11 +14,16 @@
 
 #include "base/base.h"
 
-/* A file by its identity. Lives as long as the cache; its module may be dropped
- * when the cache is full. */
+/* A file by its identity. Lives until elfcache_sweep() finds that nobody keeps it; its module
+ * may be dropped when the cache is full. */
 struct elfcache_id {
 	uint64_t dev, ino, generation; /* generation 0: not known, matches any */
 	const char *path;
+};
+
+/* By what it is noticed that something else is in a file than before. */
+struct elfcache_stamp {
+	uint64_t bytes, changed_ns; /* changed_ns: by CLOCK_REALTIME */
 };
 
 struct elfcache;
@@ -48,8 +53,14 @@ struct file_helper *elfcache_reader(const struct elfcache *c);
 /* Of all that its user has done in threads of their own. Borrowed. */
 struct quota *elfcache_quota(const struct elfcache *c);
 
-/* Find or add. NULL when there are too many. */
+/* Find or add. NULL when there are too many, or their paths are too long. */
 struct elfcache_elf *elfcache_get(struct elfcache *c, const struct elfcache_id *id);
+
+/* Make room: forget the files that nobody named to elfcache_keep() since the last time, but for
+ * those that are being read or are slow. How many; their modules count as dropped. */
+void elfcache_keep(struct elfcache_elf *e);
+size_t elfcache_sweep(struct elfcache *c);
+
 const char *elfcache_path(const struct elfcache_elf *e);
 
 /* Has it no descriptor and no module: never given, or dropped since? No longer after many
@@ -62,6 +73,23 @@ void elfcache_missed(struct elfcache_elf *e);
  */
 void elfcache_give_fd(struct elfcache *c, struct elfcache_elf *e, int fd, int root);
 void elfcache_give_image(struct elfcache *c, struct elfcache_elf *e, struct bytes image);
+
+/* The file that was given is as @stamp says, and was so when it was mapped at @time. */
+void elfcache_note_stamp(struct elfcache_elf *e, const struct elfcache_stamp *stamp,
+			 uint64_t time);
+
+/* Was its module read so long before @time that what is mapped by then may be another file of
+ * the same number? Asked again for that a moment later it is not. */
+bool elfcache_may_be_old(struct elfcache_elf *e, uint64_t time);
+
+/* The file is as @stamp says by now: if it was not so as it was read, it is wanted again. True:
+ * so it is. */
+bool elfcache_check(struct elfcache *c, struct elfcache_elf *e,
+		    const struct elfcache_stamp *stamp);
+
+/* A number for this file as it is, never 0 nor given twice: another one once something else was
+ * found in it. Unlike @e it may be kept. */
+uint64_t elfcache_version(const struct elfcache_elf *e);
 
 /* Or give a module that was made elsewhere, which is taken over; NULL: nothing could be. */
 void elfcache_give_module(struct elfcache *c, struct elfcache_elf *e, struct module *m);

@@ -4,11 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
-#include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <zstd.h>
 
 #include "elf/elfimage.h"
+#include "sys/memfile.h"
 
 enum {
 	ZSTD = 2, /* ELFCOMPRESS_ZSTD, which Debian 12's elf.h has not yet */
@@ -33,7 +33,7 @@ static bool is_zstd(const struct elfimage *im, const Elf64_Shdr *sh, Elf64_Chdr 
 
 static int copy(int fd, uint64_t size)
 {
-	int to = memfd_create("elf", MFD_CLOEXEC);
+	int to = memfile_new("elf", false);
 	off_t at = 0;
 
 	while (to >= 0 && (uint64_t)at < size) {

@@ -190,7 +190,8 @@ static int read_symbols(struct module *t, const struct elfimage *im, const Elf64
 	return 0;
 }
 
-/* How far candidate @i reaches: its size, or to the next one. */
+/* How far candidate @i reaches: its size; or to the next one, and not into a function that
+ * begins behind it and has no name. */
 static uint32_t cand_reach(const struct module *t, const struct cands *c, size_t i)
 {
 	const struct module_load *l = find_load(t, c->at[i].start);
@@ -200,7 +201,7 @@ static uint32_t cand_reach(const struct module *t, const struct cands *c, size_t
 		room = MIN(room, MAX_UNSIZED);
 		if (i + 1 < c->n)
 			room = MIN(room, c->at[i + 1].start - c->at[i].start);
-		return (uint32_t)room;
+		return (uint32_t)MIN(room, module_room(t, c->at[i].start - t->base));
 	}
 	return (uint32_t)MIN(MIN(room, c->at[i].size), UINT32_MAX);
 }
@@ -285,8 +286,18 @@ static int push_stub(const struct module *t, struct cands *c, uint64_t at,
 					   (uint32_t)c->n, 0, true });
 }
 
+static int slot_cmp(const void *a, const void *b)
+{
+	uint64_t x = load_u64((const unsigned char *)a + offsetof(Elf64_Rela, r_offset));
+	uint64_t y = load_u64((const unsigned char *)b + offsetof(Elf64_Rela, r_offset));
+
+	return (x > y) - (x < y);
+}
+
 /* The stubs through which a file calls functions: one for each row of .rela.plt, at the end of
- * .plt.sec if there is one, else of .plt (the psABIs of x86-64 and aarch64). */
+ * .plt.sec if there is one, else of .plt (the psABIs of x86-64 and aarch64). They are in the
+ * order of the slots that the rows fill: GNU ld for x86-64 puts rows of functions that are
+ * chosen at run time behind all others, whose stubs stand among theirs (libc, libm). */
 static int read_stubs(struct module *t, const struct elfimage *im, struct cands *c)
 {
 	enum { MAX_FIRST = 32, ROW = sizeof(Elf64_Rela) };
@@ -306,6 +317,7 @@ static int read_stubs(struct module *t, const struct elfimage *im, struct cands 
 	syms = elfimage_bytes(im, sym);
 	*names = elfimage_bytes(im, &im->sh[sym->sh_link]);
 	c->n_strings++;
+	qsort((void *)(uintptr_t)rela.at, n, ROW, slot_cmp);
 	at = plt->sh_addr + plt->sh_size - n * STUB_BYTES;
 	for (size_t i = 0; i < n && r == 0; i++, at += STUB_BYTES)
 		r = push_stub(t, c, at, rela.at + i * ROW, syms, *names);
@@ -421,11 +433,11 @@ static int read_parts(struct module *t, const struct elfimage *im,
 
 	rows = rows && im->machine == arch_host->elf_machine;
 	module_read_loads(t, im);
-	r = read_all_symbols(t, im, from);
 	if (rows)
 		unwind_source_read(&source, arch_host, im, t);
+	r = read_funcs(t, im, &source.eh);
 	if (r == 0)
-		r = read_funcs(t, im, &source.eh);
+		r = read_all_symbols(t, im, from);
 	if (r == 0)
 		find_eval_rest(t, im);
 	if (r == 0 && rows)

@@ -18,7 +18,10 @@
 #include "elf/module_wire.h"
 #include "elf/opener.h"
 #include "elf/sealed.h"
+#include "names/demangle.h"
+#include "sys/family.h"
 #include "sys/fdpass.h"
+#include "sys/memfile.h"
 #include "sys/proc.h"
 #include "sys/unprivileged.h"
 
@@ -188,6 +191,11 @@ void file_helper_end(struct file_helper *h)
 	}
 	waitpid(h->pid, NULL, WNOHANG);
 	file_helper_unref(h);
+}
+
+uint64_t file_helper_cpu_ns(const struct file_helper *h)
+{
+	return h ? family_cpu_ns(h->pid) : 0;
 }
 
 struct asking {
@@ -424,14 +432,14 @@ static ssize_t take_bytes(void *buf, size_t n, int fd)
 	return (ssize_t)b.n;
 }
 
-ssize_t file_helper_bytes(struct file_helper *h, int fd, uint64_t at, void *buf, size_t n)
+static ssize_t ask_bytes(struct file_helper *h, int fd, const struct file_question *q, int ms,
+			 void *buf, size_t n)
 {
-	const struct file_question q = { .kind = FILE_BYTES, .at = at, .n = n };
 	int socket, fds[FDPASS_MAX], k;
 	struct file_answer a;
 	ssize_t got = -EPROTO;
 
-	k = ask_one(h, fd, &q, -1, &socket, &a, fds);
+	k = ask_one(h, fd, q, ms, &socket, &a, fds);
 	if (k < 0)
 		return k;
 	if (k == 0 && a.result <= 0)
@@ -441,6 +449,29 @@ ssize_t file_helper_bytes(struct file_helper *h, int fd, uint64_t at, void *buf,
 	fdpass_close(fds, k);
 	answered(h, socket, got == -EPROTO ? -EPROTO : 0, a.last);
 	return got;
+}
+
+ssize_t file_helper_bytes(struct file_helper *h, int fd, uint64_t at, void *buf, size_t n)
+{
+	const struct file_question q = { .kind = FILE_BYTES, .at = at, .n = n };
+
+	return ask_bytes(h, fd, &q, -1, buf, n);
+}
+
+ssize_t file_helper_demangle(struct file_helper *h, const char *name, char *buf, size_t cap,
+			     int ms)
+{
+	const struct file_question q = { .kind = FILE_NAME };
+	_cleanup_close_ int fd = h ? memfile_new("pysampled", false) : -1;
+	ssize_t n = (ssize_t)strlen(name);
+
+	if (!h)
+		return demangle(name, buf, cap) ? (ssize_t)strlen(buf) : 0;
+	if (fd < 0 || write(fd, name, (size_t)n) != n)
+		return -EAGAIN;
+	n = ask_bytes(h, fd, &q, ms, buf, cap - 1);
+	buf[MAX(n, 0)] = '\0';
+	return n;
 }
 
 /* Is it one that a file can be read on from, after @from? */

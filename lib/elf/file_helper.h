@@ -38,6 +38,9 @@ void file_helper_unref(struct file_helper *h);
  * answer gets none, and the processes end. NULL does nothing. */
 void file_helper_end(struct file_helper *h);
 
+/* CPU time that its processes have used, in ns: family_cpu_ns(). 0 of NULL. */
+uint64_t file_helper_cpu_ns(const struct file_helper *h);
+
 /* Who opens files for it (opener.h). NULL of NULL. */
 struct pool *file_helper_openers(struct file_helper *h);
 
@@ -71,6 +74,15 @@ int file_helper_id(struct file_helper *h, unsigned char ret[ELFIMAGE_MAX_ID], in
 /* Up to @n bytes of @fd at @at, read elsewhere, as file_helper_read(); how many. */
 ssize_t file_helper_bytes(struct file_helper *h, int fd, uint64_t at, void *buf, size_t n);
 
+/* For a name that a person waits for. */
+enum { FILE_HELPER_NAME_MS = 1000 };
+
+/* demangle() of @name elsewhere (@h NULL: here), for it may take for ever: how many bytes @buf
+ * got, a NUL behind; 0: it means nothing more; -ETIMEDOUT: not in @ms; else as
+ * file_helper_read(). @cap: SYMNAMES_MAX at least. */
+ssize_t file_helper_demangle(struct file_helper *h, const char *name, char *buf, size_t cap,
+			     int ms);
+
 /* Bad ends are counted in @stats until file_helper_end(). */
 void file_helper_count(struct file_helper *h, struct stats *stats);
 
@@ -101,7 +113,8 @@ struct file_question {
 		FILE_ID,
 		FILE_PROBE,
 		FILE_LAYOUT,
-		FILE_BYTES
+		FILE_BYTES,
+		FILE_NAME /* the file is a symbol's */
 	} kind;
 	unsigned rows;		/* FILE_READ, with the file: unwind rows are wanted */
 	unsigned set;		/* FILE_OPENED: bit N: there is one at place N. With these */
@@ -114,7 +127,7 @@ struct file_question {
 
 struct file_answer {
 	enum { FILE_DONE, FILE_WANTS } kind;
-	int result; /* FILE_DONE: 0, and the tables; or -errno; of FILE_BYTES how many */
+	int result; /* FILE_DONE: 0, and the tables; or -errno; of FILE_BYTES and _NAME how many */
 	unsigned last;		    /* ... and it takes no further question */
 	struct debugfile_want want; /* FILE_WANTS: a debug file */
 	union {

@@ -21,6 +21,9 @@
 #include "elf/module_wire.h"
 #include "elf/opener.h"
 #include "elf/sealed.h"
+#include "names/demangle.h"
+#include "names/symnames.h"
+#include "sys/family.h"
 #include "sys/fdpass.h"
 #include "sys/proc.h"
 #include "sys/harden.h"
@@ -157,6 +160,24 @@ static int read_bytes(int fd, const struct file_question *q, struct file_answer 
 	return made;
 }
 
+/* What a symbol's name means. */
+static int read_name(int fd, struct file_answer *ret)
+{
+	char raw[SYMNAMES_RAW], name[SYMNAMES_MAX] = "";
+	ssize_t n = pread(fd, raw, sizeof(raw) - 1, 0);
+	int made = -1;
+
+	raw[MAX(n, 0)] = '\0';
+	if (n < 0 || !demangle(raw, name, sizeof(name)))
+		name[0] = '\0';
+	ret->result = (int)strlen(name);
+	if (ret->result > 0)
+		made = sealed_make(&(struct iovec){ name, strlen(name) }, 1);
+	if (ret->result > 0 && made < 0)
+		ret->result = -EAGAIN;
+	return made;
+}
+
 /* Its tables are in the file that is returned, where there are any. */
 static int answer(int socket, int fd, const struct file_question *q, struct file_answer *ret)
 {
@@ -172,6 +193,8 @@ static int answer(int socket, int fd, const struct file_question *q, struct file
 		return read_image(fd, q, ret);
 	case FILE_BYTES:
 		return read_bytes(fd, q, ret);
+	case FILE_NAME:
+		return read_name(fd, ret);
 	case FILE_READ:
 	case FILE_OPENED:
 		break;
@@ -281,7 +304,7 @@ static int serve(const struct server *s)
 	pid_t self = getpid();
 	char byte;
 
-	signal(SIGCHLD, SIG_IGN); /* the kernel buries them */
+	family_bury();
 	while ((n = fdpass_receive(s->from, &byte, 1, fds)) != -EPIPE) {
 		if (n < 1)
 			continue;

@@ -87,6 +87,13 @@ const struct module_func *module_row(const struct module *t, uint64_t x)
 	return &t->func[i - 1];
 }
 
+uint64_t module_room(const struct module *t, uint64_t x)
+{
+	size_t i = rows_below(t->func, t->n_funcs, sizeof(*t->func), x);
+
+	return i < t->n_funcs ? t->func[i].start - x : UINT64_MAX;
+}
+
 bool module_function(const struct module *t, uint64_t vaddr, uint64_t *start)
 {
 	const struct module_func *f = module_row(t, vaddr - t->base);

@@ -81,6 +81,10 @@ const char *module_symbol(const struct module *t, uint64_t vaddr);
 /* The row of @func that covers @x (relative to base), or NULL. */
 const struct module_func *module_row(const struct module *t, uint64_t x);
 
+/* How many bytes from @x (relative to base) on the next function of .eh_frame begins; UINT64_MAX:
+ * there is none. */
+uint64_t module_room(const struct module *t, uint64_t x);
+
 /* Is @vaddr in the eval loop's nameless part? */
 bool module_is_eval_rest(const struct module *t, uint64_t vaddr);
 

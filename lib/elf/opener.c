@@ -152,17 +152,17 @@ static int send_question(const void *arg, int socket)
 	return fdpass_send(socket, a->q, sizeof(*a->q), a->fds, a->n);
 }
 
-/* The answer, with up to two descriptors in @got, -1 where there is none. Who is ended while it
- * opens is asked for once more: what it opens does not end it. */
-static int have_done(struct pool *p, const struct question *q, const int *fds, size_t n, int ms,
-		     struct stat *st, int got[2])
+/* The answer, with up to @most of two descriptors in @got, -1 where there is none. Who is ended
+ * while it opens is asked for once more: what it opens does not end it. */
+static int have_done(struct pool *p, const struct asking *asking, int ms, struct stat *st,
+		     int got[2], int most)
 {
 	int taken[FDPASS_MAX], k = -EPIPE, socket;
 	struct answer a;
 
 	got[0] = got[1] = -1;
 	for (int i = 0; i < 2 && k == -EPIPE; i++) {
-		socket = pool_ask(p, send_question, &(struct asking){ q, fds, n });
+		socket = pool_ask(p, send_question, asking);
 		if (socket < 0)
 			return proc_is_short(socket) ? socket : -EAGAIN;
 		if (!pool_answers(p, socket, ms))
@@ -176,12 +176,12 @@ static int have_done(struct pool *p, const struct question *q, const int *fds, s
 	pool_give(p, socket);
 	if (st)
 		*st = a.st;
-	for (int i = 0; i < k && i < 2; i++)
-		got[i] = taken[i];
-	if (k > 2 || (k > 0 && a.result < 0)) {
+	if (k > most || (k > 0 && a.result < 0)) {
 		fdpass_close(taken, k);
 		return -EAGAIN;
 	}
+	for (int i = 0; i < k; i++)
+		got[i] = taken[i];
 	return a.result;
 }
 
@@ -205,7 +205,8 @@ int opener_map(struct pool *openers, pid_t pid, const struct proc_map *m, int ms
 		return -ENAMETOOLONG;
 	q.map.path = NULL;
 	if (openers) {
-		r = have_done(openers, &q, NULL, 0, ms, st, got);
+		r = have_done(openers, &(struct asking){ &q, NULL, 0 }, ms, st, got,
+			      root ? 2 : 1);
 	} else {
 		got[1] = -1;
 		r = got[0] = look(proc_map_open(pid, m), st);
@@ -226,7 +227,7 @@ int opener_path(struct pool *openers, int root, const char *path, int ms, struct
 		return -ENAMETOOLONG;
 	if (!openers)
 		return look(rootfile_open(root, path), st);
-	r = have_done(openers, &q, &root, root >= 0, ms, st, got);
+	r = have_done(openers, &(struct asking){ &q, &root, root >= 0 }, ms, st, got, 1);
 	return r < 0 ? r : got[0] < 0 ? -EAGAIN : got[0];
 }
 
@@ -237,7 +238,7 @@ int opener_stat(struct pool *openers, int fd, int ms, struct stat *st)
 
 	if (!openers)
 		return fstat(fd, st) < 0 ? -errno : 0;
-	return have_done(openers, &q, &fd, 1, ms, st, got);
+	return have_done(openers, &(struct asking){ &q, &fd, 1 }, ms, st, got, 0);
 }
 
 static bool put_message(struct question *q, const void *message, size_t n)
@@ -260,16 +261,18 @@ int opener_send(struct pool *openers, int socket, const void *message, size_t n,
 	if (!(flags & O_PATH) || !openers)
 		return fdpass_send(socket, message, n, fds, n_fds);
 	memcpy(send + 1, fds, n_fds * sizeof(*fds));
-	return have_done(openers, &q, send, n_fds + 1, ms, NULL, got);
+	return have_done(openers, &(struct asking){ &q, send, n_fds + 1 }, ms, NULL, got, 0);
 }
 
 int opener_debug(struct pool *openers, int socket, void *message, size_t n, size_t set_at,
 		 const struct debugfile_want *want, int root, const char *beside)
 {
 	struct question q = { .kind = OPEN_DEBUG, .want = *want, .set_at = (uint32_t)set_at };
+	const int fds[] = { socket, root };
 	int got[2];
 
 	if (!path_fits(&q, beside) || !put_message(&q, message, n))
 		return -EINVAL;
-	return have_done(openers, &q, (int[]){ socket, root }, root >= 0 ? 2 : 1, -1, NULL, got);
+	return have_done(openers, &(struct asking){ &q, fds, root >= 0 ? 2 : 1 }, -1, NULL, got,
+			 0);
 }

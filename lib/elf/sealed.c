@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "sys/memfile.h"
+
 enum { SEALS = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE };
 
 static int put(int fd, struct iovec *at, const struct iovec *end)
@@ -29,7 +31,7 @@ static int put(int fd, struct iovec *at, const struct iovec *end)
 
 int sealed_make(struct iovec *part, size_t n)
 {
-	int r, fd = memfd_create("pysampled", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int r, fd = memfile_new("pysampled", true);
 
 	if (fd < 0)
 		return -ENOMEM;
@@ -43,9 +45,10 @@ int sealed_make(struct iovec *part, size_t n)
 /* Its size, or 0. */
 static size_t size_of(int fd, uint64_t max)
 {
+	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat st;
 
-	if (fcntl(fd, F_GET_SEALS) != SEALS || fstat(fd, &st) < 0 || st.st_size <= 0 ||
+	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) < 0 || st.st_size <= 0 ||
 	    (uint64_t)st.st_size > max || lseek(fd, 0, SEEK_HOLE) != st.st_size)
 		return 0;
 	return (size_t)st.st_size;

@@ -30,9 +30,8 @@ struct place {
 };
 
 struct file {
-	uint64_t ino;
-	uint32_t maj, min;
-	int fd, root; /* fd < 0: it can't be had */
+	uint64_t version; /* elfcache_version() */
+	int fd, root;	  /* fd < 0: it can't be had */
 	char *path;
 };
 
@@ -57,6 +56,13 @@ struct places {
 	struct places_frame alone; /* of a place that there was no room for more of */
 };
 
+static ssize_t ask_name(void *arg, const char *raw, char *buf, size_t cap)
+{
+	const struct places *p = arg;
+
+	return file_helper_demangle(p->files, raw, buf, cap, FILE_HELPER_NAME_MS);
+}
+
 struct places *places_create(struct srcline *lines, bool debuginfod, struct stats *stats)
 {
 	struct places *p = calloc(1, sizeof(*p));
@@ -65,11 +71,17 @@ struct places *places_create(struct srcline *lines, bool debuginfod, struct stat
 		free(p);
 		return NULL;
 	}
+	symnames_ask(&p->names, ask_name, p);
 	p->lines = lines;
 	p->debuginfod = debuginfod;
 	p->stats = stats;
 	p->max_bytes = SIZE_MAX;
 	return p;
+}
+
+uint64_t places_cpu_ns(const struct places *p)
+{
+	return p ? srcline_cpu_ns(p->lines) : 0;
 }
 
 void places_limit(struct places *p, size_t bytes)
@@ -115,20 +127,19 @@ void places_destroy(struct places *p)
 static int file_of(struct places *p, const struct space *sp, const struct space_map *m)
 {
 	struct file *f = p->file;
+	struct elfcache_stamp unused;
 	int root = -1, fd;
 
 	for (size_t i = 0; i < p->n_files; i++, f++)
-		if (f->ino == m->ino && f->maj == m->maj && f->min == m->min)
+		if (f->version == elfcache_version(m->elf))
 			return f->fd < 0 ? -1 : (int)i;
 	if (p->n_files == PLACES_MAX_FILES)
 		return -1;
 	p->files = elfcache_reader(sp->of->elfs);
-	fd = space_open(sp, m, &root);
+	fd = space_open(sp, m, &root, &unused);
 	if (fd == -EAGAIN)
 		return -1;
-	*f = (struct file){ .ino = m->ino,
-			    .maj = m->maj,
-			    .min = m->min,
+	*f = (struct file){ .version = elfcache_version(m->elf),
 			    .fd = fd,
 			    .root = root,
 			    .path = strdup(elfcache_path(m->elf)) };

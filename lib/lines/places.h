@@ -26,6 +26,9 @@ enum { PLACES_MAX_FILES = 128, PLACES_FDS = 2 * PLACES_MAX_FILES /* descriptors,
 struct places *places_create(struct srcline *lines, bool debuginfod, struct stats *stats);
 void places_destroy(struct places *p);
 
+/* CPU time in ns that the processes have used that look for lines. 0 of NULL. */
+uint64_t places_cpu_ns(const struct places *p);
+
 /* From now on they take at most @bytes, with what is found of them. Native frames beyond have
  * names without lines, and are counted (unplaced). */
 void places_limit(struct places *p, size_t bytes);

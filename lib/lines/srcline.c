@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -13,6 +12,8 @@
 #include "base/clock.h"
 #include "elf/opener.h"
 #include "lines/srcline_int.h"
+#include "sys/family.h"
+#include "sys/memfile.h"
 #include "sys/unprivileged.h"
 
 enum {
@@ -54,10 +55,15 @@ void srcline_end(struct srcline *s)
 	free(s);
 }
 
+uint64_t srcline_cpu_ns(const struct srcline *s)
+{
+	return s ? family_cpu_ns(s->pid) : 0;
+}
+
 /* The question as a file, to be read from its beginning. */
 static int question_open(const struct srcline_question *q, const uint64_t *at)
 {
-	int fd = memfd_create("srcline", MFD_CLOEXEC);
+	int fd = memfile_new("srcline", false);
 	size_t n = q->n * sizeof(*at);
 
 	if (fd < 0)

@@ -39,6 +39,7 @@ struct srcline;
  * may be asked to. NULL: it can't be had. */
 struct srcline *srcline_start(bool debuginfod);
 void srcline_end(struct srcline *s);
+uint64_t srcline_cpu_ns(const struct srcline *s); /* family_cpu_ns(). 0 of NULL */
 
 /* Have the lines of @n addresses of @f (as its segments have them, ascending) found, in @ms at
  * most. @debuginfod: fetch its debug file where it is not on this machine. 0; -ENOENT: there

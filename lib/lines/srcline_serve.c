@@ -17,6 +17,7 @@
 
 #include "base/base.h"
 #include "lines/srcline_int.h"
+#include "sys/family.h"
 #include "sys/fdpass.h"
 #include "sys/proc.h"
 #include "sys/unprivileged.h"
@@ -248,7 +249,7 @@ static bool serve_next(struct server *s)
 
 int srcline_serve(bool debuginfod, int (*answer)(void), int (*fetch)(void))
 {
-	static const int sigs[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD };
+	static const int sigs[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
 	struct server s = { fcntl(0, F_DUPFD_CLOEXEC, HIGH), -1, answer, fetch };
 	sigset_t none;
 
@@ -256,6 +257,7 @@ int srcline_serve(bool debuginfod, int (*answer)(void), int (*fetch)(void))
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(sigs); i++)
 		signal(sigs[i], SIG_IGN);
+	family_bury();
 	if (debuginfod)
 		open_cache();
 	if (s.from < 0 || unprivileged_become() < 0)

@@ -15,10 +15,9 @@ void codefile_deinit(struct codefile *c)
 		free(c->block[i].bytes);
 }
 
-static struct codefile_block *block_slot(struct codefile *c, const struct space_map *m,
-					 uint64_t at)
+static struct codefile_block *block_slot(struct codefile *c, uint64_t file, uint64_t at)
 {
-	uint64_t h = ((uintptr_t)m->elf ^ at / BLOCK) * 0x9e3779b97f4a7c15;
+	uint64_t h = (file << 40 ^ file ^ at / BLOCK) * 0x9e3779b97f4a7c15;
 
 	return &c->block[h >> 32 & (CODEFILE_BLOCKS - 1)];
 }
@@ -28,16 +27,16 @@ static struct codefile_block *block_slot(struct codefile *c, const struct space_
 static const struct codefile_block *block(struct codefile *c, const struct space *sp,
 					  const struct space_map *m, uint64_t at)
 {
-	struct codefile_block *b = block_slot(c, m, at);
-	uint64_t now = now_ns();
+	uint64_t file = elfcache_version(m->elf), now = now_ns();
+	struct codefile_block *b = block_slot(c, file, at);
 	ssize_t n;
 
-	if (b->elf == m->elf && b->at == at && (b->n || now < b->retry_ns))
+	if (b->file == file && b->at == at && (b->n || now < b->retry_ns))
 		return b;
 	if (!b->bytes)
 		b->bytes = malloc(BLOCK);
 	n = b->bytes ? space_read(sp, m, at, b->bytes, BLOCK) : -ENOMEM;
-	b->elf = m->elf;
+	b->file = file;
 	b->at = at;
 	b->n = n < 0 ? 0 : (size_t)n;
 	b->retry_ns = now + RETRY_NS;

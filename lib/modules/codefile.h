@@ -14,9 +14,9 @@ enum { CODEFILE_BLOCKS = 256 };
 
 struct codefile {
 	struct codefile_block {
-		const struct elfcache_elf *elf; /* whose; NULL: not used yet */
-		uint64_t at;			/* in the file */
-		uint64_t retry_ns;		/* if there is nothing in it */
+		uint64_t file;	   /* whose: elfcache_version(); 0: not used yet */
+		uint64_t at;	   /* in the file */
+		uint64_t retry_ns; /* if there is nothing in it */
 		size_t n;
 		unsigned char *bytes;
 	} block[CODEFILE_BLOCKS];

@@ -6,12 +6,12 @@
 #include "modules/jit_objects.h"
 
 #include <errno.h>
-#include <sys/mman.h>
 
 #include "base/clock.h"
 #include "elf/file_helper.h"
 #include "elf/opener.h"
 #include "remote_mem.h"
+#include "sys/memfile.h"
 #include "sys/proc.h"
 #include "sys/proc_maps.h"
 
@@ -67,11 +67,15 @@ static int parse(struct codemap *m, int fd, enum codemap_kind kind, struct file_
 	int r = 0;
 
 	while (r == 0 && place.more) {
+		uint64_t from = place.at;
+
 		place.more = false;
 		if (files)
 			r = file_helper_code(files, m, fd, kind, &place);
 		else
 			codemap_read(m, fd, kind, &place);
+		if (r == 0 && place.more && place.at == from)
+			r = -EAGAIN; /* there was no memory for a piece */
 	}
 	return r;
 }
@@ -209,7 +213,7 @@ static uint64_t copy(int fd, struct rmem *mem, const struct entries *new)
 static int take(struct jit_objects *o, struct rmem *mem, const struct entries *new,
 		struct file_helper *files, uint64_t *head)
 {
-	_cleanup_close_ int fd = memfd_create("pysampled", MFD_CLOEXEC);
+	_cleanup_close_ int fd = memfile_new("pysampled", false);
 	uint64_t last = fd < 0 ? 0 : copy(fd, mem, new);
 	int r;
 

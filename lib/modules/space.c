@@ -17,6 +17,9 @@
 enum {
 	MAX_SPACES = 32768,
 	MAX_MAPS = 65536, /* the kernel's own limit a process */
+	CHECK_EVERY_NS = 20000000,
+	CHECKS_AT_ONCE = 50,
+	SWEEP_EVERY = 1024, /* files that were refused: each time all maps are looked at */
 };
 
 static struct space **space_slot(struct spaces *s, pid_t pid)
@@ -92,12 +95,13 @@ static void space_exec(struct spaces *s, const struct side *side)
 	sp->whole = nothing_lost(s);
 }
 
-/* At its end a process works on in the kernel, and is sampled there. */
+/* At its end a process works on in the kernel, and is sampled there; and it may be its main
+ * thread alone that has ended. */
 static void space_end(struct spaces *s, pid_t pid)
 {
 	struct space *gone = space_take(s, pid), **kept = &s->ended[s->n_ended % SPACE_ENDED];
 
-	if (!gone || gone->whole != nothing_lost(s) || gone->n > SPACE_ENDED_MAPS) {
+	if (!gone || gone->n > SPACE_ENDED_MAPS) {
 		space_free(gone);
 		return;
 	}
@@ -106,7 +110,7 @@ static void space_end(struct spaces *s, pid_t pid)
 	s->n_ended++;
 }
 
-static const struct space *space_ended(const struct spaces *s, pid_t pid)
+static struct space *space_ended(const struct spaces *s, pid_t pid)
 {
 	for (size_t i = s->n_ended, k = 0; i-- > 0 && k < SPACE_ENDED; k++)
 		if (s->ended[i % SPACE_ENDED]->pid == pid)
@@ -228,17 +232,75 @@ static void space_fork(struct spaces *s, pid_t child, pid_t parent, uint64_t tim
 
 /* ---- Files behind maps ---- */
 
+static void keep_files(const struct space *sp)
+{
+	for (size_t i = 0; sp && i < sp->n; i++)
+		if (sp->map[i].elf)
+			elfcache_keep(sp->map[i].elf);
+}
+
+static void sweep(struct spaces *s)
+{
+	for (size_t i = 0; i < SPACE_BUCKETS; i++)
+		for (const struct space *sp = s->bucket[i]; sp; sp = sp->next)
+			keep_files(sp);
+	for (size_t i = 0; i < SPACE_ENDED; i++)
+		keep_files(s->ended[i]);
+	for (size_t i = 0; i < s->n_stuck; i++)
+		elfcache_keep(s->stuck[i].elf);
+	if (elfcache_sweep(s->elfs) >= SWEEP_EVERY)
+		s->n_refused = 0;
+	s->n_opened++;
+}
+
+struct elfcache_elf *spaces_elf(struct spaces *s, const struct elfcache_id *id)
+{
+	struct elfcache_elf *e = elfcache_get(s->elfs, id);
+
+	if (e || s->n_refused++ % SWEEP_EVERY)
+		return e;
+	sweep(s);
+	return elfcache_get(s->elfs, id);
+}
+
 /* Let @elf have its file, while the process is there. */
 static void map_open(const struct space *sp, const struct space_map *m)
 {
-	int root, fd = space_open(sp, m, &root);
+	struct elfcache_stamp stamp;
+	int root, fd = space_open(sp, m, &root, &stamp);
 
 	if (fd >= 0) {
+		if (elfcache_wants_file(m->elf))
+			elfcache_note_stamp(m->elf, &stamp, m->told_ns);
 		elfcache_give_fd(sp->of->elfs, m->elf, fd, root);
 		sp->of->n_opened++;
 	} else if (fd != -EAGAIN) {
 		elfcache_missed(m->elf);
 	}
+}
+
+/* True: a file that was read may be looked at again. Some are each second, for each look takes a
+ * thread. */
+static bool may_check(struct spaces *s, uint64_t time)
+{
+	const uint64_t most = (uint64_t)CHECKS_AT_ONCE * CHECK_EVERY_NS;
+
+	if (time < s->check_ns)
+		return false;
+	s->check_ns = MAX(s->check_ns, time - MIN(time, most)) + CHECK_EVERY_NS;
+	return true;
+}
+
+/* Another file may have the number of the one that was read by now, or something else be
+ * written into it: nobody is told. */
+static void map_check(const struct space *sp, const struct space_map *m)
+{
+	struct spaces *s = sp->of;
+	struct elfcache_stamp stamp;
+
+	if (!s->elsewhere && elfcache_may_be_old(m->elf, m->told_ns) &&
+	    may_check(s, m->told_ns) && space_look(sp, m, &stamp) == 0)
+		elfcache_check(s->elfs, m->elf, &stamp);
 }
 
 /* Our own vdso is every process's: it is the kernel's. */
@@ -286,7 +348,8 @@ static void side_mmap(struct spaces *s, struct side *side)
 			       .pgoff = side->u.mmap.pgoff,
 			       .maj = side->u.mmap.maj,
 			       .min = side->u.mmap.min,
-			       .ino = side->u.mmap.ino };
+			       .ino = side->u.mmap.ino,
+			       .told_ns = side->time };
 	bool keep = side->u.mmap.prot & PROT_EXEC;
 	struct space *sp = side->u.mmap.kernel ? NULL : space_get(s, side->pid);
 
@@ -296,13 +359,15 @@ static void side_mmap(struct spaces *s, struct side *side)
 	if (!sp->since_ns)
 		sp->since_ns = side->time;
 	if (keep) {
-		m.elf = elfcache_get(s->elfs, &id);
+		m.elf = spaces_elf(s, &id);
 		if (!m.elf)
 			space_note_unread(s);
 	}
 	space_insert(sp, &m, keep);
-	if (m.elf)
+	if (m.elf) {
 		jit_learn(sp, &m);
+		map_check(sp, &m);
+	}
 	if (m.elf && elfcache_wants_file(m.elf)) {
 		if (strcmp(id.path, "[vdso]") == 0 && (!s->elsewhere || s->same_kernel))
 			vdso_give(s, m.elf);
@@ -392,7 +457,9 @@ void spaces_same_kernel(struct spaces *s)
 
 struct space *spaces_find(struct spaces *s, pid_t pid)
 {
-	return *space_slot(s, pid);
+	struct space *sp = *space_slot(s, pid);
+
+	return sp ? sp : space_ended(s, pid);
 }
 
 struct space_map *space_at(const struct space *sp, uint64_t addr)
@@ -423,8 +490,6 @@ bool spaces_without_python(struct spaces *s, pid_t pid)
 {
 	const struct space *sp = spaces_find(s, pid);
 
-	if (!sp)
-		sp = space_ended(s, pid);
 	if (!sp || sp->whole != nothing_lost(s))
 		return false;
 	for (size_t i = 0; i < sp->n; i++)

@@ -16,6 +16,7 @@ struct space_map {
 	uint64_t lo, hi, pgoff;
 	uint32_t maj, min; /* to open the file again after its tables were dropped */
 	uint64_t ino;
+	uint64_t told_ns; /* it was mapped by then; 0: not known */
 	struct elfcache_elf *elf; /* NULL: too many files */
 };
 
@@ -37,20 +38,24 @@ enum {
 	SPACE_BUCKETS = 1024,
 	SPACE_MAX_STUCK = 24,
 	SPACE_ENDED = 64, /* processes that ended last */
-	SPACE_ENDED_MAPS = 64,
+	SPACE_ENDED_MAPS = 512,
 };
 
 struct spaces {
 	struct space *bucket[SPACE_BUCKETS];
 	size_t n;
-	/* All that is known of those that ended last, for spaces_without_python() alone. */
+	/* Those whose main threads ended last, until a record tells of another process of that
+	 * number. */
 	struct space *ended[SPACE_ENDED];
 	size_t n_ended;
 	size_t map_bytes, max_map_bytes; /* of all processes' maps; the latter 0: no bound */
 	struct stats *stats;		 /* borrowed; or NULL */
 	uint64_t last_gen;
 	uint64_t n_lost; /* records, or groups of them */
-	uint64_t n_opened; /* files; what was answered before may have lacked one */
+	uint64_t n_opened; /* files, or forgotten ones; what was answered before may have lacked
+			    * one, or be of what is another one's place by now */
+	uint64_t n_refused; /* files that there was no room for, since much was made last */
+	uint64_t check_ns; /* no file that was read is looked at again before */
 	uint64_t retry_ns; /* none is opened before: descriptors had run out */
 	struct elfcache *elfs;
 	bool ids;
@@ -87,15 +92,20 @@ void spaces_elsewhere(struct spaces *s, const char *root);
 void spaces_same_kernel(struct spaces *s);
 
 /* MMAP, FORK (copy), COMM with exec (forget), EXIT of the leader. Others are ignored. With
- * SPACES_IDS an MMAP gets its file's build-id, which lives as long as @s. */
+ * SPACES_IDS an MMAP gets its file's build-id, which lives until the next call. */
 void spaces_side(struct spaces *s, struct side *side);
 
-struct space *spaces_find(struct spaces *s, pid_t pid); /* or NULL */
+/* Also one whose main thread has ended; or NULL. */
+struct space *spaces_find(struct spaces *s, pid_t pid);
 
 /* Is it certain that @pid maps no file that holds an interpreter? That needs an exec which was
  * told, each record since, and that all its files can be read; else false. @pid may have ended
  * just before. */
 bool spaces_without_python(struct spaces *s, pid_t pid);
+
+/* Find or add a file of what somebody maps; it lives as long as that does. Where there are too
+ * many, those that nobody maps any more are forgotten first. NULL: there still are. */
+struct elfcache_elf *spaces_elf(struct spaces *s, const struct elfcache_id *id);
 
 /* The map that holds @addr, or NULL. */
 struct space_map *space_at(const struct space *sp, uint64_t addr);

@@ -59,6 +59,8 @@ struct opening {
 	uint64_t since_ns; /* it had that number then; 0: not known */
 	struct proc_map map;
 	char path[PATH_MAX];
+	uint64_t told_ns;	/* as of its map */
+	struct elfcache_stamp stamp; /* of what was opened */
 	bool elsewhere; /* below @root, whoever mapped it */
 	int fd, root;	/* root: of its process; -1: ours */
 	bool wants_id;
@@ -104,15 +106,45 @@ static void forget_strangers(struct opening *o, const struct stat *st)
 	o->fd = -ESTALE;
 }
 
+static uint64_t ns_of(const struct timespec *t)
+{
+	return (uint64_t)t->tv_sec * 1000000000 + (uint64_t)t->tv_nsec;
+}
+
+/* Something was written into the file, or another one made that has its number, after it was
+ * mapped. What is written in the future, by a clock that is wrong, says nothing. */
+static void forget_changed(struct opening *o)
+{
+	struct timespec t;
+	uint64_t now, ago, mono = now_ns();
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	now = ns_of(&t);
+	ago = now - MIN(now, o->stamp.changed_ns);
+	if (o->fd < 0 || !o->told_ns || o->stamp.changed_ns > now || ago >= mono ||
+	    mono - ago <= o->told_ns)
+		return;
+	base_close(&o->fd);
+	o->fd = -ESTALE;
+}
+
+/* The file of a process, as it has mapped it. */
+static void open_mapped(struct opening *o)
+{
+	struct stat st = { 0 };
+
+	o->fd = opener_map(file_helper_openers(o->files), o->pid, &o->map, -1, &st, &o->root);
+	forget_strangers(o, &st);
+	o->stamp = (struct elfcache_stamp){ (uint64_t)st.st_size, ns_of(&st.st_mtim) };
+	forget_changed(o);
+}
+
 static void opening_run(void *arg)
 {
 	struct opening *o = arg;
-	struct stat st;
 
 	if (!o->elsewhere) {
-		o->fd = opener_map(file_helper_openers(o->files), o->pid, &o->map, -1, &st,
-				   &o->root);
-		forget_strangers(o, &st);
+		open_mapped(o);
 	} else if (o->root >= 0) {
 		o->fd = rootfile_open(o->root, o->path);
 	}
@@ -162,6 +194,7 @@ static struct opening *opening_make(const struct space *sp, const struct space_m
 		return NULL;
 	o->pid = sp->pid;
 	o->since_ns = sp->since_ns;
+	o->told_ns = m->told_ns;
 	o->at = at;
 	o->n = n_bytes;
 	o->elsewhere = sp->of->elsewhere;
@@ -235,16 +268,40 @@ ssize_t space_read(const struct space *sp, const struct space_map *m, uint64_t a
 	return got;
 }
 
-int space_open(const struct space *sp, const struct space_map *m, int *root)
+/* The file is open, or can't be; NULL: not now. */
+static struct later *open_soon(const struct space *sp, const struct space_map *m,
+			       bool wants_id, struct opening **ret)
 {
 	bool pause = now_ns() < sp->of->retry_ns || !map_has_file(sp->of, m);
-	struct opening *o = pause ? NULL : opening_make(sp, m, 0, 0);
-	struct later *l;
+
+	*ret = pause ? NULL : opening_make(sp, m, 0, 0);
+	if (*ret)
+		(*ret)->wants_id = wants_id;
+	return opening_run_soon(sp->of, *ret, m->elf);
+}
+
+int space_look(const struct space *sp, const struct space_map *m,
+	       struct elfcache_stamp *stamp)
+{
+	struct opening *o;
+	struct later *l = open_soon(sp, m, false, &o);
+	int r;
+
+	if (!l)
+		return -EAGAIN;
+	*stamp = o->stamp;
+	r = MIN(o->fd, 0);
+	later_release(l);
+	return r;
+}
+
+int space_open(const struct space *sp, const struct space_map *m, int *root,
+	       struct elfcache_stamp *stamp)
+{
+	struct opening *o;
+	struct later *l = open_soon(sp, m, sp->of->ids, &o);
 	int fd;
 
-	if (o)
-		o->wants_id = sp->of->ids;
-	l = opening_run_soon(sp->of, o, m->elf);
 	if (!l)
 		return -EAGAIN;
 	fd = o->fd;
@@ -253,6 +310,7 @@ int space_open(const struct space *sp, const struct space_map *m, int *root)
 	if (o->n_id)
 		elfcache_note_id(m->elf, (struct bytes){ o->id, o->n_id });
 	*root = -1;
+	*stamp = o->stamp;
 	if (fd >= 0) {
 		*root = o->root;
 		o->fd = o->root = -1;

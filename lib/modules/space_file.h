@@ -10,9 +10,15 @@
 #include "sys/proc_maps.h"
 
 /* Open the file behind a map (elf is not NULL) and, in @root, the root of its process, -1 if
- * that is ours. In a thread of its own, so that it takes at most a second. A descriptor;
- * -EAGAIN: too slow, or no descriptors left, now; -errno. */
-int space_open(const struct space *sp, const struct space_map *m, int *root);
+ * that is ours; in @stamp what it is by now. In a thread of its own, so that it takes at most a
+ * second. A descriptor; -EAGAIN: too slow, or no descriptors left, now; -ESTALE: what was
+ * mapped is no more in it; -errno. */
+int space_open(const struct space *sp, const struct space_map *m, int *root,
+	       struct elfcache_stamp *stamp);
+
+/* The same, without a descriptor: 0. */
+int space_look(const struct space *sp, const struct space_map *m,
+	       struct elfcache_stamp *stamp);
 
 /* Up to @n bytes at @at of the file behind a map (elf is not NULL) into @buf, read in a thread
  * of its own, so that it takes at most a second. How many; -EAGAIN: too slow, now; -errno. */

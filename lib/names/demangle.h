@@ -16,8 +16,9 @@ extern const bool demangle_built;
 bool demangle_wanted(const char *name);
 
 /* The first @cap - 1 bytes of what @name means: "ns::f(int)", "core::fmt::write". False, and
- * @buf undefined: it means nothing more. No suffix may follow in @name (symnames_cut()). The
- * work is bounded by @cap, for a short name can stand for a text of 2^100 bytes. */
+ * @buf undefined: it means nothing more. No suffix may follow in @name (symnames_cut()). What
+ * is printed is bounded by @cap, for a short name can stand for a text of 2^100 bytes; but the
+ * time of some names doubles with each ten bytes (symnames_ask()). */
 bool demangle(const char *name, char *buf, size_t cap);
 
 #endif

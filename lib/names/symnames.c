@@ -11,6 +11,8 @@
 enum {
 	MAX_NAME_BYTES = 128 << 20, /* all interned names */
 	NAME_OVERHEAD = 32,
+	SHORT = 128, /* bytes of a name that is demangled in ms, whatever it is */
+	MAX_UNANSWERED = 3,
 };
 
 const char symnames_unknown[] = "[unknown]";
@@ -135,16 +137,36 @@ static const char **plain_slot(struct symnames *t, const char *raw)
 	return &t->plain[id];
 }
 
+void symnames_ask(struct symnames *t, symnames_ask_fn *ask, void *arg)
+{
+	t->ask = ask;
+	t->ask_arg = arg;
+}
+
+/* What libiberty takes doubles with each ten bytes of some names. */
+static bool decode(struct symnames *t, const char *raw, char ret[static SYMNAMES_MAX])
+{
+	ssize_t n;
+
+	if (!t->ask || strlen(raw) <= SHORT)
+		return demangle(raw, ret, SYMNAMES_MAX);
+	if (t->n_unanswered == MAX_UNANSWERED)
+		return false;
+	n = t->ask(t->ask_arg, raw, ret, SYMNAMES_MAX);
+	t->n_unanswered += n < 0 && n != -EAGAIN;
+	return n > 0;
+}
+
 /* What @raw means, also of a stub. False: nothing else. */
-static bool plain_name(const char *raw, char ret[static SYMNAMES_MAX])
+static bool plain_name(struct symnames *t, const char *raw, char ret[static SYMNAMES_MAX])
 {
 	size_t n = strcspn(raw, "@");
 	char name[SYMNAMES_MAX];
 
 	if (!raw[n])
-		return demangle(raw, ret, SYMNAMES_MAX);
+		return decode(t, raw, ret);
 	snprintf(name, sizeof(name), "%.*s", (int)MIN(n, sizeof(name) - 1), raw);
-	if (!demangle(name, ret, SYMNAMES_MAX))
+	if (!decode(t, name, ret))
 		return false;
 	n = strlen(ret);
 	snprintf(ret + n, SYMNAMES_MAX - n, "%s", raw + strlen(name));
@@ -159,7 +181,7 @@ const char *symnames_symbol(struct symnames *t, const char *raw)
 
 	if (slot && *slot)
 		return *slot;
-	if (!mangled || !plain_name(raw, plain))
+	if (!mangled || !plain_name(t, raw, plain))
 		symnames_clean(clean, sizeof(clean), raw);
 	else
 		symnames_clean(clean, sizeof(clean), plain);

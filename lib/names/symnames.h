@@ -7,6 +7,7 @@
 #define SYMNAMES_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "base/base.h"
 
@@ -19,6 +20,9 @@ enum {
 
 struct stats;
 
+/* demangle(), with its arguments: how many bytes @buf got; 0: it means nothing more; -errno. */
+typedef ssize_t symnames_ask_fn(void *arg, const char *raw, char *buf, size_t cap);
+
 struct symnames {
 	struct strtab *tab;
 	size_t bytes, max_bytes; /* of all names; symnames_limit() */
@@ -27,6 +31,9 @@ struct symnames {
 	struct strtab *mangled;
 	const char **plain;
 	uint32_t cap_plain;
+	symnames_ask_fn *ask; /* or NULL; symnames_ask() */
+	void *ask_arg;
+	unsigned n_unanswered;
 };
 
 int symnames_init(struct symnames *t); /* 0 or -ENOMEM */
@@ -35,6 +42,10 @@ void symnames_deinit(struct symnames *t);
 /* New names beyond @bytes are symnames_unknown, and counted in @stats (nameless), which is
  * borrowed. */
 void symnames_limit(struct symnames *t, size_t bytes, struct stats *stats);
+
+/* Long names are demangled by @ask, since some would take for ever. After a few that it could
+ * not do (but for -EAGAIN) long names stay as they are. */
+void symnames_ask(struct symnames *t, symnames_ask_fn *ask, void *arg);
 
 extern const char symnames_unknown[]; /* "[unknown]" */
 

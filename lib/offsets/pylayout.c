@@ -111,7 +111,7 @@ static const struct field fields[] = {
 	FIELD(TSTATE, tstate.next, 8, NEEDED),
 	FIELD(TSTATE, tstate.prev, 8, OPTIONAL),
 	FIELD(TSTATE, tstate.interp, 8, NEEDED),
-	FIELD(TSTATE, tstate.thread_id, 8, OPTIONAL),
+	FIELD(TSTATE, tstate.thread_id, 8, NEEDED),
 	FIELD(TSTATE, tstate.native_tid, 8, OPTIONAL),
 	FIELD(TSTATE, tstate.frame, 8, OPTIONAL),
 	FIELD(TSTATE, tstate.cframe, 8, OPTIONAL),
@@ -282,7 +282,7 @@ static int check_age(const struct pylayout *l, struct err *err)
 
 	if (l->lasti_unit) {
 		if (l->lasti_unit > 2 || !pyoff_has(l->code.instructions) ||
-		    !pyoff_has(l->tstate.thread_id) || pyoff_has(l->code.bytecode))
+		    pyoff_has(l->code.bytecode))
 			return err_set(err, -EBADMSG,
 				       "layout: a PyFrameObject without its code");
 		return 0;

@@ -106,7 +106,7 @@ void pycode_line_range(const struct pycode_copy *c, int *min, int *max);
 
 /* Pure. Name or file as UTF-8 into @buf, always terminated: all characters as they are,
  * control characters too, but U+FFFD for each NUL, each surrogate and what is no character at
- * all. Returns bytes written without the NUL. */
+ * all. The byte strings of 2.7 are taken for UTF-8. Returns bytes written without the NUL. */
 size_t pycode_name(const struct pycode_copy *c, char *buf, size_t cap);
 size_t pycode_file(const struct pycode_copy *c, char *buf, size_t cap);
 

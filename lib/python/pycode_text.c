@@ -42,6 +42,7 @@ struct line_iter {
 	int64_t computed;
 	int line;     /* of this entry, 0 none */
 	uint8_t kind; /* enum py_linetable */
+	bool cut;     /* the table goes on behind @end */
 };
 
 static void line_iter_init(struct line_iter *it, const struct pycode_copy *c)
@@ -50,6 +51,7 @@ static void line_iter_init(struct line_iter *it, const struct pycode_copy *c)
 		.at = c->data + c->name_n + c->file_n,
 		.computed = c->firstlineno,
 		.kind = c->linetable,
+		.cut = c->cut & PYCODE_TABLE_CUT,
 	};
 	it->end = it->at + c->table_n;
 }
@@ -88,7 +90,8 @@ static bool locations_next(struct line_iter *it)
 			   0;
 	while (it->at < it->end && !(*it->at & 128))
 		it->at++;
-	return true;
+	/* Of a cut table the last entry may be half of one. */
+	return it->at < it->end || !it->cut;
 }
 
 static int line_of(int64_t computed)
@@ -113,10 +116,11 @@ static bool linetable_next(struct line_iter *it)
 	return true;
 }
 
-/* Before 3.10: bytes of code that the line so far still has, and how far the next one is. */
+/* Before 3.10: bytes of code that the line so far still has, and how far the next one is. Behind
+ * the table all is of the last line, if that is the whole of it. */
 static bool lnotab_next(struct line_iter *it)
 {
-	if (it->stop == UINT32_MAX)
+	if (it->stop == UINT32_MAX || (it->cut && it->end - it->at < 2))
 		return false;
 	it->start = it->stop;
 	it->stop = it->end - it->at < 2 ? UINT32_MAX : it->stop + it->at[0];
@@ -176,16 +180,41 @@ void pycode_line_range(const struct pycode_copy *c, int *min, int *max)
  * Text
  */
 
-static uint32_t char_load(const unsigned char *at, uint8_t kind)
+/* In place of a kind: characters of UTF-8, as most of the byte strings are that 2.7 has. */
+enum { UTF8 = 0 };
+
+/* The bytes of the character that the @n bytes at @at begin with, which becomes *@c; one byte
+ * where there is none of UTF-8. */
+static size_t take_utf8(const unsigned char *at, size_t n, uint32_t *c)
+{
+	unsigned char s[5] = "";
+	size_t used;
+
+	memcpy(s, at, MIN(n, sizeof(s) - 1));
+	used = printable_decode(s, c);
+	*c = used ? *c : 0;
+	return MIN(MAX(used, 1), n);
+}
+
+/* The same, of characters of @kind. 0: what is left is none. */
+static size_t char_take(const unsigned char *at, size_t n, uint8_t kind, uint32_t *c)
 {
 	uint16_t v;
 
-	if (kind == 1)
-		return *at;
-	if (kind == 4)
-		return load_u32(at);
-	memcpy(&v, at, sizeof(v));
-	return v;
+	*c = 0;
+	if (kind == UTF8)
+		return take_utf8(at, n, c);
+	if (n < kind)
+		return 0;
+	if (kind == 1) {
+		*c = *at;
+	} else if (kind == 4) {
+		*c = load_u32(at);
+	} else {
+		memcpy(&v, at, sizeof(v));
+		*c = v;
+	}
+	return kind;
 }
 
 /* No text of C's in UTF-8 can hold it: NUL, surrogates (os.fsdecode leaves them), and what is
@@ -211,10 +240,10 @@ static size_t text_utf8(const unsigned char *at, size_t n, uint8_t kind, uint32_
 			char *buf, size_t cap)
 {
 	unsigned char out[4];
-	size_t len = 0;
+	size_t len = 0, used;
+	uint32_t c;
 
-	for (; cap && n >= kind; at += kind, n -= kind) {
-		uint32_t c = char_load(at, kind);
+	for (; cap && (used = char_take(at, n, kind, &c)); at += used, n -= used) {
 		size_t more = char_utf8(char_is_none(c) ? none : c, out);
 
 		if (more > cap - 1 - len)
@@ -233,12 +262,18 @@ size_t pycode_utf8(const unsigned char *at, size_t n, uint8_t kind, char *buf, s
 	return cap ? printable(buf, cap, buf) : 0;
 }
 
+static uint8_t text_kind(const struct pycode_copy *c, uint8_t kind)
+{
+	return c->linetable == PY_LNOTAB_UNSIGNED ? UTF8 : kind;
+}
+
 size_t pycode_name(const struct pycode_copy *c, char *buf, size_t cap)
 {
-	return text_utf8(c->data, c->name_n, c->name_kind, REPLACEMENT, buf, cap);
+	return text_utf8(c->data, c->name_n, text_kind(c, c->name_kind), REPLACEMENT, buf, cap);
 }
 
 size_t pycode_file(const struct pycode_copy *c, char *buf, size_t cap)
 {
-	return text_utf8(c->data + c->name_n, c->file_n, c->file_kind, REPLACEMENT, buf, cap);
+	return text_utf8(c->data + c->name_n, c->file_n, text_kind(c, c->file_kind), REPLACEMENT,
+			 buf, cap);
 }

@@ -89,4 +89,7 @@ const char *pyproc_version(uint32_t version, char buf[16]);
  * (no interpreter or no thread yet), -EBADMSG with a sentence. */
 int pyfind_selfcheck(const struct pyproc *p, struct rmem *m, struct err *err);
 
+/* The same by so many looks at most. One is enough for a process that stands still. */
+int pyfind_selfcheck_by(const struct pyproc *p, struct rmem *m, int looks, struct err *err);
+
 #endif

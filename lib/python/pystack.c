@@ -31,7 +31,7 @@ static int find_number(struct pystack *p, const struct pystack_target *t, struct
 	th->pthread = 0;
 	if (r < 0)
 		th->tstate = 0;
-	else if (t->walk.ts_thread != PYWALK_NONE)
+	else
 		rmem_read_u64(p->mem, th->tstate + t->walk.ts_thread, &th->pthread);
 	return r;
 }
@@ -152,6 +152,17 @@ static raddr previous_cframe(struct pystack *p, const struct pystack_target *t,
 	return before;
 }
 
+/* Was the @i'th frame entered by C, with @cframe? A generator's goes on saying so while throw()
+ * links it, without an activation, above the one that it delegates to (3.11). */
+static bool is_entered(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		       const struct pywalk *w, uint32_t i, raddr cframe)
+{
+	uint64_t bits = p->walked[i].frame;
+
+	return bits & PYFRAME_ENTRY &&
+	       (!(bits & PYFRAME_GENERATOR) || pystack_begins_in(p, t, th, w, cframe, i));
+}
+
 /* After name_frames(), which counted on from @k. */
 static void find_anchors(struct pystack *p, const struct pystack_target *t, struct thread *th,
 			 const struct pywalk *w, uint32_t k, struct pystack_result *r)
@@ -168,7 +179,7 @@ static void find_anchors(struct pystack *p, const struct pystack_target *t, stru
 			continue;
 		}
 		k += !(f->frame & PYFRAME_SHIM) && pystack_has_begun(p->seen[i].code, f);
-		if (!(f->frame & (PYFRAME_SHIM | PYFRAME_ENTRY)))
+		if (!(f->frame & PYFRAME_SHIM) && !is_entered(p, t, th, w, i, cframe))
 			continue;
 		a.n = k;
 		if (!(f->frame & PYFRAME_SHIM)) {
@@ -214,15 +225,14 @@ static void begin(struct pystack *p, struct rmem *below)
 	p->mem = &p->batch.base;
 }
 
-/* Has the newest function's frame not begun? */
+/* After name_frames(), which found the code of each. True: the newest function's has not begun. */
 static bool has_unbegun(const struct pystack *p, const struct pywalk *w)
 {
 	uint32_t i = 0;
 
 	while (i < w->n && (p->walked[i].frame & PYFRAME_SHIM))
 		i++;
-	return i < w->n && p->seen[i].code &&
-	       !pystack_has_begun(p->seen[i].code, &p->walked[i]);
+	return i < w->n && !pystack_has_begun(p->seen[i].code, &p->walked[i]);
 }
 
 /* Names the frames that were walked, behind those that there are, if they are the thread's. */
@@ -305,6 +315,9 @@ static enum pystack_end read_state(struct pystack *p, const struct pystack_targe
 		end = take_caller(p, t, th, end, &w, r);
 	if (end != PYSTACK_OK && end != PYSTACK_NOPYTHON)
 		return end;
+	/* It was cut before the first frame that has begun: there may be others. */
+	if (end == PYSTACK_NOPYTHON && w.end == PYWALK_LIMIT && !r->n)
+		return PYSTACK_BROKEN;
 	r->truncated = w.end == PYWALK_LIMIT;
 	if (end == PYSTACK_OK)
 		find_anchors(p, t, th, &w, before, r);
@@ -412,23 +425,21 @@ struct pystack_result pystack_read(struct pystack *p, const struct pystack_targe
 
 struct pystack_result pystack_read_parked(struct pystack *p, const struct pystack_target *t,
 					  struct rmem *below, const struct pyframe *f,
-					  uint32_t n)
+					  uint32_t n_all)
 {
 	struct pystack_result r = nothing_of(p, t);
 	struct thread none = { .program = t->program, .pid = t->pid };
+	uint32_t n = MIN(n_all, p->max_frames);
 
-	r.truncated = n > p->max_frames;
-	n = MIN(n, p->max_frames);
+	r.truncated = n < n_all;
 	p->code_lost = false;
 	begin(p, below);
 	codes_begin(p, t, &none);
 	for (uint32_t i = 0; i < n; i++)
-		p->walked[i] = f[n - 1 - i];
+		p->walked[i] = f[n_all - 1 - i];
 	codes_verify(p, t, &none, n);
 	r.end = name_frames(p, t, n, &r.n);
 	r.code_lost = p->code_lost;
-	if (r.end != PYSTACK_OK)
-		r.n = 0;
 	return r;
 }
 

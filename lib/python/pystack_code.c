@@ -21,6 +21,30 @@ static raddr versions_at(const struct pystack_target *t, const struct thread *th
 	return th->interp + pyoff_get(t->layout.interp.code_versions);
 }
 
+/* Where each interpreter counts its own code objects: which one @interp is. The next one may lie
+ * at the same address and count as far. Its number is another, but that of one which the program
+ * begins when it has ended the main one: this has its modules in another dict. 0: the count is of
+ * all interpreters, or it can't be read. */
+static uint64_t interp_id_of(struct pystack *p, const struct pystack_target *t,
+			     struct thread *th, raddr interp)
+{
+	const struct pylayout *l = &t->layout;
+	uint64_t id, modules = 0;
+	struct rmem_vec v[] = { { interp + pyoff_get(l->interp.id), &id, sizeof(id) },
+				{ interp + pyoff_get(l->interp.modules), &modules,
+				  sizeof(modules) } };
+	size_t n = pyoff_has(l->interp.modules) ? 2 : 1;
+
+	if (!interp || !pyoff_has(l->code.version) || l->interp.code_versions_global ||
+	    !pyoff_has(l->interp.id))
+		return 0;
+	if (rmem_readv(p->mem, v, n) < n)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		pystack_plan(th, v[i].at, v[i].at + v[i].n);
+	return hash_pair(id, modules) | 1;
+}
+
 /* While that count stands still, no address can have become another code's, and what
  * was verified stays true. */
 void codes_begin(struct pystack *p, const struct pystack_target *t, struct thread *th)
@@ -32,6 +56,7 @@ void codes_begin(struct pystack *p, const struct pystack_target *t, struct threa
 	    0)
 		interp = 0;
 	th->interp = interp;
+	th->interp_id = interp_id_of(p, t, th, interp);
 	at = versions_at(t, th);
 	if (!at || rmem_read(p->mem, at, &now, sizeof(now)) < 0)
 		now = 0;
@@ -58,6 +83,7 @@ static uint16_t *index_of(struct pystack *p, int program, raddr at)
 	return &p->code_index[i];
 }
 
+/* NULL: there is no room for one more until the next walk: so many are none of a real stack. */
 static struct code *code_slot(struct pystack *p, int program, raddr at)
 {
 	uint16_t *index = index_of(p, program, at);
@@ -65,6 +91,8 @@ static struct code *code_slot(struct pystack *p, int program, raddr at)
 
 	if (*index)
 		return &p->codes[*index - 1];
+	if (p->n_codes == N_CODES - 1)
+		return NULL;
 	c = &p->codes[p->n_codes++];
 	*index = (uint16_t)p->n_codes;
 	*c = (struct code){ .at = at, .program = program };
@@ -173,7 +201,7 @@ static bool still_verified(const struct seen *s, const struct thread *th)
 
 	if (!c->id || c->bad)
 		return false;
-	if (c->versions && c->versions == th->versions && c->interp == th->interp)
+	if (c->versions && c->versions == th->versions && c->interp_id == th->interp_id)
 		return true;
 	return s->func.version && s->func.version == c->func_version && s->func.at == c->func;
 }
@@ -219,7 +247,7 @@ static void note_versions(const struct pystack_target *t, struct thread *th, str
 		th->versions = 0;
 	}
 	c->versions = th->versions;
-	c->interp = th->interp;
+	c->interp_id = th->interp_id;
 	c->func = f->at;
 	c->func_version = f->code == c->at ? f->version : 0;
 }
@@ -270,11 +298,13 @@ static bool same(const struct pycode_print *a, const struct pycode_print *b)
 }
 
 static bool fingerprint_holds(struct pystack *p, const struct pylayout *l,
-			      const struct code *c, const unsigned char *head, bool whole)
+			      const struct thread *th, const struct code *c,
+			      const unsigned char *head, bool whole)
 {
 	struct pycode_print now;
 
-	if (!c->id)
+	/* Another interpreter's code may have the same number. */
+	if (!c->id || c->interp_id != th->interp_id)
 		return false;
 	if (whole)
 		return pycode_fingerprint(p->mem, l, head, &now) == 0 && same(&now, &c->print);
@@ -295,7 +325,7 @@ static void verify(struct pystack *p, const struct pystack_target *t, struct thr
 		return;
 	}
 	plan_code(th, l, c, head, whole);
-	if (fingerprint_holds(p, l, c, head, whole))
+	if (fingerprint_holds(p, l, th, c, head, whole))
 		c->bad = false;
 	else
 		copy_code(p, t, c, head);
@@ -314,12 +344,12 @@ static void look_up(struct pystack *p, const struct pystack_target *t, uint32_t 
 		p->seen[i] = (struct seen){ 0 };
 		if ((p->walked[i].frame & PYFRAME_SHIM) || !at || (at & 7))
 			continue;
-		if (before && before < p->codes + p->n_codes && before->at == at &&
-		    before->program == t->program)
-			p->seen[i].code = before;
-		else
-			p->seen[i].code = code_slot(p, t->program, at);
-		p->seen[i].code->met = p->stamp;
+		if (!before || before >= p->codes + p->n_codes || before->at != at ||
+		    before->program != t->program)
+			before = code_slot(p, t->program, at);
+		if (before)
+			before->met = p->stamp;
+		p->seen[i].code = before;
 	}
 }
 

@@ -65,8 +65,9 @@ struct thread {
 	uint64_t none_unique;	 /* ... while the lists looked like this */
 	raddr chunk, top, limit; /* of the data stack; 0 where not known */
 	raddr interp;
-	uint32_t versions; /* its count of code objects at the last walk, 0: unknown */
-	bool distrust;	   /* that count was caught out: not what we take it for */
+	uint64_t interp_id; /* interp_id_of(): another one may lie there later */
+	uint32_t versions;  /* its count of code objects at the last walk, 0: unknown */
+	bool distrust;	    /* that count was caught out: not what we take it for */
 	uint32_t walks, n_regions;
 	struct region region[N_REGIONS];
 };
@@ -98,7 +99,7 @@ struct code {
 	uint32_t bytecode, firsttraceable, length; /* bytes, code units, bytes */
 	uint32_t table_n;			   /* bytes of its line table */
 	uint32_t frame_size; /* bytes of a frame that runs it, up to 3.12 */
-	raddr interp;
+	uint64_t interp_id;    /* of the thread that had it then */
 	uint32_t versions;     /* the interpreter's count when last verified, 0: none */
 	uint32_t func_version; /* of a function that had this code then, 0: none */
 	raddr func;
@@ -286,6 +287,11 @@ raddr pystack_end_of(const struct pystack *p, uint32_t i);
 
 /* pystack_live.c: the first frame from @i on that lies on the data stack; w->n: none. */
 uint32_t pystack_next_function(const struct pystack *p, const struct pywalk *w, uint32_t i);
+
+/* pystack_live.c: does the activation of the _PyCFrame @cframe begin in the @i'th frame? That of
+ * the one before it is the next then. Up to 3.12. */
+bool pystack_begins_in(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		       const struct pywalk *w, raddr cframe, uint32_t i);
 
 /* pystack_live.c: where the innermost activation begins, is its predecessor's frame the next?
  * Up to 3.12. */

@@ -34,17 +34,13 @@ static uint64_t boundary(const struct pystack_target *t)
 	return t->walk.owner_shim ? PYFRAME_SHIM : PYFRAME_ENTRY;
 }
 
-bool pystack_follows(struct pystack *p, const struct pystack_target *t, struct thread *th,
-		     const struct pywalk *w)
+bool pystack_begins_in(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		       const struct pywalk *w, raddr cframe, uint32_t i)
 {
-	const struct pywalk_layout *l = &t->walk;
-	uint32_t i = next_with(p, w, 0, boundary(t));
 	raddr before, at, next = 0;
 
-	if (i == w->n) /* cut above it; or no frame at all, in the thread's own _PyCFrame */
-		return w->n || w->cframe - th->tstate < t->layout.tstate.size;
-	if (rmem_read_u64(p->mem, w->cframe + l->cf_prev, &before) < 0 ||
-	    rmem_read_u64(p->mem, before + l->cf_frame, &at) < 0)
+	if (rmem_read_u64(p->mem, cframe + t->walk.cf_prev, &before) < 0 ||
+	    rmem_read_u64(p->mem, before + t->walk.cf_frame, &at) < 0)
 		return false;
 	pystack_plan(th, before, before + CFRAME_BYTES);
 	if (i + 1 < w->n)
@@ -52,6 +48,47 @@ bool pystack_follows(struct pystack *p, const struct pystack_target *t, struct t
 	else if (w->end == PYWALK_LIMIT)
 		next = w->next;
 	return at == next;
+}
+
+/* Is @exc, a value of tstate.exc_info, what the newest generator from frame @i on keeps, or the
+ * thread if there is none? */
+static bool is_exc_from(const struct pystack *p, const struct pystack_target *t,
+			const struct thread *th, const struct pywalk *w, uint32_t i, raddr exc)
+{
+	i = next_with(p, w, i, PYFRAME_GENERATOR);
+	if (i == w->n)
+		return exc - th->tstate < t->layout.tstate.size;
+	return exc - pyoff_get(t->layout.gen.exc_state) ==
+	       pystack_frame_at(p, i) - pyoff_get(t->layout.gen.frame);
+}
+
+/* 3.11: in throw() the newest frames are those of generators that delegate to others, linked
+ * without an activation (_gen_throw()). How many? They say that they were entered, but not in
+ * this activation; and exc_info is not theirs, as it is of one that runs. */
+static uint32_t count_throwing(struct pystack *p, const struct pystack_target *t,
+			       struct thread *th, const struct pywalk *w)
+{
+	const uint64_t bits = PYFRAME_ENTRY | PYFRAME_GENERATOR;
+	uint32_t i = 0;
+	raddr exc;
+
+	while (i < w->n && (p->walked[i].frame & bits) == bits &&
+	       !pystack_begins_in(p, t, th, w, w->cframe, i))
+		i++;
+	if (!i || !pyoff_has(t->layout.tstate.exc_info) || !pyoff_has(t->layout.gen.frame) ||
+	    rmem_read_u64(p->mem, th->tstate + pyoff_get(t->layout.tstate.exc_info), &exc) < 0)
+		return 0;
+	return is_exc_from(p, t, th, w, i, exc) ? i : 0;
+}
+
+bool pystack_follows(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		     const struct pywalk *w)
+{
+	uint32_t i = next_with(p, w, count_throwing(p, t, th, w), boundary(t));
+
+	if (i == w->n) /* cut above it; or no frame at all, in the thread's own _PyCFrame */
+		return w->n || w->cframe - th->tstate < t->layout.tstate.size;
+	return pystack_begins_in(p, t, th, w, w->cframe, i);
 }
 
 raddr pystack_end_of(const struct pystack *p, uint32_t i)
@@ -97,12 +134,7 @@ bool pystack_is_stacked(struct pystack *p, const struct pystack_target *t,
 bool pystack_is_exc_of(const struct pystack *p, const struct pystack_target *t,
 		       const struct thread *th, const struct pywalk *w, raddr exc)
 {
-	uint32_t i = next_with(p, w, 0, PYFRAME_GENERATOR);
-
-	if (i == w->n)
-		return exc - th->tstate < t->layout.tstate.size;
-	return exc - pyoff_get(t->layout.gen.exc_state) ==
-	       pystack_frame_at(p, i) - pyoff_get(t->layout.gen.frame);
+	return is_exc_from(p, t, th, w, 0, exc);
 }
 
 /* From 3.12 on greenlet links the frames of a greenlet that it switches away from directly to

@@ -72,13 +72,9 @@ static int find_states(struct pystack *p, const struct pystack_target *t, struct
 /* What a row needs lies in [*lo, the result) of a thread state. */
 static uint32_t row_span(const struct pywalk_layout *l, uint32_t *lo)
 {
-	uint32_t hi = l->ts_frame;
+	uint32_t hi = MAX(l->ts_frame, l->ts_thread);
 
-	*lo = l->ts_frame;
-	if (l->ts_thread != PYWALK_NONE) {
-		*lo = MIN(*lo, l->ts_thread);
-		hi = MAX(hi, l->ts_thread);
-	}
+	*lo = MIN(l->ts_frame, l->ts_thread);
 	if (l->ts_tid != PYWALK_NONE) {
 		*lo = MIN(*lo, l->ts_tid);
 		hi = MAX(hi, l->ts_tid);
@@ -105,9 +101,7 @@ static void read_rows(struct pystack *p, const struct pywalk_layout *l, const st
 			row[i] = (struct state_row){
 				.at = s->at[from + i],
 				.frame = load_u64(bytes[i] + l->ts_frame - lo),
-				.pthread = l->ts_thread == PYWALK_NONE ?
-						   0 :
-						   load_u64(bytes[i] + l->ts_thread - lo),
+				.pthread = load_u64(bytes[i] + l->ts_thread - lo),
 			};
 			if (l->ts_tid != PYWALK_NONE)
 				row[i].number = load_u64(bytes[i] + l->ts_tid - lo);
@@ -234,7 +228,7 @@ static void look_at_all(struct pystack *p, const struct pystack_target *t, struc
 			pid_t inner, struct states *s, enum nest_search how, struct mine *m)
 {
 	bool wide = s->n <= (t->walk.cf_frame != PYWALK_NONE ? WIDE_MAX : FEW) || !p->place.sp;
-	bool deep = how == NEST_DEEP || (how == NEST_ALL && !wide);
+	bool deep = how != NEST_QUICK;
 	struct state_row row[RMEM_MAX_VEC];
 
 	if (!wide)

@@ -52,14 +52,20 @@ static int append_family(struct tids *t, pid_t pid)
 	return r;
 }
 
-/* Children that were orphaned are no descendants any more, but targets. */
-static int append_targets(struct tids *t, struct targets *targets)
+/* Children that were orphaned are no descendants any more, but targets. *@n: those with threads.
+ */
+static int append_targets(struct tids *t, struct targets *targets, size_t *n)
 {
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < targets->n_all; i++)
+	*n = 0;
+	for (size_t i = 0; r == 0 && i < targets->n_all; i++) {
+		size_t before = t->n;
+
 		if (targets_find(targets, targets->all[i]->pid) == targets->all[i])
 			r = append_process(t, targets->all[i]->pid);
+		*n += t->n > before;
+	}
 	return r;
 }
 
@@ -78,6 +84,7 @@ static void sort(struct tids *t)
 /* Every thread that is recorded. */
 static int list_threads(const struct cpuwatch *w, struct tids *ret)
 {
+	size_t targets;
 	int r = 0;
 
 	*ret = (struct tids){ 0 };
@@ -89,7 +96,7 @@ static int list_threads(const struct cpuwatch *w, struct tids *ret)
 			r = append_family(ret, w->pids[i]);
 	}
 	if (r == 0 && w->follow)
-		r = append_targets(ret, w->config->targets);
+		r = append_targets(ret, w->config->targets, &targets);
 	sort(ret);
 	return r;
 }
@@ -107,11 +114,15 @@ static bool within(const struct tids *some, const struct tids *all)
 	return true;
 }
 
-int cpuwatch_threads(const struct cpuwatch *w, pid_t **ret, size_t *n)
+int cpuwatch_threads(const struct cpuwatch *w, pid_t **ret, size_t *n, size_t *processes)
 {
 	struct tids t = { 0 };
-	int r = w->n_tids ? append(&t, w->tids, w->n_tids) :
-			    append_targets(&t, w->config->targets);
+	int r = append_targets(&t, w->config->targets, processes);
+
+	if (r == 0 && w->n_tids) {
+		t.n = 0;
+		r = append(&t, w->tids, w->n_tids);
+	}
 
 	sort(&t);
 	*ret = t.tid;

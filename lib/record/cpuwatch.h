@@ -31,9 +31,9 @@ struct cpuwatch {
 	struct cpus told;	    /* about these something was said */
 };
 
-/* The threads that are recorded, of the targets that are known by now; *@ret malloc'ed, also
- * after a failure. 0 or -ENOMEM. */
-int cpuwatch_threads(const struct cpuwatch *w, pid_t **ret, size_t *n);
+/* The threads that are recorded, of the targets that are known by now and have not ended, and
+ * how many those are; *@ret malloc'ed, also after a failure. 0 or -ENOMEM. */
+int cpuwatch_threads(const struct cpuwatch *w, pid_t **ret, size_t *n, size_t *processes);
 
 /* Where those threads may run now. All that are online where that can't be told. 0 or
  * -errno. */

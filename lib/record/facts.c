@@ -13,6 +13,7 @@
 #include "attach/events.h"
 #include "perf_event.h"
 #include "sys/proc.h"
+#include "sys/rights.h"
 
 static int try_event(void)
 {
@@ -64,10 +65,10 @@ void facts_of_machine(struct facts_machine *ret)
 	ret->event_error = try_event();
 	ret->paranoid = perf_event_sysctl("perf_event_paranoid", FACTS_ABSENT);
 	ret->yama = perf_event_sysctl("yama/ptrace_scope", 0);
-	ret->perfmon = attach_capable(CAP_PERFMON) || attach_capable(CAP_SYS_ADMIN);
-	ret->ptrace = attach_capable(CAP_SYS_PTRACE);
-	ret->nice = attach_capable(CAP_SYS_NICE);
-	ret->bpf = attach_capable(CAP_BPF) || attach_capable(CAP_SYS_ADMIN);
+	ret->perfmon = rights_have(CAP_PERFMON) || rights_have(CAP_SYS_ADMIN);
+	ret->ptrace = rights_have(CAP_SYS_PTRACE);
+	ret->nice = rights_have(CAP_SYS_NICE);
+	ret->bpf = rights_have(CAP_BPF) || rights_have(CAP_SYS_ADMIN);
 	proc_status(getpid(), &self);
 	ret->seccomp = self.seccomp == 2;
 	ret->sample_rate = perf_event_max_rate();

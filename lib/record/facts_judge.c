@@ -224,9 +224,10 @@ static void judge_descriptors(const struct facts_machine *m, const struct facts_
 	unsigned long need = t->threads * cpus * each;
 
 	say(o, need + 64 <= m->nofile ? "ok" : "no",
-	    "%lu threads x %lu CPUs need %lu descriptors for one event; 'ulimit -n' allows "
+	    "%lu thread%s x %lu CPU%s need %lu descriptors for one event; 'ulimit -n' allows "
 	    "%lu",
-	    t->threads, cpus, need, m->nofile);
+	    t->threads, t->threads == 1 ? "" : "s", cpus, cpus == 1 ? "" : "s", need,
+	    m->nofile);
 	/* The smallest ring: 32 pages and one. */
 	if (!m->perfmon && m->mlock_kb < 33 * 4)
 		say(o, "no",

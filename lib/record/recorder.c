@@ -16,6 +16,7 @@
 #include "capture/preempt.h"
 #include "capture/reader.h"
 #include "base/clock.h"
+#include "remote/guard.h"
 #include "attach/memory_plan.h"
 #include "elf/file_helper.h"
 #include "sys/proc.h"
@@ -29,7 +30,8 @@ enum {
 	WATCH_MS = 1000,  /* who sees a reader inside a read kicks the control thread before */
 	NOTE_NS = 500000000,
 	SECOND_NS = 1000000000,
-	SUSPECT_MS = 10, /* a reader was inside a read: still the same one? */
+	/* A reader that was inside a read is looked at again, for it may be in that one still. */
+	SUSPECT_MS = GUARD_HANGS_NS / 1000000,
 };
 
 /* Those that -t names are the targets'. */
@@ -476,6 +478,8 @@ static void loop(struct recorder *r, const struct recorder_hooks *hooks,
 			soon = joins_due_ms(r->joins, soon);
 		wake = wake_readers(r);
 		soon = MIN(soon, wake);
+		wake = recorder_pace(r);
+		soon = MIN(soon, wake);
 		tell_limits(r);
 		if (r->last >= 0 && !r->told_left)
 			soon = MIN(soon, LEFT_MS);
@@ -491,27 +495,9 @@ static void loop(struct recorder *r, const struct recorder_hooks *hooks,
 	}
 }
 
-/* In MiB. Not from getrusage(): that still knows what was before our exec. */
-static double peak_rss(void)
-{
-	_cleanup_free_ char *text = NULL;
-	const char *p = NULL;
-	size_t n;
-
-	if (proc_read_file("/proc/self/status", &text, &n) == 0)
-		p = strstr(text, "VmHWM:");
-	return p ? strtod(p + 6, NULL) / 1024 : 0;
-}
-
 static void fill_summary(const struct recorder *r, struct recorder_summary *ret)
 {
-	struct rusage u;
-
-	getrusage(RUSAGE_SELF, &u);
 	ret->duration = (double)(now_ns() - r->session->start_ns) / 1e9;
-	ret->cpu = (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-		   (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
-	ret->rss = peak_rss();
 	ret->child_end = atomic_load(&r->child_end);
 }
 

@@ -65,8 +65,7 @@ struct recorder_work {
 struct recorder_summary {
 	struct recorder_work work;
 	struct resolver_counts counts;
-	double duration, cpu; /* seconds; CPU time is the whole process's */
-	double rss;	      /* MiB, peak, the whole process's */
+	double duration;      /* seconds */
 	uint64_t uncounted;   /* samples that are missing from what the events counted */
 	bool target_ended; /* and all that was followed: neither time nor a person ended it */
 	int child_end;	   /* our own child's, as wait(2) tells it; -1: wait for it */

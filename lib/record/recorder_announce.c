@@ -10,6 +10,7 @@
 enum {
 	MANY_MAPS = 512,	  /* whose reading takes a millisecond */
 	PATIENCE_NS = 1000000000, /* until a person is told why nothing is sampled yet */
+	BEFORE_NS = 120000000,	  /* less than the resolver waits */
 };
 
 void recorder_tell_progress(struct recorder *r, size_t done)
@@ -73,4 +74,12 @@ void recorder_announce_later(struct recorder *r, uint64_t time)
 							 openers));
 	}
 	atomic_fetch_add(&r->config.answered, 1);
+}
+
+void recorder_introduce(struct recorder *r, pid_t pid, uint64_t time)
+{
+	/* The stack of who sleeps since before is as of the start itself. */
+	uint64_t first = r->session->start_ns - 1 + BEFORE_NS;
+
+	recorder_announce(r, pid, false, MAX(time, first) - BEFORE_NS);
 }

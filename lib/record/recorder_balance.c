@@ -10,20 +10,25 @@
 #include "record/recorder_int.h"
 #include "base/stats.h"
 
-static void add_ticks(struct cpu_ticks *sum, pid_t pid, const struct target *t)
+static void add_ticks(struct cpu_ticks *sum, pid_t pid)
 {
 	uint64_t user, kernel;
 
 	if (proc_times(pid, &user, &kernel) < 0)
 		return;
-	sum->user += user - (t ? t->slept_user : 0);
-	sum->kernel += kernel - (t ? t->slept_kernel : 0);
+	sum->user += user;
+	sum->kernel += kernel;
 }
 
-void recorder_wakes(const struct recorder *r, struct target *t)
+/* Who has not run needs no second look: there may be many. */
+static void add_target(struct cpu_ticks *sum, struct target *t)
 {
-	if (r->needs_ticks)
-		proc_times(t->pid, &t->slept_user, &t->slept_kernel);
+	if (!t->asleep) {
+		add_ticks(sum, t->pid);
+		return;
+	}
+	sum->user += t->slept_user;
+	sum->kernel += t->slept_kernel;
 }
 
 /* What our own child has used, by its end as well: a zombie is no target any more. */
@@ -33,7 +38,7 @@ static void add_child(struct cpu_ticks *sum, pid_t pid)
 	struct rusage u;
 
 	if (proc_exists(pid)) {
-		add_ticks(sum, pid, NULL);
+		add_ticks(sum, pid);
 	} else if (getrusage(RUSAGE_CHILDREN, &u) == 0) {
 		sum->user += (uint64_t)u.ru_utime.tv_sec * a_second +
 			     (uint64_t)u.ru_utime.tv_usec * a_second / 1000000;
@@ -42,15 +47,15 @@ static void add_child(struct cpu_ticks *sum, pid_t pid)
 	}
 }
 
-/* By all that are targets now and have run, and by children of theirs that have ended. */
+/* By all that are targets now, and by children of theirs that have ended. */
 static struct cpu_ticks ticks_now(struct recorder *r)
 {
 	struct targets *t = &r->tracker.targets;
 	struct cpu_ticks sum = { 0 };
 
 	for (size_t i = 0; r->needs_ticks && i < t->n_all; i++)
-		if (!t->all[i]->asleep && targets_find(t, t->all[i]->pid) == t->all[i])
-			add_ticks(&sum, t->all[i]->pid, t->all[i]);
+		if (targets_find(t, t->all[i]->pid) == t->all[i])
+			add_target(&sum, t->all[i]);
 	if (r->o.child && !targets_find(t, r->o.pids[0]))
 		add_child(&sum, r->o.pids[0]);
 	return sum;
@@ -60,7 +65,7 @@ static struct cpu_ticks ticks_now(struct recorder *r)
  */
 static bool runs_for_others(const struct recorder *r, const struct perf_event_attr *a)
 {
-	return r->by_table && perf_event_is_clock(a);
+	return r->plan.wide && perf_event_is_clock(a);
 }
 
 /* A clock counts in the kernel too, also where it is to take no samples there. */
@@ -72,6 +77,17 @@ static bool samples_a_part(const struct perf_event_attr *a)
 static uint64_t dropped(const struct recorder *r, size_t e)
 {
 	return r->by_table ? run_table_dropped(&r->table, (uint32_t)e) : 0;
+}
+
+/* What they have used by now is their parents' when they end, also if they sleep until then. */
+static void note_sleepers(struct recorder *r)
+{
+	struct targets *t = &r->tracker.targets;
+
+	for (size_t i = 0; r->needs_ticks && i < t->n_all; i++)
+		if (t->all[i]->asleep)
+			proc_times(t->all[i]->pid, &t->all[i]->slept_user,
+				   &t->all[i]->slept_kernel);
 }
 
 void recorder_begin_counting(struct recorder *r)
@@ -86,6 +102,7 @@ void recorder_begin_counting(struct recorder *r)
 		r->needs_ticks =
 			r->needs_ticks || runs_for_others(r, a) || samples_a_part(a);
 	}
+	note_sleepers(r);
 	r->ticks_before = r->ticks_after = ticks_now(r);
 }
 
@@ -137,14 +154,21 @@ static struct book book_of(const struct recorder *r, size_t e)
 				       sampled_part(r, a));
 		b.seen = dropped(r, e) - r->dropped_before[e];
 	}
-	b.period = !a->freq		  ? a->sample_period :
-		   perf_event_is_clock(a) ? 1000000000 / a->sample_freq :
-					    0;
+	b.period = perf_event_period(a);
 	for (size_t i = 0; i < r->config.n_slots; i++) {
 		b.seen += atomic_load(&r->config.slots[i].seen[e].n);
 		b.stands_for += atomic_load(&r->config.slots[i].seen[e].period);
 	}
 	return b;
+}
+
+/* Why, and what to do. Readers that rest leave the kernel's rings full. */
+static const char *remedy(const struct recorder *r)
+{
+	if (STATS_GET(r->session->stats, shed))
+		return "reading rested while holding the targets cost too much (shed); raise "
+		       "--hold-budget, or take fewer samples (-F, -c)";
+	return event_place_remedy(&r->place_facts, r->plan.wide ? PLACE_CPUS : r->place);
 }
 
 void recorder_balance(const struct recorder *r, struct recorder_summary *ret)
@@ -157,8 +181,7 @@ void recorder_balance(const struct recorder *r, struct recorder_summary *ret)
 	for (size_t e = 0; e < r->session->n_events; e++) {
 		if (r->session->how[e].led)
 			continue;
-		drawn = drawn ||
-			(r->place != PLACE_THREADS && r->session->how[e].on_cpus);
+		drawn = drawn || r->plan.wide || r->session->how[e].on_cpus;
 		part = part || samples_a_part(&r->session->events[e].attr);
 		books[n] = book_of(r, e);
 		expected += book_expected(&books[n++]);
@@ -171,7 +194,7 @@ void recorder_balance(const struct recorder *r, struct recorder_summary *ret)
 	note_say(&r->o.note,
 		 "no sample stands for %.1f %% of what the events counted (uncounted): %s%s",
 		 100 * (double)ret->uncounted / expected,
-		 event_place_remedy(&r->place_facts, r->place),
+		 remedy(r),
 		 part ? "; or the kernel's ticks tell user time wrongly, as of threads that "
 			"run for less than a tick at a time" :
 			"");

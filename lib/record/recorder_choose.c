@@ -365,6 +365,7 @@ static int choose_place(struct recorder *r, bool wide, size_t threads, struct er
 		.wish = r->o.scope && r->o.place == PLACE_AUTO ? PLACE_ON_CPUS : r->o.place,
 		.eligible = some_may(s),
 		.follows = !r->o.n_tids && !has_probe(r),
+		.probes = has_probe(r),
 		.on_threads = r->capture->on_threads,
 		.wide = wide && r->attach.witness,
 		.many = threads * cpus_count(&r->cpus) * s->n_events,
@@ -430,12 +431,14 @@ static void add_wants(const struct recorder *r, struct attach_wants *w)
 	w->may_add = r->attach.witness && r->place == PLACE_THREADS;
 }
 
-/* Counting on threads besides needs more descriptors than there are: do without. */
-static void give_up_place(struct recorder *r)
+/* Counting on threads besides needs more descriptors than there are, or (@joins) can't be had of
+ * who comes: do without. */
+static void give_up_place(struct recorder *r, bool joins)
 {
 	r->place = PLACE_THREADS;
-	snprintf(r->place_why, sizeof(r->place_why), "%s",
-		 "events on CPUs only: threads would need too many descriptors");
+	snprintf(r->place_why, sizeof(r->place_why), "events on CPUs only: %s",
+		 joins ? "so that processes can join" :
+			 "threads would need too many descriptors");
 	for (size_t i = 0; i < r->session->n_events; i++)
 		r->session->how[i].on_cpus = false;
 	stranger_filter_deinit(&r->filter);
@@ -530,7 +533,7 @@ static int plan(struct recorder *r, struct err *err)
 		return ret;
 	if (r->plan.wide) {
 		note_say(&r->o.note, "%s", r->plan.why);
-		give_up_place(r);
+		give_up_place(r, w.joins);
 	}
 	r->plan.wide = r->plan.wide || r->by_table;
 	if (r->plan.wide)
@@ -577,7 +580,7 @@ static void load_sight(struct recorder *r)
 
 int recorder_choose(struct recorder *r, struct err *err)
 {
-	int ret = cpuwatch_threads(&r->cpuwatch, &r->tids, &r->n_tids);
+	int ret = cpuwatch_threads(&r->cpuwatch, &r->tids, &r->n_tids, &r->n_processes);
 
 	r->config.switches_hidden = proof_switches_hidden();
 	if (ret == 0)

@@ -46,7 +46,7 @@ struct recorder {
 	struct tracer *tracer; /* of a capture that stops threads */
 	struct perf_options perf;
 	pid_t *tids; /* the threads that there were when it was chosen */
-	size_t n_tids;
+	size_t n_tids, n_processes; /* of them, and of processes that had any */
 	pid_t *deciders; /* whose signals decide whether threads can be stopped, and by which */
 	size_t n_deciders;
 	struct cpus cpus;     /* watched from the beginning */
@@ -66,6 +66,7 @@ struct recorder {
 	struct cpu_ticks ticks_before, ticks_after; /* at the begin, and when last noted */
 	bool needs_ticks;  /* a clock's events do not tell what they are to be compared with */
 	uint64_t noted_ns; /* the last note */
+	uint64_t pace_ns;  /* when recorder_pace() looks next */
 	uint64_t second_ns;	  /* the last of recorder_hooks.second */
 	uint64_t wake_ns;	  /* when readers that sleep are looked at next */
 	_Atomic bool wake_wanted; /* the resolver waits for readers that sleep */
@@ -128,12 +129,13 @@ void recorder_detach(struct recorder *r);
 /* recorder_balance.c: what occurred before is no part of the recording. */
 void recorder_begin_counting(struct recorder *r);
 
-/* recorder_balance.c: @t has been asleep: what it used by now is no part of what is noted. */
-void recorder_wakes(const struct recorder *r, struct target *t);
-
 /* recorder_balance.c: keep in mind what CPU time the targets have used, if that is of
  * interest: now and then, for who ends can't be asked any more, and at the end. */
 void recorder_note_ticks(struct recorder *r);
+
+/* recorder_pace.c: tell readers how long each process' periods must be. In how many ms to look
+ * again. */
+int recorder_pace(struct recorder *r);
 
 /* recorder_balance.c: after the readers have ended: fills in what is uncounted, and says what
  * to do if it is much. */
@@ -165,6 +167,10 @@ void recorder_tell_progress(struct recorder *r, size_t done);
 /* recorder_announce.c: tell the resolver what all targets are that are not asleep, as of
  * @time. True: the maps of some are left for recorder_announce_later(), once samples come. */
 bool recorder_announce_all(struct recorder *r, uint64_t time);
+
+/* recorder_announce.c: tell the resolver what @pid is, before its first sample, of @time; another
+ * thread's may be a little older. */
+void recorder_introduce(struct recorder *r, pid_t pid, uint64_t time);
 
 /* recorder_announce.c: and now it may give on what was sampled: one more CTL_LOOK is answered.
  */

@@ -14,8 +14,6 @@
 #include "targets/ours.h"
 #include "targets/tracker_int.h"
 
-enum { BEFORE_NS = 120000000 /* less than the resolver waits */ };
-
 /* --- who is there --- */
 
 static int take_row(struct recorder *r, const struct census_row *row)
@@ -101,18 +99,6 @@ int recorder_begin_joins(struct recorder *r)
 	return r->joins ? 0 : -ENOMEM;
 }
 
-/* Outputs hear of it before its first sample, at @time or 0: now. */
-static void welcome(struct recorder *r, pid_t pid, uint64_t time)
-{
-	uint64_t first = r->session->start_ns + BEFORE_NS;
-	struct target *t = targets_find(&r->tracker.targets, pid);
-
-	time = time ? time : now_ns();
-	if (t)
-		recorder_wakes(r, t);
-	recorder_announce(r, pid, false, MAX(time, first) - BEFORE_NS);
-}
-
 /* Nobody sampled it until now: what it has run as the program that it is, or, where it has become
  * none since we look, for as long as a stranger is dropped. */
 static void note_unseen(struct recorder *r, pid_t pid)
@@ -154,7 +140,7 @@ void recorder_join(struct recorder *r)
 	pid_t pid;
 
 	while (r->joins && (pid = joins_run(r->joins))) {
-		welcome(r, pid, 0);
+		recorder_introduce(r, pid, now_ns());
 		note_unseen(r, pid);
 		attach_joined(r, pid);
 	}
@@ -172,7 +158,7 @@ void recorder_stranger(struct recorder *r, const struct ctl_msg *m)
 	}
 	/* A reader has seen it map a known interpreter, and samples it already. */
 	tracker_new(&r->tracker, m->pid, births_execed(r->config.births, m->pid));
-	welcome(r, m->pid, m->time);
+	recorder_introduce(r, m->pid, m->time);
 	if (!r->by_table) /* its exec did not end its time as a stranger */
 		note_unseen(r, m->pid);
 	stranger_filter_add(&r->filter, m->pid, 0);

@@ -22,7 +22,6 @@
 enum {
 	CATCH_UP_MS = 20,      /* for a ring, before we look at anything else again */
 	TAKE_MS = 50,	       /* for messages */
-	BEFORE_NS = 120000000, /* less than the resolver waits */
 	REST_NS = 200000000,   /* for all that is introduced at the end */
 };
 
@@ -58,6 +57,12 @@ static bool others_live(pid_t pid)
 	size_t n = 0;
 
 	return proc_tasks(pid, &tids, &n) == 0 && n > 1;
+}
+
+/* True: the main thread ended because another one called exec, which has its number since. */
+static bool goes_on(const struct target *t)
+{
+	return t && proc_lives(t->pid) && proc_was_there(t->pid, t->since_ns);
 }
 
 static void take_up(struct recorder *r, pid_t pid, bool unborn)
@@ -97,6 +102,31 @@ static size_t without_events(const struct recorder *r, pid_t pid, pid_t **ret)
 	return k;
 }
 
+/* The main thread of @pid has ended, maybe since another called exec, which has its number since:
+ * the number that this one had is nobody's, and it may have had no events. @told: by a record;
+ * else nobody knows yet that it is another program. */
+static void attach_renamed_thread(struct recorder *r, pid_t pid, bool told)
+{
+	uint64_t since = now_ns(), sampled = told ? proc_ran_ns(pid, pid) : 0;
+	struct err err;
+	bool had;
+
+	if (!r->config.tell_threads || !targets_find(&r->tracker.targets, pid))
+		return;
+	for (size_t i = r->attach.n_attached; i--;)
+		if (!proc_exists(r->attach.attached[i].tid))
+			attach_forget(&r->attach, r->attach.attached[i].tid);
+	had = attach_has(&r->attach, pid);
+	attach_process(&r->attach, pid, NULL, 0, &err);
+	if (had || !attach_has(&r->attach, pid))
+		return;
+	r->n_late++;
+	r->late_ns += proc_ran_ns(pid, pid) - sampled;
+	recorder_announce(r, pid, true, since); /* what it mapped meanwhile */
+	if (!told)
+		tracker_new(&r->tracker, pid, since);
+}
+
 /* Events that are not inherited: open them on what is new in @pid, such as @tid. */
 static void attach_new(struct recorder *r, pid_t pid, pid_t tid)
 {
@@ -107,6 +137,8 @@ static void attach_new(struct recorder *r, pid_t pid, pid_t tid)
 
 	if (!r->config.tell_threads || !targets_find(&r->tracker.targets, pid))
 		return;
+	if (tid != pid && !attach_has(&r->attach, pid))
+		attach_renamed_thread(r, pid, false);
 	n = without_events(r, pid, &tids);
 	ret = attach_process(&r->attach, pid, NULL, 0, &err);
 	r->n_missed += !attach_has(&r->attach, tid);
@@ -125,15 +157,12 @@ static void execed(struct recorder *r, const struct target *t, pid_t pid, uint64
 		tracker_new(&r->tracker, pid, time);
 }
 
-/* Before the sinks hear of @t for the first time, at @time, they are told what it was. Another
- * thread's sample may be a little older. */
+/* Before the sinks hear of @t for the first time, at @time, they are told what it was. */
 static void introduce(struct recorder *r, struct target *t, uint64_t time)
 {
 	if (!t || !t->asleep)
 		return;
-	recorder_wakes(r, t);
-	recorder_announce(r, t->pid, false,
-			  MAX(time, r->session->start_ns + BEFORE_NS) - BEFORE_NS);
+	recorder_introduce(r, t->pid, time);
 	tracker_wake(&r->tracker, t);
 }
 
@@ -176,6 +205,7 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 		}
 		if (!recorder_stranger_again(r, m->pid))
 			execed(r, t, m->pid, m->time);
+		attach_renamed_thread(r, m->pid, true);
 		break;
 	case CTL_BEGUN:
 		recorder_announce(r, m->pid, true, m->time);
@@ -188,8 +218,9 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 		tracker_look(&r->tracker, m->pid);
 		break;
 	case CTL_EXIT:
-		if (others_live(m->pid)) {
+		if (others_live(m->pid) || goes_on(t)) {
 			tracker_leader_ended(&r->tracker, m->pid);
+			attach_renamed_thread(r, m->pid, false);
 			break;
 		}
 		tracker_gone(&r->tracker, m->pid);
@@ -228,26 +259,32 @@ static bool take_from(struct recorder *r, struct queue *q, uint64_t until)
 	return true;
 }
 
+/* Whom the messages in @q tell of. */
+static void introduce_from(struct recorder *r, struct queue *q, uint64_t until)
+{
+	const struct queue_record *rec;
+
+	for (; (rec = queue_peek(q)); queue_pop(q)) {
+		const struct ctl_msg *m = (const void *)rec->data;
+		pid_t pid = rec->type == CTL_FORK ? m->ppid : m->pid;
+
+		if (rec->type != CTL_FORK && rec->type != CTL_LOOK)
+			continue;
+		if (now_ns() > until)
+			STATS_ADD(r->session->stats, side_lost, 1);
+		else
+			introduce(r, targets_find(&r->tracker.targets, pid), m->time);
+	}
+}
+
 void recorder_introduce_rest(struct recorder *r)
 {
 	uint64_t until = now_ns() + REST_NS;
 
-	for (size_t i = 0; i < r->config.n_slots; i++) {
-		struct queue *q = &r->config.slots[i].ctl;
-		const struct queue_record *rec;
-
-		for (; (rec = queue_peek(q)); queue_pop(q)) {
-			const struct ctl_msg *m = (const void *)rec->data;
-			pid_t pid = rec->type == CTL_FORK ? m->ppid : m->pid;
-
-			if (rec->type != CTL_FORK && rec->type != CTL_LOOK)
-				continue;
-			if (now_ns() > until)
-				STATS_ADD(r->session->stats, side_lost, 1);
-			else
-				introduce(r, targets_find(&r->tracker.targets, pid), m->time);
-		}
-	}
+	for (size_t i = 0; i < r->config.n_slots; i++)
+		introduce_from(r, &r->config.slots[i].ctl, until);
+	if (r->waits)
+		introduce_from(r, waits_messages(r->waits), until);
 }
 
 static bool take_all(struct recorder *r, uint64_t until)

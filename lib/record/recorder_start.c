@@ -241,25 +241,38 @@ static void tell_missed(const struct recorder *r)
 			 r->n_late, (double)r->late_ns / 1e6);
 	if (r->unseen_ns)
 		note_say(&r->o.note,
-			 "%zu processes that joined had run for at most %.1f ms of CPU time in all "
-			 "before they were known to be Python: what they did then is missing",
+			 "processes that joined: %zu; before they were known to be Python they had "
+			 "run for at most %.1f ms of CPU time in all: what they did then is missing",
 			 r->n_joined, (double)r->unseen_ns / 1e6);
+}
+
+/* Threads that could not be stopped, or keep a signal. */
+static void tell_rest(const struct recorder *r, const struct tracer_rest *rest)
+{
+	size_t n = rest->pending;
+
+	if (rest->deaf)
+		note_say(&r->o.note,
+			 "%zu thread%s that began later, or blocked it later, blocked the signal of "
+			 "capture stop and could not be stopped: their samples are late",
+			 rest->deaf, rest->deaf == 1 ? "" : "s");
+	if (n)
+		note_say(&r->o.note,
+			 "%zu thread%s the signal of capture stop and ha%s one pending", n,
+			 n == 1 ? " blocks" : "s block", n == 1 ? "s" : "ve");
 }
 
 /* Nothing is sampled any more, and nobody held. */
 void recorder_detach(struct recorder *r)
 {
-	size_t blocked;
+	struct tracer_rest rest;
 
 	/* Switching off many events takes a while, and proves nothing of what it still lets
 	 * through. */
 	atomic_store(&r->config.end_ns, now_ns());
-	blocked = tracer_stop(r->tracer);
+	rest = tracer_stop(r->tracer);
 	r->tracer = NULL;
-	if (blocked)
-		note_say(&r->o.note,
-			 "%zu thread%s the signal of capture stop and ha%s one pending", blocked,
-			 blocked == 1 ? " blocks" : "s block", blocked == 1 ? "s" : "ve");
+	tell_rest(r, &rest);
 	/* Who runs from here on leaves no record of it: nothing is exact any more. */
 	atomic_store(&r->config.blind_ns, UINT64_MAX);
 	attach_disable(&r->attach);
@@ -388,13 +401,13 @@ static bool is_behind(struct cpu_slot *s, uint64_t until)
 static bool is_incomplete(void *arg, uint64_t until)
 {
 	struct recorder *r = arg;
-	bool behind = false;
+	bool behind = false, waits = r->waits && waits_told_ns(r->waits) < until;
 
 	for (size_t i = 0; !behind && i < r->config.n_slots; i++)
 		behind = is_behind(&r->config.slots[i], until);
 	if (behind && !atomic_exchange(&r->wake_wanted, true))
 		eventfd_write(r->config.kick, 1);
-	return behind || atomic_load(&r->config.asked) != atomic_load(&r->config.answered);
+	return behind || waits || atomic_load(&r->config.asked) != atomic_load(&r->config.answered);
 }
 
 /* Where outputs name kernel frames, and we may. */

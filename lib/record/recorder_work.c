@@ -16,7 +16,7 @@ static size_t bytes_of_cpu(const struct reader_config *c)
 
 void recorder_attached(const struct recorder *r, size_t *processes, size_t *threads)
 {
-	*processes = r->tracker.targets.n_all;
+	*processes = r->n_processes;
 	*threads = r->n_tids;
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/clock.h"
 #include "sys/proc.h"
 
 static uint64_t guard_enter(struct guard *g)
@@ -73,13 +74,17 @@ void guarded_target(struct guarded *m, pid_t pid)
 pid_t guard_stuck(struct guard *g, pid_t tid)
 {
 	uint64_t turn = atomic_load_explicit(&g->turn, memory_order_acquire);
+	uint64_t now = now_ns();
 	pid_t pid;
 	char state;
 
 	if (!(turn & 1) || turn != g->watch) {
 		g->watch = turn;
+		g->since_ns = now;
 		return 0;
 	}
+	if (now - g->since_ns < GUARD_HANGS_NS)
+		return 0;
 	/* One that waits for its CPU does not hang, nor does one whose state can't be read for
 	 * want of descriptors. */
 	state = proc_state(getpid(), tid);

@@ -15,13 +15,18 @@
 
 #include "remote_mem.h"
 
+/* A read hangs when it sleeps for longer. Many a read sleeps for less: its target changes its
+ * own maps just then. */
+enum { GUARD_HANGS_NS = 10000000 };
+
 /* Outlives the threads that use it, one after the other. */
 struct guard {
 	/* Odd while inside a remote read of process @reading; the control thread may then move
 	 * it to another even value. */
 	_Atomic uint64_t turn;
 	_Atomic pid_t reading;
-	uint64_t watch; /* the control thread's last look */
+	uint64_t watch;	   /* @turn at the control thread's last look */
+	uint64_t since_ns; /* when it first saw this @watch */
 };
 
 /* A thread's way into its target's memory. */
@@ -50,8 +55,9 @@ static inline uint64_t guard_look(const struct guard *g)
 	return atomic_load_explicit(&g->turn, memory_order_relaxed);
 }
 
-/* Control thread, at intervals: has @tid been inside the same read since the last call? Then
- * it is abandoned, and the result is the process whose memory hangs. Else 0. */
+/* Control thread, as often as it likes: has @tid been inside the same read since a call at
+ * least GUARD_HANGS_NS ago, and does it sleep? Then it is abandoned, and the result is the
+ * process whose memory hangs. Else 0. */
 pid_t guard_stuck(struct guard *g, pid_t tid);
 
 #endif

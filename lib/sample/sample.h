@@ -100,6 +100,7 @@ enum session_flags {
 	SESSION_ONE_NAME = 1 << 12, /* ... tasks that asyncio named have one name */
 	SESSION_WALL = 1 << 11,	 /* waits are samples, and periods times: ns */
 	SESSION_FULL_PATHS = 1 << 9, /* folded: whole paths of Python files */
+	SESSION_GIL = 1 << 13,	     /* samples tell of the GIL */
 };
 
 /* One kernel sample, decoded, and what capture found. */
@@ -111,6 +112,7 @@ struct sample {
 	uint32_t cpu, event; /* event: index into session.events */
 	uint16_t misc;	     /* perf_event_header.misc: cpumode */
 	enum provenance prov;
+	uint8_t gil;	  /* enum pygil_has; with SESSION_GIL */
 	bool truncated;	  /* Python part cut by --max-frames */
 	uint64_t late_ns; /* from @time to the end of the walk */
 };

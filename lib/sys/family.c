@@ -5,6 +5,8 @@
 #include "sys/family.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "sys/proc.h"
@@ -182,6 +184,45 @@ int family_list(pid_t pid, pid_t **ret, size_t *n)
 	*n = count;
 	pids = NULL;
 	return 0;
+}
+
+static uint64_t own_cpu_ns(pid_t pid)
+{
+	struct proc_use use = { 0 };
+	uint64_t ret = 0;
+
+	proc_cpu_ns(pid, &ret);
+	proc_use(pid, &use);
+	return ret + use.children * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
+uint64_t family_cpu_ns(pid_t pid)
+{
+	_cleanup_free_ pid_t *pids = NULL;
+	uint64_t ret = own_cpu_ns(pid);
+	size_t n = 0;
+
+	family_list(pid, &pids, &n);
+	for (size_t i = 0; i < n; i++)
+		ret += own_cpu_ns(pids[i]);
+	return ret;
+}
+
+static void bury(int sig)
+{
+	int before = errno;
+
+	(void)sig;
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+	errno = before;
+}
+
+void family_bury(void)
+{
+	const struct sigaction buries = { .sa_handler = bury, .sa_flags = SA_RESTART };
+
+	sigaction(SIGCHLD, &buries, NULL);
 }
 
 /* The last word of /proc/loadavg. */

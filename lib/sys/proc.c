@@ -288,6 +288,17 @@ int proc_times(pid_t pid, uint64_t *user, uint64_t *kernel)
 	return 0;
 }
 
+int proc_cpu_ns(pid_t pid, uint64_t *ret)
+{
+	enum { CPUCLOCK_SCHED = 2 }; /* include/linux/posix-timers.h */
+	struct timespec t;
+
+	if (clock_gettime((clockid_t)(~(unsigned)pid << 3 | CPUCLOCK_SCHED), &t) < 0)
+		return -errno;
+	*ret = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	return 0;
+}
+
 /* Fields 4, 14 to 17 and 23, vsize. */
 int proc_use(pid_t pid, struct proc_use *ret)
 {
@@ -300,7 +311,8 @@ int proc_use(pid_t pid, struct proc_use *ret)
 			      "%*s%llu",
 			      &ret->parent, &u, &k, &cu, &ck, &memory) != 6)
 		return -ESRCH;
-	ret->ticks = u + k + cu + ck;
+	ret->children = cu + ck;
+	ret->ticks = u + k + ret->children;
 	ret->memory = memory;
 	return 0;
 }

@@ -131,10 +131,14 @@ int proc_compare_pids(const void *a, const void *b);
  * ticks (sysconf(_SC_CLK_TCK)): in user mode and in the kernel. 0 or -ESRCH. */
 int proc_times(pid_t pid, uint64_t *user, uint64_t *kernel);
 
+/* CPU time of all threads of a process, those that have ended among them, in ns. 0 or -errno. */
+int proc_cpu_ns(pid_t pid, uint64_t *ret);
+
 /* Of a process, by one look. */
 struct proc_use {
 	pid_t parent;
-	uint64_t ticks; /* as proc_times(): all of it */
+	uint64_t ticks;	   /* as proc_times(): all of it */
+	uint64_t children; /* of these, those of its children */
 	bool memory;	/* as proc_tgid_memory() */
 };
 

@@ -5,10 +5,15 @@
 #ifndef RIGHTS_H
 #define RIGHTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
-/* "run as root, or with @caps", and to who is root that it lacks them. Into @buf, which is
- * returned. */
+/* Has the calling thread this capability (linux/capability.h)? */
+bool rights_have(unsigned cap);
+
+/* "run as root, or with @caps" (the names of some), and to who is root that it lacks them, or
+ * has them and is refused by something else. What else one may do can follow behind a comma.
+ * Into @buf, which is returned. */
 const char *rights_wanted(char *buf, size_t size, const char *caps);
 
 #endif

@@ -19,7 +19,7 @@ struct birth {
 	/* When it was forked; and by whom: the thread's number, its process's, and the rest a
 	 * mark of the time and the process. */
 	_Atomic uint64_t forked, by;
-	_Atomic uint64_t ended; /* a thread: its number, and above it when, in microseconds */
+	_Atomic uint64_t ended; /* a thread: ended_of() */
 };
 
 struct births {
@@ -129,6 +129,31 @@ static uint64_t by_of(pid_t pid, const struct births_fork *f)
 	       (uint64_t)f->ptid;
 }
 
+/* The thread's number, and above it when, in microseconds: their last bits, which are the same
+ * again after 50 days. */
+static uint64_t ended_of(pid_t tid, uint64_t time)
+{
+	return time / 1000 << PID_BITS | (uint64_t)tid;
+}
+
+/* True: @ended says that @tid ended before @time, by less than @us. */
+static bool has_ended(uint64_t ended, pid_t tid, uint64_t time, uint64_t us)
+{
+	uint64_t since = ended_of(tid, time) - ended;
+
+	return ended && since % (UINT64_C(1) << PID_BITS) == 0 && since >> PID_BITS < us;
+}
+
+/* Who had that number has ended. */
+static void note_born(struct birth *of, pid_t tid, uint64_t time)
+{
+	enum { LONG_US = 1800000000 };
+	uint64_t ended = atomic_load(&of->ended);
+
+	if (has_ended(ended, tid, time, LONG_US))
+		atomic_compare_exchange_strong(&of->ended, &ended, 0);
+}
+
 /* A PERF_RECORD_FORK, or a PERF_RECORD_EXIT. */
 struct forked {
 	struct perf_event_header h;
@@ -149,10 +174,13 @@ static void note_fork(struct births *b, const struct perf_ring *ring, uint64_t p
 	if (perf_ring_tail(ring) > pos || (r.ppid | r.ptid | r.tid) >> PID_BITS)
 		return;
 	if (r.h.type == PERF_RECORD_EXIT) {
-		atomic_store(&birth_of(b, (pid_t)r.tid)->ended,
-			     r.time / 1000 << PID_BITS | r.tid);
+		/* Unless the thread that called exec has its number by now. */
+		if (births_execed(b, (pid_t)r.tid) < r.time)
+			atomic_store(&birth_of(b, (pid_t)r.tid)->ended,
+				     ended_of((pid_t)r.tid, r.time));
 		return;
 	}
+	note_born(birth_of(b, (pid_t)r.tid), (pid_t)r.tid, r.time);
 	if (r.pid == r.ppid)
 		return;
 	atomic_store(&birth_of(b, (pid_t)r.pid)->by, by_of((pid_t)r.pid, &f));
@@ -200,8 +228,11 @@ void births_note(struct births *b, const struct perf_ring *ring, uint64_t pos,
 		return;
 	perf_decode_trailer(trailer, &t);
 	raise_to(execed ? &birth_of(b, t.pid)->execed : &birth_of(b, t.pid)->mapped, t.time);
-	if (execed)
+	if (execed) {
+		/* The main thread ends where another one calls exec, which gets its number. */
+		note_born(birth_of(b, t.pid), t.pid, t.time);
 		return;
+	}
 	note_known(b, birth_of(b, t.pid), &m, t.time);
 	if (names_python(ring, pos, h))
 		raise_to(&birth_of(b, t.pid)->python, t.time);
@@ -249,12 +280,10 @@ const struct births_code *births_interpreter(struct births *b, pid_t pid, uint64
 bool births_ending(struct births *b, pid_t tid, uint64_t time)
 {
 	enum { SOON_US = 1000000 }; /* later it may be another thread's number */
-	uint64_t ended =
-		b ? atomic_load_explicit(&birth_of(b, tid)->ended, memory_order_acquire) : 0;
-	uint64_t mask = (UINT64_C(1) << PID_BITS) - 1, at = ended >> PID_BITS,
-		 now = time / 1000;
 
-	return ended && (ended & mask) == (uint64_t)tid && at <= now && now - at < SOON_US;
+	return b && has_ended(atomic_load_explicit(&birth_of(b, tid)->ended,
+						   memory_order_acquire),
+			      tid, time, SOON_US);
 }
 
 uint64_t births_execed(struct births *b, pid_t pid)

@@ -77,8 +77,10 @@ static int look_at_some(struct census *c, struct probers *crew, const pid_t *pid
 	for (size_t i = 0; i < n; i++)
 		probes[i] = probe_start(crew, pids[i], now, files, -1);
 	for (size_t i = 0; i < n; i++) {
-		if (!probes[i])
+		if (!probes[i]) {
+			r = r ? r : -EAGAIN;
 			continue;
+		}
 		await(probes[i], stop);
 		if (r == 0)
 			r = take_answer(c, pids[i], probes[i]);
@@ -117,12 +119,13 @@ void census_tell(const struct census *c, const struct note *note)
 	char wanted[200];
 
 	if (c->denied)
-		note_say(note, "without processes whose memory may not be read, %zu: %s",
-			 c->denied, rights_wanted(wanted, sizeof(wanted), "CAP_SYS_PTRACE"));
+		note_say(note, "left out: %zu process%s whose memory may not be read: %s",
+			 c->denied, c->denied == 1 ? "" : "es",
+			 rights_wanted(wanted, sizeof(wanted), "CAP_SYS_PTRACE"));
 	if (c->unknown)
-		note_say(note, "without Python processes that can't be read, %zu: %s",
-			 c->unknown, c->why.text);
+		note_say(note, "left out: %zu Python process%s that can't be read: %s",
+			 c->unknown, c->unknown == 1 ? "" : "es", c->why.text);
 	if (c->hang)
-		note_say(note, "without processes that take too long to look at: %zu",
-			 c->hang);
+		note_say(note, "left out: %zu process%s too long to look at", c->hang,
+			 c->hang == 1 ? " that takes" : "es that take");
 }

@@ -31,7 +31,7 @@ struct census {
 };
 
 /* Look at all that fit @s now, whose files @files reads, but stop when @stop is asked for. 0,
- * -ENOMEM, or -errno of /proc. */
+ * -ENOMEM, -EAGAIN: no thread can be made that looks, or -errno of /proc. */
 int census_take(struct census *c, const struct scope *s, struct file_helper *files,
 		const struct stop *stop);
 void census_deinit(struct census *c);

@@ -25,18 +25,21 @@ enum {
 	TURN = 16,     /* ... so many processes for their program */
 };
 static const uint64_t MS = 1000000, YOUNG_NS = 2000000000;
+static const uint64_t HANG_NS = 10000000000; /* a look takes some ms */
 
 struct look {
 	pid_t pid;
 	int tries;
 	uint64_t next_ns;
 	struct probe *probe; /* at work, or NULL */
+	bool asked;	     /* for another look, while that one was at work */
 };
 
 struct joins {
 	struct tracker *t;
 	const struct scope *scope;
 	bool told;
+	bool told_hang; /* a person, of one look that hangs */
 	struct look look[MOST];
 	size_t n, n_probes;
 	/* Without @told: */
@@ -49,9 +52,15 @@ struct joins {
 
 bool joins_look(struct joins *j, pid_t pid)
 {
-	for (size_t i = 0; i < j->n; i++)
-		if (j->look[i].pid == pid)
-			return true;
+	for (size_t i = 0; i < j->n; i++) {
+		struct look *l = &j->look[i];
+
+		if (l->pid != pid)
+			continue;
+		/* What that one sees may be the program before an exec. */
+		l->asked = l->probe != NULL;
+		return true;
+	}
 	if (j->n == MOST)
 		return false;
 	j->look[j->n++] = (struct look){ .pid = pid };
@@ -72,15 +81,13 @@ static uint32_t program_of(pid_t pid)
 	return (uint32_t)((st.st_ino ^ (st.st_dev << 20)) * 0x9e3779b97f4a7c15u >> 35);
 }
 
+/* With @look one that is new is looked at: by another turn where there is no room. */
 static void note_program(struct joins *j, pid_t pid, bool look)
 {
 	uint32_t program = program_of(pid), was = idmap_get(&j->program, (uint64_t)pid);
 
-	if (was == program)
-		return;
-	idmap_set(&j->program, (uint64_t)pid, program);
-	if (look)
-		joins_look(j, pid);
+	if (was != program && (!look || joins_look(j, pid)))
+		idmap_set(&j->program, (uint64_t)pid, program);
 }
 
 /* From now on all processes there are are asked in turn. */
@@ -170,25 +177,58 @@ static bool take(struct joins *j, const struct look *l, int code, const struct p
 	return tracker_search(t, target, true) == 0;
 }
 
+static void end_probe(struct joins *j, struct look *l)
+{
+	probe_release(l->probe);
+	l->probe = NULL;
+	j->n_probes--;
+}
+
+/* When a probe that is not over would hang; of one that has not begun, when it is looked again
+ * whether all who look do. */
+static uint64_t probe_due(const struct look *l, uint64_t now)
+{
+	uint64_t began = probe_began(l->probe);
+
+	return began ? began + HANG_NS : now + CREW_MS * MS;
+}
+
+/* Others wait for its turn. */
+static void give_up(struct joins *j, struct look *l)
+{
+	end_probe(j, l);
+	if (!j->told_hang)
+		note_say(&j->t->note,
+			 "process %d takes too long to look at: it, and others like it, can't join",
+			 l->pid);
+	j->told_hang = true;
+}
+
 /* What the probe said. True: look again. */
-static bool end_look(struct joins *j, struct look *l, bool *joined)
+static bool end_look(struct joins *j, struct look *l, uint64_t now, bool *joined)
 {
 	struct pyproc p;
 	struct err err;
 	bool again = false;
 	int code;
 
-	if (!probe_done(l->probe, &code, &p, &err))
-		return true;
+	if (!probe_done(l->probe, &code, &p, &err)) {
+		if (now < probe_due(l, now))
+			return true;
+		give_up(j, l);
+		return false;
+	}
 	if ((code == 0 || code == -EAGAIN) && !targets_find(&j->t->targets, l->pid))
 		*joined = take(j, l, code, &p);
 	else if (code == -ENOEXEC)
 		again = p.partly || (!j->told && is_young(l->pid));
 	else if (code == -ENOTSUP)
 		note_say(&j->t->note, "%s", err.text);
-	probe_release(l->probe);
-	l->probe = NULL;
-	j->n_probes--;
+	end_probe(j, l);
+	if (l->asked && !*joined) {
+		*l = (struct look){ .pid = l->pid };
+		return true;
+	}
 	return again && put_off(l);
 }
 
@@ -196,7 +236,7 @@ static bool end_look(struct joins *j, struct look *l, bool *joined)
 static bool step(struct joins *j, struct look *l, uint64_t now, bool *joined)
 {
 	if (l->probe)
-		return end_look(j, l, joined);
+		return end_look(j, l, now, joined);
 	return now < l->next_ns || begin_look(j, l);
 }
 
@@ -228,11 +268,15 @@ int joins_due_ms(const struct joins *j, int most)
 
 	if (!j->told)
 		next = MIN(next, j->poll_ns);
-	for (size_t i = 0; i < j->n; i++)
-		if (!j->look[i].probe)
-			next = MIN(next, j->look[i].next_ns);
-		else if (!probe_began(j->look[i].probe))
-			next = MIN(next, now + CREW_MS * MS);
+	for (size_t i = 0; i < j->n; i++) {
+		const struct look *l = &j->look[i];
+
+		/* The end of a probe kicks the control thread. */
+		if (l->probe)
+			next = MIN(next, probe_due(l, now));
+		else if (j->n_probes < PROBES)
+			next = MIN(next, l->next_ns);
+	}
 	return next > now ? (int)((next - now) / MS) + 1 : 0;
 }
 

@@ -103,13 +103,21 @@ static bool await(const struct lookup *l, struct probe *probe, int ms)
 	return false;
 }
 
+static int no_probe(pid_t pid, struct err *err)
+{
+	return err_set(err, -ENOMEM,
+		       "process %d can't be looked at: no thread can be made for that, or memory "
+		       "is out: raise the limit of processes (ulimit -u)",
+		       pid);
+}
+
 static int look(struct lookup *l, pid_t pid, struct err *err)
 {
 	struct probe *probe = probe_start(l->crew, pid, now_ns(), l->files, l->kick);
 	int code;
 
 	if (!probe)
-		return err_set(err, -ENOMEM, "out of memory");
+		return no_probe(pid, err);
 	if (!await(l, probe, l->wait_ms)) {
 		l->hanging = probe;
 		return err_set(err, -EINPROGRESS, "reading the memory of process %d hangs",
@@ -155,8 +163,8 @@ static int look_at_some(struct lookup *l, struct probers *crew, const pid_t *pid
 
 		if (probes[i] && now < end)
 			await(l, probes[i], (int)((end - now) / 1000000));
-		if (probes[i] && r == 0)
-			r = take_child(l, pids[i], probes[i], why);
+		if (r == 0)
+			r = probes[i] ? take_child(l, pids[i], probes[i], why) : -ENOMEM;
 		probe_release(probes[i]);
 	}
 	return r;
@@ -222,7 +230,7 @@ int lookup(struct lookup *l, pid_t pid, struct err *err)
 		young = proc_age_ns(pid) < YOUNG_NS + (now_ns() - looked);
 		code = l->children ? look_at_children(l, pid, &young, &why) : 0;
 		if (code < 0)
-			return err_set(err, code, "out of memory");
+			return no_probe(pid, err);
 		if (l->n_child)
 			return LOOKUP_WRAPPER;
 		if (l->starts || stop_asked(l->stop))

@@ -15,6 +15,7 @@
 #include "base/epoch.h"
 #include "python/pyfind.h"
 #include "python/pystack.h"
+#include "targets/pace.h"
 
 enum target_state {
 	TARGET_PENDING,	    /* its interpreter is being looked for, or will be when it runs */
@@ -38,6 +39,10 @@ struct target {
 	_Atomic bool asked;	  /* a reader has asked for another look, which is due */
 	_Atomic uint64_t ran[TARGET_RAN_WORDS]; /* target_note_ran() */
 	_Atomic(struct target *) next;		/* of the same pid, published in its place */
+	/* Of reader_config.paced: samples of it so far, and what its next period is to be
+	 * multiplied with, in parts of PACE_ONE; 0: not known yet. */
+	_Atomic uint32_t taken, pace;
+	struct pace paced;			/* control thread */
 	bool inner_tids;			/* lives in a PID namespace of its own */
 	uint64_t since_ns;			/* it was there by then */
 	_Atomic int pidfd; /* or -ESRCH: it had ended; else -errno: none is held. Owned */
@@ -63,7 +68,7 @@ struct target {
 	raddr runtime;
 	size_t n_maps;		 /* when its interpreter was found */
 	struct pyfind_code code; /* of the process in which it was proven; control thread */
-	uint64_t slept_user, slept_kernel; /* recorder_wakes() */
+	uint64_t slept_user, slept_kernel; /* asleep only: what it had used, in clock ticks */
 	uint64_t doubt_ns; /* when to look whether it has ended untold; 0: need not */
 	uint64_t doubt_pause_ns;
 	uint64_t retired; /* its number, from epoch_retire(); 0: it is published */

@@ -118,7 +118,7 @@ static bool is_own(const char *path, const pid_t *pids, size_t n)
 int target_cgroup_open(const pid_t *pids, size_t n)
 {
 	char mount[PATH_MAX / 2], path[PATH_MAX / 2], folder[PATH_MAX];
-	bool v2;
+	bool v2 = false;
 	int fd;
 
 	if (!n || !path_of(pids[0], &v2, path, sizeof(path)) || !strcmp(path, "/") ||

@@ -241,6 +241,23 @@ static uint64_t pause_ns(const struct search *s, int code, const struct pyproc *
 	return 1000000 * (code == -ENOEXEC && p->partly && s->tries < FRESH_TRIES ? 1 : ms);
 }
 
+/* If it is time to, and there is a thread and memory for it; else later. */
+static void begin_look(struct tracker *t, struct search *s)
+{
+	uint64_t now = now_ns();
+
+	if (now < s->next_ns)
+		return;
+	s->tries += s->tries < 100;
+	/* What is asked for from here on wants another look. */
+	atomic_store(&s->target->asked, false);
+	s->again = false;
+	s->probe = probe_start(t->crew, s->target->pid, s->target->since_ns, t->files,
+			       t->kick);
+	if (!s->probe)
+		s->next_ns = now + RETRY_MAX_MS * 1000000ull;
+}
+
 /* True: nothing more to do for it. */
 static bool step_search(struct tracker *t, struct search *s)
 {
@@ -252,14 +269,7 @@ static bool step_search(struct tracker *t, struct search *s)
 	if (s->dropped)
 		return true;
 	if (!s->probe) {
-		if (now_ns() >= s->next_ns) {
-			s->tries += s->tries < 100;
-			/* What is asked for from here on wants another look. */
-			atomic_store(&s->target->asked, false);
-			s->again = false;
-			s->probe = probe_start(t->crew, s->target->pid,
-					       s->target->since_ns, t->files, t->kick);
-		}
+		begin_look(t, s);
 		return false;
 	}
 	if (!probe_done(s->probe, &code, &p, &err))

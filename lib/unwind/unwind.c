@@ -107,10 +107,7 @@ static const struct space_map *map_at(const struct space *sp, uint64_t pc,
 
 	if (m && pc - m->lo < m->hi - m->lo)
 		return m;
-	m = space_at(sp, pc);
-	if (m)
-		*recent = m;
-	return m;
+	return *recent = space_at(sp, pc);
 }
 
 /* Which rule holds at @pc; NULL: none, *@end tells why. The answer stays until the next
@@ -185,7 +182,7 @@ int unwinder_code(struct unwinder *u, pid_t pid, uint64_t at, struct bytes code)
 	/* Code in which nothing is known is all the same one: JITs make it without end. */
 	if (found)
 		id.ino = sum_code(code);
-	m->elf = elfcache_get(u->spaces->elfs, &id);
+	m->elf = spaces_elf(u->spaces, &id);
 	m->pgoff = 0;
 	sp->gen = ++u->spaces->last_gen;
 	if (m->elf && elfcache_wants_file(m->elf))

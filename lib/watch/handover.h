@@ -29,6 +29,7 @@ struct handover {
 	 * stopped again. */
 	_Atomic uint64_t quiet_until;
 	_Atomic uint64_t since; /* ns: samples before it may have stopped nobody */
+	_Atomic pid_t untaken;	/* a thread that did not stop for its sample; 0: none did not */
 	_Atomic pid_t tid;	/* whose turn it is; a reader may look too early, in vain */
 	/* As in a sample: arch_host->perf_regs. Each is stored and loaded as an atomic. */
 	uint64_t regs[ARCH_MAX_REGS];

@@ -140,14 +140,14 @@ bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t 
 		       pid_t tid, uint64_t since)
 {
 	uint64_t tail = perf_ring_tail(&slot->ring), head = perf_ring_head(&slot->ring);
-	uint64_t from = MAX(*cursor, tail), pos;
+	uint64_t pos;
 	unsigned char end[PERF_TRAILER];
 	struct proof_switch sw;
 	bool ran = false;
 
 	work_add(WORK_rings, 1);
 	work_foreign(&slot->work, 4); /* tail, head twice, dropping */
-	for (pos = from; pos < head;) {
+	for (pos = MAX(*cursor, tail); pos < head;) {
 		struct perf_event_header h =
 			perf_ring_peek(&slot->ring, pos, end, sizeof(end));
 
@@ -168,10 +168,10 @@ bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t 
 	}
 	*cursor = head;
 	/* A ring near full may have dropped the very record we look for; or its owner
-	 * moved on meanwhile and the kernel wrote over what we read. */
+	 * moved on meanwhile and the kernel wrote over what we read: then there was more
+	 * from @tail on than a ring holds. */
 	head = perf_ring_head(&slot->ring);
-	return ran || may_have_dropped(&slot->ring, tail, head) ||
-	       head - from > slot->ring.size || atomic_load(&slot->dropping);
+	return ran || may_have_dropped(&slot->ring, tail, head) || atomic_load(&slot->dropping);
 }
 
 bool proof_inherits(const struct reader_config *c, pid_t pid, pid_t ppid, uint64_t time)

@@ -62,6 +62,8 @@ struct reader_config {
 				 * NULL: nobody joins */
 	bool adopts;		/* whoever runs Python fits */
 	bool descends;		/* whatever targets start are targets */
+	/* Bit e: event e is a clock on CPUs, all of whose time the scheduler knows. */
+	_Atomic uint32_t paced;
 	bool early;		/* threads take samples, and CPUs may do so later: */
 	_Atomic uint64_t over_ns;  /* from then on CPUs do; UINT64_MAX: not yet */
 	_Atomic uint32_t n_births; /* of threads and processes so far */

@@ -81,9 +81,7 @@ static void put_process(struct sink *s, uint64_t t)
 		exit(1);
 	for (size_t i = 0; i < maps.n; i++) {
 		const struct proc_map *m = &maps.map[i];
-		struct side map = {
-			.kind = SIDE_MMAP, .time = t, .pid = getpid(), .tid = getpid()
-		};
+		struct side map = { .kind = SIDE_MMAP, .pid = getpid(), .tid = getpid() };
 
 		if (!m->x || !*m->path || !strcmp(m->path, "[vsyscall]"))
 			continue;
@@ -96,7 +94,8 @@ static void put_process(struct sink *s, uint64_t t)
 		map.u.mmap.prot = 5;
 		map.u.mmap.flags = 2;
 		map.u.mmap.path = m->path;
-		spaces_side(spaces, &map);
+		spaces_side(spaces, &map); /* without the time, which is made up */
+		map.time = t;
 		s->ops->side(s, &map);
 	}
 	spaces_destroy(spaces);

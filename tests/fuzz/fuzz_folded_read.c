@@ -37,12 +37,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	struct sink s = { .ops = &ops };
 	FILE *in = n ? fmemopen((void *)(uintptr_t)data, n, "r") : NULL;
+	struct session session = { .n_events = 1 };
 	size_t line;
 	int ret;
 
 	if (!in)
 		return 0;
-	ret = folded_read(in, &s, &line);
+	FUZZ_CHECK(folded_events(in, &session) == 0);
+	rewind(in);
+	ret = folded_read(in, &session, &s, &line);
 	FUZZ_CHECK(ret == 0 || ret == -EBADMSG);
 	FUZZ_CHECK(s.samples < line);
 	fclose(in);
@@ -50,6 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 }
 
 static const char *const seeds[] = {
+	("python3-10;event:cpu-clock;f 1\npython3-10;event:x 2\n"),
 	("python3-10/worker-11;main (/srv/a.py:7);f (<string>:2);nap;[late];sys_[k] 12\n"
 	 "python3-10;main (/srv/a.py:9) 3\n"),
 	"java;f(int);b (x) 1\n\nc d-4;(.py) 18446744073709551615",

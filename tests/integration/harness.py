@@ -94,8 +94,11 @@ def one_python(function):
     return each(py=[newest_python()])(function)
 
 
+SECONDS = 120  # a test that takes longer hangs; no shorter, for machines do other things, too
+
+
 def seconds(limit):
-    """Ends the test after this long; without it after 60 s."""
+    """Ends the test after this long; without it after SECONDS."""
     def mark(function):
         function.limit = limit
         return function

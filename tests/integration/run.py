@@ -56,14 +56,14 @@ def run_one(function, arguments):
 
 def run_function(function, arguments):
     try:
-        signal.alarm(getattr(function, "limit", 60))
+        signal.alarm(getattr(function, "limit", harness.SECONDS))
         if "py" in arguments:
             arguments["py"].need()
         return "ok", function(**arguments) or ""
     except harness.Skip as skip:
         return "SKIP", str(skip)
     except TimedOut:
-        return "FAIL", "no end within %d s" % getattr(function, "limit", 60)
+        return "FAIL", "no end within %d s" % getattr(function, "limit", harness.SECONDS)
     except AssertionError as error:
         return "again" if isinstance(error, harness.Spoilt) else "FAIL", "%s (%s)" % (error, where(error))
     except Exception as error:

@@ -78,10 +78,31 @@ def test_a_hardware_event_without_a_pmu(py):
 
 @each(options=["-F 0", "-F -1", "-F abc", "-F 99 -c 100", "-c 0", "-c -3", "--no-native --native=full", "-d abc",
                "--capture nonsense", "--provenance maybe", "--max-frames 0", "--max-frames 9000", "--hold-budget 101",
-               "--memory 0", "--memory 5X", "--memory M", "--memory -3K", "--nosuchoption", "-o x.data --format nonsense", "-e", "-- true"])
+               "--memory 0", "--memory 5X", "--memory M", "--memory -3K", "--nosuchoption", "-o x.data --format nonsense", "-e", "-- true", "--mode wall --weight samples -o a.folded"])
 @one_python
 def test_wrong_usage(py, options):
     harness.refused(2, "-p", spinning(py).pid, *options.split())
+
+
+@one_python
+def test_a_process_that_is_named_twice_is_one(py):
+    target = spinning(py)
+    run = harness.pysampled("-p", target.pid, "-p", "%d,%d" % (target.pid, target.pid), "-t", target.pid, "-d", 0.3, "-o", "a.folded",
+                            cwd=harness.folder()).ok()
+    check("sampling 1 thread of 1 process " in run.err, "how many it is: %s", run)
+
+
+@each(options=["-e cpu-clock -c 5000000", "-e page-faults -c 22", "-e page-faults -c 1", "-F 49"])
+@one_python
+def test_what_is_sampled_how_often_is_said(py, options):
+    """Of one process, and of two."""
+    targets, home = [spinning(py), spinning(py)], harness.folder()
+    said = {"5000000": "every 5 ms", "22": "every 22 events", "1": "every event", "49": "at 49 Hz"}[options.split()[-1]]
+    for some, who in (targets[:1], ""), (targets, " and 1 more"):
+        pids = ",".join(str(target.pid) for target in some)
+        run = harness.pysampled("-p", pids, *options.split(), "-d", 0.3, "-o", "a.folded", cwd=home).ok()
+        line = r"attached to %d%s: sampling %d threads? of %d process(es)? %s" % (some[0].pid, who, len(some), len(some), said)
+        check(re.search(line + "\n", run.err), "%s is not said: %s", line, run)
 
 
 @one_python

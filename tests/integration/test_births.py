@@ -7,7 +7,7 @@ import time
 
 import harness
 import tolerances
-from harness import Recorder, check, each_python, enough, need_fifo, one_python
+from harness import Recorder, check, each, each_python, enough, need_fifo, one_python
 
 BESIDE = True
 
@@ -46,6 +46,44 @@ def test_execs(py):
     enough(sum(names.values()) >= tolerances.EXACT_CHILDREN * run.n("samples"), "%s: %s", names, run)
     enough(run.n("torn") <= tolerances.TORN_AT_EXEC * run.n("samples"), "torn after execs: %s", run)
     return "%d torn of %d" % (run.n("torn"), run.n("samples"))
+
+
+OTHER_EXECS = """
+import os, sys, threading, time
+def even():
+    while time.process_time() < until:
+        sum(range(500))
+if len(sys.argv) > 1:
+    until = time.process_time() + 1
+    even()
+    os._exit(0)
+print("READY", flush=True)
+sys.stdin.readline()
+# Its stack and what lies behind it are elsewhere, also where addresses are not random.
+threading.Thread(target=os.execv, args=(sys.executable, [sys.executable, __file__, "again" * 9999])).start()
+time.sleep(1000)
+"""
+
+
+@each(how=["--events-on cpus", "--events-on threads", "--mode wall", "-e cpu-clock,uprobe:LIBC:getppid"])
+@one_python
+def test_an_exec_by_another_thread_than_the_main_one(py, how):
+    """That one ends, the other gets its number, and the process goes on."""
+    need_fifo()
+    home = harness.folder()
+    harness.write(os.path.join(home, "execs.py"), OTHER_EXECS)
+    target = harness.Target(py, os.path.join(home, "execs.py"))
+    with open("/proc/%d/maps" % target.pid) as file:
+        libc = re.search(r"/.*/libc[-.].*", file.read())[0]
+    recorder = harness.Recorder("-p", target.pid, *how.replace("LIBC", libc).split(), "-F", 249, "-o", "a.folded", home=home).attached()
+    target.say("go")
+    run = recorder.wait().ok()
+    with open(os.path.join(home, "a.folded")) as file:
+        found = sum(int(line.rpartition(" ")[2]) for line in file if ";even (" in line)
+    late = re.search("had run for ([0-9.]+) ms", run.err)
+    least = 0.8e6 if "wall" in how else 0.8 * 249 * (1 - float(late[1]) / 1000 if late else 1)
+    check("wall" in how or found < 1.2 * 249, "%d of what it did behind its exec, twice: %s", found, run)
+    enough(found >= least, "%d of what it did behind its exec: %s", found, run)
 
 
 def latepython(py):
@@ -135,3 +173,17 @@ def test_programs_that_end_at_once(py):
     # Until their files are read for the first time they may hold anything.
     enough(unknown <= 0.1 * children, "%d of %d torn: %s", unknown, children, run)
     return "%d torn of %d" % (unknown, children)
+
+
+@one_python
+def test_as_many_threads_as_processes_at_least(py):
+    """Of those that are there when events are opened: births before, ends and execs count as none."""
+    busy = harness.start(py.command() + ["-c", "import subprocess\nprint('READY', flush=True)\nwhile True:\n"
+                                         "    for one in [subprocess.Popen(['sh', '-c', ':']) for _ in range(4)]:\n        one.wait()\n"],
+                         stdout=harness.subprocess.PIPE)
+    busy.stdout.readline()
+    for _ in range(5):
+        run = harness.pysampled("-p", busy.pid, "-d", 0.1, "-o", "a.folded", home=harness.folder()).ok()
+        threads, processes = map(int, re.search(r"sampling (\d+) threads? of (\d+) process", run.err).groups())
+        check(1 <= processes <= threads, "%d threads of %d processes: %s", threads, processes, run)
+    harness.end(busy)

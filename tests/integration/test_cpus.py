@@ -212,6 +212,26 @@ def test_a_taskset_of_ours_that_is_smaller(py):
 
 
 @one_python
+def test_a_real_time_thread_is_named_where_it_makes_samples_late(py):
+    """Held on one CPU it goes on on the other one; where it may not, or is stopped, nothing is late or said."""
+    need_two_cpus()
+    need_fifo()
+    target = Target(py, "groundtruth.py", "--us", 10)
+    harness.of_tasks(target.pid, lambda tid: os.sched_setscheduler(tid, os.SCHED_RR, os.sched_param(1)))
+    said = "thread %d has real-time priority" % target.pid
+    recorder, out = begin(target, "-d", 2, "--hold-budget", 100)
+    run, _ = finish(recorder, target, out)
+    enough(run.n("late") > run.n("samples") * 0.1, "few samples were late: %s", run)
+    check(said in run.err, "the thread is not named: %s", run)
+    pin(target, {ours()[1]})
+    for options in (), ("--capture", "stop"):
+        recorder, out = begin(target, "-d", 2, "--hold-budget", 100, *options)
+        run, _ = finish(recorder, target, out)
+        exact_share(run)
+        check(said not in run.err, "said of a recording that is exact: %s", run)
+
+
+@one_python
 def test_a_cgroup_without_real_time_is_named(py):
     need_rt_cgroups()
     path, inside = cgroup("cpu", rt_runtime_us="0")
@@ -234,6 +254,10 @@ def test_a_used_up_budget_makes_samples_late_and_is_named(py):
         check(run.n("late") > 0, "nothing is late: %s", run)
         check("stuck_reads" not in run.err, "a reader without a CPU was taken for a hanging one: %s", run)
         check(path + "/cpu.rt_runtime_us is 1000" in run.err, "the budget is not named: %s", run)
+        most = run.n("late") > max(100, run.n("samples") // 2)
+        said = "%(late)s of %(samples)s samples are late, most because " % run.summary in run.err
+        check(said == most, "why they are late: %s", run)
+    return "%(late)s of %(samples)s late" % run.summary
 
 
 @one_python

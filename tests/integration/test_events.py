@@ -1,5 +1,6 @@
 """Events that are no counters: the one Python line that causes them gets them, in each capture that can have them."""
 import collections
+import json
 import os
 import platform
 import shutil
@@ -448,6 +449,16 @@ def test_groups_are_counted_at_the_leaders_samples(py):
     seen = {event: out.count(event + ":") for event in ("task-clock", "context-switches")}
     equal(sum(seen.values()), run.n("samples"), "samples of both events in perf script")
     enough(min(seen.values()) > 30, "one of them is missing: %s", seen)
+    read_back(os.path.join(home, "a.folded"), {"task-clock": harness.total(stacks) - switches, "context-switches": switches})
+
+
+def read_back(path, want):
+    """Counts by event of folded stacks of several."""
+    rows = json.loads(harness.pysampled("report", path, "--by", "event", "--json").ok().out)["rows"]
+    equal({row["name"]: row["self"] for row in rows}, want, "report --by event")
+    for event, count in want.items():
+        said = harness.pysampled("report", path, "-e", event).ok().out
+        check("# %d samples of %s," % (count, event) in said, "report -e %s: %s", event, said[:200])
 
 
 def switches_of(pid):
@@ -484,6 +495,17 @@ def test_events_lists_tracepoints_with_a_word():
     check("syscalls:sys_enter_nanosleep" in run.out and "sched_switch" not in run.out, "wrong ones: %s", run.out)
     check(all(line.endswith(" yes") for line in run.out.splitlines()), "root can have them: %s", run.out)
     refused(5, "events", "nosuchword", about=["nosuchword"])
+
+
+def test_events_does_not_deny_what_it_cant_look_up():
+    """Without tracefs a word may be a tracepoint's: the one line says so. No word is not an empty one."""
+    harness.need_root()
+    harness.need_command("unshare")
+    command = "for at in tracing debug; do mount -t tmpfs none /sys/kernel/$at || exit 9; done; exec \"$@\""
+    run = harness.pysampled("events", "sched_switch", wrapper=("unshare", "-m", "sh", "-c", command, "sh")).ok(5)
+    equal(run.out, "", "what is listed")
+    check("can't be told" in run.err and "mount -t tracefs" in run.err and run.err.count("\n") == 1, "not told: %s", run.err)
+    refused(2, "events", "", about=["empty"])
 
 
 def test_events_lists_what_each_kind_needs():
@@ -566,3 +588,41 @@ def test_amds_instruction_based_sampling(py, pmu):
     target = Target(py, "groundtruth.py", "--us", 50)
     run, verdict, _ = harness.exact(target, "-e", "%s//" % pmu, "-c", 1000000, seconds=1)
     harness.all_right(verdict, run)
+
+
+NAPS = """
+import signal, time
+signal.alarm(60)
+print("READY", flush=True)
+while True:
+    time.sleep(0.002)
+"""
+SWITCHES = """
+import os, signal
+signal.alarm(60)
+(a, b), (c, d) = os.pipe(), os.pipe()
+if os.fork() == 0:
+    signal.alarm(60)
+    while os.read(a, 1):
+        os.write(d, b".")
+    os._exit(0)
+print("READY", flush=True)
+while True:
+    os.write(b, b".")
+    os.read(c, 1)
+"""
+
+
+@one_python
+def test_a_rate_is_of_the_targets_own_events(py):
+    """Beside others that do the same a thousand times as often."""
+    harness.need_root()
+    both = [harness.start(py.command() + ["-c", text], stdout=harness.subprocess.PIPE) for text in (NAPS, SWITCHES)]
+    for one in both:
+        one.stdout.readline()
+        os.sched_setaffinity(one.pid, {min(os.sched_getaffinity(0))})
+    run = harness.pysampled("-p", both[0].pid, "-e", "context-switches", "-F", 99, "-d", 3, "-o", "a.folded", home=harness.folder()).ok()
+    for one in both:
+        harness.end(one)
+    check(run.n("samples") >= 15, "few samples: %s", run)
+    return "%d samples" % run.n("samples")

@@ -183,3 +183,12 @@ def test_a_call_that_fails(py, kind, command):
             wrong.append("%s: %s" % (fault, error))
     check(not wrong, "%d of %d: %s", len(wrong), len(wrong) + len(statuses), "\n".join(wrong))
     return "%d calls, %d failed in turn, %d of them ended it" % (calls, len(statuses), sum(1 for s in statuses if s))
+
+
+@each(command=["folded", "dump"])
+@one_python
+def test_no_thread_that_looks_is_told_as_such(py, command):
+    """Not as a lack of memory."""
+    target = Target(py, "groundtruth.py")
+    ran = run(Fault("thread", 1, EVER), target, command, harness.folder())
+    check("no thread can be made" in ran.err and "ulimit -u" in ran.err, "the reason: %s", ran)

@@ -83,6 +83,23 @@ def test_who_reads_files_has_no_rights(py, user):
     harness.until(lambda: ended(pids), "none is left", limit=5)
 
 
+@each(kind=[1, 2])
+@one_python
+def test_files_in_memory_that_nobody_may_execute(py, kind):
+    """vm.memfd_noexec, which a namespace of processes can set for itself: tables are handed over all the same."""
+    harness.need_root()
+    harness.need_command("unshare")
+    home, setting = harness.folder(), "/proc/sys/vm/memfd_noexec"
+    if not os.path.exists(setting):
+        raise harness.Skip("before Linux 6.3")
+    wrapper = ["unshare", "-pf", "--mount-proc", "sh", "-c", 'echo %d > %s && exec "$@"' % (kind, setting), "sh"]
+    program = "import time\nend = time.monotonic() + 1\nwhile time.monotonic() < end:\n    sorted(range(1000))"
+    Recorder("-F", 199, "-o", "out.folded", "--", *py.command(), "-c", program, home=home, wrapper=wrapper).wait().ok()
+    named, all_ = native(home)
+    enough(all_ > 20, "samples: %d", all_)
+    check(named > all_ / 2, "samples with names of C functions: %d of %d", named, all_)
+
+
 @each(how=[signal.SIGINT, signal.SIGKILL])
 @one_python
 def test_none_is_left(py, how):
@@ -178,15 +195,24 @@ def test_the_recorder_reads_no_file_of_a_target(py, command):
 MOST_MB = 500 if "ASAN_OPTIONS" in os.environ else 100  # its shadow
 SPIN = {"x86_64": bytes.fromhex("48ffcf75fbc3"), "aarch64": struct.pack("<3I", 0xf1000400, 0x54ffffe1, 0xd65f03c0)}
 MACHINE = {"x86_64": 62, "aarch64": 183}
-NOTE, DYNSYM, STRTAB = 7, 11, 3
+NOTE, DYNSYM, SYMTAB, STRTAB = 7, 11, 2, 3
 
 
 def section(kind, at, n, entry=0, link=0):
     return struct.pack("<2I4Q2I2Q", 0, kind, 0, 0, at, n, link, 0, 8, entry)
 
 
+def endless_name(at):
+    """The code has a C++ name that takes libiberty twice as long for each of its 60 levels."""
+    name = b"_ZN1AcvT_I" + b"L_ZN1AcvT_I" * 60 + b"iEEv" + b"EEEv" * 60 + b"\0"
+    at += 2 * 64 - 64 * 60000  # behind the sections
+    return [section(STRTAB, at, len(name)), section(SYMTAB, at + len(name), 24, 24), name,
+            struct.pack("<I2BH2Q", 0, 0x12, 0, 1, 4096, 16)], 2, 0
+
+
 # (sections, e_shnum, bytes of a hole behind them).
 BOMBS = {
+    "name": endless_name,
     "notes": lambda at: ([section(NOTE, at, 1 << 30)] * 60000, 60000, 1 << 30),
     "symbols": lambda at: ([section(STRTAB, at, 1 << 20)] + [section(DYNSYM, at, 3 << 29, 24)] * 12, 13, 3 << 29),
     "sections": lambda at: ([section(0, 0, 8 << 20)], 0, 64 * (8 << 20)),

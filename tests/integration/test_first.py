@@ -15,7 +15,7 @@ def spinning(py):
 
 @each(words=[("4711", "pysampled -p 4711"), ("sh x.sh", "pysampled -- sh ..."), ("recrod", "nearest: record"), ("report x --by fnction", "function, line, file"),
              ("-p 1 --provenence all", "nearest: --provenance"), ("-p postgres", "--match"), ("-p 1 -F 0", "max_sample_rate"),
-             ("-p 1 -d 5x", "500ms, 2m, 1h")])
+             ("-p 1 -d 5x", "500ms, 2m, 1h"), ("-p 1 --f=9", "short for --freq, --format, --follow"), ("-p 1 2", "-p 12,34")])
 def test_what_was_probably_meant_is_said(words):
     harness.refused(2, *words[0].split(), about=[words[1]])
 
@@ -108,6 +108,8 @@ def test_why_there_are_no_samples(py):
                             home=harness.folder()).ok()
     equal(run.n("samples"), 0, "samples of %s" % run)
     check("pysampled dump -p %d" % target.pid in run.err, "%s", run)
+    run = harness.pysampled("-p", target.pid, "-d", 0.5, "-e", "major-faults", home=harness.folder()).ok()
+    check("had no major-faults, or too few" in run.err and "dump" not in run.err, "who may work without them is said to wait: %s", run)
     target.send_signal(signal.SIGSTOP)
     run = harness.pysampled("-p", target.pid, "-d", 0.5, "-e", "cpu-clock:u", "--capture", "async",
                             home=harness.folder()).ok()

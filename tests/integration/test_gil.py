@@ -4,7 +4,7 @@ import os
 import signal
 
 import harness
-from harness import Target, check, dealt, each, equal
+from harness import Target, check, dealt, each, enough, equal, one_python
 
 BESIDE = True
 
@@ -93,3 +93,36 @@ def test_the_text_says_the_same(py, how):
 
 def said(text):
     return [line[line.index("("):line.index(": ") + 2] for line in text.splitlines() if line.startswith("Thread ")]
+
+
+ALTERNATES = """
+import hashlib, signal
+data = b"x" * (1 << 22)
+def kept():
+    sum(range(300000))
+def free():
+    hashlib.sha256(data).digest()  # of so much the GIL is let go
+signal.alarm(60)
+print("READY", flush=True)
+while True:
+    kept()
+    free()
+"""
+
+
+@one_python
+def test_the_gil_is_that_of_the_stack(py):
+    """Of a thread that runs, the sample that tells its stack tells of the GIL too, which it has or has not a moment later."""
+    harness.need_fifo()
+    target = harness.start(py.command() + ["-c", ALTERNATES], stdout=harness.subprocess.PIPE)
+    target.stdout.readline()
+    told = []
+    for _ in range(16):
+        process, = json.loads(harness.pysampled("dump", "--json", target.pid).ok().out)
+        main = process["threads"][0]
+        names = {frame["name"] for frame in main["frames"] if frame["kind"] == "python"}
+        if main["gil"] is not None and main["frames"][0]["kind"] != "marker" and names & {"kept", "free"}:
+            told.append(("kept" in names, main["gil"]))
+    harness.end(target)
+    enough(len(told) > 8 and len(set(told)) > 1, "too few dumps tell: %s", told)
+    check(sum(kept == gil for kept, gil in told) >= len(told) - 1, "in code that keeps the GIL, and has it: %s", told)

@@ -11,6 +11,14 @@ from harness import Recorder, Target, check, each, enough, is_root
 
 TURNS = [("thread", 0.2, 999), ("thread", 3, 499), ("thread", 8, 99), ("thread", 15, 999), ("fork", 8, 499)]
 SECONDS = 4
+NO_SYSCALLS = """
+import json, resource, time
+end = time.monotonic() + 12
+while time.monotonic() < end:
+    sum(range(20000))
+used = resource.getrusage(resource.RUSAGE_SELF)
+print("SPENT", json.dumps({"user": used.ru_utime, "kernel": used.ru_stime}))
+"""
 SCRIPT = os.path.join(harness.TARGETS, "lives.py")
 
 
@@ -124,6 +132,21 @@ def test_the_books_balance(how):
 
 
 @harness.seconds(120)
+def test_who_shares_a_cpu_has_as_many_samples_as_its_time_asks_for():
+    """A hold takes the thread off its CPU, and then others run there: of events on CPUs it had a quarter of its samples too many."""
+    harness.need_fifo()
+    harness.need_events_for_all()
+    py = harness.newest_python().need()
+    harness.keep_busy()
+    run = Recorder("-e", "cpu-clock", "-F", 499, "--events-on", "cpus", "-o", "a.folded", "-v", "--", py, "-c", NO_SYSCALLS).wait().ok()
+    spent = spent_in(run)
+    want = (spent["user"] + spent["kernel"]) * 499
+    enough(want > 500, "only %.0f samples' worth of CPU time: %s", want, run)
+    check(run.n("samples") + run.n("shed") <= 1.06 * want + 4 * math.sqrt(want / 12), "more than its %.0f: %s", want, run)
+    return balance(run, want)
+
+
+@harness.seconds(120)
 def test_a_command_has_no_hole_at_its_start():
     """A sample between its fork and its exec is no sample of it, and no reason to drop those that follow."""
     harness.need_fifo()
@@ -164,3 +187,29 @@ def test_an_ordinary_user_is_told_what_is_missing():
     check("uncounted" in run.err and "CAP_PERFMON" in run.err or "as root" in run.err, "no advice: %s", run)
     check("ticks" in run.err, "how user time is told: %s", run)
     return balance(run, spent_in(run)["user"] * 499)
+
+
+@harness.one_python
+def test_who_slept_brings_no_time_from_before(py):
+    """Of children that had worked and sleep until they end: their parent's books hold all that they ever used."""
+    harness.need_events_for_all()
+    target = Target(py, "rested.py", 24, 0.1, extensions=())
+    record = Recorder("-p", target.pid, "-F", 499, "--events-on", "cpus", "-d", 2, "-o", "a.folded", "-v")
+    record.attached()
+    target.say("end")
+    target.line("ENDED")
+    run = record.wait().ok()
+    harness.end(target.process)
+    before = 24 * 0.1 * 499
+    check(run.n("uncounted") < before / 4, "uncounted, of %.0f from before: %s", before, run)
+    return "%d uncounted, %d samples" % (run.n("uncounted"), run.n("samples"))
+
+
+@harness.one_python
+def test_what_is_missing_for_the_hold_budget_is_blamed_on_it(py):
+    """Rings of the kernel run full while readers rest."""
+    harness.need_fifo()
+    run = Recorder("-e", "page-faults", "-c", 1, "--hold-budget", 1, "-o", "a.folded", "--", *py.command(), SCRIPT, "fork", 3, 2).wait().ok()
+    enough(run.n("shed") > 0 and "(uncounted)" in run.err, "nothing is missing: %s", run)
+    line = next(line for line in run.err.splitlines() if "(uncounted)" in line)
+    check("raise --hold-budget" in line and "too busy" not in line, "%s", line)

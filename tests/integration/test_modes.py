@@ -2,6 +2,7 @@
 import json
 import os
 import signal
+import struct
 import time
 
 import harness
@@ -78,6 +79,153 @@ def test_wall_tells_where_time_went(py, capture):
         check(abs(got - want) < 0.15 + late, "shares of waits (got, true): %s", said)
         enough(abs(got - want) < 0.06 + late, "shares of waits (got, true): %s", said)
     return "(got, true): " + ", ".join("%s %.2f %.2f" % (name, *pair) for name, pair in shares.items())
+
+
+ENDS = """
+import os, subprocess, sys, threading, time
+def parked():
+    time.sleep(1000)
+if len(sys.argv) > 1:
+    for _ in range(4):
+        threading.Thread(target=parked, daemon=True).start()
+    time.sleep(0.05)
+    os._exit(0)
+print("READY", flush=True)
+sys.stdin.readline()
+lived = 0
+for _ in range(20):
+    begin = time.monotonic()
+    subprocess.run([sys.executable, __file__, "child"])
+    lived += time.monotonic() - begin
+print("LIVED", lived, flush=True)
+sys.stdin.readline()
+"""
+
+
+def begin_wall(py, text, *scope):
+    """(folder, target, recorder, seconds lived) of a program that tells how long those that it started lived in all."""
+    harness.need_root()
+    home = harness.folder(0o777)
+    harness.write(os.path.join(home, "starts.py"), text)
+    target = Target(py, os.path.join(home, "starts.py"))
+    recorder = harness.Recorder(*(scope or ("--match", home)), "--mode", "wall", "-o", "a.folded", home=home).attached()
+    target.say("begin")
+    return home, target, recorder, float(target.line("LIVED"))
+
+
+@one_python
+def test_waits_end_with_their_process(py):
+    """Of a scope: other threads than the main one end with it, and it is no target any more before their ends are read."""
+    home, _, recorder, lived = begin_wall(py, ENDS)
+    time.sleep(4 * lived)
+    run = recorder.signal(signal.SIGINT).wait().ok()
+    found = waited(stacks(os.path.join(home, "a.folded")), "parked")
+    enough(found, "nobody was seen parked: %s", run)
+    check(found < 4 * 1.1 * lived, "%g s of four threads each of processes that lived for %g s: %s", found, lived, run)
+
+
+STARTS = """
+import subprocess, sys, time
+print("READY", flush=True)
+sys.stdin.readline()
+begin, strangers = time.monotonic(), [subprocess.Popen(["sleep", "1000"]) for _ in range(6)]
+time.sleep(3)
+for one in strangers:
+    one.kill()
+print("LIVED", 6 * (time.monotonic() - begin), flush=True)
+sys.stdin.readline()
+"""
+
+
+@one_python
+def test_waits_of_what_is_no_python_are_nobodys(py):
+    """A Python's child is one as well until its exec, of which is heard when it sleeps already."""
+    home, target, recorder, lived = begin_wall(py, STARTS, "-a")
+    run = recorder.signal(signal.SIGINT).wait().ok()
+    found = [(frames, n) for frames, n in stacks(os.path.join(home, "a.folded")) if MARKERS & set(frames)]
+    enough(any(frames[0].endswith("-%d" % target.pid) for frames, n in found), "the Python did not sleep: %s", run)
+    strange = sum(n for frames, n in found if frames[0].startswith("sleep-")) / 1e6
+    check(strange < lived / 20, "%g s of strangers that lived for %g s in all: %s", strange, lived, run)
+
+
+@one_python
+def test_waits_are_known_however_often_samples_come(py):
+    """There are not as many ticks: they would keep a CPU busy, and never come to where the threads are."""
+    target = Target(py, "gil.py", "hold", extensions=())
+    home = harness.folder()
+    run = harness.pysampled("-p", target.pid, "--mode", "wall", "-c", 1, "-d", 2, "-o", "a.folded", home=home).ok()
+    found = waited(stacks(os.path.join(home, "a.folded")), "main")
+    enough(found > 1.8, "%g s of who slept for 2 s: %s", found, run)
+
+
+SWITCHES = """
+import os, threading, time
+def passes_on(take, give):
+    while True:
+        os.write(give, os.read(take, 1))
+(a, b), (c, d) = os.pipe(), os.pipe()
+for ends in (a, d), (c, b):
+    threading.Thread(target=passes_on, args=ends, daemon=True).start()
+os.write(b, b"x")
+print("READY", flush=True)
+time.sleep(1000)
+"""
+
+
+@one_python
+def test_waits_are_known_however_rare_samples_are(py):
+    """What readers tell of switches has room for less than a second of them."""
+    harness.need_root()
+    home = harness.folder()
+    harness.write(os.path.join(home, "switches.py"), SWITCHES)
+    target = Target(py, os.path.join(home, "switches.py"))
+    run = harness.pysampled("-p", target.pid, "--mode", "wall", "-F", 1, "-d", 5, "-v", "-o", "a.folded", home=home).ok()
+    equal(run.counter("side_lost"), 0, "messages lost: %s" % run)
+    switches = sum(int(harness.status(tid)["voluntary_ctxt_switches"]) for tid in harness.tasks(target.pid))
+    enough(switches > 50000, "only %d switches", switches)
+
+
+NAPS = """
+import threading, time
+def nap():
+    while True:
+        time.sleep(0.05)
+for _ in range(8):
+    threading.Thread(target=nap, daemon=True).start()
+print("READY", flush=True)
+while True:
+    pass
+"""
+
+
+def times(path):
+    """Of the samples in a perf.data, in the order in which they are written."""
+    with open(path, "rb") as file:
+        data = file.read()
+    attr, (at, size) = struct.unpack_from("<Q", data, 24)[0], struct.unpack_from("<QQ", data, 40)
+    kind = struct.unpack_from("<Q", data, attr + 24)[0]
+    # PERF_SAMPLE_IDENTIFIER, IP and TID come before TIME, each of 8 bytes.
+    before, end, found = 8 * sum(kind >> bit & 1 for bit in (16, 0, 1)), at + size, []
+    while at < end:
+        record, _, n = struct.unpack_from("<IHH", data, at)
+        if record == 9:  # PERF_RECORD_SAMPLE
+            found.append(struct.unpack_from("<Q", data, at + 8 + before)[0])
+        at += n
+    return found
+
+
+@one_python
+def test_waits_have_their_place_in_time(py):
+    """Ticks may be far apart: waits that were over before are told of then, after other samples were."""
+    harness.need_root()
+    home = harness.folder()
+    harness.write(os.path.join(home, "naps.py"), NAPS)
+    target = Target(py, os.path.join(home, "naps.py"))
+    run = harness.pysampled("-p", target.pid, "--mode", "wall", "-F", 2, "-d", 8, "-o", "a.data", home=home).ok()
+    found = times(os.path.join(home, "a.data"))
+    enough(len(found) > 60, "only %d samples", len(found))
+    wrong = [b - a for a, b in zip(found, found[1:]) if b < a]
+    equal(wrong, [], "samples that are older than those before, by so many ns: %s" % run)
 
 
 @each(py=harness.wanted_pythons() + harness.older_pythons())

@@ -208,6 +208,46 @@ def test_a_large_frame_without_python_is_passed():
     reach_the_root(run, stacks, "large", is_whole)
 
 
+MAIN_THREAD_ENDS = """
+#include <pthread.h>
+#include <stdio.h>
+volatile unsigned n;
+__attribute__((noinline)) void goes_on(void)
+{
+	for (;;)
+		n++;
+}
+static void *run(void *arg)
+{
+	goes_on();
+	return arg;
+}
+int main(void)
+{
+	pthread_t thread;
+	pthread_create(&thread, NULL, run, NULL);
+	getchar();
+	pthread_exit(NULL);
+}
+"""
+
+
+def test_a_process_whose_main_thread_has_ended_has_names():
+    harness.need_command("cc")
+    where = harness.folder()
+    harness.write(os.path.join(where, "ends.c"), MAIN_THREAD_ENDS)
+    subprocess.run("cc -O1 -pthread -o ends ends.c", shell=True, check=True, cwd=where)
+    program = harness.start([os.path.join(where, "ends")], stdin=subprocess.PIPE)
+    recorder = harness.Recorder("-p", program.pid, "--any", "-F", 499, "-d", 3, "-o", "a.folded").attached()
+    harness.works(program.pid, 0.5)
+    program.stdin.close()
+    recorder.wait().ok()
+    stacks = harness.read_folded(os.path.join(recorder.home, "a.folded"))
+    named = sum(n for frames, n in stacks if any(frame == "goes_on" for frame in frames))
+    enough(harness.total(stacks) > 100, "samples: %d", harness.total(stacks))
+    check(named > 0.9 * harness.total(stacks), "samples with a name: %d of %d", named, harness.total(stacks))
+
+
 @each_python
 def test_stacks_deeper_than_the_snapshot_reach_the_root(py):
     """The rest is read while the thread is held."""
@@ -353,3 +393,19 @@ def test_internals_between_python_frames(py, full):
     enough(looked > 100, "too few stacks with C between Python frames: %s", run)
     enough(found > 100 or not full, "only %d stacks show the interpreter's internals: %s", found, run)
     check(full or not found, "%d stacks show the interpreter's internals", found)
+
+
+@each_python
+def test_what_is_thrown_into_generators(py):
+    """throw() links those that delegate without a loop of their own: they run in the loop that has called it."""
+    target = harness.Target(py, "throws.py")
+    stacks = record(target.pid)[1]
+    names = [[name for name, _, _ in harness.python_frames(frames)] for frames, _ in stacks]
+    callers = ["<module>", "main", "throws"]
+    wrong = [frames for frames, name in zip(stacks, names) if "inner" in name and name[:15] != callers + ["outer"] + ["middle"] * 10 + ["inner"]]
+    check(not wrong, "wrong stacks: %s", wrong[:2])
+    # Between the two loops is what calls the second one, and all else on one side.
+    wrong = [frames for frames, _ in stacks if "[unplaced]" in frames or
+             ("_gen_throw" in frames and "inner" in str(frames) and not re.search(r"middle \S+ (_gen_throw )+inner ", " ".join(frames)))]
+    check(not wrong, "native frames in the wrong place: %s", wrong[:2])
+    enough(sum("inner" in name for name in names) > 5, "%d stacks", len(names))

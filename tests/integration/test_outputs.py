@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import termios
 import time
 import xml.etree.ElementTree
@@ -367,7 +368,7 @@ def test_a_recording_from_another_machine_is_unpacked(py, packed):
 HELL = r"""
 import sys
 names = ["two words", "a;b", "f(x:7)", "new\nline\r\x85\u2028end", "\x1b[31mred", "gr\xf6\xdfe \u4f60\u597d \U0001f40d", "lone\udcffone",
-         "<script>alert('&amp;')</script>", "back\\slash 'n' \"quote\"", "x" * 4095 + "y", "\xe4" * 4096, "%s %d"]
+         "<script>alert('&amp;')</script>", "back\\slash 'n' \"quote\"", "a[b[0]]>c", "x" * 4095 + "y", "\xe4" * 4096, "%s %d"]
 files = {n: "/tmp/%s.py" % n[:60] for n in names}
 def work():
     n = 0
@@ -663,6 +664,63 @@ def test_a_diff_tells_what_grew_and_what_shrank():
     pysampled("diff", paths[0], os.path.join(home, "nix")).ok(1)
 
 
+@harness.one_python
+def test_what_to_do_next_can_be_typed(py):
+    """The commands that a recording's last lines offer are a shell's, whatever the file is called."""
+    home = harness.folder(0o777)
+    run = pysampled("-o", "it's a b.data", "--", py.path or "python3", "-c", "sum(range(20000000))", home=home).ok()
+    line = next(line for line in run.err.splitlines() if "next: " in line)
+    for command in (line.partition("next: ")[2].partition("; by line: ")[0], "test -e " + line.rpartition("report --by line ")[2]):
+        done = subprocess.run(["sh", "-c", command + " > out"], cwd=home, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        equal(done.returncode, 0, "%s: %s" % (command, done.stderr))
+
+
+def test_convert_does_not_write_over_what_it_reads():
+    """By whatever path: the recording stays as it is."""
+    home = harness.folder(0o777)
+    path, link = os.path.join(home, "a.folded"), os.path.join(home, "b.folded")
+    text = "p-1;main (/a.py:1) 30\n"
+    with open(path, "w") as file:
+        file.write(text)
+    os.link(path, link)
+    for out in (path, os.path.join(home, ".", "a.folded"), link):
+        run = pysampled("convert", path, "-o", out).ok(2)
+        check("both what is read" in run.err, "not told: %s", run.err)
+        with open(path) as file:
+            equal(file.read(), text, "the recording")
+
+
+def test_diff_does_not_write_over_what_it_reads():
+    """A recording may be called like a page."""
+    home = harness.folder(0o777)
+    path, other = os.path.join(home, "a.html"), os.path.join(home, "b.folded")
+    text = "p-1;main (/a.py:1) 30\n"
+    for name in (path, other):
+        with open(name, "w") as file:
+            file.write(text)
+    for pair in ((path, other), (other, path)):
+        run = pysampled("diff", *pair, "-o", os.path.join(home, ".", "a.html")).ok(2)
+        check("both what is read" in run.err, "not told: %s", run.err)
+        with open(path) as file:
+            equal(file.read(), text, "the recording")
+
+
+def test_an_option_of_what_reads_recordings_is_not_ignored():
+    """A second -o of convert or diff is refused, and what only a table has beside diff's page; no file is made."""
+    home = harness.folder(0o777)
+    path, page, other = (os.path.join(home, name) for name in ("a.folded", "x.html", "y.html"))
+    with open(path, "w") as file:
+        file.write("p-1;main (/a.py:1) 30\n")
+    for wrong in (("convert", path, "-o", page, "-o", other), ("diff", path, path, "-o", page, "-o", other),
+                  ("diff", path, path, "-o", page, "-n", 3), ("diff", path, path, "--by", "line", "-o", page)):
+        pysampled(*wrong).ok(2)
+        equal(os.listdir(home), ["a.folded"], "files")
+    pysampled("diff", path, path, "-o", page).ok()
+    for name, format in (("x.data", "perf"), ("x.tape", "tape")):
+        run = pysampled("convert", path, "-o", os.path.join(home, name)).ok(2)
+        check("only record writes " + format in run.err, "not told: %s", run.err)
+
+
 TABLES = {"stackTable": {"prefix": "stackTable", "frame": "frameTable"}, "frameTable": {"func": "funcTable"},
           "funcTable": {"name": None, "fileName": None}, "resourceTable": {}, "nativeSymbols": {}}
 
@@ -725,6 +783,8 @@ def test_all_formats_count_the_same(py):
         rows = json.loads(pysampled("report", recording, "--json").ok().out)["rows"]
         got = {(r["name"], r["file"]): [r["self"], r["total"]] for r in rows if r["kind"] == "python"}
         equal(got, folded, "report of " + recording)
+        for n in 2, 0:
+            equal(json.loads(pysampled("report", recording, "--json", "-n", n).ok().out)["rows"], rows[:n or None], "the first rows, -n %d" % n)
     short = os.path.join(home, "short.folded")
     pysampled("convert", outs[4], "-o", short).ok()
     for pair in (outs[4], short), (outs[7], short), (outs[7], outs[4]):

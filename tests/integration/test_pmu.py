@@ -199,7 +199,7 @@ def test_events_that_take_turns_are_told(py):
     target = Target(py, "groundtruth.py", "--us", 100)
 
     def turns(n):
-        run = harness.pysampled("-p", target.pid, "-e", ",".join(n * ["instructions"]), "-c", INSTRUCTIONS, "-d", 0.5,
+        run = harness.pysampled("-p", target.pid, "-e", ",".join(n * ["{instructions}"]), "-c", INSTRUCTIONS, "-d", 0.5,
                                 "-o", os.path.join(harness.folder(), "out.folded")).ok()
         return [float(share) for share in re.findall(r"instructions ([\d.]+) % of the time", run.err)]
 

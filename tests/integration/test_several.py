@@ -152,3 +152,15 @@ def test_the_interpreters_of_one_libpython(py, lock):
     equal(set(dumped), {"MainThread", *stacks}, "names of threads")
     for thread, stack in stacks.items():
         check(dumped[thread] == stack or (py in OLDER and not dumped[thread]), "%s: %s", thread, dumped[thread])
+
+
+@harness.dealt
+@each(py=[py for py in harness.wanted_pythons() + OLDER if py.minor() not in ("2.7", "3.6", "3.7")])
+def test_interpreters_that_follow_one_another(py):
+    """Code of one may lie where that of an ended one lay, with the same number: its name is its own."""
+    stacks = sure(record(Target(py, "interpreters_in_turn.py"), "--no-native", seconds=4)[1])
+    pairs = [[name.partition("_")[2] for name in names(frames) if name.startswith(("called_", "work_"))] for frames, _ in stacks]
+    pairs = [pair for pair in pairs if len(pair) == 2]
+    wrong = [pair for pair in pairs if pair[0] != pair[1]]
+    check(not wrong, "code of another interpreter: %s of %d", wrong[:3], len(pairs))
+    enough(len(pairs) > 10, "%d stacks", len(pairs))

@@ -127,3 +127,19 @@ def test_children_with_many_maps_hold_up_nothing(py, work):
     run = recorder.signal(2).wait(15).ok()
     check(float(run.summary["rss"].rstrip("MiB")) < 100, "much memory: %s", run)
     return "%(duration)s, %(rss)s" % run.summary
+
+
+@one_python
+def test_who_slept_all_the_time_has_names(py):
+    """With --mode wall. They are introduced with their first sample, which for some comes when the recording ends."""
+    home = harness.folder()
+    _, pids = family(py, "fork", MANY)
+    most = 0
+    for seconds in (0.01, 0.02, 0.03, 0.05, 0.1):
+        run = harness.pysampled("-p", pids[0], "--mode", "wall", "-d", seconds, "-o", "a.folded", home=home).ok()
+        with open(os.path.join(home, "a.folded")) as file:
+            stacks = file.read().splitlines()
+        most = max(most, len(stacks))
+        nameless = [stack for stack in stacks if stack.startswith("?-") or "[unknown]" in stack]
+        check(not nameless, "%d of %d stacks without names, as %s: %s", len(nameless), len(stacks), nameless[:1], run)
+    enough(most >= MANY, "%d stacks at most: %s", most, run)

@@ -5,6 +5,7 @@ import subprocess
 
 import harness
 from harness import Target, check, each, enough, equal, need_fifo, one_python
+from machine import cgroup
 
 NAMES = {"us", "cpu_us", "opens", "reads", "ranges", "records", "rings", "foreign", "wakeups", "samples"}
 TRACEPOINT = "raw_syscalls/sys_enter/id"
@@ -21,8 +22,8 @@ def parts(run):
     return found
 
 
-def record(target, *args, seconds=2):
-    run = harness.pysampled("-p", target.pid, "-e", "cpu-clock", "-d", seconds, "-o", "out.folded", *args).ok()
+def record(target, *args, seconds=2, **options):
+    run = harness.pysampled("-p", target.pid, "-e", "cpu-clock", "-d", seconds, "-o", "out.folded", *args, **options).ok()
     return run, parts(run)
 
 
@@ -44,6 +45,19 @@ def test_work_is_told_with_v_and_work_only(py):
     for name in NAMES:
         check(work["first"][name] + work["run"][name] <= work["all"][name], "%s: more in parts than in all: %s", name, work)
         check(work["half"][name] <= work["run"][name], "%s: more in the second half than in the whole: %s", name, work)
+
+
+@each(options=[(), ("--native-lines",)])
+@one_python
+def test_the_processes_that_read_files_are_in_cpu(py, options):
+    """A cgroup says what pysampled and its processes have used; to end takes them some, after it was said."""
+    path, inside = cgroup("cpuacct")
+    target = Target(py, "manylibs.py")
+    run, _ = record(target, *options, wrapper=inside)
+    with open(path + "/cpuacct.usage") as file:
+        used, said = int(file.read()) / 1e9, float(run.summary["cpu"].rstrip("s"))
+    check(0.75 * used < said < used + 0.02, "%.3f s were used: %s", used, run)
+    return "%.3f of %.3f s" % (said, used)
 
 
 @one_python

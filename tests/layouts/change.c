@@ -13,6 +13,8 @@
 #include "python/pyfind.h"
 #include "python/pygil.h"
 
+enum { LOOKS = 40 };
+
 struct field {
 	const char *name;
 	size_t at; /* of the pyoff in struct pylayout */
@@ -79,7 +81,7 @@ static int look_at_gil(const struct pyproc *p, struct rmem *m)
 static void try(const struct pyproc *p, struct rmem *m, const char *name, const char *how)
 {
 	struct err err = { 0 };
-	int r = pyfind_selfcheck(p, m, &err);
+	int r = pyfind_selfcheck_by(p, m, LOOKS, &err); /* it stands still */
 
 	if (r == 0 && look_at_gil(p, m) < 0)
 		r = err_set(&err, -EBADMSG, "its GIL can't be found");

@@ -1,7 +1,8 @@
 """Works and handles signals: writes a line for each one, in the order in which their handlers ran.
 
-Usage: signals.py [handled SIGNAL…|blocked SIGNAL…|deaf SIGNAL…|queue]: what else is handled, or blocked in all threads,
-or in a thread beside, which works until a line comes on stdin, and then on without blocking them.
+Usage: signals.py [handled SIGNAL…|blocked SIGNAL…|deaf SIGNAL…|later SIGNAL…|queue]: what else is handled, or blocked in
+all threads, or in a thread beside, which works until a line comes on stdin, and then on without blocking them. later: it
+begins at another line before that.
 
 queue: says nothing at once, but SEEN [[number, si_code, value], …] at a line on stdin, none put together with another.
 """
@@ -58,10 +59,19 @@ def main(what=None, *names):
     elif what == "blocked":
         signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     gtspin.calibrate(50)
+    thread = threading.Thread(target=deaf, args=(numbers,), daemon=True)
     if what == "deaf":
-        threading.Thread(target=deaf, args=(numbers,), daemon=True).start()
+        thread.start()
         time.sleep(0.2)
     target.ready(told=TOLD)
+    while what == "later" and not select.select([0], [], [], 0)[0]:
+        for _ in range(20):
+            gtspin.spin_00()
+    if what == "later":
+        sys.stdin.readline()
+        signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+        thread.start()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
     target.forever(gtspin.spin_00, target.LIFE)
 
 

@@ -485,6 +485,31 @@ static void places_of_frames(void **state)
 	places_destroy(places);
 }
 
+#ifdef __x86_64__
+/* Assembly that says nothing about its stack, and what calls it, with a frame of one word. */
+void bare(void);
+void calls_bare(void);
+__asm__(".text\n.balign 64\n.skip 64, 0xcc\n"
+	".globl bare\n.type bare, @function\nbare: nop\nnop\n.size bare, . - bare\n"
+	".skip 64, 0xcc\n"
+	".globl calls_bare\n.type calls_bare, @function\ncalls_bare: .cfi_startproc\n"
+	"call bare\nret\n.cfi_endproc\n.size calls_bare, . - calls_bare\n");
+
+/* However many frames are guessed, it is said once, below the last that is not. */
+static void guessed(void **state)
+{
+	struct fix f;
+
+	begin(&f);
+	draw(&f, "ppp", false);
+	native_regs(&f.regs, (uint64_t)(uintptr_t)&bare, SP);
+	for (int i = 0; i < 3; i++)
+		f.word[i] = (uint64_t)(uintptr_t)&calls_bare + 5;
+	CHECK(&f, "bare [guessed] calls_bare calls_bare calls_bare [cut] ");
+	end(&f);
+}
+#endif
+
 /* Little memory: names fall, and are counted; frames do not. */
 static void bounded(void **state)
 {
@@ -516,6 +541,9 @@ int main(void)
 		cmocka_unit_test(jitted),
 		cmocka_unit_test(places_of_frames),
 		cmocka_unit_test(bounded),
+#ifdef __x86_64__
+		cmocka_unit_test(guessed),
+#endif
 	};
 
 	/* The stacks made up here are x86-64's. 77: skipped. */

@@ -20,6 +20,7 @@ enum { PID = 70, TID = 71, RING = 4096 };
 struct fix {
 	struct births *b;
 	struct perf_ring ring;
+	struct perf_event_mmap_page page;
 	uint64_t at; /* where the next record goes */
 	_Alignas(8) unsigned char data[RING];
 };
@@ -30,7 +31,7 @@ static int setup(void **state)
 
 	f->b = births_create();
 	assert_non_null(f->b);
-	f->ring = (struct perf_ring){ .data = f->data, .size = RING };
+	f->ring = (struct perf_ring){ .page = &f->page, .data = f->data, .size = RING };
 	*state = f;
 	return 0;
 }
@@ -84,6 +85,70 @@ static void note_map_of(struct fix *f, const char *path, uint16_t misc, uint64_t
 static void note_map(struct fix *f, uint16_t misc, uint64_t addr, uint64_t ino, uint64_t time)
 {
 	note_map_of(f, "/lib/x", misc, addr, ino, time);
+}
+
+/* A thread is born, or ends: PERF_RECORD_FORK, PERF_RECORD_EXIT. */
+static void note_task(struct fix *f, uint32_t type, uint32_t tid, uint64_t time)
+{
+	struct record r;
+
+	record_begin(&r, type, 0);
+	record_u32(&r, PID, PID);
+	record_u32(&r, tid, PID);
+	record_u64(&r, time);
+	record_trailer(&r, TID, time);
+	note(f, &r);
+}
+
+/* From its EXIT record on, for a second; however long the machine has been up. */
+static void ends(void **state)
+{
+	static const uint64_t day = 86400000000000, ms = 1000000;
+	static const uint64_t days[] = { 1, 50, 51, 60, 101, 102, 400 };
+	struct fix *f = *state;
+
+	assert_false(births_ending(f->b, TID, 1));
+	for (size_t i = 0; i < ARRAY_SIZE(days); i++) {
+		uint64_t end = days[i] * day;
+
+		note_task(f, PERF_RECORD_EXIT, TID, end);
+		assert_false(births_ending(f->b, TID, end - ms));
+		assert_true(births_ending(f->b, TID, end));
+		assert_true(births_ending(f->b, TID, end + 999 * ms));
+		assert_false(births_ending(f->b, TID, end + 1000 * ms));
+		assert_false(births_ending(f->b, TID + BIRTHS, end));
+	}
+}
+
+/* Who has the number of one that has ended does not end; its birth may be told before that end
+ * or after its own. */
+static void born_with_that_number(void **state)
+{
+	struct fix *f = *state;
+
+	note_task(f, PERF_RECORD_EXIT, TID, 5000000);
+	note_task(f, PERF_RECORD_FORK, TID, 6000000);
+	assert_false(births_ending(f->b, TID, 7000000));
+	note_task(f, PERF_RECORD_EXIT, TID, 8000000);
+	note_task(f, PERF_RECORD_FORK, TID, 6000000);
+	assert_true(births_ending(f->b, TID, 9000000));
+}
+
+/* A thread that is not the main one calls exec: that one ends, and its number is the other's.
+ */
+static void execed_with_that_number(void **state)
+{
+	struct fix *f = *state;
+
+	note_task(f, PERF_RECORD_EXIT, PID, 5000000);
+	assert_true(births_ending(f->b, PID, 5500000));
+	note_comm(f, true, 6000000);
+	assert_false(births_ending(f->b, PID, 7000000));
+	note_comm(f, true, 9000000);
+	note_task(f, PERF_RECORD_EXIT, PID, 8000000); /* of another ring */
+	assert_false(births_ending(f->b, PID, 9500000));
+	note_task(f, PERF_RECORD_EXIT, PID, 10000000);
+	assert_true(births_ending(f->b, PID, 10500000));
 }
 
 static void execs(void **state)
@@ -204,6 +269,9 @@ static void short_records(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(ends, setup, teardown),
+		cmocka_unit_test_setup_teardown(born_with_that_number, setup, teardown),
+		cmocka_unit_test_setup_teardown(execed_with_that_number, setup, teardown),
 		cmocka_unit_test_setup_teardown(execs, setup, teardown),
 		cmocka_unit_test_setup_teardown(mapped_code, setup, teardown),
 		cmocka_unit_test_setup_teardown(mapped_python, setup, teardown),

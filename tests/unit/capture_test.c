@@ -96,6 +96,8 @@ static void async_needs_the_witness(void **state)
 	assert_int_equal(capture_async.judge(&h), JUDGE_CAPTURE);
 	h.witness = WITNESS_SAME;
 	assert_int_equal(capture_async.judge(&h), JUDGE_EXACT);
+	h.t_out = 1200;
+	assert_int_equal(capture_async.judge(&h), JUDGE_EXACT);
 	h.t_out = 1201;
 	assert_int_equal(capture_async.judge(&h), JUDGE_CAPTURE);
 	h.counted = true; /* then how long it took tells no more */
@@ -110,6 +112,21 @@ static void async_needs_the_witness(void **state)
 	assert_int_equal(capture_async.judge(&h), JUDGE_BACKLOG);
 	assert_int_equal(capture_async.possible(&in_general, NULL), 0);
 	assert_int_equal(capture_async.thread_begin(NULL, 0), 0);
+}
+
+/* Who is at its end runs no more Python, whatever else is known of it. */
+static void one_that_ends_stays_as_it_was(void **state)
+{
+	struct hold h = { .t0 = 1000, .t_out = 2000, .gap_max_ns = 200, .ending = true };
+
+	h.backlog = h.ran = true;
+	h.witness = WITNESS_MOVED;
+	assert_int_equal(capture_async.judge(&h), JUDGE_EXACT);
+	assert_int_equal(capture_preempt.judge(&h), JUDGE_EXACT);
+	h.witness = WITNESS_NONE;
+	h.t_out = 0;
+	assert_int_equal(capture_async.judge(&h), JUDGE_EXACT);
+	assert_int_equal(capture_preempt.judge(&h), JUDGE_EXACT);
 }
 
 /* --- what a capture does that has nothing of its own to do --- */
@@ -289,6 +306,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(judge),
+		cmocka_unit_test(one_that_ends_stays_as_it_was),
 		cmocka_unit_test(async_needs_the_witness),
 		cmocka_unit_test(nothing_of_its_own),
 		cmocka_unit_test_teardown(shedding_sleeps_in_steps, machine_end),

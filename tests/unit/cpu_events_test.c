@@ -273,6 +273,19 @@ static void next_periods(void **state)
 		    .sample_period = 1000000 },
 		  500000 - 10 * US,
 		  1500000 - 10 * US },
+		/* What it has taken since, but a quarter at most. */
+		{ { .type = PERF_TYPE_SOFTWARE,
+		    .config = PERF_COUNT_SW_CPU_CLOCK,
+		    .sample_period = 8000 },
+		  2000,
+		  10000 },
+		/* One that adapts would be a timer's no more. */
+		{ { .type = PERF_TYPE_SOFTWARE,
+		    .config = PERF_COUNT_SW_CPU_CLOCK,
+		    .freq = 1,
+		    .sample_freq = 1000 },
+		  500000 - 10 * US,
+		  1500000 - 10 * US },
 		{ { .type = PERF_TYPE_HARDWARE, .sample_period = 1000 }, 500, 1500 },
 		{ { .type = PERF_TYPE_HARDWARE, .freq = 1, .sample_freq = 99 }, 99, 99 },
 		/* The very next fault would be a sample. */
@@ -296,7 +309,44 @@ static void next_periods(void **state)
 			;
 		assert_in_range(period_set, rows[i].least, rows[i].most);
 	}
-	assert_int_equal(samplers_periods, 3);
+	assert_int_equal(samplers_periods, 5);
+}
+
+static bool goes_away(const struct reader *r)
+{
+	return true;
+}
+
+/* The reader that came to another CPU has held nobody. */
+static void who_was_not_held_keeps_its_period(void **state)
+{
+	struct fake *f = *state;
+	struct capture_ops away = fake_capture;
+
+	cpus_pin_thread(0);
+	away.moved_away = goes_away;
+	f->c.capture = &away;
+	f->slots[0].sampler[0] = SAMPLER;
+	samplers_periods = 0;
+	fake_start(f);
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	fake_stop(f);
+	assert_string_not_equal(fake_next(f), "");
+	assert_int_equal(samplers_periods, 0);
+}
+
+/* Nor has an event of which nothing was sampled. */
+static void who_was_not_sampled_keeps_its_period(void **state)
+{
+	struct fake *f = *state;
+
+	cpus_pin_thread(0);
+	f->slots[0].sampler[0] = SAMPLER;
+	samplers_periods = 0;
+	fake_leave(f, 10 * US);
+	fake_run(f);
+	assert_int_equal(samplers_periods, 0);
 }
 
 /* Few births: threads' events may stay where they are. */
@@ -314,6 +364,42 @@ static void few_births(void **state)
 		fake_control(f, &type);
 		assert_int_not_equal(type, CTL_BIRTHS);
 	} while (type);
+}
+
+/* How often it is told that threads' events cost too much, of @n threads that begin within a
+ * second that has @samples. */
+static size_t births_told(struct fake *f, int n, uint64_t samples)
+{
+	uint32_t me = (uint32_t)getpid(), type;
+	size_t told = 0;
+
+	for (uint32_t i = 1; i <= (uint32_t)n; i++)
+		fake_task(f, PERF_RECORD_FORK, (const uint32_t[]){ me, me, FAKE_TID + i, me },
+			  i);
+	f->c.early = true;
+	f->c.n_births = 0;
+	f->c.births_told = false;
+	f->c.start_ns = now_ns() - 1000000000;
+	f->slots[0].seen[0].n = samples / 2;
+	f->slots[1].seen[0].n = samples / 2;
+	fake_run(f);
+	assert_int_equal(f->c.n_births, n);
+	do {
+		fake_control(f, &type);
+		told += type == CTL_BIRTHS;
+	} while (type);
+	return told;
+}
+
+static void many_births_are_told_of_once(void **state)
+{
+	struct fake *f = *state;
+
+	assert_int_equal(births_told(f, 3, 0), 0);
+	assert_int_equal(births_told(f, 20, 0), 1);
+	assert_int_equal(births_told(f, 20, 998), 1);
+	/* One in 50 samples or fewer. */
+	assert_int_equal(births_told(f, 20, 1000), 0);
 }
 
 /* The thread that takes a CPU's events away when it goes offline came onto it. */
@@ -448,6 +534,8 @@ static void as_descent_tells(void **state)
 	assert_false(is_descendant(f, 390, true));
 	f->c.descends = true;
 	assert_true(is_descendant(f, 490, true));
+	f->c.follow = false; /* nor are their children targets then */
+	assert_false(is_descendant(f, 590, false));
 	ours_destroy(f->c.strangers);
 	ours_destroy(f->c.ours);
 }
@@ -462,7 +550,8 @@ static size_t told_of(struct fake *f, uint32_t pid, uint64_t after)
 	record_exec(&r, pid, pid, f->t, 0, 1);
 	fake_write(f, 0, &r);
 	for (int i = 0; i < 2; i++)
-		fake_take(f, (struct fake_event){ .pid = (pid_t)pid, .tid = (pid_t)pid, .after = after });
+		fake_take(f, (struct fake_event){
+				     .pid = (pid_t)pid, .tid = (pid_t)pid, .after = after });
 	fake_leave(f, after + 10 * US);
 	fake_run(f);
 	for (struct ctl_msg m = fake_control(f, &type); m.pid; m = fake_control(f, &type))
@@ -484,6 +573,102 @@ static void the_young_are_told_of_again(void **state)
 	f->c.filter = &filter;
 	assert_int_equal(told_of(f, 91, 1000), 2);
 	assert_int_equal(told_of(f, 92, STRANGER_NS), 1);
+	ours_destroy(f->c.strangers);
+	ours_destroy(f->c.ours);
+}
+
+/* What the control thread could not be told for want of room it is told by the next sample. */
+static void no_room_to_tell(void **state)
+{
+	struct fake *f = *state;
+	struct queue *q = &f->slots[0].ctl;
+
+	all_of_a_cpu(f);
+	f->c.strangers = ours_create(NULL);
+	while (queue_reserve(q, CTL_EXIT, sizeof(struct ctl_msg)))
+		queue_commit(q);
+	assert_int_equal(told_of(f, 90, 1000), 0);
+	while (queue_peek(q))
+		queue_pop(q);
+	fake_take(f, (struct fake_event){ .pid = 90, .tid = 90, .after = 2000 });
+	fake_run(f);
+	fake_expect_control(f, CTL_STRANGER, (struct ctl_msg){ .pid = 90 });
+	ours_destroy(f->c.strangers);
+	ours_destroy(f->c.ours);
+}
+
+/* The record of a fork may be read after who was forked has joined by itself, for it lies in another
+ * CPU's ring; a later one is of another process with its number. */
+static void who_joined_before_its_fork_is_read_stays(void **state)
+{
+	struct fake *f = *state;
+	const uint32_t me = (uint32_t)getpid(), fork[] = { me, STRANGER, me, STRANGER };
+
+	all_of_a_cpu(f);
+	f->c.strangers = ours_create(NULL);
+	f->target->since_ns = f->t + 2000;
+	fake_task(f, PERF_RECORD_FORK, fork, 1000);
+	fake_run(f);
+	assert_true(ours_has(f->c.ours, getpid()));
+	assert_string_equal(fake_next(f), ""); /* nor is it one's parent that is no target */
+	fake_task(f, PERF_RECORD_FORK, fork, 3000);
+	fake_run(f);
+	assert_false(ours_has(f->c.ours, getpid()));
+	ours_destroy(f->c.strangers);
+	ours_destroy(f->c.ours);
+}
+
+/* Without the table nothing tells when it became its program. */
+static void without_a_table_all_are_told_of_once(void **state)
+{
+	struct fake *f = *state;
+	struct stranger_filter filter = { .map = -1 };
+
+	all_of_a_cpu(f);
+	f->c.strangers = ours_create(NULL);
+	f->c.filter = &filter;
+	assert_int_equal(told_of(f, 90, 1000), 1);
+	ours_destroy(f->c.strangers);
+	ours_destroy(f->c.ours);
+}
+
+/* What cpu_events says of a sample of our own child, which has @execed, where strangers are told
+ * of: true, it is a target. */
+static bool child_is_wanted(struct fake *f, pid_t child, bool execed)
+{
+	bool wanted = true;
+	struct ctl_msg m;
+	uint32_t type;
+
+	f->c.child = child;
+	ours_set(f->c.ours, child, true);
+	if (execed)
+		note_exec_of(f, (uint32_t)child, 1);
+	fake_take(f, (struct fake_event){ .pid = child, .tid = child, .after = 2 });
+	fake_run(f);
+	do {
+		m = fake_control(f, &type);
+		wanted = wanted && !(type == CTL_STRANGER && m.pid == child);
+	} while (type);
+	return wanted;
+}
+
+/* Before that it is what we are. */
+static void our_child_is_a_target_from_its_exec_on(void **state)
+{
+	struct fake *f = *state;
+	struct run_table t;
+
+	all_of_a_cpu(f);
+	f->c.strangers = ours_create(NULL);
+	assert_true(child_is_wanted(f, 90, false)); /* its events begin with its exec */
+	f->c.split = true;
+	assert_false(child_is_wanted(f, 91, false));
+	assert_true(child_is_wanted(f, 92, true));
+	f->c.split = false;
+	came(f, &t, true, f->t);
+	assert_false(child_is_wanted(f, 93, false));
+	assert_true(child_is_wanted(f, 94, true));
 	ours_destroy(f->c.strangers);
 	ours_destroy(f->c.ours);
 }
@@ -623,12 +808,19 @@ int main(void)
 		FAKE_TEST(born_on_another_cpu),
 		FAKE_TEST(one_of_two),
 		FAKE_TEST(next_periods),
+		FAKE_TEST(who_was_not_held_keeps_its_period),
+		FAKE_TEST(who_was_not_sampled_keeps_its_period),
 		FAKE_TEST(few_births),
+		FAKE_TEST(many_births_are_told_of_once),
 		FAKE_TEST(hotplug_comes),
 		FAKE_TEST(as_the_table_tells),
 		FAKE_TEST(as_the_table_names),
 		FAKE_TEST(as_descent_tells),
 		FAKE_TEST(the_young_are_told_of_again),
+		FAKE_TEST(who_joined_before_its_fork_is_read_stays),
+		FAKE_TEST(no_room_to_tell),
+		FAKE_TEST(without_a_table_all_are_told_of_once),
+		FAKE_TEST(our_child_is_a_target_from_its_exec_on),
 		FAKE_TEST(sampled_again),
 		FAKE_TEST(newborn),
 		FAKE_TEST(sleeper),

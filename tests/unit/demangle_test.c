@@ -2,6 +2,7 @@
  *
  * demangle_test - C++ and Rust names, also as hostile as they come.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -136,6 +137,61 @@ static void test_bombs(void **state)
 	check_bomb(rust);
 }
 
+struct asked {
+	unsigned n;
+	ssize_t ret;
+};
+
+static ssize_t answer(void *arg, const char *raw, char *buf, size_t cap)
+{
+	struct asked *a = arg;
+
+	a->n++;
+	return a->ret > 0 ? snprintf(buf, cap, "asked") : a->ret;
+}
+
+/* "_Z200ffff...v", another one for each @i. */
+static const char *long_name(char buf[512], unsigned i, size_t n)
+{
+	int at = snprintf(buf, 512, "_Z%zuf%06u", n, i);
+
+	memset(buf + at, 'f', n - 7);
+	strcpy(buf + (size_t)at + n - 7, "v");
+	return buf;
+}
+
+/* Only long names are asked for elsewhere, each once; and none any more once three were not
+ * answered, in which those do not count for which there was no room. */
+static void test_asks(void **state)
+{
+	struct asked a = { 0, 1 };
+	struct symnames t;
+	char buf[512];
+
+	need_demangler();
+	assert_int_equal(0, symnames_init(&t));
+	symnames_ask(&t, answer, &a);
+	assert_string_equal("f()", named(&t, "_Z1fv"));
+	assert_int_equal('f', named(&t, long_name(buf, 0, 120))[0]); /* 128 with "_Z120v" */
+	assert_int_equal(0, a.n);
+	for (unsigned i = 0; i < 3; i++)
+		assert_string_equal("asked", named(&t, long_name(buf, 1, 130)));
+	assert_int_equal(1, a.n);
+	a.ret = -EAGAIN;
+	for (unsigned i = 2; i < 12; i++)
+		assert_string_equal(buf, named(&t, long_name(buf, i, 130)));
+	a.ret = 0;
+	for (unsigned i = 12; i < 22; i++)
+		assert_string_equal(buf, named(&t, long_name(buf, i, 130)));
+	assert_int_equal(21, a.n);
+	a.ret = -ETIMEDOUT;
+	for (unsigned i = 22; i < 32; i++)
+		assert_string_equal(buf, named(&t, long_name(buf, i, 130)));
+	assert_int_equal(24, a.n);
+	assert_string_equal("g()", named(&t, "_Z1gv"));
+	symnames_deinit(&t);
+}
+
 static void flip(char *c, unsigned *seed)
 {
 	if (rand_r(seed) % 2)
@@ -178,7 +234,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names), cmocka_unit_test(test_cut_number),
 		cmocka_unit_test(test_once),  cmocka_unit_test(test_bombs),
-		cmocka_unit_test(test_flips),
+		cmocka_unit_test(test_flips), cmocka_unit_test(test_asks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

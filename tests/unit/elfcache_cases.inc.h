@@ -397,11 +397,29 @@ static void test_without_size(void **state)
 	struct toy *toy = toy_make();
 	struct module t;
 
+	toy->hdr.count = 2;
 	toy_sym(toy, 3, "label", TEXT + 0x200, 0, STB_GLOBAL);
 	toy_read(&t, toy);
 	assert_string_equal("label", module_symbol(&t, TEXT + 0x200));
 	assert_string_equal("label", module_symbol(&t, TEXT + 0x11ff));
 	assert_null(module_symbol(&t, TEXT + 0x1200));
+	module_deinit(&t);
+	free(toy);
+}
+
+/* ... nor into a function that begins behind it and has no name. */
+static void test_without_size_among_functions(void **state)
+{
+	struct toy *toy = toy_make();
+	struct module t;
+
+	toy_sym(toy, 3, "label", TEXT + 0x200, 0, STB_GLOBAL);
+	toy_sym(toy, 4, "part", TEXT + 0x1800, 0, STB_LOCAL);
+	toy_read(&t, toy);
+	assert_string_equal("label", module_symbol(&t, TEXT + 0xfff));
+	assert_null(module_symbol(&t, TEXT + 0x1000));
+	assert_null(module_symbol(&t, TEXT + 0x17ff));
+	assert_string_equal("part", module_symbol(&t, TEXT + 0x1fff));
 	module_deinit(&t);
 	free(toy);
 }

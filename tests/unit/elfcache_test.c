@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/base.h"
@@ -67,6 +68,56 @@ static void as_many_as_may_be(void **state)
 	for (uint64_t i = 0; i < MAX_ELFS; i += 7)
 		assert_ptr_equal(e[i], get(c, i & 3, i, 1, "/a"));
 	free(e);
+	elfcache_destroy(c);
+}
+
+/* Long paths leave room for fewer. */
+static void as_long_as_may_be(void **state)
+{
+	enum { LONG = 4095, MOST_BYTES = 16 << 20 };
+	struct elfcache *c = elfcache_create(1 << 20, false);
+	char path[LONG + 1];
+	uint64_t n = 0;
+
+	memset(path, 'x', LONG);
+	path[LONG] = '\0';
+	while (n < MAX_ELFS && get(c, 0, n, 1, path))
+		n++;
+	assert_int_equal(MOST_BYTES / (LONG + 1), n);
+	assert_null(get(c, 0, n, 1, "/a"));
+	assert_int_equal(n, elfcache_sweep(c));
+	assert_non_null(get(c, 0, n, 1, "/a"));
+	elfcache_destroy(c);
+}
+
+/* Who is kept stays, once; who goes takes its descriptors and module along, and whoever has its
+ * place later is another one. */
+static void swept(void **state)
+{
+	struct elfcache *c = elfcache_create(1 << 20, false);
+	struct elfcache_elf *kept = get(c, 1, 1, 1, "/kept"), *e;
+	uint64_t version = elfcache_version(kept), before;
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC), root = dup(fd);
+
+	assert_int_equal(1, elfcache_sweep(c));
+	kept = get(c, 1, 1, 1, "/kept");
+	assert_true(elfcache_version(kept) > version);
+	version = elfcache_version(kept);
+	e = get(c, 1, 2, 1, "/gone");
+	elfcache_give_fd(c, e, fd, root);
+	before = elfcache_facts(c)->dropped;
+	elfcache_keep(kept);
+	assert_int_equal(1, elfcache_sweep(c));
+	assert_int_equal(before + 1, elfcache_facts(c)->dropped);
+	assert_int_equal(-1, fcntl(fd, F_GETFD));
+	assert_int_equal(-1, fcntl(root, F_GETFD));
+	assert_ptr_equal(kept, get(c, 1, 1, 1, "/kept"));
+	assert_int_equal(version, elfcache_version(kept));
+	/* A file that hangs is waited for. */
+	elfcache_slow(c, kept, true);
+	assert_int_equal(0, elfcache_sweep(c));
+	elfcache_slow(c, kept, false);
+	assert_int_equal(1, elfcache_sweep(c));
 	elfcache_destroy(c);
 }
 
@@ -196,6 +247,25 @@ static void oldest_are_dropped(void **state)
 	elfcache_destroy(c);
 }
 
+/* A module's rows grow while it is used. Where there is little room it is given up then, and
+ * that is told, for others point into it. */
+static void one_that_grew(void **state)
+{
+	struct elfcache *c = elfcache_create(1000, false);
+	struct elfcache_elf *e = get(c, 1, 1, 0, "/a");
+	struct module *m = module_of(900);
+
+	elfcache_has_little(c);
+	elfcache_give_module(c, e, m);
+	assert_ptr_equal(m, elfcache_module(c, e));
+	assert_int_equal(0, elfcache_facts(c)->dropped);
+	m->bytes = 1001;
+	assert_null(elfcache_module(c, e));
+	assert_int_equal(1, elfcache_facts(c)->dropped);
+	assert_false(elfcache_wants_file(e));
+	elfcache_destroy(c);
+}
+
 /* A file of which nothing can be made is not wanted again. */
 static void nothing_made(void **state)
 {
@@ -298,6 +368,26 @@ static void lazy_again(void **state)
 	elfcache_destroy(c);
 }
 
+/* Only what was read can be told to have changed: the file that waits to be read is the one that
+ * was opened, whatever another look at its path says. */
+static void what_was_not_read_does_not_change(void **state)
+{
+	struct elfcache *c = elfcache_create(64 << 20, false);
+	struct elfcache_elf *e = get(c, 1, 1, 0, "/a");
+	const struct elfcache_stamp other = { .bytes = 1, .changed_ns = 1 };
+	int fd = open_file("/proc/self/exe");
+
+	assert_false(elfcache_check(c, e, &other));
+	elfcache_give_fd(c, e, fd, -1);
+	assert_false(elfcache_check(c, e, &other));
+	assert_true(elfcache_pending(e) && is_open(fd));
+	assert_int_equal(0, elfcache_facts(c)->dropped);
+	assert_non_null(read_by_now(c, e));
+	assert_true(elfcache_check(c, e, &other));
+	assert_int_equal(1, elfcache_facts(c)->dropped);
+	elfcache_destroy(c);
+}
+
 static void no_elf(void **state)
 {
 	struct elfcache *c = elfcache_create(1 << 20, false);
@@ -339,13 +429,17 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(which_files_are_one),
 		cmocka_unit_test(as_many_as_may_be),
+		cmocka_unit_test(as_long_as_may_be),
+		cmocka_unit_test(swept),
 		cmocka_unit_test(missed_files),
 		cmocka_unit_test(build_ids),
 		cmocka_unit_test(slow_files),
 		cmocka_unit_test(oldest_are_dropped),
+		cmocka_unit_test(one_that_grew),
 		cmocka_unit_test(nothing_made),
 		cmocka_unit_test(descriptors),
 		cmocka_unit_test(lazy_again),
+		cmocka_unit_test(what_was_not_read_does_not_change),
 		cmocka_unit_test(no_elf),
 		cmocka_unit_test(images),
 	};

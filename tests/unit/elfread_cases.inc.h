@@ -87,6 +87,8 @@ static void toy_stubs(struct toy *toy)
 	s->rela[1].r_info = ELF64_R_INFO(4, R_X86_64_JUMP_SLOT);
 	s->rela[2].r_info = ELF64_R_INFO(ARRAY_SIZE(toy->sym), R_X86_64_JUMP_SLOT);
 	s->rela[3].r_info = ELF64_R_INFO(0, R_X86_64_IRELATIVE);
+	for (uint64_t i = 0; i < N_STUBS; i++)
+		s->rela[i].r_offset = 8 * i;
 }
 
 /* A stub has the name of the function that it calls; one that calls nothing with a name has
@@ -102,6 +104,26 @@ static void test_stubs(void **state)
 	assert_string_equal("read@plt", module_symbol(&t, STUBS + STUB - 1));
 	for (int i = 1; i < N_STUBS; i++)
 		assert_null(module_symbol(&t, STUBS + (uint64_t)i * STUB));
+	module_deinit(&t);
+	free(toy);
+}
+
+/* Stubs are in the order of the slots, whatever that of the rows. */
+static void test_stubs_in_another_order(void **state)
+{
+	struct toy *toy = toy_make();
+	struct toy_stubs *s = (void *)(toy->text + 0x2000);
+	struct module t;
+
+	toy_stubs(toy);
+	for (uint64_t i = 0; i < N_STUBS; i++)
+		s->rela[i].r_offset = 8 * ((i + 2) % N_STUBS);
+	toy_read(&t, toy);
+	for (uint64_t i = 0; i < N_STUBS; i++)
+		if (i == 2)
+			assert_string_equal("read@plt", module_symbol(&t, STUBS + i * STUB));
+		else
+			assert_null(module_symbol(&t, STUBS + i * STUB));
 	module_deinit(&t);
 	free(toy);
 }

@@ -61,6 +61,8 @@ static void test_what_forbids(void **state)
 	expect(f, PLACE_THREADS, "capture stop");
 	f = all, f.follows = false;
 	expect(f, PLACE_THREADS, "-t");
+	f.probes = true;
+	expect(f, PLACE_THREADS, "probes");
 	f = all, f.eligible = false, f.cgroup = true;
 	expect(f, PLACE_THREADS, "each occurrence");
 }
@@ -80,8 +82,13 @@ static void test_which_events_may(void **state)
 	struct event_info fault = event(PERF_TYPE_SOFTWARE, false, 1);
 	struct event_info access = event(PERF_TYPE_BREAKPOINT, false, 100);
 	struct event_info tracepoint = event(PERF_TYPE_TRACEPOINT, true, 99);
+	struct event_info faults = event(PERF_TYPE_SOFTWARE, true, 99), many = faults;
 
 	(void)state;
+	faults.attr.config = many.attr.config = PERF_COUNT_SW_PAGE_FAULTS;
+	many.attr.freq = 0;
+	assert_false(event_place_may(&faults, &none));
+	assert_true(event_place_may(&many, &none));
 	assert_true(event_place_may(&clock, &none));
 	assert_true(event_place_may(&cycles, &none));
 	assert_false(event_place_may(&cycles, &grouped));
@@ -113,12 +120,16 @@ static void test_why_samples_are_missing(void **state)
 {
 	const struct place_facts f = { .eligible = true, .follows = true, .wide = true,
 				       .filter = true };
+	const struct place_facts timed = { .rate = 99 };
 
 	(void)state;
 	assert_non_null(strstr(event_place_remedy(&f, PLACE_THREADS), "their next"));
 	assert_non_null(strstr(event_place_remedy(&f, PLACE_THREADS_FIRST), "ran no further"));
 	assert_non_null(strstr(event_place_remedy(&f, PLACE_THREADS_FIRST), "250 Hz"));
 	assert_null(strstr(event_place_remedy(&f, PLACE_CPUS), "threads"));
+	/* An event that is no time has no rate. */
+	assert_null(strstr(event_place_remedy(&f, PLACE_CPUS), "-F"));
+	assert_non_null(strstr(event_place_remedy(&timed, PLACE_CPUS), "-F"));
 }
 
 int main(void)

@@ -197,6 +197,7 @@ static void targets(void **state)
 	TARGET("elsewhere", cpus_del(&t.ours, 2), "--", "may run on CPU 2 and this one not");
 	/* A witness doubles them. */
 	TARGET("descriptors", t.threads = 120, "ok", "120 threads x 4 CPUs need 960");
+	TARGET("one thread", t.threads = 1, "ok", " 1 thread x 4 CPUs need 8");
 	TARGET("descriptors", t.threads = 121, "no", "need 968");
 	TARGET("descriptors", (t.threads = 240, m.perfmon = false), "ok", "need 960");
 	TARGET("memory", (m.mlock_kb = 100, m.perfmon = false), "no",

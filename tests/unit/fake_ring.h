@@ -446,8 +446,8 @@ static inline struct ctl_msg fake_control(struct fake *f, uint32_t *type)
 }
 
 /* A fork or an exit: pid, ppid, tid, ptid. */
-static inline void fake_task(struct fake *f, uint32_t type, const uint32_t ids[4],
-			     uint64_t after)
+static inline void fake_task_on(struct fake *f, uint32_t cpu, uint32_t type,
+				const uint32_t ids[4], uint64_t after)
 {
 	struct record r;
 
@@ -457,9 +457,15 @@ static inline void fake_task(struct fake *f, uint32_t type, const uint32_t ids[4
 	record_u64(&r, f->t + after);
 	record_u32(&r, ids[0], ids[2]);
 	record_u64(&r, f->t + after);
-	record_u32(&r, 0, 0);
+	record_u32(&r, cpu, 0);
 	record_u64(&r, FAKE_ID);
-	fake_write(f, 0, &r);
+	fake_write(f, cpu, &r);
+}
+
+static inline void fake_task(struct fake *f, uint32_t type, const uint32_t ids[4],
+			     uint64_t after)
+{
+	fake_task_on(f, 0, type, ids, after);
 }
 
 static inline void fake_expect_control(struct fake *f, uint32_t type, struct ctl_msg m)

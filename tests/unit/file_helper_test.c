@@ -22,10 +22,13 @@
 
 #include "arch/arch.h"
 #include "base/base.h"
+#include "elf/elfcache.h"
 #include "elf/file_helper.h"
 #include "elf/module_wire.h"
 #include "elf/rows.h"
 #include "fuse.h"
+#include "names/demangle.h"
+#include "names/symnames.h"
 #include "sys/fdpass.h"
 
 static const struct debugfile_origin nowhere = { .root = -1, .path = "" };
@@ -186,6 +189,52 @@ static void debug_info_tells_where_members_lie(void **state)
 	assert_true(row && !told);
 #endif
 	assert_int_equal(-ENOEXEC, file_helper_layout(h, &l, no, &want, &from));
+	file_helper_end(h);
+}
+
+/* A method of a template whose argument is another such one, @depth of them: to parse one takes
+ * twice as long as to parse the one in it. */
+static void nest(char *buf, size_t cap, int depth)
+{
+	size_t n = 0;
+
+	buf[0] = '\0';
+	for (int i = 0; i <= depth && n < cap; i++)
+		n += (size_t)snprintf(buf + n, cap - n, "%s_ZN1AcvT_I%s", i ? "L" : "",
+				      i == depth ? "iEEv" : "");
+	for (int i = 0; i < depth && n < cap; i++)
+		n += (size_t)snprintf(buf + n, cap - n, "EEEv");
+	assert_true(n < cap);
+}
+
+/* What a name means is the same; one that takes for ever is left alone, and does not keep the
+ * next ones from being told. */
+static void names_are_demangled(void **state)
+{
+	static const char *const names[] = { "_Z1fv", "main", "",
+					     "_ZN4core3fmt5write17h0123456789abcdefE" };
+	struct file_helper *h = file_helper_start(NULL);
+	char here[SYMNAMES_MAX], there[SYMNAMES_MAX], name[SYMNAMES_RAW];
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		ssize_t n = file_helper_demangle(NULL, names[i], here, sizeof(here), -1);
+
+		assert_int_equal(n, file_helper_demangle(h, names[i], there, sizeof(there), -1));
+		if (n > 0)
+			assert_string_equal(here, there);
+		assert_int_equal(demangle_built && names[i][0] == '_', n > 0);
+	}
+	nest(name, sizeof(name), 4);
+	assert_int_equal(demangle_built,
+			 file_helper_demangle(h, name, there, sizeof(there), -1) > 0);
+	if (demangle_built)
+		assert_memory_equal("A::operator A::oper", there, 19);
+	nest(name, sizeof(name), 40);
+	if (demangle_built)
+		assert_int_equal(-ETIMEDOUT,
+				 file_helper_demangle(h, name, there, sizeof(there), 200));
+	assert_int_equal(demangle_built,
+			 file_helper_demangle(h, "_Z1fv", there, sizeof(there), -1) > 0);
 	file_helper_end(h);
 }
 
@@ -402,6 +451,32 @@ static void after_the_end_none_is_asked(void **state)
 	file_helper_unref(h);
 }
 
+/* Who reads a file may have ended by what is in others: it is given another time, but not for
+ * ever. That is no file without names. */
+static void a_file_whose_reader_ended_is_asked_for_again(void **state)
+{
+	struct file_helper *h = file_helper_ref(file_helper_start(NULL));
+	struct elfcache *c = elfcache_create(64 << 20, false);
+	struct elfcache_id id = { .dev = 1, .ino = 1, .path = "/a" };
+	struct elfcache_elf *e = elfcache_get(c, &id);
+	struct timespec step = { .tv_nsec = 1000000 };
+	int times = 0;
+
+	elfcache_read_by(c, h);
+	file_helper_end(h);
+	for (; elfcache_wants_file(e) && times < 100; times++) {
+		elfcache_give_fd(c, e, open_self(), -1);
+		for (int i = 0; i < 10000 && !elfcache_module(c, e) && elfcache_pending(e); i++)
+			nanosleep(&step, NULL);
+		assert_null(elfcache_module(c, e));
+		assert_false(elfcache_pending(e));
+	}
+	assert_in_range(times, 2, 10);
+	assert_int_equal(0, elfcache_facts(c)->read);
+	elfcache_destroy(c);
+	file_helper_unref(h);
+}
+
 /* --- What is handed over --- */
 
 static int module_file(void)
@@ -456,6 +531,17 @@ static void what_could_change_is_refused(void **state)
 	assert_int_equal(-EPROTO, take(open("/dev/null", O_RDWR | O_CLOEXEC)));
 }
 
+/* Where files in memory can't be executed (vm.memfd_noexec) they have one more seal. */
+static void what_nobody_executes_is_taken(void **state)
+{
+	enum { SEAL_EXEC = 0x20 };
+	int fd = changed(-1, 0, 0);
+	bool known = fcntl(fd, F_ADD_SEALS, SEAL_EXEC) == 0;
+
+	close(fd);
+	assert_int_equal(0, take(changed(-1, 0, SEALED | (known ? SEAL_EXEC : 0))));
+}
+
 /* One with a hole would take memory when it is read. */
 static void a_hole_is_refused(void **state)
 {
@@ -494,12 +580,15 @@ int main(int argc, char **argv)
 		cmocka_unit_test(what_is_no_elf_is_told),
 		cmocka_unit_test(what_is_plain_is_the_same),
 		cmocka_unit_test(debug_info_tells_where_members_lie),
+		cmocka_unit_test(names_are_demangled),
 		cmocka_unit_test(code_is_read),
 		cmocka_unit_test(whoever_is_ended_is_replaced),
 		cmocka_unit_test(none_is_left),
 		cmocka_unit_test(one_that_hangs_is_left_behind),
 		cmocka_unit_test(after_the_end_none_is_asked),
+		cmocka_unit_test(a_file_whose_reader_ended_is_asked_for_again),
 		cmocka_unit_test(what_could_change_is_refused),
+		cmocka_unit_test(what_nobody_executes_is_taken),
 		cmocka_unit_test(a_hole_is_refused),
 		cmocka_unit_test(no_number_is_trusted),
 	};

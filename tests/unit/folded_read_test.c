@@ -42,6 +42,8 @@ static int take_sample(struct sink *s, const struct sample *smp, const struct st
 {
 	struct told *t = s->priv;
 
+	if (smp->event)
+		tell(t, "event %u, ", smp->event);
 	tell(t, "%d/%d %llu:", smp->pid, smp->tid, (unsigned long long)smp->period);
 	for (size_t i = 0; i < stk->n; i++) {
 		const struct frame *fr = &stk->frames[i];
@@ -58,12 +60,18 @@ static int take_sample(struct sink *s, const struct sample *smp, const struct st
 
 static const struct sink_ops ops = { .side = take_side, .sample = take_sample };
 
+static struct session session; /* of what was read last */
+
 static int read_bytes(struct told *t, const char *text, size_t n, size_t *line)
 {
 	struct sink s = { .ops = &ops, .priv = t };
 	FILE *in = fmemopen((void *)(uintptr_t)text, n, "r");
-	int ret = folded_read(in, &s, line);
+	int ret;
 
+	session = (struct session){ .n_events = 1, .events[0].name = "folded" };
+	assert_int_equal(folded_events(in, &session), 0);
+	rewind(in);
+	ret = folded_read(in, &session, &s, line);
 	fclose(in);
 	return ret;
 }
@@ -170,6 +178,37 @@ static void what_the_sink_says_ends_it(void **state)
 	(void)state;
 }
 
+static void events_are_told_apart(void **state)
+{
+	reads("py-1;event:a b;f 1\npy-1;event:x:u;f;event:a b 2\nr;event:a b 3",
+	      "1/1 is py\n1/1 1: N{f}\n"
+	      "1/1 is py\nevent 1, 1/1 2: N{event:a b} N{f}\n"
+	      "0/0 3: N{r}\n");
+	assert_int_equal(session.n_events, 2);
+	assert_string_equal(session.events[0].name, "a b");
+	assert_string_equal(session.events[1].name, "x:u");
+	(void)state;
+}
+
+/* Then they are frames like others. */
+static void not_each_line_has_an_event(void **state)
+{
+	char many[SESSION_MAX_EVENTS * 20 + 20] = "", name[400];
+	struct told t = { .n = 0 };
+	size_t line;
+
+	reads("r;event:a;f 1\nr;f 2\n", "0/0 1: N{f} N{event:a} N{r}\n0/0 2: N{f} N{r}\n");
+	reads("r;event: 1\n", "0/0 1: N{event:} N{r}\n");
+	for (int i = 0; i <= SESSION_MAX_EVENTS; i++)
+		sprintf(many + strlen(many), "r;event:%d 1\n", i);
+	assert_int_equal(read_bytes(&t, many, strlen(many), &line), 0);
+	assert_int_equal(session.n_events, 1);
+	sprintf(name, "r;event:%0300d 1\n", 1);
+	assert_int_equal(read_bytes(&t, name, strlen(name), &line), 0);
+	assert_string_equal(session.events[0].name, "folded");
+	(void)state;
+}
+
 static void last_line_needs_no_end(void **state)
 {
 	reads("a b 1\nc 18446744073709551615",
@@ -187,6 +226,8 @@ int main(void)
 		cmocka_unit_test(deep_stacks_are_whole),
 		cmocka_unit_test(bad_lines_are_told),
 		cmocka_unit_test(what_the_sink_says_ends_it),
+		cmocka_unit_test(events_are_told_apart),
+		cmocka_unit_test(not_each_line_has_an_event),
 		cmocka_unit_test(last_line_needs_no_end),
 	};
 

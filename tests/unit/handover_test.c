@@ -7,8 +7,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -98,6 +100,67 @@ static void the_tracer_does_not_wait_for_ever(void **state)
 	handover_deinit(&h);
 }
 
+/* --- while the tracer waits --- */
+
+enum { TRIES = 50, LATER_US = 2000 };
+
+/* How often this thread gave up its CPU by its own will. */
+static long sleeps(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_THREAD, &u);
+	return u.ru_nvcsw;
+}
+
+/* On a busy machine its patience may end before it gets to that. */
+static void the_tracer_sleeps_while_nobody_reads(void **state)
+{
+	struct handover h = { 0 };
+	long before = sleeps();
+
+	assert_int_equal(handover_init(&h, CPU), 0);
+	for (int i = 0; i < TRIES && sleeps() == before; i++)
+		handover_give(&h, TID);
+	assert_true(sleeps() > before);
+	handover_deinit(&h);
+}
+
+/* It looks for a moment, then it reads. */
+static void *late_reader(void *arg)
+{
+	struct handover *h = arg;
+	uint32_t turn;
+	pid_t tid;
+
+	while (!(turn = handover_held(h, &tid)))
+		;
+	usleep(LATER_US);
+	handover_release(h, turn);
+	return NULL;
+}
+
+/* On a busy machine not each time. */
+static void a_release_wakes_the_tracer(void **state)
+{
+	struct handover h = { 0 };
+	bool woken = false;
+
+	assert_int_equal(handover_init(&h, CPU), 0);
+	for (int i = 0; i < TRIES && !woken; i++) {
+		pthread_t thread;
+		uint64_t begin;
+
+		assert_int_equal(pthread_create(&thread, NULL, late_reader, &h), 0);
+		begin = now_ns();
+		handover_give(&h, TID);
+		woken = now_ns() - begin < PATIENCE_NS;
+		pthread_join(thread, NULL);
+	}
+	assert_true(woken);
+	handover_deinit(&h);
+}
+
 /* --- what a reader does before it would be woken --- */
 
 static struct handover *given;
@@ -174,6 +237,68 @@ static void a_read_that_was_offered_ends_the_hold(void **state)
 	handover_deinit(&h);
 }
 
+/* On the tracer's own CPU the reader would have to be woken for it. */
+static void who_has_offered_before_the_stop_is_not_woken(void **state)
+{
+	struct handover h = { 0 };
+
+	assert_int_equal(handover_init(&h, sched_getcpu()), 0);
+	handover_offer(&h, TID);
+	handover_give(&h, TID);
+	assert_true(handover_accepted(&h));
+	assert_false(is_posted(&h));
+	handover_deinit(&h);
+}
+
+/* The tracer may have looked at the last one, and not have taken it yet. */
+static void no_offer_looks_like_the_last_one(void **state)
+{
+	struct handover h = { .n_offers = 0x7ffffffe };
+	uint64_t last = 0;
+
+	for (int i = 0; i < 4; i++) {
+		handover_offer(&h, TID);
+		assert_int_not_equal(h.offer, last);
+		assert_false(handover_accepted(&h));
+		last = h.offer;
+	}
+}
+
+/* Of the stop that ended it, not of what the tracer finds later. */
+static void an_accepted_offer_has_all_of_its_stop(void **state)
+{
+	struct handover h = { 0 };
+	uint64_t before = now_ns();
+
+	assert_int_equal(handover_init(&h, CPU), 0);
+	handover_offer(&h, TID);
+	for (uint64_t i = 0; i < ARCH_MAX_REGS; i++)
+		h.regs[i] = i + 1;
+	h.ran_on_ns = 4711;
+	handover_give(&h, TID);
+	memset(h.regs, 0, sizeof(h.regs));
+	h.ran_on_ns = 0;
+	for (uint64_t i = 0; i < ARCH_MAX_REGS; i++)
+		assert_int_equal(h.accepted_regs[i], i + 1);
+	assert_int_equal(h.accepted_ran_on_ns, 4711);
+	assert_in_range(h.accepted_ns, before, now_ns());
+	handover_deinit(&h);
+}
+
+static void a_reader_gets_all_registers_of_the_held(void **state)
+{
+	struct handover h = { .ran_on_ns = 4711 };
+	uint64_t regs[ARCH_MAX_REGS + 1];
+
+	memset(regs, 0xee, sizeof(regs));
+	for (uint64_t i = 0; i < ARCH_MAX_REGS; i++)
+		h.regs[i] = i + 1;
+	assert_int_equal(handover_registers(&h, regs), 4711);
+	for (uint64_t i = 0; i < ARCH_MAX_REGS; i++)
+		assert_int_equal(regs[i], i + 1);
+	assert_int_equal(regs[ARCH_MAX_REGS], 0xeeeeeeeeeeeeeeee);
+}
+
 static void an_offer_is_of_one_thread_and_until_it_is_withdrawn(void **state)
 {
 	struct handover h = { 0 };
@@ -248,8 +373,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_thread_is_given_back),
 		cmocka_unit_test(the_tracer_does_not_wait_for_ever),
+		cmocka_unit_test(the_tracer_sleeps_while_nobody_reads),
+		cmocka_unit_test(a_release_wakes_the_tracer),
 		cmocka_unit_test(who_is_quick_is_not_woken),
 		cmocka_unit_test(a_read_that_was_offered_ends_the_hold),
+		cmocka_unit_test(who_has_offered_before_the_stop_is_not_woken),
+		cmocka_unit_test(no_offer_looks_like_the_last_one),
+		cmocka_unit_test(an_accepted_offer_has_all_of_its_stop),
+		cmocka_unit_test(a_reader_gets_all_registers_of_the_held),
 		cmocka_unit_test(an_offer_is_of_one_thread_and_until_it_is_withdrawn),
 		cmocka_unit_test(each_stop_is_ended_once),
 	};

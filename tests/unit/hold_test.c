@@ -9,9 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/wait.h>
 #include <cmocka.h>
 
 #include "fake_drain.h"
+#include "watch/proof.h"
 
 /* What waits is read and judged at once. */
 static struct reader *begin_reading(struct fake *f)
@@ -186,6 +188,39 @@ static void what_a_witness_sees(void **state)
 	assert_int_equal(hold_witness(&p, b), WITNESS_SAME);
 	b[arch_host->sp] = 1;
 	assert_int_equal(hold_witness(&p, b), WITNESS_MOVED);
+	/* At a probe it may have executed the probed instruction, and none before it. */
+	memcpy(b, a, sizeof(b));
+	p.probe = true;
+	a[arch_host->ip] = 0x1000, b[arch_host->ip] = 0x1004;
+	assert_int_equal(hold_witness(&p, b), WITNESS_SAME);
+	b[arch_host->ip] = 0x0ffc;
+	assert_int_equal(hold_witness(&p, b), WITNESS_MOVED);
+}
+
+/* What a thread had executed is told by the last event of its group, however many there are. */
+static void what_a_group_counts(void **state)
+{
+	uint64_t before[2 * 4 + 2] = { 0 }, after[2 * 4 + 2] = { 0 };
+	struct stats stats = { 0 };
+
+	for (uint32_t n = 0; n <= 4; n++)
+		for (uint64_t ran = 0; ran < 20; ran++) {
+			struct perf_sample left = { .n_reads = n,
+						    .reads = (const void *)(after + 2) };
+			struct pending p = { .s.n_reads = n,
+					     .s.reads = (const void *)(before + 2),
+					     .hold.witness = WITNESS_SAME };
+
+			for (size_t i = 0; i < ARRAY_SIZE(after); i++)
+				after[i] = 1000 * (i + 1); /* of others */
+			if (n)
+				after[2 * n] = before[2 * n] + ran;
+			hold_counted(&stats, &p, &left);
+			assert_true(p.hold.counted);
+			assert_int_equal(p.hold.witness,
+					 n && ran > 8 ? WITNESS_MOVED : WITNESS_SAME);
+		}
+	assert_int_equal(STATS_GET(&stats, late_loop), 4 * 11);
 }
 
 /* --- where the reader looks --- */
@@ -222,7 +257,7 @@ static void others_that_hang(void **state)
 	r = begin_reading(f);
 	keeping.release = release_at_end;
 	assert_int_equal(r->look_at, 0);
-	f->slots[1].guard.turn = 1;
+	f->slots[1].guard.turn = 5;
 	r->looked_ns = END - LOOK_NS;
 	assert_int_equal(kicks_of_a_hold(f, r), 0);
 	assert_int_equal(r->look_at, 1);
@@ -236,10 +271,10 @@ static void others_that_hang(void **state)
 	/* It went on, and is inside another; or inside none. */
 	r->looked_ns = 0;
 	assert_int_equal(kicks_of_a_hold(f, r), 0);
-	f->slots[1].guard.turn = 3;
+	f->slots[1].guard.turn = 7;
 	r->looked_ns = 0;
 	assert_int_equal(kicks_of_a_hold(f, r), 0);
-	f->slots[1].guard.turn = 4;
+	f->slots[1].guard.turn = 8;
 	for (int i = 0; i < 4; i++) {
 		r->looked_ns = 0;
 		assert_int_equal(kicks_of_a_hold(f, r), 0);
@@ -314,6 +349,55 @@ static void all_rings(void **state)
 	f->own = 0;
 }
 
+/* The process becomes another program: in the kernel's table, and in the ring of another CPU. */
+static _Atomic uint64_t words[4 << 16];
+
+static void exec_on_another_cpu(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		words[i] = UINT64_MAX;
+	in->t += 5 * US;
+	exec_of(in, 1, (uint32_t)getpid());
+}
+
+static void release_as_it_execs(struct reader *r, struct walk *w)
+{
+	fake_release(r, w);
+	exec_on_another_cpu();
+}
+
+/* With the kernel's table the other rings are looked into only where it notes an exec: before
+ * the stack is read, and again behind that. */
+static void other_rings_with_the_table(void **state)
+{
+	static struct run_table table = { .at = words };
+	struct fake *f = in = *state;
+
+	f->c.table = &table;
+	for (int i = 0; i < 3; i++) {
+		struct reader *r;
+		uint64_t saw;
+
+		memset((void *)words, 0, sizeof(words));
+		f->t = now_ns();
+		fake_take(f, (struct fake_event){ 0 });
+		fake_leave(f, 10 * US);
+		r = begin_reading(f);
+		saw = r->saw_all_ns;
+		if (i == 1)
+			exec_on_another_cpu();
+		if (i == 2)
+			keeping.release = release_as_it_execs;
+		reader_drain(r, 0, false);
+		assert_int_equal(r->saw_all_ns > saw, i > 0);
+		assert_string_equal(fake_next(f), i ? "torn" : "late a3 b3");
+		assert_int_equal(fake_counted(f, torn_exec), i > 0);
+		end_reading(f, r);
+		births_destroy(f->c.births);
+		f->c.births = births_create();
+	}
+}
+
 /* --- whose sample --- */
 
 /* Strangers are dropped, unless they may turn out to be targets. */
@@ -359,6 +443,16 @@ static void threads_without_inner_number(void **state)
 	assert_int_equal(fake_counted(f, torn_notready), 1);
 	fake_expect_control(f, CTL_UNKNOWN, (struct ctl_msg){ .pid = getpid() });
 	fake_expect_control(f, 0, (struct ctl_msg){ 0 });
+	/* It was met: its state bears the number that it has there. */
+	f->target->n_tids = 1;
+	f->target->tids = calloc(1, sizeof(*f->target->tids)); /* the target's, to free */
+	f->target->tids[0].outer = FAKE_TID + 5;
+	f->target->tids[0].inner = FAKE_TID;
+	fake_take(f, (struct fake_event){ .tid = FAKE_TID + 5 });
+	fake_switch(f, 0, PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT,
+		    FAKE_TID + 5, 10 * US);
+	end_reading(f, begin_reading(f));
+	assert_string_equal(fake_next(f), "exact a3 b3");
 }
 
 /* The first thread of a child has its parent's thread's state, which nobody can find until it
@@ -465,14 +559,16 @@ static void hear_drain(struct reader *r, uint64_t head, uint64_t left, bool last
 
 static void hear_look(struct reader *r, enum tap_look what, pid_t tid)
 {
-	assert_int_equal(what, TAP_RAN);
+	if (what != TAP_RAN)
+		return;
 	assert_int_equal(tid, FAKE_TID);
 	heard.looks++;
 }
 
 static void hear_looked(struct reader *r, enum tap_look what, pid_t tid, uint64_t own)
 {
-	assert_int_equal(what, TAP_RAN);
+	if (what != TAP_RAN)
+		return;
 	assert_int_equal(tid, FAKE_TID);
 	heard.own = own;
 	heard.looked++;
@@ -541,6 +637,124 @@ static void what_is_heard(void **state)
 	}
 }
 
+/* So is whether the table notes an exec of the process. */
+static void execs_are_heard(void **state)
+{
+	static struct run_table table = { .at = words };
+	struct fake *f = *state;
+
+	f->c.table = &table;
+	for (uint64_t execed = 0; execed < 2; execed++) {
+		struct reader *r;
+
+		memset((void *)words, 0, sizeof(words));
+		memset(&heard, 0, sizeof(heard));
+		heard.changed = TAP_EXECED;
+		heard.to = execed;
+		fake_take(f, (struct fake_event){ 0 });
+		fake_leave(f, 10 * US);
+		r = begin_reading(f);
+		r->tap = &listener;
+		reader_drain(r, 0, false);
+		assert_int_equal(heard.key, getpid());
+		assert_int_equal(r->saw_all_ns > 0, execed);
+		end_reading(f, r);
+	}
+}
+
+static uint64_t held_at;
+
+static enum judgement judge_when_it_ended(const struct hold *h)
+{
+	assert_in_range(h->t_end, held_at, now_ns());
+	return JUDGE_EXACT;
+}
+
+/* It is judged by when its read ended. */
+static void reads_end_now(void **state)
+{
+	struct fake *f = *state;
+	struct reader *r;
+
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	r = begin_reading(f);
+	keeping.judge = judge_when_it_ended;
+	held_at = now_ns();
+	end_reading(f, r);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+}
+
+/* With the kernel's table nobody asks what readers noted, nor which CPUs are watched. */
+static void the_table_alone_tells(void **state)
+{
+	static struct run_table table = { .at = words };
+	struct fake *f = *state;
+
+	memset((void *)words, 0, sizeof(words));
+	for (int with = 0; with < 2; with++) {
+		struct reader *r;
+
+		f->c.table = with ? &table : NULL;
+		memset(&heard, 0, sizeof(heard));
+		heard.changed = TAP_CAME;
+		fake_take(f, (struct fake_event){ 0 });
+		fake_leave(f, 10 * US);
+		proof_note_in(&f->c, &f->slots[1], FAKE_TID, f->t + 20 * US);
+		r = begin_reading(f);
+		r->tap = &listener;
+		end_reading(f, r);
+		assert_string_equal(fake_next(f), with ? "exact a3 b3" : "late a3 b3");
+	}
+}
+
+/* One that no interpreter has may be in another, which can't be read: it is nowhere for sure. */
+static void in_an_interpreter_that_is_refused(void **state)
+{
+	static struct pystack_others others = { .refused = true };
+	struct fake *f = *state;
+
+	atomic_store(&f->target->others, &others);
+	f->target->py.program = PYSTACK_SEVERAL;
+	fake_take(f, (struct fake_event){ .tid = FAKE_TID + 1, .no_regs = true });
+	fake_switch(f, 0, PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT,
+		    FAKE_TID + 1, 10 * US);
+	end_reading(f, begin_reading(f));
+	assert_string_equal(fake_next(f), "torn");
+	assert_int_equal(fake_counted(f, torn_elsewhere), 1);
+	atomic_store(&f->target->others, NULL);
+}
+
+/* Of a process whose memory is gone the first thread has ended, and runs no Python any more.
+ * Others may live on, and could not be read. */
+static void memory_that_is_gone(void **state)
+{
+	struct fake *f = *state;
+	pid_t gone = fork();
+	struct target *t;
+
+	if (gone == 0)
+		_exit(0);
+	waitpid(gone, NULL, 0);
+	t = target_create(gone);
+	t->state = TARGET_PYTHON;
+	t->py = f->target->py;
+	t->py.pid = gone;
+	t->py.program = 2;
+	assert_int_equal(targets_publish(&f->targets, gone, t), 0);
+	for (int other = 0; other < 2; other++) {
+		pid_t tid = other ? FAKE_TID : gone;
+
+		fake_take(f, (struct fake_event){ .pid = gone, .tid = tid });
+		fake_switch(f, 0,
+			    PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT,
+			    tid, 10 * US);
+		end_reading(f, begin_reading(f));
+		assert_string_equal(fake_next(f), other ? "torn" : "nopython");
+		assert_int_equal(fake_counted(f, torn_fault), other);
+	}
+}
+
 /* What was read later counts for nothing once the process may be another. */
 static void it_is_heard_that_a_process_left(void **state)
 {
@@ -566,15 +780,22 @@ int main(void)
 		FAKE_TEST(what_a_hold_costs),
 		FAKE_TEST(the_newest_that_waits),
 		cmocka_unit_test(what_a_witness_sees),
+		cmocka_unit_test(what_a_group_counts),
 		FAKE_TEST(others_that_hang),
 		FAKE_TEST(comes_while_it_is_read),
 		FAKE_TEST(all_rings),
+		FAKE_TEST(other_rings_with_the_table),
 		FAKE_TEST(samples_of_strangers),
 		FAKE_TEST(threads_that_were_met),
 		FAKE_TEST(threads_without_inner_number),
 		FAKE_TEST(first_thread_of_a_child),
 		FAKE_TEST(samples_without_the_gil),
 		FAKE_TEST(what_is_heard),
+		FAKE_TEST(execs_are_heard),
+		FAKE_TEST(memory_that_is_gone),
+		FAKE_TEST(reads_end_now),
+		FAKE_TEST(the_table_alone_tells),
+		FAKE_TEST(in_an_interpreter_that_is_refused),
 		FAKE_TEST(it_is_heard_that_a_process_left),
 	};
 

@@ -2,6 +2,7 @@
  *
  * inbox_test - what piles up is bounded, in order, and nothing is lost uncounted.
  */
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,6 +53,19 @@ static size_t push_all(struct queue *q, uint32_t type, size_t bytes)
 	return n;
 }
 
+/* How many threads we have. */
+static size_t threads(void)
+{
+	DIR *d = opendir("/proc/self/task");
+	size_t n = 0;
+
+	assert_non_null(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
 /* How many of @type there are, the first ones that were pushed; *@bytes of all types. */
 static size_t take(struct inbox *in, uint32_t type, size_t *bytes)
 {
@@ -81,6 +95,9 @@ static void bounded(void **state)
 	in = inbox_create(queues, 1, &stats);
 	assert_non_null(in);
 	assert_int_equal(0, inbox_start(in));
+	n = threads();
+	assert_int_equal(0, inbox_start(in)); /* it has its thread */
+	assert_int_equal(n, threads());
 	n = push_all(&q, Q_SAMPLE, INBOX_STACK_BYTES + INBOX_CPU_BYTES + (16 << 20));
 	for (size_t end = n + 1000; n < end; n++)
 		push_as(&q, Q_SAMPLE, n, RECORD, true);

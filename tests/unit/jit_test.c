@@ -280,6 +280,33 @@ static void test_forked(void **state)
 	own_symbolizer_destroy(s);
 }
 
+/* What who forked it makes as another program is none of the child's: nor would be what who took
+ * the forker's number makes. */
+static void test_forker_is_another(void **state)
+{
+	struct timespec step = { .tv_nsec = 1000000 };
+	struct symbolizer *s = own_symbolizer(0);
+	pid_t me = getpid(), child = 4190000;
+	struct side fork = { .kind = SIDE_FORK,
+			     .pid = child,
+			     .tid = child,
+			     .time = now_ns(),
+			     .u.fork.ppid = me };
+	struct side exec = {
+		.kind = SIDE_COMM, .pid = me, .tid = me, .time = fork.time + 1, .u.comm.exec = true
+	};
+
+	write_map("w", "5000000 10 others\n");
+	feed(s, me, CODE, "//anon", NULL);
+	spaces_side(symbolizer_spaces(s), &fork);
+	spaces_side(symbolizer_spaces(s), &exec);
+	feed(s, me, CODE, "//anon", NULL);
+	until_named(s, me, CODE, "others");
+	for (int i = 0; i < 20; i++, nanosleep(&step, NULL))
+		assert_string_equal("[anon]", symbolize_user(s, child, CODE));
+	own_symbolizer_destroy(s);
+}
+
 /* Whoever took a process's number since its map was recorded has files of its own, which are
  * not read; nor is its list, with a descriptor of it or without. */
 static void test_taken_over(void **state)
@@ -556,6 +583,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(test_read_elsewhere, remove_map),
 		cmocka_unit_test_teardown(test_taken_over, empty_list),
 		cmocka_unit_test_teardown(test_forked, remove_map),
+		cmocka_unit_test_teardown(test_forker_is_another, remove_map),
 		cmocka_unit_test_teardown(test_generations, remove_map),
 		cmocka_unit_test_teardown(test_not_theirs, remove_map),
 		cmocka_unit_test_teardown(test_no_file, remove_map),

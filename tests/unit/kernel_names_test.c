@@ -69,7 +69,8 @@ static void names_are_those_of_the_list(void **state)
 		skip();
 	assert_non_null(f);
 	while (next_row(f, &row, &ahead)) {
-		if (!row.start || n++ % 37)
+		/* The image of arm64 begins with a header, which the kernel has no name for. */
+		if (!row.start || !strcmp(row.name, "_text") || n++ % 37)
 			continue;
 		for (uint64_t ip = row.start; ip < row.end; ip += (row.end - row.start + 1) / 2) {
 			assert_string_equal(row.name, kernel_names_at(*state, ip));

@@ -94,6 +94,14 @@ static void letters(const struct picture *p, const struct merge_item *item, size
 	*to = '\0';
 }
 
+/* The items of @p. What is behind them is nothing to go by. */
+static size_t merged(const struct picture *p, struct merge_item *item, size_t cap)
+{
+	for (size_t i = 0; i < cap; i++)
+		item[i] = (struct merge_item){ .kind = MERGE_END };
+	return merge(&p->in, item);
+}
+
 /* @more: Python frames beyond the last anchor. */
 static void check_with(const char *native, enum unwind_end end, const char *anchors,
 		       uint32_t more, const char *want)
@@ -108,7 +116,7 @@ static void check_with(const char *native, enum unwind_end end, const char *anch
 	draw_native(&p, native, end);
 	draw_anchors(&p, anchors);
 	p.in.n_python += more;
-	letters(&p, item, merge(&p.in, item), got);
+	letters(&p, item, merged(&p, item, ARRAY_SIZE(item)), got);
 	assert_string_equal(got, want);
 }
 
@@ -196,7 +204,7 @@ static void check_none(const char *native, enum unwind_end end, const char *want
 	p.in.run = p.run;
 	p.in.anchor = p.anchor;
 	draw_native(&p, native, end);
-	letters(&p, item, merge(&p.in, item), got);
+	letters(&p, item, merged(&p, item, ARRAY_SIZE(item)), got);
 	assert_string_equal(want, got);
 }
 
@@ -242,7 +250,7 @@ static void test_two_in_one(void **state)
 	p.anchor[1] = (struct pystack_anchor){ .at = p.anchor[0].at + 8, .n = 3 };
 	p.in.n_anchors = 2;
 	p.in.n_python = 3;
-	letters(&p, item, merge(&p.in, item), got);
+	letters(&p, item, merged(&p, item, ARRAY_SIZE(item)), got);
 	assert_string_equal(got, "nE012n");
 }
 
@@ -412,7 +420,7 @@ static void test_any(void **state)
 		any_native(&p);
 		any_anchors(&p, k & 1);
 		expect_all(&want, &p);
-		assert_int_equal(want.n, merge(&p.in, item));
+		assert_int_equal(want.n, merged(&p, item, ARRAY_SIZE(item)));
 		for (size_t i = 0; i < want.n; i++) {
 			assert_int_equal(want.item[i].kind, item[i].kind);
 			assert_int_equal(want.item[i].i, item[i].i);

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "modules/codefile.h"
+#include "base/clock.h"
 #include "base/quota.h"
 #include "base/stats.h"
 #include "names/demangle.h"
@@ -102,6 +103,96 @@ static void test_modules(void **state)
 
 	assert_int_equal(0, truncate(path, 5000));
 	assert_memory_equal("prog+0x", symbolize_user(s, getpid(), at), 7);
+	own_symbolizer_destroy(s);
+}
+
+/* A copy in which the function is called otherwise, and @how it is put into its place. */
+static void put_other(const struct place *p, const char *how)
+{
+	sh("cd %s && sed s/test_modules/next_modules/g whole >other && %s", p->root, how);
+}
+
+/* The function's name where @path is mapped, which was told at @time. */
+static const char *name_at(struct symbolizer *s, const struct place *p, const char *path,
+			   uint64_t time)
+{
+	uint64_t at = feed(s, p, getpid(), "/nothing", &(struct stat){ .st_ino = 1 });
+	struct side side;
+	struct stat st;
+
+	assert_int_equal(0, stat(path, &st));
+	side = mapping(p, getpid(), path, &st);
+	side.time = time;
+	spaces_side(symbolizer_spaces(s), &side);
+	return symbolize_user(s, getpid(), at);
+}
+
+/* Something else is written into a file that was read: whatever maps it later has its names; and
+ * so it is with another file of the same number. */
+static void test_changed(void **state)
+{
+	struct place *p = *state;
+	struct symbolizer *s = own_symbolizer(SPACES_ROWS);
+	uint64_t second = 1000000000, now = now_ns();
+	const struct elfcache_facts *facts = elfcache_facts(symbolizer_spaces(s)->elfs);
+	char path[128];
+
+	snprintf(path, sizeof(path), "%.60s/prog", p->root);
+	sh("cd %s && rm -f prog && cp whole prog", p->root);
+	assert_string_equal("test_modules", name_at(s, p, path, now + second));
+	assert_string_equal("test_modules", name_at(s, p, path, now + 2 * second));
+	assert_int_equal(1, facts->read);
+	put_other(p, "cat other >prog");
+	assert_string_equal("next_modules", name_at(s, p, path, now + 3 * second));
+	assert_int_equal(2, facts->read);
+	assert_int_equal(1, facts->dropped);
+	assert_string_equal("next_modules", name_at(s, p, path, now + 4 * second));
+	assert_int_equal(2, facts->read);
+	own_symbolizer_destroy(s);
+}
+
+/* What was written into a file after it was mapped, or another file that has its number by now,
+ * names nothing of what was mapped. */
+static void test_changed_since(void **state)
+{
+	struct place *p = *state;
+	struct symbolizer *s = own_symbolizer(SPACES_ROWS);
+	struct timespec step = { .tv_nsec = 20000000 };
+	char path[128];
+	uint64_t now;
+
+	snprintf(path, sizeof(path), "%.60s/prog", p->root);
+	sh("cd %s && rm -f prog && cp whole prog", p->root);
+	now = now_ns();
+	nanosleep(&step, NULL);
+	put_other(p, "cat other >prog");
+	assert_memory_equal("prog+0x", name_at(s, p, path, now), 7);
+	assert_string_equal("next_modules", name_at(s, p, path, now_ns()));
+	own_symbolizer_destroy(s);
+	s = own_symbolizer(SPACES_ROWS);
+	sh("touch -d '+1 day' %s", path); /* a clock that is wrong */
+	assert_string_equal("next_modules", name_at(s, p, path, now));
+	own_symbolizer_destroy(s);
+}
+
+/* So many files at most are looked at again, whatever is mapped. */
+static void test_looks_are_bounded(void **state)
+{
+	struct place *p = *state;
+	struct symbolizer *s = own_symbolizer(SPACES_ROWS);
+	struct spaces *spaces = symbolizer_spaces(s);
+	uint64_t second = 1000000000, now = now_ns();
+	char path[128];
+
+	snprintf(path, sizeof(path), "%.60s/prog", p->root);
+	sh("cd %s && rm -f prog && cp whole prog", p->root);
+	assert_string_equal("test_modules", name_at(s, p, path, now + second));
+	spaces->check_ns = now + 3 * second;
+	put_other(p, "cat other >prog");
+	assert_string_equal("test_modules", name_at(s, p, path, now + 2 * second));
+	assert_string_equal("next_modules", name_at(s, p, path, now + 4 * second));
+	/* Fifty may follow at once. */
+	assert_in_range(spaces->check_ns, now + 3 * second, now + 3 * second + 20000000);
 	own_symbolizer_destroy(s);
 }
 
@@ -399,6 +490,16 @@ static void test_unread(void **state)
 	own_symbolizer_destroy(s);
 }
 
+/* It is read elsewhere. */
+static void await_module(struct elfcache *c, struct elfcache_elf *e)
+{
+	struct timespec step = { .tv_nsec = 1000000 };
+
+	for (int i = 0; i < 10000 && !elfcache_module(c, e); i++)
+		nanosleep(&step, NULL);
+	assert_non_null(elfcache_module(c, e));
+}
+
 /* The debug files lie on it: no names now, but later if it comes to life (here: is gone). */
 static void test_dead_debug_files(void **state)
 {
@@ -406,7 +507,6 @@ static void test_dead_debug_files(void **state)
 	struct elfcache *c = elfcache_create(1 << 20, false);
 	struct elfcache_id id = { .dev = 1, .ino = 1, .path = "/opt/app/prog" };
 	struct elfcache_elf *e = elfcache_get(c, &id);
-	struct timespec step = { .tv_nsec = 1000000 };
 	char path[128];
 	int fuse;
 
@@ -421,10 +521,31 @@ static void test_dead_debug_files(void **state)
 	assert_null(elfcache_module(c, e));
 	assert_true(elfcache_pending(e));
 	close(fuse);
-	for (int i = 0; i < 10000 && !elfcache_module(c, e); i++)
-		nanosleep(&step, NULL);
-	assert_non_null(elfcache_module(c, e));
+	await_module(c, e);
 	assert_false(elfcache_pending(e));
+	assert_int_equal(0, umount2(path, MNT_DETACH));
+	elfcache_destroy(c);
+}
+
+/* A program that has its symbols waits for no debug file. */
+static void test_dead_debug_files_of_others(void **state)
+{
+	struct place *p = *state;
+	struct elfcache *c = elfcache_create(64 << 20, false);
+	struct elfcache_id id = { .dev = 1, .ino = 1, .path = "/opt/app/prog" };
+	struct elfcache_elf *e = elfcache_get(c, &id);
+	char path[128];
+	int fuse;
+
+	snprintf(path, sizeof(path), "%.60s/usr/lib/debug", p->root);
+	sh("mkdir -p %s && cp %s/whole %s/prog", path, p->root, p->at);
+	fuse = mount_dead(path);
+	if (fuse < 0)
+		skip();
+	elfcache_give_fd(c, e, rootfile_open(p->fd, id.path), dup(p->fd));
+	await_module(c, e);
+	assert_false(elfcache_module(c, e)->stripped);
+	close(fuse);
 	assert_int_equal(0, umount2(path, MNT_DETACH));
 	elfcache_destroy(c);
 }
@@ -497,6 +618,9 @@ int main(void)
 		cmocka_unit_test(no_room_for_one),
 		cmocka_unit_test(maps_of_all_are_bounded),
 		cmocka_unit_test_setup_teardown(test_modules, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_changed, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_changed_since, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_looks_are_bounded, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_descriptors, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_greenlet, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_container, setup, teardown),
@@ -507,6 +631,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_unread, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_threads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dead_debug_files, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_dead_debug_files_of_others, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -396,6 +396,68 @@ static void found_again_elsewhere(void **state)
 	assert_int_equal(3, s.n);
 }
 
+/* Our own code under @path: where its text lies in memory, as records have it. */
+static uint64_t map_copy(const char *path)
+{
+	enum { AT = 1 << 29 };
+	struct side side = { .kind = SIDE_MMAP, .pid = getpid(), .tid = getpid() };
+	uint64_t own = (uint64_t)(uintptr_t)&call_loop;
+	struct proc_maps maps;
+	char command[256];
+	struct stat st;
+
+	snprintf(command, sizeof(command), "cp /proc/%d/exe %s", getpid(), path);
+	assert_int_equal(0, system(command));
+	assert_int_equal(0, stat(path, &st));
+	assert_int_equal(0, proc_maps_read(&maps, getpid()));
+	for (size_t i = 0; i < maps.n; i++) {
+		const struct proc_map *m = &maps.map[i];
+
+		if (own < m->start || own >= m->end)
+			continue;
+		side.u.mmap.addr = AT, side.u.mmap.len = m->end - m->start;
+		side.u.mmap.pgoff = m->pgoff, side.u.mmap.ino = st.st_ino;
+		side.u.mmap.maj = major(st.st_dev), side.u.mmap.min = minor(st.st_dev);
+		side.u.mmap.prot = PROT_READ | PROT_EXEC, side.u.mmap.path = path;
+		own -= m->start;
+	}
+	spaces_side(symbolizer_spaces(symbols), &side);
+	proc_maps_deinit(&maps);
+	return AT + own;
+}
+
+/* The stack of a greenlet that runs no Python ends in the library that switches. Whether it runs
+ * none is told by who read its frames. */
+static void greenlets_without_python(void **state)
+{
+	char path[] = "/tmp/native_test.XXXXXX/_greenlet.so", *dir = strrchr(path, '/');
+	struct unwind_regs regs;
+	struct native_input in = { .pid = getpid(),
+				   .time = now_ns(),
+				   .regs = &regs,
+				   .mem.piece[0] = { SP, { (void *)words, sizeof(words) } } };
+
+	*dir = '\0';
+	assert_non_null(mkdtemp(path));
+	*dir = '/';
+	native_regs(&regs, map_copy(path) + 5, SP);
+	words[0] = 16; /* which is nowhere */
+	for (int none = 0; none < 2; none++) {
+		struct native_stack s;
+
+		in.none = none;
+		s = native_stack(native, &in);
+		assert_int_equal(MERGE_NATIVE, s.item[0].kind);
+		assert_int_equal(SYMBOL_COROUTINE, s.symbol[0].kind);
+		assert_int_equal(none ? MERGE_END : MERGE_NATIVE, s.item[1].kind);
+		if (none)
+			assert_int_equal(UNWIND_COROUTINE, s.item[1].i);
+	}
+	assert_int_equal(0, unlink(path));
+	*dir = '\0';
+	assert_int_equal(0, rmdir(path));
+}
+
 #endif
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -408,7 +470,7 @@ int main(void)
 		TEST(guesses_end),	     TEST(code_without_a_file),
 		TEST(lines_that_hide),	     TEST(lines_without_a_jit),
 		TEST(lines_behind_a_gap),    TEST(ends_have_names),
-		TEST(found_again_elsewhere),
+		TEST(found_again_elsewhere), TEST(greenlets_without_python),
 #endif
 	};
 

@@ -16,6 +16,7 @@
 #include "base/base.h"
 #include "elf/file_helper.h"
 #include "elf/opener.h"
+#include "sys/fdpass.h"
 #include "fuse.h"
 
 static const char self[] = "/proc/self/exe";
@@ -155,6 +156,64 @@ static void a_file_is_handed_on(void **state)
 
 /* As many as may be left hang, others are opened meanwhile, and once they answer all is as
  * before. */
+/* Somebody took one over: it answers the next question with @n descriptors and @result. Its end,
+ * to be closed. */
+static int answers_with(struct pool *p, int result, int n)
+{
+	struct {
+		int result;
+		struct stat st;
+	} answer = { .result = result };
+	int ends[2], fds[3];
+
+	assert_int_equal(0, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
+	for (int i = 0; i < n; i++)
+		fds[i] = open(self, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(0, fdpass_send(ends[1], &answer, sizeof(answer), fds, (size_t)n));
+	for (int i = 0; i < n; i++)
+		close(fds[i]);
+	pool_init(p, POOL_OPENS, 0);
+	pool_give(p, ends[0]);
+	return ends[1];
+}
+
+/* What it sends unasked is not kept, nor told as if it were. */
+static void one_that_sends_too_much(void **state)
+{
+	const struct proc_map m = { .path = self };
+	int before = open(self, O_RDONLY | O_CLOEXEC), after;
+
+	close(before);
+	for (int n = 1; n <= 3; n++)
+		for (int result = -1; result <= 0; result++) {
+			struct stat st;
+			struct pool p;
+			int root = -2, fd, its = answers_with(&p, result, n);
+
+			fd = opener_map(&p, getpid(), &m, -1, &st, &root);
+			assert_int_equal(result == 0 && n <= 2, fd >= 0);
+			assert_int_equal(result == 0 && n == 2, root >= 0);
+			assert_true(root >= -1);
+			close(fd);
+			close(root);
+			close(its);
+			pool_deinit(&p);
+			its = answers_with(&p, result, n);
+			fd = opener_path(&p, -1, self, -1, &st);
+			assert_int_equal(result == 0 && n == 1, fd >= 0);
+			close(fd);
+			close(its);
+			pool_deinit(&p);
+			its = answers_with(&p, result, n);
+			assert_true(opener_stat(&p, 0, -1, &st) < 0);
+			close(its);
+			pool_deinit(&p);
+		}
+	after = open(self, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(before, after);
+	close(after);
+}
+
 static void those_that_hang_are_left(void **state)
 {
 	const struct timespec step = { .tv_nsec = 10000000 };
@@ -193,6 +252,7 @@ int main(int argc, char **argv)
 		TEST(a_path_is_opened),	 TEST(what_is_no_file_is_not_opened),
 		TEST(a_root_is_kept_to), TEST(a_map_is_opened),
 		TEST(a_file_is_handed_on), TEST(those_that_hang_are_left),
+		TEST(one_that_sends_too_much),
 	};
 
 	if (argc > 1 && !strcmp(argv[1], FILE_HELPER_COMMAND))

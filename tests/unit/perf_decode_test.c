@@ -272,6 +272,27 @@ static void names_of_programs(void **state)
 	}
 }
 
+/* What we write ourselves of what was there before us is of no event. */
+static void announced(void **state)
+{
+	for (uint64_t id = 0; id < 2; id++) {
+		struct record r;
+		struct side s;
+
+		record_begin(&r, PERF_RECORD_COMM, 0);
+		record_u32(&r, 70, 71);
+		record_str(&r, "name");
+		record_u32(&r, 70, 71);
+		record_u64(&r, 5); /* time */
+		record_u32(&r, 1, 0);
+		record_u64(&r, id);
+		assert_int_equal(0, side(&r, &s));
+		assert_int_equal(71, s.tid);
+		assert_int_equal(5, s.time);
+		assert_int_equal(!id, s.announced);
+	}
+}
+
 /* Before an end of another size nothing says who and when but the record itself. */
 static void side_before_another_end(void **state)
 {
@@ -531,6 +552,7 @@ int main(void)
 		cmocka_unit_test(random_flips),
 		cmocka_unit_test(names_of_programs),
 		cmocka_unit_test(trailer),
+		cmocka_unit_test(announced),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -350,7 +350,7 @@ static void build_ids(void **state)
 		{ "/a", PROT_EXEC, 20, 7, 20 },	  { "/a", PROT_EXEC, 20, 7, 0 },
 		{ "/b", PROT_EXEC, 0, 7, 7 },	  { "/c", PROT_READ, 20, 7, 0 },
 		{ "/c", PROT_EXEC, 20, 0, 20 },	  { "[vdso]", PROT_EXEC, 20, 7, 0 },
-		{ "/d", PROT_EXEC, 0, 0, 0 },	  { "/d", PROT_EXEC, 20, 0, 0 },
+		{ "/d", PROT_EXEC, 0, 0, 0 },	  { "/d", PROT_EXEC, 20, 0, 20 },
 		{ "//anon", PROT_EXEC, 0, 0, 0 },
 	};
 
@@ -375,6 +375,35 @@ static void build_ids(void **state)
 		assert_memory_equal(want.at, r.build_ids.at, 40);
 		want.n = 0;
 	}
+}
+
+/* The next file of a path says itself which it is; the first one, mapped again, need not. */
+static void build_ids_of_one_path(void **state)
+{
+	enum { MISC = 4, IDS = 40 };
+	static const struct {
+		size_t from, n; /* of the file's id */
+		bool told;
+	} rows[] = { { 0, 20, false }, { 1, 18, true }, { 0, 20, false }, { 0, 0, false },
+		     { 0, 19, true } };
+	struct side first = map_of("//anon", PROT_EXEC);
+
+	put(&first); /* behind the map of the symbol file */
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct side map = map_of("/e", PROT_EXEC);
+		unsigned misc;
+
+		map.u.mmap.file_id = (struct bytes){ id20 + rows[i].from, rows[i].n };
+		r.buf.n = 0;
+		put(&map);
+		misc = load_u32(r.buf.at + MISC) & 0xffff;
+		assert_int_equal(rows[i].told, !!(misc & PERF_RECORD_MISC_MMAP_BUILD_ID));
+		if (!rows[i].told)
+			continue;
+		assert_int_equal(rows[i].n, load_u32(r.buf.at + IDS));
+		assert_memory_equal(id20 + rows[i].from, r.buf.at + IDS + 4, rows[i].n);
+	}
+	r.buf.n = 0;
 }
 
 /* A stream has no table: they are records. The first one is the symbol file's. */
@@ -726,6 +755,7 @@ int main(void)
 		TEST(long_paths),
 		TEST(kernel_maps),
 		TEST(build_ids),
+		TEST(build_ids_of_one_path),
 		TEST(build_ids_of_a_stream),
 		TEST(lives),
 		TEST(what_is_lost),

@@ -17,6 +17,7 @@
 
 #include "capture/capture.h"
 #include "capture/preempt.h"
+#include "base/stats.h"
 #include "capture/reader_int.h"
 #include "fake_machine.h"
 #include "sys/realtime.h"
@@ -355,6 +356,57 @@ static void all_cpus_are_refused(void **state)
 	assert_int_equal(0, capture_preempt.possible(&want, &err));
 }
 
+/* Whoever starts us may have made us urgent. */
+static void who_was_urgent_is_so_again(void **state)
+{
+	static const int policies[] = { SCHED_FIFO, SCHED_FIFO | SCHED_RESET_ON_FORK, SCHED_RR };
+	struct preempt_plan plan = { 0 };
+	const struct capture_want want = { .plan = &plan };
+
+	for (size_t i = 0; i < ARRAY_SIZE(policies); i++) {
+		machine_begin(99);
+		machine.policy = policies[i];
+		machine.priority = 7;
+		assert_int_equal(0, capture_preempt.possible(&want, NULL));
+		assert_int_equal(policies[i], machine.policy);
+		assert_int_equal(7, machine.priority);
+	}
+}
+
+/* How many stalls are counted of a reader that wakes up @late_ns behind the first of @n samples. */
+static uint64_t stalls(uint64_t late_ns, uint32_t n, bool unfit)
+{
+	static struct reader r;
+	struct stats stats = { 0 };
+	struct reader_config c = { .stats = &stats };
+
+	memset(&r, 0, sizeof(r));
+	r.c = &c;
+	r.unfit = unfit;
+	r.n_pend = n;
+	for (uint32_t i = 0; i < 2; i++) {
+		r.pend[i].s.time = 1000 + i;
+		r.pend[i].done = true;
+	}
+	r.woke_ns = 1000 + late_ns;
+	capture_preempt.read(&r);
+	assert_int_equal(0, r.n_pend);
+	return STATS_GET(&stats, stalled);
+}
+
+/* One that holds nobody may come as late as it likes. */
+static void a_reader_that_comes_20_ms_late_has_stalled(void **state)
+{
+	enum { LATE_NS = 20000000 };
+
+	assert_int_equal(0, stalls(0, 1, false));
+	assert_int_equal(0, stalls(LATE_NS, 1, false));
+	assert_int_equal(1, stalls(LATE_NS + 1, 1, false));
+	assert_int_equal(1, stalls(LATE_NS + 1, 2, false));
+	assert_int_equal(0, stalls(LATE_NS + 1, 1, true));
+	assert_int_equal(0, stalls(LATE_NS + 1, 0, false));
+}
+
 /* A reader that never sleeps is not ended by the soft limit on that. */
 static void limit_on_running_is_raised(void **state)
 {
@@ -385,6 +437,8 @@ int main(void)
 		cmocka_unit_test_teardown(limits_on_running, machine_end),
 		cmocka_unit_test_teardown(where_readers_go, machine_end),
 		cmocka_unit_test_teardown(readers_that_moved, machine_end),
+		cmocka_unit_test_teardown(who_was_urgent_is_so_again, machine_end),
+		cmocka_unit_test(a_reader_that_comes_20_ms_late_has_stalled),
 		cmocka_unit_test(isolated_cpus_are_spared),
 		cmocka_unit_test(readers_are_urgent),
 		cmocka_unit_test(all_cpus_are_refused),

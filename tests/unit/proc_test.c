@@ -434,6 +434,60 @@ static void where_a_thread_waits(void **state)
 	assert_int_equal(proc_syscall_parse("0 0x1 0x2", &w), -EAGAIN);
 }
 
+static void use(uint64_t ns)
+{
+	uint64_t used = 0;
+
+	while (used < ns)
+		proc_cpu_ns(getpid(), &used);
+}
+
+/* Uses 60 ms, and has a child use 60 and end, and another one use 60 and stay. */
+static _Noreturn void family_of_use(int ready)
+{
+	pid_t ended = fork(), stays;
+
+	if (ended == 0) {
+		use(60000000);
+		_exit(0);
+	}
+	stays = fork();
+	use(60000000);
+	if (stays)
+		waitpid(ended, NULL, 0);
+	write(ready, "", 1);
+	for (;;)
+		pause();
+}
+
+static void cpu_time_of_a_family(void **state)
+{
+	pid_t pid, *pids;
+	char byte[2];
+	int fds[2];
+	uint64_t ns;
+	size_t n;
+
+	assert_int_equal(pipe(fds), 0);
+	pid = fork();
+	if (pid == 0)
+		family_of_use(fds[1]);
+	for (size_t got = 0; got < sizeof(byte);)
+		got += (size_t)read(fds[0], byte, sizeof(byte) - got);
+	ns = family_cpu_ns(pid);
+	assert_int_equal(family_list(pid, &pids, &n), 0);
+	for (size_t i = 0; i < n; i++)
+		kill(pids[i], SIGKILL);
+	free(pids);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	close(fds[0]);
+	close(fds[1]);
+	assert_int_equal(n, 1);
+	assert_in_range(ns, 160000000, 2000000000); /* the ended one to two ticks */
+	assert_int_equal(family_cpu_ns(pid), 0);
+}
+
 /* Also where the name looks like what follows it. */
 static void introduces(void **state)
 {
@@ -465,6 +519,7 @@ int main(void)
 		cmocka_unit_test(where_a_thread_waits),
 		cmocka_unit_test(whole_files),
 		cmocka_unit_test(family_of_many_threads),
+		cmocka_unit_test(cpu_time_of_a_family),
 		cmocka_unit_test(introduces),
 	};
 

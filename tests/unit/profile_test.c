@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/hash.h"
 #include "base/stats.h"
 #include "stacks/profile.h"
 
@@ -475,6 +476,33 @@ static void same_codes(void **state)
 	profile_destroy(p);
 }
 
+/* Where all hashes are equal codes are still told apart, by each of their bytes. */
+static void equal_hashes(void **state)
+{
+	const struct hash_seed own = hash_seed;
+	struct profile *p = profile_create();
+	struct pycode_copy *c = copy_of("run", "/a.py", 1);
+	int line;
+
+	hash_seed = (struct hash_seed){ 0 };
+	assert_int_equal(hash_pair(1, 2), hash_pair(3, 4));
+	note(p, 1, "run", "/a.py", 1);
+	note(p, 2, "rum", "/a.py", 1);
+	note(p, 3, "run", "/a.px", 1);
+	c->data[c->name_n + c->file_n + c->table_n - 1] = 4; /* one line further */
+	assert_int_equal(profile_code(p, 4, c, pycode_copy_size(c)), 0);
+	free(c);
+	assert_string_equal(func(p, 1)->qualname, "run");
+	assert_string_equal(func(p, 2)->qualname, "rum");
+	assert_string_equal(func(p, 3)->file, "/a.px");
+	profile_lookup(p, 1, 2, &line);
+	assert_int_equal(line, 2);
+	profile_lookup(p, 4, 2, &line);
+	assert_int_equal(line, 3);
+	profile_destroy(p);
+	hash_seed = own;
+}
+
 /* What functions take: their texts twice, and as much again for each. */
 static void functions_take_their_texts(void **state)
 {
@@ -524,6 +552,7 @@ int main(void)
 		cmocka_unit_test(forgotten_lines),
 		cmocka_unit_test(forgets_most),
 		cmocka_unit_test(same_codes),
+		cmocka_unit_test(equal_hashes),
 		cmocka_unit_test(functions_take_their_texts),
 	};
 

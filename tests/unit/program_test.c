@@ -447,6 +447,31 @@ static void quarantined(void **state)
 	assert_int_equal(STATS_GET(&f->stats, torn_notready), 0);
 }
 
+/* A question for which there was no room is asked by the next sample. */
+static void no_room_to_ask(void **state)
+{
+	struct fix *f = *state;
+	const struct ctl_msg m = { .pid = PARENT };
+
+	while (emit_control(f->r, CTL_EXIT, m))
+		;
+	assert_int_equal(able(f, PID), PYSTACK_END_N);
+	assert_int_equal(STATS_GET(&f->stats, side_lost), 2);
+	while (queue_peek(&f->slot.ctl))
+		queue_pop(&f->slot.ctl);
+	assert_int_equal(able(f, PID), PYSTACK_END_N);
+	expect_control(f, CTL_LOOK, PID, 1234);
+	begin_anew(f);
+	f->t->asked = false;
+	while (emit_control(f->r, CTL_EXIT, m))
+		;
+	expect_known(f, PID, MOVED);
+	while (queue_peek(&f->slot.ctl))
+		queue_pop(&f->slot.ctl);
+	expect_known(f, PID, MOVED);
+	expect_control(f, CTL_LOOK, PID, 1234);
+}
+
 /* Does what was known of it when it was read still stand at the end? */
 static void stands(void **state)
 {
@@ -525,6 +550,7 @@ int main(void)
 		TEST(forked_of_sleeper),
 		TEST(starting),
 		TEST(quarantined),
+		TEST(no_room_to_ask),
 		TEST(stands),
 		TEST(settled),
 	};

@@ -299,6 +299,21 @@ static void a_look_for_one_thread_notes_all(void **state)
 	assert_false(proof_ran_noted(&f->config, TID, 1500));
 }
 
+/* Threads have numbers one behind the other: as many as a large process has do not share a place,
+ * where each would look as if it ran whenever another does. */
+static void neighbours_have_places_of_their_own(void **state)
+{
+	enum { THREADS = LAST_IN / 3 };
+	struct reader_config c = { .last_in = calloc(LAST_IN, sizeof(*c.last_in)) };
+	struct cpu_slot slot = { 0 };
+
+	for (pid_t tid = TID; tid < TID + THREADS; tid++) {
+		assert_false(proof_ran_noted(&c, tid, 0));
+		proof_note_in(&c, &slot, tid, 1000);
+	}
+	free(c.last_in);
+}
+
 static void noted(void **state)
 {
 	struct reader_config c = { .last_in = calloc(LAST_IN, sizeof(*c.last_in)) };
@@ -763,6 +778,7 @@ int main(void)
 		TEST(overwritten_ring),
 		TEST(odd_sizes_at_the_end),
 		TEST(a_look_for_one_thread_notes_all),
+		cmocka_unit_test(neighbours_have_places_of_their_own),
 		cmocka_unit_test(noted),
 		cmocka_unit_test(noted_by_two),
 		TEST(a_full_ring_is_remembered),

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "python/pycode.h"
 #include "pycode_fixtures.h"
@@ -401,6 +403,24 @@ static void print_ignores_the_rest(void **state)
 	}
 }
 
+/* Also where it is read in several pieces. */
+static void print_of_a_long_table_ends_with_it(void **state)
+{
+	enum { LONG = 5000 };
+	static const unsigned char zeros[LONG];
+	struct target *t = target_create(0x030b);
+	unsigned char *data = t->table + pyoff_get(t->l->bytes.data);
+	struct pycode_print was;
+
+	put_table(t, zeros, LONG);
+	was = print(t);
+	memset(data + LONG, 1, 100);
+	assert_true(same(was, print(t)));
+	data[LONG - 1] = 1;
+	assert_false(same(was, print(t)));
+	free(t);
+}
+
 static void blocks_from_tapes(void **state)
 {
 	struct target *t = target_create(0x030f);
@@ -497,6 +517,68 @@ static void older_tables(void **state)
 	}
 }
 
+/* A table that goes on behind what was kept of it says nothing of what comes then; nor does an
+ * entry of which there may be only a part. */
+static void cut_tables(void **state)
+{
+	static const unsigned char lnotab[] = { 2, 1, 4, 2 };
+	static const unsigned char table_310[] = { 2, 1, 4, 2 };
+	/* Two units of the next line; two of the 33rd from there, by two bytes. */
+	static const unsigned char locations[] = { 0xd9, 0, 0, 0xe9, 0x40, 2 };
+	static const struct {
+		enum py_linetable kind;
+		const unsigned char *table;
+		size_t n;
+		int line[5], cut[5]; /* at 0, 2, 4, 6, 8 */
+	} row[] = {
+		{ PY_LNOTAB, lnotab, 4, { 5, 6, 6, 8, 8 }, { 5, 6, 6, 0, 0 } },
+		{ PY_LNOTAB_UNSIGNED, lnotab, 4, { 5, 6, 6, 8, 8 }, { 5, 6, 6, 0, 0 } },
+		{ PY_LINETABLE_310, table_310, 4, { 6, 8, 8, 0, 0 }, { 6, 8, 8, 0, 0 } },
+		{ PY_LOCATIONS_311, locations, 6, { 6, 6, 70, 70, 0 }, { 6, 6, 0, 0, 0 } },
+		{ PY_LOCATIONS_311, locations, 5, { 6, 6, 6, 6, 0 }, { 6, 6, 0, 0, 0 } },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct pycode_copy *c = table_copy(row[i].table, row[i].n, 5);
+
+		c->linetable = (uint8_t)row[i].kind;
+		for (uint32_t k = 0; k < 5; k++)
+			assert_int_equal(pycode_line(c, 2 * k), row[i].line[k]);
+		c->cut = PYCODE_NAME_CUT | PYCODE_TABLE_CUT;
+		for (uint32_t k = 0; k < 5; k++)
+			assert_int_equal(pycode_line(c, 2 * k), row[i].cut[k]);
+		free(c);
+	}
+}
+
+/* Nothing is mapped behind it. */
+static void a_table_is_read_to_its_end_and_no_further(void **state)
+{
+	static const unsigned char table[] = { 0x80 | 13 << 3, 0, 0x80 | 13 << 3, 2,
+					       0x80 | 13 << 3, 2, 0x80 | 13 << 3, 2 };
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	unsigned char *at = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct pycode_copy *c = table_copy(table, sizeof(table), 5);
+	size_t n = pycode_copy_size(c);
+	void *moved;
+	int min, max;
+
+	assert_ptr_not_equal(at, MAP_FAILED);
+	assert_int_equal(n % _Alignof(struct pycode_copy), 0);
+	munmap(at + page, page);
+	moved = memcpy(at + page - n, c, n);
+	assert_int_equal(pycode_line(moved, 0), 5);
+	assert_int_equal(pycode_line(moved, 6), 8);
+	assert_int_equal(pycode_line(moved, 8), 0);
+	pycode_line_range(moved, &min, &max);
+	assert_int_equal(min, 5);
+	assert_int_equal(max, 8);
+	munmap(at, page);
+	free(c);
+}
+
 static void check_lines(const struct lines_row *row)
 {
 	struct pycode_copy *c = table_copy(row->table, row->n_table, row->first);
@@ -576,6 +658,39 @@ static void empty_and_damaged_tables(void **state)
 	}
 }
 
+/* 2.7 names code by byte strings. */
+static void byte_strings_are_utf8(void **state)
+{
+	static const struct {
+		const char *bytes, *utf8;
+		size_t n;
+	} rows[] = {
+		{ "/a\xc3\xa9\xe4\xb8\xad\xf0\x90\x80\x80.py",
+		  "/a\xc3\xa9\xe4\xb8\xad\xf0\x90\x80\x80.py", 14 },
+		{ "\xe9.py\xff", "\xef\xbf\xbd.py\xef\xbf\xbd", 5 },
+		{ "a\0b", "a\xef\xbf\xbd" "b", 3 },
+		{ "a\xe4\xb8", "a\xef\xbf\xbd\xef\xbf\xbd", 3 }, /* cut */
+		{ "\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd", 3 },
+		{ "", "", 0 },
+	};
+	struct pycode_copy *c = calloc(1, sizeof(*c) + 64);
+	char buf[64];
+
+	(void)state;
+	*c = (struct pycode_copy){ .name_kind = 1, .file_kind = 1 };
+	c->linetable = PY_LNOTAB_UNSIGNED;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		c->name_n = c->file_n = (uint32_t)rows[i].n;
+		memcpy(c->data, rows[i].bytes, rows[i].n);
+		memcpy(c->data + rows[i].n, rows[i].bytes, rows[i].n);
+		assert_int_equal(pycode_name(c, buf, sizeof(buf)), strlen(rows[i].utf8));
+		assert_string_equal(buf, rows[i].utf8);
+		pycode_file(c, buf, sizeof(buf));
+		assert_string_equal(buf, rows[i].utf8);
+	}
+	free(c);
+}
+
 /* Of each length the first and the last character. */
 static void characters_are_as_long_as_utf8_has_them(void **state)
 {
@@ -620,11 +735,15 @@ int main(void)
 		cmocka_unit_test(print_sees_change),
 		cmocka_unit_test(contents_count_in_3_11),
 		cmocka_unit_test(print_ignores_the_rest),
+		cmocka_unit_test(print_of_a_long_table_ends_with_it),
 		cmocka_unit_test(blocks_from_tapes),
 		cmocka_unit_test(older_tables),
+		cmocka_unit_test(cut_tables),
+		cmocka_unit_test(a_table_is_read_to_its_end_and_no_further),
 		cmocka_unit_test(lines_are_co_lines),
 		cmocka_unit_test(lines_without_columns),
 		cmocka_unit_test(empty_and_damaged_tables),
+		cmocka_unit_test(byte_strings_are_utf8),
 		cmocka_unit_test(characters_are_as_long_as_utf8_has_them),
 	};
 

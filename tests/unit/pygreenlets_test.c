@@ -295,7 +295,8 @@ static void keeps_others(struct fix *f)
 	struct parked p = parked(f);
 	struct world *w = f->m.w;
 	raddr other = of_type(w, take(w, 64), f->frame);
-	raddr strange[] = { WORLD_NOWHERE, 1, other + 4, of_type(w, take(w, 64), f->m.none),
+	raddr crooked = of_type(w, take(w, 64) + 4, f->frame);
+	raddr strange[] = { WORLD_NOWHERE, 1, other + 4, crooked, of_type(w, take(w, 64), f->m.none),
 			    of_type(w, take(w, 64), 0), of_type(w, take(w, 64), f->frame + 4),
 			    p.object };
 

@@ -424,6 +424,25 @@ static void runs_among_others(struct fix *f)
 	expect(f, PYSTACK_NO_TASK, "leaf6 main6 loop6");
 }
 
+/* More event loops run a task than there is room for: nothing is written behind it. */
+static void runs_among_too_many(struct fix *f)
+{
+	struct pytasks_place place = { 0 };
+	raddr ret[LOOPS] = { 0 };
+	int most = tasklists_find(&f->m.w->l) ? 1 : LOOPS;
+
+	for (uint32_t i = 0; i < LOOPS; i++)
+		put_task(f, i, f->task);
+	for (int cap = 1; cap <= LOOPS; cap++) {
+		memset(ret, 0, sizeof(ret));
+		assert_int_equal(pytasks_running(&f->m.w->base, &f->m.w->l, f->ts, PID, &place,
+						 ret, (uint32_t)cap),
+				 MIN(cap, most));
+		for (int i = 0; i < LOOPS; i++)
+			assert_int_equal(ret[i], i < MIN(cap, most) ? f->task : 0);
+	}
+}
+
 /* A module more, or another program, and where it was told is looked up anew. */
 static void imports_asyncio_later(struct fix *f)
 {
@@ -457,6 +476,7 @@ static void imports_asyncio_later(struct fix *f)
 static void test_whose(void **state)
 {
 	each(runs_among_others);
+	each(runs_among_too_many);
 	each(imports_asyncio_later);
 }
 

@@ -134,6 +134,39 @@ static void where_frames_are(struct fix *f)
 	expect(f, PYSTACK_BADCODE, "");
 }
 
+/* Memory that can't be read for a moment: what is said is true or nothing, and then as before. */
+static void holes(struct fix *f)
+{
+	static const unsigned char nothing[16];
+
+	/* That of a thread that has ended is nobody's. */
+	raddr number = world_get(f->w, f->ts, f->w->l.tstate.thread_id) +
+		       arch_host->pthread_tid[0];
+
+	stack(f, 2, 5);
+	for (raddr at = WORLD_AT; at < f->w->next; at += sizeof(nothing)) {
+		struct pystack_result r;
+
+		if (memcmp(world_mem(f->w, at), nothing, sizeof(nothing)) == 0 ||
+		    number - at < sizeof(nothing))
+			continue;
+		expect(f, PYSTACK_OK, "a2 b5 c3");
+		world_hole(f->w, at, sizeof(nothing));
+		r = read_result(f);
+		assert_int_not_equal(PYSTACK_NOPYTHON, r.end);
+		if (r.end == PYSTACK_OK)
+			assert_string_equal("a2 b5 c3", text_of(f, &r));
+		f->w->chunks[0] = (struct rmem_chunk){ WORLD_AT, WORLD_BYTES, f->w->mem };
+		f->w->chunks[1] = (struct rmem_chunk){ 0 };
+	}
+	expect(f, PYSTACK_OK, "a2 b5 c3");
+}
+
+static void memory_that_is_missing(void **state)
+{
+	in_every_layout(holes);
+}
+
 static void units(void **state)
 {
 	in_every_layout(where_frames_are);
@@ -187,12 +220,147 @@ static void codes(void **state)
 	in_every_layout(replaced);
 }
 
+/* --- in several interpreters at once --- */
+
+/* A thread with a state in each of @n interpreters, whose addresses evaluation loops have at
+ * hand on its stack at @sp. */
+struct entered {
+	raddr ts[3], sp;
+};
+
+static struct entered enter(struct fix *f, int n)
+{
+	struct entered s = { .ts = { f->ts } };
+
+	for (int i = 0; i < n; i++) {
+		if (i)
+			s.ts[i] = world_thread(f->w, world_interp(f->w), INNER, false);
+		f->ts = s.ts[i];
+		stack(f, i + 1, 5); /* told apart by where a() is */
+	}
+	s.sp = world_take(f->w, 256);
+	for (int i = 0; i < n; i++)
+		world_put(f->w, s.sp, (pyoff)AT(8 + 24 * i), s.ts[i], 8);
+	return s;
+}
+
+/* @current: the state that the runtime says runs. */
+static void expect_entered(struct fix *f, const struct entered *s, raddr current,
+			   enum pystack_end end, const char *text)
+{
+	struct pystack_place place = { .sp = s->sp };
+
+	world_put(f->w, f->w->runtime, f->w->l.runtime.current, current, 8);
+	f->t.program++;
+	pystack_stands(f->p, &place);
+	expect(f, end, text);
+}
+
+static void who_runs_is_innermost(struct fix *f)
+{
+	struct entered s = enter(f, 2);
+
+	if (pyoff_has(f->w->l.runtime.current)) {
+		expect_entered(f, &s, s.ts[0], PYSTACK_OK, "a1 b5 c3 a2 b5 c3");
+		expect_entered(f, &s, s.ts[1], PYSTACK_OK, "a2 b5 c3 a1 b5 c3");
+	}
+	/* Nobody says which: it may be either. */
+	expect_entered(f, &s, 0, PYSTACK_BROKEN, "");
+	f->ts = s.ts[1];
+	world_stack(f->w, f->ts, "", NULL, NULL);
+	expect_entered(f, &s, 0, PYSTACK_OK, "a1 b5 c3");
+}
+
+/* It is known which one is innermost, but not which is next. */
+static void three_are_too_many(struct fix *f)
+{
+	struct entered s = enter(f, 3);
+
+	expect_entered(f, &s, s.ts[2], PYSTACK_BROKEN, "");
+	f->ts = s.ts[0];
+	world_stack(f->w, f->ts, "", NULL, NULL);
+	if (pyoff_has(f->w->l.runtime.current))
+		expect_entered(f, &s, s.ts[2], PYSTACK_OK, "a3 b5 c3 a2 b5 c3");
+}
+
+/* One that bears the thread's number, but is not on its stack, may run on another thread; so
+ * may one that is there, but bears another's. */
+static void one_that_may_run_elsewhere(struct fix *f)
+{
+	struct entered s = enter(f, 2);
+	const struct pystack_place in_register = { .sp = s.sp, .regs = &s.ts[1], .n_regs = 1 };
+	raddr number = world_pthread(f->w, INNER + 1);
+
+	world_put(f->w, s.sp, (pyoff)AT(8 + 24), 0, 8);
+	expect_entered(f, &s, s.ts[0], PYSTACK_ELSEWHERE, "");
+	if (pyoff_has(f->w->l.runtime.current)) {
+		pystack_stands(f->p, &in_register);
+		expect(f, PYSTACK_OK, "a1 b5 c3 a2 b5 c3");
+	}
+	if (!pyoff_has(f->w->l.tstate.native_tid)) {
+		world_put(f->w, s.ts[1], f->w->l.tstate.thread_id, number, 8);
+		expect_entered(f, &s, s.ts[0], PYSTACK_OK, "a1 b5 c3");
+		world_put(f->w, s.sp, (pyoff)AT(8 + 24), s.ts[1], 8);
+		expect_entered(f, &s, s.ts[0], PYSTACK_ELSEWHERE, "");
+	}
+}
+
+/* Another runtime of the same version in the process, with a state of the thread. */
+static raddr another_runtime(struct fix *f, struct pystack_others *o)
+{
+	raddr first = f->w->runtime, last = f->w->last_interp, interp, ts;
+
+	f->w->runtime = world_take(f->w, 1024);
+	f->w->last_interp = 0;
+	*o = (struct pystack_others){ .n = 1 };
+	o->of[0].proven = true;
+	o->of[0].target.layout = f->w->l;
+	pywalk_layout_init(&o->of[0].target.walk, &f->w->l, f->w->runtime);
+	interp = world_interp(f->w);
+	ts = world_thread(f->w, interp, INNER, true);
+	f->w->runtime = first;
+	f->w->last_interp = last;
+	return ts;
+}
+
+/* Where a thread runs in two of them nothing tells whose frames are the inner ones. */
+static void in_two_runtimes(struct fix *f)
+{
+	struct pystack_others o;
+	raddr first = f->ts, second = another_runtime(f, &o);
+	struct pystack_result r;
+
+	f->t.program = PYSTACK_SEVERAL;
+	for (int i = 0; i < 2; i++) {
+		f->ts = i ? second : first;
+		stack(f, 2, 5);
+		r = pystack_read_all(f->p, &f->t, &o, &f->w->base, TID, INNER);
+		assert_int_equal(r.end, i ? PYSTACK_BROKEN : PYSTACK_OK);
+		assert_string_equal(text_of(f, &r), i ? "" : "a2 b5 c3");
+	}
+}
+
+static void several_runtimes(void **state)
+{
+	in_every_layout(in_two_runtimes);
+}
+
+static void several_interpreters(void **state)
+{
+	in_every_layout(who_runs_is_innermost);
+	in_every_layout(three_are_too_many);
+	in_every_layout(one_that_may_run_elsewhere);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(units),
+		cmocka_unit_test(memory_that_is_missing),
 		cmocka_unit_test(anchors),
 		cmocka_unit_test(codes),
+		cmocka_unit_test(several_interpreters),
+		cmocka_unit_test(several_runtimes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,170 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "python/pystack_int.h"
-#include "pyworld.h"
-
-enum { PID = 4711, TID = 31, INNER = 7, MAX_IDS = 1 << 15, TRACED = 2, UNITS = 8 };
-
-/* A target whose code objects are named by letters. */
-struct fix {
-	struct world *w;
-	struct pystack_target t;
-	struct pystack *p;
-	raddr interp, ts, code['z' + 1];
-	uint32_t version; /* last co_version given out */
-	raddr count;	  /* where the target counts code objects; 0: nowhere */
-	uint64_t last_id; /* of the copies so far */
-	char name[MAX_IDS];
-};
-
-static bool new_code(void *arg, uint64_t id, const struct pycode_copy *c)
-{
-	struct fix *f = arg;
-	char name[8];
-
-	assert_true(pycode_copy_valid(c, pycode_copy_size(c)));
-	assert_true(id > f->last_id && id < MAX_IDS);
-	assert_int_equal(pycode_name(c, name, sizeof(name)), 1);
-	f->last_id = id;
-	f->name[id] = name[0];
-	return true;
-}
-
-static struct fix *fix_create_for(const struct pylayout *l, uint32_t max_frames)
-{
-	struct fix *f = calloc(1, sizeof(*f));
-
-	f->w = world_create(l);
-	f->t = (struct pystack_target){
-		.pid = PID, .program = PID, .layout = *l, .walk = f->w->walk
-	};
-	f->p = pystack_create(max_frames, new_code, f);
-	f->interp = world_interp(f->w);
-	world_thread(f->w, f->interp, 5, true);
-	f->ts = world_thread(f->w, f->interp, INNER, true);
-	return f;
-}
-
-static struct fix *fix_create(uint16_t version)
-{
-	return fix_create_for(pylayout_find(version), PYWALK_MAX_FRAMES);
-}
-
-static void fix_destroy(struct fix *f)
-{
-	pystack_destroy(f->p);
-	free(f->w);
-	free(f);
-}
-
-/* As after a sample. */
-static void was_walked(struct fix *f)
-{
-	*pystack_compiled(f->p, PID) = (struct pycompiled){ .program = PID };
-}
-
-static void put_code(struct fix *f, raddr at, char letter)
-{
-	const struct world_code c = {
-		(char[]){ letter, '\0' }, "/x.py", 10, UNITS, TRACED, ++f->version
-	};
-
-	world_take(f->w, 8192); /* names and tables are far from their code */
-	world_code_put(f->w, at, &c);
-	world_take(f->w, 8192);
-	if (f->count)
-		world_put(f->w, f->count, (pyoff)AT(0), f->version + 1, 4);
-}
-
-/* The same function, made anew at the same place. */
-static void put_code_again(struct fix *f, char letter)
-{
-	world_put(f->w, f->code[(unsigned char)letter], f->w->l.code.version, ++f->version, 4);
-}
-
-static raddr code_of(struct fix *f, char letter)
-{
-	raddr *code = &f->code[(unsigned char)letter];
-
-	if (!*code) {
-		*code = world_take(f->w, f->w->l.code.size + 2 * UNITS);
-		put_code(f, *code, letter);
-	}
-	return *code;
-}
-
-/* The stack of functions @codes, innermost first, each at its unit (NULL: 3), on top
- * of what is below a whole stack. */
-static void stack(struct fix *f, const char *codes, const int *unit)
-{
-	size_t n = strlen(codes);
-	char letters[WORLD_FRAMES + 2] = "";
-	raddr code[WORLD_FRAMES + 1] = { 0 }, instr[WORLD_FRAMES + 1] = { 0 };
-
-	for (size_t i = 0; i < n; i++) {
-		letters[i] = 'f';
-		code[i] = code_of(f, codes[i]);
-		instr[i] = code[i] + f->w->l.code.size;
-		instr[i] += (raddr)(2 * (int64_t)(unit ? unit[i] : 3));
-	}
-	if (f->w->l.owner_shim)
-		letters[n] = pyoff_has(f->w->l.tstate.base_frame) ? 'b' : 's';
-	else if (n)
-		letters[n - 1] = 'e';
-	world_stack(f->w, f->ts, letters, code, instr);
-}
-
-static struct pystack_result read_result(struct fix *f)
-{
-	f->w->calls = 0;
-	return pystack_read(f->p, &f->t, &f->w->base, TID, INNER);
-}
-
-/* "a3 b0": names and code units, innermost first; or why there are none. */
-static const char *text_of(struct fix *f, struct pystack_result r)
-{
-	static const char *const ends[] = { "",	      "nopython", "fault",
-					    "broken", "badcode",  "elsewhere" };
-	static char text[WORLD_FRAMES * 4];
-	char *p = text;
-
-	text[0] = '\0';
-	assert_non_null(r.of);
-	if (r.end != PYSTACK_OK) {
-		assert_int_equal(r.n, 0);
-		return ends[r.end];
-	}
-	for (uint32_t i = 0; i < r.n; i++) {
-		uint64_t id = r.frames[i].code_id;
-
-		assert_true(id && id <= f->last_id);
-		p += sprintf(p, "%s%c%u", i ? " " : "", f->name[id], r.frames[i].lasti / 2);
-	}
-	return text;
-}
-
-static const char *read_stack(struct fix *f)
-{
-	return text_of(f, read_result(f));
-}
-
-static void in_every_layout(void (*test)(struct fix *f))
-{
-	for (uint16_t v = 0x030b; v <= 0x030f; v++) {
-		struct fix *f = fix_create(v);
-
-		test(f);
-		fix_destroy(f);
-	}
-	for (uint16_t v = 0x030d; v <= 0x030f; v++) {
-		struct fix *f =
-			fix_create_for(pylayout_find_free_threaded(v), PYWALK_MAX_FRAMES);
-
-		test(f);
-		fix_destroy(f);
-	}
-}
+#include "pystack_fix.h"
 
 static void names_once(struct fix *f)
 {
@@ -458,6 +295,7 @@ static void counted_elsewhere(struct fix *f)
 	raddr other = world_interp(f->w);
 
 	f->t.layout.interp.code_versions = (pyoff)AT(at);
+	f->t.layout.interp.code_versions_global = false;
 	f->t.code_versions = f->interp + at;
 	stack(f, "ab", NULL);
 	put_count(f, 100);
@@ -469,6 +307,44 @@ static void counted_elsewhere(struct fix *f)
 	put_code(f, code_of(f, 'a'), 'z');
 	world_put(f->w, f->ts, f->w->l.tstate.interp, other, 8);
 	assert_string_equal(read_stack(f), "z3 b3");
+}
+
+/* An interpreter has ended, and the next one lies where it lay and has counted as far: its codes
+ * may have the same numbers, too. @count: where the count is known. @again: it is the main one
+ * once more, with the same number. */
+static void counted_anew(struct fix *f, bool count, bool again)
+{
+	const uint32_t at = 4096;
+	raddr code = code_of(f, 'a');
+	uint64_t name;
+
+	f->t.layout.interp.code_versions = count ? (pyoff)AT(at) : (pyoff){ 0 };
+	f->t.layout.interp.code_versions_global = false;
+	world_put(f->w, f->interp, (pyoff)AT(at), 100, 4);
+	stack(f, "ab", NULL);
+	for (int i = 0; i < 3; i++)
+		assert_string_equal(read_stack(f), "a3 b3");
+	name = world_get(f->w, code, f->w->l.code.qualname);
+	*(char *)world_mem(f->w, name + f->w->l.str.ascii_data) = 'z';
+	world_put(f->w, f->interp, again ? f->w->l.interp.modules : f->w->l.interp.id, 5, 8);
+	for (int i = 0; i < 3; i++)
+		assert_string_equal(read_stack(f), "z3 b3");
+	assert_int_equal(f->last_id, 4);
+}
+
+static void counted_with_count(struct fix *f)
+{
+	counted_anew(f, true, false);
+}
+
+static void counted_without_count(struct fix *f)
+{
+	counted_anew(f, false, false);
+}
+
+static void counted_by_the_main_one_again(struct fix *f)
+{
+	counted_anew(f, true, true);
 }
 
 /* What lies there is no count: a code object's own number is above it. */
@@ -501,6 +377,9 @@ static void count_of_codes(void **state)
 {
 	in_every_layout_with_numbers(counted);
 	in_every_layout_with_numbers(counted_elsewhere);
+	in_every_layout_with_numbers(counted_with_count);
+	in_every_layout_with_numbers(counted_without_count);
+	in_every_layout_with_numbers(counted_by_the_main_one_again);
 	in_every_layout_with_numbers(miscounted);
 }
 
@@ -547,6 +426,28 @@ static void in_copies(struct fix *f)
 	assert_string_equal(read_stack(f), "a3 b6");
 }
 
+/* How many calls the first read takes of a stack whose first @n frames stand in copies. */
+static size_t calls_for_copies(uint16_t version, uint32_t n)
+{
+	static const char codes[] = "abcdef";
+	struct fix *f = fix_create_for(pylayout_find_free_threaded(version), 100);
+	size_t calls;
+
+	stack(f, codes, NULL);
+	for (uint32_t i = 0; i < n; i++)
+		stand_at(f, i, 2, copy_of(f, codes[i], 3) + 2 * 4);
+	read_stack(f);
+	calls = f->w->calls;
+	fix_destroy(f);
+	return calls;
+}
+
+static void copies_of_many_frames_take_as_many_calls_as_of_one(void **state)
+{
+	for (uint16_t v = 0x030e; v <= 0x030f; v++)
+		assert_int_equal(calls_for_copies(v, 1), calls_for_copies(v, 6));
+}
+
 /* The index is stored before the instruction: the first one in the copy, RESUME, follows. */
 static void copy_just_begun(struct fix *f)
 {
@@ -573,6 +474,9 @@ static void outside_of_copies(struct fix *f)
 	stand_at(f, 0, 0, copy + 4);
 	assert_string_equal(read_stack(f), "badcode");
 	stand_at(f, 0, 3, copy + 4);
+	assert_string_equal(read_stack(f), "badcode");
+	/* What lies behind the list is none of it, whatever it looks like. */
+	world_put(f->w, list + 8 + 8 * 3, (pyoff)AT(0), copy, 8);
 	assert_string_equal(read_stack(f), "badcode");
 	stand_at(f, 0, -1, copy + 4);
 	assert_string_equal(read_stack(f), "badcode");
@@ -637,6 +541,62 @@ static void lasti_rules(struct fix *f)
 static void frames_that_are_not_there_yet(void **state)
 {
 	in_every_layout(lasti_rules);
+}
+
+/* Frames of @codes, outermost first, each at its unit. */
+static const char *parked(struct fix *f, const char *codes, const int *unit, uint32_t n)
+{
+	struct pyframe frame[8] = { 0 };
+
+	for (uint32_t i = 0; i < n; i++) {
+		frame[i].frame = world_take(f->w, 256);
+		frame[i].code = code_of(f, codes[i]);
+		frame[i].instr = frame[i].code + f->w->l.code.size + 2 * (raddr)unit[i];
+	}
+	return text_of(f, pystack_read_parked(f->p, &f->t, &f->w->base, frame, n));
+}
+
+static void frames_of_no_thread(struct fix *f)
+{
+	static const int unit[] = { 2, 3, 4 }, begins[] = { 3, 0 }, beyond[] = { 3, UNITS };
+
+	assert_string_equal(parked(f, "cba", unit, 3), "a4 b3 c2");
+	assert_string_equal(parked(f, "a", unit, 1), "a2");
+	assert_string_equal(parked(f, "ab", begins, 2), "a3");
+	assert_string_equal(parked(f, "ab", beyond, 2), "badcode");
+	assert_string_equal(parked(f, "", unit, 0), "nopython");
+	/* A thread's stack is read as before. */
+	stack(f, "ba", NULL);
+	assert_string_equal(read_stack(f), "b3 a3");
+}
+
+static void frames_of_no_thread_are_read_as_if_one_stood_in_the_last(void **state)
+{
+	in_every_layout(frames_of_no_thread);
+}
+
+/* The outermost ones are left out. */
+static void more_frames_of_no_thread_than_are_wanted(void **state)
+{
+	static const int unit[] = { 2, 3, 4 };
+	struct fix *f = fix_create_for(pylayout_find(0x030c), 2);
+	struct pystack_result r;
+	struct pyframe frame[3];
+
+	for (uint32_t i = 0; i < 3; i++) {
+		raddr code = code_of(f, (char)('a' + i));
+
+		frame[i] = (struct pyframe){ .frame = world_take(f->w, 256),
+					     .code = code,
+					     .instr = code + f->w->l.code.size +
+						      2 * (raddr)unit[i] };
+	}
+	r = pystack_read_parked(f->p, &f->t, &f->w->base, frame, 2);
+	assert_false(r.truncated);
+	r = pystack_read_parked(f->p, &f->t, &f->w->base, frame, 3);
+	assert_true(r.truncated);
+	assert_string_equal(text_of(f, r), "c4 b3");
+	fix_destroy(f);
 }
 
 static void without_frames(struct fix *f)
@@ -909,6 +869,22 @@ static void enters(struct fix *f)
 		assert_int_equal(r.anchors[1].at, e.before);
 }
 
+/* As many frames as there is room for: the caller's stack is cut, and proven all the same. */
+static void enters_with_little_room(void **state)
+{
+	for (uint16_t v = 0x030b; v <= 0x030c; v++) {
+		struct fix *f = fix_create_for(pylayout_find(v), 1);
+		struct entered e = entered(f);
+		struct pystack_result r;
+
+		put_cframe(f, e.cframe, WORLD_NOWHERE, e.before);
+		r = read_result(f);
+		assert_string_equal(text_of(f, r), "a3");
+		assert_true(r.truncated);
+		fix_destroy(f);
+	}
+}
+
 /* Not even the previous one is known. */
 static void enters_from_somewhere(struct fix *f)
 {
@@ -1016,6 +992,18 @@ static void bare_greenlet(struct fix *f)
 	assert_string_equal(read_stack(f), "broken");
 }
 
+/* 'e' is entered: its frame, which is returned, is published and has not begun; its link is @shim. */
+static raddr enter_by(struct fix *f, raddr shim)
+{
+	raddr e = world_frame_room(f->w, 'f');
+
+	world_frame(f->w, e, 'f', code_of(f, 'e'), world_instr(f->w, code_of(f, 'e'), 0),
+		    shim);
+	put_top(f, f->w->stack);
+	world_top(f->w, f->ts, e);
+	return e;
+}
+
 /* 3.13 for aarch64: e's frame is published, the shim behind it is left over. */
 static void enters_before_its_shim(struct fix *f)
 {
@@ -1026,11 +1014,7 @@ static void enters_before_its_shim(struct fix *f)
 
 	was_walked(f);
 	stack(f, "abc", NULL);
-	e = world_frame_room(f->w, 'f');
-	world_frame(f->w, e, 'f', code_of(f, 'e'), world_instr(f->w, code_of(f, 'e'), 0),
-		    shim);
-	put_top(f, f->w->stack);
-	world_top(f->w, f->ts, e);
+	e = enter_by(f, shim);
 	world_frame(f->w, shim, 's', 0, 0, f->w->frame[0]);
 	assert_string_equal(read_stack(f), "a3 b3 c3");
 	world_put(f->w, shim, l->frame.previous, f->w->frame[1], 8); /* another stack, whole */
@@ -1068,19 +1052,48 @@ static void enters_before_its_shim(struct fix *f)
 	assert_string_equal(read_stack(f), "fault");
 }
 
+/* The same, where the shim leads nowhere. */
+static void enter_before_its_shim(struct fix *f)
+{
+	raddr shim = world_take(f->w, 128), words = world_take(f->w, 64);
+
+	was_walked(f);
+	stack(f, "abc", NULL);
+	enter_by(f, shim);
+	world_frame(f->w, shim, 'f', 0, 0, WORLD_NOWHERE);
+	world_put(f->w, words, (pyoff)AT(24), f->w->frame[0], 8);
+	pystack_know(f->p, words, (struct bytes){ world_mem(f->w, words), 64 });
+}
+
+/* Who calls is proven only where it is known how long frames are, where generators have theirs
+ * and which one runs. */
+static void enters_where_less_is_known(void **state)
+{
+	static const size_t fields[] = { offsetof(struct pylayout, code.stacksize),
+					 offsetof(struct pylayout, gen.frame),
+					 offsetof(struct pylayout, tstate.exc_info) };
+
+	for (size_t i = 0; i <= ARRAY_SIZE(fields); i++) {
+		struct fix *f = fix_create(0x030d);
+
+		enter_before_its_shim(f);
+		if (i < ARRAY_SIZE(fields))
+			memset((char *)&f->t.layout + fields[i], 0, sizeof(pyoff));
+		assert_string_equal(read_stack(f), i < ARRAY_SIZE(fields) ? "fault" :
+									    "a3 b3 c3");
+		fix_destroy(f);
+	}
+}
+
 /* More words than are tried look like frames, and are none of the caller's place. */
 static void enters_among_other_words(struct fix *f)
 {
 	enum { OTHERS = 40 };
-	raddr shim = world_take(f->w, 128), words = world_take(f->w, 8 * (OTHERS + 1)), e;
+	raddr shim = world_take(f->w, 128), words = world_take(f->w, 8 * (OTHERS + 1));
 
 	was_walked(f);
 	stack(f, "abc", NULL);
-	e = world_frame_room(f->w, 'f');
-	world_frame(f->w, e, 'f', code_of(f, 'e'), world_instr(f->w, code_of(f, 'e'), 0),
-		    shim);
-	put_top(f, f->w->stack);
-	world_top(f->w, f->ts, e);
+	enter_by(f, shim);
 	world_frame(f->w, shim, 's', 0, 0, f->w->frame[1]);
 	for (uint32_t i = 0; i < OTHERS; i++)
 		world_put(f->w, words, (pyoff)AT(8 * i), f->w->frame[1 + i % 2], 8);
@@ -1135,7 +1148,7 @@ static void called_by_nobody(struct fix *f)
 static void called_by_a_generator(struct fix *f)
 {
 	const struct pylayout *l = &f->w->l;
-	raddr gen = world_take(f->w, 256), shim = world_take(f->w, 128), e;
+	raddr gen = world_take(f->w, 256), shim = world_take(f->w, 128);
 	raddr frame = gen + pyoff_get(l->gen.frame);
 
 	was_walked(f);
@@ -1144,15 +1157,27 @@ static void called_by_a_generator(struct fix *f)
 		    f->w->frame[0]);
 	world_put(f->w, gen, l->gen.exc_previous, f->ts + 16, 8);
 	put_exc(f, gen + pyoff_get(l->gen.exc_state));
-	e = world_frame_room(f->w, 'f');
 	world_frame(f->w, shim, 's', 0, 0, f->w->frame[0]);
-	world_frame(f->w, e, 'f', code_of(f, 'e'), world_instr(f->w, code_of(f, 'e'), 0),
-		    shim);
-	put_top(f, f->w->stack);
-	world_top(f->w, f->ts, e);
+	enter_by(f, shim);
 	assert_string_equal(read_stack(f), "g3 b3");
 	world_put(f->w, frame, l->frame.stacktop, 2, 4); /* it has returned */
 	assert_string_equal(read_stack(f), "broken");
+}
+
+/* Where it is not known which generator runs, a frame that has not begun is called by whom its
+ * link names. */
+static void called_where_less_is_known(struct fix *f)
+{
+	raddr shim = world_take(f->w, 128);
+
+	was_walked(f);
+	stack(f, "abc", NULL);
+	world_frame(f->w, shim, 's', 0, 0, f->w->frame[0]);
+	enter_by(f, shim);
+	put_exc(f, WORLD_NOWHERE);
+	assert_string_equal(read_stack(f), "broken");
+	f->t.layout.tstate.exc_info = (pyoff){ 0 };
+	assert_string_equal(read_stack(f), "a3 b3 c3");
 }
 
 static void entries_of_3_13(void **state)
@@ -1160,7 +1185,8 @@ static void entries_of_3_13(void **state)
 	void (*const tests[])(struct fix *) = { enters_before_its_shim,
 						enters_among_other_words,
 						called_into_a_new_chunk, called_by_nobody,
-						called_by_a_generator };
+						called_by_a_generator,
+						called_where_less_is_known };
 
 	for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {
 		struct fix *f = fix_create(0x030d);
@@ -1853,6 +1879,40 @@ static void among_many(struct fix *f)
 	assert_string_equal(read_at(f, sp, PID), "c3 d3");
 }
 
+/* In a process with @n threads: its thread runs a state that bears another thread's number, and
+ * that its stack does not name. */
+static const char *among(struct fix *f, uint64_t n)
+{
+	raddr outer = enter_another(f), inner = f->ts, sp;
+
+	for (uint64_t i = 3; i < n; i++)
+		world_thread(f->w, f->interp, 100 + i, false);
+	sp = world_take(f->w, 256);
+	stack(f, "ab", NULL);
+	f->ts = outer;
+	stack(f, "cd", NULL);
+	world_put(f->w, inner, f->w->l.tstate.native_tid, INNER + 1, 8);
+	return read_at(f, sp, TID);
+}
+
+/* Of few threads all states are looked at; of how many depends on what a look costs. */
+static void among_few(void **state)
+{
+	static const struct {
+		uint16_t version;
+		uint64_t most;
+	} rows[] = { { 0x030b, 128 }, { 0x030c, 128 }, { 0x030d, 16 } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		for (uint64_t more = 0; more < 2; more++) {
+			struct fix *f = fix_create(rows[i].version);
+
+			assert_string_equal(among(f, rows[i].most + more),
+					    more ? "c3 d3" : "a3 b3 c3 d3");
+			fix_destroy(f);
+		}
+}
+
 static void states_among_many(void **state)
 {
 	in_every_layout(among_many);
@@ -1911,6 +1971,27 @@ static void states_that_are_suggested(void **state)
 	in_every_layout(suggested);
 }
 
+/* Frames that have not begun are not there. Where only such were read the thread may run Python
+ * all the same, and where one more was read it does. */
+static void cut_before_the_first_that_has_begun(void **state)
+{
+	for (uint16_t v = 0x030b; v <= 0x030f; v++)
+		for (uint32_t most = 1; most <= 3; most++) {
+			struct fix *f = fix_create_for(pylayout_find(v), most);
+			struct pystack_result r;
+
+			stack(f, "abc", (const int[]){ 0, 0, 3 });
+			r = read_result(f);
+			assert_string_equal(text_of(f, r), most < 3 ? "broken" : "c3");
+			stack(f, "abc", NULL);
+			r = read_result(f);
+			assert_string_equal(text_of(f, r), most == 1 ? "a3" :
+							   most == 2 ? "a3 b3" :
+								       "a3 b3 c3");
+			fix_destroy(f);
+		}
+}
+
 /* A stack that is cut in one interpreter lacks the others' frames. */
 static void cut_in_an_interpreter(void **state)
 {
@@ -1950,6 +2031,89 @@ static void many_codes(void **state)
 	fix_destroy(f);
 }
 
+/* The stack @letters of pyworld.h, of functions @codes, each at its unit 3. */
+static void put_letters(struct fix *f, const char *letters, const char *codes)
+{
+	raddr code[WORLD_FRAMES] = { 0 }, instr[WORLD_FRAMES] = { 0 };
+
+	for (size_t i = 0; codes[i]; i++) {
+		code[i] = code_of(f, codes[i]);
+		instr[i] = world_instr(f->w, code[i], 3);
+	}
+	world_stack(f->w, f->ts, letters, code, instr);
+}
+
+/* throw() goes on into the generator that one delegates to without an activation for that one,
+ * whose frame still says that C has entered it. */
+static void thrown(void **state)
+{
+	struct fix *f = fix_create(0x030b);
+	const struct pylayout *l = &f->w->l;
+	struct pystack_result r;
+	raddr before, cframe;
+
+	(void)state;
+	put_letters(f, "fGttfe", "abcdef"); /* b runs; c and d delegate to it */
+	before = world_get(f->w, world_get(f->w, f->ts, l->tstate.cframe), l->cframe.previous);
+	r = read_result(f);
+	assert_string_equal(text_of(f, r), "a3 b3 c3 d3 e3 f3");
+	assert_int_equal(r.n_anchors, 2);
+	assert_int_equal(r.anchors[0].n, 2);
+	assert_int_equal(r.anchors[1].at, before);
+	assert_int_equal(r.anchors[1].n, 6);
+
+	put_letters(f, "ttfe", "cdef"); /* b is not entered yet */
+	cframe = world_get(f->w, f->ts, l->tstate.cframe);
+	before = world_get(f->w, cframe, l->cframe.previous);
+	put_exc(f, f->ts + 16);
+	r = read_result(f);
+	assert_string_equal(text_of(f, r), "c3 d3 e3 f3");
+	assert_int_equal(r.n_anchors, 1);
+	assert_int_equal(r.anchors[0].at, cframe);
+	assert_int_equal(r.anchors[0].n, 4);
+	put_exc(f, f->w->frame[0] - pyoff_get(l->gen.frame) + pyoff_get(l->gen.exc_state));
+	assert_string_equal(read_stack(f), "broken"); /* c runs: this was an activation's */
+	world_put(f->w, before, l->cframe.current_frame, f->w->frame[3], 8);
+	put_exc(f, f->ts + 16);
+	assert_string_equal(read_stack(f), "broken");
+	fix_destroy(f);
+}
+
+/* @n frames one word behind the other, each with a code of its own that is none: a word is the
+ * code of one frame and the predecessor of another. */
+static void chain_of_nothing(struct fix *f, raddr at, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		world_put(f->w, at + 8 * (raddr)i, f->w->l.frame.previous,
+			  i + 1 < n ? at + 8 * (raddr)(i + 1) : 0, 8);
+	world_put(f->w, at + 8 * (raddr)(n - 1), f->w->l.frame.is_entry, 1, 1);
+}
+
+/* A target that has each frame which may be the caller's lead to thousands of codes: there is
+ * room for so many, and no more. */
+static void more_codes_than_room(void **state)
+{
+	enum { DEEP = 8000, CHAINS = 4, BYTES = 8 * DEEP + 128 };
+	struct fix *f = fix_create(0x030b);
+	raddr chunk = world_take(f->w, CHAINS * BYTES);
+	raddr known = world_take(f->w, 32 * CHAINS), at = known;
+
+	was_walked(f);
+	put_exc(f, f->ts + 16);
+	for (int i = 0; i < CHAINS; i++, at += 32) {
+		chain_of_nothing(f, chunk + (raddr)i * BYTES, DEEP);
+		put_cframe(f, at, chunk + (raddr)i * BYTES, at + 32);
+	}
+	put_chunk(f, chunk);
+	put_top(f, chunk + CHAINS * BYTES);
+	world_put(f->w, f->ts, f->w->l.tstate.cframe, known, 8);
+	f->p->n_codes = N_CODES / 2;
+	pystack_know(f->p, known, (struct bytes){ world_mem(f->w, known), at - known });
+	assert_string_equal(read_stack(f), "badcode");
+	assert_in_range(f->p->n_codes, N_CODES / 2 + 2 * DEEP, N_CODES - 1);
+	fix_destroy(f);
+}
+
 /* Threads that never come back take the entries of those before, also where some of the
  * numbers in between are other programs'; others get their own. */
 static void entries_follow_the_threads_that_come_back(void **state)
@@ -1969,6 +2133,23 @@ static void entries_follow_the_threads_that_come_back(void **state)
 	for (pid_t tid = 1; tid <= 1000; tid++)
 		kept += pystack_thread(p, 2, tid, 0)->walks == (uint32_t)tid;
 	assert_true(kept > 600);
+	pystack_destroy(p);
+}
+
+/* Who comes back after very many others does not count: no larger table would have kept its
+ * entry. */
+static void who_comes_back_late_does_not_count(void **state)
+{
+	struct pystack *p = pystack_create(10, NULL, NULL);
+
+	for (int round = 0; round < 20; round++) {
+		for (pid_t tid = 1; tid <= 200; tid++)
+			pystack_thread(p, 1, tid, 0);
+		/* Others, of whom none leaves a trace where those did. */
+		for (pid_t i = 0; i < 4 * N_LEFT; i++)
+			pystack_thread(p, 1, 1000000 + N_THREADS * (4 * N_LEFT * round + i), 0);
+	}
+	assert_int_equal(p->thread_mask, N_THREADS_FIRST - 1);
 	pystack_destroy(p);
 }
 
@@ -2006,6 +2187,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(warm_memory_is_resident),
+		cmocka_unit_test(who_comes_back_late_does_not_count),
 		cmocka_unit_test(entries_follow_the_threads_that_come_back),
 		cmocka_unit_test(code_is_copied_once),
 		cmocka_unit_test(replaced_code_is_another),
@@ -2016,13 +2198,19 @@ int main(void)
 		cmocka_unit_test(told_by_no_function),
 		cmocka_unit_test(count_of_codes),
 		cmocka_unit_test(copies_of_bytecode),
+		cmocka_unit_test(enters_where_less_is_known),
+		cmocka_unit_test(cut_before_the_first_that_has_begun),
+		cmocka_unit_test(copies_of_many_frames_take_as_many_calls_as_of_one),
 		cmocka_unit_test(frames_that_are_not_there_yet),
+		cmocka_unit_test(frames_of_no_thread_are_read_as_if_one_stood_in_the_last),
+		cmocka_unit_test(more_frames_of_no_thread_than_are_wanted),
 		cmocka_unit_test(no_frames_is_no_python),
 		cmocka_unit_test(no_thread_is_no_python),
 		cmocka_unit_test(thread_starts_later_than_its_state),
 		cmocka_unit_test(thread_state_is_checked),
 		cmocka_unit_test(torn_ends),
 		cmocka_unit_test(entries),
+		cmocka_unit_test(enters_with_little_room),
 		cmocka_unit_test(entries_of_3_13),
 		cmocka_unit_test(switches),
 		cmocka_unit_test(compiled_to_c),
@@ -2037,10 +2225,13 @@ int main(void)
 		cmocka_unit_test(several_runtimes),
 		cmocka_unit_test(state_with_another_threads_number),
 		cmocka_unit_test(states_on_two_stacks),
+		cmocka_unit_test(among_few),
 		cmocka_unit_test(states_among_many),
 		cmocka_unit_test(states_that_are_suggested),
 		cmocka_unit_test(cut_in_an_interpreter),
 		cmocka_unit_test(many_codes),
+		cmocka_unit_test(more_codes_than_room),
+		cmocka_unit_test(thrown),
 	};
 
 	mallopt(M_PERTURB, 0); /* meson's MALLOC_PERTURB_ touches all memory */

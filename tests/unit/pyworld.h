@@ -250,6 +250,7 @@ static inline raddr world_instr(const struct world *w, raddr code, uint32_t unit
  * Stacks as letters, innermost first:
  *   f  a function's frame     e  ... that C called (3.11's is_entry)
  *   g  a generator's frame    G  ... that C called
+ *   t  ... that throw() links: it says that C called it (3.11)
  *   s  a shim                 b  the base frame below all others (3.15)
  * and at the end, instead of NULL, what the last frame's predecessor is:
  *   ?  not readable           /  not aligned         @  the first frame again
@@ -267,12 +268,12 @@ static inline void world_frame(struct world *w, raddr at, char letter, raddr cod
 			       raddr previous)
 {
 	const struct pylayout *l = &w->l;
-	bool entry = letter == 'e' || letter == 'G';
+	bool entry = letter == 'e' || letter == 'G' || letter == 't';
 	uint8_t owner = 0;
 
 	if (letter == 's' || letter == 'b')
 		owner = l->owner_shim;
-	else if (letter == 'g' || letter == 'G')
+	else if (letter == 'g' || letter == 'G' || letter == 't')
 		owner = l->owner_generator;
 	world_put(w, at, l->frame.code, code | l->code_tag_mask, 8);
 	world_put(w, at, l->frame.instr, instr, 8);
@@ -304,20 +305,25 @@ static inline void world_top(struct world *w, raddr ts, raddr frame)
 	world_put(w, ts, w->l.tstate.cframe, cframe, 8);
 }
 
-/* The _PyCFrame before: of the activation whose newest frame stands below the innermost's
- * first. */
+/* The _PyCFrames before: of each activation whose newest frame stands below another's first. */
 static inline void world_before(struct world *w, raddr ts, const char *letters, uint32_t n)
 {
-	uint32_t i = (uint32_t)strcspn(letters, w->l.owner_shim ? "sb" : "eG");
+	const char *first = w->l.owner_shim ? "sb" : "eG";
 	raddr cframe, before;
 
 	if (!pyoff_has(w->l.tstate.cframe))
 		return;
 	cframe = world_get(w, ts, w->l.tstate.cframe);
-	before = world_get(w, cframe, w->l.cframe.previous);
-	before = before ? before : world_take(w, 32);
-	world_put(w, cframe, w->l.cframe.previous, before, 8);
-	world_put(w, before, w->l.cframe.current_frame, i + 1 < n ? w->frame[i + 1] : 0, 8);
+	for (uint32_t i = 0; i < n; i++) {
+		if (!strchr(first, letters[i]))
+			continue;
+		before = world_get(w, cframe, w->l.cframe.previous);
+		before = before ? before : world_take(w, 32);
+		world_put(w, cframe, w->l.cframe.previous, before, 8);
+		world_put(w, before, w->l.cframe.current_frame,
+			  i + 1 < n ? w->frame[i + 1] : 0, 8);
+		cframe = before;
+	}
 }
 
 static inline void world_datastack(struct world *w, raddr ts, raddr chunk)

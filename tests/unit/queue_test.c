@@ -70,6 +70,7 @@ static void scarce_from_seven_eighths_on(void **state)
 	assert_int_equal(queue_init(&q, 1024), 0);
 	for (int i = 0; i < 16; i++) {
 		assert_int_equal(queue_scarce(&q), i > 14);
+		assert_int_equal(queue_half_full(&q), i > 8);
 		assert_true(add(&q, 1, data, sizeof(data)));
 	}
 	for (int i = 16; i > 0; i--, queue_pop(&q))

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "fake_ring.h"
+#include "watch/proof.h"
 
 /* --- what the process is --- */
 
@@ -81,20 +82,28 @@ static void states_of_a_target(void **state)
 	assert_string_equal(sample_now(f), "nopython");
 }
 
+enum { PARENT = 77 };
+
+/* The target is our process' parent; of ours the control thread has not heard. */
+static void know_parent_alone(struct fake *f)
+{
+	assert_int_equal(targets_publish(&f->targets, getpid(), NULL), 0);
+	f->target = target_create(PARENT);
+	f->target->state = TARGET_PYTHON;
+	f->target->py = (struct pystack_target){
+		.pid = PARENT, .program = 1, .layout = f->w->l, .walk = f->w->walk
+	};
+	assert_int_equal(targets_publish(&f->targets, PARENT, f->target), 0);
+	f->c.follow = true;
+}
+
 /* A sample of a child whose fork the control thread has not heard of: its parent's copy. */
 static void forked_child(void **state)
 {
 	struct fake *f = *state;
-	pid_t child = getpid(), parent = 77;
+	pid_t child = getpid(), parent = PARENT;
 
-	assert_int_equal(targets_publish(&f->targets, child, NULL), 0);
-	f->target = target_create(parent);
-	f->target->state = TARGET_PYTHON;
-	f->target->py = (struct pystack_target){
-		.pid = parent, .program = 1, .layout = f->w->l, .walk = f->w->walk
-	};
-	assert_int_equal(targets_publish(&f->targets, parent, f->target), 0);
-	f->c.follow = true;
+	know_parent_alone(f);
 	fake_task(f, PERF_RECORD_FORK,
 		  (const uint32_t[]){ (uint32_t)child, (uint32_t)parent, (uint32_t)child,
 				      (uint32_t)parent },
@@ -115,6 +124,25 @@ static void forked_child(void **state)
 	f->t += 2;
 	assert_string_equal(sample_now(f), "torn");
 	assert_true(fake_sample(f)->undecided);
+}
+
+/* With the kernel's table a reader does not look into the other rings for who ran. It looks for
+ * what they tell of a process that it does not know, before it reads: a child that another CPU's
+ * ring alone tells of is read as its parent's copy. */
+static void forked_child_of_another_ring(void **state)
+{
+	static _Atomic uint64_t words[4 << 16];
+	static struct run_table table = { .at = words };
+	struct fake *f = *state;
+	uint32_t child = (uint32_t)getpid();
+
+	know_parent_alone(f);
+	f->c.table = &table;
+	fake_task_on(f, 1, PERF_RECORD_FORK,
+		     (const uint32_t[]){ child, PARENT, child, PARENT }, 0);
+	/* That it was held can't be told: the table does not know the thread. */
+	assert_string_equal(sample_now(f), "late a3 b3");
+	assert_false(fake_sample(f)->undecided);
 }
 
 /* --- a thread whose switches are hidden --- */
@@ -163,6 +191,25 @@ static void switches_are_hidden(void **state)
 		    tid, 10 * US);
 	fake_run(f);
 	assert_string_equal(fake_next(f), "exact a3 b3");
+	f->c.last_out = calloc(LAST_IN, sizeof(*f->c.last_out));
+	fake_take(f, (struct fake_event){ .tid = tid });
+	fake_switch(f, 0, PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT,
+		    tid, 10 * US);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	/* Which CPU it left is noted, for the readers of all others. */
+	assert_false(proof_left_another(&f->c, &f->slots[0], tid, f->t));
+	assert_true(proof_left_another(&f->c, &f->slots[1], tid, f->t));
+	/* It was on another CPU meanwhile, which it left. */
+	fake_take(f, (struct fake_event){ .tid = tid });
+	fake_switch(f, 0, PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT,
+		    tid, 10 * US);
+	proof_note_out(&f->c, &f->slots[1], tid, f->t + 50 * US);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "late a3 b3");
+	assert_int_equal(fake_counted(f, late_unseen), 1);
+	free(f->c.last_out);
+	f->c.last_out = NULL;
 	sem_post(&rested);
 	pthread_join(thread, NULL);
 }
@@ -546,6 +593,7 @@ int main(void)
 		FAKE_TEST(execed),
 		FAKE_TEST(states_of_a_target),
 		FAKE_TEST(forked_child),
+		FAKE_TEST(forked_child_of_another_ring),
 		FAKE_TEST(switches_are_hidden),
 		FAKE_TEST(stopped),
 		FAKE_TEST(stopped_after_the_read),

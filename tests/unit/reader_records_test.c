@@ -45,7 +45,8 @@ static void waits_are_told(void **state)
 {
 	struct fake *f = *state;
 	struct queue in[FAKE_CPUS];
-	struct wait_post post = { .in = in };
+	int poke[FAKE_CPUS] = { -1, -1 };
+	struct wait_post post = { .in = in, .poke = poke };
 
 	assert_int_equal(queue_init(&in[0], 1 << 16), 0);
 	f->c.waits = &post;
@@ -102,7 +103,8 @@ static void waits_of_whom(void **state)
 	static const pid_t tids[] = { FAKE_TID + 2, FAKE_TID };
 	struct fake *f = *state;
 	struct queue in[FAKE_CPUS];
-	struct wait_post post = { .in = in };
+	int poke[FAKE_CPUS] = { -1, -1 };
+	struct wait_post post = { .in = in, .poke = poke };
 
 	assert_int_equal(queue_init(&in[0], 1 << 16), 0);
 	f->c.waits = &post;

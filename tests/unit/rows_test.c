@@ -311,6 +311,45 @@ static struct rows *plain_rows(unsigned n, char op)
 	return rows;
 }
 
+/* Of two rows at an address the last one counts, and is the only one. */
+static void rows_of_one_address(void **state)
+{
+	struct unwind_table *t;
+	struct unwind_maker m;
+
+	assert_int_equal(0, unwind_maker_init(&m, &arch_x86_64, 0x1000));
+	unwind_maker_plt(&m, 0x2000);
+	unwind_maker_plt(&m, 0x2000);
+	assert_int_equal(1, m.t->n_rows);
+	unwind_maker_gap(&m, 0x2000);
+	unwind_maker_plt(&m, 0x2010);
+	unwind_maker_plt(&m, 0x2020); /* what holds already */
+	unwind_maker_plt(&m, 0x1fff); /* what lies before is no row */
+	assert_int_equal(0, unwind_maker_done(&m, &t));
+	assert_int_equal(2, t->n_rows);
+	assert_int_equal(RULE_NONE, unwind_row_rule(t, &t->row[0])->flags);
+	assert_int_equal(0x1010, t->row[1].pc);
+	unwind_table_free(t);
+}
+
+/* A function's table that can't be made is missing, and is not tried again. */
+static void failures(void **state)
+{
+	struct rows *r = plain_rows(2, 16);
+	struct unwind_table *t = NULL;
+	struct unwind_maker m;
+
+	assert_int_equal(0, unwind_maker_init(&m, &arch_x86_64, 0x1000));
+	m.error = -E2BIG;
+	assert_int_equal(-E2BIG, unwind_maker_done(&m, &t));
+	assert_null(t);
+	r->made[0] = &r->none;
+	assert_null(rows_at(r, 0x2008));
+	assert_non_null(rows_at(r, 0x2018));
+	assert_ptr_equal(&r->none, r->made[0]);
+	rows_put(r);
+}
+
 /* What is further from the file's begin than 32 bits tell is not known. */
 static void far_functions(void **state)
 {
@@ -339,6 +378,28 @@ static void far_functions(void **state)
 		if (rows[i].is)
 			assert_int_equal(MIN(rows[i].lo + rows[i].size - AT, UINT32_MAX),
 					 r->function[0].hi);
+		rows_put(r);
+	}
+}
+
+/* What an FDE names as its CIE is believed only if it is one: this one names the FDE before it,
+ * whose bytes could be read as a CIE's. */
+static void an_fde_is_no_cie(void **state)
+{
+	/* version 1, no augmentation, alignments 1 and -8, return address in 16; nops */
+	const uint64_t lo = 0x1078010001, f[][2] = { { lo, 0x10 }, { lo + 0x100, 0x10 } };
+	enum { FIRST = 24, SECOND = FIRST + 28 };
+
+	for (int damaged = 0; damaged < 2; damaged++) {
+		struct unwind_source s = { .base = lo, .eh.b = plain_section(f, 2, 16) };
+		unsigned char *cie = (unsigned char *)(uintptr_t)s.eh.b.at + SECOND + 4;
+		struct rows *r;
+
+		if (damaged)
+			*cie = 4 + SECOND - FIRST;
+		assert_int_equal(0, rows_make(&r, &arch_x86_64, &s));
+		assert_non_null(rows_at(r, lo));
+		assert_int_equal(damaged ? 1 : 2, r->n);
 		rows_put(r);
 	}
 }
@@ -457,7 +518,10 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_rows),
+		cmocka_unit_test(rows_of_one_address),
+		cmocka_unit_test(failures),
 		cmocka_unit_test(far_functions),
+		cmocka_unit_test(an_fde_is_no_cie),
 		cmocka_unit_test(large_sections),
 		cmocka_unit_test(equal_rows),
 		cmocka_unit_test(references),

@@ -2,10 +2,12 @@
  *
  * scope_test - which processes fit -a, --match, -u and -G, what is wrong usage of them, and who is left out.
  */
+#include "sys/rights.h"
 #include "targets/census.h"
 #include "targets/scope.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -125,9 +127,11 @@ static void who_may_not_be_looked_at_is_told_by_who_asks(void **state)
 
 	(void)state;
 	census_tell(&c, &note);
-	assert_non_null(strstr(said, "may not be read, 2: "));
+	assert_non_null(strstr(said, "left out: 2 processes whose memory may not be read: "));
 	assert_non_null(strstr(said, "CAP_SYS_PTRACE"));
 	assert_int_equal(strstr(said, "run as root") != NULL, geteuid() != 0);
+	assert_int_equal(strstr(said, "root has CAP_SYS_PTRACE and is refused") != NULL,
+			 geteuid() == 0 && rights_have(CAP_SYS_PTRACE));
 }
 
 int main(void)

@@ -18,9 +18,11 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/clock.h"
 #include "capture/seize.h"
 
 enum { OPTIONS = PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC, NOBODY = 1 << 30 };
+enum { EACH_NS = 100000000 }; /* those in an exec are looked at again */
 
 /* What the next call says, and what the last one was asked. */
 static struct {
@@ -136,8 +138,63 @@ static void one_that_may_not_be_had(void **state)
 		 strerror(EACCES));
 	assert_int_equal(seizer_seize(*state, pid, &err), -EPERM);
 	assert_memory_equal(err.text, want, strlen(want));
+	assert_int_equal(seizer_next(*state), 0); /* nor is it tried again */
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
+}
+
+/* A process called "debugger" that traces another; which one, by @to. */
+static int be_a_debugger(int to)
+{
+	pid_t pid;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NAME, "debugger");
+	pid = born_traced();
+	if (write(to, &pid, sizeof(pid)) == sizeof(pid))
+		pause();
+	return 1;
+}
+
+static void one_that_another_traces_is_told_with_its_tracer(void **state)
+{
+	struct err err = { 0 };
+	char want[200];
+	int ends[2];
+	pid_t debugger, pid;
+
+	assert_int_equal(pipe(ends), 0);
+	debugger = fork();
+	if (debugger == 0)
+		_exit(be_a_debugger(ends[1]));
+	assert_int_equal(read(ends[0], &pid, sizeof(pid)), sizeof(pid));
+	kernel.code = EPERM;
+	assert_int_equal(seizer_seize(*state, pid, &err), -EPERM);
+	snprintf(want, sizeof(want), "thread %d is traced by process %d (debugger) already", pid,
+		 debugger);
+	assert_memory_equal(err.text, want, strlen(want));
+	kill(pid, SIGKILL);
+	kill(debugger, SIGKILL);
+	waitpid(debugger, NULL, 0);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+/* On a busy machine not each time. */
+static void one_that_hangs_is_given_up_soon(void **state)
+{
+	enum { TRIES = 20, SOON_NS = 100000000 };
+	struct err err = { 0 };
+	uint64_t least = UINT64_MAX;
+
+	kernel.hangs = true;
+	for (int i = 0; i < TRIES && least > SOON_NS; i++) {
+		uint64_t begin = now_ns();
+
+		assert_int_equal(seizer_seize(*state, getpid(), &err), -EAGAIN);
+		least = MIN(least, now_ns() - begin);
+	}
+	assert_true(least <= SOON_NS);
 }
 
 /* Do waits of this thread end now and then? */
@@ -146,7 +203,9 @@ static bool is_nudged(const struct seizer *s)
 	struct itimerspec t;
 
 	assert_int_equal(timer_gettime(s->limit.timer, &t), 0);
-	return t.it_interval.tv_sec || t.it_interval.tv_nsec;
+	assert_int_equal(t.it_interval.tv_sec, 0);
+	assert_true(!t.it_interval.tv_nsec || t.it_interval.tv_nsec == EACH_NS);
+	return t.it_interval.tv_nsec;
 }
 
 static void later(void **state)
@@ -180,6 +239,8 @@ int main(void)
 		SEIZE_TEST(one_that_is_ours_already),
 		SEIZE_TEST(one_that_has_ended),
 		SEIZE_TEST(one_that_may_not_be_had),
+		SEIZE_TEST(one_that_another_traces_is_told_with_its_tracer),
+		SEIZE_TEST(one_that_hangs_is_given_up_soon),
 		SEIZE_TEST(later),
 	};
 

@@ -407,6 +407,16 @@ static bool has_name(pid_t pid, const char *name)
 	return proc_comm(pid, pid, comm) == 0 && !strcmp(comm, name);
 }
 
+/* The processes from number 3 on have given themselves their names. */
+static bool have_names(const char *const *names, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && has_name(3 + (pid_t)i, names[i]))
+		i++;
+	return i == n;
+}
+
 /* LeakSanitizer's, where it is there: what is allocated from now on may be left. */
 void __lsan_disable(void) __attribute__((weak));
 
@@ -422,9 +432,7 @@ static int among_made_up_threads(void)
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		named(names[i]);
-	for (int i = 0; i < 2000 && !has_name(3 + (int)ARRAY_SIZE(names) - 1, "cpuhp/0"); i++)
-		usleep(1000);
-	for (int i = 0; i < 2000 && !has_name(4, "cpuhp/5"); i++)
+	for (int i = 0; i < 2000 && !have_names(names, ARRAY_SIZE(names)); i++)
 		usleep(1000);
 	if (slots_init(&c, &cpus, &err) < 0)
 		return 1;

@@ -36,6 +36,7 @@ struct drawn {
 
 struct process {
 	bool there; /* something was heard of it */
+	bool ended; /* its main thread has: what it maps from now on is another process's */
 	struct drawn page[PAGES];
 };
 
@@ -69,6 +70,8 @@ static void draw_map(struct spaces *s, struct process *p, pid_t pid)
 	uint64_t pgoff = (uint64_t)any(100) * PAGE;
 
 	map(s, pid, (uint64_t)from * PAGE, (uint64_t)n * PAGE, pgoff, file);
+	if (p->ended)
+		memset(p, 0, sizeof(*p));
 	p->there = true;
 	for (uint32_t i = 0; i < n; i++)
 		p->page[from + i] =
@@ -93,11 +96,11 @@ static void draw_life(struct spaces *s, struct process *all, pid_t pid)
 	} else if (side.kind == SIDE_FORK) {
 		side.u.fork.ppid = parent + 1;
 		if (parent != pid) {
-			*p = all[parent];
+			*p = all[parent].ended ? (struct process){ 0 } : all[parent];
 			p->there = true;
 		}
 	} else if (side.kind == SIDE_EXIT && side.tid == side.pid) {
-		*p = (struct process){ 0 };
+		p->ended = p->there;
 	}
 	spaces_side(s, &side);
 }
@@ -152,7 +155,7 @@ static void as_drawn(void **state)
 		check_process(s, &all[(pid + 1) % PROCESSES], (pid + 1) % PROCESSES + 1);
 	}
 	for (pid_t pid = 0; pid < PROCESSES; pid++)
-		n += all[pid].there;
+		n += all[pid].there && !all[pid].ended;
 	assert_int_equal(n, s->n);
 	spaces_destroy(s);
 }
@@ -348,7 +351,7 @@ static void many_processes(void **state)
 	spaces_side(s, &end);
 	map(s, MOST + 1, 0, PAGE, 0, 0);
 	assert_non_null(spaces_find(s, MOST + 1));
-	assert_null(spaces_find(s, 1));
+	assert_int_equal(MOST, s->n);
 	assert_int_equal(1, STATS_GET(&stats, unread));
 	spaces_destroy(s);
 }
@@ -436,14 +439,93 @@ static void drop_root(const char *root, const char *name)
 	assert_int_equal(0, rmdir(root));
 }
 
-static const struct space_map *map_file(struct spaces *s, uint64_t ino, const char *path)
+static const struct space_map *map_at(struct spaces *s, pid_t pid, uint64_t at, uint64_t ino,
+				      const char *path)
 {
-	struct side side = side_of(SIDE_MMAP, 1, 1);
+	struct side side = side_of(SIDE_MMAP, pid, pid);
 
-	side.u.mmap.addr = PAGE, side.u.mmap.len = PAGE, side.u.mmap.ino = ino;
+	side.u.mmap.addr = at, side.u.mmap.len = PAGE, side.u.mmap.ino = ino;
 	side.u.mmap.prot = PROT_EXEC, side.u.mmap.path = path;
 	spaces_side(s, &side);
-	return space_at(spaces_find(s, 1), PAGE);
+	return space_at(spaces_find(s, pid), at);
+}
+
+static const struct space_map *map_file_of(struct spaces *s, pid_t pid, uint64_t ino,
+					   const char *path)
+{
+	return map_at(s, pid, PAGE, ino, path);
+}
+
+static const struct space_map *map_file(struct spaces *s, uint64_t ino, const char *path)
+{
+	return map_file_of(s, 1, ino, path);
+}
+
+/* Of files without end each has its place while it is mapped, and those stay that still are: by
+ * another process, one that has ended, or a child. */
+static void files_without_end(void **state)
+{
+	enum { N = 2 * 65536 + 100, LIVE = 4 };
+	static char path[LIVE + 1][16] = { "mapped", "ended", "parent", "child", "gone" };
+	struct spaces *s = spaces_create(BYTES, 0);
+	struct stats stats = { 0 };
+	struct side end = side_of(SIDE_EXIT, 12, 12), fork = side_of(SIDE_FORK, 14, 14);
+	uint64_t version[LIVE], last = 0;
+
+	spaces_limit(s, 0, &stats);
+	for (pid_t i = 0; i < LIVE; i++)
+		map_file_of(s, 11 + i, 1000000 + (uint64_t)i, path[i]);
+	map_file_of(s, 13, 1000003, path[3]);
+	fork.u.fork.ppid = 13;
+	spaces_side(s, &fork);
+	map_file_of(s, 13, 1000002, path[2]);
+	for (pid_t i = 0; i < LIVE; i++)
+		version[i] = elfcache_version(space_at(spaces_find(s, 11 + i), PAGE)->elf);
+	for (uint64_t i = 1; i <= N; i++) {
+		const struct space_map *m = map_file_of(s, 1, i, path[4]);
+
+		if (i == N / 2)
+			spaces_side(s, &end);
+		assert_non_null(m->elf);
+		assert_true(elfcache_version(m->elf) > last);
+		last = elfcache_version(m->elf);
+	}
+	for (pid_t i = 0; i < LIVE; i++) {
+		const struct space_map *m = space_at(spaces_find(s, 11 + i), PAGE);
+
+		assert_string_equal(path[i], elfcache_path(m->elf));
+		assert_int_equal(version[i], elfcache_version(m->elf));
+	}
+	assert_int_equal(0, STATS_GET(&stats, unread));
+	spaces_destroy(s);
+}
+
+/* Where there are too many that are mapped, all maps are looked at seldom; and there is room
+ * again once they are not. */
+static void more_files_than_there_is_room_for(void **state)
+{
+	enum { MOST = 65536, MORE = 3000 };
+	struct spaces *s = spaces_create(BYTES, 0);
+	struct stats stats = { 0 };
+	struct side end = side_of(SIDE_EXIT, 1, 1);
+	uint64_t forgotten;
+
+	spaces_limit(s, 0, &stats);
+	for (uint64_t i = 1; i < MOST; i++) /* two processes: one may have as many maps */
+		map_at(s, 1 + (pid_t)(i % 2), i * PAGE, i, "a");
+	map_at(s, 3, PAGE, MOST, "a");
+	assert_int_equal(0, STATS_GET(&stats, unread));
+	forgotten = s->n_opened;
+	for (uint64_t i = 1; i <= MORE; i++)
+		map_at(s, 4, PAGE, MOST + i, "a");
+	assert_int_equal(MORE, STATS_GET(&stats, unread));
+	assert_in_range(s->n_opened - forgotten, 1, MORE / 1000);
+	spaces_side(s, &end);
+	for (uint64_t i = 1; i <= MORE; i++)
+		map_at(s, 4, PAGE, MOST + i, "a");
+	assert_in_range(STATS_GET(&stats, unread), MORE, MORE + 1024);
+	assert_non_null(space_at(spaces_find(s, 4), PAGE)->elf);
+	spaces_destroy(s);
 }
 
 /* Which maps have a file at all. */
@@ -523,6 +605,7 @@ static void files_not_opened(void **state)
 	struct stats stats = { 0 };
 	const struct space *sp;
 	const struct space_map *m;
+	struct elfcache_stamp stamp;
 	int fd, own;
 
 	make_root(root, "a", "0", 1);
@@ -532,18 +615,18 @@ static void files_not_opened(void **state)
 	m = map_file(s, 5, "/a");
 	sp = spaces_find(s, 1);
 	assert_int_equal(0, s->n_opened);
-	assert_int_equal(-EAGAIN, space_open(sp, m, &own));
+	assert_int_equal(-EAGAIN, space_open(sp, m, &own, &stamp));
 	s->retry_ns = 0;
-	fd = space_open(sp, m, &own);
+	fd = space_open(sp, m, &own, &stamp);
 	assert_true(fd >= 0);
 	assert_true(own >= 0); /* where its debug file would be */
 	close(fd);
 	close(own);
 	elfcache_slow(s->elfs, m->elf, true); /* it takes too long just now */
-	assert_int_equal(-EAGAIN, space_open(sp, m, &own));
+	assert_int_equal(-EAGAIN, space_open(sp, m, &own, &stamp));
 	elfcache_slow(s->elfs, m->elf, false);
 	drop_root(root, "a");
-	assert_int_equal(-ENOENT, space_open(sp, m, &own));
+	assert_int_equal(-ENOENT, space_open(sp, m, &own, &stamp));
 	for (int i = 0; i < 64; i++) {
 		assert_true(elfcache_wants_file(m->elf));
 		assert_null(space_module(sp, m));
@@ -596,6 +679,8 @@ int main(void)
 		cmocka_unit_test(odd_maps),	     cmocka_unit_test(same_files),
 		cmocka_unit_test(map_of_the_kernel), cmocka_unit_test(many_processes),
 		cmocka_unit_test(many_maps),	     cmocka_unit_test(bytes_of_maps),
+		cmocka_unit_test(files_without_end),
+		cmocka_unit_test(more_files_than_there_is_room_for),
 		cmocka_unit_test(maps_with_files),   cmocka_unit_test(bytes_of_files),
 		cmocka_unit_test(files_not_opened),  cmocka_unit_test(ids_of_files),
 	};

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "../own_spaces.h"
+#include "base/quota.h"
 #include "base/stats.h"
 #include "elf/module.h"
 #include "lines/places.h"
@@ -263,6 +264,26 @@ static void names_of_files_opened_later(void **state)
 	own_symbolizer_destroy(s);
 }
 
+/* Code that a JIT may have named where there was no room for names; who has counters counts it. */
+static void no_room_for_jits_names(void **state)
+{
+	struct symbolizer *s = own_symbolizer(0);
+	struct quota *quota = elfcache_quota(symbolizer_spaces(s)->elfs);
+	struct stats stats = { 0 };
+
+	map_in(s, PID, LO, LEN, "//anon");
+	symbolizer_limit(s, 1 << 20, 0, &stats);
+	symbolize_user(s, PID, LO);
+	assert_int_equal(0, STATS_GET(&stats, nameless)); /* none was refused */
+	assert_false(quota_take(quota, QUOTA_JIT_BYTES, 1));
+	assert_string_equal("[anon]", symbolize_user(s, PID, LO));
+	assert_int_equal(1, STATS_GET(&stats, nameless));
+	symbolizer_limit(s, 1 << 20, 0, NULL);
+	assert_string_equal("[anon]", symbolize_user(s, PID, LO));
+	assert_int_equal(1, STATS_GET(&stats, nameless));
+	own_symbolizer_destroy(s);
+}
+
 /* Beyond the bound names are not told, but kinds are. */
 static void no_room_for_names(void **state)
 {
@@ -287,6 +308,7 @@ int main(void)
 		cmocka_unit_test(names_that_come_later),
 		cmocka_unit_test(names_of_files_opened_later),
 		cmocka_unit_test(no_room_for_names),
+		cmocka_unit_test(no_room_for_jits_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

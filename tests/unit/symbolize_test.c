@@ -582,7 +582,9 @@ static void test_life(void **state)
 	assert_string_equal("a+0x0", symbolize_user(s, 2, 0x1000));
 	feed(s, SIDE_EXIT, 1, 9, 1); /* a thread */
 	assert_string_equal("a+0x0", symbolize_user(s, 1, 0x1000));
-	feed(s, SIDE_EXIT, 1, 1, 1);
+	feed(s, SIDE_EXIT, 1, 1, 1); /* the main thread: others may go on */
+	assert_string_equal("a+0x0", symbolize_user(s, 1, 0x1000));
+	feed(s, SIDE_FORK, 1, 1, 3); /* another process */
 	assert_string_equal("[unknown]", symbolize_user(s, 1, 0x1000));
 	assert_string_equal("a+0x0", symbolize_user(s, 2, 0x1000));
 	own_symbolizer_destroy(s);
@@ -690,6 +692,7 @@ int main(void)
 		cmocka_unit_test(test_against_libelf),
 		cmocka_unit_test(test_files_apart),
 		cmocka_unit_test(test_without_size),
+		cmocka_unit_test(test_without_size_among_functions),
 		cmocka_unit_test(test_pythons),
 		cmocka_unit_test(test_split_eval),
 		cmocka_unit_test(test_symbol_rules),
@@ -701,6 +704,7 @@ int main(void)
 		cmocka_unit_test(test_bounded),
 		cmocka_unit_test(test_headers_in_any_order),
 		cmocka_unit_test(test_stubs),
+		cmocka_unit_test(test_stubs_in_another_order),
 		cmocka_unit_test(test_stubs_without_rows),
 		cmocka_unit_test(test_eh_frame_is_found),
 		cmocka_unit_test(test_hidden_eval),

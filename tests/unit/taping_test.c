@@ -136,6 +136,10 @@ static void chosen_threads(void **state)
 	assert_false(tape_field(c->last[TAPE_SETTINGS], TAPE_TIDS, &found));
 	assert_int_equal(tape_get(c->last[TAPE_SETTINGS], TAPE_CHILD, MISSING), 4711);
 	assert_int_equal(tape_get(c->last[TAPE_SETTINGS], TAPE_CAP_SLOTS, MISSING), FAKE_CPUS);
+	assert_int_equal(tape_get(c->last[TAPE_SETTINGS], TAPE_SAMPLE_TYPE, MISSING),
+			 f->c.sample_type);
+	assert_int_equal(tape_get(c->last[TAPE_SETTINGS], TAPE_STACK_BYTES, MISSING), FAKE_STACK);
+	assert_int_equal(tape_get(c->last[TAPE_SETTINGS], TAPE_MAX_FRAMES, MISSING), 512);
 	free(c);
 	f->c.tids = tids;
 	f->c.n_tids = ARRAY_SIZE(tids);
@@ -192,6 +196,7 @@ static void a_sample(void **state)
 	struct fake *f = *state;
 	struct chunks *c;
 	struct bytes b;
+	uint64_t began = now_ns(), at;
 	char name[16];
 
 	fake_take(f, (struct fake_event){ 0 });
@@ -202,6 +207,7 @@ static void a_sample(void **state)
 	assert_memory_equal(b.at, f->map[0], b.n);
 	assert_int_equal(tape_get(c->last[TAPE_DRAIN], TAPE_HEAD, 0), f->page[0].data_head);
 	assert_int_equal(tape_get(c->last[TAPE_LOOK], TAPE_TID, 0), FAKE_TID);
+	assert_in_range(tape_get(c->last[TAPE_LOOK], TAPE_TIME, 0), began, now_ns());
 	assert_true(tape_field(c->last[TAPE_LOOK], TAPE_HEADS, &b));
 	assert_int_equal(b.n, FAKE_CPUS * 8);
 	assert_int_equal(load_u64(b.at), f->page[0].data_head);
@@ -209,8 +215,9 @@ static void a_sample(void **state)
 	assert_int_equal(tape_get(c->last[TAPE_READ], TAPE_PID, 0), getpid());
 	assert_true(tape_field(c->last[TAPE_READ], TAPE_BYTES, &b));
 	assert_int_equal(b.n, tape_get(c->last[TAPE_READ], TAPE_N, 0));
-	assert_memory_equal(b.at, fake_memory(tape_get(c->last[TAPE_READ], TAPE_AT, WORLD_AT)),
-			    b.n);
+	at = tape_get(c->last[TAPE_READ], TAPE_AT, MISSING);
+	assert_int_not_equal(at, MISSING);
+	assert_memory_equal(b.at, fake_memory(at), b.n);
 	assert_int_equal(tape_get(c->last[TAPE_TARGET], TAPE_PID, 0), getpid());
 	assert_int_equal(tape_get(c->last[TAPE_JUDGED], TAPE_TIME, 0), f->t);
 	tape_get_text(c->last[TAPE_JUDGED], TAPE_PROV, name, sizeof(name));
@@ -218,6 +225,110 @@ static void a_sample(void **state)
 	assert_true(c->n[TAPE_ANSWER] > 0);
 	assert_int_not_equal(tape_get(c->last[TAPE_ANSWER], TAPE_KEY, MISSING), MISSING);
 	assert_int_not_equal(tape_get(c->last[TAPE_ANSWER], TAPE_VALUE, MISSING), MISSING);
+	free(c);
+}
+
+/* The last chunk of answers, of a reader that was told @value. */
+static struct chunks *answered(struct fake *f, enum tap_answer what, uint64_t value)
+{
+	struct chunks *c = calloc(1, sizeof(*c));
+	const struct queue_record *rec;
+	struct reader *r;
+
+	f->c.tape = true;
+	r = reader_create(&f->c, &f->slots[0]);
+	assert_non_null(r);
+	r->tap->answer(r, what, FAKE_TID, &value);
+	for (; (rec = queue_peek(&f->slots[0].queue)); queue_pop(&f->slots[0].queue))
+		if (rec->type == Q_TAPE)
+			sort(c, rec);
+	reader_destroy(r);
+	assert_int_equal(c->n[TAPE_ANSWER], 1);
+	assert_int_equal(tape_get(c->last[TAPE_ANSWER], TAPE_WHAT, MISSING), what);
+	assert_int_equal(tape_get(c->last[TAPE_ANSWER], TAPE_KEY, MISSING), FAKE_TID);
+	assert_int_equal(tape_get(c->last[TAPE_ANSWER], TAPE_VALUE, MISSING), value);
+	return c;
+}
+
+/* A player has no tracer to ask for them. */
+static void a_stop_is_written_with_its_registers(void **state)
+{
+	struct fake *f = *state;
+	struct handover *h = &f->slots[0].handover;
+	struct bytes regs;
+	struct chunks *c;
+
+	for (uint64_t i = 0; i < ARCH_MAX_REGS; i++) {
+		h->regs[i] = i + 1;
+		h->accepted_regs[i] = i + 1000;
+	}
+	h->ran_on_ns = 71;
+	h->accepted_ran_on_ns = 72;
+	h->accepted_ns = 73;
+	c = answered(f, TAP_HELD, 1);
+	assert_true(tape_field(c->last[TAPE_ANSWER], TAPE_REGS, &regs));
+	assert_int_equal(regs.n, sizeof(h->regs));
+	assert_memory_equal(regs.at, h->regs, regs.n);
+	assert_int_equal(tape_get(c->last[TAPE_ANSWER], TAPE_START, MISSING), 71);
+	assert_int_equal(tape_get(c->last[TAPE_ANSWER], TAPE_END, MISSING), MISSING);
+	free(c);
+	c = answered(f, TAP_WITHDRAWN, 1);
+	assert_true(tape_field(c->last[TAPE_ANSWER], TAPE_REGS, &regs));
+	assert_int_equal(regs.n, sizeof(h->accepted_regs));
+	assert_memory_equal(regs.at, h->accepted_regs, regs.n);
+	assert_int_equal(tape_get(c->last[TAPE_ANSWER], TAPE_START, MISSING), 72);
+	assert_int_equal(tape_get(c->last[TAPE_ANSWER], TAPE_END, MISSING), 73);
+	free(c);
+}
+
+/* Whether nobody is held, or something else was asked. */
+static void other_answers_are_written_without_registers(void **state)
+{
+	static const struct {
+		enum tap_answer what;
+		uint64_t value;
+	} rows[] = {
+		{ TAP_HELD, 0 }, { TAP_WITHDRAWN, 0 }, { TAP_ACCEPTED, 1 }, { TAP_RELEASED, 1 },
+	};
+	struct fake *f = *state;
+	struct bytes regs;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct chunks *c = answered(f, rows[i].what, rows[i].value);
+
+		assert_false(tape_field(c->last[TAPE_ANSWER], TAPE_REGS, &regs));
+		assert_int_equal(tape_get(c->last[TAPE_ANSWER], TAPE_START, MISSING), MISSING);
+		free(c);
+	}
+}
+
+/* Each counter that is read with a sample is an event with a number, too. */
+static void counters_of_a_sample(void **state)
+{
+	struct fake *f = *state;
+	struct chunks *c;
+
+	f->session.n_events = 3;
+	f->c.sample_type |= PERF_SAMPLE_READ;
+	fake_take(f, (struct fake_event){ .instructions = 5 });
+	c = tape(f);
+	assert_int_equal(c->n[TAPE_EVENT_ID], 3);
+	assert_int_equal(tape_get(c->last[TAPE_EVENT_ID], TAPE_KEY, 0), FAKE_ID + 2);
+	assert_int_equal(tape_get(c->last[TAPE_EVENT_ID], TAPE_INDEX, MISSING), 2);
+	free(c);
+}
+
+/* What stands where samples have their event's is something else. */
+static void other_records_tell_no_event(void **state)
+{
+	struct fake *f = *state;
+	struct chunks *c;
+
+	fake_switch(f, 0, IN, FAKE_TID, 1);
+	fake_task(f, PERF_RECORD_EXIT, (const uint32_t[]){ 1, 1, 1, 1 }, 2);
+	c = tape(f);
+	assert_int_equal(c->n[TAPE_RING], 1);
+	assert_int_equal(c->n[TAPE_EVENT_ID], 0);
 	free(c);
 }
 
@@ -277,6 +388,10 @@ int main(void)
 		FAKE_TEST(a_drain_over_the_budget),
 		FAKE_TEST(events),
 		FAKE_TEST(a_sample),
+		FAKE_TEST(a_stop_is_written_with_its_registers),
+		FAKE_TEST(other_answers_are_written_without_registers),
+		FAKE_TEST(counters_of_a_sample),
+		FAKE_TEST(other_records_tell_no_event),
 		FAKE_TEST(a_process_that_changes),
 	};
 

@@ -10,11 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,6 +33,7 @@
 extern const struct capture_ops capture_stop;
 
 enum { PATIENCE_S = 20, SOME = 3, MANY = 30, PERIOD_NS = 1000000, NOT_YET = -1, STATUS = 7 };
+enum { NOTES = 2048 }; /* bytes of what is told */
 
 /* --- the target --- */
 
@@ -39,6 +42,7 @@ struct shared {
 	_Atomic int what;      /* the target shall do: a letter of act() */
 	_Atomic uint64_t spun; /* by all that spin */
 	_Atomic pid_t child;   /* that it made */
+	_Atomic pid_t heard;   /* how many signals it waited for */
 };
 
 static struct shared *shared;
@@ -56,6 +60,16 @@ static void exec_spinner(void)
 	_exit(1);
 }
 
+/* The same by its descriptor, as fexecve(3) does it. */
+static void execat_spinner(void)
+{
+	char *const argv[] = { "spinner", NULL };
+	int fd = open("/proc/self/exe", O_RDONLY);
+
+	syscall(SYS_execveat, fd, "", argv, environ, AT_EMPTY_PATH);
+	_exit(1);
+}
+
 static void count_signal(int sig)
 {
 	shared->child++;
@@ -67,6 +81,47 @@ static void *exec_in_thread(void *arg)
 	return NULL;
 }
 
+static void *spin_in_thread(void *arg)
+{
+	shared->child = gettid();
+	spin();
+	return NULL;
+}
+
+static void block(int how)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGURG);
+	pthread_sigmask(how, &set, NULL);
+}
+
+/* It blocks the signal of samples from its first instruction on, until it is told not to. */
+static void *spin_deaf(void *arg)
+{
+	shared->child = gettid();
+	while (shared->what != 'u')
+		atomic_fetch_add_explicit(&shared->spun, 1, memory_order_relaxed);
+	block(SIG_UNBLOCK);
+	spin();
+	return NULL;
+}
+
+/* It blocks the signal of samples, and hears of it by sigwait(3). */
+static void hear(void)
+{
+	const struct timespec now = { 0 };
+	sigset_t set;
+
+	block(SIG_BLOCK);
+	sigemptyset(&set);
+	sigaddset(&set, SIGURG);
+	for (unsigned i = 1;; i++)
+		if (i % 100000 == 0)
+			shared->heard += sigtimedwait(&set, NULL, &now) == SIGURG;
+}
+
 static void act(int what)
 {
 	pthread_t thread;
@@ -74,6 +129,10 @@ static void act(int what)
 	pid_t pid;
 
 	switch (what) {
+	case 's': /* nothing else */
+		shared->child = getpid();
+		spin();
+		break;
 	case 'f': /* a child */
 		pid = fork();
 		if (pid == 0) {
@@ -89,10 +148,15 @@ static void act(int what)
 		shared->child = pid;
 		break;
 	case 'b': /* it blocks the signal of samples */
-		sigemptyset(&set);
-		sigaddset(&set, SIGURG);
-		sigprocmask(SIG_BLOCK, &set, NULL);
+		block(SIG_BLOCK);
 		shared->child = getpid();
+		spin();
+		break;
+	case 'l': /* a thread, as libraries have, that blocks all signals */
+		sigfillset(&set);
+		sigprocmask(SIG_BLOCK, &set, NULL);
+		pthread_create(&thread, NULL, spin_in_thread, NULL);
+		sigprocmask(SIG_UNBLOCK, &set, NULL);
 		spin();
 		break;
 	case 'h': /* it handles that signal, and counts how often */
@@ -110,6 +174,17 @@ static void act(int what)
 		break;
 	case 'q': /* it ends by itself */
 		_exit(STATUS);
+	case 't': /* another thread */
+		pthread_create(&thread, NULL, spin_in_thread, NULL);
+		break;
+	case 'd': /* another thread, which blocks that signal as this one does */
+		block(SIG_BLOCK);
+		pthread_create(&thread, NULL, spin_deaf, NULL);
+		break;
+	case 'w': /* it waits for that signal, and another thread spins */
+		pthread_create(&thread, NULL, spin_in_thread, NULL);
+		hear();
+		break;
 	case 'e': /* another thread than the first one becomes another program */
 		pthread_create(&thread, NULL, exec_in_thread, NULL);
 		break;
@@ -196,10 +271,9 @@ static void open_slots(struct fix *f)
 				     .cgroup = -1 };
 }
 
-static void begin_with(struct fix *f, bool children)
+/* All but tracer_go(); what tracer_attach() said. */
+static int try_attach(struct fix *f, bool children, struct err *err)
 {
-	struct err err = { 0 };
-
 	memset(f, 0, sizeof(*f));
 	open_slots(f);
 	assert_int_equal(queue_init(&f->ctl, 1 << 16), 0);
@@ -218,7 +292,19 @@ static void begin_with(struct fix *f, bool children)
 							   .child_end = &f->child_end,
 							   .work = &f->c.others });
 	f->attach.hooks = tracer_hooks(f->tracer);
-	assert_int_equal(tracer_attach(f->tracer, attach_target, f, &err), 0);
+	return tracer_attach(f->tracer, attach_target, f, err);
+}
+
+static void attach_with(struct fix *f, bool children)
+{
+	struct err err = { 0 };
+
+	assert_int_equal(try_attach(f, children, &err), 0);
+}
+
+static void begin_with(struct fix *f, bool children)
+{
+	attach_with(f, children);
 	tracer_go(f->tracer, true);
 }
 
@@ -273,6 +359,106 @@ static void until_held(struct fix *f, pid_t tid, int times)
 	for (time_t begin_ = time(NULL); !(condition); take_held(f)) \
 	assert_true(time(NULL) - begin_ < PATIENCE_S)
 
+#define patiently_until(condition)                                  \
+	for (time_t begin_ = time(NULL); !(condition); usleep(100)) \
+	assert_true(time(NULL) - begin_ < PATIENCE_S)
+
+/* --- as recordings begin it --- */
+
+static void add_note(void *arg, const char *text)
+{
+	char *notes = arg;
+
+	strncat(notes, text, NOTES - strlen(notes) - 1);
+}
+
+/* Of a target of which one thread blocks all signals, if @deaf. What is told: @notes. */
+static void begin_as_a_capture(struct fix *f, bool deaf, char *notes)
+{
+	const struct note note = { .take = add_note, .arg = notes };
+	struct tracer_config c;
+	struct err err = { 0 };
+
+	memset(f, 0, sizeof(*f));
+	open_slots(f);
+	f->child_end = NOT_YET;
+	f->pid = start_target();
+	shared->what = deaf ? 'l' : 's';
+	patiently_until(shared->child);
+	c = (struct tracer_config){ .attach = &f->attach,
+				    .slots = f->c.slots,
+				    .n_slots = f->c.n_slots,
+				    .ctl = &f->ctl,
+				    .kick = -1,
+				    .child = f->pid,
+				    .child_end = &f->child_end,
+				    .work = &f->c.others };
+	assert_int_equal(capture_stop.attach(&(struct capture_attach){ .attach = attach_target,
+								       .arg = f,
+								       .pids = &f->pid,
+								       .n_pids = 1,
+								       .note = &note,
+								       .tracer = &c,
+								       .ret_tracer =
+									       &f->tracer },
+					     &err),
+			 0);
+	assert_non_null(f->tracer);
+	assert_int_equal(c.signal, SIGURG);
+	tracer_go(f->tracer, true);
+}
+
+/* The rest of its threads are stopped; that one is not, and it is told. */
+static void a_deaf_thread_is_told_of(void **state)
+{
+	char notes[NOTES] = "";
+	struct fix f;
+
+	begin_as_a_capture(&f, true, notes);
+	assert_non_null(strstr(notes, "SIGURG stops a thread for each of its samples"));
+	assert_non_null(strstr(notes, "1 thread blocks SIGURG and can't be stopped"));
+	until_held(&f, f.pid, SOME);
+	assert_int_equal(tracer_stop(f.tracer).pending, 0);
+	end(&f);
+}
+
+static void of_others_nothing_is_told(void **state)
+{
+	char notes[NOTES] = "";
+	struct fix f;
+
+	begin_as_a_capture(&f, false, notes);
+	assert_non_null(strstr(notes, "SIGURG stops a thread for each of its samples"));
+	assert_null(strstr(notes, "can't be stopped"));
+	until_held(&f, f.pid, SOME);
+	tracer_stop(f.tracer);
+	end(&f);
+}
+
+/* Before anything is attached to. */
+static void a_target_that_is_gone_gets_no_tracer(void **state)
+{
+	char notes[NOTES] = "";
+	const struct note note = { .take = add_note, .arg = notes };
+	struct tracer_config c = { 0 };
+	struct tracer *tracer = NULL;
+	struct err err = { 0 };
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(0);
+	waitpid(pid, NULL, 0);
+	assert_int_equal(capture_stop.attach(&(struct capture_attach){ .pids = &pid,
+								       .n_pids = 1,
+								       .note = &note,
+								       .tracer = &c,
+								       .ret_tracer = &tracer },
+					     &err),
+			 -ESRCH);
+	assert_null(tracer);
+	assert_string_equal(notes, "");
+}
+
 /* --- tests --- */
 
 /* What a signal's default action is, a sample is never the end of it; and after us no sample
@@ -288,7 +474,7 @@ static void held_and_let_go(void **state)
 	until_held(&f, f.pid, 1);
 	assert_in_range(f.ran_on_ns, released, f.released_ns);
 	assert_int_equal(f.child_end, NOT_YET);
-	assert_int_equal(tracer_stop(f.tracer), 0);
+	assert_int_equal(tracer_stop(f.tracer).pending, 0);
 	count = attach_count(&f.attach, 0);
 	assert_true(count > 0);
 	spun = shared->spun;
@@ -398,6 +584,21 @@ static void children_too(void **state)
 	end(&f);
 }
 
+/* A thread that begins before the recording does has events when it begins. */
+static void thread_before_the_beginning(void **state)
+{
+	struct fix f;
+
+	attach_with(&f, true);
+	shared->what = 't';
+	until(&f, shared->child);
+	tracer_go(f.tracer, true);
+	until_held(&f, shared->child, SOME);
+	tracer_stop(f.tracer);
+	assert_int_equal(f.stats.unattached, 0);
+	end(&f);
+}
+
 static void ends_by_itself(void **state)
 {
 	struct fix f;
@@ -469,7 +670,72 @@ static void signal_is_blocked(void **state)
 	shared->what = 'b';
 	until(&f, shared->child == f.pid);
 	until(&f, is_pending(f.pid));
-	assert_int_equal(tracer_stop(f.tracer), 1);
+	assert_int_equal(tracer_stop(f.tracer).pending, 1);
+	end(&f);
+}
+
+/* One that blocks it since it began gets none; it does once it blocks it no more. */
+static void thread_begins_deaf(void **state)
+{
+	enum { TICKS = 100000000 };
+	struct tracer_rest rest;
+	struct fix f;
+	uint64_t spun;
+
+	begin(&f);
+	shared->what = 'd';
+	until(&f, shared->child);
+	for (int i = 0; i < SOME; i++) {
+		spun = shared->spun;
+		until(&f, shared->spun > spun + TICKS);
+		assert_false(is_pending(shared->child));
+	}
+	shared->what = 'u';
+	until_held(&f, shared->child, SOME);
+	rest = tracer_stop(f.tracer);
+	assert_int_equal(rest.pending, 0);
+	assert_int_equal(rest.deaf, 1);
+	end(&f);
+}
+
+/* Who blocks it later hears of one or two, until its reader says that it did not stop. */
+static void thread_becomes_deaf(void **state)
+{
+	struct handover *h;
+	struct fix f;
+	pid_t heard;
+
+	begin(&f);
+	h = &f.c.slots[0].handover;
+	shared->what = 'w';
+	until(&f, shared->heard >= SOME);
+	atomic_store(&h->untaken, f.pid);
+	until(&f, !atomic_load(&h->untaken));
+	until_held(&f, shared->child, SOME);
+	heard = shared->heard;
+	until_held(&f, shared->child, MANY);
+	assert_in_range(shared->heard, heard, heard + 1); /* it was on its way */
+	assert_int_equal(tracer_stop(f.tracer).pending, 0);
+	end(&f);
+}
+
+/* Without timers nobody is traced, and it is said why. */
+static void no_timers(void **state)
+{
+	struct rlimit was, none = { 0 };
+	struct proc_status s = { 0 };
+	struct err err = { 0 };
+	struct fix f;
+
+	assert_int_equal(getrlimit(RLIMIT_SIGPENDING, &was), 0);
+	none.rlim_max = was.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &none), 0);
+	assert_int_equal(try_attach(&f, true, &err), -EAGAIN);
+	assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &was), 0);
+	assert_non_null(strstr(err.text, "ulimit -i"));
+	assert_int_equal(proc_status(f.pid, &s), 0);
+	assert_int_equal(s.tracer, 0);
+	tracer_stop(f.tracer);
 	end(&f);
 }
 
@@ -484,7 +750,7 @@ static void signal_is_on_its_way(void **state)
 	until(&f, proc_status(f.pid, &s) == 0 && (s.state == 't' || s.state == 'T') &&
 			  !take_held(&f));
 	assert_int_equal(syscall(SYS_tgkill, f.pid, f.pid, SIGURG), 0);
-	assert_int_equal(tracer_stop(f.tracer), 0);
+	assert_int_equal(tracer_stop(f.tracer).pending, 0);
 	end(&f);
 }
 
@@ -514,7 +780,7 @@ static void stopped_by_others(void **state)
 		was = shared->spun;
 		kill(f.pid, SIGCONT);
 		until(&f, shared->spun > was + 1000);
-		assert_int_equal(tracer_stop(f.tracer), 0);
+		assert_int_equal(tracer_stop(f.tracer).pending, 0);
 		end(&f);
 	}
 }
@@ -581,7 +847,9 @@ static pid_t start_execer(void)
 	pthread_create(&thread, NULL, rest, NULL);
 	while (!shared->what)
 		usleep(100);
-	exec_spinner();
+	if (shared->what == 'x')
+		exec_spinner();
+	execat_spinner();
 	return 0;
 }
 
@@ -599,13 +867,9 @@ static pid_t start_holder(pid_t tid)
 	return 0;
 }
 
-#define patiently_until(condition)                                  \
-	for (time_t begin_ = time(NULL); !(condition); usleep(100)) \
-	assert_true(time(NULL) - begin_ < PATIENCE_S)
-
 /* An exec waits for a thread that another tracer holds: nobody can be seized there until it is
  * over, and nobody waits for that. */
-static void in_an_exec(void **state)
+static void in_an_exec_by(int what, int number)
 {
 	pid_t pid = start_execer(), holder;
 	struct proc_wait w = { 0 };
@@ -618,8 +882,8 @@ static void in_an_exec(void **state)
 	holder = start_holder(shared->child);
 	patiently_until(shared->spun);
 	assert_int_equal(shared->spun, 2);
-	shared->what = 'x';
-	patiently_until(proc_wait(pid, pid, &w) == 0 && w.syscall == SYS_execve);
+	shared->what = what;
+	patiently_until(proc_wait(pid, pid, &w) == 0 && w.syscall == number);
 	assert_int_equal(seizer_seize(&s, pid, &err), -EAGAIN);
 	assert_int_equal(seizer_next(&s), 0);
 	kill(holder, SIGKILL);
@@ -631,6 +895,12 @@ static void in_an_exec(void **state)
 	seizer_deinit(&s);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
+}
+
+static void in_an_exec(void **state)
+{
+	in_an_exec_by('x', SYS_execve);
+	in_an_exec_by('y', SYS_execveat);
 }
 
 /* A CPU that comes online has a ring like the others'. */
@@ -677,7 +947,12 @@ int main(int argc, char **argv)
 		cmocka_unit_test(exec_by_another_thread), cmocka_unit_test(signal_is_blocked),
 		cmocka_unit_test(signal_is_on_its_way),	  cmocka_unit_test(stopped_by_others),
 		cmocka_unit_test(traced_by_another),	  cmocka_unit_test(in_an_exec),
-		cmocka_unit_test(slot_of_another_cpu),
+		cmocka_unit_test(thread_begins_deaf),	  cmocka_unit_test(thread_becomes_deaf),
+		cmocka_unit_test(no_timers),
+		cmocka_unit_test(slot_of_another_cpu),	  cmocka_unit_test(thread_before_the_beginning),
+		cmocka_unit_test(a_deaf_thread_is_told_of),
+		cmocka_unit_test(of_others_nothing_is_told),
+		cmocka_unit_test(a_target_that_is_gone_gets_no_tracer),
 	};
 	int fd;
 

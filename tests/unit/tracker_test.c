@@ -201,9 +201,41 @@ static void short_of_descriptors(void **state)
 	end(pid);
 }
 
+/* Where no thread can be made to look, it is tried again, but not at once. */
+static void short_of_threads(void **state)
+{
+	enum { LONG_MS = 1000 };
+	pid_t pid;
+	struct rlimit was, none;
+	struct tracker t;
+
+	if (SANITIZED)
+		skip(); /* its own memory is under that limit */
+	pid = start();
+	assert_int_equal(getrlimit(RLIMIT_AS, &was), 0);
+	assert_int_equal(tracker_init(&t, -1), 0);
+	assert_int_equal(tracker_new(&t, pid, 0), 0);
+	none = was;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
+	for (int i = 0; i < 3; i++) {
+		tracker_run(&t);
+		assert_in_range(tracker_due_ms(&t, LONG_MS), 2, LONG_MS);
+	}
+	assert_int_equal(setrlimit(RLIMIT_AS, &was), 0);
+	for (int i = 0; i < 2000 && t.n_searches; i++) {
+		poll(NULL, 0, 5);
+		tracker_run(&t);
+	}
+	assert_int_equal(t.n_searches, 0);
+	tracker_deinit(&t);
+	end(pid);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(short_of_threads), /* libc keeps stacks of threads that ended */
 		cmocka_unit_test(child_has_ended),
 		cmocka_unit_test(child_that_ends),
 		cmocka_unit_test(leader_has_ended),

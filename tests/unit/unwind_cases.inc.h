@@ -68,6 +68,7 @@ static void test_expressions(void **state)
 		{ "\x31\x28\x01\0\x39\x35", 6, 5 },		     /* bra over lit9; lit5 */
 		{ "\x30\x28\x01\0\x39\x96", 6, 9 },		     /* not taken */
 		{ "\x2f\x01\0\x39\x35", 5, 5 },			     /* skip */
+		{ "\x33\x31\x1c\x12\x28\xfa\xff", 7, 0 }, /* lit3; as often lit1 minus, back */
 		{ "\x77\x18\x94\x02", 4, 0x4321 },		     /* deref_size 2 */
 	};
 	/* clang-format on */

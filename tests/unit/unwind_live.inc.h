@@ -481,11 +481,16 @@ static void test_trampolines(void **state)
 		.start = 1ull << 40, .end = (1ull << 40) + 4096, .x = true, .path = ""
 	};
 	unsigned char code[64] = { 0 };
+	const struct elfcache_elf *elf[2 + sizeof(code)];
+	struct unwind_table *table;
 	struct unwind_stack s;
 
 	feed(&m);
 	memcpy(code, old, sizeof(old));
 	memcpy(code + 16, new, sizeof(new));
+	for (size_t n = 0; n < sizeof(old); n++) /* not all of it was read */
+		assert_int_equal(-ENOENT, unwind_trampolines(&table, arch_host,
+							     (struct bytes){ code, n }));
 	s = stack_at(u, m.start + 4);
 	assert_int_equal(UNWIND_NO_CFI, s.end);
 	assert_int_equal(m.start, s.want_lo);
@@ -509,6 +514,26 @@ static void test_trampolines(void **state)
 	s = stack_at(u, m.start + 100);
 	assert_int_equal(UNWIND_NO_CFI, s.end);
 	assert_int_equal(0, s.want_hi);
+	drop(u);
+
+	/* Code is known again, and is other code wherever it differs. */
+	u = own_unwinder(64 << 20);
+	for (size_t i = 0; i < 2 + sizeof(code); i++) {
+		struct proc_map to = m;
+
+		to.start += 8192 * i, to.end += 8192 * i;
+		feed(&to);
+		if (i > 1)
+			code[i - 2] ^= 0x80;
+		unwinder_code(u, getpid(), to.start, (struct bytes){ code, sizeof(code) });
+		elf[i] = space_at(spaces_find(spaces, getpid()), to.start)->elf;
+		if (i > 1)
+			code[i - 2] ^= 0x80;
+	}
+	assert_ptr_equal(elf[0], elf[1]);
+	for (size_t i = 2; i < 2 + sizeof(code); i++)
+		for (size_t k = 1; k < i; k++)
+			assert_ptr_not_equal(elf[k], elf[i]);
 	drop(u);
 
 	u = own_unwinder(64 << 20); /* nothing in it that is known */

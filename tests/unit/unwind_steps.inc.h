@@ -57,6 +57,10 @@ static void test_step(void **state)
 	r = at_code();
 	assert_int_equal(UNWIND_GOES_ON, STEP("\x0e\x10\x86\x02", "", false));
 	assert_int_equal(1 << RBP | 1 << RSP, r.have);
+	/* What lies in a register that no machine has is not known. */
+	r = at_code();
+	assert_int_equal(UNWIND_GOES_ON, STEP("\x0e\x10\x09\x06\x43", "", false));
+	assert_int_equal(1 << RSP, r.have);
 
 	r = at_code();
 	assert_int_equal(UNWIND_BOTTOM, STEP("\x07\x10", "", true));
@@ -77,6 +81,12 @@ static void test_step(void **state)
 	r = at_code();
 	r.have &= ~(uint64_t)2;
 	assert_int_equal(UNWIND_NO_REG, STEP("\x09\x10\x01", "", true));
+	/* No rule says where it is: only the innermost frame may have it in a register. */
+	r = at_code();
+	assert_int_equal(UNWIND_NO_REG, STEP("\x0e\x10\x08\x10", "", true));
+	r = at_code();
+	r.returned = true;
+	assert_int_equal(UNWIND_BAD, STEP("\x0e\x10\x08\x10", "", true));
 	r = at_code(); /* at breg7 + 1024; rbx in rdx, so the rule is a slow one */
 	assert_int_equal(UNWIND_CUT, STEP("\x10\x10\x03\x77\x80\x08\x09\x03\x01", "", true));
 	/* Only a leaf may have no frame. */
@@ -159,6 +169,7 @@ static void test_step(void **state)
 {
 	skip();
 }
+#define test_return test_step
 #define test_step_signal test_step
 #define test_step_other_register test_step
 #endif

@@ -26,10 +26,13 @@ static const uint64_t PERIOD = 8000000, START = 1000000000; /* no machine is you
 
 static struct {
 	bool gated; /* else sleeps are not ours */
+	bool deaf;  /* a nudge does not end a sleep */
+	bool nudged; /* one has ended a sleep */
 	uint64_t until;
 	sem_t asleep, go;
 	_Atomic bool open;	/* it no longer waits for us */
 	uint64_t cpu, cpu_step; /* ns of CPU time, and how many each look at it takes */
+	int busy; /* so often its end is waited for in vain */
 	void (*on_nap)(void);
 	void *arg;
 } gate;
@@ -40,10 +43,12 @@ int clock_nanosleep(clockid_t clock, int flags, const struct timespec *t,
 	assert_true(gate.gated && clock == CLOCK_MONOTONIC && flags == TIMER_ABSTIME);
 	assert_in_range(t->tv_nsec, 0, 999999999);
 	gate.until = (uint64_t)t->tv_sec * 1000000000 + (uint64_t)t->tv_nsec;
-	sem_post(&gate.asleep);
-	while (!gate.open && sem_wait(&gate.go) < 0)
-		;
-	return 0;
+	if (!gate.nudged)
+		sem_post(&gate.asleep);
+	gate.nudged = false;
+	while (!gate.nudged && !gate.open && sem_wait(&gate.go) < 0)
+		gate.nudged = !gate.deaf;
+	return gate.nudged ? EINTR : 0;
 }
 
 /* It is told to stop by now: no tick comes before that. */
@@ -52,6 +57,8 @@ int pthread_timedjoin_np(pthread_t thread, void **ret, const struct timespec *un
 	int (*f)(pthread_t, void **, const struct timespec *) =
 		dlsym(RTLD_NEXT, "pthread_timedjoin_np");
 
+	if (gate.busy-- > 0)
+		return ETIMEDOUT;
 	if (!atomic_exchange(&gate.open, true))
 		sem_post(&gate.go);
 	return f(thread, ret, until);
@@ -138,7 +145,6 @@ static int teardown(void **state)
 
 	stop(x);
 	waits_destroy(x->w);
-	assert_int_equal(-1, x->f->slots[0].handover.posted);
 	fake_destroy(x->f);
 	free(x);
 	return 0;
@@ -431,7 +437,7 @@ static void reader_comes(void)
 
 static bool is_woken(struct fix *x, uint32_t cpu)
 {
-	struct pollfd p = { .fd = x->f->slots[cpu].handover.posted, .events = POLLIN };
+	struct pollfd p = { .fd = waits_post(x->w)->poke[cpu], .events = POLLIN };
 
 	return poll(&p, 1, 0) == 1;
 }
@@ -457,6 +463,24 @@ static void readers_pass_on_what_they_have(void **state)
 	assert_true(is_woken(x, 0));
 }
 
+/* Also the reader of a CPU whose slot was made when waits were read already. */
+static void reader_of_a_later_cpu(void **state)
+{
+	struct fix *x = *state;
+	struct cpu_slot *slot = &x->f->slots[1];
+	struct reader *r;
+	struct pollfd p = { .events = POLLIN };
+
+	slot->handover.posted = -1; /* as slots_add() has it */
+	r = reader_create(&x->f->c, slot);
+	assert_non_null(r);
+	p.fd = r->wake;
+	assert_int_equal(0, poll(&p, 1, 0));
+	assert_int_equal(0, eventfd_write(waits_post(x->w)->poke[1], 1));
+	assert_int_equal(1, poll(&p, 1, 0));
+	reader_destroy(r);
+}
+
 /* What they had no room for is told of once. */
 static void messages_without_room(void **state)
 {
@@ -465,11 +489,35 @@ static void messages_without_room(void **state)
 	begin(x);
 	let_go(x);
 	assert_int_equal(0, fake_counted(x->f, side_lost));
+	gate.deaf = true;
 	for (int i = 0; i < 60000; i++)
 		post(x, 0, FAKE_TID + 5, x->tick - 1000, "in");
 	let_go(x);
 	let_go(x);
 	assert_int_equal(1, fake_counted(x->f, side_lost));
+}
+
+/* Ticks may be far apart: what was told is taken before, when half of the room is used. */
+static void messages_are_taken_between_ticks(void **state)
+{
+	const struct timespec step = { .tv_nsec = 100000 };
+	struct fix *x = *state;
+	struct queue *told = &waits_post(x->w)->in[0];
+	int naps = 5000; /* for the thread to come to it */
+	uint64_t out;
+
+	begin(x);
+	out = x->tick - 2000;
+	post(x, 0, FAKE_TID, out, "out");
+	for (int i = 0; i < 60000; i++) {
+		post(x, 0, FAKE_TID + 5, x->tick - 1000, "in");
+		if (queue_half_full(told) && naps-- > 0)
+			nanosleep(&step, NULL);
+	}
+	expect_none(x);
+	let_go(x);
+	expect_sample(x, "exact a3 b3 sleep", FAKE_TID, out);
+	assert_int_equal(0, fake_counted(x->f, side_lost));
 }
 
 /* --- the beginning and the end --- */
@@ -545,6 +593,21 @@ static void from_the_beginning_to_the_end(void **state)
 	pthread_join(t[0], NULL);
 }
 
+/* However long it takes to end, as where it gets no CPU: what it uses stays until then. */
+static void ends_late(void **state)
+{
+	struct fix *x = *state;
+	struct q_wait over;
+
+	begin(x);
+	post(x, 0, FAKE_TID, x->tick - 1000, "out");
+	let_go(x);
+	expect_sample(x, "exact a3 b3 sleep", FAKE_TID, x->tick - x->distance - 1000);
+	gate.busy = 1000;
+	stop(x);
+	assert_string_equal("over", next(x, &over));
+}
+
 /* --- ticks --- */
 
 static void ticks_come_at_random(void **state)
@@ -577,9 +640,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(each_has_its_turn, setup, teardown),
 		cmocka_unit_test_setup_teardown(readers_pass_on_what_they_have, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(reader_of_a_later_cpu, setup, teardown),
 		cmocka_unit_test_setup_teardown(messages_without_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(messages_are_taken_between_ticks, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(from_the_beginning_to_the_end, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(ends_late, setup, teardown),
 		cmocka_unit_test_setup_teardown(ticks_come_at_random, setup, teardown),
 	};
 

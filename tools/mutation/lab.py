@@ -216,7 +216,8 @@ class Lab:
     def build_program(self, program):
         name, sources = program
         at = os.path.join(self.folder, "programs")
-        objects = [self.compile_kept(p, os.path.join(at, name + ".p")) for p in sources]
+        # Some read their own debug info.
+        objects = [self.compile_kept(p, os.path.join(at, name + ".p"), "-g") for p in sources]
         key = "".join(k for _, k in objects)
         if kept(os.path.join(at, name + ".key")) != key:
             subprocess.run(["cc", "-o", os.path.join(at, name), *(o for o, _ in objects), "-L" + self.library(name, self.plain),
@@ -259,15 +260,16 @@ class Lab:
         return known[1:]
 
     def learn_new(self, test):
-        """Its name, how long it takes, and the lines of each file that it executes; None and why if it fails."""
+        """Its name, how long it takes, and the lines of each file that it executes; None and why if it fails or is
+        skipped."""
         at = os.path.join(self.folder, "learn", test.name)
         shutil.rmtree(at, ignore_errors=True)
         os.makedirs(at)
         began = time.monotonic()
         status, out = run(self.own + test.command, self.environment(self.library(test.program, self.plain)), 300, self.meson)
         took = time.monotonic() - began
-        if status not in (0, 77):
-            return test.name, took, None, out.decode(errors="replace")[-2000:]
+        if status != 0:
+            return test.name, took, None, "skipped" if status == 77 else out.decode(errors="replace")[-2000:]
         depth = str(self.counting.count("/"))
         env = self.environment(self.library(test.program, self.counting), GCOV_PREFIX=at, GCOV_PREFIX_STRIP=depth)
         run(self.own + test.command, env, 600, self.meson)
@@ -287,10 +289,19 @@ class Lab:
         flat = {p.replace("/", "_"): os.path.basename(p) for p in self.sources}
         return test.name, took, {flat.get(n, n): sorted(x) for n, x in lines.items() if x}, ""
 
+    def passes_outside(self, name):
+        """Does a test pass as meson builds it, without the lab's library and its namespace?"""
+        test = next(t for t in self.tests if t.name == name)
+        built = subprocess.run(["ninja", "-C", self.meson, test.program], stdout=subprocess.DEVNULL)
+        at = os.path.join(self.folder, "programs", test.program)
+        command = [os.path.join(self.meson, test.program) if word == at else word for word in test.command]
+        env = {**os.environ, "TMPDIR": os.path.join(self.plain, "tmp")}
+        return built.returncode == 0 and run(command, env, 300, self.meson)[0] == 0
+
     def learn(self):
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
             learnt = list(pool.map(self.learn_one, self.tests))
-        self.failing = {name: out for name, _, lines, out in learnt if lines is None}
+        self.left_out = {name: out for name, _, lines, out in learnt if lines is None}
         self.took = {name: took for name, took, _, _ in learnt}
         self.reach = {name: {f: set(x) for f, x in lines.items()} for name, _, lines, _ in learnt if lines}
 

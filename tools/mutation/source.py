@@ -11,7 +11,7 @@ import re
 Mutant = collections.namedtuple("Mutant", "file function kind start end text before after lines")
 
 # Statements that do not decide what a sample says: what is freed, closed or counted of our own work.
-NO_TRUTH = re.compile(r"\b((?:\w+_)?free|close|munmap|work_add|work_foreign|work_own|assert|static_assert|\w*alloc|\w+_create|"
+NO_TRUTH = re.compile(r"\b((?:\w+_)?free|close|munmap|work_add|work_foreign|work_own|assert|static_assert|\w*alloc(?:array)?|\w+_create|"
                       r"\w+_destroy|\w+_deinit|ENOMEM|prefetch\w*|\w+_attr_\w+)\b")
 # Functions that make and unmake objects, which fail only without memory; and those that write sentences.
 NO_TRUTH_IN = re.compile(r"_(destroy|deinit|create|init)$|^free_|_free$|^close_|^explain_")
@@ -22,6 +22,7 @@ OTHER = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&
          "-=": "+="}
 KIND = {**dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), "relation"), **dict.fromkeys(("&&", "||"), "logic")}
 NUMBER = re.compile(r"(?<![\w.'])(0x[0-9a-fA-F]+|\d+)(?=[uUlL]*\b)(?![.\w])")
+ORDER = re.compile(r"\? -?(1 : )?$")  # of a comparison for sorting: only the sign counts
 ROOM = re.compile(r"\bchar \w+\[$")  # of a local text: one byte more of it changes nothing
 # Calls whose two arguments may stand in any order.
 COMMUTES = re.compile(r"\b(MIN|MAX|fwrite)\($|!(str|mem)\w*cmp\($")
@@ -121,8 +122,8 @@ def statements(code, start, end):
             begin = i + 1
 
 
-def edits(code, start, end):
-    """(kind, start, end, text) of each change that could be made there."""
+def edits(name, code, start, end):
+    """(kind, start, end, text) of each change that could be made in function `name`."""
     for m in OPERATOR.finditer(code, start, end):
         op = m.group(1)
         if op == "*" and re.search(r"\b(struct \w+|\w+_t|char|void)$", up_to(code, m.start())):
@@ -142,6 +143,8 @@ def edits(code, start, end):
     for m in NUMBER.finditer(code, start, end):
         value = int(m.group(1), 0)
         before = up_to(code, m.start())
+        if value == 1 and name.endswith("_cmp") and ORDER.search(before):
+            continue
         if code[m.start() - 2:m.end() + 2] == "{ 0 }" or ROOM.search(before) or WAKES.search(before):
             continue
         yield "constant", m.start(1), m.end(1), str(value + 1)
@@ -220,7 +223,7 @@ def mutants(name, text):
                 yield Mutant(name, "", "constant", n.start(1), n.end(1), str(value * 10),
                              *changed(text, n.start(1), n.end(1), str(value * 10)), None)
     for function, start, end in spans:
-        for kind, a, b, new in edits(code, start, end):
+        for kind, a, b, new in edits(function, code, start, end):
             before, after = changed(text, a, b, new)
             if before != after and (function, before, after) not in seen and is_truth(code, a, b):
                 seen.add((function, before, after))
