@@ -220,21 +220,20 @@ static int print_contents(struct rmem *m, const struct part *p, struct pycode_pr
 	return 0;
 }
 
-/* Name alone, or name, file and table. */
 static int print_parts(struct rmem *m, const struct pylayout *l, const unsigned char *head,
-		       size_t n, struct pycode_print *ret)
+		       struct pycode_print *ret)
 {
 	struct rmem_vec v[PARTS];
 	struct part parts[PARTS];
 	int r;
 
 	parts_init(parts, l, head);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < PARTS; i++)
 		v[i] = part_vec(&parts[i]);
-	if (rmem_readv(m, v, n) != n)
+	if (rmem_readv(m, v, PARTS) != PARTS)
 		return -EFAULT;
-	r = n == PARTS ? parts_parse(m, l, parts) : part_str(m, l, &parts[NAME]);
-	for (size_t i = 0; r == 0 && i < n; i++)
+	r = parts_parse(m, l, parts);
+	for (size_t i = 0; r == 0 && i < PARTS; i++)
 		r = print_contents(m, &parts[i], ret);
 	return r;
 }
@@ -243,14 +242,7 @@ int pycode_fingerprint(struct rmem *m, const struct pylayout *l, const unsigned 
 		       struct pycode_print *ret)
 {
 	print_head(ret, l, head);
-	return code_u32(head, l->code.version) ? 0 : print_parts(m, l, head, PARTS, ret);
-}
-
-int pycode_fingerprint_name(struct rmem *m, const struct pylayout *l,
-			    const unsigned char *head, struct pycode_print *ret)
-{
-	print_head(ret, l, head);
-	return code_u32(head, l->code.version) ? 0 : print_parts(m, l, head, NAME + 1, ret);
+	return code_u32(head, l->code.version) ? 0 : print_parts(m, l, head, ret);
 }
 
 size_t pycode_fingerprint_reads(const struct pylayout *l, const unsigned char *head,

@@ -66,12 +66,8 @@ uint32_t pycode_frame_size(const struct pylayout *l, const unsigned char *head);
 int pycode_fingerprint(struct rmem *m, const struct pylayout *l, const unsigned char *head,
 		       struct pycode_print *ret);
 
-/* The same without the contents of file and line table: header and name. */
-int pycode_fingerprint_name(struct rmem *m, const struct pylayout *l,
-			    const unsigned char *head, struct pycode_print *ret);
-
 /* What pycode_fingerprint() will read first, for a batch: at most PYCODE_PARTS ranges
- * into @v (buf is NULL), the name's first. Returns how many: none where the version has a
+ * into @v (buf is NULL). Returns how many: none where the version has a
  * counter. */
 enum { PYCODE_PARTS = 3 };
 size_t pycode_fingerprint_reads(const struct pylayout *l, const unsigned char *head,

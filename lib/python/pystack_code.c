@@ -226,8 +226,6 @@ static void copy_code(struct pystack *p, const struct pystack_target *t, struct 
 	if (c->bad)
 		return;
 	c->print = p->copy->print;
-	if (pycode_fingerprint_name(p->mem, &t->layout, head, &c->name_print) < 0)
-		c->name_print = (struct pycode_print){ 0 };
 	c->bytecode = p->copy->bytecode;
 	c->firsttraceable = p->copy->firsttraceable;
 	c->table_n = p->copy->table_n;
@@ -253,21 +251,18 @@ static void note_versions(const struct pystack_target *t, struct thread *th, str
 }
 
 /* What the fingerprint of a code reads besides its head: where the version has no
- * counter, name, file and line table; only the last one's length is not guessed well.
- * With @whole false the name alone. */
+ * counter, name, file and line table; only the last one's length is not guessed well. */
 static size_t contents_of(const struct pylayout *l, const struct code *c,
-			  const unsigned char *head, bool whole,
-			  struct rmem_vec v[PYCODE_PARTS])
+			  const unsigned char *head, struct rmem_vec v[PYCODE_PARTS])
 {
 	size_t n = pycode_fingerprint_reads(l, head, v);
 
 	if (n && c->id)
 		v[n - 1].n = MAX(v[n - 1].n, pyoff_get(l->bytes.data) + c->table_n);
-	return whole ? n : MIN(n, 1);
+	return n;
 }
 
-static void want_contents(struct pystack *p, const struct pylayout *l, const struct code *c,
-			  bool whole)
+static void want_contents(struct pystack *p, const struct pylayout *l, const struct code *c)
 {
 	unsigned char head[PYCODE_HEAD_MAX];
 	struct rmem_vec v[PYCODE_PARTS];
@@ -276,16 +271,16 @@ static void want_contents(struct pystack *p, const struct pylayout *l, const str
 	if (!rmem_batch_holds(&p->batch, c->at, l->code.size) ||
 	    rmem_read(&p->batch.base, c->at, head, l->code.size) < 0)
 		return;
-	n = contents_of(l, c, head, whole, v);
+	n = contents_of(l, c, head, v);
 	for (size_t i = 0; i < n; i++)
 		rmem_batch_want(&p->batch, v[i].at, v[i].n);
 }
 
 static void plan_code(struct thread *th, const struct pylayout *l, const struct code *c,
-		      const unsigned char *head, bool whole)
+		      const unsigned char *head)
 {
 	struct rmem_vec v[PYCODE_PARTS];
-	size_t n = contents_of(l, c, head, whole, v);
+	size_t n = contents_of(l, c, head, v);
 
 	pystack_plan(th, c->at, c->at + l->code.size);
 	for (size_t i = 0; i < n; i++)
@@ -299,21 +294,17 @@ static bool same(const struct pycode_print *a, const struct pycode_print *b)
 
 static bool fingerprint_holds(struct pystack *p, const struct pylayout *l,
 			      const struct thread *th, const struct code *c,
-			      const unsigned char *head, bool whole)
+			      const unsigned char *head)
 {
 	struct pycode_print now;
 
 	/* Another interpreter's code may have the same number. */
-	if (!c->id || c->interp_id != th->interp_id)
-		return false;
-	if (whole)
-		return pycode_fingerprint(p->mem, l, head, &now) == 0 && same(&now, &c->print);
-	return pycode_fingerprint_name(p->mem, l, head, &now) == 0 &&
-	       same(&now, &c->name_print);
+	return c->id && c->interp_id == th->interp_id &&
+	       pycode_fingerprint(p->mem, l, head, &now) == 0 && same(&now, &c->print);
 }
 
 static void verify(struct pystack *p, const struct pystack_target *t, struct thread *th,
-		   const struct seen *s, bool whole)
+		   const struct seen *s)
 {
 	const struct pylayout *l = &t->layout;
 	unsigned char head[PYCODE_HEAD_MAX];
@@ -324,8 +315,8 @@ static void verify(struct pystack *p, const struct pystack_target *t, struct thr
 		c->bad = true;
 		return;
 	}
-	plan_code(th, l, c, head, whole);
-	if (fingerprint_holds(p, l, th, c, head, whole))
+	plan_code(th, l, c, head);
+	if (fingerprint_holds(p, l, th, c, head))
 		c->bad = false;
 	else
 		copy_code(p, t, c, head);
@@ -363,7 +354,6 @@ static bool to_verify(const struct seen *s)
 static void fetch(struct pystack *p, const struct pystack_target *t, uint32_t n)
 {
 	const struct pylayout *l = &t->layout;
-	uint32_t k = 0;
 
 	for (uint32_t i = 0; i < n; i++)
 		if (to_verify(&p->seen[i]))
@@ -373,7 +363,7 @@ static void fetch(struct pystack *p, const struct pystack_target *t, uint32_t n)
 		return;
 	for (uint32_t i = 0; i < n; i++)
 		if (to_verify(&p->seen[i]))
-			want_contents(p, l, p->seen[i].code, k++ < WHOLE_PRINTS);
+			want_contents(p, l, p->seen[i].code);
 	rmem_batch_fetch(&p->batch);
 }
 
@@ -440,8 +430,6 @@ static void leave_copies(struct pystack *p, const struct pystack_target *t, stru
 void codes_verify(struct pystack *p, const struct pystack_target *t, struct thread *th,
 		  uint32_t n)
 {
-	uint32_t k = 0;
-
 	look_up(p, t, n);
 	look_at_functions(p, t, th, n);
 	for (uint32_t i = 0; i < n; i++)
@@ -450,7 +438,7 @@ void codes_verify(struct pystack *p, const struct pystack_target *t, struct thre
 	fetch(p, t, n);
 	for (uint32_t i = 0; i < n; i++)
 		if (to_verify(&p->seen[i]) && p->seen[i].code->stamp != p->stamp)
-			verify(p, t, th, &p->seen[i], k++ < WHOLE_PRINTS);
+			verify(p, t, th, &p->seen[i]);
 	leave_copies(p, t, th, n);
 }
 

@@ -33,9 +33,6 @@ enum {
 	CHUNK_MAX = 256 << 10,
 	FUNC_SKIP = 100,
 	CFRAME_BYTES = 24, /* sizeof(_PyCFrame), 3.11 and 3.12 */
-	/* Without a counter (3.11): codes nearest the leaf whose line table and file are
-	 * compared too; further out the header, with all its pointers, and the name. */
-	WHOLE_PRINTS = 2,
 };
 
 /* Memory that recent walks of a thread touched. */
@@ -103,7 +100,6 @@ struct code {
 	uint32_t versions;     /* the interpreter's count when last verified, 0: none */
 	uint32_t func_version; /* of a function that had this code then, 0: none */
 	raddr func;
-	struct pycode_print name_print; /* pycode_fingerprint_name() of print */
 	uint8_t func_skip; /* times its function need not be asked: it told nothing */
 	bool bad;
 };

@@ -45,7 +45,7 @@ enum tape_type {
 	TAPE_SIDE,	 /* a record of our own making about what was before */
 	TAPE_JUDGED,	 /* the reader of @SLOT queued a sample; ends its story */
 	TAPE_WALK_READ, /* of a tape of the walk alone: the walk reads, and at TAPE_WALK ... */
-	TAPE_WALK,	/* ... it ends. No read since the one before: those serve again */
+	TAPE_WALK,	/* ... it ends */
 	/* What outputs got, with its names; replay passes over these. Numbers go up by one. */
 	TAPE_TEXT,     /* text @INDEX is @BYTES */
 	TAPE_FUNC,     /* Python function @INDEX: texts @FUNC_NAME and @FUNC_FILE, and lines */

@@ -87,6 +87,21 @@ def test_lines_are_right_while_code_is_instrumented(py, hook):
     all_right(verdict, run, share=0.1)
 
 
+@each(py=[py for py in harness.older_pythons() + harness.wanted_pythons() if py.minor() not in ("3.6", "3.7")])
+def test_lines_are_of_the_code_that_runs(py):
+    """Not of one that lay there before, of the same name; as a caller, far from the leaf."""
+    target = Target(py, "relined.py")
+    out = os.path.join(harness.folder(), "out.folded")
+    run = harness.pysampled("-p", target.pid, "-F", 499, "-d", 2, "--no-native", "-o", out).ok()
+    stacks = [dict((name, line) for name, _, line in harness.python_frames(frames))
+              for frames, _ in sure(harness.read_folded(out))]
+    pairs = [(stack["middle"], 100 + int(name[len("via_"):])) for stack in stacks for name in stack
+             if name.startswith("via_") and "middle" in stack]
+    wrong = [pair for pair in pairs if pair[0] != pair[1]]
+    check(not wrong, "lines of other code: %s, of %d stacks", wrong[:3], len(pairs))
+    enough(len({line for line, _ in pairs}) > 4, "too few kinds of stacks: %s", run)
+
+
 @each_python
 def test_the_stacks_of_interpreters_are_their_threads(py):
     need_fifo()

@@ -13,15 +13,15 @@
 #include "sample/sample.h"
 #include "targets/tape_target.h"
 
-enum { MAX_TARGETS = 64, MAX_CPUS = 64, MAX_READS = 16384 };
+enum { MAX_TARGETS = 64, MAX_CPUS = 64, MAX_READS = 65536 };
 
-/* What one CPU's reader read for its current sample. */
+/* What one CPU's reader read. A version that reads more is told what was there before: the
+ * latest read that holds it answers. */
 struct cpu {
 	struct pystack *stacks;
 	struct walk_player *player;
 	struct rmem_chunk reads[MAX_READS];
 	size_t n_reads;
-	bool served; /* a verdict has used them: the next READ starts anew */
 	uint32_t index;
 };
 
@@ -78,9 +78,6 @@ static void play_read(struct walk_player *p, struct bytes chunk)
 	tape_field(chunk, TAPE_BYTES, &b);
 	if (!c || (!tape_get(chunk, TAPE_CODE, 0) && b.n != n))
 		return;
-	if (c->served)
-		c->n_reads = 0;
-	c->served = false;
 	if (c->n_reads < MAX_READS)
 		c->reads[c->n_reads++] = (struct rmem_chunk){
 			.at = tape_get(chunk, TAPE_AT, 0),
@@ -152,7 +149,6 @@ static void play_walk(struct walk_player *p, struct bytes chunk)
 	rmem_image_init(&image, c->reads, c->n_reads);
 	r = pystack_read(c->stacks, t, &image.base, (pid_t)tape_get(chunk, TAPE_TID, 0),
 			 (pid_t)tape_get(chunk, TAPE_KEY, 0));
-	c->served = true;
 	if (!strcmp(prov, "torn"))
 		r.n = 0; /* what was thrown away then is not shown now */
 	print_stack(p, c, &r, agree(prov, &r));

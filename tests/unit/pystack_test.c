@@ -160,26 +160,24 @@ static void put_letter(struct fix *f, char code, pyoff field, char letter)
 	*(char *)world_mem(f->w, str + f->w->l.str.ascii_data) = letter;
 }
 
-/* Without a counter even the same pointers may hold other contents. Of the two codes nearest
- * the leaf all are looked at, further out the name. */
+/* Without a counter even the same pointers may hold other contents, in whichever frame. */
 static void replaced_contents(void **state)
 {
 	struct fix *f = fix_create(0x030b);
 	const struct pylayout *l = &f->w->l;
 
-	stack(f, "abc", NULL);
-	assert_string_equal(read_stack(f), "a3 b3 c3");
-	put_letter(f, 'a', l->code.qualname, 'y');
-	assert_string_equal(read_stack(f), "y3 b3 c3");
-	put_letter(f, 'c', l->code.qualname, 'x');
-	assert_string_equal(read_stack(f), "y3 b3 x3");
+	stack(f, "abcde", NULL);
+	assert_string_equal(read_stack(f), "a3 b3 c3 d3 e3");
 	assert_int_equal(f->last_id, 5);
-	put_letter(f, 'b', l->code.filename, 'f');
-	assert_string_equal(read_stack(f), "y3 b3 x3");
-	assert_int_equal(f->last_id, 6);
-	put_letter(f, 'c', l->code.filename, 'f');
-	assert_string_equal(read_stack(f), "y3 b3 x3");
-	assert_int_equal(f->last_id, 6);
+	put_letter(f, 'a', l->code.qualname, 'y');
+	assert_string_equal(read_stack(f), "y3 b3 c3 d3 e3");
+	put_letter(f, 'e', l->code.qualname, 'x');
+	assert_string_equal(read_stack(f), "y3 b3 c3 d3 x3");
+	assert_int_equal(f->last_id, 7);
+	for (const char *code = "abcde"; *code; code++)
+		put_letter(f, *code, l->code.filename, 'f');
+	assert_string_equal(read_stack(f), "y3 b3 c3 d3 x3");
+	assert_int_equal(f->last_id, 12);
 	fix_destroy(f);
 }
 
