@@ -197,6 +197,7 @@ void recorder_destroy(struct recorder *r)
 	free(r->deciders);
 	attach_deinit(&r->attach);
 	waits_destroy(r->waits);
+	ticks_deinit(&r->ticks);
 	slots_deinit(&r->config);
 	queue_deinit(&r->own);
 	queue_deinit(&r->traced);

@@ -10,55 +10,22 @@
 #include "record/recorder_int.h"
 #include "base/stats.h"
 
-static void add_ticks(struct cpu_ticks *sum, pid_t pid)
-{
-	uint64_t user, kernel;
-
-	if (proc_times(pid, &user, &kernel) < 0)
-		return;
-	sum->user += user;
-	sum->kernel += kernel;
-}
-
-/* Who has not run needs no second look: there may be many. */
-static void add_target(struct cpu_ticks *sum, struct target *t)
-{
-	if (!t->asleep) {
-		add_ticks(sum, t->pid);
-		return;
-	}
-	sum->user += t->slept_user;
-	sum->kernel += t->slept_kernel;
-}
-
 /* What our own child has used, by its end as well: a zombie is no target any more. */
-static void add_child(struct cpu_ticks *sum, pid_t pid)
+static bool child_use(const struct recorder *r, struct proc_use *ret)
 {
 	uint64_t a_second = (uint64_t)sysconf(_SC_CLK_TCK);
 	struct rusage u;
 
-	if (proc_exists(pid)) {
-		add_ticks(sum, pid);
-	} else if (getrusage(RUSAGE_CHILDREN, &u) == 0) {
-		sum->user += (uint64_t)u.ru_utime.tv_sec * a_second +
+	if (proc_use(r->o.pids[0], ret) == 0)
+		return true;
+	if (getrusage(RUSAGE_CHILDREN, &u) < 0)
+		return false;
+	*ret = (struct proc_use){ 0 };
+	ret->children.user = (uint64_t)u.ru_utime.tv_sec * a_second +
 			     (uint64_t)u.ru_utime.tv_usec * a_second / 1000000;
-		sum->kernel += (uint64_t)u.ru_stime.tv_sec * a_second +
+	ret->children.kernel = (uint64_t)u.ru_stime.tv_sec * a_second +
 			       (uint64_t)u.ru_stime.tv_usec * a_second / 1000000;
-	}
-}
-
-/* By all that are targets now, and by children of theirs that have ended. */
-static struct cpu_ticks ticks_now(struct recorder *r)
-{
-	struct targets *t = &r->tracker.targets;
-	struct cpu_ticks sum = { 0 };
-
-	for (size_t i = 0; r->needs_ticks && i < t->n_all; i++)
-		if (targets_find(t, t->all[i]->pid) == t->all[i])
-			add_target(&sum, t->all[i]);
-	if (r->o.child && !targets_find(t, r->o.pids[0]))
-		add_child(&sum, r->o.pids[0]);
-	return sum;
+	return true;
 }
 
 /* A CPU's own clock also counts what others run there, and idleness; or not who left a cgroup.
@@ -79,15 +46,27 @@ static uint64_t dropped(const struct recorder *r, size_t e)
 	return r->by_table ? run_table_dropped(&r->table, (uint32_t)e) : 0;
 }
 
-/* What they have used by now is their parents' when they end, also if they sleep until then. */
-static void note_sleepers(struct recorder *r)
+/* All that are targets now. Who has not run needs no second look: there may be many. */
+static void note_ticks(struct recorder *r, bool first)
 {
 	struct targets *t = &r->tracker.targets;
+	struct ticks_row *row = r->needs_ticks ? calloc(t->n_all + 1, sizeof(*row)) : NULL;
+	size_t n = 0;
 
-	for (size_t i = 0; r->needs_ticks && i < t->n_all; i++)
-		if (t->all[i]->asleep)
-			proc_times(t->all[i]->pid, &t->all[i]->slept_user,
-				   &t->all[i]->slept_kernel);
+	if (!row)
+		return;
+	for (size_t i = 0; i < t->n_all; i++) {
+		struct target *target = t->all[i];
+
+		row[n].pid = target->pid;
+		row[n].unread = target->asleep && !first;
+		if (targets_find(t, target->pid) == target &&
+		    (row[n].unread || proc_use(target->pid, &row[n].use) == 0))
+			n++;
+	}
+	if (r->o.child && !targets_find(t, r->o.pids[0]) && child_use(r, &row[n].use))
+		row[n++].pid = r->o.pids[0];
+	ticks_look(&r->ticks, row, n);
 }
 
 void recorder_begin_counting(struct recorder *r)
@@ -102,28 +81,29 @@ void recorder_begin_counting(struct recorder *r)
 		r->needs_ticks =
 			r->needs_ticks || runs_for_others(r, a) || samples_a_part(a);
 	}
-	note_sleepers(r);
-	r->ticks_before = r->ticks_after = ticks_now(r);
+	note_ticks(r, true);
+	r->ticks.used = (struct cpu_ticks){ 0 };
+}
+
+void recorder_count_from_now(struct recorder *r, pid_t pid)
+{
+	struct proc_use use;
+
+	if (r->needs_ticks && proc_use(pid, &use) == 0)
+		ticks_known(&r->ticks, pid, &use);
 }
 
 void recorder_note_ticks(struct recorder *r)
 {
-	struct cpu_ticks now;
-
-	if (!r->needs_ticks)
-		return;
-	now = ticks_now(r);
-	/* Who has ended and was waited for elsewhere is missing. */
-	if (now.user + now.kernel > r->ticks_after.user + r->ticks_after.kernel)
-		r->ticks_after = now;
+	note_ticks(r, false);
 }
 
 /* What the scheduler says that a clock would have counted in the targets. */
 static uint64_t scheduled(const struct recorder *r, const struct perf_event_attr *a)
 {
-	uint64_t user = r->ticks_after.user - r->ticks_before.user;
-	uint64_t kernel = r->ticks_after.kernel - r->ticks_before.kernel;
-	uint64_t ticks = (a->exclude_user ? 0 : user) + (a->exclude_kernel ? 0 : kernel);
+	const struct cpu_ticks *used = &r->ticks.used;
+	uint64_t ticks = (a->exclude_user ? 0 : used->user) +
+			 (a->exclude_kernel ? 0 : used->kernel);
 
 	return (int64_t)ticks > 0 ? ticks * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK)) : 0;
 }
@@ -131,8 +111,7 @@ static uint64_t scheduled(const struct recorder *r, const struct perf_event_attr
 /* The part of what @a counted that was where it takes samples, as the scheduler's ticks tell. */
 static double sampled_part(const struct recorder *r, const struct perf_event_attr *a)
 {
-	uint64_t user = r->ticks_after.user - r->ticks_before.user;
-	uint64_t kernel = r->ticks_after.kernel - r->ticks_before.kernel;
+	uint64_t user = r->ticks.used.user, kernel = r->ticks.used.kernel;
 
 	if (!samples_a_part(a) || user + kernel == 0 || (int64_t)user < 0 ||
 	    (int64_t)kernel < 0)

@@ -19,6 +19,7 @@
 #include "record/cpuwatch.h"
 #include "attach/event_place.h"
 #include "record/recorder.h"
+#include "record/ticks.h"
 #include "base/stats.h"
 #include "elf/file_helper.h"
 #include "sample/wire.h"
@@ -26,11 +27,6 @@
 #include "targets/namer.h"
 #include "targets/scope.h"
 #include "targets/tracker.h"
-
-/* CPU time of the targets, in clock ticks. */
-struct cpu_ticks {
-	uint64_t user, kernel;
-};
 
 enum { RECORDER_UNKNOWN = 16, RECORDER_NICE = -10 /* of the control thread */ };
 
@@ -63,7 +59,7 @@ struct recorder {
 	int cgroup;				     /* the folder of the targets' own; -1 */
 	uint64_t counted_before[SESSION_MAX_EVENTS]; /* occurrences before the begin */
 	uint64_t dropped_before[SESSION_MAX_EVENTS];
-	struct cpu_ticks ticks_before, ticks_after; /* at the begin, and when last noted */
+	struct ticks ticks;
 	bool needs_ticks;  /* a clock's events do not tell what they are to be compared with */
 	uint64_t noted_ns; /* the last note */
 	uint64_t pace_ns;  /* when recorder_pace() looks next */
@@ -128,6 +124,9 @@ void recorder_detach(struct recorder *r);
 
 /* recorder_balance.c: what occurred before is no part of the recording. */
 void recorder_begin_counting(struct recorder *r);
+
+/* recorder_balance.c: what a process that joins has used by now is none of the recording's. */
+void recorder_count_from_now(struct recorder *r, pid_t pid);
 
 /* recorder_balance.c: keep in mind what CPU time the targets have used, if that is of
  * interest: now and then, for who ends can't be asked any more, and at the end. */

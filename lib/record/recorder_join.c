@@ -141,6 +141,7 @@ void recorder_join(struct recorder *r)
 
 	while (r->joins && (pid = joins_run(r->joins))) {
 		recorder_introduce(r, pid, now_ns());
+		recorder_count_from_now(r, pid);
 		note_unseen(r, pid);
 		attach_joined(r, pid);
 	}
@@ -159,6 +160,7 @@ void recorder_stranger(struct recorder *r, const struct ctl_msg *m)
 	/* A reader has seen it map a known interpreter, and samples it already. */
 	tracker_new(&r->tracker, m->pid, births_execed(r->config.births, m->pid));
 	recorder_introduce(r, m->pid, m->time);
+	recorder_count_from_now(r, m->pid);
 	if (!r->by_table) /* its exec did not end its time as a stranger */
 		note_unseen(r, m->pid);
 	stranger_filter_add(&r->filter, m->pid, 0);

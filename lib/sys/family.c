@@ -193,7 +193,8 @@ static uint64_t own_cpu_ns(pid_t pid)
 
 	proc_cpu_ns(pid, &ret);
 	proc_use(pid, &use);
-	return ret + use.children * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK));
+	return ret + (use.children.user + use.children.kernel) *
+			     (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
 uint64_t family_cpu_ns(pid_t pid)

@@ -273,21 +273,6 @@ int proc_introduce(pid_t pid, char comm[16], uint64_t *root, uint64_t *age)
 	return 0;
 }
 
-int proc_times(pid_t pid, uint64_t *user, uint64_t *kernel)
-{
-	_cleanup_free_ char *text = NULL;
-	const char *fields = stat_fields(pid, pid, &text);
-	unsigned long long u, k, cu, ck;
-
-	/* Fields 14 to 17: utime, stime, cutime, cstime. */
-	if (!fields || sscanf(fields, "%*c%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%llu%llu%llu%llu", &u,
-			      &k, &cu, &ck) != 4)
-		return -ESRCH;
-	*user = u + cu;
-	*kernel = k + ck;
-	return 0;
-}
-
 int proc_cpu_ns(pid_t pid, uint64_t *ret)
 {
 	enum { CPUCLOCK_SCHED = 2 }; /* include/linux/posix-timers.h */
@@ -299,20 +284,21 @@ int proc_cpu_ns(pid_t pid, uint64_t *ret)
 	return 0;
 }
 
-/* Fields 4, 14 to 17 and 23, vsize. */
+/* Fields 4, 14 to 17, 22 and 23, vsize. */
 int proc_use(pid_t pid, struct proc_use *ret)
 {
 	_cleanup_free_ char *text = NULL;
 	const char *fields = stat_fields(pid, pid, &text);
-	unsigned long long u, k, cu, ck, memory;
+	unsigned long long u, k, cu, ck, begun, memory;
 
 	if (!fields || sscanf(fields,
 			      "%*c%d%*s%*s%*s%*s%*s%*s%*s%*s%*s%llu%llu%llu%llu%*s%*s%*s%*s"
-			      "%*s%llu",
-			      &ret->parent, &u, &k, &cu, &ck, &memory) != 6)
+			      "%llu%llu",
+			      &ret->parent, &u, &k, &cu, &ck, &begun, &memory) != 7)
 		return -ESRCH;
-	ret->children = cu + ck;
-	ret->ticks = u + k + ret->children;
+	ret->own = (struct cpu_ticks){ u, k };
+	ret->children = (struct cpu_ticks){ cu, ck };
+	ret->begun = begun;
 	ret->memory = memory;
 	return 0;
 }

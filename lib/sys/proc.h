@@ -127,18 +127,19 @@ bool proc_is_elsewhere(pid_t pid);
 /* For qsort() and bsearch() of numbers of processes, ascending. */
 int proc_compare_pids(const void *a, const void *b);
 
-/* CPU time of a process and of its children that have ended and were waited for, in clock
- * ticks (sysconf(_SC_CLK_TCK)): in user mode and in the kernel. 0 or -ESRCH. */
-int proc_times(pid_t pid, uint64_t *user, uint64_t *kernel);
-
 /* CPU time of all threads of a process, those that have ended among them, in ns. 0 or -errno. */
 int proc_cpu_ns(pid_t pid, uint64_t *ret);
+
+/* CPU time in clock ticks (sysconf(_SC_CLK_TCK)): in user mode and in the kernel. */
+struct cpu_ticks {
+	uint64_t user, kernel;
+};
 
 /* Of a process, by one look. */
 struct proc_use {
 	pid_t parent;
-	uint64_t ticks;	   /* as proc_times(): all of it */
-	uint64_t children; /* of these, those of its children */
+	struct cpu_ticks own, children; /* children: of those that ended and were waited for */
+	uint64_t begun; /* in clock ticks since boot */
 	bool memory;	/* as proc_tgid_memory() */
 };
 

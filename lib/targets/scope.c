@@ -220,7 +220,11 @@ static size_t those_that_fit(const struct scope *s, const pid_t *pids, size_t n,
 
 		if (proc_use(pids[i], &use) == 0 && use.memory &&
 		    !is_ours(pids[i], use.parent) && rest_fits(s, pids[i]))
-			ret[n_fit++] = (struct busy){ use.ticks, pids[i] };
+			ret[n_fit++] = (struct busy){
+				use.own.user + use.own.kernel + use.children.user +
+					use.children.kernel,
+				pids[i]
+			};
 	}
 	return n_fit;
 }

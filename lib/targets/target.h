@@ -68,7 +68,6 @@ struct target {
 	raddr runtime;
 	size_t n_maps;		 /* when its interpreter was found */
 	struct pyfind_code code; /* of the process in which it was proven; control thread */
-	uint64_t slept_user, slept_kernel; /* asleep only: what it had used, in clock ticks */
 	uint64_t doubt_ns; /* when to look whether it has ended untold; 0: need not */
 	uint64_t doubt_pause_ns;
 	uint64_t retired; /* its number, from epoch_retire(); 0: it is published */

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * ticks - the CPU time that the targets use while they are recorded, in clock ticks. Pure.
+ *
+ * It is looked at now and then. A process that has ended since the last look tells what it has
+ * used by its parent alone, which has all of it from when it was waited for, also what the
+ * process had used before the recording and what was counted at looks before: that is owed.
+ * Of one whose parent is no target, or does not wait, what it used since the last look is
+ * missing.
+ */
+#ifndef TICKS_H
+#define TICKS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "sys/proc.h"
+
+struct ticks_row {
+	pid_t pid;
+	bool unread; /* it has not run since the last look, and @use says nothing */
+	struct proc_use use;
+	struct cpu_ticks owed; /* of what its children had used, this was counted, or is of before */
+};
+
+struct ticks {
+	struct ticks_row *row; /* the targets of the last look; ascending */
+	size_t n;
+	struct cpu_ticks used; /* since they were known */
+};
+
+void ticks_deinit(struct ticks *t);
+
+/* What @pid has used by now is from before it was a target. 0 or -ENOMEM. */
+int ticks_known(struct ticks *t, pid_t pid, const struct proc_use *use);
+
+/* A look at all @n targets, in @row, malloc'ed and owned from now on. Those that are not known were
+ * born since. */
+void ticks_look(struct ticks *t, struct ticks_row *row, size_t n);
+
+#endif
