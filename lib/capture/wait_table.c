@@ -74,7 +74,7 @@ struct wait *wait_table_out(struct wait_table *t, pid_t pid, pid_t tid, uint64_t
 		return w;
 	w->asleep = true;
 	w->preempted = preempted;
-	w->read = false;
+	w->tried = w->read = false;
 	w->regs_known = w->regs_ns >= w->in && time - w->regs_ns < REGS_NS;
 	w->ticks = 0;
 	w->weight = 0;

@@ -23,6 +23,7 @@ struct wait {
 	pid_t pid, tid;
 	bool asleep;	/* off its CPU since @out; else the rest says nothing */
 	bool preempted; /* it did not want to leave */
+	bool tried;	/* reading its stack has begun: the caller's */
 	bool read;	/* its stack is known: the caller's */
 	bool strange;	/* its process was no target at the last tick: the caller's */
 	bool regs_known;

@@ -40,6 +40,7 @@ struct waits {
 	struct cpu_slot slot;  /* of no CPU: its queues, its guard, its reader */
 	struct wait_post post; /* what readers tell */
 	_Atomic bool stop;
+	bool ended;
 	_Atomic uint64_t told_ns;
 	bool begun;
 	uint64_t period_ns, base_ns, start_ns, last_ns;
@@ -166,7 +167,7 @@ static int by_time(const void *a, const void *b)
 
 	if (x->time != y->time)
 		return x->time < y->time ? -1 : 1;
-	return x->type == WAIT_MSG_REGS ? -1 : y->type == WAIT_MSG_REGS;
+	return (y->type == WAIT_MSG_REGS) - (x->type == WAIT_MSG_REGS);
 }
 
 static void collect(struct waits *w)
@@ -181,6 +182,13 @@ static void collect(struct waits *w)
 		qsort(w->late, w->n_late, sizeof(*w->late), by_time);
 }
 
+static void leaves(struct waits *w, pid_t pid, pid_t tid, uint64_t time, bool preempted,
+		   struct wait *over)
+{
+	if (!wait_table_out(&w->table, pid, tid, time, preempted, over))
+		atomic_store(&w->post.blind, true);
+}
+
 static void apply(struct waits *w, const struct wait_message *m)
 {
 	struct wait over = { 0 };
@@ -192,8 +200,8 @@ static void apply(struct waits *w, const struct wait_message *m)
 		if (births_ending(w->c->births, m->tid, m->time))
 			wait_table_in(&w->table, m->tid, m->time, true, &over);
 		else
-			wait_table_out(&w->table, m->pid, m->tid, m->time,
-				       m->type == WAIT_MSG_PREEMPTED, &over);
+			leaves(w, m->pid, m->tid, m->time, m->type == WAIT_MSG_PREEMPTED,
+			       &over);
 		break;
 	case WAIT_MSG_REGS:
 		wait_table_regs(&w->table, m->tid, m->time, m->regs, m->n_regs);
@@ -324,13 +332,14 @@ static void read_one(struct waits *w, struct wait *wait)
 	}
 	p->hold = (struct hold){ .t0 = wait->out, .t_out = wait->out, .in_kernel = true };
 	r->n_pend = 1;
-	wait->read = true;
+	wait->tried = true; /* and no more, if that hangs */
 	if (hold_walk(r, p, &walk)) {
 		if (r->wait == Q_WAIT_SLEEP && wants_gil(r, &at, &walk))
 			r->wait = Q_WAIT_GIL;
 		prove(r, &walk, wait);
 		hold_judge(r, &walk);
 	}
+	wait->read = true;
 	r->n_pend = 0;
 	epoch_leave(&r->slot->targets);
 	emit_codes_gone(r);
@@ -351,7 +360,7 @@ static void read_some(struct waits *w, bool fresh, uint64_t until)
 	for (size_t i = 0; i < n; i++) {
 		struct wait *wait = &w->table.all[(w->turn + i) % n];
 
-		if (!wait->asleep || !wait->ticks || wait->read || is_fresh(w, wait) != fresh)
+		if (!wait->asleep || !wait->ticks || wait->tried || is_fresh(w, wait) != fresh)
 			continue;
 		if (own_ns() > until) {
 			w->turn = (w->turn + i) % n;
@@ -392,6 +401,20 @@ static void adapt(struct waits *w, bool over)
 	w->short_of_time = false;
 }
 
+/* All that happened until @at, and a tick there. */
+static void tick_at(struct waits *w, uint64_t at)
+{
+	uint64_t distance = at - w->last_ns;
+
+	w->last_ns = at;
+	collect(w);
+	apply_until(w, at);
+	end_strangers(w, at);
+	wait_table_tick(&w->table, at, distance);
+	if (atomic_exchange(&w->post.blind, false))
+		STATS_ADD(w->c->stats, side_lost, 1);
+}
+
 static void tick(struct waits *w)
 {
 	uint64_t distance = draw_around(&w->slot.reader->random, w->period_ns);
@@ -400,17 +423,11 @@ static void tick(struct waits *w)
 	sleep_until(w, at);
 	if (atomic_load(&w->stop))
 		return;
-	w->last_ns = at;
-	collect(w);
-	apply_until(w, at);
-	end_strangers(w, at);
-	wait_table_tick(&w->table, at, distance);
+	tick_at(w, at);
 	until = own_ns() + MAX(distance / READ_PART, (uint64_t)READ_LEAST_NS);
 	read_some(w, true, until);
 	read_some(w, false, until);
 	adapt(w, own_ns() > until);
-	if (atomic_exchange(&w->post.blind, false))
-		STATS_ADD(w->c->stats, side_lost, 1);
 }
 
 /* Who sleeps when the recording begins. */
@@ -421,8 +438,11 @@ static void list_threads(void *arg, struct target *t)
 	struct wait over;
 	size_t n = 0;
 
-	if (proc_tasks(t->pid, &tids, &n) < 0)
+	if (proc_tasks(t->pid, &tids, &n) < 0) {
+		if (proc_exists(t->pid))
+			atomic_store(&w->post.blind, true);
 		return;
+	}
 	for (size_t i = 0; i < n; i++) {
 		char state = proc_state(t->pid, tids[i]);
 		bool wanted = !w->c->n_tids;
@@ -430,7 +450,7 @@ static void list_threads(void *arg, struct target *t)
 		for (size_t k = 0; k < w->c->n_tids; k++)
 			wanted = wanted || w->c->tids[k] == tids[i];
 		if (wanted && state && !strchr("RZX", state))
-			wait_table_out(&w->table, t->pid, tids[i], w->start_ns, false, &over);
+			leaves(w, t->pid, tids[i], w->start_ns, false, &over);
 	}
 }
 
@@ -446,19 +466,24 @@ static void begin(struct waits *w)
 }
 
 /* Those that go on end now. */
+static void give_rest(struct waits *w)
+{
+	for (size_t i = 0; i < w->table.n; i++)
+		if (w->table.all[i].asleep)
+			give(w, &w->table.all[i], w->last_ns);
+	w->ended = true;
+}
+
+/* What began since the last tick had none: the end is as good a moment for one as any. */
 static void end(struct waits *w)
 {
 	uint64_t now = now_ns();
 
-	collect(w);
-	apply_until(w, now);
-	for (int tick = 0; tick < 2; tick++)
-		end_strangers(w, now);
+	end_strangers(w, now);
+	tick_at(w, now);
 	read_some(w, true, own_ns() + LAST_NS);
 	read_some(w, false, own_ns() + LAST_NS);
-	for (size_t i = 0; i < w->table.n; i++)
-		if (w->table.all[i].asleep)
-			give(w, &w->table.all[i], now);
+	give_rest(w);
 }
 
 static void run(struct waits *w)
@@ -613,4 +638,9 @@ void waits_stop(struct waits *w)
 		return;
 	atomic_store(&w->stop, true);
 	reader_stop(&w->slot);
+	if (w->ended || !w->begun)
+		return;
+	/* It hangs in a read: what was not read by then stays unread. */
+	tick_at(w, now_ns());
+	give_rest(w);
 }

@@ -210,10 +210,9 @@ static void end_wait(struct resolver *r, const struct q_wait *q)
 {
 	struct waiting_one one;
 
-	if (!waiting_take(&r->waiting, q->tid, q->out, &one)) {
-		STATS_ADD(r->c.session->stats, lost, 1);
+	/* Its sample was lost, and counted then. */
+	if (!waiting_take(&r->waiting, q->tid, q->out, &one))
 		return;
-	}
 	/* Outputs want samples in the order of time. */
 	one.sample.time = q->time;
 	one.sample.period = q->weight;

@@ -509,6 +509,18 @@ static void without_names(void **state)
 	resolve(f, "1 torn: k1 n:? [torn]\n");
 }
 
+/* The end of a wait whose sample had no room, which was counted where that was seen. */
+static void a_wait_without_its_sample_is_lost_once(void **state)
+{
+	struct fix *f = *state;
+	uint64_t lost = STATS_GET(&stats, lost);
+	struct q_wait over = { .time = 5, .out = 2, .weight = 3, .tid = 71 };
+
+	put(f, 0, Q_WAIT, &over, sizeof(over));
+	resolve(f, "round\n");
+	assert_int_equal(STATS_GET(&stats, lost), lost);
+}
+
 static void lost_and_throttled_are_counted(void **state)
 {
 	struct fix *f = *state;
@@ -650,6 +662,7 @@ int main(void)
 		TEST(stacks),
 		TEST(counted_as_given),
 		TEST(without_names),
+		TEST(a_wait_without_its_sample_is_lost_once),
 		TEST(lost_and_throttled_are_counted),
 		TEST(tape_records_pass_through),
 		TEST(tape_has_own_records),

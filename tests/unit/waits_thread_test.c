@@ -16,6 +16,8 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 
 #include "capture/reader_int.h"
 #include "capture/wait_post.h"
@@ -35,7 +37,19 @@ static struct {
 	int busy; /* so often its end is waited for in vain */
 	void (*on_nap)(void);
 	void *arg;
+	_Atomic bool hangs; /* reads do, until the other end of this is closed */
+	int hang[2];
 } gate;
+
+ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned long n_to,
+			 const struct iovec *from, unsigned long n_from, unsigned long flags)
+{
+	char c;
+
+	while (gate.hangs && gettid() != getpid() && read(gate.hang[0], &c, 1) < 0)
+		;
+	return syscall(SYS_process_vm_readv, pid, to, n_to, from, n_from, flags);
+}
 
 int clock_nanosleep(clockid_t clock, int flags, const struct timespec *t,
 		    struct timespec *left)
@@ -555,7 +569,7 @@ static void from_the_beginning_to_the_end(void **state)
 	struct q_wait over;
 	pthread_t t[2];
 	pid_t tids[2];
-	uint64_t before;
+	uint64_t before, out;
 
 	sem_init(&others.begun, 0, 0);
 	sem_init(&others.end, 0, 0);
@@ -579,15 +593,20 @@ static void from_the_beginning_to_the_end(void **state)
 	expect_sample(x, "exact a3 b3 sleep", FAKE_TID, x->tick - x->distance - 1000);
 	expect_sample(x, "nopython sleep", others.sleeper, START);
 	assert_int_equal(at.pc, fake_sample(x->f)->user_ip);
-	post(x, 0, FAKE_TID + 1, x->tick - 1, "out"); /* no tick falls into that */
+	out = x->tick - 1;
+	post(x, 0, FAKE_TID + 1, out, "out"); /* into which the end falls alone */
 	before = now_ns();
 	stop(x);
+	expect_sample(x, "nopython sleep", FAKE_TID + 1, out);
 	for (int i = 0; i < 2; i++) {
 		assert_string_equal("over", next(x, &over));
 		assert_int_equal(i ? FAKE_TID : others.sleeper, over.tid);
 		assert_in_range(over.time, before, now_ns());
 		assert_int_equal(over.time - over.out, over.weight);
 	}
+	assert_string_equal("over", next(x, &over));
+	assert_int_equal(FAKE_TID + 1, over.tid);
+	assert_int_equal(over.time - (x->tick - x->distance), over.weight);
 	expect_none(x);
 	sem_post(&others.end);
 	pthread_join(t[0], NULL);
@@ -606,6 +625,65 @@ static void ends_late(void **state)
 	gate.busy = 1000;
 	stop(x);
 	assert_string_equal("over", next(x, &over));
+}
+
+/* A read that hangs as it ends takes no other wait with it: what was read is given, what was
+ * not is told. */
+static void a_read_hangs_at_the_end(void **state)
+{
+	struct fix *x = *state;
+	struct q_wait over;
+
+	begin(x);
+	post(x, 0, FAKE_TID, x->tick - 1000, "out");
+	let_go(x);
+	expect_sample(x, "exact a3 b3 sleep", FAKE_TID, x->tick - x->distance - 1000);
+	post(x, 0, FAKE_TID + 1, x->tick - 1, "out");
+	post(x, 0, FAKE_TID + 2, x->tick - 1, "out");
+	assert_int_equal(0, pipe(gate.hang));
+	gate.hangs = true;
+	stop(x);
+	assert_true(waits_stuck(x->w));
+	assert_string_equal("over", next(x, &over));
+	assert_int_equal(FAKE_TID, over.tid);
+	for (int i = 1; i <= 2; i++) {
+		assert_string_equal("torn sleep unread", next(x, &over));
+		assert_int_equal(FAKE_TID + i, fake_sample(x->f)->sample.tid);
+		assert_true(fake_sample(x->f)->sample.period > 0);
+	}
+	expect_none(x);
+	assert_int_equal(2, fake_counted(x->f, waits_unread));
+	close(gate.hang[1]);
+	while (waits_stuck(x->w))
+		waits_watch(x->w);
+	close(gate.hang[0]);
+}
+
+/* One that hangs before is told as unread when it is over, and not read again. */
+static void a_read_hangs(void **state)
+{
+	struct fix *x = *state;
+	pid_t pid = 0;
+
+	begin(x);
+	post(x, 0, FAKE_TID, x->tick - 1000, "out");
+	assert_int_equal(0, pipe(gate.hang));
+	gate.hangs = true;
+	sem_post(&gate.go);
+	while (!pid)
+		pid = waits_watch(x->w);
+	assert_int_equal(getpid(), pid);
+	gate.hangs = false;
+	close(gate.hang[1]);
+	arrive(x);
+	post(x, 0, FAKE_TID, x->tick - 500, "in");
+	let_go(x);
+	expect_sample(x, "torn sleep unread", FAKE_TID, x->tick - x->distance - 500);
+	expect_none(x);
+	assert_int_equal(1, fake_counted(x->f, waits_unread));
+	while (waits_stuck(x->w))
+		waits_watch(x->w);
+	close(gate.hang[0]);
 }
 
 /* --- ticks --- */
@@ -646,6 +724,8 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(from_the_beginning_to_the_end, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(a_read_hangs_at_the_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_read_hangs, setup, teardown),
 		cmocka_unit_test_setup_teardown(ends_late, setup, teardown),
 		cmocka_unit_test_setup_teardown(ticks_come_at_random, setup, teardown),
 	};
