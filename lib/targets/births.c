@@ -19,6 +19,7 @@ struct birth {
 	/* When it was forked; and by whom: the thread's number, its process's, and the rest a
 	 * mark of the time and the process. */
 	_Atomic uint64_t forked, by;
+	_Atomic uint64_t born;	/* a thread: when one with such a number was forked last */
 	_Atomic uint64_t ended; /* a thread: ended_of() */
 };
 
@@ -144,7 +145,7 @@ static bool has_ended(uint64_t ended, pid_t tid, uint64_t time, uint64_t us)
 	return ended && since % (UINT64_C(1) << PID_BITS) == 0 && since >> PID_BITS < us;
 }
 
-/* Who had that number has ended. */
+/* At @time somebody got the number @tid: who had it before has ended. */
 static void note_born(struct birth *of, pid_t tid, uint64_t time)
 {
 	enum { LONG_US = 1800000000 };
@@ -152,6 +153,14 @@ static void note_born(struct birth *of, pid_t tid, uint64_t time)
 
 	if (has_ended(ended, tid, time, LONG_US))
 		atomic_compare_exchange_strong(&of->ended, &ended, 0);
+}
+
+/* The record of an end may be read after that of a later birth, and while another reader notes
+ * that. */
+static void note_end(struct birth *of, pid_t tid, uint64_t time)
+{
+	atomic_store(&of->ended, ended_of(tid, time));
+	note_born(of, tid, atomic_load(&of->born));
 }
 
 /* A PERF_RECORD_FORK, or a PERF_RECORD_EXIT. */
@@ -176,10 +185,10 @@ static void note_fork(struct births *b, const struct perf_ring *ring, uint64_t p
 	if (r.h.type == PERF_RECORD_EXIT) {
 		/* Unless the thread that called exec has its number by now. */
 		if (births_execed(b, (pid_t)r.tid) < r.time)
-			atomic_store(&birth_of(b, (pid_t)r.tid)->ended,
-				     ended_of((pid_t)r.tid, r.time));
+			note_end(birth_of(b, (pid_t)r.tid), (pid_t)r.tid, r.time);
 		return;
 	}
+	raise_to(&birth_of(b, (pid_t)r.tid)->born, r.time);
 	note_born(birth_of(b, (pid_t)r.tid), (pid_t)r.tid, r.time);
 	if (r.pid == r.ppid)
 		return;

@@ -132,6 +132,11 @@ static void born_with_that_number(void **state)
 	note_task(f, PERF_RECORD_EXIT, TID, 8000000);
 	note_task(f, PERF_RECORD_FORK, TID, 6000000);
 	assert_true(births_ending(f->b, TID, 9000000));
+	note_task(f, PERF_RECORD_FORK, TID, 12000000);
+	note_task(f, PERF_RECORD_EXIT, TID, 11000000); /* of another ring */
+	assert_false(births_ending(f->b, TID, 13000000));
+	note_task(f, PERF_RECORD_EXIT, TID, 14000000);
+	assert_true(births_ending(f->b, TID, 15000000));
 }
 
 /* A thread that is not the main one calls exec: that one ends, and its number is the other's.
