@@ -14,7 +14,8 @@ enum wait_message_type {
 	WAIT_MSG_PREEMPTED,
 	WAIT_MSG_IN,
 	WAIT_MSG_REGS,
-	WAIT_MSG_ENDED
+	WAIT_MSG_ENDED,
+	WAIT_MSG_ASLEEP /* by /proc: no reader tells it */
 };
 
 struct wait_message {

@@ -26,6 +26,11 @@ static struct wait *find(struct wait_table *t, pid_t tid)
 	return i == IDMAP_NONE ? NULL : &t->all[i];
 }
 
+bool wait_table_has(const struct wait_table *t, pid_t tid)
+{
+	return idmap_get(&t->by_tid, (uint64_t)tid) != IDMAP_NONE;
+}
+
 static struct wait *add(struct wait_table *t, pid_t pid, pid_t tid)
 {
 	struct wait *w = find(t, tid);

@@ -39,6 +39,7 @@ struct waits {
 	struct reader_config *c;
 	struct cpu_slot slot;  /* of no CPU: its queues, its guard, its reader */
 	struct wait_post post; /* what readers tell */
+	struct queue joined;   /* struct wait_message of the control thread's */
 	_Atomic bool stop;
 	bool ended;
 	_Atomic uint64_t told_ns;
@@ -170,14 +171,20 @@ static int by_time(const void *a, const void *b)
 	return (y->type == WAIT_MSG_REGS) - (x->type == WAIT_MSG_REGS);
 }
 
-static void collect(struct waits *w)
+static void keep_all(struct waits *w, struct queue *q)
 {
 	const struct queue_record *rec;
 
+	for (; (rec = queue_peek(q)); queue_pop(q))
+		keep(w, rec);
+}
+
+static void collect(struct waits *w)
+{
 	wake_readers(w);
 	for (uint32_t i = 0; i < w->c->n_slots; i++)
-		for (; (rec = queue_peek(&w->post.in[i])); queue_pop(&w->post.in[i]))
-			keep(w, rec);
+		keep_all(w, &w->post.in[i]);
+	keep_all(w, &w->joined);
 	if (w->n_late)
 		qsort(w->late, w->n_late, sizeof(*w->late), by_time);
 }
@@ -203,6 +210,11 @@ static void apply(struct waits *w, const struct wait_message *m)
 			leaves(w, m->pid, m->tid, m->time, m->type == WAIT_MSG_PREEMPTED,
 			       &over);
 		break;
+	case WAIT_MSG_ASLEEP:
+		/* Else its switches have told more. */
+		if (!wait_table_has(&w->table, m->tid))
+			leaves(w, m->pid, m->tid, m->time, false, &over);
+		return;
 	case WAIT_MSG_REGS:
 		wait_table_regs(&w->table, m->tid, m->time, m->regs, m->n_regs);
 		return;
@@ -430,28 +442,48 @@ static void tick(struct waits *w)
 	adapt(w, own_ns() > until);
 }
 
-/* Who sleeps when the recording begins. */
-static void list_threads(void *arg, struct target *t)
+static bool is_wanted(const struct waits *w, pid_t tid)
 {
-	struct waits *w = arg;
+	bool wanted = !w->c->n_tids;
+
+	for (size_t i = 0; i < w->c->n_tids; i++)
+		wanted = wanted || w->c->tids[i] == tid;
+	return wanted;
+}
+
+/* Tells @take of each thread of @pid that sleeps, and when that was not known yet. */
+static void each_asleep(struct waits *w, pid_t pid,
+			void (*take)(struct waits *w, pid_t pid, pid_t tid, uint64_t before))
+{
 	_cleanup_free_ pid_t *tids = NULL;
-	struct wait over;
 	size_t n = 0;
 
-	if (proc_tasks(t->pid, &tids, &n) < 0) {
-		if (proc_exists(t->pid))
+	if (proc_tasks(pid, &tids, &n) < 0) {
+		if (proc_exists(pid))
 			atomic_store(&w->post.blind, true);
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
-		char state = proc_state(t->pid, tids[i]);
-		bool wanted = !w->c->n_tids;
+		uint64_t before = now_ns();
+		char state = is_wanted(w, tids[i]) ? proc_state(pid, tids[i]) : 0;
 
-		for (size_t k = 0; k < w->c->n_tids; k++)
-			wanted = wanted || w->c->tids[k] == tids[i];
-		if (wanted && state && !strchr("RZX", state))
-			leaves(w, t->pid, tids[i], w->start_ns, false, &over);
+		if (state && !strchr("RZX", state))
+			take(w, pid, tids[i], before);
 	}
+}
+
+static void since_start(struct waits *w, pid_t pid, pid_t tid, uint64_t before)
+{
+	struct wait over;
+
+	(void)before;
+	leaves(w, pid, tid, w->start_ns, false, &over);
+}
+
+/* Who sleeps when the recording begins. */
+static void list_threads(void *arg, struct target *t)
+{
+	each_asleep(arg, t->pid, since_start);
 }
 
 static void begin(struct waits *w)
@@ -539,7 +571,7 @@ static bool make_slot(struct waits *w)
 				      .page = calloc(1, sizeof(*s->ring.page)),
 				      .size = RING_BYTES };
 	return s->ring.fd >= 0 && s->ring.page && queue_init(&s->queue, OUT_BYTES) == 0 &&
-	       queue_init(&s->ctl, CTL_BYTES) == 0;
+	       queue_init(&s->ctl, CTL_BYTES) == 0 && queue_init(&w->joined, QUEUE_BYTES) == 0;
 }
 
 struct wait_post *waits_post(struct waits *w)
@@ -586,6 +618,7 @@ void waits_destroy(struct waits *w)
 	free(w->slot.ring.page);
 	queue_deinit(&w->slot.queue);
 	queue_deinit(&w->slot.ctl);
+	queue_deinit(&w->joined);
 	wait_table_deinit(&w->table);
 	free(w->late);
 	free(w->post.in);
@@ -608,6 +641,26 @@ int waits_start(struct waits *w, uint64_t period_ns, uint64_t start_ns)
 	w->period_ns = w->base_ns = MAX(period_ns, (uint64_t)LEAST_NS);
 	w->start_ns = start_ns;
 	return start_reader(w);
+}
+
+static void since_join(struct waits *w, pid_t pid, pid_t tid, uint64_t before)
+{
+	struct wait_message *m = queue_reserve(&w->joined, 1, sizeof(*m));
+
+	if (!m) {
+		atomic_store(&w->post.blind, true);
+		return;
+	}
+	*m = (struct wait_message){
+		.time = before, .pid = pid, .tid = tid, .type = WAIT_MSG_ASLEEP
+	};
+	queue_commit(&w->joined);
+}
+
+void waits_joined(struct waits *w, pid_t pid)
+{
+	if (w)
+		each_asleep(w, pid, since_join);
 }
 
 uint64_t waits_told_ns(const struct waits *w)

@@ -30,6 +30,10 @@ struct queue *waits_messages(struct waits *w);
  * waits that count from @start_ns on. 0 or -errno. */
 int waits_start(struct waits *w, uint64_t period_ns, uint64_t start_ns);
 
+/* Control thread: @pid is a target from now on; those of its threads that sleep do so since now
+ * at the latest. @w may be NULL. */
+void waits_joined(struct waits *w, pid_t pid);
+
 /* All waits that had ended by then are queued. Any thread. */
 uint64_t waits_told_ns(const struct waits *w);
 

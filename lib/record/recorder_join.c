@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "bpf/stranger_filter.h"
+#include "capture/waits.h"
 #include "record/recorder_int.h"
 #include "sys/proc.h"
 #include "targets/births.h"
@@ -144,6 +145,7 @@ void recorder_join(struct recorder *r)
 		recorder_count_from_now(r, pid);
 		note_unseen(r, pid);
 		attach_joined(r, pid);
+		waits_joined(r->waits, pid);
 	}
 }
 

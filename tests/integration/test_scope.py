@@ -132,9 +132,8 @@ def test_user_takes_a_users(py):
           found, run)
 
 
-@seconds(120)
-@one_python
-def test_cgroup_takes_those_in_it_and_below(py):
+def cgroup():
+    """The folder of a new cgroup, which has another named below."""
     harness.need_root()
     cgroups = "/sys/fs/cgroup"
     root = "%s/pysampled-test-%d" % (cgroups if os.path.exists(cgroups + "/cgroup.procs") else cgroups + "/cpu", os.getpid())
@@ -144,7 +143,13 @@ def test_cgroup_takes_those_in_it_and_below(py):
         raise harness.Skip("no cgroup can be made: %s" % error)
     harness.cleanup(os.rmdir, root)
     harness.cleanup(os.rmdir, root + "/below")
-    home = harness.folder(0o777)
+    return root
+
+
+@seconds(120)
+@one_python
+def test_cgroup_takes_those_in_it_and_below(py):
+    root, home = cgroup(), harness.folder(0o777)
     recorder = harness.Recorder("-G", root, "-o", "a.folded", home=home).recording()
     path = program(home, "inside")
     inside, outside = Target(py, path, 2), Target(py, path, 1)
@@ -155,6 +160,38 @@ def test_cgroup_takes_those_in_it_and_below(py):
     found = by_process(os.path.join(home, "a.folded"))
     check(outside.pid not in found, "who is not in the cgroup was taken: %s", found)
     enough(inside.pid in found, "who was moved into it did not join: %s", found)
+
+
+SLEEPERS = """
+import sys, threading, time
+def parked():
+    time.sleep(1000)
+for _ in range(4):
+    threading.Thread(target=parked, daemon=True).start()
+time.sleep(0.2)
+print("READY", flush=True)
+while True:
+    sum(range(500))
+"""
+
+
+@seconds(120)
+@one_python
+def test_who_joins_asleep_is_in_wall(py):
+    """No record of a switch tells of a thread that slept before its process joined, and sleeps on."""
+    root, home = cgroup(), harness.folder(0o777)
+    harness.write(os.path.join(home, "sleepers.py"), SLEEPERS)
+    target = Target(py, os.path.join(home, "sleepers.py"))
+    harness.cleanup(harness.end, target.process)
+    recorder = harness.Recorder("-G", root, "--mode", "wall", "-o", "a.folded", home=home).recording()
+    harness.write(root + "/cgroup.procs", "%d\n" % target.pid)
+    moved = time.monotonic()
+    time.sleep(4)
+    lived = time.monotonic() - moved
+    run = end(recorder).ok()
+    with open(os.path.join(home, "a.folded")) as file:
+        parked = sum(int(line.rpartition(" ")[2]) for line in file if ";parked (" in line) / 1e6
+    check(4 * (lived - 2) < parked < 4 * (lived + 0.5), "%g s of four threads that slept for %g s: %s", parked, lived, run)
 
 
 @one_python

@@ -560,6 +560,53 @@ static void *run_on(void *arg)
 	return NULL;
 }
 
+/* Starts a thread that sleeps, and one that runs until others.over. */
+static void start_others(pthread_t t[2])
+{
+	sem_init(&others.begun, 0, 0);
+	sem_init(&others.end, 0, 0);
+	others.over = false;
+	pthread_create(&t[0], NULL, sleep_on, NULL);
+	pthread_create(&t[1], NULL, run_on, NULL);
+	sem_wait(&others.begun);
+	sem_wait(&others.begun);
+	while (proc_state(getpid(), others.sleeper) != 'S')
+		usleep(100);
+}
+
+/* Of a process that joins, who sleeps waits since then, unless its switches told of it. */
+static void who_joins_asleep_waits(void **state)
+{
+	struct fix *x = *state;
+	struct q_wait over;
+	pthread_t t[2];
+	pid_t tids[2];
+	uint64_t before, after;
+
+	start_others(t);
+	tids[0] = others.runner;
+	tids[1] = others.sleeper;
+	begin(x);
+	x->f->c.tids = tids;
+	x->f->c.n_tids = 2;
+	before = now_ns();
+	waits_joined(x->w, getpid());
+	after = now_ns();
+	waits_joined(x->w, getpid());
+	others.over = true;
+	pthread_join(t[1], NULL);
+	stop(x);
+	assert_string_equal("nopython sleep", next(x, &over));
+	assert_int_equal(others.sleeper, fake_sample(x->f)->sample.tid);
+	assert_in_range(fake_sample(x->f)->sample.time, before, after);
+	assert_string_equal("over", next(x, &over));
+	assert_int_equal(others.sleeper, over.tid);
+	assert_in_range(over.out, before, after);
+	expect_none(x);
+	sem_post(&others.end);
+	pthread_join(t[0], NULL);
+}
+
 /* Who sleeps when the recording begins has done so since then, for us, and is read after
  * those that fell asleep later; waits that go on at the end are over then. */
 static void from_the_beginning_to_the_end(void **state)
@@ -571,15 +618,7 @@ static void from_the_beginning_to_the_end(void **state)
 	pid_t tids[2];
 	uint64_t before, out;
 
-	sem_init(&others.begun, 0, 0);
-	sem_init(&others.end, 0, 0);
-	others.over = false;
-	pthread_create(&t[0], NULL, sleep_on, NULL);
-	pthread_create(&t[1], NULL, run_on, NULL);
-	sem_wait(&others.begun);
-	sem_wait(&others.begun);
-	while (proc_state(getpid(), others.sleeper) != 'S')
-		usleep(100);
+	start_others(t);
 	tids[0] = others.runner;
 	tids[1] = others.sleeper;
 	x->f->c.tids = tids;
@@ -724,6 +763,7 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(from_the_beginning_to_the_end, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(who_joins_asleep_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_read_hangs_at_the_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_read_hangs, setup, teardown),
 		cmocka_unit_test_setup_teardown(ends_late, setup, teardown),
