@@ -85,7 +85,7 @@ static bool is_young(const struct reader_config *c, pid_t pid, uint64_t time)
 
 /* The control thread is told of each once, until it becomes another program or maps code, and
  * of a young one again, or of one for whom there was no room. */
-static void tell_of_stranger(struct reader *r, pid_t pid, uint64_t time)
+void cpu_events_stranger(struct reader *r, pid_t pid, uint64_t time)
 {
 	const struct reader_config *c = r->c;
 
@@ -126,7 +126,7 @@ void cpu_events_drop(struct reader *r, pid_t pid, uint64_t time)
 	const struct reader_config *c = r->c;
 
 	STATS_ADD(c->stats, foreign, 1);
-	tell_of_stranger(r, pid, time);
+	cpu_events_stranger(r, pid, time);
 	if (!c->filter || is_newborn(r, pid))
 		return;
 	stranger_filter_add(c->filter, pid, time + STRANGER_NS);

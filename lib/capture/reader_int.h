@@ -170,6 +170,9 @@ bool cpu_events_want(struct reader *r, pid_t pid, pid_t tid, uint64_t time);
  * target by what lies in other rings, that is known now. */
 void cpu_events_learn(struct reader *r, pid_t pid, uint64_t time);
 
+/* cpu_events.c: of a scope: @pid, which is no target, may have become one by @time. */
+void cpu_events_stranger(struct reader *r, pid_t pid, uint64_t time);
+
 /* cpu_events.c: it is not, nor are those of that process that follow soon. */
 void cpu_events_drop(struct reader *r, pid_t pid, uint64_t time);
 

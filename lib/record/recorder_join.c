@@ -166,6 +166,7 @@ void recorder_stranger(struct recorder *r, const struct ctl_msg *m)
 	if (!r->by_table) /* its exec did not end its time as a stranger */
 		note_unseen(r, m->pid);
 	stranger_filter_add(&r->filter, m->pid, 0);
+	waits_joined(r->waits, m->pid);
 }
 
 bool recorder_stranger_again(struct recorder *r, pid_t pid)

@@ -194,6 +194,21 @@ def test_who_joins_asleep_is_in_wall(py):
     check(4 * (lived - 2) < parked < 4 * (lived + 0.5), "%g s of four threads that slept for %g s: %s", parked, lived, run)
 
 
+@seconds(120)
+@one_python
+def test_who_sleeps_before_it_is_sampled_is_in_wall(py):
+    """It joins by what it maps, however rare samples are."""
+    harness.need_root()
+    home = harness.folder(0o777)
+    harness.write(os.path.join(home, "parked.py"), "import time\ndef parked():\n    time.sleep(1000)\nparked()\n")
+    recorder = harness.Recorder("--match", home + "/parked", "--mode", "wall", "-F", 2, "-o", "a.folded", home=home).recording()
+    asleep = {harness.start(py.command() + [os.path.join(home, "parked.py")]).pid for _ in range(6)}
+    time.sleep(4)
+    run = end(recorder).ok()
+    found = by_process(os.path.join(home, "a.folded"))
+    equal({pid for pid in found if "parked" in found[pid]}, asleep, "who was seen parked: %s" % run)
+
+
 @one_python
 def test_nobody_yet_is_said_and_waited_for(py):
     home = harness.folder(0o777)
