@@ -350,6 +350,7 @@ static void read_one(struct waits *w, struct wait *wait)
 			r->wait = Q_WAIT_GIL;
 		prove(r, &walk, wait);
 		hold_judge(r, &walk);
+		wait->tried = !walk.undecided;
 	}
 	wait->read = true;
 	r->n_pend = 0;
@@ -363,6 +364,15 @@ static bool is_fresh(const struct waits *w, const struct wait *wait)
 	return wait->out > w->table.since;
 }
 
+/* Is it time for its stack? It is read once more where its program was not known yet, after
+ * 1, 2, 4 and so on ticks, and at the end: what comes later takes the place of what was read. */
+static bool is_due(const struct waits *w, const struct wait *wait)
+{
+	if (!wait->asleep || !wait->ticks || wait->tried)
+		return false;
+	return !wait->read || !(wait->ticks & (wait->ticks - 1)) || atomic_load(&w->stop);
+}
+
 /* Those that were taken and are not read, until we have used so much CPU time; who is left
  * over has another turn. */
 static void read_some(struct waits *w, bool fresh, uint64_t until)
@@ -372,7 +382,7 @@ static void read_some(struct waits *w, bool fresh, uint64_t until)
 	for (size_t i = 0; i < n; i++) {
 		struct wait *wait = &w->table.all[(w->turn + i) % n];
 
-		if (!wait->asleep || !wait->ticks || wait->tried || is_fresh(w, wait) != fresh)
+		if (!is_due(w, wait) || is_fresh(w, wait) != fresh)
 			continue;
 		if (own_ns() > until) {
 			w->turn = (w->turn + i) % n;

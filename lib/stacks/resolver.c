@@ -191,19 +191,24 @@ static bool decide(struct resolver *r, struct q_sample *q)
 	return true;
 }
 
-/* A wait that is not over is given when it is; one that nobody read stands alone. */
-static void give_wait(struct resolver *r, const struct q_sample *q, const struct stack *stack)
+/* A wait that is over. */
+static void give_waited(struct resolver *r, struct waiting_one *one)
+{
+	STATS_ADD(r->c.session->stats, torn_notready, one->undecided);
+	give_one(r, &one->sample, &(struct stack){ .n = one->n, .frames = one->frames });
+	free(one->frames);
+}
+
+/* One that is not is given when it is; one that nobody read stands alone. */
+static void give_wait(struct resolver *r, const struct q_sample *q, const struct stack *stack,
+		      bool undecided)
 {
 	struct waiting_one one;
 
-	if (waiting_keep(&r->waiting, &q->sample, stack, q->wait) < 0) {
+	if (waiting_keep(&r->waiting, &q->sample, stack, q->wait, undecided) < 0)
 		STATS_ADD(r->c.session->stats, unread, 1);
-		return;
-	}
-	if (!q->unread || !waiting_take(&r->waiting, q->sample.tid, q->sample.time, &one))
-		return;
-	give_one(r, &one.sample, &(struct stack){ .n = one.n, .frames = one.frames });
-	free(one.frames);
+	else if (q->unread && waiting_take(&r->waiting, q->sample.tid, q->sample.time, &one))
+		give_waited(r, &one);
 }
 
 static void end_wait(struct resolver *r, const struct q_wait *q)
@@ -216,8 +221,7 @@ static void end_wait(struct resolver *r, const struct q_wait *q)
 	/* Outputs want samples in the order of time. */
 	one.sample.time = q->time;
 	one.sample.period = q->weight;
-	give_one(r, &one.sample, &(struct stack){ .n = one.n, .frames = one.frames });
-	free(one.frames);
+	give_waited(r, &one);
 }
 
 static void give_sample(struct resolver *r, struct q_sample *q)
@@ -236,11 +240,12 @@ static void give_sample(struct resolver *r, struct q_sample *q)
 		in.native.n_python = in.native.n_anchors = 0;
 		assemble(r->assembler, &in, &stack);
 	}
-	if (undecided && in.prov == PROV_TORN)
+	undecided = undecided && in.prov == PROV_TORN;
+	if (undecided && !q->wait)
 		STATS_ADD(r->c.session->stats, torn_notready, 1);
 	q->sample.prov = in.prov;
 	if (q->wait)
-		give_wait(r, q, &stack);
+		give_wait(r, q, &stack, undecided);
 	else if (q->n_reads)
 		give_group(r, q, &stack);
 	else

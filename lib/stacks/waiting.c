@@ -47,7 +47,7 @@ static struct waiting_one *place_of(struct waiting *w, pid_t tid)
 }
 
 int waiting_keep(struct waiting *w, const struct sample *s, const struct stack *stack,
-		 uint32_t state)
+		 uint32_t state, bool undecided)
 {
 	struct frame *frames = calloc(stack->n + 1, sizeof(*frames));
 	struct waiting_one *one = frames ? place_of(w, s->tid) : NULL;
@@ -59,7 +59,9 @@ int waiting_keep(struct waiting *w, const struct sample *s, const struct stack *
 	frames[0] = (struct frame){ .kind = FRAME_MARKER, .name = waiting_marker(state) };
 	memcpy(frames + 1, stack->frames, stack->n * sizeof(*frames));
 	free(one->frames);
-	*one = (struct waiting_one){ .sample = *s, .n = stack->n + 1, .frames = frames };
+	*one = (struct waiting_one){
+		.sample = *s, .undecided = undecided, .n = stack->n + 1, .frames = frames
+	};
 	return 0;
 }
 

@@ -13,6 +13,7 @@
 /* A wait's sample, its innermost frame a marker that says what it waited for. */
 struct waiting_one {
 	struct sample sample;
+	bool undecided; /* torn, for its program was not known yet */
 	size_t n;
 	struct frame *frames; /* malloc'ed */
 };
@@ -31,7 +32,7 @@ const char *waiting_marker(uint32_t state);
 /* Keep @s with @stack and the marker of @state, in the place of the thread's last one. 0 or
  * -ENOMEM. */
 int waiting_keep(struct waiting *w, const struct sample *s, const struct stack *stack,
-		 uint32_t state);
+		 uint32_t state, bool undecided);
 
 /* That of thread @tid which began at @out, without what it stands for; ->frames is the
  * caller's to free. False: it is not there. */

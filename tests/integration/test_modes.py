@@ -185,6 +185,31 @@ def test_waits_are_known_however_rare_samples_are(py):
     enough(switches > 50000, "only %d switches", switches)
 
 
+SHELLS = """
+import subprocess, sys, time
+print("READY", flush=True)
+sys.stdin.readline()
+shells = [subprocess.Popen(["sh", "-c", sys.executable + " " + sys.argv[1] + "; :"]) for _ in range(6)]
+sys.stdin.readline()
+"""
+
+
+@one_python
+def test_waits_of_a_program_that_is_not_known_yet(py):
+    """A wait is read once; where that was before the program's interpreter was found, it is read again."""
+    harness.need_root()
+    home = harness.folder(0o777)
+    harness.write(os.path.join(home, "parked.py"), "import time\ndef parked():\n    time.sleep(20)\nparked()\n")
+    harness.write(os.path.join(home, "shells.py"), SHELLS)
+    target = Target(py, os.path.join(home, "shells.py"), os.path.join(home, "parked.py"))
+    recorder = harness.Recorder("-p", target.pid, "--mode", "wall", "-F", 2, "--events-on", "threads", "-v", "-o", "a.folded", home=home).attached()
+    target.say("begin")
+    time.sleep(4)
+    run = recorder.signal(signal.SIGINT).wait().ok()
+    found = {frames[0] for frames, n in stacks(os.path.join(home, "a.folded")) if any(f.startswith("parked (") for f in frames)}
+    equal(len(found), 6, "processes that were seen parked: %s" % run)
+
+
 NAPS = """
 import threading, time
 def nap():

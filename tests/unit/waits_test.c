@@ -266,7 +266,7 @@ static void a_stack_is_kept_until_its_wait_is_over(void **state)
 		struct sample s = { .tid = tid, .time = 1000u + (uint64_t)tid };
 
 		frames[0].ip = (uint64_t)tid;
-		assert_int_equal(waiting_keep(&w, &s, &stack, Q_WAIT_SLEEP), 0);
+		assert_int_equal(waiting_keep(&w, &s, &stack, Q_WAIT_SLEEP, false), 0);
 	}
 	assert_false(waiting_take(&w, 7, 1, &one)); /* an earlier wait of it */
 	for (int tid = 1; tid <= 200; tid += 2) {
@@ -279,7 +279,7 @@ static void a_stack_is_kept_until_its_wait_is_over(void **state)
 	}
 	/* A new one takes the place of one whose end was never told. */
 	assert_int_equal(
-		waiting_keep(&w, &(struct sample){ .tid = 2, .time = 5 }, &stack, Q_WAIT_DISK),
+		waiting_keep(&w, &(struct sample){ .tid = 2, .time = 5 }, &stack, Q_WAIT_DISK, false),
 		0);
 	assert_false(waiting_take(&w, 2, 1002, &one));
 	assert_true(waiting_take(&w, 2, 5, &one));

@@ -288,6 +288,32 @@ static void what_comes_later_waits(void **state)
 	expect_sample(x, "exact a3 b3 sleep", FAKE_TID, out);
 }
 
+/* A wait whose program is not known yet is read again: after 1, 2, 4 ticks, and at the end. */
+static void until_its_program_is_known(void **state)
+{
+	struct fix *x = *state;
+	struct q_wait over;
+	uint64_t out;
+
+	begin(x);
+	out = x->tick - 1000;
+	atomic_store(&x->f->target->state, TARGET_PENDING);
+	post(x, 0, FAKE_TID, out, "out");
+	for (int tick = 1; tick <= 5; tick++) {
+		let_go(x);
+		if (tick == 3 || tick == 5)
+			expect_none(x);
+		else
+			expect_sample(x, "torn sleep", FAKE_TID, out);
+	}
+	atomic_store(&x->f->target->state, TARGET_PYTHON);
+	stop(x);
+	expect_sample(x, "exact a3 b3 sleep", FAKE_TID, out);
+	assert_string_equal("over", next(x, &over));
+	assert_int_equal(FAKE_TID, over.tid);
+	expect_none(x);
+}
+
 /* Whom another thread took its CPU from waits for one. Registers tell where a thread stands
  * if it left with them; they are told in any order, by several CPUs. */
 static void what_a_thread_waits_for(void **state)
@@ -751,6 +777,7 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(what_comes_later_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_a_thread_waits_for, setup, teardown),
+		cmocka_unit_test_setup_teardown(until_its_program_is_known, setup, teardown),
 		cmocka_unit_test_setup_teardown(ends, setup, teardown),
 		cmocka_unit_test_setup_teardown(hidden_switches, setup, teardown),
 		cmocka_unit_test_setup_teardown(reads_have_a_budget, setup, teardown),
