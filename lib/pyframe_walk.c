@@ -204,7 +204,15 @@ struct find {
 	raddr found;
 	raddr *state; /* NULL: the active one of @tid is wanted */
 	uint32_t n, cap, seen;
+	struct pyframe_met *met; /* or NULL */
 };
+
+static void meet(struct pyframe_met *met, uint64_t number, raddr state)
+{
+	met->all = met->all && met->n < met->cap;
+	if (met->all)
+		met->row[met->n++] = (struct pyframe_met_row){ number, state };
+}
 
 /* One that may be wanted. 1: it is what was looked for. */
 static int take_state(struct rmem *m, const struct pywalk_layout *l, raddr ts, struct find *f)
@@ -233,6 +241,8 @@ static int search_list(struct rmem *m, const struct pywalk_layout *l, raddr ts, 
 		if (pyframe_state_number(m, l, ts, &id) < 0)
 			return -EFAULT;
 		f->unbound |= id == 0;
+		if (f->met)
+			meet(f->met, id, ts);
 		r = f->state || id == f->tid ? take_state(m, l, ts, f) : 0;
 		if (r)
 			return r;
@@ -266,11 +276,16 @@ static int search_all(struct rmem *m, const struct pywalk_layout *l, struct find
 }
 
 int pyframe_find_thread(struct rmem *m, const struct pywalk_layout *l, uint64_t tid,
-			uint32_t max, raddr *ret, uint64_t *unique)
+			uint32_t max, struct pyframe_met *met, raddr *ret, uint64_t *unique)
 {
-	struct find f = { .tid = tid, .left = max };
-	int r = search_all(m, l, &f, unique);
+	struct find f = { .tid = tid, .left = max, .met = met };
+	int r;
 
+	if (met)
+		met->n = 0, met->all = true;
+	r = search_all(m, l, &f, unique);
+	if (met)
+		met->all = met->all && r == 0;
 	/* Up to 3.11 there are no unbound states to tell by. */
 	if (f.unbound || !l->owner_shim)
 		*unique = 0;

@@ -75,14 +75,24 @@ struct pywalk pyframe_walk(struct rmem *m, const struct pywalk_layout *l, raddr 
 struct pywalk pyframe_walk_on(struct rmem *m, const struct pywalk_layout *l, raddr frame,
 			      struct pyframe *frames, uint32_t cap);
 
+/* States that a search has looked at. */
+struct pyframe_met {
+	struct pyframe_met_row {
+		uint64_t number; /* pyframe_state_number() */
+		raddr state;
+	} *row; /* the caller's, @cap of them */
+	uint32_t n, cap;
+	bool all; /* there are no others */
+};
+
 /* The PyThreadState of native thread @tid (as the target's own PID namespace
  * numbers it), over all interpreters; among several the active one. *@unique
  * becomes a digest of every interpreter's number and count of threads ever made: while it is
  * unchanged a "none" stays true; 0 means that a state without an owner was seen and
- * nothing can be relied on. 0; -ESRCH a complete search found none; -ELOOP more than
- * @max threads; or a read error. */
+ * nothing can be relied on. Those that were looked at go into @met (NULL: nowhere). 0; -ESRCH a
+ * complete search found none; -ELOOP more than @max threads; or a read error. */
 int pyframe_find_thread(struct rmem *m, const struct pywalk_layout *l, uint64_t tid,
-			uint32_t max, raddr *ret, uint64_t *unique);
+			uint32_t max, struct pyframe_met *met, raddr *ret, uint64_t *unique);
 
 /* The number of the thread that the state @ts is bound to, as the target's own PID namespace
  * has it. Up to 3.10 a state keeps only the address of a struct pthread; the C library has the

@@ -20,13 +20,34 @@ static bool bears(struct pystack *p, const struct pystack_target *t, const struc
 	       id == th->number;
 }
 
+static struct met *met_of(struct pystack *p, const struct pystack_target *t)
+{
+	return &p->met[(uint32_t)t->pid % N_MET];
+}
+
+/* What a search met is good for other threads, too, if it is more than is known, and so much
+ * that another search would take longer than a wrong guess. */
+static void keep_met(struct pystack *p, const struct pystack_target *t, uint64_t unique)
+{
+	struct met *next = &p->met[N_MET], *met = met_of(p, t), old = *met;
+
+	if (next->list.n < MANY_MET ||
+	    (!next->list.all && old.program == t->program && old.list.n >= next->list.n))
+		return;
+	*met = *next;
+	met->program = t->program;
+	met->unique = next->list.all ? unique : 0;
+	next->list.row = old.list.row;
+}
+
 /* The state that bears @number. 0, -ESRCH or -errno. */
 static int find_number(struct pystack *p, const struct pystack_target *t, struct thread *th,
 		       pid_t number)
 {
-	int r = pyframe_find_thread(p->mem, &t->walk, (uint64_t)number, FIND_MAX, &th->tstate,
-				    &th->none_unique);
+	int r = pyframe_find_thread(p->mem, &t->walk, (uint64_t)number, FIND_MAX,
+				    &p->met[N_MET].list, &th->tstate, &th->none_unique);
 
+	keep_met(p, t, th->none_unique);
 	th->number = (uint64_t)number;
 	th->pthread = 0;
 	if (r < 0)
@@ -50,6 +71,25 @@ void pystack_suggest(struct pystack *p, const struct pystack_target *t, pid_t ti
 	th->none = !tstate && unique && tid != t->pid;
 }
 
+/* Of a thread of which nothing is known yet: what a search for another one met. */
+static void suggest_met(struct pystack *p, const struct pystack_target *t, pid_t tid,
+			pid_t inner)
+{
+	const struct met *met = met_of(p, t);
+	uint32_t found = 0;
+	raddr state = 0;
+
+	if (met->program != t->program)
+		return;
+	for (uint32_t i = 0; i < met->list.n; i++)
+		if (met->list.row[i].number == (uint64_t)inner) {
+			state = met->list.row[i].state;
+			found++;
+		}
+	if (found == 1 || (!found && met->list.all))
+		pystack_suggest(p, t, tid, inner, state, met->unique);
+}
+
 /* PYSTACK_OK: th->tstate is known to be this thread's, or bears its number, and the plan's
  * reads are there. */
 static enum pystack_end find_tstate(struct pystack *p, const struct pystack_target *t,
@@ -59,6 +99,8 @@ static enum pystack_end find_tstate(struct pystack *p, const struct pystack_targ
 	int r;
 
 	*how = NEST_QUICK;
+	if (!th->tstate && !th->none)
+		suggest_met(p, t, th->tid, inner);
 	if (th->tstate) {
 		pystack_fetch(p, th);
 		if (bears(p, t, th))
@@ -66,6 +108,7 @@ static enum pystack_end find_tstate(struct pystack *p, const struct pystack_targ
 		*th = (struct thread){ .program = th->program,
 				       .pid = th->pid,
 				       .tid = th->tid };
+		met_of(p, t)->program = 0;
 		rmem_batch_reset(&p->batch);
 	}
 	if (th->none && pyframe_threads_unique(p->mem, &t->walk, &unique) == 0 &&

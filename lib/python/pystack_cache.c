@@ -11,6 +11,7 @@
 #define ARRAYS(X)                                                                         \
 	X(threads, N_THREADS * sizeof(*p->threads), 0)                                    \
 	X(states, N_LISTS * sizeof(*p->states), 0)                                        \
+	X(met_rows, (N_MET + 1) * FIND_MAX * sizeof(*p->met_rows), 0)                     \
 	X(codes, N_CODES * sizeof(*p->codes), 8192)                                       \
 	X(code_index, N_CODES * sizeof(*p->code_index), N_CODES * sizeof(*p->code_index)) \
 	X(walked, PYWALK_MAX_FRAMES * sizeof(*p->walked), 4096)                           \
@@ -49,6 +50,9 @@ struct pystack *pystack_place(void *block, uint32_t max_frames,
 	at += sparse_room(n);
 	ARRAYS(X)
 #undef X
+	for (uint32_t i = 0; i <= N_MET; i++)
+		p->met[i].list = (struct pyframe_met){ .row = p->met_rows + i * FIND_MAX,
+						       .cap = FIND_MAX };
 	return p;
 }
 
@@ -124,6 +128,9 @@ void pystack_forget(struct pystack *p, int program)
 	for (size_t i = 0; i < N_LISTS; i++)
 		if (is_of(p->states[i].program, program))
 			p->states[i].unique = 0;
+	for (size_t i = 0; i < N_MET; i++)
+		if (is_of(p->met[i].program, program))
+			p->met[i].program = 0;
 	for (size_t i = 0; i < p->n_codes; i++)
 		if (is_of(p->codes[i].program, program))
 			p->codes[i].id = 0;

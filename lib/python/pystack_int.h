@@ -29,6 +29,8 @@ enum {
 	TSTATE_BYTES = 512,
 	N_LISTS = 16,	 /* power of two; entries that collide are replaced */
 	N_STATES = 1024, /* of one process */
+	N_MET = 4,	 /* processes of which states are known by number */
+	MANY_MET = 16,
 	FIND_MAX = 4096, /* threads looked at while one is held */
 	CHUNK_MAX = 256 << 10,
 	FUNC_SKIP = 100,
@@ -76,6 +78,14 @@ struct states {
 	uint32_t n;
 	raddr at[N_STATES];
 	bool seen[N_STATES]; /* place_scan(): stands on the stack of the thread */
+};
+
+/* Thread states of a process with their numbers, as a search met them. One may be another's or
+ * nobody's by now, as what is known of a thread may be. */
+struct met {
+	int program;	 /* 0: none */
+	uint64_t unique; /* of all states; 0: they are not all, or may be others */
+	struct pyframe_met list;
 };
 
 /* What tells whether a state runs on a thread. */
@@ -176,6 +186,8 @@ struct pystack {
 	uint32_t thread_mask, n_left, n_back;
 	pid_t left[N_THREADS];
 	struct states *states;
+	struct met met[N_MET + 1]; /* by process; the last is for the next search */
+	struct pyframe_met_row *met_rows;
 	struct code *codes;   /* n_codes of them, one behind the other: few pages */
 	uint16_t *code_index; /* by hash: a number in codes + 1; 0: free */
 	struct pyframe *walked;

@@ -35,7 +35,7 @@ static void check_walk(struct rmem *m, const struct pywalk_layout *l)
 	uint64_t unique, again;
 	struct pywalk w;
 	raddr ts = 0;
-	int r = pyframe_find_thread(m, l, TID, 64, &ts, &unique);
+	int r = pyframe_find_thread(m, l, TID, 64, NULL, &ts, &unique);
 
 	FUZZ_CHECK((r == 0) <= (ts != 0));
 	if (r == -ESRCH && unique)

@@ -249,7 +249,8 @@ static void finds(void **state)
 		int r;
 
 		draw_threads(w, row->threads, ts);
-		r = pyframe_find_thread(&w->base, &w->walk, row->tid, row->max, &got, &unique);
+		r = pyframe_find_thread(&w->base, &w->walk, row->tid, row->max, NULL, &got,
+				&unique);
 		if (r != row->ret || (r == 0 && got != ts[row->at]))
 			fail_msg("row %zu \"%s\": %d", i, row->threads, r);
 		free(w);
@@ -260,7 +261,7 @@ static int find(struct world *w, uint64_t tid, uint64_t *unique)
 {
 	raddr ts;
 
-	return pyframe_find_thread(&w->base, &w->walk, tid, 99, &ts, unique);
+	return pyframe_find_thread(&w->base, &w->walk, tid, 99, NULL, &ts, unique);
 }
 
 static void lists_that_can_not_be_read(void **state)

@@ -88,11 +88,60 @@ static void who_is_idle_is_not_searched_for(void **state)
 	in_every_layout(idle);
 }
 
+/* What a read of thread TID + @i, which bears @number, finds; and whether that took a search. */
+static const char *read_other(struct fix *f, int i, pid_t number, bool *searched)
+{
+	struct pystack_result r;
+
+	f->w->calls = 0;
+	r = pystack_read(f->p, &f->t, &f->w->base, TID + i, number);
+	*searched = f->w->calls > MANY / 2;
+	return r.end == PYSTACK_OK ? "frames" : text_of(f, r);
+}
+
+/* Who was searched for among many says who the others are, as long as they are; and who none of
+ * them is. */
+static void many(struct fix *f)
+{
+	const pid_t number = 99; /* of the first, which among_many() gives it */
+	raddr other = f->ts;
+	bool searched;
+
+	stack(f, "b", NULL);
+	among_many(f);
+	stack(f, "a", NULL);
+	assert_string_equal(read_other(f, 50, 8, &searched), "nopython");
+	assert_true(searched);
+	assert_string_equal(read_other(f, 0, INNER, &searched), "frames");
+	assert_false(searched);
+	assert_string_equal(read_other(f, 1, number, &searched), "frames");
+	assert_false(searched);
+	assert_string_equal(read_other(f, 2, 9, &searched), "nopython");
+	assert_int_equal(searched, !f->w->l.owner_shim); /* 3.11: another may become its own */
+	/* Another's by now. */
+	world_put(f->w, other, f->w->l.tstate.native_tid, 10, 8);
+	assert_string_equal(read_other(f, 3, number, &searched), "nopython");
+	assert_true(searched);
+	assert_string_equal(read_other(f, 4, 10, &searched), "frames");
+	assert_false(searched);
+	/* A new one, which nobody has met. */
+	f->ts = world_thread(f->w, f->interp, 11, true);
+	stack(f, "c", NULL);
+	assert_string_equal(read_other(f, 5, 11, &searched), "frames");
+	assert_true(searched);
+}
+
+static void many_are_met_by_one_search(void **state)
+{
+	in_every_layout(many);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(copies_are_planned),
 		cmocka_unit_test(who_is_idle_is_not_searched_for),
+		cmocka_unit_test(many_are_met_by_one_search),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
