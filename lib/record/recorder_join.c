@@ -94,9 +94,20 @@ void recorder_busiest(struct recorder *r, size_t n)
 
 /* --- who joins --- */
 
+/* Who waits for a stranger is told of its CPU time, and so is who waits for that one. */
+static void note_strange(void *arg, pid_t parent)
+{
+	enum { GENERATIONS = 16 };
+	struct recorder *r = arg;
+
+	for (int i = 0; i < GENERATIONS && parent > 1 && ticks_strange(&r->ticks, parent); i++)
+		parent = proc_parent(parent);
+}
+
 int recorder_begin_joins(struct recorder *r)
 {
-	r->joins = joins_create(&r->tracker, r->o.scope, r->plan.wide);
+	r->joins = joins_create(&r->tracker, r->o.scope, r->plan.wide,
+				(struct joins_listener){ note_strange, r });
 	return r->joins ? 0 : -ENOMEM;
 }
 
@@ -155,7 +166,11 @@ void recorder_stranger(struct recorder *r, const struct ctl_msg *m)
 		return;
 	if (!m->ppid) {
 		/* Who does not fit now may do so later: it is moved to a cgroup, say. */
-		if (!scope_fits(r->o.scope, m->pid) || !joins_look(r->joins, m->pid))
+		bool fits = scope_fits(r->o.scope, m->pid);
+
+		if (!fits)
+			note_strange(r, proc_parent(m->pid));
+		if (!fits || !joins_look(r->joins, m->pid))
 			ours_set(r->config.strangers, m->pid, false);
 		return;
 	}

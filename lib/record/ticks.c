@@ -7,7 +7,7 @@
 
 #include "base/base.h"
 
-enum { MOST_PARENTS = 64 };
+enum { MOST_PARENTS = 64, MOST_STRANGE = 4096 };
 
 static int by_pid(const void *a, const void *b)
 {
@@ -41,6 +41,40 @@ static uint64_t take(uint64_t t, uint64_t *owed)
 void ticks_deinit(struct ticks *t)
 {
 	free(t->row);
+	idmap_deinit(&t->strange);
+}
+
+static bool is_strange(const struct ticks *t, pid_t pid)
+{
+	return idmap_get(&t->strange, (uint64_t)pid) != IDMAP_NONE;
+}
+
+bool ticks_strange(struct ticks *t, pid_t pid)
+{
+	struct ticks_row *row = find(t->row, t->n, pid);
+
+	if (is_strange(t, pid) || idmap_set(&t->strange, (uint64_t)pid, 1) < 0)
+		return false;
+	if (row) {
+		t->used.user -= row->of_children.user;
+		t->used.kernel -= row->of_children.kernel;
+		row->of_children = (struct cpu_ticks){ 0 };
+	}
+	return true;
+}
+
+/* Those that have ended are forgotten. */
+static void prune(struct ticks *t)
+{
+	struct idmap strange = { 0 };
+
+	if (t->strange.n < MOST_STRANGE + 2 * t->n)
+		return;
+	for (size_t i = 0; i < t->n; i++)
+		if (is_strange(t, t->row[i].pid))
+			idmap_set(&strange, (uint64_t)t->row[i].pid, 1);
+	idmap_deinit(&t->strange);
+	t->strange = strange;
 }
 
 int ticks_known(struct ticks *t, pid_t pid, const struct proc_use *use)
@@ -90,11 +124,18 @@ static void count(struct ticks *t, const struct ticks_row *old, struct ticks_row
 {
 	const struct proc_use none = { 0 }, *from = old ? &old->use : &none;
 	const struct proc_use *to = &row->use;
+	struct cpu_ticks told = {
+		take(to->children.user - from->children.user, &row->owed.user),
+		take(to->children.kernel - from->children.kernel, &row->owed.kernel)
+	};
 
-	t->used.user += to->own.user - from->own.user +
-			take(to->children.user - from->children.user, &row->owed.user);
-	t->used.kernel += to->own.kernel - from->own.kernel +
-			  take(to->children.kernel - from->children.kernel, &row->owed.kernel);
+	if (is_strange(t, row->pid))
+		told = (struct cpu_ticks){ 0 };
+	row->of_children = old ? old->of_children : (struct cpu_ticks){ 0 };
+	add(&row->of_children, &told);
+	add(&t->used, &told);
+	t->used.user += to->own.user - from->own.user;
+	t->used.kernel += to->own.kernel - from->own.kernel;
 }
 
 void ticks_look(struct ticks *t, struct ticks_row *row, size_t n)
@@ -119,4 +160,5 @@ void ticks_look(struct ticks *t, struct ticks_row *row, size_t n)
 	free(t->row);
 	t->row = row;
 	t->n = n;
+	prune(t);
 }

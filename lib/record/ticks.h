@@ -6,15 +6,18 @@
  * used by its parent alone, which has all of it from when it was waited for, also what the
  * process had used before the recording and what was counted at looks before: that is owed.
  * Of one whose parent is no target, or does not wait, what it used since the last look is
- * missing.
+ * missing; also of one whose parent has other children that are no targets, for what it is told of
+ * these can't be told apart.
  */
 #ifndef TICKS_H
 #define TICKS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/idmap.h"
 #include "sys/proc.h"
 
 struct ticks_row {
@@ -22,18 +25,24 @@ struct ticks_row {
 	bool unread; /* it has not run since the last look, and @use says nothing */
 	struct proc_use use;
 	struct cpu_ticks owed; /* of what its children had used, this was counted, or is of before */
+	struct cpu_ticks of_children; /* counted of what it was told of them */
 };
 
 struct ticks {
 	struct ticks_row *row; /* the targets of the last look; ascending */
 	size_t n;
 	struct cpu_ticks used; /* since they were known */
+	struct idmap strange;  /* processes with children that are no targets */
 };
 
 void ticks_deinit(struct ticks *t);
 
 /* What @pid has used by now is from before it was a target. 0 or -ENOMEM. */
 int ticks_known(struct ticks *t, pid_t pid, const struct proc_use *use);
+
+/* @pid has, or had, a child that is no target: what it is told of its children does not count.
+ * False: that was known. */
+bool ticks_strange(struct ticks *t, pid_t pid);
 
 /* A look at all @n targets, in @row, malloc'ed and owned from now on. Those that are not known were
  * born since. */

@@ -28,7 +28,7 @@ static const uint64_t MS = 1000000, YOUNG_NS = 2000000000;
 static const uint64_t HANG_NS = 10000000000; /* a look takes some ms */
 
 struct look {
-	pid_t pid;
+	pid_t pid, parent;
 	int tries;
 	uint64_t next_ns;
 	struct probe *probe; /* at work, or NULL */
@@ -38,6 +38,7 @@ struct look {
 struct joins {
 	struct tracker *t;
 	const struct scope *scope;
+	struct joins_listener listener;
 	bool told;
 	bool told_hang; /* a person, of one look that hangs */
 	struct look look[MOST];
@@ -49,6 +50,13 @@ struct joins {
 	pid_t *turn;	      /* those that are asked in turn, from number @at on */
 	size_t n_turn, at;
 };
+
+static pid_t parent_of(const struct joins *j, pid_t pid)
+{
+	pid_t parent = births_parent(j->t->births, pid);
+
+	return parent ? parent : proc_parent(pid);
+}
 
 bool joins_look(struct joins *j, pid_t pid)
 {
@@ -63,7 +71,7 @@ bool joins_look(struct joins *j, pid_t pid)
 	}
 	if (j->n == MOST)
 		return false;
-	j->look[j->n++] = (struct look){ .pid = pid };
+	j->look[j->n++] = (struct look){ .pid = pid, .parent = parent_of(j, pid) };
 	return true;
 }
 
@@ -226,7 +234,7 @@ static bool end_look(struct joins *j, struct look *l, uint64_t now, bool *joined
 		note_say(&j->t->note, "%s", err.text);
 	end_probe(j, l);
 	if (l->asked && !*joined) {
-		*l = (struct look){ .pid = l->pid };
+		*l = (struct look){ .pid = l->pid, .parent = l->parent };
 		return true;
 	}
 	return again && put_off(l);
@@ -249,13 +257,16 @@ pid_t joins_run(struct joins *j)
 		poll_proc(j);
 	}
 	for (size_t i = 0; i < j->n;) {
-		pid_t pid = j->look[i].pid;
+		pid_t pid = j->look[i].pid, parent = j->look[i].parent;
 		bool joined = false;
 
-		if (step(j, &j->look[i], now, &joined))
+		if (step(j, &j->look[i], now, &joined)) {
 			i++;
-		else
-			j->look[i] = j->look[--j->n];
+			continue;
+		}
+		j->look[i] = j->look[--j->n];
+		if (!joined && parent > 0 && !targets_find(&j->t->targets, pid))
+			j->listener.strange(j->listener.arg, parent);
 		if (joined)
 			return pid;
 	}
@@ -280,7 +291,8 @@ int joins_due_ms(const struct joins *j, int most)
 	return next > now ? (int)((next - now) / MS) + 1 : 0;
 }
 
-struct joins *joins_create(struct tracker *t, const struct scope *s, bool told)
+struct joins *joins_create(struct tracker *t, const struct scope *s, bool told,
+			   struct joins_listener listener)
 {
 	struct joins *j = calloc(1, sizeof(*j));
 
@@ -288,6 +300,7 @@ struct joins *joins_create(struct tracker *t, const struct scope *s, bool told)
 		return NULL;
 	j->t = t;
 	j->scope = s;
+	j->listener = listener;
 	j->told = told;
 	if (!told) {
 		j->newest = family_newest();

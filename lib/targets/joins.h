@@ -16,9 +16,17 @@
 
 struct joins;
 
+/* Whom @strange is told of, with @arg: the parent of each process that was looked at and has not
+ * become a target. */
+struct joins_listener {
+	void (*strange)(void *arg, pid_t parent);
+	void *arg;
+};
+
 /* @t and @s are borrowed. @told: readers tell; else joins_run() looks into /proc. NULL: no
  * memory. */
-struct joins *joins_create(struct tracker *t, const struct scope *s, bool told);
+struct joins *joins_create(struct tracker *t, const struct scope *s, bool told,
+			   struct joins_listener listener);
 void joins_destroy(struct joins *j);
 
 /* Look at @pid. False: there is no room, ask again later. */

@@ -162,6 +162,29 @@ def test_cgroup_takes_those_in_it_and_below(py):
     enough(inside.pid in found, "who was moved into it did not join: %s", found)
 
 
+BUSY_SHELLS = """
+import subprocess, time
+print("READY", flush=True)
+while True:
+    subprocess.run(["sh", "-c", "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done"])
+"""
+
+
+@seconds(120)
+@one_python
+def test_what_strange_children_use_is_not_in_the_books(py):
+    """A process that waits for its child is told of all that this has used, whether or not it was a target."""
+    harness.need_root()
+    py, home = harness.debian_python(), harness.folder(0o777)
+    harness.write(os.path.join(home, "shells.py"), BUSY_SHELLS)
+    os.chmod(os.path.join(home, "shells.py"), 0o644)
+    target = Target(py, os.path.join(home, "shells.py"), user=harness.NOBODY)
+    run = harness.pysampled("-u", harness.NOBODY, "-d", 3, "-v", "-o", "a.folded", home=home).ok()
+    enough(run.counter("foreign") >= 5, "nobody saw the shells run: %s", run)
+    check(run.n("uncounted") < 60, "what its shells ran is uncounted: %s", run)
+    harness.end(target.process)
+
+
 SLEEPERS = """
 import sys, threading, time
 def parked():

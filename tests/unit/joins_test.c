@@ -69,6 +69,18 @@ static void tell(void *arg, const char *text)
 	machine.n_told++;
 }
 
+static struct {
+	pid_t parent;
+	int n;
+} strangers;
+
+static void strange(void *arg, pid_t parent)
+{
+	(void)arg;
+	strangers.parent = parent;
+	strangers.n++;
+}
+
 /* --- processes --- */
 
 /* Says which it is when its parent's end will be its own. */
@@ -116,7 +128,7 @@ static void more_than_can_be_looked_at(void **state)
 
 	(void)state;
 	assert_int_equal(tracker_init(&t, -1), 0);
-	j = joins_create(&t, &all, true);
+	j = joins_create(&t, &all, true, (struct joins_listener){ strange, NULL });
 	assert_non_null(j);
 	for (int i = 0; i < MANY; i++)
 		assert_true(joins_look(j, pids[i]));
@@ -152,7 +164,7 @@ static void who_hangs(void **state)
 	machine.hangs = true;
 	assert_int_equal(tracker_init(&t, -1), 0);
 	t.note = (struct note){ .take = tell };
-	j = joins_create(&t, &all, true);
+	j = joins_create(&t, &all, true, (struct joins_listener){ strange, NULL });
 	for (int i = 0; i < MANY; i++)
 		assert_true(joins_look(j, pids[i]));
 	until(&t, j, &machine.n_hang, AT_ONCE);
@@ -195,9 +207,12 @@ static void who_is_asked_for_during_a_look(void **state)
 	machine.later_s = 0;
 	machine.n_hang = machine.n_read = 0;
 	assert_int_equal(tracker_init(&t, -1), 0);
-	j = joins_create(&t, &all, true);
+	j = joins_create(&t, &all, true, (struct joins_listener){ strange, NULL });
+	strangers.n = 0;
 	assert_true(joins_look(j, pids[MANY - 1]));
 	assert_true((one = reads(&t, j)) > 0);
+	assert_int_equal(strangers.n, 1); /* it is no Python */
+	assert_int_equal(strangers.parent, parent);
 	machine.hangs = true;
 	assert_true(joins_look(j, pids[0]));
 	until(&t, j, &machine.n_hang, 1);

@@ -157,6 +157,41 @@ static void who_sleeps_is_not_read(void **state)
 	ticks_deinit(&t);
 }
 
+/* What a parent is told of children of which some are no targets does not count, nor what was
+ * counted of it before that was known. */
+static void who_has_strange_children(void **state)
+{
+	struct ticks t;
+
+	begin(&t);
+	assert_int_equal(LOOK(&t, { A, 0, FIRST + 1, 200 }, { B, A, 1001, 7 }), 209);
+	assert_int_equal(LOOK(&t, { A, 0, FIRST + 1, 230 }, { B, A, 1001, 8 }), 240);
+	assert_true(ticks_strange(&t, A));
+	assert_false(ticks_strange(&t, A));
+	assert_int_equal(t.used.user, 10);
+	assert_int_equal(t.used.kernel, 20);
+	assert_int_equal(LOOK(&t, { A, 0, FIRST + 2, 2000 }, { B, A, 1001, 8 }), 11);
+	assert_int_equal(LOOK(&t, { A, 0, FIRST + 3, 9000 }), 12); /* B's, too */
+	assert_true(ticks_strange(&t, D)); /* it is not known yet */
+	assert_int_equal(LOOK(&t, { A, 0, FIRST + 3, 9000 }, { D, 0, 1, 500 }), 13);
+	ticks_deinit(&t);
+}
+
+/* They are forgotten when they have ended, and there are many. */
+static void many_that_had_strange_children(void **state)
+{
+	struct ticks t;
+
+	begin(&t);
+	ticks_strange(&t, A);
+	for (pid_t pid = 1000; pid < 9000; pid++)
+		assert_true(ticks_strange(&t, pid));
+	LOOK(&t, { A, 0, FIRST }, { B, A, 1000 });
+	assert_false(ticks_strange(&t, A));
+	assert_true(ticks_strange(&t, 1000));
+	ticks_deinit(&t);
+}
+
 /* Parents that go round end. */
 static void parents_in_a_circle(void **state)
 {
@@ -179,6 +214,8 @@ int main(void)
 		cmocka_unit_test(who_joins),
 		cmocka_unit_test(another_of_its_number),
 		cmocka_unit_test(who_sleeps_is_not_read),
+		cmocka_unit_test(who_has_strange_children),
+		cmocka_unit_test(many_that_had_strange_children),
 		cmocka_unit_test(parents_in_a_circle),
 	};
 
