@@ -3,8 +3,8 @@
 unpack() makes BUILD/matrix/3.14 and 3.15 of Debian sid, and compiles 3.13t, which no Debian has, from the sources of the next
 Debian's 3.13 (as compile_musl() does, when a test wants it), and with --free-threaded 3.14t and 3.15t from sid's; provide() makes
 those of BUILD/pythons that a plain Debian 12 lacks: 3.13 of the next Debian, and 3.12, which no Debian has, of a jar that holds a
-whole CPython. Those of a Debian run in a chroot and see the repository and /tmp at their usual places, through a mount namespace
-that ends with the process.
+whole CPython. Those of a Debian run in a chroot and see the repository, /tmp and TMPDIR at their usual places, through a mount
+namespace that ends with the process.
 """
 import fcntl
 import glob
@@ -23,8 +23,9 @@ PACKAGES = ["python%s" % v for v in VERSIONS] + ["python3.13", "python3.14-dbg",
 JARS = {"3.12": "org.bytedeco:cpython:3.12.1-1.5.10:jar:linux-x86_64"}
 NEXT_DEBIAN = {"3.13": "trixie"}  # else sid
 WRAPPER = """#!/bin/sh
-# Becomes %(program)s of that Debian, with the repository and /tmp at their usual places.
+# Becomes %(program)s of that Debian, with the repository and temporary files at their usual places.
 exec unshare -m sh -c 'mount --bind "%(repo)s" "%(root)s%(repo)s" && mount --rbind /tmp "%(root)s/tmp" &&
+  mkdir -p "%(root)s${TMPDIR:-/tmp}" && mount --rbind "${TMPDIR:-/tmp}" "%(root)s${TMPDIR:-/tmp}" &&
   mount -t proc proc "%(root)s/proc" && exec chroot "%(root)s" %(program)s "$@"' sh "$@"
 """
 JAR_WRAPPER = """#!/bin/sh

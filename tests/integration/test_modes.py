@@ -258,7 +258,7 @@ def test_waits_have_their_place_in_time(py):
 def test_wall_tells_who_waits_for_the_gil(py):
     """One thread sleeps in C and keeps the GIL, one wants it for all that time, one polls without it."""
     harness.need_root()
-    if py.tag == harness.FREE_THREADED:
+    if py.is_free_threaded():
         raise harness.Skip("without a GIL nobody waits for one")
     target = Target(py, "gil.py", "hold", extensions=())
     home = harness.folder()
