@@ -214,12 +214,42 @@ static size_t list_prefixed(const char *want, const struct option *options, char
 	return n;
 }
 
+/* What @word, an option of perf, py-spy or austin, is here, if @options have it; or NULL. */
+static const char *known_elsewhere(const char *word, const struct option *options)
+{
+	static const struct {
+		const char *there, *name, *here;
+	} known[] = {
+		{ "--rate", "freq", "-F HZ" },
+		{ "-r", "freq", "-F HZ" },
+		{ "-f", "format", "--format" },
+		{ "--subprocesses", "follow", "--follow, the default" },
+		{ "-s", "follow", "--follow, the default" },
+		{ "-C", "follow", "--follow, the default" },
+		{ "--call-graph", "native", "--native, the default" },
+		{ "--idle", "mode", "--mode wall" },
+		{ "--gil", "mode", "--mode gil" },
+		{ "--nolineno", "folded-lines", "--folded-lines=no" },
+		{ "--exposure", "duration", "-d SEC" },
+		{ "-x", "duration", "-d SEC" },
+		{ "--all-cpus", "all", "-a" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		for (const struct option *o = options;
+		     strcmp(known[i].there, word) == 0 && o->name; o++)
+			if (strcmp(known[i].name, o->name) == 0)
+				return known[i].here;
+	return NULL;
+}
+
 int cmd_bad_option(int argc, char **argv, const struct option *options, int result)
 {
 	struct nearest near;
 	char want[NEAREST_NAME], text[512];
 	const char *word = optind > 0 && optind <= argc ? argv[optind - 1] : "";
 	char one[3] = { '-', (char)optopt, 0 };
+	const char *here;
 
 	if (optopt && optopt < 256 && strncmp(word, "--", 2) != 0)
 		word = one;
@@ -228,6 +258,9 @@ int cmd_bad_option(int argc, char **argv, const struct option *options, int resu
 	near_options(word, options, &near, want, sizeof(want));
 	if (list_prefixed(want, options, text, sizeof(text)) > 1)
 		return cmd_fail(EXIT_USAGE, "%s may be short for %s", want, text);
+	here = known_elsewhere(want, options);
+	if (here)
+		return cmd_fail(EXIT_USAGE, "there is no option %s: here it is %s", want, here);
 	return cmd_fail(EXIT_USAGE,
 			"there is no option %s (or not with this value)%s; see --help", word,
 			nearest_text(&near, text, sizeof(text)));

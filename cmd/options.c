@@ -597,6 +597,16 @@ static void set_defaults(struct record_options *o)
 	};
 }
 
+static int not_an_option(const struct record_options *o, const char *word)
+{
+	bool number = strspn(word, "0123456789") == strlen(word);
+
+	return usage(!number	   ? "'%s' is not an option; a command to start follows '--'" :
+		     o->rec.n_pids ? "'%s' is not an option; several processes are -p 12,34" :
+				     "'%s' is not an option; a process is -p 1234",
+		     word);
+}
+
 int options_parse(struct record_options *o, int argc, char **argv)
 {
 	struct said s = { .o = o };
@@ -618,12 +628,7 @@ int options_parse(struct record_options *o, int argc, char **argv)
 	if (s.version)
 		return cmd_version() + 1;
 	if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
-		return usage(o->rec.n_pids && strspn(argv[optind], "0123456789") ==
-							strlen(argv[optind]) ?
-				     "'%s' is not an option; several processes are -p 12,34" :
-				     "'%s' is not an option; a command to start follows '--'",
-			     argv[optind]) +
-		       1;
+		return not_an_option(o, argv[optind]) + 1;
 	o->command = optind < argc ? argv + optind : NULL;
 	o->rec.native = !s.no_native;
 	o->rec.full = s.full;

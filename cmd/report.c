@@ -13,7 +13,7 @@
 #include "source.h"
 #include "tally.h"
 
-enum { OPT_BY = 256, OPT_CHILDREN, OPT_SORT, OPT_JSON, OPT_ANNOTATE, DEFAULT_ROWS = 20 };
+enum { OPT_BY = 256, OPT_CHILDREN, OPT_NO_CHILDREN, OPT_SORT, OPT_JSON, OPT_ANNOTATE, DEFAULT_ROWS = 20 };
 enum { US = 1000, MS = 1000000 }; /* ns */
 
 static const char help[] =
@@ -22,7 +22,8 @@ static const char help[] =
 	"folded stacks.\n\n"
 	"      --by WHAT        function (default), line, file, thread, process or event\n"
 	"      --sort WHAT      self (default) or total\n"
-	"      --children       as --sort total\n"
+	"      --children, --no-children  as --sort total, --sort self\n"
+	"  -i, --input FILE     as FILE\n"
 	"  -e, --event NAME     of several events this one, not the first\n"
 	"  -n, --rows N         so many rows, not 20 (of --json: not all); 0: all\n"
 	"      --annotate FUNC  the source of a Python function, each line with its shares;\n"
@@ -36,6 +37,8 @@ static const struct option options[] = {
 	{ "by", required_argument, NULL, OPT_BY },
 	{ "sort", required_argument, NULL, OPT_SORT },
 	{ "children", no_argument, NULL, OPT_CHILDREN },
+	{ "no-children", no_argument, NULL, OPT_NO_CHILDREN },
+	{ "input", required_argument, NULL, 'i' },
 	{ "event", required_argument, NULL, 'e' },
 	{ "rows", required_argument, NULL, 'n' },
 	{ "annotate", required_argument, NULL, OPT_ANNOTATE },
@@ -191,7 +194,11 @@ static int take_option(void *into, int opt)
 		o->total = i > 0;
 		return i < 0 ? EXIT_USAGE : EXIT_DONE;
 	case OPT_CHILDREN:
-		o->total = true;
+	case OPT_NO_CHILDREN:
+		o->total = opt == OPT_CHILDREN;
+		return EXIT_DONE;
+	case 'i':
+		o->path = optarg;
 		return EXIT_DONE;
 	case OPT_JSON:
 		o->json = true;
@@ -227,15 +234,16 @@ static int run(struct report_options *o)
 
 int cmd_report(int argc, char **argv)
 {
-	const struct cmd_syntax s = { ":e:n:hV", help, options, take_option };
+	const struct cmd_syntax s = { ":e:i:n:hV", help, options, take_option };
 	struct report_options o = { 0 };
 	int code = cmd_parse(argc, argv, &s, &o);
 
 	if (code != CMD_GO_ON)
 		return code;
-	if (argc - optind > 1)
+	if (argc - optind > (o.path ? 0 : 1))
 		return cmd_fail(EXIT_USAGE, "report takes one FILE; see --help");
-	o.path = optind < argc ? argv[optind] : "perf.data";
+	if (!o.path)
+		o.path = optind < argc ? argv[optind] : "perf.data";
 	code = recording_guard(false);
 	return code ? code : run(&o);
 }

@@ -84,6 +84,13 @@ def test_wrong_usage(py, options):
     harness.refused(2, "-p", spinning(py).pid, *options.split())
 
 
+@each(options={"--rate 100": "-F HZ", "-r 100": "-F HZ", "-f speedscope": "--format", "--subprocesses": "--follow", "--idle": "--mode wall",
+               "--call-graph=dwarf": "--native", "-x 3": "-d SEC"}.items())
+def test_what_peers_call_otherwise_is_named(options):
+    words, here = options
+    harness.refused(2, "-p", 1, *words.split(), about=["here it is " + here])
+
+
 @one_python
 def test_a_process_that_is_named_twice_is_one(py):
     target = spinning(py)
