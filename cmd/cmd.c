@@ -163,6 +163,21 @@ long cmd_size(const char *s)
 	return unit ? v << 10 * (unit - units + 1) : v;
 }
 
+const char *cmd_short(const char *name, char room[CMD_SHORT])
+{
+	enum { HEAD = 120, TAIL = 40 };
+	size_t n = strlen(name), head = HEAD, tail = n - TAIL;
+
+	if (n < CMD_SHORT)
+		return name;
+	while (head && ((unsigned char)name[head] & 0xc0) == 0x80)
+		head--; /* not within a letter */
+	while (((unsigned char)name[tail] & 0xc0) == 0x80)
+		tail++;
+	snprintf(room, CMD_SHORT, "%.*s\u2026%s", (int)head, name, name + tail);
+	return room;
+}
+
 int cmd_word(const char *option, const char *word, const char *const *words, size_t n)
 {
 	char text[512] = "";

@@ -36,6 +36,10 @@ int cmd_unpack(int argc, char **argv);
  * commands print but their own constant texts goes through these. */
 void cmd_line(FILE *to, const char *fmt, ...) __attribute__((__format__(__printf__, 2, 3)));
 
+/* @name for a row of a table: of a long one the begin and the end, in @room. */
+enum { CMD_SHORT = 200 };
+const char *cmd_short(const char *name, char room[CMD_SHORT]);
+
 /* @path as one word of a shell's command, allocated; NULL: no memory. */
 char *cmd_quoted(const char *path);
 

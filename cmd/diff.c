@@ -151,14 +151,14 @@ static int make_pairs(struct diff *d)
 
 static void print_pair(const struct diff *d, const struct pair *p)
 {
-	char where[PATH_MAX + 32] = "";
+	char where[PATH_MAX + 32] = "", room[CMD_SHORT];
 
 	if (*p->row.file && d->o->by == TALLY_LINE)
 		snprintf(where, sizeof(where), " (%s:%d)", p->row.file, p->row.line);
 	else if (*p->row.file)
 		snprintf(where, sizeof(where), " (%s)", p->row.file);
 	cmd_line(stdout, "%+7.2f%% %6.2f%% %6.2f%%  %s%s", 100 * change(p), 100 * p->share[0],
-		 100 * p->share[1], p->row.name, where);
+		 100 * p->share[1], cmd_short(p->row.name, room), where);
 }
 
 static void print_head(struct diff *d, size_t side)
@@ -174,19 +174,36 @@ static void print_head(struct diff *d, size_t side)
 		cmd_line(stdout, "# %c: %" PRIu64 " samples of %s", letter, n, path);
 }
 
+/* How many pairs grew, or (@sign -1) shrank. */
+static size_t count_changed(const struct diff *d, int sign)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->n; i++)
+		n += sign * change(&d->pairs[i]) > 0;
+	return n;
+}
+
 static void print_diff(struct diff *d)
 {
-	size_t most = d->o->rows && d->o->rows < d->n ? d->o->rows : d->n;
-	size_t first = (most + 1) / 2;
+	bool all = !d->o->rows || d->o->rows >= d->n;
+	size_t grew = count_changed(d, 1), shrank = count_changed(d, -1);
+	size_t most = all ? d->n : MIN(d->o->rows, grew + shrank);
+	size_t last = MIN(most / 2, shrank), first = MIN(most - last, grew);
 
+	last = most - first;
+	if (all)
+		first = most, last = 0;
 	print_head(d, 0);
 	print_head(d, 1);
 	cmd_line(stdout, "# change  self A  self B  %s", tally_names[d->o->by]);
 	for (size_t i = 0; i < first; i++)
 		print_pair(d, &d->pairs[i]);
-	if (most < d->n)
+	if (!most && d->n)
+		cmd_line(stdout, "# no change in %zu: -n 0 shows them", d->n);
+	else if (most < d->n)
 		cmd_line(stdout, "# and %zu between: -n 0 shows all", d->n - most);
-	for (size_t i = d->n - (most - first); i < d->n; i++)
+	for (size_t i = d->n - last; i < d->n; i++)
 		print_pair(d, &d->pairs[i]);
 }
 

@@ -114,12 +114,15 @@ void hottest_print(const struct sink *s, FILE *to)
 		fprintf(to,
 			"  self  total  of %" PRIu64 " samples of %s, by Python function\n",
 			samples, s->session->events[0].name);
-	for (size_t i = 0; i < MIN(n, (size_t)ROWS); i++)
+	for (size_t i = 0; i < MIN(n, (size_t)ROWS); i++) {
+		char room[CMD_SHORT];
+
 		cmd_line(to, "%5.1f%% %5.1f%%  %s (%s:%d)",
 			 100 * (double)h->rows[i].self / (double)h->weight,
 			 100 * (double)h->rows[i].total / (double)h->weight,
-			 h->rows[i].func->qualname, h->rows[i].func->file,
+			 cmd_short(h->rows[i].func->qualname, room), h->rows[i].func->file,
 			 h->rows[i].func->firstline);
+	}
 }
 
 void hottest_deinit(struct sink *s)

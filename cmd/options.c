@@ -59,7 +59,8 @@ static const char help[] =
 	"      --provenance WHICH   exact, late or all: what text outputs keep; all\n"
 	"      --memory SIZE        bound of rings, queues, readers, names, stacks; 256M\n"
 	"Output\n"
-	"  -o, --output FILE        perf.data; '-' is stdout; may be given several times\n"
+	"  -o, --output FILE        perf.data, or by --format perf.html, ...; '-' is stdout;\n"
+	"                           may be given several times\n"
 	"      --format NAME        perf, folded, flamegraph, pprof, speedscope, gecko,\n"
 	"                           tape; default: by FILE's extension\n"
 	"  -z, --compress[=LEVEL]   perf.data: with zstd, 1 (fast) to 22; 3\n"
@@ -160,7 +161,7 @@ static const struct option options[] = {
 struct said {
 	struct record_options *o;
 	bool freq, count, samples, native, full, no_native, kernel, no_kernel, follow, no_follow;
-	bool help, version;
+	bool graph, help, version;
 };
 
 static int usage(const char *fmt, const char *what)
@@ -513,7 +514,7 @@ static int parse_short(struct said *s, int opt, const char *arg)
 		s->version = true;
 		break;
 	case 'g':
-		cmd_say("-g is implied: each sample has its stack");
+		s->graph = true;
 		break;
 	}
 	return 0;
@@ -601,9 +602,12 @@ static int not_an_option(const struct record_options *o, const char *word)
 {
 	bool number = strspn(word, "0123456789") == strlen(word);
 
-	return usage(!number	   ? "'%s' is not an option; a command to start follows '--'" :
-		     o->rec.n_pids ? "'%s' is not an option; several processes are -p 12,34" :
-				     "'%s' is not an option; a process is -p 1234",
+	if (o->rec.n_pids)
+		return usage(number ? "'%s' is not an option; several processes are -p 12,34" :
+				      "'%s' is not an option; what limits the time is -d SEC",
+			     word);
+	return usage(number ? "'%s' is not an option; a process is -p 1234" :
+			      "'%s' is not an option; a command to start follows '--'",
 		     word);
 }
 
@@ -641,6 +645,8 @@ int options_parse(struct record_options *o, int argc, char **argv)
 		r = parse_events(o, o->rec.mode == RECORDER_WALL ? "cpu-clock" : "cycles");
 	if (r == 0 && o->rec.mode == RECORDER_WALL)
 		r = check_wall(&s);
+	if (r == 0 && s.graph && o->verbose >= 0)
+		cmd_say("-g is implied: each sample has its stack");
 	o->rec.said = s.freq || s.count;
 	return r ? r + 1 : 0;
 }

@@ -16,6 +16,7 @@ struct record_options {
 	const char *asked[RESOLVER_MAX_SINKS]; /* the --format that follows an -o */
 	const char *asked_first; /* the --format before all -o: of those without one */
 	size_t n_outputs;
+	char unnamed[32]; /* the output without -o, which path[0] then is */
 	const char *text_option; /* one that was given and that only text outputs honour */
 	struct scope scope; /* of rec.scope, if that is not NULL */
 	unsigned session_flags;

@@ -125,12 +125,21 @@ static int check_text(const struct record_options *o)
 	return 0;
 }
 
+/* perf.data, or what --format makes of it: perf.folded. */
+static void name_output(struct record_options *o)
+{
+	const struct sink_ops *f = sink_pick(o->asked_first, "perf.data");
+
+	snprintf(o->unnamed, sizeof(o->unnamed), "perf%s", f ? f->extensions[0] : "");
+	o->path[o->n_outputs++] = o->unnamed;
+}
+
 int outputs_pick(struct record_options *o)
 {
 	int r = 0;
 
 	if (!o->n_outputs)
-		o->path[o->n_outputs++] = "perf.data";
+		name_output(o);
 	for (size_t i = 0; r == 0 && i < o->n_outputs; i++)
 		r = pick_one(o, i);
 	if (r == 0)

@@ -101,6 +101,19 @@ static int no_command(int argc, char **argv)
 			nearest_text(&near, text, sizeof(text)));
 }
 
+/* help [COMMAND] */
+static int help_of(int argc, char **argv)
+{
+	char *words[] = { argv[argc > 1], "--help", NULL };
+
+	if (argc < 2)
+		return print_help(stdout);
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (!strcmp(argv[1], commands[i].name))
+			return commands[i].run(2, words);
+	return no_command(argc, argv);
+}
+
 static int run(int argc, char **argv)
 {
 	if (argc < 2)
@@ -109,8 +122,10 @@ static int run(int argc, char **argv)
 		return srcline_main(argc > 2);
 	if (!strcmp(argv[1], FILE_HELPER_COMMAND))
 		return file_serve_main();
-	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
 		return print_help(stdout);
+	if (!strcmp(argv[1], "help"))
+		return help_of(argc - 1, argv + 1);
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))
 		return cmd_version();
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)

@@ -13,7 +13,7 @@
 #include "source.h"
 #include "tally.h"
 
-enum { OPT_BY = 256, OPT_CHILDREN, OPT_NO_CHILDREN, OPT_SORT, OPT_JSON, OPT_ANNOTATE, DEFAULT_ROWS = 20 };
+enum { OPT_BY = 256, OPT_CHILDREN, OPT_JSON, OPT_ANNOTATE, OPT_NO_CHILDREN, OPT_STDIO, DEFAULT_ROWS = 20 };
 enum { US = 1000, MS = 1000000 }; /* ns */
 
 static const char help[] =
@@ -21,23 +21,24 @@ static const char help[] =
 	"FILE (default: perf.data) is a perf.data, of pysampled or of perf, a tape, or holds\n"
 	"folded stacks.\n\n"
 	"      --by WHAT        function (default), line, file, thread, process or event\n"
-	"      --sort WHAT      self (default) or total\n"
-	"      --children, --no-children  as --sort total, --sort self\n"
-	"  -i, --input FILE     as FILE\n"
+	"  -s, --sort WHAT      self (default) or total\n"
+	"      --children, --no-children  as --sort total, as --sort self\n"
 	"  -e, --event NAME     of several events this one, not the first\n"
 	"  -n, --rows N         so many rows, not 20 (of --json: not all); 0: all\n"
 	"      --annotate FUNC  the source of a Python function, each line with its shares;\n"
 	"                       without -e of each event\n"
 	"      --json           rows as JSON, all without -n, with numbers of samples, or with\n"
 	"                       microseconds of record --mode wall\n"
+	"  -i, --input FILE, --stdio, --sort sym|srcline|pid|tid  as perf report's\n"
 	"  -h, --help\n"
 	"  -V, --version\n";
 
 static const struct option options[] = {
 	{ "by", required_argument, NULL, OPT_BY },
-	{ "sort", required_argument, NULL, OPT_SORT },
+	{ "sort", required_argument, NULL, 's' },
 	{ "children", no_argument, NULL, OPT_CHILDREN },
 	{ "no-children", no_argument, NULL, OPT_NO_CHILDREN },
+	{ "stdio", no_argument, NULL, OPT_STDIO },
 	{ "input", required_argument, NULL, 'i' },
 	{ "event", required_argument, NULL, 'e' },
 	{ "rows", required_argument, NULL, 'n' },
@@ -68,14 +69,14 @@ static uint64_t shown(const struct session *s, uint64_t n, uint64_t unit_ns)
 
 static void print_row(const struct tally *t, const struct session *s, const struct tally_row *r)
 {
-	char where[PATH_MAX + 32] = "";
+	char where[PATH_MAX + 32] = "", room[CMD_SHORT];
 
 	if (*r->file && r->line)
 		snprintf(where, sizeof(where), " (%s:%d)", r->file, r->line);
 	else if (*r->file)
 		snprintf(where, sizeof(where), " (%s)", r->file);
 	cmd_line(stdout, "%6.2f%% %6.2f%% %8" PRIu64 "  %s%s", share(r->self, t->samples),
-		 share(r->total, t->samples), shown(s, r->self, MS), r->name, where);
+		 share(r->total, t->samples), shown(s, r->self, MS), cmd_short(r->name, room), where);
 }
 
 /* How many of @t's rows are printed. */
@@ -176,11 +177,34 @@ static int report(const struct report_options *o, struct recording *r)
 	return code;
 }
 
+/* perf's keys that say by what rows are. */
+static const struct {
+	const char *key;
+	enum tally_by by;
+} perf_keys[] = {
+	{ "sym", TALLY_FUNCTION }, { "symbol", TALLY_FUNCTION }, { "srcline", TALLY_LINE },
+	{ "pid", TALLY_PROCESS },  { "tid", TALLY_THREAD },
+};
+
+static int take_sort(struct report_options *o, const char *word)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(perf_keys); i++)
+		if (!strcmp(word, perf_keys[i].key)) {
+			o->by = perf_keys[i].by;
+			o->by_given = true;
+			return EXIT_DONE;
+		}
+	o->total = !strcmp(word, "total");
+	if (o->total || !strcmp(word, "self"))
+		return EXIT_DONE;
+	return cmd_fail(EXIT_USAGE, "--sort takes self or total, not '%s'; --by says by what rows are",
+			word);
+}
+
 /* EXIT_DONE, or an exit code after a sentence. */
 static int take_option(void *into, int opt)
 {
 	struct report_options *o = into;
-	static const char *const sorts[] = { "self", "total" };
 	int i;
 
 	switch (opt) {
@@ -189,13 +213,13 @@ static int take_option(void *into, int opt)
 		o->by = i < 0 ? o->by : (enum tally_by)i;
 		o->by_given = true;
 		return i < 0 ? EXIT_USAGE : EXIT_DONE;
-	case OPT_SORT:
-		i = cmd_word("--sort", optarg, sorts, 2);
-		o->total = i > 0;
-		return i < 0 ? EXIT_USAGE : EXIT_DONE;
+	case 's':
+		return take_sort(o, optarg);
 	case OPT_CHILDREN:
 	case OPT_NO_CHILDREN:
 		o->total = opt == OPT_CHILDREN;
+		return EXIT_DONE;
+	case OPT_STDIO: /* there is nothing else */
 		return EXIT_DONE;
 	case 'i':
 		o->path = optarg;
@@ -234,13 +258,13 @@ static int run(struct report_options *o)
 
 int cmd_report(int argc, char **argv)
 {
-	const struct cmd_syntax s = { ":e:i:n:hV", help, options, take_option };
+	const struct cmd_syntax s = { ":e:n:s:i:hV", help, options, take_option };
 	struct report_options o = { 0 };
 	int code = cmd_parse(argc, argv, &s, &o);
 
 	if (code != CMD_GO_ON)
 		return code;
-	if (argc - optind > (o.path ? 0 : 1))
+	if (argc - optind + !!o.path > 1)
 		return cmd_fail(EXIT_USAGE, "report takes one FILE; see --help");
 	if (!o.path)
 		o.path = optind < argc ? argv[optind] : "perf.data";

@@ -116,8 +116,11 @@ static void print_function(const struct annotated *a)
 	print_head(a);
 	if (!a->found[0].row->line)
 		print_line(a, 0, "(line not known)");
-	for (size_t i = a->n; i-- && a->found[i].row->line;)
-		from = a->found[i].row->line;
+	for (size_t i = a->n; i-- && a->found[i].row->line;) {
+		const struct tally_row *r = a->found[i].row;
+
+		from = r->first > 0 ? MIN(r->first, r->line) : r->line;
+	}
 	for (; text && *text && line < to; text = next) {
 		next = text + strcspn(text, "\n");
 		if (*next)

@@ -78,13 +78,14 @@ static void print_file(const char *path, const struct sink_ops *format, bool emp
 	cmd_say("wrote %s (%.1f KB)%s%s%s%s%s%s%s", path, (double)st.st_size / 1e3, also,
 		next ? "; next: " : "", next ? format->next : "", next ? word : "",
 		lines ? "; by line: " : "", lines ? format->lines : "", lines ? word : "");
-	if (format->moved)
+	if (format->moved && !empty)
 		cmd_say("to read it on another machine: copy %s, and there: %s%s", path,
 			format->moved, word);
 }
 
 /* Of a process that took part and has no sample. */
-static void print_why_none(const struct session *session, pid_t pid)
+static void print_why_none(const struct record_options *o, const struct session *session,
+			   pid_t pid)
 {
 	const struct perf_event_attr *a = &session->events[0].attr;
 	struct proc_status s;
@@ -103,8 +104,20 @@ static void print_why_none(const struct session *session, pid_t pid)
 			session->n_events > 1 ? "such events" : session->events[0].name);
 	else
 		cmd_say("no samples: process %d did too little for one; pysampled dump -p %d "
-			"shows where it waits",
-			pid, pid);
+			"shows where it waits%s",
+			pid, pid,
+			o->rec.mode == RECORDER_CPU ? ", --mode wall samples waits, too" : "");
+}
+
+/* The same of all that a recording without a sample was of. */
+static void print_why_all_none(const struct record_options *o, const struct session *session)
+{
+	for (size_t i = 0; !o->command && i < o->rec.n_pids; i++)
+		print_why_none(o, session, o->rec.pids[i]);
+	if (o->command)
+		cmd_say("no samples: '%s' did too little for one", o->command[0]);
+	else if (o->rec.scope)
+		cmd_say("no samples: nobody did enough for one");
 }
 
 static void print_counters(const struct stats *s)
@@ -304,8 +317,8 @@ void summary_end(const struct record_options *o, const struct session *session,
 		cmd_say("the asyncio tasks of some of these Pythons can't be read: %" PRIu64
 			" stacks that may run one are as without --async",
 			STATS_GET(session->stats, tasks_unknown));
-	for (size_t i = 0; o->verbose >= 0 && !all && !o->command && i < o->rec.n_pids; i++)
-		print_why_none(session, o->rec.pids[i]);
+	if (o->verbose >= 0 && !all)
+		print_why_all_none(o, session);
 	if (o->verbose > 0) {
 		fprintf(stderr, "pysampled: proof of exactness: %s\n",
 			session->flags & SESSION_COUNTED ?

@@ -58,6 +58,7 @@ static struct tally_row row_of_frame(const struct counting *c, uint32_t frame)
 		.name = c->by == TALLY_FILE ? kind : tree_text(t, func->name),
 		.file = tree_text(t, func->file),
 		.kind = kind,
+		.first = c->by == TALLY_FILE ? 0 : func->first,
 		.line = c->by == TALLY_LINE ? f->line :
 			c->by == TALLY_FILE ? 0 :
 					      func->first,

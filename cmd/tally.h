@@ -23,6 +23,7 @@ struct tally_row {
 	const char *name; /* function, thread, process or event; of a file: its kind of code */
 	const char *file; /* "" where there is none */
 	const char *kind;
+	int first; /* line of its function; 0: not known */
 	int line; /* that a function begins at, or the line; 0: not known */
 	uint64_t self, total;
 	uint64_t last; /* the row of the tree that it was last counted for */

@@ -29,6 +29,15 @@ static unsigned distance(const char *a, const char *b)
 	return row[n];
 }
 
+static size_t letters(const char *s)
+{
+	size_t n = 0;
+
+	for (; *s; s++)
+		n += *s != '-';
+	return n;
+}
+
 void nearest_offer(void *nearest, const char *name)
 {
 	struct nearest *n = nearest;
@@ -36,7 +45,7 @@ void nearest_offer(void *nearest, const char *name)
 	size_t at = n->n;
 
 	/* Half of it wrong is another word. */
-	if (2 * d > strlen(n->want))
+	if (2 * d > letters(n->want))
 		return;
 	for (size_t i = 0; i < n->n; i++)
 		if (!strcmp(n->best[i].name, name))

@@ -454,6 +454,9 @@ ACTS = """<script>
 const texts = () => [...document.querySelectorAll('#graph button')].map(e => e.title);
 const key = k => dispatchEvent(new KeyboardEvent('keydown', { key: k, bubbles: true }));
 const seen = { all: texts() };
+const wider = e => e.offsetWidth > parseFloat(e.style.width) + 1; // rounded, at most
+seen.wider = [...document.querySelectorAll('#graph button')].filter(wider).length;
+seen.beyond = $('main').scrollWidth - $('main').clientWidth;
 $('search').value = '^spin'; $('search').dispatchEvent(new Event('input'));
 seen.matched = $('matched').textContent;
 seen.found = document.querySelectorAll('#graph button.found').length;
@@ -503,6 +506,15 @@ def test_page_with_deep_stacks_and_events():
     seen = act("d.html")
     assert 10 < len(seen["all"]) < 500, len(seen["all"])
     assert "page-faults self" in seen["source"], seen["source"][:300]
+
+
+def test_page_with_narrow_boxes():
+    """A box is as wide as its share, also where that is less than a letter."""
+    need("chromium")
+    record("n.html", "--samples", "3000", "--distinct", "900")
+    seen = act("n.html")
+    assert len(seen["all"]) > 100, len(seen["all"])
+    assert seen["wider"] == 0 and seen["beyond"] == 0, "%d boxes are wider, and the page by %d" % (seen["wider"], seen["beyond"])
 
 
 def test_page_of_a_difference():

@@ -15,9 +15,23 @@ def spinning(py):
 
 @each(words=[("4711", "pysampled -p 4711"), ("sh x.sh", "pysampled -- sh ..."), ("recrod", "nearest: record"), ("report x --by fnction", "function, line, file"),
              ("-p 1 --provenence all", "nearest: --provenance"), ("-p postgres", "--match"), ("-p 1 -F 0", "max_sample_rate"),
-             ("-p 1 -d 5x", "500ms, 2m, 1h"), ("-p 1 --f=9", "short for --freq, --format, --follow"), ("-p 1 2", "-p 12,34")])
+             ("-p 1 -d 5x", "500ms, 2m, 1h"), ("-p 1 --f=9", "short for --freq, --format, --follow"), ("-p 1 2", "-p 12,34"), ("-p 1 sleep 5", "-d SEC"),
+             
+             ("report --sort dso x", "--by"), ("report -i x y", "one FILE")])
 def test_what_was_probably_meant_is_said(words):
     harness.refused(2, *words[0].split(), about=[words[1]])
+
+
+def test_what_is_another_word_is_not_offered():
+    for words in (["report", "--comm", "x"], ["-p", "1", "--gel"]):
+        run = harness.pysampled(*words).ok(2)
+        check("there is no option" in run.err and "nearest" not in run.err, "%s", run)
+
+
+@each(command=["record", "report", "doctor"])
+def test_help_of_a_command(command):
+    equal(harness.pysampled("help", command).ok().out, harness.pysampled(command, "--help").ok().out, "help " + command)
+    harness.refused(2, "help", "nix", about=["no command 'nix'"])
 
 
 @each(output=["out.json", "out.xyz", "out", ".data"])
@@ -94,8 +108,38 @@ def test_the_first_run_answers(py):
 
 
 @one_python
+def test_a_format_without_a_name_does_not_take_perf_datas(py):
+    home, pid = harness.folder(), spinning(py).pid
+    harness.pysampled("-p", pid, "-d", 0.3, "-q", home=home).ok()
+    for kind, name in (("folded", "perf.folded"), ("flamegraph", "perf.html"), ("pprof", "perf.pb.gz")):
+        run = harness.pysampled("-p", pid, "-d", 0.3, "--format", kind, home=home).ok()
+        check("wrote %s (" % name in run.err and os.path.exists(os.path.join(home, name)), "%s", run)
+    check(not os.path.exists(os.path.join(home, "perf.data.old")), "perf.data was rotated")
+    harness.pysampled("report", home=home).ok()
+
+
+@one_python
+def test_a_long_name_leaves_room_for_the_others(py):
+    source = r"""
+name = "n" + "\xe4" * 1000 + "end"
+exec("def %s():\n  n = 0\n  for i in range(20000): n += i\n" % name)
+print("READY", flush=True)
+while True: globals()[name]()
+"""
+    target = harness.start(py.command() + ["-c", source], stdout=harness.subprocess.PIPE)
+    target.stdout.readline()
+    home = harness.folder()
+    run = harness.pysampled("-p", target.pid, "-F", 199, "-d", 1, home=home).ok()
+    report = harness.pysampled("report", home=home).ok().out
+    for text in run.err, report, harness.pysampled("diff", "perf.data", "perf.data", "-n", 0, home=home).ok().out:
+        rows = [line for line in text.splitlines() if "n\xe4\xe4" in line]
+        check(len(rows) == 1 and "\u2026" in rows[0] and "\xe4end (<string>" in rows[0] and len(rows[0]) < 300, "%s", rows)
+    check("\xe4" * 1000 in harness.pysampled("report", "--json", home=home).ok().out, "no whole name in JSON")
+
+
+@one_python
 def test_quiet_says_the_summary_alone(py):
-    run = harness.pysampled("-p", spinning(py).pid, "-d", 0.5, "-q", home=harness.folder()).ok()
+    run = harness.pysampled("-p", spinning(py).pid, "-d", 0.5, "-g", "-q", home=harness.folder()).ok()
     equal(run.err.count("\n"), 1, "lines of %s" % run)
 
 
@@ -107,7 +151,11 @@ def test_why_there_are_no_samples(py):
     run = harness.pysampled("-p", target.pid, "-d", 0.5, "-e", "cpu-clock:u", "--capture", "async",
                             home=harness.folder()).ok()
     equal(run.n("samples"), 0, "samples of %s" % run)
-    check("pysampled dump -p %d" % target.pid in run.err, "%s", run)
+    check("pysampled dump -p %d" % target.pid in run.err and "--mode wall" in run.err, "%s", run)
+    check("another machine" not in run.err, "what has no sample is moved: %s", run)
+    run = harness.pysampled("-o", "b.data", "-e", "cpu-clock:u", "--capture", "async", "-c", 10 ** 9, "--", "sh", "-c", "exit 3",
+                            home=harness.folder()).ok(3)
+    check("no samples: 'sh' did too little for one" in run.err, "%s", run)
     run = harness.pysampled("-p", target.pid, "-d", 0.5, "-e", "major-faults", home=harness.folder()).ok()
     check("had no major-faults, or too few" in run.err and "dump" not in run.err, "who may work without them is said to wait: %s", run)
     target.send_signal(signal.SIGSTOP)

@@ -641,6 +641,23 @@ def test_a_stream_that_nobody_could_name_is_refused(py):
     check("perf report -i - <" in pysampled("report", kept, home=home).ok(1).err, "a stream that was kept is not told")
 
 
+def test_a_diff_shows_no_change_where_there_is_none():
+    """Rows that are chosen are those that changed; where there is room for all, all are there."""
+    home = harness.folder()
+    for name, text in ("a", "f (a.py:1) 5\np-1;g (a.py:2) 5\n"), ("b", "f (a.py:1) 10\np-1;g (a.py:2) 5\np-1;h (a.py:2) 5\n"):
+        with open(os.path.join(home, name + ".folded"), "w") as file:
+            file.write("p-1;m (a.py:9);" + text)
+
+    def rows(*words):
+        out = pysampled("diff", *words, home=home).ok().out
+        return re.findall(r"^ *([-+][\d.]+)%.* (\w+) ", out, re.M), out
+    found, out = rows("a.folded", "a.folded", "-n", 2)
+    check(not found and "# no change in 3: -n 0 shows them" in out, "%s", out)
+    found, out = rows("a.folded", "b.folded", "-n", 3)
+    equal(found, [("+25.00", "h"), ("-25.00", "g")], "rows of " + out)
+    equal(len(rows("a.folded", "b.folded", "-n", 0)[0]), 4, "all rows")
+
+
 def test_a_diff_tells_what_grew_and_what_shrank():
     """By shares, for recordings of any length; functions are paired by name and file, wherever they begin."""
     home = harness.folder(0o777)
@@ -837,6 +854,46 @@ def test_what_is_no_recording_is_told_by_its_kind(py):
         done = harness.subprocess.run("cat | %s report /dev/stdin --json" % harness.PYSAMPLED, input=text, shell=True, text=True,
                                       capture_output=True)
         equal([r["self"] for r in json.loads(done.stdout)["rows"] if r["kind"] == "python"], [3], "%r: %s" % (text, done.stderr))
+
+
+@harness.one_python
+def test_report_takes_what_perf_users_type(py):
+    home = harness.folder()
+    target = Target(py, "groundtruth.py")
+    pysampled("-p", target.pid, "-F", 499, "-d", 1, home=home).ok()
+
+    def report(*words):
+        return pysampled("report", *words, home=home).ok().out
+    for theirs, ours in ((("-i", "perf.data"), ("perf.data",)), (("--input=perf.data", "--stdio", "--no-children"), ()),
+                         (("--children", "--no-children"), ()), (("-s", "total"), ("--sort", "total")), (("--sort", "sym"), ()),
+                         (("-s", "symbol"), ("--by", "function")), (("-s", "srcline"), ("--by", "line")),
+                         (("-s", "pid"), ("--by", "process")), (("-s", "tid"), ("--by", "thread"))):
+        equal(report(*theirs), report(*ours), "report %s" % " ".join(theirs))
+
+
+@harness.one_python
+def test_annotate_begins_where_the_function_does(py):
+    home = harness.folder()
+    with open(os.path.join(home, "a.py"), "w") as file:
+        file.write("print('READY', flush=True)\n\ndef work():\n    n = 0\n    while True:\n        n += 1\n\nwork()\n")
+    target = harness.start(py.command() + [os.path.join(home, "a.py")], stdout=subprocess.PIPE)
+    target.stdout.readline()
+    pysampled("-p", target.pid, "-F", 499, "-d", 0.5, home=home).ok()
+    out = pysampled("report", "--annotate", "work", home=home).ok().out
+    check(re.search(r"^ +3  def work\(\):\n +4      n = 0\n", out, re.M), "%s", out)
+
+
+@harness.one_python
+def test_kernel_names_of_what_perf_packed(py):
+    """perf record -z notes no build-ids: the same place and length of the kernel's code will do."""
+    harness.need_command("perf")
+    path = os.path.join(harness.folder(), "p.data")
+    target = Target(py, "groundtruth.py", "--us", 50)
+    harness.perf("record", "-q", "-z", "-e", "cpu-clock:k", "-c", "100000", "-p", str(target.pid), "-o", path, "--", "sleep", "1", home=os.path.dirname(path))
+    rows = json.loads(pysampled("report", path, "--json").ok().out)["rows"]
+    names = [row["name"] for row in rows if row["kind"] == "kernel"]
+    harness.enough(names, "no sample in the kernel: %s", rows)
+    check("[kernel]_[k]" not in names, "no names: %s", names)
 
 
 @harness.one_python
