@@ -13,7 +13,7 @@
 static const char help[] =
 	"Usage: pysampled convert FILE -o OUT [--format NAME]\n\n"
 	"FILE is a perf.data, of pysampled or of perf, a tape, or holds folded stacks, also\n"
-	"of another tool.\n\n"
+	"of another tool; '-' is standard input.\n\n"
 	"  -o, --output FILE  .html, .svg, .pb.gz, .speedscope.json, .gecko.json, .folded\n"
 	"      --format NAME  default: by OUT's extension\n"
 	"      --full-paths   .folded: whole paths of Python files\n"

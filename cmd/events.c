@@ -25,7 +25,10 @@ struct list {
 
 static void print_line(const char *name, const char *kind, const char *no)
 {
-	cmd_line(stdout, "%-28s %-10s %s%s", name, kind, *no ? "no: " : "yes", no);
+	const char *near = strstr(no, "; nearest"); /* the others are listed, too */
+
+	cmd_line(stdout, "%-28s %-10s %s%.*s", name, kind, *no ? "no: " : "yes",
+		 near ? (int)(near - no) : (int)strlen(no), no);
 }
 
 /* 0, or why it can't be opened on ourselves. */

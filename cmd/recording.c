@@ -17,6 +17,7 @@
 #include "cmd.h"
 #include "file_kind.h"
 #include "sys/harden.h"
+#include "sys/memfile.h"
 #include "sys/unprivileged.h"
 
 #define CAP(n) (UINT64_C(1) << (n))
@@ -40,7 +41,7 @@ int recording_guard(bool writes)
 int recording_apart(const char *path, const char *out)
 {
 	struct stat in, into;
-	bool same = !strcmp(path, out) ||
+	bool same = (strcmp(path, "-") && !strcmp(path, out)) ||
 		    (!stat(path, &in) && !stat(out, &into) && in.st_dev == into.st_dev &&
 		     in.st_ino == into.st_ino);
 
@@ -53,10 +54,53 @@ void recording_begins(void)
 	harden_thread(HARDEN_RESOLVER, 0);
 }
 
+enum { MAX_PIPED = 1 << 30 /* bytes */ };
+
+/* What comes down a pipe, in memory: recordings are read at many places, and twice. 0 or
+ * -errno; -EFBIG: more than MAX_PIPED. */
+static int copy_all(int from, int to)
+{
+	char buf[1 << 16];
+	size_t all = 0;
+	ssize_t n;
+
+	while ((n = read(from, buf, sizeof(buf))) > 0) {
+		for (ssize_t at = 0, k; at < n; at += k)
+			if ((k = write(to, buf + at, (size_t)(n - at))) < 0)
+				return -errno;
+		all += (size_t)n;
+		if (all > MAX_PIPED)
+			return -EFBIG;
+	}
+	return n < 0 || lseek(to, 0, SEEK_SET) < 0 ? -errno : 0;
+}
+
+/* @fd, or in its place a copy that is read from any place; -errno. */
+static int make_seekable(int fd)
+{
+	int copy, ret;
+
+	if (lseek(fd, 0, SEEK_CUR) >= 0 || errno != ESPIPE)
+		return fd;
+	copy = memfile_new("recording", false);
+	ret = copy < 0 ? -errno : copy_all(fd, copy);
+	close(fd);
+	if (!ret)
+		return copy;
+	if (copy >= 0)
+		close(copy);
+	return ret;
+}
+
 static int open_file(struct recording *r, const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
 
+	fd = fd < 0 ? fd : make_seekable(fd);
+	if (fd < -1) {
+		errno = -fd;
+		fd = -1;
+	}
 	r->in = fd < 0 ? NULL : fdopen(fd, "r");
 	if (r->in)
 		return EXIT_DONE;
@@ -95,8 +139,7 @@ static int open_tape(struct recording *r)
 
 static int open_folded(struct recording *r)
 {
-	struct stat st;
-	int ret = 0;
+	int ret;
 
 	r->session =
 		(struct session){ .n_events = 1,
@@ -105,11 +148,8 @@ static int open_folded(struct recording *r)
 				  .flags = SESSION_LINES | SESSION_PERIOD | SESSION_THREADS,
 				  .stats = &r->stats };
 	strcpy(r->session.events[0].name, "folded");
-	/* What is no file is read once. */
-	if (fstat(fileno(r->in), &st) == 0 && S_ISREG(st.st_mode)) {
-		ret = folded_events(r->in, &r->session);
-		rewind(r->in);
-	}
+	ret = folded_events(r->in, &r->session);
+	rewind(r->in);
 	return ret ? cmd_fail(EXIT_FAILED, "reading %s: %s", r->path, strerror(-ret)) : EXIT_DONE;
 }
 
@@ -123,11 +163,7 @@ static int peek(struct recording *r, unsigned char *to, size_t cap, size_t *n)
 						      "is empty: it has no stacks");
 	if (fseek(r->in, 0, SEEK_SET) == 0)
 		return EXIT_DONE;
-	for (size_t i = *n; i--;) /* a pipe: what stands in the buffer can be put back */
-		if (ungetc(to[i], r->in) == EOF)
-			return cmd_fail(EXIT_FAILED, "%s can't be read twice: name a file",
-					r->path);
-	return EXIT_DONE;
+	return cmd_fail(EXIT_FAILED, "%s can't be read twice: name a file", r->path);
 }
 
 int recording_open(struct recording *r, const char *path)

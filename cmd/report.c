@@ -19,7 +19,7 @@ enum { US = 1000, MS = 1000000 }; /* ns */
 static const char help[] =
 	"Usage: pysampled report [FILE] [options]\n\n"
 	"FILE (default: perf.data) is a perf.data, of pysampled or of perf, a tape, or holds\n"
-	"folded stacks.\n\n"
+	"folded stacks; '-' is standard input.\n\n"
 	"      --by WHAT        function (default), line, file, thread, process or event\n"
 	"  -s, --sort WHAT      self (default) or total\n"
 	"      --children, --no-children  as --sort total, as --sort self\n"

@@ -297,11 +297,6 @@ static int perf_data_begin(struct sink *s, struct err *err)
 	struct perf_data *d = s->priv;
 	int ret;
 
-	if (!strcmp(s->path, "-") && isatty(s->fd))
-		return err_set(
-			err, -EINVAL,
-			"perf.data is not for a terminal: ... -o - --format perf | perf "
-			"report -i -");
 	ret = begin_file(s);
 	if (!ret && wants_kernel(s->session))
 		ret = perf_kernel_maps(begin_kernel_map, s);
@@ -523,7 +518,7 @@ const struct sink_ops sink_perf_data = {
 	.lines = "pysampled report --by line ",
 	.moved = "pysampled unpack ",
 	.help = "perf.data, for perf, hotspot, samply and others",
-	.needs = SINK_KEEPS_OLD | SINK_NEEDS_IDS,
+	.needs = SINK_KEEPS_OLD | SINK_NEEDS_IDS | SINK_IS_BINARY,
 	.priv_size = sizeof(struct perf_data),
 	.begin = perf_data_begin,
 	.side = perf_data_side,

@@ -280,7 +280,7 @@ static int refuse(const char *path, int ret, struct err *err)
 			err, ret,
 			"%s is what went down a pipe, which can't be read: perf report "
 			"-i - < %s reads it, perf inject -i %s -o FILE makes a file of it",
-			path, path, path);
+			path, strcmp(path, "-") ? path : "...", path);
 	return err_set(err, ret, "reading %s: %s", path, strerror(-ret));
 }
 

@@ -102,6 +102,12 @@ static int sink_open_file(struct sink *s, struct err *err)
 	s->fd = sink_open_fd(s, err);
 	if (s->fd < 0)
 		return s->fd;
+	if (s->ops->needs & SINK_IS_BINARY && isatty(s->fd)) {
+		sink_sent(s);
+		return err_set(err, -EINVAL,
+			       "%s is not for a terminal: name a file, or send it down a pipe",
+			       s->ops->name);
+	}
 	if (strcmp(s->path, "-") && fstat(s->fd, &st) == 0 && S_ISREG(st.st_mode))
 		s->out = fdopen(s->fd, "w");
 	else

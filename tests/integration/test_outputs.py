@@ -857,6 +857,49 @@ def test_what_is_no_recording_is_told_by_its_kind(py):
 
 
 @harness.one_python
+def test_a_pipe_is_read_like_its_file(py):
+    """Perf.data that names its places, folded stacks of several events, a tape: by '-' and by /dev/stdin."""
+    home = harness.folder()
+    target = Target(py, "groundtruth.py")
+    files = "a.data", "a.folded", "a.tape"
+    pysampled("-p", target.pid, "-e", "cpu-clock,task-clock", "-F", 499, "-d", 1, *[word for f in files for word in ("-o", f)], home=home).ok()
+
+    def piped(file, *words):
+        with open(os.path.join(home, file), "rb") as data:
+            cat = subprocess.Popen(["cat"], stdin=data, stdout=subprocess.PIPE)
+            done = subprocess.run([harness.PYSAMPLED, *words], stdin=cat.stdout, capture_output=True, cwd=home, env=harness.plain_env(HOME=home))
+        cat.stdout.close()
+        cat.wait()
+        equal(done.returncode, 0, "%s of %s: %s" % (words, file, done.stderr))
+        return done.stdout.decode()
+    for file in files:
+        for more in ("--json",), ("--json", "--by", "event"), ("--json", "-e", "task-clock"):
+            whole = pysampled("report", file, *more, home=home).ok().out
+            for name in "-", "/dev/stdin":
+                equal(piped(file, "report", name, *more), whole, "report of %s by %s" % (file, name))
+        equal(piped(file, "convert", "-", "-o", "-"), pysampled("convert", file, "-o", "-", home=home).ok().out, "stacks of " + file)
+        check("# no change" in piped(file, "diff", "-", file, "-n", "2"), "a difference")
+
+
+@harness.one_python
+def test_what_is_no_text_is_not_for_a_terminal(py):
+    target = Target(py, "groundtruth.py")
+    for kind in "perf", "pprof", "tape":
+        terminal, other = os.openpty()
+        done = subprocess.run([harness.PYSAMPLED, "-p", str(target.pid), "-d", "0.3", "-o", "-", "--format", kind], stdout=other,
+                              stderr=subprocess.PIPE, text=True, env=harness.plain_env(HOME=harness.folder()))
+        os.close(other)
+        os.set_blocking(terminal, False)
+        try:
+            equal(os.read(terminal, 100), b"", "what is on the terminal")
+        except OSError:  # nothing, and no writer
+            pass
+        os.close(terminal)
+        equal(done.returncode, 1, "%s: %s" % (kind, done.stderr))
+        check("%s is not for a terminal" % kind in done.stderr, "%s: %s", kind, done.stderr)
+
+
+@harness.one_python
 def test_report_takes_what_perf_users_type(py):
     home = harness.folder()
     target = Target(py, "groundtruth.py")
