@@ -631,8 +631,13 @@ def runs_on(pid, limit=20):
 
 def works(pid, seconds=0.3):
     """Waits until a process has used so much more CPU time."""
-    used = cpu_seconds([pid])
-    until(lambda: cpu_seconds([pid]) >= used + seconds, "work of %d" % pid)
+    all_work([pid], seconds)
+
+
+def all_work(pids, seconds=0.3):
+    """The same of each of some, all at once."""
+    used = {pid: cpu_seconds([pid]) for pid in pids}
+    until(lambda: all(cpu_seconds([pid]) >= used[pid] + seconds for pid in pids), "work of %s" % pids)
 
 
 def works_for_a_while(pid, seconds, limit):
