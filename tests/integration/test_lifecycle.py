@@ -65,8 +65,7 @@ def test_forked_children_are_followed_unless_told_otherwise(py, follow):
     harness.works(target.pid)
     target.say("go")
     children = [int(pid) for pid in target.line("CHILDREN").split()]
-    for pid in children:
-        harness.works(pid)
+    harness.all_work(children)
     run = record.signal(signal.SIGINT).wait(15).ok()
     stacks = readable(run, record.home)
     for pid in children:
@@ -90,8 +89,7 @@ def test_children_forked_while_we_attach_are_followed(py):
         target.say("go")
         children = [int(pid) for pid in target.line("CHILDREN").split()]
         record.attached()
-        for pid in children:
-            harness.works(pid, 0.15)
+        harness.all_work(children, 0.15)
         run = record.signal(signal.SIGINT).wait(15).ok()
         most = {pid: 1.1 * 999 * harness.cpu_seconds([pid]) + 30 for pid in children}
         stacks = readable(run, record.home)
@@ -232,8 +230,7 @@ def test_of_several_all_and_what_they_left_are_waited_for(py):
     pids = ",".join(str(target.pid) for target in targets)
     record = Recorder("-p", pids, "-F", 999, "-o", "a.data", "-o", "a.folded").recording()
     left = [ends_in(target, what) for target, what in zip(targets, ("daemon", "leave"))]
-    for pid in left:
-        harness.works(pid)
+    harness.all_work(left)
     for target in targets:
         check(record.process.poll() is None, "the record has ended: %s", record.text(1))
         target.process.stdin.close()

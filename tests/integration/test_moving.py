@@ -19,8 +19,7 @@ def test_both_sides_of_a_fork_have_their_stacks(py, where):
     record = Recorder("-p", target.pid, "-F", 999, "-o", out).recording()
     target.say("go")
     child = int(target.line("CHILD"))
-    for pid in (child, target.pid):
-        harness.works(pid)
+    harness.all_work([child, target.pid])
     run = record.signal(signal.SIGINT).wait(15).ok()
     for pid in (child, target.pid):
         stacks = harness.of_pid(harness.read_folded(out), pid)

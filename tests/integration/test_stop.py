@@ -69,8 +69,8 @@ def test_children_are_followed_unless_told_otherwise(py, follow):
     works(target.pid)
     target.say("go")
     children = [int(pid) for pid in target.line("CHILDREN").split()]
+    harness.all_work(children)
     for pid in children:
-        works(pid)
         equal(harness.status(pid)["TracerPid"] != "0", follow == "--follow", "child %d is traced" % pid)
     run = record.signal(signal.SIGINT).wait(15).ok()
     stacks = readable(run, record.home)

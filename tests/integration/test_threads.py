@@ -173,8 +173,7 @@ def test_events_on_cpus_follow_children(py, follow):
     harness.works(parent.pid, 0.3)
     parent.say("go")
     children = [int(pid) for pid in parent.line("CHILDREN").split()]
-    for pid in children:
-        harness.works(pid, 0.3)
+    harness.all_work(children)
     run = recorder.signal(signal.SIGINT).wait(15).ok()
     check("are opened on CPUs instead" in run.err, "nothing said about events on CPUs: %s", run)
     stacks = harness.read_folded(os.path.join(home, "a.folded"))
