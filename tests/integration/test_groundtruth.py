@@ -147,6 +147,7 @@ def test_a_short_run_is_right(py):
     check(files <= {os.path.basename(target.info["file"])}, "another file: %s", files)
 
 
+@harness.alone
 @each(us=[2, 100])
 @each_python
 @not_quick
@@ -285,6 +286,7 @@ def test_a_reused_code_object_never_gets_a_wrong_name(py):
         all_right(verdict, run)
 
 
+@harness.alone
 @one_python
 @not_quick
 def test_the_same_names_in_the_async_capture(py):
