@@ -164,13 +164,7 @@ struct said {
 	bool graph, help, version;
 };
 
-static int usage(const char *fmt, const char *what)
-{
-	char text[512];
-
-	snprintf(text, sizeof(text), fmt, what);
-	return cmd_fail(EXIT_USAGE, "%s", text);
-}
+#define usage(...) cmd_fail(EXIT_USAGE, __VA_ARGS__)
 
 static int parse_ids(const char *s, pid_t *ret, size_t *n, const char *what)
 {
@@ -225,10 +219,9 @@ static int parse_value(struct said *s, char opt, const char *arg)
 	long v = cmd_number(arg, opt == 'F' ? 1000000 : 1L << 60);
 
 	if (v < 0 && opt == 'F')
-		return cmd_fail(EXIT_USAGE,
-				"-F takes a frequency from 1 to %d Hz "
-				"(kernel.perf_event_max_sample_rate), not '%.100s'",
-				perf_event_max_rate(), arg);
+		return usage("-F takes a frequency from 1 to %d Hz "
+			     "(kernel.perf_event_max_sample_rate), not '%.100s'",
+			     perf_event_max_rate(), arg);
 	if (v < 0)
 		return usage("-c takes a period of at least 1, not '%s'", arg);
 	*(opt == 'F' ? &s->freq : &s->count) = true;
@@ -294,8 +287,7 @@ static int parse_limit(const char *name, const char *arg, long max, long *ret)
 	*ret = cmd_number(arg, max);
 	if (*ret > 0)
 		return 0;
-	return cmd_fail(EXIT_USAGE, "%s takes a number from 1 to %ld, not '%.100s'", name, max,
-			arg);
+	return usage("%s takes a number from 1 to %ld, not '%.100s'", name, max, arg);
 }
 
 /* What an option without a value switches on, or NULL. */
@@ -314,6 +306,8 @@ static bool *switch_of(struct said *s, int opt)
 		return &s->no_follow;
 	case OPT_ANY:
 		return &s->o->rec.any;
+	case OPT_HOLD_ISOLATED:
+		return &s->o->rec.hold_isolated;
 	case OPT_NATIVE_LINES:
 		return &s->o->native_lines;
 	case OPT_DEBUGINFOD:
@@ -392,63 +386,17 @@ static int count_work(struct record_options *o)
 	return 0;
 }
 
-static int parse_long(struct said *s, int opt, const char *arg)
+/* Options whose value is a number. */
+static int parse_amount(struct record_options *o, int opt, const char *arg)
 {
-	struct record_options *o = s->o;
-	bool *on = switch_of(s, opt);
 	long v = 0;
 	int r = 0;
 
-	if (on)
-		*on = true;
 	switch (opt) {
-	case OPT_FORMAT:
-		*(o->n_outputs ? &o->asked[o->n_outputs - 1] : &o->asked_first) = arg;
-		break;
-	case OPT_MODE:
-		return parse_mode(o, arg);
-	case OPT_MATCH:
-		return process_scope(&o->scope, 'm', arg);
-	case OPT_CAPTURE:
-		o->rec.capture = arg;
-		break;
-	case OPT_NATIVE:
-		return parse_native(s, arg);
-	case OPT_THREADS:
-		o->text_option = "--threads";
-		o->session_flags |= SESSION_THREADS;
-		break;
-	case OPT_ASYNC:
-		return parse_async(o, arg);
-	case OPT_PROVENANCE:
-		o->text_option = "--provenance";
-		return parse_provenance(o, arg);
-	case OPT_LINES:
-		o->text_option = "--folded-lines";
-		return parse_lines(o, arg);
-	case OPT_FULL_PATHS:
-		o->session_flags |= SESSION_FULL_PATHS;
-		break;
-	case OPT_WEIGHT:
-		o->text_option = "--weight";
-		return parse_weight(s, arg);
 	case OPT_HOLD_BUDGET:
 		r = parse_limit("--hold-budget", arg, 100, &v);
 		o->rec.hold_budget = (unsigned)v;
 		break;
-	case OPT_EVENTS_ON:
-		return parse_place(o, arg);
-	case OPT_WORK:
-		return count_work(o);
-	case OPT_HOLD_ISOLATED:
-		o->rec.hold_isolated = true;
-		break;
-	case OPT_MEMORY:
-		v = cmd_size(arg);
-		o->rec.memory = (size_t)v;
-		return v < 0 ? usage("--memory takes a size such as 256M, not '%s'", arg) : 0;
-	case OPT_UNWINDER:
-		return parse_unwinder(o, arg);
 	case OPT_STACK_SIZE:
 		r = parse_limit("--stack-size", arg, 65528, &v);
 		o->rec.stack_bytes = ((uint32_t)v + 7) & ~7u;
@@ -458,8 +406,75 @@ static int parse_long(struct said *s, int opt, const char *arg)
 		o->rec.max_frames = (uint32_t)v;
 		o->whole = true;
 		break;
+	case OPT_MEMORY:
+		v = cmd_size(arg);
+		o->rec.memory = (size_t)v;
+		return v < 0 ? usage("--memory takes a size such as 256M, not '%s'", arg) : 0;
 	}
 	return r;
+}
+
+/* Options that only text outputs know. */
+static int parse_text(struct said *s, int opt, const char *arg)
+{
+	struct record_options *o = s->o;
+
+	switch (opt) {
+	case OPT_THREADS:
+		o->text_option = "--threads";
+		o->session_flags |= SESSION_THREADS;
+		return 0;
+	case OPT_FULL_PATHS:
+		o->session_flags |= SESSION_FULL_PATHS;
+		return 0;
+	case OPT_PROVENANCE:
+		o->text_option = "--provenance";
+		return parse_provenance(o, arg);
+	case OPT_LINES:
+		o->text_option = "--folded-lines";
+		return parse_lines(o, arg);
+	case OPT_WEIGHT:
+		o->text_option = "--weight";
+		return parse_weight(s, arg);
+	}
+	return 0;
+}
+
+static int parse_long(struct said *s, int opt, const char *arg)
+{
+	struct record_options *o = s->o;
+	bool *on = switch_of(s, opt);
+
+	if (on)
+		*on = true;
+	switch (opt) {
+	case OPT_FORMAT:
+		*(o->n_outputs ? &o->asked[o->n_outputs - 1] : &o->asked_first) = arg;
+		return 0;
+	case OPT_CAPTURE:
+		o->rec.capture = arg;
+		return 0;
+	case OPT_MODE:
+		return parse_mode(o, arg);
+	case OPT_MATCH:
+		return process_scope(&o->scope, 'm', arg);
+	case OPT_NATIVE:
+		return parse_native(s, arg);
+	case OPT_ASYNC:
+		return parse_async(o, arg);
+	case OPT_EVENTS_ON:
+		return parse_place(o, arg);
+	case OPT_WORK:
+		return count_work(o);
+	case OPT_UNWINDER:
+		return parse_unwinder(o, arg);
+	case OPT_HOLD_BUDGET:
+	case OPT_STACK_SIZE:
+	case OPT_MAX_FRAMES:
+	case OPT_MEMORY:
+		return parse_amount(o, opt, arg);
+	}
+	return parse_text(s, opt, arg);
 }
 
 /* Several -e add up. */
@@ -525,42 +540,37 @@ static int scope_contradicts(const struct record_options *o)
 {
 	if (o->rec.n_pids)
 		return usage("-p names processes, -a, --match, -u and -G find them: give one "
-			     "or the other%s",
-			     "");
+			     "or the other");
 	if (o->command)
 		return usage("-a, --match, -u and -G take processes that run, -- CMD starts "
-			     "one: give one or the other%s",
-			     "");
+			     "one: give one or the other");
 	if (o->rec.n_tids)
-		return usage("-t goes with one -p%s", "");
+		return usage("-t goes with one -p");
 	if (o->rec.any)
 		return usage("--any goes with -p: -a, --match, -u and -G take Python "
-			     "processes%s",
-			     "");
+			     "processes");
 	return 0;
 }
 
 static int contradictions(const struct said *s)
 {
 	if (s->freq && s->count)
-		return usage("-F and -c contradict each other: give a frequency or a period%s",
-			     "");
+		return usage("-F and -c contradict each other: give a frequency or a period");
 	if (s->no_native && s->native)
-		return usage("--native and --no-native contradict each other%s", "");
+		return usage("--native and --no-native contradict each other");
 	if (s->kernel && s->no_kernel)
-		return usage("--kernel and --no-kernel contradict each other%s", "");
+		return usage("--kernel and --no-kernel contradict each other");
 	if (s->follow && s->no_follow)
-		return usage("--follow and --no-follow contradict each other%s", "");
+		return usage("--follow and --no-follow contradict each other");
 	if (scope_is_set(&s->o->scope))
 		return scope_contradicts(s->o);
 	if (!s->o->command && !s->o->rec.n_pids)
 		return usage("name what to profile: -p PID, -a, --match, -u, -G, or -- "
-			     "CMD%s",
-			     "");
+			     "CMD");
 	if (s->o->command && s->o->rec.n_pids)
-		return usage("-p and -- CMD contradict each other%s", "");
+		return usage("-p and -- CMD contradict each other");
 	if (s->o->rec.n_tids && s->o->rec.n_pids != 1)
-		return usage("-t goes with one -p%s", "");
+		return usage("-t goes with one -p");
 	return 0;
 }
 
@@ -571,14 +581,13 @@ static int check_wall(const struct said *s)
 	const struct perf_spec *e = &o->rec.events[0];
 
 	if (s->samples)
-		return usage("--mode wall counts time: leave --weight samples out%s", "");
+		return usage("--mode wall counts time: leave --weight samples out");
 	o->session_flags |= SESSION_WALL | SESSION_PERIOD;
 	if (o->rec.n_events == 1 && e->type == PERF_TYPE_SOFTWARE &&
 	    (e->config == PERF_COUNT_SW_CPU_CLOCK || e->config == PERF_COUNT_SW_TASK_CLOCK))
 		return 0;
 	return usage("--mode wall measures time: leave -e out, or name cpu-clock or "
-		     "task-clock%s",
-		     "");
+		     "task-clock");
 }
 
 static void set_defaults(struct record_options *o)

@@ -91,55 +91,73 @@ static int parse_pids(struct process_shows *shows, const char *list)
 	return r;
 }
 
+static int parse_pid(const char *arg, long *ret)
+{
+	*ret = cmd_number(arg, PROCESS_MAX);
+	return *ret < 0 ? cmd_fail(EXIT_USAGE, "'%s' is not a process number", arg) : 0;
+}
+
+/* One that only commands with @shows take. */
+static int take_shown(struct process_shows *shows, int opt)
+{
+	switch (opt) {
+	case 'n':
+		return parse_native(shows, optarg);
+	case 'N':
+		shows->native = PROCESS_NO_NATIVE;
+		break;
+	case 'l':
+		shows->lines = true;
+		break;
+	case 'd':
+		shows->debuginfod = true;
+		break;
+	case 'j':
+		shows->json = true;
+		break;
+	case 's':
+		shows->async = true;
+		break;
+	default:
+		return process_scope(&shows->scope, opt, optarg);
+	}
+	return 0;
+}
+
+/* Do the options of @shows go together? */
+static int check_shows(const struct process_shows *shows)
+{
+	int r = check_lines(shows);
+
+	if (r == 0 && shows->n_pids && scope_is_set(&shows->scope))
+		r = cmd_fail(EXIT_USAGE, "-p names processes, -a, --match, -u and -G find "
+					 "them: give one or the other");
+	return r;
+}
+
 pid_t process_option(int argc, char **argv, const char *help, struct process_shows *shows)
 {
+	const struct option *options = shows ? with_native : plain;
 	long pid = 0;
 	int opt, r = 0;
 
 	while (r == 0 && (opt = getopt_long(argc, argv, shows ? ":p:au:G:hV" : ":p:hV",
-					    shows ? with_native : plain, NULL)) != -1) {
+					    options, NULL)) != -1) {
 		switch (opt) {
-		case 'n':
-			r = parse_native(shows, optarg);
-			break;
-		case 'N':
-			shows->native = PROCESS_NO_NATIVE;
-			break;
-		case 'l':
-			shows->lines = true;
-			break;
-		case 'd':
-			shows->debuginfod = true;
-			break;
 		case 'h':
 			puts(help);
 			return done(EXIT_DONE);
 		case 'V':
 			return done(cmd_version());
-		case 'j':
-			shows->json = true;
-			break;
-		case 's':
-			shows->async = true;
-			break;
-		case 'a':
-		case 'm':
-		case 'u':
-		case 'G':
-			r = process_scope(&shows->scope, opt, optarg);
-			break;
 		case 'p':
-			if (shows) {
-				r = parse_pids(shows, optarg);
-				break;
-			}
-			pid = cmd_number(optarg, PROCESS_MAX);
-			if (pid < 0)
-				r = cmd_fail(EXIT_USAGE, "'%s' is not a process number",
-					     optarg);
+			r = shows ? parse_pids(shows, optarg) : parse_pid(optarg, &pid);
+			break;
+		case '?':
+		case ':':
+			r = cmd_bad_option(argc, argv, options, opt);
 			break;
 		default:
-			r = cmd_bad_option(argc, argv, shows ? with_native : plain, opt);
+			r = take_shown(shows, opt);
 		}
 	}
 	for (; r == 0 && shows && optind < argc; optind++)
@@ -148,10 +166,7 @@ pid_t process_option(int argc, char **argv, const char *help, struct process_sho
 		r = cmd_fail(EXIT_USAGE, "'%s' is not an option; %s takes -p PID",
 			     argv[optind], argv[0]);
 	if (r == 0 && shows)
-		r = check_lines(shows);
-	if (r == 0 && shows && shows->n_pids && scope_is_set(&shows->scope))
-		r = cmd_fail(EXIT_USAGE, "-p names processes, -a, --match, -u and -G find "
-					 "them: give one or the other");
+		r = check_shows(shows);
 	if (r == 0 && shows && shows->n_pids)
 		pid = shows->pid[0];
 	return r ? done(r) : (pid_t)pid;
