@@ -179,20 +179,20 @@ static int check_target(const struct facts_machine *m, const struct facts_target
 	return EXIT_DONE;
 }
 
+static const char help[] =
+	"Usage: pysampled doctor [-p PID]\n\n"
+	"What this kernel, these rights and this target allow, and what "
+	"to change.\n\n"
+	"  -p, --pid PID\n"
+	"  -h, --help\n"
+	"  -V, --version";
+
 int cmd_doctor(int argc, char **argv)
 {
 	struct facts_machine m;
 	struct facts_target t;
 	struct err err;
-	pid_t pid = process_option(
-		argc, argv,
-		"Usage: pysampled doctor [-p PID]\n\n"
-		"What this kernel, these rights and this target allow, and what "
-		"to change.\n\n"
-		"  -p, --pid PID\n"
-		"  -h, --help\n"
-		"  -V, --version",
-		NULL);
+	pid_t pid = process_option(argc, argv, help, NULL);
 	struct preempt_plan plan = { 0 };
 	struct capture_want want = { .plan = &plan };
 	struct found found = { 0 };

@@ -371,36 +371,36 @@ static int dump_all(struct order *o)
 	return ret;
 }
 
+static const char help[] =
+	"Usage: pysampled dump PID… [options]\n"
+	"       pysampled dump -p PID[,PID…] [options]\n"
+	"       pysampled dump -a | --match REGEX | -u USER | -G PATH [options]\n\n"
+	"Print the stack of every thread, Python and native frames, innermost "
+	"first.\n\n"
+	"  -p, --pid PID[,PID…]\n"
+	"  -a, --all           every Python process\n"
+	"      --match REGEX   ... those whose command line matches\n"
+	"  -u, --user USER     ... those of a user\n"
+	"  -G, --cgroup PATH   ... those in a cgroup, or below it\n"
+	"      --json          as JSON\n"
+	"      --native[=full], --no-native\n"
+	"                      native frames; full shows the interpreter's internals\n"
+	"                      too; default --native\n"
+	"      --native-lines  native frames with source lines, and inlined "
+	"functions\n"
+	"      --debuginfod    ... also from the servers in DEBUGINFOD_URLS\n"
+	"      --async         asyncio tasks too, each with its await chain, and "
+	"greenlets\n"
+	"  -h, --help\n"
+	"  -V, --version";
+
 int cmd_dump(int argc, char **argv)
 {
 	struct order o = { .shows.native = PROCESS_NATIVE };
 	struct kernel_names kernel_names;
 	struct err err;
 	int r;
-	pid_t pid = process_option(
-		argc, argv,
-		"Usage: pysampled dump PID… [options]\n"
-		"       pysampled dump -p PID[,PID…] [options]\n"
-		"       pysampled dump -a | --match REGEX | -u USER | -G PATH [options]\n\n"
-		"Print the stack of every thread, Python and native frames, innermost "
-		"first.\n\n"
-		"  -p, --pid PID[,PID…]\n"
-		"  -a, --all           every Python process\n"
-		"      --match REGEX   ... those whose command line matches\n"
-		"  -u, --user USER     ... those of a user\n"
-		"  -G, --cgroup PATH   ... those in a cgroup, or below it\n"
-		"      --json          as JSON\n"
-		"      --native[=full], --no-native\n"
-		"                      native frames; full shows the interpreter's internals\n"
-		"                      too; default --native\n"
-		"      --native-lines  native frames with source lines, and inlined "
-		"functions\n"
-		"      --debuginfod    ... also from the servers in DEBUGINFOD_URLS\n"
-		"      --async         asyncio tasks too, each with its await chain, and "
-		"greenlets\n"
-		"  -h, --help\n"
-		"  -V, --version",
-		&o.shows);
+	pid_t pid = process_option(argc, argv, help, &o.shows);
 
 	if (pid < 0)
 		return process_done(pid);

@@ -436,11 +436,49 @@ static int poll_all(struct pollfd *fds, nfds_t n, int timeout)
 	return 0;
 }
 
+enum { STOP_FD, KICK_FD, LAST_FD, OWN_FDS }; /* behind those of the processes */
+
+/* What the loop waits for, for @timeout ms at the most. */
+static int await_news(const struct recorder *r, struct pollfd *fds, int timeout)
+{
+	size_t n = r->o.n_pids;
+	struct pollfd *own = fds + n;
+
+	for (size_t i = 0; i < n; i++)
+		fds[i] = (struct pollfd){ .fd = r->pidfds[i], .events = POLLIN };
+	own[STOP_FD] = (struct pollfd){ .fd = r->o.stop ? r->o.stop->fd : -1,
+					.events = POLLIN };
+	own[KICK_FD] = (struct pollfd){ .fd = r->config.kick, .events = POLLIN };
+	own[LAST_FD] = (struct pollfd){ .fd = r->last, .events = POLLIN };
+	return poll_all(fds, n + OWN_FDS, timeout);
+}
+
+/* What is due at each turn; in how many ms it is again. */
+static int look_after(struct recorder *r)
+{
+	int soon, other;
+
+	tracker_run(&r->tracker);
+	recorder_join(r);
+	drop_left(r);
+	soon = watch_readers(r);
+	if (r->joins)
+		soon = joins_due_ms(r->joins, soon);
+	other = wake_readers(r);
+	soon = MIN(soon, other);
+	other = recorder_pace(r);
+	soon = MIN(soon, other);
+	tell_limits(r);
+	if (r->last >= 0 && !r->told_left)
+		soon = MIN(soon, LEFT_MS);
+	cpuwatch_look(&r->cpuwatch);
+	return soon;
+}
+
 static void loop(struct recorder *r, const struct recorder_hooks *hooks,
 		 struct recorder_summary *ret)
 {
-	struct pollfd fds[RECORDER_MAX_PIDS + 3];
-	size_t n = r->o.n_pids;
+	struct pollfd fds[RECORDER_MAX_PIDS + OWN_FDS];
 	int soon = 0;
 	uint64_t end = r->o.duration_ns ? r->session->start_ns + r->o.duration_ns : UINT64_MAX;
 
@@ -450,41 +488,22 @@ static void loop(struct recorder *r, const struct recorder_hooks *hooks,
 	tracker_scout(&r->tracker);
 	for (;;) {
 		uint64_t now = now_ns();
-		int timeout, wake;
+		int timeout;
 
 		if (now >= end || resolver_failed(r->resolver))
 			return;
 		timeout =
 			(int)MIN((note_half(r, now, end) - now) / 1000000 + 1, (uint64_t)soon);
-		for (size_t i = 0; i < n; i++)
-			fds[i] = (struct pollfd){ .fd = r->pidfds[i], .events = POLLIN };
-		fds[n] = (struct pollfd){ .fd = r->o.stop ? r->o.stop->fd : -1,
-					  .events = POLLIN };
-		fds[n + 1] = (struct pollfd){ .fd = r->config.kick, .events = POLLIN };
-		fds[n + 2] = (struct pollfd){ .fd = r->last, .events = POLLIN };
-		if (poll_all(fds, n + 3, timeout) < 0)
+		if (await_news(r, fds, timeout) < 0)
 			continue;
-		if (fds[n].revents)
+		if (fds[r->o.n_pids + STOP_FD].revents)
 			return;
 		recorder_take_messages(r);
 		if (recorder_over(r, fds)) {
 			ret->target_ended = true;
 			return;
 		}
-		tracker_run(&r->tracker);
-		recorder_join(r);
-		drop_left(r);
-		soon = watch_readers(r);
-		if (r->joins)
-			soon = joins_due_ms(r->joins, soon);
-		wake = wake_readers(r);
-		soon = MIN(soon, wake);
-		wake = recorder_pace(r);
-		soon = MIN(soon, wake);
-		tell_limits(r);
-		if (r->last >= 0 && !r->told_left)
-			soon = MIN(soon, LEFT_MS);
-		cpuwatch_look(&r->cpuwatch);
+		soon = look_after(r);
 		if (hooks && hooks->second && now > r->second_ns + SECOND_NS) {
 			hooks->second(hooks->arg);
 			r->second_ns = now;

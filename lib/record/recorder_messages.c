@@ -180,6 +180,29 @@ static void forked(struct recorder *r, const struct ctl_msg *m)
 		tracker_new(&r->tracker, m->pid, time);
 }
 
+static void exec_seen(struct recorder *r, const struct target *t, const struct ctl_msg *m)
+{
+	/* Our own child's first exec is what we started it for. */
+	if (r->o.child && m->pid == r->o.pids[0] && !r->child_ran) {
+		r->child_ran = true;
+		r->attach.begun = r->config.tell_threads; /* nothing waits for it */
+	}
+	if (!recorder_stranger_again(r, m->pid))
+		execed(r, t, m->pid, m->time);
+	attach_renamed_thread(r, m->pid, true);
+}
+
+static void exit_seen(struct recorder *r, const struct target *t, pid_t pid)
+{
+	if (others_live(pid) || goes_on(t)) {
+		tracker_leader_ended(&r->tracker, pid);
+		attach_renamed_thread(r, pid, false);
+		return;
+	}
+	tracker_gone(&r->tracker, pid);
+	ours_set(r->config.ours, pid, false);
+}
+
 static void handle_message(struct recorder *r, uint32_t type, const struct ctl_msg *m)
 {
 	struct target *t = targets_find(&r->tracker.targets, m->pid);
@@ -198,14 +221,7 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 		attach_forget(&r->attach, m->ptid);
 		break;
 	case CTL_EXEC:
-		/* Our own child's first exec is what we started it for. */
-		if (r->o.child && m->pid == r->o.pids[0] && !r->child_ran) {
-			r->child_ran = true;
-			r->attach.begun = r->config.tell_threads; /* nothing waits for it */
-		}
-		if (!recorder_stranger_again(r, m->pid))
-			execed(r, t, m->pid, m->time);
-		attach_renamed_thread(r, m->pid, true);
+		exec_seen(r, t, m);
 		break;
 	case CTL_BEGUN:
 		recorder_announce(r, m->pid, true, m->time);
@@ -218,13 +234,7 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 		tracker_look(&r->tracker, m->pid);
 		break;
 	case CTL_EXIT:
-		if (others_live(m->pid) || goes_on(t)) {
-			tracker_leader_ended(&r->tracker, m->pid);
-			attach_renamed_thread(r, m->pid, false);
-			break;
-		}
-		tracker_gone(&r->tracker, m->pid);
-		ours_set(r->config.ours, m->pid, false);
+		exit_seen(r, t, m->pid);
 		break;
 	case CTL_BIRTHS:
 		recorder_go_over(r);

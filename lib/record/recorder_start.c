@@ -499,6 +499,41 @@ static int no_resolver(int code, struct err *err)
 		       strerror(-code));
 }
 
+static int start_readers(struct recorder *r, struct err *err)
+{
+	int ret = 0;
+
+	nudge_init();
+	sem_init(&r->config.all_ready, 0, 0);
+	/* Threads inherit it: readers do not go before others for good. */
+	setpriority(PRIO_PROCESS, 0, r->nice);
+	for (size_t i = 0; ret == 0 && i < r->config.n_slots; i++)
+		ret = reader_start(&r->config, &r->config.slots[i]);
+	setpriority(PRIO_PROCESS, 0, RECORDER_NICE);
+	if (ret < 0)
+		return err_set(err, ret, "can't start the readers: %s", strerror(-ret));
+	await_readers(r);
+	return 0;
+}
+
+/* Only from here on can a thread be held at its sample: what came before belongs to the
+ * attaching, not to the recording. */
+static int begin(struct recorder *r, struct err *err)
+{
+	uint64_t period = r->o.freq ? 1000000000 / r->o.value : r->o.value;
+
+	r->session->start_ns = now_ns();
+	atomic_store(&r->config.start_ns, r->session->start_ns);
+	cpuwatch_begin(&r->cpuwatch, r->session->start_ns);
+	if (r->tracer)
+		tracer_go(r->tracer, !r->o.child);
+	if (r->waits && waits_start(r->waits, period, r->session->start_ns) < 0)
+		return err_set(err, -EAGAIN, "can't start the thread that reads waits");
+	epoch_join(&r->tracker.targets.epoch, &r->namer_user);
+	r->namer_ns = now_ns() + NAMER_NS;
+	return 0;
+}
+
 /* What takes time comes first: once events are open their rings fill, and nobody reads
  * them until the readers run. */
 int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
@@ -533,36 +568,15 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	later = recorder_announce_all(r, announced_ns);
 	if (later)
 		atomic_fetch_add(&r->config.asked, 1);
-	nudge_init();
-	sem_init(&r->config.all_ready, 0, 0);
-	/* Threads inherit it: readers do not go before others for good. */
-	setpriority(PRIO_PROCESS, 0, r->nice);
-	for (size_t i = 0; ret == 0 && i < r->config.n_slots; i++)
-		ret = reader_start(&r->config, &r->config.slots[i]);
-	setpriority(PRIO_PROCESS, 0, RECORDER_NICE);
-	if (ret == 0)
-		await_readers(r);
-	if (ret < 0)
-		return err_set(err, ret, "can't start the readers: %s", strerror(-ret));
-	if (r->attach.split && !r->attach.early)
+	ret = start_readers(r, err);
+	if (ret == 0 && r->attach.split && !r->attach.early)
 		ret = start_on_cpus(r, err);
 	if (ret < 0)
 		return ret;
 	drop_ended(r);
 	recorder_begin_counting(r);
-	/* Only from here on can a thread be held at its sample: what came before
-	 * belongs to the attaching, not to the recording. */
-	r->session->start_ns = now_ns();
-	atomic_store(&r->config.start_ns, r->session->start_ns);
-	cpuwatch_begin(&r->cpuwatch, r->session->start_ns);
-	if (r->tracer)
-		tracer_go(r->tracer, !r->o.child);
-	if (r->waits && waits_start(r->waits, r->o.freq ? 1000000000 / r->o.value : r->o.value,
-				    r->session->start_ns) < 0)
-		return err_set(err, -EAGAIN, "can't start the thread that reads waits");
-	epoch_join(&r->tracker.targets.epoch, &r->namer_user);
-	r->namer_ns = now_ns() + NAMER_NS;
-	if (later)
+	ret = begin(r, err);
+	if (ret == 0 && later)
 		recorder_announce_later(r, announced_ns);
-	return 0;
+	return ret;
 }
