@@ -29,7 +29,8 @@ static const char help[] =
 	"                       without -e of each event\n"
 	"      --json           rows as JSON, all without -n, with numbers of samples, or with\n"
 	"                       microseconds of record --mode wall\n"
-	"  -i, --input FILE, --stdio, --sort sym|srcline|pid|tid  as perf report's\n"
+	"  -i, --input FILE     FILE, as for perf report, whose --stdio and --sort sym, srcline,\n"
+	"                       pid or tid are taken too\n"
 	"  -h, --help\n"
 	"  -V, --version\n";
 
