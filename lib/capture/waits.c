@@ -119,8 +119,9 @@ static bool may_pass_on(struct waits *w)
 	return all;
 }
 
-/* Have the readers pass on what their rings hold: records of switches wake none. */
-static void wake_readers(struct waits *w)
+/* Have the readers pass on what their rings hold: records of switches wake none. False: one has
+ * not come in time. */
+static bool wake_readers(struct waits *w)
 {
 	const struct timespec step = { .tv_nsec = DRAIN_STEP_NS };
 	uint64_t end = now_ns() + DRAIN_NS;
@@ -142,6 +143,7 @@ static void wake_readers(struct waits *w)
 		if (behind)
 			nanosleep(&step, NULL);
 	}
+	return !behind;
 }
 
 static void keep(struct waits *w, const struct queue_record *rec)
@@ -179,14 +181,17 @@ static void keep_all(struct waits *w, struct queue *q)
 		keep(w, rec);
 }
 
-static void collect(struct waits *w)
+/* False: not all that happened by now. */
+static bool collect(struct waits *w)
 {
-	wake_readers(w);
+	bool all = wake_readers(w);
+
 	for (uint32_t i = 0; i < w->c->n_slots; i++)
 		keep_all(w, &w->post.in[i]);
 	keep_all(w, &w->joined);
 	if (w->n_late)
 		qsort(w->late, w->n_late, sizeof(*w->late), by_time);
+	return all;
 }
 
 static void leaves(struct waits *w, pid_t pid, pid_t tid, uint64_t time, bool preempted,
@@ -224,8 +229,8 @@ static void apply(struct waits *w, const struct wait_message *m)
 	give(w, &over, m->time);
 }
 
-/* All that happened until @until. */
-static void apply_until(struct waits *w, uint64_t until)
+/* What was told of the time until @until; @all that happened. */
+static void apply_until(struct waits *w, uint64_t until, bool all)
 {
 	size_t n = 0;
 
@@ -234,7 +239,8 @@ static void apply_until(struct waits *w, uint64_t until)
 	w->n_late -= n;
 	if (n)
 		memmove(w->late, w->late + n, w->n_late * sizeof(*w->late));
-	atomic_store_explicit(&w->told_ns, until, memory_order_release);
+	if (all)
+		atomic_store_explicit(&w->told_ns, until, memory_order_release);
 }
 
 /* Of who is no target any more nothing is passed on but the ends of its threads: its waits end
@@ -398,9 +404,9 @@ static void read_some(struct waits *w, bool fresh, uint64_t until)
 static void take_early(struct waits *w, uint64_t until)
 {
 	uint64_t now = now_ns();
+	bool all = collect(w);
 
-	collect(w);
-	apply_until(w, MIN(now, until));
+	apply_until(w, MIN(now, until), all);
 }
 
 static void sleep_until(struct waits *w, uint64_t ns)
@@ -429,8 +435,7 @@ static void tick_at(struct waits *w, uint64_t at)
 	uint64_t distance = at - w->last_ns;
 
 	w->last_ns = at;
-	collect(w);
-	apply_until(w, at);
+	apply_until(w, at, collect(w));
 	end_strangers(w, at);
 	wait_table_tick(&w->table, at, distance);
 	if (atomic_exchange(&w->post.blind, false))

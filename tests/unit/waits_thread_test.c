@@ -486,6 +486,7 @@ static bool is_woken(struct fix *x, uint32_t cpu)
 static void readers_pass_on_what_they_have(void **state)
 {
 	struct fix *x = *state;
+	uint64_t told;
 
 	begin(x);
 	let_go(x);
@@ -497,10 +498,16 @@ static void readers_pass_on_what_they_have(void **state)
 	assert_false(is_woken(x, 0));
 	assert_true(is_woken(x, 1));
 	expect_sample(x, "exact a3 b3 sleep", FAKE_TID, x->tick - x->distance - 1000);
-	/* Who never comes is not waited for long. */
+	told = x->tick - x->distance;
+	assert_int_equal(told, waits_told_ns(x->w));
+	/* Who does not come is not waited for long; what it has not told is not called told. */
 	x->f->page[0].data_head = 8;
 	let_go(x);
 	assert_true(is_woken(x, 0));
+	assert_int_equal(told, waits_told_ns(x->w));
+	x->f->page[0].data_tail = 8;
+	let_go(x);
+	assert_int_equal(x->tick - x->distance, waits_told_ns(x->w));
 }
 
 /* Also the reader of a CPU whose slot was made when waits were read already. */
