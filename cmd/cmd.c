@@ -229,6 +229,14 @@ static size_t list_prefixed(const char *want, const struct option *options, char
 	return n;
 }
 
+static bool has_option(const struct option *options, const char *name)
+{
+	for (; options->name; options++)
+		if (strcmp(options->name, name) == 0)
+			return true;
+	return false;
+}
+
 /* What @word, an option of perf, py-spy or austin, is here, if @options have it; or NULL. */
 static const char *known_elsewhere(const char *word, const struct option *options)
 {
@@ -251,10 +259,8 @@ static const char *known_elsewhere(const char *word, const struct option *option
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
-		for (const struct option *o = options;
-		     strcmp(known[i].there, word) == 0 && o->name; o++)
-			if (strcmp(known[i].name, o->name) == 0)
-				return known[i].here;
+		if (strcmp(known[i].there, word) == 0 && has_option(options, known[i].name))
+			return known[i].here;
 	return NULL;
 }
 

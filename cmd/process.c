@@ -124,7 +124,7 @@ static int take_shown(struct process_shows *shows, int opt)
 	return 0;
 }
 
-/* Do the options of @shows go together? */
+/* 0, or EXIT_USAGE after a sentence: options in @shows contradict each other. */
 static int check_shows(const struct process_shows *shows)
 {
 	int r = check_lines(shows);

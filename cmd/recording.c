@@ -75,7 +75,7 @@ static int copy_all(int from, int to)
 	return n < 0 || lseek(to, 0, SEEK_SET) < 0 ? -errno : 0;
 }
 
-/* @fd, or in its place a copy that is read from any place; -errno. */
+/* @fd, or in its place a copy that is read from any place; -1 and errno. */
 static int make_seekable(int fd)
 {
 	int copy, ret;
@@ -89,7 +89,8 @@ static int make_seekable(int fd)
 		return copy;
 	if (copy >= 0)
 		close(copy);
-	return ret;
+	errno = -ret;
+	return -1;
 }
 
 static int open_file(struct recording *r, const char *path)
@@ -97,10 +98,6 @@ static int open_file(struct recording *r, const char *path)
 	int fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
 
 	fd = fd < 0 ? fd : make_seekable(fd);
-	if (fd < -1) {
-		errno = -fd;
-		fd = -1;
-	}
 	r->in = fd < 0 ? NULL : fdopen(fd, "r");
 	if (r->in)
 		return EXIT_DONE;

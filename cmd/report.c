@@ -13,7 +13,8 @@
 #include "source.h"
 #include "tally.h"
 
-enum { OPT_BY = 256, OPT_CHILDREN, OPT_JSON, OPT_ANNOTATE, OPT_NO_CHILDREN, OPT_STDIO, DEFAULT_ROWS = 20 };
+enum { OPT_BY = 256, OPT_CHILDREN, OPT_JSON, OPT_ANNOTATE, OPT_NO_CHILDREN, OPT_STDIO };
+enum { DEFAULT_ROWS = 20 };
 enum { US = 1000, MS = 1000000 }; /* ns */
 
 static const char help[] =

@@ -97,10 +97,8 @@ void cpu_events_stranger(struct reader *r, pid_t pid, uint64_t time)
 bool cpu_events_want(struct reader *r, pid_t pid, pid_t tid, uint64_t time)
 {
 	const struct reader_config *c = r->c;
-	bool found = !c->ours || !c->n_tids;
+	bool found = !c->ours || watch_wants(c, tid);
 
-	for (size_t i = 0; !found && i < c->n_tids; i++)
-		found = c->tids[i] == tid;
 	if (!found || is_known(c, pid))
 		return found;
 	if (c->split || c->table)

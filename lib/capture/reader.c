@@ -245,7 +245,8 @@ static bool concerns(struct reader *r, const struct side *s)
 	/* Worth another look, when it is sampled. */
 	if (born || s->kind == SIDE_MMAP || (s->kind == SIDE_COMM && s->u.comm.exec))
 		ours_set(c->strangers, s->pid, false);
-	/* Who sleeps before it is sampled waits all the same. */
+	/* It mapped what may hold an interpreter: who sleeps before it is sampled waits all the
+	 * same. */
 	if (c->waits && s->kind == SIDE_MMAP && births_python(c->births, s->pid) == s->time)
 		cpu_events_stranger(r, s->pid, s->time);
 	return false;

@@ -45,7 +45,7 @@ struct wait_table {
 
 void wait_table_deinit(struct wait_table *t);
 
-/* Was @tid told of, and not its end? */
+/* True: @tid was told of, and its end was not. */
 bool wait_table_has(const struct wait_table *t, pid_t tid);
 
 /* Thread @tid leaves its CPU at @time. *@over: the wait that it was in, as far as was known;

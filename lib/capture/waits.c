@@ -370,8 +370,9 @@ static bool is_fresh(const struct waits *w, const struct wait *wait)
 	return wait->out > w->table.since;
 }
 
-/* Is it time for its stack? It is read once more where its program was not known yet, after
- * 1, 2, 4 and so on ticks, and at the end: what comes later takes the place of what was read. */
+/* True: it is time to read its stack. Where its program was not known yet it is read once more,
+ * after 1, 2, 4 and so on ticks, and at the end; what comes later takes the place of what was
+ * read. */
 static bool is_due(const struct waits *w, const struct wait *wait)
 {
 	if (!wait->asleep || !wait->ticks || wait->tried)
@@ -457,15 +458,6 @@ static void tick(struct waits *w)
 	adapt(w, own_ns() > until);
 }
 
-static bool is_wanted(const struct waits *w, pid_t tid)
-{
-	bool wanted = !w->c->n_tids;
-
-	for (size_t i = 0; i < w->c->n_tids; i++)
-		wanted = wanted || w->c->tids[i] == tid;
-	return wanted;
-}
-
 /* Tells @take of each thread of @pid that sleeps, and when that was not known yet. */
 static void each_asleep(struct waits *w, pid_t pid,
 			void (*take)(struct waits *w, pid_t pid, pid_t tid, uint64_t before))
@@ -480,7 +472,7 @@ static void each_asleep(struct waits *w, pid_t pid,
 	}
 	for (size_t i = 0; i < n; i++) {
 		uint64_t before = now_ns();
-		char state = is_wanted(w, tids[i]) ? proc_state(pid, tids[i]) : 0;
+		char state = watch_wants(w->c, tids[i]) ? proc_state(pid, tids[i]) : 0;
 
 		if (state && !strchr("RZX", state))
 			take(w, pid, tids[i], before);

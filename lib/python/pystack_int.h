@@ -30,7 +30,7 @@ enum {
 	N_LISTS = 16,	 /* power of two; entries that collide are replaced */
 	N_STATES = 1024, /* of one process */
 	N_MET = 4,	 /* processes of which states are known by number */
-	MANY_MET = 16,
+	MANY_MET = 16,	 /* fewer are searched again */
 	FIND_MAX = 4096, /* threads looked at while one is held */
 	CHUNK_MAX = 256 << 10,
 	FUNC_SKIP = 100,

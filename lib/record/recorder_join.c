@@ -169,7 +169,7 @@ void recorder_stranger(struct recorder *r, const struct ctl_msg *m)
 		bool fits = scope_fits(r->o.scope, m->pid);
 
 		if (!fits)
-			note_strange(r, proc_parent(m->pid));
+			note_strange(r, joins_parent(r->joins, m->pid));
 		if (!fits || !joins_look(r->joins, m->pid))
 			ours_set(r->config.strangers, m->pid, false);
 		return;

@@ -51,7 +51,7 @@ struct joins {
 	size_t n_turn, at;
 };
 
-static pid_t parent_of(const struct joins *j, pid_t pid)
+pid_t joins_parent(const struct joins *j, pid_t pid)
 {
 	pid_t parent = births_parent(j->t->births, pid);
 
@@ -71,7 +71,7 @@ bool joins_look(struct joins *j, pid_t pid)
 	}
 	if (j->n == MOST)
 		return false;
-	j->look[j->n++] = (struct look){ .pid = pid, .parent = parent_of(j, pid) };
+	j->look[j->n++] = (struct look){ .pid = pid, .parent = joins_parent(j, pid) };
 	return true;
 }
 

@@ -29,6 +29,9 @@ struct joins *joins_create(struct tracker *t, const struct scope *s, bool told,
 			   struct joins_listener listener);
 void joins_destroy(struct joins *j);
 
+/* Who forked @pid, by the records or by /proc; -ESRCH: nobody knows. */
+pid_t joins_parent(const struct joins *j, pid_t pid);
+
 /* Look at @pid. False: there is no room, ask again later. */
 bool joins_look(struct joins *j, pid_t pid);
 

@@ -131,6 +131,16 @@ struct cpu_slot {
 	char after[64];
 };
 
+/* True: thread @tid is among those that are wanted. Any thread. */
+static inline bool watch_wants(const struct reader_config *c, pid_t tid)
+{
+	bool wanted = !c->n_tids;
+
+	for (size_t i = 0; !wanted && i < c->n_tids; i++)
+		wanted = c->tids[i] == tid;
+	return wanted;
+}
+
 /* Since when all threads have events there, 0: they have not. Any thread. */
 static inline uint64_t slot_watched(const struct cpu_slot *s)
 {

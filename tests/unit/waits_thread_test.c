@@ -607,21 +607,28 @@ static void start_others(pthread_t t[2])
 		usleep(100);
 }
 
+/* Of those that are there, these alone. */
+static void want_others(struct fix *x)
+{
+	static pid_t tids[2];
+
+	tids[0] = others.runner;
+	tids[1] = others.sleeper;
+	x->f->c.tids = tids;
+	x->f->c.n_tids = 2;
+}
+
 /* Of a process that joins, who sleeps waits since then, unless its switches told of it. */
 static void who_joins_asleep_waits(void **state)
 {
 	struct fix *x = *state;
 	struct q_wait over;
 	pthread_t t[2];
-	pid_t tids[2];
 	uint64_t before, after;
 
 	start_others(t);
-	tids[0] = others.runner;
-	tids[1] = others.sleeper;
 	begin(x);
-	x->f->c.tids = tids;
-	x->f->c.n_tids = 2;
+	want_others(x);
 	before = now_ns();
 	waits_joined(x->w, getpid());
 	after = now_ns();
@@ -648,14 +655,10 @@ static void from_the_beginning_to_the_end(void **state)
 	struct proc_wait at;
 	struct q_wait over;
 	pthread_t t[2];
-	pid_t tids[2];
 	uint64_t before, out;
 
 	start_others(t);
-	tids[0] = others.runner;
-	tids[1] = others.sleeper;
-	x->f->c.tids = tids;
-	x->f->c.n_tids = 2;
+	want_others(x);
 	begin(x);
 	others.over = true;
 	pthread_join(t[1], NULL);
