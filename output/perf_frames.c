@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 
 #include "arch/arch.h"
 #include "base/strtab.h"
@@ -94,15 +95,24 @@ struct kernel_question {
 	bool same;
 };
 
+/* perf record -z notes no build-ids; the place is drawn by lot at each boot, but not on every
+ * machine. */
+static bool is_our_release(const struct perf_head *head)
+{
+	struct utsname u;
+
+	return uname(&u) == 0 && strcmp(head->release, u.release) == 0;
+}
+
 static int compare_kernel(void *ctx, const struct perf_kernel_map *now)
 {
 	struct kernel_question *q = ctx;
 	struct bytes id = q->id.n ? q->id : perf_head_build_id(q->f->head, now->dso);
 
-	/* perf record -z notes no build-ids; the place is drawn by lot at each boot. */
 	q->same = q->then.addr == now->addr && q->then.len == now->len &&
 		  q->then.pgoff == now->pgoff &&
-		  (!id.n || (id.n == now->id.n && !memcmp(id.at, now->id.at, id.n)));
+		  (id.n ? id.n == now->id.n && !memcmp(id.at, now->id.at, id.n) :
+			  is_our_release(q->f->head));
 	return 1;
 }
 

@@ -166,14 +166,15 @@ static void take_names(struct perf_head *h, struct bytes b)
 	}
 }
 
-static bool says_wall(struct bytes version)
+/* The text of a feature that is one, behind its length; "": there is none. */
+static const char *text_of(struct bytes part)
 {
-	const char *text;
+	return part.n > 4 ? (const char *)part.at + 4 : "";
+}
 
-	if (version.n <= 4)
-		return false;
-	text = (const char *)version.at + 4;
-	return !strncmp(text, "pysampled ", 10) && strstr(text, PERF_FILE_WALL ",");
+static bool says_wall(const char *version)
+{
+	return !strncmp(version, "pysampled ", 10) && strstr(version, PERF_FILE_WALL ",");
 }
 
 static int read_feature(struct perf_head *h, FILE *in, unsigned bit, struct perf_stretch where)
@@ -185,12 +186,14 @@ static int read_feature(struct perf_head *h, FILE *in, unsigned bit, struct perf
 		h->pyelf = where;
 	else if (bit == FEAT_BUILD_ID)
 		ret = read_part(in, where, &h->build_ids);
-	else if (bit == FEAT_EVENT_DESC || bit == FEAT_VERSION)
+	else if (bit == FEAT_EVENT_DESC || bit == FEAT_VERSION || bit == FEAT_OSRELEASE)
 		ret = read_part(in, where, &part);
 	if (bit == FEAT_EVENT_DESC)
 		take_names(h, part);
 	if (bit == FEAT_VERSION)
-		h->wall = says_wall(part);
+		h->wall = says_wall(text_of(part));
+	if (bit == FEAT_OSRELEASE)
+		snprintf(h->release, sizeof(h->release), "%s", text_of(part));
 	free((void *)(uintptr_t)part.at);
 	return ret;
 }

@@ -25,6 +25,7 @@ struct perf_head {
 	bool wall; /* of --mode wall: periods are times */
 	struct perf_stretch records, pyelf;
 	struct bytes build_ids; /* the table; malloc'ed */
+	char release[65];	/* of the kernel (uname(2)); "": not told */
 };
 
 /* 0; -EBADMSG: it is no perf.data, or damaged; -E2BIG: more than SESSION_MAX_EVENTS; -ENOTSUP:

@@ -928,7 +928,7 @@ def test_annotate_begins_where_the_function_does(py):
 
 @harness.one_python
 def test_kernel_names_of_what_perf_packed(py):
-    """perf record -z notes no build-ids: the same place and length of the kernel's code will do."""
+    """perf record -z notes no build-ids: the same release, and place and length of the kernel's code will do, but not another release's."""
     harness.need_command("perf")
     path = os.path.join(harness.folder(), "p.data")
     target = Target(py, "groundtruth.py", "--us", 50)
@@ -937,6 +937,14 @@ def test_kernel_names_of_what_perf_packed(py):
     names = [row["name"] for row in rows if row["kind"] == "kernel"]
     harness.enough(names, "no sample in the kernel: %s", rows)
     check("[kernel]_[k]" not in names, "no names: %s", names)
+    with open(path, "rb") as file:
+        data = file.read()
+    release = os.uname().release.encode()
+    harness.enough(release in data, "the recording does not tell the release")
+    with open(path, "wb") as file:
+        file.write(data.replace(release, b"?" + release[1:]))
+    rows = json.loads(pysampled("report", path, "--json").ok().out)["rows"]
+    equal({row["name"] for row in rows if row["kind"] == "kernel"}, {"[kernel]_[k]"}, "names of another kernel")
 
 
 @harness.one_python
