@@ -17,7 +17,7 @@ static void read_section(struct frames_section *s, const struct elfimage *im, co
 	s->b = elfimage_bytes(im, sh);
 }
 
-/* .eh_frame of a file without section headers: .eh_frame_hdr points to it. */
+/* .eh_frame of a file without section headers, if it is not known: .eh_frame_hdr points to it. */
 static void read_by_header(struct frames_section *s, const struct elfimage *im)
 {
 	struct ehframe_hdr h;
@@ -93,8 +93,7 @@ void unwind_source_read(struct unwind_source *s, const struct arch *arch,
 {
 	*s = (struct unwind_source){ .debug.debug = true, .base = m->base };
 	read_section(&s->eh, im, ".eh_frame");
-	if (!s->eh.b.at)
-		read_by_header(&s->eh, im);
+	read_by_header(&s->eh, im);
 	read_section(&s->debug, im, ".debug_frame");
 	find_plt(s, arch, im);
 	s->sigreturn = im->fd < 0 ? find_sigreturn(arch, m, im->mem) : 0;

@@ -109,7 +109,8 @@ struct thread *pystack_thread(struct pystack *p, int program, pid_t tid, uint32_
 		replace(p, tid, th->tid);
 		th = &p->threads[h & p->thread_mask];
 	}
-	if (th->tid != tid || th->program != program || th->level != level)
+	/* Levels are fewer than entries: one of the same thread is of the same level. */
+	if (th->tid != tid || th->program != program)
 		*th = (struct thread){ .program = program, .tid = tid, .level = level };
 	return th;
 }

@@ -27,6 +27,25 @@ static struct wait_message told(struct queue *q)
 	return m;
 }
 
+static void put_trailer(struct fake *f, struct record *r, pid_t pid)
+{
+	record_u32(r, (uint32_t)pid, (uint32_t)pid);
+	record_u64(r, f->t);
+	record_u32(r, 0, 0);
+	record_u64(r, 1);
+	fake_write(f, 0, r);
+}
+
+/* An end of which the kernel does not say whose. */
+static void end_of_nobody(struct fake *f)
+{
+	struct record r;
+
+	record_begin(&r, PERF_RECORD_EXIT, 0);
+	record_u64(&r, 0);
+	put_trailer(f, &r, 90);
+}
+
 static void expect_told(struct queue *q, struct wait_message want)
 {
 	struct wait_message m = told(q);
@@ -59,6 +78,7 @@ static void waits_are_told(void **state)
 	fake_take(f, (struct fake_event){ .witness = true, .no_regs = true, .after = 5 });
 	fake_task(f, PERF_RECORD_FORK, (const uint32_t[]){ 90, 90, 93, 90 }, 6);
 	fake_task(f, PERF_RECORD_EXIT, (const uint32_t[]){ 90, 90, 93, 90 }, 7);
+	end_of_nobody(f);
 	assert_int_equal(n_waiting(f), 0);
 	expect_told(&in[0], (struct wait_message){ .type = WAIT_MSG_OUT,
 						   .pid = SWITCH_PID,
@@ -132,15 +152,6 @@ static void waits_of_whom(void **state)
 }
 
 /* --- other records --- */
-
-static void put_trailer(struct fake *f, struct record *r, pid_t pid)
-{
-	record_u32(r, (uint32_t)pid, (uint32_t)pid);
-	record_u64(r, f->t);
-	record_u32(r, 0, 0);
-	record_u64(r, 1);
-	fake_write(f, 0, r);
-}
 
 static void comm(struct fake *f, pid_t pid, uint16_t misc)
 {

@@ -404,7 +404,9 @@ static void bytes_of_maps(void **state)
 	spaces_side(s, &end);
 	assert_int_equal(spaces_find(s, 2)->cap * sizeof(struct space_map), s->map_bytes);
 	assert_int_equal(0, STATS_GET(&stats, unmapped));
-	/* A child for which there is no room has none, rather than a part. */
+	/* A child for which there is no room has none, rather than a part; and it is not known
+	 * what it maps, though all is known of its parent. */
+	spaces_find(s, 2)->whole = 1;
 	s->max_map_bytes = s->map_bytes;
 	fork.pid = fork.tid = 3;
 	fork.u.fork.ppid = 2;
@@ -412,6 +414,7 @@ static void bytes_of_maps(void **state)
 	assert_int_equal(0, spaces_find(s, 3)->n);
 	assert_int_equal(0, spaces_find(s, 3)->forked_from);
 	assert_int_equal(1, STATS_GET(&stats, unmapped));
+	assert_false(spaces_without_python(s, 3));
 	spaces_destroy(s);
 }
 
@@ -573,10 +576,20 @@ static void maps_with_files(void **state)
 	drop_root(root, "a");
 }
 
-/* Its bytes, as many as there are. */
+/* The next descriptor that is free. */
+static int next_fd(void)
+{
+	int fd = dup(STDERR_FILENO);
+
+	close(fd);
+	return fd;
+}
+
+/* Its bytes, as many as there are; nothing stays open. */
 static void bytes_of_files(void **state)
 {
 	char root[] = "/tmp/space_test.XXXXXX";
+	int first = next_fd();
 	struct spaces *s = spaces_create(BYTES, 0);
 	const struct space_map *m;
 	const struct space *sp;
@@ -594,6 +607,7 @@ static void bytes_of_files(void **state)
 	drop_root(root, "a");
 	assert_int_equal(-ENOENT, space_read(sp, m, 0, got, 16));
 	spaces_destroy(s);
+	assert_int_equal(first, next_fd());
 }
 
 /* While descriptors have run out none is opened; what is not there is not looked for without

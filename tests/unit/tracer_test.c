@@ -185,6 +185,10 @@ static void act(int what)
 		pthread_create(&thread, NULL, spin_in_thread, NULL);
 		hear();
 		break;
+	case 'x': /* a thread that blocks that signal since it began becomes another program */
+		block(SIG_BLOCK);
+		pthread_create(&thread, NULL, exec_in_thread, NULL);
+		break;
 	case 'e': /* another thread than the first one becomes another program */
 		pthread_create(&thread, NULL, exec_in_thread, NULL);
 		break;
@@ -698,6 +702,25 @@ static void thread_begins_deaf(void **state)
 	end(&f);
 }
 
+/* What it blocked before its exec it still blocks: it gets no signal until it does not. */
+static void exec_of_a_deaf_thread(void **state)
+{
+	enum { TICKS = 100000000 };
+	struct fix f;
+	uint64_t spun;
+
+	begin(&f);
+	shared->what = 'x';
+	until(&f, shared->child == f.pid);
+	spun = shared->spun;
+	until(&f, shared->spun > spun + TICKS);
+	assert_false(is_pending(f.pid));
+	shared->what = 'u';
+	until_held(&f, f.pid, SOME);
+	tracer_stop(f.tracer);
+	end(&f);
+}
+
 /* Who blocks it later hears of one or two, until its reader says that it did not stop. */
 static void thread_becomes_deaf(void **state)
 {
@@ -948,7 +971,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(signal_is_on_its_way),	  cmocka_unit_test(stopped_by_others),
 		cmocka_unit_test(traced_by_another),	  cmocka_unit_test(in_an_exec),
 		cmocka_unit_test(thread_begins_deaf),	  cmocka_unit_test(thread_becomes_deaf),
-		cmocka_unit_test(no_timers),
+		cmocka_unit_test(no_timers),		  cmocka_unit_test(exec_of_a_deaf_thread),
 		cmocka_unit_test(slot_of_another_cpu),	  cmocka_unit_test(thread_before_the_beginning),
 		cmocka_unit_test(a_deaf_thread_is_told_of),
 		cmocka_unit_test(of_others_nothing_is_told),
@@ -959,8 +982,7 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[0], "spinner")) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		map_shared();
-		shared->child = getpid();
-		spin();
+		spin_deaf(NULL);
 	}
 	fd = memfd_create("shared", 0);
 	if (fd < 0 || ftruncate(fd, 4096) < 0 || dup2(fd, SHARED_FD) < 0)
