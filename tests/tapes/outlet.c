@@ -31,9 +31,43 @@ static void queue_sides(const struct script *s, struct queue *own)
 	}
 }
 
-int outlet_write(const struct script *s, struct reader_config *c, const char *files,
-		 const char *out)
+/* --- an output that adds up --- */
+
+static void note_time(struct outlet_sums *sums, uint64_t time)
 {
+	sums->disorder += time < sums->last;
+	sums->last = time;
+}
+
+static int sum_sample(struct sink *s, const struct sample *smp, const struct stack *stack)
+{
+	struct outlet_sums *sums = s->priv;
+
+#define X(field) sums->field += (uint64_t)smp->field;
+	OUTLET_SUMS(X)
+#undef X
+	note_time(sums, smp->time);
+	return 0;
+}
+
+static int sum_side(struct sink *s, const struct side *side)
+{
+	struct outlet_sums *sums = s->priv;
+
+	sums->n_sides++;
+	sums->side_time += side->time;
+	sums->side_tid += (uint64_t)side->tid;
+	if (!side->announced)
+		note_time(sums, side->time);
+	return 0;
+}
+
+static const struct sink_ops sum_ops = { .sample = sum_sample, .side = sum_side };
+
+int outlet_write(const struct script *s, struct reader_config *c, const char *files,
+		 const char *out, struct outlet_sums *sums)
+{
+	struct sink adder = { .ops = &sum_ops, .session = &s->session, .priv = sums };
 	struct queue own, *queues[SCRIPT_CPUS + 1] = { &own };
 	struct resolver_counts counts;
 	struct resolver *r;
@@ -48,8 +82,8 @@ int outlet_write(const struct script *s, struct reader_config *c, const char *fi
 	r = resolver_create(&(struct resolver_config){ .session = &s->session,
 						       .queues = queues,
 						       .n_queues = c->n_slots + 1,
-						       .sinks = { &sink },
-						       .n_sinks = 1,
+						       .sinks = { &sink, &adder },
+						       .n_sinks = 2,
 						       .native = files && c->native,
 						       .files = files ? files : "",
 						       .targets = c->targets });

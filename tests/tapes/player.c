@@ -433,7 +433,6 @@ static void run_lanes(struct player *p)
 
 static void sum_up(const struct player *p, struct played *ret)
 {
-	*ret = (struct played){ 0 };
 	for (uint32_t i = 0; i < p->config.n_slots; i++) {
 		const struct lane *l = &p->lanes[i];
 
@@ -441,6 +440,8 @@ static void sum_up(const struct player *p, struct played *ret)
 		ret->differ += l->differ;
 		ret->others += l->world.others;
 		ret->misses += l->world.misses;
+		ret->calls += l->world.calls;
+		ret->pieces += l->world.pieces;
 		for (size_t k = 0; k < l->script->n_judged; k++)
 			ret->missing += !l->script->judged[k].seen;
 		for (size_t k = 0; k < ARRAY_SIZE(ret->control); k++)
@@ -457,6 +458,7 @@ int play_script(struct script *s, const char *files, const char *out, FILE *tell
 			    .turned = PTHREAD_COND_INITIALIZER };
 	int code;
 
+	*ret = (struct played){ 0 };
 	if (!s->n_slots || !s->session.n_events || !capture_of(s->capture))
 		return -EBADMSG;
 	s->session.capture = s->capture;
@@ -471,7 +473,7 @@ int play_script(struct script *s, const char *files, const char *out, FILE *tell
 	for (uint32_t i = 0; i < s->n_slots; i++)
 		open_lane(&p, i);
 	run_lanes(&p);
-	code = outlet_write(s, &p.config, files, out);
+	code = outlet_write(s, &p.config, files, out, &ret->sums);
 	sum_up(&p, ret);
 	for (uint32_t i = 0; i < s->n_slots; i++)
 		close_lane(&p.lanes[i]);

@@ -7,13 +7,15 @@
 
 #include <stdio.h>
 
-#include "script.h"
+#include "outlet.h"
 
 /* What came out, besides the stacks. */
 struct played {
 	uint64_t judged, differ, missing; /* samples: in all; judged otherwise; not at all */
 	uint64_t others, misses;	  /* struct world */
+	uint64_t calls, pieces;		  /* struct world */
 	uint64_t control[16]; /* messages to the control thread, by enum ctl_type */
+	struct outlet_sums sums;
 };
 
 /* Play @s into @out, folded, with the mapped files below folder @files (outlet.h). With @tell

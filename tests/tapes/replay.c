@@ -45,6 +45,19 @@ static bool is_walk(const struct tape *t)
 
 /* --- print --- */
 
+static void print_sums(const struct outlet_sums *sums)
+{
+#define X(field)           \
+	if (sums->field) \
+		printf("# sum of " #field " %" PRIu64 "\n", sums->field);
+	OUTLET_SUMS(X)
+#undef X
+	printf("# %" PRIu64 " other records, sum of time %" PRIu64 ", tid %" PRIu64 "\n",
+	       sums->n_sides, sums->side_time, sums->side_tid);
+	if (sums->disorder)
+		printf("# out of order %" PRIu64 "\n", sums->disorder);
+}
+
 static void print_played(const struct played *r, const struct stats *stats)
 {
 	uint64_t value;
@@ -56,6 +69,8 @@ static void print_played(const struct played *r, const struct stats *stats)
 	if (r->others || r->misses)
 		printf("# reads: %" PRIu64 " of another moment, %" PRIu64 " unknown\n",
 		       r->others, r->misses);
+	printf("# %" PRIu64 " calls that read %" PRIu64 " pieces\n", r->calls, r->pieces);
+	print_sums(&r->sums);
 	for (size_t i = 0; i < ARRAY_SIZE(r->control); i++)
 		if (r->control[i])
 			printf("# message %zu: %" PRIu64 "\n", i, r->control[i]);

@@ -5,6 +5,7 @@
  */
 #include "walk.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -25,7 +26,15 @@ struct cpu {
 	uint32_t index;
 };
 
+/* An image, and how it is read. */
+struct counted {
+	struct rmem base;
+	struct rmem_image image;
+	uint64_t *calls, *pieces;
+};
+
 struct walk_player {
+	uint64_t calls, pieces; /* of reads */
 	struct target targets[MAX_TARGETS];
 	size_t n_targets;
 	struct cpu *cpus[MAX_CPUS];
@@ -132,12 +141,30 @@ static const char *agree(const char *prov, const struct pystack_result *r)
 	return prov;
 }
 
+static int counted_read(struct rmem *m, raddr at, void *buf, size_t n)
+{
+	struct counted *c = container_of(m, struct counted, base);
+
+	++*c->calls, ++*c->pieces;
+	return rmem_read(&c->image.base, at, buf, n);
+}
+
+static size_t counted_readv(struct rmem *m, const struct rmem_vec *v, size_t n)
+{
+	struct counted *c = container_of(m, struct counted, base);
+
+	++*c->calls, *c->pieces += n;
+	return rmem_readv(&c->image.base, v, n);
+}
+
+static const struct rmem_ops counted_ops = { "counted", counted_read, counted_readv };
+
 static void play_walk(struct walk_player *p, struct bytes chunk)
 {
 	struct cpu *c = cpu_of(p, (uint32_t)tape_get(chunk, TAPE_SLOT_INDEX, MAX_CPUS));
 	const struct pystack_target *t = NULL;
 	struct pystack_result r;
-	struct rmem_image image;
+	struct counted m = { { &counted_ops }, .calls = &p->calls, .pieces = &p->pieces };
 	char prov[16];
 
 	tape_get_text(chunk, TAPE_PROV, prov, sizeof(prov));
@@ -146,8 +173,8 @@ static void play_walk(struct walk_player *p, struct bytes chunk)
 			t = &p->targets[i].py;
 	if (!c || !t)
 		return;
-	rmem_image_init(&image, c->reads, c->n_reads);
-	r = pystack_read(c->stacks, t, &image.base, (pid_t)tape_get(chunk, TAPE_TID, 0),
+	rmem_image_init(&m.image, c->reads, c->n_reads);
+	r = pystack_read(c->stacks, t, &m.base, (pid_t)tape_get(chunk, TAPE_TID, 0),
 			 (pid_t)tape_get(chunk, TAPE_KEY, 0));
 	if (!strcmp(prov, "torn"))
 		r.n = 0; /* what was thrown away then is not shown now */
@@ -167,6 +194,7 @@ void walk_print(struct walk_player *p)
 			n++;
 		printf("%zu %s\n", n, p->lines[i]);
 	}
+	printf("# %" PRIu64 " calls that read %" PRIu64 " pieces\n", p->calls, p->pieces);
 }
 
 struct walk_player *walk_player_create(bool quiet)

@@ -145,6 +145,8 @@ ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned long n_to,
 	}
 	if (!world)
 		return syscall(SYS_process_vm_readv, pid, to, n_to, from, n_from, flags);
+	world->calls++;
+	world->pieces += n_from;
 	for (unsigned long i = 0; i < n_from; i++) {
 		int code = answer(world, pid, &from[i], to[i].iov_base);
 

@@ -24,6 +24,7 @@ struct world {
 	size_t n_items, next_read;
 	struct memory *memory;
 	uint64_t others, misses; /* reads that the tape has of another moment, or not at all */
+	uint64_t calls, pieces;	 /* of process_vm_readv(), in all */
 };
 
 /* NULL: it is no reader any more. */
