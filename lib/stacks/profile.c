@@ -90,6 +90,7 @@ static bool same_content(const struct pycode_copy *a, const struct pycode_copy *
 	return a->name_n == b->name_n && a->file_n == b->file_n && a->table_n == b->table_n &&
 	       a->firstlineno == b->firstlineno && a->name_kind == b->name_kind &&
 	       a->file_kind == b->file_kind && a->linetable == b->linetable &&
+	       a->cut == b->cut &&
 	       !((a->flags ^ b->flags) & PYCODE_LABEL) &&
 	       !memcmp(a->data, b->data, (size_t)a->name_n + a->file_n + a->table_n);
 }

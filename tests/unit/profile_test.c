@@ -129,6 +129,24 @@ static void functions_of_other_lines(void **state)
 	profile_destroy(p);
 }
 
+/* The same bytes, of which one table goes on behind them: its last entry may be half of one. */
+static void a_cut_table_is_another(void **state)
+{
+	struct pycode_copy *c = copy_of("f", "/a.py", 40);
+	struct profile *p = profile_create();
+	int line;
+
+	note(p, 1, "f", "/a.py", 40);
+	c->cut = PYCODE_TABLE_CUT;
+	assert_int_equal(profile_code(p, 2, c, pycode_copy_size(c)), 0);
+	assert_non_null(profile_lookup(p, 1, 2, &line));
+	assert_int_equal(line, 41);
+	assert_non_null(profile_lookup(p, 2, 2, &line));
+	assert_int_equal(line, 0);
+	free(c);
+	profile_destroy(p);
+}
+
 /* Equal lines from another table: one function, each code with its own lines. */
 static void same_function_of_two_codes(void **state)
 {
@@ -535,6 +553,7 @@ int main(void)
 		cmocka_unit_test(tells_function_and_line),
 		cmocka_unit_test(same_content_is_one_function),
 		cmocka_unit_test(functions_of_other_lines),
+		cmocka_unit_test(a_cut_table_is_another),
 		cmocka_unit_test(same_function_of_two_codes),
 		cmocka_unit_test(kinds_of_text),
 		cmocka_unit_test(forgets),
