@@ -223,8 +223,10 @@ static void copy_code(struct pystack *p, const struct pystack_target *t, struct 
 		      const unsigned char *head)
 {
 	c->bad = pycode_copy(p->mem, &t->layout, c->at, head, p->copy) < 0;
-	if (c->bad)
+	if (c->bad) {
+		c->id = 0; /* nor is it what it was before */
 		return;
+	}
 	c->print = p->copy->print;
 	c->bytecode = p->copy->bytecode;
 	c->firsttraceable = p->copy->firsttraceable;

@@ -345,6 +345,24 @@ static void counted_by_the_main_one_again(struct fix *f)
 	counted_anew(f, true, true);
 }
 
+/* As above, and the code of the next one can't be copied: it does not become the old one's. */
+static void counted_anew_and_no_code(struct fix *f)
+{
+	pyoff name = f->w->l.object.type_name;
+	uint64_t was = world_get(f->w, f->w->type, name);
+
+	f->t.layout.interp.code_versions_global = false;
+	stack(f, "ab", NULL);
+	assert_string_equal(read_stack(f), "a3 b3");
+	world_put(f->w, f->w->type, name, WORLD_NOWHERE, 8);
+	world_put(f->w, f->interp, f->w->l.interp.id, 5, 8);
+	for (int i = 0; i < 3; i++)
+		assert_string_equal(read_stack(f), "badcode");
+	world_put(f->w, f->w->type, name, was, 8);
+	assert_string_equal(read_stack(f), "a3 b3");
+	assert_int_equal(f->last_id, 4); /* each was copied anew */
+}
+
 /* What lies there is no count: a code object's own number is above it. */
 static void miscounted(struct fix *f)
 {
@@ -378,6 +396,7 @@ static void count_of_codes(void **state)
 	in_every_layout_with_numbers(counted_with_count);
 	in_every_layout_with_numbers(counted_without_count);
 	in_every_layout_with_numbers(counted_by_the_main_one_again);
+	in_every_layout_with_numbers(counted_anew_and_no_code);
 	in_every_layout_with_numbers(miscounted);
 }
 
