@@ -156,6 +156,7 @@ struct activation {
 };
 struct several {
 	struct pystack_target now; /* of whom was read last, if it is not the first */
+	bool code_lost; /* by one of the reads */
 	uint32_t n_activations, n_frames;
 	struct activation activation[PYWALK_MAX_FRAMES];
 	struct pystack_frame frame[PYWALK_MAX_FRAMES];

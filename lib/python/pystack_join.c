@@ -249,6 +249,6 @@ void pystack_join(struct pystack *p, const struct pystack_target *t, pid_t tid, 
 						       "[awaited by several tasks]" :
 						       "[awaiting tasks unknown]")
 		};
-	r->code_lost = p->code_lost;
+	r->code_lost |= p->code_lost;
 	insert(p, r, k, named, n);
 }

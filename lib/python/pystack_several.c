@@ -125,13 +125,16 @@ static struct pystack_result read_one(struct pystack *p, const struct pystack_ta
 				      const struct pystack_others *others, uint32_t i,
 				      struct rmem *below, pid_t tid, pid_t inner)
 {
-	return i ? read_other(p, t, others, i - 1, below, tid, inner) :
-		   pystack_read(p, t, below, tid, inner);
+	struct pystack_result r = i ? read_other(p, t, others, i - 1, below, tid, inner) :
+				      pystack_read(p, t, below, tid, inner);
+
+	p->several->code_lost |= r.code_lost;
+	return r;
 }
 
-struct pystack_result pystack_read_all(struct pystack *p, const struct pystack_target *t,
-				       const struct pystack_others *others, struct rmem *below,
-				       pid_t tid, pid_t inner)
+static struct pystack_result read_several(struct pystack *p, const struct pystack_target *t,
+					  const struct pystack_others *others,
+					  struct rmem *below, pid_t tid, pid_t inner)
 {
 	const struct told told = told_of(p);
 	struct several *s = p->several;
@@ -140,8 +143,6 @@ struct pystack_result pystack_read_all(struct pystack *p, const struct pystack_t
 	raddr lowest = UINT64_MAX;
 	bool placed = true, unproven = false;
 
-	if (!others)
-		return pystack_read(p, t, below, tid, inner);
 	s->n_activations = s->n_frames = 0;
 	/* What was read last is in @p's hands: that one need not be read again. */
 	last = pystack_thread(p, t->program, tid, 0)->with;
@@ -182,7 +183,21 @@ struct pystack_result pystack_read_all(struct pystack *p, const struct pystack_t
 		return read_one(p, t, others, with, below, tid, inner);
 	}
 	if (!placed)
-		return (struct pystack_result){ .end = PYSTACK_BROKEN };
+		return (struct pystack_result){ .end = PYSTACK_BROKEN, .of = t };
 	join(p, &innermost);
 	return innermost;
+}
+
+struct pystack_result pystack_read_all(struct pystack *p, const struct pystack_target *t,
+				       const struct pystack_others *others, struct rmem *below,
+				       pid_t tid, pid_t inner)
+{
+	struct pystack_result r;
+
+	if (!others)
+		return pystack_read(p, t, below, tid, inner);
+	p->several->code_lost = false;
+	r = read_several(p, t, others, below, tid, inner);
+	r.code_lost = p->several->code_lost;
+	return r;
 }

@@ -19,6 +19,7 @@ struct fix {
 	uint32_t version; /* last co_version given out */
 	raddr count;	  /* where the target counts code objects; 0: nowhere */
 	uint64_t last_id; /* of the copies so far */
+	char refused;	  /* no copy of this one is taken */
 	char name[MAX_IDS];
 };
 
@@ -32,7 +33,7 @@ static inline bool new_code(void *arg, uint64_t id, const struct pycode_copy *c)
 	assert_int_equal(pycode_name(c, name, sizeof(name)), 1);
 	f->last_id = id;
 	f->name[id] = name[0];
-	return true;
+	return name[0] != f->refused;
 }
 
 static inline struct fix *fix_create_for(const struct pylayout *l, uint32_t max_frames)

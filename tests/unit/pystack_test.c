@@ -915,8 +915,11 @@ static void enters_from_somewhere(struct fix *f)
 	put_cframe(f, e.cframe, WORLD_NOWHERE, e.cframe);
 	pystack_know(f->p, e.cframe, stack);
 	assert_string_equal(read_stack(f), "a3 b3");
-	pystack_know(f->p, e.cframe, (struct bytes){ stack.at, 16 });
+	stack.n = 16;
+	stack.at = memcpy(malloc(stack.n), stack.at, stack.n); /* of that size, for ASan */
+	pystack_know(f->p, e.cframe, stack);
 	assert_string_equal(read_stack(f), "fault");
+	free((void *)(uintptr_t)stack.at);
 }
 
 static void enters_generator(struct fix *f)
@@ -1667,6 +1670,47 @@ static void in_two_runtimes(struct fix *f)
 	assert_string_equal(read_all(f, NULL), "c3 d3");
 }
 
+/* A code that was not taken is told, whichever of them has it. */
+static void lost_in_two_runtimes(struct fix *f)
+{
+	raddr first = f->ts;
+	struct pystack_others o;
+
+	if (pyoff_has(f->w->l.tstate.base_frame))
+		return;
+	f->t.program = PYSTACK_SEVERAL;
+	f->ts = another_runtime(f, &o, true);
+	stack(f, "a", NULL);
+	f->ts = first;
+	stack(f, "b", NULL);
+	for (f->refused = 'a'; f->refused <= 'c'; f->refused++) {
+		struct pystack_result r =
+			pystack_read_all(f->p, &f->t, &o, &f->w->base, TID, INNER);
+
+		assert_string_equal(text_of(f, r), "a3 b3");
+		assert_int_equal(r.code_lost, f->refused < 'c');
+		pystack_forget(f->p, f->t.program);
+	}
+}
+
+/* Where one of them does not end, it is not known what stands below it. */
+static void cut_in_two_runtimes(void **state)
+{
+	for (uint16_t v = 0x030b; v <= 0x030e; v++) {
+		struct fix *f = fix_create_for(pylayout_find(v), 2);
+		raddr first = f->ts;
+		struct pystack_others o;
+
+		f->t.program = PYSTACK_SEVERAL;
+		f->ts = another_runtime(f, &o, true);
+		stack(f, "abc", NULL);
+		f->ts = first;
+		stack(f, "d", NULL);
+		assert_string_equal(read_all(f, &o), "broken");
+		fix_destroy(f);
+	}
+}
+
 /* One that runs and is not proven, or can't be read at all, leaves nothing sure. */
 static void beside_an_unproven_runtime(struct fix *f)
 {
@@ -1690,6 +1734,7 @@ static void beside_an_unproven_runtime(struct fix *f)
 static void several_runtimes(void **state)
 {
 	in_every_layout(in_two_runtimes);
+	in_every_layout(lost_in_two_runtimes);
 	in_every_layout(beside_an_unproven_runtime);
 }
 
@@ -2240,6 +2285,7 @@ int main(void)
 		cmocka_unit_test(processes_are_apart),
 		cmocka_unit_test(several_interpreters),
 		cmocka_unit_test(several_runtimes),
+		cmocka_unit_test(cut_in_two_runtimes),
 		cmocka_unit_test(state_with_another_threads_number),
 		cmocka_unit_test(states_on_two_stacks),
 		cmocka_unit_test(among_few),
