@@ -213,6 +213,9 @@ static void check_world(const struct world *w, struct rows *rows)
 		} else {
 			assert_int_equal(before, rows->bytes);
 		}
+		if (t != last)
+			assert_null(unwind_table_row(t, t->base + t->row->pc - 1));
+		assert_null(unwind_table_row(t, pc + UINT32_MAX + 1ull));
 		last = t;
 		assert_non_null(row);
 		check_rule(w->arch, t, unwind_row_rule(t, row), rule_of(w, f, pc));
