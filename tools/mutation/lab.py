@@ -19,7 +19,7 @@ Test = collections.namedtuple("Test", "name program command")
 
 # A mutant that mixes pointers and numbers is no bug that a person could write: it does not compile.
 STRICT = ("-Werror=int-conversion", "-Werror=incompatible-pointer-types", "-Werror=implicit-function-declaration",
-          "-Werror=address", "-Wextra")
+          "-Werror=address", "-Werror=shift-count-overflow", "-Wextra")
 MIXED = re.compile("comparison between pointer and integer|"  # a warning without a name
                    "ordered comparison of pointer with integer zero")
 FUZZ_RUNS = "2000"
@@ -27,6 +27,9 @@ FUZZ_MAIN = "tests/fuzz/main.c"  # which meson puts into a library
 # Whole recordings of the fake kernel of tests/source: capture, output, forks.
 SOURCES = [("preempt", "folded", "100"), ("async", "folded", "100"), ("preempt", "perf.data", "20")]
 WRAP = "-Wl,--wrap="
+# As tools/test has them. What reads or writes beyond its memory, or leaks, no plain run may notice.
+SANITIZE = ("-fsanitize=address,undefined", "-fno-omit-frame-pointer")
+SANITIZERS = {"ASAN_OPTIONS": "detect_leaks=1:halt_on_error=1", "UBSAN_OPTIONS": "halt_on_error=1"}
 SLOWEST = 20  # seconds more, and ...
 SLOWER = 10  # ... times longer than without a mutant: a test that takes longer hangs
 INCLUDE = re.compile(r'^#include "(?:\w+/)*(\w+\.inc\.h)"$', re.M)
@@ -180,7 +183,7 @@ class Lab:
         return made, key
 
     def build(self):
-        """The library twice, as it is and counting what is executed; and the programs."""
+        """The library as it is, counting what is executed, and under sanitizers; and the programs."""
         self.own_headers = self.headers("lib", "output")
         self.test_headers = self.headers("tests/unit", "tests/fuzz")
         made = [os.path.relpath(f, self.meson) for t in self.targets() if t["type"] == "custom"
@@ -188,18 +191,21 @@ class Lab:
         subprocess.run(["ninja", "-C", self.meson, *made], check=True, stdout=subprocess.DEVNULL)
         self.link_words_of_core = self.link_words("pysampled")
         self.wraps = [w for w in self.link_words("source") if w.startswith(WRAP)]
-        self.plain, self.counting = (os.path.join(self.folder, n) for n in ("plain", "counting"))
-        for at in (self.plain, self.counting):
+        self.plain, self.counting, self.watched = (os.path.join(self.folder, n) for n in ("plain", "counting", "watched"))
+        for at in (self.plain, self.counting, self.watched):
             os.makedirs(os.path.join(at, "tmp"), exist_ok=True)
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
             plain = list(pool.map(lambda p: self.compile_kept(p, self.plain), self.sources))
             self.objects = dict(zip(self.sources, (o for o, _ in plain)))
+            watched = list(pool.map(lambda p: self.compile_kept(p, self.watched, *SANITIZE), self.sources))
+            self.watched_objects = dict(zip(self.sources, (o for o, _ in watched)))
             counting = list(pool.map(lambda p: self.compile_kept(p, self.counting, "-O0", "--coverage"),
                                      self.sources))
-            self.key = hashlib.sha1("".join(k for _, k in plain + counting).encode()).hexdigest()
+            self.key = hashlib.sha1("".join(k for _, k in plain + counting + watched).encode()).hexdigest()
             if kept(os.path.join(self.folder, "linked")) != self.key + "".join(self.wraps):
                 self.link(self.objects.values(), self.plain)
                 self.link([o for o, _ in counting], self.counting, "--coverage")
+                self.link_one([o for o, _ in watched], self.watched, *SANITIZE)
                 keep(os.path.join(self.folder, "linked"), self.key + "".join(self.wraps))
             self.program_keys = dict(pool.map(self.build_program, self.programs()))
 
@@ -218,15 +224,21 @@ class Lab:
 
     def build_program(self, program):
         name, sources = program
-        at = os.path.join(self.folder, "programs")
+        key = self.build_program_in("programs", self.plain, name, sources)
+        if name != "source":  # whose wraps are before the sanitizers'
+            key += self.build_program_in("programs-watched", self.watched, name, sources, *SANITIZE)
+        return name, key
+
+    def build_program_in(self, folder, library, name, sources, *flags):
+        at = os.path.join(self.folder, folder)
         # Some read their own debug info.
-        objects = [self.compile_kept(p, os.path.join(at, name + ".p"), "-g") for p in sources]
+        objects = [self.compile_kept(p, os.path.join(at, name + ".p"), "-g", *flags) for p in sources]
         key = "".join(k for _, k in objects)
         if kept(os.path.join(at, name + ".key")) != key:
-            subprocess.run(["cc", "-o", os.path.join(at, name), *(o for o, _ in objects), "-L" + self.library(name, self.plain),
-                            "-lcore", *self.link_words(name)], check=True)
+            subprocess.run(["cc", *flags, "-o", os.path.join(at, name), *(o for o, _ in objects),
+                            "-L" + self.library(name, library), "-lcore", *self.link_words(name)], check=True)
             keep(os.path.join(at, name + ".key"), key)
-        return name, key
+        return key
 
     # --- the tests ---
 
@@ -248,6 +260,11 @@ class Lab:
         """Where the library lies in @at that a program wants."""
         return os.path.join(at, "wrapped") if program == "source" else at
 
+    def watched_command(self, test):
+        """The same of the programs that sanitizers watch."""
+        plain, watched = (os.path.join(self.folder, n, "") for n in ("programs", "programs-watched"))
+        return [word.replace(plain, watched) for word in test.command]
+
     def environment(self, library, **more):
         return {**os.environ, "LD_LIBRARY_PATH": library, "TMPDIR": os.path.join(library, "tmp"), **more}
 
@@ -257,10 +274,18 @@ class Lab:
         key = self.key + self.program_keys[test.program]
         known = json.loads(kept(path) or "[null]")
         if known[0] != key:
-            known = [key, *self.learn_new(test)]
+            known = [key, *self.learn_new(test), self.learn_watched(test)]
             if known[3] is not None:
                 keep(path, json.dumps(known))
         return known[1:]
+
+    def learn_watched(self, test):
+        """How long it takes under sanitizers; None: it does not pass there, or is not built so."""
+        if test.program == "source":
+            return None
+        began = time.monotonic()
+        status, _ = run(self.own + self.watched_command(test), self.environment(self.watched, **SANITIZERS), 300, self.meson)
+        return time.monotonic() - began if status == 0 else None
 
     def learn_new(self, test):
         """Its name, how long it takes, and the lines of each file that it executes; None and why if it fails or is
@@ -304,9 +329,10 @@ class Lab:
     def learn(self):
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
             learnt = list(pool.map(self.learn_one, self.tests))
-        self.left_out = {name: out for name, _, lines, out in learnt if lines is None}
-        self.took = {name: took for name, took, _, _ in learnt}
-        self.reach = {name: {f: set(x) for f, x in lines.items()} for name, _, lines, _ in learnt if lines}
+        self.left_out = {name: out for name, _, lines, out, _ in learnt if lines is None}
+        self.took = {name: took for name, took, _, _, _ in learnt}
+        self.took_watched = {name: took for name, _, _, _, took in learnt}
+        self.reach = {name: {f: set(x) for f, x in lines.items()} for name, _, lines, _, _ in learnt if lines}
 
     def tests_of(self, mutant):
         """The tests that reach it, the quickest first."""
@@ -344,10 +370,9 @@ class Lab:
             tests = self.tests_of(mutant)
             if not tests:
                 return "survived", "no test executes it"
-            objects = [made if p == path else o for p, o in self.objects.items()]
             for library in {self.library(test.program, at) for test in tests}:
                 os.makedirs(os.path.join(library, "tmp"), exist_ok=True)
-                self.link_one(objects, library, *(self.wraps if library != at else ()))
+                self.link_one(self.with_mutant(self.objects, path, made), library, *(self.wraps if library != at else ()))
         except NotBuilt as why:
             return "invalid", str(why)
         for test in tests:
@@ -357,4 +382,22 @@ class Lab:
                 return "killed", test.name + " (hung)"
             if status not in (0, 77):
                 return "killed", test.name
+        return self.judge_watched(path, text, tests, os.path.join(at, "watched"))
+
+    def with_mutant(self, objects, path, made):
+        return [made if p == path else o for p, o in objects.items()]
+
+    def judge_watched(self, path, text, tests, at):
+        """The same under sanitizers, of a mutant that survived."""
+        os.makedirs(os.path.join(at, "tmp"))
+        made = self.compile(path, text, at, *SANITIZE)
+        self.link_one(self.with_mutant(self.watched_objects, path, made), at, *SANITIZE)
+        for test in tests:
+            took = self.took_watched[test.name]
+            if took is None:
+                continue
+            status, _ = run(self.own + self.watched_command(test), self.environment(at, **SANITIZERS),
+                            SLOWEST + SLOWER * took, self.meson)
+            if status not in (0, 77):
+                return "killed", test.name + " (under sanitizers)"
         return "survived", "%d tests" % len(tests)
