@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/printable.h"
 #include "comms.h"
 #include "copies.h"
 #include "json.h"
@@ -152,24 +153,28 @@ static const char svg_head[] =
 	"t.textContent=n<3?'':s.length<=n?s:s.slice(0,n-2)+'..'})}\n"
 	"]]></script>\n";
 
-/* U+FFFE and U+FFFF. */
-static bool is_no_xml(const unsigned char *c)
+/* What is no text, and what XML can't hold or nobody should get, becomes '?'. */
+static bool is_xml(uint32_t c)
 {
-	return c[0] == 0xef && c[1] == 0xbf && (c[2] == 0xbe || c[2] == 0xbf);
+	return c >= ' ' && (c < 0x7f || c > 0x9f) && c != 0xfffe && c != 0xffff;
 }
 
-/* Text of XML: what it can't hold becomes '?'. At most @max letters. */
+/* Text of XML, at most @max letters. */
 static void put_xml(FILE *out, const char *text, size_t max)
 {
-	for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-		if ((*c & 0xc0) != 0x80 && !max--)
-			break;
-		if (*c == '<' || *c == '>' || *c == '&' || *c == '"') /* "]]>" is not text */
-			fprintf(out, "&#%d;", *c);
-		else if (is_no_xml(c))
-			putc('?', out), c += 2;
+	const unsigned char *at = (const unsigned char *)text;
+
+	while (*at && max--) {
+		uint32_t c = 0;
+		size_t n = printable_decode(at, &c);
+
+		if (!n || !is_xml(c))
+			putc('?', out);
+		else if (n == 1 && strchr("<>&\"", *at)) /* "]]>" is not text */
+			fprintf(out, "&#%d;", *at);
 		else
-			putc(*c < ' ' || *c == 0x7f ? '?' : *c, out);
+			fwrite(at, 1, n, out);
+		at += n ? n : 1;
 	}
 }
 

@@ -658,6 +658,22 @@ def test_a_diff_shows_no_change_where_there_is_none():
     equal(len(rows("a.folded", "b.folded", "-n", 0)[0]), 4, "all rows")
 
 
+def test_an_image_is_text_whatever_names_are():
+    """XML's parser takes it, and there is nothing that a terminal obeys: names as other tools write them, and one that is cut."""
+    home = harness.folder()
+    names = [b"\xff\xfe", b"\xed\xa0\x80", b"\xc2\x9b31m", b"\xf4\x90\x80\x80", b"\xef\xbf\xbe", b"\x1b]0;P", b"<a&\"]]>", b"\xc4\xbc",
+             b"\xe4\xbd\xa0" * 4000]
+    with open(os.path.join(home, "a.folded"), "wb") as file:
+        file.write(b"".join(b"r;" + name.replace(b";", b":") + b" 1\n" for name in names))
+    pysampled("convert", "a.folded", "-o", "a.svg", home=home).ok()
+    with open(os.path.join(home, "a.svg"), encoding="utf-8") as file:
+        text = file.read()
+    is_plain(text, "the image")
+    titles = {t.text.rpartition(": ")[0] for t in xml.etree.ElementTree.fromstring(text).iter("{http://www.w3.org/2000/svg}title")}
+    for name in "??", "?31m", "?", "?]0:P", '<a&"]]>', "\u013c":
+        check(name in titles, "%r is not among %s", name, titles)
+
+
 def test_a_diff_tells_what_grew_and_what_shrank():
     """By shares, for recordings of any length; functions are paired by name and file, wherever they begin."""
     home = harness.folder(0o777)
