@@ -269,3 +269,8 @@ int recording_feed(struct recording *r, struct sink *s)
 				strerror(ret ? -ret : EIO));
 	return EXIT_DONE;
 }
+	if (ret == -EOVERFLOW)
+		return cmd_fail(EXIT_FAILED,
+				"%s:%zu: counts are more than 2^63 together: only what stands "
+				"before it was read",
+				r->path, line);

@@ -21,6 +21,7 @@ struct folded_reader {
 	struct idmap func_of; /* name and file to a number in @func */
 	struct pyfunc **func;
 	size_t n_func;
+	uint64_t counts;      /* of the lines so far, together */
 	struct frame *frames; /* of the line that is read */
 	size_t n, cap;
 };
@@ -188,18 +189,28 @@ static int read_second(struct folded_reader *r, const char *text, struct sample 
 	return 0;
 }
 
+/* The digits at @text are all of it, and no output's sum gets too large. 0, -EBADMSG or
+ * -EOVERFLOW. */
+static int read_count(struct folded_reader *r, const char *text, uint64_t *count)
+{
+	if (!*text || text[strspn(text, "0123456789")])
+		return -EBADMSG;
+	errno = 0;
+	*count = strtoull(text, NULL, 10);
+	if (errno || *count > INT64_MAX - r->counts)
+		return -EOVERFLOW;
+	r->counts += *count;
+	return 0;
+}
+
 static int read_line(struct folded_reader *r, char *line)
 {
 	struct sample smp = { 0 };
-	char *count = strrchr(line, ' '), *end, *next = line;
-	int ret = 0;
+	char *count = strrchr(line, ' '), *next = line;
+	int ret = count ? read_count(r, count + 1, &smp.period) : -EBADMSG;
 
-	if (!count)
-		return -EBADMSG;
-	errno = 0;
-	smp.period = strtoull(count + 1, &end, 10);
-	if (errno || end == count + 1 || *end || count[1] == '-')
-		return -EBADMSG;
+	if (ret)
+		return ret;
 	*count = '\0';
 	r->n = 0;
 	for (size_t i = 0; !ret && next; i++) {

@@ -149,8 +149,8 @@ static void deep_stacks_are_whole(void **state)
 /* The number of the line that is no stack; those before were given on. */
 static void bad_lines_are_told(void **state)
 {
-	static const char *const bad[] = { "r;f",    "r;f x",  "r;f ",
-					   "r;f 1x", "r;f -1", "r;f 99999999999999999999" };
+	static const char *const bad[] = { "r;f",    "r;f x",  "r;f ",	"r;f 1x",
+					   "r;f -1", "r;f +1", "r;f \t-1", "r;f \t1" };
 	struct told t = { .n = 0 };
 	size_t line;
 
@@ -165,6 +165,26 @@ static void bad_lines_are_told(void **state)
 	}
 	assert_int_equal(read_bytes(&t, "r;a\0b 1\n", 8, &line), -EBADMSG);
 	assert_int_equal(line, 1);
+	(void)state;
+}
+
+/* What outputs add up, in 64 bits of which one is a sign. */
+static void counts_are_bounded_together(void **state)
+{
+	static const char *const large[] = { "r 99999999999999999999\n",
+					     "r 9223372036854775808\n",
+					     "r 9223372036854775807\nr 1\n",
+					     "r 4611686018427387904\nr 4611686018427387904\n" };
+	struct told t = { .n = 0 };
+	size_t line;
+
+	for (size_t i = 0; i < ARRAY_SIZE(large); i++) {
+		assert_int_equal(read_bytes(&t, large[i], strlen(large[i]), &line), -EOVERFLOW);
+		assert_int_equal(line, i < 2 ? 1 : 2);
+	}
+	t = (struct told){ .n = 0 };
+	reads("r 9223372036854775806\nr 1\nr 0\n",
+	      "0/0 9223372036854775806: N{r}\n0/0 1: N{r}\n0/0 0: N{r}\n");
 	(void)state;
 }
 
@@ -211,8 +231,8 @@ static void not_each_line_has_an_event(void **state)
 
 static void last_line_needs_no_end(void **state)
 {
-	reads("a b 1\nc 18446744073709551615",
-	      "0/0 1: N{a b}\n0/0 18446744073709551615: N{c}\n");
+	reads("a b 1\nc 9223372036854775806",
+	      "0/0 1: N{a b}\n0/0 9223372036854775806: N{c}\n");
 	(void)state;
 }
 
@@ -225,6 +245,7 @@ int main(void)
 		cmocka_unit_test(roots_name_threads),
 		cmocka_unit_test(deep_stacks_are_whole),
 		cmocka_unit_test(bad_lines_are_told),
+		cmocka_unit_test(counts_are_bounded_together),
 		cmocka_unit_test(what_the_sink_says_ends_it),
 		cmocka_unit_test(events_are_told_apart),
 		cmocka_unit_test(not_each_line_has_an_event),
