@@ -54,6 +54,7 @@ struct pair {
 struct diff {
 	const struct diff_options *o;
 	struct recording r[2];
+	int event[2];
 	struct tally t[2];
 	struct pair *pairs;
 	size_t n;
@@ -163,13 +164,17 @@ static void print_pair(const struct diff *d, const struct pair *p)
 
 static void print_head(struct diff *d, size_t side)
 {
+	const struct session *s = recording_session(&d->r[side]);
 	const uint64_t n = d->t[side].samples;
 	const char *path = d->r[side].path;
 	const char letter = "AB"[side];
 
-	if (recording_session(&d->r[side])->flags & SESSION_WALL)
+	if (s->flags & SESSION_WALL)
 		cmd_line(stdout, "# %c: %.1f s of all threads of %s", letter, (double)n / 1e9,
 			 path);
+	else if (s->n_events > 1)
+		cmd_line(stdout, "# %c: %" PRIu64 " samples of %s, %s", letter, n,
+			 s->events[d->event[side]].name, path);
 	else
 		cmd_line(stdout, "# %c: %" PRIu64 " samples of %s", letter, n, path);
 }
@@ -207,29 +212,61 @@ static void print_diff(struct diff *d)
 		print_pair(d, &d->pairs[i]);
 }
 
-/* EXIT_DONE, or an exit code after a sentence. */
-static int read_side(struct diff *d, size_t side, const char *path)
+/* The first event of A's that B has, too, else the first of each. */
+static void pick_events(struct recording r[2], int event[2])
 {
-	int code = recording_open(&d->r[side], path), event;
+	const struct session *a = recording_session(&r[0]);
 
-	if (code)
-		return code;
-	event = recording_event(&d->r[side], d->o->event);
-	if (event < 0)
-		return cmd_fail(EXIT_USAGE, "%s has no event '%s'", path, d->o->event);
-	code = tally_read(&d->t[side], &d->r[side], d->o->by, event);
-	if (!code && !d->t[side].samples)
-		code = cmd_fail(EXIT_FAILED, "%s has no samples", path);
-	return code;
+	event[0] = event[1] = 0;
+	for (size_t i = 0; i < a->n_events; i++) {
+		int e = recording_event(&r[1], a->events[i].name);
+
+		if (e < 0)
+			continue;
+		event[0] = (int)i;
+		event[1] = e;
+		return;
+	}
+}
+
+/* What of each recording is compared. EXIT_DONE, or an exit code after a sentence. */
+static int find_events(struct recording r[2], const char *name, int event[2])
+{
+	if (!name)
+		return pick_events(r, event), EXIT_DONE;
+	for (size_t side = 0; side < 2; side++) {
+		event[side] = recording_event(&r[side], name);
+		if (event[side] < 0)
+			return cmd_fail(EXIT_USAGE, "%s has no event '%s'", r[side].path, name);
+	}
+	return EXIT_DONE;
+}
+
+static int no_samples(const struct recording *r)
+{
+	return cmd_fail(EXIT_FAILED, "%s has no samples", r->path);
+}
+
+/* EXIT_DONE, or an exit code after a sentence. */
+static int read_side(struct diff *d, size_t side)
+{
+	struct recording *r = &d->r[side];
+	int code = tally_read(&d->t[side], r, d->o->by, d->event[side]);
+
+	return code || d->t[side].samples ? code : no_samples(r);
 }
 
 static int diff(const struct diff_options *o, char **paths)
 {
 	struct diff d = { .o = o };
-	int code = read_side(&d, 0, paths[0]);
+	int code = recording_open(&d.r[0], paths[0]);
 
 	if (!code)
-		code = read_side(&d, 1, paths[1]);
+		code = recording_open(&d.r[1], paths[1]);
+	if (!code)
+		code = find_events(d.r, o->event, d.event);
+	for (size_t side = 0; side < 2 && !code; side++)
+		code = read_side(&d, side);
 	if (!code && recording_is_folded(&d.r[0]) != recording_is_folded(&d.r[1]))
 		for (size_t side = 0; side < 2 && !code; side++)
 			if (shorten(&d.t[side]) < 0)
@@ -252,6 +289,7 @@ static int diff(const struct diff_options *o, char **paths)
 struct hand_on {
 	struct sink *to;
 	uint32_t event, as;
+	bool any; /* there were samples */
 };
 
 static int hand_side(struct sink *s, const struct side *side)
@@ -263,12 +301,13 @@ static int hand_side(struct sink *s, const struct side *side)
 
 static int hand_sample(struct sink *s, const struct sample *smp, const struct stack *stk)
 {
-	const struct hand_on *h = s->priv;
+	struct hand_on *h = s->priv;
 	struct sample copy = *smp;
 	struct stack whole = *stk;
 
 	if (smp->event != h->event)
 		return 0;
+	h->any |= smp->period || !(s->session->flags & SESSION_PERIOD);
 	copy.event = h->as;
 	whole.same = 0; /* the first of a number may be another event's */
 	return h->to->ops->sample(h->to, &copy, &whole);
@@ -280,37 +319,31 @@ static const struct sink_ops hand_on = {
 
 static int hand_all(struct recording *r, struct sink *to, uint32_t event, uint32_t as)
 {
-	struct hand_on h = { to, event, as };
+	struct hand_on h = { to, event, as, false };
 	struct sink s = { .ops = &hand_on,
 			  .session = recording_session(r),
 			  .path = r->path,
 			  .folder = -1,
 			  .priv = &h };
+	int code = recording_feed(r, &s);
 
-	return recording_feed(r, &s);
+	return code || h.any ? code : no_samples(r);
 }
 
 /* The two recordings' events become the page's: B's, then A's. */
-static int name_events(const struct diff_options *o, struct recording r[2],
-		       struct session *both, uint32_t event[2])
+static void name_events(struct recording r[2], const int event[2], struct session *both)
 {
 	for (size_t side = 0; side < 2; side++) {
-		const struct session *s = recording_session(&r[side]);
-		int e = recording_event(&r[side], o->event);
+		const struct event_info *e = &recording_session(&r[side])->events[event[side]];
 
-		if (e < 0)
-			return cmd_fail(EXIT_USAGE, "%s has no event '%s'", r[side].path,
-					o->event);
-		event[side] = (uint32_t)e;
-		both->events[1 - side] = s->events[e];
+		both->events[1 - side] = *e;
 		snprintf(both->events[1 - side].name, sizeof(both->events[0].name),
-			 "%s: %.200s", side ? "B" : "A", s->events[e].name);
+			 "%s: %.200s", side ? "B" : "A", e->name);
 	}
-	return EXIT_DONE;
 }
 
 static int write_page(const struct diff_options *o, struct recording r[2],
-		      const struct session *both, const uint32_t event[2])
+		      const struct session *both, const int event[2])
 {
 	struct sink out;
 	struct err err;
@@ -319,10 +352,10 @@ static int write_page(const struct diff_options *o, struct recording r[2],
 	if (sink_open(&out, sink_pick("flamegraph", o->out), o->out, both, &err) < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	recording_begins();
-	code = hand_all(&r[0], &out, event[0], 1);
+	code = hand_all(&r[0], &out, (uint32_t)event[0], 1);
 	tree_other(out.priv);
 	if (!code)
-		code = hand_all(&r[1], &out, event[1], 0);
+		code = hand_all(&r[1], &out, (uint32_t)event[1], 0);
 	if (sink_close(&out, &err) < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	return code;
@@ -337,8 +370,7 @@ static int diff_page(const struct diff_options *o, char **paths)
 				.flags = SESSION_COMPARED,
 				.stats = &stats };
 	struct recording r[2] = { 0 };
-	uint32_t event[2];
-	int code = EXIT_DONE;
+	int event[2], code = EXIT_DONE;
 
 	if (!sink_ends_with(o->out, ".html"))
 		return cmd_fail(EXIT_USAGE, "diff writes a page: name an output that ends in "
@@ -353,9 +385,11 @@ static int diff_page(const struct diff_options *o, char **paths)
 	if (both.flags & SESSION_WALL)
 		both.flags |= SESSION_PERIOD; /* a clock's are times, too */
 	if (!code)
-		code = name_events(o, r, &both, event);
-	if (!code)
+		code = find_events(r, o->event, event);
+	if (!code) {
+		name_events(r, event, &both);
 		code = write_page(o, r, &both, event);
+	}
 	recording_close(&r[0]);
 	recording_close(&r[1]);
 	return code;
@@ -396,6 +430,8 @@ int cmd_diff(int argc, char **argv)
 		return code;
 	if (optind + 2 != argc)
 		return cmd_fail(EXIT_USAGE, "diff takes two FILEs; see --help");
+	if (!strcmp(argv[optind], "-") && !strcmp(argv[optind + 1], "-"))
+		return cmd_fail(EXIT_USAGE, "A or B is standard input, not both");
 	if (o.out && o.table)
 		return cmd_fail(EXIT_USAGE, "%s is for a table, and -o writes a page: leave one "
 					    "out",

@@ -91,8 +91,11 @@ static int parse_pids(struct process_shows *shows, const char *list)
 	return r;
 }
 
+/* Of a command that looks at one process. */
 static int parse_pid(const char *arg, long *ret)
 {
+	if (*ret)
+		return cmd_fail(EXIT_USAGE, "one process at a time: %ld or '%s'", *ret, arg);
 	*ret = cmd_number(arg, PROCESS_MAX);
 	return *ret < 0 ? cmd_fail(EXIT_USAGE, "'%s' is not a process number", arg) : 0;
 }

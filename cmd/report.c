@@ -101,6 +101,9 @@ static void print_text(const struct report_options *o, const struct tally *t,
 	else
 		cmd_line(stdout, "# %" PRIu64 " samples of %s, by %s", t->samples, event,
 			 tally_names[o->by]);
+	if (s->n_events > 1 && o->by != TALLY_EVENT && !o->event)
+		cmd_line(stdout, "# of %zu events: -e shows another, --by event tells them",
+			 s->n_events);
 	cmd_line(stdout, "#  self   total  %s  %s", wall ? "self ms" : "   self",
 		 tally_names[o->by]);
 	for (size_t i = 0; i < n; i++)
@@ -224,6 +227,9 @@ static int take_option(void *into, int opt)
 	case OPT_STDIO: /* there is nothing else */
 		return EXIT_DONE;
 	case 'i':
+		if (o->path)
+			return cmd_fail(EXIT_USAGE, "report takes one FILE: '%s' or '%s'",
+					o->path, optarg);
 		o->path = optarg;
 		return EXIT_DONE;
 	case OPT_JSON:
@@ -249,6 +255,8 @@ static int run(struct report_options *o)
 	if (o->annotate && (o->json || o->by_given))
 		return cmd_fail(EXIT_USAGE, "--annotate shows lines: --json and --by don't go "
 					    "with it");
+	if (o->event && o->by == TALLY_EVENT)
+		return cmd_fail(EXIT_USAGE, "--by event shows all events: leave -e out");
 	if (o->annotate)
 		o->by = TALLY_LINE;
 	code = recording_open(&r, o->path);

@@ -658,6 +658,41 @@ def test_a_diff_shows_no_change_where_there_is_none():
     equal(len(rows("a.folded", "b.folded", "-n", 0)[0]), 4, "all rows")
 
 
+def test_a_diff_is_of_one_event():
+    """Of those that both have, whichever comes first in either file; a recording without samples is refused, by a page too."""
+    home = harness.folder()
+    for name, text in (("a", "p-1;event:x;f 1\np-1;event:y;g 3\n"), ("b", "p-1;event:y;g 2\np-1;event:x;f 5\n"),
+                       ("y", "p-1;event:z;f 1\np-1;event:y;g 4\n"), ("none", "p-1;f 0\n")):
+        with open(os.path.join(home, name + ".folded"), "w") as file:
+            file.write(text)
+
+    def head(*words):
+        return re.findall(r"^# [AB]: (\d+) samples of (\w+), ", pysampled("diff", *words, home=home).ok().out, re.M)
+    equal(head("a.folded", "b.folded"), [("1", "x"), ("5", "x")], "a and b")
+    equal(head("b.folded", "a.folded"), [("2", "y"), ("3", "y")], "b and a")
+    equal(head("a.folded", "y.folded"), [("3", "y"), ("4", "y")], "where only the second is in both")
+    pysampled("diff", "a.folded", "y.folded", "-o", "y.html", home=home).ok()
+    with open(os.path.join(home, "y.html")) as file:
+        check('"events":["B: y","A: y"]' in file.read().replace("\n", ""), "the page's events")
+    for pair in ("a.folded", "none.folded"), ("none.folded", "a.folded"):
+        for more in (), ("-o", "n.html"):
+            check("none.folded has no samples" in pysampled("diff", *pair, *more, home=home).ok(1).err, "%s %s", pair, more)
+    check("standard input" in pysampled("diff", "-", "-", home=home).ok(2).err, "both from one stream")
+
+
+def test_a_report_tells_that_there_are_other_events():
+    home = harness.folder()
+    for name, text in ("one", "p-1;f 1\n"), ("two", "p-1;event:x;f 1\np-1;event:y;g 3\n"):
+        with open(os.path.join(home, name), "w") as file:
+            file.write(text)
+
+    def told(*words):
+        return "of 2 events: -e" in pysampled("report", *words, home=home).ok().out
+    equal([told("two"), told("two", "-e", "y"), told("two", "--by", "event"), told("one")], [True, False, False, False], "is it told?")
+    for wrong in ("two", "--by", "event", "-e", "y"), ("-i", "one", "-i", "two"), ("-i", "one", "two"):
+        pysampled("report", *wrong, home=home).ok(2)
+
+
 def test_an_image_is_text_whatever_names_are():
     """XML's parser takes it, and there is nothing that a terminal obeys: names as other tools write them, and one that is cut."""
     home = harness.folder()
