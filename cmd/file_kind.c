@@ -57,6 +57,8 @@ const char *file_kind(struct bytes head)
 {
 	if (begins(head, "\x1f\x8b"))
 		return gzip_kind(head);
+	if (head.n >= 8 && !memcmp(head.at, "2ELIFREP", 8))
+		return "a perf.data from a machine with another byte order";
 	if (begins(head, "\x7f" "ELF"))
 		return "an ELF file: a program, or a perf.data's symbols";
 	if (head.n && *head.at < ' ' && !memchr("\t\n\r", *head.at, 3))

@@ -93,6 +93,18 @@ static int make_seekable(int fd)
 	return -1;
 }
 
+int recording_no_folder(int fd, const char *path)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) || !S_ISDIR(st.st_mode))
+		return EXIT_DONE;
+	return cmd_fail(EXIT_FAILED,
+			"%s is a folder: name the file (of perf record --kcore it is "
+			"FOLDER/data)",
+			path);
+}
+
 static int open_file(struct recording *r, const char *path)
 {
 	int fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
@@ -100,7 +112,7 @@ static int open_file(struct recording *r, const char *path)
 	fd = fd < 0 ? fd : make_seekable(fd);
 	r->in = fd < 0 ? NULL : fdopen(fd, "r");
 	if (r->in)
-		return EXIT_DONE;
+		return recording_no_folder(fd, path);
 	if (fd >= 0)
 		close(fd);
 	return cmd_fail(EXIT_FAILED, "opening %s: %s", path, strerror(errno));
@@ -264,13 +276,13 @@ int recording_feed(struct recording *r, struct sink *s)
 				"%s:%zu: not a folded stack, 'frame;frame COUNT': only what "
 				"stands before it was read",
 				r->path, line);
-	if (ret || ferror(r->in))
-		return cmd_fail(EXIT_FAILED, "reading %s: %s", r->path,
-				strerror(ret ? -ret : EIO));
-	return EXIT_DONE;
-}
 	if (ret == -EOVERFLOW)
 		return cmd_fail(EXIT_FAILED,
 				"%s:%zu: counts are more than 2^63 together: only what stands "
 				"before it was read",
 				r->path, line);
+	if (ret || ferror(r->in))
+		return cmd_fail(EXIT_FAILED, "reading %s: %s", r->path,
+				strerror(ret ? -ret : EIO));
+	return EXIT_DONE;
+}

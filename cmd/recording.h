@@ -34,6 +34,10 @@ int recording_guard(bool writes);
  * not EXIT_DONE after a sentence. */
 int recording_apart(const char *path, const char *out);
 
+/* Whether @fd, of @path, is no folder, which can be opened, too. An exit code, not EXIT_DONE after
+ * a sentence. */
+int recording_no_folder(int fd, const char *path);
+
 /* All outputs are open: from here on only new files are. */
 void recording_begins(void);
 

@@ -63,6 +63,9 @@ static int take_out(const char *path, struct bytes *image, struct buildid *id)
 
 	if (!in)
 		return cmd_fail(EXIT_FAILED, "opening %s: %s", path, strerror(errno));
+	ret = recording_no_folder(fileno(in), path);
+	if (ret)
+		return ret;
 	ret = perf_head_read(&h, in);
 	if (!ret)
 		ret = perf_head_pyelf(&h, in, image);

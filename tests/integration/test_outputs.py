@@ -888,7 +888,8 @@ def test_what_is_no_recording_is_told_by_its_kind(py):
     paths = {os.path.join(home, "out." + end): kind for end, kind in kinds.items()}
     pysampled("-p", target.pid, "-d", 0.3, *[word for path in paths for word in ("-o", path)]).ok()
     for name, data, kind in (("x.json", b'{"a":1}', "JSON"), ("x.gz", gzip.compress(b"text"), "packed by gzip, as a pprof profile is"),
-                             ("x.bin", bytes(range(64)), "neither a recording nor text")):
+                             ("x.bin", bytes(range(64)), "neither a recording nor text"),
+                             ("x.data", b"2ELIFREP" + bytes(96), "a perf.data from a machine with another byte order")):
         path = os.path.join(home, name)
         with open(path, "wb") as file:
             file.write(data)
@@ -897,6 +898,8 @@ def test_what_is_no_recording_is_told_by_its_kind(py):
         for args in ("report", path), ("convert", path, "-o", os.path.join(home, "made.folded")), ("diff", path, path):
             said = pysampled(*args).ok(1).err
             check("%s is %s, which can't be read: a perf.data, a tape and folded stacks can" % (path, kind) in said, "%s: %s", args, said)
+    for command in "report", "unpack":
+        check("is a folder: name the file" in pysampled(command, home).ok(1).err, "%s of a folder", command)
     old = os.path.join(harness.ROOT, "tests", "tapes", "threads.tape")
     said = pysampled("report", old).ok(1).err
     check("is a tape without names, of an older pysampled: 'replay %s >" % old in said, "an old tape: %s", said)
