@@ -34,8 +34,9 @@ int perf_layout_id(const struct perf_event_attr *a, const struct perf_event_head
 }
 
 /* What a sample says of counters. */
-static void pass_reads(struct perf_cursor *r, uint64_t format)
+static void take_reads(struct perf_cursor *r, uint64_t format, struct perf_taken *ret)
 {
+	const uint64_t told = PERF_FORMAT_GROUP | PERF_FORMAT_ID;
 	uint64_t n = 1, words = 1,
 		 times = !!(format & PERF_FORMAT_TOTAL_TIME_ENABLED) +
 			 !!(format & PERF_FORMAT_TOTAL_TIME_RUNNING);
@@ -45,10 +46,13 @@ static void pass_reads(struct perf_cursor *r, uint64_t format)
 	if (format & PERF_FORMAT_GROUP)
 		n = perf_take_u64(r);
 	perf_take(r, 8 * times);
-	if (n > r->left / 8)
+	if (n > r->left / 8) {
 		r->bad = true;
-	else
-		perf_take(r, 8 * words * n);
+		return;
+	}
+	ret->group = perf_take(r, 8 * words * n);
+	ret->n_group = ret->group && (format & told) == told ? n : 0;
+	ret->group_bytes = 8 * words;
 }
 
 static void pass_raw(struct perf_cursor *r)
@@ -130,7 +134,7 @@ int perf_layout_sample(const struct perf_event_attr *a, const struct perf_event_
 	if (a->sample_type & PERF_SAMPLE_PERIOD)
 		ret->period = perf_take_u64(&r);
 	if (a->sample_type & PERF_SAMPLE_READ)
-		pass_reads(&r, a->read_format);
+		take_reads(&r, a->read_format, ret);
 	if (a->sample_type & PERF_SAMPLE_CALLCHAIN)
 		take_chain(&r, ret);
 	take_user(&r, a, ret);

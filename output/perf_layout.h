@@ -18,6 +18,8 @@ struct perf_taken {
 	uint64_t n_chain;
 	const unsigned char *regs; /* user registers, a word each of attr.sample_regs_user */
 	struct bytes stack;	   /* of the user; may be empty */
+	const unsigned char *group; /* @n_group times a value, the number of its event, and more */
+	uint64_t n_group, group_bytes; /* of each */
 };
 
 /* The number that tells a sample's event, which stands at the same place in all events'. 0;

@@ -33,6 +33,8 @@ struct perf_reader {
 	struct perf_frames *frames;
 	struct perf_order order;
 	struct perf_chains chains;
+	struct idmap counter_of; /* what a group's samples told last: a place in @counters */
+	struct buf counters;	 /* uint64_t each */
 	struct sink *sink;
 	char missing[PATH_MAX + 256];
 	struct perf_unpacker *unpacker;	     /* once there is a packed record */
@@ -124,6 +126,49 @@ static struct stack take_stack(struct perf_reader *r, struct perf_chain *k, uint
 	return ret;
 }
 
+/* How much the counter @key has grown since it was told last, as @value. 0 or -ENOMEM. */
+static int grown(struct perf_reader *r, uint64_t key, uint64_t value, uint64_t *ret)
+{
+	uint32_t i = idmap_get(&r->counter_of, key);
+	uint64_t *last;
+
+	if (i == IDMAP_NONE) {
+		i = (uint32_t)(r->counters.n / sizeof(*last));
+		buf_zero(&r->counters, sizeof(*last));
+		if (r->counters.oom || idmap_set(&r->counter_of, key, i))
+			return -ENOMEM;
+	}
+	last = (uint64_t *)(void *)r->counters.at + i;
+	*ret = value > *last ? value - *last : 0;
+	*last = value;
+	return 0;
+}
+
+/* The samples of a group's other events ({A,B}:S), which only the leader's samples tell of: one
+ * of each that was counted since. */
+static int take_group(struct perf_reader *r, const struct perf_event_attr *a,
+		      const struct perf_taken *t, const struct sample *leader,
+		      const struct stack *stk)
+{
+	int ret = 0;
+
+	for (uint64_t i = 0; !ret && i < t->n_group; i++) {
+		const unsigned char *at = t->group + i * t->group_bytes;
+		uint64_t id = load_u64(at + 8), key = id;
+		struct sample smp = *leader;
+
+		if (a->inherit) /* a counter a thread */
+			key |= (uint64_t)(uint32_t)t->tid << 32;
+		smp.event = idmap_get(&r->head.ids, id);
+		if (smp.event >= r->head.n_events || smp.event == leader->event)
+			continue;
+		ret = grown(r, key, load_u64(at), &smp.period);
+		if (!ret && smp.period)
+			ret = r->sink->ops->sample(r->sink, &smp, stk);
+	}
+	return ret;
+}
+
 static int take_sample(struct perf_reader *r, const struct perf_event_header *h)
 {
 	struct sample smp = { .misc = h->misc };
@@ -152,7 +197,8 @@ static int take_sample(struct perf_reader *r, const struct perf_event_header *h)
 		known = perf_chains_find(&r->chains, key, t.chain, t.n_chain);
 	}
 	stk = take_stack(r, known, h->misc, a, &t, &smp.prov);
-	return r->sink->ops->sample(r->sink, &smp, &stk);
+	ret = r->sink->ops->sample(r->sink, &smp, &stk);
+	return ret ? ret : take_group(r, a, &t, &smp, &stk);
 }
 
 static int take_record(void *arg, const struct perf_event_header *h)
@@ -321,6 +367,8 @@ void perf_reader_close(struct perf_reader *r)
 	perf_frames_destroy(r->frames);
 	perf_order_deinit(&r->order);
 	perf_chains_deinit(&r->chains);
+	idmap_deinit(&r->counter_of);
+	buf_deinit(&r->counters);
 	perf_head_deinit(&r->head);
 	perf_unpacker_destroy(r->unpacker);
 	free(r);

@@ -934,10 +934,10 @@ def exact(target, *args, seconds=2, most=None, **options):
 
 # ---- perf ------------------------------------------------------------------------------------------------------------
 
-def perf(*args, home, limit=120):
+def perf(*args, home, limit=120, cwd=None):
     """Runs perf with our HOME; (stdout, stderr)."""
     done = subprocess.run([need_command("perf")] + list(args), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, errors="replace", timeout=limit,
+                          stderr=subprocess.PIPE, text=True, errors="replace", timeout=limit, cwd=cwd,
                           env=plain_env(HOME=home, PERF_PAGER="cat"))
     check(done.returncode == 0, "perf %s: exit %d: %s", " ".join(args), done.returncode, done.stderr)
     return done.stdout, done.stderr

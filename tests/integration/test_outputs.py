@@ -1002,6 +1002,19 @@ def test_kernel_names_of_what_perf_packed(py):
 
 
 @harness.one_python
+def test_all_events_of_a_group_of_perf_are_counted(py):
+    """Of {A,B}:S only A has samples, which tell how far B has come; perf makes a sample of each difference, and so does report."""
+    harness.need_command("perf")
+    home = harness.folder()
+    harness.perf("record", "-q", "-e", "{cpu-clock,page-faults}:S", "-F", "499", "-o", "p.data", "--", py.path, "-c",
+                 "for i in range(300): bytearray(1 << 20)", home=home, cwd=home)
+    theirs = harness.perf("script", "-i", "p.data", "-F", "event", home=home, cwd=home)[0].split()
+    harness.enough(theirs.count("page-faults:") > 5, "no faults: %s", theirs)
+    rows = json.loads(pysampled("report", "p.data", "--by", "event", "--json", home=home).ok().out)["rows"]
+    equal({row["name"]: row["self"] for row in rows}, {name: theirs.count(name + ":") for name in ("cpu-clock", "page-faults")}, "samples")
+
+
+@harness.one_python
 def test_annotate_has_columns_for_each_event(py):
     """Those of each are what -e shows of it alone."""
     home = harness.folder()

@@ -60,8 +60,8 @@ static void put_full(void)
 	put(42);
 	put(2); /* counters */
 	put(1);
-	for (int i = 0; i < 4; i++)
-		put(5);
+	for (uint64_t i = 0; i < 4; i++)
+		put(50 + i);
 	put(2); /* chain */
 	put(PERF_CONTEXT_USER);
 	put(0x1234);
@@ -97,6 +97,10 @@ static void each_field_is_found(void **state)
 	assert_int_equal(load_u64(t.regs + 8), 0xb);
 	assert_int_equal(t.stack.n, 8);
 	assert_int_equal(load_u64(t.stack.at), 0xc);
+	assert_int_equal(t.n_group, 2);
+	assert_int_equal(t.group_bytes, 16);
+	assert_int_equal(load_u64(t.group), 50);
+	assert_int_equal(load_u64(t.group + 24), 53);
 	assert_int_equal(perf_layout_id(&full, record(PERF_RECORD_SAMPLE), &id), 0);
 	assert_int_equal(id, 7);
 	assert_int_equal(perf_layout_time(&full, record(PERF_RECORD_SAMPLE)), 1000);
