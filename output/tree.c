@@ -29,7 +29,7 @@ size_t tree_n_frames(const struct tree *t)
 
 size_t tree_n_nodes(const struct tree *t)
 {
-	return t->nodes.n / sizeof(struct tree_node);
+	return tree_nodes_n(&t->nodes);
 }
 
 size_t tree_n_threads(const struct tree *t)
@@ -143,14 +143,9 @@ static uint32_t frame_of(struct sink *s, const struct frame *fr)
 
 static uint32_t child_of(struct tree *t, uint32_t parent, uint32_t frame)
 {
-	uint64_t key = (uint64_t)parent << 32 | frame;
-	struct tree_node n = { parent, frame };
-	uint32_t i;
-
 	if (parent == NONE || frame == NONE)
 		return NONE;
-	i = idmap_get(&t->node_of, key);
-	return i != NONE ? i : add(&t->node_of, key, &t->nodes, &n, sizeof(n));
+	return tree_nodes_child(&t->nodes, parent, frame);
 }
 
 /* --- threads --- */
@@ -241,10 +236,10 @@ static bool is_kept(const struct sink *s, const struct sample *smp)
 
 static size_t bytes_of(const struct tree *t)
 {
-	size_t maps = (t->node_of.cap + t->row_of.cap + t->lines.cap) * (size_t)16;
+	size_t maps = (t->row_of.cap + t->lines.cap) * (size_t)16;
 
-	return maps + t->funcs.cap + t->frames.cap + t->nodes.cap + t->rows.cap +
-	       t->threads.cap + strtab_bytes(t->strings);
+	return maps + t->funcs.cap + t->frames.cap + tree_nodes_bytes(&t->nodes) +
+	       t->rows.cap + t->threads.cap + strtab_bytes(t->strings);
 }
 
 /* The node of the stack. Where there is no room for new ones, that of "[unnamed]". */
@@ -356,10 +351,9 @@ int tree_sample(struct sink *s, const struct sample *smp, const struct stack *st
 
 void tree_deinit(struct tree *t)
 {
-	struct buf *const bufs[] = { &t->funcs,	  &t->frames, &t->nodes,
-				     &t->threads, &t->rows,   &t->same };
-	struct idmap *const maps[] = { &t->python, &t->others,	&t->lines,  &t->named,
-				       &t->placed, &t->node_of, &t->row_of, &t->thread_of };
+	struct buf *const bufs[] = { &t->funcs, &t->frames, &t->threads, &t->rows, &t->same };
+	struct idmap *const maps[] = { &t->python, &t->others, &t->lines,    &t->named,
+				       &t->placed, &t->row_of, &t->thread_of };
 
 	strtab_destroy(t->strings);
 	t->strings = NULL;
@@ -367,18 +361,17 @@ void tree_deinit(struct tree *t)
 		buf_deinit(bufs[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
 		idmap_deinit(maps[i]);
+	tree_nodes_deinit(&t->nodes);
 	comms_deinit(&t->comms);
 }
 
 int tree_begin(struct sink *s, struct err *err)
 {
 	struct tree *t = s->priv;
-	const struct tree_node root = { 0, 0 };
 
 	t->strings = strtab_create();
 	t->empty = t->strings ? intern(t, "") : STRTAB_NONE;
-	buf_put(&t->nodes, &root, sizeof(root));
-	if (t->empty != STRTAB_NONE && !t->nodes.oom)
+	if (t->empty != STRTAB_NONE && !tree_nodes_begin(&t->nodes))
 		return 0;
 	tree_deinit(t);
 	return err_set(err, -ENOMEM, "writing %s: out of memory", s->path);
@@ -409,18 +402,15 @@ static uint32_t place_node(struct sink *s, uint32_t parent, uint32_t place)
 static int name_places(struct sink *s)
 {
 	struct tree *t = s->priv;
-	const struct tree_node root = { 0, 0 };
-	struct buf old = t->nodes;
+	struct tree_nodes old = t->nodes;
 	size_t n = tree_n_nodes(t);
 	_cleanup_free_ uint32_t *now = calloc(n, sizeof(*now));
 
 	places_resolve(s->session->places);
-	t->nodes = (struct buf){};
-	idmap_deinit(&t->node_of);
-	t->node_of = (struct idmap){};
-	buf_put(&t->nodes, &root, sizeof(root));
+	t->nodes = (struct tree_nodes){};
+	tree_nodes_begin(&t->nodes);
 	for (size_t i = 1; now && i < n; i++) {
-		const struct tree_node *node = (struct tree_node *)(void *)old.at + i;
+		const struct tree_node *node = tree_nodes_at(&old, (uint32_t)i);
 		uint32_t place = tree_frame(t, node->frame)->place;
 
 		now[i] = place ? place_node(s, now[node->parent], place) :
@@ -428,8 +418,8 @@ static int name_places(struct sink *s)
 		if (now[i] == NONE)
 			break;
 	}
-	buf_deinit(&old);
-	if (!now || t->nodes.oom || (n > 1 && (now[n - 1] == NONE || !now[n - 1])))
+	tree_nodes_deinit(&old);
+	if (!now || t->nodes.all.oom || (n > 1 && (now[n - 1] == NONE || !now[n - 1])))
 		return -ENOMEM;
 	for (size_t i = 0; i < tree_n_rows(t); i++)
 		tree_row(t, i)->node = now[tree_row(t, i)->node];

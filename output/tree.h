@@ -16,6 +16,7 @@
 #include "buf.h"
 #include "comms.h"
 #include "sink.h"
+#include "tree_nodes.h"
 
 /* A function: Python's, or one with the name that a symbol or marker has. */
 struct tree_func {
@@ -30,12 +31,6 @@ struct tree_frame {
 	int line;	/* 0: not known */
 	uint32_t place; /* in session.places; of no node after tree_places() */
 	bool inlined;	/* into its caller */
-};
-
-/* A frame below those of its ancestors. A parent's number is lower than its children's. */
-struct tree_node {
-	uint32_t parent; /* 0: the caller is the root, node 0, which is no frame */
-	uint32_t frame;	 /* in @frames */
 };
 
 /* A thread under one name, the kernel's or one that the program gave it. */
@@ -62,10 +57,11 @@ struct tree_same {
 struct tree {
 	struct strtab *strings;
 	uint32_t empty; /* the empty string */
-	struct buf funcs, frames, nodes, threads, rows;
+	struct buf funcs, frames, threads, rows;
+	struct tree_nodes nodes;
 	struct idmap python, others;	   /* pyfunc.index, and name and file, to function */
 	struct idmap lines, named, placed; /* function and line, name, place, to frame */
-	struct idmap node_of, row_of, thread_of;
+	struct idmap row_of, thread_of;
 	struct buf same; /* struct tree_same each, by stack.same */
 	struct comms comms;
 	uint64_t samples[SESSION_MAX_EVENTS]; /* kept ones, by event */
@@ -88,9 +84,9 @@ static inline const struct tree_frame *tree_frame(const struct tree *t, uint32_t
 	return (const struct tree_frame *)(const void *)t->frames.at + i;
 }
 
-static inline struct tree_node *tree_node(const struct tree *t, uint32_t i)
+static inline const struct tree_node *tree_node(const struct tree *t, uint32_t i)
 {
-	return (struct tree_node *)(void *)t->nodes.at + i;
+	return tree_nodes_at(&t->nodes, i);
 }
 
 static inline struct tree_row *tree_row(const struct tree *t, size_t i)

@@ -261,6 +261,33 @@ static void samples_of_a_fixed_period_are_counted(void **state)
 	(void)state;
 }
 
+/* Stacks that share no caller, 101 frames each: they are all told apart, twice, and a node takes
+ * 32 bytes at most. */
+static void many_nodes_take_little(void **state)
+{
+	enum { MANY = 400, DEEP = 101 };
+	struct frame fr[DEEP];
+	char names[MANY][8];
+	struct fixture f;
+
+	begin(&f, 0);
+	f.session.memory = 4 << 20; /* of which half is the tree's */
+	for (int i = 0; i < DEEP; i++)
+		fr[i] = (struct frame){ .kind = FRAME_NATIVE, .name = "f" };
+	for (int i = 0; i < 2 * MANY; i++) {
+		snprintf(names[i % MANY], sizeof(names[0]), "r%d", i % MANY);
+		fr[DEEP - 1].name = names[i % MANY];
+		put(&f, (struct sample){ .pid = 10, .tid = 11 }, fr, DEEP);
+	}
+	assert_int_equal(atomic_load(&f.stats.unnamed), 0);
+	assert_int_equal(tree_n_nodes(&f.tree), 1 + MANY * DEEP);
+	assert_int_equal(tree_n_rows(&f.tree), MANY);
+	for (size_t i = 0; i < MANY; i++)
+		assert_int_equal(tree_row(&f.tree, i)->count, 2);
+	tree_deinit(&f.tree);
+	(void)state;
+}
+
 /* Each sample without room is counted, and keeps its thread and number. */
 static void no_room_is_told(void **state)
 {
@@ -361,6 +388,7 @@ int main(void)
 		cmocka_unit_test(threads_have_their_names),
 		cmocka_unit_test(samples_follow_an_adapted_period),
 		cmocka_unit_test(samples_of_a_fixed_period_are_counted),
+		cmocka_unit_test(many_nodes_take_little),
 		cmocka_unit_test(no_room_is_told),
 		cmocka_unit_test(lines_near_those_that_ran_are_read),
 		cmocka_unit_test(a_copy_says_what_failed),

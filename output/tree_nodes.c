@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tree_nodes - open addressing; what a slot's key is stands in the node.
+ */
+#include "tree_nodes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/hash.h"
+
+int tree_nodes_begin(struct tree_nodes *t)
+{
+	const struct tree_node root = { 0, 0 };
+
+	buf_put(&t->all, &root, sizeof(root));
+	return t->all.oom ? -ENOMEM : 0;
+}
+
+void tree_nodes_deinit(struct tree_nodes *t)
+{
+	buf_deinit(&t->all);
+	free(t->slot);
+	*t = (struct tree_nodes){};
+}
+
+size_t tree_nodes_bytes(const struct tree_nodes *t)
+{
+	return t->all.cap + t->n_slots * sizeof(*t->slot);
+}
+
+/* The slot of @want, or the free one where it would stand. */
+static uint32_t *find(const struct tree_nodes *t, const struct tree_node *want)
+{
+	uint64_t key = (uint64_t)want->parent << 32 | want->frame;
+	uint32_t mask = t->n_slots - 1, i = (uint32_t)hash_u64(key) & mask;
+
+	for (; t->slot[i]; i = (i + 1) & mask) {
+		const struct tree_node *n = tree_nodes_at(t, t->slot[i]);
+
+		if (n->parent == want->parent && n->frame == want->frame)
+			break;
+	}
+	return &t->slot[i];
+}
+
+/* The old slots are not needed for it: both together would be the most memory of all. */
+static int grow(struct tree_nodes *t)
+{
+	uint32_t n_slots = MAX(64u, 2 * t->n_slots);
+
+	free(t->slot);
+	t->slot = calloc(n_slots, sizeof(*t->slot));
+	t->n_slots = t->slot ? n_slots : 0;
+	for (uint32_t i = 1; t->slot && i < tree_nodes_n(t); i++)
+		*find(t, tree_nodes_at(t, i)) = i;
+	return t->slot ? 0 : -ENOMEM;
+}
+
+uint32_t tree_nodes_child(struct tree_nodes *t, uint32_t parent, uint32_t frame)
+{
+	const struct tree_node want = { parent, frame };
+	uint32_t n = (uint32_t)tree_nodes_n(t), *slot;
+
+	if (2 * n >= t->n_slots && grow(t))
+		return IDMAP_NONE;
+	slot = find(t, &want);
+	if (*slot)
+		return *slot;
+	buf_put(&t->all, &want, sizeof(want));
+	return t->all.oom ? (uint32_t)IDMAP_NONE : (*slot = n);
+}
