@@ -4,8 +4,11 @@
  */
 #include "outputs.h"
 
+#include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "../output/outfile.h"
 #include "lines/srcline.h"
 #include "cmd.h"
 #include "options.h"
@@ -42,6 +45,31 @@ static int no_format(const char *name, const char *path)
 			path, built);
 }
 
+/* Of the folder that @path's file lies in. */
+static bool stat_folder(const char *path, struct stat *st)
+{
+	char folder[PATH_MAX];
+
+	snprintf(folder, sizeof(folder), "%.*s.", (int)(outfile_name(path) - path), path);
+	return stat(folder, st) == 0;
+}
+
+/* Do both lead to one file? Where there is none yet: to one name in one folder. */
+static bool is_same(const char *a, const char *b)
+{
+	struct stat x, y;
+	bool there = !stat(a, &x) && !stat(b, &y);
+
+	if (!strcmp(a, b))
+		return true;
+	if (there && !S_ISREG(x.st_mode))
+		return false;
+	if (!there && (strcmp(outfile_name(a), outfile_name(b)) != 0 || !stat_folder(a, &x) ||
+		       !stat_folder(b, &y)))
+		return false;
+	return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 static int pick_one(struct record_options *o, size_t i)
 {
 	const char *name = o->asked[i] ? o->asked[i] : o->asked_first, *path = o->path[i];
@@ -50,8 +78,10 @@ static int pick_one(struct record_options *o, size_t i)
 	if (!o->format[i])
 		return no_format(name, path);
 	for (size_t k = 0; k < i; k++)
-		if (!strcmp(path, o->path[k]))
-			return cmd_fail(EXIT_USAGE, "output '%s' is named twice", path);
+		if (is_same(path, o->path[k]))
+			return cmd_fail(EXIT_USAGE, "output '%s' is named twice%s%s", path,
+					strcmp(path, o->path[k]) ? ", also as " : "",
+					strcmp(path, o->path[k]) ? o->path[k] : "");
 	return 0;
 }
 

@@ -743,6 +743,23 @@ def test_what_to_do_next_can_be_typed(py):
         equal(done.returncode, 0, "%s: %s" % (command, done.stderr))
 
 
+def test_two_outputs_are_two_files():
+    """By whatever path, there or not; and none is touched."""
+    home = harness.folder(0o777)
+    os.mkdir(os.path.join(home, "d"))
+    for name in "x.folded", "x.data":
+        with open(os.path.join(home, name), "w") as file:
+            file.write("old")
+    os.link(os.path.join(home, "x.folded"), os.path.join(home, "y.txt"))
+    for a, b in (("x.data", "./x.data"), ("x.folded", "d/../x.folded"), ("x.folded", "y.txt"), ("n.html", os.path.join(home, "n.html"))):
+        run = pysampled("-o", a, "-o", b, "--", "true", home=home).ok(2)
+        check("output '%s' is named twice, also as %s" % (b, a) in run.err, "%s and %s: %s", a, b, run.err)
+    equal(sorted(os.listdir(home)), ["d", "x.data", "x.folded", "y.txt"], "files")
+    with open(os.path.join(home, "x.data")) as file:
+        equal(file.read(), "old", "the recording of before")
+    check("named twice" not in pysampled("-o", "n.html", "-o", "d/n.html", "--", "/nix", home=home).err, "two folders are two")
+
+
 def test_convert_does_not_write_over_what_it_reads():
     """By whatever path: the recording stays as it is."""
     home = harness.folder(0o777)
