@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * comms - counts the threads of each process: one whose leader has ended keeps its name as
- * long as others run.
+ * comms - counts the threads of each process: one whose leader has ended runs as long as
+ * others do.
  */
 #include "comms.h"
 
@@ -15,6 +15,7 @@ void comms_deinit(struct comms *c)
 	idmap_deinit(&c->names);
 	idmap_deinit(&c->titles);
 	idmap_deinit(&c->threads);
+	idmap_deinit(&c->left);
 }
 
 void comms_clear(struct comms *c)
@@ -25,7 +26,8 @@ void comms_clear(struct comms *c)
 
 size_t comms_bytes(const struct comms *c)
 {
-	return idmap_bytes(&c->names) + idmap_bytes(&c->titles) + idmap_bytes(&c->threads);
+	return idmap_bytes(&c->names) + idmap_bytes(&c->titles) + idmap_bytes(&c->threads) +
+	       idmap_bytes(&c->left);
 }
 
 uint32_t comms_name(const struct comms *c, pid_t tid)
@@ -55,46 +57,70 @@ static uint32_t threads_of(const struct comms *c, pid_t pid)
 	return n == IDMAP_NONE ? 0 : n;
 }
 
-/* Nothing of @pid runs: the oldest of those of which that was said is forgotten, unless its
- * number has a new process. */
-static int process_ended(struct comms *c, pid_t pid)
+/* It has ended, and nothing was said since of a new one with its number. */
+static bool has_ended(const struct comms *c, pid_t pid, pid_t tid)
 {
-	pid_t *place = &c->ended[c->n_ended % COMMS_ENDED], oldest = *place;
-	bool full = c->n_ended++ >= COMMS_ENDED;
+	uint32_t i = idmap_get(&c->left, (uint32_t)tid);
+
+	return i != IDMAP_NONE && c->ended[i].pid == pid;
+}
+
+/* The thread, or nothing of the process, runs any more: the oldest of those of which that was
+ * said is forgotten, unless its number has a new one. */
+static int ends(struct comms *c, pid_t pid, pid_t tid)
+{
+	uint32_t i = c->n_ended++ % COMMS_ENDED;
+	pid_t oldest = c->ended[i].tid;
 	int ret = 0;
 
-	*place = pid;
-	if (full && threads_of(c, oldest) == LEADER_ENDED) {
+	if (idmap_get(&c->left, (uint32_t)oldest) == i) {
 		ret = forget(&c->names, oldest);
+		forget(&c->titles, oldest);
 		forget(&c->threads, oldest);
+		forget(&c->left, oldest);
 	}
-	return ret;
+	c->ended[i].pid = pid;
+	c->ended[i].tid = tid;
+	return ret ? ret : idmap_set(&c->left, (uint32_t)tid, i);
 }
 
 static int set_threads(struct comms *c, pid_t pid, uint32_t n)
 {
 	int ret = n ? idmap_set(&c->threads, (uint32_t)pid, n) : forget(&c->threads, pid);
 
-	return !ret && n == LEADER_ENDED ? process_ended(c, pid) : ret;
+	if (n & ~LEADER_ENDED)
+		forget(&c->left, pid);
+	return !ret && n == LEADER_ENDED ? ends(c, pid, pid) : ret;
 }
 
-static int set_name(struct comms *c, pid_t pid, pid_t tid, uint32_t name)
+/* @begins: it is no thread that has ended. */
+static int set_name(struct comms *c, const struct side *side, uint32_t name, bool begins)
 {
-	bool known = comms_name(c, tid) != IDMAP_NONE;
+	pid_t pid = side->pid, tid = side->tid;
+	bool over = has_ended(c, pid, tid) && !begins;
+	bool left = idmap_get(&c->left, (uint32_t)tid) != IDMAP_NONE;
+	bool known = comms_name(c, tid) != IDMAP_NONE && !left;
 	int ret = idmap_set(&c->names, (uint32_t)tid, name);
 
-	if (!ret && tid != pid && !known && name != IDMAP_NONE)
-		ret = set_threads(c, pid, threads_of(c, pid) + 1);
-	return ret;
+	if (ret || over)
+		return ret;
+	if (left)
+		forget(&c->titles, tid);
+	forget(&c->left, tid);
+	return tid != pid && !known && name != IDMAP_NONE ?
+		       set_threads(c, pid, threads_of(c, pid) + 1) :
+		       0;
 }
 
 static int side_comm(struct comms *c, const struct side *side, uint32_t name)
 {
 	if (side->u.comm.thread)
 		return idmap_set(&c->titles, (uint32_t)side->tid, name);
-	if (side->u.comm.exec)
+	if (side->u.comm.exec) { /* all its other threads have ended */
 		forget(&c->titles, side->tid);
-	return set_name(c, side->pid, side->tid, name);
+		forget(&c->threads, side->pid);
+	}
+	return set_name(c, side, name, side->u.comm.exec);
 }
 
 /* Until it is given another name it has its parent's. */
@@ -103,7 +129,7 @@ static int side_fork(struct comms *c, const struct side *side)
 	forget(&c->titles, side->tid);
 	if (side->tid == side->pid)
 		forget(&c->threads, side->pid);
-	return set_name(c, side->pid, side->tid, comms_name(c, side->u.fork.ptid));
+	return set_name(c, side, comms_name(c, side->u.fork.ptid), true);
 }
 
 static int side_exit(struct comms *c, const struct side *side)
@@ -111,12 +137,13 @@ static int side_exit(struct comms *c, const struct side *side)
 	uint32_t n = threads_of(c, side->pid);
 	int ret;
 
-	forget(&c->titles, side->tid);
 	if (side->tid == side->pid)
 		return n & LEADER_ENDED ? 0 : set_threads(c, side->pid, n | LEADER_ENDED);
 	if (comms_name(c, side->tid) == IDMAP_NONE)
+		return forget(&c->titles, side->tid);
+	if (has_ended(c, side->pid, side->tid))
 		return 0;
-	ret = forget(&c->names, side->tid);
+	ret = ends(c, side->pid, side->tid);
 	return ret || !(n & ~LEADER_ENDED) ? ret : set_threads(c, side->pid, n - 1);
 }
 

@@ -4,8 +4,8 @@
  * records of names, forks and ends.
  *
  * Names are numbers that the output gives them. What has ended is forgotten, so that memory
- * grows with what lives; a process only when others have ended after it, for its last samples
- * may be younger than the record of its end. Resolver's thread.
+ * grows with what lives, but only when others have ended after it: its last samples may be
+ * younger than the record of its end. Resolver's thread.
  */
 #ifndef OUTPUT_COMMS_H
 #define OUTPUT_COMMS_H
@@ -16,14 +16,17 @@
 #include "base/idmap.h"
 #include "sample/sample.h"
 
-enum { COMMS_ENDED = 512 }; /* processes that keep their names although they have ended */
+enum { COMMS_ENDED = 512 }; /* threads and processes that have ended and keep their names */
 
 struct comms {
 	struct idmap
 		names; /* thread to the kernel's name for it; a process's is its leader's */
 	struct idmap titles;  /* ... to what the program calls it */
 	struct idmap threads; /* process to its threads but the leader, of those in @names */
-	pid_t ended[COMMS_ENDED];
+	struct idmap left;    /* who has ended, to the place in @ended */
+	struct {
+		pid_t pid, tid;
+	} ended[COMMS_ENDED];
 	uint32_t n_ended; /* ever */
 };
 

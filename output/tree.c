@@ -15,7 +15,11 @@
 #define UNNAMED "[unnamed]"
 #define UNKNOWN "[unknown]"
 
-enum { NONE = IDMAP_NONE, PLACE_TEXT = 4096 };
+enum {
+	NONE = IDMAP_NONE,
+	PLACE_TEXT = 4096,
+	NAMES_BACK = 64, /* of a thread's names, the latest: one that it had before is looked up */
+};
 
 size_t tree_n_funcs(const struct tree *t)
 {
@@ -160,19 +164,25 @@ static uint64_t thread_key(pid_t pid, pid_t tid)
 	return (uint64_t)pid << 32 | (uint32_t)tid;
 }
 
+/* Under the names that it has now: it may have had them before others. */
 static uint32_t find_thread(struct tree *t, const struct sample *smp)
 {
+	uint64_t key = thread_key(smp->pid, smp->tid);
 	struct tree_thread th = { smp->pid, smp->tid,
 				  or_unknown(t, comms_name(&t->comms, smp->pid)),
-				  or_unknown(t, comms_title(&t->comms, smp->tid)) };
-	uint64_t key = thread_key(smp->pid, smp->tid);
-	uint32_t i = idmap_get(&t->thread_of, key);
-	const struct tree_thread *old = i == NONE ? NULL : tree_thread(t, i);
+				  or_unknown(t, comms_title(&t->comms, smp->tid)),
+				  .before = idmap_get(&t->thread_of, key) };
+	uint32_t i = th.before;
 
 	if (th.process == STRTAB_NONE || th.name == STRTAB_NONE)
 		return NONE;
-	if (old && old->name == th.name && old->process == th.process)
-		return i;
+	for (int n = 0; i != NONE && n < NAMES_BACK; n++) {
+		const struct tree_thread *old = tree_thread(t, i);
+
+		if (old->name == th.name && old->process == th.process)
+			return i;
+		i = old->before;
+	}
 	return add(&t->thread_of, key, &t->threads, &th, sizeof(th));
 }
 
@@ -189,7 +199,8 @@ static uint32_t thread_of(struct tree *t, const struct sample *smp)
 }
 
 /* What the program calls a thread is read after its first samples: until then it has the
- * kernel's name, and is the same thread. Who has its number once it has ended is another. */
+ * kernel's name, and is the same thread. Who begins with its number once it has ended is another;
+ * its last samples may be younger than the record of its end. */
 static void note_thread(struct tree *t, const struct side *side, uint32_t name)
 {
 	uint64_t key = thread_key(side->pid, side->tid);
@@ -199,6 +210,8 @@ static void note_thread(struct tree *t, const struct side *side, uint32_t name)
 	if (i == NONE)
 		return;
 	if (side->kind == SIDE_EXIT)
+		th->ended = true;
+	else if (side->kind == SIDE_FORK && th->ended)
 		idmap_set(&t->thread_of, key, NONE);
 	else if (side->kind == SIDE_COMM && side->u.comm.thread &&
 		 th->name == comms_name(&t->comms, side->tid))

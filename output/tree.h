@@ -37,6 +37,8 @@ struct tree_frame {
 struct tree_thread {
 	pid_t pid, tid;
 	uint32_t process, name; /* in @strings: the leader's name, and the thread's own */
+	uint32_t before;	/* the same thread under the name that it had before, or NONE */
+	bool ended;
 };
 
 /* Samples of equal stack, thread, event and provenance, in the order of first sight. */

@@ -81,12 +81,81 @@ static void a_process_keeps_its_name_for_a_while(void **state)
 	named(&c, 10, 10, 1, false);
 	named(&c, 10, 10, 2, true);
 	ended(&c, 10, 10);
-	is(&c, 10, 1, 1);
+	is(&c, 10, 1, 2);
 	others_end(&c, COMMS_ENDED - 1);
-	is(&c, 10, 1, 1);
+	is(&c, 10, 1, 2);
 	others_end(&c, 1);
 	is(&c, 10, IDMAP_NONE, IDMAP_NONE);
 	is(&c, 1, 7, 7);
+	comms_deinit(&c);
+}
+
+/* What it is called may be told behind its end, too. */
+static void a_thread_keeps_its_names_for_a_while(void **state)
+{
+	struct comms c = { .n_ended = 0 };
+
+	(void)state;
+	named(&c, 10, 10, 1, false);
+	forked(&c, 10, 11, 10);
+	named(&c, 10, 11, 2, true);
+	ended(&c, 10, 11);
+	named(&c, 10, 11, 3, false);
+	ended(&c, 10, 11);
+	is(&c, 11, 3, 2);
+	others_end(&c, COMMS_ENDED - 1);
+	is(&c, 11, 3, 2);
+	others_end(&c, 1);
+	is(&c, 11, IDMAP_NONE, IDMAP_NONE);
+	is(&c, 10, 1, 1);
+	ended(&c, 10, 10); /* no thread is left */
+	others_end(&c, COMMS_ENDED);
+	is(&c, 10, IDMAP_NONE, IDMAP_NONE);
+	comms_deinit(&c);
+}
+
+static void a_thread_with_the_number_of_one_that_ended_keeps_its_name(void **state)
+{
+	struct comms c = { .n_ended = 0 };
+
+	(void)state;
+	named(&c, 10, 10, 1, false);
+	named(&c, 30, 30, 6, false);
+	for (pid_t tid = 11; tid < 14; tid++) {
+		forked(&c, 10, tid, 10);
+		named(&c, 10, tid, 2, true);
+		ended(&c, 10, tid);
+	}
+	forked(&c, 10, 11, 10);
+	named(&c, 30, 12, 5, false); /* nobody has told its fork */
+	others_end(&c, 2 * COMMS_ENDED);
+	is(&c, 11, 1, 1);
+	is(&c, 12, 5, 5);
+	is(&c, 13, IDMAP_NONE, IDMAP_NONE);
+	ended(&c, 30, 30);
+	ended(&c, 10, 10);
+	others_end(&c, COMMS_ENDED);
+	is(&c, 10, 1, 1);
+	is(&c, 30, 6, 6);
+	comms_deinit(&c);
+}
+
+/* A thread that calls exec goes on as its process's first. */
+static void who_execs_runs_on(void **state)
+{
+	struct comms c = { .n_ended = 0 };
+	struct side exec = { .kind = SIDE_COMM, .pid = 10, .tid = 10 };
+
+	(void)state;
+	exec.u.comm.exec = true;
+	named(&c, 10, 10, 1, false);
+	ended(&c, 10, 10);
+	assert_int_equal(comms_side(&c, &exec, 4), 0);
+	others_end(&c, 2 * COMMS_ENDED);
+	is(&c, 10, 4, 4);
+	ended(&c, 10, 10);
+	others_end(&c, COMMS_ENDED);
+	is(&c, 10, IDMAP_NONE, IDMAP_NONE);
 	comms_deinit(&c);
 }
 
@@ -101,9 +170,9 @@ static void a_process_has_its_name_as_long_as_a_thread_runs(void **state)
 	forked(&c, 10, 12, 11);
 	ended(&c, 10, 13); /* not known */
 	ended(&c, 10, 11);
-	is(&c, 11, IDMAP_NONE, IDMAP_NONE);
 	ended(&c, 10, 10);
 	others_end(&c, 2 * COMMS_ENDED);
+	is(&c, 11, IDMAP_NONE, IDMAP_NONE);
 	is(&c, 10, 1, 1);
 	ended(&c, 10, 12);
 	is(&c, 10, 1, 1);
@@ -151,6 +220,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_follow_forks_and_execs),
 		cmocka_unit_test(a_process_keeps_its_name_for_a_while),
+		cmocka_unit_test(a_thread_keeps_its_names_for_a_while),
+		cmocka_unit_test(a_thread_with_the_number_of_one_that_ended_keeps_its_name),
+		cmocka_unit_test(who_execs_runs_on),
 		cmocka_unit_test(a_process_has_its_name_as_long_as_a_thread_runs),
 		cmocka_unit_test(who_has_the_number_anew_keeps_its_name),
 		cmocka_unit_test(who_ended_takes_no_memory),

@@ -197,13 +197,14 @@ static void provenance_is_told_apart(void **state)
 	(void)state;
 }
 
-/* What the program calls a thread is the name of its first samples, too, until it ends or is
- * another. */
+/* What the program calls a thread is the name of its first samples, and of those that are
+ * younger than the record of its end. Who begins with its number is another. */
 static void threads_have_their_names(void **state)
 {
 	struct side title = comm(10, 11, "Thread-1"),
 		    end = { .kind = SIDE_EXIT, .pid = 10, .tid = 11 };
 	struct side fork = { .kind = SIDE_FORK, .pid = 20, .tid = 20, .u.fork = { 10, 10 } };
+	struct side again = { .kind = SIDE_FORK, .pid = 10, .tid = 11, .u.fork = { 10, 10 } };
 	struct sample child = sample;
 	struct fixture f;
 
@@ -220,10 +221,32 @@ static void threads_have_their_names(void **state)
 	put(&f, sample, NULL, 0);
 	side(&f, fork);
 	put(&f, child, NULL, 0);
+	side(&f, again);
+	put(&f, sample, NULL, 0);
+	side(&f, title);
+	put(&f, sample, NULL, 0);
 	assert_int_equal(tree_n_threads(&f.tree), 3);
-	is(&f, "py-10/Thread-1-11 = e0 p0 3 3000\n"
-	       "py-10/?-11 = e0 p0 1 1000\n"
-	       "py-20/py-20 = e0 p0 1 1000\n");
+	is(&f, "py-10/Thread-1-11 = e0 p0 4 4000\n"
+	       "py-20/py-20 = e0 p0 1 1000\n"
+	       "py-10/Thread-1-11 = e0 p0 2 2000\n");
+	(void)state;
+}
+
+/* Programs write into their name what they do. */
+static void a_thread_that_takes_old_names_again_is_the_same(void **state)
+{
+	struct fixture f;
+
+	begin(&f, 0);
+	side(&f, comm(10, 10, "py"));
+	for (int i = 0; i < 6; i++) {
+		side(&f, comm(10, 11, i % 3 == 2 ? "starts" : i % 3 ? "idle" : "busy"));
+		put(&f, sample, NULL, 0);
+	}
+	assert_int_equal(tree_n_threads(&f.tree), 3);
+	is(&f, "py-10/busy-11 = e0 p0 2 2000\n"
+	       "py-10/idle-11 = e0 p0 2 2000\n"
+	       "py-10/starts-11 = e0 p0 2 2000\n");
 	(void)state;
 }
 
@@ -386,6 +409,7 @@ int main(void)
 		cmocka_unit_test(names_have_their_kinds),
 		cmocka_unit_test(provenance_is_told_apart),
 		cmocka_unit_test(threads_have_their_names),
+		cmocka_unit_test(a_thread_that_takes_old_names_again_is_the_same),
 		cmocka_unit_test(samples_follow_an_adapted_period),
 		cmocka_unit_test(samples_of_a_fixed_period_are_counted),
 		cmocka_unit_test(many_nodes_take_little),
