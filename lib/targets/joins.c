@@ -288,7 +288,7 @@ int joins_due_ms(const struct joins *j, int most)
 		else if (j->n_probes < PROBES)
 			next = MIN(next, l->next_ns);
 	}
-	return next > now ? (int)((next - now) / MS) + 1 : 0;
+	return next > now ? MIN((int)((next - now) / MS) + 1, most) : 0;
 }
 
 struct joins *joins_create(struct tracker *t, const struct scope *s, bool told,
