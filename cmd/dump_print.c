@@ -49,7 +49,7 @@ static char *syscall_name(const struct dump_found *f)
 
 static void add_stack(struct dump *d, const struct dump_found *f)
 {
-	bool known = f->waits && f->stable;
+	bool known = f->waits && f->asleep;
 	struct unwind_regs regs;
 	struct assemble_input in = {
 		.prov = !f->stable			  ? PROV_TORN :
@@ -80,7 +80,7 @@ static void add_frames(struct dump *d, const struct dump_found *f)
 		page_add(&d->page, &f->sampled->page);
 		return;
 	}
-	if (d->native && !(f->waits && f->stable))
+	if (d->native && !(f->waits && f->asleep))
 		page_mark(&d->page, "[native frames unknown: it ran, and was not sampled]");
 	add_stack(d, f);
 }

@@ -297,12 +297,14 @@ static bool same(const struct dump *d, const struct pystack_result *r, uint32_t 
 	return r->n == n && !memcmp(d->before, r->frames, n * sizeof(*d->before));
 }
 
-/* Read once; f->stable when nothing can have changed meanwhile. @n: frames read before. */
+/* Read once; f->stable when nothing can have changed meanwhile. @n: frames read before. Who
+ * waits has native frames, also where nothing tells the Python ones. */
 static void read_once(struct dump *d, const struct dump_thread *t, uint32_t n,
 		      struct dump_found *f)
 {
 	struct pystack_place place = { 0 };
 	int r = proc_wait(d->target.pid, t->tid, &f->wait);
+	bool told;
 
 	dump_note_short(d, r);
 	f->stable = false;
@@ -314,19 +316,18 @@ static void read_once(struct dump *d, const struct dump_thread *t, uint32_t n,
 	f->python = pystack_read_all(d->stacks, &d->target, d->others, &d->live.base, t->tid,
 				     t->inner);
 	f->gil = holds_gil(d, t->inner);
-	if (f->python.end != PYSTACK_OK && f->python.end != PYSTACK_NOPYTHON)
-		return;
+	told = f->python.end == PYSTACK_OK || f->python.end == PYSTACK_NOPYTHON;
 	if (f->waits)
 		f->stack = read_c_stack(d, f->wait.sp);
 	f->asleep = f->asleep && waits_still(d, t->tid, &f->wait);
 	/* Before it calls what may wait, a JIT's code, too, stores where it is. */
 	if (f->asleep && f->python.n)
 		f->python.frames[0].flags = 0;
-	f->stable = f->asleep ||
-		    (!f->waits &&
-		     (f->python.end == PYSTACK_NOPYTHON ||
-		      (same(d, &f->python, n) &&
-		       pystack_unchanged(&f->python, &d->live.base))));
+	f->stable = told && (f->asleep ||
+			     (!f->waits &&
+			      (f->python.end == PYSTACK_NOPYTHON ||
+			       (same(d, &f->python, n) &&
+				pystack_unchanged(&f->python, &d->live.base)))));
 }
 
 void dump_find(struct dump *d, const struct dump_thread *t, struct dump_found *f)

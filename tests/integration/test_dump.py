@@ -145,6 +145,33 @@ def test_dump_shows_native_frames_of_who_waits_and_who_runs(py):
     check("Py_RunMain" not in without and "nap (" in without, "--no-native: %s", without)
 
 
+INTERPRETER = """
+import time
+try:
+    import _xxsubinterpreters as interpreters
+except ImportError:
+    interpreters = None
+print("READY {}", flush=True)
+if interpreters:
+    interpreters.run_string(interpreters.create(), "import time; time.sleep(1000)")
+time.sleep(1000)
+"""
+
+
+@each(py=harness.wanted_pythons() + harness.older_pythons())
+def test_dump_shows_native_frames_of_who_waits_where_nothing_tells_the_python_ones(py):
+    """Of two interpreters' states up to 3.10, while neither runs (docs/PYTHONS.md)."""
+    path = os.path.join(harness.folder(), "interpreter.py")
+    with open(path, "w") as file:
+        file.write(INTERPRETER)
+    target = Target(py, path)
+    harness.until(lambda: harness.status(target.pid)["State"][0] == "S", "the main thread sleeps")
+    out = harness.pysampled("dump", "-p", target.pid).ok().out
+    frames, = threads_of(out)["idle"]
+    check(not any(line.startswith("[native") for line in frames), "it waits: %s", out)
+    check(frames[1].lstrip("_").startswith(("select", "clock_nanosleep", "libc")), "where it waits: %s", out)
+
+
 KEYS = {"pid", "python", "exe", "threads", "tasks", "greenlets"}
 THREAD_KEYS = {"tid", "name", "os_name", "state", "gil", "waits_in", "frames"}
 FRAME_KEYS = {"kind", "name", "file", "line", "module", "offset", "locals"}
