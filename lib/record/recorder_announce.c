@@ -45,12 +45,14 @@ bool recorder_announce_all(struct recorder *r, uint64_t time)
 {
 	bool later = false;
 
-	for (size_t i = 0; i < r->tracker.targets.n_all && !stop_asked(r->o.stop); i++) {
+	for (size_t i = 0; i < r->tracker.targets.n_all; i++) {
 		const struct target *t = r->tracker.targets.all[i];
 
 		recorder_tell_progress(r, i);
 		if (t->asleep)
 			continue;
+		if (stop_asked(r->o.stop))
+			break;
 		announce(r, t, time);
 		later = later || maps_later(r, t);
 	}
