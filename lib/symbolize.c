@@ -95,6 +95,7 @@ static bool answer_jit(struct symbolizer *s, const struct space *sp, uint64_t ip
 {
 	const char *name = NULL;
 
+	a->of = NOT_KEPT; /* such memory is used again */
 	for (int i = 0; !name && sp && i < MAX_FORKS; i++) {
 		if (sp->jit)
 			name = jit_name(sp->jit, ip);
@@ -104,7 +105,6 @@ static bool answer_jit(struct symbolizer *s, const struct space *sp, uint64_t ip
 		if (s->stats &&
 		    quota_refused(elfcache_quota(s->spaces->elfs), QUOTA_JIT_BYTES))
 			STATS_ADD(s->stats, nameless, 1);
-		a->of = NOT_KEPT;
 		return false;
 	}
 	if (jit_is_trampoline(name))

@@ -67,6 +67,7 @@ struct jit {
 	struct later *later; /* ... by this */
 	struct reading *reading;
 	uint64_t next_ns, pause_ns;
+	uint64_t stale_ns; /* from then on a name may be that of code that is no more there */
 	pid_t inner;
 	struct file_helper *files; /* borrowed */
 	struct mapped mapped; /* for the next reading */
@@ -283,6 +284,7 @@ static void end(struct jit *j, int ms)
 		j->pause_ns = MIN(MAX(min_pause_ns, 2 * j->pause_ns), max_pause_ns);
 	/* A dump that was mapped meanwhile has not been looked at. */
 	j->next_ns = j->mapped.map.ino == j->s->mapped.map.ino ? now_ns() + j->pause_ns : 0;
+	j->stale_ns = now_ns() + max_pause_ns;
 }
 
 static const char *find(const struct jit *j, uint64_t ip)
@@ -301,11 +303,9 @@ const char *jit_name(struct jit *j, uint64_t ip)
 {
 	const char *name = find(j, ip);
 
-	if (name)
-		return name;
 	if (j->later) {
 		end(j, 0);
-	} else if (now_ns() >= j->next_ns) {
+	} else if (now_ns() >= (name ? j->stale_ns : j->next_ns)) {
 		begin(j);
 		if (j->later)
 			end(j, PATIENCE_MS);

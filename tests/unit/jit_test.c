@@ -222,6 +222,20 @@ static void test_own_map(void **state)
 	own_symbolizer_destroy(s);
 }
 
+/* Memory is used again: no name is missing, but another one was written for it. */
+static void test_used_again(void **state)
+{
+	struct symbolizer *s = own_symbolizer(0);
+	pid_t me = getpid();
+
+	feed(s, me, CODE, "//anon", NULL);
+	write_map("w", "5000000 10 old\n");
+	until_named(s, me, CODE, "old");
+	write_map("a", "5000000 10 young\n");
+	until_named(s, me, CODE, "young");
+	own_symbolizer_destroy(s);
+}
+
 /* Where there is a process that reads, we do not. */
 static void test_read_elsewhere(void **state)
 {
@@ -580,6 +594,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(test_no_list, empty_list),
 		cmocka_unit_test_teardown(test_no_descriptor, empty_list),
 		cmocka_unit_test_teardown(test_own_map, remove_map),
+		cmocka_unit_test_teardown(test_used_again, remove_map),
 		cmocka_unit_test_teardown(test_read_elsewhere, remove_map),
 		cmocka_unit_test_teardown(test_taken_over, empty_list),
 		cmocka_unit_test_teardown(test_forked, remove_map),
