@@ -6,7 +6,11 @@
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/base.h"
 #include "base/nearest.h"
@@ -19,6 +23,7 @@
 #include "lines/srcline.h"
 #include "base/sparse.h"
 #include "elf/xz.h"
+#include "sys/proc.h"
 #include "../output/sink.h"
 #include "cmd.h"
 #include "process.h"
@@ -149,6 +154,45 @@ static void hold_closed(void)
 		close(fd);
 }
 
+/* Does thread @tid of ours wait for a target's memory? */
+static bool waits_for_memory(pid_t tid)
+{
+	_cleanup_free_ char *call = NULL;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
+	return proc_read_piece(path, &call) == 0 && atol(call) == SYS_process_vm_readv;
+}
+
+static bool read_hangs(void)
+{
+	const struct timespec moment = { .tv_nsec = 20 * 1000 * 1000 };
+	_cleanup_free_ pid_t *tids = NULL;
+	bool hangs = false;
+	size_t n = 0;
+
+	if (proc_tasks(getpid(), &tids, &n) < 0)
+		return false;
+	for (size_t i = 0; i < n && !hangs; i++)
+		hangs = waits_for_memory(tids[i]) &&
+			clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL) == 0 &&
+			waits_for_memory(tids[i]);
+	return hangs;
+}
+
+/* A read of memory that a program serves (FUSE) can't even be killed: until it returns, this
+ * process exists and keeps open what it was given. Who reads our pipes need not wait. */
+static int end(int code)
+{
+	if (read_hangs()) {
+		cmd_say("a read of a target's memory still hangs; all else is done, but until "
+			"its owner answers or ends this process may stay");
+		for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+			close(fd);
+	}
+	return code;
+}
+
 int main(int argc, char **argv)
 {
 	hold_closed();
@@ -158,5 +202,5 @@ int main(int argc, char **argv)
 	signal(SIGXFSZ, SIG_IGN);
 	opterr = 0;
 	sparse_init();
-	return cmd_flush(run(argc, argv));
+	return end(cmd_flush(run(argc, argv)));
 }

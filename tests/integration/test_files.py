@@ -308,6 +308,64 @@ def test_a_page_does_not_wait_for_source_that_a_program_serves(py):
     end()
 
 
+# Spins on a stack above which a file is mapped that nobody has read.
+SERVED_STACK = r"""
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+static ucontext_t there, back;
+__attribute__((noinline)) void spin(void)
+{
+	for (;;)
+		__asm__ volatile("");
+}
+
+int main(int argc, char **argv)
+{
+	enum { HALF = 32 << 10, ALL = PROT_READ | PROT_WRITE };
+	char *at = mmap(0, 2 * HALF, ALL, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (mmap(at + HALF, HALF, ALL, MAP_PRIVATE | MAP_FIXED, open(argv[1], O_RDONLY), 0) == MAP_FAILED)
+		return 1;
+	puts("READY");
+	fflush(stdout);
+	getcontext(&there);
+	there.uc_stack.ss_sp = at;
+	there.uc_stack.ss_size = HALF;
+	makecontext(&there, spin, 0);
+	swapcontext(&back, &there);
+	return 0;
+}
+"""
+
+
+@one_python
+def test_memory_that_a_program_serves_keeps_nobody_else_waiting(py):
+    """Who reads such memory can't even be killed while there is no answer: the process stays, but what it wrote to is closed."""
+    harness.need_root()
+    harness.need_command("cc")
+    where = harness.folder()
+    with open(os.path.join(where, "text"), "wb") as file:
+        file.write(bytes(64 << 10))
+    with open(os.path.join(where, "trap.c"), "w") as file:
+        file.write(SERVED_STACK)
+    subprocess.run("cc -O1 -o trap trap.c", shell=True, check=True, cwd=where)
+    folder, dies, end = dead_file_system(py, "takes", serves=os.path.join(where, "text"))
+    trap = harness.start([os.path.join(where, "trap"), os.path.join(folder, "prog")], stdout=subprocess.PIPE)
+    equal(trap.stdout.readline(), b"READY\n", "the target")
+    dies()
+    ours = harness.start([harness.PYSAMPLED, "--any", "-p", str(trap.pid), "-F", "499", "-d", "1", "-o", "out.folded"], cwd=where,
+                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    err = ours.stderr.read().decode()  # until it is closed
+    check("still hangs" in err, "what is told: %s", err)
+    with open(os.path.join(where, "out.folded")) as file:
+        check("spin" in file.read(), "where it is: %s", err)
+    equal(ours.poll(), None, "its end, before that of the read")
+    end()
+    equal(ours.wait(10), 0, "its exit code")
+
+
 @each(file=[*BOMBS, "dead", "dead takes"])
 @one_python
 def test_a_file_that_is_named_for_a_probe(py, file):
