@@ -510,6 +510,28 @@ static void guessed(void **state)
 }
 #endif
 
+/* A stack ends where there is no more room, however many frames there are. */
+static void too_many_frames(void **state)
+{
+	enum { ROOM = PYWALK_MAX_FRAMES + 8192 };
+	uint64_t *kernel = calloc(ROOM + 2, sizeof(*kernel));
+	struct fix f;
+	struct stack s;
+
+	begin_with(&f, (struct assembler_config){ 0 });
+	for (uint64_t i = 0; i < ROOM + 2; i++)
+		kernel[i] = i + 1;
+	for (uint32_t n = ROOM - 1; n <= ROOM + 2; n++) {
+		f.in = (struct assemble_input){ .kernel = kernel, .n_kernel = n };
+		f.in.prov = PROV_NOPYTHON;
+		assert_true(assemble(f.a, &f.in, &s));
+		assert_int_equal(MIN(n, (uint32_t)ROOM), s.n);
+		assert_int_equal(s.n, s.frames[s.n - 1].ip);
+	}
+	end(&f);
+	free(kernel);
+}
+
 /* Little memory: names fall, and are counted; frames do not. */
 static void bounded(void **state)
 {
@@ -540,6 +562,7 @@ int main(void)
 		cmocka_unit_test(codes),
 		cmocka_unit_test(jitted),
 		cmocka_unit_test(places_of_frames),
+		cmocka_unit_test(too_many_frames),
 		cmocka_unit_test(bounded),
 #ifdef __x86_64__
 		cmocka_unit_test(guessed),

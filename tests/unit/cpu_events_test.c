@@ -349,6 +349,29 @@ static void who_was_not_sampled_keeps_its_period(void **state)
 	assert_int_equal(samplers_periods, 0);
 }
 
+/* A target's samples by an event that is paced are counted, and its pace is its periods'. */
+static void paced_periods(void **state)
+{
+	struct fake *f = *state;
+
+	cpus_pin_thread(0);
+	f->session.events[0].attr =
+		(struct perf_event_attr){ .type = PERF_TYPE_HARDWARE, .sample_period = 1000 };
+	f->target->pace = 100 * PACE_ONE;
+	for (uint32_t paced = 0; paced < 2; paced++) {
+		f->c.paced = paced;
+		f->slots[0].sampler[0] = SAMPLER;
+		fake_take(f, (struct fake_event){ 0 });
+		fake_take(f, (struct fake_event){ .after = 1 });
+		fake_leave(f, 10 * US);
+		fake_run(f);
+		while (*fake_next(f))
+			;
+		assert_int_equal(f->target->taken, 2 * paced);
+		assert_in_range(period_set, paced ? 50000 : 500, paced ? 150000 : 1500);
+	}
+}
+
 /* Few births: threads' events may stay where they are. */
 static void few_births(void **state)
 {
@@ -810,6 +833,7 @@ int main(void)
 		FAKE_TEST(next_periods),
 		FAKE_TEST(who_was_not_held_keeps_its_period),
 		FAKE_TEST(who_was_not_sampled_keeps_its_period),
+		FAKE_TEST(paced_periods),
 		FAKE_TEST(few_births),
 		FAKE_TEST(many_births_are_told_of_once),
 		FAKE_TEST(hotplug_comes),

@@ -235,6 +235,8 @@ static size_t draw_threads(struct world *w, const char *p, raddr ts[16])
 			interp = world_interp(w);
 		else if (*p != '*')
 			ts[n++] = world_thread(w, interp, (uint64_t)(*p - '0'), p[1] == '*');
+		if (*p != '*' && *p != ',')
+			world_top(w, ts[n - 1], 0); /* 3.11: a C frame that runs nothing */
 	}
 	return n;
 }

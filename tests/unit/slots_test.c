@@ -420,6 +420,21 @@ static bool have_names(const char *const *names, size_t n)
 /* LeakSanitizer's, where it is there: what is allocated from now on may be left. */
 void __lsan_disable(void) __attribute__((weak));
 
+/* What is allocated next holds the number of a process that is no thread of the kernel's. */
+static void leave_behind(pid_t pid)
+{
+	enum { PIDS = 16, BLOCKS = 7 };
+	volatile pid_t *block[BLOCKS];
+
+	for (size_t b = 0; b < BLOCKS; b++) {
+		block[b] = malloc(PIDS * sizeof(pid_t));
+		for (size_t i = 0; i < PIDS; i++)
+			block[b][i] = pid;
+	}
+	for (size_t b = 0; b < BLOCKS; b++)
+		free((void *)(uintptr_t)block[b]);
+}
+
 /* Process 2 of a PID namespace, as kthreadd is of the machine: 0 if each slot has found its
  * thread, a number that says which has not. */
 static int among_made_up_threads(void)
@@ -437,6 +452,7 @@ static int among_made_up_threads(void)
 	if (slots_init(&c, &cpus, &err) < 0)
 		return 1;
 	c.slots[1].hotplug = 77; /* of CPU 2 there is none: what is known stays */
+	leave_behind(1);
 	slots_learn_hotplug(&c);
 	if (!has_name(c.slots[0].hotplug, "cpuhp/0"))
 		return 2;
@@ -472,6 +488,7 @@ static int in_a_namespace(void)
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
 	    mount("proc", "/proc", "proc", 0, NULL) < 0)
 		return 77;
+	prctl(PR_SET_NAME, "cpuhp/2"); /* but process 2 did not start it */
 	second = fork();
 	if (second == 0 && __lsan_disable)
 		__lsan_disable();

@@ -431,6 +431,25 @@ static void reads_have_a_budget(void **state)
 	assert_int_equal(30, fake_counted(x->f, waits_unread));
 }
 
+/* Who came back before it was read runs: its stack is nobody's any more. */
+static void who_runs_again_is_not_read(void **state)
+{
+	struct fix *x = *state;
+	uint64_t out;
+
+	begin(x);
+	out = x->tick - 1000;
+	gate.cpu_step = 200000000;
+	post(x, 0, FAKE_TID, out, "out");
+	let_go(x);
+	expect_none(x);
+	gate.cpu_step = 0;
+	post(x, 0, FAKE_TID, out + 2000, "in");
+	let_go(x);
+	expect_sample(x, "torn sleep unread", FAKE_TID, out + 2000);
+	expect_none(x);
+}
+
 /* Who was left over comes before those that were read. */
 static void each_has_its_turn(void **state)
 {
@@ -791,6 +810,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(ends, setup, teardown),
 		cmocka_unit_test_setup_teardown(hidden_switches, setup, teardown),
 		cmocka_unit_test_setup_teardown(reads_have_a_budget, setup, teardown),
+		cmocka_unit_test_setup_teardown(who_runs_again_is_not_read, setup, teardown),
 		cmocka_unit_test_setup_teardown(each_has_its_turn, setup, teardown),
 		cmocka_unit_test_setup_teardown(readers_pass_on_what_they_have, setup,
 						teardown),
