@@ -162,6 +162,7 @@ def test_a_call_that_fails(py, kind, command):
     count = Fault(kind)
     usual, took = plain(run(count, target, command, home).ok().err), BRIEF_S
     calls, chance = count.seen()[0], random.Random(command + kind)
+    check(calls, "no call was counted: is %s there?", os.path.relpath(LIBRARY, harness.ROOT))
     empty(home)
     ended = run(Fault(kind), target, command, home, took).ok()
     while command != "dump" and ended.n("samples") < 2 * FEW and took < LONG_S:
