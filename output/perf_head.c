@@ -24,6 +24,8 @@ enum {
 	PACKED_BYTES = 64 << 20, /* that a packed symbol file may become, besides ... */
 	PACKED_TIMES = 256,	 /* ... so many times its size */
 	MAX_IDS = 1 << 20,	 /* of an event: one a thread and CPU */
+	FEAT_DIR_FORMAT = 24,	 /* how the records are dealt out to files: */
+	DIR_SINGLE_FILE = 0,	 /* all are in this one */
 };
 
 /* All that our own records have, and nothing else but ADDR. */
@@ -186,7 +188,8 @@ static int read_feature(struct perf_head *h, FILE *in, unsigned bit, struct perf
 		h->pyelf = where;
 	else if (bit == FEAT_BUILD_ID)
 		ret = read_part(in, where, &h->build_ids);
-	else if (bit == FEAT_EVENT_DESC || bit == FEAT_VERSION || bit == FEAT_OSRELEASE)
+	else if (bit == FEAT_EVENT_DESC || bit == FEAT_VERSION || bit == FEAT_OSRELEASE ||
+		 bit == FEAT_DIR_FORMAT)
 		ret = read_part(in, where, &part);
 	if (bit == FEAT_EVENT_DESC)
 		take_names(h, part);
@@ -194,6 +197,8 @@ static int read_feature(struct perf_head *h, FILE *in, unsigned bit, struct perf
 		h->wall = says_wall(text_of(part));
 	if (bit == FEAT_OSRELEASE)
 		snprintf(h->release, sizeof(h->release), "%s", text_of(part));
+	if (bit == FEAT_DIR_FORMAT && part.n >= 8 && load_u64(part.at) != DIR_SINGLE_FILE)
+		ret = -EISDIR;
 	free((void *)(uintptr_t)part.at);
 	return ret;
 }

@@ -29,8 +29,8 @@ struct perf_head {
 };
 
 /* 0; -EBADMSG: it is no perf.data, or damaged; -E2BIG: more than SESSION_MAX_EVENTS; -ENOTSUP:
- * samples do not say whose they are or of which event; -ESPIPE: a stream, not a file; -ENOMEM;
- * -EIO. To be emptied in any case. */
+ * samples do not say whose they are or of which event; -ESPIPE: a stream, not a file; -EISDIR:
+ * its samples are in files beside it; -ENOMEM; -EIO. To be emptied in any case. */
 int perf_head_read(struct perf_head *h, FILE *in);
 void perf_head_deinit(struct perf_head *h);
 

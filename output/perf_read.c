@@ -321,6 +321,11 @@ static int refuse(const char *path, int ret, struct err *err)
 	if (ret == -E2BIG)
 		return err_set(err, ret, "%s can't be read: it has more than %d events", path,
 			       SESSION_MAX_EVENTS);
+	if (ret == -EISDIR)
+		return err_set(err, ret,
+			       "%s can't be read: its samples are in files of their own (perf "
+			       "record --threads); record without that",
+			       path);
 	if (ret == -ESPIPE)
 		return err_set(
 			err, ret,

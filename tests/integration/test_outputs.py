@@ -894,6 +894,19 @@ def test_all_formats_count_the_same(py):
             equal(rows.get(name), counts, "pprof's %s" % name)
 
 
+def test_samples_in_files_of_their_own_are_not_none():
+    """perf record --threads: the file with the events has no samples."""
+    harness.need_command("perf")
+    home = harness.folder()
+    made = harness.subprocess.run(["perf", "record", "--threads", "-o", "a.data", "-e", "cpu-clock", "true"], cwd=home,
+                                  stdout=-1, stderr=-2, text=True)
+    if made.returncode:
+        raise harness.Skip("perf record --threads fails here: " + made.stdout.strip().split("\n")[-1])
+    for args in ("report", "a.data/data"), ("convert", "a.data/data", "-o", "a.folded"):
+        check("its samples are in files of their own" in pysampled(*args, home=home).ok(1).err, "%s", args)
+    equal(sorted(os.listdir(home)), ["a.data"], "the files that there are")
+
+
 @harness.one_python
 def test_what_is_no_recording_is_told_by_its_kind(py):
     """Formats that are only written, and others; and a tape of a version that kept no names."""
