@@ -47,7 +47,7 @@ void rest_size(const struct reader *r, const struct pending *p, const struct wal
 	q->n_regs = arch_host->n_regs;
 	q->n_stack = (uint32_t)(end ? MIN(end - s->user_sp, s->stack.n) : s->stack.n);
 	q->stack_at = s->user_sp;
-	if (!p->held || !q->n_stack)
+	if (!p->held)
 		return;
 	if (s->user_sp == rest->far_sp) {
 		q->far_at = rest->at;
@@ -72,7 +72,8 @@ void rest_copy(const struct reader *r, const struct perf_sample *s, struct q_sam
 		return;
 	n = MIN(q->n_stack - red, s->stack.n);
 	memcpy(q_stack(q), r->red, red);
-	memcpy(q_stack(q) + red, s->stack.at, n);
+	if (n)
+		memcpy(q_stack(q) + red, s->stack.at, n);
 	memcpy(q_stack(q) + red + n, r->rest, q->n_stack - red - n);
 	memcpy(q_far(q), r->rest, q->n_far);
 }

@@ -73,6 +73,8 @@ def test_wall_tells_where_time_went(py, capture):
     check(abs(waited(found, "parked") - parked * rest) < 0.05 * parked * rest, "parked: %g s of %g", waited(found, "parked"), rest * parked)
     shares = {name: (waited(found, name) / rest, truth["spent"][name] / truth["wall"]) for name in WAITS}
     said = "%s of %s\n%s" % (shares, truth, run)
+    cut = [frames for frames, _ in found if "[cut]" in frames and not {"[late]", "[torn]"} & set(frames)]
+    check(not cut, "an exact wait without all its native frames: %s", cut[:1])
     # What was read late says so, and may be what the thread did next.
     late = sum(n for frames, n in found if {"[late]", "[torn]"} & set(frames)) / 1e6 / rest
     for got, want in shares.values():

@@ -60,7 +60,8 @@ struct row {
 	const char *what;
 	uint64_t copied;   /* 0: COPIED */
 	int64_t sp;	   /* of the sample, where the walk read for another of its thread */
-	const char *flags; /* p: Python, n: native off, r: no registers, h: not held */
+	const char *flags; /* p: Python, n: native off, r: no registers, h: not held, w: a wait,
+			    * of which nothing was copied */
 	int n_anchors;
 	int64_t anchors[3], root; /* NEVER: 0; absolute below 64 KiB with flag a */
 	int64_t hole, hole_n;
@@ -482,6 +483,23 @@ static const struct row rows[] = {
 	/* Who is not held gets nothing of a later moment; who wants nothing gets nothing. */
 	{ "not held", 0, 0, "ph", 1, { 0x100 }, 0x180, 0, 0, 0, COPIED, 0, 0 },
 	{ "not held, far", 0, 0, "ph", 1, { 0x200000 }, NEVER, 0, 0, 0, COPIED, 0, 0 },
+	/* Of who sleeps all is read. */
+	{ "a wait", 0, 0, "pw", 1, { 0x2000 }, NEVER, 0, 0, RED, 0x2000 + RESERVE, 0, 0 },
+	{ "a wait, no Python", 0, 0, "w", 0, { 0 }, NEVER, 0, 0, RED, BLIND, 0, 0 },
+	{ "a wait, far",
+	  0,
+	  0,
+	  "pw",
+	  1,
+	  { 0x200000 },
+	  NEVER,
+	  0,
+	  0,
+	  RED,
+	  0,
+	  0x200000 - BLIND,
+	  0x200000 + RESERVE },
+	{ "a wait, not held", 0, 0, "pwh", 1, { 0x100 }, 0x180, 0, 0, 0, 0, 0, 0 },
 	{ "no registers", 0, 0, "pr", 1, { 0x2000 }, NEVER, 0, 0, -1, -1, 0, 0 },
 	{ "not native", 0, 0, "pn", 1, { 0x2000 }, NEVER, 0, 0, -1, -1, 0, 0 },
 };
@@ -495,13 +513,14 @@ static void expect_bytes(const char *what, const unsigned char *got, raddr at, s
 
 static struct perf_sample sample_of(struct fix *f, const struct row *row, raddr sp)
 {
-	uint64_t n = row->copied ? row->copied : COPIED;
+	bool wait = strchr(row->flags, 'w');
+	uint64_t n = wait ? 0 : row->copied ? row->copied : COPIED;
 
 	for (uint64_t i = 0; i < n; i++)
 		f->stack[i] = byte_at(sp + i);
 	return (struct perf_sample){ .user_sp = sp,
 				     .regs = strchr(row->flags, 'r') ? NULL : f->regs,
-				     .stack = { f->stack, n } };
+				     .stack = { wait ? NULL : f->stack, n } };
 }
 
 static struct q_sample *queued(struct fix *f, const struct row *row, struct walk *w)
