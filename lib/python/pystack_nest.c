@@ -168,7 +168,7 @@ static void look_at_old(struct pystack *p, struct thread *th, pid_t inner,
 {
 	bool ours = place_is_number(p, th, row->number, inner);
 
-	if (!row->frame || (!ours && !seen))
+	if (!row->frame)
 		return;
 	/* Another thread has made it, and may run it. */
 	m->unknown |= ours != seen;
