@@ -15,6 +15,7 @@
 #include "base/base.h"
 #include "elf/elfcache.h"
 #include "elf/elfimage.h"
+#include "elf/file_helper.h"
 #include "elf/module.h"
 
 enum { MAX_ELFS = 65536, MAX_MISSES = 64, MAX_SLOW = 32, SLOW_OF_DEVICE = 3, LAZY_FDS = 8 };
@@ -403,7 +404,7 @@ static void no_elf(void **state)
 }
 
 /* An image is read again when its module was dropped; a second one is not looked at. */
-static void images(void **state)
+static void images_by(struct file_helper *h)
 {
 	struct elfcache *c = elfcache_create(1, false);
 	struct elfcache_elf *e = get(c, 1, 1, 0, "/a"), *other = get(c, 1, 2, 0, "/b");
@@ -413,6 +414,7 @@ static void images(void **state)
 
 	close(fd);
 	assert_true(n > 0);
+	elfcache_read_by(c, h);
 	elfcache_give_image(c, e, (struct bytes){ bytes, (size_t)n });
 	elfcache_give_image(c, e, (struct bytes){ (const void *)"nothing", 7 });
 	assert_non_null(read_by_now(c, e));
@@ -423,6 +425,16 @@ static void images(void **state)
 	assert_true(elfcache_wants_file(other));
 	assert_int_equal(3, elfcache_facts(c)->read);
 	elfcache_destroy(c);
+}
+
+/* Also where others read files: they get no memory of ours. */
+static void images(void **state)
+{
+	struct file_helper *h = file_helper_start(NULL);
+
+	images_by(NULL);
+	images_by(h);
+	file_helper_end(h);
 }
 
 int main(void)

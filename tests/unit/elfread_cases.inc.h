@@ -31,18 +31,40 @@ static void test_eh_frame_is_found(void **state)
 		uint64_t frame_at;
 	} rows[] = { { 0x1b, 0x5000 + 4 + 0x20 }, { 0x3b, 0x5000 + 0x20 }, { 0x0b, 0x20 } };
 	struct toy *toy = toy_make();
+	const struct bytes hdr = { (const void *)&toy->hdr, sizeof(toy->hdr) };
 	struct ehframe_hdr h;
 
 	toy->hdr.frame = 0x20;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		toy->hdr.ptr = rows[i].ptr;
-		assert_int_equal(0, ehframe_hdr(&h,
-						(struct bytes){ (const void *)&toy->hdr,
-								sizeof(toy->hdr) },
-						0x5000));
+		assert_int_equal(0, ehframe_hdr(&h, hdr, 0x5000));
 		assert_int_equal(rows[i].frame_at, h.frame_at);
 		assert_int_equal(12, h.rows_at);
 		assert_int_equal(N_FDES, h.n_rows);
+	}
+	/* A table of other rows is none that we know. */
+	toy->hdr.row_enc = 0x3c;
+	assert_int_equal(-ENOEXEC, ehframe_hdr(&h, hdr, 0x5000));
+	toy->hdr.row_enc = 0x3b, toy->hdr.version = 2;
+	assert_int_equal(-ENOEXEC, ehframe_hdr(&h, hdr, 0x5000));
+	free(toy);
+}
+
+/* Unwind rows are read where they are wanted, of our processor's files. */
+static void test_rows_if_wanted(void **state)
+{
+	struct toy *toy = toy_make();
+	struct module t;
+
+	for (int i = 0; i < 4; i++) {
+		bool wanted = i & 1, foreign = i & 2;
+
+		toy->eh.e_machine = foreign ? EM_SPARC : arch_host->elf_machine;
+		assert_int_equal(0, module_read(&t, -1,
+						(struct bytes){ (const void *)toy, sizeof(*toy) },
+						NULL, wanted));
+		assert_int_equal(wanted && !foreign, t.rows != NULL);
+		module_deinit(&t);
 	}
 	free(toy);
 }

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "python/pydict.h"
 #include "python/pystack.h"
 #include "pytasks_made.h"
 
@@ -31,7 +32,8 @@ struct fix {
 	struct made m;
 	struct pystack_target t;
 	struct pystack *p;
-	raddr interp, ts, task_type, running; /* the values of _current_tasks */
+	raddr interp, ts, task_type, current; /* _current_tasks */
+	raddr running;			      /* its values */
 	raddr task;			      /* that runs main() */
 	size_t version;
 	bool refuses; /* codes */
@@ -165,6 +167,7 @@ static void make_loops(struct fix *f)
 	raddr module = take(w, 64), none[LOOPS] = { 0 };
 	raddr current = a_dict(m, LOOPS, (const char *[]){ "a", "b", "c", "d" }, none);
 
+	f->current = current;
 	f->running = world_get(w, current, w->l.dict.keys) + pyoff_get(w->l.dictkeys.entries) +
 		     TABLE + 16;
 	world_put(w, module, w->l.module.dict,
@@ -443,6 +446,29 @@ static void runs_among_too_many(struct fix *f)
 	}
 }
 
+/* The last of more loops than are read at once; nothing lies behind it. */
+static void runs_among_many(struct fix *f)
+{
+	enum { LOG2 = 7, LAST = PYDICT_PIECE };
+	struct world *w = f->m.w;
+	const struct pylayout *l = &w->l;
+	struct pytasks_place place = { 0 };
+	raddr ret[LOOPS], keys, at;
+
+	if (tasklists_find(l))
+		return;
+	keys = take(w, 4096);
+	at = keys + pyoff_get(l->dictkeys.entries) + (1 << LOG2) + 24 * LAST;
+	world_put(w, f->current, l->dict.keys, keys, 8);
+	world_put(w, keys, l->dictkeys.size, 1 << LOG2, 8);
+	world_put(w, keys, l->dictkeys.index_log2, LOG2, 1);
+	world_put(w, keys, l->dictkeys.n, LAST + 1, 8);
+	put(w, at + 16, f->task, 8);
+	world_hole(w, at + 24, 8);
+	assert_int_equal(pytasks_running(&w->base, l, f->ts, PID, &place, ret, LOOPS), 1);
+	assert_int_equal(ret[0], f->task);
+}
+
 /* A module more, or another program, and where it was told is looked up anew. */
 static void imports_asyncio_later(struct fix *f)
 {
@@ -477,6 +503,7 @@ static void test_whose(void **state)
 {
 	each(runs_among_others);
 	each(runs_among_too_many);
+	each(runs_among_many);
 	each(imports_asyncio_later);
 }
 

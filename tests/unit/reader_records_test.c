@@ -163,16 +163,24 @@ static void comm(struct fake *f, pid_t pid, uint16_t misc)
 	put_trailer(f, &r, pid);
 }
 
-static void map(struct fake *f, pid_t pid)
+static void map_file(struct fake *f, pid_t pid, uint64_t ino, const char *path)
 {
 	struct record r;
 
 	record_begin(&r, PERF_RECORD_MMAP2, 0);
 	record_u32(&r, (uint32_t)pid, (uint32_t)pid);
-	for (int i = 0; i < 7; i++)
+	for (int i = 0; i < 4; i++)
 		record_u64(&r, 0);
-	record_str(&r, "/lib/x");
+	record_u64(&r, ino);
+	record_u64(&r, 0);
+	record_u64(&r, 0);
+	record_str(&r, path);
 	put_trailer(f, &r, pid);
+}
+
+static void map(struct fake *f, pid_t pid)
+{
+	map_file(f, pid, 0, "/lib/x");
 }
 
 static void lost(struct fake *f, uint64_t n)
@@ -265,6 +273,46 @@ static void records_of_strangers(void **state)
 	assert_int_equal(n_passed(f), 1);
 	ours_destroy(f->c.strangers);
 	ours_destroy(f->c.ours);
+}
+
+/* Whether the control thread is told of the stranger @pid by what its ring holds. */
+static bool stranger_is_told(struct fake *f, pid_t pid)
+{
+	struct ctl_msg m;
+	uint32_t type;
+	bool is = false;
+
+	assert_int_equal(n_passed(f), 0);
+	do {
+		m = fake_control(f, &type);
+		is = is || (type == CTL_STRANGER && m.pid == pid);
+	} while (type);
+	return is;
+}
+
+/* Where waits are read a stranger that maps an interpreter is looked at before it is sampled. */
+static void strangers_that_map_an_interpreter(void **state)
+{
+	static const char python[] = "/lib/libpython3.11.so.1.0";
+	struct fake *f = *state;
+	struct queue in[FAKE_CPUS];
+	struct wait_post post = { .in = in, .poke = (int[]){ -1, -1 } };
+
+	assert_int_equal(queue_init(&in[0], 1 << 16), 0);
+	f->c.ours = ours_create(NULL);
+	f->c.strangers = ours_create(NULL);
+	map_file(f, 90, 9, python);
+	assert_false(stranger_is_told(f, 90));
+	f->c.waits = &post;
+	map_file(f, 91, 9, "/lib/libc.so.6");
+	assert_false(stranger_is_told(f, 91));
+	map_file(f, 91, 9, python);
+	assert_true(stranger_is_told(f, 91));
+	comm(f, 91, PERF_RECORD_MISC_COMM_EXEC); /* at the same time */
+	assert_false(stranger_is_told(f, 91));
+	ours_destroy(f->c.strangers);
+	ours_destroy(f->c.ours);
+	queue_deinit(&in[0]);
 }
 
 /* Losses from before the reader came are not the recording's. */
@@ -436,6 +484,7 @@ int main(void)
 		FAKE_TEST(waits_are_told),
 		FAKE_TEST(waits_of_whom),
 		FAKE_TEST(records_of_strangers),
+		FAKE_TEST(strangers_that_map_an_interpreter),
 		FAKE_TEST(losses),
 		FAKE_TEST(no_room_for_records),
 		FAKE_TEST(names_of_new_threads),

@@ -707,6 +707,7 @@ int main(void)
 		cmocka_unit_test(test_stubs_in_another_order),
 		cmocka_unit_test(test_stubs_without_rows),
 		cmocka_unit_test(test_eh_frame_is_found),
+		cmocka_unit_test(test_rows_if_wanted),
 		cmocka_unit_test(test_hidden_eval),
 		cmocka_unit_test(test_no_thread_is_left),
 		cmocka_unit_test(test_places),

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -34,6 +35,18 @@ extern const struct capture_ops capture_stop;
 
 enum { PATIENCE_S = 20, SOME = 3, MANY = 30, PERIOD_NS = 1000000, NOT_YET = -1, STATUS = 7 };
 enum { NOTES = 2048 }; /* bytes of what is told */
+
+static struct timespec waited_until; /* for a thread to end, the first time */
+
+int pthread_timedjoin_np(pthread_t thread, void **ret, const struct timespec *until)
+{
+	int (*f)(pthread_t, void **, const struct timespec *) =
+		dlsym(RTLD_NEXT, "pthread_timedjoin_np");
+
+	if (!waited_until.tv_sec)
+		waited_until = *until;
+	return f(thread, ret, until);
+}
 
 /* --- the target --- */
 
@@ -424,6 +437,28 @@ static void a_deaf_thread_is_told_of(void **state)
 	until_held(&f, f.pid, SOME);
 	assert_int_equal(tracer_stop(f.tracer).pending, 0);
 	end(&f);
+}
+
+static uint64_t real_ns(const struct timespec *t)
+{
+	return (uint64_t)t->tv_sec * 1000000000 + (uint64_t)t->tv_nsec;
+}
+
+/* It is nudged again some time later, whatever part of a second that is. */
+static void its_end_is_waited_for(void **state)
+{
+	for (int i = 0; i < 4; i++) {
+		struct timespec now;
+		struct fix f;
+
+		begin(&f);
+		waited_until.tv_sec = 0;
+		clock_gettime(CLOCK_REALTIME, &now);
+		tracer_stop(f.tracer);
+		assert_in_range(waited_until.tv_nsec, 0, 999999999);
+		assert_true(real_ns(&waited_until) > real_ns(&now));
+		end(&f);
+	}
 }
 
 static void of_others_nothing_is_told(void **state)
@@ -974,6 +1009,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(no_timers),		  cmocka_unit_test(exec_of_a_deaf_thread),
 		cmocka_unit_test(slot_of_another_cpu),	  cmocka_unit_test(thread_before_the_beginning),
 		cmocka_unit_test(a_deaf_thread_is_told_of),
+		cmocka_unit_test(its_end_is_waited_for),
 		cmocka_unit_test(of_others_nothing_is_told),
 		cmocka_unit_test(a_target_that_is_gone_gets_no_tracer),
 	};
