@@ -351,7 +351,7 @@ static int mapped_read(const struct search *s, struct look *k)
 }
 
 /* 0: it holds an interpreter. -ENOEXEC: no, as far as memory or the file tells it. */
-static int candidate_read(const struct search *s, struct look *k, struct err *err)
+static int candidate_read(struct search *s, struct look *k, struct err *err)
 {
 	const char *path = k->mod->map->path;
 	int r = k->mapped ? mapped_read(s, k) : file_read(s, k);
@@ -365,11 +365,9 @@ static int candidate_read(const struct search *s, struct look *k, struct err *er
 			       s->pid, s->comm, pyfind_base_name(path));
 	if (r < 0)
 		return -ENOEXEC;
+	s->pypy = s->pypy || k->elf.pypy;
 	if (k->elf.pypy)
-		return err_set(err, -ENOTSUP,
-			       "process %d (%s) runs PyPy, not CPython; 'pysampled record "
-			       "--any' samples it natively",
-			       s->pid, s->comm);
+		return -ENOEXEC;
 	if (!k->elf.runtime)
 		return k->elf.python ? not_found(s, path, err) : -ENOEXEC;
 	return 0;
@@ -620,6 +618,9 @@ static int candidates_try(struct search *s, struct pyproc *p, struct err *err)
 		return 0;
 	if (s->best.code)
 		return err_set(err, s->best.code, "%s", s->best.text);
+	if (s->pypy)
+		return err_set(err, -ENOEXEC, "process %d (%s) runs PyPy, not CPython", s->pid,
+			       s->comm);
 	return err_set(err, -ENOEXEC,
 		       "process %d (%s) is no CPython: none of its %zu mapped "
 		       "files holds an interpreter",

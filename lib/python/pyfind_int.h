@@ -31,6 +31,7 @@ struct search {
 	uint64_t root;
 	char exe[PATH_MAX];
 	bool partly;	 /* a file that holds an interpreter is not all mapped */
+	bool pypy;	 /* one of its files is PyPy's */
 	struct err best; /* the most telling failure so far, code 0: none */
 };
 

@@ -158,6 +158,38 @@ def test_with_any_a_child_that_comes_later_has_python_frames(py):
     enough(names.count("f") > 300, "too few samples in f(): %s", run)
 
 
+PYPY = """
+#include <stdio.h>
+int pypy_main_startup(void)
+{
+	volatile unsigned long n = 0;
+	for (;;)
+		n++;
+}
+int main(void)
+{
+	puts("READY");
+	fflush(stdout);
+	return pypy_main_startup();
+}
+"""
+
+
+def test_pypy_is_no_cpython_that_may_still_be_found():
+    """A program that exports what PyPy's library does: refused by its name, and with --any a program without Python."""
+    harness.need_command("cc")
+    where = harness.folder()
+    harness.write(os.path.join(where, "a.c"), PYPY)
+    subprocess.run("cc -O1 -rdynamic -o a.out a.c", shell=True, check=True, cwd=where)
+    program = harness.start([os.path.join(where, "a.out")], stdout=subprocess.PIPE)
+    program.stdout.readline()
+    harness.refused(3, "-p", program.pid, "-d", 1, about=[program.pid, "PyPy", "--any"])
+    run = harness.pysampled("-p", program.pid, "--any", "-F", 499, "-d", 1, "-v", "-o", "a.folded").ok()
+    check("runs PyPy" not in str(run), "it is told as refused: %s", run)
+    enough(int(run.summary["samples"]) > 50, "samples: %s", run)
+    check(run.summary["torn"] == run.summary["late"] == "0", "no program without Python: %s", run)
+
+
 @each_python
 def test_dump_of_a_wrapper_is_that_of_its_children(py):
     target, pid = wrapper(py)
