@@ -61,8 +61,8 @@ const char *event_place_remedy(const struct place_facts *f, enum event_place pla
 		       "use --capture preempt, as root";
 	if (f->wide && f->filter)
 		return "the machine was too busy when samples were due, or threads ended "
-		       "before their next was; lower -F: up to 1000 Hz events count on CPUs, which "
-		       "loses no thread";
+		       "before their next was; use --events-on cpus, which loses no thread, or "
+		       "lower -F";
 	return "threads ended, or ran no further, before their next sample was due; run as "
 	       "root, or with CAP_PERFMON, "
 	       "CAP_BPF and CAP_SYS_NICE: then events count on CPUs, which loses none";

@@ -124,6 +124,8 @@ static void test_why_samples_are_missing(void **state)
 
 	(void)state;
 	assert_non_null(strstr(event_place_remedy(&f, PLACE_THREADS), "their next"));
+	/* Up to 1000 Hz they count on CPUs only where threads are many, or born often. */
+	assert_non_null(strstr(event_place_remedy(&f, PLACE_THREADS), "--events-on cpus"));
 	assert_non_null(strstr(event_place_remedy(&f, PLACE_THREADS_FIRST), "ran no further"));
 	assert_non_null(strstr(event_place_remedy(&f, PLACE_THREADS_FIRST), "250 Hz"));
 	assert_null(strstr(event_place_remedy(&f, PLACE_CPUS), "threads"));
