@@ -252,16 +252,17 @@ static pid_t find_real_time(pid_t pid)
 	return found;
 }
 
-enum { MANY = 100, FAST_HZ = 1000 };
+enum { MANY = 100, FAST_HZ = 1000, SOME = 20 };
 
-/* Whom --capture stop would help, where @late samples of @all are many. */
+/* Whom --capture stop would help, where @late samples of @all are more than without such a
+ * thread: how many depends on how idle the other CPUs are. */
 static void print_real_time(const struct record_options *o, const struct session *session,
 			    uint64_t late, uint64_t all)
 {
-	bool many = late > MANY && late > all / 10 && !strcmp(session->capture, "preempt");
+	bool some = late > SOME && late > all / 50 && !strcmp(session->capture, "preempt");
 	pid_t tid = 0;
 
-	for (size_t i = 0; many && !tid && i < o->rec.n_pids; i++)
+	for (size_t i = 0; some && !tid && i < o->rec.n_pids; i++)
 		tid = find_real_time(o->rec.pids[i]);
 	if (tid)
 		cmd_say("thread %d has real-time priority (SCHED_FIFO, SCHED_RR): held on one CPU "

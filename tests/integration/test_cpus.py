@@ -221,7 +221,7 @@ def test_a_real_time_thread_is_named_where_it_makes_samples_late(py):
     said = "thread %d has real-time priority" % target.pid
     recorder, out = begin(target, "-d", 2, "--hold-budget", 100)
     run, _ = finish(recorder, target, out)
-    enough(run.n("late") > run.n("samples") * 0.1, "few samples were late: %s", run)
+    enough(run.n("late") > max(20, run.n("samples") * 0.02), "few samples were late: %s", run)
     check(said in run.err, "the thread is not named: %s", run)
     pin(target, {ours()[1]})
     for options in (), ("--capture", "stop"):
