@@ -26,6 +26,7 @@ enum {
  * one process's memory without a file at an address (@of: space.gen); or the kernel's (0). */
 struct answer {
 	uint64_t of, at;
+	uint64_t until_ns;    /* when it is asked for again; 0: never */
 	struct symbol symbol; /* name NULL: empty slot */
 };
 
@@ -95,16 +96,18 @@ static bool answer_jit(struct symbolizer *s, const struct space *sp, uint64_t ip
 {
 	const char *name = NULL;
 
-	a->of = NOT_KEPT; /* such memory is used again */
 	for (int i = 0; !name && sp && i < MAX_FORKS; i++) {
-		if (sp->jit)
+		if (sp->jit) {
 			name = jit_name(sp->jit, ip);
+			a->until_ns = jit_stale_ns(sp->jit);
+		}
 		sp = forker_of(s, sp);
 	}
 	if (!name) {
 		if (s->stats &&
 		    quota_refused(elfcache_quota(s->spaces->elfs), QUOTA_JIT_BYTES))
 			STATS_ADD(s->stats, nameless, 1);
+		a->of = NOT_KEPT;
 		return false;
 	}
 	if (jit_is_trampoline(name))
@@ -178,8 +181,9 @@ static struct answer *answer_slot(struct symbolizer *s, uint64_t of, uint64_t at
 static const struct symbol *answer_kept(struct symbolizer *s, uint64_t of, uint64_t at)
 {
 	const struct answer *a = answer_slot(s, of, at);
+	bool same = a->symbol.name && a->of == of && a->at == at;
 
-	return a->symbol.name && a->of == of && a->at == at ? &a->symbol : NULL;
+	return same && (!a->until_ns || now_ns() < a->until_ns) ? &a->symbol : NULL;
 }
 
 static const struct space_map *map_at(struct symbolizer *s, const struct space *sp,

@@ -67,7 +67,7 @@ struct jit {
 	struct later *later; /* ... by this */
 	struct reading *reading;
 	uint64_t next_ns, pause_ns;
-	uint64_t stale_ns; /* from then on a name may be that of code that is no more there */
+	uint64_t stale_ns; /* jit_stale_ns() */
 	pid_t inner;
 	struct file_helper *files; /* borrowed */
 	struct mapped mapped; /* for the next reading */
@@ -265,6 +265,7 @@ static void judge_objects(struct jit *j)
 static void end(struct jit *j, int ms)
 {
 	char path[64];
+	uint64_t now;
 
 	if (!later_wait(j->later, ms))
 		return;
@@ -283,8 +284,9 @@ static void end(struct jit *j, int ms)
 	else
 		j->pause_ns = MIN(MAX(min_pause_ns, 2 * j->pause_ns), max_pause_ns);
 	/* A dump that was mapped meanwhile has not been looked at. */
-	j->next_ns = j->mapped.map.ino == j->s->mapped.map.ino ? now_ns() + j->pause_ns : 0;
-	j->stale_ns = now_ns() + max_pause_ns;
+	now = now_ns();
+	j->next_ns = j->mapped.map.ino == j->s->mapped.map.ino ? now + j->pause_ns : 0;
+	j->stale_ns = now + max_pause_ns;
 }
 
 static const char *find(const struct jit *j, uint64_t ip)
@@ -311,6 +313,11 @@ const char *jit_name(struct jit *j, uint64_t ip)
 			end(j, PATIENCE_MS);
 	}
 	return find(j, ip);
+}
+
+uint64_t jit_stale_ns(const struct jit *j)
+{
+	return j->stale_ns;
 }
 
 /* ---- Life ---- */

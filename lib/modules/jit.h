@@ -35,6 +35,10 @@ void jit_mapped(struct jit *j, const struct proc_map *m);
  * next call; NULL: none now, perhaps one the next time. */
 const char *jit_name(struct jit *j, uint64_t ip);
 
+/* When (now_ns()) a name that jit_name() told must be asked for again: memory may be used again.
+ * 0: it has told none. */
+uint64_t jit_stale_ns(const struct jit *j);
+
 /* Is a map of this name where a JIT puts its code: memory that is of no file that one could
  * open? */
 bool jit_is_memory(const char *path);

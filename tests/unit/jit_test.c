@@ -222,7 +222,7 @@ static void test_own_map(void **state)
 	own_symbolizer_destroy(s);
 }
 
-/* Memory is used again: no name is missing, but another one was written for it. */
+/* A JIT that writes code where other code was: the younger name is found, though none is missing. */
 static void test_used_again(void **state)
 {
 	struct symbolizer *s = own_symbolizer(0);
