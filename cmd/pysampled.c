@@ -6,7 +6,6 @@
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -154,14 +153,12 @@ static void hold_closed(void)
 		close(fd);
 }
 
-/* Does thread @tid of ours wait for a target's memory? */
+/* Thread @tid of ours waits for a target's memory. */
 static bool waits_for_memory(pid_t tid)
 {
-	_cleanup_free_ char *call = NULL;
-	char path[64];
+	struct proc_wait wait;
 
-	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
-	return proc_read_piece(path, &call) == 0 && atol(call) == SYS_process_vm_readv;
+	return proc_syscall(getpid(), tid, &wait) == 0 && wait.syscall == SYS_process_vm_readv;
 }
 
 static bool read_hangs(void)

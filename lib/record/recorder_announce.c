@@ -67,13 +67,15 @@ void recorder_announce_later(struct recorder *r, uint64_t time)
 {
 	struct pool *openers = file_helper_openers(r->session->file_helper);
 
-	for (size_t i = 0; i < r->tracker.targets.n_all && !stop_asked(r->o.stop); i++) {
+	for (size_t i = 0; i < r->tracker.targets.n_all; i++) {
 		const struct target *t = r->tracker.targets.all[i];
 
-		if (!t->asleep && maps_later(r, t))
-			recorder_announced(r,
-					   announce_maps(&r->own, t->pid, t->py.root, time,
-							 openers));
+		if (t->asleep || !maps_later(r, t))
+			continue;
+		if (stop_asked(r->o.stop))
+			break;
+		recorder_announced(
+			r, announce_maps(&r->own, t->pid, t->py.root, time, openers));
 	}
 	atomic_fetch_add(&r->config.answered, 1);
 }
