@@ -24,8 +24,8 @@ enum {
 	PACKED_BYTES = 64 << 20, /* that a packed symbol file may become, besides ... */
 	PACKED_TIMES = 256,	 /* ... so many times its size */
 	MAX_IDS = 1 << 20,	 /* of an event: one a thread and CPU */
-	FEAT_DIR_FORMAT = 24,	 /* how the records are dealt out to files: */
-	DIR_SINGLE_FILE = 0,	 /* all are in this one */
+	FEAT_DIR_FORMAT = 24,	 /* perf's feature that tells which files have the records */
+	DIR_SINGLE_FILE = 0,	 /* its value where this file has all of them */
 };
 
 /* All that our own records have, and nothing else but ADDR. */

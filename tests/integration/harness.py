@@ -345,6 +345,15 @@ def write(path, text):
         file.write(text)
 
 
+def c_program(name, text, *flags):
+    """The path of a program that is compiled from C text, in a folder of its own."""
+    need_command("cc")
+    path = os.path.join(folder(), name)
+    write(path + ".c", text)
+    subprocess.run(["cc", "-O1", "-o", path, path + ".c", *flags], check=True)
+    return path
+
+
 def change(path, text):
     """Writes a setting of the system, which is as before after the test, or before the next run if we are killed."""
     undo = os.path.join(BUILD, "undo.%d" % os.getpid())

@@ -344,15 +344,10 @@ int main(int argc, char **argv)
 def test_memory_that_a_program_serves_keeps_nobody_else_waiting(py):
     """Who reads such memory can't even be killed while there is no answer: the process stays, but what it wrote to is closed."""
     harness.need_root()
-    harness.need_command("cc")
-    where = harness.folder()
-    with open(os.path.join(where, "text"), "wb") as file:
-        file.write(bytes(64 << 10))
-    with open(os.path.join(where, "trap.c"), "w") as file:
-        file.write(SERVED_STACK)
-    subprocess.run("cc -O1 -o trap trap.c", shell=True, check=True, cwd=where)
+    where, program = harness.folder(), harness.c_program("trap", SERVED_STACK)
+    harness.write(os.path.join(where, "text"), "\0" * (64 << 10))
     folder, dies, end = dead_file_system(py, "takes", serves=os.path.join(where, "text"))
-    trap = harness.start([os.path.join(where, "trap"), os.path.join(folder, "prog")], stdout=subprocess.PIPE)
+    trap = harness.start([program, os.path.join(folder, "prog")], stdout=subprocess.PIPE)
     equal(trap.stdout.readline(), b"READY\n", "the target")
     dies()
     ours = harness.start([harness.PYSAMPLED, "--any", "-p", str(trap.pid), "-F", "499", "-d", "1", "-o", "out.folded"], cwd=where,

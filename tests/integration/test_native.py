@@ -197,13 +197,8 @@ int main(void)
 
 def test_a_large_frame_without_python_is_passed():
     """More of the stack than comes with a sample: read while the thread is held."""
-    harness.need_command("cc")
     need_fifo()
-    where = harness.folder()
-    with open(os.path.join(where, "large.c"), "w") as file:
-        file.write(LARGE_FRAME)
-    subprocess.run("cc -O1 -o large large.c", shell=True, check=True, cwd=where)
-    program = harness.start([os.path.join(where, "large")])
+    program = harness.start([harness.c_program("large", LARGE_FRAME)])
     run, stacks = record(program.pid, "--any", "--provenance", "all")
     reach_the_root(run, stacks, "large", is_whole)
 
@@ -233,11 +228,7 @@ int main(void)
 
 
 def test_a_process_whose_main_thread_has_ended_has_names():
-    harness.need_command("cc")
-    where = harness.folder()
-    harness.write(os.path.join(where, "ends.c"), MAIN_THREAD_ENDS)
-    subprocess.run("cc -O1 -pthread -o ends ends.c", shell=True, check=True, cwd=where)
-    program = harness.start([os.path.join(where, "ends")], stdin=subprocess.PIPE)
+    program = harness.start([harness.c_program("ends", MAIN_THREAD_ENDS, "-pthread")], stdin=subprocess.PIPE)
     recorder = harness.Recorder("-p", program.pid, "--any", "-F", 499, "-d", 3, "-o", "a.folded").attached()
     harness.works(program.pid, 0.5)
     program.stdin.close()

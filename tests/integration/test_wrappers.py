@@ -177,11 +177,7 @@ int main(void)
 
 def test_pypy_is_no_cpython_that_may_still_be_found():
     """A program that exports what PyPy's library does: refused by its name, and with --any a program without Python."""
-    harness.need_command("cc")
-    where = harness.folder()
-    harness.write(os.path.join(where, "a.c"), PYPY)
-    subprocess.run("cc -O1 -rdynamic -o a.out a.c", shell=True, check=True, cwd=where)
-    program = harness.start([os.path.join(where, "a.out")], stdout=subprocess.PIPE)
+    program = harness.start([harness.c_program("a.out", PYPY, "-rdynamic")], stdout=subprocess.PIPE)
     program.stdout.readline()
     harness.refused(3, "-p", program.pid, "-d", 1, about=[program.pid, "PyPy", "--any"])
     run = harness.pysampled("-p", program.pid, "--any", "-F", 499, "-d", 1, "-v", "-o", "a.folded").ok()

@@ -444,7 +444,7 @@ static uint64_t real_ns(const struct timespec *t)
 	return (uint64_t)t->tv_sec * 1000000000 + (uint64_t)t->tv_nsec;
 }
 
-/* It is nudged again some time later, whatever part of a second that is. */
+/* The end of the tracer's thread is waited for until a time ahead, whatever part of a second it is now. */
 static void its_end_is_waited_for(void **state)
 {
 	for (int i = 0; i < 4; i++) {
