@@ -119,10 +119,14 @@ static int add_frame(struct folded_reader *r, const char *text, size_t n)
 	return fr.name || fr.func ? 0 : -ENOMEM;
 }
 
-static int tell_name(const struct folded_reader *r, pid_t pid, pid_t tid, const char *text,
-		     size_t n)
+/* @thread: it is no process' name. */
+static int tell_name(const struct folded_reader *r, pid_t pid, pid_t tid, bool thread,
+		     const char *text, size_t n)
 {
-	struct side side = { .kind = SIDE_COMM, .pid = pid, .tid = tid };
+	struct side side = { .kind = SIDE_COMM,
+			     .pid = pid,
+			     .tid = tid,
+			     .u.comm.thread = thread };
 	uint32_t id;
 
 	side.u.comm.name = keep(r, text, n, &id);
@@ -146,14 +150,13 @@ static int read_root(struct folded_reader *r, const char *text, size_t n, struct
 			continue;
 		smp->pid = pid;
 		slash = p;
-		ret = tell_name(r, pid, pid, text, (size_t)(dash - text));
+		ret = tell_name(r, pid, pid, false, text, (size_t)(dash - text));
 		if (ret)
 			return ret;
 	}
-	if (slash && smp->pid == smp->tid)
-		return 0;
 	text = slash ? slash + 1 : text;
-	return tell_name(r, smp->pid, smp->tid, text, (size_t)(at - text));
+	return tell_name(r, smp->pid, smp->tid, slash && smp->pid == smp->tid, text,
+			 (size_t)(at - text));
 }
 
 /* Sinks want the innermost frame first. */

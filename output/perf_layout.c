@@ -184,3 +184,16 @@ int perf_layout_side(const struct perf_event_attr *a, const struct perf_event_he
 		ret->time = perf_layout_time(a, h);
 	return r;
 }
+
+const char *perf_layout_title(const struct perf_event_attr *a,
+			      const struct perf_event_header *h)
+{
+	const char *name = (const char *)(h + 1) + 8; /* behind pid and tid */
+	size_t end = sizeof(*h) + 8 + behind_bytes(a), left, n;
+
+	if (h->size <= end)
+		return NULL;
+	left = h->size - end;
+	n = strnlen(name, left) + 1;
+	return n < left && name[n] && memchr(name + n, '\0', left - n) ? name + n : NULL;
+}

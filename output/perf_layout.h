@@ -35,6 +35,11 @@ int perf_layout_sample(const struct perf_event_attr *a, const struct perf_event_
 int perf_layout_side(const struct perf_event_attr *a, const struct perf_event_header *h,
 		     struct side *ret);
 
+/* What the program calls a main thread, in a record of a name (COMM) of ours; NULL: no such
+ * name. */
+const char *perf_layout_title(const struct perf_event_attr *a,
+			      const struct perf_event_header *h);
+
 /* When it was, ns; 0: it does not say. */
 uint64_t perf_layout_time(const struct perf_event_attr *a, const struct perf_event_header *h);
 

@@ -49,26 +49,48 @@ static const struct perf_event_attr *first_attr(const struct perf_reader *r)
 
 /* ---- records ---- */
 
+/* Text of the file, kept and made printable; NULL: no memory. */
+static const char *keep_name(struct perf_reader *r, const char *text)
+{
+	char name[COMM_BYTES];
+
+	printable(name, sizeof(name), text);
+	return perf_frames_keep(r->frames, name);
+}
+
+/* Our own recordings also tell what the program calls a main thread. */
+static int take_title(struct perf_reader *r, const struct perf_event_header *h, struct side side)
+{
+	const char *title = r->head.ours && side.tid == side.pid && r->sink->ops->side ?
+				    perf_layout_title(first_attr(r), h) :
+				    NULL;
+
+	if (!title)
+		return 0;
+	side.u.comm = (typeof(side.u.comm)){ .name = keep_name(r, title), .thread = true };
+	return side.u.comm.name ? r->sink->ops->side(r->sink, &side) : -ENOMEM;
+}
+
 static int take_side(struct perf_reader *r, const struct perf_event_header *h)
 {
 	struct sink *s = r->sink;
 	struct side side;
-	char name[COMM_BYTES];
 	int ret = perf_layout_side(first_attr(r), h, &side);
 
 	if (ret)
 		return ret == -ENOENT ? 0 : ret;
 	if (side.kind == SIDE_COMM) {
 		side.u.comm.thread = false; /* a bit of another meaning in a file */
-		printable(name, sizeof(name), side.u.comm.name);
-		side.u.comm.name = perf_frames_keep(r->frames, name);
+		side.u.comm.name = keep_name(r, side.u.comm.name);
 		if (!side.u.comm.name)
 			return -ENOMEM;
 	}
 	if (side.kind == SIDE_LOST)
 		STATS_ADD(&r->stats, lost, side.u.lost.n);
 	ret = perf_frames_side(r->frames, &side);
-	return ret || side.kind == SIDE_MMAP || !s->ops->side ? ret : s->ops->side(s, &side);
+	if (!ret && side.kind != SIDE_MMAP && s->ops->side)
+		ret = s->ops->side(s, &side);
+	return ret || side.kind != SIDE_COMM ? ret : take_title(r, h, side);
 }
 
 /* Markers say what a stack is worth. */

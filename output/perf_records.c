@@ -19,6 +19,7 @@ enum {
 	MAX_KEPT = 4,	       /* markers of an elided middle */
 	COMM_MAX = 16,	       /* the kernel's */
 	THREAD_NAME_MAX = 128, /* the program's */
+	NAMES_MAX = 1 << 20,   /* bytes for those of processes and main threads */
 };
 
 /* In the table of a file, or a record of a stream, which has none. */
@@ -47,7 +48,8 @@ int perf_records_init(struct perf_records *r, const struct session *s, const cha
 		return -errno;
 	r->pyelf = pyelf_create(0, r->id.at);
 	r->dsos = strtab_create();
-	if (!r->pyelf || !r->dsos)
+	r->names = strtab_create();
+	if (!r->pyelf || !r->dsos || !r->names)
 		return -ENOMEM;
 	put_build_id(r, pyelf_path, PERF_RECORD_MISC_USER, r->id);
 	return 0;
@@ -61,6 +63,8 @@ void perf_records_deinit(struct perf_records *r)
 	idmap_deinit(&r->pids);
 	pyelf_destroy(r->pyelf);
 	strtab_destroy(r->dsos);
+	strtab_destroy(r->names);
+	comms_deinit(&r->comms);
 	*r = (struct perf_records){};
 }
 
@@ -180,21 +184,67 @@ static int map_pyelf(struct perf_records *r, const struct side *at)
 
 /* ---- what happens in the target ---- */
 
+/* Keep what processes and their main threads are called, while there is room for new names. */
+static int note_names(struct perf_records *r, const struct side *side)
+{
+	uint32_t name = STRTAB_NONE;
+
+	if (side->kind == SIDE_COMM) {
+		if (side->tid != side->pid)
+			return 0;
+		if (strtab_bytes(r->names) < NAMES_MAX)
+			name = strtab_add(r->names, side->u.comm.name,
+					  strlen(side->u.comm.name));
+	}
+	return comms_side(&r->comms, side, name);
+}
+
+/* NULL: not known. */
+static const char *name_text(const struct perf_records *r, uint32_t name)
+{
+	return name == IDMAP_NONE ? NULL : strtab_get(r->names, name);
+}
+
+/* At most @cap - 1 bytes of it, and a NUL. */
+static size_t put_name(struct perf_records *r, const char *name, size_t cap)
+{
+	size_t n = strnlen(name, cap - 1);
+
+	buf_put(&r->buf, name, n);
+	buf_u8(&r->buf, 0);
+	return n + 1;
+}
+
+/* The process is called what the kernel calls its leader. What the program calls its main thread
+ * stands behind the NUL, where perf and others do not look. */
+static size_t put_leader(struct perf_records *r, const char *name, const char *title)
+{
+	size_t n = put_name(r, name, COMM_MAX);
+
+	if (title && strcmp(title, name) != 0)
+		n += put_name(r, title, THREAD_NAME_MAX);
+	return n;
+}
+
 static int side_comm(struct perf_records *r, const struct side *side)
 {
-	unsigned misc = side->u.comm.exec ? PERF_RECORD_MISC_COMM_EXEC : 0;
-	size_t start;
-	char name[THREAD_NAME_MAX];
-	size_t most = side->u.comm.thread ? sizeof(name) : COMM_MAX;
+	bool leader = side->tid == side->pid, thread = side->u.comm.thread;
+	const char *given = side->u.comm.name, *name = given;
+	size_t start, n;
 	int ret;
 
-	/* perf calls the process what its leader is called: the kernel's word. */
-	if (side->u.comm.thread && side->tid == side->pid)
+	if (leader && thread)
+		name = name_text(r, comms_name(&r->comms, side->pid));
+	if (!name) /* until the kernel's is told, too */
 		return 0;
-	snprintf(name, most, "%s", side->u.comm.name);
-	start = begin_record(r, PERF_RECORD_COMM, misc);
+	start = begin_record(r, PERF_RECORD_COMM,
+			     side->u.comm.exec ? PERF_RECORD_MISC_COMM_EXEC : 0);
 	put_ids(r, side->pid, side->tid);
-	put_path(r, name);
+	n = !leader ? put_name(r, name, thread ? THREAD_NAME_MAX : COMM_MAX) :
+		      put_leader(r, name,
+				 thread ? given :
+					  name_text(r, comms_title(&r->comms, side->pid)));
+	buf_zero(&r->buf, -n % 8);
 	ret = end_record_id(r, start, side);
 	if (side->u.comm.exec)
 		idmap_set(&r->pids, (uint32_t)side->pid, IDMAP_NONE);
@@ -292,6 +342,10 @@ static int side_throttle(struct perf_records *r, const struct side *side)
 
 int perf_records_side(struct perf_records *r, const struct side *side)
 {
+	int ret = note_names(r, side);
+
+	if (ret)
+		return ret;
 	switch (side->kind) {
 	case SIDE_COMM:
 		return side_comm(r, side);

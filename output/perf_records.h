@@ -9,6 +9,7 @@
 #include "base/strtab.h"
 #include "buf.h"
 #include "buildid.h"
+#include "comms.h"
 #include "base/idmap.h"
 #include "perf_kernel.h"
 #include "pyelf.h"
@@ -20,6 +21,8 @@ struct perf_records {
 	struct buildid id;	/* its build-id */
 	const char *pyelf_path; /* as it is mapped; borrowed */
 	struct idmap pids;	/* processes that have it mapped */
+	struct strtab *names;	/* of processes and main threads */
+	struct comms comms;	/* who has which of @names */
 	struct strtab *dsos;	/* files whose build-id is in the table */
 	struct buf dso_ids;	/* a struct buildid for each of dsos: what the table has */
 	struct buf build_ids;	/* entries of the build-id table */

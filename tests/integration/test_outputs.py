@@ -870,6 +870,9 @@ def test_all_formats_count_the_same(py):
         equal(got, folded, "report of " + recording)
         for n in 2, 0:
             equal(json.loads(pysampled("report", recording, "--json", "-n", n).ok().out)["rows"], rows[:n or None], "the first rows, -n %d" % n)
+    by_thread = [json.loads(pysampled("report", path, "--by", "thread", "--json").ok().out)["rows"] for path in (outs[4], outs[7])]
+    equal(by_thread[0], by_thread[1], "threads of perf.data and tape")
+    check(any(r["name"].endswith("/MainThread-%d" % target.pid) for r in by_thread[0]), "no main thread by its name: %s", by_thread[0])
     short = os.path.join(home, "short.folded")
     pysampled("convert", outs[4], "-o", short).ok()
     for pair in (outs[4], short), (outs[7], short), (outs[7], outs[4]):

@@ -34,7 +34,8 @@ static void tell(struct told *t, const char *format, ...)
 static int take_side(struct sink *s, const struct side *side)
 {
 	assert_int_equal(side->kind, SIDE_COMM);
-	tell(s->priv, "%d/%d is %s\n", side->pid, side->tid, side->u.comm.name);
+	tell(s->priv, "%d/%d %s %s\n", side->pid, side->tid,
+	     side->u.comm.thread ? "titled" : "is", side->u.comm.name);
 	return 0;
 }
 
@@ -120,7 +121,8 @@ static void roots_name_threads(void **state)
 {
 	reads("py-10;f 1\n", "10/10 is py\n10/10 1: N{f}\n");
 	reads("py-10/work-er-11;f 1\n", "10/10 is py\n10/11 is work-er\n10/11 1: N{f}\n");
-	reads("py-10/py-10;f 1\n", "10/10 is py\n10/10 1: N{f}\n");
+	reads("py-10/py-10;f 1\n", "10/10 is py\n10/10 titled py\n10/10 1: N{f}\n");
+	reads("py-10/Main-10;f 1\n", "10/10 is py\n10/10 titled Main\n10/10 1: N{f}\n");
 	reads("a/b-10;f 1\n", "10/10 is a/b\n10/10 1: N{f}\n");
 	reads("py-10/kworker/1:2-11 1\n", "10/10 is py\n10/11 is kworker/1:2\n10/11 1:\n");
 	reads("py-1234567890;f 1\n", "0/0 1: N{f} N{py-1234567890}\n");

@@ -145,6 +145,38 @@ static void a_name_ends_before_the_trailer(void **state)
 	assert_int_equal(perf_layout_side(&a, record(PERF_RECORD_COMM), &side), -EBADMSG);
 }
 
+/* It is the second string, if that ends before the trailer. */
+static void a_title_stands_behind_the_name(void **state)
+{
+	static const struct {
+		char text[17];
+		const char *title;
+	} rows[] = {
+		{ "worker\0\0Main\0\0\0", NULL }, { "worker\0Main\0\0\0\0", "Main" },
+		{ "worker\0Main.....", NULL },     { "worker-with-more", NULL },
+		{ "worker-with-mor", NULL },	  { "\0Main", "Main" },
+	};
+	const struct perf_event_attr a = { .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID,
+					   .sample_id_all = 1 };
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const char *title;
+
+		n_words = 0;
+		put(pair(10, 10));
+		put(0);
+		put(0);
+		memcpy(&words[n_words - 1], rows[i].text, 16);
+		put(pair('a', 'b'));
+		title = perf_layout_title(&a, record(PERF_RECORD_COMM));
+		assert_int_equal(!title, !rows[i].title);
+		if (title)
+			assert_string_equal(title, rows[i].title);
+	}
+	n_words = 0;
+	assert_null(perf_layout_title(&a, record(PERF_RECORD_COMM)));
+}
+
 static char told[64];
 
 static int tell(void *arg, const struct perf_event_header *h)
@@ -204,6 +236,7 @@ int main(void)
 		cmocka_unit_test(each_field_is_found),
 		cmocka_unit_test(each_cut_is_refused),
 		cmocka_unit_test(a_name_ends_before_the_trailer),
+		cmocka_unit_test(a_title_stands_behind_the_name),
 		cmocka_unit_test(rounds_are_sorted),
 		cmocka_unit_test(equal_stacks_have_one_number),
 	};

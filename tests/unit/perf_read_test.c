@@ -41,8 +41,13 @@ static void write_recording(struct fixture *f, int compress)
 		{ .kind = FRAME_MARKER, .name = "[late]" },
 	};
 	struct sample smp = { .pid = 10, .tid = 11, .time = 1000, .period = 7, .addr = 99 };
-	struct side comm = {
-		.kind = SIDE_COMM, .pid = 10, .tid = 11, .u.comm.name = "wor\nker"
+	static const struct side comm[] = {
+		{ .kind = SIDE_COMM, .pid = 10, .tid = 11, .u.comm.name = "wor\nker" },
+		{ .kind = SIDE_COMM, .pid = 10, .tid = 10, .u.comm.name = "seventy" },
+		{ .kind = SIDE_COMM,
+		  .pid = 10,
+		  .tid = 10,
+		  .u.comm = { .name = "Ma\nin", .thread = true } },
 	};
 	struct err err = {};
 	struct sink s;
@@ -57,7 +62,8 @@ static void write_recording(struct fixture *f, int compress)
 	setenv("PYSAMPLED_BUILDID_DIR", f->dir, 1);
 	snprintf(f->path, sizeof(f->path), "%s/a.data", f->dir);
 	assert_int_equal(sink_open(&s, sink_pick(NULL, f->path), f->path, &session, &err), 0);
-	s.ops->side(&s, &comm);
+	for (size_t i = 0; i < ARRAY_SIZE(comm); i++)
+		s.ops->side(&s, &comm[i]);
 	s.ops->sample(&s, &smp, &(struct stack){ 4, frames });
 	smp.event = 1;
 	s.ops->sample(&s, &smp, &(struct stack){ 5, frames });
@@ -71,8 +77,9 @@ static char told[16384];
 static int tell_side(struct sink *s, const struct side *side)
 {
 	if (side->kind == SIDE_COMM)
-		snprintf(told + strlen(told), sizeof(told) - strlen(told), "%d/%d=%s\n",
-			 side->pid, side->tid, side->u.comm.name);
+		snprintf(told + strlen(told), sizeof(told) - strlen(told), "%d/%d%s=%s\n",
+			 side->pid, side->tid, side->u.comm.thread ? " title" : "",
+			 side->u.comm.name);
 	return 0;
 }
 
@@ -148,7 +155,8 @@ static void expect_all(void)
 		 "|gr\303\266\303\237e<locals>.\360\237\220\215:<string>:1:0|%s:?:7:7",
 		 hell);
 	snprintf(want, sizeof(want),
-		 "10/11=wor?ker\n10/11 0 at=1000 n=7 prov=%d addr=99%s\n"
+		 "10/11=wor?ker\n10/10=seventy\n10/10=seventy\n10/10 title=Ma?in\n"
+		 "10/11 0 at=1000 n=7 prov=%d addr=99%s\n"
 		 "10/11 1 at=1000 n=7 prov=%d addr=99%s|[late]\n"
 		 "10/11 1 at=1000 n=7 prov=%d addr=99|[unknown]\n",
 		 PROV_EXACT, python, PROV_LATE, python, PROV_NOPYTHON);

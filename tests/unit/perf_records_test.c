@@ -157,8 +157,43 @@ static void names(void **state)
 	buf_u8(&want, 0);
 	want_id(PID, TID, 5);
 	check();
-	comm.tid = PID; /* but not for the process */
+}
+
+static void want_leader(const char *name, const char *title)
+{
+	want_header(PERF_RECORD_COMM, 0, 16 + 32 + 32);
+	want_u32(PID, PID);
+	buf_put(&want, name, strlen(name) + 1);
+	buf_put(&want, title, strlen(title));
+	buf_zero(&want, 31 - strlen(name) - strlen(title));
+	want_id(PID, PID, 5);
+}
+
+/* The process keeps the kernel's name; the main thread's own stands behind it, whichever is told
+ * first. */
+static void main_threads(void **state)
+{
+	struct side comm = side_of(SIDE_COMM);
+
+	known();
+	comm.tid = PID;
+	for (int i = 0; i < 2; i++) {
+		comm.u.comm.name = "MainThread";
+		comm.u.comm.thread = true;
+		put(&comm);
+		if (i)
+			want_leader("a name longer t", "MainThread");
+		check();
+		comm.u.comm.name = "a name longer than sixteen";
+		comm.u.comm.thread = false;
+		put(&comm);
+		want_leader("a name longer t", "MainThread");
+		check();
+	}
+	comm.u.comm.exec = true;
 	put(&comm);
+	want_comm(PERF_RECORD_MISC_COMM_EXEC, PID, "a name longer t");
+	want_symbols(PID, 5);
 	check();
 }
 
@@ -749,6 +784,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(names),
+		TEST(main_threads),
 		TEST(exec),
 		TEST(maps),
 		TEST(maps_with_build_ids),
