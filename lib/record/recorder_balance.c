@@ -141,15 +141,6 @@ static struct book book_of(const struct recorder *r, size_t e)
 	return b;
 }
 
-/* Why, and what to do. Readers that rest leave the kernel's rings full. */
-static const char *remedy(const struct recorder *r)
-{
-	if (STATS_GET(r->session->stats, shed))
-		return "reading rested while holding the targets cost too much (shed); raise "
-		       "--hold-budget, or take fewer samples (-F, -c)";
-	return event_place_remedy(&r->place_facts, r->plan.wide ? PLACE_CPUS : r->place);
-}
-
 void recorder_balance(const struct recorder *r, struct recorder_summary *ret)
 {
 	struct book books[SESSION_MAX_EVENTS] = { 0 };
@@ -173,7 +164,7 @@ void recorder_balance(const struct recorder *r, struct recorder_summary *ret)
 	note_say(&r->o.note,
 		 "no sample stands for %.1f %% of what the events counted (uncounted): %s%s",
 		 100 * (double)ret->uncounted / expected,
-		 remedy(r),
+		 event_place_remedy(&r->place_facts, r->plan.wide ? PLACE_CPUS : r->place),
 		 part ? "; or the kernel's ticks tell user time wrongly, as of threads that "
 			"run for less than a tick at a time" :
 			"");

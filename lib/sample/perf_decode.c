@@ -6,6 +6,8 @@
 #include "arch/arch.h"
 #include "sample/perf_cursor.inc.h"
 
+enum { WITNESS_TRAILER = PERF_TRAILER - 8 };
+
 /* PERF_FORMAT_GROUP, ID and both times. */
 static void take_reads(struct perf_cursor *c, struct perf_sample *s)
 {
@@ -207,16 +209,39 @@ static int decode_body(struct perf_cursor *c, const struct perf_event_header *h,
 	}
 }
 
+/* Records of perf_event_witness() end without a CPU: it has none in its samples. Which event
+ * tells what a ring lost is chance. */
+static bool is_of_witness(const struct perf_event_header *h)
+{
+	size_t body = h->type == PERF_RECORD_LOST ? 16 : h->type == PERF_RECORD_THROTTLE ? 24 : 0;
+
+	return body && h->size == sizeof(*h) + body + WITNESS_TRAILER;
+}
+
+static void witness_trailer(const unsigned char *end, struct perf_trailer *ret)
+{
+	unsigned char whole[PERF_TRAILER] = { 0 };
+
+	memcpy(whole, end, 16);
+	memcpy(whole + 24, end + 16, 8);
+	perf_decode_trailer(whole, ret);
+}
+
 int perf_decode_side(const struct perf_event_header *h, struct side *ret)
 {
 	struct perf_cursor c = perf_body(h);
+	const bool witness = is_of_witness(h);
+	const size_t n = witness ? WITNESS_TRAILER : PERF_TRAILER;
 	struct perf_trailer t;
 
 	*ret = (struct side){ 0 };
-	if (c.left < PERF_TRAILER)
+	if (c.left < n)
 		return -EBADMSG;
-	c.left -= PERF_TRAILER;
-	perf_decode_trailer(c.p + c.left, &t);
+	c.left -= n;
+	if (witness)
+		witness_trailer(c.p + c.left, &t);
+	else
+		perf_decode_trailer(c.p + c.left, &t);
 	ret->pid = t.pid;
 	ret->tid = t.tid;
 	ret->time = t.time;

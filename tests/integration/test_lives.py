@@ -206,10 +206,10 @@ def test_who_slept_brings_no_time_from_before(py):
 
 
 @harness.one_python
-def test_what_is_missing_for_the_hold_budget_is_blamed_on_it(py):
-    """Rings of the kernel run full while readers rest."""
+def test_what_rings_lose_while_readers_rest_is_lost(py):
+    """And not uncounted, whichever of a ring's events tells of it."""
     harness.need_fifo()
     run = Recorder("-e", "page-faults", "-c", 1, "--hold-budget", 1, "-o", "a.folded", "--", *py.command(), SCRIPT, "fork", 3, 2).wait().ok()
-    enough(run.n("shed") > 0 and "(uncounted)" in run.err, "nothing is missing: %s", run)
-    line = next(line for line in run.err.splitlines() if "(uncounted)" in line)
-    check("raise --hold-budget" in line and "too busy" not in line, "%s", line)
+    enough(run.n("shed") > 0 and run.n("lost") > 100, "nothing is missing: %s", run)
+    check(run.n("uncounted") < 0.02 * run.n("lost"), "uncounted: %s", run)
+    check("(uncounted)" not in run.err, "%s", run)

@@ -421,6 +421,34 @@ static void side_lost_and_throttled(void **state)
 	assert_int_equal(side(&r, &s), -ENOENT);
 }
 
+/* Any event of a ring may tell what it lost, also the witness, whose records end without a CPU. */
+static void side_of_the_witness(void **state)
+{
+	static const uint32_t types[] = { PERF_RECORD_LOST, PERF_RECORD_THROTTLE };
+	struct record r;
+	struct side s;
+
+	for (size_t i = 0; i < 2; i++) {
+		record_begin(&r, types[i], 0);
+		record_u64(&r, 1);
+		record_u64(&r, 500);
+		if (i)
+			record_u64(&r, 3);
+		record_u32(&r, 70, 71);
+		record_u64(&r, 5);
+		record_u64(&r, 99);
+		assert_int_equal(side(&r, &s), 0);
+		assert_int_equal(s.kind, i ? SIDE_THROTTLE : SIDE_LOST);
+		if (!i)
+			assert_int_equal(s.u.lost.n, 500);
+		assert_int_equal(s.pid, 70);
+		assert_int_equal(s.tid, 71);
+		assert_int_equal(s.time, 5);
+		assert_int_equal(s.cpu, 0);
+		assert_false(s.announced);
+	}
+}
+
 /*
  * Damage. Each record lies in memory of exactly its size: sanitizers watch.
  */
@@ -548,6 +576,7 @@ int main(void)
 		cmocka_unit_test(string_without_end),
 		cmocka_unit_test(side_tasks),
 		cmocka_unit_test(side_lost_and_throttled),
+		cmocka_unit_test(side_of_the_witness),
 		cmocka_unit_test(every_prefix),
 		cmocka_unit_test(random_flips),
 		cmocka_unit_test(names_of_programs),
