@@ -85,6 +85,23 @@ static int pick_one(struct record_options *o, size_t i)
 	return 0;
 }
 
+/* An output where what another one finds in its place is kept would be moved away, or replaced. */
+static int check_old(const struct record_options *o)
+{
+	char old[PATH_MAX + 4];
+
+	for (size_t i = 0; i < o->n_outputs; i++) {
+		snprintf(old, sizeof(old), "%s.old", o->path[i]);
+		for (size_t k = 0; o->format[i]->needs & SINK_KEEPS_OLD && k < o->n_outputs; k++)
+			if (is_same(old, o->path[k]))
+				return cmd_fail(EXIT_USAGE,
+						"output '%s' is where an old '%s' is kept: "
+						"name it otherwise",
+						o->path[k], o->path[i]);
+	}
+	return 0;
+}
+
 /* What only perf.data honours. */
 static int check_perf(const struct record_options *o)
 {
@@ -172,6 +189,8 @@ int outputs_pick(struct record_options *o)
 		name_output(o);
 	for (size_t i = 0; r == 0 && i < o->n_outputs; i++)
 		r = pick_one(o, i);
+	if (r == 0)
+		r = check_old(o);
 	if (r == 0)
 		r = check_mode(o);
 	if (r == 0)

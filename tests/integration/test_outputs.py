@@ -754,6 +754,9 @@ def test_two_outputs_are_two_files():
     for a, b in (("x.data", "./x.data"), ("x.folded", "d/../x.folded"), ("x.folded", "y.txt"), ("n.html", os.path.join(home, "n.html"))):
         run = pysampled("-o", a, "-o", b, "--", "true", home=home).ok(2)
         check("output '%s' is named twice, also as %s" % (b, a) in run.err, "%s and %s: %s", a, b, run.err)
+    for pair in ("x.data", "x.data.old"), ("d/../x.data.old", "x.data"):
+        run = pysampled(*[word for path in pair for word in ("-o", path, "--format", "perf")], "--", "true", home=home).ok(2)
+        check("x.data.old' is where an old 'x.data' is kept" in run.err, "%s: %s", pair, run.err)
     equal(sorted(os.listdir(home)), ["d", "x.data", "x.folded", "y.txt"], "files")
     with open(os.path.join(home, "x.data")) as file:
         equal(file.read(), "old", "the recording of before")
