@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -130,16 +131,20 @@ static void print_counters(const struct stats *s)
 			fprintf(stderr, "pysampled: %s=%" PRIu64 " (%s)\n", name, value, text);
 }
 
-/* In MiB. Not from getrusage(): that still knows what was before our exec. */
+/* In MiB. getrusage() still knows what was before our exec: it is asked only where no file can
+ * be opened. */
 static double peak_rss(void)
 {
 	_cleanup_free_ char *text = NULL;
 	const char *p = NULL;
+	struct rusage use;
 	size_t n;
 
 	if (proc_read_file("/proc/self/status", &text, &n) == 0)
 		p = strstr(text, "VmHWM:");
-	return p ? strtod(p + 6, NULL) / 1024 : 0;
+	if (p)
+		return strtod(p + 6, NULL) / 1024;
+	return getrusage(RUSAGE_SELF, &use) == 0 ? (double)use.ru_maxrss / 1024 : 0;
 }
 
 /* In seconds, of pysampled and of the processes that read files for it. */

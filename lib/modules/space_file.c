@@ -316,7 +316,7 @@ int space_open(const struct space *sp, const struct space_map *m, int *root,
 		o->fd = o->root = -1;
 	}
 	later_release(l);
-	if (!proc_is_short(fd))
+	if (!proc_is_short(fd) && fd != -EAGAIN) /* as opener_map() says that nobody opens */
 		return fd;
 	ran_out(sp->of);
 	return -EAGAIN;

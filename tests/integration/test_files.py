@@ -165,6 +165,16 @@ def test_without_a_process_that_reads_nobody_else_does(py):
     check("(ulimit -u)" in run.err and "is no CPython" not in run.err, "why is not told: %s", run)
 
 
+@each(limit=["4096:", "4096"])
+@one_python
+def test_files_that_may_not_grow(py, limit):
+    """'ulimit -f' limits the memory in which names are handed over, too. A soft limit is raised, a hard one is told."""
+    target = Target(py, "groundtruth.py", "--us", 50)
+    run = harness.pysampled("dump", "-p", target.pid, wrapper=[harness.need_command("prlimit"), "--fsize=" + limit]).ok()
+    equal(("spin_" in run.out, "(ulimit -f) ran out" in run.err), (limit == "4096:", limit == "4096"),
+          "names, and why there are none, of %s" % run)
+
+
 @each(command=["doctor", "dump", "out.folded", "out.data"])
 @one_python
 def test_the_recorder_reads_no_file_of_a_target(py, command):
