@@ -5,7 +5,9 @@
  *
  * To be preloaded into pysampled. FAULTS names a file that holds a struct faults: which calls
  * are counted, and which of them fails; the program then counts there, and writes down where
- * it was when one failed. tests/integration/test_faults.py fails each in turn.
+ * it was when one failed. tests/integration/test_faults.py fails each in turn, or some of each
+ * site: calls are of one site if the chains of their callers are the same. A site has the same
+ * number in each run, for it is made of the places in the files that are mapped.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,6 +19,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -27,76 +30,197 @@
 
 enum kind { ALLOC, MAP, OPEN, WRITE, THREAD, DESCRIPTOR, EVENT };
 
-enum { MOST_CALLERS = 24 };
+enum { MOST_CALLERS = 64, MOST_SITES = 4096, MOST_ENV = 512 };
 
-/* Shared with the test: four numbers of eight bytes that it writes, the rest is ours. */
+#define ELSEWHERE (UINT64_C(1) << 63) /* of a place: its file is not the program's */
+
+/* Shared with the test: five numbers of eight bytes that it writes, the rest is ours. */
 struct faults {
-	uint64_t kinds; /* bit (1 << kind): calls of this kind count */
-	uint64_t first; /* the number of the call that fails, from 1; 0: none */
-	uint64_t n;	/* how many fail from there on */
-	uint64_t error; /* errno of those that fail; 0: the usual one of its kind */
-	uint64_t calls, failed;
-	uint64_t base; /* where the program lies */
-	uint64_t n_callers, caller[MOST_CALLERS];
+	uint64_t kinds;	    /* bit (1 << kind): calls of this kind count */
+	uint64_t site;	    /* whose calls @first counts; 0: all calls */
+	uint64_t first;	    /* the number of the call that fails, from 1; 0: none */
+	uint64_t all_after; /* 1: each later call fails too, of whatever site */
+	uint64_t by_site;   /* 1: each site's calls are counted */
+	uint64_t calls, failed, lost; /* lost: calls of sites that there is no room for */
+	uint64_t n_callers, caller[MOST_CALLERS]; /* of the first that failed: places in files */
+	struct {
+		uint64_t site, calls;
+	} sites[MOST_SITES];
+};
+
+struct callers {
+	int n;
+	uint64_t site;
+	uint64_t at[MOST_CALLERS];
 };
 
 static struct faults none, *faults = &none;
+static char preload[4096];	     /* "LD_PRELOAD=" and our own file */
 static int full = -1;		     /* a device that has no room */
 static _Thread_local int inside = 0; /* our own calls do not count */
 
-static int base_of_program(struct dl_phdr_info *info, size_t size, void *arg)
+static uint64_t mix(uint64_t hash, uint64_t value)
 {
-	(void)size;
-	*(uint64_t *)arg = info->dlpi_addr;
-	return 1; /* the first is the program */
+	hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+	return hash ^ hash >> 32;
 }
 
-static void note_callers(void)
+/* The file that lies at @at: where it begins, and its name. */
+static const char *file_at(void *at, uint64_t *base)
+{
+#if __GLIBC_PREREQ(2, 35)
+	struct dl_find_object file; /* found without a lock, which a fork could keep */
+
+	if (_dl_find_object(at, &file) < 0)
+		return NULL;
+	*base = file.dlfo_link_map->l_addr;
+	return file.dlfo_link_map->l_name;
+#else
+	Dl_info file;
+
+	if (!dladdr(at, &file))
+		return NULL;
+	*base = (uint64_t)(uintptr_t)file.dli_fbase;
+	return file.dli_fname;
+#endif
+}
+
+/* Adds a caller. One that is there already says only how deep a recursion is. */
+static void add_caller(struct callers *c, void *address)
+{
+	uint64_t base, at;
+	const char *name = file_at(address, &base);
+
+	if (!name)
+		return;
+	at = (uint64_t)(uintptr_t)address - base;
+	if (base != _r_debug.r_map->l_addr)
+		at |= ELSEWHERE;
+	for (int i = 0; i < c->n; i++)
+		if (c->at[i] == at)
+			return;
+	c->at[c->n++] = at;
+	c->site = mix(c->site, at);
+	for (; *name; name++)
+		c->site = mix(c->site, (unsigned char)*name);
+}
+
+static void who_calls(struct callers *c)
 {
 	void *at[MOST_CALLERS];
 	int n;
 
 	inside++;
 	n = backtrace(at, MOST_CALLERS);
-	inside--;
+	*c = (struct callers){ .site = 1 };
 	for (int i = 0; i < n; i++)
-		faults->caller[i] = (uint64_t)(uintptr_t)at[i];
-	faults->n_callers = (uint64_t)n;
+		add_caller(c, at[i]);
+	inside--;
+}
+
+/* The number of this call among those of its site. */
+static uint64_t count(uint64_t site)
+{
+	for (uint64_t i = 0; i < MOST_SITES; i++) {
+		uint64_t *of = &faults->sites[(site + i) % MOST_SITES].site, was = 0;
+
+		if (__atomic_compare_exchange_n(of, &was, site, 0, __ATOMIC_RELAXED,
+						__ATOMIC_RELAXED) ||
+		    was == site)
+			return __atomic_add_fetch(of + 1, 1, __ATOMIC_RELAXED);
+	}
+	__atomic_add_fetch(&faults->lost, 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+/* Counts this call, at its site too if sites are told apart; true if it is the one that fails.
+ */
+static int is_chosen(void)
+{
+	uint64_t call = __atomic_add_fetch(&faults->calls, 1, __ATOMIC_RELAXED);
+	struct callers callers;
+
+	if (faults->by_site) {
+		who_calls(&callers);
+		call = count(callers.site);
+		if (callers.site != faults->site)
+			return 0;
+	}
+	return faults->first && call == faults->first;
+}
+
+static void note_callers(void)
+{
+	struct callers callers;
+
+	who_calls(&callers);
+	memcpy(faults->caller, callers.at, sizeof(faults->caller));
+	faults->n_callers = (uint64_t)callers.n;
 }
 
 /* True if this call fails, with errno set. */
 static int fails(enum kind kind, int error)
 {
-	uint64_t call;
-
 	if (inside || !(faults->kinds >> kind & 1))
 		return 0;
-	call = __atomic_add_fetch(&faults->calls, 1, __ATOMIC_RELAXED);
-	if (!faults->first || call < faults->first || call - faults->first >= faults->n)
+	if (!is_chosen() &&
+	    !(faults->all_after && __atomic_load_n(&faults->failed, __ATOMIC_RELAXED)))
 		return 0;
 	if (__atomic_fetch_add(&faults->failed, 1, __ATOMIC_RELAXED) == 0)
 		note_callers();
-	errno = faults->error ? (int)faults->error : error;
+	errno = error;
 	return 1;
+}
+
+#define REAL(name) ((__typeof__(&name))real(#name))
+
+static void *real(const char *name)
+{
+	void *ret;
+
+	inside++;
+	ret = dlsym(RTLD_NEXT, name);
+	inside--;
+	return ret;
 }
 
 __attribute__((constructor)) static void begin(void)
 {
-	const char *path = getenv("FAULTS");
+	const char *path = getenv("FAULTS"), *preloaded = getenv("LD_PRELOAD");
 	int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
 	void *map, *warm[1];
 
-	unsetenv("LD_PRELOAD"); /* what pysampled starts is not tested */
+	if (preloaded)
+		snprintf(preload, sizeof(preload), "LD_PRELOAD=%s", preloaded);
+	unsetenv("LD_PRELOAD"); /* other programs that pysampled starts are not tested */
 	full = open("/dev/full", O_WRONLY | O_CLOEXEC);
 	backtrace(warm, 1); /* loads what it needs */
 	map = fd < 0 ? MAP_FAILED :
 		       mmap(NULL, sizeof(*faults), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (fd >= 0)
 		close(fd);
-	if (map == MAP_FAILED)
-		return;
-	dl_iterate_phdr(base_of_program, &((struct faults *)map)->base);
-	faults = map;
+	if (map != MAP_FAILED)
+		faults = map;
+}
+
+/* pysampled's helpers are the program once more, and are tested with it. */
+int execve(const char *path, char *const argv[], char *const envp[])
+{
+	static __typeof__(&execve) next;
+	char *env[MOST_ENV];
+	int n = 0;
+
+	if (!next)
+		next = REAL(execve);
+	if (strcmp(path, "/proc/self/exe") != 0)
+		return next(path, argv, envp);
+	while (envp[n] && n < MOST_ENV - 2) {
+		env[n] = envp[n];
+		n++;
+	}
+	env[n] = preload;
+	env[n + 1] = NULL;
+	return next(path, argv, env);
 }
 
 /* ---- memory ---- */
@@ -118,18 +242,6 @@ void *calloc(size_t n, size_t each)
 void *realloc(void *p, size_t n)
 {
 	return fails(ALLOC, ENOMEM) ? NULL : __libc_realloc(p, n);
-}
-
-#define REAL(name) ((__typeof__(&name))real(#name))
-
-static void *real(const char *name)
-{
-	void *ret;
-
-	inside++;
-	ret = dlsym(RTLD_NEXT, name);
-	inside--;
-	return ret;
 }
 
 /* ---- calls of which nothing but the result differs; names are those of 64-bit offsets ----

@@ -1,5 +1,6 @@
 """Each call that can fail for want of something (memory, room, descriptors, threads, events) fails in turn, once or with all
-that follow: tests/faults.
+that follow: tests/faults. PYSAMPLED_FAULTS=all has each call fail; =sites up to three calls of each site, which is a chain of
+callers.
 
 Whatever fails, pysampled ends in time with a status of the contract, what it wrote can be read, and what is missing there is told.
 """
@@ -18,12 +19,14 @@ from harness import Target, check, each, enough, equal, need_command, need_root,
 
 KINDS = ("alloc", "map", "open", "write", "thread", "descriptor", "event")
 LIBRARY = os.path.join(harness.BUILD, "libfaults.so")
-WHOLE = os.environ.get("PYSAMPLED_FAULTS") == "all"  # set by tools/test --faults
+MODE = os.environ.get("PYSAMPLED_FAULTS")  # set by tools/test --faults
+WHOLE = MODE in ("all", "sites")
 TRIES = 4  # of each kind, unless all are tried
-EVER = 1 << 40
+COUNTED = 3 if MODE == "sites" else 1  # runs without a fault, for not each has each site
 FEW = 20  # samples, of which one may have no such names
 BRIEF_S, LONG_S = 0.25, 8  # of a recording, on an idle machine and on a very busy one
-FORM = struct.Struct("=8Q24Q")
+CALLERS, SITES = 64, 4096
+FORM = struct.Struct("=9Q%dQ%dQ" % (CALLERS, 2 * SITES))
 TREES = ("a.pb.gz", "a.speedscope.json", "a.gecko.json", "a.html")  # whole files, written from one tree
 HERE = ("-F", 1999, "--hold-budget", 100)
 COMMANDS = {"data": ("-o", "a.data"), "folded": ("-o", "a.folded"), "stop": ("--capture", "stop", "-o", "a.folded"),
@@ -32,25 +35,34 @@ COMMANDS = {"data": ("-o", "a.data"), "folded": ("-o", "a.folded"), "stop": ("--
 
 
 class Fault:
-    """Has call number first of a kind fail in a pysampled that is run meanwhile; 0: only counts them."""
+    """Has a call of a kind fail in a pysampled that is run meanwhile, or it and all later ones: the first of a site, or of
+    all calls if the site is None. 0: only counts them."""
 
-    def __init__(self, kind, first=0, n=1):
-        self.kind, self.first = kind, first
+    def __init__(self, kind, first=0, all_after=False, site=None, by_site=False):
+        self.kind, self.first, self.all_after, self.site = kind, first, all_after, site
         self.path = os.path.join(harness.folder(), "faults")
         with open(self.path, "wb") as file:
-            file.write(FORM.pack(1 << KINDS.index(kind), first, n, *[0] * 29))
+            head = 1 << KINDS.index(kind), site or 0, first, all_after, by_site or site is not None
+            file.write(FORM.pack(*head, *[0] * (4 + CALLERS + 2 * SITES)))
 
     def seen(self):
-        """(calls, how many failed, where the first was: offsets in the program)."""
         with open(self.path, "rb") as file:
-            _, _, _, _, calls, failed, base, n, *at = FORM.unpack(file.read(FORM.size))
-        return calls, failed, [a - base for a in at[:n] if 0 <= a - base < 1 << 24]
+            _, _, _, _, _, self.calls, self.failed, lost, n, *rest = FORM.unpack(file.read(FORM.size))
+        equal(lost, 0, "calls of sites that there was no room for")
+        self.at = [a for a in rest[:n] if a < 1 << 63]
+        sites = rest[CALLERS:]
+        self.sites = {site: calls for site, calls in zip(sites[::2], sites[1::2]) if site}
+        return self
 
     def __str__(self):
-        calls, failed, at = self.seen()
-        names = subprocess.run(["addr2line", "-s", "-e", harness.PYSAMPLED] + [hex(a - 1) for a in at], stdout=subprocess.PIPE,
-                               text=True).stdout.split("\n")
-        return "%s call %d of %d, %d failed, at %s" % (self.kind, self.first, calls, failed, " < ".join(filter(None, names)))
+        self.seen()
+        names = subprocess.run(["addr2line", "-s", "-f", "-e", harness.PYSAMPLED] + [hex(a - 1) for a in self.at],
+                               stdout=subprocess.PIPE, text=True).stdout.split("\n")
+        which = "call %d of %d" % (self.first, self.calls)
+        if self.site is not None:
+            which = "call %d of %d of a site" % (self.first, self.sites.get(self.site, 0))
+        return "%s %s%s, %d failed, at %s" % (self.kind, which, " and all after" * self.all_after, self.failed,
+                                              " < ".join("%s %s" % pair for pair in zip(names[::2], names[1::2])))
 
 
 def run(fault, target, command, home, took=BRIEF_S):
@@ -108,10 +120,11 @@ def missing(command, ended, home):
 def judge(fault, target, command, home, usual, took):
     empty(home)
     ended = run(fault, target, command, home, took)
-    calls, failed, _ = fault.seen()
+    failed = fault.seen().failed
     check(ended.rc in (0, 1, 5), "%s", ended)
     said = plain(ended.err) - usual
     told = any(" " in line for line in said)
+    check("rss=0.0MiB" not in ended.err, "it had no memory at all: %s", ended)
     if ended.rc:
         check(told, "not a word of why: %s", ended)
     elif failed and not told:
@@ -141,11 +154,25 @@ def dealt(function):
     return function if WHOLE else harness.dealt(function)
 
 
-def numbers(calls, chance):
-    """Which calls are failed: all, or one of each of so many parts."""
-    if WHOLE or calls <= TRIES:
-        return range(1, calls + 1)
-    return [chance.randint(calls * i // TRIES + 1, calls * (i + 1) // TRIES) for i in range(TRIES)]
+def some_of(calls):
+    """The first, the second and one of the last calls of a site. Not the last: not each run has as many."""
+    return sorted({1, min(2, calls), calls - calls // 8})
+
+
+def chosen(kind, counts, chance):
+    """The faults that are tried: of each call, of each site, or of some sites."""
+    if MODE == "all":
+        return [Fault(kind, first, first % 2 == 0) for first in range(1, counts[0].calls + 1)]
+    sites = {}
+    for count in counts:
+        for site, calls in count.sites.items():
+            sites[site] = min(calls, sites.get(site, calls))
+    if MODE == "sites":
+        calls = [(site, first) for site in sorted(sites) for first in some_of(sites[site])]
+    else:
+        some = sorted(sites) if len(sites) <= TRIES else chance.sample(sorted(sites), TRIES)
+        calls = [(site, chance.choice(some_of(sites[site]))) for site in some]
+    return [Fault(kind, first, i % 2, site) for i, (site, first) in enumerate(calls)]
 
 
 @dealt
@@ -159,10 +186,12 @@ def test_a_call_that_fails(py, kind, command):
     need_command("perf")
     target = spinning(py)
     home = harness.folder(0o777)
-    count = Fault(kind)
-    usual, took = plain(run(count, target, command, home).ok().err), BRIEF_S
-    calls, chance = count.seen()[0], random.Random(command + kind)
-    check(calls, "no call was counted: is %s there?", os.path.relpath(LIBRARY, harness.ROOT))
+    counts = [Fault(kind, by_site=True) for _ in range(COUNTED)]
+    usual, took = set(), BRIEF_S
+    for count in counts:
+        empty(home)
+        usual |= plain(run(count, target, command, home).ok().err)
+        check(count.seen().calls, "no call was counted: is %s there?", os.path.relpath(LIBRARY, harness.ROOT))
     empty(home)
     ended = run(Fault(kind), target, command, home, took).ok()
     while command != "dump" and ended.n("samples") < 2 * FEW and took < LONG_S:
@@ -172,18 +201,19 @@ def test_a_call_that_fails(py, kind, command):
     usual |= plain(ended.err)
     enough(command == "dump" or ended.n("samples") >= FEW, "too few samples: %s", ended)
     equal(missing(command, ended, home), [], "what is missing without a fault")
-    statuses, wrong = [], []
-    for first in numbers(calls, chance):
+    statuses, wrong, idle = [], [], 0
+    for fault in chosen(kind, counts, random.Random(command + kind)):
         if len(statuses) % 100 == 99:
             harness.end(target.process)
             target = spinning(py)  # they don't live for ever
-        fault = Fault(kind, first, 1 if first % 2 else EVER)
         try:
             statuses.append(judge(fault, target, command, home, usual, took))
+            idle += not fault.failed
         except AssertionError as error:
             wrong.append("%s: %s" % (fault, error))
     check(not wrong, "%d of %d: %s", len(wrong), len(wrong) + len(statuses), "\n".join(wrong))
-    return "%d calls, %d failed in turn, %d of them ended it" % (calls, len(statuses), sum(1 for s in statuses if s))
+    return "%d calls of %d sites, %d faults, %d of them not met, %d ended it" % (
+        counts[0].calls, len(set().union(*(count.sites for count in counts))), len(statuses), idle, sum(map(bool, statuses)))
 
 
 @each(command=["folded", "dump"])
@@ -191,5 +221,5 @@ def test_a_call_that_fails(py, kind, command):
 def test_no_thread_that_looks_is_told_as_such(py, command):
     """Not as a lack of memory."""
     target = Target(py, "groundtruth.py")
-    ran = run(Fault("thread", 1, EVER), target, command, harness.folder())
+    ran = run(Fault("thread", 1, True), target, command, harness.folder())
     check("no thread can be made" in ran.err and "ulimit -u" in ran.err, "the reason: %s", ran)
