@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "python/pyawaiter.h"
+#include "damage.h"
 #include "pytasks_made.h"
 
 enum { FUTURES = 7, CELLS = 8, CALLBACKS = 64 }; /* the most that are looked at */
@@ -22,6 +23,7 @@ struct fix {
 	raddr task_type, future_type;
 	raddr function, builtin, wrapper, method, partial, list, tuple;
 	raddr task; /* whose awaiter is looked for */
+	raddr truth; /* which that is */
 };
 
 static raddr an(struct fix *f, raddr type)
@@ -77,11 +79,27 @@ static enum pyawaiter find(struct fix *f, raddr *ret)
 	return pyawaiter_find(&f->m.w->base, &f->m.w->l, f->task, ret);
 }
 
+/* By enum pyawaiter; another one than the truth. */
+enum { OTHER = PYAWAITER_UNKNOWN + 1 };
+
+static struct damage damaged;
+
+static int look(void *arg)
+{
+	struct fix *f = arg;
+	raddr at = 0;
+	enum pyawaiter is = find(f, &at);
+
+	return is == PYAWAITER_ONE && at != f->truth ? OTHER : (int)is;
+}
+
 static void expect(struct fix *f, enum pyawaiter want)
 {
 	raddr at;
 
 	assert_int_equal(find(f, &at), want);
+	f->truth = 0;
+	damage_reads(&damaged, f->m.w, look, f);
 }
 
 static void expect_one(struct fix *f, raddr task)
@@ -90,6 +108,8 @@ static void expect_one(struct fix *f, raddr task)
 
 	assert_int_equal(find(f, &at), PYAWAITER_ONE);
 	assert_int_equal(at, task);
+	f->truth = task;
+	damage_reads(&damaged, f->m.w, look, f);
 }
 
 /* --- what is the same in each version --- */
@@ -538,12 +558,20 @@ static void test_callbacks(void **state)
 	each(false, has_a_list);
 }
 
+/* Of all looks above. */
+static void test_damage(void **state)
+{
+	damage_expect(&damaged,
+		      (uint64_t[DAMAGE_ENDS]){ 45539, 68403, 1372, 94348, 992, 0, 0, 0 });
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each),
 		cmocka_unit_test(test_sets),
 		cmocka_unit_test(test_callbacks),
+		cmocka_unit_test(test_damage),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

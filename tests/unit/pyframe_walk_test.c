@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "pyworld.h"
+#include "damage.h"
 
 static struct world *world(uint16_t version)
 {
@@ -83,6 +83,43 @@ static char letter_of(const struct pyframe *f)
 	return f->frame & PYFRAME_ENTRY ? 'e' : 'f';
 }
 
+/* --- one word that is another --- */
+
+static struct damage damaged_walks, damaged_finds;
+
+/* A walk of the thread at @ts, or a search for the one that bears @tid. */
+struct search {
+	struct world *w;
+	raddr ts;
+	uint64_t tid;
+	uint32_t max;
+};
+
+/* Its end, and whether it came as far as before. */
+static int look_at_walk(void *arg)
+{
+	struct search *s = arg;
+	struct pyframe f[16];
+	struct pywalk r = pyframe_walk(&s->w->base, &s->w->walk, s->ts, f, s->max);
+
+	return (int)r.end + (r.n == s->tid ? 0 : 4);
+}
+
+/* What it finds: the same, another one, none, too many, or no memory; and if nothing is sure. */
+static int look_for_thread(void *arg)
+{
+	struct search *s = arg;
+	struct pyframe_met_row rows[16];
+	struct pyframe_met met = { .row = rows, .cap = ARRAY_SIZE(rows) };
+	uint64_t unique = 0;
+	raddr ts;
+	int r = pyframe_find_thread(&s->w->base, &s->w->walk, s->tid, s->max, &met, &ts, &unique);
+
+	if (r == 0)
+		return ts == s->ts ? 0 : 1;
+	return r == -ESRCH ? (unique ? 2 : 3) : r == -ELOOP ? 4 : 5 + met.all;
+}
+
 static void check_walk(const struct walk_row *row)
 {
 	struct world *w = world(row->version);
@@ -112,6 +149,8 @@ static void check_walk(const struct walk_row *row)
 	assert_int_equal(r.cframe, pyoff_has(w->l.tstate.cframe) ?
 					   world_get(w, ts, w->l.tstate.cframe) :
 					   0);
+	damage_reads(&damaged_walks, w, look_at_walk,
+		     &(struct search){ w, ts, r.n, row->cap });
 	free(w);
 }
 
@@ -119,6 +158,8 @@ static void walks(void **state)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(walk_rows); i++)
 		check_walk(&walk_rows[i]);
+	damage_expect(&damaged_walks,
+		      (uint64_t[DAMAGE_ENDS]){ 5075, 785, 530, 1566, 104, 659, 1, 172 });
 }
 
 static void deepest_walk(void **state)
@@ -247,7 +288,7 @@ static void finds(void **state)
 		const struct find_row *row = &find_rows[i];
 		struct world *w = world(row->version);
 		uint64_t unique;
-		raddr ts[16], got;
+		raddr ts[16], got = 0;
 		int r;
 
 		draw_threads(w, row->threads, ts);
@@ -255,8 +296,12 @@ static void finds(void **state)
 				&unique);
 		if (r != row->ret || (r == 0 && got != ts[row->at]))
 			fail_msg("row %zu \"%s\": %d", i, row->threads, r);
+		damage_reads(&damaged_finds, w, look_for_thread,
+			     &(struct search){ w, got, row->tid, row->max });
 		free(w);
 	}
+	damage_expect(&damaged_finds,
+		      (uint64_t[DAMAGE_ENDS]){ 785, 173, 277, 196, 175, 761, 0, 0 });
 }
 
 static int find(struct world *w, uint64_t tid, uint64_t *unique)

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "python/pygil.h"
-#include "pyworld.h"
+#include "damage.h"
 
 static const uint16_t versions[] = { 0x0309, 0x030a, 0x030b, 0x030c, 0x030d, 0x030e, 0x030f };
 
@@ -55,12 +55,32 @@ static struct fixture make(uint16_t version)
 	return f;
 }
 
+static struct damage damaged;
+
+/* What was known before. */
+struct known {
+	struct fixture *f;
+	uint64_t holder;
+};
+
+static int look_again(void *arg)
+{
+	const struct known *k = arg;
+	struct pygil_look ret;
+	int r = pygil_read(&k->f->w->base, &k->f->gils, 0, &ret);
+
+	if (r == 0)
+		return ret.holder == k->holder ? 0 : ret.holder ? 1 : 2;
+	return r == -EAGAIN ? 3 : r == -EBADMSG ? 4 : r == -EFAULT ? 5 : 6;
+}
+
 static struct pygil_look look(struct fixture *f, int want)
 {
 	struct pygil_look ret;
 
 	assert_int_equal(pygil_read(&f->w->base, &f->gils, 0, &ret), want);
 	assert_int_equal(ret.known, want == 0);
+	damage_reads(&damaged, f->w, look_again, &(struct known){ f, ret.holder });
 	return ret;
 }
 
@@ -258,6 +278,13 @@ static void of_no_state_nothing_is_known(void **state)
 	free(f.w);
 }
 
+/* Of all looks above. */
+static void damage(void **state)
+{
+	damage_expect(&damaged,
+		      (uint64_t[DAMAGE_ENDS]){ 1054, 148, 32, 1510, 1414, 0, 0, 0 });
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -271,6 +298,7 @@ int main(void)
 		cmocka_unit_test(where_it_is_not_told_there_is_none),
 		cmocka_unit_test(a_held_thread_has_it_or_not),
 		cmocka_unit_test(of_no_state_nothing_is_known),
+		cmocka_unit_test(damage),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

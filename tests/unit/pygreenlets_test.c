@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "python/pygreenlets.h"
+#include "damage.h"
 #include "pytasks_made.h"
 
 enum {
@@ -99,6 +100,30 @@ static int find(struct fix *f, uint64_t until_ns, struct pygreenlets *ret)
 	return pygreenlets_find(&f->m.w->base, &f->m.w->l, f->m.w->runtime, until_ns, ret);
 }
 
+static struct damage damaged_lists, damaged_greenlets;
+
+/* How many that there are. */
+struct known {
+	struct fix *f;
+	size_t n;
+	const raddr *at;
+};
+
+static int look_at_lists(void *arg)
+{
+	struct known *k = arg;
+	struct pygreenlets g;
+	int r = find(k->f, UINT64_MAX, &g);
+	bool same = g.n == k->n && !memcmp(g.at, k->at, g.n * sizeof(*g.at));
+
+	if (r == 0)
+		r = (same ? 0 : g.n < k->n ? 1 : 2) + (g.cut ? 3 : 0);
+	else
+		r = r == -EBADMSG ? 6 : 7;
+	pygreenlets_deinit(&g);
+	return r;
+}
+
 /* They are these, ascending, and no other. */
 static void expect(struct fix *f, size_t n, const raddr want[], bool cut)
 {
@@ -111,6 +136,9 @@ static void expect(struct fix *f, size_t n, const raddr want[], bool cut)
 	assert_int_equal(g.cut, cut);
 	pygreenlets_deinit(&g);
 	assert_null(g.at);
+	if (n && f->m.w->next < WORLD_AT + WORLD_BYTES / 4)
+		damage_reads(&damaged_lists, f->m.w, look_at_lists,
+			     &(struct known){ f, n, want });
 }
 
 /* --- which there are --- */
@@ -263,9 +291,37 @@ static struct parked parked(struct fix *f)
 	return p;
 }
 
+/* Where it is, and how it was read before. */
+struct parked_known {
+	struct fix *f;
+	raddr at;
+	struct pyframe ret[PYGREENLET_FRAMES], was[3];
+};
+
+static int look_at_parked(void *arg)
+{
+	struct parked_known *k = arg;
+	int r = pygreenlets_read(&k->f->m.w->base, &k->f->m.w->l, &k->f->m.w->walk, k->at, k->ret);
+
+	if (r == 3)
+		return memcmp(k->ret, k->was, sizeof(k->was)) ? 1 : 0;
+	return r >= 0 ? 2 + (r > 3) : r == -EBADMSG ? 4 : r == -EFAULT ? 5 : 6;
+}
+
 static int read_it(struct fix *f, const struct parked *p, struct pyframe *ret)
 {
-	return pygreenlets_read(&f->m.w->base, &f->m.w->l, &f->m.w->walk, p->at, ret);
+	struct parked_known *k;
+	int r = pygreenlets_read(&f->m.w->base, &f->m.w->l, &f->m.w->walk, p->at, ret);
+
+	if (r != 3)
+		return r;
+	k = calloc(1, sizeof(*k));
+	k->f = f;
+	k->at = p->at;
+	memcpy(k->was, ret, sizeof(k->was));
+	damage_reads(&damaged_greenlets, f->m.w, look_at_parked, k);
+	free(k);
+	return r;
 }
 
 static void is_parked(struct fix *f)
@@ -341,11 +397,21 @@ static void test_read(void **state)
 	each(is_broken);
 }
 
+/* Of all looks above. */
+static void test_damage(void **state)
+{
+	damage_expect(&damaged_lists,
+		      (uint64_t[DAMAGE_ENDS]){ 33071, 9016, 0, 5522, 12450, 0, 1008, 3823 });
+	damage_expect(&damaged_greenlets,
+		      (uint64_t[DAMAGE_ENDS]){ 21580, 4459, 3455, 0, 1781, 234, 0, 0 });
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_find),
 		cmocka_unit_test(test_read),
+		cmocka_unit_test(test_damage),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,6 +19,7 @@ struct fix {
 	uint32_t version; /* last co_version given out */
 	raddr count;	  /* where the target counts code objects; 0: nowhere */
 	uint64_t last_id; /* of the copies so far */
+	int reads;
 	char refused;	  /* no copy of this one is taken */
 	char name[MAX_IDS];
 };
@@ -120,8 +121,13 @@ static inline void stack(struct fix *f, const char *codes, const int *unit)
 	world_stack(f->w, f->ts, letters, code, instr);
 }
 
+/* What a test does before each read, if it does. */
+static void (*before_read)(struct fix *f);
+
 static inline struct pystack_result read_result(struct fix *f)
 {
+	if (before_read)
+		before_read(f);
 	f->w->calls = 0;
 	return pystack_read(f->p, &f->t, &f->w->base, TID, INNER);
 }

@@ -13,7 +13,83 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "pystack_fix.h"
+#include "damage.h"
+#include "pystack_scenes.h"
+
+/*
+ * Before each read below: what a reader that knows nothing says if one word is another
+ */
+
+enum { WORDS = 4, READS = 16 }; /* of each read; of each target */
+
+static struct damage damaged;
+
+static struct another {
+	struct pystack *p;
+	struct pystack_target t;
+	const struct fix *f;
+	uint64_t sum; /* of what it says if no word is another */
+	uint32_t random;
+} another;
+
+static bool any_code(void *arg, uint64_t id, const struct pycode_copy *c)
+{
+	return true;
+}
+
+/* Of where its frames and activations are. */
+static uint64_t sum_of(const struct pystack_result *r)
+{
+	uint64_t sum = r->truncated + 2u * r->switching;
+
+	for (uint32_t i = 0; i < r->n; i++)
+		sum = 31 * sum + r->frames[i].lasti + (r->frames[i].flags << 20);
+	for (uint32_t i = 0; i < r->n_anchors; i++)
+		sum = 31 * sum + r->anchors[i].at + r->anchors[i].n;
+	return sum;
+}
+
+/* As another program, of which is known what kind of functions it has. */
+static struct pystack_result read_anew(struct another *a)
+{
+	const struct pystack *p = a->f->p;
+	struct pycompiled compiled = *pystack_compiled(a->f->p, a->f->t.program);
+
+	a->t.program += PYSTACK_SEVERAL;
+	if (compiled.program == a->f->t.program)
+		compiled.program = a->t.program;
+	*pystack_compiled(a->p, a->t.program) = compiled;
+	a->p->max_frames = p->max_frames;
+	pystack_know(a->p, p->known_at, p->known);
+	pystack_stands(a->p, &p->place);
+	return pystack_read(a->p, &a->t, &a->f->w->base, TID, INNER);
+}
+
+/* By enum pystack_end, of which PYSTACK_END_N is another stack. */
+static int look_anew(void *arg)
+{
+	struct another *a = arg;
+	struct pystack_result r = read_anew(a);
+
+	return r.end == PYSTACK_OK && sum_of(&r) != a->sum ? PYSTACK_END_N : (int)r.end;
+}
+
+static void damage_some(struct fix *f)
+{
+	struct pystack_result r;
+	int program = another.t.program;
+
+	if (++f->reads > READS)
+		return;
+	if (!another.p)
+		another.p = pystack_create(PYWALK_MAX_FRAMES, any_code, NULL);
+	another.f = f;
+	another.t = f->t;
+	another.t.program = program;
+	r = read_anew(&another);
+	another.sum = sum_of(&r);
+	damage_any(&damaged, f->w, look_anew, &another, WORDS, &another.random);
+}
 
 static void names_once(struct fix *f)
 {
@@ -740,18 +816,6 @@ static void torn_search(struct fix *f)
 	assert_string_equal(read_stack(f), "a3 b3");
 }
 
-static void put_top(struct fix *f, raddr top)
-{
-	uint32_t chunk = pyoff_get(f->w->l.tstate.datastack_chunk);
-
-	world_put(f->w, f->ts, (pyoff)AT(chunk + 8), top, 8);
-}
-
-static void put_chunk(struct fix *f, raddr at)
-{
-	world_put(f->w, f->ts, f->w->l.tstate.datastack_chunk, at, 8);
-}
-
 /* Whole stacks, all of them, but not the thread's. */
 static void stale_walks(struct fix *f)
 {
@@ -817,56 +881,6 @@ static void torn_ends(void **state)
 /*
  * The first instructions of an activation: it is published, and not filled in
  */
-
-/* "a" on "b", and C called by a enters an activation of e. */
-struct entered {
-	raddr cframe, before; /* of the new activation; of a's */
-	raddr frame;	      /* e's, on the data stack */
-	raddr gen;	      /* the exc_state of a generator that is alive, its frame */
-	raddr gen_frame;
-};
-
-static void put_exc(struct fix *f, raddr at)
-{
-	world_put(f->w, f->ts, f->w->l.tstate.exc_info, at, 8);
-}
-
-static void put_cframe(struct fix *f, raddr at, raddr frame, raddr previous)
-{
-	world_put(f->w, at, f->w->l.cframe.current_frame, frame, 8);
-	world_put(f->w, at, f->w->l.cframe.previous, previous, 8);
-}
-
-static struct entered entered(struct fix *f)
-{
-	const struct pylayout *l = &f->w->l;
-	struct entered e = { .cframe = world_take(f->w, 64) };
-	raddr gen = world_take(f->w, 256);
-
-	was_walked(f);
-	stack(f, "ab", NULL);
-	e.before = world_get(f->w, f->ts, l->tstate.cframe);
-	e.frame = world_frame_room(f->w, 'f');
-	world_frame(f->w, e.frame, 'f', code_of(f, 'e'),
-		    world_instr(f->w, code_of(f, 'e'), 0) - 2, 0);
-	put_top(f, f->w->stack);
-	e.gen = gen + pyoff_get(l->gen.exc_state);
-	e.gen_frame = gen + pyoff_get(l->gen.frame);
-	world_frame(f->w, e.gen_frame, 'g', code_of(f, 'g'),
-		    world_instr(f->w, code_of(f, 'g'), 3), 0);
-	world_put(f->w, gen, l->gen.exc_previous, f->ts + 16, 8);
-	put_exc(f, f->ts + 16);
-	world_put(f->w, f->ts, l->tstate.cframe, e.cframe, 8);
-	put_cframe(f, e.cframe, WORLD_NOWHERE, e.before);
-	return e;
-}
-
-/* No generator, and no frame of its own yet. */
-static void entered_generator(struct fix *f, const struct entered *e)
-{
-	put_top(f, e->frame);
-	put_exc(f, e->gen);
-}
 
 static void enters(struct fix *f)
 {
@@ -1010,18 +1024,6 @@ static void bare_greenlet(struct fix *f)
 	put_exc(f, f->ts + 16);
 	*pystack_compiled(f->p, PID) = (struct pycompiled){ .program = PID, .type = 16 };
 	assert_string_equal(read_stack(f), "broken");
-}
-
-/* 'e' is entered: its frame, which is returned, is published and has not begun; its link is @shim. */
-static raddr enter_by(struct fix *f, raddr shim)
-{
-	raddr e = world_frame_room(f->w, 'f');
-
-	world_frame(f->w, e, 'f', code_of(f, 'e'), world_instr(f->w, code_of(f, 'e'), 0),
-		    shim);
-	put_top(f, f->w->stack);
-	world_top(f->w, f->ts, e);
-	return e;
 }
 
 /* 3.13 for aarch64: e's frame is published, the shim behind it is left over. */
@@ -1463,15 +1465,6 @@ static void processes_are_apart(void **state)
 	assert_string_equal(read_stack(f), "x3 b3");
 	assert_int_equal(f->last_id, 4);
 	fix_destroy(f);
-}
-
-/* The fixture's thread has one more state, in an interpreter of its own; the old one. */
-static raddr enter_another(struct fix *f)
-{
-	raddr before = f->ts, interp = world_interp(f->w);
-
-	f->ts = world_thread(f->w, interp, INNER, false);
-	return before;
 }
 
 /* What lies lowest on the C stack is innermost, whichever state is the active one and
@@ -2093,18 +2086,6 @@ static void many_codes(void **state)
 	fix_destroy(f);
 }
 
-/* The stack @letters of pyworld.h, of functions @codes, each at its unit 3. */
-static void put_letters(struct fix *f, const char *letters, const char *codes)
-{
-	raddr code[WORLD_FRAMES] = { 0 }, instr[WORLD_FRAMES] = { 0 };
-
-	for (size_t i = 0; codes[i]; i++) {
-		code[i] = code_of(f, codes[i]);
-		instr[i] = world_instr(f->w, code[i], 3);
-	}
-	world_stack(f->w, f->ts, letters, code, instr);
-}
-
 /* throw() goes on into the generator that one delegates to without an activation for that one,
  * whose frame still says that C has entered it. */
 static void thrown(void **state)
@@ -2245,6 +2226,14 @@ static void warm_memory_is_resident(void **state)
 	fix_destroy(f);
 }
 
+/* Of all reads above. */
+static void reads_of_damaged_memory(void **state)
+{
+	damage_expect(&damaged,
+		      (uint64_t[DAMAGE_ENDS]){ 19131, 4968, 5446, 4629, 11705, 223, 0, 1490 });
+	pystack_destroy(another.p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -2295,8 +2284,10 @@ int main(void)
 		cmocka_unit_test(many_codes),
 		cmocka_unit_test(more_codes_than_room),
 		cmocka_unit_test(thrown),
+		cmocka_unit_test(reads_of_damaged_memory),
 	};
 
+	before_read = damage_some;
 	mallopt(M_PERTURB, 0); /* meson's MALLOC_PERTURB_ touches all memory */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

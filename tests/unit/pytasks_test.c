@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "damage.h"
 #include "pytasks_made.h"
 #include "remote/remote_pages.h"
 
@@ -19,11 +20,52 @@ enum {
 	CALLS_MAX = 200000, /* reads of one look, whatever is there */
 };
 
+static struct damage damaged_tasks, damaged_lists;
+
+/* A task, and what was read of it before. */
+struct known {
+	struct made *m;
+	const struct pytask *task;
+};
+
+static int look_at_task(void *arg)
+{
+	const struct known *k = arg;
+	const struct pytask_ref at = { k->m->task, k->m->slot };
+	struct pytask *t = calloc(1, sizeof(*t));
+	int r = pytasks_read(&k->m->w->base, &k->m->w->l, &k->m->w->walk, &at, t);
+
+	if (r == 0)
+		r = pytasks_same(t, k->task) ? 0 : 1 + (int)t->state;
+	else
+		r = r == -EBADMSG ? 5 : r == -EFAULT ? 6 : 7;
+	free(t);
+	return r;
+}
+
+static int look_at_list(void *arg)
+{
+	struct made *m = arg;
+	struct pytasks all;
+	int r = pytasks_find(&m->w->base, &m->w->l, m->w->runtime, &all);
+	bool same = all.n == 1 && all.task[0].at == m->task && all.task[0].slot == m->slot;
+
+	if (r == 0)
+		r = same ? 0 : 1 + (int)MIN(all.n, (size_t)2);
+	else
+		r = r == -EBADMSG ? 4 : r == -EFAULT ? 5 : 6;
+	pytasks_deinit(&all);
+	return r;
+}
+
 static int read_it(struct made *m, struct pytask *ret)
 {
 	const struct pytask_ref at = { m->task, m->slot };
+	int r = pytasks_read(&m->w->base, &m->w->l, &m->w->walk, &at, ret);
 
-	return pytasks_read(&m->w->base, &m->w->l, &m->w->walk, &at, ret);
+	if (r == 0)
+		damage_reads(&damaged_tasks, m->w, look_at_task, &(struct known){ m, ret });
+	return r;
 }
 
 static int read_by_pages(struct made *m, struct rmem_pages *p, struct pytask *ret)
@@ -63,6 +105,7 @@ static void is_whole(struct made *m, struct pytask *t)
 	assert_int_equal(all.task[0].at, m->task);
 	assert_int_equal(all.task[0].slot, m->slot);
 	pytasks_deinit(&all);
+	damage_reads(&damaged_lists, m->w, look_at_list, m);
 	assert_int_equal(read_it(m, t), 0);
 	assert_int_equal(t->state, PYTASK_WAITING);
 	assert_int_equal(t->has_name, pyoff_has(m->t->name));
@@ -370,6 +413,15 @@ static void test_noise(void **state)
 	each(is_noise);
 }
 
+/* Of all looks above. */
+static void test_damage(void **state)
+{
+	damage_expect(&damaged_tasks,
+		      (uint64_t[DAMAGE_ENDS]){ 39043, 461, 11112, 3573, 0, 15898, 2675, 6852 });
+	damage_expect(&damaged_lists,
+		      (uint64_t[DAMAGE_ENDS]){ 8600, 1666, 226, 144, 4292, 0, 336, 0 });
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -385,6 +437,7 @@ int main(void)
 		cmocka_unit_test(test_garbage),
 		cmocka_unit_test(test_set),
 		cmocka_unit_test(test_noise),
+		cmocka_unit_test(test_damage),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,9 +20,17 @@ enum {
 };
 static const raddr WORLD_AT = 0x7f5500000000, WORLD_NOWHERE = 0x7f5600000000;
 
+/* The words that were read, each once. */
+struct world_log {
+	size_t n;
+	raddr at[WORLD_BYTES / 8];
+	bool seen[WORLD_BYTES / 8];
+};
+
 struct world {
 	struct rmem base; /* counts, then reads the image */
 	int calls;
+	struct world_log *log; /* NULL: nobody asks */
 	struct rmem_image image;
 	struct rmem_chunk chunks[2]; /* up to the hole; behind it */
 	struct pylayout l;
@@ -36,11 +44,23 @@ struct world {
 	_Alignas(16) unsigned char mem[WORLD_BYTES];
 };
 
+static inline void world_note(struct world_log *log, raddr at)
+{
+	bool *seen = &log->seen[(at - WORLD_AT) / 8 % (WORLD_BYTES / 8)];
+
+	if (at - WORLD_AT >= WORLD_BYTES || *seen)
+		return;
+	*seen = true;
+	log->at[log->n++] = at;
+}
+
 static inline int world_read(struct rmem *m, raddr at, void *buf, size_t n)
 {
 	struct world *w = container_of(m, struct world, base);
 
 	w->calls++;
+	for (raddr word = at & ~(raddr)7; w->log && word < at + n; word += 8)
+		world_note(w->log, word);
 	return rmem_read(&w->image.base, at, buf, n);
 }
 
@@ -49,6 +69,9 @@ static inline size_t world_readv(struct rmem *m, const struct rmem_vec *v, size_
 	struct world *w = container_of(m, struct world, base);
 
 	w->calls += n > 0; /* nothing to read is no call below */
+	for (size_t i = 0; w->log && i < n; i++)
+		for (raddr word = v[i].at & ~(raddr)7; word < v[i].at + v[i].n; word += 8)
+			world_note(w->log, word);
 	return rmem_readv(&w->image.base, v, n);
 }
 

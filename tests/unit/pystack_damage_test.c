@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pystack_damage_test - one wrong word anywhere in what leads to a thread's frames, in each
+ * layout: how often the thread's stack is read all the same, how often another one is believed,
+ * how often it is refused and why, and how many calls that takes.
+ *
+ * Nobody can say of each word what is right. But a change of the sums is a change of what is
+ * believed: its commit says why. A scene that fails prints the sums that would pass.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "pystack_scenes.h"
+
+/* By enum pystack_end, of which PYSTACK_OK is the truth; another stack; and calls. */
+enum { OTHER = PYSTACK_END_N, CALLS, SUMS };
+
+struct scene {
+	const char *name;
+	uint16_t from, to; /* the layouts in which there are such threads */
+	struct bytes (*make)(struct fix *f); /* what is known of its C stack */
+	uint64_t later[SUMS];		     /* of a thread that was read before */
+	uint64_t first[SUMS];		     /* of one that was not */
+	uint64_t after[SUMS];		     /* once the word is right again */
+};
+
+/* --- one read --- */
+
+static bool name_code(void *arg, uint64_t id, const struct pycode_copy *c)
+{
+	struct fix *f = arg;
+	char name[8];
+
+	f->name[id % MAX_IDS] = pycode_name(c, name, sizeof(name)) == 1 ? name[0] : '?';
+	return true;
+}
+
+static void print_result(struct fix *f, const struct pystack_result *r, char text[512])
+{
+	size_t n = (size_t)sprintf(text, "%d %d:", r->truncated, r->switching);
+
+	for (uint32_t i = 0; i < r->n && n < 400; i++)
+		n += (size_t)sprintf(text + n, " %c%u/%u",
+				     f->name[r->frames[i].code_id % MAX_IDS],
+				     r->frames[i].lasti, r->frames[i].flags);
+	for (uint32_t i = 0; i < r->n_anchors && n < 400; i++)
+		n += (size_t)sprintf(text + n, " %u@%llx", r->anchors[i].n,
+				     (unsigned long long)r->anchors[i].at);
+}
+
+static enum pystack_end look(struct fix *f, struct bytes known, char text[512])
+{
+	struct pystack_result r;
+
+	pystack_know(f->p, WORLD_AT + (raddr)(known.at - f->w->mem), known);
+	r = read_result(f);
+	print_result(f, &r, text);
+	return r.end;
+}
+
+/* As another program, of which nothing is known. */
+static void begin_anew(struct fix *f)
+{
+	f->t.program += PYSTACK_SEVERAL;
+	*pystack_compiled(f->p, f->t.program) = (struct pycompiled){ .program = f->t.program };
+}
+
+/* --- the damage --- */
+
+static void look_and_add(struct fix *f, struct bytes known, const char *truth,
+			 uint64_t sums[SUMS])
+{
+	char text[512];
+	enum pystack_end end = look(f, known, text);
+
+	sums[end == PYSTACK_OK && strcmp(text, truth) != 0 ? OTHER : (int)end]++;
+	sums[CALLS] += (uint64_t)f->w->calls;
+}
+
+static void damage_word(struct fix *f, struct bytes known, raddr at, struct scene *sums)
+{
+	uint64_t was = load_u64(world_mem(f->w, at));
+	const uint64_t values[] = { 0,	      UINT64_MAX, WORLD_NOWHERE,    was ^ 1,  was ^ 2,
+				    was + 8,  was - 8,	  was + 2,	    was - 2,  was ^ 0x100,
+				    was + 16, was - 120,  was + (1ull << 32) };
+	char truth[512];
+
+	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
+		begin_anew(f);
+		assert_int_equal(look(f, known, truth), PYSTACK_OK);
+		memcpy(world_mem(f->w, at), &values[i], 8);
+		look_and_add(f, known, truth, sums->later);
+		begin_anew(f);
+		look_and_add(f, known, truth, sums->first);
+		memcpy(world_mem(f->w, at), &was, 8);
+		look_and_add(f, known, truth, sums->after);
+	}
+}
+
+/* Each word that is not 0. */
+static void damage(struct fix *f, struct bytes known, struct scene *sums)
+{
+	for (raddr at = WORLD_AT; at < f->w->next; at += 8)
+		if (load_u64(world_mem(f->w, at)))
+			damage_word(f, known, at, sums);
+}
+
+/* --- the scenes --- */
+
+static struct bytes functions(struct fix *f)
+{
+	stack(f, "abca", (const int[]){ 3, 4, 5, 6 });
+	return (struct bytes){ world_mem(f->w, WORLD_AT), 0 };
+}
+
+/* b is a generator that C runs, and so is a. */
+static struct bytes generators(struct fix *f)
+{
+	bool shims = f->w->l.owner_shim;
+
+	put_letters(f, shims ? "fsgfs" : "eGfe", shims ? "a?bc?" : "abcd");
+	return (struct bytes){ world_mem(f->w, WORLD_AT), 0 };
+}
+
+static struct bytes enters_function(struct fix *f)
+{
+	struct entered e = entered(f);
+
+	return (struct bytes){ world_mem(f->w, e.cframe), 0 };
+}
+
+static struct bytes enters_where_the_stack_tells(struct fix *f)
+{
+	struct entered e = entered(f);
+
+	put_cframe(f, e.cframe, WORLD_NOWHERE, WORLD_NOWHERE);
+	return (struct bytes){ world_mem(f->w, e.cframe), e.before + 64 - e.cframe };
+}
+
+static struct bytes enters_a_generator(struct fix *f)
+{
+	struct entered e = entered(f);
+
+	entered_generator(f, &e);
+	put_cframe(f, e.cframe, e.gen_frame, e.before);
+	return (struct bytes){ world_mem(f->w, e.cframe), 0 };
+}
+
+static struct bytes enters_before_its_shim(struct fix *f)
+{
+	raddr shim = world_take(f->w, 128), words = world_take(f->w, 64);
+
+	stack(f, "abc", NULL);
+	enter_by(f, shim);
+	world_frame(f->w, shim, 's', 0, 0, f->w->frame[1]);
+	world_put(f->w, words, (pyoff)AT(8), f->w->frame[1], 8);
+	world_put(f->w, words, (pyoff)AT(24), f->w->frame[0], 8);
+	return (struct bytes){ world_mem(f->w, words), 64 };
+}
+
+static struct bytes several_interpreters(struct fix *f)
+{
+	raddr outer = enter_another(f);
+
+	stack(f, "ab", NULL);
+	f->ts = outer;
+	stack(f, "cd", NULL);
+	return (struct bytes){ world_mem(f->w, WORLD_AT), 0 };
+}
+
+/* --- all of them --- */
+
+static void print_sums(const char *name, const uint64_t sums[SUMS])
+{
+	print_error("	.%s = {", name);
+	for (int i = 0; i < SUMS; i++)
+		print_error(" %llu,", (unsigned long long)sums[i]);
+	print_error(" },\n");
+}
+
+static void play(const struct scene *s, struct fix *f, struct scene *sums)
+{
+	pystack_destroy(f->p);
+	f->p = pystack_create(64, name_code, f);
+	was_walked(f);
+	damage(f, s->make(f), sums);
+	fix_destroy(f);
+}
+
+static void expect(void **state)
+{
+	const struct scene *s = *state;
+	struct scene sums = { 0 };
+
+	for (uint16_t v = s->from; v <= s->to; v++) {
+		play(s, fix_create(v), &sums);
+		if (v >= 0x030d)
+			play(s, fix_create_for(pylayout_find_free_threaded(v), 64), &sums);
+	}
+	if (memcmp(sums.later, s->later, sizeof(s->later)) != 0 ||
+	    memcmp(sums.first, s->first, sizeof(s->first)) != 0 ||
+	    memcmp(sums.after, s->after, sizeof(s->after)) != 0) {
+		print_sums("later", sums.later);
+		print_sums("first", sums.first);
+		print_sums("after", sums.after);
+		fail_msg("%s", s->name);
+	}
+}
+
+static struct scene scenes[] = {
+	{ "functions",
+	  0x030b,
+	  0x030f,
+	  functions,
+	  { 6660, 110, 323, 231, 1727, 0, 0, 283, 13248 },
+	  { 4934, 260, 494, 263, 2528, 0, 0, 855, 158937 },
+	  { 8543, 107, 0, 32, 80, 0, 0, 572, 21880 } },
+	{ "generators",
+	  0x030b,
+	  0x030f,
+	  generators,
+	  { 8903, 110, 322, 301, 1642, 0, 0, 318, 16080 },
+	  { 7230, 260, 493, 332, 2438, 0, 0, 843, 214643 },
+	  { 10844, 107, 0, 31, 75, 0, 0, 539, 24557 } },
+	{ "enters_function",
+	  0x030b,
+	  0x030c,
+	  enters_function,
+	  { 2129, 29, 329, 7, 250, 0, 0, 64, 19538 },
+	  { 1834, 59, 736, 7, 40, 0, 0, 132, 59020 },
+	  { 2673, 17, 38, 0, 12, 0, 0, 68, 21768 } },
+	{ "enters_where_the_stack_tells",
+	  0x030b,
+	  0x030c,
+	  enters_where_the_stack_tells,
+	  { 2146, 29, 312, 0, 250, 0, 0, 71, 8682 },
+	  { 1851, 59, 719, 0, 40, 0, 0, 139, 34382 },
+	  { 2673, 17, 38, 0, 12, 0, 0, 68, 9316 } },
+	{ "enters_a_generator",
+	  0x030b,
+	  0x030c,
+	  enters_a_generator,
+	  { 2167, 29, 27, 271, 250, 0, 0, 64, 14142 },
+	  { 1872, 59, 72, 633, 40, 0, 0, 132, 63412 },
+	  { 2673, 17, 0, 38, 12, 0, 0, 68, 16578 } },
+	{ "enters_before_its_shim",
+	  0x030d,
+	  0x030d,
+	  enters_before_its_shim,
+	  { 2087, 28, 42, 203, 478, 0, 0, 152, 4067 },
+	  { 1523, 68, 84, 375, 618, 0, 0, 322, 69894 },
+	  { 2730, 30, 0, 36, 24, 0, 0, 170, 7808 } },
+	{ "several_interpreters",
+	  0x030b,
+	  0x030f,
+	  several_interpreters,
+	  { 9166, 0, 310, 493, 1980, 0, 0, 661, 149231 },
+	  { 6932, 38, 500, 557, 3054, 0, 0, 1529, 405727 },
+	  { 11512, 0, 0, 64, 96, 0, 0, 938, 180598 } },
+};
+
+int main(void)
+{
+	struct CMUnitTest tests[ARRAY_SIZE(scenes)];
+
+	for (size_t i = 0; i < ARRAY_SIZE(scenes); i++)
+		tests[i] = (struct CMUnitTest){ .name = scenes[i].name,
+						.test_func = expect,
+						.initial_state = &scenes[i] };
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
