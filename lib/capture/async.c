@@ -34,6 +34,7 @@ const struct capture_ops capture_async = {
 	.attach = capture_attach_here,
 	.wait_ms = 200,
 	.thread_begin = async_thread_begin,
+	.waits_begin = capture_waits_ordinary,
 	.moved_away = capture_stays,
 	.shed = capture_sleep,
 	.scan = capture_idle,

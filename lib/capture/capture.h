@@ -128,6 +128,9 @@ struct capture_ops {
 	/* Make the thread fit for @cpu, @p being the want's plan. 0 or -errno: it holds nobody
 	 * then. */
 	int (*thread_begin)(const struct preempt_plan *p, int cpu);
+	/* The thread that reads who sleeps: make it as urgent as readers are. 0 or -errno: an
+	 * ordinary thread does it then, late on a busy machine. */
+	int (*waits_begin)(const struct preempt_plan *p);
 	/* True if the reader woke up on a CPU where it holds nobody, or may have been there.
 	 */
 	bool (*moved_away)(const struct reader *r);
@@ -158,6 +161,7 @@ const char *capture_no_caveat(const struct preempt_plan *p, char *buf, size_t si
 void capture_limits_nothing(struct perf_options *o);
 int capture_slot_as_is(struct cpu_slot *slot);
 int capture_attach_here(const struct capture_attach *a, struct err *err);
+int capture_waits_ordinary(const struct preempt_plan *p);
 bool capture_stays(const struct reader *r);
 void capture_sleep(struct reader *r, uint64_t left_ns);
 void capture_idle(struct reader *r);

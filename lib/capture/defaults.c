@@ -2,6 +2,7 @@
  *
  * defaults - what a capture does that has nothing of its own to do there.
  */
+#include <errno.h>
 #include <time.h>
 
 #include "capture/capture.h"
@@ -33,6 +34,12 @@ int capture_slot_as_is(struct cpu_slot *slot)
 int capture_attach_here(const struct capture_attach *a, struct err *err)
 {
 	return a->attach(a->arg, err);
+}
+
+int capture_waits_ordinary(const struct preempt_plan *p)
+{
+	(void)p;
+	return -ENOTSUP;
 }
 
 bool capture_stays(const struct reader *r)

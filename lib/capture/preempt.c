@@ -200,6 +200,11 @@ static int preempt_thread_begin(const struct preempt_plan *p, int cpu)
 	return r < 0 ? r : become_fifo(p->priority, SCHED_RESET_ON_FORK);
 }
 
+static int preempt_waits_begin(const struct preempt_plan *p)
+{
+	return become_fifo(p->priority, SCHED_RESET_ON_FORK);
+}
+
 /* A CPU that goes offline, or a cpuset, moves a reader to another. Where no witness tells, it
  * counts too that it might have come back just now. */
 static bool preempt_moved_away(const struct reader *r)
@@ -241,6 +246,7 @@ const struct capture_ops capture_preempt = {
 	.attach = capture_attach_here,
 	.wait_ms = 200,
 	.thread_begin = preempt_thread_begin,
+	.waits_begin = preempt_waits_begin,
 	.moved_away = preempt_moved_away,
 	.shed = capture_sleep,
 	.scan = capture_idle,

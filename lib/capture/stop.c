@@ -435,6 +435,7 @@ const struct capture_ops capture_stop = {
 	.attach = stop_attach,
 	.wait_ms = 10,
 	.thread_begin = stop_thread_begin,
+	.waits_begin = capture_waits_ordinary,
 	.moved_away = capture_stays,
 	.shed = stop_shed,
 	.scan = stop_scan,

@@ -5,6 +5,7 @@
 #include "capture/waits.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -513,11 +514,21 @@ static void give_rest(struct waits *w)
 	w->ended = true;
 }
 
-/* What began since the last tick had none: the end is as good a moment for one as any. */
+static void be_ordinary(void)
+{
+	const struct sched_param none = { 0 };
+
+	sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &none);
+	setpriority(PRIO_PROCESS, 0, NICE);
+}
+
+/* What began since the last tick had none: the end is as good a moment for one as any. Its
+ * reads may take long. */
 static void end(struct waits *w)
 {
 	uint64_t now = now_ns();
 
+	be_ordinary();
 	end_strangers(w, now);
 	tick_at(w, now);
 	read_some(w, true, own_ns() + LAST_NS);
@@ -531,7 +542,8 @@ static void run(struct waits *w)
 	atomic_store_explicit(&w->post.tid, gettid(), memory_order_relaxed);
 	work_own = &w->slot.work;
 	harden_thread(HARDEN_READER, 0);
-	setpriority(PRIO_PROCESS, 0, NICE);
+	if (w->c->capture->waits_begin(w->c->plan) < 0)
+		be_ordinary();
 	if (!w->begun)
 		begin(w);
 	while (!atomic_load(&w->stop))

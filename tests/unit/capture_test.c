@@ -112,6 +112,7 @@ static void async_needs_the_witness(void **state)
 	assert_int_equal(capture_async.judge(&h), JUDGE_BACKLOG);
 	assert_int_equal(capture_async.possible(&in_general, NULL), 0);
 	assert_int_equal(capture_async.thread_begin(NULL, 0), 0);
+	assert_true(capture_async.waits_begin(NULL) < 0);
 }
 
 /* Who is at its end runs no more Python, whatever else is known of it. */

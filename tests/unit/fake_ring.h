@@ -96,6 +96,7 @@ static const struct capture_ops fake_capture = {
 	.name = "fake",
 	.wait_ms = 200,
 	.thread_begin = fake_begin,
+	.waits_begin = capture_waits_ordinary,
 	.moved_away = capture_stays,
 	.shed = capture_sleep,
 	.scan = capture_idle,

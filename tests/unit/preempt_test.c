@@ -232,6 +232,14 @@ static void where_readers_go(void **state)
 	assert_int_equal(0, machine.n_set);
 	machine_begin(6);
 	assert_int_equal(-EPERM, capture_preempt.thread_begin(&plan, 2));
+	/* The thread that reads who sleeps is as urgent, and may run anywhere. */
+	machine_begin(99);
+	assert_int_equal(0, capture_preempt.waits_begin(&plan));
+	assert_int_equal(SCHED_FIFO | SCHED_RESET_ON_FORK, machine.policy);
+	assert_int_equal(7, machine.priority);
+	assert_true(same_cpus(&machine.kept, &machine.allowed));
+	machine_begin(6);
+	assert_int_equal(-EPERM, capture_preempt.waits_begin(&plan));
 }
 
 /* A reader on another CPU holds nobody; and one that could have been there, if no witness

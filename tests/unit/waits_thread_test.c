@@ -272,6 +272,30 @@ static void a_wait_is_read_once_and_given_when_over(void **state)
 	assert_null(queue_peek(waits_messages(x->w)));
 }
 
+static const struct preempt_plan *begun_with;
+
+static int begin_there(const struct preempt_plan *p)
+{
+	begun_with = p;
+	return 0;
+}
+
+/* Its capture makes it as urgent as readers are. */
+static void it_begins_as_its_capture_wants(void **state)
+{
+	struct fix *x = *state;
+	struct capture_ops capture = *x->f->c.capture;
+	static char plan;
+
+	capture.waits_begin = begin_there;
+	x->f->c.capture = &capture;
+	x->f->c.plan = (const struct preempt_plan *)&plan;
+	begun_with = NULL;
+	begin(x);
+	assert_ptr_equal(&plan, begun_with);
+	stop(x);
+}
+
 /* What is told of a later time is kept until then. */
 static void what_comes_later_waits(void **state)
 {
@@ -804,6 +828,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_wait_is_read_once_and_given_when_over, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(it_begins_as_its_capture_wants, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_comes_later_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_a_thread_waits_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(until_its_program_is_known, setup, teardown),
