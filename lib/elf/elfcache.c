@@ -50,12 +50,14 @@ struct elfcache_elf {
 	uint64_t checked_ns;	     /* it was so then */
 	uint64_t version;
 	uint64_t used; /* elfcache.clock at the last lookup */
+	uint64_t gone; /* ... when it made room for others last; 0: it never did */
 	bool kept;     /* elfcache_keep() */
 };
 
 struct elfcache {
 	struct elfcache_elf *bucket[N_BUCKETS];
 	size_t n_elfs, n_fds, bytes, max_bytes;
+	size_t most_bytes; /* elfcache_may_grow(); 0: it may not */
 	size_t path_bytes;
 	uint64_t clock, last_version;
 	struct elfcache_facts facts;
@@ -89,6 +91,11 @@ void elfcache_count(struct elfcache *c, struct stats *stats)
 void elfcache_has_little(struct elfcache *c)
 {
 	c->little = true;
+}
+
+void elfcache_may_grow(struct elfcache *c, size_t bytes)
+{
+	c->most_bytes = MAX(c->max_bytes, bytes);
 }
 
 void elfcache_read_by(struct elfcache *c, struct file_helper *h)
@@ -281,15 +288,22 @@ static struct elfcache_elf *find_oldest(const struct elfcache *c,
 	return oldest;
 }
 
-/* Where there is little, two that are asked for in turn would be read again and again. */
-static void make_room(struct elfcache *c, const struct elfcache_elf *keep)
+/* It made room a moment ago and is here again: those that are in use have too little. */
+static bool goes_round(const struct elfcache *c, const struct elfcache_elf *e)
 {
-	uint64_t idle = c->little ? IDLE : 0;
+	return c->most_bytes && e->gone && c->clock - e->gone < IDLE;
+}
+
+/* Where there is too little, two that are asked for in turn would be read again and again. */
+static void make_room(struct elfcache *c, const struct elfcache_elf *keep, bool tight)
+{
+	uint64_t idle = tight ? IDLE : 0;
 	struct elfcache_elf *e;
 
 	while (c->bytes > c->max_bytes && (e = find_oldest(c, keep)) &&
 	       c->clock - e->used >= idle) {
 		elf_drop(c, e);
+		e->gone = c->clock;
 		e->state = e->image.at ? ELF_IMAGE : ELF_NO_FILE;
 	}
 }
@@ -446,22 +460,44 @@ static void share_rows(struct elfcache *c, struct module *m)
 		}
 }
 
-/* A module's rows grow. Where there is little room, one that has none is given up. */
+static struct elfcache_elf *find_largest(const struct elfcache *c)
+{
+	struct elfcache_elf *largest = NULL;
+
+	for (size_t i = 0; i < N_BUCKETS; i++)
+		for (struct elfcache_elf *e = c->bucket[i]; e; e = e->next)
+			if (e->module && (!largest || e->bytes > largest->bytes))
+				largest = e;
+	return largest;
+}
+
+static void give_up(struct elfcache *c, struct elfcache_elf *e)
+{
+	elf_drop(c, e);
+	e->state = ELF_BAD;
+	if (c->stats)
+		STATS_ADD(c->stats, nameless, 1);
+}
+
+/* A module's rows grow. Where there is little room, one that has none is given up; where those
+ * in use have too little, the largest of them: others are on more stacks. */
 static void count_bytes(struct elfcache *c, struct elfcache_elf *e)
 {
 	size_t bytes = e->module ? module_bytes(e->module) : 0;
+	bool grows = goes_round(c, e);
+	struct elfcache_elf *large;
 
 	if (bytes == e->bytes)
 		return;
 	c->bytes += bytes - e->bytes;
 	e->bytes = bytes;
-	make_room(c, e);
-	if (c->bytes <= c->max_bytes || !c->little)
-		return;
-	elf_drop(c, e);
-	e->state = ELF_BAD;
-	if (c->stats)
-		STATS_ADD(c->stats, nameless, 1);
+	if (grows)
+		c->max_bytes = MAX(c->max_bytes, MIN(c->bytes, c->most_bytes));
+	make_room(c, e, c->little || grows);
+	if (c->bytes > c->max_bytes && c->little)
+		give_up(c, e);
+	while (grows && c->bytes > c->max_bytes && (large = find_largest(c)))
+		give_up(c, large);
 }
 
 static void take_module(struct elfcache *c, struct elfcache_elf *e, struct module *m)

@@ -42,6 +42,10 @@ void elfcache_count(struct elfcache *c, struct stats *stats);
 /* @max_bytes is not enough for the files of one process: who has no room is given up. */
 void elfcache_has_little(struct elfcache *c);
 
+/* Modules that are asked for in turn may take up to @bytes, so that none of them is read again
+ * and again. Where that is not enough either the largest one is given up (nameless). */
+void elfcache_may_grow(struct elfcache *c, size_t bytes);
+
 /* From now on files are read by @h, in processes without rights, of which a reference is
  * taken. Else, and where memory is read, by threads of our own. */
 struct file_helper;

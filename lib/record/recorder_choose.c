@@ -454,6 +454,13 @@ static void give_up_place(struct recorder *r, bool joins)
  */
 enum { NAMES_PART = 2, LINES_PART = 8 };
 
+/* libtorch_cpu.so takes 83 MB, and a program that has it has several such files: they may take
+ * as much as all else, unless --memory asks for less than we would take. */
+static size_t file_memory(size_t limit)
+{
+	return limit >= MEMORY_DEFAULT ? limit : 0;
+}
+
 /* How large rings and queues may be, after the former can be locked. */
 static int plan_memory(struct recorder *r, size_t cpus, size_t page, struct err *err)
 {
@@ -468,6 +475,7 @@ static int plan_memory(struct recorder *r, size_t cpus, size_t page, struct err 
 	};
 	struct memory_plan p;
 	int ret = memory_plan_make(&w, &p, err);
+	size_t limit;
 
 	if (ret < 0)
 		return ret;
@@ -475,7 +483,9 @@ static int plan_memory(struct recorder *r, size_t cpus, size_t page, struct err 
 		note_say(&r->o.note, "%s", p.why);
 	r->plan.ring_pages = p.ring_pages;
 	r->config.queue_bytes = p.queue;
-	r->session->memory = (w.limit ? w.limit : MEMORY_DEFAULT) / NAMES_PART;
+	limit = w.limit ? w.limit : MEMORY_DEFAULT;
+	r->session->memory = limit / NAMES_PART;
+	r->session->file_memory = file_memory(limit);
 	if (r->session->places)
 		places_limit(r->session->places, r->session->memory / LINES_PART);
 	return 0;

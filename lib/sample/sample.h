@@ -65,6 +65,9 @@ struct session {
 	 * sampled first when it is reached is shown as "[unnamed]". Maps of code may take a
 	 * quarter as many besides. */
 	size_t memory;
+	/* What symbols and unwind rows of the files on stacks may take, where their part of
+	 * that is too little. */
+	size_t file_memory;
 	/* What befalls samples is counted here. Borrowed, never NULL. */
 	struct stats *stats;
 	/* Files that are written whole are kept readable meanwhile: a copy at most so often.

@@ -65,6 +65,8 @@ struct assembler *assembler_create(const struct assembler_config *c)
 	}
 	if (modules_bytes(c->memory) < LITTLE)
 		elfcache_has_little(a->spaces->elfs);
+	else
+		elfcache_may_grow(a->spaces->elfs, c->file_memory);
 	symbolizer_asks(a->symbols, c->kernel_names);
 	elfcache_read_by(a->spaces->elfs, c->file_helper);
 	if (c->files)

@@ -68,6 +68,7 @@ struct resolver *resolver_create(const struct resolver_config *c)
 		.kernel_names = c->kernel_names,
 		.stats = c->session->stats,
 		.memory = c->session->memory,
+		.file_memory = c->session->file_memory,
 	});
 	if (c->targets) {
 		epoch_join(&c->targets->epoch, &r->holds);

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/base.h"
+#include "base/stats.h"
 #include "elf/elfcache.h"
 #include "elf/elfimage.h"
 #include "elf/file_helper.h"
@@ -267,6 +268,62 @@ static void one_that_grew(void **state)
 	elfcache_destroy(c);
 }
 
+/* Those of e[0] to e[n - 1] that are wanted are read again, in turn; how many were. */
+static unsigned ask_in_turn(struct elfcache *c, struct elfcache_elf **e, const size_t *bytes,
+			    unsigned n, unsigned rounds)
+{
+	uint64_t before = elfcache_facts(c)->read;
+
+	for (unsigned i = 0; i < n * rounds; i++) {
+		elfcache_module(c, e[i % n]);
+		if (elfcache_wants_file(e[i % n]))
+			elfcache_give_module(c, e[i % n], module_of(bytes[i % n]));
+	}
+	return (unsigned)(elfcache_facts(c)->read - before);
+}
+
+/* Large files that are on each stack are not read for each: there is more room for them, and
+ * beyond that the largest is given up, which is told. */
+static void those_in_use_get_room(void **state)
+{
+	enum { N = 4, LOOKUPS = 10000 };
+	static const size_t bytes[N] = { 300, 800, 100, 300 };
+	struct elfcache *c = elfcache_create(1000, false);
+	struct stats stats = { 0 };
+	struct elfcache_elf *e[N];
+
+	for (unsigned i = 0; i < N; i++)
+		e[i] = get(c, 1, i, 0, "/a");
+	elfcache_count(c, &stats);
+	elfcache_may_grow(c, 1200);
+	assert_in_range(ask_in_turn(c, e, bytes, 3, 100), 3, 6);
+	assert_int_equal(0, ask_in_turn(c, e, bytes, 3, 100));
+	assert_int_equal(0, STATS_GET(&stats, nameless));
+	assert_in_range(ask_in_turn(c, e, bytes, N, 100), 1, 6);
+	assert_int_equal(0, ask_in_turn(c, e, bytes, N, 100));
+	assert_int_equal(1, STATS_GET(&stats, nameless));
+	for (unsigned i = 0; i < N; i++)
+		assert_int_equal(i != 1, elfcache_module(c, e[i]) != NULL);
+	elfcache_destroy(c);
+}
+
+/* What is asked for now and then gets no further room. */
+static void those_in_use_later_take_turns(void **state)
+{
+	enum { LOOKUPS = 10000 };
+	static const size_t bytes[] = { 800, 800 };
+	struct elfcache *c = elfcache_create(1000, false);
+	struct elfcache_elf *e[] = { get(c, 1, 0, 0, "/a"), get(c, 1, 1, 0, "/a") };
+
+	elfcache_may_grow(c, 2000);
+	for (unsigned i = 0; i < 10; i++) {
+		ask_in_turn(c, &e[i % 2], bytes, 1, LOOKUPS + 1);
+		assert_int_equal(i + 1, elfcache_facts(c)->read);
+		assert_int_equal(i, elfcache_facts(c)->dropped);
+	}
+	elfcache_destroy(c);
+}
+
 /* A file of which nothing can be made is not wanted again. */
 static void nothing_made(void **state)
 {
@@ -449,6 +506,8 @@ int main(void)
 		cmocka_unit_test(slow_files),
 		cmocka_unit_test(oldest_are_dropped),
 		cmocka_unit_test(one_that_grew),
+		cmocka_unit_test(those_in_use_get_room),
+		cmocka_unit_test(those_in_use_later_take_turns),
 		cmocka_unit_test(nothing_made),
 		cmocka_unit_test(descriptors),
 		cmocka_unit_test(lazy_again),
