@@ -20,6 +20,9 @@
 
 enum { MAX_LAZY_FDS = 8, MAX_ELFS = 65536, MAX_PATH_BYTES = 16 << 20, N_BUCKETS = 1024 };
 
+/* Bytes of a file that may take 100 ms. */
+enum { LARGE = 16 << 20 };
+
 enum {
 	PATIENCE_MS = 2000,
 	LESS_PATIENCE = 20, /* times, where a file of the device is slow already */
@@ -52,6 +55,7 @@ struct elfcache_elf {
 	uint64_t used; /* elfcache.clock at the last lookup */
 	uint64_t gone; /* ... when it made room for others last; 0: it never did */
 	bool kept;     /* elfcache_keep() */
+	bool put_off;  /* elfcache_is_put_off() */
 };
 
 struct elfcache {
@@ -604,6 +608,21 @@ void elfcache_give_fd(struct elfcache *c, struct elfcache_elf *e, int fd, int ro
 	e->used = ++c->clock;
 	if (++c->n_fds > MAX_LAZY_FDS)
 		elf_read(c, e);
+}
+
+void elfcache_offer_fd(struct elfcache *c, struct elfcache_elf *e, int fd, int root)
+{
+	if (c->n_fds < MAX_LAZY_FDS || e->state != ELF_NO_FILE || e->stamp.bytes <= LARGE) {
+		elfcache_give_fd(c, e, fd, root);
+		return;
+	}
+	close_both(fd, root);
+	e->put_off = true;
+}
+
+bool elfcache_is_put_off(const struct elfcache_elf *e)
+{
+	return e->put_off;
 }
 
 void elfcache_give_image(struct elfcache *c, struct elfcache_elf *e, struct bytes image)

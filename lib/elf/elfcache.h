@@ -78,6 +78,11 @@ void elfcache_missed(struct elfcache_elf *e);
 void elfcache_give_fd(struct elfcache *c, struct elfcache_elf *e, int fd, int root);
 void elfcache_give_image(struct elfcache *c, struct elfcache_elf *e, struct bytes image);
 
+/* The same by who does not need its module yet. If many wait to be read a small one is read now,
+ * and a large one closed: it is put off, to be opened again by who needs it. */
+void elfcache_offer_fd(struct elfcache *c, struct elfcache_elf *e, int fd, int root);
+bool elfcache_is_put_off(const struct elfcache_elf *e);
+
 /* The file that was given is as @stamp says, and was so when it was mapped at @time. */
 void elfcache_note_stamp(struct elfcache_elf *e, const struct elfcache_stamp *stamp,
 			 uint64_t time);

@@ -263,8 +263,8 @@ struct elfcache_elf *spaces_elf(struct spaces *s, const struct elfcache_id *id)
 	return elfcache_get(s->elfs, id);
 }
 
-/* Let @elf have its file, while the process is there. */
-static void map_open(const struct space *sp, const struct space_map *m)
+/* Let @elf have its file, while the process is there; @needed: its module is wanted now. */
+static void map_open(const struct space *sp, const struct space_map *m, bool needed)
 {
 	struct elfcache_stamp stamp;
 	int root, fd = space_open(sp, m, &root, &stamp);
@@ -272,7 +272,8 @@ static void map_open(const struct space *sp, const struct space_map *m)
 	if (fd >= 0) {
 		if (elfcache_wants_file(m->elf))
 			elfcache_note_stamp(m->elf, &stamp, m->told_ns);
-		elfcache_give_fd(sp->of->elfs, m->elf, fd, root);
+		(needed ? elfcache_give_fd : elfcache_offer_fd)(sp->of->elfs, m->elf, fd,
+								root);
 		sp->of->n_opened++;
 	} else if (fd != -EAGAIN) {
 		elfcache_missed(m->elf);
@@ -350,7 +351,7 @@ static void side_mmap(struct spaces *s, struct side *side)
 			       .min = side->u.mmap.min,
 			       .ino = side->u.mmap.ino,
 			       .told_ns = side->time };
-	bool keep = side->u.mmap.prot & PROT_EXEC;
+	bool keep = side->u.mmap.prot & PROT_EXEC, needed;
 	struct space *sp = side->u.mmap.kernel ? NULL : space_get(s, side->pid);
 
 	if (!sp)
@@ -368,14 +369,15 @@ static void side_mmap(struct spaces *s, struct side *side)
 		jit_learn(sp, &m);
 		map_check(sp, &m);
 	}
-	if (m.elf && elfcache_wants_file(m.elf)) {
+	needed = is_interpreter(id.path);
+	if (m.elf && elfcache_wants_file(m.elf) && (needed || !elfcache_is_put_off(m.elf))) {
 		if (strcmp(id.path, "[vdso]") == 0 && (!s->elsewhere || s->same_kernel))
 			vdso_give(s, m.elf);
 		else
-			map_open(sp, &m);
+			map_open(sp, &m, needed);
 		/* Some ms that are sure to be needed: before the samples rather than among
 		 * them. */
-		if (is_interpreter(id.path))
+		if (needed)
 			elfcache_module(s->elfs, m.elf);
 	}
 	if (m.elf)
@@ -474,7 +476,7 @@ const struct module *space_module(const struct space *sp, const struct space_map
 	if (!m->elf)
 		return NULL;
 	if (elfcache_wants_file(m->elf))
-		map_open(sp, m);
+		map_open(sp, m, true);
 	return elfcache_module(sp->of->elfs, m->elf);
 }
 

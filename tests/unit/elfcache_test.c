@@ -427,6 +427,40 @@ static void lazy_again(void **state)
 	elfcache_destroy(c);
 }
 
+/* Of many files that are mapped large ones are not read, nor looked at again for each process,
+ * before they are needed. */
+static void large_ones_are_put_off(void **state)
+{
+	static const struct elfcache_stamp small = { .bytes = 16 << 20, .changed_ns = 1 },
+					   large = { .bytes = (16 << 20) + 1, .changed_ns = 1 };
+	struct elfcache *c = elfcache_create(64 << 20, false);
+	struct elfcache_elf *e;
+	int fd, root;
+
+	for (unsigned i = 0; i < LAZY_FDS; i++) {
+		e = get(c, 1, i, 0, "/a");
+		elfcache_note_stamp(e, &large, 0);
+		elfcache_offer_fd(c, e, open_file("/proc/self/exe"), -1);
+		assert_true(elfcache_pending(e) && !elfcache_is_put_off(e));
+	}
+	e = get(c, 1, 100, 0, "/large");
+	fd = open_file("/proc/self/exe"), root = open_file("/");
+	elfcache_note_stamp(e, &large, 0);
+	elfcache_offer_fd(c, e, fd, root);
+	assert_true(elfcache_is_put_off(e) && elfcache_wants_file(e));
+	assert_false(is_open(fd) || is_open(root));
+	assert_int_equal(0, elfcache_facts(c)->read);
+	elfcache_give_fd(c, e, open_file("/proc/self/exe"), -1);
+	assert_non_null(read_by_now(c, e));
+	e = get(c, 1, 101, 0, "/small");
+	elfcache_note_stamp(e, &small, 0);
+	elfcache_offer_fd(c, e, open_file("/proc/self/exe"), -1);
+	assert_non_null(read_by_now(c, e));
+	assert_int_equal(2, elfcache_facts(c)->read);
+	assert_false(elfcache_is_put_off(e));
+	elfcache_destroy(c);
+}
+
 /* Only what was read can be told to have changed: the file that waits to be read is the one that
  * was opened, whatever another look at its path says. */
 static void what_was_not_read_does_not_change(void **state)
@@ -511,6 +545,7 @@ int main(void)
 		cmocka_unit_test(nothing_made),
 		cmocka_unit_test(descriptors),
 		cmocka_unit_test(lazy_again),
+		cmocka_unit_test(large_ones_are_put_off),
 		cmocka_unit_test(what_was_not_read_does_not_change),
 		cmocka_unit_test(no_elf),
 		cmocka_unit_test(images),
