@@ -721,6 +721,145 @@ static void characters_are_as_long_as_utf8_has_them(void **state)
 	}
 }
 
+/*
+ * One wrong word, one byte less, one wrong byte of a table: how often it is the code that it was,
+ * another one or none, in how many calls, and which lines. Nobody can say of each what is right;
+ * a change of the sums is a change of what is believed.
+ */
+
+enum { SAME, ANOTHER, BAD_MESSAGE, FAULT, CALLS, UNLIKE, LINES, SUMS };
+
+static void expect_sums(const uint64_t is[SUMS], const uint64_t want[SUMS])
+{
+	char text[256], *p = text;
+
+	if (memcmp(is, want, SUMS * sizeof(*is)) == 0)
+		return;
+	for (int i = 0; i < SUMS; i++)
+		p += sprintf(p, "%s%llu", i ? ", " : "", (unsigned long long)is[i]);
+	fail_msg("{ %s }", text);
+}
+
+/* Of which @was is the copy, and @print the fingerprint, without damage. */
+static void add_copy(struct target *t, const struct pycode_copy *was, struct pycode_print print,
+		     uint64_t sums[SUMS])
+{
+	struct pycode_print now = { 0 };
+	int r = pycode_fingerprint(&t->base, t->l, t->head, &now);
+
+	sums[UNLIKE] += r < 0 || !same(print, now);
+	r = copy(t);
+	sums[CALLS] += (uint64_t)t->calls;
+	if (r < 0) {
+		sums[r == -EFAULT ? FAULT : BAD_MESSAGE]++;
+		return;
+	}
+	t->copy.print = was->print;
+	sums[pycode_copy_size(&t->copy) == pycode_copy_size(was) &&
+			     !memcmp(&t->copy, was, pycode_copy_size(was)) ?
+		     SAME :
+		     ANOTHER]++;
+	for (uint32_t at = 0; at < 16; at += 2)
+		sums[LINES] += (uint64_t)pycode_line(&t->copy, at) & 0xffff;
+}
+
+static void damage_words(struct target *t, unsigned char *at, size_t n,
+			 const struct pycode_copy *was, struct pycode_print print,
+			 uint64_t sums[SUMS])
+{
+	for (size_t i = 0; i + 8 <= n; i += 4) {
+		uint64_t word = load_u64(at + i);
+		const uint64_t values[] = { 0,	      UINT64_MAX, 1,	    word ^ 1,
+					    word + 8, word - 8,	  word + 1, word ^ 0x100,
+					    word + (1ull << 32) };
+
+		for (size_t k = 0; k < ARRAY_SIZE(values); k++) {
+			memcpy(at + i, &values[k], 8);
+			add_copy(t, was, print, sums);
+		}
+		memcpy(at + i, &word, 8);
+	}
+}
+
+/* What lies behind @n bytes can't be read. */
+static void cut_short(struct target *t, struct rmem_chunk *c, const struct pycode_copy *was,
+		      struct pycode_print print, uint64_t sums[SUMS])
+{
+	size_t whole = c->n;
+
+	for (c->n = 0; c->n < 128; c->n++)
+		add_copy(t, was, print, sums);
+	c->n = whole;
+}
+
+static void damage_object(struct target *t, uint64_t sums[SUMS])
+{
+	struct pycode_copy *was = malloc(PYCODE_COPY_MAX);
+	struct pycode_print as = print(t);
+
+	assert_int_equal(copy(t), 0);
+	memcpy(was, &t->copy, pycode_copy_size(&t->copy));
+	damage_words(t, t->head, t->l->code.size, was, as, sums);
+	damage_words(t, t->type, 64, was, as, sums);
+	damage_words(t, t->name, 96, was, as, sums);
+	damage_words(t, t->file, 96, was, as, sums);
+	damage_words(t, t->table, 64, was, as, sums);
+	damage_words(t, (unsigned char *)t->type_name, 8, was, as, sums);
+	for (size_t i = 0; i < ARRAY_SIZE(t->chunks); i++)
+		cut_short(t, &t->chunks[i], was, as, sums);
+	free(was);
+}
+
+static void damaged_objects(void **state)
+{
+	static const uint16_t wide[] = { 'm', 0x20ac, 'n' };
+	uint64_t sums[SUMS] = { 0 };
+
+	for (uint16_t v = 0x030b; v <= 0x030f; v++) {
+		struct target *t = target_create(v);
+
+		damage_object(t, sums);
+		if (pyoff_has(t->l->code.version))
+			put(t->head, t->l->code.version, 0, 4);
+		put_name(t, wide, 3, 2, COMPACT);
+		put_str(t, t->file, "away.py", 7, 1, ASCII);
+		damage_object(t, sums);
+		free(t);
+	}
+	expect_sums(sums,
+		    (uint64_t[SUMS]){ 13278, 1550, 540, 4896, 47352, 4092, 779674 });
+}
+
+static void damaged_tables(void **state)
+{
+	static const unsigned char xors[] = { 0x01, 0x02, 0x08, 0x10, 0x40, 0x78, 0x80, 0xff };
+	uint64_t sums[SUMS] = { 0 };
+
+	for (int kind = PY_LNOTAB; kind <= PY_LNOTAB_UNSIGNED; kind++)
+		for (size_t i = 0; i < sizeof(table_3_13_1); i++)
+			for (size_t k = 0; k < ARRAY_SIZE(xors); k++) {
+				struct pycode_copy *c =
+					table_copy(table_3_13_1, sizeof(table_3_13_1), 1000);
+				int min, max;
+
+				c->linetable = (uint8_t)kind;
+				c->cut = k % 2 ? PYCODE_TABLE_CUT : 0;
+				c->data[i] ^= xors[k];
+				for (uint32_t at = 0; at < 256; at += 2) {
+					int line = pycode_line(c, at);
+
+					sums[SAME] += line == 0;
+					sums[LINES] += (uint64_t)line & 0xffff;
+				}
+				pycode_line_range(c, &min, &max);
+				sums[ANOTHER] += (uint64_t)min & 0xffff;
+				sums[CALLS] += (uint64_t)max & 0xffff;
+				free(c);
+			}
+	expect_sums(sums,
+		    (uint64_t[SUMS]){ 9033, 4407358, 0, 0, 19040499, 0, 824714042 });
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -745,6 +884,8 @@ int main(void)
 		cmocka_unit_test(empty_and_damaged_tables),
 		cmocka_unit_test(byte_strings_are_utf8),
 		cmocka_unit_test(characters_are_as_long_as_utf8_has_them),
+		cmocka_unit_test(damaged_objects),
+		cmocka_unit_test(damaged_tables),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -280,7 +280,7 @@ static const char *mangled(unsigned n, size_t bytes)
 	return raw;
 }
 
-/* Each is demangled once, whatever the order, and costs its own bytes and those of what it means. */
+/* Each is demangled once, and costs its own bytes and those of what it means. */
 static void each_mangled_name_once(void **state)
 {
 	enum { MANY = 700 }; /* more than there is room for first */
