@@ -122,7 +122,7 @@ static void look_into_closure(struct search *s, raddr func)
 		raddr cell = read_in(s, cells, TUPLE_ITEMS + 8 * i);
 		raddr at = cell ? read_in(s, cell, CELL_REF) : 0;
 
-		if (at && pytasks_kind(s->m, s->l, at) == PYTASKS_FUTURE)
+		if (pytasks_kind(s->m, s->l, at) == PYTASKS_FUTURE)
 			add_future(s, at);
 	}
 }

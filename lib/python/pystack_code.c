@@ -259,7 +259,7 @@ static size_t contents_of(const struct pylayout *l, const struct code *c,
 {
 	size_t n = pycode_fingerprint_reads(l, head, v);
 
-	if (n && c->id)
+	if (n)
 		v[n - 1].n = MAX(v[n - 1].n, pyoff_get(l->bytes.data) + c->table_n);
 	return n;
 }

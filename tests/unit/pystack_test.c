@@ -20,7 +20,7 @@
  * Before each read below: what a reader that knows nothing says if one word is another
  */
 
-enum { WORDS = 4, READS = 16 }; /* of each read; of each target */
+enum { WORDS = 4, READS = 6 }; /* of each read; of each target */
 
 static struct damage damaged;
 
@@ -455,6 +455,17 @@ static void miscounted(struct fix *f)
 	assert_string_equal(read_stack(f), "y3 b3");
 }
 
+/* The same where it was believed for the frame above: from the next read on for none. */
+static void miscounted_for_some(struct fix *f)
+{
+	f->t.code_versions = world_take(f->w, 16);
+	put_count(f, 2);
+	stack(f, "ab", NULL); /* of numbers 1 and 2 */
+	assert_string_equal(read_stack(f), "a3 b3");
+	put_code(f, code_of(f, 'a'), 'z');
+	assert_string_equal(read_stack(f), "z3 b3");
+}
+
 static void in_every_layout_with_numbers(void (*test)(struct fix *f))
 {
 	for (uint16_t v = 0x030c; v <= 0x030f; v++) {
@@ -468,6 +479,7 @@ static void in_every_layout_with_numbers(void (*test)(struct fix *f))
 static void count_of_codes(void **state)
 {
 	in_every_layout_with_numbers(counted);
+	in_every_layout_with_numbers(miscounted_for_some);
 	in_every_layout_with_numbers(counted_elsewhere);
 	in_every_layout_with_numbers(counted_with_count);
 	in_every_layout_with_numbers(counted_without_count);
@@ -2230,7 +2242,7 @@ static void warm_memory_is_resident(void **state)
 static void reads_of_damaged_memory(void **state)
 {
 	damage_expect(&damaged,
-		      (uint64_t[DAMAGE_ENDS]){ 19131, 4968, 5446, 4629, 11705, 223, 0, 1490 });
+		      (uint64_t[DAMAGE_ENDS]){ 15452, 4582, 4824, 3945, 8819, 169, 0, 1197 });
 	pystack_destroy(another.p);
 }
 
