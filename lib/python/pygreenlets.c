@@ -251,10 +251,9 @@ int pygreenlets_read(struct rmem *m, const struct pylayout *l,
 	raddr keeps, frame;
 	int r = rmem_read_u64(m, at + GREENLET_KEEPS, &keeps);
 
-	if (r == 0 && !keeps)
-		return 0;
-	if (r == 0)
-		r = rmem_read(m, keeps + KEEPS_FROM, words, sizeof(words));
+	if (r < 0 || !keeps)
+		return r;
+	r = rmem_read(m, keeps + KEEPS_FROM, words, sizeof(words));
 	if (r < 0)
 		return r;
 	r = find_frame(m, l, words, ARRAY_SIZE(words), &frame);

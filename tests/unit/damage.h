@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * damage - what becomes of a look at a made-up CPython if one word that it reads is another: for
- * the tests of functions that keep nothing from look to look.
+ * damage - what becomes of a look at a made-up CPython if one word that it reads is another, or
+ * can't be read: for the tests of functions that keep nothing from look to look.
  *
  * Nobody can say of each word what is right. But a change of the sums is a change of what is
  * believed: its commit says why. A test that fails prints the sums that would pass.
@@ -17,19 +17,25 @@ struct damage {
 	uint64_t sums[DAMAGE_ENDS];
 };
 
+/* What @look(@arg) says, for one word. */
 static inline void damage_word(struct damage *d, struct world *w, raddr at,
 			       int (*look)(void *arg), void *arg)
 {
+	struct rmem_chunk were[ARRAY_SIZE(w->chunks)];
 	uint64_t was = load_u64(world_mem(w, at));
 	const uint64_t values[] = { 0,	     UINT64_MAX, WORLD_NOWHERE, was ^ 1,
 				    was + 8, was - 8,	 was + 1,	was ^ 0x100,
 				    was + (1ull << 32) };
 
+	memcpy(were, w->chunks, sizeof(were));
 	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
 		memcpy(world_mem(w, at), &values[i], 8);
 		d->sums[look(arg)]++;
 	}
 	memcpy(world_mem(w, at), &was, 8);
+	world_hole(w, at, 8);
+	d->sums[look(arg)]++;
+	memcpy(w->chunks, were, sizeof(were));
 }
 
 /* The words of @w that @look(@arg) reads. */
@@ -44,7 +50,7 @@ static inline void damage_log(struct world *w, struct world_log *ret, int (*look
 }
 
 /* What @look(@arg) says, which is below DAMAGE_ENDS, for each word that it reads of @w, one at a
- * time, and each of some values. */
+ * time, for each of some values, and where nothing can be read there. */
 static inline void damage_reads(struct damage *d, struct world *w, int (*look)(void *arg),
 				void *arg)
 {

@@ -547,13 +547,39 @@ static void moved_by_a_kept_file(void **state)
 }
 
 static int preads_left = INT32_MAX; /* later ones fail, as those of a thread that has ended */
+static const char *stat_text;	     /* what a stat says instead; NULL: what it does */
 
 ssize_t pread(int fd, void *buf, size_t n, off_t at)
 {
+	if (stat_text) {
+		n = MIN(n, strlen(stat_text));
+		memcpy(buf, stat_text, n);
+		return (ssize_t)n;
+	}
 	if (preads_left-- > 0)
 		return syscall(SYS_pread64, fd, buf, n, at);
 	errno = ESRCH;
 	return -1;
+}
+
+/* The 39th field tells, whatever the name is. */
+static void moved_by_its_field(void **state)
+{
+	struct proof_stat_files files = { 0 };
+	char text[1024];
+
+	for (int fields = 38; fields <= 45; fields++) {
+		int n = sprintf(text, "1 (a b) 5 (c) S");
+
+		for (int i = 4; i <= fields; i++)
+			n += sprintf(text + n, " %d", i);
+		stat_text = text;
+		for (int cpu = 36; cpu <= 42; cpu++)
+			assert_int_equal(proof_moved(&files, getpid(), gettid(), cpu),
+					 fields < 39 || cpu != 39);
+	}
+	stat_text = NULL;
+	proof_stat_files_close(&files);
 }
 
 /* A thread that ends once its file was opened, or once that was read. */
@@ -787,6 +813,7 @@ int main(void)
 		TEST(ran_unwatched),
 		cmocka_unit_test(moved),
 		cmocka_unit_test(moved_by_a_kept_file),
+		cmocka_unit_test(moved_by_its_field),
 		cmocka_unit_test(moved_and_ended),
 		TEST(a_cpu_goes),
 		TEST(births_in_another_ring),

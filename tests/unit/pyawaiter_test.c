@@ -562,7 +562,7 @@ static void test_callbacks(void **state)
 static void test_damage(void **state)
 {
 	damage_expect(&damaged,
-		      (uint64_t[DAMAGE_ENDS]){ 45539, 68403, 1372, 94348, 992, 0, 0, 0 });
+		      (uint64_t[DAMAGE_ENDS]){ 47323, 75025, 1444, 109212, 1056, 0, 0, 0 });
 }
 
 int main(void)

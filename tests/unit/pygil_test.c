@@ -282,7 +282,7 @@ static void of_no_state_nothing_is_known(void **state)
 static void damage(void **state)
 {
 	damage_expect(&damaged,
-		      (uint64_t[DAMAGE_ENDS]){ 1054, 148, 32, 1510, 1414, 0, 0, 0 });
+		      (uint64_t[DAMAGE_ENDS]){ 1054, 148, 32, 1527, 1595, 264, 0, 0 });
 }
 
 int main(void)

@@ -1606,6 +1606,56 @@ static void without_shim(struct fix *f)
 	assert_string_equal(read_stack(f), "c3 d3");
 }
 
+/* A JIT may run the innermost frame of all, from 3.13 on, and none of the others. */
+static void may_be_jitted(struct fix *f)
+{
+	const uint32_t jit = f->w->l.version >= 0x030d ? PYSTACK_MAY_BE_JITTED : 0;
+	const uint32_t calls = jit ? PYSTACK_CALLS : 0;
+	raddr outer = enter_another(f);
+	struct pystack_result r;
+
+	stack(f, "ab", NULL);
+	f->ts = outer;
+	stack(f, "cd", NULL);
+	r = read_result(f);
+	assert_string_equal(text_of(f, r), "a3 b3 c3 d3");
+	for (uint32_t i = 0; i < r.n; i++)
+		assert_int_equal(r.frames[i].flags, i ? 0 : jit);
+	stack(f, "cd", (const int[]){ 0, 3 }); /* c has not begun, but it is not the innermost */
+	r = read_result(f);
+	assert_string_equal(text_of(f, r), "a3 b3 d3");
+	assert_int_equal(r.frames[0].flags, jit);
+	f->ts = world_get(f->w, f->w->last_interp, f->w->l.interp.threads_head);
+	stack(f, "ab", (const int[]){ 0, 3 });
+	r = read_result(f);
+	assert_int_equal(r.frames[0].flags, jit | calls);
+}
+
+/* The C library puts what it has of a thread where its stack ends; that of a process's first
+ * thread is the kernel's. */
+static void stacks_end(struct fix *f)
+{
+	const raddr pthread = WORLD_AT + 4096, root = WORLD_AT + 8192;
+	struct pystack_result r;
+
+	world_put(f->w, f->ts, f->w->l.tstate.thread_id, pthread, 8);
+	stack(f, "ab", NULL);
+	r = read_result(f);
+	assert_int_equal(r.root, pthread);
+	f->t.root = root;
+	assert_int_equal(read_result(f).root, pthread);
+	r = pystack_read(f->p, &f->t, &f->w->base, PID, INNER);
+	assert_int_equal(r.root, root);
+	f->t.root = 0;
+	assert_int_equal(pystack_read(f->p, &f->t, &f->w->base, PID, INNER).root, 0);
+}
+
+static void what_is_told_of_a_stack(void **state)
+{
+	in_every_layout(may_be_jitted);
+	in_every_layout(stacks_end);
+}
+
 static void several_interpreters(void **state)
 {
 	in_every_layout(without_shim);
@@ -2242,7 +2292,7 @@ static void warm_memory_is_resident(void **state)
 static void reads_of_damaged_memory(void **state)
 {
 	damage_expect(&damaged,
-		      (uint64_t[DAMAGE_ENDS]){ 15452, 4582, 4824, 3945, 8819, 169, 0, 1197 });
+		      (uint64_t[DAMAGE_ENDS]){ 16431, 4822, 6475, 4228, 11084, 544, 0, 1336 });
 	pystack_destroy(another.p);
 }
 
@@ -2296,6 +2346,7 @@ int main(void)
 		cmocka_unit_test(many_codes),
 		cmocka_unit_test(more_codes_than_room),
 		cmocka_unit_test(thrown),
+		cmocka_unit_test(what_is_told_of_a_stack),
 		cmocka_unit_test(reads_of_damaged_memory),
 	};
 

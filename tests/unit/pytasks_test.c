@@ -417,9 +417,9 @@ static void test_noise(void **state)
 static void test_damage(void **state)
 {
 	damage_expect(&damaged_tasks,
-		      (uint64_t[DAMAGE_ENDS]){ 39043, 461, 11112, 3573, 0, 15898, 2675, 6852 });
+		      (uint64_t[DAMAGE_ENDS]){ 39379, 461, 12209, 3859, 0, 16594, 8548, 7410 });
 	damage_expect(&damaged_lists,
-		      (uint64_t[DAMAGE_ENDS]){ 8600, 1666, 226, 144, 4292, 0, 336, 0 });
+		      (uint64_t[DAMAGE_ENDS]){ 8950, 1918, 226, 144, 5354, 0, 368, 0 });
 }
 
 int main(void)
