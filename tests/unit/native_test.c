@@ -310,6 +310,21 @@ static void lines_that_hide(void **state)
 	munmap(jit_page, 4096);
 }
 
+/* libc is mapped, but there was no memory to note of which file that is. */
+static void lose_a_file(bool lost)
+{
+	static struct elfcache_elf *elf;
+	const struct space *sp = spaces_find(symbolizer_spaces(symbols), getpid());
+	struct space *space = (struct space *)(uintptr_t)sp;
+	struct space_map *m =
+		(struct space_map *)(uintptr_t)space_at(sp, (uint64_t)(uintptr_t)&getppid);
+
+	if (lost)
+		elf = m->elf;
+	m->elf = lost ? NULL : elf;
+	space->gen += lost ? 1 << 20 : -(1 << 20); /* as after a change */
+}
+
 /* A process without such code needs not be asked. */
 static void lines_without_a_jit(void **state)
 {
@@ -317,6 +332,10 @@ static void lines_without_a_jit(void **state)
 
 	none.n_anchors = 0;
 	assert_false(drawn("IL", none).hides_line);
+	assert_false(drawn("IL", none).hides_line);
+	lose_a_file(true); /* of what is not known it may be */
+	assert_true(drawn("IL", none).hides_line);
+	lose_a_file(false);
 	assert_false(drawn("IL", none).hides_line);
 	map_more(); /* now it has some */
 	assert_true(drawn("IL", none).hides_line);
