@@ -11,6 +11,7 @@
 #include "elf/elfimage.h"
 #include "elf/rows.h"
 #include "names/symnames.h"
+#include "sys/proc.h"
 
 enum {
 	MAX_SYMS = 4 << 20,
@@ -333,14 +334,23 @@ static int read_other(struct module *t, int fd, struct bytes mem, struct cands *
 	return r;
 }
 
+/* What is left out for want of memory looks like what the file does not have: only errno tells
+ * our caller. What fails later must not hide what it said @before. */
+static void keep_lack(int before)
+{
+	if (proc_is_short(-before))
+		errno = before;
+}
+
 /* What was stripped from @im, from where it was put. */
 static int read_stripped(struct module *t, const struct elfimage *im,
 			 const struct debugfile_origin *from, struct cands *c)
 {
+	int r = 0, before = errno;
 	_cleanup_bytes_ struct bytes mini = { 0 };
 	_cleanup_close_ int fd = from ? debugfile_open(im, from) : -1;
-	int r = 0;
 
+	keep_lack(before);
 	if (fd >= 0)
 		r = read_other(t, fd, (struct bytes){ 0 }, c);
 	if (r < 0 || !t->stripped)
@@ -446,15 +456,18 @@ static int read_parts(struct module *t, const struct elfimage *im,
 	return r;
 }
 
-/* What is left out for want of memory looks like what the file does not have. */
+/* Also where something was left out for want of memory. */
 static bool may_be_python(const struct elfimage *im)
 {
+	int before = errno, r;
 	struct elfpython p;
-	int r;
+	bool ret;
 
 	errno = 0;
 	r = elfpython_of(im, &p);
-	return r == 0 && (errno || p.runtime || p.python || p.pypy);
+	ret = r == 0 && (errno || p.runtime || p.python || p.pypy);
+	keep_lack(before);
+	return ret;
 }
 
 int module_read(struct module *t, int fd, struct bytes mem,

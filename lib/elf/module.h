@@ -62,7 +62,9 @@ struct elfimage;
 /* elfread.c: read an open file, or (@fd < 0) an image in memory, which are borrowed; where
  * that has no .symtab, with the symbols of the debug file that @from leads to (NULL: none).
  * @rows: unwind rows too. 0; -ENOEXEC when it is no 64-bit little-endian ELF; -EIO; -ENOMEM. A
- * part that is damaged is empty. Can take long, or for ever where a server does not answer. */
+ * part that is damaged is empty; one that was left out for want of memory or descriptors, too,
+ * but then errno, 0 before, says so. Can take long, or for ever where a server does not answer.
+ */
 int module_read(struct module *t, int fd, struct bytes image,
 		const struct debugfile_origin *from, bool rows);
 void module_deinit(struct module *t);

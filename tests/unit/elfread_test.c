@@ -446,6 +446,22 @@ static void stubs(void **state)
 	}
 }
 
+/* ---- A want of memory ---- */
+
+/* What was left out for it looks like what the file does not have: only errno tells, whatever
+ * was read since. */
+static void a_lack_is_not_forgotten(void **state)
+{
+	static struct file f;
+	struct module t;
+
+	begin(&f);
+	errno = ENOMEM;
+	read_file(&f, &t);
+	assert_int_equal(ENOMEM, errno);
+	module_deinit(&t);
+}
+
 /* ---- Functions of .eh_frame ---- */
 
 struct fde {
@@ -646,6 +662,7 @@ int main(void)
 		cmocka_unit_test(interpreters),
 		cmocka_unit_test(segments),
 		cmocka_unit_test(stubs),
+		cmocka_unit_test(a_lack_is_not_forgotten),
 		cmocka_unit_test(any_functions),
 		cmocka_unit_test(jumps_of_the_loop),
 	};
