@@ -9,6 +9,7 @@
  * site: calls are of one site if the chains of their callers are the same. A site has the same
  * number in each run, for it is made of the places in the files that are mapped.
  */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
@@ -23,7 +24,10 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -271,6 +275,20 @@ CALL(WRITE, ENOSPC, -1, ssize_t, writev, (int fd, const struct iovec *v, int n),
 CALL(THREAD, EAGAIN, EAGAIN, int, pthread_create,
      (pthread_t * t, const pthread_attr_t *a, void *(*run)(void *), void *arg),
      (t, a, run, arg))
+CALL(THREAD, EAGAIN, -1, pid_t, fork, (void), ())
+CALL(OPEN, EMFILE, NULL, DIR *, opendir, (const char *path), (path))
+CALL(OPEN, ENOMEM, NULL, DIR *, fdopendir, (int fd), (fd))
+CALL(OPEN, ENOMEM, NULL, FILE *, open_memstream, (char **at, size_t *n), (at, n))
+CALL(WRITE, ENOSPC, -1, int, ftruncate, (int fd, off_t n), (fd, n))
+CALL(WRITE, ENOSPC, -1, int, mkdirat, (int at, const char *path, mode_t mode),
+     (at, path, mode))
+CALL(WRITE, ENOSPC, -1, int, renameat,
+     (int from, const char *old, int to, const char *path), (from, old, to, path))
+CALL(WRITE, ENOSPC, -1, ssize_t, sendfile, (int to, int from, off_t *at, size_t n),
+     (to, from, at, n))
+CALL(DESCRIPTOR, EMFILE, -1, int, dup, (int fd), (fd))
+CALL(DESCRIPTOR, EMFILE, -1, int, socketpair, (int domain, int type, int proto, int fd[2]),
+     (domain, type, proto, fd))
 CALL(DESCRIPTOR, EMFILE, -1, int, eventfd, (unsigned value, int flags), (value, flags))
 CALL(DESCRIPTOR, EMFILE, -1, int, pipe2, (int fd[2], int flags), (fd, flags))
 CALL(DESCRIPTOR, EMFILE, -1, int, epoll_create1, (int flags), (flags))
@@ -315,6 +333,24 @@ int open(const char *path, int flags, ...)
 	return next(path, flags, mode);
 }
 
+/* ---- fcntl: makes a descriptor, or not ---- */
+
+int fcntl(int fd, int what, ...)
+{
+	static __typeof__(&fcntl) next;
+	va_list ap;
+	long arg;
+
+	va_start(ap, what);
+	arg = va_arg(ap, long);
+	va_end(ap);
+	if ((what == F_DUPFD || what == F_DUPFD_CLOEXEC) && fails(DESCRIPTOR, EMFILE))
+		return -1;
+	if (!next)
+		next = REAL(fcntl);
+	return next(fd, what, arg);
+}
+
 /* ---- calls that libc has no function for ---- */
 
 long syscall(long number, ...)
@@ -340,8 +376,11 @@ long syscall(long number, ...)
 
 static int swap_for_full(FILE *file)
 {
-	int kept = fcntl(fileno(file), F_DUPFD_CLOEXEC, 0);
+	int kept;
 
+	inside++;
+	kept = fcntl(fileno(file), F_DUPFD_CLOEXEC, 0);
+	inside--;
 	dup2(full, fileno(file));
 	return kept;
 }
@@ -352,6 +391,7 @@ static void swap_back(int kept, int fd)
 	close(kept);
 }
 
+/* Not so those in memory, which have no descriptor. */
 static int stream_fails(FILE *file)
 {
 	return file && fileno(file) >= 0 && fails(WRITE, ENOSPC);
@@ -366,8 +406,12 @@ size_t fwrite(const void *at, size_t each, size_t n, FILE *file)
 	if (!next)
 		next = REAL(fwrite);
 	ret = next(at, each, n, file);
-	if (kept >= 0)
+	if (kept >= 0) {
+		inside++;
+		fflush(file); /* else it may fail later, or not at all */
+		inside--;
 		swap_back(kept, fileno(file));
+	}
 	return ret;
 }
 
