@@ -233,7 +233,8 @@ static int run(const struct record_options *o, struct recorder *rec, struct sess
 	if (STATS_GET(session->stats, bad_debug) && o->verbose >= 0)
 		fprintf(stderr,
 			"pysampled: lines are missing: debug information could not be read "
-			"to its end, in files: %" PRIu64 "\n",
+			"to its end, or there was no memory, descriptor or process for it, "
+			"in files: %" PRIu64 "\n",
 			STATS_GET(session->stats, bad_debug));
 	if (r == EXIT_DONE) {
 		hottest_print(&hottest, stderr);

@@ -53,7 +53,8 @@
 	X(stuck_reads, "reads that hung and whose reader was replaced")                      \
 	X(stalled, "times a reader got no CPU for 20 ms")                                    \
 	X(no_line, "addresses of native code for which there is no source line")             \
-	X(bad_debug, "files whose debug information could not be read to its end")           \
+	X(bad_debug,                                                                         \
+	  "files whose debug information could not be read, to its end or for want of memory or processes") \
 	X(unnamed, "Python functions shown as [unnamed], or stacks: --memory was used up")   \
 	X(unmapped, "maps of code that were not kept: --memory was used up, no names there") \
 	X(unplaced, "native frames without source lines: --memory was used up")              \

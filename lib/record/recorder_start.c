@@ -492,11 +492,13 @@ void recorder_start_namer(struct recorder *r)
 				     "threads: they keep the kernel's names");
 }
 
-/* Whatever it is, the target is not to blame. */
-static int no_resolver(int code, struct err *err)
+/* A thread of ours lacks something: the target is not to blame. */
+static int not_started(const char *who, struct err *err)
 {
-	return err_set(err, -ENOMEM, "can't start the thread that names stacks: %s",
-		       strerror(-code));
+	return err_set(err, -ENOMEM,
+		       "can't start %s: memory, descriptors (ulimit -n) or threads (ulimit -u) "
+		       "ran out",
+		       who);
 }
 
 static int start_readers(struct recorder *r, struct err *err)
@@ -511,7 +513,7 @@ static int start_readers(struct recorder *r, struct err *err)
 		ret = reader_start(&r->config, &r->config.slots[i]);
 	setpriority(PRIO_PROCESS, 0, RECORDER_NICE);
 	if (ret < 0)
-		return err_set(err, ret, "can't start the readers: %s", strerror(-ret));
+		return not_started("the readers", err);
 	await_readers(r);
 	return 0;
 }
@@ -548,7 +550,7 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	resident_program();
 	ret = make_resolver(r, sinks, n_sinks);
 	if (ret < 0)
-		return no_resolver(ret, err);
+		return not_started("the thread that names stacks", err);
 	ret = slots_open_rings(&r->config, r->plan.ring_pages, err);
 	if (ret == 0)
 		ret = attach(r, err);
@@ -560,7 +562,7 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	/* Not before it was asked who was born: threads of ours have numbers too. */
 	ret = resolver_start(r->resolver);
 	if (ret < 0)
-		return no_resolver(ret, err);
+		return not_started("the thread that names stacks", err);
 	r->session->start_ns = now_ns();
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		r->config.slots[i].watched_ns = r->session->start_ns;

@@ -125,6 +125,8 @@ def judge(fault, target, command, home, usual, took):
     said = plain(ended.err) - usual
     told = any(" " in line for line in said)
     check("rss=0.0MiB" not in ended.err, "it had no memory at all: %s", ended)
+    if fault.kind not in ("alloc", "map"):
+        check("Cannot allocate memory" not in ended.err, "memory is blamed: %s", ended)
     if ended.rc:
         check(told, "not a word of why: %s", ended)
     elif failed and not told:
