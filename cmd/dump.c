@@ -243,6 +243,7 @@ static int dump_one(const struct pyproc *p, int pidfd, struct order *o)
 		&(struct assembler_config){ .native = d->native,
 					    .full = d->native == PROCESS_NATIVE_FULL,
 					    .names = true,
+					    .stays = true,
 					    .stats = &d->stats,
 					    .places = d->places,
 					    .file_helper = shows->file_helper,

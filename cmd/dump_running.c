@@ -82,7 +82,7 @@ void dump_running(pid_t pid, enum process_native native, struct file_helper *fil
 		.stack_bytes = 16 << 10,
 	};
 	struct stats stats = { 0 };
-	struct session session = { .flags = SESSION_LINES | SESSION_GIL,
+	struct session session = { .flags = SESSION_LINES | SESSION_GIL | SESSION_STAYS,
 				   .stats = &stats,
 				   .places = places,
 				   .file_helper = files };

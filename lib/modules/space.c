@@ -337,6 +337,22 @@ static void jit_learn(struct space *sp, const struct space_map *m)
 		jit_mapped(sp->jit, &pm);
 }
 
+/* Of an interpreter some ms that are sure to be needed: before the samples rather than among
+ * them. */
+static void give_file(struct space *sp, const struct space_map *m)
+{
+	struct spaces *s = sp->of;
+	const char *path = elfcache_path(m->elf);
+	bool needed = is_interpreter(path);
+
+	if (strcmp(path, "[vdso]") == 0 && (!s->elsewhere || s->same_kernel))
+		vdso_give(s, m->elf);
+	else if (!s->later && (needed || !elfcache_is_put_off(m->elf)))
+		map_open(sp, m, needed);
+	if (needed && !s->later)
+		elfcache_module(s->elfs, m->elf);
+}
+
 static void side_mmap(struct spaces *s, struct side *side)
 {
 	struct elfcache_id id = { .dev = makedev(side->u.mmap.maj, side->u.mmap.min),
@@ -351,7 +367,7 @@ static void side_mmap(struct spaces *s, struct side *side)
 			       .min = side->u.mmap.min,
 			       .ino = side->u.mmap.ino,
 			       .told_ns = side->time };
-	bool keep = side->u.mmap.prot & PROT_EXEC, needed;
+	bool keep = side->u.mmap.prot & PROT_EXEC;
 	struct space *sp = side->u.mmap.kernel ? NULL : space_get(s, side->pid);
 
 	if (!sp)
@@ -369,17 +385,8 @@ static void side_mmap(struct spaces *s, struct side *side)
 		jit_learn(sp, &m);
 		map_check(sp, &m);
 	}
-	needed = is_interpreter(id.path);
-	if (m.elf && elfcache_wants_file(m.elf) && (needed || !elfcache_is_put_off(m.elf))) {
-		if (strcmp(id.path, "[vdso]") == 0 && (!s->elsewhere || s->same_kernel))
-			vdso_give(s, m.elf);
-		else
-			map_open(sp, &m, needed);
-		/* Some ms that are sure to be needed: before the samples rather than among
-		 * them. */
-		if (needed)
-			elfcache_module(s->elfs, m.elf);
-	}
+	if (m.elf && elfcache_wants_file(m.elf))
+		give_file(sp, &m);
 	if (m.elf)
 		side->u.mmap.file_id = elfcache_build_id(m.elf);
 }
@@ -418,6 +425,7 @@ struct spaces *spaces_create(size_t max_bytes, unsigned needs)
 		return NULL;
 	s->elfs = elfcache_create(max_bytes, needs & SPACES_ROWS);
 	s->ids = needs & SPACES_IDS;
+	s->later = needs & SPACES_LATER;
 	s->root = -1;
 	if (s->elfs)
 		return s;

@@ -58,7 +58,7 @@ struct spaces {
 	uint64_t check_ns; /* no file that was read is looked at again before */
 	uint64_t retry_ns; /* none is opened before: descriptors had run out */
 	struct elfcache *elfs;
-	bool ids;
+	bool ids, later;
 	bool elsewhere; /* spaces_elsewhere(): files lie below @root */
 	int root;	/* ... a folder, or < 0: there are none */
 	bool same_kernel; /* spaces_same_kernel() */
@@ -72,6 +72,7 @@ struct spaces {
 enum spaces_need {
 	SPACES_ROWS = 1 << 0, /* modules have unwind rows */
 	SPACES_IDS = 1 << 1,  /* mapped files' build-ids are told */
+	SPACES_LATER = 1 << 2, /* files are opened when they are needed: processes stay */
 };
 
 /* @max_bytes: of all modules together; those unused for longest are dropped and made again

@@ -104,6 +104,7 @@ enum session_flags {
 	SESSION_WALL = 1 << 11,	 /* waits are samples, and periods times: ns */
 	SESSION_FULL_PATHS = 1 << 9, /* folded: whole paths of Python files */
 	SESSION_GIL = 1 << 13,	     /* samples tell of the GIL */
+	SESSION_STAYS = 1 << 14,     /* what is sampled does not end before we do */
 };
 
 /* One kernel sample, decoded, and what capture found. */

@@ -56,7 +56,8 @@ struct assembler *assembler_create(const struct assembler_config *c)
 	a->c = *c;
 	a->profile = profile_create();
 	a->spaces = spaces_create(modules_bytes(c->memory),
-				  (c->native ? SPACES_ROWS : 0u) | (c->ids ? SPACES_IDS : 0u));
+				  (c->native ? SPACES_ROWS : 0u) | (c->ids ? SPACES_IDS : 0u) |
+					  (c->stays ? SPACES_LATER : 0u));
 	a->symbols = a->spaces ? symbolizer_create(a->spaces) : NULL;
 	a->native = a->symbols ? native_create(a->symbols, c->unwinder) : NULL;
 	if (!a->profile || !a->native) {

@@ -18,6 +18,7 @@ struct assembler_config {
 	bool full;			     /* ... the interpreter's internals too */
 	bool names;			     /* native and kernel frames get their names */
 	bool ids;			     /* mapped files get their build-ids */
+	bool stays;			     /* SESSION_STAYS */
 	const struct unwind_other *unwinder; /* of them, instead of ours; or NULL */
 	struct stats *stats;		     /* borrowed */
 	size_t memory;			     /* that all this may take, roughly; 0: no bound */

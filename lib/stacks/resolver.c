@@ -62,6 +62,7 @@ struct resolver *resolver_create(const struct resolver_config *c)
 		.unwinder = c->unwinder,
 		.names = needs & SINK_NEEDS_NAMES,
 		.ids = needs & SINK_NEEDS_IDS,
+		.stays = c->session->flags & SESSION_STAYS,
 		.places = c->session->places,
 		.file_helper = c->session->file_helper,
 		.files = c->files,

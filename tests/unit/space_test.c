@@ -578,6 +578,32 @@ static void maps_with_files(void **state)
 	drop_root(root, "a");
 }
 
+/* Where processes stay a file is opened when its module is asked for, and so is an
+ * interpreter's. */
+static void files_of_those_that_stay(void **state)
+{
+	static const char *const paths[] = { "/a", "/python3" };
+	char root[] = "/tmp/space_test.XXXXXX", python[128];
+
+	make_root(root, "a", "0123456789", 10);
+	snprintf(python, sizeof(python), "%s/python3", root);
+	assert_int_equal(0, symlink("a", python));
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(paths); i++) {
+		bool later = i % 2;
+		struct spaces *s = spaces_create(BYTES, later ? SPACES_LATER : 0);
+		const struct space_map *m;
+
+		spaces_elsewhere(s, root);
+		m = map_file(s, 5, paths[i / 2]);
+		assert_int_equal(!later, s->n_opened);
+		space_module(spaces_find(s, 1), m);
+		assert_int_equal(1, s->n_opened);
+		spaces_destroy(s);
+	}
+	unlink(python);
+	drop_root(root, "a");
+}
+
 enum { FEW_FDS = 1024 };
 
 static int n_at_start; /* before any test, of which one may yet have something open */
@@ -702,6 +728,7 @@ int main(void)
 		cmocka_unit_test(map_of_the_kernel), cmocka_unit_test(many_processes),
 		cmocka_unit_test(many_maps),	     cmocka_unit_test(bytes_of_maps),
 		cmocka_unit_test(files_without_end),
+		cmocka_unit_test(files_of_those_that_stay),
 		cmocka_unit_test(more_files_than_there_is_room_for),
 		cmocka_unit_test(maps_with_files),   cmocka_unit_test(bytes_of_files),
 		cmocka_unit_test(files_not_opened),  cmocka_unit_test(ids_of_files),
