@@ -25,6 +25,8 @@ enum { LARGE = 16 << 20 };
 
 enum {
 	PATIENCE_MS = 2000,
+	MORE_PATIENCE_MS = 8000, /* for a large file */
+	BYTES_A_MS = 64 << 10,
 	LESS_PATIENCE = 20, /* times, where a file of the device is slow already */
 	MAX_SLOW = 32,
 	MAX_SLOW_OF_DEVICE = 3,
@@ -259,6 +261,11 @@ bool elfcache_is_slow(const struct elfcache *c, const struct elfcache_elf *e)
 {
 	return c->n_slow == MAX_SLOW || slow_find(c, e) < c->n_slow ||
 	       slow_of_device(c, e->id.dev) >= MAX_SLOW_OF_DEVICE;
+}
+
+int elfcache_reading_ms(const struct elfcache_elf *e)
+{
+	return PATIENCE_MS + (int)MIN(e->stamp.bytes / BYTES_A_MS, (uint64_t)MORE_PATIENCE_MS);
 }
 
 int elfcache_patience(const struct elfcache *c, const struct elfcache_elf *e, int ms)
@@ -589,7 +596,7 @@ static void elf_read(struct elfcache *c, struct elfcache_elf *e)
 	e->later = later_start(c->quota, reading_run, reading_drop, g);
 	e->state = e->later ? ELF_READING : fd ? ELF_NO_FILE : ELF_IMAGE;
 	if (e->later) {
-		elf_poll(c, e, elfcache_patience(c, e, PATIENCE_MS));
+		elf_poll(c, e, elfcache_patience(c, e, elfcache_reading_ms(e)));
 		return;
 	}
 	reading_drop(g);

@@ -112,6 +112,9 @@ struct bytes elfcache_build_id(const struct elfcache_elf *e);
 void elfcache_slow(struct elfcache *c, struct elfcache_elf *e, bool slow);
 bool elfcache_is_slow(const struct elfcache *c, const struct elfcache_elf *e);
 
+/* How long reading a file of the size that was noted may take on a busy machine. */
+int elfcache_reading_ms(const struct elfcache_elf *e);
+
 /* How long to wait for what takes @ms at most where nothing is slow. */
 int elfcache_patience(const struct elfcache *c, const struct elfcache_elf *e, int ms);
 

@@ -191,6 +191,24 @@ static void slow_files(void **state)
 	elfcache_destroy(c);
 }
 
+/* What takes 0.3 s of CPU time is no file that does not answer where 20 others want the CPU. */
+static void large_files_take_longer(void **state)
+{
+	static const struct {
+		uint64_t bytes;
+		int least, most;
+	} rows[] = { { 0, 2000, 2000 }, { 16 << 20, 2000, 3000 }, { 448 << 20, 6000, 12000 },
+		     { UINT64_MAX, 10000, 15000 } };
+	struct elfcache *c = elfcache_create(1 << 20, false);
+	struct elfcache_elf *e = get(c, 1, 1, 0, "/a");
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		elfcache_note_stamp(e, &(struct elfcache_stamp){ rows[i].bytes, 1 }, 0);
+		assert_in_range(elfcache_reading_ms(e), rows[i].least, rows[i].most);
+	}
+	elfcache_destroy(c);
+}
+
 /* ---- What is dropped ---- */
 
 static struct module *module_of(size_t bytes)
@@ -546,6 +564,7 @@ int main(void)
 		cmocka_unit_test(descriptors),
 		cmocka_unit_test(lazy_again),
 		cmocka_unit_test(large_ones_are_put_off),
+		cmocka_unit_test(large_files_take_longer),
 		cmocka_unit_test(what_was_not_read_does_not_change),
 		cmocka_unit_test(no_elf),
 		cmocka_unit_test(images),
