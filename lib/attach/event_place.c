@@ -60,9 +60,9 @@ const char *event_place_remedy(const struct place_facts *f, enum event_place pla
 		return "threads ended, or ran no further, before their next sample was due; "
 		       "use --capture preempt, as root";
 	if (f->wide && f->filter)
-		return "the machine was too busy when samples were due, or threads ended "
-		       "before their next was; use --events-on cpus, which loses no thread, or "
-		       "lower -F";
+		return "the machine was too busy when samples were due, threads ended before "
+		       "their next was, or took turns thousands of times a second; use "
+		       "--events-on cpus, which loses none of them, or lower -F";
 	return "threads ended, or ran no further, before their next sample was due; run as "
 	       "root, or with CAP_PERFMON, "
 	       "CAP_BPF and CAP_SYS_NICE: then events count on CPUs, which loses none";
