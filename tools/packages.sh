@@ -1,14 +1,41 @@
-# Sourced by tools/test and tools/demo: what Debian packages are needed, and how to get them.
+# Sourced by tools/test and tools/demo: what Debian packages are needed, and how to get them. Of "a|b" one is enough.
 
 BUILD_PACKAGES=(meson ninja-build gcc clang pkg-config libelf-dev libdw-dev libzstd-dev zlib1g-dev libbz2-dev
   libcmocka-dev libseccomp-dev libcap-ng-dev libiberty-dev liblzma-dev libunwind-dev)
-TEST_PACKAGES=(linux-perf strace binutils elfutils libdebuginfod1 xz-utils zsh fish python3 python3-venv python3-dev)
+PERF="linux-perf|linux-tools-generic" # Debian's name and Ubuntu's
+TEST_PACKAGES=("$PERF" strace binutils elfutils "libdebuginfod1|libdebuginfod1t64" xz-utils zsh fish python3 python3-venv
+  python3-dev)
 
 missing_packages() {
   local package
   for package in "$@"; do
-    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || echo "$package"
+    # shellcheck disable=SC2086
+    [[ $(dpkg-query -W -f='${Status}' ${package//|/ } 2>/dev/null) == *"ok installed"* ]] || echo "$package"
   done
+}
+
+# first_known "a|b"...: of each the first that apt can install; where there is none the first, which apt then names.
+first_known() {
+  local package name
+  for package in "$@"; do
+    for name in ${package//|/ }; do
+      [[ $(LC_ALL=C apt-cache policy "$name") == *"Candidate: "[!\(]* ]] && break
+      name=${package%%|*}
+    done
+    echo "$name"
+  done
+}
+
+# apt ARGUMENT...: waits while another program installs, as a fresh machine's own updates do.
+apt() {
+  local error
+  for _ in {1..120}; do
+    error=$(LC_ALL=C "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q "$@" 2>&1 >/dev/null) && return
+    [[ $error == *"Could not get lock"* ]] || break
+    sleep 5
+  done
+  echo "$error" >&2
+  return 1
 }
 
 say_other_systems() {
@@ -36,8 +63,9 @@ install_packages() {
   missing=$(missing_packages "$@")
   [ -z "$missing" ] && return 0
   [ "$(id -u)" -eq 0 ] || as_root=(sudo)
-  echo "installing:" $missing
-  "${as_root[@]}" apt-get update -q >/dev/null || return 1
-  # shellcheck disable=SC2086
-  DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -q -y --no-install-recommends $missing >/dev/null
+  apt update || return 1
+  # shellcheck disable=SC2046,SC2086
+  set -- $(first_known $missing)
+  echo "installing: $*"
+  apt install -y --no-install-recommends "$@"
 }
