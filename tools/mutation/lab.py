@@ -109,7 +109,7 @@ class Lab:
     def configure(self):
         if not os.path.exists(os.path.join(self.meson, "build.ninja")):
             subprocess.run(["meson", "setup", self.meson, self.root, "-Doptimization=1", "-Ddebug=false",
-                            "-Dprefer_static=false"], check=True,
+                            "-Dstatic=false"], check=True,
                            stdout=subprocess.DEVNULL)
         else:
             subprocess.run(["ninja", "-C", self.meson, "build.ninja"], check=True, stdout=subprocess.DEVNULL)
