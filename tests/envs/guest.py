@@ -13,6 +13,8 @@ import shutil
 import subprocess
 from typing import NamedTuple
 
+import harness
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HOST_PACKAGES = {"mmdebstrap": "mmdebstrap", "cpio": "cpio", "depmod": "kmod", "xz": "xz-utils"}
 KERNEL_PACKAGES = ["busybox-static"]
@@ -130,10 +132,7 @@ class Guest:
         if self.machine.triplet:
             wanted[self.machine.triplet + "-gcc"] = "gcc-" + self.machine.triplet
         packages = [package for program, package in wanted.items() if not shutil.which(program)]
-        if packages and os.geteuid() == 0 and shutil.which("apt-get") and not os.environ.get("PYSAMPLED_NO_INSTALL"):
-            subprocess.run(["apt-get", "install", "-q", "-y", "--no-install-recommends"] + packages,
-                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                           env=dict(os.environ, DEBIAN_FRONTEND="noninteractive"))
+        harness.install(packages)
         missing = [package for program, package in wanted.items() if not shutil.which(program)]
         if missing:
             raise Missing("not installed: " + " ".join(missing))
