@@ -21,7 +21,7 @@ NEEDED = ["base-files", "libc-bin", "dash", "coreutils"]
 PACKAGES = ["python%s" % v for v in VERSIONS] + ["python3.13", "python3.14-dbg", "python3.15-dbg", "libpython3.15", "libstdc++6"] + [
     "libpython%s-dev" % v for v in VERSIONS]  # headers, for tests/unit/headers_test.py
 JARS = {"3.12": "org.bytedeco:cpython:3.12.1-1.5.10:jar:linux-x86_64"}
-NEXT_DEBIAN = {"3.13": "trixie"}  # else sid
+SUITES = {"3.11": "bookworm", "3.13": "trixie"}  # else sid
 WRAPPER = """#!/bin/sh
 # Becomes %(program)s of that Debian, with the repository and temporary files at their usual places.
 exec unshare -m sh -c 'mount --bind "%(repo)s" "%(root)s%(repo)s" && mount --rbind /tmp "%(root)s/tmp" &&
@@ -63,7 +63,10 @@ def provide(versions):
     reasons = {}
     for version in versions:
         folder = os.path.join(harness.PYTHONS, version + ".d")
-        reason = unpack_jar(folder, version) if version in JARS else make_root(folder, suite_of(version), ["python" + version])
+        package, suite = "python" + version, suite_of(version)
+        reason = unpack_jar(folder, version) if version in JARS else make_root(folder, suite, [package])
+        if not reason and version not in JARS and not os.path.exists(os.path.join(folder, "root/usr/bin", package)):
+            reason = "Debian %s has no %s" % (suite, package)  # mmdebstrap of Debian 13 says so to nobody
         if reason:
             reasons[version] = reason
         elif version not in JARS:
@@ -152,7 +155,7 @@ rm -r lib/test Python-3.13.* build apt
 
 
 def suite_of(version):
-    return NEXT_DEBIAN.get(version, "sid")
+    return SUITES.get(version, "sid")
 
 
 def compile_free_threaded(tag, given=None):
