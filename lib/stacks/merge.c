@@ -48,16 +48,24 @@ static uint32_t loop_from(const struct merger *m, uint32_t from)
 
 /* Up to 3.10, of a whole stack: where does the loop of the newest frame begin to be looked
  * for? A loop that is being entered or left has no frame: it is one more. With any other
- * number nobody knows which loop runs which frame. */
+ * number nobody knows which loop runs which frame. The loops beyond a greenlet's root run
+ * others' frames; which of the library's frames is the root shows in their number. */
 static uint32_t first_loop(const struct merger *m, bool whole)
 {
-	uint32_t loops = 0;
+	uint32_t loops = 0, n = m->in->n_anchors;
+	bool one_more = false;
 
-	for (uint32_t i = 0; i < m->n_frames; i++)
+	for (uint32_t i = 0; i < m->n_frames; i++) {
 		loops += m->in->hint[i] == MERGE_IS_EVAL;
-	if (loops == m->in->n_anchors || (loops < m->in->n_anchors && !whole))
+		if (m->in->hint[i] != MERGE_IS_COROUTINE)
+			continue;
+		if (loops == n)
+			return 0;
+		one_more |= loops == n + 1;
+	}
+	if (loops == n || (loops < n && !whole))
 		return 0;
-	return loops == m->in->n_anchors + 1 ? loop_from(m, 0) + 1 : m->n_frames;
+	return one_more || loops == n + 1 ? loop_from(m, 0) + 1 : m->n_frames;
 }
 
 /* The next anchor from @a on that a frame from @from on owns. An anchor that none owns (one on

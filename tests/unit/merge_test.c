@@ -168,6 +168,20 @@ static void test_counted_loops(void **state)
 	check_with("nene", UNWIND_CUT, "ooo", 0, "nE0nE1!2");
 }
 
+/* The loops beyond a greenlet's root run others' frames, however many those are. */
+static void test_counted_loops_of_a_coroutine(void **state)
+{
+	check("nenGnen", "o", "nE0ngc");
+	check("nenGnenen", "o", "nE0ngc");
+	check("neneGGnenen", "oo", "nE0nE1gc");
+	check("neneGnen", "o", "nnnE0gc");	  /* the newest has no frame yet */
+	check("neneGnenGnen", "oo", "nE0nE1gc");  /* one that another one began */
+	check("GnenGnen", "o", "gnE0ngc");	  /* as it switches away */
+	check("GnenGnen", "oo", "gnE0ngnE1n");	  /* what the library called runs Python */
+	check("neneneGnen", "o", "nnnnnngnnn?0"); /* which one? */
+	check_with("nenGnen", UNWIND_CUT, "o", 0, "nE0ngc");
+}
+
 static void test_one_frame_each(void **state)
 {
 	check("EEnE", "111", "E0E1nE2");
@@ -298,25 +312,41 @@ static void any_anchors(struct picture *p, bool loops)
 
 enum { NOBODY = 99 };
 
+/* How many evaluation loops there are up to a coroutine's root, of which as many as anchors are
+ * most likely, then one more; else how many there are. */
+static uint32_t loops_within(const struct picture *p, uint32_t n_frames)
+{
+	uint32_t n = p->in.n_anchors, all = 0, more = 0;
+
+	for (uint32_t i = 0; i < n_frames; i++) {
+		all += p->hint[i] == MERGE_IS_EVAL;
+		if (p->hint[i] == MERGE_IS_COROUTINE && all == n)
+			return n;
+		if (p->hint[i] == MERGE_IS_COROUTINE && all == n + 1)
+			more = all;
+	}
+	return more ? more : all;
+}
+
 /* Of which frame each anchor is, or NOBODY. */
 static void owners(const struct picture *p, uint32_t n_frames, bool whole, uint32_t *owner)
 {
 	const struct merge_input *in = &p->in;
-	uint32_t loop[8], n_loops = 0, lowest = 0;
+	uint32_t loop[8], n_loops = 0, lowest = 0, within = loops_within(p, n_frames);
 	bool by_loops = in->n_anchors && in->anchor[0].at == PYSTACK_IN_LOOP, entering;
 
 	for (uint32_t i = 0; i < n_frames; i++)
 		if (p->hint[i] == MERGE_IS_EVAL)
 			loop[n_loops++] = i;
-	entering = n_loops == in->n_anchors + 1;
+	entering = within == in->n_anchors + 1;
 	for (uint32_t a = 0; a < in->n_anchors; a++) {
 		owner[a] = NOBODY;
 		for (uint32_t i = lowest; !by_loops && i < n_frames; i++)
 			if (in->anchor[a].at >= p->frame[i].sp &&
 			    in->anchor[a].at < p->frame[i].cfa)
 				owner[a] = lowest = i;
-		if (by_loops && (entering || n_loops == in->n_anchors ||
-				 (n_loops < in->n_anchors && !whole)))
+		if (by_loops && (entering || within == in->n_anchors ||
+				 (within < in->n_anchors && !whole)))
 			owner[a] = a + entering < n_loops ? loop[a + entering] : NOBODY;
 	}
 }
@@ -438,6 +468,7 @@ int main(void)
 		cmocka_unit_test(test_one_frame_each),
 		cmocka_unit_test(test_cut_python),
 		cmocka_unit_test(test_counted_loops),
+		cmocka_unit_test(test_counted_loops_of_a_coroutine),
 		cmocka_unit_test(test_coroutine),
 		cmocka_unit_test(test_bare_coroutine),
 		cmocka_unit_test(test_owner),
