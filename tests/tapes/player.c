@@ -316,11 +316,13 @@ static void *lane_main(void *arg)
 	struct script *s = l->p->s;
 
 	current = l;
+	work_own = &l->slot->work;
 	world_enter(&l->world);
 	for (size_t i = 0; i < s->n_steps; i++)
 		if (s->steps[i].type == TAPE_DRAIN && s->steps[i].slot == (int)l->slot->index)
 			play_drain(l, i);
 	world_enter(NULL);
+	work_own = NULL;
 	return NULL;
 }
 
@@ -442,6 +444,8 @@ static void sum_up(const struct player *p, struct played *ret)
 		ret->misses += l->world.misses;
 		ret->calls += l->world.calls;
 		ret->pieces += l->world.pieces;
+		for (unsigned k = 0; k < WORK_N; k++)
+			ret->work[k] += l->slot->work.n[k];
 		for (size_t k = 0; k < l->script->n_judged; k++)
 			ret->missing += !l->script->judged[k].seen;
 		for (size_t k = 0; k < ARRAY_SIZE(ret->control); k++)

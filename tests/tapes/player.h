@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "base/work.h"
 #include "outlet.h"
 
 /* What came out, besides the stacks. */
@@ -14,6 +15,7 @@ struct played {
 	uint64_t judged, differ, missing; /* samples: in all; judged otherwise; not at all */
 	uint64_t others, misses;	  /* struct world */
 	uint64_t calls, pieces;		  /* struct world */
+	uint64_t work[WORK_N];		  /* of the readers, by enum work_name */
 	uint64_t control[16]; /* messages to the control thread, by enum ctl_type */
 	struct outlet_sums sums;
 };

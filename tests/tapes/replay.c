@@ -70,6 +70,9 @@ static void print_played(const struct played *r, const struct stats *stats)
 		printf("# reads: %" PRIu64 " of another moment, %" PRIu64 " unknown\n",
 		       r->others, r->misses);
 	printf("# %" PRIu64 " calls that read %" PRIu64 " pieces\n", r->calls, r->pieces);
+	printf("# proofs looked at %" PRIu64 " records in %" PRIu64 " rings, %" PRIu64
+	       " words of other CPUs\n",
+	       r->work[WORK_records], r->work[WORK_rings], r->work[WORK_foreign]);
 	print_sums(&r->sums);
 	for (size_t i = 0; i < ARRAY_SIZE(r->control); i++)
 		if (r->control[i])
