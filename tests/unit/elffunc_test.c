@@ -14,6 +14,7 @@
 #include "elf/elffunc.h"
 #include "elf_file.h"
 
+enum { NOWHERE = 1 << 30 }; /* for a name that is put behind all names later */
 enum { ROUNDS = 500, MAX_SYMS = 12, LONGEST = sizeof((struct elffunc *)0)->name - 1 };
 
 static uint32_t any(uint32_t n)
@@ -60,7 +61,7 @@ static void draw_symbol(struct table *t, struct wanted *w)
 	struct elffunc *f = &w->f[w->n];
 	size_t i = t->n++, n = any(20) ? any(30) : LONGEST - 1 + any(3);
 
-	t->sym[i] = (Elf64_Sym){ .st_name = (uint32_t)(odd ? sizeof(t->text) : t->text_n),
+	t->sym[i] = (Elf64_Sym){ .st_name = odd ? NOWHERE : (uint32_t)t->text_n,
 				 .st_info = (unsigned char)ELF64_ST_INFO(any(3), type),
 				 .st_shndx = (uint16_t)(undefined ? SHN_UNDEF : 1 + any(9)),
 				 .st_value = any(1 << 30) };
@@ -87,6 +88,9 @@ static void draw_table(struct file *f, uint32_t type, struct wanted *w)
 
 	while (t.n < n)
 		draw_symbol(&t, w);
+	for (size_t i = 0; i < t.n; i++)
+		if (t.sym[i].st_name == NOWHERE)
+			t.sym[i].st_name = (uint32_t)t.text_n + any(3);
 	if (nameless || (type != SHT_SYMTAB && type != SHT_DYNSYM))
 		w->n = known;
 	/* Another table's versions are not this one's. */
