@@ -281,12 +281,35 @@ static void several_queues(void **state)
 	}
 }
 
+/* Its thread costs nothing until a queue is half full: what lies there is left to who takes. */
+static void sleeps_until_it_is_hurried(void **state)
+{
+	const struct timespec step = { .tv_nsec = 1000000 };
+	struct queue q, *queues[] = { &q };
+	struct inbox *in;
+	size_t bytes;
+
+	assert_int_equal(0, queue_init(&q, 1 << 20));
+	in = inbox_create(queues, 1, &stats);
+	assert_non_null(in);
+	assert_int_equal(0, inbox_start(in));
+	push(&q, Q_SAMPLE, 0, RECORD);
+	for (int ms = 0; ms < 50; ms++) {
+		nanosleep(&step, NULL);
+		assert_non_null(queue_peek(&q));
+	}
+	assert_int_equal(1, take(in, Q_SAMPLE, &bytes));
+	assert_null(queue_peek(&q));
+	inbox_destroy(in);
+	queue_deinit(&q);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bounded),	  cmocka_unit_test(handed_out_counts),
 		cmocka_unit_test(limited),	  cmocka_unit_test(stacks_are_cut),
-		cmocka_unit_test(several_queues),
+		cmocka_unit_test(several_queues), cmocka_unit_test(sleeps_until_it_is_hurried),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
