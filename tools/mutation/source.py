@@ -29,6 +29,7 @@ COMMUTES = re.compile(r"\b(MIN|MAX|fwrite)\($|!(str|mem)\w*cmp\($")
 COMPARES, EQUAL = re.compile(r"\b(str|mem)\w*cmp\($"), re.compile(r"\)\s+[!=]= 0\b")
 # No descriptor of ours is 0: hold_closed() of cmd/pysampled.c keeps 0 to 2.
 DESCRIPTOR, ZERO = re.compile(r"\bfd $"), re.compile(r"(<|>=) 0\b")
+OF_DESCRIPTOR = re.compile(r"\bfd (<|>=) $")
 WAKES = re.compile(r"\beventfd_write\([^,;]+, $")  # what is added to its count is not read
 SIMPLE = re.compile(r"^\s*(\*?[\w>.\[\]()+*-]+\s*(=|[-+|&*/]=|<<=|>>=|\+\+|--)|\w+\(|\+\+|--|continue;)")
 DECLARATION = re.compile(r"^\s*(const |static |enum |struct |union |unsigned |extern |_\w+ |\w+ \**\w+( =|;|,|\[|\())")
@@ -147,6 +148,8 @@ def edits(name, code, start, end):
         value = int(m.group(1), 0)
         before = up_to(code, m.start())
         if value == 1 and name.endswith("_cmp") and ORDER.search(before):
+            continue
+        if value == 0 and OF_DESCRIPTOR.search(before):
             continue
         if code[m.start() - 2:m.end() + 2] == "{ 0 }" or ROOM.search(before) or WAKES.search(before):
             continue
