@@ -82,6 +82,49 @@ static void reasons_are_counted(void **state)
 	}
 }
 
+/* What the read of the stack ends with, whatever stands there. */
+static enum pystack_end read_end;
+
+static void release_as_told(struct reader *r, struct walk *w)
+{
+	fake_release(r, w);
+	w->res.end = read_end;
+}
+
+static void ends_are_counted(void **state)
+{
+	static const struct {
+		enum pystack_end end;
+		size_t counter;
+		const char *text;
+	} rows[] = {
+		{ PYSTACK_OK, sizeof(struct stats), "exact a3 b3" },
+		{ PYSTACK_NOPYTHON, sizeof(struct stats), "nopython" },
+		{ PYSTACK_FAULT, offsetof(struct stats, torn_fault), "torn" },
+		{ PYSTACK_BROKEN, offsetof(struct stats, torn_broken), "torn" },
+		{ PYSTACK_BADCODE, offsetof(struct stats, torn_badcode), "torn" },
+		{ PYSTACK_ELSEWHERE, offsetof(struct stats, torn_elsewhere), "torn" },
+		{ PYSTACK_END_N, sizeof(struct stats), "torn" },
+	};
+	struct fake *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct reader *r;
+
+		fake_take(f, (struct fake_event){ 0 });
+		r = begin_reading(f);
+		keeping.judge = judge_as_told;
+		keeping.release = release_as_told;
+		judgement = JUDGE_EXACT;
+		read_end = rows[i].end;
+		end_reading(f, r);
+		assert_string_equal(fake_next(f), rows[i].text);
+		for (size_t at = 0; at < sizeof(struct stats); at += 8)
+			assert_int_equal(load_u64((const char *)&f->stats + at),
+					 at == rows[i].counter);
+	}
+}
+
 /* A sample whose own way to the hold was proven is exact only if the thread's last one is. */
 static enum judgement judge_the_last_late(const struct hold *h)
 {
@@ -776,6 +819,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		FAKE_TEST(reasons_are_counted),
+		FAKE_TEST(ends_are_counted),
 		FAKE_TEST(the_last_sample_decides),
 		FAKE_TEST(what_a_hold_costs),
 		FAKE_TEST(the_newest_that_waits),
