@@ -302,7 +302,7 @@ static enum pystack_end take_walk(struct pystack *p, const struct pystack_target
 	if (pystack_compiled(p, t->program)->program != t->program)
 		*pystack_compiled(p, t->program) =
 			(struct pycompiled){ .program = t->program };
-	if (!r->n && named && t->layout.version >= JIT_SINCE)
+	if (!r->n && t->layout.version >= JIT_SINCE)
 		p->frames[0].flags |=
 			PYSTACK_MAY_BE_JITTED | (has_unbegun(p, w) ? PYSTACK_CALLS : 0);
 	r->n = named;
