@@ -389,6 +389,21 @@ static void little_room(void **state)
 	assert_non_null(last);
 }
 
+/* What was done by the first sample is not what is done by later ones. */
+static void what_was_done_by_the_first(void **state)
+{
+	struct fix *f = *state;
+	struct made *m = make(f);
+
+	f->c.first_seen = false;
+	for (uint64_t n = 5; n < 8; n++) {
+		f->c.others.n[WORK_opens] = n;
+		emitted(f, m);
+		assert_int_equal(5, f->c.first.n[WORK_opens]);
+		assert_true(f->c.first_seen);
+	}
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -396,7 +411,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(codes_are_gone), TEST(no_room_for_codes), TEST(records),
 		TEST(messages),	      TEST(all_of_a_sample),   TEST(parts_of_a_sample),
-		TEST(joined),	      TEST(little_room),
+		TEST(joined),	      TEST(little_room),       TEST(what_was_done_by_the_first),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
