@@ -55,10 +55,17 @@ struct waits {
 
 /* --- what is over --- */
 
+/* By a signal or a tracer. */
+static bool is_stopped(char state)
+{
+	return state == 'T' || state == 't';
+}
+
 static uint32_t state_of(const struct wait *wait, char state)
 {
 	return wait->preempted || state == 'R' ? Q_WAIT_RUNNABLE :
 	       state == 'D'		       ? Q_WAIT_DISK :
+	       is_stopped(state)	       ? Q_WAIT_STOPPED :
 						 Q_WAIT_SLEEP;
 }
 
@@ -300,7 +307,7 @@ static void prove(struct reader *r, struct walk *walk, const struct wait *wait)
 	uint64_t hidden = wait->out | 4095; /* records of leaving are so exact */
 
 	r->c->capture->release(r, walk);
-	if (asks && state != 'S' && state != 'D')
+	if (asks && state != 'S' && state != 'D' && !is_stopped(state))
 		walk->ran = true;
 	if (r->c->switches_hidden && proof_left_another(r->c, r->slot, wait->tid, hidden))
 		walk->ran = true;

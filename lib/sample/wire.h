@@ -34,7 +34,14 @@ struct q_codes_gone {
 };
 
 /* What a thread that is off its CPU waits for. */
-enum q_wait_state { Q_WAIT_NONE, Q_WAIT_SLEEP, Q_WAIT_DISK, Q_WAIT_RUNNABLE, Q_WAIT_GIL };
+enum q_wait_state {
+	Q_WAIT_NONE,
+	Q_WAIT_SLEEP,
+	Q_WAIT_DISK,
+	Q_WAIT_RUNNABLE,
+	Q_WAIT_GIL,
+	Q_WAIT_STOPPED, /* by a signal or a tracer */
+};
 
 /* The wait of thread @tid that began at @out, and of which a sample was queued, is over and
  * stands for @weight ns. */

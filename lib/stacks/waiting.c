@@ -22,6 +22,7 @@ const char *waiting_marker(uint32_t state)
 	return state == Q_WAIT_RUNNABLE ? "[runnable]" :
 	       state == Q_WAIT_DISK	? "[disk]" :
 	       state == Q_WAIT_GIL	? "[gil]" :
+	       state == Q_WAIT_STOPPED	? "[stopped]" :
 					  "[sleep]";
 }
 

@@ -216,6 +216,22 @@ def test_waits_of_a_program_that_is_not_known_yet(py):
     equal(len(found), 6, "processes that were seen parked: %s" % run)
 
 
+@one_python
+def test_a_stopped_process_is_called_stopped(py):
+    """Nothing runs in it, so each stack is exact."""
+    harness.need_root()
+    target = Target(py, "threadnames.py", extensions=())
+    home = harness.folder()
+    os.kill(target.pid, signal.SIGSTOP)
+    harness.until(lambda: harness.status(target.pid)["State"].startswith("T"), "it is stopped")
+    try:
+        run = harness.pysampled("-p", target.pid, "--mode", "wall", "-d", 0.3, "-o", "a.folded", home=home).ok()
+    finally:
+        os.kill(target.pid, signal.SIGCONT)
+    equal({frames[-1] for frames, _ in stacks(os.path.join(home, "a.folded"))}, {"[stopped]"}, "why it waits")
+    check(run.n("exact") == run.n("samples") > 0, "not all are exact: %s", run)
+
+
 NAPS = """
 import threading, time
 def nap():

@@ -284,6 +284,7 @@ static void a_stack_is_kept_until_its_wait_is_over(void **state)
 	assert_false(waiting_take(&w, 2, 1002, &one));
 	assert_true(waiting_take(&w, 2, 5, &one));
 	assert_string_equal(one.frames[0].name, "[disk]");
+	assert_string_equal(waiting_marker(Q_WAIT_STOPPED), "[stopped]");
 	free(one.frames);
 	waiting_deinit(&w);
 }
