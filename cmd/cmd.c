@@ -18,6 +18,7 @@
 #include "base/printable.h"
 
 static bool live; /* a line that is to be replaced stands on the terminal */
+static int unwritten; /* errno of the first part of standard output that could not be written */
 
 void cmd_live(const char *text)
 {
@@ -93,12 +94,18 @@ int cmd_fail(int code, const char *fmt, ...)
 	return code;
 }
 
+void cmd_flush_part(void)
+{
+	if ((fflush(stdout) || ferror(stdout)) && !unwritten)
+		unwritten = errno;
+}
+
 int cmd_flush(int code)
 {
 	bool failed = ferror(stdout);
-	int why = 0;
+	int why = unwritten;
 
-	if (fflush(stdout) || failed)
+	if (fflush(stdout) && !why)
 		why = errno;
 	if (!why && !failed)
 		return code;

@@ -50,6 +50,10 @@ void cmd_say(const char *fmt, ...) __attribute__((__format__(__printf__, 1, 2)))
  * none any more. Standard error is a terminal. */
 void cmd_live(const char *text);
 
+/* Write out what standard output holds, right behind the write of a part of it: why that failed
+ * is kept for cmd_flush(). */
+void cmd_flush_part(void);
+
 /* Write out what standard output still holds. @code, or EXIT_FAILED after a sentence if any
  * write of it ever failed. */
 int cmd_flush(int code);

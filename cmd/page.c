@@ -215,7 +215,7 @@ void page_print(struct page *p, struct places *places)
 			print_place(places, p->spot[i].place);
 	}
 	fwrite(p->text + at, 1, p->size - at, stdout);
-	fflush(stdout);
+	cmd_flush_part();
 	if (p->cut || ferror(p->to))
 		cmd_say("out of memory: some frames are not shown");
 	p->cut = false;

@@ -127,6 +127,7 @@ def judge(fault, target, command, home, usual, took):
     check("rss=0.0MiB" not in ended.err, "it had no memory at all: %s", ended)
     if fault.kind not in ("alloc", "map"):
         check("Cannot allocate memory" not in ended.err, "memory is blamed: %s", ended)
+    check("Bad file descriptor" not in ended.err, "another call's error is told: %s", ended)
     if ended.rc:
         check(told, "not a word of why: %s", ended)
     elif failed and not told:
