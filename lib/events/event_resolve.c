@@ -218,7 +218,7 @@ int event_resolve_in(const char *devices, struct perf_spec *specs, size_t *n, si
 {
 	_cleanup_free_ struct perf_spec *out = calloc(cap, sizeof(*out));
 	struct work w = { .devices = devices, .help = help, .out = out, .cap = cap };
-	int r = out ? 0 : -ENOMEM;
+	int r = out ? 0 : err_set(err, -ENOMEM, "out of memory");
 
 	for (size_t i = 0, m; r == 0 && i < *n; i += m) {
 		bool any = false;

@@ -133,7 +133,7 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 				 struct err *err)
 {
 	struct recorder *r = calloc(1, sizeof(*r));
-	int kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	int kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), ret;
 
 	/* Where nothing else says why. */
 	err_set(err, -ENOMEM, "out of memory, or of descriptors: raise the limit (ulimit -n)");
@@ -172,8 +172,11 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 		.follow = o->follow || o->scope,
 		.note = o->note,
 	};
-	if (create(r, err) == 0)
+	ret = create(r, err);
+	if (ret == 0)
 		return r;
+	if (err->code == 0 || !err->text[0]) /* of something that was no failure */
+		err_set(err, ret, "%s", strerror(-ret));
 	recorder_destroy(r);
 	return NULL;
 }

@@ -127,6 +127,8 @@ def judge(fault, target, command, home, usual, took):
     check("rss=0.0MiB" not in ended.err, "it had no memory at all: %s", ended)
     if fault.kind not in ("alloc", "map"):
         check("Cannot allocate memory" not in ended.err, "memory is blamed: %s", ended)
+    check(not re.search("^pysampled: *$", ended.err, re.M), "an empty sentence: %s", ended)
+    check(ended.rc or ended.summary or command == "dump", "nothing was recorded, and all is well: %s", ended)
     check("Bad file descriptor" not in ended.err, "another call's error is told: %s", ended)
     if ended.rc:
         check(told, "not a word of why: %s", ended)
