@@ -26,6 +26,7 @@ enum { MOMENTS_MAX = 1 << 20 };
 struct gecko {
 	struct tree tree; /* first: what tree_*() find in the sink */
 	struct buf moments;
+	struct buf weights; /* uint64_t each, of @moments, with SESSION_PERIOD */
 	struct buf of_row; /* uint32_t each: how many of the row's samples are in @moments */
 	double began_ms;   /* Unix time of the recording's start */
 };
@@ -61,9 +62,11 @@ static int gecko_sample(struct sink *s, const struct sample *smp, const struct s
 	n = (uint32_t *)(void *)g->of_row.at + m.row;
 	if (!g->of_row.oom && (!*n || g->moments.n / sizeof(m) < MOMENTS_MAX)) {
 		buf_put(&g->moments, &m, sizeof(m));
+		if (s->session->flags & SESSION_PERIOD)
+			buf_u64(&g->weights, smp->period);
 		++*n;
 	}
-	if (g->of_row.oom || g->moments.oom)
+	if (g->of_row.oom || g->moments.oom || g->weights.oom)
 		s->failed = -ENOMEM;
 	return s->failed;
 }
@@ -92,14 +95,29 @@ static int put_thread(struct gecko_track *k, size_t thread, bool *any)
 	return ret;
 }
 
+/* What rows count beyond the weights of their moments: all where these have none. NULL: no
+ * memory. */
+static uint64_t *count_rest(const struct tree *t, const struct gecko *g)
+{
+	const struct moment *m = (const void *)g->moments.at;
+	uint64_t *ret = calloc(tree_n_rows(t) + 1, sizeof(*ret));
+
+	for (size_t i = 0; ret && i < tree_n_rows(t); i++)
+		ret[i] = tree_row(t, i)->count;
+	for (size_t i = 0; ret && i < g->weights.n / 8; i++)
+		ret[m[i].row] -= load_u64(g->weights.at + 8 * i);
+	return ret;
+}
+
 static int put_threads(struct gecko_track *k, const struct gecko *g)
 {
 	const struct buf *moments = &g->moments;
 	struct gecko_order order;
 	_cleanup_free_ uint32_t *done = calloc(tree_n_rows(k->t) + 1, sizeof(*done));
+	_cleanup_free_ uint64_t *rest = count_rest(k->t, g);
 	_cleanup_free_ uint32_t *node_row = calloc(tree_n_nodes(k->t) + 1, sizeof(*node_row));
 	bool any = false;
-	int ret = done && node_row ? gecko_order_init(&order, k->t, (const void *)moments->at,
+	int ret = done && rest && node_row ? gecko_order_init(&order, k->t, (const void *)moments->at,
 						      moments->n / sizeof(struct moment),
 						      k->session->n_events) :
 				     -ENOMEM;
@@ -107,6 +125,8 @@ static int put_threads(struct gecko_track *k, const struct gecko *g)
 	if (ret)
 		return ret;
 	k->done = done;
+	k->rest = rest;
+	k->weights = g->weights.n ? (const void *)g->weights.at : NULL;
 	k->node_row = node_row;
 	k->of_row = (const void *)g->of_row.at;
 	k->order = &order;
@@ -200,6 +220,7 @@ static int gecko_end(struct sink *s, struct err *err)
 	struct gecko *g = s->priv;
 
 	buf_deinit(&g->moments);
+	buf_deinit(&g->weights);
 	buf_deinit(&g->of_row);
 	return tree_end(s, err);
 }

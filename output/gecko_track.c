@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "json.h"
+#include "perf_event.h"
 
 static const char *const kinds[] = { "marker", "python", "native", "kernel", "gc" };
 
@@ -202,19 +203,27 @@ static void put_stack(struct gecko_track *k, uint32_t i)
 		fputs("null", k->out);
 }
 
+/* @v, and the @n digits of @part behind its point. */
+static void put_decimals(struct gecko_track *k, uint64_t v, uint64_t part, unsigned n)
+{
+	char digits[] = ".000000000";
+
+	number(k, (int64_t)v);
+	for (unsigned i = n; i; i--, part /= 10)
+		digits[i] = (char)('0' + part % 10);
+	digits[n + 1] = '\0';
+	fputs_unlocked(digits, k->out);
+}
+
 /* In ms, to a tenth of a microsecond. */
 static void put_ms(struct gecko_track *k, uint64_t time)
 {
 	int64_t at = (int64_t)(time - k->session->start_ns) / 100;
 	uint64_t tenths = (uint64_t)(at < 0 ? -at : at);
-	char part[] = ".0000";
 
 	if (at < 0)
 		putc_unlocked('-', k->out);
-	number(k, (int64_t)(tenths / 10000));
-	for (unsigned i = 4, rest = (unsigned)(tenths % 10000); i; i--, rest /= 10)
-		part[i] = (char)('0' + rest % 10);
-	fputs_unlocked(part, k->out);
+	put_decimals(k, tenths / 10000, tenths % 10000, 4);
 }
 
 static void put_time(struct gecko_track *k, uint32_t i)
@@ -222,23 +231,47 @@ static void put_time(struct gecko_track *k, uint32_t i)
 	put_ms(k, moment(k, i)->time);
 }
 
-/* The samples of a row are dealt out to its moments. */
+/* Are weights times, in ns? */
+static bool is_time(const struct gecko_track *k)
+{
+	uint32_t event = tree_row(k->t, moment(k, 0)->row)->event;
+
+	return k->session->flags & SESSION_PERIOD &&
+	       perf_event_is_clock(&k->session->events[event].attr);
+}
+
+/* Its own, and a part of what its row counts beyond those of its moments. */
+static uint64_t weight_of(struct gecko_track *k, uint32_t i)
+{
+	const struct moment *m = moment(k, i);
+	uint64_t own = k->weights ? k->weights[m - k->order->moments] : 0;
+	uint64_t rest = k->rest[m->row], n = k->of_row[m->row];
+
+	return own + rest / n + (k->done[m->row]++ < rest % n);
+}
+
 static void put_weight(struct gecko_track *k, uint32_t i)
 {
-	uint32_t row = moment(k, i)->row, n = k->of_row[row];
-	uint64_t count = tree_row(k->t, row)->count;
+	number(k, (int64_t)weight_of(k, i));
+}
 
-	number(k, (int64_t)(count / n + (k->done[row]++ < count % n)));
+static void put_weight_ms(struct gecko_track *k, uint32_t i)
+{
+	uint64_t ns = weight_of(k, i);
+
+	put_decimals(k, ns / 1000000, ns % 1000000, 6);
 }
 
 static void put_samples(struct gecko_track *k)
 {
 	uint32_t n = (uint32_t)k->n;
+	bool time = is_time(k);
 
-	fprintf(k->out, ",\n\"samples\":{\"length\":%u,\"weightType\":\"samples\"", n);
+	fprintf(k->out, ",\n\"samples\":{\"length\":%u,\"weightType\":\"%s\"", n,
+		time ? "tracing-ms" : "samples");
 	column(k, "stack", n, put_stack);
 	column(k, "time", n, put_time);
-	column(k, "weight", n, put_weight);
+	column(k, "weight", n, time ? put_weight_ms : put_weight);
 	fputs("}", k->out);
 }
 

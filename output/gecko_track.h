@@ -26,6 +26,8 @@ struct gecko_track {
 	const struct gecko_order *order;
 	size_t first, n;		    /* the moments of the track in it, in time order */
 	uint32_t *done;			    /* by row: moments that were given their weight */
+	const uint64_t *weights;	    /* of each moment its own; NULL: they have none */
+	const uint64_t *rest;		    /* by row: what it counts beyond those */
 	uint32_t event[SESSION_MAX_EVENTS]; /* their names, in the tree's strings */
 	struct buf nodes;   /* uint32_t each: the tree's, callers before callees */
 	uint32_t *node_row; /* by the tree's node: its place there + 1; 0: it is not there */

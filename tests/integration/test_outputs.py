@@ -900,6 +900,32 @@ def test_all_formats_count_the_same(py):
             equal(rows.get(name), counts, "pprof's %s" % name)
 
 
+SLEEPS = """
+import time
+for seconds in 0.01, 0.3, 0.01, 0.01:
+    time.sleep(seconds)
+    sum(range(300000))
+"""
+
+
+@harness.one_python
+def test_weights_of_a_firefox_profile_are_each_samples_own(py):
+    """In milliseconds, where they are times: the long wait and the short ones have one stack."""
+    home = harness.folder()
+    outs = [os.path.join(home, "out." + end) for end in ("gecko.json", "folded", "data")]
+    pysampled("--mode", "wall", "-F", 999, *[word for out in outs for word in ("-o", out)], "--", *py.command(), "-c", SLEEPS).ok()
+    pysampled("convert", outs[2], "-o", os.path.join(home, "made.gecko.json")).ok()
+    with open(outs[1]) as file:
+        whole = sum(int(line.rsplit(" ", 1)[1]) for line in file) / 1e3
+    for name in "out.gecko.json", "made.gecko.json":
+        with open(os.path.join(home, name)) as file:
+            samples = [track["samples"] for track in json.load(file)["threads"]]
+        equal({s["weightType"] for s in samples}, {"tracing-ms"}, name)
+        weights = sorted(w for s in samples for w in s["weight"])
+        check(abs(sum(weights) - whole) < 1, "%s: %.3f ms, folded stacks have %.3f", name, sum(weights), whole)
+        check(weights[-1] > 250 and weights[-2] < 250, "%s: the longest are %s ms", name, weights[-5:])
+
+
 def test_samples_in_files_of_their_own_are_not_none():
     """perf record --threads: the file with the events has no samples."""
     harness.need_command("perf")
