@@ -150,6 +150,12 @@ static int open_folded(struct recording *r)
 {
 	int ret;
 
+	if (!folded_begins(r->in))
+		return cmd_fail(EXIT_FAILED,
+				"%s is no perf.data, no tape, and its first line is no folded "
+				"stack, 'frame;frame COUNT'",
+				r->path);
+	rewind(r->in);
 	r->session =
 		(struct session){ .n_events = 1,
 				  .capture = "",

@@ -251,6 +251,27 @@ static bool take_event(const char *line, struct session *s)
 	return true;
 }
 
+/* Does @line, of @n bytes, end in a count? */
+static bool has_count(const char *line, size_t n)
+{
+	const char *count = strrchr(line, ' ');
+
+	return count && strlen(line) == n && strspn(count + 1, "0123456789") > 0 &&
+	       !count[1 + strspn(count + 1, "0123456789\n")];
+}
+
+bool folded_begins(FILE *in)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t cap = 0;
+	ssize_t n;
+
+	while ((n = getline(&text, &cap, in)) > 0)
+		if (*text != '\n')
+			return has_count(text, (size_t)n);
+	return true;
+}
+
 int folded_events(FILE *in, struct session *session)
 {
 	_cleanup_free_ struct session *found = calloc(1, sizeof(*found));

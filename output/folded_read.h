@@ -9,6 +9,9 @@
 
 #include "sink.h"
 
+/* False: the first line of @in that is not empty is no stack. @in is read past it. */
+bool folded_begins(FILE *in);
+
 /* The events of our own folded stacks of several: where each line of @in has one, their names
  * become those of @session. @in is read to its end. 0 or -ENOMEM. */
 int folded_events(FILE *in, struct session *session);

@@ -960,6 +960,15 @@ def test_what_is_no_recording_is_told_by_its_kind(py):
         for args in ("report", path), ("convert", path, "-o", os.path.join(home, "made.folded")), ("diff", path, path):
             said = pysampled(*args).ok(1).err
             check("%s is %s, which can't be read: a perf.data, a tape and folded stacks can" % (path, kind) in said, "%s: %s", args, said)
+    good = os.path.join(home, "good.folded")
+    for name, data in ("notes.txt", b"\nremember the milk\n"), ("some.bin", b"bin\0ary 3\n"):
+        path = os.path.join(home, name)
+        for file, content in (path, data), (good, b"a;b 1\n"):
+            with open(file, "wb") as out:
+                out.write(content)
+        said = pysampled("convert", path, "-o", good).ok(1).err
+        check("its first line is no folded stack, 'frame;frame COUNT'" in said, "%s: %s", name, said)
+        equal(open(good, "rb").read(), b"a;b 1\n", "what stood where nothing was converted to")
     for command in "report", "unpack":
         check("is a folder: name the file" in pysampled(command, home).ok(1).err, "%s of a folder", command)
     old = os.path.join(harness.ROOT, "tests", "tapes", "threads.tape")
