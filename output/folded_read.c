@@ -12,7 +12,9 @@
 #include "base/idmap.h"
 #include "base/strtab.h"
 
-static const char EVENT[] = "event:";
+static const char EVENT[] = "event:", TRUNCATED[] = "[truncated]";
+
+enum { MAX_FRAMES = 1 << 16 }; /* of a stack: 8 times what a perf.data can hold */
 
 struct folded_reader {
 	struct sink *sink;
@@ -180,16 +182,30 @@ static int find_event(const struct session *s, const char *name, size_t n)
 }
 
 /* The second of a line's frames names its event, where there are several. */
-static int read_second(struct folded_reader *r, const char *text, struct sample *smp)
+static bool is_event(const struct folded_reader *r, const char *text, struct sample *smp)
 {
-	size_t n = strlen(text), skip = strlen(EVENT);
+	size_t skip = strlen(EVENT);
 	int e = strncmp(text, EVENT, skip) ? -1 :
-					     find_event(r->session, text + skip, n - skip);
+					     find_event(r->session, text + skip,
+							strlen(text) - skip);
 
-	if (e < 0)
-		return add_frame(r, text, n);
-	smp->event = (uint32_t)e;
-	return 0;
+	if (e >= 0)
+		smp->event = (uint32_t)e;
+	return e >= 0;
+}
+
+/* The @i'th of a line. Those behind the first up to number @cut are left out. */
+static int read_frame(struct folded_reader *r, size_t i, size_t cut, const char *text,
+		      struct sample *smp)
+{
+	if (!i)
+		return read_root(r, text, strlen(text), smp);
+	if (i == 1 && is_event(r, text, smp))
+		return 0;
+	if (i < cut) /* of millions of frames outputs would be GBs of one line */
+		return 0;
+	text = i == cut ? TRUNCATED : text;
+	return add_frame(r, text, strlen(text));
 }
 
 /* The digits at @text are all of it, and no output's sum gets too large. 0, -EBADMSG or
@@ -210,19 +226,18 @@ static int read_line(struct folded_reader *r, char *line)
 {
 	struct sample smp = { 0 };
 	char *count = strrchr(line, ' '), *next = line;
+	size_t n = 0, cut;
 	int ret = count ? read_count(r, count + 1, &smp.period) : -EBADMSG;
 
 	if (ret)
 		return ret;
 	*count = '\0';
+	for (const char *p = line; (p = strchr(p, ';')); p++)
+		n++;
 	r->n = 0;
-	for (size_t i = 0; !ret && next; i++) {
-		char *text = strsep(&next, ";");
-
-		ret = !i     ? read_root(r, text, strlen(text), &smp) :
-		      i == 1 ? read_second(r, text, &smp) :
-			       add_frame(r, text, strlen(text));
-	}
+	cut = n > MAX_FRAMES ? n - MAX_FRAMES : 0;
+	for (size_t i = 0; !ret && next; i++)
+		ret = read_frame(r, i, cut, strsep(&next, ";"), &smp);
 	turn(r);
 	return ret ? ret :
 		     r->sink->ops->sample(r->sink, &smp, &(struct stack){ r->n, r->frames });

@@ -148,6 +148,50 @@ static void deep_stacks_are_whole(void **state)
 	(void)state;
 }
 
+enum { MOST = 65536 };
+
+static int take_depth(struct sink *s, const struct sample *smp, const struct stack *stk)
+{
+	struct told *t = s->priv;
+
+	tell(t, "%u %zu %s %s", smp->event, stk->n, stk->frames[0].name,
+	     stk->frames[stk->n - 1].name);
+	return 0;
+}
+
+/* The innermost stay, and who and which event it is. */
+static void deepest_stacks_are_cut(void **state)
+{
+	static const struct sink_ops depths = { .side = take_side, .sample = take_depth };
+	static const struct {
+		size_t depth;
+		const char *says;
+	} rows[] = {
+		{ MOST - 1, "10/10 is py\n1 65535 i o" },
+		{ MOST, "10/10 is py\n1 65536 i o" },
+		{ MOST + 1, "10/10 is py\n1 65537 i [truncated]" },
+		{ MOST + 9, "10/10 is py\n1 65537 i [truncated]" },
+	};
+
+	for (size_t k = 0; k < ARRAY_SIZE(rows); k++) {
+		static char text[2 * MOST + 64];
+		struct told t = { .n = 0 };
+		struct sink s = { .ops = &depths, .priv = &t };
+		size_t n = (size_t)sprintf(text, "py-10;event:two"), line;
+		FILE *in;
+
+		for (size_t i = rows[k].depth; i--;)
+			n += (size_t)sprintf(text + n, ";%c", i ? 'o' : 'i');
+		sprintf(text + n, " 3\n");
+		in = fmemopen(text, strlen(text), "r");
+		session = (struct session){ .n_events = 2, .events[1].name = "two" };
+		assert_int_equal(folded_read(in, &session, &s, &line), 0);
+		assert_string_equal(t.text, rows[k].says);
+		fclose(in);
+	}
+	(void)state;
+}
+
 /* The number of the line that is no stack; those before were given on. */
 static void bad_lines_are_told(void **state)
 {
@@ -246,6 +290,7 @@ int main(void)
 		cmocka_unit_test(functions_are_told_apart),
 		cmocka_unit_test(roots_name_threads),
 		cmocka_unit_test(deep_stacks_are_whole),
+		cmocka_unit_test(deepest_stacks_are_cut),
 		cmocka_unit_test(bad_lines_are_told),
 		cmocka_unit_test(counts_are_bounded_together),
 		cmocka_unit_test(what_the_sink_says_ends_it),
