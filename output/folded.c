@@ -58,6 +58,8 @@ struct folded {
 	uint32_t unknown; /* the name "?" */
 	uint32_t *slot;	  /* line + 1, 0 is free */
 	size_t n_slots;	  /* a power of two */
+	size_t n_renamed; /* lines that have two slots */
+	struct idmap untitled; /* thread to its first line, under the kernel's name for it */
 };
 
 /* Whose sample it is. */
@@ -108,6 +110,7 @@ static uint32_t *slot_of(const struct folded *f, const struct folded_line *line)
 
 static void find_slots(struct folded *f)
 {
+	f->n_renamed = 0;
 	memset(f->slot, 0, f->n_slots * sizeof(*f->slot));
 	for (uint32_t i = 0; i < n_lines(f); i++)
 		*slot_of(f, line_at(f, i)) = i + 1;
@@ -126,6 +129,52 @@ static int grow_slots(struct folded *f)
 	f->n_slots = n;
 	find_slots(f);
 	return 0;
+}
+
+/* For a line more. */
+static int make_slots(struct folded *f)
+{
+	return 2 * (n_lines(f) + f->n_renamed + 1) > f->n_slots ? grow_slots(f) : 0;
+}
+
+/* Is it the first of a thread that the program may call something yet? */
+static bool is_first_untitled(const struct folded *f, const struct folded_line *line)
+{
+	return line->tid && line->title != f->unknown &&
+	       line->title == comms_name(&f->comms, line->tid) &&
+	       idmap_get(&f->untitled, (uint32_t)line->tid) == IDMAP_NONE;
+}
+
+static int forget_untitled(struct folded *f, pid_t tid)
+{
+	return idmap_get(&f->untitled, (uint32_t)tid) == IDMAP_NONE ?
+		       0 :
+		       idmap_set(&f->untitled, (uint32_t)tid, IDMAP_NONE);
+}
+
+/* What the program calls a thread is read after its first samples, which are the same thread's:
+ * they are given its name, too. */
+static int name_lines(struct folded *f, const struct side *side, uint32_t title)
+{
+	uint32_t first = idmap_get(&f->untitled, (uint32_t)side->tid);
+	int ret = forget_untitled(f, side->tid);
+
+	for (size_t i = first; !ret && i < n_lines(f); i++) {
+		struct folded_line *line = line_at(f, i);
+		uint32_t *slot;
+
+		if (line->tid != side->tid || line->pid != side->pid ||
+		    line->title != comms_name(&f->comms, side->tid))
+			continue;
+		ret = make_slots(f);
+		line->title = title;
+		slot = ret ? NULL : slot_of(f, line);
+		if (slot && !*slot) {
+			*slot = (uint32_t)i + 1;
+			f->n_renamed++;
+		}
+	}
+	return ret;
 }
 
 /* Is it of a process that was known, and ended so long ago that it is not any more? */
@@ -149,6 +198,7 @@ static void pack_lines(const struct session *session, struct folded *f)
 	}
 	if (!session->places)
 		f->stacks.n = kept * sizeof(struct folded_line);
+	idmap_deinit(&f->untitled);
 	f->pack_at = MAX((size_t)PACK_FROM, 2 * n_lines(f));
 	find_slots(f);
 }
@@ -169,7 +219,7 @@ static int count_line(struct sink *s, struct folded_line line, uint64_t weight)
 
 	if (n_lines(f) >= MAX((size_t)PACK_FROM, f->pack_at))
 		pack_lines(s->session, f);
-	if (2 * (n_lines(f) + 1) > f->n_slots && grow_slots(f))
+	if (make_slots(f))
 		return -ENOMEM;
 	slot = slot_of(f, &line);
 	if (!*slot && f->names.full)
@@ -180,6 +230,9 @@ static int count_line(struct sink *s, struct folded_line line, uint64_t weight)
 		if (f->stacks.oom)
 			return -ENOMEM;
 		*slot = (uint32_t)n_lines(f);
+		if (is_first_untitled(f, &line) &&
+		    idmap_set(&f->untitled, (uint32_t)line.tid, *slot - 1))
+			return -ENOMEM;
 	}
 	line_at(f, *slot - 1)->count += weight;
 	return 0;
@@ -223,7 +276,7 @@ static size_t bytes_of(const struct folded *f)
 {
 	return f->stacks.cap + f->packed.bytes.cap + f->same.cap + f->n_slots * sizeof(*f->slot) +
 	       folded_names_bytes(&f->names) + strtab_bytes(f->bodies) +
-	       comms_bytes(&f->comms);
+	       comms_bytes(&f->comms) + idmap_bytes(&f->untitled);
 }
 
 static void look_at_room(struct sink *s)
@@ -305,6 +358,10 @@ static int folded_side(struct sink *s, const struct side *side)
 		comm ? folded_names_add(&f->names, side->u.comm.name) : (uint32_t)STRTAB_NONE;
 	int ret = comm && name == STRTAB_NONE ? -ENOMEM : comms_side(&f->comms, side, name);
 
+	if (!ret && comm && side->u.comm.thread)
+		ret = name_lines(f, side, name);
+	else if (!ret && side->kind == SIDE_FORK)
+		ret = forget_untitled(f, side->tid);
 	if (ret && !s->failed)
 		s->failed = ret;
 	return ret;
@@ -315,6 +372,7 @@ static void folded_free(struct folded *f)
 	folded_names_deinit(&f->names);
 	strtab_destroy(f->bodies);
 	comms_deinit(&f->comms);
+	idmap_deinit(&f->untitled);
 	buf_deinit(&f->ids);
 	buf_deinit(&f->stacks);
 	packed_deinit(&f->packed);
@@ -437,6 +495,7 @@ static int name_all_places(struct sink *s)
 	f->stacks = (struct buf){};
 	f->slot = NULL;
 	f->n_slots = 0;
+	f->n_renamed = 0;
 	f->names.full = false; /* there are no more stacks than before */
 	ret = now ? begin_bodies(f) : -ENOMEM;
 	for (uint32_t i = 0; !ret && i < n; i++) {

@@ -241,6 +241,52 @@ static void threads_have_their_names(void **state)
 				     "exec-20/exec-20;spin (work.py) 1\n");
 }
 
+/* What the program calls a thread is told after its first samples. */
+static void early_samples_are_of_the_thread_as_it_is_called(void **state)
+{
+	enum { N = 3000 };
+	struct side title = { .kind = SIDE_COMM,
+			      .pid = 10,
+			      .tid = 10,
+			      .u.comm = { .name = "Main", .thread = true } };
+	struct sample leader = sample;
+	struct fixture f;
+
+	leader.tid = 10;
+	begin(&f, SESSION_THREADS | SESSION_LINES, 1);
+	comm(&f, 10, 10, "py");
+	comm(&f, 10, 11, "py");
+	put(&f, sample, plain, 1);
+	put(&f, leader, plain, 1);
+	put(&f, leader, NULL, 0);
+	f.sink.ops->side(&f.sink, &title);
+	put(&f, leader, plain, 1);
+	put(&f, sample, plain, 1);
+	title.u.comm.name = "later";
+	f.sink.ops->side(&f.sink, &title);
+	put(&f, leader, plain, 1);
+	assert_string_equal(end(&f), "py-10/py-11;spin (work.py:7) 2\n"
+				     "py-10/Main-10;spin (work.py:7) 2\n"
+				     "py-10/Main-10 1\n"
+				     "py-10/later-10;spin (work.py:7) 1\n");
+	begin(&f, SESSION_THREADS | SESSION_LINES, 1);
+	comm(&f, 10, 10, "py");
+	for (int i = 0; i < N; i++) { /* each has two slots then */
+		struct frame at = { .kind = FRAME_PYTHON, .func = &spin, .line = i + 1 };
+
+		put(&f, leader, &at, 1);
+	}
+	f.sink.ops->side(&f.sink, &title);
+	for (int i = 0; i < N; i++) {
+		struct frame at = { .kind = FRAME_PYTHON, .func = &spin, .line = i + 1 };
+
+		put(&f, leader, &at, 1);
+	}
+	assert_non_null(strstr(end(&f), "py-10/later-10;spin (work.py:1) 2\n"
+					"py-10/later-10;spin (work.py:2) 2\n"));
+	assert_null(strstr(f.text, "py-10/py-10"));
+}
+
 static void events_are_not_mixed(void **state)
 {
 	struct sample second = sample;
@@ -701,6 +747,7 @@ int main(void)
 		cmocka_unit_test(names_in_several_files),
 		cmocka_unit_test(places_are_named),
 		cmocka_unit_test(threads_have_their_names),
+		cmocka_unit_test(early_samples_are_of_the_thread_as_it_is_called),
 		cmocka_unit_test(events_are_not_mixed),
 		cmocka_unit_test(provenance_is_filtered),
 		cmocka_unit_test(many_stacks),
