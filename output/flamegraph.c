@@ -95,16 +95,34 @@ static uint64_t event_total(const struct tree *t, uint32_t event)
 	return n;
 }
 
+/* "3 samples", "1.5 ms". */
+static const char *amount(const struct session *s, uint64_t n, char buf[48])
+{
+	if (tree_is_time(s, 0))
+		snprintf(buf, 48, "%.1f ms", (double)n / 1e6);
+	else
+		snprintf(buf, 48, "%" PRIu64 " samples", n);
+	return buf;
+}
+
+static void put_times(const struct session *s, FILE *out)
+{
+	begin_list(out, "times");
+	for (uint32_t i = 0; i < s->n_events; i++)
+		fprintf(out, "%s%d", i ? "," : "", tree_is_time(s, i));
+	fputs("]", out);
+}
+
 static int write_page(struct sink *s)
 {
 	static const char mark[] = "/*DATA*/";
 	const char *at = strstr(page, mark);
 	const struct flamegraph *f = s->priv;
 	const struct tree *t = &f->tree;
-	char title[600];
+	char title[600], n[48];
 
-	snprintf(title, sizeof(title), "pysampled: %" PRIu64 " samples of %s",
-		 event_total(t, 0), s->session->events[0].name);
+	snprintf(title, sizeof(title), "pysampled: %s of %s",
+		 amount(s->session, event_total(t, 0), n), s->session->events[0].name);
 	fwrite(page, 1, (size_t)(at - page), s->out);
 	fputs("{\"title\":", s->out);
 	json_string(s->out, title);
@@ -114,6 +132,7 @@ static int write_page(struct sink *s)
 		json_string(s->out, s->session->events[i].name);
 	}
 	fputs("]", s->out);
+	put_times(s->session, s->out);
 	if (s->session->flags & SESSION_COMPARED)
 		fputs(",\n\"compared\":true", s->out);
 	put_threads(t, s->out);
@@ -216,14 +235,15 @@ static void frame_text(const struct tree *t, uint32_t node, char *buf, size_t ca
 		snprintf(buf, cap, "%s", tree_text(t, f->name));
 }
 
-static void put_box(const struct tree *t, FILE *out, const struct box *all, uint32_t i,
-		    uint32_t deepest)
+static void put_box(const struct sink *s, const struct box *all, uint32_t i, uint32_t deepest)
 {
+	const struct tree *t = s->priv;
+	FILE *out = s->out;
 	const struct box *b = &all[i];
 	double unit = (double)(WIDTH - 2 * MARGIN) / (double)all->n, w = (double)b->n * unit;
 	double x = MARGIN + (double)b->x * unit;
 	uint32_t y = HEAD + (deepest - b->depth) * ROW_HEIGHT;
-	char text[PYFUNC_NAME_MAX + PYFUNC_FILE_MAX + 64];
+	char text[PYFUNC_NAME_MAX + PYFUNC_FILE_MAX + 64], n[48];
 
 	if (w < LEAST)
 		return;
@@ -235,10 +255,11 @@ static void put_box(const struct tree *t, FILE *out, const struct box *all, uint
 		i ? tree_kind(t, tree_frame(t, tree_node(t, i)->frame)->func) : "marker");
 	put_xml(out, text, SIZE_MAX);
 	fprintf(out,
-		": %" PRIu64 " samples, %.1f %%</title><rect x=\"%.1f\" y=\"%" PRIu32
+		": %s, %.1f %%</title><rect x=\"%.1f\" y=\"%" PRIu32
 		"\" width=\"%.1f\" height=\"16\" data-x=\"%" PRIu64 "\" data-w=\"%" PRIu64
 		"\"/><text x=\"%.1f\" y=\"%" PRIu32 "\" data-n=\"",
-		b->n, 100 * (double)b->n / (double)all->n, x, y, w, b->x, b->n, x + 2, y + 12);
+		amount(s->session, b->n, n), 100 * (double)b->n / (double)all->n, x, y, w, b->x,
+		b->n, x + 2, y + 12);
 	put_xml(out, text, WIDTH / (size_t)LETTER);
 	fputs("\">", out);
 	put_xml(out, w > 3 * LETTER ? text : "", (size_t)((w - 4) / LETTER));
@@ -261,6 +282,7 @@ static int write_image(struct sink *s)
 	const struct tree *t = s->priv;
 	_cleanup_free_ struct box *box = make_boxes(t);
 	uint32_t deepest = 0;
+	char n[48];
 
 	if (!box)
 		return -ENOMEM;
@@ -268,14 +290,15 @@ static int write_image(struct sink *s)
 		deepest = MAX(deepest, box[i].depth);
 	fprintf(s->out,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%" PRIu32
-		"\">\n%s<text x=\"10\" y=\"20\">%" PRIu64 " samples of ",
-		WIDTH, HEAD + (deepest + 1) * ROW_HEIGHT + MARGIN, svg_head, box->n);
+		"\">\n%s<text x=\"10\" y=\"20\">%s of ",
+		WIDTH, HEAD + (deepest + 1) * ROW_HEIGHT + MARGIN, svg_head,
+		amount(s->session, box->n, n));
 	put_xml(s->out, s->session->events[0].name, SIZE_MAX);
 	fprintf(s->out, "%s</text>\n",
 		s->session->n_events > 1 ? "; other events are in an .html output" : "");
 	put_legend(s->out);
 	for (uint32_t i = 0; box->n && i < tree_n_nodes(t); i++)
-		put_box(t, s->out, box, i, deepest);
+		put_box(s, box, i, deepest);
 	fputs("</svg>\n", s->out);
 	return 0;
 }

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "json.h"
-#include "perf_event.h"
 
 static const char *const kinds[] = { "marker", "python", "native", "kernel", "gc" };
 
@@ -231,15 +230,6 @@ static void put_time(struct gecko_track *k, uint32_t i)
 	put_ms(k, moment(k, i)->time);
 }
 
-/* Are weights times, in ns? */
-static bool is_time(const struct gecko_track *k)
-{
-	uint32_t event = tree_row(k->t, moment(k, 0)->row)->event;
-
-	return k->session->flags & SESSION_PERIOD &&
-	       perf_event_is_clock(&k->session->events[event].attr);
-}
-
 /* Its own, and a part of what its row counts beyond those of its moments. */
 static uint64_t weight_of(struct gecko_track *k, uint32_t i)
 {
@@ -265,7 +255,7 @@ static void put_weight_ms(struct gecko_track *k, uint32_t i)
 static void put_samples(struct gecko_track *k)
 {
 	uint32_t n = (uint32_t)k->n;
-	bool time = is_time(k);
+	bool time = tree_is_time(k->session, tree_row(k->t, moment(k, 0)->row)->event);
 
 	fprintf(k->out, ",\n\"samples\":{\"length\":%u,\"weightType\":\"%s\"", n,
 		time ? "tracing-ms" : "samples");

@@ -292,6 +292,12 @@ static bool adapts(const struct session *session, uint32_t event)
 	return a->freq && !perf_event_is_clock(a);
 }
 
+bool tree_is_time(const struct session *session, uint32_t event)
+{
+	return session->flags & SESSION_PERIOD &&
+	       perf_event_is_clock(&session->events[event].attr);
+}
+
 /* The row of @want's stack, thread, event and provenance; NONE: no memory. */
 static uint32_t row_of(struct tree *t, const struct tree_row *want)
 {

@@ -466,6 +466,9 @@ seen.stops = document.querySelectorAll('#graph [tabindex="0"]').length;
 seen.zoomed = texts(); key('0'); seen.out = texts().length; key('r'); seen.reversed = texts(); key('i');
 $('thread').value = 1; $('thread').dispatchEvent(new Event('change')); seen.worker = texts()[0];
 $('thread').value = -1; key('s'); seen.source = $('graph').innerText;
+seen.top = $('main').scrollTop; $('search').value = 'put'; $('search').dispatchEvent(new Event('input')); key('0'); key('n');
+seen.tables = document.querySelectorAll('#graph table').length;
+$('event').value = D.events.length - 1; $('event').dispatchEvent(new Event('change')); seen.title = document.title;
 document.body.dataset.seen = JSON.stringify(seen); // the page stays: it still hears that it was scrolled
 </script>"""
 
@@ -495,6 +498,8 @@ def test_page():
     assert any(t.startswith("put_sample: 75 samples") for t in seen["reversed"]), seen["reversed"]
     assert seen["worker"].startswith("all: 10 samples"), seen["worker"]
     assert re.search(r"^1.0 %.*\D14\t# source line 14$", seen["source"], re.M), seen["source"]
+    # there is no graph to be found or zoomed in
+    assert seen["tables"] > 0 and seen["top"] == 0, (seen["tables"], seen["top"])
     # what a line's native code and the kernel took is the line's own
     assert re.search(r"^49.5 %.*\D5\t# source line 5$", seen["source"], re.M), seen["source"]
     assert re.search(r"^\s+17\t# source line 17$", seen["source"], re.M), seen["source"]  # no sample, but near one
@@ -504,6 +509,7 @@ def test_page_with_deep_stacks_and_events():
     need("chromium")
     record("d.html", "--deep", "7990", "--samples", "30", "--events", "3")
     seen = act("d.html")
+    assert seen["title"] == "pysampled: 10 samples of context-switches", seen["title"]
     assert 10 < len(seen["all"]) < 500, len(seen["all"])
     assert "page-faults self" in seen["source"], seen["source"][:300]
 
