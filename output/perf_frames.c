@@ -268,8 +268,10 @@ static size_t take_chain(struct perf_frames *f, const struct perf_taken *t, stru
 			kernel = ip == PERF_CONTEXT_KERNEL;
 			continue;
 		}
-		ret[k++] = kernel ? kernel_frame(f, ip) : user_frame(f, t->pid, ip, leaf);
-		leaf &= kernel;
+		ret[k] = kernel ? kernel_frame(f, ip) : user_frame(f, t->pid, ip, leaf);
+		/* What a wait is for stands above where it began. */
+		leaf &= kernel || ret[k].kind == FRAME_MARKER;
+		k++;
 	}
 	return k;
 }

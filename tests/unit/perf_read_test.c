@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -29,10 +30,32 @@ struct fixture {
 	struct stats *stats;
 };
 
+static void begin(struct fixture *f, struct sink *s, int compress)
+{
+	static struct session session;
+	struct err err = {};
+
+	session = (struct session){ .n_events = 2, .compress = compress };
+	strcpy(session.events[0].name, "cpu-clock");
+	strcpy(session.events[1].name, "page-faults");
+	session.events[1].attr.sample_type = PERF_SAMPLE_ADDR;
+	strcpy(f->dir, "/tmp/perf_read_test.XXXXXX");
+	assert_non_null(mkdtemp(f->dir));
+	setenv("PYSAMPLED_BUILDID_DIR", f->dir, 1);
+	snprintf(f->path, sizeof(f->path), "%s/a.data", f->dir);
+	assert_int_equal(sink_open(s, sink_pick(NULL, f->path), f->path, &session, &err), 0);
+}
+
+static void end(struct sink *s)
+{
+	struct err err = {};
+
+	assert_int_equal(sink_close(s, &err), 0);
+}
+
 /* Two events; a sample with every kind of frame, one that is late, and one without Python. */
 static void write_recording(struct fixture *f, int compress)
 {
-	static struct session session = { .n_events = 2 };
 	const struct frame frames[] = {
 		{ .kind = FRAME_NATIVE, .ip = 0x1234 },
 		{ .kind = FRAME_PYTHON, .func = &funcs[0], .line = 6 },
@@ -49,26 +72,17 @@ static void write_recording(struct fixture *f, int compress)
 		  .tid = 10,
 		  .u.comm = { .name = "Ma\nin", .thread = true } },
 	};
-	struct err err = {};
 	struct sink s;
 
-	session.compress = compress;
 	memset(hell, 'x', HELL_BYTES);
-	strcpy(session.events[0].name, "cpu-clock");
-	strcpy(session.events[1].name, "page-faults");
-	session.events[1].attr.sample_type = PERF_SAMPLE_ADDR;
-	strcpy(f->dir, "/tmp/perf_read_test.XXXXXX");
-	assert_non_null(mkdtemp(f->dir));
-	setenv("PYSAMPLED_BUILDID_DIR", f->dir, 1);
-	snprintf(f->path, sizeof(f->path), "%s/a.data", f->dir);
-	assert_int_equal(sink_open(&s, sink_pick(NULL, f->path), f->path, &session, &err), 0);
+	begin(f, &s, compress);
 	for (size_t i = 0; i < ARRAY_SIZE(comm); i++)
 		s.ops->side(&s, &comm[i]);
 	s.ops->sample(&s, &smp, &(struct stack){ 4, frames });
 	smp.event = 1;
 	s.ops->sample(&s, &smp, &(struct stack){ 5, frames });
 	s.ops->sample(&s, &smp, &(struct stack){ 1, frames });
-	assert_int_equal(sink_close(&s, &err), 0);
+	end(&s);
 }
 
 /* What a reader tells, as text. */
@@ -175,6 +189,53 @@ static void names_come_back_whole(void **state)
 	}
 }
 
+/* The map of the code at @ip. */
+static struct side map_of(const void *ip)
+{
+	static char path[256];
+	struct side s = { .kind = SIDE_MMAP, .pid = 10, .tid = 10 };
+	unsigned long from = 0, to = 0, off = 0, ino = 0, at = (unsigned long)(uintptr_t)ip;
+	char line[512];
+	FILE *in = fopen("/proc/self/maps", "r");
+
+	assert_non_null(in);
+	while (!s.u.mmap.path && fgets(line, sizeof(line), in))
+		if (sscanf(line, "%lx-%lx r-xp %lx %*s %lu %255s", &from, &to, &off, &ino,
+			   path) == 5 &&
+		    from <= at && at < to)
+			s.u.mmap.path = path;
+	s.u.mmap.addr = from;
+	s.u.mmap.len = to - from;
+	s.u.mmap.pgoff = off;
+	s.u.mmap.ino = ino;
+	s.u.mmap.prot = PROT_READ | PROT_EXEC;
+	fclose(in);
+	return s;
+}
+
+/* A thread may have been switched out at a function's first instruction. */
+static void a_wait_begins_where_it_did(void **state)
+{
+	const struct side map = map_of(tell_sample);
+	const struct frame frames[] = {
+		{ .kind = FRAME_MARKER, .name = "[runnable]" },
+		{ .kind = FRAME_NATIVE, .ip = (uintptr_t)tell_sample },
+		{ .kind = FRAME_NATIVE, .ip = (uintptr_t)tell_sample + 1 },
+	};
+	const struct sample smp = { .pid = 10, .tid = 10, .time = 5, .period = 1 };
+	struct fixture f;
+	struct sink s;
+
+	assert_non_null(map.u.mmap.path);
+	begin(&f, &s, 0);
+	s.ops->side(&s, &map);
+	s.ops->sample(&s, &smp, &(struct stack){ 3, frames });
+	end(&s);
+	read_recording(&f, 0);
+	assert_non_null(strstr(told, "|[runnable]|tell_sample|tell_sample\n"));
+	drop(&f);
+}
+
 /* As after a kill: no features, and nothing behind the records. */
 static void cut_to_records(const struct fixture *f)
 {
@@ -226,6 +287,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_come_back_whole),
+		cmocka_unit_test(a_wait_begins_where_it_did),
 		cmocka_unit_test(names_come_from_the_file_beside),
 		cmocka_unit_test(damage_is_told),
 	};
