@@ -115,7 +115,7 @@ static void each_format_is_whole_after_a_round(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
 		size_t n;
-		char *sources; /* which a page has at its end only */
+		const char *sources; /* which a page has at its end only */
 
 		begin(&f, formats[i].name, 1000);
 		put(&f, 7);

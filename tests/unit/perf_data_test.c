@@ -330,7 +330,7 @@ static void symbols_are_mapped_once_a_process(void **state)
 
 static void side_events_are_kept(void **state)
 {
-	static const unsigned char id[20] = "an id of twenty byte";
+	static const unsigned char id[] = "an id of twenty byte";
 	struct side map = { .kind = SIDE_MMAP, .time = 5, .pid = 10, .tid = 10 };
 	struct side lost = { .kind = SIDE_LOST, .time = 6, .u.lost.n = 77 };
 	struct side throttle = { .kind = SIDE_THROTTLE, .time = 7 };
@@ -487,7 +487,7 @@ static struct bytes copied(const struct fixture *f)
 /* The table of build-ids has each mapped program, but no data. */
 static void build_ids_of_programs(void **state)
 {
-	static const unsigned char id[20] = "an id of twenty byte";
+	static const unsigned char id[] = "an id of twenty byte";
 	struct side map = { .kind = SIDE_MMAP, .time = 5, .pid = 10, .tid = 10 };
 	struct fixture f;
 	struct bytes b;

@@ -148,7 +148,7 @@ static int setup(void **state)
 }
 
 /* Those that go on end now. */
-static void stop(struct fix *x)
+static void end(struct fix *x)
 {
 	waits_stop(x->w);
 }
@@ -157,7 +157,7 @@ static int teardown(void **state)
 {
 	struct fix *x = *state;
 
-	stop(x);
+	end(x);
 	waits_destroy(x->w);
 	fake_destroy(x->f);
 	free(x);
@@ -293,7 +293,7 @@ static void it_begins_as_its_capture_wants(void **state)
 	begun_with = NULL;
 	begin(x);
 	assert_ptr_equal(&plan, begun_with);
-	stop(x);
+	end(x);
 }
 
 /* What is told of a later time is kept until then. */
@@ -331,7 +331,7 @@ static void until_its_program_is_known(void **state)
 			expect_sample(x, "torn sleep", FAKE_TID, out);
 	}
 	atomic_store(&x->f->target->state, TARGET_PYTHON);
-	stop(x);
+	end(x);
 	expect_sample(x, "exact a3 b3 sleep", FAKE_TID, out);
 	assert_string_equal("over", next(x, &over));
 	assert_int_equal(FAKE_TID, over.tid);
@@ -678,7 +678,7 @@ static void who_joins_asleep_waits(void **state)
 	waits_joined(x->w, getpid());
 	others.over = true;
 	pthread_join(t[1], NULL);
-	stop(x);
+	end(x);
 	assert_string_equal("nopython sleep", next(x, &over));
 	assert_int_equal(others.sleeper, fake_sample(x->f)->sample.tid);
 	assert_in_range(fake_sample(x->f)->sample.time, before, after);
@@ -714,7 +714,7 @@ static void from_the_beginning_to_the_end(void **state)
 	out = x->tick - 1;
 	post(x, 0, FAKE_TID + 1, out, "out"); /* into which the end falls alone */
 	before = now_ns();
-	stop(x);
+	end(x);
 	expect_sample(x, "nopython sleep", FAKE_TID + 1, out);
 	for (int i = 0; i < 2; i++) {
 		assert_string_equal("over", next(x, &over));
@@ -741,7 +741,7 @@ static void ends_late(void **state)
 	let_go(x);
 	expect_sample(x, "exact a3 b3 sleep", FAKE_TID, x->tick - x->distance - 1000);
 	gate.busy = 1000;
-	stop(x);
+	end(x);
 	assert_string_equal("over", next(x, &over));
 }
 
@@ -760,7 +760,7 @@ static void a_read_hangs_at_the_end(void **state)
 	post(x, 0, FAKE_TID + 2, x->tick - 1, "out");
 	assert_int_equal(0, pipe(gate.hang));
 	gate.hangs = true;
-	stop(x);
+	end(x);
 	assert_true(waits_stuck(x->w));
 	assert_string_equal("over", next(x, &over));
 	assert_int_equal(FAKE_TID, over.tid);
