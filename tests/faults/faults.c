@@ -32,7 +32,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum kind { ALLOC, MAP, OPEN, WRITE, THREAD, DESCRIPTOR, EVENT };
+enum kind { ALLOC, MAP, OPEN, WRITE, THREAD, DESCRIPTOR, EVENT, PROCESS };
 
 enum { MOST_CALLERS = 64, MOST_SITES = 4096, MOST_ENV = 512 };
 
@@ -275,7 +275,7 @@ CALL(WRITE, ENOSPC, -1, ssize_t, writev, (int fd, const struct iovec *v, int n),
 CALL(THREAD, EAGAIN, EAGAIN, int, pthread_create,
      (pthread_t * t, const pthread_attr_t *a, void *(*run)(void *), void *arg),
      (t, a, run, arg))
-CALL(THREAD, EAGAIN, -1, pid_t, fork, (void), ())
+CALL(PROCESS, EAGAIN, -1, pid_t, fork, (void), ())
 CALL(OPEN, EMFILE, NULL, DIR *, opendir, (const char *path), (path))
 CALL(OPEN, ENOMEM, NULL, DIR *, fdopendir, (int fd), (fd))
 CALL(OPEN, ENOMEM, NULL, FILE *, open_memstream, (char **at, size_t *n), (at, n))

@@ -17,7 +17,7 @@ import subprocess
 import harness
 from harness import Target, check, each, enough, equal, need_command, need_root, not_quick, one_python, seconds
 
-KINDS = ("alloc", "map", "open", "write", "thread", "descriptor", "event")
+KINDS = ("alloc", "map", "open", "write", "thread", "descriptor", "event", "process")
 LIBRARY = os.path.join(harness.BUILD, "libfaults.so")
 MODE = os.environ.get("PYSAMPLED_FAULTS")  # set by tools/test --faults
 WHOLE = MODE in ("all", "sites")
