@@ -77,7 +77,10 @@ static size_t sample_running(struct dump *d, struct running *r)
 	}
 	k = dump_leave_running(d, r, k);
 	dump_before_samples(d);
-	dump_running(d->target.pid, d->native, d->files, d->places, &d->page.form, r, k);
+	STATS_ADD(&d->stats,
+		  unread,
+		  dump_running(d->target.pid, d->native, d->files, d->places, &d->page.form, r,
+			       k));
 	return k;
 }
 

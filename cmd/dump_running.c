@@ -64,9 +64,9 @@ static struct recorder *open_recorder(struct recorder_options *o, struct session
 	return recorder_create(o, session, err);
 }
 
-void dump_running(pid_t pid, enum process_native native, struct file_helper *files,
-		  struct places *places, const struct page_form *form, struct running *r,
-		  size_t n)
+uint64_t dump_running(pid_t pid, enum process_native native, struct file_helper *files,
+		      struct places *places, const struct page_form *form, struct running *r,
+		      size_t n)
 {
 	struct recorder_options o = {
 		.pids = { pid },
@@ -98,7 +98,7 @@ void dump_running(pid_t pid, enum process_native native, struct file_helper *fil
 		o.tids[o.n_tids++] = r[i].tid;
 	if (!n ||
 	    perf_names_parse("cpu-clock", o.events, SESSION_MAX_EVENTS, &o.n_events, &err))
-		return;
+		return 0;
 	k.done = stop.fd = eventfd(0, EFD_CLOEXEC);
 	o.stop = &stop;
 	rec = open_recorder(&o, &session, &err);
@@ -108,4 +108,5 @@ void dump_running(pid_t pid, enum process_native native, struct file_helper *fil
 	recorder_destroy(rec);
 	if (k.done >= 0)
 		close(k.done);
+	return STATS_GET(&stats, unread);
 }

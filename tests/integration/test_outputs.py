@@ -287,7 +287,8 @@ def test_too_few_descriptors_are_told(py):
         run = pysampled("dump", "-p", target.pid, wrapper=("sh", "-c", 'ulimit -n %d; exec "$@"' % limit, "sh"))
         check("holds an interpreter" not in run.err, "at %d descriptors: %s", limit, run)
         if "no descriptors left" in run.err:
-            equal(run.rc, 1, "the exit code")
+            python = "groundtruth.py" in run.out and "lack native frames" in run.err
+            equal(run.rc, 0 if python else 1, "the exit code at %d descriptors: %s" % (limit, run))
             said += 1
     check(said > 0, "no limit was low enough")
 
