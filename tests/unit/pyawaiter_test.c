@@ -561,6 +561,7 @@ static void test_callbacks(void **state)
 /* Of all looks above. */
 static void test_damage(void **state)
 {
+	damage_is_of_gcc();
 	damage_expect(&damaged,
 		      (uint64_t[DAMAGE_ENDS]){ 47323, 75025, 1444, 109212, 1056, 0, 0, 0 });
 }

@@ -2291,9 +2291,10 @@ static void warm_memory_is_resident(void **state)
 /* Of all reads above. */
 static void reads_of_damaged_memory(void **state)
 {
+	pystack_destroy(another.p);
+	damage_is_of_gcc();
 	damage_expect(&damaged,
 		      (uint64_t[DAMAGE_ENDS]){ 16431, 4822, 6475, 4228, 11084, 544, 0, 1336 });
-	pystack_destroy(another.p);
 }
 
 int main(void)
