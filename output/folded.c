@@ -137,7 +137,7 @@ static int make_slots(struct folded *f)
 	return 2 * (n_lines(f) + f->n_renamed + 1) > f->n_slots ? grow_slots(f) : 0;
 }
 
-/* Is it the first of a thread that the program may call something yet? */
+/* True: the first line of a thread that the program may still give a name. */
 static bool is_first_untitled(const struct folded *f, const struct folded_line *line)
 {
 	return line->tid && line->title != f->unknown &&

@@ -266,7 +266,7 @@ static bool take_event(const char *line, struct session *s)
 	return true;
 }
 
-/* Does @line, of @n bytes, end in a count? */
+/* True: @line, of @n bytes, ends in a count. */
 static bool has_count(const char *line, size_t n)
 {
 	const char *count = strrchr(line, ' ');

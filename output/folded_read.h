@@ -20,8 +20,8 @@ int folded_events(FILE *in, struct session *session);
  * SESSION_PERIOD. Memory grows with distinct names. 0, -ENOMEM, the sink's error, or with the
  * number of a line in *@line -EBADMSG: it is no stack, -EOVERFLOW: with its count all together
  * are more than INT64_MAX. A stack of more than 65,536 frames is cut: "[truncated]" stands for
- * what is between its first one and those. @session: whose events lines may name, as folded_events() found them.
- */
+ * what is between its first one and those. @session: whose events lines may name, as
+ * folded_events() found them. */
 int folded_read(FILE *in, const struct session *session, struct sink *s, size_t *line);
 
 #endif

@@ -117,10 +117,11 @@ static int put_threads(struct gecko_track *k, const struct gecko *g)
 	_cleanup_free_ uint64_t *rest = count_rest(k->t, g);
 	_cleanup_free_ uint32_t *node_row = calloc(tree_n_nodes(k->t) + 1, sizeof(*node_row));
 	bool any = false;
-	int ret = done && rest && node_row ? gecko_order_init(&order, k->t, (const void *)moments->at,
-						      moments->n / sizeof(struct moment),
-						      k->session->n_events) :
-				     -ENOMEM;
+	int ret = done && rest && node_row ?
+			  gecko_order_init(&order, k->t, (const void *)moments->at,
+					   moments->n / sizeof(struct moment),
+					   k->session->n_events) :
+			  -ENOMEM;
 
 	if (ret)
 		return ret;

@@ -139,7 +139,7 @@ size_t tree_path(const struct tree *t, uint32_t i, struct buf *ids);
  */
 void tree_thread_text(const struct tree *t, uint32_t thread, char *buf, size_t cap);
 
-/* Are the numbers of samples of @event times, in ns? */
+/* True: what is counted of @event is time, in ns. */
 bool tree_is_time(const struct session *session, uint32_t event);
 
 /* One word for the frame's kind: "python", "native", "kernel", "gc", "marker". */

@@ -55,7 +55,7 @@ struct elfcache_elf {
 	uint64_t checked_ns;	     /* it was so then */
 	uint64_t version;
 	uint64_t used; /* elfcache.clock at the last lookup */
-	uint64_t gone; /* ... when it made room for others last; 0: it never did */
+	uint64_t gone; /* elfcache.clock when it made room for others last; 0: it never did */
 	bool kept;     /* elfcache_keep() */
 	bool put_off;  /* elfcache_is_put_off() */
 };
