@@ -49,6 +49,25 @@ static enum judgement judge_as_told(const struct hold *h)
 	return judgement;
 }
 
+/* A sample that will be judged as @why. */
+static struct reader *begin_judged(struct fake *f, enum judgement why)
+{
+	struct reader *r;
+
+	fake_take(f, (struct fake_event){ 0 });
+	r = begin_reading(f);
+	keeping.judge = judge_as_told;
+	judgement = why;
+	return r;
+}
+
+/* Of all counters the one at @counter, if there is one, is 1. */
+static void only_counts(const struct fake *f, size_t counter)
+{
+	for (size_t at = 0; at < sizeof(struct stats); at += 8)
+		assert_int_equal(load_u64((const char *)&f->stats + at), at == counter);
+}
+
 static void reasons_are_counted(void **state)
 {
 	static const struct {
@@ -67,18 +86,10 @@ static void reasons_are_counted(void **state)
 	struct fake *f = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct reader *r;
-
-		fake_take(f, (struct fake_event){ 0 });
-		r = begin_reading(f);
-		keeping.judge = judge_as_told;
-		judgement = rows[i].why;
-		end_reading(f, r);
+		end_reading(f, begin_judged(f, rows[i].why));
 		assert_string_equal(fake_next(f), rows[i].why == JUDGE_EXACT ? "exact a3 b3" :
 									       "late a3 b3");
-		for (size_t at = 0; at < sizeof(struct stats); at += 8)
-			assert_int_equal(load_u64((const char *)&f->stats + at),
-					 at == rows[i].counter);
+		only_counts(f, rows[i].counter);
 	}
 }
 
@@ -109,19 +120,13 @@ static void ends_are_counted(void **state)
 	struct fake *f = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct reader *r;
+		struct reader *r = begin_judged(f, JUDGE_EXACT);
 
-		fake_take(f, (struct fake_event){ 0 });
-		r = begin_reading(f);
-		keeping.judge = judge_as_told;
 		keeping.release = release_as_told;
-		judgement = JUDGE_EXACT;
 		read_end = rows[i].end;
 		end_reading(f, r);
 		assert_string_equal(fake_next(f), rows[i].text);
-		for (size_t at = 0; at < sizeof(struct stats); at += 8)
-			assert_int_equal(load_u64((const char *)&f->stats + at),
-					 at == rows[i].counter);
+		only_counts(f, rows[i].counter);
 	}
 }
 
