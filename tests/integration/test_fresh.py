@@ -10,9 +10,10 @@ from harness import Skip, check, each, equal
 
 BESIDE = True
 
+SOURCES = "/srv/pysampled"  # where the new Debian has ours
 DEMO = """
 mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && mount --rbind /sys "$1/sys" &&
-  exec chroot "$1" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin sh -c 'cd /root/pysampled && exec tools/demo --seconds 3'
+  exec chroot "$1" env -i HOME=/tmp PATH=/usr/sbin:/usr/bin:/sbin:/bin sh -c 'cd "$0" && exec tools/demo --seconds 3' "$2"
 """
 
 
@@ -34,12 +35,12 @@ def test_the_demo_works_on_a_fresh_debian(suite):
         raise Skip("a chroot needs root")
     root = os.path.join(harness.folder(), "root")
     debian(suite, root)
-    shutil.copytree(harness.ROOT, root + "/root/pysampled", ignore=shutil.ignore_patterns("build", "build-*", ".git", "demo-out"))
-    demo = subprocess.run(["unshare", "-m", "sh", "-c", DEMO, "sh", root], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    shutil.copytree(harness.ROOT, root + SOURCES, ignore=shutil.ignore_patterns("build", "build-*", ".git", "demo-out"))
+    demo = subprocess.run(["unshare", "-m", "sh", "-c", DEMO, "sh", root, SOURCES], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True)
     equal(demo.returncode, 0, "exit status of tools/demo: " + demo.stdout[-800:])
     summary = re.search(r"^samples=(\d+) exact=(\d+) ", demo.stdout, re.M)
     check(summary and int(summary[2]) > 0.9 * int(summary[1]) > 0, "its samples: %s", demo.stdout[-800:])
-    check(" search (/root/pysampled/demo/app.py:" in demo.stdout, "its hottest function is not named: %s", demo.stdout[-1500:])
-    written = sorted(os.listdir(root + "/root/pysampled/demo-out"))
+    check(" search (%s/demo/app.py:" % SOURCES in demo.stdout, "its hottest function is not named: %s", demo.stdout[-1500:])
+    written = sorted(os.listdir(root + SOURCES + "/demo-out"))
     check({"perf.data", "perf.folded", "flamegraph.html", "profile.pb.gz"} <= set(written), "it wrote: %s", written)
