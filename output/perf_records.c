@@ -70,10 +70,12 @@ void perf_records_deinit(struct perf_records *r)
 
 static size_t begin_record(struct perf_records *r, uint32_t type, unsigned misc)
 {
+	size_t start = r->buf.n;
+
 	buf_u32(&r->buf, type);
 	buf_u16(&r->buf, misc);
 	buf_zero(&r->buf, sizeof(uint16_t)); /* its size */
-	return r->buf.n - sizeof(struct perf_event_header);
+	return start;
 }
 
 static int end_record(struct perf_records *r, size_t start)

@@ -4,6 +4,7 @@
  * has it, with another number in each field; and which frames a deep stack keeps.
  */
 #include <limits.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -544,6 +545,19 @@ static void what_is_lost(void **state)
 	check();
 }
 
+/* A record for which memory had run out is left out, whole; the next one is written. */
+static void no_memory_for_one(void **state)
+{
+	const size_t before = r.buf.n;
+
+	r.buf.oom = true;
+	assert_int_equal(-ENOMEM, perf_records_round(&r));
+	assert_int_equal(before, r.buf.n);
+	assert_int_equal(0, perf_records_round(&r));
+	want_header(68, 0, 8);
+	check();
+}
+
 /* ---- Samples ---- */
 
 static const struct sample sample = { .pid = PID,
@@ -795,6 +809,7 @@ int main(void)
 		TEST(build_ids_of_a_stream),
 		TEST(lives),
 		TEST(what_is_lost),
+		TEST(no_memory_for_one),
 		TEST(samples),
 		TEST(samples_with_addresses),
 		TEST(symbols),
