@@ -154,16 +154,14 @@ static void look_up_again(struct reader *r, const struct target *t, struct walk 
 }
 
 /* The thread's stack came with its sample: a page less to read, and it tells which states are
- * the thread's. @regs: room for its registers. */
-static void know_stack(struct reader *r, const struct perf_sample *s, pid_t forker,
-		       uint64_t regs[static ARCH_MAX_REGS])
+ * the thread's. */
+static void know_stack(struct reader *r, const struct perf_sample *s, pid_t forker)
 {
-	struct pystack_place place = { .regs = regs, .forker = forker, .sp = s->user_sp };
+	const struct pystack_place place = { .sp = s->user_sp,
+					     .regs = { s->regs,
+						       s->regs ? 8u * arch_host->n_regs : 0 },
+					     .forker = forker };
 
-	if (s->regs) {
-		place.n_regs = arch_host->n_regs;
-		memcpy(regs, s->regs, place.n_regs * sizeof(*regs));
-	}
 	pystack_stands(r->ps, &place);
 	pystack_know(r->ps, s->user_sp, s->stack);
 	if (r->c->native && s->regs)
@@ -182,7 +180,6 @@ static enum pygil_has gil_of(struct reader *r, const struct pystack_result *res)
 static void read_stack(struct reader *r, const struct perf_sample *s, struct walk *w)
 {
 	struct target *t = w->program;
-	uint64_t regs[ARCH_MAX_REGS];
 	pid_t inner;
 
 	w->res.end = w->able;
@@ -201,7 +198,7 @@ static void read_stack(struct reader *r, const struct perf_sample *s, struct wal
 		return;
 	}
 	guarded_target(&r->mem, w->pid);
-	know_stack(r, s, t->forker, regs);
+	know_stack(r, s, t->forker);
 	w->res =
 		pystack_read_all(r->ps, &t->py, target_others(t), &r->mem.base, w->tid, inner);
 	if (w->res.end == PYSTACK_UNPROVEN)
@@ -217,7 +214,7 @@ static void read_stack(struct reader *r, const struct perf_sample *s, struct wal
 	if ((r->c->only_gil || r->c->session->flags & SESSION_GIL) && w->res.end == PYSTACK_OK)
 		w->gil = gil_of(r, &w->res);
 	if (w->res.code_lost)
-		pystack_forget(r->ps, t->py.program);
+		pystack_forget_codes(r->ps, t->py.program);
 }
 
 /* In exec and at its end a process drops its memory, and works on in the kernel: its

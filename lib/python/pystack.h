@@ -139,9 +139,8 @@ void pystack_warm(struct pystack *p);
 /* Where the thread stands: what proves a thread state to be its own, whatever number the state
  * bears. */
 struct pystack_place {
-	raddr sp;	      /* its stack pointer; 0: not known */
-	const uint64_t *regs; /* its registers, borrowed until the next pystack_read() ends */
-	uint32_t n_regs;
+	raddr sp;	   /* its stack pointer; 0: not known */
+	struct bytes regs; /* its registers, borrowed until the next pystack_read() ends */
 	pid_t forker; /* of a process's first thread: what number its state may bear until
 		       * PyOS_AfterFork_Child(); 0: not known */
 };
@@ -205,7 +204,7 @@ bool pystack_unchanged(const struct pystack_result *r, struct rmem *m);
 uint64_t pystack_age_codes(struct pystack *p,
 			   bool (*keep)(void *arg, uint64_t id, uint64_t was), void *arg);
 
-/* Forget what is known of a program's threads and codes, in all its interpreters. */
-void pystack_forget(struct pystack *p, int program);
+/* Forget a program's codes, in all its interpreters: they are new codes when they are met again. */
+void pystack_forget_codes(struct pystack *p, int program);
 
 #endif

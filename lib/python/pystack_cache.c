@@ -121,17 +121,8 @@ static bool is_of(int one, int program)
 	return one >= program && one - program < PYSTACK_SEVERAL;
 }
 
-void pystack_forget(struct pystack *p, int program)
+void pystack_forget_codes(struct pystack *p, int program)
 {
-	for (size_t i = 0; i <= p->thread_mask; i++)
-		if (is_of(p->threads[i].program, program))
-			p->threads[i] = (struct thread){ 0 };
-	for (size_t i = 0; i < N_LISTS; i++)
-		if (is_of(p->states[i].program, program))
-			p->states[i].unique = 0;
-	for (size_t i = 0; i < N_MET; i++)
-		if (is_of(p->met[i].program, program))
-			p->met[i].program = 0;
 	for (size_t i = 0; i < p->n_codes; i++)
 		if (is_of(p->codes[i].program, program))
 			p->codes[i].id = 0;

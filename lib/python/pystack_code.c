@@ -45,6 +45,12 @@ static uint64_t interp_id_of(struct pystack *p, const struct pystack_target *t,
 	return hash_pair(id, modules) | 1;
 }
 
+static void no_codes(struct pystack *p)
+{
+	memset(p->code_index, 0, N_CODES * sizeof(*p->code_index));
+	p->n_codes = 0;
+}
+
 /* While that count stands still, no address can have become another code's, and what
  * was verified stays true. */
 void codes_begin(struct pystack *p, const struct pystack_target *t, struct thread *th)
@@ -63,10 +69,8 @@ void codes_begin(struct pystack *p, const struct pystack_target *t, struct threa
 	th->versions = now;
 	if (at)
 		pystack_plan(th, at, at + sizeof(now));
-	if (p->n_codes > N_CODES / 2) {
-		memset(p->code_index, 0, N_CODES * sizeof(*p->code_index));
-		p->n_codes = 0;
-	}
+	if (p->n_codes > N_CODES / 2)
+		no_codes(p);
 }
 
 /* Where the number of the code stands, or would. */
@@ -107,8 +111,7 @@ uint64_t pystack_age_codes(struct pystack *p,
 
 	if (below - p->aged_id < MAX(p->age_after, (uint64_t)CODES_AGE))
 		return 0;
-	memset(p->code_index, 0, N_CODES * sizeof(*p->code_index));
-	p->n_codes = 0;
+	no_codes(p);
 	for (uint32_t i = 0; i < before; i++) {
 		struct code c = p->codes[i];
 

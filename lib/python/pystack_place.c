@@ -200,8 +200,7 @@ void place_scan(struct pystack *p, struct states *s, bool deep)
 	memset(s->seen, 0, s->n * sizeof(s->seen[0]));
 	if (!at || !s->n)
 		return;
-	for (uint32_t i = 0; i < p->place.n_regs; i++)
-		mark(s, p->place.regs[i]);
+	mark_words(s, 0, p->place.regs.at, p->place.regs.n);
 	if (p->stack_at == at) {
 		mark_words(s, at, p->stack.at, p->stack.n);
 		at += p->stack.n;

@@ -37,6 +37,7 @@ enum {
 	FAKE_WITNESS = 700,
 	US = 1000, /* ns */
 	IN = 0,	   /* misc of a switch */
+	NAMED = 1, /* neither pc nor stack pointer, on any processor */
 };
 
 struct fake {
@@ -255,6 +256,7 @@ static inline void fake_write(struct fake *f, uint32_t cpu, const struct record 
 struct fake_event {
 	pid_t pid, tid;
 	uint64_t id, after, ip, instructions, regs_add, period;
+	uint64_t reg; /* what register NAMED has; 0: as the others */
 	uint16_t misc;
 	bool witness, no_regs, no_stack;
 	const uint64_t *chain;
@@ -262,12 +264,14 @@ struct fake_event {
 	uint32_t cpu;
 };
 
-/* Registers: each its number and @add, but the stack pointer. */
+/* Registers: each its number and @regs_add, but the stack pointer and NAMED. */
 static inline void fake_regs(struct fake *f, struct record *r, const struct fake_event *e)
 {
 	record_u64(r, e->no_regs ? PERF_SAMPLE_REGS_ABI_NONE : PERF_SAMPLE_REGS_ABI_64);
 	for (int i = 0; !e->no_regs && i < arch_host->n_regs; i++)
-		record_u64(r, i == arch_host->sp ? f->sp : (uint64_t)(1000 + i) + e->regs_add);
+		record_u64(r, i == arch_host->sp     ? f->sp :
+			      i == NAMED && e->reg ? e->reg :
+						     (uint64_t)(1000 + i) + e->regs_add);
 }
 
 static inline void fake_reads(struct fake *f, struct record *r, uint64_t value)

@@ -481,6 +481,22 @@ static void threads_that_were_met(void **state)
 	assert_false(target_ran(ran, FAKE_TID + 1));
 }
 
+/* The thread has a state without a frame, and runs one that another thread has made: a register
+ * of the sample names it. */
+static void state_that_a_register_names(void **state)
+{
+	struct fake *f = *state;
+
+	fake_python(f, "");
+	f->ts = world_thread(f->w, f->interp, FAKE_TID + 1, true);
+	fake_python(f, "ab");
+	assert_string_equal(sample_now(f), "nopython");
+	fake_take(f, (struct fake_event){ .reg = f->ts });
+	fake_leave(f, 10 * US);
+	end_reading(f, begin_reading(f));
+	assert_string_equal(fake_next(f), "exact a3 b3");
+}
+
 /* In a PID namespace of its own, and not met there yet. */
 static void threads_without_inner_number(void **state)
 {
@@ -836,6 +852,7 @@ int main(void)
 		FAKE_TEST(other_rings_with_the_table),
 		FAKE_TEST(samples_of_strangers),
 		FAKE_TEST(threads_that_were_met),
+		FAKE_TEST(state_that_a_register_names),
 		FAKE_TEST(threads_without_inner_number),
 		FAKE_TEST(first_thread_of_a_child),
 		FAKE_TEST(samples_without_the_gil),

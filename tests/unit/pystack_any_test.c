@@ -207,7 +207,7 @@ static void happen(struct fix *f, struct program *g)
 		g->stack[thread].n = 0;
 		break;
 	case 2:
-		pystack_forget(f->old.p, g->t.program);
+		pystack_forget_codes(f->old.p, g->t.program);
 		break;
 	case 3:
 		pystack_age_codes(f->old.p, keep, &f->old);

@@ -9,7 +9,7 @@
 #include "python/pystack_int.h"
 #include "pyworld.h"
 
-enum { PID = 4711, TID = 31, INNER = 7, MAX_IDS = 1 << 15, TRACED = 2, UNITS = 8 };
+enum { PID = 4711, PROGRAM = 12, TID = 31, INNER = 7, MAX_IDS = 1 << 15, TRACED = 2, UNITS = 8 };
 
 struct fix {
 	struct world *w;
@@ -43,7 +43,7 @@ static inline struct fix *fix_create_for(const struct pylayout *l, uint32_t max_
 
 	f->w = world_create(l);
 	f->t = (struct pystack_target){
-		.pid = PID, .program = PID, .layout = *l, .walk = f->w->walk
+		.pid = PID, .program = PROGRAM, .layout = *l, .walk = f->w->walk
 	};
 	f->p = pystack_create(max_frames, new_code, f);
 	f->interp = world_interp(f->w);
@@ -67,7 +67,7 @@ static inline void fix_destroy(struct fix *f)
 /* As after a sample. */
 static inline void was_walked(struct fix *f)
 {
-	*pystack_compiled(f->p, PID) = (struct pycompiled){ .program = PID };
+	*pystack_compiled(f->p, PROGRAM) = (struct pycompiled){ .program = PROGRAM };
 }
 
 static inline void put_code(struct fix *f, raddr at, char letter)

@@ -288,7 +288,7 @@ static void three_are_too_many(struct fix *f)
 static void one_that_may_run_elsewhere(struct fix *f)
 {
 	struct entered s = enter(f, 2);
-	const struct pystack_place in_register = { .sp = s.sp, .regs = &s.ts[1], .n_regs = 1 };
+	const struct pystack_place in_register = { .sp = s.sp, .regs = { (void *)&s.ts[1], 8 } };
 	raddr number = world_pthread(f->w, INNER + 1);
 
 	world_put(f->w, s.sp, (pyoff)AT(8 + 24), 0, 8);
@@ -340,6 +340,32 @@ static void in_two_runtimes(struct fix *f)
 	}
 }
 
+static void expect_forked(struct fix *f, pid_t tid, pid_t forker, enum pystack_end end)
+{
+	struct pystack_place place = { .forker = forker };
+	struct pystack_result r;
+
+	f->t.program++;
+	pystack_stands(f->p, &place);
+	r = pystack_read(f->p, &f->t, &f->w->base, tid, INNER + 1);
+	assert_int_equal(r.end, end);
+	assert_string_equal(text_of(f, &r), end == PYSTACK_OK ? "a2 b5 c3" : "");
+}
+
+/* The state of a child's first thread bears the number of who forked it, for a while. */
+static void forked(struct fix *f)
+{
+	stack(f, 2, 5);
+	expect_forked(f, PID, INNER, PYSTACK_OK);
+	expect_forked(f, PID, INNER + 2, PYSTACK_NOPYTHON);
+	expect_forked(f, TID, INNER, PYSTACK_NOPYTHON);
+}
+
+static void number_of_the_forker(void **state)
+{
+	in_every_layout(forked);
+}
+
 static void several_runtimes(void **state)
 {
 	in_every_layout(in_two_runtimes);
@@ -361,6 +387,7 @@ int main(void)
 		cmocka_unit_test(codes),
 		cmocka_unit_test(several_interpreters),
 		cmocka_unit_test(several_runtimes),
+		cmocka_unit_test(number_of_the_forker),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

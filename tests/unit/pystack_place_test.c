@@ -484,8 +484,7 @@ static void named_by_registers(void **state)
 	struct fix *f = *state;
 
 	stands_at(f, OWN + PAGE);
-	f->p->place.regs = f->regs;
-	f->p->place.n_regs = 2;
+	f->p->place.regs = (struct bytes){ (void *)f->regs, 16 };
 	assert_int_equal(scan(f, false), 0);
 	f->regs[0] = 0x5000;
 	f->regs[1] = 0x7000;
@@ -497,9 +496,9 @@ static void named_by_registers(void **state)
 	f->regs[1] = 0x7001;
 	assert_int_equal(scan(f, false), 0);
 	f->regs[1] = 0x7000;
-	f->p->place.n_regs = 1;
+	f->p->place.regs.n = 8;
 	assert_int_equal(scan(f, false), 0);
-	f->p->place.n_regs = 2;
+	f->p->place.regs.n = 16;
 	f->p->place.sp = 0;
 	assert_int_equal(scan(f, true), 0);
 }

@@ -1034,7 +1034,7 @@ static void bare_greenlet(struct fix *f)
 	put_exc(f, e.gen); /* a generator runs */
 	assert_string_equal(read_stack(f), "broken");
 	put_exc(f, f->ts + 16);
-	*pystack_compiled(f->p, PID) = (struct pycompiled){ .program = PID, .type = 16 };
+	*pystack_compiled(f->p, PROGRAM) = (struct pycompiled){ .program = PROGRAM, .type = 16 };
 	assert_string_equal(read_stack(f), "broken");
 }
 
@@ -1058,10 +1058,10 @@ static void enters_before_its_shim(struct fix *f)
 	pystack_know(f->p, words, stack_bytes);
 	assert_string_equal(read_stack(f), "a3 b3 c3");
 	/* Functions that are compiled to C are not on the data stack: then that proves nothing. */
-	*pystack_compiled(f->p, PID) = (struct pycompiled){ .program = PID, .type = 16 };
+	*pystack_compiled(f->p, PROGRAM) = (struct pycompiled){ .program = PROGRAM, .type = 16 };
 	pystack_know(f->p, words, stack_bytes);
 	assert_string_equal(read_stack(f), "broken");
-	*pystack_compiled(f->p, PID) = (struct pycompiled){ 0 }; /* not known yet */
+	*pystack_compiled(f->p, PROGRAM) = (struct pycompiled){ 0 }; /* not known yet */
 	pystack_know(f->p, words, stack_bytes);
 	assert_string_equal(read_stack(f), "broken");
 	was_walked(f);
@@ -1456,10 +1456,10 @@ static void forgotten_is_copied_again(void **state)
 
 	stack(f, "ab", NULL);
 	read_stack(f);
-	pystack_forget(f->p, PID + 1);
+	pystack_forget_codes(f->p, PROGRAM + 1);
 	read_stack(f);
 	assert_int_equal(f->last_id, 2);
-	pystack_forget(f->p, PID);
+	pystack_forget_codes(f->p, PROGRAM);
 	assert_string_equal(read_stack(f), "a3 b3");
 	assert_int_equal(f->last_id, 4);
 	fix_destroy(f);
@@ -1472,7 +1472,7 @@ static void processes_are_apart(void **state)
 
 	stack(f, "ab", NULL);
 	read_stack(f);
-	f->t.program = PID + 1;
+	f->t.program = PROGRAM + 1;
 	put_code(f, code_of(f, 'a'), 'x');
 	assert_string_equal(read_stack(f), "x3 b3");
 	assert_int_equal(f->last_id, 4);
@@ -1650,6 +1650,30 @@ static void stacks_end(struct fix *f)
 	assert_int_equal(pystack_read(f->p, &f->t, &f->w->base, PID, INNER).root, 0);
 }
 
+static const char *read_forked(struct fix *f, pid_t tid, pid_t forker)
+{
+	struct pystack_place place = { .forker = forker };
+
+	f->t.program++;
+	pystack_stands(f->p, &place);
+	return text_of(f, pystack_read(f->p, &f->t, &f->w->base, tid, INNER + 1));
+}
+
+/* The state of a child's first thread bears the number of who forked it, for a while. */
+static void forked(struct fix *f)
+{
+	stack(f, "ab", NULL);
+	assert_string_equal(read_forked(f, PID, INNER), "a3 b3");
+	assert_string_equal(read_forked(f, PID, INNER + 2), "nopython");
+	assert_string_equal(read_forked(f, PID, 0), "nopython");
+	assert_string_equal(read_forked(f, TID, INNER), "nopython");
+}
+
+static void number_of_the_forker(void **state)
+{
+	in_every_layout(forked);
+}
+
 static void what_is_told_of_a_stack(void **state)
 {
 	in_every_layout(may_be_jitted);
@@ -1744,7 +1768,7 @@ static void lost_in_two_runtimes(struct fix *f)
 
 		assert_string_equal(text_of(f, r), "a3 b3");
 		assert_int_equal(r.code_lost, f->refused < 'c');
-		pystack_forget(f->p, f->t.program);
+		pystack_forget_codes(f->p, f->t.program);
 	}
 }
 
@@ -1797,7 +1821,7 @@ static void several_runtimes(void **state)
  */
 static const char *read_placed(struct fix *f, raddr sp)
 {
-	struct pystack_place place = { .sp = sp, .regs = &f->ts, .n_regs = 1 };
+	struct pystack_place place = { .sp = sp, .regs = { (void *)&f->ts, 8 } };
 
 	pystack_stands(f->p, &place);
 	return read_stack(f);
@@ -1947,7 +1971,7 @@ static void apart_and_alone(struct fix *f)
 static void apart_and_named(struct fix *f)
 {
 	struct apart a = two_stacks(f);
-	struct pystack_place place = { .sp = a.sp, .regs = &a.other, .n_regs = 1 };
+	struct pystack_place place = { .sp = a.sp, .regs = { (void *)&a.other, 8 } };
 
 	if (pyoff_has(f->w->l.tstate.base_frame))
 		return;
@@ -2060,10 +2084,10 @@ static void suggested(struct fix *f)
 	stack(f, "ab", NULL);
 	assert_int_equal(pyframe_threads_unique(&f->w->base, &f->w->walk, &unique), 0);
 	pystack_suggest(f->p, &f->t, TID, INNER, f->ts, unique);
-	assert_int_equal(pystack_thread(f->p, PID, TID, 0)->tstate, f->ts);
+	assert_int_equal(pystack_thread(f->p, PROGRAM, TID, 0)->tstate, f->ts);
 	assert_string_equal(read_stack(f), "a3 b3");
 	pystack_suggest(f->p, &f->t, TID, INNER, other, unique); /* it is known by now */
-	assert_int_equal(pystack_thread(f->p, PID, TID, 0)->tstate, f->ts);
+	assert_int_equal(pystack_thread(f->p, PROGRAM, TID, 0)->tstate, f->ts);
 	f->t.program++;
 	pystack_suggest(f->p, &f->t, TID, INNER, other, unique);
 	assert_string_equal(read_stack(f), "a3 b3");
@@ -2274,7 +2298,7 @@ static size_t resident_pages(const struct pystack *p)
  * thread to thread only. */
 static void warm_memory_is_resident(void **state)
 {
-	enum { WARM = 256 << 10, ENTRY = 6 };
+	enum { WARM = 256 << 10, ENTRY = 7 };
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), warm;
 	struct fix *f = fix_create(0x030d);
 
@@ -2348,6 +2372,7 @@ int main(void)
 		cmocka_unit_test(more_codes_than_room),
 		cmocka_unit_test(thrown),
 		cmocka_unit_test(what_is_told_of_a_stack),
+		cmocka_unit_test(number_of_the_forker),
 		cmocka_unit_test(reads_of_damaged_memory),
 	};
 
