@@ -175,16 +175,20 @@ static bool find_again(struct unwinding *u, uint64_t from, uint64_t anchor,
 	uint64_t at = p ? MAX((from + 7) & ~(uint64_t)7, p->at) : anchor;
 
 	for (; at < anchor && at - p->at + 8 <= p->bytes.n; at += 8) {
+		uint64_t call;
+
 		regs->have = 0;
-		if (!unwind_return(regs, &u->in->mem, at) || !space_at(sp, regs->pc - 1))
+		if (!unwind_return(regs, &u->in->mem, at))
+			continue;
+		call = regs->pc - 1;
+		if (!space_at(sp, call))
 			continue;
 		if (u->n_looks == MAX_LOOKS) {
 			u->search_ended = true;
 			return false;
 		}
 		u->n_looks++;
-		if (symbolize_is_eval(u->n->symbols, u->in->pid, regs->pc - 1) &&
-		    owns(u, regs, anchor))
+		if (symbolize_is_eval(u->n->symbols, u->in->pid, call) && owns(u, regs, anchor))
 			return true;
 	}
 	return false;

@@ -301,6 +301,22 @@ static void events_are_not_mixed(void **state)
 				     "?-10;event:a:b;spin (work.py) 2000\n");
 }
 
+static void as_many_events_as_there_may_be(void **state)
+{
+	char want[SESSION_MAX_EVENTS * 48] = "", *p = want;
+	struct sample smp = sample;
+	struct fixture f;
+
+	begin(&f, 0, SESSION_MAX_EVENTS);
+	for (uint32_t e = 0; e < SESSION_MAX_EVENTS; e++) {
+		snprintf(f.session.events[e].name, sizeof(f.session.events[e].name), "e%u", e);
+		p += sprintf(p, "?-10;event:e%u;spin (work.py) 1\n", e);
+		smp.event = e;
+		put(&f, smp, plain, 1);
+	}
+	assert_string_equal(end(&f), want);
+}
+
 static void provenance_is_filtered(void **state)
 {
 	struct sample late = sample, torn = sample;
@@ -749,6 +765,7 @@ int main(void)
 		cmocka_unit_test(threads_have_their_names),
 		cmocka_unit_test(early_samples_are_of_the_thread_as_it_is_called),
 		cmocka_unit_test(events_are_not_mixed),
+		cmocka_unit_test(as_many_events_as_there_may_be),
 		cmocka_unit_test(provenance_is_filtered),
 		cmocka_unit_test(many_stacks),
 		cmocka_unit_test(full_disk_has_a_sentence),

@@ -506,7 +506,9 @@ static void test_dead_debug_files(void **state)
 	struct place *p = *state;
 	struct elfcache *c = elfcache_create(1 << 20, false);
 	struct elfcache_id id = { .dev = 1, .ino = 1, .path = "/opt/app/prog" };
-	struct elfcache_elf *e = elfcache_get(c, &id);
+	struct elfcache_id at = { .dev = 2, .ino = 2, .path = "/other" };
+	struct elfcache_elf *e = elfcache_get(c, &id), *other = elfcache_get(c, &at);
+	struct timespec step = { .tv_nsec = 1000000 };
 	char path[128];
 	int fuse;
 
@@ -520,10 +522,45 @@ static void test_dead_debug_files(void **state)
 	elfcache_give_fd(c, e, rootfile_open(p->fd, id.path), dup(p->fd));
 	assert_null(elfcache_module(c, e));
 	assert_true(elfcache_pending(e));
+	assert_true(elfcache_is_slow(c, e));
 	close(fuse);
-	await_module(c, e);
-	assert_false(elfcache_pending(e));
+	/* Nobody asks for it, but for others. */
+	for (int i = 0; i < 10000 && elfcache_is_slow(c, e); i++) {
+		elfcache_module(c, other);
+		nanosleep(&step, NULL);
+	}
+	assert_false(elfcache_is_slow(c, e) || elfcache_pending(e));
+	assert_non_null(elfcache_module(c, e));
 	assert_int_equal(0, umount2(path, MNT_DETACH));
+	elfcache_destroy(c);
+}
+
+/* Whoever has no descriptor left to look for debug files reads the file again, once there is one.
+ */
+static void test_no_descriptors_to_read_by(void **state)
+{
+	struct place *p = *state;
+	struct timespec step = { .tv_nsec = 1000000 };
+	struct elfcache *c = elfcache_create(64 << 20, false);
+	struct elfcache_id id = { .dev = 1, .ino = 1, .path = "/opt/app/prog" };
+	struct elfcache_elf *e = elfcache_get(c, &id);
+	struct stats stats = { 0 };
+	struct rlimit old, none;
+
+	need_tools();
+	strip(p, NULL);
+	elfcache_count(c, &stats);
+	elfcache_give_fd(c, e, rootfile_open(p->fd, id.path), dup(p->fd));
+	assert_int_equal(0, getrlimit(RLIMIT_NOFILE, &old));
+	none = (struct rlimit){ .rlim_max = old.rlim_max };
+	assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &none));
+	for (int i = 0; i < 10000 && !elfcache_module(c, e) && elfcache_pending(e); i++)
+		nanosleep(&step, NULL);
+	assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &old));
+	assert_true(elfcache_wants_file(e));
+	assert_int_equal(1, STATS_GET(&stats, unread));
+	elfcache_give_fd(c, e, rootfile_open(p->fd, id.path), dup(p->fd));
+	await_module(c, e);
 	elfcache_destroy(c);
 }
 
@@ -632,6 +669,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_no_threads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dead_debug_files, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dead_debug_files_of_others, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_descriptors_to_read_by, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,6 +93,16 @@ static unsigned evals(const struct native_stack *s)
 	return n;
 }
 
+/* Where a call returns to that was the loop's last instruction: behind it. */
+static uint64_t behind_loop(void)
+{
+	uint64_t at = into_loop();
+
+	while (symbolize_is_eval(symbols, getpid(), at))
+		at++;
+	return at;
+}
+
 static void found_again(void **state)
 {
 	struct native_stack s;
@@ -106,6 +116,9 @@ static void found_again(void **state)
 	s = stack(WORDS / 2 + 1); /* another frame than that */
 	assert_int_equal(0, evals(&s));
 	assert_false(s.search_ended);
+	words[WORDS / 2] = behind_loop();
+	s = stack(WORDS / 2);
+	assert_int_equal(1, evals(&s));
 }
 
 /* The time is told, not judged. */

@@ -361,6 +361,13 @@ static void witness_with_the_id_of_another(void **state)
 	event_ids_add(f->ids, FAKE_WITNESS + 1, 3);
 	fake_take(f, (struct fake_event){ .id = FAKE_WITNESS + 1 });
 	assert_int_equal(take_one(f).event, 2);
+	/* Of as many events as there may be none is. */
+	f->session.n_events = SESSION_MAX_EVENTS;
+	f->session.events[2].attr.config = PERF_COUNT_SW_CPU_CLOCK;
+	event_ids_add(f->ids, FAKE_WITNESS + 2, SESSION_MAX_EVENTS);
+	fake_take(f, (struct fake_event){ .id = FAKE_WITNESS + 2 });
+	assert_int_equal(n_waiting(f), 0);
+	assert_int_equal(fake_counted(f, unknown), 0);
 }
 
 /* With the kernel's table it stands for the record that the thread left. */

@@ -130,6 +130,26 @@ static void whose_samples_are_read_early(void **state)
 	end_stopping(f, r);
 }
 
+/* As many samples as can wait, all of one thread, end with its stop. */
+static void as_many_as_can_wait(void **state)
+{
+	struct fake *f = *state;
+	struct reader *r = begin_stopping(f);
+
+	for (uint64_t i = 0; i < PEND_MAX; i++)
+		fake_take(f, (struct fake_event){ .after = i, .no_stack = true });
+	reader_drain(r, 0, false);
+	assert_int_equal(r->n_pend, PEND_MAX);
+	assert_int_equal(r->early.tid, FAKE_TID);
+	accept(f, f->t + 20 * US, 0);
+	reader_drain(r, 0, false);
+	for (int i = 0; i < PEND_MAX; i++)
+		assert_string_equal(fake_next(f), "exact a3 b3");
+	assert_string_equal(fake_next(f), "");
+	assert_int_equal(r->n_pend, 0);
+	end_stopping(f, r);
+}
+
 /* A stranger's is not read, and does not keep the next from it. */
 static void strangers_are_not_read_early(void **state)
 {
@@ -412,6 +432,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		FAKE_TEST(when_threads_are_read_early),
 		FAKE_TEST(whose_samples_are_read_early),
+		FAKE_TEST(as_many_as_can_wait),
 		FAKE_TEST(strangers_are_not_read_early),
 		FAKE_TEST(reads_that_are_withdrawn),
 		FAKE_TEST(stopped_while_it_is_read),

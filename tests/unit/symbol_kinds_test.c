@@ -148,6 +148,11 @@ static void kinds(void **state)
 	}
 }
 
+#define LONG                                                                             \
+	"a_file_name_as_long_as_a_file_system_has_them_which_is_of_255_bytes_for_builds_" \
+	"that_put_a_sum_of_all_that_went_into_a_library_into_what_it_is_called_by_5d4140" \
+	"2abc4b2a76b9719d911017c592_0123456789_0123456789_0123456789_0123456789.so"
+
 /* Code in no function and no symbol is told by its offset in the file, or in memory. */
 static void offsets(void **state)
 {
@@ -156,6 +161,7 @@ static void offsets(void **state)
 	} rows[] = {
 		{ "/usr/lib/a;b.so", "a:b.so+0x2010" },
 		{ "/a", "a+0x2010" },
+		{ "/" LONG, LONG "+0x2010" },
 		{ "[vdso]", "[vdso]+0x2010" },
 		{ "[heap]", "[heap]" },
 		{ "[stack;x]", "[stack:x]" },

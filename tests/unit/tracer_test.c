@@ -623,14 +623,18 @@ static void children_too(void **state)
 	end(&f);
 }
 
-/* A thread that begins before the recording does has events when it begins. */
+/* A thread that begins before the recording does has events, which count from its beginning on. */
 static void thread_before_the_beginning(void **state)
 {
+	uint64_t spun;
 	struct fix f;
 
 	attach_with(&f, true);
 	shared->what = 't';
 	until(&f, shared->child);
+	spun = shared->spun;
+	until(&f, shared->spun > spun + 1000000);
+	assert_int_equal(attach_count(&f.attach, 0), 0);
 	tracer_go(f.tracer, true);
 	until_held(&f, shared->child, SOME);
 	tracer_stop(f.tracer);
