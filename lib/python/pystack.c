@@ -40,6 +40,14 @@ static void keep_met(struct pystack *p, const struct pystack_target *t, uint64_t
 	next->list.row = old.list.row;
 }
 
+/* The struct pthread of the thread that has bound th->tstate. */
+static void learn_pthread(struct pystack *p, const struct pystack_target *t, struct thread *th)
+{
+	th->pthread = 0;
+	if (th->tstate)
+		rmem_read_u64(p->mem, th->tstate + t->walk.ts_thread, &th->pthread);
+}
+
 /* The state that bears @number. 0, -ESRCH or -errno. */
 static int find_number(struct pystack *p, const struct pystack_target *t, struct thread *th,
 		       pid_t number)
@@ -49,11 +57,9 @@ static int find_number(struct pystack *p, const struct pystack_target *t, struct
 
 	keep_met(p, t, th->none_unique);
 	th->number = (uint64_t)number;
-	th->pthread = 0;
 	if (r < 0)
 		th->tstate = 0;
-	else
-		rmem_read_u64(p->mem, th->tstate + t->walk.ts_thread, &th->pthread);
+	learn_pthread(p, t, th);
 	return r;
 }
 
@@ -88,6 +94,8 @@ static void suggest_met(struct pystack *p, const struct pystack_target *t, pid_t
 		}
 	if (found == 1 || (!found && met->list.all))
 		pystack_suggest(p, t, tid, inner, state, met->unique);
+	if (found == 1)
+		learn_pthread(p, t, pystack_thread(p, t->program, tid, 0));
 }
 
 /* PYSTACK_OK: th->tstate is known to be this thread's, or bears its number, and the plan's

@@ -116,13 +116,14 @@ def test_a_static_program_without_symbols_is_sampled_from_its_start():
 
 @each(py=harness.older_pythons()[2:3] + [py for py in harness.wanted_pythons() if not py.tag.startswith("debian")])
 @each(capture=["preempt", "stop"])
+@each(threads=["", "20", "30"])
 @harness.dealt
-def test_large_frames_are_read_up_to_the_first(py, capture):
+def test_large_frames_are_read_up_to_the_first(py, capture, threads):
     """150 KB of C frames around Python: what the kernel does not copy is read while the thread is held. Where a queue is full
-    of such stacks, they are dropped, and counted."""
+    of such stacks, they are dropped, and counted. Of many threads one is found by what the search for another has met."""
     if capture == "preempt":
         harness.need_fifo()
-    target = harness.start(harness.embedding(py, "largeframes"), stdout=subprocess.PIPE)
+    target = harness.start(harness.embedding(py, "largeframes") + threads.split(), stdout=subprocess.PIPE)
     target.stdout.readline()
     home = harness.folder()
     run = harness.pysampled("-p", target.pid, "-F", 499, "-d", 2, "--capture", capture, "--native=full", "--provenance", "exact", "-v",

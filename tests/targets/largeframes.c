@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * A program with large frames above Python, and between two of its functions:
- * outer 6 times -> Python -> <module> -> top -> inner 4 times -> leaf, which spins. */
+ * outer 6 times -> Python -> <module> -> top -> inner 4 times -> leaf, which spins. With a
+ * number, that many threads do so. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,9 +19,9 @@ static const char script[] = "import large\n"
 			     "        x += i * i\n"
 			     "def top():\n"
 			     "    large.call(leaf)\n"
-			     "print('READY {}', flush=True)\n"
-			     "while True:\n"
-			     "    top()\n";
+			     "print('READY {}', flush=True)\n";
+static const char spin[] = "while True:\n"
+			   "    top()\n";
 
 __attribute__((noinline)) static PyObject *inner(PyObject *f, int n)
 {
@@ -46,25 +49,45 @@ static PyObject *init(void)
 	return PyModule_Create(&module);
 }
 
+static int python(void)
+{
+	PyGILState_STATE state = PyGILState_Ensure();
+	int r = PyRun_SimpleString(spin);
+
+	PyGILState_Release(state);
+	return r;
+}
+
 __attribute__((noinline)) static int outer(int n)
 {
 	volatile char block[BLOCK];
 	int r;
 
 	memset((char *)block, n, sizeof(block));
-	if (n > 1) {
-		r = outer(n - 1);
-	} else {
-		Py_InitializeEx(0);
-		r = PyRun_SimpleString(script);
-	}
+	r = n > 1 ? outer(n - 1) : python();
 	block[0]++;
 	return r;
 }
 
-int main(void)
+static void *thread(void *arg)
 {
+	outer(OUTER);
+	return arg;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t t;
+
 	alarm(300);
 	PyImport_AppendInittab("large", init);
-	return outer(OUTER);
+	Py_InitializeEx(0);
+	for (int n = argc > 1 ? atoi(argv[1]) : 0; n > 0; n--)
+		if (pthread_create(&t, NULL, thread, NULL))
+			return 1;
+	if (PyRun_SimpleString(script) || argc == 1)
+		return outer(OUTER);
+	PyEval_SaveThread();
+	for (;;)
+		pause();
 }
