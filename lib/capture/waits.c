@@ -115,16 +115,13 @@ static void give(struct waits *w, const struct wait *wait, uint64_t end)
 
 /* --- what readers told --- */
 
-static bool may_pass_on(struct waits *w)
+/* Is one of the @n rings not read up to its place in @heads? */
+static bool is_behind(const struct waits *w, const uint64_t *heads, uint32_t n)
 {
-	bool all = true;
-
-	for (uint32_t i = 0; i < w->c->n_slots; i++) {
-		struct perf_ring *ring = &w->c->slots[i].ring;
-
-		all = all && perf_ring_tail(ring) == perf_ring_head(ring);
-	}
-	return all;
+	for (uint32_t i = 0; i < n; i++)
+		if (perf_ring_tail(&w->c->slots[i].ring) < heads[i])
+			return true;
+	return false;
 }
 
 /* Have the readers pass on what their rings hold: records of switches wake none. False: one has
@@ -135,23 +132,20 @@ static bool wake_readers(struct waits *w)
 	uint64_t end = now_ns() + DRAIN_NS;
 	uint64_t heads[CPU_SETSIZE];
 	uint32_t n = MIN(w->c->n_slots, (uint32_t)CPU_SETSIZE);
-	bool behind = !may_pass_on(w);
 
-	for (uint32_t i = 0; behind && i < n; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		struct cpu_slot *s = &w->c->slots[i];
 
 		heads[i] = perf_ring_head(&s->ring);
 		if (perf_ring_tail(&s->ring) != heads[i] && w->post.poke[i] >= 0)
 			eventfd_write(w->post.poke[i], 1);
 	}
-	while (behind && now_ns() < end) {
-		behind = false;
-		for (uint32_t i = 0; i < n; i++)
-			behind = behind || perf_ring_tail(&w->c->slots[i].ring) < heads[i];
-		if (behind)
-			nanosleep(&step, NULL);
+	while (is_behind(w, heads, n)) {
+		if (now_ns() >= end)
+			return false;
+		nanosleep(&step, NULL);
 	}
-	return !behind;
+	return true;
 }
 
 static void keep(struct waits *w, const struct queue_record *rec)
@@ -367,7 +361,6 @@ static void read_one(struct waits *w, struct wait *wait)
 		wait->tried = !walk.undecided;
 	}
 	wait->read = true;
-	r->n_pend = 0;
 	epoch_leave(&r->slot->targets);
 	emit_codes_gone(r);
 }
@@ -433,7 +426,7 @@ static void adapt(struct waits *w, bool over)
 {
 	if (over && w->short_of_time)
 		w->period_ns = MIN(w->period_ns + w->period_ns / 4, (uint64_t)LONGEST_NS);
-	else if (w->period_ns > w->base_ns)
+	else
 		w->period_ns = MAX(w->period_ns - w->period_ns / 16, w->base_ns);
 	w->short_of_time = false;
 }

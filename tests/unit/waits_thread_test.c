@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include <dlfcn.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -173,7 +174,7 @@ static void post(struct fix *x, uint32_t cpu, pid_t tid, uint64_t time, const ch
 /* The next sample or end of a wait: "exact a3 b3 sleep", "torn sleep unread", "over"; "". */
 static const char *next(struct fix *x, struct q_wait *over)
 {
-	static const char *const states[] = { "?", "sleep", "disk", "runnable" };
+	static const char *const states[] = { "?", "sleep", "disk", "runnable", "gil" };
 	struct queue *q = waits_queue(x->w);
 	const struct queue_record *rec;
 	static char text[8 * WORLD_FRAMES + 100];
@@ -270,6 +271,8 @@ static void a_wait_is_read_once_and_given_when_over(void **state)
 	assert_false(waits_stuck(x->w));
 	assert_int_equal(0, waits_watch(x->w));
 	assert_null(queue_peek(waits_messages(x->w)));
+	end(x); /* it runs, and waits for nothing */
+	expect_none(x);
 }
 
 static const struct preempt_plan *begun_with;
@@ -363,6 +366,176 @@ static void what_a_thread_waits_for(void **state)
 	/* They are of that time alone. */
 	expect_sample(x, "exact a3 b3 sleep", FAKE_TID, out + 2001);
 	assert_int_equal(0, fake_sample(x->f)->user_ip);
+}
+
+/* The state that it runs is named by a register that it left with. */
+static void a_state_that_a_register_names(void **state)
+{
+	struct fix *x = *state;
+	uint64_t regs[ARCH_MAX_REGS] = { 0 };
+
+	fake_python(x->f, "");
+	x->f->ts = world_thread(x->f->w, x->f->interp, FAKE_TID + 1, true);
+	fake_python(x->f, "ab");
+	fake_lay(x->f);
+	regs[arch_host->sp] = x->f->sp;
+	regs[NAMED] = x->f->ts;
+	begin(x);
+	post(x, 0, FAKE_TID, x->tick - 1000, "preempted");
+	wait_post_regs(waits_post(x->w), &x->f->slots[1], FAKE_TID, x->tick - 1000, regs);
+	let_go(x);
+	expect_sample(x, "exact a3 b3 runnable", FAKE_TID, x->tick - x->distance - 1000);
+}
+
+static struct {
+	_Atomic int tid;
+	_Atomic bool over;
+} waiter;
+
+static void *wait_in_futex(void *futex)
+{
+	waiter.tid = gettid();
+	while (!waiter.over)
+		syscall(SYS_futex, futex, FUTEX_WAIT_PRIVATE, *(int *)futex, NULL, NULL, 0);
+	return NULL;
+}
+
+static pthread_t start_waiter(void *futex)
+{
+	pthread_t t;
+
+	waiter.tid = 0;
+	waiter.over = false;
+	assert_int_equal(0, pthread_create(&t, NULL, wait_in_futex, futex));
+	while (!waiter.tid || proc_state(getpid(), waiter.tid) != 'S')
+		usleep(100);
+	return t;
+}
+
+static void end_waiter(pthread_t t, void *futex)
+{
+	waiter.over = true;
+	while (pthread_tryjoin_np(t, NULL))
+		syscall(SYS_futex, futex, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* Who sleeps in a futex that lies in the GIL waits for that; in one behind it, for anything. */
+static void who_waits_for_the_gil(void **state)
+{
+	struct fix *x = *state;
+	struct fake *f = x->f;
+	const size_t size = f->w->l.gil.size;
+	raddr gil = world_take(f->w, size + 8);
+
+	world_put(f->w, f->interp, f->w->l.interp.gil, gil, 8);
+	begin(x);
+	for (int i = 0; i < 2; i++) {
+		void *futex = fake_memory(gil + (i ? (size + 3) & ~(size_t)3 : 8));
+		pthread_t t;
+
+		fake_lay(f);
+		t = start_waiter(futex);
+		f->ts = world_thread(f->w, f->interp, (uint64_t)waiter.tid, true);
+		fake_python(f, "ab");
+		fake_lay(f);
+		post(x, 0, waiter.tid, x->tick - 1000, "out");
+		let_go(x);
+		expect_sample(x, i ? "exact a3 b3 sleep" : "exact a3 b3 gil", waiter.tid,
+			      x->tick - x->distance - 1000);
+		end_waiter(t, futex);
+	}
+}
+
+/* --- those that are no targets any more --- */
+
+static void begin_with_ours(struct fix *x)
+{
+	x->f->c.ours = ours_create(NULL);
+	ours_set(x->f->c.ours, getpid(), true);
+	begin(x);
+}
+
+static void end_with_ours(struct fix *x)
+{
+	end(x);
+	ours_destroy(x->f->c.ours);
+	x->f->c.ours = NULL;
+}
+
+/* Waits of who is no target any more end at the second tick, for an end may have been told
+ * behind the first. */
+static void waits_of_strangers_end(void **state)
+{
+	struct fix *x = *state;
+	uint64_t out, last;
+	struct q_wait over;
+
+	begin_with_ours(x);
+	out = x->tick - 1000;
+	post(x, 0, FAKE_TID, out, "out");
+	for (int i = 0; i < 3; i++)
+		let_go(x);
+	expect_sample(x, "exact a3 b3 sleep", FAKE_TID, out);
+	ours_set(x->f->c.ours, getpid(), false);
+	let_go(x);
+	expect_none(x);
+	last = x->tick;
+	let_go(x);
+	expect_over(x, FAKE_TID, out, last, last - out);
+	/* A thread that ran at the first is not over at the second. */
+	post(x, 0, FAKE_TID, x->tick - 900, "out");
+	post(x, 0, FAKE_TID, x->tick - 800, "in");
+	let_go(x);
+	out = x->tick - 1000;
+	post(x, 0, FAKE_TID, out, "out");
+	let_go(x);
+	expect_sample(x, "exact a3 b3 sleep", FAKE_TID, out);
+	last = x->tick;
+	let_go(x);
+	assert_string_equal("over", next(x, &over));
+	assert_int_equal(out, over.out);
+	assert_int_equal(last, over.time);
+	end_with_ours(x);
+	expect_none(x);
+}
+
+static void note_exec(struct fix *x, uint64_t time)
+{
+	struct perf_event_mmap_page *page = &x->f->page[0];
+	uint64_t at = page->data_head;
+	struct record r;
+
+	record_exec(&r, (uint32_t)getpid(), FAKE_TID, time, 0, FAKE_ID);
+	fake_write(x->f, 0, &r);
+	births_note(x->f->c.births, &x->f->slots[0].ring, at, (const void *)(x->f->map[0] + at),
+		    x->f->map[0] + page->data_head - PERF_TRAILER);
+	page->data_tail = page->data_head;
+}
+
+/* What it waits for as the program that it has become is nobody's business. */
+static void waits_behind_an_exec_are_nobodys(void **state)
+{
+	struct fix *x = *state;
+	uint64_t out[2], last;
+
+	begin_with_ours(x);
+	for (int i = 0; i < 2; i++) {
+		out[i] = x->tick - 1000;
+		post(x, 0, FAKE_TID + i, out[i], "out");
+		let_go(x);
+		let_go(x);
+	}
+	expect_sample(x, "exact a3 b3 sleep", FAKE_TID, out[0]);
+	expect_sample(x, "nopython sleep", FAKE_TID + 1, out[1]);
+	note_exec(x, out[1]);
+	ours_set(x->f->c.ours, getpid(), false);
+	let_go(x);
+	last = x->tick;
+	let_go(x);
+	expect_over(x, FAKE_TID, out[0], last, last - out[0]);
+	expect_none(x);
+	end_with_ours(x);
+	expect_none(x);
 }
 
 /* A thread that ends is forgotten, also one that is about to, by what the rings say. */
@@ -714,6 +887,7 @@ static void from_the_beginning_to_the_end(void **state)
 	out = x->tick - 1;
 	post(x, 0, FAKE_TID + 1, out, "out"); /* into which the end falls alone */
 	before = now_ns();
+	gate.cpu = 3600 * SECOND; /* that it has used until now */
 	end(x);
 	expect_sample(x, "nopython sleep", FAKE_TID + 1, out);
 	for (int i = 0; i < 2; i++) {
@@ -831,6 +1005,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(it_begins_as_its_capture_wants, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_comes_later_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_a_thread_waits_for, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_state_that_a_register_names, setup, teardown),
+		cmocka_unit_test_setup_teardown(who_waits_for_the_gil, setup, teardown),
+		cmocka_unit_test_setup_teardown(waits_of_strangers_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(waits_behind_an_exec_are_nobodys, setup, teardown),
 		cmocka_unit_test_setup_teardown(until_its_program_is_known, setup, teardown),
 		cmocka_unit_test_setup_teardown(ends, setup, teardown),
 		cmocka_unit_test_setup_teardown(hidden_switches, setup, teardown),
