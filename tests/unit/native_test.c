@@ -9,7 +9,10 @@
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "../own_spaces.h"
@@ -17,6 +20,16 @@
 #include "base/clock.h"
 #include "stacks/native.h"
 #include "sys/proc_maps.h"
+
+static _Atomic bool hangs; /* reads do, of others than this thread */
+
+ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned long n_to,
+			 const struct iovec *from, unsigned long n_from, unsigned long flags)
+{
+	while (hangs && gettid() != getpid())
+		usleep(100);
+	return syscall(SYS_process_vm_readv, pid, to, n_to, from, n_from, flags);
+}
 
 /* What passes for the evaluation loop here. */
 int _PyEval_EvalFrameDefault(int n);
@@ -323,6 +336,22 @@ static void lines_that_hide(void **state)
 	munmap(jit_page, 4096);
 }
 
+/* Code that takes long to read is waited for a moment only, and there for a later stack. */
+static void code_that_comes_late(void **state)
+{
+	time_t begin;
+
+	map_more();
+	hangs = true;
+	for (int i = 0; i < 2; i++)
+		assert_true(drawn("ML", jitted).frame[0].cfa != SP + 16);
+	hangs = false;
+	begin = time(NULL);
+	while (drawn("ML", jitted).frame[0].cfa != SP + 16)
+		assert_true(time(NULL) - begin < 20);
+	munmap(jit_page, 4096);
+}
+
 /* libc is mapped, but there was no memory to note of which file that is. */
 static void lose_a_file(bool lost)
 {
@@ -501,6 +530,7 @@ int main(void)
 #ifdef __x86_64__
 		TEST(guesses_end),	     TEST(code_without_a_file),
 		TEST(lines_that_hide),	     TEST(lines_without_a_jit),
+		TEST(code_that_comes_late),
 		TEST(lines_behind_a_gap),    TEST(ends_have_names),
 		TEST(found_again_elsewhere), TEST(greenlets_without_python),
 #endif

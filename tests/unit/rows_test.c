@@ -335,6 +335,28 @@ static void rows_of_one_address(void **state)
 	unwind_table_free(t);
 }
 
+/* However many rules there are, one that was there already takes no room. */
+static void rules_are_kept_once(void **state)
+{
+	enum { RULES = 200 };
+	struct unwind_state rule = { .cfa_reg = 7 };
+	struct unwind_maker m;
+	uint64_t at = 0x2000;
+	size_t words = 0;
+
+	assert_int_equal(0, unwind_maker_init(&m, &arch_x86_64, 0x1000));
+	for (int again = 0; again < 2; again++) {
+		for (int i = 1; i <= RULES; i++, at += 4) {
+			rule.cfa_off = 8 * i;
+			unwind_maker_row(&m, at, &rule);
+		}
+		words = again ? words : m.t->n_words;
+		assert_int_equal(words, m.t->n_words);
+	}
+	assert_int_equal(2 * RULES, m.t->n_rows);
+	unwind_maker_abort(&m);
+}
+
 /* A function's table that can't be made is missing, and is not tried again. */
 static void failures(void **state)
 {
@@ -522,6 +544,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_rows),
 		cmocka_unit_test(rows_of_one_address),
+		cmocka_unit_test(rules_are_kept_once),
 		cmocka_unit_test(failures),
 		cmocka_unit_test(far_functions),
 		cmocka_unit_test(an_fde_is_no_cie),

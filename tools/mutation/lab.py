@@ -19,7 +19,7 @@ Test = collections.namedtuple("Test", "name program command")
 
 # A mutant that mixes pointers and numbers is no bug that a person could write: it does not compile.
 STRICT = ("-Werror=int-conversion", "-Werror=incompatible-pointer-types", "-Werror=implicit-function-declaration",
-          "-Werror=address", "-Werror=shift-count-overflow", "-Wextra")
+          "-Werror=address", "-Werror=shift-count-overflow", "-Wformat", "-Werror=format", "-Wextra")
 MIXED = re.compile("comparison between pointer and integer|"  # a warning without a name
                    "ordered comparison of pointer with integer zero")
 FUZZ_RUNS = "2000"
