@@ -311,13 +311,12 @@ static void give_up(struct reader *r, uint32_t i)
  * for their stop; the others go on waiting. */
 static void stop_read(struct reader *r)
 {
-	uint64_t old = now_ns() - STOP_MAX_NS, regs[ARCH_MAX_REGS], ran_on_ns = 0;
+	uint64_t old = now_ns() - STOP_MAX_NS, regs[ARCH_MAX_REGS], ran_on_ns;
 	uint32_t first = r->n_pend;
 
 	if (early_is_over(r, r->turn, old))
 		end_early(r);
-	if (r->turn)
-		ran_on_ns = handover_registers(&r->slot->handover, regs);
+	ran_on_ns = handover_registers(&r->slot->handover, regs);
 	for (uint32_t i = r->n_pend; r->turn && i-- > 0;)
 		if (!r->pend[i].done && r->pend[i].s.tid == r->turn_tid) {
 			compare_registers(&r->pend[i], regs, ran_on_ns);

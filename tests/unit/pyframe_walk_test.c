@@ -120,6 +120,29 @@ static int look_for_thread(void *arg)
 	return r == -ESRCH ? (unique ? 2 : 3) : r == -ELOOP ? 4 : 5 + met.all;
 }
 
+/* Of more states than there is room for only as many are told of. */
+static void more_than_can_be_met(void **state)
+{
+	enum { STATES = 6 };
+	struct pyframe_met_row rows[STATES];
+
+	for (uint32_t cap = 1; cap <= STATES; cap++) {
+		struct world *w = world(0x030c);
+		struct pyframe_met met = { .row = rows, .cap = cap };
+		raddr interp = world_interp(w), ts;
+		uint64_t unique;
+
+		for (uint64_t i = 1; i <= STATES - 1; i++)
+			world_thread(w, interp, i, true);
+		assert_int_equal(pyframe_find_thread(&w->base, &w->walk, 99, 100, &met, &ts,
+						     &unique),
+				 -ESRCH);
+		assert_int_equal(met.n, MIN(cap, STATES - 1));
+		assert_int_equal(met.all, cap >= STATES - 1);
+		free(w);
+	}
+}
+
 static void check_walk(const struct walk_row *row)
 {
 	struct world *w = world(row->version);
@@ -447,6 +470,7 @@ static void digest_knows_interpreters_apart(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(more_than_can_be_met),
 		cmocka_unit_test(walks),
 		cmocka_unit_test(deepest_walk),
 		cmocka_unit_test(thread_state_that_is_gone),

@@ -446,6 +446,25 @@ static void runs_among_too_many(struct fix *f)
 	}
 }
 
+/* Where the modules can't be read, or are gone, what they told before is not told again. */
+static void modules_are_gone(struct fix *f)
+{
+	struct world *w = f->m.w;
+	const struct pylayout *l = &w->l;
+	struct pytasks_place place = { 0 };
+	raddr ret[LOOPS];
+
+	if (tasklists_find(l))
+		return;
+	put_task(f, 0, f->task);
+	assert_int_equal(pytasks_running(&w->base, l, f->ts, PID, &place, ret, LOOPS), 1);
+	world_put(w, f->interp, l->interp.modules, 0, 8);
+	assert_int_equal(pytasks_running(&w->base, l, f->ts, PID, &place, ret, LOOPS), 0);
+	world_put(w, f->interp, l->interp.modules, WORLD_NOWHERE, 8);
+	assert_int_equal(pytasks_running(&w->base, l, f->ts, PID, &place, ret, LOOPS),
+			 -EFAULT);
+}
+
 /* The last of more loops than are read at once; nothing lies behind it. */
 static void runs_among_many(struct fix *f)
 {
@@ -504,6 +523,7 @@ static void test_whose(void **state)
 	each(runs_among_others);
 	each(runs_among_too_many);
 	each(runs_among_many);
+	each(modules_are_gone);
 	each(imports_asyncio_later);
 }
 

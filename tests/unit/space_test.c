@@ -257,10 +257,12 @@ static void memory_of_a_jit(void **state)
 
 	map(s, getpid(), 0, PAGE, 0, 2);
 	assert_null(spaces_find(s, getpid())->jit); /* that of a file is not */
-	map(s, getpid(), PAGE, PAGE, 0, 1);
-	assert_non_null(spaces_find(s, getpid())->jit);
 	fork.pid = fork.tid = getppid();
 	fork.u.fork.ppid = getpid();
+	spaces_side(s, &fork);
+	assert_null(spaces_find(s, getppid())->jit);
+	map(s, getpid(), PAGE, PAGE, 0, 1);
+	assert_non_null(spaces_find(s, getpid())->jit);
 	spaces_side(s, &fork);
 	assert_non_null(spaces_find(s, getppid())->jit);
 	spaces_destroy(s);

@@ -39,6 +39,7 @@ static struct {
 	void (*on_nap)(void);
 	void *arg;
 	_Atomic bool hangs; /* reads do, until the other end of this is closed */
+	_Atomic bool hung; /* one does */
 	int hang[2];
 } gate;
 
@@ -47,7 +48,8 @@ ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned long n_to,
 {
 	char c;
 
-	while (gate.hangs && gettid() != getpid() && read(gate.hang[0], &c, 1) < 0)
+	gate.hung = gate.hangs && gettid() != getpid();
+	while (gate.hung && read(gate.hang[0], &c, 1) < 0)
 		;
 	return syscall(SYS_process_vm_readv, pid, to, n_to, from, n_from, flags);
 }
@@ -955,6 +957,8 @@ static void a_read_hangs_at_the_end(void **state)
 static void a_read_hangs(void **state)
 {
 	struct fix *x = *state;
+	struct epoch *epoch = &x->f->targets.epoch;
+	uint64_t retired;
 	pid_t pid = 0;
 
 	begin(x);
@@ -962,12 +966,17 @@ static void a_read_hangs(void **state)
 	assert_int_equal(0, pipe(gate.hang));
 	gate.hangs = true;
 	sem_post(&gate.go);
+	while (!gate.hung)
+		usleep(100);
+	retired = epoch_retire(epoch);
+	assert_true(epoch_safe(epoch, NULL) < retired); /* it may use what it has found */
 	while (!pid)
 		pid = waits_watch(x->w);
 	assert_int_equal(getpid(), pid);
 	gate.hangs = false;
 	close(gate.hang[1]);
 	arrive(x);
+	assert_true(epoch_safe(epoch, NULL) >= retired);
 	post(x, 0, FAKE_TID, x->tick - 500, "in");
 	let_go(x);
 	expect_sample(x, "torn sleep unread", FAKE_TID, x->tick - x->distance - 500);
