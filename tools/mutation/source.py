@@ -31,6 +31,11 @@ COMPARES, EQUAL = re.compile(r"\b(str|mem)\w*cmp\($"), re.compile(r"\)\s+[!=]= 0
 DESCRIPTOR, ZERO = re.compile(r"\bfd $"), re.compile(r"(<|>=) 0\b")
 OF_DESCRIPTOR = re.compile(r"\bfd (<|>=) $")
 WAKES = re.compile(r"\beventfd_write\([^,;]+, $")  # what is added to its count is not read
+# What nobody can notice: one nanosecond of a clock; where a hash table keeps something, and how large it is made; which
+# errno that is none of ours was there before.
+CLOCK, OF_CLOCK = re.compile(r"\b\w+_ns\(\)$"), re.compile(r"\s*\w+_ns\(\)(?![\w(]| [-+*/])")
+SLOT, GROWS = re.compile(r"\bhash\w*\b.* & \([^()]* - $"), re.compile(r"^\s*size_t cap = ")
+ERRNO = re.compile(r"\berrno = $")
 SIMPLE = re.compile(r"^\s*(\*?[\w>.\[\]()+*-]+\s*(=|[-+|&*/]=|<<=|>>=|\+\+|--)|\w+\(|\+\+|--|continue;)")
 DECLARATION = re.compile(r"^\s*(const |static |enum |struct |union |unsigned |extern |_\w+ |\w+ \**\w+( =|;|,|\[|\())")
 FIELD = re.compile(r"(\b\w+(?:\[\w+\])?)(->|\.)(\w+)\b(?!\()")
@@ -131,7 +136,9 @@ def edits(name, code, start, end):
         op = m.group(1)
         if op == "*" and re.search(r"\b(struct \w+|\w+_t|char|void)$", up_to(code, m.start())):
             continue
-        if not DESCRIPTOR.search(up_to(code, m.start(1))) or not ZERO.match(code, m.start(1)):
+        descriptor = DESCRIPTOR.search(up_to(code, m.start(1))) and ZERO.match(code, m.start(1))
+        clock = CLOCK.search(up_to(code, m.start())) or OF_CLOCK.match(code, m.end())
+        if not descriptor and not (clock and op in ("<", "<=", ">", ">=") and OTHER[op] in (op + "=", op[0])):
             yield KIND.get(op, "operator"), m.start(1), m.end(1), OTHER[op]
         if op in ("&&", "||"):
             right, left = operand_end(code, m.end()), operand_begin(code, m.start())
@@ -150,6 +157,9 @@ def edits(name, code, start, end):
         if value == 1 and name.endswith("_cmp") and ORDER.search(before):
             continue
         if value == 0 and OF_DESCRIPTOR.search(before):
+            continue
+        line = code[code.rfind("\n", 0, m.start()) + 1:m.start()]
+        if SLOT.search(line) or GROWS.match(line) or ERRNO.search(line):
             continue
         if code[m.start() - 2:m.end() + 2] == "{ 0 }" or ROOM.search(before) or WAKES.search(before):
             continue
