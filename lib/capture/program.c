@@ -247,7 +247,8 @@ static enum pystack_end readable(struct reader *r, struct walk *w)
 		w->program = t;
 		return PYSTACK_OK;
 	}
-	if (!t && r->c->adopts && (t = newborn(r, &(struct target){ .pid = w->pid }))) {
+	if (!t && (t = newborn(r, &(struct target){ .pid = w->pid }))) {
+		emit_control(r, CTL_UNKNOWN, (struct ctl_msg){ .pid = w->pid });
 		w->program = t;
 		return PYSTACK_OK;
 	}

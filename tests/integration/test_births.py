@@ -187,3 +187,20 @@ def test_as_many_threads_as_processes_at_least(py):
         threads, processes = map(int, re.search(r"sampling (\d+) threads? of (\d+) process", run.err).groups())
         check(1 <= processes <= threads, "%d threads of %d processes: %s", threads, processes, run)
     harness.end(busy)
+
+
+@one_python
+def test_pythons_that_live_shortly_at_the_default_rate(py):
+    """Each has one sample or two: the first one already is read. Up to 47 % were torn."""
+    need_fifo()
+    home = harness.folder()
+    harness.write(os.path.join(home, "short.py"), "def leaf():\n    for i in range(500000): pass\nleaf()\n")
+    code = ("import subprocess, sys\n"
+            "for _ in range(100):\n"
+            "    subprocess.run([sys.executable, '-S', '-E', %r])\n" % os.path.join(home, "short.py"))
+    run = harness.pysampled("-v", "-e", "cpu-clock", "-o", "a.data", "-o", "a.folded", "--", *py.command(), "-c", code,
+                            home=home).ok()
+    in_leaf = harness.total([(f, n) for f, n in harness.readable(run, home) if any(frame.startswith("leaf ") for frame in f)])
+    enough(run.n("samples") > 100 and in_leaf >= 0.3 * run.n("samples"), "%d in leaf: %s", in_leaf, run)
+    enough(run.n("torn") <= tolerances.TORN_AT_EXEC * run.n("samples"), "torn after execs: %s", run)
+    return "%d torn of %d" % (run.n("torn"), run.n("samples"))

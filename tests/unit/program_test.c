@@ -40,6 +40,20 @@ static void newborn(void **state)
 	expect_control(f, 0, 0, 0);
 }
 
+/* The control thread has not heard of it yet. */
+static void newborn_that_nobody_knows(void **state)
+{
+	struct fix *f = *state;
+
+	note_fork(f, 91, PARENT, THREAD, 50);
+	put_memory(f, 91, ID_AT + MOVED, ID, ID_BYTES);
+	note_map(f, 91, CODE_AT + MOVED, 110);
+	expect_asked(f, 91);
+	note_exec(f, 91, 100);
+	assert_int_equal(expect_known(f, 91, MOVED)->begun_ns, 100);
+	expect_control(f, CTL_UNKNOWN, 91, 0);
+}
+
 /* It is another one each time, also where all lies as before. */
 static void newborn_again(void **state)
 {
@@ -532,7 +546,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(newborn),
-		TEST(newborn_again),
+		TEST(newborn_that_nobody_knows), TEST(newborn_again),
 		TEST(newborns_in_one_place),
 		TEST(newborn_must_be_there),
 		TEST(maps_of_before),
