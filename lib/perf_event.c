@@ -139,6 +139,31 @@ struct perf_event_attr perf_event_instructions(const struct perf_event_attr *lik
 	};
 }
 
+/* It counts nothing; what a ring holds besides samples has these fields. */
+static const struct perf_event_attr DUMMY = {
+	.size = sizeof(DUMMY),
+	.type = PERF_TYPE_SOFTWARE,
+	.config = PERF_COUNT_SW_DUMMY,
+	.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
+		       PERF_SAMPLE_CPU,
+	.sample_id_all = 1,
+	.use_clockid = 1,
+	.clockid = CLOCK_MONOTONIC,
+	.exclude_kernel = 1,
+	.exclude_hv = 1,
+};
+
+struct perf_event_attr perf_event_side(const struct perf_event_attr *like)
+{
+	struct perf_event_attr a = DUMMY;
+
+	a.inherit = like->inherit;
+	a.inherit_thread = like->inherit_thread;
+	a.disabled = like->disabled;
+	a.enable_on_exec = like->enable_on_exec;
+	return a;
+}
+
 bool perf_event_is_switch(const struct perf_event_attr *attr)
 {
 	return attr->type == PERF_TYPE_SOFTWARE &&
@@ -415,19 +440,7 @@ int perf_ring_map(struct perf_ring *r, const struct perf_event_attr *attr, pid_t
 
 int perf_ring_open(struct perf_ring *r, int cpu, size_t pages, struct err *err)
 {
-	struct perf_event_attr a = {
-		.size = sizeof(a),
-		.type = PERF_TYPE_SOFTWARE,
-		.config = PERF_COUNT_SW_DUMMY,
-		.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
-			       PERF_SAMPLE_CPU,
-		.sample_id_all = 1,
-		.use_clockid = 1,
-		.clockid = CLOCK_MONOTONIC,
-		.exclude_kernel = 1,
-		.exclude_hv = 1,
-	};
-	int code = perf_ring_map(r, &a, 0, cpu, pages);
+	int code = perf_ring_map(r, &DUMMY, 0, cpu, pages);
 
 	if (code < 0)
 		return err_set(err, code,

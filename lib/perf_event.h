@@ -48,7 +48,7 @@ struct perf_use {
 };
 
 /* The attr that is passed to perf_event_open(2): nothing changes it any more. @chosen: of a
- * session's event, the witness or the instructions. */
+ * session's event, the witness, the instructions or a side event. */
 struct perf_event_attr perf_event_final(const struct perf_event_attr *chosen,
 					const struct perf_use *use);
 
@@ -62,6 +62,10 @@ struct perf_event_attr perf_event_witness(const struct perf_event_attr *like, bo
 
 /* The attr of what counts the user instructions of the threads of @like. */
 struct perf_event_attr perf_event_instructions(const struct perf_event_attr *like);
+
+/* The attr of what counts nothing and carries records besides samples, if it is chosen to, from
+ * when on those of @like begin. */
+struct perf_event_attr perf_event_side(const struct perf_event_attr *like);
 
 /* Is it the scheduler's own event: does it happen as a thread leaves a CPU or comes onto one?
  */

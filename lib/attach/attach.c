@@ -110,7 +110,7 @@ static void add_ids(const struct attach *a, struct event_ids *ids, const struct 
 		enum part part = attach_part(a, t->tid, number, &e);
 		uint64_t id;
 
-		if (t->fds[i] < 0 || part == PART_COUNT ||
+		if (t->fds[i] < 0 || part == PART_COUNT || part == PART_SIDE ||
 		    ioctl(t->fds[i], PERF_EVENT_IOC_ID, &id) < 0)
 			continue;
 		if (number >= attach_first_early(a))
@@ -159,12 +159,20 @@ static int learn_ids(struct attach *a, const struct attached *t)
 	return r;
 }
 
+/* Do samples come with descriptor number @i of @t? */
+static bool is_sampler(const struct attach *a, const struct attached *t, size_t i)
+{
+	size_t e;
+
+	return attach_part(a, t->tid, i % attach_per_cpu(a), &e) == PART_SAMPLES;
+}
+
 static int arm(const struct attach *a, const struct attached *t, struct err *err)
 {
 	int r = 0;
 
 	for (size_t i = 0; a->hooks.arm && r == 0 && i < attach_per_thread(a); i++)
-		if (t->fds[i] >= 0)
+		if (t->fds[i] >= 0 && is_sampler(a, t, i))
 			r = a->hooks.arm(a->hooks.arg, t->tid, i / attach_per_cpu(a),
 					 t->fds[i]);
 	return r < 0 ? err_set(err, r, "a signal for thread %d: %s", t->tid, strerror(-r)) : 0;
@@ -419,7 +427,8 @@ void attach_signal(struct attach *a, pid_t tid, bool send)
 {
 	for (size_t t = 0; t < a->n_attached; t++)
 		for (size_t i = 0; i < attach_per_thread(a); i++)
-			if (!tid || a->attached[t].tid == tid)
+			if ((!tid || a->attached[t].tid == tid) &&
+			    is_sampler(a, &a->attached[t], i))
 				fcntl(a->attached[t].fds[i], F_SETFL, send ? O_ASYNC : 0);
 }
 

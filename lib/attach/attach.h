@@ -28,7 +28,8 @@ struct attach_hooks {
 	/* Before the first event is opened: 0, -ESRCH, or -errno with a sentence: it gets
 	 * none; -EAGAIN: not now. NULL: there is no tracer. */
 	int (*seize)(void *arg, pid_t tid, struct err *err);
-	/* @fd is one of its events, on CPU slot @slot. 0 or -errno. */
+	/* Samples of it come with @fd, on CPU slot @slot; with a hook here an event of its own
+	 * carries all other records. 0 or -errno. */
 	int (*arm)(void *arg, pid_t tid, size_t slot, int fd);
 	void *arg;
 };

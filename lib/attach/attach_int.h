@@ -12,9 +12,16 @@
 static const pid_t ALL = -1;
 
 /* What a number of a thread's events on a CPU means. The numbers are those of the session's
- * events, then the witness's and the counter's, then those of the session's events again where
- * they are sampled early. */
-enum part { PART_NONE, PART_SAMPLES, PART_COUNT, PART_WITNESS, PART_INSTRUCTIONS };
+ * events, then the witness's and the counter's, then that of the records besides samples where
+ * samples send signals, then those of the session's events again where they are sampled early. */
+enum part {
+	PART_NONE,
+	PART_SAMPLES,
+	PART_COUNT,
+	PART_WITNESS,
+	PART_INSTRUCTIONS,
+	PART_SIDE
+};
 
 /* Number @i of @tid's events on a CPU; *@e is which of the session's events it is, if it is
  * one. */

@@ -8,9 +8,17 @@
 #include <errno.h>
 #include <unistd.h>
 
+/* An event sends its signal for each of its records that fills half of the ring, be it no
+ * sample: of a switch, while the thread is in a system call, which the signal ends by EINTR. So
+ * those that send signals carry samples alone. */
+static bool side_apart(const struct attach *a)
+{
+	return a->hooks.arm;
+}
+
 size_t attach_first_early(const struct attach *a)
 {
-	return a->session->n_events + a->witness + a->counter;
+	return a->session->n_events + a->witness + a->counter + side_apart(a);
 }
 
 size_t attach_per_cpu(const struct attach *a)
@@ -32,6 +40,8 @@ enum part attach_part(const struct attach *a, pid_t tid, size_t i, size_t *e)
 		return split ? PART_SAMPLES : PART_NONE;
 	if (i < s->n_events)
 		return split ? PART_COUNT : PART_SAMPLES;
+	if (side_apart(a) && i + 1 == attach_first_early(a))
+		return PART_SIDE;
 	return i == s->n_events && a->witness ? PART_WITNESS : PART_INSTRUCTIONS;
 }
 
@@ -51,6 +61,7 @@ static const char *name_of(const struct session *s, enum part part, size_t e)
 {
 	return part == PART_WITNESS	 ? "context-switches" :
 	       part == PART_INSTRUCTIONS ? "instructions:u" :
+	       part == PART_SIDE	 ? "dummy" :
 					   s->events[e].name;
 }
 
@@ -88,8 +99,8 @@ static int open_one(const struct attach *a, int *ret, pid_t tid, const struct cp
 	return err_set(err, r, "redirecting event '%s': %s", name, strerror(-r));
 }
 
-/* The records besides samples come with the first event that a thread has on a CPU, @side;
- * those of switches of all that a CPU runs would be too many where the table tells. */
+/* The records besides samples come with one event that a thread has on a CPU, @side: the first,
+ * if they have none of their own; those of switches of all that a CPU runs would be too many where the table tells. */
 static struct perf_event_attr attr_of(const struct attach *a, pid_t tid, enum part part,
 				      size_t e, bool side, bool later)
 {
@@ -97,6 +108,7 @@ static struct perf_event_attr attr_of(const struct attach *a, pid_t tid, enum pa
 	const struct perf_event_attr chosen =
 		part == PART_WITNESS	  ? perf_event_witness(first, a->counter) :
 		part == PART_INSTRUCTIONS ? perf_event_instructions(first) :
+		part == PART_SIDE	  ? perf_event_side(first) :
 					    a->session->events[e].attr;
 
 	return perf_event_final(&chosen, &(struct perf_use){ .counts = part == PART_COUNT,
@@ -152,12 +164,13 @@ int attach_open_on(const struct attach *a, pid_t tid, size_t slot, int *fds, boo
 	for (size_t k = 0; r == 0 && k < n; k++) {
 		size_t i = (early + k) % n, e;
 		enum part part = attach_part(a, tid, i, &e);
+		bool carries = side && (side_apart(a) ? part == PART_SIDE : i < early);
 
 		if (part == PART_NONE || (e < s->n_events && s->how[e].some_cpus &&
 					  !cpus_has(&s->how[e].cpus, a->slots[slot].cpu)))
 			continue;
-		r = open_part(a, tid, &a->slots[slot], fds, i, side && i < early, later, err);
-		side = side && i >= early;
+		r = open_part(a, tid, &a->slots[slot], fds, i, carries, later, err);
+		side = side && !carries;
 	}
 	if (r < 0)
 		attach_close_fds(fds, attach_per_cpu(a));

@@ -415,7 +415,8 @@ static size_t sample_rate(const struct session *s)
 static void add_wants(const struct recorder *r, struct attach_wants *w)
 {
 	w->cpus = (size_t)cpus_count(&r->cpus);
-	w->events = r->o.n_events + r->attach.witness;
+	/* One more: the witness, or what carries all but samples (attach_hooks.arm). */
+	w->events = r->o.n_events + (r->attach.witness || r->capture->sees_registers);
 	if (r->place == PLACE_THREADS_FIRST)
 		w->events += r->o.n_events;
 	if (r->by_table)

@@ -150,6 +150,20 @@ def test_sleeps_of_the_target_are_whole(py, sigurg):
     equal(said, "200 early=0 interrupted=0 handled=0", "sleeps")
 
 
+@one_python
+def test_a_switch_sends_no_signal(py):
+    """An event that sends signals sends one for each half of the ring that fills, whatever record of its own fills it."""
+    times = 20000
+    target = Target(py, "blocking.py", "ignored", "sigtimedwait", times, 300000)
+    recorder = Recorder("-p", target.pid, "-F", 99, "--capture", "stop", "--no-native", "--memory", "3M",
+                        "-o", "a.folded").attached()
+    target.say("go")
+    said = target.line("BLOCKED", 60)
+    run = recorder.signal(signal.SIGINT).wait().ok()
+    equal(said, "1 calls of %d times: interrupted {}, handled 0" % times, "calls")
+    enough(run.n("samples") > 5, "too few samples to judge: %s", run)
+
+
 @harness.dealt
 @each(capture=["preempt", "stop", "async"])
 @each(sigurg=["handled", "ignored"])

@@ -1,7 +1,8 @@
 """Thirteen system calls that block and that nobody restarts, each many times between bursts of work; says how many
 ended by EINTR.
 
-Usage: blocking.py handled|ignored: what becomes of SIGURG, the signal that profilers like to borrow.
+Usage: blocking.py handled|ignored [NAME TIMES PAUSE_NS]: what becomes of SIGURG, the signal that profilers like to
+borrow; only the call of that name, so often and for so long each.
 """
 import ctypes
 import os
@@ -15,8 +16,9 @@ import time
 import gtspin
 import target
 
-TIMES = 300
-PAUSE_NS = 300000
+ONLY = sys.argv[2] if len(sys.argv) > 2 else None
+TIMES = int(sys.argv[3]) if ONLY else 300
+PAUSE_NS = int(sys.argv[4]) if ONLY else 300000
 EINTR = 4
 SYS_FUTEX, IPC_PRIVATE, IPC_CREAT, IPC_RMID = 202, 0, 0o1000, 0  # x86-64
 
@@ -113,6 +115,8 @@ def main():
     signal.signal(signal.SIGURG, signal.SIG_IGN if sys.argv[1] == "ignored" else lambda *args: handled.append(1))
     gtspin.calibrate(50)
     system_v, blocking = calls()
+    if ONLY:
+        blocking = {ONLY: blocking[ONLY]}
     target.ready()
     sys.stdin.readline()
     interrupted = {}

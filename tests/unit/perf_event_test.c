@@ -114,6 +114,9 @@ static void openings_differ(void **state)
 							  .switches = true });
 	assert_false(a.inherit || a.disabled || a.enable_on_exec);
 	assert_true(a.exclude_idle && a.context_switch);
+	a = perf_event_side(&chosen);
+	assert_true(a.inherit && a.inherit_thread && a.disabled && a.enable_on_exec);
+	assert_true(a.config == PERF_COUNT_SW_DUMMY && a.sample_id_all && !a.sample_period);
 	assert_false(
 		perf_event_final(&faults, &(struct perf_use){ .cpu = true }).exclude_idle);
 }
