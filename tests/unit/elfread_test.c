@@ -4,12 +4,16 @@
  * that a plain look at all of them gives it.
  */
 #include <elf.h>
+#include <fcntl.h>
+#include <unistd.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+
+#include "no_memory.h"
 
 #include "arch/arch.h"
 #include "elf/module.h"
@@ -652,6 +656,53 @@ static void jumps_of_the_loop(void **state)
 	}
 }
 
+/* --- without memory --- */
+
+static struct bytes own_image(void)
+{
+	static unsigned char bytes[64 << 20];
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	size_t n = 0;
+	ssize_t got;
+
+	while ((got = read(fd, bytes + n, sizeof(bytes) - n)) > 0)
+		n += (size_t)got;
+	close(fd);
+	return (struct bytes){ bytes, n };
+}
+
+/* Whichever allocation fails, all is read, or errno or the result tells. */
+static void memory_runs_out(void **state)
+{
+	const struct bytes image = own_image();
+	struct module whole, t;
+
+	assert_int_equal(module_read(&whole, -1, image, NULL, true), 0);
+	assert_non_null(whole.rows);
+	for (int alone = 0; alone < 2; alone++)
+		for (long n = 1, more = NO_MEMORY_FAILS; more; n++) {
+			int ret;
+
+			no_memory_from(n, alone);
+			errno = 0;
+			ret = module_read(&t, -1, image, NULL, true);
+			more = no_memory_end();
+			assert_true(ret == 0 || ret == -ENOMEM || errno == ENOMEM);
+			if (ret == 0 && errno != ENOMEM) {
+				assert_int_equal(t.n_syms, whole.n_syms);
+				assert_int_equal(t.n_funcs, whole.n_funcs);
+				assert_int_equal(t.stripped, whole.stripped);
+				assert_int_equal(t.exports_python, whole.exports_python);
+				assert_int_equal(t.eval.size, whole.eval.size);
+				assert_non_null(t.rows);
+			}
+			if (ret == 0)
+				module_deinit(&t);
+			assert_true(more || n > 5);
+		}
+	module_deinit(&whole);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -663,6 +714,7 @@ int main(void)
 		cmocka_unit_test(segments),
 		cmocka_unit_test(stubs),
 		cmocka_unit_test(a_lack_is_not_forgotten),
+		cmocka_unit_test(memory_runs_out),
 		cmocka_unit_test(any_functions),
 		cmocka_unit_test(jumps_of_the_loop),
 	};

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "no_memory.h"
+
 #include "base/base.h"
 #include "base/stats.h"
 #include "../../output/apportion.h"
@@ -752,9 +754,79 @@ static void what_lives_is_one_line(void **state)
 	assert_int_equal(MANY, ended);
 }
 
+/* --- without memory --- */
+
+/* Samples of two threads in many stacks, some equal, whose names come late. 0, or the first
+ * error. */
+static int write_some(struct fixture *f)
+{
+	static const struct pyfunc other = { .qualname = "rest", .file = "b/work.py", .index = 9 };
+	struct side comm = { .kind = SIDE_COMM, .pid = 10, .tid = 10, .u.comm.name = "app" };
+	struct side title = { .kind = SIDE_COMM, .pid = 10, .tid = 11 };
+	struct err err = { 0 };
+	int ret;
+
+	*f = (struct fixture){ .session = { .flags = SESSION_THREADS | SESSION_LINES,
+					    .n_events = 1 } };
+	strcpy(f->session.events[0].name, "cycles");
+	snprintf(f->path, sizeof(f->path), "/tmp/folded_test.%d.txt", getpid());
+	title.u.comm = (typeof(title.u.comm)){ .name = "worker", .thread = true };
+	ret = sink_open(&f->sink, sink_pick(NULL, f->path), f->path, &f->session, &err);
+	if (ret)
+		return ret;
+	ret = f->sink.ops->side(&f->sink, &comm);
+	for (uint32_t i = 0; !ret && i < 40; i++) {
+		struct frame fr[] = {
+			{ .kind = FRAME_PYTHON, .func = &other, .line = (int)i / 2 },
+			{ .kind = FRAME_PYTHON, .func = &spin, .line = (int)i + 1 },
+			{ .kind = FRAME_NATIVE, .name = i % 3 ? "f" : "g" },
+		};
+
+		ret = f->sink.ops->sample(&f->sink, &sample,
+					  &(struct stack){ 3, fr, .same = i / 2 });
+		if (!ret && i == 20)
+			ret = f->sink.ops->side(&f->sink, &title);
+	}
+	return sink_close(&f->sink, &err) ? -1 : ret;
+}
+
+static void read_back(struct fixture *f)
+{
+	FILE *in = fopen(f->path, "r");
+
+	memset(f->text, 0, sizeof(f->text));
+	if (in) {
+		f->text[fread(f->text, 1, sizeof(f->text) - 1, in)] = '\0';
+		fclose(in);
+	}
+	unlink(f->path);
+}
+
+/* Whichever allocation fails, all is written or an error is told. */
+static void memory_runs_out(void **state)
+{
+	static struct fixture whole, f;
+
+	assert_int_equal(write_some(&whole), 0);
+	read_back(&whole);
+	for (int alone = 0; alone < 2; alone++)
+		for (long n = 1, more = NO_MEMORY_FAILS; more; n++) {
+			int ret;
+
+			no_memory_from(n, alone);
+			ret = write_some(&f);
+			more = no_memory_end();
+			read_back(&f);
+			if (!ret)
+				assert_string_equal(whole.text, f.text);
+			assert_true(more || n > 20);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(memory_runs_out),
 		cmocka_unit_test(many_processes_have_one_stack),
 		cmocka_unit_test(stacks_are_added_up),
 		cmocka_unit_test(bounded),

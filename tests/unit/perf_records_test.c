@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "no_memory.h"
+
 #include "base/base.h"
 #include "../../output/perf_file.h"
 #include "../../output/perf_records.h"
@@ -794,6 +796,78 @@ static void elided_mark_at_the_edge(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+/* ---- Without memory ---- */
+
+/* Each call's records, and how many calls lacked memory. -ENOMEM: it could not even begin. */
+static int write_some(struct perf_records *to, unsigned *lacked)
+{
+	static const struct pyfunc funcs[] = { { "f", "/a.py", 1, 1, 5, 0 },
+					       { "g", "/b.py", 2, 1, 5, 1 } };
+	struct side side = side_of(SIDE_COMM), map = side_of(SIDE_MMAP);
+	struct sample smp = sample;
+	int ret = perf_records_init(to, &session, SO, false);
+	bool cut;
+
+	*lacked = 0;
+	if (ret)
+		return ret;
+	map.u.mmap.path = "/lib/a.so", map.u.mmap.addr = 0x1000, map.u.mmap.len = 0x1000;
+	map.u.mmap.prot = PROT_EXEC, map.u.mmap.file_id.n = 3, map.u.mmap.file_id.at = id20;
+	side.u.comm.name = "x";
+	*lacked += perf_records_side(to, &side) != 0;
+	for (int i = 0; i < 150; i++) {
+		const struct frame fr[] = { { .kind = FRAME_PYTHON, .func = &funcs[i % 2] },
+					    { .kind = FRAME_NATIVE, .ip = 0x1234 } };
+
+		smp.pid = PID + i;
+		ret = perf_records_sample(to, &smp, &(struct stack){ 2, fr }, &cut);
+		assert_true(ret == 0 || ret == -ENOMEM);
+		*lacked += ret != 0;
+		map.pid = smp.pid;
+		*lacked += i % 9 == 0 && perf_records_side(to, &map) != 0;
+	}
+	return 0;
+}
+
+static void expect_whole_records(const struct buf *b)
+{
+	struct perf_event_header h;
+	size_t at = 0;
+
+	for (; at + sizeof(h) <= b->n; at += h.size) {
+		memcpy(&h, b->at + at, sizeof(h));
+		assert_in_range(h.size, sizeof(h), b->n - at);
+	}
+	assert_int_equal(at, b->n);
+}
+
+/* Whichever allocation fails, what is written are whole records, and all of them unless an
+ * error is told. */
+static void memory_runs_out(void **state)
+{
+	static struct perf_records whole, x;
+	unsigned lacked;
+
+	assert_int_equal(write_some(&whole, &lacked), 0);
+	assert_int_equal(lacked, 0);
+	for (int alone = 0; alone < 2; alone++)
+		for (long n = 1, more = NO_MEMORY_FAILS; more; n++) {
+			int ret;
+
+			no_memory_from(n, alone);
+			ret = write_some(&x, &lacked);
+			more = no_memory_end();
+			assert_true(ret == 0 || ret == -ENOMEM);
+			expect_whole_records(&x.buf);
+			/* A Python function may be "too many". */
+			if (!ret && !lacked)
+				assert_int_equal(x.buf.n, whole.buf.n);
+			perf_records_deinit(&x);
+			assert_true(more || n > 10);
+		}
+	perf_records_deinit(&whole);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -810,6 +884,7 @@ int main(void)
 		TEST(lives),
 		TEST(what_is_lost),
 		TEST(no_memory_for_one),
+		TEST(memory_runs_out),
 		TEST(samples),
 		TEST(samples_with_addresses),
 		TEST(symbols),
