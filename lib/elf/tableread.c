@@ -68,6 +68,7 @@ static uint64_t sum_bytes(uint64_t sum, const void *at, size_t n)
 {
 	const unsigned char *p = at;
 
+	sum += n;
 	for (; n >= 8; p += 8, n -= 8)
 		sum = (sum ^ load_u64(p)) * 0x9e3779b97f4a7c15u, sum ^= sum >> 32;
 	for (; n > 0; p++, n--)
@@ -78,7 +79,7 @@ static uint64_t sum_bytes(uint64_t sum, const void *at, size_t n)
 static void sum_source(struct unwind_source *s, const struct elfimage *im,
 		       const struct module *m)
 {
-	uint64_t sum = s->eh.at ^ s->debug.at << 32 ^ s->eh.b.n ^ s->base;
+	uint64_t sum = s->eh.at ^ s->debug.at << 32 ^ s->base;
 	unsigned char id[ELFIMAGE_MAX_ID];
 
 	memcpy(s->id, id, MIN(elfimage_build_id(im, id), BUILD_ID));

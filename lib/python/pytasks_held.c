@@ -93,15 +93,19 @@ static int read_values(struct rmem *m, const struct pylayout *l, raddr dict, rad
 	uint32_t n = 0;
 	int r = pydict_read(m, l, dict, &d);
 
-	for (uint32_t from = 0; r == 0 && from < d.n; from += PYDICT_PIECE) {
+	if (r < 0)
+		return r;
+	for (uint32_t from = 0; from < d.n; from += PYDICT_PIECE) {
 		uint32_t piece = MIN(d.n - from, (uint32_t)PYDICT_PIECE);
 
 		r = pydict_entries(m, &d, from, piece, key, value);
-		for (uint32_t i = 0; r == 0 && i < piece; i++)
+		if (r < 0)
+			return r;
+		for (uint32_t i = 0; i < piece; i++)
 			if (value[i] && n < cap)
 				ret[n++] = value[i];
 	}
-	return r < 0 ? r : (int)n;
+	return (int)n;
 }
 
 int pytasks_running(struct rmem *m, const struct pylayout *l, raddr ts, int program,

@@ -128,6 +128,28 @@ static void bounded(void **state)
 	queue_deinit(&q);
 }
 
+/* What fills the room to its last byte has room. */
+static void filled(void **state)
+{
+	enum { LIMIT = 4096, HELD = 1024, MOST = LIMIT / 2 * 3 + LIMIT / 4 };
+	uint64_t samples, others;
+	struct queue q, *queues[] = { &q };
+	struct inbox *in;
+	size_t bytes;
+
+	assert_int_equal(0, queue_init(&q, 1 << 20));
+	in = inbox_create(queues, 1, &stats);
+	assert_non_null(in);
+	inbox_limit(in, LIMIT);
+	for (uint64_t i = 0; i <= MOST / HELD; i++)
+		push(&q, Q_SIDE, i, HELD - sizeof(struct inbox_item));
+	assert_int_equal(MOST / HELD, take(in, Q_SIDE, &bytes));
+	inbox_dropped(in, &samples, &others);
+	assert_int_equal(others, 1);
+	inbox_destroy(in);
+	queue_deinit(&q);
+}
+
 /* Who works on what was handed out still has it in memory. */
 static void handed_out_counts(void **state)
 {
@@ -307,6 +329,7 @@ static void sleeps_until_it_is_hurried(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(filled),
 		cmocka_unit_test(bounded),	  cmocka_unit_test(handed_out_counts),
 		cmocka_unit_test(limited),	  cmocka_unit_test(stacks_are_cut),
 		cmocka_unit_test(several_queues), cmocka_unit_test(sleeps_until_it_is_hurried),

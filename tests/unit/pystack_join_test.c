@@ -454,9 +454,12 @@ static void modules_are_gone(struct fix *f)
 	struct pytasks_place place = { 0 };
 	raddr ret[LOOPS];
 
+	for (uint32_t i = 0; i < LOOPS; i++)
+		put_task(f, i, 0);
+	assert_int_equal(pytasks_running(&w->base, l, f->ts, PID, &place, ret, LOOPS), 0);
+	put_task(f, 0, f->task);
 	if (tasklists_find(l))
 		return;
-	put_task(f, 0, f->task);
 	assert_int_equal(pytasks_running(&w->base, l, f->ts, PID, &place, ret, LOOPS), 1);
 	world_put(w, f->interp, l->interp.modules, 0, 8);
 	assert_int_equal(pytasks_running(&w->base, l, f->ts, PID, &place, ret, LOOPS), 0);
