@@ -32,8 +32,8 @@ struct rows *rows_of_map(const struct arch *arch, const struct unwind_source *s,
 
 int rows_make(struct rows **ret, const struct arch *arch, struct unwind_source *s)
 {
-	struct rows_function *function = NULL;
-	size_t n = 0;
+	struct rows_function *function;
+	size_t n;
 	int r = cfi_functions(&function, &n, arch, s);
 
 	if (r < 0)
