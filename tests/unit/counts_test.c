@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "no_memory.h"
+
 #include "sample/counts.h"
 
 static uint64_t since(struct counts *c, pid_t tid, uint64_t id, uint64_t value)
@@ -43,11 +45,43 @@ static void many_threads(void **state)
 	counts_destroy(c);
 }
 
+/* However often it is read, whatever it says. */
+static void what_is_there_takes_no_room(void **state)
+{
+	struct counts *c = counts_create();
+
+	no_memory_from(1, true);
+	for (int i = 0; i < 10000; i++)
+		assert_int_equal(since(c, 1, 3, 0), 0);
+	assert_false(no_memory_end());
+	counts_destroy(c);
+}
+
+/* What is counted while there is no memory is told later. */
+static void memory_that_lacks(void **state)
+{
+	enum { MANY = 2000 };
+	struct counts *c = counts_create();
+	uint64_t sum = 0;
+
+	no_memory_from(1, false);
+	for (pid_t tid = 1; tid <= MANY; tid++)
+		sum += since(c, tid, 3, 1);
+	assert_int_equal(no_memory_end(), NO_MEMORY_FAILS);
+	assert_in_range(sum, 1, NO_MEMORY_FAILS ? MANY - 1 : MANY);
+	for (pid_t tid = 1; tid <= MANY; tid++)
+		sum += since(c, tid, 3, 2);
+	assert_int_equal(sum, 2 * MANY);
+	counts_destroy(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(differences),
 		cmocka_unit_test(many_threads),
+		cmocka_unit_test(what_is_there_takes_no_room),
+		cmocka_unit_test(memory_that_lacks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
