@@ -7,7 +7,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <cmocka.h>
+
+#include "no_memory.h"
 
 #include "base/hash.h"
 #include "base/stats.h"
@@ -547,9 +550,60 @@ static void functions_take_their_texts(void **state)
 	}
 }
 
+/* --- without memory --- */
+
+/* Codes are noted, of which some allocation fails: each is its own function, or unnamed, or an
+ * error was told; and what is noted later is as ever. */
+static void note_without(long n, bool alone, bool *more)
+{
+	enum { CODES = 600, LATER = 10 };
+	static bool noted[CODES + LATER + 1];
+	struct stats stats = { 0 };
+	struct profile *p = profile_create();
+	struct pycode_copy *c = copy_of("f000", "/x.py", 7);
+	char name[16];
+
+	profile_limit(p, 1 << 30, &stats);
+	no_memory_from(n, alone);
+	for (uint64_t id = 1; id <= CODES + LATER; id++) {
+		int ret;
+
+		snprintf(name, sizeof(name), "f%03u", (unsigned)id);
+		memcpy(c->data, name, 4);
+		ret = profile_code(p, id, c, pycode_copy_size(c));
+		if (id == CODES)
+			*more = no_memory_end();
+		assert_true(ret == 0 || (ret == -ENOMEM && id <= CODES));
+		noted[id] = ret == 0;
+	}
+	for (uint64_t id = 1; id <= CODES + LATER; id++) {
+		const struct pyfunc *f = func(p, id);
+
+		assert_int_equal(f != NULL, noted[id]);
+		if (!f)
+			continue;
+		snprintf(name, sizeof(name), "f%03u", (unsigned)id);
+		if (id > CODES || strcmp(f->qualname, "[unnamed]") != 0)
+			assert_string_equal(f->qualname, name);
+	}
+	profile_destroy(p);
+	free(c);
+}
+
+static void memory_runs_out(void **state)
+{
+	for (int alone = 0; alone < 2; alone++) {
+		bool more = NO_MEMORY_FAILS;
+
+		for (long n = 1; more; n += n < 50 ? 1 : 37)
+			note_without(n, alone, &more);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(memory_runs_out),
 		cmocka_unit_test(tells_function_and_line),
 		cmocka_unit_test(same_content_is_one_function),
 		cmocka_unit_test(functions_of_other_lines),
