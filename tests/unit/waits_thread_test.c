@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <cmocka.h>
 
+#include "no_memory.h"
+
 #include <dlfcn.h>
 #include <linux/futex.h>
 #include <poll.h>
@@ -762,6 +764,44 @@ static void messages_without_room(void **state)
 	assert_int_equal(1, fake_counted(x->f, side_lost));
 }
 
+/* Nor is there memory to keep them. */
+static void messages_without_memory(void **state)
+{
+	struct fix *x = *state;
+
+	begin(x);
+	for (int i = 0; i < 1000; i++)
+		post(x, 0, FAKE_TID + 5, x->tick - 1000, "in");
+	no_memory_from(1, false);
+	let_go(x);
+	assert_int_equal(NO_MEMORY_FAILS, no_memory_end());
+	assert_int_equal(NO_MEMORY_FAILS, fake_counted(x->f, side_lost));
+	let_go(x);
+	assert_int_equal(NO_MEMORY_FAILS, fake_counted(x->f, side_lost));
+}
+
+/* Samples and ends of waits for which the queue has no room are lost, each counted. */
+static void waits_without_room(void **state)
+{
+	enum { MANY = 28000 };
+	struct fix *x = *state;
+	uint64_t told = 0;
+	struct q_wait over;
+
+	begin(x);
+	for (int i = 0; i < MANY; i++)
+		post(x, i & 1, FAKE_TID + i, x->tick - 1000, "out");
+	let_go(x);
+	for (int i = 0; i < MANY; i++)
+		post(x, i & 1, FAKE_TID + i, x->tick - 900, "in");
+	let_go(x);
+	while (*next(x, &over))
+		told++;
+	assert_int_equal(0, fake_counted(x->f, side_lost));
+	assert_in_range(told, 1000, 2 * MANY - 1000);
+	assert_int_equal(2 * MANY, told + fake_counted(x->f, lost));
+}
+
 /* Ticks may be far apart: what was told is taken before, when half of the room is used. */
 static void messages_are_taken_between_ticks(void **state)
 {
@@ -1028,6 +1068,8 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(reader_of_a_later_cpu, setup, teardown),
 		cmocka_unit_test_setup_teardown(messages_without_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(messages_without_memory, setup, teardown),
+		cmocka_unit_test_setup_teardown(waits_without_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(messages_are_taken_between_ticks, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(from_the_beginning_to_the_end, setup,
