@@ -8,12 +8,14 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "targets/announce.h"
 #include "targets/census.h"
 #include "targets/others.h"
 #include "bpf/kernel_names.h"
 #include "elf/file_helper.h"
+#include "sys/family.h"
 #include "sys/harden.h"
 #include "sample/perf_decode.h"
 #include "lines/srcline.h"
@@ -290,6 +292,41 @@ static int dump_children(pid_t pid, const struct lookup *l, struct order *o)
 	return ret;
 }
 
+static bool is_asked_for(pid_t pid, const struct process_shows *shows)
+{
+	for (size_t i = 0; i < shows->n_pids; i++)
+		if (shows->pid[i] == pid)
+			return true;
+	return false;
+}
+
+/* A server's master waits, its workers work: those of its descendants that run the same program
+ * are told. */
+static void tell_workers(pid_t pid, const struct process_shows *shows)
+{
+	char exe[PATH_MAX], other[PATH_MAX], list[200] = "";
+	_cleanup_free_ pid_t *pids = NULL;
+	size_t n = 0, told = 0;
+
+	if (family_list(pid, &pids, &n) < 0 || !dump_exe(pid, exe))
+		return;
+	for (size_t i = 0; i < n; i++) {
+		size_t at = strlen(list);
+
+		if (is_asked_for(pids[i], shows) || !dump_exe(pids[i], other) ||
+		    strcmp(exe, other) != 0)
+			continue;
+		told++;
+		if (at + sizeof(",4194304,...") < sizeof(list))
+			snprintf(list + at, sizeof(list) - at, ",%d", pids[i]);
+		else if (list[at - 1] != '.')
+			strcat(list, ",...");
+	}
+	if (told)
+		cmd_say("process %d has %zu child%s that run%s the same program: dump -p %d%s", pid,
+			told, told == 1 ? "" : "ren", told == 1 ? "s" : "", pid, list);
+}
+
 static int dump(pid_t pid, struct order *o)
 {
 	_cleanup_close_ int fd =
@@ -307,6 +344,8 @@ static int dump(pid_t pid, struct order *o)
 		r = dump_one(&l.python, fd, o);
 	else
 		r = cmd_fail(cmd_exit_code(code), "%s", err.text);
+	if (code == 0)
+		tell_workers(pid, &o->shows);
 	free(l.child);
 	return r;
 }

@@ -6,6 +6,8 @@
 #ifndef CMD_DUMP_INT_H
 #define CMD_DUMP_INT_H
 
+#include <limits.h>
+
 #include "stacks/assemble.h"
 #include "lines/places.h"
 #include "python/pygil.h"
@@ -117,6 +119,10 @@ const char *dump_name(const struct dump *d, pid_t inner);
  * it is not the first. */
 void dump_print_process(struct dump *d, const struct pyproc *p, bool several);
 void dump_print_end(struct dump *d, const struct pyproc *p);
+
+/* The file of the program that @pid runs, as /proc tells it, also of one that was deleted. NULL:
+ * not to be had. */
+const char *dump_exe(pid_t pid, char buf[PATH_MAX]);
 
 /* A thread whose kernel name is @comm. @first: of its process. */
 void dump_print_thread(struct dump *d, const struct dump_thread *t, const char *comm,

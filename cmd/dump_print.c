@@ -139,8 +139,7 @@ static void print_json(struct dump *d, const struct dump_thread *t, const char *
 
 /* --- processes --- */
 
-/* As /proc tells it, also of one that was deleted. NULL: not to be had. */
-static const char *exe_of(pid_t pid, char buf[PATH_MAX])
+const char *dump_exe(pid_t pid, char buf[PATH_MAX])
 {
 	char path[64];
 	ssize_t n;
@@ -172,7 +171,7 @@ void dump_print_process(struct dump *d, const struct pyproc *p, bool several)
 	}
 	fprintf(d->page.to, "%s{\"pid\":%d", several ? ",\n" : "[", p->pid);
 	json_key(d->page.to, "python", pyproc_version(p->version, version));
-	json_key(d->page.to, "exe", exe_of(p->pid, exe));
+	json_key(d->page.to, "exe", dump_exe(p->pid, exe));
 	fputs(",\"threads\":[", d->page.to);
 }
 

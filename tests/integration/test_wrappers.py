@@ -194,6 +194,17 @@ def test_dump_of_a_wrapper_is_that_of_its_children(py):
     check("Process %d: CPython" % pid in run.out and "forever (" in run.out, "no stack of %d: %s%s", pid, run.out, run)
 
 
+@one_python
+def test_dump_of_a_master_names_its_workers(py):
+    target = Target(py, "workers.py", 2)
+    run = harness.pysampled("dump", "-p", target.pid).ok()
+    told = re.search(r"process %d has 2 children that run the same program: dump -p ([0-9,]+)$" % target.pid, run.err, re.M)
+    check(told, "not told of its workers: %s", run)
+    run = harness.pysampled("dump", "-p", told[1]).ok()
+    equal(len(re.findall(r"^Process \d+: CPython", run.out, re.M)), 3, "processes")
+    check("same program" not in run.err, "told of whom is printed: %s", run)
+
+
 @each_python
 def test_a_wrapper_whose_own_python_never_begins(py):
     """As uWSGI's emperor, which is linked with it."""
