@@ -46,7 +46,8 @@ static uint64_t dropped(const struct recorder *r, size_t e)
 	return r->by_table ? run_table_dropped(&r->table, (uint32_t)e) : 0;
 }
 
-/* All that are targets now. Who has not run needs no second look: there may be many. */
+/* All that are targets now. Who has not run needs no second look: there may be many; but of who
+ * may have ended the parent has been told by now. */
 static void note_ticks(struct recorder *r, bool first)
 {
 	struct targets *t = &r->tracker.targets;
@@ -59,7 +60,7 @@ static void note_ticks(struct recorder *r, bool first)
 		struct target *target = t->all[i];
 
 		row[n].pid = target->pid;
-		row[n].unread = target->asleep && !first;
+		row[n].unread = target->asleep && !target->doubt_ns && !first;
 		if (targets_find(t, target->pid) == target &&
 		    (row[n].unread || proc_use(target->pid, &row[n].use) == 0))
 			n++;

@@ -153,15 +153,27 @@ int proc_comm(pid_t pid, pid_t tid, char buf[16])
 	return 0;
 }
 
+/* Field 3 of a stat file and what follows. */
+static const char *fields_of(const char *text)
+{
+	const char *p = strrchr(text, ')'); /* the name in parentheses may hold anything */
+
+	return p && p[1] == ' ' ? p + 2 : NULL;
+}
+
 /* proc_pid_stat(5) from field 3, the state, on; NULL: gone. *@text is the caller's to free. */
 static const char *stat_fields(pid_t pid, pid_t tid, char **text)
 {
-	const char *p;
+	return task_file(pid, tid, "stat", text) < 0 ? NULL : fields_of(*text);
+}
 
-	if (task_file(pid, tid, "stat", text) < 0)
-		return NULL;
-	p = strrchr(*text, ')'); /* the name in parentheses may hold anything */
-	return p && p[1] == ' ' ? p + 2 : NULL;
+/* The same of a process: its times are those of all its threads. */
+static const char *process_fields(pid_t pid, char **text)
+{
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	return proc_read_piece(path, text) < 0 ? NULL : fields_of(*text);
 }
 
 char proc_state(pid_t pid, pid_t tid)
@@ -288,7 +300,7 @@ int proc_cpu_ns(pid_t pid, uint64_t *ret)
 int proc_use(pid_t pid, struct proc_use *ret)
 {
 	_cleanup_free_ char *text = NULL;
-	const char *fields = stat_fields(pid, pid, &text);
+	const char *fields = process_fields(pid, &text);
 	unsigned long long u, k, cu, ck, begun, memory;
 
 	if (!fields || sscanf(fields,

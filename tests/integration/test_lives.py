@@ -190,10 +190,11 @@ def test_an_ordinary_user_is_told_what_is_missing():
 
 
 @harness.one_python
-def test_who_slept_brings_no_time_from_before(py):
+@harness.each(how=["", "thread"])
+def test_who_slept_brings_no_time_from_before(py, how):
     """Of children that had worked and sleep until they end: their parent's books hold all that they ever used."""
     harness.need_events_for_all()
-    target = Target(py, "rested.py", 24, 0.1, extensions=())
+    target = Target(py, "rested.py", 24, 0.1, *how.split(), extensions=())
     record = Recorder("-p", target.pid, "-F", 499, "--events-on", "cpus", "-d", 2, "-o", "a.folded", "-v")
     record.attached()
     target.say("end")

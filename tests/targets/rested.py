@@ -1,9 +1,10 @@
 """Its children have used CPU time and sleep; at a line on stdin they end.
 
-Usage: rested.py CHILDREN SECONDS: so many, each of which has used so much.
+Usage: rested.py CHILDREN SECONDS [thread]: so many, each of which has used so much, in a thread that has not ended.
 """
 import os
 import sys
+import threading
 import time
 
 import target
@@ -15,7 +16,7 @@ def work(seconds):
         pass
 
 
-def main(children, seconds):
+def main(children, seconds, threaded=False):
     target.live()
     gate, told = os.pipe()
     done, says = os.pipe()
@@ -25,8 +26,11 @@ def main(children, seconds):
         if pids[-1] == 0:
             target.live()
             os.close(told)
-            work(seconds)
-            os.write(says, b".")
+            if threaded:
+                threading.Thread(target=lambda: (work(seconds), os.write(says, b"."), time.sleep(1000)), daemon=True).start()
+            else:
+                work(seconds)
+                os.write(says, b".")
             os._exit(len(os.read(gate, 1)))
     for _ in pids:
         os.read(done, 1)
@@ -39,4 +43,4 @@ def main(children, seconds):
     sys.stdin.readline()
 
 
-main(int(sys.argv[1]), float(sys.argv[2]))
+main(int(sys.argv[1]), float(sys.argv[2]), len(sys.argv) > 3)

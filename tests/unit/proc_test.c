@@ -442,6 +442,32 @@ static void use(uint64_t ns)
 		proc_cpu_ns(getpid(), &used);
 }
 
+static void *use_of_thread(void *arg)
+{
+	use(*(const uint64_t *)arg);
+	return NULL;
+}
+
+/* That of its threads, of whom one has ended, is the process's. */
+static void use_of_all_threads(void **state)
+{
+	uint64_t ns = 0, tick = 1000000000 / (uint64_t)sysconf(_SC_CLK_TCK);
+	struct proc_use before, after;
+	pthread_t thread;
+
+	assert_int_equal(proc_use(getpid(), &before), 0);
+	proc_cpu_ns(getpid(), &ns);
+	ns += 20 * tick;
+	assert_int_equal(pthread_create(&thread, NULL, use_of_thread, &ns), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(proc_use(getpid(), &after), 0);
+	assert_in_range(after.own.user + after.own.kernel - before.own.user -
+				before.own.kernel,
+			18, 200);
+	assert_int_equal(after.begun, before.begun);
+	assert_int_equal(after.parent, getppid());
+}
+
 /* Uses 60 ms, and has a child use 60 and end, and another one use 60 and stay. */
 static _Noreturn void family_of_use(int ready)
 {
@@ -519,6 +545,7 @@ int main(void)
 		cmocka_unit_test(where_a_thread_waits),
 		cmocka_unit_test(whole_files),
 		cmocka_unit_test(family_of_many_threads),
+		cmocka_unit_test(use_of_all_threads),
 		cmocka_unit_test(cpu_time_of_a_family),
 		cmocka_unit_test(introduces),
 	};
