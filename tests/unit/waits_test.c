@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "no_memory.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -289,12 +291,40 @@ static void a_stack_is_kept_until_its_wait_is_over(void **state)
 	waiting_deinit(&w);
 }
 
+/* Threads for which there is no memory are not in the table, whichever allocation fails; all
+ * others are, and later they can be too. */
+static void threads_without_memory(void **state)
+{
+	enum { MANY = 300 };
+
+	(void)state;
+	for (int alone = 0; alone < 2; alone++)
+		for (long n = 1, more = NO_MEMORY_FAILS; more; n++) {
+			struct wait_table t = { 0 };
+			bool in[MANY + 1];
+			struct wait over;
+
+			no_memory_from(n, alone);
+			for (pid_t tid = 1; tid <= MANY; tid++)
+				in[tid] = wait_table_out(&t, 1, tid, 100, false, &over);
+			more = no_memory_end();
+			for (pid_t tid = 1; tid <= MANY; tid++) {
+				assert_int_equal(in[tid], wait_table_has(&t, tid));
+				assert_non_null(wait_table_out(&t, 1, tid, 200, false, &over));
+			}
+			assert_int_equal(t.n, MANY);
+			assert_int_equal(wait_table_tick(&t, 300, 10), MANY);
+			wait_table_deinit(&t);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_wait_is_what_lies_between_two_switches),
 		cmocka_unit_test(records_out_of_order_and_missing_ones_do_no_harm),
 		cmocka_unit_test(many_threads),
+		cmocka_unit_test(threads_without_memory),
 		cmocka_unit_test(registers_of_this_time),
 		cmocka_unit_test(comings),
 		cmocka_unit_test(weights),
