@@ -21,11 +21,14 @@
 #include "stacks/native.h"
 #include "sys/proc_maps.h"
 
-static _Atomic bool hangs; /* reads do, of others than this thread */
+static _Atomic bool hangs;    /* reads do, of others than this thread ... */
+static _Atomic unsigned slow; /* ... or take so many us */
 
 ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned long n_to,
 			 const struct iovec *from, unsigned long n_from, unsigned long flags)
 {
+	if (slow && gettid() != getpid())
+		usleep(slow);
 	while (hangs && gettid() != getpid())
 		usleep(100);
 	return syscall(SYS_process_vm_readv, pid, to, n_to, from, n_from, flags);
@@ -352,6 +355,22 @@ static void code_that_comes_late(void **state)
 	munmap(jit_page, 4096);
 }
 
+/* What is read in a moment the same stack has; on a busy machine not each time. */
+static void code_that_is_waited_for(void **state)
+{
+	bool had = false;
+
+	slow = 2000;
+	for (int i = 0; i < 40 && !had; i++) {
+		map_more();
+		had = drawn("ML", jitted).frame[0].cfa == SP + 16;
+		for (int k = 0; k < 1000 && drawn("ML", jitted).frame[0].cfa != SP + 16; k++)
+			;
+	}
+	slow = 0;
+	assert_true(had);
+}
+
 /* libc is mapped, but there was no memory to note of which file that is. */
 static void lose_a_file(bool lost)
 {
@@ -531,6 +550,7 @@ int main(void)
 		TEST(guesses_end),	     TEST(code_without_a_file),
 		TEST(lines_that_hide),	     TEST(lines_without_a_jit),
 		TEST(code_that_comes_late),
+		TEST(code_that_is_waited_for),
 		TEST(lines_behind_a_gap),    TEST(ends_have_names),
 		TEST(found_again_elsewhere), TEST(greenlets_without_python),
 #endif
