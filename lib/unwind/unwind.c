@@ -137,7 +137,7 @@ static const struct cached *find_rule(struct unwinder *u, const struct space *sp
 
 static bool map_is_anonymous(const struct space_map *m)
 {
-	return !m->ino && m->elf && strncmp(elfcache_path(m->elf), "//anon", 6) == 0;
+	return m->elf && strncmp(elfcache_path(m->elf), "//anon", 6) == 0;
 }
 
 static uint64_t sum_code(struct bytes code)

@@ -1669,9 +1669,24 @@ static void forked(struct fix *f)
 	assert_string_equal(read_forked(f, TID, INNER), "nopython");
 }
 
+/* Or it stays so, where nobody calls PyOS_AfterFork_Child(): fork() itself has made the struct
+ * pthread that the state keeps the child's. Nobody knows where the thread stands. */
+static void forked_without_python(struct fix *f)
+{
+	world_put(f->w, f->ts, f->w->l.tstate.native_tid, INNER + 2, 8);
+	world_put(f->w, f->ts, f->w->l.tstate.thread_id, world_pthread(f->w, INNER + 1), 8);
+	stack(f, "ab", NULL);
+	f->t.root = world_take(f->w, 64);
+	if (pyoff_has(f->w->l.tstate.base_frame)) /* it has nothing on the C stack */
+		return;
+	assert_string_equal(read_forked(f, PID, 0), "a3 b3");
+	assert_string_equal(read_forked(f, TID, 0), "nopython");
+}
+
 static void number_of_the_forker(void **state)
 {
 	in_every_layout(forked);
+	in_every_layout(forked_without_python);
 }
 
 static void what_is_told_of_a_stack(void **state)
