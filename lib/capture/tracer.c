@@ -25,6 +25,7 @@
 enum {
 	LET_GO_MS = 1000,
 	BLOCKED_MS = 50,
+	GOING_S = 1,
 	STEP_MS = 1,
 	PRSTATUS_WORDS = 64,
 	RAN_ON = 1024, /* a power of two */
@@ -39,7 +40,7 @@ struct tracer {
 	void *attach_arg;
 	struct err *err;
 	int code;
-	sem_t begin, attached, go; /* each posted once */
+	sem_t begin, attached, go, going; /* each posted once */
 	bool enable, running;
 	_Atomic bool stop;
 	uint32_t *slot_of; /* [fd]: 1 + the slot of an event of ours */
@@ -460,6 +461,7 @@ static void *tracer_main(void *arg)
 	t->running = true;
 	if (t->enable)
 		attach_enable(t->c.attach, 0);
+	sem_post(&t->going);
 	while (!atomic_load_explicit(&t->stop, memory_order_acquire) && step(t, 0) >= 0) {
 		if (t->quiet_until && now_ns() >= t->quiet_until)
 			end_quiet(t);
@@ -485,6 +487,7 @@ struct tracer *tracer_create(const struct tracer_config *c)
 	sem_init(&t->begin, 0, 0);
 	sem_init(&t->attached, 0, 0);
 	sem_init(&t->go, 0, 0);
+	sem_init(&t->going, 0, 0);
 	if (pthread_create(&t->thread, NULL, tracer_main, t) == 0)
 		return t;
 	free(t);
@@ -511,6 +514,16 @@ void tracer_go(struct tracer *t, bool enable)
 {
 	t->enable = enable;
 	sem_post(&t->go);
+}
+
+void tracer_await_events(struct tracer *t)
+{
+	struct timespec end;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += GOING_S;
+	while (sem_clockwait(&t->going, CLOCK_MONOTONIC, &end) < 0 && errno == EINTR)
+		;
 }
 
 struct tracer_rest tracer_stop(struct tracer *t)

@@ -47,6 +47,9 @@ size_t tracer_deaf(const struct tracer *t);
 /* The readers run: begin. With @enable the events are started too. */
 void tracer_go(struct tracer *t, bool enable);
 
+/* After tracer_go(): wait, for a second at most, until the events run. */
+void tracer_await_events(struct tracer *t);
+
 /* Threads that blocked the signal. */
 struct tracer_rest {
 	size_t pending; /* and keep one pending */

@@ -25,11 +25,14 @@ void recorder_tell_progress(struct recorder *r, size_t done)
 }
 
 /* Are the maps of @t read when samples come already? Where there are many that takes longer
- * than the rest of the start. What a tape begins with comes before all else, and a child of
- * ours is about to be another program. */
+ * than the rest of the start; and before a tracer's events run nothing tells what is mapped.
+ * What a tape begins with comes before all else, and a child of ours is about to be another
+ * program. */
 static bool maps_later(const struct recorder *r, const struct target *t)
 {
-	return t->n_maps >= MANY_MAPS && t->py.root && !r->config.tape && !r->o.child;
+	if (r->config.tape || r->o.child)
+		return false;
+	return r->tracer || (t->n_maps >= MANY_MAPS && t->py.root);
 }
 
 static void announce(struct recorder *r, const struct target *t, uint64_t time)
@@ -67,6 +70,8 @@ void recorder_announce_later(struct recorder *r, uint64_t time)
 {
 	struct pool *openers = file_helper_openers(r->session->file_helper);
 
+	if (r->tracer)
+		tracer_await_events(r->tracer);
 	for (size_t i = 0; i < r->tracker.targets.n_all; i++) {
 		const struct target *t = r->tracker.targets.all[i];
 

@@ -2,7 +2,9 @@
 import ctypes
 import json
 import os
+import re
 import signal
+import subprocess
 
 import harness
 import tolerances
@@ -409,3 +411,46 @@ def test_a_program_whose_exec_returned_late_is_traced(py):
     equal(os.waitpid(other, 0x40000000)[0], other, "who is buried")  # __WALL
     harness.until(lambda: harness.status(child)["TracerPid"] != "0", "the child is traced", 5)
     record.signal(signal.SIGINT).wait(15).ok()
+
+
+MAPS = """
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(void)
+{
+	int fd = open("/proc/self/exe", O_RDONLY);
+
+	alarm(60);
+	for (int n = 0; n < 20000; n++) {
+		printf("%p\\n", mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0));
+		fflush(stdout);
+		for (volatile int i = 0; i < 100000; i++)
+			;
+	}
+	pause();
+}
+"""
+
+
+def test_what_is_mapped_while_it_attaches_is_known():
+    """Of a program that maps code all the time none is missing between the first that is known and the last, however long
+    the attaching takes."""
+    others = [harness.start(["sleep", "100"]) for _ in range(60)]
+    home = harness.folder()
+    with open(os.path.join(home, "order"), "w") as order:
+        program = harness.start([harness.c_program("maps", MAPS)], stdout=order)
+    works(program.pid, 0.05)
+    pids = ",".join(str(process.pid) for process in [program] + others)
+    run = harness.pysampled("-p", pids, "--any", "-F", 99, "-d", 1, *STOP, "-o", "a.data", home=home).ok()
+    harness.end(program)
+    text = subprocess.run(["perf", "script", "-i", "a.data", "--show-mmap-events"], cwd=home, capture_output=True, text=True,
+                          check=True, env=harness.plain_env()).stdout
+    known = {int(at, 16) for at in re.findall(r"MMAP2 %d/.*\[(0x[0-9a-f]+)\(" % program.pid, text)}
+    with open(os.path.join(home, "order")) as order:
+        is_known = [int(line, 16) in known for line in order.read().split("\n")[:-1]]
+    first, last = is_known.index(True), len(is_known) - is_known[::-1].index(True)
+    check(all(is_known[first:last]), "%d of %d are missing: %s", is_known[first:last].count(False), last - first, run)
+    enough(last - first > 100, "only %d are known: %s", last - first, run)
+    return "%d are known" % (last - first)
