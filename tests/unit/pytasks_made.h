@@ -36,7 +36,7 @@ static const uint16_t versions[] = { 0x0307, 0x0308, 0x0309, 0x030a, 0x030b, 0x0
 static const uint16_t sizes[] = { 136, 144, 184, 192, 176, 176,
 				  144, 168, 168, 160, 192, 192 };
 static const uint32_t interp_sizes[ARRAY_SIZE(versions)] = {
-	[7] = 225864, [8] = 226240, [10] = 249976, [11] = 250328
+	[7] = 225824, [8] = 226240, [10] = 246656, [11] = 247104
 };
 enum { WITH_GIL = 9 };
 
