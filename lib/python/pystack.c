@@ -8,7 +8,9 @@
 
 #include "python/pystack_int.h"
 
-enum { JIT_SINCE = 0x030d }; /* the version of which there are builds with a JIT */
+/* The version of which there are builds with a JIT: not without the GIL, where configure warns of
+ * it. */
+enum { JIT_SINCE = 0x030d };
 
 /* --- the thread state --- */
 
@@ -310,7 +312,7 @@ static enum pystack_end take_walk(struct pystack *p, const struct pystack_target
 	if (pystack_compiled(p, t->program)->program != t->program)
 		*pystack_compiled(p, t->program) =
 			(struct pycompiled){ .program = t->program };
-	if (!r->n && t->layout.version >= JIT_SINCE)
+	if (!r->n && t->layout.version >= JIT_SINCE && !t->layout.free_threaded)
 		p->frames[0].flags |=
 			PYSTACK_MAY_BE_JITTED | (has_unbegun(p, w) ? PYSTACK_CALLS : 0);
 	r->n = named;

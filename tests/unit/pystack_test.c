@@ -1606,10 +1606,11 @@ static void without_shim(struct fix *f)
 	assert_string_equal(read_stack(f), "c3 d3");
 }
 
-/* A JIT may run the innermost frame of all, from 3.13 on, and none of the others. */
+/* A JIT may run the innermost frame of all, from 3.13 on with a GIL, and none of the others. */
 static void may_be_jitted(struct fix *f)
 {
-	const uint32_t jit = f->w->l.version >= 0x030d ? PYSTACK_MAY_BE_JITTED : 0;
+	const bool may = f->w->l.version >= 0x030d && !f->w->l.free_threaded;
+	const uint32_t jit = may ? PYSTACK_MAY_BE_JITTED : 0;
 	const uint32_t calls = jit ? PYSTACK_CALLS : 0;
 	raddr outer = enter_another(f);
 	struct pystack_result r;
