@@ -161,6 +161,16 @@ static int announce_map(struct writer *w, struct queue *q, pid_t pid, const stru
 	return end(w, q, pid, pid, time);
 }
 
+/* 0: @pid runs the program whose stack began at @stack. */
+static int still_runs(pid_t pid, uint64_t stack)
+{
+	char comm[16];
+	uint64_t root, age;
+	int r = proc_introduce(pid, comm, &root, &age);
+
+	return r < 0 ? r : root == stack ? 0 : -ESRCH;
+}
+
 int announce_maps(struct queue *q, pid_t pid, uint64_t stack, uint64_t time,
 		  struct pool *openers)
 {
@@ -171,8 +181,7 @@ int announce_maps(struct queue *q, pid_t pid, uint64_t stack, uint64_t time,
 
 	if (r < 0)
 		return r;
-	if (stack && proc_stack_root(pid) != stack)
-		r = -ESRCH;
+	r = stack ? still_runs(pid, stack) : 0;
 	snprintf(link, sizeof(link), "/proc/%d/root", pid);
 	if (readlink(link, root, sizeof(root) - 1) < 0)
 		root[0] = '\0';
