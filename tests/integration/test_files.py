@@ -32,6 +32,11 @@ def helpers(pid):
     return kinds(pid)[0]
 
 
+def nobodys(pid):
+    """Those without root's rights by now. Who is just made, also to open files, still has its parent's name and rights."""
+    return [child for child in helpers(pid) if str(NOBODY) in harness.status(child)["Uid"].split()]
+
+
 def rests(pids):
     """It has read, and reads nothing now: who ends while it reads leaves a file that is to blame."""
     before = harness.cpu_seconds(pids)
@@ -138,12 +143,13 @@ def test_too_few_processes_are_our_lack(py):
     limit = [harness.need_command("prlimit"), "--nproc=0"]
     target = Target(py, "becomes.py", os.path.join(harness.TARGETS, "groundtruth.py"), "--us", 50)
     recorder = Recorder("-p", target.pid, "-F", 199, "-v", "-o", "out.folded").attached()
-    pids = harness.until(lambda: len(helpers(recorder.pid)) >= 3 and helpers(recorder.pid), "they read")
+    pids = harness.until(lambda: len(nobodys(recorder.pid)) >= 3 and nobodys(recorder.pid), "they read")
     for pid in pids:
         subprocess.check_call(limit + ["--pid", str(pid)], preexec_fn=harness.as_nobody)  # they are nobody's
     harness.until(lambda: rests(pids[2:]), "they have read")
     for pid in pids[2:]:
         os.kill(pid, signal.SIGKILL)
+    harness.until(lambda: ended(pids[2:]), "they have ended")
     target.say("go")
     harness.works(target.pid, 0.5)
     run = recorder.signal(signal.SIGINT).wait().ok()
