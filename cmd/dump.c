@@ -340,12 +340,12 @@ static int dump(pid_t pid, struct order *o)
 					   err_set(&err, -ESRCH, "process %d has ended", pid);
 	if (code == LOOKUP_WRAPPER)
 		r = dump_children(pid, &l, o);
-	else if (code == 0)
-		r = dump_one(&l.python, fd, o);
-	else
+	else if (code < 0)
 		r = cmd_fail(cmd_exit_code(code), "%s", err.text);
-	if (code == 0)
+	else {
+		r = dump_one(&l.python, fd, o);
 		tell_workers(pid, &o->shows);
+	}
 	free(l.child);
 	return r;
 }
