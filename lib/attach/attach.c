@@ -150,7 +150,8 @@ static int learn_ids(struct attach *a, const struct attached *t)
 	struct event_ids *ids = atomic_load(&a->ids);
 	int r = 0;
 
-	if (attach_per_cpu(a) == 1 && !a->split)
+	/* As watch_event_of(): nobody looks for one. */
+	if (a->session->n_events == 1 && !a->witness && !a->split)
 		return 0;
 	if (!ids || !event_ids_room(ids, (uint32_t)attach_per_thread(a)))
 		r = renew_ids(a);
@@ -159,7 +160,7 @@ static int learn_ids(struct attach *a, const struct attached *t)
 	return r;
 }
 
-/* Do samples come with descriptor number @i of @t? */
+/* True: samples come with descriptor number @i of @t. */
 static bool is_sampler(const struct attach *a, const struct attached *t, size_t i)
 {
 	size_t e;

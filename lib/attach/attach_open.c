@@ -100,7 +100,8 @@ static int open_one(const struct attach *a, int *ret, pid_t tid, const struct cp
 }
 
 /* The records besides samples come with one event that a thread has on a CPU, @side: the first,
- * if they have none of their own; those of switches of all that a CPU runs would be too many where the table tells. */
+ * if they have none of their own. Those of switches of all that a CPU runs would be too many
+ * where the table tells. */
 static struct perf_event_attr attr_of(const struct attach *a, pid_t tid, enum part part,
 				      size_t e, bool side, bool later)
 {
