@@ -218,15 +218,16 @@ struct dump_async_end dump_async(const struct dump_async *d)
 	struct dump_async_end end = { .known = pytasks_known(&d->process->layout) };
 	struct looking *k = calloc(1, sizeof(*k));
 	struct pytasks t;
+	int r;
 
 	if (k && end.known) {
 		k->d = d;
 		k->end = end;
 		rmem_pages_init(&k->pages, d->m, k->page, RMEM_PAGES);
 		k->until_ns = now_ns() + SECONDS_MAX * 1000000000ull;
-		k->end.whole = pytasks_find(d->m, &d->process->layout, d->process->runtime,
-					    &t) == 0 &&
-			       !t.cut;
+		r = pytasks_find(d->m, &d->process->layout, d->process->runtime, &t);
+		k->end.known = r != -ENOTSUP;
+		k->end.whole = r == 0 && !t.cut;
 		look_at_all(k, &t);
 		pytasks_deinit(&t);
 		end = k->end;

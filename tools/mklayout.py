@@ -102,6 +102,7 @@ FIELDS = [
     ("dictkeys.n", "O(PyDictKeysObject, dk_nentries)", 11, 99),
     ("dictkeys.entries", "O(PyDictKeysObject, dk_indices)", 11, 99),
     ("module.dict", "O(PyModuleObject, md_dict)", 11, 99),
+    ("module.state", "O(PyModuleObject, md_state)", 14, 99),
     ("integer.digit", "O(PyLongObject, ob_digit)", 11, 11),
     ("integer.digit", "O(PyLongObject, long_value.ob_digit)", 12, 99),
     ("attrs_first", "O(PyDictValues, values)", 13, 99),
@@ -345,20 +346,6 @@ def slots(include, args):
                               for slot, member, first in members if minor >= first], args)
 
 
-# struct tasklists of tasklayout.c, from 3.14 on.
-TASK_LISTS = [
-    ("interp_size", "sizeof(PyInterpreterState)"),
-    ("in_interp", "offsetof(PyInterpreterState, asyncio_tasks_head)"),
-    ("in_tstate", "offsetof(_PyThreadStateImpl, asyncio_tasks_head)"),
-    ("running", "offsetof(_PyThreadStateImpl, asyncio_running_task)"),
-]
-
-
-def print_task_lists(include, args):
-    for name, value in compiled(include, TASK_LISTS, args).items():
-        print(f".{name} = {value}")
-
-
 def compiled(include, expressions, args):
     """{name: value} of C expressions."""
     lines = [f'printf("{name} %zu\\n", (size_t)({expr}));' for name, expr in expressions]
@@ -490,7 +477,6 @@ def main():
     p.add_argument("--debug-offsets", action="store_true")
     p.add_argument("--after", metavar="TABLE.c")
     p.add_argument("--slots", action="store_true")
-    p.add_argument("--task-lists", action="store_true")
     p.add_argument("--as", dest="version", metavar="X.Y")
     p.add_argument("--free-threaded", action="store_true")
     p.add_argument("--rows", action="store_true")
@@ -511,9 +497,6 @@ def main():
         return
     if args.slots:
         print_slots(args.include, args)
-        return
-    if args.task_lists:
-        print_task_lists(args.include, args)
         return
     if args.debug_offsets:
         print(", ".join(str(v) for v in debug_offsets(args.include, args)))

@@ -79,7 +79,7 @@ const struct pylayout pylayout_3_14 = {
 		.n = AT(24),
 		.entries = AT(32),
 	},
-	.module = { .dict = AT(16) },
+	.module = { .dict = AT(16), .state = AT(32) },
 	.integer = { .digit = AT(24) },
 	.str = {
 		.length = AT(16),

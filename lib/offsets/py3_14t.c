@@ -74,7 +74,7 @@ const struct pylayout pylayout_3_14t = {
 		.n = AT(24),
 		.entries = AT(32),
 	},
-	.module = { .dict = AT(32) },
+	.module = { .dict = AT(32), .state = AT(48) },
 	.integer = { .digit = AT(40) },
 	.str = {
 		.length = AT(32),

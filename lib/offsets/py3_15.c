@@ -80,7 +80,7 @@ const struct pylayout pylayout_3_15 = {
 		.n = AT(24),
 		.entries = AT(32),
 	},
-	.module = { .dict = AT(16) },
+	.module = { .dict = AT(16), .state = AT(24) },
 	.integer = { .digit = AT(24) },
 	.str = {
 		.length = AT(16),

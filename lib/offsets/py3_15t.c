@@ -75,7 +75,7 @@ const struct pylayout pylayout_3_15t = {
 		.n = AT(24),
 		.entries = AT(32),
 	},
-	.module = { .dict = AT(32) },
+	.module = { .dict = AT(32), .state = AT(40) },
 	.integer = { .digit = AT(40) },
 	.str = {
 		.length = AT(32),

@@ -160,6 +160,7 @@ static const struct field fields[] = {
 	FIELD(DICTKEYS, dictkeys.entries, 8, OPTIONAL),
 	FIELD(DICTKEYS, dictkeys.size, 8, OPTIONAL),
 	FIELD(MODULE, module.dict, 8, OPTIONAL),
+	FIELD(MODULE, module.state, 8, OPTIONAL),
 	FIELD(INTEGER, integer.digit, 4, OPTIONAL),
 	FIELD(STR, str.length, 8, NEEDED),
 	FIELD(STR, str.hash, 8, OPTIONAL),

@@ -158,7 +158,7 @@ struct pylayout {
 		pyoff size; /* up to 3.10, whose entries are all general: of the index */
 	} dictkeys;
 	struct {
-		pyoff dict;
+		pyoff dict, state; /* state, from 3.14 on: a pointer to what C keeps for it */
 	} module;
 	struct {
 		pyoff digit;

@@ -61,77 +61,6 @@ static const struct tasklayout tasks[] = {
 	  .node = AT(168) },
 };
 
-/* Of the headers, with and without the GIL: 3.14.0; .1 to .3; .4; .5 to .7 and .10, without the
- * GIL .0 to .3; .4 to .7; .10; and 3.15.0rc1; .2. Of Debian's 3.14.10 and 3.15.2 as their section
- * .AsyncioDebug says, too. With a JIT the interpreter of 3.15 is 8 bytes larger. */
-static const struct tasklists lists[] = {
-	{ .version = 0x030e,
-	  .interp_size = 225808,
-	  .in_interp = 10848,
-	  .in_tstate = 872,
-	  .running = 864 },
-	{ .version = 0x030e,
-	  .interp_size = 225824,
-	  .in_interp = 10848,
-	  .in_tstate = 872,
-	  .running = 864 },
-	{ .version = 0x030e,
-	  .interp_size = 225840,
-	  .in_interp = 10856,
-	  .in_tstate = 880,
-	  .running = 872 },
-	{ .version = 0x030e,
-	  .interp_size = 225864,
-	  .in_interp = 10880,
-	  .in_tstate = 880,
-	  .running = 872 },
-	{ .version = 0x030e,
-	  .interp_size = 246656,
-	  .in_interp = 17632,
-	  .in_tstate = 872,
-	  .running = 864 },
-	{ .version = 0x030e,
-	  .interp_size = 246720,
-	  .in_interp = 17632,
-	  .in_tstate = 880,
-	  .running = 872 },
-	{ .version = 0x030e,
-	  .interp_size = 249976,
-	  .in_interp = 17304,
-	  .in_tstate = 880,
-	  .running = 872 },
-	{ .version = 0x030f,
-	  .interp_size = 226224,
-	  .in_interp = 10856,
-	  .in_tstate = 1048,
-	  .running = 1032 },
-	{ .version = 0x030f,
-	  .interp_size = 226232,
-	  .in_interp = 10856,
-	  .in_tstate = 1048,
-	  .running = 1032 },
-	{ .version = 0x030f,
-	  .interp_size = 226240,
-	  .in_interp = 10856,
-	  .in_tstate = 1048,
-	  .running = 1032 },
-	{ .version = 0x030f,
-	  .interp_size = 247104,
-	  .in_interp = 17632,
-	  .in_tstate = 1048,
-	  .running = 1032 },
-	{ .version = 0x030f,
-	  .interp_size = 250328,
-	  .in_interp = 17256,
-	  .in_tstate = 1048,
-	  .running = 1032 },
-	{ .version = 0x030f,
-	  .interp_size = 250336,
-	  .in_interp = 17256,
-	  .in_tstate = 1048,
-	  .running = 1032 },
-};
-
 /* A future's head is the same from 3.7 to 3.13; a function's fields moved in 3.10. */
 static const struct awaiterlayout awaiters[] = {
 	{ .from = 0x0307,
@@ -256,15 +185,6 @@ const struct tasklayout *tasklayout_of_lists(const struct pylayout *l)
 	for (size_t i = 0; i < ARRAY_SIZE(tasks); i++)
 		if (FITS(tasks[i], l) && pyoff_has(tasks[i].node))
 			return &tasks[i];
-	return NULL;
-}
-
-const struct tasklists *tasklists_find(const struct pylayout *l)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
-		if (lists[i].version == l->version &&
-		    lists[i].interp_size == l->interp.size)
-			return &lists[i];
 	return NULL;
 }
 

@@ -22,15 +22,6 @@ struct tasklayout {
 	pyoff node;
 };
 
-/* From 3.14 on, each thread state has a list of tasks, and each interpreter one of those whose
- * threads have ended. The process tells what an interpreter's size is. */
-struct tasklists {
-	uint16_t version;
-	uint32_t interp_size;
-	uint32_t in_interp, in_tstate;
-	uint32_t running; /* in the thread state: the task that runs, or NULL */
-};
-
 /* Where a future, and up to 3.13 a Python function that it calls when it is done, say who
  * waits.
  */
@@ -75,7 +66,6 @@ struct gclayout {
 const struct tasklayout *tasklayout_find(const struct pylayout *l, uint64_t size);
 /* The row of tasks that are in lists, or NULL: this version has them in sets. */
 const struct tasklayout *tasklayout_of_lists(const struct pylayout *l);
-const struct tasklists *tasklists_find(const struct pylayout *l);
 const struct genlayout *genlayout_find(const struct pylayout *l);
 const struct awaiterlayout *awaiterlayout_find(const struct pylayout *l);
 const struct gclayout *gclayout_find(uint16_t version);

@@ -277,11 +277,11 @@ int pydict_value(struct rmem *m, const struct pylayout *l, const struct pydict *
 	return r == 0 && !*ret ? -ENOENT : r;
 }
 
-int pydict_of_module(struct rmem *m, const struct pylayout *l, raddr interp, const char *name,
-		     struct pydict *ret)
+int pydict_module(struct rmem *m, const struct pylayout *l, raddr interp, const char *name,
+		  raddr *ret)
 {
-	raddr modules, module, dict;
 	struct pydict d;
+	raddr modules;
 	int r;
 
 	if (rmem_read_u64(m, interp + pyoff_get(l->interp.modules), &modules) < 0)
@@ -289,8 +289,15 @@ int pydict_of_module(struct rmem *m, const struct pylayout *l, raddr interp, con
 	if (!modules)
 		return -ENOENT;
 	r = pydict_read(m, l, modules, &d);
-	if (r == 0)
-		r = pydict_value(m, l, &d, name, &module);
+	return r == 0 ? pydict_value(m, l, &d, name, ret) : r;
+}
+
+int pydict_of_module(struct rmem *m, const struct pylayout *l, raddr interp, const char *name,
+		     struct pydict *ret)
+{
+	raddr module, dict;
+	int r = pydict_module(m, l, interp, name, &module);
+
 	if (r < 0)
 		return r;
 	if (rmem_read_u64(m, module + pyoff_get(l->module.dict), &dict) < 0 || !dict)

@@ -44,6 +44,10 @@ int pydict_find(struct rmem *m, const struct pylayout *l, const struct pydict *d
 int pydict_value(struct rmem *m, const struct pylayout *l, const struct pydict *d,
 		 const char *name, raddr *ret);
 
+/* The module @name of the interpreter at @interp. As above. */
+int pydict_module(struct rmem *m, const struct pylayout *l, raddr interp, const char *name,
+		  raddr *ret);
+
 /* What the module @name of the interpreter at @interp has: -ENOENT: it was not imported. */
 int pydict_of_module(struct rmem *m, const struct pylayout *l, raddr interp, const char *name,
 		     struct pydict *ret);

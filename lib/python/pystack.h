@@ -88,7 +88,7 @@ enum pystack_joined {
 	PYSTACK_JOINED,
 	PYSTACK_JOINED_SEVERAL, /* up to a task that several ones await */
 	PYSTACK_JOINED_PART,	/* up to where the tasks could not be read */
-	PYSTACK_JOINED_NOT,	/* of this Python no tasks can be read, if one runs */
+	PYSTACK_JOINED_NOT,	/* its tasks could not be read, if one runs */
 };
 
 struct pystack_result {

@@ -183,9 +183,10 @@ static void insert(struct pystack *p, struct pystack_result *r, uint32_t k,
 
 /* --- together --- */
 
-/* Which of the interpreter's running tasks is this thread's? Its coroutine is on the stack. */
-static uint32_t find_task(struct pystack *p, const struct pystack_target *t,
-			  const struct pystack_result *r)
+/* Which of the interpreter's running tasks is this thread's? Its coroutine is on the stack.
+ * As many frames as it has, 0: none; or -errno: it could not be told. */
+static int find_task(struct pystack *p, const struct pystack_target *t,
+		     const struct pystack_result *r)
 {
 	struct join *j = p->join;
 	raddr task[RUNNING];
@@ -200,9 +201,9 @@ static uint32_t find_task(struct pystack *p, const struct pystack_target *t,
 		    j->task.state == PYTASK_RUNNING)
 			k = pystack_frames_to(p, j->task.chain.runs);
 		if (k)
-			return k;
+			return (int)k;
 	}
-	return 0;
+	return MIN(n, 0);
 }
 
 /* From 3.11 on a coroutine's frame says that it is a generator's. */
@@ -219,7 +220,8 @@ void pystack_join(struct pystack *p, const struct pystack_target *t, pid_t tid, 
 {
 	struct join *j = p->join;
 	struct pystack_frame *named = j->named;
-	uint32_t k, n;
+	uint32_t n;
+	int k;
 
 	if (r->of != t)
 		t = &p->several->now;
@@ -231,7 +233,9 @@ void pystack_join(struct pystack *p, const struct pystack_target *t, pid_t tid, 
 	}
 	rmem_pages_init(&j->pages, p->mem, j->page, RMEM_PAGES);
 	k = find_task(p, t, r);
-	if (!k)
+	if (k < 0)
+		r->joined = PYSTACK_JOINED_NOT;
+	if (k <= 0)
 		return;
 	j->n = 0;
 	j->cut = false;
@@ -250,5 +254,5 @@ void pystack_join(struct pystack *p, const struct pystack_target *t, pid_t tid, 
 						       "[awaiting tasks unknown]")
 		};
 	r->code_lost |= p->code_lost;
-	insert(p, r, k, named, n);
+	insert(p, r, (uint32_t)k, named, n);
 }

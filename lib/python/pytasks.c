@@ -38,8 +38,8 @@ void pytasks_deinit(struct pytasks *t)
 
 bool pytasks_known(const struct pylayout *l)
 {
-	return pyawait_known(l) &&
-	       (tasklayout_of_lists(l) ? tasklists_find(l) != NULL : pynames_known(l));
+	return pyawait_known(l) && pynames_known(l) &&
+	       (!tasklayout_of_lists(l) || pyoff_has(l->module.state));
 }
 
 /* --- which there are --- */
@@ -99,7 +99,7 @@ static int read_table(const struct look *k, raddr table, uint64_t n, bool weak,
 
 		if (rmem_read(k->m, at, entry, 16 * piece) < 0)
 			return -EAGAIN;
-		r = add_keys(k, at, (const uint64_t(*)[2])entry, piece, weak, ret);
+		r = add_keys(k, at, (const uint64_t (*)[2])entry, piece, weak, ret);
 	}
 	return r;
 }
@@ -196,16 +196,19 @@ static int read_list(const struct look *k, raddr head, struct pytasks *ret)
 
 static int read_lists(const struct look *k, raddr interp, struct pytasks *ret)
 {
-	const struct tasklists *l = tasklists_find(k->l);
+	struct tasklists l;
 	raddr ts;
-	int r = read_list(k, interp + l->in_interp, ret);
+	int r = pytasks_lists(k->m, k->l, interp, &l);
 
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	r = read_list(k, interp + l.in_interp, ret);
 	if (r == 0)
 		r = rmem_read_u64(k->m, interp + pyoff_get(k->l->interp.threads_head), &ts);
 	for (int i = 0; r == 0 && ts; i++) {
 		if (i == THREADS_MAX)
 			return -EAGAIN;
-		r = read_list(k, ts + l->in_tstate, ret);
+		r = read_list(k, ts + l.in_tstate, ret);
 		if (r == 0)
 			r = rmem_read_u64(k->m, ts + pyoff_get(k->l->tstate.next), &ts);
 	}
@@ -238,12 +241,12 @@ int pytasks_find(struct rmem *m, const struct pylayout *l, raddr runtime, struct
 	*ret = (struct pytasks){ 0 };
 	if (!pytasks_known(l))
 		return -EBADMSG;
-	for (int i = 0; i < TRIES && r < 0; i++) {
+	for (int i = 0; i < TRIES && r < 0 && r != -ENOTSUP; i++) {
 		ret->n = 0;
 		ret->cut = false;
 		r = find_once(&k, runtime, ret);
 	}
-	return r == 0 ? 0 : ret->n ? -EAGAIN : -EBADMSG;
+	return r == 0 || r == -ENOTSUP ? r : ret->n ? -EAGAIN : -EBADMSG;
 }
 
 /* --- one --- */

@@ -43,12 +43,25 @@ struct pytasks {
 
 void pytasks_deinit(struct pytasks *t);
 
-/* Can tasks be read in this build? */
+/* Can tasks be read in this build, if it tells where its lists of them are? */
 bool pytasks_known(const struct pylayout *l);
+
+/* From 3.14 on, each thread state has a list of tasks, and each interpreter one of those whose
+ * threads have ended. Offsets in these. */
+struct tasklists {
+	uint32_t in_interp, in_tstate;
+	uint32_t running; /* in the thread state: the task that runs, or NULL */
+};
+
+/* The same for all interpreters of a program; @interp is one that has asyncio. 0; -ENOENT: it
+ * has not imported it; -ENOTSUP: it tells nothing, or tells of another build; -EBADMSG; or a
+ * read error. */
+int pytasks_lists(struct rmem *m, const struct pylayout *l, raddr interp,
+		  struct tasklists *ret);
 
 /* All tasks of all interpreters. 0: they are all, unless @ret says otherwise; -EAGAIN: some
  * came or went meanwhile, and *@ret is what was found; -EBADMSG: where they should be is
- * something else. */
+ * something else; -ENOTSUP: as pytasks_lists(). */
 int pytasks_find(struct rmem *m, const struct pylayout *l, raddr runtime, struct pytasks *ret);
 
 /* One task. 0; -ENOENT: it is gone; -ENOTSUP: it is of no type that is known; -EBADMSG: it is
@@ -60,16 +73,19 @@ int pytasks_read(struct rmem *m, const struct pylayout *l, const struct pywalk_l
 int pytasks_read_held(struct rmem *m, const struct pylayout *l,
 		      const struct pywalk_layout *walk, raddr at, struct pytask *ret);
 
-/* Where the running tasks of an interpreter are told, as it was found; up to 3.13. */
+/* Where the running tasks of an interpreter are told, as it was found. */
 struct pytasks_place {
 	int program;
 	raddr interp, keys; /* of its modules; */
 	uint32_t n;	    /* as many: no module came since */
-	raddr dict;	    /* 0: there is no asyncio */
+	int found;	    /* 1; -ENOENT: there is no asyncio; -ENOTSUP */
+	raddr dict;	    /* up to 3.13, by event loops */
+	struct tasklists lists;
 };
 
 /* The tasks that run in the interpreter of the thread state @ts: from 3.14 on in that thread,
- * before in any. @place: zeroed at first, of @program. How many, at most @cap, or -errno. */
+ * before in any. @place: zeroed at first, of @program. How many, at most @cap; -ENOTSUP: as
+ * pytasks_lists(); or another -errno. */
 int pytasks_running(struct rmem *m, const struct pylayout *l, raddr ts, int program,
 		    struct pytasks_place *place, raddr ret[], uint32_t cap);
 

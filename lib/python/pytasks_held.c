@@ -56,33 +56,40 @@ enum pytasks_kind pytasks_kind(struct rmem *m, const struct pylayout *l, raddr a
 
 /* --- which task runs --- */
 
-/* Where the interpreter keeps which task runs in each event loop: while no module is added to
- * those that there are, it is where it was. */
-static int find_dict(struct rmem *m, const struct pylayout *l, int program, raddr interp,
-		     struct pytasks_place *place)
+/* Where the interpreter keeps which task runs in each event loop. */
+static int find_dict(struct rmem *m, const struct pylayout *l, raddr interp, raddr *ret)
 {
-	struct pydict modules, d;
-	raddr at;
-	int r = rmem_read_u64(m, interp + pyoff_get(l->interp.modules), &at);
+	struct pydict d;
+	int r = pydict_of_module(m, l, interp, "asyncio.tasks", &d);
+
+	return r == 0 ? pydict_value(m, l, &d, "_current_tasks", ret) : r;
+}
+
+/* While no module is added to those that there are, it is where it was. */
+static int find_place(struct rmem *m, const struct pylayout *l, int program, raddr interp,
+		      struct pytasks_place *place)
+{
+	struct pytasks_place at = { .program = program, .interp = interp };
+	struct pydict modules;
+	raddr dict;
+	int r = rmem_read_u64(m, interp + pyoff_get(l->interp.modules), &dict);
 
 	if (r == 0)
-		r = at ? pydict_read(m, l, at, &modules) : -ENOENT;
+		r = dict ? pydict_read(m, l, dict, &modules) : -ENOENT;
 	if (r < 0)
 		return r;
 	if (place->program == program && place->interp == interp &&
 	    place->keys == modules.keys && place->n == modules.n)
-		return 0;
-	r = pydict_of_module(m, l, interp, "asyncio.tasks", &d);
-	if (r == 0)
-		r = pydict_value(m, l, &d, "_current_tasks", &at);
-	if (r < 0 && r != -ENOENT)
+		return place->found;
+	at.keys = modules.keys;
+	at.n = modules.n;
+	r = tasklayout_of_lists(l) ? pytasks_lists(m, l, interp, &at.lists) :
+				     find_dict(m, l, interp, &at.dict);
+	if (r < 0 && r != -ENOENT && r != -ENOTSUP)
 		return r;
-	*place = (struct pytasks_place){ .program = program,
-					 .interp = interp,
-					 .keys = modules.keys,
-					 .n = modules.n,
-					 .dict = r == 0 ? at : 0 };
-	return 0;
+	at.found = r == 0 ? 1 : r;
+	*place = at;
+	return at.found;
 }
 
 static int read_values(struct rmem *m, const struct pylayout *l, raddr dict, raddr ret[],
@@ -111,19 +118,20 @@ static int read_values(struct rmem *m, const struct pylayout *l, raddr dict, rad
 int pytasks_running(struct rmem *m, const struct pylayout *l, raddr ts, int program,
 		    struct pytasks_place *place, raddr ret[], uint32_t cap)
 {
-	const struct tasklists *lists = tasklists_find(l);
+	bool in_lists = tasklayout_of_lists(l) != NULL;
 	raddr interp;
-	int r;
+	int r = 1;
 
-	if (lists) {
-		if (rmem_read_u64(m, ts + lists->running, &ret[0]) < 0)
-			return -EFAULT;
-		return ret[0] != 0;
+	/* What was told of lists holds for all interpreters of the program. */
+	if (!in_lists || place->program != program || place->found != 1) {
+		r = rmem_read_u64(m, ts + pyoff_get(l->tstate.interp), &interp);
+		if (r == 0)
+			r = find_place(m, l, program, interp, place);
 	}
-	r = rmem_read_u64(m, ts + pyoff_get(l->tstate.interp), &interp);
-	if (r == 0)
-		r = find_dict(m, l, program, interp, place);
-	if (r < 0 || !place->dict)
+	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	return read_values(m, l, place->dict, ret, cap);
+	if (!in_lists)
+		return read_values(m, l, place->dict, ret, cap);
+	r = rmem_read_u64(m, ts + place->lists.running, &ret[0]);
+	return r < 0 ? r : ret[0] != 0;
 }

@@ -43,7 +43,7 @@ static const struct field fields[] = {
 	F(object.type_keys) F(object.type_dict)
 	F(dict.keys) F(dict.values) F(dict.mask) F(dict.fill)
 	F(dictkeys.index_log2) F(dictkeys.kind) F(dictkeys.n) F(dictkeys.entries) F(dictkeys.size)
-	F(module.dict) F(integer.digit)
+	F(module.dict) F(module.state) F(integer.digit)
 	F(str.length) F(str.state) F(str.hash) F(bytes.size) F(bytes.data)
 };
 /* clang-format on */

@@ -118,16 +118,6 @@ def compare_slots(source, version):
     return bool(slots[0]) and slots[0] == slots[1]
 
 
-def compare_task_lists(source, version, more):
-    """Has tasklayout.c the row of the interpreter that these headers describe?"""
-    with open(os.path.join(ROOT, "lib", "offsets", "tasklayout.c"), encoding="utf-8") as file:
-        rows = re.findall(r"{ \.version = 0x03%02x,(\s+\.interp_size.*?) }" % version, file.read(), re.S)
-    want = re.findall(r"\.(\w+) = (\d+)", written("--task-lists", *more, source))
-    good = bool(want) and want in [re.findall(r"\.(\w+) = (\d+)", row) for row in rows]
-    print(f"{source}{' without the GIL' if more else ''}: lists of tasks {'ok' if good else 'differ'}", flush=True)
-    return good
-
-
 def next_table(source, table, more):
     """Is the table that the script writes for the version after @table the same, for the same headers?"""
     version = int(re.search(r"_(\d+)t?\.c$", table)[1]) + 1
@@ -172,9 +162,6 @@ def main():
             results.append(compare(source, table, more))
         if int(version[2]) >= 13 and os.path.isdir(source) and not why_not(source, table):
             results.append(compare_slots(source, int(version[2])))
-            if int(version[2]) >= 14:
-                results += [compare_task_lists(source, int(version[2]), more)
-                            for _, more in kinds(source, int(version[2]), version[3])]
     results += next_tables([source for source in there if os.path.isdir(source)])
     n, bad = sum(r is not None for r in results), results.count(False)
     print(f"{n} compared, {bad} differ")

@@ -44,15 +44,9 @@ static void make_lists_of(struct fix *f, raddr interp)
 
 static void import_greenlet(struct fix *f, raddr interp, const char *name)
 {
-	struct world *w = f->m.w;
-	raddr module = take(w, 64);
+	raddr dict = a_dict(&f->m, 1, (const char *[]){ "x" }, (raddr[]){ WORLD_NOWHERE });
 
-	world_put(w, module, w->l.module.dict,
-		  a_dict(&f->m, 1, (const char *[]){ "x" }, (raddr[]){ WORLD_NOWHERE }), 8);
-	world_put(w, interp, w->l.interp.modules,
-		  a_dict(&f->m, 2, (const char *[]){ "sys", name },
-			 (raddr[]){ WORLD_NOWHERE, module }),
-		  8);
+	import(&f->m, interp, name, a_module(&f->m, dict));
 }
 
 static void fix_init(struct fix *f, size_t version)
@@ -301,7 +295,8 @@ struct parked_known {
 static int look_at_parked(void *arg)
 {
 	struct parked_known *k = arg;
-	int r = pygreenlets_read(&k->f->m.w->base, &k->f->m.w->l, &k->f->m.w->walk, k->at, k->ret);
+	int r = pygreenlets_read(&k->f->m.w->base, &k->f->m.w->l, &k->f->m.w->walk, k->at,
+				 k->ret);
 
 	if (r == 3)
 		return memcmp(k->ret, k->was, sizeof(k->was)) ? 1 : 0;
@@ -352,8 +347,13 @@ static void keeps_others(struct fix *f)
 	struct world *w = f->m.w;
 	raddr other = of_type(w, take(w, 64), f->frame);
 	raddr crooked = of_type(w, take(w, 64) + 4, f->frame);
-	raddr strange[] = { WORLD_NOWHERE, 1, other + 4, crooked, of_type(w, take(w, 64), f->m.none),
-			    of_type(w, take(w, 64), 0), of_type(w, take(w, 64), f->frame + 4),
+	raddr strange[] = { WORLD_NOWHERE,
+			    1,
+			    other + 4,
+			    crooked,
+			    of_type(w, take(w, 64), f->m.none),
+			    of_type(w, take(w, 64), 0),
+			    of_type(w, take(w, 64), f->frame + 4),
 			    p.object };
 
 	for (size_t i = 0; i < ARRAY_SIZE(strange); i++) {

@@ -148,14 +148,19 @@ static uint32_t stack(struct fix *f, uint32_t loops)
 	return main_at;
 }
 
+/* Has this version lists of tasks, and each thread the one that it runs? */
+static bool in_lists(const struct fix *f)
+{
+	return pyoff_has(f->m.t->node);
+}
+
 /* What the event loop number @i runs. */
 static void put_task(struct fix *f, uint32_t i, raddr task)
 {
 	struct world *w = f->m.w;
-	const struct tasklists *lists = tasklists_find(&w->l);
 
-	if (lists)
-		put(w, f->ts + lists->running, task, 8);
+	if (in_lists(f))
+		put(w, f->ts + the_lists.running, task, 8);
 	else
 		put(w, f->running + 24 * i, task, 8);
 }
@@ -164,20 +169,20 @@ static void make_loops(struct fix *f)
 {
 	struct made *m = &f->m;
 	struct world *w = m->w;
-	raddr module = take(w, 64), none[LOOPS] = { 0 };
+	raddr none[LOOPS] = { 0 };
 	raddr current = a_dict(m, LOOPS, (const char *[]){ "a", "b", "c", "d" }, none);
 
 	f->current = current;
 	f->running = world_get(w, current, w->l.dict.keys) + pyoff_get(w->l.dictkeys.entries) +
 		     TABLE + 16;
-	world_put(w, module, w->l.module.dict,
-		  a_dict(m, 2, (const char *[]){ "x", "_current_tasks" },
-			 (raddr[]){ WORLD_NOWHERE, current }),
-		  8);
-	world_put(w, f->interp, w->l.interp.modules,
-		  a_dict(m, 2, (const char *[]){ "sys", "asyncio.tasks" },
-			 (raddr[]){ WORLD_NOWHERE, module }),
-		  8);
+	if (in_lists(f)) {
+		m->told = a_told(m);
+		import_asyncio(m, f->interp);
+		return;
+	}
+	import(m, f->interp, "asyncio.tasks",
+	       a_module(m, a_dict(m, 2, (const char *[]){ "x", "_current_tasks" },
+				  (raddr[]){ WORLD_NOWHERE, current })));
 }
 
 /* The thread stands in leaf(), and the task in main(). */
@@ -407,20 +412,20 @@ static void runs_among_others(struct fix *f)
 	raddr other = a_waiting(f, "elsewhere", 0);
 	raddr their, idle = a_task(f, "idle", a_waiting(f, "idle", 0));
 
-	put_running(f, other, f->m.w->l.lasti_unit ?
-				      load_u64(world_mem(f->m.w, other + f->m.g->frame)) :
-				      0);
+	put_running(f, other,
+		    f->m.w->l.lasti_unit ? load_u64(world_mem(f->m.w, other + f->m.g->frame)) :
+					   0);
 	their = a_task(f, "theirs", other);
 	put_task(f, 0, their);
 	expect(f, PYSTACK_NO_TASK, "leaf6 main6 loop6");
 	put_task(f, 0, idle);
 	expect(f, PYSTACK_NO_TASK, "leaf6 main6 loop6");
-	if (!tasklists_find(&f->m.w->l)) {
+	if (!in_lists(f)) {
 		put_task(f, 0, their);
 		put_task(f, 1, WORLD_NOWHERE);
 		put_task(f, 2, idle);
 	}
-	put_task(f, tasklists_find(&f->m.w->l) ? 0 : 3, f->task);
+	put_task(f, in_lists(f) ? 0 : 3, f->task);
 	expect(f, PYSTACK_JOINED, "leaf6 main6 [task main's] loop6");
 	/* What the sample before left of it is forgotten. */
 	of_type(f->m.w, f->task, a_type(f->m.w, "_asyncio.Task", 8, 0));
@@ -432,7 +437,7 @@ static void runs_among_too_many(struct fix *f)
 {
 	struct pytasks_place place = { 0 };
 	raddr ret[LOOPS] = { 0 };
-	int most = tasklists_find(&f->m.w->l) ? 1 : LOOPS;
+	int most = in_lists(f) ? 1 : LOOPS;
 
 	for (uint32_t i = 0; i < LOOPS; i++)
 		put_task(f, i, f->task);
@@ -458,7 +463,7 @@ static void modules_are_gone(struct fix *f)
 		put_task(f, i, 0);
 	assert_int_equal(pytasks_running(&w->base, l, f->ts, PID, &place, ret, LOOPS), 0);
 	put_task(f, 0, f->task);
-	if (tasklists_find(l))
+	if (in_lists(f))
 		return;
 	assert_int_equal(pytasks_running(&w->base, l, f->ts, PID, &place, ret, LOOPS), 1);
 	world_put(w, f->interp, l->interp.modules, 0, 8);
@@ -477,7 +482,7 @@ static void runs_among_many(struct fix *f)
 	struct pytasks_place place = { 0 };
 	raddr ret[LOOPS], keys, at;
 
-	if (tasklists_find(l))
+	if (in_lists(f))
 		return;
 	keys = take(w, 4096);
 	at = keys + pyoff_get(l->dictkeys.entries) + (1 << LOG2) + 24 * LAST;
@@ -491,6 +496,30 @@ static void runs_among_many(struct fix *f)
 	assert_int_equal(ret[0], f->task);
 }
 
+/* What was told of lists is not asked again; what was not told is, when a module came, and of
+ * another program. */
+static void imports_c_later(struct fix *f)
+{
+	struct world *w = f->m.w;
+	raddr keys =
+		world_get(w, world_get(w, f->interp, w->l.interp.modules), w->l.dict.keys);
+	raddr size = f->m.told + 8 * 7;
+
+	world_put(w, keys, w->l.dictkeys.n, 1, 8);
+	expect(f, PYSTACK_NO_TASK, "leaf6 main6 loop6");
+	put(w, size, 1, 8); /* of another build */
+	world_put(w, keys, w->l.dictkeys.n, 2, 8);
+	expect(f, PYSTACK_JOINED_NOT, "leaf6 main6 loop6");
+	put(w, size, w->l.interp.size, 8);
+	expect(f, PYSTACK_JOINED_NOT, "leaf6 main6 loop6");
+	f->t.program += PYSTACK_SEVERAL;
+	expect(f, PYSTACK_JOINED, "leaf6 main6 [task main's] loop6");
+	put(w, size, 1, 8);
+	expect(f, PYSTACK_JOINED, "leaf6 main6 [task main's] loop6");
+	f->t.program += PYSTACK_SEVERAL;
+	expect(f, PYSTACK_JOINED_NOT, "leaf6 main6 loop6");
+}
+
 /* A module more, or another program, and where it was told is looked up anew. */
 static void imports_asyncio_later(struct fix *f)
 {
@@ -498,8 +527,10 @@ static void imports_asyncio_later(struct fix *f)
 	raddr modules = world_get(w, f->interp, w->l.interp.modules);
 	raddr keys = world_get(w, modules, w->l.dict.keys);
 
-	if (tasklists_find(&w->l))
+	if (in_lists(f)) {
+		imports_c_later(f);
 		return;
+	}
 	world_put(w, keys, w->l.dictkeys.n, 1, 8);
 	expect(f, PYSTACK_NO_TASK, "leaf6 main6 loop6");
 	world_put(w, keys, w->l.dictkeys.n, 2, 8);
@@ -607,7 +638,7 @@ static raddr a_wide_str(struct fix *f, const uint32_t *text, size_t n)
 /* Of one, two, three and four bytes in UTF-8, the least and the greatest of each. */
 static void has_wide_names(struct fix *f)
 {
-	static const uint32_t text[] = { 'a',	 0x7e,	 0xa0,	 0x7ff,	 0x800,	  0x20ac,
+	static const uint32_t text[] = { 'a',	 0x7e,	 0xa0,	 0x7ff,	  0x800,   0x20ac,
 					 0xffff, 0xd7ff, 0xe000, 0x10000, 0x1f40d, 0x10ffff };
 
 	if (!pyoff_has(f->m.t->name))
@@ -678,8 +709,7 @@ static void has_bad_codes(struct fix *f)
 	expect(f, PYSTACK_JOINED_PART, part);
 	world_put(w, frame, w->l.frame.instr, world_instr(w, code, UNITS - 1), 8);
 	put(w, top_of(&f->m, outer), of_type(w, take(w, 64), f->m.none), 8);
-	expect(f, PYSTACK_JOINED,
-	       "leaf6 main6 [task main's] outer14 last8 [task a] loop6");
+	expect(f, PYSTACK_JOINED, "leaf6 main6 [task main's] outer14 last8 [task a] loop6");
 	world_put(w, code, w->l.code.qualname, WORLD_NOWHERE, 8);
 	world_put(w, code, w->l.code.version, 99, 4);
 	expect(f, PYSTACK_JOINED_PART, part);
@@ -819,11 +849,11 @@ static void test_anchors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_waiting),	     cmocka_unit_test(test_several),
-		cmocka_unit_test(test_whose),	     cmocka_unit_test(test_no_coroutine),
-		cmocka_unit_test(test_names),	     cmocka_unit_test(test_lost),
-		cmocka_unit_test(test_bad),	     cmocka_unit_test(test_many),
-		cmocka_unit_test(test_long),	     cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_waiting), cmocka_unit_test(test_several),
+		cmocka_unit_test(test_whose),	cmocka_unit_test(test_no_coroutine),
+		cmocka_unit_test(test_names),	cmocka_unit_test(test_lost),
+		cmocka_unit_test(test_bad),	cmocka_unit_test(test_many),
+		cmocka_unit_test(test_long),	cmocka_unit_test(test_cut),
 		cmocka_unit_test(test_anchors),
 	};
 

@@ -26,6 +26,7 @@ struct made {
 	const struct tasklayout *t;
 	raddr coroutine, str, none; /* types */
 	raddr task, slot, set;
+	raddr told;    /* from 3.14 on */
 	raddr coro[3]; /* outermost first */
 	raddr code;
 };
@@ -33,11 +34,7 @@ struct made {
 /* The last three are without the GIL. */
 static const uint16_t versions[] = { 0x0307, 0x0308, 0x0309, 0x030a, 0x030b, 0x030c,
 				     0x030d, 0x030e, 0x030f, 0x030d, 0x030e, 0x030f };
-static const uint16_t sizes[] = { 136, 144, 184, 192, 176, 176,
-				  144, 168, 168, 160, 192, 192 };
-static const uint32_t interp_sizes[ARRAY_SIZE(versions)] = {
-	[7] = 225824, [8] = 226240, [10] = 246656, [11] = 247104
-};
+static const uint16_t sizes[] = { 136, 144, 184, 192, 176, 176, 144, 168, 168, 160, 192, 192 };
 enum { WITH_GIL = 9 };
 
 static inline void put(struct world *w, raddr at, uint64_t v, size_t n)
@@ -174,10 +171,27 @@ static inline void put_opcodes(struct made *m, uint8_t opcode)
 		put(m->w, at + 2 * i, opcode | 3 << 8, 2);
 }
 
+static inline raddr a_module(struct made *m, raddr dict)
+{
+	raddr at = take(m->w, 64);
+
+	world_put(m->w, at, m->w->l.module.dict, dict, 8);
+	return at;
+}
+
+/* The module @name is imported, and no other. */
+static inline void import(struct made *m, raddr interp, const char *name, raddr module)
+{
+	world_put(m->w, interp, m->w->l.interp.modules,
+		  a_dict(m, 2, (const char *[]){ "sys", name },
+			 (raddr[]){ WORLD_NOWHERE, module }),
+		  8);
+}
+
 static inline void make_sets(struct made *m, raddr interp)
 {
 	struct world *w = m->w;
-	raddr table = take(w, 16 * TABLE), ref = take(w, 64), weak, module = take(w, 64);
+	raddr table = take(w, 16 * TABLE), ref = take(w, 64), weak;
 
 	m->set = take(w, 256);
 	m->slot = in(w, ref, 0);
@@ -192,28 +206,62 @@ static inline void make_sets(struct made *m, raddr interp)
 	weak = an_object(m, "WeakSet",
 			 a_dict(m, 2, (const char *[]){ "_remove", "data" },
 				(raddr[]){ WORLD_NOWHERE, m->set }));
-	world_put(w, module, w->l.module.dict,
-		  a_dict(m, 2,
-			 (const char *[]){ "x", w->l.version < 0x030c ? "_all_tasks" :
-									"_scheduled_tasks" },
-			 (raddr[]){ WORLD_NOWHERE, weak }),
-		  8);
-	world_put(w, interp, w->l.interp.modules,
-		  a_dict(m, 2, (const char *[]){ "sys", "asyncio.tasks" },
-			 (raddr[]){ WORLD_NOWHERE, module }),
-		  8);
+	import(m, interp, "asyncio.tasks",
+	       a_module(m, a_dict(m, 2,
+				  (const char *[]){ "x", w->l.version < 0x030c ?
+								 "_all_tasks" :
+								 "_scheduled_tasks" },
+				  (raddr[]){ WORLD_NOWHERE, weak })));
+}
+
+/* From 3.14 on: where the lists are, as _asyncio tells; @told is what it says, in words. */
+static const struct tasklists the_lists = { 10848, 872, 864 };
+
+static inline raddr a_told(struct made *m)
+{
+	const uint64_t words[] = { m->t->size,
+				   pyoff_get(m->t->name),
+				   96,
+				   108,
+				   109,
+				   m->t->coro,
+				   pyoff_get(m->t->node),
+				   m->w->l.interp.size,
+				   the_lists.in_interp,
+				   1104,
+				   856,
+				   the_lists.running,
+				   the_lists.in_tstate };
+	raddr at = take(m->w, sizeof(words));
+
+	memcpy(world_mem(m->w, at), words, sizeof(words));
+	return at;
+}
+
+/* Imports C's module, whose state has a pointer to what is told, the last of 20. */
+static inline void import_asyncio(struct made *m, raddr interp)
+{
+	raddr module = a_module(m, 0), state = take(m->w, 256);
+
+	for (uint32_t i = 0; i < 18; i++)
+		put(m->w, state + 8 * i, m->task, 8);
+	put(m->w, state + 8 * 18, 7, 8);
+	put(m->w, state + 8 * 19, m->told, 8);
+	world_put(m->w, module, m->w->l.module.state, state, 8);
+	import(m, interp, "_asyncio", module);
 }
 
 /* In a thread's list, behind one that has none. */
 static inline void make_lists(struct made *m, raddr interp)
 {
 	struct world *w = m->w;
-	const struct tasklists *l = tasklists_find(&w->l);
-	raddr of_interp = interp + l->in_interp, of_thread;
+	raddr of_interp = interp + the_lists.in_interp, of_thread;
 
 	world_take(w, 8192); /* the interpreter is so large */
-	of_thread = world_thread(w, interp, 1, true) + l->in_tstate;
+	of_thread = world_thread(w, interp, 1, true) + the_lists.in_tstate;
 	world_take(w, 1024);
+	m->told = a_told(m);
+	import_asyncio(m, interp);
 	m->slot = m->task + pyoff_get(m->t->node);
 	put(w, of_interp, of_interp, 8);
 	put(w, of_interp + 8, of_interp, 8);
@@ -255,8 +303,6 @@ static inline void make_bare(struct made *m, size_t version)
 	m->w = world_create(version < WITH_GIL ?
 				    pylayout_find(versions[version]) :
 				    pylayout_find_free_threaded(versions[version]));
-	if (interp_sizes[version])
-		m->w->l.interp.size = interp_sizes[version];
 	m->g = genlayout_find(&m->w->l);
 	m->t = tasklayout_find(&m->w->l, sizes[version]);
 	assert_non_null(m->g);

@@ -334,10 +334,95 @@ static void has_a_strange_list(struct made *m)
 		pytasks_deinit(&all);
 		put(m->w, at, was, 8);
 	}
-	/* Of another build. */
-	m->w->l.interp.size += 4096;
+}
+
+static int find(const struct made *m)
+{
+	struct pytasks all;
+	int r = pytasks_find(&m->w->base, &m->w->l, m->w->runtime, &all);
+
+	r = r == 0 ? (int)all.n : r;
+	pytasks_deinit(&all);
+	return r;
+}
+
+/* What _asyncio tells is taken if all of it fits. */
+static void tells_another_build(struct made *m)
+{
+	static const struct {
+		uint32_t word;
+		uint64_t value;
+	} told[] = { { 0, 176 },
+		     { 1, 144 },
+		     { 5, 120 },
+		     { 6, 160 },
+		     { 7, 8 },
+		     { 8, 10852 },
+		     { 8, UINT32_MAX - 7 },
+		     { 9, 824 },
+		     { 9, 872 },
+		     { 9, 65536 },
+		     { 11, 1100 },
+		     { 11, 1104 },
+		     { 11, 868 },
+		     { 12, 1096 },
+		     { 12, UINT64_MAX - 7 } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(told); i++) {
+		raddr at = m->told + 8 * told[i].word;
+		uint64_t was = load_u64(world_mem(m->w, at));
+
+		put(m->w, at, told[i].value, 8);
+		assert_int_equal(find(m), -ENOTSUP);
+		put(m->w, at, was, 8);
+		assert_int_equal(find(m), 1);
+	}
+}
+
+static raddr state_of_asyncio(const struct made *m)
+{
+	raddr module;
+
+	assert_int_equal(
+		pydict_module(&m->w->base, &m->w->l, m->w->last_interp, "_asyncio", &module),
+		0);
+	return world_get(m->w, module, m->w->l.module.state);
+}
+
+/* The last places that fit. */
+static void tells_the_last(struct made *m)
+{
+	static const uint64_t at[] = { 11, 1096, 12, 1088, 9, 1104 };
+	uint64_t size = m->w->l.interp.size;
+	struct tasklists l = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(at); i += 2)
+		put(m->w, m->told + 8 * at[i], at[i + 1], 8);
+	put(m->w, m->told + 8 * 8, size - 16, 8);
+	assert_int_equal(pytasks_lists(&m->w->base, &m->w->l, m->w->last_interp, &l), 0);
+	assert_int_equal(l.in_interp, size - 16);
+	assert_int_equal(l.in_tstate, 1088);
+	assert_int_equal(l.running, 1096);
+	/* Behind the state nothing is mapped. */
+	world_hole(m->w, state_of_asyncio(m) + 160, 8);
+	assert_int_equal(pytasks_lists(&m->w->base, &m->w->l, m->w->last_interp, &l), 0);
+}
+
+/* Without the module no task of C's is there. */
+static void has_no_asyncio(struct made *m)
+{
+	raddr modules = world_get(m->w, m->w->last_interp, m->w->l.interp.modules);
+	pyoff state = m->w->l.module.state;
+
+	world_put(m->w, world_get(m->w, modules, m->w->l.dict.keys), m->w->l.dictkeys.n, 1, 8);
+	assert_int_equal(find(m), 0);
+	world_put(m->w, world_get(m->w, modules, m->w->l.dict.keys), m->w->l.dictkeys.n, 2, 8);
+	m->w->l.module.state = (pyoff){ 0 };
 	assert_false(pytasks_known(&m->w->l));
-	m->w->l.interp.size -= 4096;
+	assert_true(find(m) < 0);
+	m->w->l.module.state = state;
+	assert_true(pytasks_known(&m->w->l));
+	assert_int_equal(find(m), 1);
 }
 
 static void has_a_strange_set(struct made *m, struct pytask *t)
@@ -355,7 +440,10 @@ static void has_a_strange_set(struct made *m, struct pytask *t)
 
 	if (pyoff_has(m->t->node)) {
 		has_a_strange_list(m);
+		tells_another_build(m);
+		has_no_asyncio(m);
 		is_whole(m, t);
+		tells_the_last(m);
 		return;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(strange); i++) {
@@ -416,27 +504,21 @@ static void test_noise(void **state)
 /* Of all looks above. */
 static void test_damage(void **state)
 {
-	damage_expect(&damaged_tasks,
-		      (uint64_t[DAMAGE_ENDS]){ 39379, 461, 12209, 3859, 0, 16594, 8548, 7410 });
+	damage_expect(&damaged_tasks, (uint64_t[DAMAGE_ENDS]){ 39379, 461, 12209, 3859, 0,
+							       16594, 8548, 7410 });
 	damage_expect(&damaged_lists,
-		      (uint64_t[DAMAGE_ENDS]){ 8950, 1918, 226, 144, 5354, 0, 368, 0 });
+		      (uint64_t[DAMAGE_ENDS]){ 12870, 2306, 224, 144, 5704, 0, 1312, 0 });
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_whole),
-		cmocka_unit_test(test_pages),
-		cmocka_unit_test(test_runs),
-		cmocka_unit_test(test_done),
-		cmocka_unit_test(test_circle),
-		cmocka_unit_test(test_no_await),
-		cmocka_unit_test(test_looked_at),
-		cmocka_unit_test(test_types_in_a_circle),
-		cmocka_unit_test(test_size),
-		cmocka_unit_test(test_garbage),
-		cmocka_unit_test(test_set),
-		cmocka_unit_test(test_noise),
+		cmocka_unit_test(test_whole),	  cmocka_unit_test(test_pages),
+		cmocka_unit_test(test_runs),	  cmocka_unit_test(test_done),
+		cmocka_unit_test(test_circle),	  cmocka_unit_test(test_no_await),
+		cmocka_unit_test(test_looked_at), cmocka_unit_test(test_types_in_a_circle),
+		cmocka_unit_test(test_size),	  cmocka_unit_test(test_garbage),
+		cmocka_unit_test(test_set),	  cmocka_unit_test(test_noise),
 		cmocka_unit_test(test_damage),
 	};
 
