@@ -85,6 +85,9 @@ static int make_place(struct place *p, const char *path, struct buildid id)
 	snprintf(root, sizeof(root), "%s%s", set ? set : home, set ? "" : "/.debug");
 	if (root[0] != '/' || strlen(path) >= PATH_MAX)
 		return -ENOENT;
+	/* A user's home is not for us to make, such as nobody's /nonexistent. */
+	if (!set && access(home, F_OK))
+		return -errno;
 	snprintf(p->file, sizeof(p->file), "%s%s/%s/" BUILDID_CACHE_FILE, root, path, hex);
 	snprintf(p->entry, sizeof(p->entry), "%s/.build-id/%.2s/%s", root, hex, hex + 2);
 	snprintf(p->target, sizeof(p->target), "../..%s/%s", path, hex);

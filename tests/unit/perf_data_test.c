@@ -599,6 +599,29 @@ static void cache_is_bounded(void **state)
 	drop(&f);
 }
 
+/* In HOME a folder is made, but HOME is not. */
+static void no_home_is_made(void **state)
+{
+	char *was = getenv("HOME") ? strdup(getenv("HOME")) : NULL, home[600], cache[640];
+	struct fixture f;
+
+	begin(&f, 1);
+	end(&f);
+	snprintf(home, sizeof(home), "%s/home", f.dir);
+	snprintf(cache, sizeof(cache), "%s/.debug", home);
+	setenv("HOME", home, 1);
+	unsetenv("PYSAMPLED_BUILDID_DIR");
+	buildid_cache_add(f.symbols, (struct buildid){ .n = 20 });
+	assert_int_equal(access(home, F_OK), -1);
+	assert_int_equal(mkdir(home, 0700), 0);
+	buildid_cache_add(f.symbols, (struct buildid){ .n = 20 });
+	assert_int_equal(access(cache, F_OK), 0);
+	if (was)
+		setenv("HOME", was, 1);
+	free(was);
+	drop(&f);
+}
+
 static void old_recording_is_kept(void **state)
 {
 	struct err err = {};
@@ -798,6 +821,7 @@ int main(void)
 		cmocka_unit_test(features_and_symbol_file),
 		cmocka_unit_test(cache_has_the_symbol_file),
 		cmocka_unit_test(cache_is_bounded),
+		cmocka_unit_test(no_home_is_made),
 		cmocka_unit_test(old_recording_is_kept),
 		cmocka_unit_test(of_nothing_is_readable),
 		cmocka_unit_test(readable_between_rounds),
