@@ -280,16 +280,28 @@ def has_input():
 
 
 async def churn(loop):
-    """Tasks come and go, and move."""
-    print("CHURNS", flush=True)
+    """Tasks come and go, and move. At each moment there are 20: some go when as many have come."""
+    older = []
     while not has_input():
-        brief = [loop.create_task(nap()) for _ in range(20)]
-        await asyncio.gather(*brief)
+        newer = [loop.create_task(nap()) for _ in range(20)]
+        if not older:
+            print("CHURNS", flush=True)
+        await end(older)
+        await asyncio.sleep(0.003)
+        older = newer
+    await end(older)
+
+
+async def end(tasks):
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def nap():
-    await asyncio.sleep(0)
-    await asyncio.sleep(0.002)
+    while True:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0.002)
 
 
 async def main():
