@@ -56,7 +56,7 @@ struct run {
 	struct unwind_state remembered[MAX_REMEMBERED];
 	unsigned n_remembered;
 	/* Of an FDE; a CIE has none and makes no rows. */
-	bool rows, dirty;
+	bool rows;
 	uint64_t pc, hi;
 };
 
@@ -110,10 +110,8 @@ static bool advance_to(struct run *r, uint64_t to)
 	r->c.bad |= to < r->pc;
 	if (!r->rows || r->c.bad)
 		return !r->c.bad;
-	if (to > r->pc && r->dirty) {
+	if (to > r->pc)
 		unwind_maker_row(r->m, r->pc, &r->s);
-		r->dirty = false;
-	}
 	r->pc = to;
 	return to < r->hi;
 }
@@ -275,7 +273,6 @@ static bool run_one(struct run *r)
 		if (!run_register(r, op))
 			run_other(r, op);
 	}
-	r->dirty = true;
 	return !r->c.bad;
 }
 
@@ -307,12 +304,12 @@ static void run_fde(struct run *r, const struct frames_fde *fde, uint64_t hi)
 	r->pc = fde->lo;
 	r->hi = hi;
 	r->n_remembered = 0;
-	r->rows = r->dirty = true;
+	r->rows = true;
 	while (r->c.at < r->c.b.n && run_one(r))
 		;
 	if (r->c.bad)
 		unwind_maker_gap(r->m, r->pc);
-	else if (r->pc < r->hi && r->dirty)
+	else if (r->pc < r->hi)
 		unwind_maker_row(r->m, r->pc, &r->s);
 }
 

@@ -5,7 +5,7 @@
 #include <errno.h>
 
 enum {
-	MAX_BYTES = 256 << 20, /* of one table */
+	MAX_BYTES = 16 << 20, /* of one function's table */
 	MAX_EXPR = 1024,
 	NO_RULE = 0, /* word of the rule of gaps */
 };

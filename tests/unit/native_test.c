@@ -18,6 +18,7 @@
 #include "../own_spaces.h"
 #include "arch/arch.h"
 #include "base/clock.h"
+#include "elf/module.h"
 #include "stacks/native.h"
 #include "sys/proc_maps.h"
 
@@ -147,6 +148,7 @@ static void all_given_up(const char *what)
 
 		assert_int_equal(0, evals(&s));
 		assert_true(s.search_ended);
+		assert_int_equal(3, s.n); /* where it is, a mark, and the Python frame */
 	}
 	print_message("%s: %.2f ms a stack\n", what, (double)(now_ns() - start) / 20e6);
 }
@@ -230,12 +232,9 @@ __attribute__((__noinline__)) static int plain(int n)
 	return n * 5;
 }
 
-/* A page of code as a JIT makes it, which can be unwound; and a copy of this file, which is
- * another one. */
-static void map_more(void)
+/* A copy of this file, which is another one, made by @tool. */
+static void map_this(const char *tool)
 {
-	static const unsigned char trampoline[] = { 0x48, 0x83, 0xec, 8, 0xff, 0xd1,
-						    0x48, 0x83, 0xc4, 8, 0xc3 };
 	struct side side = { .kind = SIDE_MMAP, .pid = getpid(), .tid = getpid() };
 	struct spaces *spaces = symbolizer_spaces(symbols);
 	const struct space_map *m =
@@ -244,31 +243,41 @@ static void map_more(void)
 	struct stat st;
 	int fd = mkstemp(path);
 
-	snprintf(command, sizeof(command), "cp /proc/%d/exe %s", getpid(), path);
-	assert_int_equal(0, system(command));
-	assert_int_equal(0, fstat(fd, &st));
 	close(fd);
+	snprintf(command, sizeof(command), "%s /proc/%d/exe %s", tool, getpid(), path);
+	assert_int_equal(0, system(command));
+	assert_int_equal(0, stat(path, &st));
 	side.u.mmap.addr = m->lo + FOREIGN, side.u.mmap.len = m->hi - m->lo;
 	side.u.mmap.pgoff = m->pgoff, side.u.mmap.ino = st.st_ino;
 	side.u.mmap.maj = major(st.st_dev), side.u.mmap.min = minor(st.st_dev);
 	side.u.mmap.prot = PROT_READ | PROT_EXEC, side.u.mmap.path = path;
 	spaces_side(spaces, &side);
 	unlink(path);
+}
+
+/* And a page of code as a JIT makes it, which can be unwound. */
+static void map_more(void)
+{
+	static const unsigned char trampoline[] = { 0x48, 0x83, 0xec, 8, 0xff, 0xd1,
+						    0x48, 0x83, 0xc4, 8, 0xc3 };
+	struct side side = { .kind = SIDE_MMAP, .pid = getpid(), .tid = getpid() };
+
+	map_this("cp");
 	jit_page =
 		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	memcpy(jit_page, trampoline, sizeof(trampoline));
-	side = (struct side){ .kind = SIDE_MMAP, .pid = getpid(), .tid = getpid() };
 	side.u.mmap.addr = (uint64_t)(uintptr_t)jit_page, side.u.mmap.len = 4096;
 	side.u.mmap.prot = PROT_EXEC, side.u.mmap.path = "//anon";
-	spaces_side(spaces, &side);
+	spaces_side(symbolizer_spaces(symbols), &side);
 }
 
-/* Where a frame stands: L in the loop, I elsewhere in its file, F in another one, C in one of
- * libc's, M in the JIT's page. */
+/* Where a frame stands: L in the loop, I elsewhere in its file, F in another one, G there
+ * too, C in one of libc's, M in the JIT's page. */
 static uint64_t stands(char letter)
 {
 	return letter == 'M' ? (uint64_t)(uintptr_t)jit_page + 6 :
 	       letter == 'F' ? (uint64_t)(uintptr_t)&plain + FOREIGN + 1 :
+	       letter == 'G' ? (uint64_t)(uintptr_t)&plain + FOREIGN + 2 :
 	       letter == 'C' ? (uint64_t)(uintptr_t)&getppid + 1 :
 	       letter == 'I' ? (uint64_t)(uintptr_t)&plain + 1 :
 			       into_loop();
@@ -422,6 +431,47 @@ static void lines_behind_a_gap(void **state)
 	munmap(jit_page, 4096);
 }
 
+/* Behind a thread's start there is nothing to be found, whatever looks like it. */
+static void no_way_behind_a_start(void **state)
+{
+	struct pystack_anchor anchor = { .at = SP + 8 * 5, .n = 1 };
+	struct unwind_regs regs;
+	struct native_input in = { .n_python = 1, .n_anchors = 1 };
+	struct native_stack s;
+
+	in.pid = getpid(), in.time = now_ns(), in.regs = &regs, in.anchor = &anchor;
+	in.mem.piece[0] = (struct unwind_piece){ SP, { (void *)words, 64 * 8 } };
+	memset(words, 0, 64 * 8);
+	words[4] = into_loop();
+	words[5] = stands('I');
+	native_regs(&regs, stands('I') - 1, SP);
+	s = native_stack(native, &in);
+	assert_false(s.eval);
+	assert_true(s.bare);
+	words[0] = 16; /* what leads nowhere is no start */
+	s = native_stack(native, &in);
+	assert_true(s.eval);
+	assert_false(s.bare);
+}
+
+/* Of a stripped interpreter what is not the loop runs no Python, though nobody knows what it
+ * is; of any other stripped file it may. */
+static void of_a_stripped_interpreter(void **state)
+{
+	const struct space *sp;
+	struct module *m;
+
+	map_this("objcopy -S");
+	sp = spaces_find(symbolizer_spaces(symbols), getpid());
+	m = (struct module *)(uintptr_t)space_module(sp, space_at(sp, stands('F')));
+	assert_non_null(m);
+	assert_true(m->stripped);
+	assert_false(drawn("F", (struct native_input){ 0 }).bare);
+	assert_true(drawn("C", (struct native_input){ 0 }).bare);
+	m->exports_python = true;
+	assert_true(drawn("G", (struct native_input){ 0 }).bare);
+}
+
 static void ends_have_names(void **state)
 {
 	static const char *const names[] = {
@@ -552,6 +602,7 @@ int main(void)
 		TEST(code_that_comes_late),
 		TEST(code_that_is_waited_for),
 		TEST(lines_behind_a_gap),    TEST(ends_have_names),
+		TEST(no_way_behind_a_start), TEST(of_a_stripped_interpreter),
 		TEST(found_again_elsewhere), TEST(greenlets_without_python),
 #endif
 	};

@@ -1806,6 +1806,28 @@ static void cut_in_two_runtimes(void **state)
 	}
 }
 
+/* Also where it is cut between two activations, each of which is whole. */
+static void cut_between_activations(void **state)
+{
+	for (uint16_t v = 0x030c; v <= 0x030e; v++) {
+		struct fix *f = fix_create_for(pylayout_find(v), 3);
+		raddr a = code_of(f, 'a'), b = code_of(f, 'b'), first = f->ts;
+		raddr ia = world_instr(f->w, a, 3), ib = world_instr(f->w, b, 3);
+		struct pystack_others o;
+
+		f->t.program = PYSTACK_SEVERAL;
+		f->ts = another_runtime(f, &o, true);
+		world_stack(f->w, f->ts, "ffsffs", (raddr[]){ a, b, 0, a, b, 0 },
+			    (raddr[]){ ia, ib, 0, ia, ib, 0 });
+		f->ts = first;
+		stack(f, "", NULL);
+		assert_string_equal(read_all(f, &o), "a3 b3");
+		stack(f, "d", NULL);
+		assert_string_equal(read_all(f, &o), "broken");
+		fix_destroy(f);
+	}
+}
+
 /* One that runs and is not proven, or can't be read at all, leaves nothing sure. */
 static void beside_an_unproven_runtime(struct fix *f)
 {
@@ -2378,6 +2400,7 @@ int main(void)
 		cmocka_unit_test(several_interpreters),
 		cmocka_unit_test(several_runtimes),
 		cmocka_unit_test(cut_in_two_runtimes),
+		cmocka_unit_test(cut_between_activations),
 		cmocka_unit_test(state_with_another_threads_number),
 		cmocka_unit_test(states_on_two_stacks),
 		cmocka_unit_test(among_few),

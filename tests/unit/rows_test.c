@@ -357,6 +357,22 @@ static void rules_are_kept_once(void **state)
 	unwind_maker_abort(&m);
 }
 
+/* A table that would take too much memory is not made. */
+static void too_many_rows(void **state)
+{
+	struct unwind_state rule = { .cfa_reg = 7 };
+	struct unwind_table *t = NULL;
+	struct unwind_maker m;
+
+	assert_int_equal(0, unwind_maker_init(&m, &arch_x86_64, 0x1000));
+	for (uint64_t at = 0x2000; !m.error && at < 0x2000 + (4 << 20); at++) {
+		rule.cfa_off = 8 + 8 * (at & 1);
+		unwind_maker_row(&m, at, &rule);
+	}
+	assert_int_equal(-E2BIG, unwind_maker_done(&m, &t));
+	assert_null(t);
+}
+
 /* A function's table that can't be made is missing, and is not tried again. */
 static void failures(void **state)
 {
@@ -545,6 +561,7 @@ int main(void)
 		cmocka_unit_test(any_rows),
 		cmocka_unit_test(rows_of_one_address),
 		cmocka_unit_test(rules_are_kept_once),
+		cmocka_unit_test(too_many_rows),
 		cmocka_unit_test(failures),
 		cmocka_unit_test(far_functions),
 		cmocka_unit_test(an_fde_is_no_cie),

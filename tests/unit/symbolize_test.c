@@ -10,15 +10,19 @@
 #include <cmocka.h>
 #include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <libelf.h>
+#include <linux/bpf.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <time.h>
 
 #include "base/stats.h"
+#include "bpf/kernel_names.h"
 #include "arch/arch.h"
 #include "elf/module.h"
 #include "names/demangle.h"
@@ -427,6 +431,67 @@ static void test_kernel_here(void **state)
 	own_symbolizer_destroy(s);
 }
 
+/* ---- A kernel that answers ---- */
+
+static struct {
+	int program;	/* which is run; 0: none is ours */
+	char *name;	/* where it writes ... */
+	const char *is; /* ... this; NULL: it can't be run */
+	unsigned runs;
+} kernel;
+
+long syscall(long nr, ...)
+{
+	long (*f)(long, ...) = dlsym(RTLD_NEXT, "syscall");
+	long a[6];
+	va_list ap;
+
+	va_start(ap, nr);
+	for (size_t i = 0; i < ARRAY_SIZE(a); i++)
+		a[i] = va_arg(ap, long);
+	va_end(ap);
+	if (nr != SYS_bpf || !kernel.program)
+		return f(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+	assert_int_equal(BPF_PROG_TEST_RUN, a[0]);
+	assert_int_equal(kernel.program, ((const union bpf_attr *)a[1])->test.prog_fd);
+	kernel.runs++;
+	if (!kernel.is) {
+		errno = EPERM;
+		return -1;
+	}
+	strcpy(kernel.name, kernel.is);
+	return 0;
+}
+
+/* The kernel is asked what its addresses are called, each once; if it does not tell, its list
+ * is read from then on. */
+static void test_kernel_is_asked(void **state)
+{
+	struct symbolizer *s = own_symbolizer(SPACES_ROWS);
+	struct {
+		uint64_t ip;
+		char name[KERNEL_NAME_MAX];
+	} asked = { 0 };
+	const struct kernel_names names = { .program = 77, .asked = (void *)&asked };
+	const uint64_t at = 0xffffffff81000100;
+
+	kernel.program = 77;
+	kernel.name = asked.name;
+	kernel.is = "made_up+0x10/0x20";
+	kernel.runs = 0;
+	symbolizer_asks(s, &names);
+	for (int i = 0; i < 2; i++)
+		assert_string_equal("made_up_[k]", symbolize_kernel(s, at));
+	assert_int_equal(at, asked.ip);
+	assert_int_equal(1, kernel.runs);
+	kernel.is = NULL;
+	for (uint64_t i = 1; i < 4; i++)
+		assert_null(strstr(symbolize_kernel(s, at + i), "made_up"));
+	assert_int_equal(2, kernel.runs);
+	kernel.program = 0;
+	own_symbolizer_destroy(s);
+}
+
 /* ---- This process ---- */
 
 static void test_own_functions(void **state)
@@ -681,6 +746,7 @@ int main(void)
 		cmocka_unit_test(test_limited_symbolizer),
 		cmocka_unit_test(test_kernel_text),
 		cmocka_unit_test(test_kernel_here),
+		cmocka_unit_test(test_kernel_is_asked),
 		cmocka_unit_test(test_own_functions),
 		cmocka_unit_test(test_libc_functions),
 		cmocka_unit_test(test_vdso),

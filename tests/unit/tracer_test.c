@@ -584,6 +584,10 @@ static void quiet_for_a_while(void **state)
 		assert_int_equal(f.c.slots[i].handover.quiet_until, 0);
 		assert_in_range(f.c.slots[i].handover.since, until, now_ns());
 	}
+	until = now_ns(); /* those who are held later begin no new time */
+	until_held(&f, f.pid, SOME);
+	for (uint32_t i = 0; i < f.c.n_slots; i++)
+		assert_in_range(f.c.slots[i].handover.since, 1, until);
 	tracer_stop(f.tracer);
 	end(&f);
 }

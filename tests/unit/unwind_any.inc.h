@@ -24,16 +24,17 @@ static uint32_t any(uint32_t n)
 }
 
 /* Functions of 0x100 bytes each from 0x2000 on, by what they do: how many words their frame
- * has, with the return address; in which of them, counted from it, they keep rbp; is it their
- * frame pointer? */
+ * has, with the return address; in which of them, counted from it, they keep rbp; what their
+ * frame pointer is. Those that stacks are drawn of come first. */
 struct any_function {
 	unsigned words, rbp;
-	bool pointer;
+	unsigned pointer; /* this register; 0: none */
 };
 static const struct any_function any_functions[] = {
-	{ 1, 0, false }, { 2, 0, false }, { 2, 1, false }, { 5, 3, false },
-	{ 9, 8, false }, { 2, 1, true },  { 12, 1, true }, { 6, 0, false },
+	{ 1, 0, 0 },   { 2, 0, 0 },    { 2, 1, 0 }, { 5, 3, 0 },  { 9, 8, 0 },
+	{ 2, 1, RBP }, { 12, 1, RBP }, { 6, 0, 0 }, { 4, 0, RBX },
 };
+enum { ANY_DRAWN = 8, ANY_SELDOM = 8 };
 
 static struct module *any_module(void)
 {
@@ -47,7 +48,7 @@ static struct module *any_module(void)
 		size_t n = 2;
 
 		if (f->pointer)
-			ops[0] = 0x0c, ops[1] = RBP, ops[2] = 16, n = 3;
+			ops[0] = 0x0c, ops[1] = (char)f->pointer, ops[2] = 16, n = 3;
 		if (f->rbp)
 			ops[n++] = (char)(0x80 | RBP), ops[n++] = (char)(f->rbp + 1);
 		put_fde(&s, 0x2000 + 0x100 * i, 0x100, ops, n);
@@ -88,7 +89,7 @@ static void any_draw(struct any_stack *k, uint64_t last)
 	for (unsigned i = 0; i < ANY_WORDS; i++)
 		k->word[i] = any(3) ? any(1000) : any_address(any(ANY_WORDS));
 	for (unsigned i = 0; i < k->n; i++) {
-		unsigned f = any(ARRAY_SIZE(any_functions));
+		unsigned f = any(ANY_DRAWN);
 
 		k->function[i] = &any_functions[f];
 		k->pc[i] = ANY_LO + 0x1000 + 0x100 * f + 1 + any(0xff);
@@ -172,6 +173,37 @@ static void any_course(struct unwinder *u, const struct any_stack *k)
 	any_check(k, &s, (unsigned)s.n, first);
 }
 
+/* Of three frames the middle one is found by a register that its callee left alone, where the
+ * sample has that. */
+static void any_seldom(struct unwinder *u, bool has)
+{
+	static const unsigned fn[] = { 1, ANY_SELDOM, 0 };
+	struct unwind_regs r = { .have = 1 << RSP | 1 << RBP };
+	uint64_t word[ANY_MAX] = { 0 }, pc[ARRAY_SIZE(fn)];
+	struct unwind_memory mem = {
+		.piece[0] = { STACK, { (const void *)word, sizeof(word) } }
+	};
+	struct unwind_frame frames[ANY_MAX];
+	struct unwind_stack s = { .frame = frames, .cap = ANY_MAX };
+	unsigned at = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(fn); i++)
+		pc[i] = ANY_LO + 0x1000 + 0x100 * fn[i] + 9;
+	r.pc = pc[0];
+	r.r[RSP] = STACK;
+	for (size_t i = 1; i < ARRAY_SIZE(fn); i++) {
+		at += any_functions[fn[i - 1]].words;
+		word[at - 1] = pc[i];
+	}
+	r.r[RBX] = any_address(at - 2);
+	r.have |= has ? 1 << RBX : 0;
+	unwinder_stack(u, ANY_PID, &r, &mem, NULL, NULL, &s);
+	assert_int_equal(has ? UNWIND_BOTTOM : UNWIND_NO_REG, s.end);
+	assert_int_equal(has ? 3 : 2, s.n);
+	for (size_t i = 0; i < s.n; i++)
+		assert_int_equal(pc[i], frames[i].pc);
+}
+
 /* What the outermost frame returns to. */
 static void any_end(struct unwinder *u, uint64_t last, enum unwind_end end, bool wanted)
 {
@@ -207,10 +239,12 @@ static void test_any_stack(void **state)
 		any_draw(&k, 0);
 		any_course(u, &k);
 	}
+	any_seldom(u, true);
+	any_seldom(u, false);
 	for (int round = 0; round < 100; round++) {
 		any_end(u, 16, UNWIND_NO_MAP, false);
 		any_end(u, ANY_LO + 0x800, UNWIND_NO_CFI, false);
-		any_end(u, ANY_LO + 0x1000 + 0x800 + 1, UNWIND_NO_CFI, false);
+		any_end(u, ANY_LO + 0x1000 + 0x900 + 1, UNWIND_NO_CFI, false);
 		any_end(u, ANY_LO + 0x3000, UNWIND_NO_CFI, false); /* the call is before it */
 		any_end(u, ANY_LO + 0x3001, UNWIND_NO_MAP, false);
 		any_end(u, ANY_ANON + 0x100, UNWIND_NO_CFI, true);

@@ -153,11 +153,13 @@ static void test_step_other_register(void **state)
 	uint64_t cfa;
 
 	r.r[R12] = STACK + 24;
-	/* cfa = r12; rbx is in rbp, rbp in rbx; r13 = cfa - 16; r14 is lost */
+	/* cfa = r12; rbx is in rbp, rbp in rbx; r13 = cfa - 16; r14 is lost; r15 = breg7 8,
+	 * where a word lies that is not meant */
 	assert_int_equal(UNWIND_GOES_ON,
 			 STEP("\x0c\x0c\x00\x09\x03\x06\x09\x06\x03\x14\x0d\x02"
-			      "\x07\x0e",
+			      "\x07\x0e\x16\x0f\x02\x77\x08",
 			      "", true));
+	assert_int_equal(STACK + 8, r.r[15]);
 	assert_int_equal(0x106, r.r[RBX]);
 	assert_int_equal(0x103, r.r[RBP]);
 	assert_int_equal(STACK + 8, r.r[13]);

@@ -19,6 +19,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
@@ -44,6 +45,14 @@ static struct {
 	_Atomic bool hung; /* one does */
 	int hang[2];
 } gate;
+
+static _Atomic int nice_is; /* what a thread made itself */
+
+int setpriority(__priority_which_t which, id_t who, int nice)
+{
+	nice_is = nice;
+	return 0;
+}
 
 ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned long n_to,
 			 const struct iovec *from, unsigned long n_from, unsigned long flags)
@@ -298,9 +307,12 @@ static void it_begins_as_its_capture_wants(void **state)
 	x->f->c.capture = &capture;
 	x->f->c.plan = (const struct preempt_plan *)&plan;
 	begun_with = NULL;
+	nice_is = 0;
 	begin(x);
 	assert_ptr_equal(&plan, begun_with);
-	end(x);
+	assert_int_equal(0, nice_is);
+	end(x); /* what it has to do then is not urgent */
+	assert_int_equal(-10, nice_is);
 }
 
 /* What is told of a later time is kept until then. */
@@ -448,6 +460,30 @@ static void who_waits_for_the_gil(void **state)
 			      x->tick - x->distance - 1000);
 		end_waiter(t, futex);
 	}
+}
+
+/* Of a stack that can't be had nothing is believed, nor that its thread waits for the GIL. */
+static void a_waiter_whose_stack_is_broken(void **state)
+{
+	struct fix *x = *state;
+	struct fake *f = x->f;
+	raddr gil = world_take(f->w, f->w->l.gil.size);
+	void *futex;
+	pthread_t t;
+
+	world_put(f->w, f->interp, f->w->l.interp.gil, gil, 8);
+	begin(x);
+	fake_lay(f);
+	futex = fake_memory(gil + 8);
+	t = start_waiter(futex);
+	f->ts = world_thread(f->w, f->interp, (uint64_t)waiter.tid, true);
+	fake_python(f, "ab");
+	world_put(f->w, f->w->frame[1], f->w->l.frame.previous, 8, 8);
+	fake_lay(f);
+	post(x, 0, waiter.tid, x->tick - 1000, "out");
+	let_go(x);
+	expect_sample(x, "torn sleep", waiter.tid, x->tick - x->distance - 1000);
+	end_waiter(t, futex);
 }
 
 /* --- those that are no targets any more --- */
@@ -1056,6 +1092,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_a_thread_waits_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_state_that_a_register_names, setup, teardown),
 		cmocka_unit_test_setup_teardown(who_waits_for_the_gil, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_waiter_whose_stack_is_broken, setup, teardown),
 		cmocka_unit_test_setup_teardown(waits_of_strangers_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(waits_behind_an_exec_are_nobodys, setup, teardown),
 		cmocka_unit_test_setup_teardown(until_its_program_is_known, setup, teardown),
