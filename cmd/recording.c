@@ -163,6 +163,7 @@ static int open_folded(struct recording *r)
 				  .flags = SESSION_LINES | SESSION_PERIOD | SESSION_THREADS,
 				  .stats = &r->stats };
 	strcpy(r->session.events[0].name, "folded");
+	read_age(r);
 	ret = folded_events(r->in, &r->session);
 	rewind(r->in);
 	return ret ? cmd_fail(EXIT_FAILED, "reading %s: %s", r->path, strerror(-ret)) : EXIT_DONE;

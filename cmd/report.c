@@ -144,7 +144,9 @@ static int annotate(const struct report_options *o, const struct session *s,
 		    const struct tally *t, int event)
 {
 	struct tally all[SESSION_MAX_EVENTS] = { *t };
-	struct source_events e = { .t = all, .n = 1, .events = &s->events[event] };
+	struct source_events e = {
+		.t = all, .n = 1, .events = &s->events[event], .since = s->since
+	};
 	int code = EXIT_DONE;
 
 	for (; !o->event && !code && e.n < s->n_events; e.n++)

@@ -55,15 +55,16 @@ static int by_place(const void *a, const void *b)
 	return ret ? ret : (x->row->line > y->row->line) - (x->row->line < y->row->line);
 }
 
-/* The bytes of a regular file with a NUL behind, malloc'ed. NULL: there is none, or it is
- * larger than any source: a target named it. */
-static char *read_source(const char *path)
+/* The bytes of a regular file with a NUL behind, malloc'ed, and when it was changed. NULL: there
+ * is none, or it is larger than any source: a target named it. */
+static char *read_source(const char *path, int64_t *changed)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size > MAX_SOURCE)
 		return NULL;
+	*changed = st.st_mtime;
 	return rootfile_text(fd, (size_t)st.st_size);
 }
 
@@ -92,7 +93,8 @@ static void print_line(const struct annotated *a, int line, const char *text)
 	cmd_line(stdout, "%s%6d  %s", shares, line, text);
 }
 
-static void print_head(const struct annotated *a)
+/* @changed: when the file was, or 0. */
+static void print_head(const struct annotated *a, int64_t changed)
 {
 	char names[SESSION_MAX_EVENTS * COLUMN + 1] = "", columns[sizeof(names)] = "";
 
@@ -101,7 +103,8 @@ static void print_head(const struct annotated *a)
 			 a->e->events[i].name);
 		snprintf(columns + i * COLUMN, COLUMN + 1, "%7s %7s ", "self", "total");
 	}
-	cmd_line(stdout, "# %s in %s", a->found[0].row->name, a->found[0].row->file);
+	cmd_line(stdout, "# %s in %s%s", a->found[0].row->name, a->found[0].row->file,
+		 a->e->since && changed > a->e->since ? " (changed since it was recorded)" : "");
 	if (a->e->n > 1)
 		cmd_line(stdout, "#%s", names + 1);
 	cmd_line(stdout, "#%s  line", columns + 1);
@@ -109,11 +112,12 @@ static void print_head(const struct annotated *a)
 
 static void print_function(const struct annotated *a)
 {
-	_cleanup_free_ char *source = read_source(a->found[0].row->file);
+	int64_t changed = 0;
+	_cleanup_free_ char *source = read_source(a->found[0].row->file, &changed);
 	int from = INT_MAX, to = a->found[a->n - 1].row->line, line = 0;
 	char *text = source, *next;
 
-	print_head(a);
+	print_head(a, changed);
 	if (!a->found[0].row->line)
 		print_line(a, 0, "(line not known)");
 	for (size_t i = a->n; i-- && a->found[i].row->line;) {

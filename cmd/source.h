@@ -12,6 +12,7 @@ struct source_events {
 	const struct tally *t;
 	size_t n;
 	const struct event_info *events;
+	int64_t since; /* seconds of the epoch: a younger file may not be what ran; 0: unknown */
 };
 
 /* Print each Python function of @e that is called @name, or ends in ".@name". An exit code,

@@ -1053,6 +1053,25 @@ def test_annotate_begins_where_the_function_does(py):
 
 
 @harness.one_python
+def test_annotate_tells_that_a_file_was_changed(py):
+    """The text of a file that was edited after the recording is not what ran."""
+    home = harness.folder()
+    path = os.path.join(home, "a.py")
+    with open(path, "w") as file:
+        file.write("import time\n\ndef work():\n    n = 0\n    while time.time() < end:\n        n += 1\n\nend = time.time() + 0.5\nwork()\n")
+    outputs = "x.data", "x.tape", "x.folded"
+    pysampled(*(word for name in outputs for word in ("-o", name)), "--full-paths", "-F", 499, "--", *py.command(), path, home=home).ok()
+    for changed in False, True:
+        if changed:
+            later = time.time() + 100
+            os.utime(path, (later, later))
+        for name in outputs:
+            out = pysampled("report", "--annotate", "work", name, home=home).ok().out
+            check("n += 1" in out, "no text: %s", out)
+            equal("changed since it was recorded" in out.splitlines()[0], changed, "what is said of a file, by " + name)
+
+
+@harness.one_python
 def test_kernel_names_of_what_perf_packed(py):
     """perf record -z notes no build-ids: the same release, and place and length of the kernel's code will do, but not another release's."""
     harness.need_command("perf")
