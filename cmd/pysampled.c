@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,6 +28,8 @@
 #include "cmd.h"
 #include "process.h"
 #include "program.h"
+
+enum { STACK_KB = 256 }; /* that recording takes at most */
 
 static const struct {
 	const char *name;
@@ -190,8 +193,27 @@ static int end(int code)
 	return code;
 }
 
+/* A stack that can't grow as far as ours does would end us by a signal. */
+static int check_stack(int argc, char **argv)
+{
+	int code = EXIT_FAILED;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur >= STACK_KB << 10)
+		return EXIT_DONE;
+	for (int i = 1; i < argc; i++)
+		if (!strcmp(argv[i], "--"))
+			code = EXIT_OWN_FAILURE;
+	return cmd_fail(code,
+			"the stack may take %lu KB only: raise the limit (ulimit -s) to %d or "
+			"more",
+			(unsigned long)limit.rlim_cur >> 10, STACK_KB);
+}
+
 int main(int argc, char **argv)
 {
+	int code;
+
 	hold_closed();
 	/* A closed pipe or a full quota is an error of the write that meets it, not our
 	 * end. */
@@ -199,5 +221,6 @@ int main(int argc, char **argv)
 	signal(SIGXFSZ, SIG_IGN);
 	opterr = 0;
 	sparse_init();
-	return end(cmd_flush(run(argc, argv)));
+	code = check_stack(argc, argv);
+	return end(cmd_flush(code ? code : run(argc, argv)));
 }

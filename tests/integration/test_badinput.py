@@ -218,3 +218,13 @@ def test_a_limit_that_is_lowered_meanwhile(py):
     harness.works(target.pid, 1)
     run = recorder.signal(signal.SIGINT).wait(20).ok()
     enough(run.n("samples") > 200, "too few samples: %s", run)
+
+
+@harness.each(command=["record", "dump", "report", "doctor"])
+def test_too_small_a_stack_is_told(command):
+    """It would be a segmentation fault."""
+    words = {"record": ["-o", "-", "--format", "folded", "--", "true"], "dump": ["dump", str(os.getpid())], "report": ["report", "x"],
+             "doctor": ["doctor"]}[command]
+    run = harness.pysampled(*words, wrapper=("sh", "-c", 'ulimit -s 100; exec "$@"', "sh"))
+    equal(run.rc, 125 if command == "record" else 1, "the exit code: %s" % run)
+    check("ulimit -s" in run.err, "it does not say what to do: %s", run)
