@@ -6,13 +6,68 @@
 #include "watch/proof.h"
 #include "fuzz.h"
 
+static void note_sample(const struct perf_event_header *h, const struct perf_sample *s)
+{
+	const uint64_t all[] = { s->id,	 s->ip,	     s->time,	  s->addr,	(uint64_t)s->pid,
+				 s->cpu, s->n_reads, s->n_kchain, s->have_user, (uint64_t)s->tid,
+				 s->misc };
+
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+		fuzz_note(all[i]);
+	fuzz_note(s->period);
+	fuzz_note_place(s->n_reads ? s->reads : NULL, h);
+	fuzz_note_place(s->n_kchain ? s->kchain : NULL, h);
+	fuzz_note_place(s->regs, h);
+	fuzz_note_place(s->stack.n ? s->stack.at : NULL, h);
+	fuzz_note(s->stack.n);
+	fuzz_note(s->have_user ? s->user_ip ^ s->user_sp << 1 : 0);
+}
+
+static void note_side(const struct side *s)
+{
+	fuzz_note((uint64_t)s->kind << 8 | s->announced);
+	fuzz_note(s->time);
+	fuzz_note((uint64_t)s->pid << 32 ^ (uint64_t)s->tid ^ (uint64_t)s->cpu << 16);
+	if (s->kind == SIDE_COMM) {
+		fuzz_note_text(s->u.comm.name);
+		fuzz_note(s->u.comm.until ^ s->u.comm.exec ^ (uint64_t)s->u.comm.thread << 1);
+	} else if (s->kind == SIDE_MMAP) {
+		const uint64_t all[] = { s->u.mmap.addr, s->u.mmap.len,	 s->u.mmap.pgoff,
+					 s->u.mmap.ino,	 s->u.mmap.maj,	 s->u.mmap.min,
+					 s->u.mmap.prot, s->u.mmap.flags, s->u.mmap.kernel,
+					 s->u.mmap.ino_generation };
+
+		fuzz_note_bytes(all, sizeof(all));
+		fuzz_note_text(s->u.mmap.path);
+		if (s->u.mmap.build_id)
+			fuzz_note_bytes(s->u.mmap.build_id, s->u.mmap.build_id_n);
+	} else if (s->kind == SIDE_LOST) {
+		fuzz_note(s->u.lost.n);
+	} else if (s->kind != SIDE_THROTTLE) {
+		fuzz_note((uint64_t)s->u.fork.ppid << 32 ^ (uint64_t)s->u.fork.ptid);
+	}
+}
+
+static void check_witness(const struct perf_event_header *h, bool read)
+{
+	struct perf_sample s = { 0 };
+
+	if (perf_decode_witness(h, read, &s) < 0)
+		return;
+	fuzz_note(s.id ^ s.time << 1 ^ (uint64_t)s.pid << 32 ^ (uint64_t)s.tid);
+	fuzz_note(s.n_reads);
+	fuzz_note_place(s.regs, h);
+}
+
 static void check_sample(const struct perf_event_header *h, uint64_t sample_type)
 {
 	const unsigned char *end = (const unsigned char *)h + h->size;
 	struct perf_sample s;
 
+	fuzz_note(sample_type);
 	if (perf_decode_sample(h, sample_type, &s) < 0)
 		return;
+	note_sample(h, &s);
 	FUZZ_CHECK(sample_type & PERF_SAMPLE_CALLCHAIN || !s.n_kchain);
 	FUZZ_CHECK(sample_type & PERF_SAMPLE_PERIOD || !s.period);
 	FUZZ_CHECK(s.have_user || (!s.user_ip && !s.regs));
@@ -30,6 +85,7 @@ static void check_side(const struct perf_event_header *h)
 
 	if (perf_decode_side(h, &side) < 0)
 		return;
+	note_side(&side);
 	if (side.kind == SIDE_COMM)
 		s = side.u.comm.name;
 	else if (side.kind == SIDE_MMAP)
@@ -55,10 +111,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	check_sample(h, 0);
 	check_sample(h, PERF_SAMPLE_PERIOD);
 	check_sample(h, PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN);
+	check_witness(h, false);
+	check_witness(h, true);
 	check_side(h);
-	if (proof_is_switch(h, (unsigned char *)h + n - PERF_TRAILER, &sw))
+	if (proof_is_switch(h, (unsigned char *)h + n - PERF_TRAILER, &sw)) {
 		FUZZ_CHECK(h->type == PERF_RECORD_SWITCH ||
 			   h->type == PERF_RECORD_SWITCH_CPU_WIDE);
+		fuzz_note((uint64_t)sw.pid << 32 ^ (uint64_t)sw.tid);
+		fuzz_note(sw.time << 2 ^ (uint64_t)sw.out << 1 ^ sw.preempt);
+	}
 	free(h);
 	return 0;
 }

@@ -32,7 +32,9 @@ static void check_lines(const struct pycode_copy *c)
 		int line = pycode_line(c, at[i]);
 
 		FUZZ_CHECK(line == 0 || (line >= min && line <= max));
+		fuzz_note((uint64_t)line);
 	}
+	fuzz_note((uint64_t)min << 32 ^ (uint64_t)max);
 	/* The last line of a co_lnotab has no end. */
 	far = pycode_line(c, UINT32_MAX - 1);
 	if (c->linetable == PY_LNOTAB || c->linetable == PY_LNOTAB_UNSIGNED)
@@ -49,6 +51,9 @@ static void check_names(const struct pycode_copy *c)
 	check_text(file, pycode_file(c, file, sizeof(file)));
 	check_text(small, pycode_name(c, small, sizeof(small)));
 	FUZZ_CHECK(!strncmp(name, small, strlen(small)));
+	fuzz_note_text(name);
+	fuzz_note_text(file);
+	fuzz_note_text(small);
 }
 
 static void check_profile(const struct pycode_copy *c, size_t n)
@@ -72,6 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	struct pycode_copy *c = malloc(n ? n : 1);
 
 	memcpy(c, data, n);
+	fuzz_note(n);
 	if (pycode_copy_valid(c, n)) {
 		check_lines(c);
 		check_names(c);

@@ -37,6 +37,8 @@ static void check_symbols(const struct module *t)
 			FUZZ_CHECK(module_symbol(t, t->base + s->start));
 		symnames_cut(raw);
 		clean = symnames_symbol(&names, raw);
+		fuzz_note_text(clean);
+		fuzz_note((uint64_t)s->start << 32 | s->size);
 		for (; *clean; clean++)
 			FUZZ_CHECK((unsigned char)*clean >= ' ' && *clean != ';');
 	}
@@ -77,10 +79,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	elfimage_deinit(&im);
 	if (module_read(&t, -1, (struct bytes){ data, n }, NULL, false) < 0)
 		return 0;
+	fuzz_note(t.base ^ t.n_loads ^ t.n_syms << 8 ^ t.n_funcs << 32);
+	fuzz_note((uint64_t)t.eval.start << 32 | t.eval.size);
+	fuzz_note((uint64_t)t.stripped | (uint64_t)t.exports_python << 1 |
+		  (uint64_t)t.may_be_python << 2);
 	check_symbols(&t);
 	for (size_t i = 0; i < t.n_funcs; i++) {
 		uint64_t start;
 
+		fuzz_note((uint64_t)t.func[i].start << 32 | t.func[i].size);
 		FUZZ_CHECK(i == 0 ||
 			   t.func[i - 1].start + t.func[i - 1].size <= t.func[i].start);
 		if (t.func[i].size)

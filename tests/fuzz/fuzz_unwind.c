@@ -46,6 +46,14 @@ static void check_step(const struct unwind_table *t, const struct unwind_rule *r
 		regs.r[i] = STACK + 8 * i;
 	regs.r[arch_host->dwarf_sp] = STACK;
 	end = unwind_step(t, r, &regs, &mem, true, &cfa, &second);
+	fuzz_note(end);
+	if (end == UNWIND_GOES_ON) {
+		fuzz_note(cfa);
+		fuzz_note(regs.pc);
+		fuzz_note(regs.have);
+		for (unsigned i = 0; i < 17; i++)
+			fuzz_note(regs.have >> i & 1 ? regs.r[i] : 0);
+	}
 	FUZZ_CHECK(end <= UNWIND_GOES_ON && !second);
 	if (end == UNWIND_GOES_ON)
 		FUZZ_CHECK(r->flags & RULE_SIGNAL || cfa >= STACK);
@@ -62,6 +70,7 @@ static void check_table(struct rows *rows, const struct unwind_table *t)
 		FUZZ_CHECK(unwind_table_row(t, pc) == &t->row[i]);
 		FUZZ_CHECK(rows_at(rows, pc) == t);
 		check_rule(t, r);
+		fuzz_note(pc ^ (uint64_t)r->flags << 48 ^ (uint64_t)r->n << 56);
 		if (i < STEPS)
 			check_step(t, r);
 	}
@@ -73,6 +82,7 @@ static void check_rows(struct rows *rows)
 		const struct rows_function *f = &rows->function[i];
 		const struct unwind_table *t = rows_at(rows, rows->source.base + f->lo);
 
+		fuzz_note((uint64_t)f->lo << 32 | f->hi);
 		FUZZ_CHECK(f->lo < f->hi && rows->made[i] &&
 			   t == (rows->made[i] == &rows->none ? NULL : rows->made[i]));
 		FUZZ_CHECK(i == 0 || rows->function[i - 1].hi <= f->lo);

@@ -12,7 +12,7 @@
 
 enum { TID = 7, FRAMES = 300, CODES = 3 };
 
-static uint64_t last_id;
+static uint64_t last_id, sums[1 << 16]; /* of the codes, by their numbers */
 
 static bool new_code(void *arg, uint64_t id, const struct pycode_copy *c)
 {
@@ -26,6 +26,8 @@ static bool new_code(void *arg, uint64_t id, const struct pycode_copy *c)
 	pycode_name(c, name, sizeof(name));
 	pycode_line_range(c, &min, &max);
 	FUZZ_CHECK(min <= max);
+	sums[id % ARRAY_SIZE(sums)] = (uint64_t)min << 32 ^ (uint64_t)max ^ strlen(name) << 48 ^
+				      (uint64_t)(unsigned char)name[0] << 24;
 	return true;
 }
 
@@ -40,11 +42,33 @@ static void check_walk(struct rmem *m, const struct pywalk_layout *l)
 	FUZZ_CHECK((r == 0) <= (ts != 0));
 	if (r == -ESRCH && unique)
 		FUZZ_CHECK(pyframe_threads_unique(m, l, &again) == 0 && again == unique);
+	fuzz_note(ts ^ (uint64_t)(uint32_t)r << 32);
 	w = pyframe_walk(m, l, ts, f, FRAMES);
+	fuzz_note((uint64_t)w.end << 32 | w.n);
+	fuzz_note(w.first ^ w.cframe << 1 ^ w.next << 2);
+	for (uint32_t i = 0; i < w.n; i++)
+		fuzz_note(f[i].code ^ f[i].instr << 1 ^ f[i].frame << 2);
 	FUZZ_CHECK(w.n <= FRAMES && w.end <= PYWALK_BROKEN);
 	FUZZ_CHECK(w.end != PYWALK_LIMIT || w.n == FRAMES);
 	if (w.n)
 		FUZZ_CHECK((f[0].frame & ~(raddr)PYFRAME_BITS) == w.first);
+}
+
+static void note_stack(const struct pystack_result *r)
+{
+	fuzz_note((uint64_t)r->end << 32 | r->n);
+	if (r->end != PYSTACK_OK)
+		return;
+	for (uint32_t i = 0; i < r->n; i++) {
+		fuzz_note(sums[r->frames[i].code_id % ARRAY_SIZE(sums)]);
+		fuzz_note((uint64_t)r->frames[i].lasti << 32 | r->frames[i].flags);
+	}
+	for (uint32_t i = 0; i < r->n_anchors; i++)
+		fuzz_note(r->anchors[i].at ^ (uint64_t)r->anchors[i].n << 48);
+	fuzz_note((uint64_t)r->truncated | (uint64_t)r->switching << 1 |
+		  (uint64_t)r->code_lost << 2 | (uint64_t)r->several << 3);
+	fuzz_note(r->tstate ^ r->first << 1 ^ r->root << 2);
+	fuzz_note((uint64_t)r->number);
 }
 
 /* A process not seen before; twice through the same plan is the same answer, but for
@@ -62,6 +86,7 @@ static void check_stack(struct rmem *m, const struct pystack_target *t)
 	FUZZ_CHECK(r.n <= FRAMES && (r.end == PYSTACK_OK) == (r.n > 0));
 	for (uint32_t i = 0; i < r.n; i++)
 		FUZZ_CHECK(r.frames[i].code_id && r.frames[i].code_id <= last_id);
+	note_stack(&r);
 	memcpy(first, r.frames, r.n * sizeof(*first));
 	n = r.n;
 	FUZZ_CHECK(r.end != PYSTACK_OK || pystack_unchanged(&r, m));

@@ -121,12 +121,20 @@ struct torture {
 	bool walk;
 	struct walk_player *player;
 	size_t rounds, samples;
+	uint64_t sum; /* of all that came out */
 };
+
+static void add_sum(struct torture *x, uint64_t v)
+{
+	x->sum = (x->sum ^ v) * 0x9e3779b97f4a7c15u;
+	x->sum ^= x->sum >> 32;
+}
 
 /* Begun anew now and then, for damaged names pile up. */
 static void play_walk_again(struct torture *x, const struct tape *t)
 {
 	if (++x->rounds % 256 == 0) {
+		add_sum(x, walk_sum(x->player));
 		walk_player_destroy(x->player);
 		x->player = walk_player_create(true);
 	}
@@ -143,8 +151,20 @@ static void play_again(struct torture *x, const struct tape *t)
 		return;
 	}
 	script_init(&s, t);
-	if (play_script(&s, NULL, "/dev/null", NULL, &played) == 0)
+	if (play_script(&s, NULL, "/dev/null", NULL, &played) == 0) {
 		x->samples += played.judged;
+		add_sum(x, played.judged);
+		add_sum(x, played.differ);
+		add_sum(x, played.missing);
+		for (size_t i = 0; i < ARRAY_SIZE(played.control); i++)
+			add_sum(x, played.control[i]);
+#define X(field) add_sum(x, played.sums.field);
+		OUTLET_SUMS(X)
+#undef X
+		add_sum(x, played.sums.n_sides);
+		add_sum(x, played.sums.side_time);
+		add_sum(x, played.sums.side_tid);
+	}
 	script_deinit(&s);
 }
 
@@ -214,7 +234,8 @@ static void torture(const struct tape *t, size_t flips)
 		play_again(&x, &hurt);
 	}
 	free(hurt.data);
-	printf("%zu samples\n", x.samples + x.rounds);
+	add_sum(&x, walk_sum(x.player));
+	printf("%zu samples, sum %016" PRIx64 "\n", x.samples + x.rounds, x.sum);
 	walk_player_destroy(x.player);
 }
 

@@ -23,6 +23,7 @@ STRICT = ("-Werror=int-conversion", "-Werror=incompatible-pointer-types", "-Werr
 MIXED = re.compile("comparison between pointer and integer|"  # a warning without a name
                    "ordered comparison of pointer with integer zero")
 FUZZ_RUNS = "2000"
+SUMMED = ["fuzz_" + n for n in ("decode", "linetable", "symbols", "unwind", "walk")]  # as meson.build has them
 FUZZ_MAIN = "tests/fuzz/main.c"  # which meson puts into a library
 # Whole recordings of the fake kernel of tests/source: capture, output, forks.
 SOURCES = [("preempt", "folded", "100"), ("async", "folded", "100"), ("preempt", "perf.data", "20")]
@@ -246,6 +247,7 @@ class Lab:
         at = os.path.join(self.folder, "programs")
         tests = [Test(name, name, [os.path.join(at, name)] + (["-n", FUZZ_RUNS] if name.startswith("fuzz_") else []))
                  for name, _ in self.programs() if name not in ("replay", "source")]
+        tests += [Test("sums_" + n[len("fuzz_"):], n, [os.path.join(at, n), "-s"]) for n, _ in self.programs() if n in SUMMED]
         for capture, end, forks in SOURCES:
             tests.append(Test("source-%s-%s" % (capture, end), "source",
                               ["sh", "-c", 'exec "$0" "$1" "$TMPDIR/$2" "$3"', os.path.join(at, "source"), capture,
