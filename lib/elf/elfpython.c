@@ -48,6 +48,13 @@ static void look_at_symbol(struct elfpython *ret, const char *name, const Elf64_
 		ret->python |= !strcmp(name, api[i]);
 }
 
+static uint8_t export_of(const char *name)
+{
+	return !strcmp(name, "_PyEval_EvalFrameDefault") ? ELFPYTHON_LOOP :
+	       !strcmp(name, "_PyOptimizer_Optimize")	 ? ELFPYTHON_OPTIMIZER :
+							   0;
+}
+
 static void read_symbols(const struct elfimage *im, const Elf64_Shdr *sh,
 			 struct elfpython *ret)
 {
@@ -65,6 +72,8 @@ static void read_symbols(const struct elfimage *im, const Elf64_Shdr *sh,
 		name = (const char *)names.at + sym.st_name;
 		if (strpbrk(name, "Pp"))
 			look_at_symbol(ret, name, &sym);
+		if (sh->sh_type == SHT_DYNSYM)
+			ret->exports |= export_of(name);
 	}
 }
 

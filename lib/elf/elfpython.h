@@ -9,9 +9,16 @@
 #ifndef ELFPYTHON_H
 #define ELFPYTHON_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-enum { ELFPYTHON_LOADS = 16 };
+enum {
+	ELFPYTHON_LOADS = 16,
+	/* What it exports: the evaluation loop, and the optimizer whose traces a JIT compiles
+	 * (3.13 on), which is part of each build that has a JIT. */
+	ELFPYTHON_LOOP = 1 << 0,
+	ELFPYTHON_OPTIMIZER = 1 << 1,
+};
 
 struct elfpython {
 	/* Addresses as in the file, 0: not there. */
@@ -27,6 +34,7 @@ struct elfpython {
 	uint8_t pypy;
 	uint8_t stripped; /* no .symtab */
 	uint8_t program;  /* has an ELF interpreter or is ET_EXEC: no library */
+	uint8_t exports;  /* ELFPYTHON_LOOP, ELFPYTHON_OPTIMIZER */
 	struct {
 		uint64_t offset, vaddr, filesz;
 	} load[ELFPYTHON_LOADS];
@@ -36,6 +44,12 @@ struct elfpython {
 /* 0; -ENOEXEC no ELF of this machine's kind; -errno. What is left out for want of memory looks
  * like what the file does not have: only errno tells. */
 int elfpython_read(int fd, struct elfpython *ret);
+
+/* Where others cannot see the loop, the optimizer may be hidden from them, too. */
+static inline bool elfpython_has_no_jit(const struct elfpython *p)
+{
+	return (p->exports & (ELFPYTHON_LOOP | ELFPYTHON_OPTIMIZER)) == ELFPYTHON_LOOP;
+}
 
 /* The same of a file that is open. Pure but for memory. */
 struct elfimage;

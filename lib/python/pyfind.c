@@ -445,6 +445,9 @@ static int copy_try(const struct search *s, const struct look *k, uint64_t bias,
 	/* Older ones' memory does not tell whether it agrees. */
 	if (r == 0 && !same && k->mapped && p->version >= 0x030d0000 && !proven_by_debug(k))
 		pyfind_cache_keep_mapped(&k->file, &k->elf);
+	/* No part of the layout that was proven; and what newer versions export nobody knows. */
+	p->layout.no_jit = elfpython_has_no_jit(&k->elf) &&
+			   pylayout_find((uint16_t)(p->version >> 16));
 	return r;
 }
 

@@ -12,7 +12,7 @@
 #include "base/base.h"
 #include "remote/remote_pages.h"
 
-enum { PAGES = 24, MAX_DYNAMIC = 64, MAX_CHAIN = 64, NAMES = 2, MAX_NAME = 16 };
+enum { PAGES = 24, MAX_DYNAMIC = 64, MAX_CHAIN = 64, NAMES = 4, MAX_NAME = 32 };
 
 struct image {
 	struct rmem *m;
@@ -23,7 +23,9 @@ struct image {
 };
 
 /* What is looked for, in the order of struct found. */
-static const char wanted[NAMES][MAX_NAME] = { "_PyRuntime", "Py_Version" };
+static const char wanted[NAMES][MAX_NAME] = { "_PyRuntime", "Py_Version",
+					      "_PyEval_EvalFrameDefault",
+					      "_PyOptimizer_Optimize" };
 
 struct found {
 	uint32_t hash, bucket, chain[MAX_CHAIN], n;
@@ -190,6 +192,16 @@ static uint64_t value_of(const struct found *f, size_t i)
 	return its ? f[i].sym.st_value : 0;
 }
 
+/* Surely no symbol of that hash: its chain ends before. */
+static bool is_absent(const struct found *f)
+{
+	bool ends = !f->bucket;
+
+	for (uint32_t i = 0; !f->n && i < MAX_CHAIN; i++)
+		ends |= f->chain[i] & 1;
+	return !f->n && ends;
+}
+
 int pymapped_read(struct rmem *m, raddr at, struct elfpython *ret)
 {
 	unsigned char page[PAGES][RMEM_PAGE];
@@ -209,5 +221,7 @@ int pymapped_read(struct rmem *m, raddr at, struct elfpython *ret)
 	find_symbols(&im, f);
 	ret->runtime = value_of(f, 0);
 	ret->py_version = value_of(f, 1);
+	ret->exports = (value_of(f, 2) ? ELFPYTHON_LOOP : 0) |
+		       (is_absent(&f[3]) ? 0 : ELFPYTHON_OPTIMIZER);
 	return ret->runtime ? 0 : -ENOENT;
 }

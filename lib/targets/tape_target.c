@@ -31,7 +31,7 @@
 	X(object.type_flags) X(str.length) X(str.state) X(str.hash) X(str.ascii_data) \
 	X(str.compact_data) X(bytes.size) X(bytes.data) X(owner_shim) X(owner_generator) \
 	X(code_tag_mask) X(active_bit) X(str_kind_shift) X(str_compact_bit) \
-	X(str_ascii_bit) X(lasti_unit) X(free_threaded) X(linetable)
+	X(str_ascii_bit) X(lasti_unit) X(free_threaded) X(no_jit) X(linetable)
 /* clang-format on */
 
 static const struct layout_field {

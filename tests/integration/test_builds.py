@@ -190,6 +190,20 @@ def test_a_jit_that_is_on_is_right(py):
         enough(hidden > 20, "the JIT was not met: %s", run)
 
 
+@each(py=[py for py in harness.wanted_pythons() if py.minor() == "3.13"])
+def test_a_python_without_a_jit_has_its_lines(py):
+    """Code in no file is another's then: it takes no lines away, also where no native frames tell who runs."""
+    target = Target(py, "natives.py", "jit")
+    harness.cleanup(os.unlink, "/tmp/perf-%d.map" % target.pid)
+    home = harness.folder()
+    run = harness.pysampled("-p", target.pid, "-e", "cpu-clock:u", "-F", 499, "-d", 1, "--no-native", "--provenance", "exact",
+                            "-o", "a.folded", home=home).ok()
+    stacks = harness.read_folded(os.path.join(home, "a.folded"))
+    told_lines = sum(n for frames, n in stacks if frames[-1].startswith("<module> (natives.py:"))
+    enough(told_lines > 50, "only %d lines: %s", told_lines, run)
+    equal(told_lines, harness.total(stacks), "samples whose innermost line is told")
+
+
 @each(py=sid("+ld.so"))
 def test_a_python_run_by_another_loader_is_right(py):
     """The program, by /proc/PID/exe, is ld.so; and these Pythons lie at a fixed address."""

@@ -9,14 +9,18 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/base.h"
+#include "elf/elfimage.h"
 #include "elf/elfpython.h"
 #include "python/pymapped.h"
 #include "sys/proc_maps.h"
 
 uint64_t _PyRuntime[4] = { 1 }, Py_Version = 2;
+int _PyEval_EvalFrameDefault = 3, _PyOptimizer_Optimize = 4;
 
 static raddr where(const char *name)
 {
@@ -96,12 +100,68 @@ static void any_byte_may_be_another(void **state)
 	assert_in_range(answers, 1000, 19990);
 }
 
+/* What a build without a JIT does not export. */
+static const char optimizer[] = "_PyOptimizer_Optimize", loop[] = "_PyEval_EvalFrameDefault";
+
+/* In the file as it is, but for all names @but. */
+static bool file_has_no_jit(const char *but)
+{
+	_cleanup_close_ int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	struct elfimage file, im;
+	struct elfpython p;
+	struct bytes all;
+	unsigned char *at;
+
+	assert_int_equal(0, elfimage_init(&file, fd, (struct bytes){ 0 }));
+	all = elfimage_part(&file, 0, file.size);
+	elfimage_deinit(&file);
+	while (but && (at = memmem(all.at, all.n, but, strlen(but) + 1)))
+		*at = 'X';
+	assert_int_equal(0, elfimage_init(&im, -1, all));
+	assert_int_equal(0, elfpython_of(&im, &p));
+	elfimage_deinit(&im);
+	elfimage_free(&all);
+	assert_true(p.runtime);
+	return elfpython_has_no_jit(&p);
+}
+
+/* In memory, of whose hash table one word is another one wherever it is @name's. */
+static bool memory_has_no_jit(const char *name)
+{
+	static const struct rmem_ops ops = { .name = "other", .read = read_other };
+	struct other m = { .base.ops = &ops, .by = 0x10 };
+	const raddr start = where("pymapped_test");
+	uint32_t hash = 5381, word;
+	struct elfpython p;
+	bool ret = false;
+
+	rmem_live_init(&m.live, getpid());
+	for (const char *c = name; *c; c++)
+		hash = hash * 33 + (unsigned char)*c;
+	for (m.at = start; m.at < start + (48 << 10); m.at += 4)
+		if (rmem_read(&m.live.base, m.at, &word, 4) == 0 && (word | 1) == (hash | 1) &&
+		    pymapped_read(&m.base, start, &p) == 0)
+			ret |= elfpython_has_no_jit(&p);
+	return ret;
+}
+
+static void only_an_interpreter_without_an_optimizer_has_no_jit(void **state)
+{
+	assert_false(file_has_no_jit(NULL));
+	assert_true(file_has_no_jit(optimizer));
+	assert_false(file_has_no_jit(loop));
+	assert_true(memory_has_no_jit(optimizer));
+	assert_false(memory_has_no_jit(loop));
+	assert_false(memory_has_no_jit("Py_Version"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory_says_what_the_file_says),
 		cmocka_unit_test(other_files_say_nothing),
 		cmocka_unit_test(any_byte_may_be_another),
+		cmocka_unit_test(only_an_interpreter_without_an_optimizer_has_no_jit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
