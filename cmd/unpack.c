@@ -79,7 +79,7 @@ static int take_out(const char *path, struct bytes *image, struct buildid *id)
 	return cmd_fail(EXIT_FAILED,
 			"%s holds no whole symbol file of ours: it is no perf.data of "
 			"pysampled, or its recording was killed (then FILE.pyframes beside it "
-			"has the names)",
+			"has the names) or went down a pipe (then ~/.debug there has them)",
 			path);
 }
 

@@ -72,22 +72,30 @@ struct place {
 	char file[PATH_MAX * 2 + 64], entry[PATH_MAX + 64], target[PATH_MAX + 64];
 };
 
-/* Its folders are made. 0 or -errno. */
-static int make_place(struct place *p, const char *path, struct buildid id)
+/* Where the cache is, and what a build-id is called in it. 0 or -errno. */
+static int find_root(struct buildid id, char root[PATH_MAX], char hex[2 * BUILDID_MAX + 1])
 {
 	const char *set = getenv("PYSAMPLED_BUILDID_DIR"), *home = getenv("HOME");
-	char hex[2 * BUILDID_MAX + 1] = "", root[PATH_MAX];
 
 	if (!id.n || (!set && (!home || !*home)))
 		return -ENOENT;
 	for (size_t i = 0; i < id.n; i++)
 		snprintf(hex + 2 * i, 3, "%02x", id.at[i]);
-	snprintf(root, sizeof(root), "%s%s", set ? set : home, set ? "" : "/.debug");
-	if (root[0] != '/' || strlen(path) >= PATH_MAX)
+	snprintf(root, PATH_MAX, "%s%s", set ? set : home, set ? "" : "/.debug");
+	if (root[0] != '/')
 		return -ENOENT;
 	/* A user's home is not for us to make, such as nobody's /nonexistent. */
-	if (!set && access(home, F_OK))
-		return -errno;
+	return !set && access(home, F_OK) ? -errno : 0;
+}
+
+/* Its folders are made. 0 or -errno. */
+static int make_place(struct place *p, const char *path, struct buildid id)
+{
+	char hex[2 * BUILDID_MAX + 1] = "", root[PATH_MAX];
+	int ret = find_root(id, root, hex);
+
+	if (ret || strlen(path) >= PATH_MAX)
+		return ret ? ret : -ENOENT;
 	snprintf(p->file, sizeof(p->file), "%s%s/%s/" BUILDID_CACHE_FILE, root, path, hex);
 	snprintf(p->entry, sizeof(p->entry), "%s/.build-id/%.2s/%s", root, hex, hex + 2);
 	snprintf(p->target, sizeof(p->target), "../..%s/%s", path, hex);
@@ -175,4 +183,17 @@ int buildid_cache_place(const char *path, struct buildid id)
 	if (fd >= 0)
 		close(fd);
 	return ret;
+}
+
+int buildid_cache_open(struct buildid id)
+{
+	char hex[2 * BUILDID_MAX + 1] = "", root[PATH_MAX], path[PATH_MAX + 128];
+	int ret = find_root(id, root, hex), fd;
+
+	if (ret)
+		return ret;
+	snprintf(path, sizeof(path), "%s/.build-id/%.2s/%s/" BUILDID_CACHE_FILE, root, hex,
+		 hex + 2);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	return fd < 0 ? -errno : fd;
 }

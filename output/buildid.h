@@ -29,4 +29,7 @@ void buildid_cache_add(const char *path, struct buildid id);
 #define BUILDID_CACHE_FILE "elf"
 int buildid_cache_place(const char *path, struct buildid id);
 
+/* The file of that build-id in the same cache, to be read: a descriptor or -errno. */
+int buildid_cache_open(struct buildid id);
+
 #endif

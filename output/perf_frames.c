@@ -17,6 +17,7 @@
 #include "modules/space.h"
 #include "unwind/unwind.h"
 #include "symbolize.h"
+#include "buildid.h"
 #include "perf_kernel.h"
 #include "perf_maps.h"
 #include "pyelf.h"
@@ -61,18 +62,28 @@ static int read_embedded(struct perf_frames *f, struct bytes id)
 	return ret;
 }
 
-static void read_beside(struct perf_frames *f, struct bytes id)
+static int read_file(struct perf_frames *f, int fd, struct bytes id)
+{
+	int ret = fd < 0 ? fd : pyelf_read(&f->python, fd, (struct bytes){ 0 }, id);
+
+	if (fd >= 0)
+		close(fd);
+	return ret;
+}
+
+static int read_beside(struct perf_frames *f, struct bytes id)
 {
 	char path[PATH_MAX];
-	int fd;
 
 	if (!f->path || snprintf(path, sizeof(path), "%s" PYELF_BESIDE, f->path) >= PATH_MAX)
-		return;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return;
-	pyelf_read(&f->python, fd, (struct bytes){ 0 }, id);
-	close(fd);
+		return -ENOENT;
+	return read_file(f, open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), id);
+}
+
+/* Where perf looks for it: a stream has no other place. */
+static int read_cached(struct perf_frames *f, struct bytes id)
+{
+	return read_file(f, buildid_cache_open(buildid_from(id)), id);
 }
 
 static int find_python(struct perf_frames *f, struct bytes id)
@@ -82,8 +93,8 @@ static int find_python(struct perf_frames *f, struct bytes id)
 	if (f->looked_for_python || !id.n)
 		return 0;
 	f->looked_for_python = true;
-	if (read_embedded(f, id))
-		read_beside(f, id);
+	if (read_embedded(f, id) && read_beside(f, id))
+		read_cached(f, id);
 	return fseeko(f->in, at, SEEK_SET) ? -errno : 0;
 }
 

@@ -26,6 +26,9 @@ enum {
 	MAX_IDS = 1 << 20,	 /* of an event: one a thread and CPU */
 	FEAT_DIR_FORMAT = 24,	 /* perf's feature that tells which files have the records */
 	DIR_SINGLE_FILE = 0,	 /* its value where this file has all of them */
+	/* Records of a stream, from tools/perf/util/event.h. */
+	RECORD_ATTR = 64,
+	RECORD_FEATURE = 80,
 };
 
 /* All that our own records have, and nothing else but ADDR. */
@@ -106,25 +109,34 @@ static bool is_told(const struct perf_head *h, const struct perf_event_attr *a)
 		(type == first && type & PERF_SAMPLE_ID));
 }
 
+/* The event whose attr is the @n bytes at @attr, and whose samples' numbers are in @ids. */
+static int take_attr(struct perf_head *h, FILE *in, const unsigned char *attr, size_t n,
+		     struct perf_stretch ids)
+{
+	struct event_info *e = &h->events[h->n_events];
+	int ret;
+
+	memcpy(&e->attr, attr, MIN(n, sizeof(e->attr)));
+	snprintf(e->name, sizeof(e->name), "event%zu", h->n_events);
+	if (!is_told(h, &e->attr))
+		return -ENOTSUP;
+	ret = read_ids(h, in, ids.at, ids.n, (uint32_t)h->n_events);
+	h->ours = (h->ours || !h->n_events) && is_ours(h, &e->attr, ids.n) &&
+		  e->attr.sample_type == h->events[0].attr.sample_type;
+	h->n_events++;
+	return ret;
+}
+
 static int read_attr(struct perf_head *h, FILE *in, uint64_t at, size_t entry)
 {
 	unsigned char bytes[MAX_ATTR];
-	struct event_info *e = &h->events[h->n_events];
-	uint64_t ids;
 	int ret = read_bytes(in, at, bytes, entry);
 
 	if (ret)
 		return ret;
-	memcpy(&e->attr, bytes, MIN(entry - 16, sizeof(e->attr)));
-	snprintf(e->name, sizeof(e->name), "event%zu", h->n_events);
-	ids = load_u64(bytes + entry - 8);
-	if (!is_told(h, &e->attr))
-		return -ENOTSUP;
-	ret = read_ids(h, in, load_u64(bytes + entry - 16), ids, (uint32_t)h->n_events);
-	h->ours = (h->ours || !h->n_events) && is_ours(h, &e->attr, ids) &&
-		  e->attr.sample_type == h->events[0].attr.sample_type;
-	h->n_events++;
-	return ret;
+	return take_attr(h, in, bytes, entry - 16,
+			 (struct perf_stretch){ load_u64(bytes + entry - 16),
+						load_u64(bytes + entry - 8) });
 }
 
 static int read_attrs(struct perf_head *h, FILE *in, const unsigned char *head)
@@ -234,6 +246,72 @@ static int read_tail(struct perf_head *h, FILE *in, uint64_t size)
 	return ret;
 }
 
+/* ---- a stream: its records tell what a file has around them ---- */
+
+uint64_t perf_head_behind(const struct perf_event_header *h)
+{
+	if (h->type == PERF_HEAD_AUXTRACE && h->size >= sizeof(*h) + 8)
+		return load_u64(h + 1);
+	return h->type == PERF_HEAD_TRACING_DATA && h->size >= sizeof(*h) + 4 ?
+		       load_u32(h + 1) :
+		       0;
+}
+
+/* @body: MAX_ATTR of the @n bytes at @at. */
+static int stream_attr(struct perf_head *h, FILE *in, const unsigned char *body, size_t n,
+		       uint64_t at)
+{
+	size_t attr = n >= PERF_ATTR_SIZE_VER0 ? load_u32(body + 4) : 0;
+
+	if (attr < PERF_ATTR_SIZE_VER0 || attr > MIN(n, (size_t)MAX_ATTR))
+		return -EBADMSG;
+	if (h->n_events == SESSION_MAX_EVENTS)
+		return -E2BIG;
+	return take_attr(h, in, body, attr, (struct perf_stretch){ at + attr, n - attr });
+}
+
+static int stream_record(struct perf_head *h, FILE *in, const struct perf_event_header *r,
+			 uint64_t at)
+{
+	const unsigned char *body = (const unsigned char *)(r + 1);
+	size_t n = r->size - sizeof(*r);
+
+	at += sizeof(*r);
+	if (r->type == RECORD_ATTR)
+		return stream_attr(h, in, body, n, at);
+	if (r->type == RECORD_FEATURE && n > 8 && load_u64(body) != FEAT_BUILD_ID &&
+	    load_u64(body) < PERF_FILE_BITS)
+		return read_feature(h, in, (unsigned)load_u64(body),
+				    (struct perf_stretch){ at + 8, n - 8 });
+	return 0;
+}
+
+/* Is it the kernel's, or are such packed in it? */
+static bool is_kernels(const struct perf_event_header *r)
+{
+	return r->type < RECORD_ATTR || r->type == PERF_RECORD_COMPRESSED;
+}
+
+/* What is told before the first record of the kernel. Where the stream is cut its records end. */
+static int read_stream(struct perf_head *h, FILE *in, uint64_t size)
+{
+	uint64_t record[1 + MAX_ATTR / 8], at = STREAM_HEAD;
+	struct perf_event_header *r = (struct perf_event_header *)(void *)record;
+	int ret = 0;
+
+	h->records = stretch(size, at, size - at);
+	while (!ret && at < size && size - at >= sizeof(*r)) {
+		ret = read_bytes(in, at, r, sizeof(*r));
+		if (ret || is_kernels(r) || r->size < sizeof(*r) || r->size > size - at)
+			break;
+		ret = read_bytes(in, at, r, MIN(r->size, sizeof(record)));
+		if (!ret)
+			ret = stream_record(h, in, r, at);
+		at += r->size + MIN(perf_head_behind(r), size);
+	}
+	return ret || h->n_events ? ret : -EBADMSG;
+}
+
 int perf_head_read(struct perf_head *h, FILE *in)
 {
 	unsigned char head[HEAD_BYTES];
@@ -246,7 +324,7 @@ int perf_head_read(struct perf_head *h, FILE *in)
 	size = (uint64_t)ftello(in);
 	if (!read_bytes(in, 0, head, STREAM_HEAD) && !memcmp(head, "PERFILE2", 8) &&
 	    load_u64(head + 8) == STREAM_HEAD)
-		return -ESPIPE;
+		return read_stream(h, in, size);
 	ret = read_bytes(in, 0, head, sizeof(head));
 	if (ret || memcmp(head, "PERFILE2", 8) || load_u64(head + 8) != HEAD_BYTES)
 		return ret ? ret : -EBADMSG;
@@ -263,6 +341,21 @@ void perf_head_deinit(struct perf_head *h)
 	free((void *)(uintptr_t)h->build_ids.at);
 	h->build_ids = (struct bytes){ 0 };
 	idmap_deinit(&h->ids);
+}
+
+int perf_head_add_build_id(struct perf_head *h, const struct perf_event_header *r)
+{
+	size_t n = h->build_ids.n + r->size;
+	unsigned char *p;
+
+	if (n > MAX_PART)
+		return 0;
+	p = realloc((void *)(uintptr_t)h->build_ids.at, n);
+	if (!p)
+		return -ENOMEM;
+	memcpy(p + h->build_ids.n, r, r->size);
+	h->build_ids = (struct bytes){ p, n };
+	return 0;
 }
 
 struct bytes perf_head_build_id(const struct perf_head *h, const char *path)

@@ -20,8 +20,7 @@ enum {
 	MAX_RECORD = 1 << 16,
 	MAX_FRAMES = MAX_RECORD / 8,
 	COMM_BYTES = 256,
-	RECORD_FINISHED_ROUND = 68, /* from here on perf's own, tools/perf/util/event.h */
-	RECORD_AUXTRACE = 71,
+	RECORD_FINISHED_ROUND = 68, /* perf's own, tools/perf/util/event.h */
 };
 
 struct perf_reader {
@@ -250,10 +249,10 @@ static int take_record(void *arg, const struct perf_event_header *h)
 	}
 }
 
-/* Behind the record stands what a processor traced. */
-static int pass_trace(struct perf_reader *r, const struct perf_event_header *h, uint64_t *left)
+/* Behind the record stands what is none. */
+static int pass_behind(struct perf_reader *r, const struct perf_event_header *h, uint64_t *left)
 {
-	uint64_t n = h->size < sizeof(*h) + 8 ? 0 : load_u64(h + 1);
+	uint64_t n = perf_head_behind(h);
 
 	if (n > *left)
 		return -EBADMSG;
@@ -267,8 +266,10 @@ static int take_in_order(struct perf_reader *r, const struct perf_event_header *
 {
 	uint64_t time;
 
-	if (h->type == RECORD_AUXTRACE)
-		return pass_trace(r, h, left);
+	if (perf_head_behind(h))
+		return pass_behind(r, h, left);
+	if (h->type == PERF_HEAD_BUILD_ID)
+		return perf_head_add_build_id(&r->head, h);
 	if (r->head.ours)
 		return take_record(r, h);
 	if (h->type == RECORD_FINISHED_ROUND)
@@ -348,12 +349,6 @@ static int refuse(const char *path, int ret, struct err *err)
 			       "%s can't be read: its samples are in files of their own (perf "
 			       "record --threads); record without that",
 			       path);
-	if (ret == -ESPIPE)
-		return err_set(
-			err, ret,
-			"%s is what went down a pipe, which can't be read: perf report "
-			"-i - < %s reads it, perf inject -i %s -o FILE makes a file of it",
-			path, strcmp(path, "-") ? path : "...", path);
 	return err_set(err, ret, "reading %s: %s", path, strerror(-ret));
 }
 

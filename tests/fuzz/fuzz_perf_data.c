@@ -176,6 +176,34 @@ static size_t seed_foreign(uint8_t *buf, size_t cap)
 	return n;
 }
 
+/* What went down a pipe: the attrs and the release are records before those of the file. */
+static size_t seed_stream(uint8_t *buf, size_t cap)
+{
+	enum { ATTRS = 104 + 2 * 8, ENTRY = 136, ATTR = ENTRY - 16, RECORD = 8 + ATTR + 8 };
+	static const uint8_t release[] = { 80, 0, 0, 0, 0, 0, 24, 0, 4, 0, 0, 0, 0, 0, 0, 0,
+					   4,  0, 0, 0, '6', '.', '1', 0 };
+	static uint8_t file[1 << 16];
+	size_t n = seed_file(file, MIN(sizeof(file), cap), 0), to = 16, records, rest;
+
+	if (n < ATTRS + 2 * ENTRY)
+		return 0;
+	memcpy(buf, "PERFILE2\020\0\0\0\0\0\0", to);
+	for (uint64_t i = 0; i < 2; i++) {
+		const struct perf_event_header h = { .type = 64, .size = RECORD };
+		uint64_t id = 101 + i;
+
+		memcpy(buf + to, &h, sizeof(h));
+		memcpy(buf + to + sizeof(h), file + ATTRS + i * ENTRY, ATTR);
+		memcpy(buf + to + sizeof(h) + ATTR, &id, sizeof(id));
+		to += RECORD;
+	}
+	memcpy(buf + to, release, sizeof(release));
+	to += sizeof(release);
+	records = load_u64(file + 40);
+	rest = MIN(load_u64(file + 48), n - records);
+	return to + fuzz_bytes(buf + to, cap - to, file + records, rest);
+}
+
 size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 {
 	switch (i) {
@@ -187,6 +215,8 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 		return seed_file(buf, cap, 3);
 	case 3:
 		return seed_foreign(buf, cap);
+	case 4:
+		return seed_stream(buf, cap);
 	default:
 		return 0;
 	}
