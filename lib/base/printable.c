@@ -25,10 +25,12 @@ size_t printable_decode(const unsigned char *s, uint32_t *c)
 	return more + 1;
 }
 
-/* C0, DEL, C1, and the separators of lines and paragraphs. */
+/* C0, DEL, C1, the separators of lines and paragraphs, and what turns the direction of the text
+ * behind it. */
 static bool is_control(uint32_t c)
 {
-	return c < ' ' || (c >= 0x7f && c <= 0x9f) || c == 0x2028 || c == 0x2029;
+	return c < ' ' || (c >= 0x7f && c <= 0x9f) || (c >= 0x2028 && c <= 0x202e) ||
+	       (c >= 0x2066 && c <= 0x2069);
 }
 
 static size_t copy(char *to, size_t size, const char *from, bool controls)

@@ -14,8 +14,9 @@
 size_t printable_decode(const unsigned char *s, uint32_t *c);
 
 /* Copy the text @from into the @size bytes at @to, with a NUL. Each control character (C0, DEL
- * and C1: a newline too), what else ends lines (U+2028, U+2029) and each byte that is no part
- * of valid UTF-8 becomes '?'; what does not fit is cut between characters. @to may be @from.
+ * and C1: a newline too), what else ends lines (U+2028, U+2029) or turns their direction (U+202A
+ * to U+202E, U+2066 to U+2069) and each byte that is no part of valid UTF-8 becomes '?'; what
+ * does not fit is cut between characters. @to may be @from.
  * Returns the bytes before the NUL. */
 size_t printable(char *to, size_t size, const char *from);
 

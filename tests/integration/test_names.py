@@ -10,7 +10,7 @@ from harness import Target, check, each, equal
 BESIDE = True
 
 NAME_BYTES = 127
-BAD = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+BAD = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 def shown(name):

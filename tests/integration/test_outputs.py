@@ -445,7 +445,7 @@ def test_names_from_hell(py):
         for line in text(p + ".folded").split("\n")[:-1]:
             check(re.fullmatch(r".+-\d+(;[^;]+)* \d+", line) and len(line.splitlines()) == 1, "a line of folded: %r", line)
         for name, file in want.items():
-            plain = [re.sub("[\\0-\x1f\x7f-\x9f\u2028\u2029]", "?", x).replace(";", ":") for x in (name, file)]
+            plain = [re.sub("[\\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]", "?", x).replace(";", ":") for x in (name, file)]
             check("%s (%s" % tuple(plain) in text(p + ".folded"), "folded %s lacks %r", p, name[:100])
     stacks = set(json.loads(text("a.gecko.json"))["threads"][0]["stringArray"])
     equal({n for n in want if not any(s.startswith(n) for s in stacks)}, set(), "names that gecko lacks")
@@ -488,6 +488,51 @@ def test_perf_reads_from_a_pipe(py, packed):
     text, _ = piped(["report", "-i", "-", "--stdio"], *options, home=home)
     check("py::g_" in text and "py::f_" in text, "perf report has no names: %s", text[:1000])
     equal(os.listdir(home), [".debug"], "files")
+
+
+@harness.each(packed=["", "-z"])
+@harness.one_python
+def test_what_went_down_a_pipe_is_read(py, packed):
+    """report and convert tell the same of it as of another output of the same recording; cut, what stands before that."""
+    home, target = harness.folder(), Target(py, "groundtruth.py")
+    path = os.path.join(home, "x.data")
+    with open(path, "wb") as file:
+        run = harness.subprocess.run([harness.PYSAMPLED, "-p", str(target.pid), "-e", "cpu-clock,page-faults", "-F", "499", "-d", "1.5",
+                                      *packed.split(), "-o", "-", "--format", "perf", "-o", "x.folded"],
+                                     env=harness.plain_env(HOME=home), cwd=home, stdout=file, stderr=-1, text=True)
+    equal(run.returncode, 0, run.stderr)
+    with open(os.path.join(home, "x.folded")) as file:
+        want = sorted(file)
+    harness.enough(len(want) > 10, "%s", want)
+    equal(sorted(pysampled("convert", "x.data", "-o", "-", home=home).ok().out.splitlines(True)), want, "stacks")
+    rows = json.loads(pysampled("report", "x.data", "--by", "event", "--json", home=home).ok().out)["rows"]
+    harness.enough(rows[0]["self"] > 50, "samples: %s", rows)
+    size = os.path.getsize(path)
+    for cut in size * 9 // 10, 1000, 300, 100, 17:
+        os.truncate(path, cut)
+        run = pysampled("report", "x.data", "--by", "event", "--json", home=home)
+        equal((run.rc, "damaged" in run.err), (1, True), "what is said when %d of %d bytes are left: %s" % (cut, size, run))
+
+
+@harness.each(options=["", "-z", "--call-graph=dwarf,4096"])
+@harness.one_python
+def test_what_perf_sent_down_a_pipe_is_read(py, options):
+    harness.need_command("perf")
+    home, target = harness.folder(), Target(py, "groundtruth.py")
+    path = os.path.join(home, "x.data")
+    with open(path, "wb") as file:
+        harness.subprocess.run(["perf", "record", "-q", "-e", "cpu-clock,page-faults", "-F", "499", *options.split(), "-p", str(target.pid), "-o", "-",
+                                "--", "sleep", "1"], cwd=home, stdout=file, stderr=-1, check=True)
+    with open(path, "rb") as file:
+        theirs = harness.subprocess.run(["perf", "script", "-i", "-", "-F", "event"], stdin=file, stdout=-1, stderr=-1, text=True).stdout.split()
+    theirs = {name: theirs.count(name + ":") for name in ("cpu-clock", "page-faults") if name + ":" in theirs}
+    harness.enough(theirs.get("cpu-clock", 0) > 20, "samples: %s", theirs)
+    for words in (["x.data"], ["-"]):
+        with open(path, "rb") as file:
+            run = harness.subprocess.run([harness.PYSAMPLED, "report", *words, "--by", "event", "--json"], cwd=home, stdin=file, stdout=-1, stderr=-1, text=True)
+        equal(run.returncode, 0, run.stderr)
+        ours = {row["name"]: row["self"] for row in json.loads(run.stdout)["rows"]}
+        equal(ours, theirs, "samples of " + words[0])
 
 
 def is_full(pipe, least=20000):

@@ -9,7 +9,7 @@ from harness import Target, check, each, enough, equal
 BESIDE = True
 
 NAME_BYTES = 127
-BAD = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+BAD = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 WHOSE_END = re.compile(r"^\[\d+ tasks (ended before they were|could not be) read", re.M)
 HEADER = re.compile(r'Task(?: "(.*)")? \((\w+)\): coroutine (.*)')
 

@@ -36,7 +36,14 @@ static void controls_become_question_marks(void **state)
 static void separators_become_question_marks(void **state)
 {
 	gives("a\xe2\x80\xa8z\xe2\x80\xa9", "a?z?");
-	gives("\xe2\x80\xa7\xe2\x80\xaa", "\xe2\x80\xa7\xe2\x80\xaa");
+	gives("\xe2\x80\xa7\xe2\x80\xaf", "\xe2\x80\xa7\xe2\x80\xaf");
+}
+
+static void what_turns_the_direction_becomes_question_marks(void **state)
+{
+	gives("a\xe2\x80\xaaz\xe2\x80\xae", "a?z?");
+	gives("a\xe2\x81\xa6z\xe2\x81\xa9", "a?z?");
+	gives("\xe2\x81\xa5\xe2\x81\xaa", "\xe2\x81\xa5\xe2\x81\xaa");
 }
 
 static void controls_may_stay(void **state)
@@ -90,6 +97,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(controls_become_question_marks),
 		cmocka_unit_test(separators_become_question_marks),
+		cmocka_unit_test(what_turns_the_direction_becomes_question_marks),
 		cmocka_unit_test(controls_may_stay),
 		cmocka_unit_test(valid_text_stays),
 		cmocka_unit_test(invalid_bytes_become_question_marks),
