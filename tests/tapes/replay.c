@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "arch/arch.h"
 #include "player.h"
@@ -122,12 +123,27 @@ struct torture {
 	struct walk_player *player;
 	size_t rounds, samples;
 	uint64_t sum; /* of all that came out */
+	char out[64]; /* folded stacks */
 };
 
 static void add_sum(struct torture *x, uint64_t v)
 {
 	x->sum = (x->sum ^ v) * 0x9e3779b97f4a7c15u;
 	x->sum ^= x->sum >> 32;
+}
+
+/* The folded stacks. */
+static void add_text(struct torture *x)
+{
+	char buf[4096];
+	FILE *f = fopen(x->out, "r");
+	size_t n;
+
+	while (f && (n = fread(buf, 1, sizeof(buf), f)) > 0)
+		for (size_t i = 0; i < n; i++)
+			add_sum(x, (unsigned char)buf[i]);
+	if (f)
+		fclose(f);
 }
 
 /* Begun anew now and then, for damaged names pile up. */
@@ -151,7 +167,7 @@ static void play_again(struct torture *x, const struct tape *t)
 		return;
 	}
 	script_init(&s, t);
-	if (play_script(&s, NULL, "/dev/null", NULL, &played) == 0) {
+	if (play_script(&s, NULL, x->out, NULL, &played) == 0) {
 		x->samples += played.judged;
 		add_sum(x, played.judged);
 		add_sum(x, played.differ);
@@ -164,6 +180,13 @@ static void play_again(struct torture *x, const struct tape *t)
 		add_sum(x, played.sums.n_sides);
 		add_sum(x, played.sums.side_time);
 		add_sum(x, played.sums.side_tid);
+		add_sum(x, played.calls);
+		add_sum(x, played.pieces);
+		add_sum(x, played.others);
+		add_sum(x, played.misses);
+		for (size_t i = 0; i < ARRAY_SIZE(played.work); i++)
+			add_sum(x, played.work[i]);
+		add_text(x);
 	}
 	script_deinit(&s);
 }
@@ -219,7 +242,9 @@ static void torture(const struct tape *t, size_t flips)
 	struct torture x = { .walk = is_walk(t), .player = walk_player_create(true) };
 	struct tape hurt = *t;
 	uint64_t seed = 42;
+	const char *folder = getenv("TMPDIR");
 
+	snprintf(x.out, sizeof(x.out), "%s/torture-%d.folded", folder ? folder : "/tmp", getpid());
 	if (x.walk)
 		play_prefixes_of_walk(&x, t);
 	else
@@ -234,6 +259,7 @@ static void torture(const struct tape *t, size_t flips)
 		play_again(&x, &hurt);
 	}
 	free(hurt.data);
+	unlink(x.out);
 	add_sum(&x, walk_sum(x.player));
 	printf("%zu samples, sum %016" PRIx64 "\n", x.samples + x.rounds, x.sum);
 	walk_player_destroy(x.player);

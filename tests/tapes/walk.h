@@ -17,7 +17,7 @@ void walk_player_destroy(struct walk_player *p);
  * next one only wilder. */
 size_t walk_play(struct walk_player *p, const struct tape *t);
 
-/* A sum of all of them, of a player that is quiet. */
+/* A sum of all of them, and of what was read for them, of a player that is quiet. */
 uint64_t walk_sum(const struct walk_player *p);
 
 /* The same in steps: after walk_begin() what is whole of @t from @pos on; @pos is then where
