@@ -15,7 +15,8 @@ static const char help[] =
 	"FILE is a perf.data, of pysampled or of perf, a tape, or holds folded stacks, also\n"
 	"of another tool; '-' is standard input.\n\n"
 	"  -o, --output FILE  .html, .svg, .pb.gz, .speedscope.json, .gecko.json, .folded\n"
-	"      --format NAME  default: by OUT's extension\n"
+	"      --format NAME  folded, flamegraph, pprof, speedscope or gecko; default: by OUT's\n"
+	"                     extension\n"
 	"      --full-paths   .folded: whole paths of Python files\n"
 	"  -h, --help\n"
 	"  -V, --version\n";

@@ -1,8 +1,11 @@
 """Completions of shells offer what --help tells of each command."""
 import os
+import pty
 import re
+import select
 import shutil
 import subprocess
+import time
 
 import harness
 from harness import check, each, equal
@@ -57,6 +60,61 @@ def test_bash_offers_the_values_of_an_option():
     equal(offered(path, "pysampled", "-o", "a.folded", "--provenance", "l"), {"late"}, "values after other words")
 
 
+def test_bash_offers_what_other_commands_take():
+    path = made("bash")
+    for words, want in ((("report", "--by", ""), {"function", "line", "file", "thread", "process", "event"}), (("report", "-s", ""), {"self", "total"}),
+                        (("diff", "--by", "l"), {"line"}), (("record", "--unwinder", ""), {"own", "libunwind"}),
+                        (("convert", "x.data", "--format", ""), {"folded", "flamegraph", "pprof", "speedscope", "gecko"}),
+                        (("--mode", "="), {"cpu", "wall", "gil"}), (("record", "--mode", "=", "w"), {"wall"}), (("-u", "roo"), {"root"}),
+                        (("unpack", ""), set()), (("report", ""), set()), (("--", "ls", "-"), set())):
+        equal(offered(path, "pysampled", *words), want, "what is offered behind %s" % (words,))
+    check("bash" in offered(path, "pysampled", "-d", "3", "--", "bas"), "no command behind --")
+
+
+def fish_offers(path, line):
+    run = subprocess.run(["fish", "-c", "source %s; complete -C '%s'" % (path, line)], stdout=subprocess.PIPE, text=True)
+    return [line.split("\t")[0] for line in run.stdout.splitlines()]
+
+
+def test_fish_offers_values_and_commands():
+    if not shutil.which("fish"):
+        raise harness.Skip("fish is not installed")
+    path = made("fish")
+    equal(fish_offers(path, "pysampled report --by l"), ["line"], "values")
+    equal(fish_offers(path, "pysampled convert x.data --format spe"), ["speedscope"], "formats")
+    check("bash" in fish_offers(path, "pysampled -d 3 -- bas"), "no command behind --")
+
+
+def typed(shell, text, want):
+    """What a shell on a terminal makes of @text, and a tab: until it has @want, or for 20 s."""
+    pid, screen = pty.fork()
+    if not pid:
+        os.environ.update(TERM="dumb", PS1="$ ")
+        os.execvp(shell[0], shell)
+    seen, end = b"", time.time() + 20
+    os.write(screen, text)
+    while want not in seen and time.time() < end:
+        if select.select([screen], [], [], 0.1)[0]:
+            seen += os.read(screen, 4096)
+    os.close(screen)
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+    return seen
+
+
+def test_zsh_offers_values_and_commands():
+    if not shutil.which("zsh"):
+        raise harness.Skip("zsh is not installed")
+    begin = "PS1='$ '; autoload -Uz compinit; compinit -u -D; autoload -Uz +X %s; compdef _pysampled pysampled\n"
+    folder = os.path.dirname(made("zsh"))
+    os.rename(os.path.join(folder, "completions.zsh"), os.path.join(folder, "_pysampled"))
+    begin = ("fpath=(%s $fpath); " % folder + begin % "_pysampled").encode()
+    for line, want in ((b"pysampled --mode=w\t", b"--mode=wall"), (b"pysampled report --by lin\t", b"--by line"),
+                       (b"pysampled -d 3 -- zsh --hel\t", b"-- zsh --help"), (b"pysampled repo\t", b"pysampled report")):
+        seen = typed(["zsh", "-f", "-i"], begin + line, want)
+        check(want in seen, "%r: %r", line, seen[-300:])
+
+
 @each(shell=["zsh", "fish"])
 def test_other_shells_take_their_file(shell):
     if not shutil.which(shell):
@@ -65,5 +123,4 @@ def test_other_shells_take_their_file(shell):
     run = subprocess.run([shell, "-n", path], stderr=subprocess.PIPE, text=True)
     equal((run.returncode, run.stderr), (0, ""), "what %s says of its file" % shell)
     if shell == "fish":
-        run = subprocess.run(["fish", "-c", "source %s; complete -C 'pysampled record --form'" % path], stdout=subprocess.PIPE, text=True)
-        equal([line.split("\t")[0] for line in run.stdout.splitlines()], ["--format"], "what fish offers")
+        equal(fish_offers(path, "pysampled record --form"), ["--format"], "what fish offers")
