@@ -474,7 +474,7 @@ static void bounded(void **state)
 	text[n] = '\0';
 	fclose(in);
 	unlink(f.path);
-	assert_true(n > BYTES / 64 && n < BYTES / 2);
+	assert_in_range(n, BYTES / 64, BYTES / 16);
 	assert_memory_equal(text, "a-7;spin (work.py:1) 2\n", 23);
 	at = strstr(text, "\n[unnamed] ");
 	assert_non_null(at);

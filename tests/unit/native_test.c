@@ -395,6 +395,17 @@ static void lose_a_file(bool lost)
 	space->gen += lost ? 1 << 20 : -(1 << 20); /* as after a change */
 }
 
+/* A process of which no map is known. */
+static struct native_stack of_a_stranger(struct native_input in)
+{
+	struct unwind_regs regs;
+
+	in.pid = 1 << 22, in.time = now_ns(), in.regs = &regs;
+	in.mem.piece[0] = (struct unwind_piece){ SP, { (void *)words, 64 * 8 } };
+	native_regs(&regs, stands('I') - 1, SP);
+	return native_stack(native, &in);
+}
+
 /* A process without such code needs not be asked. */
 static void lines_without_a_jit(void **state)
 {
@@ -403,6 +414,7 @@ static void lines_without_a_jit(void **state)
 	none.n_anchors = 0;
 	assert_false(drawn("IL", none).hides_line);
 	assert_false(drawn("IL", none).hides_line);
+	assert_false(of_a_stranger(none).hides_line);
 	lose_a_file(true); /* of what is not known it may be */
 	assert_true(drawn("IL", none).hides_line);
 	lose_a_file(false);

@@ -228,6 +228,26 @@ static void a_sample(void **state)
 	free(c);
 }
 
+/* What begins at the ring's end and goes on at its begin is written in two pieces. */
+static void a_sample_around_the_rings_end(void **state)
+{
+	enum { BEGIN = 3 * FAKE_RING - 16 };
+	struct fake *f = *state;
+	struct chunks *c;
+	struct bytes b;
+
+	f->page[0].data_head = f->page[0].data_tail = BEGIN;
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	c = tape(f);
+	assert_int_equal(2, c->n[TAPE_RING]);
+	assert_int_equal(BEGIN + 16, tape_get(c->last[TAPE_RING], TAPE_POS, MISSING));
+	assert_true(tape_field(c->last[TAPE_RING], TAPE_BYTES, &b));
+	assert_int_equal(f->page[0].data_head - BEGIN - 16, b.n);
+	assert_memory_equal(b.at, f->map[0], b.n);
+	free(c);
+}
+
 /* The last chunk of answers, of a reader that was told @value. */
 static struct chunks *answered(struct fake *f, enum tap_answer what, uint64_t value)
 {
@@ -388,6 +408,7 @@ int main(void)
 		FAKE_TEST(a_drain_over_the_budget),
 		FAKE_TEST(events),
 		FAKE_TEST(a_sample),
+		FAKE_TEST(a_sample_around_the_rings_end),
 		FAKE_TEST(a_stop_is_written_with_its_registers),
 		FAKE_TEST(other_answers_are_written_without_registers),
 		FAKE_TEST(counters_of_a_sample),
