@@ -23,7 +23,7 @@ STRICT = ("-Werror=int-conversion", "-Werror=incompatible-pointer-types", "-Werr
 MIXED = re.compile("comparison between pointer and integer|"  # a warning without a name
                    "ordered comparison of pointer with integer zero")
 FUZZ_RUNS = "2000"
-SUMMED = ["fuzz_" + n for n in ("decode", "linetable", "symbols", "unwind", "walk")]  # as meson.build has them
+SUMMED = ["fuzz_" + n for n in ("decode", "linetable", "native", "symbols", "unwind", "walk")]  # as meson.build has them
 FUZZ_MAIN = "tests/fuzz/main.c"  # which meson puts into a library
 # Whole recordings of the fake kernel of tests/source: capture, output, forks.
 SOURCES = [("preempt", "folded", "100"), ("async", "folded", "100"), ("preempt", "perf.data", "20")]
