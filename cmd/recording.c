@@ -160,11 +160,11 @@ static int open_folded(struct recording *r)
 		(struct session){ .n_events = 1,
 				  .capture = "",
 				  .capture_why = "",
-				  .flags = SESSION_LINES | SESSION_PERIOD | SESSION_THREADS,
+				  .flags = SESSION_LINES | SESSION_PERIOD,
 				  .stats = &r->stats };
 	strcpy(r->session.events[0].name, "folded");
 	read_age(r);
-	ret = folded_events(r->in, &r->session);
+	ret = folded_look(r->in, &r->session);
 	rewind(r->in);
 	return ret ? cmd_fail(EXIT_FAILED, "reading %s: %s", r->path, strerror(-ret)) : EXIT_DONE;
 }

@@ -135,23 +135,29 @@ static int tell_name(const struct folded_reader *r, pid_t pid, pid_t tid, bool t
 	return side.u.comm.name ? r->sink->ops->side(r->sink, &side) : -ENOMEM;
 }
 
+/* The slash of "COMM-PID/THREAD-TID", of which *@dash is the first; or NULL. @at: its last dash. */
+static const char *slash_of(const char *text, const char *at, const char **dash, int *pid)
+{
+	for (const char *p = text + 1; p < at; p++) {
+		*pid = *p == '/' ? number_before(text, p, '-', dash) : -1;
+		if (*pid >= 0)
+			return p;
+	}
+	return NULL;
+}
+
 /* "COMM-PID", "COMM-PID/THREAD-TID"; of other tools, any text: that is a frame. */
 static int read_root(struct folded_reader *r, const char *text, size_t n, struct sample *smp)
 {
-	const char *end = text + n, *at = NULL, *slash = NULL;
-	int id = number_before(text, end, '-', &at), ret;
+	const char *end = text + n, *at = NULL, *dash, *slash;
+	int id = number_before(text, end, '-', &at), pid, ret;
 
 	if (id < 0)
 		return add_frame(r, text, n);
 	smp->pid = smp->tid = id;
-	for (const char *p = text + 1; p < at && !slash; p++) {
-		const char *dash;
-		int pid = *p == '/' ? number_before(text, p, '-', &dash) : -1;
-
-		if (pid < 0)
-			continue;
+	slash = slash_of(text, at, &dash, &pid);
+	if (slash) {
 		smp->pid = pid;
-		slash = p;
 		ret = tell_name(r, pid, pid, false, text, (size_t)(dash - text));
 		if (ret)
 			return ret;
@@ -266,6 +272,17 @@ static bool take_event(const char *line, struct session *s)
 	return true;
 }
 
+/* Does the line tell a thread? */
+static bool has_thread(const char *line)
+{
+	const char *end = line + strcspn(line, ";"), *at, *dash;
+	int pid;
+
+	if (!*end)
+		end = strrchr(line, ' ');
+	return end && number_before(line, end, '-', &at) >= 0 && slash_of(line, at, &dash, &pid);
+}
+
 /* True: @line, of @n bytes, ends in a count. */
 static bool has_count(const char *line, size_t n)
 {
@@ -287,15 +304,18 @@ bool folded_begins(FILE *in)
 	return true;
 }
 
-int folded_events(FILE *in, struct session *session)
+int folded_look(FILE *in, struct session *session)
 {
 	_cleanup_free_ struct session *found = calloc(1, sizeof(*found));
 	_cleanup_free_ char *text = NULL;
 	size_t cap = 0;
 	bool all = found;
 
-	while (all && getline(&text, &cap, in) > 0)
-		all = take_event(text, found);
+	while (found && (all || !(session->flags & SESSION_THREADS)) &&
+	       getline(&text, &cap, in) > 0) {
+		all = all && take_event(text, found);
+		session->flags |= has_thread(text) ? SESSION_THREADS : 0;
+	}
 	if (!all || !found->n_events)
 		return found ? 0 : -ENOMEM;
 	session->n_events = found->n_events;

@@ -12,16 +12,17 @@
 /* False: the first line of @in that is not empty is no stack. @in is read past it. */
 bool folded_begins(FILE *in);
 
-/* The events of our own folded stacks of several: where each line of @in has one, their names
- * become those of @session. @in is read to its end. 0 or -ENOMEM. */
-int folded_events(FILE *in, struct session *session);
+/* What our own folded stacks are of: where each line of @in has an event, their names become
+ * those of @session, and where a line has a thread it gets SESSION_THREADS. @in is read to its
+ * end. 0 or -ENOMEM. */
+int folded_look(FILE *in, struct session *session);
 
 /* Feed @s each line of @in as one sample whose period is the line's count: the session has
  * SESSION_PERIOD. Memory grows with distinct names. 0, -ENOMEM, the sink's error, or with the
  * number of a line in *@line -EBADMSG: it is no stack, -EOVERFLOW: with its count all together
  * are more than INT64_MAX. A stack of more than 65,536 frames is cut: "[truncated]" stands for
  * what is between its first one and those. @session: whose events lines may name, as
- * folded_events() found them. */
+ * folded_look() found them. */
 int folded_read(FILE *in, const struct session *session, struct sink *s, size_t *line);
 
 #endif

@@ -411,8 +411,8 @@ const char *perf_reader_missing(struct perf_reader *r)
 		 perf_frames_have_python(r->frames) ?
 			 "%s: %llu Python frames were recorded after the last copy of the "
 			 "symbol file: they are [unnamed]" :
-			 "%s: neither it nor its folder .pyframes has its symbol file: %llu "
-			 "Python frames are [unnamed]",
+			 "%s: neither it nor its folder .pyframes nor ~/.debug has its symbol "
+			 "file: %llu Python frames are [unnamed]",
 		 r->path ? r->path : "?", (unsigned long long)unnamed);
 	return r->missing;
 }

@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 
 	if (!in)
 		return 0;
-	FUZZ_CHECK(folded_events(in, &session) == 0);
+	FUZZ_CHECK(folded_look(in, &session) == 0);
 	rewind(in);
 	ret = folded_read(in, &session, &s, &line);
 	FUZZ_CHECK(ret == 0 || ret == -EBADMSG || ret == -EOVERFLOW);

@@ -70,7 +70,7 @@ static int read_bytes(struct told *t, const char *text, size_t n, size_t *line)
 	int ret;
 
 	session = (struct session){ .n_events = 1, .events[0].name = "folded" };
-	assert_int_equal(folded_events(in, &session), 0);
+	assert_int_equal(folded_look(in, &session), 0);
 	rewind(in);
 	ret = folded_read(in, &session, &s, line);
 	fclose(in);
@@ -85,6 +85,25 @@ static void reads(const char *text, const char *expect)
 
 	assert_int_equal(read_bytes(&t, text, strlen(text), &line), 0);
 	assert_string_equal(t.text, expect);
+}
+
+static void threads_are_kept_apart_where_they_are_told(void **state)
+{
+	static const char *const with[] = { "a;x 1\nc-1/t-2;x 1\n", "c-1/t-2 3\n",
+					    "c-1/a/b-2;x 1\n",	      "c/d-1/t-2;x 1\n" },
+				 *const without[] = { "c-1;x 1\n", "c-1;d-1/t-2;x 1\n",
+						      "c/t-2;x 1\n", "c-1/t;x 1\n", "/t-2;x 1\n" };
+	struct told t = { .n = 0 };
+	size_t line;
+
+	for (size_t i = 0; i < ARRAY_SIZE(with); i++) {
+		assert_int_equal(read_bytes(&t, with[i], strlen(with[i]), &line), 0);
+		assert_true(session.flags & SESSION_THREADS);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(without); i++) {
+		assert_int_equal(read_bytes(&t, without[i], strlen(without[i]), &line), 0);
+		assert_false(session.flags & SESSION_THREADS);
+	}
 }
 
 static void frames_have_their_kinds(void **state)
@@ -285,6 +304,7 @@ static void last_line_needs_no_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(threads_are_kept_apart_where_they_are_told),
 		cmocka_unit_test(frames_have_their_kinds),
 		cmocka_unit_test(others_look_similar),
 		cmocka_unit_test(functions_are_told_apart),
