@@ -50,13 +50,14 @@ void cmd_line(FILE *to, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Between quotes, of which one that is in it stands outside. */
-static char *quoted(const char *path)
+/* @before and, between quotes, of which one that is in it stands outside, @path. */
+static char *quoted(const char *before, const char *path)
 {
-	char *ret = malloc(4 * strlen(path) + 3), *to = ret;
+	char *ret = malloc(strlen(before) + 4 * strlen(path) + 3), *to = ret;
 
 	if (!ret)
 		return NULL;
+	to = stpcpy(to, before);
 	*to++ = '\'';
 	for (; *path; path++)
 		if (*path == '\'')
@@ -72,7 +73,9 @@ char *cmd_quoted(const char *path)
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				    "0123456789_./,:=@%+-";
 
-	return *path && !path[strspn(path, plain)] ? strdup(path) : quoted(path);
+	if (*path == '-') /* no option */
+		return quoted("./", path);
+	return *path && !path[strspn(path, plain)] ? strdup(path) : quoted("", path);
 }
 
 void cmd_say(const char *fmt, ...)

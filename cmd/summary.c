@@ -79,7 +79,7 @@ static void print_file(const char *path, const struct sink_ops *format, bool emp
 	cmd_say("wrote %s (%.1f KB)%s%s%s%s%s%s%s", path, (double)st.st_size / 1e3, also,
 		next ? "; next: " : "", next ? format->next : "", next ? word : "",
 		lines ? "; by line: " : "", lines ? format->lines : "", lines ? word : "");
-	if (format->moved && !empty)
+	if (format->moved && !empty && *also)
 		cmd_say("to read it on another machine: copy %s, and there: %s%s", path,
 			format->moved, word);
 }

@@ -279,6 +279,31 @@ def test_names_are_the_last_thing_that_a_full_disk_takes(py, kb):
 
 
 @harness.one_python
+def test_what_lost_its_names_is_not_to_be_unpacked(py):
+    need_root()
+    target = Target(py, "groundtruth.py")
+    disk = harness.folder()
+    harness.subprocess.check_call(["mount", "-t", "tmpfs", "-o", "size=40k", "none", disk])
+    harness.cleanup(harness.subprocess.call, ["umount", disk])
+    run = pysampled("-p", target.pid, "-F", 999, "-d", 2, "-o", os.path.join(disk, "a.data"), "-o", os.path.join(disk, "a.tape"))
+    harness.enough("functions are lost" in run.err, "there was room for names: %s", run)
+    check("unpack" not in run.err, "what is told of it: %s", run)
+
+
+@harness.each(threads=["", "--threads"])
+@harness.one_python
+def test_folded_stacks_stay_what_they_are(py, threads):
+    """Those without threads got one each, called as the process."""
+    home, target = harness.folder(), Target(py, "groundtruth.py")
+    pysampled("-p", target.pid, "-F", 499, "-d", 1, *threads.split(), "-o", "a.folded", home=home).ok()
+    pysampled("convert", "a.folded", "-o", "b.folded", home=home).ok()
+    with open(os.path.join(home, "a.folded")) as one, open(os.path.join(home, "b.folded")) as other:
+        want = sorted(one)
+        equal(sorted(other), want, "the same stacks")
+    harness.enough(want, "no samples")
+
+
+@harness.one_python
 def test_too_few_descriptors_are_told(py):
     need_root()
     target = Target(py, "groundtruth.py")
@@ -778,13 +803,15 @@ def test_a_diff_tells_what_grew_and_what_shrank():
     pysampled("diff", paths[0], os.path.join(home, "nix")).ok(1)
 
 
+@harness.each(name=["it's a b.data", "-b.data"])
 @harness.one_python
-def test_what_to_do_next_can_be_typed(py):
+def test_what_to_do_next_can_be_typed(py, name):
     """The commands that a recording's last lines offer are a shell's, whatever the file is called."""
     home = harness.folder(0o777)
-    run = pysampled("-o", "it's a b.data", "--", py.path or "python3", "-c", "sum(range(20000000))", home=home).ok()
+    run = pysampled("-o", name, "--", py.path or "python3", "-c", "sum(range(20000000))", home=home).ok()
     line = next(line for line in run.err.splitlines() if "next: " in line)
-    for command in (line.partition("next: ")[2].partition("; by line: ")[0], "test -e " + line.rpartition("report --by line ")[2]):
+    first, _, second = line.partition("next: ")[2].partition("; by line: ")
+    for command in first, re.sub("^pysampled", harness.PYSAMPLED, second):
         done = subprocess.run(["sh", "-c", command + " > out"], cwd=home, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         equal(done.returncode, 0, "%s: %s" % (command, done.stderr))
 
