@@ -205,6 +205,17 @@ static int open_stop(void)
 	return fd < 0 ? -errno : fd;
 }
 
+/* Threads that we trace stop with us: a terminal's stops are not for us, but with a command, which
+ * they stop as well. */
+static void outlast_stops(const struct session *session, const struct child *c)
+{
+	static const int sigs[] = { SIGTSTP, SIGTTIN, SIGTTOU };
+
+	for (size_t i = 0; i < ARRAY_SIZE(sigs); i++)
+		if (!c->pid && !strcmp(session->capture, "stop"))
+			signal(sigs[i], SIG_IGN);
+}
+
 static int run(const struct record_options *o, struct recorder *rec, struct session *session,
 	       struct child *child)
 {
@@ -219,6 +230,7 @@ static int run(const struct record_options *o, struct recorder *rec, struct sess
 	size_t n;
 	int r = open_sinks(o, session, sinks, &n), code;
 
+	outlast_stops(session, child);
 	if (r == EXIT_DONE) {
 		for (size_t i = 0; i < n; i++)
 			list[i] = &sinks[i];

@@ -326,7 +326,8 @@ static int serve(const struct server *s)
  */
 static int let_go(void)
 {
-	static const int unheard[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT };
+	static const int unheard[] = { SIGINT,	SIGTERM, SIGHUP,  SIGPIPE,
+				       SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU };
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	sigset_t blocked;
 

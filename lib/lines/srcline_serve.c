@@ -96,7 +96,8 @@ static void set_limits(uint32_t ms)
 static void child(const struct server *s, const int fds[SRCLINE_END],
 		  const struct srcline_question *q, int (*run)(void))
 {
-	static const int sigs[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGALRM };
+	static const int sigs[] = { SIGINT,  SIGTERM, SIGHUP, SIGPIPE,
+				    SIGALRM, SIGTSTP, SIGTTIN, SIGTTOU };
 
 	for (size_t i = 0; i < ARRAY_SIZE(sigs); i++)
 		signal(sigs[i], SIG_DFL);
@@ -249,7 +250,8 @@ static bool serve_next(struct server *s)
 
 int srcline_serve(bool debuginfod, int (*answer)(void), int (*fetch)(void))
 {
-	static const int sigs[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
+	static const int sigs[] = { SIGINT,  SIGTERM, SIGHUP, SIGPIPE,
+				    SIGTSTP, SIGTTIN, SIGTTOU };
 	struct server s = { fcntl(0, F_DUPFD_CLOEXEC, HIGH), -1, answer, fetch };
 	sigset_t none;
 

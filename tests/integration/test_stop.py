@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 
 import harness
 import tolerances
@@ -454,3 +455,19 @@ def test_what_is_mapped_while_it_attaches_is_known():
     check(all(is_known[first:last]), "%d of %d are missing: %s", is_known[first:last].count(False), last - first, run)
     enough(last - first > 100, "only %d are known: %s", last - first, run)
     return "%d are known" % (last - first)
+
+
+@each(sig=["SIGTSTP", "SIGTTOU", "SIGTTIN"])
+@one_python
+def test_a_terminal_stops_no_target(py, sig):
+    """Ctrl-Z, or a message from the background under 'stty tostop': threads that we trace would stop with us."""
+    target = Target(py, "groundtruth.py")
+    run = Recorder("-p", target.pid, "-F", 999, *STOP, "-o", "a.data", preexec_fn=os.setpgrp).attached()
+    os.killpg(run.pid, getattr(signal, sig))
+    time.sleep(0.5)
+    before = harness.cpu_seconds([target.pid])
+    time.sleep(1)
+    used = harness.cpu_seconds([target.pid]) - before
+    os.kill(run.pid, signal.SIGCONT)
+    check(used > 0.02, "the target used %.2f s of CPU in a second", used)
+    is_exact(run.signal(signal.SIGINT).wait())
