@@ -2,6 +2,7 @@
 tests against it: those that reach the changed lines, the quickest first, until one fails."""
 import collections
 import concurrent.futures
+import contextlib
 import glob
 import hashlib
 import json
@@ -68,16 +69,30 @@ def namespace():
     return how + ["sh", "-c", far + '"$@"; exit $?', "sh"] if may else []
 
 
+RUNNING = set()  # process groups of tests
+
+
+def end_all(sig, _):
+    """For who ends us: no test is left behind."""
+    for pid in list(RUNNING):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+    os._exit(128 + sig)
+
+
 def run(command, env, seconds, cwd):
     """(exit status, or None if it hung; output)"""
     with subprocess.Popen(command, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=limits) as p:
+        RUNNING.add(p.pid)
         try:
             out = p.communicate(timeout=seconds)[0]
             return p.returncode, out
         except subprocess.TimeoutExpired:
             os.killpg(p.pid, signal.SIGKILL)
             return None, p.communicate()[0]
+        finally:
+            RUNNING.discard(p.pid)
 
 
 class Lab:
