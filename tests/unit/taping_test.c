@@ -248,6 +248,25 @@ static void a_sample_around_the_rings_end(void **state)
 	free(c);
 }
 
+/* A drain is written with the recording's times as they were. */
+static void times_of_a_drain(void **state)
+{
+	struct fake *f = *state;
+	struct chunks *c;
+
+	atomic_store(&f->c.start_ns, 11);
+	atomic_store(&f->c.end_ns, 12);
+	atomic_store(&f->c.over_ns, 13);
+	atomic_store(&f->c.blind_ns, 14);
+	fake_take(f, (struct fake_event){ 0 });
+	c = tape(f);
+	assert_int_equal(11, tape_get(c->last[TAPE_DRAIN], TAPE_START, MISSING));
+	assert_int_equal(12, tape_get(c->last[TAPE_DRAIN], TAPE_END, MISSING));
+	assert_int_equal(13, tape_get(c->last[TAPE_DRAIN], TAPE_OVER, MISSING));
+	assert_int_equal(14, tape_get(c->last[TAPE_DRAIN], TAPE_BLIND, MISSING));
+	free(c);
+}
+
 /* The last chunk of answers, of a reader that was told @value. */
 static struct chunks *answered(struct fake *f, enum tap_answer what, uint64_t value)
 {
@@ -409,6 +428,7 @@ int main(void)
 		FAKE_TEST(events),
 		FAKE_TEST(a_sample),
 		FAKE_TEST(a_sample_around_the_rings_end),
+		FAKE_TEST(times_of_a_drain),
 		FAKE_TEST(a_stop_is_written_with_its_registers),
 		FAKE_TEST(other_answers_are_written_without_registers),
 		FAKE_TEST(counters_of_a_sample),
