@@ -72,9 +72,14 @@ struct arch {
 	bool (*getter)(const unsigned char *code, size_t n, uint64_t at, uint64_t *ret);
 	const struct arch_trampoline *trampolines;
 	uint8_t n_trampolines;
-	uint32_t landing;  /* the instruction that may stand before one */
-	uint8_t plt_first; /* bytes of .plt before stubs that leave the return address alone,
-			    * if linkers write no unwind information for them; 0: they do */
+	uint32_t landing; /* the instruction that may stand before one */
+	/* Bytes of .plt before stubs for which linkers may write no unwind information; 0:
+	 * they do. */
+	uint8_t plt_first;
+	/* Of stubs that push a word: how long each is, where it has done so, and whether the
+	 * bytes at @code are one. 0: they leave the return address alone. */
+	uint8_t plt_bytes, plt_pushed;
+	bool (*plt_stub)(const unsigned char *code);
 	/* What handlers of signals return to, in the vdso, if it has no unwind information;
 	 * and where above sp the kernel keeps the registers, in DWARF's order. */
 	uint32_t sigreturn[2];

@@ -42,6 +42,12 @@ static bool getter(const unsigned char *code, size_t n, uint64_t at, uint64_t *r
 	return (!frame || skip(&b, "\x5d", 1)) && skip(&b, "\xc3", 1);
 }
 
+/* jmp *slot(%rip); push $number; jmp to the first one (System V ABI, AMD64, 5.2) */
+static bool plt_stub(const unsigned char *code)
+{
+	return code[0] == 0xff && code[1] == 0x25 && code[6] == 0x68 && code[11] == 0xe9;
+}
+
 static const struct arch_trampoline trampolines[] = {
 	/* 3.12, 3.13: sub $8,%rsp; call *%rcx; add $8,%rsp; ret */
 	{ 11,
@@ -93,6 +99,10 @@ const struct arch arch_x86_64 = {
 	.trampolines = trampolines,
 	.n_trampolines = ARRAY_SIZE(trampolines),
 	.landing = 0xfa1e0ff3, /* endbr64 */
+	.plt_first = 16,       /* lld writes none */
+	.plt_bytes = 16,
+	.plt_pushed = 11,
+	.plt_stub = plt_stub,
 	.pthread_tid = { 720, 48 },
 	.pc_bits = UINT64_MAX,
 	.nop = 0x00401f0f, /* nopl 0(%rax) */

@@ -399,6 +399,15 @@ static void functions_tidy(struct functions *all)
 		all->f[i - 1].hi = MIN(all->f[i - 1].hi, all->f[i].lo);
 }
 
+/* Has a section told what holds at @at? */
+static bool functions_told(const struct functions *all, uint64_t at)
+{
+	for (size_t i = 0; i < all->n; i++)
+		if (all->f[i].lo <= at - all->base && at - all->base < all->f[i].hi)
+			return true;
+	return false;
+}
+
 /* What no section tells. Unwinders look sigreturn up by the address before. */
 static int functions_add_known(struct functions *all, const struct arch *arch,
 			       const struct unwind_source *s)
@@ -406,7 +415,7 @@ static int functions_add_known(struct functions *all, const struct arch *arch,
 	uint64_t end = s->sigreturn + sizeof(arch->sigreturn);
 	int r = 0;
 
-	if (s->plt_lo)
+	if (s->plt_lo && !functions_told(all, s->plt_lo))
 		r = functions_push(all, s->plt_lo, s->plt_hi, 0, ROWS_PLT);
 	if (r == 0 && s->sigreturn)
 		r = functions_push(all, s->sigreturn - 4, end, 0, ROWS_SIGRETURN);
@@ -457,7 +466,7 @@ int cfi_compile(struct unwind_table **ret, const struct arch *arch,
 	if (!m.t)
 		return r;
 	if (f->from == ROWS_PLT)
-		unwind_maker_plt(&m, s->base + f->lo);
+		unwind_maker_plt(&m, s->base + f->lo, s->base + f->hi);
 	else if (f->from == ROWS_SIGRETURN)
 		unwind_maker_sigreturn(&m, s->base + f->lo);
 	else

@@ -258,11 +258,23 @@ void unwind_maker_gap(struct unwind_maker *m, uint64_t vaddr)
 	maker_push(m, vaddr, NO_RULE);
 }
 
-void unwind_maker_plt(struct unwind_maker *m, uint64_t at)
+void unwind_maker_plt(struct unwind_maker *m, uint64_t at, uint64_t end)
 {
 	struct unwind_state s = { .cfa_reg = m->arch->dwarf_sp };
 
-	unwind_maker_row(m, at, &s);
+	if (!m->arch->plt_bytes) {
+		unwind_maker_row(m, at, &s);
+		return;
+	}
+	s.set = (uint64_t)1 << m->arch->dwarf_ra;
+	s.slot[m->arch->dwarf_ra] = (struct unwind_state_slot){ .how = HOW_AT, .off = -8 };
+	for (; at < end; at += m->arch->plt_bytes) {
+		s.cfa_off = 8;
+		unwind_maker_row(m, at, &s);
+		s.cfa_off = 16;
+		if (end - at > m->arch->plt_pushed)
+			unwind_maker_row(m, at + m->arch->plt_pushed, &s);
+	}
 }
 
 void unwind_maker_sigreturn(struct unwind_maker *m, uint64_t at)

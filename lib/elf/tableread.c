@@ -53,12 +53,26 @@ static uint64_t find_sigreturn(const struct arch *arch, const struct module *t,
 	return 0;
 }
 
+/* Are all stubs of the section as @arch has them? */
+static bool are_stubs(const struct arch *arch, const struct elfimage *im, const Elf64_Shdr *sh)
+{
+	_cleanup_bytes_ struct bytes b = elfimage_bytes(im, sh);
+
+	if (b.n != sh->sh_size || (b.n - arch->plt_first) % arch->plt_bytes)
+		return false;
+	for (size_t i = arch->plt_first; i < b.n; i += arch->plt_bytes)
+		if (!arch->plt_stub(b.at + i))
+			return false;
+	return true;
+}
+
 static void find_plt(struct unwind_source *s, const struct arch *arch,
 		     const struct elfimage *im)
 {
 	const Elf64_Shdr *sh = elfimage_section(im, ".plt");
 
-	if (!arch->plt_first || !sh || sh->sh_size <= arch->plt_first)
+	if (!arch->plt_first || !sh || sh->sh_size <= arch->plt_first ||
+	    (arch->plt_stub && !are_stubs(arch, im, sh)))
 		return;
 	s->plt_lo = sh->sh_addr + arch->plt_first;
 	s->plt_hi = sh->sh_addr + sh->sh_size;

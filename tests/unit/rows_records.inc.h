@@ -190,13 +190,51 @@ static struct function *known(struct world *w, uint64_t lo, uint64_t hi, enum ro
 	return f;
 }
 
+/* Stubs of x86-64 push a word before they jump for the second time. */
+static void say_pushes(const struct arch *arch, struct function *f)
+{
+	struct rule r = f->said[0].rule;
+
+	r.reg[arch->dwarf_ra] = (struct place){ HOW_AT, -8, { 0 } };
+	f->n = 0;
+	for (uint64_t at = f->lo; at < f->hi; at += arch->plt_bytes) {
+		r.cfa_off = 8;
+		f->said[f->n].at = at;
+		f->said[f->n++].rule = r;
+		r.cfa_off = 16;
+		if (f->hi - at > arch->plt_pushed) {
+			f->said[f->n].at = at + arch->plt_pushed;
+			f->said[f->n++].rule = r;
+		}
+	}
+}
+
+static bool is_told(const struct world *w, uint64_t at)
+{
+	for (unsigned i = 0; i < w->n; i++)
+		if (w->f[i].lo <= at && at < w->f[i].hi)
+			return true;
+	return false;
+}
+
+/* Stubs of which a section tells are none of those. */
+static void draw_stubs(struct world *w, struct unwind_source *s)
+{
+	struct function *f;
+
+	s->plt_lo = w->base + 1 + any(SPAN);
+	s->plt_hi = s->plt_lo + 1 + any(40);
+	if (is_told(w, s->plt_lo))
+		return;
+	f = known(w, s->plt_lo, s->plt_hi, ROWS_PLT);
+	if (w->arch->plt_bytes)
+		say_pushes(w->arch, f);
+}
+
 static void draw_known(struct world *w, struct unwind_source *s)
 {
-	if (any(2)) {
-		s->plt_lo = w->base + 1 + any(SPAN);
-		s->plt_hi = s->plt_lo + 1 + any(40);
-		known(w, s->plt_lo, s->plt_hi, ROWS_PLT);
-	}
+	if (any(2))
+		draw_stubs(w, s);
 	if (any(2)) {
 		struct rule *r;
 

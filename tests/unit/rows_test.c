@@ -320,18 +320,43 @@ static void rows_of_one_address(void **state)
 	struct unwind_table *t;
 	struct unwind_maker m;
 
-	assert_int_equal(0, unwind_maker_init(&m, &arch_x86_64, 0x1000));
-	unwind_maker_plt(&m, 0x2000);
-	unwind_maker_plt(&m, 0x2000);
+	assert_int_equal(0, unwind_maker_init(&m, &arch_aarch64, 0x1000));
+	unwind_maker_plt(&m, 0x2000, 0x3000);
+	unwind_maker_plt(&m, 0x2000, 0x3000);
 	assert_int_equal(1, m.t->n_rows);
 	unwind_maker_gap(&m, 0x2000);
-	unwind_maker_plt(&m, 0x2010);
-	unwind_maker_plt(&m, 0x2020); /* what holds already */
-	unwind_maker_plt(&m, 0x1fff); /* what lies before is no row */
+	unwind_maker_plt(&m, 0x2010, 0x3000);
+	unwind_maker_plt(&m, 0x2020, 0x3000); /* what holds already */
+	unwind_maker_plt(&m, 0x1fff, 0x3000); /* what lies before is no row */
 	assert_int_equal(0, unwind_maker_done(&m, &t));
 	assert_int_equal(2, t->n_rows);
 	assert_int_equal(RULE_NONE, unwind_row_rule(t, &t->row[0])->flags);
 	assert_int_equal(0x1010, t->row[1].pc);
+	unwind_table_free(t);
+}
+
+/* A stub of x86-64 pushes a word before its last jump. */
+static void rows_of_stubs_that_push(void **state)
+{
+	static const uint32_t at[] = { 0x1000, 0x100b, 0x1010, 0x101b, 0x1020, 0x102b };
+	struct unwind_table *t;
+	struct unwind_maker m;
+
+	assert_int_equal(0, unwind_maker_init(&m, &arch_x86_64, 0x1000));
+	unwind_maker_plt(&m, 0x2000, 0x2030);
+	assert_int_equal(0, unwind_maker_done(&m, &t));
+	assert_int_equal(ARRAY_SIZE(at), t->n_rows);
+	for (size_t i = 0; i < t->n_rows; i++) {
+		const struct unwind_rule *r = unwind_row_rule(t, &t->row[i]);
+
+		assert_int_equal(at[i], t->row[i].pc);
+		assert_int_equal(arch_x86_64.dwarf_sp, r->cfa_reg);
+		assert_int_equal(i % 2 ? 16 : 8, r->cfa_off);
+		assert_int_equal(1, r->n);
+		assert_int_equal(arch_x86_64.dwarf_ra, r->slot[0].reg);
+		assert_int_equal(HOW_AT, r->slot[0].how);
+		assert_int_equal(-8, r->slot[0].off);
+	}
 	unwind_table_free(t);
 }
 
@@ -560,6 +585,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_rows),
 		cmocka_unit_test(rows_of_one_address),
+		cmocka_unit_test(rows_of_stubs_that_push),
 		cmocka_unit_test(rules_are_kept_once),
 		cmocka_unit_test(too_many_rows),
 		cmocka_unit_test(failures),

@@ -156,6 +156,48 @@ static void stubs(void **state)
 	}
 }
 
+/* Stubs of .plt, all of which must be such; @change is a byte that is another then. */
+static bool has_stubs(const struct arch *arch, size_t n, size_t change)
+{
+	static const unsigned char stub[16] = {
+		0xff, 0x25, 1, 2, 3, 4, 0x68, 5, 0, 0, 0, 0xe9
+	};
+	unsigned char plt[80] = { 0xff, 0x35 };
+	static struct file f;
+	struct unwind_source s;
+	bool found;
+
+	for (size_t i = 16; i < sizeof(plt); i += sizeof(stub))
+		memcpy(plt + i, stub, sizeof(stub));
+	plt[change] ^= 1;
+	begin(&f);
+	section(&f, ".plt", SHT_PROGBITS, plt, n)->sh_addr = BASE + 0x200;
+	read_source(&f, arch, false, &s);
+	found = s.plt_lo != 0;
+	assert_int_equal(s.plt_lo ? BASE + 0x200 + arch->plt_first : 0, s.plt_lo);
+	assert_int_equal(s.plt_lo ? BASE + 0x200 + n : 0, s.plt_hi);
+	unwind_source_deinit(&s);
+	return found;
+}
+
+static void stubs_that_push(void **state)
+{
+	static const size_t tell[] = { 0, 1, 6, 11 };
+
+	for (size_t i = 16; i < 80; i++) {
+		bool tells = false;
+
+		for (size_t k = 0; k < ARRAY_SIZE(tell); k++)
+			tells = tells || i % 16 == tell[k];
+		assert_int_equal(!tells, has_stubs(&arch_x86_64, 80, i));
+	}
+	assert_true(has_stubs(&arch_x86_64, 32, 0));
+	assert_false(has_stubs(&arch_x86_64, 33, 0));
+	assert_false(has_stubs(&arch_x86_64, 16, 0));
+	assert_true(has_stubs(&arch_aarch64, 48, 36));
+	assert_false(has_stubs(&arch_aarch64, 32, 0));
+}
+
 /* What handlers of signals return to, at @at of the code, and again behind it. */
 static uint64_t sigreturn_at(const struct arch *arch, uint64_t at, bool fd)
 {
@@ -284,6 +326,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(by_sections), cmocka_unit_test(without_any),
 		cmocka_unit_test(by_header),   cmocka_unit_test(stubs),
+		cmocka_unit_test(stubs_that_push),
 		cmocka_unit_test(returns_of_signals), cmocka_unit_test(what_differs),
 		cmocka_unit_test(build_ids),
 	};
