@@ -15,7 +15,11 @@ enum {
 
 int seizer_init(struct seizer *s, long options)
 {
+	struct proc_status own;
+
 	*s = (struct seizer){ .options = options };
+	if (proc_status(gettid(), &own) == 0 && own.tracer)
+		s->our_tracer = proc_tgid(own.tracer);
 	return nudge_limit_init(&s->limit);
 }
 
@@ -77,6 +81,10 @@ int seizer_seize(struct seizer *s, pid_t tid, struct err *err)
 	struct call c = { .tid = tid, .options = s->options };
 	int r;
 
+	if (s->our_tracer > 0 && proc_tgid(tid) == s->our_tracer)
+		return err_set(err, -EPERM,
+			       "process %d traces pysampled, so --capture stop can't have it",
+			       s->our_tracer);
 	if (!nudge_limited(&s->limit, SEIZE_MS, seize, &c))
 		c.ret = -EAGAIN;
 	if (c.ret == 0)

@@ -471,3 +471,19 @@ def test_a_terminal_stops_no_target(py, sig):
     os.kill(run.pid, signal.SIGCONT)
     check(used > 0.02, "the target used %.2f s of CPU in a second", used)
     is_exact(run.signal(signal.SIGINT).wait())
+
+
+@one_python
+def test_who_traces_pysampled_is_not_stopped(py):
+    """strace is a child of the target, which is followed: each of the two would wait for the other."""
+    strace = harness.need_command("strace")
+    code = "import os, subprocess, sys; print(subprocess.run(sys.argv[1:] + ['-p', str(os.getpid())]).returncode)"
+    record = [harness.PYSAMPLED, "record", *STOP, "-d", "0.5", "-o", os.path.join(harness.folder(), "a.folded")]
+    target = harness.start([py.need(), "-c", code, strace, "-f", "-o", "/dev/null", *record], start_new_session=True,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        out, err = target.communicate(timeout=30)
+    except subprocess.TimeoutExpired:
+        os.killpg(target.pid, signal.SIGKILL)
+        raise
+    equal(out, "0\n", "what it printed beside %s" % err)
