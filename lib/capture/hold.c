@@ -185,7 +185,7 @@ static void read_stack(struct reader *r, const struct perf_sample *s, struct wal
 	w->res.end = w->able;
 	if (w->undecided ||
 	    (w->able == PYSTACK_NOPYTHON && atomic_load(&t->state) != TARGET_QUARANTINED)) {
-		guarded_target(&r->mem, w->pid);
+		guarded_target(&r->mem, w->pid, w->tid);
 		rest_read(r, s, &r->mem.base, w);
 	}
 	if (w->able != PYSTACK_OK)
@@ -197,7 +197,7 @@ static void read_stack(struct reader *r, const struct perf_sample *s, struct wal
 		w->res.end = PYSTACK_END_N;
 		return;
 	}
-	guarded_target(&r->mem, w->pid);
+	guarded_target(&r->mem, w->pid, w->tid);
 	know_stack(r, s, t->forker);
 	w->res =
 		pystack_read_all(r->ps, &t->py, target_others(t), &r->mem.base, w->tid, inner);

@@ -59,7 +59,7 @@ static bool is_there(struct reader *r, pid_t pid, const struct births_code *know
 	};
 	size_t n;
 
-	guarded_target(&r->mem, pid);
+	guarded_target(&r->mem, pid, 0);
 	n = rmem_readv(&r->mem.base, v, ARRAY_SIZE(v));
 	return n && !memcmp(id, known->code.build_id, known->code.build_id_n) &&
 	       (n == 1 ||
@@ -220,7 +220,7 @@ static bool not_begun(struct reader *r, const struct target *t)
 {
 	uint64_t head;
 
-	guarded_target(&r->mem, t->pid);
+	guarded_target(&r->mem, t->pid, 0);
 	return rmem_read_u64(&r->mem.base, t->py.walk.interp_head, &head) == 0 && !head;
 }
 

@@ -4,10 +4,12 @@ import json
 import math
 import os
 import re
+import signal
+import subprocess
 
 import harness
 import tolerances
-from harness import Recorder, Target, check, each, enough, is_root
+from harness import Recorder, Target, check, each, enough, equal, is_root
 
 TURNS = [("thread", 0.2, 999), ("thread", 3, 499), ("thread", 8, 99), ("thread", 15, 999), ("fork", 8, 499)]
 SECONDS = 4
@@ -20,6 +22,18 @@ used = resource.getrusage(resource.RUSAGE_SELF)
 print("SPENT", json.dumps({"user": used.ru_utime, "kernel": used.ru_stime}))
 """
 SCRIPT = os.path.join(harness.TARGETS, "lives.py")
+MAIN_ENDS = """
+import ctypes, sys, threading
+def leaf():
+    return sum(range(3000))
+def work():
+    while True:
+        leaf()
+threading.Thread(target=work).start()
+print(flush=True)
+sys.stdin.readline()
+ctypes.CDLL(None).pthread_exit(None)
+"""
 
 
 def pythons(n):
@@ -214,3 +228,21 @@ def test_what_rings_lose_while_readers_rest_is_lost(py):
     enough(run.n("shed") > 0 and run.n("lost") > 100, "nothing is missing: %s", run)
     check(run.n("uncounted") < 0.02 * run.n("lost"), "uncounted: %s", run)
     check("(uncounted)" not in run.err, "%s", run)
+
+
+@each(capture=["preempt", "stop"])
+@harness.one_python
+def test_the_main_thread_may_end(py, capture):
+    """By its number the memory of the others can't be read from then on."""
+    if capture == "preempt":
+        harness.need_fifo()
+    target = harness.start([py.need(), "-c", MAIN_ENDS], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    target.stdout.readline()
+    run = Recorder("-p", target.pid, "-F", 499, "--capture", capture, "-o", "a.folded").attached()
+    target.stdin.close()
+    harness.until(lambda: harness.status(target.pid)["State"].startswith("Z"), "the main thread's end")
+    harness.works_for_a_while(target.pid, 1, 20)
+    run = run.signal(signal.SIGINT).wait().ok()
+    enough(run.n("samples") > 100, "too few samples to judge: %s", run)
+    enough(run.n("exact") >= tolerances.EXACT * run.n("samples"), "too few are exact: %s", run)
+    equal(run.n("torn"), 0, "torn")

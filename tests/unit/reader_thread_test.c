@@ -385,7 +385,7 @@ static struct reader *give_up(struct fake *f, pid_t pid)
 		usleep(100);
 	slot->reader = r;
 	slot->drained_ns = 5;
-	guarded_target(&r->mem, pid);
+	guarded_target(&r->mem, pid, 0);
 	slot->guard.turn |= 1;
 	epoch_enter(&f->targets.epoch, &slot->targets);
 	assert_int_equal(reader_stuck(slot), 0);
