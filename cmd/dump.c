@@ -13,6 +13,7 @@
 #include "targets/announce.h"
 #include "targets/census.h"
 #include "targets/others.h"
+#include "targets/target_cgroup.h"
 #include "bpf/kernel_names.h"
 #include "elf/file_helper.h"
 #include "sys/family.h"
@@ -233,6 +234,7 @@ static int dump_one(const struct pyproc *p, int pidfd, struct order *o)
 		return cmd_fail(EXIT_FAILED, "out of memory");
 	d->native = shows->native;
 	d->async = shows->async;
+	d->frozen = target_cgroup_is_frozen(p->pid);
 	d->files = shows->file_helper;
 	d->target.pid = p->pid;
 	d->pidfd = pidfd;

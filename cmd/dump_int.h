@@ -52,6 +52,7 @@ struct dump {
 	struct assembler *assembler;
 	enum process_native native;
 	bool async;	       /* tasks are wanted */
+	bool frozen;	       /* by its cgroup */
 	struct stats stats;    /* of which only what is unread is told */
 	struct places *places; /* NULL: without lines */
 	struct file_helper *files;

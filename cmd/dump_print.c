@@ -12,14 +12,15 @@
 #include "cmd.h"
 #include "dump_int.h"
 
-enum state { RUNNING, GIL, WAITING, DISK, STOPPED, ZOMBIE };
+enum state { RUNNING, GIL, WAITING, DISK, STOPPED, FROZEN, ZOMBIE };
 
 static const struct {
 	const char *text, *json;
 } states[] = {
 	[RUNNING] = { "running", "running" }, [GIL] = { "waits for the GIL", "gil" },
 	[WAITING] = { "idle", "waiting" },    [DISK] = { "disk sleep", "waiting" },
-	[STOPPED] = { "stopped", "stopped" }, [ZOMBIE] = { "zombie", NULL },
+	[STOPPED] = { "stopped", "stopped" }, [FROZEN] = { "frozen", "stopped" },
+	[ZOMBIE] = { "zombie", NULL },
 };
 
 static enum state state_of(const struct dump *d, const struct dump_found *f)
@@ -32,6 +33,8 @@ static enum state state_of(const struct dump *d, const struct dump_found *f)
 		return ZOMBIE;
 	if (!f->asleep)
 		return RUNNING;
+	if (d->frozen)
+		return FROZEN;
 	if (dump_waits_for_gil(d, f))
 		return GIL;
 	return f->state == 'D' ? DISK : WAITING;

@@ -13,6 +13,7 @@
 
 #include "base/stats.h"
 #include "perf_event.h"
+#include "targets/target_cgroup.h"
 #include "elf/file_helper.h"
 #include "lines/places.h"
 #include "sys/proc.h"
@@ -98,6 +99,10 @@ static void print_why_none(const struct record_options *o, const struct session 
 			s.tracer);
 	else if (s.state == 'T')
 		cmd_say("no samples: process %d is stopped; kill -CONT %d lets it go on", pid,
+			pid);
+	else if (target_cgroup_is_frozen(pid))
+		cmd_say("no samples: process %d is frozen by its cgroup (a paused "
+			"container?); it goes on once that is thawed",
 			pid);
 	else if (session->n_events > 1 ||
 		 !(perf_event_is_clock(a) || a->type == PERF_TYPE_HARDWARE))

@@ -18,9 +18,9 @@
 
 enum { DEPTH = 64 };
 
-/* The path of @pid's cgroup in the hierarchy that has perf_event: v1's, or else v2's, wherever
+/* The path of @pid's cgroup in the hierarchy that has @controller: v1's, or else v2's, wherever
  * their lines stand. */
-static bool path_of(pid_t pid, bool *v2, char *ret, size_t size)
+static bool path_of(pid_t pid, const char *controller, bool *v2, char *ret, size_t size)
 {
 	_cleanup_free_ char *text = NULL;
 	char file[64], *save = NULL;
@@ -37,7 +37,7 @@ static bool path_of(pid_t pid, bool *v2, char *ret, size_t size)
 		if (!path || (found && unified))
 			continue;
 		*path++ = '\0';
-		if (!unified && !strstr(names, "perf_event"))
+		if (!unified && !strstr(names, controller))
 			continue;
 		snprintf(ret, size, "%s", path);
 		*v2 = unified;
@@ -47,7 +47,7 @@ static bool path_of(pid_t pid, bool *v2, char *ret, size_t size)
 }
 
 /* Where that hierarchy is mounted. */
-static bool mount_of(bool v2, char *ret, size_t size)
+static bool mount_of(const char *controller, bool v2, char *ret, size_t size)
 {
 	FILE *f = setmntent("/proc/self/mounts", "r");
 	bool found = false;
@@ -55,13 +55,24 @@ static bool mount_of(bool v2, char *ret, size_t size)
 
 	while (f && !found && (m = getmntent(f))) {
 		found = v2 ? !strcmp(m->mnt_type, "cgroup2") :
-			     !strcmp(m->mnt_type, "cgroup") && hasmntopt(m, "perf_event");
+			     !strcmp(m->mnt_type, "cgroup") && hasmntopt(m, controller);
 		if (found)
 			snprintf(ret, size, "%s", m->mnt_dir);
 	}
 	if (f)
 		endmntent(f);
 	return found;
+}
+
+static bool folder_of(pid_t pid, const char *controller, bool *v2, char *ret, size_t size)
+{
+	char mount[PATH_MAX / 2], path[PATH_MAX / 2];
+
+	if (!path_of(pid, controller, v2, path, sizeof(path)) || !strcmp(path, "/") ||
+	    !mount_of(controller, *v2, mount, sizeof(mount)))
+		return false;
+	snprintf(ret, size, "%s%s", mount, path);
+	return true;
 }
 
 /* nftw() has no argument of the caller's. */
@@ -117,16 +128,33 @@ static bool is_own(const char *path, const pid_t *pids, size_t n)
 
 int target_cgroup_open(const pid_t *pids, size_t n)
 {
-	char mount[PATH_MAX / 2], path[PATH_MAX / 2], folder[PATH_MAX];
+	char folder[PATH_MAX];
 	bool v2 = false;
 	int fd;
 
-	if (!n || !path_of(pids[0], &v2, path, sizeof(path)) || !strcmp(path, "/") ||
-	    !mount_of(v2, mount, sizeof(mount)))
-		return -ENOENT;
-	snprintf(folder, sizeof(folder), "%s%s", mount, path);
-	if (!is_own(folder, pids, n))
+	if (!n || !folder_of(pids[0], "perf_event", &v2, folder, sizeof(folder)) ||
+	    !is_own(folder, pids, n))
 		return -ENOENT;
 	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
+}
+
+/* v1's freezer has no name in v2, where each cgroup has one: what no controller is called finds
+ * v2's. */
+static bool says(pid_t pid, const char *controller, const char *file, const char *what)
+{
+	char folder[PATH_MAX], path[PATH_MAX + 32];
+	_cleanup_free_ char *text = NULL;
+	bool v2 = false;
+
+	if (!folder_of(pid, controller, &v2, folder, sizeof(folder)))
+		return false;
+	snprintf(path, sizeof(path), "%s/%s", folder, file);
+	return proc_read_piece(path, &text) == 0 && strstr(text, what);
+}
+
+bool target_cgroup_is_frozen(pid_t pid)
+{
+	return says(pid, "freezer", "freezer.state", "FROZEN") ||
+	       says(pid, "no controller", "cgroup.events", "frozen 1");
 }

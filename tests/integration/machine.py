@@ -48,11 +48,14 @@ def one_cpu_less():
 
 
 def cgroup(controller, **values):
-    """A cgroup (v1) of the test's own, and a command that starts others in it."""
+    """A cgroup of the test's own (of v1, or of "v2"), and a command that starts others in it."""
     need_root()
-    top = "/sys/fs/cgroup/" + controller
-    if not os.path.exists(os.path.join(top, "tasks")):
-        raise harness.Skip("no cgroup v1 controller '%s' here" % controller)
+    top, members = "/sys/fs/cgroup/" + controller, "cgroup.procs" if controller == "v2" else "tasks"
+    if controller == "v2":
+        with open("/proc/mounts") as file:
+            top = next((words[1] for words in map(str.split, file) if words[2] == "cgroup2"), top)
+    if not os.path.exists(os.path.join(top, members)):
+        raise harness.Skip("no cgroup v2 here" if controller == "v2" else "no cgroup v1 controller '%s' here" % controller)
     path = os.path.join(top, "pysampled-test-%d" % os.getpid())
     try:
         os.mkdir(path)
@@ -61,7 +64,7 @@ def cgroup(controller, **values):
     harness.cleanup(lambda: harness.until(lambda: not remove(path), "the cgroup is empty"))
     for name, value in values.items():
         harness.write(os.path.join(path, controller + "." + name), value)
-    return path, ["sh", "-c", 'echo $$ > %s/tasks && exec "$@"' % path, "sh"]
+    return path, ["sh", "-c", 'echo $$ > %s/%s && exec "$@"' % (path, members), "sh"]
 
 
 def remove(path):

@@ -6,6 +6,7 @@ import signal
 
 import harness
 from harness import Target, check, each, each_python, enough, equal
+from machine import cgroup
 
 BESIDE = True
 
@@ -293,3 +294,25 @@ def test_one_that_is_gone_spoils_no_other(py):
 @each(options=["--locals", "--async", "--core x", "-p 1,,2", "-p 1,", "-p x,1", "1,x", "--json=x"])
 def test_dump_refuses_what_it_can_not_do(options):
     harness.refused(2, "dump", *options.split())
+
+
+@each(controller=["freezer", "v2"])
+def test_a_frozen_process_is_called_frozen(controller):
+    """As docker pause freezes it: dump says so, and record, which has no samples of it."""
+    path, _ = cgroup(controller)
+    target = Target(harness.newest_python(), "threadnames.py", extensions=())
+    harness.write(os.path.join(path, "cgroup.procs"), str(target.pid))
+    file, frozen, thawed = ("cgroup.freeze", "1", "0") if controller == "v2" else ("freezer.state", "FROZEN", "THAWED")
+    told = re.compile(r"^Thread \d+ \(([a-z ]*)[,)]", re.M)
+    check("frozen" not in told.findall(harness.pysampled("dump", "-p", target.pid).ok().out), "before it is frozen")
+    harness.write(os.path.join(path, file), frozen)
+    try:
+        harness.until(lambda: harness.status(target.pid)["State"][0] in "SD", "it sleeps")
+        text = harness.pysampled("dump", "-p", target.pid).ok().out
+        threads = json.loads(harness.pysampled("dump", "--json", "-p", target.pid).ok().out)[0]["threads"]
+        run = harness.pysampled("-p", target.pid, "-d", 0.3, home=harness.folder()).ok()
+    finally:
+        harness.write(os.path.join(path, file), thawed)
+    equal(set(told.findall(text)), {"frozen"}, "states of threads: %s" % text)
+    equal({thread["state"] for thread in threads}, {"stopped"}, "states in JSON")
+    check("process %d is frozen by its cgroup" % target.pid in run.err, "%s", run)
