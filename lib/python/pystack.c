@@ -443,13 +443,17 @@ static enum pystack_end read_thread(struct pystack *p, const struct pystack_targ
 				       read_one(p, t, th, inner, r);
 }
 
-/* A state that was freed may look as it did, without a frame; the thread may have another. */
-static bool is_outdated(struct pystack *p, const struct pystack_target *t, struct thread *th)
+/* A state that was freed may bear the number yet, without a frame or with what others have
+ * written there since; the thread may have another. Where nobody counts states, one without a
+ * frame is taken for freed. */
+static bool is_outdated(struct pystack *p, const struct pystack_target *t, struct thread *th,
+			enum pystack_end end)
 {
 	uint64_t unique;
 
-	return !th->none_unique || pyframe_threads_unique(p->mem, &t->walk, &unique) < 0 ||
-	       unique != th->none_unique;
+	if (pyframe_threads_unique(p->mem, &t->walk, &unique) < 0 || !unique)
+		return end == PYSTACK_NOPYTHON;
+	return unique != th->none_unique;
 }
 
 struct pystack_result pystack_read(struct pystack *p, const struct pystack_target *t,
@@ -463,9 +467,10 @@ struct pystack_result pystack_read(struct pystack *p, const struct pystack_targe
 	p->code_lost = false;
 	begin(p, below);
 	r.end = read_thread(p, t, th, inner, &r);
-	if (r.end == PYSTACK_NOPYTHON && known && th->tstate == known &&
-	    is_outdated(p, t, th)) {
+	if (r.end != PYSTACK_OK && known && th->tstate == known &&
+	    is_outdated(p, t, th, r.end)) {
 		th->tstate = 0;
+		r = nothing_of(p, t);
 		r.end = read_thread(p, t, th, inner, &r);
 	}
 	p->place = (struct pystack_place){ 0 };
