@@ -349,7 +349,10 @@ bool debug_offsets_agree(struct bytes raw, const struct pylayout *l)
 	struct pylayout told;
 	struct err err;
 
-	return l->version < 0x030d ||
-	       (table && debug_offsets_parse(raw, table, &told, &err) == 0 &&
-		!memcmp(&told, l, sizeof(told)));
+	if (l->version < 0x030d)
+		return true;
+	if (!table || debug_offsets_parse(raw, table, &told, &err) < 0)
+		return false;
+	told.no_jit = l->no_jit;
+	return !memcmp(&told, l, sizeof(told));
 }
