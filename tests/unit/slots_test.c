@@ -26,6 +26,7 @@
 #include "capture/capture.h"
 #include "capture/slots.h"
 #include "sys/proc.h"
+#include "real_syscall.h"
 
 enum { QUEUE = 1 << 16, ROOM = 4096, PAGES = 8 };
 
@@ -215,16 +216,14 @@ enum { FAKE_FD = 1000 };
 
 long syscall(long nr, ...)
 {
-	long (*f)(long, ...) = dlsym(RTLD_NEXT, "syscall");
-	long a[6];
+	long a[SYSCALL_ARGS];
 	va_list ap;
 
 	va_start(ap, nr);
-	for (size_t i = 0; i < ARRAY_SIZE(a); i++)
-		a[i] = va_arg(ap, long);
+	syscall_args(ap, a);
 	va_end(ap);
 	if (!machine.fake || nr != SYS_perf_event_open)
-		return f(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+		return real_syscall(nr, a);
 	if (a[2] == machine.refuses) {
 		errno = machine.code;
 		return -1;

@@ -30,6 +30,7 @@
 #include "sys/proc.h"
 #include "sys/proc_maps.h"
 #include "../own_spaces.h"
+#include "real_syscall.h"
 #include "names/symnames.h"
 
 /* ---- Helpers ---- */
@@ -442,16 +443,14 @@ static struct {
 
 long syscall(long nr, ...)
 {
-	long (*f)(long, ...) = dlsym(RTLD_NEXT, "syscall");
-	long a[6];
+	long a[SYSCALL_ARGS];
 	va_list ap;
 
 	va_start(ap, nr);
-	for (size_t i = 0; i < ARRAY_SIZE(a); i++)
-		a[i] = va_arg(ap, long);
+	syscall_args(ap, a);
 	va_end(ap);
 	if (nr != SYS_bpf || !kernel.program)
-		return f(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+		return real_syscall(nr, a);
 	assert_int_equal(BPF_PROG_TEST_RUN, a[0]);
 	assert_int_equal(kernel.program, ((const union bpf_attr *)a[1])->test.prog_fd);
 	kernel.runs++;
