@@ -211,9 +211,10 @@ static void outlast_stops(const struct session *session, const struct child *c)
 {
 	static const int sigs[] = { SIGTSTP, SIGTTIN, SIGTTOU };
 
+	if (c->pid || strcmp(session->capture, "stop") != 0)
+		return;
 	for (size_t i = 0; i < ARRAY_SIZE(sigs); i++)
-		if (!c->pid && !strcmp(session->capture, "stop"))
-			signal(sigs[i], SIG_IGN);
+		signal(sigs[i], SIG_IGN);
 }
 
 static int run(const struct record_options *o, struct recorder *rec, struct session *session,

@@ -272,7 +272,7 @@ static bool take_event(const char *line, struct session *s)
 	return true;
 }
 
-/* Does the line tell a thread? */
+/* True: the line tells a thread. */
 static bool has_thread(const char *line)
 {
 	const char *end = line + strcspn(line, ";"), *at, *dash;

@@ -399,7 +399,7 @@ static void functions_tidy(struct functions *all)
 		all->f[i - 1].hi = MIN(all->f[i - 1].hi, all->f[i].lo);
 }
 
-/* Has a section told what holds at @at? */
+/* True: a section tells what holds at @at. */
 static bool functions_told(const struct functions *all, uint64_t at)
 {
 	for (size_t i = 0; i < all->n; i++)

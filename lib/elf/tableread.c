@@ -53,7 +53,7 @@ static uint64_t find_sigreturn(const struct arch *arch, const struct module *t,
 	return 0;
 }
 
-/* Are all stubs of the section as @arch has them? */
+/* True: all stubs of the section are as @arch has them. */
 static bool are_stubs(const struct arch *arch, const struct elfimage *im, const Elf64_Shdr *sh)
 {
 	_cleanup_bytes_ struct bytes b = elfimage_bytes(im, sh);

@@ -37,7 +37,7 @@ static bool fits(uint64_t at, uint64_t size, uint64_t of)
 	return at % 8 == 0 && at <= of && of - at >= size;
 }
 
-/* Is it what @l's build tells, and of a task that is known? */
+/* True: it is what @l's build tells, and of a task that is known. */
 static bool is_told(const struct pylayout *l, const uint64_t v[TOLD_N])
 {
 	const struct tasklayout *t = tasklayout_find(l, v[TASK_SIZE]);

@@ -30,7 +30,8 @@ static void guard_leave(struct guarded *m, uint64_t turn)
 	longjmp(*end, 1);
 }
 
-/* The last read found no memory: has the main thread ended? From then on another is asked. */
+/* True: the last read failed because the main thread has ended, and another is asked from
+ * then on. */
 static bool has_another_way(struct guarded *m)
 {
 	pid_t pid = m->below.pid;
