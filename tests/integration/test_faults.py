@@ -15,7 +15,7 @@ import struct
 import subprocess
 
 import harness
-from harness import Target, check, each, enough, equal, need_command, need_root, not_quick, one_python, seconds
+from harness import Target, beside, check, each, enough, equal, need_command, need_root, not_quick, one_python, seconds
 
 KINDS = ("alloc", "map", "open", "write", "thread", "descriptor", "event", "process")
 LIBRARY = os.path.join(harness.BUILD, "libfaults.so")
@@ -184,6 +184,7 @@ def chosen(kind, counts, chance):
 @each(command=list(COMMANDS))
 @each(kind=KINDS)
 @one_python
+@beside
 @not_quick
 @seconds(40000 if WHOLE else 240)
 def test_a_call_that_fails(py, kind, command):

@@ -51,6 +51,7 @@ def record(target, *args, warm=WARM_S, long=LONG_S, home=None):
 
 
 @one_python
+@beside
 @seconds(120)
 def test_forks_beside_many_idle_children_leave_nothing(py):
     """It was 1,200 KB a second: a copy of the table of all targets at each fork and each end, and all targets. The

@@ -173,7 +173,7 @@ def whole_stacks(target, kind, good=is_whole):
     return stacks
 
 
-@each_python
+@harness.some_python(0)
 def test_plain_programs_reach_the_root(py):
     whole_stacks(load(py, "plain"), "plain")
 
@@ -239,7 +239,7 @@ def test_a_process_whose_main_thread_has_ended_has_names():
     check(named > 0.9 * harness.total(stacks), "samples with a name: %d of %d", named, harness.total(stacks))
 
 
-@each_python
+@harness.some_python(1)
 def test_stacks_deeper_than_the_snapshot_reach_the_root(py):
     """The rest is read while the thread is held."""
     stacks = whole_stacks(load(py, "deep"), "deep")
@@ -271,7 +271,7 @@ def test_threads_of_openblas_reach_the_root(py):
 DEEP = "greenlets.<locals>.deep ("
 
 
-@each_python
+@harness.some_python(2)
 @harness.seconds(300)
 def test_greenlets_end_at_their_root(py):
     target = load(py, "greenlets", python=harness.venv(py, "numpy", "greenlet"))
@@ -312,7 +312,7 @@ def test_a_process_of_many_maps_reaches_the_root(py):
 NESTED = re.compile(r"^((outer|at|free)_(\d)) \(")
 
 
-@each_python
+@harness.some_python(0)
 def test_interpreters_in_one_another(py):
     """Each one's frames stand on those of the one that ran it, whoever holds a GIL; and none is left behind."""
     need_fifo()
@@ -339,7 +339,7 @@ PEER = re.compile(r"^(libunwind|libdwfl) .* the same frames in .*; it came to an
                   r" ([0-9.]+) %$", re.M)
 
 
-@each_python
+@harness.some_python(1)
 def test_libunwind_and_elfutils_see_the_same_frames(py):
     """On the same thousands of samples, where they come to an end."""
     bench = os.path.join(harness.BUILD, "unwind_bench")

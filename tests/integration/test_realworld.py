@@ -112,7 +112,7 @@ def benchmark(py, name):
     return process.pid
 
 
-@each(name=["richards", "deltablue", "json_dumps"] if harness.every_pair() else ["json_dumps"])
+@each(name=["richards", "deltablue", "json_dumps"] if harness.every_pair() else [])
 @harness.one_python
 @not_quick
 @seconds(240)
