@@ -217,7 +217,7 @@ static void refused_leaves_no_trace(void **state)
  * Two threads
  */
 
-enum { N_RECORDS = 1000000 };
+enum { N_RECORDS = 300000 };
 
 static size_t length_of(uint64_t i)
 {
