@@ -44,6 +44,9 @@ static inline void fuzz_note_place(const void *p, const void *from)
 	fuzz_note(p ? (uint64_t)((const char *)p - (const char *)from) : UINT64_MAX);
 }
 
+/* Of programs with large_blocks.c: no such block is in use between two inputs. */
+__attribute__((__weak__)) void fuzz_all_is_freed(void);
+
 /* What must hold whatever the input is. */
 #define FUZZ_CHECK(what)                                                           \
 	do {                                                                       \

@@ -50,26 +50,31 @@ static void play_symbols(struct bytes image)
 	pyelf_table_deinit(&t);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+static void play_recording(struct bytes b)
 {
-	_cleanup_fclose_ FILE *in = NULL;
+	_cleanup_fclose_ FILE *in = fmemopen((void *)(uintptr_t)b.at, b.n, "r");
 	struct sink s = { .ops = &ops };
 	struct perf_reader *r;
 	struct err err;
 
-	if (n < 2)
-		return 0;
-	if (data[0] == 1) {
-		play_symbols((struct bytes){ data + 1, n - 1 });
-		return 0;
-	}
-	in = fmemopen((void *)(uintptr_t)data, n, "r");
 	if (!in || perf_reader_open(&r, in, NULL, &err) < 0)
-		return 0;
+		return;
 	s.session = perf_reader_session(r);
 	perf_reader_run(r, &s);
 	perf_reader_missing(r);
 	perf_reader_close(r);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	if (n < 2)
+		return 0;
+	if (data[0] == 1)
+		play_symbols((struct bytes){ data + 1, n - 1 });
+	else
+		play_recording((struct bytes){ data, n });
+	if (fuzz_all_is_freed)
+		fuzz_all_is_freed();
 	return 0;
 }
 
