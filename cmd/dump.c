@@ -61,7 +61,7 @@ static bool print_thread(struct dump *d, const struct dump_thread *t, struct run
 		return false;
 	if (sampled)
 		f.gil = dump_gil_sampled(d, t, sampled);
-	else
+	else if (f.state != 'Z')
 		dump_find(d, t, &f);
 	dump_print_thread(d, t, comm, &f, first);
 	return true;

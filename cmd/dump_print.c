@@ -83,6 +83,10 @@ static void add_frames(struct dump *d, const struct dump_found *f)
 		page_add(&d->page, &f->sampled->page);
 		return;
 	}
+	if (f->state == 'Z') {
+		page_mark(&d->page, "[this thread has ended]");
+		return;
+	}
 	if (d->native && !(f->waits && f->asleep))
 		page_mark(&d->page, "[native frames unknown: it ran, and was not sampled]");
 	add_stack(d, f);
@@ -144,13 +148,7 @@ static void print_json(struct dump *d, const struct dump_thread *t, const char *
 
 const char *dump_exe(pid_t pid, char buf[PATH_MAX])
 {
-	char path[64];
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	n = readlink(path, buf, PATH_MAX - 1);
-	buf[MAX(n, 0)] = '\0';
-	return n > 0 ? buf : NULL;
+	return proc_link(pid, "exe", buf, PATH_MAX) > 0 ? buf : NULL;
 }
 
 static void print_other(struct dump *d, const struct pyproc_other *o)

@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "base/work.h"
+#include "sys/proc.h"
 
 size_t rmem_readv(struct rmem *m, const struct rmem_vec *v, size_t n)
 {
@@ -20,17 +21,41 @@ size_t rmem_readv(struct rmem *m, const struct rmem_vec *v, size_t n)
 	return n;
 }
 
-static int live_read(struct rmem *m, raddr at, void *buf, size_t n)
+/* True: the last read failed because the main thread has ended, and another is asked from then
+ * on. */
+static bool has_another_way(struct rmem_live *live)
 {
-	struct rmem_live *live = container_of(m, struct rmem_live, base);
-	struct iovec to = { .iov_base = buf, .iov_len = n };
-	struct iovec from = { .iov_base = (void *)(uintptr_t)at, .iov_len = n };
+	pid_t pid = live->pid, other = live->thread;
+
+	if (errno != ESRCH || !other)
+		return false;
+	live->thread = 0;
+	if (other == RMEM_OUTLIVER)
+		other = proc_outliver(pid);
+	if (other && proc_state(pid, other))
+		live->pid = other;
+	errno = ESRCH; /* what it was before the files were read */
+	return live->pid != pid;
+}
+
+static ssize_t get(struct rmem_live *live, const struct iovec *to, const struct iovec *from,
+		   size_t n)
+{
 	ssize_t got;
 
 	live->calls++;
 	work_add(WORK_reads, 1);
-	work_add(WORK_ranges, 1);
-	got = process_vm_readv(live->pid, &to, 1, &from, 1, 0);
+	work_add(WORK_ranges, n);
+	got = process_vm_readv(live->pid, to, n, from, n, 0);
+	return got < 0 && has_another_way(live) ? get(live, to, from, n) : got;
+}
+
+static int live_read(struct rmem *m, raddr at, void *buf, size_t n)
+{
+	struct iovec to = { .iov_base = buf, .iov_len = n };
+	struct iovec from = { .iov_base = (void *)(uintptr_t)at, .iov_len = n };
+	ssize_t got = get(container_of(m, struct rmem_live, base), &to, &from, 1);
+
 	if (got < 0)
 		return -errno;
 	return (size_t)got == n ? 0 : -EFAULT;
@@ -38,7 +63,6 @@ static int live_read(struct rmem *m, raddr at, void *buf, size_t n)
 
 static size_t live_readv(struct rmem *m, const struct rmem_vec *v, size_t n)
 {
-	struct rmem_live *live = container_of(m, struct rmem_live, base);
 	struct iovec to[RMEM_MAX_VEC], from[RMEM_MAX_VEC];
 	ssize_t got;
 	size_t i = 0;
@@ -50,10 +74,7 @@ static size_t live_readv(struct rmem *m, const struct rmem_vec *v, size_t n)
 		from[i] = (struct iovec){ .iov_base = (void *)(uintptr_t)v[i].at,
 					  .iov_len = v[i].n };
 	} while (++i < n);
-	live->calls++;
-	work_add(WORK_reads, 1);
-	work_add(WORK_ranges, n);
-	got = process_vm_readv(live->pid, to, n, from, n, 0);
+	got = get(container_of(m, struct rmem_live, base), to, from, n);
 	for (i = 0; i < n && got >= (ssize_t)v[i].n; i++)
 		got -= (ssize_t)v[i].n;
 	return i;
@@ -67,7 +88,7 @@ static const struct rmem_ops live_ops = {
 
 void rmem_live_init(struct rmem_live *m, pid_t pid)
 {
-	*m = (struct rmem_live){ .base.ops = &live_ops, .pid = pid };
+	*m = (struct rmem_live){ .base.ops = &live_ops, .pid = pid, .thread = RMEM_OUTLIVER };
 }
 
 /* Bounds by subtraction: @at and @n come from the target and may be anything. */

@@ -57,12 +57,15 @@ enum { RMEM_MAX_VEC = 64 };
 size_t rmem_readv(struct rmem *m, const struct rmem_vec *v, size_t n);
 
 /* The live process, by process_vm_readv(2): 1.6 us a call, 0.33 us a further
- * piece, bytes almost free. Owns nothing. */
+ * piece, bytes almost free. Owns nothing. Once the main thread of @pid has ended, its memory can
+ * be had by another thread's number only. */
 struct rmem_live {
 	struct rmem base;
 	pid_t pid;
+	pid_t thread;	/* that one; 0: none, RMEM_OUTLIVER: proc_outliver() */
 	uint64_t calls; /* process_vm_readv calls made */
 };
+enum { RMEM_OUTLIVER = -1 }; /* what rmem_live_init() begins with */
 void rmem_live_init(struct rmem_live *m, pid_t pid);
 
 /* Bytes kept in this process: a fixture, a tape, a sample's stack dump. A

@@ -633,12 +633,8 @@ static int candidates_try(struct search *s, struct pyproc *p, struct err *err)
 static void exe_read(struct search *s)
 {
 	static const char deleted[] = " (deleted)";
-	char path[64];
-	ssize_t n;
+	ssize_t n = proc_link(s->pid, "exe", s->exe, sizeof(s->exe));
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", s->pid);
-	n = readlink(path, s->exe, sizeof(s->exe) - 1);
-	s->exe[MAX(n, 0)] = '\0';
 	n -= (ssize_t)sizeof(deleted) - 1;
 	if (n > 0 && !strcmp(s->exe + n, deleted))
 		s->exe[n] = '\0';

@@ -28,12 +28,14 @@ static void prepare_preempt(struct recorder *r)
 		cpus_isolated(&t->spared);
 }
 
-/* A target, on which events are tried; 0: us. */
+/* A thread of a target, on which events are tried; 0: us. */
 static pid_t somebody(const struct recorder *r)
 {
 	const struct targets *t = &r->tracker.targets;
+	pid_t pid = r->o.n_pids || !t->n_all ? r->o.pids[0] : t->all[0]->pid;
+	pid_t other = pid ? proc_outliver(pid) : 0;
 
-	return r->o.n_pids || !t->n_all ? r->o.pids[0] : t->all[0]->pid;
+	return other ? other : pid;
 }
 
 static int choose_events(struct recorder *r, char fallback[256], struct err *err)

@@ -30,27 +30,12 @@ static void guard_leave(struct guarded *m, uint64_t turn)
 	longjmp(*end, 1);
 }
 
-/* True: the last read failed because the main thread has ended, and another is asked from
- * then on. */
-static bool has_another_way(struct guarded *m)
-{
-	pid_t pid = m->below.pid;
-
-	if (errno != ESRCH || !m->thread)
-		return false;
-	m->below.pid = m->thread;
-	m->thread = 0;
-	return proc_state(pid, m->below.pid);
-}
-
 static int guarded_read(struct rmem *base, raddr at, void *buf, size_t n)
 {
 	struct guarded *m = container_of(base, struct guarded, base);
 	uint64_t turn = guard_enter(m->guard);
 	int ret = rmem_read(&m->below.base, at, buf, n);
 
-	if (ret < 0 && has_another_way(m))
-		ret = rmem_read(&m->below.base, at, buf, n);
 	guard_leave(m, turn);
 	if (m->saw)
 		m->saw(m->saw_arg, at, buf, n, ret);
@@ -63,8 +48,6 @@ static size_t guarded_readv(struct rmem *base, const struct rmem_vec *v, size_t 
 	uint64_t turn = guard_enter(m->guard);
 	size_t ret = rmem_readv(&m->below.base, v, n);
 
-	if (!ret && n && has_another_way(m))
-		ret = rmem_readv(&m->below.base, v, n);
 	guard_leave(m, turn);
 	for (size_t i = 0; m->saw && i < n && i <= ret; i++)
 		m->saw(m->saw_arg, v[i].at, v[i].buf, v[i].n, i < ret ? 0 : -EFAULT);
@@ -85,7 +68,7 @@ void guarded_init(struct guarded *m, struct guard *g, int kick)
 void guarded_target(struct guarded *m, pid_t pid, pid_t thread)
 {
 	rmem_live_init(&m->below, pid);
-	m->thread = thread == pid ? 0 : thread;
+	m->below.thread = thread == pid ? 0 : thread;
 	atomic_store_explicit(&m->guard->reading, pid, memory_order_relaxed);
 }
 

@@ -34,7 +34,6 @@ struct guarded {
 	struct rmem base;
 	struct rmem_live below;
 	struct guard *guard;
-	pid_t thread; /* another than the main one that may be read by, or 0 */
 	/* Where the thread goes on when it was abandoned, to end: its own setjmp(). libc's
 	 * pthread_exit() would have to load a library. */
 	jmp_buf *end;
@@ -47,8 +46,8 @@ struct guarded {
 
 void guarded_init(struct guarded *m, struct guard *g, int kick);
 
-/* The process that is read from now on, and a thread of it, or 0: once the main thread has
- * ended, the memory can be had by another thread's number only. */
+/* The process that is read from now on, and a thread of it that it may be read by, as that of
+ * struct rmem_live; RMEM_OUTLIVER opens files. */
 void guarded_target(struct guarded *m, pid_t pid, pid_t thread);
 
 /* Any thread: is somebody inside a read? Odd, and the same while it is the same read. */

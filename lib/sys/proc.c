@@ -296,22 +296,24 @@ int proc_cpu_ns(pid_t pid, uint64_t *ret)
 	return 0;
 }
 
-/* Fields 4, 14 to 17, 22 and 23, vsize. */
+/* Fields 3, 4, 14 to 17, 20, threads, 22 and 23, vsize. */
 int proc_use(pid_t pid, struct proc_use *ret)
 {
 	_cleanup_free_ char *text = NULL;
 	const char *fields = process_fields(pid, &text);
 	unsigned long long u, k, cu, ck, begun, memory;
+	char state;
+	int threads;
 
-	if (!fields || sscanf(fields,
-			      "%*c%d%*s%*s%*s%*s%*s%*s%*s%*s%*s%llu%llu%llu%llu%*s%*s%*s%*s"
-			      "%llu%llu",
-			      &ret->parent, &u, &k, &cu, &ck, &begun, &memory) != 7)
+	if (!fields ||
+	    sscanf(fields,
+		   "%c%d%*s%*s%*s%*s%*s%*s%*s%*s%*s%llu%llu%llu%llu%*s%*s%d%*s%llu%llu",
+		   &state, &ret->parent, &u, &k, &cu, &ck, &threads, &begun, &memory) != 9)
 		return -ESRCH;
 	ret->own = (struct cpu_ticks){ u, k };
 	ret->children = (struct cpu_ticks){ cu, ck };
 	ret->begun = begun;
-	ret->memory = memory;
+	ret->memory = memory || (state == 'Z' && threads > 1);
 	return 0;
 }
 
@@ -367,11 +369,12 @@ bool proc_was_there(pid_t pid, uint64_t ns)
 /* The kernel gives /proc/PID of a process that may not be dumped to root. */
 bool proc_dumpable(pid_t pid)
 {
+	const pid_t other = proc_outliver(pid);
 	struct proc_status status = { 0 };
 	struct stat st;
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
+	snprintf(path, sizeof(path), "/proc/%d/environ", other ? other : pid);
 	return proc_status(pid, &status) < 0 || stat(path, &st) < 0 ||
 	       st.st_uid == status.uid;
 }
@@ -399,25 +402,57 @@ bool proc_exists(pid_t pid)
 	return access(path, F_OK) == 0;
 }
 
-pid_t proc_tgid_memory(pid_t tid, bool *memory)
+pid_t proc_tgid_memory(pid_t tid, enum proc_memory *memory)
 {
 	_cleanup_free_ char *status = NULL;
-	const char *at;
+	const char *at, *state, *threads;
 	int r = task_file(tid, tid, "status", &status);
 
 	/* /proc/TID/task/TID exists for any thread, TID need not be a leader. */
 	if (r < 0)
 		return r;
-	*memory = status_field(status, "VmSize");
+	state = status_field(status, "State");
+	threads = status_field(status, "Threads");
+	*memory = status_field(status, "VmSize") ? PROC_MEMORY : PROC_NO_MEMORY;
+	if (state && state[1] == 'Z' && threads && strtol(threads, NULL, 10) > 1)
+		*memory = PROC_OTHERS_MEMORY;
 	at = status_field(status, "Tgid");
 	return at ? (pid_t)strtol(at, NULL, 10) : -ESRCH;
 }
 
 pid_t proc_tgid(pid_t tid)
 {
-	bool memory;
+	enum proc_memory memory;
 
 	return proc_tgid_memory(tid, &memory);
+}
+
+pid_t proc_outliver(pid_t pid)
+{
+	_cleanup_free_ pid_t *tids = NULL;
+	enum proc_memory memory;
+	size_t n;
+
+	if (proc_tgid_memory(pid, &memory) != pid || memory != PROC_OTHERS_MEMORY ||
+	    proc_tasks(pid, &tids, &n) < 0)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		if (proc_tgid_memory(tids[i], &memory) == pid && memory == PROC_MEMORY)
+			return tids[i];
+	return 0;
+}
+
+ssize_t proc_link(pid_t pid, const char *name, char *ret, size_t size)
+{
+	char path[64];
+	pid_t other;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	n = readlink(path, ret, size - 1);
+	ret[MAX(n, 0)] = '\0';
+	other = n < 0 && errno == ENOENT ? proc_outliver(pid) : 0;
+	return other ? proc_link(other, name, ret, size) : n;
 }
 
 bool proc_is_process(pid_t pid, pid_t *parent)
@@ -465,13 +500,14 @@ bool proc_same_pid_namespace(pid_t pid)
 bool proc_is_elsewhere(pid_t pid)
 {
 	struct stat ours, its;
-	char path[64], root[2];
+	char path[64], root[3];
 
 	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", pid);
-	if (stat("/proc/self/ns/mnt", &ours) < 0 || stat(path, &its) < 0)
+	if (stat("/proc/self/ns/mnt", &ours) < 0)
 		return false;
-	snprintf(path, sizeof(path), "/proc/%d/root", pid);
-	return ours.st_ino != its.st_ino || readlink(path, root, sizeof(root)) > 1;
+	if (stat(path, &its) < 0)
+		return (pid = proc_outliver(pid)) && proc_is_elsewhere(pid);
+	return ours.st_ino != its.st_ino || proc_link(pid, "root", root, sizeof(root)) > 1;
 }
 
 static uint64_t status_number(const char *status, const char *name, int base)

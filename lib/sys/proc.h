@@ -104,9 +104,22 @@ bool proc_was_there(pid_t pid, uint64_t ns);
 bool proc_is_so_old(uint64_t age_ns, uint64_t ns); /* the same, by an age known just now */
 pid_t proc_tgid(pid_t tid); /* -ESRCH */
 
-/* As proc_tgid(). *@memory: it has memory of its own, so it is neither a thread of the
- * kernel's nor a zombie. */
-pid_t proc_tgid_memory(pid_t tid, bool *memory);
+enum proc_memory {
+	PROC_NO_MEMORY,	    /* a thread of the kernel's, or a zombie */
+	PROC_MEMORY,
+	PROC_OTHERS_MEMORY, /* the main thread is a zombie, other threads are left */
+};
+
+/* As proc_tgid(). Of another thread than the main one PROC_OTHERS_MEMORY is never said. */
+pid_t proc_tgid_memory(pid_t tid, enum proc_memory *memory);
+
+/* A thread of @pid that has memory, where the main thread has ended and has none; else 0. The
+ * files of /proc that tell of memory, and memory itself, can be had by its number alone. */
+pid_t proc_outliver(pid_t pid);
+
+/* Where the link @name of /proc/@pid leads, or that of proc_outliver(). As readlink(), but with
+ * a NUL behind it. */
+ssize_t proc_link(pid_t pid, const char *name, char *ret, size_t size);
 
 pid_t proc_parent(pid_t pid); /* -ESRCH */
 
@@ -140,7 +153,7 @@ struct proc_use {
 	pid_t parent;
 	struct cpu_ticks own, children; /* children: of those that ended and were waited for */
 	uint64_t begun; /* in clock ticks since boot */
-	bool memory;	/* as proc_tgid_memory() */
+	bool memory;	/* as proc_tgid_memory(): it has some, or others have */
 };
 
 int proc_use(pid_t pid, struct proc_use *ret); /* 0 or -ESRCH */

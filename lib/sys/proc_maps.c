@@ -116,13 +116,20 @@ static bool is_whole(const char *text, size_t n)
 int proc_maps_read(struct proc_maps *ret, pid_t pid)
 {
 	char path[64], *text;
+	pid_t other;
 	size_t n;
 	int r;
 
 	*ret = (struct proc_maps){ 0 };
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
 	r = proc_read_until(path, is_whole, &text, &n);
-	return r < 0 ? proc_gone(-r) : proc_maps_parse(ret, text, n);
+	if (r < 0)
+		return proc_gone(-r);
+	other = n ? 0 : proc_outliver(pid);
+	if (!other)
+		return proc_maps_parse(ret, text, n);
+	free(text);
+	return proc_maps_read(ret, other);
 }
 
 void proc_maps_deinit(struct proc_maps *m)
@@ -156,9 +163,13 @@ static void link_name(char ret[64], pid_t pid, const struct proc_map *m)
 int proc_map_stat(pid_t pid, const struct proc_map *m, struct stat *ret)
 {
 	char path[64];
+	pid_t other;
+	int r;
 
 	link_name(path, pid, m);
-	return proc_stat_known(path, ret);
+	r = proc_stat_known(path, ret);
+	other = r == -ENOENT ? proc_outliver(pid) : 0;
+	return other ? proc_map_stat(other, m, ret) : r;
 }
 
 int proc_look_open(int look)
@@ -171,7 +182,7 @@ int proc_look_open(int look)
 	return fd < 0 ? -errno : fd;
 }
 
-int proc_map_look(pid_t pid, const struct proc_map *m)
+static int map_look(pid_t pid, const struct proc_map *m)
 {
 	_cleanup_close_ int by_path = -1, by_map = -1;
 	char path[PATH_MAX + 64];
@@ -202,6 +213,14 @@ int proc_map_look(pid_t pid, const struct proc_map *m)
 			return base_take(&by_path);
 	}
 	return by_path >= 0 ? -ESTALE : by_map;
+}
+
+int proc_map_look(pid_t pid, const struct proc_map *m)
+{
+	int fd = map_look(pid, m);
+	pid_t other = fd == -ENOENT ? proc_outliver(pid) : 0;
+
+	return other ? map_look(other, m) : fd;
 }
 
 int proc_map_open(pid_t pid, const struct proc_map *m)

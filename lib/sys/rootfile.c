@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/base.h"
+#include "sys/proc.h"
 #include "sys/proc_maps.h"
 
 enum { MAX_DEPTH = 64, MAX_LINKS = 40 };
@@ -14,11 +15,14 @@ enum { MAX_DEPTH = 64, MAX_LINKS = 40 };
 int rootfile_root(pid_t pid)
 {
 	char path[64];
+	pid_t other;
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/root", pid);
 	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	fd = fd < 0 ? -errno : fd;
+	other = fd == -ENOENT ? proc_outliver(pid) : 0;
+	return other ? rootfile_root(other) : fd;
 }
 
 /* A path as it is followed: the folders from the root down to where it is, and what is left.

@@ -174,7 +174,7 @@ static int still_runs(pid_t pid, uint64_t stack)
 int announce_maps(struct queue *q, pid_t pid, uint64_t stack, uint64_t time,
 		  struct pool *openers)
 {
-	char link[64], root[PATH_MAX] = "";
+	char root[PATH_MAX];
 	struct proc_maps maps;
 	struct writer w;
 	int r = proc_maps_read(&maps, pid);
@@ -182,9 +182,7 @@ int announce_maps(struct queue *q, pid_t pid, uint64_t stack, uint64_t time,
 	if (r < 0)
 		return r;
 	r = stack ? still_runs(pid, stack) : 0;
-	snprintf(link, sizeof(link), "/proc/%d/root", pid);
-	if (readlink(link, root, sizeof(root) - 1) < 0)
-		root[0] = '\0';
+	proc_link(pid, "root", root, sizeof(root));
 	for (size_t i = 0; r == 0 && i < maps.n; i++)
 		if (maps.map[i].x)
 			r = announce_map(&w, q, pid, &maps.map[i],

@@ -45,7 +45,7 @@ static bool others_stay(pid_t pid)
 	return true;
 }
 
-/* Its leader is a zombie, or becomes one: its memory is gone before. */
+/* Its leader is a zombie, or becomes one: its memory is gone before. 0: others live on. */
 static int has_ended(pid_t pid, char state, struct err *err)
 {
 	char comm[16] = "?";
@@ -54,11 +54,7 @@ static int has_ended(pid_t pid, char state, struct err *err)
 	if (state != 'Z')
 		return err_set(err, -ESRCH, "process %d (%s) has ended", pid, comm);
 	if (others_stay(pid))
-		return err_set(err, -ENOEXEC,
-			       "the main thread of process %d (%s) has ended, and without it "
-			       "the memory of the others can't be read; 'pysampled record "
-			       "--any' samples them natively",
-			       pid, comm);
+		return 0;
 	return err_set(
 		err, -ESRCH,
 		"process %d (%s) has ended: it is a zombie, its parent has not asked for "
@@ -68,7 +64,8 @@ static int has_ended(pid_t pid, char state, struct err *err)
 
 static int check_process(pid_t pid, struct err *err)
 {
-	bool memory, kernel;
+	enum proc_memory memory;
+	bool kernel;
 	pid_t tgid = proc_tgid_memory(pid, &memory);
 	char comm[16] = "?", state;
 
@@ -79,7 +76,7 @@ static int check_process(pid_t pid, struct err *err)
 	if (tgid != pid)
 		return err_set(err, -ESRCH, "%d is a thread of process %d; use -p %d -t %d",
 			       pid, tgid, tgid, pid);
-	if (memory)
+	if (memory == PROC_MEMORY)
 		return 0;
 	state = proc_kind(pid, &kernel);
 	if (!kernel)

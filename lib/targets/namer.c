@@ -298,7 +298,7 @@ static void look_at(struct namer *n, struct process *p, bool all)
 	};
 
 	*l = (struct look){ .namer = n, .p = p };
-	guarded_target(&n->mem, p->pid, 0);
+	guarded_target(&n->mem, p->pid, RMEM_OUTLIVER);
 	switch (pynames_look(&n->mem.base, &p->layout, p->runtime, &p->names, &look)) {
 	case PYNAMES_WHOLE: /* who was not found has ended */
 		idmap_deinit(&p->told);

@@ -156,8 +156,10 @@ static bool command_fits(const struct scope *s, pid_t pid)
 	size_t n;
 
 	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
-	if (proc_read_file(path, &text, &n) < 0 || !n)
+	if (proc_read_file(path, &text, &n) < 0)
 		return false;
+	if (!n)
+		return (pid = proc_outliver(pid)) && command_fits(s, pid);
 	for (size_t i = 0; i + 1 < n; i++)
 		if (!text[i])
 			text[i] = ' ';
@@ -187,9 +189,9 @@ static bool rest_fits(const struct scope *s, pid_t pid)
 
 bool scope_fits(const struct scope *s, pid_t pid)
 {
-	bool memory;
+	enum proc_memory memory;
 
-	return proc_tgid_memory(pid, &memory) == pid && memory &&
+	return proc_tgid_memory(pid, &memory) == pid && memory != PROC_NO_MEMORY &&
 	       !is_ours(pid, proc_parent(pid)) && rest_fits(s, pid);
 }
 

@@ -29,7 +29,7 @@ def leaf():
 def work():
     while True:
         leaf()
-threading.Thread(target=work).start()
+threading.Thread(target=work, name="worker").start()
 print(flush=True)
 sys.stdin.readline()
 ctypes.CDLL(None).pthread_exit(None)
@@ -230,19 +230,48 @@ def test_what_rings_lose_while_readers_rest_is_lost(py):
     check("(uncounted)" not in run.err, "%s", run)
 
 
-@each(capture=["preempt", "stop"])
-@harness.one_python
-def test_the_main_thread_may_end(py, capture):
-    """By its number the memory of the others can't be read from then on."""
-    if capture == "preempt":
-        harness.need_fifo()
+def without_its_main_thread(py):
+    """A process that works on after its main thread, which ends when its input is closed."""
     target = harness.start([py.need(), "-c", MAIN_ENDS], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     target.stdout.readline()
-    run = Recorder("-p", target.pid, "-F", 499, "--capture", capture, "-o", "a.folded").attached()
+    return target
+
+
+def main_ends(target):
     target.stdin.close()
     harness.until(lambda: harness.status(target.pid)["State"].startswith("Z"), "the main thread's end")
+
+
+@each(capture=["preempt", "stop"], when=["before", "meanwhile"])
+@harness.one_python
+def test_the_main_thread_may_end(py, capture, when):
+    """By its number the memory of the others can't be read from then on, nor what /proc says of it."""
+    if capture == "preempt":
+        harness.need_fifo()
+    target = without_its_main_thread(py)
+    if when == "before":
+        main_ends(target)
+    recorder = Recorder("-p", target.pid, "-F", 499, "--capture", capture, "-o", "a.folded").attached()
+    if when == "meanwhile":
+        main_ends(target)
     harness.works_for_a_while(target.pid, 1, 20)
-    run = run.signal(signal.SIGINT).wait().ok()
+    run = recorder.signal(signal.SIGINT).wait().ok()
     enough(run.n("samples") > 100, "too few samples to judge: %s", run)
     enough(run.n("exact") >= tolerances.EXACT * run.n("samples"), "too few are exact: %s", run)
     equal(run.n("torn"), 0, "torn")
+    native = sum(n for stack, n in harness.read_folded(os.path.join(recorder.home, "a.folded")) if "builtin_sum" in stack)
+    check(native > 0.5 * run.n("samples"), "%d have native frames with names: %s", native, run)
+
+
+@harness.one_python
+def test_what_is_left_of_a_process_is_told(py):
+    """dump and doctor, once its main thread has ended; and it is found by its command line."""
+    target = without_its_main_thread(py)
+    main_ends(target)
+    run = harness.pysampled("dump", "-p", target.pid).ok()
+    check('(zombie): "MainThread"\n    [this thread has ended]' in run.out, "not told of the main one: %s", run)
+    check('"worker"\n' in run.out and "work (<string>:" in run.out, "not told of the other: %s", run)
+    check("native" not in run.out and not run.err, "native frames are missing: %s", run)
+    check(" is CPython " in harness.pysampled("doctor", "-p", target.pid).ok().out, "doctor does not know it")
+    run = harness.pysampled("dump", "--match", "ctypes.CDLL.None..pthread_exit", "--json").ok()
+    check(target.pid in [p["pid"] for p in json.loads(run.out)], "not found by its command line: %s", run)

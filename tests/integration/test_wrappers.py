@@ -310,22 +310,6 @@ def test_one_whose_threads_are_ending_has_ended(py, command):
     check("has ended" in text and "main thread" not in text, "it does not say that it has ended: %s", text)
 
 
-LEADERLESS = """
-import ctypes, threading, time
-threading.Thread(target=time.sleep, args=(60,)).start()
-ctypes.CDLL(None).pthread_exit(None)
-"""
-
-
-@each(command=["record", "dump", "doctor"])
-@harness.one_python
-def test_one_without_its_main_thread_is_told_of_any(py, command):
-    process = harness.start([py.path, "-c", LEADERLESS])
-    harness.until(lambda: harness.status(process.pid)["State"][0] == "Z", "its main thread is a zombie")
-    text = refusals(command, process.pid)
-    check("the main thread" in text and "--any" in text, "it does not say what ended: %s", text)
-
-
 @each(command=["record", "dump", "doctor"])
 def test_a_kernel_thread_is_called_one(command):
     check(harness.readlink("/proc/2/exe") == "", "pid 2 is no kernel thread here")
