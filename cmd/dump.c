@@ -240,6 +240,7 @@ static int dump_one(const struct pyproc *p, int pidfd, struct order *o)
 	d->pidfd = pidfd;
 	d->more = DUMP_MORE_TRIES;
 	d->target.layout = p->layout;
+	d->target.no_jit = p->no_jit;
 	d->target.root = proc_stack_root(p->pid);
 	pywalk_layout_init(&d->target.walk, &p->layout, p->runtime);
 	d->others = others_of(p, true);

@@ -351,8 +351,6 @@ bool debug_offsets_agree(struct bytes raw, const struct pylayout *l)
 
 	if (l->version < 0x030d)
 		return true;
-	if (!table || debug_offsets_parse(raw, table, &told, &err) < 0)
-		return false;
-	told.no_jit = l->no_jit;
-	return !memcmp(&told, l, sizeof(told));
+	return table && debug_offsets_parse(raw, table, &told, &err) == 0 &&
+	       !memcmp(&told, l, sizeof(told));
 }

@@ -182,7 +182,6 @@ struct pylayout {
 	uint8_t lasti_unit; /* up to 3.10: frame.instr counts so many bytes; 0: it is a pointer
 			     */
 	bool free_threaded;
-	bool no_jit; /* the interpreter's file has no JIT: that is found out, no table says it */
 	enum py_attrs attrs;
 	uint8_t attrs_first; /* bytes before the first of such values */
 	uint8_t int_one;     /* the word before integer.digit of a positive int of one digit;

@@ -445,9 +445,9 @@ static int copy_try(const struct search *s, const struct look *k, uint64_t bias,
 	/* Older ones' memory does not tell whether it agrees. */
 	if (r == 0 && !same && k->mapped && p->version >= 0x030d0000 && !proven_by_debug(k))
 		pyfind_cache_keep_mapped(&k->file, &k->elf);
-	/* No part of the layout that was proven; and what newer versions export nobody knows. */
-	p->layout.no_jit = elfpython_has_no_jit(&k->elf) &&
-			   pylayout_find((uint16_t)(p->version >> 16));
+	/* What newer versions export nobody knows. */
+	p->no_jit = elfpython_has_no_jit(&k->elf) &&
+		    pylayout_find((uint16_t)(p->version >> 16));
 	return r;
 }
 
@@ -490,7 +490,8 @@ static void keep_other(const struct search *s, struct pyproc *p, const struct py
 				    .version = one->version,
 				    .runtime = one->runtime,
 				    .code_versions = one->code_versions,
-				    .layout = one->layout };
+				    .layout = one->layout,
+				    .no_jit = one->no_jit };
 	snprintf(o->file, sizeof(o->file), "%.63s", pyfind_base_name(one->module));
 }
 

@@ -39,6 +39,7 @@ struct pyproc_other {
 	uint32_t version;
 	raddr runtime, code_versions;
 	struct pylayout layout;
+	bool no_jit;   /* struct pyproc */
 	char file[64]; /* its last component, for messages */
 };
 
@@ -50,6 +51,7 @@ struct pyproc {
 	raddr code_versions;	/* address of its count of code objects where that is a
 				 * global variable with a symbol, else 0 */
 	struct pylayout layout; /* this process's own copy */
+	bool no_jit;		/* the interpreter's file has no JIT */
 	uint64_t looked_ns;	/* what is mapped was asked for then */
 	size_t n_maps;		/* mappings of the process */
 	bool partly;		/* with -ENOEXEC: a file that holds one is mapped in part */

@@ -313,7 +313,7 @@ static enum pystack_end take_walk(struct pystack *p, const struct pystack_target
 		*pystack_compiled(p, t->program) =
 			(struct pycompiled){ .program = t->program };
 	if (!r->n && t->layout.version >= JIT_SINCE && !t->layout.free_threaded &&
-	    !t->layout.no_jit)
+	    !t->no_jit)
 		p->frames[0].flags |=
 			PYSTACK_MAY_BE_JITTED | (has_unbegun(p, w) ? PYSTACK_CALLS : 0);
 	r->n = named;

@@ -25,6 +25,7 @@ struct pystack_target {
 	struct pywalk_layout walk;
 	raddr code_versions; /* struct pyproc */
 	raddr root; /* where the stack of the process's first thread ends; 0: not known */
+	bool no_jit; /* struct pyproc */
 };
 
 /* What else a process has beside its first interpreter: further libpythons, or the same one

@@ -159,6 +159,7 @@ enum tape_target_bits {
 	TAPE_PLAIN = 4,
 	TAPE_NOPYTHON = 8,
 	TAPE_INNER = 16,
+	TAPE_NO_JIT = 32,
 };
 enum tape_name_bits { TAPE_NAME_EXEC = 1, TAPE_NAME_THREAD = 2 };
 extern const char *const tape_provenances[PROV_N];

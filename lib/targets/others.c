@@ -38,6 +38,7 @@ struct pystack_others *others_of(const struct pyproc *p, bool enough)
 		to->proven = from->proven;
 		to->target.layout = from->layout;
 		to->target.code_versions = from->code_versions;
+		to->target.no_jit = from->no_jit;
 		pywalk_layout_init(&to->target.walk, &from->layout, from->runtime);
 	}
 	if (ret)
@@ -105,6 +106,7 @@ static void put_in_order(const struct target *target, struct pyproc *p)
 				    .version = p->version,
 				    .runtime = p->runtime,
 				    .code_versions = p->code_versions,
+				    .no_jit = p->no_jit,
 				    .layout = p->layout };
 	uint32_t i = 0;
 

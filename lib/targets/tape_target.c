@@ -31,7 +31,7 @@
 	X(object.type_flags) X(str.length) X(str.state) X(str.hash) X(str.ascii_data) \
 	X(str.compact_data) X(bytes.size) X(bytes.data) X(owner_shim) X(owner_generator) \
 	X(code_tag_mask) X(active_bit) X(str_kind_shift) X(str_compact_bit) \
-	X(str_ascii_bit) X(lasti_unit) X(free_threaded) X(no_jit) X(linetable)
+	X(str_ascii_bit) X(lasti_unit) X(free_threaded) X(linetable)
 /* clang-format on */
 
 static const struct layout_field {
@@ -160,7 +160,8 @@ void tape_put_target(struct tape_head *h, const struct target *t, bool code, uin
 	tape_put(h, TAPE_IS,
 		 (atomic_load(&t->unborn) ? TAPE_UNBORN : 0u) | (t->plain ? TAPE_PLAIN : 0u) |
 			 (atomic_load(&t->nopython) ? TAPE_NOPYTHON : 0u) |
-			 (learnt && t->inner_tids ? TAPE_INNER : 0u));
+			 (learnt && t->inner_tids ? TAPE_INNER : 0u) |
+			 (learnt && t->py.no_jit ? TAPE_NO_JIT : 0u));
 	tape_put(h, TAPE_FORKER, (uint64_t)atomic_load(&t->forker));
 	tape_put(h, TAPE_CODE_NUMBER, atomic_load(&t->code_number));
 	tape_put(h, TAPE_CODE_AT, t->code_at);
@@ -248,6 +249,7 @@ int tape_get_target(struct bytes chunk, struct target *t)
 	t->begun_ns = tape_get(chunk, TAPE_BEGUN, 0);
 	t->plain = is & TAPE_PLAIN;
 	t->inner_tids = is & TAPE_INNER;
+	t->py.no_jit = is & TAPE_NO_JIT;
 	atomic_store(&t->none_ns, tape_get(chunk, TAPE_NONE, 0));
 	atomic_store(&t->unborn, is & TAPE_UNBORN);
 	atomic_store(&t->nopython, is & TAPE_NOPYTHON);

@@ -67,6 +67,7 @@ static void target_learn(struct target *t, const struct pyproc *p)
 	t->py.layout = p->layout;
 	pywalk_layout_init(&t->py.walk, &p->layout, p->runtime);
 	t->py.code_versions = p->code_versions;
+	t->py.no_jit = p->no_jit;
 	t->py.root = p->root;
 	t->version = p->version;
 	t->runtime = p->runtime;

@@ -1658,7 +1658,7 @@ static void may_be_jitted(struct fix *f)
 	stack(f, "ab", (const int[]){ 0, 3 });
 	r = read_result(f);
 	assert_int_equal(r.frames[0].flags, jit | calls);
-	f->t.layout.no_jit = true;
+	f->t.no_jit = true;
 	r = read_result(f);
 	assert_int_equal(r.frames[0].flags, 0);
 }

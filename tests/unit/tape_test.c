@@ -421,6 +421,7 @@ static void test_target(void **state)
 	struct tape_head h = { .n = 0 };
 
 	t.py.program = 11;
+	t.py.no_jit = true;
 	t.none_ns = 12;
 	t.unborn = true;
 	t.forker = 13;
@@ -444,14 +445,14 @@ static void test_target(void **state)
 	assert_int_equal(14, ret.code_number);
 	assert_int_equal(TARGET_NOPYTHON, ret.state);
 	/* They may be written just now. */
-	assert_true(!ret.inner_tids && !ret.n_tids);
+	assert_true(!ret.inner_tids && !ret.n_tids && !ret.py.no_jit);
 	/* Learnt, and then a read hung. */
 	h.n = 0;
 	t.state = TARGET_QUARANTINED;
 	t.runtime = 0;
 	tape_put_target(&h, &t, true, 9);
 	assert_int_equal(0, tape_get_target(tape_head_bytes(&h), &ret));
-	assert_true(ret.inner_tids);
+	assert_true(ret.inner_tids && ret.py.no_jit);
 	assert_int_equal(2, ret.n_tids);
 	assert_int_equal(16, target_inner_tid(&ret, 15));
 	free(t.tids);
