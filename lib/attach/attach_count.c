@@ -4,22 +4,39 @@
  */
 #include "attach/attach_int.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
-/* What read() of an event gives; a group's others follow. */
+/* What read() of an event gives; of one in a group the number of its events comes first, and their
+ * values follow. */
 struct reading {
-	uint64_t value, enabled, running, more[2 * SESSION_MAX_EVENTS + 2];
+	uint64_t value, enabled, running;
+	struct {
+		uint64_t value, id;
+	} of[SESSION_MAX_EVENTS + 1];
 };
+
+/* Of the group that @ret is of, the value of event @fd itself. False: it is not in there. */
+static bool pick_own(int fd, struct reading *ret)
+{
+	uint64_t id, n = MIN(ret->value, (uint64_t)ARRAY_SIZE(ret->of));
+
+	if (ioctl(fd, PERF_EVENT_IOC_ID, &id) < 0)
+		return false;
+	for (uint64_t i = 0; i < n; i++)
+		if (ret->of[i].id == id) {
+			ret->value = ret->of[i].value;
+			return true;
+		}
+	return false;
+}
 
 /* False: there is none. */
 static bool read_event(int fd, uint64_t read_format, struct reading *ret)
 {
 	if (fd < 0 || read(fd, ret, sizeof(*ret)) < 3 * 8)
 		return false;
-	/* A group's number of values comes first, its leader's value fourth. */
-	if (read_format & PERF_FORMAT_GROUP)
-		ret->value = ret->more[0];
-	return true;
+	return !(read_format & PERF_FORMAT_GROUP) || pick_own(fd, ret);
 }
 
 /* True if samples of event @e come from the events of @t, a thread or (ALL) a CPU. */

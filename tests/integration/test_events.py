@@ -452,6 +452,17 @@ def test_groups_are_counted_at_the_leaders_samples(py):
     read_back(os.path.join(home, "a.folded"), {"task-clock": harness.total(stacks) - switches, "context-switches": switches})
 
 
+@one_python
+def test_groups_of_both_kinds_have_their_own_counts(py):
+    """Counts are read by groups where one event is sampled so: each event's is its own, not its leader's."""
+    faults = harness.start(py.command() + ["-c", "import mmap\nwhile True:\n    with mmap.mmap(-1, 1 << 20) as m:\n"
+                                                 "        for at in range(0, 1 << 20, 4096): m[at] = 1"])
+    run = harness.pysampled("-p", faults.pid, "-t", faults.pid, "-d", 1, "-e",
+                            "{cpu-clock,page-faults},{task-clock,context-switches}:S", "-o", "a.folded").ok()
+    enough(run.n("samples") > 20, "%s", run)
+    check(run.n("uncounted") < run.n("samples"), "uncounted: %s", run)
+
+
 def read_back(path, want):
     """Counts by event of folded stacks of several."""
     rows = json.loads(harness.pysampled("report", path, "--by", "event", "--json").ok().out)["rows"]
