@@ -37,11 +37,8 @@ struct child {
 
 static void print_note(void *arg, const char *text)
 {
-	const struct record_options *o = arg;
-
-	/* What was found is for -v; what went differently from the asked is for all. */
-	if (o->verbose > 0 || (o->verbose == 0 && strncmp(text, "process ", 8) != 0))
-		cmd_say("%s", text);
+	(void)arg;
+	cmd_say("%s", text);
 }
 
 static void child_main(char **command, int go, int failed)
@@ -294,7 +291,8 @@ static int record(struct record_options *o, struct file_helper *files, int argc,
 
 	if (r < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
-	o->rec.note = (struct note){ .take = print_note, .arg = o };
+	o->rec.note = (struct note){ .take = o->verbose < 0 ? NULL : print_note,
+				     .details = o->verbose > 0 };
 	session.file_helper = files;
 	file_helper_count(files, &stats);
 	if (o->native_lines)

@@ -231,7 +231,7 @@ static bool end_look(struct joins *j, struct look *l, uint64_t now, bool *joined
 	else if (code == -ENOEXEC)
 		again = p.partly || (!j->told && is_young(l->pid));
 	else if (code == -ENOTSUP)
-		note_say(&j->t->note, "%s", err.text);
+		tracker_tell_refused(j->t, err.text);
 	end_probe(j, l);
 	if (l->asked && !*joined) {
 		*l = (struct look){ .pid = l->pid, .parent = l->parent };

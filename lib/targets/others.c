@@ -89,8 +89,8 @@ static void tell(const struct note *note, const struct pyproc *p, bool enough,
 		char version[16];
 
 		if (o->proven && !was_proven(was, o))
-			note_say(note, "process %d: also CPython %s, %s", p->pid,
-				 pyproc_version(o->version, version), o->file);
+			note_detail(note, "process %d: also CPython %s, %s", p->pid,
+				    pyproc_version(o->version, version), o->file);
 	}
 	if (enough && p->refused[0] && !(was && was->refused))
 		note_say(note, "one of the interpreters of process %d is not read: %s", p->pid,

@@ -47,8 +47,8 @@ static int judge_root(struct tracker *t, pid_t pid, bool any, int code, const st
 	if (!target)
 		return err_set(err, -ENOMEM, "out of memory");
 	if (code == 0) {
-		note_say(&t->note, "process %d: CPython %s, %s, %s", target->pid,
-			 pyproc_version(p->version, version), p->build, p->module);
+		note_detail(&t->note, "process %d: CPython %s, %s, %s", target->pid,
+			    pyproc_version(p->version, version), p->build, p->module);
 		tracker_found(t, target, p);
 		return pyproc_is_pending(p) ? tracker_search(t, target, false) : 0;
 	}

@@ -18,7 +18,6 @@ struct search {
 	bool fresh; /* just started: its interpreter may not be mapped yet */
 	bool again; /* asked for while the probe was looking */
 	bool dropped;
-	bool told_short; /* a person knows that descriptors did not suffice */
 	uint64_t next_ns;
 };
 
@@ -43,6 +42,9 @@ bool tracker_is_stale(const struct tracker *t, const struct target *target);
  * @p: note that there was no interpreter then, or that one is about to start. */
 void tracker_note_none(struct target *target, int code, const struct pyproc *p,
 		       uint64_t began);
+
+/* One that can't be read, for @why: a person is told of the first, who wants details of all. */
+void tracker_tell_refused(struct tracker *t, const char *why);
 
 /* Put what the readers know of @target on the tape, if there is one. */
 void tracker_tape(const struct tracker *t, const struct target *target);

@@ -179,6 +179,13 @@ void tracker_look(struct tracker *t, pid_t pid)
 	}
 }
 
+void tracker_tell_refused(struct tracker *t, const char *why)
+{
+	if (!t->told_refused || t->note.details)
+		note_say(&t->note, "%s", why);
+	t->told_refused = true;
+}
+
 /* A new program may map it yet, or was seen half made. */
 static bool look_again(const struct search *s, int code, const struct pyproc *p)
 {
@@ -217,8 +224,8 @@ static bool search_ended(struct tracker *t, struct search *s, int code, const st
 		atomic_store(&target->asked, false);
 		return true;
 	}
-	if (proc_is_short(code) && !s->told_short) {
-		s->told_short = true;
+	if (proc_is_short(code) && !t->told_short) {
+		t->told_short = true;
 		note_say(&t->note, "%s; it is tried again", err->text);
 	}
 	if (look_again(s, code, p) && proc_exists(target->pid))
@@ -227,8 +234,7 @@ static bool search_ended(struct tracker *t, struct search *s, int code, const st
 		snprintf(target->why, sizeof(target->why), "%.250s", err->text);
 		atomic_store(&target->state, TARGET_REFUSED);
 		if (code != -ESRCH)
-			note_say(&t->note, "%s", err->text);
-		return true;
+			tracker_tell_refused(t, err->text);
 	}
 	return true;
 }

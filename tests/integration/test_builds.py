@@ -395,6 +395,20 @@ def test_a_python_of_no_table_is_told_by_its_debug_info(where):
     return told_by_debug_info(Target(by(py, "env", "PYTHONHOME=/usr", path=run), "groundtruth.py", "--us", 50), "3.16", where)
 
 
+def test_a_child_that_cannot_be_read_is_told_of():
+    """Without -v too: all its samples are torn."""
+    py = next((py for py in harness.wanted_pythons() if py.path and py.tag.startswith("3.13.")), None)
+    if not py:
+        raise Skip("no CPython 3.13 of pyenv")
+    home, copy = tree(py)
+    library = glob.glob(os.path.join(home, "libpython3.13*"))[0]
+    part(library, "nowhere")
+    altered(library, 0x030d, 240, lambda before: before + 8)
+    spin = "import time\nend = time.time() + 2\nwhile time.time() < end: pass"
+    run = harness.pysampled("-d", 3, "-o", "a.folded", "--", "sh", "-c", 'for i in 1 2; do "$@"; done', "sh", *copy.command(), "-c", spin)
+    equal(run.err.count(": CPython 3.13 says"), 1, "that must be said once: %s" % run)
+
+
 # ---- inside other programs --------------------------------------------------------------------------------------------
 
 @harness.one_python
