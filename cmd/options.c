@@ -206,7 +206,7 @@ static int parse_duration(const char *s, uint64_t *ret)
 	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
 		if (!strcmp(end, units[i].unit))
 			seconds = v * units[i].seconds;
-	if (end == s || !(seconds > 0) || seconds > 1e9)
+	if (end == s || !(seconds >= 1e-9) || seconds > 1e9)
 		return usage("-d takes a time above 0 in seconds, or as in 500ms, 2m, 1h; not "
 			     "'%s'",
 			     s);

@@ -15,7 +15,7 @@ def spinning(py):
 
 @each(words=[("4711", "pysampled -p 4711"), ("sh x.sh", "pysampled -- sh ..."), ("recrod", "nearest: record"), ("report x --by fnction", "function, line, file"),
              ("-p 1 --provenence all", "nearest: --provenance"), ("-p postgres", "--match"), ("-p 1 -F 0", "max_sample_rate"),
-             ("-p 1 -d 5x", "500ms, 2m, 1h"), ("-p 1 --f=9", "short for --freq, --format, --follow"), ("-p 1 2", "-p 12,34"), ("-p 1 sleep 5", "-d SEC"),
+             ("-p 1 -d 5x", "500ms, 2m, 1h"), ("-p 1 -d 1e-10", "500ms, 2m, 1h"), ("-p 1 --f=9", "short for --freq, --format, --follow"), ("-p 1 2", "-p 12,34"), ("-p 1 sleep 5", "-d SEC"),
              
              ("report --sort dso x", "--by"), ("report -i x y", "one FILE")])
 def test_what_was_probably_meant_is_said(words):
