@@ -205,12 +205,43 @@ static bool look_again(const struct search *s, int code, const struct pyproc *p)
 	}
 }
 
+/* Is @target's interpreter one of those that were found? */
+static bool is_among(const struct target *target, const struct pyproc *p)
+{
+	if (p->runtime == target->runtime && p->version == target->version)
+		return true;
+	for (uint32_t i = 0; i < p->n_others; i++)
+		if (p->other[i].runtime == target->runtime)
+			return true;
+	return p->refused[0];
+}
+
+/* Its file was unmapped, and that or another one is mapped now: what readers have read of the
+ * target is of no use, so it gets another. */
+static void renew(struct tracker *t, struct search *s)
+{
+	struct target *old = s->target, *new;
+
+	if (targets_find(&t->targets, old->pid) != old)
+		return;
+	new = tracker_add(t, old->pid, old->begun_ns);
+	if (!new)
+		return;
+	targets_hold(old, -1);
+	targets_hold(new, 1);
+	s->target = new;
+}
+
 /* False: keep looking. */
 static bool search_ended(struct tracker *t, struct search *s, int code, const struct pyproc *p,
 			 const struct err *err)
 {
-	struct target *target = s->target;
+	struct target *target;
 
+	if (code == 0 && atomic_load(&s->target->state) == TARGET_PYTHON &&
+	    !is_among(s->target, p))
+		renew(t, s);
+	target = s->target;
 	tracker_note_none(target, code, p, probe_began(s->probe));
 	tracker_tape(t, target);
 	if (code == 0) {

@@ -411,8 +411,8 @@ def test_a_child_that_cannot_be_read_is_told_of():
 
 # ---- inside other programs --------------------------------------------------------------------------------------------
 
-@harness.one_python
-def test_a_libpython_that_is_loaded_after_we_attached(py):
+def loaded_late(py, *turns):
+    """A program that loads the libpython once a line comes, in so many turns, and a recording of it as long as one more."""
     code = "import sysconfig as s; print(s.get_config_var('LIBDIR'), s.get_config_var('INSTSONAME'), s.get_config_var('prefix'))"
     where, name, prefix = subprocess.check_output(py.command() + ["-c", code], text=True, env=harness.plain_env()).split()
     home = harness.folder()
@@ -420,7 +420,7 @@ def test_a_libpython_that_is_loaded_after_we_attached(py):
     subprocess.run(["cc", "-O2", "-pthread", os.path.join(harness.TARGETS, "lateload.c"), "-o", program, "-ldl"], check=True)
     if not os.path.exists(os.path.join(where, name)):
         raise Skip("no shared libpython")
-    target = harness.start([program, os.path.join(where, name)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    target = harness.start([program, os.path.join(where, name), *turns], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                            env=harness.plain_env(PYTHONHOME=prefix))
     target.stdout.readline()
     recorder = harness.Recorder("-p", target.pid, "--any", "-F", 499, "-d", 4, "-o", "a.folded", "--provenance", "exact",
@@ -430,7 +430,21 @@ def test_a_libpython_that_is_loaded_after_we_attached(py):
     run = recorder.wait()
     stacks = harness.read_folded(os.path.join(home, "a.folded"))
     found = sum(n for frames, n in stacks if [name for name, _, _ in harness.python_frames(frames)] == ["<module>", "call", "leaf"])
+    return run, found
+
+
+@harness.one_python
+def test_a_libpython_that_is_loaded_after_we_attached(py):
+    run, found = loaded_late(py)
     enough(found > 30, "of its stack are %d: %s", found, run)
+
+
+@harness.one_python
+def test_a_libpython_that_is_unloaded_and_loaded_again(py):
+    """It lies elsewhere then: as mod_wsgi's after a graceful restart of Apache."""
+    run, found = loaded_late(py, "3")
+    enough(found > 30, "of its stack are %d: %s", found, run)
+    check(run.n("torn") <= 0.1 * run.n("samples"), "it is not found again: %s", run)
 
 
 @harness.seconds(300)
