@@ -172,10 +172,10 @@ static const char svg_head[] =
 	"t.textContent=n<3?'':s.length<=n?s:s.slice(0,n-2)+'..'})}\n"
 	"]]></script>\n";
 
-/* What is no text, and what XML can't hold or nobody should get, becomes '?'. */
+/* What nobody should get, and what XML can't hold, becomes '?'. */
 static bool is_xml(uint32_t c)
 {
-	return c >= ' ' && (c < 0x7f || c > 0x9f) && c != 0xfffe && c != 0xffff;
+	return !printable_is_control(c) && c != 0xfffe && c != 0xffff;
 }
 
 /* Text of XML, at most @max letters. */

@@ -4,51 +4,20 @@
  */
 #include "json.h"
 
-#include <string.h>
-
 #include "base/printable.h"
 
-/* What ends a line in a script, and printable() does not let through, escaped; or NULL. */
-static const char *line_end(const char *s)
-{
-	if (!strncmp(s, "\342\200\250", 3))
-		return "\\u2028";
-	return strncmp(s, "\342\200\251", 3) ? NULL : "\\u2029";
-}
-
-/* The bytes of the valid character at @s; 0: there is none. */
-static size_t character(const char *s)
-{
-	char one[8], copy[8];
-
-	for (size_t n = 2; n <= 4 && memchr(s, 0, n) == NULL; n++) {
-		memcpy(one, s, n);
-		one[n] = '\0';
-		if (printable(copy, sizeof(copy), one) == n && !memcmp(one, copy, n))
-			return n;
-	}
-	return 0;
-}
-
-/* A character beyond ASCII. Returns its bytes. */
+/* A character beyond ASCII, or a byte that is none. Returns its bytes. */
 static size_t put_far(FILE *out, const char *s)
 {
-	size_t n = character(s);
-	unsigned char next = (unsigned char)s[1];
-	const char *end = line_end(s);
+	uint32_t c;
+	size_t n = printable_decode((const unsigned char *)s, &c);
 
-	if (end) {
-		fputs(end, out);
-		return 3;
-	}
-	if (!n && (unsigned char)*s == 0xc2 && next >= 0x80 && next < 0xa0) {
-		fprintf(out, "\\u%04x", next); /* C1 */
-		return 2;
-	}
-	if (n)
-		fwrite(s, 1, n, out);
-	else
+	if (!n)
 		fputs("\\ufffd", out);
+	else if (printable_is_control(c))
+		fprintf(out, "\\u%04x", c);
+	else
+		fwrite(s, 1, n, out);
 	return n ? n : 1;
 }
 

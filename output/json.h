@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* In quotes. Control characters, '<' (so that it can stand in a page's script) and what ends
- * lines in scripts are escaped; a byte that is no part of valid UTF-8 becomes one U+FFFD.
+/* In quotes. What printable() takes out and '<' (so that it can stand in a page's script) are
+ * escaped; a byte that is no part of valid UTF-8 becomes one U+FFFD.
  * NULL: null. */
 void json_string(FILE *out, const char *text);
 

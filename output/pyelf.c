@@ -11,6 +11,7 @@
 
 #include "arch/arch.h"
 #include "base/base.h"
+#include "base/printable.h"
 #include "pyelf_dwarf.h"
 
 enum {
@@ -51,24 +52,6 @@ struct pyelf {
 	size_t n_index;
 };
 
-/* One character of UTF-8; a byte that is none is itself. */
-static uint32_t next_char(const char **s)
-{
-	const unsigned char *p = (const unsigned char *)*s;
-	int more = *p >= 0xf0 ? 3 : *p >= 0xe0 ? 2 : *p >= 0xc0 ? 1 : 0;
-	uint32_t c = more ? *p & (0x3fu >> more) : *p;
-
-	for (int i = 1; i <= more; i++) {
-		if ((p[i] & 0xc0) != 0x80) {
-			*s += 1;
-			return *p;
-		}
-		c = c << 6 | (p[i] & 0x3f);
-	}
-	*s += more + 1;
-	return c;
-}
-
 /* Python's own escapes, as ascii() writes them. False: it does not fit. */
 static bool put_escaped(char *buf, size_t n, size_t *at, uint32_t c)
 {
@@ -92,11 +75,18 @@ static bool put_escaped(char *buf, size_t n, size_t *at, uint32_t c)
 	return true;
 }
 
-static size_t put_escapeds(char *buf, size_t n, size_t at, const char *s)
+/* A byte that is no part of a character stands for itself. */
+static size_t put_escapeds(char *buf, size_t n, size_t at, const char *text)
 {
-	while (*s)
-		if (!put_escaped(buf, n, &at, next_char(&s)))
+	const unsigned char *s = (const unsigned char *)text;
+	uint32_t c;
+	size_t used;
+
+	for (; *s; s += MAX(used, 1)) {
+		used = printable_decode(s, &c);
+		if (!put_escaped(buf, n, &at, used ? c : *s))
 			break;
+	}
 	return at;
 }
 

@@ -4,7 +4,6 @@
  */
 #include "base/printable.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 size_t printable_decode(const unsigned char *s, uint32_t *c)
@@ -25,9 +24,7 @@ size_t printable_decode(const unsigned char *s, uint32_t *c)
 	return more + 1;
 }
 
-/* C0, DEL, C1, the separators of lines and paragraphs, and what turns the direction of the text
- * behind it. */
-static bool is_control(uint32_t c)
+bool printable_is_control(uint32_t c)
 {
 	return c < ' ' || (c >= 0x7f && c <= 0x9f) || (c >= 0x2028 && c <= 0x202e) ||
 	       (c >= 0x2066 && c <= 0x2069);
@@ -41,7 +38,7 @@ static size_t copy(char *to, size_t size, const char *from, bool controls)
 	while (*s) {
 		uint32_t c = 0;
 		size_t len = printable_decode(s, &c);
-		bool plain = len && (controls || !is_control(c));
+		bool plain = len && (controls || !printable_is_control(c));
 		size_t room = plain ? len : 1;
 
 		if (room >= size - n)

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 
+#include "base/printable.h"
 #include "names/demangle.h"
 #include "base/stats.h"
 #include "base/strtab.h"
@@ -69,45 +70,11 @@ const char *symnames_intern(struct symnames *t, const char *name)
 	return ret ? ret : symnames_unknown;
 }
 
-/* Bytes of the UTF-8 character at @s, 0 when it is none or a control character. */
-static size_t printable(const unsigned char *s)
-{
-	size_t n = s[0] < 0x80 ? 1 :
-		   s[0] < 0xc2 ? 0 :
-		   s[0] < 0xe0 ? 2 :
-		   s[0] < 0xf0 ? 3 :
-		   s[0] < 0xf5 ? 4 :
-				 0;
-
-	if (n == 1)
-		return s[0] >= 0x20 && s[0] != 0x7f;
-	for (size_t i = 1; i < n; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	if ((s[0] == 0xc2 && s[1] < 0xa0) || (s[0] == 0xe0 && s[1] < 0xa0) ||
-	    (s[0] == 0xed && s[1] >= 0xa0) || (s[0] == 0xf0 && s[1] < 0x90) ||
-	    (s[0] == 0xf4 && s[1] >= 0x90))
-		return 0;
-	return n;
-}
-
 void symnames_clean(char *buf, size_t cap, const char *s)
 {
-	size_t k = 0;
-
-	while (*s) {
-		size_t n = printable((const unsigned char *)s);
-
-		if (k + MAX(n, 1) >= cap)
-			break;
-		if (n == 0)
-			buf[k] = '?';
-		else
-			memcpy(buf + k, *s == ';' ? ":" : s, n);
-		k += MAX(n, 1);
-		s += MAX(n, 1);
-	}
-	buf[k] = '\0';
+	printable(buf, cap, s);
+	while ((buf = strchr(buf, ';')))
+		*buf = ':';
 }
 
 /* The slot for what @raw means, NULL there: not looked at yet. NULL: no room to keep it. */

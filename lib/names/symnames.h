@@ -61,7 +61,7 @@ const char *symnames_file(struct symnames *t, const char *name);
 const char *symnames_symbol(struct symnames *t, const char *raw);
 
 /* Copy what may stand in an output: at most @cap - 1 bytes, whole UTF-8 characters; ';'
- * becomes ':', control characters become '?'. */
+ * becomes ':', and what printable() takes out '?'. */
 void symnames_clean(char *buf, size_t cap, const char *s);
 
 /* Cut what compilers and linkers append: "@@VERSION", ".cold", ".isra.0.part.1"; not

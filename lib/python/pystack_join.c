@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "base/hash.h"
+#include "base/printable.h"
 #include "python/pyawaiter.h"
 
 enum {
@@ -21,31 +22,18 @@ enum {
 
 /* --- labels --- */
 
-/* One character of UTF-8, which is valid but where it was cut. */
-static uint32_t next_char(const unsigned char **at)
-{
-	const unsigned char *s = *at;
-	int more = *s >= 0xf0 ? 3 : *s >= 0xe0 ? 2 : *s >= 0xc0 ? 1 : 0;
-	uint32_t c = more ? *s & (0x3fu >> more) : *s;
-
-	for (s++; more && (*s & 0xc0) == 0x80; more--)
-		c = c << 6 | (*s++ & 0x3fu);
-	*at = s;
-	return c;
-}
-
 static void make_copy(struct pycode_copy *c, const char *text)
 {
 	const unsigned char *at = (const unsigned char *)text;
-	uint32_t n = 0;
+	uint32_t n = 0, ch;
+	size_t used;
 
 	*c = (struct pycode_copy){
 		.flags = PYCODE_LABEL, .name_kind = 4, .file_kind = 1, .linetable = PY_LNOTAB
 	};
-	while (*at) {
-		uint32_t ch = next_char(&at);
-
+	while (*at && (used = printable_decode(at, &ch))) {
 		memcpy(c->data + 4 * (size_t)n++, &ch, 4);
+		at += used;
 	}
 	c->name_n = 4 * n;
 }

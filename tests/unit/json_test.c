@@ -43,11 +43,13 @@ static void valid_characters_stay(void **state)
 	(void)state;
 }
 
-/* C1, and what ends a line in a script. */
+/* C1, what ends a line in a script, and what turns the direction of text. */
 static void some_are_escaped(void **state)
 {
 	is("\xc2\x80\xc2\x9f", "\"\\u0080\\u009f\"");
 	is("\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\xa7", "\"\\u2028\\u2029\xe2\x80\xa7\"");
+	is("\xe2\x80\xaa\xe2\x80\xae\xe2\x81\xa5", "\"\\u202a\\u202e\xe2\x81\xa5\"");
+	is("\xe2\x81\xa6\xe2\x81\xa9\xe2\x81\xaa", "\"\\u2066\\u2069\xe2\x81\xaa\"");
 	(void)state;
 }
 

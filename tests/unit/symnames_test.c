@@ -36,6 +36,8 @@ static size_t plain_look(const unsigned char *s)
 	}
 	if (!n || c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
 		return 0;
+	if ((c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069))
+		return 0;
 	return c >= 0xa0 || (c >= 0x20 && c < 0x7f) ? n : 0;
 }
 
@@ -57,8 +59,8 @@ static void check_character(const unsigned char s[5])
 
 static void each_character(void **state)
 {
-	static const unsigned char next[] = { 0, 0x20, 0x7f, 0x80, 0x8f, 0x90,
-					      0x9f, 0xa0, 0xa1, 0xbf, 0xc0, 0xff };
+	static const unsigned char next[] = { 0,    0x20, 0x7f, 0x80, 0x81, 0x8f, 0x90, 0x9f,
+					      0xa0, 0xa1, 0xa6, 0xae, 0xbf, 0xc0, 0xff };
 
 	for (unsigned a = 1; a < 256; a++)
 		for (size_t b = 0; b < ARRAY_SIZE(next); b++)
