@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "offsets/tasklayout.h"
+#include "python/pytype.h"
 
 enum {
 	MOST = 8,	/* futures between a task and those that wait for it */
@@ -63,7 +64,7 @@ static raddr read_in(struct search *s, raddr object, uint64_t at)
 
 static bool is_a(struct search *s, raddr object, const char *type)
 {
-	return object && object % 8 == 0 && pytasks_is_a(s->m, s->l, object, type);
+	return object && object % 8 == 0 && pytype_is_a(s->m, s->l, object, type);
 }
 
 static void add_future(struct search *s, raddr at)

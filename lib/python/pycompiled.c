@@ -4,15 +4,7 @@
  */
 #include "python/pycompiled.h"
 
-static bool is_type(struct rmem *m, const struct pylayout *l, raddr type)
-{
-	static const char want[] = "compiled_frame";
-	char name[sizeof(want)];
-	raddr at;
-
-	return rmem_read_u64(m, type + pyoff_get(l->object.type_name), &at) == 0 &&
-	       rmem_read(m, at, name, sizeof(name)) == 0 && !memcmp(name, want, sizeof(want));
-}
+#include "python/pytype.h"
 
 bool pycompiled_is(struct rmem *m, const struct pylayout *l, const struct pyframe *f,
 		   bool linked, int program, struct pycompiled *known)
@@ -30,7 +22,7 @@ bool pycompiled_is(struct rmem *m, const struct pylayout *l, const struct pyfram
 		return false;
 	if (known->program == program && known->type == head[1])
 		return true;
-	if (!is_type(m, l, head[1]))
+	if (!pytype_is_called(m, l, head[1], "compiled_frame"))
 		return false;
 	*known = (struct pycompiled){ .program = program, .type = head[1] };
 	return true;

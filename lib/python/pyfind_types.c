@@ -8,11 +8,10 @@
 #include <errno.h>
 
 #include "base/base.h"
+#include "python/pytype.h"
 
 enum {
-	TYPE_MEMBERS = 232, /* from ob_type on: tp_members, and tp_basicsize: in 2.7 to 3.15
-			       the same */
-	TYPE_BASICSIZE = 24,
+	TYPE_MEMBERS = 232, /* from ob_type on: tp_members, in 2.7 to 3.15 the same */
 	MEMBER_BYTES = 40, /* struct PyMemberDef { name, type, offset, flags, doc } */
 	MEMBER_OFFSET = 16,
 	MEMBERS_MAX = 40,
@@ -82,15 +81,10 @@ static int check_members(struct rmem *m, const struct pylayout *l, raddr type,
 static int check_basicsize(struct rmem *m, const struct pylayout *l, raddr type,
 			   const char *what, uint64_t size, struct err *err)
 {
-	char text[NAME_BYTES] = "";
-	uint64_t told, name;
-	const struct rmem_vec v[] = {
-		{ type + pyoff_get(l->object.type) + TYPE_BASICSIZE, &told, 8 },
-		{ type + pyoff_get(l->object.type_name), &name, 8 },
-	};
+	uint64_t told;
 
-	if (rmem_readv(m, v, ARRAY_SIZE(v)) != ARRAY_SIZE(v) ||
-	    rmem_read(m, name, text, strlen(what) + 1) < 0 || strcmp(text, what) != 0)
+	if (!pytype_is_called(m, l, type, what) ||
+	    rmem_read_u64(m, type + pylayout_head(l) + PYTYPE_BASICSIZE, &told) < 0)
 		return 0;
 	if (told != size)
 		return err_set(err, -EBADMSG, "it has %s objects of %llu bytes, not %llu",

@@ -12,6 +12,7 @@
 #include "offsets/tasklayout.h"
 #include "python/pydict.h"
 #include "python/pynames.h"
+#include "python/pytype.h"
 
 enum {
 	GC_HEAD =
@@ -20,9 +21,6 @@ enum {
 	GENERATION_BYTES = 24,
 	PTR_BITS = 7,
 	TYPES = 1024, /* power of two; entries that collide are replaced */
-	TYPE_BASE = 256,
-	TYPE_BASICSIZE = 32,
-	BASES_MAX = 16,
 	/* From greenlet 2 on: a weak reference list, a dict, and what it keeps elsewhere. */
 	GREENLET_BYTES = 40,
 	GREENLET_KEEPS = 32,
@@ -60,27 +58,19 @@ bool pygreenlets_known(const struct pylayout *l)
 
 /* --- is it one? --- */
 
-static bool is_called(struct rmem *m, const struct pylayout *l, raddr type, const char *name)
-{
-	char text[sizeof("greenlet.greenlet")];
-	size_t n = strlen(name) + 1;
-	raddr at;
-
-	return rmem_read_u64(m, type + pyoff_get(l->object.type_name), &at) == 0 &&
-	       rmem_read(m, at, text, n) == 0 && !memcmp(text, name, n);
-}
-
 static enum is judge_type(struct search *s, raddr type)
 {
 	uint64_t size;
 
-	for (int i = 0; type && i < BASES_MAX; i++) {
-		if (is_called(s->m, s->l, type, "greenlet.greenlet"))
-			return rmem_read_u64(s->m, type + TYPE_BASICSIZE, &size) == 0 &&
+	for (int i = 0; type && i < PYTYPE_BASES; i++) {
+		raddr behind = type + pylayout_head(s->l);
+
+		if (pytype_is_called(s->m, s->l, type, "greenlet.greenlet"))
+			return rmem_read_u64(s->m, behind + PYTYPE_BASICSIZE, &size) == 0 &&
 					       size == GREENLET_BYTES ?
 				       YES :
 				       STRANGE;
-		if (rmem_read_u64(s->m, type + TYPE_BASE, &type) < 0)
+		if (rmem_read_u64(s->m, behind + PYTYPE_BASE, &type) < 0)
 			return NO;
 	}
 	return NO;
@@ -227,13 +217,10 @@ int pygreenlets_find(struct rmem *m, const struct pylayout *l, raddr runtime,
 static int find_frame(struct rmem *m, const struct pylayout *l, const uint64_t *words,
 		      size_t n, raddr *ret)
 {
-	raddr type;
-
 	*ret = 0;
 	for (size_t i = 0; i < n; i++) {
 		if (!words[i] || words[i] % 8 || words[i] == *ret ||
-		    rmem_read_u64(m, words[i] + pyoff_get(l->object.type), &type) < 0 ||
-		    !type || type % 8 || !is_called(m, l, type, "frame"))
+		    !pytype_is_a(m, l, words[i], "frame"))
 			continue;
 		if (*ret)
 			return -EBADMSG;

@@ -13,12 +13,9 @@
 
 #include "base/base.h"
 #include "offsets/tasklayout.h"
+#include "python/pytype.h"
 
 enum {
-	TYPE_BASE = 240, /* tp_base, behind the head: in 3.7 to 3.15 the same */
-	TYPE_BASICSIZE = 16,
-	BASES_MAX = 16,
-	TYPE_NAME = sizeof("builtin_function_or_method"),
 	STATE_MAX = 16, /* of Python's own tasks: a word */
 	TRIES = 20,
 	THREADS_MAX = 1 << 16,
@@ -251,32 +248,21 @@ int pytasks_find(struct rmem *m, const struct pylayout *l, raddr runtime, struct
 
 /* --- one --- */
 
-/* Is the type at @type called @name? */
-static bool is_called(const struct look *k, raddr type, const char *name)
-{
-	char text[TYPE_NAME] = "";
-	raddr at;
-
-	return rmem_read_u64(k->m, type + pyoff_get(k->l->object.type_name), &at) == 0 &&
-	       rmem_read(k->m, at, text, strlen(name) + 1) == 0 &&
-	       !memcmp(text, name, strlen(name) + 1);
-}
-
 /* The row of C's Task that @type is or derives from. -ENOENT: it does not; -ENOTSUP: of a size
  * that is not known; or a read error. */
 static int find_row(const struct look *k, raddr type, const struct tasklayout **ret)
 {
-	for (int i = 0; type && i < BASES_MAX; i++) {
+	for (int i = 0; type && i < PYTYPE_BASES; i++) {
 		uint64_t size;
 		raddr base;
 		const struct rmem_vec v[] = {
-			{ type + pylayout_head(k->l) + TYPE_BASICSIZE, &size, 8 },
-			{ type + pylayout_head(k->l) + TYPE_BASE, &base, 8 },
+			{ type + pylayout_head(k->l) + PYTYPE_BASICSIZE, &size, 8 },
+			{ type + pylayout_head(k->l) + PYTYPE_BASE, &base, 8 },
 		};
 
 		if (rmem_readv(k->m, v, ARRAY_SIZE(v)) != ARRAY_SIZE(v))
 			return -EFAULT;
-		if (is_called(k, type, "_asyncio.Task")) {
+		if (pytype_is_called(k->m, k->l, type, "_asyncio.Task")) {
 			*ret = tasklayout_find(k->l, size);
 			return *ret ? 0 : -ENOTSUP;
 		}
@@ -289,18 +275,15 @@ static int find_row(const struct look *k, raddr type, const struct tasklayout **
 static int read_name(const struct look *k, raddr at, struct pytask *ret)
 {
 	uint64_t number;
-	raddr type;
 
-	if (rmem_read_u64(k->m, at + pyoff_get(k->l->object.type), &type) < 0)
-		return -EFAULT;
-	if (is_called(k, type, "int")) {
+	if (pytype_is_a(k->m, k->l, at, "int")) {
 		if (pydict_int(k->m, k->l, at, &number) < 0)
 			return -EBADMSG;
 		snprintf(ret->name, sizeof(ret->name), "Task-%llu",
 			 (unsigned long long)number);
 		return 0;
 	}
-	if (!is_called(k, type, "str"))
+	if (!pytype_is_a(k->m, k->l, at, "str"))
 		return -EBADMSG;
 	return pydict_text(k->m, k->l, at, ret->name, sizeof(ret->name));
 }
@@ -368,7 +351,7 @@ static int read_parts(const struct look *k, raddr at, struct parts *ret)
 	if (rmem_read_u64(k->m, at + pyoff_get(k->l->object.type), &type) < 0)
 		return -EFAULT;
 	/* What a weak reference has whose object is gone. */
-	if (is_called(k, type, "NoneType"))
+	if (pytype_is_called(k->m, k->l, type, "NoneType"))
 		return -ENOENT;
 	r = find_row(k, type, &t);
 	if (r == 0)

@@ -43,7 +43,7 @@ struct pytasks {
 
 void pytasks_deinit(struct pytasks *t);
 
-/* Can tasks be read in this build, if it tells where its lists of them are? */
+/* True: tasks can be read in this build, if it tells where its lists of them are. */
 bool pytasks_known(const struct pylayout *l);
 
 /* From 3.14 on, each thread state has a list of tasks, and each interpreter one of those whose
@@ -93,10 +93,7 @@ int pytasks_running(struct rmem *m, const struct pylayout *l, raddr ts, int prog
 enum pytasks_kind { PYTASKS_OTHER, PYTASKS_FUTURE, PYTASKS_TASK };
 enum pytasks_kind pytasks_kind(struct rmem *m, const struct pylayout *l, raddr at);
 
-/* Is the type of the object at @at called @name? */
-bool pytasks_is_a(struct rmem *m, const struct pylayout *l, raddr at, const char *name);
-
-/* Is it so still? Then all of it was so between the two reads. */
+/* True: it was read twice as the same, so all of it was so between the two reads. */
 bool pytasks_same(const struct pytask *a, const struct pytask *b);
 
 #endif

@@ -8,34 +8,9 @@
 
 #include "base/base.h"
 #include "offsets/tasklayout.h"
-
-enum {
-	TYPE_BASE = 240, /* tp_base, behind the head: in 3.7 to 3.15 the same */
-	BASES_MAX = 16,
-	TYPE_NAME = 32,
-};
+#include "python/pytype.h"
 
 /* --- what an object is --- */
-
-/* Whether the type at @type is called @name. */
-static bool is_called(struct rmem *m, const struct pylayout *l, raddr type, const char *name)
-{
-	char text[TYPE_NAME];
-	size_t n = strlen(name) + 1;
-	raddr at;
-
-	return n <= sizeof(text) &&
-	       rmem_read_u64(m, type + pyoff_get(l->object.type_name), &at) == 0 &&
-	       rmem_read(m, at, text, n) == 0 && !memcmp(text, name, n);
-}
-
-bool pytasks_is_a(struct rmem *m, const struct pylayout *l, raddr at, const char *name)
-{
-	raddr type;
-
-	return rmem_read_u64(m, at + pyoff_get(l->object.type), &type) == 0 &&
-	       is_called(m, l, type, name);
-}
 
 enum pytasks_kind pytasks_kind(struct rmem *m, const struct pylayout *l, raddr at)
 {
@@ -43,12 +18,12 @@ enum pytasks_kind pytasks_kind(struct rmem *m, const struct pylayout *l, raddr a
 
 	if (!at || at % 8 || rmem_read_u64(m, at + pyoff_get(l->object.type), &type) < 0)
 		return PYTASKS_OTHER;
-	for (int i = 0; type && i < BASES_MAX; i++) {
-		if (is_called(m, l, type, "_asyncio.Task"))
+	for (int i = 0; type && i < PYTYPE_BASES; i++) {
+		if (pytype_is_called(m, l, type, "_asyncio.Task"))
 			return PYTASKS_TASK;
-		if (is_called(m, l, type, "_asyncio.Future"))
+		if (pytype_is_called(m, l, type, "_asyncio.Future"))
 			return PYTASKS_FUTURE;
-		if (rmem_read_u64(m, type + pylayout_head(l) + TYPE_BASE, &type) < 0)
+		if (rmem_read_u64(m, type + pylayout_head(l) + PYTYPE_BASE, &type) < 0)
 			break;
 	}
 	return PYTASKS_OTHER;

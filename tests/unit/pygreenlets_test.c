@@ -403,7 +403,7 @@ static void test_damage(void **state)
 	damage_expect(&damaged_lists,
 		      (uint64_t[DAMAGE_ENDS]){ 34417, 9848, 0, 5940, 15930, 0, 1008, 4957 });
 	damage_expect(&damaged_greenlets,
-		      (uint64_t[DAMAGE_ENDS]){ 21610, 4459, 3689, 0, 4511, 741, 0, 0 });
+		      (uint64_t[DAMAGE_ENDS]){ 21670, 4459, 3689, 0, 4511, 741, 0, 0 });
 }
 
 int main(void)
