@@ -19,7 +19,7 @@ struct entry {
 	struct pyfind_file file;
 	struct elfpython elf, mapped_elf;
 	int code;
-	bool used, read;  /* @elf and @code are known */
+	bool read;	  /* @elf and @code are known */
 	bool mapped;	  /* @mapped_elf is */
 	uint32_t version; /* 0: not proven */
 	struct pylayout layout; /* by which it was */
@@ -46,50 +46,56 @@ static bool same_file(const struct pyfind_file *a, const struct pyfind_file *b)
 static struct entry *find(const struct pyfind_file *file)
 {
 	for (size_t i = 0; i < FILES; i++)
-		if (file->ino && entries[i].used && same_file(&entries[i].file, file))
+		if (file->ino && same_file(&entries[i].file, file))
 			return &entries[i];
 	return NULL;
 }
 
-bool pyfind_cache_read_before(const struct pyfind_file *file, struct elfpython *ret, int *code)
+/* A copy of what is known of a file. False: nothing. */
+static bool look_up(const struct pyfind_file *file, struct entry *ret)
 {
-	struct entry *e;
+	const struct entry *e;
 
 	pthread_mutex_lock(&lock);
 	e = find(file);
-	if (e && !e->read)
-		e = NULL;
-	if (e) {
-		*ret = e->elf;
-		*code = e->code;
-	}
+	if (e)
+		*ret = *e;
 	pthread_mutex_unlock(&lock);
 	return e;
 }
 
-/* The same, and there is one. */
-static struct entry *have(const struct pyfind_file *file)
-{
-	struct entry *e = find(file);
-
-	if (e)
-		return e;
-	e = &entries[next];
-	next = (next + 1) % FILES;
-	*e = (struct entry){ .file = *file, .used = true };
-	return e;
-}
-
-static void add(const struct pyfind_file *file, const struct elfpython *elf, int code)
+/* The lock is taken then: what is known of the file is to be written down. NULL, without the lock:
+ * the file can't be known again. */
+static struct entry *lock_entry(const struct pyfind_file *file)
 {
 	struct entry *e;
 
+	if (!file->ino)
+		return NULL;
 	pthread_mutex_lock(&lock);
-	e = have(file);
-	e->elf = *elf;
-	e->code = code;
-	e->read = true;
+	e = find(file);
+	if (!e) {
+		e = &entries[next];
+		next = (next + 1) % FILES;
+		*e = (struct entry){ .file = *file };
+	}
+	return e;
+}
+
+static void unlock(void)
+{
 	pthread_mutex_unlock(&lock);
+}
+
+bool pyfind_cache_read_before(const struct pyfind_file *file, struct elfpython *ret, int *code)
+{
+	struct entry e;
+
+	if (!look_up(file, &e) || !e.read)
+		return false;
+	*ret = e.elf;
+	*code = e.code;
+	return true;
 }
 
 /* What was left out for want of memory looks like what the file does not have. */
@@ -128,103 +134,87 @@ struct pyfind_file pyfind_cache_file(const struct stat *st)
 int pyfind_cache_read(int fd, const char *path, struct file_helper *files,
 		      struct elfpython *ret, const struct pyfind_file *file)
 {
+	struct entry *e;
 	int code;
 
 	if (pyfind_cache_read_before(file, ret, &code))
 		return code;
 	/* Reading it may hang: not with the lock. */
 	code = files ? read_there(fd, path, files, ret) : read_here(fd, ret);
-	if (!proc_is_short(code) && code != -ETIMEDOUT)
-		add(file, ret, code);
+	e = proc_is_short(code) || code == -ETIMEDOUT ? NULL : lock_entry(file);
+	if (e) {
+		e->elf = *ret;
+		e->code = code;
+		e->read = true;
+		unlock();
+	}
 	return code;
 }
 
 void pyfind_cache_prove(const struct pyfind_file *file, uint32_t version,
 			const struct pylayout *layout)
 {
-	struct entry *e;
+	struct entry *e = lock_entry(file);
 
-	if (!file->ino)
+	if (!e)
 		return;
-	pthread_mutex_lock(&lock);
-	e = have(file);
 	e->version = version;
 	e->layout = *layout;
-	pthread_mutex_unlock(&lock);
+	unlock();
 }
 
 uint32_t pyfind_cache_proven(const struct pyfind_file *file)
 {
-	struct entry *e;
-	uint32_t version;
+	struct entry e;
 
-	pthread_mutex_lock(&lock);
-	e = find(file);
-	version = e ? e->version : 0;
-	pthread_mutex_unlock(&lock);
-	return version;
+	return look_up(file, &e) ? e.version : 0;
 }
 
 bool pyfind_cache_proven_by(const struct pyfind_file *file, const struct pylayout *layout)
 {
-	struct entry *e;
-	bool same;
+	struct entry e;
 
-	pthread_mutex_lock(&lock);
-	e = find(file);
-	same = e && e->version && !memcmp(&e->layout, layout, sizeof(*layout));
-	pthread_mutex_unlock(&lock);
-	return same;
+	return look_up(file, &e) && e.version && !memcmp(&e.layout, layout, sizeof(*layout));
 }
 
 bool pyfind_cache_debug(const struct pyfind_file *file, struct pyfind_debug *ret)
 {
-	struct entry *e;
-	bool asked;
+	struct entry e;
+	bool asked = look_up(file, &e) && e.asked;
 
-	pthread_mutex_lock(&lock);
-	e = find(file);
-	asked = e && e->asked;
 	if (asked)
-		*ret = e->debug;
-	pthread_mutex_unlock(&lock);
+		*ret = e.debug;
 	return asked;
 }
 
 void pyfind_cache_keep_debug(const struct pyfind_file *file, const struct pyfind_debug *d)
 {
-	struct entry *e;
+	struct entry *e = lock_entry(file);
 
-	pthread_mutex_lock(&lock);
-	e = have(file);
+	if (!e)
+		return;
 	e->asked = true;
 	e->debug = *d;
-	pthread_mutex_unlock(&lock);
+	unlock();
 }
 
 bool pyfind_cache_mapped_before(const struct pyfind_file *file, struct elfpython *ret)
 {
-	struct entry *e;
-	bool mapped;
+	struct entry e;
+	bool mapped = look_up(file, &e) && e.mapped;
 
-	pthread_mutex_lock(&lock);
-	e = find(file);
-	mapped = e && e->mapped;
 	if (mapped)
-		*ret = e->mapped_elf;
-	pthread_mutex_unlock(&lock);
+		*ret = e.mapped_elf;
 	return mapped;
 }
 
 void pyfind_cache_keep_mapped(const struct pyfind_file *file, const struct elfpython *elf)
 {
-	struct entry *e;
+	struct entry *e = lock_entry(file);
 
-	if (!file->ino)
+	if (!e)
 		return;
-	pthread_mutex_lock(&lock);
-	e = have(file);
 	e->mapped_elf = *elf;
 	e->mapped = true;
-	pthread_mutex_unlock(&lock);
+	unlock();
 }
