@@ -64,8 +64,8 @@ static inline uint64_t cursor_u64(struct cursor *c)
 	return load_u64(cursor_take(c, 8));
 }
 
-/* Bits above the 64th are dropped. */
-/* The seven bits of each byte; *@shift: behind them; *@last: the last byte. */
+/* The seven bits of each byte, but those above the 64th; *@shift: behind them; *@last: the last
+ * byte. */
 static inline uint64_t cursor_leb(struct cursor *c, unsigned *shift, unsigned *last)
 {
 	uint64_t v = 0;

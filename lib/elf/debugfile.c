@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <sys/stat.h>
 
 #include "sys/rootfile.h"
@@ -164,6 +163,21 @@ int debugfile_open(const struct elfimage *im, const struct debugfile_origin *o)
 			close(fd[i]);
 	}
 	return found;
+}
+
+bool debugfile_has_dwarf(int fd)
+{
+	const Elf64_Shdr *sh = NULL;
+	struct elfimage im;
+	bool ret;
+
+	if (elfimage_init(&im, fd, (struct bytes){ 0 }) == 0)
+		sh = elfimage_section(&im, ".debug_info");
+	if (!sh)
+		sh = elfimage_section(&im, ".zdebug_info");
+	ret = sh && sh->sh_type != SHT_NOBITS;
+	elfimage_deinit(&im);
+	return ret;
 }
 
 struct bytes debugfile_mini(const struct elfimage *im)

@@ -6,6 +6,7 @@
 #define DEBUGFILE_H
 
 #include <limits.h>
+#include <stdbool.h>
 
 #include "elf/elfimage.h"
 
@@ -39,6 +40,9 @@ void debugfile_open_all(const struct debugfile_want *want, int root, const char 
 /* Open the debug file of @im: the first that says the same build-id, or has the CRC that the
  * link tells. A descriptor; -ENOENT. */
 int debugfile_open(const struct elfimage *im, const struct debugfile_origin *o);
+
+/* True: the file has DWARF of its own. */
+bool debugfile_has_dwarf(int fd);
 
 /* The ELF in .gnu_debugdata, malloc'ed; empty: there is none, or it cannot be unpacked. */
 struct bytes debugfile_mini(const struct elfimage *im);

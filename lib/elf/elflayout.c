@@ -258,19 +258,6 @@ static int read_dwarf(Dwarf *dw, const struct elflayout_want *want, struct pyfie
 	return any ? 0 : -ENOENT;
 }
 
-static bool has_debug(int fd)
-{
-	struct elfimage im;
-	const Elf64_Shdr *sh = NULL;
-	bool ret;
-
-	if (elfimage_init(&im, fd, (struct bytes){ 0 }) == 0)
-		sh = elfimage_section(&im, ".debug_info");
-	ret = sh && sh->sh_type != SHT_NOBITS;
-	elfimage_deinit(&im);
-	return ret;
-}
-
 /* The whole file. Not mapped: it may shrink. */
 static int read_whole(int fd, struct bytes *ret)
 {
@@ -329,7 +316,7 @@ int elflayout_read(int fd, const struct elflayout_want *want,
 	int other = -ENOENT, r;
 
 	*ret = (struct elflayout){ 0 };
-	if (has_debug(fd))
+	if (debugfile_has_dwarf(fd))
 		return read_file(fd, want, &ret->values);
 	r = elfimage_init(&im, fd, (struct bytes){ 0 });
 	if (r == 0)
@@ -338,7 +325,7 @@ int elflayout_read(int fd, const struct elflayout_want *want,
 	if (other < 0)
 		return r < 0 ? r : -ENOENT;
 	ret->separate = true;
-	r = has_debug(other) ? read_file(other, want, &ret->values) : -ENOENT;
+	r = debugfile_has_dwarf(other) ? read_file(other, want, &ret->values) : -ENOENT;
 	close(other);
 	return r;
 }

@@ -17,21 +17,6 @@
 
 /* --- the file with the DWARF --- */
 
-static bool has_debug(int fd)
-{
-	struct elfimage im;
-	const Elf64_Shdr *sh = NULL;
-	bool ret;
-
-	if (elfimage_init(&im, fd, (struct bytes){ 0 }) == 0)
-		sh = elfimage_section(&im, ".debug_info");
-	if (!sh && im.n_sh)
-		sh = elfimage_section(&im, ".zdebug_info");
-	ret = sh && sh->sh_type != SHT_NOBITS;
-	elfimage_deinit(&im);
-	return ret;
-}
-
 /* From a server that the user's DEBUGINFOD_URLS names. debuginfod_find_debuginfo(3). */
 static int find_debug(const struct srcline_question *q, char **path)
 {
@@ -109,7 +94,7 @@ static int open_other(struct srcline_question *q)
 		return SRCLINE_DEBUG;
 	if (elfimage_init(&im, SRCLINE_FILE, (struct bytes){ 0 }) == 0)
 		fd = debugfile_open(&im, &from);
-	if (fd >= 0 && !has_debug(fd)) {
+	if (fd >= 0 && !debugfile_has_dwarf(fd)) {
 		close(fd);
 		fd = -ENOENT;
 	}
@@ -351,7 +336,7 @@ static int run(void)
 
 	if (harden_process(HARDEN_LINES, 0, NULL) < 0 || !read_question(&q, &a))
 		return SRCLINE_FAILED;
-	if (!has_debug(fd))
+	if (!debugfile_has_dwarf(fd))
 		fd = open_other(&q);
 	if (fd < 0)
 		return SRCLINE_NO_DEBUG;

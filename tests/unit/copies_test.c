@@ -134,6 +134,33 @@ static void each_format_is_whole_after_a_round(void **state)
 	(void)state;
 }
 
+/* Of two events, and no frame in the whole recording. */
+static void stacks_without_a_frame_are_written(void **state)
+{
+	static const char *const names[] = { "x.folded", "x.speedscope.json", "x.gecko.json",
+					     "x.pb.gz",	 "x.svg",	      "x.html" };
+	struct fixture f;
+	struct err err;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		begin(&f, names[i], 0);
+		f.session.n_events = 2;
+		strcpy(f.session.events[1].name, "faults");
+		for (uint32_t event = 0; event < 2; event++)
+			assert_int_equal(f.sink.ops->sample(&f.sink,
+							    &(struct sample){ .pid = 10,
+									      .tid = 10,
+									      .event = event,
+									      .period = 1 },
+							    &(struct stack){ 0 }),
+					 0);
+		assert_int_equal(sink_close(&f.sink, &err), 0);
+		assert_true(*text(&f));
+		end(&f);
+	}
+	(void)state;
+}
+
 static void without_a_time_it_is_written_at_the_end(void **state)
 {
 	struct fixture f;
@@ -250,6 +277,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_round_leaves_a_whole_file),
 		cmocka_unit_test(each_format_is_whole_after_a_round),
+		cmocka_unit_test(stacks_without_a_frame_are_written),
 		cmocka_unit_test(without_a_time_it_is_written_at_the_end),
 		cmocka_unit_test(a_file_of_two_names_is_written_in_its_place),
 		cmocka_unit_test(without_room_the_last_copy_stays),
