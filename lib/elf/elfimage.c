@@ -195,27 +195,43 @@ static uint64_t padded(uint64_t n)
 
 /* Of notes: sizes of name and contents, type, name, contents, both padded to 4 bytes (gABI,
  * "Note Section"). */
-size_t elfimage_id_in_notes(struct bytes notes, unsigned char ret[ELFIMAGE_MAX_ID])
+bool elfimage_next_note(struct bytes *notes, struct elfimage_note *ret)
 {
+	uint64_t desc, next;
 	Elf64_Nhdr nh;
 
-	while (notes.n >= sizeof(nh)) {
-		uint64_t desc, next;
+	if (notes->n < sizeof(nh))
+		return false;
+	memcpy(&nh, notes->at, sizeof(nh));
+	desc = sizeof(nh) + padded(nh.n_namesz);
+	if (desc + nh.n_descsz > notes->n)
+		return false;
+	*ret = (struct elfimage_note){ .type = nh.n_type,
+				       .name = { notes->at + sizeof(nh), nh.n_namesz },
+				       .desc = { notes->at + desc, nh.n_descsz } };
+	next = MIN(desc + padded(nh.n_descsz), notes->n);
+	notes->at += next;
+	notes->n -= next;
+	return true;
+}
 
-		memcpy(&nh, notes.at, sizeof(nh));
-		desc = sizeof(nh) + padded(nh.n_namesz);
-		next = desc + padded(nh.n_descsz);
-		if (desc + nh.n_descsz > notes.n)
-			break;
-		if (nh.n_type == NT_GNU_BUILD_ID && nh.n_namesz == 4 &&
-		    nh.n_descsz <= ELFIMAGE_MAX_ID &&
-		    memcmp(notes.at + sizeof(nh), "GNU", 4) == 0) {
-			memcpy(ret, notes.at + desc, nh.n_descsz);
-			return nh.n_descsz;
-		}
-		next = MIN(next, notes.n);
-		notes.at += next;
-		notes.n -= next;
+bool elfimage_note_is(const struct elfimage_note *note, const char *name, uint32_t type)
+{
+	size_t n = strlen(name) + 1;
+
+	return note->type == type && note->name.n == n && !memcmp(note->name.at, name, n);
+}
+
+size_t elfimage_id_in_notes(struct bytes notes, unsigned char ret[ELFIMAGE_MAX_ID])
+{
+	struct elfimage_note note;
+
+	while (elfimage_next_note(&notes, &note)) {
+		if (!elfimage_note_is(&note, "GNU", NT_GNU_BUILD_ID) ||
+		    note.desc.n > ELFIMAGE_MAX_ID)
+			continue;
+		memcpy(ret, note.desc.at, note.desc.n);
+		return note.desc.n;
 	}
 	return 0;
 }

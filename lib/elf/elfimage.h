@@ -8,6 +8,7 @@
 #define ELFIMAGE_H
 
 #include <elf.h>
+#include <stdbool.h>
 
 #include "base/base.h"
 
@@ -62,6 +63,19 @@ const Elf64_Shdr *elfimage_section(const struct elfimage *im, const char *name);
 
 /* A section's bytes, unpacked; empty for NULL, and for one that only says how large it was. */
 struct bytes elfimage_bytes(const struct elfimage *im, const Elf64_Shdr *sh);
+
+/* A note: what it is of whom, with the NUL behind the name. */
+struct elfimage_note {
+	uint32_t type;
+	struct bytes name, desc;
+};
+
+/* The first of *@notes, which then are those behind it. False: there is none, or a damaged one.
+ * Pure. */
+bool elfimage_next_note(struct bytes *notes, struct elfimage_note *ret);
+
+/* True: it is @name's, of @type. */
+bool elfimage_note_is(const struct elfimage_note *note, const char *name, uint32_t type);
 
 /* The build-id among notes, up to ELFIMAGE_MAX_ID bytes; how many, 0: none. Pure. */
 size_t elfimage_id_in_notes(struct bytes notes, unsigned char ret[ELFIMAGE_MAX_ID]);

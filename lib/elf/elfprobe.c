@@ -163,25 +163,12 @@ static const char *take_name(const char **s, const char *end)
 
 bool elfprobe_next_note(struct bytes *notes, uint64_t base, struct elfprobe_note *ret)
 {
-	Elf64_Nhdr nh;
+	struct elfimage_note note;
 
-	while (notes->n >= sizeof(nh)) {
-		const unsigned char *owner = notes->at + sizeof(nh);
-		uint64_t desc, next;
-		const char *s, *end;
+	while (elfimage_next_note(notes, &note)) {
+		const char *s = (const char *)note.desc.at, *end = s + note.desc.n;
 
-		memcpy(&nh, notes->at, sizeof(nh));
-		desc = sizeof(nh) + (((uint64_t)nh.n_namesz + 3) & ~UINT64_C(3));
-		next = desc + (((uint64_t)nh.n_descsz + 3) & ~UINT64_C(3));
-		if (desc + nh.n_descsz > notes->n)
-			break;
-		s = (const char *)notes->at + desc;
-		end = s + nh.n_descsz;
-		next = MIN(next, notes->n);
-		notes->at += next;
-		notes->n -= next;
-		if (nh.n_type != NT_STAPSDT || nh.n_namesz != 8 || nh.n_descsz < 24 ||
-		    memcmp(owner, "stapsdt", 8) != 0)
+		if (!elfimage_note_is(&note, "stapsdt", NT_STAPSDT) || note.desc.n < 24)
 			continue;
 		ret->pc = load_u64(s);
 		ret->semaphore = load_u64(s + 16);

@@ -4,12 +4,12 @@
  */
 #include "python/pymapped.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <string.h>
 
 #include "arch/arch.h"
 #include "base/base.h"
+#include "elf/elfimage.h"
 #include "remote/remote_pages.h"
 
 enum { PAGES = 24, MAX_DYNAMIC = 64, MAX_CHAIN = 64, NAMES = 4, MAX_NAME = 32 };
@@ -36,24 +36,17 @@ struct found {
 /* Notes in the file's first page: the one that tells the build. */
 static void read_notes(const struct image *im, const Elf64_Phdr *p, struct elfpython *ret)
 {
-	Elf64_Nhdr n;
+	struct bytes all = { im->head, 0 }, notes;
+	struct elfimage_note note;
 
-	if (p->p_offset > RMEM_PAGE || p->p_filesz > RMEM_PAGE - p->p_offset)
-		return;
-	for (uint64_t at = 0; p->p_filesz - at >= sizeof(n);) {
-		uint64_t size;
-
-		memcpy(&n, im->head + p->p_offset + at, sizeof(n));
-		size = sizeof(n) + ((n.n_namesz + 3ull) & ~3ull) + n.n_descsz;
-		if (size > p->p_filesz - at)
-			return;
-		if (n.n_type == NT_GNU_BUILD_ID && n.n_namesz == 4 &&
-		    !memcmp(im->head + p->p_offset + at + sizeof(n), "GNU", 4)) {
-			ret->build_id = p->p_vaddr + at;
-			ret->build_id_n = (uint32_t)size;
-		}
-		size = (size + 3) & ~3ull;
-		at += MIN(size, p->p_filesz - at);
+	if (p->p_offset <= RMEM_PAGE && p->p_filesz <= RMEM_PAGE - p->p_offset)
+		all = (struct bytes){ im->head + p->p_offset, p->p_filesz };
+	notes = all;
+	for (const unsigned char *at = all.at; elfimage_next_note(&notes, &note); at = notes.at) {
+		if (!elfimage_note_is(&note, "GNU", NT_GNU_BUILD_ID))
+			continue;
+		ret->build_id = p->p_vaddr + (uint64_t)(at - all.at);
+		ret->build_id_n = (uint32_t)(note.desc.at + note.desc.n - at);
 	}
 }
 
