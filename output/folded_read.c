@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/idmap.h"
 #include "base/strtab.h"
 
@@ -22,7 +23,7 @@ struct folded_reader {
 	struct strtab *names;
 	struct idmap func_of; /* name and file to a number in @func */
 	struct pyfunc **func;
-	size_t n_func;
+	size_t n_func, cap_func;
 	uint64_t counts;      /* of the lines so far, together */
 	struct frame *frames; /* of the line that is read */
 	size_t n, cap;
@@ -38,7 +39,7 @@ static const char *keep(const struct folded_reader *r, const char *text, size_t 
 static const struct pyfunc *func_of(struct folded_reader *r, const char *name, size_t name_n,
 				    const char *file, size_t file_n)
 {
-	struct pyfunc f = { .index = (uint32_t)r->n_func }, *copy, **more;
+	struct pyfunc f = { .index = (uint32_t)r->n_func }, *copy;
 	uint32_t a, b, known;
 
 	f.qualname = keep(r, name, name_n, &a);
@@ -48,10 +49,8 @@ static const struct pyfunc *func_of(struct folded_reader *r, const char *name, s
 	known = idmap_get(&r->func_of, (uint64_t)a << 32 | b);
 	if (known != IDMAP_NONE)
 		return r->func[known];
-	more = reallocarray(r->func, r->n_func + 1, sizeof(struct pyfunc *));
-	if (!more)
+	if (!array_reserve(&r->func, &r->cap_func, r->n_func + 1, sizeof(*r->func)))
 		return NULL;
-	r->func = more;
 	copy = malloc(sizeof(f));
 	if (!copy || idmap_set(&r->func_of, (uint64_t)a << 32 | b, f.index)) {
 		free(copy);
@@ -102,15 +101,8 @@ static int add_frame(struct folded_reader *r, const char *text, size_t n)
 	struct frame fr = { .kind = FRAME_NATIVE };
 	uint32_t id;
 
-	if (r->n == r->cap) {
-		size_t cap = MAX((size_t)256, 2 * r->cap);
-		struct frame *more = reallocarray(r->frames, cap, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		r->frames = more;
-		r->cap = cap;
-	}
+	if (!array_reserve(&r->frames, &r->cap, r->n + 1, sizeof(*r->frames)))
+		return -ENOMEM;
 	if (n > 4 && !memcmp(text + n - 4, "_[k]", 4))
 		fr.kind = FRAME_KERNEL;
 	else if (n > 2 && *text == '[' && text[n - 1] == ']')

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "arch/arch.h"
+#include "base/array.h"
 #include "base/base.h"
 #include "base/printable.h"
 #include "pyelf_dwarf.h"
@@ -108,15 +109,8 @@ static uint32_t allot(struct pyelf *e, const char *name, const char *raw, struct
 	if (e->n >= PYELF_MAX_FUNCS || names + strtab_bytes(e->raw) > NAMES_MAX_BYTES ||
 	    bytes > PYELF_SPAN - PAGE - END_BYTES - e->text)
 		return OVERFLOW_FUNC;
-	if (e->n == e->cap) {
-		size_t cap = MAX((size_t)64, e->cap * 2);
-		struct pyelf_func *func = realloc(e->func, cap * sizeof(*func));
-
-		if (!func)
-			return OVERFLOW_FUNC;
-		e->func = func;
-		e->cap = cap;
-	}
+	if (!array_reserve(&e->func, &e->cap, e->n + 1, sizeof(*e->func)))
+		return OVERFLOW_FUNC;
 	f.raw = strtab_add(e->raw, raw, strlen(raw));
 	if (f.raw == STRTAB_NONE)
 		return OVERFLOW_FUNC;
@@ -211,18 +205,12 @@ static uint32_t allot_func(struct pyelf *e, const struct pyfunc *func)
 /* Where the number of the function @index is kept. NULL: no memory. */
 static uint32_t *index_slot(struct pyelf *e, uint32_t index)
 {
-	if (index >= PYELF_MAX_FUNCS)
-		return NULL;
-	if (index >= e->n_index) {
-		size_t n = MAX((size_t)256, MAX(e->n_index * 2, (size_t)index + 1));
-		uint32_t *p = realloc(e->by_index, n * sizeof(*p));
+	size_t before = e->n_index;
 
-		if (!p)
-			return NULL;
-		memset(p + e->n_index, 0, (n - e->n_index) * sizeof(*p));
-		e->by_index = p;
-		e->n_index = n;
-	}
+	if (index >= PYELF_MAX_FUNCS ||
+	    !array_reserve(&e->by_index, &e->n_index, index + 1, sizeof(*e->by_index)))
+		return NULL;
+	memset(e->by_index + before, 0, (e->n_index - before) * sizeof(*e->by_index));
 	return &e->by_index[index];
 }
 
@@ -244,15 +232,8 @@ static uint32_t new_marker(struct pyelf *e, const char *name)
 {
 	uint32_t f, i = strtab_count(e->markers);
 
-	if (i == e->cap_markers) {
-		size_t cap = MAX((size_t)16, 2 * e->cap_markers);
-		uint32_t *more = reallocarray(e->marker, cap, sizeof(*more));
-
-		if (!more)
-			return OVERFLOW_FUNC;
-		e->marker = more;
-		e->cap_markers = cap;
-	}
+	if (!array_reserve(&e->marker, &e->cap_markers, i + 1, sizeof(*e->marker)))
+		return OVERFLOW_FUNC;
 	f = allot(e, name, name, (struct pyelf_func){ .file = STRTAB_NONE });
 	if (f != OVERFLOW_FUNC && strtab_add(e->markers, name, strlen(name)) == i)
 		e->marker[i] = f;

@@ -6,6 +6,8 @@
 
 #include <errno.h>
 
+#include "base/array.h"
+
 enum {
 	MAX_REMEMBERED = 8,
 	MAX_CIE_OPS = 1024, /* run for each function that is compiled */
@@ -329,15 +331,8 @@ static int functions_push(struct functions *all, uint64_t lo, uint64_t hi, size_
 
 	if (lo == 0 || lo < all->base || hi <= lo || x >= UINT32_MAX)
 		return 0;
-	if (all->n == all->cap) {
-		size_t cap = all->cap ? all->cap * 2 : 1024;
-		struct rows_function *more = reallocarray(all->f, cap, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		all->f = more;
-		all->cap = cap;
-	}
+	if (!array_reserve(&all->f, &all->cap, all->n + 1, sizeof(*all->f)))
+		return -ENOMEM;
 	all->f[all->n++] = (struct rows_function){
 		.lo = (uint32_t)x,
 		.hi = (uint32_t)MIN(hi - all->base, UINT32_MAX),

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "arch/arch.h"
+#include "base/array.h"
 #include "elf/debugfile.h"
 #include "elf/elfpython.h"
 #include "elf/module.h"
@@ -100,15 +101,8 @@ static int cand_push(struct cands *c, struct cand x)
 {
 	if (c->n == MAX_SYMS)
 		return 0;
-	if (c->n == c->cap) {
-		size_t cap = c->cap ? c->cap * 2 : 1024;
-		struct cand *more = reallocarray(c->at, cap, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		c->at = more;
-		c->cap = cap;
-	}
+	if (!array_reserve(&c->at, &c->cap, c->n + 1, sizeof(*c->at)))
+		return -ENOMEM;
 	c->at[c->n++] = x;
 	return 0;
 }

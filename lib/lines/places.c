@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/array.h"
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/idmap.h"
@@ -43,11 +44,13 @@ struct places {
 	struct file file[PLACES_MAX_FILES];
 	size_t n_files;
 	struct place *place; /* place number 1 is the first */
-	uint32_t n, cap;
+	uint32_t n;
+	size_t cap;
 	struct idmap numbers; /* file, plain and vaddr to number */
 	struct symnames names;
 	struct places_frame *frame;
-	uint32_t n_frames, cap_frames;
+	uint32_t n_frames;
+	size_t cap_frames;
 	/* while a file's places are asked for */
 	uint32_t *order; /* of places, by file and vaddr */
 	size_t from;	 /* the file's first in it */
@@ -151,15 +154,8 @@ static int file_of(struct places *p, const struct space *sp, const struct space_
 
 static uint32_t place_add(struct places *p, const struct place *new)
 {
-	if (p->n == p->cap) {
-		uint32_t cap = p->cap ? 2 * p->cap : 1024;
-		struct place *more = reallocarray(p->place, cap, sizeof(*more));
-
-		if (!more)
-			return 0;
-		p->place = more;
-		p->cap = cap;
-	}
+	if (!array_reserve(&p->place, &p->cap, p->n + 1, sizeof(*p->place)))
+		return 0;
 	p->place[p->n] = *new;
 	return ++p->n;
 }
@@ -195,17 +191,9 @@ uint32_t places_add(struct places *p, const struct space *sp, const struct space
 
 static bool frame_add(struct places *p, struct place *pl, const struct places_frame *f)
 {
-	if (is_full(p, p->max_bytes))
+	if (is_full(p, p->max_bytes) ||
+	    !array_reserve(&p->frame, &p->cap_frames, p->n_frames + 1, sizeof(*p->frame)))
 		return false;
-	if (p->n_frames == p->cap_frames) {
-		uint32_t cap = p->cap_frames ? 2 * p->cap_frames : 1024;
-		struct places_frame *more = reallocarray(p->frame, cap, sizeof(*more));
-
-		if (!more)
-			return false;
-		p->frame = more;
-		p->cap_frames = cap;
-	}
 	if (!pl->n)
 		pl->first = p->n_frames;
 	p->frame[p->n_frames++] = *f;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "names/kallsyms.h"
 
+#include "base/array.h"
 #include "sys/proc.h"
 
 static const char nameless[] = "[kernel]_[k]";
@@ -68,17 +69,10 @@ void kallsyms_parse(struct kallsyms *k, char *text)
 	while (*at) {
 		if (!kallsyms_line(&at, &start, &name))
 			continue;
-		if (k->n == cap) {
-			struct kallsym *more;
-
-			cap = cap ? cap * 2 : 1 << 16;
-			more = reallocarray(k->sym, cap, sizeof(*more));
-			if (!more) {
-				/* What follows would be named after the last one. */
-				k->n = 0;
-				break;
-			}
-			k->sym = more;
+		if (!array_reserve(&k->sym, &cap, k->n + 1, sizeof(*k->sym))) {
+			/* What follows would be named after the last one. */
+			k->n = 0;
+			break;
 		}
 		len = strlen(name) + 1;
 		memmove(text + used, name, len);

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 
+#include "base/array.h"
 #include "base/printable.h"
 #include "names/demangle.h"
 #include "base/stats.h"
@@ -83,17 +84,8 @@ static const char **plain_slot(struct symnames *t, const char *raw)
 	uint32_t count = strtab_count(t->mangled), id;
 	size_t n = strlen(raw);
 
-	if (is_full(t))
+	if (is_full(t) || !array_reserve(&t->plain, &t->cap_plain, count + 1, sizeof(*t->plain)))
 		return NULL;
-	if (count == t->cap_plain) {
-		uint32_t cap = count * 2 + 256;
-		const char **more = reallocarray(t->plain, cap, sizeof(*more));
-
-		if (!more)
-			return NULL;
-		t->plain = more;
-		t->cap_plain = cap;
-	}
 	id = strtab_add(t->mangled, raw, n);
 	if (id == STRTAB_NONE)
 		return NULL;

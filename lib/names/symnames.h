@@ -30,7 +30,7 @@ struct symnames {
 	/* Names that were demangled once: plain[id in mangled]. */
 	struct strtab *mangled;
 	const char **plain;
-	uint32_t cap_plain;
+	size_t cap_plain;
 	symnames_ask_fn *ask; /* or NULL; symnames_ask() */
 	void *ask_arg;
 	unsigned n_unanswered;

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/base.h"
 #include "base/clock.h"
 #include "offsets/tasklayout.h"
@@ -91,13 +92,8 @@ static enum is judge(struct search *s, raddr type)
 
 static void add(struct pygreenlets *g, raddr at)
 {
-	bool full = g->n < 16 ? !g->n : !(g->n & (g->n - 1));
-	raddr *more = g->at;
-
-	if (full)
-		more = reallocarray(g->at, MAX(2 * g->n, (size_t)16), sizeof(*more));
-	g->at = more ? more : g->at;
-	if (!more || g->n == PYGREENLETS_MAX)
+	if (g->n == PYGREENLETS_MAX ||
+	    !array_reserve(&g->at, &g->cap, g->n + 1, sizeof(*g->at)))
 		g->cut = true;
 	else
 		g->at[g->n++] = at;

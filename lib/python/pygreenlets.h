@@ -20,7 +20,7 @@ enum {
 
 struct pygreenlets {
 	raddr *at; /* owned, ascending */
-	size_t n;
+	size_t n, cap;
 	bool cut; /* some were left out, or came and went */
 };
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/base.h"
 #include "offsets/tasklayout.h"
 #include "python/pytype.h"
@@ -43,14 +44,8 @@ bool pytasks_known(const struct pylayout *l)
 
 static bool add(struct pytasks *t, raddr at, raddr slot)
 {
-	/* 16, 32, 64 ... */
-	bool full = t->n < 16 ? !t->n : !(t->n & (t->n - 1));
-	struct pytask_ref *more = t->task;
-
-	if (full)
-		more = reallocarray(t->task, MAX(2 * t->n, (size_t)16), sizeof(*more));
-	t->task = more ? more : t->task;
-	if (!more || t->n == PYTASKS_MAX) {
+	if (t->n == PYTASKS_MAX ||
+	    !array_reserve(&t->task, &t->cap, t->n + 1, sizeof(*t->task))) {
 		t->cut = true;
 		return false;
 	}

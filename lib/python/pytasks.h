@@ -37,7 +37,7 @@ struct pytask_ref {
 /* The tasks that there are, to be read one by one. */
 struct pytasks {
 	struct pytask_ref *task; /* owned */
-	size_t n;
+	size_t n, cap;
 	bool cut; /* some were left out: too many, or too little memory */
 };
 

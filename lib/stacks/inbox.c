@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/chunks.h"
 #include "base/stats.h"
 #include "sample/wire.h"
@@ -32,21 +33,6 @@ struct inbox {
 	struct stats *stats;
 };
 
-static bool reserve(struct inbox *in)
-{
-	size_t cap = in->cap ? in->cap * 2 : 1024;
-	struct inbox_item *items;
-
-	if (in->n < in->cap)
-		return true;
-	items = reallocarray(in->items, cap, sizeof(*items));
-	if (!items)
-		return false;
-	in->items = items;
-	in->cap = cap;
-	return true;
-}
-
 static size_t held_by(size_t n)
 {
 	return n + sizeof(struct inbox_item);
@@ -62,7 +48,8 @@ static void put(struct inbox *in, const struct queue_record *rec)
 	size_t n = cut ? (size_t)(q_stack(q) - rec->data) : rec->n - sizeof(*rec);
 	size_t most = share + (first ? in->most_samples : in->most_all);
 	bool full = bytes + held_by(n) > most;
-	unsigned char *data = !full && reserve(in) ? chunks_get(&in->memory, n) : NULL;
+	bool room = !full && array_reserve(&in->items, &in->cap, in->n + 1, sizeof(*in->items));
+	unsigned char *data = room ? chunks_get(&in->memory, n) : NULL;
 
 	if (!data) {
 		*(sample ? &in->lost_samples : &in->lost_others) += 1;

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "stacks/assemble.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "stacks/inbox.h"
 #include "stacks/thread_names.h"
@@ -351,22 +352,6 @@ static uint64_t time_of(uint32_t type, const unsigned char *data)
 	return perf_decode_side((const void *)data, &s) < 0 ? 0 : s.time;
 }
 
-/* Room for @n more items. */
-static bool reserve(struct resolver *r, size_t n)
-{
-	size_t cap = MAX(r->n_items + n, r->cap_items * 2);
-	struct item *items;
-
-	if (r->n_items + n <= r->cap_items)
-		return true;
-	items = reallocarray(r->items, cap, sizeof(*items));
-	if (!items)
-		return false;
-	r->items = items;
-	r->cap_items = cap;
-	return true;
-}
-
 static void keep_code(struct resolver *r, const struct inbox_item *it)
 {
 	const struct q_code_kept *q = (const void *)it->data;
@@ -415,7 +400,7 @@ static void take(struct resolver *r)
 
 	inbox_take(r->inbox, &in, &n);
 	inbox_dropped(r->inbox, &samples, &others);
-	room = reserve(r, n);
+	room = array_reserve(&r->items, &r->cap_items, r->n_items + n, sizeof(*r->items));
 	for (size_t i = 0; i < n; i++) {
 		if (room || !must_be_kept(in[i].type)) {
 			take_item(r, &in[i]);

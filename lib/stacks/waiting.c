@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "base/array.h"
 #include "base/base.h"
 
 void waiting_deinit(struct waiting *w)
@@ -32,16 +33,8 @@ static struct waiting_one *place_of(struct waiting *w, pid_t tid)
 
 	if (i != IDMAP_NONE)
 		return &w->all[i];
-	if (w->n == w->cap) {
-		size_t cap = MAX(2 * w->cap, (size_t)64);
-		struct waiting_one *all = reallocarray(w->all, cap, sizeof(*all));
-
-		if (!all)
-			return NULL;
-		w->all = all;
-		w->cap = cap;
-	}
-	if (idmap_set(&w->by_tid, (uint64_t)tid, (uint32_t)w->n) < 0)
+	if (!array_reserve(&w->all, &w->cap, w->n + 1, sizeof(*w->all)) ||
+	    idmap_set(&w->by_tid, (uint64_t)tid, (uint32_t)w->n) < 0)
 		return NULL;
 	w->all[w->n] = (struct waiting_one){ .n = 0 };
 	return &w->all[w->n++];
