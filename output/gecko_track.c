@@ -288,19 +288,21 @@ static void put_marker_time(struct gecko_track *k, const struct moment *m)
 	put_ms(k, m->time);
 }
 
+static const struct tree_func *func_of(const struct gecko_track *k, uint32_t node)
+{
+	return tree_func(k->t, tree_frame(k->t, tree_node(k->t, node)->frame)->func);
+}
+
 static void put_marker_where(struct gecko_track *k, const struct moment *m)
 {
-	uint32_t node = tree_row(k->t, m->row)->node, at = node, func;
+	uint32_t node = tree_row(k->t, m->row)->node, at = node;
 
 	/* the innermost Python function, or what there is */
-	while (at &&
-	       tree_func(k->t, tree_frame(k->t, tree_node(k->t, at)->frame)->func)->kind !=
-		       FRAME_PYTHON)
+	while (at && func_of(k, at)->kind != FRAME_PYTHON)
 		at = tree_node(k->t, at)->parent;
 	at = at ? at : node;
 	fputs("{\"type\":\"event\",\"where\":", k->out);
-	func = tree_frame(k->t, tree_node(k->t, at)->frame)->func;
-	json_string(k->out, at ? tree_text(k->t, tree_func(k->t, func)->name) : "");
+	json_string(k->out, at ? tree_text(k->t, func_of(k, at)->name) : "");
 	putc_unlocked('}', k->out);
 }
 
