@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "base/array.h"
 #include "pyframe_walk.h"
 #include "dump_int.h"
 
@@ -77,16 +78,9 @@ static void keep_name(void *arg, uint32_t number, const char *name)
 	struct dump *d = arg;
 	struct dump_called *c;
 
-	if (d->n_called == d->cap_called) {
-		size_t cap = d->cap_called ? 2 * d->cap_called : 64;
-
-		c = reallocarray(d->called, cap, sizeof(*c));
-		if (!c) {
-			STATS_ADD(&d->stats, unread, 1);
-			return;
-		}
-		d->called = c;
-		d->cap_called = cap;
+	if (!array_reserve(&d->called, &d->cap_called, d->n_called + 1, sizeof(*c))) {
+		STATS_ADD(&d->stats, unread, 1);
+		return;
 	}
 	c = &d->called[d->n_called++];
 	c->number = number;

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "cmd.h"
 
 enum { ROWS = 10 };
@@ -28,16 +29,11 @@ struct hottest {
 
 static struct row *row_of(struct hottest *h, const struct pyfunc *func)
 {
-	if (func->index >= h->n) {
-		size_t n = MAX((size_t)func->index + 1, h->n * 2);
-		struct row *rows = reallocarray(h->rows, n, sizeof(*rows));
+	size_t before = h->n;
 
-		if (!rows)
-			return NULL;
-		memset(rows + h->n, 0, (n - h->n) * sizeof(*rows));
-		h->rows = rows;
-		h->n = n;
-	}
+	if (!array_reserve(&h->rows, &h->n, (size_t)func->index + 1, sizeof(*h->rows)))
+		return NULL;
+	memset(h->rows + before, 0, (h->n - before) * sizeof(*h->rows));
 	h->rows[func->index].func = func;
 	return &h->rows[func->index];
 }

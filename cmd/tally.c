@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "cmd.h"
 
 const char *const tally_names[TALLY_N] = { "function", "line",	  "file",
@@ -90,16 +91,8 @@ static struct tally_row *row_at(struct counting *c, uint64_t key, struct tally_r
 
 	if (i != IDMAP_NONE)
 		return &t->rows[i];
-	if (t->n == t->cap) {
-		size_t cap = MAX((size_t)256, 2 * t->cap);
-		struct tally_row *more = reallocarray(t->rows, cap, sizeof(*more));
-
-		if (!more)
-			return NULL;
-		t->rows = more;
-		t->cap = cap;
-	}
-	if (!fresh.name || idmap_set(&c->row_of, key, (uint32_t)t->n))
+	if (!fresh.name || !array_reserve(&t->rows, &t->cap, t->n + 1, sizeof(*t->rows)) ||
+	    idmap_set(&c->row_of, key, (uint32_t)t->n))
 		return NULL;
 	t->rows[t->n] = fresh;
 	return &t->rows[t->n++];

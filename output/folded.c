@@ -19,7 +19,6 @@
 
 #include "base/hash.h"
 #include "base/base.h"
-#include "perf_event.h"
 #include "lines/places.h"
 #include "base/stats.h"
 #include "apportion.h"
@@ -238,14 +237,6 @@ static int count_line(struct sink *s, struct folded_line line, uint64_t weight)
 	return 0;
 }
 
-static bool is_kept(const struct sink *s, const struct sample *smp)
-{
-	unsigned flags = s->session->flags;
-
-	return !(flags & SESSION_ONLY_EXACT && smp->prov != PROV_EXACT) &&
-	       !(flags & SESSION_ONLY_LATE && smp->prov != PROV_LATE);
-}
-
 static bool put_name(struct folded *f, uint32_t id)
 {
 	if (id != STRTAB_NONE)
@@ -253,19 +244,10 @@ static bool put_name(struct folded *f, uint32_t id)
 	return id != STRTAB_NONE && !f->ids.oom;
 }
 
-/* Do its samples stand for different numbers of occurrences, for the kernel adapts the period?
- */
-static bool adapts(const struct session *session, uint32_t event)
-{
-	const struct perf_event_attr *a = &session->events[event].attr;
-
-	return a->freq && !perf_event_is_clock(a);
-}
-
 /* What counts: each sample, or what it stands for. */
 static uint64_t weight_of(const struct session *session, const struct sample *smp)
 {
-	bool period = session->flags & SESSION_PERIOD || adapts(session, smp->event);
+	bool period = session->flags & SESSION_PERIOD || sink_adapts(session, smp->event);
 
 	if (session->flags & SESSION_WALL)
 		return (smp->period + 500) / 1000; /* microseconds */
@@ -335,7 +317,7 @@ static int folded_sample(struct sink *s, const struct sample *smp, const struct 
 	struct folded_line line = line_of(s, smp);
 	int ret;
 
-	if (s->failed || !is_kept(s, smp))
+	if (s->failed || !sink_keeps(s, smp))
 		return s->failed;
 	look_at_room(s);
 	line.body = body_of(s, stk);
@@ -556,7 +538,7 @@ static int count_all_samples(struct sink *s)
 	if (s->session->flags & SESSION_PERIOD)
 		return 0;
 	for (uint32_t e = 0; !ret && e < s->session->n_events; e++)
-		if (adapts(s->session, e))
+		if (sink_adapts(s->session, e))
 			ret = count_samples(s->priv, e);
 	return ret;
 }

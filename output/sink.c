@@ -14,6 +14,7 @@
 #include "base/stats.h"
 #include "copies.h"
 #include "outfile.h"
+#include "perf_event.h"
 #include "stream.h"
 
 enum { SINK_ALIGN = 64 };
@@ -46,6 +47,21 @@ const struct sink_ops *sink_pick(const char *name, const char *path)
 			if (sink_ends_with(path, *x))
 				return sink_formats[i];
 	return strcmp(path, "-") ? NULL : sink_by_name("folded");
+}
+
+bool sink_keeps(const struct sink *s, const struct sample *smp)
+{
+	unsigned flags = s->session->flags;
+
+	return !(flags & SESSION_ONLY_EXACT && smp->prov != PROV_EXACT) &&
+	       !(flags & SESSION_ONLY_LATE && smp->prov != PROV_LATE);
+}
+
+bool sink_adapts(const struct session *session, uint32_t event)
+{
+	const struct perf_event_attr *a = &session->events[event].attr;
+
+	return a->freq && !perf_event_is_clock(a);
 }
 
 static const char *sink_called(const struct sink *s)

@@ -239,14 +239,6 @@ int tree_side(struct sink *s, const struct side *side)
 
 /* --- samples --- */
 
-static bool is_kept(const struct sink *s, const struct sample *smp)
-{
-	unsigned flags = s->session->flags;
-
-	return !(flags & SESSION_ONLY_EXACT && smp->prov != PROV_EXACT) &&
-	       !(flags & SESSION_ONLY_LATE && smp->prov != PROV_LATE);
-}
-
 static size_t bytes_of(const struct tree *t)
 {
 	size_t maps = (t->row_of.cap + t->lines.cap) * (size_t)16;
@@ -284,14 +276,6 @@ static struct tree_same *same_of(struct tree *t, const struct stack *stk)
 	return t->same.oom ? NULL : (struct tree_same *)(void *)(t->same.at + at);
 }
 
-/* Does the kernel adapt the period, so that samples stand for different numbers? */
-static bool adapts(const struct session *session, uint32_t event)
-{
-	const struct perf_event_attr *a = &session->events[event].attr;
-
-	return a->freq && !perf_event_is_clock(a);
-}
-
 bool tree_is_time(const struct session *session, uint32_t event)
 {
 	return session->flags & SESSION_PERIOD &&
@@ -319,7 +303,7 @@ static int count(struct sink *s, const struct sample *smp, uint32_t node, uint32
 		 struct tree_same *same)
 {
 	struct tree *t = s->priv;
-	bool period = s->session->flags & SESSION_PERIOD || adapts(s->session, smp->event);
+	bool period = s->session->flags & SESSION_PERIOD || sink_adapts(s->session, smp->event);
 	struct tree_row row = { .node = node,
 				.thread = thread,
 				.event = smp->event,
@@ -346,7 +330,7 @@ int tree_sample(struct sink *s, const struct sample *smp, const struct stack *st
 	uint32_t node, thread;
 	int ret;
 
-	if (s->failed || !is_kept(s, smp))
+	if (s->failed || !sink_keeps(s, smp))
 		return s->failed;
 	if (stk->same)
 		same = same_of(t, stk);
@@ -468,7 +452,7 @@ static int count_samples(struct tree *t, uint32_t event)
 /* Are samples counted by what they stand for until they are shown? */
 static bool is_weighed(const struct session *session, uint32_t event)
 {
-	return adapts(session, event) && !(session->flags & SESSION_PERIOD);
+	return sink_adapts(session, event) && !(session->flags & SESSION_PERIOD);
 }
 
 int tree_places(struct sink *s)

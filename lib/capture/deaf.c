@@ -4,6 +4,7 @@
  */
 #include "capture/deaf.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/nudge.h"
 #include "sys/proc.h"
@@ -61,16 +62,9 @@ static size_t place_of(const struct deaf *d, pid_t tid)
 /* A new place at the end of the list. NULL: no memory. */
 static struct deaf_thread *grow(struct deaf *d)
 {
-	if (d->n == d->cap) {
-		size_t cap = MAX(2 * d->cap, (size_t)16);
-		struct deaf_thread *all = reallocarray(d->thread, cap, sizeof(*all));
+	bool room = array_reserve(&d->thread, &d->cap, d->n + 1, sizeof(*d->thread));
 
-		if (!all)
-			return NULL;
-		d->thread = all;
-		d->cap = cap;
-	}
-	return &d->thread[d->n++];
+	return room ? &d->thread[d->n++] : NULL;
 }
 
 /* @tid gets no signal until it was seen not to block it. Without memory it gets them. */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/base.h"
 
 /* From a record of a thread's registers to that of the switch itself. */
@@ -39,16 +40,8 @@ static struct wait *add(struct wait_table *t, pid_t pid, pid_t tid)
 		w->pid = pid ? pid : w->pid;
 		return w;
 	}
-	if (t->n == t->cap) {
-		size_t cap = MAX(2 * t->cap, (size_t)64);
-		struct wait *all = reallocarray(t->all, cap, sizeof(*all));
-
-		if (!all)
-			return NULL;
-		t->all = all;
-		t->cap = cap;
-	}
-	if (idmap_set(&t->by_tid, (uint64_t)tid, (uint32_t)t->n) < 0)
+	if (!array_reserve(&t->all, &t->cap, t->n + 1, sizeof(*t->all)) ||
+	    idmap_set(&t->by_tid, (uint64_t)tid, (uint32_t)t->n) < 0)
 		return NULL;
 	w = &t->all[t->n++];
 	*w = (struct wait){ .pid = pid, .tid = tid };

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "base/array.h"
 #include "base/draw.h"
 #include "base/stats.h"
 #include "capture/hold.h"
@@ -152,16 +153,9 @@ static void keep(struct waits *w, const struct queue_record *rec)
 {
 	size_t n = rec->n - sizeof(*rec);
 
-	if (w->n_late == w->cap_late) {
-		size_t cap = MAX(2 * w->cap_late, (size_t)256);
-		struct wait_message *all = reallocarray(w->late, cap, sizeof(*all));
-
-		if (!all) {
-			atomic_store(&w->post.blind, true);
-			return;
-		}
-		w->late = all;
-		w->cap_late = cap;
+	if (!array_reserve(&w->late, &w->cap_late, w->n_late + 1, sizeof(*w->late))) {
+		atomic_store(&w->post.blind, true);
+		return;
 	}
 	memcpy(&w->late[w->n_late++], rec->data, MIN(n, sizeof(*w->late)));
 }

@@ -175,7 +175,7 @@ struct bytes elfimage_bytes(const struct elfimage *im, const Elf64_Shdr *sh)
 	return inflate_section(packed, ELFIMAGE_MAX_PART);
 }
 
-const char *elfimage_name(const struct elfimage *im, const Elf64_Shdr *sh)
+static const char *name_of(const struct elfimage *im, const Elf64_Shdr *sh)
 {
 	return sh->sh_name < im->sh_names.n ? (const char *)im->sh_names.at + sh->sh_name : "";
 }
@@ -183,7 +183,7 @@ const char *elfimage_name(const struct elfimage *im, const Elf64_Shdr *sh)
 const Elf64_Shdr *elfimage_section(const struct elfimage *im, const char *name)
 {
 	for (size_t i = 0; i < im->n_sh; i++)
-		if (strcmp(elfimage_name(im, &im->sh[i]), name) == 0)
+		if (strcmp(name_of(im, &im->sh[i]), name) == 0)
 			return &im->sh[i];
 	return NULL;
 }

@@ -55,9 +55,6 @@ void elfimage_free(const struct bytes *b);
 /* The same from @vaddr to the end of its segment. */
 struct bytes elfimage_rest(const struct elfimage *im, uint64_t vaddr);
 
-/* A section's name, "" where it has none. */
-const char *elfimage_name(const struct elfimage *im, const Elf64_Shdr *sh);
-
 /* The first section of this name, NULL where there is none. */
 const Elf64_Shdr *elfimage_section(const struct elfimage *im, const char *name);
 

@@ -109,7 +109,7 @@ static void let_go(struct pool *p)
 	}
 }
 
-void pool_leave(struct pool *p, int socket)
+static void leave(struct pool *p, int socket)
 {
 	pthread_mutex_lock(&p->lock);
 	if (p->starter >= 0 && p->n_left < POOL_LEFT) {
@@ -165,6 +165,6 @@ bool pool_answers(struct pool *p, int socket, int ms)
 		if (ms >= 0)
 			ms = now_ns() < until ? (int)((until - now_ns()) / 1000000) : 0;
 	if (r == 0)
-		pool_leave(p, socket);
+		leave(p, socket);
 	return r != 0;
 }

@@ -35,12 +35,11 @@ int pool_start(struct pool *p);
 /* Send a question by send(@arg, socket), which says 0 or -errno, to one that waits, or to a
  * new one. The socket to who has it, or ended; -EAGAIN: too many do not answer; -errno. */
 int pool_ask(struct pool *p, int (*send)(const void *arg, int socket), const void *arg);
-/* Is there an answer, or its end, in @ms, -1: for ever? Else it is left, pool_leave(). */
+/* Is there an answer, or its end, in @ms, -1: for ever? Else it is left: it ends once it
+ * does. */
 bool pool_answers(struct pool *p, int socket, int ms);
 /* It answered, and waits for the next question. */
 void pool_give(struct pool *p, int socket);
-/* It does not answer. It ends once it does. */
-void pool_leave(struct pool *p, int socket);
 /* No more questions are taken, and those that wait end. */
 void pool_end(struct pool *p);
 

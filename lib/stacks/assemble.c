@@ -236,7 +236,7 @@ static bool push_item(struct building *b, const struct native_stack *s,
 		push_frame(b, s, it);
 		break;
 	case MERGE_END:
-		push_marker(b, native_end_name((enum unwind_end)it->i));
+		push_marker(b, unwind_end_name((enum unwind_end)it->i));
 		break;
 	case MERGE_UNPLACED:
 		push_marker(b, "[unplaced]");

@@ -370,15 +370,3 @@ struct native_stack native_stack(struct native *n, const struct native_input *in
 	ret.search_ended = u.search_ended;
 	return ret;
 }
-
-const char *native_end_name(enum unwind_end end)
-{
-	static const char *const names[UNWIND_N_ENDS] = {
-		[UNWIND_BOTTOM] = "[bottom]", [UNWIND_NO_CFI] = "[no CFI]",
-		[UNWIND_NO_MAP] = "[no map]", [UNWIND_NO_REG] = "[no register]",
-		[UNWIND_CUT] = "[cut]",	      [UNWIND_LIMIT] = "[limit]",
-		[UNWIND_BAD] = "[bad stack]", [UNWIND_COROUTINE] = "[coroutine root]",
-	};
-
-	return names[end];
-}

@@ -48,7 +48,4 @@ struct native_stack native_stack(struct native *n, const struct native_input *in
 /* Of a thread whose program counter and stack pointer alone are known. */
 void native_regs(struct unwind_regs *ret, uint64_t pc, uint64_t sp);
 
-/* The marker frame for a stack whose native frames end before the thread's first, by why. */
-const char *native_end_name(enum unwind_end end);
-
 #endif

@@ -35,13 +35,14 @@ struct unwinder {
 
 const char *unwind_end_name(enum unwind_end end)
 {
-	static const char *const names[] = {
-#define X(name, text) text,
-		UNWIND_ENDS(X)
-#undef X
+	static const char *const names[UNWIND_N_ENDS] = {
+		[UNWIND_BOTTOM] = "[bottom]", [UNWIND_NO_CFI] = "[no CFI]",
+		[UNWIND_NO_MAP] = "[no map]", [UNWIND_NO_REG] = "[no register]",
+		[UNWIND_CUT] = "[cut]",	      [UNWIND_LIMIT] = "[limit]",
+		[UNWIND_BAD] = "[bad stack]", [UNWIND_COROUTINE] = "[coroutine root]",
 	};
 
-	return (unsigned)end < ARRAY_SIZE(names) ? names[end] : "?";
+	return names[end];
 }
 
 void unwind_regs_perf(struct unwind_regs *ret, const unsigned char *regs)

@@ -16,24 +16,21 @@
 #include "sample/sample.h"
 
 /* Why a stack has no more frames. */
-#define UNWIND_ENDS(X)                                                                   \
-	X(BOTTOM, "bottom") /* the return address is undefined or 0: a thread's start */ \
-	X(NO_CFI, "no-cfi") /* mapped code without unwind information */                 \
-	X(NO_MAP, "no-map") /* no executable memory there */                             \
-	X(NO_REG, "no-reg") /* needs a register whose value is not known */              \
-	X(CUT, "cut")	    /* the stack bytes given end here */                         \
-	X(LIMIT, "limit")   /* no room for more frames */                                \
-	X(BAD, "bad")	    /* the stack did not grow, or an expression is broken */     \
-	X(COROUTINE, "coroutine root") /* never from here: the merger's */
-
 enum unwind_end {
-#define X(name, text) UNWIND_##name,
-	UNWIND_ENDS(X)
-#undef X
-		UNWIND_N_ENDS,
+	UNWIND_BOTTOM,	  /* the return address is undefined or 0: a thread's start */
+	UNWIND_NO_CFI,	  /* mapped code without unwind information */
+	UNWIND_NO_MAP,	  /* no executable memory there */
+	UNWIND_NO_REG,	  /* needs a register whose value is not known */
+	UNWIND_CUT,	  /* the stack bytes given end here */
+	UNWIND_LIMIT,	  /* no room for more frames */
+	UNWIND_BAD,	  /* the stack did not grow, or an expression is broken */
+	UNWIND_COROUTINE, /* never from here: the merger's */
+	UNWIND_N_ENDS,
 	UNWIND_GOES_ON = UNWIND_N_ENDS /* inside only */
 };
-const char *unwind_end_name(enum unwind_end end); /* "bottom", "no-cfi" ... */
+
+/* The marker that stands for it: "[bottom]", "[no CFI]" ... */
+const char *unwind_end_name(enum unwind_end end);
 
 enum { UNWIND_MAX_REGS = 33 };
 

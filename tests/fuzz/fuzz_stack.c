@@ -68,7 +68,7 @@ static void check_items(const struct native_stack *s, uint32_t n_python)
 		if (it->kind == MERGE_NATIVE || it->kind == MERGE_EVAL)
 			FUZZ_CHECK(it->i == native_next++);
 		if (it->kind == MERGE_END)
-			FUZZ_CHECK(native_end_name((enum unwind_end)it->i));
+			FUZZ_CHECK(unwind_end_name((enum unwind_end)it->i));
 	}
 	FUZZ_CHECK(python == n_python);
 }

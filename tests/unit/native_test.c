@@ -492,7 +492,7 @@ static void ends_have_names(void **state)
 	};
 
 	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
-		assert_string_equal(names[i], native_end_name((enum unwind_end)i));
+		assert_string_equal(names[i], unwind_end_name((enum unwind_end)i));
 }
 
 /* The way is found again in whichever piece of the stack the activation lies, at words only,

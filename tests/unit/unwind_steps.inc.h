@@ -205,10 +205,3 @@ static void test_second_piece(void **state)
 	assert_false(unwind_word(&mem, 0, &v, &second));
 }
 
-static void test_end_names(void **state)
-{
-	assert_string_equal("bottom", unwind_end_name(UNWIND_BOTTOM));
-	assert_string_equal("coroutine root", unwind_end_name(UNWIND_COROUTINE));
-	assert_string_equal("?", unwind_end_name(UNWIND_N_ENDS));
-	assert_string_equal("?", unwind_end_name((enum unwind_end) - 1));
-}

@@ -67,7 +67,6 @@ int main(void)
 		cmocka_unit_test(test_step_signal),
 		cmocka_unit_test(test_step_other_register),
 		cmocka_unit_test(test_second_piece),
-		cmocka_unit_test(test_end_names),
 		cmocka_unit_test(test_live),
 		cmocka_unit_test(test_live_thread),
 		cmocka_unit_test(test_live_signal),
