@@ -30,7 +30,7 @@ struct pprof {
 	const struct session *session;
 	struct gzip *z;
 	struct buf msg, sub, path;
-	uint32_t samples, count, pid, tid, thread, provenance, program, prov[PROV_N],
+	uint32_t samples, count, nanoseconds, pid, tid, thread, provenance, program, prov[PROV_N],
 		event[SESSION_MAX_EVENTS];
 };
 
@@ -83,6 +83,7 @@ static void intern_words(struct pprof *p)
 
 	p->samples = text(p, "samples");
 	p->count = text(p, "count");
+	p->nanoseconds = text(p, "nanoseconds");
 	p->pid = text(p, "pid");
 	p->tid = text(p, "tid");
 	p->thread = text(p, "thread");
@@ -94,11 +95,11 @@ static void intern_words(struct pprof *p)
 		p->event[i] = text(p, p->session->events[i].name);
 }
 
-static void put_type(struct pprof *p, unsigned field, uint32_t type)
+static void put_type(struct pprof *p, uint32_t type, uint32_t unit)
 {
 	put_int(&p->msg, 1, type);
-	put_int(&p->msg, 2, p->count);
-	emit(p, field);
+	put_int(&p->msg, 2, unit);
+	emit(p, SAMPLE_TYPE);
 }
 
 static void put_label(struct pprof *p, uint32_t key, unsigned field, uint64_t v)
@@ -121,7 +122,7 @@ static void put_row(struct pprof *p, const struct tree_row *row)
 	for (size_t i = 0; i < n; i++)
 		buf_uleb(&p->sub, (uint64_t)load_u32(p->path.at + 4 * i) + 1);
 	put_sub(&p->msg, 1, &p->sub);
-	buf_uleb(&p->sub, row->count);
+	buf_uleb(&p->sub, p->session->flags & SESSION_PERIOD ? row->samples : row->count);
 	for (size_t i = 0; i < p->session->n_events; i++)
 		buf_uleb(&p->sub, i == row->event ? row->period : 0);
 	put_sub(&p->msg, 2, &p->sub);
@@ -173,9 +174,9 @@ static void put_profile(struct pprof *p)
 {
 	const struct tree *t = p->t;
 
-	put_type(p, SAMPLE_TYPE, p->samples);
-	for (size_t i = 0; i < p->session->n_events; i++)
-		put_type(p, SAMPLE_TYPE, p->event[i]);
+	put_type(p, p->samples, p->count);
+	for (uint32_t i = 0; i < p->session->n_events; i++)
+		put_type(p, p->event[i], tree_is_time(p->session, i) ? p->nanoseconds : p->count);
 	for (size_t i = 0; i < tree_n_rows(t); i++)
 		if (tree_row(t, i)->count)
 			put_row(p, tree_row(t, i));
@@ -189,7 +190,7 @@ static void put_profile(struct pprof *p)
 		emit(p, STRING);
 	}
 	put_int(&p->msg, DURATION_NS, t->last_ns - t->first_ns);
-	put_int(&p->msg, DEFAULT_TYPE, p->samples);
+	put_int(&p->msg, DEFAULT_TYPE, tree_is_time(p->session, 0) ? p->event[0] : p->samples);
 	gzip_put(p->z, p->msg.at, p->msg.n);
 }
 

@@ -316,6 +316,7 @@ static int count(struct sink *s, const struct sample *smp, uint32_t node, uint32
 	if (i == NONE)
 		return -ENOMEM;
 	tree_row(t, i)->count += period ? smp->period : 1;
+	tree_row(t, i)->samples++;
 	tree_row(t, i)->period += smp->period;
 	t->last_row = i;
 	if (same)

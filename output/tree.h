@@ -45,7 +45,8 @@ struct tree_thread {
 struct tree_row {
 	uint32_t node, thread, event;
 	enum provenance prov;
-	uint64_t count;	 /* samples, or with SESSION_PERIOD what they stand for */
+	uint64_t samples;
+	uint64_t count;	 /* the same, or with SESSION_PERIOD what they stand for */
 	uint64_t period; /* occurrences of the event that they stand for */
 	uint64_t time;	 /* of the first, ns */
 };

@@ -1,4 +1,5 @@
 """--mode: what of a thread's time is recorded."""
+import gzip
 import json
 import os
 import signal
@@ -298,8 +299,10 @@ def test_wall_is_time_in_each_output(py):
     """Waits are few and stand for much: report and convert must not count them as samples."""
     target = Target(py, "gil.py", "hold", extensions=())
     home = harness.folder()
-    run = harness.pysampled("-p", target.pid, "--mode", "wall", "-d", 2, "-o", "a.data", "-o", "a.folded", home=home).ok()
+    outs = [word for name in ("a.data", "a.folded", "a.pb.gz") for word in ("-o", name)]
+    run = harness.pysampled("-p", target.pid, "--mode", "wall", "-d", 2, *outs, home=home).ok()
     harness.pysampled("convert", "a.data", "-o", "b.folded", home=home).ok()
+    harness.pysampled("convert", "a.data", "-o", "b.pb.gz", home=home).ok()
     direct, converted = ({tuple(frames): n for frames, n in stacks(os.path.join(home, name))} for name in ("a.folded", "b.folded"))
     equal(converted, direct, "microseconds of each stack")
     total = sum(direct.values())
@@ -310,6 +313,43 @@ def test_wall_is_time_in_each_output(py):
     check(abs(sum(row["self"] for row in rows) - total) < run.n("samples"), "%s is not %d us", rows, total)
     equal(harness.pysampled("diff", "a.data", "a.data", home=home).ok().out.splitlines()[0],
           "# A: %.1f s of all threads of a.data" % (total / 1e6), "what diff says")
+    for name in "a.pb.gz", "b.pb.gz":
+        (samples, n), (event, ns) = pprof_sums(os.path.join(home, name))
+        equal([samples, n], ["samples/count", run.n("samples")], "what pprof counts in " + name)
+        check(event.endswith("/nanoseconds") and abs(ns / 1000 - total) < n, "%s of %s, not %d us", ns, event, total)
+
+
+def pprof_sums(path):
+    """[sample type and its unit, the sum of its values] for each of a pprof profile."""
+    with gzip.open(path) as file:
+        profile = list(protobuf(file.read()))
+    texts = [value.decode() for field, value in profile if field == 6]
+    types = ["%s/%s" % tuple(texts[n] for _, n in protobuf(value)) for field, value in profile if field == 1]
+    samples = [[number for _, number in varints(dict(protobuf(value))[2])] for field, value in profile if field == 2]
+    return list(zip(types, map(sum, zip(*samples))))
+
+
+def varints(data):
+    at = 0
+    while at < len(data):
+        number, shift = 0, 0
+        while True:
+            number |= (data[at] & 127) << shift
+            shift, at = shift + 7, at + 1
+            if data[at - 1] < 128:
+                break
+        yield at, number
+
+
+def protobuf(data):
+    """(field, number or bytes) for each field of a message."""
+    while data:
+        at, tag = next(varints(data))
+        end, value = next(varints(data[at:]))
+        data = data[at + end:]
+        if tag & 7:
+            value, data = data[:value], data[value:]
+        yield tag >> 3, value
 
 
 def test_what_a_mode_does_not_go_with_is_refused():
