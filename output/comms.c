@@ -166,6 +166,6 @@ int comms_side(struct comms *c, const struct side *side, uint32_t name)
 
 bool comms_elsewhere(const struct session *session, const struct side *side)
 {
-	return side->kind == SIDE_COMM && side->pid == side->tid && session->start_ns &&
-	       proc_is_elsewhere(side->pid);
+	return side->kind == SIDE_COMM && (side->u.comm.exec || side->announced) &&
+	       side->pid == side->tid && session->start_ns && proc_is_elsewhere(side->pid);
 }

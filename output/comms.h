@@ -45,8 +45,9 @@ uint32_t comms_name(const struct comms *c, pid_t tid);
 /* ... and if the program calls it something, that. */
 uint32_t comms_title(const struct comms *c, pid_t tid);
 
-/* Does @side name a process of a recording that goes on, which has files of its own
- * (proc_is_elsewhere())? */
+/* Does @side say what a process of a recording that goes on runs, one that has files of its own
+ * (proc_is_elsewhere())? A process that gives itself name after name is not looked at for each.
+ */
 bool comms_elsewhere(const struct session *session, const struct side *side);
 
 #endif

@@ -2,9 +2,14 @@
  *
  * comms_test - names, forks and ends in, who is called what out.
  */
+#include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -215,6 +220,44 @@ static void who_ended_takes_no_memory(void **state)
 	is(&c, 1, IDMAP_NONE, IDMAP_NONE);
 }
 
+/* Whether it has other mounts than we; it tells so, and waits for its end. */
+static void be_elsewhere(int to)
+{
+	const char apart = !unshare(CLONE_NEWNS) || !unshare(CLONE_NEWUSER | CLONE_NEWNS);
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (write(to, &apart, 1) == 1)
+		pause();
+	_exit(0);
+}
+
+static void who_only_renames_itself_is_not_looked_at(void **state)
+{
+	struct session session = { .start_ns = 1 };
+	struct side side = { .kind = SIDE_COMM };
+	char apart = 0;
+	int to[2];
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(to), 0);
+	pid = fork();
+	if (!pid)
+		be_elsewhere(to[1]);
+	assert_int_equal(read(to[0], &apart, 1), 1);
+	side.pid = side.tid = pid;
+	assert_false(comms_elsewhere(&session, &side));
+	side.u.comm.exec = true;
+	assert_int_equal(comms_elsewhere(&session, &side), apart);
+	side.u.comm.exec = false;
+	side.announced = true;
+	assert_int_equal(comms_elsewhere(&session, &side), apart);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	close(to[0]);
+	close(to[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -226,6 +269,7 @@ int main(void)
 		cmocka_unit_test(a_process_has_its_name_as_long_as_a_thread_runs),
 		cmocka_unit_test(who_has_the_number_anew_keeps_its_name),
 		cmocka_unit_test(who_ended_takes_no_memory),
+		cmocka_unit_test(who_only_renames_itself_is_not_looked_at),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
