@@ -13,6 +13,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import time
 
 import harness
 from harness import Target, beside, check, each, enough, equal, need_command, need_root, not_quick, one_python, seconds
@@ -24,6 +25,7 @@ WHOLE = MODE in ("all", "sites")
 TRIES = 4  # of each kind, unless all are tried
 COUNTED = 3 if MODE == "sites" else 1  # runs without a fault, for not each has each site
 FEW = 20  # samples, of which one may have no such names
+TARGET_S = 150  # then another: they live for 300
 BRIEF_S, LONG_S = 0.25, 8  # of a recording, on an idle machine and on a very busy one
 CALLERS, SITES = 64, 4096
 FORM = struct.Struct("=9Q%dQ%dQ" % (CALLERS, 2 * SITES))
@@ -207,11 +209,11 @@ def test_a_call_that_fails(py, kind, command):
     usual |= plain(ended.err)
     enough(command == "dump" or ended.n("samples") >= FEW, "too few samples: %s", ended)
     equal(missing(command, ended, home), [], "what is missing without a fault")
-    statuses, wrong, idle = [], [], 0
+    statuses, wrong, idle, begin = [], [], 0, time.monotonic()
     for fault in chosen(kind, counts, random.Random(command + kind)):
-        if len(statuses) % 100 == 99:
+        if time.monotonic() > begin + TARGET_S:
             harness.end(target.process)
-            target = spinning(py)  # they don't live for ever
+            target, begin = spinning(py), time.monotonic()
         try:
             statuses.append(judge(fault, target, command, home, usual, took))
             idle += not fault.failed
